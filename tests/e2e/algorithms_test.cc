@@ -32,8 +32,8 @@ std::vector<std::string> ArgumentsFor(const std::vector<std::string>& settings) 
   return arguments;
 }
 
-// One case per section of job.proto and value of train.parameters, so that a new algorithm is
-// tested without a change here.
+// One case for each algorithm and each value of train.parameters that it supports. The names come
+// from the algorithms' own table, so a new algorithm is tested without a change here.
 std::vector<Case> CasesOfEveryAlgorithm() {
   std::vector<Case> cases;
   for (const std::string& name : algorithm::AlgorithmNames()) {
@@ -41,9 +41,10 @@ std::vector<Case> CasesOfEveryAlgorithm() {
     train.set_algorithm(name);
     for (const int place : algorithm::TraitsOf(train)->holding()) {
       const std::string parameters_place = pb::Train::Parameters_Name(place);
-      cases.push_back({name + "_" + parameters_place,
-                       {"train.algorithm=" + name, "train.parameters=" + parameters_place, "exchange.codec=fp32",
-                        "exchange.scaler=per_worker", "train.optimizer.name=sgd"}});
+      cases.push_back(
+          {name + "_" + parameters_place,
+           {"train.algorithm=" + name, "train.parameters=" + parameters_place,
+            "exchange.codec=fp32", "exchange.scaler=per_worker", "train.optimizer.name=sgd"}});
     }
   }
   return cases;
@@ -58,8 +59,8 @@ std::vector<Case> CasesWithTernaryCodes() {
         ternary}},
       {"ssgd_central", {"train.algorithm=ssgd", "train.parameters=central", ternary, own_scalers}},
       {"ssgd_changes",
-       {"train.algorithm=ssgd", "train.parameters=central", ternary, own_scalers, "exchange.pull=changes",
-        "exchange.pull_codec=onebit"}},
+       {"train.algorithm=ssgd", "train.parameters=central", ternary, own_scalers,
+        "exchange.pull=changes", "exchange.pull_codec=onebit"}},
       {"ssgd_half",
        {"train.algorithm=ssgd", "train.parameters=central", ternary, own_scalers,
         "exchange.pull_codec=bf16"}},
@@ -103,14 +104,16 @@ TEST(Counted, LocalStepsAreThoseWithoutAnExchange) {
 
 TEST(Counted, EveryPushHasAStalenessWithinTheBoundOfSsp) {
   TestJob job({.workers = 3, .steps = 20, .batch_total = 12});
-  job.StartAll(ArgumentsFor({"train.algorithm=ssp", "train.ssp.staleness=1", "exchange.codec=fp32"}));
+  job.StartAll(
+      ArgumentsFor({"train.algorithm=ssp", "train.ssp.staleness=1", "exchange.codec=fp32"}));
   job.ExpectAllEnd(0);
   const nlohmann::json summary = job.Output("server.0.json");
   uint64_t pushes = 0;
   for (const auto& of_staleness : summary["staleness"]) pushes += of_staleness.get<uint64_t>();
   EXPECT_EQ(pushes, summary["exchanges"]);
   EXPECT_THAT(pushes, AllOf(Ge(60u), Le(66u)));
-  // Between a worker's pull and its push, each of the two other workers makes at most 4 pushes.
+  // Between a worker's pull and its push, each of the two other workers makes at most 4 pushes: the
+  // staleness is at most 8.
   uint64_t too_stale_pushes = 0;
   for (size_t i = 9; i < summary["staleness"].size(); ++i)
     too_stale_pushes += summary["staleness"][i].get<uint64_t>();

@@ -21,8 +21,8 @@ using testing::HasSubstr;
 
 constexpr uint64_t kSteps = 120, kCheckpointEvery = 10;
 
-// Long enough that faults happen well before the end. A daemon counts as lost after a second.
-// `train` has additional lines for the job's section "train".
+// Options of a job that is long enough that faults happen well before the end. A daemon counts as
+// lost after a second. `train` has additional lines for the job's section "train".
 JobOptions CentralOptions(const std::string& train, uint64_t shard_every = kCheckpointEvery) {
   JobOptions options;
   options.servers = 2;
@@ -81,7 +81,8 @@ std::vector<uint64_t> StepsWentBackTo(const TestJob& job) {
   const std::string log = job.Log("server", 0);
   const std::regex went_back_text(
       "all go on from the servers' checkpoint of step ([0-9]+)|back to the beginning");
-  for (std::sregex_iterator match(log.begin(), log.end(), went_back_text), end; match != end; ++match)
+  for (std::sregex_iterator match(log.begin(), log.end(), went_back_text), end; match != end;
+       ++match)
     steps.push_back((*match)[1].matched ? std::stoull((*match)[1]) : 0);
   return steps;
 }
@@ -168,7 +169,7 @@ TEST(KilledShards, UnderShrinkToo) {
   ExpectEndsUndisturbed(job);
 }
 
-// Only a run that is under way uses them, but they are not removed either.
+// A new run does not use the shards' checkpoints of earlier runs, but keeps them in other folders.
 TEST(ShardsOwn, OfAnEarlierRunAreMovedAndDoNotPreventAStart) {
   TestJob job(SsgdOptions());
   job.StartAll();

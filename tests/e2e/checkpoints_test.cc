@@ -33,7 +33,7 @@ std::string FolderOf(const TestJob& job, const std::string& owner) {
 }
 
 std::string CheckpointFile(const TestJob& job, const std::string& owner, uint64_t step,
-                 const std::string& extension) {
+                           const std::string& extension) {
   return Cat(FolderOf(job, owner), "/step.", step, extension);
 }
 
@@ -58,7 +58,7 @@ void KillAll(TestJob& job, uint32_t servers, uint32_t workers) {
 
 // Starts a job, and kills it when all workers have a checkpoint of `step` or later.
 void RunAndKillAt(TestJob& job, const JobOptions& options, uint64_t step,
-              const std::vector<std::string>& arguments = {}) {
+                  const std::vector<std::string>& arguments = {}) {
   job.StartAll(arguments);
   for (uint32_t rank = 0; rank < options.workers; ++rank)
     ASSERT_TRUE(WaitUntil([&] { return NewestStepOf(job, Cat("worker.", rank)) >= step; }));
@@ -238,9 +238,9 @@ TEST(WithoutRounds, AfterAResumeAKilledShardContinuesFromItsNewestCheckpoint) {
 class KilledAlone : public testing::TestWithParam<Case> {};
 
 TEST_P(KilledAlone, TakesAllBackToTheSameBytes) {
-  JobOptions options =
-      OptionsFor("faults: {on_worker_loss: wait, heartbeat_ms: 50, suspect_after_s: 0.4, dead_after_s: "
-          "0.8}\n");
+  JobOptions options = OptionsFor(
+      "faults: {on_worker_loss: wait, heartbeat_ms: 50, suspect_after_s: 0.4, dead_after_s: "
+      "0.8}\n");
   options.servers = GetParam().servers;
   const std::string weights = UndisturbedWeights(options, GetParam().arguments);
   TestJob job(options);
@@ -275,16 +275,18 @@ TEST(Checkpoints, ATruncatedOneIsRefusedAndThePreviousOneUsed) {
   const std::string weights = UndisturbedWeights(options);
   TestJob job(options);
   RunAndKillAt(job, options, 30);
-  const uint64_t newest_step = std::min(NewestStepOf(job, "worker.0"), NewestStepOf(job, "worker.1"));
+  const uint64_t newest_step =
+      std::min(NewestStepOf(job, "worker.0"), NewestStepOf(job, "worker.1"));
   const std::string truncated_file = CheckpointFile(job, "worker.1", newest_step, ".safetensors");
   fs::resize_file(truncated_file, fs::file_size(truncated_file) / 2);
   ExpectResumes(job, options, weights);
   EXPECT_NE(job.Log("worker", 1).find("is not used: its size in bytes is"), std::string::npos);
-  EXPECT_NE(job.Log("worker", 1).find(Cat("goes on from the checkpoint of step ", newest_step - 10)),
-            std::string::npos);
+  EXPECT_NE(
+      job.Log("worker", 1).find(Cat("goes on from the checkpoint of step ", newest_step - 10)),
+      std::string::npos);
 }
 
-// The names and bytes of all files of all checkpoints.
+// The bytes of all files of all checkpoints, by path.
 std::map<std::string, std::string> CheckpointFilesOf(const TestJob& job) {
   std::map<std::string, std::string> bytes_of_file;
   for (const auto& entry : fs::recursive_directory_iterator(job.output_dir() + "/checkpoints")) {
@@ -293,7 +295,7 @@ std::map<std::string, std::string> CheckpointFilesOf(const TestJob& job) {
   return bytes_of_file;
 }
 
-// The folders to which an owner's checkpoints were moved, oldest first.
+// The folders to which the earlier checkpoints of a process were moved, oldest first.
 std::vector<std::string> FoldersKeptFor(const TestJob& job, const std::string& owner) {
   std::vector<std::string> folders;
   for (const auto& entry : fs::directory_iterator(job.output_dir() + "/checkpoints")) {
@@ -326,8 +328,8 @@ TEST_P(MistakenStart, StartsAreRefusedByTheKeyThatDiffersAndLoseNothing) {
   job.ExpectAllEnd(65);
   EXPECT_TRUE(CheckpointFilesOf(job) == saved_files);
   ExpectInAllLogs(job, options,
-             Cat("worker.0 has checkpoints up to step ", newest,
-                 " of another job: train.schedule.learning_rate was 0.01, is now 0.025"));
+                  Cat("worker.0 has checkpoints up to step ", newest,
+                      " of another job: train.schedule.learning_rate was 0.01, is now 0.025"));
   ExpectInAllLogs(job, options, "--set checkpoints.resume=false");
   // The same with `tern run`.
   other_arguments.insert(other_arguments.begin(), {"run", job.job_file()});
@@ -418,10 +420,12 @@ TEST(Checkpoints, TwoStartsWithoutResumeKeepAllOldOnes) {
       if (file.parent_path() != FolderOf(job, owner)) continue;
       EXPECT_TRUE(ReadFile(Cat(kept_folders[0], "/", file.filename().string())) == bytes) << path;
     }
-    EXPECT_TRUE(fs::exists(Cat(kept_folders[1], "/step.", kSteps, ".json"))) << "of the second start";
+    EXPECT_TRUE(fs::exists(Cat(kept_folders[1], "/step.", kSteps, ".json")))
+        << "of the second start";
     EXPECT_EQ(NewestStepOf(job, owner), kSteps) << "of the third";
     const bool is_worker = owner.starts_with("worker");
-    const std::string log = is_worker ? job.Log("worker", owner.back() - '0') : job.Log("server", 0);
+    const std::string log =
+        is_worker ? job.Log("worker", owner.back() - '0') : job.Log("server", 0);
     for (const std::string& folder : kept_folders)
       EXPECT_NE(log.find("had before are kept in " + folder), std::string::npos) << folder;
   }
@@ -437,7 +441,8 @@ TEST(Checkpoints, ARunWithoutACommonOneStartsAgain) {
   RunAndKillAt(job, options, 10);
   const uint64_t newest_step = NewestStepOf(job, "worker.0");
   for (const auto& [path, bytes] : CheckpointFilesOf(job)) {
-    const bool is_first_checkpoint = path.find(Cat("worker.0/step.", newest_step, ".")) != std::string::npos;
+    const bool is_first_checkpoint =
+        path.find(Cat("worker.0/step.", newest_step, ".")) != std::string::npos;
     if (path.find("/step.") != std::string::npos && !is_first_checkpoint) fs::remove(path);
   }
   job.StartAll();

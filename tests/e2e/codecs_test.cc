@@ -13,7 +13,7 @@
 namespace tern::e2e {
 namespace {
 
-// Keys of a codec with which a few steps of a small network are enough.
+// Settings of a codec with which a small network learns in a few steps.
 std::vector<std::string> SettingsOf(const std::string& codec) {
   if (codec == "topk") return {"exchange.topk.ratio=0.1"};
   if (codec == "threshold") return {"exchange.threshold.value=0.01"};

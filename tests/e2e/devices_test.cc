@@ -24,7 +24,7 @@ constexpr char kSmall[] = R"({net: {layers: [
     {name: scores, dense: {outputs: 10}},
     {name: loss, softmax_loss: {}}]}})";
 
-// Settings of the job, and whether the model stays on the GPU with them.
+// Settings of the job, and whether with them the model stays on the GPU from step to step.
 struct DeviceCase {
   const char* name;
   std::vector<std::string> settings;
@@ -36,7 +36,8 @@ void PrintTo(const DeviceCase& device_case, std::ostream* out) { *out << device_
 
 std::vector<std::string> ArgumentsFor(const DeviceCase& device_case, bool on_gpu) {
   std::vector<std::string> arguments;
-  for (const std::string& setting : device_case.settings) arguments.insert(arguments.end(), {"--set", setting});
+  for (const std::string& setting : device_case.settings)
+    arguments.insert(arguments.end(), {"--set", setting});
   if (on_gpu) arguments.insert(arguments.end(), {"--set", "workers.device=cuda"});
   return arguments;
 }
@@ -75,40 +76,42 @@ std::string NameOf(const testing::TestParamInfo<DeviceCase>& info) { return info
 INSTANTIATE_TEST_SUITE_P(
     With, Devices,
     testing::Values(DeviceCase{"scalers_of_before",
-                         {"exchange.scaler=previous", "exchange.scaler_margin=1",
-                          "metrics.tensorboard=true"},
-                         true,
-                         30},
+                               {"exchange.scaler=previous", "exchange.scaler_margin=1",
+                                "metrics.tensorboard=true"},
+                               true,
+                               30},
                     DeviceCase{"onebit", {"exchange.codec=onebit"}},
-                    DeviceCase{"odsgd_compensated",
-                         {"train.algorithm=odsgd", "train.odsgd.warmup_steps=5",
-                          "train.odsgd.local.name=dcasgd_a", "train.odsgd.local.momentum=0.9",
-                          "train.odsgd.local.reference=prev_global",
-                          "train.weight_decay.rate=0.001", "train.weight_decay.where=in_gradient"},
-                         true,
-                         30},
+                    DeviceCase{
+                        "odsgd_compensated",
+                        {"train.algorithm=odsgd", "train.odsgd.warmup_steps=5",
+                         "train.odsgd.local.name=dcasgd_a", "train.odsgd.local.momentum=0.9",
+                         "train.odsgd.local.reference=prev_global", "train.weight_decay.rate=0.001",
+                         "train.weight_decay.where=in_gradient"},
+                        true,
+                        30},
                     DeviceCase{"psgd", {"train.algorithm=psgd", "train.psgd.p=4"}, false, 30}),
     NameOf);
 INSTANTIATE_TEST_SUITE_P(
     Thorough, Devices,
     testing::Values(DeviceCase{"momentum",
-                         {"train.optimizer.name=momentum", "train.weight_decay.rate=0.001",
-                          "train.weight_decay.where=in_gradient"}},
+                               {"train.optimizer.name=momentum", "train.weight_decay.rate=0.001",
+                                "train.weight_decay.where=in_gradient"}},
                     DeviceCase{"adam",
-                         {"train.optimizer.name=adam", "train.weight_decay.rate=0.001",
-                          "train.weight_decay.where=local"}},
-                    DeviceCase{"lars_clipped_averaged",
-                         {"train.optimizer.name=lars", "train.optimizer.trust_coefficient=0.05",
-                          "train.clip_norm=5", "evaluation.ema_decay=0.9"},
-                         true,
-                         30},
+                               {"train.optimizer.name=adam", "train.weight_decay.rate=0.001",
+                                "train.weight_decay.where=local"}},
+                    DeviceCase{
+                        "lars_clipped_averaged",
+                        {"train.optimizer.name=lars", "train.optimizer.trust_coefficient=0.05",
+                         "train.clip_norm=5", "evaluation.ema_decay=0.9"},
+                        true,
+                        30},
                     DeviceCase{"fp32", {"exchange.codec=fp32", "train.optimizer.name=nesterov"}},
                     DeviceCase{"qsgd", {"exchange.codec=qsgd"}},
                     DeviceCase{"topk",
-                         {"exchange.codec=topk", "exchange.topk.ratio=0.01",
-                          "exchange.topk.momentum=0.9", "train.optimizer.name=sgd"},
-                         true,
-                         30},
+                               {"exchange.codec=topk", "exchange.topk.ratio=0.01",
+                                "exchange.topk.momentum=0.9", "train.optimizer.name=sgd"},
+                               true,
+                               30},
                     DeviceCase{"odsgd", {"train.algorithm=odsgd", "train.odsgd.warmup_steps=10"}}),
     NameOf);
 
@@ -127,7 +130,8 @@ TEST(DevicesOfTwoKinds, SendEachOtherTheState) {
     ASSERT_TRUE(job.WaitForRound(5 + 10 * rank));
     job.worker(rank).Signal(SIGKILL);
     ASSERT_EQ(job.worker(rank).Wait(), 128 + SIGKILL) << "it had ended before";
-    job.StartWorker(rank, ArgumentsFor(device_case, rank == 1), rank == 1 ? TERN_DEVICE_WORKER : "");
+    job.StartWorker(rank, ArgumentsFor(device_case, rank == 1),
+                    rank == 1 ? TERN_DEVICE_WORKER : "");
     ASSERT_TRUE(job.worker(rank).WaitForErr("installed the state after round"));
   }
   job.ExpectAllEnd(0, 280);
@@ -154,8 +158,7 @@ class KilledDevices : public testing::TestWithParam<DeviceCase> {
   // other one back further.
   static void WaitForCheckpoints(const TestJob& job) {
     for (const char* rank : {"0", "1"}) {
-      const std::string path =
-          Cat(job.output_dir(), "/checkpoints/worker.", rank, "/step.10.json");
+      const std::string path = Cat(job.output_dir(), "/checkpoints/worker.", rank, "/step.10.json");
       ASSERT_TRUE(WaitUntil([&] { return std::filesystem::exists(path); }));
     }
   }
@@ -176,7 +179,8 @@ TEST_P(KilledDevices, ACompleteJobResumesToTheSameBytes) {
   TestJob job(options);
   StartDaemons(job);
   WaitForCheckpoints(job);
-  for (TestProgram* program : {&job.worker(0), &job.worker(1), &job.server(0)}) KillAndWait(*program);
+  for (TestProgram* program : {&job.worker(0), &job.worker(1), &job.server(0)})
+    KillAndWait(*program);
   StartDaemons(job);
   ExpectResumed(job, weights);
 }
@@ -198,22 +202,21 @@ TEST_P(KilledDevices, OneWorkerTakesTheOtherBackAndTheBytesAreTheSame) {
   ExpectResumed(job, weights);
 }
 
-INSTANTIATE_TEST_SUITE_P(With, KilledDevices, testing::Values(DeviceCase{"onebit", {"exchange.codec=onebit"}}),
-                         NameOf);
+INSTANTIATE_TEST_SUITE_P(With, KilledDevices,
+                         testing::Values(DeviceCase{"onebit", {"exchange.codec=onebit"}}), NameOf);
 INSTANTIATE_TEST_SUITE_P(
     Thorough, KilledDevices,
     testing::Values(DeviceCase{"topk",
-                         {"exchange.codec=topk", "exchange.topk.momentum=0.9",
-                          "train.optimizer.name=sgd", "evaluation.ema_decay=0.9"}},
+                               {"exchange.codec=topk", "exchange.topk.momentum=0.9",
+                                "train.optimizer.name=sgd", "evaluation.ema_decay=0.9"}},
                     DeviceCase{"odsgd",
-                         {"train.algorithm=odsgd", "train.odsgd.warmup_steps=5",
-                          "train.odsgd.local.name=dcasgd_a", "train.odsgd.local.momentum=0.9",
-                          "train.odsgd.local.reference=prev_global"}}),
+                               {"train.algorithm=odsgd", "train.odsgd.warmup_steps=5",
+                                "train.odsgd.local.name=dcasgd_a", "train.odsgd.local.momentum=0.9",
+                                "train.odsgd.local.reference=prev_global"}}),
     NameOf);
 
-// Both kinds of workers train on and evaluate the same images, although a GPU converts bytes to
-// images itself. So a job with both kinds gives the result of a job with two CPUs, except for
-// rounding errors, which change some codes.
+// A worker on a GPU converts the bytes of images to floats itself. Still a job with a worker on a
+// CPU and one on a GPU must give the result of a job with two CPUs, up to rounding errors.
 TEST(DevicesOfTwoKinds, SeeTheSameAugmentedImages) {
   std::vector<std::string> data_arguments;
   for (const char* setting :

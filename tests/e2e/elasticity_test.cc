@@ -100,7 +100,7 @@ TEST(Shrink, EndsTheJobBelowMinWorkers) {
 TEST(Shrink, WorksForOdsgdToo) {
   TestJob job(ShrinkOptions(kEndlessSteps));
   const std::vector<std::string> arguments = {"--set", "train.algorithm=odsgd", "--set",
-                                          "train.odsgd.warmup_steps=3"};
+                                              "train.odsgd.warmup_steps=3"};
   job.StartAll(arguments);
   ASSERT_TRUE(job.WaitForRound(5));
   KillAndWait(job.worker(2));
@@ -116,8 +116,8 @@ TEST(Shrink, WorksForOdsgdToo) {
 TEST(BackupWorkers, RoundsCloseWithoutALateWorkerWhichIsCountedAndNamed) {
   TestJob job({.workers = 3, .steps = 60, .batch_total = 12});
   const std::vector<std::string> arguments = {"--set", "train.compute=wait",
-                                           "--set", "train.compute_wait_ms=4",
-                                           "--set", "train.ssgd.backup_workers=1"};
+                                              "--set", "train.compute_wait_ms=4",
+                                              "--set", "train.ssgd.backup_workers=1"};
   std::vector<std::string> slow_arguments = arguments;
   slow_arguments.insert(slow_arguments.end(), {"--set", "train.compute_slow_factor=10"});
   job.StartServer(0, arguments);

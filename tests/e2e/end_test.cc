@@ -25,7 +25,9 @@ constexpr uint64_t kEndlessSteps = 1000000;
 // The number that follows the last `mark` in `text`, or 0 if `text` has no `mark`.
 uint64_t NumberAfter(const std::string& text, const std::string& mark) {
   const size_t mark_begin = text.rfind(mark);
-  return mark_begin == std::string::npos ? 0 : std::strtoull(text.c_str() + mark_begin + mark.size(), nullptr, 10);
+  return mark_begin == std::string::npos
+             ? 0
+             : std::strtoull(text.c_str() + mark_begin + mark.size(), nullptr, 10);
 }
 
 TEST(Signal, SigtermToShard0EndsAllAfterTheSameRound) {
@@ -95,8 +97,8 @@ TEST(Signal, SigtermWhileWorkersAreAwaitedEndsAll) {
   EXPECT_THAT(job.worker(0).err(), HasSubstr("while not all workers were there"));
 }
 
-// Starts the processes in this order ("s0": shard 0, "w1": worker 1), each once the previous
-// process runs. Returns the final weights of the job.
+// Starts the processes in `start_order` ("s0": shard 0, "w1": worker 1), each once the previous one
+// runs. Returns the final weights of the job.
 std::string WeightsAfterStarts(const std::vector<std::string>& start_order) {
   TestJob job({.servers = 2, .yaml = "exchange: {chunk_kib: 256}\n"});
   for (const std::string& daemon : start_order) {
@@ -129,7 +131,8 @@ TEST(Start, AWorkerKilledBeforeTheFirstRoundMayStartAgain) {
 }
 
 TEST(Start, ServersAndWorkersNameMissingDaemons) {
-  const std::string one_second = "faults: {start_timeout_s: 1}\n", four_seconds = "faults.start_timeout_s=4";
+  const std::string one_second = "faults: {start_timeout_s: 1}\n",
+                    four_seconds = "faults.start_timeout_s=4";
   TestJob job({.yaml = one_second});
   TestProgram& server = job.StartServer(0);
   EXPECT_EQ(server.Wait(), 75);

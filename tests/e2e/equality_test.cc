@@ -42,7 +42,8 @@ TEST(Fp32, NWorkersFollowOneWithTheWholeBatch) {
     const std::vector<double> more_workers = WeightsOf(workers);
     ASSERT_EQ(more_workers.size(), one_worker.size());
     double squared_difference = 0;
-    for (size_t i = 0; i < one_worker.size(); ++i) squared_difference += (more_workers[i] - one_worker[i]) * (more_workers[i] - one_worker[i]);
+    for (size_t i = 0; i < one_worker.size(); ++i)
+      squared_difference += (more_workers[i] - one_worker[i]) * (more_workers[i] - one_worker[i]);
     const double relative_difference = std::sqrt(squared_difference / squared_norm);
     RecordProperty(workers == 2 ? "difference_of_2" : "difference_of_4",
                    std::to_string(1e6 * relative_difference) + "e-6");
@@ -109,7 +110,7 @@ TEST(Ternary, ChunksSocketsAndOrderOfArrivalDoNotChangeTheBytes) {
   options.yaml = "exchange: {bucket_kib: 16, chunk_kib: 16, credit_kib: 64}\n";
   TestJob job(options);
   const std::vector<std::string> socket_arguments = {"--set", "servers.0.data_sockets=3", "--set",
-                                            "servers.1.data_sockets=2"};
+                                                     "servers.1.data_sockets=2"};
   for (const uint32_t rank : {2, 0, 1}) job.StartWorker(rank, socket_arguments);
   for (const uint32_t shard : {1, 0}) job.StartServer(shard, socket_arguments);
   job.ExpectAllEnd(0);

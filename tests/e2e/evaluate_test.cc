@@ -25,7 +25,7 @@ constexpr char kNormed[] = R"({net: {layers: [
 
 // Runs tern_worker --evaluate, without a server.
 TestProgram& StartEvaluation(TestJob* job, const std::string& file,
-                           const std::vector<std::string>& extra_arguments = {}) {
+                             const std::vector<std::string>& extra_arguments = {}) {
   std::vector<std::string> arguments = {"--job", job->job_file(), "--evaluate", file};
   arguments.insert(arguments.end(), extra_arguments.begin(), extra_arguments.end());
   return job->Start("evaluate", TestJob::Binary("tern_worker"), arguments);
@@ -75,7 +75,7 @@ TEST(Evaluate, AloneGivesTheWorkersCommonScore) {
   EXPECT_THAT(evaluation.out(), AllOf(HasSubstr(accuracy), HasSubstr(" on 61 test images\n")));
   EXPECT_EQ(job.OutputBytes("confusion.csv"), confusion_of_job);
   // The job's log and the separate evaluation have the same loss, up to rounding: both use the mean
-  // statistics, but their batches differ.
+  // of the workers' batch norm statistics, but their batches differ.
   const std::string log = job.Log("worker", 0);
   const size_t loss_begin = evaluation.out().find("loss ") + 5;
   const std::string loss = evaluation.out().substr(loss_begin, 5);

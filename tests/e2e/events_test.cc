@@ -43,12 +43,13 @@ std::vector<int64_t> StepsOf(const tensorboard::ByTag& events, const std::string
   return steps;
 }
 
-// The lower and upper limits of the histogram's buckets that are not empty.
+// The lower and the upper limit of each bucket of the histogram that is not empty.
 std::vector<std::pair<double, double>> NonEmptyBuckets(const pb::HistogramProto& histogram) {
   std::vector<std::pair<double, double>> limits;
   for (int i = 0; i < histogram.bucket_size(); ++i) {
     if (histogram.bucket(i) > 0)
-      limits.emplace_back(i == 0 ? histogram.min() : histogram.bucket_limit(i - 1), histogram.bucket_limit(i));
+      limits.emplace_back(i == 0 ? histogram.min() : histogram.bucket_limit(i - 1),
+                          histogram.bucket_limit(i));
   }
   return limits;
 }
@@ -149,7 +150,8 @@ std::multimap<std::string, std::string> CpusByThread(pid_t pid) {
     while (std::getline(status, line)) {
       const size_t tab = line.find('\t');
       if (line.rfind("Name:", 0) == 0) name = line.substr(tab + 1);
-      if (line.rfind("Cpus_allowed_list:", 0) == 0) cpus_by_thread.emplace(name, line.substr(tab + 1));
+      if (line.rfind("Cpus_allowed_list:", 0) == 0)
+        cpus_by_thread.emplace(name, line.substr(tab + 1));
     }
   }
   return cpus_by_thread;
@@ -172,7 +174,8 @@ TEST(Cpus, BindOnlyTheThreadsThatCompute) {
     EXPECT_EQ(cpus_by_thread.find(name)->second, CpusText(*allowed_cpus)) << name;
   }
   for (const auto& [name, allowed] : cpus_by_thread) {
-    EXPECT_TRUE(name == "tern_worker" || allowed == CpusText(*allowed_cpus)) << name << ": " << allowed;
+    EXPECT_TRUE(name == "tern_worker" || allowed == CpusText(*allowed_cpus))
+        << name << ": " << allowed;
   }
   job.server(0).Signal(SIGTERM);
   job.ExpectAllEnd(143);

@@ -12,7 +12,7 @@
 namespace tern::e2e {
 namespace {
 
-// Long enough that faults happen well before the end.
+// Options of a job that is long enough that faults happen well before the end.
 JobOptions LongJobOptions(const std::string& faults) {
   JobOptions options;
   options.steps = 150;
@@ -21,9 +21,10 @@ JobOptions LongJobOptions(const std::string& faults) {
   return options;
 }
 
-// A daemon counts as lost after a second.
+// Options of a long job that waits for lost workers. A daemon counts as lost after a second.
 JobOptions WaitOptions() {
-  return LongJobOptions("on_worker_loss: wait, heartbeat_ms: 50, suspect_after_s: 0.4, dead_after_s: 1");
+  return LongJobOptions(
+      "on_worker_loss: wait, heartbeat_ms: 50, suspect_after_s: 0.4, dead_after_s: 1");
 }
 
 // The final weights of an undisturbed run.
@@ -71,8 +72,8 @@ TEST(KilledWorker, ComesBackLongAfterItWasLost) {
 TEST(KilledWorker, IsKilledAgainWhileItFetchesTheState) {
   // With this timeout the suspended worker does not count as lost while the new worker asks it for
   // the training state.
-  TestJob job(
-      LongJobOptions("on_worker_loss: wait, heartbeat_ms: 50, suspect_after_s: 2, dead_after_s: 2.5"));
+  TestJob job(LongJobOptions(
+      "on_worker_loss: wait, heartbeat_ms: 50, suspect_after_s: 2, dead_after_s: 2.5"));
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(5));
   KillAndWait(job.worker(1));

@@ -33,7 +33,7 @@ JobOptions LongJobOptions() {
   return options;
 }
 
-// The final weights of SomeJob in an undisturbed run.
+// The final weights of an undisturbed run of the job of LongJobOptions.
 const std::string& UndisturbedWeights() {
   static const std::string weights = [] {
     TestJob job(LongJobOptions());
@@ -49,7 +49,7 @@ std::string HeaderFrame(const pb::Envelope& envelope) {
 }
 
 pb::Envelope MakeContribution(pb::Contribution* (pb::Envelope::*kind)(), uint32_t rank,
-                          uint64_t incarnation, uint32_t bucket = 0) {
+                              uint64_t incarnation, uint32_t bucket = 0) {
   pb::Envelope envelope;
   pb::Contribution* contribution = (envelope.*kind)();
   contribution->set_bucket(bucket);
@@ -62,12 +62,13 @@ pb::Envelope MakeContribution(pb::Contribution* (pb::Envelope::*kind)(), uint32_
   return envelope;
 }
 
-// Messages whose frames no server may accept.
+// Invalid messages, each as a list of frames (ZeroMQ's parts of a message). No server accepts them.
 std::vector<std::vector<std::string>> BrokenMessages() {
   pb::Envelope push = MakeContribution(&pb::Envelope::mutable_push, 0, 7);
-  std::string unknown_type = HeaderFrame(push), without_body = HeaderFrame(push), other_type = HeaderFrame(push);
+  std::string unknown_type = HeaderFrame(push), without_body = HeaderFrame(push),
+              other_type = HeaderFrame(push);
   unknown_type[6] = '\x63';                  // type 99
-  without_body.resize(net::kPreambleBytes);    // the type says push, but the envelope has no push
+  without_body.resize(net::kPreambleBytes);  // the type says push, but the envelope has no push
   other_type[6] = pb::Envelope::kHeartbeat;  // the type says heartbeat, but the envelope has a push
   return {{""},
           {"", HeaderFrame(push)},
@@ -141,7 +142,7 @@ std::vector<std::unique_ptr<Stranger>> ConnectStrangers(const std::vector<uint16
       sends_lies.SendEnvelope(lie, std::string(1000, '\xff'));
     }
     connect(port).SendEnvelope(MakeContribution(&pb::Envelope::mutable_push, 0, 7),
-                           std::string(20 << 20, 'x'));
+                               std::string(20 << 20, 'x'));
   }
   return strangers;
 }
@@ -149,14 +150,16 @@ std::vector<std::unique_ptr<Stranger>> ConnectStrangers(const std::vector<uint16
 TEST(Strangers, AreCountedAndDoNotDisturbTheJob) {
   TestJob job(LongJobOptions());
   const uint16_t data_port = FreePorts(1).at(0), metrics_port = FreeMetricsPort();
-  const std::vector<std::string> arguments = {"--set", Cat("servers.0.data_ports=[", data_port, "]"),
-                                         "--set", Cat("metrics.port=", metrics_port)};
+  const std::vector<std::string> arguments = {"--set",
+                                              Cat("servers.0.data_ports=[", data_port, "]"),
+                                              "--set", Cat("metrics.port=", metrics_port)};
   job.StartServer(0, arguments);
   job.StartWorker(0, arguments);
   ASSERT_TRUE(job.server(0).WaitForErr("worker 0"));
   const auto first_strangers = ConnectStrangers({job.port(0), data_port});
   const auto refused_count = [&](const std::string& reason) {
-    return MetricOf(GetMetrics(metrics_port), Cat("tern_net_refused_total{fault=\"", reason, "\"}"));
+    return MetricOf(GetMetrics(metrics_port),
+                    Cat("tern_net_refused_total{fault=\"", reason, "\"}"));
   };
   // Waits until the last invalid message has arrived at both ports.
   ASSERT_TRUE(WaitUntil([&] { return refused_count("too_many_frames") >= 2; }));
@@ -284,7 +287,7 @@ std::string FloatBytes(size_t count, float value) {
 
 TEST(Member, WhatItSaysIsCheckedBeforeItIsUsed) {
   JobOptions options = LongJobOptions();
-  // Without this the job might end before the test has sent everything.
+  // The job waits for worker 1, so it cannot end before the test has sent everything.
   options.yaml = "faults: {on_worker_loss: wait}\n";
   TestJob job(options);
   auto setup = setup::MakeSetup(job.job_file(), {});
@@ -303,15 +306,20 @@ TEST(Member, WhatItSaysIsCheckedBeforeItIsUsed) {
   const auto scale_field = &pb::Envelope::mutable_scale;
   EXPECT_THAT(fake_member.RefusalOf(control, scale_field, FloatBytes(tensor_count, kNan)),
               ContainsRegex("scale of bucket 0.* round 1 of rank 1: scaler 0 is -?nan"));
-  EXPECT_THAT(fake_member.RefusalOf(control, scale_field, FloatBytes(tensor_count, kInfinity)), HasSubstr("is inf"));
-  EXPECT_THAT(fake_member.RefusalOf(control, scale_field, FloatBytes(tensor_count, -1)), HasSubstr("is -1"));
-  EXPECT_THAT(fake_member.RefusalOf(control, scale_field, FloatBytes(tensor_count + 1, 1)), HasSubstr("bytes"));
-  EXPECT_THAT(fake_member.RefusalOf(control, scale_field, FloatBytes(tensor_count, 1), 99), HasSubstr("plan"));
+  EXPECT_THAT(fake_member.RefusalOf(control, scale_field, FloatBytes(tensor_count, kInfinity)),
+              HasSubstr("is inf"));
+  EXPECT_THAT(fake_member.RefusalOf(control, scale_field, FloatBytes(tensor_count, -1)),
+              HasSubstr("is -1"));
+  EXPECT_THAT(fake_member.RefusalOf(control, scale_field, FloatBytes(tensor_count + 1, 1)),
+              HasSubstr("bytes"));
+  EXPECT_THAT(fake_member.RefusalOf(control, scale_field, FloatBytes(tensor_count, 1), 99),
+              HasSubstr("plan"));
   const auto push_field = &pb::Envelope::mutable_push;
-  EXPECT_THAT(fake_member.RefusalOf(data, push_field, std::string(100, '\xff')), HasSubstr("rank 1"));
+  EXPECT_THAT(fake_member.RefusalOf(data, push_field, std::string(100, '\xff')),
+              HasSubstr("rank 1"));
   EXPECT_THAT(fake_member.RefusalOf(data, push_field, std::string(431080 / 4 + 1000, '\0')),
               HasSubstr("rank 1"));
-  // The false worker sends nothing more, and the real worker 1 takes its rank.
+  // fake_member sends nothing more, and the real worker 1 takes its rank.
   job.StartWorker(1);
   job.ExpectAllEnd(0);
   EXPECT_TRUE(job.Weights() == UndisturbedWeights());

@@ -31,7 +31,8 @@ std::string WriteImageFolder(const TestJob& job) {
       for (uint32_t i = 0; i < 12; ++i) {
         const data::Image image = data::Picture(3, 14 + i % 5, 20 - i % 3, 40 * label + i);
         const bool is_jpeg = i % 3 != 0;
-        std::ofstream(folder + "/" + std::to_string(i) + (is_jpeg ? ".jpg" : ".png"), std::ios::binary)
+        std::ofstream(folder + "/" + std::to_string(i) + (is_jpeg ? ".jpg" : ".png"),
+                      std::ios::binary)
             << (is_jpeg ? data::EncodeJpeg(image) : data::EncodePng(image));
       }
     }
@@ -40,7 +41,7 @@ std::string WriteImageFolder(const TestJob& job) {
 }
 
 std::vector<std::string> DataArguments(const std::string& format, const std::string& dir,
-                                   const std::string& threads) {
+                                       const std::string& threads) {
   std::vector<std::string> arguments;
   for (const std::string& setting :
        {"data.format=" + format, "data.dir=" + dir, "data.threads=" + threads,
@@ -64,7 +65,8 @@ TEST(Images, GiveTheSameWeightsFromAFolderAndPackedWithAnyNumberOfThreads) {
     EXPECT_THAT(pack.out(), AllOf(HasSubstr("100 %  36 of 36 images"),
                                   HasSubstr("train.tpk: 36 images in 3 classes")));
     for (const bool is_packed : {false, true}) {
-      job.StartAll(DataArguments(is_packed ? "packed" : "folder", is_packed ? packed_folder : root, threads));
+      job.StartAll(DataArguments(is_packed ? "packed" : "folder", is_packed ? packed_folder : root,
+                                 threads));
       job.ExpectAllEnd(0);
       EXPECT_THAT(job.Log("worker", 0), HasSubstr("36 training images in 3 classes"));
       if (weights.empty()) weights = job.Weights();
@@ -77,19 +79,21 @@ TEST(Images, DamagedOnesAreNamedAndLeftOutUpToTheLimit) {
   TestJob job({.steps = 4, .model = kNet});
   const std::string root = WriteImageFolder(job), damaged_file = root + "/train/class1/3.png";
   const std::string image_bytes = ReadFile(damaged_file);
-  // The second half of the file is missing. Its header is valid.
+  // Cuts the second half of the file off. Its header stays valid.
   std::ofstream(damaged_file, std::ios::binary) << image_bytes.substr(0, image_bytes.size() / 2);
   job.StartAll(DataArguments("folder", root, "2"));
   job.ExpectAllEnd(0);
   TestProgram& refused = job.StartTern({"convert", "pack", root, job.folder() + "/packed"});
   EXPECT_EQ(refused.Wait(), 65);
-  EXPECT_THAT(refused.err(), AllOf(HasSubstr(damaged_file + ": damaged PNG"), HasSubstr("allowed: 0")));
+  EXPECT_THAT(refused.err(),
+              AllOf(HasSubstr(damaged_file + ": damaged PNG"), HasSubstr("allowed: 0")));
   EXPECT_FALSE(std::filesystem::exists(job.folder() + "/packed/train.tpk"));
   TestProgram& accepted =
       job.StartTern({"convert", "pack", root, job.folder() + "/packed", "--max_corrupt", "1"});
   EXPECT_EQ(accepted.Wait(), 0) << accepted.err();
-  EXPECT_THAT(accepted.out(), AllOf(HasSubstr("left out, damaged image 1 of at most 1: " + damaged_file),
-                                  HasSubstr("35 images in 3 classes")));
+  EXPECT_THAT(accepted.out(),
+              AllOf(HasSubstr("left out, damaged image 1 of at most 1: " + damaged_file),
+                    HasSubstr("35 images in 3 classes")));
   std::ofstream(root + "/train/class0/3.png", std::ios::binary) << "";
   std::ofstream(root + "/train/class2/1.jpg", std::ios::binary) << "<html>";
   TestProgram& worker = job.StartWorker(0, DataArguments("folder", root, "2"));

@@ -146,7 +146,8 @@ TEST(JobFile, ARankOutOfRangeIsNamed) {
 TEST(JobFile, OtherAddressesThanLoopbackNeedSecurityNone) {
   TestJob job;
   const std::vector<std::string> other_address = {"--set", "servers.0.address=192.0.2.1:7500"};
-  for (TestProgram* daemon : {&job.StartServer(0, other_address), &job.StartWorker(0, other_address)}) {
+  for (TestProgram* daemon :
+       {&job.StartServer(0, other_address), &job.StartWorker(0, other_address)}) {
     EXPECT_EQ(daemon->Wait(), 78);
     EXPECT_THAT(daemon->err(), AllOf(HasSubstr("192.0.2.1:7500"), HasSubstr("security: none")));
   }
@@ -169,7 +170,8 @@ TEST(Address, APortInUseIsNamedAndItsOwnerContinues) {
   job.StartWorker(0);
   ASSERT_TRUE(job.server(0).WaitForErr("worker 0"));  // its sockets are bound now
   TestProgram& owner = job.server(0);
-  TestProgram& other_server = job.StartServer(0, {"--set", Cat("output_dir=", job.folder(), "/other")});
+  TestProgram& other_server =
+      job.StartServer(0, {"--set", Cat("output_dir=", job.folder(), "/other")});
   EXPECT_EQ(other_server.Wait(), 69);
   EXPECT_THAT(other_server.err(), HasSubstr(Cat("port ", job.port(0), " is in use")));
   job.StartWorker(1);
@@ -197,8 +199,9 @@ TEST(Address, AFolderInUseIsNamedAndItsOwnerContinues) {
 TEST(Address, OneThatDoesNotResolveIsNamed) {
   TestJob job;
   const std::vector<std::string> unknown_host = {"--set", "servers.0.address=nowhere.invalid:7500",
-                                            "--set", "security=none"};
-  for (TestProgram* daemon : {&job.StartServer(0, unknown_host), &job.StartWorker(0, unknown_host)}) {
+                                                 "--set", "security=none"};
+  for (TestProgram* daemon :
+       {&job.StartServer(0, unknown_host), &job.StartWorker(0, unknown_host)}) {
     EXPECT_EQ(daemon->Wait(), 69);
     EXPECT_THAT(daemon->err(), HasSubstr("nowhere.invalid"));
   }

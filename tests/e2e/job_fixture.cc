@@ -45,7 +45,8 @@ std::string EndOf(const std::string& text, size_t bytes) {
 }
 
 int MillisecondsUntil(Time deadline) {
-  const auto milliseconds_left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Now()).count();
+  const auto milliseconds_left =
+      std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Now()).count();
   return static_cast<int>(std::max<int64_t>(0, milliseconds_left + 1));
 }
 
@@ -270,10 +271,11 @@ TestProgram& TestJob::StartDaemon(const std::string& role, uint32_t rank,
                                   const std::vector<std::string>& arguments, int fd,
                                   const std::string& program) {
   std::vector<std::string> all_arguments = {"--job",   job_file(),  "--rank",
-                                    Cat(rank), "--log_dir", log_dir()};
+                                            Cat(rank), "--log_dir", log_dir()};
   if (fd >= 0) all_arguments.insert(all_arguments.end(), {"--progress_fd", Cat(fd)});
   all_arguments.insert(all_arguments.end(), arguments.begin(), arguments.end());
-  return Start(Cat(role, ".", rank), program.empty() ? Binary("tern_" + role) : program, all_arguments);
+  return Start(Cat(role, ".", rank), program.empty() ? Binary("tern_" + role) : program,
+               all_arguments);
 }
 
 TestProgram& TestJob::StartServer(uint32_t shard, const std::vector<std::string>& arguments) {
@@ -319,7 +321,7 @@ bool TestJob::WaitForRound(uint64_t round, double seconds) {
   };
   const bool is_reached_in_time = WaitUntil(is_reached, seconds);
   EXPECT_TRUE(is_reached_in_time) << "round " << round << " was not reached within " << seconds
-                    << " s; progress: " << Progress();
+                                  << " s; progress: " << Progress();
   return is_reached_in_time;
 }
 

@@ -50,7 +50,8 @@ double MetricOf(const std::string& page, const std::string& row);
 // The contents of a file, or an empty string if it does not exist.
 std::string ReadFile(const std::string& path);
 
-// Calls `condition` repeatedly until it returns true. Returns false if that does not happen in time.
+// Calls `condition` repeatedly until it returns true. Returns false if that does not happen in
+// time.
 bool WaitUntil(const std::function<bool()>& condition, double seconds = kPatience);
 
 // A running tern, tern_server or tern_worker, in a process group of its own. The destructor kills
@@ -124,7 +125,7 @@ class TestJob {
   std::string log_dir() const { return output_dir() + "/logs"; }
   uint16_t port(uint32_t shard) const { return ports_[shard]; }
 
-  // Starts a daemon as a user would, with --job, --rank, --log_dir and the arguments `arguments`. The
+  // Starts a daemon as a user would, with --job, --rank, --log_dir and then `arguments`. The
   // returned reference stays valid as long as this TestJob. A second start with the same rank
   // starts another process in addition to the first.
   TestProgram& StartServer(uint32_t shard, const std::vector<std::string>& arguments = {});

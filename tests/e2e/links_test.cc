@@ -27,8 +27,9 @@ JobOptions OptionsOf(const Case& link_case) {
   JobOptions options;
   options.steps = 150;
   options.batch_total = 48;
-  options.yaml = Cat("faults: {on_worker_loss: ", link_case.on_loss,
-                     ", heartbeat_ms: 50, suspect_after_s: 0.4, dead_after_s: 1}\n", link_case.yaml);
+  options.yaml =
+      Cat("faults: {on_worker_loss: ", link_case.on_loss,
+          ", heartbeat_ms: 50, suspect_after_s: 0.4, dead_after_s: 1}\n", link_case.yaml);
   return options;
 }
 
@@ -36,7 +37,8 @@ class LinkOfTheServer : public testing::TestWithParam<Case> {};
 
 TEST_P(LinkOfTheServer, MayBeDownForAWhile) {
   std::vector<std::string> arguments;
-  for (const std::string& one : GetParam().settings) arguments.insert(arguments.end(), {"--set", one});
+  for (const std::string& one : GetParam().settings)
+    arguments.insert(arguments.end(), {"--set", one});
   TestJob undisturbed(OptionsOf(GetParam()));
   undisturbed.StartAll(arguments);
   undisturbed.ExpectAllEnd(0);
@@ -45,7 +47,7 @@ TEST_P(LinkOfTheServer, MayBeDownForAWhile) {
   const uint16_t data_port = FreePorts(1).at(0);
   TcpLink link({job.port(0), data_port});
   arguments.insert(arguments.end(), {"--set", "servers.0.bind_host=127.0.0.2", "--set",
-                         Cat("servers.0.data_ports=[", data_port, "]")});
+                                     Cat("servers.0.data_ports=[", data_port, "]")});
   job.StartAll(arguments);
   ASSERT_TRUE(job.WaitForRound(5));
   link.SetUp(false);

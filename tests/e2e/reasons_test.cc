@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
 
-// If the job waited for a restart of the worker, it would wait for ten minutes.
+// Options of a job that would wait for ten minutes if it waited for a restart of the worker.
 JobOptions OptionsOf(const std::string& on_loss, const std::string& yaml = "") {
   JobOptions options;
   options.yaml = Cat("faults: {on_worker_loss: ", on_loss, "}\n", yaml);

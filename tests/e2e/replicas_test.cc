@@ -21,7 +21,7 @@ namespace {
 
 using ::testing::ContainsRegex;
 
-// The bytes of the first initial weights of the job, as they are in its workers' memory.
+// The bytes of the first 64 initial weights of the job, as they are in its workers' memory.
 std::string FirstWeightBytes(const std::string& job_file) {
   auto setup = setup::MakeSetup(job_file, {});
   EXPECT_TRUE(setup.ok()) << setup.status().message();
@@ -44,15 +44,17 @@ int FlipBitOfEveryMatch(pid_t pid, std::string_view pattern) {
     char dash = 0;
     std::string access, offset, device, inode;
     fields >> std::hex >> begin >> dash >> end >> access >> offset >> device >> inode;
-    constexpr uint64_t kMaxBytes = 256 << 20;  // skips larger regions, which belong to sanitizers
+    constexpr uint64_t kMaxBytes = 256 << 20;  // of a region; larger ones belong to sanitizers
     if (access != "rw-p" || inode != "0" || end - begin > kMaxBytes) continue;
     std::string bytes(end - begin, '\0');
-    const ssize_t read_bytes = pread(memory_fd, bytes.data(), bytes.size(), static_cast<off_t>(begin));
+    const ssize_t read_bytes =
+        pread(memory_fd, bytes.data(), bytes.size(), static_cast<off_t>(begin));
     bytes.resize(static_cast<size_t>(std::max<ssize_t>(0, read_bytes)));
     for (size_t position = bytes.find(pattern); position != std::string::npos;
          position = bytes.find(pattern, position + 1)) {
       const char flipped_byte = static_cast<char>(pattern[0] ^ 1);
-      if (pwrite(memory_fd, &flipped_byte, 1, static_cast<off_t>(begin + position)) == 1) ++flipped_bits;
+      if (pwrite(memory_fd, &flipped_byte, 1, static_cast<off_t>(begin + position)) == 1)
+        ++flipped_bits;
     }
   }
   close(memory_fd);
@@ -63,7 +65,8 @@ TEST(Replicas, ThatDifferStopTheJobWhichNamesBothHashes) {
   TestJob job({.steps = 1000000, .yaml = "faults: {compare_every_steps: 5}\n"});
   job.StartWorker(1);
   ASSERT_TRUE(job.WaitForLog("worker", 1, "worker 1 of 2"));
-  const int flipped_bits = FlipBitOfEveryMatch(job.worker(1).pid(), FirstWeightBytes(job.job_file()));
+  const int flipped_bits =
+      FlipBitOfEveryMatch(job.worker(1).pid(), FirstWeightBytes(job.job_file()));
   if (flipped_bits < 0) GTEST_SKIP() << "no access to a child's memory: " << std::strerror(errno);
   ASSERT_GE(flipped_bits, 1) << "the weights were not found";
   job.StartServer(0);
@@ -72,7 +75,8 @@ TEST(Replicas, ThatDifferStopTheJobWhichNamesBothHashes) {
       "the replicas differ after step 5: worker 0 has hash [0-9a-f]+, worker 1 has [0-9a-f]+";
   for (const uint32_t rank : {0, 1}) {
     const int exit_code = job.worker(rank).Wait();
-    EXPECT_EQ(exit_code, 76);  // the worker found the difference itself, or learned of it from shard 0
+    EXPECT_EQ(exit_code,
+              76);  // the worker found the difference itself, or learned of it from shard 0
     EXPECT_THAT(job.worker(rank).err(), ContainsRegex(difference_pattern));
   }
   EXPECT_EQ(job.server(0).Wait(), 76);

@@ -18,7 +18,8 @@ std::vector<std::string> ArgumentsFor(const std::string& algorithm) {
        {"train.algorithm=" + algorithm, std::string("exchange.scaler=previous"),
         std::string("exchange.scaler_elements=5000"), std::string("exchange.chunk_kib=256")})
     arguments.insert(arguments.end(), {"--set", setting});
-  if (algorithm == "odsgd") arguments.insert(arguments.end(), {"--set", "train.odsgd.warmup_steps=2"});
+  if (algorithm == "odsgd")
+    arguments.insert(arguments.end(), {"--set", "train.odsgd.warmup_steps=2"});
   return arguments;
 }
 
@@ -51,8 +52,8 @@ TEST_P(ScalersOfBefore, ComeToAReturningWorkerFromTheOthers) {
   job.ExpectAllEnd(0);
   EXPECT_NE(job.worker(1).err().find("installed the state after round"), std::string::npos);
   EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
-  // With odsgd the new worker starts with w' = W, so its gradients differ from those of an
-  // undisturbed run.
+  // With odsgd the new worker starts with local weights equal to the global ones, so its gradients
+  // differ from those of an undisturbed run.
   if (GetParam() == "ssgd") {
     EXPECT_TRUE(job.Weights() == undisturbed.Weights()) << "other weights than without the fault";
   }

@@ -19,7 +19,7 @@ namespace {
 
 constexpr uint32_t kServers = 2, kWorkers = 3;
 
-// The job writes its only checkpoint at the end.
+// Options of a job that writes its only checkpoint at the end.
 JobOptions OptionsOf(const std::string& on_loss) {
   return {.servers = kServers,
           .workers = kWorkers,
@@ -39,7 +39,7 @@ const std::string& UndisturbedWeights() {
   return weights;
 }
 
-// The steps for which a worker has a complete checkpoint.
+// The names of the complete checkpoints of a worker, which contain their steps.
 std::vector<std::string> CheckpointsOf(const TestJob& job, uint32_t rank) {
   std::vector<std::string> checkpoints;
   std::error_code ignored;
@@ -55,7 +55,8 @@ void ExpectStoppedTogether(TestJob& job, int code) {
   job.ExpectAllEnd(code);
   const std::vector<std::string> checkpoints = CheckpointsOf(job, 0);
   EXPECT_EQ(checkpoints.size(), 1u);
-  for (uint32_t rank = 1; rank < kWorkers; ++rank) EXPECT_EQ(CheckpointsOf(job, rank), checkpoints) << rank;
+  for (uint32_t rank = 1; rank < kWorkers; ++rank)
+    EXPECT_EQ(CheckpointsOf(job, rank), checkpoints) << rank;
 }
 
 void ExpectResumesToTheSameBytes(TestJob& job) {
@@ -111,7 +112,8 @@ TEST(StopOfAllProcesses, OfARunIsOrderly) {
       kill(pid, SIGTERM);
     }
     EXPECT_EQ(tern.Wait(), 143) << tern.err();
-    for (uint32_t rank = 1; rank < kWorkers; ++rank) EXPECT_EQ(CheckpointsOf(job, rank), CheckpointsOf(job, 0));
+    for (uint32_t rank = 1; rank < kWorkers; ++rank)
+      EXPECT_EQ(CheckpointsOf(job, rank), CheckpointsOf(job, 0));
     EXPECT_EQ(CheckpointsOf(job, 0).size(), 1u);
   }
 }

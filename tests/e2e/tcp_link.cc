@@ -88,7 +88,8 @@ void TcpLink::Run() {
 }
 
 void TcpLink::Accept(int listener, uint16_t port) {
-  for (int client_fd; (client_fd = accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0;) {
+  for (int client_fd;
+       (client_fd = accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0;) {
     const int server_fd = NewSocket();
     const sockaddr_in address = AddressOf(INADDR_LOOPBACK + 1, port);
     const bool is_connecting =
@@ -109,7 +110,8 @@ void TcpLink::Accept(int listener, uint16_t port) {
 }
 
 bool TcpLink::Forward(Pair* pair) {
-  const bool first_is_open = Forward(&pair->directions[0]), second_is_open = Forward(&pair->directions[1]);
+  const bool first_is_open = Forward(&pair->directions[0]),
+             second_is_open = Forward(&pair->directions[1]);
   return first_is_open && second_is_open;
 }
 
@@ -123,8 +125,8 @@ bool TcpLink::Forward(Direction* direction) {
     if (read_bytes > 0) direction->buffered.append(piece.data(), static_cast<size_t>(read_bytes));
   }
   while (!direction->buffered.empty()) {
-    const ssize_t sent_bytes =
-        send(direction->to_fd, direction->buffered.data(), direction->buffered.size(), MSG_NOSIGNAL);
+    const ssize_t sent_bytes = send(direction->to_fd, direction->buffered.data(),
+                                    direction->buffered.size(), MSG_NOSIGNAL);
     if (sent_bytes < 0 && (errno == EAGAIN || errno == ENOTCONN)) return true;
     if (sent_bytes < 0) return false;
     direction->buffered.erase(0, static_cast<size_t>(sent_bytes));

@@ -42,7 +42,7 @@ class TcpLink {
   std::vector<uint16_t> ports_;
   std::vector<int> listeners_;
   std::vector<std::unique_ptr<Pair>> pairs_;
-  int wake_fd_ = -1;
+  int wake_fd_ = -1;  // an eventfd; writing to it wakes the thread from poll()
   std::atomic<bool> is_up_{true}, must_quit_{false};
   std::thread thread_;
 };

@@ -20,7 +20,8 @@ std::string ClockLedger::RecordCounted(const protocol::Cell& cell, const Push& p
            " is counted twice";
   }
   const bool is_plain_sgd = schedule.algorithm == "asgd" || schedule.algorithm == "ssp";
-  const Weights expected{weights_before.version + 1, ApplySgd(weights_before.word, {push.word}, RateAt(step))};
+  const Weights expected{weights_before.version + 1,
+                         ApplySgd(weights_before.word, {push.word}, RateAt(step))};
   return is_plain_sgd && now != expected ? "the weights are not moved by the push" : "";
 }
 

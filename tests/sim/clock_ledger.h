@@ -71,7 +71,7 @@ class ClockLedger {
   // The payload words of all pushes that any cell has counted, as (cell, word).
   std::set<std::pair<protocol::Cell, uint64_t>> counted_;
   std::vector<uint64_t> clocks_;  // indexed by rank
-  std::vector<bool> has_parted_;      // indexed by rank
+  std::vector<bool> has_parted_;  // indexed by rank
 };
 
 }  // namespace tern::sim

@@ -136,7 +136,8 @@ void ClockWorker::CheckStop(const Exchange::Delivery& answer) {
   if (says_stop) is_told_to_stop_ = true;
   if (says_stop && !all_counted && !world_->stopped())
     ReportViolation(answer, "is told to stop after " + std::to_string(counts.total) + " pushes");
-  if (!says_stop && all_counted && counts.clock != 0) ReportViolation(answer, "is not told to stop");
+  if (!says_stop && all_counted && counts.clock != 0)
+    ReportViolation(answer, "is not told to stop");
 }
 
 void ClockWorker::CheckPush(const Exchange::Delivery& answer) {
@@ -144,7 +145,8 @@ void ClockWorker::CheckPush(const Exchange::Delivery& answer) {
   const uint64_t max_staleness = world_->schedule().clocks.max_staleness;
   if (outcome.clock() != clock_ + 1)
     return ReportViolation(answer, "was given no answer to its push");
-  const bool was_counted = world_->clocks().WasCounted(answer.cell, WordOf(answer.cell, clock_ + 1));
+  const bool was_counted =
+      world_->clocks().WasCounted(answer.cell, WordOf(answer.cell, clock_ + 1));
   // After a server restart the ledger may disagree with the answer: the previous server process may
   // have counted a push that the new server process drops, or the reverse. And after a restart of
   // shard 0, a worker process may get back a rank that another process had in the meantime.
@@ -190,9 +192,11 @@ void ClockWorker::StoreWeights(const Exchange::Delivery& answer) {
   uint64_t& held_word = weights_[IndexOf(answer.cell)];
   held_word = is_change ? AddFloats(held_word, words[0]) : words[0];
   // In asynchronous EASGD the answer to a push contains the central weights before that push.
-  const bool shows_earlier_weights = world_->schedule().algorithm == "easgd_async" && weights.version() != 0;
+  const bool shows_earlier_weights =
+      world_->schedule().algorithm == "easgd_async" && weights.version() != 0;
   if (!world_->clocks().WasState(answer.cell, {weights.version(), held_word}) &&
-      !(shows_earlier_weights && world_->clocks().WasState(answer.cell, {weights.version() - 1, held_word})))
+      !(shows_earlier_weights &&
+        world_->clocks().WasState(answer.cell, {weights.version() - 1, held_word})))
     ReportViolation(answer, "was given weights that never were");
 }
 

@@ -59,7 +59,7 @@ class ClockWorker : public ToyWorker {
   uint64_t newest_counted_ = 0;  // the newest of its pushes that a pull has reported as counted
   bool is_told_to_stop_ = false;
   bool has_asked_for_average_ = false;  // the last pull asked for the averaged weights
-  State weights_{};                 // this worker's copy of the weights, one word per chunk
+  State weights_{};                     // this worker's copy of the weights, one word per chunk
 };
 
 }  // namespace tern::sim

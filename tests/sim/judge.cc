@@ -72,7 +72,8 @@ void World::Judge() {
     return;
   }
   const Status& shard0_status = Server(0)->status();
-  if (all_state_lost_ && shard0_status.message().find("no live worker holds the state") != std::string::npos)
+  if (all_state_lost_ &&
+      shard0_status.message().find("no live worker holds the state") != std::string::npos)
     return;
   for (uint32_t s = 1; s < schedule_.shards(); ++s) {
     if (Server(s)->killed()) continue;  // killed while the job was ending, and not restarted
@@ -82,7 +83,8 @@ void World::Judge() {
         Server(s)->status().code() == Code::kPeerLost &&
         std::any_of(schedule_.faults.begin(), schedule_.faults.end(), [&](const Fault& fault) {
           return fault.kind == Fault::Kind::kCutServer &&
-                 fault.down_time > 2 * schedule_.timings.dead_after - schedule_.timings.suspect_after;
+                 fault.down_time >
+                     2 * schedule_.timings.dead_after - schedule_.timings.suspect_after;
         });
     if (Server(s)->status().code() != shard0_status.code() && !is_cut_off) {
       return ReportViolation("shard " + std::to_string(s) + " ended with " +
@@ -91,19 +93,22 @@ void World::Judge() {
     }
   }
   if (StoppedWhileCutOff()) return;
-  const bool ended_in_order = shard0_status.ok() || (shard0_status.code() == Code::kTerminated && any_asked_to_stop_);
+  const bool ended_in_order =
+      shard0_status.ok() || (shard0_status.code() == Code::kTerminated && any_asked_to_stop_);
   if (shard0_status.code() == Code::kBadData && may_refuse_) return;
   if (ended_in_order && must_refuse_)
     return ReportViolation("the job began anew, though a disk with checkpoints was missing");
   if (ended_in_order && !schedule_.has_rounds()) JudgeTotals();
-  if (ended_in_order) return schedule_.shrinks() ? JudgeReplicas(shard0_status.code()) : JudgeFinished(shard0_status.code());
+  if (ended_in_order)
+    return schedule_.shrinks() ? JudgeReplicas(shard0_status.code())
+                               : JudgeFinished(shard0_status.code());
   if (schedule_.elasticity.on_loss == algorithm::OnLoss::kFail) return JudgeFailure();
   if (schedule_.shrinks() && MayHaveLostState()) return;
   ReportViolation("shard 0 ended with " + DescribeExit(shard0_status));
 }
 
-// Whether the job may have lost its state under shrink: only workers in the membership hold the
-// state, a removed worker drops its copy, and more than one fault hit a worker.
+// Whether the job may have lost its state under shrink. Only workers hold the state, and a worker
+// that was removed drops its copy: so faults at more than one worker may leave no copy.
 bool World::MayHaveLostState() const {
   const auto hits_worker = [](const Fault& fault) {
     return fault.kind == Fault::Kind::kKillWorker || fault.kind == Fault::Kind::kFreezeWorker ||
@@ -193,7 +198,8 @@ void World::JudgeTotals() {
   for (uint32_t s = 0; s < schedule_.shards(); ++s) {
     for (const auto& lane : Server(s)->lanes()) {
       const uint64_t total = lane->total();
-      if (lane->has_cells() && (total > max_pushes || (must_be_exact && total + max_dead_processes < clocks.pushes)))
+      if (lane->has_cells() &&
+          (total > max_pushes || (must_be_exact && total + max_dead_processes < clocks.pushes)))
         ReportViolation("shard " + std::to_string(s) + " counted " + std::to_string(total) +
                         " pushes");
     }

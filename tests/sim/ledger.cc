@@ -10,15 +10,16 @@ namespace {
 
 using protocol::Kind;
 
-// Whether one word of each list given[from], given[from + 1], ... can be chosen so that, together
-// with `so_far`, their sum (or, for scalers, their maximum) is `expected_sum`. There is one list per rank.
-bool CanAddUpTo(Kind kind, const std::vector<const std::vector<uint64_t>*>& words_of_ranks, size_t from,
-                uint64_t so_far, uint64_t expected_sum) {
+// There is one list of words for each rank. Whether one word of each list from number `from` on can
+// be chosen so that, with `so_far`, their sum (for scalers: their maximum) is `expected_sum`.
+bool CanAddUpTo(Kind kind, const std::vector<const std::vector<uint64_t>*>& words_of_ranks,
+                size_t from, uint64_t so_far, uint64_t expected_sum) {
   if (from == words_of_ranks.size()) return so_far == expected_sum;
-  return std::any_of(words_of_ranks[from]->begin(), words_of_ranks[from]->end(), [&](uint64_t word) {
-    const uint64_t combined = kind == Kind::kScale ? std::max(so_far, word) : so_far + word;
-    return CanAddUpTo(kind, words_of_ranks, from + 1, combined, expected_sum);
-  });
+  return std::any_of(
+      words_of_ranks[from]->begin(), words_of_ranks[from]->end(), [&](uint64_t word) {
+        const uint64_t combined = kind == Kind::kScale ? std::max(so_far, word) : so_far + word;
+        return CanAddUpTo(kind, words_of_ranks, from + 1, combined, expected_sum);
+      });
 }
 
 }  // namespace
@@ -45,17 +46,21 @@ std::string Ledger::Check(const protocol::Exchange::Delivery& answer, bool is_su
     if (words_of_contributors.back() == nullptr)
       return "rank " + std::to_string(rank) + " is in it, but gave nothing";
   }
-  if (words_of_contributors.size() != outcome.contributors()) return "another number of contributors";
+  if (words_of_contributors.size() != outcome.contributors())
+    return "another number of contributors";
   if (words_of_contributors.empty()) return answer.payload.empty() ? "" : "a sum over nobody";
   if (!is_sum) return "";
   if (answer.cell.kind != Kind::kFigures) {
-    const bool can_add_up = CanAddUpTo(answer.cell.kind, words_of_contributors, 0, 0, DecodeWord(answer.payload));
+    const bool can_add_up =
+        CanAddUpTo(answer.cell.kind, words_of_contributors, 0, 0, DecodeWord(answer.payload));
     return can_add_up ? "" : "not what its contributors gave";
   }
-  if (answer.payload.size() != words_of_contributors.size() * sizeof(uint64_t)) return "figures of others";
+  if (answer.payload.size() != words_of_contributors.size() * sizeof(uint64_t))
+    return "figures of others";
   for (size_t i = 0; i < words_of_contributors.size(); ++i) {
     const uint64_t word = DecodeWord(answer.payload.Slice(i * sizeof(uint64_t), sizeof(uint64_t)));
-    if (std::find(words_of_contributors[i]->begin(), words_of_contributors[i]->end(), word) == words_of_contributors[i]->end())
+    if (std::find(words_of_contributors[i]->begin(), words_of_contributors[i]->end(), word) ==
+        words_of_contributors[i]->end())
       return "figures that nobody gave";
   }
   return "";

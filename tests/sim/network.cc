@@ -36,7 +36,8 @@ void Network::SendToClient(uint32_t server, Peer peer, Message message, Time now
   Send(Event::Type::kToClient, index, std::move(message), &connection.last_down, now);
 }
 
-void Network::Send(Event::Type type, uint32_t connection, Message message, Time* last_arrival, Time now) {
+void Network::Send(Event::Type type, uint32_t connection, Message message, Time* last_arrival,
+                   Time now) {
   ++messages_;
   if (rng_.Chance(schedule_.loss)) return;
   Time arrival = now + std::chrono::microseconds(300 + rng_.Below(3000));
@@ -120,7 +121,8 @@ void Network::BreakAllOfServer(uint32_t server, Time now) {
 void Network::BreakAllOfWorker(uint32_t worker, Time now) {
   for (uint32_t i = 0; i < connections_.size(); ++i) {
     const Connection& connection = connections_[i];
-    if (connection.worker && connection.client == worker && connection.is_open) Break(i, connection.lane.lane != 0, now);
+    if (connection.worker && connection.client == worker && connection.is_open)
+      Break(i, connection.lane.lane != 0, now);
   }
 }
 

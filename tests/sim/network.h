@@ -23,8 +23,8 @@ struct Connection {
   uint32_t client = 0;        // the client's process
   protocol::LaneRef lane;     // the socket to which the client connects: a shard, and its lane
   uint32_t port = 0;          // 0: the shard's control address, at whatever process listens there
-  bool is_open = true;           // the client has not closed the connection
-  bool is_broken = false;        // the connection carries no more messages
+  bool is_open = true;        // the client has not closed the connection
+  bool is_broken = false;     // the connection carries no more messages
   uint32_t server = kNobody;  // the process that accepted the connection
   // When the newest message in sequence arrives at the server, and at the client.
   Time last_up{}, last_down{};

@@ -72,7 +72,8 @@ World::Checkpoints PlayedLane::Saved() const {
   World::Checkpoints checkpoints;
   const std::optional<protocol::Saved> saved = lane_->Saved();
   if (!saved.has_value()) return checkpoints;
-  for (const pb::Checkpoint& checkpoint : saved->shard_checkpoints) checkpoints.insert(protocol::KeyOf(checkpoint));
+  for (const pb::Checkpoint& checkpoint : saved->shard_checkpoints)
+    checkpoints.insert(protocol::KeyOf(checkpoint));
   return checkpoints;
 }
 
@@ -96,10 +97,10 @@ void PlayedLane::ReportPush(const Message& message) {
   if (total(cell) != ledger.total(cell) + 1)
     world_->ReportViolation("a push is counted as another number");
   const ClockLedger::Push counted_push{push.rank(), push.at_clock().clock(),
-                                  DecodeWord(message.payload)};
+                                       DecodeWord(message.payload)};
   const server::CentralLane::Weights weights = lane_->central()->weights(cell);
-  const std::string error =
-      ledger.RecordCounted(cell, counted_push, {weights.version, WordOf(weights.values)}, world_->schedule());
+  const std::string error = ledger.RecordCounted(
+      cell, counted_push, {weights.version, WordOf(weights.values)}, world_->schedule());
   if (!error.empty()) world_->ReportViolation(error + ": " + ToString(cell, push));
 }
 

@@ -56,7 +56,8 @@ class PlayedLane {
   const bool has_rounds_;
   std::vector<protocol::Cell> cells_;
   std::unique_ptr<server::DataLane> lane_;
-  uint64_t reported_disk_changes_ = 0;  // how many changes its disk had had at the last report of checkpoints
+  uint64_t reported_disk_changes_ =
+      0;  // the disk's number of changes when checkpoints were reported
 };
 
 }  // namespace tern::sim

@@ -67,7 +67,8 @@ uint64_t RoundWorker::last_step_round() const {
 }
 
 bool RoundWorker::IsDone() const {
-  return applied_ >= last_step_round() && (!world_->schedule().exchanges_parts || applied_ % 2 == 1);
+  return applied_ >= last_step_round() &&
+         (!world_->schedule().exchanges_parts || applied_ % 2 == 1);
 }
 
 void RoundWorker::ContributeFigures() {
@@ -89,18 +90,22 @@ void RoundWorker::ApplyAndStep() {
   const Schedule& schedule = world_->schedule();
   newest_begun_round_ = std::max(newest_begun_round_, applied_);
   if (schedule.exchanges_parts ? newest_begun_round_ > applied_
-                     : newest_begun_round_ >= applied_ + schedule.window || newest_begun_round_ >= last_step_round())
+                               : newest_begun_round_ >= applied_ + schedule.window ||
+                                     newest_begun_round_ >= last_step_round())
     return;
   // A step after which a checkpoint is due must be applied before the next step begins.
   const uint64_t checkpoint_every = schedule.checkpoint_every;
-  if (checkpoint_every != 0 && newest_begun_round_ > applied_ && newest_begun_round_ % checkpoint_every == 0) return;
+  if (checkpoint_every != 0 && newest_begun_round_ > applied_ &&
+      newest_begun_round_ % checkpoint_every == 0)
+    return;
   is_computing_ = true;
   PostTask(Task::kStep, world_->rng().Ms(1, world_->rng().Chance(0.1) ? 100 : 15));
 }
 
 void RoundWorker::Step() {
   is_computing_ = false;
-  const uint64_t round = newest_begun_round_ = NextRound(world_->schedule(), newest_begun_round_, last_step_round());
+  const uint64_t round = newest_begun_round_ =
+      NextRound(world_->schedule(), newest_begun_round_, last_step_round());
   world_->OnReached(rank_, Fault::Point::kStart, round);
   for (uint32_t b = 0; b < kBuckets && alive(); ++b) {
     if (!IsExchanged(world_->schedule(), round, b)) continue;
@@ -190,7 +195,8 @@ bool RoundWorker::ApplyNextRound() {
   if (entry == rounds_.end() || awaits_last_figures_ || IsDone()) return false;
   const bool has_figures = HasFiguresAfter(applied_);
   uint32_t expected_answers = has_figures ? 1 : 0;
-  for (uint32_t b = 0; b < kBuckets; ++b) expected_answers += IsExchanged(schedule, next_round, b) ? kChunks : 0;
+  for (uint32_t b = 0; b < kBuckets; ++b)
+    expected_answers += IsExchanged(schedule, next_round, b) ? kChunks : 0;
   if (entry->second.answers != expected_answers) return false;
   if (has_figures) CheckFigures(entry->second.figures);
   replica_.before = replica_.now;
@@ -208,7 +214,7 @@ bool RoundWorker::ApplyNextRound() {
 
 void RoundWorker::Apply(const Round& round) {
   for (size_t cell = 0; cell < round.sums.size(); ++cell) {
-    // The chunk was not exchanged in this round, or no worker contributed to it.
+    // Empty: the chunk was not exchanged in this round, or no worker contributed to it.
     if (round.sums[cell].empty()) continue;
     const std::vector<uint64_t> words = DecodeWords(round.sums[cell]);
     uint64_t& state_word = replica_.now[cell];

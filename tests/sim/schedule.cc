@@ -17,8 +17,8 @@ protocol::Timings MakeTimings() {
   timings.dead_after = milliseconds(3000);
   timings.start_timeout = timings.wait_timeout = milliseconds(60'000);
   timings.progress_timeout = milliseconds(60'000);
-  // A process that is suspended while all others end finds nobody to talk to. It ends by itself
-  // after this time.
+  // A process that is suspended while all others end finds no peer when it continues. It ends by
+  // itself after this time.
   timings.server_return_timeout = milliseconds(20'000);
   timings.hello_retry = milliseconds(100);
   timings.resend_after = milliseconds(300);
@@ -44,9 +44,11 @@ Fault DrawFault(const Schedule& schedule, Rng* rng) {
   fault.kind = rng->Chance(0.1) ? kStops[rng->Below(std::size(kStops))]
                                 : kKinds[rng->Below(std::size(kKinds))];
   const bool targets_server = fault.kind == Kind::kKillServer || fault.kind == Kind::kStop ||
-                      fault.kind == Kind::kCutServer;
-  fault.target = static_cast<uint32_t>(rng->Below(targets_server ? schedule.shards() : schedule.workers));
-  fault.witness = targets_server ? static_cast<uint32_t>(rng->Below(schedule.workers)) : fault.target;
+                              fault.kind == Kind::kCutServer;
+  fault.target =
+      static_cast<uint32_t>(rng->Below(targets_server ? schedule.shards() : schedule.workers));
+  fault.witness =
+      targets_server ? static_cast<uint32_t>(rng->Below(schedule.workers)) : fault.target;
   fault.point = static_cast<Fault::Point>(rng->Below(5));
   fault.round = 1 + rng->Below(schedule.rounds);
   if (rng->Chance(0.7)) fault.delay_after_point = rng->Ms(0, 30);
@@ -130,8 +132,8 @@ void DrawServers(Schedule* schedule) {
   if (!schedule->servers_hold_state()) return;
   Rng rng(schedule->seed ^ 0xd15c);
   DrawRules(&rng, schedule);
-  // Whether a disk fault that may destroy a checkpoint was drawn. A job with rounds survives only
-  // one.
+  // Whether a disk fault that may destroy a checkpoint was drawn. A job with rounds survives no
+  // second one.
   bool drew_loss = false;
   const auto may_lose = [&] { return !schedule->has_rounds() || !std::exchange(drew_loss, true); };
   if (rng.Chance(0.2) && may_lose()) {
@@ -142,7 +144,8 @@ void DrawServers(Schedule* schedule) {
     if (fault.kind != Fault::Kind::kKillServer) continue;
     fault.disk = static_cast<Fault::Disk>(rng.Below(5));
     fault.change = rng.Below(24);
-    const bool keeps_checkpoints = fault.disk == Fault::Disk::kStays || fault.disk == Fault::Disk::kPower;
+    const bool keeps_checkpoints =
+        fault.disk == Fault::Disk::kStays || fault.disk == Fault::Disk::kPower;
     if (!keeps_checkpoints && !may_lose()) fault.disk = Fault::Disk::kPower;
   }
 }
@@ -264,9 +267,11 @@ std::string ToString(const Schedule& schedule) {
   text << "seed " << schedule.seed << ": " << schedule.workers << " workers, data lanes";
   for (uint32_t lanes : schedule.data_lanes) text << " " << lanes;
   text << ", " << schedule.rounds << " rounds, window " << schedule.window
-       << (schedule.has_skips ? ", some skip" : "") << (schedule.exchanges_parts ? ", in parts" : "")
-       << (schedule.is_central ? ", central, a checkpoint every " + std::to_string(schedule.save_every)
-                            : "")
+       << (schedule.has_skips ? ", some skip" : "")
+       << (schedule.exchanges_parts ? ", in parts" : "")
+       << (schedule.is_central
+               ? ", central, a checkpoint every " + std::to_string(schedule.save_every)
+               : "")
        << (schedule.servers_hold_state() ? ", " + schedule.algorithm : "")
        << (schedule.sends_changes ? ", answers are changes" : "") << ", quorum "
        << schedule.elasticity.quorum << ", "

@@ -23,7 +23,8 @@ struct Fault {
     // Worker `target` is killed (SIGKILL) and started again after `down_time`. It stays away if
     // the job fails at the first loss of a worker, or if the job can shrink and `for_good` is set.
     kKillWorker,
-    // Shard `target` is killed (SIGKILL) and started again after `down_time`, with other data ports.
+    // Shard `target` is killed (SIGKILL) and started again after `down_time`, with other data
+    // ports.
     kKillServer,
     kFreezeWorker,  // worker `target` is suspended (SIGSTOP) for `down_time`
     // like kFreezeWorker, and a second process of the same rank is started meanwhile
@@ -86,7 +87,8 @@ struct Schedule {
   std::vector<uint32_t> data_lanes;  // number of data lanes of each shard
   uint64_t rounds = 3;
   uint32_t window = 1;  // how many rounds a worker may have open at the same time
-  bool has_skips = false;   // the training data are unevenly distributed: some workers skip some rounds
+  bool has_skips =
+      false;  // the training data are unevenly distributed: some workers skip some rounds
   // A round may exchange only a part of the model: step s is round 2 s, which exchanges one bucket,
   // sometimes followed by round 2 s + 1, which exchanges all buckets.
   bool exchanges_parts = false;
@@ -95,8 +97,8 @@ struct Schedule {
   bool is_central = false;
   // The training algorithm that the servers run, if they hold the weights; else empty.
   std::string algorithm;
-  bool sends_changes = false;     // the servers answer with changes of the weights, not with weights
-  uint64_t save_every = 1;  // if is_central: rounds between checkpoints of the servers
+  bool sends_changes = false;  // the servers answer with changes of the weights, not with weights
+  uint64_t save_every = 1;     // if is_central: rounds between checkpoints of the servers
   uint64_t checkpoint_every = 0;  // rounds between checkpoints of the workers; 0: the job has none
   // Workers have state of their own that no other process has (Hello.keeps_own). So if a worker
   // comes back, all processes go back to a checkpoint.

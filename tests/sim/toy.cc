@@ -43,15 +43,16 @@ struct ServerChunk {
   uint64_t server_word = 0, worker_word = 0;
 };
 
-// Applies a round with the pushes `pushes` to the server's weights and the workers' copy.
+// Applies the pushes of a round to the server's weights and to the workers' copy.
 void CloseRound(const Schedule& schedule, uint64_t round, const std::vector<uint64_t>& pushes,
                 ServerChunk* chunk) {
   chunk->server_word = schedule.algorithm == "easgd"
-                      ? ApplyElastic(chunk->server_word, pushes)
-                      : ApplySgd(chunk->server_word, pushes, LearningRate(schedule, round));
-  chunk->worker_word = schedule.sends_changes
-                    ? AddFloats(chunk->worker_word, SubtractFloats(chunk->worker_word, chunk->server_word))
-                    : chunk->server_word;
+                           ? ApplyElastic(chunk->server_word, pushes)
+                           : ApplySgd(chunk->server_word, pushes, LearningRate(schedule, round));
+  chunk->worker_word =
+      schedule.sends_changes
+          ? AddFloats(chunk->worker_word, SubtractFloats(chunk->worker_word, chunk->server_word))
+          : chunk->server_word;
 }
 
 // The reduction of one cell in one round: adds up words (pushes), takes their maximum (scalers) or
@@ -64,7 +65,8 @@ class ToySum : public protocol::CellSum {
   Status Add(uint32_t rank, const Bytes& payload) override {
     if (payload.size() != sizeof(uint64_t))
       return Status(Code::kMismatch, "not a toy contribution");
-    if (has_contributed_[rank]) (*report_)("rank " + std::to_string(rank) + " is counted twice in a slot");
+    if (has_contributed_[rank])
+      (*report_)("rank " + std::to_string(rank) + " is counted twice in a slot");
     has_contributed_[rank] = true;
     const uint64_t word = DecodeWord(payload);
     switch (kind_) {
@@ -170,7 +172,8 @@ uint64_t ScalerOf(uint32_t rank, uint64_t round, uint32_t bucket, const State& s
 uint64_t PushOf(const Schedule& schedule, uint32_t rank, uint64_t round, uint32_t bucket,
                 uint32_t chunk, const State& state, uint64_t scaled) {
   const uint64_t cell_index = bucket * kChunks + chunk;
-  const uint64_t word = Combine(Combine(rank, round), Combine(cell_index ^ scaled, state[cell_index])) >> 8;
+  const uint64_t word =
+      Combine(Combine(rank, round), Combine(cell_index ^ scaled, state[cell_index])) >> 8;
   return schedule.is_central ? FloatsFromBits(word) : word;
 }
 
@@ -231,7 +234,9 @@ std::vector<State> FaultFreeStates(const Schedule& schedule) {
             ? states[applied + 1 < schedule.window ? 0 : applied + 1 - schedule.window]
             : states[0];
     State next_state = states[applied];
-    const auto takes_part = [&](uint32_t rank) { return !schedule.has_skips || !Skips(rank, round); };
+    const auto takes_part = [&](uint32_t rank) {
+      return !schedule.has_skips || !Skips(rank, round);
+    };
     for (uint32_t b = 0; b < kBuckets; ++b) {
       if (!IsExchanged(schedule, round, b)) continue;
       uint64_t scaled = 0, contributors = 0;

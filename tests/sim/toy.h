@@ -32,8 +32,8 @@ using State = std::array<uint64_t, kBuckets * kChunks>;
 using Report = std::function<void(const std::string& violation)>;
 
 // The number of the job's next round after round `applied`. `last` is the round of the job's last
-// step. With Schedule::exchanges_parts, an additional round exchanges all buckets after every second step and
-// after the last step.
+// step. With Schedule::exchanges_parts, an additional round exchanges all buckets after every
+// second step and after the last step.
 uint64_t NextRound(const Schedule& schedule, uint64_t applied, uint64_t last);
 // Whether the round exchanges the bucket.
 bool IsExchanged(const Schedule& schedule, uint64_t round, uint32_t bucket);
@@ -60,10 +60,11 @@ struct ToyCheckpoint {
 };
 // The checkpoints of one worker rank. A run is one execution of the job, with a random number.
 struct CheckpointDisk {
-  std::vector<ToyCheckpoint> checkpoints;  // the two newest undamaged checkpoints, by ascending step
-  uint64_t last_run = 0;                 // the run that last used the disk
-  bool is_torn = false;                  // a damaged checkpoint is on the disk
-  bool was_struck = false;                // a checkpoint was damaged or lost
+  std::vector<ToyCheckpoint>
+      checkpoints;          // the two newest undamaged checkpoints, by ascending step
+  uint64_t last_run = 0;    // the run that last used the disk
+  bool is_torn = false;     // a damaged checkpoint is on the disk
+  bool was_struck = false;  // a checkpoint was damaged or lost
   // A worker that got its state from another worker may lack a checkpoint that the others have.
   // Until this worker has written `gap` more checkpoints, there may be no checkpoint that all
   // workers have.
@@ -105,13 +106,13 @@ double RateAt(uint64_t step);
 double LearningRate(const Schedule& schedule, uint64_t round);
 // A word with the bits of two floats, each a small integer taken from `bits`.
 uint64_t FloatsFromBits(uint64_t bits);
-// The next four functions treat words as pairs of floats. Returns word - rate * mean of `given`,
-// the step of SGD with the pushed gradients `given`.
-uint64_t ApplySgd(uint64_t word, const std::vector<uint64_t>& given, double rate);
-// Returns word + kElastic * sum over x in `given` of (x - word): the step of EASGD's central
-// weights with the pushed weights `given`.
+// The next four functions treat words as pairs of floats. Returns word - rate * mean of
+// `gradients`, the step of SGD with the pushed gradients.
+uint64_t ApplySgd(uint64_t word, const std::vector<uint64_t>& gradients, double rate);
+// Returns word + kElastic * sum over x in `pushed` of (x - word): the step of EASGD's central
+// weights with the pushed weights.
 constexpr double kElastic = 0.125;
-uint64_t ApplyElastic(uint64_t word, const std::vector<uint64_t>& given);
+uint64_t ApplyElastic(uint64_t word, const std::vector<uint64_t>& pushed);
 // Returns word + change.
 uint64_t AddFloats(uint64_t word, uint64_t change);
 // Returns to - from.

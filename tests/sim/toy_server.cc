@@ -76,7 +76,8 @@ void ToyServer::MakeLane(uint32_t lane, uint64_t incarnation) {
 protocol::Saved ToyServer::Saved() const {
   std::vector<protocol::Saved> saved_of_lanes;
   for (const auto& lane : lanes_) {
-    if (auto saved = lane->lane().Saved(); saved.has_value()) saved_of_lanes.push_back(std::move(*saved));
+    if (auto saved = lane->lane().Saved(); saved.has_value())
+      saved_of_lanes.push_back(std::move(*saved));
   }
   return protocol::CommonOf(saved_of_lanes);
 }

@@ -36,7 +36,7 @@ class ToyWorker {
   // that replaces it is admitted.
   bool messages_held() const { return holds_messages_; }
   bool frozen() const { return is_frozen_; }
-  bool ready() const { return ready_; }        // has received the job's state
+  bool ready() const { return ready_; }           // has received the job's state
   bool leaving() const { return is_leaving_; }    // has sent Bye, the last message of a worker
   bool admitted() const { return is_admitted_; }  // shard 0 has accepted this process
   uint32_t rank() const { return rank_; }
@@ -87,13 +87,14 @@ class ToyWorker {
 
   std::unique_ptr<protocol::Session> session_;
   std::vector<std::vector<uint32_t>> connections_;  // connections_[shard][lane]
-  bool is_alive_ = true, was_killed_ = false, holds_messages_ = false, is_frozen_ = false, ready_ = false;
+  bool is_alive_ = true, was_killed_ = false, holds_messages_ = false, is_frozen_ = false,
+       ready_ = false;
   bool is_leaving_ = false, is_admitted_ = false;
   uint32_t generation_ = 0;  // tasks of an older generation are cancelled
   std::vector<std::pair<protocol::LaneRef, protocol::Message>>
-      inbox_;                              // messages that arrived while frozen
+      inbox_;                                           // messages that arrived while frozen
   std::vector<protocol::LaneRef> broken_while_frozen_;  // lanes whose connection broke while frozen
-  std::vector<uint32_t> due_while_frozen_;            // tasks that became due while frozen
+  std::vector<uint32_t> due_while_frozen_;              // tasks that became due while frozen
   uint64_t progress_ = 0, run_ = 0;
   Status status_;
 };

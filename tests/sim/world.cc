@@ -46,7 +46,8 @@ World::World(const Schedule& schedule, const protocol::Safeguards& safeguards, s
       current_server_(schedule.shards(), kNobody),
       is_posted_(schedule.faults.size()) {
   const Schedule::FullDisk& full_disk = schedule.full_disk;
-  if (full_disk.changes != 0) disks_[full_disk.shard].RefuseAfter(full_disk.from, full_disk.changes);
+  if (full_disk.changes != 0)
+    disks_[full_disk.shard].RefuseAfter(full_disk.from, full_disk.changes);
 }
 
 pb::Hello World::ExpectedHello() const {
@@ -79,11 +80,11 @@ void World::OnCellClosed(uint64_t beginning, const protocol::Cell& cell, uint64_
 
 bool World::IsState(uint64_t round, const State& state) {
   if (round > schedule_.rounds) return false;
-  // In a job with Schedule::exchanges_parts, an additional last round exchanges all buckets. A stop moves it
-  // to an earlier step, and then the states differ from those of the run without faults.
+  // In a job with Schedule::exchanges_parts, an additional last round exchanges all buckets. A stop
+  // moves it to an earlier step, and then the states differ from those of the run without faults.
   const bool follows_plan =
       !schedule_.exchanges_parts || std::none_of(schedule_.faults.begin(), schedule_.faults.end(),
-                                       [](const Fault& fault) { return fault.IsStop(); });
+                                                 [](const Fault& fault) { return fault.IsStop(); });
   if (schedule_.is_deterministic() && follows_plan) return state == fault_free_[round];
   if (schedule_.is_central) return IsStateOfLanes(round, state);
   std::optional<State>& known_state = first_states_[round];
@@ -96,7 +97,8 @@ bool World::IsStateOfLanes(uint64_t round, const State& state) const {
     for (size_t i = 0; i < state.size(); ++i) {
       // A round to which no worker contributed does not change the word.
       auto next_entry = histories.second[i].upper_bound(round);
-      const uint64_t word = next_entry == histories.second[i].begin() ? 0 : std::prev(next_entry)->second;
+      const uint64_t word =
+          next_entry == histories.second[i].begin() ? 0 : std::prev(next_entry)->second;
       if (word != state[i]) return false;
     }
     return true;
@@ -136,7 +138,8 @@ std::string World::Run() {
 // switches one off wants the judge to find its effect.
 void World::CheckInvariants() {
   const std::string broken_invariant = TakeBrokenInvariant();
-  if (!broken_invariant.empty() && safeguards_ == protocol::Safeguards{}) ReportViolation(broken_invariant);
+  if (!broken_invariant.empty() && safeguards_ == protocol::Safeguards{})
+    ReportViolation(broken_invariant);
 }
 
 void World::Handle(const Event& event) {
@@ -228,7 +231,8 @@ bool World::HasDonorOtherThan(uint32_t rank) const {
     if (other == rank || worker == nullptr || worker->frozen()) continue;
     // Of two processes with the same rank one will be refused, so neither counts.
     const bool is_only_process = num_processes_[other] == 1;
-    if (is_only_process || (worker->ready() && !schedule_.Has(Fault::Kind::kReplaceWorker))) return true;
+    if (is_only_process || (worker->ready() && !schedule_.Has(Fault::Kind::kReplaceWorker)))
+      return true;
   }
   return false;
 }
@@ -238,7 +242,8 @@ bool World::HasDonorOtherThan(uint32_t rank) const {
 // 0 is down ends without telling it. The real `tern run` would restart the worker then, too.
 void World::OnWorkerEnded(const ToyWorker& worker) {
   const bool ended_untold = worker.status().code() == Code::kTerminated;
-  const bool may_be_refused = !worker.status().ok() && (ended_untold || schedule_.Has(Fault::Kind::kReplaceWorker));
+  const bool may_be_refused =
+      !worker.status().ok() && (ended_untold || schedule_.Has(Fault::Kind::kReplaceWorker));
   if (schedule_.elasticity.on_loss != algorithm::OnLoss::kWait || !may_be_refused || IsEnding() ||
       LiveWorker(worker.rank()) != nullptr)
     return;
@@ -300,11 +305,12 @@ void World::KillServer(uint32_t process, const Fault& fault) {
 
 void World::CheckCheckpointsOnDisk(protocol::LaneRef lane, const Checkpoints& now) {
   const Checkpoints& checkpoints_before = checkpoints_on_disk_[lane];
-  const auto lost_count = std::count_if(checkpoints_before.begin(), checkpoints_before.end(),
-                                  [&](const auto& checkpoint) { return !now.contains(checkpoint); });
+  const auto lost_count =
+      std::count_if(checkpoints_before.begin(), checkpoints_before.end(),
+                    [&](const auto& checkpoint) { return !now.contains(checkpoint); });
   if (lost_count > max_lost_checkpoints_[lane.shard])
-    ReportViolation(std::to_string(lost_count) + " checkpoints of shard " + std::to_string(lane.shard) +
-                    " are lost, and its disk lost " +
+    ReportViolation(std::to_string(lost_count) + " checkpoints of shard " +
+                    std::to_string(lane.shard) + " are lost, and its disk lost " +
                     std::to_string(max_lost_checkpoints_[lane.shard]));
   checkpoints_on_disk_[lane] = now;
 }
@@ -328,8 +334,9 @@ void World::SendStopSignals(const Fault& fault) {
   if (fault.kind == Fault::Kind::kStop) targets = {fault.target};
   if (fault.kind == Fault::Kind::kStopWorker) targets = {schedule_.shards() + fault.target};
   const auto is_training = [](const auto& target) { return target->alive() && target->ready(); };
-  all_asked_to_stop_ |= fault.kind == Fault::Kind::kStopAll && workers_.size() == schedule_.workers &&
-                  std::all_of(workers_.begin(), workers_.end(), is_training);
+  all_asked_to_stop_ |= fault.kind == Fault::Kind::kStopAll &&
+                        workers_.size() == schedule_.workers &&
+                        std::all_of(workers_.begin(), workers_.end(), is_training);
   for (const uint32_t target : targets) {
     Trace([&] { return "FAULT: " + std::to_string(target) + " is asked to stop"; });
     if (target >= schedule_.shards()) {
@@ -421,8 +428,8 @@ void World::InjectWorkerFault(const Fault& fault) {
     network_.CloseAllOf(true, process);
     // Before the job has begun it waits for all workers, so the killed one must come back.
     stays_away |= fault.for_good &&
-                std::any_of(workers_.begin(), workers_.end(),
-                            [](const auto& one) { return one->ready() && !one->killed(); });
+                  std::any_of(workers_.begin(), workers_.end(),
+                              [](const auto& one) { return one->ready() && !one->killed(); });
     if (stays_away) return;
   } else {
     Trace([&] { return "FAULT: worker " + std::to_string(fault.target) + " is stopped"; });
@@ -432,16 +439,19 @@ void World::InjectWorkerFault(const Fault& fault) {
     if (fault.kind == Fault::Kind::kFreezeWorker) return;
   }
   ++num_starting_;
-  const Time down_time = fault.kind == Fault::Kind::kKillWorker ? fault.down_time : rng_.Ms(100, 3000);
+  const Time down_time =
+      fault.kind == Fault::Kind::kKillWorker ? fault.down_time : rng_.Ms(100, 3000);
   queue_.Post(now_ + down_time, Event::Type::kStartWorker, fault.target);
 }
 
 void World::ForgetStatesOfAbsentWorkers() {
   uint64_t newest_applied = 0;
   for (const auto& worker : workers_) {
-    if (worker->alive() && !worker->frozen()) newest_applied = std::max(newest_applied, worker->applied());
+    if (worker->alive() && !worker->frozen())
+      newest_applied = std::max(newest_applied, worker->applied());
   }
-  for (uint64_t round = newest_applied + 1; !schedule_.is_central && round <= schedule_.rounds; ++round)
+  for (uint64_t round = newest_applied + 1; !schedule_.is_central && round <= schedule_.rounds;
+       ++round)
     first_states_[round].reset();
 }
 
@@ -532,8 +542,8 @@ void World::ReportViolation(const std::string& what) {
 }
 
 void World::WriteTrace(const std::string& text) {
-  *trace_stream_ << std::chrono::duration_cast<std::chrono::microseconds>(now_).count() / 1000.0 << " ms  "
-          << text << "\n";
+  *trace_stream_ << std::chrono::duration_cast<std::chrono::microseconds>(now_).count() / 1000.0
+                 << " ms  " << text << "\n";
 }
 
 std::string Play(const Schedule& schedule, const protocol::Safeguards& safeguards,

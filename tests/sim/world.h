@@ -155,7 +155,8 @@ class World : private Network::Host {
   Network network_;
   Layout layout_;
   std::vector<State> fault_free_;
-  std::vector<std::optional<State>> first_states_;  // states_[r]: the first worker's state after round r
+  std::vector<std::optional<State>>
+      first_states_;  // states_[r]: the first worker's state after round r
   // If servers hold the weights: for each beginning and chunk, the word after each round.
   using ChunkHistories = std::array<std::map<uint64_t, uint64_t>, kBuckets * kChunks>;
   std::map<uint64_t, ChunkHistories> chunk_histories_;
@@ -184,8 +185,9 @@ class World : private Network::Host {
   std::vector<uint32_t> num_processes_;              // how many processes each rank has had so far
   std::vector<uint32_t> current_server_;             // the newest process of each shard, or kNobody
   std::vector<bool> is_posted_;                      // for each fault: whether it was posted
-  bool any_asked_to_stop_ = false;                             // a process was asked to stop
-  bool all_asked_to_stop_ = false;   // all processes were asked to stop while all workers were training
+  bool any_asked_to_stop_ = false;                   // a process was asked to stop
+  bool all_asked_to_stop_ =
+      false;                   // all processes were asked to stop while all workers were training
   uint32_t num_starting_ = 0;  // number of processes whose start is posted
   std::string violation_;
 };

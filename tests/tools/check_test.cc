@@ -58,11 +58,14 @@ TEST(Check, ReportsErrorsOfFiles) {
   TestProgram& missing_file = job.StartTern({"check", job.folder() + "/none.yaml"});
   EXPECT_EQ(missing_file.Wait(), 65);
   EXPECT_THAT(missing_file.err(), HasSubstr("none.yaml"));
-  TestProgram& missing_data = job.StartTern({"check", job.job_file(), "--set", "data.dir=/nowhere"});
+  TestProgram& missing_data =
+      job.StartTern({"check", job.job_file(), "--set", "data.dir=/nowhere"});
   EXPECT_EQ(missing_data.Wait(), 65);
   EXPECT_THAT(missing_data.err(), HasSubstr("/nowhere"));
-  EXPECT_THAT(missing_data.out(), HasSubstr("parameters: 431080")) << "the rest does not need the data";
-  TestProgram& other_shape = job.StartTern({"check", job.job_file(), "--set", "model.input_height=32"});
+  EXPECT_THAT(missing_data.out(), HasSubstr("parameters: 431080"))
+      << "the rest does not need the data";
+  TestProgram& other_shape =
+      job.StartTern({"check", job.job_file(), "--set", "model.input_height=32"});
   EXPECT_EQ(other_shape.Wait(), 65);
   EXPECT_THAT(other_shape.err(),
               HasSubstr("are 1 x 28 x 28 with 10 classes; the model takes 1 x 32 x 28 and 10"));

@@ -1,5 +1,5 @@
-// What a worker writes for TensorBoard. A cell is the sum of one chunk over the workers, as a server
-// computes it.
+// What a worker writes for TensorBoard. A cell is the sum of one chunk over the workers, as a
+// server computes it.
 #include "worker/summary_writer.h"
 
 #include <gmock/gmock.h>
@@ -42,9 +42,10 @@ class PayloadPort : public Port {
   Channel<Bytes> payloads;
 };
 
-std::unique_ptr<setup::Setup> JobWithBoard(std::vector<std::string> settings, const std::string& folder) {
+std::unique_ptr<setup::Setup> JobWithBoard(std::vector<std::string> settings,
+                                           const std::string& folder) {
   settings.insert(settings.begin(), {"output_dir=" + folder, "metrics.tensorboard=true",
-                             "train.optimizer.name=sgd", "train.weight_decay.rate=0"});
+                                     "train.optimizer.name=sgd", "train.weight_decay.rate=0"});
   return SmallJob(settings);
 }
 
@@ -142,7 +143,7 @@ void ExpectNear(const pb::HistogramProto& a, const pb::HistogramProto& b) {
 // A step from weights of 0 gives the weights -kLearningRate times the decoded push.
 TEST_P(SummaryWriterTest, HistogramsShowDecodedPushes) {
   std::vector<std::string> settings = {"exchange.codec=" + GetParam(), "exchange.chunk_kib=1",
-                                   "metrics.histograms_every_steps=2"};
+                                       "metrics.histograms_every_steps=2"};
   if (GetParam() == "topk") settings.push_back("exchange.topk.ratio=0.1");
   if (GetParam() == "threshold") settings.push_back("exchange.threshold.value=0.1");
   const auto job = JobWithBoard(settings, folder_);
@@ -177,7 +178,8 @@ INSTANTIATE_TEST_SUITE_P(Of, SummaryWriterTest, testing::ValuesIn(codec::CodecNa
                          [](const auto& info) { return info.param; });
 
 TEST_F(SummaryWriterTest, WritesScalarsEveryStepAndHistogramsPeriodically) {
-  const auto job = JobWithBoard({"exchange.codec=ternary", "metrics.histograms_every_steps=3"}, folder_);
+  const auto job =
+      JobWithBoard({"exchange.codec=ternary", "metrics.histograms_every_steps=3"}, folder_);
   {
     OnlyWorker worker(*job);
     worker.summary_writer->At(0);
@@ -196,8 +198,8 @@ TEST_F(SummaryWriterTest, WritesScalarsEveryStepAndHistogramsPeriodically) {
 
 TEST_F(SummaryWriterTest, NamesThePushedValues) {
   const auto job = JobWithBoard({"train.algorithm=psgd", "exchange.codec=fp32", "train.psgd.p=4",
-                            "metrics.histograms_every_steps=3"},
-                           folder_);
+                                 "metrics.histograms_every_steps=3"},
+                                folder_);
   {
     OnlyWorker worker(*job);
     worker.summary_writer->At(0);

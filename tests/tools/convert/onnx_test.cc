@@ -65,7 +65,7 @@ TEST(Onnx, HasTheLayersOfTheNetWithoutDropoutAndLoss) {
       layers { name: 'd' dropout {} }
       layers { name: 'e' dense { outputs: 4 } }
       layers { name: 'f' softmax_loss {} })",
-                             3, 8);
+                                 3, 8);
   const auto model = MakeOnnx(net, InitialWeightsOf(net));
   ASSERT_TRUE(model.ok()) << model.status().message();
   EXPECT_THAT(NodeTypesOf(*model),
@@ -86,7 +86,7 @@ TEST(Onnx, ReshapesAFlatInputOfALayerThatNeedsAnImage) {
       layers { name: 'b' relu {} }
       layers { name: 'c' conv { outputs: 4 kernel: 1 } }
       layers { name: 'd' softmax_loss {} })",
-                             2, 3);
+                                 2, 3);
   const auto model = MakeOnnx(net, InitialWeightsOf(net));
   ASSERT_TRUE(model.ok()) << model.status().message();
   EXPECT_THAT(NodeTypesOf(*model),
@@ -94,10 +94,10 @@ TEST(Onnx, ReshapesAFlatInputOfALayerThatNeedsAnImage) {
 }
 
 TEST(Onnx, RefusesTheWeightsOfAnotherNet) {
-  const pb::NetDef net =
-      MakeNet("layers { name: 'a' dense { outputs: 4 } } "
-          "layers { name: 'f' softmax_loss {} }",
-          1, 2);
+  const pb::NetDef net = MakeNet(
+      "layers { name: 'a' dense { outputs: 4 } } "
+      "layers { name: 'f' softmax_loss {} }",
+      1, 2);
   const auto model = MakeOnnx(net, {});
   EXPECT_EQ(model.status().code(), Code::kBadData);
   EXPECT_THAT(model.status().message(), HasSubstr("\"a.weight\" is missing"));

@@ -74,11 +74,13 @@ TEST(SharedResource, ATaskOfTwoThreadsCountsTwice) {
   EventLoop loop;
   SharedResource cores(loop, 2, 1);
   double end_of_two_threads = 0, end_of_one_thread = 0;
-  cores.Start(2, 2, [&] { end_of_two_threads = loop.now(); });  // alone this task would use both cores
+  cores.Start(2, 2,
+              [&] { end_of_two_threads = loop.now(); });  // alone this task would use both cores
   cores.Start(4, 1, [&] { end_of_one_thread = loop.now(); });
   RunAllEvents(loop);
-  EXPECT_DOUBLE_EQ(end_of_two_threads, 3);    // 2 cores for 3 threads: two thirds each
-  EXPECT_DOUBLE_EQ(end_of_one_thread, 5);  // 2 s of work are done at time 3; the other 2 s run alone
+  EXPECT_DOUBLE_EQ(end_of_two_threads, 3);  // 2 cores for 3 threads: two thirds each
+  EXPECT_DOUBLE_EQ(end_of_one_thread,
+                   5);  // 2 s of work are done at time 3; the other 2 s run alone
 }
 
 TEST(SharedResource, EnoughCoresSlowNoTaskDown) {
@@ -127,8 +129,7 @@ TEST(WorkQueue, RunsOneTaskAfterTheOther) {
   std::vector<double> begin_times, end_times;
   for (int i = 1; i <= 3; ++i) {
     thread.Add(
-        i, [&] { end_times.push_back(loop.now()); }, 1,
-        [&] { begin_times.push_back(loop.now()); });
+        i, [&] { end_times.push_back(loop.now()); }, 1, [&] { begin_times.push_back(loop.now()); });
   }
   EXPECT_FALSE(thread.idle());
   RunAllEvents(loop);

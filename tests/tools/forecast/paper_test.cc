@@ -27,8 +27,8 @@ TEST(Paper, StrongScalingByHand) {
   EXPECT_DOUBLE_EQ(StrongThroughput(kCluster, kWorkload, 4, 8), 64 / 341.75);
 }
 
-// Equation 17: T(1,1,K,|g|) = 8 + 20 on one GPU, and 20 + 301.5 for the communication of 32; equation
-// 18 divides 32 * 64 samples by the sum.
+// Equation 17: T(1,1,K,|g|) = 8 + 20 on one GPU, and 20 + 301.5 for the communication of 32;
+// equation 18 divides 32 * 64 samples by the sum.
 TEST(Paper, WeakScalingByHand) {
   EXPECT_DOUBLE_EQ(WeakSeconds(kCluster, kWorkload, 4, 8), 28 + 20 + 301.5);
   EXPECT_DOUBLE_EQ(WeakThroughput(kCluster, kWorkload, 4, 8), 32 * 64 / 349.5);
@@ -75,7 +75,8 @@ TEST(Figure5, AgreesWithTheStatementsOfTheText) {
   }
   for (const char* net : {"AlexNet", "GoogLeNet", "VggNet-A"}) {
     for (uint32_t gpus = 8; gpus <= 512; gpus *= 2)
-      EXPECT_GT(WeakSpeedup(PointAt("a", net, gpus)), WeakSpeedup(PointAt("b", net, gpus))) << net << gpus;
+      EXPECT_GT(WeakSpeedup(PointAt("a", net, gpus)), WeakSpeedup(PointAt("b", net, gpus)))
+          << net << gpus;
   }
 }
 

@@ -99,8 +99,8 @@ TEST(Predict, SameProfileGivesTheSameForecast) {
   TestJob job;
   const std::string profile = job.folder() + "/profile.json";
   const std::vector<std::string> arguments = {"predict",      job.job_file(), "--profile",
-                                          profile,        "--workers",    "1,4",
-                                          "--algorithms", "ssgd,odsgd"};
+                                              profile,        "--workers",    "1,4",
+                                              "--algorithms", "ssgd,odsgd"};
   ASSERT_EQ(job.StartTern({"predict", job.job_file(), "--save_profile", profile, "--workers", "1"})
                 .Wait(),
             0);
@@ -127,7 +127,8 @@ TEST(Predict, ForecastsEveryAlgorithm) {
 
 TEST(Predict, ReportsErrors) {
   TestJob job;
-  TestProgram& missing_profile = job.StartTern({"predict", job.job_file(), "--profile", "/nowhere.json"});
+  TestProgram& missing_profile =
+      job.StartTern({"predict", job.job_file(), "--profile", "/nowhere.json"});
   EXPECT_EQ(missing_profile.Wait(), 65);
   EXPECT_THAT(missing_profile.err(), HasSubstr("/nowhere.json"));
   TestProgram& unknown_codec = job.StartTern({"predict", job.job_file(), "--codecs", "qsgx"});
@@ -136,8 +137,9 @@ TEST(Predict, ReportsErrors) {
   TestProgram& bad_job = job.StartTern({"predict", job.job_file(), "--set", "train.batch_total=0"});
   EXPECT_EQ(bad_job.Wait(), 78);
   // ternary rounds at random: it must not encode parameters, which psgd pushes.
-  TestProgram& biased_pair = job.StartTern({"predict", job.job_file(), "--set", "train.compute=wait",
-                                     "--algorithms", "psgd", "--codecs", "ternary"});
+  TestProgram& biased_pair =
+      job.StartTern({"predict", job.job_file(), "--set", "train.compute=wait", "--algorithms",
+                     "psgd", "--codecs", "ternary"});
   EXPECT_EQ(biased_pair.Wait(), 78);
   EXPECT_THAT(biased_pair.err(), HasSubstr("psgd pushes the parameters themselves"));
 }

@@ -58,8 +58,10 @@ TEST(Sizes, EntropyCodesComeNearTheEntropy) {
 // Of a long segment only a sample is coded, and its size extrapolated. The same elements in many
 // shorter segments differ from it by their headers and tables, which are under 2 %.
 TEST(Sizes, LongSegmentsAreExtrapolated) {
-  const RoundTotals one_segment = TotalsFor({"exchange.codec=ternary_ans", "exchange.chunk_kib=4096"});
-  const RoundTotals cut_segments = TotalsFor({"exchange.codec=ternary_ans", "exchange.chunk_kib=128"});
+  const RoundTotals one_segment =
+      TotalsFor({"exchange.codec=ternary_ans", "exchange.chunk_kib=4096"});
+  const RoundTotals cut_segments =
+      TotalsFor({"exchange.codec=ternary_ans", "exchange.chunk_kib=128"});
   EXPECT_NEAR(one_segment.up / cut_segments.up, 1, 0.02);
   EXPECT_NEAR(one_segment.down / cut_segments.down, 1, 0.02);
 }
@@ -72,7 +74,8 @@ TEST(Sizes, PreviousScalersTravelWithTheCodes) {
     EXPECT_TRUE(setup.ok()) << setup.status().message();
     return SizesOf((*setup)->plan);
   };
-  const auto shared_sizes = sizes_with_scaler("shared"), previous_sizes = sizes_with_scaler("previous");
+  const auto shared_sizes = sizes_with_scaler("shared"),
+             previous_sizes = sizes_with_scaler("previous");
   ASSERT_TRUE(shared_sizes.ok() && previous_sizes.ok());
   EXPECT_GT((*shared_sizes)[0].scale, 8 * 4);
   EXPECT_EQ((*previous_sizes)[0].scale, 0);
@@ -111,7 +114,8 @@ TEST(Forecaster, MakesOtherVariantsOfTheJob) {
   EXPECT_EQ((*own_setup)->plan.workers, 4u);
   EXPECT_EQ((*own_setup)->job.exchange().qsgd().bits(), 8u);
   const auto fp32_setup = (*forecaster)->SetupOf({"ssgd", "fp32"}, 2);
-  EXPECT_TRUE(fp32_setup.ok()) << "keys of qsgd must not stop another codec: " << fp32_setup.status().message();
+  EXPECT_TRUE(fp32_setup.ok()) << "keys of qsgd must not stop another codec: "
+                               << fp32_setup.status().message();
   const auto asgd_setup = (*forecaster)->SetupOf({"asgd", "ternary"}, 2);
   ASSERT_TRUE(asgd_setup.ok()) << asgd_setup.status().message();
   EXPECT_TRUE((*asgd_setup)->plan.central);
@@ -137,7 +141,8 @@ TEST(Forecaster, FindsTheBreakEvenRate) {
   ASSERT_TRUE(break_even->mbit.has_value());
   // Two workers save 2 bytes per element in both directions: 8 * kParameters bytes in a second.
   EXPECT_NEAR(*break_even->mbit, 8 * kParameters * 8 / 1e6 / kGoodput, 0.5);
-  const auto no_break_even = (*forecaster)->FindBreakEven({"ssgd", "fp32"}, {"ssgd", "fp16"}, 2, 8, {});
+  const auto no_break_even =
+      (*forecaster)->FindBreakEven({"ssgd", "fp32"}, {"ssgd", "fp16"}, 2, 8, {});
   ASSERT_TRUE(no_break_even.ok());
   EXPECT_FALSE(no_break_even->mbit.has_value());
   EXPECT_FALSE(no_break_even->always);

@@ -30,7 +30,7 @@ StepCosts OneChunk(uint32_t workers, double push_mb, double sum_mb) {
 }
 
 double StepSecondsOf(const StepCosts& costs, uint32_t workers, const Network& network,
-              const Profile& profile = {}) {
+                     const Profile& profile = {}) {
   const auto forecast = SimulateStep(costs, profile, workers, network);
   EXPECT_TRUE(forecast.ok()) << forecast.status().message();
   return forecast.ok() ? forecast->step_s : -1;
@@ -63,7 +63,8 @@ TEST(StepSimulation, AddsUpEveryKindOfWork) {
   bucket.chunks[0].encode_s = 0.3;
   bucket.chunks[0].add_s = 0.04;  // the server adds the chunks of two workers one after the other
   bucket.chunks[0].close_s = 0.5;
-  EXPECT_NEAR(StepSecondsOf(costs, 2, ServerLink(1)), 3 + 0.1 + 0.3 + 4 + 2 * 0.04 + 0.5 + 2 + 0.2, 1e-9);
+  EXPECT_NEAR(StepSecondsOf(costs, 2, ServerLink(1)), 3 + 0.1 + 0.3 + 4 + 2 * 0.04 + 0.5 + 2 + 0.2,
+              1e-9);
 }
 
 // Two chunks of 2 MB up and 1 MB down: the first sum travels while the second chunk is pushed, and
@@ -93,8 +94,8 @@ TEST(StepSimulation, AcknowledgementsUseTheLink) {
   EXPECT_NEAR(StepSecondsOf(OneChunk(1, 2, 1), 1, network), 3 + 2 + 1, 1e-9);
   StepCosts costs = OneChunk(1, 2, 2);
   for (int i = 0; i < 9; ++i) costs.buckets[0].chunks.push_back(costs.buckets[0].chunks[0]);
-  const double step_s =
-      StepSecondsOf(costs, 1, network);  // ten chunks: 20 MB up, and the acknowledgements of nine sums
+  const double step_s = StepSecondsOf(
+      costs, 1, network);  // ten chunks: 20 MB up, and the acknowledgements of nine sums
   EXPECT_NEAR(step_s, 3 + 20 + 9 * 0.2 + 2, 0.3);
 }
 
@@ -138,7 +139,8 @@ TEST(StepSimulation, SharedScalersTakeARoundTrip) {
   costs.buckets[0].scale_bytes = costs.buckets[0].scaled_bytes = 0.25 * kMegabyte;
   Network network = ServerLink(1);
   network.latency_s = 0.125;
-  EXPECT_NEAR(StepSecondsOf(costs, 1, network), 3 + (2 * 0.25 + 2 * 0.125) + (2 + 1 + 2 * 0.125), 1e-9);
+  EXPECT_NEAR(StepSecondsOf(costs, 1, network), 3 + (2 * 0.25 + 2 * 0.125) + (2 + 1 + 2 * 0.125),
+              1e-9);
 }
 
 TEST(StepSimulation, CreditDelaysPushes) {
@@ -159,8 +161,9 @@ TEST(StepSimulation, EveryShardAddsALink) {
 }
 
 // OD-SGD: a step waits for the exchange before its own. With a compute of T_cop = 3 s, an exchange
-// of T_com = 2 + 1 s is hidden, and one of 4 + 4 s is not: by equation 2 the step takes (3 + 8) / 2.
-// If one direction of the link is busy for longer, that is the bound (docs/ALGORITHMS.md, section 8).
+// of T_com = 2 + 1 s is hidden, and one of 4 + 4 s is not: by equation 2 the step takes (3 + 8) /
+// 2. If one direction of the link is busy for longer, that is the bound (docs/ALGORITHMS.md,
+// section 8).
 TEST(StepSimulation, OdsgdHidesTheExchange) {
   StepCosts costs = OneChunk(1, 2, 1);
   costs.pattern.lag = 1;
@@ -231,8 +234,8 @@ TEST(StepSimulation, MessagesAndHopsTakeTime) {
   profile.hop_s = 0.001;
   // The costs are those of two messages and of three handovers between threads: to the coding
   // thread, to the network thread and to the compute thread.
-  EXPECT_NEAR(StepSecondsOf(OneChunk(1, 2, 1), 1, ServerLink(1), profile), 3 + 2 + 1 + 2 * 0.01 + 3 * 0.001,
-              1e-9);
+  EXPECT_NEAR(StepSecondsOf(OneChunk(1, 2, 1), 1, ServerLink(1), profile),
+              3 + 2 + 1 + 2 * 0.01 + 3 * 0.001, 1e-9);
 }
 
 // The sums of the first bucket travel down from 1.1 to 4.1 s. The scalers of the second bucket

@@ -68,7 +68,8 @@ TEST_F(ProcessTest, ReportsTheSignalThatKilledIt) {
 }
 
 TEST_F(ProcessTest, RunsInItsOwnGroupWithoutStdin) {
-  auto process = Start(ShellSpec("ps -o pgid= -p $$ 2>/dev/null || cut -d' ' -f5 /proc/$$/stat; cat"));
+  auto process =
+      Start(ShellSpec("ps -o pgid= -p $$ 2>/dev/null || cut -d' ' -f5 /proc/$$/stat; cat"));
   EXPECT_EQ(Wait(*process).code, 0) << "cat reads the end of the file at once";
   EXPECT_EQ(atoi(ReadFile(folder_ + "/out").c_str()), process->pid());
   EXPECT_NE(getpgrp(), process->pid());
@@ -87,7 +88,8 @@ TEST_F(ProcessTest, DiesWithItsParent) {
     _exit(0);
   }
   pid_t child_pid = 0;
-  ASSERT_EQ(read(pipe_ends[0], &child_pid, sizeof child_pid), static_cast<ssize_t>(sizeof child_pid));
+  ASSERT_EQ(read(pipe_ends[0], &child_pid, sizeof child_pid),
+            static_cast<ssize_t>(sizeof child_pid));
   ASSERT_GT(child_pid, 0);
   kill(parent_pid, SIGKILL);
   waitpid(parent_pid, nullptr, 0);
@@ -138,9 +140,9 @@ TEST_F(ProcessTest, InheritsOnlyTheGivenDescriptor) {
 }
 
 TEST_F(ProcessTest, LastSentenceIsItsErrorSentence) {
-  auto process =
-      Start(ShellSpec("echo 'W0727 10:00:00.1 7 a.cc:1] warned' >&2; echo 'sh: the port is taken' >&2; "
-                  "echo trailer >&2"));
+  auto process = Start(
+      ShellSpec("echo 'W0727 10:00:00.1 7 a.cc:1] warned' >&2; echo 'sh: the port is taken' >&2; "
+                "echo trailer >&2"));
   Wait(*process);
   EXPECT_EQ(process->LastSentence(), "the port is taken");
 }
@@ -187,7 +189,8 @@ TEST_F(ProcessTest, FindsProgramsInPath) {
   const auto missing = FindProgram("tern_no_such_program");
   ASSERT_FALSE(missing.ok());
   EXPECT_EQ(missing.status().code(), Code::kAddress);
-  EXPECT_THAT(missing.status().message(), HasSubstr("cannot find the program tern_no_such_program"));
+  EXPECT_THAT(missing.status().message(),
+              HasSubstr("cannot find the program tern_no_such_program"));
 }
 
 }  // namespace

@@ -23,7 +23,9 @@ using testing::Not;
 
 size_t OccurrencesOf(const std::string& text, const std::string& part) {
   size_t count = 0;
-  for (size_t begin = text.find(part); begin != std::string::npos; begin = text.find(part, begin + 1)) ++count;
+  for (size_t begin = text.find(part); begin != std::string::npos;
+       begin = text.find(part, begin + 1))
+    ++count;
   return count;
 }
 
@@ -99,7 +101,8 @@ TEST(RunAgain, RefusesAFolderInUseBeforeItWritesAnything) {
   TestProgram& first = job.StartTern({"run", job.job_file()});
   ASSERT_TRUE(job.WaitForTraining());
   const std::string worker_err = job.OutputBytes("logs/worker.0.stderr");
-  const std::vector<std::string> arguments = {"run", job.job_file(), "--free_ports", "--set", "seed=2"};
+  const std::vector<std::string> arguments = {"run", job.job_file(), "--free_ports", "--set",
+                                              "seed=2"};
   TestProgram& second = job.StartTern(arguments);
   EXPECT_EQ(second.Wait(), 69);
   EXPECT_EQ(second.out(), "") << "nothing is started";
@@ -122,10 +125,12 @@ TEST(RunAgain, OneOfTwoSimultaneousRunsIsRefused) {
   TestJob job(Endless());
   TestProgram* refused = &job.StartTern({"run", job.job_file(), "--free_ports"});
   TestProgram* running_job = &job.StartTern({"run", job.job_file(), "--free_ports"});
-  ASSERT_TRUE(WaitUntil([&] { return !refused->running() || !running_job->running(); })) << "both run";
+  ASSERT_TRUE(WaitUntil([&] { return !refused->running() || !running_job->running(); }))
+      << "both run";
   if (!running_job->running()) std::swap(refused, running_job);
   EXPECT_EQ(refused->Wait(), 69);
-  EXPECT_THAT(refused->err(), HasSubstr(Cat("is in use by job 'test', process ", running_job->pid())));
+  EXPECT_THAT(refused->err(),
+              HasSubstr(Cat("is in use by job 'test', process ", running_job->pid())));
   ASSERT_TRUE(job.WaitForTraining());
   running_job->Signal(SIGTERM);
   EXPECT_EQ(running_job->Wait(), 143) << running_job->err();

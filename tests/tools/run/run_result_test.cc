@@ -56,7 +56,8 @@ TEST_F(RunResultTest, AFailedRunKeepsAnEarlierResult) {
 TEST_F(RunResultTest, ASuccessfulRunReplacesBothSummaries) {
   SimulateRun(0, "good");
   SimulateRun(75, "");
-  const RunResult::Written successful = SimulateRun(0, "good");  // this run writes the same weights as before
+  const RunResult::Written successful =
+      SimulateRun(0, "good");  // this run writes the same weights as before
   EXPECT_FALSE(successful.kept_older);
   EXPECT_EQ(ReadText("summary.json"), SummaryJson(0) + "\n");
   EXPECT_FALSE(fs::exists(Path("summary.failed.json"))) << "of the run before";

@@ -97,11 +97,13 @@ TEST(Terminal, TheClosingTableBeginsOnANewLineAndIsTheLastOutput) {
   const std::vector<std::string> rows = RowsOf(bytes);
 
   size_t table_row = 0;
-  while (table_row < rows.size() && rows[table_row].find("  job   ") == std::string::npos) ++table_row;
+  while (table_row < rows.size() && rows[table_row].find("  job   ") == std::string::npos)
+    ++table_row;
   ASSERT_LT(table_row, rows.size()) << bytes;
   EXPECT_TRUE(rows[table_row].starts_with("  job   ")) << "'" << rows[table_row] << "'";
   ASSERT_GT(table_row, 0u);
-  EXPECT_TRUE(rows[table_row - 1].starts_with("step ") || rows[table_row - 1].starts_with("waiting"))
+  EXPECT_TRUE(rows[table_row - 1].starts_with("step ") ||
+              rows[table_row - 1].starts_with("waiting"))
       << "the progress stays above the table: '" << rows[table_row - 1] << "'";
   ASSERT_GE(rows.size(), 2u);
   EXPECT_EQ(rows.back(), "") << "it ends with the end of a line";

@@ -208,8 +208,8 @@ TEST(Run, ReportsAMissingProgram) {
   const std::string tern_folder = job.folder() + "/alone";
   std::filesystem::create_directories(tern_folder);
   std::filesystem::copy(TestJob::Binary("tern"), tern_folder + "/tern");
-  TestProgram& tern = job.Start("env", "/usr/bin/env",
-                                {"PATH=/usr/bin:/bin", tern_folder + "/tern", "run", job.job_file()});
+  TestProgram& tern = job.Start(
+      "env", "/usr/bin/env", {"PATH=/usr/bin:/bin", tern_folder + "/tern", "run", job.job_file()});
   EXPECT_EQ(tern.Wait(), 69);
   EXPECT_THAT(tern.err(),
               HasSubstr("cannot find the program tern_server: it is neither in " + tern_folder));

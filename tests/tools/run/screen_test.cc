@@ -25,12 +25,12 @@ using testing::Not;
 
 std::string ProgressLine(int round, int workers_present = 2) {
   return Cat(R"({"event":"progress","rounds":)", round, R"(,"steps":100,"samples":)", 10 * round,
-             R"(,"train_s":)", round, R"(,"workers":2,"samples_per_s":10,"present":)", workers_present,
-             R"(,"loss":0.5})");
+             R"(,"train_s":)", round, R"(,"workers":2,"samples_per_s":10,"present":)",
+             workers_present, R"(,"loss":0.5})");
 }
 
-// The progress of a job that resumed from step `from`; `beginning` identifies its start or its latest
-// return to a checkpoint.
+// The progress of a job that resumed from step `from`; `beginning` identifies its start or its
+// latest return to a checkpoint.
 std::string ResumedProgressLine(const std::string& beginning, int from, int round, int samples) {
   return Cat(R"({"event":"progress","rounds":)", round, R"(,"steps":250,"samples":)", samples,
              R"(,"beginning":")", beginning, R"(","from_step":)", from, "}");
@@ -68,7 +68,8 @@ std::string ResumeLinesOf(const std::vector<std::string>& progress_lines) {
   testing::internal::CaptureStdout();
   {
     Screen screen;
-    for (const std::string& progress_line : progress_lines) screen.Progress(progress_line, seconds(1));
+    for (const std::string& progress_line : progress_lines)
+      screen.Progress(progress_line, seconds(1));
   }
   std::string resume_lines;
   std::istringstream lines(testing::internal::GetCapturedStdout());
@@ -79,25 +80,29 @@ std::string ResumeLinesOf(const std::vector<std::string>& progress_lines) {
 }
 
 TEST(Screen, AnnouncesAResumeOnce) {
-  EXPECT_EQ(ResumeLinesOf({ResumedProgressLine("", 0, 0, 0), ResumedProgressLine("b", 0, 0, 0),
-                          ResumedProgressLine("b", 150, 150, 0), ResumedProgressLine("b", 150, 160, 80),
-                          ResumedProgressLine("b", 150, 170, 160)}),
-            "goes on from step 150\n");
+  EXPECT_EQ(
+      ResumeLinesOf({ResumedProgressLine("", 0, 0, 0), ResumedProgressLine("b", 0, 0, 0),
+                     ResumedProgressLine("b", 150, 150, 0), ResumedProgressLine("b", 150, 160, 80),
+                     ResumedProgressLine("b", 150, 170, 160)}),
+      "goes on from step 150\n");
   EXPECT_EQ(ResumeLinesOf({ResumedProgressLine("b", 150, 153, 24)}), "goes on from step 150\n");
-  EXPECT_EQ(ResumeLinesOf({ResumedProgressLine("b", 0, 0, 0), ResumedProgressLine("b", 0, 5, 40)}), "");
+  EXPECT_EQ(ResumeLinesOf({ResumedProgressLine("b", 0, 0, 0), ResumedProgressLine("b", 0, 5, 40)}),
+            "");
 }
 
 TEST(Screen, AnnouncesThatAJobGoesBack) {
-  EXPECT_EQ(ResumeLinesOf({ResumedProgressLine("b", 0, 100, 800), ResumedProgressLine("c", 0, 100, 800),
-                          ResumedProgressLine("c", 90, 100, 0), ResumedProgressLine("c", 90, 91, 8),
-                          ResumedProgressLine("c", 90, 101, 88)}),
-            "goes back from step 100 to step 90\n");
-  EXPECT_EQ(ResumeLinesOf({ResumedProgressLine("b", 0, 100, 800), ResumedProgressLine("c", 0, 4, 800)}),
-            "goes back from step 100 to step 0\n");
+  EXPECT_EQ(
+      ResumeLinesOf({ResumedProgressLine("b", 0, 100, 800), ResumedProgressLine("c", 0, 100, 800),
+                     ResumedProgressLine("c", 90, 100, 0), ResumedProgressLine("c", 90, 91, 8),
+                     ResumedProgressLine("c", 90, 101, 88)}),
+      "goes back from step 100 to step 90\n");
+  EXPECT_EQ(
+      ResumeLinesOf({ResumedProgressLine("b", 0, 100, 800), ResumedProgressLine("c", 0, 4, 800)}),
+      "goes back from step 100 to step 0\n");
   // A restarted shard 0 may first learn the step of the slowest worker. The job has not gone back
   // then.
   EXPECT_EQ(ResumeLinesOf({ResumedProgressLine("b", 50, 100, 800), ResumedProgressLine("", 0, 0, 0),
-                          ResumedProgressLine("", 50, 97, 776)}),
+                           ResumedProgressLine("", 50, 97, 776)}),
             "goes on from step 50\n");
 }
 

@@ -98,7 +98,8 @@ TEST_F(SupervisorTest, RestartsAProcessThatExitedWhileTheJobRuns) {
 
 TEST_F(SupervisorTest, DoesNotRestartAProcessThatExitedBecauseTheJobEnded) {
   // The worker exits before shard 0 reports that the job was aborted.
-  AddMember(R"(read word < $D/go; say '{"event":"ended","code":75,"sentence":"worker 1 is silent"}'; exit 75)");
+  AddMember(
+      R"(read word < $D/go; say '{"event":"ended","code":75,"sentence":"worker 1 is silent"}'; exit 75)");
   AddMember("echo go > $D/go; echo 'sh: worker 1 is silent' >&2; exit 75");
   RunSupervisor(5, seconds(60));
   EXPECT_EQ(restarts_, 0u);
@@ -141,7 +142,8 @@ TEST_F(SupervisorTest, DoesNotRestartAProcessThatWouldFailAgain) {
 }
 
 TEST_F(SupervisorTest, DoesNotWaitOnceAllWorkersAreGone) {
-  AddMember(R"(say '{"event":"progress","workers":1,"present":1}'; echo begun > $D/go; exec sleep 1000)");
+  AddMember(
+      R"(say '{"event":"progress","workers":1,"present":1}'; echo begun > $D/go; exec sleep 1000)");
   AddMember("read word < $D/go; kill -9 $$");
   options_.members.back().notice = Time(0);
   RunSupervisor(0, milliseconds(20));  // ends at once, not after the grace period of a minute
@@ -162,8 +164,8 @@ TEST_F(SupervisorTest, AFailureSeenBeforeTheEndOfTheJobFailsTheRunUnlessTheJobLo
     options_.members.clear();
     // Shard 0 reports the end once the supervisor has reaped the worker, so its pid is gone.
     AddMember(Cat("read pid < $D/go; while [ -e /proc/$pid ]; do sleep 0.01; done\n",
-            R"(say '{"event":"ended","code":0,"sentence":"","workers":1,"present":)", present,
-            "}'"));
+                  R"(say '{"event":"ended","code":0,"sentence":"","workers":1,"present":)", present,
+                  "}'"));
     AddMember("echo $$ > $D/go; echo 'sh: cannot write worker.0.json' >&2; exit 74");
     RunSupervisor(0, seconds(60));
     EXPECT_EQ(verdict_.code(), present == 1 ? Code::kCannotWrite : Code::kOk);

@@ -40,9 +40,10 @@ TEST(Verdict, AnOrderlyStopIsNoFailure) {
 }
 
 TEST(Verdict, TheRootCauseIsTheFirstFailureThatIsNoConsequence) {
-  const Status status = JudgeRun({ExitedFailure("worker 0", 75, "worker 1 was lost"),
-                                  ExitedFailure("worker 1", 65, "no such file"), ExitedFailure("worker 2", 70)},
-                                 EndedUpdate(75, "worker 1 was lost"), {});
+  const Status status =
+      JudgeRun({ExitedFailure("worker 0", 75, "worker 1 was lost"),
+                ExitedFailure("worker 1", 65, "no such file"), ExitedFailure("worker 2", 70)},
+               EndedUpdate(75, "worker 1 was lost"), {});
   EXPECT_EQ(CodeOf(status), 65);
   EXPECT_THAT(status.message(),
               AllOf(HasSubstr("root cause: worker 1 (process 7) exited with code 65: no such file"),
@@ -52,9 +53,11 @@ TEST(Verdict, TheRootCauseIsTheFirstFailureThatIsNoConsequence) {
 }
 
 TEST(Verdict, AKilledProcessTellsNoReasonSoTheCodeIsTheJobs) {
-  const Status killed_worker = JudgeRun({KilledFailure("worker 1", 9)}, EndedUpdate(75, "silent for 3.0 s"), {});
+  const Status killed_worker =
+      JudgeRun({KilledFailure("worker 1", 9)}, EndedUpdate(75, "silent for 3.0 s"), {});
   EXPECT_EQ(CodeOf(killed_worker), 75);
-  EXPECT_THAT(killed_worker.message(), HasSubstr("worker 1 (process 7) was killed by signal 9 (Killed)"));
+  EXPECT_THAT(killed_worker.message(),
+              HasSubstr("worker 1 (process 7) was killed by signal 9 (Killed)"));
   EXPECT_EQ(CodeOf(JudgeRun({KilledFailure("server 0", 11)}, std::nullopt, {})), 75);
   // A signal that kills one worker does not end the job in an orderly way.
   EXPECT_EQ(CodeOf(JudgeRun({ExitedFailure("worker 1", 143)}, EndedUpdate(75), {})), 75);
@@ -62,16 +65,17 @@ TEST(Verdict, AKilledProcessTellsNoReasonSoTheCodeIsTheJobs) {
 }
 
 TEST(Verdict, WithoutAFailureTheServersSentenceIsTheRootCause) {
-  const Status status =
-      JudgeRun({ExitedFailure("worker 0", 75, "said later")}, EndedUpdate(75, "worker 1 is silent"), {});
+  const Status status = JudgeRun({ExitedFailure("worker 0", 75, "said later")},
+                                 EndedUpdate(75, "worker 1 is silent"), {});
   EXPECT_EQ(CodeOf(status), 75);
   EXPECT_THAT(status.message(), HasSubstr("root cause: server 0 ended it: worker 1 is silent"));
   EXPECT_EQ(CodeOf(JudgeRun({}, EndedUpdate(76, "replicas differ"), {})), 76);
 }
 
 TEST(Verdict, AConsequenceIsTheRootCauseIfThereIsNothingElse) {
-  const Status status = JudgeRun(
-      {ExitedFailure("worker 0", 75, "server 0 was lost"), ExitedFailure("worker 1", 75)}, std::nullopt, {});
+  const Status status =
+      JudgeRun({ExitedFailure("worker 0", 75, "server 0 was lost"), ExitedFailure("worker 1", 75)},
+               std::nullopt, {});
   EXPECT_EQ(CodeOf(status), 75);
   EXPECT_THAT(status.message(), HasSubstr("server 0 was lost"));
 }
@@ -109,7 +113,8 @@ TEST(Verdict, AForcedStopReturnsTheSignal) {
 }
 
 TEST(Verdict, LossesDuringAForcedStopAreNoFailures) {
-  const setup::ProgressUpdate lost_worker = EndedUpdate(75, "worker 0 was lost at round 1: it left");
+  const setup::ProgressUpdate lost_worker =
+      EndedUpdate(75, "worker 0 was lost at round 1: it left");
   EXPECT_EQ(CodeOf(JudgeRun({}, lost_worker, {15, true})), 143);
   EXPECT_EQ(CodeOf(JudgeRun({}, lost_worker, {15, false})), 75) << "lost while it stopped in order";
   EXPECT_EQ(CodeOf(JudgeRun({}, EndedUpdate(76, "replicas differ"), {15, true})), 76);

@@ -16,14 +16,15 @@ using testing::HasSubstr;
 
 constexpr uint64_t kSeed = 7;
 
-Augmenter MakeAugmenter(const std::string& data_text, Split split = Split::kTrain, uint32_t channels = 3) {
+Augmenter MakeAugmenter(const std::string& data_text, Split split = Split::kTrain,
+                        uint32_t channels = 3) {
   auto augmenter = Augmenter::Make(DataOf(data_text), kSeed, split, channels);
   EXPECT_TRUE(augmenter.ok()) << augmenter.status().message();
   return std::move(*augmenter);
 }
 
 std::vector<float> Augmented(const Augmenter& augmenter, const Image& image,
-                         const Augmenter::SampleId& sample_id = {}) {
+                             const Augmenter::SampleId& sample_id = {}) {
   const auto size = augmenter.OutputOf({image.height, image.width});
   EXPECT_TRUE(size.ok()) << size.status().message();
   std::vector<float> out(uint64_t{image.channels} * size->height * size->width);
@@ -57,10 +58,12 @@ struct ReferenceAugmenter {
     const RandomNumbers numbers{sample_id};
     const auto first_pixel = [&](uint32_t side, uint32_t crop_side, int word_index) {
       const int free_pixels = static_cast<int>(side + 2 * pad_pixels - crop_side);
-      return (random_crop ? static_cast<int>(numbers.UniformFor(0, word_index) * (free_pixels + 1)) : free_pixels / 2) -
+      return (random_crop ? static_cast<int>(numbers.UniformFor(0, word_index) * (free_pixels + 1))
+                          : free_pixels / 2) -
              static_cast<int>(pad_pixels);
     };
-    const int top_row = first_pixel(image.height, height, 1), left_column = first_pixel(image.width, width, 2);
+    const int top_row = first_pixel(image.height, height, 1),
+              left_column = first_pixel(image.width, width, 2);
     const bool is_mirrored = mirror && numbers.UniformFor(0, 0) >= 0.5;
     std::vector<double> out;
     for (uint32_t c = 0; c < image.channels; ++c) {
@@ -68,7 +71,7 @@ struct ReferenceAugmenter {
         for (int i = 0; i < static_cast<int>(width); ++i) {
           const int x = left_column + (is_mirrored ? static_cast<int>(width) - 1 - i : i);
           const bool is_inside = y >= 0 && y < static_cast<int>(image.height) && x >= 0 &&
-                              x < static_cast<int>(image.width);
+                                 x < static_cast<int>(image.width);
           const uint64_t index =
               (uint64_t{c} * image.height + static_cast<uint32_t>(y)) * image.width +
               static_cast<uint32_t>(x);
@@ -82,7 +85,8 @@ struct ReferenceAugmenter {
     return out;
   }
 
-  void ScaleAndStandardize(const RandomNumbers& numbers, uint32_t channels, std::vector<double>* out) const {
+  void ScaleAndStandardize(const RandomNumbers& numbers, uint32_t channels,
+                           std::vector<double>* out) const {
     const size_t plane_pixels = out->size() / channels;
     const double contrast = contrast_min + numbers.UniformFor(1, 0) * (contrast_max - contrast_min);
     for (uint32_t c = 0; c < channels; ++c) {
@@ -120,8 +124,9 @@ void ExpectSameAsReference(const std::string& data_text, const ReferenceAugmente
 
 TEST(Augmenter, MatchesTheReference) {
   ExpectSameAsReference("augmentation { height: 12 width: 10 }", {.height = 12, .width = 10});
-  ExpectSameAsReference("augmentation { pad: 4 random_crop: true mirror: true }",
-                  {.height = 17, .width = 21, .pad_pixels = 4, .random_crop = true, .mirror = true});
+  ExpectSameAsReference(
+      "augmentation { pad: 4 random_crop: true mirror: true }",
+      {.height = 17, .width = 21, .pad_pixels = 4, .random_crop = true, .mirror = true});
   ExpectSameAsReference(
       "standardize: true augmentation { height: 12 width: 10 pad: 2 random_crop: true mirror: true "
       "brightness: 63 contrast_min: 0.2 contrast_max: 1.8 }",
@@ -150,7 +155,8 @@ TEST(Augmenter, WithoutOptionsMapsPixelsExactly) {
   Image image;
   image.Resize(1, 1, 3);
   image.pixels = {0, 51, 255};
-  EXPECT_EQ(Augmented(MakeAugmenter("", Split::kTrain, 1), image), (std::vector<float>{0.f, 51 / 255.f, 1.f}));
+  EXPECT_EQ(Augmented(MakeAugmenter("", Split::kTrain, 1), image),
+            (std::vector<float>{0.f, 51 / 255.f, 1.f}));
   EXPECT_EQ(Augmented(MakeAugmenter("scale: 2 offset: -1", Split::kTrain, 1), image),
             (std::vector<float>{-1.f, 51 / 255.f * 2.f - 1.f, 1.f}));
   EXPECT_EQ(Augmented(MakeAugmenter("mean: 0.5 std: 0.25", Split::kTrain, 1), image),
@@ -160,9 +166,10 @@ TEST(Augmenter, WithoutOptionsMapsPixelsExactly) {
 TEST(Augmenter, EvaluationUsesOnlyTheSizes) {
   const Image image = Picture(3, 17, 21);
   const auto augmented = Augmented(
-      MakeAugmenter("augmentation { height: 12 width: 10 pad: 4 random_crop: true mirror: true brightness: "
-           "63 contrast_min: 0.2 contrast_max: 1.8 }",
-           Split::kTest),
+      MakeAugmenter(
+          "augmentation { height: 12 width: 10 pad: 4 random_crop: true mirror: true brightness: "
+          "63 contrast_min: 0.2 contrast_max: 1.8 }",
+          Split::kTest),
       image, {5, 5});
   ExpectNear(augmented, ReferenceAugmenter{.height = 12, .width = 10}.Augment(image, {}));
 }
@@ -199,15 +206,17 @@ TEST(Augmenter, DependsOnlyOnEpochSampleAndSeed) {
   EXPECT_EQ(Augmented(MakeAugmenter(data_text), image, {0, 1}), first_result);
   EXPECT_NE(Augmented(MakeAugmenter(data_text), image, {1, 1}), first_result);
   EXPECT_NE(Augmented(MakeAugmenter(data_text), image, {0, 2}), first_result);
-  EXPECT_NE(Augmented(*Augmenter::Make(DataOf(data_text), kSeed + 1, Split::kTrain, 3), image, {0, 1}),
-            first_result);
+  EXPECT_NE(
+      Augmented(*Augmenter::Make(DataOf(data_text), kSeed + 1, Split::kTrain, 3), image, {0, 1}),
+      first_result);
 }
 
 TEST(Augmenter, StandardizesAFlatImageToZeros) {
   Image image;
   image.Resize(3, 4, 4);
   std::fill(image.pixels.begin(), image.pixels.end(), 200);
-  for (const float value : Apply(MakeAugmenter("standardize: true"), image)) EXPECT_NEAR(value, 0, 1e-5);
+  for (const float value : Apply(MakeAugmenter("standardize: true"), image))
+    EXPECT_NEAR(value, 0, 1e-5);
 }
 
 // In one image each pixel's value is its column, in the other its row: the values show the crop.
@@ -227,10 +236,12 @@ TEST(Augmenter, RandomResizedCropKeepsAreaAndAspectInRange) {
   double mean_area = 0, mean_log_aspect = 0, smallest_area = 1, largest_area = 0;
   constexpr int kImages = 400;
   for (uint64_t sample = 0; sample < kImages; ++sample) {
-    const auto column_values = Apply(augmenter, column_ramp, {0, sample}), row_values = Apply(augmenter, row_ramp, {0, sample});
+    const auto column_values = Apply(augmenter, column_ramp, {0, sample}),
+               row_values = Apply(augmenter, row_ramp, {0, sample});
     // The crop is resized to two pixels a side. On a ramp, the difference of two neighbours is half
     // the crop's side.
-    const double width = 255 * (column_values[1] - column_values[0]) * 2, height = 255 * (row_values[2] - row_values[0]) * 2;
+    const double width = 255 * (column_values[1] - column_values[0]) * 2,
+                 height = 255 * (row_values[2] - row_values[0]) * 2;
     const double area_share = width * height / 40000;
     smallest_area = std::min(smallest_area, area_share);
     largest_area = std::max(largest_area, area_share);
@@ -245,7 +256,7 @@ TEST(Augmenter, RandomResizedCropKeepsAreaAndAspectInRange) {
 TEST(Augmenter, RandomResizedCropOfAStripFallsBackToItsMiddle) {
   const Augmenter augmenter =
       MakeAugmenter("augmentation { random_resized_crop: true height: 3 width: 3 area_min: 1 }",
-           Split::kTrain, 1);
+                    Split::kTrain, 1);
   Image strip;
   strip.Resize(1, 2, 90);
   for (size_t i = 0; i < strip.pixels.size(); ++i) strip.pixels[i] = static_cast<uint8_t>(i % 90);
@@ -269,11 +280,14 @@ TEST(Augmenter, RefusesACropThatIsTooLarge) {
   EXPECT_EQ(size.status().code(), Code::kBadData);
   EXPECT_THAT(size.status().message(), HasSubstr("20 x 24 pixels before the crop, smaller than the "
                                                  "crop of 24 x 24; set data.augmentation."));
-  EXPECT_TRUE(MakeAugmenter("augmentation { height: 24 width: 24 pad: 2 }").OutputOf({24, 20}).ok());
-  EXPECT_FALSE(
-      MakeAugmenter("augmentation { height: 24 width: 24 pad: 2 }", Split::kTest).OutputOf({24, 20}).ok());
-  EXPECT_THAT(MakeAugmenter("augmentation { resize_shorter: 60000 }").OutputOf({2, 2}).status().message(),
-              HasSubstr("too many"));
+  EXPECT_TRUE(
+      MakeAugmenter("augmentation { height: 24 width: 24 pad: 2 }").OutputOf({24, 20}).ok());
+  EXPECT_FALSE(MakeAugmenter("augmentation { height: 24 width: 24 pad: 2 }", Split::kTest)
+                   .OutputOf({24, 20})
+                   .ok());
+  EXPECT_THAT(
+      MakeAugmenter("augmentation { resize_shorter: 60000 }").OutputOf({2, 2}).status().message(),
+      HasSubstr("too many"));
 }
 
 TEST(Augmenter, RefusesOptionsThatDoNotFitTheImages) {

@@ -57,7 +57,8 @@ TEST(EpochPermutation, MatchesGoldenOrder) {
   const auto large_order = EpochPermutation(1, 0, 0, 60000);
   EXPECT_THAT(std::vector(large_order.begin(), large_order.begin() + 4),
               ElementsAre(19048, 36570, 54303, 52712));
-  EXPECT_THAT(std::vector(large_order.end() - 4, large_order.end()), ElementsAre(53009, 55646, 58798, 5498));
+  EXPECT_THAT(std::vector(large_order.end() - 4, large_order.end()),
+              ElementsAre(53009, 55646, 58798, 5498));
 }
 
 TEST(EpochPermutation, ContainsEachIndexOnce) {
@@ -84,7 +85,8 @@ TEST(EpochPermutation, IsUniform) {
 
 TEST(Batches, SharedSamplesDoNotDependOnWorkers) {
   const auto samples = SmallSamples(50);  // 12 does not divide 50: batches straddle epochs
-  std::vector<Batches> single_rank = MakeRanks(*samples, {.seed = 3, .workers = 1, .batch_total = 12});
+  std::vector<Batches> single_rank =
+      MakeRanks(*samples, {.seed = 3, .workers = 1, .batch_total = 12});
   for (const uint32_t workers : {2u, 3u, 4u}) {
     auto ranks = MakeRanks(*samples, {.seed = 3, .workers = workers, .batch_total = 12});
     for (uint64_t step = 0; step < 30; ++step) {
@@ -143,7 +145,8 @@ TEST(Batches, DoNotDependOnTheOrderOfSteps) {
         .rank = 1, .workers = 2, .batch_total = 12, .partition = partition};
     Batches batches_in_order = MakeBatches(*samples, options);
     std::vector<std::vector<uint64_t>> expected_indices;
-    for (uint64_t step = 0; step <= 1000; ++step) expected_indices.push_back(IndicesOf(batches_in_order, step));
+    for (uint64_t step = 0; step <= 1000; ++step)
+      expected_indices.push_back(IndicesOf(batches_in_order, step));
     Batches batches_at_random = MakeBatches(*samples, options);
     for (const uint64_t step : {1000, 3, 4, 500, 0, 999}) {
       EXPECT_EQ(IndicesOf(batches_at_random, step), expected_indices[step]) << step;

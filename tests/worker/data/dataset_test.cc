@@ -83,19 +83,20 @@ TEST_F(DatasetTest, KeepsTheFirstImagesUpToTheLimitOfEachSplit) {
 
 TEST_F(DatasetTest, DetectsSwappedImagesAndLabels) {
   folder_.WritePair("train", kLabelFile, kImageFile);
-  EXPECT_EQ(ErrorOfRead(), folder_.path() +
-                            "/train-images-idx3-ubyte: holds 1 dimensions (0x00000801), expected 3 "
-                            "for images (0x00000803); it looks like labels: are images and labels "
-                            "swapped?");
+  EXPECT_EQ(ErrorOfRead(),
+            folder_.path() +
+                "/train-images-idx3-ubyte: holds 1 dimensions (0x00000801), expected 3 "
+                "for images (0x00000803); it looks like labels: are images and labels "
+                "swapped?");
   folder_.WritePair("train", kImageFile, kImageFile);
   EXPECT_THAT(ErrorOfRead(), AllOf(HasSubstr("train-labels-idx1-ubyte: holds 3 dimensions"),
-                                HasSubstr("it looks like images")));
+                                   HasSubstr("it looks like images")));
 }
 
 TEST_F(DatasetTest, RejectsImagesOfTwoDimensions) {
   folder_.WritePair("train", IdxBytes({3, 2}, {0, 1, 2, 3, 4, 5}), kLabelFile);
   EXPECT_THAT(ErrorOfRead(), AllOf(HasSubstr("holds 2 dimensions (0x00000802), expected 3"),
-                                testing::Not(HasSubstr("swapped"))));
+                                   testing::Not(HasSubstr("swapped"))));
 }
 
 TEST_F(DatasetTest, RejectsImagesAndLabelsOfDifferentCounts) {

@@ -42,7 +42,8 @@ Image ToGray(const Image& rgb) {
   gray.Resize(1, rgb.height, rgb.width);
   for (uint64_t i = 0; i < rgb.plane(); ++i) {
     const auto color_at = [&](uint64_t c) { return rgb.pixels[c * rgb.plane() + i]; };
-    gray.pixels[i] = static_cast<uint8_t>(0.299 * color_at(0) + 0.587 * color_at(1) + 0.114 * color_at(2) + 0.5);
+    gray.pixels[i] =
+        static_cast<uint8_t>(0.299 * color_at(0) + 0.587 * color_at(1) + 0.114 * color_at(2) + 0.5);
   }
   return gray;
 }
@@ -75,7 +76,8 @@ TEST(Jpeg, OneColorStaysThatColor) {
 
 TEST(Jpeg, ConvertsCmykToRgb) {
   const Image picture = Picture(3, 24, 24);
-  EXPECT_LE(Distance(DecodeOrFail(EncodeJpeg(picture, {.quality = 98, .cmyk = true}), 3), picture), 12);
+  EXPECT_LE(Distance(DecodeOrFail(EncodeJpeg(picture, {.quality = 98, .cmyk = true}), 3), picture),
+            12);
 }
 
 TEST(Jpeg, RefusesTooManyScans) {
@@ -84,7 +86,8 @@ TEST(Jpeg, RefusesTooManyScans) {
   const size_t next_scan_begin = bytes.find("\xff\xda", scan_begin + 2);
   ASSERT_NE(next_scan_begin, std::string::npos);
   std::string many_scans = bytes.substr(0, scan_begin);
-  for (int i = 0; i <= kMaxJpegScans; ++i) many_scans += bytes.substr(scan_begin, next_scan_begin - scan_begin);
+  for (int i = 0; i <= kMaxJpegScans; ++i)
+    many_scans += bytes.substr(scan_begin, next_scan_begin - scan_begin);
   many_scans += bytes.substr(next_scan_begin);
   EXPECT_THAT(DecodeStatusOf(many_scans).message(), HasSubstr("damaged JPEG"));
 }

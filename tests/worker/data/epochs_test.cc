@@ -11,7 +11,7 @@ namespace {
 constexpr uint32_t kRankCount = 3;
 
 std::vector<Epochs> MakeEpochs(uint64_t images, uint32_t batch, pb::Data::Partition partition,
-                          pb::Data::EpochEnd end, std::vector<pb::BatchGrowth> growth = {}) {
+                               pb::Data::EpochEnd end, std::vector<pb::BatchGrowth> growth = {}) {
   std::vector<Epochs> ranks;
   for (uint32_t rank = 0; rank < kRankCount; ++rank) {
     auto epochs = Epochs::Make({rank, kRankCount, batch, partition, end, growth, images});
@@ -21,10 +21,10 @@ std::vector<Epochs> MakeEpochs(uint64_t images, uint32_t batch, pb::Data::Partit
   return ranks;
 }
 
-// How often the steps of epoch 1 use each sample; the key is (rank whose own samples these are, or 0
-// if the ranks share all samples; position of the sample).
+// How often the steps of epoch 1 use each sample; the key is (rank whose own samples these are, or
+// 0 if the ranks share all samples; position of the sample).
 std::map<std::pair<uint32_t, uint64_t>, int> UsesInEpochOne(const std::vector<Epochs>& ranks,
-                                                             bool shared) {
+                                                            bool shared) {
   std::map<std::pair<uint32_t, uint64_t>, int> uses;
   const uint64_t steps = ranks[0].steps_per_epoch();
   for (uint32_t rank = 0; rank < ranks.size(); ++rank) {
@@ -75,7 +75,8 @@ TEST(Epochs, LeaveGivesShortRanksNoSamples) {
 }
 
 TEST(Epochs, EveryRankHasTheSameSteps) {
-  for (const auto epoch_end : {pb::Data::wrap, pb::Data::drop_last, pb::Data::pad, pb::Data::leave}) {
+  for (const auto epoch_end :
+       {pb::Data::wrap, pb::Data::drop_last, pb::Data::pad, pb::Data::leave}) {
     for (const auto partition : {pb::Data::shared, pb::Data::by_sample}) {
       const auto ranks = MakeEpochs(34, 6, partition, epoch_end);
       std::set<uint64_t> different_steps;
@@ -109,7 +110,8 @@ TEST(Epochs, RefusesAGrownBatchThatDoesNotDivide) {
   pb::BatchGrowth growth_at_epoch_1;
   growth_at_epoch_1.set_at_epoch(1);
   growth_at_epoch_1.set_batch_total(13);
-  const auto epochs = Epochs::Make({0, kRankCount, 6, pb::Data::shared, pb::Data::wrap, {growth_at_epoch_1}, 100});
+  const auto epochs =
+      Epochs::Make({0, kRankCount, 6, pb::Data::shared, pb::Data::wrap, {growth_at_epoch_1}, 100});
   EXPECT_EQ(epochs.status().code(), Code::kBadJob);
 }
 

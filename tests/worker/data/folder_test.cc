@@ -32,13 +32,13 @@ class FolderTest : public testing::Test {
     }
   }
 
-  std::string WriteImageFile(const std::string& split, const std::string& name, const std::string& file,
-                  const std::string& bytes) const {
+  std::string WriteImageFile(const std::string& split, const std::string& name,
+                             const std::string& file, const std::string& bytes) const {
     std::filesystem::create_directories(folder_.path() + "/" + split + "/" + name);
     return folder_.Write(split + "/" + name + "/" + file, bytes);
   }
-  std::string WriteImageFile(const std::string& split, const std::string& name, const std::string& file,
-                  uint32_t seed = 0) const {
+  std::string WriteImageFile(const std::string& split, const std::string& name,
+                             const std::string& file, uint32_t seed = 0) const {
     const Image image = Picture(3, 12, 10, seed);
     return WriteImageFile(split, name, file, file[0] == 'a' ? EncodePng(image) : EncodeJpeg(image));
   }
@@ -119,10 +119,10 @@ TEST_F(FolderTest, SkipsDamagedImagesUpToTheLimit) {
   const std::string empty_file = WriteImageFile("train", "dog", "b.JPG", std::string());
   const std::string text_file = WriteImageFile("train", "Cat", "c.jpeg", "<html>not here</html>");
   EXPECT_THAT(ErrorOfRead(), AllOf(HasSubstr(text_file + ": neither JPEG nor PNG"),
-                                HasSubstr("damaged images so far: 1, allowed: 0")));
+                                   HasSubstr("damaged images so far: 1, allowed: 0")));
   data_.set_max_corrupt(1);
   EXPECT_THAT(ErrorOfRead(), AllOf(HasSubstr(empty_file + ": empty (0 bytes)"),
-                                HasSubstr("so far: 2, allowed: 1; replace them, or raise")));
+                                   HasSubstr("so far: 2, allowed: 1; replace them, or raise")));
   data_.set_max_corrupt(2);
   for (const uint32_t threads : {1u, 2u, 5u}) {
     data_.set_threads(threads);

@@ -82,7 +82,8 @@ TEST(Idx, RejectsADimensionOfZero) {
 
 TEST(Idx, RejectsDimensionsWhoseProductOverflows) {
   const uint32_t largest_dim = 0xffffffff;
-  EXPECT_THAT(ErrorOf(ParseIdx(IdxBytes({largest_dim, largest_dim, largest_dim, largest_dim}, kValues), "f")),
+  EXPECT_THAT(ErrorOf(ParseIdx(
+                  IdxBytes({largest_dim, largest_dim, largest_dim, largest_dim}, kValues), "f")),
               HasSubstr("more than the 4 GiB allowed"));
   // Each dimension is 2^16, so their product is 0 in 64 bits.
   EXPECT_THAT(ErrorOf(ParseIdx(IdxBytes({1 << 16, 1 << 16, 1 << 16, 1 << 16}, {}), "f")),

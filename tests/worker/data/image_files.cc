@@ -104,7 +104,7 @@ std::string EncodeJpeg(const Image& image, const JpegOptions& options) {
 std::string EncodePng(const Image& image, const PngOptions& options) {
   const bool is_gray = image.channels == 1;
   const int color_type = (is_gray ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB) |
-                    (options.alpha ? PNG_COLOR_MASK_ALPHA : 0);
+                         (options.alpha ? PNG_COLOR_MASK_ALPHA : 0);
   std::vector<uint8_t> rows;
   const std::vector<uint8_t> pixels = Interleaved(image);
   for (uint64_t i = 0; i < image.plane(); ++i) {
@@ -113,8 +113,8 @@ std::string EncodePng(const Image& image, const PngOptions& options) {
     if (options.alpha) pixel.push_back(static_cast<uint8_t>(i * 7));
     for (const uint8_t value : pixel) rows.insert(rows.end(), options.bits / 8, value);
   }
-  return WritePng({image.height, image.width, options.bits, color_type, options.interlaced}, {}, rows,
-                  rows.size() / image.height);
+  return WritePng({image.height, image.width, options.bits, color_type, options.interlaced}, {},
+                  rows, rows.size() / image.height);
 }
 
 std::string EncodePalettePng(uint32_t height, uint32_t width, int colors) {

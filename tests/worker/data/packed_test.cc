@@ -39,7 +39,8 @@ void UpdateDigests(std::string* bytes) {
   const size_t index_offset = ReadNumber(*bytes, offsetof(PackedHeader, index_begin));
   const size_t index_length = ReadNumber(*bytes, offsetof(PackedHeader, index_bytes));
   if (index_offset <= bytes->size() && index_length <= bytes->size() - index_offset)
-    WriteNumber(bytes, offsetof(PackedHeader, index_digest), Digest(bytes->substr(index_offset, index_length)));
+    WriteNumber(bytes, offsetof(PackedHeader, index_digest),
+                Digest(bytes->substr(index_offset, index_length)));
   const size_t signed_bytes = offsetof(PackedHeader, header_digest);
   WriteNumber(bytes, signed_bytes, Digest(bytes->substr(0, signed_bytes)));
 }
@@ -163,8 +164,9 @@ TEST_F(PackedTest, NamesTheImageWhoseBytesChanged) {
 
 TEST_F(PackedTest, DescribesOtherFiles) {
   EXPECT_THAT(ErrorOfBytes(std::string(200, 'x')), HasSubstr("not a packed file: it begins with"));
-  EXPECT_THAT(ErrorOfChange([](std::string* b) { WriteNumber(b, offsetof(PackedHeader, version), 2u); }),
-              HasSubstr("version 2 of packed files; this program knows 1; pack it again"));
+  EXPECT_THAT(
+      ErrorOfChange([](std::string* b) { WriteNumber(b, offsetof(PackedHeader, version), 2u); }),
+      HasSubstr("version 2 of packed files; this program knows 1; pack it again"));
   std::remove(path_.c_str());
   EXPECT_THAT(Read().status().message(), HasSubstr(path_ + ": cannot be opened"));
 }
@@ -183,7 +185,9 @@ TEST_F(PackedTest, ChecksEveryNumberOfTheHeader) {
       {offsetof(PackedHeader, names_bytes), ~uint64_t{0} - 4},
   };
   for (const auto& [position, number] : changes) {
-    EXPECT_THAT(ErrorOfChange([&, position = position, number = number](std::string* b) { WriteNumber(b, position, number); }),
+    EXPECT_THAT(ErrorOfChange([&, position = position, number = number](std::string* b) {
+                  WriteNumber(b, position, number);
+                }),
                 HasSubstr(path_))
         << position << " = " << number;
   }
@@ -194,12 +198,14 @@ TEST_F(PackedTest, ChecksEveryNumberOfTheIndex) {
     return ErrorOfChange([&](std::string* b) { WriteNumber(b, EntryBegin(1) + position, number); });
   };
   for (const uint64_t offset : {uint64_t{0}, ~uint64_t{0}, uint64_t{bytes_.size()}})
-    EXPECT_THAT(error_of_entry_with(offsetof(PackedEntry, offset), offset), HasSubstr("image 1 of its index"));
+    EXPECT_THAT(error_of_entry_with(offsetof(PackedEntry, offset), offset),
+                HasSubstr("image 1 of its index"));
   for (const uint32_t size : {0xffffffffu, 1u << 20})
     EXPECT_THAT(error_of_entry_with(offsetof(PackedEntry, bytes), size), HasSubstr("does not fit"));
   EXPECT_THAT(error_of_entry_with(offsetof(PackedEntry, label), 3u), HasSubstr("label 3"));
   EXPECT_THAT(error_of_entry_with(offsetof(PackedEntry, height), 0u), HasSubstr("5 x 0"));
-  EXPECT_THAT(error_of_entry_with(offsetof(PackedEntry, width), 0xffffffffu), HasSubstr("does not fit"));
+  EXPECT_THAT(error_of_entry_with(offsetof(PackedEntry, width), 0xffffffffu),
+              HasSubstr("does not fit"));
 }
 
 TEST_F(PackedTest, RefusesAnUnwritableFolder) {

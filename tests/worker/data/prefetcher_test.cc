@@ -131,7 +131,8 @@ TEST(Prefetcher, StopsAtAnyMoment) {
   for (uint32_t i = 0; i < 200; ++i) {
     Prefetcher prefetcher(*samples, PlanOf(*samples),
                           {.first_step = 7, .threads = 1 + i % 4, .depth = 1 + i % 3});
-    for (uint32_t taken_batches = 0; taken_batches < i % 7; ++taken_batches) EXPECT_TRUE(prefetcher.Next().ok());
+    for (uint32_t taken_batches = 0; taken_batches < i % 7; ++taken_batches)
+      EXPECT_TRUE(prefetcher.Next().ok());
   }
 }
 

@@ -24,10 +24,10 @@ Image ResizeByDefinition(const Image& source, const Box& box, uint32_t height, u
         double sum = 0, weight_sum = 0;
         for (uint32_t y = 0; y < box.height; ++y) {
           for (uint32_t x = 0; x < box.width; ++x) {
-            const double w = weight_of(i, height, box.height, y) * weight_of(j, width, box.width, x);
-            sum +=
-                w *
-                source.pixels[(uint64_t{c} * source.height + box.top + y) * source.width + box.left + x];
+            const double w =
+                weight_of(i, height, box.height, y) * weight_of(j, width, box.width, x);
+            sum += w * source.pixels[(uint64_t{c} * source.height + box.top + y) * source.width +
+                                     box.left + x];
             weight_sum += w;
           }
         }

@@ -23,7 +23,8 @@ TEST(DeviceArenas, BringCopiesWeightsToTheReplica) {
   device.weights[0] = first_weight + 1;
   device.copy_status = Status(Code::kPeerLost, "it has fallen off the bus");
   const std::string weights_path = testing::TempDir() + "/tern_weights_of_device";
-  EXPECT_EQ(client::ReplicaState(*job, *replica).WriteWeights(weights_path, 1).code(), Code::kPeerLost)
+  EXPECT_EQ(client::ReplicaState(*job, *replica).WriteWeights(weights_path, 1).code(),
+            Code::kPeerLost)
       << "nothing stale is written";
   EXPECT_EQ(replica->CopyToHost().code(), Code::kPeerLost);
   device.copy_status = Ok();

@@ -58,9 +58,10 @@ TEST(CoderOnDevice, NamesTheNonFiniteTensor) {
   EXPECT_EQ(end_status.code(), Code::kDiverged);
   const uint32_t second_tensor =
       fixture.job->plan.parts[fixture.job->plan.buckets[0].first_part + 1].tensor;
-  EXPECT_THAT(end_status.message(),
-              testing::HasSubstr("the gradient of " + fixture.job->table.parameters[second_tensor].name +
-                                 " is not finite at round 3 on worker 1"));
+  EXPECT_THAT(
+      end_status.message(),
+      testing::HasSubstr("the gradient of " + fixture.job->table.parameters[second_tensor].name +
+                         " is not finite at round 3 on worker 1"));
 }
 
 // The previous round's scalers are 1 for the first part of the bucket and 3 for the others; the
@@ -68,7 +69,8 @@ TEST(CoderOnDevice, NamesTheNonFiniteTensor) {
 TEST(CoderOnDevice, CodesWithPreviousScalers) {
   DeviceCoderFixture fixture("ternary", "exchange.scaler=previous");
   const protocol::Bucket& bucket = fixture.job->plan.buckets[0];
-  fixture.device.prepare_stats.resize(bucket.parts, {.sum_squares = 1e6, .max_abs = 2, .finite = true});
+  fixture.device.prepare_stats.resize(bucket.parts,
+                                      {.sum_squares = 1e6, .max_abs = 2, .finite = true});
   fixture.device.code = Bytes::Own(std::string("a code"));
   std::vector<float> earlier_scalers(bucket.shared.size(), 3);
   earlier_scalers[0] = 1;
@@ -76,13 +78,14 @@ TEST(CoderOnDevice, CodesWithPreviousScalers) {
   fixture.coder.Push(3, 0, nullptr);
   const std::string payload(fixture.port.contributions.Pop()->payload.view());
   const std::vector<float> own_scalers(bucket.shared.size(), 2);
-  EXPECT_EQ(payload,
-            std::string(reinterpret_cast<const char*>(own_scalers.data()), own_scalers.size() * sizeof(float)) +
-                "a code");
+  EXPECT_EQ(payload, std::string(reinterpret_cast<const char*>(own_scalers.data()),
+                                 own_scalers.size() * sizeof(float)) +
+                         "a code");
   ASSERT_EQ(fixture.device.counted_magnitudes.size(), bucket.parts);
   for (uint32_t part = 0; part < bucket.parts; ++part) {
     const bool is_clamped = part == bucket.shared[0] - bucket.first_part;
-    EXPECT_EQ(fixture.device.counted_magnitudes[part], is_clamped ? std::nextafter(1.f, 2.f) : -1) << part;
+    EXPECT_EQ(fixture.device.counted_magnitudes[part], is_clamped ? std::nextafter(1.f, 2.f) : -1)
+        << part;
   }
   EXPECT_EQ(fixture.progress.clamped.value(), 7u);
 }
@@ -100,7 +103,8 @@ TEST(CoderOnDevice, CopiesMemoryToHostAndBack) {
   });
   ASSERT_TRUE(visit_status.ok());
   ASSERT_EQ(visited_values.size(), fixture.job->table.total);
-  for (size_t i = 0; i < visited_values.size(); ++i) ASSERT_EQ(visited_values[i], static_cast<float>(i));
+  for (size_t i = 0; i < visited_values.size(); ++i)
+    ASSERT_EQ(visited_values[i], static_cast<float>(i));
   EXPECT_EQ(fixture.device.memory_values, std::vector<float>(visited_values.size(), -1));
   fixture.coder.Forget();
   EXPECT_EQ(fixture.device.memory_values, std::vector<float>(visited_values.size()));
@@ -110,7 +114,8 @@ TEST(CoderOnDevice, ReportsFailedCopies) {
   DeviceCoderFixture fixture("onebit");
   fixture.device.copy_status = Status(Code::kPeerLost, "it has fallen off the bus");
   bool was_called = false;
-  const Status visit_status = fixture.coder.VisitMemories([&](const SavedState&) { was_called = true; });
+  const Status visit_status =
+      fixture.coder.VisitMemories([&](const SavedState&) { was_called = true; });
   EXPECT_EQ(visit_status.code(), Code::kPeerLost);
   EXPECT_FALSE(was_called);
 }

@@ -1,5 +1,5 @@
-// A model on a GPU that is trained at local weights w' (OD-SGD) instead of the global weights W, and
-// that keeps the gradients of two rounds.
+// A model on a GPU that is trained at local weights w' (OD-SGD) instead of the global weights W,
+// and that keeps the gradients of two rounds.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,8 @@ using LocalArray = device::DeviceModel::Local;
 
 class LocalModelTest : public testing::Test {
  protected:
-  // Makes the model; its tensors are prepared together (one bucket) and encoded together (one chunk).
+  // Makes the model; its tensors are prepared together (one bucket) and encoded together (one
+  // chunk).
   void MakeModel(const std::vector<LocalArray>& local_arrays) {
     device::DeviceModel::Layout layout;
     layout.elements = problem_.table.total;
@@ -107,8 +108,8 @@ TEST_F(LocalModelTest, RetainsGradientsOfOpenRounds) {
   }
 }
 
-// Local updates with delay compensation. It is relative to the previous W if the test's parameter is
-// true, and to w' if it is false.
+// Local updates with delay compensation. It is relative to the previous W if the test's parameter
+// is true, and to w' if it is false.
 class LocalMove : public LocalModelTest, public testing::WithParamInterface<bool> {};
 
 TEST_P(LocalMove, MatchesCpu) {
@@ -118,11 +119,13 @@ TEST_P(LocalMove, MatchesCpu) {
   updater_def.set_momentum(0.9);
   const size_t elements = problem_.table.total;
   const auto updater = std::move(*update::MakeLocalUpdater(updater_def, elements, 2));
-  std::vector<LocalArray> local_arrays = {LocalArray::kPoint, LocalArray::kVelocity, LocalArray::kMeanSquare};
+  std::vector<LocalArray> local_arrays = {LocalArray::kPoint, LocalArray::kVelocity,
+                                          LocalArray::kMeanSquare};
   if (relative_to_before) local_arrays.push_back(LocalArray::kBefore);
   MakeModel(local_arrays);
   std::vector<float> local_weights = RandomValues(1), decay_of_tensor;
-  const std::vector<float> weights_before = relative_to_before ? RandomValues(2) : local_weights, gradients = RandomValues(3);
+  const std::vector<float> weights_before = relative_to_before ? RandomValues(2) : local_weights,
+                           gradients = RandomValues(3);
   PutGradients(gradients);
   ASSERT_TRUE(model_->CopyLocalToDevice(LocalArray::kPoint, local_weights.data()).ok());
   if (relative_to_before) {
@@ -134,8 +137,8 @@ TEST_P(LocalMove, MatchesCpu) {
     const std::vector<float> reference = relative_to_before ? weights_before : local_weights;
     for (const kernels::Part& part : parts_) {
       updater->Next(&problem_.parameters[part.begin], &gradients[part.begin],
-                    &reference[part.begin], 0.1f, &local_weights[part.begin], part.count, part.begin,
-                    decay_of_tensor[part.tensor]);
+                    &reference[part.begin], 0.1f, &local_weights[part.begin], part.count,
+                    part.begin, decay_of_tensor[part.tensor]);
     }
     EXPECT_EQ(CopyFromDevice(LocalArray::kPoint), local_weights);
   }

@@ -1,5 +1,5 @@
-// A DeviceModel in host memory, for tests of its users. It computes nothing: a test sets the results
-// of its functions.
+// A DeviceModel in host memory, for tests of its users. It computes nothing: a test sets the
+// results of its functions.
 #pragma once
 
 #include <algorithm>
@@ -18,12 +18,12 @@ class MemoryAsDevice : public DeviceModel, public DeviceCodes {
   explicit MemoryAsDevice(size_t elements) : weights(elements), memory_values(elements) {}
 
   std::vector<float> weights;
-  std::vector<float> memory_values;               // the codec's memory: one array
-  Status copy_status;                        // returned by CopyToHost and CopyMemoryToHost
-  std::vector<kernels::Stats> stats;     // of a bucket, one for each scaler; returned by StatsOf
+  std::vector<float> memory_values;   // the codec's memory: one array
+  Status copy_status;                 // returned by CopyToHost and CopyMemoryToHost
+  std::vector<kernels::Stats> stats;  // of a bucket, one for each scaler; returned by StatsOf
   std::vector<kernels::Stats> prepare_stats;  // returned by Prepare
-  std::vector<float> counted_magnitudes;       // the argument of the last CountAtLeast
-  Result<Bytes> code = Bytes();          // returned by Encode for every chunk
+  std::vector<float> counted_magnitudes;      // the argument of the last CountAtLeast
+  Result<Bytes> code = Bytes();               // returned by Encode for every chunk
 
   DeviceCodes& codes() override { return *this; }
   Status CopyToDevice(const Host& from) override {
@@ -69,7 +69,8 @@ class MemoryAsDevice : public DeviceModel, public DeviceCodes {
     return code;
   }
   Status CopyMemoryToHost(uint64_t begin, std::span<const std::span<float>> to) override {
-    if (copy_status.ok()) std::copy_n(memory_values.begin() + SignedOffset(begin), to[0].size(), to[0].begin());
+    if (copy_status.ok())
+      std::copy_n(memory_values.begin() + SignedOffset(begin), to[0].size(), to[0].begin());
     return copy_status;
   }
   Status CopyMemoryToDevice(uint64_t begin, std::span<const std::span<float>> from) override {

@@ -28,7 +28,8 @@ constexpr uint64_t kElements = 12000;
 constexpr int kWorkerCount = 2;
 
 // Two tensors; each is a bucket (a group of elements prepared together). There are three chunks
-// (groups encoded together): the second has the end of the first tensor and the begin of the second.
+// (groups encoded together): the second has the end of the first tensor and the begin of the
+// second.
 DeviceModel::Layout LayoutOfTwoTensors() {
   DeviceModel::Layout layout;
   layout.elements = kElements;
@@ -69,15 +70,15 @@ class CpuCoder {
   }
   // Encodes the chunks.
   std::vector<std::vector<uint8_t>> EncodeRound(const std::vector<float>& gradients,
-                                         kernels::NoiseKey noise) {
+                                                kernels::NoiseKey noise) {
     std::vector<float> compensated = gradients;
     for (uint32_t t = 0; t < memories_.size(); ++t) {
       const kernels::Part& part = layout_.buckets[t][0];
       const std::span<float> tensor_values{compensated.data() + part.begin, part.count};
       if (memories_[t] != nullptr) memories_[t]->Compensate(0, tensor_values, tensor_values);
       noise.tensor = t;
-      prepared_[t] =
-          layout_.codec->Prepare(kernels::ComputeStats(tensor_values.data(), tensor_values.size()), tensor_values, noise);
+      prepared_[t] = layout_.codec->Prepare(
+          kernels::ComputeStats(tensor_values.data(), tensor_values.size()), tensor_values, noise);
     }
     std::vector<std::vector<uint8_t>> codes;
     for (const auto& chunk : layout_.chunks) {
@@ -96,14 +97,15 @@ class CpuCoder {
       SavedState state;
       memory->AddState(&state);
       for (const SavedState::Array& array : state.arrays)
-        memory_values[array.name].insert(memory_values[array.name].end(), array.values.begin(), array.values.end());
+        memory_values[array.name].insert(memory_values[array.name].end(), array.values.begin(),
+                                         array.values.end());
     }
     return memory_values;
   }
 
  private:
-  void Encode(const kernels::Part& part, std::span<const float> part_values, const kernels::NoiseKey& noise,
-              std::vector<uint8_t>* codes) {
+  void Encode(const kernels::Part& part, std::span<const float> part_values,
+              const kernels::NoiseKey& noise, std::vector<uint8_t>* codes) {
     const codec::Segment segment{part.tensor, part.first, part.count, layout_.columns[part.tensor]};
     const size_t code_begin = codes->size();
     layout_.codec->Encode(part_values.data(), segment, prepared_[part.tensor], noise, codes);
@@ -111,7 +113,8 @@ class CpuCoder {
     if (memory == nullptr) return;
     std::vector<float> decoded(part.count);
     ASSERT_TRUE(
-        layout_.codec->DecodeSingleCode(std::span(*codes).subspan(code_begin), segment, decoded.data())
+        layout_.codec
+            ->DecodeSingleCode(std::span(*codes).subspan(code_begin), segment, decoded.data())
             .ok());
     memory->Update(part.first, part_values, decoded);
   }
@@ -132,7 +135,7 @@ void PrintTo(const CodecCase& codec_case, std::ostream* out) { *out << codec_cas
 class DeviceModelTest : public testing::Test {
  protected:
   void MakeModel(const std::string& optimizer, const CodecCase& codec_case = {"ternary"},
-            bool has_average = false) {
+                 bool has_average = false) {
     pb::Optimizer optimizer_def;
     optimizer_def.set_name(optimizer);
     optimizer_ = std::move(*update::MakeOptimizer(optimizer_def, kElements));
@@ -188,8 +191,8 @@ class DeviceModelTest : public testing::Test {
       scales.push_back({cpu.PreparedOf(part.tensor).scaler, cpu.PreparedOf(part.tensor).clip});
     return model_->codes().Encode(chunk, scales, noise);
   }
-  // The encoded sums of a chunk over two workers: gradients_ and other gradients, with the scalers of
-  // kPreparedValues.
+  // The encoded sums of a chunk over two workers: gradients_ and other gradients, with the scalers
+  // of kPreparedValues.
   std::vector<uint8_t> EncodedSumsOf(uint32_t chunk) {
     std::vector<uint8_t> sums;
     for (const kernels::Part& part : layout_.chunks[chunk]) {
@@ -247,7 +250,8 @@ class DeviceModelTest : public testing::Test {
     EXPECT_EQ(weights_, expected);
     for (size_t i = 0; i < expected_arrays.size(); ++i) {
       const auto device_array = optimizer_->StateArrays()[i].values;
-      EXPECT_EQ(std::vector<float>(device_array.begin(), device_array.end()), expected_arrays[i]) << "slot " << i;
+      EXPECT_EQ(std::vector<float>(device_array.begin(), device_array.end()), expected_arrays[i])
+          << "slot " << i;
     }
   }
 
@@ -258,7 +262,8 @@ class DeviceModelTest : public testing::Test {
   std::unique_ptr<codec::Codec> codec_;
   std::unique_ptr<update::Optimizer> optimizer_;
   DeviceModel::Layout layout_;
-  std::vector<float> weights_ = RandomValues(1), gradients_ = RandomValues(2), average_ = RandomValues(5);
+  std::vector<float> weights_ = RandomValues(1), gradients_ = RandomValues(2),
+                     average_ = RandomValues(5);
   std::unique_ptr<DeviceModel> model_;
 };
 
@@ -270,7 +275,8 @@ TEST_F(DeviceModelTest, StatisticsMatchCpu) {
     ASSERT_EQ(stats->size(), layout_.buckets[b].size());
     for (size_t i = 0; i < stats->size(); ++i) {
       const kernels::Part& part = layout_.buckets[b][i];
-      const kernels::Stats cpu_stats = kernels::ComputeStats(gradients_.data() + part.begin, part.count);
+      const kernels::Stats cpu_stats =
+          kernels::ComputeStats(gradients_.data() + part.begin, part.count);
       EXPECT_EQ((*stats)[i].sum, cpu_stats.sum);
       EXPECT_EQ((*stats)[i].sum_squares, cpu_stats.sum_squares);
       EXPECT_EQ((*stats)[i].max_abs, cpu_stats.max_abs);
@@ -291,10 +297,12 @@ TEST_F(DeviceModelTest, CodesStayUnchangedWhileReferenced) {
     const auto other_code = model_->codes().Encode(0, {&scale, 1}, {.seed = 1, .round = round});
     ASSERT_TRUE(other_code.ok());
     EXPECT_NE(other_code->data(), first_code->data());
-    EXPECT_TRUE(reused_memory == nullptr || other_code->data() == reused_memory) << "memory is used again";
+    EXPECT_TRUE(reused_memory == nullptr || other_code->data() == reused_memory)
+        << "memory is used again";
     reused_memory = other_code->data();
   }
-  EXPECT_EQ(first_bytes, std::vector<uint8_t>(first_code->span().begin(), first_code->span().end()));
+  EXPECT_EQ(first_bytes,
+            std::vector<uint8_t>(first_code->span().begin(), first_code->span().end()));
 }
 
 class DeviceCodecs : public DeviceModelTest, public testing::WithParamInterface<CodecCase> {};
@@ -313,11 +321,13 @@ TEST_P(DeviceCodecs, CodesAndMemoryMatchCpu) {
           << "round " << round << ", chunk " << c;
   }
   const auto expected_memories = cpu.CodecMemories();
-  std::vector<std::vector<float>> device_memories(expected_memories.size(), std::vector<float>(kElements));
+  std::vector<std::vector<float>> device_memories(expected_memories.size(),
+                                                  std::vector<float>(kElements));
   std::vector<std::span<float>> spans(device_memories.begin(), device_memories.end());
   ASSERT_TRUE(model_->codes().CopyMemoryToHost(0, spans).ok());
   size_t array = 0;
-  for (const auto& [name, values] : expected_memories) EXPECT_EQ(device_memories[array++], values) << name;
+  for (const auto& [name, values] : expected_memories)
+    EXPECT_EQ(device_memories[array++], values) << name;
 }
 
 TEST_P(DeviceCodecs, ContinueFromSavedMemory) {
@@ -342,7 +352,8 @@ TEST_P(DeviceCodecs, ContinueFromSavedMemory) {
 
   ASSERT_TRUE(model_->codes().ResetMemory().ok());
   ASSERT_TRUE(model_->codes().CopyMemoryToHost(0, spans).ok());
-  for (const auto& [name, values] : saved_memories) EXPECT_EQ(values, std::vector<float>(kElements)) << name;
+  for (const auto& [name, values] : saved_memories)
+    EXPECT_EQ(values, std::vector<float>(kElements)) << name;
 }
 
 TEST_P(DeviceCodecs, UpdatesFromSumsMatchCpu) {
@@ -402,24 +413,24 @@ INSTANTIATE_TEST_SUITE_P(
                     CodecCase{"qsgd", "qsgd", OptionsOf(Options::Qsgd{.bucket = 100})},
                     CodecCase{"pqasgd", "qsgd",
                               OptionsOf(Options::Qsgd{.bucket = 100,
-                                                        .norm = Options::Qsgd::Norm::kTwo,
-                                                        .levels = Options::Qsgd::Levels::kSqrtN})},
+                                                      .norm = Options::Qsgd::Norm::kTwo,
+                                                      .levels = Options::Qsgd::Levels::kSqrtN})},
                     CodecCase{"onebit", "onebit"},
                     CodecCase{"onebit_buckets", "onebit", OptionsOfOneBit(100)},
                     CodecCase{"topk", "topk"},
                     CodecCase{"dgc", "topk",
                               OptionsOf(Options::TopK{.ratio = 0.01,
-                                                        .sample_ratio = 0.05,
-                                                        .momentum = 0.9,
-                                                        .nesterov = true,
-                                                        .clip_norm = 5,
-                                                        .warmup_rounds = 3})},
+                                                      .sample_ratio = 0.05,
+                                                      .momentum = 0.9,
+                                                      .nesterov = true,
+                                                      .clip_norm = 5,
+                                                      .warmup_rounds = 3})},
                     CodecCase{"dgc_adapts", "topk",
                               OptionsOf(Options::TopK{.ratio = 0.02,
-                                                        .sample_ratio = 0.01,
-                                                        .resample = false,
-                                                        .momentum = 0.5,
-                                                        .masking = false})},
+                                                      .sample_ratio = 0.01,
+                                                      .resample = false,
+                                                      .momentum = 0.5,
+                                                      .masking = false})},
                     CodecCase{"all", "topk", OptionsOf(Options::TopK{.ratio = 1})}),
     [](const auto& info) { return std::string(info.param.name); });
 
@@ -454,8 +465,10 @@ TEST_F(DeviceModelTest, WholeTensorOptimizersMatchCpu) {
       const auto squares = model_->SquaresOf(b);
       ASSERT_TRUE(squares.ok());
       const kernels::TensorRates rates{
-          kDecayRate, optimizer_->RateOf(squares->front().weights, squares->front().means, kDecayRate)};
-      ASSERT_TRUE(model_->UpdateBucket(b, optimizer_->CoefficientsOf(kUpdateStep), {&rates, 1}).ok());
+          kDecayRate,
+          optimizer_->RateOf(squares->front().weights, squares->front().means, kDecayRate)};
+      ASSERT_TRUE(
+          model_->UpdateBucket(b, optimizer_->CoefficientsOf(kUpdateStep), {&rates, 1}).ok());
       const kernels::Part& part = layout_.buckets[b][0];
       optimizer_->Update(expected.data() + part.begin, means.data() + part.begin, part.begin,
                          part.count, kStep, kDecayRate);
@@ -527,8 +540,9 @@ TEST_F(DeviceModelTest, CountsAndCopiesGradients) {
   const float least_magnitude = std::abs(gradients_[2100]);
   const auto count = model_->codes().CountAtLeast(0, 1, std::vector<float>{least_magnitude});
   ASSERT_TRUE(count.ok());
-  const auto expected = std::count_if(gradients_.begin() + 2000, gradients_.end(),
-                                      [&](float gradient) { return std::abs(gradient) >= least_magnitude; });
+  const auto expected =
+      std::count_if(gradients_.begin() + 2000, gradients_.end(),
+                    [&](float gradient) { return std::abs(gradient) >= least_magnitude; });
   EXPECT_EQ(*count, static_cast<uint64_t>(expected));
   EXPECT_EQ(*model_->codes().CountAtLeast(0, 1, std::vector<float>{-1}), 0u);
   std::vector<float> copied(50);

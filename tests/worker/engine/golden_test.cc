@@ -109,7 +109,8 @@ class GoldenCase {
   double largest_relative_error() const { return largest_relative_error_; }
 
  private:
-  static std::vector<double> ToDoubles(const std::vector<float>& values, uint64_t offset, uint64_t count) {
+  static std::vector<double> ToDoubles(const std::vector<float>& values, uint64_t offset,
+                                       uint64_t count) {
     const auto begin = values.begin() + static_cast<ptrdiff_t>(offset);
     return {begin, begin + static_cast<ptrdiff_t>(count)};
   }
@@ -161,10 +162,12 @@ class GoldenCase {
   void Expect(const std::string& key, const std::vector<double>& our_values) {
     if (golden_.contains(key)) return Compare(key, our_values);
     std::vector<double> picked, sums, norms;
-    for (size_t i = 0; i < kPickedElements; ++i) picked.push_back(our_values[i * our_values.size() / kPickedElements]);
+    for (size_t i = 0; i < kPickedElements; ++i)
+      picked.push_back(our_values[i * our_values.size() / kPickedElements]);
     for (size_t part = 0; part < kSumRanges; ++part) {
       double sum = 0, squares = 0;
-      for (size_t i = our_values.size() * part / kSumRanges; i < our_values.size() * (part + 1) / kSumRanges; ++i) {
+      for (size_t i = our_values.size() * part / kSumRanges;
+           i < our_values.size() * (part + 1) / kSumRanges; ++i) {
         sum += our_values[i];
         squares += our_values[i] * our_values[i];
       }
@@ -194,7 +197,8 @@ class GoldenCase {
     }
     largest_relative_error_ = std::max(largest_relative_error_, largest_error / scale);
     EXPECT_LE(largest_error / scale, kErrorBound)
-        << name_ << ", " << key << "[" << worst_element << "]: " << our_values[worst_element] << ", PyTorch has " << their_values[worst_element];
+        << name_ << ", " << key << "[" << worst_element << "]: " << our_values[worst_element]
+        << ", PyTorch has " << their_values[worst_element];
   }
 
   static double LargestOf(const std::vector<float>& values) {
@@ -226,7 +230,8 @@ TEST_P(Golden, MatchesPyTorch) {
   GoldenCase golden_case(GetParam());
   golden_case.ExpectScores();
   golden_case.ExpectStep();
-  RecordProperty("largest_error_in_millionths", std::to_string(golden_case.largest_relative_error() * 1e6));
+  RecordProperty("largest_error_in_millionths",
+                 std::to_string(golden_case.largest_relative_error() * 1e6));
 }
 
 INSTANTIATE_TEST_SUITE_P(Nets, Golden, testing::ValuesIn(CaseNames()),
@@ -236,8 +241,8 @@ TEST(GoldenFile, ContainsEveryKindOfLayerAndIsSmall) {
   EXPECT_GE(CaseNames().size(), 90u);
   for (const char* kind : {"conv", "maxPool", "avgPool", "dense", "relu", "batchNorm", "lrn",
                            "concat", "add", "standardize", "softmaxLoss"}) {
-    const bool found =
-        std::any_of(GoldenTensors().metadata.begin(), GoldenTensors().metadata.end(), [&](const auto& entry) {
+    const bool found = std::any_of(
+        GoldenTensors().metadata.begin(), GoldenTensors().metadata.end(), [&](const auto& entry) {
           return entry.second.find(std::string("\"") + kind + "\":") != std::string::npos;
         });
     EXPECT_TRUE(found) << kind;

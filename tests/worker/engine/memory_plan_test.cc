@@ -44,8 +44,8 @@ TEST(MemoryPlan, LiveBuffersNeverOverlap) {
       buffer.id = plan.Add(buffer.bytes);
       plan.Use(buffer.id, buffer.last_step);
       plan.Use(buffer.id, buffer.first_step);
-      aligned_bytes +=
-          (buffer.bytes + MemoryPlan::kAlignment - 1) / MemoryPlan::kAlignment * MemoryPlan::kAlignment;
+      aligned_bytes += (buffer.bytes + MemoryPlan::kAlignment - 1) / MemoryPlan::kAlignment *
+                       MemoryPlan::kAlignment;
       buffers.push_back(buffer);
     }
     const size_t arena_bytes = plan.AssignOffsets();
@@ -55,9 +55,12 @@ TEST(MemoryPlan, LiveBuffersNeverOverlap) {
       EXPECT_EQ(buffer_begin % MemoryPlan::kAlignment, 0u);
       EXPECT_LE(buffer_begin + buffer.bytes, arena_bytes);
       for (const Buffer& other : buffers) {
-        if (buffer.id == other.id || buffer.last_step < other.first_step || other.last_step < buffer.first_step) continue;
+        if (buffer.id == other.id || buffer.last_step < other.first_step ||
+            other.last_step < buffer.first_step)
+          continue;
         const size_t other_begin = plan.OffsetOf(other.id);
-        EXPECT_TRUE(buffer_begin + buffer.bytes <= other_begin || other_begin + other.bytes <= buffer_begin);
+        EXPECT_TRUE(buffer_begin + buffer.bytes <= other_begin ||
+                    other_begin + other.bytes <= buffer_begin);
       }
     }
   }

@@ -26,7 +26,8 @@ TEST(Net, ReportsGradientsLastLayerFirst) {
     ready_order.push_back(p);
     const models::Parameter& parameter = problem.table.parameters[p];
     const float* gradient_begin = problem.gradients.data() + parameter.offset;
-    std::copy(gradient_begin, gradient_begin + parameter.count, gradients_when_ready.begin() + parameter.offset);
+    std::copy(gradient_begin, gradient_begin + parameter.count,
+              gradients_when_ready.begin() + parameter.offset);
   });
   EXPECT_THAT(ready_order, ElementsAre(7, 6, 5, 4, 3, 2, 1, 0));
   EXPECT_EQ(gradients_when_ready, problem.gradients);  // they were final when reported ready
@@ -40,7 +41,8 @@ TEST(Net, ReportsTheLastGradientBeforeComputingTheFirst) {
   net->Forward({problem.images, problem.labels, 2}, nullptr);
   uint64_t untouched_elements = 0;
   net->Backward([&](uint32_t p) {
-    if (p == 6) untouched_elements = std::count(problem.gradients.begin(), problem.gradients.end(), -77.f);
+    if (p == 6)
+      untouched_elements = std::count(problem.gradients.begin(), problem.gradients.end(), -77.f);
   });
   EXPECT_EQ(untouched_elements, problem.table.parameters[6].offset);
 }
@@ -162,7 +164,8 @@ TEST(Net, EndsThePassIfNeedReturnsFalse) {
   Problem problem(LeNet(pb::Model::valid), 2);
   auto net = problem.Make();
   int requests = 0;
-  net->Forward({problem.images, problem.labels, 2}, nullptr, [&](uint32_t) { return ++requests < 3; });
+  net->Forward({problem.images, problem.labels, 2}, nullptr,
+               [&](uint32_t) { return ++requests < 3; });
   EXPECT_EQ(requests, 3);
   const double loss = net->Forward({problem.images, problem.labels, 2}, nullptr);
   EXPECT_EQ(loss, net->Forward({problem.images, problem.labels, 2}, nullptr));

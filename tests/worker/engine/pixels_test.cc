@@ -66,7 +66,8 @@ void ExpectSameSteps(Precision precision, const kernels::PixelRule& rule) {
   const auto byte_net = byte_problem.Make(true, precision, rule);
   for (size_t i = 0; i < batches.size(); ++i) {
     // At i = 3 a batch that does not come next is staged; at i = 5 none is.
-    const PixelBatch* next_batch = i == 5 ? nullptr : &batches[i == 3 ? 0 : (i + 1) % batches.size()];
+    const PixelBatch* next_batch =
+        i == 5 ? nullptr : &batches[i == 3 ? 0 : (i + 1) % batches.size()];
     const double loss = RunStep(float_net.get(), batches[i].AsFloats());
     EXPECT_EQ(RunStep(byte_net.get(), batches[i].AsBytes(), next_batch), loss) << i;
     EXPECT_EQ(byte_problem.gradients, float_problem.gradients) << i;
@@ -94,19 +95,22 @@ TEST(Pixels, UnstagedBatchCanBeReplaced) {
   const PixelBatch first_batch(1, pixel_rule), other_batch(2, pixel_rule);
   PixelBatch changed_batch(3, pixel_rule);
   Problem float_problem = MakeProblem(), byte_problem = MakeProblem();
-  const auto float_net = float_problem.Make(), byte_net = byte_problem.Make(true, Precision::kFp32, pixel_rule);
+  const auto float_net = float_problem.Make(),
+             byte_net = byte_problem.Make(true, Precision::kFp32, pixel_rule);
   RunStep(float_net.get(), first_batch.AsFloats());
   RunStep(byte_net.get(), first_batch.AsBytes(), &changed_batch);
   byte_net->Unstage();
   changed_batch.bytes = other_batch.bytes;
   changed_batch.images = other_batch.images;
-  EXPECT_EQ(RunStep(byte_net.get(), changed_batch.AsBytes()), RunStep(float_net.get(), changed_batch.AsFloats()));
+  EXPECT_EQ(RunStep(byte_net.get(), changed_batch.AsBytes()),
+            RunStep(float_net.get(), changed_batch.AsFloats()));
 }
 
 TEST(Pixels, EvaluationUsesAPartOfABatch) {
   const kernels::PixelRule pixel_rule = MakeRule(false, true);
   Problem problem = MakeProblem();
-  const auto float_net = problem.Make(false), byte_net = problem.Make(false, Precision::kFp32, pixel_rule);
+  const auto float_net = problem.Make(false),
+             byte_net = problem.Make(false, Precision::kFp32, pixel_rule);
   for (uint64_t step = 1; step <= 3; ++step) {
     const PixelBatch batch(step, rule);
     Net::Feed as_floats = batch.AsFloats(), as_bytes = batch.AsBytes();

@@ -27,7 +27,9 @@ StepResult RunStep(const pb::NetDef& def, Precision precision) {
 // error moves the input of a ReLU across zero, that unit's whole gradient is wrong. This happens to
 // less than one unit in a thousand. The norm of the gradient's error, relative to the gradient's
 // norm, is about the root of that share.
-double GradientToleranceOf(Precision precision) { return precision == Precision::kBf16 ? 0.03 : 0.02; }
+double GradientToleranceOf(Precision precision) {
+  return precision == Precision::kBf16 ? 0.03 : 0.02;
+}
 
 std::vector<Precision> PrecisionsOfDevice() {
   if (DeviceUnderTest() == Device::kCpu) return {Precision::kBf16};

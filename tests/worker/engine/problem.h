@@ -41,7 +41,8 @@ inline pb::NetDef Chain(const std::string& layers, const pb::ImageShape& image, 
     begin = end + 1;
   }
   net_text += "layers { name: 'loss' softmax_loss {} }";
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(net_text, model.mutable_net())) << net_text;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(net_text, model.mutable_net()))
+      << net_text;
   const auto net = models::BuildNet(model, image, classes);
   EXPECT_TRUE(net.ok()) << net.status().message();
   return *net;
@@ -58,7 +59,9 @@ inline pb::NetDef LeNet(pb::Model::Padding padding) {
 // otherwise, because on a busy machine OpenMP's threads wait for each other.
 class Threads {
  public:
-  explicit Threads(int count) : previous_count_(omp_get_max_threads()) { omp_set_num_threads(count); }
+  explicit Threads(int count) : previous_count_(omp_get_max_threads()) {
+    omp_set_num_threads(count);
+  }
   ~Threads() { omp_set_num_threads(previous_count_); }
 
  private:

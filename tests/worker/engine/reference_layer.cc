@@ -31,8 +31,10 @@ class Dense : public ReferenceLayer {
         const double dy_element = dy.At(n, o, 0, 0);
         state_.gradients[1][o] += dy_element;
         for (size_t i = 0; i < input_elements; ++i) {
-          state_.gradients[0][o * input_elements + i] += dy_element * x_.values[n * input_elements + i];
-          dx.values[n * input_elements + i] += dy_element * state_.parameters[0][o * input_elements + i];
+          state_.gradients[0][o * input_elements + i] +=
+              dy_element * x_.values[n * input_elements + i];
+          dx.values[n * input_elements + i] +=
+              dy_element * state_.parameters[0][o * input_elements + i];
         }
       }
     }
@@ -131,9 +133,9 @@ class BatchNorm : public ReferenceLayer {
       state_.gradients[0][c] += dy_dot_normalized;
       state_.gradients[1][c] += sum;
       ForEachPixel(dy, [&](size_t n, size_t i) {
-        dx.At(n, c, 0, i) =
-            (dy.At(n, c, 0, i) - sum / count - normalized_.At(n, c, 0, i) * dy_dot_normalized / count) * inverse_deviation_[c] *
-            state_.parameters[0][c];
+        dx.At(n, c, 0, i) = (dy.At(n, c, 0, i) - sum / count -
+                             normalized_.At(n, c, 0, i) * dy_dot_normalized / count) *
+                            inverse_deviation_[c] * state_.parameters[0][c];
       });
     }
     return {dx};
@@ -174,7 +176,8 @@ class Lrn : public ReferenceLayer {
           double squares = 0;
           ForEachAround(c, [&](size_t k) { squares += std::pow(x_.At(n, k, 0, i), 2); });
           power_base_.At(n, c, 0, i) = def_.k() + def_.alpha() / def_.size() * squares;
-          y->At(n, c, 0, i) = x_.At(n, c, 0, i) * std::pow(power_base_.At(n, c, 0, i), -def_.beta());
+          y->At(n, c, 0, i) =
+              x_.At(n, c, 0, i) * std::pow(power_base_.At(n, c, 0, i), -def_.beta());
         }
       }
     }
@@ -190,7 +193,8 @@ class Lrn : public ReferenceLayer {
           const double gradient_of_base =
               -def_.beta() * std::pow(base, -def_.beta() - 1) * x_.At(n, c, 0, i) * dy_element;
           ForEachAround(c, [&](size_t k) {
-            dx.At(n, k, 0, i) += gradient_of_base * 2 * def_.alpha() / def_.size() * x_.At(n, k, 0, i);
+            dx.At(n, k, 0, i) +=
+                gradient_of_base * 2 * def_.alpha() / def_.size() * x_.At(n, k, 0, i);
           });
         }
       }
@@ -220,7 +224,8 @@ class Concat : public ReferenceLayer {
       inputs_.push_back(input->Zeros());
       for (size_t n = 0; n < y->n; ++n)
         for (size_t i = 0; i < ElementsPerSample(*input); ++i)
-          y->values[n * ElementsPerSample(*y) + first_element + i] = input->values[n * ElementsPerSample(*input) + i];
+          y->values[n * ElementsPerSample(*y) + first_element + i] =
+              input->values[n * ElementsPerSample(*input) + i];
       first_element += ElementsPerSample(*input);
     }
   }
@@ -230,7 +235,8 @@ class Concat : public ReferenceLayer {
     for (Tensor& input : inputs_) {
       for (size_t n = 0; n < dy.n; ++n)
         for (size_t i = 0; i < ElementsPerSample(input); ++i)
-          input.values[n * ElementsPerSample(input) + i] = dy.values[n * ElementsPerSample(dy) + first_element + i];
+          input.values[n * ElementsPerSample(input) + i] =
+              dy.values[n * ElementsPerSample(dy) + first_element + i];
       first_element += ElementsPerSample(input);
     }
     return inputs_;
@@ -270,13 +276,16 @@ class Standardize : public ReferenceLayer {
     divides_by_deviation_.clear();
     for (size_t n = 0; n < x.n; ++n) {
       double mean = 0, squares = 0;
-      for (size_t i = 0; i < sample_elements; ++i) mean += x.values[n * sample_elements + i] / count_as_double;
-      for (size_t i = 0; i < sample_elements; ++i) squares += std::pow(x.values[n * sample_elements + i] - mean, 2);
+      for (size_t i = 0; i < sample_elements; ++i)
+        mean += x.values[n * sample_elements + i] / count_as_double;
+      for (size_t i = 0; i < sample_elements; ++i)
+        squares += std::pow(x.values[n * sample_elements + i] - mean, 2);
       const double deviation = std::sqrt(squares / count_as_double);
       divides_by_deviation_.push_back(deviation > 1 / std::sqrt(count_as_double));
       inverse_deviation_.push_back(1 / std::max(deviation, 1 / std::sqrt(count_as_double)));
       for (size_t i = 0; i < sample_elements; ++i)
-        y->values[n * sample_elements + i] = (x.values[n * sample_elements + i] - mean) * inverse_deviation_[n];
+        y->values[n * sample_elements + i] =
+            (x.values[n * sample_elements + i] - mean) * inverse_deviation_[n];
     }
     y_ = *y;
   }
@@ -288,12 +297,14 @@ class Standardize : public ReferenceLayer {
       double sum = 0, dy_dot_y = 0;
       for (size_t i = 0; i < sample_elements; ++i) {
         sum += dy.values[n * sample_elements + i] / static_cast<double>(sample_elements);
-        dy_dot_y += dy.values[n * sample_elements + i] * y_.values[n * sample_elements + i] / static_cast<double>(sample_elements);
+        dy_dot_y += dy.values[n * sample_elements + i] * y_.values[n * sample_elements + i] /
+                    static_cast<double>(sample_elements);
       }
       if (!divides_by_deviation_[n]) dy_dot_y = 0;
       for (size_t i = 0; i < sample_elements; ++i) {
-        dx.values[n * sample_elements + i] =
-            (dy.values[n * sample_elements + i] - sum - dy_dot_y * y_.values[n * sample_elements + i]) * inverse_deviation_[n];
+        dx.values[n * sample_elements + i] = (dy.values[n * sample_elements + i] - sum -
+                                              dy_dot_y * y_.values[n * sample_elements + i]) *
+                                             inverse_deviation_[n];
       }
     }
     return {dx};

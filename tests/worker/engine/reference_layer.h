@@ -46,7 +46,8 @@ class ReferenceLayer {
   virtual ~ReferenceLayer() = default;
   // REQUIRES that `inputs` stay valid until Backward, and that `output` already has its shape.
   virtual void Forward(const std::vector<const Tensor*>& inputs, Tensor* output) = 0;
-  // Takes the gradient of the output. Adds to the parameters' gradients, returns those of the inputs.
+  // Takes the gradient of the output. Adds to the parameters' gradients, returns those of the
+  // inputs.
   virtual std::vector<Tensor> Backward(const Tensor& dy) = 0;
 
  protected:

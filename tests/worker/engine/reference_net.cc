@@ -49,9 +49,9 @@ class NetReference {
     CopyStateFromFeed(layer.get());
     layer->state.training = feed_.training;
     layer->state.noise = {.seed = feed_.seed,
-                            .stream = kernels::NoiseStream::kDropout,
-                            .round = feed_.step,
-                            .tensor = layer_index};
+                          .stream = kernels::NoiseStream::kDropout,
+                          .round = feed_.step,
+                          .tensor = layer_index};
     layer->layer = MakeReferenceLayer(def, &layer->state);
     std::vector<const Tensor*> inputs;
     for (const std::string& input : def.inputs()) inputs.push_back(&tensors_.at(input));
@@ -79,8 +79,7 @@ class NetReference {
   }
 
   void Backward(RunningLayer& layer) {
-    const std::vector<Tensor> inputs =
-        layer.layer->Backward(gradients_.at(layer.def->output()));
+    const std::vector<Tensor> inputs = layer.layer->Backward(gradients_.at(layer.def->output()));
     for (int i = 0; i < layer.def->inputs_size(); ++i)
       AddGradient(layer.def->inputs(i), inputs[static_cast<size_t>(i)]);
   }

@@ -59,8 +59,10 @@ class Conv : public ReferenceLayer {
                      const double dy_element = dy.At(n, o, yy, yx);
                      for (size_t c = 0; c < ChannelsPerOutput(); ++c) {
                        const size_t weight_index = WeightAt(o, c, ky, kx);
-                       state_.gradients[0][weight_index] += dy_element * x_.At(n, FirstChannelOf(o) + c, iy, ix);
-                       dx.At(n, FirstChannelOf(o) + c, iy, ix) += dy_element * state_.parameters[0][weight_index];
+                       state_.gradients[0][weight_index] +=
+                           dy_element * x_.At(n, FirstChannelOf(o) + c, iy, ix);
+                       dx.At(n, FirstChannelOf(o) + c, iy, ix) +=
+                           dy_element * state_.parameters[0][weight_index];
                      }
                    });
       }
@@ -135,7 +137,8 @@ class AvgPool : public ReferenceLayer {
       }
     }
     if (def_.include_padding())
-      window_counts.values.assign(window_counts.values.size(), double{1} * def_.kernel() * def_.kernel());
+      window_counts.values.assign(window_counts.values.size(),
+                                  double{1} * def_.kernel() * def_.kernel());
     window_counts_ = window_counts;
     for (size_t i = 0; i < y->values.size(); ++i) y->values[i] /= window_counts.values[i];
   }

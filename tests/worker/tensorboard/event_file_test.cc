@@ -68,11 +68,12 @@ TEST_F(EventFileTest, HasTheGoldenBytes) {
   file_stream.seekg(static_cast<std::streamoff>(file_begin));
   std::ostringstream added_bytes;
   added_bytes << file_stream.rdbuf();
-  EXPECT_EQ(added_bytes.str(), std::string("\x17\x00\x00\x00\x00\x00\x00\x00"  // length
-                                    "\xe7\xce\xf8\x1e"                  // its checksum
-                                    "\x10\x03*\x13\x0a\x11\x0a\x0atrain/loss\x15\x00\x00\xc0\x3f"
-                                    "\x05\xc4\x0c\xa7",
-                                    39));
+  EXPECT_EQ(added_bytes.str(),
+            std::string("\x17\x00\x00\x00\x00\x00\x00\x00"  // length
+                        "\xe7\xce\xf8\x1e"                  // its checksum
+                        "\x10\x03*\x13\x0a\x11\x0a\x0atrain/loss\x15\x00\x00\xc0\x3f"
+                        "\x05\xc4\x0c\xa7",
+                        39));
 }
 
 TEST_F(EventFileTest, NeverWritesToAnExistingFile) {

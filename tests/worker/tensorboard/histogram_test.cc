@@ -14,11 +14,14 @@ namespace {
 using ::testing::ElementsAre;
 
 // Counts the values in bucket `bucket`, which is between limits bucket - 1 and bucket, one by one.
-double CountInBucket(const pb::HistogramProto& histogram, int bucket, const std::vector<float>& values) {
+double CountInBucket(const pb::HistogramProto& histogram, int bucket,
+                     const std::vector<float>& values) {
   double count = 0;
   for (const float value : values) {
-    const double lower_limit = bucket == 0 ? -HUGE_VAL : histogram.bucket_limit(bucket - 1), limit = histogram.bucket_limit(bucket);
-    count += value < 0 ? (value > lower_limit && value <= limit) : (value >= lower_limit && value < limit);
+    const double lower_limit = bucket == 0 ? -HUGE_VAL : histogram.bucket_limit(bucket - 1),
+                 limit = histogram.bucket_limit(bucket);
+    count += value < 0 ? (value > lower_limit && value <= limit)
+                       : (value >= lower_limit && value < limit);
   }
   return count;
 }
@@ -64,7 +67,8 @@ TEST(Histogram, MatchesCountingOneByOne) {
 
 TEST(Histogram, AcceptsEveryFiniteValue) {
   const float largest = std::numeric_limits<float>::max(), smallest = 1e-45f;
-  const pb::HistogramProto histogram = HistogramOf(std::vector<float>{-largest, -smallest, -0.f, smallest, largest});
+  const pb::HistogramProto histogram =
+      HistogramOf(std::vector<float>{-largest, -smallest, -0.f, smallest, largest});
   EXPECT_EQ(histogram.num(), 5);
   double bucket_sum = 0;
   for (const double count : histogram.bucket()) bucket_sum += count;

@@ -12,7 +12,8 @@ class GpuEnvironment : public testing::Environment {
     if (!gpu_status.ok()) GTEST_SKIP() << "there is no GPU here: " << gpu_status.message();
   }
 };
-const testing::Environment* const kGpuEnvironment = testing::AddGlobalTestEnvironment(new GpuEnvironment);
+const testing::Environment* const kGpuEnvironment =
+    testing::AddGlobalTestEnvironment(new GpuEnvironment);
 
 }  // namespace
 

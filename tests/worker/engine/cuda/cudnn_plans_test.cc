@@ -55,7 +55,9 @@ std::vector<ConvShape> ShapesOf(const std::string& name, uint32_t batch) {
       shape.groups = spec.def->conv().groups();
     } else if (spec.def->has_dense()) {
       const models::ImageDims& input_dims = spec.input();
-      shape.slide = {{batch, 1, 1, input_dims.c * input_dims.h * input_dims.w}, ImagesOf(batch, spec.output), {}};
+      shape.slide = {{batch, 1, 1, input_dims.c * input_dims.h * input_dims.w},
+                     ImagesOf(batch, spec.output),
+                     {}};
     } else {
       continue;
     }
@@ -92,7 +94,8 @@ class PlansOfNetwork : public testing::TestWithParam<std::string> {
     }
     return plan;
   }
-  static void ExpectPlans(int capability, const NumberFormat& format, std::vector<ConvShape> shapes) {
+  static void ExpectPlans(int capability, const NumberFormat& format,
+                          std::vector<ConvShape> shapes) {
     auto target = cudnn::TargetOf(PropertiesOfDevice(capability));
     ASSERT_TRUE(target.ok()) << target.status().message();
     for (ConvShape& shape : shapes) {
@@ -117,9 +120,9 @@ TEST_P(PlansOfNetwork, ExistForHopperInAllPrecisions) {
   const std::vector<ConvShape> shapes = ShapesOf(GetParam(), 32);
   ASSERT_FALSE(shapes.empty());
   for (const NumberFormat& format : {NumberFormat{DeviceType::kFloat, false},
-                                 {DeviceType::kFloat, true},
-                                 {DeviceType::kBfloat, false},
-                                 {DeviceType::kHalf, false}})
+                                     {DeviceType::kFloat, true},
+                                     {DeviceType::kBfloat, false},
+                                     {DeviceType::kHalf, false}})
     ExpectPlans(900, format, shapes);
 }
 
@@ -154,9 +157,11 @@ TEST(CudnnPlan, Fp32PlansDoNotRoundToTf32) {
   ConvShape shape = ShapesOf("resnet20", 8).front();
   auto graph = cudnn::MakeGraph(*target, shape, ConvPass::kBackwardData);
   ASSERT_TRUE(graph.ok());
-  const auto exact_candidates = cudnn::FindCandidates(*target, *graph, shape, Heuristic::kFast, 1000);
+  const auto exact_candidates =
+      cudnn::FindCandidates(*target, *graph, shape, Heuristic::kFast, 1000);
   shape.tf32 = true;
-  const auto rounding_candidates = cudnn::FindCandidates(*target, *graph, shape, Heuristic::kFast, 1000);
+  const auto rounding_candidates =
+      cudnn::FindCandidates(*target, *graph, shape, Heuristic::kFast, 1000);
   EXPECT_GT(exact_candidates.size(), 0u);
   EXPECT_GT(rounding_candidates.size(), exact_candidates.size());
 }

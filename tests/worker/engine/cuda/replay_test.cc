@@ -27,19 +27,22 @@ class ReplayTest : public testing::Test {
 };
 
 TEST_F(ReplayTest, EqualsFreshLaunches) {
-  Problem replayed_problem(Chain(kReplayedLayers, Image(1, 8, 8), 10), 3), fresh_problem = replayed_problem;
+  Problem replayed_problem(Chain(kReplayedLayers, Image(1, 8, 8), 10), 3),
+      fresh_problem = replayed_problem;
   auto net = replayed_problem.Make();
   const uint64_t graphs_before = cuda_on_host::graphs_launched;
   for (uint64_t step = 1; step <= 4; ++step) {
-    EXPECT_EQ(RunStep(net.get(), &replayed_problem, step), RunStep(fresh_problem.Make().get(), &fresh_problem, step))
+    EXPECT_EQ(RunStep(net.get(), &replayed_problem, step),
+              RunStep(fresh_problem.Make().get(), &fresh_problem, step))
         << step;
     EXPECT_EQ(replayed_problem.statistics, fresh_problem.statistics) << step;
   }
-  EXPECT_EQ(cuda_on_host::graphs_launched - graphs_before, 6u) << "forward and backward from the second";
+  EXPECT_EQ(cuda_on_host::graphs_launched - graphs_before, 6u)
+      << "forward and backward from the second";
 }
 
-// A net whose weights need several segments (launches recorded and replayed as one graph). Parameters
-// are requested, and gradients reported ready, segment by segment.
+// A net whose weights need several segments (launches recorded and replayed as one graph).
+// Parameters are requested, and gradients reported ready, segment by segment.
 TEST_F(ReplayTest, LargeNetsRunInSegments) {
   Problem problem(Chain("dense { outputs: 2000 }; dense { outputs: 1100 }; dense { outputs: 10 }",
                         Image(1, 24, 24), 10),
@@ -73,8 +76,8 @@ TEST_F(ReplayTest, EndedPassStops) {
   EXPECT_TRUE(net->status().ok()) << "that is no error";
 }
 
-// Stage uploads the next step's batch, and Forward then does not upload it again: here staging copies
-// at once, so later changes of the bytes have no effect. Forward uploads any other batch.
+// Stage uploads the next step's batch, and Forward then does not upload it again: here staging
+// copies at once, so later changes of the bytes have no effect. Forward uploads any other batch.
 TEST_F(ReplayTest, StagedBatchIsUploadedOnce) {
   Problem problem(Chain("dense { outputs: 10 }", Image(1, 8, 8), 10), 3);
   auto net = problem.Make(true, Precision::kFp32, kernels::PixelRule{.channels = {{}}});

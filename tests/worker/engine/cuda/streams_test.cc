@@ -21,7 +21,8 @@ TEST(DeviceStreams, CodingHasPriorityOverSteps) {
   ASSERT_TRUE(model.ok()) << model.status().message();
   int least_priority = 0, greatest_priority = 0;
   cudaDeviceGetStreamPriorityRange(&least_priority, &greatest_priority);
-  EXPECT_THAT(cuda_on_host::stream_priorities, testing::ElementsAre(least_priority, greatest_priority));
+  EXPECT_THAT(cuda_on_host::stream_priorities,
+              testing::ElementsAre(least_priority, greatest_priority));
 }
 
 }  // namespace
