@@ -252,11 +252,11 @@ void TestJob::WriteJob() const {
 }
 
 TestProgram& TestJob::Start(const std::string& name, const std::string& path,
-                            const std::vector<std::string>& words) {
+                            const std::vector<std::string>& arguments) {
   tools::ProcessSpec spec;
   spec.name = name;
   spec.program = path;
-  spec.arguments = words;
+  spec.arguments = arguments;
   // OpenMP's waiting threads must not spin, because other processes of the job need the cores. A
   // name server that does not answer must not delay the test.
   spec.environment = {"OMP_WAIT_POLICY=passive", "RES_OPTIONS=timeout:1 attempts:1"};
@@ -305,8 +305,8 @@ void TestJob::ExpectAllEnd(int code, double seconds) {
     EXPECT_EQ(program->Wait(seconds), code) << "server " << shard << ": " << program->err();
 }
 
-TestProgram& TestJob::StartTern(const std::vector<std::string>& words) {
-  return Start("tern", Binary("tern"), words);
+TestProgram& TestJob::StartTern(const std::vector<std::string>& arguments) {
+  return Start("tern", Binary("tern"), arguments);
 }
 
 nlohmann::json TestJob::Progress() const {

@@ -144,7 +144,7 @@ class TestJob {
   TestProgram& StartTern(const std::vector<std::string>& arguments);
   // Starts any program.
   TestProgram& Start(const std::string& name, const std::string& path,
-                     const std::vector<std::string>& words);
+                     const std::vector<std::string>& arguments);
 
   // The newest progress that shard 0, started by StartServer(0), has reported, as a JSON object;
   // null before the first.

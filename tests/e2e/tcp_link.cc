@@ -60,7 +60,7 @@ void TcpLink::SetUp(bool up) {
   EXPECT_EQ(write(wake_fd_, &one, sizeof one), static_cast<ssize_t>(sizeof one));
 }
 
-void TcpLink::Run() {
+void TcpLink::ForwardUntilQuit() {
   while (!must_quit_) {
     std::vector<pollfd> polled = {{wake_fd_, POLLIN, 0}};
     if (is_up_) {
@@ -87,7 +87,7 @@ void TcpLink::Run() {
   }
 }
 
-void TcpLink::Accept(int listener, uint16_t port) {
+void TcpLink::AcceptAll(int listener, uint16_t port) {
   for (int client_fd;
        (client_fd = accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0;) {
     const int server_fd = NewSocket();

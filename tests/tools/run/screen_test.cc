@@ -44,9 +44,9 @@ TEST(Screen, PrintsALineEveryFiveSecondsWithoutATerminal) {
   testing::internal::CaptureStdout();
   {
     Screen screen;
-    screen.Progress(Progress(0), seconds(1));
+    screen.Progress(ProgressLine(0), seconds(1));
     for (int half = 0; half < 24; ++half)
-      screen.Progress(Progress(1 + half), seconds(2) + half * milliseconds(500));
+      screen.Progress(ProgressLine(1 + half), seconds(2) + half * milliseconds(500));
   }
   const std::string out = testing::internal::GetCapturedStdout();
   EXPECT_EQ(LineCountOf(out), 3) << out;
@@ -107,7 +107,7 @@ TEST(Screen, AnnouncesThatAJobGoesBack) {
 }
 
 // The output of a Screen on a terminal of 40 columns.
-template <typename Body>
+template <typename UseScreen>
 std::string OutputOnTerminal(UseScreen use_screen) {
   int reader_fd = -1, writer_fd = -1;
   winsize window{};
@@ -139,8 +139,8 @@ std::string OutputOnTerminal(UseScreen use_screen) {
 
 TEST(Screen, RedrawsOneLineOnATerminalAndNeverWraps) {
   const std::string out = OutputOnTerminal([](Screen& screen) {
-    screen.Progress(Progress(1), seconds(1));
-    screen.Progress(Progress(2), seconds(1) + milliseconds(500));
+    screen.Progress(ProgressLine(1), seconds(1));
+    screen.Progress(ProgressLine(2), seconds(1) + milliseconds(500));
   });
   EXPECT_EQ(out,
             "\rstep 1/100  loss 0.5000  10 img/s  comm\x1b[K\rstep 2/100  loss 0.5000  10 img/s  "
@@ -149,7 +149,7 @@ TEST(Screen, RedrawsOneLineOnATerminalAndNeverWraps) {
 
 TEST(Screen, APermanentLineBeginsOnANewLine) {
   const std::string out = OutputOnTerminal([](Screen& screen) {
-    screen.Progress(Progress(0, 1), seconds(1));
+    screen.Progress(ProgressLine(0, 1), seconds(1));
     screen.PrintLine("worker 1 is here");
   });
   EXPECT_EQ(out, "\rwaiting for the first step  workers 1/2\x1b[K\r\nworker 1 is here\r\n");

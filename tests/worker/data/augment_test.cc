@@ -215,7 +215,7 @@ TEST(Augmenter, StandardizesAFlatImageToZeros) {
   Image image;
   image.Resize(3, 4, 4);
   std::fill(image.pixels.begin(), image.pixels.end(), 200);
-  for (const float value : Apply(MakeAugmenter("standardize: true"), image))
+  for (const float value : Augmented(MakeAugmenter("standardize: true"), image))
     EXPECT_NEAR(value, 0, 1e-5);
 }
 
@@ -236,8 +236,8 @@ TEST(Augmenter, RandomResizedCropKeepsAreaAndAspectInRange) {
   double mean_area = 0, mean_log_aspect = 0, smallest_area = 1, largest_area = 0;
   constexpr int kImages = 400;
   for (uint64_t sample = 0; sample < kImages; ++sample) {
-    const auto column_values = Apply(augmenter, column_ramp, {0, sample}),
-               row_values = Apply(augmenter, row_ramp, {0, sample});
+    const auto column_values = Augmented(augmenter, column_ramp, {0, sample}),
+               row_values = Augmented(augmenter, row_ramp, {0, sample});
     // The crop is resized to two pixels a side. On a ramp, the difference of two neighbours is half
     // the crop's side.
     const double width = 255 * (column_values[1] - column_values[0]) * 2,
@@ -260,7 +260,7 @@ TEST(Augmenter, RandomResizedCropOfAStripFallsBackToItsMiddle) {
   Image strip;
   strip.Resize(1, 2, 90);
   for (size_t i = 0; i < strip.pixels.size(); ++i) strip.pixels[i] = static_cast<uint8_t>(i % 90);
-  for (const float value : Apply(augmenter, strip)) EXPECT_NEAR(value * 255, 44.5, 2.5);
+  for (const float value : Augmented(augmenter, strip)) EXPECT_NEAR(value * 255, 44.5, 2.5);
 }
 
 TEST(Augmenter, ScalesTheShorterSideFirst) {

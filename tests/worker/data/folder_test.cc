@@ -204,7 +204,7 @@ TEST_F(FolderTest, DifferentSizesRequireACrop) {
 // The file is cut in half. Its header is valid, so only decoding detects the damage.
 TEST_F(FolderTest, ReplacesAnImageFoundDamagedOnUse) {
   const std::string png = EncodePng(Picture(3, 12, 10, 9));
-  const std::string path = Put("train", "ant", "b.JPG", png.substr(0, png.size() / 2));
+  const std::string path = WriteImageFile("train", "ant", "b.JPG", png.substr(0, png.size() / 2));
   Samples::Scratch scratch;
   uint32_t label = 9;
   for (const uint64_t limit : {0u, 1u}) {

@@ -68,7 +68,7 @@ TEST(Gunzip, RejectsEveryFlippedByteOrUnpacksTheSame) {
   const std::string original = "a text that is long enough to have some matches in it, it, it, it";
   const std::string compressed = Gzip(original);
   for (size_t i = 0; i < compressed.size(); ++i) {
-    std::string damaged = packed;
+    std::string damaged = compressed;
     damaged[i] ^= 0x10;
     const auto unpacked = Gunzip(damaged, "f", kMaxBytes);
     if (unpacked.ok()) {  // a header byte that does not affect the contents

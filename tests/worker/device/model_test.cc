@@ -149,8 +149,8 @@ class DeviceModelTest : public testing::Test {
     auto model = DeviceModel::Make(layout_);
     ASSERT_TRUE(model.ok()) << model.status().message();
     model_ = std::move(*model);
-    PutGradients(gradients_);
-    ASSERT_TRUE(model_->CopyToDevice(Host()).ok());
+    CopyGradientsToDevice(gradients_);
+    ASSERT_TRUE(model_->CopyToDevice(HostArrays()).ok());
   }
   void CopyGradientsToDevice(const std::vector<float>& gradients) {
     const auto& device = static_cast<const CudaModel&>(*model_);
@@ -200,7 +200,7 @@ class DeviceModelTest : public testing::Test {
       for (uint16_t rank = 0; rank < kWorkerCount; ++rank) {
         const std::vector<float> gradients = RandomValues(2 + rank);
         std::vector<uint8_t> code;
-        codec_->Encode(gradients.data() + part.begin, SegmentOf(part), kPrepared,
+        codec_->Encode(gradients.data() + part.begin, SegmentOf(part), kPreparedValues,
                        {.seed = 1, .rank = rank, .round = 1, .tensor = part.tensor}, &code);
         EXPECT_TRUE(sum->Add(rank, code).ok());
       }
@@ -215,8 +215,8 @@ class DeviceModelTest : public testing::Test {
       const size_t size = *codec_->SumSize(sums, SegmentOf(part), kWorkerCount);
       std::vector<float> mean(part.count);
       EXPECT_TRUE(codec_
-                      ->Decode(sums.first(size), SegmentOf(part), kWorkerCount, kPrepared.scaler, 0,
-                               part.count, mean.data())
+                      ->Decode(sums.first(size), SegmentOf(part), kWorkerCount,
+                               kPreparedValues.scaler, 0, part.count, mean.data())
                       .ok());
       means.insert(means.end(), mean.begin(), mean.end());
       sums = sums.subspan(size);
@@ -225,9 +225,10 @@ class DeviceModelTest : public testing::Test {
   }
   Status Update(uint32_t chunk, std::span<const uint8_t> sums) {
     const size_t segments = layout_.chunks[chunk].size();
-    const std::vector<float> scalers(segments, kPrepared.scaler);
-    return model_->Update(chunk, {sums, kWorkerCount, scalers}, optimizer_->CoefficientsOf(kStep),
-                          std::vector<kernels::TensorRates>(segments, {.decay = kDecay}));
+    const std::vector<float> scalers(segments, kPreparedValues.scaler);
+    return model_->Update(chunk, {sums, kWorkerCount, scalers},
+                          optimizer_->CoefficientsOf(kUpdateStep),
+                          std::vector<kernels::TensorRates>(segments, {.decay = kDecayRate}));
   }
   void ExpectStepEqualsCpu() {
     std::vector<float> expected = weights_;
@@ -235,10 +236,11 @@ class DeviceModelTest : public testing::Test {
       const std::vector<uint8_t> sums = EncodedSumsOf(c);
       const std::vector<float> means = DecodedMeansOf(c, sums);
       const uint64_t begin = layout_.chunks[c][0].begin;
-      optimizer_->Update(expected.data() + begin, means.data(), begin, means.size(), kStep, kDecay);
+      optimizer_->Update(expected.data() + begin, means.data(), begin, means.size(), kUpdateStep,
+                         kDecayRate);
       ASSERT_TRUE(Update(c, sums).ok());
     }
-    ExpectOnDevice(expected);
+    ExpectStateOnDevice(expected);
   }
   // Compares the device's weights and state arrays with the expected ones.
   void ExpectStateOnDevice(const std::vector<float>& expected) {
@@ -376,7 +378,7 @@ TEST_P(DeviceCodecs, ReportNonFiniteValues) {
   MakeModel("sgd", GetParam());
   std::vector<float> gradients = gradients_;
   gradients[7000] = std::numeric_limits<float>::quiet_NaN();
-  PutGradients(gradients);
+  CopyGradientsToDevice(gradients);
   const auto prepared = model_->codes().Prepare(1, {});
   ASSERT_TRUE(prepared.ok());
   if (prepared->empty()) {
@@ -471,7 +473,7 @@ TEST_F(DeviceModelTest, WholeTensorOptimizersMatchCpu) {
           model_->UpdateBucket(b, optimizer_->CoefficientsOf(kUpdateStep), {&rates, 1}).ok());
       const kernels::Part& part = layout_.buckets[b][0];
       optimizer_->Update(expected.data() + part.begin, means.data() + part.begin, part.begin,
-                         part.count, kStep, kDecayRate);
+                         part.count, kUpdateStep, kDecayRate);
     }
   }
   ExpectStateOnDevice(expected);
@@ -551,7 +553,7 @@ TEST_F(DeviceModelTest, CountsAndCopiesGradients) {
 }
 
 TEST_F(DeviceModelTest, AverageMatchesCpu) {
-  MakeModel("sgd", {"ternary"}, /*average=*/true);
+  MakeModel("sgd", {"ternary"}, /*has_average=*/true);
   std::vector<float> expected = average_;
   kernels::EmaUpdate(expected.data() + 100, weights_.data() + 100, 5000, 0.1f);
   ASSERT_TRUE(model_->Average(100, 5000, 0.1f).ok());

@@ -35,9 +35,9 @@ const tensors::TensorFile& GoldenTensors() {
   static const tensors::TensorFile file = [] {
     // The variable is set if the file is not in the source tree.
     const char* other_path = std::getenv("TERN_GOLDEN_FILE");
-    auto file = tensors::ReadSafetensors(other_path != nullptr ? other_path : TERN_GOLDEN_FILE);
-    EXPECT_TRUE(file.ok()) << file.status().message();
-    return file.ok() ? std::move(*file) : tensors::TensorFile();
+    auto contents = tensors::ReadSafetensors(other_path != nullptr ? other_path : TERN_GOLDEN_FILE);
+    EXPECT_TRUE(contents.ok()) << contents.status().message();
+    return contents.ok() ? std::move(*contents) : tensors::TensorFile();
   }();
   return file;
 }

@@ -112,14 +112,14 @@ TEST(Pixels, EvaluationUsesAPartOfABatch) {
   const auto float_net = problem.Make(false),
              byte_net = problem.Make(false, Precision::kFp32, pixel_rule);
   for (uint64_t step = 1; step <= 3; ++step) {
-    const PixelBatch batch(step, rule);
+    const PixelBatch batch(step, pixel_rule);
     Net::Feed as_floats = batch.AsFloats(), as_bytes = batch.AsBytes();
     as_floats.used = as_bytes.used = 2;
     std::vector<float> scores(kBatch * 10), expected_scores(kBatch * 10);
     as_floats.scores = expected_scores;
     as_bytes.scores = scores;
     Score score, expected_score;
-    EXPECT_EQ(byte_net->Forward(as_bytes, &score), floats->Forward(as_floats, &expected_score));
+    EXPECT_EQ(byte_net->Forward(as_bytes, &score), float_net->Forward(as_floats, &expected_score));
     EXPECT_EQ(score.loss, expected_score.loss);
     EXPECT_EQ(scores, expected_scores);
   }
