@@ -23,52 +23,53 @@ struct Case {
 };
 std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
 
-std::vector<std::string> Words(const std::vector<std::string>& settings) {
-  std::vector<std::string> words;
+std::vector<std::string> ArgumentsFor(const std::vector<std::string>& settings) {
+  std::vector<std::string> arguments;
   for (const std::string& setting : settings) {
-    words.push_back("--set");
-    words.push_back(setting);
+    arguments.push_back("--set");
+    arguments.push_back(setting);
   }
-  return words;
+  return arguments;
 }
 
-// One case per section of job.proto and value of train.parameters, so that a new algorithm is
-// tested without a change here.
-std::vector<Case> EveryAlgorithm() {
+// One case for each algorithm and each value of train.parameters that it supports. The names come
+// from the algorithms' own table, so a new algorithm is tested without a change here.
+std::vector<Case> CasesOfEveryAlgorithm() {
   std::vector<Case> cases;
   for (const std::string& name : algorithm::AlgorithmNames()) {
     pb::Train train;
     train.set_algorithm(name);
-    for (const int holding : algorithm::TraitsOf(train)->holding()) {
-      const std::string way = pb::Train::Parameters_Name(holding);
-      cases.push_back({name + "_" + way,
-                       {"train.algorithm=" + name, "train.parameters=" + way, "exchange.codec=fp32",
-                        "exchange.scaler=per_worker", "train.optimizer.name=sgd"}});
+    for (const int place : algorithm::TraitsOf(train)->holding()) {
+      const std::string parameters_place = pb::Train::Parameters_Name(place);
+      cases.push_back(
+          {name + "_" + parameters_place,
+           {"train.algorithm=" + name, "train.parameters=" + parameters_place,
+            "exchange.codec=fp32", "exchange.scaler=per_worker", "train.optimizer.name=sgd"}});
     }
   }
   return cases;
 }
 
-std::vector<Case> WithTernaryCodes() {
-  const std::string codec = "exchange.codec=ternary", own = "exchange.scaler=per_worker";
+std::vector<Case> CasesWithTernaryCodes() {
+  const std::string ternary = "exchange.codec=ternary", own_scalers = "exchange.scaler=per_worker";
   return {
-      {"odsgd", {"train.algorithm=odsgd", "train.odsgd.warmup_steps=4", codec}},
+      {"odsgd", {"train.algorithm=odsgd", "train.odsgd.warmup_steps=4", ternary}},
       {"odsgd_dcasgd_a",
        {"train.algorithm=odsgd", "train.odsgd.local.name=dcasgd_a", "train.odsgd.warmup_steps=4",
-        codec}},
-      {"ssgd_central", {"train.algorithm=ssgd", "train.parameters=central", codec, own}},
+        ternary}},
+      {"ssgd_central", {"train.algorithm=ssgd", "train.parameters=central", ternary, own_scalers}},
       {"ssgd_changes",
-       {"train.algorithm=ssgd", "train.parameters=central", codec, own, "exchange.pull=changes",
-        "exchange.pull_codec=onebit"}},
+       {"train.algorithm=ssgd", "train.parameters=central", ternary, own_scalers,
+        "exchange.pull=changes", "exchange.pull_codec=onebit"}},
       {"ssgd_half",
-       {"train.algorithm=ssgd", "train.parameters=central", codec, own,
+       {"train.algorithm=ssgd", "train.parameters=central", ternary, own_scalers,
         "exchange.pull_codec=bf16"}},
-      {"asgd", {"train.algorithm=asgd", codec, own}},
-      {"dcasgd_c", {"train.algorithm=dcasgd_c", codec, own}},
-      {"dcasgd_a", {"train.algorithm=dcasgd_a", codec, own}},
-      {"ssp", {"train.algorithm=ssp", codec, own}},
-      {"softsync", {"train.algorithm=softsync", codec, own}},
-      {"pqasgd", {"train.algorithm=pqasgd", codec, "exchange.clip=none"}},
+      {"asgd", {"train.algorithm=asgd", ternary, own_scalers}},
+      {"dcasgd_c", {"train.algorithm=dcasgd_c", ternary, own_scalers}},
+      {"dcasgd_a", {"train.algorithm=dcasgd_a", ternary, own_scalers}},
+      {"ssp", {"train.algorithm=ssp", ternary, own_scalers}},
+      {"softsync", {"train.algorithm=softsync", ternary, own_scalers}},
+      {"pqasgd", {"train.algorithm=pqasgd", ternary, "exchange.clip=none"}},
   };
 }
 
@@ -76,7 +77,7 @@ class Algorithms : public testing::TestWithParam<Case> {};
 
 TEST_P(Algorithms, TrainToTheEnd) {
   TestJob job({.servers = 2, .workers = 3, .steps = 24, .batch_total = 12});
-  job.StartAll(Words(GetParam().settings));
+  job.StartAll(ArgumentsFor(GetParam().settings));
   job.ExpectAllEnd(0);
   const nlohmann::json summary = job.Output("server.0.json");
   EXPECT_EQ(summary["replicas_agree"], true);
@@ -88,12 +89,12 @@ TEST_P(Algorithms, TrainToTheEnd) {
 }
 
 std::string NameOf(const testing::TestParamInfo<Case>& info) { return info.param.name; }
-INSTANTIATE_TEST_SUITE_P(Fp32, Algorithms, testing::ValuesIn(EveryAlgorithm()), NameOf);
-INSTANTIATE_TEST_SUITE_P(Ternary, Algorithms, testing::ValuesIn(WithTernaryCodes()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Fp32, Algorithms, testing::ValuesIn(CasesOfEveryAlgorithm()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Ternary, Algorithms, testing::ValuesIn(CasesWithTernaryCodes()), NameOf);
 
 TEST(Counted, LocalStepsAreThoseWithoutAnExchange) {
   TestJob job({.workers = 2, .steps = 24});
-  job.StartAll(Words({"train.algorithm=psgd", "train.psgd.p=8", "exchange.codec=fp32"}));
+  job.StartAll(ArgumentsFor({"train.algorithm=psgd", "train.psgd.p=8", "exchange.codec=fp32"}));
   job.ExpectAllEnd(0);
   const nlohmann::json summary = job.Output("server.0.json");
   EXPECT_EQ(summary["gradients"], 48);
@@ -103,18 +104,20 @@ TEST(Counted, LocalStepsAreThoseWithoutAnExchange) {
 
 TEST(Counted, EveryPushHasAStalenessWithinTheBoundOfSsp) {
   TestJob job({.workers = 3, .steps = 20, .batch_total = 12});
-  job.StartAll(Words({"train.algorithm=ssp", "train.ssp.staleness=1", "exchange.codec=fp32"}));
+  job.StartAll(
+      ArgumentsFor({"train.algorithm=ssp", "train.ssp.staleness=1", "exchange.codec=fp32"}));
   job.ExpectAllEnd(0);
   const nlohmann::json summary = job.Output("server.0.json");
   uint64_t pushes = 0;
   for (const auto& of_staleness : summary["staleness"]) pushes += of_staleness.get<uint64_t>();
   EXPECT_EQ(pushes, summary["exchanges"]);
   EXPECT_THAT(pushes, AllOf(Ge(60u), Le(66u)));
-  // Between a worker's pull and its push, each of the two other workers makes at most 4 pushes.
-  uint64_t above = 0;
+  // Between a worker's pull and its push, each of the two other workers makes at most 4 pushes: the
+  // staleness is at most 8.
+  uint64_t too_stale_pushes = 0;
   for (size_t i = 9; i < summary["staleness"].size(); ++i)
-    above += summary["staleness"][i].get<uint64_t>();
-  EXPECT_EQ(above, 0u);
+    too_stale_pushes += summary["staleness"][i].get<uint64_t>();
+  EXPECT_EQ(too_stale_pushes, 0u);
 }
 
 // Each worker owns a third of 241 images, so in the last step of an epoch some have no samples.
@@ -122,7 +125,7 @@ TEST(EndOfAnEpoch, NeverBlocksARound) {
   for (const char* way : {"wrap", "drop_last", "pad", "leave"}) {
     SCOPED_TRACE(way);
     TestJob job({.workers = 3, .steps = 45, .batch_total = 12, .train_images = 241});
-    job.StartAll(Words({"data.partition=by_sample", std::string("data.epoch_end=") + way}));
+    job.StartAll(ArgumentsFor({"data.partition=by_sample", std::string("data.epoch_end=") + way}));
     job.ExpectAllEnd(0);
     const nlohmann::json summary = job.Output("server.0.json");
     EXPECT_EQ(summary["replicas_agree"], true);

@@ -19,11 +19,11 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-constexpr uint64_t kSteps = 120, kEvery = 10;
+constexpr uint64_t kSteps = 120, kCheckpointEvery = 10;
 
-// Long enough that faults happen well before the end. A daemon counts as lost after a second.
-// `train` has additional lines for the job's section "train".
-JobOptions Central(const std::string& train, uint64_t shard_every = kEvery) {
+// Options of a job that is long enough that faults happen well before the end. A daemon counts as
+// lost after a second. `train` has additional lines for the job's section "train".
+JobOptions CentralOptions(const std::string& train, uint64_t shard_every = kCheckpointEvery) {
   JobOptions options;
   options.servers = 2;
   options.steps = kSteps;
@@ -38,8 +38,8 @@ JobOptions Central(const std::string& train, uint64_t shard_every = kEvery) {
   return options;
 }
 
-JobOptions Ssgd(uint64_t shard_every = kEvery) {
-  return Central("  algorithm: ssgd\n  optimizer: {name: momentum}\n", shard_every);
+JobOptions SsgdOptions(uint64_t shard_every = kCheckpointEvery) {
+  return CentralOptions("  algorithm: ssgd\n  optimizer: {name: momentum}\n", shard_every);
 }
 
 struct FinalWeights {
@@ -52,7 +52,7 @@ FinalWeights FinalWeightsOf(const TestJob& job) {
 // The final weights of an undisturbed run.
 const FinalWeights& UndisturbedWeights() {
   static const FinalWeights final_weights = [] {
-    TestJob job(Ssgd());
+    TestJob job(SsgdOptions());
     job.StartAll();
     job.ExpectAllEnd(0);
     return FinalWeightsOf(job);
@@ -70,107 +70,108 @@ void ExpectEndsUndisturbed(TestJob& job) {
   EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
 }
 
-void Kill(TestProgram& program) {
+void KillAndWait(TestProgram& program) {
   program.Signal(SIGKILL);
   ASSERT_EQ(program.Wait(), 128 + SIGKILL) << "it had ended before";
 }
 
 // The steps to which the processes of shard 0 took the job back, from their logs.
-std::vector<uint64_t> WentBackTo(const TestJob& job) {
+std::vector<uint64_t> StepsWentBackTo(const TestJob& job) {
   std::vector<uint64_t> steps;
   const std::string log = job.Log("server", 0);
-  const std::regex said(
+  const std::regex went_back_text(
       "all go on from the servers' checkpoint of step ([0-9]+)|back to the beginning");
-  for (std::sregex_iterator at(log.begin(), log.end(), said), end; at != end; ++at)
-    steps.push_back((*at)[1].matched ? std::stoull((*at)[1]) : 0);
+  for (std::sregex_iterator match(log.begin(), log.end(), went_back_text), end; match != end;
+       ++match)
+    steps.push_back((*match)[1].matched ? std::stoull((*match)[1]) : 0);
   return steps;
 }
 
 class KilledShard : public testing::TestWithParam<uint32_t> {};
 
 TEST_P(KilledShard, TakesASynchronousJobBackToACheckpointOfAllShards) {
-  TestJob job(Ssgd());
+  TestJob job(SsgdOptions());
   job.StartAll();
-  ASSERT_TRUE(job.WaitForRound(2 * kEvery + 3));
-  Kill(job.server(GetParam()));
+  ASSERT_TRUE(job.WaitForRound(2 * kCheckpointEvery + 3));
+  KillAndWait(job.server(GetParam()));
   job.StartServer(GetParam());
   ExpectEndsUndisturbed(job);
-  EXPECT_THAT(WentBackTo(job), testing::ElementsAre(testing::Ge(2 * kEvery)));
+  EXPECT_THAT(StepsWentBackTo(job), testing::ElementsAre(testing::Ge(2 * kCheckpointEvery)));
   EXPECT_THAT(job.Log("worker", 1), HasSubstr("this worker's own state"));
 }
 
 TEST_P(KilledShard, TakesItToTheBeginningIfThereIsNoCheckpoint) {
-  TestJob job(Ssgd(0));
+  TestJob job(SsgdOptions(0));
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(5));
-  Kill(job.server(GetParam()));
+  KillAndWait(job.server(GetParam()));
   job.StartServer(GetParam());
   ExpectEndsUndisturbed(job);
-  EXPECT_THAT(WentBackTo(job), testing::ElementsAre(0u));
+  EXPECT_THAT(StepsWentBackTo(job), testing::ElementsAre(0u));
 }
 
 INSTANTIATE_TEST_SUITE_P(EachOfTwo, KilledShard, testing::Values(0u, 1u));
 
 TEST(KilledShards, OneAfterTheOtherWhileTheJobGoesBack) {
-  TestJob job(Ssgd());
+  TestJob job(SsgdOptions());
   job.StartAll();
-  ASSERT_TRUE(job.WaitForRound(kEvery + 3));
-  Kill(job.server(1));
+  ASSERT_TRUE(job.WaitForRound(kCheckpointEvery + 3));
+  KillAndWait(job.server(1));
   job.StartServer(1);
   ASSERT_TRUE(job.server(0).WaitForErr("all go back to the newest checkpoint"));
-  Kill(job.server(1));
+  KillAndWait(job.server(1));
   job.StartServer(1);
   ASSERT_TRUE(job.worker(0).WaitForErr("all go back to an earlier round"));
-  Kill(job.server(0));
+  KillAndWait(job.server(0));
   job.StartServer(0);
   ExpectEndsUndisturbed(job);
 }
 
 TEST(KilledShards, BothAtOnce) {
-  TestJob job(Ssgd());
+  TestJob job(SsgdOptions());
   job.StartAll();
-  ASSERT_TRUE(job.WaitForRound(kEvery + 3));
-  for (uint32_t shard : {1, 0}) Kill(job.server(shard));
+  ASSERT_TRUE(job.WaitForRound(kCheckpointEvery + 3));
+  for (uint32_t shard : {1, 0}) KillAndWait(job.server(shard));
   for (uint32_t shard : {0, 1}) job.StartServer(shard);
   ExpectEndsUndisturbed(job);
 }
 
 TEST(KilledShards, OfAJobThatDidNotResume) {
-  const std::vector<std::string> anew = {"--set", "checkpoints.resume=false"};
-  TestJob job(Ssgd());
-  job.StartAll(anew);
-  ASSERT_TRUE(job.WaitForRound(2 * kEvery + 3));
-  Kill(job.server(1));
-  job.StartServer(1, anew);
+  const std::vector<std::string> without_resume = {"--set", "checkpoints.resume=false"};
+  TestJob job(SsgdOptions());
+  job.StartAll(without_resume);
+  ASSERT_TRUE(job.WaitForRound(2 * kCheckpointEvery + 3));
+  KillAndWait(job.server(1));
+  job.StartServer(1, without_resume);
   ExpectEndsUndisturbed(job);
-  EXPECT_THAT(WentBackTo(job), testing::ElementsAre(testing::Ge(kEvery)));
+  EXPECT_THAT(StepsWentBackTo(job), testing::ElementsAre(testing::Ge(kCheckpointEvery)));
 }
 
 TEST(KilledShards, WithAWorkerAtTheSameTime) {
-  TestJob job(Ssgd());
+  TestJob job(SsgdOptions());
   job.StartAll();
-  ASSERT_TRUE(job.WaitForRound(kEvery + 3));
-  Kill(job.server(1));
-  Kill(job.worker(1));
+  ASSERT_TRUE(job.WaitForRound(kCheckpointEvery + 3));
+  KillAndWait(job.server(1));
+  KillAndWait(job.worker(1));
   job.StartServer(1);
   job.StartWorker(1);
   ExpectEndsUndisturbed(job);
 }
 
 TEST(KilledShards, UnderShrinkToo) {
-  JobOptions options = Ssgd();
+  JobOptions options = SsgdOptions();
   options.yaml.replace(options.yaml.find("wait"), 4, "shrink");
   TestJob job(options);
   job.StartAll();
-  ASSERT_TRUE(job.WaitForRound(kEvery + 3));
-  Kill(job.server(0));
+  ASSERT_TRUE(job.WaitForRound(kCheckpointEvery + 3));
+  KillAndWait(job.server(0));
   job.StartServer(0);
   ExpectEndsUndisturbed(job);
 }
 
-// Only a run that is under way uses them, but they are not removed either.
+// A new run does not use the shards' checkpoints of earlier runs, but keeps them in other folders.
 TEST(ShardsOwn, OfAnEarlierRunAreMovedAndDoNotPreventAStart) {
-  TestJob job(Ssgd());
+  TestJob job(SsgdOptions());
   job.StartAll();
   job.ExpectAllEnd(0);
   for (const std::string seed : {"seed=1", "seed=5"}) {  // the same job; another one
@@ -180,47 +181,47 @@ TEST(ShardsOwn, OfAnEarlierRunAreMovedAndDoNotPreventAStart) {
     EXPECT_EQ(job.Output("server.0.json")["from_step"], 0);
   }
   for (const std::string owner : {"shard.0.lane.1", "shard.1.lane.1"}) {
-    size_t folders = 0;
+    size_t folder_count = 0;
     for (const auto& entry : fs::directory_iterator(job.output_dir() + "/checkpoints")) {
       if (!entry.path().filename().string().starts_with(owner)) continue;
-      ++folders;
-      for (const uint64_t step : {kSteps - 2 * kEvery, kSteps - kEvery, kSteps})
+      ++folder_count;
+      for (const uint64_t step : {kSteps - 2 * kCheckpointEvery, kSteps - kCheckpointEvery, kSteps})
         EXPECT_TRUE(fs::exists(entry.path() / Cat("step.", step, ".safetensors"))) << entry.path();
     }
-    EXPECT_EQ(folders, 3u) << owner;
+    EXPECT_EQ(folder_count, 3u) << owner;
   }
 }
 
 TEST(KilledWorkers, AllAtOnceLoseNothingThatServersHold) {
-  TestJob job(Ssgd());
+  TestJob job(SsgdOptions());
   job.StartAll();
-  ASSERT_TRUE(job.WaitForRound(kEvery + 3));
-  for (uint32_t rank : {0, 1}) Kill(job.worker(rank));
+  ASSERT_TRUE(job.WaitForRound(kCheckpointEvery + 3));
+  for (uint32_t rank : {0, 1}) KillAndWait(job.worker(rank));
   for (uint32_t rank : {0, 1}) job.StartWorker(rank);
   ExpectEndsUndisturbed(job);
 }
 
 TEST(KilledWorkers, GetStateFromAnother) {
-  TestJob job(Ssgd());
+  TestJob job(SsgdOptions());
   job.StartAll();
-  ASSERT_TRUE(job.WaitForRound(kEvery + 3));
-  Kill(job.worker(1));
+  ASSERT_TRUE(job.WaitForRound(kCheckpointEvery + 3));
+  KillAndWait(job.worker(1));
   job.StartWorker(1);
   ExpectEndsUndisturbed(job);
-  EXPECT_THAT(WentBackTo(job), testing::IsEmpty());
+  EXPECT_THAT(StepsWentBackTo(job), testing::IsEmpty());
 }
 
 class KilledServerOf : public testing::TestWithParam<std::string> {};
 
 TEST_P(KilledServerOf, TakesItBackAndItEndsWell) {
-  TestJob job(Central(GetParam()));
+  TestJob job(CentralOptions(GetParam()));
   job.StartAll();
-  ASSERT_TRUE(job.WaitForRound(kEvery + 3));
-  Kill(job.server(1));
+  ASSERT_TRUE(job.WaitForRound(kCheckpointEvery + 3));
+  KillAndWait(job.server(1));
   job.StartServer(1);
   job.ExpectAllEnd(0);
   EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
-  EXPECT_THAT(WentBackTo(job), testing::SizeIs(1));
+  EXPECT_THAT(StepsWentBackTo(job), testing::SizeIs(1));
   EXPECT_FALSE(job.Weights().empty());
 }
 
@@ -232,24 +233,24 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(WithoutRounds, OnlyAKilledShardGoesBackAndItSaysByHowMuch) {
   // The job ends before a second checkpoint: whenever the shard is killed, it has newer pushes.
-  constexpr uint64_t kOnly = kSteps / 2 + 1;
-  TestJob job(Central("  algorithm: asgd\n", kOnly));
+  constexpr uint64_t kOnlyCheckpoint = kSteps / 2 + 1;
+  TestJob job(CentralOptions("  algorithm: asgd\n", kOnlyCheckpoint));
   job.StartAll();
-  ASSERT_TRUE(job.WaitForRound(kOnly + 5));
-  Kill(job.server(1));
+  ASSERT_TRUE(job.WaitForRound(kOnlyCheckpoint + 5));
+  KillAndWait(job.server(1));
   job.StartServer(1);
   job.ExpectAllEnd(0);
   EXPECT_THAT(job.Log("server", 1),
               testing::ContainsRegex("goes on from its checkpoint of step [0-9]+"));
   EXPECT_THAT(job.Log("server", 1), testing::ContainsRegex("went back by up to [0-9]+ pushes"));
-  EXPECT_THAT(WentBackTo(job), testing::IsEmpty());
+  EXPECT_THAT(StepsWentBackTo(job), testing::IsEmpty());
 }
 
 TEST(WithoutRounds, OnlyAKilledShardZeroGoesBackToo) {
-  TestJob job(Central("  algorithm: asgd\n", 5));
+  TestJob job(CentralOptions("  algorithm: asgd\n", 5));
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(23));
-  Kill(job.server(0));
+  KillAndWait(job.server(0));
   job.StartServer(0);
   job.ExpectAllEnd(0);
   EXPECT_THAT(job.Log("server", 0),
@@ -257,10 +258,10 @@ TEST(WithoutRounds, OnlyAKilledShardZeroGoesBackToo) {
 }
 
 TEST(WithoutRounds, AKilledWorkerComesBackAndTheJobEnds) {
-  TestJob job(Central("  algorithm: asgd\n"));
+  TestJob job(CentralOptions("  algorithm: asgd\n"));
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(5));
-  Kill(job.worker(1));
+  KillAndWait(job.worker(1));
   job.StartWorker(1);
   job.ExpectAllEnd(0);
   EXPECT_THAT(job.Log("worker", 1), HasSubstr("continuing after exchange"));

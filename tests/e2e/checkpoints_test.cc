@@ -21,32 +21,32 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kSteps = 60;
 
-JobOptions Job(const std::string& yaml = "", uint64_t steps = kSteps) {
+JobOptions OptionsFor(const std::string& yaml = "", uint64_t steps = kSteps) {
   JobOptions options;
   options.steps = steps;
   options.yaml = yaml + "checkpoints: {every_steps: 10}\n";
   return options;
 }
 
-std::string Folder(const TestJob& job, const std::string& owner) {
+std::string FolderOf(const TestJob& job, const std::string& owner) {
   return job.output_dir() + "/checkpoints/" + owner;
 }
 
-std::string Path(const TestJob& job, const std::string& owner, uint64_t step,
-                 const std::string& ending) {
-  return Cat(Folder(job, owner), "/step.", step, ending);
+std::string CheckpointFile(const TestJob& job, const std::string& owner, uint64_t step,
+                           const std::string& extension) {
+  return Cat(FolderOf(job, owner), "/step.", step, extension);
 }
 
 // The step of the newest complete checkpoint of a process, or 0 if it has none.
-uint64_t Newest(const TestJob& job, const std::string& owner) {
-  uint64_t newest = 0;
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(Folder(job, owner), none)) {
+uint64_t NewestStepOf(const TestJob& job, const std::string& owner) {
+  uint64_t newest_step = 0;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(FolderOf(job, owner), ignored)) {
     const std::string name = entry.path().filename();
     if (name.starts_with("step.") && name.ends_with(".json"))
-      newest = std::max<uint64_t>(newest, std::stoull(name.substr(5)));
+      newest_step = std::max<uint64_t>(newest_step, std::stoull(name.substr(5)));
   }
-  return newest;
+  return newest_step;
 }
 
 void KillAll(TestJob& job, uint32_t servers, uint32_t workers) {
@@ -57,25 +57,25 @@ void KillAll(TestJob& job, uint32_t servers, uint32_t workers) {
 }
 
 // Starts a job, and kills it when all workers have a checkpoint of `step` or later.
-void RunUntil(TestJob& job, const JobOptions& options, uint64_t step,
-              const std::vector<std::string>& more = {}) {
-  job.StartAll(more);
+void RunAndKillAt(TestJob& job, const JobOptions& options, uint64_t step,
+                  const std::vector<std::string>& arguments = {}) {
+  job.StartAll(arguments);
   for (uint32_t rank = 0; rank < options.workers; ++rank)
-    ASSERT_TRUE(WaitUntil([&] { return Newest(job, Cat("worker.", rank)) >= step; }));
+    ASSERT_TRUE(WaitUntil([&] { return NewestStepOf(job, Cat("worker.", rank)) >= step; }));
   KillAll(job, options.servers, options.workers);
 }
 
 std::string UndisturbedWeights(const JobOptions& options,
-                               const std::vector<std::string>& more = {}) {
+                               const std::vector<std::string>& arguments = {}) {
   TestJob job(options);
-  job.StartAll(more);
+  job.StartAll(arguments);
   job.ExpectAllEnd(0);
   return job.Weights();
 }
 
 void ExpectResumes(TestJob& job, const JobOptions& options, const std::string& weights,
-                   const std::vector<std::string>& more = {}) {
-  job.StartAll(more);
+                   const std::vector<std::string>& arguments = {}) {
+  job.StartAll(arguments);
   job.ExpectAllEnd(0);
   EXPECT_TRUE(job.Weights() == weights);
   for (uint32_t rank = 0; rank < options.workers; ++rank)
@@ -83,9 +83,9 @@ void ExpectResumes(TestJob& job, const JobOptions& options, const std::string& w
   // Steps count from the beginning of the job, and shard 0's log says where this run started.
   const nlohmann::json summary = job.Output("server.0.json");
   EXPECT_EQ(summary["rounds"], options.steps);
-  const uint64_t from = summary["from_step"];
-  EXPECT_GE(from, 10u);
-  EXPECT_NE(job.Log("server", 0).find(Cat("all go on from the checkpoint of step ", from)),
+  const uint64_t from_step = summary["from_step"];
+  EXPECT_GE(from_step, 10u);
+  EXPECT_NE(job.Log("server", 0).find(Cat("all go on from the checkpoint of step ", from_step)),
             std::string::npos);
 }
 
@@ -93,19 +93,19 @@ struct Case {
   std::string name, yaml;
   std::string model = "{name: lenet}";
   uint32_t servers = 1;
-  std::vector<std::string> set = {};
+  std::vector<std::string> arguments = {};
 };
 
-class KilledWhole : public testing::TestWithParam<Case> {};
+class KilledJob : public testing::TestWithParam<Case> {};
 
-TEST_P(KilledWhole, EndsWithTheSameBytes) {
-  JobOptions options = Job(GetParam().yaml);
+TEST_P(KilledJob, EndsWithTheSameBytes) {
+  JobOptions options = OptionsFor(GetParam().yaml);
   options.model = GetParam().model;
   options.servers = GetParam().servers;
-  const std::string weights = UndisturbedWeights(options, GetParam().set);
+  const std::string weights = UndisturbedWeights(options, GetParam().arguments);
   TestJob job(options);
-  RunUntil(job, options, 20, GetParam().set);
-  ExpectResumes(job, options, weights, GetParam().set);
+  RunAndKillAt(job, options, 20, GetParam().arguments);
+  ExpectResumes(job, options, weights, GetParam().arguments);
 }
 
 constexpr char kBatchNormAndDropout[] =
@@ -114,12 +114,13 @@ constexpr char kBatchNormAndDropout[] =
     {name: dense1, dense: {outputs: 32}}, {name: relu2, relu: {}}, {name: drop, dropout: {rate: 0.3}},
     {name: scores, dense: {outputs: 10}}, {name: loss, softmax_loss: {}}]}})";
 
-// Makes a case whose job has the additional settings `set`, each KEY=VALUE.
-Case MakeCase(const std::string& name, const std::vector<std::string>& set) {
-  return {.name = name, .yaml = "", .set = [&] {
-            std::vector<std::string> words;
-            for (const std::string& one : set) words.insert(words.end(), {"--set", one});
-            return words;
+// Makes a case whose job has the additional `settings`, each KEY=VALUE.
+Case MakeCase(const std::string& name, const std::vector<std::string>& settings) {
+  return {.name = name, .yaml = "", .arguments = [&] {
+            std::vector<std::string> arguments;
+            for (const std::string& setting : settings)
+              arguments.insert(arguments.end(), {"--set", setting});
+            return arguments;
           }()};
 }
 
@@ -132,7 +133,7 @@ Case WithModel(Case base, const std::string& model, uint32_t servers = 1) {
 std::string NameOf(const testing::TestParamInfo<Case>& info) { return info.param.name; }
 
 INSTANTIATE_TEST_SUITE_P(
-    Each, KilledWhole,
+    Each, KilledJob,
     testing::Values(
         MakeCase("Ternary", {}),
         WithModel(MakeCase("TernaryOverTwoShards", {}), "{name: lenet}", 2),
@@ -149,7 +150,7 @@ INSTANTIATE_TEST_SUITE_P(
         WithModel(MakeCase("Central", {"train.parameters=central"}), "{name: lenet}", 2)),
     NameOf);
 INSTANTIATE_TEST_SUITE_P(
-    Thorough, KilledWhole,
+    Thorough, KilledJob,
     testing::Values(
         MakeCase("MovingAverage", {"evaluation.ema_decay=0.9"}),
         MakeCase("Adam", {"train.optimizer.name=adam", "exchange.codec=fp32"}),
@@ -176,15 +177,15 @@ INSTANTIATE_TEST_SUITE_P(
 class KilledWithoutRounds : public testing::TestWithParam<Case> {};
 
 TEST_P(KilledWithoutRounds, ContinuesFromTheServersCheckpoints) {
-  JobOptions options = Job();
+  JobOptions options = OptionsFor();
   options.model = kBatchNormAndDropout;
   options.servers = GetParam().servers;
   options.steps = 4 * kSteps;  // so that also a worker that starts late completes its steps
   TestJob job(options);
-  RunUntil(job, options, 20, GetParam().set);
-  const uint64_t newest = Newest(job, "shard.0.lane.1");
+  RunAndKillAt(job, options, 20, GetParam().arguments);
+  const uint64_t newest = NewestStepOf(job, "shard.0.lane.1");
   ASSERT_GE(newest, 10u);
-  job.StartAll(GetParam().set);
+  job.StartAll(GetParam().arguments);
   job.ExpectAllEnd(0);
   for (uint32_t rank = 0; rank < options.workers; ++rank) {
     const std::string log = job.Log("worker", rank);
@@ -195,7 +196,7 @@ TEST_P(KilledWithoutRounds, ContinuesFromTheServersCheckpoints) {
   for (uint32_t shard = 0; shard < options.servers; ++shard)
     EXPECT_NE(job.Log("server", shard).find("goes on from the checkpoint of step"),
               std::string::npos);
-  EXPECT_GE(Newest(job, "shard.0.lane.1"), options.steps) << "the end is written";
+  EXPECT_GE(NewestStepOf(job, "shard.0.lane.1"), options.steps) << "the end is written";
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -215,19 +216,19 @@ INSTANTIATE_TEST_SUITE_P(
 // A shard that is killed after the job has resumed continues from its newest checkpoint, not from
 // the checkpoint with which the job resumed.
 TEST(WithoutRounds, AfterAResumeAKilledShardContinuesFromItsNewestCheckpoint) {
-  JobOptions options = Job("", 250);
+  JobOptions options = OptionsFor("", 250);
   options.servers = 2;
-  const std::vector<std::string> set =
+  const std::vector<std::string> arguments =
       MakeCase("", {"train.algorithm=asgd", "exchange.codec=fp32", "exchange.chunk_kib=64",
                     "checkpoints.shard_every_steps=5"})
-          .set;
+          .arguments;
   TestJob job(options);
-  RunUntil(job, options, 20, set);
-  job.StartAll(set);
-  ASSERT_TRUE(WaitUntil([&] { return Newest(job, "worker.0") >= 60; }));
+  RunAndKillAt(job, options, 20, arguments);
+  job.StartAll(arguments);
+  ASSERT_TRUE(WaitUntil([&] { return NewestStepOf(job, "worker.0") >= 60; }));
   job.server(1).Signal(SIGKILL);
   job.server(1).Wait();
-  job.StartServer(1, set);
+  job.StartServer(1, arguments);
   job.ExpectAllEnd(0);
   EXPECT_NE(job.Log("server", 1).find("goes on from its checkpoint of step"), std::string::npos);
 }
@@ -237,18 +238,18 @@ TEST(WithoutRounds, AfterAResumeAKilledShardContinuesFromItsNewestCheckpoint) {
 class KilledAlone : public testing::TestWithParam<Case> {};
 
 TEST_P(KilledAlone, TakesAllBackToTheSameBytes) {
-  JobOptions options =
-      Job("faults: {on_worker_loss: wait, heartbeat_ms: 50, suspect_after_s: 0.4, dead_after_s: "
-          "0.8}\n");
+  JobOptions options = OptionsFor(
+      "faults: {on_worker_loss: wait, heartbeat_ms: 50, suspect_after_s: 0.4, dead_after_s: "
+      "0.8}\n");
   options.servers = GetParam().servers;
-  const std::string weights = UndisturbedWeights(options, GetParam().set);
+  const std::string weights = UndisturbedWeights(options, GetParam().arguments);
   TestJob job(options);
-  job.StartAll(GetParam().set);
+  job.StartAll(GetParam().arguments);
   for (uint32_t rank = 0; rank < options.workers; ++rank)
-    ASSERT_TRUE(WaitUntil([&] { return Newest(job, Cat("worker.", rank)) >= 20; }));
+    ASSERT_TRUE(WaitUntil([&] { return NewestStepOf(job, Cat("worker.", rank)) >= 20; }));
   job.worker(1).Signal(SIGKILL);
   job.worker(1).Wait();
-  job.StartWorker(1, GetParam().set);
+  job.StartWorker(1, GetParam().arguments);
   job.ExpectAllEnd(0);
   EXPECT_TRUE(job.Weights() == weights);
   for (uint32_t rank = 0; rank < options.workers; ++rank)
@@ -270,30 +271,32 @@ INSTANTIATE_TEST_SUITE_P(
     NameOf);
 
 TEST(Checkpoints, ATruncatedOneIsRefusedAndThePreviousOneUsed) {
-  const JobOptions options = Job();
+  const JobOptions options = OptionsFor();
   const std::string weights = UndisturbedWeights(options);
   TestJob job(options);
-  RunUntil(job, options, 30);
-  const uint64_t newest = std::min(Newest(job, "worker.0"), Newest(job, "worker.1"));
-  const std::string torn = Path(job, "worker.1", newest, ".safetensors");
-  fs::resize_file(torn, fs::file_size(torn) / 2);
+  RunAndKillAt(job, options, 30);
+  const uint64_t newest_step =
+      std::min(NewestStepOf(job, "worker.0"), NewestStepOf(job, "worker.1"));
+  const std::string truncated_file = CheckpointFile(job, "worker.1", newest_step, ".safetensors");
+  fs::resize_file(truncated_file, fs::file_size(truncated_file) / 2);
   ExpectResumes(job, options, weights);
   EXPECT_NE(job.Log("worker", 1).find("is not used: its size in bytes is"), std::string::npos);
-  EXPECT_NE(job.Log("worker", 1).find(Cat("goes on from the checkpoint of step ", newest - 10)),
-            std::string::npos);
+  EXPECT_NE(
+      job.Log("worker", 1).find(Cat("goes on from the checkpoint of step ", newest_step - 10)),
+      std::string::npos);
 }
 
-// The names and bytes of all files of all checkpoints.
-std::map<std::string, std::string> AllSaved(const TestJob& job) {
-  std::map<std::string, std::string> files;
+// The bytes of all files of all checkpoints, by path.
+std::map<std::string, std::string> CheckpointFilesOf(const TestJob& job) {
+  std::map<std::string, std::string> bytes_of_file;
   for (const auto& entry : fs::recursive_directory_iterator(job.output_dir() + "/checkpoints")) {
-    if (entry.is_regular_file()) files[entry.path()] = ReadFile(entry.path());
+    if (entry.is_regular_file()) bytes_of_file[entry.path()] = ReadFile(entry.path());
   }
-  return files;
+  return bytes_of_file;
 }
 
-// The folders to which an owner's checkpoints were moved, oldest first.
-std::vector<std::string> Dated(const TestJob& job, const std::string& owner) {
+// The folders to which the earlier checkpoints of a process were moved, oldest first.
+std::vector<std::string> FoldersKeptFor(const TestJob& job, const std::string& owner) {
   std::vector<std::string> folders;
   for (const auto& entry : fs::directory_iterator(job.output_dir() + "/checkpoints")) {
     if (entry.path().filename().string().starts_with(owner + ".2")) folders.push_back(entry.path());
@@ -302,155 +305,158 @@ std::vector<std::string> Dated(const TestJob& job, const std::string& owner) {
   return folders;
 }
 
-void ExpectSaid(const TestJob& job, const JobOptions& options, const std::string& text) {
+void ExpectInAllLogs(const TestJob& job, const JobOptions& options, const std::string& text) {
   for (uint32_t rank = 0; rank < options.workers; ++rank)
     EXPECT_NE(job.Log("worker", rank).find(text), std::string::npos) << text;
   EXPECT_NE(job.Log("server", 0).find(text), std::string::npos) << text;
 }
 
-const std::vector<std::string> kAnew = {"--set", "checkpoints.resume=false"};
+const std::vector<std::string> kWithoutResume = {"--set", "checkpoints.resume=false"};
 
-class Mistaken : public testing::TestWithParam<Case> {};
+class MistakenStart : public testing::TestWithParam<Case> {};
 
-TEST_P(Mistaken, StartsAreRefusedByTheKeyThatDiffersAndLoseNothing) {
-  const JobOptions options = Job();
-  const std::string weights = UndisturbedWeights(options, GetParam().set);
+TEST_P(MistakenStart, StartsAreRefusedByTheKeyThatDiffersAndLoseNothing) {
+  const JobOptions options = OptionsFor();
+  const std::string weights = UndisturbedWeights(options, GetParam().arguments);
   TestJob job(options);
-  RunUntil(job, options, 20, GetParam().set);
-  const auto saved = AllSaved(job);
-  const uint64_t newest = Newest(job, "worker.0");
-  std::vector<std::string> other = GetParam().set;
-  other.insert(other.end(), {"--set", "train.schedule.learning_rate=0.025"});
-  job.StartAll(other);
+  RunAndKillAt(job, options, 20, GetParam().arguments);
+  const auto saved_files = CheckpointFilesOf(job);
+  const uint64_t newest = NewestStepOf(job, "worker.0");
+  std::vector<std::string> other_arguments = GetParam().arguments;
+  other_arguments.insert(other_arguments.end(), {"--set", "train.schedule.learning_rate=0.025"});
+  job.StartAll(other_arguments);
   job.ExpectAllEnd(65);
-  EXPECT_TRUE(AllSaved(job) == saved);
-  ExpectSaid(job, options,
-             Cat("worker.0 has checkpoints up to step ", newest,
-                 " of another job: train.schedule.learning_rate was 0.01, is now 0.025"));
-  ExpectSaid(job, options, "--set checkpoints.resume=false");
+  EXPECT_TRUE(CheckpointFilesOf(job) == saved_files);
+  ExpectInAllLogs(job, options,
+                  Cat("worker.0 has checkpoints up to step ", newest,
+                      " of another job: train.schedule.learning_rate was 0.01, is now 0.025"));
+  ExpectInAllLogs(job, options, "--set checkpoints.resume=false");
   // The same with `tern run`.
-  other.insert(other.begin(), {"run", job.job_file()});
-  TestProgram& tern = job.StartTern(other);
+  other_arguments.insert(other_arguments.begin(), {"run", job.job_file()});
+  TestProgram& tern = job.StartTern(other_arguments);
   EXPECT_EQ(tern.Wait(), 65);
   EXPECT_NE(tern.err().find("train.schedule.learning_rate was 0.01, is now 0.025"),
             std::string::npos)
       << tern.err();
-  EXPECT_TRUE(AllSaved(job) == saved);
-  ExpectResumes(job, options, weights, GetParam().set);
+  EXPECT_TRUE(CheckpointFilesOf(job) == saved_files);
+  ExpectResumes(job, options, weights, GetParam().arguments);
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, Mistaken,
+INSTANTIATE_TEST_SUITE_P(Each, MistakenStart,
                          testing::Values(MakeCase("Ternary", {}),
                                          MakeCase("Central", {"train.parameters=central"})),
                          NameOf);
 
 TEST(Checkpoints, AMissingFolderIsRefusedAndAfterItsReturnTheJobEndsWithTheSameBytes) {
-  const JobOptions options = Job();
+  const JobOptions options = OptionsFor();
   const std::string weights = UndisturbedWeights(options);
   TestJob job(options);
-  RunUntil(job, options, 20);
-  const auto saved = AllSaved(job);
-  const std::string elsewhere = job.folder() + "/elsewhere";
-  fs::rename(Folder(job, "worker.1"), elsewhere);
+  RunAndKillAt(job, options, 20);
+  const auto saved_files = CheckpointFilesOf(job);
+  const std::string moved_folder = job.folder() + "/elsewhere";
+  fs::rename(FolderOf(job, "worker.1"), moved_folder);
   job.StartAll();
   job.ExpectAllEnd(65);
-  ExpectSaid(job, options, "no checkpoint is on the disks of all: worker 0 (");
-  ExpectSaid(job, options, ") has none; mount or restore what is missing");
-  EXPECT_FALSE(fs::exists(Folder(job, "worker.1")));
-  fs::rename(elsewhere, Folder(job, "worker.1"));
-  EXPECT_TRUE(AllSaved(job) == saved);
+  ExpectInAllLogs(job, options, "no checkpoint is on the disks of all: worker 0 (");
+  ExpectInAllLogs(job, options, ") has none; mount or restore what is missing");
+  EXPECT_FALSE(fs::exists(FolderOf(job, "worker.1")));
+  fs::rename(moved_folder, FolderOf(job, "worker.1"));
+  EXPECT_TRUE(CheckpointFilesOf(job) == saved_files);
   ExpectResumes(job, options, weights);
 }
 
 TEST(Checkpoints, AJobThatWritesNoneStillResumes) {
-  const JobOptions options = Job();
+  const JobOptions options = OptionsFor();
   const std::string weights = UndisturbedWeights(options);
   const std::vector<std::string> none = {"--set", "checkpoints.every_steps=0"};
   TestJob job(options);
-  RunUntil(job, options, 20);
-  const auto saved = AllSaved(job);
+  RunAndKillAt(job, options, 20);
+  const auto saved = CheckpointFilesOf(job);
   const std::string elsewhere = job.folder() + "/elsewhere";
-  fs::rename(Folder(job, "worker.1"), elsewhere);
+  fs::rename(FolderOf(job, "worker.1"), elsewhere);
   job.StartAll(none);
   job.ExpectAllEnd(65);
-  ExpectSaid(job, options, "no checkpoint is on the disks of all: worker 0 (");
-  fs::rename(elsewhere, Folder(job, "worker.1"));
-  EXPECT_TRUE(AllSaved(job) == saved);
+  ExpectInAllLogs(job, options, "no checkpoint is on the disks of all: worker 0 (");
+  fs::rename(elsewhere, FolderOf(job, "worker.1"));
+  EXPECT_TRUE(CheckpointFilesOf(job) == saved);
   ExpectResumes(job, options, weights, none);
-  for (const auto& [path, bytes] : AllSaved(job))
+  for (const auto& [path, bytes] : CheckpointFilesOf(job))
     EXPECT_TRUE(saved.contains(path)) << "it wrote " << path;
 }
 
 TEST(Checkpoints, TheStartIsRefusedIfAllOfOneOwnerAreDamaged) {
-  const JobOptions options = Job();
+  const JobOptions options = OptionsFor();
   TestJob job(options);
-  RunUntil(job, options, 20);
-  for (const auto& [path, bytes] : AllSaved(job)) {
+  RunAndKillAt(job, options, 20);
+  for (const auto& [path, bytes] : CheckpointFilesOf(job)) {
     if (path.find("worker.1/step.") != std::string::npos) fs::resize_file(path, bytes.size() / 2);
   }
-  const auto saved = AllSaved(job);
+  const auto saved = CheckpointFilesOf(job);
   job.StartAll();
   job.ExpectAllEnd(65);
-  EXPECT_TRUE(AllSaved(job) == saved);
-  ExpectSaid(job, options, "has none that is whole: ");
-  ExpectSaid(job, options, "which are damaged: its manifest does not parse");
+  EXPECT_TRUE(CheckpointFilesOf(job) == saved);
+  ExpectInAllLogs(job, options, "has none that is whole: ");
+  ExpectInAllLogs(job, options, "which are damaged: its manifest does not parse");
 }
 
 // With codec onebit a server writes checkpoints, too.
 TEST(Checkpoints, TwoStartsWithoutResumeKeepAllOldOnes) {
-  const JobOptions options = Job("exchange: {codec: onebit}\n");
+  const JobOptions options = OptionsFor("exchange: {codec: onebit}\n");
   const std::string weights = UndisturbedWeights(options);
   TestJob job(options);
-  RunUntil(job, options, 20);
-  fs::create_directories(Folder(job, "worker.0.before"));
-  const auto saved = AllSaved(job);
+  RunAndKillAt(job, options, 20);
+  fs::create_directories(FolderOf(job, "worker.0.before"));
+  const auto saved_files = CheckpointFilesOf(job);
   for (int i = 0; i < 2; ++i) {
-    job.StartAll(kAnew);
+    job.StartAll(kWithoutResume);
     job.ExpectAllEnd(0);
     EXPECT_TRUE(job.Weights() == weights);
   }
   for (const std::string owner : {"worker.0", "worker.1", "shard.0.lane.1"}) {
-    const std::vector<std::string> kept = Dated(job, owner);
-    ASSERT_EQ(kept.size(), 2u) << owner;
-    for (const auto& [path, bytes] : saved) {
+    const std::vector<std::string> kept_folders = FoldersKeptFor(job, owner);
+    ASSERT_EQ(kept_folders.size(), 2u) << owner;
+    for (const auto& [path, bytes] : saved_files) {
       const fs::path file(path);
-      if (file.parent_path() != Folder(job, owner)) continue;
-      EXPECT_TRUE(ReadFile(Cat(kept[0], "/", file.filename().string())) == bytes) << path;
+      if (file.parent_path() != FolderOf(job, owner)) continue;
+      EXPECT_TRUE(ReadFile(Cat(kept_folders[0], "/", file.filename().string())) == bytes) << path;
     }
-    EXPECT_TRUE(fs::exists(Cat(kept[1], "/step.", kSteps, ".json"))) << "of the second start";
-    EXPECT_EQ(Newest(job, owner), kSteps) << "of the third";
-    const bool worker = owner.starts_with("worker");
-    const std::string log = worker ? job.Log("worker", owner.back() - '0') : job.Log("server", 0);
-    for (const std::string& folder : kept)
+    EXPECT_TRUE(fs::exists(Cat(kept_folders[1], "/step.", kSteps, ".json")))
+        << "of the second start";
+    EXPECT_EQ(NewestStepOf(job, owner), kSteps) << "of the third";
+    const bool is_worker = owner.starts_with("worker");
+    const std::string log =
+        is_worker ? job.Log("worker", owner.back() - '0') : job.Log("server", 0);
+    for (const std::string& folder : kept_folders)
       EXPECT_NE(log.find("had before are kept in " + folder), std::string::npos) << folder;
   }
-  EXPECT_TRUE(fs::exists(Folder(job, "worker.0.before")));
+  EXPECT_TRUE(fs::exists(FolderOf(job, "worker.0.before")));
 }
 
 // All processes are killed after worker 0 has written its first checkpoint and before worker 1 has.
 // The next start must not be refused as if a disk were missing.
 TEST(Checkpoints, ARunWithoutACommonOneStartsAgain) {
-  const JobOptions options = Job();
+  const JobOptions options = OptionsFor();
   const std::string weights = UndisturbedWeights(options);
   TestJob job(options);
-  RunUntil(job, options, 10);
-  const uint64_t newest = Newest(job, "worker.0");
-  for (const auto& [path, bytes] : AllSaved(job)) {
-    const bool first = path.find(Cat("worker.0/step.", newest, ".")) != std::string::npos;
-    if (path.find("/step.") != std::string::npos && !first) fs::remove(path);
+  RunAndKillAt(job, options, 10);
+  const uint64_t newest_step = NewestStepOf(job, "worker.0");
+  for (const auto& [path, bytes] : CheckpointFilesOf(job)) {
+    const bool is_first_checkpoint =
+        path.find(Cat("worker.0/step.", newest_step, ".")) != std::string::npos;
+    if (path.find("/step.") != std::string::npos && !is_first_checkpoint) fs::remove(path);
   }
   job.StartAll();
   job.ExpectAllEnd(0);
   EXPECT_TRUE(job.Weights() == weights);
   EXPECT_NE(job.Log("server", 0).find("before all had written their first checkpoint"),
             std::string::npos);
-  const std::vector<std::string> kept = Dated(job, "worker.0");
+  const std::vector<std::string> kept = FoldersKeptFor(job, "worker.0");
   ASSERT_EQ(kept.size(), 1u);
-  EXPECT_TRUE(fs::exists(Cat(kept[0], "/step.", newest, ".safetensors")));
+  EXPECT_TRUE(fs::exists(Cat(kept[0], "/step.", newest_step, ".safetensors")));
 }
 
 TEST(Checkpoints, ACompleteJobSaysSoAndWritesItsWeightsAgain) {
-  TestJob job(Job("", 25));
+  TestJob job(OptionsFor("", 25));
   job.StartAll();
   job.ExpectAllEnd(0);
   const std::string weights = job.Weights();
@@ -462,17 +468,17 @@ TEST(Checkpoints, ACompleteJobSaysSoAndWritesItsWeightsAgain) {
 }
 
 TEST(Checkpoints, AStoppedJobContinuesWhereItStopped) {
-  const JobOptions options = Job("", 300);
+  const JobOptions options = OptionsFor("", 300);
   const std::string weights = UndisturbedWeights(options);
   TestJob job(options);
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(15));
   job.server(0).Signal(SIGTERM);
   job.ExpectAllEnd(143);
-  const uint64_t stopped_at = Newest(job, "worker.0");
-  EXPECT_EQ(Newest(job, "worker.1"), stopped_at);
+  const uint64_t last_step = NewestStepOf(job, "worker.0");
+  EXPECT_EQ(NewestStepOf(job, "worker.1"), last_step);
   ExpectResumes(job, options, weights);
-  EXPECT_NE(job.Log("worker", 0).find(Cat("goes on from the checkpoint of step ", stopped_at)),
+  EXPECT_NE(job.Log("worker", 0).find(Cat("goes on from the checkpoint of step ", last_step)),
             std::string::npos);
 }
 

@@ -13,8 +13,8 @@
 namespace tern::e2e {
 namespace {
 
-// Keys of a codec with which a few steps of a small network are enough.
-std::vector<std::string> KeysOf(const std::string& codec) {
+// Settings of a codec with which a small network learns in a few steps.
+std::vector<std::string> SettingsOf(const std::string& codec) {
   if (codec == "topk") return {"exchange.topk.ratio=0.1"};
   if (codec == "threshold") return {"exchange.threshold.value=0.01"};
   if (codec == "adaptive") return {"exchange.adaptive.share=0.1"};
@@ -24,10 +24,10 @@ std::vector<std::string> KeysOf(const std::string& codec) {
 
 std::vector<std::string> ArgumentsFor(const std::string& codec, std::vector<std::string> settings) {
   settings.push_back("exchange.codec=" + codec);
-  for (const std::string& key : KeysOf(codec)) settings.push_back(key);
-  std::vector<std::string> words;
-  for (const std::string& setting : settings) words.insert(words.end(), {"--set", setting});
-  return words;
+  for (const std::string& key : SettingsOf(codec)) settings.push_back(key);
+  std::vector<std::string> arguments;
+  for (const std::string& setting : settings) arguments.insert(arguments.end(), {"--set", setting});
+  return arguments;
 }
 
 void ExpectHasLearned(TestJob& job) {
@@ -51,9 +51,9 @@ TEST_P(EveryCodec, TrainsCentralParameters) {
   // With `pull: changes`, the servers send with the same codec if that is allowed.
   const auto codec = codec::MakeCodec(GetParam(), {});
   ASSERT_TRUE(codec.ok());
-  const std::string pulled = (*codec)->stochastic() ? "onebit" : GetParam();
+  const std::string pull_codec = (*codec)->stochastic() ? "onebit" : GetParam();
   job.StartAll(ArgumentsFor(GetParam(), {"train.parameters=central", "exchange.pull=changes",
-                                         "exchange.pull_codec=" + pulled}));
+                                         "exchange.pull_codec=" + pull_codec}));
   ExpectHasLearned(job);
 }
 

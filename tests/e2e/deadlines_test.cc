@@ -20,22 +20,22 @@ constexpr uint64_t kEndlessSteps = 1000000;
 
 // The round that the message about the loss of worker 1 names; 0 if it names none.
 uint64_t RoundOfLoss(const std::string& text) {
-  std::smatch found;
+  std::smatch match;
   const std::regex sentence(R"(worker 1 \([^)]*\) was lost at round ([0-9]+): silent for)");
-  return std::regex_search(text, found, sentence) ? std::stoull(found[1]) : 0;
+  return std::regex_search(text, match, sentence) ? std::stoull(match[1]) : 0;
 }
 
 TEST(Fail, AKilledWorkerEndsAllOthersWithinFiveSecondsNamingItAndTheRound) {
   TestJob job({.servers = 2, .workers = 3, .steps = kEndlessSteps, .batch_total = 9});
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(3));
-  const Time killed = Now();
+  const Time kill_time = Now();
   job.worker(1).Signal(SIGKILL);
   for (TestProgram* other : {&job.server(0), &job.server(1), &job.worker(0), &job.worker(2)}) {
     EXPECT_EQ(other->Wait(), 75);
     EXPECT_GE(RoundOfLoss(other->err()), 3u) << other->err();
   }
-  const double ended_after_s = Seconds(Now() - killed);
+  const double ended_after_s = Seconds(Now() - kill_time);
   RecordProperty("ended_after_s", std::to_string(ended_after_s));
   EXPECT_LT(ended_after_s, 5.0);
   EXPECT_EQ(job.worker(1).Wait(), 128 + SIGKILL);
@@ -46,10 +46,10 @@ TEST(Suspect, AStoppedWorkerIsNamedWithinThreeSeconds) {
   TestJob job({.steps = kEndlessSteps});
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(3));
-  const Time stopped = Now();
+  const Time stop_time = Now();
   job.worker(1).Signal(SIGSTOP);
   ASSERT_TRUE(job.WaitForLog("server", 0, "is suspect"));
-  const double named_after_s = Seconds(Now() - stopped);
+  const double named_after_s = Seconds(Now() - stop_time);
   RecordProperty("named_after_s", std::to_string(named_after_s));
   EXPECT_LT(named_after_s, 3.0);
   job.worker(1).Signal(SIGCONT);

@@ -24,21 +24,22 @@ constexpr char kSmall[] = R"({net: {layers: [
     {name: scores, dense: {outputs: 10}},
     {name: loss, softmax_loss: {}}]}})";
 
-// Settings of the job, and whether the model stays on the GPU with them.
-struct Kind {
+// Settings of the job, and whether with them the model stays on the GPU from step to step.
+struct DeviceCase {
   const char* name;
   std::vector<std::string> settings;
-  bool stays = true;
+  bool stays_on_gpu = true;
   uint64_t steps = 100;
 };
 
-void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
+void PrintTo(const DeviceCase& device_case, std::ostream* out) { *out << device_case.name; }
 
-std::vector<std::string> ArgumentsFor(const Kind& kind, bool cuda) {
-  std::vector<std::string> words;
-  for (const std::string& setting : kind.settings) words.insert(words.end(), {"--set", setting});
-  if (cuda) words.insert(words.end(), {"--set", "workers.device=cuda"});
-  return words;
+std::vector<std::string> ArgumentsFor(const DeviceCase& device_case, bool on_gpu) {
+  std::vector<std::string> arguments;
+  for (const std::string& setting : device_case.settings)
+    arguments.insert(arguments.end(), {"--set", setting});
+  if (on_gpu) arguments.insert(arguments.end(), {"--set", "workers.device=cuda"});
+  return arguments;
 }
 
 // Whether worker 1's log says that the model stays on the GPU.
@@ -52,7 +53,7 @@ bool LogSaysModelStaysOnGpu(const TestJob& job) {
   return false;
 }
 
-class Devices : public testing::TestWithParam<Kind> {};
+class Devices : public testing::TestWithParam<DeviceCase> {};
 
 TEST_P(Devices, OfTwoKindsAgreeOnEveryBitOfTheWeights) {
   const uint64_t steps = GetParam().steps;
@@ -67,49 +68,51 @@ TEST_P(Devices, OfTwoKindsAgreeOnEveryBitOfTheWeights) {
   if (steps >= 100) {
     EXPECT_LT(figures["loss"], 2.2) << "it learns";
   }
-  EXPECT_EQ(LogSaysModelStaysOnGpu(job), GetParam().stays);
+  EXPECT_EQ(LogSaysModelStaysOnGpu(job), GetParam().stays_on_gpu);
 }
 
-std::string NameOf(const testing::TestParamInfo<Kind>& info) { return info.param.name; }
+std::string NameOf(const testing::TestParamInfo<DeviceCase>& info) { return info.param.name; }
 
 INSTANTIATE_TEST_SUITE_P(
     With, Devices,
-    testing::Values(Kind{"scalers_of_before",
-                         {"exchange.scaler=previous", "exchange.scaler_margin=1",
-                          "metrics.tensorboard=true"},
-                         true,
-                         30},
-                    Kind{"onebit", {"exchange.codec=onebit"}},
-                    Kind{"odsgd_compensated",
-                         {"train.algorithm=odsgd", "train.odsgd.warmup_steps=5",
-                          "train.odsgd.local.name=dcasgd_a", "train.odsgd.local.momentum=0.9",
-                          "train.odsgd.local.reference=prev_global",
-                          "train.weight_decay.rate=0.001", "train.weight_decay.where=in_gradient"},
-                         true,
-                         30},
-                    Kind{"psgd", {"train.algorithm=psgd", "train.psgd.p=4"}, false, 30}),
+    testing::Values(DeviceCase{"scalers_of_before",
+                               {"exchange.scaler=previous", "exchange.scaler_margin=1",
+                                "metrics.tensorboard=true"},
+                               true,
+                               30},
+                    DeviceCase{"onebit", {"exchange.codec=onebit"}},
+                    DeviceCase{
+                        "odsgd_compensated",
+                        {"train.algorithm=odsgd", "train.odsgd.warmup_steps=5",
+                         "train.odsgd.local.name=dcasgd_a", "train.odsgd.local.momentum=0.9",
+                         "train.odsgd.local.reference=prev_global", "train.weight_decay.rate=0.001",
+                         "train.weight_decay.where=in_gradient"},
+                        true,
+                        30},
+                    DeviceCase{"psgd", {"train.algorithm=psgd", "train.psgd.p=4"}, false, 30}),
     NameOf);
 INSTANTIATE_TEST_SUITE_P(
     Thorough, Devices,
-    testing::Values(Kind{"momentum",
-                         {"train.optimizer.name=momentum", "train.weight_decay.rate=0.001",
-                          "train.weight_decay.where=in_gradient"}},
-                    Kind{"adam",
-                         {"train.optimizer.name=adam", "train.weight_decay.rate=0.001",
-                          "train.weight_decay.where=local"}},
-                    Kind{"lars_clipped_averaged",
-                         {"train.optimizer.name=lars", "train.optimizer.trust_coefficient=0.05",
-                          "train.clip_norm=5", "evaluation.ema_decay=0.9"},
-                         true,
-                         30},
-                    Kind{"fp32", {"exchange.codec=fp32", "train.optimizer.name=nesterov"}},
-                    Kind{"qsgd", {"exchange.codec=qsgd"}},
-                    Kind{"topk",
-                         {"exchange.codec=topk", "exchange.topk.ratio=0.01",
-                          "exchange.topk.momentum=0.9", "train.optimizer.name=sgd"},
-                         true,
-                         30},
-                    Kind{"odsgd", {"train.algorithm=odsgd", "train.odsgd.warmup_steps=10"}}),
+    testing::Values(DeviceCase{"momentum",
+                               {"train.optimizer.name=momentum", "train.weight_decay.rate=0.001",
+                                "train.weight_decay.where=in_gradient"}},
+                    DeviceCase{"adam",
+                               {"train.optimizer.name=adam", "train.weight_decay.rate=0.001",
+                                "train.weight_decay.where=local"}},
+                    DeviceCase{
+                        "lars_clipped_averaged",
+                        {"train.optimizer.name=lars", "train.optimizer.trust_coefficient=0.05",
+                         "train.clip_norm=5", "evaluation.ema_decay=0.9"},
+                        true,
+                        30},
+                    DeviceCase{"fp32", {"exchange.codec=fp32", "train.optimizer.name=nesterov"}},
+                    DeviceCase{"qsgd", {"exchange.codec=qsgd"}},
+                    DeviceCase{"topk",
+                               {"exchange.codec=topk", "exchange.topk.ratio=0.01",
+                                "exchange.topk.momentum=0.9", "train.optimizer.name=sgd"},
+                               true,
+                               30},
+                    DeviceCase{"odsgd", {"train.algorithm=odsgd", "train.odsgd.warmup_steps=10"}}),
     NameOf);
 
 // A worker that comes back gets the training state from the other worker: first from the worker on
@@ -119,15 +122,16 @@ TEST(DevicesOfTwoKinds, SendEachOtherTheState) {
   options.yaml =
       "faults: {on_worker_loss: wait, heartbeat_ms: 50, suspect_after_s: 0.4, dead_after_s: 1}\n";
   TestJob job(options);
-  const Kind kind{"momentum", {"train.optimizer.name=momentum"}};
-  job.StartServer(0, ArgumentsFor(kind, false));
-  job.StartWorker(0, ArgumentsFor(kind, false));
-  job.StartWorker(1, ArgumentsFor(kind, true), TERN_DEVICE_WORKER);
+  const DeviceCase device_case{"momentum", {"train.optimizer.name=momentum"}};
+  job.StartServer(0, ArgumentsFor(device_case, false));
+  job.StartWorker(0, ArgumentsFor(device_case, false));
+  job.StartWorker(1, ArgumentsFor(device_case, true), TERN_DEVICE_WORKER);
   for (const uint32_t rank : {0u, 1u}) {
     ASSERT_TRUE(job.WaitForRound(5 + 10 * rank));
     job.worker(rank).Signal(SIGKILL);
     ASSERT_EQ(job.worker(rank).Wait(), 128 + SIGKILL) << "it had ended before";
-    job.StartWorker(rank, ArgumentsFor(kind, rank == 1), rank == 1 ? TERN_DEVICE_WORKER : "");
+    job.StartWorker(rank, ArgumentsFor(device_case, rank == 1),
+                    rank == 1 ? TERN_DEVICE_WORKER : "");
     ASSERT_TRUE(job.worker(rank).WaitForErr("installed the state after round"));
   }
   job.ExpectAllEnd(0, 280);
@@ -136,53 +140,53 @@ TEST(DevicesOfTwoKinds, SendEachOtherTheState) {
 
 // What codecs keep from round to round and OD-SGD's private state are in GPU memory. Checkpoints
 // save them as they save those of a CPU.
-class Killed : public testing::TestWithParam<Kind> {
+class KilledDevices : public testing::TestWithParam<DeviceCase> {
  protected:
-  static void Start(TestJob& job) {
+  static void StartDaemons(TestJob& job) {
     job.StartServer(0, ArgumentsFor(GetParam(), false));
     job.StartWorker(0, ArgumentsFor(GetParam(), false));
     job.StartWorker(1, ArgumentsFor(GetParam(), true), TERN_DEVICE_WORKER);
   }
   static std::string UndisturbedWeights(const JobOptions& options) {
     TestJob job(options);
-    Start(job);
+    StartDaemons(job);
     job.ExpectAllEnd(0, 280);
     EXPECT_TRUE(LogSaysModelStaysOnGpu(job));
     return job.Weights();
   }
   // Waits until both workers have their second checkpoint. A worker with fewer would take the
   // other one back further.
-  static void AwaitCheckpoints(const TestJob& job) {
-    for (const char* worker : {"0", "1"}) {
-      const std::string path =
-          Cat(job.output_dir(), "/checkpoints/worker.", worker, "/step.10.json");
+  static void WaitForCheckpoints(const TestJob& job) {
+    for (const char* rank : {"0", "1"}) {
+      const std::string path = Cat(job.output_dir(), "/checkpoints/worker.", rank, "/step.10.json");
       ASSERT_TRUE(WaitUntil([&] { return std::filesystem::exists(path); }));
     }
   }
-  static void Kill(TestProgram& program) {
+  static void KillAndWait(TestProgram& program) {
     program.Signal(SIGKILL);
     ASSERT_EQ(program.Wait(), 128 + SIGKILL) << "it had ended before";
   }
-  static void ExpectItGoesOn(TestJob& job, const std::string& weights) {
+  static void ExpectResumed(TestJob& job, const std::string& weights) {
     job.ExpectAllEnd(0, 280);
     EXPECT_TRUE(job.Weights() == weights);
     EXPECT_NE(job.Log("worker", 1).find("goes on from the checkpoint"), std::string::npos);
   }
 };
 
-TEST_P(Killed, ACompleteJobResumesToTheSameBytes) {
+TEST_P(KilledDevices, ACompleteJobResumesToTheSameBytes) {
   const JobOptions options{.steps = 30, .model = kSmall, .yaml = "checkpoints: {every_steps: 5}\n"};
   const std::string weights = UndisturbedWeights(options);
   TestJob job(options);
-  Start(job);
-  AwaitCheckpoints(job);
-  for (TestProgram* program : {&job.worker(0), &job.worker(1), &job.server(0)}) Kill(*program);
-  Start(job);
-  ExpectItGoesOn(job, weights);
+  StartDaemons(job);
+  WaitForCheckpoints(job);
+  for (TestProgram* program : {&job.worker(0), &job.worker(1), &job.server(0)})
+    KillAndWait(*program);
+  StartDaemons(job);
+  ExpectResumed(job, weights);
 }
 
 // The worker on the GPU is not killed, and goes back to a checkpoint with all others.
-TEST_P(Killed, OneWorkerTakesTheOtherBackAndTheBytesAreTheSame) {
+TEST_P(KilledDevices, OneWorkerTakesTheOtherBackAndTheBytesAreTheSame) {
   const JobOptions options{
       .steps = 30,
       .model = kSmall,
@@ -191,44 +195,43 @@ TEST_P(Killed, OneWorkerTakesTheOtherBackAndTheBytesAreTheSame) {
           "suspect_after_s: 0.4, dead_after_s: 1}\n"};
   const std::string weights = UndisturbedWeights(options);
   TestJob job(options);
-  Start(job);
-  AwaitCheckpoints(job);
-  Kill(job.worker(0));
+  StartDaemons(job);
+  WaitForCheckpoints(job);
+  KillAndWait(job.worker(0));
   job.StartWorker(0, ArgumentsFor(GetParam(), false));
-  ExpectItGoesOn(job, weights);
+  ExpectResumed(job, weights);
 }
 
-INSTANTIATE_TEST_SUITE_P(With, Killed, testing::Values(Kind{"onebit", {"exchange.codec=onebit"}}),
-                         NameOf);
+INSTANTIATE_TEST_SUITE_P(With, KilledDevices,
+                         testing::Values(DeviceCase{"onebit", {"exchange.codec=onebit"}}), NameOf);
 INSTANTIATE_TEST_SUITE_P(
-    Thorough, Killed,
-    testing::Values(Kind{"topk",
-                         {"exchange.codec=topk", "exchange.topk.momentum=0.9",
-                          "train.optimizer.name=sgd", "evaluation.ema_decay=0.9"}},
-                    Kind{"odsgd",
-                         {"train.algorithm=odsgd", "train.odsgd.warmup_steps=5",
-                          "train.odsgd.local.name=dcasgd_a", "train.odsgd.local.momentum=0.9",
-                          "train.odsgd.local.reference=prev_global"}}),
+    Thorough, KilledDevices,
+    testing::Values(DeviceCase{"topk",
+                               {"exchange.codec=topk", "exchange.topk.momentum=0.9",
+                                "train.optimizer.name=sgd", "evaluation.ema_decay=0.9"}},
+                    DeviceCase{"odsgd",
+                               {"train.algorithm=odsgd", "train.odsgd.warmup_steps=5",
+                                "train.odsgd.local.name=dcasgd_a", "train.odsgd.local.momentum=0.9",
+                                "train.odsgd.local.reference=prev_global"}}),
     NameOf);
 
-// Both kinds of workers train on and evaluate the same images, although a GPU converts bytes to
-// images itself. So a job with both kinds gives the result of a job with two CPUs, except for
-// rounding errors, which change some codes.
+// A worker on a GPU converts the bytes of images to floats itself. Still a job with a worker on a
+// CPU and one on a GPU must give the result of a job with two CPUs, up to rounding errors.
 TEST(DevicesOfTwoKinds, SeeTheSameAugmentedImages) {
-  std::vector<std::string> set;
-  for (const char* word :
+  std::vector<std::string> data_arguments;
+  for (const char* setting :
        {"standardize=true", "augmentation.pad=2", "augmentation.random_crop=true",
         "augmentation.mirror=true", "augmentation.brightness=60", "augmentation.contrast_min=0.5",
         "augmentation.contrast_max=1.5"})
-    set.insert(set.end(), {"--set", std::string("data.") + word});
+    data_arguments.insert(data_arguments.end(), {"--set", std::string("data.") + setting});
   std::vector<double> losses;
   for (const bool with_gpu : {false, true}) {
     TestJob job({.steps = 40, .model = kSmall, .yaml = "exchange: {codec: fp32}\n"});
-    job.StartServer(0, set);
-    job.StartWorker(0, set);
-    std::vector<std::string> words = set;
-    if (with_gpu) words.insert(words.end(), {"--set", "workers.device=cuda"});
-    job.StartWorker(1, words, with_gpu ? TERN_DEVICE_WORKER : std::string());
+    job.StartServer(0, data_arguments);
+    job.StartWorker(0, data_arguments);
+    std::vector<std::string> worker_arguments = data_arguments;
+    if (with_gpu) worker_arguments.insert(worker_arguments.end(), {"--set", "workers.device=cuda"});
+    job.StartWorker(1, worker_arguments, with_gpu ? TERN_DEVICE_WORKER : std::string());
     job.ExpectAllEnd(0, 280);
     const nlohmann::json figures = job.Output("server.0.json");
     EXPECT_EQ(figures["replicas_agree"], true);

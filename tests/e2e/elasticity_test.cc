@@ -16,7 +16,7 @@ using testing::HasSubstr;
 
 constexpr uint64_t kEndlessSteps = 100000000;
 
-JobOptions Shrinking(uint64_t steps, const std::string& train = "") {
+JobOptions ShrinkOptions(uint64_t steps, const std::string& train = "") {
   return {.servers = 2,
           .workers = 3,
           .steps = steps,
@@ -26,14 +26,14 @@ JobOptions Shrinking(uint64_t steps, const std::string& train = "") {
                       train)};
 }
 
-void Kill(TestProgram& program) {
+void KillAndWait(TestProgram& program) {
   program.Signal(SIGKILL);
   ASSERT_EQ(program.Wait(), 128 + SIGKILL) << "it had ended before";
 }
 
 // Stops a job with a signal and expects an orderly end. These jobs have an endless number of steps,
 // so that no test depends on the speed of the machine.
-void StopInOrder(TestJob& job) {
+void ExpectOrderlyStop(TestJob& job) {
   job.server(0).Signal(SIGTERM);
   job.ExpectAllEnd(143);
   const nlohmann::json summary = job.Output("server.0.json");
@@ -42,37 +42,37 @@ void StopInOrder(TestJob& job) {
 }
 
 TEST(Shrink, GoesOnWithoutAKilledWorker) {
-  TestJob job(Shrinking(kEndlessSteps));
+  TestJob job(ShrinkOptions(kEndlessSteps));
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(5));
-  Kill(job.worker(1));
+  KillAndWait(job.worker(1));
   ASSERT_TRUE(job.server(0).WaitForErr("going on with 2 of 3 workers"));
-  const uint64_t then = job.Progress()["rounds"];
-  ASSERT_TRUE(WaitUntil([&] { return job.Progress()["rounds"] > then + 20; }));
+  const uint64_t rounds_before = job.Progress()["rounds"];
+  ASSERT_TRUE(WaitUntil([&] { return job.Progress()["rounds"] > rounds_before + 20; }));
   job.server(0).Signal(SIGTERM);
-  for (TestProgram* left : {&job.server(0), &job.server(1), &job.worker(0), &job.worker(2)})
-    EXPECT_EQ(left->Wait(), 143);
+  for (TestProgram* program : {&job.server(0), &job.server(1), &job.worker(0), &job.worker(2)})
+    EXPECT_EQ(program->Wait(), 143);
   const nlohmann::json summary = job.Output("server.0.json");
   EXPECT_EQ(summary["test_samples"], 60) << "those who are left evaluate all of the test set";
   EXPECT_FALSE(job.Weights().empty());
 }
 
 TEST(Shrink, LetsAWorkerJoinLater) {
-  TestJob job(Shrinking(kEndlessSteps));
+  TestJob job(ShrinkOptions(kEndlessSteps));
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(5));
-  Kill(job.worker(0));
+  KillAndWait(job.worker(0));
   ASSERT_TRUE(job.server(0).WaitForErr("going on with 2 of 3 workers"));
   job.StartWorker(0);
   ASSERT_TRUE(job.worker(0).WaitForErr("installed the state after round"));
   const uint64_t then = job.Progress()["rounds"];
   ASSERT_TRUE(job.WaitForRound(then + 20));
-  StopInOrder(job);
+  ExpectOrderlyStop(job);
   EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
 }
 
 TEST(Shrink, TakesAStoppedWorkerBack) {
-  TestJob job(Shrinking(kEndlessSteps));
+  TestJob job(ShrinkOptions(kEndlessSteps));
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(5));
   job.worker(1).Signal(SIGSTOP);
@@ -81,49 +81,49 @@ TEST(Shrink, TakesAStoppedWorkerBack) {
   ASSERT_TRUE(job.worker(1).WaitForErr("installed the state after round"));
   const uint64_t then = job.Progress()["rounds"];
   ASSERT_TRUE(job.WaitForRound(then + 20));
-  StopInOrder(job);
+  ExpectOrderlyStop(job);
   EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
 }
 
 TEST(Shrink, EndsTheJobBelowMinWorkers) {
-  TestJob job(Shrinking(kEndlessSteps));
+  TestJob job(ShrinkOptions(kEndlessSteps));
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(5));
-  Kill(job.worker(1));
+  KillAndWait(job.worker(1));
   ASSERT_TRUE(job.server(0).WaitForErr("going on with 2 of 3 workers"));
-  Kill(job.worker(2));
+  KillAndWait(job.worker(2));
   EXPECT_EQ(job.server(0).Wait(), 75);
   EXPECT_THAT(job.server(0).err(), ContainsRegex("min_workers"));
   EXPECT_EQ(job.worker(0).Wait(), 75);
 }
 
 TEST(Shrink, WorksForOdsgdToo) {
-  TestJob job(Shrinking(kEndlessSteps));
-  const std::vector<std::string> odsgd = {"--set", "train.algorithm=odsgd", "--set",
-                                          "train.odsgd.warmup_steps=3"};
-  job.StartAll(odsgd);
+  TestJob job(ShrinkOptions(kEndlessSteps));
+  const std::vector<std::string> arguments = {"--set", "train.algorithm=odsgd", "--set",
+                                              "train.odsgd.warmup_steps=3"};
+  job.StartAll(arguments);
   ASSERT_TRUE(job.WaitForRound(5));
-  Kill(job.worker(2));
+  KillAndWait(job.worker(2));
   ASSERT_TRUE(job.server(0).WaitForErr("going on with 2 of 3 workers"));
-  job.StartWorker(2, odsgd);
+  job.StartWorker(2, arguments);
   ASSERT_TRUE(job.worker(2).WaitForErr("installed the state after round"));
-  const uint64_t then = job.Progress()["rounds"];
-  ASSERT_TRUE(job.WaitForRound(then + 20));
-  StopInOrder(job);
+  const uint64_t rounds_before = job.Progress()["rounds"];
+  ASSERT_TRUE(job.WaitForRound(rounds_before + 20));
+  ExpectOrderlyStop(job);
   EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
 }
 
 TEST(BackupWorkers, RoundsCloseWithoutALateWorkerWhichIsCountedAndNamed) {
   TestJob job({.workers = 3, .steps = 60, .batch_total = 12});
-  const std::vector<std::string> common = {"--set", "train.compute=wait",
-                                           "--set", "train.compute_wait_ms=4",
-                                           "--set", "train.ssgd.backup_workers=1"};
-  std::vector<std::string> slow = common;
-  slow.insert(slow.end(), {"--set", "train.compute_slow_factor=10"});
-  job.StartServer(0, common);
-  job.StartWorker(0, common);
-  job.StartWorker(1, common);
-  job.StartWorker(2, slow);
+  const std::vector<std::string> arguments = {"--set", "train.compute=wait",
+                                              "--set", "train.compute_wait_ms=4",
+                                              "--set", "train.ssgd.backup_workers=1"};
+  std::vector<std::string> slow_arguments = arguments;
+  slow_arguments.insert(slow_arguments.end(), {"--set", "train.compute_slow_factor=10"});
+  job.StartServer(0, arguments);
+  job.StartWorker(0, arguments);
+  job.StartWorker(1, arguments);
+  job.StartWorker(2, slow_arguments);
   job.ExpectAllEnd(0);
   const nlohmann::json summary = job.Output("server.0.json");
   EXPECT_EQ(summary["replicas_agree"], true);

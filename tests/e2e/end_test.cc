@@ -24,8 +24,10 @@ constexpr uint64_t kEndlessSteps = 1000000;
 
 // The number that follows the last `mark` in `text`, or 0 if `text` has no `mark`.
 uint64_t NumberAfter(const std::string& text, const std::string& mark) {
-  const size_t at = text.rfind(mark);
-  return at == std::string::npos ? 0 : std::strtoull(text.c_str() + at + mark.size(), nullptr, 10);
+  const size_t mark_begin = text.rfind(mark);
+  return mark_begin == std::string::npos
+             ? 0
+             : std::strtoull(text.c_str() + mark_begin + mark.size(), nullptr, 10);
 }
 
 TEST(Signal, SigtermToShard0EndsAllAfterTheSameRound) {
@@ -36,16 +38,16 @@ TEST(Signal, SigtermToShard0EndsAllAfterTheSameRound) {
   job.ExpectAllEnd(143);
   Result<tensors::TensorFile> weights = tensors::DecodeSafetensors(job.Weights());
   ASSERT_TRUE(weights.ok()) << weights.status().message();
-  const uint64_t last = std::stoull(weights->metadata["step"]);
-  EXPECT_GE(last, 3u);
+  const uint64_t last_step = std::stoull(weights->metadata["step"]);
+  EXPECT_GE(last_step, 3u);
   for (uint32_t rank = 0; rank < 3; ++rank) {
     EXPECT_EQ(NumberAfter(job.Log("worker", rank), "the job ends for this worker after step "),
-              last);
-    EXPECT_EQ(job.Output("worker." + std::to_string(rank) + ".json")["rounds"], last);
+              last_step);
+    EXPECT_EQ(job.Output("worker." + std::to_string(rank) + ".json")["rounds"], last_step);
   }
   const nlohmann::json summary = job.Output("server.0.json");
   EXPECT_EQ(summary["code"], 143);
-  EXPECT_EQ(summary["rounds"], last);
+  EXPECT_EQ(summary["rounds"], last_step);
   EXPECT_EQ(summary["replicas_agree"], true);
   EXPECT_EQ(summary["test_samples"], 60) << "evaluated at the end";
 }
@@ -95,14 +97,14 @@ TEST(Signal, SigtermWhileWorkersAreAwaitedEndsAll) {
   EXPECT_THAT(job.worker(0).err(), HasSubstr("while not all workers were there"));
 }
 
-// Starts the processes in this order ("s0": shard 0, "w1": worker 1), each once the previous
-// process runs. Returns the final weights of the job.
-std::string WeightsOf(const std::vector<std::string>& order) {
+// Starts the processes in `start_order` ("s0": shard 0, "w1": worker 1), each once the previous one
+// runs. Returns the final weights of the job.
+std::string WeightsAfterStarts(const std::vector<std::string>& start_order) {
   TestJob job({.servers = 2, .yaml = "exchange: {chunk_kib: 256}\n"});
-  for (const std::string& one : order) {
-    const auto rank = static_cast<uint32_t>(one[1] - '0');
-    one[0] == 's' ? job.StartServer(rank) : job.StartWorker(rank);
-    const std::string role = one[0] == 's' ? "server" : "worker";
+  for (const std::string& daemon : start_order) {
+    const auto rank = static_cast<uint32_t>(daemon[1] - '0');
+    daemon[0] == 's' ? job.StartServer(rank) : job.StartWorker(rank);
+    const std::string role = daemon[0] == 's' ? "server" : "worker";
     EXPECT_TRUE(job.WaitForLog(role, rank, "the job as this " + role));
   }
   job.ExpectAllEnd(0);
@@ -110,9 +112,9 @@ std::string WeightsOf(const std::vector<std::string>& order) {
 }
 
 TEST(Start, AnyOrderWorks) {
-  const std::string weights = WeightsOf({"s0", "s1", "w0", "w1"});
-  EXPECT_TRUE(weights == WeightsOf({"w1", "w0", "s1", "s0"}));
-  EXPECT_TRUE(weights == WeightsOf({"s1", "w0", "s0", "w1"}));
+  const std::string weights = WeightsAfterStarts({"s0", "s1", "w0", "w1"});
+  EXPECT_TRUE(weights == WeightsAfterStarts({"w1", "w0", "s1", "s0"}));
+  EXPECT_TRUE(weights == WeightsAfterStarts({"s1", "w0", "s0", "w1"}));
 }
 
 TEST(Start, AWorkerKilledBeforeTheFirstRoundMayStartAgain) {
@@ -129,18 +131,19 @@ TEST(Start, AWorkerKilledBeforeTheFirstRoundMayStartAgain) {
 }
 
 TEST(Start, ServersAndWorkersNameMissingDaemons) {
-  const std::string soon = "faults: {start_timeout_s: 1}\n", later = "faults.start_timeout_s=4";
-  TestJob job({.yaml = soon});
-  TestProgram& alone = job.StartServer(0);
-  EXPECT_EQ(alone.Wait(), 75);
-  EXPECT_THAT(alone.err(),
+  const std::string one_second = "faults: {start_timeout_s: 1}\n",
+                    four_seconds = "faults.start_timeout_s=4";
+  TestJob job({.yaml = one_second});
+  TestProgram& server = job.StartServer(0);
+  EXPECT_EQ(server.Wait(), 75);
+  EXPECT_THAT(server.err(),
               ContainsRegex("did not start within 1\\.0 s: no hello from worker 0, 1"));
   TestProgram& worker = job.StartWorker(0);
   EXPECT_EQ(worker.Wait(), 75);
   EXPECT_THAT(worker.err(), HasSubstr("still waiting for server shard 0 (127.0.0.1:" +
                                       std::to_string(job.port(0)) + ")"));
-  job.StartServer(0, {"--set", later});
-  job.StartWorker(1, {"--set", later});
+  job.StartServer(0, {"--set", four_seconds});
+  job.StartWorker(1, {"--set", four_seconds});
   job.ExpectAllEnd(75);
   EXPECT_THAT(job.server(0).err(), HasSubstr("no hello from worker 0"));
 }
@@ -150,13 +153,13 @@ bool HasIpv6() {
   sockaddr_in6 address{};
   address.sin6_family = AF_INET6;
   address.sin6_addr = in6addr_loopback;
-  const bool bound = bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  const bool is_bound = bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
   close(fd);
-  return bound;
+  return is_bound;
 }
 
 // Runs a short job to its end and checks that the replicas are equal.
-void ExpectRuns(const JobOptions& options) {
+void ExpectRunSucceeds(const JobOptions& options) {
   TestJob job(options);
   job.StartAll();
   job.ExpectAllEnd(0);
@@ -168,7 +171,7 @@ void ExpectRuns(const JobOptions& options) {
 
 TEST(Run, OverIpv6) {
   if (!HasIpv6()) GTEST_SKIP() << "this machine has no IPv6";
-  ExpectRuns({.host = "[::1]"});
+  ExpectRunSucceeds({.host = "[::1]"});
 }
 
 TEST(Run, WithOtherCodecsClipsAndScalers) {
@@ -181,7 +184,7 @@ TEST(Run, WithOtherCodecsClipsAndScalers) {
            "codec: ternary, rules: [{tensors: 'ip2.*', codec: fp32}, {max_elements: 600, codec: "
            "fp16}]",
        }) {
-    ExpectRuns({.yaml = std::string("exchange: {") + exchange + "}\n"});
+    ExpectRunSucceeds({.yaml = std::string("exchange: {") + exchange + "}\n"});
   }
 }
 

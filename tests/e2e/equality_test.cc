@@ -24,30 +24,31 @@ std::vector<double> WeightsOf(uint32_t workers) {
   job.ExpectAllEnd(0);
   Result<tensors::TensorFile> file =
       tensors::ReadSafetensors(job.output_dir() + "/weights.safetensors");
-  std::vector<double> all;
+  std::vector<double> values;
   EXPECT_TRUE(file.ok()) << file.status().message();
-  if (!file.ok()) return all;
+  if (!file.ok()) return values;
   for (const tensors::Tensor& tensor : file->tensors)
-    all.insert(all.end(), tensor.values.begin(), tensor.values.end());
-  EXPECT_EQ(all.size(), 431080u);
-  return all;
+    values.insert(values.end(), tensor.values.begin(), tensor.values.end());
+  EXPECT_EQ(values.size(), 431080u);
+  return values;
 }
 
 TEST(Fp32, NWorkersFollowOneWithTheWholeBatch) {
-  const std::vector<double> one = WeightsOf(1);
-  double norm = 0;
-  for (const double w : one) norm += w * w;
-  ASSERT_GT(norm, 0);
+  const std::vector<double> one_worker = WeightsOf(1);
+  double squared_norm = 0;
+  for (const double weight : one_worker) squared_norm += weight * weight;
+  ASSERT_GT(squared_norm, 0);
   for (const uint32_t workers : {2, 4}) {
-    const std::vector<double> many = WeightsOf(workers);
-    ASSERT_EQ(many.size(), one.size());
-    double difference = 0;
-    for (size_t i = 0; i < one.size(); ++i) difference += (many[i] - one[i]) * (many[i] - one[i]);
-    const double relative = std::sqrt(difference / norm);
+    const std::vector<double> more_workers = WeightsOf(workers);
+    ASSERT_EQ(more_workers.size(), one_worker.size());
+    double squared_difference = 0;
+    for (size_t i = 0; i < one_worker.size(); ++i)
+      squared_difference += (more_workers[i] - one_worker[i]) * (more_workers[i] - one_worker[i]);
+    const double relative_difference = std::sqrt(squared_difference / squared_norm);
     RecordProperty(workers == 2 ? "difference_of_2" : "difference_of_4",
-                   std::to_string(1e6 * relative) + "e-6");
-    EXPECT_LE(relative, 1e-4) << workers << " workers";
-    EXPECT_GT(relative, 0) << "sums in another order cannot be the same to the bit";
+                   std::to_string(1e6 * relative_difference) + "e-6");
+    EXPECT_LE(relative_difference, 1e-4) << workers << " workers";
+    EXPECT_GT(relative_difference, 0) << "sums in another order cannot be the same to the bit";
   }
 }
 
@@ -108,10 +109,10 @@ TEST(Ternary, ChunksSocketsAndOrderOfArrivalDoNotChangeTheBytes) {
   JobOptions options = TernaryJob(2);
   options.yaml = "exchange: {bucket_kib: 16, chunk_kib: 16, credit_kib: 64}\n";
   TestJob job(options);
-  const std::vector<std::string> sockets = {"--set", "servers.0.data_sockets=3", "--set",
-                                            "servers.1.data_sockets=2"};
-  for (const uint32_t rank : {2, 0, 1}) job.StartWorker(rank, sockets);
-  for (const uint32_t shard : {1, 0}) job.StartServer(shard, sockets);
+  const std::vector<std::string> socket_arguments = {"--set", "servers.0.data_sockets=3", "--set",
+                                                     "servers.1.data_sockets=2"};
+  for (const uint32_t rank : {2, 0, 1}) job.StartWorker(rank, socket_arguments);
+  for (const uint32_t shard : {1, 0}) job.StartServer(shard, socket_arguments);
   job.ExpectAllEnd(0);
   EXPECT_TRUE(job.Weights() == TernaryWeights());
 }

@@ -24,14 +24,14 @@ constexpr char kNormed[] = R"({net: {layers: [
     {name: loss, softmax_loss: {}}]}})";
 
 // Runs tern_worker --evaluate, without a server.
-TestProgram& EvaluateAlone(TestJob* job, const std::string& file,
-                           const std::vector<std::string>& more = {}) {
-  std::vector<std::string> words = {"--job", job->job_file(), "--evaluate", file};
-  words.insert(words.end(), more.begin(), more.end());
-  return job->Start("evaluate", TestJob::Binary("tern_worker"), words);
+TestProgram& StartEvaluation(TestJob* job, const std::string& file,
+                             const std::vector<std::string>& extra_arguments = {}) {
+  std::vector<std::string> arguments = {"--job", job->job_file(), "--evaluate", file};
+  arguments.insert(arguments.end(), extra_arguments.begin(), extra_arguments.end());
+  return job->Start("evaluate", TestJob::Binary("tern_worker"), arguments);
 }
 
-std::vector<std::vector<int>> Rows(const std::string& csv) {
+std::vector<std::vector<int>> RowsOfCsv(const std::string& csv) {
   std::istringstream lines(csv);
   std::vector<std::vector<int>> rows;
   std::string line;
@@ -54,10 +54,10 @@ TEST(Evaluate, AloneGivesTheWorkersCommonScore) {
                .yaml = "evaluation: {confusion: true, batch: 7}\n"});
   job.StartAll();
   job.ExpectAllEnd(0);
-  const std::string together = job.OutputBytes("confusion.csv");
-  EXPECT_THAT(together, HasSubstr("true,0,1,2,3,4,5,6,7,8,9\n0,"));
+  const std::string confusion_of_job = job.OutputBytes("confusion.csv");
+  EXPECT_THAT(confusion_of_job, HasSubstr("true,0,1,2,3,4,5,6,7,8,9\n0,"));
   int samples = 0, correct = 0;
-  const auto rows = Rows(together);
+  const auto rows = RowsOfCsv(confusion_of_job);
   ASSERT_EQ(rows.size(), 10u);
   for (size_t row = 0; row < 10; ++row) {
     ASSERT_EQ(rows[row].size(), 11u);
@@ -70,15 +70,15 @@ TEST(Evaluate, AloneGivesTheWorkersCommonScore) {
   std::snprintf(accuracy, sizeof accuracy, "top-1 %.4f,", correct / 61.0);
 
   std::remove((job.output_dir() + "/confusion.csv").c_str());
-  TestProgram& alone = EvaluateAlone(&job, job.output_dir() + "/weights.safetensors");
-  ASSERT_EQ(alone.Wait(), 0) << alone.err();
-  EXPECT_THAT(alone.out(), AllOf(HasSubstr(accuracy), HasSubstr(" on 61 test images\n")));
-  EXPECT_EQ(job.OutputBytes("confusion.csv"), together);
+  TestProgram& evaluation = StartEvaluation(&job, job.output_dir() + "/weights.safetensors");
+  ASSERT_EQ(evaluation.Wait(), 0) << evaluation.err();
+  EXPECT_THAT(evaluation.out(), AllOf(HasSubstr(accuracy), HasSubstr(" on 61 test images\n")));
+  EXPECT_EQ(job.OutputBytes("confusion.csv"), confusion_of_job);
   // The job's log and the separate evaluation have the same loss, up to rounding: both use the mean
-  // statistics, but their batches differ.
+  // of the workers' batch norm statistics, but their batches differ.
   const std::string log = job.Log("worker", 0);
-  const size_t at = alone.out().find("loss ") + 5;
-  const std::string loss = alone.out().substr(at, 5);
+  const size_t loss_begin = evaluation.out().find("loss ") + 5;
+  const std::string loss = evaluation.out().substr(loss_begin, 5);
   EXPECT_THAT(log, HasSubstr("test loss " + loss));
 }
 
@@ -86,7 +86,7 @@ TEST(Evaluate, WithoutTheKeyWritesNoConfusionMatrix) {
   TestJob job({.steps = 4});
   job.StartAll();
   job.ExpectAllEnd(0);
-  TestProgram& alone = EvaluateAlone(&job, job.output_dir() + "/weights.safetensors");
+  TestProgram& alone = StartEvaluation(&job, job.output_dir() + "/weights.safetensors");
   ASSERT_EQ(alone.Wait(), 0) << alone.err();
   EXPECT_THAT(alone.out(), HasSubstr("top-5 "));
   EXPECT_EQ(job.OutputBytes("confusion.csv"), "");
@@ -97,18 +97,18 @@ TEST(Evaluate, RefusesWeightsThatAreNotTheModels) {
   job.StartAll();
   job.ExpectAllEnd(0);
   const std::string weights = job.output_dir() + "/weights.safetensors";
-  TestProgram& missing = EvaluateAlone(&job, job.folder() + "/nowhere");
-  EXPECT_EQ(missing.Wait(), 65);
-  EXPECT_THAT(missing.err(), HasSubstr("nowhere: No such file"));
-  TestProgram& other = EvaluateAlone(&job, job.job_file());
-  EXPECT_EQ(other.Wait(), 65);
-  EXPECT_THAT(other.err(), HasSubstr("job.yaml: the header claims"));
-  TestProgram& shape = EvaluateAlone(&job, weights, {"--set", "model.padding=same"});
-  EXPECT_EQ(shape.Wait(), 65);
-  EXPECT_THAT(shape.err(), HasSubstr("\"fc3.weight\" has shape [500, 800], the model's is "));
-  TestProgram& name = EvaluateAlone(&job, weights, {"--set", "model.name=mobilenet"});
-  EXPECT_EQ(name.Wait(), 65);
-  EXPECT_THAT(name.err(), HasSubstr("is missing; it is another model's"));
+  TestProgram& no_file = StartEvaluation(&job, job.folder() + "/nowhere");
+  EXPECT_EQ(no_file.Wait(), 65);
+  EXPECT_THAT(no_file.err(), HasSubstr("nowhere: No such file"));
+  TestProgram& no_weights = StartEvaluation(&job, job.job_file());
+  EXPECT_EQ(no_weights.Wait(), 65);
+  EXPECT_THAT(no_weights.err(), HasSubstr("job.yaml: the header claims"));
+  TestProgram& other_shape = StartEvaluation(&job, weights, {"--set", "model.padding=same"});
+  EXPECT_EQ(other_shape.Wait(), 65);
+  EXPECT_THAT(other_shape.err(), HasSubstr("\"fc3.weight\" has shape [500, 800], the model's is "));
+  TestProgram& other_name = StartEvaluation(&job, weights, {"--set", "model.name=mobilenet"});
+  EXPECT_EQ(other_name.Wait(), 65);
+  EXPECT_THAT(other_name.err(), HasSubstr("is missing; it is another model's"));
 }
 
 TEST(Evaluate, IsRefusedByServers) {

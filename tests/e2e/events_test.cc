@@ -35,22 +35,23 @@ tensorboard::ByTag EventValuesOf(const TestJob& job, uint32_t rank) {
                        : tensorboard::ValuesOf(tensorboard::ReadEvents(files.front()));
 }
 
-std::vector<int64_t> StepsOf(const tensorboard::ByTag& shown, const std::string& tag) {
+std::vector<int64_t> StepsOf(const tensorboard::ByTag& events, const std::string& tag) {
   std::vector<int64_t> steps;
-  const auto found = shown.find(tag);
-  if (found == shown.end()) return steps;
-  for (const auto& [step, value] : found->second) steps.push_back(step);
+  const auto values = events.find(tag);
+  if (values == events.end()) return steps;
+  for (const auto& [step, value] : values->second) steps.push_back(step);
   return steps;
 }
 
-// The lower and upper limits of the histogram's buckets that are not empty.
-std::vector<std::pair<double, double>> NonEmptyBuckets(const pb::HistogramProto& h) {
-  std::vector<std::pair<double, double>> spikes;
-  for (int i = 0; i < h.bucket_size(); ++i) {
-    if (h.bucket(i) > 0)
-      spikes.emplace_back(i == 0 ? h.min() : h.bucket_limit(i - 1), h.bucket_limit(i));
+// The lower and the upper limit of each bucket of the histogram that is not empty.
+std::vector<std::pair<double, double>> NonEmptyBuckets(const pb::HistogramProto& histogram) {
+  std::vector<std::pair<double, double>> limits;
+  for (int i = 0; i < histogram.bucket_size(); ++i) {
+    if (histogram.bucket(i) > 0)
+      limits.emplace_back(i == 0 ? histogram.min() : histogram.bucket_limit(i - 1),
+                          histogram.bucket_limit(i));
   }
-  return spikes;
+  return limits;
 }
 
 TEST(Events, ShowLossesRatesEvaluationsAndTernaryGradients) {
@@ -63,32 +64,32 @@ TEST(Events, ShowLossesRatesEvaluationsAndTernaryGradients) {
   job.ExpectAllEnd(0);
   for (const uint32_t rank : {0u, 1u}) {
     SCOPED_TRACE(rank);
-    const tensorboard::ByTag shown = EventValuesOf(job, rank);
-    ASSERT_THAT(StepsOf(shown, "train/loss"), SizeIs(12));
-    EXPECT_THAT(StepsOf(shown, "learning_rate"), SizeIs(12));
-    EXPECT_NEAR(shown.at("learning_rate").at(12).simple_value(), 0.01, 1e-6);
+    const tensorboard::ByTag events = EventValuesOf(job, rank);
+    ASSERT_THAT(StepsOf(events, "train/loss"), SizeIs(12));
+    EXPECT_THAT(StepsOf(events, "learning_rate"), SizeIs(12));
+    EXPECT_NEAR(events.at("learning_rate").at(12).simple_value(), 0.01, 1e-6);
     for (const char* tag : {"samples_per_s", "bytes_up_per_step", "bytes_down_per_step"}) {
-      ASSERT_THAT(StepsOf(shown, tag), Contains(12)) << tag;
-      EXPECT_GT(shown.at(tag).at(12).simple_value(), 0) << tag;
+      ASSERT_THAT(StepsOf(events, tag), Contains(12)) << tag;
+      EXPECT_GT(events.at(tag).at(12).simple_value(), 0) << tag;
     }
     // The net has 4 x 25 + 4 + 576 x 10 + 10 parameters. Workers send ternary codes and receive 3
     // bits per element, plus headers.
-    EXPECT_LT(shown.at("bytes_up_per_step").at(12).simple_value(), 5874 * 4 / 4);
+    EXPECT_LT(events.at("bytes_up_per_step").at(12).simple_value(), 5874 * 4 / 4);
     for (const char* tag : {"test/accuracy", "test/top5", "test/loss"}) {
       if (rank == 0) {
-        EXPECT_THAT(StepsOf(shown, tag), ElementsAre(6, 12)) << tag;
+        EXPECT_THAT(StepsOf(events, tag), ElementsAre(6, 12)) << tag;
       } else {
-        EXPECT_EQ(shown.count(tag), 0u) << tag;
+        EXPECT_EQ(events.count(tag), 0u) << tag;
       }
     }
     for (const char* name : {"conv.weight", "conv.bias", "scores.weight", "scores.bias"}) {
       SCOPED_TRACE(name);
-      const std::string before = std::string("gradient/") + name,
-                        after = std::string("coded/") + name;
-      ASSERT_THAT(StepsOf(shown, before), ElementsAre(4, 8, 12));
-      ASSERT_THAT(StepsOf(shown, after), ElementsAre(4, 8, 12));
-      const pb::HistogramProto& gradient = shown.at(before).at(8).histo();
-      const pb::HistogramProto& coded = shown.at(after).at(8).histo();
+      const std::string gradient_tag = std::string("gradient/") + name,
+                        coded_tag = std::string("coded/") + name;
+      ASSERT_THAT(StepsOf(events, gradient_tag), ElementsAre(4, 8, 12));
+      ASSERT_THAT(StepsOf(events, coded_tag), ElementsAre(4, 8, 12));
+      const pb::HistogramProto& gradient = events.at(gradient_tag).at(8).histo();
+      const pb::HistogramProto& coded = events.at(coded_tag).at(8).histo();
       EXPECT_EQ(coded.num(), gradient.num());
       if (std::string(name) == "scores.bias") {
         EXPECT_EQ(coded.SerializeAsString(), gradient.SerializeAsString());
@@ -96,8 +97,8 @@ TEST(Events, ShowLossesRatesEvaluationsAndTernaryGradients) {
     }
     // As in figure 2 of TernGrad, the gradients are bell-shaped before coding; the codes have only
     // the values 0 and +-scaler.
-    const pb::HistogramProto& gradient = shown.at("gradient/scores.weight").at(8).histo();
-    const pb::HistogramProto& coded = shown.at("coded/scores.weight").at(8).histo();
+    const pb::HistogramProto& gradient = events.at("gradient/scores.weight").at(8).histo();
+    const pb::HistogramProto& coded = events.at("coded/scores.weight").at(8).histo();
     EXPECT_EQ(coded.num(), 5760);
     EXPECT_GT(NonEmptyBuckets(gradient).size(), 20u);
     ASSERT_THAT(NonEmptyBuckets(coded), SizeIs(3));
@@ -112,18 +113,18 @@ TEST(Events, OfAKilledWorkerCanBeReadAndItsSuccessorWritesAnotherFile) {
                .yaml = "metrics: {tensorboard: true}\nfaults: {on_worker_loss: wait}\n"});
   job.StartAll();
   const std::string folder = job.output_dir() + "/events/worker.1";
-  const auto losses = [&](size_t file) {
+  const auto losses_in = [&](size_t file_index) {
     const auto files = tensorboard::EventFiles(folder);
-    if (files.size() <= file) return size_t{0};
-    const auto shown = tensorboard::ValuesOf(tensorboard::ReadEvents(files[file]));
-    return shown.count("train/loss") == 0 ? 0 : shown.at("train/loss").size();
+    if (files.size() <= file_index) return size_t{0};
+    const auto events = tensorboard::ValuesOf(tensorboard::ReadEvents(files[file_index]));
+    return events.count("train/loss") == 0 ? 0 : events.at("train/loss").size();
   };
-  ASSERT_TRUE(WaitUntil([&] { return losses(0) > 0; }));
+  ASSERT_TRUE(WaitUntil([&] { return losses_in(0) > 0; }));
   job.worker(1).Signal(SIGKILL);
   EXPECT_EQ(job.worker(1).Wait(), 128 + SIGKILL);
-  EXPECT_GT(losses(0), 0u);
+  EXPECT_GT(losses_in(0), 0u);
   job.StartWorker(1);
-  EXPECT_TRUE(WaitUntil([&] { return losses(1) > 0; }));
+  EXPECT_TRUE(WaitUntil([&] { return losses_in(1) > 0; }));
   job.server(0).Signal(SIGTERM);
   job.ExpectAllEnd(143);
 }
@@ -139,40 +140,42 @@ TEST(Events, ThatCannotBeWrittenDoNotStopTraining) {
 }
 
 // The name of each thread of a process, with the CPUs that it may run on.
-std::multimap<std::string, std::string> CpusOfThreads(pid_t pid) {
-  std::multimap<std::string, std::string> cpus;
-  std::error_code none;
+std::multimap<std::string, std::string> CpusByThread(pid_t pid) {
+  std::multimap<std::string, std::string> cpus_by_thread;
+  std::error_code ignored;
   for (const auto& task :
-       std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task", none)) {
+       std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task", ignored)) {
     std::ifstream status(task.path() / "status");
     std::string line, name;
     while (std::getline(status, line)) {
       const size_t tab = line.find('\t');
       if (line.rfind("Name:", 0) == 0) name = line.substr(tab + 1);
-      if (line.rfind("Cpus_allowed_list:", 0) == 0) cpus.emplace(name, line.substr(tab + 1));
+      if (line.rfind("Cpus_allowed_list:", 0) == 0)
+        cpus_by_thread.emplace(name, line.substr(tab + 1));
     }
   }
-  return cpus;
+  return cpus_by_thread;
 }
 
 TEST(Cpus, BindOnlyTheThreadsThatCompute) {
-  const auto all = CpusOfThisThread();
-  ASSERT_TRUE(all.ok()) << all.status().message();
-  const std::string one = std::to_string(all->back());
+  const auto allowed_cpus = CpusOfThisThread();
+  ASSERT_TRUE(allowed_cpus.ok()) << allowed_cpus.status().message();
+  const std::string last_cpu = std::to_string(allowed_cpus->back());
   TestJob job({.workers = 1, .steps = 100000});
-  job.StartAll({"--set", "workers.threads=3", "--set", "workers.cpus=" + one});
+  job.StartAll({"--set", "workers.threads=3", "--set", "workers.cpus=" + last_cpu});
   ASSERT_TRUE(job.WaitForRound(3));
-  const auto cpus = CpusOfThreads(job.worker(0).pid());
+  const auto cpus_by_thread = CpusByThread(job.worker(0).pid());
   const auto [begin, end] =
-      cpus.equal_range("tern_worker");  // OpenMP's threads have the main thread's name
+      cpus_by_thread.equal_range("tern_worker");  // OpenMP's threads have the main thread's name
   EXPECT_GE(std::distance(begin, end), 3);
-  for (auto thread = begin; thread != end; ++thread) EXPECT_EQ(thread->second, one);
+  for (auto thread = begin; thread != end; ++thread) EXPECT_EQ(thread->second, last_cpu);
   for (const char* name : {"net", "coder", "data 0"}) {
-    ASSERT_THAT(cpus, Contains(Key(name)));
-    EXPECT_EQ(cpus.find(name)->second, CpusText(*all)) << name;
+    ASSERT_THAT(cpus_by_thread, Contains(Key(name)));
+    EXPECT_EQ(cpus_by_thread.find(name)->second, CpusText(*allowed_cpus)) << name;
   }
-  for (const auto& [name, allowed] : cpus) {
-    EXPECT_TRUE(name == "tern_worker" || allowed == CpusText(*all)) << name << ": " << allowed;
+  for (const auto& [name, allowed] : cpus_by_thread) {
+    EXPECT_TRUE(name == "tern_worker" || allowed == CpusText(*allowed_cpus))
+        << name << ": " << allowed;
   }
   job.server(0).Signal(SIGTERM);
   job.ExpectAllEnd(143);

@@ -12,8 +12,8 @@
 namespace tern::e2e {
 namespace {
 
-// Long enough that faults happen well before the end.
-JobOptions LongJob(const std::string& faults) {
+// Options of a job that is long enough that faults happen well before the end.
+JobOptions LongJobOptions(const std::string& faults) {
   JobOptions options;
   options.steps = 150;
   options.batch_total = 48;
@@ -21,15 +21,16 @@ JobOptions LongJob(const std::string& faults) {
   return options;
 }
 
-// A daemon counts as lost after a second.
-JobOptions Waits() {
-  return LongJob("on_worker_loss: wait, heartbeat_ms: 50, suspect_after_s: 0.4, dead_after_s: 1");
+// Options of a long job that waits for lost workers. A daemon counts as lost after a second.
+JobOptions WaitOptions() {
+  return LongJobOptions(
+      "on_worker_loss: wait, heartbeat_ms: 50, suspect_after_s: 0.4, dead_after_s: 1");
 }
 
 // The final weights of an undisturbed run.
 const std::string& UndisturbedWeights() {
   static const std::string weights = [] {
-    TestJob job(Waits());
+    TestJob job(WaitOptions());
     job.StartAll();
     job.ExpectAllEnd(0);
     return job.Weights();
@@ -43,26 +44,26 @@ void ExpectEndsUndisturbed(TestJob& job) {
   EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
 }
 
-void Kill(TestProgram& program) {
+void KillAndWait(TestProgram& program) {
   program.Signal(SIGKILL);
   ASSERT_EQ(program.Wait(), 128 + SIGKILL) << "it had ended before";
 }
 
 TEST(KilledWorker, ComesBackUnderWait) {
-  TestJob job(Waits());
+  TestJob job(WaitOptions());
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(5));
-  Kill(job.worker(1));
+  KillAndWait(job.worker(1));
   job.StartWorker(1);
   ExpectEndsUndisturbed(job);
   EXPECT_NE(job.worker(1).err().find("installed the state after round"), std::string::npos);
 }
 
 TEST(KilledWorker, ComesBackLongAfterItWasLost) {
-  TestJob job(Waits());
+  TestJob job(WaitOptions());
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(5));
-  Kill(job.worker(0));
+  KillAndWait(job.worker(0));
   ASSERT_TRUE(job.server(0).WaitForErr("waiting for its return"));
   job.StartWorker(0);
   ExpectEndsUndisturbed(job);
@@ -71,29 +72,29 @@ TEST(KilledWorker, ComesBackLongAfterItWasLost) {
 TEST(KilledWorker, IsKilledAgainWhileItFetchesTheState) {
   // With this timeout the suspended worker does not count as lost while the new worker asks it for
   // the training state.
-  TestJob job(
-      LongJob("on_worker_loss: wait, heartbeat_ms: 50, suspect_after_s: 2, dead_after_s: 2.5"));
+  TestJob job(LongJobOptions(
+      "on_worker_loss: wait, heartbeat_ms: 50, suspect_after_s: 2, dead_after_s: 2.5"));
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(5));
-  Kill(job.worker(1));
+  KillAndWait(job.worker(1));
   job.StartWorker(1);
   ASSERT_TRUE(job.server(0).WaitForErr("is suspect"));
   job.worker(0).Signal(SIGSTOP);  // the only worker that can send the training state
   EXPECT_TRUE(job.worker(1).WaitForErr("fetching the state"));
-  Kill(job.worker(1));
+  KillAndWait(job.worker(1));
   job.worker(0).Signal(SIGCONT);
   job.StartWorker(1);
   ExpectEndsUndisturbed(job);
 }
 
 TEST(KilledWorker, OneAfterTheOtherNeverLowersTheJobsSteps) {
-  JobOptions options = Waits();
+  JobOptions options = WaitOptions();
   options.steps = 500;
   TestJob job(options);
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(5));
   for (const uint32_t rank : {1, 0}) {
-    Kill(job.worker(rank));
+    KillAndWait(job.worker(rank));
     job.StartWorker(rank);
     ASSERT_TRUE(job.worker(rank).WaitForErr("installed the state after round"));
     ASSERT_TRUE(job.WaitForRound(job.Progress().value("rounds", uint64_t{0}) + 5));
@@ -102,52 +103,52 @@ TEST(KilledWorker, OneAfterTheOtherNeverLowersTheJobsSteps) {
   EXPECT_LT(job.Output("worker.0.json")["rounds"], 500);
   EXPECT_LT(job.Output("worker.1.json")["rounds"], 500);
   EXPECT_EQ(job.Output("server.0.json")["rounds"], 500);
-  uint64_t newest = 0;
+  uint64_t newest_round = 0;
   std::istringstream progress(ReadFile(job.folder() + "/progress"));
   for (std::string line; std::getline(progress, line);) {
-    const uint64_t rounds = nlohmann::json::parse(line)["rounds"];
-    EXPECT_GE(rounds, newest) << line;
-    newest = rounds;
+    const uint64_t round = nlohmann::json::parse(line)["rounds"];
+    EXPECT_GE(round, newest_round) << line;
+    newest_round = round;
   }
 }
 
 TEST(KilledServer, ComesBack) {
-  TestJob job(Waits());
+  TestJob job(WaitOptions());
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(5));
-  Kill(job.server(0));
+  KillAndWait(job.server(0));
   job.StartServer(0);
   ExpectEndsUndisturbed(job);
 }
 
 TEST(KilledServer, ComesBackUnderFailToo) {
-  TestJob job(LongJob("on_worker_loss: fail"));
+  TestJob job(LongJobOptions("on_worker_loss: fail"));
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(5));
-  Kill(job.server(0));
+  KillAndWait(job.server(0));
   ASSERT_TRUE(job.worker(0).WaitForErr("is lost: its connection closed"));
   job.StartServer(0);
   ExpectEndsUndisturbed(job);
 }
 
 TEST(KilledServer, EachOfTwoShardsComesBack) {
-  JobOptions options = Waits();
+  JobOptions options = WaitOptions();
   options.servers = 2;
   options.yaml += "exchange: {chunk_kib: 256}\n";  // so that both shards have chunks
   TestJob job(options);
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(5));
-  Kill(job.server(1));
+  KillAndWait(job.server(1));
   job.StartServer(1);
   const uint64_t rounds = job.Progress().value("rounds", uint64_t{0});
   ASSERT_TRUE(job.WaitForRound(rounds + 5));
-  Kill(job.server(0));
+  KillAndWait(job.server(0));
   job.StartServer(0);
   ExpectEndsUndisturbed(job);
 }
 
 TEST(StoppedWorker, RejoinsByItselfAfterItWasLost) {
-  TestJob job(Waits());
+  TestJob job(WaitOptions());
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(5));
   job.worker(1).Signal(SIGSTOP);
@@ -158,7 +159,7 @@ TEST(StoppedWorker, RejoinsByItselfAfterItWasLost) {
 }
 
 TEST(StoppedServer, BlamesNoWorkerForItsOwnSilence) {
-  TestJob job(LongJob("on_worker_loss: fail"));
+  TestJob job(LongJobOptions("on_worker_loss: fail"));
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(5));
   job.server(0).Signal(SIGSTOP);

@@ -22,7 +22,7 @@ constexpr char kNet[] = R"({net: {input: {channels: 3, height: 12, width: 12}, c
     {name: loss, softmax_loss: {}}]}})";
 
 // A folder with train/CLASS and test/CLASS: JPEG and PNG files of several sizes.
-std::string WriteFolder(const TestJob& job) {
+std::string WriteImageFolder(const TestJob& job) {
   const std::string root = job.folder() + "/images";
   for (const char* split : {"train", "test"}) {
     for (uint32_t label = 0; label < 3; ++label) {
@@ -30,41 +30,43 @@ std::string WriteFolder(const TestJob& job) {
       std::filesystem::create_directories(folder);
       for (uint32_t i = 0; i < 12; ++i) {
         const data::Image image = data::Picture(3, 14 + i % 5, 20 - i % 3, 40 * label + i);
-        const bool jpeg = i % 3 != 0;
-        std::ofstream(folder + "/" + std::to_string(i) + (jpeg ? ".jpg" : ".png"), std::ios::binary)
-            << (jpeg ? data::EncodeJpeg(image) : data::EncodePng(image));
+        const bool is_jpeg = i % 3 != 0;
+        std::ofstream(folder + "/" + std::to_string(i) + (is_jpeg ? ".jpg" : ".png"),
+                      std::ios::binary)
+            << (is_jpeg ? data::EncodeJpeg(image) : data::EncodePng(image));
       }
     }
   }
   return root;
 }
 
-std::vector<std::string> DataWords(const std::string& format, const std::string& dir,
-                                   const std::string& threads) {
-  std::vector<std::string> words;
-  for (const std::string& word :
+std::vector<std::string> DataArguments(const std::string& format, const std::string& dir,
+                                       const std::string& threads) {
+  std::vector<std::string> arguments;
+  for (const std::string& setting :
        {"data.format=" + format, "data.dir=" + dir, "data.threads=" + threads,
         std::string("data.standardize=true"), std::string("data.augmentation.resize_shorter=14"),
         std::string("data.augmentation.height=12"), std::string("data.augmentation.width=12"),
         std::string("data.augmentation.pad=2"), std::string("data.augmentation.random_crop=true"),
         std::string("data.augmentation.mirror=true"),
         std::string("data.augmentation.brightness=30"), std::string("data.max_corrupt=1")}) {
-    words.insert(words.end(), {"--set", word});
+    arguments.insert(arguments.end(), {"--set", setting});
   }
-  return words;
+  return arguments;
 }
 
 TEST(Images, GiveTheSameWeightsFromAFolderAndPackedWithAnyNumberOfThreads) {
   std::string weights;
   for (const char* threads : {"1", "3"}) {
     TestJob job({.steps = 12, .model = kNet, .yaml = "evaluation: {every_steps: 6}\n"});
-    const std::string root = WriteFolder(job), packed = job.folder() + "/packed";
-    TestProgram& pack = job.StartTern({"convert", "pack", root, packed});
+    const std::string root = WriteImageFolder(job), packed_folder = job.folder() + "/packed";
+    TestProgram& pack = job.StartTern({"convert", "pack", root, packed_folder});
     ASSERT_EQ(pack.Wait(), 0) << pack.err();
     EXPECT_THAT(pack.out(), AllOf(HasSubstr("100 %  36 of 36 images"),
                                   HasSubstr("train.tpk: 36 images in 3 classes")));
     for (const bool is_packed : {false, true}) {
-      job.StartAll(DataWords(is_packed ? "packed" : "folder", is_packed ? packed : root, threads));
+      job.StartAll(DataArguments(is_packed ? "packed" : "folder", is_packed ? packed_folder : root,
+                                 threads));
       job.ExpectAllEnd(0);
       EXPECT_THAT(job.Log("worker", 0), HasSubstr("36 training images in 3 classes"));
       if (weights.empty()) weights = job.Weights();
@@ -75,24 +77,26 @@ TEST(Images, GiveTheSameWeightsFromAFolderAndPackedWithAnyNumberOfThreads) {
 
 TEST(Images, DamagedOnesAreNamedAndLeftOutUpToTheLimit) {
   TestJob job({.steps = 4, .model = kNet});
-  const std::string root = WriteFolder(job), bad = root + "/train/class1/3.png";
-  const std::string whole = ReadFile(bad);
-  // The second half of the file is missing. Its header is valid.
-  std::ofstream(bad, std::ios::binary) << whole.substr(0, whole.size() / 2);
-  job.StartAll(DataWords("folder", root, "2"));
+  const std::string root = WriteImageFolder(job), damaged_file = root + "/train/class1/3.png";
+  const std::string image_bytes = ReadFile(damaged_file);
+  // Cuts the second half of the file off. Its header stays valid.
+  std::ofstream(damaged_file, std::ios::binary) << image_bytes.substr(0, image_bytes.size() / 2);
+  job.StartAll(DataArguments("folder", root, "2"));
   job.ExpectAllEnd(0);
   TestProgram& refused = job.StartTern({"convert", "pack", root, job.folder() + "/packed"});
   EXPECT_EQ(refused.Wait(), 65);
-  EXPECT_THAT(refused.err(), AllOf(HasSubstr(bad + ": damaged PNG"), HasSubstr("allowed: 0")));
+  EXPECT_THAT(refused.err(),
+              AllOf(HasSubstr(damaged_file + ": damaged PNG"), HasSubstr("allowed: 0")));
   EXPECT_FALSE(std::filesystem::exists(job.folder() + "/packed/train.tpk"));
-  TestProgram& packed =
+  TestProgram& accepted =
       job.StartTern({"convert", "pack", root, job.folder() + "/packed", "--max_corrupt", "1"});
-  EXPECT_EQ(packed.Wait(), 0) << packed.err();
-  EXPECT_THAT(packed.out(), AllOf(HasSubstr("left out, damaged image 1 of at most 1: " + bad),
-                                  HasSubstr("35 images in 3 classes")));
+  EXPECT_EQ(accepted.Wait(), 0) << accepted.err();
+  EXPECT_THAT(accepted.out(),
+              AllOf(HasSubstr("left out, damaged image 1 of at most 1: " + damaged_file),
+                    HasSubstr("35 images in 3 classes")));
   std::ofstream(root + "/train/class0/3.png", std::ios::binary) << "";
   std::ofstream(root + "/train/class2/1.jpg", std::ios::binary) << "<html>";
-  TestProgram& worker = job.StartWorker(0, DataWords("folder", root, "2"));
+  TestProgram& worker = job.StartWorker(0, DataArguments("folder", root, "2"));
   EXPECT_EQ(worker.Wait(), 65);
   EXPECT_THAT(worker.err(), AllOf(HasSubstr("class2/1.jpg: neither JPEG nor PNG"),
                                   HasSubstr("damaged images so far: 2, allowed: 1")));
@@ -102,28 +106,28 @@ TEST(Images, DamagedOnesAreNamedAndLeftOutUpToTheLimit) {
 // ends, and the other workers do not wait for that worker.
 TEST(Images, OneDamagedImageTooManyEndsTheJobWhileItTrains) {
   TestJob job({.steps = 100000, .model = kNet, .yaml = "faults: {on_worker_loss: wait}\n"});
-  const std::string root = WriteFolder(job), bad = root + "/train/class1/3.png";
-  const std::string whole = ReadFile(bad);
-  std::ofstream(bad, std::ios::binary) << whole.substr(0, whole.size() / 2);
-  std::vector<std::string> words = DataWords("folder", root, "2");
-  words.insert(words.end(), {"--set", "data.max_corrupt=0"});
-  job.StartAll(words);
+  const std::string root = WriteImageFolder(job), damaged_file = root + "/train/class1/3.png";
+  const std::string image_bytes = ReadFile(damaged_file);
+  std::ofstream(damaged_file, std::ios::binary) << image_bytes.substr(0, image_bytes.size() / 2);
+  std::vector<std::string> arguments = DataArguments("folder", root, "2");
+  arguments.insert(arguments.end(), {"--set", "data.max_corrupt=0"});
+  job.StartAll(arguments);
   job.ExpectAllEnd(65);
   for (TestProgram* program : {&job.worker(0), &job.worker(1), &job.server(0)})
-    EXPECT_THAT(program->err(), HasSubstr(bad + ": damaged PNG"));
+    EXPECT_THAT(program->err(), HasSubstr(damaged_file + ": damaged PNG"));
 }
 
 TEST(Images, ConvertListsItsFormats) {
   TestJob job;
-  TestProgram& none = job.StartTern({"convert"});
-  EXPECT_EQ(none.Wait(), 64);
-  EXPECT_THAT(none.err(), HasSubstr("needs the name of a conversion; known: onnx, pack"));
-  TestProgram& format = job.StartTern({"convert", "pack", "a", "b", "--format", "packed"});
-  EXPECT_EQ(format.Wait(), 64);
-  EXPECT_THAT(format.err(), HasSubstr("--format: saw 'packed'; allowed: folder, cifar10"));
-  TestProgram& folder = job.StartTern({"convert", "pack", "/does/not/exist", job.folder()});
-  EXPECT_EQ(folder.Wait(), 65);
-  EXPECT_THAT(folder.err(), HasSubstr("/does/not/exist/train: cannot be listed"));
+  TestProgram& without_kind = job.StartTern({"convert"});
+  EXPECT_EQ(without_kind.Wait(), 64);
+  EXPECT_THAT(without_kind.err(), HasSubstr("needs the name of a conversion; known: onnx, pack"));
+  TestProgram& unknown_format = job.StartTern({"convert", "pack", "a", "b", "--format", "packed"});
+  EXPECT_EQ(unknown_format.Wait(), 64);
+  EXPECT_THAT(unknown_format.err(), HasSubstr("--format: saw 'packed'; allowed: folder, cifar10"));
+  TestProgram& missing_folder = job.StartTern({"convert", "pack", "/does/not/exist", job.folder()});
+  EXPECT_EQ(missing_folder.Wait(), 65);
+  EXPECT_THAT(missing_folder.err(), HasSubstr("/does/not/exist/train: cannot be listed"));
   // Packs IDX files, whose images are stored as pixels.
   TestProgram& idx =
       job.StartTern({"convert", "pack", job.data_dir(), job.folder() + "/p", "--format=idx"});

@@ -21,7 +21,7 @@ using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr uint64_t kForEver = 1000000;
+constexpr uint64_t kEndlessSteps = 1000000;
 
 std::string WriteText(const TestJob& job, const std::string& name, const std::string& text) {
   const std::string path = job.folder() + "/" + name;
@@ -34,7 +34,7 @@ std::string WriteText(const TestJob& job, const std::string& name, const std::st
 struct BadFile {
   std::string file;  // in the data folder
   std::function<std::string(const std::string&)> spoil;
-  std::string named;  // what stderr must contain in addition to the name of the file
+  std::string expected_text;  // what stderr must contain in addition to the name of the file
 };
 
 TEST(Data, BadFilesAreNamedWithExitCode65) {
@@ -54,13 +54,13 @@ TEST(Data, BadFilesAreNamedWithExitCode65) {
        "not an IDX file"},
       {"train-labels-idx1-ubyte", [](auto&) { return std::string(); }, "truncated"},
   };
-  for (const BadFile& one : cases) {
-    const std::string path = job.data_dir() + "/" + one.file, good = ReadFile(path);
-    std::ofstream(path, std::ios::binary) << one.spoil(good);
+  for (const BadFile& bad_file : cases) {
+    const std::string path = job.data_dir() + "/" + bad_file.file, original = ReadFile(path);
+    std::ofstream(path, std::ios::binary) << bad_file.spoil(original);
     TestProgram& worker = job.StartWorker(0);
-    EXPECT_EQ(worker.Wait(), 65) << one.file << ", " << one.named;
-    EXPECT_THAT(worker.err(), AllOf(HasSubstr(path), HasSubstr(one.named)));
-    std::ofstream(path, std::ios::binary) << good;
+    EXPECT_EQ(worker.Wait(), 65) << bad_file.file << ", " << bad_file.expected_text;
+    EXPECT_THAT(worker.err(), AllOf(HasSubstr(path), HasSubstr(bad_file.expected_text)));
+    std::ofstream(path, std::ios::binary) << original;
   }
 }
 
@@ -103,14 +103,14 @@ faults: {on_worker_loss: shrug, heartbeat_ms: often}
     TestProgram& daemon =
         job.Start(role, TestJob::Binary(Cat("tern_", role)), {"--job", path, "--rank", "0"});
     EXPECT_EQ(daemon.Wait(), 78);
-    for (const char* named :
+    for (const char* expected_text :
          {":1:1: sede:", "did you mean seed?", ":4:19: servers[0].data_sockets: saw 0",
           "workers.count: saw 0", "did you mean lenet?", "data: saw nothing",
           ":10:3: train.steps: saw the key a second time", "did you mean ternary?",
           "exchange.chunk_kib: saw 99999999; allowed: a whole number, 1 to 65536",
           "faults.on_worker_loss: saw shrug; allowed: one of fail, wait",
           "faults.heartbeat_ms: saw often"}) {
-      EXPECT_THAT(daemon.err(), HasSubstr(named));
+      EXPECT_THAT(daemon.err(), HasSubstr(expected_text));
     }
   }
 }
@@ -145,8 +145,9 @@ TEST(JobFile, ARankOutOfRangeIsNamed) {
 
 TEST(JobFile, OtherAddressesThanLoopbackNeedSecurityNone) {
   TestJob job;
-  const std::vector<std::string> away = {"--set", "servers.0.address=192.0.2.1:7500"};
-  for (TestProgram* daemon : {&job.StartServer(0, away), &job.StartWorker(0, away)}) {
+  const std::vector<std::string> other_address = {"--set", "servers.0.address=192.0.2.1:7500"};
+  for (TestProgram* daemon :
+       {&job.StartServer(0, other_address), &job.StartWorker(0, other_address)}) {
     EXPECT_EQ(daemon->Wait(), 78);
     EXPECT_THAT(daemon->err(), AllOf(HasSubstr("192.0.2.1:7500"), HasSubstr("security: none")));
   }
@@ -168,12 +169,13 @@ TEST(Address, APortInUseIsNamedAndItsOwnerContinues) {
   ASSERT_TRUE(job.WaitForLog("server", 0, "the job as this server"));
   job.StartWorker(0);
   ASSERT_TRUE(job.server(0).WaitForErr("worker 0"));  // its sockets are bound now
-  TestProgram& first = job.server(0);
-  TestProgram& second = job.StartServer(0, {"--set", Cat("output_dir=", job.folder(), "/other")});
-  EXPECT_EQ(second.Wait(), 69);
-  EXPECT_THAT(second.err(), HasSubstr(Cat("port ", job.port(0), " is in use")));
+  TestProgram& owner = job.server(0);
+  TestProgram& other_server =
+      job.StartServer(0, {"--set", Cat("output_dir=", job.folder(), "/other")});
+  EXPECT_EQ(other_server.Wait(), 69);
+  EXPECT_THAT(other_server.err(), HasSubstr(Cat("port ", job.port(0), " is in use")));
   job.StartWorker(1);
-  EXPECT_EQ(first.Wait(), 0) << first.err();
+  EXPECT_EQ(owner.Wait(), 0) << owner.err();
 }
 
 TEST(Address, AFolderInUseIsNamedAndItsOwnerContinues) {
@@ -196,9 +198,10 @@ TEST(Address, AFolderInUseIsNamedAndItsOwnerContinues) {
 
 TEST(Address, OneThatDoesNotResolveIsNamed) {
   TestJob job;
-  const std::vector<std::string> nowhere = {"--set", "servers.0.address=nowhere.invalid:7500",
-                                            "--set", "security=none"};
-  for (TestProgram* daemon : {&job.StartServer(0, nowhere), &job.StartWorker(0, nowhere)}) {
+  const std::vector<std::string> unknown_host = {"--set", "servers.0.address=nowhere.invalid:7500",
+                                                 "--set", "security=none"};
+  for (TestProgram* daemon :
+       {&job.StartServer(0, unknown_host), &job.StartWorker(0, unknown_host)}) {
     EXPECT_EQ(daemon->Wait(), 69);
     EXPECT_THAT(daemon->err(), HasSubstr("nowhere.invalid"));
   }
@@ -206,13 +209,13 @@ TEST(Address, OneThatDoesNotResolveIsNamed) {
 
 TEST(Address, AMetricsPortInUseIsNamed) {
   TestJob job;
-  const uint16_t port = FreeMetricsPort();
-  job.StartServer(0, {"--set", Cat("metrics.port=", port)});
-  ASSERT_TRUE(WaitUntil([&] { return !GetMetrics(port).empty(); }));
+  const uint16_t metrics_port = FreeMetricsPort();
+  job.StartServer(0, {"--set", Cat("metrics.port=", metrics_port)});
+  ASSERT_TRUE(WaitUntil([&] { return !GetMetrics(metrics_port).empty(); }));
   // Worker 0's metrics port is higher by 100.
-  TestProgram& worker = job.StartWorker(0, {"--set", Cat("metrics.port=", port - 100)});
+  TestProgram& worker = job.StartWorker(0, {"--set", Cat("metrics.port=", metrics_port - 100)});
   EXPECT_EQ(worker.Wait(), 69);
-  EXPECT_THAT(worker.err(), HasSubstr(std::to_string(port)));
+  EXPECT_THAT(worker.err(), HasSubstr(std::to_string(metrics_port)));
 }
 
 // ---- peers
@@ -247,7 +250,7 @@ TEST(Peer, AServerShardOfAnotherJobIsRefusedToo) {
 }
 
 TEST(Peer, ASecondProcessOfARankIsRefusedAndTheFirstContinues) {
-  TestJob job({.steps = kForEver});
+  TestJob job({.steps = kEndlessSteps});
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(1));
   TestProgram& first = job.worker(1);
@@ -265,25 +268,25 @@ TEST(Peer, ASecondProcessOfARankIsRefusedAndTheFirstContinues) {
 // ---- numbers
 
 TEST(Gradient, OneThatIsNotFiniteEndsTheJobNamingTensorWorkerAndRound) {
-  TestJob job({.servers = 2, .steps = kForEver});
+  TestJob job({.servers = 2, .steps = kEndlessSteps});
   job.StartAll({"--set", "train.schedule.learning_rate=1e30"});
-  const char* sentence =
+  const char* error_pattern =
       "the gradient of [a-z0-9]+\\.(weight|bias) is not finite at round [0-9]+ on worker [01]";
   for (const uint32_t rank : {0, 1}) {
     EXPECT_EQ(job.worker(rank).Wait(), 79);
-    EXPECT_THAT(job.worker(rank).err(), ContainsRegex(sentence));
+    EXPECT_THAT(job.worker(rank).err(), ContainsRegex(error_pattern));
   }
   for (const uint32_t shard : {0, 1}) {
     EXPECT_EQ(job.server(shard).Wait(), 79);
     EXPECT_THAT(job.server(shard).err(),
-                ContainsRegex(Cat("worker [01] \\(.*\\) ended the job: ", sentence)));
+                ContainsRegex(Cat("worker [01] \\(.*\\) ended the job: ", error_pattern)));
   }
 }
 
 // ---- counters
 
 TEST(Metrics, BothDaemonsServeThemDuringARun) {
-  TestJob job({.steps = kForEver});
+  TestJob job({.steps = kEndlessSteps});
   const uint16_t port = FreeMetricsPort();
   job.StartAll({"--set", Cat("metrics.port=", port)});
   ASSERT_TRUE(job.WaitForRound(2));

@@ -40,16 +40,17 @@ void WriteFile(const std::string& path, const std::string& bytes) {
   ASSERT_TRUE(file.flush()) << path;
 }
 
-std::string Tail(const std::string& text, size_t bytes) {
+std::string EndOf(const std::string& text, size_t bytes) {
   return text.size() <= bytes ? text : "..." + text.substr(text.size() - bytes);
 }
 
-int Milliseconds(Time until) {
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Now()).count();
-  return static_cast<int>(std::max<int64_t>(0, left + 1));
+int MillisecondsUntil(Time deadline) {
+  const auto milliseconds_left =
+      std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Now()).count();
+  return static_cast<int>(std::max<int64_t>(0, milliseconds_left + 1));
 }
 
-sockaddr_in Loopback(uint16_t port) {
+sockaddr_in LoopbackAddress(uint16_t port) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
@@ -57,14 +58,14 @@ sockaddr_in Loopback(uint16_t port) {
   return address;
 }
 
-Time Deadline(double seconds) { return Now() + Time(static_cast<int64_t>(seconds * 1e9)); }
+Time DeadlineIn(double seconds) { return Now() + Time(static_cast<int64_t>(seconds * 1e9)); }
 
 bool CanBind(uint16_t port) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const sockaddr_in address = Loopback(port);
-  const bool bound = bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  const sockaddr_in address = LoopbackAddress(port);
+  const bool is_bound = bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
   close(fd);
-  return bound;
+  return is_bound;
 }
 
 // The last complete line.
@@ -87,9 +88,9 @@ void WriteIdxPair(const std::string& folder, const std::string& stem, uint32_t c
     const uint32_t label = i % kClasses;
     std::string image(size_t{kSide} * kSide, '\0');
     for (char& pixel : image) pixel = static_cast<char>(random() % 64);
-    const uint32_t top = 3 + 12 * (label / 5), left = 1 + 5 * (label % 5);
-    for (uint32_t y = top; y < top + 8; ++y) {
-      for (uint32_t x = left; x < left + 5; ++x)
+    const uint32_t top_row = 3 + 12 * (label / 5), left_column = 1 + 5 * (label % 5);
+    for (uint32_t y = top_row; y < top_row + 8; ++y) {
+      for (uint32_t x = left_column; x < left_column + 5; ++x)
         image[y * kSide + x] = static_cast<char>(192 + random() % 64);
     }
     images += image;
@@ -116,31 +117,31 @@ std::vector<uint16_t> FreePorts(size_t count) {
 uint16_t FreeMetricsPort() {
   while (true) {
     const uint16_t port = FreePorts(1).at(0);
-    bool free = true;
-    for (const int beyond : {1, 100, 101, 102})
-      free = free && CanBind(static_cast<uint16_t>(port + beyond));
-    if (free) return port;
+    bool are_free = true;
+    for (const int offset : {1, 100, 101, 102})
+      are_free = are_free && CanBind(static_cast<uint16_t>(port + offset));
+    if (are_free) return port;
   }
 }
 
 std::string GetMetrics(uint16_t port) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const sockaddr_in address = Loopback(port);
+  const sockaddr_in address = LoopbackAddress(port);
   const std::string request = "GET /metrics HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n";
   std::string answer;
   if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
       send(fd, request.data(), request.size(), MSG_NOSIGNAL) > 0) {
     char buffer[4096];
-    for (ssize_t n; (n = recv(fd, buffer, sizeof buffer, 0)) > 0;)
-      answer.append(buffer, static_cast<size_t>(n));
+    for (ssize_t received_bytes; (received_bytes = recv(fd, buffer, sizeof buffer, 0)) > 0;)
+      answer.append(buffer, static_cast<size_t>(received_bytes));
   }
   close(fd);
   return answer;
 }
 
 double MetricOf(const std::string& page, const std::string& row) {
-  const size_t at = page.find("\n" + row + " ");
-  return at == std::string::npos ? -1 : std::stod(page.substr(at + row.size() + 2));
+  const size_t row_begin = page.find("\n" + row + " ");
+  return row_begin == std::string::npos ? -1 : std::stod(page.substr(row_begin + row.size() + 2));
 }
 
 std::string ReadFile(const std::string& path) {
@@ -150,10 +151,10 @@ std::string ReadFile(const std::string& path) {
   return text.str();
 }
 
-bool WaitUntil(const std::function<bool()>& done, double seconds) {
-  const Time until = Deadline(seconds);
-  while (!done()) {
-    if (Now() >= until) return false;
+bool WaitUntil(const std::function<bool()>& condition, double seconds) {
+  const Time deadline = DeadlineIn(seconds);
+  while (!condition()) {
+    if (Now() >= deadline) return false;
     poll(nullptr, 0, 10);
   }
   return true;
@@ -178,35 +179,35 @@ void TestProgram::Signal(int signal) {
 
 int TestProgram::Wait(double seconds) {
   if (!started()) return -1;
-  pollfd ended{process_->pidfd(), POLLIN, 0};
-  const Time until = Deadline(seconds);
+  pollfd exit_poll{process_->pidfd(), POLLIN, 0};
+  const Time deadline = DeadlineIn(seconds);
   while (running()) {
-    if (Now() >= until) {
+    if (Now() >= deadline) {
       ADD_FAILURE() << spec_.name << " still runs after " << seconds << " s; stderr:\n"
-                    << Tail(err(), 2000);
+                    << EndOf(err(), 2000);
       process_->Signal(SIGKILL);
-      while (running()) poll(&ended, 1, 1000);
+      while (running()) poll(&exit_poll, 1, 1000);
       return -1;
     }
-    poll(&ended, 1, Milliseconds(until));
+    poll(&exit_poll, 1, MillisecondsUntil(deadline));
   }
   const tools::Exit exit = *process_->TryWait();
   return exit.signal != 0 ? 128 + exit.signal : exit.code;
 }
 
 bool TestProgram::WaitFor(const std::string& path, const std::string& text, double seconds) {
-  const Time until = Deadline(seconds);
+  const Time deadline = DeadlineIn(seconds);
   while (true) {
-    const bool over =
-        !running() || Now() >= until;  // checked before reading, so that no output is missed
+    const bool is_last_try =
+        !running() || Now() >= deadline;  // checked before reading, so that no output is missed
     if (ReadFile(path).find(text) != std::string::npos) return true;
-    if (over) {
+    if (is_last_try) {
       ADD_FAILURE() << spec_.name << (running() ? " did not write '" : " ended without writing '")
                     << text << "' to " << path;
       return false;
     }
-    pollfd ended{process_->pidfd(), POLLIN, 0};
-    poll(&ended, 1, 10);
+    pollfd exit_poll{process_->pidfd(), POLLIN, 0};
+    poll(&exit_poll, 1, 10);
   }
 }
 
@@ -233,7 +234,7 @@ TestJob::~TestJob() {
           name.ends_with(".safetensors"))
         continue;
       std::cerr << "---- " << entry.path().string() << "\n"
-                << Tail(ReadFile(entry.path()), 3000) << "\n";
+                << EndOf(ReadFile(entry.path()), 3000) << "\n";
     }
   }
   std::filesystem::remove_all(folder_, ignored);
@@ -251,11 +252,11 @@ void TestJob::WriteJob() const {
 }
 
 TestProgram& TestJob::Start(const std::string& name, const std::string& path,
-                            const std::vector<std::string>& words) {
+                            const std::vector<std::string>& arguments) {
   tools::ProcessSpec spec;
   spec.name = name;
   spec.program = path;
-  spec.arguments = words;
+  spec.arguments = arguments;
   // OpenMP's waiting threads must not spin, because other processes of the job need the cores. A
   // name server that does not answer must not delay the test.
   spec.environment = {"OMP_WAIT_POLICY=passive", "RES_OPTIONS=timeout:1 attempts:1"};
@@ -267,33 +268,34 @@ TestProgram& TestJob::Start(const std::string& name, const std::string& path,
 }
 
 TestProgram& TestJob::StartDaemon(const std::string& role, uint32_t rank,
-                                  const std::vector<std::string>& more, int fd,
+                                  const std::vector<std::string>& arguments, int fd,
                                   const std::string& program) {
-  std::vector<std::string> words = {"--job",   job_file(),  "--rank",
-                                    Cat(rank), "--log_dir", log_dir()};
-  if (fd >= 0) words.insert(words.end(), {"--progress_fd", Cat(fd)});
-  words.insert(words.end(), more.begin(), more.end());
-  return Start(Cat(role, ".", rank), program.empty() ? Binary("tern_" + role) : program, words);
+  std::vector<std::string> all_arguments = {"--job",   job_file(),  "--rank",
+                                            Cat(rank), "--log_dir", log_dir()};
+  if (fd >= 0) all_arguments.insert(all_arguments.end(), {"--progress_fd", Cat(fd)});
+  all_arguments.insert(all_arguments.end(), arguments.begin(), arguments.end());
+  return Start(Cat(role, ".", rank), program.empty() ? Binary("tern_" + role) : program,
+               all_arguments);
 }
 
-TestProgram& TestJob::StartServer(uint32_t shard, const std::vector<std::string>& more) {
+TestProgram& TestJob::StartServer(uint32_t shard, const std::vector<std::string>& arguments) {
   if (shard == 0 && progress_fd_ < 0) {
     progress_fd_ =
         open((folder_ + "/progress").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   }
-  servers_[shard] = &StartDaemon("server", shard, more, shard == 0 ? progress_fd_ : -1);
+  servers_[shard] = &StartDaemon("server", shard, arguments, shard == 0 ? progress_fd_ : -1);
   return *servers_[shard];
 }
 
-TestProgram& TestJob::StartWorker(uint32_t rank, const std::vector<std::string>& more,
+TestProgram& TestJob::StartWorker(uint32_t rank, const std::vector<std::string>& arguments,
                                   const std::string& program) {
-  workers_[rank] = &StartDaemon("worker", rank, more, -1, program);
+  workers_[rank] = &StartDaemon("worker", rank, arguments, -1, program);
   return *workers_[rank];
 }
 
-void TestJob::StartAll(const std::vector<std::string>& more) {
-  for (uint32_t shard = 0; shard < options_.servers; ++shard) StartServer(shard, more);
-  for (uint32_t rank = 0; rank < options_.workers; ++rank) StartWorker(rank, more);
+void TestJob::StartAll(const std::vector<std::string>& arguments) {
+  for (uint32_t shard = 0; shard < options_.servers; ++shard) StartServer(shard, arguments);
+  for (uint32_t rank = 0; rank < options_.workers; ++rank) StartWorker(rank, arguments);
 }
 
 void TestJob::ExpectAllEnd(int code, double seconds) {
@@ -303,8 +305,8 @@ void TestJob::ExpectAllEnd(int code, double seconds) {
     EXPECT_EQ(program->Wait(seconds), code) << "server " << shard << ": " << program->err();
 }
 
-TestProgram& TestJob::StartTern(const std::vector<std::string>& words) {
-  return Start("tern", Binary("tern"), words);
+TestProgram& TestJob::StartTern(const std::vector<std::string>& arguments) {
+  return Start("tern", Binary("tern"), arguments);
 }
 
 nlohmann::json TestJob::Progress() const {
@@ -313,14 +315,14 @@ nlohmann::json TestJob::Progress() const {
 }
 
 bool TestJob::WaitForRound(uint64_t round, double seconds) {
-  const auto reached = [&] {
+  const auto is_reached = [&] {
     const nlohmann::json progress = Progress();
     return progress.is_object() && progress.value("rounds", uint64_t{0}) >= round;
   };
-  const bool came = WaitUntil(reached, seconds);
-  EXPECT_TRUE(came) << "round " << round << " was not reached within " << seconds
-                    << " s; progress: " << Progress();
-  return came;
+  const bool is_reached_in_time = WaitUntil(is_reached, seconds);
+  EXPECT_TRUE(is_reached_in_time) << "round " << round << " was not reached within " << seconds
+                                  << " s; progress: " << Progress();
+  return is_reached_in_time;
 }
 
 bool TestJob::WaitForTraining(double seconds) {
@@ -365,8 +367,8 @@ bool TestJob::WaitForLog(const std::string& role, uint32_t rank, const std::stri
 
 std::string TestJob::Log(const std::string& role, uint32_t rank) const {
   std::string text;
-  std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator(log_dir(), none)) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(log_dir(), ignored)) {
     const std::string name = entry.path().filename();
     if (name.starts_with(Cat("tern_", role, ".", role, ".", rank, ".")) && name.ends_with(".log"))
       text += ReadFile(entry.path());

@@ -50,8 +50,9 @@ double MetricOf(const std::string& page, const std::string& row);
 // The contents of a file, or an empty string if it does not exist.
 std::string ReadFile(const std::string& path);
 
-// Calls `done` repeatedly until it returns true. Returns false if that does not happen in time.
-bool WaitUntil(const std::function<bool()>& done, double seconds = kPatience);
+// Calls `condition` repeatedly until it returns true. Returns false if that does not happen in
+// time.
+bool WaitUntil(const std::function<bool()>& condition, double seconds = kPatience);
 
 // A running tern, tern_server or tern_worker, in a process group of its own. The destructor kills
 // it.
@@ -124,15 +125,15 @@ class TestJob {
   std::string log_dir() const { return output_dir() + "/logs"; }
   uint16_t port(uint32_t shard) const { return ports_[shard]; }
 
-  // Starts a daemon as a user would, with --job, --rank, --log_dir and the arguments `more`. The
+  // Starts a daemon as a user would, with --job, --rank, --log_dir and then `arguments`. The
   // returned reference stays valid as long as this TestJob. A second start with the same rank
   // starts another process in addition to the first.
-  TestProgram& StartServer(uint32_t shard, const std::vector<std::string>& more = {});
+  TestProgram& StartServer(uint32_t shard, const std::vector<std::string>& arguments = {});
   // The same for a worker. If `program` is not empty, starts that instead of bin/tern_worker.
-  TestProgram& StartWorker(uint32_t rank, const std::vector<std::string>& more = {},
+  TestProgram& StartWorker(uint32_t rank, const std::vector<std::string>& arguments = {},
                            const std::string& program = {});
   // Starts all servers, then all workers.
-  void StartAll(const std::vector<std::string>& more = {});
+  void StartAll(const std::vector<std::string>& arguments = {});
   // The newest process that these functions started for a rank.
   TestProgram& server(uint32_t shard) { return *servers_.at(shard); }
   TestProgram& worker(uint32_t rank) { return *workers_.at(rank); }
@@ -140,10 +141,10 @@ class TestJob {
   // `code`.
   void ExpectAllEnd(int code, double seconds = kPatience);
   // Starts bin/tern with these arguments.
-  TestProgram& StartTern(const std::vector<std::string>& words);
+  TestProgram& StartTern(const std::vector<std::string>& arguments);
   // Starts any program.
   TestProgram& Start(const std::string& name, const std::string& path,
-                     const std::vector<std::string>& words);
+                     const std::vector<std::string>& arguments);
 
   // The newest progress that shard 0, started by StartServer(0), has reported, as a JSON object;
   // null before the first.
@@ -177,7 +178,7 @@ class TestJob {
 
  private:
   TestProgram& StartDaemon(const std::string& role, uint32_t rank,
-                           const std::vector<std::string>& more, int fd,
+                           const std::vector<std::string>& arguments, int fd,
                            const std::string& program = {});
   void WriteJob() const;
 

@@ -19,34 +19,36 @@ using testing::Not;
 
 struct Case {
   std::string name, on_loss;
-  std::vector<std::string> set = {};
+  std::vector<std::string> settings = {};
   std::string yaml = {};
 };
 
-JobOptions Options(const Case& one) {
+JobOptions OptionsOf(const Case& link_case) {
   JobOptions options;
   options.steps = 150;
   options.batch_total = 48;
-  options.yaml = Cat("faults: {on_worker_loss: ", one.on_loss,
-                     ", heartbeat_ms: 50, suspect_after_s: 0.4, dead_after_s: 1}\n", one.yaml);
+  options.yaml =
+      Cat("faults: {on_worker_loss: ", link_case.on_loss,
+          ", heartbeat_ms: 50, suspect_after_s: 0.4, dead_after_s: 1}\n", link_case.yaml);
   return options;
 }
 
 class LinkOfTheServer : public testing::TestWithParam<Case> {};
 
 TEST_P(LinkOfTheServer, MayBeDownForAWhile) {
-  std::vector<std::string> set;
-  for (const std::string& one : GetParam().set) set.insert(set.end(), {"--set", one});
-  TestJob undisturbed(Options(GetParam()));
-  undisturbed.StartAll(set);
+  std::vector<std::string> arguments;
+  for (const std::string& one : GetParam().settings)
+    arguments.insert(arguments.end(), {"--set", one});
+  TestJob undisturbed(OptionsOf(GetParam()));
+  undisturbed.StartAll(arguments);
   undisturbed.ExpectAllEnd(0);
 
-  TestJob job(Options(GetParam()));
+  TestJob job(OptionsOf(GetParam()));
   const uint16_t data_port = FreePorts(1).at(0);
   TcpLink link({job.port(0), data_port});
-  set.insert(set.end(), {"--set", "servers.0.bind_host=127.0.0.2", "--set",
-                         Cat("servers.0.data_ports=[", data_port, "]")});
-  job.StartAll(set);
+  arguments.insert(arguments.end(), {"--set", "servers.0.bind_host=127.0.0.2", "--set",
+                                     Cat("servers.0.data_ports=[", data_port, "]")});
+  job.StartAll(arguments);
   ASSERT_TRUE(job.WaitForRound(5));
   link.SetUp(false);
   ASSERT_TRUE(job.server(0).WaitForErr("nobody else who holds the state of the job is heard"));

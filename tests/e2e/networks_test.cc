@@ -26,7 +26,7 @@ constexpr char kBranches[] = R"({net: {layers: [
     {name: scores, dense: {outputs: 10}},
     {name: loss, softmax_loss: {label_smoothing: 0.1}}]}})";
 
-const tensors::Tensor* Find(const tensors::TensorFile& file, const std::string& name) {
+const tensors::Tensor* FindTensor(const tensors::TensorFile& file, const std::string& name) {
   for (const tensors::Tensor& tensor : file.tensors)
     if (tensor.name == name) return &tensor;
   return nullptr;
@@ -47,7 +47,7 @@ TEST(Networks, WithNormsDropoutAndBranchesGiveTheSameBytesAgain) {
   const auto file = tensors::DecodeSafetensors(weights);
   ASSERT_TRUE(file.ok()) << file.status().message();
   for (const char* name : {"norm.running_mean", "norm.running_var"}) {
-    const tensors::Tensor* statistic = Find(*file, name);
+    const tensors::Tensor* statistic = FindTensor(*file, name);
     ASSERT_NE(statistic, nullptr) << name;
     EXPECT_EQ(statistic->values.size(), 8u);
     EXPECT_NE(statistic->values[0], std::string(name).ends_with("var") ? 1.f : 0.f)
@@ -58,7 +58,7 @@ TEST(Networks, WithNormsDropoutAndBranchesGiveTheSameBytesAgain) {
 TEST(Networks, ResNet20Trains) {
   const auto file = tensors::DecodeSafetensors(TrainedWeights("{name: resnet20}"));
   ASSERT_TRUE(file.ok()) << file.status().message();
-  EXPECT_NE(Find(*file, "layer2.0.downsample.1.running_var"), nullptr);
+  EXPECT_NE(FindTensor(*file, "layer2.0.downsample.1.running_var"), nullptr);
 }
 
 }  // namespace

@@ -20,8 +20,8 @@ namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
 
-// If the job waited for a restart of the worker, it would wait for ten minutes.
-JobOptions Options(const std::string& on_loss, const std::string& yaml = "") {
+// Options of a job that would wait for ten minutes if it waited for a restart of the worker.
+JobOptions OptionsOf(const std::string& on_loss, const std::string& yaml = "") {
   JobOptions options;
   options.yaml = Cat("faults: {on_worker_loss: ", on_loss, "}\n", yaml);
   return options;
@@ -29,11 +29,11 @@ JobOptions Options(const std::string& on_loss, const std::string& yaml = "") {
 
 // Makes `name` in the job's output folder a folder, so that no file, not even root's, can be
 // renamed to it.
-void Block(const TestJob& job, const std::string& name) {
+void MakeUnwritable(const TestJob& job, const std::string& name) {
   fs::create_directories(Cat(job.output_dir(), "/", name, "/in_the_way"));
 }
 
-void ExpectAllSay(TestJob& job, int code, const std::string& sentence) {
+void ExpectAllEndSaying(TestJob& job, int code, const std::string& sentence) {
   job.ExpectAllEnd(code);
   for (TestProgram* program : {&job.server(0), &job.worker(0), &job.worker(1)})
     EXPECT_THAT(program->err(), HasSubstr(sentence));
@@ -42,10 +42,10 @@ void ExpectAllSay(TestJob& job, int code, const std::string& sentence) {
 class WeightsThatCannotBeWritten : public testing::TestWithParam<std::string> {};
 
 TEST_P(WeightsThatCannotBeWritten, EndTheJobWith74) {
-  TestJob job(Options(GetParam()));
-  Block(job, "weights.safetensors");
+  TestJob job(OptionsOf(GetParam()));
+  MakeUnwritable(job, "weights.safetensors");
   job.StartAll();
-  ExpectAllSay(job, 74, "weights.safetensors: Is a directory");
+  ExpectAllEndSaying(job, 74, "weights.safetensors: Is a directory");
   EXPECT_EQ(job.Output("server.0.json")["code"], 74);
 }
 
@@ -54,8 +54,8 @@ INSTANTIATE_TEST_SUITE_P(Each, WeightsThatCannotBeWritten,
                          [](const auto& info) { return info.param; });
 
 TEST(FullDisk, AtTheEndIsTheRunsRootCauseAndNoProcessIsRestarted) {
-  TestJob job(Options("wait"));
-  Block(job, "weights.safetensors");
+  TestJob job(OptionsOf("wait"));
+  MakeUnwritable(job, "weights.safetensors");
   TestProgram& tern = job.StartTern({"run", job.job_file(), "--restarts", "3"});
   EXPECT_EQ(tern.Wait(), 74);
   EXPECT_THAT(tern.err(), HasSubstr("weights.safetensors: Is a directory"));
@@ -66,7 +66,7 @@ TEST(FullDisk, AtTheEndIsTheRunsRootCauseAndNoProcessIsRestarted) {
 // With `ulimit -f`, a write beyond the limit is an error; the program ignores the signal that would
 // kill it.
 TEST(FullDisk, AFileSizeLimitActsLikeIt) {
-  TestJob job(Options("wait", "checkpoints: {every_steps: 10}\n"));
+  TestJob job(OptionsOf("wait", "checkpoints: {every_steps: 10}\n"));
   job.StartServer(0);
   job.StartWorker(1);
   TestProgram& worker =
@@ -82,7 +82,7 @@ TEST(FullDisk, AFileSizeLimitActsLikeIt) {
 
 // A stopped job that cannot write its checkpoint fails, because the user relies on the checkpoint.
 TEST(FullDisk, ACheckpointOfAStopThatCannotBeWrittenEndsWith74) {
-  JobOptions options = Options("fail", "checkpoints: {every_steps: 1000000}\n");
+  JobOptions options = OptionsOf("fail", "checkpoints: {every_steps: 1000000}\n");
   options.steps = 1000000;
   TestJob job(options);
   job.StartAll();
@@ -91,21 +91,21 @@ TEST(FullDisk, ACheckpointOfAStopThatCannotBeWrittenEndsWith74) {
   fs::rename(folder, folder + ".moved");
   std::ofstream(folder).flush();  // a file, where the program needs a folder
   job.server(0).Signal(SIGTERM);
-  ExpectAllSay(job, 74, "the checkpoint of step ");
+  ExpectAllEndSaying(job, 74, "the checkpoint of step ");
   EXPECT_FALSE(job.Weights().empty()) << "they are written all the same";
 }
 
 TEST(FullDisk, ASummaryThatCannotBeWrittenEndsWith74) {
-  TestJob job(Options("fail"));
-  Block(job, "server.0.json");
+  TestJob job(OptionsOf("fail"));
+  MakeUnwritable(job, "server.0.json");
   TestProgram& tern = job.StartTern({"run", job.job_file()});
   EXPECT_EQ(tern.Wait(), 74);
   EXPECT_THAT(tern.err(), HasSubstr("server.0.json: Is a directory"));
 }
 
 TEST(FullDisk, CountersThatCannotBeWrittenEndWith74) {
-  TestJob job(Options("fail"));
-  Block(job, "worker.1.json");
+  TestJob job(OptionsOf("fail"));
+  MakeUnwritable(job, "worker.1.json");
   TestProgram& tern = job.StartTern({"run", job.job_file()});
   EXPECT_EQ(tern.Wait(), 74);
   EXPECT_THAT(tern.err(),
@@ -124,7 +124,7 @@ TEST(FullDisk, LogsThatCannotBeWrittenEndWith74) {
 }
 
 TEST(Diverged, IsTheRunsRootCauseAndNoProcessIsRestarted) {
-  JobOptions options = Options("wait");
+  JobOptions options = OptionsOf("wait");
   options.steps = 1000000;
   TestJob job(options);
   TestProgram& tern = job.StartTern(
@@ -136,11 +136,11 @@ TEST(Diverged, IsTheRunsRootCauseAndNoProcessIsRestarted) {
 }
 
 TEST(Diverged, InTheLastStepIsFoundByTheLastEvaluation) {
-  JobOptions options = Options("fail");
+  JobOptions options = OptionsOf("fail");
   options.steps = 1;
   TestJob job(options);
   job.StartAll({"--set", "train.schedule.learning_rate=1e30"});
-  ExpectAllSay(job, 79, "the loss on the test set is not finite after step 1");
+  ExpectAllEndSaying(job, 79, "the loss on the test set is not finite after step 1");
   EXPECT_FALSE(fs::exists(job.output_dir() + "/weights.safetensors"));
 }
 

@@ -21,62 +21,66 @@ namespace {
 
 using ::testing::ContainsRegex;
 
-// The bytes of the first initial weights of the job, as they are in its workers' memory.
-std::string FirstWeights(const std::string& job_file) {
+// The bytes of the first 64 initial weights of the job, as they are in its workers' memory.
+std::string FirstWeightBytes(const std::string& job_file) {
   auto setup = setup::MakeSetup(job_file, {});
   EXPECT_TRUE(setup.ok()) << setup.status().message();
-  std::vector<float> arena((*setup)->table.total);
-  models::InitParameters((*setup)->table, (*setup)->job.seed(), arena.data());
-  return std::string(reinterpret_cast<const char*>(arena.data()), 64 * sizeof(float));
+  std::vector<float> parameters((*setup)->table.total);
+  models::InitParameters((*setup)->table, (*setup)->job.seed(), parameters.data());
+  return std::string(reinterpret_cast<const char*>(parameters.data()), 64 * sizeof(float));
 }
 
 // Finds `pattern` in the process's memory and flips the lowest bit of its first byte. Returns the
 // number of occurrences; -1 if this system does not allow it.
-int FlipABitOf(pid_t pid, std::string_view pattern) {
-  const std::string proc = "/proc/" + std::to_string(pid);
-  const int memory = open((proc + "/mem").c_str(), O_RDWR | O_CLOEXEC);
-  if (memory < 0) return -1;
-  int flipped = 0;
-  std::ifstream maps(proc + "/maps");
+int FlipBitOfEveryMatch(pid_t pid, std::string_view pattern) {
+  const std::string proc_folder = "/proc/" + std::to_string(pid);
+  const int memory_fd = open((proc_folder + "/mem").c_str(), O_RDWR | O_CLOEXEC);
+  if (memory_fd < 0) return -1;
+  int flipped_bits = 0;
+  std::ifstream maps(proc_folder + "/maps");
   for (std::string line; std::getline(maps, line);) {
-    std::istringstream words(line);
+    std::istringstream fields(line);
     uint64_t begin = 0, end = 0;
     char dash = 0;
     std::string access, offset, device, inode;
-    words >> std::hex >> begin >> dash >> end >> access >> offset >> device >> inode;
-    constexpr uint64_t kMaxBytes = 256 << 20;  // skips larger regions, which belong to sanitizers
+    fields >> std::hex >> begin >> dash >> end >> access >> offset >> device >> inode;
+    constexpr uint64_t kMaxBytes = 256 << 20;  // of a region; larger ones belong to sanitizers
     if (access != "rw-p" || inode != "0" || end - begin > kMaxBytes) continue;
     std::string bytes(end - begin, '\0');
-    const ssize_t got = pread(memory, bytes.data(), bytes.size(), static_cast<off_t>(begin));
-    bytes.resize(static_cast<size_t>(std::max<ssize_t>(0, got)));
-    for (size_t at = bytes.find(pattern); at != std::string::npos;
-         at = bytes.find(pattern, at + 1)) {
-      const char other = static_cast<char>(pattern[0] ^ 1);
-      if (pwrite(memory, &other, 1, static_cast<off_t>(begin + at)) == 1) ++flipped;
+    const ssize_t read_bytes =
+        pread(memory_fd, bytes.data(), bytes.size(), static_cast<off_t>(begin));
+    bytes.resize(static_cast<size_t>(std::max<ssize_t>(0, read_bytes)));
+    for (size_t position = bytes.find(pattern); position != std::string::npos;
+         position = bytes.find(pattern, position + 1)) {
+      const char flipped_byte = static_cast<char>(pattern[0] ^ 1);
+      if (pwrite(memory_fd, &flipped_byte, 1, static_cast<off_t>(begin + position)) == 1)
+        ++flipped_bits;
     }
   }
-  close(memory);
-  return flipped;
+  close(memory_fd);
+  return flipped_bits;
 }
 
 TEST(Replicas, ThatDifferStopTheJobWhichNamesBothHashes) {
   TestJob job({.steps = 1000000, .yaml = "faults: {compare_every_steps: 5}\n"});
   job.StartWorker(1);
   ASSERT_TRUE(job.WaitForLog("worker", 1, "worker 1 of 2"));
-  const int flipped = FlipABitOf(job.worker(1).pid(), FirstWeights(job.job_file()));
-  if (flipped < 0) GTEST_SKIP() << "no access to a child's memory: " << std::strerror(errno);
-  ASSERT_GE(flipped, 1) << "the weights were not found";
+  const int flipped_bits =
+      FlipBitOfEveryMatch(job.worker(1).pid(), FirstWeightBytes(job.job_file()));
+  if (flipped_bits < 0) GTEST_SKIP() << "no access to a child's memory: " << std::strerror(errno);
+  ASSERT_GE(flipped_bits, 1) << "the weights were not found";
   job.StartServer(0);
   job.StartWorker(0);
-  const char* differ =
+  const char* difference_pattern =
       "the replicas differ after step 5: worker 0 has hash [0-9a-f]+, worker 1 has [0-9a-f]+";
   for (const uint32_t rank : {0, 1}) {
-    const int code = job.worker(rank).Wait();
-    EXPECT_EQ(code, 76);  // the worker found the difference itself, or learned of it from shard 0
-    EXPECT_THAT(job.worker(rank).err(), ContainsRegex(differ));
+    const int exit_code = job.worker(rank).Wait();
+    EXPECT_EQ(exit_code,
+              76);  // the worker found the difference itself, or learned of it from shard 0
+    EXPECT_THAT(job.worker(rank).err(), ContainsRegex(difference_pattern));
   }
   EXPECT_EQ(job.server(0).Wait(), 76);
-  EXPECT_THAT(job.server(0).err(), ContainsRegex(differ));
+  EXPECT_THAT(job.server(0).err(), ContainsRegex(difference_pattern));
   EXPECT_EQ(job.OutputBytes("weights.safetensors"), "") << "nobody may take them for good";
 }
 

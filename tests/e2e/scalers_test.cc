@@ -12,17 +12,18 @@
 namespace tern::e2e {
 namespace {
 
-std::vector<std::string> Words(const std::string& algorithm) {
-  std::vector<std::string> words;
+std::vector<std::string> ArgumentsFor(const std::string& algorithm) {
+  std::vector<std::string> arguments;
   for (const std::string& setting :
        {"train.algorithm=" + algorithm, std::string("exchange.scaler=previous"),
         std::string("exchange.scaler_elements=5000"), std::string("exchange.chunk_kib=256")})
-    words.insert(words.end(), {"--set", setting});
-  if (algorithm == "odsgd") words.insert(words.end(), {"--set", "train.odsgd.warmup_steps=2"});
-  return words;
+    arguments.insert(arguments.end(), {"--set", setting});
+  if (algorithm == "odsgd")
+    arguments.insert(arguments.end(), {"--set", "train.odsgd.warmup_steps=2"});
+  return arguments;
 }
 
-JobOptions Waits() {
+JobOptions WaitOptions() {
   return {.servers = 2,
           .workers = 3,
           .steps = 150,
@@ -35,24 +36,24 @@ JobOptions Waits() {
 class ScalersOfBefore : public testing::TestWithParam<std::string> {};
 
 TEST_P(ScalersOfBefore, ComeToAReturningWorkerFromTheOthers) {
-  TestJob undisturbed(Waits());
-  undisturbed.StartAll(Words(GetParam()));
+  TestJob undisturbed(WaitOptions());
+  undisturbed.StartAll(ArgumentsFor(GetParam()));
   undisturbed.ExpectAllEnd(0);
   const nlohmann::json summary = undisturbed.Output("server.0.json");
   EXPECT_EQ(summary["replicas_agree"], true);
   EXPECT_LE(summary["test_loss"], 2.3) << "has learned nothing: log(10) is 2.303";
 
-  TestJob job(Waits());
-  job.StartAll(Words(GetParam()));
+  TestJob job(WaitOptions());
+  job.StartAll(ArgumentsFor(GetParam()));
   ASSERT_TRUE(job.WaitForRound(5));
   job.worker(1).Signal(SIGKILL);
   job.worker(1).Wait();
-  job.StartWorker(1, Words(GetParam()));
+  job.StartWorker(1, ArgumentsFor(GetParam()));
   job.ExpectAllEnd(0);
   EXPECT_NE(job.worker(1).err().find("installed the state after round"), std::string::npos);
   EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
-  // With odsgd the new worker starts with w' = W, so its gradients differ from those of an
-  // undisturbed run.
+  // With odsgd the new worker starts with local weights equal to the global ones, so its gradients
+  // differ from those of an undisturbed run.
   if (GetParam() == "ssgd") {
     EXPECT_TRUE(job.Weights() == undisturbed.Weights()) << "other weights than without the fault";
   }
@@ -62,12 +63,12 @@ INSTANTIATE_TEST_SUITE_P(Under, ScalersOfBefore, testing::Values("ssgd", "odsgd"
                          [](const auto& info) { return info.param; });
 
 TEST(KilledServer, KeepsTheScalersThatCameWithSums) {
-  TestJob job(Waits());
-  job.StartAll(Words("ssgd"));
+  TestJob job(WaitOptions());
+  job.StartAll(ArgumentsFor("ssgd"));
   ASSERT_TRUE(job.WaitForRound(5));
   job.server(1).Signal(SIGKILL);
   job.server(1).Wait();
-  job.StartServer(1, Words("ssgd"));
+  job.StartServer(1, ArgumentsFor("ssgd"));
   job.ExpectAllEnd(0);
   EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
 }

@@ -19,8 +19,8 @@ namespace {
 
 constexpr uint32_t kServers = 2, kWorkers = 3;
 
-// The job writes its only checkpoint at the end.
-JobOptions Options(const std::string& on_loss) {
+// Options of a job that writes its only checkpoint at the end.
+JobOptions OptionsOf(const std::string& on_loss) {
   return {.servers = kServers,
           .workers = kWorkers,
           .steps = 150,
@@ -31,7 +31,7 @@ JobOptions Options(const std::string& on_loss) {
 
 const std::string& UndisturbedWeights() {
   static const std::string weights = [] {
-    TestJob job(Options("fail"));
+    TestJob job(OptionsOf("fail"));
     job.StartAll();
     job.ExpectAllEnd(0);
     return job.Weights();
@@ -39,26 +39,27 @@ const std::string& UndisturbedWeights() {
   return weights;
 }
 
-// The steps for which a worker has a complete checkpoint.
-std::vector<std::string> StepsOf(const TestJob& job, uint32_t rank) {
-  std::vector<std::string> steps;
-  std::error_code none;
+// The names of the complete checkpoints of a worker, which contain their steps.
+std::vector<std::string> CheckpointsOf(const TestJob& job, uint32_t rank) {
+  std::vector<std::string> checkpoints;
+  std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(
-           Cat(job.output_dir(), "/checkpoints/worker.", rank), none)) {
+           Cat(job.output_dir(), "/checkpoints/worker.", rank), ignored)) {
     const std::string name = entry.path().filename();
-    if (name.starts_with("step.") && name.ends_with(".json")) steps.push_back(name);
+    if (name.starts_with("step.") && name.ends_with(".json")) checkpoints.push_back(name);
   }
-  return steps;
+  return checkpoints;
 }
 
 void ExpectStoppedTogether(TestJob& job, int code) {
   job.ExpectAllEnd(code);
-  const std::vector<std::string> steps = StepsOf(job, 0);
-  EXPECT_EQ(steps.size(), 1u);
-  for (uint32_t rank = 1; rank < kWorkers; ++rank) EXPECT_EQ(StepsOf(job, rank), steps) << rank;
+  const std::vector<std::string> checkpoints = CheckpointsOf(job, 0);
+  EXPECT_EQ(checkpoints.size(), 1u);
+  for (uint32_t rank = 1; rank < kWorkers; ++rank)
+    EXPECT_EQ(CheckpointsOf(job, rank), checkpoints) << rank;
 }
 
-void ExpectGoesOnToTheSameBytes(TestJob& job) {
+void ExpectResumesToTheSameBytes(TestJob& job) {
   job.StartAll();
   job.ExpectAllEnd(0);
   EXPECT_TRUE(job.Weights() == UndisturbedWeights());
@@ -71,17 +72,17 @@ class StopOfAll : public testing::TestWithParam<std::tuple<std::string, int>> {}
 TEST_P(StopOfAll, IsOrderlyInAnyOrder) {
   const auto& [on_loss, seed] = GetParam();
   const int signal = seed % 3 == 0 ? SIGHUP : SIGTERM;
-  TestJob job(Options(on_loss));
+  TestJob job(OptionsOf(on_loss));
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(3));
-  std::vector<TestProgram*> all;
-  for (uint32_t shard = 0; shard < kServers; ++shard) all.push_back(&job.server(shard));
-  for (uint32_t rank = 0; rank < kWorkers; ++rank) all.push_back(&job.worker(rank));
+  std::vector<TestProgram*> programs;
+  for (uint32_t shard = 0; shard < kServers; ++shard) programs.push_back(&job.server(shard));
+  for (uint32_t rank = 0; rank < kWorkers; ++rank) programs.push_back(&job.worker(rank));
   std::mt19937 random(static_cast<unsigned>(seed));
-  std::shuffle(all.begin(), all.end(), random);
-  for (TestProgram* program : all) program->Signal(signal);
+  std::shuffle(programs.begin(), programs.end(), random);
+  for (TestProgram* program : programs) program->Signal(signal);
   ExpectStoppedTogether(job, 143);
-  ExpectGoesOnToTheSameBytes(job);
+  ExpectResumesToTheSameBytes(job);
 }
 
 std::string NameOf(const testing::TestParamInfo<StopOfAll::ParamType>& info) {
@@ -96,36 +97,37 @@ INSTANTIATE_TEST_SUITE_P(Thorough, StopOfAll, testing::Combine(kEachPolicy, test
 // Service managers stop `tern run` like this: they signal it and all processes that it has started.
 TEST(StopOfAllProcesses, OfARunIsOrderly) {
   for (const unsigned seed : {1, 2, 3, 4}) {
-    TestJob job(Options("wait"));
+    TestJob job(OptionsOf("wait"));
     TestProgram& tern = job.StartTern({"run", job.job_file()});
     ASSERT_TRUE(job.WaitForTraining());
-    std::vector<pid_t> all = {tern.pid()};
+    std::vector<pid_t> pids = {tern.pid()};
     for (uint32_t shard = 0; shard < kServers; ++shard)
-      all.push_back(TestJob::PidOf(tern, Cat("server ", shard)));
+      pids.push_back(TestJob::PidOf(tern, Cat("server ", shard)));
     for (uint32_t rank = 0; rank < kWorkers; ++rank)
-      all.push_back(TestJob::PidOf(tern, Cat("worker ", rank)));
+      pids.push_back(TestJob::PidOf(tern, Cat("worker ", rank)));
     std::mt19937 random(seed);
-    std::shuffle(all.begin(), all.end(), random);
-    for (const pid_t pid : all) {
+    std::shuffle(pids.begin(), pids.end(), random);
+    for (const pid_t pid : pids) {
       ASSERT_GT(pid, 0);
       kill(pid, SIGTERM);
     }
     EXPECT_EQ(tern.Wait(), 143) << tern.err();
-    for (uint32_t rank = 1; rank < kWorkers; ++rank) EXPECT_EQ(StepsOf(job, rank), StepsOf(job, 0));
-    EXPECT_EQ(StepsOf(job, 0).size(), 1u);
+    for (uint32_t rank = 1; rank < kWorkers; ++rank)
+      EXPECT_EQ(CheckpointsOf(job, rank), CheckpointsOf(job, 0));
+    EXPECT_EQ(CheckpointsOf(job, 0).size(), 1u);
   }
 }
 
 class StopOfOneWorker : public testing::TestWithParam<std::string> {};
 
 TEST_P(StopOfOneWorker, StopsTheJob) {
-  TestJob job(Options(GetParam()));
+  TestJob job(OptionsOf(GetParam()));
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(3));
   job.worker(1).Signal(SIGINT);
   ExpectStoppedTogether(job, 130);
   EXPECT_THAT(job.Log("server", 0), testing::ContainsRegex("worker 1 \\(.*\\) was asked to stop"));
-  ExpectGoesOnToTheSameBytes(job);
+  ExpectResumesToTheSameBytes(job);
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, StopOfOneWorker, testing::Values("wait", "shrink", "fail"),

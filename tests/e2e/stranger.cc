@@ -24,8 +24,8 @@ Stranger::~Stranger() {
 
 void Stranger::SendFrames(const std::vector<std::string>& frames) {
   for (size_t i = 0; i < frames.size(); ++i) {
-    const int more = i + 1 < frames.size() ? ZMQ_SNDMORE : 0;
-    ASSERT_EQ(zmq_send(socket_, frames[i].data(), frames[i].size(), more),
+    const int more_frames_flag = i + 1 < frames.size() ? ZMQ_SNDMORE : 0;
+    ASSERT_EQ(zmq_send(socket_, frames[i].data(), frames[i].size(), more_frames_flag),
               static_cast<int>(frames[i].size()));
   }
 }
@@ -37,15 +37,15 @@ void Stranger::SendEnvelope(const pb::Envelope& envelope, const std::string& pay
 }
 
 std::optional<pb::Envelope> Stranger::Receive(double seconds) {
-  const Time until = Now() + Time(static_cast<int64_t>(seconds * 1e9));
-  while (Now() < until) {
-    zmq_pollitem_t item{socket_, 0, ZMQ_POLLIN, 0};
-    zmq_poll(&item, 1, 100);
+  const Time deadline = Now() + Time(static_cast<int64_t>(seconds * 1e9));
+  while (Now() < deadline) {
+    zmq_pollitem_t socket_poll{socket_, 0, ZMQ_POLLIN, 0};
+    zmq_poll(&socket_poll, 1, 100);
     std::vector<uint8_t> frame(net::kMaxHeaderBytes);
-    const int size = zmq_recv(socket_, frame.data(), frame.size(), ZMQ_DONTWAIT);
+    const int frame_bytes = zmq_recv(socket_, frame.data(), frame.size(), ZMQ_DONTWAIT);
     pb::Envelope envelope;
-    if (size > 0 &&
-        !net::DecodeHeader(std::span(frame).first(static_cast<size_t>(size)), &envelope))
+    if (frame_bytes > 0 &&
+        !net::DecodeHeader(std::span(frame).first(static_cast<size_t>(frame_bytes)), &envelope))
       return envelope;
   }
   return std::nullopt;

@@ -25,16 +25,16 @@ class TcpLink {
  private:
   // One direction of a connection.
   struct Direction {
-    int from = -1, to = -1;
-    std::string buffered;  // bytes that were read from `from` and not yet written to `to`
-    bool ended = false;
+    int from_fd = -1, to_fd = -1;
+    std::string buffered;  // bytes that were read from `from_fd` and not yet written to `to_fd`
+    bool is_ended = false;
   };
   struct Pair {
-    int client = -1, server = -1;
+    int client_fd = -1, server_fd = -1;
     Direction directions[2];
   };
-  void Run();
-  void Accept(int listener, uint16_t port);
+  void ForwardUntilQuit();
+  void AcceptAll(int listener, uint16_t port);
   // Forwards what it can without waiting. Returns whether the connection is still open.
   static bool Forward(Pair* pair);
   static bool Forward(Direction* direction);
@@ -42,8 +42,8 @@ class TcpLink {
   std::vector<uint16_t> ports_;
   std::vector<int> listeners_;
   std::vector<std::unique_ptr<Pair>> pairs_;
-  int wake_ = -1;
-  std::atomic<bool> up_{true}, quit_{false};
+  int wake_fd_ = -1;  // an eventfd; writing to it wakes the thread from poll()
+  std::atomic<bool> is_up_{true}, must_quit_{false};
   std::thread thread_;
 };
 

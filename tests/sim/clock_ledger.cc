@@ -6,13 +6,13 @@ namespace tern::sim {
 
 std::string ClockLedger::RecordCounted(const protocol::Cell& cell, const Push& push,
                                        const Weights& now, const Schedule& schedule) {
-  std::vector<Entry>& past = pushes_of_[cell];
-  const bool is_repeated = std::any_of(past.begin(), past.end(), [&](const Entry& one) {
-    return one.push.rank == push.rank && one.push.clock == push.clock;
+  std::vector<Entry>& entries = pushes_of_[cell];
+  const bool is_repeated = std::any_of(entries.begin(), entries.end(), [&](const Entry& entry) {
+    return entry.push.rank == push.rank && entry.push.clock == push.clock;
   });
-  const Weights before = past.empty() ? Weights{} : past.back().after;
-  const uint64_t step = past.size() / schedule.workers;
-  past.push_back({push, now});
+  const Weights weights_before = entries.empty() ? Weights{} : entries.back().weights_after;
+  const uint64_t step = entries.size() / schedule.workers;
+  entries.push_back({push, now});
   states_.insert({cell, now.version, now.word});
   counted_.insert({cell, push.word});
   if (is_repeated) {
@@ -20,15 +20,16 @@ std::string ClockLedger::RecordCounted(const protocol::Cell& cell, const Push& p
            " is counted twice";
   }
   const bool is_plain_sgd = schedule.algorithm == "asgd" || schedule.algorithm == "ssp";
-  const Weights expected{before.version + 1, ApplySgd(before.word, {push.word}, RateAt(step))};
+  const Weights expected{weights_before.version + 1,
+                         ApplySgd(weights_before.word, {push.word}, RateAt(step))};
   return is_plain_sgd && now != expected ? "the weights are not moved by the push" : "";
 }
 
 bool ClockLedger::RestartFrom(const protocol::Cell& cell, uint64_t total, const Weights& now) {
-  std::vector<Entry>& past = pushes_of_[cell];
-  if (total > past.size()) return false;
-  past.resize(total);
-  return now == (past.empty() ? Weights{} : past.back().after);
+  std::vector<Entry>& entries = pushes_of_[cell];
+  if (total > entries.size()) return false;
+  entries.resize(total);
+  return now == (entries.empty() ? Weights{} : entries.back().weights_after);
 }
 
 }  // namespace tern::sim

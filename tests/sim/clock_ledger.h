@@ -30,7 +30,7 @@ class ClockLedger {
     uint64_t word = 0;     // the bits of two floats
     bool operator==(const Weights&) const = default;
   };
-  explicit ClockLedger(uint32_t workers) : clocks_(workers), parted_(workers) {}
+  explicit ClockLedger(uint32_t workers) : clocks_(workers), has_parted_(workers) {}
 
   // Records that a cell has counted one more push and has the weights `now` after it. Returns what
   // is wrong with that, or an empty string.
@@ -54,15 +54,15 @@ class ClockLedger {
     clocks_[rank] = std::max(clocks_[rank], clock);
   }
   // Records that the rank has sent its Parting, the message that ends its pushes.
-  void RecordParting(uint32_t rank) { parted_[rank] = true; }
-  bool HasParted(uint32_t rank) const { return parted_[rank]; }
+  void RecordParting(uint32_t rank) { has_parted_[rank] = true; }
+  bool HasParted(uint32_t rank) const { return has_parted_[rank]; }
   // The highest clock recorded for the rank.
   uint64_t clock(uint32_t rank) const { return clocks_[rank]; }
 
  private:
   struct Entry {
     Push push;
-    Weights after;
+    Weights weights_after;
   };
   // For each cell, the pushes that led to its present weights, in the order of their counting.
   std::map<protocol::Cell, std::vector<Entry>> pushes_of_;
@@ -71,7 +71,7 @@ class ClockLedger {
   // The payload words of all pushes that any cell has counted, as (cell, word).
   std::set<std::pair<protocol::Cell, uint64_t>> counted_;
   std::vector<uint64_t> clocks_;  // indexed by rank
-  std::vector<bool> parted_;      // indexed by rank
+  std::vector<bool> has_parted_;  // indexed by rank
 };
 
 }  // namespace tern::sim

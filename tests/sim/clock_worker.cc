@@ -29,7 +29,7 @@ Counts CountsOf(const pb::Outcome& outcome) {
 // Called a second time if the other workers removed this worker and it then rejoined.
 void ClockWorker::OnReady(uint64_t) {
   CancelTasks();
-  told_to_stop_ = false;
+  is_told_to_stop_ = false;
   newest_counted_ = 0;
   ContributeToAll(Stage::kBegin, protocol::Pull());
 }
@@ -37,13 +37,13 @@ void ClockWorker::OnReady(uint64_t) {
 void ClockWorker::ContributeToAll(Stage stage, protocol::Contribution contribution) {
   stage_ = stage;
   const auto* pull = std::get_if<protocol::Pull>(&contribution);
-  asked_for_average_ = pull != nullptr && pull->average;
+  has_asked_for_average_ = pull != nullptr && pull->average;
   num_awaited_ = kBuckets * kChunks;
   auto* push = std::get_if<protocol::AtClock>(&contribution);
-  for (uint32_t cell = 0; cell < kBuckets * kChunks && alive(); ++cell) {
-    const Cell name{Kind::kPush, cell / kChunks, cell % kChunks};
-    if (push != nullptr) push->payload = EncodeWord(WordOf(name, push->clock));
-    Contribute(name, contribution);
+  for (uint32_t cell_index = 0; cell_index < kBuckets * kChunks && alive(); ++cell_index) {
+    const Cell cell{Kind::kPush, cell_index / kChunks, cell_index % kChunks};
+    if (push != nullptr) push->payload = EncodeWord(WordOf(cell, push->clock));
+    Contribute(cell, contribution);
     if (push != nullptr) world_->OnReached(rank_, Fault::Point::kPush, push->clock);
   }
 }
@@ -71,8 +71,8 @@ void ClockWorker::OnAnswer(const Exchange::Delivery& answer) {
   if (num_awaited_ == 0)
     return ReportViolation(answer, "was given something that it did not ask for");
   if (answer.cell.kind == Kind::kFigures) {
-    const std::string wrong = world_->ledger().Check(answer, true);
-    if (!wrong.empty()) ReportViolation(answer, "was given " + wrong);
+    const std::string error = world_->ledger().Check(answer, true);
+    if (!error.empty()) ReportViolation(answer, "was given " + error);
   } else {
     CheckStop(answer);
     if (stage_ == Stage::kPush) {
@@ -116,7 +116,7 @@ void ClockWorker::OnAllAnswered() {
 void ClockWorker::OnPushed() {
   ++clock_;
   world_->OnReached(rank_, Fault::Point::kApplied, clock_);
-  if (told_to_stop_) return EndTraining();
+  if (is_told_to_stop_) return EndTraining();
   if (world_->rng().Chance(0.2))
     return ContributeToAll(Stage::kPull, protocol::Pull{world_->rng().Chance(0.3)});
   PostTask(Task::kStep, world_->rng().Ms(1, world_->rng().Chance(0.1) ? 100 : 15));
@@ -131,12 +131,13 @@ void ClockWorker::EndTraining() {
 
 void ClockWorker::CheckStop(const Exchange::Delivery& answer) {
   const Counts counts = CountsOf(answer.outcome);
-  const bool done = counts.total >= world_->schedule().clocks.pushes;
-  const bool stop = protocol::StopAfter(answer.outcome) != 0;
-  if (stop) told_to_stop_ = true;
-  if (stop && !done && !world_->stopped())
+  const bool all_counted = counts.total >= world_->schedule().clocks.pushes;
+  const bool says_stop = protocol::StopAfter(answer.outcome) != 0;
+  if (says_stop) is_told_to_stop_ = true;
+  if (says_stop && !all_counted && !world_->stopped())
     ReportViolation(answer, "is told to stop after " + std::to_string(counts.total) + " pushes");
-  if (!stop && done && counts.clock != 0) ReportViolation(answer, "is not told to stop");
+  if (!says_stop && all_counted && counts.clock != 0)
+    ReportViolation(answer, "is not told to stop");
 }
 
 void ClockWorker::CheckPush(const Exchange::Delivery& answer) {
@@ -144,15 +145,16 @@ void ClockWorker::CheckPush(const Exchange::Delivery& answer) {
   const uint64_t max_staleness = world_->schedule().clocks.max_staleness;
   if (outcome.clock() != clock_ + 1)
     return ReportViolation(answer, "was given no answer to its push");
-  const bool counted = world_->clocks().WasCounted(answer.cell, WordOf(answer.cell, clock_ + 1));
+  const bool was_counted =
+      world_->clocks().WasCounted(answer.cell, WordOf(answer.cell, clock_ + 1));
   // After a server restart the ledger may disagree with the answer: the previous server process may
   // have counted a push that the new server process drops, or the reverse. And after a restart of
   // shard 0, a worker process may get back a rank that another process had in the meantime.
   const Schedule& schedule = world_->schedule();
   const bool may_differ = schedule.Has(Fault::Kind::kKillServer) &&
                           (max_staleness != 0 || schedule.Has(Fault::Kind::kReplaceWorker));
-  if (!may_differ && counted == outcome.dropped())
-    ReportViolation(answer, counted ? "is counted" : "is not counted");
+  if (!may_differ && was_counted == outcome.dropped())
+    ReportViolation(answer, was_counted ? "is counted" : "is not counted");
   if (outcome.dropped() != (max_staleness != 0 && outcome.staleness() > max_staleness))
     ReportViolation(answer, "has staleness " + std::to_string(outcome.staleness()));
   if (!outcome.has_weights()) return;  // the push did not ask for weights
@@ -170,11 +172,11 @@ void ClockWorker::CheckBound(const Exchange::Delivery& answer) {
     // A worker that is asked to stop while shard 0 is down ends without telling anybody.
     const bool may_have_left = world_->HasFaultFor(other) || world_->stopped();
     if (world_->clocks().HasParted(other) || (schedule.shrinks() && may_have_left)) continue;
-    const uint64_t slowest = world_->clocks().clock(other);
+    const uint64_t other_clock = world_->clocks().clock(other);
     const uint64_t clock = protocol::ExchangeOf(answer.outcome);
-    if (clock > slowest + *schedule.clocks.bound) {
+    if (clock > other_clock + *schedule.clocks.bound) {
       ReportViolation(answer, "was answered at clock " + std::to_string(clock) + ", worker " +
-                                  std::to_string(other) + " at " + std::to_string(slowest));
+                                  std::to_string(other) + " at " + std::to_string(other_clock));
     }
   }
 }
@@ -182,17 +184,19 @@ void ClockWorker::CheckBound(const Exchange::Delivery& answer) {
 void ClockWorker::StoreWeights(const Exchange::Delivery& answer) {
   const std::vector<uint64_t> words = DecodeWords(answer.payload);
   if (words.size() != 1) return ReportViolation(answer, "was given no weights");
-  if (answer.outcome.pulled().has_average() != asked_for_average_)
+  if (answer.outcome.pulled().has_average() != has_asked_for_average_)
     return ReportViolation(answer, "was given other weights");
-  if (asked_for_average_) return;
+  if (has_asked_for_average_) return;
   const pb::Outcome::Weights& weights = *protocol::WeightsOf(answer.outcome);
-  const bool change = world_->schedule().changes && !weights.whole();
-  uint64_t& held = weights_[IndexOf(answer.cell)];
-  held = change ? AddFloats(held, words[0]) : words[0];
+  const bool is_change = world_->schedule().sends_changes && !weights.whole();
+  uint64_t& held_word = weights_[IndexOf(answer.cell)];
+  held_word = is_change ? AddFloats(held_word, words[0]) : words[0];
   // In asynchronous EASGD the answer to a push contains the central weights before that push.
-  const bool before = world_->schedule().algorithm == "easgd_async" && weights.version() != 0;
-  if (!world_->clocks().WasState(answer.cell, {weights.version(), held}) &&
-      !(before && world_->clocks().WasState(answer.cell, {weights.version() - 1, held})))
+  const bool shows_earlier_weights =
+      world_->schedule().algorithm == "easgd_async" && weights.version() != 0;
+  if (!world_->clocks().WasState(answer.cell, {weights.version(), held_word}) &&
+      !(shows_earlier_weights &&
+        world_->clocks().WasState(answer.cell, {weights.version() - 1, held_word})))
     ReportViolation(answer, "was given weights that never were");
 }
 

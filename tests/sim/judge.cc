@@ -43,10 +43,10 @@ std::string World::DescribeRunning() const {
 // Whether a server ended on a stop signal without the orderly end that shard 0 leads. For example,
 // a shard may end before it has told shard 0, and then shard 0 finds it missing.
 bool World::StoppedEarly() const {
-  for (uint32_t s = 0; stopped_ && s < schedule_.shards(); ++s) {
+  for (uint32_t s = 0; any_asked_to_stop_ && s < schedule_.shards(); ++s) {
     if (current_server_[s] == kNobody) continue;
-    const Status& end = Server(s)->status();
-    if (end.code() == Code::kTerminated && StartsWith(end.message(), "stopped by a signal"))
+    const Status& status = Server(s)->status();
+    if (status.code() == Code::kTerminated && StartsWith(status.message(), "stopped by a signal"))
       return true;
   }
   return false;
@@ -55,10 +55,10 @@ bool World::StoppedEarly() const {
 // Whether a stop was requested in a schedule where a shard is cut off for long. A process that is
 // asked to stop does not wait for such a shard.
 bool World::StoppedWhileCutOff() const {
-  return stopped_ &&
+  return any_asked_to_stop_ &&
          std::any_of(schedule_.faults.begin(), schedule_.faults.end(), [this](const Fault& fault) {
            return fault.kind == Fault::Kind::kCutServer &&
-                  fault.down > schedule_.timings.suspect_after;
+                  fault.down_time > schedule_.timings.suspect_after;
          });
 }
 
@@ -67,43 +67,48 @@ void World::Judge() {
   if (StoppedEarly()) {
     const bool is_undisturbed =
         schedule_.loss + schedule_.delay == 0 && schedule_.faults.size() == 1;
-    if (all_stopped_ && is_undisturbed)
+    if (all_asked_to_stop_ && is_undisturbed)
       ReportViolation("all were asked to stop, and did not do so in order");
     return;
   }
-  const Status& end = Server(0)->status();
-  if (all_state_lost_ && end.message().find("no live worker holds the state") != std::string::npos)
+  const Status& shard0_status = Server(0)->status();
+  if (all_state_lost_ &&
+      shard0_status.message().find("no live worker holds the state") != std::string::npos)
     return;
   for (uint32_t s = 1; s < schedule_.shards(); ++s) {
     if (Server(s)->killed()) continue;  // killed while the job was ending, and not restarted
     // Shard 0 repeats its last message only for a limited time, so a shard that is cut off for
     // longer never receives it.
-    const bool cut_off =
+    const bool is_cut_off =
         Server(s)->status().code() == Code::kPeerLost &&
         std::any_of(schedule_.faults.begin(), schedule_.faults.end(), [&](const Fault& fault) {
           return fault.kind == Fault::Kind::kCutServer &&
-                 fault.down > 2 * schedule_.timings.dead_after - schedule_.timings.suspect_after;
+                 fault.down_time >
+                     2 * schedule_.timings.dead_after - schedule_.timings.suspect_after;
         });
-    if (Server(s)->status().code() != end.code() && !cut_off) {
+    if (Server(s)->status().code() != shard0_status.code() && !is_cut_off) {
       return ReportViolation("shard " + std::to_string(s) + " ended with " +
                              DescribeExit(Server(s)->status()) + ", shard 0 with " +
-                             DescribeExit(end));
+                             DescribeExit(shard0_status));
     }
   }
   if (StoppedWhileCutOff()) return;
-  const bool in_order = end.ok() || (end.code() == Code::kTerminated && stopped_);
-  if (end.code() == Code::kBadData && may_refuse_) return;
-  if (in_order && must_refuse_)
+  const bool ended_in_order =
+      shard0_status.ok() || (shard0_status.code() == Code::kTerminated && any_asked_to_stop_);
+  if (shard0_status.code() == Code::kBadData && may_refuse_) return;
+  if (ended_in_order && must_refuse_)
     return ReportViolation("the job began anew, though a disk with checkpoints was missing");
-  if (in_order && !schedule_.has_rounds()) JudgeTotals();
-  if (in_order) return schedule_.shrinks() ? JudgeReplicas(end.code()) : JudgeFinished(end.code());
+  if (ended_in_order && !schedule_.has_rounds()) JudgeTotals();
+  if (ended_in_order)
+    return schedule_.shrinks() ? JudgeReplicas(shard0_status.code())
+                               : JudgeFinished(shard0_status.code());
   if (schedule_.elasticity.on_loss == algorithm::OnLoss::kFail) return JudgeFailure();
   if (schedule_.shrinks() && MayHaveLostState()) return;
-  ReportViolation("shard 0 ended with " + DescribeExit(end));
+  ReportViolation("shard 0 ended with " + DescribeExit(shard0_status));
 }
 
-// Whether the job may have lost its state under shrink: only workers in the membership hold the
-// state, a removed worker drops its copy, and more than one fault hit a worker.
+// Whether the job may have lost its state under shrink. Only workers hold the state, and a worker
+// that was removed drops its copy: so faults at more than one worker may leave no copy.
 bool World::MayHaveLostState() const {
   const auto hits_worker = [](const Fault& fault) {
     return fault.kind == Fault::Kind::kKillWorker || fault.kind == Fault::Kind::kFreezeWorker ||
@@ -128,7 +133,7 @@ void World::JudgeReplicas(Code code) {
     if (!worker->leaving()) continue;  // the job was stopped before this worker had begun
     any_finished = true;
     if (!worker->HasRightState()) ReportViolation(name + " ended with a wrong state");
-    if (schedule_.has_rounds() && worker->applied() != schedule_.rounds && !stopped_)
+    if (schedule_.has_rounds() && worker->applied() != schedule_.rounds && !any_asked_to_stop_)
       ReportViolation(name + " ended early");
   }
   if (!any_finished) ReportViolation("nobody finished");
@@ -137,13 +142,13 @@ void World::JudgeReplicas(Code code) {
 // Judges an end under fail: every remaining process must exit with code 75 and name the lost rank.
 void World::JudgeFailure() {
   const std::string name = "worker " + std::to_string(schedule_.faults[0].target) + " ";
-  const auto wrong = [&](const Status& status) {
+  const auto is_wrong = [&](const Status& status) {
     return status.code() != Code::kPeerLost || status.message().find(name) == std::string::npos;
   };
-  if (wrong(Server(0)->status()))
+  if (is_wrong(Server(0)->status()))
     return ReportViolation("shard 0 ended with " + DescribeExit(Server(0)->status()));
   for (const auto& worker : workers_) {
-    if (worker->killed() || !wrong(worker->status())) continue;
+    if (worker->killed() || !is_wrong(worker->status())) continue;
     ReportViolation("worker " + std::to_string(worker->rank()) + " ended with " +
                     DescribeExit(worker->status()));
   }
@@ -153,19 +158,19 @@ void World::JudgeFailure() {
 // all of these must have the same state.
 void World::JudgeFinished(Code code) {
   std::vector<bool> finished(schedule_.workers);
-  uint64_t last = 0;
+  uint64_t last_round = 0;
   for (const auto& worker : workers_) {
     const std::string name = "worker " + std::to_string(worker->rank());
-    const bool done =
+    const bool reached_end =
         worker->leaving() && (worker->killed() || worker->frozen() ||
                               StoppedWithoutShard0(*worker) || worker->status().code() == code);
-    if (done) {
+    if (reached_end) {
       finished[worker->rank()] = true;
       // A killed worker may not have known of the stop request, so its last round is not compared.
-      const bool forgotten = worker->killed() && stopped_;
-      if (last != 0 && worker->applied() != last && !forgotten)
+      const bool may_miss_stop = worker->killed() && any_asked_to_stop_;
+      if (last_round != 0 && worker->applied() != last_round && !may_miss_stop)
         return ReportViolation(name + " ended at another round");
-      if (!forgotten) last = worker->applied();
+      if (!may_miss_stop) last_round = worker->applied();
       if (!worker->HasRightState()) return ReportViolation(name + " ended with a wrong state");
     } else if (!worker->killed() && !worker->frozen() && worker->admitted() &&
                !StoppedWithoutShard0(*worker) && !schedule_.Has(Fault::Kind::kReplaceWorker)) {
@@ -176,7 +181,7 @@ void World::JudgeFinished(Code code) {
     if (!finished[rank])
       return ReportViolation("worker " + std::to_string(rank) + " never finished");
   }
-  if (schedule_.has_rounds() && last != schedule_.rounds && !stopped_)
+  if (schedule_.has_rounds() && last_round != schedule_.rounds && !any_asked_to_stop_)
     ReportViolation("the job ended early");
 }
 
@@ -187,13 +192,14 @@ void World::JudgeFinished(Code code) {
 void World::JudgeTotals() {
   const Clocks& clocks = schedule_.clocks;
   const uint64_t max_pushes = clocks.pushes + workers_.size();
-  const uint64_t dead = workers_.size() - schedule_.workers + schedule_.faults.size();
-  const bool exact =
-      clocks.max_staleness == 0 && !stopped_ && !schedule_.Has(Fault::Kind::kKillServer);
+  const uint64_t max_dead_processes = workers_.size() - schedule_.workers + schedule_.faults.size();
+  const bool must_be_exact =
+      clocks.max_staleness == 0 && !any_asked_to_stop_ && !schedule_.Has(Fault::Kind::kKillServer);
   for (uint32_t s = 0; s < schedule_.shards(); ++s) {
     for (const auto& lane : Server(s)->lanes()) {
       const uint64_t total = lane->total();
-      if (lane->has_cells() && (total > max_pushes || (exact && total + dead < clocks.pushes)))
+      if (lane->has_cells() &&
+          (total > max_pushes || (must_be_exact && total + max_dead_processes < clocks.pushes)))
         ReportViolation("shard " + std::to_string(s) + " counted " + std::to_string(total) +
                         " pushes");
     }

@@ -36,7 +36,7 @@ void FillJob(const Schedule& schedule, pb::Job* job) {
   train->mutable_easgd()->set_tau(1);
   train->mutable_easgd()->set_alpha(kElastic);
   train->mutable_easgd_async()->set_tau(1);
-  if (schedule.changes) job->mutable_exchange()->set_pull(pb::Exchange::changes);
+  if (schedule.sends_changes) job->mutable_exchange()->set_pull(pb::Exchange::changes);
   pb::Checkpoints* checkpoints = job->mutable_checkpoints();
   checkpoints->set_every_steps(0);
   checkpoints->set_shard_every_steps(schedule.has_rounds() ? schedule.save_every

@@ -22,7 +22,7 @@ class Ledger {
   void RecordContribution(const protocol::Cell& cell, uint64_t round, uint32_t rank, uint64_t word);
   // Returns what is wrong with an outcome, or an empty string. `sum` says whether the payload is a
   // sum of contributions; if false, it is weights and is not checked.
-  std::string Check(const protocol::Exchange::Delivery& answer, bool sum) const;
+  std::string Check(const protocol::Exchange::Delivery& answer, bool is_sum) const;
 
  private:
   using Words = std::vector<uint64_t>;
@@ -31,7 +31,7 @@ class Ledger {
 
   uint32_t workers_;
   // The contributed values, by (round, cell, rank).
-  std::map<std::tuple<uint64_t, protocol::Cell, uint32_t>, Words> given_;
+  std::map<std::tuple<uint64_t, protocol::Cell, uint32_t>, Words> contributed_;
 };
 
 }  // namespace tern::sim

@@ -25,32 +25,33 @@ uint32_t Network::Open(bool worker, uint32_t client, protocol::LaneRef lane, uin
 
 void Network::SendToServer(uint32_t index, Message message, Time now) {
   Connection& connection = connections_[index];
-  if (!connection.open || connection.broken || connection.server == kNobody) return;
+  if (!connection.is_open || connection.is_broken || connection.server == kNobody) return;
   Send(Event::Type::kToServer, index, std::move(message), &connection.last_up, now);
 }
 
 void Network::SendToClient(uint32_t server, Peer peer, Message message, Time now) {
   Connection& connection = connections_[peer - 1];
-  if (!connection.open || connection.broken || connection.server != server) return;
+  if (!connection.is_open || connection.is_broken || connection.server != server) return;
   const auto index = static_cast<uint32_t>(peer - 1);
   Send(Event::Type::kToClient, index, std::move(message), &connection.last_down, now);
 }
 
-void Network::Send(Event::Type type, uint32_t connection, Message message, Time* last, Time now) {
+void Network::Send(Event::Type type, uint32_t connection, Message message, Time* last_arrival,
+                   Time now) {
   ++messages_;
   if (rng_.Chance(schedule_.loss)) return;
-  Time at = now + std::chrono::microseconds(300 + rng_.Below(3000));
-  if (rng_.Chance(schedule_.delay)) at += Time(rng_.Below(schedule_.longest_delay.count()));
+  Time arrival = now + std::chrono::microseconds(300 + rng_.Below(3000));
+  if (rng_.Chance(schedule_.delay)) arrival += Time(rng_.Below(schedule_.longest_delay.count()));
   if (rng_.Chance(schedule_.reorder)) {
-    at += rng_.Ms(0, 20);  // later messages may overtake this message
+    arrival += rng_.Ms(0, 20);  // later messages may overtake this message
   } else {
-    *last = at = std::max(at, *last);
+    *last_arrival = arrival = std::max(arrival, *last_arrival);
   }
-  if (rng_.Chance(schedule_.duplicate)) Post(type, connection, message, at + rng_.Ms(0, 200));
-  Post(type, connection, std::move(message), at);
+  if (rng_.Chance(schedule_.duplicate)) Post(type, connection, message, arrival + rng_.Ms(0, 200));
+  Post(type, connection, std::move(message), arrival);
 }
 
-void Network::Post(Event::Type type, uint32_t connection, Message message, Time at) {
+void Network::Post(Event::Type type, uint32_t connection, Message message, Time time) {
   if (free_slots_.empty()) {
     free_slots_.push_back(static_cast<uint32_t>(in_flight_.size()));
     in_flight_.emplace_back();
@@ -58,21 +59,21 @@ void Network::Post(Event::Type type, uint32_t connection, Message message, Time 
   const uint32_t slot = free_slots_.back();
   free_slots_.pop_back();
   in_flight_[slot] = std::move(message);
-  queue_.Post(at, type, connection, slot);
+  queue_.Post(time, type, connection, slot);
 }
 
 void Network::OnEvent(const Event& event, Time now) {
   // A copy, because the host may open connections, which moves the vector's elements.
   const Connection connection = connections_[event.who];
   if (event.type == Event::Type::kDisconnected) {
-    if (connection.open) host_.Disconnected(connection);
+    if (connection.is_open) host_.Disconnected(connection);
     return;
   }
   if (event.type == Event::Type::kConnect) {
-    if (!connection.open) return;
-    Connection tried = connection;
-    tried.server = host_.ListeningProcess(connection.lane, connection.port);
-    const uint32_t server = ActiveCut(tried, now) == nullptr ? tried.server : kNobody;
+    if (!connection.is_open) return;
+    Connection with_server = connection;
+    with_server.server = host_.ListeningProcess(connection.lane, connection.port);
+    const uint32_t server = ActiveCut(with_server, now) == nullptr ? with_server.server : kNobody;
     connections_[event.who].server = server;
     if (server == kNobody) queue_.Post(now + milliseconds(50), event.type, event.who);
     return;
@@ -80,33 +81,33 @@ void Network::OnEvent(const Event& event, Time now) {
   if (event.type == Event::Type::kToServer && host_.MustDelay(connection)) {
     return queue_.Post(now + milliseconds(100), event.type, event.who, event.index);
   }
-  const Cut* const cut = ActiveCut(connection, now);
-  if (cut != nullptr && !cut->lost)
-    return queue_.Post(cut->until, event.type, event.who, event.index);
+  const Cut* const active_cut = ActiveCut(connection, now);
+  if (active_cut != nullptr && !active_cut->lost)
+    return queue_.Post(active_cut->until, event.type, event.who, event.index);
   const Message message = std::move(in_flight_[event.index]);
   free_slots_.push_back(event.index);
-  if (cut != nullptr) return;
+  if (active_cut != nullptr) return;
   if (event.type == Event::Type::kToServer) {
     host_.DeliverToServer(connection, Peer{event.who} + 1, message);
-  } else if (connection.open) {
+  } else if (connection.is_open) {
     host_.DeliverToClient(connection, message);
   }
 }
 
 const Network::Cut* Network::ActiveCut(const Connection& connection, Time now) const {
   const auto cut_of = [&](uint32_t server) -> const Cut* {
-    const auto found = cuts_.find(server);
-    return found != cuts_.end() && now < found->second.until ? &found->second : nullptr;
+    const auto cut = cuts_.find(server);
+    return cut != cuts_.end() && now < cut->second.until ? &cut->second : nullptr;
   };
-  const Cut* const of_server = cut_of(connection.server);
-  return of_server != nullptr || connection.worker ? of_server : cut_of(connection.client);
+  const Cut* const cut_of_server = cut_of(connection.server);
+  return cut_of_server != nullptr || connection.worker ? cut_of_server : cut_of(connection.client);
 }
 
 void Network::Break(uint32_t index, bool always_told, Time now) {
   Connection& connection = connections_[index];
-  if (connection.broken || connection.server == kNobody) return;
-  connection.broken = true;
-  if (!connection.open || !(always_told || rng_.Chance(0.7))) return;
+  if (connection.is_broken || connection.server == kNobody) return;
+  connection.is_broken = true;
+  if (!connection.is_open || !(always_told || rng_.Chance(0.7))) return;
   queue_.Post(std::max(now + rng_.Ms(1, 30), connection.last_down), Event::Type::kDisconnected,
               index);
 }
@@ -119,14 +120,15 @@ void Network::BreakAllOfServer(uint32_t server, Time now) {
 
 void Network::BreakAllOfWorker(uint32_t worker, Time now) {
   for (uint32_t i = 0; i < connections_.size(); ++i) {
-    const Connection& one = connections_[i];
-    if (one.worker && one.client == worker && one.open) Break(i, one.lane.lane != 0, now);
+    const Connection& connection = connections_[i];
+    if (connection.worker && connection.client == worker && connection.is_open)
+      Break(i, connection.lane.lane != 0, now);
   }
 }
 
 void Network::CloseAllOf(bool worker, uint32_t client) {
   for (Connection& one : connections_) {
-    if (one.worker == worker && one.client == client) one.open = false;
+    if (one.worker == worker && one.client == client) one.is_open = false;
   }
 }
 

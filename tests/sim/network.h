@@ -23,8 +23,8 @@ struct Connection {
   uint32_t client = 0;        // the client's process
   protocol::LaneRef lane;     // the socket to which the client connects: a shard, and its lane
   uint32_t port = 0;          // 0: the shard's control address, at whatever process listens there
-  bool open = true;           // the client has not closed the connection
-  bool broken = false;        // the connection carries no more messages
+  bool is_open = true;        // the client has not closed the connection
+  bool is_broken = false;     // the connection carries no more messages
   uint32_t server = kNobody;  // the process that accepted the connection
   // When the newest message in sequence arrives at the server, and at the client.
   Time last_up{}, last_down{};
@@ -52,7 +52,7 @@ class Network {
 
   // Begins a connection. Returns its number.
   uint32_t Open(bool worker, uint32_t client, protocol::LaneRef lane, uint32_t port, Time now);
-  void Close(uint32_t connection) { connections_[connection].open = false; }
+  void Close(uint32_t connection) { connections_[connection].is_open = false; }
   void SendToServer(uint32_t connection, protocol::Message message, Time now);
   void SendToClient(uint32_t server, protocol::Peer peer, protocol::Message message, Time now);
   // Handles an event of type kToServer, kToClient, kConnect or kDisconnected.
@@ -69,7 +69,7 @@ class Network {
 
  private:
   void Send(Event::Type type, uint32_t connection, protocol::Message message, Time* last, Time now);
-  void Post(Event::Type type, uint32_t connection, protocol::Message message, Time at);
+  void Post(Event::Type type, uint32_t connection, protocol::Message message, Time time);
   // Breaks a connection. The client learns of it if `always_told`, else with probability 0.7.
   void Break(uint32_t connection, bool always_told, Time now);
   struct Cut {

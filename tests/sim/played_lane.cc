@@ -26,39 +26,39 @@ uint64_t WordOf(std::span<const float> weights) {
 }  // namespace
 
 PlayedLane::PlayedLane(World* world, protocol::LaneRef name, server::DataLane::Options options)
-    : world_(world), name_(name), has_rounds_(world->schedule().has_rounds()) {
+    : world_(world), ref_(name), has_rounds_(world->schedule().has_rounds()) {
   for (const Cell& cell : world->layout().CellsAt(name)) cells_.push_back(cell);
   static const std::vector<float> initial(kBuckets * kChunks * 2);
-  auto made = server::DataLane::Make(world->job(), name.shard, name.lane, std::move(options),
+  auto lane = server::DataLane::Make(world->job(), name.shard, name.lane, std::move(options),
                                      initial, world->disk(name.shard));
-  CHECK(made.ok()) << made.status().message();  // MakeLaneJob makes valid jobs only
-  lane_ = std::move(*made);
+  CHECK(lane.ok()) << lane.status().message();  // MakeLaneJob makes valid jobs only
+  lane_ = std::move(*lane);
   if (has_cells()) world->CheckCheckpointsOnDisk(name, Saved());
 }
 
 void PlayedLane::OnMembers(const pb::Members& members, Sends* out) {
-  const uint64_t before = lane_->beginning();
+  const uint64_t beginning_before = lane_->beginning();
   lane_->OnMembers(members, out);
   ReportCheckpoints();
-  if (has_rounds_ && lane_->beginning() != before)
+  if (has_rounds_ && lane_->beginning() != beginning_before)
     world_->OnBeginning(lane_->beginning(), members.begin());
   if (has_rounds_) ReportAnswers(*out, 0);
-  if (world_->disk(name_.shard).stopped()) return;
+  if (world_->disk(ref_.shard).stopped()) return;
   if (members.has_beginning() && lane_->beginning() != members.beginning())
     world_->ReportViolation(Name() + " cannot go back");
   for (const Cell& cell : cells_) {
     if (has_rounds_) continue;
-    const server::CentralLane::Weights now = lane_->central()->weights(cell);
-    if (!world_->clocks().RestartFrom(cell, total(cell), {now.version, WordOf(now.values)}))
+    const server::CentralLane::Weights weights = lane_->central()->weights(cell);
+    if (!world_->clocks().RestartFrom(cell, total(cell), {weights.version, WordOf(weights.values)}))
       world_->ReportViolation(Name() + " goes on from a state that it never had");
   }
 }
 
 void PlayedLane::OnMessage(protocol::Peer from, const Message& message, Sends* out) {
-  const size_t before = out->size();
+  const size_t sends_before = out->size();
   lane_->OnMessage(from, message, out);
   ReportCheckpoints();
-  has_rounds_ ? ReportAnswers(*out, before) : ReportPush(message);
+  has_rounds_ ? ReportAnswers(*out, sends_before) : ReportPush(message);
 }
 
 void PlayedLane::Stop(Sends* out) { lane_->Stop(out); }
@@ -69,22 +69,23 @@ void PlayedLane::AfterMessages() {
 }
 
 World::Checkpoints PlayedLane::Saved() const {
-  World::Checkpoints saved;
-  const std::optional<protocol::Saved> all = lane_->Saved();
-  if (!all.has_value()) return saved;
-  for (const pb::Checkpoint& one : all->shard_checkpoints) saved.insert(protocol::KeyOf(one));
-  return saved;
+  World::Checkpoints checkpoints;
+  const std::optional<protocol::Saved> saved = lane_->Saved();
+  if (!saved.has_value()) return checkpoints;
+  for (const pb::Checkpoint& checkpoint : saved->shard_checkpoints)
+    checkpoints.insert(protocol::KeyOf(checkpoint));
+  return checkpoints;
 }
 
 void PlayedLane::ReportCheckpoints() {
-  const MemoryStorage& disk = world_->disk(name_.shard);
-  if (!has_cells() || disk.stopped() || disk.changes() == changes_) return;
-  changes_ = disk.changes();
-  world_->SetCheckpointsOnDisk(name_, Saved());
+  const MemoryStorage& disk = world_->disk(ref_.shard);
+  if (!has_cells() || disk.stopped() || disk.changes() == reported_disk_changes_) return;
+  reported_disk_changes_ = disk.changes();
+  world_->SetCheckpointsOnDisk(ref_, Saved());
 }
 
 std::string PlayedLane::Name() const {
-  return "lane " + std::to_string(name_.shard) + "." + std::to_string(name_.lane);
+  return "lane " + std::to_string(ref_.shard) + "." + std::to_string(ref_.lane);
 }
 
 void PlayedLane::ReportPush(const Message& message) {
@@ -95,12 +96,12 @@ void PlayedLane::ReportPush(const Message& message) {
   if (total(cell) == ledger.total(cell)) return;
   if (total(cell) != ledger.total(cell) + 1)
     world_->ReportViolation("a push is counted as another number");
-  const ClockLedger::Push counted{push.rank(), push.at_clock().clock(),
-                                  DecodeWord(message.payload)};
-  const server::CentralLane::Weights now = lane_->central()->weights(cell);
-  const std::string wrong =
-      ledger.RecordCounted(cell, counted, {now.version, WordOf(now.values)}, world_->schedule());
-  if (!wrong.empty()) world_->ReportViolation(wrong + ": " + ToString(cell, push));
+  const ClockLedger::Push counted_push{push.rank(), push.at_clock().clock(),
+                                       DecodeWord(message.payload)};
+  const server::CentralLane::Weights weights = lane_->central()->weights(cell);
+  const std::string error = ledger.RecordCounted(
+      cell, counted_push, {weights.version, WordOf(weights.values)}, world_->schedule());
+  if (!error.empty()) world_->ReportViolation(error + ": " + ToString(cell, push));
 }
 
 void PlayedLane::ReportAnswers(const Sends& sends, size_t from) {

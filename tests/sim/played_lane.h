@@ -52,11 +52,12 @@ class PlayedLane {
   void ReportAnswers(const protocol::Sends& sends, size_t from);
 
   World* world_;
-  const protocol::LaneRef name_;
+  const protocol::LaneRef ref_;
   const bool has_rounds_;
   std::vector<protocol::Cell> cells_;
   std::unique_ptr<server::DataLane> lane_;
-  uint64_t changes_ = 0;  // how many changes its disk had had at the last report of checkpoints
+  uint64_t reported_disk_changes_ =
+      0;  // the disk's number of changes when checkpoints were reported
 };
 
 }  // namespace tern::sim

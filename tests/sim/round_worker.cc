@@ -25,17 +25,17 @@ bool RoundWorker::HasRightState() const { return world_->IsState(applied_, repli
 
 void RoundWorker::OnInstall(const Bytes& state) {
   replica_ = DecodeReplica(state);
-  stepped_ = applied_;
+  newest_begun_round_ = applied_;
   rounds_.clear();
-  finishing_ = computing_ = false;
+  awaits_last_figures_ = is_computing_ = false;
   figures_round_ = 0;
   if (!HasRightState()) ReportViolation("was given a wrong state");
 }
 
 void RoundWorker::OnGoBack() {
-  stepped_ = applied_;
+  newest_begun_round_ = applied_;
   rounds_.clear();
-  finishing_ = computing_ = false;
+  awaits_last_figures_ = is_computing_ = false;
   figures_round_ = 0;
   num_awaited_ = kBuckets * kChunks;
   for (uint32_t cell = 0; cell < kBuckets * kChunks && alive(); ++cell)
@@ -61,46 +61,51 @@ void RoundWorker::OnReady(uint64_t stop_after) {
 
 uint64_t RoundWorker::last_step_round() const {
   const Schedule& schedule = world_->schedule();
-  const uint64_t steps_end = schedule.parts ? schedule.rounds - 1 : schedule.rounds;
-  const uint64_t last = stop_after_ == 0 ? steps_end : std::min(steps_end, stop_after_);
-  return schedule.parts ? last / 2 * 2 : last;
+  const uint64_t steps_end = schedule.exchanges_parts ? schedule.rounds - 1 : schedule.rounds;
+  const uint64_t last_step = stop_after_ == 0 ? steps_end : std::min(steps_end, stop_after_);
+  return schedule.exchanges_parts ? last_step / 2 * 2 : last_step;
 }
 
 bool RoundWorker::IsDone() const {
-  return applied_ >= last_step_round() && (!world_->schedule().parts || applied_ % 2 == 1);
+  return applied_ >= last_step_round() &&
+         (!world_->schedule().exchanges_parts || applied_ % 2 == 1);
 }
 
 void RoundWorker::ContributeFigures() {
-  const bool wanted = finishing_ || (HasFiguresAfter(applied_) && !IsDone());
-  if (!wanted || figures_round_ == applied_ + 1) return;
+  const bool are_due = awaits_last_figures_ || (HasFiguresAfter(applied_) && !IsDone());
+  if (!are_due || figures_round_ == applied_ + 1) return;
   figures_round_ = applied_ + 1;
   ContributeWord(kFigures, figures_round_, 0, DigestOfState(replica_.now));
 }
 
 void RoundWorker::ApplyAndStep() {
-  while (alive() && !computing_ && ApplyNextRound()) {
+  while (alive() && !is_computing_ && ApplyNextRound()) {
   }
-  if (!alive() || finishing_ || computing_) return;
+  if (!alive() || awaits_last_figures_ || is_computing_) return;
   if (IsDone()) {
-    finishing_ = true;
+    awaits_last_figures_ = true;
     ContributeFigures();  // the figures of the last evaluation, which uses the final weights
     return FinishIfDone();
   }
   const Schedule& schedule = world_->schedule();
-  stepped_ = std::max(stepped_, applied_);
-  if (schedule.parts ? stepped_ > applied_
-                     : stepped_ >= applied_ + schedule.window || stepped_ >= last_step_round())
+  newest_begun_round_ = std::max(newest_begun_round_, applied_);
+  if (schedule.exchanges_parts ? newest_begun_round_ > applied_
+                               : newest_begun_round_ >= applied_ + schedule.window ||
+                                     newest_begun_round_ >= last_step_round())
     return;
   // A step after which a checkpoint is due must be applied before the next step begins.
-  const uint64_t every = schedule.checkpoint_every;
-  if (every != 0 && stepped_ > applied_ && stepped_ % every == 0) return;
-  computing_ = true;
+  const uint64_t checkpoint_every = schedule.checkpoint_every;
+  if (checkpoint_every != 0 && newest_begun_round_ > applied_ &&
+      newest_begun_round_ % checkpoint_every == 0)
+    return;
+  is_computing_ = true;
   PostTask(Task::kStep, world_->rng().Ms(1, world_->rng().Chance(0.1) ? 100 : 15));
 }
 
 void RoundWorker::Step() {
-  computing_ = false;
-  const uint64_t round = stepped_ = NextRound(world_->schedule(), stepped_, last_step_round());
+  is_computing_ = false;
+  const uint64_t round = newest_begun_round_ =
+      NextRound(world_->schedule(), newest_begun_round_, last_step_round());
   world_->OnReached(rank_, Fault::Point::kStart, round);
   for (uint32_t b = 0; b < kBuckets && alive(); ++b) {
     if (!IsExchanged(world_->schedule(), round, b)) continue;
@@ -130,7 +135,7 @@ void RoundWorker::PushBucket(uint64_t round, uint32_t bucket) {
 }
 
 void RoundWorker::ContributeWord(const Cell& cell, uint64_t round, uint64_t digest, uint64_t word) {
-  if (cell.kind != Kind::kFigures && world_->schedule().skips && Skips(rank_, round))
+  if (cell.kind != Kind::kFigures && world_->schedule().has_skips && Skips(rank_, round))
     return Contribute(cell, protocol::Skip{round});
   world_->ledger().RecordContribution(cell, round, rank_, word);
   Contribute(cell, protocol::InRound{round, EncodeWord(word), digest});
@@ -147,7 +152,7 @@ void RoundWorker::OnAnswer(const protocol::Exchange::Delivery& answer) {
       if (std::exchange(round.has_scaled[answer.cell.bucket], true))
         ReportViolation("was told twice");
       round.scaled[answer.cell.bucket] = DecodeWord(answer.payload);
-      if (stepped_ >= outcome.round()) PushBucket(outcome.round(), answer.cell.bucket);
+      if (newest_begun_round_ >= outcome.round()) PushBucket(outcome.round(), answer.cell.bucket);
       break;
     case Kind::kPush:
       round.sums[answer.cell.bucket * kChunks + answer.cell.chunk] = answer.payload;
@@ -155,7 +160,7 @@ void RoundWorker::OnAnswer(const protocol::Exchange::Delivery& answer) {
       break;
     case Kind::kFigures:
       round.figures = answer.payload;
-      if (finishing_) return FinishIfDone();
+      if (awaits_last_figures_) return FinishIfDone();
       ++round.answers;
       break;
   }
@@ -165,57 +170,58 @@ void RoundWorker::OnAnswer(const protocol::Exchange::Delivery& answer) {
 void RoundWorker::CheckAnswer(const protocol::Exchange::Delivery& answer) {
   const uint64_t round = answer.outcome.of_round().round();
   if (round <= applied_) ReportViolation("was given an answer of round " + std::to_string(round));
-  const bool sum = answer.cell.kind != Kind::kPush || !world_->schedule().central;
-  const std::string wrong = world_->ledger().Check(answer, sum);
-  if (!wrong.empty()) ReportViolation("was given " + ToString(answer.cell, round) + ": " + wrong);
-  const bool told = world_->layout().LaneOf(answer.cell).shard == 0;
-  if (answer.cell.kind == Kind::kPush && told &&
+  const bool is_sum = answer.cell.kind != Kind::kPush || !world_->schedule().is_central;
+  const std::string error = world_->ledger().Check(answer, is_sum);
+  if (!error.empty()) ReportViolation("was given " + ToString(answer.cell, round) + ": " + error);
+  const bool tells_learning_rate = world_->layout().LaneOf(answer.cell).shard == 0;
+  if (answer.cell.kind == Kind::kPush && tells_learning_rate &&
       answer.outcome.learning_rate() != LearningRate(world_->schedule(), round)) {
     ReportViolation("was told a wrong learning rate");
   }
   if (!world_->schedule().is_deterministic()) return;
-  uint32_t expected = 0;
+  uint32_t expected_contributors = 0;
   for (uint32_t rank = 0; rank < world_->schedule().workers; ++rank) {
-    const bool skips = answer.cell.kind != Kind::kFigures && world_->schedule().skips;
-    expected += !skips || !Skips(rank, round);
+    const bool may_skip = answer.cell.kind != Kind::kFigures && world_->schedule().has_skips;
+    expected_contributors += !may_skip || !Skips(rank, round);
   }
-  if (answer.outcome.of_round().contributors() != expected)
+  if (answer.outcome.of_round().contributors() != expected_contributors)
     ReportViolation("was given a sum over others than all");
 }
 
 bool RoundWorker::ApplyNextRound() {
   const Schedule& schedule = world_->schedule();
-  const uint64_t next = NextRound(schedule, applied_, last_step_round());
-  const auto found = rounds_.find(next);
-  if (found == rounds_.end() || finishing_ || IsDone()) return false;
-  const bool figures = HasFiguresAfter(applied_);
-  uint32_t expected = figures ? 1 : 0;
-  for (uint32_t b = 0; b < kBuckets; ++b) expected += IsExchanged(schedule, next, b) ? kChunks : 0;
-  if (found->second.answers != expected) return false;
-  if (figures) CheckFigures(found->second.figures);
+  const uint64_t next_round = NextRound(schedule, applied_, last_step_round());
+  const auto entry = rounds_.find(next_round);
+  if (entry == rounds_.end() || awaits_last_figures_ || IsDone()) return false;
+  const bool has_figures = HasFiguresAfter(applied_);
+  uint32_t expected_answers = has_figures ? 1 : 0;
+  for (uint32_t b = 0; b < kBuckets; ++b)
+    expected_answers += IsExchanged(schedule, next_round, b) ? kChunks : 0;
+  if (entry->second.answers != expected_answers) return false;
+  if (has_figures) CheckFigures(entry->second.figures);
   replica_.before = replica_.now;
-  Apply(found->second);
-  rounds_.erase(rounds_.begin(), rounds_.upper_bound(next));
-  SetApplied(next);
+  Apply(entry->second);
+  rounds_.erase(rounds_.begin(), rounds_.upper_bound(next_round));
+  SetApplied(next_round);
   if (!HasRightState())
     ReportViolation("has a wrong state after round " + std::to_string(applied_));
   world_->OnReached(rank_, Fault::Point::kApplied, applied_);
-  const uint64_t every = schedule.checkpoint_every;
-  if (every != 0 && applied_ % every == 0) WriteCheckpoint(replica_);
+  const uint64_t checkpoint_every = schedule.checkpoint_every;
+  if (checkpoint_every != 0 && applied_ % checkpoint_every == 0) WriteCheckpoint(replica_);
   ContributeFigures();
   return true;
 }
 
 void RoundWorker::Apply(const Round& round) {
   for (size_t cell = 0; cell < round.sums.size(); ++cell) {
-    // The chunk was not exchanged in this round, or no worker contributed to it.
+    // Empty: the chunk was not exchanged in this round, or no worker contributed to it.
     if (round.sums[cell].empty()) continue;
     const std::vector<uint64_t> words = DecodeWords(round.sums[cell]);
-    uint64_t& state = replica_.now[cell];
-    if (!world_->schedule().central) {
-      state = Combine(state, words[0]);
+    uint64_t& state_word = replica_.now[cell];
+    if (!world_->schedule().is_central) {
+      state_word = Combine(state_word, words[0]);
     } else {
-      state = world_->schedule().changes ? AddFloats(state, words[0]) : words[0];
+      state_word = world_->schedule().sends_changes ? AddFloats(state_word, words[0]) : words[0];
     }
   }
 }

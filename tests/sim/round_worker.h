@@ -50,18 +50,19 @@ class RoundWorker : public ToyWorker {
   void Apply(const Round& round);
   void CheckFigures(const Bytes& figures);
   void FinishIfDone();
-  // The round of the job's last step.
+  // The number of the round of the job's last step.
   uint64_t last_step_round() const;
   bool IsDone() const;
   // The state at which the gradient of `round` is computed.
   const State& GradientStateOf(uint64_t round) const;
 
-  uint32_t num_awaited_ = 0;    // number of chunks whose pulled weights have not arrived yet
-  bool finishing_ = false;      // all rounds are applied; only the last figures are missing
-  uint64_t figures_round_ = 0;  // the newest round to which this worker contributed figures
-  bool computing_ = false;      // a step has begun and has not ended
+  uint32_t num_awaited_ = 0;          // number of chunks whose pulled weights have not arrived yet
+  bool awaits_last_figures_ = false;  // all rounds are applied; only the last figures are missing
+  uint64_t figures_round_ = 0;        // the newest round to which this worker contributed figures
+  bool is_computing_ = false;         // a step has begun and has not ended
   Replica replica_;
-  uint64_t stepped_ = 0;     // the newest round for which this worker has begun to contribute
+  uint64_t newest_begun_round_ =
+      0;                     // the newest round for which this worker has begun to contribute
   uint64_t stop_after_ = 0;  // the round after which shard 0 wants the job to stop; 0: none
   std::map<uint64_t, Round> rounds_;  // the rounds that are not applied yet, by number
 };

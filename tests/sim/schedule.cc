@@ -17,8 +17,8 @@ protocol::Timings MakeTimings() {
   timings.dead_after = milliseconds(3000);
   timings.start_timeout = timings.wait_timeout = milliseconds(60'000);
   timings.progress_timeout = milliseconds(60'000);
-  // A process that is suspended while all others end finds nobody to talk to. It ends by itself
-  // after this time.
+  // A process that is suspended while all others end finds no peer when it continues. It ends by
+  // itself after this time.
   timings.server_return_timeout = milliseconds(20'000);
   timings.hello_retry = milliseconds(100);
   timings.resend_after = milliseconds(300);
@@ -43,20 +43,22 @@ Fault DrawFault(const Schedule& schedule, Rng* rng) {
   Fault fault;
   fault.kind = rng->Chance(0.1) ? kStops[rng->Below(std::size(kStops))]
                                 : kKinds[rng->Below(std::size(kKinds))];
-  const bool server = fault.kind == Kind::kKillServer || fault.kind == Kind::kStop ||
-                      fault.kind == Kind::kCutServer;
-  fault.target = static_cast<uint32_t>(rng->Below(server ? schedule.shards() : schedule.workers));
-  fault.witness = server ? static_cast<uint32_t>(rng->Below(schedule.workers)) : fault.target;
+  const bool targets_server = fault.kind == Kind::kKillServer || fault.kind == Kind::kStop ||
+                              fault.kind == Kind::kCutServer;
+  fault.target =
+      static_cast<uint32_t>(rng->Below(targets_server ? schedule.shards() : schedule.workers));
+  fault.witness =
+      targets_server ? static_cast<uint32_t>(rng->Below(schedule.workers)) : fault.target;
   fault.point = static_cast<Fault::Point>(rng->Below(5));
   fault.round = 1 + rng->Below(schedule.rounds);
-  if (rng->Chance(0.7)) fault.after = rng->Ms(0, 30);
-  fault.down = rng->Chance(0.7) ? rng->Ms(20, 300) : rng->Ms(300, 2500);
+  if (rng->Chance(0.7)) fault.delay_after_point = rng->Ms(0, 30);
+  fault.down_time = rng->Chance(0.7) ? rng->Ms(20, 300) : rng->Ms(300, 2500);
   // Kills more workers just when they leave: a late Bye from a dead process is the most harmful of
   // all late messages.
   if (fault.kind == Kind::kKillWorker && rng->Chance(0.25)) fault.point = Fault::Point::kLeaving;
-  if (fault.kind == Kind::kFreezeWorker) fault.down = rng->Ms(1000, 6000);
-  if (fault.kind == Kind::kCutServer) fault.down = rng->Ms(500, 9000);
-  if (fault.kind == Kind::kReplaceWorker) fault.down = rng->Ms(3500, 8000);
+  if (fault.kind == Kind::kFreezeWorker) fault.down_time = rng->Ms(1000, 6000);
+  if (fault.kind == Kind::kCutServer) fault.down_time = rng->Ms(500, 9000);
+  if (fault.kind == Kind::kReplaceWorker) fault.down_time = rng->Ms(3500, 8000);
   fault.hold = rng->Chance(0.7);
   fault.for_good = schedule.shrinks() && rng->Chance(0.4);
   return fault;
@@ -77,51 +79,51 @@ void DrawFailure(Rng* rng, Schedule* schedule) {
 // Draws jobs whose rounds may close without some workers.
 void DrawElasticity(Rng* rng, Schedule* schedule) {
   algorithm::Elasticity& elasticity = schedule->elasticity;
-  const bool shrink = rng->Chance(0.6);
-  if (shrink) elasticity.on_loss = algorithm::OnLoss::kShrink;
-  if (!shrink || rng->Chance(0.3))
+  const bool shrinks = rng->Chance(0.6);
+  if (shrinks) elasticity.on_loss = algorithm::OnLoss::kShrink;
+  if (!shrinks || rng->Chance(0.3))
     elasticity.quorum = schedule->workers - 1 - (schedule->workers == 4 && rng->Chance(0.3));
   // A short start timeout: after a restart, shard 0 may wait for a rank that was removed and never
   // comes back.
-  if (shrink) schedule->timings.start_timeout = milliseconds(12'000);
+  if (shrinks) schedule->timings.start_timeout = milliseconds(12'000);
 }
 
 // Draws properties of algorithms other than plain synchronous SGD.
 void DrawAlgorithm(Rng* rng, Schedule* schedule) {
   if (rng->Chance(0.15)) {
-    schedule->parts = true;
+    schedule->exchanges_parts = true;
     schedule->window = 1;
     schedule->rounds = 2 * schedule->rounds + 1;
     schedule->elasticity.quorum = 0;
   } else {
-    schedule->central = rng->Chance(0.25);
-    if (schedule->central) schedule->algorithm = schedule->window == 2 ? "odsgd" : "ssgd";
+    schedule->is_central = rng->Chance(0.25);
+    if (schedule->is_central) schedule->algorithm = schedule->window == 2 ? "odsgd" : "ssgd";
     schedule->save_every = 1 + rng->Below(3);
   }
 }
 
 void DrawFaults(Rng* rng, Schedule* schedule) {
-  const double dice = static_cast<double>(rng->Below(100)) / 100;
-  const int faults = dice < 0.3 ? 0 : dice < 0.75 ? 1 : dice < 0.95 ? 2 : 3;
-  for (int i = 0; i < faults; ++i) {
+  const double fraction = static_cast<double>(rng->Below(100)) / 100;
+  const int fault_count = fraction < 0.3 ? 0 : fraction < 0.75 ? 1 : fraction < 0.95 ? 2 : 3;
+  for (int i = 0; i < fault_count; ++i) {
     schedule->faults.push_back(DrawFault(*schedule, rng));
   }
-  const bool quiet =
+  const bool is_quiet =
       schedule->loss + schedule->duplicate + schedule->delay + schedule->reorder == 0;
   // A fault may find no target when it is injected. Adds noise so that something goes wrong anyway.
-  if (quiet) schedule->loss = schedule->duplicate = schedule->reorder = 0.05;
+  if (is_quiet) schedule->loss = schedule->duplicate = schedule->reorder = 0.05;
 }
 
 // Draws the algorithm that the servers run, for a job whose servers hold the weights.
 void DrawRules(Rng* rng, Schedule* schedule) {
   constexpr const char* kAtOnce[] = {"asgd", "dcasgd_c", "dcasgd_a", "easgd_async"};
-  const bool plain = schedule->algorithm == "asgd" && schedule->clocks.pull_every == 1;
-  if (plain) schedule->algorithm = kAtOnce[rng->Below(4)];
+  const bool is_plain_asgd = schedule->algorithm == "asgd" && schedule->clocks.pull_every == 1;
+  if (is_plain_asgd) schedule->algorithm = kAtOnce[rng->Below(4)];
   if (schedule->algorithm == "ssgd" && rng->Chance(0.3)) schedule->algorithm = "easgd";
   // Answers may be changes of the weights only where adding them up gives the exact weights: in
   // rounds, and under asgd and ssp. Elsewhere rounding would make a difference.
-  const bool sums = schedule->algorithm == "asgd" || schedule->algorithm == "ssp";
-  schedule->changes = (schedule->has_rounds() || sums) && rng->Chance(0.3);
+  const bool adds_pushes_only = schedule->algorithm == "asgd" || schedule->algorithm == "ssp";
+  schedule->sends_changes = (schedule->has_rounds() || adds_pushes_only) && rng->Chance(0.3);
 }
 
 // Draws what only jobs whose servers hold the weights have: an algorithm and disk faults. Uses
@@ -130,10 +132,10 @@ void DrawServers(Schedule* schedule) {
   if (!schedule->servers_hold_state()) return;
   Rng rng(schedule->seed ^ 0xd15c);
   DrawRules(&rng, schedule);
-  // Whether a disk fault that may destroy a checkpoint was drawn. A job with rounds survives only
-  // one.
-  bool lost = false;
-  const auto may_lose = [&] { return !schedule->has_rounds() || !std::exchange(lost, true); };
+  // Whether a disk fault that may destroy a checkpoint was drawn. A job with rounds survives no
+  // second one.
+  bool drew_loss = false;
+  const auto may_lose = [&] { return !schedule->has_rounds() || !std::exchange(drew_loss, true); };
   if (rng.Chance(0.2) && may_lose()) {
     schedule->full_disk = {static_cast<uint32_t>(rng.Below(schedule->shards())), rng.Below(40),
                            schedule->has_rounds() ? 1 : 1 + rng.Below(8)};
@@ -142,8 +144,9 @@ void DrawServers(Schedule* schedule) {
     if (fault.kind != Fault::Kind::kKillServer) continue;
     fault.disk = static_cast<Fault::Disk>(rng.Below(5));
     fault.change = rng.Below(24);
-    const bool whole = fault.disk == Fault::Disk::kStays || fault.disk == Fault::Disk::kPower;
-    if (!whole && !may_lose()) fault.disk = Fault::Disk::kPower;
+    const bool keeps_checkpoints =
+        fault.disk == Fault::Disk::kStays || fault.disk == Fault::Disk::kPower;
+    if (!keeps_checkpoints && !may_lose()) fault.disk = Fault::Disk::kPower;
   }
 }
 
@@ -168,7 +171,7 @@ Schedule Schedule::Make(uint64_t seed) {
   Rng rng(seed);
   Schedule schedule = BeginSchedule(seed, &rng);
   if (rng.Chance(0.3)) schedule.window = 2;
-  schedule.skips = rng.Chance(0.2);
+  schedule.has_skips = rng.Chance(0.2);
   if (rng.Chance(0.3)) {
     DrawElasticity(&rng, &schedule);
   } else if (rng.Chance(0.05)) {
@@ -187,11 +190,11 @@ Schedule Schedule::MakeClocks(uint64_t seed) {
   Clocks& clocks = schedule.clocks;
   clocks.pushes = schedule.rounds * schedule.workers;
   clocks.save_every = 2 + rng.Below(6);
-  const uint64_t way = rng.Below(5);
+  const uint64_t algorithm_index = rng.Below(5);
   constexpr const char* kAlgorithms[] = {"ssp", "ssp", "softsync", "asgd", "asgd"};
-  schedule.algorithm = kAlgorithms[way];
-  if (way <= 1) clocks.bound = rng.Below(4);
-  if (way == 3) clocks.pull_every = 2 + rng.Below(2);
+  schedule.algorithm = kAlgorithms[algorithm_index];
+  if (algorithm_index <= 1) clocks.bound = rng.Below(4);
+  if (algorithm_index == 3) clocks.pull_every = 2 + rng.Below(2);
   if (rng.Chance(0.25)) clocks.max_staleness = schedule.workers - 1 + rng.Below(4);
   if (rng.Chance(0.3)) {
     schedule.elasticity.on_loss = algorithm::OnLoss::kShrink;
@@ -209,7 +212,7 @@ Schedule Schedule::MakeCheckpoints(uint64_t seed) {
   Rng rng(seed);
   Schedule schedule = BeginSchedule(seed, &rng);
   if (rng.Chance(0.4)) schedule.window = 2;
-  schedule.skips = rng.Chance(0.2);
+  schedule.has_skips = rng.Chance(0.2);
   schedule.rounds += rng.Below(4);
   schedule.checkpoint_every = 1 + rng.Below(3);
   DrawFaults(&rng, &schedule);
@@ -218,8 +221,8 @@ Schedule Schedule::MakeCheckpoints(uint64_t seed) {
   std::erase_if(schedule.faults, [](const Fault& fault) {
     return fault.IsStop() || fault.kind == Fault::Kind::kReplaceWorker;
   });
-  const uint64_t disasters = 1 + rng.Below(2);
-  for (uint64_t i = 0; i < disasters; ++i) {
+  const uint64_t disaster_count = 1 + rng.Below(2);
+  for (uint64_t i = 0; i < disaster_count; ++i) {
     Fault fault = DrawFault(schedule, &rng);
     fault.kind = rng.Chance(0.7) ? Fault::Kind::kKillAll : Fault::Kind::kKillWorkers;
     fault.target = fault.witness = static_cast<uint32_t>(rng.Below(schedule.workers));
@@ -227,7 +230,7 @@ Schedule Schedule::MakeCheckpoints(uint64_t seed) {
     fault.for_good = rng.Chance(0.1);
     schedule.faults.push_back(fault);
   }
-  schedule.keeps_own = rng.Chance(0.5);
+  schedule.keeps_own_state = rng.Chance(0.5);
   return schedule;
 }
 
@@ -264,18 +267,20 @@ std::string ToString(const Schedule& schedule) {
   text << "seed " << schedule.seed << ": " << schedule.workers << " workers, data lanes";
   for (uint32_t lanes : schedule.data_lanes) text << " " << lanes;
   text << ", " << schedule.rounds << " rounds, window " << schedule.window
-       << (schedule.skips ? ", some skip" : "") << (schedule.parts ? ", in parts" : "")
-       << (schedule.central ? ", central, a checkpoint every " + std::to_string(schedule.save_every)
-                            : "")
+       << (schedule.has_skips ? ", some skip" : "")
+       << (schedule.exchanges_parts ? ", in parts" : "")
+       << (schedule.is_central
+               ? ", central, a checkpoint every " + std::to_string(schedule.save_every)
+               : "")
        << (schedule.servers_hold_state() ? ", " + schedule.algorithm : "")
-       << (schedule.changes ? ", answers are changes" : "") << ", quorum "
+       << (schedule.sends_changes ? ", answers are changes" : "") << ", quorum "
        << schedule.elasticity.quorum << ", "
        << losses[static_cast<int>(schedule.elasticity.on_loss)] << ", loss " << schedule.loss
        << ", duplicate " << schedule.duplicate << ", reorder " << schedule.reorder << ", delay "
        << schedule.delay << " up to " << ms(schedule.longest_delay) << " ms";
   if (!schedule.has_rounds()) text << ToString(schedule.clocks);
   if (schedule.checkpoint_every != 0) text << ", a checkpoint every " << schedule.checkpoint_every;
-  if (schedule.keeps_own) text << ", workers keep state of their own";
+  if (schedule.keeps_own_state) text << ", workers keep state of their own";
   if (schedule.full_disk.changes != 0) {
     text << "; the disk of shard " << schedule.full_disk.shard << " is full for "
          << schedule.full_disk.changes << " changes from " << schedule.full_disk.from << " on";
@@ -284,9 +289,9 @@ std::string ToString(const Schedule& schedule) {
                          ", losing power in a change of its disk", ", tearing a file"};
   for (const Fault& fault : schedule.faults) {
     text << "; " << kinds[static_cast<int>(fault.kind)] << " " << fault.target << ", "
-         << ms(fault.after) << " ms after worker " << fault.witness << " comes to "
+         << ms(fault.delay_after_point) << " ms after worker " << fault.witness << " comes to "
          << points[static_cast<int>(fault.point)] << " of round " << fault.round << ", for "
-         << (fault.for_good ? "ever, not " : "") << ms(fault.down) << " ms"
+         << (fault.for_good ? "ever, not " : "") << ms(fault.down_time) << " ms"
          << (fault.hold ? ", holding its messages" : "") << disks[static_cast<int>(fault.disk)];
     if (fault.disk == Fault::Disk::kInWrite || fault.disk == Fault::Disk::kPowerInWrite)
       text << ", " << fault.change << " on";

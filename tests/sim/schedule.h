@@ -20,16 +20,17 @@ using protocol::Time;
 
 struct Fault {
   enum class Kind {
-    // Worker `target` is killed (SIGKILL) and started again after the time `down`. It stays away if
+    // Worker `target` is killed (SIGKILL) and started again after `down_time`. It stays away if
     // the job fails at the first loss of a worker, or if the job can shrink and `for_good` is set.
     kKillWorker,
-    // Shard `target` is killed (SIGKILL) and started again after `down`, with other data ports.
+    // Shard `target` is killed (SIGKILL) and started again after `down_time`, with other data
+    // ports.
     kKillServer,
-    kFreezeWorker,  // worker `target` is suspended (SIGSTOP) for `down`
+    kFreezeWorker,  // worker `target` is suspended (SIGSTOP) for `down_time`
     // like kFreezeWorker, and a second process of the same rank is started meanwhile
     kReplaceWorker,
     kCutConnections,  // every connection of worker `target` breaks
-    // The network link of shard `target` is down for `down`, in both directions. If `hold`,
+    // The network link of shard `target` is down for `down_time`, in both directions. If `hold`,
     // messages arrive after that time; else they are lost.
     kCutServer,
     kStop,        // shard `target` receives a signal to stop
@@ -41,8 +42,8 @@ struct Fault {
     kKillWorkers,  // like kKillAll, but servers are not killed
   };
   // A point in a worker's round: its step starts, it has pushed, it has applied the result, it
-  // leaves the finished job, it joins the job. The fault is injected the time `after` later than
-  // worker `witness` first reaches `point` of `round`.
+  // leaves the finished job, it joins the job. The fault is injected `delay_after_point`
+  // later than worker `witness` first reaches `point` of `round`.
   enum class Point { kStart, kPush, kApplied, kLeaving, kJoining };
   // For kKillServer, in a job whose servers hold the weights: what happens to the shard's disk.
   enum class Disk {
@@ -57,8 +58,8 @@ struct Fault {
   uint32_t witness = 0;
   Point point = Point::kStart;
   uint64_t round = 1;
-  Time after{};
-  Time down{};
+  Time delay_after_point{};
+  Time down_time{};
   bool for_good = false;
   Disk disk = Disk::kStays;
   uint64_t change = 0;
@@ -86,21 +87,22 @@ struct Schedule {
   std::vector<uint32_t> data_lanes;  // number of data lanes of each shard
   uint64_t rounds = 3;
   uint32_t window = 1;  // how many rounds a worker may have open at the same time
-  bool skips = false;   // the training data are unevenly distributed: some workers skip some rounds
+  bool has_skips =
+      false;  // the training data are unevenly distributed: some workers skip some rounds
   // A round may exchange only a part of the model: step s is round 2 s, which exchanges one bucket,
   // sometimes followed by round 2 s + 1, which exchanges all buckets.
-  bool parts = false;
+  bool exchanges_parts = false;
   // The job has rounds, and its servers hold the weights. When a server dies, all processes go back
   // to a checkpoint of the servers, or to the beginning.
-  bool central = false;
+  bool is_central = false;
   // The training algorithm that the servers run, if they hold the weights; else empty.
   std::string algorithm;
-  bool changes = false;     // the servers answer with changes of the weights, not with weights
-  uint64_t save_every = 1;  // if central: rounds between checkpoints of the servers
+  bool sends_changes = false;  // the servers answer with changes of the weights, not with weights
+  uint64_t save_every = 1;     // if is_central: rounds between checkpoints of the servers
   uint64_t checkpoint_every = 0;  // rounds between checkpoints of the workers; 0: the job has none
   // Workers have state of their own that no other process has (Hello.keeps_own). So if a worker
   // comes back, all processes go back to a checkpoint.
-  bool keeps_own = false;
+  bool keeps_own_state = false;
   Clocks clocks;
   algorithm::Elasticity elasticity{0, algorithm::OnLoss::kWait, 1};
   // Probabilities that the network loses, duplicates, delays or reorders a message.
@@ -122,12 +124,12 @@ struct Schedule {
   bool servers_hold_state() const { return !algorithm.empty(); }
   // The servers' window: how many round numbers beyond its applied round a worker may contribute
   // to.
-  uint32_t lane_window() const { return parts ? 2 : window; }
+  uint32_t lane_window() const { return exchanges_parts ? 2 : window; }
   // Whether a gradient depends on the state at which it is computed.
-  bool gradient_uses_state() const { return !central || window == 1; }
+  bool gradient_uses_state() const { return !is_central || window == 1; }
   // Whether the result is the same for all faults and timings.
   bool is_deterministic() const { return !elasticity.unsolicited(); }
-  bool goes_back() const { return central && Has(Fault::Kind::kKillServer); }
+  bool goes_back() const { return is_central && Has(Fault::Kind::kKillServer); }
   bool Has(Fault::Kind kind) const;
   // Makes a job with rounds.
   static Schedule Make(uint64_t seed);

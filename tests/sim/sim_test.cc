@@ -30,29 +30,29 @@ Schedule MakeLostScalers(uint64_t seed) {
   for (uint64_t candidate = seed * 1'000;; ++candidate) {
     schedule = Schedule::Make(candidate);
     const bool has_two_workers_and_shards =
-        schedule.workers == 2 && schedule.shards() > 1 && !schedule.central;
+        schedule.workers == 2 && schedule.shards() > 1 && !schedule.is_central;
     if (schedule.shrinks() && schedule.elasticity.quorum == 0 && has_two_workers_and_shards) break;
   }
-  Rng dice(seed);
-  Fault server;
-  server.kind = Fault::Kind::kKillServer;
-  server.point = Fault::Point::kPush;
-  server.round = 1 + dice.Below(schedule.rounds);
-  server.down = dice.Ms(20, 100);
-  Fault worker = server;
-  worker.kind = Fault::Kind::kKillWorker;
-  worker.after = dice.Ms(2, 10);
-  worker.down = dice.Ms(50, 300);
-  schedule.faults = {server, worker};
+  Rng rng(seed);
+  Fault kill_server;
+  kill_server.kind = Fault::Kind::kKillServer;
+  kill_server.point = Fault::Point::kPush;
+  kill_server.round = 1 + rng.Below(schedule.rounds);
+  kill_server.down_time = rng.Ms(20, 100);
+  Fault kill_worker = kill_server;
+  kill_worker.kind = Fault::Kind::kKillWorker;
+  kill_worker.delay_after_point = rng.Ms(2, 10);
+  kill_worker.down_time = rng.Ms(50, 300);
+  schedule.faults = {kill_server, kill_worker};
   return schedule;
 }
 
 // Returns the number in an environment variable; 1 if it is not set.
-uint64_t FromEnvironment(const char* name) {
+uint64_t NumberFromEnvironment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? 1 : std::strtoull(value, nullptr, 10);
 }
-uint64_t FirstSeed() { return FromEnvironment("TERN_SIM_FROM"); }
+uint64_t FirstSeed() { return NumberFromEnvironment("TERN_SIM_FROM"); }
 
 void ExpectAllEndWell(MakeSchedule make, uint64_t count) {
   if (const char* seed = std::getenv("TERN_SIM_SEED"); seed != nullptr) {
@@ -60,7 +60,7 @@ void ExpectAllEndWell(MakeSchedule make, uint64_t count) {
     ASSERT_EQ(failure, "");
     return;
   }
-  count *= FromEnvironment("TERN_SIM_TIMES");
+  count *= NumberFromEnvironment("TERN_SIM_TIMES");
   for (const std::string& failure : PlayAll(make, FirstSeed(), count, {}, 5))
     ADD_FAILURE() << failure;
 }

@@ -37,21 +37,22 @@ uint64_t MapFloats(uint64_t word, const To& to) {
   return std::bit_cast<uint64_t>(floats);
 }
 
-// A chunk in a job whose servers hold the weights: `weights` is the server's word, `state` is the
-// workers' copy. They differ by rounding if the server sends changes instead of weights.
+// A chunk in a job whose servers hold the weights: the server's word and the workers' copy of it.
+// They differ by rounding if the server sends changes instead of weights.
 struct ServerChunk {
-  uint64_t weights = 0, state = 0;
+  uint64_t server_word = 0, worker_word = 0;
 };
 
-// Applies a round with the pushes `given` to the server's weights and the workers' copy.
-void CloseRound(const Schedule& schedule, uint64_t round, const std::vector<uint64_t>& given,
-                ServerChunk* held) {
-  held->weights = schedule.algorithm == "easgd"
-                      ? ApplyElastic(held->weights, given)
-                      : ApplySgd(held->weights, given, LearningRate(schedule, round));
-  held->state = schedule.changes
-                    ? AddFloats(held->state, SubtractFloats(held->state, held->weights))
-                    : held->weights;
+// Applies the pushes of a round to the server's weights and to the workers' copy.
+void CloseRound(const Schedule& schedule, uint64_t round, const std::vector<uint64_t>& pushes,
+                ServerChunk* chunk) {
+  chunk->server_word = schedule.algorithm == "easgd"
+                           ? ApplyElastic(chunk->server_word, pushes)
+                           : ApplySgd(chunk->server_word, pushes, LearningRate(schedule, round));
+  chunk->worker_word =
+      schedule.sends_changes
+          ? AddFloats(chunk->worker_word, SubtractFloats(chunk->worker_word, chunk->server_word))
+          : chunk->server_word;
 }
 
 // The reduction of one cell in one round: adds up words (pushes), takes their maximum (scalers) or
@@ -59,40 +60,41 @@ void CloseRound(const Schedule& schedule, uint64_t round, const std::vector<uint
 class ToySum : public protocol::CellSum {
  public:
   ToySum(Kind kind, uint32_t workers, const Report* report)
-      : kind_(kind), seen_(workers), report_(report) {}
+      : kind_(kind), has_contributed_(workers), report_(report) {}
 
   Status Add(uint32_t rank, const Bytes& payload) override {
     if (payload.size() != sizeof(uint64_t))
       return Status(Code::kMismatch, "not a toy contribution");
-    if (seen_[rank]) (*report_)("rank " + std::to_string(rank) + " is counted twice in a slot");
-    seen_[rank] = true;
-    const uint64_t value = DecodeWord(payload);
+    if (has_contributed_[rank])
+      (*report_)("rank " + std::to_string(rank) + " is counted twice in a slot");
+    has_contributed_[rank] = true;
+    const uint64_t word = DecodeWord(payload);
     switch (kind_) {
       case Kind::kScale:
-        word_ = std::max(word_, value);
+        word_ = std::max(word_, word);
         break;
       case Kind::kPush:
-        word_ += value;
+        word_ += word;
         break;
       case Kind::kFigures:
-        word_ = Combine(word_, 0) + value;
+        word_ = Combine(word_, 0) + word;
         break;
     }
-    if (kind_ == Kind::kFigures) figures_.emplace_back(rank, value);
+    if (kind_ == Kind::kFigures) figures_.emplace_back(rank, word);
     return Ok();
   }
 
   Bytes Close() override {
     if (kind_ != Kind::kFigures) return EncodeWord(word_);
     std::sort(figures_.begin(), figures_.end());
-    std::string all;
-    for (const auto& [rank, value] : figures_) all.append(EncodeWord(value).view());
-    return Bytes::Own(std::move(all));
+    std::string words;
+    for (const auto& [rank, word] : figures_) words.append(EncodeWord(word).view());
+    return Bytes::Own(std::move(words));
   }
 
  private:
   Kind kind_;
-  std::vector<bool> seen_;
+  std::vector<bool> has_contributed_;
   const Report* report_;
   uint64_t word_ = 0;
   std::vector<std::pair<uint32_t, uint64_t>> figures_;
@@ -105,8 +107,8 @@ CellSpec MakeCellSpec(const Cell& cell, const Schedule& schedule, const Report* 
     return std::make_unique<ToySum>(cell.kind, workers, report);
   };
   spec.check_outcome = [=](const Bytes& payload, uint32_t contributors) {
-    const size_t words = cell.kind == Kind::kFigures ? contributors : 1;
-    return payload.size() == words * sizeof(uint64_t)
+    const size_t word_count = cell.kind == Kind::kFigures ? contributors : 1;
+    return payload.size() == word_count * sizeof(uint64_t)
                ? Ok()
                : Status(Code::kMismatch, "not a toy outcome");
   };
@@ -138,14 +140,14 @@ std::vector<uint64_t> DecodeWords(const Bytes& payload) {
 }
 
 uint64_t NextRound(const Schedule& schedule, uint64_t applied, uint64_t last) {
-  if (!schedule.parts) return applied + 1;
-  const bool settles = applied % 4 == 0 || applied >= last;
-  if (applied != 0 && applied % 2 == 0 && settles) return applied + 1;
+  if (!schedule.exchanges_parts) return applied + 1;
+  const bool must_settle = applied % 4 == 0 || applied >= last;
+  if (applied != 0 && applied % 2 == 0 && must_settle) return applied + 1;
   return applied / 2 * 2 + 2;
 }
 
 bool IsExchanged(const Schedule& schedule, uint64_t round, uint32_t bucket) {
-  return !schedule.parts || round % 2 == 1 || (round / 2 - 1) % kBuckets == bucket;
+  return !schedule.exchanges_parts || round % 2 == 1 || (round / 2 - 1) % kBuckets == bucket;
 }
 
 bool Skips(uint32_t rank, uint64_t round) { return Mix(Combine(rank, round)) % 4 == 0; }
@@ -163,15 +165,16 @@ Replica DecodeReplica(const Bytes& bytes) {
 }
 
 uint64_t ScalerOf(uint32_t rank, uint64_t round, uint32_t bucket, const State& state) {
-  const uint64_t own = Combine(state[bucket * kChunks], state[bucket * kChunks + 1]);
-  return Combine(Combine(rank, round), Combine(bucket, own)) >> 1;
+  const uint64_t state_hash = Combine(state[bucket * kChunks], state[bucket * kChunks + 1]);
+  return Combine(Combine(rank, round), Combine(bucket, state_hash)) >> 1;
 }
 
 uint64_t PushOf(const Schedule& schedule, uint32_t rank, uint64_t round, uint32_t bucket,
                 uint32_t chunk, const State& state, uint64_t scaled) {
-  const uint64_t cell = bucket * kChunks + chunk;
-  const uint64_t word = Combine(Combine(rank, round), Combine(cell ^ scaled, state[cell])) >> 8;
-  return schedule.central ? FloatsFromBits(word) : word;
+  const uint64_t cell_index = bucket * kChunks + chunk;
+  const uint64_t word =
+      Combine(Combine(rank, round), Combine(cell_index ^ scaled, state[cell_index])) >> 8;
+  return schedule.is_central ? FloatsFromBits(word) : word;
 }
 
 double RateAt(uint64_t step) {
@@ -179,7 +182,7 @@ double RateAt(uint64_t step) {
 }
 
 double LearningRate(const Schedule& schedule, uint64_t round) {
-  return schedule.central ? RateAt(round - 1) : 1.0 / static_cast<double>(round);
+  return schedule.is_central ? RateAt(round - 1) : 1.0 / static_cast<double>(round);
 }
 
 uint64_t FloatsFromBits(uint64_t bits) {
@@ -191,26 +194,26 @@ uint64_t FloatsFromBits(uint64_t bits) {
   return std::bit_cast<uint64_t>(floats);
 }
 
-uint64_t ApplySgd(uint64_t word, const std::vector<uint64_t>& given, double rate) {
-  const auto factor = static_cast<float>(rate);
-  const Floats mean = MeanOf(given);
-  return MapFloats(word, [&](size_t i, float w) { return w - factor * mean[i]; });
+uint64_t ApplySgd(uint64_t word, const std::vector<uint64_t>& gradients, double rate) {
+  const auto rate_as_float = static_cast<float>(rate);
+  const Floats mean = MeanOf(gradients);
+  return MapFloats(word, [&](size_t i, float w) { return w - rate_as_float * mean[i]; });
 }
 
-uint64_t ApplyElastic(uint64_t word, const std::vector<uint64_t>& given) {
-  const float alpha = static_cast<float>(kElastic) * static_cast<float>(given.size());
-  const Floats mean = MeanOf(given);
+uint64_t ApplyElastic(uint64_t word, const std::vector<uint64_t>& pushed) {
+  const float alpha = static_cast<float>(kElastic) * static_cast<float>(pushed.size());
+  const Floats mean = MeanOf(pushed);
   return MapFloats(word, [&](size_t i, float w) { return w + alpha * (mean[i] - w); });
 }
 
 uint64_t AddFloats(uint64_t word, uint64_t change) {
-  const auto by = std::bit_cast<Floats>(change);
-  return MapFloats(word, [&](size_t i, float w) { return w + by[i]; });
+  const auto change_floats = std::bit_cast<Floats>(change);
+  return MapFloats(word, [&](size_t i, float w) { return w + change_floats[i]; });
 }
 
 uint64_t SubtractFloats(uint64_t from, uint64_t to) {
-  const auto before = std::bit_cast<Floats>(from);
-  return MapFloats(to, [&](size_t i, float w) { return w - before[i]; });
+  const auto from_floats = std::bit_cast<Floats>(from);
+  return MapFloats(to, [&](size_t i, float w) { return w - from_floats[i]; });
 }
 
 uint64_t DigestOfState(const State& state) {
@@ -221,17 +224,19 @@ uint64_t DigestOfState(const State& state) {
 
 std::vector<State> FaultFreeStates(const Schedule& schedule) {
   std::vector<State> states(schedule.rounds + 1, InitialState(schedule));
-  std::array<ServerChunk, kBuckets * kChunks> held;
-  const uint64_t last = schedule.parts ? schedule.rounds - 1 : schedule.rounds;
+  std::array<ServerChunk, kBuckets * kChunks> server_chunks;
+  const uint64_t last_step_round = schedule.exchanges_parts ? schedule.rounds - 1 : schedule.rounds;
   uint64_t applied = 0;
   while (applied < schedule.rounds) {
-    const uint64_t round = NextRound(schedule, applied, last);
+    const uint64_t round = NextRound(schedule, applied, last_step_round);
     const State& state =
         schedule.gradient_uses_state()
             ? states[applied + 1 < schedule.window ? 0 : applied + 1 - schedule.window]
             : states[0];
-    State next = states[applied];
-    const auto takes_part = [&](uint32_t rank) { return !schedule.skips || !Skips(rank, round); };
+    State next_state = states[applied];
+    const auto takes_part = [&](uint32_t rank) {
+      return !schedule.has_skips || !Skips(rank, round);
+    };
     for (uint32_t b = 0; b < kBuckets; ++b) {
       if (!IsExchanged(schedule, round, b)) continue;
       uint64_t scaled = 0, contributors = 0;
@@ -240,21 +245,21 @@ std::vector<State> FaultFreeStates(const Schedule& schedule) {
         contributors += takes_part(r);
       }
       for (uint32_t c = 0; contributors != 0 && c < kChunks; ++c) {
-        std::vector<uint64_t> given;
+        std::vector<uint64_t> pushes;
         for (uint32_t r = 0; r < schedule.workers; ++r) {
-          if (takes_part(r)) given.push_back(PushOf(schedule, r, round, b, c, state, scaled));
+          if (takes_part(r)) pushes.push_back(PushOf(schedule, r, round, b, c, state, scaled));
         }
-        uint64_t& word = next[b * kChunks + c];
-        if (!schedule.central) {
-          word = Combine(word, std::accumulate(given.begin(), given.end(), 0ul));
+        uint64_t& word = next_state[b * kChunks + c];
+        if (!schedule.is_central) {
+          word = Combine(word, std::accumulate(pushes.begin(), pushes.end(), 0ul));
           continue;
         }
-        CloseRound(schedule, round, given, &held[b * kChunks + c]);
-        word = held[b * kChunks + c].state;
+        CloseRound(schedule, round, pushes, &server_chunks[b * kChunks + c]);
+        word = server_chunks[b * kChunks + c].worker_word;
       }
     }
     applied = round;
-    states[applied] = next;
+    states[applied] = next_state;
   }
   return states;
 }
@@ -263,9 +268,9 @@ LaneRef Layout::LaneOf(const Cell& cell) const {
   const auto shards = schedule_.shards();
   if (cell.kind == Kind::kFigures) return {0, 0};
   if (cell.kind == Kind::kScale) return {cell.bucket * kChunks % shards, 0};
-  const uint32_t index = cell.bucket * kChunks + cell.chunk;
-  const uint32_t shard = index % shards;
-  return {shard, 1 + index / shards % schedule_.data_lanes[shard]};
+  const uint32_t cell_index = cell.bucket * kChunks + cell.chunk;
+  const uint32_t shard = cell_index % shards;
+  return {shard, 1 + cell_index / shards % schedule_.data_lanes[shard]};
 }
 
 std::vector<Cell> Layout::CellsAt(LaneRef lane) const {

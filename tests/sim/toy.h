@@ -32,14 +32,14 @@ using State = std::array<uint64_t, kBuckets * kChunks>;
 using Report = std::function<void(const std::string& violation)>;
 
 // The number of the job's next round after round `applied`. `last` is the round of the job's last
-// step. With Schedule::parts, an additional round exchanges all buckets after every second step and
-// after the last step.
+// step. With Schedule::exchanges_parts, an additional round exchanges all buckets after every
+// second step and after the last step.
 uint64_t NextRound(const Schedule& schedule, uint64_t applied, uint64_t last);
 // Whether the round exchanges the bucket.
 bool IsExchanged(const Schedule& schedule, uint64_t round, uint32_t bucket);
 // Whether figures are exchanged after round `applied`. Their round number is applied + 1.
 inline bool HasFiguresAfter(uint64_t applied) { return applied % 2 == 1; }
-// Whether a worker skips a round, in a job with Schedule::skips.
+// Whether a worker skips a round, in a job with Schedule::has_skips.
 bool Skips(uint32_t rank, uint64_t round);
 
 Bytes EncodeWord(uint64_t value);
@@ -55,15 +55,16 @@ struct Replica {
 };
 // A worker's checkpoint, on a disk that outlives its process.
 struct ToyCheckpoint {
-  pb::Checkpoint at;
+  pb::Checkpoint position;
   Replica replica;
 };
 // The checkpoints of one worker rank. A run is one execution of the job, with a random number.
 struct CheckpointDisk {
-  std::vector<ToyCheckpoint> points;  // the two newest undamaged checkpoints, by ascending step
-  uint64_t began = 0;                 // the run that last used the disk
-  bool torn = false;                  // a damaged checkpoint is on the disk
-  bool struck = false;                // a checkpoint was damaged or lost
+  std::vector<ToyCheckpoint>
+      checkpoints;          // the two newest undamaged checkpoints, by ascending step
+  uint64_t last_run = 0;    // the run that last used the disk
+  bool is_torn = false;     // a damaged checkpoint is on the disk
+  bool was_struck = false;  // a checkpoint was damaged or lost
   // A worker that got its state from another worker may lack a checkpoint that the others have.
   // Until this worker has written `gap` more checkpoints, there may be no checkpoint that all
   // workers have.
@@ -72,13 +73,13 @@ struct CheckpointDisk {
 // The checkpoints that a worker with this disk offers to resume from.
 inline std::vector<pb::Checkpoint> OffersOf(const CheckpointDisk& disk) {
   std::vector<pb::Checkpoint> offers;
-  for (const ToyCheckpoint& one : disk.points) offers.push_back(one.at);
+  for (const ToyCheckpoint& checkpoint : disk.checkpoints) offers.push_back(checkpoint.position);
   return offers;
 }
 // The disk's content as a starting worker reports it.
 inline protocol::Saved SavedOn(const CheckpointDisk& disk) {
-  protocol::Saved saved{OffersOf(disk), {}, disk.began};
-  if (disk.torn) saved.unfit.set_sentence("a torn one");
+  protocol::Saved saved{OffersOf(disk), {}, disk.last_run};
+  if (disk.is_torn) saved.unfit.set_sentence("a torn one");
   return saved;
 }
 Bytes EncodeReplica(const Replica& replica);
@@ -105,13 +106,13 @@ double RateAt(uint64_t step);
 double LearningRate(const Schedule& schedule, uint64_t round);
 // A word with the bits of two floats, each a small integer taken from `bits`.
 uint64_t FloatsFromBits(uint64_t bits);
-// The next four functions treat words as pairs of floats. Returns word - rate * mean of `given`,
-// the step of SGD with the pushed gradients `given`.
-uint64_t ApplySgd(uint64_t word, const std::vector<uint64_t>& given, double rate);
-// Returns word + kElastic * sum over x in `given` of (x - word): the step of EASGD's central
-// weights with the pushed weights `given`.
+// The next four functions treat words as pairs of floats. Returns word - rate * mean of
+// `gradients`, the step of SGD with the pushed gradients.
+uint64_t ApplySgd(uint64_t word, const std::vector<uint64_t>& gradients, double rate);
+// Returns word + kElastic * sum over x in `pushed` of (x - word): the step of EASGD's central
+// weights with the pushed weights.
 constexpr double kElastic = 0.125;
-uint64_t ApplyElastic(uint64_t word, const std::vector<uint64_t>& given);
+uint64_t ApplyElastic(uint64_t word, const std::vector<uint64_t>& pushed);
 // Returns word + change.
 uint64_t AddFloats(uint64_t word, uint64_t change);
 // Returns to - from.

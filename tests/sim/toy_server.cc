@@ -52,39 +52,40 @@ ToyServer::ToyServer(World* world, uint32_t process, uint32_t shard, uint64_t in
   }
 }
 
-void ToyServer::MakeLane(uint32_t l, uint64_t incarnation) {
+void ToyServer::MakeLane(uint32_t lane, uint64_t incarnation) {
   const Schedule& schedule = world_->schedule();
-  const LaneRef name{shard_, l};
-  protocol::RoundLane::Options lane;
-  lane.workers = schedule.workers;
-  lane.window = schedule.lane_window();
-  lane.quorum = schedule.elasticity.quorum;
-  lane.shrink = schedule.shrinks();
-  lane.incarnation = incarnation;
-  lane.leads = shard_ == 0 && l == 1;
-  lane.safeguards = world_->safeguards();
+  const LaneRef ref{shard_, lane};
+  protocol::RoundLane::Options options;
+  options.workers = schedule.workers;
+  options.window = schedule.lane_window();
+  options.quorum = schedule.elasticity.quorum;
+  options.shrink = schedule.shrinks();
+  options.incarnation = incarnation;
+  options.leads = shard_ == 0 && lane == 1;
+  options.safeguards = world_->safeguards();
   if (schedule.servers_hold_state()) {
-    lanes_.push_back(std::make_unique<PlayedLane>(world_, name, std::move(lane)));
+    lanes_.push_back(std::make_unique<PlayedLane>(world_, ref, std::move(options)));
     return;
   }
   if (shard_ == 0)
-    lane.learning_rate = [&schedule](uint64_t round) { return LearningRate(schedule, round); };
+    options.learning_rate = [&schedule](uint64_t round) { return LearningRate(schedule, round); };
   round_lanes_.push_back(std::make_unique<protocol::RoundLane>(
-      std::move(lane), world_->layout().RoundCells(name, world_->report())));
+      std::move(options), world_->layout().RoundCells(ref, world_->report())));
 }
 
 protocol::Saved ToyServer::Saved() const {
-  std::vector<protocol::Saved> of_lanes;
+  std::vector<protocol::Saved> saved_of_lanes;
   for (const auto& lane : lanes_) {
-    if (auto saved = lane->lane().Saved(); saved.has_value()) of_lanes.push_back(std::move(*saved));
+    if (auto saved = lane->lane().Saved(); saved.has_value())
+      saved_of_lanes.push_back(std::move(*saved));
   }
-  return protocol::CommonOf(of_lanes);
+  return protocol::CommonOf(saved_of_lanes);
 }
 
 std::vector<const protocol::RoundLane*> ToyServer::round_lanes() const {
   std::vector<const protocol::RoundLane*> lanes = {&control_->lane()};
   for (const auto& lane : round_lanes_) lanes.push_back(lane.get());
-  if (!world_->schedule().central) return lanes;
+  if (!world_->schedule().is_central) return lanes;
   for (const auto& lane : lanes_)
     lanes.push_back(static_cast<const protocol::RoundLane*>(&lane->lane().lane()));
   return lanes;
@@ -97,12 +98,12 @@ void ToyServer::Start() {
 }
 
 bool ToyServer::Listens(LaneRef lane, uint32_t port) const {
-  if (!alive_ || lane.shard != shard_) return false;
+  if (!is_alive_ || lane.shard != shard_) return false;
   return lane.lane == 0 ? port == 0 : lane.lane <= ports_.size() && port == ports_[lane.lane - 1];
 }
 
 void ToyServer::OnMessage(uint32_t lane, Peer from, const Message& message) {
-  if (!alive_) return;
+  if (!is_alive_) return;
   if (lane == 0) {
     ControlActions actions;
     control_->OnMessage(from, message, world_->now(), &actions);
@@ -125,18 +126,18 @@ void ToyServer::OnLaneMessage(uint32_t index, Peer from, const Message& message,
 }
 
 void ToyServer::OnMessageFromShard0(const Message& message) {
-  if (!alive_) return;
+  if (!is_alive_) return;
   ControlActions actions;
   control_->OnMessageFromShard0(message, world_->now(), &actions);
   Perform(std::move(actions));
 }
 
 void ToyServer::OnShard0Disconnected() {
-  if (alive_) control_->OnShard0Disconnected();
+  if (is_alive_) control_->OnShard0Disconnected();
 }
 
 void ToyServer::OnTick() {
-  if (!alive_) return;
+  if (!is_alive_) return;
   ControlActions actions;
   control_->OnTimer(world_->now(), &actions);
   for (const auto& lane : lanes_) {
@@ -147,14 +148,14 @@ void ToyServer::OnTick() {
 }
 
 void ToyServer::OnStop() {
-  if (!alive_) return;
+  if (!is_alive_) return;
   ControlActions actions;
   control_->OnStop(Code::kTerminated, world_->now(), &actions);
   Perform(std::move(actions));
 }
 
 void ToyServer::OnMembers(uint32_t lane) {
-  if (!alive_) return;
+  if (!is_alive_) return;
   const pb::Members members = std::move(members_[lane].front());
   members_[lane].pop_front();
   Sends sends;
@@ -175,8 +176,8 @@ void ToyServer::BeginLane(uint32_t index, const pb::Members& members) {
 }
 
 void ToyServer::Kill() {
-  alive_ = false;
-  killed_ = true;
+  is_alive_ = false;
+  was_killed_ = true;
 }
 
 void ToyServer::Send(Sends sends) {
@@ -216,7 +217,7 @@ void ToyServer::Perform(ControlActions actions) {
         Stop();
         break;
       case ControlAction::Type::kEnded:
-        alive_ = false;
+        is_alive_ = false;
         status_ = action.status;
         world_->network().BreakAllOfServer(process_, world_->now());
         world_->Trace([&] {

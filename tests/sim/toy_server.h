@@ -32,8 +32,8 @@ class ToyServer {
   void OnStop();
   void Kill();
 
-  bool alive() const { return alive_; }  // neither killed nor ended
-  bool killed() const { return killed_; }
+  bool alive() const { return is_alive_; }  // neither killed nor ended
+  bool killed() const { return was_killed_; }
   uint32_t shard() const { return shard_; }
   bool Listens(protocol::LaneRef lane, uint32_t port) const;
   const Status& status() const { return status_; }
@@ -70,7 +70,7 @@ class ToyServer {
   // number tells the lane to go back to an earlier round.
   std::vector<uint64_t> beginnings_;
   uint32_t to_shard0_ = kNobody;  // the connection to shard 0
-  bool alive_ = true, killed_ = false;
+  bool is_alive_ = true, was_killed_ = false;
   Status status_;
 };
 

@@ -42,7 +42,7 @@ ToyWorker::ToyWorker(World* world, uint32_t process, uint32_t rank, uint64_t inc
   options.piece_bytes = 40;
   options.timings = schedule.timings;
   options.saved = SavedOn(world->checkpoints(rank));
-  options.keeps_own = schedule.keeps_own;
+  options.keeps_own = schedule.keeps_own_state;
   options.unsolicited = schedule.elasticity.unsolicited();
   options.shrink = schedule.shrinks();
   options.in_plan = [world](const Cell& cell, LaneRef lane) {
@@ -59,8 +59,8 @@ void ToyWorker::Start() {
 }
 
 void ToyWorker::OnMessage(LaneRef lane, const Message& message) {
-  if (!alive_) return;
-  if (frozen_) {
+  if (!is_alive_) return;
+  if (is_frozen_) {
     inbox_.emplace_back(lane, message);
     return;
   }
@@ -70,9 +70,9 @@ void ToyWorker::OnMessage(LaneRef lane, const Message& message) {
 }
 
 void ToyWorker::OnDisconnected(LaneRef lane) {
-  if (!alive_) return;
-  if (frozen_) {
-    broken_.push_back(lane);
+  if (!is_alive_) return;
+  if (is_frozen_) {
+    broken_while_frozen_.push_back(lane);
     return;
   }
   SessionActions actions;
@@ -81,35 +81,35 @@ void ToyWorker::OnDisconnected(LaneRef lane) {
 }
 
 void ToyWorker::OnTick() {
-  if (!alive_ || frozen_) return;
+  if (!is_alive_ || is_frozen_) return;
   SessionActions actions;
   session_->OnTimer(world_->now(), &actions);
   Perform(std::move(actions));
 }
 
-void ToyWorker::OnTask(uint32_t posted) {
-  if (!alive_) return;
-  if (frozen_) {
-    tasks_.push_back(posted);
+void ToyWorker::OnTask(uint32_t posted_task) {
+  if (!is_alive_) return;
+  if (is_frozen_) {
+    due_while_frozen_.push_back(posted_task);
     return;
   }
-  const auto task = static_cast<Task>(posted % kTasks);
-  const bool current = posted / kTasks == generation_;
+  const auto task = static_cast<Task>(posted_task % kTasks);
+  const bool is_current = posted_task / kTasks == generation_;
   SessionActions actions;
   switch (task) {
     case Task::kStep:
-      if (current) Step();
+      if (is_current) Step();
       return;
     case Task::kSnapshot:
       session_->OnSnapshot(SaveState(), applied_, world_->now(), &actions);
       break;
     case Task::kInstalled:
-      if (current) session_->OnInstalled(applied_, world_->now(), &actions);
+      if (is_current) session_->OnInstalled(applied_, world_->now(), &actions);
       break;
     case Task::kFinish:
-      if (!current) return;
+      if (!is_current) return;
       world_->OnReached(rank_, Fault::Point::kLeaving, applied_);
-      leaving_ = true;
+      is_leaving_ = true;
       session_->Finish(Ok(), {}, {}, applied_, world_->now(), &actions);
       break;
   }
@@ -123,25 +123,25 @@ void ToyWorker::OnStop() {
 }
 
 void ToyWorker::Kill(bool hold) {
-  alive_ = false;
-  killed_ = true;
-  messages_held_ = hold;
+  is_alive_ = false;
+  was_killed_ = true;
+  holds_messages_ = hold;
   session_.reset();
 }
 
 void ToyWorker::Thaw() {
-  if (!alive_ || !frozen_) return;
-  frozen_ = false;
+  if (!is_alive_ || !is_frozen_) return;
+  is_frozen_ = false;
   // A process that continues after a freeze sees its timers expire before it reads its messages.
   OnTick();
-  for (LaneRef lane : std::exchange(broken_, {})) OnDisconnected(lane);
+  for (LaneRef lane : std::exchange(broken_while_frozen_, {})) OnDisconnected(lane);
   for (auto& [lane, message] : std::exchange(inbox_, {})) OnMessage(lane, message);
-  for (uint32_t task : std::exchange(tasks_, {})) OnTask(task);
+  for (uint32_t task : std::exchange(due_while_frozen_, {})) OnTask(task);
 }
 
 void ToyWorker::Perform(SessionActions actions) {
   for (SessionAction& action : actions) {
-    if (!alive_) return;
+    if (!is_alive_) return;
     PerformAction(action);
   }
 }
@@ -149,7 +149,7 @@ void ToyWorker::Perform(SessionActions actions) {
 void ToyWorker::PerformAction(SessionAction& action) {
   switch (action.type) {
     case SessionAction::Type::kConnect: {
-      admitted_ |= action.lane.lane != 0;  // data lanes connect only after shard 0's Welcome
+      is_admitted_ |= action.lane.lane != 0;  // data lanes connect only after shard 0's Welcome
       uint32_t& connection = connections_[action.lane.shard][action.lane.lane];
       if (connection != kNobody) world_->network().Close(connection);
       connection = world_->network().Open(true, process_, action.lane, action.port, world_->now());
@@ -160,7 +160,7 @@ void ToyWorker::PerformAction(SessionAction& action) {
                                             std::move(action.message), world_->now());
     case SessionAction::Type::kReady:
       if (action.applied != applied_) ReportViolation("was made ready at another round");
-      if (ready_ && !world_->schedule().shrinks() && !world_->schedule().central &&
+      if (ready_ && !world_->schedule().shrinks() && !world_->schedule().is_central &&
           world_->schedule().checkpoint_every == 0)
         ReportViolation("was made ready twice");
       ready_ = true;
@@ -177,7 +177,7 @@ void ToyWorker::PerformAction(SessionAction& action) {
     case SessionAction::Type::kGoBack:
       return GoBack(action);
     case SessionAction::Type::kEnded:
-      alive_ = false;
+      is_alive_ = false;
       status_ = action.status;
       world_->network().CloseAllOf(true, process_);
       world_->OnWorkerEnded(*this);
@@ -200,22 +200,22 @@ void ToyWorker::Install(const SessionAction& action) {
 }
 
 void ToyWorker::GoBack(const protocol::SessionAction& action) {
-  if (!world_->schedule().central)
+  if (!world_->schedule().is_central)
     return ReportViolation("was told to go back, where no server holds parameters");
   CancelTasks();
-  leaving_ = false;
+  is_leaving_ = false;
   applied_ = action.applied;
   OnGoBack();
 }
 
 void ToyWorker::Resume(const protocol::SessionAction& action) {
-  for (const ToyCheckpoint& one : world_->checkpoints(rank_).points) {
-    if (protocol::KeyOf(one.at) != protocol::KeyOf(action.checkpoint)) continue;
+  for (const ToyCheckpoint& checkpoint : world_->checkpoints(rank_).checkpoints) {
+    if (protocol::KeyOf(checkpoint.position) != protocol::KeyOf(action.checkpoint)) continue;
     CancelTasks();
     world_->checkpoints(rank_).gap = 0;
-    leaving_ = false;
+    is_leaving_ = false;
     applied_ = action.applied;
-    OnInstall(EncodeReplica(one.replica));
+    OnInstall(EncodeReplica(checkpoint.replica));
     return PostTask(Task::kInstalled, world_->rng().Ms(0, 150));
   }
   ReportViolation("was told to go on from a checkpoint that it does not have");
@@ -224,24 +224,24 @@ void ToyWorker::Resume(const protocol::SessionAction& action) {
 void ToyWorker::BeginRun(uint64_t run) {
   run_ = run;
   CheckpointDisk& disk = world_->checkpoints(rank_);
-  std::erase_if(disk.points, [&](const ToyCheckpoint& one) {
-    return one.at.run() != run || one.at.round() > applied_;
+  std::erase_if(disk.checkpoints, [&](const ToyCheckpoint& checkpoint) {
+    return checkpoint.position.run() != run || checkpoint.position.round() > applied_;
   });
-  disk.began = run;
-  disk.torn = disk.struck = false;
+  disk.last_run = run;
+  disk.is_torn = disk.was_struck = false;
   session_->SetCheckpoints(OffersOf(disk));
 }
 
 void ToyWorker::WriteCheckpoint(const Replica& replica) {
   CheckpointDisk& disk = world_->checkpoints(rank_);
-  ToyCheckpoint one;
-  one.at.set_run(run_);
-  one.at.set_step(applied_);
-  one.at.set_round(applied_);
-  one.replica = replica;
-  disk.points.push_back(one);
+  ToyCheckpoint checkpoint;
+  checkpoint.position.set_run(run_);
+  checkpoint.position.set_step(applied_);
+  checkpoint.position.set_round(applied_);
+  checkpoint.replica = replica;
+  disk.checkpoints.push_back(checkpoint);
   disk.gap = std::max(0, disk.gap - 1);
-  if (disk.points.size() > 2) disk.points.erase(disk.points.begin());
+  if (disk.checkpoints.size() > 2) disk.checkpoints.erase(disk.checkpoints.begin());
   session_->SetCheckpoints(OffersOf(disk));
 }
 

@@ -27,18 +27,18 @@ class ToyWorker {
   void OnTask(uint32_t task);  // runs a task that PostTask() has posted
   void OnStop();
   void Kill(bool hold);
-  void Freeze() { frozen_ = true; }
+  void Freeze() { is_frozen_ = true; }
   void Thaw();
 
-  bool alive() const { return alive_; }  // neither killed nor ended
-  bool killed() const { return killed_; }
+  bool alive() const { return is_alive_; }  // neither killed nor ended
+  bool killed() const { return was_killed_; }
   // Whether messages that this process sent before it was killed must not arrive before the process
   // that replaces it is admitted.
-  bool messages_held() const { return messages_held_; }
-  bool frozen() const { return frozen_; }
-  bool ready() const { return ready_; }        // has received the job's state
-  bool leaving() const { return leaving_; }    // has sent Bye, the last message of a worker
-  bool admitted() const { return admitted_; }  // shard 0 has accepted this process
+  bool messages_held() const { return holds_messages_; }
+  bool frozen() const { return is_frozen_; }
+  bool ready() const { return ready_; }           // has received the job's state
+  bool leaving() const { return is_leaving_; }    // has sent Bye, the last message of a worker
+  bool admitted() const { return is_admitted_; }  // shard 0 has accepted this process
   uint32_t rank() const { return rank_; }
   uint64_t applied() const { return applied_; }
   const Status& status() const { return status_; }
@@ -87,13 +87,14 @@ class ToyWorker {
 
   std::unique_ptr<protocol::Session> session_;
   std::vector<std::vector<uint32_t>> connections_;  // connections_[shard][lane]
-  bool alive_ = true, killed_ = false, messages_held_ = false, frozen_ = false, ready_ = false;
-  bool leaving_ = false, admitted_ = false;
+  bool is_alive_ = true, was_killed_ = false, holds_messages_ = false, is_frozen_ = false,
+       ready_ = false;
+  bool is_leaving_ = false, is_admitted_ = false;
   uint32_t generation_ = 0;  // tasks of an older generation are cancelled
   std::vector<std::pair<protocol::LaneRef, protocol::Message>>
-      inbox_;                              // messages that arrived while frozen
-  std::vector<protocol::LaneRef> broken_;  // lanes whose connection broke while frozen
-  std::vector<uint32_t> tasks_;            // tasks that became due while frozen
+      inbox_;                                           // messages that arrived while frozen
+  std::vector<protocol::LaneRef> broken_while_frozen_;  // lanes whose connection broke while frozen
+  std::vector<uint32_t> due_while_frozen_;              // tasks that became due while frozen
   uint64_t progress_ = 0, run_ = 0;
   Status status_;
 };

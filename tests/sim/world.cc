@@ -26,12 +26,12 @@ constexpr Time kDeadlineOfDisasters = milliseconds(90'000);
 World::World(const Schedule& schedule, const protocol::Safeguards& safeguards, std::ostream* trace)
     : schedule_(schedule),
       safeguards_(safeguards),
-      trace_(trace),
+      trace_stream_(trace),
       rng_(schedule.seed ^ 0x5eed),
       network_(schedule, &rng_, &queue_, this),
       layout_(schedule),
       fault_free_(FaultFreeStates(schedule)),
-      states_(schedule.rounds + 1),
+      first_states_(schedule.rounds + 1),
       ledger_(schedule.workers),
       clocks_(schedule.workers),
       disk_rng_(schedule.seed ^ 0xd15ced),
@@ -44,9 +44,10 @@ World::World(const Schedule& schedule, const protocol::Safeguards& safeguards, s
       report_([this](const std::string& what) { ReportViolation(what); }),
       num_processes_(schedule.workers),
       current_server_(schedule.shards(), kNobody),
-      triggered_(schedule.faults.size()) {
-  const Schedule::FullDisk& full = schedule.full_disk;
-  if (full.changes != 0) disks_[full.shard].RefuseAfter(full.from, full.changes);
+      is_posted_(schedule.faults.size()) {
+  const Schedule::FullDisk& full_disk = schedule.full_disk;
+  if (full_disk.changes != 0)
+    disks_[full_disk.shard].RefuseAfter(full_disk.from, full_disk.changes);
 }
 
 pb::Hello World::ExpectedHello() const {
@@ -61,47 +62,48 @@ pb::Hello World::ExpectedHello() const {
 
 void World::OnBeginning(uint64_t beginning, uint64_t begin) {
   if (chunk_histories_.contains(beginning)) return;
-  ChunkHistories& words = chunk_histories_[beginning] = chunk_histories_[beginning_];
-  for (auto& of_cell : words) of_cell.erase(of_cell.upper_bound(begin), of_cell.end());
+  ChunkHistories& histories = chunk_histories_[beginning] = chunk_histories_[beginning_];
+  for (auto& history : histories) history.erase(history.upper_bound(begin), history.end());
   beginning_ = beginning;
 }
 
 void World::OnCellClosed(uint64_t beginning, const protocol::Cell& cell, uint64_t round,
                          uint64_t word) {
-  auto& of_cell = chunk_histories_[beginning][cell.bucket * kChunks + cell.chunk];
-  if (schedule_.changes) {
-    const auto known = of_cell.lower_bound(round);
-    word = AddFloats(known == of_cell.begin() ? 0 : std::prev(known)->second, word);
+  auto& history = chunk_histories_[beginning][cell.bucket * kChunks + cell.chunk];
+  if (schedule_.sends_changes) {
+    const auto next_entry = history.lower_bound(round);
+    word = AddFloats(next_entry == history.begin() ? 0 : std::prev(next_entry)->second, word);
   }
-  if (of_cell.try_emplace(round, word).first->second != word)
+  if (history.try_emplace(round, word).first->second != word)
     ReportViolation(ToString(cell, round) + " has two answers");
 }
 
 bool World::IsState(uint64_t round, const State& state) {
   if (round > schedule_.rounds) return false;
-  // In a job with Schedule::parts, an additional last round exchanges all buckets. A stop moves it
-  // to an earlier step, and then the states differ from those of the run without faults.
-  const bool planned =
-      !schedule_.parts || std::none_of(schedule_.faults.begin(), schedule_.faults.end(),
-                                       [](const Fault& fault) { return fault.IsStop(); });
-  if (schedule_.is_deterministic() && planned) return state == fault_free_[round];
-  if (schedule_.central) return IsStateOfLanes(round, state);
-  std::optional<State>& known = states_[round];
-  if (!known.has_value()) known = state;
-  return state == *known;
+  // In a job with Schedule::exchanges_parts, an additional last round exchanges all buckets. A stop
+  // moves it to an earlier step, and then the states differ from those of the run without faults.
+  const bool follows_plan =
+      !schedule_.exchanges_parts || std::none_of(schedule_.faults.begin(), schedule_.faults.end(),
+                                                 [](const Fault& fault) { return fault.IsStop(); });
+  if (schedule_.is_deterministic() && follows_plan) return state == fault_free_[round];
+  if (schedule_.is_central) return IsStateOfLanes(round, state);
+  std::optional<State>& known_state = first_states_[round];
+  if (!known_state.has_value()) known_state = state;
+  return state == *known_state;
 }
 
 bool World::IsStateOfLanes(uint64_t round, const State& state) const {
-  const auto is_of = [&](const auto& of_beginning) {
+  const auto is_state_of = [&](const auto& histories) {
     for (size_t i = 0; i < state.size(); ++i) {
       // A round to which no worker contributed does not change the word.
-      auto after = of_beginning.second[i].upper_bound(round);
-      const uint64_t word = after == of_beginning.second[i].begin() ? 0 : std::prev(after)->second;
+      auto next_entry = histories.second[i].upper_bound(round);
+      const uint64_t word =
+          next_entry == histories.second[i].begin() ? 0 : std::prev(next_entry)->second;
       if (word != state[i]) return false;
     }
     return true;
   };
-  return std::any_of(chunk_histories_.begin(), chunk_histories_.end(), is_of);
+  return std::any_of(chunk_histories_.begin(), chunk_histories_.end(), is_state_of);
 }
 
 std::string World::Run() {
@@ -118,12 +120,12 @@ std::string World::Run() {
     if (event.time > (schedule_.checkpoint_every != 0 ? kDeadlineOfDisasters : kDeadline)) {
       // A process that could not hear of the end of shard 0 waits for its own timeouts. That does
       // not count as stuck.
-      const bool told = all_state_lost_ && !Server(0)->alive();
-      if (!StoppedEarly() && !told) ReportViolation("stuck: " + DescribeRunning());
+      const bool could_not_hear_end = all_state_lost_ && !Server(0)->alive();
+      if (!StoppedEarly() && !could_not_hear_end) ReportViolation("stuck: " + DescribeRunning());
       break;
     }
     now_ = event.time;
-    ++events_;
+    ++events_handled_;
     Handle(event);
     CheckInvariants();
     if (IsOver()) break;
@@ -135,8 +137,9 @@ std::string World::Run() {
 // Broken invariants count only if no safeguard of the protocol is switched off. A test that
 // switches one off wants the judge to find its effect.
 void World::CheckInvariants() {
-  const std::string broken = TakeBrokenInvariant();
-  if (!broken.empty() && safeguards_ == protocol::Safeguards{}) ReportViolation(broken);
+  const std::string broken_invariant = TakeBrokenInvariant();
+  if (!broken_invariant.empty() && safeguards_ == protocol::Safeguards{})
+    ReportViolation(broken_invariant);
 }
 
 void World::Handle(const Event& event) {
@@ -197,19 +200,19 @@ void World::StartServer(uint32_t shard) {
 void World::OnReached(uint32_t rank, Fault::Point point, uint64_t round) {
   for (uint32_t i = 0; i < schedule_.faults.size(); ++i) {
     const Fault& fault = schedule_.faults[i];
-    const bool here =
+    const bool is_reached =
         fault.point == point && (fault.round == round || point == Fault::Point::kLeaving);
-    if (triggered_[i] || fault.witness != rank || !here) continue;
-    triggered_[i] = true;
-    queue_.Post(now_ + fault.after, Event::Type::kFault, i);
+    if (is_posted_[i] || fault.witness != rank || !is_reached) continue;
+    is_posted_[i] = true;
+    queue_.Post(now_ + fault.delay_after_point, Event::Type::kFault, i);
   }
 }
 
 bool World::IsEnding() const {
-  const auto ended = [](const auto& process) {
+  const auto has_ended = [](const auto& process) {
     return process->status().ok() && !process->alive() && !process->killed();
   };
-  if (std::any_of(workers_.begin(), workers_.end(), ended)) return true;
+  if (std::any_of(workers_.begin(), workers_.end(), has_ended)) return true;
   if (current_server_[0] == kNobody) return false;
   const ToyServer& shard0 = *servers_[current_server_[0]];
   return !shard0.killed() && (!shard0.alive() || shard0.coordinator().ending());
@@ -227,8 +230,9 @@ bool World::HasDonorOtherThan(uint32_t rank) const {
     const ToyWorker* worker = LiveWorker(other);
     if (other == rank || worker == nullptr || worker->frozen()) continue;
     // Of two processes with the same rank one will be refused, so neither counts.
-    const bool only = num_processes_[other] == 1;
-    if (only || (worker->ready() && !schedule_.Has(Fault::Kind::kReplaceWorker))) return true;
+    const bool is_only_process = num_processes_[other] == 1;
+    if (is_only_process || (worker->ready() && !schedule_.Has(Fault::Kind::kReplaceWorker)))
+      return true;
   }
   return false;
 }
@@ -237,9 +241,10 @@ bool World::HasDonorOtherThan(uint32_t rank) const {
 // processes with the same rank both may be refused, and a process that is asked to stop while shard
 // 0 is down ends without telling it. The real `tern run` would restart the worker then, too.
 void World::OnWorkerEnded(const ToyWorker& worker) {
-  const bool alone = worker.status().code() == Code::kTerminated;
-  const bool away = !worker.status().ok() && (alone || schedule_.Has(Fault::Kind::kReplaceWorker));
-  if (schedule_.elasticity.on_loss != algorithm::OnLoss::kWait || !away || IsEnding() ||
+  const bool ended_untold = worker.status().code() == Code::kTerminated;
+  const bool may_be_refused =
+      !worker.status().ok() && (ended_untold || schedule_.Has(Fault::Kind::kReplaceWorker));
+  if (schedule_.elasticity.on_loss != algorithm::OnLoss::kWait || !may_be_refused || IsEnding() ||
       LiveWorker(worker.rank()) != nullptr)
     return;
   if (num_processes_[worker.rank()] >= 5 || StoppedEarly()) return;
@@ -271,7 +276,7 @@ void World::InjectServerFault(const Fault& fault) {
   const std::string name = "shard " + std::to_string(fault.target);
   if (fault.kind == Fault::Kind::kCutServer) {
     Trace([&] { return "FAULT: the link of " + name + " is down"; });
-    return network_.CutServer(process, !fault.hold, now_ + fault.down);
+    return network_.CutServer(process, !fault.hold, now_ + fault.down_time);
   }
   if (fault.disk != Fault::Disk::kInWrite && fault.disk != Fault::Disk::kPowerInWrite)
     return KillServer(process, fault);
@@ -295,16 +300,17 @@ void World::KillServer(uint32_t process, const Fault& fault) {
   max_lost_checkpoints_[fault.target] =
       fault.disk == Fault::Disk::kStays || fault.disk == Fault::Disk::kPower ? 0 : 1;
   ++num_starting_;
-  queue_.Post(now_ + fault.down, Event::Type::kStartServer, fault.target);
+  queue_.Post(now_ + fault.down_time, Event::Type::kStartServer, fault.target);
 }
 
 void World::CheckCheckpointsOnDisk(protocol::LaneRef lane, const Checkpoints& now) {
-  const Checkpoints& before = checkpoints_on_disk_[lane];
-  const auto lost = std::count_if(before.begin(), before.end(),
-                                  [&](const auto& one) { return !now.contains(one); });
-  if (lost > max_lost_checkpoints_[lane.shard])
-    ReportViolation(std::to_string(lost) + " checkpoints of shard " + std::to_string(lane.shard) +
-                    " are lost, and its disk lost " +
+  const Checkpoints& checkpoints_before = checkpoints_on_disk_[lane];
+  const auto lost_count =
+      std::count_if(checkpoints_before.begin(), checkpoints_before.end(),
+                    [&](const auto& checkpoint) { return !now.contains(checkpoint); });
+  if (lost_count > max_lost_checkpoints_[lane.shard])
+    ReportViolation(std::to_string(lost_count) + " checkpoints of shard " +
+                    std::to_string(lane.shard) + " are lost, and its disk lost " +
                     std::to_string(max_lost_checkpoints_[lane.shard]));
   checkpoints_on_disk_[lane] = now;
 }
@@ -322,24 +328,25 @@ bool World::KillIfDiskStopped(uint32_t process) {
 }
 
 void World::SendStopSignals(const Fault& fault) {
-  std::vector<uint32_t> order;  // s: shard s; number of shards + r: the worker with rank r
-  for (uint32_t i = 0; i < schedule_.shards() + schedule_.workers; ++i) order.push_back(i);
-  for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[rng_.Below(i)]);
-  if (fault.kind == Fault::Kind::kStop) order = {fault.target};
-  if (fault.kind == Fault::Kind::kStopWorker) order = {schedule_.shards() + fault.target};
-  const auto trains = [](const auto& one) { return one->alive() && one->ready(); };
-  all_stopped_ |= fault.kind == Fault::Kind::kStopAll && workers_.size() == schedule_.workers &&
-                  std::all_of(workers_.begin(), workers_.end(), trains);
-  for (const uint32_t one : order) {
-    Trace([&] { return "FAULT: " + std::to_string(one) + " is asked to stop"; });
-    if (one >= schedule_.shards()) {
-      ToyWorker* const worker = LiveWorker(one - schedule_.shards());
+  std::vector<uint32_t> targets;  // s: shard s; number of shards + r: the worker with rank r
+  for (uint32_t i = 0; i < schedule_.shards() + schedule_.workers; ++i) targets.push_back(i);
+  for (size_t i = targets.size(); i > 1; --i) std::swap(targets[i - 1], targets[rng_.Below(i)]);
+  if (fault.kind == Fault::Kind::kStop) targets = {fault.target};
+  if (fault.kind == Fault::Kind::kStopWorker) targets = {schedule_.shards() + fault.target};
+  const auto is_training = [](const auto& target) { return target->alive() && target->ready(); };
+  all_asked_to_stop_ |= fault.kind == Fault::Kind::kStopAll &&
+                        workers_.size() == schedule_.workers &&
+                        std::all_of(workers_.begin(), workers_.end(), is_training);
+  for (const uint32_t target : targets) {
+    Trace([&] { return "FAULT: " + std::to_string(target) + " is asked to stop"; });
+    if (target >= schedule_.shards()) {
+      ToyWorker* const worker = LiveWorker(target - schedule_.shards());
       if (worker == nullptr || worker->frozen()) continue;
-      stopped_ = true;
+      any_asked_to_stop_ = true;
       worker->OnStop();
-    } else if (current_server_[one] != kNobody && Server(one)->alive()) {
-      stopped_ = true;
-      Server(one)->OnStop();
+    } else if (current_server_[target] != kNobody && Server(target)->alive()) {
+      any_asked_to_stop_ = true;
+      Server(target)->OnStop();
     }
   }
 }
@@ -350,21 +357,21 @@ void World::KillAll(const Fault& fault) {
     if (!workers_[process]->alive()) continue;
     const uint32_t rank = workers_[process]->rank();
     // Whether this is the newest process of its rank. Only that is started again.
-    const bool last = LiveWorker(rank) == workers_[process].get();
+    const bool is_newest = LiveWorker(rank) == workers_[process].get();
     workers_[process]->Kill(false);
     network_.CloseAllOf(true, process);
-    if (!last) continue;
+    if (!is_newest) continue;
     ++num_starting_;
-    queue_.Post(now_ + fault.down + rng_.Ms(0, 50), Event::Type::kStartWorker, rank);
+    queue_.Post(now_ + fault.down_time + rng_.Ms(0, 50), Event::Type::kStartWorker, rank);
   }
   CheckpointDisk& disk = checkpoint_disks_[fault.target];
-  if (fault.hold && !disk.points.empty()) {
-    disk.points.pop_back();
-    disk.torn = disk.struck = true;
+  if (fault.hold && !disk.checkpoints.empty()) {
+    disk.checkpoints.pop_back();
+    disk.is_torn = disk.was_struck = true;
   }
   if (fault.for_good) {
     disk = {};
-    disk.struck = true;
+    disk.was_struck = true;
   }
   const bool lost = !HaveCommonCheckpoint();
   all_state_lost_ |= lost && fault.kind == Fault::Kind::kKillWorkers;
@@ -380,25 +387,25 @@ void World::KillAll(const Fault& fault) {
     servers_[process]->Kill();
     network_.BreakAllOfServer(process, now_);
     ++num_starting_;
-    queue_.Post(now_ + fault.down + rng_.Ms(0, 50), Event::Type::kStartServer, shard);
+    queue_.Post(now_ + fault.down_time + rng_.Ms(0, 50), Event::Type::kStartServer, shard);
   }
 }
 
 bool World::HaveCommonCheckpoint() const {
   std::vector<std::vector<pb::Checkpoint>> offers;
-  for (const CheckpointDisk& one : checkpoint_disks_) offers.push_back(OffersOf(one));
+  for (const CheckpointDisk& disk : checkpoint_disks_) offers.push_back(OffersOf(disk));
   std::vector<const std::vector<pb::Checkpoint>*> pointers;
-  for (const auto& one : offers) pointers.push_back(&one);
+  for (const auto& disk : offers) pointers.push_back(&disk);
   return protocol::NewestOfAll(pointers).has_value();
 }
 
 bool World::SomeCheckpointsLostOthersLeft() const {
-  bool struck = false, saved = false;
-  for (const CheckpointDisk& one : checkpoint_disks_) {
-    struck |= one.struck;
-    saved |= !one.points.empty() || one.torn;
+  bool any_struck = false, any_saved = false;
+  for (const CheckpointDisk& disk : checkpoint_disks_) {
+    any_struck |= disk.was_struck;
+    any_saved |= !disk.checkpoints.empty() || disk.is_torn;
   }
-  return struck && saved;
+  return any_struck && any_saved;
 }
 
 void World::InjectWorkerFault(const Fault& fault) {
@@ -411,58 +418,61 @@ void World::InjectWorkerFault(const Fault& fault) {
         [&] { return "FAULT: connections of worker " + std::to_string(fault.target) + " break"; });
     return network_.BreakAllOfWorker(process, now_);
   }
-  const bool fails = schedule_.elasticity.on_loss == algorithm::OnLoss::kFail;
-  if (!fails && !HasDonorOtherThan(fault.target)) return;
-  bool for_good = fails;
+  const bool fails_at_loss = schedule_.elasticity.on_loss == algorithm::OnLoss::kFail;
+  if (!fails_at_loss && !HasDonorOtherThan(fault.target)) return;
+  bool stays_away = fails_at_loss;
   if (fault.kind == Fault::Kind::kKillWorker) {
     Trace([&] { return "FAULT: worker " + std::to_string(fault.target) + " is killed"; });
     worker->Kill(fault.hold);
     ForgetStatesOfAbsentWorkers();
     network_.CloseAllOf(true, process);
     // Before the job has begun it waits for all workers, so the killed one must come back.
-    for_good |= fault.for_good &&
-                std::any_of(workers_.begin(), workers_.end(),
-                            [](const auto& one) { return one->ready() && !one->killed(); });
-    if (for_good) return;
+    stays_away |= fault.for_good &&
+                  std::any_of(workers_.begin(), workers_.end(),
+                              [](const auto& one) { return one->ready() && !one->killed(); });
+    if (stays_away) return;
   } else {
     Trace([&] { return "FAULT: worker " + std::to_string(fault.target) + " is stopped"; });
     worker->Freeze();
     ForgetStatesOfAbsentWorkers();
-    queue_.Post(now_ + fault.down, Event::Type::kThaw, process);
+    queue_.Post(now_ + fault.down_time, Event::Type::kThaw, process);
     if (fault.kind == Fault::Kind::kFreezeWorker) return;
   }
   ++num_starting_;
-  const Time down = fault.kind == Fault::Kind::kKillWorker ? fault.down : rng_.Ms(100, 3000);
-  queue_.Post(now_ + down, Event::Type::kStartWorker, fault.target);
+  const Time down_time =
+      fault.kind == Fault::Kind::kKillWorker ? fault.down_time : rng_.Ms(100, 3000);
+  queue_.Post(now_ + down_time, Event::Type::kStartWorker, fault.target);
 }
 
 void World::ForgetStatesOfAbsentWorkers() {
-  uint64_t newest = 0;
+  uint64_t newest_applied = 0;
   for (const auto& worker : workers_) {
-    if (worker->alive() && !worker->frozen()) newest = std::max(newest, worker->applied());
+    if (worker->alive() && !worker->frozen())
+      newest_applied = std::max(newest_applied, worker->applied());
   }
-  for (uint64_t round = newest + 1; !schedule_.central && round <= schedule_.rounds; ++round)
-    states_[round].reset();
+  for (uint64_t round = newest_applied + 1; !schedule_.is_central && round <= schedule_.rounds;
+       ++round)
+    first_states_[round].reset();
 }
 
 bool World::HasFaultFor(uint32_t rank) const {
   return std::any_of(schedule_.faults.begin(), schedule_.faults.end(), [&](const Fault& fault) {
-    const bool server =
+    const bool hits_server =
         fault.kind == Fault::Kind::kKillServer || fault.kind == Fault::Kind::kCutServer;
-    return !server && !fault.IsStop() && fault.target == rank;
+    return !hits_server && !fault.IsStop() && fault.target == rank;
   });
 }
 
 bool World::IsOver() const {
-  const auto runs = [](const auto& process) { return process->alive(); };
-  if (num_starting_ != 0 || std::any_of(servers_.begin(), servers_.end(), runs)) return false;
+  const auto is_running = [](const auto& process) { return process->alive(); };
+  if (num_starting_ != 0 || std::any_of(servers_.begin(), servers_.end(), is_running)) return false;
   for (const auto& worker : workers_) {
     if (!worker->alive() || worker->frozen()) continue;
     // A process that thaws after another process of its rank has finished may not know of that yet.
-    const bool replaced = std::any_of(workers_.begin(), workers_.end(), [&](const auto& other) {
+    const bool was_replaced = std::any_of(workers_.begin(), workers_.end(), [&](const auto& other) {
       return other->rank() == worker->rank() && other->leaving() && !other->alive();
     });
-    if (!replaced) return false;
+    if (!was_replaced) return false;
   }
   return true;
 }
@@ -482,8 +492,8 @@ void World::CheckMemoryBounds() {
     // Each round has 7 outcomes: 2 scalers, 4 sums and one of figures. The job's last figures are
     // one more.
     const uint32_t window = schedule_.lane_window();
-    const size_t rounds = schedule_.is_deterministic() ? window + 1 : 16 + 2 * window;
-    if (worker->session().exchange().held() > 7 * rounds + 1)
+    const size_t max_rounds = schedule_.is_deterministic() ? window + 1 : 16 + 2 * window;
+    if (worker->session().exchange().held() > 7 * max_rounds + 1)
       ReportViolation("a worker holds more than it may");
   }
 }
@@ -532,8 +542,8 @@ void World::ReportViolation(const std::string& what) {
 }
 
 void World::WriteTrace(const std::string& text) {
-  *trace_ << std::chrono::duration_cast<std::chrono::microseconds>(now_).count() / 1000.0 << " ms  "
-          << text << "\n";
+  *trace_stream_ << std::chrono::duration_cast<std::chrono::microseconds>(now_).count() / 1000.0
+                 << " ms  " << text << "\n";
 }
 
 std::string Play(const Schedule& schedule, const protocol::Safeguards& safeguards,

@@ -38,7 +38,7 @@ class World : private Network::Host {
   // Simulates the schedule to its end. Returns the first violation, or an empty string.
   std::string Run();
 
-  uint64_t events() const { return events_; }
+  uint64_t events() const { return events_handled_; }
   uint64_t messages() const { return network_.messages(); }
 
   // The rest of the public interface is for the simulated processes.
@@ -67,7 +67,7 @@ class World : private Network::Host {
   // The job that the servers' lanes run. REQUIRES that servers hold the weights.
   const setup::Setup& job() const { return *job_; }
   CheckpointDisk& checkpoints(uint32_t rank) { return checkpoint_disks_[rank]; }
-  bool stopped() const { return stopped_; }  // a request to stop has reached a server
+  bool stopped() const { return any_asked_to_stop_; }  // a request to stop has reached a server
   // Whether any fault of the schedule, past or future, is for this worker.
   bool HasFaultFor(uint32_t rank) const;
   // The Hello (job name and digests) that servers expect from every process.
@@ -95,7 +95,7 @@ class World : private Network::Host {
   // Writes the string that text() returns to the trace, if there is one.
   template <typename Text>
   void Trace(const Text& text) {
-    if (trace_ != nullptr) WriteTrace(text());
+    if (trace_stream_ != nullptr) WriteTrace(text());
   }
 
  private:
@@ -149,13 +149,14 @@ class World : private Network::Host {
 
   const Schedule& schedule_;
   protocol::Safeguards safeguards_;
-  std::ostream* trace_;
+  std::ostream* trace_stream_;
   Rng rng_;
   Queue queue_;
   Network network_;
   Layout layout_;
   std::vector<State> fault_free_;
-  std::vector<std::optional<State>> states_;  // states_[r]: the first worker's state after round r
+  std::vector<std::optional<State>>
+      first_states_;  // states_[r]: the first worker's state after round r
   // If servers hold the weights: for each beginning and chunk, the word after each round.
   using ChunkHistories = std::array<std::map<uint64_t, uint64_t>, kBuckets * kChunks>;
   std::map<uint64_t, ChunkHistories> chunk_histories_;
@@ -178,14 +179,15 @@ class World : private Network::Host {
   bool may_refuse_ = false;  // the job may refuse to start, because a worker lacks a checkpoint
   Report report_;
   Time now_{};
-  uint64_t events_ = 0;
+  uint64_t events_handled_ = 0;
   std::vector<std::unique_ptr<ToyWorker>> workers_;  // all worker processes so far, ended ones too
   std::vector<std::unique_ptr<ToyServer>> servers_;  // all server processes so far
   std::vector<uint32_t> num_processes_;              // how many processes each rank has had so far
   std::vector<uint32_t> current_server_;             // the newest process of each shard, or kNobody
-  std::vector<bool> triggered_;                      // for each fault: whether it was posted
-  bool stopped_ = false;                             // a process was asked to stop
-  bool all_stopped_ = false;   // all processes were asked to stop while all workers were training
+  std::vector<bool> is_posted_;                      // for each fault: whether it was posted
+  bool any_asked_to_stop_ = false;                   // a process was asked to stop
+  bool all_asked_to_stop_ =
+      false;                   // all processes were asked to stop while all workers were training
   uint32_t num_starting_ = 0;  // number of processes whose start is posted
   std::string violation_;
 };

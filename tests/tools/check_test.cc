@@ -38,10 +38,10 @@ TEST(Check, PrintsAJobThatCanBeLoaded) {
   ASSERT_EQ(tern.Wait(), 0) << tern.err();
   const std::string out = tern.out();
   const std::string yaml = out.substr(0, out.find("\n\nparameters:"));
-  const auto again = config::ParseJob(yaml, "again.yaml", {}, setup::KnownNames());
-  ASSERT_TRUE(again.ok()) << again.status().message();
-  EXPECT_EQ(again->exchange().rules(0).codec(), "fp32");
-  EXPECT_EQ(again->train().steps(), 20u);
+  const auto reparsed = config::ParseJob(yaml, "again.yaml", {}, setup::KnownNames());
+  ASSERT_TRUE(reparsed.ok()) << reparsed.status().message();
+  EXPECT_EQ(reparsed->exchange().rules(0).codec(), "fp32");
+  EXPECT_EQ(reparsed->train().steps(), 20u);
 }
 
 TEST(Check, NamesAllErrorsOfABadJob) {
@@ -55,16 +55,19 @@ TEST(Check, NamesAllErrorsOfABadJob) {
 
 TEST(Check, ReportsErrorsOfFiles) {
   TestJob job;
-  TestProgram& none = job.StartTern({"check", job.folder() + "/none.yaml"});
-  EXPECT_EQ(none.Wait(), 65);
-  EXPECT_THAT(none.err(), HasSubstr("none.yaml"));
-  TestProgram& data = job.StartTern({"check", job.job_file(), "--set", "data.dir=/nowhere"});
-  EXPECT_EQ(data.Wait(), 65);
-  EXPECT_THAT(data.err(), HasSubstr("/nowhere"));
-  EXPECT_THAT(data.out(), HasSubstr("parameters: 431080")) << "the rest does not need the data";
-  TestProgram& shape = job.StartTern({"check", job.job_file(), "--set", "model.input_height=32"});
-  EXPECT_EQ(shape.Wait(), 65);
-  EXPECT_THAT(shape.err(),
+  TestProgram& missing_file = job.StartTern({"check", job.folder() + "/none.yaml"});
+  EXPECT_EQ(missing_file.Wait(), 65);
+  EXPECT_THAT(missing_file.err(), HasSubstr("none.yaml"));
+  TestProgram& missing_data =
+      job.StartTern({"check", job.job_file(), "--set", "data.dir=/nowhere"});
+  EXPECT_EQ(missing_data.Wait(), 65);
+  EXPECT_THAT(missing_data.err(), HasSubstr("/nowhere"));
+  EXPECT_THAT(missing_data.out(), HasSubstr("parameters: 431080"))
+      << "the rest does not need the data";
+  TestProgram& other_shape =
+      job.StartTern({"check", job.job_file(), "--set", "model.input_height=32"});
+  EXPECT_EQ(other_shape.Wait(), 65);
+  EXPECT_THAT(other_shape.err(),
               HasSubstr("are 1 x 28 x 28 with 10 classes; the model takes 1 x 32 x 28 and 10"));
 }
 
@@ -74,9 +77,9 @@ TEST(Check, WrongArgumentsAreUsageErrors) {
   EXPECT_EQ(job.StartTern({"check", job.job_file(), "--restarts", "1"}).Wait(), 64);
 }
 
-uint64_t BytesOf(const std::vector<tools::MemoryItem>& lines, const std::string& what) {
-  for (const tools::MemoryItem& line : lines) {
-    if (line.what == what) return line.bytes;
+uint64_t BytesOfItem(const std::vector<tools::MemoryItem>& items, const std::string& what) {
+  for (const tools::MemoryItem& item : items) {
+    if (item.what == what) return item.bytes;
   }
   ADD_FAILURE() << "no line " << what;
   return 0;
@@ -84,28 +87,28 @@ uint64_t BytesOf(const std::vector<tools::MemoryItem>& lines, const std::string&
 
 TEST(Memory, CountsTheArraysOfTheJob) {
   TestJob job({.servers = 2, .workers = 4});
-  const auto ternary = setup::MakeSetup(job.job_file(), {"evaluation.ema_decay=0.9"});
-  ASSERT_TRUE(ternary.ok()) << ternary.status().message();
-  const auto worker = tools::WorkerMemory(**ternary);
-  EXPECT_EQ(BytesOf(worker, "parameters"), 4u * 431080);
-  EXPECT_EQ(BytesOf(worker, "optimizer: momentum"), 4u * 431080);
-  EXPECT_EQ(BytesOf(worker, "moving average"), 4u * 431080);
-  EXPECT_EQ(BytesOf(tools::ServerMemory(**ternary, 0), "parked float sums"), 0u)
+  const auto ternary_setup = setup::MakeSetup(job.job_file(), {"evaluation.ema_decay=0.9"});
+  ASSERT_TRUE(ternary_setup.ok()) << ternary_setup.status().message();
+  const auto worker_items = tools::WorkerMemory(**ternary_setup);
+  EXPECT_EQ(BytesOfItem(worker_items, "parameters"), 4u * 431080);
+  EXPECT_EQ(BytesOfItem(worker_items, "optimizer: momentum"), 4u * 431080);
+  EXPECT_EQ(BytesOfItem(worker_items, "moving average"), 4u * 431080);
+  EXPECT_EQ(BytesOfItem(tools::ServerMemory(**ternary_setup, 0), "parked float sums"), 0u)
       << "codes are added as they arrive";
 }
 
 TEST(Memory, FloatSumsParkAtMostOneRoundPerWorker) {
   TestJob job({.servers = 2, .workers = 4});
-  const auto fp32 =
+  const auto fp32_setup =
       setup::MakeSetup(job.job_file(), {"exchange.codec=fp32", "exchange.chunk_kib=256"});
-  ASSERT_TRUE(fp32.ok()) << fp32.status().message();
-  uint64_t parked = 0, credit = 0;
+  ASSERT_TRUE(fp32_setup.ok()) << fp32_setup.status().message();
+  uint64_t parked_bytes = 0, transit_bytes = 0;
   for (uint32_t shard = 0; shard < 2; ++shard) {
-    parked += BytesOf(tools::ServerMemory(**fp32, shard), "parked float sums");
-    credit += BytesOf(tools::ServerMemory(**fp32, shard), "frames in transit");
+    parked_bytes += BytesOfItem(tools::ServerMemory(**fp32_setup, shard), "parked float sums");
+    transit_bytes += BytesOfItem(tools::ServerMemory(**fp32_setup, shard), "frames in transit");
   }
-  EXPECT_EQ(parked, 4u * 4 * 431080);
-  EXPECT_EQ(credit, 2u * 4 * (16384 << 10));
+  EXPECT_EQ(parked_bytes, 4u * 4 * 431080);
+  EXPECT_EQ(transit_bytes, 2u * 4 * (16384 << 10));
 }
 
 }  // namespace

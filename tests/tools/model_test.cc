@@ -17,7 +17,7 @@ TEST(Model, PrintsEveryLayerWithItsParametersAndOperations) {
   TestJob job;
   TestProgram& tern = job.StartTern({"model", "lenet"});
   ASSERT_EQ(tern.Wait(), 0) << tern.err();
-  // Twice 50 x 20 x 5 x 5 weights, and 50 biases, on 8 x 8 pixels.
+  // 25050 = 50 x 20 x 5 x 5 weights + 50 biases; 3.203 = (2 x 25000 + 50) x 8 x 8 pixels / 10^6.
   EXPECT_THAT(tern.out(), ContainsRegex("conv2 +conv +pool1 +50 x 8 x 8 +25050 +3.203\n"));
   EXPECT_THAT(tern.out(), HasSubstr("lenet: 431080 parameters, 0 statistics of batch norms; 4.6"));
   EXPECT_THAT(tern.out(), HasSubstr("for one image of 1 x 28 x 28\n"));
@@ -44,12 +44,12 @@ TEST(Model, PrintsANetDefThatCanBeBuilt) {
 
 TEST(Model, ListsTheKnownNetworks) {
   TestJob job;
-  TestProgram& none = job.StartTern({"model"});
-  EXPECT_EQ(none.Wait(), 64);
-  EXPECT_THAT(none.err(), HasSubstr("known: lenet, cifarnet"));
-  TestProgram& other = job.StartTern({"model", "lenett"});
-  EXPECT_EQ(other.Wait(), 78);
-  EXPECT_THAT(other.err(), HasSubstr("\"lenett\" is not known"));
+  TestProgram& without_name = job.StartTern({"model"});
+  EXPECT_EQ(without_name.Wait(), 64);
+  EXPECT_THAT(without_name.err(), HasSubstr("known: lenet, cifarnet"));
+  TestProgram& misspelt = job.StartTern({"model", "lenett"});
+  EXPECT_EQ(misspelt.Wait(), 78);
+  EXPECT_THAT(misspelt.err(), HasSubstr("\"lenett\" is not known"));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// What a worker writes for TensorBoard, with a coder and the reduction cells of a server.
+// What a worker writes for TensorBoard. A cell is the sum of one chunk over the workers, as a
+// server computes it.
 #include "worker/summary_writer.h"
 
 #include <gmock/gmock.h>
@@ -25,9 +26,9 @@ using ::testing::ElementsAre;
 using ::testing::Key;
 using ::testing::SizeIs;
 
-constexpr double kRate = 0.5;
+constexpr double kLearningRate = 0.5;
 
-class RecordingPort : public Port {
+class PayloadPort : public Port {
  public:
   void Contribute(protocol::Cell, protocol::Contribution contribution) override {
     payloads.Push(protocol::PayloadOf(contribution));
@@ -41,10 +42,11 @@ class RecordingPort : public Port {
   Channel<Bytes> payloads;
 };
 
-std::unique_ptr<setup::Setup> JobWith(std::vector<std::string> more, const std::string& folder) {
-  more.insert(more.begin(), {"output_dir=" + folder, "metrics.tensorboard=true",
-                             "train.optimizer.name=sgd", "train.weight_decay.rate=0"});
-  return SmallJob(more);
+std::unique_ptr<setup::Setup> JobWithBoard(std::vector<std::string> settings,
+                                           const std::string& folder) {
+  settings.insert(settings.begin(), {"output_dir=" + folder, "metrics.tensorboard=true",
+                                     "train.optimizer.name=sgd", "train.weight_decay.rate=0"});
+  return SmallJob(settings);
 }
 
 // Worker 1 of a job, the only contributor of its rounds.
@@ -52,12 +54,12 @@ class OnlyWorker {
  public:
   OnlyWorker(const setup::Setup& job)
       : replica(std::move(*Replica::Make(job))),
-        board(worker::SummaryWriter::Make(job, 1, progress, traffic)),
+        summary_writer(worker::SummaryWriter::Make(job, 1, progress, traffic)),
         coder(job, std::make_unique<HostCoder>(job, 1), port, events, progress),
         job_(job),
         sums_(job),
         apply_(job, *replica, sums_) {
-    coder.ShowTo(board.get());
+    coder.ShowTo(summary_writer.get());
     coder.SetEarlierScalers(
         [this](uint64_t round, uint32_t bucket) { return sums_.ScalersFromBefore(round, bucket); });
     for (uint32_t lane = 0; lane <= job.plan.data_lanes[0]; ++lane) {
@@ -65,45 +67,45 @@ class OnlyWorker {
     }
   }
 
-  // Step `step`, with other gradients than the step before.
-  void Step(uint64_t step) {
+  // Runs step number `step`, with other gradients than the step before.
+  void RunStep(uint64_t step) {
     for (uint64_t i = 0; i < job_.table.total; ++i)
       replica->gradients()[i] = std::sin(static_cast<float>(17 * i + step)) / 3;
     for (uint32_t b = 0; b < job_.plan.buckets.size(); ++b) {
       const protocol::Bucket& bucket = job_.plan.buckets[b];
       coder.Push(step, b, replica->gradients());
       if (!bucket.shared.empty() && job_.plan.shares_before(step)) {
-        const Answer scaled = Sum({protocol::Kind::kScale, b, 0}, step);
-        sums_.Put(scaled);
-        coder.Scaled(scaled);
+        const Answer scale_answer = TakeSum({protocol::Kind::kScale, b, 0}, step);
+        sums_.Put(scale_answer);
+        coder.Scaled(scale_answer);
       }
       for (uint32_t c = 0; c < bucket.chunks.size(); ++c)
-        sums_.Put(Sum({protocol::Kind::kPush, b, c}, step));
+        sums_.Put(TakeSum({protocol::Kind::kPush, b, c}, step));
     }
     ASSERT_TRUE(apply_.Run(step).ok());
     progress.rounds.Add();
     progress.loss.Set(1 / static_cast<double>(step));
-    board->At(step);
+    summary_writer->At(step);
   }
 
   Registry registry;
   Progress progress{registry};
   net::Traffic traffic{registry};
   std::unique_ptr<Replica> replica;
-  RecordingPort port;
+  PayloadPort port;
   Events events;
-  std::unique_ptr<worker::SummaryWriter> board;
+  std::unique_ptr<worker::SummaryWriter> summary_writer;
   Coder coder;
 
  private:
-  Answer Sum(const protocol::Cell& cell, uint64_t round) {
+  Answer TakeSum(const protocol::Cell& cell, uint64_t round) {
     auto sum = specs_[cell].open(round);
     EXPECT_TRUE(sum->Add(1, *port.payloads.Pop()).ok());
     Answer answer;
     answer.cell = cell;
     answer.outcome.mutable_of_round()->set_round(round);
     answer.outcome.mutable_of_round()->set_contributors(1);
-    answer.outcome.set_learning_rate(kRate);
+    answer.outcome.set_learning_rate(kLearningRate);
     answer.payload = sum->Close();
     return answer;
   }
@@ -120,7 +122,7 @@ class SummaryWriterTest : public testing::TestWithParam<std::string> {
     EXPECT_NE(mkdtemp(folder_.data()), nullptr);
   }
   ~SummaryWriterTest() override { std::filesystem::remove_all(folder_); }
-  tensorboard::ByTag Shown() const {
+  tensorboard::ByTag EventsByTag() const {
     const auto files = tensorboard::EventFiles(folder_ + "/events/worker.1");
     EXPECT_EQ(files.size(), 1u);
     return files.empty() ? tensorboard::ByTag()
@@ -138,37 +140,37 @@ void ExpectNear(const pb::HistogramProto& a, const pb::HistogramProto& b) {
   EXPECT_NEAR(a.sum_squares(), b.sum_squares(), 1e-4);
 }
 
-// From W = 0, the step is -rate times the decoded push.
+// A step from weights of 0 gives the weights -kLearningRate times the decoded push.
 TEST_P(SummaryWriterTest, HistogramsShowDecodedPushes) {
-  std::vector<std::string> keys = {"exchange.codec=" + GetParam(), "exchange.chunk_kib=1",
-                                   "metrics.histograms_every_steps=2"};
-  if (GetParam() == "topk") keys.push_back("exchange.topk.ratio=0.1");
-  if (GetParam() == "threshold") keys.push_back("exchange.threshold.value=0.1");
-  const auto job = JobWith(keys, folder_);
-  std::map<std::string, pb::HistogramProto> gradients, coded;
+  std::vector<std::string> settings = {"exchange.codec=" + GetParam(), "exchange.chunk_kib=1",
+                                       "metrics.histograms_every_steps=2"};
+  if (GetParam() == "topk") settings.push_back("exchange.topk.ratio=0.1");
+  if (GetParam() == "threshold") settings.push_back("exchange.threshold.value=0.1");
+  const auto job = JobWithBoard(settings, folder_);
+  std::map<std::string, pb::HistogramProto> gradients, decoded;
   {
     OnlyWorker worker(*job);
-    worker.board->At(0);
-    worker.Step(1);
+    worker.summary_writer->At(0);
+    worker.RunStep(1);
     std::fill_n(worker.replica->parameters(), job->table.total, 0.f);
-    worker.Step(2);
+    worker.RunStep(2);
     for (uint64_t i = 0; i < job->table.total; ++i)
-      worker.replica->parameters()[i] /= static_cast<float>(-kRate);
+      worker.replica->parameters()[i] /= static_cast<float>(-kLearningRate);
     for (const auto& tensor : job->table.parameters) {
       gradients[tensor.name] =
           tensorboard::HistogramOf({worker.replica->gradients() + tensor.offset, tensor.count});
-      coded[tensor.name] =
+      decoded[tensor.name] =
           tensorboard::HistogramOf({worker.replica->parameters() + tensor.offset, tensor.count});
     }
   }
-  const tensorboard::ByTag shown = Shown();
+  const tensorboard::ByTag events_by_tag = EventsByTag();
   for (const auto& [name, gradient] : gradients) {
     SCOPED_TRACE(name);
-    ASSERT_EQ(shown.count("gradient/" + name) + shown.count("coded/" + name), 2u);
-    EXPECT_THAT(shown.at("coded/" + name), ElementsAre(Key(2)));
-    EXPECT_EQ(shown.at("gradient/" + name).at(2).histo().SerializeAsString(),
+    ASSERT_EQ(events_by_tag.count("gradient/" + name) + events_by_tag.count("coded/" + name), 2u);
+    EXPECT_THAT(events_by_tag.at("coded/" + name), ElementsAre(Key(2)));
+    EXPECT_EQ(events_by_tag.at("gradient/" + name).at(2).histo().SerializeAsString(),
               gradient.SerializeAsString());
-    ExpectNear(shown.at("coded/" + name).at(2).histo(), coded[name]);
+    ExpectNear(events_by_tag.at("coded/" + name).at(2).histo(), decoded[name]);
   }
 }
 
@@ -176,41 +178,42 @@ INSTANTIATE_TEST_SUITE_P(Of, SummaryWriterTest, testing::ValuesIn(codec::CodecNa
                          [](const auto& info) { return info.param; });
 
 TEST_F(SummaryWriterTest, WritesScalarsEveryStepAndHistogramsPeriodically) {
-  const auto job = JobWith({"exchange.codec=ternary", "metrics.histograms_every_steps=3"}, folder_);
+  const auto job =
+      JobWithBoard({"exchange.codec=ternary", "metrics.histograms_every_steps=3"}, folder_);
   {
     OnlyWorker worker(*job);
-    worker.board->At(0);
-    for (uint64_t step = 1; step <= 7; ++step) worker.Step(step);
-    worker.board->At(4);  // resumes after step 4, with nothing done since
-    for (uint64_t step = 5; step <= 6; ++step) worker.Step(step);
+    worker.summary_writer->At(0);
+    for (uint64_t step = 1; step <= 7; ++step) worker.RunStep(step);
+    worker.summary_writer->At(4);  // as if the job had gone back to its state after step 4
+    for (uint64_t step = 5; step <= 6; ++step) worker.RunStep(step);
   }
-  const tensorboard::ByTag shown = Shown();
-  EXPECT_THAT(shown.at("train/loss"), SizeIs(7));
-  EXPECT_EQ(shown.at("train/loss").at(4).simple_value(), 0.25);
-  EXPECT_THAT(shown.at("learning_rate"), SizeIs(7));
-  EXPECT_THAT(shown.at("coded/hidden.weight"), ElementsAre(Key(3), Key(6)));
-  EXPECT_EQ(shown.count("bytes_up_per_step"), 1u);
-  EXPECT_EQ(shown.count("test/accuracy"), 0u);
+  const tensorboard::ByTag events_by_tag = EventsByTag();
+  EXPECT_THAT(events_by_tag.at("train/loss"), SizeIs(7));
+  EXPECT_EQ(events_by_tag.at("train/loss").at(4).simple_value(), 0.25);
+  EXPECT_THAT(events_by_tag.at("learning_rate"), SizeIs(7));
+  EXPECT_THAT(events_by_tag.at("coded/hidden.weight"), ElementsAre(Key(3), Key(6)));
+  EXPECT_EQ(events_by_tag.count("bytes_up_per_step"), 1u);
+  EXPECT_EQ(events_by_tag.count("test/accuracy"), 0u);
 }
 
 TEST_F(SummaryWriterTest, NamesThePushedValues) {
-  const auto job = JobWith({"train.algorithm=psgd", "exchange.codec=fp32", "train.psgd.p=4",
-                            "metrics.histograms_every_steps=3"},
-                           folder_);
+  const auto job = JobWithBoard({"train.algorithm=psgd", "exchange.codec=fp32", "train.psgd.p=4",
+                                 "metrics.histograms_every_steps=3"},
+                                folder_);
   {
     OnlyWorker worker(*job);
-    worker.board->At(0);
+    worker.summary_writer->At(0);
     for (uint64_t step = 1; step <= 7; ++step) {
       worker.progress.rounds.Add();
-      worker.board->At(step);
+      worker.summary_writer->At(step);
     }
-    worker.Step(8);  // the first step that pushes after step 3 was due
+    worker.RunStep(8);  // histograms were due at step 3; step 8 is the first push since then
   }
-  EXPECT_THAT(Shown().at("parameters/hidden.weight"), ElementsAre(Key(8)));
+  EXPECT_THAT(EventsByTag().at("parameters/hidden.weight"), ElementsAre(Key(8)));
 }
 
 TEST_F(SummaryWriterTest, ContinuesWithoutAFile) {
-  const auto job = JobWith({}, "/dev/null/nowhere");
+  const auto job = JobWithBoard({}, "/dev/null/nowhere");
   Registry registry;
   const Progress progress(registry);
   const net::Traffic traffic(registry);

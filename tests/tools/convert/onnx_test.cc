@@ -22,7 +22,7 @@ using e2e::TestProgram;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-pb::NetDef Net(const std::string& layers, uint32_t channels, uint32_t side) {
+pb::NetDef MakeNet(const std::string& layers, uint32_t channels, uint32_t side) {
   pb::Model model;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(layers, model.mutable_net()));
   pb::ImageShape image;
@@ -34,8 +34,8 @@ pb::NetDef Net(const std::string& layers, uint32_t channels, uint32_t side) {
   return *net;
 }
 
-// Initial weights, as if read from a file.
-tensors::TensorFile WeightsOf(const pb::NetDef& net) {
+// The initial weights of a net, as if read from a file.
+tensors::TensorFile InitialWeightsOf(const pb::NetDef& net) {
   const models::ParameterTable table = *models::MakeParameterTable(net);
   std::vector<float> parameters(table.total), statistics(table.statistics_total);
   models::InitParameters(table, 1, parameters.data());
@@ -45,33 +45,33 @@ tensors::TensorFile WeightsOf(const pb::NetDef& net) {
   return *tensors::DecodeSafetensors(tensors::EncodeSafetensors(views, {}));
 }
 
-std::vector<int64_t> Ints(const pb::onnx::Node& node, const std::string& name) {
+std::vector<int64_t> IntsOfAttribute(const pb::onnx::Node& node, const std::string& name) {
   for (const pb::onnx::Attribute& attribute : node.attribute())
     if (attribute.name() == name) return {attribute.ints().begin(), attribute.ints().end()};
   return {};
 }
 
-std::vector<std::string> Kinds(const pb::onnx::Model& model) {
-  std::vector<std::string> kinds;
-  for (const pb::onnx::Node& node : model.graph().node()) kinds.push_back(node.op_type());
-  return kinds;
+std::vector<std::string> NodeTypesOf(const pb::onnx::Model& model) {
+  std::vector<std::string> types;
+  for (const pb::onnx::Node& node : model.graph().node()) types.push_back(node.op_type());
+  return types;
 }
 
 TEST(Onnx, HasTheLayersOfTheNetWithoutDropoutAndLoss) {
-  const pb::NetDef net = Net(R"(
+  const pb::NetDef net = MakeNet(R"(
       layers { name: 'a' conv { outputs: 5 kernel: 3 stride: 2 padding: same } }
       layers { name: 'b' batch_norm {} }
       layers { name: 'c' relu { max: 6 } }
       layers { name: 'd' dropout {} }
       layers { name: 'e' dense { outputs: 4 } }
       layers { name: 'f' softmax_loss {} })",
-                             3, 8);
-  const auto model = MakeOnnx(net, WeightsOf(net));
+                                 3, 8);
+  const auto model = MakeOnnx(net, InitialWeightsOf(net));
   ASSERT_TRUE(model.ok()) << model.status().message();
-  EXPECT_THAT(Kinds(*model),
+  EXPECT_THAT(NodeTypesOf(*model),
               ElementsAre("Conv", "BatchNormalization", "Clip", "Flatten", "Gemm", "Flatten"));
-  EXPECT_THAT(Ints(model->graph().node(0), "pads"), ElementsAre(0, 0, 1, 1));
-  EXPECT_THAT(Ints(model->graph().node(0), "strides"), ElementsAre(2, 2));
+  EXPECT_THAT(IntsOfAttribute(model->graph().node(0), "pads"), ElementsAre(0, 0, 1, 1));
+  EXPECT_THAT(IntsOfAttribute(model->graph().node(0), "strides"), ElementsAre(2, 2));
   std::map<std::string, const pb::onnx::Tensor*> tensors;
   for (const auto& tensor : model->graph().initializer()) tensors[tensor.name()] = &tensor;
   for (const char* name : {"a.weight", "a.bias", "b.weight", "b.running_var", "e.weight"})
@@ -81,23 +81,23 @@ TEST(Onnx, HasTheLayersOfTheNetWithoutDropoutAndLoss) {
 }
 
 TEST(Onnx, ReshapesAFlatInputOfALayerThatNeedsAnImage) {
-  const pb::NetDef net = Net(R"(
+  const pb::NetDef net = MakeNet(R"(
       layers { name: 'a' dense { outputs: 6 } }
       layers { name: 'b' relu {} }
       layers { name: 'c' conv { outputs: 4 kernel: 1 } }
       layers { name: 'd' softmax_loss {} })",
-                             2, 3);
-  const auto model = MakeOnnx(net, WeightsOf(net));
+                                 2, 3);
+  const auto model = MakeOnnx(net, InitialWeightsOf(net));
   ASSERT_TRUE(model.ok()) << model.status().message();
-  EXPECT_THAT(Kinds(*model),
+  EXPECT_THAT(NodeTypesOf(*model),
               ElementsAre("Flatten", "Gemm", "Relu", "Unsqueeze", "Conv", "Flatten"));
 }
 
 TEST(Onnx, RefusesTheWeightsOfAnotherNet) {
-  const pb::NetDef net =
-      Net("layers { name: 'a' dense { outputs: 4 } } "
-          "layers { name: 'f' softmax_loss {} }",
-          1, 2);
+  const pb::NetDef net = MakeNet(
+      "layers { name: 'a' dense { outputs: 4 } } "
+      "layers { name: 'f' softmax_loss {} }",
+      1, 2);
   const auto model = MakeOnnx(net, {});
   EXPECT_EQ(model.status().code(), Code::kBadData);
   EXPECT_THAT(model.status().message(), HasSubstr("\"a.weight\" is missing"));
@@ -105,9 +105,9 @@ TEST(Onnx, RefusesTheWeightsOfAnotherNet) {
 
 TEST(ConvertOnnx, ReportsErrors) {
   const struct {
-    std::vector<std::string> words;
+    std::vector<std::string> arguments;
     int code;
-    const char* says;
+    const char* error;
   } cases[] = {
       {{"convert"}, 64, "needs the name of a conversion; known: onnx"},
       {{"convert", "jpeg"}, 64, "does not know 'jpeg'; known: onnx"},
@@ -118,10 +118,10 @@ TEST(ConvertOnnx, ReportsErrors) {
       {{"convert", "onnx", "lenet", "/nowhere", "o"}, 65, "cannot open /nowhere"},
   };
   TestJob job;
-  for (const auto& one : cases) {
-    TestProgram& tern = job.StartTern(one.words);
-    EXPECT_EQ(tern.Wait(), one.code) << one.says;
-    EXPECT_THAT(tern.err(), HasSubstr(one.says));
+  for (const auto& conversion : cases) {
+    TestProgram& tern = job.StartTern(conversion.arguments);
+    EXPECT_EQ(tern.Wait(), conversion.code) << conversion.error;
+    EXPECT_THAT(tern.err(), HasSubstr(conversion.error));
   }
 }
 

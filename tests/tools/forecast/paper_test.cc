@@ -9,10 +9,12 @@
 namespace tern::tools::paper {
 namespace {
 
-// 10, 5 and 1 bytes per second, half a second of latency.
+// Bandwidths between GPUs, to the CPU and of the network: 10, 5 and 1 bytes per second; half a
+// second of latency; 4 GPUs a machine. The workload: gradients of 100 bytes, 64 samples in 8 s.
 constexpr Cluster kCluster{"by hand", 10, 5, 1, 0.5, 4};
 constexpr Workload kWorkload{100, 64, 8};
 
+// With 4 GPUs on each of 8 machines, and gradients of 100 bytes:
 // 100 / 10 * log2 4 + 100 / 5 + (0.5 + 100 / 1) * log2 8 = 20 + 20 + 301.5
 TEST(Paper, CommunicationByHand) {
   EXPECT_DOUBLE_EQ(CommunicationSeconds(kCluster, 4, 8, 100), 341.5);
@@ -25,7 +27,8 @@ TEST(Paper, StrongScalingByHand) {
   EXPECT_DOUBLE_EQ(StrongThroughput(kCluster, kWorkload, 4, 8), 64 / 341.75);
 }
 
-// Equation 17: T(1,1,K,|g|) = 8 + 20, and 20 + 301.5; equation 18: 32 * 64 / that.
+// Equation 17: T(1,1,K,|g|) = 8 + 20 on one GPU, and 20 + 301.5 for the communication of 32;
+// equation 18 divides 32 * 64 samples by the sum.
 TEST(Paper, WeakScalingByHand) {
   EXPECT_DOUBLE_EQ(WeakSeconds(kCluster, kWorkload, 4, 8), 28 + 20 + 301.5);
   EXPECT_DOUBLE_EQ(WeakThroughput(kCluster, kWorkload, 4, 8), 32 * 64 / 349.5);
@@ -36,8 +39,8 @@ TEST(Paper, OneGpuTakesTheMeasuredTime) {
   EXPECT_DOUBLE_EQ(StrongSeconds(kCluster, kWorkload, 1, 1), 28);
 }
 
-// A tenth of the bytes takes 2 + 2 + (0.5 + 10) * 3 = 35.5 s. (c + 341.5) / (c + 35.5) = 3 for
-// c = (341.5 - 3 * 35.5) / 2 = 117.5.
+// Codes of a tenth of the bytes take 2 + 2 + (0.5 + 10) * 3 = 35.5 s instead of 341.5 s. With a
+// compute of c seconds the speedup (c + 341.5) / (c + 35.5) is 3 for c = (341.5 - 3 * 35.5) / 2.
 TEST(Paper, ComputeFromSpeedupByHand) {
   EXPECT_DOUBLE_EQ(ComputeFromSpeedup(kCluster, 100, 10, 3, 4, 8), 117.5);
   EXPECT_DOUBLE_EQ((117.5 + 341.5) / (117.5 + 35.5), 3);
@@ -45,44 +48,46 @@ TEST(Paper, ComputeFromSpeedupByHand) {
 
 Point PointAt(const std::string& panel, const std::string& net, uint32_t gpus) {
   const std::vector<Point> points = Figure5();
-  const auto found = std::find_if(points.begin(), points.end(), [&](const Point& p) {
+  const auto point = std::find_if(points.begin(), points.end(), [&](const Point& p) {
     return p.panel == panel && p.net == net && p.gpus == gpus;
   });
-  EXPECT_NE(found, points.end());
-  return *found;
+  EXPECT_NE(point, points.end());
+  return *point;
 }
-double Speedup(const Point& p) { return p.ternary_weak / p.fp32_weak; }
+double WeakSpeedup(const Point& point) { return point.ternary_weak / point.fp32_weak; }
 
-// "3.04x training speedup for AlexNet on 8 GPUs"; "double the training speed of VggNet-A on 128
-// nodes".
+// The paper's text: "3.04x training speedup for AlexNet on 8 GPUs"; "double the training speed of
+// VggNet-A on 128 nodes".
 TEST(Figure5, ReproducesTheSpeedupsOfTheText) {
-  EXPECT_NEAR(Speedup(PointAt("a", "AlexNet", 8)), 3.04, 1e-9);
-  EXPECT_NEAR(Speedup(PointAt("b", "VggNet-A", 512)), 2, 1e-9);
+  EXPECT_NEAR(WeakSpeedup(PointAt("a", "AlexNet", 8)), 3.04, 1e-9);
+  EXPECT_NEAR(WeakSpeedup(PointAt("b", "VggNet-A", 512)), 2, 1e-9);
   EXPECT_EQ(PointAt("b", "VggNet-A", 512).machines, 128u);
 }
 
-// What the paper's text says about the curves without numbers.
+// The paper's text also says, without numbers, which curves are above which others.
 TEST(Figure5, AgreesWithTheStatementsOfTheText) {
   for (const char* panel : {"a", "b"}) {
     for (const uint32_t gpus : {8u, 64u, 512u}) {
-      const double google = Speedup(PointAt(panel, "GoogLeNet", gpus));
-      EXPECT_GT(Speedup(PointAt(panel, "AlexNet", gpus)), google) << panel << gpus;
-      EXPECT_GT(Speedup(PointAt(panel, "VggNet-A", gpus)), google) << panel << gpus;
+      const double google_speedup = WeakSpeedup(PointAt(panel, "GoogLeNet", gpus));
+      EXPECT_GT(WeakSpeedup(PointAt(panel, "AlexNet", gpus)), google_speedup) << panel << gpus;
+      EXPECT_GT(WeakSpeedup(PointAt(panel, "VggNet-A", gpus)), google_speedup) << panel << gpus;
     }
   }
   for (const char* net : {"AlexNet", "GoogLeNet", "VggNet-A"}) {
     for (uint32_t gpus = 8; gpus <= 512; gpus *= 2)
-      EXPECT_GT(Speedup(PointAt("a", net, gpus)), Speedup(PointAt("b", net, gpus))) << net << gpus;
+      EXPECT_GT(WeakSpeedup(PointAt("a", net, gpus)), WeakSpeedup(PointAt("b", net, gpus)))
+          << net << gpus;
   }
 }
 
-// AlexNet on 8 GPUs of (a), by hand: |g| = 244.4 MB, over PCIe 20.367 ms, over Ethernet 1955.2 ms.
+// AlexNet on 8 GPUs in panel (a); c is the compute. |g| = 244.4 MB: 20.367 ms over PCIe, 1955.2 ms
+// over Ethernet.
 // fp32: c + 3 * 20.367 + 0.05 + 1955.2 = c + 2016.35; ternary: c + 0.05 + 2016.3 / 16 = c + 126.07.
 // Their ratio is 3.04, so c = 800.5 ms; throughputs are 8 * 128 / 2.8169 s and 8 * 128 / 0.92661 s.
 TEST(Figure5, AlexNetOnEightGpusByHand) {
-  const Point p = PointAt("a", "AlexNet", 8);
-  EXPECT_NEAR(p.fp32_weak, 1024 / 2.8169, 0.1);
-  EXPECT_NEAR(p.ternary_weak, 1024 / 0.92661, 0.3);
+  const Point point = PointAt("a", "AlexNet", 8);
+  EXPECT_NEAR(point.fp32_weak, 1024 / 2.8169, 0.1);
+  EXPECT_NEAR(point.ternary_weak, 1024 / 0.92661, 0.3);
 }
 
 TEST(Figure5, NamesTheSourcesThatAreNotInTheText) {

@@ -35,29 +35,29 @@ TEST(PredictOptions, TakesListsAndNumbers) {
 }
 
 TEST(PredictOptions, RefusesInvalidFlags) {
-  const auto fault = [](std::vector<std::string> words) {
-    const auto options = tools::ParsePredictOptions(words);
+  const auto fault_of = [](std::vector<std::string> arguments) {
+    const auto options = tools::ParsePredictOptions(arguments);
     EXPECT_FALSE(options.ok());
     if (options.ok()) return std::string();
     EXPECT_EQ(options.status().code(), Code::kUsage);
     return options.status().message();
   };
-  EXPECT_THAT(fault({"j", "--link_mbit", "-3"}),
+  EXPECT_THAT(fault_of({"j", "--link_mbit", "-3"}),
               HasSubstr("--link_mbit: saw '-3'; allowed: a number above 0"));
-  EXPECT_THAT(fault({"j", "--link_mbit", "100,,10"}), HasSubstr("saw ''"));
-  EXPECT_THAT(fault({"j", "--link_mbit", "nan"}), HasSubstr("saw 'nan'"));
-  EXPECT_THAT(fault({"j", "--workers", "0"}), HasSubstr("a whole number from 1 to 127"));
-  EXPECT_THAT(fault({"j", "--workers", "2.5"}), HasSubstr("a whole number"));
-  EXPECT_THAT(fault({"j", "--latency_us", "-1"}), HasSubstr("--latency_us"));
-  EXPECT_THAT(fault({"j", "--codecs", "fp32,qsgx"}),
+  EXPECT_THAT(fault_of({"j", "--link_mbit", "100,,10"}), HasSubstr("saw ''"));
+  EXPECT_THAT(fault_of({"j", "--link_mbit", "nan"}), HasSubstr("saw 'nan'"));
+  EXPECT_THAT(fault_of({"j", "--workers", "0"}), HasSubstr("a whole number from 1 to 127"));
+  EXPECT_THAT(fault_of({"j", "--workers", "2.5"}), HasSubstr("a whole number"));
+  EXPECT_THAT(fault_of({"j", "--latency_us", "-1"}), HasSubstr("--latency_us"));
+  EXPECT_THAT(fault_of({"j", "--codecs", "fp32,qsgx"}),
               AllOf(HasSubstr("--codecs: saw 'qsgx'"), HasSubstr("ternary_ans")));
-  EXPECT_THAT(fault({"j", "--algorithms", "sgdd"}),
+  EXPECT_THAT(fault_of({"j", "--algorithms", "sgdd"}),
               AllOf(HasSubstr("--algorithms: saw 'sgdd'"), HasSubstr("odsgd")));
-  EXPECT_THAT(fault({}), HasSubstr("saw 0 job files, expected one"));
-  EXPECT_THAT(fault({"j", "k"}), HasSubstr("saw 2 job files"));
-  EXPECT_THAT(fault({"--paper", "j"}), HasSubstr("--paper takes no job"));
-  EXPECT_THAT(fault({"--paper", "--workers", "2"}), HasSubstr("--paper takes no --workers"));
-  EXPECT_THAT(fault({"j", "--nonsense"}), HasSubstr("there is no flag"));
+  EXPECT_THAT(fault_of({}), HasSubstr("saw 0 job files, expected one"));
+  EXPECT_THAT(fault_of({"j", "k"}), HasSubstr("saw 2 job files"));
+  EXPECT_THAT(fault_of({"--paper", "j"}), HasSubstr("--paper takes no job"));
+  EXPECT_THAT(fault_of({"--paper", "--workers", "2"}), HasSubstr("--paper takes no --workers"));
+  EXPECT_THAT(fault_of({"j", "--nonsense"}), HasSubstr("there is no flag"));
 }
 
 TEST(OdsgdRow, HasTheEquationsOfThePaper) {
@@ -83,13 +83,13 @@ TEST(Predict, MeasuresForecastsAndWritesFiles) {
                     ContainsRegex("100 +ssgd +fp32 +1 "), ContainsRegex("1000 +ssgd +ternary +2 "),
                     HasSubstr("weak scaling"), HasSubstr("strong scaling"),
                     ContainsRegex("ssgd +ternary +fp32 +2 +.*Mbit/s")));
-  const auto read = tools::Profile::Read(profile);
-  ASSERT_TRUE(read.ok()) << read.status().message();
-  EXPECT_TRUE(read->waits);
-  EXPECT_GT(read->codecs.at("ternary").encode, 0);
-  EXPECT_GT(read->message_s, 0);
-  // A header and 16 rows: weak and strong scaling, 2 link rates, 2 codecs, and 2 numbers of
-  // workers, both of which divide the batch of 8.
+  const auto read_profile = tools::Profile::Read(profile);
+  ASSERT_TRUE(read_profile.ok()) << read_profile.status().message();
+  EXPECT_TRUE(read_profile->waits);
+  EXPECT_GT(read_profile->codecs.at("ternary").encode, 0);
+  EXPECT_GT(read_profile->message_s, 0);
+  // A header and 16 rows: weak and strong scaling, 2 link rates, 2 codecs, and 2 numbers of workers
+  // (both divide the batch of 8, so that strong scaling has a row for each).
   const std::string rows = ReadFile(csv);
   EXPECT_EQ(std::count(rows.begin(), rows.end(), '\n'), 1 + 2 * 2 * 2 * 2) << rows;
 }
@@ -98,15 +98,15 @@ TEST(Predict, MeasuresForecastsAndWritesFiles) {
 TEST(Predict, SameProfileGivesTheSameForecast) {
   TestJob job;
   const std::string profile = job.folder() + "/profile.json";
-  const std::vector<std::string> words = {"predict",      job.job_file(), "--profile",
-                                          profile,        "--workers",    "1,4",
-                                          "--algorithms", "ssgd,odsgd"};
+  const std::vector<std::string> arguments = {"predict",      job.job_file(), "--profile",
+                                              profile,        "--workers",    "1,4",
+                                              "--algorithms", "ssgd,odsgd"};
   ASSERT_EQ(job.StartTern({"predict", job.job_file(), "--save_profile", profile, "--workers", "1"})
                 .Wait(),
             0);
-  TestProgram& first = job.StartTern(words);
+  TestProgram& first = job.StartTern(arguments);
   ASSERT_EQ(first.Wait(), 0) << first.err();
-  TestProgram& second = job.StartTern(words);
+  TestProgram& second = job.StartTern(arguments);
   ASSERT_EQ(second.Wait(), 0) << second.err();
   EXPECT_EQ(first.out(), second.out());
   EXPECT_THAT(first.out(), HasSubstr("odsgd by the equations of its paper"));
@@ -127,19 +127,21 @@ TEST(Predict, ForecastsEveryAlgorithm) {
 
 TEST(Predict, ReportsErrors) {
   TestJob job;
-  TestProgram& file = job.StartTern({"predict", job.job_file(), "--profile", "/nowhere.json"});
-  EXPECT_EQ(file.Wait(), 65);
-  EXPECT_THAT(file.err(), HasSubstr("/nowhere.json"));
-  TestProgram& codec = job.StartTern({"predict", job.job_file(), "--codecs", "qsgx"});
-  EXPECT_EQ(codec.Wait(), 64);
-  EXPECT_THAT(codec.err(), HasSubstr("qsgx"));
-  TestProgram& bad = job.StartTern({"predict", job.job_file(), "--set", "train.batch_total=0"});
-  EXPECT_EQ(bad.Wait(), 78);
-  // Codecs with random rounding must not encode parameters, only gradients.
-  TestProgram& none = job.StartTern({"predict", job.job_file(), "--set", "train.compute=wait",
-                                     "--algorithms", "psgd", "--codecs", "ternary"});
-  EXPECT_EQ(none.Wait(), 78);
-  EXPECT_THAT(none.err(), HasSubstr("psgd pushes the parameters themselves"));
+  TestProgram& missing_profile =
+      job.StartTern({"predict", job.job_file(), "--profile", "/nowhere.json"});
+  EXPECT_EQ(missing_profile.Wait(), 65);
+  EXPECT_THAT(missing_profile.err(), HasSubstr("/nowhere.json"));
+  TestProgram& unknown_codec = job.StartTern({"predict", job.job_file(), "--codecs", "qsgx"});
+  EXPECT_EQ(unknown_codec.Wait(), 64);
+  EXPECT_THAT(unknown_codec.err(), HasSubstr("qsgx"));
+  TestProgram& bad_job = job.StartTern({"predict", job.job_file(), "--set", "train.batch_total=0"});
+  EXPECT_EQ(bad_job.Wait(), 78);
+  // ternary rounds at random: it must not encode parameters, which psgd pushes.
+  TestProgram& biased_pair =
+      job.StartTern({"predict", job.job_file(), "--set", "train.compute=wait", "--algorithms",
+                     "psgd", "--codecs", "ternary"});
+  EXPECT_EQ(biased_pair.Wait(), 78);
+  EXPECT_THAT(biased_pair.err(), HasSubstr("psgd pushes the parameters themselves"));
 }
 
 TEST(Predict, ReproducesThePapersFigure) {

@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-Profile SomeProfile() {
+Profile LeNetProfile() {
   Profile profile;
   profile.model = "lenet";
   profile.machine = "here";
@@ -27,45 +27,45 @@ Profile SomeProfile() {
 }
 
 TEST(Profile, SurvivesWritingAndReading) {
-  const Profile profile = SomeProfile();
-  const auto again = Profile::Parse(profile.ToJson(), "test");
-  ASSERT_TRUE(again.ok()) << again.status().message();
-  EXPECT_EQ(again->ToJson(), profile.ToJson());
-  EXPECT_EQ(again->parameters, 431080u);
-  EXPECT_EQ(again->need, profile.need);
-  EXPECT_EQ(again->ready, profile.ready);
-  EXPECT_EQ(again->codecs.at("fp32").apply, 6e-10);
-  EXPECT_FALSE(again->waits);
+  const Profile profile = LeNetProfile();
+  const auto reparsed = Profile::Parse(profile.ToJson(), "test");
+  ASSERT_TRUE(reparsed.ok()) << reparsed.status().message();
+  EXPECT_EQ(reparsed->ToJson(), profile.ToJson());
+  EXPECT_EQ(reparsed->parameters, 431080u);
+  EXPECT_EQ(reparsed->need, profile.need);
+  EXPECT_EQ(reparsed->ready, profile.ready);
+  EXPECT_EQ(reparsed->codecs.at("fp32").apply, 6e-10);
+  EXPECT_FALSE(reparsed->waits);
 }
 
-std::string Without(std::string json, const std::string& text, const std::string& with) {
-  const size_t at = json.find(text);
-  EXPECT_NE(at, std::string::npos) << text;
-  return at == std::string::npos ? json : json.replace(at, text.size(), with);
+std::string Replaced(std::string json, const std::string& old_text, const std::string& new_text) {
+  const size_t begin = json.find(old_text);
+  EXPECT_NE(begin, std::string::npos) << old_text;
+  return begin == std::string::npos ? json : json.replace(begin, old_text.size(), new_text);
 }
 std::string FaultOf(const std::string& json) {
-  const auto read = Profile::Parse(json, "the file");
-  EXPECT_FALSE(read.ok());
-  if (read.ok()) return "";
-  EXPECT_EQ(read.status().code(), Code::kBadData);
-  return read.status().message();
+  const auto profile = Profile::Parse(json, "the file");
+  EXPECT_FALSE(profile.ok());
+  if (profile.ok()) return "";
+  EXPECT_EQ(profile.status().code(), Code::kBadData);
+  return profile.status().message();
 }
 
 TEST(Profile, ReportsAllErrors) {
-  const std::string json = SomeProfile().ToJson();
+  const std::string json = LeNetProfile().ToJson();
   EXPECT_THAT(FaultOf("nonsense"), HasSubstr("the file is not a profile"));
   EXPECT_THAT(FaultOf("[1]"), HasSubstr("not a JSON object"));
   EXPECT_THAT(FaultOf("{}"), testing::AllOf(HasSubstr("version is missing"),
                                             HasSubstr("compute_sample_s is missing"),
                                             HasSubstr("codecs is missing")));
-  EXPECT_THAT(FaultOf(Without(json, "\"version\": 2", "\"version\": 1")),
+  EXPECT_THAT(FaultOf(Replaced(json, "\"version\": 2", "\"version\": 1")),
               HasSubstr("version is 1, this build reads 2"));
-  EXPECT_THAT(FaultOf(Without(json, "\"hop_s\": 0.0", "\"hop_s\": -1.0")),
+  EXPECT_THAT(FaultOf(Replaced(json, "\"hop_s\": 0.0", "\"hop_s\": -1.0")),
               HasSubstr("hop_s is -1.0, expected a number of seconds, 0 or more"));
-  EXPECT_THAT(FaultOf(Without(json, "0.95", "1.95")), HasSubstr("not between 0 and 1"));
-  EXPECT_THAT(FaultOf(Without(json, "\"encode\"", "\"decoda\"")),
+  EXPECT_THAT(FaultOf(Replaced(json, "0.95", "1.95")), HasSubstr("not between 0 and 1"));
+  EXPECT_THAT(FaultOf(Replaced(json, "\"encode\"", "\"decoda\"")),
               HasSubstr("codecs.fp32.encode is missing"));
-  EXPECT_THAT(FaultOf(Without(json, "\"waits\": false", "\"waits\": 3")),
+  EXPECT_THAT(FaultOf(Replaced(json, "\"waits\": false", "\"waits\": 3")),
               HasSubstr("waits is not true or false"));
 }
 
@@ -73,17 +73,17 @@ TEST(Profile, RefusesAnotherModel) {
   e2e::TestJob job;
   const auto setup = setup::MakeSetup(job.job_file(), {});
   ASSERT_TRUE(setup.ok()) << setup.status().message();
-  EXPECT_TRUE(SomeProfile().CheckFor(**setup).ok());
-  Profile other = SomeProfile();
-  other.parameters = 12;
+  EXPECT_TRUE(LeNetProfile().CheckFor(**setup).ok());
+  Profile smaller = LeNetProfile();
+  smaller.parameters = 12;
   EXPECT_THAT(
-      other.CheckFor(**setup).message(),
+      smaller.CheckFor(**setup).message(),
       HasSubstr("with lenet of 12 parameters in 8 tensors, but the job's model has 431080"));
 }
 
 TEST(Profile, ListsTheMeasuredCodecs) {
-  EXPECT_TRUE(SomeProfile().SpeedOf("fp32").ok());
-  EXPECT_THAT(SomeProfile().SpeedOf("qsgd").status().message(),
+  EXPECT_TRUE(LeNetProfile().SpeedOf("fp32").ok());
+  EXPECT_THAT(LeNetProfile().SpeedOf("qsgd").status().message(),
               HasSubstr("no measurement of codec qsgd; it has fp32"));
 }
 

@@ -1,4 +1,5 @@
-// The bytes of a round on the wire.
+// The bytes that a round sends. A chunk is a piece of the model that is encoded and sent by itself,
+// a segment the elements of one tensor in one chunk.
 #include "tools/forecast/sizes.h"
 
 #include <gtest/gtest.h>
@@ -31,59 +32,62 @@ TEST(Sizes, FloatsTakeFourBytesAndAHeader) {
 }
 
 TEST(Sizes, EveryChunkHasAHeader) {
-  const RoundTotals one = TotalsFor({"exchange.codec=fp32"});
-  const RoundTotals many = TotalsFor({"exchange.codec=fp32", "exchange.chunk_kib=64"});
-  EXPECT_GT(many.up, one.up + 25 * 20);
-  EXPECT_LT(many.up, one.up + 35 * 80);
+  const RoundTotals one_chunk = TotalsFor({"exchange.codec=fp32"});
+  const RoundTotals many_chunks = TotalsFor({"exchange.codec=fp32", "exchange.chunk_kib=64"});
+  EXPECT_GT(many_chunks.up, one_chunk.up + 25 * 20);
+  EXPECT_LT(many_chunks.up, one_chunk.up + 35 * 80);
 }
 
 // docs/ALGORITHMS.md, section 5: 31.8 % of the codes of a Gaussian clipped at 2.5 sigma are not
 // zero, so mask and signs take 1.318 bits; the sum of 2 workers takes 3 planes, of 8 workers 5.
 TEST(Sizes, TernaryCodesHaveTheSizeForGaussians) {
-  const RoundTotals two = TotalsFor({"exchange.codec=ternary"});
-  EXPECT_NEAR(two.up * 8 / kParameters, 1.318, 0.015);
-  EXPECT_NEAR(two.down * 8 / kParameters, 3, 0.01);
+  const RoundTotals two_workers = TotalsFor({"exchange.codec=ternary"});
+  EXPECT_NEAR(two_workers.up * 8 / kParameters, 1.318, 0.015);
+  EXPECT_NEAR(two_workers.down * 8 / kParameters, 3, 0.01);
   EXPECT_NEAR(TotalsFor({"exchange.codec=ternary"}, 8).down * 8 / kParameters, 5, 0.01);
 }
 
 // The entropy of a code is 1.219 bits, and 2.219 bits of the sum of 4 workers; an entropy coder
 // comes close.
 TEST(Sizes, EntropyCodesComeNearTheEntropy) {
-  const RoundTotals four = TotalsFor({"exchange.codec=ternary_ans"}, 4);
-  EXPECT_NEAR(four.up * 8 / kParameters, 1.219, 0.05);
-  EXPECT_NEAR(four.down * 8 / kParameters, 2.219, 0.1);
+  const RoundTotals four_workers = TotalsFor({"exchange.codec=ternary_ans"}, 4);
+  EXPECT_NEAR(four_workers.up * 8 / kParameters, 1.219, 0.05);
+  EXPECT_NEAR(four_workers.down * 8 / kParameters, 2.219, 0.1);
 }
 
-// Of a segment longer than kSampledElements only a part is coded. Its size is that of all parts,
-// less their headers and tables, which are under 2 %.
+// Of a long segment only a sample is coded, and its size extrapolated. The same elements in many
+// shorter segments differ from it by their headers and tables, which are under 2 %.
 TEST(Sizes, LongSegmentsAreExtrapolated) {
-  const RoundTotals whole = TotalsFor({"exchange.codec=ternary_ans", "exchange.chunk_kib=4096"});
-  const RoundTotals cut = TotalsFor({"exchange.codec=ternary_ans", "exchange.chunk_kib=128"});
-  EXPECT_NEAR(whole.up / cut.up, 1, 0.02);
-  EXPECT_NEAR(whole.down / cut.down, 1, 0.02);
+  const RoundTotals one_segment =
+      TotalsFor({"exchange.codec=ternary_ans", "exchange.chunk_kib=4096"});
+  const RoundTotals cut_segments =
+      TotalsFor({"exchange.codec=ternary_ans", "exchange.chunk_kib=128"});
+  EXPECT_NEAR(one_segment.up / cut_segments.up, 1, 0.02);
+  EXPECT_NEAR(one_segment.down / cut_segments.down, 1, 0.02);
 }
 
 // With `scaler: previous` there is no round trip for scalers: they travel with the codes.
 TEST(Sizes, PreviousScalersTravelWithTheCodes) {
   e2e::TestJob job;
-  const auto sizes_with = [&](const std::string& scaler) {
+  const auto sizes_with_scaler = [&](const std::string& scaler) {
     const auto setup = setup::MakeSetup(job.job_file(), {"exchange.scaler=" + scaler});
     EXPECT_TRUE(setup.ok()) << setup.status().message();
     return SizesOf((*setup)->plan);
   };
-  const auto shared = sizes_with("shared"), previous = sizes_with("previous");
-  ASSERT_TRUE(shared.ok() && previous.ok());
-  EXPECT_GT((*shared)[0].scale, 8 * 4);
-  EXPECT_EQ((*previous)[0].scale, 0);
-  EXPECT_NEAR((*previous)[0].push[0], (*shared)[0].push[0] + 8 * 4, 1);
-  EXPECT_NEAR((*previous)[0].sum[0], (*shared)[0].sum[0] + 8 * 4, 1);
+  const auto shared_sizes = sizes_with_scaler("shared"),
+             previous_sizes = sizes_with_scaler("previous");
+  ASSERT_TRUE(shared_sizes.ok() && previous_sizes.ok());
+  EXPECT_GT((*shared_sizes)[0].scale, 8 * 4);
+  EXPECT_EQ((*previous_sizes)[0].scale, 0);
+  EXPECT_NEAR((*previous_sizes)[0].push[0], (*shared_sizes)[0].push[0] + 8 * 4, 1);
+  EXPECT_NEAR((*previous_sizes)[0].sum[0], (*shared_sizes)[0].sum[0] + 8 * 4, 1);
 }
 
-// 1 element in 1000, a few bytes each, also for codecs that send more during their warm-up.
+// topk then sends 1 element in 1000, a few bytes each, although it sends more in its warm-up.
 TEST(Sizes, SparseCodesAreMeasuredAfterTheirWarmUp) {
-  const RoundTotals topk = TotalsFor({"exchange.codec=topk", "exchange.topk.warmup_rounds=100"});
-  EXPECT_LT(topk.up, kParameters / 1000 * 10 + 500);
-  EXPECT_GT(topk.up, kParameters / 1000 * 4);
+  const RoundTotals totals = TotalsFor({"exchange.codec=topk", "exchange.topk.warmup_rounds=100"});
+  EXPECT_LT(totals.up, kParameters / 1000 * 10 + 500);
+  EXPECT_GT(totals.up, kParameters / 1000 * 4);
 }
 
 TEST(Sizes, CentralParametersTravelDownInThePullCodec) {
@@ -93,7 +97,8 @@ TEST(Sizes, CentralParametersTravelDownInThePullCodec) {
   EXPECT_NEAR(totals.down, 2 * kParameters, 100);
 }
 
-// One sender's code is a mask alone, because no value reaches the threshold; a sum has two planes.
+// An answer is coded like the code of one sender: only a mask, 1 bit per element, because no value
+// reaches the threshold. A sum would have two planes, 2 bits per element.
 TEST(Sizes, ChangesHaveTheSizeOfOneCode) {
   const RoundTotals totals = TotalsFor({"exchange.codec=fp32", "train.parameters=central",
                                         "exchange.pull=changes", "exchange.pull_codec=threshold"});
@@ -104,15 +109,16 @@ TEST(Forecaster, MakesOtherVariantsOfTheJob) {
   e2e::TestJob job({.yaml = "exchange: {codec: qsgd, qsgd: {bits: 8}}\n"});
   auto forecaster = Forecaster::Make(job.job_file(), {});
   ASSERT_TRUE(forecaster.ok()) << forecaster.status().message();
-  const auto own = (*forecaster)->SetupOf((*forecaster)->own_variant(), 4);
-  ASSERT_TRUE(own.ok()) << own.status().message();
-  EXPECT_EQ((*own)->plan.workers, 4u);
-  EXPECT_EQ((*own)->job.exchange().qsgd().bits(), 8u);
-  const auto fp32 = (*forecaster)->SetupOf({"ssgd", "fp32"}, 2);
-  EXPECT_TRUE(fp32.ok()) << "keys of qsgd must not stop another codec: " << fp32.status().message();
-  const auto asgd = (*forecaster)->SetupOf({"asgd", "ternary"}, 2);
-  ASSERT_TRUE(asgd.ok()) << asgd.status().message();
-  EXPECT_TRUE((*asgd)->plan.central);
+  const auto own_setup = (*forecaster)->SetupOf((*forecaster)->own_variant(), 4);
+  ASSERT_TRUE(own_setup.ok()) << own_setup.status().message();
+  EXPECT_EQ((*own_setup)->plan.workers, 4u);
+  EXPECT_EQ((*own_setup)->job.exchange().qsgd().bits(), 8u);
+  const auto fp32_setup = (*forecaster)->SetupOf({"ssgd", "fp32"}, 2);
+  EXPECT_TRUE(fp32_setup.ok()) << "keys of qsgd must not stop another codec: "
+                               << fp32_setup.status().message();
+  const auto asgd_setup = (*forecaster)->SetupOf({"asgd", "ternary"}, 2);
+  ASSERT_TRUE(asgd_setup.ok()) << asgd_setup.status().message();
+  EXPECT_TRUE((*asgd_setup)->plan.central);
   EXPECT_FALSE((*forecaster)->SetupOf({"psgd", "ternary"}, 2).ok());
 }
 
@@ -133,12 +139,13 @@ TEST(Forecaster, FindsTheBreakEvenRate) {
       (*forecaster)->FindBreakEven({"ssgd", "fp16"}, {"ssgd", "fp32"}, 2, 8, {});
   ASSERT_TRUE(break_even.ok()) << break_even.status().message();
   ASSERT_TRUE(break_even->mbit.has_value());
-  // Two workers save 2 bytes per element in both directions: 8 * P bytes in a second.
+  // Two workers save 2 bytes per element in both directions: 8 * kParameters bytes in a second.
   EXPECT_NEAR(*break_even->mbit, 8 * kParameters * 8 / 1e6 / kGoodput, 0.5);
-  const auto never = (*forecaster)->FindBreakEven({"ssgd", "fp32"}, {"ssgd", "fp16"}, 2, 8, {});
-  ASSERT_TRUE(never.ok());
-  EXPECT_FALSE(never->mbit.has_value());
-  EXPECT_FALSE(never->always);
+  const auto no_break_even =
+      (*forecaster)->FindBreakEven({"ssgd", "fp32"}, {"ssgd", "fp16"}, 2, 8, {});
+  ASSERT_TRUE(no_break_even.ok());
+  EXPECT_FALSE(no_break_even->mbit.has_value());
+  EXPECT_FALSE(no_break_even->always);
 }
 
 }  // namespace

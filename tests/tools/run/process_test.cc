@@ -30,7 +30,7 @@ class ProcessTest : public testing::Test {
   }
   ~ProcessTest() override { std::filesystem::remove_all(folder_); }
 
-  ProcessSpec Shell(const std::string& script) const {
+  ProcessSpec ShellSpec(const std::string& script) const {
     ProcessSpec spec;
     spec.name = "shell";
     spec.program = "/bin/sh";
@@ -45,8 +45,8 @@ class ProcessTest : public testing::Test {
     return process.ok() ? std::move(*process) : nullptr;
   }
   static Exit Wait(Process& process) {
-    pollfd ended{process.pidfd(), POLLIN, 0};
-    EXPECT_EQ(poll(&ended, 1, 60'000), 1) << "it still runs";
+    pollfd exit_poll{process.pidfd(), POLLIN, 0};
+    EXPECT_EQ(poll(&exit_poll, 1, 60'000), 1) << "it still runs";
     return process.TryWait().value_or(Exit{-1, 0});
   }
 
@@ -54,7 +54,7 @@ class ProcessTest : public testing::Test {
 };
 
 TEST_F(ProcessTest, ReportsItsExitCode) {
-  auto process = Start(Shell("exit 42"));
+  auto process = Start(ShellSpec("exit 42"));
   const Exit exit = Wait(*process);
   EXPECT_EQ(exit.code, 42);
   EXPECT_EQ(exit.signal, 0);
@@ -63,36 +63,38 @@ TEST_F(ProcessTest, ReportsItsExitCode) {
 }
 
 TEST_F(ProcessTest, ReportsTheSignalThatKilledIt) {
-  auto process = Start(Shell("kill -9 $$"));
+  auto process = Start(ShellSpec("kill -9 $$"));
   EXPECT_EQ(Describe(Wait(*process)), "was killed by signal 9 (Killed)");
 }
 
 TEST_F(ProcessTest, RunsInItsOwnGroupWithoutStdin) {
-  auto process = Start(Shell("ps -o pgid= -p $$ 2>/dev/null || cut -d' ' -f5 /proc/$$/stat; cat"));
+  auto process =
+      Start(ShellSpec("ps -o pgid= -p $$ 2>/dev/null || cut -d' ' -f5 /proc/$$/stat; cat"));
   EXPECT_EQ(Wait(*process).code, 0) << "cat reads the end of the file at once";
   EXPECT_EQ(atoi(ReadFile(folder_ + "/out").c_str()), process->pid());
   EXPECT_NE(getpgrp(), process->pid());
 }
 
 TEST_F(ProcessTest, DiesWithItsParent) {
-  // A parent between this process and the child is killed while the child runs.
+  // This process forks a parent, the parent starts a child, and is killed while the child runs.
   std::array<int, 2> pipe_ends{};
   ASSERT_EQ(pipe(pipe_ends.data()), 0);
-  const pid_t parent = fork();
-  if (parent == 0) {
-    auto process = Process::Start(Shell("exec sleep 1000"));
+  const pid_t parent_pid = fork();
+  if (parent_pid == 0) {
+    auto process = Process::Start(ShellSpec("exec sleep 1000"));
     const pid_t pid = process.ok() ? (*process)->pid() : 0;
     if (write(pipe_ends[1], &pid, sizeof pid) < 0) _exit(1);
     pause();
     _exit(0);
   }
-  pid_t child = 0;
-  ASSERT_EQ(read(pipe_ends[0], &child, sizeof child), static_cast<ssize_t>(sizeof child));
-  ASSERT_GT(child, 0);
-  kill(parent, SIGKILL);
-  waitpid(parent, nullptr, 0);
+  pid_t child_pid = 0;
+  ASSERT_EQ(read(pipe_ends[0], &child_pid, sizeof child_pid),
+            static_cast<ssize_t>(sizeof child_pid));
+  ASSERT_GT(child_pid, 0);
+  kill(parent_pid, SIGKILL);
+  waitpid(parent_pid, nullptr, 0);
   EXPECT_TRUE(e2e::WaitUntil([&] {
-    const std::string stat = ReadFile(Cat("/proc/", child, "/stat"));
+    const std::string stat = ReadFile(Cat("/proc/", child_pid, "/stat"));
     return stat.empty() || stat.find(") Z ") != std::string::npos;
   }));
   close(pipe_ends[0]);
@@ -100,7 +102,7 @@ TEST_F(ProcessTest, DiesWithItsParent) {
 }
 
 TEST_F(ProcessTest, IsKilledByItsDestructor) {
-  auto process = Start(Shell("exec sleep 1000"));
+  auto process = Start(ShellSpec("exec sleep 1000"));
   const pid_t pid = process->pid();
   process.reset();
   EXPECT_EQ(kill(pid, 0), -1);
@@ -108,7 +110,7 @@ TEST_F(ProcessTest, IsKilledByItsDestructor) {
 
 TEST_F(ProcessTest, ReceivesSignalsThatItsParentBlocks) {
   const StopSignals signals;
-  auto process = Start(Shell("exec sleep 1000"));
+  auto process = Start(ShellSpec("exec sleep 1000"));
   process->Signal(SIGTERM);
   EXPECT_EQ(Wait(*process).signal, SIGTERM);
 }
@@ -116,7 +118,7 @@ TEST_F(ProcessTest, ReceivesSignalsThatItsParentBlocks) {
 TEST_F(ProcessTest, AddsOnlyUnsetVariablesToTheEnvironment) {
   ASSERT_EQ(setenv("TERN_TEST_SET", "ours", 1), 0);
   ASSERT_EQ(unsetenv("TERN_TEST_UNSET"), 0);
-  ProcessSpec spec = Shell("echo $TERN_TEST_SET $TERN_TEST_UNSET");
+  ProcessSpec spec = ShellSpec("echo $TERN_TEST_SET $TERN_TEST_UNSET");
   spec.environment = {"TERN_TEST_SET=theirs", "TERN_TEST_UNSET=theirs"};
   Wait(*Start(spec));
   EXPECT_EQ(ReadFile(spec.stdout_path), "ours theirs\n");
@@ -124,70 +126,71 @@ TEST_F(ProcessTest, AddsOnlyUnsetVariablesToTheEnvironment) {
 }
 
 TEST_F(ProcessTest, InheritsOnlyTheGivenDescriptor) {
-  std::array<int, 2> given{}, other{};
-  ASSERT_EQ(pipe2(given.data(), O_CLOEXEC), 0);
-  ASSERT_EQ(pipe2(other.data(), O_CLOEXEC), 0);
-  ProcessSpec spec = Shell(Cat("echo hello >&", given[1], "; echo no >&", other[1]));
-  spec.fd = given[1];
+  std::array<int, 2> inherited{}, closed{};
+  ASSERT_EQ(pipe2(inherited.data(), O_CLOEXEC), 0);
+  ASSERT_EQ(pipe2(closed.data(), O_CLOEXEC), 0);
+  ProcessSpec spec = ShellSpec(Cat("echo hello >&", inherited[1], "; echo no >&", closed[1]));
+  spec.fd = inherited[1];
   const Exit exit = Wait(*Start(spec));
   EXPECT_NE(exit.code, 0) << "the other one is closed";
-  std::array<char, 16> text{};
-  EXPECT_EQ(read(given[0], text.data(), text.size()), 6);
-  EXPECT_STREQ(text.data(), "hello\n");
-  for (const int fd : {given[0], given[1], other[0], other[1]}) close(fd);
+  std::array<char, 16> received{};
+  EXPECT_EQ(read(inherited[0], received.data(), received.size()), 6);
+  EXPECT_STREQ(received.data(), "hello\n");
+  for (const int fd : {inherited[0], inherited[1], closed[0], closed[1]}) close(fd);
 }
 
 TEST_F(ProcessTest, LastSentenceIsItsErrorSentence) {
-  auto process =
-      Start(Shell("echo 'W0727 10:00:00.1 7 a.cc:1] warned' >&2; echo 'sh: the port is taken' >&2; "
-                  "echo trailer >&2"));
+  auto process = Start(
+      ShellSpec("echo 'W0727 10:00:00.1 7 a.cc:1] warned' >&2; echo 'sh: the port is taken' >&2; "
+                "echo trailer >&2"));
   Wait(*process);
   EXPECT_EQ(process->LastSentence(), "the port is taken");
 }
 
 TEST_F(ProcessTest, LastSentenceIsOtherwiseTheFailedCheckOrTheLastLine) {
-  auto check = Start(Shell(
+  auto failed_check = Start(ShellSpec(
       "echo 'F0727 10:00:00.1 7 a.cc:1] Check failed: x == 1' >&2; echo '/lib/x.so(+0x1)' >&2"));
-  Wait(*check);
-  EXPECT_EQ(check->LastSentence(), "Check failed: x == 1");
-  auto logged = Start(
-      Shell("echo one >&2; echo 'W0727 10:00:00.1 7 a.cc:1] worker 1 is here' >&2; echo >&2"));
-  Wait(*logged);
-  EXPECT_EQ(logged->LastSentence(), "worker 1 is here");
-  auto silent = Start(Shell("true"));
+  Wait(*failed_check);
+  EXPECT_EQ(failed_check->LastSentence(), "Check failed: x == 1");
+  auto warned = Start(
+      ShellSpec("echo one >&2; echo 'W0727 10:00:00.1 7 a.cc:1] worker 1 is here' >&2; echo >&2"));
+  Wait(*warned);
+  EXPECT_EQ(warned->LastSentence(), "worker 1 is here");
+  auto silent = Start(ShellSpec("true"));
   Wait(*silent);
   EXPECT_EQ(silent->LastSentence(), "");
 }
 
 TEST_F(ProcessTest, LastSentenceIgnoresEarlierProcesses) {
-  ProcessSpec spec = Shell("echo 'sh: first' >&2");
+  ProcessSpec spec = ShellSpec("echo 'sh: first' >&2");
   Wait(*Start(spec));
   spec.append = true;
   spec.arguments = {"-c", "true"};
-  auto second = Start(spec);
-  Wait(*second);
-  EXPECT_EQ(second->LastSentence(), "");
+  auto second_process = Start(spec);
+  Wait(*second_process);
+  EXPECT_EQ(second_process->LastSentence(), "");
   EXPECT_EQ(ReadFile(spec.stderr_path), "sh: first\n") << "the file keeps both lives";
 }
 
 TEST_F(ProcessTest, ReportsAProgramThatCannotRun) {
-  ProcessSpec spec = Shell("");
+  ProcessSpec spec = ShellSpec("");
   spec.program = folder_ + "/none";
-  const auto none = Process::Start(spec);
-  ASSERT_FALSE(none.ok());
-  EXPECT_EQ(none.status().code(), Code::kAddress);
-  EXPECT_THAT(none.status().message(), HasSubstr("/none: No such file or directory"));
-  spec = Shell("");
+  const auto missing = Process::Start(spec);
+  ASSERT_FALSE(missing.ok());
+  EXPECT_EQ(missing.status().code(), Code::kAddress);
+  EXPECT_THAT(missing.status().message(), HasSubstr("/none: No such file or directory"));
+  spec = ShellSpec("");
   spec.stderr_path = folder_ + "/no/folder/err";
   EXPECT_EQ(Process::Start(spec).status().code(), Code::kCannotWrite);
 }
 
 TEST_F(ProcessTest, FindsProgramsInPath) {
   EXPECT_TRUE(FindProgram("sh").ok());
-  const auto none = FindProgram("tern_no_such_program");
-  ASSERT_FALSE(none.ok());
-  EXPECT_EQ(none.status().code(), Code::kAddress);
-  EXPECT_THAT(none.status().message(), HasSubstr("cannot find the program tern_no_such_program"));
+  const auto missing = FindProgram("tern_no_such_program");
+  ASSERT_FALSE(missing.ok());
+  EXPECT_EQ(missing.status().code(), Code::kAddress);
+  EXPECT_THAT(missing.status().message(),
+              HasSubstr("cannot find the program tern_no_such_program"));
 }
 
 }  // namespace

@@ -21,9 +21,11 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-size_t CountOf(const std::string& text, const std::string& part) {
+size_t OccurrencesOf(const std::string& text, const std::string& part) {
   size_t count = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  for (size_t begin = text.find(part); begin != std::string::npos;
+       begin = text.find(part, begin + 1))
+    ++count;
   return count;
 }
 
@@ -38,9 +40,9 @@ std::vector<uint64_t> StepsShown(const std::string& out) {
 }
 
 std::string HostName() {
-  std::array<char, 256> name{};
-  EXPECT_EQ(gethostname(name.data(), name.size() - 1), 0);
-  return name.data();
+  std::array<char, 256> buffer{};
+  EXPECT_EQ(gethostname(buffer.data(), buffer.size() - 1), 0);
+  return buffer.data();
 }
 
 TEST(RunAgain, AResumedRunCountsStepsOfTheJob) {
@@ -77,9 +79,9 @@ TEST(RunAgain, AJobThatLostAWorkerStillReportsItsResult) {
   const pid_t worker = TestJob::PidOf(tern, "worker 0");
   ASSERT_GT(worker, 0);
   kill(worker, SIGKILL);
-  // Progress lines are 5 s apart. A failed job must end in less time.
+  // Two progress lines are 5 s apart; if the loss failed the job, it would have ended by then.
   ASSERT_TRUE(
-      WaitUntil([&] { return CountOf(tern.out(), "workers 2/3") >= 2 || !tern.running(); }));
+      WaitUntil([&] { return OccurrencesOf(tern.out(), "workers 2/3") >= 2 || !tern.running(); }));
   tern.Signal(SIGTERM);
   EXPECT_EQ(tern.Wait(), 143) << tern.err();
   EXPECT_THAT(tern.out(),
@@ -99,8 +101,9 @@ TEST(RunAgain, RefusesAFolderInUseBeforeItWritesAnything) {
   TestProgram& first = job.StartTern({"run", job.job_file()});
   ASSERT_TRUE(job.WaitForTraining());
   const std::string worker_err = job.OutputBytes("logs/worker.0.stderr");
-  const std::vector<std::string> again = {"run", job.job_file(), "--free_ports", "--set", "seed=2"};
-  TestProgram& second = job.StartTern(again);
+  const std::vector<std::string> arguments = {"run", job.job_file(), "--free_ports", "--set",
+                                              "seed=2"};
+  TestProgram& second = job.StartTern(arguments);
   EXPECT_EQ(second.Wait(), 69);
   EXPECT_EQ(second.out(), "") << "nothing is started";
   EXPECT_THAT(second.err(),
@@ -113,22 +116,24 @@ TEST(RunAgain, RefusesAFolderInUseBeforeItWritesAnything) {
   EXPECT_EQ(first.Wait(), 143) << first.err();
   EXPECT_EQ(job.Output("summary.json")["code"], 143);
   // Both processes that had locked the folder have ended.
-  std::vector<std::string> once_more = again;
-  once_more.insert(once_more.end(), {"--set", "train.steps=3"});
-  EXPECT_EQ(job.StartTern(once_more).Wait(), 0);
+  std::vector<std::string> short_run_arguments = arguments;
+  short_run_arguments.insert(short_run_arguments.end(), {"--set", "train.steps=3"});
+  EXPECT_EQ(job.StartTern(short_run_arguments).Wait(), 0);
 }
 
 TEST(RunAgain, OneOfTwoSimultaneousRunsIsRefused) {
   TestJob job(Endless());
-  TestProgram* a = &job.StartTern({"run", job.job_file(), "--free_ports"});
-  TestProgram* b = &job.StartTern({"run", job.job_file(), "--free_ports"});
-  ASSERT_TRUE(WaitUntil([&] { return !a->running() || !b->running(); })) << "both run";
-  if (!b->running()) std::swap(a, b);
-  EXPECT_EQ(a->Wait(), 69);
-  EXPECT_THAT(a->err(), HasSubstr(Cat("is in use by job 'test', process ", b->pid())));
+  TestProgram* refused = &job.StartTern({"run", job.job_file(), "--free_ports"});
+  TestProgram* running_job = &job.StartTern({"run", job.job_file(), "--free_ports"});
+  ASSERT_TRUE(WaitUntil([&] { return !refused->running() || !running_job->running(); }))
+      << "both run";
+  if (!running_job->running()) std::swap(refused, running_job);
+  EXPECT_EQ(refused->Wait(), 69);
+  EXPECT_THAT(refused->err(),
+              HasSubstr(Cat("is in use by job 'test', process ", running_job->pid())));
   ASSERT_TRUE(job.WaitForTraining());
-  b->Signal(SIGTERM);
-  EXPECT_EQ(b->Wait(), 143) << b->err();
+  running_job->Signal(SIGTERM);
+  EXPECT_EQ(running_job->Wait(), 143) << running_job->err();
   EXPECT_EQ(job.Output("summary.json")["code"], 143);
 }
 
@@ -148,22 +153,22 @@ TEST(RunAgain, RefusesTheFolderOfAServerThatWasStartedByHand) {
 
 TEST(RunAgain, AFailedRunKeepsSummaryAndWeightsOfAnEarlierSuccess) {
   TestJob job({.steps = 5});
-  TestProgram& good = job.StartTern({"run", job.job_file()});
-  ASSERT_EQ(good.Wait(), 0) << good.err();
+  TestProgram& successful = job.StartTern({"run", job.job_file()});
+  ASSERT_EQ(successful.Wait(), 0) << successful.err();
   const std::string summary = job.OutputBytes("summary.json"), weights = job.Weights();
-  TestProgram& bad =
+  TestProgram& failed =
       job.StartTern({"run", job.job_file(), "--set", "data.dir=" + job.folder() + "/nothing"});
-  EXPECT_EQ(bad.Wait(20), 65) << bad.err();
+  EXPECT_EQ(failed.Wait(20), 65) << failed.err();
   EXPECT_EQ(job.OutputBytes("summary.json"), summary);
   EXPECT_TRUE(job.Weights() == weights);
   EXPECT_EQ(job.Output("summary.failed.json")["code"], 65);
-  EXPECT_THAT(bad.out(),
+  EXPECT_THAT(failed.out(),
               AllOf(HasSubstr("the summary is in " + job.output_dir() + "/summary.failed.json"),
                     HasSubstr("still those of an earlier run"), Not(HasSubstr("rounds  ")),
                     Not(HasSubstr(" 0.0 s"))))
       << "no table of zeros";
-  TestProgram& another = job.StartTern({"run", job.job_file(), "--set", "seed=2"});
-  ASSERT_EQ(another.Wait(), 0) << another.err();
+  TestProgram& later = job.StartTern({"run", job.job_file(), "--set", "seed=2"});
+  ASSERT_EQ(later.Wait(), 0) << later.err();
   EXPECT_NE(job.OutputBytes("summary.json"), summary);
   EXPECT_FALSE(job.Weights() == weights);
   EXPECT_FALSE(std::filesystem::exists(job.output_dir() + "/summary.failed.json"));

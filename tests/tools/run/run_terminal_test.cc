@@ -18,21 +18,21 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr int kColumns = 100;
+constexpr int kTerminalColumns = 100;
 
 // A pseudo-terminal to which a program writes.
-class Terminal {
+class PseudoTerminal {
  public:
-  Terminal() {
-    winsize size{};
-    size.ws_col = kColumns;
-    size.ws_row = 50;
-    std::array<char, 256> name{};
-    if (openpty(&master_, &inside_, name.data(), nullptr, &size) != 0) ADD_FAILURE();
-    name_ = name.data();
+  PseudoTerminal() {
+    winsize window{};
+    window.ws_col = kTerminalColumns;
+    window.ws_row = 50;
+    std::array<char, 256> buffer{};
+    if (openpty(&reader_fd_, &writer_fd_, buffer.data(), nullptr, &window) != 0) ADD_FAILURE();
+    name_ = buffer.data();
   }
-  ~Terminal() {
-    for (const int fd : {master_, inside_}) close(fd);
+  ~PseudoTerminal() {
+    for (const int fd : {reader_fd_, writer_fd_}) close(fd);
   }
   const std::string& name() const { return name_; }
 
@@ -40,21 +40,21 @@ class Terminal {
   std::string ReadToTheEnd(TestProgram& program) const {
     std::string bytes;
     std::array<char, 4096> piece{};
-    const Time until = Now() + std::chrono::seconds(60);
-    for (bool over = false; !over && Now() < until;) {
-      over = !program.running();  // checked before reading, so that no output is missed
-      pollfd readable{master_, POLLIN, 0};
-      while (poll(&readable, 1, over ? 0 : 20) > 0) {
-        const ssize_t got = read(master_, piece.data(), piece.size());
-        if (got <= 0) break;
-        bytes.append(piece.data(), static_cast<size_t>(got));
+    const Time deadline = Now() + std::chrono::seconds(60);
+    for (bool has_ended = false; !has_ended && Now() < deadline;) {
+      has_ended = !program.running();  // checked before reading, so that no output is missed
+      pollfd reader_poll{reader_fd_, POLLIN, 0};
+      while (poll(&reader_poll, 1, has_ended ? 0 : 20) > 0) {
+        const ssize_t read_bytes = read(reader_fd_, piece.data(), piece.size());
+        if (read_bytes <= 0) break;
+        bytes.append(piece.data(), static_cast<size_t>(read_bytes));
       }
     }
     return bytes;
   }
 
  private:
-  int master_ = -1, inside_ = -1;
+  int reader_fd_ = -1, writer_fd_ = -1;
   std::string name_;
 };
 
@@ -63,15 +63,15 @@ class Terminal {
 std::vector<std::string> RowsOf(const std::string& bytes) {
   std::vector<std::string> rows(1);
   size_t column = 0;
-  const std::string erase = "\x1b[K";
+  const std::string erase_to_end = "\x1b[K";
   for (size_t i = 0; i < bytes.size(); ++i) {
     if (bytes[i] == '\r') {
       column = 0;
     } else if (bytes[i] == '\n') {
       rows.emplace_back();
-    } else if (bytes.compare(i, erase.size(), erase) == 0) {
+    } else if (bytes.compare(i, erase_to_end.size(), erase_to_end) == 0) {
       rows.back().resize(column, ' ');
-      i += erase.size() - 1;
+      i += erase_to_end.size() - 1;
     } else {
       if (rows.back().size() <= column) rows.back().resize(column + 1, ' ');
       rows.back()[column++] = bytes[i];
@@ -82,7 +82,7 @@ std::vector<std::string> RowsOf(const std::string& bytes) {
 
 TEST(Terminal, TheClosingTableBeginsOnANewLineAndIsTheLastOutput) {
   TestJob job({.steps = 60});
-  const Terminal terminal;
+  const PseudoTerminal terminal;
   tools::ProcessSpec spec;
   spec.name = "tern";
   spec.program = TestJob::Binary("tern");
@@ -96,13 +96,15 @@ TEST(Terminal, TheClosingTableBeginsOnANewLineAndIsTheLastOutput) {
   ASSERT_EQ(tern.Wait(), 0) << tern.err();
   const std::vector<std::string> rows = RowsOf(bytes);
 
-  size_t table = 0;
-  while (table < rows.size() && rows[table].find("  job   ") == std::string::npos) ++table;
-  ASSERT_LT(table, rows.size()) << bytes;
-  EXPECT_TRUE(rows[table].starts_with("  job   ")) << "'" << rows[table] << "'";
-  ASSERT_GT(table, 0u);
-  EXPECT_TRUE(rows[table - 1].starts_with("step ") || rows[table - 1].starts_with("waiting"))
-      << "the progress stays above the table: '" << rows[table - 1] << "'";
+  size_t table_row = 0;
+  while (table_row < rows.size() && rows[table_row].find("  job   ") == std::string::npos)
+    ++table_row;
+  ASSERT_LT(table_row, rows.size()) << bytes;
+  EXPECT_TRUE(rows[table_row].starts_with("  job   ")) << "'" << rows[table_row] << "'";
+  ASSERT_GT(table_row, 0u);
+  EXPECT_TRUE(rows[table_row - 1].starts_with("step ") ||
+              rows[table_row - 1].starts_with("waiting"))
+      << "the progress stays above the table: '" << rows[table_row - 1] << "'";
   ASSERT_GE(rows.size(), 2u);
   EXPECT_EQ(rows.back(), "") << "it ends with the end of a line";
   EXPECT_THAT(rows[rows.size() - 2], HasSubstr("summary.json"));

@@ -16,7 +16,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-bool Exists(pid_t pid) { return kill(pid, 0) == 0; }
+bool ProcessExists(pid_t pid) { return kill(pid, 0) == 0; }
 
 TEST(Run, TrainsToTheEndAndShowsATable) {
   TestJob job;
@@ -66,10 +66,10 @@ TEST(Run, ABadJobStartsNoProcessAndNamesAllErrors) {
 
 TEST(Run, WrongArgumentsAreUsageErrors) {
   TestJob job;
-  TestProgram& unknown = job.StartTern({"trian"});
-  EXPECT_EQ(unknown.Wait(), 64);
+  TestProgram& unknown_command = job.StartTern({"trian"});
+  EXPECT_EQ(unknown_command.Wait(), 64);
   EXPECT_THAT(
-      unknown.err(),
+      unknown_command.err(),
       HasSubstr("there is no command 'trian'; known: run, check, model, convert, predict, help"));
   EXPECT_EQ(job.StartTern({"run"}).Wait(), 64);
   EXPECT_EQ(job.StartTern({"run", job.job_file(), "--restarts", "many"}).Wait(), 64);
@@ -82,26 +82,26 @@ TEST(Run, WrongArgumentsAreUsageErrors) {
   EXPECT_THAT(version.out(), HasSubstr("tern version "));
 }
 
-void StopsInOrder(int signal, int code) {
+void ExpectOrderlyStop(int signal, int exit_code) {
   TestJob job(Endless());
   TestProgram& tern = job.StartTern({"run", job.job_file()});
   ASSERT_TRUE(job.WaitForTraining());
   ASSERT_TRUE(tern.WaitForOut(" img/s  communication "));
   tern.Signal(signal);
-  EXPECT_EQ(tern.Wait(), code) << tern.err();
+  EXPECT_EQ(tern.Wait(), exit_code) << tern.err();
   EXPECT_THAT(tern.out(),
               AllOf(HasSubstr("stopping in order"), HasSubstr("replicas              agree")));
-  const nlohmann::json w0 = job.Output("worker.0.json"), w1 = job.Output("worker.1.json");
-  EXPECT_GT(w0["rounds"], 0);
-  EXPECT_EQ(w0["rounds"], w1["rounds"]);
-  EXPECT_EQ(job.Output("summary.json")["rounds"], w0["rounds"]);
-  EXPECT_EQ(job.Output("summary.json")["code"], code);
+  const nlohmann::json worker0 = job.Output("worker.0.json"), worker1 = job.Output("worker.1.json");
+  EXPECT_GT(worker0["rounds"], 0);
+  EXPECT_EQ(worker0["rounds"], worker1["rounds"]);
+  EXPECT_EQ(job.Output("summary.json")["rounds"], worker0["rounds"]);
+  EXPECT_EQ(job.Output("summary.json")["code"], exit_code);
   EXPECT_TRUE(std::filesystem::exists(job.output_dir() + "/weights.safetensors"));
 }
 
-TEST(Run, SigtermStopsTheJobInOrder) { StopsInOrder(SIGTERM, 143); }
-TEST(Run, SigintStopsTheJobInOrder) { StopsInOrder(SIGINT, 130); }
-TEST(Run, SighupStopsTheJobInOrder) { StopsInOrder(SIGHUP, 143); }
+TEST(Run, SigtermStopsTheJobInOrder) { ExpectOrderlyStop(SIGTERM, 143); }
+TEST(Run, SigintStopsTheJobInOrder) { ExpectOrderlyStop(SIGINT, 130); }
+TEST(Run, SighupStopsTheJobInOrder) { ExpectOrderlyStop(SIGHUP, 143); }
 
 TEST(Run, ASecondSignalStopsAtOnce) {
   TestJob job(Endless());
@@ -115,7 +115,7 @@ TEST(Run, ASecondSignalStopsAtOnce) {
   ASSERT_TRUE(tern.WaitForOut("stopping in order"));
   tern.Signal(SIGTERM);
   EXPECT_EQ(tern.Wait(), 143) << tern.err();
-  EXPECT_FALSE(Exists(worker));
+  EXPECT_FALSE(ProcessExists(worker));
 }
 
 TEST(Run, ALostWorkerEndsTheJobAndIsNamed) {
@@ -146,7 +146,7 @@ TEST(Run, AStoppedWorkerIsNamedAndKilled) {
   EXPECT_EQ(tern.Wait(), 75);
   EXPECT_THAT(tern.err(), AllOf(HasSubstr("root cause: server 0 ended it: worker 1 ("),
                                 HasSubstr("silent for 1.")));
-  EXPECT_FALSE(Exists(worker));
+  EXPECT_FALSE(ProcessExists(worker));
 }
 
 TEST(Run, ALostWorkerIsRestartedIfTheJobWaits) {
@@ -205,14 +205,14 @@ TEST(Run, ReportsAPortInUse) {
 TEST(Run, ReportsAMissingProgram) {
   TestJob job;
   // A copy of tern alone in a folder, and a PATH without the other programs.
-  const std::string alone = job.folder() + "/alone";
-  std::filesystem::create_directories(alone);
-  std::filesystem::copy(TestJob::Binary("tern"), alone + "/tern");
-  TestProgram& tern = job.Start("env", "/usr/bin/env",
-                                {"PATH=/usr/bin:/bin", alone + "/tern", "run", job.job_file()});
+  const std::string tern_folder = job.folder() + "/alone";
+  std::filesystem::create_directories(tern_folder);
+  std::filesystem::copy(TestJob::Binary("tern"), tern_folder + "/tern");
+  TestProgram& tern = job.Start(
+      "env", "/usr/bin/env", {"PATH=/usr/bin:/bin", tern_folder + "/tern", "run", job.job_file()});
   EXPECT_EQ(tern.Wait(), 69);
   EXPECT_THAT(tern.err(),
-              HasSubstr("cannot find the program tern_server: it is neither in " + alone));
+              HasSubstr("cannot find the program tern_server: it is neither in " + tern_folder));
 }
 
 TEST(Run, ItsChildrenDieWithIt) {

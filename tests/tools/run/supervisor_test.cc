@@ -24,73 +24,73 @@ class SupervisorTest : public testing::Test {
  protected:
   SupervisorTest() : folder_(testing::TempDir() + "tern_supervisor_XXXXXX") {
     if (mkdtemp(folder_.data()) == nullptr) ADD_FAILURE() << folder_;
-    EXPECT_EQ(pipe2(progress_.data(), O_CLOEXEC | O_NONBLOCK), 0);
+    EXPECT_EQ(pipe2(progress_pipe_.data(), O_CLOEXEC | O_NONBLOCK), 0);
     EXPECT_EQ(mkfifo((folder_ + "/go").c_str(), 0600), 0);
   }
   ~SupervisorTest() override {
-    for (const int end : progress_) close(end);
+    for (const int end : progress_pipe_) close(end);
     std::filesystem::remove_all(folder_);
   }
 
   // Adds a member that runs a shell script, in which $D is the test's folder and `say` writes a
   // progress line. The first member is shard 0.
-  void Add(const std::string& script, bool job_waits = true) {
+  void AddMember(const std::string& script, bool job_waits = true) {
     Supervisor::Member member;
     member.spec.name =
         options_.members.empty() ? "server 0" : Cat("worker ", options_.members.size() - 1);
     member.spec.program = "/bin/sh";
     member.spec.arguments = {
-        "-c", Cat("D=", folder_, "; say() { echo \"$1\" >&", progress_[1], "; }\n", script)};
+        "-c", Cat("D=", folder_, "; say() { echo \"$1\" >&", progress_pipe_[1], "; }\n", script)};
     member.spec.stdout_path = folder_ + "/" + member.spec.name + ".out";
     member.spec.stderr_path = folder_ + "/" + member.spec.name + ".err";
-    member.spec.fd = progress_[1];
+    member.spec.fd = progress_pipe_[1];
     member.job_waits = job_waits;
     member.is_worker = !options_.members.empty();
     member.grace = member.notice = seconds(60);
     options_.members.push_back(member);
   }
   // Runs the supervisor and returns its output.
-  std::string Run(uint32_t restarts, Time settle) {
+  std::string RunSupervisor(uint32_t restarts, Time settle) {
     options_.restarts = restarts;
     options_.settle = settle;
-    options_.progress_fd = progress_[0];
+    options_.progress_fd = progress_pipe_[0];
     testing::internal::CaptureStdout();
     {
       Screen screen;
       StopSignals signals(StopSignals::SecondSignal::kReport);
       Supervisor supervisor(options_, signals, screen);
-      const Status ran = supervisor.Run();
-      EXPECT_TRUE(ran.ok()) << ran.message();
+      const Status run_status = supervisor.Run();
+      EXPECT_TRUE(run_status.ok()) << run_status.message();
       verdict_ = supervisor.verdict();
       restarts_ = supervisor.restarts();
-      newest_ = supervisor.newest();
+      newest_progress_ = supervisor.newest();
     }
     return testing::internal::GetCapturedStdout();
   }
 
   std::string folder_;
-  std::array<int, 2> progress_{};
+  std::array<int, 2> progress_pipe_{};
   Supervisor::Options options_;
   Status verdict_;
   uint32_t restarts_ = 0;
-  std::string newest_;
+  std::string newest_progress_;
 };
 
 constexpr const char* kEndedWell = R"(say '{"event":"ended","code":0,"sentence":""}')";
 
 TEST_F(SupervisorTest, SupervisesAJobToItsEnd) {
-  Add(kEndedWell);
-  Add("exit 0");
-  const std::string out = Run(0, seconds(60));
+  AddMember(kEndedWell);
+  AddMember("exit 0");
+  const std::string out = RunSupervisor(0, seconds(60));
   EXPECT_TRUE(verdict_.ok()) << verdict_.message();
-  EXPECT_EQ(newest_, R"({"event":"ended","code":0,"sentence":""})");
+  EXPECT_EQ(newest_progress_, R"({"event":"ended","code":0,"sentence":""})");
   EXPECT_THAT(out, HasSubstr("worker 0 is process "));
 }
 
 TEST_F(SupervisorTest, RestartsAProcessThatExitedWhileTheJobRuns) {
-  Add(Cat("read word < $D/go\n", kEndedWell));
-  Add("if [ -e $D/lived ]; then echo go > $D/go; else touch $D/lived; exit 75; fi");
-  const std::string out = Run(1, milliseconds(20));
+  AddMember(Cat("read word < $D/go\n", kEndedWell));
+  AddMember("if [ -e $D/lived ]; then echo go > $D/go; else touch $D/lived; exit 75; fi");
+  const std::string out = RunSupervisor(1, milliseconds(20));
   EXPECT_TRUE(verdict_.ok()) << verdict_.message();
   EXPECT_EQ(restarts_, 1u);
   EXPECT_THAT(out, HasSubstr("exited with code 75\n  it is started again (1 of 1)"));
@@ -98,28 +98,29 @@ TEST_F(SupervisorTest, RestartsAProcessThatExitedWhileTheJobRuns) {
 
 TEST_F(SupervisorTest, DoesNotRestartAProcessThatExitedBecauseTheJobEnded) {
   // The worker exits before shard 0 reports that the job was aborted.
-  Add(R"(read word < $D/go; say '{"event":"ended","code":75,"sentence":"worker 1 is silent"}'; exit 75)");
-  Add("echo go > $D/go; echo 'sh: worker 1 is silent' >&2; exit 75");
-  Run(5, seconds(60));
+  AddMember(
+      R"(read word < $D/go; say '{"event":"ended","code":75,"sentence":"worker 1 is silent"}'; exit 75)");
+  AddMember("echo go > $D/go; echo 'sh: worker 1 is silent' >&2; exit 75");
+  RunSupervisor(5, seconds(60));
   EXPECT_EQ(restarts_, 0u);
   EXPECT_EQ(verdict_.code(), Code::kPeerLost);
   EXPECT_THAT(verdict_.message(), HasSubstr("root cause: server 0 ended it: worker 1 is silent"));
 }
 
 TEST_F(SupervisorTest, CountsRestartsOfAllProcessesThenEndsTheJob) {
-  Add("exec sleep 1000");
-  Add("kill -9 $$");
-  Add("exec sleep 1000");
-  Run(2, milliseconds(20));
+  AddMember("exec sleep 1000");
+  AddMember("kill -9 $$");
+  AddMember("exec sleep 1000");
+  RunSupervisor(2, milliseconds(20));
   EXPECT_EQ(restarts_, 2u);
   EXPECT_EQ(verdict_.code(), Code::kPeerLost);
   EXPECT_THAT(verdict_.message(), HasSubstr("root cause: worker 0 (process "));
 }
 
 TEST_F(SupervisorTest, DoesNotRestartAProcessForWhichTheJobDoesNotWait) {
-  Add("exec sleep 1000");
-  Add("echo 'sh: no such data' >&2; exit 65", false);
-  Run(5, Time(0));
+  AddMember("exec sleep 1000");
+  AddMember("echo 'sh: no such data' >&2; exit 65", false);
+  RunSupervisor(5, Time(0));
   EXPECT_EQ(restarts_, 0u);
   EXPECT_EQ(verdict_.code(), Code::kBadData);
   EXPECT_THAT(verdict_.message(), HasSubstr("exited with code 65: no such data"));
@@ -128,11 +129,11 @@ TEST_F(SupervisorTest, DoesNotRestartAProcessForWhichTheJobDoesNotWait) {
 TEST_F(SupervisorTest, DoesNotRestartAProcessThatWouldFailAgain) {
   for (const int code : {64, 65, 74, 76, 78, 79}) {
     options_.members.clear();
-    Add("exec sleep 1000");
-    Add(Cat("echo 'sh: no room' >&2; exit ", code));
-    Add("exec sleep 1000");
+    AddMember("exec sleep 1000");
+    AddMember(Cat("echo 'sh: no room' >&2; exit ", code));
+    AddMember("exec sleep 1000");
     for (Supervisor::Member& member : options_.members) member.notice = Time(0);
-    const std::string out = Run(5, milliseconds(20));
+    const std::string out = RunSupervisor(5, milliseconds(20));
     EXPECT_EQ(restarts_, 0u);
     EXPECT_EQ(ExitCode(verdict_), code);
     EXPECT_THAT(verdict_.message(), HasSubstr("no room"));
@@ -141,18 +142,19 @@ TEST_F(SupervisorTest, DoesNotRestartAProcessThatWouldFailAgain) {
 }
 
 TEST_F(SupervisorTest, DoesNotWaitOnceAllWorkersAreGone) {
-  Add(R"(say '{"event":"progress","workers":1,"present":1}'; echo begun > $D/go; exec sleep 1000)");
-  Add("read word < $D/go; kill -9 $$");
+  AddMember(
+      R"(say '{"event":"progress","workers":1,"present":1}'; echo begun > $D/go; exec sleep 1000)");
+  AddMember("read word < $D/go; kill -9 $$");
   options_.members.back().notice = Time(0);
-  Run(0, milliseconds(20));  // far less than the grace period, which is a minute
+  RunSupervisor(0, milliseconds(20));  // ends at once, not after the grace period of a minute
   EXPECT_EQ(verdict_.code(), Code::kPeerLost);
   EXPECT_THAT(verdict_.message(), HasSubstr("root cause: worker 0"));
 }
 
 TEST_F(SupervisorTest, AFailureAfterTheEndOfTheJobFailsTheRun) {
-  Add(Cat(kEndedWell, "; echo ended > $D/go"));
-  Add("read word < $D/go; echo 'sh: cannot write worker.0.json' >&2; exit 74");
-  Run(0, Time(0));
+  AddMember(Cat(kEndedWell, "; echo ended > $D/go"));
+  AddMember("read word < $D/go; echo 'sh: cannot write worker.0.json' >&2; exit 74");
+  RunSupervisor(0, Time(0));
   EXPECT_EQ(verdict_.code(), Code::kCannotWrite);
   EXPECT_THAT(verdict_.message(), HasSubstr("cannot write worker.0.json"));
 }
@@ -161,21 +163,21 @@ TEST_F(SupervisorTest, AFailureSeenBeforeTheEndOfTheJobFailsTheRunUnlessTheJobLo
   for (const int present : {0, 1}) {
     options_.members.clear();
     // Shard 0 reports the end once the supervisor has reaped the worker, so its pid is gone.
-    Add(Cat("read pid < $D/go; while [ -e /proc/$pid ]; do sleep 0.01; done\n",
-            R"(say '{"event":"ended","code":0,"sentence":"","workers":1,"present":)", present,
-            "}'"));
-    Add("echo $$ > $D/go; echo 'sh: cannot write worker.0.json' >&2; exit 74");
-    Run(0, seconds(60));
+    AddMember(Cat("read pid < $D/go; while [ -e /proc/$pid ]; do sleep 0.01; done\n",
+                  R"(say '{"event":"ended","code":0,"sentence":"","workers":1,"present":)", present,
+                  "}'"));
+    AddMember("echo $$ > $D/go; echo 'sh: cannot write worker.0.json' >&2; exit 74");
+    RunSupervisor(0, seconds(60));
     EXPECT_EQ(verdict_.code(), present == 1 ? Code::kCannotWrite : Code::kOk);
   }
 }
 
 TEST_F(SupervisorTest, GivesTheOthersTimeToEndOnceTheJobHasBegun) {
-  // Shard 0 takes longer than `settle` to notice and report the loss.
-  Add(R"(say '{"event":"progress","workers":1,"present":1}'; echo begun > $D/go; sleep 0.3
+  // Shard 0 needs 0.3 s to notice and report the loss, longer than the `settle` time of 20 ms.
+  AddMember(R"(say '{"event":"progress","workers":1,"present":1}'; echo begun > $D/go; sleep 0.3
 say '{"event":"ended","code":75,"sentence":"worker 0 was lost"}'; exit 75)");
-  Add("read word < $D/go; kill -9 $$", false);
-  Run(0, milliseconds(20));
+  AddMember("read word < $D/go; kill -9 $$", false);
+  RunSupervisor(0, milliseconds(20));
   EXPECT_EQ(verdict_.code(), Code::kPeerLost);
   EXPECT_THAT(verdict_.message(), testing::AllOf(HasSubstr("root cause: worker 0"),
                                                  HasSubstr("then the job ended with code 75")));
@@ -183,25 +185,25 @@ say '{"event":"ended","code":75,"sentence":"worker 0 was lost"}'; exit 75)");
 
 TEST_F(SupervisorTest, IgnoresWhatShard0ReportsAfterItWasToldToEnd) {
   ASSERT_EQ(mkfifo((folder_ + "/never").c_str(), 0600), 0);
-  Add(R"(trap 'say "{\"event\":\"ended\",\"code\":143}"; exit 143' TERM
+  AddMember(R"(trap 'say "{\"event\":\"ended\",\"code\":143}"; exit 143' TERM
 echo go > $D/go; read word < $D/never)");
-  Add("read word < $D/go; exit 65");
-  Run(0, Time(0));
+  AddMember("read word < $D/go; exit 65");
+  RunSupervisor(0, Time(0));
   EXPECT_EQ(verdict_.code(), Code::kBadData);
-  EXPECT_THAT(newest_, HasSubstr("143"));
+  EXPECT_THAT(newest_progress_, HasSubstr("143"));
 }
 
 TEST_F(SupervisorTest, IgnoresGarbageOnTheProgressPipe) {
-  Add(Cat("say '{\"event\":'; say ''; say '[1]'; say 'x'\n", kEndedWell));
-  Run(0, Time(0));
+  AddMember(Cat("say '{\"event\":'; say ''; say '[1]'; say 'x'\n", kEndedWell));
+  RunSupervisor(0, Time(0));
   EXPECT_TRUE(verdict_.ok()) << verdict_.message();
 }
 
 TEST_F(SupervisorTest, AProgramThatCannotStartEndsTheOthers) {
-  Add("echo $$ > $D/pid; exec sleep 1000");
-  Add("true");
+  AddMember("echo $$ > $D/pid; exec sleep 1000");
+  AddMember("true");
   options_.members.back().spec.program = folder_ + "/none";
-  options_.progress_fd = progress_[0];
+  options_.progress_fd = progress_pipe_[0];
   Screen screen;
   StopSignals signals(StopSignals::SecondSignal::kReport);
   Supervisor supervisor(options_, signals, screen);

@@ -10,14 +10,14 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-Failure Exited(const std::string& process, int code, const std::string& sentence = "") {
+Failure ExitedFailure(const std::string& process, int code, const std::string& sentence = "") {
   return {process, 7, {code, 0}, sentence, "logs/" + process, false};
 }
-Failure Killed(const std::string& process, int signal) {
+Failure KilledFailure(const std::string& process, int signal) {
   return {process, 7, {0, signal}, "", "logs/" + process, false};
 }
 
-setup::ProgressUpdate Ended(int code, const std::string& sentence = "") {
+setup::ProgressUpdate EndedUpdate(int code, const std::string& sentence = "") {
   setup::ProgressUpdate update;
   update.ended = true;
   update.code = code;
@@ -28,21 +28,22 @@ setup::ProgressUpdate Ended(int code, const std::string& sentence = "") {
 int CodeOf(const Status& status) { return ExitCode(status); }
 
 TEST(Verdict, ASuccessfulJobIsOk) {
-  EXPECT_TRUE(JudgeRun({}, Ended(0), {}).ok());
-  EXPECT_TRUE(JudgeRun({Killed("worker 1", 9)}, Ended(0), {}).ok())
+  EXPECT_TRUE(JudgeRun({}, EndedUpdate(0), {}).ok());
+  EXPECT_TRUE(JudgeRun({KilledFailure("worker 1", 9)}, EndedUpdate(0), {}).ok())
       << "it was restarted, and the job recovered";
 }
 
 TEST(Verdict, AnOrderlyStopIsNoFailure) {
-  EXPECT_EQ(CodeOf(JudgeRun({}, Ended(143, "stopped"), {15})), 143);
-  // A signal stops the server itself; its workers may exit before it does.
-  EXPECT_EQ(CodeOf(JudgeRun({Exited("worker 0", 130)}, Ended(130), {})), 130);
+  EXPECT_EQ(CodeOf(JudgeRun({}, EndedUpdate(143, "stopped"), {15})), 143);
+  // The server itself got the signal (SIGINT: code 130); its workers may exit before it does.
+  EXPECT_EQ(CodeOf(JudgeRun({ExitedFailure("worker 0", 130)}, EndedUpdate(130), {})), 130);
 }
 
 TEST(Verdict, TheRootCauseIsTheFirstFailureThatIsNoConsequence) {
-  const Status status = JudgeRun({Exited("worker 0", 75, "worker 1 was lost"),
-                                  Exited("worker 1", 65, "no such file"), Exited("worker 2", 70)},
-                                 Ended(75, "worker 1 was lost"), {});
+  const Status status =
+      JudgeRun({ExitedFailure("worker 0", 75, "worker 1 was lost"),
+                ExitedFailure("worker 1", 65, "no such file"), ExitedFailure("worker 2", 70)},
+               EndedUpdate(75, "worker 1 was lost"), {});
   EXPECT_EQ(CodeOf(status), 65);
   EXPECT_THAT(status.message(),
               AllOf(HasSubstr("root cause: worker 1 (process 7) exited with code 65: no such file"),
@@ -52,42 +53,45 @@ TEST(Verdict, TheRootCauseIsTheFirstFailureThatIsNoConsequence) {
 }
 
 TEST(Verdict, AKilledProcessTellsNoReasonSoTheCodeIsTheJobs) {
-  const Status lost = JudgeRun({Killed("worker 1", 9)}, Ended(75, "silent for 3.0 s"), {});
-  EXPECT_EQ(CodeOf(lost), 75);
-  EXPECT_THAT(lost.message(), HasSubstr("worker 1 (process 7) was killed by signal 9 (Killed)"));
-  EXPECT_EQ(CodeOf(JudgeRun({Killed("server 0", 11)}, std::nullopt, {})), 75);
+  const Status killed_worker =
+      JudgeRun({KilledFailure("worker 1", 9)}, EndedUpdate(75, "silent for 3.0 s"), {});
+  EXPECT_EQ(CodeOf(killed_worker), 75);
+  EXPECT_THAT(killed_worker.message(),
+              HasSubstr("worker 1 (process 7) was killed by signal 9 (Killed)"));
+  EXPECT_EQ(CodeOf(JudgeRun({KilledFailure("server 0", 11)}, std::nullopt, {})), 75);
   // A signal that kills one worker does not end the job in an orderly way.
-  EXPECT_EQ(CodeOf(JudgeRun({Exited("worker 1", 143)}, Ended(75), {})), 75);
-  EXPECT_EQ(CodeOf(JudgeRun({Exited("worker 1", 3)}, std::nullopt, {})), 75);
+  EXPECT_EQ(CodeOf(JudgeRun({ExitedFailure("worker 1", 143)}, EndedUpdate(75), {})), 75);
+  EXPECT_EQ(CodeOf(JudgeRun({ExitedFailure("worker 1", 3)}, std::nullopt, {})), 75);
 }
 
 TEST(Verdict, WithoutAFailureTheServersSentenceIsTheRootCause) {
-  const Status status =
-      JudgeRun({Exited("worker 0", 75, "said later")}, Ended(75, "worker 1 is silent"), {});
+  const Status status = JudgeRun({ExitedFailure("worker 0", 75, "said later")},
+                                 EndedUpdate(75, "worker 1 is silent"), {});
   EXPECT_EQ(CodeOf(status), 75);
   EXPECT_THAT(status.message(), HasSubstr("root cause: server 0 ended it: worker 1 is silent"));
-  EXPECT_EQ(CodeOf(JudgeRun({}, Ended(76, "replicas differ"), {})), 76);
+  EXPECT_EQ(CodeOf(JudgeRun({}, EndedUpdate(76, "replicas differ"), {})), 76);
 }
 
 TEST(Verdict, AConsequenceIsTheRootCauseIfThereIsNothingElse) {
-  const Status status = JudgeRun(
-      {Exited("worker 0", 75, "server 0 was lost"), Exited("worker 1", 75)}, std::nullopt, {});
+  const Status status =
+      JudgeRun({ExitedFailure("worker 0", 75, "server 0 was lost"), ExitedFailure("worker 1", 75)},
+               std::nullopt, {});
   EXPECT_EQ(CodeOf(status), 75);
   EXPECT_THAT(status.message(), HasSubstr("server 0 was lost"));
 }
 
 TEST(Verdict, ReportsACrashAfterTheEnd) {
-  Failure crash = Killed("worker 0", 11);
+  Failure crash = KilledFailure("worker 0", 11);
   crash.job_was_over = true;
-  const Status status = JudgeRun({crash}, Ended(0), {});
+  const Status status = JudgeRun({crash}, EndedUpdate(0), {});
   EXPECT_EQ(CodeOf(status), 70);
   EXPECT_THAT(status.message(), HasSubstr("afterwards a process crashed"));
 }
 
 TEST(Verdict, ReportsAnErrorAfterTheEnd) {
-  Failure failure = Exited("worker 0", 74, "cannot write worker.0.json");
+  Failure failure = ExitedFailure("worker 0", 74, "cannot write worker.0.json");
   failure.job_was_over = true;
-  const Status status = JudgeRun({failure}, Ended(0), {});
+  const Status status = JudgeRun({failure}, EndedUpdate(0), {});
   EXPECT_EQ(CodeOf(status), 74);
   EXPECT_THAT(status.message(), HasSubstr("afterwards a process failed"));
 }
@@ -95,11 +99,11 @@ TEST(Verdict, ReportsAnErrorAfterTheEnd) {
 TEST(Verdict, AReasonThatEndedTheJobIsTheCodeOfTheRun) {
   for (const int code : {65, 74, 76, 78, 79}) {
     const Status status =
-        JudgeRun({Exited("worker 1", code, "its reason"), Exited("worker 0", code)},
-                 Ended(code, "worker 1 ended the job: its reason"), {});
+        JudgeRun({ExitedFailure("worker 1", code, "its reason"), ExitedFailure("worker 0", code)},
+                 EndedUpdate(code, "worker 1 ended the job: its reason"), {});
     EXPECT_EQ(CodeOf(status), code);
     EXPECT_THAT(status.message(), HasSubstr("its reason"));
-    EXPECT_EQ(CodeOf(JudgeRun({Exited("worker 1", code)}, std::nullopt, {})), code);
+    EXPECT_EQ(CodeOf(JudgeRun({ExitedFailure("worker 1", code)}, std::nullopt, {})), code);
   }
 }
 
@@ -109,11 +113,12 @@ TEST(Verdict, AForcedStopReturnsTheSignal) {
 }
 
 TEST(Verdict, LossesDuringAForcedStopAreNoFailures) {
-  const setup::ProgressUpdate lost = Ended(75, "worker 0 was lost at round 1: it left");
-  EXPECT_EQ(CodeOf(JudgeRun({}, lost, {15, true})), 143);
-  EXPECT_EQ(CodeOf(JudgeRun({}, lost, {15, false})), 75) << "lost while it stopped in order";
-  EXPECT_EQ(CodeOf(JudgeRun({}, Ended(76, "replicas differ"), {15, true})), 76);
-  EXPECT_EQ(CodeOf(JudgeRun({Killed("worker 1", 11)}, lost, {15, true})), 75);
+  const setup::ProgressUpdate lost_worker =
+      EndedUpdate(75, "worker 0 was lost at round 1: it left");
+  EXPECT_EQ(CodeOf(JudgeRun({}, lost_worker, {15, true})), 143);
+  EXPECT_EQ(CodeOf(JudgeRun({}, lost_worker, {15, false})), 75) << "lost while it stopped in order";
+  EXPECT_EQ(CodeOf(JudgeRun({}, EndedUpdate(76, "replicas differ"), {15, true})), 76);
+  EXPECT_EQ(CodeOf(JudgeRun({KilledFailure("worker 1", 11)}, lost_worker, {15, true})), 75);
 }
 
 }  // namespace

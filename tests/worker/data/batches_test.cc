@@ -30,11 +30,11 @@ std::vector<uint64_t> IndicesOf(Batches& batches, uint64_t step) {
 
 // The samples of a step over all ranks, in rank order.
 std::vector<uint64_t> SamplesOfStep(std::vector<Batches>& ranks, uint64_t step) {
-  std::vector<uint64_t> all;
+  std::vector<uint64_t> indices;
   for (Batches& rank : ranks) {
-    for (const uint64_t index : IndicesOf(rank, step)) all.push_back(index);
+    for (const uint64_t index : IndicesOf(rank, step)) indices.push_back(index);
   }
-  return all;
+  return indices;
 }
 
 std::vector<Batches> MakeRanks(const Samples& samples, Batches::Options options) {
@@ -45,7 +45,8 @@ std::vector<Batches> MakeRanks(const Samples& samples, Batches::Options options)
   return ranks;
 }
 
-// Computed from the text of order.h and philox.h by an implementation in another language.
+// The expected orders were computed by an implementation in another language, written from the text
+// of order.h and philox.h.
 TEST(EpochPermutation, MatchesGoldenOrder) {
   EXPECT_THAT(EpochPermutation(1, 0, 0, 12), ElementsAre(2, 6, 11, 8, 5, 3, 4, 0, 7, 9, 10, 1));
   EXPECT_THAT(EpochPermutation(1, 0, 1, 12), ElementsAre(6, 4, 10, 0, 3, 9, 2, 1, 8, 5, 11, 7));
@@ -53,10 +54,11 @@ TEST(EpochPermutation, MatchesGoldenOrder) {
   EXPECT_THAT(EpochPermutation(1, 3, 0, 12), ElementsAre(3, 7, 11, 10, 1, 5, 0, 8, 2, 9, 4, 6));
   EXPECT_THAT(EpochPermutation(uint64_t{7} << 32 | 1, 0, 0, 12),
               ElementsAre(6, 0, 9, 2, 10, 8, 3, 4, 11, 5, 1, 7));
-  const auto large = EpochPermutation(1, 0, 0, 60000);
-  EXPECT_THAT(std::vector(large.begin(), large.begin() + 4),
+  const auto large_order = EpochPermutation(1, 0, 0, 60000);
+  EXPECT_THAT(std::vector(large_order.begin(), large_order.begin() + 4),
               ElementsAre(19048, 36570, 54303, 52712));
-  EXPECT_THAT(std::vector(large.end() - 4, large.end()), ElementsAre(53009, 55646, 58798, 5498));
+  EXPECT_THAT(std::vector(large_order.end() - 4, large_order.end()),
+              ElementsAre(53009, 55646, 58798, 5498));
 }
 
 TEST(EpochPermutation, ContainsEachIndexOnce) {
@@ -83,11 +85,12 @@ TEST(EpochPermutation, IsUniform) {
 
 TEST(Batches, SharedSamplesDoNotDependOnWorkers) {
   const auto samples = SmallSamples(50);  // 12 does not divide 50: batches straddle epochs
-  std::vector<Batches> one = MakeRanks(*samples, {.seed = 3, .workers = 1, .batch_total = 12});
+  std::vector<Batches> single_rank =
+      MakeRanks(*samples, {.seed = 3, .workers = 1, .batch_total = 12});
   for (const uint32_t workers : {2u, 3u, 4u}) {
     auto ranks = MakeRanks(*samples, {.seed = 3, .workers = workers, .batch_total = 12});
     for (uint64_t step = 0; step < 30; ++step) {
-      EXPECT_EQ(SamplesOfStep(ranks, step), SamplesOfStep(one, step))
+      EXPECT_EQ(SamplesOfStep(ranks, step), SamplesOfStep(single_rank, step))
           << workers << " workers, step " << step;
     }
   }
@@ -108,13 +111,13 @@ TEST(Batches, SharedUsesEverySampleOncePerEpochAndReshuffles) {
 
 TEST(Batches, StraddlesAnEpochWithoutLosingASample) {
   const auto samples = SmallSamples(50);
-  auto one = MakeRanks(*samples, {.workers = 1, .batch_total = 12});
-  std::map<uint64_t, int> seen;  // 25 steps of 12 are 6 epochs of 50
+  auto single_rank = MakeRanks(*samples, {.workers = 1, .batch_total = 12});
+  std::map<uint64_t, int> times_seen;  // 25 steps of 12 are 6 epochs of 50
   for (uint64_t step = 0; step < 25; ++step) {
-    for (const uint64_t index : SamplesOfStep(one, step)) ++seen[index];
+    for (const uint64_t index : SamplesOfStep(single_rank, step)) ++times_seen[index];
   }
-  EXPECT_EQ(seen.size(), 50u);
-  for (const auto& [index, times] : seen) EXPECT_EQ(times, 6) << index;
+  EXPECT_EQ(times_seen.size(), 50u);
+  for (const auto& [index, times] : times_seen) EXPECT_EQ(times, 6) << index;
 }
 
 TEST(Batches, BySampleUsesOnlyAWorkersOwnImages) {
@@ -122,16 +125,16 @@ TEST(Batches, BySampleUsesOnlyAWorkersOwnImages) {
   auto ranks =
       MakeRanks(*samples, {.workers = 3, .batch_total = 12, .partition = pb::Data::by_sample});
   for (uint64_t rank = 0; rank < 3; ++rank) {
-    const uint64_t row = rank < 2 ? 17 : 16;
-    std::map<uint64_t, int> seen;
-    for (uint64_t step = 0; step < row; ++step) {  // 4 * row draws: each image 4 times
+    const uint64_t owned_images = rank < 2 ? 17 : 16;
+    std::map<uint64_t, int> times_seen;
+    for (uint64_t step = 0; step < owned_images; ++step) {  // 4 * row draws: each image 4 times
       for (const uint64_t index : IndicesOf(ranks[rank], step)) {
         ASSERT_EQ(index % 3, rank);
-        ++seen[index];
+        ++times_seen[index];
       }
     }
-    EXPECT_EQ(seen.size(), row);
-    for (const auto& [index, times] : seen) EXPECT_EQ(times, 4) << index;
+    EXPECT_EQ(times_seen.size(), owned_images);
+    for (const auto& [index, times] : times_seen) EXPECT_EQ(times, 4) << index;
   }
 }
 
@@ -140,58 +143,59 @@ TEST(Batches, DoNotDependOnTheOrderOfSteps) {
   for (const auto partition : {pb::Data::shared, pb::Data::by_sample}) {
     const Batches::Options options = {
         .rank = 1, .workers = 2, .batch_total = 12, .partition = partition};
-    Batches sequential = MakeBatches(*samples, options);
-    std::vector<std::vector<uint64_t>> expected;
-    for (uint64_t step = 0; step <= 1000; ++step) expected.push_back(IndicesOf(sequential, step));
-    Batches random = MakeBatches(*samples, options);
+    Batches batches_in_order = MakeBatches(*samples, options);
+    std::vector<std::vector<uint64_t>> expected_indices;
+    for (uint64_t step = 0; step <= 1000; ++step)
+      expected_indices.push_back(IndicesOf(batches_in_order, step));
+    Batches batches_at_random = MakeBatches(*samples, options);
     for (const uint64_t step : {1000, 3, 4, 500, 0, 999}) {
-      EXPECT_EQ(IndicesOf(random, step), expected[step]) << step;
+      EXPECT_EQ(IndicesOf(batches_at_random, step), expected_indices[step]) << step;
     }
   }
 }
 
 TEST(Batches, ByClassDividesTheImagesByLabel) {
-  const auto samples = SmallSamples(50);  // labels 0 to 9, five of each; parts of 17, 17 and 16
+  const auto samples = SmallSamples(50);  // labels 0 to 9, five of each; ranks own 17, 17 and 16
   auto ranks =
       MakeRanks(*samples, {.workers = 3, .batch_total = 12, .partition = pb::Data::by_class});
-  const std::vector<std::set<uint64_t>> labels = {{0, 1, 2, 3}, {3, 4, 5, 6}, {6, 7, 8, 9}};
-  std::set<uint64_t> all;
+  const std::vector<std::set<uint64_t>> labels_of_rank = {{0, 1, 2, 3}, {3, 4, 5, 6}, {6, 7, 8, 9}};
+  std::set<uint64_t> seen_images;
   for (uint64_t rank = 0; rank < 3; ++rank) {
-    const uint64_t row = rank < 2 ? 17 : 16;
-    std::map<uint64_t, int> seen;
-    for (uint64_t step = 0; step < row; ++step) {  // 4 * row draws: each image 4 times
+    const uint64_t owned_images = rank < 2 ? 17 : 16;
+    std::map<uint64_t, int> times_seen;
+    for (uint64_t step = 0; step < owned_images; ++step) {  // 4 * row draws: each image 4 times
       for (const uint64_t index : IndicesOf(ranks[rank], step)) {
-        ASSERT_TRUE(labels[rank].contains(index % 10)) << index << " on " << rank;
-        ++seen[index];
-        all.insert(index);
+        ASSERT_TRUE(labels_of_rank[rank].contains(index % 10)) << index << " on " << rank;
+        ++times_seen[index];
+        seen_images.insert(index);
       }
     }
-    EXPECT_EQ(seen.size(), row);
-    for (const auto& [index, times] : seen) EXPECT_EQ(times, 4) << index;
+    EXPECT_EQ(times_seen.size(), owned_images);
+    for (const auto& [index, times] : times_seen) EXPECT_EQ(times, 4) << index;
   }
-  EXPECT_EQ(all.size(), 50u);
+  EXPECT_EQ(seen_images.size(), 50u);
 }
 
 TEST(Batches, SamplesCarryTheirEpoch) {
   const auto samples = SmallSamples(50);
-  Batches one = MakeBatches(*samples, {.batch_total = 12});
-  std::map<std::pair<uint64_t, uint64_t>, int> seen;  // 25 steps of 12 are 6 epochs of 50
+  Batches batches = MakeBatches(*samples, {.batch_total = 12});
+  std::map<std::pair<uint64_t, uint64_t>, int> times_seen;  // 25 steps of 12 are 6 epochs of 50
   for (uint64_t step = 0; step < 25; ++step) {
-    for (const auto& sample : one.SamplesAt(step)) ++seen[{sample.epoch, sample.index}];
+    for (const auto& sample : batches.SamplesAt(step)) ++times_seen[{sample.epoch, sample.index}];
   }
-  EXPECT_EQ(seen.size(), 6u * 50);
+  EXPECT_EQ(times_seen.size(), 6u * 50);
 }
 
 TEST(Batches, AllRanksHaveTheSameStepsPerEpoch) {
   const auto samples = SmallSamples(50);
-  std::vector<uint64_t> steps;
+  std::vector<uint64_t> steps_per_epoch_of_ranks;
   for (const auto partition : {pb::Data::shared, pb::Data::by_sample}) {
     for (Batches& rank :
          MakeRanks(*samples, {.workers = 3, .batch_total = 12, .partition = partition})) {
-      steps.push_back(rank.epochs().steps_per_epoch());
+      steps_per_epoch_of_ranks.push_back(rank.epochs().steps_per_epoch());
     }
   }
-  EXPECT_THAT(steps, Each(4u));
+  EXPECT_THAT(steps_per_epoch_of_ranks, Each(4u));
 }
 
 TEST(Batches, RejectsABatchThatDoesNotDivide) {
@@ -224,15 +228,15 @@ TEST(Batches, RejectsARankOutOfRange) {
 TEST(DivideSamples, CoversTheSetExactlyInEqualParts) {
   for (const uint64_t count : {0, 1, 5, 10000, 10007}) {
     for (const uint32_t workers : {1u, 2u, 3u, 4u, 8u, 127u}) {
-      uint64_t next = 0;
+      uint64_t expected_begin = 0;
       for (uint32_t rank = 0; rank < workers; ++rank) {
         const Range part = DivideSamples(count, rank, workers);
-        EXPECT_EQ(part.begin, next);
+        EXPECT_EQ(part.begin, expected_begin);
         EXPECT_GE(part.end - part.begin, count / workers);
         EXPECT_LE(part.end - part.begin, count / workers + 1);
-        next = part.end;
+        expected_begin = part.end;
       }
-      EXPECT_EQ(next, count);
+      EXPECT_EQ(expected_begin, count);
     }
   }
 }

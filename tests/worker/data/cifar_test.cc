@@ -11,15 +11,15 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr size_t kPixels = 3072;
+constexpr size_t kImageBytes = 3072;
 
-// One record per label; pixel i of record r is (r + i) % 256.
-std::string Records(const std::vector<int>& labels, bool coarse) {
+// The bytes of a file with one record per label; byte i of record r's image is (r + i) % 256.
+std::string RecordBytes(const std::vector<int>& labels, bool has_coarse_label) {
   std::string bytes;
-  for (size_t r = 0; r < labels.size(); ++r) {
-    if (coarse) bytes += '\x13';
-    bytes += static_cast<char>(labels[r]);
-    for (size_t i = 0; i < kPixels; ++i) bytes += static_cast<char>(r + i);
+  for (size_t record = 0; record < labels.size(); ++record) {
+    if (has_coarse_label) bytes += '\x13';
+    bytes += static_cast<char>(labels[record]);
+    for (size_t i = 0; i < kImageBytes; ++i) bytes += static_cast<char>(record + i);
   }
   return bytes;
 }
@@ -30,10 +30,10 @@ class CifarTest : public testing::Test {
     data_.set_dir(folder_.path());
     data_.set_format(pb::Data::cifar10);
     for (int i = 1; i <= 5; ++i)
-      folder_.Write("data_batch_" + std::to_string(i) + ".bin", Records({i, 9 - i}, false));
-    folder_.Write("test_batch.bin", Records({3}, false));
+      folder_.Write("data_batch_" + std::to_string(i) + ".bin", RecordBytes({i, 9 - i}, false));
+    folder_.Write("test_batch.bin", RecordBytes({3}, false));
   }
-  std::string Sentence() const {
+  std::string ErrorOfRead() const {
     const auto dataset = ReadDataset(data_, Split::kTrain);
     EXPECT_EQ(dataset.status().code(), Code::kBadData);
     return dataset.status().message();
@@ -54,7 +54,7 @@ TEST_F(CifarTest, ReadsTheBatchesInOrder) {
   EXPECT_EQ(image.channels, 3u);
   EXPECT_EQ(image.height, 32u);
   EXPECT_EQ(image.pixels[0], 1);
-  EXPECT_EQ(image.pixels[kPixels - 1], 0);
+  EXPECT_EQ(image.pixels[kImageBytes - 1], 0);
 }
 
 TEST_F(CifarTest, KeepsTheFirstImagesUpToTheLimit) {
@@ -64,7 +64,7 @@ TEST_F(CifarTest, KeepsTheFirstImagesUpToTheLimit) {
 
 TEST_F(CifarTest, ReadsTheFineLabelsOfCifar100) {
   data_.set_format(pb::Data::cifar100);
-  folder_.Write("train.bin", Records({99, 42}, true));
+  folder_.Write("train.bin", RecordBytes({99, 42}, true));
   const auto train = ReadDataset(data_, Split::kTrain);
   ASSERT_TRUE(train.ok()) << train.status().message();
   EXPECT_THAT((*train)->labels, ElementsAre(99, 42));
@@ -75,16 +75,16 @@ TEST_F(CifarTest, ReadsTheFineLabelsOfCifar100) {
 }
 
 TEST_F(CifarTest, NamesTheError) {
-  const std::string path = folder_.Write("data_batch_4.bin", Records({1}, false).substr(1));
-  EXPECT_THAT(Sentence(), HasSubstr(path + ": 3072 bytes; expected a multiple of 3073"));
+  const std::string path = folder_.Write("data_batch_4.bin", RecordBytes({1}, false).substr(1));
+  EXPECT_THAT(ErrorOfRead(), HasSubstr(path + ": 3072 bytes; expected a multiple of 3073"));
   folder_.Write("data_batch_4.bin", "");
-  EXPECT_THAT(Sentence(), HasSubstr(path + ": 0 bytes; expected a multiple of 3073"));
-  folder_.Write("data_batch_4.bin", Records({1, 10}, false));
-  EXPECT_THAT(Sentence(), HasSubstr(path + ": image 1 has label 10; expected 0 to 9"));
-  folder_.Write("data_batch_4.bin", Records({1}, true));  // a file of CIFAR-100
-  EXPECT_THAT(Sentence(), HasSubstr("or check data.format"));
+  EXPECT_THAT(ErrorOfRead(), HasSubstr(path + ": 0 bytes; expected a multiple of 3073"));
+  folder_.Write("data_batch_4.bin", RecordBytes({1, 10}, false));
+  EXPECT_THAT(ErrorOfRead(), HasSubstr(path + ": image 1 has label 10; expected 0 to 9"));
+  folder_.Write("data_batch_4.bin", RecordBytes({1}, true));  // a file of CIFAR-100
+  EXPECT_THAT(ErrorOfRead(), HasSubstr("or check data.format"));
   std::remove(path.c_str());
-  EXPECT_THAT(Sentence(), HasSubstr(path + ": cannot be opened (No such file"));
+  EXPECT_THAT(ErrorOfRead(), HasSubstr(path + ": cannot be opened (No such file"));
 }
 
 }  // namespace

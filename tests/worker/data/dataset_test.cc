@@ -15,25 +15,25 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const std::string kImages = IdxBytes({3, 2, 1}, {0, 1, 2, 3, 4, 5});
-const std::string kLabels = IdxBytes({3}, {4, 7, 0});
+const std::string kImageFile = IdxBytes({3, 2, 1}, {0, 1, 2, 3, 4, 5});
+const std::string kLabelFile = IdxBytes({3}, {4, 7, 0});
 
 std::vector<uint8_t> PixelsOf(const Dataset& dataset) {
-  std::vector<uint8_t> all;
+  std::vector<uint8_t> pixels;
   Image image;
   for (uint64_t i = 0; i < dataset.count(); ++i) {
-    const Status decoded = dataset.Decode(i, &image);
-    EXPECT_TRUE(decoded.ok()) << decoded.message();
-    all.insert(all.end(), image.pixels.begin(), image.pixels.end());
+    const Status status = dataset.Decode(i, &image);
+    EXPECT_TRUE(status.ok()) << status.message();
+    pixels.insert(pixels.end(), image.pixels.begin(), image.pixels.end());
   }
-  return all;
+  return pixels;
 }
 
 class DatasetTest : public testing::Test {
  protected:
   DatasetTest() { data_.set_dir(folder_.path()); }
 
-  std::string Sentence(Split split = Split::kTrain) const {
+  std::string ErrorOfRead(Split split = Split::kTrain) const {
     const auto dataset = ReadDataset(data_, split);
     EXPECT_FALSE(dataset.ok());
     EXPECT_EQ(dataset.status().code(), Code::kBadData);
@@ -45,7 +45,7 @@ class DatasetTest : public testing::Test {
 };
 
 TEST_F(DatasetTest, ReadsImagesAndLabels) {
-  folder_.WritePair("train", kImages, kLabels);
+  folder_.WritePair("train", kImageFile, kLabelFile);
   const auto dataset = ReadDataset(data_, Split::kTrain);
   ASSERT_TRUE(dataset.ok()) << dataset.status().message();
   EXPECT_EQ((*dataset)->count(), 3u);
@@ -59,7 +59,7 @@ TEST_F(DatasetTest, ReadsImagesAndLabels) {
 }
 
 TEST_F(DatasetTest, ReadsTheTestSplitFromItsOwnFiles) {
-  folder_.WritePair("train", kImages, kLabels);
+  folder_.WritePair("train", kImageFile, kLabelFile);
   folder_.WritePair("t10k", IdxBytes({1, 2, 1}, {8, 9}), IdxBytes({1}, {255}));
   const auto dataset = ReadDataset(data_, Split::kTest);
   ASSERT_TRUE(dataset.ok()) << dataset.status().message();
@@ -68,8 +68,8 @@ TEST_F(DatasetTest, ReadsTheTestSplitFromItsOwnFiles) {
 }
 
 TEST_F(DatasetTest, KeepsTheFirstImagesUpToTheLimitOfEachSplit) {
-  folder_.WritePair("train", kImages, kLabels);
-  folder_.WritePair("t10k", kImages, kLabels);
+  folder_.WritePair("train", kImageFile, kLabelFile);
+  folder_.WritePair("t10k", kImageFile, kLabelFile);
   data_.set_train_limit(1);
   data_.set_test_limit(100);
   const auto train = ReadDataset(data_, Split::kTrain);
@@ -82,31 +82,32 @@ TEST_F(DatasetTest, KeepsTheFirstImagesUpToTheLimitOfEachSplit) {
 }
 
 TEST_F(DatasetTest, DetectsSwappedImagesAndLabels) {
-  folder_.WritePair("train", kLabels, kImages);
-  EXPECT_EQ(Sentence(), folder_.path() +
-                            "/train-images-idx3-ubyte: holds 1 dimensions (0x00000801), expected 3 "
-                            "for images (0x00000803); it looks like labels: are images and labels "
-                            "swapped?");
-  folder_.WritePair("train", kImages, kImages);
-  EXPECT_THAT(Sentence(), AllOf(HasSubstr("train-labels-idx1-ubyte: holds 3 dimensions"),
-                                HasSubstr("it looks like images")));
+  folder_.WritePair("train", kLabelFile, kImageFile);
+  EXPECT_EQ(ErrorOfRead(),
+            folder_.path() +
+                "/train-images-idx3-ubyte: holds 1 dimensions (0x00000801), expected 3 "
+                "for images (0x00000803); it looks like labels: are images and labels "
+                "swapped?");
+  folder_.WritePair("train", kImageFile, kImageFile);
+  EXPECT_THAT(ErrorOfRead(), AllOf(HasSubstr("train-labels-idx1-ubyte: holds 3 dimensions"),
+                                   HasSubstr("it looks like images")));
 }
 
 TEST_F(DatasetTest, RejectsImagesOfTwoDimensions) {
-  folder_.WritePair("train", IdxBytes({3, 2}, {0, 1, 2, 3, 4, 5}), kLabels);
-  EXPECT_THAT(Sentence(), AllOf(HasSubstr("holds 2 dimensions (0x00000802), expected 3"),
-                                testing::Not(HasSubstr("swapped"))));
+  folder_.WritePair("train", IdxBytes({3, 2}, {0, 1, 2, 3, 4, 5}), kLabelFile);
+  EXPECT_THAT(ErrorOfRead(), AllOf(HasSubstr("holds 2 dimensions (0x00000802), expected 3"),
+                                   testing::Not(HasSubstr("swapped"))));
 }
 
 TEST_F(DatasetTest, RejectsImagesAndLabelsOfDifferentCounts) {
-  folder_.WritePair("train", kImages, IdxBytes({2}, {4, 7}));
-  EXPECT_THAT(Sentence(), AllOf(HasSubstr("holds 3 images"), HasSubstr("2 labels")));
+  folder_.WritePair("train", kImageFile, IdxBytes({2}, {4, 7}));
+  EXPECT_THAT(ErrorOfRead(), AllOf(HasSubstr("holds 3 images"), HasSubstr("2 labels")));
 }
 
 TEST_F(DatasetTest, NamesTheMissingFile) {
-  folder_.Write("train-images-idx3-ubyte", kImages);
-  EXPECT_THAT(Sentence(), HasSubstr("train-labels-idx1-ubyte.gz"));
-  EXPECT_THAT(Sentence(Split::kTest), HasSubstr("t10k-images-idx3-ubyte.gz"));
+  folder_.Write("train-images-idx3-ubyte", kImageFile);
+  EXPECT_THAT(ErrorOfRead(), HasSubstr("train-labels-idx1-ubyte.gz"));
+  EXPECT_THAT(ErrorOfRead(Split::kTest), HasSubstr("t10k-images-idx3-ubyte.gz"));
 }
 
 TEST(FashionMnist, ReadsTheWholeSet) {

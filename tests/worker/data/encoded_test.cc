@@ -14,14 +14,14 @@ namespace {
 using testing::AnyOf;
 using testing::HasSubstr;
 
-Image Decoded(const std::string& bytes, uint32_t channels) {
+Image DecodeOrFail(const std::string& bytes, uint32_t channels) {
   Image image;
   const Status status = DecodeImage(AsVector(bytes), channels, &image);
   EXPECT_TRUE(status.ok()) << status.message();
   return image;
 }
 
-Status DecodeOf(const std::string& bytes) {
+Status DecodeStatusOf(const std::string& bytes) {
   Image image;
   return DecodeImage(AsVector(bytes), 3, &image);
 }
@@ -30,24 +30,25 @@ Result<ImageHeader> HeaderOf(const std::string& bytes) {
   return ReadImageHeader(
       [&bytes](uint64_t offset, std::span<uint8_t> into) {
         if (offset >= bytes.size()) return size_t{0};
-        const size_t got = std::min(into.size(), bytes.size() - offset);
-        std::memcpy(into.data(), bytes.data() + offset, got);
-        return got;
+        const size_t copied_bytes = std::min(into.size(), bytes.size() - offset);
+        std::memcpy(into.data(), bytes.data() + offset, copied_bytes);
+        return copied_bytes;
       },
       bytes.size());
 }
 
-Image Luma(const Image& rgb) {
+Image ToGray(const Image& rgb) {
   Image gray;
   gray.Resize(1, rgb.height, rgb.width);
   for (uint64_t i = 0; i < rgb.plane(); ++i) {
-    const auto at = [&](uint64_t c) { return rgb.pixels[c * rgb.plane() + i]; };
-    gray.pixels[i] = static_cast<uint8_t>(0.299 * at(0) + 0.587 * at(1) + 0.114 * at(2) + 0.5);
+    const auto color_at = [&](uint64_t c) { return rgb.pixels[c * rgb.plane() + i]; };
+    gray.pixels[i] =
+        static_cast<uint8_t>(0.299 * color_at(0) + 0.587 * color_at(1) + 0.114 * color_at(2) + 0.5);
   }
   return gray;
 }
 
-const std::vector<std::string>& Files() {
+const std::vector<std::string>& EncodedFiles() {
   static const std::vector<std::string> files = {
       EncodeJpeg(Picture(3, 33, 47)), EncodeJpeg(Picture(3, 33, 47), {.progressive = true}),
       EncodeJpeg(Picture(1, 33, 47)), EncodePng(Picture(3, 33, 47)),
@@ -59,34 +60,36 @@ TEST(Jpeg, DecodesWithinItsQuality) {
   for (const bool progressive : {false, true}) {
     const Image picture = Picture(3, 33, 47);
     const std::string bytes = EncodeJpeg(picture, {.quality = 98, .progressive = progressive});
-    EXPECT_LE(Distance(Decoded(bytes, 3), picture), 12);
+    EXPECT_LE(Distance(DecodeOrFail(bytes, 3), picture), 12);
   }
   const Image gray = Picture(1, 17, 5);
-  EXPECT_LE(Distance(Decoded(EncodeJpeg(gray, {.quality = 100}), 1), gray), 3);
+  EXPECT_LE(Distance(DecodeOrFail(EncodeJpeg(gray, {.quality = 100}), 1), gray), 3);
 }
 
-// Eight rows of one gray value, coded exactly: every version of the library must decode that value.
+// JPEG stores one gray value exactly at quality 100: every version of the library must decode it.
 TEST(Jpeg, OneColorStaysThatColor) {
-  Image flat;
-  flat.Resize(3, 8, 8);
-  std::fill(flat.pixels.begin(), flat.pixels.end(), 77);
-  EXPECT_EQ(Decoded(EncodeJpeg(flat, {.quality = 100}), 3).pixels, flat.pixels);
+  Image one_color;
+  one_color.Resize(3, 8, 8);
+  std::fill(one_color.pixels.begin(), one_color.pixels.end(), 77);
+  EXPECT_EQ(DecodeOrFail(EncodeJpeg(one_color, {.quality = 100}), 3).pixels, one_color.pixels);
 }
 
 TEST(Jpeg, ConvertsCmykToRgb) {
   const Image picture = Picture(3, 24, 24);
-  EXPECT_LE(Distance(Decoded(EncodeJpeg(picture, {.quality = 98, .cmyk = true}), 3), picture), 12);
+  EXPECT_LE(Distance(DecodeOrFail(EncodeJpeg(picture, {.quality = 98, .cmyk = true}), 3), picture),
+            12);
 }
 
 TEST(Jpeg, RefusesTooManyScans) {
   const std::string bytes = EncodeJpeg(Picture(1, 16, 16), {.progressive = true});
-  size_t scan = bytes.find("\xff\xda");
-  const size_t next = bytes.find("\xff\xda", scan + 2);
-  ASSERT_NE(next, std::string::npos);
-  std::string many = bytes.substr(0, scan);
-  for (int i = 0; i <= kMaxJpegScans; ++i) many += bytes.substr(scan, next - scan);
-  many += bytes.substr(next);
-  EXPECT_THAT(DecodeOf(many).message(), HasSubstr("damaged JPEG"));
+  size_t scan_begin = bytes.find("\xff\xda");
+  const size_t next_scan_begin = bytes.find("\xff\xda", scan_begin + 2);
+  ASSERT_NE(next_scan_begin, std::string::npos);
+  std::string many_scans = bytes.substr(0, scan_begin);
+  for (int i = 0; i <= kMaxJpegScans; ++i)
+    many_scans += bytes.substr(scan_begin, next_scan_begin - scan_begin);
+  many_scans += bytes.substr(next_scan_begin);
+  EXPECT_THAT(DecodeStatusOf(many_scans).message(), HasSubstr("damaged JPEG"));
 }
 
 TEST(Png, DecodesExactly) {
@@ -96,7 +99,7 @@ TEST(Png, DecodesExactly) {
       for (const bool alpha : {false, true}) {
         for (const bool interlaced : {false, true}) {
           const std::string bytes = EncodePng(picture, {bits, alpha, interlaced});
-          EXPECT_EQ(Distance(Decoded(bytes, channels), picture), 0)
+          EXPECT_EQ(Distance(DecodeOrFail(bytes, channels), picture), 0)
               << channels << " channels, " << bits << " bits, " << alpha << interlaced;
         }
       }
@@ -105,7 +108,7 @@ TEST(Png, DecodesExactly) {
 }
 
 TEST(Png, ExpandsAPalette) {
-  const Image image = Decoded(EncodePalettePng(5, 7, 9), 3);
+  const Image image = DecodeOrFail(EncodePalettePng(5, 7, 9), 3);
   ASSERT_EQ(image.channels, 3u);
   for (uint32_t y = 0; y < 5; ++y) {
     for (uint32_t x = 0; x < 7; ++x) {
@@ -119,15 +122,15 @@ TEST(Png, ExpandsAPalette) {
 
 TEST(DecodeImage, ConvertsBetweenGrayAndRgb) {
   const Image color = Picture(3, 9, 11), gray = Picture(1, 9, 11);
-  EXPECT_LE(Distance(Decoded(EncodePng(color), 1), Luma(color)), 1);
-  const Image spread = Decoded(EncodePng(gray), 3);
-  ASSERT_EQ(spread.pixels.size(), 3 * gray.pixels.size());
-  for (size_t i = 0; i < spread.pixels.size(); ++i)
-    ASSERT_EQ(spread.pixels[i], gray.pixels[i % gray.pixels.size()]);
+  EXPECT_LE(Distance(DecodeOrFail(EncodePng(color), 1), ToGray(color)), 1);
+  const Image expanded = DecodeOrFail(EncodePng(gray), 3);
+  ASSERT_EQ(expanded.pixels.size(), 3 * gray.pixels.size());
+  for (size_t i = 0; i < expanded.pixels.size(); ++i)
+    ASSERT_EQ(expanded.pixels[i], gray.pixels[i % gray.pixels.size()]);
 }
 
 TEST(ImageHeader, ReadsTheSize) {
-  for (const std::string& bytes : Files()) {
+  for (const std::string& bytes : EncodedFiles()) {
     const auto header = HeaderOf(bytes);
     ASSERT_TRUE(header.ok()) << header.status().message();
     EXPECT_EQ(header->height, 33u);
@@ -135,38 +138,38 @@ TEST(ImageHeader, ReadsTheSize) {
   }
 }
 
-// Like a camera's file: the size comes after segments that programs inserted.
+// As in a camera's file, the header with the size comes after long segments of metadata.
 TEST(ImageHeader, IsFoundBehindLongSegments) {
-  const std::string plain = EncodeJpeg(Picture(3, 33, 47));
-  std::string bytes = plain.substr(0, 2);
+  const std::string jpeg = EncodeJpeg(Picture(3, 33, 47));
+  std::string bytes = jpeg.substr(0, 2);
   for (int i = 0; i < 40; ++i) bytes += "\xff\xe1\xff\xff" + std::string(65533, 'x');
-  bytes += "\xff\xff" + plain.substr(2);
+  bytes += "\xff\xff" + jpeg.substr(2);
   const auto header = HeaderOf(bytes);
   ASSERT_TRUE(header.ok()) << header.status().message();
   EXPECT_EQ(header->width, 47u);
-  EXPECT_EQ(DecodeOf(bytes).message(), "");
+  EXPECT_EQ(DecodeStatusOf(bytes).message(), "");
 }
 
 TEST(DecodeImage, RefusesEveryTruncation) {
-  for (const std::string& whole : Files()) {
-    for (size_t length = 0; length < whole.size(); length += length < 700 ? 1 : 13) {
-      const std::string cut = whole.substr(0, length);
+  for (const std::string& file : EncodedFiles()) {
+    for (size_t length = 0; length < file.size(); length += length < 700 ? 1 : 13) {
+      const std::string truncated = file.substr(0, length);
       // The last marker of a JPEG marks its end; the whole picture is decodable without it.
-      const bool is_jpeg = whole[1] == '\xd8';
-      if (is_jpeg && length + 2 >= whole.size()) continue;
-      const Status status = DecodeOf(cut);
-      ASSERT_EQ(status.code(), Code::kBadData) << length << " of " << whole.size();
-      (void)HeaderOf(cut);
+      const bool is_jpeg = file[1] == '\xd8';
+      if (is_jpeg && length + 2 >= file.size()) continue;
+      const Status status = DecodeStatusOf(truncated);
+      ASSERT_EQ(status.code(), Code::kBadData) << length << " of " << file.size();
+      (void)HeaderOf(truncated);
     }
   }
 }
 
 TEST(DecodeImage, SurvivesEveryChangedByte) {
-  for (const std::string& whole : Files()) {
-    for (size_t at = 0; at < whole.size(); at += 3) {
-      for (const char change : {'\xff', '\x01', '\x80'}) {
-        std::string bytes = whole;
-        bytes[at] = static_cast<char>(bytes[at] ^ change);
+  for (const std::string& file : EncodedFiles()) {
+    for (size_t position = 0; position < file.size(); position += 3) {
+      for (const char flipped_bits : {'\xff', '\x01', '\x80'}) {
+        std::string bytes = file;
+        bytes[position] = static_cast<char>(bytes[position] ^ flipped_bits);
         Image image;
         if (DecodeImage(AsVector(bytes), 3, &image).ok()) {
           ASSERT_EQ(image.pixels.size(), 3 * image.plane());
@@ -178,10 +181,10 @@ TEST(DecodeImage, SurvivesEveryChangedByte) {
 }
 
 TEST(DecodeImage, RefusesOtherFiles) {
-  EXPECT_THAT(DecodeOf("").message(), HasSubstr("empty (0 bytes)"));
+  EXPECT_THAT(DecodeStatusOf("").message(), HasSubstr("empty (0 bytes)"));
   EXPECT_THAT(HeaderOf("").status().message(), HasSubstr("empty (0 bytes)"));
   for (const std::string text : {"<html>not here</html>", "GIF89a......", "\xff", "\x89PN"}) {
-    EXPECT_THAT(DecodeOf(text).message(), HasSubstr("neither JPEG nor PNG"));
+    EXPECT_THAT(DecodeStatusOf(text).message(), HasSubstr("neither JPEG nor PNG"));
     EXPECT_THAT(HeaderOf(text).status().message(), HasSubstr("neither JPEG nor PNG"));
   }
 }
@@ -190,19 +193,19 @@ TEST(DecodeImage, RefusesGiantSizesBeforeAllocating) {
   std::string png = EncodePng(Picture(3, 33, 47));
   png.replace(16, 8, std::string("\x00\x7f\xff\xff\x00\x7f\xff\xff", 8));
   EXPECT_THAT(HeaderOf(png).status().message(), HasSubstr("more than the"));
-  EXPECT_THAT(DecodeOf(png).message(), HasSubstr("damaged PNG"));
+  EXPECT_THAT(DecodeStatusOf(png).message(), HasSubstr("damaged PNG"));
   std::string jpeg = EncodeJpeg(Picture(3, 33, 47));
-  const size_t frame = jpeg.find("\xff\xc0");
-  jpeg.replace(frame + 5, 4, "\xff\x00\xff\x00", 4);
+  const size_t frame_begin = jpeg.find("\xff\xc0");
+  jpeg.replace(frame_begin + 5, 4, "\xff\x00\xff\x00", 4);
   EXPECT_THAT(HeaderOf(jpeg).status().message(), HasSubstr("more than the"));
-  EXPECT_THAT(DecodeOf(jpeg).message(), HasSubstr("promises 65280 x 65280 pixels"));
-  jpeg.replace(frame + 5, 4,
+  EXPECT_THAT(DecodeStatusOf(jpeg).message(), HasSubstr("promises 65280 x 65280 pixels"));
+  jpeg.replace(frame_begin + 5, 4,
                // An allowed size, but too large for so few bytes.
                std::string("\x1f\x00\x1f\x00", 4));
-  EXPECT_THAT(DecodeOf(jpeg).message(), HasSubstr("promises 7936 x 7936 pixels"));
-  jpeg.replace(frame + 5, 4, std::string("\x00\x00\x00\x10", 4));
+  EXPECT_THAT(DecodeStatusOf(jpeg).message(), HasSubstr("promises 7936 x 7936 pixels"));
+  jpeg.replace(frame_begin + 5, 4, std::string("\x00\x00\x00\x10", 4));
   EXPECT_THAT(HeaderOf(jpeg).status().message(), HasSubstr("a size of 16 x 0"));
-  EXPECT_FALSE(DecodeOf(jpeg).ok());
+  EXPECT_FALSE(DecodeStatusOf(jpeg).ok());
 }
 
 }  // namespace

@@ -27,27 +27,27 @@ class FolderTest : public testing::Test {
     data_.set_dir(folder_.path());
     for (const char* split : {"train", "test"}) {
       for (const char* name : {"dog", "Cat", "ant"}) {
-        for (const char* file : {"b.JPG", "a.png", "c.jpeg"}) Put(split, name, file);
+        for (const char* file : {"b.JPG", "a.png", "c.jpeg"}) WriteImageFile(split, name, file);
       }
     }
   }
 
-  std::string Put(const std::string& split, const std::string& name, const std::string& file,
-                  const std::string& bytes) const {
+  std::string WriteImageFile(const std::string& split, const std::string& name,
+                             const std::string& file, const std::string& bytes) const {
     std::filesystem::create_directories(folder_.path() + "/" + split + "/" + name);
     return folder_.Write(split + "/" + name + "/" + file, bytes);
   }
-  std::string Put(const std::string& split, const std::string& name, const std::string& file,
-                  uint32_t seed = 0) const {
+  std::string WriteImageFile(const std::string& split, const std::string& name,
+                             const std::string& file, uint32_t seed = 0) const {
     const Image image = Picture(3, 12, 10, seed);
-    return Put(split, name, file, file[0] == 'a' ? EncodePng(image) : EncodeJpeg(image));
+    return WriteImageFile(split, name, file, file[0] == 'a' ? EncodePng(image) : EncodeJpeg(image));
   }
   Result<std::unique_ptr<Dataset>> Read(Split split = Split::kTrain) {
     ReadOptions options;
     options.warn = [this](const std::string& sentence) { warnings_.push_back(sentence); };
     return ReadDataset(data_, split, options);
   }
-  std::string Sentence(Split split = Split::kTrain) {
+  std::string ErrorOfRead(Split split = Split::kTrain) {
     const auto dataset = Read(split);
     EXPECT_EQ(dataset.status().code(), Code::kBadData);
     return dataset.status().message();
@@ -92,9 +92,9 @@ TEST_F(FolderTest, UsesValAsTest) {
 }
 
 TEST_F(FolderTest, SkipsOtherFilesWithAWarning) {
-  Put("train", "dog", ".hidden.jpg", "x");
-  Put("train", "dog", "notes.txt", "x");
-  Put("train", "dog", "jpg", "x");
+  WriteImageFile("train", "dog", ".hidden.jpg", "x");
+  WriteImageFile("train", "dog", "notes.txt", "x");
+  WriteImageFile("train", "dog", "jpg", "x");
   ASSERT_EQ((*Read())->count(), 9u);
   EXPECT_THAT(warnings_, ElementsAre(HasSubstr("2 files skipped, because their names")));
 }
@@ -107,22 +107,22 @@ TEST_F(FolderTest, WarnsIfTheLimitLeavesOutClasses) {
 }
 
 TEST_F(FolderTest, ReportsProgress) {
-  std::vector<std::pair<uint64_t, uint64_t>> told;
+  std::vector<std::pair<uint64_t, uint64_t>> reports;
   ASSERT_TRUE(ReadDataset(data_, Split::kTrain,
                           {.progress = [&](uint64_t done,
-                                           uint64_t total) { told.emplace_back(done, total); }})
+                                           uint64_t total) { reports.emplace_back(done, total); }})
                   .ok());
-  EXPECT_THAT(told, ElementsAre(std::pair(9u, 9u)));
+  EXPECT_THAT(reports, ElementsAre(std::pair(9u, 9u)));
 }
 
 TEST_F(FolderTest, SkipsDamagedImagesUpToTheLimit) {
-  const std::string empty = Put("train", "dog", "b.JPG", std::string());
-  const std::string text = Put("train", "Cat", "c.jpeg", "<html>not here</html>");
-  EXPECT_THAT(Sentence(), AllOf(HasSubstr(text + ": neither JPEG nor PNG"),
-                                HasSubstr("damaged images so far: 1, allowed: 0")));
+  const std::string empty_file = WriteImageFile("train", "dog", "b.JPG", std::string());
+  const std::string text_file = WriteImageFile("train", "Cat", "c.jpeg", "<html>not here</html>");
+  EXPECT_THAT(ErrorOfRead(), AllOf(HasSubstr(text_file + ": neither JPEG nor PNG"),
+                                   HasSubstr("damaged images so far: 1, allowed: 0")));
   data_.set_max_corrupt(1);
-  EXPECT_THAT(Sentence(), AllOf(HasSubstr(empty + ": empty (0 bytes)"),
-                                HasSubstr("so far: 2, allowed: 1; replace them, or raise")));
+  EXPECT_THAT(ErrorOfRead(), AllOf(HasSubstr(empty_file + ": empty (0 bytes)"),
+                                   HasSubstr("so far: 2, allowed: 1; replace them, or raise")));
   data_.set_max_corrupt(2);
   for (const uint32_t threads : {1u, 2u, 5u}) {
     data_.set_threads(threads);
@@ -133,25 +133,25 @@ TEST_F(FolderTest, SkipsDamagedImagesUpToTheLimit) {
     EXPECT_THAT((*train)->labels, ElementsAre(0, 0, 1, 1, 1, 2, 2));
     EXPECT_THAT((*train)->NameOf(6), HasSubstr("dog/c.jpeg"));
     EXPECT_EQ((*train)->damaged->count(), 2u);
-    EXPECT_THAT(warnings_, ElementsAre(HasSubstr(text), HasSubstr(empty)));
+    EXPECT_THAT(warnings_, ElementsAre(HasSubstr(text_file), HasSubstr(empty_file)));
   }
 }
 
 TEST_F(FolderTest, RefusesASetOfOnlyDamagedImages) {
   for (const char* name : {"dog", "Cat", "ant"}) {
-    for (const char* file : {"b.JPG", "a.png", "c.jpeg"}) Put("train", name, file, "no");
+    for (const char* file : {"b.JPG", "a.png", "c.jpeg"}) WriteImageFile("train", name, file, "no");
   }
   data_.set_max_corrupt(100);
-  EXPECT_THAT(Sentence(), HasSubstr("all of its images are damaged"));
+  EXPECT_THAT(ErrorOfRead(), HasSubstr("all of its images are damaged"));
 }
 
 TEST_F(FolderTest, NeverBlocksOnPipes) {
   data_.set_max_corrupt(4);
-  const std::string dog = folder_.path() + "/train/dog/";
-  ASSERT_EQ(mkfifo((dog + "pipe.jpg").c_str(), 0600), 0);
-  ASSERT_EQ(symlink("loop.jpg", (dog + "loop.jpg").c_str()), 0);
-  ASSERT_EQ(symlink("nowhere", (dog + "dangling.jpg").c_str()), 0);
-  ASSERT_EQ(symlink("a.png", (dog + "link.png").c_str()), 0);  // a valid link
+  const std::string dog_folder = folder_.path() + "/train/dog/";
+  ASSERT_EQ(mkfifo((dog_folder + "pipe.jpg").c_str(), 0600), 0);
+  ASSERT_EQ(symlink("loop.jpg", (dog_folder + "loop.jpg").c_str()), 0);
+  ASSERT_EQ(symlink("nowhere", (dog_folder + "dangling.jpg").c_str()), 0);
+  ASSERT_EQ(symlink("a.png", (dog_folder + "link.png").c_str()), 0);  // a valid link
   const auto train = Read();
   ASSERT_TRUE(train.ok()) << train.status().message();
   EXPECT_EQ((*train)->count(), 10u);
@@ -164,47 +164,47 @@ TEST_F(FolderTest, NamesAnUnreadableFile) {
   if (geteuid() == 0) GTEST_SKIP() << "root may read every file";
   const std::string path = folder_.path() + "/train/ant/a.png";
   std::filesystem::permissions(path, std::filesystem::perms::none);
-  EXPECT_THAT(Sentence(), HasSubstr(path + ": cannot be opened (Permission denied)"));
+  EXPECT_THAT(ErrorOfRead(), HasSubstr(path + ": cannot be opened (Permission denied)"));
 }
 
 TEST_F(FolderTest, RefusesEmptyOrMissingFolders) {
-  const std::string dog = folder_.path() + "/train/dog";
-  std::filesystem::remove_all(dog);
-  std::filesystem::create_directory(dog);
-  EXPECT_THAT(Sentence(), HasSubstr(dog + ": holds no image"));
-  std::filesystem::create_directory(dog + "/puppy");
-  EXPECT_THAT(Sentence(), HasSubstr(dog + ": holds a folder 'puppy'"));
-  std::filesystem::remove_all(dog);
-  EXPECT_THAT(Sentence(),
+  const std::string dog_folder = folder_.path() + "/train/dog";
+  std::filesystem::remove_all(dog_folder);
+  std::filesystem::create_directory(dog_folder);
+  EXPECT_THAT(ErrorOfRead(), HasSubstr(dog_folder + ": holds no image"));
+  std::filesystem::create_directory(dog_folder + "/puppy");
+  EXPECT_THAT(ErrorOfRead(), HasSubstr(dog_folder + ": holds a folder 'puppy'"));
+  std::filesystem::remove_all(dog_folder);
+  EXPECT_THAT(ErrorOfRead(),
               AllOf(HasSubstr("/test: has a class 'dog'"), HasSubstr("/train does not have")));
   std::filesystem::remove_all(folder_.path() + "/train");
-  EXPECT_THAT(Sentence(), HasSubstr("/train: cannot be listed (No such file"));
+  EXPECT_THAT(ErrorOfRead(), HasSubstr("/train: cannot be listed (No such file"));
   std::filesystem::create_directory(folder_.path() + "/train");
-  EXPECT_THAT(Sentence(), HasSubstr("/train: holds no folders; expected one for each class"));
+  EXPECT_THAT(ErrorOfRead(), HasSubstr("/train: holds no folders; expected one for each class"));
   std::filesystem::remove_all(folder_.path() + "/test");
-  EXPECT_THAT(Sentence(Split::kTest), HasSubstr("/test: cannot be listed"));
+  EXPECT_THAT(ErrorOfRead(Split::kTest), HasSubstr("/test: cannot be listed"));
 }
 
 TEST_F(FolderTest, DifferentSizesRequireACrop) {
-  Put("train", "dog", "d.png", EncodePng(Picture(3, 20, 11)));
-  const auto read = [this] { return Samples::Read(data_, 1, Split::kTrain, {}); };
-  EXPECT_THAT(read().status().message(),
+  WriteImageFile("train", "dog", "d.png", EncodePng(Picture(3, 20, 11)));
+  const auto read_samples = [this] { return Samples::Read(data_, 1, Split::kTrain, {}); };
+  EXPECT_THAT(read_samples().status().message(),
               AllOf(HasSubstr("Cat/a.png comes out as 10 x 12"),
                     HasSubstr("dog/d.png as 11 x 20; set data.augmentation.height and width")));
   data_.mutable_augmentation()->set_height(11);
   data_.mutable_augmentation()->set_width(11);
-  EXPECT_THAT(read().status().message(),
+  EXPECT_THAT(read_samples().status().message(),
               AllOf(HasSubstr("Cat/a.png: is 10 x 12 pixels"), HasSubstr("resize_shorter")));
   data_.mutable_augmentation()->set_resize_shorter(11);
-  const auto samples = read();
+  const auto samples = read_samples();
   ASSERT_TRUE(samples.ok()) << samples.status().message();
   EXPECT_EQ((*samples)->size(), (Size{11, 11}));
 }
 
-// A valid header without data behind it: only decoding detects that.
+// The file is cut in half. Its header is valid, so only decoding detects the damage.
 TEST_F(FolderTest, ReplacesAnImageFoundDamagedOnUse) {
-  const std::string whole = EncodePng(Picture(3, 12, 10, 9));
-  const std::string path = Put("train", "ant", "b.JPG", whole.substr(0, whole.size() / 2));
+  const std::string png = EncodePng(Picture(3, 12, 10, 9));
+  const std::string path = WriteImageFile("train", "ant", "b.JPG", png.substr(0, png.size() / 2));
   Samples::Scratch scratch;
   uint32_t label = 9;
   for (const uint64_t limit : {0u, 1u}) {
@@ -213,17 +213,17 @@ TEST_F(FolderTest, ReplacesAnImageFoundDamagedOnUse) {
         Samples::Read(data_, 1, Split::kTrain,
                       {.warn = [this](const std::string& s) { warnings_.push_back(s); }});
     ASSERT_TRUE(samples.ok()) << samples.status().message();
-    std::vector<float> out((*samples)->image_size()), next = out;
-    const Status filled = (*samples)->Fill({0, 4}, &scratch, out.data(), &label);
+    std::vector<float> image_4((*samples)->image_size()), image_5 = image_4;
+    const Status fill_status = (*samples)->Fill({0, 4}, &scratch, image_4.data(), &label);
     if (limit == 0) {
-      EXPECT_EQ(filled.code(), Code::kBadData);
-      EXPECT_THAT(filled.message(), HasSubstr(path + ": damaged PNG"));
+      EXPECT_EQ(fill_status.code(), Code::kBadData);
+      EXPECT_THAT(fill_status.message(), HasSubstr(path + ": damaged PNG"));
       continue;
     }
-    ASSERT_TRUE(filled.ok());
-    ASSERT_TRUE((*samples)->Fill({0, 5}, &scratch, next.data(), &label).ok());
-    EXPECT_EQ(out, next);
-    EXPECT_TRUE((*samples)->Fill({0, 4}, &scratch, out.data(), &label).ok());
+    ASSERT_TRUE(fill_status.ok());
+    ASSERT_TRUE((*samples)->Fill({0, 5}, &scratch, image_5.data(), &label).ok());
+    EXPECT_EQ(image_4, image_5);
+    EXPECT_TRUE((*samples)->Fill({0, 4}, &scratch, image_4.data(), &label).ok());
     EXPECT_THAT(warnings_, ElementsAre(HasSubstr(path)));  // reported once
   }
 }

@@ -1,4 +1,4 @@
-// Small sets, IDX and gzip files for the tests of worker/data.
+// Small data sets, IDX and gzip files, and temporary folders for the tests of worker/data.
 #pragma once
 
 #include <cstdint>

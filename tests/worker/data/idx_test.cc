@@ -16,9 +16,9 @@ using testing::HasSubstr;
 const std::vector<uint32_t> kDims = {2, 1, 3};
 const std::vector<uint8_t> kValues = {1, 2, 3, 253, 254, 255};
 
-// The error's sentence; fails the test if there is no error or it has another code.
+// The message of the error. Fails the test unless there is an error with the code kBadData.
 template <typename T>
-std::string Sentence(const Result<T>& result) {
+std::string ErrorOf(const Result<T>& result) {
   EXPECT_FALSE(result.ok());
   EXPECT_EQ(result.status().code(), Code::kBadData);
   return result.status().message();
@@ -38,27 +38,27 @@ TEST(Idx, ReadsDimensionsAsBigEndian) {
 }
 
 TEST(Idx, RejectsEveryTruncation) {
-  const std::string whole = IdxBytes(kDims, kValues);
-  for (size_t size = 0; size < whole.size(); ++size) {
-    const std::string sentence = Sentence(ParseIdx(whole.substr(0, size), "f"));
+  const std::string file_bytes = IdxBytes(kDims, kValues);
+  for (size_t size = 0; size < file_bytes.size(); ++size) {
+    const std::string sentence = ErrorOf(ParseIdx(file_bytes.substr(0, size), "f"));
     EXPECT_THAT(sentence, HasSubstr("f: truncated")) << size;
   }
 }
 
 TEST(Idx, NamesBothSizesOfATruncatedFile) {
-  const std::string whole = IdxBytes(kDims, kValues);
-  EXPECT_EQ(Sentence(ParseIdx(whole.substr(0, whole.size() - 2), "f")),
+  const std::string file_bytes = IdxBytes(kDims, kValues);
+  EXPECT_EQ(ErrorOf(ParseIdx(file_bytes.substr(0, file_bytes.size() - 2), "f")),
             "f: truncated: the header promises 2 x 1 x 3 = 6 values, 4 follow; get it again");
 }
 
 TEST(Idx, RejectsBytesAfterTheEnd) {
-  EXPECT_EQ(Sentence(ParseIdx(IdxBytes(kDims, kValues) + "x", "f")),
+  EXPECT_EQ(ErrorOf(ParseIdx(IdxBytes(kDims, kValues) + "x", "f")),
             "f: bytes after the end: the header promises 2 x 1 x 3 = 6 values, 7 follow; "
             "get it again");
 }
 
 TEST(Idx, RejectsOtherFormats) {
-  EXPECT_EQ(Sentence(ParseIdx("<html>...", "f")),
+  EXPECT_EQ(ErrorOf(ParseIdx("<html>...", "f")),
             "f: not an IDX file: it begins with 0x3c68746d, expected 0x00000803 (images) or "
             "0x00000801 (labels)");
 }
@@ -66,47 +66,48 @@ TEST(Idx, RejectsOtherFormats) {
 TEST(Idx, NamesATypeThatIsNotUnsignedByte) {
   std::string bytes = IdxBytes(kDims, kValues);
   bytes[2] = 0x0d;
-  EXPECT_THAT(Sentence(ParseIdx(bytes, "f")),
+  EXPECT_THAT(ErrorOf(ParseIdx(bytes, "f")),
               HasSubstr("type float (it begins with 0x00000d03), expected unsigned bytes"));
 }
 
 TEST(Idx, RejectsNoDimensionsAndTooMany) {
-  EXPECT_THAT(Sentence(ParseIdx(IdxBytes({}, {1}), "f")), HasSubstr("0 dimensions"));
-  EXPECT_THAT(Sentence(ParseIdx(IdxBytes({1, 1, 1, 1, 1}, {1}), "f")), HasSubstr("5 dimensions"));
+  EXPECT_THAT(ErrorOf(ParseIdx(IdxBytes({}, {1}), "f")), HasSubstr("0 dimensions"));
+  EXPECT_THAT(ErrorOf(ParseIdx(IdxBytes({1, 1, 1, 1, 1}, {1}), "f")), HasSubstr("5 dimensions"));
 }
 
 TEST(Idx, RejectsADimensionOfZero) {
-  EXPECT_THAT(Sentence(ParseIdx(IdxBytes({2, 0, 3}, {}), "f")),
+  EXPECT_THAT(ErrorOf(ParseIdx(IdxBytes({2, 0, 3}, {}), "f")),
               HasSubstr("a dimension of zero (2 x 0 x 3)"));
 }
 
 TEST(Idx, RejectsDimensionsWhoseProductOverflows) {
-  const uint32_t most = 0xffffffff;
-  EXPECT_THAT(Sentence(ParseIdx(IdxBytes({most, most, most, most}, kValues), "f")),
+  const uint32_t largest_dim = 0xffffffff;
+  EXPECT_THAT(ErrorOf(ParseIdx(
+                  IdxBytes({largest_dim, largest_dim, largest_dim, largest_dim}, kValues), "f")),
               HasSubstr("more than the 4 GiB allowed"));
   // Each dimension is 2^16, so their product is 0 in 64 bits.
-  EXPECT_THAT(Sentence(ParseIdx(IdxBytes({1 << 16, 1 << 16, 1 << 16, 1 << 16}, {}), "f")),
+  EXPECT_THAT(ErrorOf(ParseIdx(IdxBytes({1 << 16, 1 << 16, 1 << 16, 1 << 16}, {}), "f")),
               HasSubstr("more than the 4 GiB allowed"));
 }
 
 TEST(Idx, RejectsAHeaderThatExceedsTheFile) {
-  EXPECT_THAT(Sentence(ParseIdx(IdxBytes({60000, 256, 256}, kValues), "f")),
+  EXPECT_THAT(ErrorOf(ParseIdx(IdxBytes({60000, 256, 256}, kValues), "f")),
               HasSubstr("= 3932160000 values, 6 follow"));
 }
 
 TEST(Idx, NamesBothCandidatesOfAMissingFile) {
   const TempFolder folder;
   const std::string path = folder.path() + "/train-images-idx3-ubyte";
-  EXPECT_THAT(Sentence(ReadIdx(path)), HasSubstr("found neither " + path + " nor " + path + ".gz"));
+  EXPECT_THAT(ErrorOf(ReadIdx(path)), HasSubstr("found neither " + path + " nor " + path + ".gz"));
 }
 
 TEST(Idx, RecognizesGzipByContent) {
   const TempFolder folder;
-  const std::string plain = IdxBytes(kDims, kValues);
-  folder.Write("a", plain);
-  folder.Write("b", Gzip(plain));
-  folder.Write("c.gz", Gzip(plain));
-  folder.Write("d.gz", plain);
+  const std::string idx_bytes = IdxBytes(kDims, kValues);
+  folder.Write("a", idx_bytes);
+  folder.Write("b", Gzip(idx_bytes));
+  folder.Write("c.gz", Gzip(idx_bytes));
+  folder.Write("d.gz", idx_bytes);
   for (const char* name : {"/a", "/b", "/c", "/d"}) {
     const auto array = ReadIdx(folder.path() + name);
     ASSERT_TRUE(array.ok()) << array.status().message();
@@ -124,14 +125,14 @@ TEST(Idx, PrefersThePlainFile) {
 TEST(Idx, RejectsAPackedNameThatIsNotGzip) {
   const TempFolder folder;
   const std::string path = folder.Write("a.gz", "<html>");
-  EXPECT_EQ(Sentence(ReadIdx(folder.path() + "/a")),
+  EXPECT_EQ(ErrorOf(ReadIdx(folder.path() + "/a")),
             path + ": not gzip: it does not begin with 1f 8b; get it again");
 }
 
 TEST(Idx, RejectsAFolder) {
   const TempFolder folder;
   std::filesystem::create_directory(folder.path() + "/a");
-  EXPECT_THAT(Sentence(ReadIdx(folder.path() + "/a")), HasSubstr("not a regular file"));
+  EXPECT_THAT(ErrorOf(ReadIdx(folder.path() + "/a")), HasSubstr("not a regular file"));
 }
 
 TEST(Idx, RejectsAPackedFileTruncatedAtAnyLength) {
@@ -139,10 +140,10 @@ TEST(Idx, RejectsAPackedFileTruncatedAtAnyLength) {
   std::mt19937 random(1);
   std::vector<uint8_t> values(300);
   for (uint8_t& value : values) value = static_cast<uint8_t>(random());
-  const std::string packed = Gzip(IdxBytes({300}, values));
-  for (size_t size = 0; size < packed.size(); ++size) {
-    folder.Write("a.gz", packed.substr(0, size));
-    const std::string sentence = Sentence(ReadIdx(folder.path() + "/a"));
+  const std::string compressed = Gzip(IdxBytes({300}, values));
+  for (size_t size = 0; size < compressed.size(); ++size) {
+    folder.Write("a.gz", compressed.substr(0, size));
+    const std::string sentence = ErrorOf(ReadIdx(folder.path() + "/a"));
     EXPECT_THAT(sentence, HasSubstr(size < 2 ? "a.gz: not gzip" : "a.gz: truncated gzip")) << size;
   }
 }
@@ -150,7 +151,7 @@ TEST(Idx, RejectsAPackedFileTruncatedAtAnyLength) {
 TEST(Idx, NamesThePackedFileWhoseContentsAreTruncated) {
   const TempFolder folder;
   const std::string path = folder.Write("a.gz", Gzip(IdxBytes({300}, kValues)));
-  EXPECT_THAT(Sentence(ReadIdx(folder.path() + "/a")),
+  EXPECT_THAT(ErrorOf(ReadIdx(folder.path() + "/a")),
               HasSubstr(path + ": truncated: the header promises 300 = 300 values, 6 follow"));
 }
 

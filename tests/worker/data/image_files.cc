@@ -20,13 +20,13 @@ std::vector<uint8_t> Interleaved(const Image& image) {
   return out;
 }
 
-void Append(png_structp png, png_bytep bytes, png_size_t size) {
+void AppendToString(png_structp png, png_bytep bytes, png_size_t size) {
   static_cast<std::string*>(png_get_io_ptr(png))->append(reinterpret_cast<char*>(bytes), size);
 }
 
 struct PngShape {
   uint32_t height, width;
-  int bits, color;
+  int bits, color_type;
   bool interlaced;
 };
 
@@ -35,14 +35,14 @@ std::string WritePng(const PngShape& shape, const std::vector<png_color>& palett
   std::string out;
   png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
   png_infop info = png_create_info_struct(png);
-  png_set_write_fn(png, &out, &Append, nullptr);
-  png_set_IHDR(png, info, shape.width, shape.height, shape.bits, shape.color,
+  png_set_write_fn(png, &out, &AppendToString, nullptr);
+  png_set_IHDR(png, info, shape.width, shape.height, shape.bits, shape.color_type,
                shape.interlaced ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE,
                PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
   if (!palette.empty()) png_set_PLTE(png, info, palette.data(), static_cast<int>(palette.size()));
-  std::vector<png_bytep> places;
-  for (uint32_t y = 0; y < shape.height; ++y) places.push_back(rows.data() + y * row_bytes);
-  png_set_rows(png, info, places.data());
+  std::vector<png_bytep> row_pointers;
+  for (uint32_t y = 0; y < shape.height; ++y) row_pointers.push_back(rows.data() + y * row_bytes);
+  png_set_rows(png, info, row_pointers.data());
   png_write_png(png, info, PNG_TRANSFORM_IDENTITY, nullptr);
   png_destroy_write_struct(&png, &info);
   return out;
@@ -83,16 +83,16 @@ std::string EncodeJpeg(const Image& image, const JpegOptions& options) {
   jpeg_start_compress(&info, TRUE);
   std::vector<uint8_t> pixels = Interleaved(image);
   if (options.cmyk) {  // the fourth ink, black, is unused: 255
-    std::vector<uint8_t> four;
+    std::vector<uint8_t> cmyk_pixels;
     for (size_t i = 0; i < pixels.size(); i += 3) {
-      four.insert(four.end(), {pixels[i], pixels[i + 1], pixels[i + 2], 255});
+      cmyk_pixels.insert(cmyk_pixels.end(), {pixels[i], pixels[i + 1], pixels[i + 2], 255});
     }
-    pixels = four;
+    pixels = cmyk_pixels;
   }
-  const size_t row = size_t{image.width} * static_cast<size_t>(info.input_components);
+  const size_t row_bytes = size_t{image.width} * static_cast<size_t>(info.input_components);
   while (info.next_scanline < info.image_height) {
-    JSAMPROW rows[1] = {pixels.data() + info.next_scanline * row};
-    jpeg_write_scanlines(&info, rows, 1);
+    JSAMPROW one_row[1] = {pixels.data() + info.next_scanline * row_bytes};
+    jpeg_write_scanlines(&info, one_row, 1);
   }
   jpeg_finish_compress(&info);
   jpeg_destroy_compress(&info);
@@ -102,9 +102,9 @@ std::string EncodeJpeg(const Image& image, const JpegOptions& options) {
 }
 
 std::string EncodePng(const Image& image, const PngOptions& options) {
-  const bool gray = image.channels == 1;
-  const int color = (gray ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB) |
-                    (options.alpha ? PNG_COLOR_MASK_ALPHA : 0);
+  const bool is_gray = image.channels == 1;
+  const int color_type = (is_gray ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB) |
+                         (options.alpha ? PNG_COLOR_MASK_ALPHA : 0);
   std::vector<uint8_t> rows;
   const std::vector<uint8_t> pixels = Interleaved(image);
   for (uint64_t i = 0; i < image.plane(); ++i) {
@@ -113,8 +113,8 @@ std::string EncodePng(const Image& image, const PngOptions& options) {
     if (options.alpha) pixel.push_back(static_cast<uint8_t>(i * 7));
     for (const uint8_t value : pixel) rows.insert(rows.end(), options.bits / 8, value);
   }
-  return WritePng({image.height, image.width, options.bits, color, options.interlaced}, {}, rows,
-                  rows.size() / image.height);
+  return WritePng({image.height, image.width, options.bits, color_type, options.interlaced}, {},
+                  rows, rows.size() / image.height);
 }
 
 std::string EncodePalettePng(uint32_t height, uint32_t width, int colors) {

@@ -1,4 +1,4 @@
-// Small JPEG and PNG files for the tests of worker/data, written by the libraries themselves.
+// Small JPEG and PNG files for the tests of worker/data, written by libjpeg and libpng.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ Image Picture(uint32_t channels, uint32_t height, uint32_t width, uint32_t seed 
 struct JpegOptions {
   int quality = 90;
   bool progressive = false;
-  bool cmyk = false;  // as Adobe writes it: inverted inks of the picture's colors
+  bool cmyk = false;  // as Adobe's programs write it: 255 is no ink, and black is unused
 };
 std::string EncodeJpeg(const Image& image, const JpegOptions& options = {});
 
@@ -26,7 +26,7 @@ struct PngOptions {
   bool alpha = false, interlaced = false;
 };
 std::string EncodePng(const Image& image, const PngOptions& options = {});
-// Pixel x, y has color (x + y) % colors of the palette, which is (20 i, 255 - 20 i, 10 i).
+// Pixel x, y has color (x + y) % colors of the palette; color i is (20 i, 255 - 20 i, 10 i).
 std::string EncodePalettePng(uint32_t height, uint32_t width, int colors);
 
 // The largest difference between two images of the same size; 256 if the sizes differ.

@@ -25,23 +25,24 @@ constexpr int kImages = 5;
 
 // Writes a number into the bytes of a file.
 template <typename Number>
-void Set(std::string* bytes, size_t at, Number number) {
-  std::memcpy(bytes->data() + at, &number, sizeof number);
+void WriteNumber(std::string* bytes, size_t position, Number number) {
+  std::memcpy(bytes->data() + position, &number, sizeof number);
 }
-uint64_t Get(const std::string& bytes, size_t at) {
+uint64_t ReadNumber(const std::string& bytes, size_t position) {
   uint64_t number = 0;
-  std::memcpy(&number, bytes.data() + at, sizeof number);
+  std::memcpy(&number, bytes.data() + position, sizeof number);
   return number;
 }
 
-// Makes the digests match the changed bytes, as an attacker would.
-void SignAgain(std::string* bytes) {
-  const size_t index = Get(*bytes, offsetof(PackedHeader, index_begin));
-  const size_t length = Get(*bytes, offsetof(PackedHeader, index_bytes));
-  if (index <= bytes->size() && length <= bytes->size() - index)
-    Set(bytes, offsetof(PackedHeader, index_digest), Digest(bytes->substr(index, length)));
+// Recomputes the digests of the index and the header, so that they match changed bytes.
+void UpdateDigests(std::string* bytes) {
+  const size_t index_offset = ReadNumber(*bytes, offsetof(PackedHeader, index_begin));
+  const size_t index_length = ReadNumber(*bytes, offsetof(PackedHeader, index_bytes));
+  if (index_offset <= bytes->size() && index_length <= bytes->size() - index_offset)
+    WriteNumber(bytes, offsetof(PackedHeader, index_digest),
+                Digest(bytes->substr(index_offset, index_length)));
   const size_t signed_bytes = offsetof(PackedHeader, header_digest);
-  Set(bytes, signed_bytes, Digest(bytes->substr(0, signed_bytes)));
+  WriteNumber(bytes, signed_bytes, Digest(bytes->substr(0, signed_bytes)));
 }
 
 class PackedTest : public testing::Test {
@@ -56,27 +57,27 @@ class PackedTest : public testing::Test {
       EXPECT_TRUE((*writer)->Add(AsVector(image), i % 3, {6 + i % 2, 5}).ok());
     }
     EXPECT_TRUE((*writer)->Finish().ok());
-    std::ostringstream whole;
-    whole << std::ifstream(path_, std::ios::binary).rdbuf();
-    bytes_ = whole.str();
+    std::ostringstream file_bytes;
+    file_bytes << std::ifstream(path_, std::ios::binary).rdbuf();
+    bytes_ = file_bytes.str();
   }
 
   Result<std::unique_ptr<Dataset>> Read() const { return ReadDataset(data_, Split::kTrain); }
-  std::string Sentence(const std::string& bytes) const {
+  std::string ErrorOfBytes(const std::string& bytes) const {
     folder_.Write("train.tpk", bytes);
     const auto dataset = Read();
     EXPECT_EQ(dataset.status().code(), Code::kBadData);
     return dataset.status().message();
   }
-  // Opens the file after a change with corrected digests.
-  std::string SentenceOf(const std::function<void(std::string*)>& change) const {
+  // The error of opening the file after a change, with digests that match the changed bytes.
+  std::string ErrorOfChange(const std::function<void(std::string*)>& change) const {
     std::string bytes = bytes_;
     change(&bytes);
-    SignAgain(&bytes);
-    return Sentence(bytes);
+    UpdateDigests(&bytes);
+    return ErrorOfBytes(bytes);
   }
-  size_t Entry(size_t i) const {
-    return Get(bytes_, offsetof(PackedHeader, index_begin)) + i * kPackedEntryBytes;
+  size_t EntryBegin(size_t i) const {
+    return ReadNumber(bytes_, offsetof(PackedHeader, index_begin)) + i * kPackedEntryBytes;
   }
 
   TempFolder folder_;
@@ -86,9 +87,9 @@ class PackedTest : public testing::Test {
 };
 
 TEST_F(PackedTest, RoundTrips) {
-  const auto read = Read();
-  ASSERT_TRUE(read.ok()) << read.status().message();
-  const Dataset& set = **read;
+  const auto dataset = Read();
+  ASSERT_TRUE(dataset.ok()) << dataset.status().message();
+  const Dataset& set = **dataset;
   EXPECT_THAT(set.names, ElementsAre("ant", "bee", "cat"));
   EXPECT_THAT(set.labels, ElementsAre(0, 1, 2, 0, 1));
   EXPECT_EQ(set.classes, 3u);
@@ -119,34 +120,34 @@ TEST_F(PackedTest, StoresPixelsToo) {
   const Image image = Picture(3, 4, 7);
   ASSERT_TRUE((*writer)->Add(image.pixels, 9, {4, 7}).ok());
   ASSERT_TRUE((*writer)->Finish().ok());
-  const auto read = ReadDataset(data_, Split::kTrain, {.channels = 1});
-  ASSERT_TRUE(read.ok()) << read.status().message();
-  EXPECT_EQ((*read)->channels, 3u) << "pixels are what they are";
-  EXPECT_TRUE((*read)->names.empty());
-  Image seen;
-  ASSERT_TRUE((*read)->Decode(0, &seen).ok());
-  EXPECT_EQ(Distance(seen, image), 0);
+  const auto dataset = ReadDataset(data_, Split::kTrain, {.channels = 1});
+  ASSERT_TRUE(dataset.ok()) << dataset.status().message();
+  EXPECT_EQ((*dataset)->channels, 3u) << "pixels are what they are";
+  EXPECT_TRUE((*dataset)->names.empty());
+  Image decoded;
+  ASSERT_TRUE((*dataset)->Decode(0, &decoded).ok());
+  EXPECT_EQ(Distance(decoded, image), 0);
 }
 
 TEST_F(PackedTest, RefusesEveryOtherLength) {
   for (size_t length = 0; length < bytes_.size(); length += length < 200 ? 1 : 7)
-    EXPECT_NE(Sentence(bytes_.substr(0, length)), "") << length;
-  EXPECT_THAT(Sentence(""), HasSubstr("truncated: 0 bytes, shorter than the header"));
-  EXPECT_THAT(Sentence(bytes_.substr(0, 200)), HasSubstr("the file has 200: truncated"));
-  EXPECT_THAT(Sentence(bytes_ + "x"), HasSubstr("the header promises"));
+    EXPECT_NE(ErrorOfBytes(bytes_.substr(0, length)), "") << length;
+  EXPECT_THAT(ErrorOfBytes(""), HasSubstr("truncated: 0 bytes, shorter than the header"));
+  EXPECT_THAT(ErrorOfBytes(bytes_.substr(0, 200)), HasSubstr("the file has 200: truncated"));
+  EXPECT_THAT(ErrorOfBytes(bytes_ + "x"), HasSubstr("the header promises"));
 }
 
 TEST_F(PackedTest, DetectsEveryChangedByte) {
-  for (size_t at = 0; at < bytes_.size(); ++at) {
+  for (size_t position = 0; position < bytes_.size(); ++position) {
     std::string bytes = bytes_;
-    bytes[at] = static_cast<char>(bytes[at] ^ 0x10);
+    bytes[position] = static_cast<char>(bytes[position] ^ 0x10);
     folder_.Write("train.tpk", bytes);
-    const auto read = Read();
-    int damaged = 0;
+    const auto dataset = Read();
+    int damaged_images = 0;
     Image image;
-    for (uint64_t i = 0; read.ok() && i < (*read)->count(); ++i)
-      damaged += (*read)->Decode(i, &image).ok() ? 0 : 1;
-    EXPECT_TRUE(!read.ok() || damaged == 1) << at;
+    for (uint64_t i = 0; dataset.ok() && i < (*dataset)->count(); ++i)
+      damaged_images += (*dataset)->Decode(i, &image).ok() ? 0 : 1;
+    EXPECT_TRUE(!dataset.ok() || damaged_images == 1) << position;
   }
 }
 
@@ -154,22 +155,23 @@ TEST_F(PackedTest, NamesTheImageWhoseBytesChanged) {
   std::string bytes = bytes_;
   bytes[kPackedHeaderBytes + 3] ^= 1;
   folder_.Write("train.tpk", bytes);
-  const auto read = Read();
-  ASSERT_TRUE(read.ok());
+  const auto dataset = Read();
+  ASSERT_TRUE(dataset.ok());
   Image image;
-  EXPECT_THAT((*read)->Decode(0, &image).message(),
+  EXPECT_THAT((*dataset)->Decode(0, &image).message(),
               HasSubstr(path_ + ": the digest of image 0 does not match its bytes; pack it again"));
 }
 
 TEST_F(PackedTest, DescribesOtherFiles) {
-  EXPECT_THAT(Sentence(std::string(200, 'x')), HasSubstr("not a packed file: it begins with"));
-  EXPECT_THAT(SentenceOf([](std::string* b) { Set(b, offsetof(PackedHeader, version), 2u); }),
-              HasSubstr("version 2 of packed files; this program knows 1; pack it again"));
+  EXPECT_THAT(ErrorOfBytes(std::string(200, 'x')), HasSubstr("not a packed file: it begins with"));
+  EXPECT_THAT(
+      ErrorOfChange([](std::string* b) { WriteNumber(b, offsetof(PackedHeader, version), 2u); }),
+      HasSubstr("version 2 of packed files; this program knows 1; pack it again"));
   std::remove(path_.c_str());
   EXPECT_THAT(Read().status().message(), HasSubstr(path_ + ": cannot be opened"));
 }
 
-// Changes that no accident makes, but an attacker can.
+// Wrong numbers under a matching digest: no accident writes them, but an attacker can.
 TEST_F(PackedTest, ChecksEveryNumberOfTheHeader) {
   const std::vector<std::pair<size_t, uint64_t>> changes = {
       {offsetof(PackedHeader, count), uint64_t{1} << 59},
@@ -182,24 +184,28 @@ TEST_F(PackedTest, ChecksEveryNumberOfTheHeader) {
       {offsetof(PackedHeader, names_begin), bytes_.size() + 1},
       {offsetof(PackedHeader, names_bytes), ~uint64_t{0} - 4},
   };
-  for (const auto& [at, number] : changes) {
-    EXPECT_THAT(SentenceOf([&, at = at, number = number](std::string* b) { Set(b, at, number); }),
+  for (const auto& [position, number] : changes) {
+    EXPECT_THAT(ErrorOfChange([&, position = position, number = number](std::string* b) {
+                  WriteNumber(b, position, number);
+                }),
                 HasSubstr(path_))
-        << at << " = " << number;
+        << position << " = " << number;
   }
 }
 
 TEST_F(PackedTest, ChecksEveryNumberOfTheIndex) {
-  const auto sentence = [this](size_t at, auto number) {
-    return SentenceOf([&](std::string* b) { Set(b, Entry(1) + at, number); });
+  const auto error_of_entry_with = [this](size_t position, auto number) {
+    return ErrorOfChange([&](std::string* b) { WriteNumber(b, EntryBegin(1) + position, number); });
   };
   for (const uint64_t offset : {uint64_t{0}, ~uint64_t{0}, uint64_t{bytes_.size()}})
-    EXPECT_THAT(sentence(offsetof(PackedEntry, offset), offset), HasSubstr("image 1 of its index"));
+    EXPECT_THAT(error_of_entry_with(offsetof(PackedEntry, offset), offset),
+                HasSubstr("image 1 of its index"));
   for (const uint32_t size : {0xffffffffu, 1u << 20})
-    EXPECT_THAT(sentence(offsetof(PackedEntry, bytes), size), HasSubstr("does not fit"));
-  EXPECT_THAT(sentence(offsetof(PackedEntry, label), 3u), HasSubstr("label 3"));
-  EXPECT_THAT(sentence(offsetof(PackedEntry, height), 0u), HasSubstr("5 x 0"));
-  EXPECT_THAT(sentence(offsetof(PackedEntry, width), 0xffffffffu), HasSubstr("does not fit"));
+    EXPECT_THAT(error_of_entry_with(offsetof(PackedEntry, bytes), size), HasSubstr("does not fit"));
+  EXPECT_THAT(error_of_entry_with(offsetof(PackedEntry, label), 3u), HasSubstr("label 3"));
+  EXPECT_THAT(error_of_entry_with(offsetof(PackedEntry, height), 0u), HasSubstr("5 x 0"));
+  EXPECT_THAT(error_of_entry_with(offsetof(PackedEntry, width), 0xffffffffu),
+              HasSubstr("does not fit"));
 }
 
 TEST_F(PackedTest, RefusesAnUnwritableFolder) {

@@ -11,7 +11,7 @@
 namespace tern::data {
 namespace {
 
-constexpr char kAugmented[] =
+constexpr char kAugmentation[] =
     "standardize: true augmentation { pad: 1 random_crop: true mirror: true brightness: 60 "
     "contrast_min: 0.5 contrast_max: 2 }";
 
@@ -37,7 +37,7 @@ Batch ExpectedBatch(const Samples& samples, uint64_t step) {
 }
 
 TEST(Prefetcher, BatchesDoNotDependOnThreads) {
-  const auto samples = SmallSamples(50, DataOf(kAugmented));
+  const auto samples = SmallSamples(50, DataOf(kAugmentation));
   for (const auto& [threads, depth] : {std::pair{1u, 0u}, {1u, 3u}, {2u, 1u}, {3u, 3u}, {8u, 8u}}) {
     Prefetcher prefetcher(*samples, PlanOf(*samples),
                           {.first_step = 1000, .threads = threads, .depth = depth});
@@ -52,9 +52,9 @@ TEST(Prefetcher, BatchesDoNotDependOnThreads) {
   }
 }
 
-// The same batches as bytes: converting them gives the same floats.
+// Batches can also be delivered as bytes; converting these gives the same floats.
 TEST(Prefetcher, BytesEqualTheFloatImages) {
-  const auto samples = SmallSamples(50, DataOf(kAugmented));
+  const auto samples = SmallSamples(50, DataOf(kAugmentation));
   const kernels::PixelTables tables(samples->rule());
   Prefetcher prefetcher(*samples, PlanOf(*samples), {.threads = 3, .as_bytes = true});
   for (uint64_t step = 0; step < 20; ++step) {
@@ -81,36 +81,36 @@ TEST(Prefetcher, PeekReturnsTheNextBatch) {
   Prefetcher prefetcher(*samples, PlanOf(*samples), {.threads = 2, .depth = 2, .as_bytes = true});
   for (uint64_t step = 0; step < 50; ++step) {
     ASSERT_TRUE(prefetcher.Next().ok());
-    const Batch* next = nullptr;
-    while ((next = prefetcher.Peek()) == nullptr) std::this_thread::yield();
-    EXPECT_EQ(next->step, ++step);
-    const Batch before = *next;
+    const Batch* peeked = nullptr;
+    while ((peeked = prefetcher.Peek()) == nullptr) std::this_thread::yield();
+    EXPECT_EQ(peeked->step, ++step);
+    const Batch peeked_copy = *peeked;
     const auto batch = prefetcher.Next();
-    ASSERT_EQ(*batch, next);
-    EXPECT_EQ(next->bytes, before.bytes);
+    ASSERT_EQ(*batch, peeked);
+    EXPECT_EQ(peeked->bytes, peeked_copy.bytes);
   }
 }
 
 TEST(Prefetcher, PinsBytesOnceAndUnpinsBeforeFreeing) {
   const auto samples = SmallSamples(50);
-  std::atomic<int> pinned = 0, times = 0;
+  std::atomic<int> pinned_buffers = 0, times_pinned = 0;
   const Pin pin = [&](const void* begin, size_t bytes) {
     EXPECT_GE(bytes, 22 * samples->image_size());
-    ++times;
-    ++pinned;
-    return std::shared_ptr<void>(const_cast<void*>(begin), [&pinned](void* memory) {
+    ++times_pinned;
+    ++pinned_buffers;
+    return std::shared_ptr<void>(const_cast<void*>(begin), [&pinned_buffers](void* memory) {
       EXPECT_GE(*static_cast<uint8_t*>(memory), 0) << "it is there";
-      --pinned;
+      --pinned_buffers;
     });
   };
   {
     Prefetcher prefetcher(*samples, PlanOf(*samples),
                           {.threads = 2, .depth = 2, .as_bytes = true, .pin = pin});
     for (int step = 0; step < 20; ++step) EXPECT_TRUE(prefetcher.Next().ok());
-    EXPECT_EQ(pinned, 3) << "two ahead and the one in hand";
+    EXPECT_EQ(pinned_buffers, 3) << "two ahead and the one in hand";
   }
-  EXPECT_EQ(pinned, 0);
-  EXPECT_EQ(times, 3);
+  EXPECT_EQ(pinned_buffers, 0);
+  EXPECT_EQ(times_pinned, 3);
 }
 
 // The current batch stays unchanged while the threads run as far ahead as allowed.
@@ -119,10 +119,10 @@ TEST(Prefetcher, DoesNotChangeTheCurrentBatch) {
   Prefetcher prefetcher(*samples, PlanOf(*samples), {.threads = 2, .depth = 1});
   for (int i = 0; i < 200; ++i) {
     const auto batch = prefetcher.Next();
-    const Batch before = **batch;
+    const Batch batch_copy = **batch;
     std::this_thread::yield();
-    ASSERT_EQ((*batch)->step, before.step);
-    ASSERT_EQ((*batch)->images, before.images);
+    ASSERT_EQ((*batch)->step, batch_copy.step);
+    ASSERT_EQ((*batch)->images, batch_copy.images);
   }
 }
 
@@ -131,7 +131,8 @@ TEST(Prefetcher, StopsAtAnyMoment) {
   for (uint32_t i = 0; i < 200; ++i) {
     Prefetcher prefetcher(*samples, PlanOf(*samples),
                           {.first_step = 7, .threads = 1 + i % 4, .depth = 1 + i % 3});
-    for (uint32_t taken = 0; taken < i % 7; ++taken) EXPECT_TRUE(prefetcher.Next().ok());
+    for (uint32_t taken_batches = 0; taken_batches < i % 7; ++taken_batches)
+      EXPECT_TRUE(prefetcher.Next().ok());
   }
 }
 

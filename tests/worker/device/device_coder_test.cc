@@ -13,9 +13,9 @@
 namespace tern::device {
 namespace {
 
-struct CoderFixture {
-  explicit CoderFixture(const std::string& codec, const std::string& more = "seed=1")
-      : job(client::SmallJob({"exchange.codec=" + codec, more})),
+struct DeviceCoderFixture {
+  explicit DeviceCoderFixture(const std::string& codec, const std::string& setting = "seed=1")
+      : job(client::SmallJob({"exchange.codec=" + codec, setting})),
         device(job->table.total),
         progress(registry),
         coder(*job, std::make_unique<DeviceCoder>(*job, 1, device), port, events, progress) {}
@@ -29,7 +29,7 @@ struct CoderFixture {
 };
 
 TEST(CoderOnDevice, PushesTheDevicesCodes) {
-  CoderFixture fixture("qsgd");
+  DeviceCoderFixture fixture("qsgd");
   fixture.device.code = Bytes::Own(std::string("a code"));
   fixture.coder.Push(3, 0, nullptr);
   const auto pushed = fixture.port.contributions.Pop();
@@ -38,7 +38,7 @@ TEST(CoderOnDevice, PushesTheDevicesCodes) {
 }
 
 TEST(CoderOnDevice, CompletesPushedRounds) {
-  CoderFixture fixture("qsgd");
+  DeviceCoderFixture fixture("qsgd");
   for (uint64_t round = 1; round <= 20; ++round) fixture.coder.Push(round, 0, nullptr);
   fixture.coder.Finish();
   for (uint64_t round = 1; round <= 20; ++round) {
@@ -49,69 +49,75 @@ TEST(CoderOnDevice, CompletesPushedRounds) {
 }
 
 TEST(CoderOnDevice, NamesTheNonFiniteTensor) {
-  CoderFixture fixture("qsgd");
+  DeviceCoderFixture fixture("qsgd");
   fixture.device.code = Status(Code::kDiverged, "the values to encode are not finite");
   fixture.device.stats.resize(fixture.job->plan.buckets[0].parts, {.finite = true});
   fixture.device.stats[1].finite = false;
   fixture.coder.Push(3, 0, nullptr);
-  const Status ended = std::get<client::Ended>(*fixture.events.Pop()).status;
-  EXPECT_EQ(ended.code(), Code::kDiverged);
-  const uint32_t second =
+  const Status end_status = std::get<client::Ended>(*fixture.events.Pop()).status;
+  EXPECT_EQ(end_status.code(), Code::kDiverged);
+  const uint32_t second_tensor =
       fixture.job->plan.parts[fixture.job->plan.buckets[0].first_part + 1].tensor;
-  EXPECT_THAT(ended.message(),
-              testing::HasSubstr("the gradient of " + fixture.job->table.parameters[second].name +
-                                 " is not finite at round 3 on worker 1"));
+  EXPECT_THAT(
+      end_status.message(),
+      testing::HasSubstr("the gradient of " + fixture.job->table.parameters[second_tensor].name +
+                         " is not finite at round 3 on worker 1"));
 }
 
-// The first part's own scaler is above the previous round's, the others' are below.
+// The previous round's scalers are 1 for the first part of the bucket and 3 for the others; the
+// worker's own are 2. Only the first part's values can exceed the previous scaler and be clamped.
 TEST(CoderOnDevice, CodesWithPreviousScalers) {
-  CoderFixture fixture("ternary", "exchange.scaler=previous");
+  DeviceCoderFixture fixture("ternary", "exchange.scaler=previous");
   const protocol::Bucket& bucket = fixture.job->plan.buckets[0];
-  fixture.device.prepared.resize(bucket.parts, {.sum_squares = 1e6, .max_abs = 2, .finite = true});
+  fixture.device.prepare_stats.resize(bucket.parts,
+                                      {.sum_squares = 1e6, .max_abs = 2, .finite = true});
   fixture.device.code = Bytes::Own(std::string("a code"));
-  std::vector<float> before(bucket.shared.size(), 3);
-  before[0] = 1;
-  fixture.coder.SetEarlierScalers([&](uint64_t, uint32_t) { return before; });
+  std::vector<float> earlier_scalers(bucket.shared.size(), 3);
+  earlier_scalers[0] = 1;
+  fixture.coder.SetEarlierScalers([&](uint64_t, uint32_t) { return earlier_scalers; });
   fixture.coder.Push(3, 0, nullptr);
   const std::string payload(fixture.port.contributions.Pop()->payload.view());
-  const std::vector<float> own(bucket.shared.size(), 2);
-  EXPECT_EQ(payload,
-            std::string(reinterpret_cast<const char*>(own.data()), own.size() * sizeof(float)) +
-                "a code");
-  ASSERT_EQ(fixture.device.counted_from.size(), bucket.parts);
-  for (uint32_t p = 0; p < bucket.parts; ++p) {
-    const bool clamped = p == bucket.shared[0] - bucket.first_part;
-    EXPECT_EQ(fixture.device.counted_from[p], clamped ? std::nextafter(1.f, 2.f) : -1) << p;
+  const std::vector<float> own_scalers(bucket.shared.size(), 2);
+  EXPECT_EQ(payload, std::string(reinterpret_cast<const char*>(own_scalers.data()),
+                                 own_scalers.size() * sizeof(float)) +
+                         "a code");
+  ASSERT_EQ(fixture.device.counted_magnitudes.size(), bucket.parts);
+  for (uint32_t part = 0; part < bucket.parts; ++part) {
+    const bool is_clamped = part == bucket.shared[0] - bucket.first_part;
+    EXPECT_EQ(fixture.device.counted_magnitudes[part], is_clamped ? std::nextafter(1.f, 2.f) : -1)
+        << part;
   }
   EXPECT_EQ(fixture.progress.clamped.value(), 7u);
 }
 
 TEST(CoderOnDevice, CopiesMemoryToHostAndBack) {
-  CoderFixture fixture("onebit");
-  for (size_t i = 0; i < fixture.device.kept.size(); ++i)
-    fixture.device.kept[i] = static_cast<float>(i);
-  std::vector<float> shown;
-  const Status asked = fixture.coder.VisitMemories([&](const SavedState& kept) {
-    for (const SavedState::Array& array : kept.arrays) {
-      shown.insert(shown.end(), array.values.begin(), array.values.end());
+  DeviceCoderFixture fixture("onebit");
+  for (size_t i = 0; i < fixture.device.memory_values.size(); ++i)
+    fixture.device.memory_values[i] = static_cast<float>(i);
+  std::vector<float> visited_values;
+  const Status visit_status = fixture.coder.VisitMemories([&](const SavedState& memory) {
+    for (const SavedState::Array& array : memory.arrays) {
+      visited_values.insert(visited_values.end(), array.values.begin(), array.values.end());
       for (float& value : array.values) value = -1;
     }
   });
-  ASSERT_TRUE(asked.ok());
-  ASSERT_EQ(shown.size(), fixture.job->table.total);
-  for (size_t i = 0; i < shown.size(); ++i) ASSERT_EQ(shown[i], static_cast<float>(i));
-  EXPECT_EQ(fixture.device.kept, std::vector<float>(shown.size(), -1));
+  ASSERT_TRUE(visit_status.ok());
+  ASSERT_EQ(visited_values.size(), fixture.job->table.total);
+  for (size_t i = 0; i < visited_values.size(); ++i)
+    ASSERT_EQ(visited_values[i], static_cast<float>(i));
+  EXPECT_EQ(fixture.device.memory_values, std::vector<float>(visited_values.size(), -1));
   fixture.coder.Forget();
-  EXPECT_EQ(fixture.device.kept, std::vector<float>(shown.size()));
+  EXPECT_EQ(fixture.device.memory_values, std::vector<float>(visited_values.size()));
 }
 
 TEST(CoderOnDevice, ReportsFailedCopies) {
-  CoderFixture fixture("onebit");
-  fixture.device.refuses = Status(Code::kPeerLost, "it has fallen off the bus");
-  bool called = false;
-  const Status asked = fixture.coder.VisitMemories([&](const SavedState&) { called = true; });
-  EXPECT_EQ(asked.code(), Code::kPeerLost);
-  EXPECT_FALSE(called);
+  DeviceCoderFixture fixture("onebit");
+  fixture.device.copy_status = Status(Code::kPeerLost, "it has fallen off the bus");
+  bool was_called = false;
+  const Status visit_status =
+      fixture.coder.VisitMemories([&](const SavedState&) { was_called = true; });
+  EXPECT_EQ(visit_status.code(), Code::kPeerLost);
+  EXPECT_FALSE(was_called);
 }
 
 }  // namespace

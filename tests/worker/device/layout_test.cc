@@ -8,38 +8,38 @@
 namespace tern::device {
 namespace {
 
-bool StaysOnGpu(std::vector<std::string> settings) {
+bool SmallJobStaysOnGpu(std::vector<std::string> settings) {
   settings.insert(settings.begin(), "workers.device=cuda");
   const auto setup = client::SmallJob(settings);
   return setup != nullptr && StaysOnDevice(*setup, setup->job);
 }
 
 TEST(StaysOnDevice, IfOnlyTheExchangeUsesGradients) {
-  EXPECT_TRUE(StaysOnGpu({}));
-  EXPECT_TRUE(StaysOnGpu({"train.optimizer.name=adam", "exchange.scaler_elements=64"}));
-  EXPECT_FALSE(StaysOnGpu({"workers.device=cpu"}));
-  EXPECT_TRUE(StaysOnGpu({"train.algorithm=odsgd"}));
-  EXPECT_FALSE(StaysOnGpu({"train.algorithm=psgd", "train.psgd.p=4"}))
+  EXPECT_TRUE(SmallJobStaysOnGpu({}));
+  EXPECT_TRUE(SmallJobStaysOnGpu({"train.optimizer.name=adam", "exchange.scaler_elements=64"}));
+  EXPECT_FALSE(SmallJobStaysOnGpu({"workers.device=cpu"}));
+  EXPECT_TRUE(SmallJobStaysOnGpu({"train.algorithm=odsgd"}));
+  EXPECT_FALSE(SmallJobStaysOnGpu({"train.algorithm=psgd", "train.psgd.p=4"}))
       << "its own optimizer is the CPU's";
-  EXPECT_FALSE(StaysOnGpu({"train.algorithm=asgd"}));
-  EXPECT_FALSE(StaysOnGpu({"train.parameters=central"}));
-  EXPECT_FALSE(StaysOnGpu({"train.compute=wait", "train.compute_wait_ms=1"}));
+  EXPECT_FALSE(SmallJobStaysOnGpu({"train.algorithm=asgd"}));
+  EXPECT_FALSE(SmallJobStaysOnGpu({"train.parameters=central"}));
+  EXPECT_FALSE(SmallJobStaysOnGpu({"train.compute=wait", "train.compute_wait_ms=1"}));
 }
 
 TEST(StaysOnDevice, ForCodecsWithADeviceForm) {
   for (const char* codec : {"ternary", "qsgd", "onebit", "topk", "fp32", "fp16", "bf16"})
-    EXPECT_TRUE(StaysOnGpu({std::string("exchange.codec=") + codec})) << codec;
-  EXPECT_FALSE(StaysOnGpu({"exchange.codec=ternary_ans"})) << "its sums are coded";
-  EXPECT_FALSE(StaysOnGpu({"exchange.codec=fp16", "exchange.error_feedback=true"}));
-  EXPECT_TRUE(StaysOnGpu({"exchange.scaler=previous", "metrics.tensorboard=true"}));
-  EXPECT_FALSE(StaysOnGpu({"exchange.scaler=per_worker"})) << "its sums are floats";
+    EXPECT_TRUE(SmallJobStaysOnGpu({std::string("exchange.codec=") + codec})) << codec;
+  EXPECT_FALSE(SmallJobStaysOnGpu({"exchange.codec=ternary_ans"})) << "its sums are coded";
+  EXPECT_FALSE(SmallJobStaysOnGpu({"exchange.codec=fp16", "exchange.error_feedback=true"}));
+  EXPECT_TRUE(SmallJobStaysOnGpu({"exchange.scaler=previous", "metrics.tensorboard=true"}));
+  EXPECT_FALSE(SmallJobStaysOnGpu({"exchange.scaler=per_worker"})) << "its sums are floats";
 }
 
 TEST(StaysOnDevice, ForAllOptimizers) {
-  EXPECT_TRUE(StaysOnGpu({"train.optimizer.name=lars"}));
-  EXPECT_FALSE(StaysOnGpu({"train.optimizer.name=lars", "exchange.scaler_elements=64"}))
+  EXPECT_TRUE(SmallJobStaysOnGpu({"train.optimizer.name=lars"}));
+  EXPECT_FALSE(SmallJobStaysOnGpu({"train.optimizer.name=lars", "exchange.scaler_elements=64"}))
       << "its tensors are not whole";
-  EXPECT_TRUE(StaysOnGpu({"train.clip_norm=1", "evaluation.ema_decay=0.9"}));
+  EXPECT_TRUE(SmallJobStaysOnGpu({"train.clip_norm=1", "evaluation.ema_decay=0.9"}));
 }
 
 TEST(LayoutOf, ChunksCoverEveryElementOnce) {
@@ -48,16 +48,16 @@ TEST(LayoutOf, ChunksCoverEveryElementOnce) {
   const auto layout = LayoutOf(*setup, 1);
   EXPECT_EQ(layout.elements, setup->table.total);
   EXPECT_EQ(layout.buckets.size(), setup->plan.buckets.size());
-  std::vector<int> seen(layout.elements);
+  std::vector<int> times_covered(layout.elements);
   for (const auto& chunk : layout.chunks) {
     for (const kernels::Part& part : chunk) {
       EXPECT_EQ(part.begin, setup->plan.tensor_begin[part.tensor] + part.first);
-      for (uint64_t i = 0; i < part.count; ++i) ++seen[part.begin + i];
+      for (uint64_t i = 0; i < part.count; ++i) ++times_covered[part.begin + i];
     }
   }
-  for (const int times : seen) ASSERT_EQ(times, 1);
-  const auto& last = setup->plan.buckets.back().chunks.back();
-  EXPECT_EQ(setup->plan.ChunkIndex(last) + 1, layout.chunks.size());
+  for (const int times : times_covered) ASSERT_EQ(times, 1);
+  const auto& last_chunk = setup->plan.buckets.back().chunks.back();
+  EXPECT_EQ(setup->plan.ChunkIndex(last_chunk) + 1, layout.chunks.size());
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A model on a GPU that is trained at weights other than W: OD-SGD's w', and gradients of two
-// rounds.
+// A model on a GPU that is trained at local weights w' (OD-SGD) instead of the global weights W,
+// and that keeps the gradients of two rounds.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,12 +15,13 @@
 namespace tern::engine {
 namespace {
 
-using Local = device::DeviceModel::Local;
+using LocalArray = device::DeviceModel::Local;
 
-class LocalModel : public testing::Test {
+class LocalModelTest : public testing::Test {
  protected:
-  // One bucket and one chunk of all tensors.
-  void Make(const std::vector<Local>& local) {
+  // Makes the model; its tensors are prepared together (one bucket) and encoded together (one
+  // chunk).
+  void MakeModel(const std::vector<LocalArray>& local_arrays) {
     device::DeviceModel::Layout layout;
     layout.elements = problem_.table.total;
     for (uint32_t t = 0; t < problem_.table.parameters.size(); ++t) {
@@ -31,25 +32,25 @@ class LocalModel : public testing::Test {
     layout.buckets = layout.chunks = {parts_};
     layout.columns.resize(parts_.size(), 1);
     layout.codec = codec_.get();
-    layout.local = local;
+    layout.local = local_arrays;
     layout.rounds = 2;
-    auto made = device::DeviceModel::Make(layout);
-    ASSERT_TRUE(made.ok()) << made.status().message();
-    model_ = std::move(*made);
+    auto model = device::DeviceModel::Make(layout);
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    model_ = std::move(*model);
     ASSERT_TRUE(model_->CopyToDevice({problem_.parameters.data(), {}, nullptr}).ok());
   }
-  std::vector<float> Numbers(uint32_t of) const {
+  std::vector<float> RandomValues(uint32_t set) const {
     std::vector<float> numbers(problem_.table.total);
-    for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = 0.1f * Problem::Uniform(7, of, i);
+    for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = 0.1f * Problem::Uniform(7, set, i);
     return numbers;
   }
   void PutGradients(const std::vector<float>& gradients) {
-    const auto& there = static_cast<const device::CudaModel&>(*model_);
+    const auto& cuda_model = static_cast<const device::CudaModel&>(*model_);
     const size_t bytes = gradients.size() * sizeof(float);
-    ASSERT_TRUE(there.stream()->CopyIn(there.gradients(), gradients.data(), bytes).ok());
-    ASSERT_TRUE(there.stream()->Wait().ok());
+    ASSERT_TRUE(cuda_model.stream()->CopyIn(cuda_model.gradients(), gradients.data(), bytes).ok());
+    ASSERT_TRUE(cuda_model.stream()->Wait().ok());
   }
-  std::vector<float> CopyFromDevice(Local local) {
+  std::vector<float> CopyFromDevice(LocalArray local) {
     std::vector<float> values(problem_.table.total);
     EXPECT_TRUE(model_->CopyLocalToHost(local, values.data()).ok());
     return values;
@@ -68,32 +69,32 @@ class LocalModel : public testing::Test {
   std::unique_ptr<device::DeviceModel> model_;
 };
 
-TEST_F(LocalModel, TrainsAtLocalWeightsAndEvaluatesAtW) {
-  Make({Local::kPoint});
-  ASSERT_TRUE(model_->CopyWeights(Local::kPoint).ok());
-  EXPECT_EQ(CopyFromDevice(Local::kPoint), problem_.parameters);
-  const double at_w = LossOf(false);
-  EXPECT_EQ(LossOf(true), at_w);
-  std::vector<float> point = problem_.parameters;
-  for (float& w : point) w *= 1.5f;
-  ASSERT_TRUE(model_->CopyLocalToDevice(Local::kPoint, point.data()).ok());
-  EXPECT_EQ(LossOf(false), at_w);
-  const double at_point = LossOf(true);
-  EXPECT_NE(at_point, at_w);
-  ASSERT_TRUE(model_->CopyToDevice({point.data(), {}, nullptr}).ok());
-  EXPECT_EQ(LossOf(false), at_point);
+TEST_F(LocalModelTest, TrainsAtLocalWeightsAndEvaluatesAtW) {
+  MakeModel({LocalArray::kPoint});
+  ASSERT_TRUE(model_->CopyWeights(LocalArray::kPoint).ok());
+  EXPECT_EQ(CopyFromDevice(LocalArray::kPoint), problem_.parameters);
+  const double loss_at_w = LossOf(false);
+  EXPECT_EQ(LossOf(true), loss_at_w);
+  std::vector<float> local_weights = problem_.parameters;
+  for (float& w : local_weights) w *= 1.5f;
+  ASSERT_TRUE(model_->CopyLocalToDevice(LocalArray::kPoint, local_weights.data()).ok());
+  EXPECT_EQ(LossOf(false), loss_at_w);
+  const double loss_at_local_weights = LossOf(true);
+  EXPECT_NE(loss_at_local_weights, loss_at_w);
+  ASSERT_TRUE(model_->CopyToDevice({local_weights.data(), {}, nullptr}).ok());
+  EXPECT_EQ(LossOf(false), loss_at_local_weights);
 }
 
 // Each round's own gradients are encoded, even if those of the next round were computed before.
-TEST_F(LocalModel, RetainsGradientsOfOpenRounds) {
-  Make({Local::kPoint});
+TEST_F(LocalModelTest, RetainsGradientsOfOpenRounds) {
+  MakeModel({LocalArray::kPoint});
   for (uint32_t round = 1; round <= 2; ++round) {
-    PutGradients(Numbers(round));
+    PutGradients(RandomValues(round));
     ASSERT_TRUE(model_->RetainGradients(round, 0).ok());
   }
-  PutGradients(Numbers(3));
+  PutGradients(RandomValues(3));
   for (uint32_t round = 1; round <= 2; ++round) {
-    const std::vector<float> expected = Numbers(round);
+    const std::vector<float> expected = RandomValues(round);
     const auto code = model_->codes().Encode(0, {}, {.round = round});
     ASSERT_TRUE(code.ok());
     EXPECT_EQ(code->view(), std::string(reinterpret_cast<const char*>(expected.data()),
@@ -101,49 +102,51 @@ TEST_F(LocalModel, RetainsGradientsOfOpenRounds) {
     const auto stats = model_->codes().StatsOf(round, 0);
     ASSERT_TRUE(stats.ok());
     EXPECT_EQ(stats->front().sum, kernels::ComputeStats(expected.data(), parts_[0].count).sum);
-    std::vector<float> some(100);
-    ASSERT_TRUE(model_->codes().CopyGradientsToHost(round, 50, some).ok());
-    EXPECT_TRUE(std::equal(some.begin(), some.end(), expected.begin() + 50));
+    std::vector<float> copied(100);
+    ASSERT_TRUE(model_->codes().CopyGradientsToHost(round, 50, copied).ok());
+    EXPECT_TRUE(std::equal(copied.begin(), copied.end(), expected.begin() + 50));
   }
 }
 
-// Local updates with delay compensation, relative to the previous W (parameter true) or to w'
-// (false).
-class LocalMove : public LocalModel, public testing::WithParamInterface<bool> {};
+// Local updates with delay compensation. It is relative to the previous W if the test's parameter
+// is true, and to w' if it is false.
+class LocalMove : public LocalModelTest, public testing::WithParamInterface<bool> {};
 
 TEST_P(LocalMove, MatchesCpu) {
-  const bool looks_back = GetParam();
-  pb::LocalUpdater def;
-  def.set_name("dcasgd_a");
-  def.set_momentum(0.9);
-  const size_t n = problem_.table.total;
-  const auto updater = std::move(*update::MakeLocalUpdater(def, n, 2));
-  std::vector<Local> local = {Local::kPoint, Local::kVelocity, Local::kMeanSquare};
-  if (looks_back) local.push_back(Local::kBefore);
-  Make(local);
-  std::vector<float> point = Numbers(1), decay;
-  const std::vector<float> before = looks_back ? Numbers(2) : point, gradients = Numbers(3);
+  const bool relative_to_before = GetParam();
+  pb::LocalUpdater updater_def;
+  updater_def.set_name("dcasgd_a");
+  updater_def.set_momentum(0.9);
+  const size_t elements = problem_.table.total;
+  const auto updater = std::move(*update::MakeLocalUpdater(updater_def, elements, 2));
+  std::vector<LocalArray> local_arrays = {LocalArray::kPoint, LocalArray::kVelocity,
+                                          LocalArray::kMeanSquare};
+  if (relative_to_before) local_arrays.push_back(LocalArray::kBefore);
+  MakeModel(local_arrays);
+  std::vector<float> local_weights = RandomValues(1), decay_of_tensor;
+  const std::vector<float> weights_before = relative_to_before ? RandomValues(2) : local_weights,
+                           gradients = RandomValues(3);
   PutGradients(gradients);
-  ASSERT_TRUE(model_->CopyLocalToDevice(Local::kPoint, point.data()).ok());
-  if (looks_back) {
-    ASSERT_TRUE(model_->CopyLocalToDevice(Local::kBefore, before.data()).ok());
+  ASSERT_TRUE(model_->CopyLocalToDevice(LocalArray::kPoint, local_weights.data()).ok());
+  if (relative_to_before) {
+    ASSERT_TRUE(model_->CopyLocalToDevice(LocalArray::kBefore, weights_before.data()).ok());
   }
-  for (size_t t = 0; t < parts_.size(); ++t) decay.push_back(t % 2 == 0 ? 0.01f : 0);
+  for (size_t t = 0; t < parts_.size(); ++t) decay_of_tensor.push_back(t % 2 == 0 ? 0.01f : 0);
   for (int step = 0; step < 2; ++step) {
-    ASSERT_TRUE(model_->MoveLocally(updater->CoefficientsOf(0.1f), decay).ok());
-    const std::vector<float> reference = looks_back ? before : point;
+    ASSERT_TRUE(model_->MoveLocally(updater->CoefficientsOf(0.1f), decay_of_tensor).ok());
+    const std::vector<float> reference = relative_to_before ? weights_before : local_weights;
     for (const kernels::Part& part : parts_) {
       updater->Next(&problem_.parameters[part.begin], &gradients[part.begin],
-                    &reference[part.begin], 0.1f, &point[part.begin], part.count, part.begin,
-                    decay[part.tensor]);
+                    &reference[part.begin], 0.1f, &local_weights[part.begin], part.count,
+                    part.begin, decay_of_tensor[part.tensor]);
     }
-    EXPECT_EQ(CopyFromDevice(Local::kPoint), point);
+    EXPECT_EQ(CopyFromDevice(LocalArray::kPoint), local_weights);
   }
-  const auto slots = updater->StateArrays();
-  EXPECT_TRUE(std::equal(slots[0].values.begin(), slots[0].values.end(),
-                         CopyFromDevice(Local::kVelocity).begin()));
-  EXPECT_TRUE(std::equal(slots[1].values.begin(), slots[1].values.end(),
-                         CopyFromDevice(Local::kMeanSquare).begin()));
+  const auto state_arrays = updater->StateArrays();
+  EXPECT_TRUE(std::equal(state_arrays[0].values.begin(), state_arrays[0].values.end(),
+                         CopyFromDevice(LocalArray::kVelocity).begin()));
+  EXPECT_TRUE(std::equal(state_arrays[1].values.begin(), state_arrays[1].values.end(),
+                         CopyFromDevice(LocalArray::kMeanSquare).begin()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Against, LocalMove, testing::Bool(), [](const auto& info) {

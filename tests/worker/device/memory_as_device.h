@@ -1,4 +1,5 @@
-// A DeviceModel in host memory, for tests of its users.
+// A DeviceModel in host memory, for tests of its users. It computes nothing: a test sets the
+// results of its functions.
 #pragma once
 
 #include <algorithm>
@@ -14,15 +15,15 @@ namespace tern::device {
 
 class MemoryAsDevice : public DeviceModel, public DeviceCodes {
  public:
-  explicit MemoryAsDevice(size_t elements) : weights(elements), kept(elements) {}
+  explicit MemoryAsDevice(size_t elements) : weights(elements), memory_values(elements) {}
 
   std::vector<float> weights;
-  std::vector<float> kept;               // the codec's memory: one array
-  Status refuses;                        // returned by CopyToHost and CopyMemoryToHost
-  std::vector<kernels::Stats> stats;     // of a bucket, one for each scaler; returned by StatsOf
-  std::vector<kernels::Stats> prepared;  // returned by Prepare
-  std::vector<float> counted_from;       // the argument of the last CountAtLeast
-  Result<Bytes> code = Bytes();          // returned by Encode for every chunk
+  std::vector<float> memory_values;   // the codec's memory: one array
+  Status copy_status;                 // returned by CopyToHost and CopyMemoryToHost
+  std::vector<kernels::Stats> stats;  // of a bucket, one for each scaler; returned by StatsOf
+  std::vector<kernels::Stats> prepare_stats;  // returned by Prepare
+  std::vector<float> counted_magnitudes;      // the argument of the last CountAtLeast
+  Result<Bytes> code = Bytes();               // returned by Encode for every chunk
 
   DeviceCodes& codes() override { return *this; }
   Status CopyToDevice(const Host& from) override {
@@ -30,8 +31,8 @@ class MemoryAsDevice : public DeviceModel, public DeviceCodes {
     return Ok();
   }
   Status CopyToHost(const Host& to) override {
-    if (refuses.ok()) std::copy(weights.begin(), weights.end(), to.weights);
-    return refuses;
+    if (copy_status.ok()) std::copy(weights.begin(), weights.end(), to.weights);
+    return copy_status;
   }
   Status AddDecay(uint64_t, uint64_t, float) override { return Ok(); }
   Result<double> SquaresOfGradients() override { return 0; }
@@ -55,11 +56,11 @@ class MemoryAsDevice : public DeviceModel, public DeviceCodes {
   Status Average(uint64_t, uint64_t, float) override { return Ok(); }
   Status CheckSums() override { return Ok(); }
   Result<std::vector<kernels::Stats>> Prepare(uint32_t, const kernels::NoiseKey&) override {
-    return prepared;
+    return prepare_stats;
   }
   Result<std::vector<kernels::Stats>> StatsOf(uint64_t, uint32_t) override { return stats; }
   Result<uint64_t> CountAtLeast(uint64_t, uint32_t, std::span<const float> magnitudes) override {
-    counted_from.assign(magnitudes.begin(), magnitudes.end());
+    counted_magnitudes.assign(magnitudes.begin(), magnitudes.end());
     return uint64_t{7};
   }
   Status CopyGradientsToHost(uint64_t, uint64_t, std::span<float>) override { return Ok(); }
@@ -68,15 +69,16 @@ class MemoryAsDevice : public DeviceModel, public DeviceCodes {
     return code;
   }
   Status CopyMemoryToHost(uint64_t begin, std::span<const std::span<float>> to) override {
-    if (refuses.ok()) std::copy_n(kept.begin() + SignedOffset(begin), to[0].size(), to[0].begin());
-    return refuses;
+    if (copy_status.ok())
+      std::copy_n(memory_values.begin() + SignedOffset(begin), to[0].size(), to[0].begin());
+    return copy_status;
   }
   Status CopyMemoryToDevice(uint64_t begin, std::span<const std::span<float>> from) override {
-    std::copy(from[0].begin(), from[0].end(), kept.begin() + SignedOffset(begin));
+    std::copy(from[0].begin(), from[0].end(), memory_values.begin() + SignedOffset(begin));
     return Ok();
   }
   Status ResetMemory() override {
-    std::fill(kept.begin(), kept.end(), 0.f);
+    std::fill(memory_values.begin(), memory_values.end(), 0.f);
     return Ok();
   }
 

@@ -25,14 +25,15 @@ namespace tern::device {
 namespace {
 
 constexpr uint64_t kElements = 12000;
-constexpr int kWorkers = 2;
+constexpr int kWorkerCount = 2;
 
-// Two tensors, a bucket each. The second tensor is cut into two chunks, the first of which also has
-// the end of the first tensor. Cuts are where columns and buckets of the tested codecs end.
-DeviceModel::Layout TwoTensors() {
+// Two tensors; each is a bucket (a group of elements prepared together). There are three chunks
+// (groups encoded together): the second has the end of the first tensor and the begin of the
+// second.
+DeviceModel::Layout LayoutOfTwoTensors() {
   DeviceModel::Layout layout;
   layout.elements = kElements;
-  layout.workers = kWorkers;
+  layout.workers = kWorkerCount;
   layout.columns = {10, 20};
   layout.buckets = {{{.begin = 0, .count = 2000, .first = 0, .tensor = 0}},
                     {{.begin = 2000, .count = 10000, .first = 0, .tensor = 1}}};
@@ -43,22 +44,22 @@ DeviceModel::Layout TwoTensors() {
   return layout;
 }
 
-std::vector<float> Numbers(uint32_t tensor) {
+std::vector<float> RandomValues(uint32_t set) {
   std::vector<float> numbers(kElements);
   for (size_t i = 0; i < numbers.size(); ++i) {
-    const uint32_t draw = kernels::Draw32({.seed = 3, .tensor = tensor}, i);
+    const uint32_t draw = kernels::Draw32({.seed = 3, .tensor = set}, i);
     numbers[i] = (static_cast<float>(draw) * 0x1p-31f - 1) * (i % 7 == 0 ? 1.0f : 0.1f);
   }
   return numbers;
 }
 
-std::vector<uint8_t> BytesOf(const Result<Bytes>& bytes) {
+std::vector<uint8_t> BytesOrFail(const Result<Bytes>& bytes) {
   EXPECT_TRUE(bytes.ok()) << bytes.status().message();
   if (!bytes.ok()) return {};
   return {bytes->span().begin(), bytes->span().end()};
 }
 
-// The CPU's codes of gradients, round by round.
+// Encodes the gradients of one round after the other on the CPU.
 class CpuCoder {
  public:
   explicit CpuCoder(const DeviceModel::Layout& layout) : layout_(layout) {
@@ -68,52 +69,54 @@ class CpuCoder {
     }
   }
   // Encodes the chunks.
-  std::vector<std::vector<uint8_t>> Code(const std::vector<float>& gradients,
-                                         kernels::NoiseKey noise) {
-    std::vector<float> v = gradients;
+  std::vector<std::vector<uint8_t>> EncodeRound(const std::vector<float>& gradients,
+                                                kernels::NoiseKey noise) {
+    std::vector<float> compensated = gradients;
     for (uint32_t t = 0; t < memories_.size(); ++t) {
       const kernels::Part& part = layout_.buckets[t][0];
-      const std::span<float> here{v.data() + part.begin, part.count};
-      if (memories_[t] != nullptr) memories_[t]->Compensate(0, here, here);
+      const std::span<float> tensor_values{compensated.data() + part.begin, part.count};
+      if (memories_[t] != nullptr) memories_[t]->Compensate(0, tensor_values, tensor_values);
       noise.tensor = t;
-      prepared_[t] =
-          layout_.codec->Prepare(kernels::ComputeStats(here.data(), here.size()), here, noise);
+      prepared_[t] = layout_.codec->Prepare(
+          kernels::ComputeStats(tensor_values.data(), tensor_values.size()), tensor_values, noise);
     }
     std::vector<std::vector<uint8_t>> codes;
     for (const auto& chunk : layout_.chunks) {
       codes.emplace_back();
       for (const kernels::Part& part : chunk)
-        Encode(part, {v.data() + part.begin, part.count}, noise, &codes.back());
+        Encode(part, {compensated.data() + part.begin, part.count}, noise, &codes.back());
     }
     return codes;
   }
-  const codec::Prepared& prepared(uint32_t tensor) const { return prepared_[tensor]; }
-  // The codecs' memories: by name of the array, the values of all tensors in order.
+  const codec::Prepared& PreparedOf(uint32_t tensor) const { return prepared_[tensor]; }
+  // What the codec keeps between rounds: for each array's name, the values of all tensors in order.
   std::map<std::string, std::vector<float>> CodecMemories() {
-    std::map<std::string, std::vector<float>> kept;
+    std::map<std::string, std::vector<float>> memory_values;
     for (const auto& memory : memories_) {
       if (memory == nullptr) continue;
       SavedState state;
       memory->AddState(&state);
       for (const SavedState::Array& array : state.arrays)
-        kept[array.name].insert(kept[array.name].end(), array.values.begin(), array.values.end());
+        memory_values[array.name].insert(memory_values[array.name].end(), array.values.begin(),
+                                         array.values.end());
     }
-    return kept;
+    return memory_values;
   }
 
  private:
-  void Encode(const kernels::Part& part, std::span<const float> v, const kernels::NoiseKey& noise,
-              std::vector<uint8_t>* codes) {
+  void Encode(const kernels::Part& part, std::span<const float> part_values,
+              const kernels::NoiseKey& noise, std::vector<uint8_t>* codes) {
     const codec::Segment segment{part.tensor, part.first, part.count, layout_.columns[part.tensor]};
-    const size_t before = codes->size();
-    layout_.codec->Encode(v.data(), segment, prepared_[part.tensor], noise, codes);
+    const size_t code_begin = codes->size();
+    layout_.codec->Encode(part_values.data(), segment, prepared_[part.tensor], noise, codes);
     codec::Memory* memory = memories_[part.tensor].get();
     if (memory == nullptr) return;
-    std::vector<float> sent(part.count);
+    std::vector<float> decoded(part.count);
     ASSERT_TRUE(
-        layout_.codec->DecodeSingleCode(std::span(*codes).subspan(before), segment, sent.data())
+        layout_.codec
+            ->DecodeSingleCode(std::span(*codes).subspan(code_begin), segment, decoded.data())
             .ok());
-    memory->Update(part.first, v, sent);
+    memory->Update(part.first, part_values, decoded);
   }
 
   const DeviceModel::Layout& layout_;
@@ -123,7 +126,7 @@ class CpuCoder {
 
 struct CodecCase {
   const char* name;
-  const char* codec = "ternary";
+  const char* codec_name = "ternary";
   codec::Options options = {};
 };
 
@@ -131,25 +134,25 @@ void PrintTo(const CodecCase& codec_case, std::ostream* out) { *out << codec_cas
 
 class DeviceModelTest : public testing::Test {
  protected:
-  void Make(const std::string& optimizer, const CodecCase& codec_case = {"ternary"},
-            bool average = false) {
-    pb::Optimizer def;
-    def.set_name(optimizer);
-    optimizer_ = std::move(*update::MakeOptimizer(def, kElements));
-    codec_ = std::move(*codec::MakeCodec(codec_case.codec, codec_case.options));
-    layout_ = TwoTensors();
+  void MakeModel(const std::string& optimizer, const CodecCase& codec_case = {"ternary"},
+                 bool has_average = false) {
+    pb::Optimizer optimizer_def;
+    optimizer_def.set_name(optimizer);
+    optimizer_ = std::move(*update::MakeOptimizer(optimizer_def, kElements));
+    codec_ = std::move(*codec::MakeCodec(codec_case.codec_name, codec_case.options));
+    layout_ = LayoutOfTwoTensors();
     layout_.state_arrays = static_cast<uint32_t>(optimizer_->StateArrays().size());
-    layout_.average = average;
+    layout_.average = has_average;
     layout_.codec = codec_.get();
     layout_.options = codec_case.options;
     ASSERT_TRUE(codec::CanEncodeOnDevice(*codec_));
-    auto made = DeviceModel::Make(layout_);
-    ASSERT_TRUE(made.ok()) << made.status().message();
-    model_ = std::move(*made);
-    PutGradients(gradients_);
-    ASSERT_TRUE(model_->CopyToDevice(Host()).ok());
+    auto model = DeviceModel::Make(layout_);
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    model_ = std::move(*model);
+    CopyGradientsToDevice(gradients_);
+    ASSERT_TRUE(model_->CopyToDevice(HostArrays()).ok());
   }
-  void PutGradients(const std::vector<float>& gradients) {
+  void CopyGradientsToDevice(const std::vector<float>& gradients) {
     const auto& device = static_cast<const CudaModel&>(*model_);
     ASSERT_TRUE(device.stream()
                     ->CopyIn(device.gradients(), gradients.data(), kElements * sizeof(float))
@@ -157,7 +160,7 @@ class DeviceModelTest : public testing::Test {
     ASSERT_TRUE(device.stream()->Wait().ok());
   }
   // The gradients after all launched work.
-  std::vector<float> Gradients() {
+  std::vector<float> GradientsOnDevice() {
     EXPECT_TRUE(model_->codes().StatsOf(0, 0).ok());  // waits for the coder's stream
     const auto& device = static_cast<const CudaModel&>(*model_);
     std::vector<float> gradients(kElements);
@@ -167,13 +170,13 @@ class DeviceModelTest : public testing::Test {
     EXPECT_TRUE(device.stream()->Wait().ok());
     return gradients;
   }
-  DeviceModel::Host Host() {
-    DeviceModel::Host host;
-    host.weights = weights_.data();
+  DeviceModel::Host HostArrays() {
+    DeviceModel::Host arrays;
+    arrays.weights = weights_.data();
     for (const auto& slot : optimizer_->StateArrays())
-      host.state_arrays.push_back(slot.values.data());
-    host.average = average_.data();
-    return host;
+      arrays.state_arrays.push_back(slot.values.data());
+    arrays.average = average_.data();
+    return arrays;
   }
   codec::Segment SegmentOf(const kernels::Part& part) const {
     return {part.tensor, part.first, part.count, layout_.columns[part.tensor]};
@@ -185,19 +188,19 @@ class DeviceModelTest : public testing::Test {
   Result<Bytes> Encode(uint32_t chunk, const CpuCoder& cpu, const kernels::NoiseKey& noise) {
     std::vector<kernels::TernaryScale> scales;
     for (const kernels::Part& part : layout_.chunks[chunk])
-      scales.push_back({cpu.prepared(part.tensor).scaler, cpu.prepared(part.tensor).clip});
+      scales.push_back({cpu.PreparedOf(part.tensor).scaler, cpu.PreparedOf(part.tensor).clip});
     return model_->codes().Encode(chunk, scales, noise);
   }
-  // The sums of a chunk over two workers, one with these gradients and one with others. Scalers are
-  // those of kPrepared.
-  std::vector<uint8_t> SumsOf(uint32_t chunk) {
+  // The encoded sums of a chunk over two workers: gradients_ and other gradients, with the scalers
+  // of kPreparedValues.
+  std::vector<uint8_t> EncodedSumsOf(uint32_t chunk) {
     std::vector<uint8_t> sums;
     for (const kernels::Part& part : layout_.chunks[chunk]) {
-      const auto sum = codec_->NewAccumulator(SegmentOf(part), kWorkers);
-      for (uint16_t rank = 0; rank < kWorkers; ++rank) {
-        const std::vector<float> g = Numbers(2 + rank);
+      const auto sum = codec_->NewAccumulator(SegmentOf(part), kWorkerCount);
+      for (uint16_t rank = 0; rank < kWorkerCount; ++rank) {
+        const std::vector<float> gradients = RandomValues(2 + rank);
         std::vector<uint8_t> code;
-        codec_->Encode(g.data() + part.begin, SegmentOf(part), kPrepared,
+        codec_->Encode(gradients.data() + part.begin, SegmentOf(part), kPreparedValues,
                        {.seed = 1, .rank = rank, .round = 1, .tensor = part.tensor}, &code);
         EXPECT_TRUE(sum->Add(rank, code).ok());
       }
@@ -205,15 +208,15 @@ class DeviceModelTest : public testing::Test {
     }
     return sums;
   }
-  // The sums' means, decoded by the codec.
-  std::vector<float> MeansOf(uint32_t chunk, std::span<const uint8_t> sums) {
+  // The means over the workers, which the codec decodes from encoded sums.
+  std::vector<float> DecodedMeansOf(uint32_t chunk, std::span<const uint8_t> sums) {
     std::vector<float> means;
     for (const kernels::Part& part : layout_.chunks[chunk]) {
-      const size_t size = *codec_->SumSize(sums, SegmentOf(part), kWorkers);
+      const size_t size = *codec_->SumSize(sums, SegmentOf(part), kWorkerCount);
       std::vector<float> mean(part.count);
       EXPECT_TRUE(codec_
-                      ->Decode(sums.first(size), SegmentOf(part), kWorkers, kPrepared.scaler, 0,
-                               part.count, mean.data())
+                      ->Decode(sums.first(size), SegmentOf(part), kWorkerCount,
+                               kPreparedValues.scaler, 0, part.count, mean.data())
                       .ok());
       means.insert(means.end(), mean.begin(), mean.end());
       sums = sums.subspan(size);
@@ -222,150 +225,160 @@ class DeviceModelTest : public testing::Test {
   }
   Status Update(uint32_t chunk, std::span<const uint8_t> sums) {
     const size_t segments = layout_.chunks[chunk].size();
-    const std::vector<float> scalers(segments, kPrepared.scaler);
-    return model_->Update(chunk, {sums, kWorkers, scalers}, optimizer_->CoefficientsOf(kStep),
-                          std::vector<kernels::TensorRates>(segments, {.decay = kDecay}));
+    const std::vector<float> scalers(segments, kPreparedValues.scaler);
+    return model_->Update(chunk, {sums, kWorkerCount, scalers},
+                          optimizer_->CoefficientsOf(kUpdateStep),
+                          std::vector<kernels::TensorRates>(segments, {.decay = kDecayRate}));
   }
-  void ExpectTheCpusStep() {
+  void ExpectStepEqualsCpu() {
     std::vector<float> expected = weights_;
     for (uint32_t c = 0; c < layout_.chunks.size(); ++c) {
-      const std::vector<uint8_t> sums = SumsOf(c);
-      const std::vector<float> means = MeansOf(c, sums);
+      const std::vector<uint8_t> sums = EncodedSumsOf(c);
+      const std::vector<float> means = DecodedMeansOf(c, sums);
       const uint64_t begin = layout_.chunks[c][0].begin;
-      optimizer_->Update(expected.data() + begin, means.data(), begin, means.size(), kStep, kDecay);
+      optimizer_->Update(expected.data() + begin, means.data(), begin, means.size(), kUpdateStep,
+                         kDecayRate);
       ASSERT_TRUE(Update(c, sums).ok());
     }
-    ExpectOnDevice(expected);
+    ExpectStateOnDevice(expected);
   }
   // Compares the device's weights and state arrays with the expected ones.
-  void ExpectOnDevice(const std::vector<float>& expected) {
-    std::vector<std::vector<float>> slots;
+  void ExpectStateOnDevice(const std::vector<float>& expected) {
+    std::vector<std::vector<float>> expected_arrays;
     for (const auto& slot : optimizer_->StateArrays())
-      slots.emplace_back(slot.values.begin(), slot.values.end());
+      expected_arrays.emplace_back(slot.values.begin(), slot.values.end());
     ASSERT_TRUE(model_->CheckSums().ok());
-    ASSERT_TRUE(model_->CopyToHost(Host()).ok());
+    ASSERT_TRUE(model_->CopyToHost(HostArrays()).ok());
     EXPECT_EQ(weights_, expected);
-    for (size_t i = 0; i < slots.size(); ++i) {
-      const auto brought = optimizer_->StateArrays()[i].values;
-      EXPECT_EQ(std::vector<float>(brought.begin(), brought.end()), slots[i]) << "slot " << i;
+    for (size_t i = 0; i < expected_arrays.size(); ++i) {
+      const auto device_array = optimizer_->StateArrays()[i].values;
+      EXPECT_EQ(std::vector<float>(device_array.begin(), device_array.end()), expected_arrays[i])
+          << "slot " << i;
     }
   }
 
-  static constexpr codec::Prepared kPrepared{
+  static constexpr codec::Prepared kPreparedValues{
       .scaler = 0.8f, .clip = 0.7f, .low = -0.5f, .high = 0.5f};
-  static constexpr update::Step kStep{0.05, 3};
-  static constexpr float kDecay = 0.01f;
+  static constexpr update::Step kUpdateStep{0.05, 3};
+  static constexpr float kDecayRate = 0.01f;
   std::unique_ptr<codec::Codec> codec_;
   std::unique_ptr<update::Optimizer> optimizer_;
   DeviceModel::Layout layout_;
-  std::vector<float> weights_ = Numbers(1), gradients_ = Numbers(2), average_ = Numbers(5);
+  std::vector<float> weights_ = RandomValues(1), gradients_ = RandomValues(2),
+                     average_ = RandomValues(5);
   std::unique_ptr<DeviceModel> model_;
 };
 
 TEST_F(DeviceModelTest, StatisticsMatchCpu) {
-  Make("sgd");
+  MakeModel("sgd");
   for (uint32_t b = 0; b < layout_.buckets.size(); ++b) {
     const auto stats = model_->codes().StatsOf(0, b);
     ASSERT_TRUE(stats.ok());
     ASSERT_EQ(stats->size(), layout_.buckets[b].size());
     for (size_t i = 0; i < stats->size(); ++i) {
       const kernels::Part& part = layout_.buckets[b][i];
-      const kernels::Stats own = kernels::ComputeStats(gradients_.data() + part.begin, part.count);
-      EXPECT_EQ((*stats)[i].sum, own.sum);
-      EXPECT_EQ((*stats)[i].sum_squares, own.sum_squares);
-      EXPECT_EQ((*stats)[i].max_abs, own.max_abs);
+      const kernels::Stats cpu_stats =
+          kernels::ComputeStats(gradients_.data() + part.begin, part.count);
+      EXPECT_EQ((*stats)[i].sum, cpu_stats.sum);
+      EXPECT_EQ((*stats)[i].sum_squares, cpu_stats.sum_squares);
+      EXPECT_EQ((*stats)[i].max_abs, cpu_stats.max_abs);
       EXPECT_TRUE((*stats)[i].finite);
     }
   }
 }
 
-// A socket may still be sending an earlier code.
+// A socket may still be sending an earlier code, so new codes must not reuse its memory.
 TEST_F(DeviceModelTest, CodesStayUnchangedWhileReferenced) {
-  Make("sgd");
+  MakeModel("sgd");
   const kernels::TernaryScale scale{0.5f, 0.6f};
-  const auto first = model_->codes().Encode(0, {&scale, 1}, {.seed = 1});
-  ASSERT_TRUE(first.ok());
-  const std::vector<uint8_t> before(first->span().begin(), first->span().end());
-  const uint8_t* again = nullptr;
+  const auto first_code = model_->codes().Encode(0, {&scale, 1}, {.seed = 1});
+  ASSERT_TRUE(first_code.ok());
+  const std::vector<uint8_t> first_bytes(first_code->span().begin(), first_code->span().end());
+  const uint8_t* reused_memory = nullptr;
   for (uint64_t round = 1; round < 4; ++round) {
-    const auto other = model_->codes().Encode(0, {&scale, 1}, {.seed = 1, .round = round});
-    ASSERT_TRUE(other.ok());
-    EXPECT_NE(other->data(), first->data());
-    EXPECT_TRUE(again == nullptr || other->data() == again) << "memory is used again";
-    again = other->data();
+    const auto other_code = model_->codes().Encode(0, {&scale, 1}, {.seed = 1, .round = round});
+    ASSERT_TRUE(other_code.ok());
+    EXPECT_NE(other_code->data(), first_code->data());
+    EXPECT_TRUE(reused_memory == nullptr || other_code->data() == reused_memory)
+        << "memory is used again";
+    reused_memory = other_code->data();
   }
-  EXPECT_EQ(before, std::vector<uint8_t>(first->span().begin(), first->span().end()));
+  EXPECT_EQ(first_bytes,
+            std::vector<uint8_t>(first_code->span().begin(), first_code->span().end()));
 }
 
 class DeviceCodecs : public DeviceModelTest, public testing::WithParamInterface<CodecCase> {};
 
 TEST_P(DeviceCodecs, CodesAndMemoryMatchCpu) {
-  Make("sgd", GetParam());
+  MakeModel("sgd", GetParam());
   CpuCoder cpu(layout_);
   for (uint64_t round = 0; round < 4; ++round) {
-    const std::vector<float> gradients = Numbers(static_cast<uint32_t>(20 + round));
+    const std::vector<float> gradients = RandomValues(static_cast<uint32_t>(20 + round));
     const kernels::NoiseKey noise{.seed = 9, .rank = 1, .round = round};
-    const auto expected = cpu.Code(gradients, noise);
-    PutGradients(gradients);
+    const auto expected = cpu.EncodeRound(gradients, noise);
+    CopyGradientsToDevice(gradients);
     Prepare(noise);
     for (uint32_t c = 0; c < layout_.chunks.size(); ++c)
-      EXPECT_EQ(BytesOf(Encode(c, cpu, noise)), expected[c])
+      EXPECT_EQ(BytesOrFail(Encode(c, cpu, noise)), expected[c])
           << "round " << round << ", chunk " << c;
   }
-  const auto kept = cpu.CodecMemories();
-  std::vector<std::vector<float>> brought(kept.size(), std::vector<float>(kElements));
-  std::vector<std::span<float>> spans(brought.begin(), brought.end());
+  const auto expected_memories = cpu.CodecMemories();
+  std::vector<std::vector<float>> device_memories(expected_memories.size(),
+                                                  std::vector<float>(kElements));
+  std::vector<std::span<float>> spans(device_memories.begin(), device_memories.end());
   ASSERT_TRUE(model_->codes().CopyMemoryToHost(0, spans).ok());
-  size_t i = 0;
-  for (const auto& [name, values] : kept) EXPECT_EQ(brought[i++], values) << name;
+  size_t array = 0;
+  for (const auto& [name, values] : expected_memories)
+    EXPECT_EQ(device_memories[array++], values) << name;
 }
 
 TEST_P(DeviceCodecs, ContinueFromSavedMemory) {
-  Make("sgd", GetParam());
+  MakeModel("sgd", GetParam());
   CpuCoder cpu(layout_);
   const kernels::NoiseKey noise{.seed = 9, .rank = 1, .round = 1};
-  cpu.Code(Numbers(30), noise);
-  auto kept = cpu.CodecMemories();
+  cpu.EncodeRound(RandomValues(30), noise);
+  auto saved_memories = cpu.CodecMemories();
   std::vector<std::span<float>> spans;
-  for (auto& [name, values] : kept) spans.emplace_back(values);
-  std::vector<std::span<float>> first, second;
-  for (const std::span<float> all : spans) {
-    first.push_back(all.first(2000));
-    second.push_back(all.subspan(2000));
+  for (auto& [name, values] : saved_memories) spans.emplace_back(values);
+  std::vector<std::span<float>> first_parts, second_parts;
+  for (const std::span<float> memory : spans) {
+    first_parts.push_back(memory.first(2000));
+    second_parts.push_back(memory.subspan(2000));
   }
-  ASSERT_TRUE(model_->codes().CopyMemoryToDevice(0, first).ok());
-  ASSERT_TRUE(model_->codes().CopyMemoryToDevice(2000, second).ok());
-  const auto expected = cpu.Code(gradients_, noise);
+  ASSERT_TRUE(model_->codes().CopyMemoryToDevice(0, first_parts).ok());
+  ASSERT_TRUE(model_->codes().CopyMemoryToDevice(2000, second_parts).ok());
+  const auto expected = cpu.EncodeRound(gradients_, noise);
   Prepare(noise);
   for (uint32_t c = 0; c < layout_.chunks.size(); ++c)
-    EXPECT_EQ(BytesOf(Encode(c, cpu, noise)), expected[c]) << "chunk " << c;
+    EXPECT_EQ(BytesOrFail(Encode(c, cpu, noise)), expected[c]) << "chunk " << c;
 
   ASSERT_TRUE(model_->codes().ResetMemory().ok());
   ASSERT_TRUE(model_->codes().CopyMemoryToHost(0, spans).ok());
-  for (const auto& [name, values] : kept) EXPECT_EQ(values, std::vector<float>(kElements)) << name;
+  for (const auto& [name, values] : saved_memories)
+    EXPECT_EQ(values, std::vector<float>(kElements)) << name;
 }
 
 TEST_P(DeviceCodecs, UpdatesFromSumsMatchCpu) {
-  Make("momentum", GetParam());
-  ExpectTheCpusStep();
+  MakeModel("momentum", GetParam());
+  ExpectStepEqualsCpu();
 }
 
 TEST_P(DeviceCodecs, RefuseSumsOfAnotherSize) {
-  Make("sgd", GetParam());
-  std::vector<uint8_t> sums = SumsOf(1);
+  MakeModel("sgd", GetParam());
+  std::vector<uint8_t> sums = EncodedSumsOf(1);
   sums.pop_back();
   EXPECT_EQ(Update(1, sums).code(), Code::kMismatch);
   sums.resize(sums.size() + 2);
   EXPECT_EQ(Update(1, sums).code(), Code::kMismatch);
 }
 
-// A value that is not finite is found in the tensors' statistics, or, if a codec needs no
-// statistics, while its tensor is encoded.
+// Prepare finds a value that is not finite in the tensor's statistics. A codec that needs no
+// statistics finds it in Encode, which then fails once.
 TEST_P(DeviceCodecs, ReportNonFiniteValues) {
-  Make("sgd", GetParam());
+  MakeModel("sgd", GetParam());
   std::vector<float> gradients = gradients_;
   gradients[7000] = std::numeric_limits<float>::quiet_NaN();
-  PutGradients(gradients);
+  CopyGradientsToDevice(gradients);
   const auto prepared = model_->codes().Prepare(1, {});
   ASSERT_TRUE(prepared.ok());
   if (prepared->empty()) {
@@ -379,17 +392,17 @@ TEST_P(DeviceCodecs, ReportNonFiniteValues) {
 
 using codec::Options;
 
-Options OptionsWith(const Options::Qsgd& qsgd) {
+Options OptionsOf(const Options::Qsgd& qsgd) {
   Options options;
   options.qsgd = qsgd;
   return options;
 }
-Options WithOneBitBuckets(uint64_t elements) {
+Options OptionsOfOneBit(uint64_t elements) {
   Options options;
   options.keys.mutable_onebit()->set_bucket_elements(elements);
   return options;
 }
-Options OptionsWith(const Options::TopK& topk) {
+Options OptionsOf(const Options::TopK& topk) {
   Options options;
   options.topk = topk;
   return options;
@@ -399,35 +412,35 @@ INSTANTIATE_TEST_SUITE_P(
     Each, DeviceCodecs,
     testing::Values(CodecCase{"ternary"}, CodecCase{"fp32", "fp32"}, CodecCase{"fp16", "fp16"},
                     CodecCase{"bf16", "bf16"},
-                    CodecCase{"qsgd", "qsgd", OptionsWith(Options::Qsgd{.bucket = 100})},
+                    CodecCase{"qsgd", "qsgd", OptionsOf(Options::Qsgd{.bucket = 100})},
                     CodecCase{"pqasgd", "qsgd",
-                              OptionsWith(Options::Qsgd{.bucket = 100,
-                                                        .norm = Options::Qsgd::Norm::kTwo,
-                                                        .levels = Options::Qsgd::Levels::kSqrtN})},
+                              OptionsOf(Options::Qsgd{.bucket = 100,
+                                                      .norm = Options::Qsgd::Norm::kTwo,
+                                                      .levels = Options::Qsgd::Levels::kSqrtN})},
                     CodecCase{"onebit", "onebit"},
-                    CodecCase{"onebit_buckets", "onebit", WithOneBitBuckets(100)},
+                    CodecCase{"onebit_buckets", "onebit", OptionsOfOneBit(100)},
                     CodecCase{"topk", "topk"},
                     CodecCase{"dgc", "topk",
-                              OptionsWith(Options::TopK{.ratio = 0.01,
-                                                        .sample_ratio = 0.05,
-                                                        .momentum = 0.9,
-                                                        .nesterov = true,
-                                                        .clip_norm = 5,
-                                                        .warmup_rounds = 3})},
+                              OptionsOf(Options::TopK{.ratio = 0.01,
+                                                      .sample_ratio = 0.05,
+                                                      .momentum = 0.9,
+                                                      .nesterov = true,
+                                                      .clip_norm = 5,
+                                                      .warmup_rounds = 3})},
                     CodecCase{"dgc_adapts", "topk",
-                              OptionsWith(Options::TopK{.ratio = 0.02,
-                                                        .sample_ratio = 0.01,
-                                                        .resample = false,
-                                                        .momentum = 0.5,
-                                                        .masking = false})},
-                    CodecCase{"all", "topk", OptionsWith(Options::TopK{.ratio = 1})}),
+                              OptionsOf(Options::TopK{.ratio = 0.02,
+                                                      .sample_ratio = 0.01,
+                                                      .resample = false,
+                                                      .momentum = 0.5,
+                                                      .masking = false})},
+                    CodecCase{"all", "topk", OptionsOf(Options::TopK{.ratio = 1})}),
     [](const auto& info) { return std::string(info.param.name); });
 
 class DeviceUpdate : public DeviceModelTest, public testing::WithParamInterface<const char*> {};
 
 TEST_P(DeviceUpdate, MatchesCpu) {
-  Make(GetParam());
-  ExpectTheCpusStep();
+  MakeModel(GetParam());
+  ExpectStepEqualsCpu();
 }
 
 INSTANTIATE_TEST_SUITE_P(Rules, DeviceUpdate,
@@ -436,41 +449,43 @@ INSTANTIATE_TEST_SUITE_P(Rules, DeviceUpdate,
 // LARS needs norms of whole tensors. No worker has sent anything for the last chunk of the second
 // tensor.
 TEST_F(DeviceModelTest, WholeTensorOptimizersMatchCpu) {
-  Make("lars");
+  MakeModel("lars");
   std::vector<float> expected = weights_, means(kElements);
   for (uint32_t c = 0; c < 2; ++c) {
-    const std::vector<float> chunk_means = MeansOf(c, SumsOf(c));
+    const std::vector<float> chunk_means = DecodedMeansOf(c, EncodedSumsOf(c));
     std::copy(chunk_means.begin(), chunk_means.end(),
               means.begin() + static_cast<std::ptrdiff_t>(layout_.chunks[c][0].begin));
   }
-  for (int again = 0; again < 2; ++again) {
+  for (int update = 0; update < 2; ++update) {
     for (uint32_t b = 0; b < 2; ++b) ASSERT_TRUE(model_->ClearMeans(b).ok());
     for (uint32_t c = 0; c < 2; ++c) {
-      const std::vector<float> scalers(layout_.chunks[c].size(), kPrepared.scaler);
-      const std::vector<uint8_t> sums = SumsOf(c);
-      ASSERT_TRUE(model_->ReadMeans(c, {sums, kWorkers, scalers}).ok());
+      const std::vector<float> scalers(layout_.chunks[c].size(), kPreparedValues.scaler);
+      const std::vector<uint8_t> sums = EncodedSumsOf(c);
+      ASSERT_TRUE(model_->ReadMeans(c, {sums, kWorkerCount, scalers}).ok());
     }
     for (uint32_t b = 0; b < 2; ++b) {
       const auto squares = model_->SquaresOf(b);
       ASSERT_TRUE(squares.ok());
       const kernels::TensorRates rates{
-          kDecay, optimizer_->RateOf(squares->front().weights, squares->front().means, kDecay)};
-      ASSERT_TRUE(model_->UpdateBucket(b, optimizer_->CoefficientsOf(kStep), {&rates, 1}).ok());
+          kDecayRate,
+          optimizer_->RateOf(squares->front().weights, squares->front().means, kDecayRate)};
+      ASSERT_TRUE(
+          model_->UpdateBucket(b, optimizer_->CoefficientsOf(kUpdateStep), {&rates, 1}).ok());
       const kernels::Part& part = layout_.buckets[b][0];
       optimizer_->Update(expected.data() + part.begin, means.data() + part.begin, part.begin,
-                         part.count, kStep, kDecay);
+                         part.count, kUpdateStep, kDecayRate);
     }
   }
-  ExpectOnDevice(expected);
+  ExpectStateOnDevice(expected);
 }
 
 // Sums are sent as three bit planes, which can hold -4 to 3; but sums of two workers' ternary codes
 // are only -2 to 2.
 TEST_F(DeviceModelTest, InvalidSumsAreDetected) {
-  Make("sgd");
-  std::vector<uint8_t> sums(SumsOf(0).size());
-  sums[0] = 1;                // 1 in the first plane ...
-  sums[sums.size() / 3] = 1;  // ... and in the second: 3
+  MakeModel("sgd");
+  std::vector<uint8_t> sums(EncodedSumsOf(0).size());
+  sums[0] = 1;                // sets bit 0 of the first sum,
+  sums[sums.size() / 3] = 1;  // and its bit 1: the sum is 3
   ASSERT_TRUE(Update(0, sums).ok());
   EXPECT_EQ(model_->CheckSums().code(), Code::kMismatch);
 }
@@ -478,24 +493,24 @@ TEST_F(DeviceModelTest, InvalidSumsAreDetected) {
 // A sparse code that contains nearly all elements with their positions, although sending all
 // elements without positions would be smaller.
 TEST_F(DeviceModelTest, TooLargeSumsAreRefused) {
-  Make("sgd", {"topk", "topk"});
-  const uint16_t sent[] = {4095, 1803};  // of 4096 and 1804 elements
+  MakeModel("sgd", {"topk", "topk"});
+  const uint16_t sent[] = {4095, 1803};  // of the 5900 elements in blocks of 4096 and 1804
   std::vector<uint8_t> sums;
-  size_t size = sizeof sent;
-  for (const uint16_t k : sent) {
-    sums.push_back(static_cast<uint8_t>(k));
-    sums.push_back(static_cast<uint8_t>(k >> 8));
-    size += kernels::SparseBodySize(k, k + 1u);
+  size_t sums_bytes = sizeof sent;
+  for (const uint16_t elements_sent : sent) {
+    sums.push_back(static_cast<uint8_t>(elements_sent));
+    sums.push_back(static_cast<uint8_t>(elements_sent >> 8));
+    sums_bytes += kernels::SparseBodySize(elements_sent, elements_sent + 1u);
   }
-  sums.resize(size);
-  ASSERT_GT(size, codec_->MaxSumSize(SegmentOf(layout_.chunks[2][0]), kWorkers));
+  sums.resize(sums_bytes);
+  ASSERT_GT(sums_bytes, codec_->MaxSumSize(SegmentOf(layout_.chunks[2][0]), kWorkerCount));
   EXPECT_EQ(Update(2, sums).code(), Code::kMismatch);
 }
 
 TEST_F(DeviceModelTest, NonFiniteMeansAreDetected) {
   for (const char* name : {"fp32", "fp16", "bf16"}) {
-    Make("sgd", {name, name});
-    std::vector<uint8_t> sums = SumsOf(0);
+    MakeModel("sgd", {name, name});
+    std::vector<uint8_t> sums = EncodedSumsOf(0);
     std::fill(sums.end() - 4, sums.end(), 0xFF);
     ASSERT_TRUE(Update(0, sums).ok());
     EXPECT_EQ(model_->CheckSums().code(), Code::kMismatch) << name;
@@ -503,58 +518,59 @@ TEST_F(DeviceModelTest, NonFiniteMeansAreDetected) {
 }
 
 TEST_F(DeviceModelTest, AddsDecay) {
-  Make("sgd");
+  MakeModel("sgd");
   ASSERT_TRUE(model_->AddDecay(2000, 500, 0.5f).ok());
-  const std::vector<float> g = Gradients();
-  EXPECT_EQ(g[1999], gradients_[1999]);
-  EXPECT_EQ(g[2000], gradients_[2000] + 0.5f * weights_[2000]);
-  EXPECT_EQ(g[2500], gradients_[2500]);
+  const std::vector<float> gradients = GradientsOnDevice();
+  EXPECT_EQ(gradients[1999], gradients_[1999]);
+  EXPECT_EQ(gradients[2000], gradients_[2000] + 0.5f * weights_[2000]);
+  EXPECT_EQ(gradients[2500], gradients_[2500]);
 }
 
 TEST_F(DeviceModelTest, ClippingMatchesCpu) {
-  Make("sgd");
+  MakeModel("sgd");
   const auto squares = model_->SquaresOfGradients();
   ASSERT_TRUE(squares.ok());
   EXPECT_EQ(std::sqrt(*squares), update::Norm(gradients_.data(), kElements));
   ASSERT_TRUE(model_->ScaleGradients(0.3f).ok());
   std::vector<float> expected = gradients_;
   kernels::Scale(expected.data(), kElements, 0.3f);
-  EXPECT_EQ(Gradients(), expected);
+  EXPECT_EQ(GradientsOnDevice(), expected);
 }
 
 TEST_F(DeviceModelTest, CountsAndCopiesGradients) {
-  Make("sgd");
-  const float least = std::abs(gradients_[2100]);
-  const auto count = model_->codes().CountAtLeast(0, 1, std::vector<float>{least});
+  MakeModel("sgd");
+  const float least_magnitude = std::abs(gradients_[2100]);
+  const auto count = model_->codes().CountAtLeast(0, 1, std::vector<float>{least_magnitude});
   ASSERT_TRUE(count.ok());
-  const auto expected = std::count_if(gradients_.begin() + 2000, gradients_.end(),
-                                      [&](float g) { return std::abs(g) >= least; });
+  const auto expected =
+      std::count_if(gradients_.begin() + 2000, gradients_.end(),
+                    [&](float gradient) { return std::abs(gradient) >= least_magnitude; });
   EXPECT_EQ(*count, static_cast<uint64_t>(expected));
   EXPECT_EQ(*model_->codes().CountAtLeast(0, 1, std::vector<float>{-1}), 0u);
-  std::vector<float> some(50);
-  ASSERT_TRUE(model_->codes().CopyGradientsToHost(0, 1990, some).ok());
-  EXPECT_EQ(some, std::vector<float>(gradients_.begin() + 1990, gradients_.begin() + 2040));
+  std::vector<float> copied(50);
+  ASSERT_TRUE(model_->codes().CopyGradientsToHost(0, 1990, copied).ok());
+  EXPECT_EQ(copied, std::vector<float>(gradients_.begin() + 1990, gradients_.begin() + 2040));
 }
 
 TEST_F(DeviceModelTest, AverageMatchesCpu) {
-  Make("sgd", {"ternary"}, /*average=*/true);
+  MakeModel("sgd", {"ternary"}, /*has_average=*/true);
   std::vector<float> expected = average_;
   kernels::EmaUpdate(expected.data() + 100, weights_.data() + 100, 5000, 0.1f);
   ASSERT_TRUE(model_->Average(100, 5000, 0.1f).ok());
-  ASSERT_TRUE(model_->CopyToHost(Host()).ok());
+  ASSERT_TRUE(model_->CopyToHost(HostArrays()).ok());
   EXPECT_EQ(average_, expected);
 }
 
 TEST(DeviceModelCodes, MatchTheTableOfCodecs) {
   for (const std::string& name : codec::CodecNames()) {
     const auto codec = std::move(*codec::MakeCodec(name, {}));
-    DeviceModel::Layout layout = TwoTensors();
+    DeviceModel::Layout layout = LayoutOfTwoTensors();
     layout.codec = codec.get();
     EXPECT_EQ(DeviceModel::Make(layout).ok(), codec::CanEncodeOnDevice(*codec)) << name;
   }
-  Options fed;
-  fed.error_feedback = true;
-  EXPECT_FALSE(codec::CanEncodeOnDevice(**codec::MakeCodec("fp16", fed)));
+  Options with_feedback;
+  with_feedback.error_feedback = true;
+  EXPECT_FALSE(codec::CanEncodeOnDevice(**codec::MakeCodec("fp16", with_feedback)));
 }
 
 }  // namespace

@@ -30,34 +30,37 @@ TEST(MemoryPlan, LiveBuffersNeverOverlap) {
   struct Buffer {
     int id;
     size_t bytes;
-    int first, last;
+    int first_step, last_step;
   };
   std::mt19937 random(5);
-  const auto below = [&](uint32_t n) { return random() % n; };
-  for (int round = 0; round < 200; ++round) {
+  const auto random_below = [&](uint32_t n) { return random() % n; };
+  for (int trial = 0; trial < 200; ++trial) {
     MemoryPlan plan;
     std::vector<Buffer> buffers;
-    size_t sum = 0;
-    for (uint32_t i = below(40) + 1; i > 0; --i) {
-      Buffer b{0, below(5000) + 1, static_cast<int>(below(30)), 0};
-      b.last = b.first + static_cast<int>(below(8));
-      b.id = plan.Add(b.bytes);
-      plan.Use(b.id, b.last);
-      plan.Use(b.id, b.first);
-      sum +=
-          (b.bytes + MemoryPlan::kAlignment - 1) / MemoryPlan::kAlignment * MemoryPlan::kAlignment;
-      buffers.push_back(b);
+    size_t aligned_bytes = 0;
+    for (uint32_t i = random_below(40) + 1; i > 0; --i) {
+      Buffer buffer{0, random_below(5000) + 1, static_cast<int>(random_below(30)), 0};
+      buffer.last_step = buffer.first_step + static_cast<int>(random_below(8));
+      buffer.id = plan.Add(buffer.bytes);
+      plan.Use(buffer.id, buffer.last_step);
+      plan.Use(buffer.id, buffer.first_step);
+      aligned_bytes += (buffer.bytes + MemoryPlan::kAlignment - 1) / MemoryPlan::kAlignment *
+                       MemoryPlan::kAlignment;
+      buffers.push_back(buffer);
     }
-    const size_t arena = plan.AssignOffsets();
-    EXPECT_LE(arena, sum);
-    for (const Buffer& a : buffers) {
-      const size_t begin = plan.OffsetOf(a.id);
-      EXPECT_EQ(begin % MemoryPlan::kAlignment, 0u);
-      EXPECT_LE(begin + a.bytes, arena);
-      for (const Buffer& b : buffers) {
-        if (a.id == b.id || a.last < b.first || b.last < a.first) continue;
-        const size_t other = plan.OffsetOf(b.id);
-        EXPECT_TRUE(begin + a.bytes <= other || other + b.bytes <= begin);
+    const size_t arena_bytes = plan.AssignOffsets();
+    EXPECT_LE(arena_bytes, aligned_bytes);
+    for (const Buffer& buffer : buffers) {
+      const size_t buffer_begin = plan.OffsetOf(buffer.id);
+      EXPECT_EQ(buffer_begin % MemoryPlan::kAlignment, 0u);
+      EXPECT_LE(buffer_begin + buffer.bytes, arena_bytes);
+      for (const Buffer& other : buffers) {
+        if (buffer.id == other.id || buffer.last_step < other.first_step ||
+            other.last_step < buffer.first_step)
+          continue;
+        const size_t other_begin = plan.OffsetOf(other.id);
+        EXPECT_TRUE(buffer_begin + buffer.bytes <= other_begin ||
+                    other_begin + other.bytes <= buffer_begin);
       }
     }
   }

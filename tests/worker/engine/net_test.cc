@@ -20,16 +20,17 @@ TEST(Net, ReportsGradientsLastLayerFirst) {
   Problem problem(LeNet(pb::Model::same), 2);
   auto net = problem.Make();
   net->Forward({problem.images, problem.labels, 2}, nullptr);
-  std::vector<uint32_t> order;
-  std::vector<float> when_ready(problem.table.total);
+  std::vector<uint32_t> ready_order;
+  std::vector<float> gradients_when_ready(problem.table.total);
   net->Backward([&](uint32_t p) {
-    order.push_back(p);
+    ready_order.push_back(p);
     const models::Parameter& parameter = problem.table.parameters[p];
-    const float* at = problem.gradients.data() + parameter.offset;
-    std::copy(at, at + parameter.count, when_ready.begin() + parameter.offset);
+    const float* gradient_begin = problem.gradients.data() + parameter.offset;
+    std::copy(gradient_begin, gradient_begin + parameter.count,
+              gradients_when_ready.begin() + parameter.offset);
   });
-  EXPECT_THAT(order, ElementsAre(7, 6, 5, 4, 3, 2, 1, 0));
-  EXPECT_EQ(when_ready, problem.gradients);  // gradients were final when reported ready
+  EXPECT_THAT(ready_order, ElementsAre(7, 6, 5, 4, 3, 2, 1, 0));
+  EXPECT_EQ(gradients_when_ready, problem.gradients);  // they were final when reported ready
 }
 
 TEST(Net, ReportsTheLastGradientBeforeComputingTheFirst) {
@@ -38,15 +39,16 @@ TEST(Net, ReportsTheLastGradientBeforeComputingTheFirst) {
   Problem problem(LeNet(pb::Model::valid), 2);
   auto net = problem.Make();
   net->Forward({problem.images, problem.labels, 2}, nullptr);
-  uint64_t untouched = 0;
+  uint64_t untouched_elements = 0;
   net->Backward([&](uint32_t p) {
-    if (p == 6) untouched = std::count(problem.gradients.begin(), problem.gradients.end(), -77.f);
+    if (p == 6)
+      untouched_elements = std::count(problem.gradients.begin(), problem.gradients.end(), -77.f);
   });
-  EXPECT_EQ(untouched, problem.table.parameters[6].offset);
+  EXPECT_EQ(untouched_elements, problem.table.parameters[6].offset);
 }
 
-std::vector<float> TrainSteps(int steps, int threads) {
-  const Threads scope(threads);
+std::vector<float> ParametersAfter(int steps, int threads) {
+  const Threads thread_count(threads);
   Problem problem(LeNet(pb::Model::valid), 2);
   auto net = problem.Make();
   for (int i = 0; i < steps; ++i) {
@@ -62,7 +64,7 @@ std::vector<float> TrainSteps(int steps, int threads) {
 TEST(Net, TwoRunsGiveTheSameBits) {
   const int steps = 2;
   for (const int threads : {1, 2})
-    EXPECT_EQ(TrainSteps(steps, threads), TrainSteps(steps, threads));
+    EXPECT_EQ(ParametersAfter(steps, threads), ParametersAfter(steps, threads));
 }
 
 TEST(Net, ReturnsTheScoresOfItsLoss) {
@@ -82,18 +84,18 @@ TEST(Net, OverfitsABatch) {
                   8);
   auto net = problem.Make();
   Score score;
-  double first = 0, last = 0;
+  double first_loss = 0, last_loss = 0;
   for (int i = 0; i < 80; ++i) {
     score = Score();
-    last = net->Forward({problem.images, problem.labels, 8}, &score);
-    if (i == 0) first = last;
+    last_loss = net->Forward({problem.images, problem.labels, 8}, &score);
+    if (i == 0) first_loss = last_loss;
     net->Backward(nullptr);
     for (size_t k = 0; k < problem.parameters.size(); ++k) {
       problem.parameters[k] -= 0.1f * problem.gradients[k];
     }
   }
-  EXPECT_GT(first, 1.5);
-  EXPECT_LT(last, 0.1);
+  EXPECT_GT(first_loss, 1.5);
+  EXPECT_LT(last_loss, 0.1);
   EXPECT_EQ(score.correct, 8u);
 }
 
@@ -116,9 +118,9 @@ TEST(Net, DoesNotNeedTheImagesAfterForward) {
   net->Forward({problem.images, problem.labels, 2}, nullptr);
   net->Backward(nullptr);
   const std::vector<float> expected = problem.gradients;
-  std::vector<float> copy = problem.images;
-  net->Forward({copy, problem.labels, 2}, nullptr);
-  std::fill(copy.begin(), copy.end(), 1e9f);
+  std::vector<float> images_copy = problem.images;
+  net->Forward({images_copy, problem.labels, 2}, nullptr);
+  std::fill(images_copy.begin(), images_copy.end(), 1e9f);
   net->Backward(nullptr);
   EXPECT_EQ(problem.gradients, expected);
 }
@@ -137,33 +139,34 @@ TEST(Net, EvaluatingBetweenForwardAndBackwardChangesNothing) {
   EXPECT_EQ(problem.gradients, expected);
 }
 
-// Writes each tensor only when the net asks for it; the net must read the new values.
+// The parameters are invalid until the net requests them, one tensor after the other.
 TEST(Net, RequestsAParameterBeforeReadingIt) {
   Problem problem(LeNet(pb::Model::valid), 2);
   auto net = problem.Make();
   const double expected = net->Forward({problem.images, problem.labels, 2}, nullptr);
-  const std::vector<float> parameters = problem.parameters;
+  const std::vector<float> saved_parameters = problem.parameters;
   std::fill(problem.parameters.begin(), problem.parameters.end(), 1e9f);
-  std::vector<uint32_t> asked;
+  std::vector<uint32_t> requested;
   const double loss = net->Forward({problem.images, problem.labels, 2}, nullptr, [&](uint32_t p) {
     const auto& tensor = problem.table.parameters[p];
-    std::copy_n(parameters.begin() + static_cast<long>(tensor.offset), tensor.count,
+    std::copy_n(saved_parameters.begin() + static_cast<long>(tensor.offset), tensor.count,
                 problem.parameters.begin() + static_cast<long>(tensor.offset));
-    asked.push_back(p);
+    requested.push_back(p);
     return true;
   });
   EXPECT_EQ(loss, expected);
-  std::vector<uint32_t> all(problem.table.parameters.size());
-  std::iota(all.begin(), all.end(), 0);
-  EXPECT_EQ(asked, all);
+  std::vector<uint32_t> all_tensors(problem.table.parameters.size());
+  std::iota(all_tensors.begin(), all_tensors.end(), 0);
+  EXPECT_EQ(requested, all_tensors);
 }
 
 TEST(Net, EndsThePassIfNeedReturnsFalse) {
   Problem problem(LeNet(pb::Model::valid), 2);
   auto net = problem.Make();
-  int asked = 0;
-  net->Forward({problem.images, problem.labels, 2}, nullptr, [&](uint32_t) { return ++asked < 3; });
-  EXPECT_EQ(asked, 3);
+  int requests = 0;
+  net->Forward({problem.images, problem.labels, 2}, nullptr,
+               [&](uint32_t) { return ++requests < 3; });
+  EXPECT_EQ(requests, 3);
   const double loss = net->Forward({problem.images, problem.labels, 2}, nullptr);
   EXPECT_EQ(loss, net->Forward({problem.images, problem.labels, 2}, nullptr));
 }
@@ -176,8 +179,8 @@ TEST(Net, PaddingSamplesDoNotCount) {
   score.samples = 10;
   score.correct = 10;
   score.loss = 1;
-  const std::span<const uint32_t> three(problem.labels.data(), 3);
-  EXPECT_NEAR(net->Forward({problem.images, three, 3}, &score), expected.loss, 1e-5);
+  const std::span<const uint32_t> used_labels(problem.labels.data(), 3);
+  EXPECT_NEAR(net->Forward({problem.images, used_labels, 3}, &score), expected.loss, 1e-5);
   EXPECT_NEAR(score.loss, 1 + 3 * expected.loss, 1e-5);
   EXPECT_EQ(score.correct, 10 + expected.correct);
   EXPECT_EQ(score.samples, 13u);
@@ -185,22 +188,22 @@ TEST(Net, PaddingSamplesDoNotCount) {
 
 TEST(Net, RefusesInvalidBatches) {
   Problem problem(LeNet(pb::Model::valid), 1);
-  const auto make = [&](uint32_t batch) {
+  const auto make_error = [&](uint32_t batch) {
     const auto net = Net::Make(problem.net, {.batch = batch, .training = false},
                                {.parameters = problem.parameters.data()});
     EXPECT_EQ(net.status().code(), Code::kBadJob);
     return net.status().message();
   };
-  EXPECT_THAT(make(0), HasSubstr("a batch of at least one sample"));
-  EXPECT_THAT(make(4'000'000'000u), HasSubstr("take a smaller batch"));
+  EXPECT_THAT(make_error(0), HasSubstr("a batch of at least one sample"));
+  EXPECT_THAT(make_error(4'000'000'000u), HasSubstr("take a smaller batch"));
 }
 
 TEST(Net, RefusesAnInvalidNet) {
   pb::NetDef net = LeNet(pb::Model::valid);
   net.mutable_layers(2)->mutable_conv()->set_kernel(99);
-  const auto made = Net::Make(net, {.batch = 1, .training = false}, {});
-  ASSERT_FALSE(made.ok());
-  EXPECT_THAT(made.status().message(), HasSubstr("layer \"conv2\" (conv)"));
+  const auto invalid = Net::Make(net, {.batch = 1, .training = false}, {});
+  ASSERT_FALSE(invalid.ok());
+  EXPECT_THAT(invalid.status().message(), HasSubstr("layer \"conv2\" (conv)"));
 }
 
 }  // namespace

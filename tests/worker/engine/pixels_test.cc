@@ -6,28 +6,28 @@
 namespace tern::engine {
 namespace {
 
-constexpr const char* kLayers =
+constexpr const char* kPixelNet =
     "conv { outputs: 8 kernel: 3 }; batch_norm {}; relu {}; max_pool { kernel: 2 stride: 2 }; "
     "dense { outputs: 10 }";
-constexpr uint32_t kBatch = 3, kSide = 9, kImage = 3 * kSide * kSide;
+constexpr uint32_t kBatch = 3, kSide = 9, kImageElements = 3 * kSide * kSide;
 
-kernels::PixelRule Rule(bool colors, bool standardize) {
+kernels::PixelRule MakeRule(bool uses_colors, bool standardizes) {
   return {{{.mean = 0.4f, .deviation = 0.2f}, {.mean = 0.5f, .deviation = 0.25f}, {.scale = 2}},
-          colors,
-          standardize};
+          uses_colors,
+          standardizes};
 }
 
 // The same batch as bytes and as floats. Every step has another batch.
 struct PixelBatch {
   PixelBatch(uint64_t step_number, const kernels::PixelRule& rule)
-      : step(step_number), bytes(kBatch * kImage), images(bytes.size()), labels(kBatch) {
+      : step(step_number), bytes(kBatch * kImageElements), images(bytes.size()), labels(kBatch) {
     for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(Draw(i));
     const kernels::PixelTables tables(rule);
     for (uint32_t n = 0; n < kBatch; ++n) {
       draws.push_back({20.f * static_cast<float>(n), 0.5f + static_cast<float>(n), (n + 1) % 2});
       labels[n] = Draw(bytes.size() + n) % 10;
-      tables.ToFloats(bytes.data() + size_t{n} * kImage, kSide, kSide, draws[n],
-                      images.data() + size_t{n} * kImage);
+      tables.ToFloats(bytes.data() + size_t{n} * kImageElements, kSide, kSide, draws[n],
+                      images.data() + size_t{n} * kImageElements);
     }
   }
   uint32_t Draw(size_t i) const { return kernels::Draw32({.seed = step, .tensor = 9}, i); }
@@ -46,11 +46,11 @@ struct PixelBatch {
   std::vector<uint32_t> labels;
 };
 
-Problem MakeProblem() { return Problem(Chain(kLayers, Image(3, kSide, kSide), 10), kBatch); }
+Problem MakeProblem() { return Problem(Chain(kPixelNet, Image(3, kSide, kSide), 10), kBatch); }
 
-double RunStep(Net* net, const Net::Feed& feed, const PixelBatch* next = nullptr) {
+double RunStep(Net* net, const Net::Feed& feed, const PixelBatch* next_batch = nullptr) {
   const double loss = net->Forward(feed, nullptr);
-  if (next != nullptr) net->Stage(next->AsBytes());
+  if (next_batch != nullptr) net->Stage(next_batch->AsBytes());
   net->Backward(nullptr);
   EXPECT_TRUE(net->status().ok()) << net->status().message();
   return loss;
@@ -59,27 +59,28 @@ double RunStep(Net* net, const Net::Feed& feed, const PixelBatch* next = nullptr
 // Trains with bytes and with floats and expects equal losses. The next batch of bytes is uploaded
 // while the net computes the current step.
 void ExpectSameSteps(Precision precision, const kernels::PixelRule& rule) {
-  std::vector<PixelBatch> feds;
-  for (uint64_t step = 0; step < 7; ++step) feds.emplace_back(step, rule);
-  Problem by_floats = MakeProblem(), by_bytes = MakeProblem();
-  const auto floats = by_floats.Make(true, precision);
-  const auto bytes = by_bytes.Make(true, precision, rule);
-  for (size_t i = 0; i < feds.size(); ++i) {
-    // At i = 3 another batch than the next one is staged; at i = 5 none is.
-    const PixelBatch* next = i == 5 ? nullptr : &feds[i == 3 ? 0 : (i + 1) % feds.size()];
-    const double loss = RunStep(floats.get(), feds[i].AsFloats());
-    EXPECT_EQ(RunStep(bytes.get(), feds[i].AsBytes(), next), loss) << i;
-    EXPECT_EQ(by_bytes.gradients, by_floats.gradients) << i;
-    EXPECT_EQ(by_bytes.statistics, by_floats.statistics) << i;
-    for (Problem* problem : {&by_floats, &by_bytes})
+  std::vector<PixelBatch> batches;
+  for (uint64_t step = 0; step < 7; ++step) batches.emplace_back(step, rule);
+  Problem float_problem = MakeProblem(), byte_problem = MakeProblem();
+  const auto float_net = float_problem.Make(true, precision);
+  const auto byte_net = byte_problem.Make(true, precision, rule);
+  for (size_t i = 0; i < batches.size(); ++i) {
+    // At i = 3 a batch that does not come next is staged; at i = 5 none is.
+    const PixelBatch* next_batch =
+        i == 5 ? nullptr : &batches[i == 3 ? 0 : (i + 1) % batches.size()];
+    const double loss = RunStep(float_net.get(), batches[i].AsFloats());
+    EXPECT_EQ(RunStep(byte_net.get(), batches[i].AsBytes(), next_batch), loss) << i;
+    EXPECT_EQ(byte_problem.gradients, float_problem.gradients) << i;
+    EXPECT_EQ(byte_problem.statistics, float_problem.statistics) << i;
+    for (Problem* problem : {&float_problem, &byte_problem})
       for (float& w : problem->parameters) w *= 0.9f;
   }
 }
 
 TEST(Pixels, TrainLikeTheirFloats) {
   for (const Precision precision : {Precision::kFp32, Precision::kBf16, Precision::kFp16}) {
-    ExpectSameSteps(precision, Rule(false, false));
-    ExpectSameSteps(precision, Rule(true, true));
+    ExpectSameSteps(precision, MakeRule(false, false));
+    ExpectSameSteps(precision, MakeRule(true, true));
   }
 }
 
@@ -90,34 +91,37 @@ TEST(Pixels, RepeatedStepUsesTheSameBatch) {
 }
 
 TEST(Pixels, UnstagedBatchCanBeReplaced) {
-  const kernels::PixelRule rule = Rule(false, false);
-  const PixelBatch first(1, rule), other(2, rule);
-  PixelBatch changed(3, rule);
-  Problem by_floats = MakeProblem(), by_bytes = MakeProblem();
-  const auto floats = by_floats.Make(), bytes = by_bytes.Make(true, Precision::kFp32, rule);
-  RunStep(floats.get(), first.AsFloats());
-  RunStep(bytes.get(), first.AsBytes(), &changed);
-  bytes->Unstage();
-  changed.bytes = other.bytes;
-  changed.images = other.images;
-  EXPECT_EQ(RunStep(bytes.get(), changed.AsBytes()), RunStep(floats.get(), changed.AsFloats()));
+  const kernels::PixelRule pixel_rule = MakeRule(false, false);
+  const PixelBatch first_batch(1, pixel_rule), other_batch(2, pixel_rule);
+  PixelBatch changed_batch(3, pixel_rule);
+  Problem float_problem = MakeProblem(), byte_problem = MakeProblem();
+  const auto float_net = float_problem.Make(),
+             byte_net = byte_problem.Make(true, Precision::kFp32, pixel_rule);
+  RunStep(float_net.get(), first_batch.AsFloats());
+  RunStep(byte_net.get(), first_batch.AsBytes(), &changed_batch);
+  byte_net->Unstage();
+  changed_batch.bytes = other_batch.bytes;
+  changed_batch.images = other_batch.images;
+  EXPECT_EQ(RunStep(byte_net.get(), changed_batch.AsBytes()),
+            RunStep(float_net.get(), changed_batch.AsFloats()));
 }
 
 TEST(Pixels, EvaluationUsesAPartOfABatch) {
-  const kernels::PixelRule rule = Rule(false, true);
+  const kernels::PixelRule pixel_rule = MakeRule(false, true);
   Problem problem = MakeProblem();
-  const auto floats = problem.Make(false), bytes = problem.Make(false, Precision::kFp32, rule);
+  const auto float_net = problem.Make(false),
+             byte_net = problem.Make(false, Precision::kFp32, pixel_rule);
   for (uint64_t step = 1; step <= 3; ++step) {
-    const PixelBatch fed(step, rule);
-    Net::Feed as_floats = fed.AsFloats(), as_bytes = fed.AsBytes();
+    const PixelBatch batch(step, pixel_rule);
+    Net::Feed as_floats = batch.AsFloats(), as_bytes = batch.AsBytes();
     as_floats.used = as_bytes.used = 2;
-    std::vector<float> scores(kBatch * 10), expected(kBatch * 10);
-    as_floats.scores = expected;
+    std::vector<float> scores(kBatch * 10), expected_scores(kBatch * 10);
+    as_floats.scores = expected_scores;
     as_bytes.scores = scores;
     Score score, expected_score;
-    EXPECT_EQ(bytes->Forward(as_bytes, &score), floats->Forward(as_floats, &expected_score));
+    EXPECT_EQ(byte_net->Forward(as_bytes, &score), float_net->Forward(as_floats, &expected_score));
     EXPECT_EQ(score.loss, expected_score.loss);
-    EXPECT_EQ(scores, expected);
+    EXPECT_EQ(scores, expected_scores);
   }
 }
 

@@ -9,12 +9,12 @@
 namespace tern::engine {
 namespace {
 
-struct Step {
+struct StepResult {
   double loss = 0;
   std::vector<float> gradients;
 };
 
-Step RunStep(const pb::NetDef& def, Precision precision) {
+StepResult RunStep(const pb::NetDef& def, Precision precision) {
   Problem problem(def, 4);
   auto net = problem.Make(/*training=*/true, precision);
   const double loss = net->Forward({problem.images, problem.labels, 4}, nullptr);
@@ -24,24 +24,26 @@ Step RunStep(const pb::NetDef& def, Precision precision) {
 }
 
 // bfloat16 keeps 8 bits, half 11: each factor has a relative error of at most 2^-9 or 2^-12. If the
-// error moves the input of a ReLU across zero, the whole gradient of that unit is lost. This
-// happens to a few units in a thousand, and the relative error of the gradient's norm is the root
-// of that share.
-double ToleranceOf(Precision precision) { return precision == Precision::kBf16 ? 0.03 : 0.02; }
+// error moves the input of a ReLU across zero, that unit's whole gradient is wrong. This happens to
+// less than one unit in a thousand. The norm of the gradient's error, relative to the gradient's
+// norm, is about the root of that share.
+double GradientToleranceOf(Precision precision) {
+  return precision == Precision::kBf16 ? 0.03 : 0.02;
+}
 
 std::vector<Precision> PrecisionsOfDevice() {
   if (DeviceUnderTest() == Device::kCpu) return {Precision::kBf16};
   return {Precision::kBf16, Precision::kFp16};
 }
 
-using Case = std::tuple<const char*, Precision>;
-class PrecisionOfNet : public testing::TestWithParam<Case> {};
+using PrecisionCase = std::tuple<const char*, Precision>;
+class PrecisionOfNet : public testing::TestWithParam<PrecisionCase> {};
 
 TEST_P(PrecisionOfNet, IsCloseToFp32) {
   const auto [layers, precision] = GetParam();
   const pb::NetDef def = Chain(layers, Image(3, 12, 12), 10);
-  const Step exact = RunStep(def, Precision::kFp32), rounded = RunStep(def, precision);
-  const double tolerance = ToleranceOf(precision);
+  const StepResult exact = RunStep(def, Precision::kFp32), rounded = RunStep(def, precision);
+  const double tolerance = GradientToleranceOf(precision);
   EXPECT_NEAR(rounded.loss, exact.loss, tolerance * exact.loss);
   double error = 0, norm = 0;
   for (size_t i = 0; i < exact.gradients.size(); ++i) {

@@ -30,18 +30,19 @@ inline pb::ImageShape Image(uint32_t channels, uint32_t height, uint32_t width) 
 
 // Makes a net from a list of layers like "conv { ... }; relu {}; ...". The layers get the names a,
 // b, c, ...; a softmax_loss is added at the end.
-inline pb::NetDef Chain(const std::string& kinds, const pb::ImageShape& image, uint32_t classes) {
+inline pb::NetDef Chain(const std::string& layers, const pb::ImageShape& image, uint32_t classes) {
   pb::Model model;
-  std::string text;
+  std::string net_text;
   size_t begin = 0;
-  for (char name = 'a'; begin < kinds.size(); ++name) {
-    const size_t end = std::min(kinds.find(';', begin), kinds.size());
-    text +=
-        std::string("layers { name: '") + name + "' " + kinds.substr(begin, end - begin) + " } ";
+  for (char name = 'a'; begin < layers.size(); ++name) {
+    const size_t end = std::min(layers.find(';', begin), layers.size());
+    net_text +=
+        std::string("layers { name: '") + name + "' " + layers.substr(begin, end - begin) + " } ";
     begin = end + 1;
   }
-  text += "layers { name: 'loss' softmax_loss {} }";
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, model.mutable_net())) << text;
+  net_text += "layers { name: 'loss' softmax_loss {} }";
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(net_text, model.mutable_net()))
+      << net_text;
   const auto net = models::BuildNet(model, image, classes);
   EXPECT_TRUE(net.ok()) << net.status().message();
   return *net;
@@ -58,11 +59,13 @@ inline pb::NetDef LeNet(pb::Model::Padding padding) {
 // otherwise, because on a busy machine OpenMP's threads wait for each other.
 class Threads {
  public:
-  explicit Threads(int count) : kept_(omp_get_max_threads()) { omp_set_num_threads(count); }
-  ~Threads() { omp_set_num_threads(kept_); }
+  explicit Threads(int count) : previous_count_(omp_get_max_threads()) {
+    omp_set_num_threads(count);
+  }
+  ~Threads() { omp_set_num_threads(previous_count_); }
 
  private:
-  const int kept_;
+  const int previous_count_;
 };
 
 class Problem {
@@ -91,7 +94,7 @@ class Problem {
   // With a pixel rule the net takes images as bytes, which the rule converts to floats.
   std::unique_ptr<Net> Make(bool training = true, Precision precision = Precision::kFp32,
                             const std::optional<kernels::PixelRule>& pixel_rule = std::nullopt) {
-    auto made =
+    auto model_net =
         Net::Make(net,
                   {.device = DeviceUnderTest(),
                    .batch = batch,
@@ -100,11 +103,12 @@ class Problem {
                    .precision = precision,
                    .pixels = pixel_rule},
                   {parameters.data(), training ? gradients.data() : nullptr, statistics.data()});
-    EXPECT_TRUE(made.ok()) << made.status().message();
-    return std::move(*made);
+    EXPECT_TRUE(model_net.ok()) << model_net.status().message();
+    return std::move(*model_net);
   }
 
-  // The same net and batch for the reference; EvaluationReference is for evaluation, not training.
+  // The arguments of RunReference for a training step on the first `used` samples of the batch, and
+  // for an evaluation of them.
   ReferenceFeed Reference(uint32_t used) const {
     return {.batch = batch,
             .parameters = parameters,
@@ -120,13 +124,13 @@ class Problem {
     return feed;
   }
 
-  // Uniform in [-1, 1).
+  // A random number, uniform in [-1, 1).
   static float Uniform(uint64_t seed, uint32_t tensor, uint64_t element) {
     const uint32_t draw = kernels::Draw32({.seed = seed, .tensor = tensor}, element);
     return static_cast<float>(draw * 0x1p-31 - 1);
   }
 
-  static constexpr uint64_t kSeed = 5;  // of dropout's random numbers
+  static constexpr uint64_t kSeed = 5;  // the seed of dropout's random numbers
   pb::NetDef net;
   uint32_t batch;
   models::ParameterTable table;
@@ -136,18 +140,18 @@ class Problem {
 
 struct NetCase {
   const char* name;
-  const char* kinds;
+  const char* layers;
   uint32_t channels, height, width, classes, batch;
 };
 
-inline void PrintTo(const NetCase& c, std::ostream* out) { *out << c.kinds; }
+inline void PrintTo(const NetCase& c, std::ostream* out) { *out << c.layers; }
 
 // Small nets that together contain every kind of layer with every combination of its options that
 // changes the computation.
 const std::vector<NetCase>& NetCases();
 
 inline pb::NetDef NetOf(const NetCase& c) {
-  return Chain(c.kinds, Image(c.channels, c.height, c.width), c.classes);
+  return Chain(c.layers, Image(c.channels, c.height, c.width), c.classes);
 }
 
 }  // namespace tern::engine

@@ -12,12 +12,12 @@ class Dense : public ReferenceLayer {
 
   void Forward(const std::vector<const Tensor*>& inputs, Tensor* y) override {
     x_ = *inputs[0];
-    const size_t reads = x_.c * x_.h * x_.w;
+    const size_t input_elements = x_.c * x_.h * x_.w;
     for (size_t n = 0; n < x_.n; ++n) {
       for (size_t o = 0; o < y->c; ++o) {
         double sum = state_.parameters[1][o];
-        for (size_t i = 0; i < reads; ++i)
-          sum += state_.parameters[0][o * reads + i] * x_.values[n * reads + i];
+        for (size_t i = 0; i < input_elements; ++i)
+          sum += state_.parameters[0][o * input_elements + i] * x_.values[n * input_elements + i];
         y->At(n, o, 0, 0) = sum;
       }
     }
@@ -25,14 +25,16 @@ class Dense : public ReferenceLayer {
 
   std::vector<Tensor> Backward(const Tensor& dy) override {
     Tensor dx = x_.Zeros();
-    const size_t reads = x_.c * x_.h * x_.w;
+    const size_t input_elements = x_.c * x_.h * x_.w;
     for (size_t n = 0; n < x_.n; ++n) {
       for (size_t o = 0; o < dy.c; ++o) {
-        const double d = dy.At(n, o, 0, 0);
-        state_.gradients[1][o] += d;
-        for (size_t i = 0; i < reads; ++i) {
-          state_.gradients[0][o * reads + i] += d * x_.values[n * reads + i];
-          dx.values[n * reads + i] += d * state_.parameters[0][o * reads + i];
+        const double dy_element = dy.At(n, o, 0, 0);
+        state_.gradients[1][o] += dy_element;
+        for (size_t i = 0; i < input_elements; ++i) {
+          state_.gradients[0][o * input_elements + i] +=
+              dy_element * x_.values[n * input_elements + i];
+          dx.values[n * input_elements + i] +=
+              dy_element * state_.parameters[0][o * input_elements + i];
         }
       }
     }
@@ -64,18 +66,18 @@ class Elementwise : public ReferenceLayer {
 class Relu : public Elementwise {
  public:
   Relu(const pb::LayerDef& def, ReferenceState* state)
-      : Elementwise(state), most_(def.relu().has_max() ? def.relu().max() : INFINITY) {}
+      : Elementwise(state), max_output_(def.relu().has_max() ? def.relu().max() : INFINITY) {}
 
   void Forward(const std::vector<const Tensor*>& inputs, Tensor* y) override {
     const Tensor& x = *inputs[0];
     slope_.clear();
-    for (const double v : x.values) slope_.push_back(v > 0 && v < most_ ? 1 : 0);
+    for (const double value : x.values) slope_.push_back(value > 0 && value < max_output_ ? 1 : 0);
     for (size_t i = 0; i < x.values.size(); ++i)
-      y->values[i] = std::min(std::max(x.values[i], 0.0), most_);
+      y->values[i] = std::min(std::max(x.values[i], 0.0), max_output_);
   }
 
  private:
-  const double most_;
+  const double max_output_;
 };
 
 class Dropout : public Elementwise {
@@ -86,8 +88,8 @@ class Dropout : public Elementwise {
   void Forward(const std::vector<const Tensor*>& inputs, Tensor* y) override {
     slope_.assign(y->values.size(), 1);
     for (size_t i = 0; state_.training && i < slope_.size(); ++i) {
-      const auto words = kernels::NoiseBlock(state_.noise, static_cast<uint32_t>(i / 8), 0);
-      const uint32_t draw = words[i % 8 / 2] >> (i % 2 * 16) & 0xffff;
+      const auto noise_words = kernels::NoiseBlock(state_.noise, static_cast<uint32_t>(i / 8), 0);
+      const uint32_t draw = noise_words[i % 8 / 2] >> (i % 2 * 16) & 0xffff;
       slope_[i] = draw < std::lround(rate_ * 65536) ? 0 : 1 / (1 - rate_);
     }
     Multiply(*inputs[0], y);
@@ -105,16 +107,16 @@ class BatchNorm : public ReferenceLayer {
 
   void Forward(const std::vector<const Tensor*>& inputs, Tensor* y) override {
     const Tensor& x = *inputs[0];
-    normal_ = x;
-    scale_.resize(x.c);
+    normalized_ = x;
+    inverse_deviation_.resize(x.c);
     for (size_t c = 0; c < x.c; ++c) {
       double mean = state_.statistics[0][c], variance = state_.statistics[1][c];
-      if (state_.training) Measure(x, c, &mean, &variance);
-      scale_[c] = 1 / std::sqrt(variance + def_.epsilon());
-      ForEach(x, [&](size_t n, size_t i) {
-        normal_.At(n, c, 0, i) = (x.At(n, c, 0, i) - mean) * scale_[c];
+      if (state_.training) MeasureAndUpdateStatistics(x, c, &mean, &variance);
+      inverse_deviation_[c] = 1 / std::sqrt(variance + def_.epsilon());
+      ForEachPixel(x, [&](size_t n, size_t i) {
+        normalized_.At(n, c, 0, i) = (x.At(n, c, 0, i) - mean) * inverse_deviation_[c];
         y->At(n, c, 0, i) =
-            normal_.At(n, c, 0, i) * state_.parameters[0][c] + state_.parameters[1][c];
+            normalized_.At(n, c, 0, i) * state_.parameters[0][c] + state_.parameters[1][c];
       });
     }
   }
@@ -123,17 +125,17 @@ class BatchNorm : public ReferenceLayer {
     Tensor dx = dy;
     const auto count = static_cast<double>(dy.n * dy.h * dy.w);
     for (size_t c = 0; c < dy.c; ++c) {
-      double sum = 0, along = 0;
-      ForEach(dy, [&](size_t n, size_t i) {
+      double sum = 0, dy_dot_normalized = 0;
+      ForEachPixel(dy, [&](size_t n, size_t i) {
         sum += dy.At(n, c, 0, i);
-        along += dy.At(n, c, 0, i) * normal_.At(n, c, 0, i);
+        dy_dot_normalized += dy.At(n, c, 0, i) * normalized_.At(n, c, 0, i);
       });
-      state_.gradients[0][c] += along;
+      state_.gradients[0][c] += dy_dot_normalized;
       state_.gradients[1][c] += sum;
-      ForEach(dy, [&](size_t n, size_t i) {
-        dx.At(n, c, 0, i) =
-            (dy.At(n, c, 0, i) - sum / count - normal_.At(n, c, 0, i) * along / count) * scale_[c] *
-            state_.parameters[0][c];
+      ForEachPixel(dy, [&](size_t n, size_t i) {
+        dx.At(n, c, 0, i) = (dy.At(n, c, 0, i) - sum / count -
+                             normalized_.At(n, c, 0, i) * dy_dot_normalized / count) *
+                            inverse_deviation_[c] * state_.parameters[0][c];
       });
     }
     return {dx};
@@ -141,24 +143,24 @@ class BatchNorm : public ReferenceLayer {
 
  private:
   template <typename Visit>
-  static void ForEach(const Tensor& x, const Visit& visit) {
+  static void ForEachPixel(const Tensor& x, const Visit& visit) {
     for (size_t n = 0; n < x.n; ++n)
       for (size_t i = 0; i < x.h * x.w; ++i) visit(n, i);
   }
-  void Measure(const Tensor& x, size_t c, double* mean, double* variance) {
+  void MeasureAndUpdateStatistics(const Tensor& x, size_t c, double* mean, double* variance) {
     const auto count = static_cast<double>(x.n * x.h * x.w);
     *mean = *variance = 0;
-    ForEach(x, [&](size_t n, size_t i) { *mean += x.At(n, c, 0, i) / count; });
-    ForEach(
+    ForEachPixel(x, [&](size_t n, size_t i) { *mean += x.At(n, c, 0, i) / count; });
+    ForEachPixel(
         x, [&](size_t n, size_t i) { *variance += std::pow(x.At(n, c, 0, i) - *mean, 2) / count; });
-    const double m = def_.momentum(), unbiased = count > 1 ? count / (count - 1) : 1;
-    state_.statistics[0][c] += m * (*mean - state_.statistics[0][c]);
-    state_.statistics[1][c] += m * (unbiased * *variance - state_.statistics[1][c]);
+    const double momentum = def_.momentum(), unbiased_factor = count > 1 ? count / (count - 1) : 1;
+    state_.statistics[0][c] += momentum * (*mean - state_.statistics[0][c]);
+    state_.statistics[1][c] += momentum * (unbiased_factor * *variance - state_.statistics[1][c]);
   }
 
   const pb::BatchNormDef& def_;
-  Tensor normal_;
-  std::vector<double> scale_;
+  Tensor normalized_;
+  std::vector<double> inverse_deviation_;
 };
 
 class Lrn : public ReferenceLayer {
@@ -167,14 +169,15 @@ class Lrn : public ReferenceLayer {
 
   void Forward(const std::vector<const Tensor*>& inputs, Tensor* y) override {
     x_ = *inputs[0];
-    base_ = x_.Zeros();
+    power_base_ = x_.Zeros();
     for (size_t n = 0; n < x_.n; ++n) {
       for (size_t c = 0; c < x_.c; ++c) {
         for (size_t i = 0; i < x_.h * x_.w; ++i) {
           double squares = 0;
           ForEachAround(c, [&](size_t k) { squares += std::pow(x_.At(n, k, 0, i), 2); });
-          base_.At(n, c, 0, i) = def_.k() + def_.alpha() / def_.size() * squares;
-          y->At(n, c, 0, i) = x_.At(n, c, 0, i) * std::pow(base_.At(n, c, 0, i), -def_.beta());
+          power_base_.At(n, c, 0, i) = def_.k() + def_.alpha() / def_.size() * squares;
+          y->At(n, c, 0, i) =
+              x_.At(n, c, 0, i) * std::pow(power_base_.At(n, c, 0, i), -def_.beta());
         }
       }
     }
@@ -185,12 +188,13 @@ class Lrn : public ReferenceLayer {
     for (size_t n = 0; n < x_.n; ++n) {
       for (size_t c = 0; c < x_.c; ++c) {
         for (size_t i = 0; i < x_.h * x_.w; ++i) {
-          const double base = base_.At(n, c, 0, i), d = dy.At(n, c, 0, i);
-          dx.At(n, c, 0, i) += d * std::pow(base, -def_.beta());
-          const double by_base =
-              -def_.beta() * std::pow(base, -def_.beta() - 1) * x_.At(n, c, 0, i) * d;
+          const double base = power_base_.At(n, c, 0, i), dy_element = dy.At(n, c, 0, i);
+          dx.At(n, c, 0, i) += dy_element * std::pow(base, -def_.beta());
+          const double gradient_of_base =
+              -def_.beta() * std::pow(base, -def_.beta() - 1) * x_.At(n, c, 0, i) * dy_element;
           ForEachAround(c, [&](size_t k) {
-            dx.At(n, k, 0, i) += by_base * 2 * def_.alpha() / def_.size() * x_.At(n, k, 0, i);
+            dx.At(n, k, 0, i) +=
+                gradient_of_base * 2 * def_.alpha() / def_.size() * x_.At(n, k, 0, i);
           });
         }
       }
@@ -206,7 +210,7 @@ class Lrn : public ReferenceLayer {
   }
 
   const pb::LrnDef& def_;
-  Tensor x_, base_;
+  Tensor x_, power_base_;
 };
 
 class Concat : public ReferenceLayer {
@@ -215,29 +219,31 @@ class Concat : public ReferenceLayer {
 
   void Forward(const std::vector<const Tensor*>& inputs, Tensor* y) override {
     inputs_.clear();
-    size_t first = 0;
+    size_t first_element = 0;
     for (const Tensor* input : inputs) {
       inputs_.push_back(input->Zeros());
       for (size_t n = 0; n < y->n; ++n)
-        for (size_t i = 0; i < Size(*input); ++i)
-          y->values[n * Size(*y) + first + i] = input->values[n * Size(*input) + i];
-      first += Size(*input);
+        for (size_t i = 0; i < ElementsPerSample(*input); ++i)
+          y->values[n * ElementsPerSample(*y) + first_element + i] =
+              input->values[n * ElementsPerSample(*input) + i];
+      first_element += ElementsPerSample(*input);
     }
   }
 
   std::vector<Tensor> Backward(const Tensor& dy) override {
-    size_t first = 0;
+    size_t first_element = 0;
     for (Tensor& input : inputs_) {
       for (size_t n = 0; n < dy.n; ++n)
-        for (size_t i = 0; i < Size(input); ++i)
-          input.values[n * Size(input) + i] = dy.values[n * Size(dy) + first + i];
-      first += Size(input);
+        for (size_t i = 0; i < ElementsPerSample(input); ++i)
+          input.values[n * ElementsPerSample(input) + i] =
+              dy.values[n * ElementsPerSample(dy) + first_element + i];
+      first_element += ElementsPerSample(input);
     }
     return inputs_;
   }
 
  private:
-  static size_t Size(const Tensor& x) { return x.c * x.h * x.w; }
+  static size_t ElementsPerSample(const Tensor& x) { return x.c * x.h * x.w; }
   std::vector<Tensor> inputs_;
 };
 
@@ -246,16 +252,16 @@ class Add : public ReferenceLayer {
   using ReferenceLayer::ReferenceLayer;
 
   void Forward(const std::vector<const Tensor*>& inputs, Tensor* y) override {
-    count_ = inputs.size();
+    input_count_ = inputs.size();
     for (const Tensor* input : inputs)
       for (size_t i = 0; i < y->values.size(); ++i) y->values[i] += input->values[i];
   }
   std::vector<Tensor> Backward(const Tensor& dy) override {
-    return std::vector<Tensor>(count_, dy);
+    return std::vector<Tensor>(input_count_, dy);
   }
 
  private:
-  size_t count_ = 0;
+  size_t input_count_ = 0;
 };
 
 class Standardize : public ReferenceLayer {
@@ -264,36 +270,41 @@ class Standardize : public ReferenceLayer {
 
   void Forward(const std::vector<const Tensor*>& inputs, Tensor* y) override {
     const Tensor& x = *inputs[0];
-    const size_t size = x.values.size() / x.n;
-    const auto count = static_cast<double>(size);
-    scale_.clear();
-    by_deviation_.clear();
+    const size_t sample_elements = x.values.size() / x.n;
+    const auto count_as_double = static_cast<double>(sample_elements);
+    inverse_deviation_.clear();
+    divides_by_deviation_.clear();
     for (size_t n = 0; n < x.n; ++n) {
       double mean = 0, squares = 0;
-      for (size_t i = 0; i < size; ++i) mean += x.values[n * size + i] / count;
-      for (size_t i = 0; i < size; ++i) squares += std::pow(x.values[n * size + i] - mean, 2);
-      const double deviation = std::sqrt(squares / count);
-      by_deviation_.push_back(deviation > 1 / std::sqrt(count));
-      scale_.push_back(1 / std::max(deviation, 1 / std::sqrt(count)));
-      for (size_t i = 0; i < size; ++i)
-        y->values[n * size + i] = (x.values[n * size + i] - mean) * scale_[n];
+      for (size_t i = 0; i < sample_elements; ++i)
+        mean += x.values[n * sample_elements + i] / count_as_double;
+      for (size_t i = 0; i < sample_elements; ++i)
+        squares += std::pow(x.values[n * sample_elements + i] - mean, 2);
+      const double deviation = std::sqrt(squares / count_as_double);
+      divides_by_deviation_.push_back(deviation > 1 / std::sqrt(count_as_double));
+      inverse_deviation_.push_back(1 / std::max(deviation, 1 / std::sqrt(count_as_double)));
+      for (size_t i = 0; i < sample_elements; ++i)
+        y->values[n * sample_elements + i] =
+            (x.values[n * sample_elements + i] - mean) * inverse_deviation_[n];
     }
     y_ = *y;
   }
 
   std::vector<Tensor> Backward(const Tensor& dy) override {
     Tensor dx = dy;
-    const size_t size = dy.values.size() / dy.n;
+    const size_t sample_elements = dy.values.size() / dy.n;
     for (size_t n = 0; n < dy.n; ++n) {
-      double sum = 0, along = 0;
-      for (size_t i = 0; i < size; ++i) {
-        sum += dy.values[n * size + i] / static_cast<double>(size);
-        along += dy.values[n * size + i] * y_.values[n * size + i] / static_cast<double>(size);
+      double sum = 0, dy_dot_y = 0;
+      for (size_t i = 0; i < sample_elements; ++i) {
+        sum += dy.values[n * sample_elements + i] / static_cast<double>(sample_elements);
+        dy_dot_y += dy.values[n * sample_elements + i] * y_.values[n * sample_elements + i] /
+                    static_cast<double>(sample_elements);
       }
-      if (!by_deviation_[n]) along = 0;
-      for (size_t i = 0; i < size; ++i) {
-        dx.values[n * size + i] =
-            (dy.values[n * size + i] - sum - along * y_.values[n * size + i]) * scale_[n];
+      if (!divides_by_deviation_[n]) dy_dot_y = 0;
+      for (size_t i = 0; i < sample_elements; ++i) {
+        dx.values[n * sample_elements + i] = (dy.values[n * sample_elements + i] - sum -
+                                              dy_dot_y * y_.values[n * sample_elements + i]) *
+                                             inverse_deviation_[n];
       }
     }
     return {dx};
@@ -301,8 +312,8 @@ class Standardize : public ReferenceLayer {
 
  private:
   Tensor y_;
-  std::vector<double> scale_;
-  std::vector<bool> by_deviation_;
+  std::vector<double> inverse_deviation_;
+  std::vector<bool> divides_by_deviation_;
 };
 
 }  // namespace

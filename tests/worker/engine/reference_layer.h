@@ -44,9 +44,10 @@ class ReferenceLayer {
  public:
   explicit ReferenceLayer(ReferenceState* state) : state_(*state) {}
   virtual ~ReferenceLayer() = default;
-  // `inputs` stay valid; the output already has its shape.
+  // REQUIRES that `inputs` stay valid until Backward, and that `output` already has its shape.
   virtual void Forward(const std::vector<const Tensor*>& inputs, Tensor* output) = 0;
-  // Adds to the parameters' gradients; returns the inputs' gradients.
+  // Takes the gradient of the output. Adds to the parameters' gradients, returns those of the
+  // inputs.
   virtual std::vector<Tensor> Backward(const Tensor& dy) = 0;
 
  protected:
@@ -54,7 +55,7 @@ class ReferenceLayer {
 };
 
 std::unique_ptr<ReferenceLayer> MakeReferenceLayer(const pb::LayerDef& def, ReferenceState* state);
-// Makes a layer with windows: convolution or pooling.
+// MakeReferenceLayer uses this for layers with windows: convolution and pooling.
 std::unique_ptr<ReferenceLayer> MakeReferenceWindow(const pb::LayerDef& def, ReferenceState* state);
 
 }  // namespace tern::engine

@@ -12,9 +12,9 @@
 namespace tern::engine {
 
 struct ReferenceRun {
-  double loss = 0;  // mean over the first `used` samples
+  double loss = 0;  // mean over the used samples
   uint64_t correct = 0;
-  std::vector<double> gradients;   // of the mean loss, in the order of the parameter array
+  std::vector<double> gradients;   // gradients of `loss`, in the order of the parameter array
   std::vector<double> scores;      // the input of the loss layer, shape [batch, classes]
   std::vector<double> statistics;  // batch norm's running statistics after a training step
 };
@@ -28,7 +28,7 @@ struct ReferenceFeed {
   uint64_t seed = 0, step = 0;  // determine the random numbers of dropout (of rank 0)
 };
 
-// REQUIRES a completed net.
+// Runs the net forward and backward. REQUIRES a net that models::BuildNet has completed.
 ReferenceRun RunReference(const pb::NetDef& net, const ReferenceFeed& feed);
 
 }  // namespace tern::engine

@@ -6,21 +6,21 @@
 namespace tern::engine {
 namespace {
 
-// Calls visit(y, x, input y, input x, kernel y, kernel x) for each window's taps inside the image,
-// in row-major order of windows and taps.
+// A tap is an element of the kernel at one position of the window. Calls visit(output y, output x,
+// input y, input x, kernel y, kernel x) for all taps inside the image: windows, then taps, by rows.
 template <typename Def, typename Visit>
 void ForEachTap(const Def& def, const Tensor& input, const Tensor& output, const Visit& visit) {
   const auto height = static_cast<uint32_t>(input.h), width = static_cast<uint32_t>(input.w);
   const models::Window rows = models::WindowOf(def, height), columns = models::WindowOf(def, width);
-  const size_t top = models::PlanAxis(height, rows)->pad_begin;
-  const size_t left = models::PlanAxis(width, columns)->pad_begin;
+  const size_t pad_top = models::PlanAxis(height, rows)->pad_begin;
+  const size_t pad_left = models::PlanAxis(width, columns)->pad_begin;
   for (size_t y = 0; y < output.h; ++y) {
     for (size_t x = 0; x < output.w; ++x) {
       for (size_t ky = 0; ky < rows.kernel; ++ky) {
         for (size_t kx = 0; kx < columns.kernel; ++kx) {
           // A negative result wraps to a huge number, which is outside the image, too.
-          const size_t iy = y * rows.stride + ky * rows.dilation - top;
-          const size_t ix = x * columns.stride + kx * columns.dilation - left;
+          const size_t iy = y * rows.stride + ky * rows.dilation - pad_top;
+          const size_t ix = x * columns.stride + kx * columns.dilation - pad_left;
           if (iy < input.h && ix < input.w) visit(y, x, iy, ix, ky, kx);
         }
       }
@@ -56,11 +56,13 @@ class Conv : public ReferenceLayer {
           state_.gradients[1][o] += dy.At(n, o, 0, i);
         ForEachTap(def_, x_, dy,
                    [&](size_t yy, size_t yx, size_t iy, size_t ix, size_t ky, size_t kx) {
-                     const double d = dy.At(n, o, yy, yx);
+                     const double dy_element = dy.At(n, o, yy, yx);
                      for (size_t c = 0; c < ChannelsPerOutput(); ++c) {
-                       const size_t at = WeightAt(o, c, ky, kx);
-                       state_.gradients[0][at] += d * x_.At(n, FirstChannelOf(o) + c, iy, ix);
-                       dx.At(n, FirstChannelOf(o) + c, iy, ix) += d * state_.parameters[0][at];
+                       const size_t weight_index = WeightAt(o, c, ky, kx);
+                       state_.gradients[0][weight_index] +=
+                           dy_element * x_.At(n, FirstChannelOf(o) + c, iy, ix);
+                       dx.At(n, FirstChannelOf(o) + c, iy, ix) +=
+                           dy_element * state_.parameters[0][weight_index];
                      }
                    });
       }
@@ -92,14 +94,14 @@ class MaxPool : public ReferenceLayer {
   void Forward(const std::vector<const Tensor*>& inputs, Tensor* y) override {
     x_ = *inputs[0];
     y->values.assign(y->values.size(), -INFINITY);
-    winner_.assign(y->values.size(), 0);
+    winner_of_output_.assign(y->values.size(), 0);
     for (size_t n = 0; n < x_.n; ++n) {
       for (size_t c = 0; c < x_.c; ++c) {
         ForEachTap(def_, x_, *y, [&](size_t yy, size_t yx, size_t iy, size_t ix, size_t, size_t) {
-          double& best = y->At(n, c, yy, yx);
-          if (!(x_.At(n, c, iy, ix) > best)) return;
-          best = x_.At(n, c, iy, ix);
-          winner_[static_cast<size_t>(&best - y->values.data())] =
+          double& largest = y->At(n, c, yy, yx);
+          if (!(x_.At(n, c, iy, ix) > largest)) return;
+          largest = x_.At(n, c, iy, ix);
+          winner_of_output_[static_cast<size_t>(&largest - y->values.data())] =
               static_cast<size_t>(&x_.At(n, c, iy, ix) - x_.values.data());
         });
       }
@@ -108,14 +110,14 @@ class MaxPool : public ReferenceLayer {
 
   std::vector<Tensor> Backward(const Tensor& dy) override {
     Tensor dx = x_.Zeros();
-    for (size_t i = 0; i < dy.values.size(); ++i) dx.values[winner_[i]] += dy.values[i];
+    for (size_t i = 0; i < dy.values.size(); ++i) dx.values[winner_of_output_[i]] += dy.values[i];
     return {dx};
   }
 
  private:
   const pb::PoolDef& def_;
   Tensor x_;
-  std::vector<size_t> winner_;
+  std::vector<size_t> winner_of_output_;
 };
 
 class AvgPool : public ReferenceLayer {
@@ -125,19 +127,20 @@ class AvgPool : public ReferenceLayer {
 
   void Forward(const std::vector<const Tensor*>& inputs, Tensor* y) override {
     x_ = *inputs[0];
-    Tensor counts = y->Zeros();
+    Tensor window_counts = y->Zeros();
     for (size_t n = 0; n < x_.n; ++n) {
       for (size_t c = 0; c < x_.c; ++c) {
         ForEachTap(def_, x_, *y, [&](size_t yy, size_t yx, size_t iy, size_t ix, size_t, size_t) {
           y->At(n, c, yy, yx) += x_.At(n, c, iy, ix);
-          counts.At(n, c, yy, yx) += 1;
+          window_counts.At(n, c, yy, yx) += 1;
         });
       }
     }
     if (def_.include_padding())
-      counts.values.assign(counts.values.size(), double{1} * def_.kernel() * def_.kernel());
-    counts_ = counts;
-    for (size_t i = 0; i < y->values.size(); ++i) y->values[i] /= counts.values[i];
+      window_counts.values.assign(window_counts.values.size(),
+                                  double{1} * def_.kernel() * def_.kernel());
+    window_counts_ = window_counts;
+    for (size_t i = 0; i < y->values.size(); ++i) y->values[i] /= window_counts.values[i];
   }
 
   std::vector<Tensor> Backward(const Tensor& dy) override {
@@ -145,7 +148,7 @@ class AvgPool : public ReferenceLayer {
     for (size_t n = 0; n < x_.n; ++n) {
       for (size_t c = 0; c < x_.c; ++c) {
         ForEachTap(def_, x_, dy, [&](size_t yy, size_t yx, size_t iy, size_t ix, size_t, size_t) {
-          dx.At(n, c, iy, ix) += dy.At(n, c, yy, yx) / counts_.At(n, c, yy, yx);
+          dx.At(n, c, iy, ix) += dy.At(n, c, yy, yx) / window_counts_.At(n, c, yy, yx);
         });
       }
     }
@@ -154,7 +157,7 @@ class AvgPool : public ReferenceLayer {
 
  private:
   const pb::PoolDef& def_;
-  Tensor x_, counts_;
+  Tensor x_, window_counts_;
 };
 
 }  // namespace

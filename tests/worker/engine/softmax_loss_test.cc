@@ -13,18 +13,18 @@ TEST(SoftmaxLoss, MatchesTheDefinition) {
   const std::vector<uint32_t> labels = {2, 1};
   std::vector<float> gradient(6);
   const SoftmaxSums sums = SoftmaxLoss(scores.data(), labels, 2, 3, 2, 0, gradient.data());
-  double loss = 0;
+  double expected_loss = 0;
   for (int n = 0; n < 2; ++n) {
     double sum = 0;
-    std::vector<double> e(3);
-    for (int c = 0; c < 3; ++c) sum += e[c] = std::exp(double{scores[3 * n + c]});
-    loss -= std::log(e[labels[n]] / sum);
+    std::vector<double> exponentials(3);
+    for (int c = 0; c < 3; ++c) sum += exponentials[c] = std::exp(double{scores[3 * n + c]});
+    expected_loss -= std::log(exponentials[labels[n]] / sum);
     for (uint32_t c = 0; c < 3; ++c) {
-      const double expected = (e[c] / sum - (c == labels[n])) / 2;
-      EXPECT_NEAR(gradient[3 * n + c], expected, 1e-7);
+      const double expected = (exponentials[c] / sum - (c == labels[n])) / 2;
+      EXPECT_NEAR(gradient[3 * n + c], expected, 1exponentials - 7);
     }
   }
-  EXPECT_NEAR(sums.loss, loss, 1e-12);
+  EXPECT_NEAR(sums.loss, expected_loss, 1e-12);
   EXPECT_EQ(sums.correct, 1u);
 }
 
@@ -33,9 +33,9 @@ TEST(SoftmaxLoss, StaysFiniteForLargeScores) {
   std::vector<float> gradient(3);
   EXPECT_EQ(SoftmaxLoss(scores.data(), std::vector<uint32_t>{0}, 1, 3, 1, 0, gradient.data()).loss,
             0);
-  const auto wrong =
+  const auto wrong_label_sums =
       SoftmaxLoss(scores.data(), std::vector<uint32_t>{1}, 1, 3, 1, 0, gradient.data());
-  EXPECT_NEAR(wrong.loss / 2e30, 1, 1e-6);
+  EXPECT_NEAR(wrong_label_sums.loss / 2e30, 1, 1e-6);
   EXPECT_EQ(gradient, (std::vector<float>{1, -1, 0}));
 }
 

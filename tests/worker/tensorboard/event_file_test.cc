@@ -56,29 +56,30 @@ TEST_F(EventFileTest, BeginsWithItsVersionAndContainsAddedEvents) {
   EXPECT_EQ(events[2].summary().value(0).simple_value(), 1);
 }
 
-// Written by hand from the layout in the header and protobuf's wire format; the checksums were
-// computed by a bitwise CRC-32C in Python.
+// The expected bytes were written by hand from the layout in the header of EventFile and protobuf's
+// wire format; the checksums were computed by a bitwise CRC-32C in Python.
 TEST_F(EventFileTest, HasTheGoldenBytes) {
   auto file = EventFile::Make(folder_);
   ASSERT_TRUE(file.ok());
-  const auto begin = std::filesystem::file_size(file->path());
+  const auto file_begin = std::filesystem::file_size(file->path());
   file->Add(EventOf(3));
   ASSERT_TRUE(file->Flush().ok());
-  std::ifstream in(file->path(), std::ios::binary);
-  in.seekg(static_cast<std::streamoff>(begin));
-  std::ostringstream text;
-  text << in.rdbuf();
-  EXPECT_EQ(text.str(), std::string("\x17\x00\x00\x00\x00\x00\x00\x00"  // length
-                                    "\xe7\xce\xf8\x1e"                  // its checksum
-                                    "\x10\x03*\x13\x0a\x11\x0a\x0atrain/loss\x15\x00\x00\xc0\x3f"
-                                    "\x05\xc4\x0c\xa7",
-                                    39));
+  std::ifstream file_stream(file->path(), std::ios::binary);
+  file_stream.seekg(static_cast<std::streamoff>(file_begin));
+  std::ostringstream added_bytes;
+  added_bytes << file_stream.rdbuf();
+  EXPECT_EQ(added_bytes.str(),
+            std::string("\x17\x00\x00\x00\x00\x00\x00\x00"  // length
+                        "\xe7\xce\xf8\x1e"                  // its checksum
+                        "\x10\x03*\x13\x0a\x11\x0a\x0atrain/loss\x15\x00\x00\xc0\x3f"
+                        "\x05\xc4\x0c\xa7",
+                        39));
 }
 
 TEST_F(EventFileTest, NeverWritesToAnExistingFile) {
-  auto first = EventFile::Make(folder_), second = EventFile::Make(folder_);
-  ASSERT_TRUE(first.ok() && second.ok());
-  EXPECT_NE(first->path(), second->path());
+  auto first_file = EventFile::Make(folder_), second_file = EventFile::Make(folder_);
+  ASSERT_TRUE(first_file.ok() && second_file.ok());
+  EXPECT_NE(first_file->path(), second_file->path());
 }
 
 TEST_F(EventFileTest, NamesAnUnwritableFolder) {

@@ -17,14 +17,14 @@ namespace {
 
 // REQUIRES a little-endian machine.
 template <typename T>
-T Number(std::string_view bytes, size_t at) {
+T ReadNumber(std::string_view bytes, size_t at) {
   T value;
   std::memcpy(&value, bytes.data() + at, sizeof value);
   return value;
 }
 
-uint32_t Unmasked(uint32_t masked) {
-  const uint32_t rotated = masked - 0xA282EAD8u;
+uint32_t Unmasked(uint32_t masked_crc) {
+  const uint32_t rotated = masked_crc - 0xA282EAD8u;
   return rotated >> 17 | rotated << 15;
 }
 
@@ -32,8 +32,8 @@ uint32_t Unmasked(uint32_t masked) {
 
 std::vector<std::string> EventFiles(const std::string& folder) {
   std::vector<std::string> paths;
-  std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, none))
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
     paths.push_back(entry.path().string());
   std::sort(paths.begin(), paths.end());
   return paths;
@@ -41,21 +41,21 @@ std::vector<std::string> EventFiles(const std::string& folder) {
 
 std::vector<pb::Event> ReadEvents(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  const std::string bytes = text.str();
+  std::ostringstream contents;
+  contents << file.rdbuf();
+  const std::string bytes = contents.str();
   std::vector<pb::Event> events;
-  for (size_t at = 0; at + 12 <= bytes.size();) {
-    const auto length = Number<uint64_t>(bytes, at);
-    EXPECT_EQ(Crc32c(std::string_view(bytes).substr(at, 8)),
-              Unmasked(Number<uint32_t>(bytes, at + 8)));
-    if (at + 16 + length > bytes.size()) break;
-    const std::string_view data = std::string_view(bytes).substr(at + 12, length);
-    EXPECT_EQ(Crc32c(data), Unmasked(Number<uint32_t>(bytes, at + 12 + length)));
+  for (size_t record_begin = 0; record_begin + 12 <= bytes.size();) {
+    const auto data_bytes = ReadNumber<uint64_t>(bytes, record_begin);
+    EXPECT_EQ(Crc32c(std::string_view(bytes).substr(record_begin, 8)),
+              Unmasked(ReadNumber<uint32_t>(bytes, record_begin + 8)));
+    if (record_begin + 16 + data_bytes > bytes.size()) break;
+    const std::string_view data = std::string_view(bytes).substr(record_begin + 12, data_bytes);
+    EXPECT_EQ(Crc32c(data), Unmasked(ReadNumber<uint32_t>(bytes, record_begin + 12 + data_bytes)));
     pb::Event event;
     EXPECT_TRUE(event.ParseFromArray(data.data(), static_cast<int>(data.size())));
     events.push_back(std::move(event));
-    at += 16 + length;
+    record_begin += 16 + data_bytes;
   }
   return events;
 }

@@ -14,7 +14,7 @@ std::vector<std::string> EventFiles(const std::string& folder);
 // All complete records of a file; fails the test if lengths or checksums are wrong. Ignores a
 // truncated record at the end.
 std::vector<pb::Event> ReadEvents(const std::string& path);
-// Their values by tag and step.
+// The values of events: by their tag, and then by their step.
 using ByTag = std::map<std::string, std::map<int64_t, pb::Summary::Value>>;
 ByTag ValuesOf(const std::vector<pb::Event>& events);
 

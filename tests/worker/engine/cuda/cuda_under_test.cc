@@ -6,13 +6,14 @@
 namespace tern::engine {
 namespace {
 
-class Gpu : public testing::Environment {
+class GpuEnvironment : public testing::Environment {
   void SetUp() override {
-    const Status found = device::FindDevice();
-    if (!found.ok()) GTEST_SKIP() << "there is no GPU here: " << found.message();
+    const Status gpu_status = device::FindDevice();
+    if (!gpu_status.ok()) GTEST_SKIP() << "there is no GPU here: " << gpu_status.message();
   }
 };
-const testing::Environment* const kGpu = testing::AddGlobalTestEnvironment(new Gpu);
+const testing::Environment* const kGpuEnvironment =
+    testing::AddGlobalTestEnvironment(new GpuEnvironment);
 
 }  // namespace
 

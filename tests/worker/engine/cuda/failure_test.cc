@@ -1,5 +1,5 @@
-// Failures of a net's device: the net reports an error with a message, and reports no gradient as
-// ready.
+// Failures of the device on which a net computes: the net has an error status with a message, and
+// reports no gradient as ready.
 #include <cuda_runtime.h>
 #include <gmock/gmock.h>
 
@@ -22,9 +22,9 @@ class DeviceFailure : public testing::Test {
     return net_->Forward({problem_.images, problem_.labels, problem_.batch}, nullptr);
   }
   uint32_t Backward() {
-    uint32_t ready = 0;
-    net_->Backward([&ready](uint32_t) { ++ready; });
-    return ready;
+    uint32_t ready_gradients = 0;
+    net_->Backward([&ready_gradients](uint32_t) { ++ready_gradients; });
+    return ready_gradients;
   }
 
   Problem problem_{LeNet(pb::Model::valid), 2};
@@ -54,19 +54,19 @@ TEST_F(DeviceFailure, WithoutGraphsLaunchesRunSingly) {
   net_ = problem_.Make();
   EXPECT_FALSE(std::isnan(Forward()));
   cuda_on_host::bytes_left = 0;
-  const uint64_t before = cuda_on_host::graphs_launched;
+  const uint64_t graphs_before = cuda_on_host::graphs_launched;
   EXPECT_FALSE(std::isnan(Forward())) << net_->status().message();
-  EXPECT_EQ(cuda_on_host::graphs_launched, before);
+  EXPECT_EQ(cuda_on_host::graphs_launched, graphs_before);
 }
 
 TEST_F(DeviceFailure, OutOfMemoryIsReported) {
   cuda_on_host::bytes_left = 100000;
-  const auto made = Net::Make(
+  const auto net = Net::Make(
       problem_.net, {.device = Device::kCuda, .batch = 2},
       {problem_.parameters.data(), problem_.gradients.data(), problem_.statistics.data()});
-  ASSERT_FALSE(made.ok());
-  EXPECT_EQ(made.status().code(), Code::kBadJob);
-  EXPECT_THAT(made.status().message(), HasSubstr("take a smaller batch"));
+  ASSERT_FALSE(net.ok());
+  EXPECT_EQ(net.status().code(), Code::kBadJob);
+  EXPECT_THAT(net.status().message(), HasSubstr("take a smaller batch"));
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace tern::engine {
 namespace {
 
-constexpr const char* kAll =
+constexpr const char* kAllKindsOfLayers =
     "conv { outputs: 16 kernel: 3 bias: false }; batch_norm {}; relu {}; "
     "max_pool { kernel: 2 stride: 2 }; lrn {}; conv { outputs: 10 kernel: 3 }; relu { max: 6 }; "
     "avg_pool { kernel: 3 stride: 2 }; dropout { rate: 0.25 }; dense { outputs: 10 }";
@@ -21,9 +21,9 @@ struct StepResult {
   std::vector<float> gradients, statistics;
 };
 
-StepResult RunStep(Precision precision, float factor = 1) {
-  Problem problem(Chain(kAll, Image(3, 14, 14), 10), 4);
-  for (float& x : problem.images) x *= factor;
+StepResult RunStep(Precision precision, float image_factor = 1) {
+  Problem problem(Chain(kAllKindsOfLayers, Image(3, 14, 14), 10), 4);
+  for (float& x : problem.images) x *= image_factor;
   auto net = problem.Make(/*training=*/true, precision);
   StepResult result;
   result.loss = net->Forward({problem.images, problem.labels, 4}, nullptr);
@@ -58,10 +58,10 @@ TEST(DevicePrecision, AllLayersAreCloseInSixteenBits) {
 // With such large pixel values, gradients of the first weights overflow fp16 at a loss scale of
 // 2^16. The step is repeated with a smaller scale, and has the same result.
 TEST(DevicePrecision, OverflowingStepIsRepeated) {
-  constexpr float kLarge = 2000;
-  const StepResult exact = RunStep(Precision::kFp32, kLarge);
-  const StepResult rounded = RunStep(Precision::kFp16, kLarge);
-  for (const float g : rounded.gradients) ASSERT_TRUE(std::isfinite(g));
+  constexpr float kImageFactor = 2000;
+  const StepResult exact = RunStep(Precision::kFp32, kImageFactor);
+  const StepResult rounded = RunStep(Precision::kFp16, kImageFactor);
+  for (const float gradient : rounded.gradients) ASSERT_TRUE(std::isfinite(gradient));
   EXPECT_LT(RelativeDistance(rounded.gradients, exact.gradients), 0.02);
   EXPECT_LT(RelativeDistance(rounded.statistics, exact.statistics), 0.02)
       << "they have followed one step";
@@ -72,23 +72,23 @@ TEST(DevicePrecision, NonFiniteGradientsAreReported) {
   problem.parameters[0] = std::numeric_limits<float>::infinity();
   auto net = problem.Make(/*training=*/true, Precision::kFp16);
   net->Forward({problem.images, problem.labels, 2}, nullptr);
-  uint32_t ready = 0;
-  net->Backward([&ready](uint32_t) { ++ready; });
-  EXPECT_EQ(ready, 2u) << "the coder says which gradient it is";
+  uint32_t ready_gradients = 0;
+  net->Backward([&ready_gradients](uint32_t) { ++ready_gradients; });
+  EXPECT_EQ(ready_gradients, 2u) << "the coder says which gradient it is";
   EXPECT_FALSE(std::isfinite(problem.gradients[0]));
 }
 
 TEST(LossScale, HalvesAtOnceAndDoublesAfterManySteps) {
-  LossScale scale;
-  const float first = scale.scale();
-  EXPECT_TRUE(scale.UpdateAfterStep(true));
-  EXPECT_EQ(scale.scale(), first / 2);
-  for (int step = 0; step < 1999; ++step) EXPECT_FALSE(scale.UpdateAfterStep(false));
-  EXPECT_EQ(scale.scale(), first / 2);
-  EXPECT_FALSE(scale.UpdateAfterStep(false));
-  EXPECT_EQ(scale.scale(), first);
-  while (scale.scale() > 1) EXPECT_TRUE(scale.UpdateAfterStep(true));
-  EXPECT_FALSE(scale.UpdateAfterStep(true)) << "nothing is left to halve";
+  LossScale loss_scale;
+  const float first_scale = loss_scale.scale();
+  EXPECT_TRUE(loss_scale.UpdateAfterStep(true));
+  EXPECT_EQ(loss_scale.scale(), first_scale / 2);
+  for (int step = 0; step < 1999; ++step) EXPECT_FALSE(loss_scale.UpdateAfterStep(false));
+  EXPECT_EQ(loss_scale.scale(), first_scale / 2);
+  EXPECT_FALSE(loss_scale.UpdateAfterStep(false));
+  EXPECT_EQ(loss_scale.scale(), first_scale);
+  while (loss_scale.scale() > 1) EXPECT_TRUE(loss_scale.UpdateAfterStep(true));
+  EXPECT_FALSE(loss_scale.UpdateAfterStep(true)) << "nothing is left to halve";
 }
 
 }  // namespace

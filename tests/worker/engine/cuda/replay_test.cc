@@ -7,11 +7,11 @@
 namespace tern::engine {
 namespace {
 
-constexpr const char* kLayers =
+constexpr const char* kReplayedLayers =
     "conv { outputs: 4 kernel: 3 }; batch_norm {}; relu {}; dropout { rate: 0.5 }; "
     "dense { outputs: 10 }";
 
-class Replay : public testing::Test {
+class ReplayTest : public testing::Test {
  protected:
   void TearDown() override { cuda_on_host::launches_left = ~uint64_t{0}; }
 
@@ -26,64 +26,67 @@ class Replay : public testing::Test {
   }
 };
 
-TEST_F(Replay, EqualsFreshLaunches) {
-  Problem replayed(Chain(kLayers, Image(1, 8, 8), 10), 3), fresh = replayed;
-  auto net = replayed.Make();
-  const uint64_t before = cuda_on_host::graphs_launched;
+TEST_F(ReplayTest, EqualsFreshLaunches) {
+  Problem replayed_problem(Chain(kReplayedLayers, Image(1, 8, 8), 10), 3),
+      fresh_problem = replayed_problem;
+  auto net = replayed_problem.Make();
+  const uint64_t graphs_before = cuda_on_host::graphs_launched;
   for (uint64_t step = 1; step <= 4; ++step) {
-    EXPECT_EQ(RunStep(net.get(), &replayed, step), RunStep(fresh.Make().get(), &fresh, step))
+    EXPECT_EQ(RunStep(net.get(), &replayed_problem, step),
+              RunStep(fresh_problem.Make().get(), &fresh_problem, step))
         << step;
-    EXPECT_EQ(replayed.statistics, fresh.statistics) << step;
+    EXPECT_EQ(replayed_problem.statistics, fresh_problem.statistics) << step;
   }
-  EXPECT_EQ(cuda_on_host::graphs_launched - before, 6u) << "forward and backward from the second";
+  EXPECT_EQ(cuda_on_host::graphs_launched - graphs_before, 6u)
+      << "forward and backward from the second";
 }
 
-// Weights larger than a segment: they are requested, and their gradients reported ready, segment by
-// segment.
-TEST_F(Replay, LargeNetsRunInSegments) {
+// A net whose weights need several segments (launches recorded and replayed as one graph).
+// Parameters are requested, and gradients reported ready, segment by segment.
+TEST_F(ReplayTest, LargeNetsRunInSegments) {
   Problem problem(Chain("dense { outputs: 2000 }; dense { outputs: 1100 }; dense { outputs: 10 }",
                         Image(1, 24, 24), 10),
                   1);
   auto net = problem.Make();
-  const uint64_t before = cuda_on_host::graphs_launched;
+  const uint64_t graphs_before = cuda_on_host::graphs_launched;
   for (int step = 0; step < 3; ++step) {
-    std::vector<uint32_t> needed, ready;
-    net->Forward({problem.images, problem.labels, 1}, nullptr, [&needed](uint32_t p) {
-      needed.push_back(p);
+    std::vector<uint32_t> needed_order, ready_order;
+    net->Forward({problem.images, problem.labels, 1}, nullptr, [&needed_order](uint32_t p) {
+      needed_order.push_back(p);
       return true;
     });
-    net->Backward([&ready](uint32_t p) { ready.push_back(p); });
-    EXPECT_THAT(needed, testing::ElementsAre(0, 1, 2, 3, 4, 5));
-    EXPECT_THAT(ready, testing::ElementsAre(5, 4, 3, 2, 1, 0));
+    net->Backward([&ready_order](uint32_t p) { ready_order.push_back(p); });
+    EXPECT_THAT(needed_order, testing::ElementsAre(0, 1, 2, 3, 4, 5));
+    EXPECT_THAT(ready_order, testing::ElementsAre(5, 4, 3, 2, 1, 0));
   }
-  EXPECT_EQ(cuda_on_host::graphs_launched - before, 2u * (3 + 2));
+  EXPECT_EQ(cuda_on_host::graphs_launched - graphs_before, 2u * (3 + 2));
 }
 
-TEST_F(Replay, EndedPassStops) {
+TEST_F(ReplayTest, EndedPassStops) {
   Problem problem(Chain("dense { outputs: 2000 }; dense { outputs: 1100 }; dense { outputs: 10 }",
                         Image(1, 24, 24), 10),
                   1);
   auto net = problem.Make();
-  uint32_t asked = 0;
-  net->Forward({problem.images, problem.labels, 1}, nullptr, [&asked](uint32_t p) {
-    ++asked;
+  uint32_t requests = 0;
+  net->Forward({problem.images, problem.labels, 1}, nullptr, [&requests](uint32_t p) {
+    ++requests;
     return p < 2;
   });
-  EXPECT_EQ(asked, 3u);
+  EXPECT_EQ(requests, 3u);
   EXPECT_TRUE(net->status().ok()) << "that is no error";
 }
 
-// A staged batch is not uploaded again. Copies are immediate here, so later changes of the caller's
-// bytes do not matter. A batch at another address, or for another step, is uploaded.
-TEST_F(Replay, StagedBatchIsUploadedOnce) {
+// Stage uploads the next step's batch, and Forward then does not upload it again: here staging
+// copies at once, so later changes of the bytes have no effect. Forward uploads any other batch.
+TEST_F(ReplayTest, StagedBatchIsUploadedOnce) {
   Problem problem(Chain("dense { outputs: 10 }", Image(1, 8, 8), 10), 3);
   auto net = problem.Make(true, Precision::kFp32, kernels::PixelRule{.channels = {{}}});
-  std::vector<uint8_t> bytes(3 * 64, 100), others(3 * 64, 200);
+  std::vector<uint8_t> bytes(3 * 64, 100), other_bytes(3 * 64, 200);
   const std::vector<kernels::PixelDraws> draws(3);
   Net::Feed feed{{}, problem.labels, 3, 1};
   feed.bytes = bytes;
   feed.draws = draws;
-  const auto take = [&](uint64_t step) {
+  const auto loss_of_step = [&](uint64_t step) {
     feed.step = step;
     const double loss = net->Forward(feed, nullptr);
     feed.step = step + 1;
@@ -91,19 +94,19 @@ TEST_F(Replay, StagedBatchIsUploadedOnce) {
     net->Backward(nullptr);
     return loss;
   };
-  const double of_bytes = take(1);
-  bytes = others;
-  EXPECT_EQ(take(2), of_bytes);
-  const double of_others = take(3);
-  EXPECT_NE(of_others, of_bytes);
+  const double loss_of_bytes = loss_of_step(1);
+  bytes = other_bytes;
+  EXPECT_EQ(loss_of_step(2), loss_of_bytes);
+  const double loss_of_others = loss_of_step(3);
+  EXPECT_NE(loss_of_others, loss_of_bytes);
   std::fill(bytes.begin(), bytes.end(), 100);
-  EXPECT_EQ(take(7), of_bytes) << "another step than was staged";
-  feed.bytes = others;
-  EXPECT_EQ(take(8), of_others) << "another place";
+  EXPECT_EQ(loss_of_step(7), loss_of_bytes) << "another step than was staged";
+  feed.bytes = other_bytes;
+  EXPECT_EQ(loss_of_step(8), loss_of_others) << "another place";
 }
 
-TEST_F(Replay, FailureInAReplayIsReported) {
-  Problem problem(Chain(kLayers, Image(1, 8, 8), 10), 3);
+TEST_F(ReplayTest, FailureInAReplayIsReported) {
+  Problem problem(Chain(kReplayedLayers, Image(1, 8, 8), 10), 3);
   auto net = problem.Make();
   for (uint64_t step = 1; step <= 3; ++step) RunStep(net.get(), &problem, step);
   cuda_on_host::launches_left = 3;

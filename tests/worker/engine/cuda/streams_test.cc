@@ -19,9 +19,10 @@ TEST(DeviceStreams, CodingHasPriorityOverSteps) {
   cuda_on_host::stream_priorities.clear();
   const auto model = device::DeviceModel::Make(layout);
   ASSERT_TRUE(model.ok()) << model.status().message();
-  int least = 0, greatest = 0;
-  cudaDeviceGetStreamPriorityRange(&least, &greatest);
-  EXPECT_THAT(cuda_on_host::stream_priorities, testing::ElementsAre(least, greatest));
+  int least_priority = 0, greatest_priority = 0;
+  cudaDeviceGetStreamPriorityRange(&least_priority, &greatest_priority);
+  EXPECT_THAT(cuda_on_host::stream_priorities,
+              testing::ElementsAre(least_priority, greatest_priority));
 }
 
 }  // namespace
