@@ -122,35 +122,22 @@ TEST(StepSimulation, TheNextForwardWaitsForTheBucketsThatItNeeds) {
   // The first bucket travels up from 1 to 3 s and down until 4 s, the second up from 3 to 5 s and
   // down until 6 s.
   costs.buckets[0].ready_s = 1;
-<<<<<<< HEAD
-  EXPECT_NEAR(StepOf(costs, 1, Link(1)), 3 + 2 + 1, 1e-9);
+  EXPECT_NEAR(StepSecondsOf(costs, 1, ServerLink(1)), 3 + 2 + 1, 1e-9);
   // Three chunks in the first bucket, and credit for two chunks at a time: two chunks have their
   // answers at 6 s and 8 s. The second bucket overtakes the third chunk and has its answer at 10 s,
   // that chunk at 12 s. The forward waits until 10 s, computes for 1 s, and waits again until 12 s.
   costs.buckets[0].ready_s = 3;
   for (int i = 0; i < 2; ++i) costs.buckets[0].chunks.push_back(costs.buckets[0].chunks[0]);
-  costs.credit_bytes = 4.5 * kMega;
-  EXPECT_NEAR(StepOf(costs, 1, Link(1)), 3 + 4 * 2 + 1 - 1, 1e-9);
+  costs.credit_bytes = 4.5 * kMegabyte;
+  EXPECT_NEAR(StepSecondsOf(costs, 1, ServerLink(1)), 3 + 4 * 2 + 1 - 1, 1e-9);
   costs.pattern.in_forward = false;
-  EXPECT_NEAR(StepOf(costs, 1, Link(1)), 3 + 4 * 2 + 1, 1e-9);
+  EXPECT_NEAR(StepSecondsOf(costs, 1, ServerLink(1)), 3 + 4 * 2 + 1, 1e-9);
   // With credit for one chunk nothing overtakes: a lane's first push in the order of the plan goes
   // first, so that workers who get their scalers in different orders cannot block each other.
   costs.pattern.in_forward = true;
   costs.buckets[0].chunks.pop_back();
-  costs.credit_bytes = 2.5 * kMega;
-  EXPECT_NEAR(StepOf(costs, 1, Link(1)), 3 + 3 * (2 + 1), 1e-9);
-=======
-  EXPECT_NEAR(StepSecondsOf(costs, 1, ServerLink(1)), 3 + 2 + 1, 1e-9);
-  // Two chunks in the first bucket, and credit for one chunk at a time: one chunk has its answer at
-  // 6 s, the second bucket at 9 s, the other chunk at 12 s. The forward waits until 9 s, computes
-  // for 1 s, and waits again until 12 s.
-  costs.buckets[0].ready_s = 3;
-  costs.buckets[0].chunks.push_back(costs.buckets[0].chunks[0]);
   costs.credit_bytes = 2.5 * kMegabyte;
-  EXPECT_NEAR(StepSecondsOf(costs, 1, ServerLink(1)), 3 + 3 * (2 + 1) - 1, 1e-9);
-  costs.pattern.in_forward = false;
   EXPECT_NEAR(StepSecondsOf(costs, 1, ServerLink(1)), 3 + 3 * (2 + 1), 1e-9);
->>>>>>> words2-H
 }
 
 TEST(StepSimulation, SharedScalersTakeARoundTrip) {
