@@ -138,7 +138,7 @@ TEST_P(LayerConformance, GradientsDoNotDependOnWhetherTheInputIsTrained) {
   SetToIdentity(&trained, "identity");
   const StepResult expected = RunStep(frozen), actual = RunStep(trained);
   EXPECT_NEAR(actual.loss, expected.loss, 1e-5 * expected.loss);
-  ExpectNear(std::span(actual.gradients).subspan(added), expected.gradients, 1e-5, "gradients");
+  ExpectNear(std::span(actual.gradients).subspan(num_added), expected.gradients, 1e-5, "gradients");
 }
 
 TEST_P(LayerConformance, GradientsAreFinalWhenReportedFromTheLastToTheFirst) {

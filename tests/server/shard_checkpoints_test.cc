@@ -149,8 +149,8 @@ TEST_F(ShardCheckpoints, DamagedOnesAndThoseOfAnotherRunAreMovedAway) {
     EXPECT_THAT(OwnStepsOf(restarted.checkpoints), ElementsAre(2));
   }
   EXPECT_EQ(FolderNames().size(), 2u) << "the damaged checkpoint is moved to another folder";
-  ClockServer fresh(*job);  // Another run of the same job writes to the same folder.
-  EXPECT_EQ(fresh.Begin(kRun + 1), 0u);
+  ClockServer server_of_next_run(*job);  // Another run of the same job writes to the same folder.
+  EXPECT_EQ(server_of_next_run.Begin(kRun + 1), 0u);
   EXPECT_EQ(FolderNames().size(), 3u);
   EXPECT_FALSE(fs::exists(PathOf(2)));
   EXPECT_THAT(OwnStepsOf(server_of_next_run.checkpoints), IsEmpty());

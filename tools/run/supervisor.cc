@@ -142,7 +142,7 @@ void Supervisor::OnStopSignals() {
     CancelRestarts();
     switch (++num_stop_signals_) {
       case 1:
-        if (!children_[0].running) {
+        if (!children_[0].is_running) {
           EndWithin(Time(0));
           break;
         }

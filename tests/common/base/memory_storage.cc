@@ -189,7 +189,7 @@ void MemoryStorage::RenameFolder(const std::string& from, const std::string& to,
   tree->folders.merge(moved_tree.folders);
 }
 
-bool MemoryStorage::Touches(const Change& change, const std::string& folder) {
+bool MemoryStorage::ChangesNameIn(const Change& change, const std::string& folder) {
   return FolderOf(change.from) == folder || FolderOf(change.to) == folder;
 }
 

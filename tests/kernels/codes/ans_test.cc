@@ -20,7 +20,7 @@ using Bytes = std::vector<uint8_t>;
 using Block = std::span<const uint8_t>;
 
 // Returns n random symbols below `num_levels`. Small symbols are more frequent.
-Bytes RandomSymbols(size_t n, unsigned num_levels, uint64_t seed) {
+Bytes RandomAnsSymbols(size_t n, unsigned num_levels, uint64_t seed) {
   std::mt19937_64 random(seed);
   Bytes symbols(n);
   for (uint8_t& s : symbols) {
@@ -73,9 +73,9 @@ Bytes EncodeByEquations(const AnsFrequencies& f, const Bytes& symbols) {
 
 TEST_P(AnsOnTarget, BlocksFollowTheEquationsAndRoundTrip) {
   for (const unsigned num_levels : {1, 2, 3, 4, 5, 8, 9, 16, 17, 24, 25, 256}) {
-    const AnsFrequencies frequencies = FrequenciesIn(RandomSymbols(100000, num_levels, 1));
+    const AnsFrequencies frequencies = FrequenciesIn(RandomAnsSymbols(100000, num_levels, 1));
     for (const size_t n : Lengths()) {
-      const Bytes symbols = RandomSymbols(n, num_levels, n + 2);
+      const Bytes symbols = RandomAnsSymbols(n, num_levels, n + 2);
       const Bytes block = EncodeBlock(frequencies, symbols);
       ASSERT_EQ(block, EncodeByEquations(frequencies, symbols)) << num_levels << " " << n;
       Bytes decoded(n + 1, 77);
@@ -106,7 +106,7 @@ TEST_P(AnsOnTarget, EveryFrequencyDividesExactly) {
 TEST_P(AnsOnTarget, CodedSizeIsNearTheEntropy) {
   constexpr size_t kN = 100000;
   for (const unsigned num_levels : {2, 3, 9, 17, 200}) {
-    const Bytes symbols = RandomSymbols(kN, num_levels, 3);
+    const Bytes symbols = RandomAnsSymbols(kN, num_levels, 3);
     double entropy = 0;  // Of all symbols together, in bits.
     for (const uint64_t count : CountSymbols(symbols.data(), kN)) {
       if (count > 0) entropy += count * std::log2(static_cast<double>(kN) / count);
@@ -120,7 +120,7 @@ TEST_P(AnsOnTarget, CodedSizeIsNearTheEntropy) {
 TEST_P(AnsOnTarget, CountsSymbols) {
   for (const size_t n : {0, 1, 3, 4, 5, 63, 64, 65, 1000, 16320, 16384, 70000}) {
     for (const unsigned num_levels : {1, 3, 5, 17, 32, 33, 256}) {
-      const Bytes symbols = RandomSymbols(n, num_levels, n);
+      const Bytes symbols = RandomAnsSymbols(n, num_levels, n);
       AnsCounts expected{};
       for (const uint8_t s : symbols) ++expected[s];
       EXPECT_EQ(CountSymbols(symbols.data(), n), expected);
@@ -151,7 +151,7 @@ TEST_P(AnsOnTarget, FrequenciesSumToAllSlotsAndAreNeverZeroForUsedSymbols) {
 
 // The row has one block. A changed block must be refused, or decode to other symbols.
 TEST_P(AnsOnTarget, ChangedBlocksAreRefusedOrDecodeDifferently) {
-  const Bytes symbols = RandomSymbols(203, 5, 8);
+  const Bytes symbols = RandomAnsSymbols(203, 5, 8);
   const AnsTable table(FrequenciesIn(symbols));
   const Bytes block = EncodeBlock(table.frequency, symbols);
   Bytes out(300);
@@ -174,7 +174,7 @@ TEST_P(AnsOnTarget, ChangedBlocksAreRefusedOrDecodeDifferently) {
 
 TEST_P(AnsOnTarget, RandomBytesAreRefused) {
   std::mt19937_64 random(4);
-  const AnsTable table(FrequenciesIn(RandomSymbols(1000, 7, 1)));
+  const AnsTable table(FrequenciesIn(RandomAnsSymbols(1000, 7, 1)));
   for (int trial = 0; trial < 2000; ++trial) {
     Bytes block(random() % 200), out(100);
     for (uint8_t& b : block) b = static_cast<uint8_t>(random());
@@ -190,7 +190,7 @@ TEST_P(AnsOnTarget, BlocksCodedTogetherMatchReference) {
     for (const size_t num_blocks : {1, 2, 3, 4, 7, 8, 15}) {
       for (const size_t n : {1, 8, 13, 100, 1000, 4096, 4101}) {
         SCOPED_TRACE(testing::Message() << num_levels << " levels, " << num_blocks << " of " << n);
-        Bytes symbols = RandomSymbols(n * num_blocks, num_levels, n + num_blocks);
+        Bytes symbols = RandomAnsSymbols(n * num_blocks, num_levels, n + num_blocks);
         for (uint8_t& s : symbols) s = static_cast<uint8_t>(2 * s + 7);
         const AnsTable table(FrequenciesIn(symbols));
         Bytes buffer(num_blocks * MaxAnsBytes(n)), reference_buffer(buffer);
@@ -225,7 +225,7 @@ TEST_P(AnsOnTarget, RefusesTheSameDamagedBlocksAsReference) {
   constexpr size_t kN = 211, kBlocks = 4;
   size_t num_refused = 0;
   for (const unsigned num_levels : {2, 3, 5, 9, 17, 30}) {
-    const Bytes symbols = RandomSymbols(kN * kBlocks, num_levels, num_levels);
+    const Bytes symbols = RandomAnsSymbols(kN * kBlocks, num_levels, num_levels);
     const AnsTable table(FrequenciesIn(symbols));
     Bytes buffer(kBlocks * MaxAnsBytes(kN));
     std::vector<Block> coded_blocks(kBlocks);

@@ -59,7 +59,7 @@ class RandomWalk {
     ASSERT_FALSE(answer.whole);
     answer_ = answer.payload;
     ASSERT_NO_FATAL_FAILURE(TakeAnswer(job_, chunk_, false, answer.payload, &worker_weights_));
-    const std::span<const float> tracked_weights = down_link_.Held(0, server_weights_);
+    const std::span<const float> tracked_weights = down_link_.HeldWeights(0, server_weights_);
     ASSERT_TRUE(
         std::equal(tracked_weights.begin(), tracked_weights.end(), worker_weights_.begin()));
   }

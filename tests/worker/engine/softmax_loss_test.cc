@@ -21,7 +21,7 @@ TEST(SoftmaxLoss, MatchesTheDefinition) {
     expected_loss -= std::log(exponentials[labels[n]] / sum);
     for (uint32_t c = 0; c < 3; ++c) {
       const double expected = (exponentials[c] / sum - (c == labels[n])) / 2;
-      EXPECT_NEAR(gradient[3 * n + c], expected, 1exponentials - 7);
+      EXPECT_NEAR(gradient[3 * n + c], expected, 1e-7);
     }
   }
   EXPECT_NEAR(sums.loss, expected_loss, 1e-12);
