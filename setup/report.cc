@@ -21,7 +21,7 @@ struct Totals {
   uint64_t samples = 0, refusals = 0;
   double samples_per_s = 0;
   double compute_s = 0, encode_s = 0, decode_s = 0, communication_s = 0, train_s = 0, loss = 0;
-  RoundTraffic traffic;
+  WorkerTraffic traffic;
 };
 
 size_t CountPresent(const std::vector<WorkerStatus>& workers) {
@@ -40,7 +40,7 @@ Totals TotalsOf(const std::vector<WorkerStatus>& workers) {
     totals.rounds += counters.rounds();
     totals.samples += counters.samples();
     totals.refusals += counters.refusals();
-    const RoundTraffic traffic = TrafficOf(counters);
+    const WorkerTraffic traffic = TrafficOf(counters);
     totals.traffic.up += traffic.up;
     totals.traffic.down += traffic.down;
     totals.traffic.all_up += traffic.all_up;
@@ -130,8 +130,8 @@ std::string JsonText(const json& fields) {
 
 }  // namespace
 
-RoundTraffic TrafficOf(const pb::Counters& counters) {
-  RoundTraffic traffic;
+WorkerTraffic TrafficOf(const pb::Counters& counters) {
+  WorkerTraffic traffic;
   for (const pb::Traffic& row : counters.traffic()) {
     traffic.all_up += row.bytes_out();
     traffic.all_down += row.bytes_in();

@@ -29,12 +29,12 @@
 namespace tern::setup {
 
 // Bytes of the frames of training rounds (scalers, pushes, sums), and of all frames.
-struct RoundTraffic {
+struct WorkerTraffic {
   uint64_t up = 0, down = 0;  // up: sent by the worker; down: received by it
   uint64_t all_up = 0, all_down = 0;
 };
 // The traffic of one worker.
-RoundTraffic TrafficOf(const pb::Counters& counters);
+WorkerTraffic TrafficOf(const pb::Counters& counters);
 
 // How many times as many bytes an exchange in fp32 would need: 4 * parameters * rounds / bytes; 0
 // if bytes is 0. `rounds` and `bytes` are of one worker, or sums over the same workers.

@@ -147,9 +147,9 @@ int AddToDgcOnDevice(DeviceStream stream, const float* g, const DeviceTiling& ti
                 stream, g, tiling, step, stats, u, v);
 }
 
-int CountFromOnDevice(DeviceStream stream, const float* arena, const DeviceTiling& tiling,
-                      const float* thresholds, uint32_t* partial, uint32_t* done,
-                      uint32_t* counts) {
+int CountAtLeastOnDevice(DeviceStream stream, const float* arena, const DeviceTiling& tiling,
+                         const float* thresholds, uint32_t* partial, uint32_t* done,
+                         uint32_t* counts) {
   return Launch(CountTiles, tiling.tile_count, kThreads, stream, arena, tiling, thresholds, partial,
                 done, counts);
 }

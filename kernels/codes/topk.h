@@ -26,9 +26,9 @@ namespace tern::kernels {
 // to 0 if the threshold is negative or NaN. `partial` is memory for intermediate results, one per
 // tile. `done` has one counter per part, which must be zero before the call and is zero after it.
 // One launch.
-[[nodiscard]] int CountFromOnDevice(DeviceStream stream, const float* arena,
-                                    const DeviceTiling& tiling, const float* thresholds,
-                                    uint32_t* partial, uint32_t* done, uint32_t* counts);
+[[nodiscard]] int CountAtLeastOnDevice(DeviceStream stream, const float* arena,
+                                       const DeviceTiling& tiling, const float* thresholds,
+                                       uint32_t* partial, uint32_t* done, uint32_t* counts);
 
 constexpr uint32_t kSelectBins = 2048;  // bins of a histogram
 // Device memory for intermediate results of KthMagnitudeOnDevice. `histograms` and `done`,

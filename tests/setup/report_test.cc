@@ -79,7 +79,7 @@ std::string MakeSummary(const std::vector<WorkerStatus>& workers, const Status& 
 }
 
 TEST(Report, CountsTheFramesOfTrainingRoundsSeparately) {
-  const RoundTraffic traffic = TrafficOf(WorkerAfter(0, 10).counters);
+  const WorkerTraffic traffic = TrafficOf(WorkerAfter(0, 10).counters);
   EXPECT_EQ(traffic.up, 11000u);
   EXPECT_EQ(traffic.down, 21000u);
   EXPECT_EQ(traffic.all_up, 18000u);

@@ -20,7 +20,7 @@ constexpr uint64_t kSchedules = 5'000, kClockSchedules = 2'500;
 #else
 constexpr uint64_t kSchedules = 30'000, kClockSchedules = 15'000;
 #endif
-constexpr uint64_t kMutantSchedules = 1'000;
+constexpr uint64_t kFewSchedules = 1'000;
 
 // Makes schedules in which shard 0 often dies when only worker 0 has received a round's scalers,
 // and worker 0 dies soon after it has pushed with them. Such a schedule once failed; its events are
@@ -70,7 +70,7 @@ TEST(Simulator, EveryScheduleEndsAsIfNothingHadFailed) {
 }
 
 TEST(Simulator, EveryScheduleThatLosesScalersEndsAsIfNothingHadFailed) {
-  ExpectAllEndWell(MakeLostScalers, kMutantSchedules);
+  ExpectAllEndWell(MakeLostScalers, kFewSchedules);
 }
 
 TEST(Simulator, EveryScheduleWithoutRoundsKeepsItsPromises) {
@@ -92,12 +92,12 @@ class Mutants : public testing::TestWithParam<Mutant> {};
 TEST_P(Mutants, AreCaughtWithinAThousandSchedules) {
   protocol::Safeguards safeguards;
   safeguards.*GetParam().safeguard = false;
-  EXPECT_FALSE(PlayAll(GetParam().make, FirstSeed(), kMutantSchedules, safeguards, 1).empty());
+  EXPECT_FALSE(PlayAll(GetParam().make, FirstSeed(), kFewSchedules, safeguards, 1).empty());
 }
 
 TEST(Mutants, NoneFailsWithAllSafeguardsInPlace) {
-  EXPECT_TRUE(PlayAll(Schedule::Make, FirstSeed(), kMutantSchedules, {}, 1).empty());
-  EXPECT_TRUE(PlayAll(Schedule::MakeClocks, FirstSeed(), kMutantSchedules, {}, 1).empty());
+  EXPECT_TRUE(PlayAll(Schedule::Make, FirstSeed(), kFewSchedules, {}, 1).empty());
+  EXPECT_TRUE(PlayAll(Schedule::MakeClocks, FirstSeed(), kFewSchedules, {}, 1).empty());
 }
 
 INSTANTIATE_TEST_SUITE_P(

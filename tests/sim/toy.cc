@@ -225,10 +225,12 @@ uint64_t DigestOfState(const State& state) {
 std::vector<State> FaultFreeStates(const Schedule& schedule) {
   std::vector<State> states(schedule.rounds + 1, InitialState(schedule));
   std::array<ServerChunk, kBuckets * kChunks> server_chunks;
-  const uint64_t last_step_round = schedule.exchanges_parts ? schedule.rounds - 1 : schedule.rounds;
+  // If a step exchanges a part, one more round follows the last step, and exchanges all buckets.
+  const uint64_t round_of_last_step =
+      schedule.exchanges_parts ? schedule.rounds - 1 : schedule.rounds;
   uint64_t applied = 0;
   while (applied < schedule.rounds) {
-    const uint64_t round = NextRound(schedule, applied, last_step_round);
+    const uint64_t round = NextRound(schedule, applied, round_of_last_step);
     const State& state =
         schedule.gradient_uses_state()
             ? states[applied + 1 < schedule.window ? 0 : applied + 1 - schedule.window]

@@ -229,7 +229,8 @@ bool World::HasDonorOtherThan(uint32_t rank) const {
   for (uint32_t other = 0; other < schedule_.workers; ++other) {
     const ToyWorker* worker = LiveWorker(other);
     if (other == rank || worker == nullptr || worker->frozen()) continue;
-    // Of two processes with the same rank one will be refused, so neither counts.
+    // Of two processes of one rank, one will be refused. So a rank that has had several processes
+    // counts only if its newest process is ready and the schedule replaces no worker.
     const bool is_only_process = num_processes_[other] == 1;
     if (is_only_process || (worker->ready() && !schedule_.Has(Fault::Kind::kReplaceWorker)))
       return true;

@@ -214,11 +214,11 @@ class TopKCodes : public DeviceCodec {
     for (const Choice& choice : *choices)
       thresholds.push_back(choice.needs_count ? choice.threshold : -1);
     TERN_RETURN_IF_ERROR(UploadThresholds(thresholds));
-    TERN_RETURN_IF_ERROR(
-        Check(kernels::CountFromOnDevice(context_.coder_stream->get(), accumulated_.get(),
-                                         group.tiling(), device_thresholds_.get(),
-                                         counts_of_tiles_.get(), count_done_.get(), counts_.get()),
-              "a count of what is sent"));
+    TERN_RETURN_IF_ERROR(Check(
+        kernels::CountAtLeastOnDevice(context_.coder_stream->get(), accumulated_.get(),
+                                      group.tiling(), device_thresholds_.get(),
+                                      counts_of_tiles_.get(), count_done_.get(), counts_.get()),
+        "a count of what is sent"));
     std::vector<uint32_t> counts(choices->size());
     TERN_RETURN_IF_ERROR(context_.coder_stream->CopyOut(counts.data(), counts_.get(),
                                                         counts.size() * sizeof(uint32_t)));

@@ -249,7 +249,7 @@ void Exchange::Restart(uint64_t applied) {
   const CheckInvariantsAtScopeEnd checked(*this);
   applied_ = applied;
   queue_.Clear();
-  held_.Restart(applied);
+  held_.OnStateInstalled(applied);
   versions_.clear();
 }
 

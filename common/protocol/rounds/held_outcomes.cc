@@ -36,7 +36,7 @@ void HeldOutcomes::OnConfirmed(const ExchangeKey& key, LaneRef lane) {
   if (found != held_.end() && found->second.lane == lane) found->second.state = State::kKept;
 }
 
-void HeldOutcomes::Restart(uint64_t applied) {
+void HeldOutcomes::OnStateInstalled(uint64_t applied) {
   floor_ = std::min(floor_, applied);
   held_.clear();
   clocks_.clear();

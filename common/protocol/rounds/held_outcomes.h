@@ -47,7 +47,7 @@ class HeldOutcomes {
   void OnConfirmed(const ExchangeKey& key, LaneRef lane);
   // The worker installs the state after round `applied`: drops everything; the floor becomes at
   // most `applied`.
-  void Restart(uint64_t applied);
+  void OnStateInstalled(uint64_t applied);
 
   // Returns the outcomes to offer on a lane that comes up: all of the lane's, or only clocks. The
   // pointers are valid until the next call of a member function.

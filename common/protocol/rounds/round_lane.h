@@ -47,8 +47,8 @@ class RoundLane : public Lane {
   void OnMessage(Peer from, const Message& message, Sends* out) override;
   // A heartbeat reports that a rank has applied all rounds up to `applied`.
   void OnApplied(uint32_t rank, uint64_t incarnation, uint64_t applied) override;
-  // Ends the job soon: when the next round closes in the leading cell, the lane decides the job's
-  // last round, `window` rounds later.
+  // Ends the job soon. When the next round closes in the lane's first cell, the job's last round is
+  // set: the one that is `window` rounds later, where a worker may have `window` rounds open.
   void OnStop() override { state_.stop_requested = true; }
   // The job goes back to its state after `round`. Drops all slots and forgets all members, which
   // say hello again. The next round closes only when all members have contributed, so that all of

@@ -70,8 +70,9 @@ pb::Members Membership::Members() const {
   return members;
 }
 
-// Passes the worker's hello to the control lane. There the worker counts as fresh (without state)
-// only if it has to fetch State; any other worker holds state: at least the initial weights.
+// Passes the worker's hello to the control lane. Marks it as fresh (without state) only if the
+// worker is joining, that is, still has to get state; any other worker has state: at least the
+// initial weights.
 void Membership::GreetLane(const Roster::Worker& worker, ControlActions* out) {
   pb::Hello hello = worker.hello;
   hello.set_fresh(worker.joining);

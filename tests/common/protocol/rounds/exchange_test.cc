@@ -233,7 +233,8 @@ TEST_F(ClockExchangeTest, TakesNoAnswerToAnOlderPull) {
   average_outcome.mutable_pulled()->mutable_average();
   EXPECT_EQ(DeliverOutcome(average_outcome).size(), 1u);
   EXPECT_EQ(Pull().weights().holds(), 3u);  // the average does not count as weights that it holds
-  EXPECT_EQ(Pull().number(), 4u);           // only the newest pull is answered
+  EXPECT_EQ(Pull().number(), 4u);
+  // The answer to pull 3 is dropped, because pull 4 is newer.
   EXPECT_TRUE(DeliverOutcome(PulledOutcome(3, 5)).empty());
   EXPECT_EQ(DeliverOutcome(PulledOutcome(4, 5)).size(), 1u);
 }
