@@ -53,7 +53,7 @@ class RankOrderedSum : public Accumulator {
   void MeanOf(uint64_t first, std::span<float> mean);
 
  private:
-  // Adds the waiting codes from rank next_ on: with skip_missing all of them, otherwise those
+  // Adds the waiting codes from rank next_rank_ on: with skip_missing all of them, otherwise those
   // before the first rank whose code has not arrived.
   void AddWaiting(bool skip_missing);
 

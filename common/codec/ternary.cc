@@ -100,7 +100,8 @@ class TernarySum : public Accumulator {
   size_t plane_stride_;  // bytes from one plane to the next in planes_
   int workers_;
   int contributors_ = 0;  // workers whose codes were added or are waiting
-  // The waiting codes. codes_ refers to the bytes in owners_ and scratch_.
+  // The waiting codes: the first num_waiting_ entries of three arrays. waiting_codes_ refers to the
+  // bytes in waiting_owners_ and scratch_.
   size_t num_waiting_ = 0;
   std::array<kernels::WorkerCodes, kernels::kMaxCodes> waiting_codes_;
   std::array<Bytes, kernels::kMaxCodes> waiting_owners_;

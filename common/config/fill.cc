@@ -35,8 +35,8 @@ void ReportValue(const Node& node, const std::string& key, const FieldDescriptor
   std::string suggestion;
   if (field->enum_type() != nullptr) suggestion = Nearest(node.text, NamesOf(field->enum_type()));
   const bool wants_text = field->cpp_type() == FieldDescriptor::CPPTYPE_STRING;
-  const bool lacks_quotes = node.kind == Node::Kind::kScalar && !node.is_quoted && !wants_text;
-  context.faults->Add(node.at, key, lacks_quotes ? Excerpt(node.text) : Describe(node), allowed,
+  const bool needs_no_quotes = node.kind == Node::Kind::kScalar && !node.is_quoted && !wants_text;
+  context.faults->Add(node.at, key, needs_no_quotes ? Excerpt(node.text) : Describe(node), allowed,
                       suggestion);
 }
 

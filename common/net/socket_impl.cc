@@ -33,7 +33,7 @@ SendResult Refused(const std::string& reason) {
 void DropBytes(void*, void* hint) { delete static_cast<Bytes*>(hint); }
 
 // Initializes *message with the payload. Returns 0, or -1 with errno ENOMEM.
-int MakePayload(const Bytes& payload, zmq_msg_t* message) {
+int InitMessage(const Bytes& payload, zmq_msg_t* message) {
   if (payload.size() < kZeroCopyBytes) {
     if (zmq_msg_init_size(message, payload.size()) != 0) return -1;
     std::memcpy(zmq_msg_data(message), payload.data(), payload.size());
@@ -193,7 +193,7 @@ int SocketImpl::SendFrame(const void* data, size_t size, int flags) {
 
 SendResult SocketImpl::SendPayload(const Bytes& payload) {
   zmq_msg_t message;
-  int rc = MakePayload(payload, &message);
+  int rc = InitMessage(payload, &message);
   if (rc != 0) return Refused("no memory for a payload");
   do {
     rc = zmq_msg_send(&message, handle_, ZMQ_DONTWAIT);

@@ -24,8 +24,8 @@ constexpr uint32_t kTileBytes = kTile / 8;  // bytes of a tile's mask
 
 __device__ uint64_t BytesForBits(uint64_t bits) { return (bits + 7) / 8; }
 
-// A thread encodes four runs of eight elements, one in each of four passes over the tile. The codes
-// of a run are one byte of the mask.
+// A thread encodes four runs of eight elements, one in each of four passes over the tile. A run
+// has one byte of the mask: a bit per element, 1 if its code is not 0.
 constexpr uint32_t kPasses = kTileBytes / kThreads;
 static_assert(kPasses == 4, "a thread's codes are a word");
 

@@ -43,7 +43,7 @@ extern const LayerRules kConvRules, kMaxPoolRules, kAvgPoolRules, kDenseRules, k
     kBatchNormRules, kLrnRules, kDropoutRules, kConcatRules, kAddRules, kStandardizeRules,
     kSoftmaxLossRules;
 
-// Helpers that several families use.
+// Helpers that several kinds of layers use.
 Status BadLayer(const std::string& message);  // an error with code kBadJob
 std::string ShapeText(const ImageDims& dims);
 // Checks that `value` is from 1 to kMaxDim. `key`: its name in the error message.

@@ -51,8 +51,8 @@ class Forecaster {
                                     const Network& network);
 
   // Finds the rate of the servers' links, in Mbit/s, below which a step of `variant` is shorter
-  // than a step of `other`. A bisection finds the rate to within 1 %; it changes a limit of the
-  // workers' links in proportion. If no rate between kMinMbit and kMaxMbit is a break-even, only
+  // than a step of `other`. A bisection finds the rate to within 1 %. If the rate of
+  // the workers' links is limited, too, it is scaled by the same factor. If no rate between kMinMbit and kMaxMbit is a break-even, only
   // `always` is set.
   static constexpr double kMinMbit = 0.1, kMaxMbit = 1e6;
   struct BreakEven {

@@ -78,8 +78,8 @@ std::string RootOf(const std::string& dir, bool is_training) {
              : dir + "/val";
 }
 
-// Checks that both sets have the same classes. `mine`: the class folders in `root`; `others`: those
-// in `other_root`.
+// Checks that both sets have the same classes. `classes`: the class folders in `root`;
+// `other_classes`: those in `other_root`.
 Status CheckClasses(const std::string& root, const std::vector<std::string>& classes,
                     const std::string& other_root, const std::vector<std::string>& other_classes) {
   if (classes.empty())

@@ -23,7 +23,7 @@ Status BadDataError(const std::string& name, const std::string& what) {
   return Status(Code::kBadData, name + ": " + what);
 }
 
-// Returns the error for zlib's result `code`, of compressed data of `size` bytes.
+// Returns the error for `zlib_result`, which zlib returned for `input_size` bytes of compressed data.
 Status InflateError(const z_stream& stream, int zlib_result, const std::string& name,
                     size_t input_size) {
   if (zlib_result == Z_BUF_ERROR || zlib_result == Z_OK) {

@@ -70,7 +70,8 @@ class RoundCell {
 
   // A member contributes to a round, or skips it (InRound, Skip).
   void Contribute(Peer from, const pb::Contribution& c, const Bytes& payload, Sends* out);
-  // A member reports that its contribution to a round came too late (form Late).
+  // Counts a member's report that its contribution to a round came too late. REQUIRES the form Late
+  // of the message.
   void CountLate(const pb::Contribution& c);
   // A member asks for the weights. REQUIRES can_be_pulled().
   void Pull(Peer from, const pb::Contribution& c, Sends* out) const;

@@ -24,7 +24,7 @@ struct Variant {
 constexpr uint32_t kWinogradMinForImages = 32, kWinogradMinForWeights = 64;
 
 // Returns the variants to try, the fastest first as measured on a CPU with AVX-512. Winograd's
-// algorithm is among them if there are at least `winograd_min` channels.
+// algorithm is among them if there are at least `min_winograd_channels` channels.
 std::vector<Variant> VariantsFor(const LayerSpec& spec, uint32_t min_winograd_channels) {
   const pb::ConvDef& def = spec.def->conv();
   const uint32_t input_channels = spec.input().c, output_channels = spec.output.c;

@@ -52,10 +52,10 @@ TEST(Cells, TakeTheMaximumOfScalers) {
   const ExchangePlan plan = PlanOf("ternary");
   const std::vector<CellSpec> cells = CellsOfLane(plan, 0, 0);
   ASSERT_EQ(cells[2].cell.kind, Kind::kScale);
-  auto sum = cells[2].open(1);
-  EXPECT_TRUE(sum->Add(0, EncodeScalers({1.5f, 0.25f})).ok());
-  EXPECT_TRUE(sum->Add(1, EncodeScalers({0.5f, 2.f})).ok());
-  const Bytes outcome = sum->Close();
+  auto maximum = cells[2].open(1);
+  EXPECT_TRUE(maximum->Add(0, EncodeScalers({1.5f, 0.25f})).ok());
+  EXPECT_TRUE(maximum->Add(1, EncodeScalers({0.5f, 2.f})).ok());
+  const Bytes outcome = maximum->Close();
   EXPECT_THAT(*ParseScalers(outcome, 2), ElementsAre(1.5f, 2.f));
   EXPECT_TRUE(cells[2].check_outcome(outcome, 2).ok());
   EXPECT_FALSE(cells[2].check_outcome(Text("abc"), 2).ok());

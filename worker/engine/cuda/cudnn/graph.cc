@@ -177,7 +177,7 @@ class Operations {
     if (operation.ok()) operations_.push_back(std::move(*operation));
     return operation.status();
   }
-  // Adds the bias and the ReLU to the convolution's output `last`, if the pass has them.
+  // Adds the bias and the ReLU to the convolution's output `last_output`, if the pass has them.
   Status AddBiasAndRelu(Descriptor last_output) {
     if (has_bias_) {
       auto bias = MakeTensor(kBias, type_, {1, shape_.slide.out.c, 1, 1});

@@ -385,7 +385,7 @@ TEST_F(CoordinatorTest, TellsAShardItsMembers) {
   pb::Hello shard = TestHello(1, 70);
   shard.set_role(pb::Hello::shard);
   EXPECT_EQ(MessagesTo(200, SendsOf(Deliver(200, HelloMessage(shard)))).size(),
-            1u);  // there are no members to name yet
+            1u);  // Only the Welcome: there are no workers yet, so there is no Members message.
   const pb::Members members =
       FirstMessageTo(200, pb::Envelope::kMembers, SendsOf(GatherWorkers())).head.members();
   EXPECT_EQ(members.epoch(), 1u);
