@@ -23,7 +23,8 @@ Status BadDataError(const std::string& name, const std::string& what) {
   return Status(Code::kBadData, name + ": " + what);
 }
 
-// Returns the error for `zlib_result`, which zlib returned for `input_size` bytes of compressed data.
+// Returns the error for `zlib_result`, which zlib returned for compressed data of `input_size`
+// bytes.
 Status InflateError(const z_stream& stream, int zlib_result, const std::string& name,
                     size_t input_size) {
   if (zlib_result == Z_BUF_ERROR || zlib_result == Z_OK) {
