@@ -20,8 +20,8 @@ class Ledger {
   // Records a contribution. A rank may contribute several values to a slot: if rounds can close
   // without some workers, successive processes of a rank may reach the round in different states.
   void RecordContribution(const protocol::Cell& cell, uint64_t round, uint32_t rank, uint64_t word);
-  // Returns what is wrong with an outcome, or an empty string. `is_sum`: whether the payload is a sum
-  // of contributions; if false, it is weights and is not checked.
+  // Returns what is wrong with an outcome, or an empty string. `is_sum`: whether the payload is a
+  // sum of contributions; if false, it is weights and is not checked.
   std::string Check(const protocol::Exchange::Delivery& answer, bool is_sum) const;
 
  private:

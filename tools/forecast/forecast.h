@@ -52,8 +52,8 @@ class Forecaster {
 
   // Finds the rate of the servers' links, in Mbit/s, below which a step of `variant` is shorter
   // than a step of `other`. A bisection finds the rate to within 1 %. If the rate of
-  // the workers' links is limited, too, it is scaled by the same factor. If no rate between kMinMbit and kMaxMbit is a break-even, only
-  // `always` is set.
+  // the workers' links is limited, too, it is scaled by the same factor. If no rate between
+  // kMinMbit and kMaxMbit is a break-even, only `always` is set.
   static constexpr double kMinMbit = 0.1, kMaxMbit = 1e6;
   struct BreakEven {
     std::optional<double> mbit;
