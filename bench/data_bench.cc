@@ -15,16 +15,16 @@
 namespace tern::data {
 namespace {
 
-int Fail(const std::string& sentence) {
-  std::fprintf(stderr, "data_bench: %s\n", sentence.c_str());
+int PrintError(const std::string& message) {
+  std::fprintf(stderr, "data_bench: %s\n", message.c_str());
   return 1;
 }
 
-int Run(const std::string& format, const std::string& dir, uint32_t batch_size, uint64_t steps,
-        const std::vector<uint32_t>& thread_counts) {
+int MeasureImageRates(const std::string& format, const std::string& dir, uint32_t batch_size,
+                      uint64_t steps, const std::vector<uint32_t>& thread_counts) {
   pb::Data data_def;
   pb::Data::Format data_format = pb::Data::packed;
-  if (!pb::Data::Format_Parse(format, &data_format)) return Fail("unknown format " + format);
+  if (!pb::Data::Format_Parse(format, &data_format)) return PrintError("unknown format " + format);
   data_def.set_format(data_format);
   data_def.set_dir(dir);
   data_def.set_standardize(true);
@@ -32,23 +32,23 @@ int Run(const std::string& format, const std::string& dir, uint32_t batch_size, 
   data_def.mutable_augmentation()->set_random_crop(true);
   data_def.mutable_augmentation()->set_mirror(true);
   const auto samples = Samples::Read(data_def, 1, Split::kTrain, {});
-  if (!samples.ok()) return Fail(samples.status().message());
-  for (const uint32_t threads : thread_counts) {
+  if (!samples.ok()) return PrintError(samples.status().message());
+  for (const uint32_t num_threads : thread_counts) {
     auto batches = Batches::Make(**samples, {.batch_total = batch_size});
-    if (!batches.ok()) return Fail(batches.status().message());
+    if (!batches.ok()) return PrintError(batches.status().message());
     Prefetcher prefetcher(
         **samples,
         [batches = std::move(*batches)](uint64_t step) mutable { return batches.SamplesAt(step); },
-        {.threads = threads});
-    if (!prefetcher.Next().ok()) return Fail("the prefetcher delivers no batch");
+        {.threads = num_threads});
+    if (!prefetcher.Next().ok()) return PrintError("the prefetcher delivers no batch");
     const Time begin_time = Now();
     for (uint64_t step = 0; step < steps; ++step) {
       const auto next_batch = prefetcher.Next();
-      if (!next_batch.ok()) return Fail(next_batch.status().message());
+      if (!next_batch.ok()) return PrintError(next_batch.status().message());
     }
     const double seconds = Seconds(Now() - begin_time);
     std::printf("{\"format\": \"%s\", \"threads\": %u, \"images_per_s\": %.0f}\n", format.c_str(),
-                threads, static_cast<double>(batch_size * steps) / seconds);
+                num_threads, static_cast<double>(batch_size * steps) / seconds);
     std::fflush(stdout);
   }
   return 0;
@@ -64,6 +64,6 @@ int main(int argc, char** argv) {
   }
   std::vector<uint32_t> thread_counts;
   for (int i = 5; i < argc; ++i) thread_counts.push_back(static_cast<uint32_t>(std::atoi(argv[i])));
-  return tern::data::Run(argv[1], argv[2], static_cast<uint32_t>(std::atoi(argv[3])),
-                         static_cast<uint64_t>(std::atoi(argv[4])), thread_counts);
+  return tern::data::MeasureImageRates(argv[1], argv[2], static_cast<uint32_t>(std::atoi(argv[3])),
+                                       static_cast<uint64_t>(std::atoi(argv[4])), thread_counts);
 }

@@ -1,3 +1,5 @@
+// Loops that only read and write memory, as lower bounds of the time of kernels (floors.h). A plane
+// is an array with one bit of each element.
 #include "bench/floors.h"
 
 #include "kernels/codes/ternary.h"
@@ -19,7 +21,7 @@ HWY_INLINE WordVector LoadBits(const float* x) {
   return hn::BitCast(WordTag(), hn::LoadU(FloatTag(), x));
 }
 
-// Returns the bitwise OR of the elements (Highway calls them lanes) of a vector.
+// Returns the bitwise OR of all elements of a vector. (Highway calls them lanes.)
 uint32_t OrOfLanes(WordVector v) {
   alignas(64) uint32_t lanes[16] = {};
   hn::Store(v, WordTag(), lanes);
@@ -41,7 +43,7 @@ uint32_t RunReadPass(const float* x, size_t n) {
   return OrOfLanes(hn::Or(hn::Or(or_0, or_1), hn::Or(or_2, or_3)));
 }
 
-// Returns the bytes of a plane as 32-bit words.
+// Returns a pointer to a plane as 32-bit words instead of bytes.
 HWY_INLINE uint32_t* AsWords(uint8_t* plane) { return reinterpret_cast<uint32_t*>(plane); }
 HWY_INLINE const uint32_t* AsWords(const uint8_t* plane) {
   return reinterpret_cast<const uint32_t*>(plane);
@@ -49,7 +51,7 @@ HWY_INLINE const uint32_t* AsWords(const uint8_t* plane) {
 
 uint32_t RunReadAndCodePass(const float* x, size_t n, uint8_t* mask, uint8_t* signs) {
   const size_t vector_size = hn::Lanes(WordTag());
-  // The bytes of a plane for `group_size` elements.
+  // A group is the elements whose bits in a plane fill one vector (`plane_bytes` bytes).
   const size_t plane_bytes = vector_size * sizeof(uint32_t);
   const size_t group_size = 8 * plane_bytes;
   WordVector or_of_words = hn::Zero(WordTag());

@@ -5,6 +5,9 @@
 //   gpu_bench [--device_only] [--elements 134217728] [--nets alexnet,resnet50] [--regions 7]
 //             [--region_ms 50]
 //
+// Every measurement times several regions. A region is a series of calls that takes at least
+// region_ms milliseconds.
+//
 // The "bytes" of a line are the necessary memory traffic. The kernels that compute statistics or
 // encode read 4 bytes per element; the latter also write the codes. The kernel that updates the
 // weights reads the encoded sum, and reads or writes 4 bytes for every access to a weight or its
@@ -47,12 +50,12 @@ constexpr float kSigma = 0.01f, kClip = 0.025f;
 constexpr size_t kPatternSize = size_t{1} << 22;
 // Successive calls use different arrays with at least this many bytes together, more than any
 // cache.
-constexpr uint64_t kBeyondCaches = uint64_t{400} << 20;
+constexpr uint64_t kMinArrayBytes = uint64_t{400} << 20;
 
 struct Setting {
   uint64_t elements = uint64_t{1} << 27;
   std::string nets = "alexnet,resnet50";
-  Regions regions;
+  RegionOptions regions;
   bool device_only = false;
 };
 
@@ -117,8 +120,9 @@ uint64_t NumElements(const std::vector<Part>& tensors) {
   return tensors.back().begin + tensors.back().count;
 }
 
-// Returns arrays of `elements` normal values, one per element of a model. They are so many that no
-// cache holds the next one if calls use them in turn.
+// Returns arrays of normally distributed values, each with one value per element of a model. Calls
+// use the arrays in turn. The arrays together are larger than any cache, so no cache holds the next
+// one.
 std::vector<std::unique_ptr<DeviceArray<float>>> MakeArenas(uint64_t elements) {
   const std::vector<float> values =
       NormalValues(std::min<size_t>(kPatternSize, static_cast<size_t>(elements)), 1);
@@ -126,7 +130,7 @@ std::vector<std::unique_ptr<DeviceArray<float>>> MakeArenas(uint64_t elements) {
   do {
     arenas.push_back(std::make_unique<DeviceArray<float>>(elements));
     arenas.back()->Fill(values.data(), values.size());
-  } while (arenas.size() * elements * sizeof(float) < kBeyondCaches && elements > kPatternSize);
+  } while (arenas.size() * elements * sizeof(float) < kMinArrayBytes && elements > kPatternSize);
   return arenas;
 }
 
@@ -140,7 +144,7 @@ class TernarizeBenchmark {
         arenas_(MakeArenas(elements_)),
         partial_stats_(tensors_.host_tiling.tiles.size()),
         stats_(tensors.size()),
-        tiles_done_(std::vector<uint32_t>(tensors.size())),
+        num_finished_tiles_(std::vector<uint32_t>(tensors.size())),
         scales_(
             std::vector<kernels::TernaryScale>(segments_.host_tiling.parts.size(), {kClip, kClip})),
         masks_(segments_.host_tiling.tiles.size() * kernels::kTile / 8),
@@ -148,11 +152,11 @@ class TernarizeBenchmark {
         ones_per_tile_(segments_.host_tiling.tiles.size()),
         sign_bit_of_tile_(ones_per_tile_.size()),
         mask_begin_of_part_(segments_.host_tiling.parts.size()),
-        done_per_chunk_(std::vector<uint32_t>(segments_.host_tiling.chunks.size())),
+        num_finished_by_chunk_(std::vector<uint32_t>(segments_.host_tiling.chunks.size())),
         codes_(segments_.host_tiling.out_bytes),
         code_sizes_(segments_.host_tiling.chunks.size()) {}
 
-  void Print(const std::string& name, const Regions& regions) {
+  void MeasureAndPrint(const std::string& name, const RegionOptions& regions) {
     const double read_bytes = 4.0 * static_cast<double>(elements_);
     const auto codes_seconds =
         MeasureSeconds(regions, [this](uint64_t turn) { LaunchCodes(turn); });
@@ -165,28 +169,28 @@ class TernarizeBenchmark {
     const auto stats_seconds =
         MeasureSeconds(regions, [this](uint64_t turn) { LaunchStats(turn); });
     PrintMeasurement(name + "_statistics", stats_seconds, read_bytes, note);
-    const auto both_seconds = MeasureSeconds(regions, [this](uint64_t turn) {
+    const auto stats_and_codes_seconds = MeasureSeconds(regions, [this](uint64_t turn) {
       LaunchStats(turn);
       LaunchCodes(turn);
     });
-    PrintMeasurement(name + "_statistics_and_codes", both_seconds, 2 * read_bytes + code_bytes,
-                     note, 3);
+    PrintMeasurement(name + "_statistics_and_codes", stats_and_codes_seconds,
+                     2 * read_bytes + code_bytes, note, 3);
   }
 
  private:
   const float* ArenaForTurn(uint64_t turn) { return arenas_[turn % arenas_.size()]->data(); }
   void LaunchStats(uint64_t turn) {
-    ExitOnError(
-        kernels::ComputeStatsOnDevice(nullptr, ArenaForTurn(turn), tensors_.DeviceView(),
-                                      partial_stats_.data(), tiles_done_.data(), stats_.data()),
-        "launch of statistics");
+    ExitOnError(kernels::ComputeStatsOnDevice(nullptr, ArenaForTurn(turn), tensors_.DeviceView(),
+                                              partial_stats_.data(), num_finished_tiles_.data(),
+                                              stats_.data()),
+                "launch of statistics");
   }
   void LaunchCodes(uint64_t turn) {
     ExitOnError(kernels::TernarizeOnDevice(
                     nullptr, ArenaForTurn(turn), segments_.DeviceView(), scales_.data(),
                     {.seed = 1, .stream = kernels::NoiseStream::kCodes, .round = turn},
                     {masks_.data(), signs_.data(), ones_per_tile_.data(), sign_bit_of_tile_.data(),
-                     mask_begin_of_part_.data(), done_per_chunk_.data()},
+                     mask_begin_of_part_.data(), num_finished_by_chunk_.data()},
                     codes_.data(), code_sizes_.data()),
                 "launch of codes");
   }
@@ -195,12 +199,12 @@ class TernarizeBenchmark {
   TiledParts tensors_, segments_;
   std::vector<std::unique_ptr<DeviceArray<float>>> arenas_;
   DeviceArray<kernels::DeviceStats> partial_stats_, stats_;
-  DeviceArray<uint32_t> tiles_done_;
+  DeviceArray<uint32_t> num_finished_tiles_;
   DeviceArray<kernels::TernaryScale> scales_;
   DeviceArray<uint8_t> masks_, signs_;
   DeviceArray<uint32_t> ones_per_tile_, sign_bit_of_tile_;
   DeviceArray<uint64_t> mask_begin_of_part_;
-  DeviceArray<uint32_t> done_per_chunk_;
+  DeviceArray<uint32_t> num_finished_by_chunk_;
   DeviceArray<uint8_t> codes_;
   DeviceArray<uint64_t> code_sizes_;
 };
@@ -236,8 +240,8 @@ struct RandomSums {
 };
 
 // Measures the kernel that decodes sums of ternary codes and updates the weights.
-void PrintUpdates(const std::string& name, const std::vector<Part>& tensors,
-                  const Regions& regions) {
+void MeasureUpdates(const std::string& name, const std::vector<Part>& tensors,
+                    const RegionOptions& regions) {
   const std::vector<Part> segments = CutIntoSegments(tensors);
   const uint64_t elements = NumElements(tensors);
   const std::vector<float> values = NormalValues(std::min<size_t>(kPatternSize, elements), 2);
@@ -284,7 +288,7 @@ void PrintUpdates(const std::string& name, const std::vector<Part>& tensors,
 }
 
 // Measures copies within device memory, and between device and host.
-void PrintCopies(const Setting& setting) {
+void MeasureCopies(const Setting& setting) {
   const auto traffic_bytes = static_cast<double>(setting.elements) * sizeof(float);
   const std::vector<float> values =
       NormalValues(std::min<size_t>(kPatternSize, setting.elements), 3);
@@ -300,38 +304,38 @@ void PrintCopies(const Setting& setting) {
                                         "cudaMemcpyAsync on the device");
                                   }),
                    2 * traffic_bytes, Cat(HumanBytes(array_bytes), ", bytes read and written"));
-  std::vector<float> host(setting.elements / 2);
-  for (size_t i = 0; i < host.size(); ++i) host[i] = values[i % values.size()];
-  const size_t host_bytes = host.size() * sizeof(float);
-  if (cudaHostRegister(host.data(), host_bytes, cudaHostRegisterDefault) != cudaSuccess) {
+  std::vector<float> host_values(setting.elements / 2);
+  for (size_t i = 0; i < host_values.size(); ++i) host_values[i] = values[i % values.size()];
+  const size_t host_bytes = host_values.size() * sizeof(float);
+  if (cudaHostRegister(host_values.data(), host_bytes, cudaHostRegisterDefault) != cudaSuccess) {
     cudaGetLastError();  // Clears the error, so that the next call does not return it.
     std::fprintf(stderr, "gpu_bench: cannot pin memory; skips copies from and to the host\n");
     return;
   }
   const std::string pinned_note = Cat(HumanBytes(host_bytes), ", pinned");
-  PrintMeasurement("to_device",
-                   MeasureSeconds(setting.regions,
-                                  [&](uint64_t) {
-                                    ExitOnError(
-                                        cudaMemcpyAsync(target.data(), host.data(), host_bytes,
-                                                        cudaMemcpyHostToDevice, nullptr),
-                                        "cudaMemcpyAsync to the device");
-                                  }),
-                   static_cast<double>(host_bytes), pinned_note);
-  PrintMeasurement("from_device",
-                   MeasureSeconds(setting.regions,
-                                  [&](uint64_t) {
-                                    ExitOnError(
-                                        cudaMemcpyAsync(host.data(), source.data(), host_bytes,
-                                                        cudaMemcpyDeviceToHost, nullptr),
-                                        "cudaMemcpyAsync from the device");
-                                  }),
-                   static_cast<double>(host_bytes), pinned_note);
-  ExitOnError(cudaHostUnregister(host.data()), "cudaHostUnregister");
+  PrintMeasurement(
+      "to_device",
+      MeasureSeconds(setting.regions,
+                     [&](uint64_t) {
+                       ExitOnError(cudaMemcpyAsync(target.data(), host_values.data(), host_bytes,
+                                                   cudaMemcpyHostToDevice, nullptr),
+                                   "cudaMemcpyAsync to the device");
+                     }),
+      static_cast<double>(host_bytes), pinned_note);
+  PrintMeasurement(
+      "from_device",
+      MeasureSeconds(setting.regions,
+                     [&](uint64_t) {
+                       ExitOnError(cudaMemcpyAsync(host_values.data(), source.data(), host_bytes,
+                                                   cudaMemcpyDeviceToHost, nullptr),
+                                   "cudaMemcpyAsync from the device");
+                     }),
+      static_cast<double>(host_bytes), pinned_note);
+  ExitOnError(cudaHostUnregister(host_values.data()), "cudaHostUnregister");
 }
 
 // Measures the time of a kernel launch, without and with waiting for its end.
-void PrintLaunches(const Regions& regions) {
+void MeasureLaunches(const RegionOptions& regions) {
   DeviceArray<float> average(std::vector<float>(1)), weight(std::vector<float>(1));
   const auto launch = [&] {
     ExitOnError(kernels::EmaUpdateOnDevice(nullptr, average.data(), weight.data(), 1, 0.5f),
@@ -367,7 +371,7 @@ void PrintDevice() {
   ExitOnError(cudaDriverGetVersion(&driver_version), "cudaDriverGetVersion");
   ExitOnError(cudaRuntimeGetVersion(&runtime_version), "cudaRuntimeGetVersion");
   const auto query_attribute = [](int* to, cudaDeviceAttr attribute) {
-    if (cudaDeviceGetAttribute(to, attribute, 0) != cudaSuccess) *to = 0;  // 0: unknown.
+    if (cudaDeviceGetAttribute(to, attribute, 0) != cudaSuccess) *to = 0;  // 0 means unknown.
   };
   query_attribute(&multiprocessors, cudaDevAttrMultiProcessorCount);
   query_attribute(&l2_bytes, cudaDevAttrL2CacheSize);
@@ -388,7 +392,7 @@ void PrintDevice() {
 std::vector<Part> TensorsOfNet(const std::string& name) {
   pb::Model model;
   model.set_name(name);
-  const models::PublishedImage image = models::PublishedFor(name);
+  const models::PublishedImage image = models::PublishedImageOf(name);
   pb::ImageShape shape;
   shape.set_channels(image.channels);
   shape.set_height(image.side);
@@ -434,17 +438,18 @@ int Main(int argc, char** argv) {
   }
   PrintDevice();
   if (setting.device_only) return 0;
-  PrintCopies(setting);
-  PrintLaunches(setting.regions);
+  MeasureCopies(setting);
+  MeasureLaunches(setting.regions);
   for (size_t begin = 0; begin < setting.nets.size();) {
     const size_t end = std::min(setting.nets.find(',', begin), setting.nets.size());
     const std::string net = setting.nets.substr(begin, end - begin);
     const std::vector<Part> tensors = TensorsOfNet(net);
-    TernarizeBenchmark(tensors).Print(net, setting.regions);
-    PrintUpdates(net, tensors, setting.regions);
+    TernarizeBenchmark(tensors).MeasureAndPrint(net, setting.regions);
+    MeasureUpdates(net, tensors, setting.regions);
     begin = end + 1;
   }
-  TernarizeBenchmark(MakeTensors({setting.elements})).Print("one_tensor", setting.regions);
+  TernarizeBenchmark(MakeTensors({setting.elements}))
+      .MeasureAndPrint("one_tensor", setting.regions);
   return 0;
 }
 

@@ -18,9 +18,9 @@ double Median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-// `run_region(calls)` makes `calls` calls and returns their total seconds. Returns the seconds per
-// call of each region.
-std::vector<double> MeasureRegions(const Regions& regions,
+// `run_region(calls)` calls the measured function `calls` times and returns the total seconds.
+// Returns the seconds per call of each region.
+std::vector<double> MeasureRegions(const RegionOptions& regions,
                                    const std::function<double(uint64_t)>& run_region) {
   run_region(1);
   uint64_t calls = 1;
@@ -71,7 +71,7 @@ void ExitOnError(int error, const char* call) {
   std::exit(static_cast<int>(Code::kPeerLost));
 }
 
-std::vector<double> MeasureSeconds(const Regions& regions,
+std::vector<double> MeasureSeconds(const RegionOptions& regions,
                                    const std::function<void(uint64_t turn)>& work) {
   EventTimer timer;
   uint64_t turn = 0;
@@ -82,7 +82,8 @@ std::vector<double> MeasureSeconds(const Regions& regions,
   });
 }
 
-std::vector<double> MeasureHostSeconds(const Regions& regions, const std::function<void()>& work) {
+std::vector<double> MeasureHostSeconds(const RegionOptions& regions,
+                                       const std::function<void()>& work) {
   return MeasureRegions(regions, [&](uint64_t calls) {
     const Time begin = Now();
     for (uint64_t i = 0; i < calls; ++i) work();

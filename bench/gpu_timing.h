@@ -54,21 +54,22 @@ class DeviceArray {
   T* data_ = nullptr;
 };
 
-// How to measure: `count` regions are timed. A region is a series of so many calls that it takes at
+// How to measure: `count` regions are timed. A region is a series of calls that together take at
 // least `min_seconds`.
-struct Regions {
+struct RegionOptions {
   int count = 7;
   double min_seconds = 0.05;
 };
 
-// Measures the seconds on the device of a call of `work`, which launches kernels. Returns one value
-// per region, measured with CUDA events after warm-up calls. `turn` is the number of the call, for
-// work that uses several arrays in turn.
-std::vector<double> MeasureSeconds(const Regions& regions,
+// Measures how many seconds a call of `work`, which launches kernels, takes on the device. Returns
+// one value per region, measured with CUDA events after warm-up calls. `turn` is the number of the
+// call, for work that uses several arrays in turn.
+std::vector<double> MeasureSeconds(const RegionOptions& regions,
                                    const std::function<void(uint64_t turn)>& work);
-// Measures the seconds of a call of `work` by the host's clock, for work that itself waits for the
+// Measures by the host's clock how many seconds a call of `work` takes. `work` itself waits for the
 // device. Returns one value per region.
-std::vector<double> MeasureHostSeconds(const Regions& regions, const std::function<void()>& work);
+std::vector<double> MeasureHostSeconds(const RegionOptions& regions,
+                                       const std::function<void()>& work);
 
 // Prints one line of JSON: {"name", "seconds": the median, "bytes", "launches", "samples": all
 // `seconds`, "note"}. `bytes`: the minimum memory traffic of a call; 0 if this does not apply.

@@ -240,24 +240,24 @@ void MeasureAndPrint(const Setting& setting, Trainer* trainer) {
               (CpuSeconds() - cpu_begin_s) / measured_steps, measured_steps);
 }
 
-int Fail(const Status& status) {
+int PrintError(const Status& status) {
   std::fprintf(stderr, "net_steps: %s\n", status.message().c_str());
   return static_cast<int>(status.code());
 }
 
-int Run(const Setting& setting) {
+int RunBenchmark(const Setting& setting) {
   omp_set_num_threads(setting.num_threads);
   pb::Model model;
   model.set_name(setting.model);
-  const models::PublishedImage image = models::PublishedFor(setting.model);
-  const auto net_def =
-      models::BuildNet(model, Image(image.channels, image.side, image.side), image.classes);
-  if (!net_def.ok()) return Fail(net_def.status());
+  const models::PublishedImage image = models::PublishedImageOf(setting.model);
+  const auto net_def = models::BuildNet(
+      model, MakeImageShape(image.channels, image.side, image.side), image.classes);
+  if (!net_def.ok()) return PrintError(net_def.status());
   Problem problem(*net_def, setting.batch_size);
   auto trainer = MakeTrainer(setting, problem);
-  if (!trainer.ok()) return Fail(trainer.status());
+  if (!trainer.ok()) return PrintError(trainer.status());
   MeasureAndPrint(setting, trainer->get());
-  return (*trainer)->status().ok() ? 0 : Fail((*trainer)->status());
+  return (*trainer)->status().ok() ? 0 : PrintError((*trainer)->status());
 }
 
 int Main(int argc, char** argv) {
@@ -277,12 +277,12 @@ int Main(int argc, char** argv) {
                                                        {"fp16", Precision::kFp16}};
   const auto found_precision = precisions.find(argv[5]);
   if (found_precision == precisions.end()) {
-    return Fail(Status(Code::kUsage, Cat("unknown precision ", argv[5])));
+    return PrintError(Status(Code::kUsage, Cat("unknown precision ", argv[5])));
   }
   setting.precision = found_precision->second;
   if (argc > 6 && std::string(argv[6]) == "cuda") setting.device = Device::kCuda;
   if (argc > 7) setting.max_seconds = std::atof(argv[7]);
-  return Run(setting);
+  return RunBenchmark(setting);
 }
 
 }  // namespace

@@ -15,15 +15,16 @@ namespace {
 
 using tern::sim::Schedule;
 
-uint64_t NumberOr(const char* text, uint64_t default_value) {
+uint64_t ParseNumberOr(const char* text, uint64_t default_value) {
   return text == nullptr ? default_value : std::strtoull(text, nullptr, 10);
 }
 
-// Plays `count` schedules, the first with seed `first_seed`. Returns whether none failed.
-bool PlaySchedules(const char* name, tern::sim::MakeSchedule make, uint64_t first_seed,
+// Plays `num_schedules` schedules, the first with seed `first_seed`, the next with the next seed,
+// and so on. Returns whether none failed.
+bool PlaySchedules(const char* name, tern::sim::MakeSchedule make_schedule, uint64_t first_seed,
                    uint64_t num_schedules) {
   const auto begin = std::chrono::steady_clock::now();
-  const auto failures = tern::sim::PlayAll(make, first_seed, num_schedules, {}, 5);
+  const auto failures = tern::sim::PlayAll(make_schedule, first_seed, num_schedules, {}, 5);
   const std::chrono::duration<double> duration = std::chrono::steady_clock::now() - begin;
   std::cout << name << ": " << num_schedules << " schedules in " << duration.count() << " s\n";
   for (const std::string& failure : failures) std::cout << failure << "\n";
@@ -33,8 +34,8 @@ bool PlaySchedules(const char* name, tern::sim::MakeSchedule make, uint64_t firs
 }  // namespace
 
 int main(int argc, char** argv) {
-  const uint64_t num_schedules = NumberOr(argc > 1 ? argv[1] : nullptr, 100'000);
-  const uint64_t first_seed = NumberOr(argc > 2 ? argv[2] : nullptr, 1);
+  const uint64_t num_schedules = ParseNumberOr(argc > 1 ? argv[1] : nullptr, 100'000);
+  const uint64_t first_seed = ParseNumberOr(argc > 2 ? argv[2] : nullptr, 1);
   const auto begin = std::chrono::steady_clock::now();
   bool all_passed = PlaySchedules("with rounds", Schedule::Make, first_seed, num_schedules / 2);
   all_passed &=

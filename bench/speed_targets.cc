@@ -61,12 +61,12 @@ std::string JsonList(const std::vector<double>& values) {
 // round only warms up.
 class RoundTimer {
  public:
-  void Add(const std::string& name, std::function<void()> work) {
-    work_.emplace_back(name, std::move(work));
+  void AddFunction(const std::string& name, std::function<void()> work) {
+    named_functions_.emplace_back(name, std::move(work));
   }
-  void Run(int repetitions) {
+  void RunRounds(int repetitions) {
     for (int r = -1; r < repetitions; ++r) {
-      for (const auto& [name, work] : work_) {
+      for (const auto& [name, work] : named_functions_) {
         const double seconds = TimeWork(work);
         if (r >= 0) seconds_[name].push_back(seconds);
       }
@@ -105,7 +105,7 @@ class RoundTimer {
     is_first = false;
   }
 
-  std::vector<std::pair<std::string, std::function<void()>>> work_;
+  std::vector<std::pair<std::string, std::function<void()>>> named_functions_;
   std::map<std::string, std::vector<double>> seconds_;
 };
 
@@ -136,18 +136,18 @@ void MeasureTernarizing(const Setting& setting, const Floats& g) {
   std::vector<uint8_t> mask(kernels::PlaneBytes(n), 1), signs(kernels::PlaneBytes(n), 1);
   kernels::NoiseKey noise_key;
   RoundTimer rounds;
-  rounds.Add("tern", [&] {
+  rounds.AddFunction("tern", [&] {
     const kernels::Stats stats = kernels::ComputeStats(g.data(), n);
     const auto clip = static_cast<float>(kClipSigma * kernels::Sigma(stats, n));
     ++noise_key.round;
     result_sink =
         kernels::Ternarize(g.data(), n, clip, clip, noise_key, 0, mask.data(), signs.data());
   });
-  rounds.Add("passes", [&] {
+  rounds.AddFunction("passes", [&] {
     result_sink = RunReadPass(g.data(), n);
     result_sink = RunReadAndCodePass(g.data(), n, mask.data(), signs.data());
   });
-  rounds.Run(setting.repetitions);
+  rounds.RunRounds(setting.repetitions);
   rounds.PrintRatios(
       "ternarize_vs_floor", "passes", "tern", 1,
       "statistics, then clip, noise, code, pack; floor: a pass that reads, and one that "
@@ -209,7 +209,7 @@ class Server {
       for (int rank = 0; rank < kWorkers; ++rank) {
         for (size_t i = first_chunk; i < end_chunk; ++i) {
           const codec::Segment& segment = segments_[i];
-          kernels::DecodeMean(Push(rank, i).data(), segment.count, 1, 2.5f, 0, segment.count,
+          kernels::DecodeMean(PushOf(rank, i).data(), segment.count, 1, 2.5f, 0, segment.count,
                               decoded->data() + (segment.begin - begin));
         }
         AddTo(decoded->data(), n, sum->data());
@@ -221,11 +221,11 @@ class Server {
   }
 
  private:
-  const Bytes& Push(int rank, size_t c) const { return pushes_[static_cast<size_t>(rank)][c]; }
+  const Bytes& PushOf(int rank, size_t c) const { return pushes_[static_cast<size_t>(rank)][c]; }
 
   std::unique_ptr<codec::Codec> codec_;
   std::vector<codec::Segment> segments_;
-  std::vector<std::vector<Bytes>> pushes_;  // By rank and chunk.
+  std::vector<std::vector<Bytes>> pushes_;  // pushes_[rank][chunk]
 };
 
 // Target: a server's sum of the pushes of eight workers.
@@ -237,14 +237,14 @@ void MeasureSumming(const Setting& setting, const Floats& g) {
   for (size_t k = 0; k < Server::kWorkers; ++k) arrays[k] = g.data() + k * eighth_elements;
   const Server two_bit_server("ternary_2bit", g), ternary_server("ternary", g);
   RoundTimer rounds;
-  rounds.Add("ternary_2bit", [&] { two_bit_server.SumPushes(); });
-  rounds.Add("fp32_eighth", [&] { AddEightArrays(arrays, eighth_elements, sums.data()); });
-  rounds.Add("ternary", [&] { ternary_server.SumPushes(); });
+  rounds.AddFunction("ternary_2bit", [&] { two_bit_server.SumPushes(); });
+  rounds.AddFunction("fp32_eighth", [&] { AddEightArrays(arrays, eighth_elements, sums.data()); });
+  rounds.AddFunction("ternary", [&] { ternary_server.SumPushes(); });
   const size_t num_chunks = setting.elements / kChunkElements + 1;
-  rounds.Add("decode_add_encode",
-             [&] { two_bit_server.DecodeAddEncode(num_chunks, &decoded, &sums, &out); });
-  rounds.Add("by_chunk", [&] { two_bit_server.DecodeAddEncode(1, &decoded, &sums, &out); });
-  rounds.Run(setting.repetitions);
+  rounds.AddFunction("decode_add_encode",
+                     [&] { two_bit_server.DecodeAddEncode(num_chunks, &decoded, &sums, &out); });
+  rounds.AddFunction("by_chunk", [&] { two_bit_server.DecodeAddEncode(1, &decoded, &sums, &out); });
+  rounds.RunRounds(setting.repetitions);
   for (const std::string name : {"ternary_2bit", "ternary"}) {
     rounds.PrintRatios(
         "sum_" + name + "_vs_fp32", "fp32_eighth", name, Server::kWorkers,
@@ -286,16 +286,17 @@ void MeasureApplying(const Setting& setting, Floats* weights) {
   const codec::Codec::BlockVisitor update_block = [&](uint64_t first, std::span<const float> g) {
     (*optimizer)->Update(w + first, g.data(), first, g.size(), step, 0);
   };
-  rounds.Add("tern", [&] {  // A worker does the same, in blocks that stay in the cache.
-    if (!codec->DecodeTo(planes, segment, kWorkers, 2.5f, update_block).ok()) std::exit(1);
+  rounds.AddFunction("tern", [&] {  // A worker does the same, in blocks that stay in the cache.
+    if (!codec->DecodeInBlocks(planes, segment, kWorkers, 2.5f, update_block).ok()) std::exit(1);
     ++step.number;
   });
-  rounds.Add("pass", [&] { result_sink = RunUpdatePass(planes.data(), n, num_planes, w, v); });
+  rounds.AddFunction("pass",
+                     [&] { result_sink = RunUpdatePass(planes.data(), n, num_planes, w, v); });
   Floats decoded(n, 1.f);
-  rounds.Add("decode", [&] {
+  rounds.AddFunction("decode", [&] {
     if (!codec->Decode(planes, segment, kWorkers, 2.5f, 0, n, decoded.data()).ok()) std::exit(1);
   });
-  rounds.Run(setting.repetitions);
+  rounds.RunRounds(setting.repetitions);
   rounds.PrintRatios(
       "decode_momentum_vs_floor", "pass", "tern", 1,
       "N = 4, 4 planes: decode and momentum SGD; floor: a pass that reads the planes and "

@@ -45,14 +45,14 @@ struct Round {
       gradients.push_back(RandomGradient(rank));
       noise.rank = static_cast<uint16_t>(rank);
       const std::vector<float>& g = gradients.back();
-      prepared.push_back(codec->Prepare(kernels::ComputeStats(g.data(), g.size()), g, noise));
-      scaler = std::max(scaler, prepared.back().scaler);
+      params.push_back(codec->Prepare(kernels::ComputeStats(g.data(), g.size()), g, noise));
+      scaler = std::max(scaler, params.back().scaler);
     }
     for (int rank = 0; rank < workers; ++rank) {
-      prepared[rank].scaler = scaler;
+      params[rank].scaler = scaler;
       noise.rank = static_cast<uint16_t>(rank);
       codes.emplace_back();
-      codec->Encode(gradients[rank].data(), kSegment, prepared[rank], noise, &codes.back());
+      codec->Encode(gradients[rank].data(), kSegment, params[rank], noise, &codes.back());
     }
   }
 
@@ -68,7 +68,7 @@ struct Round {
   std::unique_ptr<Codec> codec;
   kernels::NoiseKey noise;
   std::vector<std::vector<float>> gradients;
-  std::vector<Prepared> prepared;
+  std::vector<EncodeParams> params;
   float scaler = 0;
   std::vector<Bytes> codes;
 };
@@ -87,7 +87,7 @@ void BenchEncode(benchmark::State& state, const std::string& wire) {
   for (auto _ : state) {
     ++round.noise.round;
     code.clear();
-    round.codec->Encode(round.gradients[0].data(), kSegment, round.prepared[0], round.noise, &code);
+    round.codec->Encode(round.gradients[0].data(), kSegment, round.params[0], round.noise, &code);
     benchmark::DoNotOptimize(code.data());
   }
   SetCounters(state, kNumElements, code.size());

@@ -11,7 +11,7 @@ namespace tern::models {
 
 // The VGG and ResNet builders use the papers' variants for small images (CIFAR) up to this height
 // in pixels.
-inline constexpr uint32_t kSmallImage = 64;
+inline constexpr uint32_t kMaxSmallImageHeight = 64;
 
 struct BuildRequest {
   const pb::Model& model;  // the section `model` of the job
@@ -50,11 +50,13 @@ pb::NetDef ResNet110(const BuildRequest& request);
 pb::NetDef ResNet50(const BuildRequest& request);
 pb::NetDef ResNet152(const BuildRequest& request);
 pb::NetDef ResNet18V2(const BuildRequest& request);
-// arXiv 1409.4842 as in Caffe, without the auxiliary classifiers: 6,998,552 parameters.
+// GoogLeNet of arXiv 1409.4842, as in Caffe, without the auxiliary classifiers: 6,998,552
+// parameters.
 pb::NetDef GoogLeNet(const BuildRequest& request);
-// arXiv 1502.03167, appendix: 11,295,240 parameters.
+// The Inception network with batch norm of arXiv 1502.03167, appendix: 11,295,240 parameters.
 pb::NetDef InceptionBn(const BuildRequest& request);
-// arXiv 1704.04861, channels multiplied by model.width_multiplier: 4,231,976 parameters at 1.
+// MobileNet of arXiv 1704.04861. model.width_multiplier multiplies the numbers of channels; with 1
+// there are 4,231,976 parameters.
 pb::NetDef MobileNet(const BuildRequest& request);
 
 }  // namespace tern::models

@@ -6,7 +6,7 @@ namespace tern::models {
 pb::NetDef CifarNet(const BuildRequest& request) {
   NetBuilder net("cifarnet");
   const auto add_norm = [&](const char* name) { net.Lrn(name, 9, 0.001f, 0.75f, 1); };
-  const PoolShape pool{.kernel = 3, .stride = 2, .is_same = true};
+  const PoolShape pool{.kernel = 3, .stride = 2, .has_same_padding = true};
   const ConvShape conv{.outputs = 64, .kernel = 5, .pad = 2};
   net.InitConvs(TruncatedNormalStd(0.05f));
   net.Conv("conv1", conv);

@@ -15,28 +15,29 @@ struct InceptionModule {
   uint32_t conv_1x1, reduce_3x3, conv_3x3, reduce_5x5, conv_5x5, pool_projection;
 };
 
-void ConvRelu(const std::string& name, const ConvShape& shape, NetBuilder* net) {
+void AddConvRelu(const std::string& name, const ConvShape& shape, NetBuilder* net) {
   net->Conv(name, shape);
   net->Relu(name + "_relu");
 }
 
 void AddModule(const InceptionModule& inception, NetBuilder* net) {
-  const std::string input = net->last(), prefix = std::string("inception_") + inception.name + "/";
+  const std::string input = net->last_output(),
+                    prefix = std::string("inception_") + inception.name + "/";
   std::vector<std::string> branches;
-  ConvRelu(prefix + "1x1", {.outputs = inception.conv_1x1, .kernel = 1}, net);
-  branches.push_back(net->last());
-  net->From(input);
-  ConvRelu(prefix + "3x3_reduce", {.outputs = inception.reduce_3x3, .kernel = 1}, net);
-  ConvRelu(prefix + "3x3", {.outputs = inception.conv_3x3, .kernel = 3, .pad = 1}, net);
-  branches.push_back(net->last());
-  net->From(input);
-  ConvRelu(prefix + "5x5_reduce", {.outputs = inception.reduce_5x5, .kernel = 1}, net);
-  ConvRelu(prefix + "5x5", {.outputs = inception.conv_5x5, .kernel = 5, .pad = 2}, net);
-  branches.push_back(net->last());
-  net->From(input);
+  AddConvRelu(prefix + "1x1", {.outputs = inception.conv_1x1, .kernel = 1}, net);
+  branches.push_back(net->last_output());
+  net->SetNextInput(input);
+  AddConvRelu(prefix + "3x3_reduce", {.outputs = inception.reduce_3x3, .kernel = 1}, net);
+  AddConvRelu(prefix + "3x3", {.outputs = inception.conv_3x3, .kernel = 3, .pad = 1}, net);
+  branches.push_back(net->last_output());
+  net->SetNextInput(input);
+  AddConvRelu(prefix + "5x5_reduce", {.outputs = inception.reduce_5x5, .kernel = 1}, net);
+  AddConvRelu(prefix + "5x5", {.outputs = inception.conv_5x5, .kernel = 5, .pad = 2}, net);
+  branches.push_back(net->last_output());
+  net->SetNextInput(input);
   net->MaxPool(prefix + "pool", {.kernel = 3, .stride = 1, .pad = 1});
-  ConvRelu(prefix + "pool_proj", {.outputs = inception.pool_projection, .kernel = 1}, net);
-  branches.push_back(net->last());
+  AddConvRelu(prefix + "pool_proj", {.outputs = inception.pool_projection, .kernel = 1}, net);
+  branches.push_back(net->last_output());
   net->Concat(prefix + "output", branches);
 }
 
@@ -45,13 +46,13 @@ void AddModule(const InceptionModule& inception, NetBuilder* net) {
 pb::NetDef GoogLeNet(const BuildRequest& request) {
   NetBuilder net("googlenet");
   net.InitConvs(Xavier(), Constant(0.2f));
-  const PoolShape halving_pool{.kernel = 3, .stride = 2, .is_same = true};
+  const PoolShape halving_pool{.kernel = 3, .stride = 2, .has_same_padding = true};
   const auto add_norm = [&](const char* name) { net.Lrn(name, 5, 1e-4f, 0.75f, 1); };
-  ConvRelu("conv1/7x7_s2", {.outputs = 64, .kernel = 7, .stride = 2, .pad = 3}, &net);
+  AddConvRelu("conv1/7x7_s2", {.outputs = 64, .kernel = 7, .stride = 2, .pad = 3}, &net);
   net.MaxPool("pool1/3x3_s2", halving_pool);
   add_norm("pool1/norm1");
-  ConvRelu("conv2/3x3_reduce", {.outputs = 64, .kernel = 1}, &net);
-  ConvRelu("conv2/3x3", {.outputs = 192, .kernel = 3, .pad = 1}, &net);
+  AddConvRelu("conv2/3x3_reduce", {.outputs = 64, .kernel = 1}, &net);
+  AddConvRelu("conv2/3x3", {.outputs = 192, .kernel = 3, .pad = 1}, &net);
   add_norm("conv2/norm2");
   net.MaxPool("pool2/3x3_s2", halving_pool);
   AddModule({"3a", 64, 96, 128, 16, 32, 32}, &net);

@@ -18,44 +18,45 @@ struct InceptionModule {
   bool has_average_pool;  // true: an average pool; false: a max pool
 };
 
-void ConvNormRelu(const std::string& name, const ConvShape& shape, NetBuilder* net) {
+void AddConvNormRelu(const std::string& name, const ConvShape& shape, NetBuilder* net) {
   net->Conv(name, shape);
   net->BatchNorm(name + "_bn");
   net->Relu(name + "_relu");
 }
 
 void AddModule(const InceptionModule& inception, NetBuilder* net) {
-  const std::string input = net->last(), prefix = std::string("inception_") + inception.name + "_";
+  const std::string input = net->last_output(),
+                    prefix = std::string("inception_") + inception.name + "_";
   const uint32_t stride = inception.conv_1x1 == 0 ? 2 : 1;
   std::vector<std::string> branches;
   if (inception.conv_1x1 > 0) {
-    ConvNormRelu(prefix + "1x1", {.outputs = inception.conv_1x1, .kernel = 1}, net);
-    branches.push_back(net->last());
-    net->From(input);
+    AddConvNormRelu(prefix + "1x1", {.outputs = inception.conv_1x1, .kernel = 1}, net);
+    branches.push_back(net->last_output());
+    net->SetNextInput(input);
   }
-  ConvNormRelu(prefix + "3x3_reduce", {.outputs = inception.reduce_3x3, .kernel = 1}, net);
-  ConvNormRelu(prefix + "3x3",
-               {.outputs = inception.conv_3x3, .kernel = 3, .stride = stride, .pad = 1}, net);
-  branches.push_back(net->last());
-  net->From(input);
-  ConvNormRelu(prefix + "double_3x3_reduce", {.outputs = inception.reduce_double_3x3, .kernel = 1},
-               net);
-  ConvNormRelu(prefix + "double_3x3_1", {.outputs = inception.double_3x3, .kernel = 3, .pad = 1},
-               net);
-  ConvNormRelu(prefix + "double_3x3_2",
-               {.outputs = inception.double_3x3, .kernel = 3, .stride = stride, .pad = 1}, net);
-  branches.push_back(net->last());
-  net->From(input);
+  AddConvNormRelu(prefix + "3x3_reduce", {.outputs = inception.reduce_3x3, .kernel = 1}, net);
+  AddConvNormRelu(prefix + "3x3",
+                  {.outputs = inception.conv_3x3, .kernel = 3, .stride = stride, .pad = 1}, net);
+  branches.push_back(net->last_output());
+  net->SetNextInput(input);
+  AddConvNormRelu(prefix + "double_3x3_reduce",
+                  {.outputs = inception.reduce_double_3x3, .kernel = 1}, net);
+  AddConvNormRelu(prefix + "double_3x3_1", {.outputs = inception.double_3x3, .kernel = 3, .pad = 1},
+                  net);
+  AddConvNormRelu(prefix + "double_3x3_2",
+                  {.outputs = inception.double_3x3, .kernel = 3, .stride = stride, .pad = 1}, net);
+  branches.push_back(net->last_output());
+  net->SetNextInput(input);
   if (inception.has_average_pool) {
     net->AvgPool(prefix + "pool", {.kernel = 3, .stride = stride, .pad = 1});
   } else if (stride == 2) {
-    net->MaxPool(prefix + "pool", {.kernel = 3, .stride = 2, .is_same = true});
+    net->MaxPool(prefix + "pool", {.kernel = 3, .stride = 2, .has_same_padding = true});
   } else {
     net->MaxPool(prefix + "pool", {.kernel = 3, .stride = 1, .pad = 1});
   }
   if (inception.pool_projection > 0)
-    ConvNormRelu(prefix + "pool_proj", {.outputs = inception.pool_projection, .kernel = 1}, net);
-  branches.push_back(net->last());
+    AddConvNormRelu(prefix + "pool_proj", {.outputs = inception.pool_projection, .kernel = 1}, net);
+  branches.push_back(net->last_output());
   net->Concat(prefix + "output", branches);
 }
 
@@ -64,11 +65,11 @@ void AddModule(const InceptionModule& inception, NetBuilder* net) {
 pb::NetDef InceptionBn(const BuildRequest& request) {
   NetBuilder net("inception_bn");
   net.InitConvs(He(false));
-  const PoolShape halving_pool{.kernel = 3, .stride = 2, .is_same = true};
-  ConvNormRelu("conv1_7x7_s2", {.outputs = 64, .kernel = 7, .stride = 2, .pad = 3}, &net);
+  const PoolShape halving_pool{.kernel = 3, .stride = 2, .has_same_padding = true};
+  AddConvNormRelu("conv1_7x7_s2", {.outputs = 64, .kernel = 7, .stride = 2, .pad = 3}, &net);
   net.MaxPool("pool1_3x3_s2", halving_pool);
-  ConvNormRelu("conv2_3x3_reduce", {.outputs = 64, .kernel = 1}, &net);
-  ConvNormRelu("conv2_3x3", {.outputs = 192, .kernel = 3, .pad = 1}, &net);
+  AddConvNormRelu("conv2_3x3_reduce", {.outputs = 64, .kernel = 1}, &net);
+  AddConvNormRelu("conv2_3x3", {.outputs = 192, .kernel = 3, .pad = 1}, &net);
   net.MaxPool("pool2_3x3_s2", halving_pool);
   AddModule({"3a", 64, 64, 64, 64, 96, 32, true}, &net);
   AddModule({"3b", 64, 64, 96, 64, 96, 64, true}, &net);

@@ -43,10 +43,11 @@ void AddConvAndPool(const Variant& variant, int index, uint32_t outputs, pb::Net
 }  // namespace
 
 pb::NetDef LeNet(const BuildRequest& request) {
-  const bool is_same = request.model.padding() == pb::Model::same;
-  const Variant variant = {is_same ? pb::Pad::same : pb::Pad::valid, is_same, is_same};
+  const bool is_same_padded = request.model.padding() == pb::Model::same;
+  const Variant variant = {is_same_padded ? pb::Pad::same : pb::Pad::valid, is_same_padded,
+                           is_same_padded};
   pb::NetDef net;
-  net.set_name(is_same ? "lenet_same" : "lenet");
+  net.set_name(is_same_padded ? "lenet_same" : "lenet");
   AddConvAndPool(variant, 1, 20, &net);
   AddConvAndPool(variant, 2, 50, &net);
   pb::DenseDef* fc3 = AddLayer(&net, "fc3")->mutable_dense();

@@ -89,11 +89,11 @@ std::string ShapeText(const pb::ImageShape& shape) {
 // those of the data. It may leave them out.
 Status CheckAgainstData(const pb::NetDef& net, const pb::ImageShape& input, uint32_t classes) {
   const pb::ImageShape& stated_input = net.input();
-  const bool is_same =
+  const bool is_consistent =
       (!stated_input.has_channels() || stated_input.channels() == input.channels()) &&
       (!stated_input.has_height() || stated_input.height() == input.height()) &&
       (!stated_input.has_width() || stated_input.width() == input.width());
-  if (!is_same) {
+  if (!is_consistent) {
     return BadModel("model.net.input is " + ShapeText(stated_input) +
                     " (channels x height x width), but the data are " + ShapeText(input) +
                     "; leave it out or make it the same");
@@ -132,7 +132,7 @@ Result<pb::NetDef> BuildNet(const pb::Model& model, const pb::ImageShape& input,
   return complete_net;
 }
 
-PublishedImage PublishedFor(const std::string& name) {
+PublishedImage PublishedImageOf(const std::string& name) {
   for (const Builder& builder : kBuilders) {
     if (name == builder.name) return builder.published_image;
   }

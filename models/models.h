@@ -22,7 +22,7 @@ const std::vector<std::string>& ModelNames();
 struct PublishedImage {
   uint32_t channels, side, classes;  // side: height and width in pixels
 };
-// Returns them for a model; for an unknown name, those of the first model of the table.
-PublishedImage PublishedFor(const std::string& name);
+// Returns the published image of a model; for an unknown name, that of the first built-in model.
+PublishedImage PublishedImageOf(const std::string& name);
 
 }  // namespace tern::models

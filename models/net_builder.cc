@@ -7,7 +7,7 @@ namespace {
 void SetPool(const PoolShape& shape, pb::PoolDef* pool) {
   pool->set_kernel(shape.kernel);
   pool->set_stride(shape.stride);
-  if (shape.is_same) {
+  if (shape.has_same_padding) {
     pool->set_padding(pb::Pad::same);
   } else if (shape.pad > 0) {
     pool->set_pad(shape.pad);
@@ -51,7 +51,7 @@ void NetBuilder::InitDense(pb::Init weight, pb::Init bias) {
   dense_bias_ = std::move(bias);
 }
 
-pb::LayerDef* NetBuilder::Layer(const std::string& name) {
+pb::LayerDef* NetBuilder::AddLayer(const std::string& name) {
   pb::LayerDef* layer = net_.add_layers();
   layer->set_name(name);
   for (std::string& tensor : next_inputs_) layer->add_inputs(std::move(tensor));
@@ -61,7 +61,7 @@ pb::LayerDef* NetBuilder::Layer(const std::string& name) {
 }
 
 void NetBuilder::Conv(const std::string& name, const ConvShape& shape) {
-  pb::ConvDef* conv = Layer(name)->mutable_conv();
+  pb::ConvDef* conv = AddLayer(name)->mutable_conv();
   conv->set_outputs(shape.outputs);
   conv->set_kernel(shape.kernel);
   conv->set_stride(shape.stride);
@@ -73,30 +73,30 @@ void NetBuilder::Conv(const std::string& name, const ConvShape& shape) {
 }
 
 void NetBuilder::Dense(const std::string& name, uint32_t outputs) {
-  pb::DenseDef* dense = Layer(name)->mutable_dense();
+  pb::DenseDef* dense = AddLayer(name)->mutable_dense();
   dense->set_outputs(outputs);
   *dense->mutable_weight_init() = dense_weight_;
   *dense->mutable_bias_init() = dense_bias_;
 }
 
 void NetBuilder::BatchNorm(const std::string& name, float epsilon) {
-  Layer(name)->mutable_batch_norm()->set_epsilon(epsilon);
+  AddLayer(name)->mutable_batch_norm()->set_epsilon(epsilon);
 }
 
 void NetBuilder::MaxPool(const std::string& name, const PoolShape& shape) {
-  SetPool(shape, Layer(name)->mutable_max_pool());
+  SetPool(shape, AddLayer(name)->mutable_max_pool());
 }
 
 void NetBuilder::AvgPool(const std::string& name, const PoolShape& shape) {
-  SetPool(shape, Layer(name)->mutable_avg_pool());
+  SetPool(shape, AddLayer(name)->mutable_avg_pool());
 }
 
 void NetBuilder::GlobalAvgPool(const std::string& name) {
-  Layer(name)->mutable_avg_pool()->set_global(true);
+  AddLayer(name)->mutable_avg_pool()->set_global(true);
 }
 
 void NetBuilder::Lrn(const std::string& name, uint32_t size, float alpha, float beta, float k) {
-  pb::LrnDef* lrn = Layer(name)->mutable_lrn();
+  pb::LrnDef* lrn = AddLayer(name)->mutable_lrn();
   lrn->set_size(size);
   lrn->set_alpha(alpha);
   lrn->set_beta(beta);
@@ -104,21 +104,21 @@ void NetBuilder::Lrn(const std::string& name, uint32_t size, float alpha, float 
 }
 
 void NetBuilder::Dropout(const std::string& name, double rate) {
-  Layer(name)->mutable_dropout()->set_rate(static_cast<float>(rate));
+  AddLayer(name)->mutable_dropout()->set_rate(static_cast<float>(rate));
 }
 
 void NetBuilder::Add(const std::string& name, std::vector<std::string> tensors) {
   next_inputs_ = std::move(tensors);
-  Layer(name)->mutable_add();
+  AddLayer(name)->mutable_add();
 }
 
 void NetBuilder::Concat(const std::string& name, std::vector<std::string> tensors) {
   next_inputs_ = std::move(tensors);
-  Layer(name)->mutable_concat();
+  AddLayer(name)->mutable_concat();
 }
 
 pb::NetDef NetBuilder::Finish() {
-  Layer("loss")->mutable_softmax_loss();
+  AddLayer("loss")->mutable_softmax_loss();
   return std::move(net_);
 }
 

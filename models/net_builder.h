@@ -1,5 +1,5 @@
-// Writes a NetDef layer by layer. Each layer reads the output of the previous layer, unless From is
-// called.
+// Writes a NetDef layer by layer. Each layer reads the output of the previous layer, unless
+// SetNextInput is called.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct ConvShape {
 struct PoolShape {
   uint32_t kernel = 0, stride = 0;
   uint32_t pad = 0;
-  bool is_same = false;  // replaces `pad`: pads so that output = ceil(input / stride)
+  bool has_same_padding = false;  // replaces `pad`: pads so that output = ceil(input / stride)
 };
 
 class NetBuilder {
@@ -40,15 +40,16 @@ class NetBuilder {
   void InitConvs(pb::Init weight, pb::Init bias = Constant(0));
   void InitDense(pb::Init weight, pb::Init bias = Constant(0));
 
-  // Makes the next layer read this tensor.
-  void From(std::string tensor) { next_inputs_ = {std::move(tensor)}; }
+  // Makes the next layer read this tensor instead of the previous layer's output.
+  void SetNextInput(std::string tensor) { next_inputs_ = {std::move(tensor)}; }
   // The output tensor of the newest layer.
-  const std::string& last() const { return last_output_; }
+  const std::string& last_output() const { return last_output_; }
 
+  // Each of the next functions adds a layer of its kind; Add and Concat read the given tensors.
   void Conv(const std::string& name, const ConvShape& shape);
   void Dense(const std::string& name, uint32_t outputs);
   void BatchNorm(const std::string& name, float epsilon = 1e-5f);
-  void Relu(const std::string& name) { Layer(name)->mutable_relu(); }
+  void Relu(const std::string& name) { AddLayer(name)->mutable_relu(); }
   void MaxPool(const std::string& name, const PoolShape& shape);
   void AvgPool(const std::string& name, const PoolShape& shape);
   void GlobalAvgPool(const std::string& name);
@@ -61,7 +62,7 @@ class NetBuilder {
 
  private:
   // Adds a layer with that name; the caller sets its kind.
-  pb::LayerDef* Layer(const std::string& name);
+  pb::LayerDef* AddLayer(const std::string& name);
 
   pb::NetDef net_;
   pb::Init conv_weight_ = Xavier(), conv_bias_ = Constant(0);

@@ -18,55 +18,55 @@ class ResNet {
   }
 
   // Adds the stem for small images: a convolution of 3 x 3 with `outputs` output channels.
-  void SmallStem(uint32_t outputs, bool has_norm) {
+  void AddSmallStem(uint32_t outputs, bool has_norm) {
     net_.Conv("conv1", {.outputs = outputs, .kernel = 3, .pad = 1, .has_bias = false});
-    if (has_norm) NormRelu("bn1", "relu");
+    if (has_norm) AddNormRelu("bn1", "relu");
     channels_ = outputs;
   }
   // Adds the stem for large images: a convolution of 7 x 7 and a max pool of 3 x 3, which together
   // reduce height and width to a quarter.
-  void LargeStem(bool has_norm) {
+  void AddLargeStem(bool has_norm) {
     net_.Conv("conv1", {.outputs = 64, .kernel = 7, .stride = 2, .pad = 3, .has_bias = false});
-    if (has_norm) NormRelu("bn1", "relu");
+    if (has_norm) AddNormRelu("bn1", "relu");
     net_.MaxPool("maxpool", {.kernel = 3, .stride = 2, .pad = 1});
     channels_ = 64;
   }
 
   // Adds y = relu(F(x) + shortcut(x)), where F is two convolutions of 3 x 3.
-  void BasicBlock(const std::string& name, uint32_t outputs, uint32_t stride) {
-    const std::string input = net_.last();
+  void AddBasicBlock(const std::string& name, uint32_t outputs, uint32_t stride) {
+    const std::string input = net_.last_output();
     Conv(name + ".conv1", outputs, 3, stride);
-    NormRelu(name + ".bn1", name + ".relu1");
+    AddNormRelu(name + ".bn1", name + ".relu1");
     Conv(name + ".conv2", outputs, 3, 1);
     net_.BatchNorm(name + ".bn2");
     AddShortcut(name, input, outputs, stride);
   }
-  // Like BasicBlock, but F is three convolutions: 1 x 1 to a quarter of the output channels, 3 x 3,
-  // and 1 x 1.
-  void BottleneckBlock(const std::string& name, uint32_t outputs, uint32_t stride) {
-    const std::string input = net_.last();
+  // Like AddBasicBlock, but F is three convolutions: 1 x 1 to a quarter of the output channels, 3 x
+  // 3, and 1 x 1.
+  void AddBottleneckBlock(const std::string& name, uint32_t outputs, uint32_t stride) {
+    const std::string input = net_.last_output();
     Conv(name + ".conv1", outputs / 4, 1, 1);
-    NormRelu(name + ".bn1", name + ".relu1");
+    AddNormRelu(name + ".bn1", name + ".relu1");
     Conv(name + ".conv2", outputs / 4, 3, stride);
-    NormRelu(name + ".bn2", name + ".relu2");
+    AddNormRelu(name + ".bn2", name + ".relu2");
     Conv(name + ".conv3", outputs, 1, 1);
     net_.BatchNorm(name + ".bn3");
     AddShortcut(name, input, outputs, stride);
   }
   // Adds y = F(x) + shortcut, where F has batch norm and ReLU before each of its two convolutions.
   // If the shortcut is a convolution, its input is the output of the first ReLU; else it is x.
-  void PreActivatedBlock(const std::string& name, uint32_t outputs, uint32_t stride) {
-    std::string shortcut = net_.last();
-    NormRelu(name + ".bn1", name + ".relu1");
-    const std::string first_relu = net_.last();
+  void AddPreActivatedBlock(const std::string& name, uint32_t outputs, uint32_t stride) {
+    std::string shortcut = net_.last_output();
+    AddNormRelu(name + ".bn1", name + ".relu1");
+    const std::string first_relu = net_.last_output();
     Conv(name + ".conv1", outputs, 3, stride);
-    NormRelu(name + ".bn2", name + ".relu2");
+    AddNormRelu(name + ".bn2", name + ".relu2");
     Conv(name + ".conv2", outputs, 3, 1);
-    const std::string branch_output = net_.last();
+    const std::string branch_output = net_.last_output();
     if (stride != 1 || channels_ != outputs) {
-      net_.From(first_relu);
+      net_.SetNextInput(first_relu);
       Conv(name + ".downsample", outputs, 1, stride);
-      shortcut = net_.last();
+      shortcut = net_.last_output();
     }
     net_.Add(name + ".add", {branch_output, shortcut});
     channels_ = outputs;
@@ -77,7 +77,7 @@ class ResNet {
     net_.Dense("fc", classes);
     return net_.Finish();
   }
-  void NormRelu(const std::string& norm_name, const std::string& relu_name) {
+  void AddNormRelu(const std::string& norm_name, const std::string& relu_name) {
     net_.BatchNorm(norm_name);
     net_.Relu(relu_name);
   }
@@ -91,12 +91,12 @@ class ResNet {
                      .has_bias = false});
   }
   void AddShortcut(const std::string& name, std::string input, uint32_t outputs, uint32_t stride) {
-    const std::string branch_output = net_.last();
+    const std::string branch_output = net_.last_output();
     if (stride != 1 || channels_ != outputs) {
-      net_.From(input);
+      net_.SetNextInput(input);
       Conv(name + ".downsample.0", outputs, 1, stride);
       net_.BatchNorm(name + ".downsample.1");
-      input = net_.last();
+      input = net_.last_output();
     }
     net_.Add(name + ".add", {branch_output, input});
     net_.Relu(name + ".relu");
@@ -120,20 +120,21 @@ void ForEachBlock(const std::vector<int>& stages, uint32_t outputs, const AddBlo
   }
 }
 
+// The ResNet with 6n + 2 layers for CIFAR: three stages of n basic blocks.
 pb::NetDef CifarResNet(const char* name, int n, const BuildRequest& request) {
   ResNet net(name);
-  net.SmallStem(16, true);
+  net.AddSmallStem(16, true);
   ForEachBlock({n, n, n}, 16, [&](const std::string& block, uint32_t outputs, uint32_t stride) {
-    net.BasicBlock(block, outputs, stride);
+    net.AddBasicBlock(block, outputs, stride);
   });
   return net.Finish(request.classes);
 }
 
 void AddStem(const BuildRequest& request, bool has_norm, ResNet* net) {
-  if (request.input.height() <= kSmallImage) {
-    net->SmallStem(64, has_norm);
+  if (request.input.height() <= kMaxSmallImageHeight) {
+    net->AddSmallStem(64, has_norm);
   } else {
-    net->LargeStem(has_norm);
+    net->AddLargeStem(has_norm);
   }
 }
 
@@ -142,7 +143,7 @@ pb::NetDef BottleneckResNet(const char* name, const std::vector<int>& stages,
   ResNet net(name);
   AddStem(request, true, &net);
   ForEachBlock(stages, 256, [&](const std::string& block, uint32_t outputs, uint32_t stride) {
-    net.BottleneckBlock(block, outputs, stride);
+    net.AddBottleneckBlock(block, outputs, stride);
   });
   return net.Finish(request.classes);
 }
@@ -163,9 +164,9 @@ pb::NetDef ResNet18V2(const BuildRequest& request) {
   ResNet net("resnet18_v2");
   AddStem(request, false, &net);
   ForEachBlock({2, 2, 2, 2}, 64, [&](const std::string& block, uint32_t outputs, uint32_t stride) {
-    net.PreActivatedBlock(block, outputs, stride);
+    net.AddPreActivatedBlock(block, outputs, stride);
   });
-  net.NormRelu("bn", "relu");
+  net.AddNormRelu("bn", "relu");
   return net.Finish(request.classes);
 }
 

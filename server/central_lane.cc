@@ -20,8 +20,8 @@ Result<std::unique_ptr<CentralLane>> CentralLane::Make(const setup::Setup& setup
                                                        LaneCheckpoints& checkpoints) {
   std::unique_ptr<CentralLane> central(
       new CentralLane(setup, shard, lane, options, rate, checkpoints));
-  if (central->facts_.rounds) {
-    TERN_RETURN_IF_ERROR(central->AddRounds(initial));
+  if (central->facts_.has_rounds) {
+    TERN_RETURN_IF_ERROR(central->MakeCellsWithRounds(initial));
     central->MakeRoundLane();
   } else {
     auto cells = central->MakeClockCells(initial);
@@ -48,14 +48,15 @@ CentralLane::CentralLane(const setup::Setup& setup, uint32_t shard, uint32_t lan
   }
 }
 
-Status CentralLane::AddRounds(std::span<const float> initial) {
+Status CentralLane::MakeCellsWithRounds(std::span<const float> initial) {
   for (const protocol::Chunk* chunk : chunks_) {
     auto chunk_rounds = CentralRounds::Make(setup_, *chunk, initial, rate_);
     if (!chunk_rounds.ok()) return chunk_rounds.status();
     CentralRounds* cell = chunk_rounds->get();
     rounds_of_chunks_.push_back(std::move(*chunk_rounds));
     checkpoints_.AddCell(cell->cell(), [cell](SavedState* state) { cell->AddState(state); });
-    cell->SetOnClosed([this, cell](uint64_t round) { checkpoints_.OnClosed(cell->cell(), round); });
+    cell->SetOnClosed(
+        [this, cell](uint64_t round) { checkpoints_.OnRoundClosed(cell->cell(), round); });
   }
   return Ok();
 }
@@ -72,7 +73,7 @@ Result<std::vector<protocol::ClockCellSpec>> CentralLane::MakeClockCells(
     cells.push_back({rule->cell(), std::move(*made_rule)});
     checkpoints_.AddCell(rule->cell(), [this, rule](SavedState* state) {
       rule->AddState(state);
-      AddClocks(rule->cell(), state);
+      AddClocksToState(rule->cell(), state);
     });
   }
   return cells;
@@ -80,9 +81,9 @@ Result<std::vector<protocol::ClockCellSpec>> CentralLane::MakeClockCells(
 
 void CentralLane::MakeRoundLane() {
   std::vector<protocol::CellSpec> specs;
-  for (protocol::CellSpec& spec : protocol::CellsOfLane(setup_.plan, shard_, lane_number_)) {
+  for (protocol::CellSpec& spec : protocol::MakeCellsOfLane(setup_.plan, shard_, lane_number_)) {
     for (const auto& cell : rounds_of_chunks_) {
-      if (cell->cell() == spec.cell) specs.push_back(cell->Spec(std::move(spec)));
+      if (cell->cell() == spec.cell) specs.push_back(cell->DescribeCell(std::move(spec)));
     }
   }
   auto lane = std::make_unique<protocol::RoundLane>(options_, std::move(specs));
@@ -98,32 +99,32 @@ void CentralLane::MakeClockLane(std::vector<protocol::ClockCellSpec> cells) {
   options.pushes = [this](uint64_t steps) {
     return facts_.PushesOfJob(steps, setup_.plan.workers);
   };
-  options.bound = facts_.bound;
+  options.max_clocks_ahead = facts_.max_steps_ahead;
   options.max_staleness = setup_.job.train().max_staleness();
   if (shard_ == 0) options.learning_rate = [this](uint64_t total) { return rate_(StepsOf(total)); };
   for (const protocol::ClockCellSpec& cell : cells) {
-    protocol::CellClocks& clocks = clocks_[cell.cell];
-    clocks.counted.resize(options_.workers);
-    clocks.answered.resize(options_.workers);
+    protocol::CellClocks& clocks = clocks_by_cell_[cell.cell];
+    clocks.counted_clocks.resize(options_.workers);
+    clocks.answered_versions.resize(options_.workers);
   }
   auto lane = std::make_unique<protocol::ClockLane>(std::move(options), std::move(cells));
   clock_lane_ = lane.get();
   lane_ = std::move(lane);
 }
 
-void CentralLane::AddClocks(const protocol::Cell& cell, SavedState* state) {
-  protocol::CellClocks& clocks = clocks_[cell];
+void CentralLane::AddClocksToState(const protocol::Cell& cell, SavedState* state) {
+  protocol::CellClocks& clocks = clocks_by_cell_[cell];
   clocks = clock_lane_->clocks(cell);
   state->numbers.push_back({"total", &clocks.total});
-  for (size_t rank = 0; rank < clocks.counted.size(); ++rank) {
-    state->numbers.push_back({Cat("counted.", rank), &clocks.counted[rank]});
-    state->numbers.push_back({Cat("answered.", rank), &clocks.answered[rank]});
+  for (size_t rank = 0; rank < clocks.counted_clocks.size(); ++rank) {
+    state->numbers.push_back({Cat("counted.", rank), &clocks.counted_clocks[rank]});
+    state->numbers.push_back({Cat("answered.", rank), &clocks.answered_versions[rank]});
   }
   state->numbers.push_back({"beginning", &beginning_});
 }
 
 void CentralLane::RestoreClocks() {
-  for (const auto& [cell, clocks] : clocks_) clock_lane_->Restore(cell, clocks);
+  for (const auto& [cell, clocks] : clocks_by_cell_) clock_lane_->Restore(cell, clocks);
 }
 
 Status CentralLane::BeginRun(uint64_t run) {
@@ -165,7 +166,7 @@ Status CentralLane::GoBack(const std::optional<pb::Checkpoint>& target) {
 bool CentralLane::HasChanged() const {
   return std::any_of(rounds_of_chunks_.begin(), rounds_of_chunks_.end(),
                      [](const auto& cell) { return cell->round() != 0; }) ||
-         std::any_of(clocks_.begin(), clocks_.end(), [this](const auto& entry) {
+         std::any_of(clocks_by_cell_.begin(), clocks_by_cell_.end(), [this](const auto& entry) {
            return clock_lane_->clocks(entry.first).total != 0;
          });
 }

@@ -74,17 +74,20 @@ class CentralLane {
   CentralLane(const setup::Setup& setup, uint32_t shard, uint32_t lane,
               const protocol::RoundLane::Options& options, const Rate& rate,
               LaneCheckpoints& checkpoints);
-  Status AddRounds(std::span<const float> initial);
+  // Makes the cells of a lane with rounds, with the initial weights of the whole model.
+  Status MakeCellsWithRounds(std::span<const float> initial);
   void MakeRoundLane();
   // Makes the cells of a lane without rounds, with the initial weights.
   Result<std::vector<protocol::ClockCellSpec>> MakeClockCells(std::span<const float> initial);
   void MakeClockLane(std::vector<protocol::ClockCellSpec> cells);
-  void RestoreClocks();
+  void RestoreClocks();     // copies clocks_by_cell_ to the state machine
   bool HasChanged() const;  // whether any cell's weights have changed since they were made
   // Converts pushes of all workers to a cell into steps per worker, on average.
   uint64_t StepsOf(uint64_t pushes) const;
   Status ResetToInitial();
-  void AddClocks(const protocol::Cell& cell, SavedState* state);
+  // Adds the clocks of one cell (which pushes were counted and answered) and the beginning to what
+  // checkpoints save and restore.
+  void AddClocksToState(const protocol::Cell& cell, SavedState* state);
 
   const setup::Setup& setup_;
   const algorithm::Facts facts_;
@@ -92,11 +95,12 @@ class CentralLane {
   const protocol::RoundLane::Options options_;
   const Rate rate_;
   std::vector<const protocol::Chunk*> chunks_;  // the chunks that this lane serves
-  // One per chunk. With rounds the second is empty, else the first; clock_lane_ owns the rules.
+  // One element per chunk: the first vector is used with rounds, the second without; the other is
+  // empty. clock_lane_ owns the rules.
   std::vector<std::unique_ptr<CentralRounds>> rounds_of_chunks_;
   std::vector<const ClockRule*> rules_of_chunks_;
   // Without rounds: copies of the cells' clocks, used while a checkpoint is read or written.
-  std::map<protocol::Cell, protocol::CellClocks> clocks_;
+  std::map<protocol::Cell, protocol::CellClocks> clocks_by_cell_;
   LaneCheckpoints& checkpoints_;
   uint64_t run_ = 0, beginning_ = 0;
   std::unique_ptr<protocol::Lane> lane_;

@@ -40,10 +40,10 @@ DataLane::Options DataLane::OptionsOf(const setup::Setup& setup, uint32_t shard,
   options.workers = setup.plan.workers;
   options.incarnation = incarnation;
   options.window = algorithm::FactsOf(setup.job).window;
-  const algorithm::Elasticity elasticity = algorithm::Elasticity::Of(setup.job);
+  const algorithm::Elasticity elasticity = algorithm::Elasticity::FromJob(setup.job);
   options.quorum = elasticity.quorum;
-  options.shrink = elasticity.shrink();
-  options.leads = shard == 0 && lane == 1;
+  options.shrink = elasticity.shrinks_on_loss();
+  options.decides_last_round = shard == 0 && lane == 1;
   return options;
 }
 
@@ -57,9 +57,9 @@ Result<std::unique_ptr<DataLane>> DataLane::Make(const setup::Setup& setup, uint
   // Rounds count from 1, the schedule's steps from 0.
   if (shard == 0) options.learning_rate = [rate](uint64_t round) { return rate(round - 1); };
   data_lane->checkpoints_ = std::make_unique<LaneCheckpoints>(setup, shard, lane, storage);
-  if (!setup.plan.central) {
+  if (!setup.plan.is_central) {
     data_lane->localized_lane_ =
-        std::make_unique<protocol::RoundLane>(std::move(options), data_lane->LocalizedCells());
+        std::make_unique<protocol::RoundLane>(std::move(options), data_lane->MakeLocalizedCells());
     return data_lane;
   }
   std::vector<float> made_weights;
@@ -74,23 +74,25 @@ Result<std::unique_ptr<DataLane>> DataLane::Make(const setup::Setup& setup, uint
   return data_lane;
 }
 
-std::vector<protocol::CellSpec> DataLane::LocalizedCells() {
-  std::vector<protocol::CellSpec> cells = protocol::CellsOfLane(setup_.plan, shard_, lane_number_);
-  const bool has_state = std::any_of(
-      cells.begin(), cells.end(), [](const auto& spec) { return static_cast<bool>(spec.state); });
+std::vector<protocol::CellSpec> DataLane::MakeLocalizedCells() {
+  std::vector<protocol::CellSpec> cells =
+      protocol::MakeCellsOfLane(setup_.plan, shard_, lane_number_);
+  const bool has_state = std::any_of(cells.begin(), cells.end(), [](const auto& spec) {
+    return static_cast<bool>(spec.append_state);
+  });
   if (!has_state) checkpoints_.reset();
   for (protocol::CellSpec& spec : cells) {
-    if (checkpoints_ == nullptr || !spec.state) continue;
-    checkpoints_->AddCell(spec.cell, spec.state);
+    if (checkpoints_ == nullptr || !spec.append_state) continue;
+    checkpoints_->AddCell(spec.cell, spec.append_state);
     spec.open = [this, cell = spec.cell, open = std::move(spec.open)](uint64_t round) {
       return std::make_unique<ObservedSum>(
-          open(round), [this, cell, round] { checkpoints_->OnClosed(cell, round); });
+          open(round), [this, cell, round] { checkpoints_->OnRoundClosed(cell, round); });
     };
   }
   return cells;
 }
 
-std::optional<protocol::Saved> DataLane::Saved() const {
+std::optional<protocol::SavedCheckpoints> DataLane::Saved() const {
   if (checkpoints_ == nullptr || checkpoints_->empty()) return std::nullopt;
   return checkpoints_->Saved();
 }
@@ -99,7 +101,7 @@ void DataLane::Stop(protocol::Sends* sends) {
   if (central_lane_ != nullptr && central_lane_->clock_lane() != nullptr) {
     central_lane_->clock_lane()->Stop(sends);
   } else {
-    machine().OnStop();
+    state_machine().OnStop();
   }
 }
 
@@ -108,10 +110,10 @@ void DataLane::OnMembers(const pb::Members& members, protocol::Sends* sends) {
     auto schedule = update::Schedule::Make(setup_.job.train(), members.steps());
     if (schedule.ok()) schedule_ = std::move(*schedule);
   }
-  if (Begin(members)) machine().OnMembers(members, sends);
+  if (AdoptRunAndBeginning(members)) state_machine().OnMembers(members, sends);
 }
 
-bool DataLane::Begin(const pb::Members& members) {
+bool DataLane::AdoptRunAndBeginning(const pb::Members& members) {
   if (central_lane_ != nullptr) {
     if (!central_lane_->BeginRun(members.run()).ok()) return false;
   } else if (checkpoints_ != nullptr && !checkpoints_->Begin(members.run()).ok()) {
@@ -122,9 +124,9 @@ bool DataLane::Begin(const pb::Members& members) {
   if (members.has_resume()) target = members.resume();
   const bool is_restored =
       central_lane_ != nullptr && central_lane_->beginning() == members.beginning();
-  if (const Status went_back = is_restored ? Ok() : GoBack(target); !went_back.ok()) {
+  if (const Status return_status = is_restored ? Ok() : GoBack(target); !return_status.ok()) {
     LOG(ERROR) << "lane " << lane_number_
-               << " cannot go back, and refuses all workers: " << went_back.message();
+               << " cannot go back, and refuses all workers: " << return_status.message();
     return false;
   }
   beginning_ = members.beginning();
@@ -154,13 +156,13 @@ void DataLane::Finish() {
 
 void DataLane::OnMessage(protocol::Peer from, const protocol::Message& message,
                          protocol::Sends* sends) {
-  if (!message.head.has_hello()) return machine().OnMessage(from, message, sends);
+  if (!message.head.has_hello()) return state_machine().OnMessage(from, message, sends);
   if (Status checked = protocol::CheckHello(message.head.hello(), setup_.hello); !checked.ok()) {
     sends->push_back(
         {from, protocol::MakeRefuse(ExitCode(checked), checked.message(), pb::Refuse::leave)});
     return;
   }
-  machine().OnHello(from, message.head.hello(), sends);
+  state_machine().OnHello(from, message.head.hello(), sends);
 }
 
 }  // namespace tern::server

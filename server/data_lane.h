@@ -39,8 +39,8 @@ class DataLane {
   DataLane& operator=(const DataLane&) = delete;
 
   // Call when the membership has changed. Adopts the run and the beginning that `members` names,
-  // then passes `members` to the state machine. A beginning identifies the start of the run, or the
-  // latest return of all daemons to a checkpoint.
+  // then passes `members` to the state machine. The run identifies an execution of the job; the
+  // beginning identifies the start of the run, or the latest return of all daemons to a checkpoint.
   void OnMembers(const pb::Members& members, protocol::Sends* sends);
   // Handles a message from a worker's connection. Refuses the hello of a peer of another job.
   void OnMessage(protocol::Peer from, const protocol::Message& message, protocol::Sends* sends);
@@ -55,7 +55,7 @@ class DataLane {
 
   // The lane's checkpoints on disk; nullopt if the lane has no state to save. Any thread may call
   // it.
-  std::optional<protocol::Saved> Saved() const;
+  std::optional<protocol::SavedCheckpoints> Saved() const;
   // The error because of which this shard must leave the job; ok if there is none. Any thread may
   // call it.
   Status failure() const { return checkpoints_ == nullptr ? Ok() : checkpoints_->failure(); }
@@ -73,13 +73,13 @@ class DataLane {
       : setup_(setup), shard_(shard), lane_number_(lane) {}
   // Makes the lane's cells for a job whose workers hold the parameters. Adds the state that codecs
   // keep between sums to the checkpoints.
-  std::vector<protocol::CellSpec> LocalizedCells();
+  std::vector<protocol::CellSpec> MakeLocalizedCells();
   // Adopts the run and the beginning that `members` name, and goes back to a checkpoint if needed.
   // Returns false on failure.
-  bool Begin(const pb::Members& members);
+  bool AdoptRunAndBeginning(const pb::Members& members);
   // Returns to the checkpoint `target`, or to the initial state if `target` is nullopt.
   Status GoBack(const std::optional<pb::Checkpoint>& target);
-  protocol::Lane& machine() {
+  protocol::Lane& state_machine() {
     return central_lane_ != nullptr ? central_lane_->lane() : *localized_lane_;
   }
 
@@ -89,7 +89,7 @@ class DataLane {
   std::unique_ptr<LaneCheckpoints> checkpoints_;  // null if the lane has no state to save
   std::unique_ptr<protocol::RoundLane> localized_lane_;  // null if servers hold the parameters
   std::unique_ptr<CentralLane> central_lane_;            // null if workers hold the parameters
-  uint64_t beginning_ = 0;                               // the newest that OnMembers has adopted
+  uint64_t beginning_ = 0;  // the newest beginning that OnMembers has adopted
 };
 
 }  // namespace tern::server

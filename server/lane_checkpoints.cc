@@ -36,7 +36,7 @@ LaneCheckpoints::LaneCheckpoints(const setup::Setup& setup, uint32_t shard, uint
     : setup_(setup),
       facts_(algorithm::FactsOf(setup.job)),
       every_steps_(setup.job.checkpoints().every_steps()),
-      shard_every_steps_(setup.plan.central ? setup.job.checkpoints().shard_every_steps() : 0),
+      shard_every_steps_(setup.plan.is_central ? setup.job.checkpoints().shard_every_steps() : 0),
       store_(setup::CheckpointOwner(setup, setup.job.output_dir(),
                                     Cat("shard.", shard, ".lane.", lane)),
              NumbersToKeep(), storage) {
@@ -44,24 +44,25 @@ LaneCheckpoints::LaneCheckpoints(const setup::Setup& setup, uint32_t shard, uint
   UpdateSaved();
 }
 
-checkpoint::Keep LaneCheckpoints::NumbersToKeep() const {
-  checkpoint::Keep numbers{.of_all = 0, .shard = 0};
-  if (every_steps_ != 0) numbers.of_all = setup_.job.checkpoints().keep();
+checkpoint::NumKept LaneCheckpoints::NumbersToKeep() const {
+  checkpoint::NumKept numbers{.num_of_all = 0, .num_of_shard = 0};
+  if (every_steps_ != 0) numbers.num_of_all = setup_.job.checkpoints().keep();
   if (shard_every_steps_ == 0) return numbers;
   const uint64_t interval = std::max(shard_every_steps_, facts_.period);
-  const uint64_t least_kept = protocol::LeastToKeep(interval, facts_.window * facts_.period);
-  numbers.shard =
+  const uint64_t least_kept =
+      protocol::MinCheckpointsToKeep(interval, facts_.window * facts_.period);
+  numbers.num_of_shard =
       std::max(setup_.job.checkpoints().shard_keep(), static_cast<uint32_t>(least_kept));
   return numbers;
 }
 
 void LaneCheckpoints::AddCell(const protocol::Cell& cell, StateAdder state) {
-  cells_[cell] = std::move(state);
+  state_adder_by_cell_[cell] = std::move(state);
 }
 
 uint64_t LaneCheckpoints::StepOf(uint64_t round) const { return facts_.StepOfRound(round); }
 
-std::optional<Kind> LaneCheckpoints::DueAfter(uint64_t round) const {
+std::optional<Kind> LaneCheckpoints::KindDueAfter(uint64_t round) const {
   const uint64_t step_before = StepOf(round - 1), step_after = StepOf(round);
   if (ContainsMultiple(every_steps_, step_before, step_after)) return Kind::kOfAll;
   if (ContainsMultiple(shard_every_steps_, step_before, step_after)) return Kind::kShard;
@@ -71,16 +72,16 @@ std::optional<Kind> LaneCheckpoints::DueAfter(uint64_t round) const {
 Status LaneCheckpoints::Begin(uint64_t run) {
   if (run == 0 || run == run_) return failure();
   run_ = run;
-  return cells_.empty() ? Ok() : BeginRun(run, false);
+  return state_adder_by_cell_.empty() ? Ok() : PrepareFolder(run, false);
 }
 
-Status LaneCheckpoints::RestartRun() { return run_ == 0 ? Ok() : BeginRun(run_, true); }
+Status LaneCheckpoints::RestartRun() { return run_ == 0 ? Ok() : PrepareFolder(run_, true); }
 
-Status LaneCheckpoints::BeginRun(uint64_t run, bool from_start) {
-  incomplete_snapshots_.clear();
-  closed_round_.clear();
+Status LaneCheckpoints::PrepareFolder(uint64_t run, bool is_restart) {
+  incomplete_snapshot_by_round_.clear();
+  closed_round_by_cell_.clear();
   newest_step_ = 0;
-  const Result<std::string> move_sentence = store_.Begin(run, from_start);
+  const Result<std::string> move_sentence = store_.Begin(run, is_restart);
   if (!move_sentence.ok()) {
     const MutexLock lock(mutex_);
     return failure_ = move_sentence.status();
@@ -91,7 +92,7 @@ Status LaneCheckpoints::BeginRun(uint64_t run, bool from_start) {
 }
 
 void LaneCheckpoints::AddCellTo(const protocol::Cell& cell, Snapshot* snapshot) const {
-  const SavedState saved = StateOfCell(cell, cells_.at(cell));
+  const SavedState saved = StateOfCell(cell, state_adder_by_cell_.at(cell));
   for (const SavedState::Array& array : saved.arrays) {
     snapshot->tensors.push_back(
         {array.name, {array.values.size()}, {array.values.begin(), array.values.end()}});
@@ -101,16 +102,16 @@ void LaneCheckpoints::AddCellTo(const protocol::Cell& cell, Snapshot* snapshot) 
   ++snapshot->num_cells;
 }
 
-void LaneCheckpoints::OnClosed(const protocol::Cell& cell, uint64_t round) {
-  closed_round_[cell] = round;
-  const std::optional<Kind> kind = DueAfter(round);
+void LaneCheckpoints::OnRoundClosed(const protocol::Cell& cell, uint64_t round) {
+  closed_round_by_cell_[cell] = round;
+  const std::optional<Kind> kind = KindDueAfter(round);
   if (run_ == 0 || !kind.has_value()) return;
-  Snapshot& snapshot = incomplete_snapshots_[round];
+  Snapshot& snapshot = incomplete_snapshot_by_round_[round];
   AddCellTo(cell, &snapshot);
-  if (snapshot.num_cells < cells_.size()) return;
+  if (snapshot.num_cells < state_adder_by_cell_.size()) return;
   Write({run_, StepOf(round), round}, *kind, snapshot);
-  incomplete_snapshots_.erase(incomplete_snapshots_.begin(),
-                              incomplete_snapshots_.upper_bound(round));
+  incomplete_snapshot_by_round_.erase(incomplete_snapshot_by_round_.begin(),
+                                      incomplete_snapshot_by_round_.upper_bound(round));
 }
 
 void LaneCheckpoints::WriteIfDue(uint64_t step) {
@@ -125,10 +126,10 @@ void LaneCheckpoints::FinishAt(uint64_t step) {
 }
 
 void LaneCheckpoints::WriteAll(uint64_t step, Kind kind) {
-  if (run_ == 0 || cells_.empty()) return;
+  if (run_ == 0 || state_adder_by_cell_.empty()) return;
   newest_step_ = step;
   Snapshot snapshot;
-  for (const auto& [cell, state] : cells_) AddCellTo(cell, &snapshot);
+  for (const auto& [cell, state] : state_adder_by_cell_) AddCellTo(cell, &snapshot);
   Write({run_, step, 0}, kind, snapshot);
 }
 
@@ -146,25 +147,25 @@ Status LaneCheckpoints::LoadPoint(const checkpoint::Point& point) {
   const auto file = store_.Read(point);
   if (!file.ok()) return file.status();
   SavedState state_of_cells;
-  for (const auto& [cell, state] : cells_) {
+  for (const auto& [cell, state] : state_adder_by_cell_) {
     const SavedState saved = StateOfCell(cell, state);
     state_of_cells.arrays.insert(state_of_cells.arrays.end(), saved.arrays.begin(),
                                  saved.arrays.end());
     state_of_cells.numbers.insert(state_of_cells.numbers.end(), saved.numbers.begin(),
                                   saved.numbers.end());
   }
-  TERN_RETURN_IF_ERROR(checkpoint::Restore(*file, state_of_cells));
+  TERN_RETURN_IF_ERROR(checkpoint::RestoreState(*file, state_of_cells));
   run_ = point.run;
   newest_step_ = point.step;
-  incomplete_snapshots_.clear();
-  closed_round_.clear();
+  incomplete_snapshot_by_round_.clear();
+  closed_round_by_cell_.clear();
   store_.RemoveAfter(point);
   UpdateSaved();
   return Ok();
 }
 
 Status LaneCheckpoints::Load(const pb::Checkpoint& from) {
-  if (cells_.empty()) return Ok();
+  if (state_adder_by_cell_.empty()) return Ok();
   TERN_RETURN_IF_ERROR(LoadPoint({from.run(), from.step(), from.round()}));
   LOG(WARNING) << "goes on from the checkpoint of step " << from.step();
   return Ok();
@@ -183,11 +184,12 @@ std::optional<uint64_t> LaneCheckpoints::LoadNewest() {
 }
 
 void LaneCheckpoints::Finish() {
-  if (every_steps_ == 0 || run_ == 0 || closed_round_.size() < cells_.size() || cells_.empty())
+  if (every_steps_ == 0 || run_ == 0 ||
+      closed_round_by_cell_.size() < state_adder_by_cell_.size() || state_adder_by_cell_.empty())
     return;
-  const uint64_t round = closed_round_.begin()->second;
+  const uint64_t round = closed_round_by_cell_.begin()->second;
   Snapshot snapshot;
-  for (const auto& [cell, newest_round] : closed_round_) {
+  for (const auto& [cell, newest_round] : closed_round_by_cell_) {
     if (newest_round != round) return;
     AddCellTo(cell, &snapshot);
   }
@@ -195,8 +197,9 @@ void LaneCheckpoints::Finish() {
 }
 
 void LaneCheckpoints::UpdateSaved() {
-  protocol::Saved saved = setup::FindSaved(setup_, store_);
-  if (run_ == 0 && !setup_.job.checkpoints().resume()) {  // no new run uses them
+  protocol::SavedCheckpoints saved = setup::FindSaved(setup_, store_);
+  // With resume: false no new run uses the checkpoints, but a run under way does.
+  if (run_ == 0 && !setup_.job.checkpoints().resume()) {
     std::vector<pb::Checkpoint> checkpoints = std::exchange(saved, {}).checkpoints;
     const std::vector<pb::Checkpoint> checkpoints_of_shard = setup::OffersOf(store_, Kind::kShard);
     checkpoints.insert(checkpoints.end(), checkpoints_of_shard.begin(), checkpoints_of_shard.end());
@@ -206,7 +209,7 @@ void LaneCheckpoints::UpdateSaved() {
   saved_ = std::move(saved);
 }
 
-protocol::Saved LaneCheckpoints::Saved() const {
+protocol::SavedCheckpoints LaneCheckpoints::Saved() const {
   const MutexLock lock(mutex_);
   return saved_;
 }

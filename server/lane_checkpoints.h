@@ -52,7 +52,7 @@ class LaneCheckpoints {
   // Adds a cell to the checkpoints. REQUIRES that no other method was called before, and that
   // `state` always names the same arrays, of the same sizes.
   void AddCell(const protocol::Cell& cell, StateAdder state);
-  bool empty() const { return cells_.empty(); }
+  bool empty() const { return state_adder_by_cell_.empty(); }
   // Call when the job's membership arrives; `run` identifies the execution of the job. Moves the
   // files of other runs to another folder. kCannotWrite if that fails; failure() then returns the
   // same error.
@@ -62,7 +62,7 @@ class LaneCheckpoints {
   Status RestartRun();
   // With rounds: call when `cell` has closed `round`. Writes a checkpoint if one is due after this
   // round and all other cells have closed the round.
-  void OnClosed(const protocol::Cell& cell, uint64_t round);
+  void OnRoundClosed(const protocol::Cell& cell, uint64_t round);
   // Without rounds: call when all cells have reached `step`. Writes a checkpoint if one is due.
   void WriteIfDue(uint64_t step);
   // With rounds: call when the process ends. Writes the current state if all cells have closed the
@@ -82,7 +82,7 @@ class LaneCheckpoints {
   // it cannot use. Before Begin(), if the job has checkpoints.resume: false, all of them are in
   // shard_checkpoints, so that only a run under way continues from them, and no new run does. Any
   // thread may call it.
-  protocol::Saved Saved() const;
+  protocol::SavedCheckpoints Saved() const;
   // Why the lane cannot take part any more; ok if it can. Any thread may call it.
   Status failure() const;
 
@@ -93,18 +93,18 @@ class LaneCheckpoints {
     tensors::Metadata metadata;
     size_t num_cells = 0;  // how many cells were copied
   };
-  checkpoint::Keep NumbersToKeep() const;
+  checkpoint::NumKept NumbersToKeep() const;
   // The step of the job after which the workers exchange in `round`.
   uint64_t StepOf(uint64_t round) const;
   // The kind of checkpoint that is due after this round; nullopt: none.
-  std::optional<checkpoint::Kind> DueAfter(uint64_t round) const;
+  std::optional<checkpoint::Kind> KindDueAfter(uint64_t round) const;
   // Adds a copy of the cell's current state to *snapshot.
   void AddCellTo(const protocol::Cell& cell, Snapshot* snapshot) const;
   void Write(const checkpoint::Point& point, checkpoint::Kind kind, const Snapshot& snapshot);
   // Writes the current state of all cells.
   void WriteAll(uint64_t step, checkpoint::Kind kind);
-  // Prepares the folder for `run`: `from_start` if the run starts again from the initial state.
-  Status BeginRun(uint64_t run, bool from_start);
+  // Prepares the folder for `run`. `is_restart`: the run starts again from the initial state.
+  Status PrepareFolder(uint64_t run, bool is_restart);
   Status LoadPoint(const checkpoint::Point& point);
   // Updates saved_ from the files on disk.
   void UpdateSaved();
@@ -114,12 +114,14 @@ class LaneCheckpoints {
   const uint64_t every_steps_, shard_every_steps_;  // intervals in steps; 0: no such checkpoints
   checkpoint::Store store_;
   uint64_t run_ = 0;
-  std::map<protocol::Cell, StateAdder> cells_;
-  std::map<protocol::Cell, uint64_t> closed_round_;  // by cell: the newest round that it has closed
-  std::map<uint64_t, Snapshot> incomplete_snapshots_;  // by round: some cells have not closed it
+  std::map<protocol::Cell, StateAdder> state_adder_by_cell_;
+  // The newest round that each cell has closed.
+  std::map<protocol::Cell, uint64_t> closed_round_by_cell_;
+  // The snapshots of rounds that not all cells have closed yet.
+  std::map<uint64_t, Snapshot> incomplete_snapshot_by_round_;
   uint64_t newest_step_ = 0;  // without rounds: the step of the newest checkpoint
   mutable Mutex mutex_;
-  protocol::Saved saved_ TERN_GUARDED_BY(mutex_);
+  protocol::SavedCheckpoints saved_ TERN_GUARDED_BY(mutex_);
   Status failure_ TERN_GUARDED_BY(mutex_);
 };
 

@@ -15,7 +15,7 @@ Result<std::unique_ptr<LaneLoop>> LaneLoop::Start(const setup::Setup& setup, uin
                                                   Registry* registry,
                                                   std::span<const float> initial) {
   net::SocketOptions options;
-  options.max_payload = setup::MaxPayload(setup, lane);
+  options.max_payload_bytes = setup::MaxPayloadBytes(setup, lane);
   options.high_water_mark = 100000;  // never reached: a worker limits its unanswered bytes
   options.traffic = traffic;
   auto socket = net::RouterSocket::Bind(context, host, port, options);
@@ -62,7 +62,7 @@ void LaneLoop::Run() {
     SendAll(std::move(sends));
     // A batch is limited, so that commands do not wait long.
     for (int num_messages = 0; num_messages < 256; ++num_messages) {
-      std::optional<net::Received> received = socket_->Receive();
+      std::optional<net::ReceivedMessage> received = socket_->Receive();
       if (!received.has_value()) break;
       protocol::Sends answers;
       {
@@ -101,7 +101,7 @@ void LaneLoop::AfterMessages() {
   lane_counters_.Export(data_lane_->lane());
 }
 
-void LaneLoop::OnReceived(net::Received received, protocol::Sends* sends) {
+void LaneLoop::OnReceived(net::ReceivedMessage received, protocol::Sends* sends) {
   if (received.error.has_value()) {
     LOG_EVERY_N(WARNING, 100) << "refused a frame: " << received.error->status.message();
     sends->push_back(

@@ -42,20 +42,21 @@ class LaneLoop {
 
   // The checkpoints on the lane's disk, and the error because of which this shard must leave the
   // job: see DataLane. Any thread may call these two.
-  std::optional<protocol::Saved> Saved() const { return data_lane_->Saved(); }
+  std::optional<protocol::SavedCheckpoints> Saved() const { return data_lane_->Saved(); }
   Status failure() const { return data_lane_->failure(); }
   uint16_t port() const { return socket_->port(); }
   // Passes a command to the lane's thread. Only the control thread calls it.
-  void Tell(LaneCommand command) { commands_.Push(std::move(command)); }
+  void SendCommand(LaneCommand command) { commands_.Push(std::move(command)); }
 
  private:
   LaneLoop(uint32_t lane, std::unique_ptr<DataLane> data_lane,
            std::unique_ptr<net::RouterSocket> socket, Registry* registry);
   void Run();
   void OnCommand(const LaneCommand& command, protocol::Sends* sends);
-  // Lets the lane write a checkpoint if one is due, logs lost clocks, and updates the metrics.
+  // Lets the lane write a checkpoint if one is due, updates the metrics, and logs lost clocks:
+  // pushes that this server had counted before it restarted from an older checkpoint.
   void AfterMessages();
-  void OnReceived(net::Received received, protocol::Sends* sends);
+  void OnReceived(net::ReceivedMessage received, protocol::Sends* sends);
   void SendAll(protocol::Sends sends);
 
   const uint32_t lane_number_;

@@ -22,15 +22,15 @@ tern::Status RunServer(int argc, char** argv) {
   const auto lock_output_folder = [&](const tern::pb::Job& job) {
     if (command_line->rank != 0) return tern::Ok();
     auto folder_lock =
-        tern::FolderLock::Take(job.output_dir(), tern::setup::kServerLock, job.name());
+        tern::FolderLock::TryLock(job.output_dir(), tern::setup::kServerLock, job.name());
     if (!folder_lock.ok()) return folder_lock.status();
     lock.emplace(std::move(*folder_lock));
     return tern::Ok();
   };
   auto setup = tern::setup::StartDaemon(*command_line, "server", lock_output_folder);
   if (!setup.ok()) return setup.status();
-  if (lock.has_value() && !lock->held()) LOG(WARNING) << lock->warning();
-  if (command_line->check) {
+  if (lock.has_value() && !lock->is_held()) LOG(WARNING) << lock->warning();
+  if (command_line->check_only) {
     std::printf("%s", tern::config::ToYaml((*setup)->job).c_str());
     return tern::Ok();
   }

@@ -41,7 +41,7 @@ Status Server::Open() {
   if (!address.ok()) return address.status();
   const std::string host = server_keys.has_bind_host() ? server_keys.bind_host() : address->host;
   std::vector<float> initial;
-  if (setup_.plan.central) initial = InitialWeights(setup_);
+  if (setup_.plan.is_central) initial = InitialWeights(setup_);
   for (uint32_t lane = 1; lane <= server_keys.data_sockets(); ++lane) {
     const uint32_t port =
         server_keys.data_ports_size() > 0 ? server_keys.data_ports(static_cast<int>(lane) - 1) : 0;
@@ -49,10 +49,10 @@ Status Server::Open() {
         LaneLoop::Start(setup_, options_.shard, lane, incarnation_, host,
                         static_cast<uint16_t>(port), context_, &traffic_, &registry_, initial);
     if (!lane_loop.ok()) return lane_loop.status();
-    lanes_.push_back(std::move(*lane_loop));
+    lane_loops_.push_back(std::move(*lane_loop));
   }
   net::SocketOptions options;
-  options.max_payload = setup::MaxPayload(setup_, 0);
+  options.max_payload_bytes = setup::MaxPayloadBytes(setup_, 0);
   options.high_water_mark = 100000;
   options.traffic = &traffic_;
   auto socket = net::RouterSocket::Bind(context_, host, address->port, options);
@@ -78,18 +78,19 @@ void Server::MakeControl() {
   control_options.shards = static_cast<uint32_t>(setup_.plan.data_lanes.size());
   control_options.workers = setup_.plan.workers;
   control_options.incarnation = incarnation_;
-  for (const auto& lane : lanes_) control_options.data_ports.push_back(lane->port());
-  control_options.expected = setup_.hello;
+  for (const auto& lane : lane_loops_) control_options.data_ports.push_back(lane->port());
+  control_options.expected_hello = setup_.hello;
   control_options.timings = setup_.timings;
-  control_options.elasticity = algorithm::Elasticity::Of(setup_.job);
+  control_options.elasticity = algorithm::Elasticity::FromJob(setup_.job);
   const algorithm::Facts facts = algorithm::FactsOf(setup_.job);
   control_options.window = facts.window;
-  control_options.workers_hold_state = facts.rounds;
-  control_options.begins_from_shards = setup_.plan.central && setup_.plan.rounds;
-  control_options.resumes = setup_.job.checkpoints().every_steps() != 0;
-  control_options.keeps = protocol::ShardsThatKeep(setup_.plan);
-  if (control_options.Keeps(options_.shard)) control_options.saved = [this] { return Saved(); };
-  std::vector<protocol::CellSpec> cells = protocol::CellsOfLane(setup_.plan, options_.shard, 0);
+  control_options.workers_hold_state = facts.has_rounds;
+  control_options.begins_from_shards = setup_.plan.is_central && setup_.plan.has_rounds;
+  control_options.can_resume = setup_.job.checkpoints().every_steps() != 0;
+  control_options.shard_keeps_state = protocol::ShardsThatKeepState(setup_.plan);
+  if (control_options.ShardKeepsState(options_.shard))
+    control_options.find_saved_checkpoints = [this] { return Saved(); };
+  std::vector<protocol::CellSpec> cells = protocol::MakeCellsOfLane(setup_.plan, options_.shard, 0);
   if (options_.shard == 0) {
     auto coordinator = std::make_unique<protocol::Coordinator>(control_options, std::move(cells));
     coordinator_ = coordinator.get();
@@ -99,16 +100,16 @@ void Server::MakeControl() {
   }
 }
 
-protocol::Saved Server::Saved() const {
-  std::vector<protocol::Saved> lanes_saved;
-  for (const auto& lane : lanes_) {
+protocol::SavedCheckpoints Server::Saved() const {
+  std::vector<protocol::SavedCheckpoints> lanes_saved;
+  for (const auto& lane : lane_loops_) {
     if (auto saved = lane->Saved(); saved.has_value()) lanes_saved.push_back(std::move(*saved));
   }
-  return protocol::CommonOf(lanes_saved);
+  return protocol::CommonCheckpoints(lanes_saved);
 }
 
 void Server::CheckLanes(protocol::ControlActions* new_actions) {
-  for (const auto& lane : lanes_) {
+  for (const auto& lane : lane_loops_) {
     if (const Status failure = lane->failure(); !failure.ok())
       return control_->OnFailure(failure, clock_.Now(), new_actions);
   }
@@ -118,7 +119,7 @@ Status Server::ConnectShard0() {
   Result<net::Address> address = net::ParseAddress(setup_.job.servers(0).address());
   if (!address.ok()) return address.status();
   net::SocketOptions options;
-  options.max_payload = setup::MaxPayload(setup_, 0);
+  options.max_payload_bytes = setup::MaxPayloadBytes(setup_, 0);
   options.traffic = &traffic_;
   if (shard0_socket_ != nullptr) poller_.Remove(shard0_socket_.get());
   shard0_socket_.reset();
@@ -138,7 +139,7 @@ Status Server::Run() {
   while (!has_ended_) {
     TERN_RETURN_IF_ERROR(poller_.Wait(tick_interval));
     protocol::ControlActions new_actions;
-    if (signals_.Take() != 0)
+    if (signals_.TakeSignal() != 0)
       control_->OnStop(signals_.status().code(), clock_.Now(), &new_actions);
     Receive(&new_actions);
     control_->OnTimer(clock_.Now(), &new_actions);
@@ -154,7 +155,7 @@ Status Server::Run() {
 
 void Server::Receive(protocol::ControlActions* new_actions) {
   for (int num_messages = 0; num_messages < 1024; ++num_messages) {
-    std::optional<net::Received> received = control_socket_->Receive();
+    std::optional<net::ReceivedMessage> received = control_socket_->Receive();
     if (!received.has_value()) break;
     if (received->error.has_value()) {
       LOG_EVERY_N(WARNING, 100) << "refused a frame: " << received->error->status.message();
@@ -174,7 +175,7 @@ void Server::Receive(protocol::ControlActions* new_actions) {
 }
 
 void Server::ReceiveFromShard0(protocol::ControlActions* new_actions) {
-  while (std::optional<net::Received> received = shard0_socket_->Receive()) {
+  while (std::optional<net::ReceivedMessage> received = shard0_socket_->Receive()) {
     if (!received->error.has_value()) {
       control_->OnMessageFromShard0({std::move(received->envelope), std::move(received->payload)},
                                     clock_.Now(), new_actions);
@@ -218,10 +219,10 @@ void Server::Execute(protocol::ControlActions actions) {
         }
         break;
       case Type::kMembers:
-        for (auto& lane : lanes_) lane->Tell(action.members);
+        for (auto& lane : lane_loops_) lane->SendCommand(action.members);
         break;
       case Type::kStop:
-        for (auto& lane : lanes_) lane->Tell(StopAfterThisRound{});
+        for (auto& lane : lane_loops_) lane->SendCommand(StopAfterThisRound{});
         break;
       case Type::kEnded:
         EndWith(action.status);
@@ -258,7 +259,7 @@ void Server::ReportProgress() {
   last_progress_at_ = Now();
   const std::vector<setup::WorkerStatus> workers = UpdatePosition();
   workers_present_.Set(static_cast<double>(std::count_if(
-      workers.begin(), workers.end(), [](const auto& worker) { return worker.present; })));
+      workers.begin(), workers.end(), [](const auto& worker) { return worker.is_present; })));
   if (options_.progress_fd < 0) return;
   const std::string line = setup::ProgressJson(setup_, workers, job_position_) + "\n";
   if (write(options_.progress_fd, line.data(), line.size()) < 0)

@@ -43,10 +43,11 @@ class Server {
 
  private:
   Server(const setup::Setup& setup, StopSignals& signals, const Options& options);
+  // Binds the sockets, and starts the lanes and the metrics page.
   Status Open();
   void MakeControl();
   // The checkpoints that every lane with state has on disk, for this shard's hello message.
-  protocol::Saved Saved() const;
+  protocol::SavedCheckpoints Saved() const;
   // Tells the control plane of the first lane that has failed, if any.
   void CheckLanes(protocol::ControlActions* new_actions);
   Status ConnectShard0();
@@ -69,7 +70,7 @@ class Server {
   Registry registry_;
   net::Traffic traffic_;
   net::Context context_;
-  std::vector<std::unique_ptr<LaneLoop>> lanes_;
+  std::vector<std::unique_ptr<LaneLoop>> lane_loops_;
   std::unique_ptr<net::RouterSocket> control_socket_;
   std::unique_ptr<net::DealerSocket> shard0_socket_;  // to shard 0; null on shard 0 itself
   unsigned shard0_attempts_ = 0;
@@ -82,7 +83,7 @@ class Server {
   bool has_ended_ = false;
   Status final_status_;
   Time last_progress_at_{};
-  setup::JobPosition job_position_;  // only on shard 0
+  setup::JobPosition job_position_;  // updated only on shard 0
 };
 
 }  // namespace tern::server

@@ -142,9 +142,9 @@ Result<CommandLine> ParseCommandLine(int argc, char** argv, const std::string& r
     return Status(Code::kUsage, Cat("--progress_fd ", FLAGS_progress_fd,
                                     ": no file descriptor with that number is open"));
   }
-  line.job = FLAGS_job;
+  line.job_path = FLAGS_job;
   line.rank = static_cast<uint32_t>(FLAGS_rank);
-  line.check = FLAGS_check;
+  line.check_only = FLAGS_check;
   line.evaluate = FLAGS_evaluate;
   line.log_dir = FLAGS_log_dir;
   line.progress_fd = FLAGS_progress_fd;
@@ -156,7 +156,7 @@ Result<std::unique_ptr<Setup>> StartDaemon(
     const std::function<Status(const pb::Job&)>& before_writing) {
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);  // A write beyond `ulimit -f` then fails with an error.
-  auto setup = MakeSetup(line.job, line.overrides);
+  auto setup = MakeSetup(line.job_path, line.overrides);
   if (!setup.ok()) return setup;
   const pb::Job& job = (*setup)->job;
   const uint32_t num_ranks =
@@ -166,7 +166,7 @@ Result<std::unique_ptr<Setup>> StartDaemon(
                   Cat("--rank ", line.rank, ": the job has ", num_ranks, " ", role,
                       num_ranks == 1 ? "" : "s", ", so the rank is at most ", num_ranks - 1));
   }
-  if (line.check) return setup;
+  if (line.check_only) return setup;
   if (before_writing) TERN_RETURN_IF_ERROR(before_writing(job));
   TERN_RETURN_IF_ERROR(
       InitLogging("tern_" + role, Cat(role, ".", line.rank),
@@ -187,10 +187,10 @@ Status WriteSummaryFile(const std::string& path, const std::string& line) {
   return write_status;
 }
 
-Status FinalStatus(const Status& status, const Status& written) {
+Status FinalStatus(const Status& status, const Status& write_status) {
   const bool is_orderly_end =
       status.ok() || status.code() == Code::kInterrupted || status.code() == Code::kTerminated;
-  return is_orderly_end && !written.ok() ? written : status;
+  return is_orderly_end && !write_status.ok() ? write_status : status;
 }
 
 int ReportExit(const std::string& program, const Status& status) {

@@ -17,13 +17,13 @@
 namespace tern::setup {
 
 struct CommandLine {
-  std::string job;  // the path of the job file
+  std::string job_path;
   uint32_t rank = 0;
   std::vector<std::string> overrides;
-  bool check = false;    // only read and check the job, print it, and exit
-  std::string evaluate;  // a file of weights to evaluate, without training; empty: train
-  std::string log_dir;   // default: output_dir/logs
-  int progress_fd = -1;  // where to write progress as JSON lines, for `tern run`
+  bool check_only = false;  // only read and check the job, print it, and exit
+  std::string evaluate;     // a file of weights to evaluate, without training; empty: train
+  std::string log_dir;      // default: output_dir/logs
+  int progress_fd = -1;     // where to write progress as JSON lines, for `tern run`
 };
 
 // `role` is "server" or "worker". --help and --version print and exit with 0. kUsage: an unknown
@@ -44,9 +44,9 @@ Result<std::unique_ptr<Setup>> StartDaemon(
 // An error (kCannotWrite) is returned and logged.
 Status WriteSummaryFile(const std::string& path, const std::string& line);
 // The final status of a process whose job ended with `status` and whose summary was written with
-// the result `written`. Returns `written` if the job ended in an orderly way but the summary could
-// not be written; else `status`.
-Status FinalStatus(const Status& status, const Status& written);
+// the result `write_status`. Returns `write_status` if the job ended in an orderly way but the
+// summary could not be written; else `status`.
+Status FinalStatus(const Status& status, const Status& write_status);
 
 // Writes the message of `status` to stderr and the log unless it is ok. Returns the exit code.
 int ReportExit(const std::string& program, const Status& status);

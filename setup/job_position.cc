@@ -10,7 +10,7 @@ void JobPosition::Update(uint64_t steps, uint64_t beginning,
   if (beginning != beginning_) most_steps_ = resumed_from_ = 0;
   beginning_ = beginning;
   for (const WorkerStatus& worker : workers) {
-    if (!worker.present || worker.joining) continue;
+    if (!worker.is_present || worker.is_joining) continue;
     const pb::Counters& counters = worker.counters;
     most_steps_ =
         std::max(most_steps_, counters.has_job_step() ? counters.job_step() : counters.rounds());

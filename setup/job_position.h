@@ -16,9 +16,9 @@ struct WorkerStatus {
   uint32_t rank = 0;
   pb::Counters counters;
   pb::Figures figures;  // the last evaluation, over all workers; parameters_hash is of this worker
-  bool present =
+  bool is_present =
       true;  // the worker takes part or has finished; false: it is lost or not connected yet
-  bool joining = false;  // the worker has not yet received the state from which it continues
+  bool is_joining = false;  // the worker has not yet received the state from which it continues
 };
 
 class JobPosition {
@@ -28,8 +28,9 @@ class JobPosition {
   // checkpoint.
   void Update(uint64_t steps, uint64_t beginning, const std::vector<WorkerStatus>& workers);
 
-  uint64_t steps() const { return steps_; }      // the job's length; 0: not known yet
-  uint64_t done() const { return steps_done_; }  // the steps of the worker with the most steps
+  uint64_t steps() const { return steps_; }  // the job's length; 0: not known yet
+  // The number of steps that the worker with the most steps has done.
+  uint64_t steps_done() const { return steps_done_; }
   uint64_t resumed_from() const { return resumed_from_; }  // the step of the last resume; 0: none
   uint64_t beginning() const { return beginning_; }
 

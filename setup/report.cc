@@ -25,8 +25,9 @@ struct Totals {
 };
 
 size_t CountPresent(const std::vector<WorkerStatus>& workers) {
-  return static_cast<size_t>(std::count_if(
-      workers.begin(), workers.end(), [](const WorkerStatus& worker) { return worker.present; }));
+  return static_cast<size_t>(
+      std::count_if(workers.begin(), workers.end(),
+                    [](const WorkerStatus& worker) { return worker.is_present; }));
 }
 
 // Times and loss are means over the present workers (over all workers if none is present).
@@ -41,11 +42,11 @@ Totals TotalsOf(const std::vector<WorkerStatus>& workers) {
     totals.samples += counters.samples();
     totals.refusals += counters.refusals();
     const WorkerTraffic traffic = TrafficOf(counters);
-    totals.traffic.up += traffic.up;
-    totals.traffic.down += traffic.down;
-    totals.traffic.all_up += traffic.all_up;
-    totals.traffic.all_down += traffic.all_down;
-    if (num_present != 0 && !worker.present) continue;
+    totals.traffic.up_bytes += traffic.up_bytes;
+    totals.traffic.down_bytes += traffic.down_bytes;
+    totals.traffic.all_up_bytes += traffic.all_up_bytes;
+    totals.traffic.all_down_bytes += traffic.all_down_bytes;
+    if (num_present != 0 && !worker.is_present) continue;
     if (counters.train_s() > 0)
       totals.samples_per_s += static_cast<double>(counters.samples()) / counters.train_s();
     totals.compute_s += counters.compute_s() / num_counted;
@@ -94,9 +95,9 @@ json JobToJson(const Setup& setup, const std::vector<WorkerStatus>& workers,
   fields["present"] = CountPresent(workers);
   fields["lost"] = json::array();
   for (const WorkerStatus& worker : workers) {
-    if (!worker.present) fields["lost"].push_back(worker.rank);
+    if (!worker.is_present) fields["lost"].push_back(worker.rank);
   }
-  fields["rounds"] = position.done();
+  fields["rounds"] = position.steps_done();
   fields["steps"] = position.steps();
   fields["from_step"] = position.resumed_from();
   fields["beginning"] = position.beginning() == 0 ? "" : Hex(position.beginning());
@@ -109,14 +110,14 @@ json JobToJson(const Setup& setup, const std::vector<WorkerStatus>& workers,
   fields["decode_s"] = totals.decode_s;
   fields["communication_s"] = totals.communication_s;
   fields["communication_share"] = totals.train_s > 0 ? totals.communication_s / totals.train_s : 0;
-  fields["up_bytes"] = totals.traffic.up;
-  fields["down_bytes"] = totals.traffic.down;
-  fields["up_bytes_per_step"] = totals.rounds > 0 ? totals.traffic.up / totals.rounds : 0;
-  fields["down_bytes_per_step"] = totals.rounds > 0 ? totals.traffic.down / totals.rounds : 0;
-  fields["all_up_bytes"] = totals.traffic.all_up;
-  fields["all_down_bytes"] = totals.traffic.all_down;
-  fields["up_ratio"] = RatioToFp32(parameters, totals.rounds, totals.traffic.up);
-  fields["down_ratio"] = RatioToFp32(parameters, totals.rounds, totals.traffic.down);
+  fields["up_bytes"] = totals.traffic.up_bytes;
+  fields["down_bytes"] = totals.traffic.down_bytes;
+  fields["up_bytes_per_step"] = totals.rounds > 0 ? totals.traffic.up_bytes / totals.rounds : 0;
+  fields["down_bytes_per_step"] = totals.rounds > 0 ? totals.traffic.down_bytes / totals.rounds : 0;
+  fields["all_up_bytes"] = totals.traffic.all_up_bytes;
+  fields["all_down_bytes"] = totals.traffic.all_down_bytes;
+  fields["up_ratio"] = RatioToFp32(parameters, totals.rounds, totals.traffic.up_bytes);
+  fields["down_ratio"] = RatioToFp32(parameters, totals.rounds, totals.traffic.down_bytes);
   fields["refusals"] = totals.refusals;
   AddStepFigures(workers, &fields);
   return fields;
@@ -133,11 +134,11 @@ std::string JsonText(const json& fields) {
 WorkerTraffic TrafficOf(const pb::Counters& counters) {
   WorkerTraffic traffic;
   for (const pb::Traffic& row : counters.traffic()) {
-    traffic.all_up += row.bytes_out();
-    traffic.all_down += row.bytes_in();
+    traffic.all_up_bytes += row.bytes_out();
+    traffic.all_down_bytes += row.bytes_in();
     if (!kRoundTypes.contains(row.type())) continue;
-    traffic.up += row.bytes_out();
-    traffic.down += row.bytes_in();
+    traffic.up_bytes += row.bytes_out();
+    traffic.down_bytes += row.bytes_in();
   }
   return traffic;
 }
@@ -163,7 +164,7 @@ std::string SummaryJson(const Setup& setup, const std::vector<WorkerStatus>& wor
   fields["sentence"] = status.message();
   std::vector<const pb::Figures*> figures_of_present;  // the figures of the present workers
   for (const WorkerStatus& worker : workers) {
-    if (worker.present) figures_of_present.push_back(&worker.figures);
+    if (worker.is_present) figures_of_present.push_back(&worker.figures);
   }
   if (figures_of_present.empty()) return JsonText(fields);
   const auto has_hash = [](const pb::Figures* f) { return f->has_parameters_hash(); };
@@ -201,16 +202,16 @@ std::optional<ProgressUpdate> ParseProgressUpdate(const std::string& json_line) 
     return found != fields.end() && found->is_string() ? found->get<std::string>() : "";
   };
   ProgressUpdate update;
-  update.ended = get_text("event") == "ended";
-  if (!update.ended && get_text("event") != "progress") return std::nullopt;
+  update.has_ended = get_text("event") == "ended";
+  if (!update.has_ended && get_text("event") != "progress") return std::nullopt;
   update.code = static_cast<int>(get_number("code"));
   update.sentence = get_text("sentence");
   update.rounds = get_number("rounds");
   update.from_step = get_number("from_step");
   update.samples = get_number("samples");
   update.beginning = get_text("beginning");
-  update.workers = static_cast<uint32_t>(get_number("workers"));
-  update.present = static_cast<uint32_t>(get_number("present"));
+  update.num_workers = static_cast<uint32_t>(get_number("workers"));
+  update.num_present = static_cast<uint32_t>(get_number("present"));
   return update;
 }
 

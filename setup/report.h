@@ -2,19 +2,29 @@
 // JSON line with the same data. They are made from the counters that workers send with heartbeats
 // and Bye. Shard 0 writes the JSON to its --progress_fd, where `tern run` reads it.
 //
-// Keys of both JSON lines: job, parameters, workers (of the job), present (of these: connected or
-// finished), lost (the ranks of the others), servers; rounds (steps of the job done so far, over
-// all its runs), steps (of the whole job; 0: unknown), from_step (the step of the checkpoint
-// that this run continued from; 0: none), beginning (changes whenever all daemons have
-// returned to or continued from a checkpoint). The other keys cover only the work of the current
-// process of each worker: samples, samples_per_s, loss; train_s, compute_s, decode_s,
-// communication_s (waiting for sums inside training rounds; these three and the data pipeline add
-// up to train_s), encode_s (parallel to the computing): means over the workers present;
-// communication_share (of train_s); up_bytes and down_bytes (frames of training rounds, summed over
-// the workers), all_up_bytes, all_down_bytes (all frames), up_bytes_per_step, down_bytes_per_step
-// (of one worker), up_ratio, down_ratio, refusals; and those of step_figures.h: t_cop_s, t_com_s,
-// exchange_busy_s, step_s, step_s_equation_2, step_s_bounded, gradients, exchanges, local_steps,
-// late, dropped, and without rounds staleness (pushes by their staleness) and mean_staleness.
+// Both JSON lines have these keys about the job:
+//
+//   job, parameters, workers, servers  the job's name; the numbers of parameters, workers, servers
+//   present, lost     how many workers are connected or have finished; the ranks of the others
+//   rounds, steps     the steps done so far, over all runs of the job; those of the whole job, or 0
+//   from_step         the step of the checkpoint from which this run continued; 0: none
+//   beginning         changes whenever all daemons return to, or continue from, a checkpoint
+//
+// and these about the work of the current process of each worker:
+//
+//   samples, samples_per_s, loss
+//   train_s, compute_s, decode_s, communication_s, encode_s   means over the workers present;
+//                     communication_s is the time of waiting for sums in training rounds; encoding
+//                     is parallel to computing
+//   communication_share               communication_s / train_s
+//   up_bytes, down_bytes              frames of training rounds, summed over the workers
+//   all_up_bytes, all_down_bytes      all frames
+//   up_bytes_per_step, down_bytes_per_step    of one worker
+//   up_ratio, down_ratio              RatioToFp32 of the bytes
+//   refusals          received messages that were malformed
+//   t_cop_s, t_com_s, exchange_busy_s, step_s, step_s_equation_2, step_s_bounded, gradients,
+//   exchanges, local_steps, late, dropped     see step_figures.h
+//   staleness, mean_staleness         without rounds: the numbers of pushes by staleness; its mean
 #pragma once
 
 #include <cstdint>
@@ -30,14 +40,14 @@ namespace tern::setup {
 
 // Bytes of the frames of training rounds (scalers, pushes, sums), and of all frames.
 struct WorkerTraffic {
-  uint64_t up = 0, down = 0;  // up: sent by the worker; down: received by it
-  uint64_t all_up = 0, all_down = 0;
+  uint64_t up_bytes = 0, down_bytes = 0;  // up: sent by the worker; down: received by it
+  uint64_t all_up_bytes = 0, all_down_bytes = 0;
 };
 // The traffic of one worker.
 WorkerTraffic TrafficOf(const pb::Counters& counters);
 
-// How many times as many bytes an exchange in fp32 would need: 4 * parameters * rounds / bytes; 0
-// if bytes is 0. `rounds` and `bytes` are of one worker, or sums over the same workers.
+// The bytes that the exchanges would need in fp32, divided by `bytes`: 4 * parameters * rounds /
+// bytes; 0 if `bytes` is 0. `rounds` and `bytes` are of one worker, or sums over the same workers.
 double RatioToFp32(uint64_t parameters, uint64_t rounds, uint64_t bytes);
 
 // Returns one JSON object, without a line end: {"event": "progress", "rounds": ..., ...}.
@@ -51,14 +61,15 @@ std::string SummaryJson(const Setup& setup, const std::vector<WorkerStatus>& wor
 
 // The data that `tern run` reads from a line of ProgressJson or SummaryJson.
 struct ProgressUpdate {
-  bool ended = false;
+  bool has_ended = false;
   int code = 0;          // the exit code, from a SummaryJson
   std::string sentence;  // the reason of the end, from a SummaryJson
   uint64_t rounds = 0, from_step = 0, samples = 0;
   std::string beginning;
-  uint32_t workers = 0, present = 0;
+  uint32_t num_workers = 0;  // of the job
+  uint32_t num_present = 0;  // how many of them are connected or have finished
 };
-// Nullopt if the line is neither.
+// Returns nullopt if the line is neither a ProgressJson nor a SummaryJson.
 std::optional<ProgressUpdate> ParseProgressUpdate(const std::string& json_line);
 
 // How `tern run` ended; these values replace shard 0's own in summary.json.

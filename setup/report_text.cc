@@ -33,14 +33,14 @@ class JsonFields {
   uint64_t Integer(const char* key) const {
     return IsNumber(key) && Number(key) > 0 ? object_[key].get<uint64_t>() : 0;
   }
-  std::string Count(const char* key) const { return std::to_string(Integer(key)); }
-  std::string Bytes(const char* key) const { return HumanBytes(Integer(key)); }
-  std::string Time(const char* key) const { return Format("%.1f s", Number(key)); }
+  std::string CountText(const char* key) const { return std::to_string(Integer(key)); }
+  std::string BytesText(const char* key) const { return HumanBytes(Integer(key)); }
+  std::string TimeText(const char* key) const { return Format("%.1f s", Number(key)); }
   std::string Text(const char* key) const {
     return Has(key) && object_[key].is_string() ? object_[key].get<std::string>() : "";
   }
   // Returns a list of numbers as text: "0, 2" for [0, 2].
-  std::string List(const char* key) const {
+  std::string ListText(const char* key) const {
     std::vector<std::string> items;
     if (!Has(key) || !object_[key].is_array()) return "";
     for (const json& item : object_[key]) {
@@ -49,7 +49,7 @@ class JsonFields {
     return Join(items);
   }
   bool IsTrue(const char* key) const { return Has(key) && object_[key] == true; }
-  std::string Loss(const char* key) const {
+  std::string LossText(const char* key) const {
     return IsNumber(key) ? Format("%.4f", Number(key)) : "not finite";
   }
 
@@ -59,35 +59,36 @@ class JsonFields {
 
 using TableRows = std::vector<std::pair<std::string, std::string>>;
 
-void AddJob(const JsonFields& fields, TableRows* rows) {
+void AddJobRows(const JsonFields& fields, TableRows* rows) {
   rows->emplace_back("job", fields.Text("job"));
-  rows->emplace_back("parameters", fields.Count("parameters"));
-  std::string workers = fields.Count("workers");
-  if (const std::string lost = fields.List("lost"); !lost.empty())
-    workers = fields.Count("present") + " of " + workers + " (without worker " + lost + ")";
-  rows->emplace_back("servers, workers", fields.Count("servers") + ", " + workers);
-  std::string rounds = fields.Count("rounds");
-  if (fields.Integer("steps") > fields.Integer("rounds")) rounds += " of " + fields.Count("steps");
+  rows->emplace_back("parameters", fields.CountText("parameters"));
+  std::string workers = fields.CountText("workers");
+  if (const std::string lost = fields.ListText("lost"); !lost.empty())
+    workers = fields.CountText("present") + " of " + workers + " (without worker " + lost + ")";
+  rows->emplace_back("servers, workers", fields.CountText("servers") + ", " + workers);
+  std::string rounds = fields.CountText("rounds");
+  if (fields.Integer("steps") > fields.Integer("rounds"))
+    rounds += " of " + fields.CountText("steps");
   if (fields.Integer("from_step") > 0)
-    rounds += " (this run went on from step " + fields.Count("from_step") + ")";
+    rounds += " (this run went on from step " + fields.CountText("from_step") + ")";
   rows->emplace_back("rounds", rounds);
 }
 
-void AddTimes(const JsonFields& fields, TableRows* rows) {
+void AddTimeRows(const JsonFields& fields, TableRows* rows) {
   const auto time_and_share = [&fields](const char* key) {
-    return fields.Time(key) +
+    return fields.TimeText(key) +
            Format(" (%.1f %%)", fields.Number("train_s") > 0
                                     ? 100 * fields.Number(key) / fields.Number("train_s")
                                     : 0);
   };
-  rows->emplace_back("training time", fields.Time("train_s"));
+  rows->emplace_back("training time", fields.TimeText("train_s"));
   rows->emplace_back("  computing", time_and_share("compute_s"));
   rows->emplace_back("  waiting for sums", time_and_share("communication_s"));
   rows->emplace_back("  decoding, updating", time_and_share("decode_s"));
-  rows->emplace_back("  encoding", fields.Time("encode_s") + " (beside the computing)");
+  rows->emplace_back("  encoding", fields.TimeText("encode_s") + " (beside the computing)");
 }
 
-void AddSteps(const JsonFields& fields, TableRows* rows) {
+void AddStepRows(const JsonFields& fields, TableRows* rows) {
   const auto ms_text = [&fields](const char* key) {
     return Format("%.3f ms", 1000 * fields.Number(key));
   };
@@ -95,31 +96,32 @@ void AddSteps(const JsonFields& fields, TableRows* rows) {
                                    ms_text("step_s_equation_2") + " (equation 2), " +
                                    ms_text("step_s_bounded") + " with the link as a bound");
   rows->emplace_back("  T_cop, T_com", ms_text("t_cop_s") + ", " + ms_text("t_com_s"));
-  rows->emplace_back("gradients", fields.Count("gradients") + ", " + fields.Count("local_steps") +
-                                      " of them local steps; " + fields.Count("late") + " late, " +
-                                      fields.Count("dropped") + " dropped");
+  rows->emplace_back("gradients", fields.CountText("gradients") + ", " +
+                                      fields.CountText("local_steps") + " of them local steps; " +
+                                      fields.CountText("late") + " late, " +
+                                      fields.CountText("dropped") + " dropped");
   if (fields.Has("mean_staleness"))
     rows->emplace_back("staleness", Format("%.2f in the mean", fields.Number("mean_staleness")));
 }
 
-void AddTraffic(const JsonFields& fields, TableRows* rows) {
+void AddTrafficRows(const JsonFields& fields, TableRows* rows) {
   const auto link_text = [&fields](const char* bytes, const char* per_step, const char* ratio) {
-    return fields.Bytes(bytes) + ", " + fields.Bytes(per_step) + " a worker and step" +
+    return fields.BytesText(bytes) + ", " + fields.BytesText(per_step) + " a worker and step" +
            Format(", %.2fx smaller than fp32", fields.Number(ratio));
   };
   rows->emplace_back("up-link", link_text("up_bytes", "up_bytes_per_step", "up_ratio"));
   rows->emplace_back("down-link", link_text("down_bytes", "down_bytes_per_step", "down_ratio"));
-  rows->emplace_back("all frames", fields.Bytes("all_up_bytes") + " up, " +
-                                       fields.Bytes("all_down_bytes") + " down, " +
-                                       fields.Count("refusals") + " refused");
+  rows->emplace_back("all frames", fields.BytesText("all_up_bytes") + " up, " +
+                                       fields.BytesText("all_down_bytes") + " down, " +
+                                       fields.CountText("refusals") + " refused");
 }
 
-void AddQuality(const JsonFields& fields, TableRows* rows) {
-  if (fields.Has("train_loss")) rows->emplace_back("training loss", fields.Loss("train_loss"));
+void AddQualityRows(const JsonFields& fields, TableRows* rows) {
+  if (fields.Has("train_loss")) rows->emplace_back("training loss", fields.LossText("train_loss"));
   if (fields.Has("accuracy")) {
     rows->emplace_back("test accuracy", Format("%.4f", fields.Number("accuracy")) + " of " +
-                                            fields.Count("test_samples"));
-    rows->emplace_back("test loss", fields.Loss("test_loss"));
+                                            fields.CountText("test_samples"));
+    rows->emplace_back("test loss", fields.LossText("test_loss"));
   }
   if (fields.Has("parameters_hash")) {
     rows->emplace_back(
@@ -142,20 +144,20 @@ std::string SummaryTable(const std::string& summary_json) {
   TableRows rows;
   const bool has_trained = fields.Integer("samples") > 0;
   if (fields.Integer("code") != 0 && fields.Integer("rounds") == 0 && !has_trained) return "";
-  AddJob(fields, &rows);
+  AddJobRows(fields, &rows);
   if (has_trained) {
-    rows.emplace_back("samples", fields.Count("samples") +
+    rows.emplace_back("samples", fields.CountText("samples") +
                                      Format(", %.0f a second", fields.Number("samples_per_s")));
-    AddTimes(fields, &rows);
-    AddSteps(fields, &rows);
-    AddTraffic(fields, &rows);
+    AddTimeRows(fields, &rows);
+    AddStepRows(fields, &rows);
+    AddTrafficRows(fields, &rows);
   }
-  AddQuality(fields, &rows);
+  AddQualityRows(fields, &rows);
   if (fields.Has("wall_s")) {
-    rows.emplace_back("whole run",
-                      fields.Time("wall_s") + ", " + fields.Count("restarts") + " restarts");
+    rows.emplace_back(
+        "whole run", fields.TimeText("wall_s") + ", " + fields.CountText("restarts") + " restarts");
   }
-  if (fields.Has("code")) rows.emplace_back("exit code", fields.Count("code"));
+  if (fields.Has("code")) rows.emplace_back("exit code", fields.CountText("code"));
   size_t name_width = 0;
   for (const auto& [name, value] : rows) name_width = std::max(name_width, name.size());
   std::string table;
@@ -169,9 +171,9 @@ std::string ProgressLine(const std::string& progress_json, const std::string& pr
   const JsonFields current(progress_json);
   if (!current.valid()) return "";
   const std::string workers =
-      "workers " + current.Count("present") + "/" + current.Count("workers");
+      "workers " + current.CountText("present") + "/" + current.CountText("workers");
   const double rounds = current.Number("rounds"), steps = current.Number("steps");
-  const std::string step = "step " + current.Count("rounds") + "/" + current.Count("steps");
+  const std::string step = "step " + current.CountText("rounds") + "/" + current.CountText("steps");
   if (rounds == 0) return "waiting for the first step  " + workers;
   if (current.Integer("samples") == 0)
     return step + "  waiting for the first step from there  " + workers;
@@ -191,7 +193,7 @@ std::string ProgressLine(const std::string& progress_json, const std::string& pr
   const double share =
       interval_s > 0 ? GrowthSince(current, previous, "communication_s") / interval_s : 0;
   std::string line =
-      step + "  loss " + current.Loss("loss") + Format("  %.0f img/s", speed) +
+      step + "  loss " + current.LossText("loss") + Format("  %.0f img/s", speed) +
       Format("  communication %.0f %%", 100 * share) + "  " +
       HumanBytes(current.Integer("up_bytes_per_step") + current.Integer("down_bytes_per_step")) +
       " a step" + Format(", fp32 / %.1f up", current.Number("up_ratio")) +

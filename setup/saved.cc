@@ -51,24 +51,27 @@ std::vector<pb::Checkpoint> OffersOf(const checkpoint::Store& store, checkpoint:
   return offers;
 }
 
-protocol::Saved FindSaved(const Setup& setup, const checkpoint::Store& store) {
-  protocol::Saved saved{
-      OffersOf(store), {}, store.began(), OffersOf(store, checkpoint::Kind::kShard)};
-  std::vector<checkpoint::Refused> refused_checkpoints = store.refused();
+protocol::SavedCheckpoints FindSaved(const Setup& setup, const checkpoint::Store& store) {
+  protocol::SavedCheckpoints saved{
+      OffersOf(store), {}, store.own_recorded_run(), OffersOf(store, checkpoint::Kind::kShard)};
+  std::vector<checkpoint::RefusedCheckpoint> refused_checkpoints = store.refused_checkpoints();
   // The checkpoints that only shards write are useless for a new run, so it does not matter if they
   // are damaged.
   std::erase_if(refused_checkpoints, [](const auto& checkpoint_of_store) {
     return checkpoint_of_store.kind == checkpoint::Kind::kShard;
   });
   if (refused_checkpoints.empty()) return saved;
-  const auto of_other_job = std::find_if(
-      refused_checkpoints.rbegin(), refused_checkpoints.rend(),
-      [](const checkpoint::Refused& checkpoint_of_store) { return checkpoint_of_store.other; });
+  const auto of_other_job =
+      std::find_if(refused_checkpoints.rbegin(), refused_checkpoints.rend(),
+                   [](const checkpoint::RefusedCheckpoint& checkpoint_of_store) {
+                     return checkpoint_of_store.is_foreign;
+                   });
   const bool is_other = of_other_job != refused_checkpoints.rend();
-  const checkpoint::Refused& newest_refused = is_other ? *of_other_job : refused_checkpoints.back();
+  const checkpoint::RefusedCheckpoint& newest_refused =
+      is_other ? *of_other_job : refused_checkpoints.back();
   std::string reason =
       is_other ? DifferencesOf(store.JobTextOf(newest_refused.run), setup.job) : "";
-  if (reason.empty()) reason = newest_refused.why;
+  if (reason.empty()) reason = newest_refused.reason;
   saved.unfit.set_other_job(is_other);
   const std::string up_to_step = Cat(" has checkpoints up to step ", newest_refused.step);
   saved.unfit.set_sentence(Cat(store.folder(),

@@ -9,12 +9,13 @@
 
 namespace tern::setup {
 
-// The checkpoints of one kind in `store` that are complete and belong to its owner.
+// The checkpoints of one kind in `store`, a daemon's folder, that are complete and belong to the
+// daemon. All daemons write checkpoints of Kind::kOfAll, only shards write those of Kind::kShard.
 std::vector<pb::Checkpoint> OffersOf(const checkpoint::Store& store,
                                      checkpoint::Kind kind = checkpoint::Kind::kOfAll);
 // The usable checkpoints of both kinds. If there are checkpoints of Kind::kOfAll that cannot be
 // used, also a sentence that says why; if they belong to another job, the sentence names up to
 // three keys that differ. REQUIRES that store.Open() was called.
-protocol::Saved FindSaved(const Setup& setup, const checkpoint::Store& store);
+protocol::SavedCheckpoints FindSaved(const Setup& setup, const checkpoint::Store& store);
 
 }  // namespace tern::setup

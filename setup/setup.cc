@@ -99,7 +99,7 @@ config::NameTables KnownNames() {
       {"exact_codecs",
        CodecsWithProperty([](const codec::Codec& c) { return c.SendsValues(); }, with_feedback)},
       {"rounding_codecs",
-       CodecsWithProperty([](const codec::Codec& c) { return !c.stochastic(); })},
+       CodecsWithProperty([](const codec::Codec& c) { return !c.is_stochastic(); })},
       {"unbiased_codecs",
        CodecsWithProperty([](const codec::Codec& c) { return !c.NewMemory(1); })},
       {"sharing_codecs",
@@ -133,10 +133,10 @@ Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
       setup->job, tensors, static_cast<uint32_t>((*optimizer)->StateArrays().size()));
   if (!plan.ok()) return plan.status().Within(path);
   setup->plan = std::move(*plan);
-  setup->plan.statistics = setup->table.statistics_total;
+  setup->plan.num_statistics = setup->table.statistics_total;
   const Result<uint64_t> confusion_elements = ConfusionMatrixSize(*setup);
   if (!confusion_elements.ok()) return confusion_elements.status().Within(path);
-  setup->plan.confusion = *confusion_elements;
+  setup->plan.num_confusion_entries = *confusion_elements;
   // Makes a schedule only to report its errors before a worker connects. The errors do not depend
   // on the number of steps, which is not known yet.
   if (auto schedule = update::Schedule::Make(setup->job.train(), 1); !schedule.ok()) {
@@ -147,7 +147,7 @@ Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
   return setup;
 }
 
-size_t MaxPayload(const Setup& setup, uint32_t lane) {
+size_t MaxPayloadBytes(const Setup& setup, uint32_t lane) {
   const protocol::RoundBytes round_bytes = protocol::CountRoundBytes(setup.plan);
   constexpr size_t kStatePieceBytes = 256 << 10;  // the largest payload on a control socket
   const size_t figures_bytes = setup.plan.workers * (setup.plan.max_figures_bytes() + 8);

@@ -24,7 +24,8 @@ struct Setup {
   models::ParameterTable table;
   protocol::ExchangePlan plan;
   protocol::Timings timings;
-  pb::Hello hello;  // has only the job's name, the digests, and the host and pid of this process
+  // Has only the job's name, the digests of job, model and plan, and this process's host and pid
+  pb::Hello hello;
 };
 
 // The names of models, codecs, algorithms and so on that a job may use in this build, by table
@@ -38,7 +39,7 @@ Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
 
 // The largest payload of a message, in bytes, on a server's socket: the control socket (lane 0) or
 // a data socket (lanes 1, 2, ...).
-size_t MaxPayload(const Setup& setup, uint32_t lane);
+size_t MaxPayloadBytes(const Setup& setup, uint32_t lane);
 
 // The owner of a daemon's checkpoints, in OUTPUT_DIR/checkpoints/NAME.
 checkpoint::Owner CheckpointOwner(const Setup& setup, const std::string& output_dir,

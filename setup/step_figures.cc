@@ -12,7 +12,7 @@ double Ratio(double seconds, uint64_t count) {
 }
 
 // The mean of seconds / count over the workers with a non-zero count.
-class Mean {
+class MeanOfWorkers {
  public:
   void Add(double seconds, uint64_t count) {
     sum_of_ratios_ += Ratio(seconds, count);
@@ -37,7 +37,7 @@ double StepFigures::bounded_s() const {
 
 StepFigures StepFiguresOf(const std::vector<pb::Counters>& workers) {
   StepFigures figures;
-  Mean t_cop_s, t_com_s, busy_s, step_s;
+  MeanOfWorkers t_cop_s, t_com_s, busy_s, step_s;
   for (const pb::Counters& counters : workers) {
     t_cop_s.Add(counters.compute_s(), counters.steps());
     t_com_s.Add(counters.exchange_s(), counters.exchanges());

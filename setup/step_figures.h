@@ -33,7 +33,7 @@ struct StepFigures {
   uint64_t dropped = 0;      // pushes that the server dropped as too stale
 
   std::vector<uint64_t>
-      staleness;  // number of pushes with staleness 0, 1, ...; the last entry: or more
+      staleness;  // number of pushes with staleness 0, 1, ...; the last: that staleness or more
   double mean_staleness = 0;
 };
 

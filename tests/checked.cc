@@ -1,4 +1,5 @@
-// Every machine is checked after every event of these tests, whatever the build.
+// Programs that link this file check the invariants of every protocol state machine after every
+// event, in release builds too. A broken invariant fails the test.
 #include <gtest/gtest.h>
 
 #include "common/base/invariants.h"
@@ -6,7 +7,7 @@
 namespace tern::test {
 namespace {
 
-[[maybe_unused]] const InvariantHandler kBefore =
+[[maybe_unused]] const InvariantHandler kPreviousHandler =
     SetInvariantHandler([](const Status& broken) { ADD_FAILURE() << broken.message(); });
 
 }  // namespace

@@ -49,20 +49,20 @@ Result<Arguments> Arguments::Parse(const std::vector<std::string>& args,
   return arguments;
 }
 
-std::vector<std::string> Arguments::All(const std::string& flag) const {
+std::vector<std::string> Arguments::AllValues(const std::string& flag) const {
   const auto flag_values = values_of_flags_.find(flag);
   return flag_values == values_of_flags_.end() ? std::vector<std::string>() : flag_values->second;
 }
 
-std::string Arguments::Last(const std::string& flag, const std::string& default_value) const {
-  const std::vector<std::string> values = All(flag);
+std::string Arguments::LastValue(const std::string& flag, const std::string& default_value) const {
+  const std::vector<std::string> values = AllValues(flag);
   return values.empty() ? default_value : values.back();
 }
 
-Result<uint32_t> Arguments::Number(const std::string& flag, uint32_t default_value,
-                                   uint32_t max) const {
+Result<uint32_t> Arguments::NumberValue(const std::string& flag, uint32_t default_value,
+                                        uint32_t max) const {
   if (!Has(flag)) return default_value;
-  const std::string text = Last(flag, "");
+  const std::string text = LastValue(flag, "");
   uint32_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error == std::errc() && end == text.data() + text.size() && number <= max && !text.empty())

@@ -48,7 +48,7 @@ void PrintBuckets(const setup::Setup& setup) {
         server_names.push_back(server_name);
     }
     rows.push_back({Cat(b), bucket.tensors == 1 ? first_name : first_name + " to " + last_name,
-                    Cat(bucket.count), Cat(bucket.shared.size()), Cat(bucket.chunks.size()),
+                    Cat(bucket.count), Cat(bucket.shared_parts.size()), Cat(bucket.chunks.size()),
                     Join(server_names)});
   }
   PrintTable(rows);
@@ -74,7 +74,7 @@ void PrintMemory(const std::string& title, const std::vector<MemoryItem>& items)
   uint64_t total_bytes = 0;
   std::vector<TableRow> rows;
   for (const MemoryItem& item : items) {
-    rows.push_back({item.what, HumanBytes(item.bytes), item.note});
+    rows.push_back({item.name, HumanBytes(item.bytes), item.note});
     total_bytes += item.bytes;
   }
   rows.push_back({"total", HumanBytes(total_bytes), ""});
@@ -132,7 +132,8 @@ Status CheckJob(const Args& args) {
     return Status(Code::kUsage, Cat("saw ", arguments->positional().size(),
                                     " job files, expected one\nusage: ", kUsage));
   }
-  const auto made_setup = setup::MakeSetup(arguments->positional().front(), arguments->All("set"));
+  const auto made_setup =
+      setup::MakeSetup(arguments->positional().front(), arguments->AllValues("set"));
   if (!made_setup.ok()) return made_setup.status();
   const setup::Setup& setup = **made_setup;
   std::printf("# the job with every key\n%s", config::ToYaml(setup.job).c_str());

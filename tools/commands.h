@@ -24,6 +24,6 @@ Status ShowModel(const Args& args);
 // Forecasts a job's speed on other networks from a profile of one step (forecast/predict.cc).
 Status PredictJob(const Args& args);
 // Converts files between Tern's formats and others (convert/convert.cc).
-Status Convert(const Args& args);
+Status ConvertFiles(const Args& args);
 
 }  // namespace tern::tools

@@ -37,7 +37,7 @@ const std::vector<Command> kCommands = {
      "  tern convert onnx JOB|NAME|NET.json WEIGHTS.safetensors OUT.onnx [--classes N]...",
      "pack images into train.tpk and test.tpk, which load faster than a folder; write a network "
      "with trained weights as an ONNX file (takes the flags of tern model, too)",
-     &tern::tools::Convert},
+     &tern::tools::ConvertFiles},
     {"predict",
      "JOB [--set KEY=VALUE]... [--link_mbit X,...] [--workers N,...] [--codecs NAME,...]",
      "measure one step; forecast the job's speed on other links, with other workers and codecs "

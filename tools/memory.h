@@ -11,7 +11,7 @@
 namespace tern::tools {
 
 struct MemoryItem {
-  std::string what;
+  std::string name;  // What the memory holds.
   uint64_t bytes = 0;
   std::string note;  // Explains the bytes in words.
 };

@@ -40,11 +40,12 @@ Result<pb::NetDef> NetByName(const std::string& name, const Arguments& arguments
   pb::Model model;
   model.set_name(name);
   model.set_batch_norm(arguments.Has("batch_norm"));
-  const models::PublishedImage published_image = models::PublishedFor(name);
-  const auto channels = arguments.Number("channels", published_image.channels, models::kMaxDim);
-  const auto height = arguments.Number("height", published_image.side, models::kMaxDim);
-  const auto width = arguments.Number("width", published_image.side, models::kMaxDim);
-  const auto classes = arguments.Number("classes", published_image.classes, models::kMaxDim);
+  const models::PublishedImage published_image = models::PublishedImageOf(name);
+  const auto channels =
+      arguments.NumberValue("channels", published_image.channels, models::kMaxDim);
+  const auto height = arguments.NumberValue("height", published_image.side, models::kMaxDim);
+  const auto width = arguments.NumberValue("width", published_image.side, models::kMaxDim);
+  const auto classes = arguments.NumberValue("classes", published_image.classes, models::kMaxDim);
   for (const auto* number : {&channels, &height, &width, &classes})
     if (!number->ok()) return number->status();
   pb::ImageShape input;

@@ -18,19 +18,20 @@ class BatchCompute {
   // made with. Calls `need` before it reads a parameter. If `need` returns false, the forward pass
   // ends there, and Backward must not be called.
   virtual double Forward(const data::Batch& batch, const engine::Need& need) = 0;
-  // Writes the gradient of that loss to the gradient arena that the implementation was made with.
-  // Calls `ready(t)` when the gradient of tensor t is final, from the last tensor to the first.
-  // REQUIRES that Forward was called just before, and that the parameters have not changed since.
+  // Writes the gradient of the loss of Forward's batch to the gradient arena that the
+  // implementation was made with. Calls `ready(t)` when the gradient of tensor t is final, from the
+  // last tensor to the first. REQUIRES that Forward was called just before, and that the parameters
+  // have not changed since.
   virtual void Backward(const std::function<void(uint32_t tensor)>& ready) = 0;
   // TakesBytes returns whether Forward expects images as bytes (Batch::bytes) instead of floats.
   // BytesPin returns the function that page-locks the memory of those bytes, or null if they need
   // not be page-locked. The function is valid as long as this object lives.
   virtual bool TakesBytes() const { return false; }
-  virtual data::Pin BytesPin() const { return nullptr; }
+  virtual data::PinFunction BytesPin() const { return nullptr; }
   // Called before the Forward of a batch with the batch after it (`next`, null if it is not known
   // yet), so that `next` can be copied to a device early. The batch `next` must not change until
   // its own Forward has returned, or until ReleaseBatches is called.
-  virtual void Announce(const data::Batch* /*next*/) {}
+  virtual void AnnounceNextBatch(const data::Batch* /*next*/) {}
   virtual void ReleaseBatches() {}
   // The first error of the device that computes. After an error, losses and gradients are
   // unspecified.

@@ -10,48 +10,47 @@
 
 namespace tern::worker {
 
-Result<std::unique_ptr<Evaluate>> Evaluate::Make(const setup::Setup& setup,
-                                                 const data::Samples& test,
-                                                 client::Replica& replica,
-                                                 client::Progress& progress, engine::Device device,
-                                                 device::DeviceModel* model) {
+Result<std::unique_ptr<Evaluator>> Evaluator::Make(
+    const setup::Setup& setup, const data::Samples& test, client::Replica& replica,
+    client::Progress& progress, engine::Device device, device::DeviceModel* model) {
   // A moving average that is on a device is copied to the host before each evaluation, so the net
   // reads the host's copy and gets no device model.
-  return Make(setup, test, replica.evaluated(), replica.mean_statistics().data(), progress, device,
-              replica.average().empty() ? model : nullptr);
+  return Make(setup, test, replica.evaluated_weights(), replica.mean_statistics().data(), progress,
+              device, replica.average().empty() ? model : nullptr);
 }
 
-Result<std::unique_ptr<Evaluate>> Evaluate::Make(const setup::Setup& setup,
-                                                 const data::Samples& test, const float* parameters,
-                                                 float* statistics, client::Progress& progress,
-                                                 engine::Device device,
-                                                 device::DeviceModel* model) {
-  const bool as_bytes = device == engine::Device::kCuda;
-  std::unique_ptr<Evaluate> evaluate(new Evaluate(setup, test, progress, as_bytes));
+Result<std::unique_ptr<Evaluator>> Evaluator::Make(const setup::Setup& setup,
+                                                   const data::Samples& test,
+                                                   const float* parameters, float* statistics,
+                                                   client::Progress& progress,
+                                                   engine::Device device,
+                                                   device::DeviceModel* model) {
+  const bool takes_bytes = device == engine::Device::kCuda;
+  std::unique_ptr<Evaluator> evaluator(new Evaluator(setup, test, progress, takes_bytes));
   engine::Net::Options options = {.device = device,
-                                  .batch = evaluate->batch_,
+                                  .batch = evaluator->batch_,
                                   .training = false,
                                   .precision = PrecisionOf(setup.job.train())};
-  if (as_bytes) options.pixels = test.rule();
+  if (takes_bytes) options.pixels = test.rule();
   auto net = engine::Net::Make(
       setup.net, options, {.parameters = parameters, .statistics = statistics, .model = model});
   if (!net.ok()) return net.status();
-  evaluate->net_ = std::move(*net);
-  return evaluate;
+  evaluator->net_ = std::move(*net);
+  return evaluator;
 }
 
-Evaluate::Evaluate(const setup::Setup& setup, const data::Samples& test, client::Progress& progress,
-                   bool as_bytes)
-    : test_(test),
+Evaluator::Evaluator(const setup::Setup& setup, const data::Samples& test,
+                     client::Progress& progress, bool takes_bytes)
+    : test_samples_(test),
       progress_(progress),
       batch_(setup.job.evaluation().batch()),
       threads_(setup.job.data().threads()),
       classes_(setup.net.classes()),
-      as_bytes_(as_bytes) {}
+      takes_bytes_(takes_bytes) {}
 
-Result<engine::Score> Evaluate::Run(uint32_t part, uint32_t num_parts,
-                                    client::Confusion* confusion) {
-  const data::Range range = data::DivideSamples(test_.count(), part, num_parts);
+Result<engine::Score> Evaluator::Run(uint32_t part, uint32_t num_parts,
+                                     client::Confusion* confusion) {
+  const data::Range range = data::DivideSamples(test_samples_.count(), part, num_parts);
   const auto batch_samples = [this, range](uint64_t batch) {
     std::vector<data::Augmenter::SampleId> samples;
     const uint64_t begin = range.begin + batch * batch_;
@@ -59,8 +58,9 @@ Result<engine::Score> Evaluate::Run(uint32_t part, uint32_t num_parts,
       samples.push_back({0, i});
     return samples;
   };
-  data::Prefetcher prefetcher(test_, batch_samples,
-                              {.threads = threads_, .min_images = batch_, .as_bytes = as_bytes_});
+  data::Prefetcher prefetcher(
+      test_samples_, batch_samples,
+      {.threads = threads_, .min_images = batch_, .fills_bytes = takes_bytes_});
   engine::Score score;
   std::vector<float> scores;
   if (confusion != nullptr) {
@@ -76,11 +76,11 @@ Result<engine::Score> Evaluate::Run(uint32_t part, uint32_t num_parts,
     TERN_RETURN_IF_ERROR(net_->status());
     for (uint32_t n = 0; confusion != nullptr && n < feed.used; ++n) {
       const auto row = scores.begin() + static_cast<ptrdiff_t>(size_t{n} * classes_);
-      // Of equal scores, the first class is predicted.
+      // If several classes have the largest score, the first of them is predicted.
       const auto predicted = std::max_element(row, row + classes_) - row;
       ++(*confusion)[size_t{(*batch)->labels[n]} * classes_ + static_cast<size_t>(predicted)];
     }
-    progress_.Move();
+    progress_.CountAdvance();
   }
   return score;
 }

@@ -16,22 +16,23 @@
 
 namespace tern::worker {
 
-class Evaluate {
+class Evaluator {
  public:
-  // Evaluates replica.evaluated(): the weights or, if the job averages weights, their moving
-  // average. `model`: holds the weights on a GPU; null if they are on the host. All arguments
-  // outlive the Evaluate.
-  static Result<std::unique_ptr<Evaluate>> Make(const setup::Setup& setup,
-                                                const data::Samples& test, client::Replica& replica,
-                                                client::Progress& progress, engine::Device device,
-                                                device::DeviceModel* model = nullptr);
-  // The same for `parameters` and batch-norm `statistics` in the caller's arenas, which outlive the
-  // Evaluate.
-  static Result<std::unique_ptr<Evaluate>> Make(const setup::Setup& setup,
-                                                const data::Samples& test, const float* parameters,
-                                                float* statistics, client::Progress& progress,
-                                                engine::Device device,
-                                                device::DeviceModel* model = nullptr);
+  // Evaluates replica.evaluated_weights(): the weights or, if the job averages weights, their
+  // moving average. `model`: holds the weights on a GPU; null if they are on the host. All
+  // arguments outlive the Evaluator.
+  static Result<std::unique_ptr<Evaluator>> Make(const setup::Setup& setup,
+                                                 const data::Samples& test,
+                                                 client::Replica& replica,
+                                                 client::Progress& progress, engine::Device device,
+                                                 device::DeviceModel* model = nullptr);
+  // The same for `parameters` and batch-norm `statistics` in arrays of the caller, which outlive
+  // the Evaluator.
+  static Result<std::unique_ptr<Evaluator>> Make(const setup::Setup& setup,
+                                                 const data::Samples& test, const float* parameters,
+                                                 float* statistics, client::Progress& progress,
+                                                 engine::Device device,
+                                                 device::DeviceModel* model = nullptr);
   // Evaluates part number `part` of `num_parts` equal parts of the test set (part < num_parts).
   // Returns the sum of the losses and the numbers of correct samples. If `confusion` is not null,
   // overwrites it with a [classes, classes] matrix of counts: row = label, column = predicted
@@ -40,13 +41,13 @@ class Evaluate {
                             client::Confusion* confusion = nullptr);
 
  private:
-  Evaluate(const setup::Setup& setup, const data::Samples& test, client::Progress& progress,
-           bool as_bytes);
+  Evaluator(const setup::Setup& setup, const data::Samples& test, client::Progress& progress,
+            bool takes_bytes);
 
-  const data::Samples& test_;
+  const data::Samples& test_samples_;
   client::Progress& progress_;
   const uint32_t batch_, threads_, classes_;
-  const bool as_bytes_;  // Whether the net gets images as bytes; otherwise as floats.
+  const bool takes_bytes_;  // Whether the net gets images as bytes; otherwise as floats.
   std::unique_ptr<engine::Net> net_;
 };
 

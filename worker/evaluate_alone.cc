@@ -31,26 +31,26 @@ Status LoadWeights(const std::string& path, const models::ParameterTable& table,
 }  // namespace
 
 Status EvaluateAlone(const setup::Setup& setup, uint32_t rank, const std::string& weights) {
-  const pb::Job job = config::ForRank(setup.job, rank);
+  const pb::Job job = config::JobForRank(setup.job, rank);
   TERN_RETURN_IF_ERROR(SetComputeThreads(job, rank));
   std::vector<float> parameters, statistics;
   TERN_RETURN_IF_ERROR(LoadWeights(weights, setup.table, &parameters, &statistics));
-  const auto test = ReadSamples(setup, job, data::Split::kTest);
-  if (!test.ok()) return test.status();
+  const auto test_samples = ReadSamples(setup, job, data::Split::kTest);
+  if (!test_samples.ok()) return test_samples.status();
   Registry registry;
   client::Progress progress(registry);
-  auto evaluate =
-      Evaluate::Make(setup, **test, parameters.data(), statistics.data(), progress, DeviceOf(job));
-  if (!evaluate.ok()) return evaluate.status();
+  auto evaluator = Evaluator::Make(setup, **test_samples, parameters.data(), statistics.data(),
+                                   progress, DeviceOf(job));
+  if (!evaluator.ok()) return evaluator.status();
   const bool wants_confusion = job.evaluation().confusion();
   client::Confusion confusion;
   const Result<engine::Score> score =
-      (*evaluate)->Run(0, 1, wants_confusion ? &confusion : nullptr);
+      (*evaluator)->Run(0, 1, wants_confusion ? &confusion : nullptr);
   if (!score.ok()) return score.status();
-  const auto samples = static_cast<double>(score->samples);
+  const auto num_samples = static_cast<double>(score->samples);
   std::printf("top-1 %.4f, top-5 %.4f, loss %.6g on %llu test images\n",
-              static_cast<double>(score->correct) / samples,
-              static_cast<double>(score->among_five) / samples, score->loss / samples,
+              static_cast<double>(score->correct) / num_samples,
+              static_cast<double>(score->among_five) / num_samples, score->loss / num_samples,
               static_cast<unsigned long long>(score->samples));
   if (!wants_confusion) return Ok();
   return client::WriteConfusion(job.output_dir(), confusion, setup.net.classes());

@@ -9,28 +9,28 @@ void JobCompute::Begin(uint64_t steps_done) {
       [batches = batches_](uint64_t step) mutable { return batches.SamplesAt(step); },
       data::Prefetcher::Options{.first_step = steps_done,
                                 .threads = threads_,
-                                .as_bytes = compute_.TakesBytes(),
+                                .fills_bytes = compute_.TakesBytes(),
                                 .pin = compute_.BytesPin()});
 }
 
 void JobCompute::End() {
   if (!prefetcher_.has_value()) return;
-  compute_.ReleaseBatches();  // Because prefetcher_ frees the batches below.
+  compute_.ReleaseBatches();  // The reset of prefetcher_ below frees the batches.
   batch_ = nullptr;
   prefetcher_.reset();
 }
 
-Result<uint32_t> JobCompute::Fetch() {
+Result<uint32_t> JobCompute::FetchSamples() {
   const Result<const data::Batch*> batch = prefetcher_->Next();
   if (!batch.ok()) return batch.status();
   batch_ = *batch;
-  compute_.Announce(prefetcher_->Peek());
+  compute_.AnnounceNextBatch(prefetcher_->Peek());
   return static_cast<uint32_t>(batch_->labels.size());
 }
 
 Result<client::Score> JobCompute::Evaluate(uint32_t part, uint32_t num_parts,
                                            client::Confusion* confusion) {
-  const Result<engine::Score> score = evaluate_.Run(part, num_parts, confusion);
+  const Result<engine::Score> score = evaluator_.Run(part, num_parts, confusion);
   if (!score.ok()) return score.status();
   return client::Score{score->loss, score->correct, score->among_five, score->samples};
 }

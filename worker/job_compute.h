@@ -17,18 +17,20 @@ namespace tern::worker {
 class JobCompute : public client::Compute {
  public:
   // `threads`: how many threads decode and augment images. `batches` is copied. The Samples that
-  // `batches` refers to, `compute` and `evaluate` outlive this object.
+  // `batches` refers to, `compute` and `evaluator` outlive this object.
   JobCompute(const data::Batches& batches, uint32_t threads, BatchCompute& compute,
-             worker::Evaluate& evaluate)
-      : batches_(batches), threads_(threads), compute_(compute), evaluate_(evaluate) {}
+             worker::Evaluator& evaluator)
+      : batches_(batches), threads_(threads), compute_(compute), evaluator_(evaluator) {}
   ~JobCompute() override { End(); }
 
   uint64_t steps_per_epoch() const override { return batches_.epochs().steps_per_epoch(); }
   void Begin(uint64_t steps_done) override;
   void End() override;
-  Result<uint32_t> Fetch() override;
-  double Forward(const Need& need) override { return compute_.Forward(*batch_, need); }
-  void Backward(const Ready& ready) override { compute_.Backward(ready); }
+  Result<uint32_t> FetchSamples() override;
+  double Forward(const BeforeTensorRead& before_read) override {
+    return compute_.Forward(*batch_, before_read);
+  }
+  void Backward(const OnGradientReady& on_ready) override { compute_.Backward(on_ready); }
   Status status() const override { return compute_.status(); }
   Result<client::Score> Evaluate(uint32_t part, uint32_t num_parts,
                                  client::Confusion* confusion) override;
@@ -37,7 +39,7 @@ class JobCompute : public client::Compute {
   const data::Batches batches_;
   const uint32_t threads_;
   BatchCompute& compute_;
-  worker::Evaluate& evaluate_;
+  worker::Evaluator& evaluator_;
   std::optional<data::Prefetcher> prefetcher_;
   const data::Batch* batch_ = nullptr;  // The batch of the current step, owned by prefetcher_.
 };

@@ -10,22 +10,24 @@
 namespace {
 
 tern::Status RunWorker(int argc, char** argv) {
-  tern::Result<tern::setup::CommandLine> line = tern::setup::ParseCommandLine(argc, argv, "worker");
-  if (!line.ok()) return line.status();
-  if (!line->evaluate.empty() && !line->check) {
-    auto setup = tern::setup::StartDaemon(*line, "worker");
+  tern::Result<tern::setup::CommandLine> command_line =
+      tern::setup::ParseCommandLine(argc, argv, "worker");
+  if (!command_line.ok()) return command_line.status();
+  if (!command_line->evaluate.empty() && !command_line->check_only) {
+    auto setup = tern::setup::StartDaemon(*command_line, "worker");
     if (!setup.ok()) return setup.status();
-    return tern::worker::EvaluateAlone(**setup, line->rank, line->evaluate);
+    return tern::worker::EvaluateAlone(**setup, command_line->rank, command_line->evaluate);
   }
   tern::StopSignals signals;
-  auto setup = tern::setup::StartDaemon(*line, "worker");
+  auto setup = tern::setup::StartDaemon(*command_line, "worker");
   if (!setup.ok()) return setup.status();
-  if (line->check) {
-    std::printf("%s",
-                tern::config::ToYaml(tern::config::ForRank((*setup)->job, line->rank)).c_str());
+  if (command_line->check_only) {
+    std::printf(
+        "%s",
+        tern::config::ToYaml(tern::config::JobForRank((*setup)->job, command_line->rank)).c_str());
     return tern::Ok();
   }
-  auto worker = tern::worker::Worker::Make(**setup, signals, line->rank);
+  auto worker = tern::worker::Worker::Make(**setup, signals, command_line->rank);
   if (!worker.ok()) return worker.status();
   return (*worker)->Run();
 }

@@ -17,7 +17,7 @@ class NetCompute : public BatchCompute {
       : setup_(setup),
         rank_(rank),
         arenas_(arenas),
-        device_(DeviceOf(config::ForRank(setup.job, rank))),
+        device_(DeviceOf(config::JobForRank(setup.job, rank))),
         pixels_(device_ == engine::Device::kCuda ? pixels : std::nullopt) {}
 
   // Sets net_ to the net for batches of `batch_size` samples; plans that net on first use.
@@ -44,19 +44,19 @@ class NetCompute : public BatchCompute {
     if (!net_status_.ok()) return std::numeric_limits<double>::quiet_NaN();
     return net_->Forward(FeedOf(batch), nullptr, need);
   }
-  // Starts the upload of the next batch here and not during Forward, where the upload of parameters
-  // has priority.
+  // Starts the upload of the next batch here and not in Forward, because that would delay the
+  // upload of the parameters.
   void Backward(const std::function<void(uint32_t)>& ready) override {
     const data::Batch* next = std::exchange(announced_batch_, nullptr);
     if (next != nullptr && next->labels.size() == batch_size_) net_->Stage(FeedOf(*next));
     net_->Backward(ready);
   }
   bool TakesBytes() const override { return pixels_.has_value(); }
-  data::Pin BytesPin() const override {
+  data::PinFunction BytesPin() const override {
     if (!TakesBytes()) return nullptr;
     return [net = net_](const void* begin, size_t bytes) { return net->Pin(begin, bytes); };
   }
-  void Announce(const data::Batch* next) override {
+  void AnnounceNextBatch(const data::Batch* next) override {
     announced_batch_ = TakesBytes() ? next : nullptr;
   }
   void ReleaseBatches() override {
@@ -75,7 +75,7 @@ class NetCompute : public BatchCompute {
   engine::Net* net_ = nullptr;
   uint32_t batch_size_ = 0;  // The batch size of net_.
   const data::Batch* announced_batch_ =
-      nullptr;         // The announced batch; Backward starts its upload.
+      nullptr;         // The next batch, whose upload Backward starts; null if not announced.
   Status net_status_;  // The first error in planning a net; a device may have too little memory.
 };
 

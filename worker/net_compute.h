@@ -13,7 +13,7 @@
 namespace tern::worker {
 
 // The device and precision that the job asks for. REQUIRES a job with this rank's overrides
-// (config::ForRank).
+// (config::JobForRank).
 engine::Device DeviceOf(const pb::Job& job);
 engine::Precision PrecisionOf(const pb::Train& train);
 

@@ -37,20 +37,20 @@ Status CheckShape(const setup::Setup& setup, const data::Samples& samples,
 
 Result<std::unique_ptr<data::Samples>> ReadSamples(const setup::Setup& setup, const pb::Job& job,
                                                    data::Split split) {
-  const std::string name = split == data::Split::kTrain ? "training" : "test";
+  const std::string set_name = split == data::Split::kTrain ? "training" : "test";
   data::ReadOptions options;
   options.channels = setup.net.input().channels();
-  options.progress = [last_logged = Now(), name](uint64_t done, uint64_t total) mutable {
+  options.progress = [last_logged = Now(), set_name](uint64_t done, uint64_t total) mutable {
     if (Now() - last_logged < kLogInterval) return;
     last_logged = Now();
-    LOG(INFO) << "scanned " << done << " of " << total << " " << name << " images";
+    LOG(INFO) << "scanned " << done << " of " << total << " " << set_name << " images";
   };
   auto samples = data::Samples::Read(job.data(), job.seed(), split, options);
   if (!samples.ok()) return samples.status();
-  TERN_RETURN_IF_ERROR(CheckShape(setup, **samples, name));
-  LOG(INFO) << (*samples)->count() << " " << name << " images in " << (*samples)->dataset().classes
-            << " classes, " << (*samples)->dataset().damaged->count()
-            << " damaged images are left out";
+  TERN_RETURN_IF_ERROR(CheckShape(setup, **samples, set_name));
+  LOG(INFO) << (*samples)->count() << " " << set_name << " images in "
+            << (*samples)->dataset().classes << " classes, "
+            << (*samples)->dataset().damaged_images->count() << " damaged images are left out";
   return samples;
 }
 

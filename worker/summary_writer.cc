@@ -32,7 +32,7 @@ void AddHistogram(const std::string& tag, std::span<const float> values, pb::Eve
 Result<size_t> DecodeSegment(const codec::Codec& codec, std::span<const uint8_t> code,
                              const codec::Segment& segment, float scaler, float* values) {
   if (!codec.shares_scaler()) return codec.DecodeSingleCode(code, segment, values);
-  // A code with a shared scaler can only be decoded as a sum, here of one worker.
+  // A code whose scaler all workers share can only be decoded as a sum of codes, here of one code.
   const auto accumulator = codec.NewAccumulator(segment, 1);
   Result<size_t> size = accumulator->Add(0, code);
   if (!size.ok()) return size;
@@ -64,18 +64,19 @@ SummaryWriter::SummaryWriter(const setup::Setup& setup, const client::Progress& 
       progress_(progress),
       traffic_(traffic),
       histograms_every_(setup.job.metrics().histograms_every_steps()),
-      gradient_tag_(pb::AlgorithmTraits::Pushes_Name(algorithm::FactsOf(setup.job).pushes)),
-      last_rates_at_(Now()),
+      gradient_tag_(
+          pb::AlgorithmTraits::Pushes_Name(algorithm::FactsOf(setup.job).pushed_quantity)),
+      last_rates_time_(Now()),
       writer_(std::move(file), setup.plan.buckets.size()) {}
 
 SummaryWriter::~SummaryWriter() {
   if (progress_.rounds.value() > last_counters_.steps) AddRates();
 }
 
-void SummaryWriter::At(uint64_t steps) {
+void SummaryWriter::OnSteps(uint64_t steps) {
   step_ = steps + 1;
   const uint64_t rounds = progress_.rounds.value();
-  if (rounds == std::exchange(rounds_seen_, rounds)) {  // No round was finished: training begins.
+  if (rounds == std::exchange(rounds_seen_, rounds)) {  // No new round: a start or restart.
     last_histogram_step_ = steps;
     if (rounds == 0) last_counters_ = ReadCounters();
     return;
@@ -84,10 +85,10 @@ void SummaryWriter::At(uint64_t steps) {
   AddScalar("train/loss", progress_.loss.value(), &event);
   AddScalar("learning_rate", progress_.learning_rate.value(), &event);
   writer_.Add(std::move(event));
-  if (Now() - last_rates_at_ >= kRateInterval) AddRates();
+  if (Now() - last_rates_time_ >= kRateInterval) AddRates();
 }
 
-void SummaryWriter::Evaluated(uint64_t steps, const pb::Figures& figures) {
+void SummaryWriter::OnEvaluation(uint64_t steps, const pb::Figures& figures) {
   if (figures.test_samples() == 0) return;
   const auto num_samples = static_cast<double>(figures.test_samples());
   pb::Event event = NewEvent(steps);
@@ -104,11 +105,11 @@ uint64_t SummaryWriter::StepToObserve() {
   return step_ == last_histogram_step_ ? step_ : 0;
 }
 
-void SummaryWriter::Show(Pushed pushed) {
-  // Other arenas than 0 hold the optimizer's state, which has no histograms.
-  if (setup_.plan.buckets[pushed.bucket].arena != 0) return;
+void SummaryWriter::OnPushedBucket(PushedBucket pushed) {
+  // Arena 0 has the parameters, the other arenas the optimizer's state, which has no histograms.
+  if (setup_.plan.buckets[pushed.bucket].arena_index != 0) return;
   // A std::function must be copyable; the shared pointer avoids a copy of the values.
-  auto shared_pushed = std::make_shared<const Pushed>(std::move(pushed));
+  auto shared_pushed = std::make_shared<const PushedBucket>(std::move(pushed));
   writer_.AddLater([this, shared_pushed = std::move(shared_pushed)](pb::Event* event) {
     MakeHistograms(*shared_pushed, event);
   });
@@ -116,12 +117,12 @@ void SummaryWriter::Show(Pushed pushed) {
 
 SummaryWriter::CounterValues SummaryWriter::ReadCounters() const {
   return {progress_.rounds.value(), progress_.samples.value(), traffic_.Bytes(net::Direction::kOut),
-          traffic_.Bytes(net::Direction::kIn), Seconds(progress_.train.value())};
+          traffic_.Bytes(net::Direction::kIn), Seconds(progress_.train_time.value())};
 }
 
 void SummaryWriter::AddRates() {
   const CounterValues current = ReadCounters(), previous = std::exchange(last_counters_, current);
-  last_rates_at_ = Now();
+  last_rates_time_ = Now();
   pb::Event event = NewEvent(step_ - 1);
   const auto steps = static_cast<double>(current.steps - previous.steps);
   if (current.seconds > previous.seconds) {
@@ -144,9 +145,9 @@ pb::Event SummaryWriter::NewEvent(uint64_t step) const {
   return event;
 }
 
-void SummaryWriter::MakeHistograms(const Pushed& pushed, pb::Event* event) const {
+void SummaryWriter::MakeHistograms(const PushedBucket& pushed, pb::Event* event) const {
   *event = NewEvent(pushed.step);
-  const std::vector<float> decoded_values = Decode(pushed);
+  const std::vector<float> decoded_values = DecodePushed(pushed);
   const protocol::Bucket& bucket = setup_.plan.buckets[pushed.bucket];
   for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t) {
     // A bucket may contain only a range of a tensor.
@@ -162,19 +163,19 @@ void SummaryWriter::MakeHistograms(const Pushed& pushed, pb::Event* event) const
   }
 }
 
-std::vector<float> SummaryWriter::Decode(const Pushed& pushed) const {
+std::vector<float> SummaryWriter::DecodePushed(const PushedBucket& pushed) const {
   const protocol::Bucket& bucket = setup_.plan.buckets[pushed.bucket];
   std::vector<float> decoded_values(bucket.count);
   for (const protocol::Chunk& chunk : bucket.chunks) {
     std::span<const uint8_t> codes =
-        pushed.codes[chunk.index].span().subspan(chunk.scalers * sizeof(float));
+        pushed.codes[chunk.index].span().subspan(chunk.num_scalers * sizeof(float));
     for (size_t i = 0; i < chunk.segments.size(); ++i) {
       const codec::Segment& segment = chunk.segments[i];
       const uint64_t begin =
           setup_.plan.tensor_begin[segment.tensor] + segment.begin - bucket.begin;
       const Result<size_t> size = DecodeSegment(
           *setup_.plan.codec_of[segment.tensor], codes, segment,
-          pushed.scalers[chunk.part_of[i] - bucket.first_part], &decoded_values[begin]);
+          pushed.scalers[chunk.part_of_segment[i] - bucket.first_part], &decoded_values[begin]);
       CHECK(size.ok()) << size.status().message();  // Cannot fail: this worker made the code.
       codes = codes.subspan(*size);
     }

@@ -12,7 +12,8 @@
 //
 // For algorithms that push parameters or changes of parameters instead of gradients, `gradient` is
 // named `parameters` or `change`. The writer's own thread makes the histograms, from copies of the
-// values. The thread that encodes waits if it is more than a round ahead of the writer's thread.
+// values. The thread that encodes waits if it is more than a round (one exchange with the servers)
+// ahead of the writer's thread.
 #pragma once
 
 #include <cstdint>
@@ -41,10 +42,10 @@ class SummaryWriter : public client::Observer {
   ~SummaryWriter() override;  // Writes all queued events to the file.
 
   // The methods of Observer.
-  void At(uint64_t steps) override;
-  void Evaluated(uint64_t steps, const pb::Figures& figures) override;
+  void OnSteps(uint64_t steps) override;
+  void OnEvaluation(uint64_t steps, const pb::Figures& figures) override;
   uint64_t StepToObserve() override;
-  void Show(Pushed pushed) override;
+  void OnPushedBucket(PushedBucket pushed) override;
 
  private:
   SummaryWriter(const setup::Setup& setup, const client::Progress& progress,
@@ -55,22 +56,24 @@ class SummaryWriter : public client::Observer {
     double seconds = 0;  // The time spent in training.
   };
   CounterValues ReadCounters() const;
+  // Adds the rates since the last call: samples per second, and bytes per step.
   void AddRates();
   pb::Event NewEvent(uint64_t step) const;
-  void MakeHistograms(const Pushed& pushed, pb::Event* event) const;
-  // Decodes what this worker pushed of a bucket, without the pushes of other workers.
-  std::vector<float> Decode(const Pushed& pushed) const;
+  void MakeHistograms(const PushedBucket& pushed, pb::Event* event) const;
+  // Decodes the codes of a bucket (a group of tensors) that this worker pushed to the servers,
+  // without the codes of other workers.
+  std::vector<float> DecodePushed(const PushedBucket& pushed) const;
 
   const setup::Setup& setup_;
   const client::Progress& progress_;
   const net::Traffic& traffic_;
   const uint64_t histograms_every_;
-  const std::string gradient_tag_;    // "gradient", "parameters" or "change", by the algorithm.
+  const std::string gradient_tag_;    // "gradient", "parameters" or "change".
   uint64_t step_ = 0;                 // The number of the current step.
   uint64_t last_histogram_step_ = 0;  // The newest step whose histograms are written.
-  uint64_t rounds_seen_ = 0;          // progress_.rounds at the last call of At.
+  uint64_t rounds_seen_ = 0;          // The value of progress_.rounds at the last call of OnSteps.
   CounterValues last_counters_;       // The counters when AddRates was last called.
-  Time last_rates_at_;
+  Time last_rates_time_;
   tensorboard::Writer writer_;  // The last member, because its thread uses the members above.
 };
 

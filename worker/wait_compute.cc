@@ -70,7 +70,7 @@ class WaitCompute : public BatchCompute {
   const pb::Train& train_;
   std::chrono::duration<double> step_time_{};
   Clock::time_point
-      step_begin_;  // When the step began, later by the time that was spent in `need`.
+      step_begin_;  // When the step began, plus the time spent in `need`, which does not count.
 };
 
 }  // namespace

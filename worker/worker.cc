@@ -28,7 +28,7 @@ namespace tern::worker {
 Result<std::unique_ptr<Worker>> Worker::Make(const setup::Setup& setup, StopSignals& signals,
                                              uint32_t rank) {
   std::unique_ptr<Worker> worker(new Worker(setup, signals, rank));
-  TERN_RETURN_IF_ERROR(worker->Open());
+  TERN_RETURN_IF_ERROR(worker->Initialize());
   return worker;
 }
 
@@ -36,11 +36,11 @@ Worker::Worker(const setup::Setup& setup, StopSignals& signals, uint32_t rank)
     : setup_(setup),
       signals_(signals),
       rank_(rank),
-      job_(config::ForRank(setup.job, rank)),
+      job_(config::JobForRank(setup.job, rank)),
       traffic_(registry_),
       progress_(registry_) {}
 
-Status Worker::Open() {
+Status Worker::Initialize() {
   TERN_RETURN_IF_ERROR(SetComputeThreads(job_, rank_));
   TERN_RETURN_IF_ERROR(ReadData());
   data::Batches::Options options;
@@ -50,8 +50,9 @@ Status Worker::Open() {
   options.batch_total = job_.train().batch_total();
   options.partition = job_.data().partition();
   options.epoch_end = job_.data().epoch_end();
-  options.growth.assign(job_.train().batch_growth().begin(), job_.train().batch_growth().end());
-  Result<data::Batches> batches = data::Batches::Make(*train_, options);
+  options.batch_growth.assign(job_.train().batch_growth().begin(),
+                              job_.train().batch_growth().end());
+  Result<data::Batches> batches = data::Batches::Make(*train_samples_, options);
   if (!batches.ok()) return batches.status();
   batches_.emplace(std::move(*batches));
   total_steps_ = job_.train().has_steps() ? job_.train().steps()
@@ -61,10 +62,10 @@ Status Worker::Open() {
   if (!replica.ok()) return replica.status();
   replica_ = std::move(*replica);
   TERN_RETURN_IF_ERROR(MakeCompute());
-  auto evaluate =
-      Evaluate::Make(setup_, *test_, *replica_, progress_, DeviceOf(job_), model_.get());
-  if (!evaluate.ok()) return evaluate.status();
-  evaluate_ = std::move(*evaluate);
+  auto evaluator =
+      Evaluator::Make(setup_, *test_samples_, *replica_, progress_, DeviceOf(job_), model_.get());
+  if (!evaluator.ok()) return evaluator.status();
+  evaluator_ = std::move(*evaluator);
   if (job_.metrics().port() == 0) return Ok();
   auto page = net::MetricsPage::Start(job_.metrics().host(),
                                       static_cast<uint16_t>(job_.metrics().port() + 100 + rank_),
@@ -75,8 +76,8 @@ Status Worker::Open() {
 }
 
 Status Worker::ReadData() {
-  for (const auto& [split, samples_member] :
-       {std::pair{data::Split::kTrain, &train_}, std::pair{data::Split::kTest, &test_}}) {
+  for (const auto& [split, samples_member] : {std::pair{data::Split::kTrain, &train_samples_},
+                                              std::pair{data::Split::kTest, &test_samples_}}) {
     auto samples = ReadSamples(setup_, job_, split);
     if (!samples.ok()) return samples.status();
     *samples_member = std::move(*samples);
@@ -94,14 +95,14 @@ Status Worker::MakeCompute() {
         device::LayoutOf(setup_, replica_->optimizer().StateArrays().size()));
     if (!model.ok()) return model.status();
     model_ = std::move(*model);
-    TERN_RETURN_IF_ERROR(replica_->MoveTo(
+    TERN_RETURN_IF_ERROR(replica_->MoveToDevice(
         std::make_unique<device::DeviceArenas>(setup_, replica_->host_values(), *model_)));
     LOG(INFO) << "weights, gradients, codes and updates stay on the GPU";
   }
   auto compute = MakeNetCompute(
       setup_, rank_,
       {replica_->point(), replica_->gradients(), replica_->statistics().data(), model_.get()},
-      train_->rule());
+      train_samples_->rule());
   if (!compute.ok()) return compute.status();
   compute_ = std::move(*compute);
   return Ok();
@@ -133,17 +134,19 @@ Status Worker::Run() {
       rank_,
       total_steps_,
       client::ReplicaState::MaxBytes(setup_),
-      checkpoints.Saved(),
-      algorithm::FactsOf(job_).own_point || client::HasCodecMemory(setup_),
-      [&coder_pointer](client::Answer answer) { coder_pointer->Scaled(std::move(answer)); }};
+      checkpoints.FindSavedCheckpoints(),
+      algorithm::FactsOf(job_).has_own_point || client::HasCodecMemory(setup_),
+      [&coder_pointer](client::Answer answer) {
+        coder_pointer->ReceiveScalers(std::move(answer));
+      }};
   client::NetLoop loop(setup_, signals_, registry_, traffic_, progress_, events,
                        std::move(options));
   const auto summary_writer = SummaryWriter::Make(setup_, rank_, progress_, traffic_);
   client::Coder coder(setup_, MakeGradientCoder(), loop, events, progress_);
-  coder.ShowTo(summary_writer.get());
+  coder.SetObserver(summary_writer.get());
   coder_pointer = &coder;
   loop.Start();
-  JobCompute compute(*batches_, job_.data().threads(), *compute_, *evaluate_);
+  JobCompute compute(*batches_, job_.data().threads(), *compute_, *evaluator_);
   auto trainer =
       client::Trainer::Make({setup_, rank_, total_steps_, compute, *replica_, coder, loop, events,
                              progress_, &checkpoints, summary_writer.get()});

@@ -1,4 +1,5 @@
-// A worker process: owns the data sets, the model, and what computes gradients and evaluates.
+// A worker process. Owns the data sets, the model, and the objects that compute gradients and
+// evaluate the model.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +34,7 @@ class Worker {
 
  private:
   Worker(const setup::Setup& setup, StopSignals& signals, uint32_t rank);
-  Status Open();
+  Status Initialize();
   Status MakeCompute();
   Status ReadData();
   std::unique_ptr<client::GradientCoder> MakeGradientCoder() const;
@@ -42,17 +43,17 @@ class Worker {
   const setup::Setup& setup_;
   StopSignals& signals_;
   const uint32_t rank_;
-  const pb::Job job_;  // The job with this rank's overrides (config::ForRank).
+  const pb::Job job_;  // The job with this rank's overrides (config::JobForRank).
   Registry registry_;
   net::Traffic traffic_;
   client::Progress progress_;
-  std::unique_ptr<data::Samples> train_, test_;
+  std::unique_ptr<data::Samples> train_samples_, test_samples_;
   std::optional<data::Batches> batches_;
   uint64_t total_steps_ = 0;
   std::unique_ptr<device::DeviceModel> model_;  // Null if weights and gradients are on the host.
   std::unique_ptr<client::Replica> replica_;
   std::unique_ptr<BatchCompute> compute_;
-  std::unique_ptr<Evaluate> evaluate_;
+  std::unique_ptr<Evaluator> evaluator_;
   std::unique_ptr<net::MetricsPage> metrics_page_;
 };
 

@@ -12,9 +12,9 @@ namespace {
 // Overwrites the scalers of those parts of the bucket whose scalers the workers share; `scalers`
 // has one for each of them. A part is the range that has one scaler.
 void SetScalers(const protocol::Bucket& bucket, const std::vector<float>& scalers,
-                GradientCoder::Prepared* prepared) {
-  for (size_t i = 0; i < bucket.shared.size(); ++i)
-    (*prepared)[bucket.shared[i] - bucket.first_part].scaler = scalers[i];
+                GradientCoder::BucketParams* params) {
+  for (size_t i = 0; i < bucket.shared_parts.size(); ++i)
+    (*params)[bucket.shared_parts[i] - bucket.first_part].scaler = scalers[i];
 }
 
 }  // namespace
@@ -37,24 +37,24 @@ Coder::~Coder() {
 
 void Coder::Push(uint64_t round, uint32_t bucket, const float* arena, bool wants_weights) {
   ReadyBucket ready_bucket{{round, bucket, arena}, wants_weights, {}};
-  const bool has_shared_scalers = !setup_.plan.buckets[bucket].shared.empty();
+  const bool has_shared_scalers = !setup_.plan.buckets[bucket].shared_parts.empty();
   if (has_shared_scalers && !setup_.plan.shares_before(round))
-    ready_bucket.scalers = earlier_scalers_(round, bucket);
-  if (observer_ != nullptr) ready_bucket.shown_step = observer_->StepToObserve();
+    ready_bucket.scalers = get_earlier_scalers_(round, bucket);
+  if (observer_ != nullptr) ready_bucket.observed_step = observer_->StepToObserve();
   work_.Push(std::move(ready_bucket));
 }
 
-void Coder::Skip(uint64_t round) {
+void Coder::SkipRound(uint64_t round) {
   for (const protocol::Bucket& bucket : setup_.plan.buckets) {
     const uint32_t b = bucket.chunks.front().bucket;
-    if (!bucket.shared.empty() && setup_.plan.shares_before(round))
+    if (!bucket.shared_parts.empty() && setup_.plan.shares_before(round))
       port_.Contribute({protocol::Kind::kScale, b, 0}, protocol::Skip{round});
     for (const protocol::Chunk& chunk : bucket.chunks)
       port_.Contribute({protocol::Kind::kPush, b, chunk.index}, protocol::Skip{round});
   }
 }
 
-void Coder::Part(uint64_t clock) {
+void Coder::AnnounceParting(uint64_t clock) {
   for (const protocol::Bucket& bucket : setup_.plan.buckets) {
     for (const protocol::Chunk& chunk : bucket.chunks)
       port_.Contribute({protocol::Kind::kPush, chunk.bucket, chunk.index},
@@ -62,42 +62,42 @@ void Coder::Part(uint64_t clock) {
   }
 }
 
-void Coder::Forget() {
-  std::promise<void> done;
-  work_.Push(ForgetRequest{&done});
-  done.get_future().wait();
+void Coder::DropPushesAndMemories() {
+  std::promise<void> completion;
+  work_.Push(DropRequest{&completion});
+  completion.get_future().wait();
 }
 
-void Coder::Finish() {
-  std::promise<Status> done;
-  work_.Push(VisitRequest{nullptr, &done});
-  done.get_future().wait();
+void Coder::AwaitEncoding() {
+  std::promise<Status> completion;
+  work_.Push(VisitRequest{nullptr, &completion});
+  completion.get_future().wait();
 }
 
 Status Coder::VisitMemories(const std::function<void(SavedState)>& use) {
-  std::promise<Status> done;
-  work_.Push(VisitRequest{&use, &done});
-  return done.get_future().get();
+  std::promise<Status> completion;
+  work_.Push(VisitRequest{&use, &completion});
+  return completion.get_future().get();
 }
 
 void Coder::Run() {
   while (TakeWork()) {
     if (pending_visit_.has_value() && scaler_answers_.empty() && ready_buckets_.empty()) {
       const VisitRequest visit = *std::exchange(pending_visit_, std::nullopt);
-      visit.done->set_value(visit.use == nullptr ? Ok()
-                                                 : gradient_coder_->VisitMemories(*visit.use));
+      visit.completion->set_value(
+          visit.use == nullptr ? Ok() : gradient_coder_->VisitMemories(*visit.use));
       continue;
     }
-    TimeScope time(progress_.encode);
+    TimeScope time(progress_.encode_time);
     Status status;
     if (!scaler_answers_.empty()) {
       Answer answer = std::move(scaler_answers_.front());
       scaler_answers_.pop_front();
       status = OnScaled(std::move(answer));
     } else if (!ready_buckets_.empty()) {
-      ReadyBucket ready = std::move(ready_buckets_.front());
+      ReadyBucket ready_bucket = std::move(ready_buckets_.front());
       ready_buckets_.pop_front();
-      status = Prepare(std::move(ready));
+      status = Prepare(std::move(ready_bucket));
     }
     if (!status.ok()) events_.Push(Ended{status});
   }
@@ -109,8 +109,8 @@ bool Coder::TakeWork() {
   for (auto work = is_idle ? work_.Pop() : work_.TryPop(); work; work = work_.TryPop()) {
     if (auto* ready_bucket = std::get_if<ReadyBucket>(&*work)) {
       ready_buckets_.push_back(std::move(*ready_bucket));
-    } else if (const auto* forget = std::get_if<ForgetRequest>(&*work)) {
-      OnForget(*forget);
+    } else if (const auto* drop = std::get_if<DropRequest>(&*work)) {
+      OnDropRequest(*drop);
     } else if (const auto* visit = std::get_if<VisitRequest>(&*work)) {
       pending_visit_ = *visit;
     } else {
@@ -121,45 +121,47 @@ bool Coder::TakeWork() {
          pending_visit_.has_value();
 }
 
-void Coder::OnForget(const ForgetRequest& forget) {
+void Coder::OnDropRequest(const DropRequest& drop) {
   ready_buckets_.clear();
   scaler_answers_.clear();
   waiting_buckets_.clear();
   early_scalers_.clear();
-  if (const Status forgot = gradient_coder_->Forget(); !forgot.ok()) events_.Push(Ended{forgot});
-  forget.done->set_value();
+  if (const Status cleared = gradient_coder_->ClearMemories(); !cleared.ok())
+    events_.Push(Ended{cleared});
+  drop.completion->set_value();
 }
 
-Status Coder::Prepare(ReadyBucket ready) {
-  const auto [round, bucket_index, arena] = ready.values;
+Status Coder::Prepare(ReadyBucket ready_bucket) {
+  const auto [round, bucket_index, arena] = ready_bucket.values;
   const protocol::Bucket& bucket = setup_.plan.buckets[bucket_index];
-  Result<GradientCoder::Prepared> prepared = gradient_coder_->Prepare(ready.values);
-  if (!prepared.ok()) return prepared.status();
-  WaitingBucket waiting{std::move(ready), std::move(*prepared), {}};
-  if (bucket.shared.empty()) return EncodeAndPush(std::move(waiting), 0);
-  for (uint32_t p : bucket.shared)
-    waiting.own_scalers.push_back(waiting.prepared[p - bucket.first_part].scaler);
-  if (!setup_.plan.shares_before(round)) return EncodeWithEarlierScalers(std::move(waiting));
+  Result<GradientCoder::BucketParams> params = gradient_coder_->Prepare(ready_bucket.values);
+  if (!params.ok()) return params.status();
+  WaitingBucket waiting_bucket{std::move(ready_bucket), std::move(*params), {}};
+  if (bucket.shared_parts.empty()) return EncodeAndPush(std::move(waiting_bucket), 0);
+  for (uint32_t p : bucket.shared_parts)
+    waiting_bucket.own_scalers.push_back(waiting_bucket.params[p - bucket.first_part].scaler);
+  if (!setup_.plan.shares_before(round)) return EncodeWithEarlierScalers(std::move(waiting_bucket));
   DropRoundsBefore(round);
   if (const auto early_answer = early_scalers_.find({round, bucket_index});
       early_answer != early_scalers_.end())
-    return EncodeWithSharedScalers(early_answer->second, std::move(waiting));
-  Bytes encoded_scalers = protocol::EncodeScalers(waiting.own_scalers);
-  waiting_buckets_[{round, bucket_index}] = std::move(waiting);
+    return EncodeWithSharedScalers(early_answer->second, std::move(waiting_bucket));
+  Bytes encoded_scalers = protocol::EncodeScalers(waiting_bucket.own_scalers);
+  waiting_buckets_[{round, bucket_index}] = std::move(waiting_bucket);
   port_.Contribute({protocol::Kind::kScale, bucket_index, 0},
                    protocol::InRound{round, std::move(encoded_scalers)});
   return Ok();
 }
 
-Status Coder::EncodeWithEarlierScalers(WaitingBucket waiting) {
-  SetScalers(setup_.plan.buckets[waiting.ready.values.bucket], waiting.ready.scalers,
-             &waiting.prepared);
-  const Result<uint64_t> num_clamped =
-      gradient_coder_->CountClamped(waiting.ready.values, waiting.prepared, waiting.own_scalers);
+Status Coder::EncodeWithEarlierScalers(WaitingBucket waiting_bucket) {
+  SetScalers(setup_.plan.buckets[waiting_bucket.ready_bucket.values.bucket],
+             waiting_bucket.ready_bucket.scalers, &waiting_bucket.params);
+  const Result<uint64_t> num_clamped = gradient_coder_->CountClamped(
+      waiting_bucket.ready_bucket.values, waiting_bucket.params, waiting_bucket.own_scalers);
   if (!num_clamped.ok()) return num_clamped.status();
-  progress_.clamped.Add(*num_clamped);
-  const uint64_t digest = Digest(protocol::EncodeScalers(waiting.ready.scalers).span());
-  return EncodeAndPush(std::move(waiting), digest);
+  progress_.num_clamped.Add(*num_clamped);
+  const uint64_t digest =
+      Digest(protocol::EncodeScalers(waiting_bucket.ready_bucket.scalers).span());
+  return EncodeAndPush(std::move(waiting_bucket), digest);
 }
 
 Status Coder::OnScaled(Answer answer) {
@@ -169,9 +171,9 @@ Status Coder::OnScaled(Answer answer) {
     early_scalers_[key] = std::move(answer);
     return Ok();
   }
-  WaitingBucket waiting = std::move(found->second);
+  WaitingBucket waiting_bucket = std::move(found->second);
   waiting_buckets_.erase(found);
-  return EncodeWithSharedScalers(answer, std::move(waiting));
+  return EncodeWithSharedScalers(answer, std::move(waiting_bucket));
 }
 
 // Drops scalers of earlier rounds, and waiting buckets of rounds before the previous two. A late
@@ -182,47 +184,48 @@ void Coder::DropRoundsBefore(uint64_t round) {
   early_scalers_.erase(early_scalers_.begin(), early_scalers_.lower_bound({round, 0}));
 }
 
-Status Coder::EncodeWithSharedScalers(const Answer& answer, WaitingBucket waiting) {
+Status Coder::EncodeWithSharedScalers(const Answer& answer, WaitingBucket waiting_bucket) {
   const protocol::Bucket& bucket = setup_.plan.buckets[answer.cell.bucket];
   const Result<std::vector<float>> scalers =
-      protocol::ParseScalers(answer.payload, bucket.shared.size());
+      protocol::ParseScalers(answer.payload, bucket.shared_parts.size());
   if (!scalers.ok()) return scalers.status().Within("shared scalers from the server");
-  SetScalers(bucket, *scalers, &waiting.prepared);
-  return EncodeAndPush(std::move(waiting), Digest(answer.payload.span()));
+  SetScalers(bucket, *scalers, &waiting_bucket.params);
+  return EncodeAndPush(std::move(waiting_bucket), Digest(answer.payload.span()));
 }
 
 protocol::Contribution Coder::MakeContribution(const ReadyBucket& ready_bucket, uint64_t digest,
                                                Bytes payload) const {
-  if (setup_.plan.rounds)
+  if (setup_.plan.has_rounds)
     return protocol::InRound{ready_bucket.values.round, std::move(payload), digest};
   return protocol::AtClock{ready_bucket.values.round, std::move(payload),
                            ready_bucket.wants_weights};
 }
 
-Status Coder::EncodeAndPush(WaitingBucket waiting, uint64_t digest) {
-  const GradientCoder::Values& values = waiting.ready.values;
-  TERN_RETURN_IF_ERROR(gradient_coder_->PrepareMemoryCodecs(values, &waiting.prepared));
-  Observer::Pushed pushed{waiting.ready.shown_step, values.bucket, {}, {}, {}};
-  if (pushed.step != 0) {
-    Result<std::vector<float>> values_copy = gradient_coder_->Copy(values);
+Status Coder::EncodeAndPush(WaitingBucket waiting_bucket, uint64_t digest) {
+  const GradientCoder::BucketValues& values = waiting_bucket.ready_bucket.values;
+  TERN_RETURN_IF_ERROR(gradient_coder_->PrepareMemoryCodecs(values, &waiting_bucket.params));
+  Observer::PushedBucket pushed_bucket{
+      waiting_bucket.ready_bucket.observed_step, values.bucket, {}, {}, {}};
+  if (pushed_bucket.step != 0) {
+    Result<std::vector<float>> values_copy = gradient_coder_->CopyToHost(values);
     if (!values_copy.ok()) return values_copy.status();
-    pushed.values = std::move(*values_copy);
+    pushed_bucket.values = std::move(*values_copy);
   }
   for (const protocol::Chunk& chunk : setup_.plan.buckets[values.bucket].chunks) {
     const std::span<const float> leading_scalers =
-        chunk.scalers == 0 ? std::span<const float>() : waiting.own_scalers;
+        chunk.num_scalers == 0 ? std::span<const float>() : waiting_bucket.own_scalers;
     const Result<Bytes> payload =
-        gradient_coder_->Encode(values, chunk, waiting.prepared, leading_scalers);
+        gradient_coder_->Encode(values, chunk, waiting_bucket.params, leading_scalers);
     if (!payload.ok()) return payload.status();
     progress_.push_bytes.Add(payload->size());
-    if (pushed.step != 0) pushed.codes.push_back(*payload);
+    if (pushed_bucket.step != 0) pushed_bucket.codes.push_back(*payload);
     port_.Contribute({protocol::Kind::kPush, values.bucket, chunk.index},
-                     MakeContribution(waiting.ready, digest, *payload));
+                     MakeContribution(waiting_bucket.ready_bucket, digest, *payload));
   }
-  if (pushed.step == 0) return Ok();
-  for (const codec::Prepared& prepared : waiting.prepared)
-    pushed.scalers.push_back(prepared.scaler);
-  observer_->Show(std::move(pushed));
+  if (pushed_bucket.step == 0) return Ok();
+  for (const codec::EncodeParams& params : waiting_bucket.params)
+    pushed_bucket.scalers.push_back(params.scaler);
+  observer_->OnPushedBucket(std::move(pushed_bucket));
   return Ok();
 }
 

@@ -6,7 +6,7 @@
 //
 // (TernGrad, Algorithm 1, lines 3 and 4; sections 3.2 and 3.3.) Scalers are the codecs' scale
 // factors. A bucket whose scalers the workers do not share is encoded at once. A codec's memory
-// (its state from round to round, for example the remainder of error feedback) is added to the
+// (its state from round to round, for example the residual of error feedback) is added to the
 // values before encoding and updated after encoding. Encoding has priority over the statistics of
 // buckets that have become ready, so that the network is not idle.
 #pragma once
@@ -44,25 +44,27 @@ class Coder {
   // Encodes and pushes a bucket in a round (in a job without rounds: in the exchange that `round`
   // numbers). Its values must be final, and must not change until the answer has arrived. `arena`
   // points at the model's first element. `wants_weights`: whether the answer must have weights.
-  // From the compute thread.
+  // Called on the compute thread.
   void Push(uint64_t round, uint32_t bucket, const float* arena, bool wants_weights = true);
-  // Sets the function that returns the scalers of an earlier round, for rounds that are encoded
-  // with those. Call before the first Push.
-  using EarlierScalers = std::function<std::vector<float>(uint64_t round, uint32_t bucket)>;
-  void SetEarlierScalers(EarlierScalers scalers) { earlier_scalers_ = std::move(scalers); }
+  // Sets the function that returns the scalers for rounds that are encoded with the scalers of an
+  // earlier round. Call before the first Push.
+  using EarlierScalersFunction = std::function<std::vector<float>(uint64_t round, uint32_t bucket)>;
+  void SetEarlierScalers(EarlierScalersFunction scalers) {
+    get_earlier_scalers_ = std::move(scalers);
+  }
   // Shows `observer` (null: none) the pushes of the steps that it asks for. The observer outlives
   // the coder. Call before the first Push.
-  void ShowTo(Observer* observer) { observer_ = observer; }
+  void SetObserver(Observer* observer) { observer_ = observer; }
   // Waits until all pushes are encoded, except those that wait for scalers. If rounds may close
-  // without this worker, call it before overwriting pushed values. From the compute thread.
-  void Finish();
+  // without this worker, call it before overwriting pushed values. Called on the compute thread.
+  void AwaitEncoding();
   // Tells the servers that this worker takes no part in the round.
-  void Skip(uint64_t round);
+  void SkipRound(uint64_t round);
   // Without rounds: tells the servers that this worker pushes nothing in this exchange or later.
-  void Part(uint64_t clock);
+  void AnnounceParting(uint64_t clock);
   // Drops all pushes that are not encoded yet, and clears the codecs' memories. Returns when that
   // is done. Called on the compute thread.
-  void Forget();
+  void DropPushesAndMemories();
   // Whether any codec has a memory.
   bool has_memories() const { return has_memories_; }
   // Calls `use` with the codecs' memories on the coder thread, while nothing is being encoded and
@@ -70,44 +72,44 @@ class Coder {
   // cannot return the memories.
   Status VisitMemories(const std::function<void(SavedState kept)>& use);
   // Receives the maximum over the workers of a bucket's scalers. Called on the net thread.
-  void Scaled(Answer answer) { work_.Push(std::move(answer)); }
+  void ReceiveScalers(Answer answer) { work_.Push(std::move(answer)); }
 
  private:
   // A bucket whose values are final, and how to push it.
   struct ReadyBucket {
-    GradientCoder::Values values;
+    GradientCoder::BucketValues values;
     bool wants_weights = true;
     // The scalers of an earlier round, if the plan uses them; else empty.
     std::vector<float> scalers;
-    uint64_t shown_step = 0;  // the step with which the observer is shown the push; 0: not shown
+    uint64_t observed_step = 0;  // the step with which the observer is shown the push; 0: not shown
   };
-  // A bucket that is prepared for encoding and waits for its scalers.
+  // A bucket that is prepared for encoding and waits for the scalers that the workers share.
   struct WaitingBucket {
-    ReadyBucket ready;
-    GradientCoder::Prepared prepared;
-    std::vector<float> own_scalers;  // this worker's, of the parts whose scalers workers share
+    ReadyBucket ready_bucket;
+    GradientCoder::BucketParams params;
+    std::vector<float> own_scalers;  // of the parts whose scalers the workers share
   };
 
-  struct ForgetRequest {
-    std::promise<void>* done;
+  struct DropRequest {
+    std::promise<void>* completion;
   };
-  struct VisitRequest {                          // from VisitMemories or Finish
+  struct VisitRequest {                          // from VisitMemories or AwaitEncoding
     const std::function<void(SavedState)>* use;  // null: only waits for the coder to be idle
-    std::promise<Status>* done;
+    std::promise<Status>* completion;
   };
 
   void Run();
   // Waits for work and moves it to ready_buckets_, scaler_answers_ and pending_visit_. Returns
   // false if the channel is closed and no work is left.
   bool TakeWork();
-  void OnForget(const ForgetRequest& forget);
+  void OnDropRequest(const DropRequest& drop);
   // Each of the functions that return a Status returns the error that ends the worker.
-  Status Prepare(ReadyBucket ready);
+  Status Prepare(ReadyBucket ready_bucket);
   Status OnScaled(Answer answer);
-  Status EncodeWithSharedScalers(const Answer& answer, WaitingBucket waiting);
-  Status EncodeWithEarlierScalers(WaitingBucket waiting);
-  Status EncodeAndPush(WaitingBucket waiting, uint64_t digest);
-  protocol::Contribution MakeContribution(const ReadyBucket& ready, uint64_t digest,
+  Status EncodeWithSharedScalers(const Answer& answer, WaitingBucket waiting_bucket);
+  Status EncodeWithEarlierScalers(WaitingBucket waiting_bucket);
+  Status EncodeAndPush(WaitingBucket waiting_bucket, uint64_t digest);
+  protocol::Contribution MakeContribution(const ReadyBucket& ready_bucket, uint64_t digest,
                                           Bytes payload) const;
   void DropRoundsBefore(uint64_t round);
 
@@ -116,7 +118,7 @@ class Coder {
   Port& port_;
   Events& events_;
   Progress& progress_;
-  EarlierScalers earlier_scalers_;
+  EarlierScalersFunction get_earlier_scalers_;
   Observer* observer_ = nullptr;
   // Both maps have the key (round, bucket). waiting_buckets_: the buckets that wait for their
   // scalers. early_scalers_: answers with shared scalers that arrived before this worker sent its
@@ -124,7 +126,7 @@ class Coder {
   std::map<std::pair<uint64_t, uint32_t>, WaitingBucket> waiting_buckets_;
   std::map<std::pair<uint64_t, uint32_t>, Answer> early_scalers_;
   const bool has_memories_;
-  Channel<std::variant<ReadyBucket, Answer, ForgetRequest, VisitRequest>> work_;
+  Channel<std::variant<ReadyBucket, Answer, DropRequest, VisitRequest>> work_;
   std::deque<ReadyBucket> ready_buckets_;      // buckets to prepare, in order
   std::deque<Answer> scaler_answers_;          // answers with shared scalers, in order
   std::optional<VisitRequest> pending_visit_;  // a request to run while the coder is idle

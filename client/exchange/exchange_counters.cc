@@ -31,7 +31,7 @@ ExchangeCounters::ExchangeCounters(const protocol::ExchangePlan& plan, Registry&
                                        WholeNumbers(kStalenessBins - 1))),
       control_trip_times_(registry.GetHistogram("tern_worker_control_round_trip_seconds",
                                                 "From a heartbeat to its echo",
-                                                Histogram::Exponential(1e-4, 2, 16))) {
+                                                Histogram::ExponentialBounds(1e-4, 2, 16))) {
   for (const protocol::Bucket& bucket : plan.buckets) num_chunks_ += bucket.chunks.size();
 }
 
@@ -68,12 +68,12 @@ void ExchangeCounters::OnRoundTrips(const protocol::Session::RoundTrips& trips) 
   round_trips_ = trips;
 }
 
-uint64_t ExchangeCounters::exchanges() const { return num_answers_.value() / num_chunks_; }
+uint64_t ExchangeCounters::num_exchanges() const { return num_answers_.value() / num_chunks_; }
 
 void ExchangeCounters::AddTo(pb::Counters* counters) const {
   counters->set_exchange_s(Seconds(exchange_time_.value()));
   counters->set_exchange_busy_s(Seconds(busy_time_.value()));
-  counters->set_exchanges(exchanges());
+  counters->set_exchanges(num_exchanges());
   counters->set_control_round_trips(round_trips_.count);
   counters->set_control_round_trip_s(Seconds(round_trips_.total));
   counters->set_control_round_trip_max_s(Seconds(round_trips_.longest));

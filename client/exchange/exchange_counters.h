@@ -1,6 +1,6 @@
-// Measures how long this worker's exchanges take and how stale its pushes were. The net thread owns
-// the object, and calls it when it sends pushes and receives answers. The metrics page reads the
-// registry.
+// Measures how long this worker's exchanges (round trips of the whole model to the servers and
+// back) take, and how stale its pushes were. The net thread owns the object, and calls it when it
+// sends pushes and receives answers. The metrics page reads the registry.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +25,10 @@ class ExchangeCounters {
   // `trips`: all round trips (heartbeat to echo) of the session so far.
   void OnRoundTrips(const protocol::Session::RoundTrips& trips);
   // Drops the exchanges that are not complete, because their pushes will not be answered.
-  void Forget() { open_exchanges_.clear(); }
+  void DropOpenExchanges() { open_exchanges_.clear(); }
   // The number of completed exchanges of the whole model: rounds or, in a job without rounds,
   // pushes.
-  uint64_t exchanges() const;
+  uint64_t num_exchanges() const;
   // Sets the fields exchange_s, exchanges, staleness, dropped and control_round_trip...
   void AddTo(pb::Counters* counters) const;
 

@@ -9,7 +9,7 @@ namespace tern::client {
 namespace {
 
 std::string WhatIsPushed(const pb::Job& job) {
-  switch (algorithm::FactsOf(job).pushes) {
+  switch (algorithm::FactsOf(job).pushed_quantity) {
     case pb::AlgorithmTraits::gradient:
       return "the gradient of ";
     case pb::AlgorithmTraits::parameters:
@@ -22,7 +22,7 @@ std::string WhatIsPushed(const pb::Job& job) {
 
 }  // namespace
 
-kernels::NoiseKey GradientCoder::NoiseOf(uint64_t round) const {
+kernels::NoiseKey GradientCoder::NoiseKeyOf(uint64_t round) const {
   kernels::NoiseKey noise;
   noise.seed = setup_.job.seed();
   noise.rank = static_cast<uint16_t>(rank_);
@@ -30,7 +30,8 @@ kernels::NoiseKey GradientCoder::NoiseOf(uint64_t round) const {
   return noise;
 }
 
-Status GradientCoder::Finite(const kernels::Stats& stats, uint32_t tensor, uint64_t round) const {
+Status GradientCoder::CheckFinite(const kernels::Stats& stats, uint32_t tensor,
+                                  uint64_t round) const {
   if (stats.finite) return Ok();
   return Status(Code::kDiverged, Cat(WhatIsPushed(setup_.job), setup_.table.parameters[tensor].name,
                                      " is not finite at round ", round, " on worker ", rank_,

@@ -1,7 +1,6 @@
 // Encodes the values that a worker pushes, in the memory where they are: the host's (host_coder.h)
-// or a GPU's (worker/device/device_coder.h). Threads: the coder thread (coder.h), once it has
-// started. A scaler is a codec's scale factor; a part is the range of the model that has one
-// scaler.
+// or a GPU's (worker/device/device_coder.h). Called on the coder thread only (coder.h). A scaler is
+// a codec's scale factor; a part is the range of the model that has one scaler.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +21,15 @@ namespace tern::client {
 
 class GradientCoder {
  public:
-  // A bucket that is pushed in a round. `arena` points at the model's first element in the host's
-  // memory; a device ignores it and uses its own arrays.
-  struct Values {
+  // The bucket (range of the model) that is pushed in a round. `arena` points at the model's first
+  // element in the host's memory; a device ignores it and uses its own arrays.
+  struct BucketValues {
     uint64_t round = 0;
     uint32_t bucket = 0;
     const float* arena = nullptr;
   };
-  // One element per part of the bucket.
-  using Prepared = std::vector<codec::Prepared>;
+  // What Prepare computes for encoding: one element per part of the bucket.
+  using BucketParams = std::vector<codec::EncodeParams>;
 
   // `setup` outlives this object.
   GradientCoder(const setup::Setup& setup, uint32_t rank) : setup_(setup), rank_(rank) {}
@@ -39,34 +38,34 @@ class GradientCoder {
   // Computes what the codecs need before they encode the bucket: statistics and this worker's
   // scalers. Called as soon as the bucket's gradients are ready. All calls of this class return
   // kDiverged, with the tensor's name, for a value that is not finite.
-  virtual Result<Prepared> Prepare(const Values& values) = 0;
+  virtual Result<BucketParams> Prepare(const BucketValues& values) = 0;
   // Prepares the parts whose codecs have a memory (state from round to round). Called just before
   // Encode, because encoding the bucket's previous round changes the memory.
-  virtual Status PrepareMemoryCodecs(const Values& /*values*/, Prepared* /*prepared*/) {
+  virtual Status PrepareMemoryCodecs(const BucketValues& /*values*/, BucketParams* /*params*/) {
     return Ok();
   }
   // Counts the values of the bucket's shared parts (those with a scaler that all workers share)
-  // that exceed their scaler in `prepared`. `own_scalers`: this worker's scalers of those parts.
-  virtual Result<uint64_t> CountClamped(const Values& values, const Prepared& prepared,
+  // that exceed their scaler in `params`. `own_scalers`: this worker's scalers of those parts.
+  virtual Result<uint64_t> CountClamped(const BucketValues& values, const BucketParams& params,
                                         std::span<const float> own_scalers) = 0;
   // Returns the payload of the chunk's push: first `leading_scalers` (scalers that travel with the
   // push), then the chunk's codes. Updates the codecs' memories.
-  virtual Result<Bytes> Encode(const Values& values, const protocol::Chunk& chunk,
-                               const Prepared& prepared,
+  virtual Result<Bytes> Encode(const BucketValues& values, const protocol::Chunk& chunk,
+                               const BucketParams& params,
                                std::span<const float> leading_scalers) = 0;
   // Copies the bucket's values to the host.
-  virtual Result<std::vector<float>> Copy(const Values& values) = 0;
+  virtual Result<std::vector<float>> CopyToHost(const BucketValues& values) = 0;
 
   // Clears the codecs' memories.
-  virtual Status Forget() = 0;
+  virtual Status ClearMemories() = 0;
   // Calls `use` with the codecs' memories, which `use` may change. Returns an error, and does not
   // call `use`, if the memories cannot be fetched.
   virtual Status VisitMemories(const std::function<void(SavedState kept)>& use) = 0;
 
  protected:
-  kernels::NoiseKey NoiseOf(uint64_t round) const;
+  kernels::NoiseKey NoiseKeyOf(uint64_t round) const;
   // Returns kDiverged, with the tensor's name, unless all values that `stats` describes are finite.
-  Status Finite(const kernels::Stats& stats, uint32_t tensor, uint64_t round) const;
+  Status CheckFinite(const kernels::Stats& stats, uint32_t tensor, uint64_t round) const;
 
   const setup::Setup& setup_;
   const uint32_t rank_;

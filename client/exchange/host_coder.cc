@@ -22,31 +22,31 @@ std::span<const float> HostCoder::ValuesToEncode(const float* arena,
   return {source + setup_.plan.tensor_begin[part.tensor] + part.begin, part.count};
 }
 
-Result<GradientCoder::Prepared> HostCoder::Prepare(const Values& values) {
+Result<GradientCoder::BucketParams> HostCoder::Prepare(const BucketValues& values) {
   const protocol::Bucket& bucket = setup_.plan.buckets[values.bucket];
-  Prepared prepared(bucket.parts);
+  BucketParams params(bucket.parts);
   for (uint32_t i = 0; i < bucket.parts; ++i) {
     const protocol::Part& part = setup_.plan.parts[bucket.first_part + i];
     if (memories_[part.tensor] == nullptr)
-      TERN_RETURN_IF_ERROR(PreparePart(values, part, &prepared[i]));
+      TERN_RETURN_IF_ERROR(PreparePart(values, part, &params[i]));
   }
-  return prepared;
+  return params;
 }
 
-Status HostCoder::PreparePart(const Values& values, const protocol::Part& part,
-                              codec::Prepared* prepared) {
-  kernels::NoiseKey noise = NoiseOf(values.round);
+Status HostCoder::PreparePart(const BucketValues& values, const protocol::Part& part,
+                              codec::EncodeParams* params) {
+  kernels::NoiseKey noise = NoiseKeyOf(values.round);
   noise.tensor = part.tensor;
   const std::span<const float> values_to_encode = ValuesToEncode(values.arena, part);
   const kernels::Stats stats =
       kernels::ComputeStats(values_to_encode.data(), values_to_encode.size());
-  TERN_RETURN_IF_ERROR(Finite(stats, part.tensor, values.round));
+  TERN_RETURN_IF_ERROR(CheckFinite(stats, part.tensor, values.round));
   const codec::Codec& codec = *setup_.plan.codec_of[part.tensor];
-  if (!codec.prepares_model()) *prepared = codec.Prepare(stats, values_to_encode, noise);
+  if (!codec.prepares_tensors_together()) *params = codec.Prepare(stats, values_to_encode, noise);
   return Ok();
 }
 
-Status HostCoder::PrepareMemoryCodecs(const Values& values, Prepared* prepared) {
+Status HostCoder::PrepareMemoryCodecs(const BucketValues& values, BucketParams* params) {
   const protocol::Bucket& bucket = setup_.plan.buckets[values.bucket];
   for (uint32_t i = 0; i < bucket.parts; ++i) {
     const protocol::Part& part = setup_.plan.parts[bucket.first_part + i];
@@ -55,13 +55,13 @@ Status HostCoder::PrepareMemoryCodecs(const Values& values, Prepared* prepared) 
     const uint64_t begin = setup_.plan.tensor_begin[part.tensor] + part.begin;
     memory->Compensate(part.begin, {values.arena + begin, part.count},
                        {&compensated_values_[begin], part.count});
-    TERN_RETURN_IF_ERROR(PreparePart(values, part, &(*prepared)[i]));
+    TERN_RETURN_IF_ERROR(PreparePart(values, part, &(*params)[i]));
   }
-  PrepareTogether(values, prepared);
+  PrepareTogether(values, params);
   return Ok();
 }
 
-void HostCoder::PrepareTogether(const Values& values, Prepared* prepared) {
+void HostCoder::PrepareTogether(const BucketValues& values, BucketParams* params) {
   const protocol::ExchangePlan& plan = setup_.plan;
   const protocol::Bucket& bucket = plan.buckets[values.bucket];
   std::vector<uint32_t> part_indices;  // which parts of the bucket are prepared together
@@ -69,7 +69,7 @@ void HostCoder::PrepareTogether(const Values& values, Prepared* prepared) {
   joint_values_.clear();
   for (uint32_t i = 0; i < bucket.parts; ++i) {
     const protocol::Part& part = plan.parts[bucket.first_part + i];
-    if (!plan.codec_of[part.tensor]->prepares_model()) continue;
+    if (!plan.codec_of[part.tensor]->prepares_tensors_together()) continue;
     if (codec == nullptr) codec = plan.codec_of[part.tensor];
     part_indices.push_back(i);
     const auto values_to_encode = ValuesToEncode(values.arena, part);
@@ -77,61 +77,63 @@ void HostCoder::PrepareTogether(const Values& values, Prepared* prepared) {
   }
   if (codec == nullptr) return;
   const kernels::Stats stats = kernels::ComputeStats(joint_values_.data(), joint_values_.size());
-  const codec::Prepared prepared_together =
-      codec->Prepare(stats, joint_values_, NoiseOf(values.round));
-  for (const uint32_t i : part_indices) (*prepared)[i] = prepared_together;
+  const codec::EncodeParams joint_params =
+      codec->Prepare(stats, joint_values_, NoiseKeyOf(values.round));
+  for (const uint32_t i : part_indices) (*params)[i] = joint_params;
 }
 
-Result<uint64_t> HostCoder::CountClamped(const Values& values, const Prepared& prepared,
+Result<uint64_t> HostCoder::CountClamped(const BucketValues& values, const BucketParams& params,
                                          std::span<const float> own_scalers) {
   const protocol::Bucket& bucket = setup_.plan.buckets[values.bucket];
   int64_t num_clamped = 0;
-  for (size_t i = 0; i < bucket.shared.size(); ++i) {
-    const codec::Prepared& shared_prepared = prepared[bucket.shared[i] - bucket.first_part];
-    if (own_scalers[i] <= shared_prepared.scaler) continue;
-    const auto values_to_encode = ValuesToEncode(values.arena, setup_.plan.parts[bucket.shared[i]]);
+  for (size_t i = 0; i < bucket.shared_parts.size(); ++i) {
+    const codec::EncodeParams& shared_params = params[bucket.shared_parts[i] - bucket.first_part];
+    if (own_scalers[i] <= shared_params.scaler) continue;
+    const auto values_to_encode =
+        ValuesToEncode(values.arena, setup_.plan.parts[bucket.shared_parts[i]]);
     num_clamped += std::count_if(values_to_encode.begin(), values_to_encode.end(), [&](float v) {
-      return std::min(std::abs(v), shared_prepared.clip) > shared_prepared.scaler;
+      return std::min(std::abs(v), shared_params.clip) > shared_params.scaler;
     });
   }
   return static_cast<uint64_t>(num_clamped);
 }
 
-Result<Bytes> HostCoder::Encode(const Values& values, const protocol::Chunk& chunk,
-                                const Prepared& prepared, std::span<const float> leading_scalers) {
+Result<Bytes> HostCoder::Encode(const BucketValues& values, const protocol::Chunk& chunk,
+                                const BucketParams& params,
+                                std::span<const float> leading_scalers) {
   std::vector<uint8_t> codes;
   codes.reserve(chunk.max_push_bytes);
   const auto* scaler_bytes = reinterpret_cast<const uint8_t*>(leading_scalers.data());
   codes.insert(codes.end(), scaler_bytes, scaler_bytes + leading_scalers.size_bytes());
   const uint32_t first_part = setup_.plan.buckets[chunk.bucket].first_part;
   for (size_t i = 0; i < chunk.segments.size(); ++i)
-    EncodeSegment(values, chunk.segments[i], prepared[chunk.part_of[i] - first_part], &codes);
+    EncodeSegment(values, chunk.segments[i], params[chunk.part_of_segment[i] - first_part], &codes);
   return Bytes::Own(std::move(codes));
 }
 
-void HostCoder::EncodeSegment(const Values& values, const codec::Segment& segment,
-                              const codec::Prepared& prepared, std::vector<uint8_t>* codes) {
+void HostCoder::EncodeSegment(const BucketValues& values, const codec::Segment& segment,
+                              const codec::EncodeParams& params, std::vector<uint8_t>* codes) {
   const codec::Codec& codec = *setup_.plan.codec_of[segment.tensor];
   const std::span<const float> values_to_encode = ValuesToEncode(
       values.arena, {.tensor = segment.tensor, .begin = segment.begin, .count = segment.count});
   const size_t size_before = codes->size();
-  codec.Encode(values_to_encode.data(), segment, prepared, NoiseOf(values.round), codes);
+  codec.Encode(values_to_encode.data(), segment, params, NoiseKeyOf(values.round), codes);
   codec::Memory* memory = memories_[segment.tensor].get();
   if (memory == nullptr) return;
   decoded_values_.resize(segment.count);
   const Result<size_t> used_bytes = codec.DecodeSingleCode(std::span(*codes).subspan(size_before),
                                                            segment, decoded_values_.data());
-  CHECK(used_bytes.ok()) << used_bytes.status().message();  // It has just made the codes.
+  CHECK(used_bytes.ok()) << used_bytes.status().message();  // The codec has just made these codes.
   memory->Update(segment.begin, values_to_encode, decoded_values_);
 }
 
-Result<std::vector<float>> HostCoder::Copy(const Values& values) {
+Result<std::vector<float>> HostCoder::CopyToHost(const BucketValues& values) {
   const protocol::Bucket& bucket = setup_.plan.buckets[values.bucket];
   const float* begin = values.arena + bucket.begin;
   return std::vector<float>(begin, begin + bucket.count);
 }
 
-Status HostCoder::Forget() {
+Status HostCoder::ClearMemories() {
   for (const auto& memory : memories_) {
     if (memory != nullptr) memory->Reset();
   }

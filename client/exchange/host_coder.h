@@ -14,27 +14,29 @@ class HostCoder : public GradientCoder {
  public:
   HostCoder(const setup::Setup& setup, uint32_t rank);
 
-  Result<Prepared> Prepare(const Values& values) override;
-  Status PrepareMemoryCodecs(const Values& values, Prepared* prepared) override;
-  Result<uint64_t> CountClamped(const Values& values, const Prepared& prepared,
+  Result<BucketParams> Prepare(const BucketValues& values) override;
+  Status PrepareMemoryCodecs(const BucketValues& values, BucketParams* params) override;
+  Result<uint64_t> CountClamped(const BucketValues& values, const BucketParams& params,
                                 std::span<const float> own_scalers) override;
-  Result<Bytes> Encode(const Values& values, const protocol::Chunk& chunk, const Prepared& prepared,
-                       std::span<const float> leading_scalers) override;
-  Result<std::vector<float>> Copy(const Values& values) override;
-  Status Forget() override;
+  Result<Bytes> Encode(const BucketValues& values, const protocol::Chunk& chunk,
+                       const BucketParams& params, std::span<const float> leading_scalers) override;
+  Result<std::vector<float>> CopyToHost(const BucketValues& values) override;
+  Status ClearMemories() override;
   Status VisitMemories(const std::function<void(SavedState)>& use) override;
 
  private:
   // Returns the values to encode for a part: the values in the arena (the array of all parameters),
   // or their sum with the codec's memory.
   std::span<const float> ValuesToEncode(const float* arena, const protocol::Part& part) const;
-  Status PreparePart(const Values& values, const protocol::Part& part, codec::Prepared* prepared);
-  // Prepares the tensors whose codec prepares all its tensors together (Codec::prepares_model).
-  void PrepareTogether(const Values& values, Prepared* prepared);
-  void EncodeSegment(const Values& values, const codec::Segment& segment,
-                     const codec::Prepared& prepared, std::vector<uint8_t>* codes);
+  Status PreparePart(const BucketValues& values, const protocol::Part& part,
+                     codec::EncodeParams* params);
+  // Prepares the tensors whose codec prepares all its tensors together
+  // (Codec::prepares_tensors_together).
+  void PrepareTogether(const BucketValues& values, BucketParams* params);
+  void EncodeSegment(const BucketValues& values, const codec::Segment& segment,
+                     const codec::EncodeParams& params, std::vector<uint8_t>* codes);
 
-  std::vector<std::unique_ptr<codec::Memory>> memories_;  // by tensor; null: none
+  std::vector<std::unique_ptr<codec::Memory>> memories_;  // by tensor; null if its codec has none
   // The values plus the memories, as long as the model; empty without memories.
   Floats compensated_values_;
   Floats decoded_values_;  // the values to which the codes of one segment decode

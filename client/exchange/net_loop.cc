@@ -25,14 +25,14 @@ protocol::Session::Options SessionOptions(const setup::Setup& setup,
   session_options.hello.set_steps(options.steps);
   session_options.credit_bytes = uint64_t{setup.job.exchange().credit_kib()} * 1024;
   session_options.max_state_bytes = options.max_state_bytes;
-  session_options.saved = options.saved;
+  session_options.saved_checkpoints = options.saved;
   session_options.keeps_own = options.keeps_own;
   session_options.timings = setup.timings;
-  const algorithm::Elasticity elasticity = algorithm::Elasticity::Of(setup.job);
-  session_options.unsolicited = elasticity.unsolicited() && setup.plan.rounds;
-  session_options.shrink = elasticity.shrink();
+  const algorithm::Elasticity elasticity = algorithm::Elasticity::FromJob(setup.job);
+  session_options.unsolicited = elasticity.has_unsolicited_outcomes() && setup.plan.has_rounds;
+  session_options.shrink = elasticity.shrinks_on_loss();
   session_options.in_plan = [&setup](const protocol::Cell& cell, protocol::LaneRef lane) {
-    return protocol::IsAt(setup.plan, cell, lane);
+    return protocol::IsCellOfLane(setup.plan, cell, lane);
   };
   return session_options;
 }
@@ -66,14 +66,14 @@ Status NetLoop::Join() {
 void NetLoop::Contribute(protocol::Cell cell, protocol::Contribution contribution) {
   commands_.Push(ContributeCommand{cell, std::move(contribution)});
 }
-void NetLoop::Applied(uint64_t round) { commands_.Push(AppliedCommand{round}); }
-void NetLoop::Snapshot(Bytes state, uint64_t applied) {
+void NetLoop::ReportApplied(uint64_t round) { commands_.Push(AppliedCommand{round}); }
+void NetLoop::SendSnapshot(Bytes state, uint64_t applied) {
   commands_.Push(SnapshotCommand{std::move(state), applied});
 }
-void NetLoop::Offer(std::vector<pb::Checkpoint> checkpoints) {
+void NetLoop::OfferCheckpoints(std::vector<pb::Checkpoint> checkpoints) {
   commands_.Push(OfferCommand{std::move(checkpoints)});
 }
-void NetLoop::Installed(uint64_t applied) { commands_.Push(InstalledCommand{applied}); }
+void NetLoop::ReportInstalled(uint64_t applied) { commands_.Push(InstalledCommand{applied}); }
 void NetLoop::Finish(Status status, pb::Figures figures, uint64_t steps) {
   commands_.Push(FinishCommand{std::move(status), std::move(figures), steps});
 }
@@ -83,20 +83,20 @@ void NetLoop::Run() {
   poller_.AddFd(signals_.fd());
   protocol::SessionActions actions;
   session_.Start(clock_.Now(), &actions);
-  Execute(std::move(actions));
+  ExecuteActions(std::move(actions));
   const Time poll_timeout = setup_.timings.hello_retry / 2;
   while (!has_ended_) {
     if (Status waited = poller_.Wait(poll_timeout); !waited.ok()) return EndWith(waited);
     protocol::SessionActions command_actions;
-    if (signals_.Take() != 0) OnSignal(&command_actions);
+    if (signals_.TakeSignal() != 0) OnSignal(&command_actions);
     while (auto command = commands_.TryPop()) OnCommand(std::move(*command), &command_actions);
-    Execute(std::move(command_actions));
+    ExecuteActions(std::move(command_actions));
     protocol::SessionActions message_actions;
-    Receive(&message_actions);
+    ReceiveMessages(&message_actions);
     exchange_counters_.OnRoundTrips(session_.round_trips());
-    session_.SetProgress(progress_.moves, progress_.waiting, Counters());
+    session_.SetProgress(progress_.num_advances, progress_.is_waiting, Counters());
     session_.OnTimer(clock_.Now(), &message_actions);
-    Execute(std::move(message_actions));
+    ExecuteActions(std::move(message_actions));
   }
   for (auto& [lane, socket] : sockets_) socket->CloseAfterFlush();
 }
@@ -126,7 +126,7 @@ void NetLoop::OnCommand(Command command, protocol::SessionActions* out) {
   } else if (auto* offer = std::get_if<OfferCommand>(&command)) {
     session_.SetCheckpoints(std::move(offer->checkpoints));
   } else if (const auto* installed = std::get_if<InstalledCommand>(&command)) {
-    exchange_counters_.Forget();
+    exchange_counters_.DropOpenExchanges();
     session_.OnInstalled(installed->applied, now, out);
   } else {
     const auto& finish = std::get<FinishCommand>(command);
@@ -134,11 +134,11 @@ void NetLoop::OnCommand(Command command, protocol::SessionActions* out) {
   }
 }
 
-void NetLoop::Receive(protocol::SessionActions* out) {
+void NetLoop::ReceiveMessages(protocol::SessionActions* out) {
   std::vector<protocol::LaneRef> lost_lanes;
   for (auto& [lane, socket] : sockets_) {
-    for (int batch = 0; batch < 256; ++batch) {
-      std::optional<net::Received> received = socket->Receive();
+    for (int num_received = 0; num_received < 256; ++num_received) {
+      std::optional<net::ReceivedMessage> received = socket->Receive();
       if (!received.has_value()) break;
       if (received->error.has_value()) {
         if (received->error->fault == net::Fault::kOtherVersion)
@@ -161,17 +161,17 @@ void NetLoop::EndWith(Status status) {
   events_.Push(client::Ended{end_status_});
 }
 
-void NetLoop::Execute(protocol::SessionActions actions) {
+void NetLoop::ExecuteActions(protocol::SessionActions actions) {
   using Type = protocol::SessionAction::Type;
   for (protocol::SessionAction& action : actions) {
     switch (action.type) {
       case Type::kConnect:
-        Connect(action.lane, action.port);
+        ConnectLane(action.lane, action.port);
         break;
       case Type::kSend: {
         const auto socket = sockets_.find(action.lane);
-        // A message that cannot be sent now is repeated later: a hello by its timer, the others
-        // when the lane is connected again.
+        // A message that cannot be sent now is repeated later: a hello by a timer, any other
+        // message when the server's socket (lane) is connected again.
         if (socket == sockets_.end() ||
             !socket->second->Send(action.message.head, action.message.payload).ok()) {
           VLOG(1) << "not connected to server shard " << action.lane.shard << ", lane "
@@ -180,10 +180,10 @@ void NetLoop::Execute(protocol::SessionActions actions) {
         break;
       }
       case Type::kReady:
-        events_.Push(client::Ready{action.applied, action.stop_after, action.run});
+        events_.Push(client::ReadyToTrain{action.applied, action.stop_after, action.run});
         break;
       case Type::kDeliver:
-        Deliver(std::move(action.delivery));
+        DeliverAnswer(std::move(action.delivery));
         break;
       case Type::kSnapshot:
         events_.Push(client::SnapshotWanted{});
@@ -207,22 +207,22 @@ void NetLoop::Execute(protocol::SessionActions actions) {
   }
 }
 
-void NetLoop::Deliver(client::Answer answer) {
+void NetLoop::DeliverAnswer(client::Answer answer) {
   // The coder needs the scalers to encode, and the compute thread needs them to decode.
   if (answer.cell.kind == protocol::Kind::kScale) options_.on_scaled(answer);
   exchange_counters_.OnAnswer(answer, clock_.Now());
   events_.Push(std::move(answer));
 }
 
-void NetLoop::Connect(protocol::LaneRef lane, uint32_t port) {
+void NetLoop::ConnectLane(protocol::LaneRef lane, uint32_t port) {
   auto& slot = sockets_[lane];
   if (slot != nullptr) poller_.Remove(slot.get());
   slot.reset();
   const Result<net::Address> address =
       net::ParseAddress(setup_.job.servers(static_cast<int>(lane.shard)).address());
   net::SocketOptions options;
-  options.max_payload = setup::MaxPayload(setup_, lane.lane);
-  options.high_water_mark = 100000;  // never reached, because credit limits the bytes in flight
+  options.max_payload_bytes = setup::MaxPayloadBytes(setup_, lane.lane);
+  options.high_water_mark = 100000;  // never reached: credit_bytes limits what is sent
   options.traffic = &traffic_;
   auto socket = address.ok() ? net::DealerSocket::Connect(
                                    context_, address->host,
@@ -254,15 +254,15 @@ pb::Counters NetLoop::Counters() const {
   for (auto& [type, row] : traffic_by_type) *counters.add_traffic() = row;
   counters.set_rounds(progress_.rounds.value());
   counters.set_samples(progress_.samples.value());
-  counters.set_compute_s(Seconds(progress_.compute.value()));
-  counters.set_encode_s(Seconds(progress_.encode.value()));
-  counters.set_decode_s(Seconds(progress_.decode.value()));
-  counters.set_wait_s(Seconds(progress_.wait.value()));
-  counters.set_train_s(Seconds(progress_.train.value()));
+  counters.set_compute_s(Seconds(progress_.compute_time.value()));
+  counters.set_encode_s(Seconds(progress_.encode_time.value()));
+  counters.set_decode_s(Seconds(progress_.decode_time.value()));
+  counters.set_wait_s(Seconds(progress_.wait_time.value()));
+  counters.set_train_s(Seconds(progress_.train_time.value()));
   counters.set_loss(progress_.loss.value());
-  counters.set_refusals(traffic_.Refused());
+  counters.set_refusals(traffic_.RefusedMessages());
   counters.set_steps(progress_.steps.value());
-  counters.set_clamped(progress_.clamped.value());
+  counters.set_clamped(progress_.num_clamped.value());
   counters.set_job_step(progress_.job_step);
   counters.set_from_step(progress_.from_step);
   counters.set_late(session_.exchange().late());

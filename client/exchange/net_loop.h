@@ -1,6 +1,7 @@
-// The net thread: owns the worker's sockets and its Session, and implements Port for the training
-// threads. Their commands come in through a channel; events for them go out through another
-// channel. Answers with scalers (codecs' scale factors) also go directly to the coder thread.
+// The net thread: owns the worker's sockets and its Session (the worker's place in the job), and
+// implements Port for the training threads. It gets their commands through a channel, and sends
+// events to them through another channel. Answers with scalers (codecs' scale factors) also go
+// directly to the coder thread.
 #pragma once
 
 #include <cstdint>
@@ -28,11 +29,11 @@ class NetLoop : public client::Port {
  public:
   struct Options {
     uint32_t rank = 0;
-    uint64_t steps = 0;            // the job's length
-    uint64_t max_state_bytes = 0;  // the largest State that this worker accepts
-    protocol::Saved saved;         // the checkpoints on this worker's disk
-    bool keeps_own = false;        // whether this worker has private state that no other daemon has
-    // Receives the answers with scalers (Coder::Scaled). Called on the net thread.
+    uint64_t steps = 0;                // the job's length
+    uint64_t max_state_bytes = 0;      // the largest training state that it accepts
+    protocol::SavedCheckpoints saved;  // the checkpoints on this worker's disk
+    bool keeps_own = false;  // whether this worker has private state that no other daemon has
+    // Receives the answers with scalers (Coder::ReceiveScalers). Called on the net thread.
     std::function<void(client::Answer)> on_scaled;
   };
   // All references outlive the loop.
@@ -48,10 +49,10 @@ class NetLoop : public client::Port {
   pb::Counters Counters() const;
 
   void Contribute(protocol::Cell cell, protocol::Contribution contribution) override;
-  void Applied(uint64_t round) override;
-  void Snapshot(Bytes state, uint64_t applied) override;
-  void Offer(std::vector<pb::Checkpoint> checkpoints) override;
-  void Installed(uint64_t applied) override;
+  void ReportApplied(uint64_t round) override;
+  void SendSnapshot(Bytes state, uint64_t applied) override;
+  void OfferCheckpoints(std::vector<pb::Checkpoint> checkpoints) override;
+  void ReportInstalled(uint64_t applied) override;
   void Finish(Status status, pb::Figures figures, uint64_t steps) override;
 
  private:
@@ -83,11 +84,11 @@ class NetLoop : public client::Port {
   void Run();
   void OnSignal(protocol::SessionActions* out);
   void OnCommand(Command command, protocol::SessionActions* out);
-  void Receive(protocol::SessionActions* out);
+  void ReceiveMessages(protocol::SessionActions* out);
   void EndWith(Status status);
-  void Execute(protocol::SessionActions actions);
-  void Connect(protocol::LaneRef lane, uint32_t port);
-  void Deliver(client::Answer answer);
+  void ExecuteActions(protocol::SessionActions actions);
+  void ConnectLane(protocol::LaneRef lane, uint32_t port);
+  void DeliverAnswer(client::Answer answer);
 
   const setup::Setup& setup_;
   StopSignals& signals_;

@@ -12,8 +12,8 @@ namespace tern::client {
 
 class Observer {
  public:
-  // One bucket that was pushed.
-  struct Pushed {
+  // One bucket (a range of the model that is encoded together) that was pushed.
+  struct PushedBucket {
     uint64_t step = 0;
     uint32_t bucket = 0;
     std::vector<float> values;   // the bucket's values before encoding
@@ -23,19 +23,19 @@ class Observer {
 
   virtual ~Observer() = default;
 
-  // --- From the compute thread.
+  // --- Called on the compute thread.
 
   // Called between two steps, with the number of completed steps.
-  virtual void At(uint64_t steps) = 0;
+  virtual void OnSteps(uint64_t steps) = 0;
   // An evaluation after `steps` steps; `figures` are the sums over all workers.
-  virtual void Evaluated(uint64_t steps, const pb::Figures& figures) = 0;
-  // Returns the number of the current step if Show is to get its pushes, else 0.
+  virtual void OnEvaluation(uint64_t steps, const pb::Figures& figures) = 0;
+  // Returns the number of the current step if OnPushedBucket is to get its pushes, else 0.
   virtual uint64_t StepToObserve() = 0;
 
-  // --- From the coder thread.
+  // --- Called on the coder thread.
 
-  // May block.
-  virtual void Show(Pushed pushed) = 0;
+  // Called for each bucket that is pushed in a step that StepToObserve returned. May block.
+  virtual void OnPushedBucket(PushedBucket pushed_bucket) = 0;
 };
 
 }  // namespace tern::client

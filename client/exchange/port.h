@@ -18,8 +18,8 @@ namespace tern::client {
 
 // Events for the compute thread.
 
-// Training may continue after round `applied`.
-struct Ready {
+// Training may begin, or continue, with the round after `applied`.
+struct ReadyToTrain {
   uint64_t applied = 0;
   uint64_t stop_after = 0;  // the job's last round if that is already decided, else 0
   uint64_t run = 0;         // the number that identifies this run of the job
@@ -27,19 +27,20 @@ struct Ready {
 // A server's answer: scalers (codecs' scale factors), a sum, weights, or figures (workers'
 // metrics).
 using Answer = protocol::Exchange::Delivery;
-// Another worker needs this worker's State (all that it needs to continue): call Port::Snapshot.
+// Another worker needs this worker's State (all that it needs to continue): call
+// Port::SendSnapshot.
 struct SnapshotWanted {};
-// The State after round `applied` has arrived: install it, then call Port::Installed.
+// The State after round `applied` has arrived: install it, then call Port::ReportInstalled.
 struct StateArrived {
   Bytes state;
   uint64_t applied = 0;
 };
-// Load this checkpoint, then call Port::Installed.
+// Load this checkpoint, then call Port::ReportInstalled.
 struct ResumeWanted {
   pb::Checkpoint checkpoint;
 };
 // The job has gone back to round `applied`: discard all that came after it, pull the servers'
-// weights, then call Port::Installed.
+// weights, then call Port::ReportInstalled.
 struct WentBack {
   uint64_t applied = 0;
 };
@@ -51,8 +52,8 @@ struct LeaveWanted {
 struct Ended {
   Status status;
 };
-using Event = std::variant<Ready, Answer, SnapshotWanted, StateArrived, ResumeWanted, WentBack,
-                           LeaveWanted, Ended>;
+using Event = std::variant<ReadyToTrain, Answer, SnapshotWanted, StateArrived, ResumeWanted,
+                           WentBack, LeaveWanted, Ended>;
 using Events = Channel<Event>;
 
 // Calls from the training threads. Thread-safe; no call blocks.
@@ -62,14 +63,14 @@ class Port {
   // Sends this worker's contribution to a cell (one reduction over the workers). The servers count
   // a contribution once, even if it is sent several times.
   virtual void Contribute(protocol::Cell cell, protocol::Contribution contribution) = 0;
-  // This worker has applied the answers of `round`.
-  virtual void Applied(uint64_t round) = 0;
+  // Reports that this worker has applied the answers of `round`.
+  virtual void ReportApplied(uint64_t round) = 0;
   // Hands over the State after round `applied`, which SnapshotWanted requested.
-  virtual void Snapshot(Bytes state, uint64_t applied) = 0;
+  virtual void SendSnapshot(Bytes state, uint64_t applied) = 0;
   // The checkpoints from which this worker can now resume; replaces the earlier list.
-  virtual void Offer(std::vector<pb::Checkpoint> checkpoints) = 0;
+  virtual void OfferCheckpoints(std::vector<pb::Checkpoint> checkpoints) = 0;
   // Reports that the weights and all other state after round `applied` are in place.
-  virtual void Installed(uint64_t applied) = 0;
+  virtual void ReportInstalled(uint64_t applied) = 0;
   // Reports that this worker has finished training with `status`; no call follows. `figures`: the
   // job's last evaluation. `steps`: how many of the job's steps the final weights include; 0 in a
   // job without rounds.

@@ -17,40 +17,40 @@ struct Progress {
         samples(registry.GetCounter("tern_worker_samples_total", "Training samples computed")),
         push_bytes(registry.GetCounter("tern_worker_push_payload_bytes_total",
                                        "Bytes of codes handed to the network")),
-        clamped(registry.GetCounter("tern_worker_clamped_total",
-                                    "Values above the scaler of an earlier round")),
-        compute(registry.GetTimeCounter("tern_worker_compute_seconds_total",
-                                        "Time in forward and backward")),
-        encode(registry.GetTimeCounter("tern_worker_encode_seconds_total",
-                                       "Time of the coder thread in statistics and encoding")),
-        decode(registry.GetTimeCounter("tern_worker_decode_seconds_total",
-                                       "Time in decoding and updating")),
-        wait(registry.GetTimeCounter("tern_worker_wait_seconds_total",
-                                     "Time of the compute thread waiting for sums")),
+        num_clamped(registry.GetCounter("tern_worker_clamped_total",
+                                        "Values above the scaler of an earlier round")),
+        compute_time(registry.GetTimeCounter("tern_worker_compute_seconds_total",
+                                             "Time in forward and backward")),
+        encode_time(registry.GetTimeCounter("tern_worker_encode_seconds_total",
+                                            "Time of the coder thread in statistics and encoding")),
+        decode_time(registry.GetTimeCounter("tern_worker_decode_seconds_total",
+                                            "Time in decoding and updating")),
+        wait_time(registry.GetTimeCounter("tern_worker_wait_seconds_total",
+                                          "Time of the compute thread waiting for sums")),
         checkpoints(registry.GetCounter("tern_worker_checkpoints_total", "Checkpoints written")),
         checkpoint_failures(registry.GetCounter("tern_worker_checkpoint_failures_total",
                                                 "Checkpoints that could not be written")),
-        checkpoint(registry.GetTimeCounter("tern_worker_checkpoint_seconds_total",
-                                           "Time of the compute thread in writing checkpoints")),
-        train(registry.GetTimeCounter("tern_worker_train_seconds_total",
-                                      "Wall time of the training rounds")),
+        checkpoint_time(
+            registry.GetTimeCounter("tern_worker_checkpoint_seconds_total",
+                                    "Time of the compute thread in writing checkpoints")),
+        train_time(registry.GetTimeCounter("tern_worker_train_seconds_total",
+                                           "Wall time of the training rounds")),
         loss(registry.GetGauge("tern_worker_loss", "Loss of the newest step")),
         learning_rate(
             registry.GetGauge("tern_worker_learning_rate", "Learning rate of the newest round")) {}
 
-  Counter &rounds, &steps, &samples, &push_bytes, &clamped;
-  TimeCounter &compute, &encode, &decode, &wait;
+  Counter &rounds, &steps, &samples, &push_bytes, &num_clamped;
+  TimeCounter &compute_time, &encode_time, &decode_time, &wait_time;
   Counter &checkpoints, &checkpoint_failures;
-  TimeCounter &checkpoint, &train;
+  TimeCounter &checkpoint_time, &train_time;
   Gauge &loss, &learning_rate;
   // job_step: how many of the job's steps the weights include. from_step: the step of the
   // checkpoint from which all workers last continued, or 0.
   std::atomic<uint64_t> job_step{0}, from_step{0};
-  std::atomic<uint64_t> moves{0};   // grows whenever the compute thread makes progress
-  std::atomic<bool> waiting{true};  // whether the compute thread waits for other daemons
+  std::atomic<uint64_t> num_advances{0};  // grows whenever the compute thread makes progress
+  std::atomic<bool> is_waiting{true};     // whether the compute thread waits for servers or workers
 
-  // Increments `moves`.
-  void Move() { moves.fetch_add(1, std::memory_order_relaxed); }
+  void CountAdvance() { num_advances.fetch_add(1, std::memory_order_relaxed); }
 };
 
 }  // namespace tern::client

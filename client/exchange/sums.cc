@@ -16,24 +16,24 @@ namespace {
 void UseFloats(std::span<const uint8_t> bytes, const codec::Codec::BlockVisitor& use) {
   std::array<float, 4096> values;
   const uint64_t num_values = bytes.size() / sizeof(float);
-  for (uint64_t at = 0; at < num_values; at += values.size()) {
-    const uint64_t n = std::min<uint64_t>(values.size(), num_values - at);
-    std::memcpy(values.data(), bytes.data() + at * sizeof(float), n * sizeof(float));
-    use(at, std::span(values).first(n));
+  for (uint64_t first = 0; first < num_values; first += values.size()) {
+    const uint64_t n = std::min<uint64_t>(values.size(), num_values - first);
+    std::memcpy(values.data(), bytes.data() + first * sizeof(float), n * sizeof(float));
+    use(first, std::span(values).first(n));
   }
 }
 
 }  // namespace
 
-void Sums::Put(const Answer& answer) {
+void Sums::Store(const Answer& answer) {
   const protocol::Bucket& planned_bucket = setup_.plan.buckets[answer.cell.bucket];
   const pb::Outcome& outcome = answer.outcome;
   counted_clock_ = std::max<uint64_t>(counted_clock_, outcome.pulled().clock());
-  Round& round = rounds_[outcome.has_pulled() ? kPulled : protocol::ExchangeOf(outcome)];
+  Round& round = rounds_[outcome.has_pulled() ? kPullRound : protocol::ExchangeOf(outcome)];
   Bucket& bucket = round.buckets[answer.cell.bucket];
   if (answer.cell.kind == protocol::Kind::kScale) {
     Result<std::vector<float>> scalers =
-        protocol::ParseScalers(answer.payload, planned_bucket.shared.size());
+        protocol::ParseScalers(answer.payload, planned_bucket.shared_parts.size());
     if (scalers.ok()) bucket.scalers = std::move(*scalers);
     bucket.has_scalers = true;  // An answer without scalers counts, too: no worker took part.
     return;
@@ -41,7 +41,7 @@ void Sums::Put(const Answer& answer) {
   bucket.chunks.resize(planned_bucket.chunks.size());
   ChunkAnswer& chunk_answer = bucket.chunks[answer.cell.chunk];
   bucket.num_arrived += !chunk_answer.has_arrived;
-  chunk_answer = {true, protocol::IsWhole(outcome), outcome.of_round().contributors(),
+  chunk_answer = {true, protocol::HasFp32Payload(outcome), outcome.of_round().contributors(),
                   answer.payload};
   if (outcome.has_learning_rate()) round.learning_rate = outcome.learning_rate();
   if (planned_bucket.chunks[answer.cell.chunk].scalers != 0) StoreMaxScalers(answer);
@@ -52,45 +52,45 @@ void Sums::StoreMaxScalers(const Answer& answer) {
   const uint32_t bucket = answer.cell.bucket;
   const size_t count = setup_.plan.chunk(bucket, answer.cell.chunk).scalers;
   std::vector<float>& max_scalers = max_scalers_[round][bucket];
-  const uint32_t rounds_back = setup_.plan.scalers_from;
+  const uint32_t rounds_back = setup_.plan.scaler_age_rounds;
   // If no worker took part, later rounds use the scalers that this round would have used.
   if (answer.outcome.of_round().contributors() == 0) {
-    const auto earlier =
+    const auto earlier_round =
         round > rounds_back ? max_scalers_.find(round - rounds_back) : max_scalers_.end();
-    max_scalers =
-        earlier == max_scalers_.end() ? std::vector<float>(count) : earlier->second[bucket];
+    max_scalers = earlier_round == max_scalers_.end() ? std::vector<float>(count)
+                                                      : earlier_round->second[bucket];
     max_scalers.resize(count);
     return;
   }
   // Scalers that do not parse are ignored here: decoding the chunk reports them.
-  auto parsed = protocol::TakeScalers(answer.payload.span(), count);
+  auto parsed = protocol::ParseLeadingScalers(answer.payload.span(), count);
   max_scalers = parsed.ok() ? std::move(*parsed) : std::vector<float>(count);
 }
 
-std::vector<float> Sums::ScalersFromBefore(uint64_t round, uint32_t bucket) const {
-  std::vector<float> scalers = max_scalers_.at(round - setup_.plan.scalers_from).at(bucket);
+std::vector<float> Sums::ScalersOfEarlierRound(uint64_t round, uint32_t bucket) const {
+  std::vector<float> scalers = max_scalers_.at(round - setup_.plan.scaler_age_rounds).at(bucket);
   for (float& scaler : scalers) scaler *= setup_.plan.scaler_margin;
   return scalers;
 }
 
 std::vector<float> Sums::ScalersOf(uint64_t round, uint32_t bucket) const {
-  if (setup_.plan.buckets[bucket].shared.empty()) return {};
+  if (setup_.plan.buckets[bucket].shared_parts.empty()) return {};
   return setup_.plan.shares_before(round) ? BucketOf(round, bucket).scalers
-                                          : ScalersFromBefore(round, bucket);
+                                          : ScalersOfEarlierRound(round, bucket);
 }
 
 std::vector<std::vector<float>> Sums::SaveScalers(uint64_t applied) const {
   std::vector<std::vector<float>> saved;
-  for (uint32_t rounds_back = 0; rounds_back < setup_.plan.scalers_from; ++rounds_back) {
+  for (uint32_t rounds_back = 0; rounds_back < setup_.plan.scaler_age_rounds; ++rounds_back) {
     std::vector<float>& round_scalers = saved.emplace_back();
     const auto round =
         rounds_back < applied ? max_scalers_.find(applied - rounds_back) : max_scalers_.end();
     for (uint32_t b = 0; b < setup_.plan.buckets.size(); ++b) {
-      const size_t count = setup_.plan.buckets[b].shared.size();
+      const size_t count = setup_.plan.buckets[b].shared_parts.size();
       if (count == 0) continue;
-      const std::vector<float> none(count);
+      const std::vector<float> zeros(count);
       const std::vector<float>& round_max =
-          round == max_scalers_.end() ? none : round->second.at(b);
+          round == max_scalers_.end() ? zeros : round->second.at(b);
       round_scalers.insert(round_scalers.end(), round_max.begin(), round_max.end());
     }
   }
@@ -102,7 +102,7 @@ void Sums::RestoreScalers(uint64_t applied, const std::vector<std::vector<float>
        ++rounds_back) {
     const float* next_scaler = saved[rounds_back].data();
     for (uint32_t b = 0; b < setup_.plan.buckets.size(); ++b) {
-      const size_t count = setup_.plan.buckets[b].shared.size();
+      const size_t count = setup_.plan.buckets[b].shared_parts.size();
       if (count != 0)
         max_scalers_[applied - rounds_back][b].assign(next_scaler, next_scaler + count);
       next_scaler += count;
@@ -117,7 +117,7 @@ bool Sums::Has(uint64_t round, uint32_t bucket) const {
   const protocol::Bucket& planned_bucket = setup_.plan.buckets[bucket];
   return found_bucket != found_round->second.buckets.end() &&
          found_bucket->second.num_arrived == planned_bucket.chunks.size() &&
-         (planned_bucket.shared.empty() || found_bucket->second.has_scalers ||
+         (planned_bucket.shared_parts.empty() || found_bucket->second.has_scalers ||
           !setup_.plan.shares_before(round));
 }
 
@@ -138,20 +138,20 @@ bool Sums::has_learning_rate(uint64_t round) const {
   return found != rounds_.end() && found->second.learning_rate.has_value();
 }
 
-void Sums::Drop(uint64_t round) {
-  rounds_.erase(rounds_.upper_bound(kPulled), rounds_.upper_bound(round));
-  const uint64_t rounds_back = setup_.plan.scalers_from;
+void Sums::DropRoundsUpTo(uint64_t round) {
+  rounds_.erase(rounds_.upper_bound(kPullRound), rounds_.upper_bound(round));
+  const uint64_t rounds_back = setup_.plan.scaler_age_rounds;
   if (round > rounds_back)
     max_scalers_.erase(max_scalers_.begin(), max_scalers_.upper_bound(round - rounds_back));
 }
 
-Status Sums::Decode(uint64_t round, const Use& use) const {
+Status Sums::Decode(uint64_t round, const UseValues& use) const {
   for (uint32_t b = 0; b < setup_.plan.buckets.size(); ++b)
     TERN_RETURN_IF_ERROR(Decode(round, b, use));
   return Ok();
 }
 
-Status Sums::Decode(uint64_t round, uint32_t bucket, const Use& use) const {
+Status Sums::Decode(uint64_t round, uint32_t bucket, const UseValues& use) const {
   const Bucket& bucket_answers = BucketOf(round, bucket);
   const std::vector<float> scalers = ScalersOf(round, bucket);
   for (const protocol::Chunk& chunk : setup_.plan.buckets[bucket].chunks) {
@@ -161,7 +161,7 @@ Status Sums::Decode(uint64_t round, uint32_t bucket, const Use& use) const {
   return Ok();
 }
 
-Status Sums::Install(uint64_t round, float* w) const {
+Status Sums::InstallWeights(uint64_t round, float* w) const {
   const bool sends_changes = setup_.job.exchange().pull() == pb::Exchange::changes;
   for (const protocol::Bucket& bucket : setup_.plan.buckets) {
     for (const protocol::Chunk& chunk : bucket.chunks) {
@@ -189,77 +189,79 @@ Status WrongSize(const protocol::Chunk& chunk, size_t seen, size_t expected) {
 
 }  // namespace
 
-Result<Sums::Opened> Sums::OpenChunk(const protocol::Chunk& chunk,
-                                     const std::vector<float>& scalers,
-                                     const ChunkAnswer& answer) const {
+Result<Sums::EncodedSum> Sums::GetEncodedSum(const protocol::Chunk& chunk,
+                                             const std::vector<float>& scalers,
+                                             const ChunkAnswer& answer) const {
   const protocol::ExchangePlan& plan = setup_.plan;
   const size_t payload_bytes = answer.payload.size(), uncoded_bytes = chunk.count * sizeof(float);
   if (answer.is_uncoded && payload_bytes != uncoded_bytes)
     return WrongSize(chunk, payload_bytes, uncoded_bytes);
-  Opened opened;
-  opened.contributors = plan.central ? 1 : static_cast<int>(answer.contributors);
-  // No worker took part: the weights do not change.
-  if (opened.contributors == 0 || (plan.central && payload_bytes == 0)) {
+  EncodedSum encoded_sum;
+  encoded_sum.contributors = plan.is_central ? 1 : static_cast<int>(answer.contributors);
+  // If no worker took part, the weights do not change.
+  if (encoded_sum.contributors == 0 || (plan.is_central && payload_bytes == 0)) {
     if (payload_bytes != 0) return WrongSize(chunk, payload_bytes, 0);
-    return Opened();
+    return EncodedSum();
   }
-  if (!plan.central && answer.contributors > plan.workers) {
+  if (!plan.is_central && answer.contributors > plan.workers) {
     return Status(Code::kMismatch,
                   Cat(answer.contributors, " contributors to bucket ", chunk.bucket, ", chunk ",
                       chunk.index, ", expected at most ", plan.workers));
   }
-  opened.sums = answer.payload.span();
-  if (const auto leading_scalers = protocol::TakeScalers(opened.sums, chunk.scalers);
+  encoded_sum.sums = answer.payload.span();
+  if (const auto leading_scalers =
+          protocol::ParseLeadingScalers(encoded_sum.sums, chunk.num_scalers);
       !leading_scalers.ok())
     return leading_scalers.status();
-  opened.sums = opened.sums.subspan(chunk.scalers * sizeof(float));
-  const auto& shared = plan.buckets[chunk.bucket].shared;
-  for (const uint32_t p : chunk.part_of) {
+  encoded_sum.sums = encoded_sum.sums.subspan(chunk.num_scalers * sizeof(float));
+  const auto& shared = plan.buckets[chunk.bucket].shared_parts;
+  for (const uint32_t p : chunk.part_of_segment) {
     const auto shared_part = std::lower_bound(shared.begin(), shared.end(), p);
     const bool has_shared_scaler =
         shared_part != shared.end() && *shared_part == p && !scalers.empty();
-    opened.scalers.push_back(
+    encoded_sum.scalers.push_back(
         has_shared_scaler ? scalers[static_cast<size_t>(shared_part - shared.begin())] : 0);
   }
-  return opened;
+  return encoded_sum;
 }
 
-Status Sums::OpenSums(uint64_t round, uint32_t bucket, const UseSums& use) const {
+Status Sums::VisitEncodedSums(uint64_t round, uint32_t bucket, const UseEncodedSum& use) const {
   const Bucket& bucket_answers = BucketOf(round, bucket);
   const std::vector<float> scalers = ScalersOf(round, bucket);
   for (const protocol::Chunk& chunk : setup_.plan.buckets[bucket].chunks) {
-    const auto opened = OpenChunk(chunk, scalers, bucket_answers.chunks[chunk.index]);
-    Status status = opened.status();
-    if (opened.ok() && opened->contributors > 0) status = use(chunk, *opened);
+    const auto encoded_sum = GetEncodedSum(chunk, scalers, bucket_answers.chunks[chunk.index]);
+    Status status = encoded_sum.status();
+    if (encoded_sum.ok() && encoded_sum->contributors > 0) status = use(chunk, *encoded_sum);
     if (!status.ok()) return status.Within(Cat("the answer of round ", round));
   }
   return Ok();
 }
 
 Status Sums::DecodeChunk(const protocol::Chunk& chunk, const std::vector<float>& scalers,
-                         const ChunkAnswer& answer, const Use& use) const {
+                         const ChunkAnswer& answer, const UseValues& use) const {
   const protocol::ExchangePlan& plan = setup_.plan;
-  const auto opened = OpenChunk(chunk, scalers, answer);
-  if (!opened.ok()) return opened.status();
-  if (opened->contributors == 0) return Ok();
-  std::span<const uint8_t> unread = opened->sums;
+  const auto encoded_sum = GetEncodedSum(chunk, scalers, answer);
+  if (!encoded_sum.ok()) return encoded_sum.status();
+  if (encoded_sum->contributors == 0) return Ok();
+  std::span<const uint8_t> unread = encoded_sum->sums;
   for (size_t i = 0; i < chunk.segments.size(); ++i) {
     const codec::Segment& segment = chunk.segments[i];
     const uint64_t segment_begin = plan.tensor_begin[segment.tensor] + segment.begin;
-    const auto use_block = [&](uint64_t at, std::span<const float> values) {
-      use(segment.tensor, segment_begin + at, values);
+    const auto use_block = [&](uint64_t first, std::span<const float> values) {
+      use(segment.tensor, segment_begin + first, values);
     };
     Result<size_t> sum_bytes = segment.count * sizeof(float);
     if (answer.is_uncoded) {
       UseFloats(unread.first(*sum_bytes), use_block);
-    } else if (plan.central) {
-      sum_bytes = plan.pull_codec->DecodeAloneTo(unread, segment, use_block);
+    } else if (plan.is_central) {
+      sum_bytes = plan.pull_codec->DecodeSingleCodeInBlocks(unread, segment, use_block);
     } else {
       const codec::Codec& codec = *plan.codec_of[segment.tensor];
-      sum_bytes = codec.SumSize(unread, segment, opened->contributors);
+      sum_bytes = codec.SumSize(unread, segment, encoded_sum->contributors);
       if (sum_bytes.ok())
-        TERN_RETURN_IF_ERROR(codec.DecodeTo(unread.first(*sum_bytes), segment, opened->contributors,
-                                            opened->scalers[i], use_block));
+        TERN_RETURN_IF_ERROR(codec.DecodeInBlocks(unread.first(*sum_bytes), segment,
+                                                  encoded_sum->contributors,
+                                                  encoded_sum->scalers[i], use_block));
     }
     if (!sum_bytes.ok()) return sum_bytes.status();
     unread = unread.subspan(*sum_bytes);

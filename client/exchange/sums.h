@@ -23,7 +23,7 @@ class Sums {
   explicit Sums(const setup::Setup& setup) : setup_(setup) {}
 
   // Stores an answer: scalers, a sum, or weights. Answers may come in any order.
-  void Put(const Answer& answer);
+  void Store(const Answer& answer);
   // Whether the answers for all chunks of `bucket` in `round` have arrived, and also the scalers
   // that decode them.
   bool Has(uint64_t round, uint32_t bucket) const;
@@ -38,42 +38,45 @@ class Sums {
   // piece by piece; a piece lies in one tensor and fits a cache. The values are the mean over the
   // contributors or, with central parameters, what the server sent: weights or changes. Skips
   // chunks without contributors. kMismatch for an invalid answer. REQUIRES Has(round, bucket).
-  using Use = std::function<void(uint32_t tensor, uint64_t first, std::span<const float> values)>;
-  Status Decode(uint64_t round, uint32_t bucket, const Use& use) const;
+  using UseValues =
+      std::function<void(uint32_t tensor, uint64_t first, std::span<const float> values)>;
+  Status Decode(uint64_t round, uint32_t bucket, const UseValues& use) const;
   // Decodes all buckets.
-  Status Decode(uint64_t round, const Use& use) const;
+  Status Decode(uint64_t round, const UseValues& use) const;
   // A chunk's sum, not yet decoded.
-  struct Opened {
+  struct EncodedSum {
     // The sums of the chunk's segments (codec.h), one after the other.
     std::span<const uint8_t> sums;
     std::vector<float> scalers;  // by segment; 0 if the scaler is not shared
     int contributors = 0;
   };
-  // Calls `use` chunk by chunk. Skips chunks without contributors.
-  using UseSums = std::function<Status(const protocol::Chunk& chunk, const Opened& opened)>;
-  Status OpenSums(uint64_t round, uint32_t bucket, const UseSums& use) const;
+  // Calls `use` with the encoded sum of each chunk. Skips chunks without contributors.
+  using UseEncodedSum =
+      std::function<Status(const protocol::Chunk& chunk, const EncodedSum& encoded_sum)>;
+  Status VisitEncodedSums(uint64_t round, uint32_t bucket, const UseEncodedSum& use) const;
 
   // For central parameters: writes the weights that the servers sent to w, or adds the changes that
   // they sent. REQUIRES Has(round).
-  Status Install(uint64_t round, float* w) const;
+  Status InstallWeights(uint64_t round, float* w) const;
 
   // Answers to pulls are stored under this round.
-  static constexpr uint64_t kPulled = 0;
-  // For algorithms without rounds: the clock (number of exchanges) up to which the servers have
-  // counted this rank's pushes, as the answers to pulls say.
+  static constexpr uint64_t kPullRound = 0;
+  // For algorithms without rounds: the clock (this rank's number of exchanges) up to which the
+  // servers have counted this rank's pushes. The answers to pulls contain it.
   uint64_t counted_clock() const { return counted_clock_; }
-  void DropPulled() { rounds_.erase(kPulled); }
+  void DropPullAnswers() { rounds_.erase(kPullRound); }
 
   // Returns the scalers of the bucket that the workers share, for a round that uses the scalers of
-  // an earlier round (ExchangePlan::scalers_from). REQUIRES that the earlier round was applied.
-  std::vector<float> ScalersFromBefore(uint64_t round, uint32_t bucket) const;
+  // an earlier round (ExchangePlan::scaler_age_rounds). REQUIRES that the earlier round was
+  // applied.
+  std::vector<float> ScalersOfEarlierRound(uint64_t round, uint32_t bucket) const;
   // Return and restore the scalers that the rounds after `applied` will use: one array per earlier
   // round, newest first; no array if rounds do not use earlier scalers.
   std::vector<std::vector<float>> SaveScalers(uint64_t applied) const;
   void RestoreScalers(uint64_t applied, const std::vector<std::vector<float>>& saved);
 
   // Drops the rounds up to `round`.
-  void Drop(uint64_t round);
+  void DropRoundsUpTo(uint64_t round);
   // Drops all rounds.
   void Clear() {
     rounds_.clear();
@@ -91,7 +94,7 @@ class Sums {
   struct Bucket {
     std::vector<float> scalers;       // of the ranges whose scaler all workers share, in order
     bool has_scalers = false;         // whether the scalers have arrived
-    std::vector<ChunkAnswer> chunks;  // by chunk
+    std::vector<ChunkAnswer> chunks;  // the answers, by chunk
     size_t num_arrived = 0;           // how many of `chunks` have arrived
   };
   struct Round {
@@ -102,12 +105,12 @@ class Sums {
   const Bucket& BucketOf(uint64_t round, uint32_t bucket) const {
     return rounds_.at(round).buckets.at(bucket);
   }
-  // `scalers`: those of the bucket that the workers share. If the result has no contributors, the
-  // weights do not change.
-  Result<Opened> OpenChunk(const protocol::Chunk& chunk, const std::vector<float>& scalers,
-                           const ChunkAnswer& answer) const;
+  // `scalers`: the scalers of the bucket that the workers share. If the result has no contributors,
+  // the weights do not change.
+  Result<EncodedSum> GetEncodedSum(const protocol::Chunk& chunk, const std::vector<float>& scalers,
+                                   const ChunkAnswer& answer) const;
   Status DecodeChunk(const protocol::Chunk& chunk, const std::vector<float>& scalers,
-                     const ChunkAnswer& answer, const Use& use) const;
+                     const ChunkAnswer& answer, const UseValues& use) const;
   // Returns the scalers of the bucket that the workers share, in order; empty if none arrived.
   std::vector<float> ScalersOf(uint64_t round, uint32_t bucket) const;
   void StoreMaxScalers(const Answer& answer);

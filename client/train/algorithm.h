@@ -45,8 +45,8 @@ struct Context {
   Sums& sums;
   Port& port;
   Progress& progress;
-  // Handles events until `done` returns true, or returns the error that ends the worker.
-  std::function<Status(const std::function<bool()>& done)> wait;
+  // Handles events until `is_done` returns true, or returns the error that ends the worker.
+  std::function<Status(const std::function<bool()>& is_done)> wait_until;
 };
 
 class Algorithm {
@@ -54,7 +54,8 @@ class Algorithm {
   explicit Algorithm(const Context& context)
       : context_(context),
         facts_(algorithm::FactsOf(context.setup.job)),
-        may_close_without_worker_(algorithm::Elasticity::Of(context.setup.job).unsolicited()) {}
+        may_close_without_worker_(
+            algorithm::Elasticity::FromJob(context.setup.job).has_unsolicited_outcomes()) {}
   virtual ~Algorithm() = default;
 
   // Called before the first step, when the parameters are W(applied).
@@ -75,10 +76,10 @@ class Algorithm {
   bool WorkersAgreeAfter(uint64_t step) const {
     return applied_ != 0 && facts_.StepOfRound(applied_) == step;
   }
-  // These functions handle this worker's private state besides the replica, for checkpoints.
-  // AddState adds the private state to *state; after a restart it is restored after Begin.
-  // CopyStateToHost copies it from a device, if it is on one, to the host; CopyStateFromHost copies
-  // it back. REQUIRE that Quiesce was called.
+  // The next three functions save and restore this worker's private state besides the replica, for
+  // checkpoints. AddState adds the private state to *state; after a restart it is restored after
+  // Begin. CopyStateToHost copies it from a device, if it is on one, to the host; CopyStateFromHost
+  // copies it back. All three REQUIRE that Quiesce was called.
   virtual Status CopyStateToHost() { return Ok(); }
   virtual Status CopyStateFromHost() { return Ok(); }
   virtual void AddState(SavedState* /*state*/) {}
@@ -94,19 +95,19 @@ class Algorithm {
   // two steps, or while this worker waits.
   virtual Bytes SaveState() { return context_.state.Save(applied_); }
 
-  // The step at whose end a worker has W(round) (Facts::StepOfRound), in a job of this length.
+  // The step at whose end a worker has W(round) (Facts::StepOfRound), in this job.
   uint64_t StepOfRound(uint64_t round) const { return facts_.StepOfRound(round, context_.steps); }
   virtual uint64_t first_step() const { return StepOfRound(applied_) + 1; }
   uint64_t applied() const { return applied_; }
 
  protected:
   Status AwaitSums(uint64_t round) {
-    return context_.wait([this, round] { return context_.sums.Has(round); });
+    return context_.wait_until([this, round] { return context_.sums.Has(round); });
   }
   // For algorithms in which each round turns W(round - 1) into W(round).
   OpenRound MakeOpenRound() {
-    return {context_.setup,    context_.replica, context_.sums,
-            context_.progress, context_.wait,    [this](uint64_t round) { MarkApplied(round); }};
+    return {context_.setup,    context_.replica,    context_.sums,
+            context_.progress, context_.wait_until, [this](uint64_t round) { MarkApplied(round); }};
   }
   void PushAll(uint64_t round, const float* arena) {
     for (uint32_t b = 0; b < context_.setup.plan.buckets.size(); ++b)
@@ -115,10 +116,10 @@ class Algorithm {
   // Call when the parameters are W(round).
   void MarkApplied(uint64_t round) {
     // The pushed values must not change until they are encoded.
-    if (may_close_without_worker_) context_.coder.Finish();
+    if (may_close_without_worker_) context_.coder.AwaitEncoding();
     applied_ = round;
-    context_.sums.Drop(round);
-    context_.port.Applied(round);
+    context_.sums.DropRoundsUpTo(round);
+    context_.port.ReportApplied(round);
   }
   // The schedule's learning rate at this step, for a worker's own updates.
   float LearningRateOf(uint64_t step) const {

@@ -4,19 +4,20 @@
 
 namespace tern::client {
 
-Apply::Apply(const setup::Setup& setup, Replica& replica, const Sums& sums)
+RoundApplier::RoundApplier(const setup::Setup& setup, Replica& replica, const Sums& sums)
     : setup_(setup),
       replica_(replica),
       sums_(sums),
-      by_bucket_(algorithm::FactsOf(setup.job).by_bucket) {}
+      applies_by_bucket_(algorithm::FactsOf(setup.job).applies_by_bucket) {}
 
-Status Apply::Run(uint64_t round) {
-  if (setup_.plan.central) {
-    TERN_RETURN_IF_ERROR(sums_.Install(round, replica_.parameters()));
-    replica_.Average(0, setup_.table.total, round);
+Status RoundApplier::ApplyRound(uint64_t round) {
+  if (setup_.plan.is_central) {
+    TERN_RETURN_IF_ERROR(sums_.InstallWeights(round, replica_.parameters()));
+    replica_.UpdateMovingAverage(0, setup_.table.total, round);
     return Ok();
   }
-  for (uint32_t b = 0; b < setup_.plan.buckets.size(); ++b) TERN_RETURN_IF_ERROR(Run(round, b));
+  for (uint32_t b = 0; b < setup_.plan.buckets.size(); ++b)
+    TERN_RETURN_IF_ERROR(ApplyBucket(round, b));
   return Ok();
 }
 

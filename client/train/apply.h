@@ -1,5 +1,5 @@
 // Computes the next W (the weights on which the workers agree) from the servers' answers of a
-// round, in one pass over the model.
+// round, in one pass over the model. A bucket is a range of the model whose answers come together.
 #pragma once
 
 #include <cstdint>
@@ -11,31 +11,31 @@
 
 namespace tern::client {
 
-class Apply {
+class RoundApplier {
  public:
   // The arguments outlive this object.
-  Apply(const setup::Setup& setup, Replica& replica, const Sums& sums);
+  RoundApplier(const setup::Setup& setup, Replica& replica, const Sums& sums);
 
   // Changes W(round - 1) to W(round). If the workers hold the parameters (localized), applies the
   // mean gradient with the optimizer (TernGrad, Algorithm 1, lines 5 and 6). If the servers hold
   // them (central), installs the weights or changes that the servers sent. kMismatch for an invalid
   // answer. REQUIRES all answers of the round.
-  Status Run(uint64_t round);
+  Status ApplyRound(uint64_t round);
   // Applies one bucket only. REQUIRES that the workers hold the parameters, and the bucket's
   // answers. W(round) is complete after one call for each bucket, in any order.
-  Status Run(uint64_t round, uint32_t bucket) {
+  Status ApplyBucket(uint64_t round, uint32_t bucket) {
     return replica_.arenas().Apply(sums_, round, bucket);
   }
-  // Whether a round may be applied bucket by bucket while other answers are on their way. The
-  // parameters then are not a valid W for a while, so it is false if a joining worker may request
-  // them (on_worker_loss: wait or shrink).
-  bool by_bucket() const { return by_bucket_; }
+  // Whether a round may be applied bucket by bucket while other answers are on their way. Between
+  // two buckets the parameters are not a valid W. So this is false if a joining worker may request
+  // W at any time (on_worker_loss: wait or shrink).
+  bool applies_by_bucket() const { return applies_by_bucket_; }
 
  private:
   const setup::Setup& setup_;
   Replica& replica_;
   const Sums& sums_;
-  const bool by_bucket_;
+  const bool applies_by_bucket_;
 };
 
 }  // namespace tern::client

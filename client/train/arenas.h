@@ -33,7 +33,8 @@ struct LocalValues {
   LocalValues(const pb::Job& job, size_t elements);
 
   std::unique_ptr<update::LocalUpdater> updater;
-  std::vector<float> before;  // W(s-2), the weights after round s-2, in step s; empty if not needed
+  // In step s: W(s-2), the weights after round s-2. Empty if the updater does not use them.
+  std::vector<float> reference_weights;
   // Copies of the gradients of the two open rounds; those of round r are gradient_copies[r % 2].
   std::vector<float> gradient_copies[2];
 };
@@ -51,16 +52,16 @@ class Arenas {
   // computed.
   virtual Status AddDecay(uint32_t t, float decay) = 0;
   // Scales the gradients so that their 2-norm over the whole model is at most `max_norm`.
-  virtual Status Clip(double max_norm) = 0;
-  // Updates a bucket of W with its mean gradient and the optimizer, and then the moving average of
-  // W. kMismatch for invalid sums. REQUIRES that `sums` has the bucket's answers.
+  virtual Status ClipGradients(double max_norm) = 0;
+  // Updates a bucket (a range) of W with its mean gradient and the optimizer, and then the moving
+  // average of W. kMismatch for invalid sums. REQUIRES that `sums` has the bucket's answers.
   virtual Status Apply(const Sums& sums, uint64_t round, uint32_t bucket) = 0;
 
   // --- Operations on w' (the weights at which OD-SGD computes gradients) and its state.
 
   // Sets w' = W.
   virtual Status ResetToGlobal() = 0;
-  // Saves W as local->before, if the delay compensation uses it.
+  // Saves W as local->reference_weights, if the delay compensation uses it.
   virtual Status SaveReference(LocalValues* local) = 0;
   // Copies the bucket's gradient, because the next backward pass overwrites it while the coder
   // still reads it. Returns the copy, as a pointer to the model's first element. Two rounds have
@@ -69,7 +70,8 @@ class Arenas {
                                               LocalValues* local) = 0;
   // Sets w' = W + U_local(g): OD-SGD's local update with the gradient g. `decay`: by tensor, the
   // weight decay.
-  virtual Status Move(float learning_rate, const std::vector<float>& decay, LocalValues* local) = 0;
+  virtual Status MoveLocalPoint(float learning_rate, const std::vector<float>& decay,
+                                LocalValues* local) = 0;
   // Copy w' and its state from a device to the host's arrays, and back.
   virtual Status CopyLocalToHost(LocalValues* local) = 0;
   virtual Status CopyLocalFromHost(LocalValues* local) = 0;

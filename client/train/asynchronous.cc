@@ -22,19 +22,19 @@ Status Asynchronous::Drain() {
 }
 
 Status Asynchronous::Leave() {
-  context_.coder.Part(clock_ + 1);
+  context_.coder.AnnounceParting(clock_ + 1);
   return AwaitExchange();
 }
 
 Status Asynchronous::AwaitExchange() {
   TERN_RETURN_IF_ERROR(AwaitSums(clock_ + 1));
-  context_.sums.Drop(clock_);
+  context_.sums.DropRoundsUpTo(clock_);
   ++clock_;
   return Ok();
 }
 
 Status Asynchronous::MovePointToAnswer() {
-  TERN_RETURN_IF_ERROR(Install(context_.replica.parameters()));
+  TERN_RETURN_IF_ERROR(InstallWeights(context_.replica.parameters()));
   if (context_.replica.point() != context_.replica.parameters())
     std::copy_n(context_.replica.parameters(), context_.setup.table.total,
                 context_.replica.point());

@@ -28,7 +28,7 @@ class Asynchronous : public Algorithm {
   Status AwaitExchange();
   // Writes the weights of the exchange that AwaitExchange awaited into w. Call before the next
   // exchange is pushed.
-  Status Install(float* w) const { return context_.sums.Install(clock_, w); }
+  Status InstallWeights(float* w) const { return context_.sums.InstallWeights(clock_, w); }
   // Writes the weights of that exchange into W and into the point, where the next gradient is
   // computed.
   Status MovePointToAnswer();

@@ -10,8 +10,8 @@ namespace tern::client {
 Checkpoints::Checkpoints(const setup::Setup& setup, uint32_t rank, const std::string& output_dir)
     : setup_(setup),
       store_(setup::CheckpointOwner(setup, output_dir, Cat("worker.", rank)),
-             {.of_all = every_steps() == 0 ? 0 : setup.job.checkpoints().keep()}) {
-  for (const std::string& sentence : store_.Open()) LOG(WARNING) << sentence;
+             {.num_of_all = every_steps() == 0 ? 0 : setup.job.checkpoints().keep()}) {
+  for (const std::string& warning : store_.Open()) LOG(WARNING) << warning;
 }
 
 std::vector<pb::Checkpoint> Checkpoints::Offers() const {
@@ -19,22 +19,23 @@ std::vector<pb::Checkpoint> Checkpoints::Offers() const {
   return setup::OffersOf(store_);
 }
 
-protocol::Saved Checkpoints::Saved() const {
-  return setup_.job.checkpoints().resume() ? setup::FindSaved(setup_, store_) : protocol::Saved();
+protocol::SavedCheckpoints Checkpoints::FindSavedCheckpoints() const {
+  return setup_.job.checkpoints().resume() ? setup::FindSaved(setup_, store_)
+                                           : protocol::SavedCheckpoints();
 }
 
 std::optional<pb::Checkpoint> Checkpoints::NewestOfRun(uint64_t run) const {
   std::optional<pb::Checkpoint> newest;
-  for (const pb::Checkpoint& checkpoint : Offers()) {  // Their steps ascend.
+  for (const pb::Checkpoint& checkpoint : Offers()) {  // The checkpoints' steps ascend.
     if (checkpoint.run() == run) newest = checkpoint;
   }
   return newest;
 }
 
 Status Checkpoints::Begin(uint64_t run, uint64_t step) {
-  const Result<std::string> moved_text = store_.Begin(run, step == 0);
-  if (!moved_text.ok()) return moved_text.status();
-  if (!moved_text->empty()) LOG(WARNING) << *moved_text;
+  const Result<std::string> move_report = store_.Begin(run, step == 0);
+  if (!move_report.ok()) return move_report.status();
+  if (!move_report->empty()) LOG(WARNING) << *move_report;
   run_ = run;
   has_begun_ = true;
   store_.RemoveAfter({run, step, 0});
@@ -43,9 +44,9 @@ Status Checkpoints::Begin(uint64_t run, uint64_t step) {
 
 Status Checkpoints::Write(uint64_t step, uint64_t round, ReplicaState& state,
                           const SavedState& extra) {
-  std::vector<tensors::TensorView> tensors = state.Views();
+  std::vector<tensors::TensorView> tensors = state.ViewTensors();
   tensors::Metadata metadata{{"job", setup_.job.name()}, {"format", "pt"}};
-  checkpoint::AddSaved(extra, &tensors, &metadata);
+  checkpoint::AddSavedState(extra, &tensors, &metadata);
   Status write_status =
       store_.Write({run_, step, round}, checkpoint::Kind::kOfAll, tensors, metadata);
   if (write_status.ok()) {

@@ -5,7 +5,7 @@
 // The compute thread writes a checkpoint and waits for the disk. A worker writes the checkpoint of
 // a round after it has got the sum of all workers' pushes of that round, and each worker pushed
 // after writing its previous checkpoint. So one of the two newest checkpoints is on the disks of
-// all workers. That is so in jobs with rounds; without rounds, a worker's checkpoints have only its
+// all workers. This holds in jobs with rounds. Without rounds, a worker's checkpoints have only its
 // private state.
 #pragma once
 
@@ -27,7 +27,7 @@ namespace tern::client {
 class Checkpoints {
  public:
   // Reads and checks the checkpoints in `output_dir`; logs which are not used, and why. `setup`
-  // outlives it.
+  // outlives this object.
   Checkpoints(const setup::Setup& setup, uint32_t rank, const std::string& output_dir);
 
   // The interval in steps. 0: the job writes no checkpoints.
@@ -35,8 +35,9 @@ class Checkpoints {
   // The checkpoints from which this worker can resume. Before Begin, none if checkpoints.resume is
   // false.
   std::vector<pb::Checkpoint> Offers() const;
-  // Returns these checkpoints and what is known of unusable ones in the folder. Call before Begin.
-  protocol::Saved Saved() const;
+  // Returns the checkpoints of Offers() and what is known of unusable ones in the folder. Call
+  // before Begin.
+  protocol::SavedCheckpoints FindSavedCheckpoints() const;
   // The newest checkpoint of `run` among Offers().
   std::optional<pb::Checkpoint> NewestOfRun(uint64_t run) const;
   // Call when training of `run` begins after `step`. Removes later checkpoints of that run, and

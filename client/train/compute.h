@@ -1,5 +1,5 @@
-// The interface to what computes a worker's gradients and evaluates its weights. It chooses the
-// samples itself. Threads: the compute thread.
+// The interface to what computes a worker's gradients and evaluates its weights. The implementation
+// chooses the samples. Threads: the compute thread.
 #pragma once
 
 #include <cstdint>
@@ -22,35 +22,35 @@ class Compute {
  public:
   // Called before the first layer that reads the tensor runs. Until the function returns, the
   // tensor may still be written. If it returns false, the forward pass ends there.
-  using Need = std::function<bool(uint32_t tensor)>;
+  using BeforeTensorRead = std::function<bool(uint32_t tensor)>;
   // Called when the gradient of the tensor is final.
-  using Ready = std::function<void(uint32_t tensor)>;
+  using OnGradientReady = std::function<void(uint32_t tensor)>;
 
   virtual ~Compute() = default;
   virtual uint64_t steps_per_epoch() const = 0;
 
-  // Announces that the next call of Fetch is for step `steps_done` + 1. Called before the first
-  // step, and again whenever the worker goes back to an earlier step.
+  // Announces that the next call of FetchSamples is for step `steps_done` + 1. Called before the
+  // first step, and again whenever the worker goes back to an earlier step.
   virtual void Begin(uint64_t steps_done) = 0;
-  // Announces that Fetch is not called again before the next Begin.
+  // Announces that FetchSamples is not called again before the next Begin.
   virtual void End() = 0;
   // Waits for the samples of the next step and returns their number: 0 if this worker takes no part
   // in the step. kBadData names a damaged sample.
-  virtual Result<uint32_t> Fetch() = 0;
+  virtual Result<uint32_t> FetchSamples() = 0;
 
-  // Returns the mean loss over the fetched samples, at the replica's point. If `need` ended the
-  // pass, or status() is an error afterwards, Backward must not be called. REQUIRES that Fetch
-  // returned samples.
-  virtual double Forward(const Need& need) = 0;
+  // Returns the mean loss over the fetched samples, at the replica's point. If `before_read` ended
+  // the pass, or status() is an error afterwards, Backward must not be called. REQUIRES that
+  // FetchSamples returned samples.
+  virtual double Forward(const BeforeTensorRead& before_read) = 0;
   // Writes the gradient of that loss to the replica's gradients, from the last tensor to the first.
   // REQUIRES that Forward was the previous call, and that the point has not changed since.
-  virtual void Backward(const Ready& ready) = 0;
+  virtual void Backward(const OnGradientReady& on_ready) = 0;
   // The error of a device that has failed. Losses and gradients are then undefined.
   virtual Status status() const { return Ok(); }
 
   // Evaluates part `part` of `num_parts` equal parts of the test set (part < num_parts), with
-  // Replica::evaluated() as the weights. If `confusion` is not null, overwrites it with the counts.
-  // kBadData as in Fetch.
+  // Replica::evaluated_weights() as the weights. If `confusion` is not null, overwrites it with the
+  // counts. kBadData as in FetchSamples.
   virtual Result<Score> Evaluate(uint32_t part, uint32_t num_parts, Confusion* confusion) = 0;
 };
 

@@ -9,7 +9,8 @@
 
 namespace tern::client {
 
-// [true class, predicted class], row-major; empty if nothing was counted.
+// How many samples have each pair [true class, predicted class], row-major; empty if nothing was
+// counted.
 using Confusion = std::vector<uint64_t>;
 
 // Writes FOLDER/confusion.csv: one row per true class, one column per predicted class, with their

@@ -21,6 +21,6 @@ void Descent::MovePoint(uint64_t step) {
   }
 }
 
-void Descent::Reset() { replica_.ResetOptimizer(); }
+void Descent::ResetOptimizer() { replica_.ResetOptimizer(); }
 
 }  // namespace tern::client

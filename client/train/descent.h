@@ -17,8 +17,7 @@ class Descent {
 
   // Uses the gradient in replica.gradients(); `step` counts from 1.
   void MovePoint(uint64_t step);
-  // Resets the optimizer's state.
-  void Reset();
+  void ResetOptimizer();
 
  private:
   const setup::Setup& setup_;

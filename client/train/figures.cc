@@ -19,7 +19,7 @@ bool FiguresExchange::IsDue(uint64_t steps) const {
          (steps % setup_.job.faults().compare_every_steps() == 0 || EvaluationIsDue(steps));
 }
 
-Result<pb::Figures> FiguresExchange::Compare() {
+Result<pb::Figures> FiguresExchange::MakeComparisonFigures() {
   TERN_RETURN_IF_ERROR(replica_.CopyToHost());
   pb::Figures own_figures;
   own_figures.set_parameters_hash(replica_.Hash());
@@ -30,14 +30,14 @@ Result<pb::Figures> FiguresExchange::Compare() {
   return own_figures;
 }
 
-Result<pb::Figures> FiguresExchange::Evaluate(bool last) {
+Result<pb::Figures> FiguresExchange::Evaluate(bool is_last) {
   const auto own_rank = std::lower_bound(present_ranks_.begin(), present_ranks_.end(), rank_);
   pb::Figures own_figures;
   if (own_rank == present_ranks_.end() || *own_rank != rank_)
-    return own_figures;  // It joined after the comparison, so it has no part of the test set.
+    return own_figures;  // This worker joined after the comparison.
   const auto part = static_cast<uint32_t>(own_rank - present_ranks_.begin());
   const auto num_parts = static_cast<uint32_t>(present_ranks_.size());
-  const bool counts_confusion = last && setup_.plan.confusion > 0;
+  const bool counts_confusion = is_last && setup_.plan.num_confusion_entries > 0;
   Confusion confusion;
   const Result<Score> score =
       compute_.Evaluate(part, num_parts, counts_confusion ? &confusion : nullptr);
@@ -76,7 +76,7 @@ Status FiguresExchange::OnCompared(const std::vector<pb::Figures>& by_rank, uint
     const pb::Figures& figures = by_rank[rank];
     const uint64_t first_hash = by_rank[present_ranks_.front()].parameters_hash();
     // In a job without rounds, workers may hold different weights.
-    if (setup_.plan.rounds && figures.parameters_hash() != first_hash) {
+    if (setup_.plan.has_rounds && figures.parameters_hash() != first_hash) {
       return Status(Code::kMismatch,
                     Cat("the replicas differ after step ", steps, ": worker ",
                         present_ranks_.front(), " has hash ", Hex(first_hash), ", worker ", rank,
@@ -126,7 +126,7 @@ Status FiguresExchange::AverageStatistics(const std::vector<pb::Figures>& by_ran
 void FiguresExchange::OnEvaluated(const std::vector<pb::Figures>& by_rank, uint64_t steps) {
   pb::Figures total = compared_sums_;
   // In a job without rounds, each worker has pulled the servers' last weights since the comparison.
-  if (!setup_.plan.rounds) total.set_parameters_hash(replica_.Hash());
+  if (!setup_.plan.has_rounds) total.set_parameters_hash(replica_.Hash());
   confusion_.clear();
   for (const pb::Figures& figures : by_rank) {
     confusion_.resize(std::max(confusion_.size(), static_cast<size_t>(figures.confusion_size())));
@@ -146,13 +146,16 @@ void FiguresExchange::OnEvaluated(const std::vector<pb::Figures>& by_rank, uint6
             << compared_sums_.train_loss() /
                    static_cast<double>(std::max<uint64_t>(1, compared_sums_.train_samples()))
             << " of " << compared_sums_.train_samples() << " since the previous comparison"
-            << (setup_.plan.rounds ? Cat(", replicas agree on hash ", Hex(total.parameters_hash()))
-                                   : std::string());
+            << (setup_.plan.has_rounds
+                    ? Cat(", replicas agree on hash ", Hex(total.parameters_hash()))
+                    : std::string());
   newest_evaluation_ = total;
 }
 
 Status FiguresExchange::WriteConfusion() const {
-  if (setup_.plan.confusion == 0 || confusion_.size() != setup_.plan.confusion) return Ok();
+  if (setup_.plan.num_confusion_entries == 0 ||
+      confusion_.size() != setup_.plan.num_confusion_entries)
+    return Ok();
   return client::WriteConfusion(setup_.job.output_dir(), confusion_, setup_.net.classes());
 }
 

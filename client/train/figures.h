@@ -30,13 +30,13 @@ class FiguresExchange {
   bool EvaluationIsDue(uint64_t steps) const;
 
   // Returns this worker's entry for kCompare.
-  Result<pb::Figures> Compare();
+  Result<pb::Figures> MakeComparisonFigures();
   // Evaluates this worker's part of the test set and returns the entry for kEvaluate. REQUIRES the
-  // answer to kCompare. `last`: it is the job's last evaluation, which adds the confusion matrix if
-  // the job asks for it. kBadData if test images are damaged.
-  Result<pb::Figures> Evaluate(bool last);
-  // Takes the entries of all workers, for W after `steps` steps. kMismatch, with both hashes, if
-  // two workers' W differ.
+  // answer to kCompare. `is_last`: whether it is the job's last evaluation, which adds the
+  // confusion matrix if the job asks for it. kBadData if test images are damaged.
+  Result<pb::Figures> Evaluate(bool is_last);
+  // Receives the servers' answer, the entries of all workers, for W after `steps` steps. kMismatch,
+  // with both hashes, if two workers' W differ.
   Status OnAnswer(const Answer& answer, uint64_t steps);
   // Whether this worker has the lowest rank of the workers in the newest comparison.
   bool HasLowestRank() const { return !present_ranks_.empty() && present_ranks_.front() == rank_; }

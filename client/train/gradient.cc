@@ -16,17 +16,20 @@ Gradient::Gradient(const setup::Setup& setup, Compute& compute, Replica& replica
       buckets_of_tensor_(setup.plan.BucketsOfTensors()),
       reports_in_backward_(setup.job.exchange().overlap() && setup.job.train().clip_norm() == 0) {}
 
-Status Gradient::Fetch() {
-  const Result<uint32_t> num_samples = compute_.Fetch();
+Status Gradient::FetchSamples() {
+  const Result<uint32_t> num_samples = compute_.FetchSamples();
   num_samples_ = num_samples.ok() ? *num_samples : 0;
   return num_samples.status();
 }
 
-Status Gradient::ForwardBackward(const Ready& ready) { return ForwardBackward(nullptr, ready); }
+Status Gradient::ForwardBackward(const OnBucketReady& on_ready) {
+  return ForwardBackward(nullptr, on_ready);
+}
 
-Status Gradient::ForwardBackward(const Need& need, const Ready& ready) {
-  TimeScope time(progress_.compute);
-  const Result<double> loss = Forward(need, &time);
+Status Gradient::ForwardBackward(const BeforeTensorRead& before_read,
+                                 const OnBucketReady& on_ready) {
+  TimeScope time(progress_.compute_time);
+  const Result<double> loss = Forward(before_read, &time);
   if (!loss.ok()) return loss.status();
   TERN_RETURN_IF_ERROR(compute_.status());
   progress_.loss.Set(*loss);
@@ -34,24 +37,24 @@ Status Gradient::ForwardBackward(const Need& need, const Ready& ready) {
   progress_.steps.Add();
   losses_.sum += *loss * num_samples_;
   losses_.samples += num_samples_;
-  progress_.Move();
-  return Backward(ready);
+  progress_.CountAdvance();
+  return Backward(on_ready);
 }
 
-Result<double> Gradient::Forward(const Need& need, TimeScope* time) {
-  if (!need) return compute_.Forward(nullptr);
-  Status need_status = Ok();
+Result<double> Gradient::Forward(const BeforeTensorRead& before_read, TimeScope* time) {
+  if (!before_read) return compute_.Forward(nullptr);
+  Status read_status = Ok();
   const double loss = compute_.Forward([&](uint32_t tensor) {
-    const Time need_began = Now();
-    need_status = need(tensor);
-    time->Exclude(Now() - need_began);
-    return need_status.ok();
+    const Time before_read_began = Now();
+    read_status = before_read(tensor);
+    time->Exclude(Now() - before_read_began);
+    return read_status.ok();
   });
-  if (!need_status.ok()) return need_status;
+  if (!read_status.ok()) return read_status;
   return loss;
 }
 
-Status Gradient::Backward(const Ready& ready) {
+Status Gradient::Backward(const OnBucketReady& on_ready) {
   tensors_left_.clear();
   for (const protocol::Bucket& bucket : setup_.plan.buckets)
     tensors_left_.push_back(bucket.tensors);
@@ -61,16 +64,16 @@ Status Gradient::Backward(const Ready& ready) {
       decay_status = replica_.arenas().AddDecay(tensor, decays_[tensor]);
     if (!reports_in_backward_ || !decay_status.ok()) return;
     for (uint32_t bucket : buckets_of_tensor_[tensor]) {
-      if (--tensors_left_[bucket] == 0) ready(bucket);
+      if (--tensors_left_[bucket] == 0) on_ready(bucket);
     }
   });
   TERN_RETURN_IF_ERROR(compute_.status());
   TERN_RETURN_IF_ERROR(decay_status);
-  progress_.Move();
+  progress_.CountAdvance();
   if (reports_in_backward_) return Ok();
   const double max_norm = setup_.job.train().clip_norm();
-  if (max_norm != 0) TERN_RETURN_IF_ERROR(replica_.arenas().Clip(max_norm));
-  for (uint32_t b = 0; b < setup_.plan.buckets.size(); ++b) ready(b);
+  if (max_norm != 0) TERN_RETURN_IF_ERROR(replica_.arenas().ClipGradients(max_norm));
+  for (uint32_t b = 0; b < setup_.plan.buckets.size(); ++b) on_ready(b);
   return Ok();
 }
 

@@ -18,22 +18,22 @@ class Gradient {
   // replica.gradients().
   Gradient(const setup::Setup& setup, Compute& compute, Replica& replica, Progress& progress);
 
-  // Waits for the samples of the next step. kBadData as in Compute::Fetch.
-  Status Fetch();
+  // Waits for the samples of the next step. kBadData as in Compute::FetchSamples.
+  Status FetchSamples();
   // Whether this worker takes part in the step that was fetched.
   bool has_samples() const { return num_samples_ != 0; }
 
-  using Need = std::function<Status(uint32_t tensor)>;
-  using Ready = std::function<void(uint32_t bucket)>;
+  using BeforeTensorRead = std::function<Status(uint32_t tensor)>;
+  using OnBucketReady = std::function<void(uint32_t bucket)>;
 
-  // Computes the gradient. Calls `need(tensor)` before the first layer reads the tensor at the
-  // point, so that the caller can update the tensor just in time; an error of `need` ends the call.
-  // Calls `ready(bucket)` when a bucket's gradients are final: while the backward pass still runs,
-  // or at the end for all buckets, if the exchange does not overlap (exchange.overlap) or clipping
-  // needs the norm first. Returns the device's error if it has failed; `ready` was then not called.
-  // REQUIRES has_samples().
-  Status ForwardBackward(const Need& need, const Ready& ready);
-  Status ForwardBackward(const Ready& ready = [](uint32_t) {});
+  // Computes the gradient. Calls `before_read(tensor)` before the first layer reads the tensor at
+  // the point, so that the caller can update the tensor just in time; an error of `before_read`
+  // ends the call. Calls `on_ready(bucket)` when the gradients of a bucket (a range of the model)
+  // are final: while the backward pass still runs, or at the end for all buckets, if the exchange
+  // does not overlap (exchange.overlap) or clipping needs the norm first. Returns the device's
+  // error if it has failed; `on_ready` was then not called. REQUIRES has_samples().
+  Status ForwardBackward(const BeforeTensorRead& before_read, const OnBucketReady& on_ready);
+  Status ForwardBackward(const OnBucketReady& on_ready = [](uint32_t) {});
 
   // The sum of the losses of training samples, and the number of these samples.
   struct Losses {
@@ -46,9 +46,9 @@ class Gradient {
   void SetLosses(const Losses& losses) { losses_ = losses; }
 
  private:
-  // Returns the mean loss. Stops `time` while `need` runs.
-  Result<double> Forward(const Need& need, TimeScope* time);
-  Status Backward(const Ready& ready);
+  // Returns the mean loss. Stops `time` while `before_read` runs.
+  Result<double> Forward(const BeforeTensorRead& before_read, TimeScope* time);
+  Status Backward(const OnBucketReady& on_ready);
 
   const setup::Setup& setup_;
   Compute& compute_;

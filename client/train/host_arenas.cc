@@ -18,7 +18,7 @@ Status HostArenas::AddDecay(uint32_t t, float decay) {
   return Ok();
 }
 
-Status HostArenas::Clip(double max_norm) {
+Status HostArenas::ClipGradients(double max_norm) {
   update::ClipByNorm(values_.gradients, setup_.table.total, max_norm);
   return Ok();
 }
@@ -62,7 +62,7 @@ Status HostArenas::ResetToGlobal() {
 }
 
 Status HostArenas::SaveReference(LocalValues* local) {
-  std::copy_n(values_.weights, local->before.size(), local->before.data());
+  std::copy_n(values_.weights, local->reference_weights.size(), local->reference_weights.data());
   return Ok();
 }
 
@@ -76,14 +76,16 @@ Result<const float*> HostArenas::RetainGradient(uint64_t round, uint32_t bucket,
   return static_cast<const float*>(copy.data());
 }
 
-Status HostArenas::Move(float learning_rate, const std::vector<float>& decay, LocalValues* local) {
+Status HostArenas::MoveLocalPoint(float learning_rate, const std::vector<float>& decay,
+                                  LocalValues* local) {
   float* point = values_.point;
-  const float* previous_weights = local->before.empty() ? point : local->before.data();
+  const float* previous_weights =
+      local->reference_weights.empty() ? point : local->reference_weights.data();
   for (uint32_t t = 0; t < decay.size(); ++t) {
     const uint64_t begin = setup_.plan.tensor_begin[t];
-    local->updater->Next(values_.weights + begin, values_.gradients + begin,
-                         previous_weights + begin, learning_rate, point + begin,
-                         setup_.plan.tensor_count[t], begin, decay[t]);
+    local->updater->ComputeLocalWeights(values_.weights + begin, values_.gradients + begin,
+                                        previous_weights + begin, learning_rate, point + begin,
+                                        setup_.plan.tensor_count[t], begin, decay[t]);
   }
   return Ok();
 }

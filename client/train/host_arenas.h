@@ -18,12 +18,13 @@ class HostArenas : public Arenas {
   Status CopyToHost() override { return Ok(); }
   Status CopyFromHost() override { return Ok(); }
   Status AddDecay(uint32_t t, float decay) override;
-  Status Clip(double max_norm) override;
+  Status ClipGradients(double max_norm) override;
   Status Apply(const Sums& sums, uint64_t round, uint32_t bucket) override;
   Status ResetToGlobal() override;
   Status SaveReference(LocalValues* local) override;
   Result<const float*> RetainGradient(uint64_t round, uint32_t bucket, LocalValues* local) override;
-  Status Move(float learning_rate, const std::vector<float>& decay, LocalValues* local) override;
+  Status MoveLocalPoint(float learning_rate, const std::vector<float>& decay,
+                        LocalValues* local) override;
   Status CopyLocalToHost(LocalValues*) override { return Ok(); }
   Status CopyLocalFromHost(LocalValues*) override { return Ok(); }
 

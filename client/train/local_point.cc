@@ -8,7 +8,7 @@ namespace tern::client {
 namespace {
 
 const pb::LocalUpdater& LocalUpdaterSettings(const pb::Job& job) {
-  const pb::LocalUpdater* settings = algorithm::FactsOf(job).local;
+  const pb::LocalUpdater* settings = algorithm::FactsOf(job).local_updater;
   CHECK(settings != nullptr) << "the algorithm " << job.train().algorithm()
                              << " has no local updater";
   return *settings;
@@ -25,8 +25,8 @@ std::unique_ptr<update::LocalUpdater> MakeUpdater(const pb::Job& job, size_t ele
 
 LocalValues::LocalValues(const pb::Job& job, size_t elements)
     : updater(MakeUpdater(job, elements)),
-      before(LocalUpdaterSettings(job).reference() == pb::LocalUpdater::prev_global ? elements
-                                                                                    : 0) {}
+      reference_weights(
+          LocalUpdaterSettings(job).reference() == pb::LocalUpdater::prev_global ? elements : 0) {}
 
 LocalPoint::LocalPoint(const setup::Setup& setup, Replica& replica)
     : arenas_(replica.arenas()),
@@ -40,8 +40,8 @@ Status LocalPoint::Begin() {
 }
 
 void LocalPoint::AddState(SavedState* state) {
-  if (!local_values_.before.empty())
-    state->arrays.push_back({"local.before", local_values_.before});
+  if (!local_values_.reference_weights.empty())
+    state->arrays.push_back({"local.before", local_values_.reference_weights});
   for (const update::Optimizer::StateArray& slot : local_values_.updater->StateArrays())
     state->arrays.push_back({"local." + slot.name, slot.values});
 }

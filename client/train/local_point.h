@@ -24,13 +24,15 @@ class LocalPoint {
   Status ResetToGlobal() { return arenas_.ResetToGlobal(); }
   // Call before W is updated: saves W if the delay compensation needs it later.
   Status SaveReference() { return arenas_.SaveReference(&local_values_); }
-  // Copies the bucket's gradient, because the next backward pass overwrites the gradient. Returns
-  // the copy, as a pointer to the model's first element.
+  // Copies the gradient of a bucket (a range of the model), because the next backward pass
+  // overwrites it. Returns the copy, as a pointer to the model's first element.
   Result<const float*> RetainGradient(uint64_t round, uint32_t bucket) {
     return arenas_.RetainGradient(round, bucket, &local_values_);
   }
   // Sets w' = W + U_local(g): the algorithm's local update with the gradient g.
-  Status Move(float learning_rate) { return arenas_.Move(learning_rate, decays_, &local_values_); }
+  Status Move(float learning_rate) {
+    return arenas_.MoveLocalPoint(learning_rate, decays_, &local_values_);
+  }
 
   // Copy w' and the state from the device to the host, and back. Without a device they do nothing.
   Status CopyToHost() { return arenas_.CopyLocalToHost(&local_values_); }

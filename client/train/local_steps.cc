@@ -24,7 +24,7 @@ Status LocalSteps::Descend(uint64_t step) {
 }
 
 void LocalSteps::MovePoint(uint64_t step) {
-  TimeScope decode(context_.progress.decode);
+  TimeScope decode_scope(context_.progress.decode_time);
   descent_.MovePoint(step);
 }
 

@@ -23,7 +23,7 @@ class LocalSteps : public Algorithm {
   Status Descend(uint64_t step);
   // Updates the point with the gradient that was computed last.
   void MovePoint(uint64_t step);
-  void ResetOptimizer() { descent_.Reset(); }
+  void ResetOptimizer() { descent_.ResetOptimizer(); }
   bool EndsRound(uint64_t step) const { return facts_.EndsRound(step, context_.steps); }
   // The round that `step` belongs to.
   uint64_t RoundOf(uint64_t step) const { return facts_.RoundOfStep(step); }

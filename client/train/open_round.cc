@@ -38,16 +38,16 @@ std::optional<uint32_t> OpenRound::NextToApply(uint32_t preferred) const {
 Status OpenRound::AwaitBucket(uint32_t bucket) {
   while (round_.has_value() && !is_applied_[bucket]) {
     TERN_RETURN_IF_ERROR(wait_([&] { return NextToApply(bucket).has_value(); }));
-    TimeScope decode(progress_.decode);
+    TimeScope decode_scope(progress_.decode_time);
     const uint32_t bucket_to_apply = *NextToApply(bucket);
-    TERN_RETURN_IF_ERROR(applier_.Run(*round_, bucket_to_apply));
+    TERN_RETURN_IF_ERROR(applier_.ApplyBucket(*round_, bucket_to_apply));
     is_applied_[bucket_to_apply] = true;
     if (--buckets_left_ == 0) on_applied_(*std::exchange(round_, std::nullopt));
   }
   return Ok();
 }
 
-Status OpenRound::Need(uint32_t tensor) {
+Status OpenRound::AwaitTensor(uint32_t tensor) {
   for (const uint32_t bucket : buckets_of_tensor_[tensor])
     TERN_RETURN_IF_ERROR(AwaitBucket(bucket));
   return Ok();
@@ -55,13 +55,13 @@ Status OpenRound::Need(uint32_t tensor) {
 
 Status OpenRound::Finish() {
   if (!round_.has_value()) return Ok();
-  if (applier_.by_bucket()) {
+  if (applier_.applies_by_bucket()) {
     for (uint32_t b = 0; b < is_applied_.size(); ++b) TERN_RETURN_IF_ERROR(AwaitBucket(b));
     return Ok();
   }
   TERN_RETURN_IF_ERROR(wait_([this] { return sums_.Has(*round_); }));
-  TimeScope decode(progress_.decode);
-  TERN_RETURN_IF_ERROR(applier_.Run(*round_));
+  TimeScope decode_scope(progress_.decode_time);
+  TERN_RETURN_IF_ERROR(applier_.ApplyRound(*round_));
   on_applied_(*std::exchange(round_, std::nullopt));
   return Ok();
 }

@@ -1,8 +1,9 @@
-// Applies the servers' answers of a round as they arrive, bucket by bucket. W(r) are the weights
-// after round r. The next forward pass may already run; it then calls Need before a layer reads a
-// tensor, and Need waits until that tensor is updated. Threads: the compute thread.
+// Applies the servers' answers of a round as they arrive, bucket by bucket (a bucket is a range of
+// the model). W(r) are the weights after round r. The next forward pass may already run; it then
+// calls AwaitTensor before a layer reads a tensor, and AwaitTensor waits until that tensor is
+// updated. Threads: the compute thread.
 //
-//   no round --Open--> open --{ Need | Finish: wait for a bucket, apply it }*--> no round
+//   no round --Open--> open --{ AwaitTensor | Finish: wait for a bucket, apply it }*--> no round
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,8 @@ namespace tern::client {
 
 class OpenRound {
  public:
-  using WaitFunction = std::function<Status(const std::function<bool()>& done)>;  // Context::wait
+  // The type of Context::wait_until.
+  using WaitFunction = std::function<Status(const std::function<bool()>& is_done)>;
 
   // All arguments outlive this object. Calls `on_applied(round)` when W(round) is in place.
   OpenRound(const setup::Setup& setup, Replica& replica, Sums& sums, Progress& progress,
@@ -32,14 +34,15 @@ class OpenRound {
   void Open(uint64_t round);
   // The open round, if there is one.
   std::optional<uint64_t> round() const { return round_; }
-  // Whether buckets are applied one by one, so that Need waits only for the buckets that have
-  // elements of the tensor (Apply::by_bucket).
-  bool by_bucket() const { return applier_.by_bucket(); }
+  // Whether buckets are applied one by one, so that AwaitTensor waits only for the buckets that
+  // have elements of the tensor (RoundApplier::applies_by_bucket).
+  bool applies_by_bucket() const { return applier_.applies_by_bucket(); }
 
   // Waits until the open round has been applied to the tensor. Returns at once if no round is open.
-  // REQUIRES by_bucket().
-  Status Need(uint32_t tensor);
-  // Waits until the open round has been applied to all tensors. Works without by_bucket(), too.
+  // REQUIRES applies_by_bucket().
+  Status AwaitTensor(uint32_t tensor);
+  // Waits until the open round has been applied to all tensors. Works without applies_by_bucket(),
+  // too.
   Status Finish();
 
  private:
@@ -54,7 +57,7 @@ class OpenRound {
   Progress& progress_;
   const WaitFunction wait_;
   const std::function<void(uint64_t)> on_applied_;
-  Apply applier_;
+  RoundApplier applier_;
   // By tensor: the buckets that have its elements.
   std::vector<std::vector<uint32_t>> buckets_of_tensor_;
   std::optional<uint64_t> round_;

@@ -3,15 +3,16 @@
 namespace tern::client {
 
 Status Pull(const Context& context, float* w, bool average) {
-  context.sums.DropPulled();
+  context.sums.DropPullAnswers();
   for (const protocol::Bucket& bucket : context.setup.plan.buckets) {
     for (const protocol::Chunk& chunk : bucket.chunks) {
       context.port.Contribute({protocol::Kind::kPush, chunk.bucket, chunk.index},
                               protocol::Pull{average});
     }
   }
-  TERN_RETURN_IF_ERROR(context.wait([&context] { return context.sums.Has(Sums::kPulled); }));
-  return context.sums.Install(Sums::kPulled, w);
+  TERN_RETURN_IF_ERROR(
+      context.wait_until([&context] { return context.sums.Has(Sums::kPullRound); }));
+  return context.sums.InstallWeights(Sums::kPullRound, w);
 }
 
 }  // namespace tern::client

@@ -24,7 +24,7 @@ Replica::Replica(const setup::Setup& setup)
   statistics_.resize(setup.table.statistics_total);
   models::InitStatistics(setup.table, statistics_.data());
   mean_statistics_ = statistics_;
-  if (algorithm::FactsOf(setup.job).own_point) point_ = parameters_;
+  if (algorithm::FactsOf(setup.job).has_own_point) point_ = parameters_;
   if (setup.job.evaluation().ema_decay() > 0) average_ = parameters_;
 }
 
@@ -33,12 +33,12 @@ HostValues Replica::host_values() {
           optimizer_.get()};
 }
 
-Status Replica::MoveTo(std::unique_ptr<Arenas> arenas) {
+Status Replica::MoveToDevice(std::unique_ptr<Arenas> arenas) {
   arenas_ = std::move(arenas);
   return CopyFromHost();
 }
 
-void Replica::Average(size_t first, size_t count, uint64_t update) {
+void Replica::UpdateMovingAverage(size_t first, size_t count, uint64_t update) {
   UpdateAverage(setup_, parameters_.data(), first, count, update,
                 average_.empty() ? nullptr : average_.data());
 }

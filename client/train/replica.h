@@ -20,7 +20,8 @@ namespace tern::client {
 
 class Replica {
  public:
-  // Makes a replica with the initial weights, a function of the job's seed. `setup` outlives it.
+  // Makes a replica with the initial weights, a function of the job's seed. `setup` must outlive
+  // it.
   static Result<std::unique_ptr<Replica>> Make(const setup::Setup& setup);
 
   float* parameters() { return parameters_.data(); }  // W
@@ -33,7 +34,9 @@ class Replica {
   std::vector<float>& statistics() { return statistics_; }
   std::vector<float>& mean_statistics() { return mean_statistics_; }
   // The weights for evaluation: the moving average if the job has one, else W.
-  const float* evaluated() const { return average_.empty() ? parameters_.data() : average_.data(); }
+  const float* evaluated_weights() const {
+    return average_.empty() ? parameters_.data() : average_.data();
+  }
   // The moving average; empty if the job has none.
   Floats& average() { return average_; }
   update::Optimizer& optimizer() { return *optimizer_; }
@@ -42,16 +45,16 @@ class Replica {
   // Copies weights and optimizer state to the device of `arenas`, whose operations are used from
   // then on. Then call CopyToHost before reading this object's arrays, and CopyFromHost after
   // changing them.
-  Status MoveTo(std::unique_ptr<Arenas> arenas);
+  Status MoveToDevice(std::unique_ptr<Arenas> arenas);
   // Returns pointers to this object's arrays.
   HostValues host_values();
   Status CopyToHost() { return arenas_->CopyToHost(); }
   Status CopyFromHost() { return arenas_->CopyFromHost(); }
   // Updates this object's moving average of elements [first, first + count) after update number
   // `update` of W. Updates count from 1.
-  void Average(size_t first, size_t count, uint64_t update);
+  void UpdateMovingAverage(size_t first, size_t count, uint64_t update);
 
-  // Resets the optimizer's state.
+  // Sets the arrays of the optimizer's state to zero.
   void ResetOptimizer();
   // A hash of W.
   uint64_t Hash() const;

@@ -12,7 +12,7 @@
 namespace tern::client {
 namespace {
 
-std::string PrefixOf(const update::Optimizer::StateArray& slot) {
+std::string TensorNamePrefixOf(const update::Optimizer::StateArray& slot) {
   return "optimizer." + slot.name + ".";
 }
 
@@ -25,8 +25,8 @@ ReplicaState::ReplicaState(const setup::Setup& setup, Replica& replica)
   AddArray({"mean_statistics", replica.mean_statistics()});
 }
 
-std::vector<tensors::TensorView> ReplicaState::Views(const float* weights,
-                                                     const std::vector<const float*>& slots) {
+std::vector<tensors::TensorView> ReplicaState::ViewTensors(const float* weights,
+                                                           const std::vector<const float*>& slots) {
   std::vector<tensors::TensorView> tensors = models::ViewArena(setup_.table, weights);
   const auto add_arena = [&](const float* arena, const std::string& prefix) {
     for (tensors::TensorView& view : models::ViewArena(setup_.table, arena, prefix))
@@ -34,20 +34,21 @@ std::vector<tensors::TensorView> ReplicaState::Views(const float* weights,
   };
   const std::vector<update::Optimizer::StateArray> state_arrays =
       replica_.optimizer().StateArrays();
-  for (size_t i = 0; i < slots.size(); ++i) add_arena(slots[i], PrefixOf(state_arrays[i]));
+  for (size_t i = 0; i < slots.size(); ++i)
+    add_arena(slots[i], TensorNamePrefixOf(state_arrays[i]));
   if (!replica_.average().empty()) add_arena(replica_.average().data(), "average.");
   for (const SavedState::Array& array : extra_arrays_)
     tensors.push_back({array.name, {array.values.size()}, array.values});
   return tensors;
 }
 
-std::vector<tensors::TensorView> ReplicaState::Views() {
-  std::vector<tensors::TensorView> tensors = Views(replica_.parameters(), Slots());
+std::vector<tensors::TensorView> ReplicaState::ViewTensors() {
+  std::vector<tensors::TensorView> tensors = ViewTensors(replica_.parameters(), OptimizerSlots());
   if (replica_.has_point()) tensors.push_back({"local.point", {setup_.table.total}, Point()});
   return tensors;
 }
 
-std::vector<const float*> ReplicaState::Slots() {
+std::vector<const float*> ReplicaState::OptimizerSlots() {
   std::vector<const float*> slots;
   for (const update::Optimizer::StateArray& slot : replica_.optimizer().StateArrays())
     slots.push_back(slot.values.data());
@@ -56,12 +57,12 @@ std::vector<const float*> ReplicaState::Slots() {
 
 Bytes ReplicaState::Encode(uint64_t applied, const float* weights,
                            const std::vector<const float*>& slots) {
-  return Bytes::Own(
-      tensors::EncodeSafetensors(Views(weights, slots), {{"applied", std::to_string(applied)}}));
+  return Bytes::Own(tensors::EncodeSafetensors(ViewTensors(weights, slots),
+                                               {{"applied", std::to_string(applied)}}));
 }
 
 Bytes ReplicaState::Save(uint64_t applied) {
-  return Encode(applied, replica_.parameters(), Slots());
+  return Encode(applied, replica_.parameters(), OptimizerSlots());
 }
 
 Bytes ReplicaState::Save(uint64_t applied, const std::vector<std::vector<float>>& slots) {
@@ -94,7 +95,7 @@ Status ReplicaState::Load(const Bytes& state) {
   return file.status().Within("the state sent by another worker");
 }
 
-Status ReplicaState::LoadViews(const tensors::TensorFile& file) {
+Status ReplicaState::LoadCheckpointTensors(const tensors::TensorFile& file) {
   TERN_RETURN_IF_ERROR(LoadTensors(file, true));
   return LoadPoint(file);
 }
@@ -113,7 +114,7 @@ Status ReplicaState::LoadArrays(const tensors::TensorFile& file, bool requires_s
   for (const SavedState::Array& array : extra_arrays_) TERN_RETURN_IF_ERROR(LoadArray(file, array));
   const std::string& first_parameter = setup_.table.parameters[0].name;
   for (const update::Optimizer::StateArray& slot : replica_.optimizer().StateArrays()) {
-    const std::string name = PrefixOf(slot) + first_parameter;
+    const std::string name = TensorNamePrefixOf(slot) + first_parameter;
     const bool is_in_file = std::any_of(file.tensors.begin(), file.tensors.end(),
                                         [&](const auto& tensor) { return tensor.name == name; });
     if (!is_in_file && !requires_slots) {
@@ -121,7 +122,8 @@ Status ReplicaState::LoadArrays(const tensors::TensorFile& file, bool requires_s
       std::fill(slot.values.begin(), slot.values.end(), 0.f);
       continue;
     }
-    TERN_RETURN_IF_ERROR(models::LoadArena(file, setup_.table, slot.values.data(), PrefixOf(slot)));
+    TERN_RETURN_IF_ERROR(
+        models::LoadArena(file, setup_.table, slot.values.data(), TensorNamePrefixOf(slot)));
   }
   if (replica_.average().empty()) return Ok();
   return models::LoadArena(file, setup_.table, replica_.average().data(), "average.");
@@ -131,7 +133,7 @@ uint64_t ReplicaState::MaxBytes(const setup::Setup& setup) {
   // The parameters, at most two arrays of an optimizer's state, and the moving average.
   constexpr uint64_t kArrays = 4;
   return kArrays * setup.table.total * sizeof(float) +
-         setup.plan.scalers_from * setup.plan.parts.size() * sizeof(float) +
+         setup.plan.scaler_age_rounds * setup.plan.parts.size() * sizeof(float) +
          2 * setup.table.statistics_total * sizeof(float) +
          kArrays * setup.table.parameters.size() * 1024 + (1 << 20);
 }

@@ -45,10 +45,10 @@ class ReplicaState {
 
   // Returns the tensors of this worker's checkpoint: those of the State, and the point if there is
   // one.
-  std::vector<tensors::TensorView> Views();
+  std::vector<tensors::TensorView> ViewTensors();
   // Loads the tensors of a checkpoint. kBadData names a missing tensor; the replica may then be
   // partly overwritten.
-  Status LoadViews(const tensors::TensorFile& file);
+  Status LoadCheckpointTensors(const tensors::TensorFile& file);
   // Loads the point alone; does nothing if the replica has none.
   Status LoadPoint(const tensors::TensorFile& file);
 
@@ -57,10 +57,10 @@ class ReplicaState {
   Status WriteWeights(const std::string& folder, uint64_t step);
 
  private:
-  std::vector<tensors::TensorView> Views(const float* weights,
-                                         const std::vector<const float*>& slots);
+  std::vector<tensors::TensorView> ViewTensors(const float* weights,
+                                               const std::vector<const float*>& slots);
   Bytes Encode(uint64_t applied, const float* weights, const std::vector<const float*>& slots);
-  std::vector<const float*> Slots();
+  std::vector<const float*> OptimizerSlots();
   std::span<float> Point() { return {replica_.point(), setup_.table.total}; }
   // `requires_slots`: the optimizer's state must not be missing.
   Status LoadTensors(const tensors::TensorFile& file, bool requires_slots);

@@ -49,12 +49,13 @@ Trainer::Trainer(const Dependencies& dependencies, update::Schedule schedule)
                sums_,
                deps_.port,
                deps_.progress,
-               [this](const std::function<bool()>& done) { return WaitUntil(done); }},
-      has_rounds_(deps_.setup.plan.rounds),
+               [this](const std::function<bool()>& is_done) { return WaitUntil(is_done); }},
+      has_rounds_(deps_.setup.plan.has_rounds),
       last_step_(has_rounds_ ? dependencies.steps : std::numeric_limits<uint64_t>::max()),
       state_scalers_(sums_.SaveScalers(0)) {
-  deps_.coder.SetEarlierScalers(
-      [this](uint64_t round, uint32_t bucket) { return sums_.ScalersFromBefore(round, bucket); });
+  deps_.coder.SetEarlierScalers([this](uint64_t round, uint32_t bucket) {
+    return sums_.ScalersOfEarlierRound(round, bucket);
+  });
   for (size_t i = 0; i < state_scalers_.size(); ++i)
     state_.AddArray({Cat("scalers.", i), state_scalers_[i]});
 }
@@ -70,7 +71,7 @@ Status Trainer::Run() {
   while (true) {
     const Status status = Train();
     if (pending_restart_.has_value()) continue;
-    deps_.progress.waiting = true;
+    deps_.progress.is_waiting = true;
     // This call is needed even if the job has ended without this worker, because the net thread
     // waits for it.
     deps_.port.Finish(status, figures_.newest_evaluation(), has_rounds_ ? steps_done_ : 0);
@@ -99,7 +100,7 @@ Status Trainer::Restart() {
   const RestartEvent event = *std::exchange(pending_restart_, std::nullopt);
   deps_.progress.job_step = deps_.progress.from_step = 0;
   const auto* resume = std::get_if<ResumeWanted>(&event);
-  deps_.coder.Forget();
+  deps_.coder.DropPushesAndMemories();
   LOG_IF(WARNING, deps_.coder.has_memories() && (resume == nullptr || !has_rounds_))
       << "the codecs' memories of earlier gradients are cleared";
   sums_.Clear();
@@ -114,7 +115,7 @@ Status Trainer::Restart() {
     TERN_RETURN_IF_ERROR(state_.Load(state->state));
     sums_.RestoreScalers(state->applied, state_scalers_);
     LOG(WARNING) << "installed the state after round " << state->applied << " from another worker";
-    deps_.port.Installed(state->applied);
+    deps_.port.ReportInstalled(state->applied);
     return Ok();
   }
   const uint64_t applied = std::get<WentBack>(event).applied;
@@ -128,7 +129,7 @@ Status Trainer::Restart() {
       << ": the parameters are the servers'; this worker's own state (local steps, local updater, "
          "momentum) is reset";
   if (applied != 0) deps_.progress.from_step = algorithm_->StepOfRound(applied);
-  deps_.port.Installed(applied);
+  deps_.port.ReportInstalled(applied);
   return Ok();
 }
 
@@ -137,7 +138,7 @@ Status Trainer::TrainSteps() {
   deps_.progress.job_step = steps_done_;
   if (deps_.checkpoints != nullptr) {
     TERN_RETURN_IF_ERROR(deps_.checkpoints->Begin(run_, steps_done_));
-    deps_.port.Offer(deps_.checkpoints->Offers());
+    deps_.port.OfferCheckpoints(deps_.checkpoints->Offers());
   }
   deps_.compute.Begin(steps_done_);
   const EndOfSteps end_of_steps{deps_.compute};
@@ -145,7 +146,7 @@ Status Trainer::TrainSteps() {
             << (has_rounds_ ? last_step_ : deps_.steps);
   while (true) {
     TERN_RETURN_IF_ERROR(WriteCheckpointIfDue());
-    ShowProgress();
+    ReportStepsToObserver();
     if (steps_done_ >= last_step_) return Ok();
     const bool has_new_push = algorithm_->last_pushed_round() > compared_round_;
     if (has_rounds_ && has_new_push && figures_.IsDue(steps_done_)) {
@@ -156,22 +157,22 @@ Status Trainer::TrainSteps() {
     }
     TERN_RETURN_IF_ERROR(HandleArrivedEvents());
     if (leave_status_.has_value()) return *leave_status_;
-    TimeScope time(deps_.progress.train);
-    TERN_RETURN_IF_ERROR(gradient_.Fetch());
+    TimeScope time(deps_.progress.train_time);
+    TERN_RETURN_IF_ERROR(gradient_.FetchSamples());
     TERN_RETURN_IF_ERROR(algorithm_->Step(steps_done_ + 1));
     deps_.progress.job_step = ++steps_done_;
     deps_.progress.rounds.Add();
     deps_.progress.learning_rate.Set(schedule_.Rate(steps_done_ - 1));
-    deps_.progress.Move();
+    deps_.progress.CountAdvance();
   }
 }
 
-void Trainer::ShowProgress() {
-  if (deps_.observer != nullptr) deps_.observer->At(steps_done_);
+void Trainer::ReportStepsToObserver() {
+  if (deps_.observer != nullptr) deps_.observer->OnSteps(steps_done_);
 }
 
 Status Trainer::Drain() {
-  TimeScope time(deps_.progress.train);
+  TimeScope time(deps_.progress.train_time);
   return algorithm_->Drain();
 }
 
@@ -182,11 +183,11 @@ Status Trainer::EndTogether() {
   TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kCompare, false));
   if (!has_rounds_) TERN_RETURN_IF_ERROR(algorithm_->Drain());
   TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kEvaluate, true));
-  return LossIsFinite();
+  return CheckLossIsFinite();
 }
 
 // The gradients of the last step were finite, but the updated weights may not be.
-Status Trainer::LossIsFinite() const {
+Status Trainer::CheckLossIsFinite() const {
   const bool is_computing = deps_.setup.job.train().compute() != pb::Train::wait;
   if (!is_computing || std::isfinite(figures_.newest_evaluation().test_loss())) return Ok();
   return Status(Code::kDiverged, Cat("the loss on the test set is not finite after step ",
@@ -214,20 +215,20 @@ void Trainer::CopyScalers() {
 Status Trainer::SendState() {
   TERN_RETURN_IF_ERROR(deps_.replica.CopyToHost());
   CopyScalers();
-  deps_.port.Snapshot(algorithm_->SaveState(), algorithm_->applied());
+  deps_.port.SendSnapshot(algorithm_->SaveState(), algorithm_->applied());
   return Ok();
 }
 
-Status Trainer::WaitUntil(const std::function<bool()>& done) {
-  if (done()) return Ok();
-  TimeScope wait(deps_.progress.wait);
-  deps_.progress.waiting = true;
-  while (!done()) {
+Status Trainer::WaitUntil(const std::function<bool()>& is_done) {
+  if (is_done()) return Ok();
+  TimeScope wait_scope(deps_.progress.wait_time);
+  deps_.progress.is_waiting = true;
+  while (!is_done()) {
     std::optional<Event> event = deps_.events.Pop();
     if (!event.has_value()) return Status(Code::kInternal, "the net thread is gone");
-    TERN_RETURN_IF_ERROR(Handle(std::move(*event)));
+    TERN_RETURN_IF_ERROR(HandleEvent(std::move(*event)));
   }
-  deps_.progress.waiting = false;
+  deps_.progress.is_waiting = false;
   return Ok();
 }
 
@@ -239,13 +240,13 @@ Status Trainer::RestartFrom(RestartEvent event) {
 
 Status Trainer::HandleArrivedEvents() {
   while (std::optional<Event> event = deps_.events.TryPop())
-    TERN_RETURN_IF_ERROR(Handle(std::move(*event)));
+    TERN_RETURN_IF_ERROR(HandleEvent(std::move(*event)));
   return Ok();
 }
 
-Status Trainer::Handle(Event event) {
+Status Trainer::HandleEvent(Event event) {
   if (const auto* answer = std::get_if<Answer>(&event)) return OnAnswer(*answer);
-  if (const auto* ready = std::get_if<Ready>(&event)) {
+  if (const auto* ready = std::get_if<ReadyToTrain>(&event)) {
     ready_round_ = ready->applied;
     stop_after_ = ready->stop_after;
     run_ = ready->run;
@@ -269,14 +270,14 @@ Status Trainer::Handle(Event event) {
 
 Status Trainer::OnAnswer(const Answer& answer) {
   if (answer.cell.kind == protocol::Kind::kFigures) {
-    figures_answered_ = true;
+    has_figures_answer_ = true;
     TERN_RETURN_IF_ERROR(figures_.OnAnswer(answer, steps_done_));
     if (deps_.observer != nullptr && figures_.HasLowestRank() &&
         answer.cell.chunk == protocol::kEvaluate)
-      deps_.observer->Evaluated(steps_done_, figures_.newest_evaluation());
+      deps_.observer->OnEvaluation(steps_done_, figures_.newest_evaluation());
     return Ok();
   }
-  sums_.Put(answer);
+  sums_.Store(answer);
   if (answer.cell.kind == protocol::Kind::kPush) StopAfter(protocol::StopAfter(answer.outcome));
   return Ok();
 }
@@ -290,16 +291,17 @@ void Trainer::StopAfter(uint64_t round) {
   if (step < deps_.steps) LOG(INFO) << "the job ends for this worker after step " << last_step_;
 }
 
-Status Trainer::ExchangeFigures(uint32_t which, bool last) {
+Status Trainer::ExchangeFigures(uint32_t figures_kind, bool is_last) {
   compared_round_ = algorithm_->applied();
-  figures_answered_ = false;
+  has_figures_answer_ = false;
   const uint64_t round = has_rounds_ ? algorithm_->applied() + 1 : 1;
-  const Result<pb::Figures> own_figures =
-      which == protocol::kCompare ? figures_.Compare() : figures_.Evaluate(last);
+  const Result<pb::Figures> own_figures = figures_kind == protocol::kCompare
+                                              ? figures_.MakeComparisonFigures()
+                                              : figures_.Evaluate(is_last);
   if (!own_figures.ok()) return own_figures.status();
-  deps_.port.Contribute({protocol::Kind::kFigures, 0, which},
+  deps_.port.Contribute({protocol::Kind::kFigures, 0, figures_kind},
                         protocol::InRound{round, Bytes::Own(own_figures->SerializeAsString())});
-  return WaitUntil([this] { return figures_answered_; });
+  return WaitUntil([this] { return has_figures_answer_; });
 }
 
 }  // namespace tern::client

@@ -1,18 +1,19 @@
 // Runs a worker's training, with any algorithm: waits until it may start, trains, compares and
-// evaluates its replica with the other workers' (figures.h), sends its State to workers that need
-// it, and ends.
+// evaluates its replica with the other workers' (figures.h), sends its State (all that
+// another worker needs to continue) to workers that need it, and ends.
 //
-//   waiting for Ready --> training --last step--> ending --Port::Finish--> serving --> job is over
+//   waiting --ReadyToTrain--> training --last step--> ending --Port::Finish--> serving --> end
 //
+//   waiting   until the event ReadyToTrain says that training may begin
 //   training  repeats: if figures (the workers' metrics) are due, waits for open exchanges
 //             ("drains") and exchanges figures; then makes a step
 //   ending    drains, exchanges the last figures, writes the weights
 //   serving   sends its State to other workers until the job is over
 //
 // In every phase, a State may arrive, or the job may go back to an earlier round. The worker then
-// installs that state, resets all other state of its own, and waits for Ready again. To resume from
-// its own checkpoint, it loads the checkpoint, reports that, and waits for Ready. It writes
-// checkpoints between two steps, when no exchange is open (checkpoints.h).
+// installs that state, resets all other state of its own, and waits for ReadyToTrain again. To
+// resume from its own checkpoint, it loads the checkpoint, reports that, and waits for
+// ReadyToTrain. It writes checkpoints between two steps, when no exchange is open (checkpoints.h).
 //
 // In jobs without rounds (asgd and others), replicas are not compared. At the end all workers wait
 // for each other, so that the last evaluation includes all pushes. The servers' checkpoints have
@@ -57,7 +58,7 @@ class Trainer {
     Events& events;
     Progress& progress;
     Checkpoints* checkpoints = nullptr;  // null: the job has no checkpoints
-    Observer* observer = nullptr;        // may be null
+    Observer* observer = nullptr;        // null: there is no observer
   };
   // kBadJob for an unknown algorithm or schedule.
   static Result<std::unique_ptr<Trainer>> Make(const Dependencies& dependencies);
@@ -68,7 +69,7 @@ class Trainer {
 
  private:
   Trainer(const Dependencies& dependencies, update::Schedule schedule);
-  // Phases `waiting for Ready`, `training` and `ending`.
+  // The phases `waiting`, `training` and `ending`.
   Status Train();
   // An event that makes this worker start again from another state.
   using RestartEvent = std::variant<StateArrived, WentBack, ResumeWanted>;
@@ -92,12 +93,12 @@ class Trainer {
   // Waits for open exchanges, and exchanges the last figures (metrics) with all workers.
   Status EndTogether();
   // kDiverged if the loss of the last evaluation is not finite.
-  Status LossIsFinite() const;
-  void ShowProgress();
+  Status CheckLossIsFinite() const;
+  void ReportStepsToObserver();
   // Calls Algorithm::Drain, whose time counts as training time.
   Status Drain();
-  // Handles events until `done` returns true, or returns the error that ends the worker.
-  Status WaitUntil(const std::function<bool()>& done);
+  // Handles events until `is_done` returns true, or returns the error that ends the worker.
+  Status WaitUntil(const std::function<bool()>& is_done);
   // The phase `serving`: sends State, because a worker that was lost near the end may still need
   // it. Returns true if the job goes back, so that this worker must restart.
   bool ServeUntilJobEnds();
@@ -107,13 +108,13 @@ class Trainer {
   Status HandleArrivedEvents();
   // Sends this worker's State through the port.
   Status SendState();
-  Status Handle(Event event);
+  Status HandleEvent(Event event);
   Status OnAnswer(const Answer& answer);
   // Makes `round` the last round; 0 changes nothing.
   void StopAfter(uint64_t round);
-  // Sends this worker's figures and waits for the answer. `which`: protocol::kCompare or kEvaluate.
-  // `last`: whether the job ends after this exchange.
-  Status ExchangeFigures(uint32_t which, bool last);
+  // Sends this worker's figures and waits for the answer. `figures_kind`: protocol::kCompare or
+  // kEvaluate. `is_last`: whether the job ends after this exchange.
+  Status ExchangeFigures(uint32_t figures_kind, bool is_last);
 
   Dependencies deps_;
   update::Schedule schedule_;
@@ -124,17 +125,18 @@ class Trainer {
   const Context context_;
   const bool has_rounds_;
   std::unique_ptr<Algorithm> algorithm_;
-  std::optional<RestartEvent> pending_restart_;           // set while this worker must restart
-  std::optional<tensors::TensorFile> loaded_checkpoint_;  // until it is fully restored
-  // The round after which training continues, once the event Ready has come.
+  std::optional<RestartEvent> pending_restart_;  // set while this worker must restart
+  // The checkpoint from which this worker resumes, until all state is restored from it.
+  std::optional<tensors::TensorFile> loaded_checkpoint_;
+  // The round after which training continues, once the event ReadyToTrain has come.
   std::optional<uint64_t> ready_round_;
-  uint64_t stop_after_ = 0;  // the job's last round, if Ready said so; else 0
+  uint64_t stop_after_ = 0;  // the job's last round, if ReadyToTrain said so; else 0
   uint64_t last_step_;
-  uint64_t run_ = 0;  // the job's run
+  uint64_t run_ = 0;  // the random number that identifies this run of the job
   uint64_t steps_done_ = 0;
   uint64_t checkpoint_step_ = 0;  // the number of steps when a checkpoint was last due
   uint64_t compared_round_ = 0;   // the newest applied round when figures were last exchanged
-  bool figures_answered_ = false;
+  bool has_figures_answer_ = false;
   std::vector<std::vector<float>> state_scalers_;  // from Sums::SaveScalers; a part of the State
   std::optional<Status> leave_status_;             // set if a signal asked this worker to leave
   Status end_checkpoint_status_;  // whether the checkpoint of the last step could be written

@@ -33,7 +33,7 @@ Status Trainer::WriteCheckpointIfDue() {
   if (has_rounds_) {
     TERN_RETURN_IF_ERROR(algorithm_->Quiesce());
     if (!algorithm_->WorkersAgreeAfter(steps_done_))
-      return Ok();  // It waits for the next synchronization.
+      return Ok();  // The checkpoint waits for the next synchronization.
   }
   checkpoint_step_ = steps_done_;
   return WriteCheckpoint();
@@ -43,7 +43,7 @@ Status Trainer::WriteCheckpointIfDue() {
 // Only the checkpoint of the last step must be written, because a longer job would resume from that
 // step.
 Status Trainer::WriteCheckpoint() {
-  TimeScope time(deps_.progress.checkpoint);
+  TimeScope time(deps_.progress.checkpoint_time);
   TERN_RETURN_IF_ERROR(deps_.replica.CopyToHost());
   TERN_RETURN_IF_ERROR(algorithm_->CopyStateToHost());
   CopyScalers();
@@ -61,8 +61,8 @@ Status Trainer::WriteCheckpoint() {
   if (steps_done_ >= last_step_)
     end_checkpoint_status_ = write_status.Within(Cat("the checkpoint of step ", steps_done_));
   (write_status.ok() ? deps_.progress.checkpoints : deps_.progress.checkpoint_failures).Add();
-  deps_.port.Offer(deps_.checkpoints->Offers());
-  deps_.progress.Move();
+  deps_.port.OfferCheckpoints(deps_.checkpoints->Offers());
+  deps_.progress.CountAdvance();
   return Ok();
 }
 
@@ -71,13 +71,13 @@ Status Trainer::LoadCheckpoint(const pb::Checkpoint& checkpoint) {
   deps_.progress.from_step = checkpoint.step();
   if (!has_rounds_) {
     LOG(WARNING) << "the servers go on from their checkpoint of step " << checkpoint.step();
-    deps_.port.Installed(checkpoint.round());
+    deps_.port.ReportInstalled(checkpoint.round());
     return Ok();
   }
   Result<tensors::TensorFile> file = deps_.checkpoints->Read(checkpoint);
   if (!file.ok()) return file.status();
   const std::string name = Cat("the checkpoint of step ", checkpoint.step());
-  TERN_RETURN_IF_ERROR(state_.LoadViews(*file).Within(name));
+  TERN_RETURN_IF_ERROR(state_.LoadCheckpointTensors(*file).Within(name));
   sums_.RestoreScalers(checkpoint.round(), state_scalers_);
   loaded_checkpoint_ = std::move(*file);
   LOG(WARNING) << "goes on from " << name;
@@ -86,7 +86,7 @@ Status Trainer::LoadCheckpoint(const pb::Checkpoint& checkpoint) {
         << "the job has only " << deps_.steps
         << " steps, so there is nothing to train: its weights are evaluated and written again";
   }
-  deps_.port.Installed(checkpoint.round());
+  deps_.port.ReportInstalled(checkpoint.round());
   return Ok();
 }
 
@@ -97,7 +97,7 @@ Status Trainer::RestoreLocalCheckpoint() {
   Result<tensors::TensorFile> file = deps_.checkpoints->Read(*newest_checkpoint);
   if (!file.ok()) return file.status();
   const std::string name = Cat("this worker's checkpoint of step ", newest_checkpoint->step());
-  TERN_RETURN_IF_ERROR(state_.LoadViews(*file).Within(name));
+  TERN_RETURN_IF_ERROR(state_.LoadCheckpointTensors(*file).Within(name));
   loaded_checkpoint_ = std::move(*file);
   LOG(WARNING) << "this worker's own state is loaded from " << name;
   return Ok();
@@ -116,7 +116,7 @@ Status Trainer::RestorePrivateState() {
     // Without rounds, servers may already have counted pushes after the checkpoint. These contain
     // what the codecs' memories held then, so the memories are not restored.
     if (has_rounds_) private_state.Append(memories);
-    restore_status = checkpoint::Restore(file, private_state);
+    restore_status = checkpoint::RestoreState(file, private_state);
   });
   TERN_RETURN_IF_ERROR(visit_status);
   gradient_.SetLosses({std::bit_cast<double>(losses.sum_bits), losses.samples});

@@ -21,7 +21,7 @@ const pb::AlgorithmTraits* TraitsOf(const pb::Train& train);
 // Sections in `train` that belong to other algorithms.
 std::vector<std::string> SectionsOfOtherAlgorithms(const pb::Train& train);
 
-// Names of the algorithms with this value of the trait `closes`.
+// Names of the algorithms with this value of the trait `closes`, which says what closes a round.
 std::vector<std::string> AlgorithmsThatClose(pb::AlgorithmTraits::Closes closes);
 
 }  // namespace tern::algorithm

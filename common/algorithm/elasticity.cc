@@ -4,9 +4,9 @@
 
 namespace tern::algorithm {
 
-Elasticity Elasticity::Of(const pb::Job& job) {
+Elasticity Elasticity::FromJob(const pb::Job& job) {
   Elasticity elasticity;
-  const uint32_t num_backup = FactsOf(job).backup;
+  const uint32_t num_backup = FactsOf(job).num_backup_workers;
   if (num_backup != 0 && num_backup < job.workers().count())
     elasticity.quorum = job.workers().count() - num_backup;
   switch (job.faults().on_worker_loss()) {

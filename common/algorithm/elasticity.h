@@ -19,10 +19,11 @@ struct Elasticity {
   OnLoss on_loss = OnLoss::kFail;
   uint32_t min_workers = 1;  // with kShrink: the job ends if fewer are left
 
-  bool shrink() const { return on_loss == OnLoss::kShrink; }
-  // Whether a worker may get the outcome (answer) of a round to which it did not contribute.
-  bool unsolicited() const { return quorum != 0 || shrink(); }
-  static Elasticity Of(const pb::Job& job);
+  bool shrinks_on_loss() const { return on_loss == OnLoss::kShrink; }
+  // Whether a worker may get an unsolicited outcome: the answer of a round to which it did not
+  // contribute.
+  bool has_unsolicited_outcomes() const { return quorum != 0 || shrinks_on_loss(); }
+  static Elasticity FromJob(const pb::Job& job);
 };
 
 }  // namespace tern::algorithm

@@ -30,7 +30,7 @@ class Section {
   double GetDouble(const std::string& key) const {
     return reflection_.GetDouble(message_, FieldOf(key));
   }
-  // The name of the key's value, which is an enum's.
+  // The name of the enum value at the key.
   const std::string& GetEnumName(const std::string& key) const {
     return reflection_.GetEnum(message_, FieldOf(key))->name();
   }
@@ -64,38 +64,40 @@ class Section {
 };
 
 void SetRounds(const pb::AlgorithmTraits& traits, const Section& section, Facts* facts) {
-  facts->rounds = traits.closes() == pb::AlgorithmTraits::all_come;
+  facts->has_rounds = traits.closes() == pb::AlgorithmTraits::all_come;
   facts->window = traits.window();
   facts->period = std::max(1u, section.GetUInt32(traits.period_key(), 1));
-  facts->in_next_step = traits.exchanges() == pb::AlgorithmTraits::in_next_step;
-  facts->cut_short = facts->rounds && traits.has_period_key() && !facts->in_next_step;
+  facts->exchanges_in_next_step = traits.exchanges() == pb::AlgorithmTraits::in_next_step;
+  facts->may_cut_period_short =
+      facts->has_rounds && traits.has_period_key() && !facts->exchanges_in_next_step;
   facts->rounds_a_step = traits.rounds_a_step();
-  facts->ahead = traits.ahead();
-  facts->backup = section.GetUInt32(traits.backup_key(), 0);
-  if (traits.has_bound_key()) facts->bound = section.GetUInt32(traits.bound_key(), 0);
+  facts->rounds_ahead = traits.ahead();
+  facts->num_backup_workers = section.GetUInt32(traits.backup_key(), 0);
+  if (traits.has_bound_key()) facts->max_steps_ahead = section.GetUInt32(traits.bound_key(), 0);
 }
 
 void SetLocalUpdater(const Section& section, Facts* facts) {
   const FieldDescriptor* key = section.FindKeyOfType(pb::LocalUpdater::descriptor());
   if (key == nullptr) return;
-  facts->local = static_cast<const pb::LocalUpdater*>(&section.MessageOf(key));
-  facts->local_key = section.FullName(key->name());
+  facts->local_updater = static_cast<const pb::LocalUpdater*>(&section.MessageOf(key));
+  facts->local_updater_key = section.FullName(key->name());
 }
 
 }  // namespace
 
 uint64_t Facts::StepOfRound(uint64_t round) const {
   if (round == 0) return 0;
-  return round * period / rounds_a_step + (rounds && in_next_step ? 1 : 0);
+  return round * period / rounds_a_step + (has_rounds && exchanges_in_next_step ? 1 : 0);
 }
 
 uint64_t Facts::StepOfRound(uint64_t round, uint64_t steps) const {
   const uint64_t step = StepOfRound(round);
-  return cut_short ? std::min(step, steps) : step;
+  return may_cut_period_short ? std::min(step, steps) : step;
 }
 
 uint64_t Facts::RoundOfStep(uint64_t step) const {
-  const uint64_t steps_exchanged = rounds && in_next_step ? std::max<uint64_t>(step, 2) - 1 : step;
+  const uint64_t steps_exchanged =
+      has_rounds && exchanges_in_next_step ? std::max<uint64_t>(step, 2) - 1 : step;
   return (steps_exchanged * rounds_a_step + period - 1) / period;
 }
 
@@ -114,24 +116,24 @@ uint64_t Facts::StepsOfPushes(uint64_t pushes, uint32_t workers) const {
 Facts FactsOf(const pb::Job& job) {
   Facts facts;
   const pb::Train& train = job.train();
-  facts.central = train.parameters() == pb::Train::central;
+  facts.is_central = train.parameters() == pb::Train::central;
   const FieldDescriptor* field = SectionOf(train);
   if (field == nullptr) return facts;
   const pb::AlgorithmTraits& traits = field->options().GetExtension(pb::traits);
   const Section section(train, field);
   SetRounds(traits, section, &facts);
   SetLocalUpdater(section, &facts);
-  facts.pushes = traits.pushes();
+  facts.pushed_quantity = traits.pushes();
   facts.averages_state =
       traits.has_state_key() && section.GetEnumName(traits.state_key()) == "average";
-  facts.parts = section.GetUInt32(traits.parts_key(), 0);
+  facts.num_parts = section.GetUInt32(traits.parts_key(), 0);
   if (traits.has_parts_key()) facts.parts_key = section.FullName(traits.parts_key());
-  facts.own_point = traits.own_point();
-  if (traits.has_elastic_key()) facts.elastic = section.GetDouble(traits.elastic_key());
-  facts.by_bucket = facts.pushes == pb::AlgorithmTraits::gradient && !facts.central &&
-                    job.faults().on_worker_loss() == pb::Faults::fail;
-  facts.applied_in_forward =
-      traits.applied_in_forward() && facts.by_bucket && job.exchange().overlap();
+  facts.has_own_point = traits.own_point();
+  if (traits.has_elastic_key()) facts.elastic_rate = section.GetDouble(traits.elastic_key());
+  facts.applies_by_bucket = facts.pushed_quantity == pb::AlgorithmTraits::gradient &&
+                            !facts.is_central && job.faults().on_worker_loss() == pb::Faults::fail;
+  facts.applies_in_forward =
+      traits.applied_in_forward() && facts.applies_by_bucket && job.exchange().overlap();
   facts.stays_on_device = traits.stays_on_device();
   if (traits.has_term_key() && section.IsWritten(traits.term_key()))
     facts.term_on_worker = section.GetEnumName(traits.term_key()) == "on_worker";

@@ -19,17 +19,18 @@ struct Facts {
   // --- Rounds. Without rounds a server applies every push at once; the "round" of a worker then
   // counts its own pushes.
 
-  bool rounds = true;
-  uint32_t window = 1;        // how many rounds a worker may have open
-  uint64_t period = 1;        // steps from one exchange of a worker to the next
-  bool in_next_step = false;  // the exchange takes place in the step after its period
+  bool has_rounds = true;
+  uint32_t window = 1;                  // how many rounds a worker may have open
+  uint64_t period = 1;                  // steps from one exchange of a worker to the next
+  bool exchanges_in_next_step = false;  // the exchange takes place in the step after its period
   // Whether the job may end in the middle of a period, whose round then closes early.
-  bool cut_short = false;
+  bool may_cut_period_short = false;
   uint32_t rounds_a_step = 1;  // rounds per step; if above 1, period is 1
-  uint32_t ahead = 0;          // round r's step waits for the answers of round r - ahead only
-  uint32_t backup = 0;         // a round closes without this many (backup) workers
+  // The step of round r waits for the answers of round r - rounds_ahead.
+  uint32_t rounds_ahead = 0;
+  uint32_t num_backup_workers = 0;  // a round closes when all but this many workers have pushed
   // By how many steps a worker may be ahead of the slowest worker (ssp). Unset: without limit.
-  std::optional<uint64_t> bound;
+  std::optional<uint64_t> max_steps_ahead;
 
   // The step at whose end a worker holds W(round), the weights after that round. Without rounds:
   // the steps that a worker has done when it sends that push. StepOfRound(0) is 0.
@@ -50,24 +51,27 @@ struct Facts {
 
   // --- What workers and servers send
 
-  Pushes pushes = pb::AlgorithmTraits::gradient;
+  // What a push contains: a gradient, the parameters, or their change since the last
+  // synchronization.
+  Pushes pushed_quantity = pb::AlgorithmTraits::gradient;
   bool averages_state = false;  // workers exchange the optimizer's state with the parameters
-  uint32_t parts = 0;     // in each step, workers exchange one of this many parts; 0: the model
-  std::string parts_key;  // the key of `parts`: "train.ALGORITHM.KEY"
+  uint32_t num_parts = 0;  // in each step, workers exchange one of this many parts; 0: the model
+  std::string parts_key;   // the key of `num_parts`: "train.ALGORITHM.KEY"
 
   // --- Who holds the weights, and how they are updated
 
-  bool central = false;           // servers hold the parameters; else the workers do
-  bool own_point = false;         // each worker computes gradients at weights of its own, not at W
-  std::optional<double> elastic;  // elastic averaging rate between servers' and workers' weights
-  const pb::LocalUpdater* local = nullptr;  // settings of the local update; null: none
-  std::string local_key;                    // the key of `local`: "train.ALGORITHM.KEY"
-  // Whether a worker may apply answers bucket by bucket as they arrive. Between two buckets the
-  // parameters are not the weights W of any round, so no worker may join meanwhile and ask for W,
-  // as it may if on_worker_loss is wait or shrink.
-  bool by_bucket = false;
-  // Whether by_bucket is true and the next step's forward pass applies the answers.
-  bool applied_in_forward = false;
+  bool is_central = false;     // servers hold the parameters; else the workers do
+  bool has_own_point = false;  // each worker computes gradients at weights of its own, not at W
+  // The rate of elastic averaging between the servers' and the workers' weights.
+  std::optional<double> elastic_rate;
+  const pb::LocalUpdater* local_updater = nullptr;  // settings of the local update; null: none
+  std::string local_updater_key;  // the key of `local_updater`: "train.ALGORITHM.KEY"
+  // Whether a worker may apply answers as they arrive, one bucket (range of the model) at a time.
+  // Between two buckets the parameters are not the weights W of any round, so no worker may join
+  // meanwhile and ask for W, as it may if on_worker_loss is wait or shrink.
+  bool applies_by_bucket = false;
+  // Whether applies_by_bucket is true and the next step's forward pass applies the answers.
+  bool applies_in_forward = false;
   bool stays_on_device = false;  // weights that workers hold, and gradients, may stay on their GPUs
 
   // Whether the workers, not the servers, form the term that the algorithm adds to a gradient. The
@@ -78,8 +82,8 @@ struct Facts {
   std::optional<bool> term_on_worker;  // the job's setting; unset: the answer depends on the codecs
 };
 
-// REQUIRES a job that validation has accepted. `job` must outlive the result: `local` points into
-// it.
+// REQUIRES a job that validation has accepted. `job` must outlive the result: `local_updater`
+// points into it.
 Facts FactsOf(const pb::Job& job);
 Facts FactsOf(pb::Job&& job) = delete;
 

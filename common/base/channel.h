@@ -98,7 +98,7 @@ class Channel {
   }
 
  private:
-  // REQUIRES of each ...Locked method: the caller holds mutex_.
+  // Each ...Locked method REQUIRES that the caller holds mutex_.
   bool IsFullLocked() const TERN_MUST_HOLD(mutex_) {
     return capacity_ != 0 && items_.size() >= capacity_;
   }

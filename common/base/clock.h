@@ -33,7 +33,7 @@ class LoopClock {
  private:
   const Time max_advance_;
   Time last_call_;         // The system's monotonic time at the last call of Now().
-  Time now_ = last_call_;  // This clock's own time.
+  Time now_ = last_call_;  // The time that this clock shows.
 };
 
 inline double Seconds(Time t) { return std::chrono::duration<double>(t).count(); }

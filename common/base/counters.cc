@@ -22,7 +22,7 @@ std::string FormatNumber(double v) {
   return std::string(text, std::to_chars(text, text + sizeof text, v).ptr);
 }
 
-std::string Escaped(std::string_view text, bool escape_quotes) {
+std::string EscapeText(std::string_view text, bool escape_quotes) {
   std::string out;
   for (const char c : text) {
     if (c == '\n') {
@@ -42,7 +42,7 @@ std::string Escaped(std::string_view text, bool escape_quotes) {
 std::string LabelText(const Labels& labels, const std::string& bucket_bound = "") {
   std::string out;
   const auto add = [&out](const std::string& key, const std::string& value) {
-    out += (out.empty() ? "{" : ",") + key + "=\"" + Escaped(value, true) + "\"";
+    out += (out.empty() ? "{" : ",") + key + "=\"" + EscapeText(value, true) + "\"";
   };
   for (const auto& [key, value] : labels) add(key, value);
   if (!bucket_bound.empty()) add("le", bucket_bound);
@@ -97,7 +97,7 @@ double Histogram::Quantile(double q) const {
   return kInfinity;
 }
 
-std::vector<double> Histogram::Exponential(double first, double factor, int n) {
+std::vector<double> Histogram::ExponentialBounds(double first, double factor, int n) {
   std::vector<double> bounds(n);
   for (double& bound : bounds) {
     bound = first;
@@ -118,7 +118,7 @@ struct Registry::Series {
 struct Registry::Family {
   std::string type;
   std::string help;
-  std::vector<double> bounds;  // Of histograms only.
+  std::vector<double> bounds;  // the upper bounds of a histogram's buckets; else empty
   std::vector<Series> series;
 };
 
@@ -126,8 +126,8 @@ Registry::Registry() = default;
 Registry::~Registry() = default;
 
 template <typename T>
-T& Registry::Get(const char* type, const std::string& name, const std::string& help, Labels labels,
-                 const std::vector<double>* bounds) {
+T& Registry::GetMetric(const char* type, const std::string& name, const std::string& help,
+                       Labels labels, const std::vector<double>* bounds) {
   const MutexLock lock(mutex_);
   std::unique_ptr<Family>& family = families_[name];
   if (!family) {
@@ -151,21 +151,21 @@ T& Registry::Get(const char* type, const std::string& name, const std::string& h
 }
 
 Counter& Registry::GetCounter(const std::string& name, const std::string& help, Labels labels) {
-  return Get<Counter>("counter", name, help, std::move(labels), nullptr);
+  return GetMetric<Counter>("counter", name, help, std::move(labels), nullptr);
 }
 
 TimeCounter& Registry::GetTimeCounter(const std::string& name, const std::string& help,
                                       Labels labels) {
-  return Get<TimeCounter>("counter", name, help, std::move(labels), nullptr);
+  return GetMetric<TimeCounter>("counter", name, help, std::move(labels), nullptr);
 }
 
 Gauge& Registry::GetGauge(const std::string& name, const std::string& help, Labels labels) {
-  return Get<Gauge>("gauge", name, help, std::move(labels), nullptr);
+  return GetMetric<Gauge>("gauge", name, help, std::move(labels), nullptr);
 }
 
 Histogram& Registry::GetHistogram(const std::string& name, const std::string& help,
                                   const std::vector<double>& bounds, Labels labels) {
-  return Get<Histogram>("histogram", name, help, std::move(labels), &bounds);
+  return GetMetric<Histogram>("histogram", name, help, std::move(labels), &bounds);
 }
 
 std::vector<MetricSample> Registry::Snapshot() const {
@@ -195,7 +195,7 @@ std::string Registry::PrometheusText() const {
   const MutexLock lock(mutex_);
   std::string out;
   for (const auto& [name, family] : families_) {
-    out += "# HELP " + name + " " + Escaped(family->help, false) + "\n";
+    out += "# HELP " + name + " " + EscapeText(family->help, false) + "\n";
     out += "# TYPE " + name + " " + family->type + "\n";
     for (const Series& series : family->series) {
       const std::string labels = LabelText(series.labels);

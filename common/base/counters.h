@@ -87,7 +87,7 @@ class Histogram {
   uint64_t bucket(size_t i) const { return buckets_[i].value(); }
 
   // Returns `n` bounds: first, first * factor, first * factor^2 ...
-  static std::vector<double> Exponential(double first, double factor, int n);
+  static std::vector<double> ExponentialBounds(double first, double factor, int n);
 
  private:
   const std::vector<double> bounds_;
@@ -129,8 +129,8 @@ class Registry {
   struct Series;
   struct Family;
   template <typename T>
-  T& Get(const char* type, const std::string& name, const std::string& help, Labels labels,
-         const std::vector<double>* bounds);
+  T& GetMetric(const char* type, const std::string& name, const std::string& help, Labels labels,
+               const std::vector<double>* bounds);
 
   mutable Mutex mutex_;
   // The mutex guards the map alone: the metrics in it are atomic. The key is the metric's name.

@@ -71,8 +71,8 @@ int OpenLockFile(const std::string& path, int flags) {
 
 }  // namespace
 
-Result<FolderLock> FolderLock::Take(const std::string& folder, const std::string& name,
-                                    const std::string& job) {
+Result<FolderLock> FolderLock::TryLock(const std::string& folder, const std::string& name,
+                                       const std::string& job) {
   std::error_code ignored_error;  // If the folder is missing, opening the file below fails too.
   std::filesystem::create_directories(folder, ignored_error);
   const std::string path = Cat(folder, "/", name);

@@ -15,10 +15,10 @@ class FolderLock {
   // Locks FOLDER/NAME, creates the folder if necessary, and writes pid, host, `job` and time into
   // the file. Fails with kAddress, and names the folder and the holder, if another process or
   // another FolderLock of this process holds the lock. If the system cannot lock (the file system
-  // has no locks, or there is no write permission), that is no error: held() is false and warning()
-  // says why.
-  static Result<FolderLock> Take(const std::string& folder, const std::string& name,
-                                 const std::string& job);
+  // has no locks, or there is no write permission), that is no error: is_held() is false and
+  // warning() says why.
+  static Result<FolderLock> TryLock(const std::string& folder, const std::string& name,
+                                    const std::string& job);
   // Fails with kAddress if FOLDER/NAME is locked now. Takes no lock and writes nothing.
   static Status CheckFree(const std::string& folder, const std::string& name);
 
@@ -26,7 +26,7 @@ class FolderLock {
   FolderLock& operator=(FolderLock&& other) noexcept;
   ~FolderLock();
 
-  bool held() const { return fd_ >= 0; }
+  bool is_held() const { return fd_ >= 0; }
   // Why the folder could not be locked. Empty if the lock is held.
   const std::string& warning() const { return warning_; }
 

@@ -12,7 +12,7 @@ uint64_t Digest(std::span<const uint8_t> bytes) {
   crypto_generichash(digest_bytes.data(), digest_bytes.size(), bytes.data(), bytes.size(), nullptr,
                      0);
   uint64_t digest = 0;
-  for (int i = 7; i >= 0; --i) digest = digest << 8 | digest_bytes[i];  // as little-endian
+  for (int i = 7; i >= 0; --i) digest = digest << 8 | digest_bytes[i];  // little-endian
   return digest;
 }
 

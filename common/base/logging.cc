@@ -18,7 +18,7 @@ namespace tern {
 namespace {
 
 Mutex logging_mutex;
-bool initialized TERN_GUARDED_BY(logging_mutex) = false;
+bool is_initialized TERN_GUARDED_BY(logging_mutex) = false;
 std::string log_file TERN_GUARDED_BY(logging_mutex);
 
 [[noreturn]] void ExitWithStackTrace() {
@@ -68,7 +68,7 @@ Result<std::string> ChooseLogFile(const std::string& stem, const std::string& lo
 Status InitLogging(const std::string& program, const std::string& role_and_rank,
                    const std::string& log_dir) {
   const MutexLock lock(logging_mutex);
-  if (initialized) return Status(Code::kInternal, "logging was set up twice in one process");
+  if (is_initialized) return Status(Code::kInternal, "logging was set up twice in one process");
   std::string path_of_file;
   if (!log_dir.empty()) {
     const auto chosen_path =
@@ -90,7 +90,7 @@ Status InitLogging(const std::string& program, const std::string& role_and_rank,
     google::SetLogDestination(severity, severity == google::GLOG_INFO ? path_of_file.c_str() : "");
     google::SetLogSymlink(severity, "");
   }
-  initialized = true;
+  is_initialized = true;
   log_file = path_of_file;
   // The first message opens and locks the file.
   LOG(INFO) << program << " " << role_and_rank << " starts as process " << getpid();

@@ -66,7 +66,7 @@ void StopSignals::Run() {
   }
 }
 
-int StopSignals::Take() {
+int StopSignals::TakeSignal() {
   event_.Lower();
   int taken_signal = 0;
   if (pending_term_ > 0) {

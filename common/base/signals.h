@@ -22,19 +22,19 @@ class StopSignals {
     // parent process and a signal from another process count as one signal: whoever stops all
     // processes of a job also stops the parent, which passes the signal on to this process.
     kExit,
-    kReport,  // Take() also returns the signals after the first.
+    kReport,  // TakeSignal() also returns the signals after the first.
   };
   explicit StopSignals(SecondSignal on_second_signal = SecondSignal::kExit);
   ~StopSignals();  // Restores the calling thread's signal mask.
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  // A descriptor that is readable while Take() has a signal to return. Poll it, never read it. -1
-  // if the process is out of file descriptors.
+  // A descriptor that is readable while TakeSignal() has a signal to return. Poll it, never read
+  // it. -1 if the process is out of file descriptors.
   int fd() const { return event_.fd(); }
-  // Returns the next received signal that Take() has not returned yet: SIGTERM or SIGINT, 0 if
-  // none.
-  int Take();
+  // Returns the next received signal that TakeSignal() has not returned yet: SIGTERM or SIGINT, 0
+  // if none.
+  int TakeSignal();
   // The first signal that was received: SIGTERM or SIGINT, 0 if none yet.
   int signal() const { return first_signal_; }
   // The status with which a program ends in an orderly way after the first signal: kTerminated or

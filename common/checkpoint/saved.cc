@@ -21,15 +21,15 @@ std::optional<uint64_t> ParseNumber(const std::string& text) {
 
 }  // namespace
 
-void AddSaved(const SavedState& state, std::vector<tensors::TensorView>* tensors,
-              tensors::Metadata* metadata) {
+void AddSavedState(const SavedState& state, std::vector<tensors::TensorView>* tensors,
+                   tensors::Metadata* metadata) {
   for (const SavedState::Array& array : state.arrays)
     tensors->push_back({array.name, {array.values.size()}, array.values});
   for (const SavedState::Number& number : state.numbers)
     (*metadata)[number.name] = std::to_string(*number.value);
 }
 
-Status Restore(const tensors::TensorFile& file, const SavedState& state) {
+Status RestoreState(const tensors::TensorFile& file, const SavedState& state) {
   std::map<std::string, const tensors::Tensor*> tensor_by_name;
   for (const tensors::Tensor& tensor : file.tensors) tensor_by_name[tensor.name] = &tensor;
   for (const SavedState::Array& array : state.arrays) {

@@ -12,10 +12,10 @@ namespace tern::checkpoint {
 
 // Adds views of the arrays to *tensors, and the numbers as text to *metadata. The arrays must
 // outlive the views.
-void AddSaved(const SavedState& state, std::vector<tensors::TensorView>* tensors,
-              tensors::Metadata* metadata);
+void AddSavedState(const SavedState& state, std::vector<tensors::TensorView>* tensors,
+                   tensors::Metadata* metadata);
 // Restores the arrays and numbers of `state` from the file. kBadData if the file has no such array
 // or number, or has it with another size; then nothing has changed.
-Status Restore(const tensors::TensorFile& file, const SavedState& state);
+Status RestoreState(const tensors::TensorFile& file, const SavedState& state);
 
 }  // namespace tern::checkpoint

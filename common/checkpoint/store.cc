@@ -78,7 +78,7 @@ std::string UnusedFolderName(const std::string& folder, std::chrono::system_cloc
   return name;
 }
 
-std::string Parent(const std::string& folder) {
+std::string ParentFolder(const std::string& folder) {
   return std::filesystem::path(folder).parent_path().string();
 }
 
@@ -111,11 +111,11 @@ Status CheckOwner(const pb::Manifest& manifest, const pb::Manifest& expected) {
 
 }  // namespace
 
-Store::Store(Owner owner, Keep keep, Storage& storage)
-    : owner_(std::move(owner)), keep_(keep), storage_(storage) {}
+Store::Store(Owner owner, NumKept num_kept, Storage& storage)
+    : owner_(std::move(owner)), num_kept_(num_kept), storage_(storage) {}
 
-std::string Store::PathOf(uint64_t step, const char* ending) const {
-  return Cat(owner_.folder, "/", kNamePrefix, step, ending);
+std::string Store::PathOf(uint64_t step, const char* suffix) const {
+  return Cat(owner_.folder, "/", kNamePrefix, step, suffix);
 }
 
 pb::Manifest Store::ExpectedManifest() const {
@@ -168,7 +168,7 @@ Result<std::string> Store::ReadState(const pb::Manifest& manifest) const {
 }
 
 void Store::ReadRecord() {
-  began_ = record_run_ = 0;
+  own_recorded_run_ = record_run_ = 0;
   job_text_.clear();
   const Result<std::string> text = storage_.Read(RecordPath(), kMaxRecordBytes);
   pb::Manifest record;
@@ -176,7 +176,7 @@ void Store::ReadRecord() {
   if (record.format() != kFormatVersion || record.checksum() != ChecksumOf(record)) return;
   record_run_ = ParseHex(record.run()).value_or(0);
   job_text_ = record.job_text();
-  if (CheckOwner(record, ExpectedManifest()).ok()) began_ = record_run_;
+  if (CheckOwner(record, ExpectedManifest()).ok()) own_recorded_run_ = record_run_;
 }
 
 Status Store::WriteRecord(uint64_t run) {
@@ -189,7 +189,7 @@ Status Store::WriteRecord(uint64_t run) {
   record.set_job_text(owner_.job_text);
   record.set_checksum(ChecksumOf(record));
   TERN_RETURN_IF_ERROR(WriteFileAtomically(RecordPath(), ToJson(record), storage_));
-  began_ = record_run_ = run;
+  own_recorded_run_ = record_run_ = run;
   job_text_ = owner_.job_text;
   return Ok();
 }
@@ -212,39 +212,39 @@ std::vector<std::string> Store::Open() {
   }
   points_.clear();
   shard_only_.clear();
-  refused_.clear();
+  refused_checkpoints_.clear();
   if (error)
-    refused_.push_back(
+    refused_checkpoints_.push_back(
         {0, false, 0, Kind::kOfAll, "the folder cannot be read: " + error.message()});
   ReadRecord();
   for (const uint64_t step : StepsInFolder()) {
     const Result<pb::Manifest> manifest = ReadManifest(step);
     if (!manifest.ok()) {
-      refused_.push_back({step, false, 0, Kind::kOfAll, manifest.status().message()});
+      refused_checkpoints_.push_back({step, false, 0, Kind::kOfAll, manifest.status().message()});
       continue;
     }
     const uint64_t run = *ParseHex(manifest->run());
     const Kind kind = manifest->shard_only() ? Kind::kShard : Kind::kOfAll;
     if (const Status owner_check = CheckOwner(*manifest, ExpectedManifest()); !owner_check.ok()) {
-      refused_.push_back({step, true, run, kind, owner_check.message()});
+      refused_checkpoints_.push_back({step, true, run, kind, owner_check.message()});
     } else if (const Result<std::string> state = ReadState(*manifest); !state.ok()) {
-      refused_.push_back({step, false, 0, kind, state.status().message()});
+      refused_checkpoints_.push_back({step, false, 0, kind, state.status().message()});
     } else {
       points_.push_back({run, step, manifest->round()});
       if (kind == Kind::kShard) shard_only_.insert(step);
     }
   }
-  std::vector<std::string> sentences;
-  for (const Refused& refused_checkpoint : refused_) {
-    sentences.push_back(refused_checkpoint.step == 0
-                            ? Cat(owner_.folder, ": ", refused_checkpoint.why)
-                            : Cat("the checkpoint ", PathOf(refused_checkpoint.step, kStateSuffix),
-                                  " is not used: ", refused_checkpoint.why));
+  std::vector<std::string> warnings;
+  for (const RefusedCheckpoint& refused_checkpoint : refused_checkpoints_) {
+    warnings.push_back(refused_checkpoint.step == 0
+                           ? Cat(owner_.folder, ": ", refused_checkpoint.reason)
+                           : Cat("the checkpoint ", PathOf(refused_checkpoint.step, kStateSuffix),
+                                 " is not used: ", refused_checkpoint.reason));
   }
-  return sentences;
+  return warnings;
 }
 
-Status Store::MoveTo(const std::string& folder, const std::vector<uint64_t>& steps) const {
+Status Store::MoveCheckpoints(const std::string& folder, const std::vector<uint64_t>& steps) const {
   std::error_code error;
   if (steps.size() == StepsInFolder().size()) {
     error = storage_.Rename(owner_.folder, folder);
@@ -254,16 +254,16 @@ Status Store::MoveTo(const std::string& folder, const std::vector<uint64_t>& ste
     // folders. The manifest is moved last, because Open removes a state without a manifest as
     // incomplete.
     for (const uint64_t step : steps) {
-      for (const char* ending : {kStateSuffix, kManifestSuffix}) {
+      for (const char* suffix : {kStateSuffix, kManifestSuffix}) {
         if (error) break;
-        error = storage_.Rename(PathOf(step, ending), Cat(folder, "/", kNamePrefix, step, ending));
-        if (ending == kStateSuffix && error == std::errc::no_such_file_or_directory) error.clear();
+        error = storage_.Rename(PathOf(step, suffix), Cat(folder, "/", kNamePrefix, step, suffix));
+        if (suffix == kStateSuffix && error == std::errc::no_such_file_or_directory) error.clear();
       }
       storage_.FlushFolder(folder);
       storage_.FlushFolder(owner_.folder);
     }
   }
-  storage_.FlushFolder(Parent(folder));
+  storage_.FlushFolder(ParentFolder(folder));
   if (!error) return Ok();
   return Status(Code::kCannotWrite,
                 Cat("cannot move the checkpoints in ", owner_.folder,
@@ -271,10 +271,10 @@ Status Store::MoveTo(const std::string& folder, const std::vector<uint64_t>& ste
                     "; they are still there: move them by hand, or give another output_dir"));
 }
 
-Result<std::string> Store::Begin(uint64_t run, bool anew,
+Result<std::string> Store::Begin(uint64_t run, bool starts_anew,
                                  std::chrono::system_clock::time_point now) {
   std::vector<uint64_t> steps = StepsInFolder();
-  if (!anew) {
+  if (!starts_anew) {
     std::erase_if(steps, [&](uint64_t step) {
       return std::any_of(points_.begin(), points_.end(), [&](const Point& point) {
         return point.step == step && point.run == run;
@@ -285,20 +285,22 @@ Result<std::string> Store::Begin(uint64_t run, bool anew,
   if (!steps.empty()) {
     uint64_t bytes = 0;
     for (const uint64_t step : steps) {
-      for (const char* ending : {kStateSuffix, kManifestSuffix})
-        bytes += storage_.SizeOf(PathOf(step, ending));
+      for (const char* suffix : {kStateSuffix, kManifestSuffix})
+        bytes += storage_.SizeOf(PathOf(step, suffix));
     }
     const std::string name = UnusedFolderName(owner_.folder, now, storage_);
-    TERN_RETURN_IF_ERROR(MoveTo(name, steps));
+    TERN_RETURN_IF_ERROR(MoveCheckpoints(name, steps));
     sentence = Cat("the checkpoints that ", owner_.folder, " had before are kept in ", name, ": ",
                    steps.size(), ", the newest of step ", steps.back(), ", ", HumanBytes(bytes));
   }
-  std::erase_if(points_, [&](const Point& point) { return anew || point.run != run; });
-  refused_.clear();
-  if (!steps.empty() && points_.empty()) began_ = record_run_ = 0;  // run.json was moved too.
+  std::erase_if(points_, [&](const Point& point) { return starts_anew || point.run != run; });
+  refused_checkpoints_.clear();
+  if (!steps.empty() && points_.empty())
+    own_recorded_run_ = record_run_ = 0;  // run.json was moved too.
   // An error here does not end the job: Write() fails for the same reason and reports it.
-  const bool writes_checkpoints = keep_.of_all != 0 || keep_.shard != 0;
-  if (writes_checkpoints && (record_run_ != run || began_ != run)) (void)WriteRecord(run);
+  const bool writes_checkpoints = num_kept_.num_of_all != 0 || num_kept_.num_of_shard != 0;
+  if (writes_checkpoints && (record_run_ != run || own_recorded_run_ != run))
+    (void)WriteRecord(run);
   return sentence;
 }
 
@@ -319,7 +321,7 @@ Status Store::Write(const Point& point, Kind kind, const std::vector<tensors::Te
     RemoveOldest(kind);
     return Ok();
   }
-  if (began_ != point.run) TERN_RETURN_IF_ERROR(WriteRecord(point.run));
+  if (own_recorded_run_ != point.run) TERN_RETURN_IF_ERROR(WriteRecord(point.run));
   const std::string bytes = tensors::EncodeSafetensors(tensors, metadata);
   pb::Manifest manifest = ExpectedManifest();
   manifest.set_run(Hex(point.run));
@@ -330,9 +332,9 @@ Status Store::Write(const Point& point, Kind kind, const std::vector<tensors::Te
   if (kind == Kind::kShard) manifest.set_shard_only(true);
   Remove(point.step);  // An incomplete checkpoint of this step may exist.
   TERN_RETURN_IF_ERROR(WriteFileAtomically(PathOf(point.step, kStateSuffix), bytes, storage_));
-  if (const Status written = WriteManifest(manifest); !written.ok()) {
+  if (const Status write_status = WriteManifest(manifest); !write_status.ok()) {
     Remove(point.step);
-    return written;
+    return write_status;
   }
   points_.push_back(point);
   if (kind == Kind::kShard) shard_only_.insert(point.step);
@@ -347,7 +349,7 @@ void Store::RemoveOldest(Kind kind) {
   for (const Point& point : points_) {
     if (KindOf(point) == kind) steps.push_back(point.step);
   }
-  const size_t num_to_keep = kind == Kind::kShard ? keep_.shard : keep_.of_all;
+  const size_t num_to_keep = kind == Kind::kShard ? num_kept_.num_of_shard : num_kept_.num_of_all;
   for (size_t i = 0; i + num_to_keep < steps.size(); ++i) Remove(steps[i]);
 }
 

@@ -1,5 +1,5 @@
-// The checkpoints of one daemon (a worker, or a data lane of a server shard) in a folder of its
-// own:
+// The checkpoints of one daemon in a folder of its own. A daemon is a worker, or a data lane (one
+// thread) of a shard (one server process).
 //
 //   FOLDER/step.STEP.safetensors   the daemon's state after that step
 //   FOLDER/step.STEP.json          its manifest: proto/checkpoint.proto
@@ -50,15 +50,15 @@ enum class Kind {
 };
 
 // How many checkpoints of each kind the folder keeps: the newest ones. 0: this daemon writes none.
-struct Keep {
-  uint32_t of_all = 2;
-  uint32_t shard = 0;
+struct NumKept {
+  uint32_t num_of_all = 2;
+  uint32_t num_of_shard = 0;
 };
 
 // The daemon and job to which a checkpoint must belong to be used.
 struct Owner {
   std::string folder;
-  std::string name;         // "worker.0"
+  std::string name;         // the daemon's name, for example "worker.0"
   uint32_t workers = 0;     // how many workers the job has
   uint64_t job_digest = 0;  // of the job's keys that must not change on resume: config::StateDigest
   uint64_t model_digest = 0;
@@ -67,22 +67,22 @@ struct Owner {
 };
 
 // A checkpoint that cannot be used.
-struct Refused {
-  uint64_t step = 0;   // 0: unknown, because the folder cannot be read
-  bool other = false;  // it belongs to another owner, job, model, plan or number of workers
-  uint64_t run = 0;    // the run that wrote it; set only if `other`
+struct RefusedCheckpoint {
+  uint64_t step = 0;        // 0: unknown, because the folder cannot be read
+  bool is_foreign = false;  // it belongs to another owner, job, model, plan or number of workers
+  uint64_t run = 0;         // the run that wrote it; set only if `is_foreign`
   Kind kind = Kind::kOfAll;
-  std::string why;  // "its digest is A, expected B"
+  std::string reason;  // for example "its digest is A, expected B"
 };
 
 class Store {
  public:
   // `storage` must outlive the store.
-  Store(Owner owner, Keep keep, Storage& storage = Disk());
+  Store(Owner owner, NumKept num_kept, Storage& storage = Disk());
 
   // Scans the folder: removes incomplete files, and checks the digest of every checkpoint. Returns
   // a sentence for each checkpoint that cannot be used, with the reason. A missing folder has no
-  // checkpoints; a folder that cannot be read adds a Refused with step 0.
+  // checkpoints; a folder that cannot be read adds a RefusedCheckpoint with step 0.
   std::vector<std::string> Open();
   // The complete checkpoints of this owner, by ascending step.
   const std::vector<Point>& points() const { return points_; }
@@ -90,20 +90,20 @@ class Store {
     return shard_only_.contains(point.step) ? Kind::kShard : Kind::kOfAll;
   }
   // The checkpoints that Open could not use, by ascending step; empty after Begin.
-  const std::vector<Refused>& refused() const { return refused_; }
+  const std::vector<RefusedCheckpoint>& refused_checkpoints() const { return refused_checkpoints_; }
   // The run that run.json names, if run.json belongs to this owner; else 0.
-  uint64_t began() const { return began_; }
+  uint64_t own_recorded_run() const { return own_recorded_run_; }
   // The text of the job (Owner::job_text) that `run` executes, if run.json is about that run; else
   // empty. run.json may belong to another owner.
   std::string JobTextOf(uint64_t run) const;
   const std::string& folder() const { return owner_.folder; }
 
-  // Prepares the folder for checkpoints of `run`. If `anew` is false, the run continues, and its
-  // complete checkpoints stay in the folder. Moves all others to FOLDER.DATE, or to FOLDER.DATE.2
-  // and so on if that exists. Returns a sentence for the log; empty if nothing was moved.
-  // kCannotWrite if they cannot be moved; they are then still in FOLDER.
+  // Prepares the folder for checkpoints of `run`. If `starts_anew` is false, the run continues, and
+  // its complete checkpoints stay in the folder. Moves all others to FOLDER.DATE, or to
+  // FOLDER.DATE.2 and so on if that exists. Returns a sentence for the log; empty if nothing was
+  // moved. kCannotWrite if they cannot be moved; they are then still in FOLDER.
   Result<std::string> Begin(
-      uint64_t run, bool anew,
+      uint64_t run, bool starts_anew,
       std::chrono::system_clock::time_point now = std::chrono::system_clock::now());
   // Writes a checkpoint, unless it exists, and removes the oldest of its kind if there are too
   // many. If the checkpoint exists with kind kShard and `kind` is kOfAll, only changes its kind.
@@ -118,7 +118,7 @@ class Store {
   void RemoveAfter(const Point& point);
 
  private:
-  std::string PathOf(uint64_t step, const char* ending) const;
+  std::string PathOf(uint64_t step, const char* suffix) const;
   std::string RecordPath() const { return owner_.folder + "/run.json"; }
   // A manifest with this owner's name, digests and number of workers.
   pb::Manifest ExpectedManifest() const;
@@ -132,19 +132,20 @@ class Store {
   Status WriteManifest(pb::Manifest manifest) const;
   void RemoveOldest(Kind kind);
   void Remove(uint64_t step);
-  Status MoveTo(const std::string& folder, const std::vector<uint64_t>& steps) const;
+  Status MoveCheckpoints(const std::string& folder, const std::vector<uint64_t>& steps) const;
   // The steps of the manifests in the folder, ascending.
   std::vector<uint64_t> StepsInFolder() const;
 
   const Owner owner_;
-  const Keep keep_;
+  const NumKept num_kept_;
   Storage& storage_;
   std::vector<Point> points_;
   std::set<uint64_t> shard_only_;  // the steps of points_ whose kind is kShard
-  std::vector<Refused> refused_;
-  uint64_t began_ = 0;       // the run in run.json if run.json belongs to this owner; else 0
+  std::vector<RefusedCheckpoint> refused_checkpoints_;
+  // The run in run.json if run.json belongs to this owner; else 0.
+  uint64_t own_recorded_run_ = 0;
   uint64_t record_run_ = 0;  // the run in run.json, whichever owner it belongs to
-  std::string job_text_;     // the job in run.json
+  std::string job_text_;     // the text of the job in run.json
 };
 
 }  // namespace tern::checkpoint

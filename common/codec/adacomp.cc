@@ -103,23 +103,23 @@ class AdaComp : public SparseCodec {
 
   std::string_view name() const override { return "adacomp"; }
   uint64_t Granularity(uint64_t) const override { return bin_elements_; }
-  Prepared Prepare(const kernels::Stats&, std::span<const float> values,
-                   const kernels::NoiseKey&) const override {
+  EncodeParams Prepare(const kernels::Stats&, std::span<const float> values,
+                       const kernels::NoiseKey&) const override {
     const float scale = ScaleOf(values, bin_elements_);
-    Prepared prepared{scale, std::numeric_limits<float>::infinity()};
-    prepared.low_value = 0 - scale;  // Not -scale: a scale of 0 must not give -0.
-    prepared.high_value = scale;
-    return prepared;
+    EncodeParams params{scale, std::numeric_limits<float>::infinity()};
+    params.low_value = 0 - scale;  // Not -scale: a scale of 0 must not give -0.
+    params.high_value = scale;
+    return params;
   }
-  void Encode(const float* g, const Segment& segment, const Prepared& prepared,
+  void Encode(const float* g, const Segment& segment, const EncodeParams& params,
               const kernels::NoiseKey&, std::vector<uint8_t>* out) const override {
     const std::span<const float> values(g, segment.count);
     std::vector<float> codes(segment.count);
-    SelectCodes(values, values, segment.begin, bin_elements_, prepared.high_value, codes);
+    SelectCodes(values, values, segment.begin, bin_elements_, params.high_value, codes);
     const auto fill = [&](uint64_t first, std::span<float> x) {
       std::copy_n(codes.data() + first, x.size(), x.data());
     };
-    AppendSparse({prepared.low_value, prepared.high_value}, segment.count, fill, out);
+    AppendSparse({params.low_value, params.high_value}, segment.count, fill, out);
   }
   std::unique_ptr<Memory> NewMemory(uint64_t count) const override {
     return std::make_unique<Residue>(count, bin_elements_);

@@ -50,24 +50,24 @@ class Adaptive : public SparseCodec {
   explicit Adaptive(double share) : SparseCodec(SparseValues::kPair), share_(share) {}
 
   std::string_view name() const override { return "adaptive"; }
-  Prepared Prepare(const kernels::Stats& stats, std::span<const float> values,
-                   const kernels::NoiseKey&) const override {
+  EncodeParams Prepare(const kernels::Stats& stats, std::span<const float> values,
+                       const kernels::NoiseKey&) const override {
     const SignSelection positives = SelectLargest(values, 1, share_);
     const SignSelection negatives = SelectLargest(values, -1, share_);
     // Computes 0 - mean instead of -mean, because a mean of 0 must not become -0.
     return {stats.max_abs,       kInfinity,          -negatives.threshold,
             positives.threshold, 0 - negatives.mean, positives.mean};
   }
-  void Encode(const float* g, const Segment& segment, const Prepared& prepared,
+  void Encode(const float* g, const Segment& segment, const EncodeParams& params,
               const kernels::NoiseKey&, std::vector<uint8_t>* out) const override {
     const auto fill = [&](uint64_t first, std::span<float> x) {
       for (size_t i = 0; i < x.size(); ++i) {
         const float v = g[first + i];
-        x[i] = static_cast<float>(v >= prepared.high) * prepared.high_value +
-               static_cast<float>(v <= prepared.low) * prepared.low_value;
+        x[i] = static_cast<float>(v >= params.high) * params.high_value +
+               static_cast<float>(v <= params.low) * params.low_value;
       }
     };
-    AppendSparse({prepared.low_value, prepared.high_value}, segment.count, fill, out);
+    AppendSparse({params.low_value, params.high_value}, segment.count, fill, out);
   }
   std::unique_ptr<Memory> NewMemory(uint64_t count) const override {
     return std::make_unique<ErrorFeedback>(count);

@@ -71,9 +71,10 @@ Result<size_t> ParseTable(std::span<const uint8_t> bytes, size_t symbol_end,
 void AppendAnsRow(uint64_t count, size_t block_size, const kernels::AnsCounts& counts,
                   const AnsSource& source, std::vector<uint8_t>* out) {
   const kernels::AnsTable table(kernels::FrequenciesOf(counts));
-  out->push_back(static_cast<uint8_t>(table.first));
-  out->push_back(static_cast<uint8_t>(table.last));
-  for (size_t s = table.first; s < table.last; ++s) AppendNumber(table.frequency[s], out);
+  out->push_back(static_cast<uint8_t>(table.first_symbol));
+  out->push_back(static_cast<uint8_t>(table.last_symbol));
+  for (size_t s = table.first_symbol; s < table.last_symbol; ++s)
+    AppendNumber(table.frequency[s], out);
 
   size_t directory_at = out->size();  // where the end of the next block is written
   out->resize(directory_at + (count + block_size - 1) / block_size * sizeof(uint32_t));
@@ -84,12 +85,12 @@ void AppendAnsRow(uint64_t count, size_t block_size, const kernels::AnsCounts& c
   const auto symbols = std::make_unique_for_overwrite<uint8_t[]>(max_blocks * max_length);
   const auto code_buffer =
       std::make_unique_for_overwrite<uint8_t[]>(max_blocks * kernels::MaxAnsBytes(max_length));
-  for (uint64_t at = 0; at < count;) {
-    const size_t num_whole = std::min<uint64_t>(kAnsMaxBlocks, (count - at) / block_size);
-    const size_t n = num_whole == 0 ? count - at : block_size;
+  for (uint64_t first = 0; first < count;) {
+    const size_t num_full_blocks = std::min<uint64_t>(kAnsMaxBlocks, (count - first) / block_size);
+    const size_t n = num_full_blocks == 0 ? count - first : block_size;
     std::array<std::span<const uint8_t>, kAnsMaxBlocks> blocks_storage;
-    const auto coded_blocks = std::span(blocks_storage).first(std::max<size_t>(1, num_whole));
-    source(at, coded_blocks.size() * n, symbols.get());
+    const auto coded_blocks = std::span(blocks_storage).first(std::max<size_t>(1, num_full_blocks));
+    source(first, coded_blocks.size() * n, symbols.get());
     kernels::EncodeAns(table, symbols.get(), n, coded_blocks, code_buffer.get());
     for (const std::span<const uint8_t> bytes : coded_blocks) {
       out->insert(out->end(), bytes.begin(), bytes.end());
@@ -97,7 +98,7 @@ void AppendAnsRow(uint64_t count, size_t block_size, const kernels::AnsCounts& c
       std::memcpy(out->data() + directory_at, &block_end, sizeof block_end);
       directory_at += sizeof block_end;
     }
-    at += coded_blocks.size() * n;
+    first += coded_blocks.size() * n;
   }
 }
 

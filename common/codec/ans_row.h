@@ -42,7 +42,7 @@ class AnsRow {
   // The size of the row in bytes.
   size_t size() const { return size_; }
   const kernels::AnsFrequencies& frequencies() const { return frequencies_; }
-  // Decodes all symbols of blocks [index, index + blocks). It is fastest with
+  // Decodes all symbols of blocks [index, index + num_blocks). It is fastest with
   // kernels::kAnsMaxBlocks blocks per call. `table` must be made from frequencies(). kMismatch if a
   // block is invalid.
   Status Decode(const kernels::AnsTable& table, uint64_t index, size_t num_blocks,

@@ -7,8 +7,8 @@
 
 namespace tern::codec {
 
-Prepared PrepareTernary(const kernels::Stats& stats, size_t n, const Options& options) {
-  const Prepared unclipped{stats.max_abs, std::numeric_limits<float>::infinity()};
+EncodeParams PrepareTernary(const kernels::Stats& stats, size_t n, const Options& options) {
+  const EncodeParams unclipped{stats.max_abs, std::numeric_limits<float>::infinity()};
   const double largest_float = std::numeric_limits<float>::max();
   const auto sigma_limit =
       static_cast<float>(std::min(options.clip_sigma * kernels::Sigma(stats, n), largest_float));

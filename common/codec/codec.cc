@@ -27,11 +27,12 @@ Result<size_t> Codec::DecodeSingleCode(std::span<const uint8_t> code, const Segm
   return code_size;
 }
 
-Result<size_t> Codec::DecodeAloneTo(std::span<const uint8_t> code, const Segment& segment,
-                                    const BlockVisitor& use) const {
+Result<size_t> Codec::DecodeSingleCodeInBlocks(std::span<const uint8_t> code,
+                                               const Segment& segment,
+                                               const BlockVisitor& use) const {
   if (SingleCodeIsSum()) {
     Result<size_t> size = SumSize(code, segment, 1);
-    if (size.ok()) TERN_RETURN_IF_ERROR(DecodeTo(code.first(*size), segment, 1, 0, use));
+    if (size.ok()) TERN_RETURN_IF_ERROR(DecodeInBlocks(code.first(*size), segment, 1, 0, use));
     return size;
   }
   std::vector<float> values(segment.count);
@@ -40,13 +41,13 @@ Result<size_t> Codec::DecodeAloneTo(std::span<const uint8_t> code, const Segment
   return size;
 }
 
-Status Codec::DecodeTo(std::span<const uint8_t> sum, const Segment& segment, int contributors,
-                       float scaler, const BlockVisitor& use) const {
-  std::array<float, 16384> mean;  // whole blocks of the codecs that code sums in blocks
-  for (uint64_t at = 0; at < segment.count; at += mean.size()) {
-    const uint64_t n = std::min<uint64_t>(mean.size(), segment.count - at);
-    TERN_RETURN_IF_ERROR(Decode(sum, segment, contributors, scaler, at, n, mean.data()));
-    use(at, std::span(mean).first(n));
+Status Codec::DecodeInBlocks(std::span<const uint8_t> sum, const Segment& segment, int contributors,
+                             float scaler, const BlockVisitor& use) const {
+  std::array<float, 16384> mean;  // a multiple of the blocks in which ternary_ans codes sums
+  for (uint64_t first = 0; first < segment.count; first += mean.size()) {
+    const uint64_t n = std::min<uint64_t>(mean.size(), segment.count - first);
+    TERN_RETURN_IF_ERROR(Decode(sum, segment, contributors, scaler, first, n, mean.data()));
+    use(first, std::span(mean).first(n));
   }
   return Ok();
 }

@@ -66,7 +66,7 @@ struct Options {
     Norm norm = Norm::kMax;
     Layout layout = Layout::kSign;
     // How many levels lie between 0 and the norm (qsgd_levels.h). kBits: as many as `bits` allow.
-    // kGiven: s. The others, for a bucket of n elements: kSqrtN: sqrt(n) / 2; kSqrtMN:
+    // kGiven: `s`. The others, for a bucket of n elements: kSqrtN: sqrt(n) / 2; kSqrtMN:
     // sqrt(m n) / 2; kSqrtMPN: sqrt(m p n) / 2 (the algorithm PQASGD).
     Levels levels = Levels::kBits;
     double s = 0;              // the number of levels, if levels is kGiven
@@ -82,7 +82,7 @@ struct Options {
     // What happens if too many elements exceed the threshold. True: exactly the wanted number is
     // selected. False: the threshold is raised.
     bool resample = true;
-    double momentum = 0;  // multiplies the momentum in each step
+    double momentum = 0;  // the factor m by which each step multiplies the momentum
     bool nesterov = false;
     bool masking = true;
     // The largest 2-norm of a tensor's gradient on one worker; larger gradients are scaled down. 0:
@@ -94,7 +94,7 @@ struct Options {
 };
 
 // What a worker computes from a tensor before it encodes it.
-struct Prepared {
+struct EncodeParams {
   float scaler = 0;  // For codecs that share scalers, the largest of all workers replaces this one.
   float clip = 0;    // Values are clamped to [-clip, clip]; infinity: not clamped.
   // Sparse codecs: elements <= low are sent as low_value, elements >= high as high_value.
@@ -128,7 +128,7 @@ class Memory {
 };
 
 // The inputs of EncodeSum besides the sum itself, for codecs that encode sums again.
-struct Recode {
+struct RecodeInputs {
   kernels::NoiseKey noise;  // The key of the random numbers; the codec sets its field `tensor`.
   // The memory from NewSumMemory, null if the codec has none. Must outlive the accumulator.
   Memory* memory = nullptr;
@@ -166,14 +166,14 @@ class Codec {
   // segment never extends over two ranges. 0: one scaler per tensor, and Prepare gets all of it.
   virtual uint64_t scaler_elements() const { return 0; }
   // Whether Prepare gets the values of all tensors with this codec at once, and its result is used
-  // for each of these tensors. Their gradients are then in one bucket.
-  virtual bool prepares_model() const { return false; }
+  // for each of these tensors. Their gradients are then sent together, in one bucket of the plan.
+  virtual bool prepares_tensors_together() const { return false; }
   // Whether codes are random. The square of a random code does not approximate the square of the
   // gradient.
-  virtual bool stochastic() const { return false; }
+  virtual bool is_stochastic() const { return false; }
   // Whether a code stands for the gradient itself, exact or rounded: it is not random, and contains
   // nothing of earlier gradients.
-  bool SendsValues() const { return !stochastic() && NewMemory(1) == nullptr; }
+  bool SendsValues() const { return !is_stochastic() && NewMemory(1) == nullptr; }
   // How many neighbouring elements are coded together, counted from the tensor's first element.
   // Chunks begin and end only between such groups, so that the size of chunks does not change
   // codes.
@@ -181,17 +181,17 @@ class Codec {
   // Computes scaler and clip level of a whole tensor (or of one range of scaler_elements()) from
   // its statistics and values. REQUIRES stats.finite: the caller refuses gradients that are not
   // finite. clip.h defines the results for ternary codecs.
-  virtual Prepared Prepare(const kernels::Stats& stats, std::span<const float> values,
-                           const kernels::NoiseKey& noise) const = 0;
+  virtual EncodeParams Prepare(const kernels::Stats& stats, std::span<const float> values,
+                               const kernels::NoiseKey& noise) const = 0;
   // Appends the code of g[0, segment.count). Takes the number of the tensor from segment.tensor,
   // not from noise.tensor.
-  virtual void Encode(const float* g, const Segment& segment, const Prepared& prepared,
+  virtual void Encode(const float* g, const Segment& segment, const EncodeParams& params,
                       const kernels::NoiseKey& noise, std::vector<uint8_t>* out) const = 0;
   // The most bytes that Encode appends for the segment.
   virtual size_t MaxEncodedSize(const Segment& segment) const = 0;
   // Returns an accumulator for the codes of ranks 0 to workers - 1.
-  virtual std::unique_ptr<Accumulator> NewAccumulator(const Segment& segment, int workers,
-                                                      const Recode& recode = {}) const = 0;
+  virtual std::unique_ptr<Accumulator> NewAccumulator(
+      const Segment& segment, int workers, const RecodeInputs& recode_inputs = {}) const = 0;
   // The most bytes that EncodeSum appends. More contributors never give a smaller number.
   virtual size_t MaxSumSize(const Segment& segment, int contributors) const = 0;
   // The size in bytes of the coded sum at the front of `bytes`; kMismatch if that is invalid. This
@@ -214,8 +214,8 @@ class Codec {
   // that sends one worker's code, and the workers that receive it, all decode it with this
   // function, so that they get the same values bit for bit.
   using BlockVisitor = std::function<void(uint64_t first, std::span<const float> values)>;
-  Result<size_t> DecodeAloneTo(std::span<const uint8_t> code, const Segment& segment,
-                               const BlockVisitor& use) const;
+  Result<size_t> DecodeSingleCodeInBlocks(std::span<const uint8_t> code, const Segment& segment,
+                                          const BlockVisitor& use) const;
   // Sets mean[0, n) to the mean over the contributors of elements [first, first + n) of the
   // segment. `sum` is its coded sum, exactly SumSize bytes. kMismatch if the bytes are not a valid
   // sum.
@@ -223,8 +223,8 @@ class Codec {
                         float scaler, uint64_t first, uint64_t n, float* mean) const = 0;
   // Decodes the means of the whole segment in order, block by block, and calls `use` for each block
   // while the block is still in the cache.
-  virtual Status DecodeTo(std::span<const uint8_t> sum, const Segment& segment, int contributors,
-                          float scaler, const BlockVisitor& use) const;
+  virtual Status DecodeInBlocks(std::span<const uint8_t> sum, const Segment& segment,
+                                int contributors, float scaler, const BlockVisitor& use) const;
 };
 
 }  // namespace tern::codec

@@ -37,7 +37,7 @@ enum class DeviceSupport { kNothing, kCodes, kCodesAndMemory };
 struct CodecEntry {
   const char* name;
   CodecResult (*make)(const Options& options);
-  DeviceSupport on_device = DeviceSupport::kNothing;
+  DeviceSupport device_support = DeviceSupport::kNothing;
 };
 
 const CodecEntry kTable[] = {
@@ -72,7 +72,7 @@ bool CanEncodeOnDevice(const Codec& codec) {
   const DeviceSupport needed_support =
       codec.NewMemory(1) != nullptr ? DeviceSupport::kCodesAndMemory : DeviceSupport::kCodes;
   return std::any_of(std::begin(kTable), std::end(kTable), [&](const CodecEntry& entry) {
-    return entry.name == codec.name() && entry.on_device == needed_support;
+    return entry.name == codec.name() && entry.device_support == needed_support;
   });
 }
 

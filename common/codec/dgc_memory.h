@@ -36,7 +36,7 @@ class DgcMemory : public Memory {
  private:
   const Options::TopK options_;
   std::vector<float> momentum_;     // U; empty if m is 0
-  std::vector<float> accumulated_;  // V
+  std::vector<float> accumulated_;  // V, what the codec encodes
 };
 
 }  // namespace tern::codec

@@ -11,10 +11,10 @@ namespace tern::codec {
 
 namespace {
 
-// The inner codec, with error feedback as its memory on workers.
-class ErrorFeedbackCodec : public Wrapper {
+// Wraps a codec and adds error feedback to it, as the codec's memory on workers.
+class ErrorFeedbackCodec : public CodecWrapper {
  public:
-  using Wrapper::Wrapper;
+  using CodecWrapper::CodecWrapper;
   std::unique_ptr<Memory> NewMemory(uint64_t count) const override {
     return std::make_unique<ErrorFeedback>(count);
   }
@@ -32,7 +32,7 @@ void ErrorFeedback::Update(uint64_t begin, std::span<const float> v, std::span<c
 
 Result<std::unique_ptr<Codec>> WithErrorFeedback(std::unique_ptr<Codec> inner) {
   if (inner->NewMemory(1) != nullptr) return inner;  // The codec already has a memory.
-  if (inner->stochastic()) {
+  if (inner->is_stochastic()) {
     return Status(Code::kBadJob,
                   "exchange.error_feedback is true, but the codes of " +
                       std::string(inner->name()) +

@@ -59,13 +59,15 @@ Status DecodeFloatMean(std::string_view codec, std::span<const uint8_t> sum, uin
   return CheckFinite(values, first).Within(std::string(codec) + " sum");
 }
 
-RankOrderedSum::RankOrderedSum(uint64_t count, int workers) : sum_(count), waiting_(workers) {}
+RankOrderedSum::RankOrderedSum(uint64_t count, int workers)
+    : sum_(count), waiting_codes_(workers) {}
 
 Result<size_t> RankOrderedSum::Add(int rank, std::span<const uint8_t> bytes) {
   const auto index = static_cast<size_t>(rank);
-  if (rank < 0 || index >= waiting_.size() || index < next_rank_ || waiting_[index].has_value()) {
+  if (rank < 0 || index >= waiting_codes_.size() || index < next_rank_ ||
+      waiting_codes_[index].has_value()) {
     return Status(Code::kInternal, "rank " + std::to_string(rank) + " added to a sum of " +
-                                       std::to_string(waiting_.size()) +
+                                       std::to_string(waiting_codes_.size()) +
                                        " workers, expected each rank below that number once");
   }
   Result<size_t> code_size = Check(bytes);
@@ -73,26 +75,27 @@ Result<size_t> RankOrderedSum::Add(int rank, std::span<const uint8_t> bytes) {
   const std::span<const uint8_t> code = bytes.first(*code_size);
   ++contributors_;
   if (index != next_rank_) {
-    waiting_[index].emplace(code.begin(), code.end());
+    waiting_codes_[index].emplace(code.begin(), code.end());
     return code_size;
   }
   AddTo(code, sum_.data());
   ++next_rank_;
-  AddWaiting(false);
+  AddWaitingCodes(false);
   return code_size;
 }
 
-void RankOrderedSum::AddWaiting(bool skip_missing) {
-  for (; next_rank_ < waiting_.size() && (skip_missing || waiting_[next_rank_].has_value());
+void RankOrderedSum::AddWaitingCodes(bool skip_missing) {
+  for (; next_rank_ < waiting_codes_.size() &&
+         (skip_missing || waiting_codes_[next_rank_].has_value());
        ++next_rank_) {
-    if (!waiting_[next_rank_].has_value()) continue;
-    AddTo(*waiting_[next_rank_], sum_.data());
-    waiting_[next_rank_].reset();
+    if (!waiting_codes_[next_rank_].has_value()) continue;
+    AddTo(*waiting_codes_[next_rank_], sum_.data());
+    waiting_codes_[next_rank_].reset();
   }
 }
 
-void RankOrderedSum::MeanOf(uint64_t first, std::span<float> mean) {
-  AddWaiting(true);
+void RankOrderedSum::ComputeMeanOfRange(uint64_t first, std::span<float> mean) {
+  AddWaitingCodes(true);
   const auto contributors = static_cast<float>(contributors_);
   for (size_t i = 0; i < mean.size(); ++i) mean[i] = sum_[first + i] / contributors;
 }
@@ -102,7 +105,7 @@ void RankOrderedSum::EncodeSum(std::vector<uint8_t>* out) {
   for (uint64_t first = 0; first < count(); first += block.size()) {
     const std::span<float> mean =
         std::span(block).first(std::min<uint64_t>(block.size(), count() - first));
-    MeanOf(first, mean);
+    ComputeMeanOfRange(first, mean);
     AppendFloats(mean, out);
   }
 }

@@ -50,16 +50,16 @@ class RankOrderedSum : public Accumulator {
   uint64_t count() const { return sum_.size(); }
   // Sets `mean` to the sum of elements [first, first + mean.size()) divided by the number of ranks
   // added. Add must not be called afterwards.
-  void MeanOf(uint64_t first, std::span<float> mean);
+  void ComputeMeanOfRange(uint64_t first, std::span<float> mean);
 
  private:
   // Adds the waiting codes from rank next_rank_ on: with skip_missing all of them, otherwise those
   // before the first rank whose code has not arrived.
-  void AddWaiting(bool skip_missing);
+  void AddWaitingCodes(bool skip_missing);
 
   std::vector<float> sum_;
-  // waiting_[rank]: a copy of the rank's code, while a lower rank has not been added.
-  std::vector<std::optional<std::vector<uint8_t>>> waiting_;
+  // waiting_codes_[rank]: a copy of the rank's code, while a lower rank has not been added.
+  std::vector<std::optional<std::vector<uint8_t>>> waiting_codes_;
   size_t next_rank_ = 0;  // the lowest rank whose code is not yet in sum_
   int contributors_ = 0;
 };

@@ -51,17 +51,17 @@ class Fp32Sum : public RankOrderedSum {
 class Fp32 : public Codec {
  public:
   std::string_view name() const override { return "fp32"; }
-  Prepared Prepare(const kernels::Stats& stats, std::span<const float>,
-                   const kernels::NoiseKey&) const override {
+  EncodeParams Prepare(const kernels::Stats& stats, std::span<const float>,
+                       const kernels::NoiseKey&) const override {
     return {stats.max_abs, std::numeric_limits<float>::infinity()};
   }
-  void Encode(const float* g, const Segment& segment, const Prepared&, const kernels::NoiseKey&,
+  void Encode(const float* g, const Segment& segment, const EncodeParams&, const kernels::NoiseKey&,
               std::vector<uint8_t>* out) const override {
     AppendFloats({g, segment.count}, out);
   }
   size_t MaxEncodedSize(const Segment& segment) const override { return 4 * segment.count; }
   std::unique_ptr<Accumulator> NewAccumulator(const Segment& segment, int workers,
-                                              const Recode&) const override {
+                                              const RecodeInputs&) const override {
     return std::make_unique<Fp32Sum>(segment.count, workers);
   }
   bool SingleCodeIsSum() const override { return true; }

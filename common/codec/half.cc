@@ -61,7 +61,7 @@ class HalfSum : public RankOrderedSum {
     for (uint64_t first = 0; first < count(); first += kBlockSize) {
       const std::span<float> mean =
           std::span(block).first(std::min<uint64_t>(kBlockSize, count() - first));
-      MeanOf(first, mean);
+      ComputeMeanOfRange(first, mean);
       AppendHalves(format_, mean, out);
     }
   }
@@ -95,17 +95,17 @@ class Half : public Codec {
   explicit Half(const HalfFormat& format) : format_(format) {}
 
   std::string_view name() const override { return format_.name; }
-  Prepared Prepare(const kernels::Stats& stats, std::span<const float>,
-                   const kernels::NoiseKey&) const override {
+  EncodeParams Prepare(const kernels::Stats& stats, std::span<const float>,
+                       const kernels::NoiseKey&) const override {
     return {stats.max_abs, std::numeric_limits<float>::infinity()};
   }
-  void Encode(const float* g, const Segment& segment, const Prepared&, const kernels::NoiseKey&,
+  void Encode(const float* g, const Segment& segment, const EncodeParams&, const kernels::NoiseKey&,
               std::vector<uint8_t>* out) const override {
     AppendHalves(format_, {g, segment.count}, out);
   }
   size_t MaxEncodedSize(const Segment& segment) const override { return 2 * segment.count; }
   std::unique_ptr<Accumulator> NewAccumulator(const Segment& segment, int workers,
-                                              const Recode&) const override {
+                                              const RecodeInputs&) const override {
     return std::make_unique<HalfSum>(format_, segment.count, workers);
   }
   bool SingleCodeIsSum() const override { return true; }
@@ -114,8 +114,8 @@ class Half : public Codec {
                 uint64_t n, float* mean) const override {
     TERN_RETURN_IF_ERROR(CheckSum(name(), sum, 2 * segment.count, segment.count, first, n));
     ForEachBlock(format_, sum.subspan(2 * first), n,
-                 [&](uint64_t at, std::span<const float> values) {
-                   std::copy(values.begin(), values.end(), mean + at);
+                 [&](uint64_t block_first, std::span<const float> values) {
+                   std::copy(values.begin(), values.end(), mean + block_first);
                  });
     return CheckFinite({mean, n}, first).Within(std::string(format_.name) + " sum");
   }

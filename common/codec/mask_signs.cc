@@ -9,15 +9,15 @@
 
 namespace tern::codec {
 
-void AppendMaskSigns(const float* g, const Segment& segment, const Prepared& prepared,
+void AppendMaskSigns(const float* g, const Segment& segment, const EncodeParams& params,
                      kernels::NoiseKey noise, std::vector<uint8_t>* out) {
   noise.tensor = segment.tensor;
   const size_t begin = out->size();
   const size_t plane_bytes = kernels::PlaneBytes(segment.count);
   out->resize(begin + 2 * plane_bytes);
   uint8_t* mask = out->data() + begin;
-  const size_t nonzeros = kernels::Ternarize(g, segment.count, prepared.scaler, prepared.clip,
-                                             noise, segment.begin, mask, mask + plane_bytes);
+  const size_t nonzeros = kernels::Ternarize(g, segment.count, params.scaler, params.clip, noise,
+                                             segment.begin, mask, mask + plane_bytes);
   out->resize(begin + plane_bytes + kernels::PlaneBytes(nonzeros));
 }
 

@@ -14,7 +14,7 @@
 namespace tern::codec {
 
 // Encodes g[0, segment.count) with random numbers of the key `noise`, and appends mask and signs.
-void AppendMaskSigns(const float* g, const Segment& segment, const Prepared& prepared,
+void AppendMaskSigns(const float* g, const Segment& segment, const EncodeParams& params,
                      kernels::NoiseKey noise, std::vector<uint8_t>* out);
 
 // A buffer for intermediate results, to be used again and again.

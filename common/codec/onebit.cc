@@ -162,7 +162,7 @@ class DecodedSum : public RankOrderedSum {
       : RankOrderedSum(format.count(), workers), format_(format) {}
 
   // Computes the mean of the whole segment.
-  void ComputeMean(std::span<float> mean) { MeanOf(0, mean); }
+  void ComputeMean(std::span<float> mean) { ComputeMeanOfRange(0, mean); }
 
  protected:
   Result<size_t> Check(std::span<const uint8_t> bytes) const override {
@@ -185,8 +185,8 @@ class DecodedSum : public RankOrderedSum {
 // error of the previous round's code of the mean, and keeps the error of the new code.
 class RecodedSum : public Accumulator {
  public:
-  RecodedSum(const OneBitFormat& format, int workers, const Recode& recode)
-      : format_(format), memory_(recode.memory), sum_(format, workers) {}
+  RecodedSum(const OneBitFormat& format, int workers, const RecodeInputs& recode_inputs)
+      : format_(format), memory_(recode_inputs.memory), sum_(format, workers) {}
 
   Result<size_t> Add(int rank, std::span<const uint8_t> bytes) override {
     return sum_.Add(rank, bytes);
@@ -221,11 +221,11 @@ class OneBit : public Codec {
   uint64_t Granularity(uint64_t column) const override {
     return std::max<uint64_t>(1, bucket_size_ == 0 ? column : bucket_size_);
   }
-  Prepared Prepare(const kernels::Stats& stats, std::span<const float>,
-                   const kernels::NoiseKey&) const override {
+  EncodeParams Prepare(const kernels::Stats& stats, std::span<const float>,
+                       const kernels::NoiseKey&) const override {
     return {stats.max_abs, std::numeric_limits<float>::infinity()};
   }
-  void Encode(const float* g, const Segment& segment, const Prepared&, const kernels::NoiseKey&,
+  void Encode(const float* g, const Segment& segment, const EncodeParams&, const kernels::NoiseKey&,
               std::vector<uint8_t>* out) const override {
     OneBitFormat(segment, bucket_size_).Append(g, out);
   }
@@ -233,10 +233,10 @@ class OneBit : public Codec {
     return OneBitFormat(segment, bucket_size_).size();
   }
   std::unique_ptr<Accumulator> NewAccumulator(const Segment& segment, int workers,
-                                              const Recode& recode) const override {
+                                              const RecodeInputs& recode_inputs) const override {
     const OneBitFormat format(segment, bucket_size_);
     if (!coded_sums_) return std::make_unique<DecodedSum>(format, workers);
-    return std::make_unique<RecodedSum>(format, workers, recode);
+    return std::make_unique<RecodedSum>(format, workers, recode_inputs);
   }
   size_t MaxSumSize(const Segment& segment, int) const override {
     return coded_sums_ ? OneBitFormat(segment, bucket_size_).size() : sizeof(float) * segment.count;

@@ -26,22 +26,23 @@ class DecodedSum : public RankOrderedSum {
   // replaced by the largest finite float of its sign.
   void ComputeFiniteMean(std::span<float> mean) {
     constexpr float kLargestFloat = std::numeric_limits<float>::max();
-    MeanOf(0, mean);
+    ComputeMeanOfRange(0, mean);
     for (float& v : mean) v = std::clamp(v, -kLargestFloat, kLargestFloat);
   }
 
  protected:
   Result<size_t> Check(std::span<const uint8_t> bytes) const override {
-    Result<size_t> size = format_.Size(bytes, count());
+    Result<size_t> size = format_.CodeSize(bytes, count());
     if (!size.ok()) return size;
     TERN_RETURN_IF_ERROR(ForEachBlock(bytes.first(*size), [](uint64_t, std::span<const float>) {}));
     return size;
   }
   void AddTo(std::span<const uint8_t> code, float* sum) const override {
-    const Status checked = ForEachBlock(code, [&](uint64_t first, std::span<const float> values) {
-      for (size_t i = 0; i < values.size(); ++i) sum[first + i] += values[i];
-    });
-    CHECK(checked.ok()) << checked.message();  // Check has accepted the code.
+    const Status read_status =
+        ForEachBlock(code, [&](uint64_t first, std::span<const float> values) {
+          for (size_t i = 0; i < values.size(); ++i) sum[first + i] += values[i];
+        });
+    CHECK(read_status.ok()) << read_status.message();  // Check has accepted the code.
   }
 
  private:
@@ -51,7 +52,7 @@ class DecodedSum : public RankOrderedSum {
     std::array<float, kBlockSize> values;
     for (uint64_t first = 0; first < count(); first += kBlockSize) {
       const uint64_t n = std::min<uint64_t>(kBlockSize, count() - first);
-      TERN_RETURN_IF_ERROR(format_.Read(code, count(), first, n, values.data()));
+      TERN_RETURN_IF_ERROR(format_.DecodeRange(code, count(), first, n, values.data()));
       visit(first, std::span<const float>(values).first(n));
     }
     return Ok();
@@ -64,10 +65,11 @@ class DecodedSum : public RankOrderedSum {
 // result.
 class RecodedSum : public Accumulator {
  public:
-  RecodedSum(const QsgdForm& format, const Segment& segment, int workers, const Recode& recode)
+  RecodedSum(const QsgdForm& format, const Segment& segment, int workers,
+             const RecodeInputs& recode_inputs)
       : format_(format),
         segment_(segment),
-        noise_(recode.noise),
+        noise_(recode_inputs.noise),
         sum_(format, segment.count, workers) {}
 
   Result<size_t> Add(int rank, std::span<const uint8_t> bytes) override {
@@ -84,7 +86,7 @@ class RecodedSum : public Accumulator {
     }
     std::vector<float> mean(segment_.count);
     sum_.ComputeFiniteMean(mean);
-    format_.Append(mean.data(), segment_, noise_, out);
+    format_.AppendCode(mean.data(), segment_, noise_, out);
   }
 
  private:
@@ -102,49 +104,50 @@ class Qsgd : public Codec {
       : format_(options.qsgd), bucket_size_(options.qsgd.bucket), coded_sums_(options.coded_sums) {}
 
   std::string_view name() const override { return "qsgd"; }
-  bool stochastic() const override { return true; }
+  bool is_stochastic() const override { return true; }
   uint64_t Granularity(uint64_t) const override {
     return bucket_size_ == 0 ? std::numeric_limits<uint64_t>::max() : bucket_size_;
   }
-  Prepared Prepare(const kernels::Stats& stats, std::span<const float>,
-                   const kernels::NoiseKey&) const override {
+  EncodeParams Prepare(const kernels::Stats& stats, std::span<const float>,
+                       const kernels::NoiseKey&) const override {
     return {stats.max_abs, std::numeric_limits<float>::infinity()};
   }
-  void Encode(const float* g, const Segment& segment, const Prepared&,
+  void Encode(const float* g, const Segment& segment, const EncodeParams&,
               const kernels::NoiseKey& noise, std::vector<uint8_t>* out) const override {
-    format_.Append(g, segment, noise, out);
+    format_.AppendCode(g, segment, noise, out);
   }
   size_t MaxEncodedSize(const Segment& segment) const override {
     return format_.MaxSize(segment.count);
   }
   std::unique_ptr<Accumulator> NewAccumulator(const Segment& segment, int workers,
-                                              const Recode& recode) const override {
+                                              const RecodeInputs& recode_inputs) const override {
     if (!coded_sums_) return std::make_unique<DecodedSum>(format_, segment.count, workers);
-    return std::make_unique<RecodedSum>(format_, segment, workers, recode);
+    return std::make_unique<RecodedSum>(format_, segment, workers, recode_inputs);
   }
   size_t MaxSumSize(const Segment& segment, int) const override {
     return coded_sums_ ? format_.MaxSize(segment.count) : sizeof(float) * segment.count;
   }
   Result<size_t> SumSize(std::span<const uint8_t> bytes, const Segment& segment,
                          int contributors) const override {
-    return coded_sums_ ? format_.Size(bytes, segment.count)
+    return coded_sums_ ? format_.CodeSize(bytes, segment.count)
                        : Codec::SumSize(bytes, segment, contributors);
   }
   bool SingleCodeIsSum() const override { return coded_sums_; }
   Result<size_t> DecodeSingleCode(std::span<const uint8_t> code, const Segment& segment,
                                   float* values) const override {
-    Result<size_t> size = format_.Size(code, segment.count);
+    Result<size_t> size = format_.CodeSize(code, segment.count);
     if (!size.ok()) return size;
-    TERN_RETURN_IF_ERROR(format_.Read(code.first(*size), segment.count, 0, segment.count, values));
+    TERN_RETURN_IF_ERROR(
+        format_.DecodeRange(code.first(*size), segment.count, 0, segment.count, values));
     return size;
   }
   Status Decode(std::span<const uint8_t> sum, const Segment& segment, int, float, uint64_t first,
                 uint64_t n, float* mean) const override {
     if (!coded_sums_) return DecodeFloatMean(name(), sum, segment.count, first, n, mean);
-    Result<size_t> size = format_.Size(sum, segment.count);
+    Result<size_t> size = format_.CodeSize(sum, segment.count);
     if (!size.ok()) return size.status();
     TERN_RETURN_IF_ERROR(CheckSum(name(), sum, *size, segment.count, first, n));
-    return format_.Read(sum, segment.count, first, n, mean);
+    return format_.DecodeRange(sum, segment.count, first, n, mean);
   }
 
  private:

@@ -30,7 +30,9 @@ uint64_t ReadEnd(std::span<const uint8_t> ends, uint64_t i) {
 
 }  // namespace
 
-// The sections of a code. `widths` and `ends` are empty if all buckets have the same width.
+// The sections of a code. A bucket is a group of elements with one norm. `widths` has the bits per
+// level of each bucket; `ends` has the bit at which the levels of each kQsgdStride-th bucket, and
+// of the last, end. Both are empty if all buckets have the same width.
 struct QsgdForm::Sections {
   std::span<const uint8_t> norms, widths, ends, levels;
   uint64_t count = 0;        // elements of the segment
@@ -58,21 +60,21 @@ size_t QsgdForm::MaxSize(uint64_t count) const {
   return count == 0 ? 0 : kernels::QsgdMaxSize(levels_.rule(), count, BucketSize(count));
 }
 
-void QsgdForm::Append(const float* g, const Segment& segment, kernels::NoiseKey noise,
-                      std::vector<uint8_t>* out) const {
+void QsgdForm::AppendCode(const float* g, const Segment& segment, kernels::NoiseKey noise,
+                          std::vector<uint8_t>* out) const {
   const uint64_t count = segment.count, bucket_size = BucketSize(count),
                  num_buckets = NumBuckets(count);
   noise.tensor = segment.tensor;
-  std::vector<QsgdLevels::Bucket> measured(num_buckets);
+  std::vector<QsgdLevels::Bucket> bucket_headers(num_buckets);
   std::vector<float> norms(num_buckets);
   std::vector<uint8_t> widths(num_buckets);
   std::vector<uint64_t> ends(DivideUp(num_buckets, kQsgdStride));
   uint64_t level_bits = 0;
   for (uint64_t bucket = 0; bucket < num_buckets; ++bucket) {
     const uint64_t length = std::min(bucket_size, count - bucket * bucket_size);
-    measured[bucket] = levels_.Measure({g + bucket * bucket_size, length});
-    norms[bucket] = measured[bucket].norm;
-    widths[bucket] = static_cast<uint8_t>(measured[bucket].width);
+    bucket_headers[bucket] = levels_.Measure({g + bucket * bucket_size, length});
+    norms[bucket] = bucket_headers[bucket].norm;
+    widths[bucket] = static_cast<uint8_t>(bucket_headers[bucket].width);
     level_bits += length * widths[bucket];
     ends[bucket / kQsgdStride] = level_bits;
   }
@@ -86,17 +88,17 @@ void QsgdForm::Append(const float* g, const Segment& segment, kernels::NoiseKey 
   out->resize(levels_begin + DivideUp(level_bits, 8));
   BitWriter writer(out->data() + levels_begin);
   std::array<uint32_t, kBlockSize> codes;
-  for (uint64_t at = 0, n = 0; at < count; at += n) {
-    const uint64_t bucket = at / bucket_size;
-    n = std::min<uint64_t>({kBlockSize, (bucket + 1) * bucket_size - at, count - at});
-    levels_.Encode({g + at, n}, measured[bucket], noise, segment.begin + at,
+  for (uint64_t first = 0, n = 0; first < count; first += n) {
+    const uint64_t bucket = first / bucket_size;
+    n = std::min<uint64_t>({kBlockSize, (bucket + 1) * bucket_size - first, count - first});
+    levels_.Encode({g + first, n}, bucket_headers[bucket], noise, segment.begin + first,
                    std::span(codes).first(n));
-    writer.Put(std::span(codes).first(n), measured[bucket].width);
+    writer.Put(std::span(codes).first(n), bucket_headers[bucket].width);
   }
   writer.Finish();
 }
 
-Result<size_t> QsgdForm::Size(std::span<const uint8_t> bytes, uint64_t count) const {
+Result<size_t> QsgdForm::CodeSize(std::span<const uint8_t> bytes, uint64_t count) const {
   const auto cut_short = [&](size_t expected) {
     return Status(Code::kMismatch, Cat("qsgd code cut short: ", bytes.size(), " bytes, expected ",
                                        expected, " for ", count, " elements"));
@@ -120,7 +122,8 @@ Result<size_t> QsgdForm::Size(std::span<const uint8_t> bytes, uint64_t count) co
                 Cat("qsgd levels of ", level_bits, " bits have a bit set beyond the last of them"));
 }
 
-QsgdForm::Sections QsgdForm::Split(std::span<const uint8_t> code, uint64_t count) const {
+QsgdForm::Sections QsgdForm::SplitIntoSections(std::span<const uint8_t> code,
+                                               uint64_t count) const {
   Sections sections;
   sections.count = count;
   sections.bucket_size = BucketSize(count);
@@ -160,10 +163,10 @@ Status QsgdForm::ReadBucket(const Sections& sections, uint64_t bucket, uint64_t 
                     ", expected ", stored_end, has_stored_end ? "" : " at most"));
 }
 
-Status QsgdForm::Read(std::span<const uint8_t> code, uint64_t count, uint64_t first, uint64_t n,
-                      float* values) const {
+Status QsgdForm::DecodeRange(std::span<const uint8_t> code, uint64_t count, uint64_t first,
+                             uint64_t n, float* values) const {
   if (n == 0) return Ok();
-  const Sections sections = Split(code, count);
+  const Sections sections = SplitIntoSections(code, count);
   uint64_t bucket = first / sections.bucket_size;
   uint64_t bit = 0;  // the bit at which the levels of `bucket` begin
   if (sections.ends.empty()) {

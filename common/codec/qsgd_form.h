@@ -29,31 +29,31 @@ class QsgdForm {
   explicit QsgdForm(const Options::Qsgd& options)
       : levels_(options), bucket_size_(options.bucket) {}
 
-  // The most bytes that Append writes for `count` elements.
+  // The most bytes that AppendCode writes for `count` elements.
   size_t MaxSize(uint64_t count) const;
   // Appends the code of g[0, segment.count).
-  void Append(const float* g, const Segment& segment, kernels::NoiseKey noise,
-              std::vector<uint8_t>* out) const;
+  void AppendCode(const float* g, const Segment& segment, kernels::NoiseKey noise,
+                  std::vector<uint8_t>* out) const;
   // The size in bytes of the code of `count` elements at the front of `bytes`. kMismatch if `bytes`
   // is too short, or a size in the code or an unused bit is invalid. Takes constant time.
-  Result<size_t> Size(std::span<const uint8_t> bytes, uint64_t count) const;
+  Result<size_t> CodeSize(std::span<const uint8_t> bytes, uint64_t count) const;
   // Decodes elements [first, first + n) of `count` into values[0, n), and checks the buckets that
   // it reads: kMismatch if one is invalid. The time does not depend on `first`. REQUIRES that
-  // code.size() is what Size returned, and first + n <= count.
-  Status Read(std::span<const uint8_t> code, uint64_t count, uint64_t first, uint64_t n,
-              float* values) const;
+  // code.size() is what CodeSize returned, and first + n <= count.
+  Status DecodeRange(std::span<const uint8_t> code, uint64_t count, uint64_t first, uint64_t n,
+                     float* values) const;
 
  private:
-  struct Sections;
-  Sections Split(std::span<const uint8_t> code, uint64_t count) const;
-  Status ReadBucket(const Sections& sections, uint64_t bucket, uint64_t at,
-                    QsgdLevels::Bucket* header, uint64_t* end) const;
+  struct Sections;  // the four parts of a code: norms, widths, ends and levels
+  Sections SplitIntoSections(std::span<const uint8_t> code, uint64_t count) const;
+  Status ReadBucket(const Sections& sections, uint64_t bucket, uint64_t begin_bit,
+                    QsgdLevels::Bucket* header, uint64_t* end_bit) const;
   // Whether every bucket has the same number of bits per element.
   bool BucketsShareWidth() const { return levels_.rule().bits > 0; }
   // Elements of a bucket, except the last, of a segment of `count` elements.
   uint64_t BucketSize(uint64_t count) const { return bucket_size_ == 0 ? count : bucket_size_; }
   uint64_t NumBuckets(uint64_t count) const;
-  size_t HeaderSize(uint64_t count) const;
+  size_t HeaderSize(uint64_t count) const;  // bytes of norms, widths and ends together
   // The most bits that the levels of a segment of `count` elements take.
   uint64_t MaxBits(uint64_t count) const;
 

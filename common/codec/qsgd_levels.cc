@@ -17,10 +17,10 @@ using Qsgd = Options::Qsgd;
 
 using kernels::kQsgdMostLevels;
 static_assert(kernels::kQsgdMaxBits == kMaxPackedBits);
-constexpr uint64_t kMaxBucket = uint64_t{1} << 31;
+constexpr uint64_t kMaxBucketElements = uint64_t{1} << 31;
 
 // The upper 16 bits of each element's 32 random bits (kernels/codes/philox.h). One block of the
-// random number generator serves 8 elements, so that ascending elements are fastest.
+// random number generator serves 8 neighbouring elements, so it is fastest to ask in their order.
 class RandomBits {
  public:
   explicit RandomBits(const kernels::NoiseKey& key) : key_(key) {}
@@ -97,7 +97,7 @@ void QsgdLevels::Encode(std::span<const float> v, const Bucket& bucket,
     return kernels::QsgdLevel(intervals, v[i], bucket, random_bits.BitsOf(element),
                               [&] { return kernels::Draw16(noise, element, 1); });
   };
-  if (rule_.intervals) {
+  if (rule_.uses_intervals) {
     for (size_t i = 0; i < v.size(); ++i) codes[i] = round_to_level(true, i);
     return;
   }
@@ -118,7 +118,7 @@ bool QsgdLevels::Decode(std::span<const uint32_t> codes, const Bucket& bucket,
     std::fill(values.begin(), values.end(), 0.0f);
     return union_of_codes == 0;
   }
-  if (rule_.intervals) {
+  if (rule_.uses_intervals) {
     const int32_t intervals = (int32_t{1} << rule_.bits) - 1;
     for (size_t i = 0; i < codes.size(); ++i)
       values[i] = kernels::QsgdValue(2 * static_cast<int32_t>(codes[i]) - intervals, unit);
@@ -139,9 +139,9 @@ Status CheckQsgd(const Qsgd& options) {
   };
   if (options.bits < 2 || options.bits > 16)
     return bad_job_error(Cat("bits is ", options.bits, ", expected 2 to 16"));
-  if (options.bucket > kMaxBucket)
-    return bad_job_error(
-        Cat("bucket_elements is ", options.bucket, ", expected at most ", kMaxBucket, " elements"));
+  if (options.bucket > kMaxBucketElements)
+    return bad_job_error(Cat("bucket_elements is ", options.bucket, ", expected at most ",
+                             kMaxBucketElements, " elements"));
   if (options.levels == Qsgd::Levels::kBits) return Ok();
   if (options.layout == Qsgd::Layout::kIntervals)
     return bad_job_error(

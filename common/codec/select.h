@@ -46,7 +46,7 @@ float KthLargest(std::span<const float> values, uint64_t k, Key key) {
 }
 
 // Returns the k-th largest magnitude of the values. REQUIRES 0 < k <= values.size().
-inline float KthMagnitude(std::span<const float> values, uint64_t k) {
+inline float KthLargestMagnitude(std::span<const float> values, uint64_t k) {
   return KthLargest(values, k, [](float v) { return std::abs(v); });
 }
 

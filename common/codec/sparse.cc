@@ -30,22 +30,22 @@ uint64_t NumBlocks(uint64_t count) { return (count + kSparseBlock - 1) / kSparse
 size_t PairSize(SparseValues values) { return values == SparseValues::kPair ? kPairBytes : 0; }
 size_t ByteCount(size_t bits) { return (bits + 7) / 8; }
 
-// The size in bytes of the body (positions and values) of a block of `length` elements, k of them
-// sent.
+// The size in bytes of the body (positions and values) of a block of `length` elements, of which k
+// are sent.
 size_t BodySizeOf(SparseValues values, uint32_t k, uint32_t length) {
   if (values == SparseValues::kFloats) return kernels::SparseBodySize(k, length);
   return k == 0 ? 0 : SparseFormOf(k, length).bytes + ByteCount(k);
 }
 
-// Writes `value` at bit `at` of the row. REQUIRES that the bits written to are zero, and
-// value < 2^16.
+// Writes `value` at bit `at` of `row`, an array of bits. REQUIRES that the bits written to are
+// zero, and value < 2^16.
 void PutBits(uint8_t* row, size_t at, uint32_t value) {
   uint32_t shifted = value << (at % 8);
   for (size_t byte = at / 8; shifted != 0; ++byte, shifted >>= 8)
     row[byte] |= static_cast<uint8_t>(shifted);
 }
 
-// Reads `bits` bits, at most 16, at bit `at` of the row.
+// Reads `bits` bits, at most 16, at bit `at` of `row`.
 uint32_t GetBits(std::span<const uint8_t> row, size_t at, int bits) {
   uint32_t word = 0;
   const size_t byte = at / 8;
@@ -53,7 +53,8 @@ uint32_t GetBits(std::span<const uint8_t> row, size_t at, int bits) {
   return word >> (at % 8) & ((1u << bits) - 1);
 }
 
-// Writes the ascending positions of a block of `length` elements. REQUIRES that the row is zero.
+// Writes the ascending positions of a block of `length` elements to `row`. REQUIRES that all bits
+// of the row are zero.
 void PutPositions(std::span<const uint16_t> positions, size_t length, uint8_t* row) {
   const SparseForm form = SparseFormOf(positions.size(), length);
   const size_t high_bits_at = positions.size() * form.low_bits;
@@ -68,8 +69,8 @@ void PutPositions(std::span<const uint16_t> positions, size_t length, uint8_t* r
   }
 }
 
-// Finds the one bits in a row from bit `at` on, and writes their distances from `at`. Returns their
-// number, or k + 1 as soon as there are more than k.
+// Finds the one bits in a row from bit `at` on, and writes their distances from `at` to *ones.
+// Returns their number, or k + 1 as soon as there are more than k.
 size_t FindOnes(std::span<const uint8_t> row, size_t at, size_t k, Positions* ones) {
   size_t num_found = 0;
   for (size_t byte = at / 8; byte < row.size(); ++byte) {
@@ -114,9 +115,9 @@ size_t AppendBlock(SparseValues values, std::span<const float> x, std::vector<ui
   if (k == 0) return 0;
   const size_t begin = out->size();
   if (sends_floats && IsDenseBlock(k, x.size())) {
-    Block no_minus_zero;
-    for (size_t i = 0; i < x.size(); ++i) no_minus_zero[i] = x[i] + 0.0f;  // -0 + 0 is 0
-    AppendFloats(std::span(no_minus_zero).first(x.size()), out);
+    Block x_without_minus_zero;
+    for (size_t i = 0; i < x.size(); ++i) x_without_minus_zero[i] = x[i] + 0.0f;  // -0 + 0 is 0
+    AppendFloats(std::span(x_without_minus_zero).first(x.size()), out);
     return x.size();
   }
   out->resize(begin + BodySizeOf(values, k, x.size()));
@@ -134,7 +135,7 @@ size_t AppendBlock(SparseValues values, std::span<const float> x, std::vector<ui
   return k;
 }
 
-// Appends directory and blocks of `count` elements.
+// Appends directory and blocks of `count` elements, whose values `fill` sets.
 void AppendBlocks(SparseValues values, uint64_t count, const FillSparse& fill,
                   std::vector<uint8_t>* out) {
   const size_t directory_begin = out->size();
@@ -165,22 +166,22 @@ Status InvalidBlockError(uint64_t block, const std::string& problem) {
   return Status(Code::kMismatch, "sparse block " + std::to_string(block) + " " + problem);
 }
 
-// Adds the decoded codes of the workers as floats.
+// Decodes the workers' codes, and adds them as floats.
 class SparseSum : public RankOrderedSum {
  public:
   SparseSum(SparseValues values, uint64_t count, int workers)
       : RankOrderedSum(count, workers), values_(values) {}
   void EncodeSum(std::vector<uint8_t>* out) override {
     AppendSparse(
-        count(), [this](uint64_t first, std::span<float> x) { MeanOf(first, x); }, out);
+        count(), [this](uint64_t first, std::span<float> x) { ComputeMeanOfRange(first, x); }, out);
   }
 
  protected:
   Result<size_t> Check(std::span<const uint8_t> bytes) const override {
     Result<SparseCode> code = SparseCode::Parse(values_, bytes, count());
     if (!code.ok()) return code.status();
-    const Status blocks = code->ForEachBlock([](uint64_t, std::span<const float>) {});
-    if (!blocks.ok()) return blocks;
+    const Status blocks_status = code->ForEachBlock([](uint64_t, std::span<const float>) {});
+    if (!blocks_status.ok()) return blocks_status;
     return code->size();
   }
   void AddTo(std::span<const uint8_t> code, float* sum) const override {
@@ -207,7 +208,8 @@ void AppendSparse(const SparsePair& pair, uint64_t count, const FillSparse& fill
   AppendBlocks(SparseValues::kPair, count, fill, out);
 }
 
-void AppendSparseFrom(const float* g, uint64_t count, float threshold, std::vector<uint8_t>* out) {
+void AppendSparseAtLeast(const float* g, uint64_t count, float threshold,
+                         std::vector<uint8_t>* out) {
   const auto fill = [&](uint64_t first, std::span<float> x) {
     for (size_t i = 0; i < x.size(); ++i)
       x[i] = std::abs(g[first + i]) >= threshold ? g[first + i] : 0;
@@ -247,11 +249,11 @@ Result<SparseCode> SparseCode::Parse(SparseValues values, std::span<const uint8_
   uint64_t code_size = pair_bytes + code.directory_.size();
   const size_t bodies_begin = code_size;
   for (uint64_t b = 0; b < NumBlocks(count); ++b) {
-    if (code.NumSent(b) > code.Length(b)) {
+    if (code.NumSent(b) > code.BlockLength(b)) {
       return InvalidBlockError(b, "sends " + std::to_string(code.NumSent(b)) +
-                                      " elements, it has " + std::to_string(code.Length(b)));
+                                      " elements, it has " + std::to_string(code.BlockLength(b)));
     }
-    code_size += code.BodySize(b);
+    code_size += code.BlockBodySize(b);
   }
   if (bytes.size() < code_size) return cut_short_error(code_size);
   code.bytes_ = bytes.first(code_size);
@@ -262,23 +264,23 @@ Result<SparseCode> SparseCode::Parse(SparseValues values, std::span<const uint8_
 size_t SparseCode::NumSent(uint64_t block) const {
   return directory_[kEntryBytes * block] | size_t{directory_[kEntryBytes * block + 1]} << 8;
 }
-size_t SparseCode::Length(uint64_t block) const {
+size_t SparseCode::BlockLength(uint64_t block) const {
   return std::min(kSparseBlock, count_ - block * kSparseBlock);
 }
-size_t SparseCode::BodySize(uint64_t block) const {
-  return BodySizeOf(values_, NumSent(block), Length(block));
+size_t SparseCode::BlockBodySize(uint64_t block) const {
+  return BodySizeOf(values_, NumSent(block), BlockLength(block));
 }
 
 Status SparseCode::DecodeBlock(uint64_t block, std::span<const uint8_t> body, float* x) const {
-  const size_t k = NumSent(block), length = Length(block);
+  const size_t k = NumSent(block), length = BlockLength(block);
   const bool sends_floats = values_ == SparseValues::kFloats;
   if (sends_floats && k == length) {
     ReadFloats(body, {x, length});
     TERN_RETURN_IF_ERROR(CheckFinite({x, length}, block * kSparseBlock).Within("sparse code"));
-    const auto minus_zero = [](float v) { return v == 0 && std::signbit(v); };
-    if (std::any_of(x, x + length, minus_zero)) return InvalidBlockError(block, "has a -0");
-    const auto nonzeros = length - static_cast<size_t>(std::count(x, x + length, 0.0f));
-    return IsDenseBlock(nonzeros, length)
+    const auto is_minus_zero = [](float v) { return v == 0 && std::signbit(v); };
+    if (std::any_of(x, x + length, is_minus_zero)) return InvalidBlockError(block, "has a -0");
+    const auto num_nonzeros = length - static_cast<size_t>(std::count(x, x + length, 0.0f));
+    return IsDenseBlock(num_nonzeros, length)
                ? Ok()
                : InvalidBlockError(block, "is dense, but has too few non-zeros for that");
   }
@@ -314,31 +316,34 @@ Status SparseCode::Decode(uint64_t first, uint64_t n, float* x) const {
   if (n == 0) return Ok();
   size_t at = 0;
   uint64_t block = 0;
-  for (; block < first / kSparseBlock; ++block) at += BodySize(block);
-  Block decoded;
-  for (const uint64_t end = first + n; block * kSparseBlock < end; at += BodySize(block++)) {
+  for (; block < first / kSparseBlock; ++block) at += BlockBodySize(block);
+  Block decoded_block;
+  for (const uint64_t end = first + n; block * kSparseBlock < end; at += BlockBodySize(block++)) {
     const uint64_t begin = block * kSparseBlock;
-    TERN_RETURN_IF_ERROR(DecodeBlock(block, bodies_.subspan(at, BodySize(block)), decoded.data()));
+    TERN_RETURN_IF_ERROR(
+        DecodeBlock(block, bodies_.subspan(at, BlockBodySize(block)), decoded_block.data()));
     const uint64_t from = std::max(first, begin);
-    const uint64_t to = std::min<uint64_t>(end, begin + Length(block));
-    std::copy(decoded.data() + (from - begin), decoded.data() + (to - begin), x + (from - first));
+    const uint64_t to = std::min<uint64_t>(end, begin + BlockLength(block));
+    std::copy(decoded_block.data() + (from - begin), decoded_block.data() + (to - begin),
+              x + (from - first));
   }
   return Ok();
 }
 
-Status SparseCode::ForEachBlock(const Visit& visit) const {
+Status SparseCode::ForEachBlock(const BlockVisitor& visit) const {
   Block values;
   size_t at = 0;
-  for (uint64_t block = 0; block < NumBlocks(count_); at += BodySize(block++)) {
+  for (uint64_t block = 0; block < NumBlocks(count_); at += BlockBodySize(block++)) {
     if (NumSent(block) == 0) continue;
-    TERN_RETURN_IF_ERROR(DecodeBlock(block, bodies_.subspan(at, BodySize(block)), values.data()));
-    visit(block * kSparseBlock, std::span<const float>(values).first(Length(block)));
+    TERN_RETURN_IF_ERROR(
+        DecodeBlock(block, bodies_.subspan(at, BlockBodySize(block)), values.data()));
+    visit(block * kSparseBlock, std::span<const float>(values).first(BlockLength(block)));
   }
   return Ok();
 }
 
 std::unique_ptr<Accumulator> SparseCodec::NewAccumulator(const Segment& segment, int workers,
-                                                         const Recode&) const {
+                                                         const RecodeInputs&) const {
   return std::make_unique<SparseSum>(values_, segment.count, workers);
 }
 

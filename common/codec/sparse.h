@@ -62,12 +62,13 @@ void AppendSparse(const SparsePair& pair, uint64_t count, const FillSparse& fill
 
 // Appends the code, with floats, of the elements of g[0, count) whose magnitude is at least
 // `threshold`.
-void AppendSparseFrom(const float* g, uint64_t count, float threshold, std::vector<uint8_t>* out);
+void AppendSparseAtLeast(const float* g, uint64_t count, float threshold,
+                         std::vector<uint8_t>* out);
 
 // The most bytes of the code of `count` elements.
 size_t MaxSparseSize(SparseValues values, uint64_t count);
 
-// Reads a code. It refers to the bytes of the code, which must outlive it.
+// A parsed code. It refers to the bytes of the code, which must outlive it.
 class SparseCode {
  public:
   // Reads the directory of a code of `count` elements at the front of `bytes`. kMismatch if the
@@ -82,15 +83,16 @@ class SparseCode {
   Status Decode(uint64_t first, uint64_t n, float* x) const;
   // Decodes the blocks with at least one sent element in order, and calls `visit` for each, with
   // the index of its first element. kMismatch if a block is invalid.
-  using Visit = std::function<void(uint64_t first, std::span<const float> x)>;
-  Status ForEachBlock(const Visit& visit) const;
+  using BlockVisitor = std::function<void(uint64_t first, std::span<const float> x)>;
+  Status ForEachBlock(const BlockVisitor& visit) const;
 
  private:
-  // k and L of the head comment, and the bytes of a block without its directory entry.
+  // NumSent and BlockLength are k and L of the comment at the top of this file. BlockBodySize: the
+  // bytes of a block without its directory entry.
   size_t NumSent(uint64_t block) const;
-  size_t Length(uint64_t block) const;
-  size_t BodySize(uint64_t block) const;
-  // Decodes a block from its bytes, `body`, into x[0, Length(block)).
+  size_t BlockLength(uint64_t block) const;
+  size_t BlockBodySize(uint64_t block) const;
+  // Decodes a block into x[0, BlockLength(block)). `body`: the block's positions and values.
   Status DecodeBlock(uint64_t block, std::span<const uint8_t> body, float* x) const;
 
   SparseValues values_ = SparseValues::kFloats;
@@ -111,7 +113,7 @@ class SparseCodec : public Codec {
     return MaxSparseSize(values_, segment.count);
   }
   std::unique_ptr<Accumulator> NewAccumulator(const Segment& segment, int workers,
-                                              const Recode& recode) const override;
+                                              const RecodeInputs& recode_inputs) const override;
   size_t MaxSumSize(const Segment& segment, int /*contributors*/) const override {
     return MaxSparseSize(SparseValues::kFloats, segment.count);
   }

@@ -20,7 +20,7 @@ namespace {
 class MaskAndSigns : public TernaryWire {
  public:
   std::string_view name() const override { return "ternary"; }
-  void Encode(const float* g, const Segment& segment, const Prepared& prepared,
+  void Encode(const float* g, const Segment& segment, const EncodeParams& prepared,
               const kernels::NoiseKey& noise, std::vector<uint8_t>* out) const override {
     AppendMaskSigns(g, segment, prepared, noise, out);
   }
@@ -33,9 +33,9 @@ class MaskAndSigns : public TernaryWire {
 
 // Adds ternary codes as integers. The sum is stored in planes: plane p has bit p of the sum of each
 // element, in two's complement (kernels/codes/planes.h). Any order of arrival gives the same sum.
-// The sum of fewer workers needs fewer planes, so only the planes that the workers added so far
-// need are read and written. Codes that may be retained wait until there are kMaxCodes of them,
-// because adding them together reads and writes the planes only once.
+// The sum of fewer workers needs fewer planes, so only the planes that the present sum needs are
+// read and written. AddRetained() lets codes wait until there are kMaxCodes of them, because adding
+// them together reads and writes the planes only once.
 class TernarySum : public Accumulator {
  public:
   TernarySum(const TernaryWire& wire, uint64_t count, int workers)
@@ -121,14 +121,14 @@ class Ternary : public Codec {
   Ternary(const TernaryWire& wire, const Options& options) : wire_(wire), options_(options) {}
 
   std::string_view name() const override { return wire_.name(); }
-  bool stochastic() const override { return true; }
+  bool is_stochastic() const override { return true; }
   uint64_t scaler_elements() const override { return options_.scaler_elements; }
   bool shares_scaler() const override { return true; }
-  Prepared Prepare(const kernels::Stats& stats, std::span<const float> values,
-                   const kernels::NoiseKey&) const override {
+  EncodeParams Prepare(const kernels::Stats& stats, std::span<const float> values,
+                       const kernels::NoiseKey&) const override {
     return PrepareTernary(stats, values.size(), options_);
   }
-  void Encode(const float* g, const Segment& segment, const Prepared& prepared,
+  void Encode(const float* g, const Segment& segment, const EncodeParams& prepared,
               const kernels::NoiseKey& noise, std::vector<uint8_t>* out) const override {
     wire_.Encode(g, segment, prepared, noise, out);
   }
@@ -136,7 +136,7 @@ class Ternary : public Codec {
     return wire_.MaxCodeSize(segment.count);
   }
   std::unique_ptr<Accumulator> NewAccumulator(const Segment& segment, int workers,
-                                              const Recode&) const override {
+                                              const RecodeInputs&) const override {
     return std::make_unique<TernarySum>(wire_, segment.count, workers);
   }
   size_t MaxSumSize(const Segment& segment, int contributors) const override {
@@ -151,10 +151,10 @@ class Ternary : public Codec {
     TERN_RETURN_IF_ERROR(CheckScaler(scaler));
     return wire_.Decode(sum, segment.count, contributors, scaler, first, n, mean);
   }
-  Status DecodeTo(std::span<const uint8_t> sum, const Segment& segment, int contributors,
-                  float scaler, const BlockVisitor& use) const override {
+  Status DecodeInBlocks(std::span<const uint8_t> sum, const Segment& segment, int contributors,
+                        float scaler, const BlockVisitor& use) const override {
     TERN_RETURN_IF_ERROR(CheckScaler(scaler));
-    return wire_.DecodeTo(sum, segment.count, contributors, scaler, use);
+    return wire_.DecodeInBlocks(sum, segment.count, contributors, scaler, use);
   }
 
  private:

@@ -13,7 +13,7 @@ namespace {
 class TwoBit : public TernaryWire {
  public:
   std::string_view name() const override { return "ternary_2bit"; }
-  void Encode(const float* g, const Segment& segment, const Prepared& prepared,
+  void Encode(const float* g, const Segment& segment, const EncodeParams& prepared,
               const kernels::NoiseKey& noise, std::vector<uint8_t>* out) const override {
     const size_t begin = out->size();
     const size_t plane_bytes = kernels::PlaneBytes(segment.count);

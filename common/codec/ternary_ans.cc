@@ -30,15 +30,16 @@ constexpr size_t kSumBlock = 4096;
 // Sums of more contributors are always stored, because 2 N + 1 symbols must fit in a byte.
 constexpr int kMaxContributors = 127;
 
-// Counts the symbols of a code, from its mask and packed signs.
+// Counts the symbols of a code. `mask`: one bit per element, 1 if it is not zero; `signs`: one bit
+// per element that is not zero, 1 if it is negative.
 kernels::AnsCounts CountsOfCode(const uint8_t* mask, const uint8_t* signs, uint64_t count) {
   const size_t num_nonzeros = kernels::CountOnes(mask, count);
   const size_t num_negative = kernels::CountOnes(signs, num_nonzeros);
   return {num_negative, count - num_nonzeros, num_nonzeros - num_negative};
 }
 
-// Counts the symbols of a sum. Converts a range of it at a time, so that the symbols stay in a
-// cache.
+// Counts the symbols of a sum. Converts one range of the sum at a time, so that the symbols stay in
+// the processor's cache.
 kernels::AnsCounts CountsOfSum(std::span<const uint8_t> planes, uint64_t count, int contributors) {
   std::array<uint8_t, kernels::kAnsMaxBlocks * kSumBlock> symbols;
   kernels::AnsCounts counts{};
@@ -89,7 +90,7 @@ class Ans : public TernaryWire {
  public:
   std::string_view name() const override { return "ternary_ans"; }
 
-  void Encode(const float* g, const Segment& segment, const Prepared& prepared,
+  void Encode(const float* g, const Segment& segment, const EncodeParams& prepared,
               const kernels::NoiseKey& noise, std::vector<uint8_t>* out) const override {
     if (segment.count == 0) return;
     std::vector<uint8_t> stored;
@@ -121,7 +122,7 @@ class Ans : public TernaryWire {
     }
     Result<AnsRow> row = ParseRow(bytes, count, kCodeBlock, 3, 2 * kernels::PlaneBytes(count));
     if (!row.ok()) return row.status();
-    return CodeOfRow(*row, count, scratch);
+    return DecodeCodeRow(*row, count, scratch);
   }
 
   bool sums_are_planes() const override { return false; }
@@ -152,7 +153,7 @@ class Ans : public TernaryWire {
       if (!planes_size.ok()) return planes_size;
       return 1 + *planes_size;
     }
-    Result<AnsRow> row = RowOfSum(bytes, count, contributors);
+    Result<AnsRow> row = ParseSumRow(bytes, count, contributors);
     if (!row.ok()) return row.status();
     return 1 + row->size();
   }
@@ -166,18 +167,19 @@ class Ans : public TernaryWire {
     const auto copy = [&](uint64_t at, std::span<const float> means) {
       std::copy(means.begin(), means.end(), mean + (at - first));
     };
-    return DecodeRow(sum, count, contributors, scaler, first, n, copy);
+    return DecodeSumRow(sum, count, contributors, scaler, first, n, copy);
   }
-  Status DecodeTo(std::span<const uint8_t> sum, uint64_t count, int contributors, float scaler,
-                  const Codec::BlockVisitor& use) const override {
+  Status DecodeInBlocks(std::span<const uint8_t> sum, uint64_t count, int contributors,
+                        float scaler, const Codec::BlockVisitor& use) const override {
     if (IsStored(sum, count)) {
-      return TernaryWire::DecodeTo(WithoutFormatByte(sum), count, contributors, scaler, use);
+      return TernaryWire::DecodeInBlocks(WithoutFormatByte(sum), count, contributors, scaler, use);
     }
-    return DecodeRow(sum, count, contributors, scaler, 0, count, use);
+    return DecodeSumRow(sum, count, contributors, scaler, 0, count, use);
   }
 
  private:
-  static Result<AnsRow> RowOfSum(std::span<const uint8_t> sum, uint64_t count, int contributors) {
+  static Result<AnsRow> ParseSumRow(std::span<const uint8_t> sum, uint64_t count,
+                                    int contributors) {
     if (contributors > kMaxContributors) {
       return Status(Code::kMismatch,
                     "ternary_ans sum of " + std::to_string(contributors) +
@@ -188,7 +190,7 @@ class Ans : public TernaryWire {
                     kernels::SumBits(contributors) * kernels::PlaneBytes(count));
   }
 
-  static Result<ParsedCode> CodeOfRow(const AnsRow& row, uint64_t count, Scratch* scratch) {
+  static Result<ParsedCode> DecodeCodeRow(const AnsRow& row, uint64_t count, Scratch* scratch) {
     const kernels::AnsTable table(row.frequencies());
     const size_t plane_bytes = kernels::PlaneBytes(count);
     // CodeOfSymbols may write 8 bytes beyond the signs.
@@ -220,10 +222,10 @@ class Ans : public TernaryWire {
   }
 
   // Decodes elements [first, first + n) of an entropy-coded sum.
-  Status DecodeRow(std::span<const uint8_t> sum, uint64_t count, int contributors, float scaler,
-                   uint64_t first, uint64_t n, const Codec::BlockVisitor& use) const {
+  Status DecodeSumRow(std::span<const uint8_t> sum, uint64_t count, int contributors, float scaler,
+                      uint64_t first, uint64_t n, const Codec::BlockVisitor& use) const {
     if (sum.empty() || sum[0] != kEntropyCoded) return BadFormatError(sum, count);
-    Result<AnsRow> row = RowOfSum(sum, count, contributors);
+    Result<AnsRow> row = ParseSumRow(sum, count, contributors);
     if (!row.ok()) return row.status();
     TERN_RETURN_IF_ERROR(CheckSum(name(), sum, 1 + row->size(), count, first, n));
     const kernels::AnsTable table(row->frequencies());

@@ -87,13 +87,13 @@ class TernaryPerWorker : public Codec {
       : wire_(wire), name_(std::string(wire.name()) + "_per_worker"), options_(options) {}
 
   std::string_view name() const override { return name_; }
-  bool stochastic() const override { return true; }
+  bool is_stochastic() const override { return true; }
   uint64_t scaler_elements() const override { return options_.scaler_elements; }
-  Prepared Prepare(const kernels::Stats& stats, std::span<const float> values,
-                   const kernels::NoiseKey&) const override {
+  EncodeParams Prepare(const kernels::Stats& stats, std::span<const float> values,
+                       const kernels::NoiseKey&) const override {
     return PrepareTernary(stats, values.size(), options_);
   }
-  void Encode(const float* g, const Segment& segment, const Prepared& prepared,
+  void Encode(const float* g, const Segment& segment, const EncodeParams& prepared,
               const kernels::NoiseKey& noise, std::vector<uint8_t>* out) const override {
     AppendFloats({&prepared.scaler, 1}, out);
     wire_.Encode(g, segment, prepared, noise, out);
@@ -102,7 +102,7 @@ class TernaryPerWorker : public Codec {
     return kScalerBytes + wire_.MaxCodeSize(segment.count);
   }
   std::unique_ptr<Accumulator> NewAccumulator(const Segment& segment, int workers,
-                                              const Recode&) const override {
+                                              const RecodeInputs&) const override {
     return std::make_unique<ScaledSum>(wire_, segment.count, workers);
   }
   Result<size_t> DecodeSingleCode(std::span<const uint8_t> code, const Segment& segment,

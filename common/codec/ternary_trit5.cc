@@ -42,7 +42,7 @@ Status CheckTrits(std::span<const uint8_t> bytes, uint64_t count) {
 class Trit5 : public TernaryWire {
  public:
   std::string_view name() const override { return "ternary_trit5"; }
-  void Encode(const float* g, const Segment& segment, const Prepared& prepared,
+  void Encode(const float* g, const Segment& segment, const EncodeParams& prepared,
               const kernels::NoiseKey& noise, std::vector<uint8_t>* out) const override {
     const size_t plane_bytes = kernels::PlaneBytes(segment.count);
     std::vector<uint8_t> code;

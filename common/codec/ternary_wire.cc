@@ -62,8 +62,8 @@ Status TernaryWire::Decode(std::span<const uint8_t> sum, uint64_t count, int con
              : SumTooLargeError(contributors);
 }
 
-Status TernaryWire::DecodeTo(std::span<const uint8_t> sum, uint64_t count, int contributors,
-                             float scaler, const Codec::BlockVisitor& use) const {
+Status TernaryWire::DecodeInBlocks(std::span<const uint8_t> sum, uint64_t count, int contributors,
+                                   float scaler, const Codec::BlockVisitor& use) const {
   TERN_RETURN_IF_ERROR(CheckPlanes(name(), sum, count, contributors, 0, count));
   const kernels::MeanTable table(contributors, scaler);
   // Small blocks, so that the processor runs `use` of one block while it loads the next block.

@@ -22,7 +22,7 @@ class TernaryWire {
 
   // The bytes from workers to servers. Encode encodes g[0, segment.count) and appends the code, at
   // most MaxCodeSize(segment.count) bytes.
-  virtual void Encode(const float* g, const Segment& segment, const Prepared& prepared,
+  virtual void Encode(const float* g, const Segment& segment, const EncodeParams& prepared,
                       const kernels::NoiseKey& noise, std::vector<uint8_t>* out) const = 0;
   virtual size_t MaxCodeSize(uint64_t count) const = 0;
   // Checks and parses the code at the front of `bytes`: kMismatch unless that is a valid code of
@@ -40,12 +40,12 @@ class TernaryWire {
   virtual size_t MaxSumSize(uint64_t count, int contributors) const;
   virtual Result<size_t> SumSize(std::span<const uint8_t> bytes, uint64_t count,
                                  int contributors) const;
-  // Decode and DecodeTo do what the methods of Codec with these names do. REQUIRES a scaler that is
-  // finite and not negative.
+  // Decode and DecodeInBlocks do what the methods of Codec with these names do. REQUIRES a scaler
+  // that is finite and not negative.
   virtual Status Decode(std::span<const uint8_t> sum, uint64_t count, int contributors,
                         float scaler, uint64_t first, uint64_t n, float* mean) const;
-  virtual Status DecodeTo(std::span<const uint8_t> sum, uint64_t count, int contributors,
-                          float scaler, const Codec::BlockVisitor& use) const;
+  virtual Status DecodeInBlocks(std::span<const uint8_t> sum, uint64_t count, int contributors,
+                                float scaler, const Codec::BlockVisitor& use) const;
 };
 
 // The wire formats of ternary, ternary_2bit, ternary_trit5 and ternary_ans. makers.h defines their

@@ -23,12 +23,12 @@ class Threshold : public Codec {
       : threshold_(threshold), ternary_(std::move(ternary)) {}
 
   std::string_view name() const override { return "threshold"; }
-  Prepared Prepare(const kernels::Stats& stats, std::span<const float>,
-                   const kernels::NoiseKey&) const override {
+  EncodeParams Prepare(const kernels::Stats& stats, std::span<const float>,
+                       const kernels::NoiseKey&) const override {
     const float infinity = std::numeric_limits<float>::infinity();
     return {stats.max_abs, infinity, -threshold_, threshold_, -threshold_, threshold_};
   }
-  void Encode(const float* g, const Segment& segment, const Prepared&, const kernels::NoiseKey&,
+  void Encode(const float* g, const Segment& segment, const EncodeParams&, const kernels::NoiseKey&,
               std::vector<uint8_t>* out) const override {
     const size_t begin = out->size(), plane_bytes = kernels::PlaneBytes(segment.count);
     out->resize(begin + 2 * plane_bytes);
@@ -48,8 +48,8 @@ class Threshold : public Codec {
     return ternary_->MaxEncodedSize(segment);
   }
   std::unique_ptr<Accumulator> NewAccumulator(const Segment& segment, int workers,
-                                              const Recode& recode) const override {
-    return ternary_->NewAccumulator(segment, workers, recode);
+                                              const RecodeInputs& recode_inputs) const override {
+    return ternary_->NewAccumulator(segment, workers, recode_inputs);
   }
   size_t MaxSumSize(const Segment& segment, int contributors) const override {
     return ternary_->MaxSumSize(segment, contributors);
@@ -68,7 +68,7 @@ class Threshold : public Codec {
   std::unique_ptr<Codec> ternary_;
 };
 
-// Sends the elements of the largest magnitude as floats: a share of each tensor or, if global, a
+// Sends the elements of the largest magnitude as floats: a share of each tensor or, if is_global, a
 // share of all tensors together.
 class ThresholdRatio : public SparseCodec {
  public:
@@ -78,16 +78,17 @@ class ThresholdRatio : public SparseCodec {
   std::string_view name() const override {
     return is_global_ ? "threshold_ratio_global" : "threshold_ratio";
   }
-  bool prepares_model() const override { return is_global_; }
-  Prepared Prepare(const kernels::Stats& stats, std::span<const float> values,
-                   const kernels::NoiseKey&) const override {
+  bool prepares_tensors_together() const override { return is_global_; }
+  EncodeParams Prepare(const kernels::Stats& stats, std::span<const float> values,
+                       const kernels::NoiseKey&) const override {
     const uint64_t num_wanted = ShareOf(ratio_, values.size());
-    const float threshold = num_wanted < values.size() ? KthMagnitude(values, num_wanted) : 0;
+    const float threshold =
+        num_wanted < values.size() ? KthLargestMagnitude(values, num_wanted) : 0;
     return {stats.max_abs, std::numeric_limits<float>::infinity(), -threshold, threshold};
   }
-  void Encode(const float* g, const Segment& segment, const Prepared& prepared,
+  void Encode(const float* g, const Segment& segment, const EncodeParams& prepared,
               const kernels::NoiseKey&, std::vector<uint8_t>* out) const override {
-    AppendSparseFrom(g, segment.count, prepared.high, out);
+    AppendSparseAtLeast(g, segment.count, prepared.high, out);
   }
   std::unique_ptr<Memory> NewMemory(uint64_t count) const override {
     return std::make_unique<ErrorFeedback>(count);

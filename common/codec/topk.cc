@@ -26,31 +26,32 @@ class TopK : public SparseCodec {
       : SparseCodec(SparseValues::kFloats), options_(options), threshold_(options) {}
 
   std::string_view name() const override { return "topk"; }
-  Prepared Prepare(const kernels::Stats& stats, std::span<const float> values,
-                   const kernels::NoiseKey& noise) const override {
+  EncodeParams Prepare(const kernels::Stats& stats, std::span<const float> values,
+                       const kernels::NoiseKey& noise) const override {
     const float threshold = ChooseThreshold(values, noise);
     return {stats.max_abs, std::numeric_limits<float>::infinity(), -threshold, threshold};
   }
-  void Encode(const float* g, const Segment& segment, const Prepared& prepared,
+  void Encode(const float* g, const Segment& segment, const EncodeParams& prepared,
               const kernels::NoiseKey&, std::vector<uint8_t>* out) const override {
-    AppendSparseFrom(g, segment.count, prepared.high, out);
+    AppendSparseAtLeast(g, segment.count, prepared.high, out);
   }
   std::unique_ptr<Memory> NewMemory(uint64_t count) const override {
     return std::make_unique<DgcMemory>(count, options_);
   }
 
  private:
-  // The magnitude from which elements are sent.
+  // Returns the threshold: elements of at least this magnitude are sent.
   float ChooseThreshold(std::span<const float> values, const kernels::NoiseKey& noise) const {
     const TopKThreshold::SamplePlan plan = threshold_.PlanFor(values.size(), noise);
-    if (plan.wanted == values.size()) return 0;
+    if (plan.num_wanted == values.size()) return 0;
     std::vector<float> sample;
     for (uint64_t i = plan.first; i < values.size(); i += plan.stride) sample.push_back(values[i]);
-    float threshold = KthMagnitude(sample, plan.k);
-    for (int i = 0; i < TopKThreshold::kAdaptations && !plan.exact; ++i) {
+    float threshold = KthLargestMagnitude(sample, plan.k);
+    for (int i = 0; i < TopKThreshold::kMaxAdaptations && !plan.is_exact; ++i) {
       const auto next_step = threshold_.Adapt(plan, CountAtLeast(values, threshold), &threshold);
-      if (next_step == TopKThreshold::Next::kExact) return KthMagnitude(values, plan.wanted);
-      if (next_step == TopKThreshold::Next::kDone) break;
+      if (next_step == TopKThreshold::NextStep::kExact)
+        return KthLargestMagnitude(values, plan.num_wanted);
+      if (next_step == TopKThreshold::NextStep::kDone) break;
     }
     return threshold;
   }

@@ -38,29 +38,29 @@ TopKThreshold::SamplePlan TopKThreshold::PlanFor(uint64_t count,
                                                  const kernels::NoiseKey& noise) const {
   const double ratio = RatioAt(noise.round);
   SamplePlan plan;
-  plan.wanted = ShareOf(ratio, count);
+  plan.num_wanted = ShareOf(ratio, count);
   const auto n = static_cast<double>(count);
   const double min_samples = std::ceil(std::max(n * options_.sample_ratio, 2 / ratio));
   plan.stride = min_samples >= n ? 1 : static_cast<uint64_t>(n / min_samples);
   if (plan.stride % 2 == 0) --plan.stride;
   plan.first = kernels::Draw32(noise, 0) % plan.stride;
-  plan.samples = (count - plan.first + plan.stride - 1) / plan.stride;
-  plan.k = ShareOf(ratio, plan.samples);
-  plan.exact = plan.samples == count;
+  plan.num_samples = (count - plan.first + plan.stride - 1) / plan.stride;
+  plan.k = ShareOf(ratio, plan.num_samples);
+  plan.is_exact = plan.num_samples == count;
   return plan;
 }
 
-TopKThreshold::Next TopKThreshold::Adapt(const SamplePlan& plan, uint64_t num_sent,
-                                         float* threshold) const {
-  const auto target = static_cast<double>(plan.wanted);
+TopKThreshold::NextStep TopKThreshold::Adapt(const SamplePlan& plan, uint64_t num_sent,
+                                             float* threshold) const {
+  const auto target = static_cast<double>(plan.num_wanted);
   if (static_cast<double>(num_sent) < kTooFew * target) {
     *threshold *= static_cast<float>(kTooFew);
-    return Next::kCount;
+    return NextStep::kCount;
   }
-  if (!(static_cast<double>(num_sent) > kTooMany * target)) return Next::kDone;
-  if (options_.resample || *threshold == 0) return Next::kExact;
+  if (!(static_cast<double>(num_sent) > kTooMany * target)) return NextStep::kDone;
+  if (options_.resample || *threshold == 0) return NextStep::kExact;
   *threshold *= static_cast<float>(kTooMany);
-  return Next::kCount;
+  return NextStep::kCount;
 }
 
 }  // namespace tern::codec

@@ -16,33 +16,34 @@ class TopKThreshold {
  public:
   explicit TopKThreshold(const Options::TopK& options);
 
-  // What to sample. The sample is elements first, first + stride, ... of the tensor. It is large
-  // enough that about two of its elements are sent, and all of a small tensor. The stride is odd,
-  // so that the sample does not consist of one column of a matrix.
+  // What to sample. The sample is elements first, first + stride, ... of the tensor. It is so
+  // large that at least about two of its elements are sent; of a small tensor it is all elements.
+  // The stride is odd, so that the sample does not consist of one column of a matrix.
   struct SamplePlan {
-    uint64_t wanted = 0;  // elements to send; if that is the whole tensor, the threshold is 0
+    uint64_t num_wanted = 0;  // elements to send; if it is the whole tensor, the threshold is 0
     uint64_t first = 0, stride = 1;
-    uint64_t samples = 0;  // elements of the sample
-    uint64_t k = 0;        // the first threshold is the k-th largest magnitude of the sample
-    bool exact = false;    // the sample is the whole tensor: the first threshold is final
+    uint64_t num_samples = 0;  // elements of the sample
+    uint64_t k = 0;            // the first threshold is the k-th largest magnitude of the sample
+    bool is_exact = false;     // the sample is the whole tensor: the first threshold is final
   };
   // Plans the sample of a tensor of `count` elements. `noise` has the worker's rank, the round and
   // the number of the tensor.
   SamplePlan PlanFor(uint64_t count, const kernels::NoiseKey& noise) const;
 
   // What the caller does after Adapt.
-  enum class Next {
+  enum class NextStep {
     kDone,   // The caller uses the threshold.
     kCount,  // The caller counts the elements again, with the new threshold, and calls Adapt.
-    kExact,  // The caller uses the plan.wanted-th largest magnitude of the whole tensor instead.
+    // The caller uses the plan.num_wanted-th largest magnitude of the whole tensor instead.
+    kExact,
   };
   // The caller calls Adapt at most this many times.
-  static constexpr int kAdaptations = 10;
+  static constexpr int kMaxAdaptations = 10;
   // Adapts the threshold, with which `num_sent` elements would be sent.
-  Next Adapt(const SamplePlan& plan, uint64_t num_sent, float* threshold) const;
+  NextStep Adapt(const SamplePlan& plan, uint64_t num_sent, float* threshold) const;
 
  private:
-  double RatioAt(uint64_t round) const;
+  double RatioAt(uint64_t round) const;  // the share of elements to send in this round
 
   const Options::TopK options_;
   // The number of warm-up stages. In stage i, from 0, the share sent is warmup_ratio^(i + 1).

@@ -1,6 +1,6 @@
 // The base class of a codec that changes the behaviour of another codec, the inner codec. It
-// forwards all methods of Codec to the inner codec, except scaler_elements, prepares_model and
-// DecodeTo, which keep the defaults of Codec.
+// forwards all methods of Codec to the inner codec, except scaler_elements,
+// prepares_tensors_together and DecodeInBlocks, which keep the defaults of Codec.
 #pragma once
 
 #include <memory>
@@ -10,19 +10,19 @@
 
 namespace tern::codec {
 
-class Wrapper : public Codec {
+class CodecWrapper : public Codec {
  public:
-  explicit Wrapper(std::unique_ptr<Codec> inner) : inner_(std::move(inner)) {}
+  explicit CodecWrapper(std::unique_ptr<Codec> inner) : inner_(std::move(inner)) {}
 
   std::string_view name() const override { return inner_->name(); }
   bool shares_scaler() const override { return inner_->shares_scaler(); }
-  bool stochastic() const override { return inner_->stochastic(); }
+  bool is_stochastic() const override { return inner_->is_stochastic(); }
   uint64_t Granularity(uint64_t column) const override { return inner_->Granularity(column); }
-  Prepared Prepare(const kernels::Stats& stats, std::span<const float> values,
-                   const kernels::NoiseKey& noise) const override {
+  EncodeParams Prepare(const kernels::Stats& stats, std::span<const float> values,
+                       const kernels::NoiseKey& noise) const override {
     return inner_->Prepare(stats, values, noise);
   }
-  void Encode(const float* g, const Segment& segment, const Prepared& prepared,
+  void Encode(const float* g, const Segment& segment, const EncodeParams& prepared,
               const kernels::NoiseKey& noise, std::vector<uint8_t>* out) const override {
     inner_->Encode(g, segment, prepared, noise, out);
   }
@@ -30,8 +30,8 @@ class Wrapper : public Codec {
     return inner_->MaxEncodedSize(segment);
   }
   std::unique_ptr<Accumulator> NewAccumulator(const Segment& segment, int workers,
-                                              const Recode& recode) const override {
-    return inner_->NewAccumulator(segment, workers, recode);
+                                              const RecodeInputs& recode_inputs) const override {
+    return inner_->NewAccumulator(segment, workers, recode_inputs);
   }
   size_t MaxSumSize(const Segment& segment, int contributors) const override {
     return inner_->MaxSumSize(segment, contributors);

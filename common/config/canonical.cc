@@ -160,7 +160,7 @@ uint64_t JobDigest(const pb::Job& job) { return DigestOf(WithoutLocalKeys(job));
 
 uint64_t StateDigest(const pb::Job& job) { return DigestOf(WithoutResumableKeys(job)); }
 
-pb::Job ForRank(const pb::Job& job, uint32_t rank) {
+pb::Job JobForRank(const pb::Job& job, uint32_t rank) {
   pb::Job job_of_rank = job;
   for (const pb::WorkerOverride& override : job.workers().overrides()) {
     if (override.rank() != rank) continue;

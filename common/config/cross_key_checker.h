@@ -22,17 +22,17 @@ class CrossKeyChecker {
   }
   // Adds a fault of `key`: what value the job has, and which values are allowed.
   void Report(const std::string& key, const std::string& saw, const std::string& allowed) {
-    context_.faults->Add(PositionOf(*context_.origins, key), key, saw, allowed);
+    context_.faults->Add(PositionOf(*context_.key_positions, key), key, saw, allowed);
   }
   // The names in a table that the caller of the validation passed; empty if it did not pass that
   // table.
-  const std::vector<std::string>& Names(const std::string& table) const {
+  const std::vector<std::string>& NamesInTable(const std::string& table) const {
     static const std::vector<std::string> no_names;
     const auto entry = context_.tables.find(table);
     return entry == context_.tables.end() ? no_names : entry->second;
   }
-  bool IsIn(const std::string& table, const std::string& name) const {
-    const std::vector<std::string>& names = Names(table);
+  bool IsInTable(const std::string& table, const std::string& name) const {
+    const std::vector<std::string>& names = NamesInTable(table);
     return std::find(names.begin(), names.end(), name) != names.end();
   }
 

@@ -84,10 +84,11 @@ class JobComparison {
     if (was_set && is_set && field->message_type() != nullptr)
       return Compare(reflection->GetMessage(old_message, field),
                      reflection->GetMessage(new_message, field), key);
-    const auto text = [&](const Message& message, bool is_present) {
+    const auto text_of_field = [&](const Message& message, bool is_present) {
       return is_present ? ValueText(message, field, -1) : std::string("left out");
     };
-    const std::string old_text = text(old_message, was_set), new_text = text(new_message, is_set);
+    const std::string old_text = text_of_field(old_message, was_set),
+                      new_text = text_of_field(new_message, is_set);
     if (was_set != is_set || old_text != new_text) Add(key, old_text, new_text);
   }
 

@@ -18,7 +18,7 @@ Result<pb::Job> ReadJobText(const std::string& text);
 
 // Returns a sentence for each key that differs, in the order of job.proto:
 // "train.schedule.learning_rate was 0.01, is now 0.02".
-std::vector<std::string> Differences(const google::protobuf::Message& was,
-                                     const google::protobuf::Message& is);
+std::vector<std::string> Differences(const google::protobuf::Message& old_message,
+                                     const google::protobuf::Message& new_message);
 
 }  // namespace tern::config

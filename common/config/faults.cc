@@ -32,24 +32,25 @@ std::string Excerpt(std::string_view text) {
   return shown;
 }
 
-void Faults::Add(const Position& at, const std::string& key, const std::string& saw,
+void Faults::Add(const Position& position, const std::string& key, const std::string& saw,
                  const std::string& allowed, const std::string& suggestion) {
   std::string position_text;
-  if (at.override_index >= 0) {
-    position_text = "--set " + Excerpt(overrides_[static_cast<size_t>(at.override_index)]);
+  if (position.override_index >= 0) {
+    position_text = "--set " + Excerpt(overrides_[static_cast<size_t>(position.override_index)]);
   } else {
-    position_text = name_ + ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
+    position_text =
+        file_name_ + ":" + std::to_string(position.line) + ":" + std::to_string(position.column);
   }
   std::string text = position_text + ": " + (key.empty() ? "" : Excerpt(key) + ": ") + "saw " +
                      saw + "; allowed: " + allowed;
   if (!suggestion.empty()) text += "; did you mean " + suggestion + "?";
-  faults_.push_back({at, std::move(text)});
+  faults_.push_back({position, std::move(text)});
   Mute(key);
 }
 
 bool Faults::HasFault(std::string_view key) const {
   while (true) {
-    if (muted_.find(key) != muted_.end()) return true;
+    if (muted_keys_.find(key) != muted_keys_.end()) return true;
     const size_t end = key.find_last_of(".[");
     if (end == std::string_view::npos) return false;
     key = key.substr(0, end);
@@ -60,17 +61,18 @@ Status Faults::ToStatus() const {
   if (faults_.empty()) return Ok();
   std::vector<Fault> sorted = faults_;
   std::stable_sort(sorted.begin(), sorted.end(), [](const Fault& a, const Fault& b) {
-    if (a.at.override_index != b.at.override_index)
-      return a.at.override_index < b.at.override_index;
-    if (a.at.line != b.at.line) return a.at.line < b.at.line;
-    return a.at.column < b.at.column;
+    if (a.position.override_index != b.position.override_index)
+      return a.position.override_index < b.position.override_index;
+    if (a.position.line != b.position.line) return a.position.line < b.position.line;
+    return a.position.column < b.position.column;
   });
   std::string message;
   for (size_t i = 0; i < std::min(sorted.size(), kMaxLines); ++i) {
     message += (i == 0 ? "" : "\n") + sorted[i].text;
   }
   if (sorted.size() > kMaxLines) {
-    message += "\n" + name_ + ": and " + std::to_string(sorted.size() - kMaxLines) + " more faults";
+    message +=
+        "\n" + file_name_ + ": and " + std::to_string(sorted.size() - kMaxLines) + " more faults";
   }
   return Status(Code::kBadJob, message);
 }

@@ -25,14 +25,14 @@ class Faults {
  public:
   // `name`: the job file in messages. `overrides`: the texts of all --set options.
   Faults(std::string name, const std::vector<std::string>& overrides)
-      : name_(std::move(name)), overrides_(overrides) {}
+      : file_name_(std::move(name)), overrides_(overrides) {}
 
-  // Adds a fault of `key` at the position `at`: the value seen and the values allowed, in words.
+  // Adds a fault of `key` at `position`: the value seen and the values allowed, in words.
   // `suggestion`, if not empty, is a name that the user may have misspelt.
-  void Add(const Position& at, const std::string& key, const std::string& saw,
+  void Add(const Position& position, const std::string& key, const std::string& saw,
            const std::string& allowed, const std::string& suggestion = "");
   // Ignores further faults of `key`, because they would only be consequences of a known fault.
-  void Mute(const std::string& key) { muted_.insert(key); }
+  void Mute(const std::string& key) { muted_keys_.insert(key); }
   // Whether `key`, or a section that contains it, has a fault or is muted.
   bool HasFault(std::string_view key) const;
 
@@ -42,16 +42,16 @@ class Faults {
 
  private:
   struct Fault {
-    Position at;
+    Position position;
     std::string text;
   };
-  const std::string name_;
+  const std::string file_name_;
   const std::vector<std::string> overrides_;
   std::vector<Fault> faults_;
-  std::set<std::string, std::less<>> muted_;  // Keys whose further faults are ignored.
+  std::set<std::string, std::less<>> muted_keys_;  // Keys whose further faults are ignored.
 };
 
-// `text` for use in a message: printable, on one line, cut to about 60 bytes.
+// Returns `text` as messages show it: printable, on one line, cut to about 60 bytes.
 std::string Excerpt(std::string_view text);
 
 }  // namespace tern::config

@@ -42,10 +42,10 @@ std::string AllowedNumber(const FieldDescriptor* field) {
 
 }  // namespace
 
-Position PositionOf(const Origins& origins, const std::string& key) {
+Position PositionOf(const KeyPositions& key_positions, const std::string& key) {
   std::string ancestor = key;
   while (true) {
-    if (const auto it = origins.find(ancestor); it != origins.end()) return it->second;
+    if (const auto it = key_positions.find(ancestor); it != key_positions.end()) return it->second;
     const size_t end = ancestor.find_last_of(".[");
     if (end == std::string::npos) return {1, 1, -1};
     ancestor.resize(end);

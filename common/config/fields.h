@@ -17,15 +17,15 @@
 namespace tern::config {
 
 // The position of each key in the job, by its dotted name.
-using Origins = std::map<std::string, Position>;
+using KeyPositions = std::map<std::string, Position>;
 
 // The position of `key`. If the job does not have it, the position of the innermost section that
 // contains it.
-Position PositionOf(const Origins& origins, const std::string& key);
+Position PositionOf(const KeyPositions& key_positions, const std::string& key);
 
 const pb::Rule& RuleOf(const google::protobuf::FieldDescriptor* field);
-// Whether the key `field` has an effect in `message`: the option (rule).only_for may list the
-// values of the message's key `name` for which it has.
+// Whether the key `field` has an effect in `message`. The option (rule).only_for may limit that to
+// messages whose key `name` has one of the listed values.
 bool IsApplicable(const google::protobuf::FieldDescriptor* field,
                   const google::protobuf::Message& message);
 
@@ -34,7 +34,7 @@ std::vector<std::string> KeysOf(const google::protobuf::Descriptor* message);
 // The names of the values of an enum.
 std::vector<std::string> NamesOf(const google::protobuf::EnumDescriptor* type);
 
-// Returns "one of a, b, c"; a single name alone.
+// Returns "one of a, b, c", or the name itself if there is only one.
 std::string OneOf(const std::vector<std::string>& names);
 
 // The allowed values of `field` in words: "a whole number, 1 to 127", "one of loopback, none", "a

@@ -30,26 +30,29 @@ std::string Describe(const Node& node) {
   return node.is_text_format ? Excerpt(node.text) + " without quotes" : Excerpt(node.text);
 }
 
-void ReportValue(const Node& node, const std::string& key, const FieldDescriptor* field,
-                 const ParseContext& context, const std::string& allowed) {
+void ReportInvalidValue(const Node& node, const std::string& key, const FieldDescriptor* field,
+                        const ParseContext& context, const std::string& allowed) {
   std::string suggestion;
-  if (field->enum_type() != nullptr) suggestion = Nearest(node.text, NamesOf(field->enum_type()));
+  if (field->enum_type() != nullptr)
+    suggestion = NearestName(node.text, NamesOf(field->enum_type()));
   const bool wants_text = field->cpp_type() == FieldDescriptor::CPPTYPE_STRING;
   const bool needs_no_quotes = node.kind == Node::Kind::kScalar && !node.is_quoted && !wants_text;
-  context.faults->Add(node.at, key, needs_no_quotes ? Excerpt(node.text) : Describe(node), allowed,
-                      suggestion);
+  context.faults->Add(node.position, key, needs_no_quotes ? Excerpt(node.text) : Describe(node),
+                      allowed, suggestion);
 }
 
-// Sets or adds the value. Returns false if the node is not a value of the field's type.
+// Sets a single field, or adds one item to a repeated field. Returns false if the node is not a
+// value of the field's type.
 bool TrySetValue(const Node& node, const std::string& key, const FieldDescriptor* field,
                  Message* message, const ParseContext& context) {
   if (field->message_type() == nullptr) {
     return node.kind == Node::Kind::kScalar && SetScalar(node, field, message);
   }
   if (node.kind != Node::Kind::kMap && node.kind != Node::Kind::kNull) return false;
-  Message* nested = field->is_repeated() ? message->GetReflection()->AddMessage(message, field)
-                                         : message->GetReflection()->MutableMessage(message, field);
-  FillMessage(node, key, nested, context);
+  Message* nested_message = field->is_repeated()
+                                ? message->GetReflection()->AddMessage(message, field)
+                                : message->GetReflection()->MutableMessage(message, field);
+  FillMessage(node, key, nested_message, context);
   return true;
 }
 
@@ -67,16 +70,17 @@ void AddPlaceholder(const FieldDescriptor* field, Message* message) {
   SetScalar(default_node, field, message);
 }
 
-// Sets a single field, or adds one item to a repeated field.
+// Does the same as TrySetValue, records the position of the value, and reports a node that is not a
+// valid value.
 void FillValue(const Node& node, const std::string& key, const FieldDescriptor* field,
                Message* message, const ParseContext& context) {
-  (*context.origins)[key] = node.at;
+  (*context.key_positions)[key] = node.position;
   if (node.has_fault) {
     context.faults->Mute(key);
   } else if (TrySetValue(node, key, field, message, context)) {
     return;
   } else {
-    ReportValue(node, key, field, context, AllowedValue(field, context.tables));
+    ReportInvalidValue(node, key, field, context, AllowedValue(field, context.tables));
   }
   if (field->is_repeated()) AddPlaceholder(field, message);
 }
@@ -89,32 +93,32 @@ size_t ItemCount(const FieldDescriptor* field, const Message& message) {
 // Whether another member of the field's oneof is already set. Reports that as a fault.
 bool ConflictsInOneof(const Node& node, const std::string& key, const FieldDescriptor* field,
                       const Message& message, const ParseContext& context) {
-  const OneofDescriptor* choice = field->containing_oneof();
-  if (choice == nullptr) return false;
+  const OneofDescriptor* oneof = field->containing_oneof();
+  if (oneof == nullptr) return false;
   const FieldDescriptor* other_field =
-      message.GetReflection()->GetOneofFieldDescriptor(message, choice);
+      message.GetReflection()->GetOneofFieldDescriptor(message, oneof);
   if (other_field == nullptr || other_field == field) return false;
   std::vector<std::string> names;
-  for (int i = 0; i < choice->field_count(); ++i) names.push_back(choice->field(i)->name());
-  context.faults->Add(node.at, key, field->name() + " beside " + other_field->name(),
+  for (int i = 0; i < oneof->field_count(); ++i) names.push_back(oneof->field(i)->name());
+  context.faults->Add(node.position, key, field->name() + " beside " + other_field->name(),
                       "only " + OneOf(names));
   return true;
 }
 
 }  // namespace
 
-void ReportUnknownKey(const Position& at, const std::string& parent, const std::string& name,
+void ReportUnknownKey(const Position& position, const std::string& parent, const std::string& name,
                       const Descriptor* type, Faults* faults) {
   const std::string key = Join(parent, name);
   if (const std::string new_name = FindRenamedKey(parent, name, *type); !new_name.empty()) {
-    faults->Add(at, key, "a key that is called " + new_name + " now", new_name);
+    faults->Add(position, key, "a key that is called " + new_name + " now", new_name);
     return faults->Mute(new_name);
   }
-  const std::string nearest = Nearest(name, KeysOf(type));
+  const std::string nearest = NearestName(name, KeysOf(type));
   std::string suggestion = nearest.empty() ? FindKeyByName(name) : Join(parent, nearest);
   const std::string allowed =
       type->field_count() == 0 ? "no keys in this section" : OneOf(KeysOf(type));
-  faults->Add(at, key, "an unknown key", allowed, suggestion);
+  faults->Add(position, key, "an unknown key", allowed, suggestion);
   if (!suggestion.empty()) faults->Mute(suggestion);
 }
 
@@ -127,18 +131,19 @@ void FillMessage(const Node& node, const std::string& key, Message* message,
     if (name.has_fault) continue;
     const FieldDescriptor* field = type->FindFieldByName(name.text);
     if (field == nullptr) {
-      ReportUnknownKey(name.at, key, name.text, type, context.faults);
+      ReportUnknownKey(name.position, key, name.text, type, context.faults);
       continue;
     }
     const std::string field_key = Join(key, name.text);
     const bool adds_item = field->is_repeated() && name.is_text_format;
     if (!seen_names.insert(name.text).second && !adds_item) {
-      context.faults->Add(name.at, field_key, "the key a second time", "each key once");
+      context.faults->Add(name.position, field_key, "the key a second time", "each key once");
       continue;
     }
     FillField(node.items[i], field_key, field, message, context);
     // The position of a map is that of its own key, not of the first key in it.
-    if (field->message_type() != nullptr && !adds_item) (*context.origins)[field_key] = name.at;
+    if (field->message_type() != nullptr && !adds_item)
+      (*context.key_positions)[field_key] = name.position;
   }
 }
 
@@ -149,7 +154,7 @@ void FillField(const Node& node, const std::string& key, const FieldDescriptor* 
   if (!field->is_repeated()) return FillValue(node, key, field, message, context);
 
   const size_t num_items_before = ItemCount(field, *message);
-  if (num_items_before == 0) (*context.origins)[key] = node.at;
+  if (num_items_before == 0) (*context.key_positions)[key] = node.position;
   if (node.kind == Node::Kind::kList) {
     for (size_t i = 0; i < node.items.size(); ++i) {
       FillValue(node.items[i], Join(key, num_items_before + i), field, message, context);
@@ -157,7 +162,7 @@ void FillField(const Node& node, const std::string& key, const FieldDescriptor* 
   } else if (node.is_text_format) {
     FillValue(node, Join(key, num_items_before), field, message, context);
   } else if (node.kind != Node::Kind::kNull) {
-    ReportValue(node, key, field, context, AllowedField(field, context.tables));
+    ReportInvalidValue(node, key, field, context, AllowedField(field, context.tables));
   }
 }
 

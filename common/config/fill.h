@@ -14,7 +14,7 @@ namespace tern::config {
 struct ParseContext {
   const NameTables& tables;  // the allowed names of models, codecs, ...
   Faults* faults;
-  Origins* origins;
+  KeyPositions* key_positions;
 };
 
 // Fills `message`, whose key is `key`, from `node`. Reports invalid values and skips them.
@@ -27,7 +27,7 @@ void FillField(const Node& node, const std::string& key,
                const ParseContext& context);
 
 // Reports that the section `parent`, a message of type `type`, has no key `name`.
-void ReportUnknownKey(const Position& at, const std::string& parent, const std::string& name,
+void ReportUnknownKey(const Position& position, const std::string& parent, const std::string& name,
                       const google::protobuf::Descriptor* type, Faults* faults);
 
 }  // namespace tern::config

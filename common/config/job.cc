@@ -25,7 +25,7 @@ bool IsTextFormat(const std::string& name) {
   return false;
 }
 
-Status TooLarge(const std::string& name) {
+Status TooLargeError(const std::string& name) {
   return Status(Code::kBadJob,
                 name + ": saw more than " + std::to_string(kMaxTextBytes) +
                     " bytes; allowed: a job file of at most that size; is this a job file?");
@@ -33,16 +33,16 @@ Status TooLarge(const std::string& name) {
 
 // Checks for printable UTF-8. Adds a fault and returns false at the first invalid byte.
 bool CheckText(std::string_view text, Faults* faults) {
-  Position at{1, 1};
+  Position position{1, 1};
   while (!text.empty()) {
     const bool is_space = text[0] == '\t' || text[0] == '\n' || text[0] == '\r';
     const size_t char_bytes = is_space ? 1 : PrintableSize(text);
     if (char_bytes == 0) {
-      faults->Add(at, "", "the byte " + Excerpt(text.substr(0, 1)), "printable UTF-8");
+      faults->Add(position, "", "the byte " + Excerpt(text.substr(0, 1)), "printable UTF-8");
       return false;
     }
-    ++at.column;
-    if (text[0] == '\n') at = {at.line + 1, 1};
+    ++position.column;
+    if (text[0] == '\n') position = {position.line + 1, 1};
     text.remove_prefix(char_bytes);
   }
   return true;
@@ -57,7 +57,7 @@ std::string WithoutByteOrderMark(const std::string& text) {
 
 Result<pb::Job> ParseJob(const std::string& bytes, const std::string& name,
                          const std::vector<std::string>& overrides, const NameTables& tables) {
-  if (bytes.size() > kMaxTextBytes) return TooLarge(name);
+  if (bytes.size() > kMaxTextBytes) return TooLargeError(name);
   Faults faults(name, overrides);
   const std::string text = WithoutByteOrderMark(bytes);
   if (!CheckText(text, &faults)) return faults.ToStatus();
@@ -65,13 +65,13 @@ Result<pb::Job> ParseJob(const std::string& bytes, const std::string& name,
       IsTextFormat(name) ? ParseTextFormat(text, &faults) : ParseYaml(text, "", -1, &faults);
   // After a syntax error all further faults would be guesses.
   if (root.has_fault) return faults.ToStatus();
-  Origins origins;
-  const ParseContext context{tables, &faults, &origins};
+  KeyPositions key_positions;
+  const ParseContext context{tables, &faults, &key_positions};
   pb::Job job;
   if (root.kind == Node::Kind::kMap || root.kind == Node::Kind::kNull) {
     FillMessage(root, "", &job, context);
   } else {
-    faults.Add(root.at, "", root.kind == Node::Kind::kList ? "a list" : Excerpt(root.text),
+    faults.Add(root.position, "", root.kind == Node::Kind::kList ? "a list" : Excerpt(root.text),
                "a map with the keys of a job");
     return faults.ToStatus();
   }

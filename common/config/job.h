@@ -43,6 +43,6 @@ std::string ToYaml(const pb::Job& job);
 
 // Returns the job of one worker: `workers` and `data` have the values that workers.overrides gives
 // for its rank.
-pb::Job ForRank(const pb::Job& job, uint32_t rank);
+pb::Job JobForRank(const pb::Job& job, uint32_t rank);
 
 }  // namespace tern::config

@@ -23,7 +23,7 @@ size_t EditDistance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-std::string Nearest(std::string_view name, const std::vector<std::string>& known) {
+std::string NearestName(std::string_view name, const std::vector<std::string>& known) {
   std::string nearest;
   if (name.size() > 64) return nearest;
   // A known name in which every letter differs has this distance, and is not near.

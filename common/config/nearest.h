@@ -14,6 +14,6 @@ size_t EditDistance(std::string_view a, std::string_view b);
 // The name in `known` with the smallest edit distance; the first one if several are equally near.
 // A known name is near if the distance is at most 2, or at most a third of its length if that is
 // more. Empty if no known name is near.
-std::string Nearest(std::string_view name, const std::vector<std::string>& known);
+std::string NearestName(std::string_view name, const std::vector<std::string>& known);
 
 }  // namespace tern::config

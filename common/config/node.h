@@ -18,10 +18,10 @@ constexpr size_t kMaxDepth = 16;                   // levels of nesting; a job h
 struct Node {
   enum class Kind { kNull, kScalar, kMap, kList };
   Kind kind = Kind::kNull;
-  Position at;
+  Position position;
   std::string text;             // of a kScalar: the value, without quotes
   bool is_quoted = false;       // of a kScalar: whether it was written in quotes
-  bool is_text_format = false;  // of protobuf text, where a repeated field may repeat its key
+  bool is_text_format = false;  // from protobuf text, where a repeated field may repeat its key
   bool has_fault = false;       // the node has a fault that was already reported
   std::vector<Node> keys;   // of a kMap: the keys, as kScalar nodes; keys[i] belongs to items[i]
   std::vector<Node> items;  // of a kMap or kList: the values

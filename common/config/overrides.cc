@@ -16,15 +16,15 @@ namespace {
 
 // Splits a dotted key: "servers[0].address" and "servers.0.address" both give servers, 0, address.
 std::vector<std::string> SplitKey(std::string_view key) {
-  std::vector<std::string> parts(1);
+  std::vector<std::string> names(1);
   for (const char c : key) {
     if (c == '.' || c == '[') {
-      parts.emplace_back();
+      names.emplace_back();
     } else if (c != ']') {
-      parts.back() += c;
+      names.back() += c;
     }
   }
-  return parts;
+  return names;
 }
 
 std::optional<size_t> ParseIndex(const std::string& text) {
@@ -35,12 +35,12 @@ std::optional<size_t> ParseIndex(const std::string& text) {
 }
 
 // Erases the positions of `key` and of all keys in it.
-void ErasePositions(const std::string& key, Origins* origins) {
-  for (auto it = origins->lower_bound(key);
-       it != origins->end() && it->first.compare(0, key.size(), key) == 0;) {
+void ErasePositions(const std::string& key, KeyPositions* key_positions) {
+  for (auto it = key_positions->lower_bound(key);
+       it != key_positions->end() && it->first.compare(0, key.size(), key) == 0;) {
     const bool is_inside = it->first.size() == key.size() || it->first[key.size()] == '.' ||
                            it->first[key.size()] == '[';
-    it = is_inside ? origins->erase(it) : std::next(it);
+    it = is_inside ? key_positions->erase(it) : std::next(it);
   }
 }
 
@@ -48,11 +48,12 @@ void ErasePositions(const std::string& key, Origins* origins) {
 class Override {
  public:
   Override(int number, const std::string& text, const ParseContext& context)
-      : at_{1, 1, number}, text_(text), context_(context) {}
+      : position_{1, 1, number}, text_(text), context_(context) {}
 
   void Apply(pb::Job* job) {
     const size_t equals_at = text_.find('=');
-    if (equals_at == std::string::npos) return context_.faults->Add(at_, "", "no '='", "KEY=VALUE");
+    if (equals_at == std::string::npos)
+      return context_.faults->Add(position_, "", "no '='", "KEY=VALUE");
     value_ = text_.substr(equals_at + 1);
     path_ = SplitKey(std::string_view(text_).substr(0, equals_at));
     DescendAndReplace(job);
@@ -66,7 +67,7 @@ class Override {
       const Descriptor* type = message->GetDescriptor();
       const FieldDescriptor* field = type->FindFieldByName(path_[depth_]);
       if (field == nullptr)
-        return ReportUnknownKey(at_, key_, path_[depth_], type, context_.faults);
+        return ReportUnknownKey(position_, key_, path_[depth_], type, context_.faults);
       key_ = Join(key_, path_[depth_++]);
       if (depth_ == path_.size()) return Replace(field, message);
       message = field->is_repeated() ? MutableItem(field, message) : MutableSection(field, message);
@@ -83,7 +84,7 @@ class Override {
         static_cast<size_t>(message->GetReflection()->FieldSize(*message, field));
     const std::optional<size_t> index = ParseIndex(path_[depth_]);
     if (!index || *index >= num_items) {
-      context_.faults->Add(at_, key_, "the item " + Excerpt(path_[depth_]),
+      context_.faults->Add(position_, key_, "the item " + Excerpt(path_[depth_]),
                            num_items == 0 ? "the whole list: it has no items"
                                           : "items 0 to " + std::to_string(num_items - 1));
       return nullptr;
@@ -100,16 +101,16 @@ class Override {
     const std::string allowed = is_item && field->message_type() != nullptr
                                     ? "one key of the item, or the whole list"
                                     : (is_item ? "the whole list" : "no keys below this one");
-    context_.faults->Add(at_, key_, "the key " + Excerpt(text_.substr(0, text_.find('='))),
+    context_.faults->Add(position_, key_, "the key " + Excerpt(text_.substr(0, text_.find('='))),
                          allowed);
     return nullptr;
   }
 
   void Replace(const FieldDescriptor* field, Message* message) {
     const Node node = ParseValue(field);
-    ErasePositions(key_, context_.origins);
+    ErasePositions(key_, context_.key_positions);
     message->GetReflection()->ClearField(message, field);
-    (*context_.origins)[key_] = at_;
+    (*context_.key_positions)[key_] = position_;
     if (node.kind != Node::Kind::kNull || node.has_fault)
       FillField(node, key_, field, message, context_);
   }
@@ -119,15 +120,16 @@ class Override {
         field->cpp_type() == FieldDescriptor::CPPTYPE_STRING && !field->is_repeated();
     const bool is_yaml =
         value_.empty() || value_ == "null" || value_[0] == '"' || value_[0] == '\'';
-    if (!is_text || is_yaml) return ParseYaml(value_, key_, at_.override_index, context_.faults);
+    if (!is_text || is_yaml)
+      return ParseYaml(value_, key_, position_.override_index, context_.faults);
     Node node;
     node.kind = Node::Kind::kScalar;
-    node.at = at_;
+    node.position = position_;
     node.text = value_;
     return node;
   }
 
-  const Position at_;
+  const Position position_;
   const std::string text_;
   const ParseContext& context_;
   std::string value_;

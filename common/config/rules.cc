@@ -135,12 +135,12 @@ class RuleChecker {
     if (std::find(table_entry->second.begin(), table_entry->second.end(), text) !=
         table_entry->second.end())
       return;
-    context_.faults->Add(PositionOf(*context_.origins, key), key, Excerpt(text),
-                         OneOf(table_entry->second), Nearest(text, table_entry->second));
+    context_.faults->Add(PositionOf(*context_.key_positions, key), key, Excerpt(text),
+                         OneOf(table_entry->second), NearestName(text, table_entry->second));
   }
 
   void Report(const std::string& key, const std::string& saw, const std::string& allowed) {
-    context_.faults->Add(PositionOf(*context_.origins, key), key, saw, allowed);
+    context_.faults->Add(PositionOf(*context_.key_positions, key), key, saw, allowed);
   }
 
   const ParseContext& context_;

@@ -75,7 +75,7 @@ class TextParser {
     if (++num_nodes_ > kMaxNodes) ReportLimit(kMaxNodes, "keys and values");
     Node node;
     node.kind = kind;
-    node.at = {tokens_.current().line + 1, tokens_.current().column + 1};
+    node.position = {tokens_.current().line + 1, tokens_.current().column + 1};
     node.is_text_format = true;
     return node;
   }
@@ -101,7 +101,7 @@ class TextParser {
     }
   }
 
-  Node ParseValue(size_t depth, bool list_allowed) {
+  Node ParseValue(size_t depth, bool may_be_list) {
     if (IsSymbol("{") || IsSymbol("<")) {
       Node map = NewNode(Node::Kind::kMap);
       const char* end = IsSymbol("{") ? "}" : ">";
@@ -109,7 +109,7 @@ class TextParser {
       ParseFields(end, depth + 1, &map);
       return map;
     }
-    if (list_allowed && IsSymbol("[")) return ParseList(depth);
+    if (may_be_list && IsSymbol("[")) return ParseList(depth);
     return ParseScalar();
   }
 

@@ -16,13 +16,13 @@ namespace {
 // Whether a text needs no quotes in YAML, because YAML does not read it as a number, boolean or
 // null.
 bool IsPlainWord(const std::string& text) {
-  const auto is_inner = [](unsigned char c) {
+  const auto is_plain_char = [](unsigned char c) {
     return std::isalnum(c) || c == '_' || c == '/' || c == '.' || c == '-';
   };
   const auto first_char = static_cast<unsigned char>(text.empty() ? ' ' : text[0]);
   if (!std::isalpha(first_char) && first_char != '_' && first_char != '/') return false;
   for (const char c : text) {
-    if (!is_inner(static_cast<unsigned char>(c))) return false;
+    if (!is_plain_char(static_cast<unsigned char>(c))) return false;
   }
   std::string lower_case = text;
   for (char& c : lower_case) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -32,7 +32,7 @@ bool IsPlainWord(const std::string& text) {
   return true;
 }
 
-std::string Quoted(const std::string& text) {
+std::string QuoteIfNeeded(const std::string& text) {
   if (IsPlainWord(text)) return text;
   std::string quoted = "\"";
   for (const char c : text) {
@@ -75,8 +75,8 @@ std::string ScalarText(const Message& message, const FieldDescriptor* field, int
                           : reflection->GetEnum(message, field))
           ->name();
     case FieldDescriptor::CPPTYPE_STRING:
-      return Quoted(is_repeated ? reflection->GetRepeatedString(message, field, index)
-                                : reflection->GetString(message, field));
+      return QuoteIfNeeded(is_repeated ? reflection->GetRepeatedString(message, field, index)
+                                       : reflection->GetString(message, field));
     case FieldDescriptor::CPPTYPE_MESSAGE:
       break;
   }
@@ -88,14 +88,14 @@ class YamlWriter {
   std::string TakeText() { return std::move(out_); }
 
   // Writes the keys of `message`, one per line, indented by `indent` spaces. Before the first key,
-  // writes `first` instead of the spaces. Returns false if there are no keys.
-  bool WriteKeys(const Message& message, size_t indent, std::string first) {
+  // writes `first_indent` instead of the spaces. Returns false if there are no keys.
+  bool WriteKeys(const Message& message, size_t indent, std::string first_indent) {
     bool has_keys = false;
     const auto* type = message.GetDescriptor();
     for (int i = 0; i < type->field_count(); ++i) {
       const FieldDescriptor* field = type->field(i);
       if (!field->is_repeated() && !message.GetReflection()->HasField(message, field)) continue;
-      out_ += has_keys ? std::string(indent, ' ') : first;
+      out_ += has_keys ? std::string(indent, ' ') : first_indent;
       has_keys = true;
       out_ += field->name() + ":";
       WriteField(message, field, indent);

@@ -7,7 +7,8 @@
 
 namespace tern::config {
 
-// Whether a job uses the codec `name` for any push or for the pull.
+// Whether a job uses the codec `name` for any push (from workers to servers) or for the pull (from
+// servers to workers).
 inline bool UsesCodec(const pb::Exchange& exchange, const std::string& name) {
   return exchange.codec() == name || exchange.pull_codec() == name ||
          std::any_of(exchange.rules().begin(), exchange.rules().end(),

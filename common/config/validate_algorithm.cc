@@ -33,8 +33,8 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
     CheckPull();
     CheckStaleness();
     CheckLars();
-    CheckShrink();
-    CheckBackup();
+    CheckMinWorkers();
+    CheckBackupWorkers();
     CheckLocalUpdater();
     algorithm::CheckOwnRules(job_, this);
   }
@@ -53,9 +53,9 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
   std::string FirstCodecNotSendingValues() const override {
     if (!job_.exchange().error_feedback()) return FirstCodec("float_codecs", false);
     const std::string first = FirstCodec("exact_codecs", false);
-    return IsIn("float_codecs", first) ? first + " and error_feedback: true" : first;
+    return IsInTable("float_codecs", first) ? first + " and error_feedback: true" : first;
   }
-  std::string CodecsSendingValues() const override { return OneOf(Names("float_codecs")); }
+  std::string CodecsSendingValues() const override { return OneOf(NamesInTable("float_codecs")); }
 
   const std::string& name() const { return train_.algorithm(); }
   std::string KeyInSection(const std::string& key) const {
@@ -127,27 +127,28 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
   std::string FirstCodec(const std::string& table, bool listed) const {
     std::string first;
     ForEachCodec([&](const std::string& key, const std::string& codec) {
-      if (AreValid({key}) && first.empty() && IsIn(table, codec) == listed) first = codec;
+      if (AreValid({key}) && first.empty() && IsInTable(table, codec) == listed) first = codec;
     });
-    return Names(table).empty() ? "" : first;
+    return NamesInTable(table).empty() ? "" : first;
   }
 
   void CheckPush() {
     const pb::Exchange& exchange = job_.exchange();
     if (traits_->pushes() == Traits::parameters) {
       ForEachCodec([this](const std::string& key, const std::string& codec) {
-        if (!AreValid({key}) || Names("float_codecs").empty() || IsIn("float_codecs", codec))
+        if (!AreValid({key}) || NamesInTable("float_codecs").empty() ||
+            IsInTable("float_codecs", codec))
           return;
         Report(key, codec + with_algorithm_text_,
-               OneOf(Names("float_codecs")) + ", because " + name() +
+               OneOf(NamesInTable("float_codecs")) + ", because " + name() +
                    " pushes the parameters themselves");
       });
       return;
     }
-    CheckUnbiased();
+    CheckCodecsAreUnbiased();
     const std::string sharing_codec = FirstCodec("sharing_codecs", true);
     const bool is_without_rounds = traits_->closes() == Traits::every_push;
-    const bool is_central = AreValid({"train.parameters"}) && facts_.central;
+    const bool is_central = AreValid({"train.parameters"}) && facts_.is_central;
     CheckPreviousScalers(is_without_rounds || is_central);
     if ((is_without_rounds || is_central) && AreValid({"exchange.scaler"}) &&
         exchange.scaler() == pb::Exchange::shared && !sharing_codec.empty()) {
@@ -171,14 +172,14 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
   }
 
   // Checks `scaler: previous`, and reports keys about scalers that have no effect in this job.
-  void CheckPreviousScalers(bool no_sharing) {
+  void CheckPreviousScalers(bool cannot_share) {
     const pb::Exchange& exchange = job_.exchange();
     if (!AreValid({"exchange.scaler", "exchange.scaler_margin", "exchange.scaler_elements"}))
       return;
     const bool uses_previous = exchange.scaler() == pb::Exchange::previous;
-    if (uses_previous && (no_sharing || traits_->pushes() != Traits::gradient)) {
+    if (uses_previous && (cannot_share || traits_->pushes() != Traits::gradient)) {
       Report("exchange.scaler",
-             "previous" + with_algorithm_text_ + (facts_.central ? ", parameters: central" : ""),
+             "previous" + with_algorithm_text_ + (facts_.is_central ? ", parameters: central" : ""),
              "shared or per_worker: scaler: previous is for gradients, in rounds, with parameters "
              "that the workers hold");
     }
@@ -192,20 +193,22 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
     }
   }
 
-  void CheckUnbiased() {
+  void CheckCodecsAreUnbiased() {
     if (traits_->pushes() != Traits::change) return;
     ForEachCodec([this](const std::string& key, const std::string& codec) {
-      if (!AreValid({key}) || Names("unbiased_codecs").empty() || IsIn("unbiased_codecs", codec))
+      if (!AreValid({key}) || NamesInTable("unbiased_codecs").empty() ||
+          IsInTable("unbiased_codecs", codec))
         return;
-      Report(key, codec + with_algorithm_text_,
-             OneOf(Names("unbiased_codecs")) + ", because " + name() + " needs unbiased codes");
+      Report(
+          key, codec + with_algorithm_text_,
+          OneOf(NamesInTable("unbiased_codecs")) + ", because " + name() + " needs unbiased codes");
     });
   }
 
   void CheckPull() {
     const pb::Exchange& exchange = job_.exchange();
     if (!AreValid({"exchange.pull", "exchange.pull_codec", "train.parameters"})) return;
-    if (!facts_.central) {
+    if (!facts_.is_central) {
       const std::string reason =
           ", because only central parameters are pulled; or set train.parameters: central";
       if (exchange.pull() != pb::Exchange::weights)
@@ -216,19 +219,20 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
       return;
     }
     const std::string& codec = exchange.pull_codec();
-    const bool is_stochastic = !Names("rounding_codecs").empty() && !IsIn("rounding_codecs", codec);
+    const bool is_stochastic =
+        !NamesInTable("rounding_codecs").empty() && !IsInTable("rounding_codecs", codec);
     if (exchange.pull() == pb::Exchange::changes && is_stochastic) {
       Report(
           "exchange.pull_codec", codec + " with pull: changes",
-          OneOf(Names("rounding_codecs")) + ", because the codes of " + codec +
+          OneOf(NamesInTable("rounding_codecs")) + ", because the codes of " + codec +
               " are stochastic: their error is noise, which must not be carried over into the next "
               "change");
     }
-    if (exchange.pull() == pb::Exchange::weights && !Names("float_codecs").empty() &&
-        !IsIn("float_codecs", codec)) {
-      Report(
-          "exchange.pull_codec", codec + " with pull: weights",
-          OneOf(Names("float_codecs")) + (is_stochastic ? "" : "; or set exchange.pull: changes"));
+    if (exchange.pull() == pb::Exchange::weights && !NamesInTable("float_codecs").empty() &&
+        !IsInTable("float_codecs", codec)) {
+      Report("exchange.pull_codec", codec + " with pull: weights",
+             OneOf(NamesInTable("float_codecs")) +
+                 (is_stochastic ? "" : "; or set exchange.pull: changes"));
     }
   }
 
@@ -244,7 +248,7 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
   // Servers hold ranges of tensors, so their optimizer cannot compute norms of whole tensors.
   void CheckLars() {
     if (!AreValid({"train.optimizer.name", "train.parameters"}) ||
-        train_.optimizer().name() != "lars" || !facts_.central ||
+        train_.optimizer().name() != "lars" || !facts_.is_central ||
         traits_->pushes() != Traits::gradient)
       return;
     Report(
@@ -253,7 +257,7 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
         "parts of them; or train.parameters: localized, if the algorithm supports it");
   }
 
-  void CheckShrink() {
+  void CheckMinWorkers() {
     const pb::Faults& faults = job_.faults();
     if (AreValid({"faults.min_workers", "workers.count"}) &&
         faults.min_workers() > job_.workers().count()) {
@@ -262,12 +266,12 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
     }
   }
 
-  void CheckBackup() {
-    if (facts_.backup == 0) return;
+  void CheckBackupWorkers() {
+    if (facts_.num_backup_workers == 0) return;
     const std::string& name = traits_->backup_key();
-    const std::string key = KeyInSection(name), count = std::to_string(facts_.backup);
+    const std::string key = KeyInSection(name), count = std::to_string(facts_.num_backup_workers);
     if (!AreValid({key})) return;
-    if (AreValid({"workers.count"}) && facts_.backup >= job_.workers().count()) {
+    if (AreValid({"workers.count"}) && facts_.num_backup_workers >= job_.workers().count()) {
       Report(key, count, "less than " + WorkerCount());
     } else if (AreValid({"faults.on_worker_loss"}) &&
                job_.faults().on_worker_loss() == pb::Faults::shrink) {
@@ -278,17 +282,18 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
   }
 
   void CheckLocalUpdater() {
-    if (facts_.local == nullptr || !AreValid({Join(facts_.local_key, "name")})) return;
-    const std::string& updater = facts_.local->name();
+    if (facts_.local_updater == nullptr || !AreValid({Join(facts_.local_updater_key, "name")}))
+      return;
+    const std::string& updater = facts_.local_updater->name();
     std::vector<const google::protobuf::FieldDescriptor*> fields_in_job;
-    facts_.local->GetReflection()->ListFields(*facts_.local, &fields_in_job);
+    facts_.local_updater->GetReflection()->ListFields(*facts_.local_updater, &fields_in_job);
     for (const auto* field : fields_in_job) {
-      const std::string key = Join(facts_.local_key, field->name());
-      if (IsApplicable(field, *facts_.local) || !AreValid({key})) continue;
+      const std::string key = Join(facts_.local_updater_key, field->name());
+      if (IsApplicable(field, *facts_.local_updater) || !AreValid({key})) continue;
       const auto& names = RuleOf(field).only_for();
       Report(key, "a key that does not apply to the local updater " + updater,
              "nothing, because " + updater + " does not use it; remove the key, or set " +
-                 Join(facts_.local_key, "name") + ": " +
+                 Join(facts_.local_updater_key, "name") + ": " +
                  tern::Join({names.begin(), names.end()}, " or "));
     }
   }

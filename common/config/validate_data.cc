@@ -39,11 +39,11 @@ class DataChecker : private CrossKeyChecker {
              "nothing with data.mean and data.std, which replace it");
     }
     if (!AreValid({"model.input_channels", "model.net"})) return;
-    CheckValues("data.mean", data_.mean_size());
-    CheckValues("data.std", data_.std_size());
+    CheckNumValues("data.mean", data_.mean_size());
+    CheckNumValues("data.std", data_.std_size());
   }
 
-  void CheckValues(const std::string& key, int num_values) {
+  void CheckNumValues(const std::string& key, int num_values) {
     if (static_cast<uint32_t>(num_values) == Channels()) return;
     Report(key, std::to_string(num_values) + " values",
            "one for each of the model's " + std::to_string(Channels()) +

@@ -12,7 +12,7 @@ class TrainChecker : private CrossKeyChecker {
   void Check() {
     CheckBatch("train.batch_total", train_.batch_total());
     CheckLength();
-    CheckGrowth();
+    CheckBatchGrowth();
     CheckOptimizer();
     CheckSchedule();
   }
@@ -32,7 +32,7 @@ class TrainChecker : private CrossKeyChecker {
            "exactly one of train.steps and train.epochs");
   }
 
-  void CheckGrowth() {
+  void CheckBatchGrowth() {
     double epoch = 0;
     uint32_t batch = train_.batch_total();
     for (int i = 0; i < train_.batch_growth_size(); ++i) {

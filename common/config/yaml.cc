@@ -18,14 +18,14 @@ struct StopParsing {};
 // Builds the tree of nodes from yaml-cpp's events.
 class TreeBuilder : public YAML::EventHandler {
  public:
-  TreeBuilder(std::string at_key, int override_index, Faults* faults)
-      : at_key_(std::move(at_key)), override_index_(override_index), faults_(faults) {}
+  TreeBuilder(std::string root_key, int override_index, Faults* faults)
+      : root_key_(std::move(root_key)), override_index_(override_index), faults_(faults) {}
 
   Node TakeRoot() { return std::move(root_); }
 
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (num_documents_++ == 0) return;
-    faults_->Add(PositionAt(mark), at_key_, "a second document", "one document a file");
+    faults_->Add(PositionAt(mark), root_key_, "a second document", "one document a file");
     throw StopParsing();
   }
   void OnDocumentEnd() override {}
@@ -75,14 +75,14 @@ class TreeBuilder : public YAML::EventHandler {
 
   // The dotted key of the next node.
   std::string NextKey() const {
-    if (open_levels_.empty()) return at_key_;
+    if (open_levels_.empty()) return root_key_;
     const Level& level = open_levels_.back();
     if (level.node.kind == Node::Kind::kList) return Join(level.key, level.node.items.size());
     return AwaitsKey() ? level.key : Join(level.key, level.node.keys.back().text);
   }
 
   void Refuse(Node* node, const std::string& saw, const std::string& allowed) {
-    faults_->Add(node->at, NextKey(), saw, allowed);
+    faults_->Add(node->position, NextKey(), saw, allowed);
     node->has_fault = true;
   }
 
@@ -90,9 +90,9 @@ class TreeBuilder : public YAML::EventHandler {
                YAML::anchor_t anchor) {
     Node node;
     node.kind = kind;
-    node.at = PositionAt(mark);
+    node.position = PositionAt(mark);
     if (++num_nodes_ > kMaxNodes) {
-      faults_->Add(node.at, NextKey(),
+      faults_->Add(node.position, NextKey(),
                    "more than " + std::to_string(kMaxNodes) + " keys and values", "fewer");
       throw StopParsing();
     }
@@ -121,7 +121,8 @@ class TreeBuilder : public YAML::EventHandler {
       Refuse(&node, "a key that is not a name", "names as keys");
     }
     if (!node.has_fault && !level.names.insert(node.text).second) {
-      faults_->Add(node.at, Join(level.key, node.text), "the key a second time", "each key once");
+      faults_->Add(node.position, Join(level.key, node.text), "the key a second time",
+                   "each key once");
       node.has_fault = true;
     }
     level.node.keys.push_back(std::move(node));
@@ -129,7 +130,7 @@ class TreeBuilder : public YAML::EventHandler {
 
   void OpenLevel(Node node) {
     if (open_levels_.size() >= kMaxDepth) {
-      faults_->Add(node.at, NextKey(), "more than " + std::to_string(kMaxDepth) + " levels",
+      faults_->Add(node.position, NextKey(), "more than " + std::to_string(kMaxDepth) + " levels",
                    "fewer");
       throw StopParsing();
     }
@@ -142,7 +143,7 @@ class TreeBuilder : public YAML::EventHandler {
     AddNode(std::move(node));
   }
 
-  const std::string at_key_;
+  const std::string root_key_;
   const int override_index_;
   Faults* const faults_;
   Node root_;
@@ -154,19 +155,19 @@ class TreeBuilder : public YAML::EventHandler {
 // Adds a document end marker (...) if there is none. Without the marker, yaml-cpp accepts a quote
 // that is not closed at the end of the input.
 std::string WithDocumentEnd(const std::string& text) {
-  const size_t last_at = text.find_last_not_of(" \t\r\n");
-  const bool has_end = last_at != std::string::npos && last_at >= 2 &&
-                       text.compare(last_at - 2, 3, "...") == 0 &&
-                       (last_at == 2 || text[last_at - 3] == '\n');
+  const size_t last_char_at = text.find_last_not_of(" \t\r\n");
+  const bool has_end = last_char_at != std::string::npos && last_char_at >= 2 &&
+                       text.compare(last_char_at - 2, 3, "...") == 0 &&
+                       (last_char_at == 2 || text[last_char_at - 3] == '\n');
   if (has_end) return text;
   return text + (text.empty() || text.back() == '\n' ? "" : "\n") + "...\n";
 }
 
 }  // namespace
 
-Node ParseYaml(const std::string& text, const std::string& at_key, int override_index,
+Node ParseYaml(const std::string& text, const std::string& root_key, int override_index,
                Faults* faults) {
-  TreeBuilder builder(at_key, override_index, faults);
+  TreeBuilder builder(root_key, override_index, faults);
   try {
     std::istringstream in(WithDocumentEnd(text));
     YAML::Parser parser(in);
@@ -175,14 +176,15 @@ Node ParseYaml(const std::string& text, const std::string& at_key, int override_
     return builder.TakeRoot();
   } catch (const StopParsing&) {
   } catch (const YAML::Exception& error) {
-    faults->Add(builder.PositionAt(error.mark), at_key, "invalid YAML (" + Excerpt(error.msg) + ")",
+    faults->Add(builder.PositionAt(error.mark), root_key,
+                "invalid YAML (" + Excerpt(error.msg) + ")",
                 "YAML, where a text with [ ] { } * & or # is in quotes, as \"[::1]:7500\"");
   } catch (const std::exception& error) {
-    faults->Add({1, 1, override_index}, at_key,
+    faults->Add({1, 1, override_index}, root_key,
                 "text that cannot be read as YAML (" + Excerpt(error.what()) + ")", "YAML");
   }
   Node faulty_node;
-  faulty_node.at = {1, 1, override_index};
+  faulty_node.position = {1, 1, override_index};
   faulty_node.has_fault = true;
   return faulty_node;
 }

@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kMaxHostBytes = 255;  // the longest name in DNS
 
-Status BadAddress(std::string_view text, const std::string& reason) {
+Status BadAddressError(std::string_view text, const std::string& reason) {
   return Status(Code::kAddress,
                 Cat("\"", Printable(text), "\" is not an address: ", reason,
                     "; write HOST:PORT, as 10.0.0.1:7000, [::1]:7000 or node7:7000"));
@@ -33,7 +33,7 @@ using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
 // Calls getaddrinfo with `flags` (AI_...) and returns its error code; 0: *list has the addresses.
 // Does not query name servers if `host` is a numeric address.
-int Lookup(const std::string& host, int flags, AddressList* list) {
+int LookUpHost(const std::string& host, int flags, AddressList* list) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
@@ -61,29 +61,29 @@ bool IsLoopbackAddress(const sockaddr* address) {
 
 Result<Address> ParseAddress(std::string_view text) {
   const size_t colon = text.rfind(':');
-  if (colon == std::string_view::npos) return BadAddress(text, "it has no port");
+  if (colon == std::string_view::npos) return BadAddressError(text, "it has no port");
   std::string_view host = text.substr(0, colon);
   const std::string_view port_text = text.substr(colon + 1);
   if (!host.empty() && host.front() == '[') {
-    if (host.back() != ']' || host.size() < 3) return BadAddress(text, "its [ has no ]");
+    if (host.back() != ']' || host.size() < 3) return BadAddressError(text, "its [ has no ]");
     host = host.substr(1, host.size() - 2);
   } else if (host.find(':') != std::string_view::npos) {
-    return BadAddress(text, "an IPv6 address needs brackets");
+    return BadAddressError(text, "an IPv6 address needs brackets");
   }
-  if (host.empty()) return BadAddress(text, "it has no host");
+  if (host.empty()) return BadAddressError(text, "it has no host");
   if (host.size() > kMaxHostBytes)
-    return BadAddress(text, "its host is longer than 255 characters");
+    return BadAddressError(text, "its host is longer than 255 characters");
   const auto is_invalid = [](unsigned char c) {
     return c <= 0x20 || c >= 0x7f || c == '/' || c == '[';
   };
   if (std::any_of(host.begin(), host.end(), is_invalid)) {
-    return BadAddress(text, "its host has invalid characters");
+    return BadAddressError(text, "its host has invalid characters");
   }
   uint16_t port = 0;
   const auto [end, error] =
       std::from_chars(port_text.data(), port_text.data() + port_text.size(), port);
   if (error != std::errc() || end != port_text.data() + port_text.size()) {
-    return BadAddress(text, "its port is not a number from 0 to 65535");
+    return BadAddressError(text, "its port is not a number from 0 to 65535");
   }
   return Address{std::string(host), port};
 }
@@ -99,11 +99,11 @@ std::string ToString(const Address& address) {
 Result<std::vector<std::string>> Resolve(const std::string& host) {
   const std::string name = WithoutBrackets(host);
   AddressList list(nullptr, &freeaddrinfo);
-  int error = Lookup(name, AI_NUMERICHOST, &list);
-  if (error != 0) error = Lookup(name, AI_ADDRCONFIG, &list);
+  int error = LookUpHost(name, AI_NUMERICHOST, &list);
+  if (error != 0) error = LookUpHost(name, AI_ADDRCONFIG, &list);
   // AI_ADDRCONFIG ignores loopback interfaces, so a machine with no other interface needs a second
   // lookup without it.
-  if (error != 0) error = Lookup(name, 0, &list);
+  if (error != 0) error = LookUpHost(name, 0, &list);
   if (error != 0) {
     const char* reason = error == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(error);
     return Status(Code::kAddress, Cat("the host \"", Printable(host), "\" does not resolve: ",
@@ -127,8 +127,8 @@ Result<std::vector<std::string>> Resolve(const std::string& host) {
 bool IsLoopback(const std::string& host) {
   const std::string name = WithoutBrackets(host);
   AddressList list(nullptr, &freeaddrinfo);
-  int error = Lookup(name, AI_NUMERICHOST, &list);
-  if (error != 0) error = Lookup(name, 0, &list);
+  int error = LookUpHost(name, AI_NUMERICHOST, &list);
+  if (error != 0) error = LookUpHost(name, 0, &list);
   if (error != 0) return false;
   for (const addrinfo* a = list.get(); a != nullptr; a = a->ai_next) {
     if (!IsLoopbackAddress(a->ai_addr)) return false;

@@ -19,8 +19,8 @@ constexpr int kConnectFailures = ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_HANDSHAKE
 constexpr int kMonitoredEvents =
     ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED | kConnectFailures;
 
-SendResult Unreachable(const char* reason) {
-  return {Sent::kUnreachable, Status(Code::kPeerLost, reason)};
+SendResult UnreachableResult(const char* reason) {
+  return {SendOutcome::kUnreachable, Status(Code::kPeerLost, reason)};
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ Status DealerSocket::TryConnect() {
   return Status(Code::kAddress, ZmqError());
 }
 
-void DealerSocket::Retry() {
+void DealerSocket::TryNextEndpoint() {
   retry_at_.reset();
   zmq_disconnect(impl_->handle(), endpoints_[endpoint_number_ % endpoints_.size()].c_str());
   ++endpoint_number_;
@@ -88,23 +88,23 @@ void DealerSocket::OnMonitorEvent(int event) {
 DealerSocket::Link DealerSocket::link() {
   while (const int event = impl_->NextEvent()) OnMonitorEvent(event);
   if (impl_->handle() == nullptr) retry_at_.reset();
-  if (retry_at_ && Now() >= *retry_at_) Retry();
+  if (retry_at_ && Now() >= *retry_at_) TryNextEndpoint();
   return link_;
 }
 
 SendResult DealerSocket::Send(const pb::Envelope& envelope, const Bytes& payload) {
   switch (link()) {
     case Link::kConnecting:
-      return Unreachable("there is no connection to the server yet");
+      return UnreachableResult("there is no connection to the server yet");
     case Link::kLost:
-      return Unreachable("the connection to the server was lost");
+      return UnreachableResult("the connection to the server was lost");
     case Link::kUp:
       break;
   }
   return impl_->Send(nullptr, envelope, payload);
 }
 
-std::optional<Received> DealerSocket::Receive() {
+std::optional<ReceivedMessage> DealerSocket::Receive() {
   link();
   return impl_->Receive(nullptr);
 }

@@ -22,7 +22,7 @@
 namespace tern::net {
 
 inline constexpr uint16_t kWireVersion = 3;
-inline constexpr size_t kPreambleBytes = 8;
+inline constexpr size_t kPreambleBytes = 8;  // magic, version and type
 // Headers are limited because repeated empty submessages take about 36 times as much memory after
 // parsing as they have bytes in the frame.
 inline constexpr size_t kMaxHeaderBytes = 64 * 1024;
@@ -33,7 +33,8 @@ enum class Fault {
   kEmpty,      // a frame without bytes, or a message without frames
   kTruncated,  // the header has fewer than kPreambleBytes bytes
   kNotOurs,    // the header does not begin with "TERN": the peer is another program
-  // another wire version; its code is kMismatch, that of all other faults kNotAllowed
+  // another wire version. The status of this fault has Code::kMismatch; that of all other faults
+  // has Code::kNotAllowed
   kOtherVersion,
   // no valid envelope, nested too deeply, or the body is not of the type in the header
   kUnparsable,
@@ -43,7 +44,7 @@ enum class Fault {
   kPayloadTooLarge,
   kTooManyFrames,
 };
-inline constexpr int kFaults = 10;  // the number of faults
+inline constexpr int kNumFaults = 10;  // the number of values of Fault
 // The name of the fault, for a label of metrics: "other_version".
 const char* FaultName(Fault fault);
 

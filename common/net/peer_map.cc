@@ -3,30 +3,31 @@
 namespace tern::net {
 
 uint64_t PeerMap::IdOfSender(const std::string& routing_id) {
-  if (const auto found = by_routing_id_.find(routing_id); found != by_routing_id_.end()) {
+  if (const auto found = peers_by_routing_id_.find(routing_id);
+      found != peers_by_routing_id_.end()) {
     peers_.splice(peers_.begin(), peers_, found->second);
     return found->second->id;
   }
   const uint64_t id = ++last_id_;
   peers_.push_front(Peer{id, routing_id});
-  by_routing_id_[routing_id] = peers_.begin();
-  by_id_[id] = peers_.begin();
+  peers_by_routing_id_[routing_id] = peers_.begin();
+  peers_by_id_[id] = peers_.begin();
   if (peers_.size() > max_peers_) Forget(peers_.back().id);
   return id;
 }
 
 void PeerMap::Forget(uint64_t id) {
-  const auto found = by_id_.find(id);
-  if (found == by_id_.end()) return;
-  const List::iterator peer = found->second;
-  by_id_.erase(found);
-  by_routing_id_.erase(peer->routing_id);
+  const auto found = peers_by_id_.find(id);
+  if (found == peers_by_id_.end()) return;
+  const PeerList::iterator peer = found->second;
+  peers_by_id_.erase(found);
+  peers_by_routing_id_.erase(peer->routing_id);
   peers_.erase(peer);
 }
 
 const std::string* PeerMap::RoutingId(uint64_t id) const {
-  const auto found = by_id_.find(id);
-  return found == by_id_.end() ? nullptr : &found->second->routing_id;
+  const auto found = peers_by_id_.find(id);
+  return found == peers_by_id_.end() ? nullptr : &found->second->routing_id;
 }
 
 }  // namespace tern::net

@@ -28,13 +28,13 @@ class PeerMap {
     uint64_t id;
     std::string routing_id;
   };
-  using List = std::list<Peer>;
+  using PeerList = std::list<Peer>;
 
   const size_t max_peers_;
   uint64_t last_id_ = 0;
-  List peers_;  // All peers, ordered by their last message, the newest first.
-  std::unordered_map<std::string, List::iterator> by_routing_id_;
-  std::unordered_map<uint64_t, List::iterator> by_id_;
+  PeerList peers_;  // All peers, ordered by their last message, the newest first.
+  std::unordered_map<std::string, PeerList::iterator> peers_by_routing_id_;
+  std::unordered_map<uint64_t, PeerList::iterator> peers_by_id_;
 };
 
 }  // namespace tern::net

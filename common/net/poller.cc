@@ -40,13 +40,13 @@ bool IsReady(const std::vector<Entry<T>>& entries, K key) {
                      [key](const Entry<T>& entry) { return entry.key == key && entry.is_ready; });
 }
 
-zmq_pollitem_t PollItem(void* socket, int fd) { return {socket, fd, ZMQ_POLLIN, 0}; }
+zmq_pollitem_t MakePollItem(void* socket, int fd) { return {socket, fd, ZMQ_POLLIN, 0}; }
 
-long Milliseconds(Time timeout) {
+long ToMilliseconds(Time timeout) {
   if (timeout < Time::zero()) return -1;
   // A day is long enough, and fits into every integer type used here.
-  const Time capped = std::min<Time>(timeout, std::chrono::hours(24));
-  return static_cast<long>(std::chrono::ceil<std::chrono::milliseconds>(capped).count());
+  const Time capped_timeout = std::min<Time>(timeout, std::chrono::hours(24));
+  return static_cast<long>(std::chrono::ceil<std::chrono::milliseconds>(capped_timeout).count());
 }
 
 }  // namespace
@@ -69,9 +69,9 @@ void Poller::Remove(RouterSocket* socket) { RemoveFrom(&items_->routers, socket)
 void Poller::Remove(DealerSocket* socket) { RemoveFrom(&items_->dealers, socket); }
 void Poller::RemoveFd(int fd) { RemoveFrom(&items_->fds, fd); }
 
-bool Poller::Ready(const RouterSocket* socket) const { return IsReady(items_->routers, socket); }
-bool Poller::Ready(const DealerSocket* socket) const { return IsReady(items_->dealers, socket); }
-bool Poller::ReadyFd(int fd) const { return IsReady(items_->fds, fd); }
+bool Poller::WasReady(const RouterSocket* socket) const { return IsReady(items_->routers, socket); }
+bool Poller::WasReady(const DealerSocket* socket) const { return IsReady(items_->dealers, socket); }
+bool Poller::WasFdReady(int fd) const { return IsReady(items_->fds, fd); }
 
 Status Poller::Wait(Time timeout) {
   Items& items = *items_;
@@ -85,18 +85,18 @@ Status Poller::Wait(Time timeout) {
   std::vector<zmq_pollitem_t>& poll_items = items.poll_items;
   poll_items.clear();
   for (const auto& entry : items.routers) {
-    if (void* handle = entry.key->impl_->handle()) poll_items.push_back(PollItem(handle, 0));
+    if (void* handle = entry.key->impl_->handle()) poll_items.push_back(MakePollItem(handle, 0));
   }
   for (const auto& entry : items.dealers) {
-    if (void* handle = entry.key->impl_->handle()) poll_items.push_back(PollItem(handle, 0));
-    if (void* monitor = entry.key->impl_->monitor()) poll_items.push_back(PollItem(monitor, 0));
+    if (void* handle = entry.key->impl_->handle()) poll_items.push_back(MakePollItem(handle, 0));
+    if (void* monitor = entry.key->impl_->monitor()) poll_items.push_back(MakePollItem(monitor, 0));
   }
   for (const auto& entry : items.fds) {
     if (entry.key < 0) {
       return Status(Code::kInternal, Cat("cannot wait for file descriptor ", entry.key,
                                          ": the process is out of them; raise ulimit -n"));
     }
-    poll_items.push_back(PollItem(nullptr, entry.key));
+    poll_items.push_back(MakePollItem(nullptr, entry.key));
   }
   // A dealer that waits to reconnect must be called when its waiting time ends, so that time limits
   // the timeout.
@@ -105,7 +105,8 @@ Status Poller::Wait(Time timeout) {
     const Time waiting_time = std::max(*entry.key->retry_at_ - Now(), Time::zero());
     timeout = timeout < Time::zero() ? waiting_time : std::min(timeout, waiting_time);
   }
-  if (zmq_poll(poll_items.data(), static_cast<int>(poll_items.size()), Milliseconds(timeout)) < 0) {
+  if (zmq_poll(poll_items.data(), static_cast<int>(poll_items.size()), ToMilliseconds(timeout)) <
+      0) {
     if (zmq_errno() == EINTR) return Ok();
     return Status(Code::kInternal, Cat("waiting for sockets failed: ", ZmqError()));
   }

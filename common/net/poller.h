@@ -32,9 +32,9 @@ class Poller {
   Status Wait(Time timeout);
 
   // Whether the socket or descriptor was ready at the last Wait; false if it was not added.
-  bool Ready(const RouterSocket* socket) const;
-  bool Ready(const DealerSocket* socket) const;
-  bool ReadyFd(int fd) const;
+  bool WasReady(const RouterSocket* socket) const;
+  bool WasReady(const DealerSocket* socket) const;
+  bool WasFdReady(int fd) const;
 
  private:
   struct Items;

@@ -75,14 +75,14 @@ uint16_t RouterSocket::port() const { return port_; }
 SendResult RouterSocket::Send(PeerId peer, const pb::Envelope& envelope, const Bytes& payload) {
   const std::string* routing_id = peers_->RoutingId(peer);
   if (routing_id == nullptr) {
-    return {Sent::kUnreachable, Status(Code::kPeerLost, "the peer is not known any more")};
+    return {SendOutcome::kUnreachable, Status(Code::kPeerLost, "the peer is not known any more")};
   }
   return impl_->Send(routing_id, envelope, payload);
 }
 
-std::optional<Received> RouterSocket::Receive() {
+std::optional<ReceivedMessage> RouterSocket::Receive() {
   std::string routing_id;
-  std::optional<Received> received = impl_->Receive(&routing_id);
+  std::optional<ReceivedMessage> received = impl_->Receive(&routing_id);
   if (received) received->peer = peers_->IdOfSender(routing_id);
   return received;
 }

@@ -39,7 +39,7 @@ inline constexpr int kFlushTimeMs = 2000;
 struct SocketOptions {
   // The largest payload in bytes, sent or received. libzmq closes the connection to a peer that
   // sends a frame larger than this and than kMaxHeaderBytes.
-  size_t max_payload = (1 << 20) + (64 << 10);
+  size_t max_payload_bytes = (1 << 20) + (64 << 10);
   // The most messages that are queued per peer and direction. Choose it so large that it is never
   // reached: at least twice the number of messages that a peer may send without waiting for an
   // answer.
@@ -51,7 +51,7 @@ struct SocketOptions {
 // reused, never 0.
 using PeerId = uint64_t;
 
-struct Received {
+struct ReceivedMessage {
   PeerId peer = 0;  // the sender; 0 if a DealerSocket received the message
   pb::Envelope envelope;
   Bytes payload;            // refers to the memory of the received frame, without a copy
@@ -61,16 +61,16 @@ struct Received {
   std::optional<FrameError> error;
 };
 
-enum class Sent {
+enum class SendOutcome {
   kOk,           // the message was handed to libzmq, which delivers it at most once
   kUnreachable,  // the peer is not connected; nothing was or will be sent
   kFull,         // the queue is at the high water mark; nothing was sent, try again later
   kRefused,      // a bug of the caller: no body, a message too large, or a closed socket
 };
 struct [[nodiscard]] SendResult {
-  Sent outcome = Sent::kOk;
+  SendOutcome outcome = SendOutcome::kOk;
   Status status;  // kPeerLost for kUnreachable and kFull; kInternal for kRefused
-  bool ok() const { return outcome == Sent::kOk; }
+  bool ok() const { return outcome == SendOutcome::kOk; }
 };
 
 // Payloads of at least this size are sent without a copy; an I/O thread of libzmq releases the
@@ -97,7 +97,7 @@ class RouterSocket {
   // Never waits. The bytes of `payload` must not change while any copy of that Bytes object exists.
   SendResult Send(PeerId peer, const pb::Envelope& envelope, const Bytes& payload = {});
   // Returns the next message, which may be malformed; nullopt if there is none. Never waits.
-  std::optional<Received> Receive();
+  std::optional<ReceivedMessage> Receive();
   // Forgets a peer: Send to this PeerId then returns kUnreachable. If the peer sends again, it gets
   // a new PeerId. Beyond 65,536 peers the socket forgets the one whose last message is oldest, so
   // that unknown peers cannot exhaust memory.
@@ -135,7 +135,7 @@ class DealerSocket {
 
   // Never waits. kUnreachable before the connection is up and after its loss.
   SendResult Send(const pb::Envelope& envelope, const Bytes& payload = {});
-  std::optional<Received> Receive();
+  std::optional<ReceivedMessage> Receive();
   void CloseAfterFlush();
 
  private:
@@ -143,12 +143,12 @@ class DealerSocket {
   DealerSocket(std::unique_ptr<SocketImpl> impl, std::vector<std::string> endpoints,
                unsigned attempt);
   Status TryConnect();
-  void Retry();
+  void TryNextEndpoint();
   void OnMonitorEvent(int event);
 
   const std::unique_ptr<SocketImpl> impl_;
   const std::vector<std::string> endpoints_;  // one per address of the host; tried in turn
-  size_t endpoint_number_;                    // of the endpoint in use, modulo their count
+  size_t endpoint_number_;  // modulo the number of endpoints: the index of the endpoint in use
   Link link_ = Link::kConnecting;
   std::optional<Time> retry_at_;  // set after a failed attempt: when to try again
   Time retry_wait_;               // how long to wait after the next failed attempt

@@ -19,14 +19,15 @@ constexpr int kOneDayMs = 24 * 3600 * 1000;
 
 // The results of Send after a failure. libzmq has other error codes, but only a bug in Tern could
 // cause them.
-SendResult Unreachable() {
-  return {Sent::kUnreachable, Status(Code::kPeerLost, "the peer is not connected any more")};
+SendResult UnreachableResult() {
+  return {SendOutcome::kUnreachable, Status(Code::kPeerLost, "the peer is not connected any more")};
 }
-SendResult Full() {
-  return {Sent::kFull, Status(Code::kPeerLost, "the peer does not take messages fast enough")};
+SendResult FullResult() {
+  return {SendOutcome::kFull,
+          Status(Code::kPeerLost, "the peer does not take messages fast enough")};
 }
-SendResult Refused(const std::string& reason) {
-  return {Sent::kRefused, Status(Code::kInternal, reason)};
+SendResult RefusedResult(const std::string& reason) {
+  return {SendOutcome::kRefused, Status(Code::kInternal, reason)};
 }
 
 // The release callback of a zero-copy message; libzmq calls it on an I/O thread.
@@ -118,7 +119,7 @@ Status SocketImpl::SetOptions(int type) {
   };
   std::for_each(common_options.begin(), common_options.end(), set_option);
   const auto max_frame_bytes =
-      static_cast<int64_t>(std::max(options_.max_payload, kMaxHeaderBytes));
+      static_cast<int64_t>(std::max(options_.max_payload_bytes, kMaxHeaderBytes));
   is_ok = is_ok &&
           zmq_setsockopt(handle_, ZMQ_MAXMSGSIZE, &max_frame_bytes, sizeof max_frame_bytes) == 0;
   if (type == ZMQ_ROUTER) {
@@ -148,12 +149,12 @@ Status SocketImpl::StartMonitor(Context& context, int events) {
 int SocketImpl::NextEvent() {
   if (monitor_ == nullptr) return 0;
   Frame event, endpoint;
-  int num_received;
+  int received_bytes;
   do {
-    num_received = zmq_msg_recv(event.get(), monitor_, ZMQ_DONTWAIT);
-  } while (num_received < 0 && zmq_errno() == EINTR);
-  if (num_received < 2) return 0;
-  if (event.more()) zmq_msg_recv(endpoint.get(), monitor_, ZMQ_DONTWAIT);
+    received_bytes = zmq_msg_recv(event.get(), monitor_, ZMQ_DONTWAIT);
+  } while (received_bytes < 0 && zmq_errno() == EINTR);
+  if (received_bytes < 2) return 0;
+  if (event.has_more()) zmq_msg_recv(endpoint.get(), monitor_, ZMQ_DONTWAIT);
   uint16_t event_number = 0;
   std::memcpy(&event_number, event.span().data(), sizeof event_number);
   return event_number;
@@ -176,8 +177,8 @@ void SocketImpl::Close(int linger_ms) {
 
 int SocketImpl::SendFrame(const void* data, size_t size, int flags) {
   for (bool has_retried = false;;) {
-    const int num_sent = zmq_send(handle_, data, size, flags | ZMQ_DONTWAIT);
-    if (num_sent >= 0) return 0;
+    const int sent_bytes = zmq_send(handle_, data, size, flags | ZMQ_DONTWAIT);
+    if (sent_bytes >= 0) return 0;
     if (zmq_errno() == EINTR) continue;
     if (has_retried || (zmq_errno() != EAGAIN && zmq_errno() != EHOSTUNREACH)) return -1;
     // zmq_send does not always process pending notices of the I/O thread (a new peer, free space in
@@ -194,7 +195,7 @@ int SocketImpl::SendFrame(const void* data, size_t size, int flags) {
 SendResult SocketImpl::SendPayload(const Bytes& payload) {
   zmq_msg_t message;
   int rc = InitMessage(payload, &message);
-  if (rc != 0) return Refused("no memory for a payload");
+  if (rc != 0) return RefusedResult("no memory for a payload");
   do {
     rc = zmq_msg_send(&message, handle_, ZMQ_DONTWAIT);
   } while (rc < 0 && zmq_errno() == EINTR);
@@ -202,27 +203,27 @@ SendResult SocketImpl::SendPayload(const Bytes& payload) {
   const int error = zmq_errno();
   zmq_msg_close(&message);
   // The connection was lost between two frames; libzmq has discarded the first one.
-  if (error == EAGAIN || error == EHOSTUNREACH) return Unreachable();
-  return Refused(Cat(std::string("sending failed: "), zmq_strerror(error)));
+  if (error == EAGAIN || error == EHOSTUNREACH) return UnreachableResult();
+  return RefusedResult(Cat(std::string("sending failed: "), zmq_strerror(error)));
 }
 
 SendResult SocketImpl::Send(const std::string* routing_id, const pb::Envelope& envelope,
                             const Bytes& payload) {
-  if (handle_ == nullptr) return Refused("the socket is closed");
-  if (payload.size() > options_.max_payload) {
-    return Refused(Cat("cannot send a payload of ", payload.size(), " bytes; at most ",
-                       options_.max_payload, " are allowed here"));
+  if (handle_ == nullptr) return RefusedResult("the socket is closed");
+  if (payload.size() > options_.max_payload_bytes) {
+    return RefusedResult(Cat("cannot send a payload of ", payload.size(), " bytes; at most ",
+                             options_.max_payload_bytes, " are allowed here"));
   }
   const Result<std::string> header = EncodeHeader(envelope);
-  if (!header.ok()) return {Sent::kRefused, header.status()};
+  if (!header.ok()) return {SendOutcome::kRefused, header.status()};
   const int more_flag = payload.empty() ? 0 : ZMQ_SNDMORE;
   int error = 0;
   if (routing_id != nullptr) error = SendFrame(routing_id->data(), routing_id->size(), ZMQ_SNDMORE);
   if (error == 0) error = SendFrame(header->data(), header->size(), more_flag);
   if (error != 0) {
-    if (zmq_errno() == EAGAIN) return Full();
-    if (zmq_errno() == EHOSTUNREACH) return Unreachable();
-    return Refused(Cat("sending failed: ", ZmqError()));
+    if (zmq_errno() == EAGAIN) return FullResult();
+    if (zmq_errno() == EHOSTUNREACH) return UnreachableResult();
+    return RefusedResult(Cat("sending failed: ", ZmqError()));
   }
   if (more_flag != 0) {
     if (SendResult result = SendPayload(payload); !result.ok()) return result;
@@ -244,16 +245,16 @@ bool SocketImpl::ReceiveFrame(Frame* frame) {
   return rc >= 0;
 }
 
-std::optional<Received> SocketImpl::Receive(std::string* routing_id) {
+std::optional<ReceivedMessage> SocketImpl::Receive(std::string* routing_id) {
   if (handle_ == nullptr) return std::nullopt;
   bool has_more = true;
   if (routing_id != nullptr) {
     Frame id;
     if (!ReceiveFrame(&id)) return std::nullopt;
     routing_id->assign(reinterpret_cast<const char*>(id.span().data()), id.size());
-    has_more = id.more();
+    has_more = id.has_more();
   }
-  Received received;
+  ReceivedMessage received;
   Frame header;
   auto payload = std::make_shared<Frame>();
   size_t num_frames = 0;
@@ -262,10 +263,10 @@ std::optional<Received> SocketImpl::Receive(std::string* routing_id) {
     Frame* frame = num_frames == 0 ? &header : num_frames == 1 ? payload.get() : &surplus_frame;
     if (!ReceiveFrame(frame)) break;
     received.wire_bytes += WireBytes(frame->size());
-    has_more = frame->more();
+    has_more = frame->has_more();
   }
   if (num_frames == 0 && routing_id == nullptr) return std::nullopt;
-  received.error = CheckShape(num_frames, payload->size(), options_.max_payload);
+  received.error = CheckShape(num_frames, payload->size(), options_.max_payload_bytes);
   if (!received.error) received.error = DecodeHeader(header.span(), &received.envelope);
   if (received.error) {
     received.envelope.Clear();

@@ -24,7 +24,7 @@ class Frame {
 
   zmq_msg_t* get() { return &message_; }
   size_t size() const { return zmq_msg_size(&message_); }
-  bool more() const { return zmq_msg_more(&message_) != 0; }
+  bool has_more() const { return zmq_msg_more(&message_) != 0; }
   std::span<const uint8_t> span() {
     return {static_cast<const uint8_t*>(zmq_msg_data(&message_)), size()};
   }
@@ -56,7 +56,7 @@ class SocketImpl {
                   const Bytes& payload);
   // Receives a message; nullopt if there is none. Sets *routing_id to the sender's routing id. A
   // dealer passes null.
-  std::optional<Received> Receive(std::string* routing_id);
+  std::optional<ReceivedMessage> Receive(std::string* routing_id);
   void Close(int linger_ms);
 
  private:

@@ -18,7 +18,7 @@ size_t Index(Direction direction) { return direction == Direction::kIn ? 0 : 1; 
 }  // namespace
 
 Traffic::Traffic(Registry& registry) {
-  const auto add = [&](int number, const std::string& type) {
+  const auto add_type = [&](int number, const std::string& type) {
     TypeCounters& counters = counters_by_type_[number];
     counters.type = type;
     for (const Direction d : kDirections) {
@@ -29,8 +29,8 @@ Traffic::Traffic(Registry& registry) {
   };
   const auto* body = pb::Envelope::descriptor()->oneof_decl(0);
   for (int i = 0; i < body->field_count(); ++i)
-    add(body->field(i)->number(), body->field(i)->name());
-  for (int i = 0; i < kFaults; ++i) {
+    add_type(body->field(i)->number(), body->field(i)->name());
+  for (int i = 0; i < kNumFaults; ++i) {
     refused_by_fault_[i] = &registry.GetCounter(kRefusedMetric, kRefusedHelp,
                                                 {{"fault", FaultName(static_cast<Fault>(i))}});
   }
@@ -58,7 +58,7 @@ std::vector<Traffic::TypeTraffic> Traffic::Snapshot() const {
       if (entry.messages > 0) entries.push_back(entry);
     }
   }
-  const TypeTraffic refused{"refused", Direction::kIn, Refused(), refused_bytes_->value()};
+  const TypeTraffic refused{"refused", Direction::kIn, RefusedMessages(), refused_bytes_->value()};
   if (refused.messages > 0) entries.push_back(refused);
   return entries;
 }
@@ -82,7 +82,7 @@ uint64_t Traffic::Messages(Direction direction, int body_case) const {
                                              : counters->second.messages[Index(direction)]->value();
 }
 
-uint64_t Traffic::Refused() const {
+uint64_t Traffic::RefusedMessages() const {
   uint64_t refused = 0;
   for (const Counter* counter : refused_by_fault_) refused += counter->value();
   return refused;

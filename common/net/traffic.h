@@ -46,18 +46,18 @@ class Traffic {
   // for example pb::Envelope::kPush.
   uint64_t Bytes(Direction direction, int body_case) const;
   uint64_t Messages(Direction direction, int body_case) const;
-  uint64_t Refused() const;  // the number of refused messages
+  uint64_t RefusedMessages() const;
 
  private:
   struct TypeCounters {
     std::string type;
-    std::array<Counter*, 2> messages;  // for each Direction
-    std::array<Counter*, 2> bytes;
+    std::array<Counter*, 2> messages;  // by Direction
+    std::array<Counter*, 2> bytes;     // by Direction
   };
 
-  std::map<int, TypeCounters>
-      counters_by_type_;  // By the field number of the body. Constant after construction.
-  std::array<Counter*, kFaults> refused_by_fault_;  // by Fault
+  // By the field number of the body. Constant after construction.
+  std::map<int, TypeCounters> counters_by_type_;
+  std::array<Counter*, kNumFaults> refused_by_fault_;  // by Fault
   Counter* refused_bytes_;
 };
 

@@ -29,7 +29,7 @@ struct HeaderEntry {
   uint64_t end = 0;
 };
 
-uint64_t ReadLength(std::string_view bytes) {
+uint64_t ReadHeaderLength(std::string_view bytes) {
   uint64_t length = 0;
   std::memcpy(&length, bytes.data(), kLengthBytes);
   return length;
@@ -52,7 +52,7 @@ std::optional<Json> ParseWithoutDuplicates(std::string_view text, std::string* d
   return json;
 }
 
-std::optional<std::vector<uint64_t>> ParseNumbers(const Json& object, const char* key) {
+std::optional<std::vector<uint64_t>> ParseWholeNumbers(const Json& object, const char* key) {
   const auto found = object.find(key);
   if (found == object.end() || !found->is_array()) return std::nullopt;
   std::vector<uint64_t> numbers;
@@ -84,11 +84,11 @@ Result<HeaderEntry> ParseEntry(const std::string& name, const Json& json) {
     return BadData(tensor_text + " has dtype " + dtype->get<std::string>().substr(0, 32) +
                    "; only F32 is read");
   }
-  const auto shape = ParseNumbers(json, "shape");
+  const auto shape = ParseWholeNumbers(json, "shape");
   if (!shape || shape->size() > kMaxDims) {
     return BadData(tensor_text + ": shape must be a list of at most 8 whole numbers");
   }
-  const auto offsets = ParseNumbers(json, "data_offsets");
+  const auto offsets = ParseWholeNumbers(json, "data_offsets");
   if (!offsets || offsets->size() != 2 || (*offsets)[0] > (*offsets)[1]) {
     return BadData(tensor_text + ": data_offsets must be two whole numbers, begin and end");
   }
@@ -151,20 +151,20 @@ Result<std::vector<HeaderEntry>> ParseHeader(std::string_view text, Metadata* me
 }
 
 // Returns the JSON text. Replaces bytes that are not UTF-8, which JSON does not allow.
-std::string JsonText(const Json& json) {
+std::string ToJsonText(const Json& json) {
   return json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
 }
 
 // Returns the JSON header. It lists the tensors in the given order, which is the order of their
 // bytes. So it is written by hand: a Json object would sort them by name.
-std::string HeaderText(const std::vector<TensorView>& tensors, const Metadata& metadata) {
+std::string MakeHeaderText(const std::vector<TensorView>& tensors, const Metadata& metadata) {
   std::string text = "{";
-  if (!metadata.empty()) text += JsonText(kMetadata) + ":" + JsonText(metadata);
+  if (!metadata.empty()) text += ToJsonText(kMetadata) + ":" + ToJsonText(metadata);
   uint64_t begin = 0;
   for (const TensorView& tensor : tensors) {
     const uint64_t end = begin + tensor.values.size_bytes();
     if (text.size() > 1) text += ",";
-    text += JsonText(tensor.name) + ":{\"dtype\":\"F32\",\"shape\":" + JsonText(tensor.shape) +
+    text += ToJsonText(tensor.name) + ":{\"dtype\":\"F32\",\"shape\":" + ToJsonText(tensor.shape) +
             ",\"data_offsets\":[" + std::to_string(begin) + "," + std::to_string(end) + "]}";
     begin = end;
   }
@@ -176,7 +176,7 @@ std::string HeaderText(const std::vector<TensorView>& tensors, const Metadata& m
 }  // namespace
 
 std::string EncodeSafetensors(const std::vector<TensorView>& tensors, const Metadata& metadata) {
-  const std::string header = HeaderText(tensors, metadata);
+  const std::string header = MakeHeaderText(tensors, metadata);
   const uint64_t header_bytes = header.size();
   std::string bytes(kLengthBytes, '\0');
   std::memcpy(bytes.data(), &header_bytes, kLengthBytes);
@@ -195,7 +195,7 @@ Result<TensorFile> DecodeSafetensors(std::string_view bytes) {
     return BadData("it has " + std::to_string(bytes.size()) +
                    " bytes; a safetensors file begins with 8 bytes of header length");
   }
-  const uint64_t header_bytes = ReadLength(bytes);
+  const uint64_t header_bytes = ReadHeaderLength(bytes);
   if (header_bytes > kMaxHeaderBytes) {
     return BadData("the header claims " + std::to_string(header_bytes) + " bytes; at most " +
                    std::to_string(kMaxHeaderBytes) + " are allowed; is this a safetensors file?");

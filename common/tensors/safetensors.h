@@ -14,7 +14,7 @@
 
 namespace tern::tensors {
 
-// A named array, by reference. REQUIRES values.size() == product of shape.
+// A tensor to write. The caller owns the values. REQUIRES values.size() == product of shape.
 struct TensorView {
   std::string name;
   std::vector<uint64_t> shape;
@@ -36,12 +36,13 @@ using Metadata = std::map<std::string, std::string>;
 
 // Encode and decode the bytes of a safetensors file in memory. Decoding copies the tensors and
 // checks everything: the length of the header (at most 16 MiB), its JSON, dtype F32, the shapes,
-// and that the ranges cover the bytes exactly, without gap or overlap. The message of
-// kBadData says what is wrong and where.
+// and that the tensors' byte ranges cover the bytes after the header without gap or overlap. Else
+// it returns kBadData, with a message that says what is wrong and where.
 std::string EncodeSafetensors(const std::vector<TensorView>& tensors, const Metadata& metadata);
 Result<TensorFile> DecodeSafetensors(std::string_view bytes);
 
-// Writes a file atomically (common/base/atomic_file.h). kCannotWrite, with the system's message.
+// Writes a file atomically (common/base/atomic_file.h). Returns kCannotWrite, with the operating
+// system's message, if that fails.
 Status WriteSafetensors(const std::string& path, const std::vector<TensorView>& tensors,
                         const Metadata& metadata);
 Result<TensorFile> ReadSafetensors(const std::string& path);

@@ -7,8 +7,8 @@
 namespace tern::update {
 
 double EmaDecay(double decay, uint64_t t) {
-  const auto updates = static_cast<double>(t);
-  return std::min(decay, (1 + updates) / (10 + updates));
+  const auto num_updates = static_cast<double>(t);
+  return std::min(decay, (1 + num_updates) / (10 + num_updates));
 }
 
 void AverageWeights(float* average, const float* w, size_t n, double decay, uint64_t update) {

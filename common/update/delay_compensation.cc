@@ -4,9 +4,9 @@
 
 namespace tern::update {
 
-DelayCompensation DelayCompensation::Constant(double lambda) { return {false, lambda, 0, 0}; }
+DelayCompensation DelayCompensation::MakeConstant(double lambda) { return {false, lambda, 0, 0}; }
 
-DelayCompensation DelayCompensation::Adaptive(double lambda, double rho, size_t parameters) {
+DelayCompensation DelayCompensation::MakeAdaptive(double lambda, double rho, size_t parameters) {
   return {true, lambda, rho, parameters};
 }
 
@@ -30,8 +30,8 @@ void DelayCompensation::CopyCoefficientsTo(kernels::LocalStep* step) const {
   step->one_minus_rho = one_minus_rho_;
 }
 
-void DelayCompensation::Apply(const float* g, const float* w, const float* backup, size_t first,
-                              size_t n, float* out) {
+void DelayCompensation::CompensateGradient(const float* g, const float* w, const float* backup,
+                                           size_t first, size_t n, float* out) {
   if (is_adaptive_) {
     kernels::CompensateAdaptive(g, w, backup, mean_square_.data() + first, n, lambda_, rho_,
                                 one_minus_rho_, out);

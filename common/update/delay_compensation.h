@@ -24,8 +24,8 @@ class DelayCompensation {
  public:
   // `parameters`: the number of elements of the model. An object has one MS; if each worker has its
   // own MS (job key mean_square_scope), the caller keeps one object per worker.
-  static DelayCompensation Constant(double lambda);
-  static DelayCompensation Adaptive(double lambda, double rho, size_t parameters);
+  static DelayCompensation MakeConstant(double lambda);
+  static DelayCompensation MakeAdaptive(double lambda, double rho, size_t parameters);
 
   // The arrays to save in checkpoints: "mean_square" if adaptive, else none.
   std::vector<Optimizer::StateArray> StateArrays();
@@ -33,9 +33,10 @@ class DelayCompensation {
   // Writes the compensated gradient g' of elements [first, first + n) of the model to out[0, n).
   // All pointers point at element `first`; `backup` is w_bak. `out` may be g or backup. REQUIRES
   // exactly one call per element and gradient.
-  void Apply(const float* g, const float* w, const float* backup, size_t first, size_t n,
-             float* out);
-  // Copies lambda, rho and the form to *step, for a caller that computes on a GPU.
+  void CompensateGradient(const float* g, const float* w, const float* backup, size_t first,
+                          size_t n, float* out);
+  // Copies lambda, rho and the choice between constant and adaptive to *step, for a caller that
+  // computes on a GPU.
   void CopyCoefficientsTo(kernels::LocalStep* step) const;
 
  private:

@@ -9,22 +9,25 @@
 namespace tern::update {
 namespace {
 
-using Compensation = std::optional<DelayCompensation>;
+using OptionalCompensation = std::optional<DelayCompensation>;
 
 struct UpdaterEntry {
   const char* name;
-  Compensation (*compensation)(const pb::LocalUpdater& keys, size_t parameters);
+  OptionalCompensation (*compensation)(const pb::LocalUpdater& keys, size_t parameters);
 };
 
 // The local updaters by name, and the delay compensation that each one uses, if any.
 const UpdaterEntry kTable[] = {
-    {"none", [](const pb::LocalUpdater&, size_t) { return Compensation(); }},
-    {"sgd", [](const pb::LocalUpdater&, size_t) { return Compensation(); }},
-    {"dcasgd_c", [](const pb::LocalUpdater& keys,
-                    size_t) { return Compensation(DelayCompensation::Constant(keys.lambda())); }},
+    {"none", [](const pb::LocalUpdater&, size_t) { return OptionalCompensation(); }},
+    {"sgd", [](const pb::LocalUpdater&, size_t) { return OptionalCompensation(); }},
+    {"dcasgd_c",
+     [](const pb::LocalUpdater& keys, size_t) {
+       return OptionalCompensation(DelayCompensation::MakeConstant(keys.lambda()));
+     }},
     {"dcasgd_a",
      [](const pb::LocalUpdater& keys, size_t parameters) {
-       return Compensation(DelayCompensation::Adaptive(keys.lambda(), keys.rho(), parameters));
+       return OptionalCompensation(
+           DelayCompensation::MakeAdaptive(keys.lambda(), keys.rho(), parameters));
      }},
 };
 
@@ -44,14 +47,14 @@ Result<std::unique_ptr<LocalUpdater>> MakeLocalUpdater(const pb::LocalUpdater& k
   for (const UpdaterEntry& entry : kTable) {
     if (keys.name() != entry.name) continue;
     std::unique_ptr<LocalUpdater> updater(new LocalUpdater());
-    updater->is_applied_ = keys.name() != "none";
+    updater->changes_weights_ = keys.name() != "none";
     if (keys.has_learning_rate())
       updater->learning_rate_ = static_cast<float>(keys.learning_rate());
     if (keys.grad_scale() == pb::LocalUpdater::global_mean)
       updater->gradient_factor_ = static_cast<float>(1.0 / workers);
     updater->compensation_ = entry.compensation(keys, parameters);
     updater->momentum_ = static_cast<float>(keys.momentum());
-    if (updater->is_applied_ && keys.momentum() > 0) updater->velocity_.resize(parameters);
+    if (updater->changes_weights_ && keys.momentum() > 0) updater->velocity_.resize(parameters);
     return updater;
   }
   return Status(Code::kBadJob, "the local updater is named '" + keys.name() +
@@ -70,40 +73,42 @@ std::vector<Optimizer::StateArray> LocalUpdater::StateArrays() {
 
 kernels::LocalStep LocalUpdater::CoefficientsOf(float learning_rate) const {
   kernels::LocalStep step;
-  step.moves = is_applied_;
+  step.moves = changes_weights_;
   step.scale = gradient_factor_;
   if (compensation_.has_value()) compensation_->CopyCoefficientsTo(&step);
-  step.velocity = !velocity_.empty();
+  step.has_momentum = !velocity_.empty();
   step.lr = learning_rate_.value_or(learning_rate);
   step.momentum = momentum_;
   return step;
 }
 
-void LocalUpdater::Next(const float* w_global, const float* g, const float* reference,
-                        float learning_rate, float* w_next, size_t n, size_t first, float decay) {
+void LocalUpdater::ComputeLocalWeights(const float* w_global, const float* g,
+                                       const float* reference, float learning_rate, float* w_next,
+                                       size_t n, size_t first, float decay) {
   const float rate = learning_rate_.value_or(learning_rate);
   constexpr size_t kBlockElements = 4096;  // fits in the L1 cache
   std::array<float, kBlockElements> scaled_gradient, compensated_gradient;
-  for (size_t at = 0; at < n; at += kBlockElements) {
-    const size_t block_count = std::min(kBlockElements, n - at);
-    const float* d = g + at;
+  for (size_t block_begin = 0; block_begin < n; block_begin += kBlockElements) {
+    const size_t block_count = std::min(kBlockElements, n - block_begin);
+    const float* d = g + block_begin;
     if (gradient_factor_ != 1) {
       std::copy_n(d, block_count, scaled_gradient.data());
       kernels::Scale(scaled_gradient.data(), block_count, gradient_factor_);
       d = scaled_gradient.data();
     }
     if (compensation_.has_value()) {
-      compensation_->Apply(d, w_global + at, reference + at, first + at, block_count,
-                           compensated_gradient.data());
+      compensation_->CompensateGradient(d, w_global + block_begin, reference + block_begin,
+                                        first + block_begin, block_count,
+                                        compensated_gradient.data());
       d = compensated_gradient.data();
     }
-    std::copy_n(w_global + at, block_count, w_next + at);
-    if (!is_applied_) continue;
+    std::copy_n(w_global + block_begin, block_count, w_next + block_begin);
+    if (!changes_weights_) continue;
     if (velocity_.empty()) {
-      kernels::SgdUpdate(w_next + at, d, block_count, rate, decay);
+      kernels::SgdUpdate(w_next + block_begin, d, block_count, rate, decay);
     } else {
-      kernels::MomentumUpdate(w_next + at, velocity_.data() + first + at, d, block_count, rate,
-                              momentum_, decay);
+      kernels::MomentumUpdate(w_next + block_begin, velocity_.data() + first + block_begin, d,
+                              block_count, rate, momentum_, decay);
     }
   }
 }

@@ -39,8 +39,9 @@ class LocalUpdater {
   // (the worker's local weights, or the global weights of the step before). `learning_rate`: the
   // schedule's; the updater's own rate, if set, replaces it. `decay`: weight decay that g does not
   // have. w_next may alias only `reference`. REQUIRES exactly one call per element and step.
-  void Next(const float* w_global, const float* g, const float* reference, float learning_rate,
-            float* w_next, size_t n, size_t first = 0, float decay = 0);
+  void ComputeLocalWeights(const float* w_global, const float* g, const float* reference,
+                           float learning_rate, float* w_next, size_t n, size_t first = 0,
+                           float decay = 0);
   // The coefficients of a step, for a caller that computes on a GPU with copies of StateArrays().
   kernels::LocalStep CoefficientsOf(float learning_rate) const;
 
@@ -49,7 +50,7 @@ class LocalUpdater {
                                                                 uint32_t);
   LocalUpdater() = default;
 
-  bool is_applied_ = true;  // false for `none`
+  bool changes_weights_ = true;  // false for the updater `none`
   std::optional<float> learning_rate_;
   float gradient_factor_ = 1;  // multiplies the gradient
   std::optional<DelayCompensation> compensation_;
@@ -57,8 +58,8 @@ class LocalUpdater {
   Floats velocity_;  // empty without momentum
 };
 
-// `parameters`: the number of elements of the model; `workers`: of the job. kBadJob for an unknown
-// name.
+// `parameters`: the number of elements of the model. `workers`: the number of workers of the job.
+// Returns kBadJob for an unknown name.
 Result<std::unique_ptr<LocalUpdater>> MakeLocalUpdater(const pb::LocalUpdater& keys,
                                                        size_t parameters, uint32_t workers);
 const std::vector<std::string>& LocalUpdaterNames();

@@ -42,7 +42,7 @@ class VelocityOptimizer : public Optimizer {
   std::vector<StateArray> StateArrays() override { return {{"momentum", velocity_}}; }
 
  protected:
-  kernels::UpdateStep Coefficients(kernels::UpdateRule rule, const Step& step) const {
+  kernels::UpdateStep CoefficientsOfRule(kernels::UpdateRule rule, const Step& step) const {
     return {.rule = rule, .lr = static_cast<float>(step.learning_rate), .momentum = momentum_};
   }
 
@@ -59,7 +59,7 @@ class Momentum : public VelocityOptimizer {
                             static_cast<float>(step.learning_rate), momentum_, decay);
   }
   kernels::UpdateStep CoefficientsOf(const Step& step) const override {
-    return Coefficients(kernels::UpdateRule::kMomentum, step);
+    return CoefficientsOfRule(kernels::UpdateRule::kMomentum, step);
   }
 };
 
@@ -72,35 +72,35 @@ class Nesterov : public VelocityOptimizer {
                             static_cast<float>(step.learning_rate), momentum_, decay);
   }
   kernels::UpdateStep CoefficientsOf(const Step& step) const override {
-    return Coefficients(kernels::UpdateRule::kNesterov, step);
+    return CoefficientsOfRule(kernels::UpdateRule::kNesterov, step);
   }
 };
 
 class Lars : public VelocityOptimizer {
  public:
   Lars(const pb::Optimizer& keys, size_t parameters)
-      : VelocityOptimizer(keys, parameters), trust_(keys.trust_coefficient()) {}
+      : VelocityOptimizer(keys, parameters), trust_coefficient_(keys.trust_coefficient()) {}
 
   bool needs_whole_tensors() const override { return true; }
   void Update(float* w, const float* g, size_t first, size_t n, const Step& step,
               float decay) override {
-    const float rate = RateOf(kernels::ComputeStats(w, n).sum_squares,
-                              kernels::ComputeStats(g, n).sum_squares, decay);
+    const float rate = LarsRatioOf(kernels::ComputeStats(w, n).sum_squares,
+                                   kernels::ComputeStats(g, n).sum_squares, decay);
     kernels::LarsUpdate(w, velocity_.data() + first, g, n, static_cast<float>(step.learning_rate),
                         rate, momentum_, decay);
   }
   kernels::UpdateStep CoefficientsOf(const Step& step) const override {
-    return Coefficients(kernels::UpdateRule::kLars, step);
+    return CoefficientsOfRule(kernels::UpdateRule::kLars, step);
   }
-  float RateOf(double sum_squares_w, double sum_squares_g, float decay) const override {
+  float LarsRatioOf(double sum_squares_w, double sum_squares_g, float decay) const override {
     const double norm_w = std::sqrt(sum_squares_w), norm_g = std::sqrt(sum_squares_g);
     return norm_w > 0 && norm_g > 0
-               ? static_cast<float>(trust_ * norm_w / (norm_g + double{decay} * norm_w))
+               ? static_cast<float>(trust_coefficient_ * norm_w / (norm_g + double{decay} * norm_w))
                : 1;
   }
 
  private:
-  const double trust_;
+  const double trust_coefficient_;
 };
 
 // Returns base ^ exponent by repeated squaring, which gives the same bits on every machine, unlike
@@ -151,23 +151,23 @@ class Adam : public Optimizer {
 };
 
 template <typename T, typename... Args>
-OptimizerResult MakeNew(const Args&... args) {
+OptimizerResult MakeOptimizerOf(const Args&... args) {
   return std::unique_ptr<Optimizer>(std::make_unique<T>(args...));
 }
 
-OptimizerResult MakeSgd(const pb::Optimizer&, size_t) { return MakeNew<Sgd>(); }
+OptimizerResult MakeSgd(const pb::Optimizer&, size_t) { return MakeOptimizerOf<Sgd>(); }
 
 template <typename T>
 OptimizerResult MakeVelocityOptimizer(const pb::Optimizer& keys, size_t parameters) {
   TERN_RETURN_IF_ERROR(CheckMomentum(keys));
-  return MakeNew<T>(keys, parameters);
+  return MakeOptimizerOf<T>(keys, parameters);
 }
 
 OptimizerResult MakeLars(const pb::Optimizer& keys, size_t parameters) {
   TERN_RETURN_IF_ERROR(CheckMomentum(keys));
   if (!(keys.trust_coefficient() > 0 && std::isfinite(keys.trust_coefficient())))
     return BadValue("trust_coefficient", keys.trust_coefficient(), "a finite number above 0");
-  return MakeNew<Lars>(keys, parameters);
+  return MakeOptimizerOf<Lars>(keys, parameters);
 }
 
 OptimizerResult MakeAdam(const pb::Optimizer& keys, size_t parameters) {
@@ -178,7 +178,7 @@ OptimizerResult MakeAdam(const pb::Optimizer& keys, size_t parameters) {
   // With epsilon 0, a gradient of zeros would give 0 / 0.
   if (!(static_cast<float>(keys.epsilon()) > 0 && std::isfinite(keys.epsilon())))
     return BadValue("epsilon", keys.epsilon(), "a finite number above 0");
-  return MakeNew<Adam>(keys, parameters);
+  return MakeOptimizerOf<Adam>(keys, parameters);
 }
 
 struct OptimizerEntry {

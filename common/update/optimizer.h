@@ -65,12 +65,14 @@ class Optimizer {
   virtual kernels::UpdateStep CoefficientsOf(const Step& step) const = 0;
   // The rate r of one tensor for lars; 1 for all other optimizers. `sum_squares_w` and
   // `sum_squares_g`: the sums of squares of the tensor's w and g.
-  virtual float RateOf(double /*sum_squares_w*/, double /*sum_squares_g*/, float /*decay*/) const {
+  virtual float LarsRatioOf(double /*sum_squares_w*/, double /*sum_squares_g*/,
+                            float /*decay*/) const {
     return 1;
   }
 };
 
-// `parameters` is the number of elements of the model. kBadJob for an unknown name.
+// `parameters`: the number of elements of the model. Returns kBadJob for an unknown name or an
+// invalid value.
 Result<std::unique_ptr<Optimizer>> MakeOptimizer(const pb::Optimizer& keys, size_t parameters);
 const std::vector<std::string>& OptimizerNames();
 

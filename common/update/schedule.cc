@@ -92,7 +92,8 @@ struct Schedule::Entry {
     return std::pow(1 - position.fraction, keys.power());
   }
   static double Exponential(const pb::Schedule& keys, const Position& position) {
-    return std::pow(keys.gamma(), position.after_warmup / static_cast<double>(keys.step_every()));
+    return std::pow(keys.gamma(),
+                    position.steps_after_warmup / static_cast<double>(keys.step_every()));
   }
   static double Cosine(const pb::Schedule& keys, const Position& position) {
     return Anneal(1, FinalFactor(keys), position.fraction);
@@ -144,18 +145,22 @@ Result<Schedule> Schedule::Make(const pb::Train& train, uint64_t steps) {
 }
 
 Schedule::Schedule(Factor factor, const pb::Train& train, uint64_t steps)
-    : factor_(factor), keys_(train.schedule()), base_rate_(keys_.learning_rate()), steps_(steps) {
+    : factor_(factor),
+      keys_(train.schedule()),
+      base_rate_(keys_.learning_rate()),
+      num_steps_(steps) {
   if (keys_.linear_scaling_batch() > 0)
     base_rate_ = base_rate_ * train.batch_total() / keys_.linear_scaling_batch();
 }
 
 double Schedule::Rate(uint64_t step) const {
   const uint64_t warmup_steps = keys_.warmup_steps();
-  const auto after_warmup = static_cast<double>(step > warmup_steps ? step - warmup_steps : 0);
+  const auto steps_after_warmup =
+      static_cast<double>(step > warmup_steps ? step - warmup_steps : 0);
   const auto num_after_warmup =
-      static_cast<double>(steps_ > warmup_steps ? steps_ - warmup_steps : 1);
-  double rate = base_rate_ * factor_(keys_, {step, after_warmup,
-                                             std::min(1.0, after_warmup / num_after_warmup)});
+      static_cast<double>(num_steps_ > warmup_steps ? num_steps_ - warmup_steps : 1);
+  double rate = base_rate_ * factor_(keys_, {step, steps_after_warmup,
+                                             std::min(1.0, steps_after_warmup / num_after_warmup)});
   if (step < warmup_steps) {
     const double start_factor = keys_.warmup_start_factor();
     rate *= start_factor +

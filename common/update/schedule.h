@@ -33,17 +33,17 @@ namespace tern::update {
 
 class Schedule {
  public:
-  // The schedule of train.schedule in a job of `steps` steps. kBadJob for an unknown name, or a
-  // missing or invalid argument.
+  // Makes the schedule that train.schedule describes, for a job of `steps` steps. Returns kBadJob
+  // for an unknown name, or a missing or invalid key.
   static Result<Schedule> Make(const pb::Train& train, uint64_t steps);
   // The learning rate of a step, counted from 0.
   double Rate(uint64_t step) const;
 
  private:
   struct Position {
-    uint64_t step;        // s of the head comment
-    double after_warmup;  // s'
-    double fraction;      // u
+    uint64_t step;              // s of the comment at the top of this file
+    double steps_after_warmup;  // s'
+    double fraction;            // u
   };
   // Computes the learning rate of a schedule without warm-up, divided by base_rate_.
   using Factor = double (*)(const pb::Schedule& keys, const Position& position);
@@ -55,8 +55,8 @@ class Schedule {
 
   Factor factor_;
   pb::Schedule keys_;
-  double base_rate_;  // `rate` of the head comment
-  uint64_t steps_;
+  double base_rate_;  // `rate` of the comment at the top of this file
+  uint64_t num_steps_;
 };
 
 const std::vector<std::string>& ScheduleNames();

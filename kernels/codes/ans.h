@@ -34,7 +34,7 @@ namespace tern::kernels {
 
 constexpr int kAnsBits = 12;                    // log2 of M
 constexpr uint32_t kAnsSlots = 1u << kAnsBits;  // M, the number of slots
-constexpr uint32_t kAnsLowest = 1u << 16;       // L, the lowest state
+constexpr uint32_t kAnsLowestState = 1u << 16;  // L, the lowest state
 constexpr size_t kAnsSymbols = 256;             // number of symbols: a symbol is a byte
 constexpr size_t kAnsStates = 8;                // number of states of a block
 
@@ -54,8 +54,8 @@ AnsFrequencies FrequenciesOf(const AnsCounts& counts);
 struct AnsTable {
   explicit AnsTable(const AnsFrequencies& frequencies);
   AnsFrequencies frequency;
-  std::array<uint16_t, kAnsSymbols> begin;  // b_s of each symbol s; at most M
-  size_t first = 0, last = 0;               // the lowest and the highest symbol that occur
+  std::array<uint16_t, kAnsSymbols> begin;   // b_s of each symbol s; at most M
+  size_t first_symbol = 0, last_symbol = 0;  // the lowest and the highest symbol that occur
 };
 
 // The most bytes of a block of n symbols.

@@ -38,10 +38,10 @@ struct Encoding {
   uint8_t* out;  // the bytes written so far begin here; words are written below it
 };
 
-// Encodes eight symbols or, unless kAll, the first `active` of eight. Writes words below e->out and
-// lowers e->out by their size.
+// Encodes eight symbols or, unless kAll, the first `num_active` of eight. Writes words below e->out
+// and lowers e->out by their size.
 template <bool kAll, class Lookup>
-HWY_INLINE void EncodeStep(const Lookup& lookup, const uint8_t* symbols, size_t active,
+HWY_INLINE void EncodeStep(const Lookup& lookup, const uint8_t* symbols, size_t num_active,
                            Encoding* e) {
   const hn::RebindToSigned<D> di;
   const hn::RebindToFloat<D> df;
@@ -55,10 +55,10 @@ HWY_INLINE void EncodeStep(const Lookup& lookup, const uint8_t* symbols, size_t 
                                                 hn::BitCast(di, hn::ShiftRight<20>(e->x.part[p]))));
     word_lanes |= (~MaskBits(keeps_state[p]) & ((1u << kLanes) - 1)) << (p * kLanes);
   }
-  if (!kAll) word_lanes &= (1u << active) - 1;
-  hn::StoreU(Reorder(LowWords(e->x), kGather, word_lanes), D16(),
+  if (!kAll) word_lanes &= (1u << num_active) - 1;
+  hn::StoreU(ReorderWords(LowWords(e->x), kGather, word_lanes), D16(),
              reinterpret_cast<uint16_t*>(e->out - 2 * kAnsStates));
-  e->out -= 2 * Ones(word_lanes);
+  e->out -= 2 * CountOneBits(word_lanes);
   for (size_t p = 0; p < kParts; ++p) {
     const V old_states = e->x.part[p];
     const V shifted = hn::IfThenElse(keeps_state[p], old_states, hn::ShiftRight<16>(old_states));
@@ -72,8 +72,8 @@ HWY_INLINE void EncodeStep(const Lookup& lookup, const uint8_t* symbols, size_t 
         hn::IfThenZeroElse(is_exact, hn::Sub(hn::Set(D(), kAnsSlots), s[p].frequency));
     const V new_states = hn::Add(hn::Add(hn::ShiftLeft<kAnsBits>(quotient), remainder),
                                  hn::Add(s[p].begin, correction));
-    e->x.part[p] =
-        kAll ? new_states : hn::IfThenElse(FirstOfPart(active, p), new_states, old_states);
+    e->x.part[p] = kAll ? new_states
+                        : hn::IfThenElse(ActiveLanesOfPart(num_active, p), new_states, old_states);
   }
 }
 
@@ -83,14 +83,14 @@ template <class Lookup>
 HWY_INLINE Encoding BeginEncoding(const Lookup& lookup, const uint8_t* symbols, size_t n,
                                   uint8_t padding, uint8_t* end) {
   Encoding e;
-  for (V& part : e.x.part) part = hn::Set(D(), kAnsLowest);
+  for (V& part : e.x.part) part = hn::Set(D(), kAnsLowestState);
   e.out = end;
-  const size_t num_rest = n % kAnsStates;
-  if (num_rest == 0) return e;
+  const size_t num_remaining = n % kAnsStates;
+  if (num_remaining == 0) return e;
   uint8_t last[kAnsStates];
   std::memset(last, padding, sizeof last);
-  std::memcpy(last, symbols + n - num_rest, num_rest);
-  EncodeStep<false>(lookup, last, num_rest, &e);
+  std::memcpy(last, symbols + n - num_remaining, num_remaining);
+  EncodeStep<false>(lookup, last, num_remaining, &e);
   return e;
 }
 
@@ -103,7 +103,8 @@ HWY_INLINE std::span<const uint8_t> EndEncoding(const Encoding& e, const uint8_t
   return {out, end};
 }
 
-// Encodes the blocks k... at a time. `padding` is as in BeginEncoding.
+// Encodes the blocks k... (all numbers of the index sequence) at the same time. `padding` is as in
+// BeginEncoding.
 template <class Lookup, size_t... k>
 void EncodeBlocks(const Lookup& shared_lookup, uint8_t padding, const uint8_t* symbols, size_t n,
                   std::span<const uint8_t>* coded, uint8_t* buffer, std::index_sequence<k...>) {
@@ -124,10 +125,10 @@ struct Decoding {
   const uint8_t* in;  // the next word to read
 };
 
-// Decodes eight symbols or, unless kAll, the first `active` of eight. Advances d->in by the words
-// read. REQUIRES 16 readable bytes at d->in.
+// Decodes eight symbols or, unless kAll, the first `num_active` of eight. Advances d->in by the
+// words that it reads. REQUIRES 16 readable bytes at d->in.
 template <bool kAll, class Lookup>
-HWY_INLINE void DecodeStep(const Lookup& lookup, size_t active, uint8_t* symbols, Decoding* d) {
+HWY_INLINE void DecodeStep(const Lookup& lookup, size_t num_active, uint8_t* symbols, Decoding* d) {
   const hn::Rebind<uint8_t, D> d8;
   States new_states;
   M is_low[kParts];
@@ -139,15 +140,16 @@ HWY_INLINE void DecodeStep(const Lookup& lookup, size_t active, uint8_t* symbols
     is_low[p] = hn::Eq(hn::ShiftRight<16>(new_states.part[p]), hn::Zero(D()));
     word_lanes |= MaskBits(is_low[p]) << (p * kLanes);
   }
-  if (!kAll) word_lanes &= (1u << active) - 1;
+  if (!kAll) word_lanes &= (1u << num_active) - 1;
   const auto words =
-      Reorder(hn::LoadU(D16(), reinterpret_cast<const uint16_t*>(d->in)), kSpread, word_lanes);
-  d->in += 2 * Ones(word_lanes);
+      ReorderWords(hn::LoadU(D16(), reinterpret_cast<const uint16_t*>(d->in)), kSpread, word_lanes);
+  d->in += 2 * CountOneBits(word_lanes);
   for (size_t p = 0; p < kParts; ++p) {
     const V refilled =
         hn::Or(hn::IfThenElse(is_low[p], hn::ShiftLeft<16>(new_states.part[p]), new_states.part[p]),
                WordsOfPart(words, p));
-    d->x.part[p] = kAll ? refilled : hn::IfThenElse(FirstOfPart(active, p), refilled, d->x.part[p]);
+    d->x.part[p] =
+        kAll ? refilled : hn::IfThenElse(ActiveLanesOfPart(num_active, p), refilled, d->x.part[p]);
   }
 }
 
@@ -167,11 +169,11 @@ HWY_INLINE bool BeginDecoding(std::span<const uint8_t> block, Decoding* d) {
 }
 
 // Decodes the rest of one block, from symbol i on, and checks that the block ends correctly.
-// `limit` is the last address from which 16 bytes can be read.
+// `last_readable` is the last address from which 16 bytes can be read.
 template <class Lookup>
 bool EndDecoding(const Lookup& lookup, Decoding d, std::span<const uint8_t> block,
-                 const uint8_t* limit, size_t i, size_t n, uint8_t* symbols) {
-  for (; n - i >= kAnsStates && d.in <= limit; i += kAnsStates) {
+                 const uint8_t* last_readable, size_t i, size_t n, uint8_t* symbols) {
+  for (; n - i >= kAnsStates && d.in <= last_readable; i += kAnsStates) {
     DecodeStep<true>(lookup, kAnsStates, symbols + i, &d);
   }
   const uint8_t* const end = block.data() + block.size();
@@ -183,19 +185,20 @@ bool EndDecoding(const Lookup& lookup, Decoding d, std::span<const uint8_t> bloc
   d.in = padded_rest;
   for (; i < n; i += kAnsStates) {
     uint8_t decoded[kAnsStates];
-    const size_t active = n - i < kAnsStates ? n - i : kAnsStates;
-    DecodeStep<false>(lookup, active, decoded, &d);
+    const size_t num_active = n - i < kAnsStates ? n - i : kAnsStates;
+    DecodeStep<false>(lookup, num_active, decoded, &d);
     if (static_cast<size_t>(d.in - padded_rest) > bytes_left) return false;
-    std::memcpy(symbols + i, decoded, active);
+    std::memcpy(symbols + i, decoded, num_active);
   }
   bool ends_correctly = static_cast<size_t>(d.in - padded_rest) == bytes_left;
   for (const V& part : d.x.part) {
-    ends_correctly &= hn::AllTrue(D(), hn::Eq(part, hn::Set(D(), kAnsLowest)));
+    ends_correctly &= hn::AllTrue(D(), hn::Eq(part, hn::Set(D(), kAnsLowestState)));
   }
   return ends_correctly;
 }
 
-// Decodes the blocks k... at a time. Returns false if one is invalid.
+// Decodes the blocks k... (all numbers of the index sequence) at the same time. Returns false if a
+// block is invalid.
 template <class Lookup, size_t... k>
 bool DecodeBlocks(const Lookup& shared_lookup, std::span<const uint8_t> row,
                   const std::span<const uint8_t>* coded, size_t n, uint8_t* symbols,
@@ -205,19 +208,19 @@ bool DecodeBlocks(const Lookup& shared_lookup, std::span<const uint8_t> row,
   if (!(BeginDecoding(coded[k], blocks + k) && ...)) return false;
   // If a block is invalid, its decoder may read on into later blocks of the row. EndDecoding then
   // returns false.
-  const uint8_t* const limit = row.data() + row.size() - 2 * kAnsStates;
+  const uint8_t* const last_readable = row.data() + row.size() - 2 * kAnsStates;
   size_t i = 0;
-  for (; n - i >= kAnsStates && ((blocks[k].in <= limit) && ...); i += kAnsStates) {
+  for (; n - i >= kAnsStates && ((blocks[k].in <= last_readable) && ...); i += kAnsStates) {
     (DecodeStep<true>(lookup, kAnsStates, symbols + k * n + i, blocks + k), ...);
   }
-  return (EndDecoding(lookup, blocks[k], coded[k], limit, i, n, symbols + k * n) && ...);
+  return (EndDecoding(lookup, blocks[k], coded[k], last_readable, i, n, symbols + k * n) && ...);
 }
 
 // Encodes all blocks, several at a time.
 template <class Lookup>
 void EncodeAll(const Lookup& lookup, const AnsTable& table, const uint8_t* symbols, size_t n,
                std::span<std::span<const uint8_t>> coded, uint8_t* buffer) {
-  const auto padding = static_cast<uint8_t>(table.first);
+  const auto padding = static_cast<uint8_t>(table.first_symbol);
   size_t k = 0;
   const auto encode = [&](auto blocks) HWY_ATTR {
     EncodeBlocks(lookup, padding, symbols + k * n, n, coded.data() + k, buffer + k * MaxAnsBytes(n),
@@ -233,7 +236,7 @@ void EncodeAll(const Lookup& lookup, const AnsTable& table, const uint8_t* symbo
 
 void EncodeAns(const AnsTable& table, const uint8_t* symbols, size_t n,
                std::span<std::span<const uint8_t>> coded, uint8_t* buffer) {
-  const size_t num_symbols = table.last - table.first + 1;
+  const size_t num_symbols = table.last_symbol - table.first_symbol + 1;
   if (num_symbols <= 8)
     return EncodeAll(RegisterEncodeLookup<1>(table), table, symbols, n, coded, buffer);
   if (num_symbols <= 16)
@@ -264,7 +267,7 @@ bool DecodeAll(const Lookup& lookup, std::span<const uint8_t> row,
 
 bool DecodeAns(const AnsTable& table, std::span<const uint8_t> row,
                std::span<const std::span<const uint8_t>> blocks, size_t n, uint8_t* symbols) {
-  const size_t num_symbols = table.last - table.first + 1;
+  const size_t num_symbols = table.last_symbol - table.first_symbol + 1;
   if (num_symbols <= 3) return DecodeAll(RegisterDecodeLookup<3>(table), row, blocks, n, symbols);
   if (num_symbols <= 5) return DecodeAll(RegisterDecodeLookup<5>(table), row, blocks, n, symbols);
   if (num_symbols <= 9) return DecodeAll(RegisterDecodeLookup<9>(table), row, blocks, n, symbols);
@@ -273,8 +276,9 @@ bool DecodeAns(const AnsTable& table, std::span<const uint8_t> row,
   return DecodeAll(MemoryDecodeLookup{&slots}, row, blocks, n, symbols);
 }
 
-// CountSymbols counts symbols below kCompared by comparing each vector of the row with each symbol.
-constexpr size_t kCompared = 32;
+// If all symbols are below kNumCompared, CountSymbols compares each vector of symbols with each of
+// these values.
+constexpr size_t kNumCompared = 32;
 
 // Adds the counts of symbols `first` to first + 3 to `counts`. REQUIRES that symbols[0, n) are at
 // most 255 vectors, so that 8-bit counters do not overflow.
@@ -294,27 +298,29 @@ void CountFour(const uint8_t* symbols, size_t n, size_t first, AnsCounts* counts
     count3 = hn::Sub(count3, hn::VecFromMask(d, hn::Eq(v, symbol3)));
   }
   const hn::Repartition<uint64_t, decltype(d)> d64;
-  const auto sum = [&](auto c) { return hn::GetLane(hn::SumOfLanes(d64, hn::SumsOf8(c))); };
-  (*counts)[first] += sum(count0);
-  (*counts)[first + 1] += sum(count1);
-  (*counts)[first + 2] += sum(count2);
-  (*counts)[first + 3] += sum(count3);
+  const auto sum_lanes = [&](auto c) { return hn::GetLane(hn::SumOfLanes(d64, hn::SumsOf8(c))); };
+  (*counts)[first] += sum_lanes(count0);
+  (*counts)[first + 1] += sum_lanes(count1);
+  (*counts)[first + 2] += sum_lanes(count2);
+  (*counts)[first + 3] += sum_lanes(count3);
 }
 
 AnsCounts CountSymbols(const uint8_t* symbols, size_t n) {
   const hn::ScalableTag<uint8_t> d;
-  const size_t step = hn::Lanes(d);
-  const size_t vectorized_n = n / step * step;
+  const size_t num_lanes = hn::Lanes(d);
+  const size_t vectorized_n = n / num_lanes * num_lanes;
   auto largest = hn::Zero(d);
-  for (size_t i = 0; i < vectorized_n; i += step)
+  for (size_t i = 0; i < vectorized_n; i += num_lanes)
     largest = hn::Max(largest, hn::LoadU(d, symbols + i));
-  if (!hn::AllTrue(d, hn::Lt(largest, hn::Set(d, kCompared)))) return CountSymbolsRef(symbols, n);
+  if (!hn::AllTrue(d, hn::Lt(largest, hn::Set(d, kNumCompared))))
+    return CountSymbolsRef(symbols, n);
   AnsCounts counts = CountSymbolsRef(symbols + vectorized_n, n - vectorized_n);
-  for (size_t s = 0; s < kCompared; s += 4) {
+  for (size_t s = 0; s < kNumCompared; s += 4) {
     const auto is_below = hn::Lt(largest, hn::Set(d, static_cast<uint8_t>(s)));
     if (hn::AllTrue(d, is_below)) break;
-    for (size_t i = 0; i < vectorized_n; i += 255 * step) {
-      CountFour(symbols + i, vectorized_n - i < 255 * step ? vectorized_n - i : 255 * step, s,
+    for (size_t i = 0; i < vectorized_n; i += 255 * num_lanes) {
+      CountFour(symbols + i,
+                vectorized_n - i < 255 * num_lanes ? vectorized_n - i : 255 * num_lanes, s,
                 &counts);
     }
   }

@@ -117,15 +117,16 @@ HWY_INLINE V WordsOfPart(hn::Vec<D16> words, size_t p) {
 }
 HWY_INLINE V SelectOfEight(const States& numbers, V index) {
   const auto lane = hn::IndicesFromVec(D(), hn::And(index, hn::Set(D(), 3)));
-  const M in_second = hn::Ne(hn::And(index, hn::Set(D(), 4)), hn::Zero(D()));
-  return hn::IfThenElse(in_second, hn::TableLookupLanes(numbers.part[1], lane),
+  const M is_in_second = hn::Ne(hn::And(index, hn::Set(D(), 4)), hn::Zero(D()));
+  return hn::IfThenElse(is_in_second, hn::TableLookupLanes(numbers.part[1], lane),
                         hn::TableLookupLanes(numbers.part[0], lane));
 }
 
 #endif
 
-// Reorders the words by the shuffle of `subset`.
-HWY_INLINE hn::Vec<D16> Reorder(hn::Vec<D16> words, const WordOrders& orders, unsigned subset) {
+// Reorders the words by the shuffle that `orders` has for `subset`.
+HWY_INLINE hn::Vec<D16> ReorderWords(hn::Vec<D16> words, const WordOrders& orders,
+                                     unsigned subset) {
   const hn::Repartition<uint8_t, D16> d8;
   return hn::BitCast(
       D16(), hn::TableLookupBytesOr0(hn::BitCast(d8, words), hn::Load(d8, orders[subset].data())));
@@ -140,13 +141,13 @@ struct RegisterTable {
   }
   HWY_INLINE V operator[](V index) const {
     V number = SelectOfEight(eights[0], index);
-    if constexpr (kTables > 1) number = SelectFrom<1>(index, number);
-    if constexpr (kTables > 2) number = SelectFrom<2>(index, number);
+    if constexpr (kTables > 1) number = ReplaceFromTable<1>(index, number);
+    if constexpr (kTables > 2) number = ReplaceFromTable<2>(index, number);
     return number;
   }
   // Replaces `number` in the lanes whose index is at least 8 * kTable.
   template <int32_t kTable>
-  HWY_INLINE V SelectFrom(V index, V number) const {
+  HWY_INLINE V ReplaceFromTable(V index, V number) const {
     const hn::RebindToSigned<D> di;
     const auto is_beyond = hn::Gt(hn::BitCast(di, index), hn::Set(di, 8 * kTable - 1));
     return hn::IfThenElse(hn::RebindMask(D(), is_beyond), SelectOfEight(eights[kTable], index),
@@ -165,11 +166,13 @@ HWY_INLINE V GatherFrom(const uint32_t* table, V index) {
 }
 
 // The number of one bits.
-HWY_INLINE size_t Ones(unsigned set) { return static_cast<size_t>(__builtin_popcount(set)); }
+HWY_INLINE size_t CountOneBits(unsigned set) {
+  return static_cast<size_t>(__builtin_popcount(set));
+}
 
-// A mask of the lanes of vector p whose states are among the first `active` of the eight.
-HWY_INLINE M FirstOfPart(size_t active, size_t p) {
-  return hn::FirstN(D(), active < p * kLanes ? 0 : active - p * kLanes);
+// A mask of the lanes of vector p whose states are among the first `num_active` of the eight.
+HWY_INLINE M ActiveLanesOfPart(size_t num_active, size_t p) {
+  return hn::FirstN(D(), num_active < p * kLanes ? 0 : num_active - p * kLanes);
 }
 
 // The encoder computes floor(x / f), for a state x and a frequency f, with floats. The stored
@@ -201,43 +204,44 @@ class RegisterEncodeLookup {
   explicit RegisterEncodeLookup(const AnsTable& table) : RegisterEncodeLookup(Arrays(table)) {}
   HWY_INLINE SymbolCoding operator()(V symbol) const {
     const V index = hn::Sub(symbol, first_);
-    const V range = range_[index];
-    return {hn::ShiftRight<16>(range), hn::And(range, hn::Set(D(), 0xFFFF)), reciprocal_[index]};
+    const V slot_range = slot_range_[index];
+    return {hn::ShiftRight<16>(slot_range), hn::And(slot_range, hn::Set(D(), 0xFFFF)),
+            reciprocal_[index]};
   }
 
  private:
   struct Arrays {
-    explicit Arrays(const AnsTable& table) : first(static_cast<uint32_t>(table.first)) {
-      for (size_t s = table.first; s <= table.last; ++s) {
-        range[s - first] = uint32_t{table.frequency[s]} << 16 | table.begin[s];
+    explicit Arrays(const AnsTable& table) : first(static_cast<uint32_t>(table.first_symbol)) {
+      for (size_t s = table.first_symbol; s <= table.last_symbol; ++s) {
+        slot_range[s - first] = uint32_t{table.frequency[s]} << 16 | table.begin[s];
         reciprocal[s - first] = ReciprocalBits(table.frequency[s]);
       }
     }
-    uint32_t first, range[8 * kTables] = {}, reciprocal[8 * kTables] = {};
+    uint32_t first, slot_range[8 * kTables] = {}, reciprocal[8 * kTables] = {};
   };
   explicit RegisterEncodeLookup(const Arrays& a)
-      : first_(hn::Set(D(), a.first)), range_(a.range), reciprocal_(a.reciprocal) {}
+      : first_(hn::Set(D(), a.first)), slot_range_(a.slot_range), reciprocal_(a.reciprocal) {}
 
   V first_;
-  RegisterTable<kTables> range_, reciprocal_;
+  RegisterTable<kTables> slot_range_, reciprocal_;
 };
 
 // The values of MemoryEncodeLookup, by symbol: frequency and first slot in one word, and
 // reciprocal.
 struct EncodeTable {
   explicit EncodeTable(const AnsTable& table) {
-    for (size_t s = table.first; s <= table.last; ++s) {
-      range[s] = uint32_t{table.frequency[s]} << 16 | table.begin[s];
+    for (size_t s = table.first_symbol; s <= table.last_symbol; ++s) {
+      slot_range[s] = uint32_t{table.frequency[s]} << 16 | table.begin[s];
       reciprocal[s] = ReciprocalBits(table.frequency[s]);
     }
   }
-  uint32_t range[kAnsSymbols], reciprocal[kAnsSymbols];
+  uint32_t slot_range[kAnsSymbols], reciprocal[kAnsSymbols];
 };
 
 struct MemoryEncodeLookup {
   HWY_INLINE SymbolCoding operator()(V symbol) const {
-    const V range = GatherFrom(table->range, symbol);
-    return {hn::ShiftRight<16>(range), hn::And(range, hn::Set(D(), 0xFFFF)),
+    const V slot_range = GatherFrom(table->slot_range, symbol);
+    return {hn::ShiftRight<16>(slot_range), hn::And(slot_range, hn::Set(D(), 0xFFFF)),
             GatherFrom(table->reciprocal, symbol)};
   }
   const EncodeTable* table;
@@ -262,20 +266,20 @@ class RegisterDecodeLookup {
   }
 
  private:
-  // Numbers with the distance in the high bits and an index in the low bits are compared. The
-  // symbol first + j has the index kMaxIndex - j. Of symbols that begin at the same slot, only the
-  // last has slots; it has the smallest index, so that it is chosen.
+  // MinDistance compares numbers that have a distance in the high bits and an index in the low
+  // bits. Symbol first_symbol + j has the index kMaxIndex - j. Of symbols that begin at the same
+  // slot, only the last has slots; it has the smallest index, so that it is chosen.
   static constexpr size_t kTables = (kCount + 7) / 8;
   static constexpr uint32_t kMaxIndex = 8 * kTables - 1;
   static constexpr uint32_t kIndexMask = kTables == 1 ? 7 : 31;
   struct Arrays {
     explicit Arrays(const AnsTable& table)
-        : highest(static_cast<uint32_t>(table.first + kMaxIndex)) {
+        : highest(static_cast<uint32_t>(table.first_symbol + kMaxIndex)) {
       // Entries beyond the last symbol are those of the first symbol, whose distance is the slot
       // itself.
       for (uint32_t& b : begin) b = 0u - kMaxIndex;
-      for (size_t s = table.first; s <= table.last; ++s) {
-        const auto j = static_cast<uint32_t>(s - table.first);
+      for (size_t s = table.first_symbol; s <= table.last_symbol; ++s) {
+        const auto j = static_cast<uint32_t>(s - table.first_symbol);
         frequency[kMaxIndex - j] = table.frequency[s];
         if (j > 0) begin[j] = (uint32_t{table.begin[s]} << (32 - kAnsBits)) - (kMaxIndex - j);
       }
@@ -307,7 +311,7 @@ class RegisterDecodeLookup {
 struct DecodeTable {
   explicit DecodeTable(const AnsTable& table) {
     const V offsets = hn::ShiftLeft<8>(hn::Iota(D(), 0));
-    for (size_t s = table.first; s <= table.last; ++s) {
+    for (size_t s = table.first_symbol; s <= table.last_symbol; ++s) {
       if (table.frequency[s] == 0) continue;
       const uint32_t entry = (table.frequency[s] - 1u) << 20 | static_cast<uint32_t>(s);
       for (uint32_t i = 0; i < table.frequency[s]; i += kLanes) {

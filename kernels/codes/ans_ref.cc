@@ -16,7 +16,7 @@ using SymbolOfSlot = std::array<uint8_t, kAnsSlots>;
 std::span<const uint8_t> EncodeBlock(const AnsTable& table, const uint8_t* symbols, size_t n,
                                      std::span<uint8_t> buffer) {
   std::array<uint32_t, kAnsStates> states;
-  states.fill(kAnsLowest);
+  states.fill(kAnsLowestState);
   uint8_t* out = buffer.data() + buffer.size();
   for (size_t i = n; i-- > 0;) {
     const uint32_t f = table.frequency[symbols[i]];
@@ -40,23 +40,23 @@ bool DecodeBlock(const AnsTable& table, const SymbolOfSlot& symbol_of_slot,
   if (block.size() < sizeof states || block.size() % 2 != 0) return false;
   std::memcpy(states.data(), block.data(), sizeof states);
   for (uint32_t x : states) {
-    if (x < kAnsLowest) return false;
+    if (x < kAnsLowestState) return false;
   }
-  size_t at = sizeof states;
+  size_t next_word_at = sizeof states;
   for (size_t i = 0; i < n; ++i) {
     uint32_t& x = states[i % kAnsStates];
     const uint32_t slot = x % kAnsSlots;
     const uint8_t s = symbols[i] = symbol_of_slot[slot];
     x = table.frequency[s] * (x >> kAnsBits) + slot - table.begin[s];
-    if (x >= kAnsLowest) continue;
-    if (at == block.size()) return false;
+    if (x >= kAnsLowestState) continue;
+    if (next_word_at == block.size()) return false;
     uint16_t word;
-    std::memcpy(&word, block.data() + at, sizeof word);
-    at += sizeof word;
+    std::memcpy(&word, block.data() + next_word_at, sizeof word);
+    next_word_at += sizeof word;
     x = x << 16 | word;
   }
-  return at == block.size() &&
-         std::all_of(states.begin(), states.end(), [](uint32_t x) { return x == kAnsLowest; });
+  return next_word_at == block.size() &&
+         std::all_of(states.begin(), states.end(), [](uint32_t x) { return x == kAnsLowestState; });
 }
 
 }  // namespace
@@ -97,9 +97,9 @@ AnsFrequencies FrequenciesOf(const AnsCounts& counts) {
 
 AnsTable::AnsTable(const AnsFrequencies& frequencies) : frequency(frequencies) {
   std::exclusive_scan(frequency.begin(), frequency.end(), begin.begin(), uint16_t{0});
-  while (frequency[first] == 0) ++first;
-  last = kAnsSymbols - 1;
-  while (frequency[last] == 0) --last;
+  while (frequency[first_symbol] == 0) ++first_symbol;
+  last_symbol = kAnsSymbols - 1;
+  while (frequency[last_symbol] == 0) --last_symbol;
 }
 
 void EncodeAnsRef(const AnsTable& table, const uint8_t* symbols, size_t n,
@@ -114,7 +114,7 @@ void EncodeAnsRef(const AnsTable& table, const uint8_t* symbols, size_t n,
 bool DecodeAnsRef(const AnsTable& table, std::span<const uint8_t>,
                   std::span<const std::span<const uint8_t>> blocks, size_t n, uint8_t* symbols) {
   SymbolOfSlot symbol_of_slot;
-  for (size_t s = table.first; s <= table.last; ++s) {
+  for (size_t s = table.first_symbol; s <= table.last_symbol; ++s) {
     std::fill_n(symbol_of_slot.begin() + table.begin[s], table.frequency[s],
                 static_cast<uint8_t>(s));
   }

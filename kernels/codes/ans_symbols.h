@@ -10,23 +10,27 @@
 
 namespace tern::kernels {
 
-// Writes symbols[0, n), those of a range of n elements of a row in the format of ternary.h. `mask`
-// is the range's mask. `signs` are the signs of the whole row, `sign_bytes` bytes; the signs of the
-// range begin at bit `at`. Returns the bit at which the signs of the next range begin.
+// Writes symbols[0, n), those of a range of n elements of a row of ternary codes. In the format of
+// ternary.h the mask has a bit per element, set if the code is not 0, and the signs have a bit per
+// code that is not 0. `mask` is the range's mask. `signs` are the signs of the whole row,
+// `sign_bytes` bytes; the signs of the range begin at bit `sign_bit`. Returns the bit at which the
+// signs of the next range begin.
 size_t SymbolsOfCode(const uint8_t* mask, size_t n, const uint8_t* signs, size_t sign_bytes,
-                     size_t at, uint8_t* symbols);
+                     size_t sign_bit, uint8_t* symbols);
 size_t SymbolsOfCodeRef(const uint8_t* mask, size_t n, const uint8_t* signs, size_t sign_bytes,
-                        size_t at, uint8_t* symbols);
+                        size_t sign_bit, uint8_t* symbols);
 
-// Converts a range of n symbols back: writes the range's mask, and its signs from bit `at` of the
-// row's signs on. Unused bits become zero. Returns the bit at which the signs of the next range
+// Converts a range of n symbols back: writes the range's mask, and its signs from bit `sign_bit` of
+// the row's signs on. Unused bits become zero. Returns the bit at which the signs of the next range
 // begin. REQUIRES symbols below 3, and that `signs` has room for 8 bytes more than the signs take.
-size_t CodeOfSymbols(const uint8_t* symbols, size_t n, size_t at, uint8_t* mask, uint8_t* signs);
-size_t CodeOfSymbolsRef(const uint8_t* symbols, size_t n, size_t at, uint8_t* mask, uint8_t* signs);
+size_t CodeOfSymbols(const uint8_t* symbols, size_t n, size_t sign_bit, uint8_t* mask,
+                     uint8_t* signs);
+size_t CodeOfSymbolsRef(const uint8_t* symbols, size_t n, size_t sign_bit, uint8_t* mask,
+                        uint8_t* signs);
 
 // Writes symbols[0, count), those of elements [first, first + count) of a row of n sums. Each sum
-// is that of `workers` codes, stored in SumBits(workers) planes (planes.h). REQUIRES
-// workers <= 127, and that no sum is beyond [-workers, workers].
+// is that of `workers` codes, stored in SumBits(workers) planes: plane p has bit p of every sum
+// (planes.h). REQUIRES workers <= 127, and that no sum is beyond [-workers, workers].
 void SymbolsOfSum(const uint8_t* planes, size_t n, int workers, size_t first, size_t count,
                   uint8_t* symbols);
 void SymbolsOfSumRef(const uint8_t* planes, size_t n, int workers, size_t first, size_t count,

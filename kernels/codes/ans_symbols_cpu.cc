@@ -20,11 +20,12 @@ namespace hn = hwy::HWY_NAMESPACE;
 #if HWY_TARGET == HWY_SCALAR  // Vector code with one lane is no faster than the plain code.
 
 size_t SymbolsOfCode(const uint8_t* mask, size_t n, const uint8_t* signs, size_t sign_bytes,
-                     size_t at, uint8_t* symbols) {
-  return SymbolsOfCodeRef(mask, n, signs, sign_bytes, at, symbols);
+                     size_t sign_bit, uint8_t* symbols) {
+  return SymbolsOfCodeRef(mask, n, signs, sign_bytes, sign_bit, symbols);
 }
-size_t CodeOfSymbols(const uint8_t* symbols, size_t n, size_t at, uint8_t* mask, uint8_t* signs) {
-  return CodeOfSymbolsRef(symbols, n, at, mask, signs);
+size_t CodeOfSymbols(const uint8_t* symbols, size_t n, size_t sign_bit, uint8_t* mask,
+                     uint8_t* signs) {
+  return CodeOfSymbolsRef(symbols, n, sign_bit, mask, signs);
 }
 void SymbolsOfSum(const uint8_t* planes, size_t n, int workers, size_t first, size_t count,
                   uint8_t* symbols) {
@@ -54,45 +55,46 @@ HWY_INLINE uint64_t BitsOf(hn::Mask<D> mask) {
 }
 
 size_t SymbolsOfCode(const uint8_t* mask, size_t n, const uint8_t* signs, size_t sign_bytes,
-                     size_t at, uint8_t* symbols) {
+                     size_t sign_bit, uint8_t* symbols) {
   const D d;
-  SignReader reader(signs, sign_bytes, at);
+  SignReader reader(signs, sign_bytes, sign_bit);
   for (size_t i = 0; i < n; i += 64) {
-    const uint64_t ones = LoadWord(mask + i / 8, WordBytes(PlaneBytes(n), i / 8));
-    const uint64_t negative = reader.Next(ones), positive = ones & ~negative;
-    uint8_t last[64];
-    uint8_t* const to = n - i < 64 ? last : symbols + i;
+    const uint64_t ones = LoadWord(mask + i / 8, LoadableBytes(PlaneBytes(n), i / 8));
+    const uint64_t negative = reader.ReadSigns(ones), positive = ones & ~negative;
+    uint8_t last_symbols[64];
+    uint8_t* const target = n - i < 64 ? last_symbols : symbols + i;
     for (size_t j = 0; j < 64; j += hn::Lanes(d)) {
       // VecFromMask makes lanes whose mask bit is 1 all ones, which is -1, and the others 0.
       const auto minus_positive = hn::VecFromMask(d, LanesOf(positive, j));
       const auto minus_negative = hn::VecFromMask(d, LanesOf(negative, j));
-      hn::StoreU(hn::Add(hn::Sub(hn::Set(d, 1), minus_positive), minus_negative), d, to + j);
+      hn::StoreU(hn::Add(hn::Sub(hn::Set(d, 1), minus_positive), minus_negative), d, target + j);
     }
-    if (to == last) std::memcpy(symbols + i, last, n - i);
+    if (target == last_symbols) std::memcpy(symbols + i, last_symbols, n - i);
   }
   return reader.at();
 }
 
-size_t CodeOfSymbols(const uint8_t* symbols, size_t n, size_t at, uint8_t* mask, uint8_t* signs) {
+size_t CodeOfSymbols(const uint8_t* symbols, size_t n, size_t sign_bit, uint8_t* mask,
+                     uint8_t* signs) {
   const D d;
-  SignWriter writer(signs, at);
+  SignWriter writer(signs, sign_bit);
   for (size_t i = 0; i < n; i += 64) {
-    uint8_t last[64];
-    const uint8_t* from = symbols + i;
+    uint8_t last_symbols[64];
+    const uint8_t* source = symbols + i;
     if (n - i < 64) {
-      std::memset(last, 1, sizeof last);
-      std::memcpy(last, from, n - i);
-      from = last;
+      std::memset(last_symbols, 1, sizeof last_symbols);
+      std::memcpy(last_symbols, source, n - i);
+      source = last_symbols;
     }
-    uint64_t zero = 0, negative = 0;
+    uint64_t zeros = 0, negative = 0;
     for (size_t j = 0; j < 64; j += hn::Lanes(d)) {
-      const auto v = hn::LoadU(d, from + j);
-      zero |= BitsOf(hn::Eq(v, hn::Set(d, 1))) << j;
+      const auto v = hn::LoadU(d, source + j);
+      zeros |= BitsOf(hn::Eq(v, hn::Set(d, 1))) << j;
       negative |= BitsOf(hn::Eq(v, hn::Zero(d))) << j;
     }
-    const uint64_t ones = ~zero;
-    std::memcpy(mask + i / 8, &ones, WordBytes(PlaneBytes(n), i / 8));
-    writer.Put(negative, ones);
+    const uint64_t ones = ~zeros;
+    std::memcpy(mask + i / 8, &ones, LoadableBytes(PlaneBytes(n), i / 8));
+    writer.WriteSigns(negative, ones);
   }
   return writer.Finish();
 }
@@ -102,11 +104,11 @@ template <size_t... p>
 HWY_INLINE void SymbolsOfWords(const uint64_t* words, int workers, uint8_t* symbols,
                                std::index_sequence<p...>) {
   const D d;
-  const auto modulo = hn::Set(d, static_cast<uint8_t>((1 << sizeof...(p)) - 1));
+  const auto modulo_mask = hn::Set(d, static_cast<uint8_t>((1 << sizeof...(p)) - 1));
   for (size_t j = 0; j < 64; j += hn::Lanes(d)) {
     auto k = hn::Set(d, static_cast<uint8_t>(workers));
     ((k = hn::Add(k, hn::IfThenElseZero(LanesOf(words[p], j), hn::Set(d, uint8_t{1 << p})))), ...);
-    hn::StoreU(hn::And(k, modulo), d, symbols + j);
+    hn::StoreU(hn::And(k, modulo_mask), d, symbols + j);
   }
 }
 
@@ -116,16 +118,16 @@ void SymbolsOfSumBits(const uint8_t* planes, size_t n, int workers, size_t first
                       uint8_t* symbols) {
   const size_t plane_bytes = PlaneBytes(n);
   for (size_t i = 0; i < count; i += 64) {
-    const size_t byte = (first + i) / 8, size = WordBytes(plane_bytes, byte);
+    const size_t byte = (first + i) / 8, size = LoadableBytes(plane_bytes, byte);
     uint64_t words[kBits];
     for (size_t p = 0; p < kBits; ++p) {
       words[p] = size == 8 ? LoadWord(planes + p * plane_bytes + byte, 8)
                            : LoadWord(planes + p * plane_bytes + byte, size);
     }
-    uint8_t last[64];
-    uint8_t* const to = count - i < 64 ? last : symbols + i;
-    SymbolsOfWords(words, workers, to, std::make_index_sequence<kBits>());
-    if (to == last) std::memcpy(symbols + i, last, count - i);
+    uint8_t last_symbols[64];
+    uint8_t* const target = count - i < 64 ? last_symbols : symbols + i;
+    SymbolsOfWords(words, workers, target, std::make_index_sequence<kBits>());
+    if (target == last_symbols) std::memcpy(symbols + i, last_symbols, count - i);
   }
 }
 
@@ -142,12 +144,12 @@ void SymbolsOfSum(const uint8_t* planes, size_t n, int workers, size_t first, si
 template <class DF, class V>
 HWY_INLINE hn::Vec<DF> Lookup(DF d, const float* table, size_t size, V index) {
   const hn::RebindToSigned<DF> di;
-  const size_t step = hn::Lanes(d);
-  if (size > 4 * step) return hn::GatherIndex(d, table, index);
-  const auto low_mask = hn::Set(di, static_cast<int32_t>(step - 1));
+  const size_t num_lanes = hn::Lanes(d);
+  if (size > 4 * num_lanes) return hn::GatherIndex(d, table, index);
+  const auto low_mask = hn::Set(di, static_cast<int32_t>(num_lanes - 1));
   const auto lane = hn::IndicesFromVec(d, hn::And(index, low_mask));
   auto value = hn::TableLookupLanes(hn::LoadU(d, table), lane);
-  for (size_t begin = step; begin < size; begin += step) {
+  for (size_t begin = num_lanes; begin < size; begin += num_lanes) {
     const auto is_beyond = hn::Gt(index, hn::Set(di, static_cast<int32_t>(begin - 1)));
     value = hn::IfThenElse(hn::RebindMask(d, is_beyond),
                            hn::TableLookupLanes(hn::LoadU(d, table + begin), lane), value);
@@ -159,7 +161,7 @@ void MeansOfSymbols(const uint8_t* symbols, size_t n, int workers, float s, floa
   const hn::CappedTag<float, 16> d;
   const hn::RebindToSigned<decltype(d)> di;
   const hn::Rebind<uint8_t, decltype(d)> d8;
-  const size_t step = hn::Lanes(d);
+  const size_t num_lanes = hn::Lanes(d);
   const size_t num_entries = 2 * static_cast<size_t>(workers) + 1;
   alignas(64) float table[256 + 16] = {};
   for (size_t k = 0; k < num_entries; ++k) {
@@ -167,7 +169,7 @@ void MeansOfSymbols(const uint8_t* symbols, size_t n, int workers, float s, floa
     MeansOfSymbolsRef(&symbol, 1, workers, s, table + k);
   }
   size_t i = 0;
-  for (; i + step <= n; i += step) {
+  for (; i + num_lanes <= n; i += num_lanes) {
     const auto index = hn::PromoteTo(di, hn::LoadU(d8, symbols + i));
     hn::StoreU(Lookup(d, table, num_entries, index), d, mean + i);
   }
@@ -188,12 +190,13 @@ HWY_EXPORT(SymbolsOfSum);
 HWY_EXPORT(MeansOfSymbols);
 
 size_t SymbolsOfCode(const uint8_t* mask, size_t n, const uint8_t* signs, size_t sign_bytes,
-                     size_t at, uint8_t* symbols) {
-  return HWY_DYNAMIC_DISPATCH(SymbolsOfCode)(mask, n, signs, sign_bytes, at, symbols);
+                     size_t sign_bit, uint8_t* symbols) {
+  return HWY_DYNAMIC_DISPATCH(SymbolsOfCode)(mask, n, signs, sign_bytes, sign_bit, symbols);
 }
 
-size_t CodeOfSymbols(const uint8_t* symbols, size_t n, size_t at, uint8_t* mask, uint8_t* signs) {
-  return HWY_DYNAMIC_DISPATCH(CodeOfSymbols)(symbols, n, at, mask, signs);
+size_t CodeOfSymbols(const uint8_t* symbols, size_t n, size_t sign_bit, uint8_t* mask,
+                     uint8_t* signs) {
+  return HWY_DYNAMIC_DISPATCH(CodeOfSymbols)(symbols, n, sign_bit, mask, signs);
 }
 
 void SymbolsOfSum(const uint8_t* planes, size_t n, int workers, size_t first, size_t count,

@@ -8,32 +8,32 @@
 namespace tern::kernels {
 namespace {
 
-unsigned Bit(const uint8_t* plane, size_t i) { return plane[i / 8] >> (i % 8) & 1; }
+unsigned GetBit(const uint8_t* plane, size_t i) { return plane[i / 8] >> (i % 8) & 1; }
 
 void SetBit(uint8_t* plane, size_t i) { plane[i / 8] |= static_cast<uint8_t>(1 << (i % 8)); }
 
 }  // namespace
 
-size_t SymbolsOfCodeRef(const uint8_t* mask, size_t n, const uint8_t* signs, size_t, size_t at,
-                        uint8_t* symbols) {
+size_t SymbolsOfCodeRef(const uint8_t* mask, size_t n, const uint8_t* signs, size_t,
+                        size_t sign_bit, uint8_t* symbols) {
   for (size_t i = 0; i < n; ++i) {
     symbols[i] = 1;
-    if (Bit(mask, i) != 0) symbols[i] = Bit(signs, at++) != 0 ? 0 : 2;
+    if (GetBit(mask, i) != 0) symbols[i] = GetBit(signs, sign_bit++) != 0 ? 0 : 2;
   }
-  return at;
+  return sign_bit;
 }
 
-size_t CodeOfSymbolsRef(const uint8_t* symbols, size_t n, size_t at, uint8_t* mask,
+size_t CodeOfSymbolsRef(const uint8_t* symbols, size_t n, size_t sign_bit, uint8_t* mask,
                         uint8_t* signs) {
   std::fill_n(mask, PlaneBytes(n), uint8_t{0});
   for (size_t i = 0; i < n; ++i) {
     if (symbols[i] == 1) continue;
     SetBit(mask, i);
-    if (at % 8 == 0) signs[at / 8] = 0;
-    if (symbols[i] == 0) SetBit(signs, at);
-    ++at;
+    if (sign_bit % 8 == 0) signs[sign_bit / 8] = 0;
+    if (symbols[i] == 0) SetBit(signs, sign_bit);
+    ++sign_bit;
   }
-  return at;
+  return sign_bit;
 }
 
 void SymbolsOfSumRef(const uint8_t* planes, size_t n, int workers, size_t first, size_t count,
@@ -42,7 +42,7 @@ void SymbolsOfSumRef(const uint8_t* planes, size_t n, int workers, size_t first,
   for (size_t i = 0; i < count; ++i) {
     unsigned k = 0;  // the sum, modulo 2^bits
     for (int p = 0; p < bits; ++p) {
-      k |= Bit(planes + static_cast<size_t>(p) * PlaneBytes(n), first + i) << p;
+      k |= GetBit(planes + static_cast<size_t>(p) * PlaneBytes(n), first + i) << p;
     }
     symbols[i] = static_cast<uint8_t>((k + static_cast<unsigned>(workers)) & ((1u << bits) - 1));
   }

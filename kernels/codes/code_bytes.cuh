@@ -22,14 +22,16 @@ __device__ inline float LoadFloat(const uint8_t* bytes, uint64_t at) {
   return FloatOf(LoadWord(bytes, at));
 }
 
-__device__ inline void StoreWord(uint32_t word, uint8_t* to) {
-  if (reinterpret_cast<uintptr_t>(to) % 4 == 0) {
-    *reinterpret_cast<uint32_t*>(to) = word;
+__device__ inline void StoreWord(uint32_t word, uint8_t* target) {
+  if (reinterpret_cast<uintptr_t>(target) % 4 == 0) {
+    *reinterpret_cast<uint32_t*>(target) = word;
     return;
   }
-  for (uint32_t i = 0; i < 4; ++i) to[i] = static_cast<uint8_t>(word >> 8 * i);
+  for (uint32_t i = 0; i < 4; ++i) target[i] = static_cast<uint8_t>(word >> 8 * i);
 }
 
-__device__ inline void StoreFloat(float value, uint8_t* to) { StoreWord(BitsOf(value), to); }
+__device__ inline void StoreFloat(float value, uint8_t* target) {
+  StoreWord(BitsOf(value), target);
+}
 
 }  // namespace tern::kernels

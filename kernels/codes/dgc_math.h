@@ -10,9 +10,9 @@ namespace tern::kernels {
 
 // The settings of the update.
 struct DgcStep {
-  float momentum = 0;     // multiplies the momentum in each step
-  bool nesterov = false;  // whether the momentum is Nesterov's
-  double clip_norm = 0;   // the largest norm of a tensor's gradient; 0: no limit
+  float momentum = 0;        // multiplies the momentum in each step
+  bool is_nesterov = false;  // whether the momentum is Nesterov's
+  double clip_norm = 0;      // the largest norm of a tensor's gradient; 0: no limit
 };
 
 // Returns the factor that clips a tensor's gradient to the norm `clip_norm`. `sum_squares` is the
@@ -29,7 +29,7 @@ TERN_HOST_DEVICE void AddToDgcElement(const DgcStep& step, float scale, float g,
                                       float* v) {
   float increment = scale * g;
   if constexpr (kMomentum) {
-    if (step.nesterov) {
+    if (step.is_nesterov) {
       *u = step.momentum * (*u + increment);
       increment = *u + increment;
     } else {

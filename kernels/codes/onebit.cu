@@ -28,26 +28,26 @@ struct LaneSums : OneBitSums {
     const double value = v;
     lower += is_negative ? value : 0;
     upper += is_negative ? 0 : value;
-    negatives += is_negative ? 1 : 0;
+    num_negatives += is_negative ? 1 : 0;
   }
-  __device__ void Join(const LaneSums& other) {
+  __device__ void AddSum(const LaneSums& other) {
     lower += other.lower;
     upper += other.upper;
-    negatives += other.negatives;
+    num_negatives += other.num_negatives;
   }
-  template <typename From>
-  __device__ LaneSums Get(const From& from) const {
-    return {{from(lower), from(upper), from(negatives)}};
+  template <typename MapWord>
+  __device__ LaneSums MapWords(const MapWord& map_word) const {
+    return {{map_word(lower), map_word(upper), map_word(num_negatives)}};
   }
 };
 
 // The elements v, in the form that SumGroups (groups.cuh) needs. Stores v in place of the residual.
 template <bool kFeedback>
-struct Source {
+struct ElementSource {
   const float* g;
   float* residual;
   __device__ float Load(uint64_t i) const { return kFeedback ? g[i] + residual[i] : g[i]; }
-  __device__ void Consume(uint64_t i, float v) const {
+  __device__ void OnLoaded(uint64_t i, float v) const {
     if constexpr (kFeedback) residual[i] = v;
   }
 };
@@ -57,24 +57,25 @@ __global__ void __launch_bounds__(kGroupThreads)
     MeansOfGroups(const float* __restrict__ g, float* __restrict__ residual, DeviceTiling tiling,
                   const GroupedPart* part_groups, const CodeRange* ranges,
                   OneBitWorkspace workspace, uint8_t* out, uint32_t* invalid_count) {
-  const uint32_t p = tiling.tiles[blockIdx.x].part;
-  const Part part = tiling.parts[p].part;
-  const GroupedPart groups = part_groups[p];
-  const Source<kFeedback> source{g + part.begin, kFeedback ? residual + part.begin : nullptr};
-  const auto finish = [&](uint64_t group, const LaneSums& sums) {
+  const uint32_t part_index = tiling.tiles[blockIdx.x].part;
+  const Part part = tiling.parts[part_index].part;
+  const GroupedPart groups = part_groups[part_index];
+  const ElementSource<kFeedback> source{g + part.begin,
+                                        kFeedback ? residual + part.begin : nullptr};
+  const auto write_means = [&](uint64_t group, const LaneSums& sums) {
     const uint64_t length = LengthOfGroup(part.count, groups.size, group);
-    const float lower = OneBitMean(sums.lower, sums.negatives);
-    const float upper = OneBitMean(sums.upper, length - sums.negatives);
+    const float lower = OneBitMean(sums.lower, sums.num_negatives);
+    const float upper = OneBitMean(sums.upper, length - sums.num_negatives);
     if (!AreOneBitMeans(lower, upper)) atomicAdd(invalid_count, 1u);
     float* means = workspace.means + 2 * (groups.first_group + group);
     means[0] = lower;
     means[1] = upper;
-    uint8_t* code = out + ranges[p].begin + group * kOneBitMeansBytes;
+    uint8_t* code = out + ranges[part_index].begin + group * kOneBitMeansBytes;
     StoreFloat(lower, code);
     StoreFloat(upper, code + sizeof(float));
   };
-  SumGroups(tiling, groups.size, static_cast<LaneSums*>(workspace.partial), workspace.done, source,
-            finish);
+  SumGroups(tiling, groups.size, static_cast<LaneSums*>(workspace.partial_sums),
+            workspace.num_finished, source, write_means);
 }
 
 // The means of a group: of its negative elements, and of its other elements.
@@ -94,23 +95,23 @@ __global__ void __launch_bounds__(kThreads)
   uint8_t* signs = out + ranges[tile.part].begin + OneBitMeansSize(part.count, groups.size);
   means += 2 * groups.first_group;
   for (uint32_t first = threadIdx.x * kEight; first < kTile; first += kThreads * kEight) {
-    const uint64_t at = uint64_t{tile.index} * kTile + first;
-    if (at >= part.count) break;
-    const uint32_t count = AtMostEight(part.count - at);
-    Eight v = Load((kFeedback ? residual : g) + part.begin + at, count);
+    const uint64_t begin = uint64_t{tile.index} * kTile + first;
+    if (begin >= part.count) break;
+    const uint32_t count = AtMostEight(part.count - begin);
+    EightFloats v = Load((kFeedback ? residual : g) + part.begin + begin, count);
     uint32_t byte = 0;
 #pragma unroll
     for (uint32_t k = 0; k < kEight; ++k) byte |= (v.x[k] < 0 ? 1u : 0u) << k;
-    signs[at / kEight] = static_cast<uint8_t>(byte);
+    signs[begin / kEight] = static_cast<uint8_t>(byte);
     if constexpr (!kFeedback) continue;
     Means means_of_group{};
-    tile_groups.ForEight(
-        tile_groups.At(first), count,
+    tile_groups.VisitEight(
+        tile_groups.PositionOf(first), count,
         [&](uint64_t group, uint32_t) {
           means_of_group = {means[2 * group], means[2 * group + 1]};
         },
         [&](uint32_t k) { v.x[k] -= v.x[k] < 0 ? means_of_group.lower : means_of_group.upper; });
-    Store(v, residual + part.begin + at, count);
+    Store(v, residual + part.begin + begin, count);
   }
 }
 
@@ -137,14 +138,14 @@ __global__ void __launch_bounds__(kThreads)
   const GroupsOfTile tile_groups(groups.size, tile.index);
   const uint8_t* signs = codes + range.begin + OneBitMeansSize(part.count, groups.size);
   for (uint32_t first = threadIdx.x * kEight; first < kTile; first += kThreads * kEight) {
-    const uint64_t at = uint64_t{tile.index} * kTile + first;
-    if (at >= part.count) break;
-    const uint32_t count = AtMostEight(part.count - at);
-    const uint32_t byte = signs[at / kEight];
+    const uint64_t begin = uint64_t{tile.index} * kTile + first;
+    if (begin >= part.count) break;
+    const uint32_t count = AtMostEight(part.count - begin);
+    const uint32_t byte = signs[begin / kEight];
     Means means_of_group{};
-    Eight v;
-    tile_groups.ForEight(
-        tile_groups.At(first), count,
+    EightFloats v;
+    tile_groups.VisitEight(
+        tile_groups.PositionOf(first), count,
         [&](uint64_t group, uint32_t) {
           const uint64_t means_at = range.begin + group * kOneBitMeansBytes;
           means_of_group = {LoadFloat(codes, means_at), LoadFloat(codes, means_at + sizeof(float))};
@@ -154,7 +155,7 @@ __global__ void __launch_bounds__(kThreads)
         [&](uint32_t k) {
           v.x[k] = (byte >> k & 1) != 0 ? means_of_group.lower : means_of_group.upper;
         });
-    Store(v, arena + part.begin + at, count);
+    Store(v, arena + part.begin + begin, count);
   }
 }
 

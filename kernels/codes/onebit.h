@@ -3,9 +3,10 @@
 //
 // A part is a run of elements of one tensor in an arena (one array with all tensors) that has a
 // code of its own; a tile is a range of 4096 elements of a part (kernels/device/tiling.h). A group
-// is a column or a bucket: elements of a part with common means. The code of a part has OneBitSize
-// bytes (onebit_math.h). Buffers of codes begin at a multiple of 4 bytes, and their length is
-// rounded up to one, because the kernels read and write whole 32-bit words.
+// is a run of elements of a part that have common means: the weights of one output of a layer, or a
+// bucket of fixed size. The code of a part has OneBitSize bytes (onebit_math.h). Buffers of codes
+// begin at a multiple of 4 bytes, and their length is rounded up to one, because the kernels read
+// and write whole 32-bit words.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +16,16 @@
 namespace tern::kernels {
 
 struct OneBitSums {
-  double lower, upper;  // the sum of the negative elements, and the sum of the others
-  uint64_t negatives;   // the number of negative elements
+  double lower, upper;     // the sum of the negative elements, and the sum of the others
+  uint64_t num_negatives;  // the number of negative elements
 };
 
-// Device memory for intermediate results. `done` counts finished work: it must be zero before a
-// call, and is zero after it. The other arrays need not be initialized.
+// Device memory for intermediate results. `num_finished` counts finished work: it must be zero
+// before a call, and is zero after it. The other arrays need not be initialized.
 struct OneBitWorkspace {
-  OneBitSums* partial = nullptr;  // two per tile: sums of the pieces of groups in the tile
-  uint32_t* done = nullptr;       // one counter per tile
-  float* means = nullptr;         // two per group: of the negative elements, of the others
+  OneBitSums* partial_sums = nullptr;  // two per tile: sums of the pieces of groups in the tile
+  uint32_t* num_finished = nullptr;    // one counter per tile
+  float* means = nullptr;  // two per group: the mean of the negative elements, that of the others
 };
 
 // Encodes v, which is g if `residual` is null, and else g + residual. The residual becomes v minus

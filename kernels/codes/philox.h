@@ -24,8 +24,8 @@ namespace tern::kernels {
 enum class NoiseStream : uint8_t {
   kCodes = 1,         // the codes of a worker's gradients
   kServerCodes = 2,   // the codes of sums that a server encodes again
-  kInit = 3,          // initial parameters (element: index of the random number; rank 0)
-  kOrder = 4,         // the order of the training data (round: the epoch)
+  kInit = 3,          // initial parameters (element is the index of the number; rank is 0)
+  kOrder = 4,         // the order of the training data (round is the number of the epoch)
   kAugmentation = 5,  // augmentation of an image (keyed by the sample, not by its index in a batch)
   kDropout = 6,
 };
@@ -39,7 +39,7 @@ struct NoiseKey {
   uint32_t tensor = 0;
 };
 
-// The generator itself.
+// The generator: returns the block of four random words for a counter and a key.
 std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
 
 // The four words with the 16-bit draws of elements [8 * block, 8 * block + 8).

@@ -78,7 +78,7 @@ HWY_INLINE SumDigits<V> SumOfTwo(D d, const CodeBatch& batch, size_t c, size_t i
 
 // Code c of the batch alone, for the elements of one vector from byte i on.
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE SumDigits<V> OneCode(D d, const CodeBatch& batch, size_t c, size_t i) {
+HWY_INLINE SumDigits<V> DigitsOfCode(D d, const CodeBatch& batch, size_t c, size_t i) {
   const V mask = hn::LoadU(d, batch.codes[c].mask + i);
   const V sign = hn::And(mask, hn::LoadU(d, batch.codes[c].signs + i));
   return {mask, sign, sign, sign};
@@ -87,10 +87,10 @@ HWY_INLINE SumDigits<V> OneCode(D d, const CodeBatch& batch, size_t c, size_t i)
 // The sums of the first kCodes codes of the batch, for the elements of one vector from byte i on.
 template <size_t kCodes, class D, class V = hn::Vec<D>>
 HWY_INLINE SumDigits<V> SumOfCodes(D d, const CodeBatch& batch, size_t i) {
-  if constexpr (kCodes == 1) return OneCode(d, batch, 0, i);
+  if constexpr (kCodes == 1) return DigitsOfCode(d, batch, 0, i);
   const SumDigits<V> a = SumOfTwo(d, batch, 0, i);
   if constexpr (kCodes == 2) return a;
-  const SumDigits<V> b = kCodes == 3 ? OneCode(d, batch, 2, i) : SumOfTwo(d, batch, 2, i);
+  const SumDigits<V> b = kCodes == 3 ? DigitsOfCode(d, batch, 2, i) : SumOfTwo(d, batch, 2, i);
   SumDigits<V> sum;
   V carry = hn::And(a.d0, b.d0);
   sum.d0 = hn::Xor(a.d0, b.d0);
@@ -102,17 +102,17 @@ HWY_INLINE SumDigits<V> SumOfCodes(D d, const CodeBatch& batch, size_t i) {
 
 // Adds the codes to the sum, for the elements of one vector from byte i of the planes on.
 template <size_t kCodes, class D, class V = hn::Vec<D>>
-HWY_INLINE void AddBytes(D d, const CodeBatch& batch, size_t i) {
+HWY_INLINE void AddCodesToVector(D d, const CodeBatch& batch, size_t i) {
   const SumDigits<V> digits = SumOfCodes<kCodes>(d, batch, i);
-  uint8_t* at = batch.planes + i;
+  uint8_t* plane_byte = batch.planes + i;
   V carry = hn::Zero(d);
   V plane = hn::Zero(d);  // Planes from batch.old_bits on repeat the last plane before, the sign.
   int p = 0;
   const auto add = [&](V digit) HWY_ATTR {
-    if (p < batch.old_bits) plane = hn::LoadU(d, at);
-    hn::StoreU(FullAdd(d, plane, digit, &carry), d, at);
+    if (p < batch.old_bits) plane = hn::LoadU(d, plane_byte);
+    hn::StoreU(FullAdd(d, plane, digit, &carry), d, plane_byte);
     ++p;
-    at += batch.stride;
+    plane_byte += batch.stride;
   };
   add(digits.d0);
   add(digits.d1);
@@ -130,9 +130,10 @@ HWY_INLINE void AddBatch(const CodeBatch& batch) {
       hwy::Prefetch(batch.codes[c].mask + i + kPrefetchBytes);
       hwy::Prefetch(batch.codes[c].signs + i + kPrefetchBytes);
     }
-    AddBytes<kCodes>(d, batch, i);
+    AddCodesToVector<kCodes>(d, batch, i);
   }
-  for (; i < batch.plane_bytes; ++i) AddBytes<kCodes>(hn::CappedTag<uint8_t, 1>(), batch, i);
+  for (; i < batch.plane_bytes; ++i)
+    AddCodesToVector<kCodes>(hn::CappedTag<uint8_t, 1>(), batch, i);
 }
 
 void AddCodes(std::span<const WorkerCodes> codes, size_t n, size_t stride, int old_bits,
@@ -154,11 +155,11 @@ size_t SpreadSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs
       hwy::Prefetch(mask + i + 2 * kPrefetchBytes);
       hwy::Prefetch(signs.data() + reader.at() / 8 + kPrefetchBytes);
     }
-    const uint64_t negative = reader.Next(LoadWord(mask + i, 8));
+    const uint64_t negative = reader.ReadSigns(LoadWord(mask + i, 8));
     std::memcpy(plane + i, &negative, 8);
   }
   if (i < plane_bytes) {
-    const uint64_t negative = reader.Next(LoadWord(mask + i, plane_bytes - i));
+    const uint64_t negative = reader.ReadSigns(LoadWord(mask + i, plane_bytes - i));
     std::memcpy(plane + i, &negative, plane_bytes - i);
   }
   return reader.at();
@@ -172,8 +173,8 @@ using DI8 = hn::Rebind<uint8_t, DF>;
 // Converts 64 sums k to indices k + workers of a MeanTable. Bit j of words[p] is bit p of sum j.
 // Raises *largest to the largest index of each lane; an index above 2 * workers comes from an
 // invalid sum. REQUIRES bits <= 8.
-HWY_INLINE void SumIndices(const uint64_t* words, int bits, int workers, uint8_t* indices,
-                           hn::Vec<D8>* largest) {
+HWY_INLINE void IndicesOfSums(const uint64_t* words, int bits, int workers, uint8_t* indices,
+                              hn::Vec<D8>* largest) {
   const D8 d;
   const auto offset = hn::Set(d, static_cast<uint8_t>(workers));
   const auto index_mask = hn::Set(d, static_cast<uint8_t>((1 << bits) - 1));
@@ -192,9 +193,10 @@ HWY_INLINE void SumIndices(const uint64_t* words, int bits, int workers, uint8_t
   }
 }
 
-// Returns the indices that SumIndices computes, but only for one vector of elements from element i
-// on, and for any number of bits.
-HWY_INLINE hn::Vec<DI> SumIndex(DI di, const uint64_t* words, int bits, int workers, size_t i) {
+// Returns the indices that IndicesOfSums computes, but only for one vector of elements from element
+// i on, and for any number of bits.
+HWY_INLINE hn::Vec<DI> IndicesOfVector(DI di, const uint64_t* words, int bits, int workers,
+                                       size_t i) {
   auto k = hn::Zero(di);
   for (int p = 0; p < bits; ++p) {
     uint8_t lanes[8];
@@ -209,14 +211,15 @@ HWY_INLINE hn::Vec<DI> SumIndex(DI di, const uint64_t* words, int bits, int work
 // held in registers.
 HWY_INLINE hn::Vec<DF> Lookup(DF d, const float* table, size_t size, hn::Vec<DI> index) {
   const DI di;
-  const size_t step = hn::Lanes(d);
-  if (size <= step) return hn::TableLookupLanes(hn::Load(d, table), hn::IndicesFromVec(d, index));
-  if (size > 4 * step) return hn::GatherIndex(d, table, index);
-  const auto low_mask = hn::Set(di, static_cast<int32_t>(step - 1));
+  const size_t num_lanes = hn::Lanes(d);
+  if (size <= num_lanes)
+    return hn::TableLookupLanes(hn::Load(d, table), hn::IndicesFromVec(d, index));
+  if (size > 4 * num_lanes) return hn::GatherIndex(d, table, index);
+  const auto low_mask = hn::Set(di, static_cast<int32_t>(num_lanes - 1));
   const auto lane = hn::IndicesFromVec(d, hn::And(index, low_mask));
   const auto vector_begin = hn::AndNot(low_mask, index);
   auto value = hn::TableLookupLanes(hn::LoadU(d, table), lane);
-  for (size_t begin = step; begin < size; begin += step) {
+  for (size_t begin = num_lanes; begin < size; begin += num_lanes) {
     const auto is_in_vector = hn::Eq(vector_begin, hn::Set(di, static_cast<int32_t>(begin)));
     value = hn::IfThenElse(hn::RebindMask(d, is_in_vector),
                            hn::TableLookupLanes(hn::LoadU(d, table + begin), lane), value);
@@ -233,8 +236,8 @@ struct DecodeArgs {
 
 // The largest indices of the table so far, per lane. One above 2 * workers reveals an invalid sum.
 struct MaxIndices {
-  hn::Vec<D8> of_bytes;  // for sums of at most 8 bits
-  hn::Vec<DI> of_words;  // for longer sums
+  hn::Vec<D8> byte_indices;  // for sums of at most 8 bits
+  hn::Vec<DI> word_indices;  // for longer sums
 };
 
 // Writes the means of 64 elements. Bit j of words[p] is bit p of the sum of element j. kBits is the
@@ -246,16 +249,17 @@ HWY_INLINE void MeansOfWords(const uint64_t* words, const MeanTable& table, floa
   const size_t size = size_t{1} << bits;
   const DF d;
   alignas(64) uint8_t indices[64];
-  if (bits <= 8) SumIndices(words, bits, table.workers(), indices, &largest->of_bytes);
+  if (bits <= 8) IndicesOfSums(words, bits, table.workers(), indices, &largest->byte_indices);
   for (size_t i = 0; i < 64; i += hn::Lanes(d)) {
     const auto index = bits <= 8 ? hn::PromoteTo(DI(), hn::Load(DI8(), indices + i))
-                                 : SumIndex(DI(), words, bits, table.workers(), i);
-    if (bits > 8) largest->of_words = hn::Max(largest->of_words, index);
+                                 : IndicesOfVector(DI(), words, bits, table.workers(), i);
+    if (bits > 8) largest->word_indices = hn::Max(largest->word_indices, index);
     hn::StoreU(Lookup(d, table.values(), size, index), d, mean + i);
   }
 }
 
-// DecodeMean for sums of kBits planes; 0 stands for any number.
+// DecodeMean for sums that have kBits planes; kBits is 0 if the number is not known at compile
+// time.
 template <int kBits>
 bool DecodeRange(const DecodeArgs& args, float* mean) {
   const int bits = kBits == 0 ? args.table.bits() : kBits;
@@ -264,8 +268,8 @@ bool DecodeRange(const DecodeArgs& args, float* mean) {
   size_t j = 0;
   if (args.first % 8 == 0) {
     for (; j + 64 <= args.count; j += 64) {
-      const uint8_t* at = args.planes + (args.first + j) / 8;
-      for (int p = 0; p < bits; ++p, at += args.stride) words[p] = LoadWord(at, 8);
+      const uint8_t* plane_byte = args.planes + (args.first + j) / 8;
+      for (int p = 0; p < bits; ++p, plane_byte += args.stride) words[p] = LoadWord(plane_byte, 8);
       MeansOfWords<kBits>(words, args.table, mean + j, &largest);
     }
   }
@@ -280,9 +284,9 @@ bool DecodeRange(const DecodeArgs& args, float* mean) {
     std::memcpy(mean + j, means, n * sizeof(float));
   }
   const int max_index = 2 * args.table.workers();
-  if (bits > 8) return hn::AllFalse(DI(), hn::Gt(largest.of_words, hn::Set(DI(), max_index)));
+  if (bits > 8) return hn::AllFalse(DI(), hn::Gt(largest.word_indices, hn::Set(DI(), max_index)));
   const auto max_index8 = hn::Set(D8(), static_cast<uint8_t>(max_index));
-  return hn::AllFalse(D8(), hn::Gt(largest.of_bytes, max_index8));
+  return hn::AllFalse(D8(), hn::Gt(largest.byte_indices, max_index8));
 }
 
 bool DecodeMean(const uint8_t* planes, size_t n, const MeanTable& table, size_t first, size_t count,

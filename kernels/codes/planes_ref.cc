@@ -6,12 +6,12 @@
 namespace tern::kernels {
 namespace {
 
-unsigned Bit(const uint8_t* plane, size_t i) { return plane[i / 8] >> (i % 8) & 1; }
+unsigned GetBit(const uint8_t* plane, size_t i) { return plane[i / 8] >> (i % 8) & 1; }
 
 // The code of element i: -1, 0 or 1.
 int CodeOf(const WorkerCodes& codes, size_t i) {
-  if (Bit(codes.mask, i) == 0) return 0;
-  return Bit(codes.signs, i) == 0 ? 1 : -1;
+  if (GetBit(codes.mask, i) == 0) return 0;
+  return GetBit(codes.signs, i) == 0 ? 1 : -1;
 }
 
 }  // namespace
@@ -30,7 +30,7 @@ void AddCodesRef(std::span<const WorkerCodes> codes, size_t n, size_t stride, in
   for (size_t i = 0; i < n; ++i) {
     int k = 0;
     for (int p = 0; p < old_bits; ++p) {
-      const int bit = static_cast<int>(Bit(planes + static_cast<size_t>(p) * stride, i));
+      const int bit = static_cast<int>(GetBit(planes + static_cast<size_t>(p) * stride, i));
       k += p + 1 == old_bits ? -(bit << p)
                              : bit << p;  // The highest bit of two's complement is negative.
     }
@@ -47,8 +47,8 @@ size_t SpreadSignsRef(const uint8_t* mask, size_t n, std::span<const uint8_t> si
   std::fill_n(plane, PlaneBytes(n), uint8_t{0});
   size_t num_signs = 0;
   for (size_t i = 0; i < n; ++i) {
-    if (Bit(mask, i) == 0) continue;
-    const unsigned sign = num_signs / 8 < signs.size() ? Bit(signs.data(), num_signs) : 0;
+    if (GetBit(mask, i) == 0) continue;
+    const unsigned sign = num_signs / 8 < signs.size() ? GetBit(signs.data(), num_signs) : 0;
     plane[i / 8] = static_cast<uint8_t>(plane[i / 8] | sign << (i % 8));
     ++num_signs;
   }
@@ -73,7 +73,7 @@ bool DecodeMeanRef(const uint8_t* planes, size_t n, int workers, float s, size_t
     int64_t k = 0;
     for (int p = 0; p < bits; ++p) {
       const int64_t weight = int64_t{1} << p;
-      const bool is_one = Bit(planes + static_cast<size_t>(p) * PlaneBytes(n), first + j) != 0;
+      const bool is_one = GetBit(planes + static_cast<size_t>(p) * PlaneBytes(n), first + j) != 0;
       if (is_one)
         k += p + 1 == bits ? -weight : weight;  // The highest bit of two's complement is negative.
     }

@@ -21,26 +21,27 @@ namespace tern::kernels {
 struct QsgdSums {
   double squares;    // the sum of the squares of the elements
   uint32_t largest;  // the largest magnitude, as the bits of a float
-  uint32_t unused;
+  uint32_t unused;   // makes the size a multiple of 8 bytes without padding
 };
 
-// Device memory for intermediate results. `done` and `chunk_done` count finished work: they must
-// be zero before a call, and are zero after it. The other arrays need not be initialized.
+// Device memory for intermediate results. `num_finished` and `num_finished_of_chunk` count finished
+// work: they must be zero before a call, and are zero after it. The other arrays need not be
+// initialized.
 struct QsgdWorkspace {
-  QsgdSums* partial = nullptr;  // two per tile: the sums of the pieces of buckets in the tile
-  uint32_t* done = nullptr;     // one counter per tile
-  float* norms = nullptr;       // one per bucket
+  QsgdSums* partial_sums = nullptr;  // two per tile: the sums of the pieces of buckets in the tile
+  uint32_t* num_finished = nullptr;  // one counter per tile
+  float* norms = nullptr;            // one per bucket
   // Only used if buckets differ in width:
-  uint8_t* widths = nullptr;       // one per bucket
-  uint64_t* bits = nullptr;        // one per bucket: bit offset of its levels in the part's levels
-  uint64_t* levels = nullptr;      // one per part: byte offset of its levels in `out`
-  uint32_t* chunk_done = nullptr;  // one counter per chunk
+  uint8_t* widths = nullptr;         // one per bucket
+  uint64_t* bit_offsets = nullptr;   // one per bucket: of its levels among the part's levels
+  uint64_t* byte_offsets = nullptr;  // one per part: of its levels in `out`
+  uint32_t* num_finished_of_chunk = nullptr;  // one counter per chunk
 };
 
 // The settings of QsgdOnDevice.
 struct QsgdCoding {
   QsgdRule rule;
-  uint64_t bucket = 512;                // elements per bucket; 0: each part is one bucket
+  uint64_t bucket_size = 512;           // elements per bucket; 0: each part is one bucket
   const GroupedPart* groups = nullptr;  // one per part: its buckets
   // One per part: where in `out` its code of QsgdMaxSize bytes is written. Used only if all buckets
   // have the same width, because other codes differ in size.
@@ -58,13 +59,13 @@ struct QsgdCoding {
                                uint8_t* out, uint64_t out_bytes, uint64_t* sizes,
                                uint32_t* invalid_count);
 
-// Decodes the codes of gradients, or of sums, into the parts of the arena. `bits` is memory for
-// intermediate results, one number per bucket; it is used only if buckets differ in width.
+// Decodes the codes of gradients, or of sums, into the parts of the arena. `bit_offsets` is memory
+// for intermediate results, one number per bucket; it is used only if buckets differ in width.
 // Increments *invalid_count at least once for each code that the codec refuses; the values of such
 // a part are unspecified. One launch, or two if buckets differ in width.
 [[nodiscard]] int ReadQsgdOnDevice(DeviceStream stream, const DeviceTiling& tiling,
                                    const uint8_t* codes, const QsgdRule& rule,
                                    const GroupedPart* groups, const CodeRange* ranges,
-                                   uint64_t* bits, float* arena, uint32_t* invalid_count);
+                                   uint64_t* bit_offsets, float* arena, uint32_t* invalid_count);
 
 }  // namespace tern::kernels

@@ -16,16 +16,18 @@ namespace tern::kernels {
 constexpr int kQsgdMaxBits = 24;  // the most bits of a level with its sign
 // The largest number of levels s.
 constexpr double kQsgdMostLevels = (1 << (kQsgdMaxBits - 1)) - 1;
-constexpr uint64_t kQsgdStride =
-    64;  // if widths differ, a code stores the end of every 64th bucket
+// If widths differ, a code stores the bit at which the levels of every 64th bucket end.
+constexpr uint64_t kQsgdStride = 64;
 constexpr double kLargestFloat = 0x1.fffffep127;
 
 // How buckets are encoded.
 struct QsgdRule {
-  bool two_norm = false;   // true: the norm is the 2-norm; false: it is the largest magnitude
-  bool intervals = false;  // true: a code is the number of an interval's end; false: sign and level
+  bool uses_two_norm = false;  // true: the norm is the 2-norm; false: it is the largest magnitude
+  // False: an element is coded as a sign and a level. True: [-norm, norm] is cut into s intervals,
+  // and an element is coded as the number of one of the ends of its interval.
+  bool uses_intervals = false;
   int bits = 4;            // bits per element; 0: as many as each bucket needs
-  double levels = 7;       // s; 0: s depends on the bucket, see per_element
+  double levels = 7;       // the number of levels s; 0: s depends on the bucket, see per_element
   double per_element = 0;  // if levels is 0, s = sqrt(per_element n) / 2 for a bucket of n elements
 };
 
@@ -43,7 +45,7 @@ TERN_HOST_DEVICE double QsgdLevelCount(const QsgdRule& rule, uint64_t n) {
   return s < kQsgdMostLevels ? s : kQsgdMostLevels;
 }
 
-// The bits of a number in [-c, c]: ceil(log2(2 c + 1)), for c = ceil(max_level).
+// How many bits a number in [-c, c] takes: ceil(log2(2 c + 1)), for c = ceil(max_level).
 TERN_HOST_DEVICE int QsgdBitsFor(double max_level) {
   const auto largest = 2 * static_cast<uint64_t>(ceil(max_level));
   int bits = 0;
@@ -61,7 +63,7 @@ TERN_HOST_DEVICE int QsgdMaxWidth(const QsgdRule& rule, uint64_t n) {
 TERN_HOST_DEVICE QsgdBucket MeasuredQsgdBucket(const QsgdRule& rule, float max_abs,
                                                double sum_squares, uint64_t n) {
   QsgdBucket bucket{max_abs, rule.bits, QsgdLevelCount(rule, n)};
-  if (rule.two_norm) {
+  if (rule.uses_two_norm) {
     // The rounded norm is never less than the largest magnitude, because that is a float.
     const double norm = sqrt(sum_squares);
     bucket.norm = static_cast<float>(norm < kLargestFloat ? norm : kLargestFloat);
@@ -111,8 +113,8 @@ TERN_HOST_DEVICE bool QsgdFires(double p, uint32_t draw, const LowDraw& low_draw
   return low_draw() < (threshold & 0xFFFF);
 }
 
-// The level of v or, if `intervals`, the number of an interval's end, chosen at random. `draw` and
-// low_draw() are as in QsgdFires. REQUIRES a norm above 0.
+// The level of v or, if `intervals`, the number of an end of the interval that contains v, chosen
+// at random. `draw` and low_draw() are as in QsgdFires. REQUIRES a norm above 0.
 template <typename LowDraw>
 TERN_HOST_DEVICE uint32_t QsgdLevel(bool intervals, float v, const QsgdBucket& bucket,
                                     uint32_t draw, const LowDraw& low_draw) {

@@ -19,11 +19,11 @@ namespace tern::kernels {
 namespace {
 
 constexpr uint32_t kThreads = 64;
-constexpr uint64_t kNoBit = ~uint64_t{0};  // marks an invalid bucket in DecodeArgs::bits
+constexpr uint64_t kNoBit = ~uint64_t{0};  // marks an invalid bucket in DecodeArgs::bit_offsets
 // The headers of buckets of at least this many elements are decoded once per tile, into shared
-// memory. At most kMaxLarge such buckets overlap a tile.
+// memory. At most kMaxLargeBuckets such buckets overlap a tile.
 constexpr uint64_t kLargeBucket = 64;
-constexpr uint32_t kMaxLarge = kTile / kLargeBucket + 1;
+constexpr uint32_t kMaxLargeBuckets = kTile / kLargeBucket + 1;
 
 struct DecodeArgs {
   DeviceTiling tiling;
@@ -31,7 +31,7 @@ struct DecodeArgs {
   QsgdRule rule;
   const GroupedPart* groups;
   const CodeRange* ranges;
-  uint64_t* bits;
+  uint64_t* bit_offsets;
   float* arena;
   uint32_t* invalid_count;
 };
@@ -51,7 +51,7 @@ struct CodeOfPart {
         part(decode_args.tiling.parts[p].part),
         size(decode_args.groups[p].size) {
     const CodeRange range = decode_args.ranges[p];
-    level_begins = decode_args.bits + decode_args.groups[p].first_group;
+    level_begins = decode_args.bit_offsets + decode_args.groups[p].first_group;
     num_buckets = QsgdBuckets(part.count, size);
     norms = range.begin;
     widths = norms + num_buckets * sizeof(float);
@@ -66,8 +66,8 @@ struct CodeOfPart {
   }
   // Loads number i of the section `ends`.
   __device__ uint64_t LoadEnd(uint64_t i) const {
-    const uint64_t at = ends + i * sizeof(uint64_t);
-    return LoadWord(args.codes, at) | uint64_t{LoadWord(args.codes, at + 4)} << 32;
+    const uint64_t byte = ends + i * sizeof(uint64_t);
+    return LoadWord(args.codes, byte) | uint64_t{LoadWord(args.codes, byte + 4)} << 32;
   }
   __device__ uint64_t LengthOf(uint64_t bucket) const {
     return LengthOfGroup(part.count, size, bucket);
@@ -79,7 +79,7 @@ struct CodeOfPart {
 
   // If widths differ: returns the bit at which the levels of a bucket begin among those of the
   // part; kNoBit if the bucket is invalid.
-  __device__ uint64_t FindLevels(uint64_t bucket) const {
+  __device__ uint64_t FindLevelsBegin(uint64_t bucket) const {
     const uint64_t group = bucket / kQsgdStride;
     uint64_t bit = group == 0 ? 0 : LoadEnd(group - 1);
     if (bit > bits) return kNoBit;
@@ -104,23 +104,23 @@ __global__ void __launch_bounds__(kThreads) FindBuckets(DecodeArgs args) {
   const uint64_t end_bucket = (end + code.size - 1) / code.size;
   for (uint64_t b = (begin + code.size - 1) / code.size + threadIdx.x; b < end_bucket;
        b += kThreads) {
-    code.level_begins[b] = code.FindLevels(b);
+    code.level_begins[b] = code.FindLevelsBegin(b);
     if (code.level_begins[b] == kNoBit) code.ReportInvalid();
   }
 }
 
 // The decoded header of a bucket.
-struct Header {
+struct BucketHeader {
   double unit;                          // norm / number of levels; 0: all elements are 0
   uint64_t bit;                         // the bit at which its levels begin among those of the part
-  uint32_t width, max_level, sign_bit;  // bits, largest level and sign bit of a level
+  uint32_t width, max_level, sign_bit;  // bits per level, the largest level, and the sign bit
 };
 
 // Decodes the header of a bucket. Reports an invalid header, and returns one whose elements are 0.
-__device__ Header HeaderOf(const CodeOfPart& code, uint64_t bucket) {
+__device__ BucketHeader ReadHeader(const CodeOfPart& code, uint64_t bucket) {
   const QsgdRule& rule = code.args.rule;
   const float norm = code.NormOf(bucket);
-  Header header{0, 0, static_cast<uint32_t>(rule.bits), 0, 0};
+  BucketHeader header{0, 0, static_cast<uint32_t>(rule.bits), 0, 0};
   if (rule.bits > 0) {
     header.bit = bucket * code.size * header.width;
     if (!IsValidQsgdBucket(rule, norm, rule.bits, code.size)) {
@@ -167,10 +167,10 @@ struct BitReader {
 template <typename HeaderAt>
 __device__ bool ReadEight(const CodeOfPart& code, const GroupsOfTile& groups,
                           const GroupsOfTile::Position& position, uint32_t count,
-                          const HeaderAt& header_at, Eight* v) {
-  const uint32_t intervals = code.args.rule.intervals ? 1 : 0;
+                          const HeaderAt& header_at, EightFloats* v) {
+  const uint32_t uses_intervals = code.args.rule.uses_intervals ? 1 : 0;
   const int32_t last_interval = (1 << code.args.rule.bits) - 1;  // the largest interval number
-  Header header{};
+  BucketHeader header{};
   BitReader reader(code.args.codes, 0);
   bool is_valid = true;
   const auto enter_bucket = [&](uint64_t bucket, uint32_t k) {
@@ -178,13 +178,13 @@ __device__ bool ReadEight(const CodeOfPart& code, const GroupsOfTile& groups,
     const uint64_t first_bit = k == 0 ? position.offset * header.width : 0;
     reader = BitReader(code.args.codes, code.levels * 8 + header.bit + first_bit);
   };
-  groups.ForEight(position, count, enter_bucket, [&](uint32_t k) {
+  groups.VisitEight(position, count, enter_bucket, [&](uint32_t k) {
     v->x[k] = 0;
     if (k >= count) return;
     const uint32_t number = reader.Read(header.width);
     if (!(header.unit > 0)) {
       is_valid = is_valid && number == 0;
-    } else if (intervals != 0) {
+    } else if (uses_intervals != 0) {
       v->x[k] = QsgdValue(2 * static_cast<int32_t>(number) - last_interval, header.unit);
     } else {
       v->x[k] = QsgdValue(SignedQsgdLevel(number, header.sign_bit, header.max_level, &is_valid),
@@ -195,18 +195,18 @@ __device__ bool ReadEight(const CodeOfPart& code, const GroupsOfTile& groups,
 }
 
 __global__ void __launch_bounds__(kThreads) ReadTiles(DecodeArgs args) {
-  __shared__ Header headers[kMaxLarge];
+  __shared__ BucketHeader headers[kMaxLargeBuckets];
   const Tile tile = args.tiling.tiles[blockIdx.x];
   const CodeOfPart code(args, tile.part);
   const GroupsOfTile groups(code.size, tile.index);
   const uint64_t begin = uint64_t{tile.index} * kTile;
-  const uint64_t first_bucket = groups.At(0).group;
+  const uint64_t first_bucket = groups.PositionOf(0).group;
   const bool has_large_buckets = code.size >= kLargeBucket;
   if (has_large_buckets && code.is_valid) {
-    for (uint32_t i = threadIdx.x; i < kMaxLarge; i += kThreads) {
+    for (uint32_t i = threadIdx.x; i < kMaxLargeBuckets; i += kThreads) {
       const uint64_t bucket = first_bucket + i;
       const bool is_in_tile = bucket < code.num_buckets && bucket * code.size < begin + kTile;
-      if (is_in_tile) headers[i] = HeaderOf(code, bucket);
+      if (is_in_tile) headers[i] = ReadHeader(code, bucket);
     }
   }
   __syncthreads();
@@ -215,15 +215,16 @@ __global__ void __launch_bounds__(kThreads) ReadTiles(DecodeArgs args) {
     return;
   }
   const auto header_at = [&](uint64_t bucket) {
-    return has_large_buckets ? headers[bucket - first_bucket] : HeaderOf(code, bucket);
+    return has_large_buckets ? headers[bucket - first_bucket] : ReadHeader(code, bucket);
   };
   for (uint32_t first = threadIdx.x * kEight; first < kTile; first += kThreads * kEight) {
-    const uint64_t at = begin + first;
-    if (at >= code.part.count) break;
-    const uint32_t count = AtMostEight(code.part.count - at);
-    Eight v;
-    if (!ReadEight(code, groups, groups.At(first), count, header_at, &v)) code.ReportInvalid();
-    Store(v, args.arena + code.part.begin + at, count);
+    const uint64_t index = begin + first;
+    if (index >= code.part.count) break;
+    const uint32_t count = AtMostEight(code.part.count - index);
+    EightFloats v;
+    if (!ReadEight(code, groups, groups.PositionOf(first), count, header_at, &v))
+      code.ReportInvalid();
+    Store(v, args.arena + code.part.begin + index, count);
   }
 }
 
@@ -231,8 +232,8 @@ __global__ void __launch_bounds__(kThreads) ReadTiles(DecodeArgs args) {
 
 int ReadQsgdOnDevice(DeviceStream stream, const DeviceTiling& tiling, const uint8_t* codes,
                      const QsgdRule& rule, const GroupedPart* groups, const CodeRange* ranges,
-                     uint64_t* bits, float* arena, uint32_t* invalid_count) {
-  const DecodeArgs args{tiling, codes, rule, groups, ranges, bits, arena, invalid_count};
+                     uint64_t* bit_offsets, float* arena, uint32_t* invalid_count) {
+  const DecodeArgs args{tiling, codes, rule, groups, ranges, bit_offsets, arena, invalid_count};
   if (rule.bits == 0) {
     const int error = Launch(FindBuckets, tiling.tile_count, kThreads, stream, args);
     if (error != 0) return error;

@@ -5,8 +5,9 @@
 //   WriteTiles  writes bodies, and sets sent elements to zero in the codec's memory
 //
 // One thread block per tile. A part is a run of elements of one tensor that has a code of its own;
-// a tile is a range of 4096 elements of a part, which is also a block of the format; a chunk is a
-// row of parts (kernels/device/tiling.h). The body of a tile is its positions and values.
+// a tile is a range of 4096 elements of a part, which is also a block of the format; a chunk is
+// neighbouring parts whose codes are sent together (kernels/device/tiling.h). The body of a tile is
+// its positions and values.
 #include <cuda_runtime.h>
 
 #include "kernels/codes/code_bytes.cuh"
@@ -20,10 +21,11 @@ namespace {
 
 constexpr uint32_t kThreads = 64;
 constexpr uint32_t kWarps = kThreads / 32;
-constexpr uint32_t kWords = kTile / 32;  // words of a tile's mask
-static_assert(kTile == kSparseBlock && kWords == 2 * kThreads);
+constexpr uint32_t kMaskWords = kTile / 32;  // words of a tile's mask
+static_assert(kTile == kSparseBlock && kMaskWords == 2 * kThreads);
 
-// The directory entry of a block with k non-zeros.
+// The directory entry of a block of `length` elements, k of them not zero (sparse_math.h): k, or
+// `length` if the block is written in full, without positions.
 __device__ uint32_t EntryOf(uint32_t k, uint32_t length) {
   return IsDenseBlock(k, length) ? length : k;
 }
@@ -34,29 +36,29 @@ __device__ void LayOutChunk(const DeviceTiling& tiling, uint32_t c,
                             const SparseWorkspace& workspace, uint64_t* row, uint8_t* out,
                             uint64_t* sizes) {
   const TiledChunk chunk = tiling.chunks[c];
-  uint64_t at = chunk.out;
+  uint64_t next_byte = chunk.code_begin;
   for (uint32_t p = chunk.part_begin; p < chunk.part_end; ++p) {
     const TiledPart part = tiling.parts[p];
     const uint32_t num_tiles = TilesOf(part.part.count);
-    uint8_t* directory = out + at;
-    at += uint64_t{num_tiles} * kSparseEntryBytes;
+    uint8_t* directory = out + next_byte;
+    next_byte += uint64_t{num_tiles} * kSparseEntryBytes;
     for (uint32_t begin = 0; begin < num_tiles; begin += kThreads) {
       const uint32_t i = begin + threadIdx.x;
       uint64_t body_bytes = 0;
       if (i < num_tiles) {
         const uint32_t length = CountOf(part.part, i);
-        const uint32_t entry = EntryOf(LoadFresh(workspace.sent + part.tile_begin + i), length);
+        const uint32_t entry = EntryOf(LoadFresh(workspace.num_sent + part.tile_begin + i), length);
         directory[i * kSparseEntryBytes] = static_cast<uint8_t>(entry);
         directory[i * kSparseEntryBytes + 1] = static_cast<uint8_t>(entry >> 8);
         body_bytes = SparseBodySize(entry, length);
       }
       uint64_t step_bytes;
       const uint64_t bytes_before = SumBefore<kThreads>(body_bytes, row, &step_bytes);
-      if (i < num_tiles) workspace.bodies[part.tile_begin + i] = at + bytes_before;
-      at += step_bytes;
+      if (i < num_tiles) workspace.bodies[part.tile_begin + i] = next_byte + bytes_before;
+      next_byte += step_bytes;
     }
   }
-  if (threadIdx.x == 0) sizes[c] = at - chunk.out;
+  if (threadIdx.x == 0) sizes[c] = next_byte - chunk.code_begin;
 }
 
 // Writes the mask of a tile of `count` elements v: one where an element is sent. Each warp writes
@@ -64,7 +66,7 @@ __device__ void LayOutChunk(const DeviceTiling& tiling, uint32_t c,
 __device__ uint32_t MarkElements(const float* v, uint32_t count, float threshold, uint32_t* mask) {
   const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   uint32_t ones = 0;
-  for (uint32_t first = warp * 32; first < kWords; first += kWarps * 32) {
+  for (uint32_t first = warp * 32; first < kMaskWords; first += kWarps * 32) {
     uint32_t lane_word = 0;
 #pragma unroll 8
     for (uint32_t j = 0; j < 32; ++j) {
@@ -88,20 +90,20 @@ __global__ void __launch_bounds__(kThreads)
   const Part part = tiling.parts[tile.part].part;
   const uint32_t ones =
       MarkElements(arena + part.begin + uint64_t{tile.index} * kTile, CountOf(part, tile.index),
-                   thresholds[tile.part], workspace.masks + uint64_t{blockIdx.x} * kWords);
+                   thresholds[tile.part], workspace.masks + uint64_t{blockIdx.x} * kMaskWords);
   uint32_t num_sent;
   SumBefore<kThreads>(ones, counts, &num_sent);
-  if (threadIdx.x == 0) workspace.sent[blockIdx.x] = num_sent;
+  if (threadIdx.x == 0) workspace.num_sent[blockIdx.x] = num_sent;
   const TiledChunk chunk = tiling.chunks[part.chunk];
-  if (IsLastOf(workspace.done + part.chunk, chunk.tile_end - chunk.tile_begin))
+  if (IsLastBlockOf(workspace.num_finished + part.chunk, chunk.tile_end - chunk.tile_begin))
     LayOutChunk(tiling, part.chunk, workspace, row, out, sizes);
 }
 
-// Writes `value` at bit `at` of the row. REQUIRES that the bits written to are zero, and
+// Writes `value` from bit `bit` of the row on. REQUIRES that the bits written to are zero, and
 // value < 2^16.
-__device__ void PutBits(uint32_t* row, uint32_t at, uint32_t value) {
-  atomicOr(row + at / 32, value << at % 32);
-  if (at % 32 > 16) atomicOr(row + at / 32 + 1, value >> (32 - at % 32));
+__device__ void PutBits(uint32_t* row, uint32_t bit, uint32_t value) {
+  atomicOr(row + bit / 32, value << bit % 32);
+  if (bit % 32 > 16) atomicOr(row + bit / 32 + 1, value >> (32 - bit % 32));
 }
 
 // Writes the body of one tile. Pointers refer to the first element of the tile.
@@ -145,17 +147,17 @@ struct SparseTile {
 __global__ void __launch_bounds__(kThreads)
     WriteTiles(const float* arena, DeviceTiling tiling, SparseMemory memory,
                SparseWorkspace workspace, uint8_t* out) {
-  __shared__ uint32_t row[kWords + 1];
+  __shared__ uint32_t row[kMaskWords + 1];
   __shared__ uint32_t counts[kWarps];
   const Tile block_tile = tiling.tiles[blockIdx.x];
   const Part part = tiling.parts[block_tile.part].part;
   const uint64_t begin = part.begin + uint64_t{block_tile.index} * kTile;
-  const uint32_t length = CountOf(part, block_tile.index), k = workspace.sent[blockIdx.x];
-  const SparseTile tile{arena + begin, workspace.masks + uint64_t{blockIdx.x} * kWords,
+  const uint32_t length = CountOf(part, block_tile.index), k = workspace.num_sent[blockIdx.x];
+  const SparseTile tile{arena + begin, workspace.masks + uint64_t{blockIdx.x} * kMaskWords,
                         out + workspace.bodies[blockIdx.x],
                         memory.accumulated == nullptr ? nullptr : memory.accumulated + begin,
                         memory.momentum == nullptr ? nullptr : memory.momentum + begin};
-  for (uint32_t w = threadIdx.x; w <= kWords; w += kThreads) row[w] = 0;
+  for (uint32_t w = threadIdx.x; w <= kMaskWords; w += kThreads) row[w] = 0;
   __syncthreads();
   if (k == 0) return;
   if (IsDenseBlock(k, length)) return tile.WriteDense(length);

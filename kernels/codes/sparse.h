@@ -23,18 +23,18 @@ struct SparseMemory {
   float* momentum = nullptr;
 };
 
-// Device memory for intermediate results. `done` counts finished work: it must be zero before a
-// call, and is zero after it. The other arrays need not be initialized.
+// Device memory for intermediate results. `num_finished` counts finished work: it must be zero
+// before a call, and is zero after it. The other arrays need not be initialized.
 struct SparseWorkspace {
-  uint32_t* masks = nullptr;   // kTile / 32 words per tile: one bit per element, 1 if it is sent
-  uint32_t* sent = nullptr;    // one per tile: how many elements are sent
-  uint64_t* bodies = nullptr;  // one per tile: byte offset of its body in `out`
-  uint32_t* done = nullptr;    // one counter per chunk
+  uint32_t* masks = nullptr;     // kTile / 32 words per tile: one bit per element, 1 if it is sent
+  uint32_t* num_sent = nullptr;  // one per tile: how many elements are sent
+  uint64_t* bodies = nullptr;    // one per tile: byte offset of its body in `out`
+  uint32_t* num_finished = nullptr;  // one counter per chunk
 };
 
 // Encodes the elements of each part p whose magnitude is at least thresholds[p]. The codes of the
-// parts of a chunk follow each other without gaps; the code of chunk c begins at chunks[c].out of
-// the tiling and has sizes[c] bytes. REQUIRES finite values. Two launches.
+// parts of a chunk follow each other without gaps; the code of chunk c begins at
+// chunks[c].code_begin of the tiling and has sizes[c] bytes. REQUIRES finite values. Two launches.
 [[nodiscard]] int SparseOnDevice(DeviceStream stream, const float* arena,
                                  const DeviceTiling& tiling, const float* thresholds,
                                  const SparseMemory& memory, const SparseWorkspace& workspace,

@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint32_t kThreads = 64;
 constexpr uint32_t kWarps = kThreads / 32;
-constexpr uint32_t kWords = kTile / 32;
+constexpr uint32_t kMaskWords = kTile / 32;
 // If the code of a part is invalid, `bodies` has this value for the part's first tile.
 constexpr uint64_t kNoBody = ~uint64_t{0};
 
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(kThreads) FindTiles(DecodeArgs args) {
   const uint64_t directory_bytes = uint64_t{num_tiles} * kSparseEntryBytes;
   // Stands for the size of a tile with an invalid entry; no valid code is so large.
   constexpr uint64_t kInvalidSize = uint64_t{1} << 40;
-  uint64_t at = directory_bytes;
+  uint64_t next_byte = directory_bytes;
   for (uint32_t begin = 0; begin < num_tiles && directory_bytes <= range.size; begin += kThreads) {
     const uint32_t i = begin + threadIdx.x;
     uint64_t body_bytes = 0;
@@ -58,11 +58,11 @@ __global__ void __launch_bounds__(kThreads) FindTiles(DecodeArgs args) {
     }
     uint64_t step_bytes;
     const uint64_t bytes_before = SumBefore<kThreads>(body_bytes, row, &step_bytes);
-    if (i < num_tiles) args.bodies[part.tile_begin + i] = range.begin + at + bytes_before;
-    at += step_bytes;
+    if (i < num_tiles) args.bodies[part.tile_begin + i] = range.begin + next_byte + bytes_before;
+    next_byte += step_bytes;
   }
   __syncthreads();
-  if (threadIdx.x == 0 && at != range.size) {
+  if (threadIdx.x == 0 && next_byte != range.size) {
     args.bodies[part.tile_begin] = kNoBody;
     atomicAdd(args.invalid_count, 1u);
   }
@@ -72,7 +72,7 @@ __device__ bool IsFinite(float x) { return fabsf(x) < INFINITY; }
 
 // Shared memory of the threads that decode a tile.
 struct SharedArrays {
-  uint32_t row[kWords + 1];  // the encoded positions of the tile
+  uint32_t row[kMaskWords + 1];  // the encoded positions of the tile
   uint32_t counts[kWarps];
   uint16_t positions[kTile];
   uint32_t has_invalid;  // 1 if a thread found an invalid position or value
@@ -99,8 +99,8 @@ struct SparseTile {
   }
 
   // Copies the coded positions to shared memory.
-  __device__ void LoadRow(const SparseForm& form, uint32_t* row) const {
-    for (uint32_t w = threadIdx.x; w <= kWords; w += kThreads) {
+  __device__ void LoadPositionBits(const SparseForm& form, uint32_t* row) const {
+    for (uint32_t w = threadIdx.x; w <= kMaskWords; w += kThreads) {
       uint32_t word = 0;
       for (uint32_t i = 4 * w; i < 4 * w + 4 && i < form.bytes; ++i)
         word |= uint32_t{codes[body + i]} << 8 * (i % 4);
@@ -130,7 +130,7 @@ struct SparseTile {
     return is_valid;
   }
   // Returns `word`, which is word w of the row, without the bits of the row below high_bits_at.
-  __device__ static uint32_t OnesFrom(uint32_t high_bits_at, uint32_t w, uint32_t word) {
+  __device__ static uint32_t ClearBitsBelow(uint32_t high_bits_at, uint32_t w, uint32_t word) {
     if (w * 32 >= high_bits_at) return word;
     return high_bits_at - w * 32 >= 32 ? 0 : word >> high_bits_at % 32 << high_bits_at % 32;
   }
@@ -138,8 +138,8 @@ struct SparseTile {
   // position.
   __device__ bool ReadPositions(const SparseForm& form, SharedArrays* shared) const {
     const uint32_t high_bits_at = form.is_bitmap ? 0 : k * form.low_bits, w = 2 * threadIdx.x;
-    const uint32_t first_ones = OnesFrom(high_bits_at, w, shared->row[w]);
-    const uint32_t second_ones = OnesFrom(high_bits_at, w + 1, shared->row[w + 1]);
+    const uint32_t first_ones = ClearBitsBelow(high_bits_at, w, shared->row[w]);
+    const uint32_t second_ones = ClearBitsBelow(high_bits_at, w + 1, shared->row[w + 1]);
     const auto num_first = static_cast<uint32_t>(__popc(first_ones));
     uint32_t total;
     const uint32_t num_before = SumBefore<kThreads>(
@@ -152,7 +152,7 @@ struct SparseTile {
   // Decodes a body with positions. Returns false if the body is invalid.
   __device__ bool ReadSparse(SharedArrays* shared) const {
     const SparseForm form = SparseFormOf(k, length);
-    LoadRow(form, shared->row);
+    LoadPositionBits(form, shared->row);
     if (threadIdx.x == 0) shared->has_invalid = IsDenseBlock(k, length) ? 1 : 0;
     for (uint32_t i = threadIdx.x; i < length; i += kThreads) x[i] = 0;
     __syncthreads();

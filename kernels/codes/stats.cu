@@ -29,7 +29,9 @@ struct LaneStats {
     max_abs = fmaxf(max_abs, fabsf(value));
     zero = fmaf(value, 0, zero);
   }
-  __device__ DeviceStats Get() const { return {sum, sum_squares, max_abs, zero == 0 ? 1u : 0u}; }
+  __device__ DeviceStats ToDeviceStats() const {
+    return {sum, sum_squares, max_abs, zero == 0 ? 1u : 0u};
+  }
 
   double sum = 0, sum_squares = 0;
   float max_abs = 0;
@@ -40,14 +42,14 @@ struct LaneStats {
 __device__ DeviceStats StatsOfLane(const float* x, uint32_t count) {
   LaneStats lane;
   if (count == kTile) {
-    const float* at = x + threadIdx.x;
+    const float* lane_values = x + threadIdx.x;
 #pragma unroll 8
-    for (uint32_t i = 0; i < kTile; i += kLanes) lane.Add(at[i]);
+    for (uint32_t i = 0; i < kTile; i += kLanes) lane.Add(lane_values[i]);
   } else {
 #pragma unroll 4
     for (uint32_t i = threadIdx.x; i < count; i += kLanes) lane.Add(x[i]);
   }
-  return lane.Get();
+  return lane.ToDeviceStats();
 }
 
 // The statistics of the thread that is `lanes` threads above this one in the warp.
@@ -60,7 +62,7 @@ __device__ DeviceStats ShuffleDown(const DeviceStats& lane_stats, uint32_t lanes
 
 // Adds the statistics of all lanes; lane 0 returns the result. `lanes` is shared memory, one per
 // lane. REQUIRES a barrier between two calls with the same `lanes`.
-__device__ DeviceStats Fold(DeviceStats lane_stats, DeviceStats* lanes) {
+__device__ DeviceStats FoldLanes(DeviceStats lane_stats, DeviceStats* lanes) {
   const uint32_t lane = threadIdx.x;
   uint32_t half = kLanes / 2;
   for (; half >= 32; half /= 2) {
@@ -75,18 +77,18 @@ __device__ DeviceStats Fold(DeviceStats lane_stats, DeviceStats* lanes) {
 
 // Adds the statistics of a part's tiles that belong to this lane. Loads those of several tiles
 // before it adds the first, so that the latencies of the loads overlap.
-__device__ DeviceStats AddTiles(const DeviceStats* partial, uint32_t num_tiles) {
-  constexpr uint32_t kAtOnce = 4;
+__device__ DeviceStats AddTiles(const DeviceStats* partial_stats, uint32_t num_tiles) {
+  constexpr uint32_t kTilesAtOnce = 4;
   DeviceStats lane_stats{0, 0, 0, 1};
-  for (uint32_t first = threadIdx.x; first < num_tiles; first += kAtOnce * kLanes) {
-    DeviceStats loaded[kAtOnce];
+  for (uint32_t first = threadIdx.x; first < num_tiles; first += kTilesAtOnce * kLanes) {
+    DeviceStats loaded[kTilesAtOnce];
 #pragma unroll
-    for (uint32_t k = 0; k < kAtOnce; ++k) {
+    for (uint32_t k = 0; k < kTilesAtOnce; ++k) {
       const uint32_t i = first + k * kLanes;
-      loaded[k] = i < num_tiles ? LoadFresh(partial + i) : DeviceStats{};
+      loaded[k] = i < num_tiles ? LoadFresh(partial_stats + i) : DeviceStats{};
     }
 #pragma unroll
-    for (uint32_t k = 0; k < kAtOnce; ++k) {
+    for (uint32_t k = 0; k < kTilesAtOnce; ++k) {
       if (first + k * kLanes < num_tiles) Add(loaded[k], &lane_stats);
     }
   }
@@ -94,27 +96,27 @@ __device__ DeviceStats AddTiles(const DeviceStats* partial, uint32_t num_tiles) 
 }
 
 __global__ void __launch_bounds__(kLanes)
-    StatsOfTiles(const float* arena, DeviceTiling tiling, DeviceStats* partial, uint32_t* done,
-                 DeviceStats* stats) {
+    StatsOfTiles(const float* arena, DeviceTiling tiling, DeviceStats* partial_stats,
+                 uint32_t* num_finished, DeviceStats* stats) {
   __shared__ DeviceStats lanes[kLanes];
   const Tile tile = tiling.tiles[blockIdx.x];
   const TiledPart part = tiling.parts[tile.part];
   const uint64_t begin = uint64_t{tile.index} * kTile;
-  const DeviceStats sum =
-      Fold(StatsOfLane(arena + part.part.begin + begin, CountOf(part.part, tile.index)), lanes);
-  if (threadIdx.x == 0) partial[blockIdx.x] = sum;
+  const DeviceStats sum = FoldLanes(
+      StatsOfLane(arena + part.part.begin + begin, CountOf(part.part, tile.index)), lanes);
+  if (threadIdx.x == 0) partial_stats[blockIdx.x] = sum;
   const uint32_t num_tiles = TilesOf(part.part.count);
-  if (!IsLastOf(done + tile.part, num_tiles)) return;
-  const DeviceStats total = Fold(AddTiles(partial + part.tile_begin, num_tiles), lanes);
+  if (!IsLastBlockOf(num_finished + tile.part, num_tiles)) return;
+  const DeviceStats total = FoldLanes(AddTiles(partial_stats + part.tile_begin, num_tiles), lanes);
   if (threadIdx.x == 0) stats[tile.part] = total;
 }
 
 }  // namespace
 
 int ComputeStatsOnDevice(DeviceStream stream, const float* arena, const DeviceTiling& tiling,
-                         DeviceStats* partial, uint32_t* done, DeviceStats* stats) {
-  return Launch(StatsOfTiles, tiling.tile_count, kLanes, stream, arena, tiling, partial, done,
-                stats);
+                         DeviceStats* partial_stats, uint32_t* num_finished, DeviceStats* stats) {
+  return Launch(StatsOfTiles, tiling.tile_count, kLanes, stream, arena, tiling, partial_stats,
+                num_finished, stats);
 }
 
 }  // namespace tern::kernels

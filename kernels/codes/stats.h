@@ -31,18 +31,18 @@ double Sigma(const Stats& stats, size_t n);
 struct DeviceStats {
   double sum, sum_squares;
   float max_abs;
-  uint32_t finite;  // 1 or 0
+  uint32_t finite;  // 1 if all elements are finite, else 0
 };
 inline Stats ToStats(const DeviceStats& s) {
   return {s.sum, s.sum_squares, s.max_abs, s.finite != 0};
 }
 
 // Sets stats[p] to the statistics of part p, a run of elements of the arena (one array with all
-// tensors; kernels/device/tiling.h). `partial` is memory for intermediate results, one per tile of
-// 4096 elements. `done` has one counter per part, which must be zero before the call and is zero
-// after it. One launch.
+// tensors; kernels/device/tiling.h). `partial_stats` is memory for intermediate results, one per
+// tile of 4096 elements. `num_finished` has one counter per part, which must be zero before the
+// call and is zero after it. One launch.
 [[nodiscard]] int ComputeStatsOnDevice(DeviceStream stream, const float* arena,
-                                       const DeviceTiling& tiling, DeviceStats* partial,
-                                       uint32_t* done, DeviceStats* stats);
+                                       const DeviceTiling& tiling, DeviceStats* partial_stats,
+                                       uint32_t* num_finished, DeviceStats* stats);
 
 }  // namespace tern::kernels

@@ -32,7 +32,7 @@ struct BlockSums {
 };
 
 // Adds the lanes in the order of stats.h.
-double Fold(double* lanes) {
+double FoldLanes(double* lanes) {
   for (size_t half = kLanes / 2; half > 0; half /= 2) {
     for (size_t l = 0; l < half; ++l) lanes[l] += lanes[l + half];
   }
@@ -49,7 +49,7 @@ int32_t AddStrip(const float* x, const float* next, size_t rows, double* sum, do
   const hn::CappedTag<double, 8> d;
   const hn::Rebind<float, decltype(d)> df;
   const hn::Rebind<int32_t, decltype(d)> di;
-  const size_t step = hn::Lanes(d);
+  const size_t num_lanes = hn::Lanes(d);
   const auto magnitude_mask = hn::Set(di, 0x7FFFFFFF);
   auto sum0 = hn::Zero(d), sum1 = sum0, sum2 = sum0, sum3 = sum0;
   auto squares0 = sum0, squares1 = sum0, squares2 = sum0, squares3 = sum0;
@@ -64,20 +64,20 @@ int32_t AddStrip(const float* x, const float* next, size_t rows, double* sum, do
   };
   for (size_t row = 0; row < rows; ++row, x += kLanes) {
     add(x, sum0, squares0, max0);
-    add(x + step, sum1, squares1, max1);
-    add(x + 2 * step, sum2, squares2, max0);
-    add(x + 3 * step, sum3, squares3, max1);
-    for (size_t line = 0; line < 4 * step; line += 16) hwy::Prefetch(next + line);
-    next += 4 * step;
+    add(x + num_lanes, sum1, squares1, max1);
+    add(x + 2 * num_lanes, sum2, squares2, max0);
+    add(x + 3 * num_lanes, sum3, squares3, max1);
+    for (size_t line = 0; line < 4 * num_lanes; line += 16) hwy::Prefetch(next + line);
+    next += 4 * num_lanes;
   }
   hn::Store(sum0, d, sum);
-  hn::Store(sum1, d, sum + step);
-  hn::Store(sum2, d, sum + 2 * step);
-  hn::Store(sum3, d, sum + 3 * step);
+  hn::Store(sum1, d, sum + num_lanes);
+  hn::Store(sum2, d, sum + 2 * num_lanes);
+  hn::Store(sum3, d, sum + 3 * num_lanes);
   hn::Store(squares0, d, squares);
-  hn::Store(squares1, d, squares + step);
-  hn::Store(squares2, d, squares + 2 * step);
-  hn::Store(squares3, d, squares + 3 * step);
+  hn::Store(squares1, d, squares + num_lanes);
+  hn::Store(squares2, d, squares + 2 * num_lanes);
+  hn::Store(squares3, d, squares + 3 * num_lanes);
   return hn::GetLane(hn::MaxOfLanes(di, hn::Max(max0, max1)));
 }
 
@@ -91,8 +91,8 @@ void AddBlock(const float* x, size_t rows, size_t block, BlockSums* lane_sums, i
                                   sums.sum + lane, sums.squares + lane);
     if (bits > *max_bits) *max_bits = bits;
   }
-  lane_sums->sum[block % kLanes] += Fold(sums.sum);
-  lane_sums->squares[block % kLanes] += Fold(sums.squares);
+  lane_sums->sum[block % kLanes] += FoldLanes(sums.sum);
+  lane_sums->squares[block % kLanes] += FoldLanes(sums.squares);
 }
 
 Stats ComputeStats(const float* x, size_t n) {
@@ -111,8 +111,8 @@ Stats ComputeStats(const float* x, size_t n) {
     std::memset(last_block + count, 0, (rows * kLanes - count) * sizeof(float));
     AddBlock(last_block, rows, begin / kBlock, &lane_sums, &max_bits);
   }
-  stats.sum = Fold(lane_sums.sum);
-  stats.sum_squares = Fold(lane_sums.squares);
+  stats.sum = FoldLanes(lane_sums.sum);
+  stats.sum_squares = FoldLanes(lane_sums.squares);
   stats.finite = max_bits < kInfinityBits;
   std::memcpy(&stats.max_abs, &max_bits, sizeof(float));
   return stats;

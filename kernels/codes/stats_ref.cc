@@ -13,7 +13,7 @@ constexpr size_t kLanes = 128;
 using Lanes = std::array<double, kLanes>;
 
 // Adds the lanes in the order of stats.h.
-double Fold(Lanes lanes) {
+double FoldLanes(Lanes lanes) {
   for (size_t half = kLanes / 2; half > 0; half /= 2) {
     for (size_t l = 0; l < half; ++l) lanes[l] += lanes[l + half];
   }
@@ -37,11 +37,11 @@ Stats ComputeStatsRef(const float* x, size_t n) {
       stats.max_abs = std::max(stats.max_abs, std::abs(value));
       stats.finite = stats.finite && std::isfinite(value);
     }
-    sums[begin / kBlock % kLanes] += Fold(sum);
-    sums_squares[begin / kBlock % kLanes] += Fold(sum_squares);
+    sums[begin / kBlock % kLanes] += FoldLanes(sum);
+    sums_squares[begin / kBlock % kLanes] += FoldLanes(sum_squares);
   }
-  stats.sum = Fold(sums);
-  stats.sum_squares = Fold(sums_squares);
+  stats.sum = FoldLanes(sums);
+  stats.sum_squares = FoldLanes(sums_squares);
   return stats;
 }
 

@@ -5,8 +5,8 @@
 //   WriteTiles  copies masks and signs from the workspace to the code of the chunk
 //
 // One thread block per tile. A part is a run of elements of one tensor that has a code of its own;
-// a tile is a range of 4096 elements of a part; a chunk is a row of parts
-// (kernels/device/tiling.h). An element "fires" if its code is not 0.
+// a tile is a range of 4096 elements of a part; a chunk is neighbouring parts whose codes are sent
+// together (kernels/device/tiling.h). An element "fires" if its code is not 0.
 #include <cuda_runtime.h>
 
 #include "kernels/codes/ternary.h"
@@ -20,13 +20,13 @@ namespace {
 
 constexpr uint32_t kThreads = 128;
 constexpr uint32_t kWarps = kThreads / 32;
-constexpr uint32_t kTileBytes = kTile / 8;  // bytes of a tile's mask
+constexpr uint32_t kTileMaskBytes = kTile / 8;  // bytes of a tile's mask
 
 __device__ uint64_t BytesForBits(uint64_t bits) { return (bits + 7) / 8; }
 
 // A thread encodes four runs of eight elements, one in each of four passes over the tile. A run
 // has one byte of the mask: a bit per element, 1 if its code is not 0.
-constexpr uint32_t kPasses = kTileBytes / kThreads;
+constexpr uint32_t kPasses = kTileMaskBytes / kThreads;
 static_assert(kPasses == 4, "a thread's codes are a word");
 
 // The elements of a tile.
@@ -35,12 +35,12 @@ struct Elements {
   uint32_t count;         // elements of the tile
   uint64_t tensor_begin;  // index of the tile's first element in its tensor
   // The index in the tile of the first element that this thread encodes in a pass.
-  __device__ uint32_t First(uint32_t pass) const {
+  __device__ uint32_t FirstOfRun(uint32_t pass) const {
     return (pass * kThreads + threadIdx.x) * kEight;
   }
-  // How many elements the run that begins at First(pass) has, at most eight.
-  __device__ uint32_t Count(uint32_t pass) const {
-    const uint32_t first = First(pass);
+  // How many elements the run that begins at FirstOfRun(pass) has, at most eight.
+  __device__ uint32_t CountOfRun(uint32_t pass) const {
+    const uint32_t first = FirstOfRun(pass);
     return first < count ? AtMostEight(count - first) : 0;
   }
 };
@@ -53,7 +53,7 @@ __device__ uint32_t DecideExactly(const Elements& elements, uint32_t unsure,
   while (unsure != 0) {
     const auto bit = static_cast<uint32_t>(__ffs(static_cast<int>(unsure))) - 1;
     unsure &= unsure - 1;
-    const uint32_t i = elements.First(bit / kEight) + bit % kEight;
+    const uint32_t i = elements.FirstOfRun(bit / kEight) + bit % kEight;
     if (i < elements.count &&
         Fires(elements.values[i], scale.scaler, scale.clip, key, elements.tensor_begin + i))
       fires |= 1u << bit;
@@ -61,8 +61,8 @@ __device__ uint32_t DecideExactly(const Elements& elements, uint32_t unsure,
   return fires;
 }
 
-// The codes of a thread's four runs. Bit k of byte `pass` belongs to element k of the run of this
-// pass.
+// The codes of a thread's four runs. Bit k of byte `pass` belongs to element k of the run that the
+// thread encodes in that pass.
 struct Codes {
   uint32_t fires, negative;
 };
@@ -71,27 +71,28 @@ struct Codes {
 // registers that fewer thread blocks can be resident.
 __device__ Codes CodeRuns(const Elements& elements, const TernaryScale& scale,
                           const NoiseKey& key) {
-  constexpr uint32_t kAtOnce = 2;
+  constexpr uint32_t kRunsAtOnce = 2;
   const QuickScale scale_constants = QuickScaleOf(scale.scaler, scale.clip);
   QuickCodes quick;
 #pragma unroll 1
-  for (uint32_t pass = 0; pass < kPasses; pass += kAtOnce) {
-    Eight g[kAtOnce];
+  for (uint32_t pass = 0; pass < kPasses; pass += kRunsAtOnce) {
+    EightFloats g[kRunsAtOnce];
 #pragma unroll
-    for (uint32_t i = 0; i < kAtOnce; ++i)
-      g[i] = Load(elements.values + elements.First(pass + i), elements.Count(pass + i));
+    for (uint32_t i = 0; i < kRunsAtOnce; ++i)
+      g[i] = Load(elements.values + elements.FirstOfRun(pass + i), elements.CountOfRun(pass + i));
 #pragma unroll
-    for (uint32_t i = 0; i < kAtOnce; ++i) {
+    for (uint32_t i = 0; i < kRunsAtOnce; ++i) {
       const uint32_t bits = 8 * (pass + i);
-      const PhiloxWords draws = NoiseOfEight(key, elements.tensor_begin + elements.First(pass + i));
+      const PhiloxWords draws =
+          NoiseOfEight(key, elements.tensor_begin + elements.FirstOfRun(pass + i));
       const QuickCodes codes = DecideQuickly(g[i].x, draws, scale_constants);
-      quick.below |= codes.below << bits;
+      quick.not_firing |= codes.not_firing << bits;
       quick.negative |= codes.negative << bits;
       quick.unsure |= codes.unsure << bits;
     }
   }
   const uint32_t exact_fires = DecideExactly(elements, quick.unsure, scale, key);
-  return {(~quick.below & ~quick.unsure) | exact_fires, quick.negative};
+  return {(~quick.not_firing & ~quick.unsure) | exact_fires, quick.negative};
 }
 
 // The numbers of elements that fire in each pass are kept in one 64-bit word, 16 bits each. Returns
@@ -117,13 +118,13 @@ __device__ uint32_t GatherSigns(const Codes& codes, uint32_t* signs) {
 #pragma unroll
   for (uint32_t pass = 0; pass < kPasses; ++pass) {
     const uint32_t shift = CountShift(pass);
-    const uint32_t at = num_signs + static_cast<uint32_t>(counts_before >> shift & 0xFFFF);
+    const uint32_t first_bit = num_signs + static_cast<uint32_t>(counts_before >> shift & 0xFFFF);
     const uint32_t run_signs = packed_signs >> 8 * pass & 0xFF;
     if (run_signs != 0) {
-      const uint64_t shifted_signs = uint64_t{run_signs} << at % 32;
-      atomicOr(signs + at / 32, static_cast<uint32_t>(shifted_signs));
+      const uint64_t shifted_signs = uint64_t{run_signs} << first_bit % 32;
+      atomicOr(signs + first_bit / 32, static_cast<uint32_t>(shifted_signs));
       const auto next_signs = static_cast<uint32_t>(shifted_signs >> 32);
-      if (next_signs != 0) atomicOr(signs + at / 32 + 1, next_signs);
+      if (next_signs != 0) atomicOr(signs + first_bit / 32 + 1, next_signs);
     }
     num_signs += static_cast<uint32_t>(totals >> shift & 0xFFFF);
   }
@@ -136,29 +137,29 @@ __device__ void LayOutChunk(const DeviceTiling& tiling, uint32_t c,
                             const TernaryWorkspace& workspace, uint64_t* sizes) {
   __shared__ uint32_t row[kWarps];
   const TiledChunk chunk = tiling.chunks[c];
-  uint64_t at = 0;
+  uint64_t next_byte = 0;
   for (uint32_t p = chunk.part_begin; p < chunk.part_end; ++p) {
     const TiledPart part = tiling.parts[p];
     const uint32_t num_tiles = TilesOf(part.part.count);
     uint32_t num_ones = 0;
     for (uint32_t begin = 0; begin < num_tiles; begin += kThreads) {
       const uint32_t i = begin + threadIdx.x;
-      const uint32_t ones = i < num_tiles ? LoadFresh(workspace.ones + part.tile_begin + i) : 0;
+      const uint32_t ones = i < num_tiles ? LoadFresh(workspace.num_ones + part.tile_begin + i) : 0;
       uint32_t step_ones;
       const uint32_t ones_before = SumBefore<kThreads>(ones, row, &step_ones);
       if (i < num_tiles) workspace.sign_bit[part.tile_begin + i] = num_ones + ones_before;
       num_ones += step_ones;
     }
-    if (threadIdx.x == 0) workspace.mask_begin[p] = at;
-    at += BytesForBits(part.part.count) + BytesForBits(num_ones);
+    if (threadIdx.x == 0) workspace.mask_begin[p] = next_byte;
+    next_byte += BytesForBits(part.part.count) + BytesForBits(num_ones);
   }
-  if (threadIdx.x == 0) sizes[c] = at;
+  if (threadIdx.x == 0) sizes[c] = next_byte;
 }
 
 __global__ void __launch_bounds__(kThreads)
     CodeTiles(const float* arena, DeviceTiling tiling, const TernaryScale* scales, NoiseKey key,
               TernaryWorkspace workspace, uint64_t* sizes) {
-  __shared__ uint32_t signs[kTileBytes / 4];
+  __shared__ uint32_t signs[kTileMaskBytes / 4];
   const Tile tile = tiling.tiles[blockIdx.x];
   const Part part = tiling.parts[tile.part].part;
   const uint64_t begin = uint64_t{tile.index} * kTile;
@@ -167,92 +168,99 @@ __global__ void __launch_bounds__(kThreads)
                           part.first + begin};
   signs[threadIdx.x] = 0;
   const Codes codes = CodeRuns(elements, scales[tile.part], key);
-  uint8_t* masks = workspace.masks + uint64_t{blockIdx.x} * kTileBytes + threadIdx.x;
+  uint8_t* masks = workspace.masks + uint64_t{blockIdx.x} * kTileMaskBytes + threadIdx.x;
 #pragma unroll
   for (uint32_t pass = 0; pass < kPasses; ++pass)
     masks[pass * kThreads] = static_cast<uint8_t>(codes.fires >> 8 * pass);
   const uint32_t num_signs = GatherSigns(codes, signs);
   __syncthreads();
   reinterpret_cast<uint32_t*>(
-      workspace.signs)[uint64_t{blockIdx.x} * (kTileBytes / 4) + threadIdx.x] = signs[threadIdx.x];
-  if (threadIdx.x == 0) workspace.ones[blockIdx.x] = num_signs;
+      workspace.signs)[uint64_t{blockIdx.x} * (kTileMaskBytes / 4) + threadIdx.x] =
+      signs[threadIdx.x];
+  if (threadIdx.x == 0) workspace.num_ones[blockIdx.x] = num_signs;
   const TiledChunk chunk = tiling.chunks[part.chunk];
-  if (IsLastOf(workspace.done + part.chunk, chunk.tile_end - chunk.tile_begin))
+  if (IsLastBlockOf(workspace.num_finished + part.chunk, chunk.tile_end - chunk.tile_begin))
     LayOutChunk(tiling, part.chunk, workspace, sizes);
 }
 
-// A range of up to four bytes of the row `to`: bytes [begin, end), which lie in one aligned 32-bit
-// word.
-struct Piece {
-  uint8_t* to;
+// A range of up to four bytes of an array of bytes, `row`: bytes [begin, end), which lie in one
+// aligned 32-bit word.
+struct WordPiece {
+  uint8_t* row;
   uint32_t begin, end;  // byte offsets in the row
   __device__ bool HasBytes() const { return begin < end; }
   // Writes the low bytes of `bytes` to the range.
   __device__ void Store(uint32_t bytes) const {
     if (end - begin == 4) {
-      *reinterpret_cast<uint32_t*>(to + begin) = bytes;
+      *reinterpret_cast<uint32_t*>(row + begin) = bytes;
       return;
     }
 #pragma unroll
     for (uint32_t i = 0; i < 3; ++i) {
-      if (begin + i < end) to[begin + i] = static_cast<uint8_t>(bytes >> 8 * i);
+      if (begin + i < end) row[begin + i] = static_cast<uint8_t>(bytes >> 8 * i);
     }
   }
 };
 
-// Returns those bytes of [begin, end) of the row `to` that lie in aligned word number `word`,
-// counted from the word with byte `begin`.
-__device__ Piece PieceOf(uint8_t* to, uint32_t begin, uint32_t end, uint32_t word) {
-  const auto offset_in_word = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(to + begin) % 4);
+// Returns those bytes of [begin, end) of `row` that lie in aligned word number `word`, counted from
+// the word with byte `begin`.
+__device__ WordPiece PieceOf(uint8_t* row, uint32_t begin, uint32_t end, uint32_t word) {
+  const auto offset_in_word = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(row + begin) % 4);
   const uint32_t unaligned_begin = begin + 4 * word;
-  return {to, word == 0 ? begin : unaligned_begin - offset_in_word,
+  return {row, word == 0 ? begin : unaligned_begin - offset_in_word,
           unaligned_begin + 4 - offset_in_word < end ? unaligned_begin + 4 - offset_in_word : end};
 }
 // The most pieces of a tile: its whole words, and one more if it begins inside a word.
-constexpr uint32_t kPieces = kTileBytes / 4 + 1;
+constexpr uint32_t kMaxPieces = kTileMaskBytes / 4 + 1;
 
 // Returns 32 bits of a tile, from bit `from` on. Bits after the last bit of the tile are zero.
 __device__ uint32_t BitsOfTile(const uint8_t* tile_bits, uint32_t tile, uint32_t from) {
   const auto* words =
-      reinterpret_cast<const uint32_t*>(tile_bits + uint64_t{tile} * kTileBytes) + from / 32;
+      reinterpret_cast<const uint32_t*>(tile_bits + uint64_t{tile} * kTileMaskBytes) + from / 32;
   const uint32_t shift = from % 32;
   const uint32_t low = words[0] >> shift;
-  return shift == 0 || from / 32 + 1 == kTileBytes / 4 ? low : low | words[1] << (32 - shift);
+  return shift == 0 || from / 32 + 1 == kTileMaskBytes / 4 ? low : low | words[1] << (32 - shift);
 }
 
-// Returns 32 signs of a part, from bit `at` of the part's signs on; the first belongs to tile
-// number `tile`, whose `ones` signs begin at bit `first`. Bits after the last sign are zero.
+// Returns 32 signs of a part, from bit `begin_bit` of the part's signs on. The first belongs to
+// tile number `tile`, whose `num_tile_signs` signs begin at bit `tile_begin_bit`. Bits after the
+// last sign are zero.
 __device__ uint32_t SignsFrom(const TernaryWorkspace& workspace, uint32_t tile, uint32_t tile_end,
-                              uint32_t first, uint32_t ones, uint32_t at) {
-  uint32_t signs = BitsOfTile(workspace.signs, tile, at - first), num_signs = first + ones - at;
+                              uint32_t tile_begin_bit, uint32_t num_tile_signs,
+                              uint32_t begin_bit) {
+  uint32_t signs = BitsOfTile(workspace.signs, tile, begin_bit - tile_begin_bit);
+  uint32_t num_signs = tile_begin_bit + num_tile_signs - begin_bit;
   for (uint32_t next = tile + 1; num_signs < 32 && next < tile_end; ++next) {
     signs |= BitsOfTile(workspace.signs, next, 0) << num_signs;
-    num_signs += workspace.ones[next];
+    num_signs += workspace.num_ones[next];
   }
   return signs;
 }
 
 __global__ void __launch_bounds__(kThreads)
     WriteTiles(DeviceTiling tiling, TernaryWorkspace workspace, uint8_t* out) {
-  const uint32_t t = blockIdx.x;
-  const uint32_t first_sign = workspace.sign_bit[t], ones = workspace.ones[t];
-  const Tile tile = tiling.tiles[t];
+  const uint32_t tile_number = blockIdx.x;
+  const uint32_t first_sign = workspace.sign_bit[tile_number],
+                 ones = workspace.num_ones[tile_number];
+  const Tile tile = tiling.tiles[tile_number];
   const TiledPart part = tiling.parts[tile.part];
   const uint32_t tile_end = part.tile_begin + TilesOf(part.part.count);
-  uint8_t* masks = out + tiling.chunks[part.part.chunk].out + workspace.mask_begin[tile.part];
+  uint8_t* masks =
+      out + tiling.chunks[part.part.chunk].code_begin + workspace.mask_begin[tile.part];
   uint8_t* signs = masks + BytesForBits(part.part.count);
-  const uint32_t mask_begin = tile.index * kTileBytes;
+  const uint32_t mask_begin = tile.index * kTileMaskBytes;
   const auto mask_bytes = static_cast<uint32_t>(BytesForBits(CountOf(part.part, tile.index)));
   // This block writes the bytes of signs whose first bit belongs to its tile.
   const auto sign_begin = static_cast<uint32_t>(BytesForBits(first_sign));
   const auto sign_end = static_cast<uint32_t>(BytesForBits(uint64_t{first_sign} + ones));
-  for (uint32_t i = threadIdx.x; i < kPieces; i += kThreads) {
-    const Piece mask = PieceOf(masks, mask_begin, mask_begin + mask_bytes, i);
-    const Piece sign = PieceOf(signs, sign_begin, sign_end, i);
+  for (uint32_t i = threadIdx.x; i < kMaxPieces; i += kThreads) {
+    const WordPiece mask = PieceOf(masks, mask_begin, mask_begin + mask_bytes, i);
+    const WordPiece sign = PieceOf(signs, sign_begin, sign_end, i);
     uint32_t mask_word = 0, sign_word = 0;  // Both are loaded before the first is stored.
-    if (mask.HasBytes()) mask_word = BitsOfTile(workspace.masks, t, 8 * (mask.begin - mask_begin));
+    if (mask.HasBytes())
+      mask_word = BitsOfTile(workspace.masks, tile_number, 8 * (mask.begin - mask_begin));
     if (sign.HasBytes())
-      sign_word = SignsFrom(workspace, t, tile_end, first_sign, ones, 8 * sign.begin);
+      sign_word = SignsFrom(workspace, tile_number, tile_end, first_sign, ones, 8 * sign.begin);
     if (mask.HasBytes()) mask.Store(mask_word);
     if (sign.HasBytes()) sign.Store(sign_word);
   }

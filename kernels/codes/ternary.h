@@ -50,23 +50,23 @@ struct TernaryScale {
   float scaler = 0, clip = 0;
 };
 
-// Device memory for intermediate results. `done` counts finished work: it must be zero before a
-// call, and is zero after it. The other arrays need not be initialized. A part is a run of elements
-// of one tensor that has a code of its own; a tile is a range of 4096 elements of a part; a chunk
-// is a row of parts (tiling.h).
+// Device memory for intermediate results. `num_finished` counts finished work: it must be zero
+// before a call, and is zero after it. The other arrays need not be initialized. A part is a run of
+// elements of one tensor that has a code of its own; a tile is a range of 4096 elements of a part;
+// a chunk is neighbouring parts whose codes are sent together (tiling.h).
 struct TernaryWorkspace {
   uint8_t* masks = nullptr;        // kTile / 8 bytes per tile
   uint8_t* signs = nullptr;        // kTile / 8 bytes per tile
-  uint32_t* ones = nullptr;        // one per tile: how many elements fire
+  uint32_t* num_ones = nullptr;    // one per tile: how many elements fire
   uint32_t* sign_bit = nullptr;    // one per tile: bit offset of its signs in the part's signs
   uint64_t* mask_begin = nullptr;  // one per part: byte offset of its mask in the code of its chunk
-  uint32_t* done = nullptr;        // one counter per chunk
+  uint32_t* num_finished = nullptr;  // one counter per chunk
 };
 
 // Encodes all chunks of a tiling of the arena, one array with all tensors. The code of chunk c has
-// sizes[c] bytes, from byte tiling.chunks[c].out of `out` on: for each part its mask and then its
-// signs, without gaps. The scaler and clip level of part p are scales[p]. Each part's tensor
-// replaces key.tensor. Two launches.
+// sizes[c] bytes, from byte tiling.chunks[c].code_begin of `out` on: for each part its mask and
+// then its signs, without gaps. The scaler and clip level of part p are scales[p]. Each part's
+// tensor replaces key.tensor. Two launches.
 [[nodiscard]] int TernarizeOnDevice(DeviceStream stream, const float* arena,
                                     const DeviceTiling& tiling, const TernaryScale* scales,
                                     const NoiseKey& key, const TernaryWorkspace& workspace,

@@ -87,33 +87,33 @@ struct Philox {
 };
 
 // Multiplies the low halves of the lanes by `multiplier`.
-HWY_INLINE V64 Product(V64 word, uint64_t multiplier) {
+HWY_INLINE V64 MultiplyLow(V64 word, uint64_t multiplier) {
   return hn::BitCast(D64(), hn::MulEven(hn::BitCast(D32(), word),
                                         hn::Set(D32(), static_cast<uint32_t>(multiplier))));
 }
 
-HWY_INLINE V64 High(V64 product) { return hn::ShiftRight<32>(product); }
+HWY_INLINE V64 HighWords(V64 product) { return hn::ShiftRight<32>(product); }
 
 // Computes the first two rounds of a vector of blocks, whose numbers are in `blocks`.
 HWY_INLINE void FirstTwoRounds(const Philox& philox, V64 blocks, V64* c0, V64* c1, V64* c2,
                                V64* c3) {
   const D64 d;
-  const V64 product0 = Product(blocks, Philox::kMultiplier0);
+  const V64 product0 = MultiplyLow(blocks, Philox::kMultiplier0);
   const V64 product1 =
-      Product(hn::Xor(High(product0), hn::Set(d, philox.first2)), Philox::kMultiplier1);
-  *c0 = hn::Xor(High(product1), hn::Set(d, philox.second0));
+      MultiplyLow(hn::Xor(HighWords(product0), hn::Set(d, philox.first2)), Philox::kMultiplier1);
+  *c0 = hn::Xor(HighWords(product1), hn::Set(d, philox.second0));
   *c1 = product1;
   *c2 = hn::Xor(product0, hn::Set(d, philox.second2));
   *c3 = hn::Set(d, philox.second3);
 }
 
 // Computes one round.
-HWY_INLINE void Round(V64 k0, V64 k1, V64* c0, V64* c1, V64* c2, V64* c3) {
-  const V64 product0 = Product(*c0, Philox::kMultiplier0);
-  const V64 product1 = Product(*c2, Philox::kMultiplier1);
-  *c0 = hn::Xor3(High(product1), *c1, k0);
+HWY_INLINE void DoRound(V64 k0, V64 k1, V64* c0, V64* c1, V64* c2, V64* c3) {
+  const V64 product0 = MultiplyLow(*c0, Philox::kMultiplier0);
+  const V64 product1 = MultiplyLow(*c2, Philox::kMultiplier1);
+  *c0 = hn::Xor3(HighWords(product1), *c1, k0);
   *c1 = product1;
-  *c2 = hn::Xor3(High(product0), *c3, k1);
+  *c2 = hn::Xor3(HighWords(product0), *c3, k1);
   *c3 = product0;
 }
 
@@ -168,8 +168,8 @@ struct Codes {
   uint64_t negative[kStepElements / 64] = {};
 
   // The packed signs of word w, and their number.
-  HWY_INLINE uint64_t Signs(size_t w) const { return Compress(negative[w], fires[w]); }
-  HWY_INLINE size_t Ones(size_t w) const {
+  HWY_INLINE uint64_t SignBits(size_t w) const { return CompressBits(negative[w], fires[w]); }
+  HWY_INLINE size_t NumSigns(size_t w) const {
     return static_cast<size_t>(__builtin_popcountll(fires[w]));
   }
 };
@@ -227,7 +227,7 @@ HWY_INLINE Draws FirstDraws(const Philox& philox, V64* blocks) {
     FirstTwoRounds(philox, *blocks, &c0, &c1, &c2, &c3);
     *blocks = hn::Add(*blocks, hn::Set(d, hn::Lanes(d)));
     for (int round = 2; round < 10; ++round) {
-      Round(hn::Set(d, philox.key0[round]), hn::Set(d, philox.key1[round]), &c0, &c1, &c2, &c3);
+      DoRound(hn::Set(d, philox.key0[round]), hn::Set(d, philox.key1[round]), &c0, &c1, &c2, &c3);
     }
     PackDraws(c0, c1, c2, c3, lower, upper);
   };
@@ -251,8 +251,8 @@ HWY_INLINE void CodeStep(const Philox& philox, const QuickRule& rule, const floa
     const auto round = [&](int r) HWY_ATTR {
       const V64 k0 = hn::Set(d, philox.key0[r]);
       const V64 k1 = hn::Set(d, philox.key1[r]);
-      Round(k0, k1, &a0, &a1, &a2, &a3);
-      Round(k0, k1, &b0, &b1, &b2, &b3);
+      DoRound(k0, k1, &a0, &a1, &a2, &a3);
+      DoRound(k0, k1, &b0, &b1, &b2, &b3);
     };
     round(2);
     round(3);
@@ -292,11 +292,11 @@ class BitWriter {
   // Appends the last bits, and fills the rest of the row with zeros. Returns the number of bits
   // written.
   size_t Finish(uint64_t bits, size_t count) {
-    const uint64_t last[2] = {pending_ | bits << num_pending_, bits >> 1 >> (63 - num_pending_)};
-    const size_t left = capacity_ - num_bytes_;
-    std::memcpy(bytes_ + num_bytes_, last, left < sizeof(last) ? left : sizeof(last));
-    if (left > sizeof(last))
-      std::memset(bytes_ + num_bytes_ + sizeof(last), 0, left - sizeof(last));
+    const uint64_t tail[2] = {pending_ | bits << num_pending_, bits >> 1 >> (63 - num_pending_)};
+    const size_t bytes_left = capacity_ - num_bytes_;
+    std::memcpy(bytes_ + num_bytes_, tail, bytes_left < sizeof(tail) ? bytes_left : sizeof(tail));
+    if (bytes_left > sizeof(tail))
+      std::memset(bytes_ + num_bytes_ + sizeof(tail), 0, bytes_left - sizeof(tail));
     return 8 * num_bytes_ + num_pending_ + count;
   }
 
@@ -334,9 +334,9 @@ size_t Ternarize(const float* g, size_t n, float s, float clip, const NoiseKey& 
   Draws draws = FirstDraws(philox, &blocks);
   auto largest = hn::Zero(DI());
   Codes codes;
-  const auto append = [&](size_t w, size_t count) HWY_ATTR {
+  const auto append_word = [&](size_t w, size_t count) HWY_ATTR {
     masks.Append(codes.fires[w], count);
-    negatives.Append(codes.Signs(w), codes.Ones(w));
+    negatives.Append(codes.SignBits(w), codes.NumSigns(w));
   };
   size_t num_skipped = first % 8;  // number of elements of the first block that precede g[0]
   size_t count = 0;
@@ -364,13 +364,13 @@ size_t Ternarize(const float* g, size_t n, float s, float clip, const NoiseKey& 
     codes.fires[0] >>= num_skipped;
     codes.negative[0] >>= num_skipped;
     if (i + count == n) break;
-    append(0, 64 - num_skipped);
-    append(1, 64);
+    append_word(0, 64 - num_skipped);
+    append_word(1, 64);
   }
   const size_t last_word = count > 64 - num_skipped ? 1 : 0;
-  if (last_word == 1) append(0, 64 - num_skipped);
+  if (last_word == 1) append_word(0, 64 - num_skipped);
   masks.Finish(codes.fires[last_word], last_word == 1 ? count - (64 - num_skipped) : count);
-  const size_t num_signs = negatives.Finish(codes.Signs(last_word), codes.Ones(last_word));
+  const size_t num_signs = negatives.Finish(codes.SignBits(last_word), codes.NumSigns(last_word));
   const bool has_nan = !hn::AllFalse(DI(), hn::Gt(largest, hn::Set(DI(), kInfinityBits)));
   return has_nan ? TernarizeRef(g, n, s, clip, key, first, mask, signs) : num_signs;
 }

@@ -25,10 +25,10 @@ TERN_HOST_DEVICE bool Fires(float g, float s, float clip, const NoiseKey& key, u
 
 // The result of DecideQuickly, which makes the same decision for eight elements, without divisions
 // and branches, from the upper 16 of the 32 random bits. Bit k of each member belongs to element k.
-// `unsure`: undecided, which is rare. `below`: the element does not fire, if it is decided.
+// `unsure`: undecided, which is rare. `not_firing`: the element does not fire, if it is decided.
 // `negative`: the sign of the value.
 struct QuickCodes {
-  uint32_t below = 0, negative = 0, unsure = 0;
+  uint32_t not_firing = 0, negative = 0, unsure = 0;
 };
 
 // The constants of DecideQuickly for one scaler and clip level. With scale 0 no element fires. With
@@ -66,7 +66,7 @@ TERN_HOST_DEVICE QuickCodes DecideQuickly(const float* g, const PhiloxWords& dra
     const float magnitude = fabsf(g[k]);
     const float x = magnitude > quick.clip ? quick.clip : magnitude;  // A NaN stays NaN.
     const float margin = fmaf(x, quick.scale, -DrawAndHalf(draws, k));
-    codes.below = codes.below << 1 | BitsOf(margin) >> 31;
+    codes.not_firing = codes.not_firing << 1 | BitsOf(margin) >> 31;
     codes.negative = codes.negative << 1 | BitsOf(g[k]) >> 31;
     codes.unsure |= fabsf(margin) >= kMinMargin ? 0 : 1u << k;
   }

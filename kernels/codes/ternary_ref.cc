@@ -7,7 +7,7 @@
 namespace tern::kernels {
 namespace {
 
-bool Bit(const uint8_t* plane, size_t i) { return (plane[i / 8] >> (i % 8) & 1) != 0; }
+bool GetBit(const uint8_t* plane, size_t i) { return (plane[i / 8] >> (i % 8) & 1) != 0; }
 
 void SetBit(uint8_t* plane, size_t i) { plane[i / 8] |= static_cast<uint8_t>(1 << (i % 8)); }
 
@@ -36,8 +36,8 @@ void ExpandCodes(const uint8_t* mask, const uint8_t* signs, size_t n, int8_t* co
   size_t ones = 0;
   for (size_t i = 0; i < n; ++i) {
     codes[i] = 0;
-    if (!Bit(mask, i)) continue;
-    codes[i] = Bit(signs, ones) ? -1 : 1;
+    if (!GetBit(mask, i)) continue;
+    codes[i] = GetBit(signs, ones) ? -1 : 1;
     ++ones;
   }
 }

@@ -27,8 +27,8 @@ __global__ void __launch_bounds__(kThreads)
       step.clip_norm > 0 ? DgcScale(step.clip_norm, stats[tile.part].sum_squares) : 1;
   for (uint32_t first = threadIdx.x * kEight; first < tile_elements; first += kThreads * kEight) {
     const uint32_t count = AtMostEight(tile_elements - first);
-    const Eight gradient = Load(g + begin + first, count);
-    Eight momentum{}, sum = Load(v + begin + first, count);
+    const EightFloats gradient = Load(g + begin + first, count);
+    EightFloats momentum{}, sum = Load(v + begin + first, count);
     if constexpr (kMomentum) momentum = Load(u + begin + first, count);
 #pragma unroll
     for (uint32_t k = 0; k < kEight; ++k)
@@ -38,10 +38,11 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Counts the elements of a tile. The last thread block of a part adds the counts of its tiles.
+// Counts the elements of a tile whose magnitude is at least the part's threshold. The last thread
+// block of a part to finish adds the counts of the part's tiles.
 __global__ void __launch_bounds__(kThreads)
-    CountTiles(const float* arena, DeviceTiling tiling, const float* thresholds, uint32_t* partial,
-               uint32_t* done, uint32_t* counts) {
+    CountTiles(const float* arena, DeviceTiling tiling, const float* thresholds,
+               uint32_t* partial_counts, uint32_t* num_finished, uint32_t* counts) {
   __shared__ uint32_t row[kThreads / 32];
   const Tile tile = tiling.tiles[blockIdx.x];
   const TiledPart part = tiling.parts[tile.part];
@@ -54,32 +55,32 @@ __global__ void __launch_bounds__(kThreads)
     count += i < elements_to_count && fabsf(x[i]) >= threshold ? 1 : 0;
   uint32_t total;
   SumBefore<kThreads>(count, row, &total);
-  if (threadIdx.x == 0) partial[blockIdx.x] = total;
+  if (threadIdx.x == 0) partial_counts[blockIdx.x] = total;
   const uint32_t num_tiles = TilesOf(part.part.count);
-  if (!IsLastOf(done + tile.part, num_tiles)) return;
+  if (!IsLastBlockOf(num_finished + tile.part, num_tiles)) return;
   count = 0;
   for (uint32_t i = threadIdx.x; i < num_tiles; i += kThreads)
-    count += LoadFresh(partial + part.tile_begin + i);
+    count += LoadFresh(partial_counts + part.tile_begin + i);
   SumBefore<kThreads>(count, row, &total);
   if (threadIdx.x == 0) counts[tile.part] = total;
 }
 
 // Radix selection of the k-th largest magnitude of a part: three passes find its 31 bits, the upper
-// bits first. A pass finds bits [shift, shift + bits). All tiles count, by the bits of the pass,
-// the elements of the part whose bits above are those of the k-th largest. The last thread block of
-// the part finds the bits of the k-th largest in this histogram.
-struct Pass {
+// bits first. A pass finds bits [shift, shift + bits). The higher bits are known from the passes
+// before. All tiles add their elements that have the same higher bits to a histogram over the bits
+// of this pass. The last thread block of the part finds in it the bits of the k-th largest.
+struct SelectionPass {
   uint32_t shift, bits;
 };
-constexpr Pass kPasses[] = {{20, 11}, {10, 10}, {0, 10}};
+constexpr SelectionPass kPasses[] = {{20, 11}, {10, 10}, {0, 10}};
 static_assert(kSelectBins == 1 << 11);
 
 // Adds a tile's elements to the histogram `bins`.
-__device__ void CountBins(const float* x, uint64_t stride, uint32_t count, const Pass& pass,
-                          uint64_t upper, uint32_t* bins) {
+__device__ void CountBins(const float* x, uint64_t stride, uint32_t count,
+                          const SelectionPass& pass, uint64_t upper_bits, uint32_t* bins) {
   for (uint32_t i = threadIdx.x; i < count; i += kThreads) {
     const uint64_t magnitude = BitsOf(x[i * stride]) & 0x7FFFFFFF;
-    if (magnitude >> (pass.shift + pass.bits) != upper) continue;
+    if (magnitude >> (pass.shift + pass.bits) != upper_bits) continue;
     atomicAdd(bins + (magnitude >> pass.shift & ((1u << pass.bits) - 1)), 1u);
   }
 }
@@ -88,14 +89,16 @@ __device__ void CountBins(const float* x, uint64_t stride, uint32_t count, const
 // to the rank of the element within the bin. Sets the histogram to zero.
 __device__ void FindBin(uint32_t* histogram, uint32_t num_bins, uint32_t k, uint32_t* warp_sums,
                         uint32_t* bin, uint32_t* remaining) {
-  // This thread searches its share of the bins, [end_bin - share, end_bin), downwards.
-  const uint32_t share = num_bins / kThreads, end_bin = num_bins - threadIdx.x * share;
+  // This thread searches the bins [end_bin - bins_per_thread, end_bin), downwards.
+  const uint32_t bins_per_thread = num_bins / kThreads,
+                 end_bin = num_bins - threadIdx.x * bins_per_thread;
   uint32_t thread_count = 0;
-  for (uint32_t i = 1; i <= share; ++i) thread_count += LoadFresh(histogram + end_bin - i);
+  for (uint32_t i = 1; i <= bins_per_thread; ++i)
+    thread_count += LoadFresh(histogram + end_bin - i);
   uint32_t total;
   uint32_t num_above = SumBefore<kThreads>(thread_count, warp_sums, &total);
   const bool has_kth = num_above < k && k <= num_above + thread_count;
-  for (uint32_t i = 1; i <= share; ++i) {
+  for (uint32_t i = 1; i <= bins_per_thread; ++i) {
     const uint32_t bin_size = LoadFresh(histogram + end_bin - i);
     histogram[end_bin - i] = 0;
     if (has_kth && num_above < k && k <= num_above + bin_size) {
@@ -109,34 +112,37 @@ __device__ void FindBin(uint32_t* histogram, uint32_t num_bins, uint32_t k, uint
 // One pass of the selection.
 __global__ void __launch_bounds__(kThreads)
     SelectTiles(const float* arena, DeviceTiling tiling, const uint64_t* strides,
-                const uint32_t* ks, Pass pass, SelectWorkspace workspace, float* kth) {
+                const uint32_t* ks, SelectionPass pass, SelectWorkspace workspace, float* kth) {
   __shared__ uint32_t bins[kSelectBins];
   __shared__ uint32_t warp_sums[kThreads / 32];
   const Tile tile = tiling.tiles[blockIdx.x];
-  const uint32_t p = tile.part;
-  const Part part = tiling.parts[p].part;
+  const uint32_t part_index = tile.part;
+  const Part part = tiling.parts[part_index].part;
   const uint32_t bin_count = 1u << pass.bits;
   const bool is_first_pass = pass.shift + pass.bits == 31;
   for (uint32_t i = threadIdx.x; i < bin_count; i += kThreads) bins[i] = 0;
   __syncthreads();
-  if (ks[p] == 0) return;
-  const uint64_t stride = strides[p];
+  if (ks[part_index] == 0) return;
+  const uint64_t stride = strides[part_index];
   CountBins(arena + part.begin + uint64_t{tile.index} * kTile * stride, stride,
-            CountOf(part, tile.index), pass, is_first_pass ? 0 : workspace.upper[p], bins);
+            CountOf(part, tile.index), pass, is_first_pass ? 0 : workspace.upper_bits[part_index],
+            bins);
   __syncthreads();
-  uint32_t* histogram = workspace.histograms + uint64_t{p} * kSelectBins;
+  uint32_t* histogram = workspace.histograms + uint64_t{part_index} * kSelectBins;
   for (uint32_t i = threadIdx.x; i < bin_count; i += kThreads) {
     if (bins[i] != 0) atomicAdd(histogram + i, bins[i]);
   }
-  if (!IsLastOf(workspace.done + p, TilesOf(part.count))) return;
+  if (!IsLastBlockOf(workspace.num_finished + part_index, TilesOf(part.count))) return;
   uint32_t bin = bin_count, remaining = 0;
-  FindBin(histogram, bin_count, is_first_pass ? ks[p] : workspace.remaining[p], warp_sums, &bin,
+  FindBin(histogram, bin_count,
+          is_first_pass ? ks[part_index] : workspace.remaining_ranks[part_index], warp_sums, &bin,
           &remaining);
   if (bin == bin_count) return;  // Another thread has found the bin.
-  const uint32_t upper = is_first_pass ? bin : workspace.upper[p] << pass.bits | bin;
-  workspace.upper[p] = upper;
-  workspace.remaining[p] = remaining;
-  if (pass.shift == 0) kth[p] = FloatOf(upper);
+  const uint32_t upper_bits =
+      is_first_pass ? bin : workspace.upper_bits[part_index] << pass.bits | bin;
+  workspace.upper_bits[part_index] = upper_bits;
+  workspace.remaining_ranks[part_index] = remaining;
+  if (pass.shift == 0) kth[part_index] = FloatOf(upper_bits);
 }
 
 }  // namespace
@@ -148,16 +154,16 @@ int AddToDgcOnDevice(DeviceStream stream, const float* g, const DeviceTiling& ti
 }
 
 int CountAtLeastOnDevice(DeviceStream stream, const float* arena, const DeviceTiling& tiling,
-                         const float* thresholds, uint32_t* partial, uint32_t* done,
+                         const float* thresholds, uint32_t* partial_counts, uint32_t* num_finished,
                          uint32_t* counts) {
-  return Launch(CountTiles, tiling.tile_count, kThreads, stream, arena, tiling, thresholds, partial,
-                done, counts);
+  return Launch(CountTiles, tiling.tile_count, kThreads, stream, arena, tiling, thresholds,
+                partial_counts, num_finished, counts);
 }
 
 int KthMagnitudeOnDevice(DeviceStream stream, const float* arena, const DeviceTiling& tiling,
                          const uint64_t* strides, const uint32_t* ks,
                          const SelectWorkspace& workspace, float* kth) {
-  for (const Pass& pass : kPasses) {
+  for (const SelectionPass& pass : kPasses) {
     const int error = Launch(SelectTiles, tiling.tile_count, kThreads, stream, arena, tiling,
                              strides, ks, pass, workspace, kth);
     if (error != 0) return error;

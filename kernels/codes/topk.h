@@ -15,30 +15,31 @@
 
 namespace tern::kernels {
 
-// Adds the gradients g to `u`, the momentum (null if the momentum factor is 0), and to `v`, the
-// values that are encoded (DgcMemory::Compensate). Each part is a whole tensor. stats[p] are the
-// statistics of part p of g; `stats` is null without clipping. One launch.
+// Adds the gradients g to the codec's memory: to `u`, the momentum (null if the momentum factor is
+// 0), and to `v`, the values that are encoded (DgcMemory::Compensate). Each part is a whole tensor.
+// stats[p] are the statistics of part p of g; `stats` is null without clipping. One launch.
 [[nodiscard]] int AddToDgcOnDevice(DeviceStream stream, const float* g, const DeviceTiling& tiling,
                                    const DgcStep& step, const DeviceStats* stats, float* u,
                                    float* v);
 
 // Sets counts[p] to the number of elements of part p whose magnitude is at least thresholds[p], or
-// to 0 if the threshold is negative or NaN. `partial` is memory for intermediate results, one per
-// tile. `done` has one counter per part, which must be zero before the call and is zero after it.
-// One launch.
+// to 0 if the threshold is negative or NaN. `partial_counts` is memory for intermediate results,
+// one per tile. `num_finished` has one counter per part, which must be zero before the call and is
+// zero after it. One launch.
 [[nodiscard]] int CountAtLeastOnDevice(DeviceStream stream, const float* arena,
                                        const DeviceTiling& tiling, const float* thresholds,
-                                       uint32_t* partial, uint32_t* done, uint32_t* counts);
+                                       uint32_t* partial_counts, uint32_t* num_finished,
+                                       uint32_t* counts);
 
 constexpr uint32_t kSelectBins = 2048;  // bins of a histogram
-// Device memory for intermediate results of KthMagnitudeOnDevice. `histograms` and `done`,
+// Device memory for intermediate results of KthMagnitudeOnDevice. `histograms` and `num_finished`,
 // which counts finished work, must be zero before a call, and are zero after it; the other arrays
 // need not be initialized.
 struct SelectWorkspace {
-  uint32_t* histograms = nullptr;  // kSelectBins per part
-  uint32_t* done = nullptr;        // one counter per part
-  uint32_t* upper = nullptr;       // one per part: the upper bits found so far of the result
-  uint32_t* remaining = nullptr;   // one per part: rank of the result among equal upper bits
+  uint32_t* histograms = nullptr;       // kSelectBins per part
+  uint32_t* num_finished = nullptr;     // one counter per part
+  uint32_t* upper_bits = nullptr;       // one per part: the upper bits found so far of the result
+  uint32_t* remaining_ranks = nullptr;  // one per part: rank of the result among equal upper bits
 };
 
 // Sets kth[p] to the ks[p]-th largest magnitude of part p; leaves kth[p] unchanged if ks[p] is 0.

@@ -28,13 +28,13 @@ size_t CodeOfTrits(const uint8_t* trits, size_t n, uint8_t* mask, uint8_t* signs
 #else
 
 // 320 elements are converted at a time: kWords 64-bit words of a plane (one bit per element), and
-// kTrits bytes of trits. 40 elements are five bytes of a plane and eight bytes of trits. Between
-// the two formats, their 40 bits are spread over eight bytes, five bits in each byte.
+// kTritBytes bytes of trits. 40 elements are five bytes of a plane and eight bytes of trits.
+// Between the two formats, their 40 bits are spread over eight bytes, five bits in each byte.
 constexpr size_t kWords = 5;
 constexpr size_t kElements = 64 * kWords;
-constexpr size_t kTrits = kElements / kTritsInByte;
+constexpr size_t kTritBytes = kElements / kTritsInByte;
 
-using D = hn::CappedTag<uint8_t, kTrits>;
+using D = hn::CappedTag<uint8_t, kTritBytes>;
 using D64 = hn::Repartition<uint64_t, D>;
 using V64 = hn::Vec<D64>;
 
@@ -69,7 +69,7 @@ HWY_INLINE V64 JoinFives(V64 fives) {
 }
 
 // Converts each byte, with bits b0 to b4, to b0 + 3 b1 + 9 b2 + 27 b3 + 81 b4.
-HWY_INLINE hn::Vec<D> Base3(hn::Vec<D> fives) {
+HWY_INLINE hn::Vec<D> BitsToBase3(hn::Vec<D> fives) {
   alignas(16) static constexpr uint8_t kSums[16] = {0,  1,  3,  4,  9,  10, 12, 13,
                                                     27, 28, 30, 31, 36, 37, 39, 40};
   const D d;
@@ -83,17 +83,18 @@ HWY_INLINE hn::Vec<D> Base3(hn::Vec<D> fives) {
 // i at bit i.
 void TritsOfWords(const uint64_t* mask, const uint64_t* negative, uint8_t* trits) {
   const D d;
-  uint64_t forties[2][kTrits / 8];
+  uint64_t forties[2][kTritBytes / 8];
   const uint64_t* const planes[] = {mask, negative};
   for (size_t p = 0; p < 2; ++p) {
     uint8_t bytes[8 * kWords + 3] = {};
     std::memcpy(bytes, planes[p], 8 * kWords);
-    for (size_t k = 0; k < kTrits / 8; ++k) std::memcpy(&forties[p][k], bytes + kWords * k, 8);
+    for (size_t k = 0; k < kTritBytes / 8; ++k) std::memcpy(&forties[p][k], bytes + kWords * k, 8);
   }
-  for (size_t i = 0; i < kTrits; i += hn::Lanes(d)) {
+  for (size_t i = 0; i < kTritBytes; i += hn::Lanes(d)) {
     const auto ones = SpreadFives(hn::LoadU(D64(), forties[0] + i / 8));
     const auto signs = SpreadFives(hn::LoadU(D64(), forties[1] + i / 8));
-    hn::StoreU(hn::Add(Base3(hn::BitCast(d, ones)), Base3(hn::BitCast(d, signs))), d, trits + i);
+    hn::StoreU(hn::Add(BitsToBase3(hn::BitCast(d, ones)), BitsToBase3(hn::BitCast(d, signs))), d,
+               trits + i);
   }
 }
 
@@ -105,14 +106,14 @@ void TritsOfCode(const uint8_t* mask, const uint8_t* signs, size_t sign_bytes, s
     uint64_t ones[kWords] = {}, negative[kWords];
     const size_t num_bytes = plane_bytes - i / 8 < sizeof ones ? plane_bytes - i / 8 : sizeof ones;
     std::memcpy(ones, mask + i / 8, num_bytes);
-    for (size_t w = 0; w < kWords; ++w) negative[w] = reader.Next(ones[w]);
+    for (size_t w = 0; w < kWords; ++w) negative[w] = reader.ReadSigns(ones[w]);
     if (n - i >= kElements) {
       TritsOfWords(ones, negative, trits + i / kTritsInByte);
       continue;
     }
-    uint8_t last[kTrits];
-    TritsOfWords(ones, negative, last);
-    std::memcpy(trits + i / kTritsInByte, last, TritBytes(n - i));
+    uint8_t last_trits[kTritBytes];
+    TritsOfWords(ones, negative, last_trits);
+    std::memcpy(trits + i / kTritsInByte, last_trits, TritBytes(n - i));
   }
 }
 
@@ -121,8 +122,8 @@ void TritsOfCode(const uint8_t* mask, const uint8_t* signs, size_t sign_bytes, s
 // if the rest is at least twice the power.
 void WordsOfTrits(const uint8_t* trits, uint64_t* mask, uint64_t* negative) {
   const D d;
-  uint64_t forties[2][kTrits / 8];
-  for (size_t i = 0; i < kTrits; i += hn::Lanes(d)) {
+  uint64_t forties[2][kTritBytes / 8];
+  for (size_t i = 0; i < kTritBytes; i += hn::Lanes(d)) {
     auto v = hn::LoadU(d, trits + i);
     auto ones = hn::Zero(d), signs = hn::Zero(d);
     for (uint8_t digit = kTritsInByte, power = 81; digit-- > 0; power /= 3) {
@@ -140,7 +141,7 @@ void WordsOfTrits(const uint8_t* trits, uint64_t* mask, uint64_t* negative) {
   uint64_t* const planes[] = {mask, negative};
   for (size_t p = 0; p < 2; ++p) {
     uint8_t bytes[8 * kWords + 3];
-    for (size_t k = 0; k < kTrits / 8; ++k) std::memcpy(bytes + kWords * k, &forties[p][k], 8);
+    for (size_t k = 0; k < kTritBytes / 8; ++k) std::memcpy(bytes + kWords * k, &forties[p][k], 8);
     std::memcpy(planes[p], bytes, 8 * kWords);
   }
 }
@@ -150,13 +151,14 @@ size_t CodeOfTrits(const uint8_t* trits, size_t n, uint8_t* mask, uint8_t* signs
   SignWriter writer(signs, 0);
   for (size_t i = 0; i < n; i += kElements) {
     uint64_t ones[kWords], negative[kWords];
-    uint8_t last[kTrits] = {};
-    const uint8_t* from = trits + i / kTritsInByte;
-    if (n - i < kElements) from = static_cast<uint8_t*>(std::memcpy(last, from, TritBytes(n - i)));
-    WordsOfTrits(from, ones, negative);
+    uint8_t last_trits[kTritBytes] = {};
+    const uint8_t* source = trits + i / kTritsInByte;
+    if (n - i < kElements)
+      source = static_cast<uint8_t*>(std::memcpy(last_trits, source, TritBytes(n - i)));
+    WordsOfTrits(source, ones, negative);
     std::memcpy(mask + i / 8, ones,
                 plane_bytes - i / 8 < sizeof ones ? plane_bytes - i / 8 : sizeof ones);
-    for (size_t w = 0; w < kWords; ++w) writer.Put(negative[w], ones[w]);
+    for (size_t w = 0; w < kWords; ++w) writer.WriteSigns(negative[w], ones[w]);
   }
   return writer.Finish();
 }

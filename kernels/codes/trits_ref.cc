@@ -9,7 +9,7 @@ namespace {
 
 constexpr unsigned kPowersOf3[kTritsInByte] = {1, 3, 9, 27, 81};
 
-unsigned Bit(const uint8_t* plane, size_t i) { return plane[i / 8] >> (i % 8) & 1; }
+unsigned GetBit(const uint8_t* plane, size_t i) { return plane[i / 8] >> (i % 8) & 1; }
 
 void SetBit(uint8_t* plane, size_t i) { plane[i / 8] |= static_cast<uint8_t>(1 << (i % 8)); }
 
@@ -19,8 +19,8 @@ void TritsOfCodeRef(const uint8_t* mask, const uint8_t* signs, size_t, size_t n,
   std::fill_n(trits, TritBytes(n), uint8_t{0});
   size_t num_signs = 0;
   for (size_t i = 0; i < n; ++i) {
-    if (Bit(mask, i) == 0) continue;
-    const unsigned trit = 1 + Bit(signs, num_signs++);
+    if (GetBit(mask, i) == 0) continue;
+    const unsigned trit = 1 + GetBit(signs, num_signs++);
     uint8_t& byte = trits[i / kTritsInByte];
     byte = static_cast<uint8_t>(byte + trit * kPowersOf3[i % kTritsInByte]);
   }

@@ -5,11 +5,12 @@
 // are added in their order. One warp adds a block; the warp belongs to the thread block of the tile
 // in which the block begins. For .cu files only.
 //
-// SumGroups is a template over two types. A Sum has Add(x), which adds an element; Join(sum), which
-// adds another thread's sum; and Get(shuffle), which returns the sum that has shuffle(word) in
-// place of each of its words. A Source has Load(i), which returns element i of the part, and
-// Consume(i, x), which is called with the loaded x. Each is called once per element, but several
-// elements are loaded before the first is consumed, so that the latencies of the loads overlap.
+// SumGroups is a template over two types. A Sum has Add(x), which adds an element; AddSum(sum),
+// which adds another thread's sum; and MapWords(shuffle), which returns the sum that has
+// shuffle(word) in place of each of its words. A Source has Load(i), which returns element i of the
+// part, and OnLoaded(i, x), which is called with the loaded x. Each is called once per element, but
+// several elements are loaded before OnLoaded is called for the first, so that the latencies of the
+// loads overlap.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -26,8 +27,8 @@ constexpr uint32_t kGroupThreads = 64;
 
 // The number of elements of a group, in a part of `count` elements with groups of `size` elements.
 __device__ inline uint64_t LengthOfGroup(uint64_t count, uint64_t size, uint64_t group) {
-  const uint64_t remaining = count - group * size;
-  return remaining < size ? remaining : size;
+  const uint64_t num_remaining = count - group * size;
+  return num_remaining < size ? num_remaining : size;
 }
 
 // Adds elements i, i + 32, ... to a thread's four sums in turn, kTurns elements to each sum.
@@ -38,7 +39,7 @@ __device__ void AddTurns(uint64_t i, const Source& source, Sum* sums) {
   for (uint32_t k = 0; k < 4 * kTurns; ++k) x[k] = source.Load(i + 32 * k);
 #pragma unroll
   for (uint32_t k = 0; k < 4 * kTurns; ++k) {
-    source.Consume(i + 32 * k, x[k]);
+    source.OnLoaded(i + 32 * k, x[k]);
     sums[k % 4].Add(x[k]);
   }
 }
@@ -56,28 +57,31 @@ __device__ Sum SumOfRun(uint64_t from, uint32_t count, const Source& source) {
   for (uint32_t k = 0; k < 4; ++k, i += 32) {
     if (i >= count) break;
     const float x = source.Load(from + i);
-    source.Consume(from + i, x);
+    source.OnLoaded(from + i, x);
     sums[k].Add(x);
   }
-  sums[0].Join(sums[2]);
-  sums[1].Join(sums[3]);
-  sums[0].Join(sums[1]);
+  sums[0].AddSum(sums[2]);
+  sums[1].AddSum(sums[3]);
+  sums[0].AddSum(sums[1]);
   Sum total = sums[0];
   for (uint32_t half = 16; half > 0; half /= 2)
-    total.Join(total.Get([half](auto word) { return __shfl_down_sync(kAllLanes, word, half); }));
+    total.AddSum(
+        total.MapWords([half](auto word) { return __shfl_down_sync(kAllLanes, word, half); }));
   return total;
 }
 
 // The state of a tile whose groups are being summed.
 template <typename Sum>
 struct GroupedTile {
-  uint64_t size;        // elements of a group
-  uint64_t count;       // elements of the part
-  uint64_t begin, end;  // the tile has elements [begin, end) of the part
-  Sum* partial;         // two sums for each of the part's tiles
-  uint32_t* done;
+  uint64_t group_size;     // elements of a group
+  uint64_t part_count;     // elements of the part
+  uint64_t begin, end;     // the tile has elements [begin, end) of the part
+  Sum* partial_sums;       // two sums for each of the part's tiles
+  uint32_t* num_finished;  // one counter for each of the part's tiles
 
-  __device__ uint64_t LengthOf(uint64_t group) const { return LengthOfGroup(count, size, group); }
+  __device__ uint64_t LengthOf(uint64_t group) const {
+    return LengthOfGroup(part_count, group_size, group);
+  }
 };
 
 // Adds the groups that begin in the tile, if groups have at most kTile elements. The number of
@@ -85,7 +89,7 @@ struct GroupedTile {
 template <typename Sum, typename Source, typename Finish>
 __device__ void SumSmallGroups(const GroupedTile<Sum>& tile, const Source& source,
                                const Finish& finish) {
-  const uint64_t size = tile.size;
+  const uint64_t size = tile.group_size;
   const uint64_t first_group = (tile.begin + size - 1) / size,
                  end_group = (tile.end + size - 1) / size;
   const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -106,11 +110,12 @@ __device__ void SumSmallGroups(const GroupedTile<Sum>& tile, const Source& sourc
     Sum sum{};
     if (group < end_group && index < tile.LengthOf(group)) {
       const float x = source.Load(group * size + index);
-      source.Consume(group * size + index, x);
+      source.OnLoaded(group * size + index, x);
       sum.Add(x);
     }
     for (uint32_t half = group_threads / 2; half > 0; half /= 2)
-      sum.Join(sum.Get([half](auto word) { return __shfl_down_sync(kAllLanes, word, half); }));
+      sum.AddSum(
+          sum.MapWords([half](auto word) { return __shfl_down_sync(kAllLanes, word, half); }));
     if (group < end_group && index == 0) finish(group, sum);
   }
 }
@@ -118,15 +123,17 @@ __device__ void SumSmallGroups(const GroupedTile<Sum>& tile, const Source& sourc
 // A warp adds the sums of all blocks of a group. All threads of the warp get the result.
 template <typename Sum>
 __device__ Sum SumOfBlocks(const GroupedTile<Sum>& tile, uint64_t group, uint32_t num_blocks) {
-  const uint64_t first = group * tile.size / kTile;
+  const uint64_t first_tile = group * tile.group_size / kTile;
   Sum total{};
   for (uint32_t begin = 0; begin < num_blocks; begin += 32) {
     const uint32_t i = begin + threadIdx.x % 32;
     Sum block_sum{};
-    if (i < num_blocks) block_sum = LoadFresh(tile.partial + 2 * (first + i) + (i == 0 ? 1 : 0));
+    if (i < num_blocks)
+      block_sum = LoadFresh(tile.partial_sums + 2 * (first_tile + i) + (i == 0 ? 1 : 0));
     const uint32_t count = num_blocks - begin < 32 ? num_blocks - begin : 32;
     for (uint32_t from = 0; from < count; ++from)
-      total.Join(block_sum.Get([from](auto word) { return __shfl_sync(kAllLanes, word, from); }));
+      total.AddSum(
+          block_sum.MapWords([from](auto word) { return __shfl_sync(kAllLanes, word, from); }));
   }
   return total;
 }
@@ -137,15 +144,15 @@ template <typename Sum, typename Source, typename Finish>
 __device__ void SumBlock(const GroupedTile<Sum>& tile, uint64_t group, uint64_t offset,
                          const Source& source, const Finish& finish) {
   const uint64_t length = tile.LengthOf(group), remaining = length - offset;
-  const uint64_t from = group * tile.size + offset;
+  const uint64_t from = group * tile.group_size + offset;
   const auto count = static_cast<uint32_t>(remaining < kTile ? remaining : kTile);
   Sum sum = SumOfRun<Sum>(from, count, source);
   const bool is_writer = threadIdx.x % 32 == 0;
   const uint32_t num_blocks = TilesOf(length);
   if (num_blocks > 1) {
     // At most two blocks begin in a tile: the last of one group, and the first of the next group.
-    if (is_writer) tile.partial[2 * (from / kTile) + (offset == 0 ? 1 : 0)] = sum;
-    if (!IsLastWarpOf(tile.done + group * tile.size / kTile, num_blocks)) return;
+    if (is_writer) tile.partial_sums[2 * (from / kTile) + (offset == 0 ? 1 : 0)] = sum;
+    if (!IsLastWarpOf(tile.num_finished + group * tile.group_size / kTile, num_blocks)) return;
     sum = SumOfBlocks(tile, group, num_blocks);
   }
   if (is_writer) finish(group, sum);
@@ -153,17 +160,21 @@ __device__ void SumBlock(const GroupedTile<Sum>& tile, uint64_t group, uint64_t 
 
 // Adds the groups that this thread block's tile takes part in. Calls finish(group, sum) once for
 // every group of a part, in one thread of the thread block that completes the group. Must be called
-// by all kGroupThreads threads. `partial` has two sums per tile. `done` has one counter per tile,
-// which must be zero before the launch and is zero after it.
+// by all kGroupThreads threads. `partial_sums` has two sums per tile. `num_finished` has one
+// counter per tile, which must be zero before the launch and is zero after it.
 template <typename Sum, typename Source, typename Finish>
-__device__ void SumGroups(const DeviceTiling& tiling, uint64_t size, Sum* partial, uint32_t* done,
-                          const Source& source, const Finish& finish) {
+__device__ void SumGroups(const DeviceTiling& tiling, uint64_t size, Sum* partial_sums,
+                          uint32_t* num_finished, const Source& source, const Finish& finish) {
   const Tile block_tile = tiling.tiles[blockIdx.x];
   const TiledPart part = tiling.parts[block_tile.part];
   const uint64_t count = part.part.count, begin = uint64_t{block_tile.index} * kTile;
   const uint64_t end = begin + kTile < count ? begin + kTile : count;
-  const GroupedTile<Sum> tile{
-      size, count, begin, end, partial + 2 * uint64_t{part.tile_begin}, done + part.tile_begin};
+  const GroupedTile<Sum> tile{size,
+                              count,
+                              begin,
+                              end,
+                              partial_sums + 2 * uint64_t{part.tile_begin},
+                              num_finished + part.tile_begin};
   __syncwarp();
   if (size <= kTile) return SumSmallGroups(tile, source, finish);
   const uint64_t group = begin / size;
@@ -178,7 +189,7 @@ __device__ void SumGroups(const DeviceTiling& tiling, uint64_t size, Sum* partia
 // Finds the groups of a tile's elements.
 class GroupsOfTile {
  public:
-  __device__ GroupsOfTile(uint64_t size, uint32_t tile) : size_(size) {
+  __device__ GroupsOfTile(uint64_t size, uint32_t tile) : group_size_(size) {
     const uint64_t begin = uint64_t{tile} * kTile;
     first_group_ = begin / size;
     first_offset_ = begin - first_group_ * size;
@@ -187,34 +198,35 @@ class GroupsOfTile {
     uint64_t group, offset;  // index of the group; index of the element in the group
   };
   // The position of element i of the tile.
-  __device__ Position At(uint32_t i) const {
+  __device__ Position PositionOf(uint32_t i) const {
     const uint64_t offset = first_offset_ + i;
-    uint64_t groups_after = offset >= size_ ? 1 : 0;
-    if (size_ < kTile) groups_after = static_cast<uint32_t>(offset) / static_cast<uint32_t>(size_);
-    return {first_group_ + groups_after, offset - groups_after * size_};
+    uint64_t groups_after = offset >= group_size_ ? 1 : 0;
+    if (group_size_ < kTile)
+      groups_after = static_cast<uint32_t>(offset) / static_cast<uint32_t>(group_size_);
+    return {first_group_ + groups_after, offset - groups_after * group_size_};
   }
   // Calls visit(k) for k = 0 to 7, where k stands for the k-th element after position `from`.
   // Before visit(k), calls enter(group, k) if k is 0, or if element k is the first of a group and k
   // < count. After unrolling k is a compile-time constant, so that arrays indexed with k stay in
   // registers.
   template <typename Enter, typename Visit>
-  __device__ void ForEight(const Position& from, uint32_t count, const Enter& enter,
-                           const Visit& visit) const {
+  __device__ void VisitEight(const Position& from, uint32_t count, const Enter& enter,
+                             const Visit& visit) const {
     uint64_t group = from.group;
-    uint32_t next_group_at = AtMostEight(size_ - from.offset);
+    uint32_t next_group_at = AtMostEight(group_size_ - from.offset);
     enter(group, 0u);
 #pragma unroll
     for (uint32_t k = 0; k < kEight; ++k) {
       if (k == next_group_at && k < count) {
         enter(++group, k);
-        next_group_at += AtMostEight(size_);
+        next_group_at += AtMostEight(group_size_);
       }
       visit(k);
     }
   }
 
  private:
-  uint64_t size_, first_group_, first_offset_;
+  uint64_t group_size_, first_group_, first_offset_;
 };
 
 }  // namespace tern::kernels

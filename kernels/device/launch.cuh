@@ -27,7 +27,7 @@ int Launch(void (*kernel)(Parameters...), uint32_t blocks, uint32_t threads, cud
 // This block can then load (with LoadFresh) everything that the other blocks stored before their
 // calls. The counter must be zero before the first call, and is zero after the last. Called by all
 // threads of a block.
-__device__ inline bool IsLastOf(uint32_t* counter, uint32_t count) {
+__device__ inline bool IsLastBlockOf(uint32_t* counter, uint32_t count) {
   __shared__ bool is_last;
   __syncthreads();
   if (threadIdx.x == 0) {
@@ -44,8 +44,8 @@ __device__ inline bool IsLastOf(uint32_t* counter, uint32_t count) {
 
 constexpr uint32_t kAllLanes = 0xFFFFFFFF;  // the mask of all threads of a warp
 
-// Like IsLastOf, but returns true in the last of `count` warps. In each warp, only the first thread
-// has stored data for the last warp. Called by all threads of a warp.
+// Like IsLastBlockOf, but returns true in the last of `count` warps. In each warp, only the first
+// thread has stored data for the last warp. Called by all threads of a warp.
 __device__ inline bool IsLastWarpOf(uint32_t* counter, uint32_t count) {
   uint32_t is_last = 0;
   if (threadIdx.x % 32 == 0) {
@@ -75,7 +75,7 @@ __device__ T LoadFresh(const T* from) {
 constexpr uint32_t kElementThreads = 256;  // threads per block of ForEach
 
 template <typename Work>
-__global__ void EachElement(uint64_t n, Work work) {
+__global__ void CallForEachElement(uint64_t n, Work work) {
   const uint64_t i = uint64_t{blockIdx.x} * kElementThreads + threadIdx.x;
   if (i < n) work(i);
 }
@@ -85,7 +85,7 @@ __global__ void EachElement(uint64_t n, Work work) {
 template <typename Work>
 int ForEach(cudaStream_t stream, uint64_t n, const Work& work) {
   const auto blocks = static_cast<uint32_t>((n + kElementThreads - 1) / kElementThreads);
-  return Launch(EachElement<Work>, blocks, kElementThreads, stream, n, work);
+  return Launch(CallForEachElement<Work>, blocks, kElementThreads, stream, n, work);
 }
 
 // Returns the sum of `value` over the threads of the block that precede this thread. Sets *total to

@@ -9,39 +9,39 @@ uint64_t RoundUpTo256(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 // The largest size in bytes of a ternary code: two planes of one bit per element
 // (kernels/codes/ternary.h).
-uint64_t TwoPlanes(uint64_t elements) { return 2 * ((elements + 7) / 8); }
+uint64_t BytesOfTwoPlanes(uint64_t elements) { return 2 * ((elements + 7) / 8); }
 
 }  // namespace
 
 Tiling CutIntoTiles(std::span<const Part> parts) {
   Tiling tiling;
   for (size_t p = 0; p < parts.size(); ++p) {
-    const auto part = static_cast<uint32_t>(p);
-    const auto tile = static_cast<uint32_t>(tiling.tiles.size());
+    const auto part_index = static_cast<uint32_t>(p);
+    const auto tile_index = static_cast<uint32_t>(tiling.tiles.size());
     if (p == 0 || parts[p].chunk != parts[p - 1].chunk)
-      tiling.chunks.push_back({part, part, tile, tile, 0});
-    tiling.parts.push_back({parts[p], tile});
+      tiling.chunks.push_back({part_index, part_index, tile_index, tile_index, 0});
+    tiling.parts.push_back({parts[p], tile_index});
     tiling.parts.back().part.chunk = static_cast<uint32_t>(tiling.chunks.size() - 1);
-    for (uint32_t i = 0; i < TilesOf(parts[p].count); ++i) tiling.tiles.push_back({part, i});
-    tiling.chunks.back().part_end = part + 1;
+    for (uint32_t i = 0; i < TilesOf(parts[p].count); ++i) tiling.tiles.push_back({part_index, i});
+    tiling.chunks.back().part_end = part_index + 1;
     tiling.chunks.back().tile_end = static_cast<uint32_t>(tiling.tiles.size());
   }
-  LayOutCodes([&](size_t p) { return TwoPlanes(parts[p].count); }, &tiling);
+  LayOutCodes([&](size_t p) { return BytesOfTwoPlanes(parts[p].count); }, &tiling);
   return tiling;
 }
 
 std::vector<CodeRange> LayOutCodes(const std::function<uint64_t(size_t part)>& size,
                                    Tiling* tiling) {
   std::vector<CodeRange> ranges;
-  uint64_t at = 0;
+  uint64_t next_byte = 0;
   for (TiledChunk& chunk : tiling->chunks) {
-    chunk.out = at = RoundUpTo256(at);
+    chunk.code_begin = next_byte = RoundUpTo256(next_byte);
     for (size_t p = chunk.part_begin; p < chunk.part_end; ++p) {
-      ranges.push_back({at, size(p)});
-      at += ranges.back().size;
+      ranges.push_back({next_byte, size(p)});
+      next_byte += ranges.back().size;
     }
   }
-  tiling->out_bytes = RoundUpTo256(at);
+  tiling->out_bytes = RoundUpTo256(next_byte);
   return ranges;
 }
 

@@ -60,7 +60,7 @@ struct TiledPart {
 struct TiledChunk {
   uint32_t part_begin = 0, part_end = 0;  // its range in Tiling::parts
   uint32_t tile_begin = 0, tile_end = 0;  // its range in Tiling::tiles
-  uint64_t out = 0;  // byte offset of its code in the buffer of codes, a multiple of 256
+  uint64_t code_begin = 0;  // byte offset of its code in the buffer of codes, a multiple of 256
 };
 
 // All parts, tiles and chunks of a launch, in host memory. The caller copies the arrays to the
@@ -88,8 +88,8 @@ struct CodeRange {
 };
 
 // Lays out the buffer of codes for a codec whose code of part p has at most size(p) bytes: sets
-// chunks[c].out and out_bytes of the tiling. Returns the range of each part's code, which is valid
-// if the code of every part has its largest size.
+// chunks[c].code_begin and out_bytes of the tiling. Returns the range of each part's code, which is
+// valid if the code of every part has its largest size.
 std::vector<CodeRange> LayOutCodes(const std::function<uint64_t(size_t part)>& size,
                                    Tiling* tiling);
 

@@ -23,7 +23,7 @@ __device__ void LoadChannelValues(const float* values, float* v) {
 // A source for SumColumns: sums of x - pivot and (x - pivot)^2. The pivot of a channel is its first
 // element, which is near the mean.
 template <typename T, uint32_t kCount>
-struct Moments {
+struct MomentsSource {
   const T* x;
   struct ChannelView {
     using RawPack = Raw<T, kCount>;
@@ -67,7 +67,7 @@ __device__ void LoadScaling(const DeviceNormState& state, uint32_t c, Scaling* s
 // A source for SumColumns: sums of g and g (x - mean) (batch_norm.h). If the forward pass added an
 // input (kAdded), the output is read from y, and g is stored.
 template <typename T, uint32_t kCount, bool kAdded>
-struct Gradients {
+struct GradientsSource {
   DeviceNormState state;
   bool relu;
   const T *x, *dy, *y;
@@ -77,7 +77,7 @@ struct Gradients {
       Raw<T, kCount> x, dy;
       Raw<T, kAdded ? kCount : 1> y;
     };
-    Gradients source;
+    GradientsSource source;
     float mean[kCount];
     Scaling scaling[kAdded ? 1 : kCount];
     __device__ RawPack LoadRow(uint64_t i) const {
@@ -108,8 +108,8 @@ struct Gradients {
   }
 };
 
-// Computes mean, inverse, scale and shift of channel c from the sums of Moments; in training, also
-// updates the running moments.
+// Computes mean, inverse, scale and shift of channel c from the sums of MomentsSource; in training,
+// also updates the running moments.
 template <typename T>
 struct ScaleSetter {
   DeviceNorm norm;
@@ -139,7 +139,7 @@ struct ScaleSetter {
   __device__ void operator()(uint64_t c) const { (*this)(c, {}); }
 };
 
-// Computes the output of one element.
+// Computes the output y of one element from its input x and, if there is one, the added input r.
 template <uint32_t kCount>
 struct OutputOp {
   DeviceNormState state;
@@ -160,8 +160,8 @@ struct OutputOp {
   }
 };
 
-// Computes the gradients of gamma and beta of channel c from the sums of Gradients, and slope and
-// offset for InputGradientOp.
+// Computes the gradients of gamma and beta of channel c from the sums of GradientsSource, and slope
+// and offset for InputGradientOp.
 struct ParameterGradients {
   const float *scale, *inverse;
   const DeviceStep* step;
@@ -202,15 +202,17 @@ struct InputGradientOp {
   }
 };
 
-// Sets y to view(k, x...) for the elements i + k, i + step + k, ... of kRows rows, k < kCount.
+// Sets y to view(k, x...) for the elements i + k, i + element_step + k, ... of kRows rows, where k
+// goes from 0 to kCount - 1.
 template <uint32_t kRows, uint32_t kCount, typename ChannelView, typename T, typename... X>
-__device__ void MapRowsAt(uint64_t i, uint64_t step, const ChannelView& view, T* y, const X*... x) {
+__device__ void MapRowsAt(uint64_t i, uint64_t element_step, const ChannelView& view, T* y,
+                          const X*... x) {
   constexpr uint32_t kInputs = sizeof...(X);
   Raw<T, kCount> raw[kRows][kInputs];
 #pragma unroll
   for (uint32_t r = 0; r < kRows; ++r) {
     uint32_t n = 0;
-    ((raw[r][n++] = LoadRaw<kCount>(x + i + r * step)), ...);
+    ((raw[r][n++] = LoadRaw<kCount>(x + i + r * element_step)), ...);
   }
 #pragma unroll
   for (uint32_t r = 0; r < kRows; ++r) {
@@ -221,7 +223,7 @@ __device__ void MapRowsAt(uint64_t i, uint64_t step, const ChannelView& view, T*
       if constexpr (kInputs == 1) out[k] = view(k, in[0][k]);
       if constexpr (kInputs == 2) out[k] = view(k, in[0][k], in[1][k]);
     }
-    Store<kCount>(out, y + i + r * step);
+    Store<kCount>(out, y + i + r * element_step);
   }
 }
 
@@ -235,13 +237,13 @@ __global__ void __launch_bounds__(kSumThreads)
   const uint32_t c = (blockIdx.x % groups * threads_across + threadIdx.x % threads_across) * kCount;
   if (c >= channels) return;
   const auto view = op.ViewOf(c);
-  const uint64_t step = uint64_t{threads_down} * channels;
+  const uint64_t element_step = uint64_t{threads_down} * channels;
   uint64_t row =
       uint64_t{blockIdx.x / groups} * threads_down * kRowsAtOnce + threadIdx.x / threads_across;
   if (row + (kRowsAtOnce - 1) * threads_down < rows)
-    return MapRowsAt<kRowsAtOnce, kCount>(row * channels + c, step, view, y, x...);
+    return MapRowsAt<kRowsAtOnce, kCount>(row * channels + c, element_step, view, y, x...);
   for (; row < rows; row += threads_down)
-    MapRowsAt<1, kCount>(row * channels + c, step, view, y, x...);
+    MapRowsAt<1, kCount>(row * channels + c, element_step, view, y, x...);
 }
 
 // Sets y[i] to op.ViewOf(c)(k, x[i]...) for all elements i, where element i belongs to channel
@@ -261,10 +263,10 @@ int Backward(DeviceStream stream, const DeviceNorm& norm, const DeviceNormState&
              const DeviceNormBackward& arrays, T* dx, const ParameterGradients& gradients) {
   const auto *x = static_cast<const T*>(arrays.x), *dy = static_cast<const T*>(arrays.dy);
   auto* g = static_cast<T*>(arrays.g);
-  const Gradients<T, kCount, kAdded> source{
+  const GradientsSource<T, kCount, kAdded> source{
       state, norm.relu, x, dy, static_cast<const T*>(arrays.y), g};
   const int error =
-      SumColumns<kCount>(stream, norm.rows, norm.channels, source, state.partial, gradients);
+      SumColumns<kCount>(stream, norm.rows, norm.channels, source, state.partial_sums, gradients);
   if (error != 0) return error;
   const InputGradientOp<kCount> gradient_op{state, gradients.slope, gradients.offset,
                                             norm.relu && !kAdded};
@@ -279,10 +281,10 @@ int BatchNormForwardOnDevice(DeviceStream stream, DeviceType type, const DeviceN
   return DispatchTypeAndPack(type, norm.channels, [&]<typename T, uint32_t kCount>() {
     const auto* input = static_cast<const T*>(x);
     const ScaleSetter<T> set_scale{norm, state, training, input};
-    const int error = training
-                          ? SumColumns<kCount>(stream, norm.rows, norm.channels,
-                                               Moments<T, kCount>{input}, state.partial, set_scale)
-                          : ForEach(stream, norm.channels, set_scale);
+    const int error = training ? SumColumns<kCount>(stream, norm.rows, norm.channels,
+                                                    MomentsSource<T, kCount>{input},
+                                                    state.partial_sums, set_scale)
+                               : ForEach(stream, norm.channels, set_scale);
     if (error != 0) return error;
     const OutputOp<kCount> output_op{state, norm.relu};
     auto* output = static_cast<T*>(y);

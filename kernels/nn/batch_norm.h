@@ -76,14 +76,14 @@ struct DeviceNorm {
   double momentum = 0;  // the weight of the batch in the running moments
   bool relu = false;    // whether a ReLU follows
 };
-// Arrays with one number per channel; only `partial`, memory for intermediate results, has
+// Arrays with one number per channel; only `partial_sums`, memory for intermediate results, has
 // 2 * PartialsOf(rows) numbers per channel. `inverse` is 1 / d. `mean`, `scale` and `shift` are
 // aligned to 16 bytes.
 struct DeviceNormState {
   const float *gamma = nullptr, *beta = nullptr;
   float *running_mean = nullptr, *running_variance = nullptr;
   float *mean = nullptr, *scale = nullptr, *shift = nullptr, *inverse = nullptr;
-  double* partial = nullptr;
+  double* partial_sums = nullptr;
 };
 // Computes y from x and r; `r` may be null. In training, normalizes with the moments of the batch
 // and updates the running moments; otherwise, normalizes with the running moments.

@@ -37,10 +37,10 @@ struct ReluMask {
     scale = hn::LoadU(d, mask.scale + c);
     shift = hn::LoadU(d, mask.shift + c);
   }
-  // Returns g of the elements at offset `at` of the slab, whose input is x.
-  HWY_INLINE hn::Vec<D> operator()(hn::Vec<D> dy, hn::Vec<D> x, size_t at) const {
+  // Returns g of the elements at offset `index` of the slab, whose input is x.
+  HWY_INLINE hn::Vec<D> operator()(hn::Vec<D> dy, hn::Vec<D> x, size_t index) const {
     if (!relu) return dy;
-    const auto out = y != nullptr ? hn::LoadU(d, y + at) : hn::MulAdd(x, scale, shift);
+    const auto out = y != nullptr ? hn::LoadU(d, y + index) : hn::MulAdd(x, scale, shift);
     return hn::IfThenElseZero(hn::Gt(out, hn::Zero(d)), dy);
   }
   D d;
@@ -49,33 +49,33 @@ struct ReluMask {
   hn::Vec<D> scale, shift;
 };
 
-// Adds a vector to the numbers at `to`.
+// Adds a vector to the numbers at `sums`.
 template <typename D>
-HWY_INLINE void AddTo(D d, hn::Vec<D> value, float* to) {
-  hn::StoreU(hn::Add(hn::LoadU(d, to), value), d, to);
+HWY_INLINE void AddVector(D d, hn::Vec<D> value, float* sums) {
+  hn::StoreU(hn::Add(hn::LoadU(d, sums), value), d, sums);
 }
 
 void NormMoments(const float* x, const Slab& slab, const float* pivot, float* sum, float* squares) {
   ForChannels(slab.channels, [&](auto d, size_t c) HWY_ATTR {
     const auto pivots = hn::LoadU(d, pivot + c);
     auto sum0 = hn::Zero(d), sum1 = hn::Zero(d), squares0 = hn::Zero(d), squares1 = hn::Zero(d);
-    const float* at = x + c;
+    const float* row_values = x + c;
     size_t row = 0;
-    for (; row + 2 <= slab.rows; row += 2, at += 2 * slab.stride) {
-      const auto a = hn::Sub(hn::LoadU(d, at), pivots);
-      const auto b = hn::Sub(hn::LoadU(d, at + slab.stride), pivots);
+    for (; row + 2 <= slab.rows; row += 2, row_values += 2 * slab.stride) {
+      const auto a = hn::Sub(hn::LoadU(d, row_values), pivots);
+      const auto b = hn::Sub(hn::LoadU(d, row_values + slab.stride), pivots);
       sum0 = hn::Add(sum0, a);
       sum1 = hn::Add(sum1, b);
       squares0 = hn::MulAdd(a, a, squares0);
       squares1 = hn::MulAdd(b, b, squares1);
     }
     if (row < slab.rows) {
-      const auto a = hn::Sub(hn::LoadU(d, at), pivots);
+      const auto a = hn::Sub(hn::LoadU(d, row_values), pivots);
       sum0 = hn::Add(sum0, a);
       squares0 = hn::MulAdd(a, a, squares0);
     }
-    AddTo(d, hn::Add(sum0, sum1), sum + c);
-    AddTo(d, hn::Add(squares0, squares1), squares + c);
+    AddVector(d, hn::Add(sum0, sum1), sum + c);
+    AddVector(d, hn::Add(squares0, squares1), squares + c);
   });
 }
 
@@ -87,11 +87,11 @@ void NormApply(const float* x, const float* r, const Slab& slab, const float* sc
   ForChannels(slab.channels, [&](auto d, size_t c) HWY_ATTR {
     const auto scales = hn::LoadU(d, scale + c), shifts = hn::LoadU(d, shift + c);
     const auto lower_bound = hn::Set(d, relu ? 0 : -std::numeric_limits<float>::infinity());
-    for (size_t row = 0, at = c; row < slab.rows; ++row, at += slab.stride) {
-      auto out = hn::MulAdd(hn::LoadU(d, x + at), scales, shifts);
-      if (r != nullptr) out = hn::Add(out, hn::LoadU(d, r + at));
+    for (size_t row = 0, index = c; row < slab.rows; ++row, index += slab.stride) {
+      auto out = hn::MulAdd(hn::LoadU(d, x + index), scales, shifts);
+      if (r != nullptr) out = hn::Add(out, hn::LoadU(d, r + index));
       out = hn::Max(lower_bound, out);  // With this order of arguments a NaN stays NaN.
-      use_stream ? hn::Stream(out, d, y + at) : hn::StoreU(out, d, y + at);
+      use_stream ? hn::Stream(out, d, y + index) : hn::StoreU(out, d, y + index);
     }
   });
 }
@@ -102,15 +102,15 @@ void NormBackwardSums(const float* x, const float* dy, const Slab& slab, const N
     const ReluMask mask_dy(d, mask, c);
     const auto means = hn::LoadU(d, mean + c);
     auto sum_g = hn::Zero(d), sum_product = hn::Zero(d);
-    for (size_t row = 0, at = c; row < slab.rows; ++row, at += slab.stride) {
-      const auto input = hn::LoadU(d, x + at);
-      const auto gradient = mask_dy(hn::LoadU(d, dy + at), input, at - c);
-      if (g != nullptr) hn::StoreU(gradient, d, g + at);
+    for (size_t row = 0, index = c; row < slab.rows; ++row, index += slab.stride) {
+      const auto input = hn::LoadU(d, x + index);
+      const auto gradient = mask_dy(hn::LoadU(d, dy + index), input, index - c);
+      if (g != nullptr) hn::StoreU(gradient, d, g + index);
       sum_g = hn::Add(sum_g, gradient);
       sum_product = hn::MulAdd(gradient, hn::Sub(input, means), sum_product);
     }
-    AddTo(d, sum_g, sum + c);
-    AddTo(d, sum_product, product + c);
+    AddVector(d, sum_g, sum + c);
+    AddVector(d, sum_product, product + c);
   });
 }
 
@@ -121,11 +121,11 @@ void NormBackwardApply(const float* x, const float* dy, const Slab& slab, const 
     const ReluMask mask_dy(d, mask, c);
     const auto means = hn::LoadU(d, mean + c), scales = hn::LoadU(d, scale + c);
     const auto slopes = hn::LoadU(d, slope + c), offsets = hn::LoadU(d, offset + c);
-    for (size_t row = 0, at = c; row < slab.rows; ++row, at += slab.stride) {
-      const auto input = hn::LoadU(d, x + at);
-      const auto gradient = mask_dy(hn::LoadU(d, dy + at), input, at - c);
+    for (size_t row = 0, index = c; row < slab.rows; ++row, index += slab.stride) {
+      const auto input = hn::LoadU(d, x + index);
+      const auto gradient = mask_dy(hn::LoadU(d, dy + index), input, index - c);
       const auto mean_terms = hn::MulAdd(slopes, hn::Sub(input, means), offsets);
-      hn::StoreU(hn::MulAdd(scales, gradient, mean_terms), d, dx + at);
+      hn::StoreU(hn::MulAdd(scales, gradient, mean_terms), d, dx + index);
     }
   });
 }

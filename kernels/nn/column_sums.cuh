@@ -47,15 +47,15 @@ __device__ void FoldColumns(uint32_t threads_across, double (*sums)[kSumThreads]
   }
 }
 
-// Adds the elements at i, i + step, ... of kRows rows to both sums.
+// Adds the elements at i, i + element_step, ... of kRows rows to both sums.
 template <uint32_t kRows, typename ChannelView>
-__device__ void AddRows(uint64_t i, uint64_t step, const ChannelView& view, float* first,
+__device__ void AddRows(uint64_t i, uint64_t element_step, const ChannelView& view, float* first,
                         float* second) {
   typename ChannelView::RawPack rows[kRows];
 #pragma unroll
-  for (uint32_t r = 0; r < kRows; ++r) rows[r] = view.LoadRow(i + r * step);
+  for (uint32_t r = 0; r < kRows; ++r) rows[r] = view.LoadRow(i + r * element_step);
 #pragma unroll
-  for (uint32_t r = 0; r < kRows; ++r) view.Add(rows[r], i + r * step, first, second);
+  for (uint32_t r = 0; r < kRows; ++r) view.Add(rows[r], i + r * element_step, first, second);
 }
 
 // The first launch. source.ViewOf(c) is the thread's view of channels [c, c + kCount): its
@@ -65,10 +65,10 @@ __device__ void AddRows(uint64_t i, uint64_t step, const ChannelView& view, floa
 template <uint32_t kCount, typename Source>
 __global__ void __launch_bounds__(kSumThreads)
     SumShares(uint64_t rows, uint32_t channels, uint32_t threads_across, uint32_t num_partials,
-              Source source, double* partial) {
+              Source source, double* partial_sums) {
   __shared__ double sums[2 * kCount][kSumThreads];
   const uint32_t num_groups = ColumnGroups(channels / kCount, threads_across);
-  const uint32_t b = blockIdx.x / num_groups, threads_down = kSumThreads / threads_across,
+  const uint32_t share = blockIdx.x / num_groups, threads_down = kSumThreads / threads_across,
                  thread = threadIdx.x;
   const uint32_t c = (blockIdx.x % num_groups * threads_across + thread % threads_across) * kCount;
   for (uint32_t k = 0; k < 2 * kCount; ++k) sums[k][thread] = 0;
@@ -81,33 +81,35 @@ __global__ void __launch_bounds__(kSumThreads)
         first[k] = second[k] = 0;
       }
     };
-    const uint64_t rows_apart = uint64_t{num_partials} * threads_down, step = rows_apart * channels;
-    uint64_t row = uint64_t{b} * threads_down + thread / threads_across;
-    for (uint32_t rows_added = 0; row + (kRowsAtOnce - 1) * rows_apart < rows;
-         row += kRowsAtOnce * rows_apart) {
-      AddRows<kRowsAtOnce>(row * channels + c, step, view, first, second);
+    const uint64_t row_stride = uint64_t{num_partials} * threads_down,
+                   element_step = row_stride * channels;
+    uint64_t row = uint64_t{share} * threads_down + thread / threads_across;
+    for (uint32_t rows_added = 0; row + (kRowsAtOnce - 1) * row_stride < rows;
+         row += kRowsAtOnce * row_stride) {
+      AddRows<kRowsAtOnce>(row * channels + c, element_step, view, first, second);
       if ((rows_added += kRowsAtOnce) % kRowsInFloat == 0) add_to_doubles();
     }
-    for (; row < rows; row += rows_apart) AddRows<1>(row * channels + c, step, view, first, second);
+    for (; row < rows; row += row_stride)
+      AddRows<1>(row * channels + c, element_step, view, first, second);
     add_to_doubles();
   }
   FoldColumns<2 * kCount>(threads_across, sums);
   if (thread >= threads_across || c >= channels) return;
   for (uint32_t k = 0; k < 2 * kCount; ++k)
-    partial[(uint64_t{2} * c + k) * num_partials + b] = sums[k][thread];
+    partial_sums[(uint64_t{2} * c + k) * num_partials + share] = sums[k][thread];
 }
 
 // The second launch, with one thread per channel.
 template <typename Work>
 struct FoldInThread {
   uint32_t num_partials;
-  const double* partial;
+  const double* partial_sums;
   Work work;
   __device__ void operator()(uint64_t c) const {
     TwoSums sums;
-    for (uint32_t b = 0; b < num_partials; ++b) {
-      sums.first += partial[2 * c * num_partials + b];
-      sums.second += partial[(2 * c + 1) * num_partials + b];
+    for (uint32_t share = 0; share < num_partials; ++share) {
+      sums.first += partial_sums[2 * c * num_partials + share];
+      sums.second += partial_sums[(2 * c + 1) * num_partials + share];
     }
     work(c, sums);
   }
@@ -116,32 +118,33 @@ struct FoldInThread {
 // The second launch, with one thread block per channel.
 template <typename Work>
 __global__ void __launch_bounds__(kSumThreads)
-    FoldInBlock(uint32_t num_partials, const double* partial, Work work) {
+    FoldInBlock(uint32_t num_partials, const double* partial_sums, Work work) {
   __shared__ double row[kSumThreads];
   const uint32_t c = blockIdx.x;
   TwoSums sums;
-  for (uint32_t b = threadIdx.x; b < num_partials; b += kSumThreads) {
-    sums.first += partial[uint64_t{2} * c * num_partials + b];
-    sums.second += partial[(uint64_t{2} * c + 1) * num_partials + b];
+  for (uint32_t share = threadIdx.x; share < num_partials; share += kSumThreads) {
+    sums.first += partial_sums[uint64_t{2} * c * num_partials + share];
+    sums.second += partial_sums[(uint64_t{2} * c + 1) * num_partials + share];
   }
   sums.first = SumOfBlock<kSumThreads>(sums.first, row);
   sums.second = SumOfBlock<kSumThreads>(sums.second, row);
   if (threadIdx.x == 0) work(c, sums);
 }
 
-// Calls work(c, sums) on the GPU with the sums of each channel c. `partial` is device memory for
-// 2 * channels * PartialsOf(rows) numbers.
+// Calls work(c, sums) on the GPU with the sums of each channel c. `partial_sums` is device memory
+// for 2 * channels * PartialsOf(rows) numbers.
 template <uint32_t kCount, typename Source, typename Work>
 int SumColumns(cudaStream_t stream, uint64_t rows, uint32_t channels, const Source& source,
-               double* partial, const Work& work) {
+               double* partial_sums, const Work& work) {
   const uint32_t threads_across = ThreadsAcross(channels / kCount), num_partials = PartialsOf(rows);
   const uint32_t num_groups = ColumnGroups(channels / kCount, threads_across);
-  const int error = Launch(SumShares<kCount, Source>, num_groups * num_partials, kSumThreads,
-                           stream, rows, channels, threads_across, num_partials, source, partial);
+  const int error =
+      Launch(SumShares<kCount, Source>, num_groups * num_partials, kSumThreads, stream, rows,
+             channels, threads_across, num_partials, source, partial_sums);
   if (error != 0) return error;
   if (num_partials <= kFewPartials)
-    return ForEach(stream, channels, FoldInThread<Work>{num_partials, partial, work});
-  return Launch(FoldInBlock<Work>, channels, kSumThreads, stream, num_partials, partial, work);
+    return ForEach(stream, channels, FoldInThread<Work>{num_partials, partial_sums, work});
+  return Launch(FoldInBlock<Work>, channels, kSumThreads, stream, num_partials, partial_sums, work);
 }
 
 }  // namespace tern::kernels

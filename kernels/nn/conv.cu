@@ -34,9 +34,9 @@ __device__ uint64_t OffsetOf(const Pixel& p, const DeviceImages& images) {
 // false if that is padding.
 __device__ bool FindInput(const DeviceAxis& axis, uint32_t out, uint32_t tap, uint32_t size,
                           uint32_t* in) {
-  const uint32_t at = out * axis.stride + tap * axis.dilation;
-  if (at < axis.pad || at - axis.pad >= size) return false;
-  *in = at - axis.pad;
+  const uint32_t padded_position = out * axis.stride + tap * axis.dilation;
+  if (padded_position < axis.pad || padded_position - axis.pad >= size) return false;
+  *in = padded_position - axis.pad;
   return true;
 }
 
@@ -44,9 +44,10 @@ __device__ bool FindInput(const DeviceAxis& axis, uint32_t out, uint32_t tap, ui
 // false if there is none.
 __device__ bool FindOutput(const DeviceAxis& axis, uint32_t in, uint32_t tap, uint32_t size,
                            uint32_t* out) {
-  const uint32_t at = in + axis.pad, tap_offset = tap * axis.dilation;
-  if (at < tap_offset || (at - tap_offset) % axis.stride != 0) return false;
-  *out = (at - tap_offset) / axis.stride;
+  const uint32_t padded_position = in + axis.pad, tap_offset = tap * axis.dilation;
+  if (padded_position < tap_offset || (padded_position - tap_offset) % axis.stride != 0)
+    return false;
+  *out = (padded_position - tap_offset) / axis.stride;
   return *out < size;
 }
 
@@ -112,7 +113,7 @@ struct BackwardData {
   }
 };
 
-// Computes the gradients of weights.
+// Computes the gradient of weight i from all rows of all output images.
 template <typename T>
 struct BackwardWeights {
   DeviceSlide slide;
@@ -122,7 +123,7 @@ struct BackwardWeights {
 
   // The part of the gradient of weight i that comes from rows first, first + step, ... of all
   // output images.
-  __device__ double SumOf(uint64_t i, uint64_t first, uint64_t step) const {
+  __device__ double SumForWeight(uint64_t i, uint64_t first, uint64_t step) const {
     const DeviceAxis &rows = slide.window.rows, &columns = slide.window.columns;
     const uint32_t inputs = slide.in.c / groups;
     const auto input = static_cast<uint32_t>(i % inputs);
@@ -158,10 +159,10 @@ struct BackwardWeights {
     return sum;
   }
   __device__ static uint32_t DivideUp(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
-  __device__ void Store(uint64_t i, double sum) const {
+  __device__ void StoreGradient(uint64_t i, double sum) const {
     gradient[i] = FromFloat<T>(static_cast<float>(sum));
   }
-  __device__ void operator()(uint64_t i) const { Store(i, SumOf(i, 0, 1)); }
+  __device__ void operator()(uint64_t i) const { StoreGradient(i, SumForWeight(i, 0, 1)); }
 };
 
 // Computes the gradients of weights if there are too few weights to keep the GPU busy with one
@@ -169,13 +170,14 @@ struct BackwardWeights {
 // processes `block_weights` neighbouring weights, which read the same pixels or channels.
 template <typename T>
 __global__ void __launch_bounds__(kSumThreads)
-    SumWeights(uint64_t num_weights, uint32_t block_weights, BackwardWeights<T> work) {
+    SumWeightGradients(uint64_t num_weights, uint32_t block_weights, BackwardWeights<T> work) {
   __shared__ double sums[1][kSumThreads];
   const uint64_t i = uint64_t{blockIdx.x} * block_weights + threadIdx.x % block_weights;
-  sums[0][threadIdx.x] =
-      i < num_weights ? work.SumOf(i, threadIdx.x / block_weights, kSumThreads / block_weights) : 0;
+  sums[0][threadIdx.x] = i < num_weights ? work.SumForWeight(i, threadIdx.x / block_weights,
+                                                             kSumThreads / block_weights)
+                                         : 0;
   FoldColumns<1>(block_weights, sums);
-  if (threadIdx.x < block_weights && i < num_weights) work.Store(i, sums[0][threadIdx.x]);
+  if (threadIdx.x < block_weights && i < num_weights) work.StoreGradient(i, sums[0][threadIdx.x]);
 }
 
 // Chooses between one and several threads per weight.
@@ -188,14 +190,15 @@ int LaunchBackwardWeights(cudaStream_t stream, uint64_t num_weights,
   uint32_t block_weights = 1;
   while (block_weights < 32 && num_weights >= 2 * block_weights * kEnoughBlocks) block_weights *= 2;
   const auto blocks = static_cast<uint32_t>((num_weights + block_weights - 1) / block_weights);
-  return Launch(SumWeights<T>, blocks, kSumThreads, stream, num_weights, block_weights, work);
+  return Launch(SumWeightGradients<T>, blocks, kSumThreads, stream, num_weights, block_weights,
+                work);
 }
 
 // Converts an index in the layout [output, row, column, input] of the kernels to an index in the
 // layout [output, input, row, column] of the arena (the array of all parameters).
 struct KernelLayout {
   uint32_t inputs, taps;
-  __device__ uint64_t InArena(uint64_t i) const {
+  __device__ uint64_t ArenaIndexOf(uint64_t i) const {
     const uint64_t row = i / inputs;
     return (row / taps * inputs + i % inputs) * taps + row % taps;
   }
@@ -205,27 +208,29 @@ template <typename T>
 struct ToKernel {
   KernelLayout layout;
   const float* weights;
-  T* to;
-  __device__ void operator()(uint64_t i) const { to[i] = FromFloat<T>(weights[layout.InArena(i)]); }
+  T* kernel_weights;
+  __device__ void operator()(uint64_t i) const {
+    kernel_weights[i] = FromFloat<T>(weights[layout.ArenaIndexOf(i)]);
+  }
 };
 
 template <typename T>
 struct FromKernel {
   KernelLayout layout;
-  const T* from;
+  const T* kernel_gradient;
   const DeviceStep* step;
   float* gradient;
   __device__ void operator()(uint64_t i) const {
-    gradient[layout.InArena(i)] = AsFloat(from[i]) * step->inverse_scale;
+    gradient[layout.ArenaIndexOf(i)] = AsFloat(kernel_gradient[i]) * step->inverse_scale;
   }
 };
 
 // A source for SumColumns (column_sums.cuh) that adds the elements themselves.
 template <typename T, uint32_t kCount>
-struct Columns {
+struct ColumnsSource {
   using RawPack = Raw<T, kCount>;
   const T* x;
-  __device__ Columns ViewOf(uint32_t) const { return *this; }
+  __device__ ColumnsSource ViewOf(uint32_t) const { return *this; }
   __device__ RawPack LoadRow(uint64_t i) const { return LoadRaw<kCount>(x + i); }
   __device__ void Add(const RawPack& row, uint64_t, float* first, float*) const {
     float v[kCount];
@@ -292,10 +297,12 @@ int ConvBackwardWeightsOnDevice(DeviceStream stream, DeviceType type, const Devi
 }
 
 int ColumnSumsOnDevice(DeviceStream stream, DeviceType type, const void* x, uint64_t rows,
-                       uint32_t columns, const DeviceStep* step, double* partial, float* sums) {
+                       uint32_t columns, const DeviceStep* step, double* partial_sums,
+                       float* sums) {
   return DispatchTypeAndPack(type, columns, [&]<typename T, uint32_t kCount>() {
-    return SumColumns<kCount>(stream, rows, columns, Columns<T, kCount>{static_cast<const T*>(x)},
-                              partial, StoreSum{step, sums});
+    return SumColumns<kCount>(stream, rows, columns,
+                              ColumnsSource<T, kCount>{static_cast<const T*>(x)}, partial_sums,
+                              StoreSum{step, sums});
   });
 }
 

@@ -31,9 +31,9 @@ namespace tern::kernels {
                                               const void* x, const void* dy, void* weight);
 
 // Sets sums[c] to the sum of x[row, c] over all rows, divided by the loss scale, which is the
-// gradient of a bias. `partial` is device memory for 2 * columns * PartialsOf(rows) numbers.
+// gradient of a bias. `partial_sums` is device memory for 2 * columns * PartialsOf(rows) numbers.
 [[nodiscard]] int ColumnSumsOnDevice(DeviceStream stream, DeviceType type, const void* x,
                                      uint64_t rows, uint32_t columns, const DeviceStep* step,
-                                     double* partial, float* sums);
+                                     double* partial_sums, float* sums);
 
 }  // namespace tern::kernels

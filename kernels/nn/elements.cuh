@@ -38,8 +38,9 @@ __device__ T FromFloat(float x) {
     return {__bfloat16_as_ushort(__float2bfloat16_rn(x))};
 #else
     const uint32_t infinity = std::is_same_v<T, Half> ? 0x7C00 : 0x7F80;
-    const float overflow = std::is_same_v<T, Half> ? 65520.0f : 0x1.FFp+127f;
-    if (fabsf(x) >= overflow) return {static_cast<uint16_t>((BitsOf(x) >> 16 & 0x8000) | infinity)};
+    const float overflow_threshold = std::is_same_v<T, Half> ? 65520.0f : 0x1.FFp+127f;
+    if (fabsf(x) >= overflow_threshold)
+      return {static_cast<uint16_t>((BitsOf(x) >> 16 & 0x8000) | infinity)};
     return {std::is_same_v<T, Half> ? ToHalf(x) : ToBfloat(x)};
 #endif
   }
@@ -120,12 +121,12 @@ int DispatchTypeAndPack(DeviceType type, uint32_t channels, const Work& work) {
   });
 }
 
-// Sets y[i + k] to f(x[i + k]...) for k < kCount.
+// Sets y[i + k] to f(x[i + k]...) for k < kCount. There are one or two arrays x.
 template <uint32_t kCount, typename T, typename F, typename... X>
 __device__ void MapAt(uint64_t i, const F& f, T* y, const X*... x) {
   float out[kCount], in[sizeof...(X)][kCount];
-  uint32_t row = 0;
-  (Load<kCount>(x + i, in[row++]), ...);
+  uint32_t next_input = 0;
+  (Load<kCount>(x + i, in[next_input++]), ...);
 #pragma unroll
   for (uint32_t k = 0; k < kCount; ++k) {
     if constexpr (sizeof...(X) == 1) out[k] = f(in[0][k]);
@@ -144,11 +145,13 @@ __global__ void MapElements(uint64_t n, F f, T* y, const X*... x) {
 
 // Launches a kernel that sets y[i] to f(x[i]...) for n elements. There are one or two arrays x.
 template <typename T, typename F, typename... X>
-int Map(cudaStream_t stream, uint64_t n, const F& f, T* y, const X*... x) {
+int LaunchMap(cudaStream_t stream, uint64_t n, const F& f, T* y, const X*... x) {
   constexpr uint32_t kCount = kPack<T>;
-  const uint64_t items = (n + kCount - 1) / kCount;
-  const auto blocks = static_cast<uint32_t>((items + kElementThreads - 1) / kElementThreads);
-  return Launch(MapElements<kCount, T, F, X...>, blocks, kElementThreads, stream, n, f, y, x...);
+  const uint64_t num_packs = (n + kCount - 1) / kCount;
+  const auto num_blocks =
+      static_cast<uint32_t>((num_packs + kElementThreads - 1) / kElementThreads);
+  return Launch(MapElements<kCount, T, F, X...>, num_blocks, kElementThreads, stream, n, f, y,
+                x...);
 }
 
 }  // namespace tern::kernels

@@ -22,13 +22,13 @@ struct ReluBackward {
   __device__ float operator()(float y, float dy) const { return y > 0 && y < upper ? dy : 0; }
 };
 
-struct Sum {
+struct SumWithOptionalRelu {
   bool relu;
   __device__ float operator()(float a, float b) const { return relu && a + b <= 0 ? 0 : a + b; }
 };
 
 // The index in [n, c, h, w] of element i of [n, h, w, c].
-__device__ uint64_t ChannelsFirst(uint64_t i, const DeviceImages& images) {
+__device__ uint64_t ChannelsFirstIndex(uint64_t i, const DeviceImages& images) {
   const uint64_t image_pixels = uint64_t{images.h} * images.w;
   const uint64_t c = i % images.c, pixel = i / images.c;
   return (pixel / image_pixels * images.c + c) * image_pixels + pixel % image_pixels;
@@ -46,7 +46,7 @@ struct DropoutElement {
   __device__ void operator()(uint64_t i) const {
     NoiseKey step_key = key;
     step_key.round = step->step;
-    const bool is_dropped = NoiseDraw(step_key, ChannelsFirst(i, images), 0) < threshold;
+    const bool is_dropped = NoiseDraw(step_key, ChannelsFirstIndex(i, images), 0) < threshold;
     y[i] = FromFloat<T>(is_dropped ? 0 : AsFloat(x[i]) * scale);
   }
 };
@@ -57,7 +57,7 @@ struct ToChannelsLast {
   DeviceImages images;
   To* y;
   __device__ void operator()(uint64_t i) const {
-    y[i] = FromFloat<To>(AsFloat(x[ChannelsFirst(i, images)]));
+    y[i] = FromFloat<To>(AsFloat(x[ChannelsFirstIndex(i, images)]));
   }
 };
 
@@ -66,7 +66,7 @@ struct ToChannelsFirst {
   const T* x;
   DeviceImages images;
   T* y;
-  __device__ void operator()(uint64_t i) const { y[ChannelsFirst(i, images)] = x[i]; }
+  __device__ void operator()(uint64_t i) const { y[ChannelsFirstIndex(i, images)] = x[i]; }
 };
 
 // Copies kCount neighbouring channels.
@@ -79,8 +79,8 @@ struct CopyChannels {
   __device__ void operator()(uint64_t i) const {
     const uint64_t pixel = i / packs_per_pixel, c = i % packs_per_pixel * kCount;
     float v[kCount];
-    Load<kCount>(x + pixel * from.of + from.first + c, v);
-    Store<kCount>(v, y + pixel * to.of + to.first + c);
+    Load<kCount>(x + pixel * from.per_pixel + from.first + c, v);
+    Store<kCount>(v, y + pixel * to.per_pixel + to.first + c);
   }
 };
 
@@ -104,23 +104,23 @@ struct FindNotFinite {
 int ReluForwardOnDevice(DeviceStream stream, DeviceType type, const void* x, uint64_t n,
                         float upper, void* y) {
   return DispatchType(type, [&]<typename T>() {
-    return Map<T>(stream, n, Relu{upper}, static_cast<T*>(y), static_cast<const T*>(x));
+    return LaunchMap<T>(stream, n, Relu{upper}, static_cast<T*>(y), static_cast<const T*>(x));
   });
 }
 
 int ReluBackwardOnDevice(DeviceStream stream, DeviceType type, const void* y, const void* dy,
                          uint64_t n, float upper, void* dx) {
   return DispatchType(type, [&]<typename T>() {
-    return Map<T>(stream, n, ReluBackward{upper}, static_cast<T*>(dx), static_cast<const T*>(y),
-                  static_cast<const T*>(dy));
+    return LaunchMap<T>(stream, n, ReluBackward{upper}, static_cast<T*>(dx),
+                        static_cast<const T*>(y), static_cast<const T*>(dy));
   });
 }
 
 int AddOnDevice(DeviceStream stream, DeviceType type, const void* a, const void* b, uint64_t n,
                 bool relu, void* y) {
   return DispatchType(type, [&]<typename T>() {
-    return Map<T>(stream, n, Sum{relu}, static_cast<T*>(y), static_cast<const T*>(a),
-                  static_cast<const T*>(b));
+    return LaunchMap<T>(stream, n, SumWithOptionalRelu{relu}, static_cast<T*>(y),
+                        static_cast<const T*>(a), static_cast<const T*>(b));
   });
 }
 
@@ -156,8 +156,10 @@ int ToChannelsFirstOnDevice(DeviceStream stream, DeviceType type, const void* x,
 int CopyChannelsOnDevice(DeviceStream stream, DeviceType type, const void* x,
                          const DeviceChannels& from, uint64_t pixels, uint32_t count,
                          const DeviceChannels& to, void* y) {
-  // Divisible by a power of 2 only if all of these numbers are, so that packs are aligned.
-  const uint32_t common_divisor_bits = from.first | from.of | to.first | to.of | count;
+  // The bitwise or of these numbers is divisible by a power of 2 only if all of them are. So a
+  // thread copies whole packs (elements.cuh) only if all packs are aligned.
+  const uint32_t common_divisor_bits =
+      from.first | from.per_pixel | to.first | to.per_pixel | count;
   return DispatchTypeAndPack(type, common_divisor_bits, [&]<typename T, uint32_t kCount>() {
     return ForEach(stream, pixels * (count / kCount),
                    CopyChannels<T, kCount>{static_cast<const T*>(x), from, to, count / kCount,

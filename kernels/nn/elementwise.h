@@ -19,8 +19,9 @@ namespace tern::kernels {
 [[nodiscard]] int AddOnDevice(DeviceStream stream, DeviceType type, const void* a, const void* b,
                               uint64_t n, bool relu, void* y);
 // Sets y to 0 with probability `rate` (rounded to a multiple of 2^-16), and else to x / (1 - rate).
-// The random number of an element depends on `key` with the round step->step, and on the element's
-// index in [n, c, h, w]; so the same call with a gradient as x is the backward pass. y may be x.
+// The random number of an element is a function of `key`, with step->step as its round, and of the
+// element's index in [n, c, h, w]. So the same call with a gradient as x is the backward pass. y
+// may be x.
 [[nodiscard]] int DropoutOnDevice(DeviceStream stream, DeviceType type, const void* x,
                                   const DeviceImages& images, const NoiseKey& key,
                                   const DeviceStep* step, float rate, void* y);
@@ -30,16 +31,16 @@ namespace tern::kernels {
                                          const DeviceImages& images, DeviceType to, void* y);
 [[nodiscard]] int ToChannelsFirstOnDevice(DeviceStream stream, DeviceType type, const void* x,
                                           const DeviceImages& images, void* y);
-// A range of the channels of each pixel: it begins at channel `first` of the `of` channels of the
-// pixel.
+// A range of the channels of each pixel: it begins at channel `first` of the `per_pixel` channels
+// that a pixel has.
 struct DeviceChannels {
-  uint32_t first = 0, of = 0;
+  uint32_t first = 0, per_pixel = 0;
 };
 // Copies `count` channels of each pixel of x, from the range `from`, to y, to the range `to`.
 [[nodiscard]] int CopyChannelsOnDevice(DeviceStream stream, DeviceType type, const void* x,
                                        const DeviceChannels& from, uint64_t pixels, uint32_t count,
                                        const DeviceChannels& to, void* y);
-// Converts n elements from and to float.
+// FromFloatsOnDevice converts n floats to elements of the given type, ToFloatsOnDevice back.
 [[nodiscard]] int FromFloatsOnDevice(DeviceStream stream, const float* x, uint64_t n,
                                      DeviceType type, void* y);
 [[nodiscard]] int ToFloatsOnDevice(DeviceStream stream, DeviceType type, const void* x, uint64_t n,

@@ -30,7 +30,7 @@ __device__ float ScaleOf(const T* pixel, uint32_t c, uint32_t channels, const De
 }
 
 template <typename T>
-struct Forward {
+struct ForwardElement {
   const T* x;
   uint32_t channels;
   DeviceLrn rule;
@@ -42,7 +42,7 @@ struct Forward {
 };
 
 template <typename T>
-struct Backward {
+struct BackwardElement {
   const T *x, *dy;
   uint32_t channels;
   DeviceLrn rule;
@@ -69,7 +69,7 @@ int LrnForwardOnDevice(DeviceStream stream, DeviceType type, const void* x, uint
                        uint32_t channels, const DeviceLrn& rule, void* y) {
   return DispatchType(type, [&]<typename T>() {
     return ForEach(stream, pixels * channels,
-                   Forward<T>{static_cast<const T*>(x), channels, rule, static_cast<T*>(y)});
+                   ForwardElement<T>{static_cast<const T*>(x), channels, rule, static_cast<T*>(y)});
   });
 }
 
@@ -77,8 +77,8 @@ int LrnBackwardOnDevice(DeviceStream stream, DeviceType type, const void* x, con
                         uint64_t pixels, uint32_t channels, const DeviceLrn& rule, void* dx) {
   return DispatchType(type, [&]<typename T>() {
     return ForEach(stream, pixels * channels,
-                   Backward<T>{static_cast<const T*>(x), static_cast<const T*>(dy), channels, rule,
-                               static_cast<T*>(dx)});
+                   BackwardElement<T>{static_cast<const T*>(x), static_cast<const T*>(dy), channels,
+                                      rule, static_cast<T*>(dx)});
   });
 }
 

@@ -18,28 +18,28 @@ struct LrnRule {
   size_t size = 5;  // an odd number of channels
   float alpha = 1e-4f, beta = 0.75f, k = 1;
 };
-// The shape of one image: [pixels, channels] or, if `blocked`, [channels / 16, pixels, 16].
+// The shape of one image: [pixels, channels] or, if `is_blocked`, [channels / 16, pixels, 16].
 struct LrnImage {
   size_t channels = 0, pixels = 0;
-  bool blocked = false;
+  bool is_blocked = false;
 };
 
-// Process one image.
+// LrnForward and LrnBackward process one image on a CPU.
 void LrnForward(const float* x, const LrnImage& image, const LrnRule& rule, float* y);
-// dx may be dy.
+// `dx` may be the same array as `dy`.
 void LrnBackward(const float* x, const float* dy, const LrnImage& image, const LrnRule& rule,
                  float* dx);
 
-// LrnRule for a GPU.
+// The constants of the equations, as the GPU gets them.
 struct DeviceLrn {
   uint32_t size = 5;
   float alpha = 0, beta = 0, k = 0;
 };
-// Process arrays [pixels, channels].
+// The functions ...OnDevice process arrays [pixels, channels] on a GPU.
 [[nodiscard]] int LrnForwardOnDevice(DeviceStream stream, DeviceType type, const void* x,
                                      uint64_t pixels, uint32_t channels, const DeviceLrn& rule,
                                      void* y);
-// dx must not be dy.
+// `dx` must not be the same array as `dy`.
 [[nodiscard]] int LrnBackwardOnDevice(DeviceStream stream, DeviceType type, const void* x,
                                       const void* dy, uint64_t pixels, uint32_t channels,
                                       const DeviceLrn& rule, void* dx);

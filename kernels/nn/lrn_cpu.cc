@@ -7,7 +7,8 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/nn/lrn_cpu.cc"
-// Highway's mathematical functions depend on its current target, which the first header sets.
+// These headers must be in this order: Highway's mathematical functions depend on its current
+// target, which the first header sets.
 // clang-format off
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
@@ -61,7 +62,7 @@ class PaddedPixel {
   // image, where channel c is at `offset`.
   template <typename Visit>
   void ForBlocks(size_t pixel, const Visit& visit) const {
-    if (!image_.blocked) return visit(0, pixel * image_.channels, image_.channels);
+    if (!image_.is_blocked) return visit(0, pixel * image_.channels, image_.channels);
     for (size_t c = 0; c < image_.channels; c += kBlock)
       visit(c, (c * image_.pixels) + pixel * kBlock, kBlock);
   }
@@ -71,7 +72,7 @@ class PaddedPixel {
   std::vector<float> values_;
 };
 
-// Returns s^-beta.
+// Returns s^-beta, with fast square roots for the usual beta.
 HWY_INLINE V ToMinusBeta(V s, float beta) {
   const Tag d;
   if (beta == 0.75f) {
@@ -81,7 +82,8 @@ HWY_INLINE V ToMinusBeta(V s, float beta) {
   return hn::Exp(d, hn::Mul(hn::Set(d, -beta), hn::Log(d, s)));
 }
 
-// Computes the s_c (lrn.h) of one pixel.
+// Computes the s_c of one pixel: s_c = k + alpha / size * the sum of x_j^2 over the channels j in
+// the window around channel c (lrn.h).
 struct PixelSums {
   PixelSums(const LrnImage& image, const LrnRule& rule)
       : x(image, rule.size),
@@ -96,7 +98,7 @@ struct PixelSums {
       hn::StoreU(hn::Mul(value, value), Tag(), squares.at(c));
     }
   }
-  // s of a vector of channels, from channel c on.
+  // Returns s for a vector of neighbouring channels, of which c is the first.
   HWY_INLINE V ScaleOf(size_t c) const { return hn::MulAdd(factor, squares.WindowSum(c), k); }
 
   PaddedPixel x, squares;
@@ -120,7 +122,8 @@ void LrnBackward(const float* x, const float* dy, const LrnImage& image, const L
                  float* dx) {
   const Tag d;
   PixelSums sums(image, rule);
-  PaddedPixel gradient(image, rule.size), direct(image, rule.size), products(image, rule.size);
+  PaddedPixel gradient(image, rule.size), direct_terms(image, rule.size),
+      products(image, rule.size);
   const V factor = hn::Set(d, -2 * rule.alpha * rule.beta / static_cast<float>(rule.size));
   for (size_t pixel = 0; pixel < image.pixels; ++pixel) {
     sums.Read(x, pixel);
@@ -128,13 +131,13 @@ void LrnBackward(const float* x, const float* dy, const LrnImage& image, const L
     for (size_t c = 0; c < products.padded_channels(); c += hn::Lanes(d)) {
       const V s = sums.ScaleOf(c);
       const V direct_term = hn::Mul(hn::LoadU(d, gradient.at(c)), ToMinusBeta(s, rule.beta));
-      hn::StoreU(direct_term, d, direct.at(c));
+      hn::StoreU(direct_term, d, direct_terms.at(c));
       hn::StoreU(hn::Div(hn::Mul(direct_term, hn::LoadU(d, sums.x.at(c))), s), d, products.at(c));
     }
     for (size_t c = 0; c < products.padded_channels(); c += hn::Lanes(d)) {
       const V window_term =
           hn::Mul(hn::Mul(factor, hn::LoadU(d, sums.x.at(c))), products.WindowSum(c));
-      hn::StoreU(hn::Add(hn::LoadU(d, direct.at(c)), window_term), d, gradient.at(c));
+      hn::StoreU(hn::Add(hn::LoadU(d, direct_terms.at(c)), window_term), d, gradient.at(c));
     }
     gradient.Write(pixel, dx);
   }

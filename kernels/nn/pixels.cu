@@ -38,15 +38,16 @@ struct Pixels {
   }
   // The value of pixel i of channel c, with the changed brightness.
   __device__ float BrightenedPixel(uint32_t c, uint32_t i) const {
-    const uint32_t x = i % width, source = draws.mirrored != 0 ? i - x + (width - 1 - x) : i;
+    const uint32_t x = i % width, source = draws.is_mirrored != 0 ? i - x + (width - 1 - x) : i;
     const float value = bytes[uint64_t{c} * plane_size + source];
-    return rule.colors ? BrightenPixel(value, draws.brighter) : value;
+    return rule.changes_colors ? BrightenPixel(value, draws.brightness_shift) : value;
   }
   // The value of pixel i of channel c before standardization.
   __device__ float Value(uint32_t c, uint32_t i) const {
     const float value = BrightenedPixel(c, i);
-    return ScalePixel(rule.channels[c],
-                      rule.colors ? ChangeContrast(value, moments[c], draws.contrast) : value);
+    return ScalePixel(rule.channels[c], rule.changes_colors
+                                            ? ChangeContrast(value, moments[c], draws.contrast)
+                                            : value);
   }
 };
 
@@ -78,26 +79,26 @@ __global__ void __launch_bounds__(kThreads)
   };
   const Pixels pixels(*step, images, rule, all_moments, blockIdx.x);
   float* image_moments = all_moments.At(blockIdx.x);
-  for (uint32_t c = 0; rule.colors && c < images.c; ++c) {
+  for (uint32_t c = 0; rule.changes_colors && c < images.c; ++c) {
     const double sum = sum_of(pixels.plane_size,
                               [&](uint32_t i) -> double { return pixels.BrightenedPixel(c, i); });
     if (threadIdx.x == 0) image_moments[c] = static_cast<float>(sum / pixels.plane_size);
   }
-  if (!rule.standardize) return;
+  if (!rule.standardizes) return;
   __syncthreads();
   const uint32_t num_values = images.c * pixels.plane_size;
-  const auto value = [&](uint32_t i) -> double {
+  const auto value_at = [&](uint32_t i) -> double {
     return pixels.Value(i / pixels.plane_size, i % pixels.plane_size);
   };
-  const double mean = sum_of(num_values, value) / num_values;
+  const double mean = sum_of(num_values, value_at) / num_values;
   const double squares =
-      sum_of(num_values, [&](uint32_t i) { return (value(i) - mean) * (value(i) - mean); });
+      sum_of(num_values, [&](uint32_t i) { return (value_at(i) - mean) * (value_at(i) - mean); });
   if (threadIdx.x != 0) return;
   image_moments[images.c] = static_cast<float>(mean);
   image_moments[images.c + 1] = StandardFactor(squares, num_values);
 }
 
-// Converts pixel `at` of the batch, with all its channels.
+// Converts one pixel of the batch, with all its channels.
 template <typename T>
 struct ToImages {
   const DeviceStep* step;
@@ -105,16 +106,16 @@ struct ToImages {
   DevicePixelRule rule;
   Moments moments;
   T* y;
-  __device__ void operator()(uint64_t at) const {
+  __device__ void operator()(uint64_t pixel) const {
     const uint32_t plane_size = images.h * images.w;
-    const auto n = static_cast<uint32_t>(at / plane_size);
-    const auto i = static_cast<uint32_t>(at % plane_size);
+    const auto n = static_cast<uint32_t>(pixel / plane_size);
+    const auto i = static_cast<uint32_t>(pixel % plane_size);
     const Pixels pixels(*step, images, rule, moments, n);
     for (uint32_t c = 0; c < images.c; ++c) {
       float value = pixels.Value(c, i);
-      if (rule.standardize)
+      if (rule.standardizes)
         value = (value - pixels.moments[images.c]) * pixels.moments[images.c + 1];
-      y[at * images.c + c] = FromFloat<T>(value);
+      y[pixel * images.c + c] = FromFloat<T>(value);
     }
   }
 };
@@ -124,7 +125,7 @@ struct ToImages {
 int PixelsToImagesOnDevice(DeviceStream stream, const DeviceStep* step, const DeviceImages& images,
                            const DevicePixelRule& rule, float* moments, DeviceType type, void* y) {
   const Moments all_moments{moments, images.c};
-  if (rule.colors || rule.standardize) {
+  if (rule.changes_colors || rule.standardizes) {
     const int error =
         Launch(ComputeMoments, images.n, kThreads, stream, step, images, rule, all_moments);
     if (error != 0) return error;

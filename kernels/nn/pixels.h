@@ -20,16 +20,15 @@ struct ChannelScale {
 // How all images of a job are converted.
 struct PixelRule {
   std::vector<ChannelScale> channels;  // one per channel
-  bool colors = false;                 // whether brightness and contrast change (PixelDraws)
-  bool standardize = false;  // whether, as the last step, each image gets mean 0 and deviation 1
+  bool changes_colors = false;         // whether brightness and contrast change (PixelDraws)
+  bool standardizes = false;  // whether, as the last step, each image gets mean 0 and deviation 1
 };
 
 // The random changes of one image.
 struct PixelDraws {
-  float brighter = 0;  // added to each value; the sum is clamped to [0, 255]
-  float contrast =
-      1;  // then the factor of the difference of each value from the mean of its channel
-  uint32_t mirrored = 0;  // not 0: left and right are exchanged
+  float brightness_shift = 0;  // added to each value; the sum is clamped to [0, 255]
+  float contrast = 1;  // then multiplies the difference of each value from the mean of its channel
+  uint32_t is_mirrored = 0;  // not 0: left and right are exchanged
 };
 
 // Converts images on a CPU. Can be used by several threads at a time.
@@ -54,7 +53,7 @@ class PixelTables {
 // A PixelRule on the device.
 struct DevicePixelRule {
   const ChannelScale* channels = nullptr;  // one per channel
-  bool colors = false, standardize = false;
+  bool changes_colors = false, standardizes = false;
 };
 
 // Converts the batch step->bytes, [n, c, h, w], with the changes step->draws, [n], to y, [n, h, w,

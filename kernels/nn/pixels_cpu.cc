@@ -35,7 +35,7 @@ PixelTables::PixelTables(PixelRule rule) : rule_(std::move(rule)), tables_(rule_
   for (size_t c = 0; c < tables_.size(); ++c) {
     for (size_t x = 0; x < tables_[c].size(); ++x) {
       const auto value = static_cast<float>(x);
-      tables_[c][x] = rule_.colors ? value : ScalePixel(rule_.channels[c], value);
+      tables_[c][x] = rule_.changes_colors ? value : ScalePixel(rule_.channels[c], value);
     }
   }
 }
@@ -46,20 +46,21 @@ void PixelTables::ToFloats(const uint8_t* bytes, uint32_t height, uint32_t width
   float* to = out;
   for (const auto& table : tables_) {
     for (uint32_t y = 0; y < height; ++y, bytes += width, to += width) {
-      if (draws.mirrored != 0) {
+      if (draws.is_mirrored != 0) {
         for (uint32_t x = 0; x < width; ++x) to[x] = table[bytes[width - 1 - x]];
       } else {
         for (uint32_t x = 0; x < width; ++x) to[x] = table[bytes[x]];
       }
     }
   }
-  if (rule_.colors) ChangeColors(draws, plane_size, out);
-  if (rule_.standardize) Standardize(out, tables_.size() * plane_size);
+  if (rule_.changes_colors) ChangeColors(draws, plane_size, out);
+  if (rule_.standardizes) Standardize(out, tables_.size() * plane_size);
 }
 
 void PixelTables::ChangeColors(const PixelDraws& draws, uint64_t plane_size, float* out) const {
   for (const ChannelScale& channel : rule_.channels) {
-    for (uint64_t i = 0; i < plane_size; ++i) out[i] = BrightenPixel(out[i], draws.brighter);
+    for (uint64_t i = 0; i < plane_size; ++i)
+      out[i] = BrightenPixel(out[i], draws.brightness_shift);
     const auto mean = static_cast<float>(Sum(out, plane_size, [](double x) { return x; }) /
                                          static_cast<double>(plane_size));
     for (uint64_t i = 0; i < plane_size; ++i)

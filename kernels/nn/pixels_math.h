@@ -17,8 +17,8 @@ TERN_HOST_DEVICE float ScalePixel(const ChannelScale& s, float x) {
   return (x / 255.0f * s.scale + s.offset - s.mean) / s.deviation;
 }
 
-TERN_HOST_DEVICE float BrightenPixel(float x, float brighter) {
-  const float sum = x + brighter;
+TERN_HOST_DEVICE float BrightenPixel(float x, float brightness_shift) {
+  const float sum = x + brightness_shift;
   return sum < 0.f ? 0.f : (sum > 255.f ? 255.f : sum);
 }
 

@@ -1,6 +1,6 @@
-// Max and average pooling on a GPU (pool.h). In the forward pass a thread computes outputs, in the
-// backward pass gradients of inputs: kCount neighbouring channels of a pixel, which are one channel
-// or as many as fit in 16 bytes. A "tap" is the index of an element in a window.
+// Max and average pooling on a GPU (pool.h). A thread computes kCount neighbouring channels of one
+// pixel: one channel, or as many as fit in 16 bytes. In the forward pass they are outputs, in the
+// backward pass gradients of inputs. A "tap" is the index of an element in a window.
 #include <cuda_runtime.h>
 
 #include "kernels/device/tiling.h"
@@ -19,15 +19,15 @@ struct ChannelPosition {
 // The position of the first channel of the i-th run of kCount channels.
 template <uint32_t kCount>
 __device__ ChannelPosition PositionOf(uint64_t i, const DeviceImages& images) {
-  const uint32_t packs = images.c / kCount;
-  const auto c = static_cast<uint32_t>(i % packs) * kCount;
-  i /= packs;
+  const uint32_t packs_per_pixel = images.c / kCount;
+  const auto c = static_cast<uint32_t>(i % packs_per_pixel) * kCount;
+  i /= packs_per_pixel;
   const auto w = static_cast<uint32_t>(i % images.w);
   i /= images.w;
   return {static_cast<uint32_t>(i / images.h), static_cast<uint32_t>(i % images.h), w, c};
 }
 
-// The index of a channel in the array of images.
+// The index of the element at position p in the array of images.
 __device__ uint64_t IndexOf(const ChannelPosition& p, const DeviceImages& images) {
   return ((uint64_t{p.n} * images.h + p.h) * images.w + p.w) * images.c + p.c;
 }
@@ -65,31 +65,32 @@ struct MaxForward {
   uint16_t* winner;
 
   __device__ void operator()(uint64_t i) const {
-    const ChannelPosition at = PositionOf<kCount>(i, slide.out);
+    const ChannelPosition position = PositionOf<kCount>(i, slide.out);
     const DeviceAxis &h_axis = slide.window.rows, &w_axis = slide.window.columns;
-    const Span rows = InputsOf(h_axis, at.h, slide.in.h),
-               columns = InputsOf(w_axis, at.w, slide.in.w);
+    const Span rows = InputsOf(h_axis, position.h, slide.in.h),
+               columns = InputsOf(w_axis, position.w, slide.in.w);
     float largest[kCount], value[kCount];
-    uint16_t winners[kCount];
+    uint16_t winner_taps[kCount];
     for (uint32_t k = 0; k < kCount; ++k) {
       largest[k] = -INFINITY;
-      winners[k] = static_cast<uint16_t>(TapOf(h_axis, at.h, rows.begin) * w_axis.kernel +
-                                         TapOf(w_axis, at.w, columns.begin));
+      winner_taps[k] = static_cast<uint16_t>(TapOf(h_axis, position.h, rows.begin) * w_axis.kernel +
+                                             TapOf(w_axis, position.w, columns.begin));
     }
     for (uint32_t h = rows.begin; h < rows.end; ++h) {
       for (uint32_t w = columns.begin; w < columns.end; ++w) {
-        const uint32_t tap = TapOf(h_axis, at.h, h) * w_axis.kernel + TapOf(w_axis, at.w, w);
-        Load<kCount>(x + IndexOf({at.n, h, w, at.c}, slide.in), value);
+        const uint32_t tap =
+            TapOf(h_axis, position.h, h) * w_axis.kernel + TapOf(w_axis, position.w, w);
+        Load<kCount>(x + IndexOf({position.n, h, w, position.c}, slide.in), value);
 #pragma unroll
         for (uint32_t k = 0; k < kCount; ++k) {
           if (!(value[k] > largest[k])) continue;
           largest[k] = value[k];
-          winners[k] = static_cast<uint16_t>(tap);
+          winner_taps[k] = static_cast<uint16_t>(tap);
         }
       }
     }
     Store<kCount>(largest, y + i * kCount);
-    for (uint32_t k = 0; k < kCount; ++k) winner[i * kCount + k] = winners[k];
+    for (uint32_t k = 0; k < kCount; ++k) winner[i * kCount + k] = winner_taps[k];
   }
 };
 
@@ -101,15 +102,16 @@ struct MaxBackward {
   T* dx;
 
   __device__ void operator()(uint64_t i) const {
-    const ChannelPosition at = PositionOf<kCount>(i, slide.in);
+    const ChannelPosition position = PositionOf<kCount>(i, slide.in);
     const DeviceAxis &h_axis = slide.window.rows, &w_axis = slide.window.columns;
-    const Span rows = OutputsOf(h_axis, at.h, slide.out.h);
-    const Span columns = OutputsOf(w_axis, at.w, slide.out.w);
+    const Span rows = OutputsOf(h_axis, position.h, slide.out.h);
+    const Span columns = OutputsOf(w_axis, position.w, slide.out.w);
     float sum[kCount] = {}, gradient[kCount];
     for (uint32_t h = rows.begin; h < rows.end; ++h) {
       for (uint32_t w = columns.begin; w < columns.end; ++w) {
-        const uint64_t out = IndexOf({at.n, h, w, at.c}, slide.out);
-        const uint32_t tap = TapOf(h_axis, h, at.h) * w_axis.kernel + TapOf(w_axis, w, at.w);
+        const uint64_t out = IndexOf({position.n, h, w, position.c}, slide.out);
+        const uint32_t tap =
+            TapOf(h_axis, h, position.h) * w_axis.kernel + TapOf(w_axis, w, position.w);
         Load<kCount>(dy + out, gradient);
 #pragma unroll
         for (uint32_t k = 0; k < kCount; ++k) sum[k] += winner[out + k] == tap ? gradient[k] : 0;
@@ -135,17 +137,18 @@ struct AvgForward {
   T* y;
 
   __device__ void operator()(uint64_t i) const {
-    const ChannelPosition at = PositionOf<kCount>(i, slide.out);
-    const Span rows = InputsOf(slide.window.rows, at.h, slide.in.h);
-    const Span columns = InputsOf(slide.window.columns, at.w, slide.in.w);
+    const ChannelPosition position = PositionOf<kCount>(i, slide.out);
+    const Span rows = InputsOf(slide.window.rows, position.h, slide.in.h);
+    const Span columns = InputsOf(slide.window.columns, position.w, slide.in.w);
     float sum[kCount] = {}, value[kCount];
     for (uint32_t h = rows.begin; h < rows.end; ++h) {
       for (uint32_t w = columns.begin; w < columns.end; ++w) {
-        Load<kCount>(x + IndexOf({at.n, h, w, at.c}, slide.in), value);
+        Load<kCount>(x + IndexOf({position.n, h, w, position.c}, slide.in), value);
         for (uint32_t k = 0; k < kCount; ++k) sum[k] += value[k];
       }
     }
-    for (uint32_t k = 0; k < kCount; ++k) sum[k] /= DivisorOf(slide, include_padding, at.h, at.w);
+    for (uint32_t k = 0; k < kCount; ++k)
+      sum[k] /= DivisorOf(slide, include_padding, position.h, position.w);
     Store<kCount>(sum, y + i * kCount);
   }
 };
@@ -158,14 +161,14 @@ struct AvgBackward {
   T* dx;
 
   __device__ void operator()(uint64_t i) const {
-    const ChannelPosition at = PositionOf<kCount>(i, slide.in);
-    const Span rows = OutputsOf(slide.window.rows, at.h, slide.out.h);
-    const Span columns = OutputsOf(slide.window.columns, at.w, slide.out.w);
+    const ChannelPosition position = PositionOf<kCount>(i, slide.in);
+    const Span rows = OutputsOf(slide.window.rows, position.h, slide.out.h);
+    const Span columns = OutputsOf(slide.window.columns, position.w, slide.out.w);
     float sum[kCount] = {}, gradient[kCount];
     for (uint32_t h = rows.begin; h < rows.end; ++h) {
       for (uint32_t w = columns.begin; w < columns.end; ++w) {
         const float divisor = DivisorOf(slide, include_padding, h, w);
-        Load<kCount>(dy + IndexOf({at.n, h, w, at.c}, slide.out), gradient);
+        Load<kCount>(dy + IndexOf({position.n, h, w, position.c}, slide.out), gradient);
         for (uint32_t k = 0; k < kCount; ++k) sum[k] += gradient[k] / divisor;
       }
     }

@@ -1,5 +1,5 @@
 // Max and average pooling on a GPU. Images are [n, h, w, c]; x is the input, y the output, dx and
-// dy are their gradients.
+// dy are their gradients. A DeviceSlide has the shapes of x and y, and the window.
 #pragma once
 
 #include <cstdint>

@@ -64,11 +64,12 @@ struct LossOptions {
   double spread, at_label;
 };
 
-// Computes the loss of one sample and the gradient of its scores.
+// Computes the loss of one sample and the gradient of its scores. A sample that only fills up the
+// batch (its number is step->used or more) has no loss; its gradient is 0.
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
-    LossOfRow(const T* scores, const uint32_t* labels, LossOptions options, const DeviceStep* step,
-              DeviceLoss* losses, T* gradient) {
+    ComputeLossOfRow(const T* scores, const uint32_t* labels, LossOptions options,
+                     const DeviceStep* step, DeviceLoss* losses, T* gradient) {
   __shared__ double row[kThreads];
   const uint32_t n = blockIdx.x, classes = options.classes;
   T* g = gradient == nullptr ? nullptr : gradient + uint64_t{n} * classes;
@@ -129,8 +130,8 @@ int SoftmaxLossOnDevice(DeviceStream stream, DeviceType type, const void* scores
                         const DeviceStep* step, DeviceLoss* losses, void* gradient) {
   const LossOptions options{classes, double{smoothing} / classes, 1 - double{smoothing}};
   return DispatchType(type, [&]<typename T>() {
-    return Launch(LossOfRow<T>, rows, kThreads, stream, static_cast<const T*>(scores), labels,
-                  options, step, losses, static_cast<T*>(gradient));
+    return Launch(ComputeLossOfRow<T>, rows, kThreads, stream, static_cast<const T*>(scores),
+                  labels, options, step, losses, static_cast<T*>(gradient));
   });
 }
 

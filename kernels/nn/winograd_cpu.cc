@@ -52,7 +52,7 @@ HWY_INLINE V Plus(V sum, float factor, V x) { return hn::MulAdd(hn::Set(Tag(), f
 // interpolation points p and -p (p = 1, 2, 1/2) are the sum and the difference of the same even and
 // odd terms.
 
-// Writes the results for p and -p.
+// Writes the results for the points p and -p: the sum and the difference of `even` and `odd`.
 HWY_INLINE void PutPair(V even, V odd, size_t step, V* out) {
   out[0] = hn::Add(even, odd);
   out[step] = hn::Sub(even, odd);
@@ -170,10 +170,12 @@ struct Window {
         column(static_cast<ptrdiff_t>(j * kStep) - static_cast<ptrdiff_t>(left)),
         first_row(std::max<ptrdiff_t>(0, -row)),
         first_column(std::max<ptrdiff_t>(0, -column)),
-        end_row(End(row, size, image.height)),
-        end_column(End(column, size, image.width)) {}
-  static ptrdiff_t End(ptrdiff_t at, size_t size, size_t limit) {
-    return std::min<ptrdiff_t>(static_cast<ptrdiff_t>(size), static_cast<ptrdiff_t>(limit) - at);
+        end_row(EndInside(row, size, image.height)),
+        end_column(EndInside(column, size, image.width)) {}
+  // Where, along one axis of a tile that begins at `begin`, the part inside the image ends: at most
+  // after `size` elements. The image has `limit` elements along this axis.
+  static ptrdiff_t EndInside(ptrdiff_t begin, size_t size, size_t limit) {
+    return std::min<ptrdiff_t>(static_cast<ptrdiff_t>(size), static_cast<ptrdiff_t>(limit) - begin);
   }
   // Calls visit(index in the tile, number of the pixel) for all pixels that are inside the image.
   template <typename Visit>
@@ -198,7 +200,7 @@ HWY_INLINE void ForTiles(const WinogradTiles& tiles, const Visit& visit) {
 void WinogradInput(const float* x, const WinogradImage& image, size_t top, size_t left,
                    const WinogradTiles& tiles, float* u) {
   ForChannels(image.channels, [&](Lanes lanes, size_t c) HWY_ATTR {
-    ForTiles(tiles, [&](size_t i, size_t j, size_t at) HWY_ATTR {
+    ForTiles(tiles, [&](size_t i, size_t j, size_t offset) HWY_ATTR {
       V in[kTile * kTile], out[kTile * kTile];
       for (V& pixel : in) pixel = hn::Zero(Tag());
       Window(i, j, top, left, kTile, image)
@@ -206,7 +208,7 @@ void WinogradInput(const float* x, const WinogradImage& image, size_t top, size_
                                 HWY_ATTR { in[element] = lanes.Load(x + p * image.stride + c); });
       MapBothWays<kTile, kTile>(MapInput, in, out);
       for (size_t t = 0; t < kTile * kTile; ++t)
-        lanes.Store(out[t], u + t * tiles.matrix_stride + at + c);
+        lanes.Store(out[t], u + t * tiles.matrix_stride + offset + c);
     });
   });
 }
@@ -216,10 +218,10 @@ void WinogradInputBackward(const float* du, const WinogradTiles& tiles, size_t t
   ForChannels(image.channels, [&](Lanes lanes, size_t c) HWY_ATTR {
     for (size_t p = 0; p < image.height * image.width; ++p)
       lanes.Store(hn::Zero(Tag()), dx + p * image.stride + c);
-    ForTiles(tiles, [&](size_t i, size_t j, size_t at) HWY_ATTR {
+    ForTiles(tiles, [&](size_t i, size_t j, size_t offset) HWY_ATTR {
       V in[kTile * kTile], out[kTile * kTile];
       for (size_t t = 0; t < kTile * kTile; ++t)
-        in[t] = lanes.Load(du + t * tiles.matrix_stride + at + c);
+        in[t] = lanes.Load(du + t * tiles.matrix_stride + offset + c);
       MapBothWays<kTile, kTile>(MapInputBack, in, out);
       Window(i, j, top, left, kTile, image)
           .ForPixels(image, [&](size_t element, size_t p) HWY_ATTR {
@@ -234,10 +236,10 @@ void WinogradOutput(const float* m, const WinogradTiles& tiles, const float* bia
                     const WinogradImage& image, float* y) {
   ForChannels(image.channels, [&](Lanes lanes, size_t c) HWY_ATTR {
     const V bias_of_channels = bias == nullptr ? hn::Zero(Tag()) : lanes.Load(bias + c);
-    ForTiles(tiles, [&](size_t i, size_t j, size_t at) HWY_ATTR {
+    ForTiles(tiles, [&](size_t i, size_t j, size_t offset) HWY_ATTR {
       V in[kTile * kTile], out[kTile * kTile];
       for (size_t t = 0; t < kTile * kTile; ++t)
-        in[t] = lanes.Load(m + t * tiles.matrix_stride + at + c);
+        in[t] = lanes.Load(m + t * tiles.matrix_stride + offset + c);
       MapBothWays<kTile, kStep>(MapOutput, in, out);
       Window(i, j, 0, 0, kStep, image).ForPixels(image, [&](size_t element, size_t p) HWY_ATTR {
         V value = hn::Add(out[element], bias_of_channels);
@@ -253,7 +255,7 @@ void WinogradOutputBackward(const float* dy, const WinogradImage& image, const W
                             float* dm, float* sum) {
   ForChannels(image.channels, [&](Lanes lanes, size_t c) HWY_ATTR {
     V total = hn::Zero(Tag());
-    ForTiles(tiles, [&](size_t i, size_t j, size_t at) HWY_ATTR {
+    ForTiles(tiles, [&](size_t i, size_t j, size_t offset) HWY_ATTR {
       V in[kTile * kTile], out[kTile * kTile];
       for (size_t row = 0; row < kStep; ++row)
         for (size_t column = 0; column < kStep; ++column)
@@ -264,7 +266,7 @@ void WinogradOutputBackward(const float* dy, const WinogradImage& image, const W
       });
       MapBothWays<kStep, kTile>(MapOutputBack, in, out);
       for (size_t t = 0; t < kTile * kTile; ++t)
-        lanes.Store(out[t], dm + t * tiles.matrix_stride + at + c);
+        lanes.Store(out[t], dm + t * tiles.matrix_stride + offset + c);
     });
     if (sum != nullptr) lanes.Store(total, sum + c);
   });

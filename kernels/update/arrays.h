@@ -12,7 +12,8 @@ namespace tern::kernels {
 [[nodiscard]] int CountNotFiniteOnDevice(DeviceStream stream, const float* x, size_t n,
                                          uint32_t* not_finite_count);
 
-// The functions of kernels/codes/half.h and kernels/update/optimizer.h with these names, on a GPU.
+// GPU versions of the functions that kernels/codes/half.h and kernels/update/optimizer.h declare
+// under the same names, without OnDevice.
 [[nodiscard]] int FloatToHalfOnDevice(DeviceStream stream, const float* x, size_t n,
                                       uint16_t* half);
 [[nodiscard]] int HalfToFloatOnDevice(DeviceStream stream, const uint16_t* half, size_t n,

@@ -1,5 +1,5 @@
-// OD-SGD's local update (local_step.h) on a GPU, one thread block per tile: a range of 4096
-// elements of a part (kernels/device/tiling.h).
+// OD-SGD's local update (local_step.h) on a GPU. A part is a run of elements of one tensor; one
+// thread block updates a tile, that is, up to 4096 elements of a part (kernels/device/tiling.h).
 #include <cuda_runtime.h>
 
 #include "kernels/device/launch.cuh"
@@ -21,11 +21,11 @@ __global__ void __launch_bounds__(kThreads)
   for (uint32_t k = threadIdx.x; k < count; k += kThreads) {
     const uint64_t i = begin + k;
     const float reference = model.reference != nullptr ? model.reference[i] : 0;
-    float velocity = step.velocity ? model.velocity[i] : 0;
+    float velocity = step.has_momentum ? model.velocity[i] : 0;
     float mean_square = model.mean_square != nullptr ? model.mean_square[i] : 0;
-    model.point[i] = LocalWeight(step, part_decay, model.weights[i], model.gradients[i], reference,
-                                 &velocity, &mean_square);
-    if (step.velocity) model.velocity[i] = velocity;
+    model.point[i] = ComputeLocalWeight(step, part_decay, model.weights[i], model.gradients[i],
+                                        reference, &velocity, &mean_square);
+    if (step.has_momentum) model.velocity[i] = velocity;
     if (model.mean_square != nullptr) model.mean_square[i] = mean_square;
   }
 }

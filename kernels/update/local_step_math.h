@@ -14,29 +14,30 @@ struct LocalStep {
   bool moves = true;  // false: w' = W; only the state of the compensation is updated
   float scale = 1;    // g is multiplied by this first
   Compensation compensation = Compensation::kNone;
-  float lambda = 0, rho = 0, one_minus_rho = 0;  // of the equations in compensation.h
-  bool velocity = false;                         // whether the update uses momentum
+  float lambda = 0, rho = 0, one_minus_rho = 0;  // as in the equations of compensation.h
+  bool has_momentum = false;                     // whether the update uses momentum
   float lr = 0, momentum = 0;
 };
 
-// Returns w' for the global weight w. `decay` is the weight decay; `reference` is the weight at
-// which compensation assumes that g was computed. Changes *velocity and *mean_square only if the
-// step uses them.
-TERN_HOST_DEVICE float LocalWeight(const LocalStep& step, float decay, float w, float g,
-                                   float reference, float* velocity, float* mean_square) {
-  float d = step.scale != 1 ? g * step.scale : g;
+// Returns w' for the global weight w and the worker's gradient g. `decay` is the weight decay;
+// `reference` is the weight at which compensation assumes that g was computed. Changes *velocity
+// and *mean_square only if the step uses them.
+TERN_HOST_DEVICE float ComputeLocalWeight(const LocalStep& step, float decay, float w, float g,
+                                          float reference, float* velocity, float* mean_square) {
+  float gradient = step.scale != 1 ? g * step.scale : g;
   if (step.compensation == LocalStep::Compensation::kConstant)
-    d = CompensatedConstant(d, w, reference, step.lambda);
+    gradient = CompensatedConstant(gradient, w, reference, step.lambda);
   if (step.compensation == LocalStep::Compensation::kAdaptive)
-    d = CompensatedAdaptive(d, w, reference, step.lambda, step.rho, step.one_minus_rho,
-                            mean_square);
+    gradient = CompensatedAdaptive(gradient, w, reference, step.lambda, step.rho,
+                                   step.one_minus_rho, mean_square);
   if (!step.moves) return w;
   const UpdateStep update{.lr = step.lr, .momentum = step.momentum};
   float new_w = w;
-  if (step.velocity) {
-    UpdateElement<UpdateRule::kMomentum>(update, {.decay = decay}, d, &new_w, velocity, nullptr);
+  if (step.has_momentum) {
+    UpdateElement<UpdateRule::kMomentum>(update, {.decay = decay}, gradient, &new_w, velocity,
+                                         nullptr);
   } else {
-    UpdateElement<UpdateRule::kSgd>(update, {.decay = decay}, d, &new_w, nullptr, nullptr);
+    UpdateElement<UpdateRule::kSgd>(update, {.decay = decay}, gradient, &new_w, nullptr, nullptr);
   }
   return new_w;
 }

@@ -1,6 +1,7 @@
 // Updates weights on a GPU (update.h). The gradients are means: given as floats, or decoded in the
-// same kernel from sums of ternary codes in bit planes (kernels/codes/planes.h). One thread block
-// per tile; a thread processes eight elements at a time, which are a byte of each plane.
+// same kernel from sums of ternary codes in bit planes (kernels/codes/planes.h). A thread block
+// processes a tile, that is, up to 4096 elements of a part (kernels/device/tiling.h). A thread
+// processes eight elements at a time, which are a byte of each plane.
 #include <cuda_runtime.h>
 
 #include "kernels/codes/planes.h"
@@ -15,28 +16,30 @@ namespace {
 constexpr uint32_t kThreads = 128;
 constexpr uint32_t kMaxBits = 12;  // the most bits of a sum: those of 2047 contributors
 
-// Kernels are compiled for sums of 2 to 5 bits (1 to 15 contributors), so that a thread can load
-// all planes at once and the table of means takes little shared memory; and for any number of bits.
+// There is a kernel for each number of bits from 2 to 5 (1 to 15 contributors): in it a thread
+// loads all planes at once, and the table of means takes little shared memory. One more kernel, for
+// kAnyBits, processes any number of bits.
 constexpr uint32_t kAnyBits = 0;
 
-// The sums of a part, kBits planes.
+// The sums of the codes of a part, in kBits bit planes (kAnyBits: in `runtime_bits` planes).
 template <uint32_t kBits>
 struct PlaneSums {
-  __device__ uint32_t Bits() const { return kBits == kAnyBits ? any_bits : kBits; }
+  __device__ uint32_t Bits() const { return kBits == kAnyBits ? runtime_bits : kBits; }
 
   const uint8_t* planes;
   uint64_t stride;  // bytes from one plane to the next
-  uint32_t any_bits, contributors;
+  uint32_t runtime_bits, contributors;
   const float* means;  // in shared memory, indexed by sum + contributors
 };
 
 // Decodes the means of `count` elements, at most eight, from byte `byte` of the planes. Returns
 // false if a sum is invalid.
 template <uint32_t kBits>
-__device__ bool DecodeEight(const PlaneSums<kBits>& sums, uint64_t byte, uint32_t count, Eight* g) {
+__device__ bool DecodeEight(const PlaneSums<kBits>& sums, uint64_t byte, uint32_t count,
+                            EightFloats* g) {
   constexpr uint32_t kPlanesAtOnce = kBits == kAnyBits ? 1 : kBits;
   const uint32_t count_mask = (1u << count) - 1;
-  uint32_t k[kEight] = {};
+  uint32_t raw_sums[kEight] = {};
   for (uint32_t first = 0; first < sums.Bits(); first += kPlanesAtOnce) {
     uint32_t planes[kPlanesAtOnce];
 #pragma unroll
@@ -45,14 +48,14 @@ __device__ bool DecodeEight(const PlaneSums<kBits>& sums, uint64_t byte, uint32_
 #pragma unroll
     for (uint32_t p = 0; p < kPlanesAtOnce; ++p) {
 #pragma unroll
-      for (uint32_t i = 0; i < kEight; ++i) k[i] |= (planes[p] >> i & 1) << (first + p);
+      for (uint32_t i = 0; i < kEight; ++i) raw_sums[i] |= (planes[p] >> i & 1) << (first + p);
     }
   }
   uint32_t max_index = 0;
 #pragma unroll
   for (uint32_t i = 0; i < kEight; ++i) {
     // A negative sum is stored as sum + 2^bits; the mask removes the 2^bits.
-    const uint32_t index = (k[i] + sums.contributors) & ((1u << sums.Bits()) - 1);
+    const uint32_t index = (raw_sums[i] + sums.contributors) & ((1u << sums.Bits()) - 1);
     max_index = max_index > index ? max_index : index;
     g->x[i] = sums.means[index];
   }
@@ -84,19 +87,19 @@ __device__ void ForEachEight(const Part& part, uint32_t tile, const Work& work) 
 template <UpdateRule kRule, typename Means>
 __device__ void UpdateEight(const UpdateStep& step, const TensorRates& rate, uint64_t at,
                             uint32_t count, const ModelArenas& model, const Means& means) {
-  Eight w = Load(model.weights + at, count), m{}, v{};
-  if constexpr (kRule != UpdateRule::kSgd) m = Load(model.first + at, count);
-  if constexpr (kRule == UpdateRule::kAdam) v = Load(model.second + at, count);
-  const Eight g = means();
+  EightFloats w = Load(model.weights + at, count), m{}, v{};
+  if constexpr (kRule != UpdateRule::kSgd) m = Load(model.first_moment + at, count);
+  if constexpr (kRule == UpdateRule::kAdam) v = Load(model.second_moment + at, count);
+  const EightFloats g = means();
 #pragma unroll
   for (uint32_t i = 0; i < kEight; ++i)
     UpdateElement<kRule>(step, rate, g.x[i], &w.x[i], &m.x[i], &v.x[i]);
   Store(w, model.weights + at, count);
-  if constexpr (kRule != UpdateRule::kSgd) Store(m, model.first + at, count);
-  if constexpr (kRule == UpdateRule::kAdam) Store(v, model.second + at, count);
+  if constexpr (kRule != UpdateRule::kSgd) Store(m, model.first_moment + at, count);
+  if constexpr (kRule == UpdateRule::kAdam) Store(v, model.second_moment + at, count);
 }
 
-// The sums of a launch, and how they are coded.
+// All sums that a launch decodes, and how they are coded.
 struct CodedSums {
   const uint8_t* bytes;
   const SumLocation* locations;
@@ -119,7 +122,7 @@ __device__ void DecodeTile(const DeviceTiling& tiling, const CodedSums& coded, c
   __syncthreads();
   ForEachEight(part, tile.index, [&](uint64_t at, uint32_t count) {
     use(part.begin + at, count, [&] {
-      Eight g;
+      EightFloats g;
       if (!DecodeEight(sums, at / kEight, count, &g)) atomicAdd(coded.invalid_count, 1u);
       return g;
     });
@@ -158,38 +161,38 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-// DispatchRule returns get.operator()<kRule>() for the rule of a step; DispatchBits returns
-// get.operator()<kBits>() for a number of bits. They select the kernel that is compiled for the
-// rule or for the bits.
-template <typename Get>
-auto DispatchRule(UpdateRule rule, const Get& get) {
+// DispatchRule returns get_kernel.operator()<kRule>() for the rule of a step; DispatchBits returns
+// get_kernel.operator()<kBits>() for a number of bits. They select the kernel that is compiled for
+// the rule or for the bits.
+template <typename GetKernel>
+auto DispatchRule(UpdateRule rule, const GetKernel& get_kernel) {
   switch (rule) {
     case UpdateRule::kMomentum:
-      return get.template operator()<UpdateRule::kMomentum>();
+      return get_kernel.template operator()<UpdateRule::kMomentum>();
     case UpdateRule::kNesterov:
-      return get.template operator()<UpdateRule::kNesterov>();
+      return get_kernel.template operator()<UpdateRule::kNesterov>();
     case UpdateRule::kLars:
-      return get.template operator()<UpdateRule::kLars>();
+      return get_kernel.template operator()<UpdateRule::kLars>();
     case UpdateRule::kAdam:
-      return get.template operator()<UpdateRule::kAdam>();
+      return get_kernel.template operator()<UpdateRule::kAdam>();
     case UpdateRule::kSgd:
       break;
   }
-  return get.template operator()<UpdateRule::kSgd>();
+  return get_kernel.template operator()<UpdateRule::kSgd>();
 }
-template <typename Get>
-auto DispatchBits(uint32_t bits, const Get& get) {
+template <typename GetKernel>
+auto DispatchBits(uint32_t bits, const GetKernel& get_kernel) {
   switch (bits) {
     case 2:
-      return get.template operator()<2>();
+      return get_kernel.template operator()<2>();
     case 3:
-      return get.template operator()<3>();
+      return get_kernel.template operator()<3>();
     case 4:
-      return get.template operator()<4>();
+      return get_kernel.template operator()<4>();
     case 5:
-      return get.template operator()<5>();
+      return get_kernel.template operator()<5>();
     default:
-      return get.template operator()<kAnyBits>();
+      return get_kernel.template operator()<kAnyBits>();
   }
 }
 

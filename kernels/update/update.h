@@ -13,15 +13,15 @@ namespace tern::kernels {
 // PlaneBytes(count) bytes each.
 struct SumLocation {
   uint64_t begin = 0;  // byte offset of the planes in the buffer of sums
-  float scaler = 0;    // the scaler of the codes that were added
+  float scaler = 0;    // the number that each code (-1, 0 or 1) multiplies
 };
 
 // The arenas of a model on the device: the weights, and the state of the update rule (null if the
 // rule has no such state).
 struct ModelArenas {
   float* weights = nullptr;
-  float* first = nullptr;   // the momentum, or Adam's m
-  float* second = nullptr;  // Adam's v
+  float* first_moment = nullptr;   // the momentum, or Adam's m
+  float* second_moment = nullptr;  // Adam's v
 };
 
 // Decodes the means of the codes of `contributors` workers from `sums`, and applies the update step

@@ -36,8 +36,8 @@ Status CompleteKind(pb::LayerDef* layer) {
 class Wiring {
  public:
   Wiring() {
-    maker_of_tensor_[kData] = "the data";
-    unread_.insert(kData);
+    maker_by_tensor_[kData] = "the data";
+    unread_tensors_.insert(kData);
   }
 
   // Fills in and checks the inputs and the output of the next layer.
@@ -55,7 +55,7 @@ class Wiring {
 
   // Returns a tensor that no layer reads, other than the last layer's output; "" if there is none.
   std::string UnreadTensor() const {
-    for (const std::string& name : unread_) {
+    for (const std::string& name : unread_tensors_) {
       if (name != last_output_) return name;
     }
     return "";
@@ -82,11 +82,11 @@ class Wiring {
 
   Status MarkRead(const std::string& name) {
     if (name == kLabel) return BadNet("it reads \"label\", which only softmax_loss can");
-    if (!maker_of_tensor_.count(name)) {
+    if (!maker_by_tensor_.count(name)) {
       return BadNet("its input " + Quote(name.substr(0, kMaxLayerName)) +
                     " is made by no earlier layer; name the output of one, or \"data\"");
     }
-    unread_.erase(name);
+    unread_tensors_.erase(name);
     return Ok();
   }
 
@@ -95,19 +95,19 @@ class Wiring {
     if (!IsPlainName(name))
       return BadNet("its output's name must be 1 to " + std::to_string(kMaxLayerName) +
                     " letters, digits, '_', '-', '.' or '/'");
-    if (name == kLabel || maker_of_tensor_.count(name)) {
-      const std::string maker = name == kLabel ? "the data" : maker_of_tensor_[name];
+    if (name == kLabel || maker_by_tensor_.count(name)) {
+      const std::string maker = name == kLabel ? "the data" : maker_by_tensor_[name];
       return BadNet("its output " + Quote(name) + " is already made by " + maker +
                     "; give it another name");
     }
-    maker_of_tensor_[name] = "layer " + Quote(layer->name());
-    unread_.insert(name);
+    maker_by_tensor_[name] = "layer " + Quote(layer->name());
+    unread_tensors_.insert(name);
     last_output_ = name;
     return Ok();
   }
 
-  std::map<std::string, std::string> maker_of_tensor_;
-  std::set<std::string> unread_;
+  std::map<std::string, std::string> maker_by_tensor_;
+  std::set<std::string> unread_tensors_;
   std::string last_output_ = kData;
 };
 

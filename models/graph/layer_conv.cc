@@ -7,7 +7,7 @@ namespace tern::models {
 
 namespace {
 
-Status Complete(pb::LayerDef* layer) {
+Status CompleteConv(pb::LayerDef* layer) {
   pb::ConvDef* conv = layer->mutable_conv();
   TERN_RETURN_IF_ERROR(CheckSize("outputs", conv->outputs()));
   TERN_RETURN_IF_ERROR(CheckSize("kernel", conv->kernel()));
@@ -21,7 +21,7 @@ Status Complete(pb::LayerDef* layer) {
   return CompleteInit("bias_init", 0, conv->mutable_bias_init());
 }
 
-Result<ImageDims> Output(const pb::LayerDef& layer, const InputShapes& inputs) {
+Result<ImageDims> ConvOutput(const pb::LayerDef& layer, const InputShapes& inputs) {
   const pb::ConvDef& conv = layer.conv();
   const uint32_t groups = conv.groups();
   if (inputs[0].c % groups != 0 || conv.outputs() % groups != 0) {
@@ -32,7 +32,7 @@ Result<ImageDims> Output(const pb::LayerDef& layer, const InputShapes& inputs) {
   return SlideWindow(inputs[0], conv.outputs(), conv);
 }
 
-LayerState State(const pb::LayerDef& layer, const InputShapes& inputs) {
+LayerState ConvState(const pb::LayerDef& layer, const InputShapes& inputs) {
   const pb::ConvDef& conv = layer.conv();
   LayerState state;
   const uint32_t inputs_per_group = inputs[0].c / conv.groups();
@@ -48,7 +48,7 @@ LayerState State(const pb::LayerDef& layer, const InputShapes& inputs) {
 
 }  // namespace
 
-constinit const LayerRules kConvRules = {pb::LayerDef::kConv, "conv",  1,     1,
-                                         &Complete,           &Output, &State};
+constinit const LayerRules kConvRules = {pb::LayerDef::kConv, "conv",      1,         1,
+                                         &CompleteConv,       &ConvOutput, &ConvState};
 
 }  // namespace tern::models

@@ -22,7 +22,9 @@ Status CompleteLoss(pb::LayerDef* layer) {
   return CheckNumber("label_smoothing", loss->label_smoothing(), 0, 0.999f);
 }
 
-Result<ImageDims> OneNumber(const pb::LayerDef&, const InputShapes&) { return ImageDims{1, 1, 1}; }
+Result<ImageDims> ScalarOutput(const pb::LayerDef&, const InputShapes&) {
+  return ImageDims{1, 1, 1};
+}
 
 }  // namespace
 
@@ -32,6 +34,6 @@ constinit const LayerRules kDropoutRules = {pb::LayerDef::kDropout, "dropout",  
                                             &CompleteDropout,       &SameShape, &NoState};
 // The number of inputs counts only the scores, not the second input, "label".
 constinit const LayerRules kSoftmaxLossRules = {
-    pb::LayerDef::kSoftmaxLoss, "softmax_loss", 1, 1, &CompleteLoss, &OneNumber, &NoState};
+    pb::LayerDef::kSoftmaxLoss, "softmax_loss", 1, 1, &CompleteLoss, &ScalarOutput, &NoState};
 
 }  // namespace tern::models

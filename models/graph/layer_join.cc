@@ -8,7 +8,7 @@ namespace {
 
 Status NothingToComplete(pb::LayerDef*) { return Ok(); }
 
-Result<ImageDims> Concat(const pb::LayerDef&, const InputShapes& inputs) {
+Result<ImageDims> ConcatOutput(const pb::LayerDef&, const InputShapes& inputs) {
   ImageDims output = inputs[0];
   uint64_t channels = 0;
   for (const ImageDims& input : inputs) {
@@ -24,7 +24,7 @@ Result<ImageDims> Concat(const pb::LayerDef&, const InputShapes& inputs) {
   return output;
 }
 
-Result<ImageDims> Add(const pb::LayerDef&, const InputShapes& inputs) {
+Result<ImageDims> AddLayerOutput(const pb::LayerDef&, const InputShapes& inputs) {
   for (const ImageDims& input : inputs) {
     if (input.c == inputs[0].c && input.h == inputs[0].h && input.w == inputs[0].w) continue;
     return BadLayer("its inputs are " + ShapeText(inputs[0]) + " and " + ShapeText(input) +
@@ -35,9 +35,9 @@ Result<ImageDims> Add(const pb::LayerDef&, const InputShapes& inputs) {
 
 }  // namespace
 
-constinit const LayerRules kConcatRules = {pb::LayerDef::kConcat, "concat", 2,       kMaxInputs,
-                                           &NothingToComplete,    &Concat,  &NoState};
-constinit const LayerRules kAddRules = {pb::LayerDef::kAdd, "add", 2,       kMaxInputs,
-                                        &NothingToComplete, &Add,  &NoState};
+constinit const LayerRules kConcatRules = {
+    pb::LayerDef::kConcat, "concat", 2, kMaxInputs, &NothingToComplete, &ConcatOutput, &NoState};
+constinit const LayerRules kAddRules = {pb::LayerDef::kAdd, "add",           2,       kMaxInputs,
+                                        &NothingToComplete, &AddLayerOutput, &NoState};
 
 }  // namespace tern::models

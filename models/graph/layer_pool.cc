@@ -25,7 +25,7 @@ const pb::PoolDef& PoolOf(const pb::LayerDef& layer) {
   return layer.has_max_pool() ? layer.max_pool() : layer.avg_pool();
 }
 
-Result<ImageDims> Output(const pb::LayerDef& layer, const InputShapes& inputs) {
+Result<ImageDims> PoolOutput(const pb::LayerDef& layer, const InputShapes& inputs) {
   return SlideWindow(inputs[0], inputs[0].c, PoolOf(layer));
 }
 
@@ -37,7 +37,7 @@ constinit const LayerRules kMaxPoolRules = {
     1,
     1,
     [](pb::LayerDef* layer) { return CompletePool(false, layer->mutable_max_pool()); },
-    &Output,
+    &PoolOutput,
     &NoState};
 constinit const LayerRules kAvgPoolRules = {
     pb::LayerDef::kAvgPool,
@@ -45,7 +45,7 @@ constinit const LayerRules kAvgPoolRules = {
     1,
     1,
     [](pb::LayerDef* layer) { return CompletePool(true, layer->mutable_avg_pool()); },
-    &Output,
+    &PoolOutput,
     &NoState};
 
 }  // namespace tern::models

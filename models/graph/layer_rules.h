@@ -12,7 +12,8 @@
 
 namespace tern::models {
 
-// The parameters and statistics of a layer, in the order of their arena. Their offsets are not set.
+// The parameters and statistics of a layer, in the order in which they follow each other in the
+// arenas (the arrays of all parameters and of all statistics). Their offsets are not set yet.
 struct LayerState {
   std::vector<Parameter> parameters;
   std::vector<Statistic> statistics;
@@ -38,7 +39,7 @@ const LayerRules* FindRules(pb::LayerDef::KindCase kind);
 // The names of all kinds: "conv, max_pool, ...".
 std::string KindNames();
 
-// Defined in the files layer_*.cc.
+// The rules of each kind, which the files layer_*.cc define.
 extern const LayerRules kConvRules, kMaxPoolRules, kAvgPoolRules, kDenseRules, kReluRules,
     kBatchNormRules, kLrnRules, kDropoutRules, kConcatRules, kAddRules, kStandardizeRules,
     kSoftmaxLossRules;
@@ -46,7 +47,7 @@ extern const LayerRules kConvRules, kMaxPoolRules, kAvgPoolRules, kDenseRules, k
 // Helpers that several kinds of layers use.
 Status BadLayer(const std::string& message);  // an error with code kBadJob
 std::string ShapeText(const ImageDims& dims);
-// Checks that `value` is from 1 to kMaxDim. `key`: its name in the error message.
+// Checks that `value` is from 1 to kMaxDim. `key` names it in the error message.
 Status CheckSize(const std::string& key, uint32_t value);
 // Checks that `value` is finite and in [min, max].
 Status CheckNumber(const std::string& key, float value, float min, float max);

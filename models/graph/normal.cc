@@ -76,7 +76,7 @@ double PortableLog(double x) {
 double NormalQuantile(double p) {
   const double q = p - 0.5;
   if (std::fabs(q) <= 0.425) {
-    const double r = 0.180625 - q * q;
+    const double r = 0.180625 - q * q;  // 0.425^2 - q^2
     return q * Polynomial(kCentralNumerator, r) / Polynomial(kCentralDenominator, r);
   }
   const double r = std::sqrt(-PortableLog(q < 0 ? p : 1 - p));

@@ -14,7 +14,7 @@ namespace tern::models {
 struct Parameter {
   std::string name;             // LAYER.weight, LAYER.bias
   std::vector<uint32_t> shape;  // conv [O, I, KH, KW], dense [O, I], bias [O]
-  uint64_t offset = 0;          // of its first element in the arena of all parameters
+  uint64_t offset = 0;          // of its first element in the array of all parameters
   uint64_t count = 0;           // how many elements it has
   bool is_bias = false;         // has one number per output: a bias, or the weight of a batch norm
   pb::Init init;
@@ -25,7 +25,7 @@ struct Parameter {
 // State of a layer that is not trained, for example the running mean and variance of a batch norm.
 struct Statistic {
   std::string name;     // LAYER.running_mean, LAYER.running_var
-  uint64_t offset = 0;  // of its first element in the arena of all statistics
+  uint64_t offset = 0;  // of its first element in the array of all statistics
   uint64_t count = 0;   // how many elements it has
   float initial = 0;    // the initial value of every element
 };

@@ -11,7 +11,8 @@ namespace tern::models {
 namespace {
 
 // The shapes of a completed layer's inputs.
-InputShapes InputsOf(const pb::LayerDef& layer, const std::map<std::string, ImageDims>& shapes) {
+InputShapes InputShapesOf(const pb::LayerDef& layer,
+                          const std::map<std::string, ImageDims>& shapes) {
   InputShapes inputs;
   for (const std::string& name : layer.inputs()) {
     if (const auto found = shapes.find(name); found != shapes.end())  // "label" has no shape
@@ -26,7 +27,8 @@ Status CheckScores(const ImageDims& scores, uint32_t classes) {
                       " classes; the layer before must have ", classes, " outputs of one element"));
 }
 
-Result<ImageDims> OutputOf(const pb::LayerDef& layer, const InputShapes& inputs, uint32_t classes) {
+Result<ImageDims> OutputShapeOf(const pb::LayerDef& layer, const InputShapes& inputs,
+                                uint32_t classes) {
   if (layer.has_softmax_loss()) TERN_RETURN_IF_ERROR(CheckScores(inputs[0], classes));
   Result<ImageDims> output = FindRules(layer.kind_case())->output(layer, inputs);
   if (output.ok() && Elements(*output) > kMaxElements)
@@ -43,7 +45,8 @@ Result<std::map<std::string, ImageDims>> ShapesOf(const pb::NetDef& net) {
     return BadLayer(Cat("net: an image of ", ShapeText(data_dims), " has more than 2^31 elements"));
   shapes["data"] = data_dims;
   for (const pb::LayerDef& layer : net.layers()) {
-    const Result<ImageDims> output = OutputOf(layer, InputsOf(layer, shapes), net.classes());
+    const Result<ImageDims> output =
+        OutputShapeOf(layer, InputShapesOf(layer, shapes), net.classes());
     if (!output.ok()) return output.status().Within(Describe(layer));
     shapes[layer.output()] = *output;
   }
@@ -81,7 +84,7 @@ Result<ParameterTable> MakeParameterTable(const pb::NetDef& net) {
   if (!shapes.ok()) return shapes.status();
   ParameterTable table;
   for (const pb::LayerDef& layer : complete_net->layers()) {
-    LayerState state = FindRules(layer.kind_case())->state(layer, InputsOf(layer, *shapes));
+    LayerState state = FindRules(layer.kind_case())->state(layer, InputShapesOf(layer, *shapes));
     TERN_RETURN_IF_ERROR(AddState(layer, std::move(state), &table));
   }
   if (table.parameters.empty()) {

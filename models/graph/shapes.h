@@ -24,13 +24,13 @@ Result<ParameterTable> MakeParameterTable(const pb::NetDef& net);
 // layers with their names and all defaults. The digest does not depend on the name of the net.
 uint64_t ModelDigest(const pb::NetDef& net);
 
-// The initial parameters, a pure function of (seed, table): the same bits on every worker, machine
-// and compiler (no libm beyond the correctly rounded square root). Element e of parameter i
-// takes 32 random bits r from the counter-based generator (key: seed, stream kInit, tensor i;
-// counter: e) and u = (r + 0.5) / 2^32. Its value is the quantile of the parameter's distribution
-// at u, computed in double and rounded once to float.
+// Sets an arena to the initial parameters, a pure function of (seed, table): the same bits on every
+// worker, machine and compiler (no libm beyond the correctly rounded square root). Element e of
+// parameter i takes 32 random bits r from the counter-based generator (key: seed, stream kInit,
+// tensor i; counter: e) and u = (r + 0.5) / 2^32. Its value is the quantile of the parameter's
+// distribution at u, computed in double and rounded once to float.
 void InitParameters(const ParameterTable& table, uint64_t seed, float* arena);
-// The initial values of the statistics.
+// Sets an arena of statistics to their initial values.
 void InitStatistics(const ParameterTable& table, float* arena);
 
 }  // namespace tern::models

@@ -19,12 +19,13 @@ struct Window {
 Window WindowOf(const pb::ConvDef& conv, uint32_t input);
 Window WindowOf(const pb::PoolDef& pool, uint32_t input);
 
-// Computes padding and output size of one axis. `same` pads so that output = ceil(input / stride);
-// if the number of padded elements is odd, the end gets one more than the beginning. kBadJob if the
-// kernel does not fit or a size is not 1 to 65536.
+// Along one axis: the number of outputs, and of padded elements before and after the image.
 struct AxisPlan {
   uint32_t output = 0, pad_begin = 0, pad_end = 0;
 };
+// Plans an axis of `input` elements. `same` pads so that output = ceil(input / stride); if the
+// number of padded elements is odd, the end gets one more than the beginning. kBadJob if the kernel
+// does not fit or a size is not 1 to 65536.
 Result<AxisPlan> PlanAxis(uint32_t input, const Window& window);
 
 }  // namespace tern::models

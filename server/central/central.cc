@@ -18,7 +18,8 @@ float LocalDecay(const setup::Setup& setup, uint32_t t) {
   return static_cast<float>(decay.rate());
 }
 
-Status CheckSegment(const setup::Setup& setup, const codec::Segment& segment, bool whole_tensors) {
+Status CheckSegment(const setup::Setup& setup, const codec::Segment& segment,
+                    bool needs_whole_tensors) {
   const std::string tensor = "tensor " + setup.table.parameters[segment.tensor].name;
   if (setup.plan.codec_of[segment.tensor]->shares_scaler()) {
     return Status(Code::kBadJob,
@@ -26,7 +27,7 @@ Status CheckSegment(const setup::Setup& setup, const codec::Segment& segment, bo
                       " is coded with scalers that the workers share, but servers that hold the "
                       "parameters must read every push alone: set exchange.scaler to per_worker");
   }
-  if (whole_tensors && segment.count != setup.plan.tensor_count[segment.tensor]) {
+  if (needs_whole_tensors && segment.count != setup.plan.tensor_count[segment.tensor]) {
     return Status(Code::kBadJob,
                   Cat("train.optimizer.name is '", setup.job.train().optimizer().name(),
                       "', which needs whole tensors, but ", tensor,
@@ -48,7 +49,7 @@ Result<std::unique_ptr<CentralChunk>> CentralChunk::Make(const setup::Setup& set
   for (const codec::Segment& segment : chunk.segments) {
     TERN_RETURN_IF_ERROR(
         CheckSegment(setup, segment, central_chunk->optimizer_->needs_whole_tensors()));
-    central_chunk->decay_.push_back(LocalDecay(setup, segment.tensor));
+    central_chunk->segment_decays_.push_back(LocalDecay(setup, segment.tensor));
   }
   const std::span<const float> chunk_weights = initial.subspan(chunk.begin, chunk.count);
   central_chunk->weights_.assign(chunk_weights.begin(), chunk_weights.end());
@@ -56,7 +57,7 @@ Result<std::unique_ptr<CentralChunk>> CentralChunk::Make(const setup::Setup& set
   return central_chunk;
 }
 
-Status CentralChunk::Decode(const Bytes& push, std::span<float> values) const {
+Status CentralChunk::DecodePush(const Bytes& push, std::span<float> values) const {
   std::span<const uint8_t> unread_bytes = push.span();
   float* destination = values.data();
   for (const codec::Segment& segment : chunk_.segments) {
@@ -87,12 +88,13 @@ Status CentralChunk::DecodeMean(const Bytes& sum, uint32_t contributors,
   return Ok();
 }
 
-void CentralChunk::Apply(std::span<const float> g, double learning_rate) {
+void CentralChunk::ApplyGradient(std::span<const float> g, double learning_rate) {
   const update::Step step{learning_rate, version_ + 1};
   size_t begin = 0;
   for (size_t i = 0; i < chunk_.segments.size(); ++i) {
     const size_t count = chunk_.segments[i].count;
-    optimizer_->Update(weights_.data() + begin, g.data() + begin, begin, count, step, decay_[i]);
+    optimizer_->Update(weights_.data() + begin, g.data() + begin, begin, count, step,
+                       segment_decays_[i]);
     begin += count;
   }
   CountChange();

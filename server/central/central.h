@@ -26,20 +26,21 @@ using Rate = std::function<double(uint64_t step)>;
 
 class CentralChunk {
  public:
-  // `initial`: the weights of the whole model. kBadJob if the job's exchange or optimizer needs the
-  // whole model at once. `setup` and `chunk` outlive the result.
+  // `initial`: the weights of the whole model. kBadJob if workers share the scaler of a codec, or
+  // if the optimizer needs whole tensors and the chunk has only a part of one. `setup` and `chunk`
+  // outlive the result.
   static Result<std::unique_ptr<CentralChunk>> Make(const setup::Setup& setup,
                                                     const protocol::Chunk& chunk,
                                                     std::span<const float> initial);
 
   // Decodes one worker's push into `values`, which has one element per element of the chunk.
   // kMismatch if the push is invalid.
-  Status Decode(const Bytes& push, std::span<float> values) const;
+  Status DecodePush(const Bytes& push, std::span<float> values) const;
   // Decodes the sum of the pushes of `contributors` workers into `values`, divided by their number.
   Status DecodeMean(const Bytes& sum, uint32_t contributors, std::span<float> values) const;
 
   // Takes an optimizer step with gradient g; increments the version.
-  void Apply(std::span<const float> g, double learning_rate);
+  void ApplyGradient(std::span<const float> g, double learning_rate);
   // w += alpha (x - w), the update of EASGD's center variable; increments the version.
   void MoveTowards(std::span<const float> x, float alpha);
 
@@ -62,7 +63,8 @@ class CentralChunk {
   const protocol::Chunk& chunk_;
   Floats weights_, average_;
   std::unique_ptr<update::Optimizer> optimizer_;
-  std::vector<float> decay_;  // for each segment: the weight decay that the server adds
+  // The weight decay that the server adds, for each segment (the part of the chunk in one tensor).
+  std::vector<float> segment_decays_;
   uint64_t version_ = 0;
 };
 

@@ -49,14 +49,14 @@ CentralRounds::CentralRounds(std::unique_ptr<CentralChunk> central_chunk, Rate r
       down_link_(std::in_place, central_chunk_->setup(), central_chunk_->chunk(), 1,
                  central_chunk_->weights()),
       rate_(std::move(rate)),
-      easgd_alpha_(algorithm::FactsOf(central_chunk_->setup().job).elastic),
+      easgd_alpha_(algorithm::FactsOf(central_chunk_->setup().job).elastic_rate),
       mean_push_(central_chunk_->chunk().count) {}
 
 protocol::Cell CentralRounds::cell() const {
   return {protocol::Kind::kPush, central_chunk_->chunk().bucket, central_chunk_->chunk().index};
 }
 
-protocol::CellSpec CentralRounds::Spec(protocol::CellSpec sum) {
+protocol::CellSpec CentralRounds::DescribeCell(protocol::CellSpec sum) {
   protocol::CellSpec spec;
   spec.cell = cell();
   spec.open = [this, open = std::move(sum.open)](uint64_t round) {
@@ -85,21 +85,22 @@ Bytes CentralRounds::Close(const Bytes& sum, uint32_t contributors) {
       central_chunk_->MoveTowards(
           mean_push_, static_cast<float>(*easgd_alpha_) * static_cast<float>(contributors));
     } else {
-      central_chunk_->Apply(mean_push_, rate_(round_ - 1));
+      central_chunk_->ApplyGradient(mean_push_, rate_(round_ - 1));
     }
-    answer = down_link_->Encode(0, central_chunk_->weights(), round_, down_link_->sent(0)).payload;
+    answer = down_link_->Encode(0, central_chunk_->weights(), round_, down_link_->sent_version(0))
+                 .payload;
   }
   if (on_closed_) on_closed_(round_);
   return answer;
 }
 
-protocol::CellSpec::Pulled CentralRounds::Pull(bool average) {
+protocol::CellSpec::PullAnswer CentralRounds::Pull(bool average) {
   if (average) return {Fp32Bytes(central_chunk_->average()), true};
   // Before the first round the workers hold the initial weights exactly, not a decoded copy.
   if (round_ == 0) return {Fp32Bytes(central_chunk_->weights()), true};
   const protocol::ClockCell::Answer repeated_answer =
-      down_link_->Repeat(0, central_chunk_->weights(), round_);
-  return {repeated_answer.payload, repeated_answer.whole};
+      down_link_->EncodeHeldWeights(0, central_chunk_->weights(), round_);
+  return {repeated_answer.payload, repeated_answer.is_fp32};
 }
 
 Status CentralRounds::Restart(std::span<const float> initial) {

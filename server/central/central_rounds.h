@@ -24,8 +24,8 @@
 
 namespace tern::server {
 
-// One chunk of central parameters. The object must outlive the cell that Spec() describes, and the
-// sums that the cell opens.
+// One chunk of central parameters. The object must outlive the cell that DescribeCell() describes,
+// and the sums that the cell opens.
 class CentralRounds {
  public:
   // A function that is called after a round has closed.
@@ -38,7 +38,7 @@ class CentralRounds {
 
   // Returns the description of the cell for the lane. `sum`: the cell that the chunk would have if
   // the workers held the parameters; it adds up the pushes.
-  protocol::CellSpec Spec(protocol::CellSpec sum);
+  protocol::CellSpec DescribeCell(protocol::CellSpec sum);
   void SetOnClosed(OnClosed on_closed) { on_closed_ = std::move(on_closed); }
 
   // Closes the next round: applies the sum of `contributors` pushes, and returns the payload of the
@@ -46,11 +46,12 @@ class CentralRounds {
   Bytes Close(const Bytes& sum, uint32_t contributors);
   // Returns the weights that every worker has after the round round(), or, if `average`, their
   // moving average. For workers that return to a checkpoint.
-  protocol::CellSpec::Pulled Pull(bool average);
+  protocol::CellSpec::PullAnswer Pull(bool average);
 
   protocol::Cell cell() const;
   uint64_t round() const { return round_; }  // the newest closed round; 0: none
   const CentralChunk& central() const { return *central_chunk_; }
+  // Adds weights, optimizer state and round to what checkpoints save and restore.
   void AddState(SavedState* state);
   // Returns to the state before the first round, with the weights `initial` of the whole model.
   Status Restart(std::span<const float> initial);
@@ -63,7 +64,7 @@ class CentralRounds {
   const Rate rate_;
   const std::optional<double> easgd_alpha_;  // nullopt: the algorithm is not easgd
   uint64_t round_ = 0;
-  std::vector<float> mean_push_;  // of the decoded pushes of the round that closes
+  std::vector<float> mean_push_;  // the mean of the decoded pushes of the round that closes
   OnClosed on_closed_;
 };
 

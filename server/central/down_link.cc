@@ -45,8 +45,8 @@ protocol::ClockCell::Answer DownLink::Encode(uint32_t receiver, std::span<const 
   return {Fp32Bytes(w), true};
 }
 
-protocol::ClockCell::Answer DownLink::Repeat(uint32_t receiver, std::span<const float> w,
-                                             uint64_t version) const {
+protocol::ClockCell::Answer DownLink::EncodeHeldWeights(uint32_t receiver, std::span<const float> w,
+                                                        uint64_t version) const {
   std::vector<uint8_t> code;
   if (!sends_changes_ && EncodeValues(w, receiver, version, &code))
     return {Bytes::Own(std::move(code)), false};
@@ -83,7 +83,7 @@ void DownLink::AddDecoded(std::span<const uint8_t> coded, std::span<float> value
   const codec::Codec& codec = *setup_.plan.pull_codec;
   float* segment_values = values.data();
   for (const codec::Segment& segment : chunk_.segments) {
-    const Result<size_t> code_bytes = codec.DecodeAloneTo(
+    const Result<size_t> code_bytes = codec.DecodeSingleCodeInBlocks(
         coded, segment, [segment_values](uint64_t first, std::span<const float> decoded) {
           for (size_t i = 0; i < decoded.size(); ++i) segment_values[first + i] += decoded[i];
         });

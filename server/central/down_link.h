@@ -40,12 +40,13 @@ class DownLink {
                                      std::optional<uint64_t> held_version);
   // Encodes the weights that `receiver` has after an answer that encoded w (version `version` of
   // the weights), so that a worker can decode them whatever it had before.
-  protocol::ClockCell::Answer Repeat(uint32_t receiver, std::span<const float> w,
-                                     uint64_t version) const;
+  protocol::ClockCell::Answer EncodeHeldWeights(uint32_t receiver, std::span<const float> w,
+                                                uint64_t version) const;
   // The version of the weights in the receiver's newest answer. Valid only if answers are changes.
-  uint64_t sent(uint32_t receiver) const { return sent_version_[receiver]; }
+  uint64_t sent_version(uint32_t receiver) const { return sent_version_[receiver]; }
   // The weights that `receiver` has after its newest answer, which encoded w.
   std::span<const float> HeldWeights(uint32_t receiver, std::span<const float> w) const;
+  // Adds h of all receivers and its version to what checkpoints save and restore.
   void AddState(SavedState* state);
 
  private:

@@ -14,7 +14,7 @@ class Asgd : public ClockRule {
 
  private:
   void ApplyPush(uint32_t, uint64_t, std::span<float> g) override {
-    central().Apply(g, learning_rate());
+    central().ApplyGradient(g, learning_rate());
   }
 };
 

@@ -13,7 +13,7 @@ ClockRule::ClockRule(std::unique_ptr<CentralChunk> central, Rate rate)
       values_(central_chunk_->chunk().count) {}
 
 Status ClockRule::Push(uint32_t rank, uint64_t base, const Bytes& payload) {
-  TERN_RETURN_IF_ERROR(central_chunk_->Decode(payload, values_));
+  TERN_RETURN_IF_ERROR(central_chunk_->DecodePush(payload, values_));
   ApplyPush(rank, base, values_);
   ++pushes_;
   return Ok();

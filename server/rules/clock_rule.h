@@ -65,7 +65,7 @@ class ClockRule : public protocol::ClockCell {
   DownLink down_link_;
   const Rate rate_;
   const algorithm::Facts facts_;
-  uint64_t pushes_ = 0;        // not counting a push that is being applied
+  uint64_t pushes_ = 0;        // the applied pushes; a push that is being applied does not count
   std::vector<float> values_;  // the decoded push
 };
 

@@ -1,6 +1,6 @@
-// The functions that make each rule (a rule defines what a push does to the weights in an algorithm
-// without rounds), each defined in the file of its algorithm; and the choice by the job's
-// algorithm.
+// Functions that make the rules of algorithms without rounds. A rule defines what a push does to
+// the weights. The function of a rule is defined in the file of its algorithm; MakeClockRule calls
+// the one that the job's algorithm needs.
 #pragma once
 
 #include <memory>

@@ -30,8 +30,8 @@ class Dcasgd : public ClockRule {
     const bool is_shared = !is_adaptive || keys.mean_square_scope() == pb::Dcasgd::global;
     for (uint32_t i = 0; i < (is_shared ? 1 : workers()); ++i) {
       compensations_.push_back(
-          is_adaptive ? update::DelayCompensation::Adaptive(keys.lambda(), keys.rho(), w.size())
-                      : update::DelayCompensation::Constant(keys.lambda()));
+          is_adaptive ? update::DelayCompensation::MakeAdaptive(keys.lambda(), keys.rho(), w.size())
+                      : update::DelayCompensation::MakeConstant(keys.lambda()));
     }
   }
 
@@ -62,10 +62,10 @@ class Dcasgd : public ClockRule {
     if (compensates_here_) {
       const float* w = central().weights().data();
       const float* backup = base == backup_version_[rank] ? backup_weights_[rank].data() : w;
-      compensations_[compensations_.size() == 1 ? 0 : rank].Apply(g.data(), w, backup, 0, g.size(),
-                                                                  g.data());
+      compensations_[compensations_.size() == 1 ? 0 : rank].CompensateGradient(
+          g.data(), w, backup, 0, g.size(), g.data());
     }
-    central().Apply(g, learning_rate());
+    central().ApplyGradient(g, learning_rate());
   }
 
   const bool compensates_here_;                           // false: the workers compute the term

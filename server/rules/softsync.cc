@@ -34,14 +34,14 @@ class Softsync : public ClockRule {
     for (size_t i = 0; i < g.size(); ++i) sum_[i] += m * g[i];
     if (++num_gathered_ < pushes_per_update_) return;
     for (float& v : sum_) v /= static_cast<float>(pushes_per_update_);
-    central().Apply(sum_, learning_rate());
+    central().ApplyGradient(sum_, learning_rate());
     std::fill(sum_.begin(), sum_.end(), 0.f);
     num_gathered_ = 0;
   }
 
   const uint64_t pushes_per_update_;  // c
   const bool is_modulated_;           // whether m_i depends on staleness
-  std::vector<float> sum_;            // of m_i g_i since the last update
+  std::vector<float> sum_;            // the sum of m_i g_i since the last update
   uint64_t num_gathered_ = 0;         // the number of pushes in sum_
 };
 

@@ -20,7 +20,7 @@ class Ssp : public ClockRule {
   // Multiplies the learning rate and not the gradient by the factor, so that the weight decay of N
   // pushes together counts once.
   void ApplyPush(uint32_t, uint64_t, std::span<float> g) override {
-    central().Apply(g, rate_factor_ * learning_rate());
+    central().ApplyGradient(g, rate_factor_ * learning_rate());
   }
 
   const double rate_factor_;

@@ -94,7 +94,7 @@ class RuleDrill {
   Bytes NextPush(uint32_t rank) const {
     const Worker& worker = workers_[rank];
     std::vector<float> values = GradientAt(rank, worker.clock + 1, worker.model);
-    if (algorithm::FactsOf(job_.job).pushes == pb::AlgorithmTraits::parameters) {
+    if (algorithm::FactsOf(job_.job).pushed_quantity == pb::AlgorithmTraits::parameters) {
       for (size_t k = 0; k < values.size(); ++k) values[k] = worker.model[k] - 0.1f * values[k];
     }
     return EncodePush(job_, *chunk_, values, rank, worker.clock + 1);
@@ -116,7 +116,7 @@ class RuleDrill {
     return answer;
   }
   void ApplyAnswer(uint32_t rank, const ClockCell::Answer& answer) {
-    TakeAnswer(job_, *chunk_, answer.whole, answer.payload, &workers_[rank].model);
+    ApplyServerAnswer(job_, *chunk_, answer.is_fp32, answer.payload, &workers_[rank].model);
     workers_[rank].version = rule_->version();
   }
   // Makes the pushes number `begin` to `end` - 1 of a fixed random order of workers. Each worker
@@ -234,7 +234,7 @@ TEST_P(ClockRuleConformance, PullsLeaveTheWeightsAsTheyAre) {
 // The answer to a push has the weights from before the push if the algorithm is elastic (EASGD),
 // and otherwise those from after it.
 TEST_P(ClockRuleConformance, APullAfterAPushGetsTheWeightsToContinueFrom) {
-  const bool is_elastic = algorithm::FactsOf(job_->job).elastic.has_value();
+  const bool is_elastic = algorithm::FactsOf(job_->job).elastic_rate.has_value();
   for (int i = 0; i < kNumPushes; ++i) {
     const uint32_t rank = static_cast<uint32_t>(i) % job_->plan.workers;
     const std::vector<float> weights_before = WeightsOf(drill_.rule());
@@ -252,7 +252,7 @@ TEST_P(ClockRuleConformance, APullWithoutAPushGetsTheCurrentWeights) {
   drill_.MakePushes(0, 9);
   for (uint32_t rank = 0; rank < job_->plan.workers; ++rank) {
     const ClockCell::Answer answer = drill_.rule().Pull(rank, std::nullopt);
-    EXPECT_EQ(answer.whole, pulls_changes()) << "a change needs to know what it is added to";
+    EXPECT_EQ(answer.is_fp32, pulls_changes()) << "a change needs to know what it is added to";
     drill_.ApplyAnswer(rank, answer);
     EXPECT_EQ(drill_.ChunkWeightsOf(rank), WeightsOf(drill_.rule()));
   }
@@ -262,11 +262,12 @@ TEST_P(ClockRuleConformance, ChangesAreSentOnlyToAWorkerThatHasTheNewestAnswer) 
   drill_.MakePushes(0, 9);
   for (uint32_t rank = 0; rank < job_->plan.workers; ++rank) {
     drill_.Pull(rank);
-    EXPECT_FALSE(drill_.Pull(rank).whole) << "it holds the newest answer";
+    EXPECT_FALSE(drill_.Pull(rank).is_fp32) << "it holds the newest answer";
     const ClockCell::Answer answer = drill_.rule().Pull(rank, drill_.version(rank) + 1);
-    EXPECT_EQ(answer.whole, pulls_changes());
-    const ClockCell::Answer answer_to_older = drill_.rule().Pull(rank, drill_.version(rank) - 1);
-    EXPECT_EQ(answer_to_older.whole, pulls_changes());
+    EXPECT_EQ(answer.is_fp32, pulls_changes());
+    const ClockCell::Answer answer_to_older_version =
+        drill_.rule().Pull(rank, drill_.version(rank) - 1);
+    EXPECT_EQ(answer_to_older_version.is_fp32, pulls_changes());
   }
 }
 
@@ -321,11 +322,11 @@ TEST_P(ClockRuleConformance, UsesTheLearningRateOfTheGlobalStep) {
 // If the algorithm bounds how many pushes a worker may be ahead of the slowest worker, a worker at
 // the bound gets no answer to its next push until the slowest has pushed.
 TEST_P(ClockRuleConformance, AWorkerIsAheadOfTheSlowestAsFarAsTheBoundAllows) {
-  const std::optional<uint64_t> bound = algorithm::FactsOf(job_->job).bound;
+  const std::optional<uint64_t> bound = algorithm::FactsOf(job_->job).max_steps_ahead;
   ClockDrill drill(*job_);
   const std::vector<float> values(job_->table.total, 0.01f);
-  const uint64_t last_free_clock = bound.value_or(6);
-  for (uint64_t clock = 1; clock <= last_free_clock; ++clock) {
+  const uint64_t last_clock_without_wait = bound.value_or(6);
+  for (uint64_t clock = 1; clock <= last_clock_without_wait; ++clock) {
     drill.Push(2, values);
     ASSERT_FALSE(drill.is_waiting(2)) << "clock " << clock;
   }

@@ -11,7 +11,7 @@ namespace tern::codec {
 namespace {
 
 // Numbers of elements: 0 to 70, and the powers of 2 from 128 to 16384 with their neighbours.
-std::vector<size_t> Lengths() {
+std::vector<size_t> TestedLengths() {
   std::vector<size_t> lengths(71);
   std::iota(lengths.begin(), lengths.end(), 0);
   for (size_t power = 128; power <= 16384; power *= 2) {
@@ -35,18 +35,18 @@ void ExpectSize(size_t size, size_t max_size, const CodecCase& c) {
 }
 
 TEST_P(CodecConformance, OneWorkersGradientRoundTrips) {
-  for (size_t n : Lengths()) {
+  for (size_t n : TestedLengths()) {
     const Round round = SomeRound(*codec_, n, 1);
     const std::vector<float> mean = Mean(*codec_, round);
     for (size_t i = 0; i < n; ++i) {
-      ASSERT_TRUE(GetParam().plausible(round.gradients[0][i], round.scaler, mean[i]))
+      ASSERT_TRUE(GetParam().is_plausible(round.gradients[0][i], round.scaler, mean[i]))
           << round.gradients[0][i] << " came back as " << mean[i] << " at " << i << " of " << n;
     }
   }
 }
 
 TEST_P(CodecConformance, MeanEqualsThatOfEachWorkersValues) {
-  for (size_t n : Lengths()) {
+  for (size_t n : TestedLengths()) {
     const int workers = 1 + static_cast<int>(n % 9);
     const Round round = SomeRound(*codec_, n, workers);
     std::vector<double> expected(n);
@@ -61,10 +61,11 @@ TEST_P(CodecConformance, MeanEqualsThatOfEachWorkersValues) {
     const std::vector<float> mean = Mean(*codec_, round);
     double largest = 0;
     for (double v : expected) largest = std::max(largest, std::abs(v));
-    const double recoding_tolerance = workers == 1 ? 0 : GetParam().recoding * largest;
+    const double recoding_tolerance = workers == 1 ? 0 : GetParam().max_recoding_error * largest;
     for (size_t i = 0; i < n; ++i) {
-      ASSERT_NEAR(mean[i], expected[i],
-                  std::abs(expected[i]) * GetParam().rounding + recoding_tolerance + 1e-6);
+      ASSERT_NEAR(
+          mean[i], expected[i],
+          std::abs(expected[i]) * GetParam().max_rounding_error + recoding_tolerance + 1e-6);
     }
   }
 }
@@ -103,7 +104,7 @@ TEST_P(CodecConformance, EveryTruncationIsRejectedAndLeavesTheSumUnchanged) {
 TEST_P(CodecConformance, DecodeAloneEqualsTheSumOfOneWorker) {
   if (codec_->shares_scaler())
     GTEST_SKIP() << "DecodeSingleCode is not used for codecs that share a scaler";
-  for (size_t n : Lengths()) {
+  for (size_t n : TestedLengths()) {
     const Round round = SomeRound(*codec_, n, 1);
     std::vector<uint8_t> longer_code = round.payloads[0];
     longer_code.insert(longer_code.end(), 9, 0xFF);
@@ -119,9 +120,10 @@ TEST_P(CodecConformance, DecodeAloneEqualsTheSumOfOneWorker) {
       ASSERT_EQ(truncated_size.status().code(), Code::kMismatch) << size << " bytes were taken";
     }
     if (!codec_->SingleCodeIsSum() || n == 0) continue;
-    std::vector<float> of_code(n);
-    ASSERT_TRUE(codec_->Decode(round.payloads[0], {0, 0, n}, 1, 0, 0, n, of_code.data()).ok());
-    EXPECT_EQ(of_code, Mean(*codec_, round));
+    std::vector<float> values_of_code(n);
+    ASSERT_TRUE(
+        codec_->Decode(round.payloads[0], {0, 0, n}, 1, 0, 0, n, values_of_code.data()).ok());
+    EXPECT_EQ(values_of_code, Mean(*codec_, round));
   }
 }
 
@@ -188,10 +190,10 @@ TEST_P(CodecConformance, BlockwiseDecodeEqualsTheWhole) {
       EXPECT_EQ(first, decoded.size());
       decoded.insert(decoded.end(), mean.begin(), mean.end());
     };
-    ASSERT_TRUE(codec_->DecodeTo(sum, {0, 0, n}, 3, round.scaler, append).ok());
+    ASSERT_TRUE(codec_->DecodeInBlocks(sum, {0, 0, n}, 3, round.scaler, append).ok());
     EXPECT_EQ(decoded, Mean(*codec_, round)) << n;
     const std::span<const uint8_t> truncated_sum = std::span(sum).first(sum.size() - 1);
-    EXPECT_FALSE(codec_->DecodeTo(truncated_sum, {0, 0, n}, 3, round.scaler, append).ok());
+    EXPECT_FALSE(codec_->DecodeInBlocks(truncated_sum, {0, 0, n}, 3, round.scaler, append).ok());
   }
 }
 
@@ -210,7 +212,7 @@ TEST_P(CodecConformance, SegmentsDecodeAsPartsOfTheTensor) {
     kernels::NoiseKey noise;
     noise.seed = 2017;
     noise.round = 3;
-    codec_->Encode(g.data() + begin, {2, begin, end - begin}, round.prepared[0], noise,
+    codec_->Encode(g.data() + begin, {2, begin, end - begin}, round.encode_params[0], noise,
                    &segment_round.payloads.emplace_back());
     ASSERT_EQ(Mean(*codec_, segment_round),
               std::vector<float>(all_means.begin() + begin, all_means.begin() + end));
@@ -218,8 +220,8 @@ TEST_P(CodecConformance, SegmentsDecodeAsPartsOfTheTensor) {
 }
 
 TEST_P(CodecConformance, SizesEqualMaxEncodedSizeAndMaxSumSize) {
-  for (size_t n : Lengths()) {
-    // Gives the largest code, because every element is sent.
+  for (size_t n : TestedLengths()) {
+    // This gradient has the largest code, because every element is sent.
     std::vector<float> largest_code_gradient(n);
     for (size_t i = 0; i < n; ++i) largest_code_gradient[i] = i % 2 == 0 ? 1 : -1;
     ExpectSize(MakeRound(*codec_, {largest_code_gradient}).payloads[0].size(),
@@ -232,11 +234,13 @@ TEST_P(CodecConformance, SizesEqualMaxEncodedSizeAndMaxSumSize) {
   const auto sum = codec_->NewAccumulator({0, 0, 70}, 127);
   EXPECT_EQ(codec_->MaxSumSize({0, 0, 0}, 1), 0u);
   for (int contributors = 1; contributors <= 127; ++contributors) {
-    Round first_workers;
-    first_workers.gradients.assign(round.gradients.begin(), round.gradients.begin() + contributors);
-    first_workers.payloads.assign(round.payloads.begin(), round.payloads.begin() + contributors);
-    ExpectSize(Sum(*codec_, first_workers).size(), codec_->MaxSumSize({0, 0, 70}, contributors),
-               GetParam());
+    Round round_of_first_workers;
+    round_of_first_workers.gradients.assign(round.gradients.begin(),
+                                            round.gradients.begin() + contributors);
+    round_of_first_workers.payloads.assign(round.payloads.begin(),
+                                           round.payloads.begin() + contributors);
+    ExpectSize(Sum(*codec_, round_of_first_workers).size(),
+               codec_->MaxSumSize({0, 0, 70}, contributors), GetParam());
     EXPECT_GE(codec_->MaxSumSize({0, 0, 70}, contributors),
               codec_->MaxSumSize({0, 0, 70}, std::max(1, contributors - 1)));
   }
@@ -303,7 +307,8 @@ TEST_P(CodecConformance, AppendsToTheBuffer) {
   kernels::NoiseKey noise;
   noise.seed = 2017;
   noise.round = 3;
-  codec_->Encode(round.gradients[0].data(), {2, 70 % 13, 70}, round.prepared[0], noise, &bytes);
+  codec_->Encode(round.gradients[0].data(), {2, 70 % 13, 70}, round.encode_params[0], noise,
+                 &bytes);
   const auto sum = codec_->NewAccumulator({0, 0, 70}, 1);
   // The code is valid at any address, here one that is not a multiple of 4.
   ASSERT_TRUE(sum->Add(0, std::span(bytes).subspan(3)).ok());

@@ -24,7 +24,7 @@ struct CodecCase {
   std::function<std::unique_ptr<Codec>()> make;
   // Returns whether `mean` is an allowed decoded value if a job's only worker encodes the element g
   // with this scaler (the largest magnitude that a code can express).
-  std::function<bool(float g, float scaler, float mean)> plausible;
+  std::function<bool(float g, float scaler, float mean)> is_plausible;
   // Returns the indices of the bits of a code that pad it to whole bytes. The decoder must require
   // them to be zero. Index i is bit i % 8 of byte i / 8.
   std::function<std::vector<size_t>(std::span<const uint8_t> payload, uint64_t count)> unused_bits;
@@ -33,10 +33,10 @@ struct CodecCase {
   std::string golden_payloads[2];
   std::string golden_sum;
   // The relative rounding error of a decoded mean, which the number format of the sum causes.
-  double rounding = 0x1p-11;
+  double max_rounding_error = 0x1p-11;
   // For codecs whose server encodes the sum lossily: the allowed error of the decoded mean,
   // relative to the largest magnitude of the exact mean.
-  double recoding = 0;
+  double max_recoding_error = 0;
   // Whether the sizes of codes and sums depend on the values, not only on the number of elements.
   bool sizes_vary = false;
   // The suite tries to add 3000 random byte strings; more than this many must happen to be valid
@@ -58,9 +58,9 @@ std::string ToHex(std::span<const uint8_t> bytes);
 // One tensor's exchange among `gradients.size()` workers.
 struct Round {
   std::vector<std::vector<float>> gradients;  // by rank, all of one length
-  // By rank: the scaler and other inputs of the encoder. If the codec shares scalers, all are
-  // equal.
-  std::vector<Prepared> prepared;
+  // By rank: the scaler and other inputs of the encoder. If the codec shares scalers, these are
+  // equal for all ranks.
+  std::vector<EncodeParams> encode_params;
   std::vector<std::vector<uint8_t>> payloads;  // The codes, by rank.
   float scaler = 0;                            // The largest scaler of the workers.
 

@@ -53,13 +53,14 @@ Round MakeRound(const Codec& codec, std::vector<std::vector<float>> gradients, u
   Round round;
   round.gradients = std::move(gradients);
   for (const std::vector<float>& g : round.gradients) {
-    round.prepared.push_back(codec.Prepare(kernels::ComputeStats(g.data(), g.size()), g,
-                                           NoiseOf(static_cast<int>(round.prepared.size()))));
-    round.scaler = std::max(round.scaler, round.prepared.back().scaler);
+    round.encode_params.push_back(
+        codec.Prepare(kernels::ComputeStats(g.data(), g.size()), g,
+                      NoiseOf(static_cast<int>(round.encode_params.size()))));
+    round.scaler = std::max(round.scaler, round.encode_params.back().scaler);
   }
   for (int rank = 0; rank < round.workers(); ++rank) {
-    if (codec.shares_scaler()) round.prepared[rank].scaler = round.scaler;
-    codec.Encode(round.gradients[rank].data(), {2, begin, round.count()}, round.prepared[rank],
+    if (codec.shares_scaler()) round.encode_params[rank].scaler = round.scaler;
+    codec.Encode(round.gradients[rank].data(), {2, begin, round.count()}, round.encode_params[rank],
                  NoiseOf(rank), &round.payloads.emplace_back());
   }
   return round;

@@ -26,8 +26,8 @@ class DataConformance : public testing::TestWithParam<FormatCase> {
   DataConformance() {
     data_.set_format(GetParam().format);
     data_.set_dir(folder_.path());
-    train_files_ = WriteSplit(GetParam(), Split::kTrain, train_, folder_);
-    WriteSplit(GetParam(), Split::kTest, test_, folder_);
+    train_files_ = WriteSplit(GetParam(), Split::kTrain, train_images_, folder_);
+    WriteSplit(GetParam(), Split::kTest, test_images_, folder_);
   }
 
   std::unique_ptr<Dataset> ReadSplit(Split split = Split::kTrain) const {
@@ -59,14 +59,14 @@ class DataConformance : public testing::TestWithParam<FormatCase> {
     EXPECT_THAT(status.message(), HasSubstr(path)) << why;
     folder_.Write(fs::relative(path, folder_.path()).string(), original);
   }
-  static void ExpectSame(const Dataset& dataset, const Images& expected) {
+  static void ExpectSameImages(const Dataset& dataset, const Images& expected) {
     ASSERT_EQ(dataset.count(), expected.size());
     Image image;
     for (size_t i = 0; i < expected.size(); ++i) {
       EXPECT_EQ(dataset.labels[i], expected[i].label) << i;
       const Status status = dataset.Decode(i, &image);
       ASSERT_TRUE(status.ok()) << status.message();
-      ASSERT_EQ(image.channels, GetParam().gray ? 1u : 3u);
+      ASSERT_EQ(image.channels, GetParam().is_gray ? 1u : 3u);
       ASSERT_EQ(image.height, 32u);
       ASSERT_EQ(image.width, 32u);
       std::vector<uint8_t> pixels = expected[i].image.pixels;
@@ -76,21 +76,21 @@ class DataConformance : public testing::TestWithParam<FormatCase> {
   }
 
   const TempFolder folder_;
-  const Images train_ = SomeImages(kTrainImages, GetParam().gray);
-  const Images test_ = SomeImages(kTestImages, GetParam().gray, 40);
+  const Images train_images_ = SomeImages(kTrainImages, GetParam().is_gray);
+  const Images test_images_ = SomeImages(kTestImages, GetParam().is_gray, 40);
   std::vector<std::string> train_files_;
   pb::Data data_;
 };
 
 TEST_P(DataConformance, GivesTheLabelsAndPixelsThatWereWritten) {
-  ExpectSame(*ReadSplit(Split::kTrain), train_);
-  ExpectSame(*ReadSplit(Split::kTest), test_);
+  ExpectSameImages(*ReadSplit(Split::kTrain), train_images_);
+  ExpectSameImages(*ReadSplit(Split::kTest), test_images_);
 }
 
 TEST_P(DataConformance, GivesGrayImagesAsEveryOtherFormat) {
-  const Images gray = SomeImages(kTrainImages, true, 7);
-  WriteSplit(GetParam(), Split::kTrain, gray, folder_);
-  ExpectSame(*ReadSplit(), gray);
+  const Images gray_images = SomeImages(kTrainImages, true, 7);
+  WriteSplit(GetParam(), Split::kTrain, gray_images, folder_);
+  ExpectSameImages(*ReadSplit(), gray_images);
 }
 
 TEST_P(DataConformance, DescribesItsImages) {
@@ -98,9 +98,9 @@ TEST_P(DataConformance, DescribesItsImages) {
   EXPECT_EQ(dataset->height, 32u);
   EXPECT_EQ(dataset->width, 32u);
   EXPECT_TRUE(dataset->sizes.size() == dataset->count() ||
-              (dataset->sizes.empty() && !dataset->encoded));
+              (dataset->sizes.empty() && !dataset->is_encoded));
   for (const uint32_t label : dataset->labels) EXPECT_LT(label, dataset->classes);
-  EXPECT_THAT(dataset->names, SizeIs(dataset->names.empty() ? 0 : dataset->classes));
+  EXPECT_THAT(dataset->class_names, SizeIs(dataset->class_names.empty() ? 0 : dataset->classes));
   std::set<std::string> names;
   std::vector<uint8_t> bytes;
   for (uint64_t i = 0; i < dataset->count(); ++i) {
@@ -109,18 +109,20 @@ TEST_P(DataConformance, DescribesItsImages) {
     EXPECT_TRUE(names.insert(dataset->NameOf(i)).second)
         << dataset->NameOf(i) << " names two images";
     ASSERT_TRUE(dataset->Read(i, &bytes).ok());
-    EXPECT_TRUE(dataset->encoded || bytes.size() == dataset->image_size()) << bytes.size();
+    EXPECT_TRUE(dataset->is_encoded || bytes.size() == dataset->image_size()) << bytes.size();
   }
 }
 
 TEST_P(DataConformance, KeepsTheFirstImagesUpToTheLimitOfTheSplit) {
   data_.set_train_limit(4);
-  ExpectSame(*ReadSplit(Split::kTrain), Images(train_.begin(), train_.begin() + 4));
-  ExpectSame(*ReadSplit(Split::kTest), test_);
+  ExpectSameImages(*ReadSplit(Split::kTrain),
+                   Images(train_images_.begin(), train_images_.begin() + 4));
+  ExpectSameImages(*ReadSplit(Split::kTest), test_images_);
   data_.set_train_limit(kTrainImages + 1);
   data_.set_test_limit(2);
-  ExpectSame(*ReadSplit(Split::kTrain), train_);
-  ExpectSame(*ReadSplit(Split::kTest), Images(test_.begin(), test_.begin() + 2));
+  ExpectSameImages(*ReadSplit(Split::kTrain), train_images_);
+  ExpectSameImages(*ReadSplit(Split::kTest),
+                   Images(test_images_.begin(), test_images_.begin() + 2));
 }
 
 TEST_P(DataConformance, NamesATruncatedFile) {
@@ -133,7 +135,7 @@ TEST_P(DataConformance, NamesATruncatedFile) {
 
 TEST_P(DataConformance, NamesAFileOfAnotherFormat) {
   for (const FormatCase& other : AllFormats()) {
-    if (other.format == GetParam().format || other.one_file_per_image) continue;
+    if (other.format == GetParam().format || other.has_one_file_per_image) continue;
     const TempFolder other_folder;
     const Images images = SomeImages(kTrainImages, false);
     for (const std::string& other_file : WriteSplit(other, Split::kTrain, images, other_folder)) {
@@ -147,7 +149,7 @@ TEST_P(DataConformance, NamesAFileOfAnotherFormat) {
 
 TEST_P(DataConformance, NamesAMissingFile) {
   for (const std::string& path : train_files_) {
-    if (GetParam().one_file_per_image) break;
+    if (GetParam().has_one_file_per_image) break;
     const std::string bytes = BytesOfFile(path);
     fs::remove(path);
     EXPECT_EQ(DecodeAll().code(), Code::kBadData);
@@ -173,7 +175,7 @@ TEST_P(DataConformance, NamesTheImageWhoseLabelIsTooLarge) {
     EXPECT_EQ(ReadSplit()->classes, 3u) << "the labels themselves say how many classes there are";
     return;
   }
-  Images images = train_;
+  Images images = train_images_;
   images[5].label = *GetParam().too_large_label;
   const auto paths = WriteSplit(GetParam(), Split::kTrain, images, folder_);
   const Status status = DecodeAll();
@@ -219,7 +221,7 @@ TEST_P(DataConformance, AnyThreadsReadTheSame) {
       for (size_t k = 0; k < 4 * kTrainImages; ++k) {
         const size_t i = (k * (2 * t + 1) + t) % kTrainImages;  // Each thread uses another order.
         if (!dataset->Decode(i, &image).ok()) continue;
-        std::vector<uint8_t> pixels = train_[i].image.pixels;
+        std::vector<uint8_t> pixels = train_images_[i].image.pixels;
         pixels.resize(image.pixels.size());
         num_equal += image.pixels == pixels ? 1 : 0;
       }
@@ -247,10 +249,10 @@ TEST_P(DataConformance, BatchesDoNotDependOnTheNumberOfThreads) {
     EXPECT_EQ((*one_batch)->images, (*four_batch)->images);
     EXPECT_EQ((*one_batch)->labels, (*four_batch)->labels);
     const uint64_t first_image = step % kTrainImages;
-    EXPECT_EQ((*one_batch)->labels,
-              (std::vector{train_[first_image].label, train_[9 - first_image].label}));
+    EXPECT_EQ((*one_batch)->labels, (std::vector{train_images_[first_image].label,
+                                                 train_images_[9 - first_image].label}));
     EXPECT_FLOAT_EQ((*one_batch)->images[0],
-                    static_cast<float>(train_[first_image].image.pixels[0]) / 255);
+                    static_cast<float>(train_images_[first_image].image.pixels[0]) / 255);
   }
 }
 

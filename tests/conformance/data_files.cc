@@ -17,11 +17,15 @@ namespace {
 constexpr uint32_t kSide = 32, kClasses = 3;
 
 // Returns the properties of a format. A new format needs a line here.
-FormatCase CaseOf(pb::Data::Format format, bool second_variant) {
+FormatCase CaseOf(pb::Data::Format format, bool is_second_variant) {
   switch (format) {
     case pb::Data::idx:
-      return {
-          second_variant ? "idxgzip" : "idx", format, second_variant, true, false, std::nullopt};
+      return {is_second_variant ? "idxgzip" : "idx",
+              format,
+              is_second_variant,
+              true,
+              false,
+              std::nullopt};
     case pb::Data::cifar10:
       return {"cifar10", format, false, false, false, 10};
     case pb::Data::cifar100:
@@ -29,9 +33,9 @@ FormatCase CaseOf(pb::Data::Format format, bool second_variant) {
     case pb::Data::folder:
       return {"folder", format, false, false, true, std::nullopt};
     case pb::Data::packed:
-      return {second_variant ? "packedpixels" : "packed",
+      return {is_second_variant ? "packedpixels" : "packed",
               format,
-              second_variant,
+              is_second_variant,
               false,
               false,
               kClasses};
@@ -92,7 +96,7 @@ std::vector<std::string> WritePacked(bool pixels, Split split, const Images& ima
                                      const TempFolder& folder) {
   const std::string path = folder.path() + (split == Split::kTrain ? "/train.tpk" : "/test.tpk");
   PackWriter::Properties properties;
-  properties.encoded = !pixels;
+  properties.is_encoded = !pixels;
   properties.channels = pixels ? 3 : 0;
   properties.classes = kClasses;
   auto writer = PackWriter::Make(path, properties);
@@ -107,12 +111,12 @@ std::vector<std::string> WritePacked(bool pixels, Split split, const Images& ima
 
 }  // namespace
 
-Images SomeImages(size_t count, bool gray, uint32_t seed) {
+Images SomeImages(size_t count, bool is_gray, uint32_t seed) {
   Images images;
   for (size_t i = 0; i < count; ++i) {
     const auto label = static_cast<uint32_t>(i * kClasses / count);
-    Image image = Picture(3, kSide, kSide, seed + static_cast<uint32_t>(i));
-    for (size_t k = image.plane(); gray && k < image.pixels.size(); ++k)
+    Image image = MakePicture(3, kSide, kSide, seed + static_cast<uint32_t>(i));
+    for (size_t k = image.plane(); is_gray && k < image.pixels.size(); ++k)
       image.pixels[k] = image.pixels[k % image.plane()];
     images.push_back({label, std::move(image)});
   }
@@ -126,7 +130,7 @@ std::vector<FormatCase> AllFormats() {
     const auto format = static_cast<pb::Data::Format>(formats->value(i)->number());
     cases.push_back(CaseOf(format, false));
     const FormatCase second_case = CaseOf(format, true);
-    if (second_case.second_variant) cases.push_back(second_case);
+    if (second_case.is_second_variant) cases.push_back(second_case);
   }
   return cases;
 }
@@ -135,7 +139,7 @@ std::vector<std::string> WriteSplit(const FormatCase& format, Split split, const
                                     const TempFolder& folder) {
   switch (format.format) {
     case pb::Data::idx:
-      return WriteIdx(format.second_variant, split, images, folder);
+      return WriteIdx(format.is_second_variant, split, images, folder);
     case pb::Data::cifar10:
       return WriteCifar(kCifar10, split, images, folder);
     case pb::Data::cifar100:
@@ -143,7 +147,7 @@ std::vector<std::string> WriteSplit(const FormatCase& format, Split split, const
     case pb::Data::folder:
       return WriteFolder(split, images, folder);
     case pb::Data::packed:
-      return WritePacked(format.second_variant, split, images, folder);
+      return WritePacked(format.is_second_variant, split, images, folder);
   }
   ADD_FAILURE() << "data.format " << format.name << " has no writer";
   return {};

@@ -20,24 +20,24 @@ using Images = std::vector<LabelledImage>;
 
 // Makes `count` different images. Their labels 0, 1 and 2 are ascending, because the format
 // `folder` orders images by label.
-Images SomeImages(size_t count, bool gray, uint32_t seed = 0);
+Images SomeImages(size_t count, bool is_gray, uint32_t seed = 0);
 
 // A data format and, if the format has two variants, one of them.
 struct FormatCase {
   std::string name;  // Only letters and digits.
   pb::Data::Format format = pb::Data::idx;
   // The second variant of idx compresses its files with gzip; that of packed stores decoded pixels.
-  bool second_variant = false;
-  bool gray = false;  // Whether images have one channel instead of three.
-  bool one_file_per_image = false;
+  bool is_second_variant = false;
+  bool is_gray = false;  // Whether images have one channel instead of three.
+  bool has_one_file_per_image = false;
   std::optional<uint32_t> too_large_label;  // The smallest invalid label, if there is one.
 };
 // Returns a case for every value of data.format, in each of its variants.
 std::vector<FormatCase> AllFormats();
 
 // Writes the images as the training or test set into the folder, in this format. Returns the paths
-// of the files that it wrote. The format `folder` with no images returns the path of the empty
-// folder.
+// of the files that it wrote. If the format is `folder` and there are no images, returns the path
+// of the empty folder.
 std::vector<std::string> WriteSplit(const FormatCase& format, Split split, const Images& images,
                                     const TempFolder& folder);
 

@@ -29,7 +29,7 @@ struct StepResult {
 };
 
 StepResult RunStep(Problem problem) {
-  auto net = problem.Make();
+  auto net = problem.MakeNet();
   StepResult result;
   result.loss = net->Forward({problem.images, problem.labels, problem.batch}, nullptr);
   net->Backward(nullptr);
@@ -64,11 +64,11 @@ pb::NetDef CutAfter(const pb::NetDef& net, int last, uint32_t classes) {
   }
   pb::Model model;
   for (const pb::LayerDef& layer : layers) *model.mutable_net()->add_layers() = layer;
-  const std::string tail = "layers { name: 'probe' inputs: '" + net.layers(last).output() +
-                           "' dense { outputs: " + std::to_string(classes) +
-                           " } } layers { name: 'loss' softmax_loss {} }";
+  const std::string probe_text = "layers { name: 'probe' inputs: '" + net.layers(last).output() +
+                                 "' dense { outputs: " + std::to_string(classes) +
+                                 " } } layers { name: 'loss' softmax_loss {} }";
   pb::NetDef probe_layers;
-  EXPECT_TRUE(TextFormat::ParseFromString(tail, &probe_layers));
+  EXPECT_TRUE(TextFormat::ParseFromString(probe_text, &probe_layers));
   model.mutable_net()->MergeFrom(probe_layers);
   const auto result = models::BuildNet(model, net.input(), classes);
   EXPECT_TRUE(result.ok()) << result.status().message();
@@ -99,8 +99,9 @@ TEST_P(LayerConformance, EveryLayerWritesAnOutputOfTheInferredShape) {
     Problem problem(CutAfter(net, i, num_probed), GetParam().batch);
     SetToIdentity(&problem, "probe");
     std::vector<float> scores(size_t{problem.batch} * num_probed, NAN);
-    const ReferenceRun expected = RunReference(problem.net, problem.Reference(problem.batch));
-    auto cut_net = problem.Make();
+    const ReferenceRun expected =
+        RunReference(problem.net, problem.TrainingReference(problem.batch));
+    auto cut_net = problem.MakeNet();
     cut_net->Forward({problem.images, problem.labels, problem.batch, 0, scores}, nullptr);
     const std::vector<float> reference(expected.scores.begin(), expected.scores.end());
     ExpectNear(scores, reference, 1e-5, "output of layer " + net.layers(i).name());
@@ -132,18 +133,19 @@ TEST_P(LayerConformance, GradientsDoNotDependOnWhetherTheInputIsTrained) {
   const auto net = models::BuildNet(model, frozen.net.input(), frozen.net.classes());
   ASSERT_TRUE(net.ok()) << net.status().message();
   Problem trained(*net, frozen.batch);
-  const size_t num_added = trained.parameters.size() - frozen.parameters.size();
+  const size_t num_added_parameters = trained.parameters.size() - frozen.parameters.size();
   std::copy(frozen.parameters.begin(), frozen.parameters.end(),
-            trained.parameters.begin() + static_cast<ptrdiff_t>(num_added));
+            trained.parameters.begin() + static_cast<ptrdiff_t>(num_added_parameters));
   SetToIdentity(&trained, "identity");
   const StepResult expected = RunStep(frozen), actual = RunStep(trained);
   EXPECT_NEAR(actual.loss, expected.loss, 1e-5 * expected.loss);
-  ExpectNear(std::span(actual.gradients).subspan(num_added), expected.gradients, 1e-5, "gradients");
+  ExpectNear(std::span(actual.gradients).subspan(num_added_parameters), expected.gradients, 1e-5,
+             "gradients");
 }
 
 TEST_P(LayerConformance, GradientsAreFinalWhenReportedFromTheLastToTheFirst) {
   Problem problem = MakeProblem();
-  auto net = problem.Make();
+  auto net = problem.MakeNet();
   net->Forward({problem.images, problem.labels, problem.batch}, nullptr);
   auto next_parameter = static_cast<uint32_t>(problem.table.parameters.size());
   std::vector<float> gradients_when_ready(problem.table.total);
@@ -159,7 +161,7 @@ TEST_P(LayerConformance, GradientsAreFinalWhenReportedFromTheLastToTheFirst) {
 
 TEST_P(LayerConformance, ParametersMayBeWrittenWhenTheForwardPassAsksForThem) {
   Problem problem = MakeProblem();
-  auto net = problem.Make();
+  auto net = problem.MakeNet();
   const double expected = net->Forward({problem.images, problem.labels, problem.batch}, nullptr);
   const std::vector<float> parameters = problem.parameters;
   std::fill(problem.parameters.begin(), problem.parameters.end(), 1e9f);
@@ -179,7 +181,7 @@ TEST_P(LayerConformance, ParametersMayBeWrittenWhenTheForwardPassAsksForThem) {
 TEST_P(LayerConformance, BackwardDoesNotReadTheImages) {
   const StepResult expected = RunStep(MakeProblem());
   Problem problem = MakeProblem();
-  auto net = problem.Make();
+  auto net = problem.MakeNet();
   net->Forward({problem.images, problem.labels, problem.batch}, nullptr);
   std::fill(problem.images.begin(), problem.images.end(), 1e9f);
   net->Backward(nullptr);
@@ -189,21 +191,24 @@ TEST_P(LayerConformance, BackwardDoesNotReadTheImages) {
 // --- Reproducibility
 
 TEST_P(LayerConformance, TwoRunsWithTheSameNumberOfThreadsGiveTheSameBits) {
-  const StepResult with_one_thread = RunStep(MakeProblem());
-  EXPECT_EQ(RunStep(MakeProblem()), with_one_thread);
-  const Threads two_threads(2);
-  const StepResult with_two_threads = RunStep(MakeProblem());
-  EXPECT_EQ(RunStep(MakeProblem()), with_two_threads);
-  EXPECT_NEAR(with_two_threads.loss, with_one_thread.loss, 1e-6 * with_one_thread.loss);
-  ExpectNear(with_two_threads.gradients, with_one_thread.gradients, 1e-5, "gradients");
-  ExpectNear(with_two_threads.statistics, with_one_thread.statistics, 1e-6, "statistics");
+  const StepResult result_with_one_thread = RunStep(MakeProblem());
+  EXPECT_EQ(RunStep(MakeProblem()), result_with_one_thread);
+  const ScopedThreadCount two_threads(2);
+  const StepResult result_with_two_threads = RunStep(MakeProblem());
+  EXPECT_EQ(RunStep(MakeProblem()), result_with_two_threads);
+  EXPECT_NEAR(result_with_two_threads.loss, result_with_one_thread.loss,
+              1e-6 * result_with_one_thread.loss);
+  ExpectNear(result_with_two_threads.gradients, result_with_one_thread.gradients, 1e-5,
+             "gradients");
+  ExpectNear(result_with_two_threads.statistics, result_with_one_thread.statistics, 1e-6,
+             "statistics");
 }
 
 TEST_P(LayerConformance, EvaluatingChangesNothing) {
   Problem problem = MakeProblem();
   const std::vector<float> parameters = problem.parameters, gradients = problem.gradients,
                            statistics = problem.statistics, images = problem.images;
-  auto net = problem.Make(/*training=*/false);
+  auto net = problem.MakeNet(/*training=*/false);
   const double first_loss = net->Forward({problem.images, problem.labels, problem.batch}, nullptr);
   EXPECT_EQ(net->Forward({problem.images, problem.labels, problem.batch}, nullptr), first_loss);
   EXPECT_EQ(problem.parameters, parameters);
@@ -218,8 +223,8 @@ TEST_P(LayerConformance, ASampleAloneHasTheScoresThatItHasInABatch) {
   Problem problem = MakeProblem();
   const size_t classes = problem.net.classes();
   std::vector<float> batch_scores(problem.batch * classes), single_scores(classes);
-  problem.Make(false)->Forward({problem.images, problem.labels, problem.batch, 0, batch_scores},
-                               nullptr);
+  problem.MakeNet(false)->Forward({problem.images, problem.labels, problem.batch, 0, batch_scores},
+                                  nullptr);
   Problem single(problem.net, 1);
   auto net = single.Make(/*training=*/false);
   const size_t image_size = single.images.size();
@@ -250,9 +255,9 @@ INSTANTIATE_TEST_SUITE_P(Nets, LayerConformance, testing::ValuesIn(NetCases()),
                          [](const auto& info) { return info.param.name; });
 
 TEST(LayerDigests, DifferFromNetToNet) {
-  std::map<uint64_t, std::string> digests;
+  std::map<uint64_t, std::string> names_by_digest;
   for (const NetCase& c : NetCases()) {
-    const auto [entry, inserted] = digests.emplace(models::ModelDigest(NetOf(c)), c.name);
+    const auto [entry, inserted] = names_by_digest.emplace(models::ModelDigest(NetOf(c)), c.name);
     EXPECT_TRUE(inserted) << c.name << " has the digest of " << entry->second;
   }
 }

@@ -11,10 +11,10 @@ namespace {
 
 class GradientChecker {
  public:
-  explicit GradientChecker(Problem* problem) : problem_(*problem), net_(problem->Make()) {}
+  explicit GradientChecker(Problem* problem) : problem_(*problem), net_(problem->MakeNet()) {}
 
-  void CheckAll() {
-    Loss();
+  void CheckGradients() {
+    ComputeLoss();
     net_->Backward(nullptr);
     const std::vector<float> gradients = problem_.gradients;
     double largest_gradient = 0;
@@ -26,8 +26,8 @@ class GradientChecker {
     const size_t stride = gradients.size() / 300 + 1;
     size_t num_checked = 0;
     for (size_t i = 0; i < gradients.size(); i += stride, ++num_checked) {
-      const double wide_slope = Slope(i, 0x1p-8f);
-      const double narrow_slope = Slope(i, 0x1p-11f);
+      const double wide_slope = ComputeSlope(i, 0x1p-8f);
+      const double narrow_slope = ComputeSlope(i, 0x1p-11f);
       // The loss has no derivative where a ReLU or a max pooling switches. If that happens inside
       // the interval, the two slopes differ, and this parameter is skipped.
       if (std::fabs(wide_slope - narrow_slope) > kTolerance / 4 * largest_gradient) {
@@ -43,17 +43,17 @@ class GradientChecker {
  private:
   static constexpr double kTolerance = 2e-3;
 
-  double Loss() {
+  double ComputeLoss() {
     return net_->Forward({problem_.images, problem_.labels, problem_.batch}, nullptr);
   }
 
   // Returns the central difference of the loss with respect to parameter i.
-  double Slope(size_t i, float step) {
+  double ComputeSlope(size_t i, float step) {
     const float original = problem_.parameters[i];
     problem_.parameters[i] = original + step;
-    const double loss_above = Loss();
+    const double loss_above = ComputeLoss();
     problem_.parameters[i] = original - step;
-    const double loss_below = Loss();
+    const double loss_below = ComputeLoss();
     problem_.parameters[i] = original;
     const double width =
         static_cast<double>(original + step) - static_cast<double>(original - step);
@@ -68,7 +68,7 @@ class FiniteDifferences : public testing::TestWithParam<NetCase> {};
 
 TEST_P(FiniteDifferences, MatchTheGradients) {
   Problem problem(NetOf(GetParam()), GetParam().batch, /*seed=*/7);
-  GradientChecker(&problem).CheckAll();
+  GradientChecker(&problem).CheckGradients();
 }
 
 INSTANTIATE_TEST_SUITE_P(Nets, FiniteDifferences, testing::ValuesIn(NetCases()),

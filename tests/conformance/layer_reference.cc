@@ -44,8 +44,9 @@ double SlackOf(const Problem& problem) {
 }
 
 void ExpectLikeReference(Problem* problem) {
-  const ReferenceRun expected = RunReference(problem->net, problem->Reference(problem->batch));
-  auto net = problem->Make();
+  const ReferenceRun expected =
+      RunReference(problem->net, problem->TrainingReference(problem->batch));
+  auto net = problem->MakeNet();
   Score score;
   const double loss = net->Forward({problem->images, problem->labels, problem->batch}, &score);
   EXPECT_NEAR(loss, expected.loss, 1e-5 * expected.loss);
@@ -82,10 +83,10 @@ TEST_P(Reference, LossAndGradientsMatchOnEqualValues) {
 TEST_P(Reference, EvaluationGivesTheSameLoss) {
   Problem problem(NetOf(GetParam()), GetParam().batch);
   for (size_t i = 0; i < problem.statistics.size(); ++i)
-    problem.statistics[i] += 0.3f * std::fabs(Problem::Uniform(1, 4, i));
+    problem.statistics[i] += 0.3f * std::fabs(Problem::DrawUniform(1, 4, i));
   const ReferenceRun expected =
       RunReference(problem.net, problem.EvaluationReference(problem.batch));
-  auto net = problem.Make(/*training=*/false);
+  auto net = problem.MakeNet(/*training=*/false);
   EXPECT_NEAR(net->Forward({problem.images, problem.labels, problem.batch}, nullptr), expected.loss,
               1e-5 * expected.loss);
 }
@@ -94,18 +95,18 @@ INSTANTIATE_TEST_SUITE_P(Nets, Reference, testing::ValuesIn(NetCases()),
                          [](const auto& info) { return info.param.name; });
 
 TEST(ReferenceLeNet, ValidMatches) {
-  Problem problem(LeNet(pb::Model::valid), 3);
+  Problem problem(MakeLeNet(pb::Model::valid), 3);
   ExpectLikeReference(&problem);
 }
 
 TEST(ReferenceLeNet, ValidMatchesOnTwoThreads) {
-  const Threads two(2);
-  Problem problem(LeNet(pb::Model::valid), 3);
+  const ScopedThreadCount two(2);
+  Problem problem(MakeLeNet(pb::Model::valid), 3);
   ExpectLikeReference(&problem);
 }
 
 TEST(ReferenceLeNet, SameMatches) {
-  Problem problem(LeNet(pb::Model::same), 2);
+  Problem problem(MakeLeNet(pb::Model::same), 2);
   ExpectLikeReference(&problem);
 }
 

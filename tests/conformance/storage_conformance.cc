@@ -9,12 +9,12 @@ namespace tern {
 
 using testing::HasSubstr;
 
-void StorageConformance::Put(const std::string& name, const std::string& bytes) {
+void StorageConformance::WriteFile(const std::string& name, const std::string& bytes) {
   const Status status = storage_.Write(Path(name), bytes);
   EXPECT_TRUE(status.ok()) << status.message();
 }
 
-std::string StorageConformance::Bytes(const std::string& name) const {
+std::string StorageConformance::ContentOf(const std::string& name) const {
   const auto bytes = storage_.Read(Path(name), 1000);
   return bytes.ok() ? *bytes : "(none)";
 }
@@ -35,20 +35,20 @@ TEST_P(StorageConformance, ReadsWhatWasWritten) {
   std::string all_bytes;
   for (int i = 0; i < 256; ++i) all_bytes += static_cast<char>(i);
   for (const std::string& bytes : {std::string(), std::string("x"), all_bytes}) {
-    Put("file", bytes);
-    EXPECT_EQ(Bytes("file"), bytes);
+    WriteFile("file", bytes);
+    EXPECT_EQ(ContentOf("file"), bytes);
     EXPECT_EQ(storage_.SizeOf(Path("file")), bytes.size());
     EXPECT_TRUE(storage_.Exists(Path("file")));
   }
 }
 
 TEST_P(StorageConformance, WritingAgainReplacesAllBytes) {
-  Put("file", "a long text");
-  Put("other", "other");
-  Put("file", "short");
-  EXPECT_EQ(Bytes("file"), "short");
+  WriteFile("file", "a long text");
+  WriteFile("other", "other");
+  WriteFile("file", "short");
+  EXPECT_EQ(ContentOf("file"), "short");
   EXPECT_EQ(storage_.SizeOf(Path("file")), 5u);
-  EXPECT_EQ(Bytes("other"), "other");
+  EXPECT_EQ(ContentOf("other"), "other");
 }
 
 TEST_P(StorageConformance, RefusesToWriteIntoAFolderThatDoesNotExist) {
@@ -65,11 +65,11 @@ TEST_P(StorageConformance, RefusesToWriteWhereAFolderIs) {
   const Status status = storage_.Write(Path("folder"), "x");
   EXPECT_EQ(status.code(), Code::kCannotWrite);
   EXPECT_THAT(status.message(), HasSubstr(Path("folder")));
-  Put("folder/file", "still a folder");
+  WriteFile("folder/file", "still a folder");
 }
 
 TEST_P(StorageConformance, ReadsNoMoreThanTheLimit) {
-  Put("file", "12345");
+  WriteFile("file", "12345");
   EXPECT_EQ(*storage_.Read(Path("file"), 5), "12345");
   const auto result = storage_.Read(Path("file"), 4);
   EXPECT_EQ(result.status().code(), Code::kBadData);
@@ -90,100 +90,100 @@ TEST_P(StorageConformance, RefusesToReadAFolderOrAMissingFile) {
 }
 
 TEST_P(StorageConformance, RenamesAFile) {
-  Put("from", "bytes");
+  WriteFile("from", "bytes");
   ASSERT_FALSE(storage_.Rename(Path("from"), Path("to")));
   EXPECT_EQ(NamesIn(Path("")), "to");
-  EXPECT_EQ(Bytes("to"), "bytes");
+  EXPECT_EQ(ContentOf("to"), "bytes");
   EXPECT_FALSE(storage_.Exists(Path("from")));
 }
 
 TEST_P(StorageConformance, RenamingReplacesAFile) {
-  Put("from", "new");
-  Put("to", "the old one");
+  WriteFile("from", "new");
+  WriteFile("to", "the old one");
   ASSERT_FALSE(storage_.Rename(Path("from"), Path("to")));
   EXPECT_EQ(NamesIn(Path("")), "to");
-  EXPECT_EQ(Bytes("to"), "new");
-  Put("from", "another");  // A new file with the old name must not change the renamed file.
-  EXPECT_EQ(Bytes("to"), "new");
+  EXPECT_EQ(ContentOf("to"), "new");
+  WriteFile("from", "another");  // A new file with the old name must not change the renamed file.
+  EXPECT_EQ(ContentOf("to"), "new");
 }
 
 TEST_P(StorageConformance, RenamesAFileIntoAnotherFolder) {
   ASSERT_FALSE(storage_.CreateFolders(Path("folder")));
-  Put("from", "bytes");
+  WriteFile("from", "bytes");
   ASSERT_FALSE(storage_.Rename(Path("from"), Path("folder/to")));
-  EXPECT_EQ(Bytes("folder/to"), "bytes");
+  EXPECT_EQ(ContentOf("folder/to"), "bytes");
   EXPECT_EQ(NamesIn(Path("")), "folder");
 }
 
 TEST_P(StorageConformance, RenamesAFolderWithAllThatIsInIt) {
   ASSERT_FALSE(storage_.CreateFolders(Path("from/inner")));
-  Put("from/a", "1");
-  Put("from/inner/b", "2");
-  Put("from.c", "a neighbour whose name begins alike");
+  WriteFile("from/a", "1");
+  WriteFile("from/inner/b", "2");
+  WriteFile("from.c", "a neighbour whose name begins alike");
   ASSERT_FALSE(storage_.Rename(Path("from"), Path("to")));
   EXPECT_EQ(NamesIn(Path("")), "from.c to");
   EXPECT_EQ(NamesIn(Path("to")), "a inner");
-  EXPECT_EQ(Bytes("to/a"), "1");
-  EXPECT_EQ(Bytes("to/inner/b"), "2");
+  EXPECT_EQ(ContentOf("to/a"), "1");
+  EXPECT_EQ(ContentOf("to/inner/b"), "2");
   EXPECT_TRUE(storage_.Exists(Path("to/inner")));
   EXPECT_FALSE(storage_.Exists(Path("from")));
   EXPECT_FALSE(storage_.Exists(Path("from/inner")));
-  Put("to/inner/c", "it is a folder");
+  WriteFile("to/inner/c", "it is a folder");
 }
 
 TEST_P(StorageConformance, ARefusedRenameChangesNothing) {
-  Put("file", "bytes");
+  WriteFile("file", "bytes");
   EXPECT_EQ(storage_.Rename(Path("none"), Path("file")), std::errc::no_such_file_or_directory);
   EXPECT_EQ(storage_.Rename(Path("file"), Path("none/to")), std::errc::no_such_file_or_directory);
   ASSERT_FALSE(storage_.CreateFolders(Path("folder")));
   EXPECT_EQ(storage_.Rename(Path("folder"), Path("none/to")), std::errc::no_such_file_or_directory);
   EXPECT_EQ(NamesIn(Path("")), "file folder");
-  EXPECT_EQ(Bytes("file"), "bytes");
+  EXPECT_EQ(ContentOf("file"), "bytes");
 }
 
 TEST_P(StorageConformance, RemovesAFileAndNothingElse) {
-  Put("file", "1");
-  Put("file2", "2");
+  WriteFile("file", "1");
+  WriteFile("file2", "2");
   storage_.Remove(Path("file"));
   EXPECT_EQ(NamesIn(Path("")), "file2");
   EXPECT_FALSE(storage_.Exists(Path("file")));
   storage_.Remove(Path("file"));  // Removing a file that does not exist does nothing.
-  EXPECT_EQ(Bytes("file2"), "2");
-  Put("file", "again");
-  EXPECT_EQ(Bytes("file"), "again");
+  EXPECT_EQ(ContentOf("file2"), "2");
+  WriteFile("file", "again");
+  EXPECT_EQ(ContentOf("file"), "again");
 }
 
 TEST_P(StorageConformance, RemovesNoFolder) {
   ASSERT_FALSE(storage_.CreateFolders(Path("folder")));
-  Put("folder/file", "1");
+  WriteFile("folder/file", "1");
   storage_.Remove(Path("folder"));
-  EXPECT_EQ(Bytes("folder/file"), "1");
+  EXPECT_EQ(ContentOf("folder/file"), "1");
 }
 
 TEST_P(StorageConformance, CreatesAllFoldersOfAPath) {
   ASSERT_FALSE(storage_.CreateFolders(Path("a/b/c")));
   for (const char* name : {"a", "a/b", "a/b/c"}) EXPECT_TRUE(storage_.Exists(Path(name))) << name;
-  Put("a/b/c/file", "1");
-  Put("a/file", "2");
+  WriteFile("a/b/c/file", "1");
+  WriteFile("a/file", "2");
   EXPECT_FALSE(storage_.CreateFolders(Path("a/b")));  // No error, because the folder exists.
-  EXPECT_EQ(Bytes("a/b/c/file"), "1");
+  EXPECT_EQ(ContentOf("a/b/c/file"), "1");
   ASSERT_FALSE(storage_.CreateFolders(Path("d/")));
-  Put("d/file", "3");
+  WriteFile("d/file", "3");
 }
 
 TEST_P(StorageConformance, CreatesNoFolderWhereAFileIs) {
-  Put("file", "1");
+  WriteFile("file", "1");
   EXPECT_TRUE(storage_.CreateFolders(Path("file/folder")));
-  EXPECT_EQ(Bytes("file"), "1");
+  EXPECT_EQ(ContentOf("file"), "1");
   EXPECT_FALSE(storage_.Exists(Path("file/folder")));
 }
 
 TEST_P(StorageConformance, ListsFilesAndFoldersButNotWhatIsInThem) {
   EXPECT_EQ(NamesIn(Path("")), "");
-  Put("b", "1");
-  Put("a", "2");
+  WriteFile("b", "1");
+  WriteFile("a", "2");
   ASSERT_FALSE(storage_.CreateFolders(Path("c/inner")));
-  Put("c/d", "3");
+  WriteFile("c/d", "3");
   EXPECT_EQ(NamesIn(Path("")), "a b c");
   EXPECT_EQ(NamesIn(under_test_->folder()), "a b c") << "with and without a slash";
   EXPECT_EQ(NamesIn(Path("c")), "d inner");
@@ -195,14 +195,14 @@ TEST_P(StorageConformance, ListsFilesAndFoldersButNotWhatIsInThem) {
 
 TEST_P(StorageConformance, FlushingAFolderChangesNoNamesOrContents) {
   ASSERT_FALSE(storage_.CreateFolders(Path("folder")));
-  Put("folder/file", "1");
-  Put("folder/old", "2");
+  WriteFile("folder/file", "1");
+  WriteFile("folder/old", "2");
   ASSERT_FALSE(storage_.Rename(Path("folder/old"), Path("folder/new")));
   storage_.FlushFolder(Path("folder"));
   storage_.FlushFolder(Path("folder"));
   storage_.FlushFolder(Path("none"));
   EXPECT_EQ(NamesIn(Path("folder")), "file new");
-  EXPECT_EQ(Bytes("folder/file"), "1");
+  EXPECT_EQ(ContentOf("folder/file"), "1");
   EXPECT_FALSE(storage_.Exists(Path("none")));
 }
 

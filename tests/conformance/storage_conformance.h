@@ -1,5 +1,5 @@
 // A test suite of requirements that every implementation of Storage, the interface to a file system
-// (common/base/storage.h), must meet. The test of an implementation instantiates it:
+// (common/base/storage.h), must meet. The test of an implementation instantiates the suite:
 //
 //   INSTANTIATE_TEST_SUITE_P(Disk, StorageConformance, testing::Values(StorageCase{...}),
 //                            StorageCaseName);
@@ -37,9 +37,9 @@ class StorageConformance : public testing::TestWithParam<StorageCase> {
  protected:
   std::string Path(const std::string& name) const { return under_test_->folder() + "/" + name; }
   // Writes a file; the test fails if that is impossible.
-  void Put(const std::string& name, const std::string& bytes);
+  void WriteFile(const std::string& name, const std::string& bytes);
   // Returns a file's content; "(none)" if it cannot be read.
-  std::string Bytes(const std::string& name) const;
+  std::string ContentOf(const std::string& name) const;
   // Returns the sorted names of a folder's entries, separated by blanks.
   std::string NamesIn(const std::string& folder) const;
 

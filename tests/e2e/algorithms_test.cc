@@ -1,5 +1,5 @@
-// Every algorithm of job.proto with every value of train.parameters that it supports, in real
-// processes: three workers, two servers, real gradients.
+// Trains with every algorithm of job.proto and every value of train.parameters that it supports, in
+// real processes: three workers and two servers compute and exchange real gradients.
 #include "common/algorithm/algorithms.h"
 
 #include <gmock/gmock.h>
@@ -17,11 +17,11 @@ using testing::Ge;
 using testing::HasSubstr;
 using testing::Le;
 
-struct Case {
+struct AlgorithmCase {
   std::string name;
   std::vector<std::string> settings;
 };
-std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
+std::ostream& operator<<(std::ostream& out, const AlgorithmCase& c) { return out << c.name; }
 
 std::vector<std::string> ArgumentsFor(const std::vector<std::string>& settings) {
   std::vector<std::string> arguments;
@@ -34,8 +34,8 @@ std::vector<std::string> ArgumentsFor(const std::vector<std::string>& settings) 
 
 // One case for each algorithm and each value of train.parameters that it supports. The names come
 // from the algorithms' own table, so a new algorithm is tested without a change here.
-std::vector<Case> CasesOfEveryAlgorithm() {
-  std::vector<Case> cases;
+std::vector<AlgorithmCase> CasesOfEveryAlgorithm() {
+  std::vector<AlgorithmCase> cases;
   for (const std::string& name : algorithm::AlgorithmNames()) {
     pb::Train train;
     train.set_algorithm(name);
@@ -50,30 +50,32 @@ std::vector<Case> CasesOfEveryAlgorithm() {
   return cases;
 }
 
-std::vector<Case> CasesWithTernaryCodes() {
-  const std::string ternary = "exchange.codec=ternary", own_scalers = "exchange.scaler=per_worker";
+std::vector<AlgorithmCase> CasesWithTernaryCodes() {
+  const std::string ternary_codec = "exchange.codec=ternary",
+                    own_scalers = "exchange.scaler=per_worker";
   return {
-      {"odsgd", {"train.algorithm=odsgd", "train.odsgd.warmup_steps=4", ternary}},
+      {"odsgd", {"train.algorithm=odsgd", "train.odsgd.warmup_steps=4", ternary_codec}},
       {"odsgd_dcasgd_a",
        {"train.algorithm=odsgd", "train.odsgd.local.name=dcasgd_a", "train.odsgd.warmup_steps=4",
-        ternary}},
-      {"ssgd_central", {"train.algorithm=ssgd", "train.parameters=central", ternary, own_scalers}},
+        ternary_codec}},
+      {"ssgd_central",
+       {"train.algorithm=ssgd", "train.parameters=central", ternary_codec, own_scalers}},
       {"ssgd_changes",
-       {"train.algorithm=ssgd", "train.parameters=central", ternary, own_scalers,
+       {"train.algorithm=ssgd", "train.parameters=central", ternary_codec, own_scalers,
         "exchange.pull=changes", "exchange.pull_codec=onebit"}},
       {"ssgd_half",
-       {"train.algorithm=ssgd", "train.parameters=central", ternary, own_scalers,
+       {"train.algorithm=ssgd", "train.parameters=central", ternary_codec, own_scalers,
         "exchange.pull_codec=bf16"}},
-      {"asgd", {"train.algorithm=asgd", ternary, own_scalers}},
-      {"dcasgd_c", {"train.algorithm=dcasgd_c", ternary, own_scalers}},
-      {"dcasgd_a", {"train.algorithm=dcasgd_a", ternary, own_scalers}},
-      {"ssp", {"train.algorithm=ssp", ternary, own_scalers}},
-      {"softsync", {"train.algorithm=softsync", ternary, own_scalers}},
-      {"pqasgd", {"train.algorithm=pqasgd", ternary, "exchange.clip=none"}},
+      {"asgd", {"train.algorithm=asgd", ternary_codec, own_scalers}},
+      {"dcasgd_c", {"train.algorithm=dcasgd_c", ternary_codec, own_scalers}},
+      {"dcasgd_a", {"train.algorithm=dcasgd_a", ternary_codec, own_scalers}},
+      {"ssp", {"train.algorithm=ssp", ternary_codec, own_scalers}},
+      {"softsync", {"train.algorithm=softsync", ternary_codec, own_scalers}},
+      {"pqasgd", {"train.algorithm=pqasgd", ternary_codec, "exchange.clip=none"}},
   };
 }
 
-class Algorithms : public testing::TestWithParam<Case> {};
+class Algorithms : public testing::TestWithParam<AlgorithmCase> {};
 
 TEST_P(Algorithms, TrainToTheEnd) {
   TestJob job({.servers = 2, .workers = 3, .steps = 24, .batch_total = 12});
@@ -88,7 +90,7 @@ TEST_P(Algorithms, TrainToTheEnd) {
   EXPECT_FALSE(job.Weights().empty());
 }
 
-std::string NameOf(const testing::TestParamInfo<Case>& info) { return info.param.name; }
+std::string NameOf(const testing::TestParamInfo<AlgorithmCase>& info) { return info.param.name; }
 INSTANTIATE_TEST_SUITE_P(Fp32, Algorithms, testing::ValuesIn(CasesOfEveryAlgorithm()), NameOf);
 INSTANTIATE_TEST_SUITE_P(Ternary, Algorithms, testing::ValuesIn(CasesWithTernaryCodes()), NameOf);
 
@@ -108,16 +110,16 @@ TEST(Counted, EveryPushHasAStalenessWithinTheBoundOfSsp) {
       ArgumentsFor({"train.algorithm=ssp", "train.ssp.staleness=1", "exchange.codec=fp32"}));
   job.ExpectAllEnd(0);
   const nlohmann::json summary = job.Output("server.0.json");
-  uint64_t pushes = 0;
-  for (const auto& of_staleness : summary["staleness"]) pushes += of_staleness.get<uint64_t>();
-  EXPECT_EQ(pushes, summary["exchanges"]);
-  EXPECT_THAT(pushes, AllOf(Ge(60u), Le(66u)));
+  uint64_t num_pushes = 0;
+  for (const auto& of_staleness : summary["staleness"]) num_pushes += of_staleness.get<uint64_t>();
+  EXPECT_EQ(num_pushes, summary["exchanges"]);
+  EXPECT_THAT(num_pushes, AllOf(Ge(60u), Le(66u)));
   // Between a worker's pull and its push, each of the two other workers makes at most 4 pushes: the
   // staleness is at most 8.
-  uint64_t too_stale_pushes = 0;
+  uint64_t num_too_stale_pushes = 0;
   for (size_t i = 9; i < summary["staleness"].size(); ++i)
-    too_stale_pushes += summary["staleness"][i].get<uint64_t>();
-  EXPECT_EQ(too_stale_pushes, 0u);
+    num_too_stale_pushes += summary["staleness"][i].get<uint64_t>();
+  EXPECT_EQ(num_too_stale_pushes, 0u);
 }
 
 // Each worker owns a third of 241 images, so in the last step of an epoch some have no samples.

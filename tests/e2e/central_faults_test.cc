@@ -1,6 +1,6 @@
-// Losses with central parameters. A job with rounds goes back to a checkpoint that all shards have,
-// and ends with the bytes of an undisturbed run if it is deterministic. Without rounds, only the
-// lost shard goes back, and it reports by how much.
+// Losses of processes in jobs whose servers hold the parameters. A job with rounds goes back to a
+// checkpoint that all shards have, and ends with the bytes of an undisturbed run if it is
+// deterministic. Without rounds, only the lost shard goes back, and it reports by how much.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -43,7 +43,7 @@ JobOptions SsgdOptions(uint64_t shard_every = kCheckpointEvery) {
 }
 
 struct FinalWeights {
-  std::string weights, average;
+  std::string weights, average_weights;  // bytes of files; the second: of the moving average
 };
 FinalWeights FinalWeightsOf(const TestJob& job) {
   return {job.Weights(), job.OutputBytes("weights_average.safetensors")};
@@ -65,7 +65,7 @@ void ExpectEndsUndisturbed(TestJob& job) {
   const FinalWeights final_weights = FinalWeightsOf(job);
   EXPECT_TRUE(final_weights.weights == UndisturbedWeights().weights)
       << "other weights than without the fault";
-  EXPECT_TRUE(final_weights.average == UndisturbedWeights().average)
+  EXPECT_TRUE(final_weights.average_weights == UndisturbedWeights().average_weights)
       << "another average than without the fault";
   EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
 }
@@ -137,12 +137,12 @@ TEST(KilledShards, BothAtOnce) {
 }
 
 TEST(KilledShards, OfAJobThatDidNotResume) {
-  const std::vector<std::string> without_resume = {"--set", "checkpoints.resume=false"};
+  const std::vector<std::string> arguments_without_resume = {"--set", "checkpoints.resume=false"};
   TestJob job(SsgdOptions());
-  job.StartAll(without_resume);
+  job.StartAll(arguments_without_resume);
   ASSERT_TRUE(job.WaitForRound(2 * kCheckpointEvery + 3));
   KillAndWait(job.server(1));
-  job.StartServer(1, without_resume);
+  job.StartServer(1, arguments_without_resume);
   ExpectEndsUndisturbed(job);
   EXPECT_THAT(StepsWentBackTo(job), testing::ElementsAre(testing::Ge(kCheckpointEvery)));
 }
@@ -174,21 +174,21 @@ TEST(ShardsOwn, OfAnEarlierRunAreMovedAndDoNotPreventAStart) {
   TestJob job(SsgdOptions());
   job.StartAll();
   job.ExpectAllEnd(0);
-  for (const std::string seed : {"seed=1", "seed=5"}) {  // the same job; another one
+  for (const std::string seed : {"seed=1", "seed=5"}) {  // seed 1 is the default: the same job
     job.StartAll({"--set", seed});
     job.ExpectAllEnd(0);
     EXPECT_THAT(job.Log("server", 0), HasSubstr("had before are kept in"));
     EXPECT_EQ(job.Output("server.0.json")["from_step"], 0);
   }
   for (const std::string owner : {"shard.0.lane.1", "shard.1.lane.1"}) {
-    size_t folder_count = 0;
+    size_t num_folders = 0;
     for (const auto& entry : fs::directory_iterator(job.output_dir() + "/checkpoints")) {
       if (!entry.path().filename().string().starts_with(owner)) continue;
-      ++folder_count;
+      ++num_folders;
       for (const uint64_t step : {kSteps - 2 * kCheckpointEvery, kSteps - kCheckpointEvery, kSteps})
         EXPECT_TRUE(fs::exists(entry.path() / Cat("step.", step, ".safetensors"))) << entry.path();
     }
-    EXPECT_EQ(folder_count, 3u) << owner;
+    EXPECT_EQ(num_folders, 3u) << owner;
   }
 }
 
@@ -232,7 +232,8 @@ INSTANTIATE_TEST_SUITE_P(
                     "  algorithm: ssgd\n  ssgd: {backup_workers: 1}\n"));
 
 TEST(WithoutRounds, OnlyAKilledShardGoesBackAndItSaysByHowMuch) {
-  // The job ends before a second checkpoint: whenever the shard is killed, it has newer pushes.
+  // The job ends before a second checkpoint. So whenever the shard is killed, it has counted pushes
+  // that its checkpoint lacks.
   constexpr uint64_t kOnlyCheckpoint = kSteps / 2 + 1;
   TestJob job(CentralOptions("  algorithm: asgd\n", kOnlyCheckpoint));
   job.StartAll();

@@ -40,8 +40,8 @@ std::string CheckpointFile(const TestJob& job, const std::string& owner, uint64_
 // The step of the newest complete checkpoint of a process, or 0 if it has none.
 uint64_t NewestStepOf(const TestJob& job, const std::string& owner) {
   uint64_t newest_step = 0;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(FolderOf(job, owner), ignored)) {
+  std::error_code ignored_error;
+  for (const auto& entry : fs::directory_iterator(FolderOf(job, owner), ignored_error)) {
     const std::string name = entry.path().filename();
     if (name.starts_with("step.") && name.ends_with(".json"))
       newest_step = std::max<uint64_t>(newest_step, std::stoull(name.substr(5)));
@@ -89,14 +89,14 @@ void ExpectResumes(TestJob& job, const JobOptions& options, const std::string& w
             std::string::npos);
 }
 
-struct Case {
+struct JobCase {
   std::string name, yaml;
   std::string model = "{name: lenet}";
   uint32_t servers = 1;
   std::vector<std::string> arguments = {};
 };
 
-class KilledJob : public testing::TestWithParam<Case> {};
+class KilledJob : public testing::TestWithParam<JobCase> {};
 
 TEST_P(KilledJob, EndsWithTheSameBytes) {
   JobOptions options = OptionsFor(GetParam().yaml);
@@ -115,7 +115,7 @@ constexpr char kBatchNormAndDropout[] =
     {name: scores, dense: {outputs: 10}}, {name: loss, softmax_loss: {}}]}})";
 
 // Makes a case whose job has the additional `settings`, each KEY=VALUE.
-Case MakeCase(const std::string& name, const std::vector<std::string>& settings) {
+JobCase MakeCase(const std::string& name, const std::vector<std::string>& settings) {
   return {.name = name, .yaml = "", .arguments = [&] {
             std::vector<std::string> arguments;
             for (const std::string& setting : settings)
@@ -124,13 +124,13 @@ Case MakeCase(const std::string& name, const std::vector<std::string>& settings)
           }()};
 }
 
-Case WithModel(Case base, const std::string& model, uint32_t servers = 1) {
+JobCase WithModel(JobCase base, const std::string& model, uint32_t servers = 1) {
   base.model = model;
   base.servers = servers;
   return base;
 }
 
-std::string NameOf(const testing::TestParamInfo<Case>& info) { return info.param.name; }
+std::string NameOf(const testing::TestParamInfo<JobCase>& info) { return info.param.name; }
 
 INSTANTIATE_TEST_SUITE_P(
     Each, KilledJob,
@@ -172,9 +172,9 @@ INSTANTIATE_TEST_SUITE_P(
                   "{name: lenet}", 2)),
     NameOf);
 
-// Without rounds, two runs differ. But the job does not start from the beginning, and the counts of
-// steps agree.
-class KilledWithoutRounds : public testing::TestWithParam<Case> {};
+// Without rounds, two runs end with different weights. So this tests only that the job continues
+// from its checkpoints and completes its steps.
+class KilledWithoutRounds : public testing::TestWithParam<JobCase> {};
 
 TEST_P(KilledWithoutRounds, ContinuesFromTheServersCheckpoints) {
   JobOptions options = OptionsFor();
@@ -183,8 +183,8 @@ TEST_P(KilledWithoutRounds, ContinuesFromTheServersCheckpoints) {
   options.steps = 4 * kSteps;  // so that also a worker that starts late completes its steps
   TestJob job(options);
   RunAndKillAt(job, options, 20, GetParam().arguments);
-  const uint64_t newest = NewestStepOf(job, "shard.0.lane.1");
-  ASSERT_GE(newest, 10u);
+  const uint64_t newest_step = NewestStepOf(job, "shard.0.lane.1");
+  ASSERT_GE(newest_step, 10u);
   job.StartAll(GetParam().arguments);
   job.ExpectAllEnd(0);
   for (uint32_t rank = 0; rank < options.workers; ++rank) {
@@ -233,9 +233,9 @@ TEST(WithoutRounds, AfterAResumeAKilledShardContinuesFromItsNewestCheckpoint) {
   EXPECT_NE(job.Log("server", 1).find("goes on from its checkpoint of step"), std::string::npos);
 }
 
-// Only one worker is lost and comes back. Its private state (w', momentum, codecs' memories) is
-// only on its disk, so all processes go back to a checkpoint.
-class KilledAlone : public testing::TestWithParam<Case> {};
+// Only one worker is lost and comes back. Its private state (OD-SGD's w' and momentum, the
+// codecs' memories) is only on its disk, so all processes go back to a checkpoint.
+class KilledAlone : public testing::TestWithParam<JobCase> {};
 
 TEST_P(KilledAlone, TakesAllBackToTheSameBytes) {
   JobOptions options = OptionsFor(
@@ -288,11 +288,11 @@ TEST(Checkpoints, ATruncatedOneIsRefusedAndThePreviousOneUsed) {
 
 // The bytes of all files of all checkpoints, by path.
 std::map<std::string, std::string> CheckpointFilesOf(const TestJob& job) {
-  std::map<std::string, std::string> bytes_of_file;
+  std::map<std::string, std::string> bytes_by_path;
   for (const auto& entry : fs::recursive_directory_iterator(job.output_dir() + "/checkpoints")) {
-    if (entry.is_regular_file()) bytes_of_file[entry.path()] = ReadFile(entry.path());
+    if (entry.is_regular_file()) bytes_by_path[entry.path()] = ReadFile(entry.path());
   }
-  return bytes_of_file;
+  return bytes_by_path;
 }
 
 // The folders to which the earlier checkpoints of a process were moved, oldest first.
@@ -313,7 +313,7 @@ void ExpectInAllLogs(const TestJob& job, const JobOptions& options, const std::s
 
 const std::vector<std::string> kWithoutResume = {"--set", "checkpoints.resume=false"};
 
-class MistakenStart : public testing::TestWithParam<Case> {};
+class MistakenStart : public testing::TestWithParam<JobCase> {};
 
 TEST_P(MistakenStart, StartsAreRefusedByTheKeyThatDiffersAndLoseNothing) {
   const JobOptions options = OptionsFor();
@@ -321,17 +321,17 @@ TEST_P(MistakenStart, StartsAreRefusedByTheKeyThatDiffersAndLoseNothing) {
   TestJob job(options);
   RunAndKillAt(job, options, 20, GetParam().arguments);
   const auto saved_files = CheckpointFilesOf(job);
-  const uint64_t newest = NewestStepOf(job, "worker.0");
+  const uint64_t newest_step = NewestStepOf(job, "worker.0");
   std::vector<std::string> other_arguments = GetParam().arguments;
   other_arguments.insert(other_arguments.end(), {"--set", "train.schedule.learning_rate=0.025"});
   job.StartAll(other_arguments);
   job.ExpectAllEnd(65);
   EXPECT_TRUE(CheckpointFilesOf(job) == saved_files);
   ExpectInAllLogs(job, options,
-                  Cat("worker.0 has checkpoints up to step ", newest,
+                  Cat("worker.0 has checkpoints up to step ", newest_step,
                       " of another job: train.schedule.learning_rate was 0.01, is now 0.025"));
   ExpectInAllLogs(job, options, "--set checkpoints.resume=false");
-  // The same with `tern run`.
+  // The command `tern run` refuses the start in the same way.
   other_arguments.insert(other_arguments.begin(), {"run", job.job_file()});
   TestProgram& tern = job.StartTern(other_arguments);
   EXPECT_EQ(tern.Wait(), 65);
@@ -368,20 +368,20 @@ TEST(Checkpoints, AMissingFolderIsRefusedAndAfterItsReturnTheJobEndsWithTheSameB
 TEST(Checkpoints, AJobThatWritesNoneStillResumes) {
   const JobOptions options = OptionsFor();
   const std::string weights = UndisturbedWeights(options);
-  const std::vector<std::string> none = {"--set", "checkpoints.every_steps=0"};
+  const std::vector<std::string> arguments_without_writing = {"--set", "checkpoints.every_steps=0"};
   TestJob job(options);
   RunAndKillAt(job, options, 20);
-  const auto saved = CheckpointFilesOf(job);
-  const std::string elsewhere = job.folder() + "/elsewhere";
-  fs::rename(FolderOf(job, "worker.1"), elsewhere);
-  job.StartAll(none);
+  const auto saved_files = CheckpointFilesOf(job);
+  const std::string moved_folder = job.folder() + "/elsewhere";
+  fs::rename(FolderOf(job, "worker.1"), moved_folder);
+  job.StartAll(arguments_without_writing);
   job.ExpectAllEnd(65);
   ExpectInAllLogs(job, options, "no checkpoint is on the disks of all: worker 0 (");
-  fs::rename(elsewhere, FolderOf(job, "worker.1"));
-  EXPECT_TRUE(CheckpointFilesOf(job) == saved);
-  ExpectResumes(job, options, weights, none);
+  fs::rename(moved_folder, FolderOf(job, "worker.1"));
+  EXPECT_TRUE(CheckpointFilesOf(job) == saved_files);
+  ExpectResumes(job, options, weights, arguments_without_writing);
   for (const auto& [path, bytes] : CheckpointFilesOf(job))
-    EXPECT_TRUE(saved.contains(path)) << "it wrote " << path;
+    EXPECT_TRUE(saved_files.contains(path)) << "it wrote " << path;
 }
 
 TEST(Checkpoints, TheStartIsRefusedIfAllOfOneOwnerAreDamaged) {
@@ -391,15 +391,15 @@ TEST(Checkpoints, TheStartIsRefusedIfAllOfOneOwnerAreDamaged) {
   for (const auto& [path, bytes] : CheckpointFilesOf(job)) {
     if (path.find("worker.1/step.") != std::string::npos) fs::resize_file(path, bytes.size() / 2);
   }
-  const auto saved = CheckpointFilesOf(job);
+  const auto saved_files = CheckpointFilesOf(job);
   job.StartAll();
   job.ExpectAllEnd(65);
-  EXPECT_TRUE(CheckpointFilesOf(job) == saved);
+  EXPECT_TRUE(CheckpointFilesOf(job) == saved_files);
   ExpectInAllLogs(job, options, "has none that is whole: ");
   ExpectInAllLogs(job, options, "which are damaged: its manifest does not parse");
 }
 
-// With codec onebit a server writes checkpoints, too.
+// With codec onebit a server writes checkpoints, too, because it keeps errors of its own codes.
 TEST(Checkpoints, TwoStartsWithoutResumeKeepAllOldOnes) {
   const JobOptions options = OptionsFor("exchange: {codec: onebit}\n");
   const std::string weights = UndisturbedWeights(options);
@@ -450,9 +450,9 @@ TEST(Checkpoints, ARunWithoutACommonOneStartsAgain) {
   EXPECT_TRUE(job.Weights() == weights);
   EXPECT_NE(job.Log("server", 0).find("before all had written their first checkpoint"),
             std::string::npos);
-  const std::vector<std::string> kept = FoldersKeptFor(job, "worker.0");
-  ASSERT_EQ(kept.size(), 1u);
-  EXPECT_TRUE(fs::exists(Cat(kept[0], "/step.", newest_step, ".safetensors")));
+  const std::vector<std::string> kept_folders = FoldersKeptFor(job, "worker.0");
+  ASSERT_EQ(kept_folders.size(), 1u);
+  EXPECT_TRUE(fs::exists(Cat(kept_folders[0], "/step.", newest_step, ".safetensors")));
 }
 
 TEST(Checkpoints, ACompleteJobSaysSoAndWritesItsWeightsAgain) {

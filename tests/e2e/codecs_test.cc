@@ -48,10 +48,11 @@ TEST_P(EveryCodec, TrainsReplicasThatStayEqual) {
 
 TEST_P(EveryCodec, TrainsCentralParameters) {
   TestJob job({.servers = 2, .workers = 3, .steps = 30, .batch_total = 12});
-  // With `pull: changes`, the servers send with the same codec if that is allowed.
+  // With `pull: changes`, the servers send with the same codec, unless it is stochastic. Such
+  // codecs are not allowed there.
   const auto codec = codec::MakeCodec(GetParam(), {});
   ASSERT_TRUE(codec.ok());
-  const std::string pull_codec = (*codec)->stochastic() ? "onebit" : GetParam();
+  const std::string pull_codec = (*codec)->is_stochastic() ? "onebit" : GetParam();
   job.StartAll(ArgumentsFor(GetParam(), {"train.parameters=central", "exchange.pull=changes",
                                          "exchange.pull_codec=" + pull_codec}));
   ExpectHasLearned(job);

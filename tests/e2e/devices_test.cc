@@ -15,7 +15,7 @@
 namespace tern::e2e {
 namespace {
 
-constexpr char kSmall[] = R"({net: {layers: [
+constexpr char kSmallNet[] = R"({net: {layers: [
     {name: conv, conv: {outputs: 4, kernel: 5, stride: 3}},
     {name: norm, batch_norm: {}},
     {name: active, relu: {}},
@@ -57,7 +57,7 @@ class Devices : public testing::TestWithParam<DeviceCase> {};
 
 TEST_P(Devices, OfTwoKindsAgreeOnEveryBitOfTheWeights) {
   const uint64_t steps = GetParam().steps;
-  TestJob job({.steps = steps, .model = kSmall, .yaml = "evaluation: {every_steps: 50}\n"});
+  TestJob job({.steps = steps, .model = kSmallNet, .yaml = "evaluation: {every_steps: 50}\n"});
   job.StartServer(0, ArgumentsFor(GetParam(), false));
   job.StartWorker(0, ArgumentsFor(GetParam(), false));
   job.StartWorker(1, ArgumentsFor(GetParam(), true), TERN_DEVICE_WORKER);
@@ -118,7 +118,7 @@ INSTANTIATE_TEST_SUITE_P(
 // A worker that comes back gets the training state from the other worker: first from the worker on
 // the GPU, then from the worker on the CPU.
 TEST(DevicesOfTwoKinds, SendEachOtherTheState) {
-  JobOptions options{.steps = 150, .model = kSmall};
+  JobOptions options{.steps = 150, .model = kSmallNet};
   options.yaml =
       "faults: {on_worker_loss: wait, heartbeat_ms: 50, suspect_after_s: 0.4, dead_after_s: 1}\n";
   TestJob job(options);
@@ -138,8 +138,8 @@ TEST(DevicesOfTwoKinds, SendEachOtherTheState) {
   EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
 }
 
-// What codecs keep from round to round and OD-SGD's private state are in GPU memory. Checkpoints
-// save them as they save those of a CPU.
+// On a GPU, what codecs keep from round to round and OD-SGD's private state are in GPU memory.
+// Checkpoints must save them there, too.
 class KilledDevices : public testing::TestWithParam<DeviceCase> {
  protected:
   static void StartDaemons(TestJob& job) {
@@ -174,7 +174,8 @@ class KilledDevices : public testing::TestWithParam<DeviceCase> {
 };
 
 TEST_P(KilledDevices, ACompleteJobResumesToTheSameBytes) {
-  const JobOptions options{.steps = 30, .model = kSmall, .yaml = "checkpoints: {every_steps: 5}\n"};
+  const JobOptions options{
+      .steps = 30, .model = kSmallNet, .yaml = "checkpoints: {every_steps: 5}\n"};
   const std::string weights = UndisturbedWeights(options);
   TestJob job(options);
   StartDaemons(job);
@@ -189,7 +190,7 @@ TEST_P(KilledDevices, ACompleteJobResumesToTheSameBytes) {
 TEST_P(KilledDevices, OneWorkerTakesTheOtherBackAndTheBytesAreTheSame) {
   const JobOptions options{
       .steps = 30,
-      .model = kSmall,
+      .model = kSmallNet,
       .yaml =
           "checkpoints: {every_steps: 5}\nfaults: {on_worker_loss: wait, heartbeat_ms: 50, "
           "suspect_after_s: 0.4, dead_after_s: 1}\n"};
@@ -226,7 +227,7 @@ TEST(DevicesOfTwoKinds, SeeTheSameAugmentedImages) {
     data_arguments.insert(data_arguments.end(), {"--set", std::string("data.") + setting});
   std::vector<double> losses;
   for (const bool with_gpu : {false, true}) {
-    TestJob job({.steps = 40, .model = kSmall, .yaml = "exchange: {codec: fp32}\n"});
+    TestJob job({.steps = 40, .model = kSmallNet, .yaml = "exchange: {codec: fp32}\n"});
     job.StartServer(0, data_arguments);
     job.StartWorker(0, data_arguments);
     std::vector<std::string> worker_arguments = data_arguments;

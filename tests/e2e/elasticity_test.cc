@@ -65,8 +65,8 @@ TEST(Shrink, LetsAWorkerJoinLater) {
   ASSERT_TRUE(job.server(0).WaitForErr("going on with 2 of 3 workers"));
   job.StartWorker(0);
   ASSERT_TRUE(job.worker(0).WaitForErr("installed the state after round"));
-  const uint64_t then = job.Progress()["rounds"];
-  ASSERT_TRUE(job.WaitForRound(then + 20));
+  const uint64_t rounds_at_return = job.Progress()["rounds"];
+  ASSERT_TRUE(job.WaitForRound(rounds_at_return + 20));
   ExpectOrderlyStop(job);
   EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
 }
@@ -79,8 +79,8 @@ TEST(Shrink, TakesAStoppedWorkerBack) {
   ASSERT_TRUE(job.server(0).WaitForErr("going on with 2 of 3 workers"));
   job.worker(1).Signal(SIGCONT);
   ASSERT_TRUE(job.worker(1).WaitForErr("installed the state after round"));
-  const uint64_t then = job.Progress()["rounds"];
-  ASSERT_TRUE(job.WaitForRound(then + 20));
+  const uint64_t rounds_at_return = job.Progress()["rounds"];
+  ASSERT_TRUE(job.WaitForRound(rounds_at_return + 20));
   ExpectOrderlyStop(job);
   EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
 }

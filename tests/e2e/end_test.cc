@@ -131,9 +131,9 @@ TEST(Start, AWorkerKilledBeforeTheFirstRoundMayStartAgain) {
 }
 
 TEST(Start, ServersAndWorkersNameMissingDaemons) {
-  const std::string one_second = "faults: {start_timeout_s: 1}\n",
-                    four_seconds = "faults.start_timeout_s=4";
-  TestJob job({.yaml = one_second});
+  const std::string one_second_timeout = "faults: {start_timeout_s: 1}\n",
+                    four_second_timeout = "faults.start_timeout_s=4";
+  TestJob job({.yaml = one_second_timeout});
   TestProgram& server = job.StartServer(0);
   EXPECT_EQ(server.Wait(), 75);
   EXPECT_THAT(server.err(),
@@ -142,8 +142,8 @@ TEST(Start, ServersAndWorkersNameMissingDaemons) {
   EXPECT_EQ(worker.Wait(), 75);
   EXPECT_THAT(worker.err(), HasSubstr("still waiting for server shard 0 (127.0.0.1:" +
                                       std::to_string(job.port(0)) + ")"));
-  job.StartServer(0, {"--set", four_seconds});
-  job.StartWorker(1, {"--set", four_seconds});
+  job.StartServer(0, {"--set", four_second_timeout});
+  job.StartWorker(1, {"--set", four_second_timeout});
   job.ExpectAllEnd(75);
   EXPECT_THAT(job.server(0).err(), HasSubstr("no hello from worker 0"));
 }

@@ -13,6 +13,7 @@
 namespace tern::e2e {
 namespace {
 
+// The final weights of a job whose batch of 32 samples is divided among this number of workers.
 std::vector<double> WeightsOf(uint32_t workers) {
   JobOptions options;
   options.workers = workers;
@@ -34,16 +35,17 @@ std::vector<double> WeightsOf(uint32_t workers) {
 }
 
 TEST(Fp32, NWorkersFollowOneWithTheWholeBatch) {
-  const std::vector<double> one_worker = WeightsOf(1);
+  const std::vector<double> weights_of_one_worker = WeightsOf(1);
   double squared_norm = 0;
-  for (const double weight : one_worker) squared_norm += weight * weight;
+  for (const double weight : weights_of_one_worker) squared_norm += weight * weight;
   ASSERT_GT(squared_norm, 0);
   for (const uint32_t workers : {2, 4}) {
-    const std::vector<double> more_workers = WeightsOf(workers);
-    ASSERT_EQ(more_workers.size(), one_worker.size());
+    const std::vector<double> weights_of_more_workers = WeightsOf(workers);
+    ASSERT_EQ(weights_of_more_workers.size(), weights_of_one_worker.size());
     double squared_difference = 0;
-    for (size_t i = 0; i < one_worker.size(); ++i)
-      squared_difference += (more_workers[i] - one_worker[i]) * (more_workers[i] - one_worker[i]);
+    for (size_t i = 0; i < weights_of_one_worker.size(); ++i)
+      squared_difference += (weights_of_more_workers[i] - weights_of_one_worker[i]) *
+                            (weights_of_more_workers[i] - weights_of_one_worker[i]);
     const double relative_difference = std::sqrt(squared_difference / squared_norm);
     RecordProperty(workers == 2 ? "difference_of_2" : "difference_of_4",
                    std::to_string(1e6 * relative_difference) + "e-6");
@@ -52,7 +54,7 @@ TEST(Fp32, NWorkersFollowOneWithTheWholeBatch) {
   }
 }
 
-JobOptions TernaryJob(uint32_t servers = 1) {
+JobOptions TernaryOptions(uint32_t servers = 1) {
   JobOptions options;
   options.servers = servers;
   options.workers = 3;
@@ -61,9 +63,10 @@ JobOptions TernaryJob(uint32_t servers = 1) {
   return options;
 }
 
+// The final weights of a job with TernaryOptions on one server.
 const std::string& TernaryWeights() {
   static const std::string weights = [] {
-    TestJob job(TernaryJob());
+    TestJob job(TernaryOptions());
     job.StartAll();
     job.ExpectAllEnd(0);
     return job.Weights();
@@ -75,7 +78,7 @@ const std::string& TernaryWeights() {
 // arrives, before the other buckets' answers.
 TEST(Ternary, AppliedBucketByBucketOrAtOnceEndsWithTheSameBytes) {
   for (const std::string on_loss : {"fail", "wait"}) {
-    TestJob job(TernaryJob(2));
+    TestJob job(TernaryOptions(2));
     job.StartAll({"--set", "exchange.bucket_kib=64", "--set", "faults.on_worker_loss=" + on_loss});
     job.ExpectAllEnd(0);
     EXPECT_TRUE(job.Weights() == TernaryWeights()) << on_loss;
@@ -83,21 +86,21 @@ TEST(Ternary, AppliedBucketByBucketOrAtOnceEndsWithTheSameBytes) {
 }
 
 TEST(Ternary, TwoRunsEndWithTheSameBytes) {
-  TestJob job(TernaryJob());
+  TestJob job(TernaryOptions());
   job.StartAll();
   job.ExpectAllEnd(0);
   EXPECT_TRUE(job.Weights() == TernaryWeights());
 }
 
 TEST(Ternary, AnotherSeedEndsWithOtherBytes) {
-  TestJob job(TernaryJob());
+  TestJob job(TernaryOptions());
   job.StartAll({"--set", "seed=2"});
   job.ExpectAllEnd(0);
   EXPECT_FALSE(job.Weights() == TernaryWeights());
 }
 
 TEST(Ternary, TwoServerShardsEndWithTheSameBytes) {
-  JobOptions options = TernaryJob(2);
+  JobOptions options = TernaryOptions(2);
   options.yaml = "exchange: {chunk_kib: 256}\n";
   TestJob job(options);
   job.StartAll();
@@ -106,7 +109,7 @@ TEST(Ternary, TwoServerShardsEndWithTheSameBytes) {
 }
 
 TEST(Ternary, ChunksSocketsAndOrderOfArrivalDoNotChangeTheBytes) {
-  JobOptions options = TernaryJob(2);
+  JobOptions options = TernaryOptions(2);
   options.yaml = "exchange: {bucket_kib: 16, chunk_kib: 16, credit_kib: 64}\n";
   TestJob job(options);
   const std::vector<std::string> socket_arguments = {"--set", "servers.0.data_sockets=3", "--set",

@@ -16,7 +16,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr char kNormed[] = R"({net: {layers: [
+constexpr char kNetWithBatchNorm[] = R"({net: {layers: [
     {name: conv, conv: {outputs: 8, kernel: 5, stride: 2, bias: false}},
     {name: norm, batch_norm: {}},
     {name: active, relu: {}},
@@ -50,7 +50,7 @@ TEST(Evaluate, AloneGivesTheWorkersCommonScore) {
                .steps = 12,
                .batch_total = 9,
                .test_images = 61,
-               .model = kNormed,
+               .model = kNetWithBatchNorm,
                .yaml = "evaluation: {confusion: true, batch: 7}\n"});
   job.StartAll();
   job.ExpectAllEnd(0);
@@ -86,9 +86,9 @@ TEST(Evaluate, WithoutTheKeyWritesNoConfusionMatrix) {
   TestJob job({.steps = 4});
   job.StartAll();
   job.ExpectAllEnd(0);
-  TestProgram& alone = StartEvaluation(&job, job.output_dir() + "/weights.safetensors");
-  ASSERT_EQ(alone.Wait(), 0) << alone.err();
-  EXPECT_THAT(alone.out(), HasSubstr("top-5 "));
+  TestProgram& evaluation = StartEvaluation(&job, job.output_dir() + "/weights.safetensors");
+  ASSERT_EQ(evaluation.Wait(), 0) << evaluation.err();
+  EXPECT_THAT(evaluation.out(), HasSubstr("top-5 "));
   EXPECT_EQ(job.OutputBytes("confusion.csv"), "");
 }
 
@@ -97,18 +97,21 @@ TEST(Evaluate, RefusesWeightsThatAreNotTheModels) {
   job.StartAll();
   job.ExpectAllEnd(0);
   const std::string weights = job.output_dir() + "/weights.safetensors";
-  TestProgram& no_file = StartEvaluation(&job, job.folder() + "/nowhere");
-  EXPECT_EQ(no_file.Wait(), 65);
-  EXPECT_THAT(no_file.err(), HasSubstr("nowhere: No such file"));
-  TestProgram& no_weights = StartEvaluation(&job, job.job_file());
-  EXPECT_EQ(no_weights.Wait(), 65);
-  EXPECT_THAT(no_weights.err(), HasSubstr("job.yaml: the header claims"));
-  TestProgram& other_shape = StartEvaluation(&job, weights, {"--set", "model.padding=same"});
-  EXPECT_EQ(other_shape.Wait(), 65);
-  EXPECT_THAT(other_shape.err(), HasSubstr("\"fc3.weight\" has shape [500, 800], the model's is "));
-  TestProgram& other_name = StartEvaluation(&job, weights, {"--set", "model.name=mobilenet"});
-  EXPECT_EQ(other_name.Wait(), 65);
-  EXPECT_THAT(other_name.err(), HasSubstr("is missing; it is another model's"));
+  TestProgram& evaluation_without_file = StartEvaluation(&job, job.folder() + "/nowhere");
+  EXPECT_EQ(evaluation_without_file.Wait(), 65);
+  EXPECT_THAT(evaluation_without_file.err(), HasSubstr("nowhere: No such file"));
+  TestProgram& evaluation_without_weights = StartEvaluation(&job, job.job_file());
+  EXPECT_EQ(evaluation_without_weights.Wait(), 65);
+  EXPECT_THAT(evaluation_without_weights.err(), HasSubstr("job.yaml: the header claims"));
+  TestProgram& evaluation_of_other_shape =
+      StartEvaluation(&job, weights, {"--set", "model.padding=same"});
+  EXPECT_EQ(evaluation_of_other_shape.Wait(), 65);
+  EXPECT_THAT(evaluation_of_other_shape.err(),
+              HasSubstr("\"fc3.weight\" has shape [500, 800], the model's is "));
+  TestProgram& evaluation_of_other_model =
+      StartEvaluation(&job, weights, {"--set", "model.name=mobilenet"});
+  EXPECT_EQ(evaluation_of_other_model.Wait(), 65);
+  EXPECT_THAT(evaluation_of_other_model.err(), HasSubstr("is missing; it is another model's"));
 }
 
 TEST(Evaluate, IsRefusedByServers) {

@@ -27,15 +27,15 @@ constexpr char kSmallNet[] = R"({net: {layers: [
     {name: scores, dense: {outputs: 10}},
     {name: loss, softmax_loss: {}}]}})";
 
-tensorboard::ByTag EventValuesOf(const TestJob& job, uint32_t rank) {
+tensorboard::ValuesByTag EventValuesOf(const TestJob& job, uint32_t rank) {
   const auto files =
       tensorboard::EventFiles(job.output_dir() + "/events/worker." + std::to_string(rank));
   EXPECT_EQ(files.size(), 1u);
-  return files.empty() ? tensorboard::ByTag()
+  return files.empty() ? tensorboard::ValuesByTag()
                        : tensorboard::ValuesOf(tensorboard::ReadEvents(files.front()));
 }
 
-std::vector<int64_t> StepsOf(const tensorboard::ByTag& events, const std::string& tag) {
+std::vector<int64_t> StepsOf(const tensorboard::ValuesByTag& events, const std::string& tag) {
   std::vector<int64_t> steps;
   const auto values = events.find(tag);
   if (values == events.end()) return steps;
@@ -64,7 +64,7 @@ TEST(Events, ShowLossesRatesEvaluationsAndTernaryGradients) {
   job.ExpectAllEnd(0);
   for (const uint32_t rank : {0u, 1u}) {
     SCOPED_TRACE(rank);
-    const tensorboard::ByTag events = EventValuesOf(job, rank);
+    const tensorboard::ValuesByTag events = EventValuesOf(job, rank);
     ASSERT_THAT(StepsOf(events, "train/loss"), SizeIs(12));
     EXPECT_THAT(StepsOf(events, "learning_rate"), SizeIs(12));
     EXPECT_NEAR(events.at("learning_rate").at(12).simple_value(), 0.01, 1e-6);
@@ -89,21 +89,21 @@ TEST(Events, ShowLossesRatesEvaluationsAndTernaryGradients) {
       ASSERT_THAT(StepsOf(events, gradient_tag), ElementsAre(4, 8, 12));
       ASSERT_THAT(StepsOf(events, coded_tag), ElementsAre(4, 8, 12));
       const pb::HistogramProto& gradient = events.at(gradient_tag).at(8).histo();
-      const pb::HistogramProto& coded = events.at(coded_tag).at(8).histo();
-      EXPECT_EQ(coded.num(), gradient.num());
+      const pb::HistogramProto& coded_gradient = events.at(coded_tag).at(8).histo();
+      EXPECT_EQ(coded_gradient.num(), gradient.num());
       if (std::string(name) == "scores.bias") {
-        EXPECT_EQ(coded.SerializeAsString(), gradient.SerializeAsString());
+        EXPECT_EQ(coded_gradient.SerializeAsString(), gradient.SerializeAsString());
       }
     }
     // As in figure 2 of TernGrad, the gradients are bell-shaped before coding; the codes have only
     // the values 0 and +-scaler.
     const pb::HistogramProto& gradient = events.at("gradient/scores.weight").at(8).histo();
-    const pb::HistogramProto& coded = events.at("coded/scores.weight").at(8).histo();
-    EXPECT_EQ(coded.num(), 5760);
+    const pb::HistogramProto& coded_gradient = events.at("coded/scores.weight").at(8).histo();
+    EXPECT_EQ(coded_gradient.num(), 5760);
     EXPECT_GT(NonEmptyBuckets(gradient).size(), 20u);
-    ASSERT_THAT(NonEmptyBuckets(coded), SizeIs(3));
-    EXPECT_EQ(coded.min(), -coded.max());
-    EXPECT_EQ(NonEmptyBuckets(coded)[1], (std::pair{0., 1e-12}));
+    ASSERT_THAT(NonEmptyBuckets(coded_gradient), SizeIs(3));
+    EXPECT_EQ(coded_gradient.min(), -coded_gradient.max());
+    EXPECT_EQ(NonEmptyBuckets(coded_gradient)[1], (std::pair{0., 1e-12}));
   }
 }
 
@@ -113,18 +113,18 @@ TEST(Events, OfAKilledWorkerCanBeReadAndItsSuccessorWritesAnotherFile) {
                .yaml = "metrics: {tensorboard: true}\nfaults: {on_worker_loss: wait}\n"});
   job.StartAll();
   const std::string folder = job.output_dir() + "/events/worker.1";
-  const auto losses_in = [&](size_t file_index) {
+  const auto count_losses_in = [&](size_t file_index) {
     const auto files = tensorboard::EventFiles(folder);
     if (files.size() <= file_index) return size_t{0};
     const auto events = tensorboard::ValuesOf(tensorboard::ReadEvents(files[file_index]));
     return events.count("train/loss") == 0 ? 0 : events.at("train/loss").size();
   };
-  ASSERT_TRUE(WaitUntil([&] { return losses_in(0) > 0; }));
+  ASSERT_TRUE(WaitUntil([&] { return count_losses_in(0) > 0; }));
   job.worker(1).Signal(SIGKILL);
   EXPECT_EQ(job.worker(1).Wait(), 128 + SIGKILL);
-  EXPECT_GT(losses_in(0), 0u);
+  EXPECT_GT(count_losses_in(0), 0u);
   job.StartWorker(1);
-  EXPECT_TRUE(WaitUntil([&] { return losses_in(1) > 0; }));
+  EXPECT_TRUE(WaitUntil([&] { return count_losses_in(1) > 0; }));
   job.server(0).Signal(SIGTERM);
   job.ExpectAllEnd(143);
 }
@@ -142,9 +142,9 @@ TEST(Events, ThatCannotBeWrittenDoNotStopTraining) {
 // The name of each thread of a process, with the CPUs that it may run on.
 std::multimap<std::string, std::string> CpusByThread(pid_t pid) {
   std::multimap<std::string, std::string> cpus_by_thread;
-  std::error_code ignored;
-  for (const auto& task :
-       std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task", ignored)) {
+  std::error_code ignored_error;
+  for (const auto& task : std::filesystem::directory_iterator(
+           "/proc/" + std::to_string(pid) + "/task", ignored_error)) {
     std::ifstream status(task.path() / "status");
     std::string line, name;
     while (std::getline(status, line)) {
@@ -182,14 +182,14 @@ TEST(Cpus, BindOnlyTheThreadsThatCompute) {
 }
 
 TEST(Cpus, ThatTheMachineLacksAreRefusedWithAListOfItsCpus) {
-  const auto all = CpusOfThisThread();
-  ASSERT_TRUE(all.ok()) << all.status().message();
-  ASSERT_LT(all->back(), kMaxCpu);
+  const auto allowed_cpus = CpusOfThisThread();
+  ASSERT_TRUE(allowed_cpus.ok()) << allowed_cpus.status().message();
+  ASSERT_LT(allowed_cpus->back(), kMaxCpu);
   TestJob job({.workers = 1});
   TestProgram& worker = job.StartWorker(0, {"--set", "workers.cpus=0-1023"});
   EXPECT_EQ(worker.Wait(), 78);
   EXPECT_THAT(worker.err(), HasSubstr("workers.cpus (\"0-1023\") of worker 0: saw CPU "));
-  EXPECT_THAT(worker.err(), HasSubstr("allowed here: " + CpusText(*all)));
+  EXPECT_THAT(worker.err(), HasSubstr("allowed here: " + CpusText(*allowed_cpus)));
 }
 
 }  // namespace

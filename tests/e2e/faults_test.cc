@@ -140,8 +140,8 @@ TEST(KilledServer, EachOfTwoShardsComesBack) {
   ASSERT_TRUE(job.WaitForRound(5));
   KillAndWait(job.server(1));
   job.StartServer(1);
-  const uint64_t rounds = job.Progress().value("rounds", uint64_t{0});
-  ASSERT_TRUE(job.WaitForRound(rounds + 5));
+  const uint64_t rounds_before = job.Progress().value("rounds", uint64_t{0});
+  ASSERT_TRUE(job.WaitForRound(rounds_before + 5));
   KillAndWait(job.server(0));
   job.StartServer(0);
   ExpectEndsUndisturbed(job);

@@ -95,9 +95,10 @@ std::vector<pb::Envelope> MessagesOfNonMembers() {
   }
   const auto* descriptor = pb::Envelope::descriptor();
   for (int i = 0; i < descriptor->field_count(); ++i) {  // one message of each type, without fields
-    pb::Envelope without_fields;
-    without_fields.GetReflection()->MutableMessage(&without_fields, descriptor->field(i));
-    messages.push_back(without_fields);
+    pb::Envelope message_without_fields;
+    message_without_fields.GetReflection()->MutableMessage(&message_without_fields,
+                                                           descriptor->field(i));
+    messages.push_back(message_without_fields);
   }
   pb::Envelope envelope;
   for (const uint32_t rank : {0, 1}) {
@@ -134,12 +135,13 @@ std::vector<std::unique_ptr<Stranger>> ConnectStrangers(const std::vector<uint16
   };
   for (const uint16_t port : ports) {
     connect(port);  // sends nothing
-    Stranger& sends_broken = connect(port);
-    for (const std::vector<std::string>& frames : BrokenMessages()) sends_broken.SendFrames(frames);
-    Stranger& sends_lies = connect(port);
+    Stranger& broken_sender = connect(port);
+    for (const std::vector<std::string>& frames : BrokenMessages())
+      broken_sender.SendFrames(frames);
+    Stranger& lying_sender = connect(port);
     for (const pb::Envelope& lie : MessagesOfNonMembers()) {
-      sends_lies.SendEnvelope(lie);
-      sends_lies.SendEnvelope(lie, std::string(1000, '\xff'));
+      lying_sender.SendEnvelope(lie);
+      lying_sender.SendEnvelope(lie, std::string(1000, '\xff'));
     }
     connect(port).SendEnvelope(MakeContribution(&pb::Envelope::mutable_push, 0, 7),
                                std::string(20 << 20, 'x'));
@@ -202,7 +204,7 @@ TEST(Version, AnotherOneIsRefusedByTheServerWhichNamesBoth) {
 
 // Answers every message to a port in wire version 7 until `worker` has ended. Returns the worker's
 // exit code.
-int WaitAtAnotherVersion(uint16_t port, TestProgram& worker) {
+int AnswerInAnotherVersion(uint16_t port, TestProgram& worker) {
   void* context = zmq_ctx_new();
   void* router = zmq_socket(context, ZMQ_ROUTER);
   const int linger_ms = 0;
@@ -229,7 +231,7 @@ int WaitAtAnotherVersion(uint16_t port, TestProgram& worker) {
 TEST(Version, AWorkerLeavesAServerOfAnotherOneAndNamesBoth) {
   TestJob job;
   TestProgram& worker = job.StartWorker(0);
-  EXPECT_EQ(WaitAtAnotherVersion(job.port(0), worker), 76);
+  EXPECT_EQ(AnswerInAnotherVersion(job.port(0), worker), 76);
   EXPECT_THAT(worker.err(), AllOf(HasSubstr("server shard 0"), HasSubstr("wire version 7"),
                                   HasSubstr(Cat("wire version ", net::kWireVersion))));
 }

@@ -1,4 +1,5 @@
-// Image folders and packed sets in real processes: conversion, and training with several threads.
+// Image folders, and the packed files that `tern convert pack` makes of them, in real processes:
+// conversion, and training with several threads.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,15 +22,16 @@ constexpr char kNet[] = R"({net: {input: {channels: 3, height: 12, width: 12}, c
     {name: scores, dense: {outputs: 3}},
     {name: loss, softmax_loss: {}}]}})";
 
-// A folder with train/CLASS and test/CLASS: JPEG and PNG files of several sizes.
+// Writes JPEG and PNG files of several sizes to the folders train/CLASS and test/CLASS of a new
+// folder. Returns the path of the new folder.
 std::string WriteImageFolder(const TestJob& job) {
-  const std::string root = job.folder() + "/images";
+  const std::string images_folder = job.folder() + "/images";
   for (const char* split : {"train", "test"}) {
     for (uint32_t label = 0; label < 3; ++label) {
-      const std::string folder = root + "/" + split + "/class" + std::to_string(label);
+      const std::string folder = images_folder + "/" + split + "/class" + std::to_string(label);
       std::filesystem::create_directories(folder);
       for (uint32_t i = 0; i < 12; ++i) {
-        const data::Image image = data::Picture(3, 14 + i % 5, 20 - i % 3, 40 * label + i);
+        const data::Image image = data::MakePicture(3, 14 + i % 5, 20 - i % 3, 40 * label + i);
         const bool is_jpeg = i % 3 != 0;
         std::ofstream(folder + "/" + std::to_string(i) + (is_jpeg ? ".jpg" : ".png"),
                       std::ios::binary)
@@ -37,7 +39,7 @@ std::string WriteImageFolder(const TestJob& job) {
       }
     }
   }
-  return root;
+  return images_folder;
 }
 
 std::vector<std::string> DataArguments(const std::string& format, const std::string& dir,
@@ -59,14 +61,15 @@ TEST(Images, GiveTheSameWeightsFromAFolderAndPackedWithAnyNumberOfThreads) {
   std::string weights;
   for (const char* threads : {"1", "3"}) {
     TestJob job({.steps = 12, .model = kNet, .yaml = "evaluation: {every_steps: 6}\n"});
-    const std::string root = WriteImageFolder(job), packed_folder = job.folder() + "/packed";
-    TestProgram& pack = job.StartTern({"convert", "pack", root, packed_folder});
-    ASSERT_EQ(pack.Wait(), 0) << pack.err();
-    EXPECT_THAT(pack.out(), AllOf(HasSubstr("100 %  36 of 36 images"),
-                                  HasSubstr("train.tpk: 36 images in 3 classes")));
+    const std::string images_folder = WriteImageFolder(job),
+                      packed_folder = job.folder() + "/packed";
+    TestProgram& pack_program = job.StartTern({"convert", "pack", images_folder, packed_folder});
+    ASSERT_EQ(pack_program.Wait(), 0) << pack_program.err();
+    EXPECT_THAT(pack_program.out(), AllOf(HasSubstr("100 %  36 of 36 images"),
+                                          HasSubstr("train.tpk: 36 images in 3 classes")));
     for (const bool is_packed : {false, true}) {
-      job.StartAll(DataArguments(is_packed ? "packed" : "folder", is_packed ? packed_folder : root,
-                                 threads));
+      job.StartAll(DataArguments(is_packed ? "packed" : "folder",
+                                 is_packed ? packed_folder : images_folder, threads));
       job.ExpectAllEnd(0);
       EXPECT_THAT(job.Log("worker", 0), HasSubstr("36 training images in 3 classes"));
       if (weights.empty()) weights = job.Weights();
@@ -77,26 +80,28 @@ TEST(Images, GiveTheSameWeightsFromAFolderAndPackedWithAnyNumberOfThreads) {
 
 TEST(Images, DamagedOnesAreNamedAndLeftOutUpToTheLimit) {
   TestJob job({.steps = 4, .model = kNet});
-  const std::string root = WriteImageFolder(job), damaged_file = root + "/train/class1/3.png";
+  const std::string images_folder = WriteImageFolder(job),
+                    damaged_file = images_folder + "/train/class1/3.png";
   const std::string image_bytes = ReadFile(damaged_file);
   // Cuts the second half of the file off. Its header stays valid.
   std::ofstream(damaged_file, std::ios::binary) << image_bytes.substr(0, image_bytes.size() / 2);
-  job.StartAll(DataArguments("folder", root, "2"));
+  job.StartAll(DataArguments("folder", images_folder, "2"));
   job.ExpectAllEnd(0);
-  TestProgram& refused = job.StartTern({"convert", "pack", root, job.folder() + "/packed"});
-  EXPECT_EQ(refused.Wait(), 65);
-  EXPECT_THAT(refused.err(),
+  TestProgram& refused_pack =
+      job.StartTern({"convert", "pack", images_folder, job.folder() + "/packed"});
+  EXPECT_EQ(refused_pack.Wait(), 65);
+  EXPECT_THAT(refused_pack.err(),
               AllOf(HasSubstr(damaged_file + ": damaged PNG"), HasSubstr("allowed: 0")));
   EXPECT_FALSE(std::filesystem::exists(job.folder() + "/packed/train.tpk"));
-  TestProgram& accepted =
-      job.StartTern({"convert", "pack", root, job.folder() + "/packed", "--max_corrupt", "1"});
-  EXPECT_EQ(accepted.Wait(), 0) << accepted.err();
-  EXPECT_THAT(accepted.out(),
+  TestProgram& accepted_pack = job.StartTern(
+      {"convert", "pack", images_folder, job.folder() + "/packed", "--max_corrupt", "1"});
+  EXPECT_EQ(accepted_pack.Wait(), 0) << accepted_pack.err();
+  EXPECT_THAT(accepted_pack.out(),
               AllOf(HasSubstr("left out, damaged image 1 of at most 1: " + damaged_file),
                     HasSubstr("35 images in 3 classes")));
-  std::ofstream(root + "/train/class0/3.png", std::ios::binary) << "";
-  std::ofstream(root + "/train/class2/1.jpg", std::ios::binary) << "<html>";
-  TestProgram& worker = job.StartWorker(0, DataArguments("folder", root, "2"));
+  std::ofstream(images_folder + "/train/class0/3.png", std::ios::binary) << "";
+  std::ofstream(images_folder + "/train/class2/1.jpg", std::ios::binary) << "<html>";
+  TestProgram& worker = job.StartWorker(0, DataArguments("folder", images_folder, "2"));
   EXPECT_EQ(worker.Wait(), 65);
   EXPECT_THAT(worker.err(), AllOf(HasSubstr("class2/1.jpg: neither JPEG nor PNG"),
                                   HasSubstr("damaged images so far: 2, allowed: 1")));
@@ -106,10 +111,11 @@ TEST(Images, DamagedOnesAreNamedAndLeftOutUpToTheLimit) {
 // ends, and the other workers do not wait for that worker.
 TEST(Images, OneDamagedImageTooManyEndsTheJobWhileItTrains) {
   TestJob job({.steps = 100000, .model = kNet, .yaml = "faults: {on_worker_loss: wait}\n"});
-  const std::string root = WriteImageFolder(job), damaged_file = root + "/train/class1/3.png";
+  const std::string images_folder = WriteImageFolder(job),
+                    damaged_file = images_folder + "/train/class1/3.png";
   const std::string image_bytes = ReadFile(damaged_file);
   std::ofstream(damaged_file, std::ios::binary) << image_bytes.substr(0, image_bytes.size() / 2);
-  std::vector<std::string> arguments = DataArguments("folder", root, "2");
+  std::vector<std::string> arguments = DataArguments("folder", images_folder, "2");
   arguments.insert(arguments.end(), {"--set", "data.max_corrupt=0"});
   job.StartAll(arguments);
   job.ExpectAllEnd(65);
@@ -119,19 +125,20 @@ TEST(Images, OneDamagedImageTooManyEndsTheJobWhileItTrains) {
 
 TEST(Images, ConvertListsItsFormats) {
   TestJob job;
-  TestProgram& without_kind = job.StartTern({"convert"});
-  EXPECT_EQ(without_kind.Wait(), 64);
-  EXPECT_THAT(without_kind.err(), HasSubstr("needs the name of a conversion; known: onnx, pack"));
+  TestProgram& convert_without_kind = job.StartTern({"convert"});
+  EXPECT_EQ(convert_without_kind.Wait(), 64);
+  EXPECT_THAT(convert_without_kind.err(),
+              HasSubstr("needs the name of a conversion; known: onnx, pack"));
   TestProgram& unknown_format = job.StartTern({"convert", "pack", "a", "b", "--format", "packed"});
   EXPECT_EQ(unknown_format.Wait(), 64);
   EXPECT_THAT(unknown_format.err(), HasSubstr("--format: saw 'packed'; allowed: folder, cifar10"));
   TestProgram& missing_folder = job.StartTern({"convert", "pack", "/does/not/exist", job.folder()});
   EXPECT_EQ(missing_folder.Wait(), 65);
   EXPECT_THAT(missing_folder.err(), HasSubstr("/does/not/exist/train: cannot be listed"));
-  // Packs IDX files, whose images are stored as pixels.
-  TestProgram& idx =
+  // Packs IDX files, which store images as pixels.
+  TestProgram& idx_pack =
       job.StartTern({"convert", "pack", job.data_dir(), job.folder() + "/p", "--format=idx"});
-  ASSERT_EQ(idx.Wait(), 0) << idx.err();
+  ASSERT_EQ(idx_pack.Wait(), 0) << idx_pack.err();
   job.StartAll({"--set", "data.format=packed", "--set", "data.dir=" + job.folder() + "/p", "--set",
                 "train.steps=2"});
   job.ExpectAllEnd(0);

@@ -23,7 +23,7 @@ using ::testing::Not;
 
 constexpr uint64_t kEndlessSteps = 1000000;
 
-std::string WriteText(const TestJob& job, const std::string& name, const std::string& text) {
+std::string WriteTextFile(const TestJob& job, const std::string& name, const std::string& text) {
   const std::string path = job.folder() + "/" + name;
   std::ofstream(path, std::ios::binary) << text;
   return path;
@@ -32,7 +32,7 @@ std::string WriteText(const TestJob& job, const std::string& name, const std::st
 // ---- data files
 
 struct BadFile {
-  std::string file;  // in the data folder
+  std::string file;  // its name in the data folder
   std::function<std::string(const std::string&)> spoil;
   std::string expected_text;  // what stderr must contain in addition to the name of the file
 };
@@ -40,7 +40,7 @@ struct BadFile {
 TEST(Data, BadFilesAreNamedWithExitCode65) {
   TestJob job({.train_images = 40, .test_images = 20});
   const std::string images = ReadFile(job.data_dir() + "/train-images-idx3-ubyte");
-  const std::vector<BadFile> cases = {
+  const std::vector<BadFile> bad_files = {
       {"train-images-idx3-ubyte", [](auto& s) { return s.substr(0, s.size() - 10); }, "truncated"},
       {"train-images-idx3-ubyte", [](auto& s) { return s.substr(0, 3); }, "truncated"},
       {"train-images-idx3-ubyte", [](auto& s) { return s + "12345"; }, "bytes after the end"},
@@ -54,7 +54,7 @@ TEST(Data, BadFilesAreNamedWithExitCode65) {
        "not an IDX file"},
       {"train-labels-idx1-ubyte", [](auto&) { return std::string(); }, "truncated"},
   };
-  for (const BadFile& bad_file : cases) {
+  for (const BadFile& bad_file : bad_files) {
     const std::string path = job.data_dir() + "/" + bad_file.file, original = ReadFile(path);
     std::ofstream(path, std::ios::binary) << bad_file.spoil(original);
     TestProgram& worker = job.StartWorker(0);
@@ -86,7 +86,7 @@ TEST(Data, AFolderWithoutTheFilesIsNamed) {
 
 TEST(JobFile, EveryFaultIsNamedAtOnceByBothDaemonsWithExitCode78) {
   TestJob job;
-  const std::string path = WriteText(job, "bad.yaml", R"(sede: 3
+  const std::string path = WriteTextFile(job, "bad.yaml", R"(sede: 3
 servers:
   - address: 127.0.0.1:7500
     data_sockets: 0
@@ -127,7 +127,7 @@ TEST(JobFile, AMissingDeviceIsNamedWithExitCode78) {
 
 TEST(JobFile, AliasesAreRefused) {
   TestJob job;
-  const std::string path = WriteText(job, "alias.yaml", "name: &n a\noutput_dir: *n\n");
+  const std::string path = WriteTextFile(job, "alias.yaml", "name: &n a\noutput_dir: *n\n");
   TestProgram& server =
       job.Start("server", TestJob::Binary("tern_server"), {"--job", path, "--rank", "0"});
   EXPECT_EQ(server.Wait(), 78);
@@ -169,31 +169,31 @@ TEST(Address, APortInUseIsNamedAndItsOwnerContinues) {
   ASSERT_TRUE(job.WaitForLog("server", 0, "the job as this server"));
   job.StartWorker(0);
   ASSERT_TRUE(job.server(0).WaitForErr("worker 0"));  // its sockets are bound now
-  TestProgram& owner = job.server(0);
+  TestProgram& first_server = job.server(0);
   TestProgram& other_server =
       job.StartServer(0, {"--set", Cat("output_dir=", job.folder(), "/other")});
   EXPECT_EQ(other_server.Wait(), 69);
   EXPECT_THAT(other_server.err(), HasSubstr(Cat("port ", job.port(0), " is in use")));
   job.StartWorker(1);
-  EXPECT_EQ(owner.Wait(), 0) << owner.err();
+  EXPECT_EQ(first_server.Wait(), 0) << first_server.err();
 }
 
 TEST(Address, AFolderInUseIsNamedAndItsOwnerContinues) {
   TestJob job;
   job.StartServer(0);
   ASSERT_TRUE(job.WaitForLog("server", 0, "the job as this server"));
-  TestProgram& first = job.server(0);
-  TestProgram& second =
+  TestProgram& first_server = job.server(0);
+  TestProgram& second_server =
       job.StartServer(0, {"--set", Cat("servers.0.address=127.0.0.1:", FreePorts(1).at(0)), "--set",
                           "name=other", "--log_dir", job.folder() + "/other_logs"});
-  EXPECT_EQ(second.Wait(), 69);
-  EXPECT_THAT(second.err(),
+  EXPECT_EQ(second_server.Wait(), 69);
+  EXPECT_THAT(second_server.err(),
               ContainsRegex(Cat("folder ", job.output_dir(), " is in use by job 'test', process ",
-                                first.pid(), " on .*, since .*--set output_dir=")));
+                                first_server.pid(), " on .*, since .*--set output_dir=")));
   EXPECT_FALSE(std::filesystem::exists(job.folder() + "/other_logs"))
       << "before it writes anything";
   for (const uint32_t rank : {0, 1}) job.StartWorker(rank);
-  EXPECT_EQ(first.Wait(), 0) << first.err();
+  EXPECT_EQ(first_server.Wait(), 0) << first_server.err();
 }
 
 TEST(Address, OneThatDoesNotResolveIsNamed) {
@@ -224,9 +224,9 @@ TEST(Peer, OfAnotherJobOrModelIsRefusedWithBothValues) {
   TestJob job;
   job.StartServer(0);
   job.StartWorker(0);
-  for (const char* other : {"seed=2", "model.padding=same", "exchange.codec=fp32"}) {
-    TestProgram& worker = job.StartWorker(1, {"--set", other});
-    EXPECT_EQ(worker.Wait(), 76) << other;
+  for (const char* different_setting : {"seed=2", "model.padding=same", "exchange.codec=fp32"}) {
+    TestProgram& worker = job.StartWorker(1, {"--set", different_setting});
+    EXPECT_EQ(worker.Wait(), 76) << different_setting;
     EXPECT_THAT(worker.err(),
                 ContainsRegex("the job differs: the peer's digest is [0-9a-f]+, the server's "
                               "[0-9a-f]+"));
@@ -241,9 +241,9 @@ TEST(Peer, OfAnotherJobOrModelIsRefusedWithBothValues) {
 TEST(Peer, AServerShardOfAnotherJobIsRefusedToo) {
   TestJob job({.servers = 2, .steps = 2});
   job.StartServer(0);
-  TestProgram& shard = job.StartServer(1, {"--set", "seed=2"});
-  EXPECT_EQ(shard.Wait(), 76);
-  EXPECT_THAT(shard.err(), HasSubstr("the job differs"));
+  TestProgram& refused_server = job.StartServer(1, {"--set", "seed=2"});
+  EXPECT_EQ(refused_server.Wait(), 76);
+  EXPECT_THAT(refused_server.err(), HasSubstr("the job differs"));
   job.StartServer(1);
   for (const uint32_t rank : {0, 1}) job.StartWorker(rank);
   job.ExpectAllEnd(0);
@@ -253,14 +253,15 @@ TEST(Peer, ASecondProcessOfARankIsRefusedAndTheFirstContinues) {
   TestJob job({.steps = kEndlessSteps});
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(1));
-  TestProgram& first = job.worker(1);
-  TestProgram& second = job.StartWorker(1);
-  EXPECT_EQ(second.Wait(), 77);
-  EXPECT_THAT(second.err(), ContainsRegex("rank 1 is taken by worker 1 \\(.*\\), which is alive"));
+  TestProgram& first_worker = job.worker(1);
+  TestProgram& second_worker = job.StartWorker(1);
+  EXPECT_EQ(second_worker.Wait(), 77);
+  EXPECT_THAT(second_worker.err(),
+              ContainsRegex("rank 1 is taken by worker 1 \\(.*\\), which is alive"));
   ASSERT_TRUE(job.WaitForRound(job.Progress().value("rounds", uint64_t{0}) + 5));
   EXPECT_THAT(job.Log("server", 0), Not(HasSubstr("lost")));
   job.server(0).Signal(SIGTERM);
-  EXPECT_EQ(first.Wait(), 143);
+  EXPECT_EQ(first_worker.Wait(), 143);
   EXPECT_EQ(job.worker(0).Wait(), 143);
   EXPECT_EQ(job.server(0).Wait(), 143);
 }
@@ -287,20 +288,21 @@ TEST(Gradient, OneThatIsNotFiniteEndsTheJobNamingTensorWorkerAndRound) {
 
 TEST(Metrics, BothDaemonsServeThemDuringARun) {
   TestJob job({.steps = kEndlessSteps});
-  const uint16_t port = FreeMetricsPort();
-  job.StartAll({"--set", Cat("metrics.port=", port)});
+  const uint16_t metrics_port = FreeMetricsPort();
+  job.StartAll({"--set", Cat("metrics.port=", metrics_port)});
   ASSERT_TRUE(job.WaitForRound(2));
-  const std::string server = GetMetrics(port);
-  EXPECT_THAT(server, AllOf(HasSubstr("HTTP/1.1 200"), HasSubstr("text/plain; version=0.0.4"),
-                            HasSubstr("# TYPE tern_server_contributions_total counter")));
-  EXPECT_EQ(MetricOf(server, "tern_server_workers_present"), 2);
-  EXPECT_GT(MetricOf(server, "tern_server_contributions_total{lane=\"1\"}"), 0);
-  EXPECT_GT(MetricOf(server, "tern_net_bytes_total{direction=\"in\",type=\"push\"}"), 0);
+  const std::string server_metrics = GetMetrics(metrics_port);
+  EXPECT_THAT(server_metrics,
+              AllOf(HasSubstr("HTTP/1.1 200"), HasSubstr("text/plain; version=0.0.4"),
+                    HasSubstr("# TYPE tern_server_contributions_total counter")));
+  EXPECT_EQ(MetricOf(server_metrics, "tern_server_workers_present"), 2);
+  EXPECT_GT(MetricOf(server_metrics, "tern_server_contributions_total{lane=\"1\"}"), 0);
+  EXPECT_GT(MetricOf(server_metrics, "tern_net_bytes_total{direction=\"in\",type=\"push\"}"), 0);
   for (const int rank : {0, 1}) {
-    const std::string worker = GetMetrics(static_cast<uint16_t>(port + 100 + rank));
-    EXPECT_THAT(worker, HasSubstr("# TYPE tern_worker_rounds_total counter"));
-    EXPECT_GE(MetricOf(worker, "tern_worker_rounds_total"), 2);
-    EXPECT_GT(MetricOf(worker, "tern_worker_compute_seconds_total"), 0);
+    const std::string worker_metrics = GetMetrics(static_cast<uint16_t>(metrics_port + 100 + rank));
+    EXPECT_THAT(worker_metrics, HasSubstr("# TYPE tern_worker_rounds_total counter"));
+    EXPECT_GE(MetricOf(worker_metrics, "tern_worker_rounds_total"), 2);
+    EXPECT_GT(MetricOf(worker_metrics, "tern_worker_compute_seconds_total"), 0);
   }
   job.server(0).Signal(SIGTERM);
   job.ExpectAllEnd(143);

@@ -26,9 +26,9 @@
 namespace tern::e2e {
 namespace {
 
-constexpr uint32_t kSide = 28, kClasses = 10;
+constexpr uint32_t kImageSide = 28, kClasses = 10;
 
-std::string BigEndian(uint32_t value) {
+std::string BigEndianBytes(uint32_t value) {
   std::string bytes;
   for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(value >> shift);
   return bytes;
@@ -40,8 +40,8 @@ void WriteFile(const std::string& path, const std::string& bytes) {
   ASSERT_TRUE(file.flush()) << path;
 }
 
-std::string EndOf(const std::string& text, size_t bytes) {
-  return text.size() <= bytes ? text : "..." + text.substr(text.size() - bytes);
+std::string LastBytes(const std::string& text, size_t max_bytes) {
+  return text.size() <= max_bytes ? text : "..." + text.substr(text.size() - max_bytes);
 }
 
 int MillisecondsUntil(Time deadline) {
@@ -68,8 +68,8 @@ bool CanBind(uint16_t port) {
   return is_bound;
 }
 
-// The last complete line.
-std::string LastLine(const std::string& text) {
+// The last line that ends with a newline; an unfinished line after it is ignored.
+std::string LastCompleteLine(const std::string& text) {
   const size_t end = text.rfind('\n');
   if (end == std::string::npos || end == 0) return "";
   const size_t begin = text.rfind('\n', end - 1);
@@ -82,16 +82,17 @@ std::string LastLine(const std::string& text) {
 void WriteIdxPair(const std::string& folder, const std::string& stem, uint32_t count,
                   uint64_t seed) {
   std::mt19937_64 random(seed);
-  std::string images = BigEndian(0x803) + BigEndian(count) + BigEndian(kSide) + BigEndian(kSide);
-  std::string labels = BigEndian(0x801) + BigEndian(count);
+  std::string images = BigEndianBytes(0x803) + BigEndianBytes(count) + BigEndianBytes(kImageSide) +
+                       BigEndianBytes(kImageSide);
+  std::string labels = BigEndianBytes(0x801) + BigEndianBytes(count);
   for (uint32_t i = 0; i < count; ++i) {
     const uint32_t label = i % kClasses;
-    std::string image(size_t{kSide} * kSide, '\0');
+    std::string image(size_t{kImageSide} * kImageSide, '\0');
     for (char& pixel : image) pixel = static_cast<char>(random() % 64);
     const uint32_t top_row = 3 + 12 * (label / 5), left_column = 1 + 5 * (label % 5);
     for (uint32_t y = top_row; y < top_row + 8; ++y) {
       for (uint32_t x = left_column; x < left_column + 5; ++x)
-        image[y * kSide + x] = static_cast<char>(192 + random() % 64);
+        image[y * kImageSide + x] = static_cast<char>(192 + random() % 64);
     }
     images += image;
     labels += static_cast<char>(label);
@@ -117,10 +118,10 @@ std::vector<uint16_t> FreePorts(size_t count) {
 uint16_t FreeMetricsPort() {
   while (true) {
     const uint16_t port = FreePorts(1).at(0);
-    bool are_free = true;
+    bool all_are_free = true;
     for (const int offset : {1, 100, 101, 102})
-      are_free = are_free && CanBind(static_cast<uint16_t>(port + offset));
-    if (are_free) return port;
+      all_are_free = all_are_free && CanBind(static_cast<uint16_t>(port + offset));
+    if (all_are_free) return port;
   }
 }
 
@@ -184,7 +185,7 @@ int TestProgram::Wait(double seconds) {
   while (running()) {
     if (Now() >= deadline) {
       ADD_FAILURE() << spec_.name << " still runs after " << seconds << " s; stderr:\n"
-                    << EndOf(err(), 2000);
+                    << LastBytes(err(), 2000);
       process_->Signal(SIGKILL);
       while (running()) poll(&exit_poll, 1, 1000);
       return -1;
@@ -226,18 +227,19 @@ TestJob::TestJob(const JobOptions& options)
 TestJob::~TestJob() {
   programs_.clear();
   if (progress_fd_ >= 0) close(progress_fd_);
-  std::error_code ignored;
+  std::error_code ignored_error;
   if (testing::Test::HasFailure()) {
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_, ignored)) {
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(folder_, ignored_error)) {
       const std::string name = entry.path().filename();
       if (!entry.is_regular_file() || name.find("ubyte") != std::string::npos ||
           name.ends_with(".safetensors"))
         continue;
       std::cerr << "---- " << entry.path().string() << "\n"
-                << EndOf(ReadFile(entry.path()), 3000) << "\n";
+                << LastBytes(ReadFile(entry.path()), 3000) << "\n";
     }
   }
-  std::filesystem::remove_all(folder_, ignored);
+  std::filesystem::remove_all(folder_, ignored_error);
 }
 
 void TestJob::WriteJob() const {
@@ -262,7 +264,7 @@ TestProgram& TestJob::Start(const std::string& name, const std::string& path,
   spec.environment = {"OMP_WAIT_POLICY=passive", "RES_OPTIONS=timeout:1 attempts:1"};
   spec.stdout_path = Cat(folder_, "/programs/", programs_.size(), ".", name, ".out");
   spec.stderr_path = Cat(folder_, "/programs/", programs_.size(), ".", name, ".err");
-  spec.fd = name == "server.0" ? progress_fd_ : -1;
+  spec.inherited_fd = name == "server.0" ? progress_fd_ : -1;
   programs_.push_back(std::make_unique<TestProgram>(spec));
   return *programs_.back();
 }
@@ -310,7 +312,8 @@ TestProgram& TestJob::StartTern(const std::vector<std::string>& arguments) {
 }
 
 nlohmann::json TestJob::Progress() const {
-  auto progress = nlohmann::json::parse(LastLine(ReadFile(folder_ + "/progress")), nullptr, false);
+  auto progress =
+      nlohmann::json::parse(LastCompleteLine(ReadFile(folder_ + "/progress")), nullptr, false);
   return progress.is_object() ? progress : nlohmann::json();
 }
 
@@ -319,14 +322,14 @@ bool TestJob::WaitForRound(uint64_t round, double seconds) {
     const nlohmann::json progress = Progress();
     return progress.is_object() && progress.value("rounds", uint64_t{0}) >= round;
   };
-  const bool is_reached_in_time = WaitUntil(is_reached, seconds);
-  EXPECT_TRUE(is_reached_in_time) << "round " << round << " was not reached within " << seconds
-                                  << " s; progress: " << Progress();
-  return is_reached_in_time;
+  const bool was_reached = WaitUntil(is_reached, seconds);
+  EXPECT_TRUE(was_reached) << "round " << round << " was not reached within " << seconds
+                           << " s; progress: " << Progress();
+  return was_reached;
 }
 
 bool TestJob::WaitForTraining(double seconds) {
-  const bool came = WaitUntil(
+  const bool all_are_training = WaitUntil(
       [&] {
         for (uint32_t rank = 0; rank < options_.workers; ++rank) {
           if (Log("worker", rank).find("training from step") == std::string::npos) return false;
@@ -334,14 +337,16 @@ bool TestJob::WaitForTraining(double seconds) {
         return true;
       },
       seconds);
-  EXPECT_TRUE(came) << "not all workers began to train within " << seconds << " s";
-  return came;
+  EXPECT_TRUE(all_are_training) << "not all workers began to train within " << seconds << " s";
+  return all_are_training;
 }
 
 pid_t TestJob::PidOf(const TestProgram& tern, const std::string& name) {
-  const std::string text = tern.out(), mark = name + " is process ";
-  const size_t at = text.rfind(mark);
-  return at == std::string::npos ? 0 : atoi(text.c_str() + at + mark.size());
+  const std::string text = tern.out(), marker = name + " is process ";
+  const size_t marker_position = text.rfind(marker);
+  return marker_position == std::string::npos
+             ? 0
+             : atoi(text.c_str() + marker_position + marker.size());
 }
 
 nlohmann::json TestJob::Output(const std::string& name) const {
@@ -359,16 +364,16 @@ std::string TestJob::Weights() const {
 
 bool TestJob::WaitForLog(const std::string& role, uint32_t rank, const std::string& text,
                          double seconds) const {
-  const bool came =
+  const bool was_logged =
       WaitUntil([&] { return Log(role, rank).find(text) != std::string::npos; }, seconds);
-  EXPECT_TRUE(came) << role << " " << rank << " did not log '" << text << "'";
-  return came;
+  EXPECT_TRUE(was_logged) << role << " " << rank << " did not log '" << text << "'";
+  return was_logged;
 }
 
 std::string TestJob::Log(const std::string& role, uint32_t rank) const {
   std::string text;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(log_dir(), ignored)) {
+  std::error_code ignored_error;
+  for (const auto& entry : std::filesystem::directory_iterator(log_dir(), ignored_error)) {
     const std::string name = entry.path().filename();
     if (name.starts_with(Cat("tern_", role, ".", role, ".", rank, ".")) && name.ends_with(".log"))
       text += ReadFile(entry.path());

@@ -26,9 +26,9 @@
 
 namespace tern::e2e {
 
-// How many seconds tests wait for an event that should happen soon. This is enough for a sanitizer
+// How long tests wait for an event that should happen soon. This is enough for a sanitizer
 // build on a busy machine.
-constexpr double kPatience = 60;
+constexpr double kPatienceSeconds = 60;
 
 // Writes `count` images of 28 x 28 with 10 classes that a network can learn (a bright square in
 // noise, whose position is the label), as the pair of IDX files STEM-images-idx3-ubyte and
@@ -38,7 +38,8 @@ void WriteIdxPair(const std::string& folder, const std::string& stem, uint32_t c
 
 // Returns `count` different ports of 127.0.0.1 on which no program listens.
 std::vector<uint16_t> FreePorts(size_t count);
-// A value for metrics.port with which the metrics ports of the first servers and workers are free.
+// A value for the job's key metrics.port, such that the metrics ports of servers 0 and 1 and of
+// workers 0 to 2 are free.
 uint16_t FreeMetricsPort();
 
 // The whole answer to GET /metrics at this port of 127.0.0.1, or an empty string if none arrives.
@@ -52,7 +53,7 @@ std::string ReadFile(const std::string& path);
 
 // Calls `condition` repeatedly until it returns true. Returns false if that does not happen in
 // time.
-bool WaitUntil(const std::function<bool()>& condition, double seconds = kPatience);
+bool WaitUntil(const std::function<bool()>& condition, double seconds = kPatienceSeconds);
 
 // A running tern, tern_server or tern_worker, in a process group of its own. The destructor kills
 // it.
@@ -68,16 +69,16 @@ class TestProgram {
   void Signal(int signal);
   // Waits for the end of the program. Returns its exit code, or 128 + n if signal n killed it. If
   // it does not end in time, kills it, fails the test and returns -1.
-  int Wait(double seconds = kPatience);
+  int Wait(double seconds = kPatienceSeconds);
   // What the program has written to stdout (stderr) so far.
   std::string out() const { return ReadFile(spec_.stdout_path); }
   std::string err() const { return ReadFile(spec_.stderr_path); }
   // Waits until stdout (stderr) contains `text`. At the deadline, or if the program ends without
-  // it, fails the test and returns false.
-  bool WaitForOut(const std::string& text, double seconds = kPatience) {
+  // having written `text`, fails the test and returns false.
+  bool WaitForOut(const std::string& text, double seconds = kPatienceSeconds) {
     return WaitFor(spec_.stdout_path, text, seconds);
   }
-  bool WaitForErr(const std::string& text, double seconds = kPatience) {
+  bool WaitForErr(const std::string& text, double seconds = kPatienceSeconds) {
     return WaitFor(spec_.stderr_path, text, seconds);
   }
 
@@ -102,7 +103,7 @@ struct JobOptions {
 };
 
 // Options of a job that runs until the test ends it.
-inline JobOptions Endless(const std::string& yaml = "") {
+inline JobOptions EndlessJobOptions(const std::string& yaml = "") {
   JobOptions options;
   options.steps = 1'000'000;
   options.yaml = yaml;
@@ -134,28 +135,28 @@ class TestJob {
                            const std::string& program = {});
   // Starts all servers, then all workers.
   void StartAll(const std::vector<std::string>& arguments = {});
-  // The newest process that these functions started for a rank.
+  // The newest process that StartServer, StartWorker or StartAll started for a rank.
   TestProgram& server(uint32_t shard) { return *servers_.at(shard); }
   TestProgram& worker(uint32_t rank) { return *workers_.at(rank); }
   // Waits for the newest process of each rank. Fails the test if any of them does not end with
   // `code`.
-  void ExpectAllEnd(int code, double seconds = kPatience);
+  void ExpectAllEnd(int code, double seconds = kPatienceSeconds);
   // Starts bin/tern with these arguments.
   TestProgram& StartTern(const std::vector<std::string>& arguments);
   // Starts any program.
   TestProgram& Start(const std::string& name, const std::string& path,
                      const std::vector<std::string>& arguments);
 
-  // The newest progress that shard 0, started by StartServer(0), has reported, as a JSON object;
-  // null before the first.
+  // The newest progress report of shard 0 (the first server), if StartServer(0) started it, as a
+  // JSON object; null before the first report.
   nlohmann::json Progress() const;
-  // Waits until shard 0, started by StartServer(0), knows that every worker has applied `round`. At
-  // the deadline, fails the test and returns false.
-  bool WaitForRound(uint64_t round, double seconds = kPatience);
+  // Waits until shard 0 knows that every worker has applied the result of `round`. StartServer(0)
+  // must have started shard 0. At the deadline, fails the test and returns false.
+  bool WaitForRound(uint64_t round, double seconds = kPatienceSeconds);
   // Waits until every worker has begun to train, also if `tern run` started it.
-  bool WaitForTraining(double seconds = kPatience);
+  bool WaitForTraining(double seconds = kPatienceSeconds);
   // The process id of the newest process that `tern run` has started as `name` ("worker 1"); 0 if
-  // none.
+  // it has started none.
   static pid_t PidOf(const TestProgram& tern, const std::string& name);
 
   // A file of output_dir as JSON: Output("server.0.json"). If it is not JSON, fails the test and
@@ -170,7 +171,7 @@ class TestJob {
   std::string Log(const std::string& role, uint32_t rank) const;
   // Waits until that log contains `text`. At the deadline, fails the test and returns false.
   bool WaitForLog(const std::string& role, uint32_t rank, const std::string& text,
-                  double seconds = kPatience) const;
+                  double seconds = kPatienceSeconds) const;
 
   // The folder of the built programs, and the path of one of these programs.
   static std::string BinDir();

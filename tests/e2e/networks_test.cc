@@ -1,4 +1,5 @@
-// Networks with state beside their parameters, trained by real processes.
+// Networks with state in addition to their parameters (the running statistics of batch norm),
+// trained by real processes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr char kBranches[] = R"({net: {layers: [
+constexpr char kBranchedNet[] = R"({net: {layers: [
     {name: standard, standardize: {}},
     {name: conv, conv: {outputs: 8, kernel: 3, stride: 2, bias: false}},
     {name: norm, batch_norm: {}},
@@ -42,8 +43,8 @@ std::string TrainedWeights(const std::string& model) {
 }
 
 TEST(Networks, WithNormsDropoutAndBranchesGiveTheSameBytesAgain) {
-  const std::string weights = TrainedWeights(kBranches);
-  EXPECT_EQ(weights, TrainedWeights(kBranches));
+  const std::string weights = TrainedWeights(kBranchedNet);
+  EXPECT_EQ(weights, TrainedWeights(kBranchedNet));
   const auto file = tensors::DecodeSafetensors(weights);
   ASSERT_TRUE(file.ok()) << file.status().message();
   for (const char* name : {"norm.running_mean", "norm.running_var"}) {

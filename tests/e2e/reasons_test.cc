@@ -1,5 +1,5 @@
-// A worker that ends with an error that a restart would repeat: the whole job ends with that error
-// at once, and no process is restarted.
+// If a worker ends with an error that would occur again after a restart, the whole job ends with
+// that error at once, and no process is restarted.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -27,16 +27,16 @@ JobOptions OptionsOf(const std::string& on_loss, const std::string& yaml = "") {
   return options;
 }
 
-// Makes `name` in the job's output folder a folder, so that no file, not even root's, can be
-// renamed to it.
+// Creates a folder that has the name of one of the job's output files. Then no process, not even
+// root's, can rename a file to that name.
 void MakeUnwritable(const TestJob& job, const std::string& name) {
   fs::create_directories(Cat(job.output_dir(), "/", name, "/in_the_way"));
 }
 
-void ExpectAllEndSaying(TestJob& job, int code, const std::string& sentence) {
+void ExpectAllEndWithMessage(TestJob& job, int code, const std::string& message) {
   job.ExpectAllEnd(code);
   for (TestProgram* program : {&job.server(0), &job.worker(0), &job.worker(1)})
-    EXPECT_THAT(program->err(), HasSubstr(sentence));
+    EXPECT_THAT(program->err(), HasSubstr(message));
 }
 
 class WeightsThatCannotBeWritten : public testing::TestWithParam<std::string> {};
@@ -45,7 +45,7 @@ TEST_P(WeightsThatCannotBeWritten, EndTheJobWith74) {
   TestJob job(OptionsOf(GetParam()));
   MakeUnwritable(job, "weights.safetensors");
   job.StartAll();
-  ExpectAllEndSaying(job, 74, "weights.safetensors: Is a directory");
+  ExpectAllEndWithMessage(job, 74, "weights.safetensors: Is a directory");
   EXPECT_EQ(job.Output("server.0.json")["code"], 74);
 }
 
@@ -63,8 +63,8 @@ TEST(FullDisk, AtTheEndIsTheRunsRootCauseAndNoProcessIsRestarted) {
   EXPECT_EQ(job.Output("summary.json")["restarts"], 0);
 }
 
-// With `ulimit -f`, a write beyond the limit is an error; the program ignores the signal that would
-// kill it.
+// With `ulimit -f`, a write beyond the limit is an error. The program ignores the signal (SIGXFSZ)
+// that would kill it.
 TEST(FullDisk, AFileSizeLimitActsLikeIt) {
   TestJob job(OptionsOf("wait", "checkpoints: {every_steps: 10}\n"));
   job.StartServer(0);
@@ -91,7 +91,7 @@ TEST(FullDisk, ACheckpointOfAStopThatCannotBeWrittenEndsWith74) {
   fs::rename(folder, folder + ".moved");
   std::ofstream(folder).flush();  // a file, where the program needs a folder
   job.server(0).Signal(SIGTERM);
-  ExpectAllEndSaying(job, 74, "the checkpoint of step ");
+  ExpectAllEndWithMessage(job, 74, "the checkpoint of step ");
   EXPECT_FALSE(job.Weights().empty()) << "they are written all the same";
 }
 
@@ -140,7 +140,7 @@ TEST(Diverged, InTheLastStepIsFoundByTheLastEvaluation) {
   options.steps = 1;
   TestJob job(options);
   job.StartAll({"--set", "train.schedule.learning_rate=1e30"});
-  ExpectAllEndSaying(job, 79, "the loss on the test set is not finite after step 1");
+  ExpectAllEndWithMessage(job, 79, "the loss on the test set is not finite after step 1");
   EXPECT_FALSE(fs::exists(job.output_dir() + "/weights.safetensors"));
 }
 

@@ -44,7 +44,7 @@ int FlipBitOfEveryMatch(pid_t pid, std::string_view pattern) {
     char dash = 0;
     std::string access, offset, device, inode;
     fields >> std::hex >> begin >> dash >> end >> access >> offset >> device >> inode;
-    constexpr uint64_t kMaxBytes = 256 << 20;  // of a region; larger ones belong to sanitizers
+    constexpr uint64_t kMaxBytes = 256 << 20;  // of a region; sanitizers own larger ones
     if (access != "rw-p" || inode != "0" || end - begin > kMaxBytes) continue;
     std::string bytes(end - begin, '\0');
     const ssize_t read_bytes =

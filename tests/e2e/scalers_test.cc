@@ -1,4 +1,4 @@
-// Ternary codes with scalers of the previous round, and with one scaler for every few elements, in
+// Ternary codes with scalers of the previous round, and with one scaler for every 5000 elements, in
 // jobs of real processes. (A scaler is the number that a ternary code multiplies.) Replicas stay
 // equal, and a worker that is killed and comes back encodes with the same scalers as the other
 // workers.
@@ -23,7 +23,7 @@ std::vector<std::string> ArgumentsFor(const std::string& algorithm) {
   return arguments;
 }
 
-JobOptions WaitOptions() {
+JobOptions WaitForWorkerOptions() {
   return {.servers = 2,
           .workers = 3,
           .steps = 150,
@@ -33,17 +33,17 @@ JobOptions WaitOptions() {
               "dead_after_s: 1}\n"};
 }
 
-class ScalersOfBefore : public testing::TestWithParam<std::string> {};
+class PreviousScalers : public testing::TestWithParam<std::string> {};
 
-TEST_P(ScalersOfBefore, ComeToAReturningWorkerFromTheOthers) {
-  TestJob undisturbed(WaitOptions());
-  undisturbed.StartAll(ArgumentsFor(GetParam()));
-  undisturbed.ExpectAllEnd(0);
-  const nlohmann::json summary = undisturbed.Output("server.0.json");
+TEST_P(PreviousScalers, ComeToAReturningWorkerFromTheOthers) {
+  TestJob undisturbed_job(WaitForWorkerOptions());
+  undisturbed_job.StartAll(ArgumentsFor(GetParam()));
+  undisturbed_job.ExpectAllEnd(0);
+  const nlohmann::json summary = undisturbed_job.Output("server.0.json");
   EXPECT_EQ(summary["replicas_agree"], true);
   EXPECT_LE(summary["test_loss"], 2.3) << "has learned nothing: log(10) is 2.303";
 
-  TestJob job(WaitOptions());
+  TestJob job(WaitForWorkerOptions());
   job.StartAll(ArgumentsFor(GetParam()));
   ASSERT_TRUE(job.WaitForRound(5));
   job.worker(1).Signal(SIGKILL);
@@ -55,15 +55,16 @@ TEST_P(ScalersOfBefore, ComeToAReturningWorkerFromTheOthers) {
   // With odsgd the new worker starts with local weights equal to the global ones, so its gradients
   // differ from those of an undisturbed run.
   if (GetParam() == "ssgd") {
-    EXPECT_TRUE(job.Weights() == undisturbed.Weights()) << "other weights than without the fault";
+    EXPECT_TRUE(job.Weights() == undisturbed_job.Weights())
+        << "other weights than without the fault";
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Under, ScalersOfBefore, testing::Values("ssgd", "odsgd"),
+INSTANTIATE_TEST_SUITE_P(Under, PreviousScalers, testing::Values("ssgd", "odsgd"),
                          [](const auto& info) { return info.param; });
 
 TEST(KilledServer, KeepsTheScalersThatCameWithSums) {
-  TestJob job(WaitOptions());
+  TestJob job(WaitForWorkerOptions());
   job.StartAll(ArgumentsFor("ssgd"));
   ASSERT_TRUE(job.WaitForRound(5));
   job.server(1).Signal(SIGKILL);

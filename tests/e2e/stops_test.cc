@@ -39,12 +39,12 @@ const std::string& UndisturbedWeights() {
   return weights;
 }
 
-// The names of the complete checkpoints of a worker, which contain their steps.
+// The file names of the complete checkpoints of a worker. Each name contains the step.
 std::vector<std::string> CheckpointsOf(const TestJob& job, uint32_t rank) {
   std::vector<std::string> checkpoints;
-  std::error_code ignored;
+  std::error_code ignored_error;
   for (const auto& entry : std::filesystem::directory_iterator(
-           Cat(job.output_dir(), "/checkpoints/worker.", rank), ignored)) {
+           Cat(job.output_dir(), "/checkpoints/worker.", rank), ignored_error)) {
     const std::string name = entry.path().filename();
     if (name.starts_with("step.") && name.ends_with(".json")) checkpoints.push_back(name);
   }
@@ -94,7 +94,8 @@ INSTANTIATE_TEST_SUITE_P(Each, StopOfAll, testing::Combine(kEachPolicy, testing:
 INSTANTIATE_TEST_SUITE_P(Thorough, StopOfAll, testing::Combine(kEachPolicy, testing::Range(2, 5)),
                          NameOf);
 
-// Service managers stop `tern run` like this: they signal it and all processes that it has started.
+// Service managers stop `tern run` in this way: they signal `tern run` and all processes that it
+// has started.
 TEST(StopOfAllProcesses, OfARunIsOrderly) {
   for (const unsigned seed : {1, 2, 3, 4}) {
     TestJob job(OptionsOf("wait"));

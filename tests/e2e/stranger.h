@@ -23,14 +23,14 @@ class Stranger {
   // Sends a valid message, as Tern's daemons do.
   void SendEnvelope(const pb::Envelope& envelope, const std::string& payload = "");
   // Waits for the next message that parses. Returns nullopt if none arrives in `seconds`.
-  std::optional<pb::Envelope> Receive(double seconds = kPatience);
+  std::optional<pb::Envelope> Receive(double seconds = kPatienceSeconds);
 
  private:
   void* context_;
   void* socket_;
 };
 
-// The header frame of `envelope`, with this wire version in its first bytes.
+// The header frame of `envelope`, with `version` as the version of the wire format.
 std::string HeaderOfVersion(const pb::Envelope& envelope, uint16_t version);
 
 }  // namespace tern::e2e

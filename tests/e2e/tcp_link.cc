@@ -44,44 +44,45 @@ TcpLink::TcpLink(const std::vector<uint16_t>& ports)
 
 TcpLink::~TcpLink() {
   must_quit_ = true;
-  SetUp(true);
+  SetLinkUp(true);
   thread_.join();
-  for (const auto& pair : pairs_) {
-    close(pair->client_fd);
-    close(pair->server_fd);
+  for (const auto& connection : connections_) {
+    close(connection->client_fd);
+    close(connection->server_fd);
   }
   for (const int fd : listeners_) close(fd);
   close(wake_fd_);
 }
 
-void TcpLink::SetUp(bool up) {
+void TcpLink::SetLinkUp(bool up) {
   is_up_ = up;
-  const uint64_t one = 1;
-  EXPECT_EQ(write(wake_fd_, &one, sizeof one), static_cast<ssize_t>(sizeof one));
+  const uint64_t wake_increment = 1;
+  EXPECT_EQ(write(wake_fd_, &wake_increment, sizeof wake_increment),
+            static_cast<ssize_t>(sizeof wake_increment));
 }
 
 void TcpLink::ForwardUntilQuit() {
   while (!must_quit_) {
-    std::vector<pollfd> polled = {{wake_fd_, POLLIN, 0}};
+    std::vector<pollfd> poll_fds = {{wake_fd_, POLLIN, 0}};
     if (is_up_) {
-      for (const int fd : listeners_) polled.push_back({fd, POLLIN, 0});
-      for (const auto& pair : pairs_) {
-        for (const Direction& direction : pair->directions) {
-          if (!direction.is_ended && direction.buffered.size() < kMaxBufferedBytes)
-            polled.push_back({direction.from_fd, POLLIN, 0});
-          if (!direction.buffered.empty()) polled.push_back({direction.to_fd, POLLOUT, 0});
+      for (const int fd : listeners_) poll_fds.push_back({fd, POLLIN, 0});
+      for (const auto& connection : connections_) {
+        for (const Direction& direction : connection->directions) {
+          if (!direction.is_ended && direction.buffered_bytes.size() < kMaxBufferedBytes)
+            poll_fds.push_back({direction.from_fd, POLLIN, 0});
+          if (!direction.buffered_bytes.empty()) poll_fds.push_back({direction.to_fd, POLLOUT, 0});
         }
       }
     }
-    poll(polled.data(), polled.size(), -1);
+    poll(poll_fds.data(), poll_fds.size(), -1);
     uint64_t wake_count = 0;
     if (read(wake_fd_, &wake_count, sizeof wake_count) < 0 && errno != EAGAIN) return;
     if (!is_up_) continue;
     for (size_t i = 0; i < listeners_.size(); ++i) AcceptAll(listeners_[i], ports_[i]);
-    std::erase_if(pairs_, [](const auto& pair) {
-      if (Forward(pair.get())) return false;
-      close(pair->client_fd);
-      close(pair->server_fd);
+    std::erase_if(connections_, [](const auto& connection) {
+      if (Forward(connection.get())) return false;
+      close(connection->client_fd);
+      close(connection->server_fd);
       return true;
     });
   }
@@ -100,36 +101,37 @@ void TcpLink::AcceptAll(int listener, uint16_t port) {
       close(server_fd);
       continue;
     }
-    auto pair = std::make_unique<Pair>();
-    pair->client_fd = client_fd;
-    pair->server_fd = server_fd;
-    pair->directions[0].from_fd = pair->directions[1].to_fd = client_fd;
-    pair->directions[0].to_fd = pair->directions[1].from_fd = server_fd;
-    pairs_.push_back(std::move(pair));
+    auto connection = std::make_unique<ForwardedConnection>();
+    connection->client_fd = client_fd;
+    connection->server_fd = server_fd;
+    connection->directions[0].from_fd = connection->directions[1].to_fd = client_fd;
+    connection->directions[0].to_fd = connection->directions[1].from_fd = server_fd;
+    connections_.push_back(std::move(connection));
   }
 }
 
-bool TcpLink::Forward(Pair* pair) {
-  const bool first_is_open = Forward(&pair->directions[0]),
-             second_is_open = Forward(&pair->directions[1]);
+bool TcpLink::Forward(ForwardedConnection* connection) {
+  const bool first_is_open = Forward(&connection->directions[0]),
+             second_is_open = Forward(&connection->directions[1]);
   return first_is_open && second_is_open;
 }
 
 bool TcpLink::Forward(Direction* direction) {
-  std::array<char, 65536> piece;
-  while (!direction->is_ended && direction->buffered.size() < kMaxBufferedBytes) {
-    const ssize_t read_bytes = recv(direction->from_fd, piece.data(), piece.size(), 0);
+  std::array<char, 65536> read_buffer;
+  while (!direction->is_ended && direction->buffered_bytes.size() < kMaxBufferedBytes) {
+    const ssize_t read_bytes = recv(direction->from_fd, read_buffer.data(), read_buffer.size(), 0);
     if (read_bytes < 0 && (errno == EAGAIN || errno == ENOTCONN))
       break;  // ENOTCONN: the connection is not established yet
     if (read_bytes <= 0) direction->is_ended = true;
-    if (read_bytes > 0) direction->buffered.append(piece.data(), static_cast<size_t>(read_bytes));
+    if (read_bytes > 0)
+      direction->buffered_bytes.append(read_buffer.data(), static_cast<size_t>(read_bytes));
   }
-  while (!direction->buffered.empty()) {
-    const ssize_t sent_bytes = send(direction->to_fd, direction->buffered.data(),
-                                    direction->buffered.size(), MSG_NOSIGNAL);
+  while (!direction->buffered_bytes.empty()) {
+    const ssize_t sent_bytes = send(direction->to_fd, direction->buffered_bytes.data(),
+                                    direction->buffered_bytes.size(), MSG_NOSIGNAL);
     if (sent_bytes < 0 && (errno == EAGAIN || errno == ENOTCONN)) return true;
     if (sent_bytes < 0) return false;
-    direction->buffered.erase(0, static_cast<size_t>(sent_bytes));
+    direction->buffered_bytes.erase(0, static_cast<size_t>(sent_bytes));
   }
   return !direction->is_ended;
 }

@@ -20,28 +20,31 @@ class TcpLink {
   TcpLink(const TcpLink&) = delete;
   TcpLink& operator=(const TcpLink&) = delete;
 
-  void SetUp(bool up);
+  void SetLinkUp(bool up);
 
  private:
   // One direction of a connection.
   struct Direction {
     int from_fd = -1, to_fd = -1;
-    std::string buffered;  // bytes that were read from `from_fd` and not yet written to `to_fd`
+    std::string buffered_bytes;
+    // bytes that were read from `from_fd` and not yet written to `to_fd`
     bool is_ended = false;
   };
-  struct Pair {
+  // A connection of a client to the link, and that of the link to the server.
+  struct ForwardedConnection {
     int client_fd = -1, server_fd = -1;
     Direction directions[2];
   };
   void ForwardUntilQuit();
   void AcceptAll(int listener, uint16_t port);
-  // Forwards what it can without waiting. Returns whether the connection is still open.
-  static bool Forward(Pair* pair);
+  // Forwards as many bytes as possible without waiting. Returns whether the connection is still
+  // open.
+  static bool Forward(ForwardedConnection* connection);
   static bool Forward(Direction* direction);
 
   std::vector<uint16_t> ports_;
   std::vector<int> listeners_;
-  std::vector<std::unique_ptr<Pair>> pairs_;
+  std::vector<std::unique_ptr<ForwardedConnection>> connections_;
   int wake_fd_ = -1;  // an eventfd; writing to it wakes the thread from poll()
   std::atomic<bool> is_up_{true}, must_quit_{false};
   std::thread thread_;

@@ -25,7 +25,7 @@ using tern::codec::MakeCodec;
 using tern::codec::Segment;
 using Bytes = std::vector<uint8_t>;
 
-struct Case {
+struct FuzzCase {
   std::unique_ptr<Codec> codec;
   int workers;
   uint64_t count;
@@ -34,7 +34,7 @@ struct Case {
 };
 
 // Aborts with a message if `condition` is false.
-void Require(bool condition, const Case& c, const char* what) {
+void Require(bool condition, const FuzzCase& c, const char* what) {
   if (condition) return;
   std::fprintf(stderr, "%s, %d workers, %llu elements: %s\n", std::string(c.codec->name()).c_str(),
                c.workers, static_cast<unsigned long long>(c.count), what);
@@ -42,24 +42,24 @@ void Require(bool condition, const Case& c, const char* what) {
 }
 
 // Returns a valid code that worker `rank` could send.
-Bytes HonestCode(const Case& c, int rank) {
+Bytes HonestCode(const FuzzCase& c, int rank) {
   std::vector<float> g(c.count);
   for (uint64_t i = 0; i < c.count; ++i)
     g[i] = std::sin(static_cast<float>(i * 7 + static_cast<uint64_t>(rank)));
   tern::kernels::NoiseKey noise;
   noise.rank = static_cast<uint16_t>(rank);
   Bytes code;
-  tern::codec::Prepared prepared =
+  tern::codec::EncodeParams encode_params =
       c.codec->Prepare(tern::kernels::ComputeStats(g.data(), g.size()), g, noise);
-  if (c.codec->shares_scaler()) prepared.scaler = 1;
-  c.codec->Encode(g.data(), {0, 0, c.count}, prepared, noise, &code);
+  if (c.codec->shares_scaler()) encode_params.scaler = 1;
+  c.codec->Encode(g.data(), {0, 0, c.count}, encode_params, noise, &code);
   Require(code.size() <= c.codec->MaxEncodedSize({0, 0, c.count}), c,
           "a code is larger than the largest");
   return code;
 }
 
 // Returns the bytes of the accumulator's sum, after checking their size.
-Bytes SumOf(const Case& c, Accumulator* accumulator) {
+Bytes EncodeCheckedSum(const FuzzCase& c, Accumulator* accumulator) {
   Bytes sum;
   accumulator->EncodeSum(&sum);
   Require(sum.size() <= c.codec->MaxSumSize({0, 0, c.count}, c.workers), c,
@@ -71,7 +71,7 @@ Bytes SumOf(const Case& c, Accumulator* accumulator) {
 
 // Adds the input's bytes as a code before each worker's valid code. If the accumulator refuses the
 // input, the sum must not change. If it accepts the input, it must read no more than its bytes.
-void CheckAddingInput(const Case& c) {
+void CheckAddingInput(const FuzzCase& c) {
   const std::unique_ptr<Accumulator> expected_sum =
       c.codec->NewAccumulator({0, 0, c.count}, c.workers);
   const std::unique_ptr<Accumulator> fuzzed_sum =
@@ -96,9 +96,9 @@ void CheckAddingInput(const Case& c) {
     const auto expected_size = expected_sum->Add(rank, code);
     Require(expected_size.ok() && *expected_size == code.size(), c, "an honest code is refused");
   }
-  const Bytes sum = SumOf(c, fuzzed_sum.get());
+  const Bytes sum = EncodeCheckedSum(c, fuzzed_sum.get());
   if (!was_accepted)
-    Require(sum == SumOf(c, expected_sum.get()), c, "a refused code changed the sum");
+    Require(sum == EncodeCheckedSum(c, expected_sum.get()), c, "a refused code changed the sum");
   std::vector<float> mean(c.count);
   const bool is_decoded =
       c.codec->Decode(sum, {0, 0, c.count}, c.workers, 1, 0, c.count, mean.data()).ok();
@@ -109,7 +109,7 @@ void CheckAddingInput(const Case& c) {
 
 // Decodes the input's bytes as a sum. A part of a valid sum must decode to the same values as in
 // the whole sum. A sum of the wrong size must be refused.
-void CheckDecodingInput(const Case& c) {
+void CheckDecodingInput(const FuzzCase& c) {
   const Segment segment{0, 0, c.count};
   const size_t max_size = c.codec->MaxSumSize(segment, c.workers);
   std::vector<float> all_values(c.count);
@@ -147,11 +147,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::vector<std::string>& names = tern::codec::CodecNames();
   auto codec = MakeCodec(names[(data[0] & 0x7f) % names.size()], options);
   if (!codec.ok()) std::abort();
-  const Case c{std::move(*codec),
-               1 + data[1] % 127,
-               (data[2] + 256u * data[3]) % 2100u,
-               kScalers[data[4] % std::size(kScalers)],
-               {data + kHeaderBytes, size - kHeaderBytes}};
+  const FuzzCase c{std::move(*codec),
+                   1 + data[1] % 127,
+                   (data[2] + 256u * data[3]) % 2100u,
+                   kScalers[data[4] % std::size(kScalers)],
+                   {data + kHeaderBytes, size - kHeaderBytes}};
   CheckAddingInput(c);
   CheckDecodingInput(c);
   return 0;

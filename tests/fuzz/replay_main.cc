@@ -180,15 +180,15 @@ int main(int argc, char** argv) {
   for (const Input& input : corpus) RunInput(input, &last_input);
 
   const double end_seconds = CpuSeconds() + max_seconds;
-  uint64_t num_done = 0;
-  for (; num_done < max_mutations && CpuSeconds() < end_seconds; ++num_done) {
-    Random random(num_done);
+  uint64_t num_mutations = 0;
+  for (; num_mutations < max_mutations && CpuSeconds() < end_seconds; ++num_mutations) {
+    Random random(num_mutations);
     Input input = corpus[RandomBelow(random, corpus.size())];
     for (size_t n = 1 + RandomBelow(random, 6); n > 0; --n) Mutate(random, corpus, &input);
     RunInput(input, &last_input);
   }
   std::printf("%zu files and %llu of %llu mutations ran\n", corpus.size(),
-              static_cast<unsigned long long>(num_done),
+              static_cast<unsigned long long>(num_mutations),
               static_cast<unsigned long long>(max_mutations));
   return 0;
 }

@@ -20,23 +20,23 @@ std::vector<std::string> LayerNames(const pb::NetDef& net) {
 }
 
 TEST(Models, LeNetValidMatchesCaffe) {
-  const auto net = BuildNet(LeNetModel(pb::Model::valid), Image(1, 28, 28), 10);
+  const auto net = BuildNet(LeNetModel(pb::Model::valid), MakeImageShape(1, 28, 28), 10);
   ASSERT_TRUE(net.ok()) << net.status().message();
   EXPECT_THAT(LayerNames(*net),
               ElementsAre("conv1", "pool1", "conv2", "pool2", "fc3", "relu3", "logits", "loss"));
   EXPECT_EQ(MakeParameterTable(*net)->total, 431'080u);
   const auto shapes = *InferShapes(*net);
-  const auto text = [&](const char* name) {
+  const auto dims_text = [&](const char* name) {
     const ImageDims& d = shapes.at(name);
     return std::to_string(d.c) + "x" + std::to_string(d.h) + "x" + std::to_string(d.w);
   };
-  EXPECT_EQ(text("data"), "1x28x28");
-  EXPECT_EQ(text("conv1"), "20x24x24");
-  EXPECT_EQ(text("pool1"), "20x12x12");
-  EXPECT_EQ(text("conv2"), "50x8x8");
-  EXPECT_EQ(text("pool2"), "50x4x4");
-  EXPECT_EQ(text("fc3"), "500x1x1");
-  EXPECT_EQ(text("logits"), "10x1x1");
+  EXPECT_EQ(dims_text("data"), "1x28x28");
+  EXPECT_EQ(dims_text("conv1"), "20x24x24");
+  EXPECT_EQ(dims_text("pool1"), "20x12x12");
+  EXPECT_EQ(dims_text("conv2"), "50x8x8");
+  EXPECT_EQ(dims_text("pool2"), "50x4x4");
+  EXPECT_EQ(dims_text("fc3"), "500x1x1");
+  EXPECT_EQ(dims_text("logits"), "10x1x1");
   const ParameterTable table = *MakeParameterTable(*net);
   for (const Parameter& p : table.parameters) {
     EXPECT_EQ(p.init.has_xavier(), !p.is_bias) << p.name;
@@ -44,7 +44,7 @@ TEST(Models, LeNetValidMatchesCaffe) {
 }
 
 TEST(Models, LeNetSameMatchesTernGrad) {
-  const auto net = BuildNet(LeNetModel(pb::Model::same), Image(1, 28, 28), 10);
+  const auto net = BuildNet(LeNetModel(pb::Model::same), MakeImageShape(1, 28, 28), 10);
   ASSERT_TRUE(net.ok()) << net.status().message();
   EXPECT_THAT(LayerNames(*net), ElementsAre("conv1", "relu1", "pool1", "conv2", "relu2", "pool2",
                                             "fc3", "relu3", "logits", "loss"));
@@ -59,31 +59,36 @@ TEST(Models, LeNetSameMatchesTernGrad) {
   }
 }
 
-// A built-in model, the shape of its input images, and its published number of parameters.
+// A built-in model (as protobuf text), the shape of its input images (squares), its number of
+// classes, and its published number of parameters.
 struct PublishedModel {
   const char* model_text;
-  uint32_t channels, side, classes;
+  uint32_t channels, image_side, classes;
   uint64_t num_parameters;
   const char* tensor_name;  // The output of one of the last layers.
   ImageDims tensor_dims;    // The shape of that output.
 };
-void PrintTo(const PublishedModel& published, std::ostream* out) { *out << published.model_text; }
+void PrintTo(const PublishedModel& published_model, std::ostream* out) {
+  *out << published_model.model_text;
+}
 
 class KnownModels : public testing::TestWithParam<PublishedModel> {};
 
 // The expected numbers of parameters are published by torchvision, Caffe and the models' papers.
 TEST_P(KnownModels, HavePublishedParametersAndShapes) {
-  const PublishedModel& published = GetParam();
+  const PublishedModel& published_model = GetParam();
   pb::Model model;
-  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(published.model_text, &model));
-  const auto net =
-      BuildNet(model, Image(published.channels, published.side, published.side), published.classes);
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(published_model.model_text, &model));
+  const auto net = BuildNet(model,
+                            MakeImageShape(published_model.channels, published_model.image_side,
+                                           published_model.image_side),
+                            published_model.classes);
   ASSERT_TRUE(net.ok()) << net.status().message();
-  EXPECT_EQ(MakeParameterTable(*net)->total, published.num_parameters);
-  const ImageDims dims = InferShapes(*net)->at(published.tensor_name);
-  EXPECT_EQ(dims.c, published.tensor_dims.c);
-  EXPECT_EQ(dims.h, published.tensor_dims.h);
-  EXPECT_EQ(dims.w, published.tensor_dims.w);
+  EXPECT_EQ(MakeParameterTable(*net)->total, published_model.num_parameters);
+  const ImageDims dims = InferShapes(*net)->at(published_model.tensor_name);
+  EXPECT_EQ(dims.c, published_model.tensor_dims.c);
+  EXPECT_EQ(dims.h, published_model.tensor_dims.h);
+  EXPECT_EQ(dims.w, published_model.tensor_dims.w);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -124,13 +129,13 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(Models, RefusesArgumentsThatTheModelDoesNotTake) {
   pb::Model model = LeNetModel(pb::Model::valid);
   model.set_width_multiplier(0.5);
-  EXPECT_THAT(BuildNet(model, Image(1, 28, 28), 10).status().message(),
+  EXPECT_THAT(BuildNet(model, MakeImageShape(1, 28, 28), 10).status().message(),
               HasSubstr("model.width_multiplier: lenet does not take this argument"));
 }
 
 TEST(Models, ParametersAreInCanonicalOrderWithoutGaps) {
   const ParameterTable table =
-      *MakeParameterTable(*BuildNet(LeNetModel(pb::Model::valid), Image(1, 28, 28), 10));
+      *MakeParameterTable(*BuildNet(LeNetModel(pb::Model::valid), MakeImageShape(1, 28, 28), 10));
   std::vector<std::string> names;
   uint64_t offset = 0;
   for (const Parameter& p : table.parameters) {
@@ -154,7 +159,7 @@ TEST(Models, ParametersAreInCanonicalOrderWithoutGaps) {
 }
 
 TEST(Models, FillsInOmittedFields) {
-  const auto net = Build(R"(layers { name: "c" conv { outputs: 2 kernel: 3 } }
+  const auto net = BuildNetOfLayers(R"(layers { name: "c" conv { outputs: 2 kernel: 3 } }
                             layers { name: "p" max_pool { kernel: 2 } }
                             layers { name: "d" dense { outputs: 3 } }
                             layers { name: "l" softmax_loss {} })");
@@ -175,16 +180,17 @@ TEST(Models, FillsInOmittedFields) {
 }
 
 TEST(Models, CompletingTwiceChangesNothing) {
-  const auto completed_once = BuildNet(LeNetModel(pb::Model::same), Image(1, 28, 28), 10);
+  const auto completed_once = BuildNet(LeNetModel(pb::Model::same), MakeImageShape(1, 28, 28), 10);
   pb::Model model;
   *model.mutable_net() = *completed_once;
-  const auto completed_twice = BuildNet(model, Image(1, 28, 28), 10);
+  const auto completed_twice = BuildNet(model, MakeImageShape(1, 28, 28), 10);
   ASSERT_TRUE(completed_twice.ok()) << completed_twice.status().message();
   EXPECT_EQ(completed_once->SerializeAsString(), completed_twice->SerializeAsString());
 }
 
 TEST(Models, FollowsNamedInputsAndOutputs) {
-  const auto net = Build(R"(layers { name: "d" inputs: "data" output: "x" dense { outputs: 3 } }
+  const auto net = BuildNetOfLayers(
+      R"(layers { name: "d" inputs: "data" output: "x" dense { outputs: 3 } }
                             layers { name: "l" inputs: "x" inputs: "label" softmax_loss {} })");
   ASSERT_TRUE(net.ok()) << net.status().message();
   EXPECT_EQ(InferShapes(*net)->at("x").c, 3u);
@@ -194,7 +200,7 @@ TEST(Models, FollowsNamedInputsAndOutputs) {
 TEST(Models, UnknownNamesListTheKnownOnes) {
   pb::Model model;
   model.set_name("lenett");
-  const auto net = BuildNet(model, Image(1, 28, 28), 10);
+  const auto net = BuildNet(model, MakeImageShape(1, 28, 28), 10);
   ASSERT_FALSE(net.ok());
   EXPECT_EQ(net.status().code(), Code::kBadJob);
   EXPECT_THAT(net.status().message(),
@@ -202,166 +208,169 @@ TEST(Models, UnknownNamesListTheKnownOnes) {
 }
 
 TEST(Models, RequiresEitherANameOrANet) {
-  EXPECT_THAT(BuildNet(pb::Model(), Image(1, 8, 8), 3).status().message(),
+  EXPECT_THAT(BuildNet(pb::Model(), MakeImageShape(1, 8, 8), 3).status().message(),
               HasSubstr("neither name nor net"));
   pb::Model model_with_both = LeNetModel(pb::Model::valid);
   model_with_both.mutable_net();
-  EXPECT_THAT(BuildNet(model_with_both, Image(1, 8, 8), 3).status().message(),
+  EXPECT_THAT(BuildNet(model_with_both, MakeImageShape(1, 8, 8), 3).status().message(),
               HasSubstr("both name and net"));
 }
 
 TEST(Models, LeNetOnATinyImageNamesTheLayerThatDoesNotFit) {
-  const auto net = BuildNet(LeNetModel(pb::Model::valid), Image(1, 12, 12), 10);
+  const auto net = BuildNet(LeNetModel(pb::Model::valid), MakeImageShape(1, 12, 12), 10);
   ASSERT_FALSE(net.ok());
   EXPECT_THAT(net.status().message(),
               HasSubstr("layer \"conv2\" (conv): height: kernel 5 does not fit an input of 4"));
 }
 
 // An invalid network, and what the error message must contain.
-struct Refusal {
-  const char* layers;
-  const char* sentence;
+struct BadNet {
+  const char* layers_text;
+  const char* expected_message;
 };
 
-class InvalidNets : public testing::TestWithParam<Refusal> {};
+class InvalidNets : public testing::TestWithParam<BadNet> {};
 
 TEST_P(InvalidNets, AreRefusedWithAMessageThatNamesTheLayer) {
-  const auto net = Build(GetParam().layers);
-  ASSERT_FALSE(net.ok()) << GetParam().layers;
+  const auto net = BuildNetOfLayers(GetParam().layers_text);
+  ASSERT_FALSE(net.ok()) << GetParam().layers_text;
   EXPECT_EQ(net.status().code(), Code::kBadJob);
-  EXPECT_THAT(net.status().message(), HasSubstr(GetParam().sentence));
+  EXPECT_THAT(net.status().message(), HasSubstr(GetParam().expected_message));
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Nets, InvalidNets,
     testing::Values(
-        Refusal{"layers { name: 'd' conv { outputs: 3 kernel: 3 pad: 3 } } layers { name: 'l' "
-                "softmax_loss {} }",
-                "pad is 3; it must be less than the 3 pixels that the kernel covers"},
-        Refusal{"layers { name: 'd' conv { outputs: 3 kernel: 3 pad: 1 padding: same } } layers { "
-                "name: 'l' softmax_loss {} }",
-                "both pad and padding are given"},
-        Refusal{"layers { name: 'd' conv { outputs: 3 kernel: 3 groups: 3 } } layers { name: 'l' "
-                "softmax_loss {} }",
-                "groups is 3, which must divide its 1 input channels and its 3 outputs"},
-        Refusal{"layers { name: 'd' conv { outputs: 3 kernel: 3 dilation: 4 } } layers { name: 'l' "
-                "softmax_loss {} }",
-                "kernel 3 does not fit an input of 8"},
-        Refusal{"layers { name: 'd' max_pool { kernel: 2 include_padding: true } } layers { name: "
-                "'l' softmax_loss {} }",
-                "include_padding is for avg_pool"},
-        Refusal{"layers { name: 'd' avg_pool { kernel: 2 global: true } } layers { name: 'l' "
-                "softmax_loss {} }",
-                "global takes the whole image"},
-        Refusal{"layers { name: 'd' lrn { size: 4 } } layers { name: 'l' softmax_loss {} }",
-                "size is 4; it must be odd"},
-        Refusal{"layers { name: 'd' dropout { rate: 1 } } layers { name: 'l' softmax_loss {} }",
-                "rate is 1; it must be a finite number of at least 0 and at most 0.999"},
-        Refusal{
+        BadNet{"layers { name: 'd' conv { outputs: 3 kernel: 3 pad: 3 } } layers { name: 'l' "
+               "softmax_loss {} }",
+               "pad is 3; it must be less than the 3 pixels that the kernel covers"},
+        BadNet{"layers { name: 'd' conv { outputs: 3 kernel: 3 pad: 1 padding: same } } layers { "
+               "name: 'l' softmax_loss {} }",
+               "both pad and padding are given"},
+        BadNet{"layers { name: 'd' conv { outputs: 3 kernel: 3 groups: 3 } } layers { name: 'l' "
+               "softmax_loss {} }",
+               "groups is 3, which must divide its 1 input channels and its 3 outputs"},
+        BadNet{"layers { name: 'd' conv { outputs: 3 kernel: 3 dilation: 4 } } layers { name: 'l' "
+               "softmax_loss {} }",
+               "kernel 3 does not fit an input of 8"},
+        BadNet{"layers { name: 'd' max_pool { kernel: 2 include_padding: true } } layers { name: "
+               "'l' softmax_loss {} }",
+               "include_padding is for avg_pool"},
+        BadNet{"layers { name: 'd' avg_pool { kernel: 2 global: true } } layers { name: 'l' "
+               "softmax_loss {} }",
+               "global takes the whole image"},
+        BadNet{"layers { name: 'd' lrn { size: 4 } } layers { name: 'l' softmax_loss {} }",
+               "size is 4; it must be odd"},
+        BadNet{"layers { name: 'd' dropout { rate: 1 } } layers { name: 'l' softmax_loss {} }",
+               "rate is 1; it must be a finite number of at least 0 and at most 0.999"},
+        BadNet{
             "layers { name: 'd' batch_norm { epsilon: 0 } } layers { name: 'l' softmax_loss {} }",
             "epsilon is 0; it must be"},
-        Refusal{"layers { name: 'd' relu { max: -1 } } layers { name: 'l' softmax_loss {} }",
-                "max is -1; it must be"},
-        Refusal{"layers { name: 'd' inputs: 'data' add {} } layers { name: 'l' softmax_loss {} }",
-                "it has 1 inputs; add takes 2 to 64"},
-        Refusal{"layers { name: 'c' conv { outputs: 3 kernel: 3 } } "
-                "layers { name: 'd' inputs: 'c' inputs: 'data' add {} } "
-                "layers { name: 'l' softmax_loss {} }",
-                "layer \"d\" (add): its inputs are 3 x 6 x 6 and 1 x 8 x 8; inputs of add"},
-        Refusal{"layers { name: 'c' conv { outputs: 3 kernel: 3 } } "
-                "layers { name: 'd' inputs: 'c' inputs: 'data' concat {} } "
-                "layers { name: 'l' softmax_loss {} }",
-                "layer \"d\" (concat): its inputs are 3 x 6 x 6 and 1 x 8 x 8; inputs of concat"},
-        Refusal{"", "it has no layers"},
-        Refusal{"layers { dense { outputs: 3 } } layers { name: 'l' softmax_loss {} }",
-                "layer number 1 needs a name"},
-        Refusal{"layers { name: 'a b' dense { outputs: 3 } }", "layer number 1 needs a name"},
-        Refusal{"layers { name: 'd' relu {} } layers { name: 'd' dense { outputs: 3 } } "
-                "layers { name: 'l' softmax_loss {} }",
-                "two layers are called \"d\""},
-        Refusal{
+        BadNet{"layers { name: 'd' relu { max: -1 } } layers { name: 'l' softmax_loss {} }",
+               "max is -1; it must be"},
+        BadNet{"layers { name: 'd' inputs: 'data' add {} } layers { name: 'l' softmax_loss {} }",
+               "it has 1 inputs; add takes 2 to 64"},
+        BadNet{"layers { name: 'c' conv { outputs: 3 kernel: 3 } } "
+               "layers { name: 'd' inputs: 'c' inputs: 'data' add {} } "
+               "layers { name: 'l' softmax_loss {} }",
+               "layer \"d\" (add): its inputs are 3 x 6 x 6 and 1 x 8 x 8; inputs of add"},
+        BadNet{"layers { name: 'c' conv { outputs: 3 kernel: 3 } } "
+               "layers { name: 'd' inputs: 'c' inputs: 'data' concat {} } "
+               "layers { name: 'l' softmax_loss {} }",
+               "layer \"d\" (concat): its inputs are 3 x 6 x 6 and 1 x 8 x 8; inputs of concat"},
+        BadNet{"", "it has no layers"},
+        BadNet{"layers { dense { outputs: 3 } } layers { name: 'l' softmax_loss {} }",
+               "layer number 1 needs a name"},
+        BadNet{"layers { name: 'a b' dense { outputs: 3 } }", "layer number 1 needs a name"},
+        BadNet{"layers { name: 'd' relu {} } layers { name: 'd' dense { outputs: 3 } } "
+               "layers { name: 'l' softmax_loss {} }",
+               "two layers are called \"d\""},
+        BadNet{
             "layers { name: 'd' } layers { name: 'l' softmax_loss {} }",
             "layer \"d\" (none): it has no kind; give it one of conv, max_pool, avg_pool, dense"},
-        Refusal{"layers { name: 'd' inputs: 'dat' dense { outputs: 3 } } "
-                "layers { name: 'l' softmax_loss {} }",
-                "layer \"d\" (dense): its input \"dat\" is made by no earlier layer"},
-        Refusal{"layers { name: 'd' inputs: 'e' dense { outputs: 3 } } "
-                "layers { name: 'e' dense { outputs: 3 } } layers { name: 'l' softmax_loss {} }",
-                "layer \"d\" (dense): its input \"e\" is made by no earlier layer"},
-        Refusal{"layers { name: 'd' inputs: 'label' dense { outputs: 3 } } "
-                "layers { name: 'l' softmax_loss {} }",
-                "layer \"d\" (dense): it reads \"label\""},
-        Refusal{"layers { name: 'd' inputs: 'data' inputs: 'data' dense { outputs: 3 } } "
-                "layers { name: 'l' softmax_loss {} }",
-                "layer \"d\" (dense): it has 2 inputs; dense takes one"},
-        Refusal{"layers { name: 'data' dense { outputs: 3 } } layers { name: 'l' softmax_loss {} }",
-                "layer \"data\" (dense): its output \"data\" is already made by the data"},
-        Refusal{"layers { name: 'a' dense { outputs: 3 } } "
-                "layers { name: 'b' output: 'a' dense { outputs: 3 } } "
-                "layers { name: 'l' softmax_loss {} }",
-                "layer \"b\" (dense): its output \"a\" is already made by layer \"a\""},
-        Refusal{"layers { name: 'a' dense { outputs: 3 } } "
-                "layers { name: 'b' inputs: 'data' dense { outputs: 3 } } "
-                "layers { name: 'l' softmax_loss {} }",
-                "net: no layer reads \"a\""},
-        Refusal{"layers { name: 'd' dense { outputs: 3 } }",
-                "layer \"d\" (dense): the last layer must be a softmax_loss"},
-        Refusal{"layers { name: 'd' dense { outputs: 3 } } layers { name: 'l' softmax_loss {} } "
-                "layers { name: 'm' softmax_loss {} }",
-                "layer \"l\" (softmax_loss): softmax_loss must be the last layer, and only once"},
-        Refusal{"layers { name: 'd' dense { outputs: 4 } } layers { name: 'l' softmax_loss {} }",
-                "layer \"l\" (softmax_loss): its input is 4 x 1 x 1, but there are 3 classes"},
-        Refusal{"layers { name: 'd' dense { outputs: 3 } } "
-                "layers { name: 'l' inputs: 'd' inputs: 'd' softmax_loss {} }",
-                "layer \"l\" (softmax_loss): its inputs are \"d\" and \"d\"; they must be the "
-                "scores and"},
-        Refusal{"layers { name: 'd' dense {} } layers { name: 'l' softmax_loss {} }",
-                "layer \"d\" (dense): outputs is 0; it must be 1 to 65536"},
-        Refusal{"layers { name: 'c' conv { outputs: 3 kernel: 70000 padding: same } }",
-                "layer \"c\" (conv): kernel is 70000; it must be 1 to 65536"},
-        Refusal{"layers { name: 'c' conv { outputs: 3 kernel: 3 stride: 0 } }",
-                "layer \"c\" (conv): stride is 0"},
-        Refusal{
+        BadNet{"layers { name: 'd' inputs: 'dat' dense { outputs: 3 } } "
+               "layers { name: 'l' softmax_loss {} }",
+               "layer \"d\" (dense): its input \"dat\" is made by no earlier layer"},
+        BadNet{"layers { name: 'd' inputs: 'e' dense { outputs: 3 } } "
+               "layers { name: 'e' dense { outputs: 3 } } layers { name: 'l' softmax_loss {} }",
+               "layer \"d\" (dense): its input \"e\" is made by no earlier layer"},
+        BadNet{"layers { name: 'd' inputs: 'label' dense { outputs: 3 } } "
+               "layers { name: 'l' softmax_loss {} }",
+               "layer \"d\" (dense): it reads \"label\""},
+        BadNet{"layers { name: 'd' inputs: 'data' inputs: 'data' dense { outputs: 3 } } "
+               "layers { name: 'l' softmax_loss {} }",
+               "layer \"d\" (dense): it has 2 inputs; dense takes one"},
+        BadNet{"layers { name: 'data' dense { outputs: 3 } } layers { name: 'l' softmax_loss {} }",
+               "layer \"data\" (dense): its output \"data\" is already made by the data"},
+        BadNet{"layers { name: 'a' dense { outputs: 3 } } "
+               "layers { name: 'b' output: 'a' dense { outputs: 3 } } "
+               "layers { name: 'l' softmax_loss {} }",
+               "layer \"b\" (dense): its output \"a\" is already made by layer \"a\""},
+        BadNet{"layers { name: 'a' dense { outputs: 3 } } "
+               "layers { name: 'b' inputs: 'data' dense { outputs: 3 } } "
+               "layers { name: 'l' softmax_loss {} }",
+               "net: no layer reads \"a\""},
+        BadNet{"layers { name: 'd' dense { outputs: 3 } }",
+               "layer \"d\" (dense): the last layer must be a softmax_loss"},
+        BadNet{"layers { name: 'd' dense { outputs: 3 } } layers { name: 'l' softmax_loss {} } "
+               "layers { name: 'm' softmax_loss {} }",
+               "layer \"l\" (softmax_loss): softmax_loss must be the last layer, and only once"},
+        BadNet{"layers { name: 'd' dense { outputs: 4 } } layers { name: 'l' softmax_loss {} }",
+               "layer \"l\" (softmax_loss): its input is 4 x 1 x 1, but there are 3 classes"},
+        BadNet{"layers { name: 'd' dense { outputs: 3 } } "
+               "layers { name: 'l' inputs: 'd' inputs: 'd' softmax_loss {} }",
+               "layer \"l\" (softmax_loss): its inputs are \"d\" and \"d\"; they must be the "
+               "scores and"},
+        BadNet{"layers { name: 'd' dense {} } layers { name: 'l' softmax_loss {} }",
+               "layer \"d\" (dense): outputs is 0; it must be 1 to 65536"},
+        BadNet{"layers { name: 'c' conv { outputs: 3 kernel: 70000 padding: same } }",
+               "layer \"c\" (conv): kernel is 70000; it must be 1 to 65536"},
+        BadNet{"layers { name: 'c' conv { outputs: 3 kernel: 3 stride: 0 } }",
+               "layer \"c\" (conv): stride is 0"},
+        BadNet{
             "layers { name: 'p' max_pool { kernel: 9 } } layers { name: 'd' dense { outputs: 3 } }"
             "layers { name: 'l' softmax_loss {} }",
             "layer \"p\" (max_pool): height: kernel 9 does not fit an input of 8"},
-        Refusal{"layers { name: 'd' dense { outputs: 3 weight_init { normal_std: nan } } }",
-                "layer \"d\" (dense): weight_init.normal_std is nan; it must be a finite number"},
-        Refusal{"layers { name: 'd' dense { outputs: 3 bias_init { constant: inf } } }",
-                "layer \"d\" (dense): bias_init.constant is inf; it must be a finite number"},
-        Refusal{
-            "layers { name: 'd' dense { outputs: 3 weight_init { truncated_normal_std: -1 } } }",
-            "layer \"d\" (dense): weight_init.truncated_normal_std is -1; it must be"},
-        Refusal{"layers { name: 'a' dense { outputs: 65536 } } "
-                "layers { name: 'b' dense { outputs: 65536 } } "
-                "layers { name: 'd' dense { outputs: 3 } } layers { name: 'l' softmax_loss {} }",
-                "layer \"b\" (dense): with it the net has more than 2^31 parameters"},
-        Refusal{"layers { name: 'r' relu {} } layers { name: 'l' softmax_loss {} }",
-                "layer \"l\" (softmax_loss): its input is 1 x 8 x 8"},
-        Refusal{"input { channels: 3 } layers { name: 'd' dense { outputs: 3 } }",
-                "model.net.input is 3 x 0 x 0"},
-        Refusal{"classes: 7 layers { name: 'd' dense { outputs: 3 } }",
-                "model.net.classes is 7, but the data have 3"}));
+        BadNet{"layers { name: 'd' dense { outputs: 3 weight_init { normal_std: nan } } }",
+               "layer \"d\" (dense): weight_init.normal_std is nan; it must be a finite number"},
+        BadNet{"layers { name: 'd' dense { outputs: 3 bias_init { constant: inf } } }",
+               "layer \"d\" (dense): bias_init.constant is inf; it must be a finite number"},
+        BadNet{"layers { name: 'd' dense { outputs: 3 weight_init { truncated_normal_std: -1 } } }",
+               "layer \"d\" (dense): weight_init.truncated_normal_std is -1; it must be"},
+        BadNet{"layers { name: 'a' dense { outputs: 65536 } } "
+               "layers { name: 'b' dense { outputs: 65536 } } "
+               "layers { name: 'd' dense { outputs: 3 } } layers { name: 'l' softmax_loss {} }",
+               "layer \"b\" (dense): with it the net has more than 2^31 parameters"},
+        BadNet{"layers { name: 'r' relu {} } layers { name: 'l' softmax_loss {} }",
+               "layer \"l\" (softmax_loss): its input is 1 x 8 x 8"},
+        BadNet{"input { channels: 3 } layers { name: 'd' dense { outputs: 3 } }",
+               "model.net.input is 3 x 0 x 0"},
+        BadNet{"classes: 7 layers { name: 'd' dense { outputs: 3 } }",
+               "model.net.classes is 7, but the data have 3"}));
 
 TEST(Models, RefusesSizesThatOverflow) {
   const char layers[] = R"(layers { name: "c" conv { outputs: 65536 kernel: 1 } }
                            layers { name: "d" dense { outputs: 65536 } }
                            layers { name: "l" softmax_loss {} })";
-  EXPECT_THAT(Build(layers, Image(65536, 65536, 65536), 65536).status().message(),
-              HasSubstr("an image of 65536 x 65536 x 65536 has more than 2^31 elements"));
   EXPECT_THAT(
-      Build(layers, Image(1, 65536, 1024), 65536).status().message(),
+      BuildNetOfLayers(layers, MakeImageShape(65536, 65536, 65536), 65536).status().message(),
+      HasSubstr("an image of 65536 x 65536 x 65536 has more than 2^31 elements"));
+  EXPECT_THAT(
+      BuildNetOfLayers(layers, MakeImageShape(1, 65536, 1024), 65536).status().message(),
       HasSubstr("layer \"c\" (conv): its output of 65536 x 65536 x 1024 has more than 2^31"));
-  EXPECT_THAT(Build(layers, Image(1, 0, 5), 3).status().message(), HasSubstr("input.height is 0"));
-  EXPECT_THAT(Build(layers, Image(1, 70000, 5), 3).status().message(),
+  EXPECT_THAT(BuildNetOfLayers(layers, MakeImageShape(1, 0, 5), 3).status().message(),
+              HasSubstr("input.height is 0"));
+  EXPECT_THAT(BuildNetOfLayers(layers, MakeImageShape(1, 70000, 5), 3).status().message(),
               HasSubstr("input.height is 70000"));
-  EXPECT_THAT(Build(layers, Image(1, 8, 8), 0).status().message(), HasSubstr("classes is 0"));
+  EXPECT_THAT(BuildNetOfLayers(layers, MakeImageShape(1, 8, 8), 0).status().message(),
+              HasSubstr("classes is 0"));
 }
 
 TEST(Models, RefusesANetWithNothingToTrain) {
   EXPECT_THAT(
-      Build("layers { name: 'p' max_pool { kernel: 8 } } layers { name: 'l' softmax_loss {} }",
-            Image(3, 8, 8), 3)
+      BuildNetOfLayers(
+          "layers { name: 'p' max_pool { kernel: 8 } } layers { name: 'l' softmax_loss {} }",
+          MakeImageShape(3, 8, 8), 3)
           .status()
           .message(),
       HasSubstr("no layer has parameters"));
@@ -371,7 +380,7 @@ TEST(Models, RefusesTooManyLayers) {
   std::string layers;
   for (int i = 0; i < 10'000; ++i)
     layers += "layers { name: 'r" + std::to_string(i) + "' relu {} }";
-  EXPECT_THAT(Build(layers + "layers { name: 'l' softmax_loss {} }").status().message(),
+  EXPECT_THAT(BuildNetOfLayers(layers + "layers { name: 'l' softmax_loss {} }").status().message(),
               HasSubstr("it has 10001 layers; at most 10000"));
 }
 

@@ -11,7 +11,7 @@
 
 namespace tern::models {
 
-inline pb::ImageShape Image(uint32_t channels, uint32_t height, uint32_t width) {
+inline pb::ImageShape MakeImageShape(uint32_t channels, uint32_t height, uint32_t width) {
   pb::ImageShape shape;
   shape.set_channels(channels);
   shape.set_height(height);
@@ -20,17 +20,17 @@ inline pb::ImageShape Image(uint32_t channels, uint32_t height, uint32_t width) 
 }
 
 // Returns a model whose layers are given as protobuf text.
-inline pb::Model ModelOf(const std::string& layers) {
+inline pb::Model ModelOfLayers(const std::string& layers) {
   pb::Model model;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(layers, model.mutable_net())) << layers;
   return model;
 }
 
 // Builds the network of these layers, with all defaults filled in.
-inline Result<pb::NetDef> Build(const std::string& layers,
-                                const pb::ImageShape& image = Image(1, 8, 8),
-                                uint32_t classes = 3) {
-  return BuildNet(ModelOf(layers), image, classes);
+inline Result<pb::NetDef> BuildNetOfLayers(const std::string& layers,
+                                           const pb::ImageShape& image = MakeImageShape(1, 8, 8),
+                                           uint32_t classes = 3) {
+  return BuildNet(ModelOfLayers(layers), image, classes);
 }
 
 inline pb::Model LeNetModel(pb::Model::Padding padding) {

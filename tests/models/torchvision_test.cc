@@ -14,12 +14,12 @@ namespace tern::models {
 namespace {
 
 using Shape = std::vector<uint64_t>;
-using Keys = std::vector<std::pair<std::string, Shape>>;
+using TensorKeys = std::vector<std::pair<std::string, Shape>>;
 
 // The expected names and shapes of a model's tensors, built layer by layer: weights and biases, and
 // separately the running statistics of batch norms.
 struct ExpectedKeys {
-  Keys parameters, statistics;
+  TensorKeys parameters, statistics;
 
   void AddConv(const std::string& name, uint64_t outputs, uint64_t inputs, uint64_t kernel,
                bool has_bias) {
@@ -38,13 +38,13 @@ struct ExpectedKeys {
   }
 };
 
-ExpectedKeys ResNetKeys(const std::vector<int>& blocks_of_stages) {
+ExpectedKeys ResNetKeys(const std::vector<int>& num_blocks_by_stage) {
   ExpectedKeys keys;
   keys.AddConv("conv1", 64, 3, 7, false);
   keys.AddNorm("bn1", 64);
   uint64_t inputs = 64, width = 64;
-  for (size_t stage = 0; stage < blocks_of_stages.size(); ++stage, width *= 2) {
-    for (int block = 0; block < blocks_of_stages[stage]; ++block) {
+  for (size_t stage = 0; stage < num_blocks_by_stage.size(); ++stage, width *= 2) {
+    for (int block = 0; block < num_blocks_by_stage[stage]; ++block) {
       const std::string prefix =
           "layer" + std::to_string(stage + 1) + "." + std::to_string(block) + ".";
       keys.AddConv(prefix + "conv1", width, inputs, 1, false);
@@ -105,7 +105,7 @@ void ExpectKeys(const std::string& name, bool batch_norm, const ExpectedKeys& ex
   const auto net = BuildNet(model, image, 1000);
   ASSERT_TRUE(net.ok()) << net.status().message();
   const ParameterTable table = *MakeParameterTable(*net);
-  Keys parameters, statistics;
+  TensorKeys parameters, statistics;
   for (const Parameter& p : table.parameters)
     parameters.push_back({p.name, {p.shape.begin(), p.shape.end()}});
   for (const Statistic& s : table.statistics) statistics.push_back({s.name, {s.count}});

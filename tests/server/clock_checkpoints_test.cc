@@ -1,6 +1,7 @@
 // Tests of a server's checkpoints in algorithms without rounds: the server continues from a
 // checkpoint with exactly the same results, after a restart or if it goes back while it runs. A
-// lane is the protocol object of one of the server's sockets; a step is 4 pushes, one per worker.
+// lane is the protocol object of one of the server's sockets; a step is 4 pushes, one per worker. A
+// ClockDrill runs such a server and its workers in one thread.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -15,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::ElementsAre;
 
-constexpr uint64_t kRun = 77;
+constexpr uint64_t kRun = 77;  // The number of the job's run (execution), which checkpoints store.
 
 pb::Checkpoint CheckpointAt(uint64_t step) {
   pb::Checkpoint checkpoint;
@@ -56,24 +57,24 @@ class EveryClockCheckpoint : public ClockCheckpoints,
 TEST_P(EveryClockCheckpoint, ContinueARestartedServerExactly) {
   const auto job = MakeJob(GetParam());
   LaneCheckpoints checkpoints(*job, 0, 1);
-  ClockDrill uninterrupted(*job, &checkpoints);
-  ASSERT_TRUE(uninterrupted.central().BeginRun(kRun).ok());
-  uninterrupted.MakePushes(0, 43);  // Checkpoints are written after pushes 20 and 40.
+  ClockDrill uninterrupted_drill(*job, &checkpoints);
+  ASSERT_TRUE(uninterrupted_drill.central().BeginRun(kRun).ok());
+  uninterrupted_drill.MakePushes(0, 43);  // Checkpoints are written after pushes 20 and 40.
   EXPECT_THAT(StepsOf(checkpoints), ElementsAre(5, 10));
 
   ClockDrill workers_at_40(*job);  // Has the workers' state after push 40.
   workers_at_40.MakePushes(0, 40);
   LaneCheckpoints reread_checkpoints(*job, 0, 1);
-  ClockDrill restarted(*job, &reread_checkpoints);
-  ASSERT_TRUE(restarted.central().GoBack(CheckpointAt(10)).ok());
-  EXPECT_EQ(restarted.central().step(), 10u);
-  restarted.CopyWorkersOf(workers_at_40);
-  restarted.GreetAll();
-  restarted.MakePushes(40, 70);
-  uninterrupted.MakePushes(43, 70);
+  ClockDrill restarted_drill(*job, &reread_checkpoints);
+  ASSERT_TRUE(restarted_drill.central().GoBack(CheckpointAt(10)).ok());
+  EXPECT_EQ(restarted_drill.central().step(), 10u);
+  restarted_drill.CopyWorkersOf(workers_at_40);
+  restarted_drill.GreetAll();
+  restarted_drill.MakePushes(40, 70);
+  uninterrupted_drill.MakePushes(43, 70);
   for (uint32_t rank = 0; rank < 4; ++rank)
-    EXPECT_EQ(restarted.weights_of(rank), uninterrupted.weights_of(rank));
-  EXPECT_EQ(restarted.PullAverage(0), uninterrupted.PullAverage(0));
+    EXPECT_EQ(restarted_drill.weights_of(rank), uninterrupted_drill.weights_of(rank));
+  EXPECT_EQ(restarted_drill.PullAverage(0), uninterrupted_drill.PullAverage(0));
 }
 
 // The running server goes back to a checkpoint. Nothing that came after the checkpoint has an
@@ -143,10 +144,10 @@ TEST_F(ClockCheckpoints, StoreTheirBeginning) {
   drill.central().SetBeginning(4);
   drill.MakePushes(0, 30);
   LaneCheckpoints reread_checkpoints(*job, 0, 1);
-  ClockDrill restarted(*job, &reread_checkpoints);
-  EXPECT_EQ(restarted.central().beginning(), 0u);
-  ASSERT_TRUE(restarted.central().BeginRun(kRun).ok());
-  EXPECT_EQ(restarted.central().beginning(), 4u);
+  ClockDrill restarted_drill(*job, &reread_checkpoints);
+  EXPECT_EQ(restarted_drill.central().beginning(), 0u);
+  ASSERT_TRUE(restarted_drill.central().BeginRun(kRun).ok());
+  EXPECT_EQ(restarted_drill.central().beginning(), 4u);
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ class DataSocket : public testing::Test {
     EXPECT_TRUE(net::AwaitLink(*peer_, net::DealerSocket::Link::kUp));
   }
 
-  pb::Envelope HelloOf(uint32_t rank, uint64_t incarnation) {
+  pb::Envelope MakeHello(uint32_t rank, uint64_t incarnation) {
     pb::Envelope envelope;
     *envelope.mutable_hello() = job_->hello;
     envelope.mutable_hello()->set_rank(rank);
@@ -79,7 +79,7 @@ class DataSocket : public testing::Test {
 };
 
 TEST_F(DataSocket, RefusesAPeerOfAnotherJob) {
-  pb::Envelope hello = HelloOf(0, 1);
+  pb::Envelope hello = MakeHello(0, 1);
   hello.mutable_hello()->set_model_digest(job_->hello.model_digest() + 1);
   const pb::Envelope answer = SendAndReceive(hello);
   EXPECT_EQ(answer.refuse().code(), 76u);
@@ -88,7 +88,7 @@ TEST_F(DataSocket, RefusesAPeerOfAnotherJob) {
 }
 
 TEST_F(DataSocket, TellsAPeerThatIsNotYetAMemberToRetry) {
-  const pb::Envelope answer = SendAndReceive(HelloOf(0, 1));
+  const pb::Envelope answer = SendAndReceive(MakeHello(0, 1));
   EXPECT_EQ(answer.refuse().then(), pb::Refuse::retry);
 }
 
@@ -98,16 +98,16 @@ TEST_F(DataSocket, WelcomesItsMembersWithTheScheduleAndStopsAfterTheRound) {
   members.set_steps(10);
   members.add_incarnations(11);
   members.add_incarnations(12);
-  lane_loop_->Tell(members);
+  lane_loop_->SendCommand(members);
   const auto other_peer = net::Value(
       net::DealerSocket::Connect(context_, "127.0.0.1", lane_loop_->port(), net::SocketOptions()));
   ASSERT_TRUE(net::AwaitLink(*other_peer, net::DealerSocket::Link::kUp));
-  ASSERT_TRUE(other_peer->Send(HelloOf(1, 12)).ok());
-  const pb::Envelope answer = SendAndReceive(HelloOf(0, 11));
+  ASSERT_TRUE(other_peer->Send(MakeHello(1, 12)).ok());
+  const pb::Envelope answer = SendAndReceive(MakeHello(0, 11));
   ASSERT_TRUE(answer.has_welcome()) << answer.ShortDebugString();
   EXPECT_EQ(answer.welcome().incarnation(), 99u);
 
-  lane_loop_->Tell(StopAfterThisRound{});
+  lane_loop_->SendCommand(StopAfterThisRound{});
   std::vector<uint8_t> codes;
   const protocol::Chunk& chunk = job_->plan.chunk(0, 0);
   const std::vector<float> zeros(431080);

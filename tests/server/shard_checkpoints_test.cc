@@ -1,7 +1,7 @@
 // Tests of a server's own checkpoints. All processes of a job write checkpoints after the same
 // steps; a server that holds the weights writes more of its own in between (shard checkpoints).
 // Tests how a server continues from them, with and without rounds. A lane is the protocol object of
-// one server socket.
+// one server socket. A ClockDrill runs a server and its workers in one thread.
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr uint64_t kRun = 77;
+constexpr uint64_t kRun = 77;  // The number of the job's run (execution), which checkpoints store.
 
 std::vector<uint64_t> StepsOf(const std::vector<pb::Checkpoint>& checkpoints) {
   std::vector<uint64_t> steps;
@@ -56,7 +56,7 @@ class ShardCheckpoints : public testing::Test {
     std::sort(names.begin(), names.end());
     return names;
   }
-  fs::path PathOf(uint64_t step) const {
+  fs::path CheckpointPathOf(uint64_t step) const {
     return dir_ / "checkpoints" / "shard.0.lane.1" / Cat("step.", step, ".safetensors");
   }
 
@@ -67,9 +67,9 @@ class ShardCheckpoints : public testing::Test {
 struct ClockServer {
   explicit ClockServer(const setup::Setup& job)
       : checkpoints(job, 0, 1), drill(job, &checkpoints) {}
-  // Begins or continues a run (one execution of a job); returns the step from which the server
+  // Starts or continues a run (one execution of a job). Returns the step from which the server
   // continues.
-  uint64_t Begin(uint64_t run = kRun) {
+  uint64_t StartRun(uint64_t run = kRun) {
     EXPECT_TRUE(drill.central().BeginRun(run).ok());
     return drill.central().step();
   }
@@ -85,22 +85,22 @@ TEST_P(WithoutRounds, ContinueARestartedServerExactly) {
   overrides.insert(overrides.end(), {"checkpoints.shard_every_steps=5",
                                      "train.optimizer.name=momentum", "evaluation.ema_decay=0.9"});
   const auto job = MakeJob(overrides);
-  ClockServer uninterrupted(*job);
-  EXPECT_EQ(uninterrupted.Begin(), 0u);
-  uninterrupted.drill.MakePushes(0, 21);  // A checkpoint is written after push 20.
-  EXPECT_THAT(OwnStepsOf(uninterrupted.checkpoints), ElementsAre(5u));
-  EXPECT_THAT(CommonStepsOf(uninterrupted.checkpoints), IsEmpty());
+  ClockServer uninterrupted_server(*job);
+  EXPECT_EQ(uninterrupted_server.StartRun(), 0u);
+  uninterrupted_server.drill.MakePushes(0, 21);  // A checkpoint is written after push 20.
+  EXPECT_THAT(OwnStepsOf(uninterrupted_server.checkpoints), ElementsAre(5u));
+  EXPECT_THAT(CommonStepsOf(uninterrupted_server.checkpoints), IsEmpty());
 
   ClockDrill workers_at_20(*job);  // Has the workers' state after push 20.
   workers_at_20.MakePushes(0, 20);
-  ClockServer restarted(*job);
-  EXPECT_EQ(restarted.Begin(), 5u);
-  restarted.drill.CopyWorkersOf(workers_at_20);
-  restarted.drill.MakePushes(20, 60);
-  uninterrupted.drill.MakePushes(21, 60);
+  ClockServer restarted_server(*job);
+  EXPECT_EQ(restarted_server.StartRun(), 5u);
+  restarted_server.drill.CopyWorkersOf(workers_at_20);
+  restarted_server.drill.MakePushes(20, 60);
+  uninterrupted_server.drill.MakePushes(21, 60);
   for (uint32_t rank = 0; rank < 4; ++rank)
-    EXPECT_EQ(restarted.drill.weights_of(rank), uninterrupted.drill.weights_of(rank));
-  EXPECT_EQ(restarted.drill.PullAverage(0), uninterrupted.drill.PullAverage(0));
+    EXPECT_EQ(restarted_server.drill.weights_of(rank), uninterrupted_server.drill.weights_of(rank));
+  EXPECT_EQ(restarted_server.drill.PullAverage(0), uninterrupted_server.drill.PullAverage(0));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -115,7 +115,7 @@ TEST_F(ShardCheckpoints, AreKeptUpToALimit) {
   const auto job = MakeJob({"train.algorithm=asgd", "checkpoints.shard_every_steps=2",
                             "checkpoints.every_steps=5", "checkpoints.shard_keep=4"});
   ClockServer server(*job);
-  server.Begin();
+  server.StartRun();
   server.drill.MakePushes(0, 68);
   EXPECT_THAT(CommonStepsOf(server.checkpoints), ElementsAre(10, 15));
   EXPECT_THAT(OwnStepsOf(server.checkpoints), ElementsAre(8, 12, 14, 16));
@@ -125,34 +125,34 @@ TEST_F(ShardCheckpoints, AServerTakesTheNewestOfEitherKind) {
   const auto job = MakeJob(
       {"train.algorithm=asgd", "checkpoints.shard_every_steps=2", "checkpoints.every_steps=5"});
   ClockServer server(*job);
-  server.Begin();
+  server.StartRun();
   server.drill.MakePushes(0, 20);
   EXPECT_THAT(CommonStepsOf(server.checkpoints), ElementsAre(5));
   EXPECT_THAT(OwnStepsOf(server.checkpoints), ElementsAre(2, 4));
-  EXPECT_EQ(ClockServer(*job).Begin(), 5u);
+  EXPECT_EQ(ClockServer(*job).StartRun(), 5u);
   server.drill.MakePushes(20, 24);
-  EXPECT_EQ(ClockServer(*job).Begin(), 6u);
+  EXPECT_EQ(ClockServer(*job).StartRun(), 6u);
 }
 
 TEST_F(ShardCheckpoints, DamagedOnesAndThoseOfAnotherRunAreMovedAway) {
   const auto job = MakeJob({"train.algorithm=asgd", "checkpoints.shard_every_steps=2"});
   {
     ClockServer server(*job);
-    server.Begin();
+    server.StartRun();
     server.drill.MakePushes(0, 17);
     EXPECT_THAT(OwnStepsOf(server.checkpoints), ElementsAre(2, 4));
   }
-  fs::resize_file(PathOf(4), fs::file_size(PathOf(4)) / 2);
+  fs::resize_file(CheckpointPathOf(4), fs::file_size(CheckpointPathOf(4)) / 2);
   {
-    ClockServer restarted(*job);
-    EXPECT_EQ(restarted.Begin(), 2u);
-    EXPECT_THAT(OwnStepsOf(restarted.checkpoints), ElementsAre(2));
+    ClockServer restarted_server(*job);
+    EXPECT_EQ(restarted_server.StartRun(), 2u);
+    EXPECT_THAT(OwnStepsOf(restarted_server.checkpoints), ElementsAre(2));
   }
   EXPECT_EQ(FolderNames().size(), 2u) << "the damaged checkpoint is moved to another folder";
   ClockServer server_of_next_run(*job);  // Another run of the same job writes to the same folder.
-  EXPECT_EQ(server_of_next_run.Begin(kRun + 1), 0u);
+  EXPECT_EQ(server_of_next_run.StartRun(kRun + 1), 0u);
   EXPECT_EQ(FolderNames().size(), 3u);
-  EXPECT_FALSE(fs::exists(PathOf(2)));
+  EXPECT_FALSE(fs::exists(CheckpointPathOf(2)));
   EXPECT_THAT(OwnStepsOf(server_of_next_run.checkpoints), IsEmpty());
 }
 
@@ -162,14 +162,14 @@ TEST_F(ShardCheckpoints, AreUsedByTheirOwnRunEvenIfTheJobMustNotResume) {
   const auto job = MakeJob({"train.algorithm=asgd", "checkpoints.shard_every_steps=2",
                             "checkpoints.every_steps=5", "checkpoints.resume=false"});
   ClockServer server(*job);
-  server.Begin();
+  server.StartRun();
   server.drill.MakePushes(0, 24);
   EXPECT_THAT(CommonStepsOf(server.checkpoints), ElementsAre(5));
-  ClockServer restarted(*job);
-  EXPECT_THAT(CommonStepsOf(restarted.checkpoints), IsEmpty());
-  EXPECT_THAT(OwnStepsOf(restarted.checkpoints), testing::UnorderedElementsAre(2, 4, 5, 6));
-  EXPECT_EQ(restarted.Begin(), 6u);
-  EXPECT_THAT(CommonStepsOf(restarted.checkpoints), ElementsAre(5));
+  ClockServer restarted_server(*job);
+  EXPECT_THAT(CommonStepsOf(restarted_server.checkpoints), IsEmpty());
+  EXPECT_THAT(OwnStepsOf(restarted_server.checkpoints), testing::UnorderedElementsAre(2, 4, 5, 6));
+  EXPECT_EQ(restarted_server.StartRun(), 6u);
+  EXPECT_THAT(CommonStepsOf(restarted_server.checkpoints), ElementsAre(5));
 }
 
 // If the folder has only shard checkpoints of another job, a job can still begin.
@@ -177,14 +177,14 @@ TEST_F(ShardCheckpoints, OfAnotherJobDoNotPreventABeginning) {
   const auto first_job = MakeJob({"train.algorithm=asgd", "checkpoints.shard_every_steps=2"});
   {
     ClockServer server(*first_job);
-    server.Begin();
+    server.StartRun();
     server.drill.MakePushes(0, 9);
   }
   const auto other_job =
       MakeJob({"train.algorithm=asgd", "checkpoints.shard_every_steps=2", "seed=9"});
   ClockServer server(*other_job);
   EXPECT_FALSE(server.checkpoints.Saved().unfit.has_sentence());
-  EXPECT_EQ(server.Begin(), 0u);
+  EXPECT_EQ(server.StartRun(), 0u);
   EXPECT_EQ(FolderNames().size(), 2u) << "the other job's checkpoints are moved to another folder";
 }
 
@@ -192,9 +192,9 @@ TEST_F(ShardCheckpoints, OfAnotherJobDoNotPreventABeginning) {
 TEST_F(ShardCheckpoints, ARunningServerBeginsAnotherRunFromStepZero) {
   const auto job = MakeJob({"train.algorithm=asgd", "checkpoints.shard_every_steps=2"});
   ClockServer server(*job);
-  server.Begin();
+  server.StartRun();
   server.drill.MakePushes(0, 18);
-  EXPECT_EQ(server.Begin(kRun + 1), 0u);
+  EXPECT_EQ(server.StartRun(kRun + 1), 0u);
   EXPECT_EQ(FolderNames().size(), 2u);
 }
 
@@ -211,7 +211,7 @@ class RoundServer {
     EXPECT_TRUE(central_->BeginRun(kRun).ok());
   }
   // The four workers join. `applied`: the newest round whose result they have.
-  void Join(uint64_t applied) {
+  void JoinWorkers(uint64_t applied) {
     pb::Members members;
     members.set_epoch(1);
     protocol::Sends sends;
@@ -227,12 +227,12 @@ class RoundServer {
     }
     ASSERT_TRUE(central_->lane().open());
   }
-  // All workers push all chunks except `skip_chunk`, and apply the answers.
-  void MakeRound(uint64_t round, size_t skip_chunk = SIZE_MAX) {
+  // All workers push all chunks except `skipped_chunk`, and apply the answers.
+  void MakeRound(uint64_t round, size_t skipped_chunk = SIZE_MAX) {
     const std::vector<float> w = weights_;
     const auto chunks = ChunksOf(job_);
     for (size_t i = 0; i < chunks.size(); ++i) {
-      for (uint32_t rank = 0; rank < 4 && i != skip_chunk; ++rank) {
+      for (uint32_t rank = 0; rank < 4 && i != skipped_chunk; ++rank) {
         protocol::Message message;
         pb::Contribution* contribution = message.head.mutable_push();
         contribution->set_bucket(chunks[i]->bucket);
@@ -246,13 +246,14 @@ class RoundServer {
         central_->lane().OnMessage(100 + rank, message, &sends);
         for (const protocol::Send& send : sends) {
           ASSERT_TRUE(send.message.head.has_sum()) << send.message.head.ShortDebugString();
-          if (send.to == 100) TakeAnswer(job_, *chunks[i], false, send.message.payload, &weights_);
+          if (send.to == 100)
+            ApplyServerAnswer(job_, *chunks[i], false, send.message.payload, &weights_);
         }
       }
     }
   }
   // Returns the weights, or their moving average, that worker 0 pulls.
-  std::vector<float> Pull(bool wants_average) {
+  std::vector<float> PullAsWorker0(bool wants_average) {
     std::vector<float> values(job_.table.total);
     for (const protocol::Chunk* chunk : ChunksOf(job_)) {
       protocol::Message message;
@@ -270,7 +271,8 @@ class RoundServer {
       EXPECT_EQ(sends.size(), 1u);
       const pb::Outcome& outcome = sends.at(0).message.head.sum();
       EXPECT_TRUE(outcome.has_pulled());
-      TakeAnswer(job_, *chunk, protocol::IsWhole(outcome), sends[0].message.payload, &values);
+      ApplyServerAnswer(job_, *chunk, protocol::HasFp32Payload(outcome), sends[0].message.payload,
+                        &values);
     }
     return values;
   }
@@ -296,7 +298,7 @@ pb::Checkpoint CheckpointAt(uint64_t round) {
 TEST_F(ShardCheckpoints, AreWrittenWhenAllChunksHaveClosedTheRound) {
   const auto job = MakeJob({"train.algorithm=ssgd", "checkpoints.shard_every_steps=2"});
   RoundServer server(*job);
-  server.Join(0);
+  server.JoinWorkers(0);
   server.MakeRound(1);
   server.MakeRound(2, 1);  // Nobody pushes chunk 1, so round 2 does not close.
   EXPECT_THAT(OwnStepsOf(server.checkpoints()), IsEmpty());
@@ -311,32 +313,32 @@ TEST_P(WithRounds, TakeAJobBackToTheirRound) {
   overrides.insert(overrides.end(), {"train.algorithm=ssgd", "checkpoints.shard_every_steps=4",
                                      "train.optimizer.name=momentum", "evaluation.ema_decay=0.9"});
   const auto job = MakeJob(overrides);
-  RoundServer uninterrupted(*job);
-  uninterrupted.Join(0);
+  RoundServer uninterrupted_server(*job);
+  uninterrupted_server.JoinWorkers(0);
   std::vector<float> weights_after_round_8, average_after_round_8;
   for (uint64_t round = 1; round <= 13; ++round) {
-    uninterrupted.MakeRound(round);
+    uninterrupted_server.MakeRound(round);
     if (round == 8) {
-      weights_after_round_8 = uninterrupted.weights();
-      average_after_round_8 = uninterrupted.Pull(true);
-      EXPECT_THAT(OwnStepsOf(uninterrupted.checkpoints()), ElementsAre(4, 8))
+      weights_after_round_8 = uninterrupted_server.weights();
+      average_after_round_8 = uninterrupted_server.PullAsWorker0(true);
+      EXPECT_THAT(OwnStepsOf(uninterrupted_server.checkpoints()), ElementsAre(4, 8))
           << "the checkpoint of round 8 is on disk";
     }
   }
-  EXPECT_THAT(OwnStepsOf(uninterrupted.checkpoints()), ElementsAre(4, 8, 12));
+  EXPECT_THAT(OwnStepsOf(uninterrupted_server.checkpoints()), ElementsAre(4, 8, 12));
 
-  RoundServer restarted(*job);
-  EXPECT_EQ(restarted.central().step(), 0u);
-  ASSERT_TRUE(restarted.central().GoBack(CheckpointAt(8)).ok());
-  EXPECT_EQ(restarted.central().step(), 8u);
-  EXPECT_THAT(OwnStepsOf(restarted.checkpoints()), ElementsAre(4, 8))
+  RoundServer restarted_server(*job);
+  EXPECT_EQ(restarted_server.central().step(), 0u);
+  ASSERT_TRUE(restarted_server.central().GoBack(CheckpointAt(8)).ok());
+  EXPECT_EQ(restarted_server.central().step(), 8u);
+  EXPECT_THAT(OwnStepsOf(restarted_server.checkpoints()), ElementsAre(4, 8))
       << "the checkpoint of round 12 is not valid any more";
-  restarted.Join(0);  // The workers are new processes without weights.
-  EXPECT_EQ(restarted.Pull(true), average_after_round_8);
-  restarted.weights() = restarted.Pull(false);
-  EXPECT_EQ(restarted.weights(), weights_after_round_8);
-  for (uint64_t round = 9; round <= 13; ++round) restarted.MakeRound(round);
-  EXPECT_EQ(restarted.weights(), uninterrupted.weights());
+  restarted_server.JoinWorkers(0);  // The workers are new processes without weights.
+  EXPECT_EQ(restarted_server.PullAsWorker0(true), average_after_round_8);
+  restarted_server.weights() = restarted_server.PullAsWorker0(false);
+  EXPECT_EQ(restarted_server.weights(), weights_after_round_8);
+  for (uint64_t round = 9; round <= 13; ++round) restarted_server.MakeRound(round);
+  EXPECT_EQ(restarted_server.weights(), uninterrupted_server.weights());
 }
 
 INSTANTIATE_TEST_SUITE_P(Down, WithRounds,
@@ -348,7 +350,7 @@ INSTANTIATE_TEST_SUITE_P(Down, WithRounds,
 TEST_F(ShardCheckpoints, GoingBackToAMissingOneChangesNothing) {
   const auto job = MakeJob({"train.algorithm=ssgd", "checkpoints.shard_every_steps=2"});
   RoundServer server(*job);
-  server.Join(0);
+  server.JoinWorkers(0);
   for (uint64_t round = 1; round <= 3; ++round) server.MakeRound(round);
   EXPECT_EQ(server.central().GoBack(CheckpointAt(3)).code(), Code::kBadData);
   EXPECT_EQ(server.central().step(), 3u);
@@ -359,15 +361,15 @@ TEST_F(ShardCheckpoints, AreNotNeededToGoBackToTheBeginning) {
   const auto job = MakeJob({"train.algorithm=ssgd", "checkpoints.shard_every_steps=2",
                             "train.optimizer.name=momentum", "exchange.pull_codec=bf16"});
   RoundServer server(*job);
-  server.Join(0);
+  server.JoinWorkers(0);
   for (uint64_t round = 1; round <= 5; ++round) server.MakeRound(round);
   const std::vector<float> weights_after_round_5 = server.weights();
   ASSERT_TRUE(server.central().GoBack(std::nullopt).ok());
   EXPECT_THAT(OwnStepsOf(server.checkpoints()), IsEmpty());
   EXPECT_EQ(FolderNames().size(), 2u) << "earlier checkpoints are moved to another folder";
   EXPECT_FALSE(server.central().lane().open());
-  server.Join(0);
-  server.weights() = server.Pull(false);
+  server.JoinWorkers(0);
+  server.weights() = server.PullAsWorker0(false);
   EXPECT_EQ(server.weights(), InitialWeights(*job))
       << "the initial weights are sent without rounding";
   for (uint64_t round = 1; round <= 5; ++round) server.MakeRound(round);

@@ -14,7 +14,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 // Calls ParseCommandLine with these arguments of tern_worker, and restores all gflags afterwards.
-Result<CommandLine> Parse(std::vector<std::string> arguments) {
+Result<CommandLine> ParseWorkerArguments(std::vector<std::string> arguments) {
   const gflags::FlagSaver saver;
   arguments.insert(arguments.begin(), "tern_worker");
   std::vector<char*> argv;
@@ -23,32 +23,33 @@ Result<CommandLine> Parse(std::vector<std::string> arguments) {
   return ParseCommandLine(static_cast<int>(arguments.size()), argv.data(), "worker");
 }
 
-// Expects that parsing fails with a message that contains `sentence`.
-void ExpectUsageError(const std::vector<std::string>& arguments, const std::string& sentence) {
-  const Result<CommandLine> command_line = Parse(arguments);
+// Expects that parsing fails with a message that contains `expected_message`.
+void ExpectUsageError(const std::vector<std::string>& arguments,
+                      const std::string& expected_message) {
+  const Result<CommandLine> command_line = ParseWorkerArguments(arguments);
   ASSERT_FALSE(command_line.ok()) << testing::PrintToString(arguments);
   EXPECT_EQ(command_line.status().code(), Code::kUsage);
-  EXPECT_THAT(command_line.status().message(), HasSubstr(sentence));
+  EXPECT_THAT(command_line.status().message(), HasSubstr(expected_message));
 }
 
 TEST(CommandLine, ReadsValuesAfterTheFlagOrAfterAnEqualsSign) {
-  const Result<CommandLine> command_line =
-      Parse({"--job", "a.yaml", "--rank=3", "-log_dir", "logs", "--check", "--progress_fd=2"});
+  const Result<CommandLine> command_line = ParseWorkerArguments(
+      {"--job", "a.yaml", "--rank=3", "-log_dir", "logs", "--check", "--progress_fd=2"});
   ASSERT_TRUE(command_line.ok()) << command_line.status().message();
-  EXPECT_EQ(command_line->job, "a.yaml");
+  EXPECT_EQ(command_line->job_path, "a.yaml");
   EXPECT_EQ(command_line->rank, 3u);
   EXPECT_EQ(command_line->log_dir, "logs");
-  EXPECT_TRUE(command_line->check);
+  EXPECT_TRUE(command_line->check_only);
   EXPECT_EQ(command_line->progress_fd, 2);
 }
 
 TEST(CommandLine, KeepsAllOverridesInOrder) {
   const Result<CommandLine> command_line =
-      Parse({"--set", "train.steps=5", "--job=a.yaml", "--set=seed=2", "--rank", "0", "--set",
-             "train.steps=6"});
+      ParseWorkerArguments({"--set", "train.steps=5", "--job=a.yaml", "--set=seed=2", "--rank", "0",
+                            "--set", "train.steps=6"});
   ASSERT_TRUE(command_line.ok()) << command_line.status().message();
   EXPECT_THAT(command_line->overrides, ElementsAre("train.steps=5", "seed=2", "train.steps=6"));
-  EXPECT_FALSE(command_line->check);
+  EXPECT_FALSE(command_line->check_only);
   EXPECT_EQ(command_line->log_dir, "");
   EXPECT_EQ(command_line->progress_fd, -1);
 }
@@ -89,15 +90,15 @@ TEST(CommandLine, RefusesADescriptorThatIsNotOpen) {
 }
 
 TEST(CommandLine, PrintsItsVersionAndExitsWithZero) {
-  EXPECT_EXIT((void)Parse({"--version"}), testing::ExitedWithCode(0), "");
-  EXPECT_EXIT((void)Parse({"--help"}), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT((void)ParseWorkerArguments({"--version"}), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT((void)ParseWorkerArguments({"--help"}), testing::ExitedWithCode(0), "");
 }
 
 CommandLine MakeCommandLine(const std::string& job, uint32_t rank) {
   CommandLine command_line;
-  command_line.job = job;
+  command_line.job_path = job;
   command_line.rank = rank;
-  command_line.check = true;  // Only checks the job, so no log file is opened.
+  command_line.check_only = true;  // Only checks the job, so no log file is opened.
   return command_line;
 }
 

@@ -14,13 +14,13 @@ using ::testing::HasSubstr;
 
 // A job's settings of codecs, and whether its pushes are the gradients themselves, at most rounded
 // to 16 bits.
-struct Case {
+struct CodecCase {
   std::vector<std::string> overrides;
   bool sends_gradients;
 };
 
-std::vector<Case> EveryCodec() {
-  std::vector<Case> cases;
+std::vector<CodecCase> MakeCasesOfEveryCodec() {
+  std::vector<CodecCase> cases;
   for (const std::string& name : codec::CodecNames()) {
     const bool is_float = name == "fp32" || name == "fp16" || name == "bf16";
     cases.push_back({{"exchange.codec=" + name}, is_float});
@@ -31,13 +31,13 @@ std::vector<Case> EveryCodec() {
                        is_float});
     }
     const auto codec = codec::MakeCodec(name, {});
-    if (codec.ok() && (*codec)->stochastic()) continue;  // This codec refuses error_feedback.
+    if (codec.ok() && (*codec)->is_stochastic()) continue;  // This codec refuses error_feedback.
     cases.push_back({{"exchange.codec=" + name, "exchange.error_feedback=true"}, name == "fp32"});
   }
   return cases;
 }
 
-Result<std::unique_ptr<Setup>> MakeJob(const Case& c,
+Result<std::unique_ptr<Setup>> MakeJob(const CodecCase& c,
                                        const std::vector<std::string>& extra_overrides = {}) {
   std::vector<std::string> overrides = {"train.algorithm=dcasgd_a"};
   overrides.insert(overrides.end(), c.overrides.begin(), c.overrides.end());
@@ -46,7 +46,7 @@ Result<std::unique_ptr<Setup>> MakeJob(const Case& c,
 }
 
 TEST(DelayCompensation, IsDoneByWorkersUnlessEveryCodecSendsTheGradientItself) {
-  for (const Case& c : EveryCodec()) {
+  for (const CodecCase& c : MakeCasesOfEveryCodec()) {
     SCOPED_TRACE(testing::PrintToString(c.overrides));
     const auto job = MakeJob(c);
     ASSERT_TRUE(job.ok()) << job.status().message();
@@ -58,7 +58,7 @@ TEST(DelayCompensation, IsDoneByWorkersUnlessEveryCodecSendsTheGradientItself) {
 }
 
 TEST(DelayCompensation, MayBeDoneByServersOnlyIfThatIsTheDefault) {
-  for (const Case& c : EveryCodec()) {
+  for (const CodecCase& c : MakeCasesOfEveryCodec()) {
     SCOPED_TRACE(testing::PrintToString(c.overrides));
     const auto job = MakeJob(c, {"train.dcasgd_a.compensation=on_server"});
     ASSERT_EQ(job.ok(), c.sends_gradients) << job.status().message();
@@ -71,7 +71,7 @@ TEST(DelayCompensation, MayBeDoneByServersOnlyIfThatIsTheDefault) {
 }
 
 TEST(DelayCompensation, MayUseAGlobalMeanSquareOnlyIfServersDoIt) {
-  for (const Case& c : EveryCodec()) {
+  for (const CodecCase& c : MakeCasesOfEveryCodec()) {
     SCOPED_TRACE(testing::PrintToString(c.overrides));
     const auto job = MakeJob(c, {"train.dcasgd_a.mean_square_scope=global"});
     ASSERT_EQ(job.ok(), c.sends_gradients) << job.status().message();

@@ -20,14 +20,14 @@ WorkerStatus StatusOfWorker(uint32_t rank, uint64_t rounds, uint64_t job_step,
 }
 
 // Returns the status of the same worker while it joins the job.
-WorkerStatus WhileJoining(WorkerStatus worker) {
-  worker.joining = true;
+WorkerStatus MarkJoining(WorkerStatus worker) {
+  worker.is_joining = true;
   return worker;
 }
 
 // Returns the status of the same worker after it was lost.
-WorkerStatus AfterLoss(WorkerStatus worker) {
-  worker.present = false;
+WorkerStatus MarkLost(WorkerStatus worker) {
+  worker.is_present = false;
   return worker;
 }
 
@@ -35,49 +35,49 @@ TEST(JobPosition, IsThatOfTheFarthestWorker) {
   JobPosition position;
   position.Update(0, 0, {StatusOfWorker(0, 0, 0)});
   EXPECT_EQ(position.steps(), 0u);
-  EXPECT_EQ(position.done(), 0u);
+  EXPECT_EQ(position.steps_done(), 0u);
   position.Update(100, 0, {StatusOfWorker(0, 7, 7), StatusOfWorker(1, 8, 8)});
   EXPECT_EQ(position.steps(), 100u);
-  EXPECT_EQ(position.done(), 8u);
+  EXPECT_EQ(position.steps_done(), 8u);
   EXPECT_EQ(position.resumed_from(), 0u);
 }
 
 TEST(JobPosition, CountsStepsOfTheJobInAResumedRun) {
   JobPosition position;
   position.Update(250, 9,
-                  {WhileJoining(StatusOfWorker(0, 0, 0)), WhileJoining(StatusOfWorker(1, 0, 0))});
-  position.Update(250, 9, {StatusOfWorker(0, 3, 153, 150), WhileJoining(StatusOfWorker(1, 0, 0))});
-  EXPECT_EQ(position.done(), 153u);
+                  {MarkJoining(StatusOfWorker(0, 0, 0)), MarkJoining(StatusOfWorker(1, 0, 0))});
+  position.Update(250, 9, {StatusOfWorker(0, 3, 153, 150), MarkJoining(StatusOfWorker(1, 0, 0))});
+  EXPECT_EQ(position.steps_done(), 153u);
   EXPECT_EQ(position.resumed_from(), 150u);
 }
 
 TEST(JobPosition, DoesNotFallWhenWorkersRestartOneByOne) {
   JobPosition position;
   position.Update(500, 0, {StatusOfWorker(0, 200, 200), StatusOfWorker(1, 200, 200)});
-  position.Update(500, 0, {AfterLoss(StatusOfWorker(0, 200, 200)), StatusOfWorker(1, 200, 200)});
-  position.Update(500, 0, {WhileJoining(StatusOfWorker(0, 0, 0)), StatusOfWorker(1, 201, 201)});
-  EXPECT_EQ(position.done(), 201u);
-  position.Update(500, 0, {StatusOfWorker(0, 4, 205), WhileJoining(StatusOfWorker(1, 0, 0))});
-  EXPECT_EQ(position.done(), 205u);
+  position.Update(500, 0, {MarkLost(StatusOfWorker(0, 200, 200)), StatusOfWorker(1, 200, 200)});
+  position.Update(500, 0, {MarkJoining(StatusOfWorker(0, 0, 0)), StatusOfWorker(1, 201, 201)});
+  EXPECT_EQ(position.steps_done(), 201u);
+  position.Update(500, 0, {StatusOfWorker(0, 4, 205), MarkJoining(StatusOfWorker(1, 0, 0))});
+  EXPECT_EQ(position.steps_done(), 205u);
   // In algorithms without rounds, workers may be at different steps. Here the farthest worker is
   // lost.
-  position.Update(500, 0, {AfterLoss(StatusOfWorker(0, 4, 205)), StatusOfWorker(1, 2, 190)});
+  position.Update(500, 0, {MarkLost(StatusOfWorker(0, 4, 205)), StatusOfWorker(1, 2, 190)});
   position.Update(500, 0, {StatusOfWorker(0, 0, 0), StatusOfWorker(1, 3, 191)});
-  EXPECT_EQ(position.done(), 205u);
+  EXPECT_EQ(position.steps_done(), 205u);
 }
 
 TEST(JobPosition, FallsAfterTheJobWentBackAndTrainsAgain) {
   JobPosition position;
   position.Update(500, 1, {StatusOfWorker(0, 200, 200), StatusOfWorker(1, 200, 200)});
   // Worker 0 was not restarted, so its counters still have the old values.
-  position.Update(
-      500, 2, {WhileJoining(StatusOfWorker(0, 200, 200)), WhileJoining(StatusOfWorker(1, 0, 0))});
-  EXPECT_EQ(position.done(), 200u);
+  position.Update(500, 2,
+                  {MarkJoining(StatusOfWorker(0, 200, 200)), MarkJoining(StatusOfWorker(1, 0, 0))});
+  EXPECT_EQ(position.steps_done(), 200u);
   position.Update(500, 2, {StatusOfWorker(0, 200, 0, 180), StatusOfWorker(1, 0, 0, 180)});
-  EXPECT_EQ(position.done(), 200u) << "nothing is known yet";
+  EXPECT_EQ(position.steps_done(), 200u) << "nothing is known yet";
   EXPECT_EQ(position.resumed_from(), 180u);
   position.Update(500, 2, {StatusOfWorker(0, 201, 181, 180), StatusOfWorker(1, 0, 180, 180)});
-  EXPECT_EQ(position.done(), 181u);
+  EXPECT_EQ(position.steps_done(), 181u);
 }
 
 TEST(JobPosition, UsesTheRoundsOfAWorkerThatReportsNoStep) {
@@ -85,7 +85,7 @@ TEST(JobPosition, UsesTheRoundsOfAWorkerThatReportsNoStep) {
   worker.counters.set_rounds(12);
   JobPosition position;
   position.Update(100, 0, {worker});
-  EXPECT_EQ(position.done(), 12u);
+  EXPECT_EQ(position.steps_done(), 12u);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
-// Some codecs store sums on the servers from round to round; such servers write checkpoints, named
-// by the step at which a round ends. They compute that step without knowing how long the job is.
-// This is wrong for algorithms whose last round may be shorter, so no such algorithm may be used
-// with such a codec.
+// Some codecs store sums on the servers from round to round. Such servers write checkpoints, named
+// by the step at which a round ends. The servers compute this step without knowing how long the job
+// is. The result is wrong for algorithms whose last round may have fewer steps, so no such
+// algorithm may be used with such a codec.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,12 +27,12 @@ TEST(LanesThatKeepSums, BelongToAlgorithmsWithoutAShortLastRound) {
                                   "train.optimizer.name=sgd", "exchange.scaler=per_worker"});
       if (!setup.ok()) continue;  // Validation refuses this combination.
       const algorithm::Facts facts = algorithm::FactsOf((*setup)->job);
-      const std::vector<bool> shard_keeps_sums = protocol::ShardsThatKeep((*setup)->plan);
+      const std::vector<bool> shard_keeps_sums = protocol::ShardsThatKeepState((*setup)->plan);
       const bool keeps_sums = std::find(shard_keeps_sums.begin(), shard_keeps_sums.end(), true) !=
                               shard_keeps_sums.end();
-      num_keeping_sums += keeps_sums && facts.rounds;
-      num_with_short_last_round += facts.cut_short;
-      EXPECT_FALSE(keeps_sums && facts.cut_short) << name << " with " << codec;
+      num_keeping_sums += keeps_sums && facts.has_rounds;
+      num_with_short_last_round += facts.may_cut_period_short;
+      EXPECT_FALSE(keeps_sums && facts.may_cut_period_short) << name << " with " << codec;
     }
   }
   EXPECT_GT(num_keeping_sums, 2);

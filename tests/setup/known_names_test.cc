@@ -41,7 +41,7 @@ TEST(PullCodec, OfChangesIsAnyDeterministicCodec) {
           SmallJobFile().path(),
           {"train.parameters=central", "exchange.pull=changes", "exchange.pull_codec=" + name,
            "exchange.rules=[{codec: " + std::string(push_codec) + "}]"});
-      ASSERT_EQ(job.ok(), !(*codec)->stochastic()) << job.status().message();
+      ASSERT_EQ(job.ok(), !(*codec)->is_stochastic()) << job.status().message();
       if (job.ok()) {
         EXPECT_EQ((*job)->plan.pull_codec->name(), name);
       } else {

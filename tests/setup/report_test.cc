@@ -61,8 +61,8 @@ pb::Figures MakeFigures(uint64_t hash) {
   return figures;
 }
 
-WorkerStatus AsLost(WorkerStatus worker) {
-  worker.present = false;
+WorkerStatus MarkLost(WorkerStatus worker) {
+  worker.is_present = false;
   return worker;
 }
 
@@ -71,19 +71,19 @@ JobPosition PositionOf(const std::vector<WorkerStatus>& workers, uint64_t steps 
   position.Update(steps, 0, workers);
   return position;
 }
-std::string MakeProgress(const std::vector<WorkerStatus>& workers) {
+std::string MakeProgressJson(const std::vector<WorkerStatus>& workers) {
   return ProgressJson(*SmallSetup(), workers, PositionOf(workers));
 }
-std::string MakeSummary(const std::vector<WorkerStatus>& workers, const Status& status = Ok()) {
+std::string MakeSummaryJson(const std::vector<WorkerStatus>& workers, const Status& status = Ok()) {
   return SummaryJson(*SmallSetup(), workers, PositionOf(workers, 10), status);
 }
 
 TEST(Report, CountsTheFramesOfTrainingRoundsSeparately) {
   const WorkerTraffic traffic = TrafficOf(WorkerAfter(0, 10).counters);
-  EXPECT_EQ(traffic.up, 11000u);
-  EXPECT_EQ(traffic.down, 21000u);
-  EXPECT_EQ(traffic.all_up, 18000u);
-  EXPECT_EQ(traffic.all_down, 30000u);
+  EXPECT_EQ(traffic.up_bytes, 11000u);
+  EXPECT_EQ(traffic.down_bytes, 21000u);
+  EXPECT_EQ(traffic.all_up_bytes, 18000u);
+  EXPECT_EQ(traffic.all_down_bytes, 30000u);
 }
 
 TEST(Report, RatioIsFp32BytesOverBytesSent) {
@@ -92,7 +92,7 @@ TEST(Report, RatioIsFp32BytesOverBytesSent) {
 }
 
 TEST(Report, SumsBytesAndSamplesAndAveragesTimes) {
-  const json j = json::parse(MakeProgress({WorkerAfter(0, 10), WorkerAfter(1, 10)}));
+  const json j = json::parse(MakeProgressJson({WorkerAfter(0, 10), WorkerAfter(1, 10)}));
   EXPECT_EQ(j["event"], "progress");
   EXPECT_EQ(j["rounds"], 10);
   EXPECT_EQ(j["steps"], 100);
@@ -114,36 +114,36 @@ TEST(Report, SumsBytesAndSamplesAndAveragesTimes) {
 TEST(Report, CommunicationExcludesWaitingAtTheStart) {
   // The worker waited 3.2 s in all. Of the 1 s of its rounds, 0.4 s were neither computing nor
   // decoding.
-  const json j = json::parse(MakeProgress({WorkerAfter(0, 10)}));
+  const json j = json::parse(MakeProgressJson({WorkerAfter(0, 10)}));
   EXPECT_NEAR(j["communication_s"], 0.4, 1e-9);
   EXPECT_NEAR(j["communication_share"], 0.4, 1e-9);
 }
 
 TEST(Report, RoundsAreThoseOfTheFarthestWorker) {
-  const json j = json::parse(MakeProgress({WorkerAfter(0, 50), WorkerAfter(1, 5)}));
+  const json j = json::parse(MakeProgressJson({WorkerAfter(0, 50), WorkerAfter(1, 5)}));
   EXPECT_EQ(j["rounds"], 50);  // Worker 1 was restarted at round 45, so it has done only 5.
   EXPECT_NEAR(j["up_ratio"], 4.0 * 431080 / 1100, 1e-9);
 }
 
 TEST(Report, SummaryHasAccuracyAndComparesReplicas) {
-  WorkerStatus a = WorkerAfter(0, 10), b = WorkerAfter(1, 10);
-  a.figures = b.figures = MakeFigures(0xabc);
-  const json summary_json = json::parse(MakeSummary({a, b}));
+  WorkerStatus worker0 = WorkerAfter(0, 10), worker1 = WorkerAfter(1, 10);
+  worker0.figures = worker1.figures = MakeFigures(0xabc);
+  const json summary_json = json::parse(MakeSummaryJson({worker0, worker1}));
   EXPECT_EQ(summary_json["event"], "ended");
   EXPECT_EQ(summary_json["code"], 0);
   EXPECT_DOUBLE_EQ(summary_json["accuracy"], 0.75);
   EXPECT_DOUBLE_EQ(summary_json["test_loss"], 0.5);
   EXPECT_DOUBLE_EQ(summary_json["train_loss"], 0.4);
   EXPECT_EQ(summary_json["replicas_agree"], true);
-  b.figures.set_parameters_hash(0xabd);
-  EXPECT_EQ(json::parse(MakeSummary({a, b}))["replicas_agree"], false);
+  worker1.figures.set_parameters_hash(0xabd);
+  EXPECT_EQ(json::parse(MakeSummaryJson({worker0, worker1}))["replicas_agree"], false);
 }
 
 TEST(Report, SummaryOmitsReplicasThatWereNotCompared) {
-  WorkerStatus a = WorkerAfter(0, 10);
-  a.figures = MakeFigures(1);
+  WorkerStatus worker0 = WorkerAfter(0, 10);
+  worker0.figures = MakeFigures(1);
   const json j = json::parse(
-      MakeSummary({a, WorkerAfter(1, 10)}, Status(Code::kPeerLost, "worker 1 was lost")));
+      MakeSummaryJson({worker0, WorkerAfter(1, 10)}, Status(Code::kPeerLost, "worker 1 was lost")));
   EXPECT_FALSE(j.contains("replicas_agree"));
   EXPECT_EQ(j["code"], 75);
   EXPECT_EQ(j["sentence"], "worker 1 was lost");
@@ -151,18 +151,18 @@ TEST(Report, SummaryOmitsReplicasThatWereNotCompared) {
 
 TEST(Report, ProgressAndSummaryCanBeParsed) {
   const auto progress =
-      ParseProgressUpdate(MakeProgress({WorkerAfter(0, 12), AsLost(WorkerAfter(1, 12))}));
+      ParseProgressUpdate(MakeProgressJson({WorkerAfter(0, 12), MarkLost(WorkerAfter(1, 12))}));
   ASSERT_TRUE(progress.has_value());
-  EXPECT_FALSE(progress->ended);
+  EXPECT_FALSE(progress->has_ended);
   EXPECT_EQ(progress->rounds, 12u);
-  EXPECT_EQ(progress->workers, 2u);
-  EXPECT_EQ(progress->present, 1u);
-  const auto ended =
-      ParseProgressUpdate(MakeSummary({}, Status(Code::kTerminated, "stopped \xff")));
-  ASSERT_TRUE(ended.has_value());
-  EXPECT_TRUE(ended->ended);
-  EXPECT_EQ(ended->code, 143);
-  EXPECT_THAT(ended->sentence, HasSubstr("stopped "));
+  EXPECT_EQ(progress->num_workers, 2u);
+  EXPECT_EQ(progress->num_present, 1u);
+  const auto ended_update =
+      ParseProgressUpdate(MakeSummaryJson({}, Status(Code::kTerminated, "stopped \xff")));
+  ASSERT_TRUE(ended_update.has_value());
+  EXPECT_TRUE(ended_update->has_ended);
+  EXPECT_EQ(ended_update->code, 143);
+  EXPECT_THAT(ended_update->sentence, HasSubstr("stopped "));
 }
 
 TEST(Report, OtherLinesAreIgnored) {
@@ -174,7 +174,7 @@ TEST(Report, OtherLinesAreIgnored) {
 }
 
 TEST(Report, RunSummaryAddsHowTheRunEnded) {
-  const std::string newest_progress = MakeProgress({WorkerAfter(0, 12)});
+  const std::string newest_progress = MakeProgressJson({WorkerAfter(0, 12)});
   const json j = json::parse(RunSummaryJson(newest_progress, {75, "worker 0 is gone", 2, 12.5}));
   EXPECT_EQ(j["event"], "ended");
   EXPECT_EQ(j["rounds"], 12);
@@ -188,7 +188,7 @@ TEST(Report, RunSummaryAddsHowTheRunEnded) {
 TEST(Report, SummaryUsesTheEvaluationOfTheRemainingWorkers) {
   WorkerStatus remaining_worker = WorkerAfter(1, 10);
   remaining_worker.figures = MakeFigures(0xabc);
-  const std::string summary = MakeSummary({AsLost(WorkerAfter(0, 4)), remaining_worker});
+  const std::string summary = MakeSummaryJson({MarkLost(WorkerAfter(0, 4)), remaining_worker});
   const json j = json::parse(summary);
   EXPECT_DOUBLE_EQ(j["accuracy"], 0.75);
   EXPECT_DOUBLE_EQ(j["train_loss"], 0.4);
@@ -215,7 +215,7 @@ TEST(Report, AResumedRunCountsStepsOfTheJob) {
                                             HasSubstr("320 img/s"), HasSubstr("3.2 KB a step")));
   // Compared with a line from the start of this run: the first 150 steps must not count as its
   // work.
-  EXPECT_EQ(ProgressLine(progress, MakeProgress({WorkerStatus{}})), ProgressLine(progress));
+  EXPECT_EQ(ProgressLine(progress, MakeProgressJson({WorkerStatus{}})), ProgressLine(progress));
   EXPECT_THAT(SummaryTable(progress),
               HasSubstr("rounds                160 of 250 (this run went on from step 150)\n"));
   WorkerStatus resumed_worker;
@@ -228,24 +228,25 @@ TEST(Report, AResumedRunCountsStepsOfTheJob) {
 
 TEST(Report, TableOfAFailedRunOmitsWhatWasNotReached) {
   const Status lost_worker_status(Code::kPeerLost, "worker 1 was lost");
-  EXPECT_EQ(SummaryTable(MakeSummary({WorkerStatus{}, AsLost(WorkerStatus{})}, lost_worker_status)),
-            "");
+  EXPECT_EQ(
+      SummaryTable(MakeSummaryJson({WorkerStatus{}, MarkLost(WorkerStatus{})}, lost_worker_status)),
+      "");
   WorkerStatus resumed_worker;
   resumed_worker.counters.set_job_step(5);
   resumed_worker.counters.set_from_step(5);
-  EXPECT_EQ(SummaryTable(MakeSummary({resumed_worker}, lost_worker_status)),
+  EXPECT_EQ(SummaryTable(MakeSummaryJson({resumed_worker}, lost_worker_status)),
             "  job               small\n  parameters        431080\n  servers, workers  1, 2\n"
             "  rounds            5 of 10 (this run went on from step 5)\n"
             "  exit code         75\n");
-  EXPECT_THAT(SummaryTable(MakeSummary({WorkerAfter(0, 4)}, lost_worker_status)),
+  EXPECT_THAT(SummaryTable(MakeSummaryJson({WorkerAfter(0, 4)}, lost_worker_status)),
               AllOf(HasSubstr("rounds                4 of 10\n"), HasSubstr("samples   "),
                     Not(HasSubstr("accuracy"))));
 }
 
 TEST(Report, TableShowsAllRows) {
-  WorkerStatus a = WorkerAfter(0, 10), b = WorkerAfter(1, 10);
-  a.figures = b.figures = MakeFigures(0xabc);
-  const std::string table = SummaryTable(MakeSummary({a, b}));
+  WorkerStatus worker0 = WorkerAfter(0, 10), worker1 = WorkerAfter(1, 10);
+  worker0.figures = worker1.figures = MakeFigures(0xabc);
+  const std::string table = SummaryTable(MakeSummaryJson({worker0, worker1}));
   EXPECT_THAT(table, AllOf(HasSubstr("parameters            431080\n"),
                            HasSubstr("rounds                10\n"),
                            HasSubstr("samples               640, 640 a second"),
@@ -253,14 +254,14 @@ TEST(Report, TableShowsAllRows) {
                                      "1567.56x smaller than fp32"),
                            HasSubstr("test accuracy         0.7500 of 200"),
                            HasSubstr("replicas              agree, hash 0000000000000abc")));
-  b.figures.set_parameters_hash(1);
-  EXPECT_THAT(SummaryTable(MakeSummary({a, b})), HasSubstr("DIFFER"));
-  EXPECT_THAT(SummaryTable(MakeSummary({})), Not(HasSubstr("accuracy")));
+  worker1.figures.set_parameters_hash(1);
+  EXPECT_THAT(SummaryTable(MakeSummaryJson({worker0, worker1})), HasSubstr("DIFFER"));
+  EXPECT_THAT(SummaryTable(MakeSummaryJson({})), Not(HasSubstr("accuracy")));
   EXPECT_EQ(SummaryTable("nonsense"), "no summary\n");
 }
 
 TEST(Report, ProgressLineShowsAllValues) {
-  const std::string line = ProgressLine(MakeProgress({WorkerAfter(0, 10), WorkerAfter(1, 10)}));
+  const std::string line = ProgressLine(MakeProgressJson({WorkerAfter(0, 10), WorkerAfter(1, 10)}));
   EXPECT_EQ(line,
             "step 10/100  loss 0.5000  640 img/s  communication 40 %  3.2 KB a step, fp32 / 1567.6 "
             "up 821.1 down  "
@@ -274,21 +275,21 @@ TEST(Report, ProgressLineCoversTheIntervalSinceThePreviousOne) {
   later_worker.counters.set_wait_s(WorkerAfter(0, 10).counters.wait_s() + 1.5);
   later_worker.counters.set_compute_s(0.7);
   later_worker.counters.set_decode_s(0.3);
-  const std::string earlier_progress = MakeProgress({WorkerAfter(0, 10)});
-  const std::string line = ProgressLine(MakeProgress({later_worker}), earlier_progress);
+  const std::string earlier_progress = MakeProgressJson({WorkerAfter(0, 10)});
+  const std::string line = ProgressLine(MakeProgressJson({later_worker}), earlier_progress);
   EXPECT_THAT(line, AllOf(HasSubstr("160 img/s"), HasSubstr("communication 80 %"),
                           HasSubstr("16.0 s left")));
 }
 
 TEST(Report, ProgressLineIgnoresALineFromBeforeARestart) {
-  const std::string earlier_progress = MakeProgress({WorkerAfter(0, 10)});
-  const std::string later_progress = MakeProgress({WorkerAfter(0, 5)});
+  const std::string earlier_progress = MakeProgressJson({WorkerAfter(0, 10)});
+  const std::string later_progress = MakeProgressJson({WorkerAfter(0, 5)});
   EXPECT_EQ(ProgressLine(later_progress, earlier_progress), ProgressLine(later_progress));
   EXPECT_EQ(ProgressLine(earlier_progress, earlier_progress), ProgressLine(earlier_progress));
 }
 
 TEST(Report, ProgressLineBeforeTheFirstRoundSaysThatItWaits) {
-  EXPECT_EQ(ProgressLine(MakeProgress({WorkerStatus{}, AsLost(WorkerStatus{})})),
+  EXPECT_EQ(ProgressLine(MakeProgressJson({WorkerStatus{}, MarkLost(WorkerStatus{})})),
             "waiting for the first step  workers 1/2");
   EXPECT_EQ(ProgressLine("nonsense"), "");
 }
@@ -296,7 +297,7 @@ TEST(Report, ProgressLineBeforeTheFirstRoundSaysThatItWaits) {
 TEST(Report, ShowsThatALossIsNotFinite) {
   WorkerStatus worker = WorkerAfter(0, 10);
   worker.counters.set_loss(std::nan(""));
-  EXPECT_THAT(ProgressLine(MakeProgress({worker})), HasSubstr("loss not finite"));
+  EXPECT_THAT(ProgressLine(MakeProgressJson({worker})), HasSubstr("loss not finite"));
 }
 
 TEST(Report, CountersJsonHasTrafficByMessageType) {

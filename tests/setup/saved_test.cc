@@ -28,8 +28,9 @@ class FindSavedTest : public testing::Test {
 
   // Opens the checkpoint folder of worker 0 of this job.
   std::unique_ptr<checkpoint::Store> MakeStore(const setup::Setup& setup) const {
-    return std::make_unique<checkpoint::Store>(CheckpointOwner(setup, dir_, "worker.0"),
-                                               checkpoint::Keep{.of_all = 2, .shard = 3});
+    return std::make_unique<checkpoint::Store>(
+        CheckpointOwner(setup, dir_, "worker.0"),
+        checkpoint::NumKept{.num_of_all = 2, .num_of_shard = 3});
   }
   void WriteCheckpoints(const std::vector<std::string>& overrides,
                         const std::vector<uint64_t>& steps,
@@ -42,7 +43,7 @@ class FindSavedTest : public testing::Test {
     for (const uint64_t step : steps)
       ASSERT_TRUE(store->Write({7, step, step}, kind, {{"weights", {10}, values}}, {}).ok());
   }
-  protocol::Saved FindForJob(const std::vector<std::string>& overrides) const {
+  protocol::SavedCheckpoints FindForJob(const std::vector<std::string>& overrides) const {
     const auto setup = SmallSetup(overrides);
     const auto store = MakeStore(*setup);
     store->Open();
@@ -56,21 +57,21 @@ class FindSavedTest : public testing::Test {
 TEST_F(FindSavedTest, OffersCheckpointsOfTheSameJob) {
   WriteCheckpoints({}, {10, 20});
   // A job may resume from a checkpoint although these keys have changed.
-  const protocol::Saved saved =
+  const protocol::SavedCheckpoints saved =
       FindForJob({"train.steps=500", "evaluation.every_steps=7", "workers.threads=2",
                   "servers.0.address=127.0.0.1:7777", "checkpoints.keep=3"});
   ASSERT_THAT(saved.checkpoints, SizeIs(2));
   EXPECT_EQ(saved.checkpoints[1].step(), 20u);
   EXPECT_EQ(saved.checkpoints[1].run(), 7u);
-  EXPECT_EQ(saved.began, 7u);
+  EXPECT_EQ(saved.prepared_run, 7u);
   EXPECT_FALSE(saved.unfit.has_sentence());
 }
 
 TEST_F(FindSavedTest, NamesTheKeyThatDiffersInAnotherJob) {
   WriteCheckpoints({"train.schedule.learning_rate=0.01"}, {10, 20});
-  const protocol::Saved saved = FindForJob({"train.schedule.learning_rate=0.02"});
+  const protocol::SavedCheckpoints saved = FindForJob({"train.schedule.learning_rate=0.02"});
   EXPECT_THAT(saved.checkpoints, SizeIs(0));
-  EXPECT_EQ(saved.began, 0u);
+  EXPECT_EQ(saved.prepared_run, 0u);
   EXPECT_TRUE(saved.unfit.other_job());
   EXPECT_EQ(saved.unfit.sentence(), FolderPath() +
                                         " has checkpoints up to step 20 of another job: "
@@ -80,14 +81,15 @@ TEST_F(FindSavedTest, NamesTheKeyThatDiffersInAnotherJob) {
 TEST_F(FindSavedTest, OffersAShardsOwnCheckpointsSeparately) {
   WriteCheckpoints({}, {10});
   WriteCheckpoints({}, {14, 18}, checkpoint::Kind::kShard);
-  const protocol::Saved saved = FindForJob({});
+  const protocol::SavedCheckpoints saved = FindForJob({});
   ASSERT_THAT(saved.checkpoints, SizeIs(1));
   EXPECT_EQ(saved.checkpoints[0].step(), 10u);
   ASSERT_THAT(saved.shard_checkpoints, SizeIs(2));
   EXPECT_EQ(saved.shard_checkpoints[1].step(), 18u);
-  const protocol::Saved found = FindForJob({"seed=2"});
-  EXPECT_THAT(found.shard_checkpoints, SizeIs(0));
-  EXPECT_THAT(found.unfit.sentence(), HasSubstr("has checkpoints up to step 10 of another job"))
+  const protocol::SavedCheckpoints saved_for_other_job = FindForJob({"seed=2"});
+  EXPECT_THAT(saved_for_other_job.shard_checkpoints, SizeIs(0));
+  EXPECT_THAT(saved_for_other_job.unfit.sentence(),
+              HasSubstr("has checkpoints up to step 10 of another job"))
       << "no word of those that no other job has to go on from";
 }
 
@@ -102,7 +104,7 @@ TEST_F(FindSavedTest, NamesThreeKeysOfAnotherJobAndCountsTheRest) {
 
 TEST_F(FindSavedTest, NamesTheServersIfNothingElseDiffers) {
   WriteCheckpoints({}, {10});
-  const protocol::Saved saved =
+  const protocol::SavedCheckpoints saved =
       FindForJob({"servers=[{address: '127.0.0.1:7500'}, {address: '127.0.0.1:7501'}]"});
   EXPECT_TRUE(saved.unfit.other_job());
   EXPECT_THAT(saved.unfit.sentence(), HasSubstr("servers was a list of 1, is now a list of 2"));
@@ -111,7 +113,7 @@ TEST_F(FindSavedTest, NamesTheServersIfNothingElseDiffers) {
 TEST_F(FindSavedTest, NamesTheDigestIfTheOtherJobIsUnknown) {
   WriteCheckpoints({}, {10});
   fs::remove(FolderPath() + "/run.json");
-  const protocol::Saved saved = FindForJob({"seed=2"});
+  const protocol::SavedCheckpoints saved = FindForJob({"seed=2"});
   EXPECT_TRUE(saved.unfit.other_job());
   EXPECT_THAT(saved.unfit.sentence(), HasSubstr("it is of a job with other settings (digest "));
 }
@@ -120,9 +122,9 @@ TEST_F(FindSavedTest, ReportsDamagedCheckpointsAsDamaged) {
   WriteCheckpoints({}, {10, 20});
   for (const int step : {10, 20})
     fs::resize_file(Cat(FolderPath(), "/step.", step, ".safetensors"), 50);
-  const protocol::Saved saved = FindForJob({});
+  const protocol::SavedCheckpoints saved = FindForJob({});
   EXPECT_THAT(saved.checkpoints, SizeIs(0));
-  EXPECT_EQ(saved.began, 7u);
+  EXPECT_EQ(saved.prepared_run, 7u);
   EXPECT_FALSE(saved.unfit.other_job());
   EXPECT_THAT(saved.unfit.sentence(),
               HasSubstr(" has checkpoints up to step 20, which are damaged: its size in bytes"));
@@ -132,15 +134,15 @@ TEST_F(FindSavedTest, ReportsDamagedCheckpointsAsDamaged) {
 TEST_F(FindSavedTest, ReportsAFolderThatCannotBeRead) {
   fs::create_directories(dir_ + "/checkpoints");
   std::ofstream(FolderPath()) << "no folder";
-  const protocol::Saved saved = FindForJob({});
+  const protocol::SavedCheckpoints saved = FindForJob({});
   EXPECT_FALSE(saved.unfit.other_job());
   EXPECT_EQ(saved.unfit.sentence(), FolderPath() + ": the folder cannot be read: Not a directory");
 }
 
 TEST_F(FindSavedTest, FindsNothingInAMissingFolder) {
-  const protocol::Saved saved = FindForJob({});
+  const protocol::SavedCheckpoints saved = FindForJob({});
   EXPECT_THAT(saved.checkpoints, SizeIs(0));
-  EXPECT_EQ(saved.began, 0u);
+  EXPECT_EQ(saved.prepared_run, 0u);
   EXPECT_FALSE(saved.unfit.has_sentence());
 }
 

@@ -11,8 +11,8 @@ namespace {
 thread_local std::string broken_invariant;
 
 [[maybe_unused]] const InvariantHandler kPreviousHandler =
-    SetInvariantHandler([](const Status& broken) {
-      if (broken_invariant.empty()) broken_invariant = "broken: " + broken.message();
+    SetInvariantHandler([](const Status& violation) {
+      if (broken_invariant.empty()) broken_invariant = "broken: " + violation.message();
     });
 
 }  // namespace

@@ -32,22 +32,22 @@ class ClockLedger {
   };
   explicit ClockLedger(uint32_t workers) : clocks_(workers), has_parted_(workers) {}
 
-  // Records that a cell has counted one more push and has the weights `now` after it. Returns what
-  // is wrong with that, or an empty string.
-  std::string RecordCounted(const protocol::Cell& cell, const Push& push, const Weights& now,
-                            const Schedule& schedule);
-  // Records that a restarted cell continues after its first `total` pushes with the weights `now`,
-  // and forgets its later pushes. Returns false if the cell never was in that state.
-  bool RestartFrom(const protocol::Cell& cell, uint64_t total, const Weights& now);
+  // Records that a cell has counted one more push and has the weights `new_weights` after it.
+  // Returns what is wrong with that, or an empty string.
+  std::string RecordCounted(const protocol::Cell& cell, const Push& push,
+                            const Weights& new_weights, const Schedule& schedule);
+  // Records that a restarted cell continues after its first `num_pushes` pushes with the weights
+  // `new_weights`, and forgets its later pushes. Returns false if the cell never was in that state.
+  bool RestartFrom(const protocol::Cell& cell, uint64_t num_pushes, const Weights& new_weights);
   // The number of pushes that the cell has counted.
-  uint64_t total(const protocol::Cell& cell) { return pushes_of_[cell].size(); }
+  uint64_t total(const protocol::Cell& cell) { return pushes_by_cell_[cell].size(); }
   // Whether the cell ever had these weights.
-  bool WasState(const protocol::Cell& cell, const Weights& weights) const {
-    return weights == Weights{} || states_.contains({cell, weights.version, weights.word});
+  bool HadWeights(const protocol::Cell& cell, const Weights& weights) const {
+    return weights == Weights{} || past_weights_.contains({cell, weights.version, weights.word});
   }
   // Whether the cell has ever counted a push with this payload.
   bool WasCounted(const protocol::Cell& cell, uint64_t word) const {
-    return counted_.contains({cell, word});
+    return counted_words_.contains({cell, word});
   }
   // Records that the rank pushes at this clock or continues from it.
   void RecordClock(uint32_t rank, uint64_t clock) {
@@ -60,16 +60,16 @@ class ClockLedger {
   uint64_t clock(uint32_t rank) const { return clocks_[rank]; }
 
  private:
-  struct Entry {
+  struct CountedPush {
     Push push;
     Weights weights_after;
   };
   // For each cell, the pushes that led to its present weights, in the order of their counting.
-  std::map<protocol::Cell, std::vector<Entry>> pushes_of_;
+  std::map<protocol::Cell, std::vector<CountedPush>> pushes_by_cell_;
   // Every state that a cell has had, as (cell, version, word).
-  std::set<std::tuple<protocol::Cell, uint64_t, uint64_t>> states_;
+  std::set<std::tuple<protocol::Cell, uint64_t, uint64_t>> past_weights_;
   // The payload words of all pushes that any cell has counted, as (cell, word).
-  std::set<std::pair<protocol::Cell, uint64_t>> counted_;
+  std::set<std::pair<protocol::Cell, uint64_t>> counted_words_;
   std::vector<uint64_t> clocks_;  // indexed by rank
   std::vector<bool> has_parted_;  // indexed by rank
 };

@@ -37,7 +37,7 @@ void ClockWorker::OnReady(uint64_t) {
 void ClockWorker::ContributeToAll(Stage stage, protocol::Contribution contribution) {
   stage_ = stage;
   const auto* pull = std::get_if<protocol::Pull>(&contribution);
-  has_asked_for_average_ = pull != nullptr && pull->average;
+  has_asked_for_average_ = pull != nullptr && pull->wants_average;
   num_awaited_ = kBuckets * kChunks;
   auto* push = std::get_if<protocol::AtClock>(&contribution);
   for (uint32_t cell_index = 0; cell_index < kBuckets * kChunks && alive(); ++cell_index) {
@@ -60,7 +60,7 @@ uint64_t ClockWorker::WordOf(const Cell& cell, uint64_t clock) const {
   return FloatsFromBits(Combine(Combine(process_, clock), IndexOf(cell)));
 }
 
-void ClockWorker::Step() {
+void ClockWorker::MakeStep() {
   world_->OnReached(rank_, Fault::Point::kStart, clock_ + 1);
   world_->clocks().RecordClock(rank_, clock_ + 1);
   const bool wants_weights = (clock_ + 1) % world_->schedule().clocks.pull_every == 0;
@@ -71,7 +71,7 @@ void ClockWorker::OnAnswer(const Exchange::Delivery& answer) {
   if (num_awaited_ == 0)
     return ReportViolation(answer, "was given something that it did not ask for");
   if (answer.cell.kind == Kind::kFigures) {
-    const std::string error = world_->ledger().Check(answer, true);
+    const std::string error = world_->ledger().CheckOutcome(answer, true);
     if (!error.empty()) ReportViolation(answer, "was given " + error);
   } else {
     CheckStop(answer);
@@ -124,19 +124,19 @@ void ClockWorker::OnPushed() {
 
 void ClockWorker::EndTraining() {
   if (!world_->schedule().clocks.bound.has_value()) return ExchangeFigures(Stage::kFirstFigures, 1);
-  // After its Parting, no other worker waits for this worker in any cell.
+  // After its Parting (the message that it pushes no more), no other worker waits for this worker.
   world_->clocks().RecordParting(rank_);
   ContributeToAll(Stage::kParting, protocol::Parting{clock_ + 1});
 }
 
 void ClockWorker::CheckStop(const Exchange::Delivery& answer) {
   const Counts counts = CountsOf(answer.outcome);
-  const bool all_counted = counts.total >= world_->schedule().clocks.pushes;
+  const bool are_all_counted = counts.total >= world_->schedule().clocks.pushes;
   const bool says_stop = protocol::StopAfter(answer.outcome) != 0;
   if (says_stop) is_told_to_stop_ = true;
-  if (says_stop && !all_counted && !world_->stopped())
+  if (says_stop && !are_all_counted && !world_->stopped())
     ReportViolation(answer, "is told to stop after " + std::to_string(counts.total) + " pushes");
-  if (!says_stop && all_counted && counts.clock != 0)
+  if (!says_stop && are_all_counted && counts.clock != 0)
     ReportViolation(answer, "is not told to stop");
 }
 
@@ -147,12 +147,14 @@ void ClockWorker::CheckPush(const Exchange::Delivery& answer) {
     return ReportViolation(answer, "was given no answer to its push");
   const bool was_counted =
       world_->clocks().WasCounted(answer.cell, WordOf(answer.cell, clock_ + 1));
-  // After a server restart the ledger may disagree with the answer: the previous server process may
-  // have counted a push that the new server process drops, or the reverse. And after a restart of
-  // shard 0, a worker process may get back a rank that another process had in the meantime.
+  // After a server restart, clocks(), the record of all counted pushes, may disagree with the
+  // answer: the previous server process may have counted a push that the new server process drops,
+  // or the reverse. And after a restart of shard 0, a worker process may get back a rank that
+  // another process had in the meantime.
   const Schedule& schedule = world_->schedule();
-  const bool may_differ = schedule.Has(Fault::Kind::kKillServer) &&
-                          (max_staleness != 0 || schedule.Has(Fault::Kind::kReplaceWorker));
+  const bool may_differ =
+      schedule.HasFaultOfKind(Fault::Kind::kKillServer) &&
+      (max_staleness != 0 || schedule.HasFaultOfKind(Fault::Kind::kReplaceWorker));
   if (!may_differ && was_counted == outcome.dropped())
     ReportViolation(answer, was_counted ? "is counted" : "is not counted");
   if (outcome.dropped() != (max_staleness != 0 && outcome.staleness() > max_staleness))
@@ -189,14 +191,14 @@ void ClockWorker::StoreWeights(const Exchange::Delivery& answer) {
   if (has_asked_for_average_) return;
   const pb::Outcome::Weights& weights = *protocol::WeightsOf(answer.outcome);
   const bool is_change = world_->schedule().sends_changes && !weights.whole();
-  uint64_t& held_word = weights_[IndexOf(answer.cell)];
-  held_word = is_change ? AddFloats(held_word, words[0]) : words[0];
+  uint64_t& stored_word = weights_[IndexOf(answer.cell)];
+  stored_word = is_change ? AddFloats(stored_word, words[0]) : words[0];
   // In asynchronous EASGD the answer to a push contains the central weights before that push.
   const bool shows_earlier_weights =
       world_->schedule().algorithm == "easgd_async" && weights.version() != 0;
-  if (!world_->clocks().WasState(answer.cell, {weights.version(), held_word}) &&
+  if (!world_->clocks().HadWeights(answer.cell, {weights.version(), stored_word}) &&
       !(shows_earlier_weights &&
-        world_->clocks().WasState(answer.cell, {weights.version() - 1, held_word})))
+        world_->clocks().HadWeights(answer.cell, {weights.version() - 1, stored_word})))
     ReportViolation(answer, "was given weights that never were");
 }
 

@@ -1,5 +1,6 @@
 // A simulated worker of a job without rounds. It goes through these stages ("figures" are the
-// worker metrics that all workers exchange; "Parting" tells the servers that it pushes no more):
+// worker metrics that all workers exchange; "Parting" tells the servers that the worker pushes no
+// more):
 //
 //   pull of the weights --> push --> ... --> push, told to stop --> Parting --> first figures
 //                           ^  |                                                  |
@@ -23,7 +24,7 @@ class ClockWorker : public ToyWorker {
  protected:
   void OnReady(uint64_t stop_after) override;
   void OnAnswer(const protocol::Exchange::Delivery& answer) override;
-  void Step() override;
+  void MakeStep() override;
 
  private:
   enum class Stage {
@@ -37,8 +38,8 @@ class ClockWorker : public ToyWorker {
     kLastFigures
   };
 
-  // Enters the stage: sends the contribution to every cell and awaits an answer from each. The
-  // payload of a push is made for each cell separately.
+  // Enters the stage: sends the contribution to every cell (a chunk of the weights on its server)
+  // and awaits an answer from each. The payload of a push is made for each cell separately.
   void ContributeToAll(Stage stage, protocol::Contribution contribution);
   // Enters the stage: contributes to exchange number `which` (1 or 2) of figures.
   void ExchangeFigures(Stage stage, uint32_t which);

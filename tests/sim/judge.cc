@@ -13,7 +13,8 @@ std::string DescribeExit(const Status& status) {
   return std::to_string(ExitCode(status)) + " (" + status.message() + ")";
 }
 
-// Whether the worker was asked to stop while shard 0 was down, and so ended without telling it.
+// Whether the worker was asked to stop while shard 0 was down, and so ended without telling shard
+// 0.
 bool StoppedWithoutShard0(const ToyWorker& worker) {
   return worker.status().message() == "stopped by a signal while server shard 0 was not there";
 }
@@ -24,7 +25,7 @@ bool StartsWith(const std::string& text, const std::string& start) {
 
 }  // namespace
 
-std::string World::DescribeRunning() const {
+std::string World::DescribeRunningProcesses() const {
   std::string text;
   for (uint32_t s = 0; s < schedule_.shards(); ++s) {
     if (current_server_[s] != kNobody && Server(s)->alive())
@@ -62,7 +63,7 @@ bool World::StoppedWhileCutOff() const {
          });
 }
 
-void World::Judge() {
+void World::JudgeJobEnd() {
   if (current_server_[0] == kNobody) return ReportViolation("shard 0 never started");
   if (StoppedEarly()) {
     const bool is_undisturbed =
@@ -95,8 +96,8 @@ void World::Judge() {
   if (StoppedWhileCutOff()) return;
   const bool ended_in_order =
       shard0_status.ok() || (shard0_status.code() == Code::kTerminated && any_asked_to_stop_);
-  if (shard0_status.code() == Code::kBadData && may_refuse_) return;
-  if (ended_in_order && must_refuse_)
+  if (shard0_status.code() == Code::kBadData && may_refuse_start_) return;
+  if (ended_in_order && must_refuse_start_)
     return ReportViolation("the job began anew, though a disk with checkpoints was missing");
   if (ended_in_order && !schedule_.has_rounds()) JudgeTotals();
   if (ended_in_order)
@@ -157,7 +158,7 @@ void World::JudgeFailure() {
 // Judges an orderly end without shrink: one process of every rank must have reached the end, and
 // all of these must have the same state.
 void World::JudgeFinished(Code code) {
-  std::vector<bool> finished(schedule_.workers);
+  std::vector<bool> has_finished(schedule_.workers);
   uint64_t last_round = 0;
   for (const auto& worker : workers_) {
     const std::string name = "worker " + std::to_string(worker->rank());
@@ -165,7 +166,7 @@ void World::JudgeFinished(Code code) {
         worker->leaving() && (worker->killed() || worker->frozen() ||
                               StoppedWithoutShard0(*worker) || worker->status().code() == code);
     if (reached_end) {
-      finished[worker->rank()] = true;
+      has_finished[worker->rank()] = true;
       // A killed worker may not have known of the stop request, so its last round is not compared.
       const bool may_miss_stop = worker->killed() && any_asked_to_stop_;
       if (last_round != 0 && worker->applied() != last_round && !may_miss_stop)
@@ -173,12 +174,13 @@ void World::JudgeFinished(Code code) {
       if (!may_miss_stop) last_round = worker->applied();
       if (!worker->HasRightState()) return ReportViolation(name + " ended with a wrong state");
     } else if (!worker->killed() && !worker->frozen() && worker->admitted() &&
-               !StoppedWithoutShard0(*worker) && !schedule_.Has(Fault::Kind::kReplaceWorker)) {
+               !StoppedWithoutShard0(*worker) &&
+               !schedule_.HasFaultOfKind(Fault::Kind::kReplaceWorker)) {
       return ReportViolation(name + " ended with " + DescribeExit(worker->status()));
     }
   }
   for (uint32_t rank = 0; rank < schedule_.workers; ++rank) {
-    if (!finished[rank])
+    if (!has_finished[rank])
       return ReportViolation("worker " + std::to_string(rank) + " never finished");
   }
   if (schedule_.has_rounds() && last_round != schedule_.rounds && !any_asked_to_stop_)
@@ -193,8 +195,8 @@ void World::JudgeTotals() {
   const Clocks& clocks = schedule_.clocks;
   const uint64_t max_pushes = clocks.pushes + workers_.size();
   const uint64_t max_dead_processes = workers_.size() - schedule_.workers + schedule_.faults.size();
-  const bool must_be_exact =
-      clocks.max_staleness == 0 && !any_asked_to_stop_ && !schedule_.Has(Fault::Kind::kKillServer);
+  const bool must_be_exact = clocks.max_staleness == 0 && !any_asked_to_stop_ &&
+                             !schedule_.HasFaultOfKind(Fault::Kind::kKillServer);
   for (uint32_t s = 0; s < schedule_.shards(); ++s) {
     for (const auto& lane : Server(s)->lanes()) {
       const uint64_t total = lane->total();

@@ -71,7 +71,7 @@ protocol::Chunk MakeChunk(uint32_t bucket, uint32_t index, protocol::LaneRef lan
   chunk.begin = tensor * kElements;
   chunk.count = kElements;
   chunk.segments = {{tensor, 0, kElements, 1}};
-  chunk.part_of = {tensor};
+  chunk.part_of_segment = {tensor};
   chunk.shard = lane.shard;
   chunk.lane = lane.lane;
   chunk.max_push_bytes = chunk.max_sum_bytes = kElements * sizeof(float);
@@ -90,8 +90,8 @@ std::unique_ptr<setup::Setup> MakeLaneJob(const Schedule& schedule, const Layout
   protocol::ExchangePlan& plan = setup->plan;
   plan.workers = schedule.workers;
   plan.data_lanes = schedule.data_lanes;
-  plan.central = true;
-  plan.rounds = schedule.has_rounds();
+  plan.is_central = true;
+  plan.has_rounds = schedule.has_rounds();
   plan.codecs = {fp32};
   plan.pull_codec = fp32.get();
   for (uint32_t t = 0; t < kTensors; ++t) AddTensor(t, setup.get());
@@ -104,7 +104,7 @@ std::unique_ptr<setup::Setup> MakeLaneJob(const Schedule& schedule, const Layout
     bucket.tensors = bucket.parts = kChunks;
     for (uint32_t c = 0; c < kChunks; ++c)
       bucket.chunks.push_back(MakeChunk(b, c, layout.LaneOf({protocol::Kind::kPush, b, c})));
-    bucket.home = bucket.chunks.front().shard;
+    bucket.home_shard = bucket.chunks.front().shard;
   }
   return setup;
 }

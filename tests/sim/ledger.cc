@@ -10,15 +10,16 @@ namespace {
 
 using protocol::Kind;
 
-// There is one list of words for each rank. Whether one word of each list from number `from` on can
-// be chosen so that, with `so_far`, their sum (for scalers: their maximum) is `expected_sum`.
+// words_of_ranks has a list of words for each rank. Returns whether one word of each list, from
+// list `first` on, can be chosen such that the sum of these words and `so_far` (for scalers: the
+// maximum) is `expected_sum`.
 bool CanAddUpTo(Kind kind, const std::vector<const std::vector<uint64_t>*>& words_of_ranks,
-                size_t from, uint64_t so_far, uint64_t expected_sum) {
-  if (from == words_of_ranks.size()) return so_far == expected_sum;
+                size_t first, uint64_t so_far, uint64_t expected_sum) {
+  if (first == words_of_ranks.size()) return so_far == expected_sum;
   return std::any_of(
-      words_of_ranks[from]->begin(), words_of_ranks[from]->end(), [&](uint64_t word) {
+      words_of_ranks[first]->begin(), words_of_ranks[first]->end(), [&](uint64_t word) {
         const uint64_t combined = kind == Kind::kScale ? std::max(so_far, word) : so_far + word;
-        return CanAddUpTo(kind, words_of_ranks, from + 1, combined, expected_sum);
+        return CanAddUpTo(kind, words_of_ranks, first + 1, combined, expected_sum);
       });
 }
 
@@ -26,23 +27,23 @@ bool CanAddUpTo(Kind kind, const std::vector<const std::vector<uint64_t>*>& word
 
 void Ledger::RecordContribution(const protocol::Cell& cell, uint64_t round, uint32_t rank,
                                 uint64_t word) {
-  Words& words = contributed_[{round, cell, rank}];
+  Words& words = contributed_words_[{round, cell, rank}];
   if (std::find(words.begin(), words.end(), word) == words.end()) words.push_back(word);
 }
 
-const Ledger::Words* Ledger::ContributedBy(const protocol::Cell& cell, uint64_t round,
-                                           uint32_t rank) const {
-  const auto entry = contributed_.find({round, cell, rank});
-  return entry == contributed_.end() ? nullptr : &entry->second;
+const Ledger::Words* Ledger::WordsContributedBy(const protocol::Cell& cell, uint64_t round,
+                                                uint32_t rank) const {
+  const auto entry = contributed_words_.find({round, cell, rank});
+  return entry == contributed_words_.end() ? nullptr : &entry->second;
 }
 
-std::string Ledger::Check(const protocol::Exchange::Delivery& answer, bool is_sum) const {
+std::string Ledger::CheckOutcome(const protocol::Exchange::Delivery& answer, bool is_sum) const {
   const pb::Outcome::OfRound& outcome = answer.outcome.of_round();
   const std::string& contributor_bits = outcome.contributor_bits();
   std::vector<const Words*> words_of_contributors;
   for (uint32_t rank = 0; rank < workers_; ++rank) {
     if (contributor_bits.size() != 1 || (contributor_bits[0] >> rank & 1) == 0) continue;
-    words_of_contributors.push_back(ContributedBy(answer.cell, outcome.round(), rank));
+    words_of_contributors.push_back(WordsContributedBy(answer.cell, outcome.round(), rank));
     if (words_of_contributors.back() == nullptr)
       return "rank " + std::to_string(rank) + " is in it, but gave nothing";
   }

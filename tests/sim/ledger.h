@@ -21,17 +21,17 @@ class Ledger {
   // without some workers, successive processes of a rank may reach the round in different states.
   void RecordContribution(const protocol::Cell& cell, uint64_t round, uint32_t rank, uint64_t word);
   // Returns what is wrong with an outcome, or an empty string. `is_sum`: whether the payload is a
-  // sum of contributions; if false, it is weights and is not checked.
-  std::string Check(const protocol::Exchange::Delivery& answer, bool is_sum) const;
+  // sum of contributions; if false, the payload has weights and is not checked.
+  std::string CheckOutcome(const protocol::Exchange::Delivery& answer, bool is_sum) const;
 
  private:
   using Words = std::vector<uint64_t>;
   // Returns all values that a rank contributed to a slot, or null.
-  const Words* ContributedBy(const protocol::Cell& cell, uint64_t round, uint32_t rank) const;
+  const Words* WordsContributedBy(const protocol::Cell& cell, uint64_t round, uint32_t rank) const;
 
   uint32_t workers_;
   // The contributed values, by (round, cell, rank).
-  std::map<std::tuple<uint64_t, protocol::Cell, uint32_t>, Words> contributed_;
+  std::map<std::tuple<uint64_t, protocol::Cell, uint32_t>, Words> contributed_words_;
 };
 
 }  // namespace tern::sim

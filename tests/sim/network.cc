@@ -9,11 +9,11 @@ using protocol::Message;
 using protocol::Peer;
 using std::chrono::milliseconds;
 
-uint32_t Network::Open(bool worker, uint32_t client, protocol::LaneRef lane, uint32_t port,
-                       Time now) {
+uint32_t Network::OpenConnection(bool is_worker, uint32_t client, protocol::LaneRef lane,
+                                 uint32_t port, Time now) {
   const auto index = static_cast<uint32_t>(connections_.size());
   Connection connection;
-  connection.worker = worker;
+  connection.is_worker = is_worker;
   connection.client = client;
   connection.lane = lane;
   connection.port = port;
@@ -26,19 +26,19 @@ uint32_t Network::Open(bool worker, uint32_t client, protocol::LaneRef lane, uin
 void Network::SendToServer(uint32_t index, Message message, Time now) {
   Connection& connection = connections_[index];
   if (!connection.is_open || connection.is_broken || connection.server == kNobody) return;
-  Send(Event::Type::kToServer, index, std::move(message), &connection.last_up, now);
+  Send(Event::Type::kToServer, index, std::move(message), &connection.last_arrival_at_server, now);
 }
 
 void Network::SendToClient(uint32_t server, Peer peer, Message message, Time now) {
   Connection& connection = connections_[peer - 1];
   if (!connection.is_open || connection.is_broken || connection.server != server) return;
   const auto index = static_cast<uint32_t>(peer - 1);
-  Send(Event::Type::kToClient, index, std::move(message), &connection.last_down, now);
+  Send(Event::Type::kToClient, index, std::move(message), &connection.last_arrival_at_client, now);
 }
 
 void Network::Send(Event::Type type, uint32_t connection, Message message, Time* last_arrival,
                    Time now) {
-  ++messages_;
+  ++num_messages_;
   if (rng_.Chance(schedule_.loss)) return;
   Time arrival = now + std::chrono::microseconds(300 + rng_.Below(3000));
   if (rng_.Chance(schedule_.delay)) arrival += Time(rng_.Below(schedule_.longest_delay.count()));
@@ -47,18 +47,19 @@ void Network::Send(Event::Type type, uint32_t connection, Message message, Time*
   } else {
     *last_arrival = arrival = std::max(arrival, *last_arrival);
   }
-  if (rng_.Chance(schedule_.duplicate)) Post(type, connection, message, arrival + rng_.Ms(0, 200));
-  Post(type, connection, std::move(message), arrival);
+  if (rng_.Chance(schedule_.duplicate))
+    PostMessage(type, connection, message, arrival + rng_.Ms(0, 200));
+  PostMessage(type, connection, std::move(message), arrival);
 }
 
-void Network::Post(Event::Type type, uint32_t connection, Message message, Time time) {
+void Network::PostMessage(Event::Type type, uint32_t connection, Message message, Time time) {
   if (free_slots_.empty()) {
-    free_slots_.push_back(static_cast<uint32_t>(in_flight_.size()));
-    in_flight_.emplace_back();
+    free_slots_.push_back(static_cast<uint32_t>(messages_in_flight_.size()));
+    messages_in_flight_.emplace_back();
   }
   const uint32_t slot = free_slots_.back();
   free_slots_.pop_back();
-  in_flight_[slot] = std::move(message);
+  messages_in_flight_[slot] = std::move(message);
   queue_.Post(time, type, connection, slot);
 }
 
@@ -66,14 +67,14 @@ void Network::OnEvent(const Event& event, Time now) {
   // A copy, because the host may open connections, which moves the vector's elements.
   const Connection connection = connections_[event.who];
   if (event.type == Event::Type::kDisconnected) {
-    if (connection.is_open) host_.Disconnected(connection);
+    if (connection.is_open) host_.OnDisconnected(connection);
     return;
   }
   if (event.type == Event::Type::kConnect) {
     if (!connection.is_open) return;
-    Connection with_server = connection;
-    with_server.server = host_.ListeningProcess(connection.lane, connection.port);
-    const uint32_t server = ActiveCut(with_server, now) == nullptr ? with_server.server : kNobody;
+    Connection candidate = connection;
+    candidate.server = host_.ListeningProcess(connection.lane, connection.port);
+    const uint32_t server = FindActiveCut(candidate, now) == nullptr ? candidate.server : kNobody;
     connections_[event.who].server = server;
     if (server == kNobody) queue_.Post(now + milliseconds(50), event.type, event.who);
     return;
@@ -81,10 +82,10 @@ void Network::OnEvent(const Event& event, Time now) {
   if (event.type == Event::Type::kToServer && host_.MustDelay(connection)) {
     return queue_.Post(now + milliseconds(100), event.type, event.who, event.index);
   }
-  const Cut* const active_cut = ActiveCut(connection, now);
-  if (active_cut != nullptr && !active_cut->lost)
+  const Cut* const active_cut = FindActiveCut(connection, now);
+  if (active_cut != nullptr && !active_cut->loses_messages)
     return queue_.Post(active_cut->until, event.type, event.who, event.index);
-  const Message message = std::move(in_flight_[event.index]);
+  const Message message = std::move(messages_in_flight_[event.index]);
   free_slots_.push_back(event.index);
   if (active_cut != nullptr) return;
   if (event.type == Event::Type::kToServer) {
@@ -94,41 +95,43 @@ void Network::OnEvent(const Event& event, Time now) {
   }
 }
 
-const Network::Cut* Network::ActiveCut(const Connection& connection, Time now) const {
+const Network::Cut* Network::FindActiveCut(const Connection& connection, Time now) const {
   const auto cut_of = [&](uint32_t server) -> const Cut* {
     const auto cut = cuts_.find(server);
     return cut != cuts_.end() && now < cut->second.until ? &cut->second : nullptr;
   };
   const Cut* const cut_of_server = cut_of(connection.server);
-  return cut_of_server != nullptr || connection.worker ? cut_of_server : cut_of(connection.client);
+  return cut_of_server != nullptr || connection.is_worker ? cut_of_server
+                                                          : cut_of(connection.client);
 }
 
-void Network::Break(uint32_t index, bool always_told, Time now) {
+void Network::BreakConnection(uint32_t index, bool always_told, Time now) {
   Connection& connection = connections_[index];
   if (connection.is_broken || connection.server == kNobody) return;
   connection.is_broken = true;
   if (!connection.is_open || !(always_told || rng_.Chance(0.7))) return;
-  queue_.Post(std::max(now + rng_.Ms(1, 30), connection.last_down), Event::Type::kDisconnected,
-              index);
+  queue_.Post(std::max(now + rng_.Ms(1, 30), connection.last_arrival_at_client),
+              Event::Type::kDisconnected, index);
 }
 
 void Network::BreakAllOfServer(uint32_t server, Time now) {
   for (uint32_t i = 0; i < connections_.size(); ++i) {
-    if (connections_[i].server == server) Break(i, false, now);
+    if (connections_[i].server == server) BreakConnection(i, false, now);
   }
 }
 
 void Network::BreakAllOfWorker(uint32_t worker, Time now) {
   for (uint32_t i = 0; i < connections_.size(); ++i) {
     const Connection& connection = connections_[i];
-    if (connection.worker && connection.client == worker && connection.is_open)
-      Break(i, connection.lane.lane != 0, now);
+    if (connection.is_worker && connection.client == worker && connection.is_open)
+      BreakConnection(i, connection.lane.lane != 0, now);
   }
 }
 
-void Network::CloseAllOf(bool worker, uint32_t client) {
-  for (Connection& one : connections_) {
-    if (one.worker == worker && one.client == client) one.is_open = false;
+void Network::CloseAllOf(bool is_worker, uint32_t client) {
+  for (Connection& connection : connections_) {
+    if (connection.is_worker == is_worker && connection.client == client)
+      connection.is_open = false;
   }
 }
 

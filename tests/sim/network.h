@@ -19,15 +19,15 @@ namespace tern::sim {
 constexpr uint32_t kNobody = ~0u;
 
 struct Connection {
-  bool worker = false;        // true: the client is a worker; false: a server shard
+  bool is_worker = false;     // true: the client is a worker; false: a server shard
   uint32_t client = 0;        // the client's process
   protocol::LaneRef lane;     // the socket to which the client connects: a shard, and its lane
   uint32_t port = 0;          // 0: the shard's control address, at whatever process listens there
   bool is_open = true;        // the client has not closed the connection
   bool is_broken = false;     // the connection carries no more messages
   uint32_t server = kNobody;  // the process that accepted the connection
-  // When the newest message in sequence arrives at the server, and at the client.
-  Time last_up{}, last_down{};
+  // When the newest message arrives at the server, and at the client; reordered ones do not count.
+  Time last_arrival_at_server{}, last_arrival_at_client{};
 };
 
 class Network {
@@ -42,7 +42,7 @@ class Network {
                                  const protocol::Message& message) = 0;
     virtual void DeliverToClient(const Connection& connection,
                                  const protocol::Message& message) = 0;
-    virtual void Disconnected(const Connection& connection) = 0;
+    virtual void OnDisconnected(const Connection& connection) = 0;
     // Whether messages of this connection to the server must be delayed further.
     virtual bool MustDelay(const Connection& connection) = 0;
   };
@@ -51,8 +51,9 @@ class Network {
       : schedule_(schedule), rng_(*rng), queue_(*queue), host_(*host) {}
 
   // Begins a connection. Returns its number.
-  uint32_t Open(bool worker, uint32_t client, protocol::LaneRef lane, uint32_t port, Time now);
-  void Close(uint32_t connection) { connections_[connection].is_open = false; }
+  uint32_t OpenConnection(bool is_worker, uint32_t client, protocol::LaneRef lane, uint32_t port,
+                          Time now);
+  void CloseConnection(uint32_t connection) { connections_[connection].is_open = false; }
   void SendToServer(uint32_t connection, protocol::Message message, Time now);
   void SendToClient(uint32_t server, protocol::Peer peer, protocol::Message message, Time now);
   // Handles an event of type kToServer, kToClient, kConnect or kDisconnected.
@@ -60,24 +61,27 @@ class Network {
   void BreakAllOfServer(uint32_t server, Time now);
   void BreakAllOfWorker(uint32_t worker, Time now);
   // Closes all connections of a client process, which is a worker or a server.
-  void CloseAllOf(bool worker, uint32_t client);
-  // Cuts a server process off: before `until`, no message reaches it or leaves it. Such messages
-  // are lost if `lost`; else they are delivered at `until`.
-  void CutServer(uint32_t server, bool lost, Time until) { cuts_[server] = {until, lost}; }
+  void CloseAllOf(bool is_worker, uint32_t client);
+  // Cuts a server process off: before `until`, no message reaches the process or leaves it. Such
+  // messages are lost if `loses_messages`; else they are delivered at `until`.
+  void CutServer(uint32_t server, bool loses_messages, Time until) {
+    cuts_[server] = {until, loses_messages};
+  }
 
-  uint64_t messages() const { return messages_; }
+  uint64_t num_messages() const { return num_messages_; }
 
  private:
-  void Send(Event::Type type, uint32_t connection, protocol::Message message, Time* last, Time now);
-  void Post(Event::Type type, uint32_t connection, protocol::Message message, Time time);
+  void Send(Event::Type type, uint32_t connection, protocol::Message message, Time* last_arrival,
+            Time now);
+  void PostMessage(Event::Type type, uint32_t connection, protocol::Message message, Time time);
   // Breaks a connection. The client learns of it if `always_told`, else with probability 0.7.
-  void Break(uint32_t connection, bool always_told, Time now);
+  void BreakConnection(uint32_t connection, bool always_told, Time now);
   struct Cut {
     Time until{};
-    bool lost = false;
+    bool loses_messages = false;
   };
   // Returns the cut that affects a connection at time `now`, or null.
-  const Cut* ActiveCut(const Connection& connection, Time now) const;
+  const Cut* FindActiveCut(const Connection& connection, Time now) const;
 
   const Schedule& schedule_;
   Rng& rng_;
@@ -85,10 +89,10 @@ class Network {
   Host& host_;
   // A server knows the connection at index i as its peer i + 1.
   std::vector<Connection> connections_;
-  std::vector<protocol::Message> in_flight_;
-  std::vector<uint32_t> free_slots_;  // indexes of in_flight_ that hold no message
+  std::vector<protocol::Message> messages_in_flight_;
+  std::vector<uint32_t> free_slots_;  // indexes of messages_in_flight_ that hold no message
   std::map<uint32_t, Cut> cuts_;      // the newest cut of each server process
-  uint64_t messages_ = 0;
+  uint64_t num_messages_ = 0;
 };
 
 }  // namespace tern::sim

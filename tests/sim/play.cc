@@ -9,21 +9,21 @@
 
 namespace tern::sim {
 
-std::vector<std::string> PlayAll(MakeSchedule make, uint64_t from, uint64_t count,
-                                 const protocol::Safeguards& safeguards, size_t stop_at) {
+std::vector<std::string> PlayAll(MakeSchedule make_schedule, uint64_t first_seed, uint64_t count,
+                                 const protocol::Safeguards& safeguards, size_t max_failures) {
   // Without this, the servers' lanes log what they do after every fault.
   FLAGS_minloglevel = google::GLOG_FATAL;
-  std::atomic<uint64_t> next_seed = from;
-  std::atomic<size_t> failure_count = 0;
+  std::atomic<uint64_t> next_seed = first_seed;
+  std::atomic<size_t> num_failures = 0;
   std::mutex mutex;
   std::vector<std::string> failures;
   const auto play_next_seeds = [&] {
-    while (failure_count < stop_at) {
+    while (num_failures < max_failures) {
       const uint64_t seed = next_seed++;
-      if (seed >= from + count) return;
-      const std::string failure = Play(make(seed), safeguards);
+      if (seed >= first_seed + count) return;
+      const std::string failure = Play(make_schedule(seed), safeguards);
       if (failure.empty()) continue;
-      ++failure_count;
+      ++num_failures;
       const std::lock_guard lock(mutex);
       failures.push_back(failure);
     }

@@ -12,9 +12,9 @@ namespace tern::sim {
 
 using MakeSchedule = Schedule (*)(uint64_t seed);
 
-// Simulates the schedules that `make` returns for the seeds from, from + 1, ..., from + count - 1,
-// and stops early once `stop_at` schedules have failed. Returns a description of every failure.
-std::vector<std::string> PlayAll(MakeSchedule make, uint64_t from, uint64_t count,
-                                 const protocol::Safeguards& safeguards, size_t stop_at);
+// Simulates the schedules that make_schedule returns for `count` seeds from `first_seed` on. Stops
+// early once `max_failures` schedules have failed. Returns a description of every failure.
+std::vector<std::string> PlayAll(MakeSchedule make_schedule, uint64_t first_seed, uint64_t count,
+                                 const protocol::Safeguards& safeguards, size_t max_failures);
 
 }  // namespace tern::sim

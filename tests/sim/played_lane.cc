@@ -25,15 +25,16 @@ uint64_t WordOf(std::span<const float> weights) {
 
 }  // namespace
 
-PlayedLane::PlayedLane(World* world, protocol::LaneRef name, server::DataLane::Options options)
-    : world_(world), ref_(name), has_rounds_(world->schedule().has_rounds()) {
-  for (const Cell& cell : world->layout().CellsAt(name)) cells_.push_back(cell);
-  static const std::vector<float> initial(kBuckets * kChunks * 2);
-  auto lane = server::DataLane::Make(world->job(), name.shard, name.lane, std::move(options),
-                                     initial, world->disk(name.shard));
+PlayedLane::PlayedLane(World* world, protocol::LaneRef lane_ref, server::DataLane::Options options)
+    : world_(world), lane_ref_(lane_ref), has_rounds_(world->schedule().has_rounds()) {
+  for (const Cell& cell : world->layout().CellsAt(lane_ref)) cells_.push_back(cell);
+  static const std::vector<float> initial_weights(kBuckets * kChunks * 2);
+  auto lane =
+      server::DataLane::Make(world->job(), lane_ref.shard, lane_ref.lane, std::move(options),
+                             initial_weights, world->disk(lane_ref.shard));
   CHECK(lane.ok()) << lane.status().message();  // MakeLaneJob makes valid jobs only
   lane_ = std::move(*lane);
-  if (has_cells()) world->CheckCheckpointsOnDisk(name, Saved());
+  if (has_cells()) world->CheckCheckpointsOnDisk(lane_ref, CheckpointsOnDisk());
 }
 
 void PlayedLane::OnMembers(const pb::Members& members, Sends* out) {
@@ -43,14 +44,14 @@ void PlayedLane::OnMembers(const pb::Members& members, Sends* out) {
   if (has_rounds_ && lane_->beginning() != beginning_before)
     world_->OnBeginning(lane_->beginning(), members.begin());
   if (has_rounds_) ReportAnswers(*out, 0);
-  if (world_->disk(ref_.shard).stopped()) return;
+  if (world_->disk(lane_ref_.shard).stopped()) return;
   if (members.has_beginning() && lane_->beginning() != members.beginning())
-    world_->ReportViolation(Name() + " cannot go back");
+    world_->ReportViolation(DisplayName() + " cannot go back");
   for (const Cell& cell : cells_) {
     if (has_rounds_) continue;
     const server::CentralLane::Weights weights = lane_->central()->weights(cell);
     if (!world_->clocks().RestartFrom(cell, total(cell), {weights.version, WordOf(weights.values)}))
-      world_->ReportViolation(Name() + " goes on from a state that it never had");
+      world_->ReportViolation(DisplayName() + " goes on from a state that it never had");
   }
 }
 
@@ -68,9 +69,9 @@ void PlayedLane::AfterMessages() {
   ReportCheckpoints();
 }
 
-World::Checkpoints PlayedLane::Saved() const {
+World::Checkpoints PlayedLane::CheckpointsOnDisk() const {
   World::Checkpoints checkpoints;
-  const std::optional<protocol::Saved> saved = lane_->Saved();
+  const std::optional<protocol::SavedCheckpoints> saved = lane_->Saved();
   if (!saved.has_value()) return checkpoints;
   for (const pb::Checkpoint& checkpoint : saved->shard_checkpoints)
     checkpoints.insert(protocol::KeyOf(checkpoint));
@@ -78,14 +79,14 @@ World::Checkpoints PlayedLane::Saved() const {
 }
 
 void PlayedLane::ReportCheckpoints() {
-  const MemoryStorage& disk = world_->disk(ref_.shard);
-  if (!has_cells() || disk.stopped() || disk.changes() == reported_disk_changes_) return;
-  reported_disk_changes_ = disk.changes();
-  world_->SetCheckpointsOnDisk(ref_, Saved());
+  const MemoryStorage& disk = world_->disk(lane_ref_.shard);
+  if (!has_cells() || disk.stopped() || disk.num_changes() == reported_disk_changes_) return;
+  reported_disk_changes_ = disk.num_changes();
+  world_->SetCheckpointsOnDisk(lane_ref_, CheckpointsOnDisk());
 }
 
-std::string PlayedLane::Name() const {
-  return "lane " + std::to_string(ref_.shard) + "." + std::to_string(ref_.lane);
+std::string PlayedLane::DisplayName() const {
+  return "lane " + std::to_string(lane_ref_.shard) + "." + std::to_string(lane_ref_.lane);
 }
 
 void PlayedLane::ReportPush(const Message& message) {

@@ -21,7 +21,7 @@ class World;
 class PlayedLane {
  public:
   // `world` must outlive this object.
-  PlayedLane(World* world, protocol::LaneRef name, server::DataLane::Options options);
+  PlayedLane(World* world, protocol::LaneRef lane_ref, server::DataLane::Options options);
 
   void OnMembers(const pb::Members& members, protocol::Sends* out);
   void OnMessage(protocol::Peer from, const protocol::Message& message, protocol::Sends* out);
@@ -40,9 +40,9 @@ class PlayedLane {
     return lane_->central()->clock_lane()->clocks(cell).total;
   }
   // "lane <shard>.<lane>"
-  std::string Name() const;
+  std::string DisplayName() const;
   // The checkpoints on the lane's disk, each as (step, round, run).
-  std::set<std::tuple<uint64_t, uint64_t, uint64_t>> Saved() const;
+  std::set<std::tuple<uint64_t, uint64_t, uint64_t>> CheckpointsOnDisk() const;
   // Reports the checkpoints to the World if the disk has changed. Must be called after every event.
   void ReportCheckpoints();
   // In a job without rounds: reports the push in `message` to the World if the lane has counted it.
@@ -52,7 +52,7 @@ class PlayedLane {
   void ReportAnswers(const protocol::Sends& sends, size_t from);
 
   World* world_;
-  const protocol::LaneRef ref_;
+  const protocol::LaneRef lane_ref_;
   const bool has_rounds_;
   std::vector<protocol::Cell> cells_;
   std::unique_ptr<server::DataLane> lane_;

@@ -28,14 +28,14 @@ struct Event {
   protocol::Time time{};
   uint64_t order = 0;  // the number of this event in the order of posting
   Type type = Type::kFault;
-  uint32_t who = 0;
+  uint32_t who = 0;  // Type says what `who` and `index` are
   uint32_t index = 0;
 };
 
 class Queue {
  public:
-  void Post(protocol::Time at, Event::Type type, uint32_t who, uint32_t index = 0) {
-    events_.push_back({at, ++order_, type, who, index});
+  void Post(protocol::Time time, Event::Type type, uint32_t who, uint32_t index = 0) {
+    events_.push_back({time, ++order_, type, who, index});
     std::push_heap(events_.begin(), events_.end(), IsLater);
   }
   bool empty() const { return events_.empty(); }

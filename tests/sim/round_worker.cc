@@ -12,16 +12,16 @@ using protocol::Kind;
 
 namespace {
 
-constexpr Cell kFigures{Kind::kFigures, 0, 0};
+constexpr Cell kFiguresCell{Kind::kFigures, 0, 0};
 
 }  // namespace
 
 RoundWorker::RoundWorker(World* world, uint32_t process, uint32_t rank, uint64_t incarnation)
     : ToyWorker(world, process, rank, incarnation) {
-  replica_.now = replica_.before = InitialState(world->schedule());
+  replica_.newest = replica_.previous = InitialState(world->schedule());
 }
 
-bool RoundWorker::HasRightState() const { return world_->IsState(applied_, replica_.now); }
+bool RoundWorker::HasRightState() const { return world_->IsRightState(applied_, replica_.newest); }
 
 void RoundWorker::OnInstall(const Bytes& state) {
   replica_ = DecodeReplica(state);
@@ -47,7 +47,7 @@ void RoundWorker::OnPulled(const protocol::Exchange::Delivery& answer) {
   if (num_awaited_ == 0 || words.size() != 1)
     return ReportViolation("was given weights that it did not ask");
   const size_t cell = answer.cell.bucket * kChunks + answer.cell.chunk;
-  replica_.before[cell] = replica_.now[cell] = words[0];
+  replica_.previous[cell] = replica_.newest[cell] = words[0];
   if (--num_awaited_ != 0) return;
   if (!HasRightState()) ReportViolation("went back to a wrong state");
   PostTask(Task::kInstalled, world_->rng().Ms(0, 30));
@@ -75,7 +75,7 @@ void RoundWorker::ContributeFigures() {
   const bool are_due = awaits_last_figures_ || (HasFiguresAfter(applied_) && !IsDone());
   if (!are_due || figures_round_ == applied_ + 1) return;
   figures_round_ = applied_ + 1;
-  ContributeWord(kFigures, figures_round_, 0, DigestOfState(replica_.now));
+  ContributeWord(kFiguresCell, figures_round_, 0, DigestOfState(replica_.newest));
 }
 
 void RoundWorker::ApplyAndStep() {
@@ -102,7 +102,7 @@ void RoundWorker::ApplyAndStep() {
   PostTask(Task::kStep, world_->rng().Ms(1, world_->rng().Chance(0.1) ? 100 : 15));
 }
 
-void RoundWorker::Step() {
+void RoundWorker::MakeStep() {
   is_computing_ = false;
   const uint64_t round = newest_begun_round_ =
       NextRound(world_->schedule(), newest_begun_round_, last_step_round());
@@ -112,30 +112,30 @@ void RoundWorker::Step() {
     ContributeWord({Kind::kScale, b, 0}, round, 0,
                    ScalerOf(rank_, round, b, GradientStateOf(round)));
     // The scalers of this round may have been exchanged without this worker.
-    if (rounds_[round].has_scaled[b]) PushBucket(round, b);
+    if (rounds_[round].has_largest_scaler[b]) PushBucket(round, b);
   }
   ApplyAndStep();
 }
 
 const State& RoundWorker::GradientStateOf(uint64_t round) const {
-  static constexpr State kNone{};
-  if (!world_->schedule().gradient_uses_state()) return kNone;
-  return round > applied_ + 1 || world_->schedule().window == 1 || applied_ == 0 ? replica_.now
-                                                                                 : replica_.before;
+  static constexpr State kNoState{};
+  if (!world_->schedule().gradient_uses_state()) return kNoState;
+  const bool uses_newest = round > applied_ + 1 || world_->schedule().window == 1 || applied_ == 0;
+  return uses_newest ? replica_.newest : replica_.previous;
 }
 
 void RoundWorker::PushBucket(uint64_t round, uint32_t bucket) {
-  const uint64_t scaled = rounds_[round].scaled[bucket];
+  const uint64_t largest_scaler = rounds_[round].largest_scalers[bucket];
   world_->OnReached(rank_, Fault::Point::kPush, round);
   for (uint32_t c = 0; c < kChunks && alive(); ++c) {
-    ContributeWord(
-        {Kind::kPush, bucket, c}, round, Mix(scaled) | 1,
-        PushOf(world_->schedule(), rank_, round, bucket, c, GradientStateOf(round), scaled));
+    ContributeWord({Kind::kPush, bucket, c}, round, Mix(largest_scaler) | 1,
+                   PushOf(world_->schedule(), rank_, round, bucket, c, GradientStateOf(round),
+                          largest_scaler));
   }
 }
 
 void RoundWorker::ContributeWord(const Cell& cell, uint64_t round, uint64_t digest, uint64_t word) {
-  if (cell.kind != Kind::kFigures && world_->schedule().has_skips && Skips(rank_, round))
+  if (cell.kind != Kind::kFigures && world_->schedule().has_skips && SkipsRound(rank_, round))
     return Contribute(cell, protocol::Skip{round});
   world_->ledger().RecordContribution(cell, round, rank_, word);
   Contribute(cell, protocol::InRound{round, EncodeWord(word), digest});
@@ -149,19 +149,19 @@ void RoundWorker::OnAnswer(const protocol::Exchange::Delivery& answer) {
   Round& round = rounds_[outcome.round()];
   switch (answer.cell.kind) {
     case Kind::kScale:
-      if (std::exchange(round.has_scaled[answer.cell.bucket], true))
+      if (std::exchange(round.has_largest_scaler[answer.cell.bucket], true))
         ReportViolation("was told twice");
-      round.scaled[answer.cell.bucket] = DecodeWord(answer.payload);
+      round.largest_scalers[answer.cell.bucket] = DecodeWord(answer.payload);
       if (newest_begun_round_ >= outcome.round()) PushBucket(outcome.round(), answer.cell.bucket);
       break;
     case Kind::kPush:
       round.sums[answer.cell.bucket * kChunks + answer.cell.chunk] = answer.payload;
-      ++round.answers;
+      ++round.num_answers;
       break;
     case Kind::kFigures:
       round.figures = answer.payload;
       if (awaits_last_figures_) return FinishIfDone();
-      ++round.answers;
+      ++round.num_answers;
       break;
   }
   if (alive()) ApplyAndStep();
@@ -171,7 +171,7 @@ void RoundWorker::CheckAnswer(const protocol::Exchange::Delivery& answer) {
   const uint64_t round = answer.outcome.of_round().round();
   if (round <= applied_) ReportViolation("was given an answer of round " + std::to_string(round));
   const bool is_sum = answer.cell.kind != Kind::kPush || !world_->schedule().is_central;
-  const std::string error = world_->ledger().Check(answer, is_sum);
+  const std::string error = world_->ledger().CheckOutcome(answer, is_sum);
   if (!error.empty()) ReportViolation("was given " + ToString(answer.cell, round) + ": " + error);
   const bool tells_learning_rate = world_->layout().LaneOf(answer.cell).shard == 0;
   if (answer.cell.kind == Kind::kPush && tells_learning_rate &&
@@ -179,12 +179,12 @@ void RoundWorker::CheckAnswer(const protocol::Exchange::Delivery& answer) {
     ReportViolation("was told a wrong learning rate");
   }
   if (!world_->schedule().is_deterministic()) return;
-  uint32_t expected_contributors = 0;
+  uint32_t num_expected_contributors = 0;
   for (uint32_t rank = 0; rank < world_->schedule().workers; ++rank) {
     const bool may_skip = answer.cell.kind != Kind::kFigures && world_->schedule().has_skips;
-    expected_contributors += !may_skip || !Skips(rank, round);
+    num_expected_contributors += !may_skip || !SkipsRound(rank, round);
   }
-  if (answer.outcome.of_round().contributors() != expected_contributors)
+  if (answer.outcome.of_round().contributors() != num_expected_contributors)
     ReportViolation("was given a sum over others than all");
 }
 
@@ -194,13 +194,13 @@ bool RoundWorker::ApplyNextRound() {
   const auto entry = rounds_.find(next_round);
   if (entry == rounds_.end() || awaits_last_figures_ || IsDone()) return false;
   const bool has_figures = HasFiguresAfter(applied_);
-  uint32_t expected_answers = has_figures ? 1 : 0;
+  uint32_t num_expected_answers = has_figures ? 1 : 0;
   for (uint32_t b = 0; b < kBuckets; ++b)
-    expected_answers += IsExchanged(schedule, next_round, b) ? kChunks : 0;
-  if (entry->second.answers != expected_answers) return false;
+    num_expected_answers += IsExchanged(schedule, next_round, b) ? kChunks : 0;
+  if (entry->second.num_answers != num_expected_answers) return false;
   if (has_figures) CheckFigures(entry->second.figures);
-  replica_.before = replica_.now;
-  Apply(entry->second);
+  replica_.previous = replica_.newest;
+  ApplyAnswers(entry->second);
   rounds_.erase(rounds_.begin(), rounds_.upper_bound(next_round));
   SetApplied(next_round);
   if (!HasRightState())
@@ -212,12 +212,12 @@ bool RoundWorker::ApplyNextRound() {
   return true;
 }
 
-void RoundWorker::Apply(const Round& round) {
+void RoundWorker::ApplyAnswers(const Round& round) {
   for (size_t cell = 0; cell < round.sums.size(); ++cell) {
-    // Empty: the chunk was not exchanged in this round, or no worker contributed to it.
+    // The answer is empty if the round did not exchange the chunk or no worker contributed to it.
     if (round.sums[cell].empty()) continue;
     const std::vector<uint64_t> words = DecodeWords(round.sums[cell]);
-    uint64_t& state_word = replica_.now[cell];
+    uint64_t& state_word = replica_.newest[cell];
     if (!world_->schedule().is_central) {
       state_word = Combine(state_word, words[0]);
     } else {
@@ -227,17 +227,17 @@ void RoundWorker::Apply(const Round& round) {
 }
 
 void RoundWorker::CheckFigures(const Bytes& figures) {
-  const std::string mine(EncodeWord(DigestOfState(replica_.now)).view());
+  const std::string own_digest(EncodeWord(DigestOfState(replica_.newest)).view());
   std::string expected;
-  while (expected.size() < figures.size()) expected += mine;
+  while (expected.size() < figures.size()) expected += own_digest;
   if (figures.empty() || figures.view() != expected)
     ReportViolation("finds that the replicas differ");
 }
 
 void RoundWorker::FinishIfDone() {
-  const auto found = rounds_.find(applied_ + 1);
-  if (found == rounds_.end() || found->second.figures.empty()) return;
-  CheckFigures(found->second.figures);
+  const auto round_entry = rounds_.find(applied_ + 1);
+  if (round_entry == rounds_.end() || round_entry->second.figures.empty()) return;
+  CheckFigures(round_entry->second.figures);
   rounds_.clear();
   Finish();
 }

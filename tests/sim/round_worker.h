@@ -23,15 +23,16 @@ class RoundWorker : public ToyWorker {
   void OnGoBack() override;
   void OnReady(uint64_t stop_after) override;
   void OnAnswer(const protocol::Exchange::Delivery& answer) override;
-  void Step() override;
+  void MakeStep() override;
 
  private:
   // The answers of a round that have arrived so far. Erased when the round is applied.
   struct Round {
     std::array<Bytes, kBuckets * kChunks> sums;  // the answer for each chunk
-    uint32_t answers = 0;                        // number of sums and figures that have arrived
-    std::array<bool, kBuckets> has_scaled{};
-    std::array<uint64_t, kBuckets> scaled{};  // the largest scaler of all workers, for each bucket
+    uint32_t num_answers = 0;                    // number of sums and figures that have arrived
+    std::array<bool, kBuckets> has_largest_scaler{};
+    // For each bucket: the largest scaler of all workers.
+    std::array<uint64_t, kBuckets> largest_scalers{};
     Bytes figures;
   };
 
@@ -39,15 +40,16 @@ class RoundWorker : public ToyWorker {
   void OnPulled(const protocol::Exchange::Delivery& answer);
   // Contributes `word` to a cell in a round, or says that this worker skips the round.
   void ContributeWord(const protocol::Cell& cell, uint64_t round, uint64_t digest, uint64_t word);
-  // Contributes figures if they are due after the applied round.
+  // Contributes figures if the workers exchange them after the newest applied round.
   void ContributeFigures();
-  // Applies all complete rounds, then starts the next step if the window allows it.
+  // Applies all complete rounds. Then starts the next step if the window (the limit of open rounds)
+  // allows it.
   void ApplyAndStep();
   void PushBucket(uint64_t round, uint32_t bucket);
   void CheckAnswer(const protocol::Exchange::Delivery& answer);
   // Applies the next round if all its answers have arrived. Returns whether it did.
   bool ApplyNextRound();
-  void Apply(const Round& round);
+  void ApplyAnswers(const Round& round);
   void CheckFigures(const Bytes& figures);
   void FinishIfDone();
   // The number of the round of the job's last step.

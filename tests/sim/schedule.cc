@@ -35,14 +35,14 @@ void DrawNoise(Rng* rng, Schedule* schedule) {
 
 Fault DrawFault(const Schedule& schedule, Rng* rng) {
   using Kind = Fault::Kind;
-  constexpr Kind kKinds[] = {Kind::kKillWorker,     Kind::kKillWorker,   Kind::kKillServer,
-                             Kind::kKillServer,     Kind::kKillServer,   Kind::kCutConnections,
-                             Kind::kCutConnections, Kind::kFreezeWorker, Kind::kReplaceWorker,
-                             Kind::kCutServer,      Kind::kCutServer};
-  constexpr Kind kStops[] = {Kind::kStop, Kind::kStopWorker, Kind::kStopAll};
+  constexpr Kind kFaultKinds[] = {Kind::kKillWorker,     Kind::kKillWorker,   Kind::kKillServer,
+                                  Kind::kKillServer,     Kind::kKillServer,   Kind::kCutConnections,
+                                  Kind::kCutConnections, Kind::kFreezeWorker, Kind::kReplaceWorker,
+                                  Kind::kCutServer,      Kind::kCutServer};
+  constexpr Kind kStopKinds[] = {Kind::kStop, Kind::kStopWorker, Kind::kStopAll};
   Fault fault;
-  fault.kind = rng->Chance(0.1) ? kStops[rng->Below(std::size(kStops))]
-                                : kKinds[rng->Below(std::size(kKinds))];
+  fault.kind = rng->Chance(0.1) ? kStopKinds[rng->Below(std::size(kStopKinds))]
+                                : kFaultKinds[rng->Below(std::size(kFaultKinds))];
   const bool targets_server = fault.kind == Kind::kKillServer || fault.kind == Kind::kStop ||
                               fault.kind == Kind::kCutServer;
   fault.target =
@@ -53,8 +53,8 @@ Fault DrawFault(const Schedule& schedule, Rng* rng) {
   fault.round = 1 + rng->Below(schedule.rounds);
   if (rng->Chance(0.7)) fault.delay_after_point = rng->Ms(0, 30);
   fault.down_time = rng->Chance(0.7) ? rng->Ms(20, 300) : rng->Ms(300, 2500);
-  // Kills more workers just when they leave: a late Bye from a dead process is the most harmful of
-  // all late messages.
+  // Kills more workers just when they leave: a late Bye (the last message of a worker) from a dead
+  // process is the most harmful of all late messages.
   if (fault.kind == Kind::kKillWorker && rng->Chance(0.25)) fault.point = Fault::Point::kLeaving;
   if (fault.kind == Kind::kFreezeWorker) fault.down_time = rng->Ms(1000, 6000);
   if (fault.kind == Kind::kCutServer) fault.down_time = rng->Ms(500, 9000);
@@ -64,7 +64,8 @@ Fault DrawFault(const Schedule& schedule, Rng* rng) {
   return fault;
 }
 
-// Draws a job that fails at the first loss of a worker, with one worker that dies and stays away.
+// Turns the schedule into one of a job that fails at the first loss of a worker. One worker dies
+// and stays away.
 void DrawFailure(Rng* rng, Schedule* schedule) {
   schedule->elasticity.on_loss = algorithm::OnLoss::kFail;
   schedule->loss = rng->Chance(0.5) ? 0.02 : 0;
@@ -76,7 +77,7 @@ void DrawFailure(Rng* rng, Schedule* schedule) {
   schedule->faults = {fault};
 }
 
-// Draws jobs whose rounds may close without some workers.
+// Turns the schedule into one of a job whose rounds may close without some workers.
 void DrawElasticity(Rng* rng, Schedule* schedule) {
   algorithm::Elasticity& elasticity = schedule->elasticity;
   const bool shrinks = rng->Chance(0.6);
@@ -104,8 +105,8 @@ void DrawAlgorithm(Rng* rng, Schedule* schedule) {
 
 void DrawFaults(Rng* rng, Schedule* schedule) {
   const double fraction = static_cast<double>(rng->Below(100)) / 100;
-  const int fault_count = fraction < 0.3 ? 0 : fraction < 0.75 ? 1 : fraction < 0.95 ? 2 : 3;
-  for (int i = 0; i < fault_count; ++i) {
+  const int num_faults = fraction < 0.3 ? 0 : fraction < 0.75 ? 1 : fraction < 0.95 ? 2 : 3;
+  for (int i = 0; i < num_faults; ++i) {
     schedule->faults.push_back(DrawFault(*schedule, rng));
   }
   const bool is_quiet =
@@ -115,10 +116,10 @@ void DrawFaults(Rng* rng, Schedule* schedule) {
 }
 
 // Draws the algorithm that the servers run, for a job whose servers hold the weights.
-void DrawRules(Rng* rng, Schedule* schedule) {
-  constexpr const char* kAtOnce[] = {"asgd", "dcasgd_c", "dcasgd_a", "easgd_async"};
+void DrawServerAlgorithm(Rng* rng, Schedule* schedule) {
+  constexpr const char* kNeverWaitingAlgorithms[] = {"asgd", "dcasgd_c", "dcasgd_a", "easgd_async"};
   const bool is_plain_asgd = schedule->algorithm == "asgd" && schedule->clocks.pull_every == 1;
-  if (is_plain_asgd) schedule->algorithm = kAtOnce[rng->Below(4)];
+  if (is_plain_asgd) schedule->algorithm = kNeverWaitingAlgorithms[rng->Below(4)];
   if (schedule->algorithm == "ssgd" && rng->Chance(0.3)) schedule->algorithm = "easgd";
   // Answers may be changes of the weights only where adding them up gives the exact weights: in
   // rounds, and under asgd and ssp. Elsewhere rounding would make a difference.
@@ -128,15 +129,17 @@ void DrawRules(Rng* rng, Schedule* schedule) {
 
 // Draws what only jobs whose servers hold the weights have: an algorithm and disk faults. Uses
 // random numbers of its own, so that all other draws do not depend on them.
-void DrawServers(Schedule* schedule) {
+void DrawServerProperties(Schedule* schedule) {
   if (!schedule->servers_hold_state()) return;
   Rng rng(schedule->seed ^ 0xd15c);
-  DrawRules(&rng, schedule);
+  DrawServerAlgorithm(&rng, schedule);
   // Whether a disk fault that may destroy a checkpoint was drawn. A job with rounds survives no
   // second one.
-  bool drew_loss = false;
-  const auto may_lose = [&] { return !schedule->has_rounds() || !std::exchange(drew_loss, true); };
-  if (rng.Chance(0.2) && may_lose()) {
+  bool drew_checkpoint_loss = false;
+  const auto may_lose_checkpoint = [&] {
+    return !schedule->has_rounds() || !std::exchange(drew_checkpoint_loss, true);
+  };
+  if (rng.Chance(0.2) && may_lose_checkpoint()) {
     schedule->full_disk = {static_cast<uint32_t>(rng.Below(schedule->shards())), rng.Below(40),
                            schedule->has_rounds() ? 1 : 1 + rng.Below(8)};
   }
@@ -146,12 +149,12 @@ void DrawServers(Schedule* schedule) {
     fault.change = rng.Below(24);
     const bool keeps_checkpoints =
         fault.disk == Fault::Disk::kStays || fault.disk == Fault::Disk::kPower;
-    if (!keeps_checkpoints && !may_lose()) fault.disk = Fault::Disk::kPower;
+    if (!keeps_checkpoints && !may_lose_checkpoint()) fault.disk = Fault::Disk::kPower;
   }
 }
 
-Schedule BeginSchedule(uint64_t seed, Rng* dice) {
-  Rng& rng = *dice;
+Schedule BeginSchedule(uint64_t seed, Rng* generator) {
+  Rng& rng = *generator;
   Schedule schedule;
   schedule.seed = seed;
   schedule.timings = MakeTimings();
@@ -180,7 +183,7 @@ Schedule Schedule::Make(uint64_t seed) {
   }
   DrawAlgorithm(&rng, &schedule);
   DrawFaults(&rng, &schedule);
-  DrawServers(&schedule);
+  DrawServerProperties(&schedule);
   return schedule;
 }
 
@@ -204,7 +207,7 @@ Schedule Schedule::MakeClocks(uint64_t seed) {
     return schedule;
   }
   DrawFaults(&rng, &schedule);
-  DrawServers(&schedule);
+  DrawServerProperties(&schedule);
   return schedule;
 }
 
@@ -221,8 +224,8 @@ Schedule Schedule::MakeCheckpoints(uint64_t seed) {
   std::erase_if(schedule.faults, [](const Fault& fault) {
     return fault.IsStop() || fault.kind == Fault::Kind::kReplaceWorker;
   });
-  const uint64_t disaster_count = 1 + rng.Below(2);
-  for (uint64_t i = 0; i < disaster_count; ++i) {
+  const uint64_t num_disasters = 1 + rng.Below(2);
+  for (uint64_t i = 0; i < num_disasters; ++i) {
     Fault fault = DrawFault(schedule, &rng);
     fault.kind = rng.Chance(0.7) ? Fault::Kind::kKillAll : Fault::Kind::kKillWorkers;
     fault.target = fault.witness = static_cast<uint32_t>(rng.Below(schedule.workers));
@@ -234,7 +237,7 @@ Schedule Schedule::MakeCheckpoints(uint64_t seed) {
   return schedule;
 }
 
-bool Schedule::Has(Fault::Kind kind) const {
+bool Schedule::HasFaultOfKind(Fault::Kind kind) const {
   return std::any_of(faults.begin(), faults.end(),
                      [kind](const Fault& f) { return f.kind == kind; });
 }
@@ -249,19 +252,19 @@ static std::string ToString(const Clocks& clocks) {
 }
 
 std::string ToString(const Schedule& schedule) {
-  const char* kinds[] = {"kill worker",
-                         "kill server",
-                         "freeze worker",
-                         "replace worker",
-                         "cut connections of worker",
-                         "cut server",
-                         "stop",
-                         "stop worker",
-                         "stop all, beside",
-                         "kill all",
-                         "kill all workers"};
-  const char* losses[] = {"fail", "wait", "shrink"};
-  const char* points[] = {"start", "push", "applied", "leaving", "joining"};
+  const char* kind_names[] = {"kill worker",
+                              "kill server",
+                              "freeze worker",
+                              "replace worker",
+                              "cut connections of worker",
+                              "cut server",
+                              "stop",
+                              "stop worker",
+                              "stop all, beside",
+                              "kill all",
+                              "kill all workers"};
+  const char* on_loss_names[] = {"fail", "wait", "shrink"};
+  const char* point_names[] = {"start", "push", "applied", "leaving", "joining"};
   const auto ms = [](Time time) { return std::chrono::duration_cast<milliseconds>(time).count(); };
   std::ostringstream text;
   text << "seed " << schedule.seed << ": " << schedule.workers << " workers, data lanes";
@@ -275,7 +278,7 @@ std::string ToString(const Schedule& schedule) {
        << (schedule.servers_hold_state() ? ", " + schedule.algorithm : "")
        << (schedule.sends_changes ? ", answers are changes" : "") << ", quorum "
        << schedule.elasticity.quorum << ", "
-       << losses[static_cast<int>(schedule.elasticity.on_loss)] << ", loss " << schedule.loss
+       << on_loss_names[static_cast<int>(schedule.elasticity.on_loss)] << ", loss " << schedule.loss
        << ", duplicate " << schedule.duplicate << ", reorder " << schedule.reorder << ", delay "
        << schedule.delay << " up to " << ms(schedule.longest_delay) << " ms";
   if (!schedule.has_rounds()) text << ToString(schedule.clocks);
@@ -285,14 +288,15 @@ std::string ToString(const Schedule& schedule) {
     text << "; the disk of shard " << schedule.full_disk.shard << " is full for "
          << schedule.full_disk.changes << " changes from " << schedule.full_disk.from << " on";
   }
-  const char* disks[] = {"", ", losing power", ", in a change of its disk",
-                         ", losing power in a change of its disk", ", tearing a file"};
+  const char* disk_texts[] = {"", ", losing power", ", in a change of its disk",
+                              ", losing power in a change of its disk", ", tearing a file"};
   for (const Fault& fault : schedule.faults) {
-    text << "; " << kinds[static_cast<int>(fault.kind)] << " " << fault.target << ", "
+    text << "; " << kind_names[static_cast<int>(fault.kind)] << " " << fault.target << ", "
          << ms(fault.delay_after_point) << " ms after worker " << fault.witness << " comes to "
-         << points[static_cast<int>(fault.point)] << " of round " << fault.round << ", for "
+         << point_names[static_cast<int>(fault.point)] << " of round " << fault.round << ", for "
          << (fault.for_good ? "ever, not " : "") << ms(fault.down_time) << " ms"
-         << (fault.hold ? ", holding its messages" : "") << disks[static_cast<int>(fault.disk)];
+         << (fault.hold ? ", holding its messages" : "")
+         << disk_texts[static_cast<int>(fault.disk)];
     if (fault.disk == Fault::Disk::kInWrite || fault.disk == Fault::Disk::kPowerInWrite)
       text << ", " << fault.change << " on";
   }

@@ -41,8 +41,8 @@ struct Fault {
     kKillAll,
     kKillWorkers,  // like kKillAll, but servers are not killed
   };
-  // A point in a worker's round: its step starts, it has pushed, it has applied the result, it
-  // leaves the finished job, it joins the job. The fault is injected `delay_after_point`
+  // A point in a worker's round: the worker's step starts, the worker has pushed, has applied the
+  // result, leaves the finished job, or joins the job. The fault is injected `delay_after_point`
   // later than worker `witness` first reaches `point` of `round`.
   enum class Point { kStart, kPush, kApplied, kLeaving, kJoining };
   // For kKillServer, in a job whose servers hold the weights: what happens to the shard's disk.
@@ -119,7 +119,7 @@ struct Schedule {
   protocol::Timings timings;
 
   uint32_t shards() const { return static_cast<uint32_t>(data_lanes.size()); }
-  bool shrinks() const { return elasticity.shrink(); }
+  bool shrinks() const { return elasticity.shrinks_on_loss(); }
   bool has_rounds() const { return clocks.pushes == 0; }
   bool servers_hold_state() const { return !algorithm.empty(); }
   // The servers' window: how many round numbers beyond its applied round a worker may contribute
@@ -128,9 +128,10 @@ struct Schedule {
   // Whether a gradient depends on the state at which it is computed.
   bool gradient_uses_state() const { return !is_central || window == 1; }
   // Whether the result is the same for all faults and timings.
-  bool is_deterministic() const { return !elasticity.unsolicited(); }
-  bool goes_back() const { return is_central && Has(Fault::Kind::kKillServer); }
-  bool Has(Fault::Kind kind) const;
+  bool is_deterministic() const { return !elasticity.has_unsolicited_outcomes(); }
+  // Whether all processes may go back to a checkpoint of the servers.
+  bool goes_back() const { return is_central && HasFaultOfKind(Fault::Kind::kKillServer); }
+  bool HasFaultOfKind(Fault::Kind kind) const;
   // Makes a job with rounds.
   static Schedule Make(uint64_t seed);
   // Makes a job without rounds.

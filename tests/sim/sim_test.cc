@@ -54,14 +54,15 @@ uint64_t NumberFromEnvironment(const char* name) {
 }
 uint64_t FirstSeed() { return NumberFromEnvironment("TERN_SIM_FROM"); }
 
-void ExpectAllEndWell(MakeSchedule make, uint64_t count) {
+void ExpectAllEndWell(MakeSchedule make_schedule, uint64_t count) {
   if (const char* seed = std::getenv("TERN_SIM_SEED"); seed != nullptr) {
-    const std::string failure = Play(make(std::strtoull(seed, nullptr, 10)), {}, &std::cout);
+    const std::string failure =
+        Play(make_schedule(std::strtoull(seed, nullptr, 10)), {}, &std::cout);
     ASSERT_EQ(failure, "");
     return;
   }
   count *= NumberFromEnvironment("TERN_SIM_TIMES");
-  for (const std::string& failure : PlayAll(make, FirstSeed(), count, {}, 5))
+  for (const std::string& failure : PlayAll(make_schedule, FirstSeed(), count, {}, 5))
     ADD_FAILURE() << failure;
 }
 
@@ -83,7 +84,7 @@ TEST(Simulator, EveryScheduleWithCheckpointsEndsAsIfNothingHadBeenLost) {
 
 struct Mutant {
   const char* name;
-  MakeSchedule make;
+  MakeSchedule make_schedule;
   bool protocol::Safeguards::*safeguard;
 };
 
@@ -92,7 +93,8 @@ class Mutants : public testing::TestWithParam<Mutant> {};
 TEST_P(Mutants, AreCaughtWithinAThousandSchedules) {
   protocol::Safeguards safeguards;
   safeguards.*GetParam().safeguard = false;
-  EXPECT_FALSE(PlayAll(GetParam().make, FirstSeed(), kFewSchedules, safeguards, 1).empty());
+  EXPECT_FALSE(
+      PlayAll(GetParam().make_schedule, FirstSeed(), kFewSchedules, safeguards, 1).empty());
 }
 
 TEST(Mutants, NoneFailsWithAllSafeguardsInPlace) {
@@ -109,16 +111,16 @@ INSTANTIATE_TEST_SUITE_P(
         Mutant{"KeepUntilApplied", Schedule::Make, &protocol::Safeguards::keep_until_applied},
         Mutant{"CountClocksOnce", Schedule::MakeClocks, &protocol::Safeguards::count_once},
         Mutant{"FenceClocks", Schedule::MakeClocks, &protocol::Safeguards::fence_incarnations},
-        Mutant{"KeepBound", Schedule::MakeClocks, &protocol::Safeguards::keep_bound}),
+        Mutant{"KeepBound", Schedule::MakeClocks, &protocol::Safeguards::delay_fast_workers}),
     [](const auto& info) { return info.param.name; });
 
 TEST(Simulator, PlaysASeedTheSameWayTwice) {
   for (const Schedule& schedule : {Schedule::Make(7), Schedule::MakeClocks(7)}) {
-    World first(schedule, {}, nullptr), second(schedule, {}, nullptr);
-    EXPECT_EQ(first.Run(), second.Run());
-    EXPECT_EQ(first.events(), second.events());
-    EXPECT_EQ(first.now(), second.now());
-    EXPECT_GT(first.messages(), 0u);
+    World first_world(schedule, {}, nullptr), second_world(schedule, {}, nullptr);
+    EXPECT_EQ(first_world.Run(), second_world.Run());
+    EXPECT_EQ(first_world.events(), second_world.events());
+    EXPECT_EQ(first_world.now(), second_world.now());
+    EXPECT_GT(first_world.num_messages(), 0u);
   }
 }
 

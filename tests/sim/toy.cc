@@ -30,10 +30,12 @@ Floats MeanOf(const std::vector<uint64_t>& words) {
   return mean;
 }
 
-template <typename To>
-uint64_t MapFloats(uint64_t word, const To& to) {
+// Applies convert(i, x) to each float x of `word`, where i is its index (0 or 1). Returns the new
+// word.
+template <typename Convert>
+uint64_t MapFloats(uint64_t word, const Convert& convert) {
   auto floats = std::bit_cast<Floats>(word);
-  for (size_t i = 0; i < floats.size(); ++i) floats[i] = to(i, floats[i]);
+  for (size_t i = 0; i < floats.size(); ++i) floats[i] = convert(i, floats[i]);
   return std::bit_cast<uint64_t>(floats);
 }
 
@@ -141,8 +143,8 @@ std::vector<uint64_t> DecodeWords(const Bytes& payload) {
 
 uint64_t NextRound(const Schedule& schedule, uint64_t applied, uint64_t last) {
   if (!schedule.exchanges_parts) return applied + 1;
-  const bool must_settle = applied % 4 == 0 || applied >= last;
-  if (applied != 0 && applied % 2 == 0 && must_settle) return applied + 1;
+  const bool must_exchange_all = applied % 4 == 0 || applied >= last;
+  if (applied != 0 && applied % 2 == 0 && must_exchange_all) return applied + 1;
   return applied / 2 * 2 + 2;
 }
 
@@ -150,7 +152,7 @@ bool IsExchanged(const Schedule& schedule, uint64_t round, uint32_t bucket) {
   return !schedule.exchanges_parts || round % 2 == 1 || (round / 2 - 1) % kBuckets == bucket;
 }
 
-bool Skips(uint32_t rank, uint64_t round) { return Mix(Combine(rank, round)) % 4 == 0; }
+bool SkipsRound(uint32_t rank, uint64_t round) { return Mix(Combine(rank, round)) % 4 == 0; }
 
 Bytes EncodeReplica(const Replica& replica) {
   std::string bytes(sizeof(replica), '\0');
@@ -170,10 +172,10 @@ uint64_t ScalerOf(uint32_t rank, uint64_t round, uint32_t bucket, const State& s
 }
 
 uint64_t PushOf(const Schedule& schedule, uint32_t rank, uint64_t round, uint32_t bucket,
-                uint32_t chunk, const State& state, uint64_t scaled) {
+                uint32_t chunk, const State& state, uint64_t largest_scaler) {
   const uint64_t cell_index = bucket * kChunks + chunk;
   const uint64_t word =
-      Combine(Combine(rank, round), Combine(cell_index ^ scaled, state[cell_index])) >> 8;
+      Combine(Combine(rank, round), Combine(cell_index ^ largest_scaler, state[cell_index])) >> 8;
   return schedule.is_central ? FloatsFromBits(word) : word;
 }
 
@@ -236,20 +238,21 @@ std::vector<State> FaultFreeStates(const Schedule& schedule) {
             ? states[applied + 1 < schedule.window ? 0 : applied + 1 - schedule.window]
             : states[0];
     State next_state = states[applied];
-    const auto takes_part = [&](uint32_t rank) {
-      return !schedule.has_skips || !Skips(rank, round);
+    const auto contributes = [&](uint32_t rank) {
+      return !schedule.has_skips || !SkipsRound(rank, round);
     };
     for (uint32_t b = 0; b < kBuckets; ++b) {
       if (!IsExchanged(schedule, round, b)) continue;
-      uint64_t scaled = 0, contributors = 0;
+      uint64_t largest_scaler = 0, contributors = 0;
       for (uint32_t r = 0; r < schedule.workers; ++r) {
-        if (takes_part(r)) scaled = std::max(scaled, ScalerOf(r, round, b, state));
-        contributors += takes_part(r);
+        if (contributes(r)) largest_scaler = std::max(largest_scaler, ScalerOf(r, round, b, state));
+        contributors += contributes(r);
       }
       for (uint32_t c = 0; contributors != 0 && c < kChunks; ++c) {
         std::vector<uint64_t> pushes;
         for (uint32_t r = 0; r < schedule.workers; ++r) {
-          if (takes_part(r)) pushes.push_back(PushOf(schedule, r, round, b, c, state, scaled));
+          if (contributes(r))
+            pushes.push_back(PushOf(schedule, r, round, b, c, state, largest_scaler));
         }
         uint64_t& word = next_state[b * kChunks + c];
         if (!schedule.is_central) {
@@ -277,23 +280,23 @@ LaneRef Layout::LaneOf(const Cell& cell) const {
 
 std::vector<Cell> Layout::CellsAt(LaneRef lane) const {
   std::vector<Cell> cells;
-  const auto add = [&](const Cell& cell) {
+  const auto add_if_on_lane = [&](const Cell& cell) {
     if (LaneOf(cell) == lane) cells.push_back(cell);
   };
-  if (schedule_.has_rounds()) add({Kind::kFigures, 0, 0});
+  if (schedule_.has_rounds()) add_if_on_lane({Kind::kFigures, 0, 0});
   for (uint32_t which = 1; !schedule_.has_rounds() && which <= 2; ++which)
-    add({Kind::kFigures, 0, which});
+    add_if_on_lane({Kind::kFigures, 0, which});
   for (uint32_t b = 0; b < kBuckets; ++b) {
-    if (schedule_.has_rounds()) add({Kind::kScale, b, 0});
-    for (uint32_t c = 0; c < kChunks; ++c) add({Kind::kPush, b, c});
+    if (schedule_.has_rounds()) add_if_on_lane({Kind::kScale, b, 0});
+    for (uint32_t c = 0; c < kChunks; ++c) add_if_on_lane({Kind::kPush, b, c});
   }
   return cells;
 }
 
 std::vector<CellSpec> Layout::RoundCells(LaneRef lane, const Report* report) const {
-  std::vector<CellSpec> cells;
-  for (const Cell& cell : CellsAt(lane)) cells.push_back(MakeCellSpec(cell, schedule_, report));
-  return cells;
+  std::vector<CellSpec> specs;
+  for (const Cell& cell : CellsAt(lane)) specs.push_back(MakeCellSpec(cell, schedule_, report));
+  return specs;
 }
 
 }  // namespace tern::sim

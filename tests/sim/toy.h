@@ -40,7 +40,7 @@ bool IsExchanged(const Schedule& schedule, uint64_t round, uint32_t bucket);
 // Whether figures are exchanged after round `applied`. Their round number is applied + 1.
 inline bool HasFiguresAfter(uint64_t applied) { return applied % 2 == 1; }
 // Whether a worker skips a round, in a job with Schedule::has_skips.
-bool Skips(uint32_t rank, uint64_t round);
+bool SkipsRound(uint32_t rank, uint64_t round);
 
 Bytes EncodeWord(uint64_t value);
 uint64_t DecodeWord(const Bytes& payload);  // the first word; 0 if there is none
@@ -51,7 +51,7 @@ uint64_t Combine(uint64_t a, uint64_t b);
 // What a worker needs to continue: the state after its newest round, and the state before that
 // round.
 struct Replica {
-  State now{}, before{};
+  State newest{}, previous{};
 };
 // A worker's checkpoint, on a disk that outlives its process.
 struct ToyCheckpoint {
@@ -76,9 +76,9 @@ inline std::vector<pb::Checkpoint> OffersOf(const CheckpointDisk& disk) {
   for (const ToyCheckpoint& checkpoint : disk.checkpoints) offers.push_back(checkpoint.position);
   return offers;
 }
-// The disk's content as a starting worker reports it.
-inline protocol::Saved SavedOn(const CheckpointDisk& disk) {
-  protocol::Saved saved{OffersOf(disk), {}, disk.last_run};
+// The content of the disk, as a starting worker reports it.
+inline protocol::SavedCheckpoints SavedOn(const CheckpointDisk& disk) {
+  protocol::SavedCheckpoints saved{OffersOf(disk), {}, disk.last_run};
   if (disk.is_torn) saved.unfit.set_sentence("a torn one");
   return saved;
 }
@@ -86,10 +86,10 @@ Bytes EncodeReplica(const Replica& replica);
 Replica DecodeReplica(const Bytes& bytes);
 
 // What a rank contributes in a round: its scaler of a bucket, and its push of a chunk. `state` is
-// the state at which it computes; `scaled` is the largest scaler of all ranks.
+// the state at which the rank computes; `largest_scaler` is the largest scaler of all ranks.
 uint64_t ScalerOf(uint32_t rank, uint64_t round, uint32_t bucket, const State& state);
 uint64_t PushOf(const Schedule& schedule, uint32_t rank, uint64_t round, uint32_t bucket,
-                uint32_t chunk, const State& state, uint64_t scaled);
+                uint32_t chunk, const State& state, uint64_t largest_scaler);
 uint64_t DigestOfState(const State& state);
 
 inline State InitialState(const Schedule& schedule) {
@@ -106,7 +106,7 @@ double RateAt(uint64_t step);
 double LearningRate(const Schedule& schedule, uint64_t round);
 // A word with the bits of two floats, each a small integer taken from `bits`.
 uint64_t FloatsFromBits(uint64_t bits);
-// The next four functions treat words as pairs of floats. Returns word - rate * mean of
+// The next four functions treat words as pairs of floats. ApplySgd returns word - rate * mean of
 // `gradients`, the step of SGD with the pushed gradients.
 uint64_t ApplySgd(uint64_t word, const std::vector<uint64_t>& gradients, double rate);
 // Returns word + kElastic * sum over x in `pushed` of (x - word): the step of EASGD's central

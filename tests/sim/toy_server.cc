@@ -26,17 +26,18 @@ ToyServer::ToyServer(World* world, uint32_t process, uint32_t shard, uint64_t in
   options.workers = schedule.workers;
   options.incarnation = incarnation;
   options.data_ports = ports_;
-  options.expected = world->ExpectedHello();
+  options.expected_hello = world->ExpectedHello();
   options.timings = schedule.timings;
   options.elasticity = schedule.elasticity;
   options.window = schedule.lane_window();
   options.workers_hold_state = schedule.has_rounds();
   options.safeguards = world->safeguards();
-  options.resumes = schedule.checkpoint_every != 0;
+  options.can_resume = schedule.checkpoint_every != 0;
   if (schedule.servers_hold_state()) {
     options.begins_from_shards = schedule.has_rounds();
-    options.keeps = protocol::ShardsThatKeep(world->job().plan);
-    if (options.Keeps(shard)) options.saved = [this] { return Saved(); };
+    options.shard_keeps_state = protocol::ShardsThatKeepState(world->job().plan);
+    if (options.ShardKeepsState(shard))
+      options.find_saved_checkpoints = [this] { return CheckpointsOfAllLanes(); };
   }
   for (uint32_t l = 1; l <= data_lanes; ++l) MakeLane(l, incarnation);
   members_.resize(data_lanes);
@@ -54,32 +55,32 @@ ToyServer::ToyServer(World* world, uint32_t process, uint32_t shard, uint64_t in
 
 void ToyServer::MakeLane(uint32_t lane, uint64_t incarnation) {
   const Schedule& schedule = world_->schedule();
-  const LaneRef ref{shard_, lane};
+  const LaneRef lane_ref{shard_, lane};
   protocol::RoundLane::Options options;
   options.workers = schedule.workers;
   options.window = schedule.lane_window();
   options.quorum = schedule.elasticity.quorum;
   options.shrink = schedule.shrinks();
   options.incarnation = incarnation;
-  options.leads = shard_ == 0 && lane == 1;
+  options.decides_last_round = shard_ == 0 && lane == 1;
   options.safeguards = world_->safeguards();
   if (schedule.servers_hold_state()) {
-    lanes_.push_back(std::make_unique<PlayedLane>(world_, ref, std::move(options)));
+    lanes_.push_back(std::make_unique<PlayedLane>(world_, lane_ref, std::move(options)));
     return;
   }
   if (shard_ == 0)
     options.learning_rate = [&schedule](uint64_t round) { return LearningRate(schedule, round); };
   round_lanes_.push_back(std::make_unique<protocol::RoundLane>(
-      std::move(options), world_->layout().RoundCells(ref, world_->report())));
+      std::move(options), world_->layout().RoundCells(lane_ref, world_->report())));
 }
 
-protocol::Saved ToyServer::Saved() const {
-  std::vector<protocol::Saved> saved_of_lanes;
+protocol::SavedCheckpoints ToyServer::CheckpointsOfAllLanes() const {
+  std::vector<protocol::SavedCheckpoints> saved_of_lanes;
   for (const auto& lane : lanes_) {
     if (auto saved = lane->lane().Saved(); saved.has_value())
       saved_of_lanes.push_back(std::move(*saved));
   }
-  return protocol::CommonOf(saved_of_lanes);
+  return protocol::CommonCheckpoints(saved_of_lanes);
 }
 
 std::vector<const protocol::RoundLane*> ToyServer::round_lanes() const {
@@ -94,10 +95,10 @@ std::vector<const protocol::RoundLane*> ToyServer::round_lanes() const {
 void ToyServer::Start() {
   ControlActions actions;
   control_->Start(world_->now(), &actions);
-  Perform(std::move(actions));
+  PerformActions(std::move(actions));
 }
 
-bool ToyServer::Listens(LaneRef lane, uint32_t port) const {
+bool ToyServer::ListensAt(LaneRef lane, uint32_t port) const {
   if (!is_alive_ || lane.shard != shard_) return false;
   return lane.lane == 0 ? port == 0 : lane.lane <= ports_.size() && port == ports_[lane.lane - 1];
 }
@@ -107,12 +108,12 @@ void ToyServer::OnMessage(uint32_t lane, Peer from, const Message& message) {
   if (lane == 0) {
     ControlActions actions;
     control_->OnMessage(from, message, world_->now(), &actions);
-    return Perform(std::move(actions));
+    return PerformActions(std::move(actions));
   }
   Sends sends;
   OnLaneMessage(lane - 1, from, message, &sends);
   if (world_->KillIfDiskStopped(process_)) return;
-  Send(std::move(sends));
+  SendToClients(std::move(sends));
   if (lanes_.empty()) return;
   lanes_[lane - 1]->AfterMessages();
   world_->KillIfDiskStopped(process_);
@@ -129,7 +130,7 @@ void ToyServer::OnMessageFromShard0(const Message& message) {
   if (!is_alive_) return;
   ControlActions actions;
   control_->OnMessageFromShard0(message, world_->now(), &actions);
-  Perform(std::move(actions));
+  PerformActions(std::move(actions));
 }
 
 void ToyServer::OnShard0Disconnected() {
@@ -144,14 +145,14 @@ void ToyServer::OnTick() {
     const Status failure = lane->lane().failure();
     if (!failure.ok()) control_->OnFailure(failure, world_->now(), &actions);
   }
-  Perform(std::move(actions));
+  PerformActions(std::move(actions));
 }
 
 void ToyServer::OnStop() {
   if (!is_alive_) return;
   ControlActions actions;
   control_->OnStop(Code::kTerminated, world_->now(), &actions);
-  Perform(std::move(actions));
+  PerformActions(std::move(actions));
 }
 
 void ToyServer::OnMembers(uint32_t lane) {
@@ -166,7 +167,7 @@ void ToyServer::OnMembers(uint32_t lane) {
     round_lanes_[lane]->OnMembers(members, &sends);
   }
   if (world_->KillIfDiskStopped(process_)) return;
-  Send(std::move(sends));
+  SendToClients(std::move(sends));
 }
 
 void ToyServer::BeginLane(uint32_t index, const pb::Members& members) {
@@ -180,20 +181,20 @@ void ToyServer::Kill() {
   was_killed_ = true;
 }
 
-void ToyServer::Send(Sends sends) {
+void ToyServer::SendToClients(Sends sends) {
   for (protocol::Send& send : sends) {
     world_->network().SendToClient(process_, send.to, std::move(send.message), world_->now());
   }
 }
 
-void ToyServer::Stop() {
+void ToyServer::StopLanes() {
   for (auto& lane : round_lanes_) lane->OnStop();
   Sends sends;
   for (auto& lane : lanes_) lane->Stop(&sends);
-  Send(std::move(sends));
+  SendToClients(std::move(sends));
 }
 
-void ToyServer::Perform(ControlActions actions) {
+void ToyServer::PerformActions(ControlActions actions) {
   for (ControlAction& action : actions) {
     switch (action.type) {
       case ControlAction::Type::kSend:
@@ -201,11 +202,13 @@ void ToyServer::Perform(ControlActions actions) {
                                        world_->now());
         break;
       case ControlAction::Type::kConnectShard0:
-        if (to_shard0_ != kNobody) world_->network().Close(to_shard0_);
-        to_shard0_ = world_->network().Open(false, process_, {0, 0}, 0, world_->now());
+        if (shard0_connection_ != kNobody) world_->network().CloseConnection(shard0_connection_);
+        shard0_connection_ =
+            world_->network().OpenConnection(false, process_, {0, 0}, 0, world_->now());
         break;
       case ControlAction::Type::kSendShard0:
-        world_->network().SendToServer(to_shard0_, std::move(action.send.message), world_->now());
+        world_->network().SendToServer(shard0_connection_, std::move(action.send.message),
+                                       world_->now());
         break;
       case ControlAction::Type::kMembers:
         for (uint32_t l = 0; l < members_.size(); ++l) {
@@ -214,7 +217,7 @@ void ToyServer::Perform(ControlActions actions) {
         }
         break;
       case ControlAction::Type::kStop:
-        Stop();
+        StopLanes();
         break;
       case ControlAction::Type::kEnded:
         is_alive_ = false;

@@ -35,7 +35,7 @@ class ToyServer {
   bool alive() const { return is_alive_; }  // neither killed nor ended
   bool killed() const { return was_killed_; }
   uint32_t shard() const { return shard_; }
-  bool Listens(protocol::LaneRef lane, uint32_t port) const;
+  bool ListensAt(protocol::LaneRef lane, uint32_t port) const;
   const Status& status() const { return status_; }
   // Shard 0 only. REQUIRES not killed.
   const protocol::Coordinator& coordinator() const { return *coordinator_; }
@@ -48,12 +48,14 @@ class ToyServer {
   void MakeLane(uint32_t lane, uint64_t incarnation);
   void OnLaneMessage(uint32_t index, protocol::Peer from, const protocol::Message& message,
                      protocol::Sends* out);
+  // Tells a data lane to go back if `members` has a new beginning (see beginnings_).
   void BeginLane(uint32_t index, const pb::Members& members);
   // The checkpoints that all data lanes of this process have on their disk.
-  protocol::Saved Saved() const;
-  void Perform(protocol::ControlActions actions);
-  void Stop();
-  void Send(protocol::Sends sends);
+  protocol::SavedCheckpoints CheckpointsOfAllLanes() const;
+  void PerformActions(protocol::ControlActions actions);
+  // Tells all data lanes that the job must stop.
+  void StopLanes();
+  void SendToClients(protocol::Sends sends);
 
   World* world_;
   uint32_t process_;
@@ -69,7 +71,7 @@ class ToyServer {
   // For each lane in round_lanes_: the number of the job's newest start that the lane knows. A new
   // number tells the lane to go back to an earlier round.
   std::vector<uint64_t> beginnings_;
-  uint32_t to_shard0_ = kNobody;  // the connection to shard 0
+  uint32_t shard0_connection_ = kNobody;  // the connection to shard 0
   bool is_alive_ = true, was_killed_ = false;
   Status status_;
 };

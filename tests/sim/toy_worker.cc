@@ -17,7 +17,7 @@ using protocol::SessionActions;
 
 namespace {
 
-constexpr uint32_t kTasks = 4;
+constexpr uint32_t kNumTaskTypes = 4;
 
 }  // namespace
 
@@ -41,9 +41,9 @@ ToyWorker::ToyWorker(World* world, uint32_t process, uint32_t rank, uint64_t inc
   options.max_state_bytes = sizeof(Replica);
   options.piece_bytes = 40;
   options.timings = schedule.timings;
-  options.saved = SavedOn(world->checkpoints(rank));
+  options.saved_checkpoints = SavedOn(world->checkpoints(rank));
   options.keeps_own = schedule.keeps_own_state;
-  options.unsolicited = schedule.elasticity.unsolicited();
+  options.unsolicited = schedule.elasticity.has_unsolicited_outcomes();
   options.shrink = schedule.shrinks();
   options.in_plan = [world](const Cell& cell, LaneRef lane) {
     return world->layout().LaneOf(cell) == lane;
@@ -55,7 +55,7 @@ ToyWorker::ToyWorker(World* world, uint32_t process, uint32_t rank, uint64_t inc
 void ToyWorker::Start() {
   SessionActions actions;
   session_->Start(world_->now(), &actions);
-  Perform(std::move(actions));
+  PerformActions(std::move(actions));
 }
 
 void ToyWorker::OnMessage(LaneRef lane, const Message& message) {
@@ -66,39 +66,39 @@ void ToyWorker::OnMessage(LaneRef lane, const Message& message) {
   }
   SessionActions actions;
   session_->OnMessage(lane, message, world_->now(), &actions);
-  Perform(std::move(actions));
+  PerformActions(std::move(actions));
 }
 
 void ToyWorker::OnDisconnected(LaneRef lane) {
   if (!is_alive_) return;
   if (is_frozen_) {
-    broken_while_frozen_.push_back(lane);
+    lanes_broken_while_frozen_.push_back(lane);
     return;
   }
   SessionActions actions;
   session_->OnDisconnected(lane, world_->now(), &actions);
-  Perform(std::move(actions));
+  PerformActions(std::move(actions));
 }
 
 void ToyWorker::OnTick() {
   if (!is_alive_ || is_frozen_) return;
   SessionActions actions;
   session_->OnTimer(world_->now(), &actions);
-  Perform(std::move(actions));
+  PerformActions(std::move(actions));
 }
 
 void ToyWorker::OnTask(uint32_t posted_task) {
   if (!is_alive_) return;
   if (is_frozen_) {
-    due_while_frozen_.push_back(posted_task);
+    tasks_due_while_frozen_.push_back(posted_task);
     return;
   }
-  const auto task = static_cast<Task>(posted_task % kTasks);
-  const bool is_current = posted_task / kTasks == generation_;
+  const auto task = static_cast<Task>(posted_task % kNumTaskTypes);
+  const bool is_current = posted_task / kNumTaskTypes == generation_;
   SessionActions actions;
   switch (task) {
     case Task::kStep:
-      if (is_current) Step();
+      if (is_current) MakeStep();
       return;
     case Task::kSnapshot:
       session_->OnSnapshot(SaveState(), applied_, world_->now(), &actions);
@@ -113,19 +113,19 @@ void ToyWorker::OnTask(uint32_t posted_task) {
       session_->Finish(Ok(), {}, {}, applied_, world_->now(), &actions);
       break;
   }
-  Perform(std::move(actions));
+  PerformActions(std::move(actions));
 }
 
 void ToyWorker::OnStop() {
   SessionActions actions;
   session_->Stop(Status(Code::kTerminated, "stopped"), world_->now(), &actions);
-  Perform(std::move(actions));
+  PerformActions(std::move(actions));
 }
 
-void ToyWorker::Kill(bool hold) {
+void ToyWorker::Kill(bool holds_messages) {
   is_alive_ = false;
   was_killed_ = true;
-  holds_messages_ = hold;
+  holds_messages_ = holds_messages;
   session_.reset();
 }
 
@@ -134,12 +134,12 @@ void ToyWorker::Thaw() {
   is_frozen_ = false;
   // A process that continues after a freeze sees its timers expire before it reads its messages.
   OnTick();
-  for (LaneRef lane : std::exchange(broken_while_frozen_, {})) OnDisconnected(lane);
+  for (LaneRef lane : std::exchange(lanes_broken_while_frozen_, {})) OnDisconnected(lane);
   for (auto& [lane, message] : std::exchange(inbox_, {})) OnMessage(lane, message);
-  for (uint32_t task : std::exchange(due_while_frozen_, {})) OnTask(task);
+  for (uint32_t task : std::exchange(tasks_due_while_frozen_, {})) OnTask(task);
 }
 
-void ToyWorker::Perform(SessionActions actions) {
+void ToyWorker::PerformActions(SessionActions actions) {
   for (SessionAction& action : actions) {
     if (!is_alive_) return;
     PerformAction(action);
@@ -151,8 +151,9 @@ void ToyWorker::PerformAction(SessionAction& action) {
     case SessionAction::Type::kConnect: {
       is_admitted_ |= action.lane.lane != 0;  // data lanes connect only after shard 0's Welcome
       uint32_t& connection = connections_[action.lane.shard][action.lane.lane];
-      if (connection != kNobody) world_->network().Close(connection);
-      connection = world_->network().Open(true, process_, action.lane, action.port, world_->now());
+      if (connection != kNobody) world_->network().CloseConnection(connection);
+      connection =
+          world_->network().OpenConnection(true, process_, action.lane, action.port, world_->now());
       return;
     }
     case SessionAction::Type::kSend:
@@ -160,10 +161,10 @@ void ToyWorker::PerformAction(SessionAction& action) {
                                             std::move(action.message), world_->now());
     case SessionAction::Type::kReady:
       if (action.applied != applied_) ReportViolation("was made ready at another round");
-      if (ready_ && !world_->schedule().shrinks() && !world_->schedule().is_central &&
+      if (is_ready_ && !world_->schedule().shrinks() && !world_->schedule().is_central &&
           world_->schedule().checkpoint_every == 0)
         ReportViolation("was made ready twice");
-      ready_ = true;
+      is_ready_ = true;
       BeginRun(action.run);
       return OnReady(action.stop_after);
     case SessionAction::Type::kDeliver:
@@ -171,11 +172,11 @@ void ToyWorker::PerformAction(SessionAction& action) {
     case SessionAction::Type::kSnapshot:
       return PostTask(Task::kSnapshot, world_->rng().Ms(0, 10));
     case SessionAction::Type::kInstall:
-      return Install(action);
+      return InstallState(action);
     case SessionAction::Type::kResume:
-      return Resume(action);
+      return ResumeFromCheckpoint(action);
     case SessionAction::Type::kGoBack:
-      return GoBack(action);
+      return GoBackToRound(action);
     case SessionAction::Type::kEnded:
       is_alive_ = false;
       status_ = action.status;
@@ -191,7 +192,7 @@ void ToyWorker::PerformAction(SessionAction& action) {
   }
 }
 
-void ToyWorker::Install(const SessionAction& action) {
+void ToyWorker::InstallState(const SessionAction& action) {
   CancelTasks();
   world_->checkpoints(rank_).gap = 2;
   applied_ = action.applied;
@@ -199,7 +200,7 @@ void ToyWorker::Install(const SessionAction& action) {
   PostTask(Task::kInstalled, world_->rng().Ms(0, 150));
 }
 
-void ToyWorker::GoBack(const protocol::SessionAction& action) {
+void ToyWorker::GoBackToRound(const protocol::SessionAction& action) {
   if (!world_->schedule().is_central)
     return ReportViolation("was told to go back, where no server holds parameters");
   CancelTasks();
@@ -208,7 +209,7 @@ void ToyWorker::GoBack(const protocol::SessionAction& action) {
   OnGoBack();
 }
 
-void ToyWorker::Resume(const protocol::SessionAction& action) {
+void ToyWorker::ResumeFromCheckpoint(const protocol::SessionAction& action) {
   for (const ToyCheckpoint& checkpoint : world_->checkpoints(rank_).checkpoints) {
     if (protocol::KeyOf(checkpoint.position) != protocol::KeyOf(action.checkpoint)) continue;
     CancelTasks();
@@ -250,7 +251,7 @@ void ToyWorker::Contribute(const Cell& cell, protocol::Contribution contribution
   session_->SetProgress(++progress_, false, {});
   session_->Contribute(cell, world_->layout().LaneOf(cell), std::move(contribution), world_->now(),
                        &actions);
-  Perform(std::move(actions));
+  PerformActions(std::move(actions));
 }
 
 void ToyWorker::SetApplied(uint64_t applied) {
@@ -262,7 +263,7 @@ void ToyWorker::Finish() { PostTask(Task::kFinish, world_->rng().Ms(0, 20)); }
 
 void ToyWorker::PostTask(Task task, Time after) {
   world_->Post(after, Event::Type::kWorkerTask, process_,
-               generation_ * kTasks + static_cast<uint32_t>(task));
+               generation_ * kNumTaskTypes + static_cast<uint32_t>(task));
 }
 
 void ToyWorker::ReportViolation(const std::string& what) {

@@ -26,7 +26,7 @@ class ToyWorker {
   void OnTick();
   void OnTask(uint32_t task);  // runs a task that PostTask() has posted
   void OnStop();
-  void Kill(bool hold);
+  void Kill(bool holds_messages);
   void Freeze() { is_frozen_ = true; }
   void Thaw();
 
@@ -36,7 +36,7 @@ class ToyWorker {
   // that replaces it is admitted.
   bool messages_held() const { return holds_messages_; }
   bool frozen() const { return is_frozen_; }
-  bool ready() const { return ready_; }           // has received the job's state
+  bool ready() const { return is_ready_; }        // has received the job's state
   bool leaving() const { return is_leaving_; }    // has sent Bye, the last message of a worker
   bool admitted() const { return is_admitted_; }  // shard 0 has accepted this process
   uint32_t rank() const { return rank_; }
@@ -60,7 +60,7 @@ class ToyWorker {
   virtual void OnGoBack() {}
   virtual void OnReady(uint64_t stop_after) = 0;
   virtual void OnAnswer(const protocol::Exchange::Delivery& answer) = 0;
-  virtual void Step() = 0;
+  virtual void MakeStep() = 0;
 
   void Contribute(const protocol::Cell& cell, protocol::Contribution contribution);
   void SetApplied(uint64_t applied);
@@ -78,23 +78,24 @@ class ToyWorker {
   uint64_t applied_ = 0;
 
  private:
-  void Perform(protocol::SessionActions actions);
+  void PerformActions(protocol::SessionActions actions);
   void PerformAction(protocol::SessionAction& action);
-  void Install(const protocol::SessionAction& action);
-  void GoBack(const protocol::SessionAction& action);
-  void Resume(const protocol::SessionAction& action);
+  void InstallState(const protocol::SessionAction& action);
+  void GoBackToRound(const protocol::SessionAction& action);
+  void ResumeFromCheckpoint(const protocol::SessionAction& action);
   void BeginRun(uint64_t run);
 
   std::unique_ptr<protocol::Session> session_;
   std::vector<std::vector<uint32_t>> connections_;  // connections_[shard][lane]
   bool is_alive_ = true, was_killed_ = false, holds_messages_ = false, is_frozen_ = false,
-       ready_ = false;
+       is_ready_ = false;
   bool is_leaving_ = false, is_admitted_ = false;
   uint32_t generation_ = 0;  // tasks of an older generation are cancelled
   std::vector<std::pair<protocol::LaneRef, protocol::Message>>
-      inbox_;                                           // messages that arrived while frozen
-  std::vector<protocol::LaneRef> broken_while_frozen_;  // lanes whose connection broke while frozen
-  std::vector<uint32_t> due_while_frozen_;              // tasks that became due while frozen
+      inbox_;  // messages that arrived while frozen
+  // Lanes whose connection broke while this process was frozen.
+  std::vector<protocol::LaneRef> lanes_broken_while_frozen_;
+  std::vector<uint32_t> tasks_due_while_frozen_;  // tasks that became due while frozen
   uint64_t progress_ = 0, run_ = 0;
   Status status_;
 };

@@ -30,7 +30,7 @@ World::World(const Schedule& schedule, const protocol::Safeguards& safeguards, s
       rng_(schedule.seed ^ 0x5eed),
       network_(schedule, &rng_, &queue_, this),
       layout_(schedule),
-      fault_free_(FaultFreeStates(schedule)),
+      fault_free_states_(FaultFreeStates(schedule)),
       first_states_(schedule.rounds + 1),
       ledger_(schedule.workers),
       clocks_(schedule.workers),
@@ -78,14 +78,14 @@ void World::OnCellClosed(uint64_t beginning, const protocol::Cell& cell, uint64_
     ReportViolation(ToString(cell, round) + " has two answers");
 }
 
-bool World::IsState(uint64_t round, const State& state) {
+bool World::IsRightState(uint64_t round, const State& state) {
   if (round > schedule_.rounds) return false;
   // In a job with Schedule::exchanges_parts, an additional last round exchanges all buckets. A stop
   // moves it to an earlier step, and then the states differ from those of the run without faults.
   const bool follows_plan =
       !schedule_.exchanges_parts || std::none_of(schedule_.faults.begin(), schedule_.faults.end(),
                                                  [](const Fault& fault) { return fault.IsStop(); });
-  if (schedule_.is_deterministic() && follows_plan) return state == fault_free_[round];
+  if (schedule_.is_deterministic() && follows_plan) return state == fault_free_states_[round];
   if (schedule_.is_central) return IsStateOfLanes(round, state);
   std::optional<State>& known_state = first_states_[round];
   if (!known_state.has_value()) known_state = state;
@@ -121,16 +121,17 @@ std::string World::Run() {
       // A process that could not hear of the end of shard 0 waits for its own timeouts. That does
       // not count as stuck.
       const bool could_not_hear_end = all_state_lost_ && !Server(0)->alive();
-      if (!StoppedEarly() && !could_not_hear_end) ReportViolation("stuck: " + DescribeRunning());
+      if (!StoppedEarly() && !could_not_hear_end)
+        ReportViolation("stuck: " + DescribeRunningProcesses());
       break;
     }
     now_ = event.time;
     ++events_handled_;
-    Handle(event);
+    HandleEvent(event);
     CheckInvariants();
     if (IsOver()) break;
   }
-  if (violation_.empty()) Judge();
+  if (violation_.empty()) JudgeJobEnd();
   return violation_;
 }
 
@@ -142,7 +143,7 @@ void World::CheckInvariants() {
     ReportViolation(broken_invariant);
 }
 
-void World::Handle(const Event& event) {
+void World::HandleEvent(const Event& event) {
   switch (event.type) {
     case Event::Type::kToServer:
     case Event::Type::kToClient:
@@ -219,8 +220,8 @@ bool World::IsEnding() const {
 }
 
 ToyWorker* World::LiveWorker(uint32_t rank) const {
-  for (auto one = workers_.rbegin(); one != workers_.rend(); ++one) {
-    if ((*one)->rank() == rank && (*one)->alive()) return one->get();
+  for (auto worker = workers_.rbegin(); worker != workers_.rend(); ++worker) {
+    if ((*worker)->rank() == rank && (*worker)->alive()) return worker->get();
   }
   return nullptr;
 }
@@ -232,7 +233,8 @@ bool World::HasDonorOtherThan(uint32_t rank) const {
     // Of two processes of one rank, one will be refused. So a rank that has had several processes
     // counts only if its newest process is ready and the schedule replaces no worker.
     const bool is_only_process = num_processes_[other] == 1;
-    if (is_only_process || (worker->ready() && !schedule_.Has(Fault::Kind::kReplaceWorker)))
+    if (is_only_process ||
+        (worker->ready() && !schedule_.HasFaultOfKind(Fault::Kind::kReplaceWorker)))
       return true;
   }
   return false;
@@ -240,11 +242,12 @@ bool World::HasDonorOtherThan(uint32_t rank) const {
 
 // Starts another process of the worker's rank if none is left though the job goes on. Of two
 // processes with the same rank both may be refused, and a process that is asked to stop while shard
-// 0 is down ends without telling it. The real `tern run` would restart the worker then, too.
+// 0 is down ends without telling shard 0. The real `tern run` would restart the worker then, too.
 void World::OnWorkerEnded(const ToyWorker& worker) {
-  const bool ended_untold = worker.status().code() == Code::kTerminated;
+  const bool ended_without_telling = worker.status().code() == Code::kTerminated;
   const bool may_be_refused =
-      !worker.status().ok() && (ended_untold || schedule_.Has(Fault::Kind::kReplaceWorker));
+      !worker.status().ok() &&
+      (ended_without_telling || schedule_.HasFaultOfKind(Fault::Kind::kReplaceWorker));
   if (schedule_.elasticity.on_loss != algorithm::OnLoss::kWait || !may_be_refused || IsEnding() ||
       LiveWorker(worker.rank()) != nullptr)
     return;
@@ -304,16 +307,16 @@ void World::KillServer(uint32_t process, const Fault& fault) {
   queue_.Post(now_ + fault.down_time, Event::Type::kStartServer, fault.target);
 }
 
-void World::CheckCheckpointsOnDisk(protocol::LaneRef lane, const Checkpoints& now) {
+void World::CheckCheckpointsOnDisk(protocol::LaneRef lane, const Checkpoints& found_checkpoints) {
   const Checkpoints& checkpoints_before = checkpoints_on_disk_[lane];
-  const auto lost_count =
-      std::count_if(checkpoints_before.begin(), checkpoints_before.end(),
-                    [&](const auto& checkpoint) { return !now.contains(checkpoint); });
-  if (lost_count > max_lost_checkpoints_[lane.shard])
-    ReportViolation(std::to_string(lost_count) + " checkpoints of shard " +
+  const auto num_lost = std::count_if(
+      checkpoints_before.begin(), checkpoints_before.end(),
+      [&](const auto& checkpoint) { return !found_checkpoints.contains(checkpoint); });
+  if (num_lost > max_lost_checkpoints_[lane.shard])
+    ReportViolation(std::to_string(num_lost) + " checkpoints of shard " +
                     std::to_string(lane.shard) + " are lost, and its disk lost " +
                     std::to_string(max_lost_checkpoints_[lane.shard]));
-  checkpoints_on_disk_[lane] = now;
+  checkpoints_on_disk_[lane] = found_checkpoints;
 }
 
 bool World::KillIfDiskStopped(uint32_t process) {
@@ -374,13 +377,14 @@ void World::KillAll(const Fault& fault) {
     disk = {};
     disk.was_struck = true;
   }
-  const bool lost = !HaveCommonCheckpoint();
-  all_state_lost_ |= lost && fault.kind == Fault::Kind::kKillWorkers;
-  must_refuse_ = lost && SomeCheckpointsLostOthersLeft();
-  may_refuse_ =
-      must_refuse_ || (lost && std::any_of(checkpoint_disks_.begin(), checkpoint_disks_.end(),
-                                           [](const auto& one) { return one.gap != 0; }));
-  must_refuse_ &= fault.kind == Fault::Kind::kKillAll;
+  const bool is_state_lost = !HaveCommonCheckpoint();
+  all_state_lost_ |= is_state_lost && fault.kind == Fault::Kind::kKillWorkers;
+  must_refuse_start_ = is_state_lost && AreSomeCheckpointsLost();
+  may_refuse_start_ =
+      must_refuse_start_ ||
+      (is_state_lost && std::any_of(checkpoint_disks_.begin(), checkpoint_disks_.end(),
+                                    [](const auto& any_disk) { return any_disk.gap != 0; }));
+  must_refuse_start_ &= fault.kind == Fault::Kind::kKillAll;
   if (fault.kind == Fault::Kind::kKillWorkers) return;
   for (uint32_t shard = 0; shard < schedule_.shards(); ++shard) {
     const uint32_t process = current_server_[shard];
@@ -395,12 +399,12 @@ void World::KillAll(const Fault& fault) {
 bool World::HaveCommonCheckpoint() const {
   std::vector<std::vector<pb::Checkpoint>> offers;
   for (const CheckpointDisk& disk : checkpoint_disks_) offers.push_back(OffersOf(disk));
-  std::vector<const std::vector<pb::Checkpoint>*> pointers;
-  for (const auto& disk : offers) pointers.push_back(&disk);
-  return protocol::NewestOfAll(pointers).has_value();
+  std::vector<const std::vector<pb::Checkpoint>*> offer_pointers;
+  for (const auto& disk : offers) offer_pointers.push_back(&disk);
+  return protocol::NewestCommonCheckpoint(offer_pointers).has_value();
 }
 
-bool World::SomeCheckpointsLostOthersLeft() const {
+bool World::AreSomeCheckpointsLost() const {
   bool any_struck = false, any_saved = false;
   for (const CheckpointDisk& disk : checkpoint_disks_) {
     any_struck |= disk.was_struck;
@@ -428,9 +432,10 @@ void World::InjectWorkerFault(const Fault& fault) {
     ForgetStatesOfAbsentWorkers();
     network_.CloseAllOf(true, process);
     // Before the job has begun it waits for all workers, so the killed one must come back.
-    stays_away |= fault.for_good &&
-                  std::any_of(workers_.begin(), workers_.end(),
-                              [](const auto& one) { return one->ready() && !one->killed(); });
+    stays_away |=
+        fault.for_good && std::any_of(workers_.begin(), workers_.end(), [](const auto& any_worker) {
+          return any_worker->ready() && !any_worker->killed();
+        });
     if (stays_away) return;
   } else {
     Trace([&] { return "FAULT: worker " + std::to_string(fault.target) + " is stopped"; });
@@ -501,13 +506,13 @@ void World::CheckMemoryBounds() {
 
 uint32_t World::ListeningProcess(LaneRef lane, uint32_t port) {
   const uint32_t process = current_server_[lane.shard];
-  return process != kNobody && servers_[process]->Listens(lane, port) ? process : kNobody;
+  return process != kNobody && servers_[process]->ListensAt(lane, port) ? process : kNobody;
 }
 
 void World::DeliverToServer(const Connection& connection, Peer peer, const Message& message) {
   Trace([&] {
-    return (connection.worker ? "worker " + std::to_string(workers_[connection.client]->rank())
-                              : std::string("follower")) +
+    return (connection.is_worker ? "worker " + std::to_string(workers_[connection.client]->rank())
+                                 : std::string("follower")) +
            " -> shard " + std::to_string(connection.lane.shard) + "." +
            std::to_string(connection.lane.lane) + ": " + message.head.ShortDebugString();
   });
@@ -518,21 +523,21 @@ void World::DeliverToClient(const Connection& connection, const Message& message
   Trace([&] {
     return "shard " + std::to_string(connection.lane.shard) + "." +
            std::to_string(connection.lane.lane) + " -> " +
-           (connection.worker ? "worker " + std::to_string(workers_[connection.client]->rank())
-                              : std::string("follower")) +
+           (connection.is_worker ? "worker " + std::to_string(workers_[connection.client]->rank())
+                                 : std::string("follower")) +
            ": " + message.head.ShortDebugString();
   });
-  if (connection.worker) return workers_[connection.client]->OnMessage(connection.lane, message);
+  if (connection.is_worker) return workers_[connection.client]->OnMessage(connection.lane, message);
   servers_[connection.client]->OnMessageFromShard0(message);
 }
 
-void World::Disconnected(const Connection& connection) {
-  if (connection.worker) return workers_[connection.client]->OnDisconnected(connection.lane);
+void World::OnDisconnected(const Connection& connection) {
+  if (connection.is_worker) return workers_[connection.client]->OnDisconnected(connection.lane);
   servers_[connection.client]->OnShard0Disconnected();
 }
 
 bool World::MustDelay(const Connection& connection) {
-  if (!connection.worker || !workers_[connection.client]->messages_held()) return false;
+  if (!connection.is_worker || !workers_[connection.client]->messages_held()) return false;
   if (!servers_[connection.server]->alive()) return false;
   const ToyWorker* successor = LiveWorker(workers_[connection.client]->rank());
   return successor == nullptr || !successor->admitted();

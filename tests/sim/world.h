@@ -39,7 +39,7 @@ class World : private Network::Host {
   std::string Run();
 
   uint64_t events() const { return events_handled_; }
-  uint64_t messages() const { return network_.messages(); }
+  uint64_t num_messages() const { return network_.num_messages(); }
 
   // The rest of the public interface is for the simulated processes.
   Time now() const { return now_; }
@@ -50,10 +50,10 @@ class World : private Network::Host {
   const Layout& layout() const { return layout_; }
   const Report* report() const { return &report_; }
   // Whether `state` is a right state after `round`. If the result of the job does not depend on
-  // faults, it must be the state of the run without faults. Else, if servers hold the weights, some
-  // beginning must have had it on the servers' lanes; and if workers hold them, it must be the
-  // state that the first worker had after this round.
-  bool IsState(uint64_t round, const State& state);
+  // faults, only the state of the run without faults is right. Else, if servers hold the weights,
+  // every state is right that the servers' lanes had after this round, under any beginning. If
+  // workers hold the weights, the state of the first worker that has applied this round is right.
+  bool IsRightState(uint64_t round, const State& state);
   // Records that a lane has adopted a beginning, which continues after round `begin`. Only if
   // servers hold the weights.
   void OnBeginning(uint64_t beginning, uint64_t begin);
@@ -67,7 +67,7 @@ class World : private Network::Host {
   // The job that the servers' lanes run. REQUIRES that servers hold the weights.
   const setup::Setup& job() const { return *job_; }
   CheckpointDisk& checkpoints(uint32_t rank) { return checkpoint_disks_[rank]; }
-  bool stopped() const { return any_asked_to_stop_; }  // a request to stop has reached a server
+  bool stopped() const { return any_asked_to_stop_; }  // a process was asked to stop
   // Whether any fault of the schedule, past or future, is for this worker.
   bool HasFaultFor(uint32_t rank) const;
   // The Hello (job name and digests) that servers expect from every process.
@@ -82,12 +82,12 @@ class World : private Network::Host {
   // The checkpoints of a lane on its shard's disk, each as (step, round, run).
   using Checkpoints = std::set<std::tuple<uint64_t, uint64_t, uint64_t>>;
   // Records the checkpoints that a lane of a running process has.
-  void SetCheckpointsOnDisk(protocol::LaneRef lane, Checkpoints now) {
-    checkpoints_on_disk_[lane] = std::move(now);
+  void SetCheckpointsOnDisk(protocol::LaneRef lane, Checkpoints checkpoints) {
+    checkpoints_on_disk_[lane] = std::move(checkpoints);
   }
   // Records the checkpoints that a lane of a starting process finds. They must be all that the
   // previous process had, except those that a disk fault may have destroyed.
-  void CheckCheckpointsOnDisk(protocol::LaneRef lane, const Checkpoints& now);
+  void CheckCheckpointsOnDisk(protocol::LaneRef lane, const Checkpoints& found_checkpoints);
   // If a fault has stopped the disk of this server process in the middle of a write, kills the
   // process and returns true.
   bool KillIfDiskStopped(uint32_t process);
@@ -103,18 +103,20 @@ class World : private Network::Host {
   void DeliverToServer(const Connection& connection, protocol::Peer peer,
                        const protocol::Message& message) override;
   void DeliverToClient(const Connection& connection, const protocol::Message& message) override;
-  void Disconnected(const Connection& connection) override;
+  void OnDisconnected(const Connection& connection) override;
   bool MustDelay(const Connection& connection) override;
 
   void CheckInvariants();
-  void Handle(const Event& event);
+  void HandleEvent(const Event& event);
   void StartWorker(uint32_t rank);
   void StartServer(uint32_t shard);
   void InjectFault(const Fault& fault);
   void InjectWorkerFault(const Fault& fault);
   void KillAll(const Fault& fault);
+  // Whether the disks of all worker ranks have a checkpoint in common.
   bool HaveCommonCheckpoint() const;
-  bool SomeCheckpointsLostOthersLeft() const;
+  // Whether a fault has damaged or removed checkpoints while some disk still has checkpoints.
+  bool AreSomeCheckpointsLost() const;
   void InjectServerFault(const Fault& fault);
   void KillServer(uint32_t process, const Fault& fault);
   void SendStopSignals(const Fault& fault);
@@ -135,7 +137,7 @@ class World : private Network::Host {
   void WriteTrace(const std::string& text);
 
   // The remaining functions are in judge.cc.
-  void Judge();
+  void JudgeJobEnd();
   // Whether a server ended on a stop signal without waiting for the orderly end of the job.
   bool StoppedEarly() const;
   bool StoppedWhileCutOff() const;
@@ -145,7 +147,7 @@ class World : private Network::Host {
   void JudgeTotals();
   bool MayHaveLostState() const;
   // Describes the processes that still run.
-  std::string DescribeRunning() const;
+  std::string DescribeRunningProcesses() const;
 
   const Schedule& schedule_;
   protocol::Safeguards safeguards_;
@@ -154,9 +156,9 @@ class World : private Network::Host {
   Queue queue_;
   Network network_;
   Layout layout_;
-  std::vector<State> fault_free_;
+  std::vector<State> fault_free_states_;
   std::vector<std::optional<State>>
-      first_states_;  // states_[r]: the first worker's state after round r
+      first_states_;  // first_states_[r]: the state of the first worker after round r
   // If servers hold the weights: for each beginning and chunk, the word after each round.
   using ChunkHistories = std::array<std::map<uint64_t, uint64_t>, kBuckets * kChunks>;
   std::map<uint64_t, ChunkHistories> chunk_histories_;
@@ -165,7 +167,7 @@ class World : private Network::Host {
   ClockLedger clocks_;
   Rng disk_rng_;
   std::vector<MemoryStorage> disks_;  // the disk of each shard
-  // For each shard: the fault that is to kill it in one of its next disk writes, or null.
+  // For each shard: the fault that is to kill its process in one of the next disk writes, or null.
   std::vector<const Fault*> write_faults_;
   // For each shard: how many checkpoints its last disk fault may have destroyed.
   std::vector<int> max_lost_checkpoints_;
@@ -175,8 +177,9 @@ class World : private Network::Host {
   bool all_state_lost_ = false;  // all workers were killed, and had no checkpoint in common
   // When all processes were last killed, the workers had no checkpoint in common: some checkpoints
   // were damaged or lost, and others were left. So the job must refuse to start again.
-  bool must_refuse_ = false;
-  bool may_refuse_ = false;  // the job may refuse to start, because a worker lacks a checkpoint
+  bool must_refuse_start_ = false;
+  bool may_refuse_start_ = false;
+  // the job may refuse to start, because a worker lacks a checkpoint
   Report report_;
   Time now_{};
   uint64_t events_handled_ = 0;

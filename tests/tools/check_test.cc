@@ -1,4 +1,4 @@
-// `tern check`: its output and its exit codes.
+// Tests of `tern check`: its output, its exit codes, and the memory that it predicts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,12 +36,12 @@ TEST(Check, PrintsAJobThatCanBeLoaded) {
   TestJob job({.yaml = "exchange: {rules: [{tensors: '*.bias', codec: fp32}]}\n"});
   TestProgram& tern = job.StartTern({"check", job.job_file()});
   ASSERT_EQ(tern.Wait(), 0) << tern.err();
-  const std::string out = tern.out();
-  const std::string yaml = out.substr(0, out.find("\n\nparameters:"));
-  const auto reparsed = config::ParseJob(yaml, "again.yaml", {}, setup::KnownNames());
-  ASSERT_TRUE(reparsed.ok()) << reparsed.status().message();
-  EXPECT_EQ(reparsed->exchange().rules(0).codec(), "fp32");
-  EXPECT_EQ(reparsed->train().steps(), 20u);
+  const std::string output = tern.out();
+  const std::string yaml = output.substr(0, output.find("\n\nparameters:"));
+  const auto reparsed_job = config::ParseJob(yaml, "again.yaml", {}, setup::KnownNames());
+  ASSERT_TRUE(reparsed_job.ok()) << reparsed_job.status().message();
+  EXPECT_EQ(reparsed_job->exchange().rules(0).codec(), "fp32");
+  EXPECT_EQ(reparsed_job->train().steps(), 20u);
 }
 
 TEST(Check, NamesAllErrorsOfABadJob) {
@@ -79,7 +79,7 @@ TEST(Check, WrongArgumentsAreUsageErrors) {
 
 uint64_t BytesOfItem(const std::vector<tools::MemoryItem>& items, const std::string& what) {
   for (const tools::MemoryItem& item : items) {
-    if (item.what == what) return item.bytes;
+    if (item.name == what) return item.bytes;
   }
   ADD_FAILURE() << "no line " << what;
   return 0;

@@ -1,4 +1,4 @@
-// `tern model`: its table and its NetDef.
+// Tests of `tern model`: its table of layers, and the network (NetDef) that it prints.
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
@@ -47,9 +47,9 @@ TEST(Model, ListsTheKnownNetworks) {
   TestProgram& without_name = job.StartTern({"model"});
   EXPECT_EQ(without_name.Wait(), 64);
   EXPECT_THAT(without_name.err(), HasSubstr("known: lenet, cifarnet"));
-  TestProgram& misspelt = job.StartTern({"model", "lenett"});
-  EXPECT_EQ(misspelt.Wait(), 78);
-  EXPECT_THAT(misspelt.err(), HasSubstr("\"lenett\" is not known"));
+  TestProgram& misspelt_name = job.StartTern({"model", "lenett"});
+  EXPECT_EQ(misspelt_name.Wait(), 78);
+  EXPECT_THAT(misspelt_name.err(), HasSubstr("\"lenett\" is not known"));
 }
 
 }  // namespace

@@ -30,14 +30,14 @@
 namespace tern::engine {
 namespace {
 
-// A network and its weights and statistics.
-struct Probe {
+// A network with its weights and its batch-norm statistics.
+struct LoadedNet {
   pb::NetDef net;
   models::ParameterTable table;
   std::vector<float> parameters, statistics;
 };
 
-Result<Probe> LoadProbe(const std::string& net_path, const std::string& weights_path) {
+Result<LoadedNet> LoadNet(const std::string& net_path, const std::string& weights_path) {
   std::ifstream file(net_path);
   const std::string json((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   pb::Model model;
@@ -49,11 +49,11 @@ Result<Probe> LoadProbe(const std::string& net_path, const std::string& weights_
   if (!table.ok()) return table.status();
   const auto weights = tensors::ReadSafetensors(weights_path);
   if (!weights.ok()) return weights.status();
-  Probe probe{*net, *table, std::vector<float>(table->total),
-              std::vector<float>(table->statistics_total)};
-  TERN_RETURN_IF_ERROR(models::LoadArena(*weights, *table, probe.parameters.data()));
-  TERN_RETURN_IF_ERROR(models::LoadStatistics(*weights, *table, probe.statistics.data()));
-  return probe;
+  LoadedNet loaded_net{*net, *table, std::vector<float>(table->total),
+                       std::vector<float>(table->statistics_total)};
+  TERN_RETURN_IF_ERROR(models::LoadArena(*weights, *table, loaded_net.parameters.data()));
+  TERN_RETURN_IF_ERROR(models::LoadStatistics(*weights, *table, loaded_net.statistics.data()));
+  return loaded_net;
 }
 
 struct Batches {
@@ -74,44 +74,45 @@ Result<Batches> ReadBatches(const std::string& path) {
       continue;
     }
     batches.images = tensor.values;
-    const bool has_steps = tensor.shape.size() == 5;
-    batches.num_batches = has_steps ? tensor.shape[0] : 1;
-    batches.batch_size = tensor.shape[has_steps ? 1 : 0];
+    const bool has_step_dimension = tensor.shape.size() == 5;
+    batches.num_batches = has_step_dimension ? tensor.shape[0] : 1;
+    batches.batch_size = tensor.shape[has_step_dimension ? 1 : 0];
   }
   return batches;
 }
 
-Status RunFollow(Probe probe, const Batches& batches, const std::string& out_path, float rate,
-                 float momentum) {
-  std::vector<float> gradients(probe.table.total), velocity(probe.table.total), losses;
-  auto net = Net::Make(probe.net, {.batch = static_cast<uint32_t>(batches.batch_size)},
-                       {probe.parameters.data(), gradients.data(), probe.statistics.data()});
+Status RunFollow(LoadedNet loaded_net, const Batches& batches, const std::string& out_path,
+                 float rate, float momentum) {
+  std::vector<float> gradients(loaded_net.table.total), velocity(loaded_net.table.total), losses;
+  auto net =
+      Net::Make(loaded_net.net, {.batch = static_cast<uint32_t>(batches.batch_size)},
+                {loaded_net.parameters.data(), gradients.data(), loaded_net.statistics.data()});
   if (!net.ok()) return net.status();
-  const uint64_t num_pixels = batches.images.size() / batches.num_batches;
+  const uint64_t batch_elements = batches.images.size() / batches.num_batches;
   for (uint64_t step = 0; step < batches.num_batches; ++step) {
-    const Net::Feed feed{{batches.images.data() + step * num_pixels, num_pixels},
+    const Net::Feed feed{{batches.images.data() + step * batch_elements, batch_elements},
                          {batches.labels.data() + step * batches.batch_size, batches.batch_size},
                          static_cast<uint32_t>(batches.batch_size),
                          step + 1};
     losses.push_back(static_cast<float>((*net)->Forward(feed, nullptr)));
     (*net)->Backward(nullptr);
-    kernels::MomentumUpdate(probe.parameters.data(), velocity.data(), gradients.data(),
-                            probe.table.total, rate, momentum, 0);
+    kernels::MomentumUpdate(loaded_net.parameters.data(), velocity.data(), gradients.data(),
+                            loaded_net.table.total, rate, momentum, 0);
   }
   std::vector<tensors::TensorView> tensors = {{"losses", {losses.size()}, losses}};
-  for (auto& view : models::ViewArena(probe.table, probe.parameters.data()))
+  for (auto& view : models::ViewArena(loaded_net.table, loaded_net.parameters.data()))
     tensors.push_back(view);
-  for (auto& view : models::ViewStatistics(probe.table, probe.statistics.data()))
+  for (auto& view : models::ViewStatistics(loaded_net.table, loaded_net.statistics.data()))
     tensors.push_back(view);
   return tensors::WriteSafetensors(out_path, tensors, {});
 }
 
-Status RunScores(Probe probe, const Batches& batches, const std::string& out_path) {
+Status RunScores(LoadedNet loaded_net, const Batches& batches, const std::string& out_path) {
   const auto size = static_cast<uint32_t>(batches.batch_size);
-  auto net = Net::Make(probe.net, {.batch = size, .training = false},
-                       {probe.parameters.data(), nullptr, probe.statistics.data()});
+  auto net = Net::Make(loaded_net.net, {.batch = size, .training = false},
+                       {loaded_net.parameters.data(), nullptr, loaded_net.statistics.data()});
   if (!net.ok()) return net.status();
-  const uint32_t classes = probe.net.classes();
+  const uint32_t classes = loaded_net.net.classes();
   const std::vector<uint32_t> labels(size);
   std::vector<float> scores(size_t{size} * classes);
   (*net)->Forward({batches.images, labels, size, 0, scores}, nullptr);
@@ -124,12 +125,12 @@ Status Run(const std::vector<std::string>& arguments) {
     return Status(Code::kUsage,
                   "torch_probe follow NET WEIGHTS BATCHES OUT RATE MOMENTUM, or "
                   "torch_probe scores NET WEIGHTS BATCHES OUT");
-  auto probe = LoadProbe(arguments[1], arguments[2]);
-  if (!probe.ok()) return probe.status();
+  auto loaded_net = LoadNet(arguments[1], arguments[2]);
+  if (!loaded_net.ok()) return loaded_net.status();
   const auto batches = ReadBatches(arguments[3]);
   if (!batches.ok()) return batches.status();
-  if (!is_follow) return RunScores(std::move(*probe), *batches, arguments[4]);
-  return RunFollow(std::move(*probe), *batches, arguments[4],
+  if (!is_follow) return RunScores(std::move(*loaded_net), *batches, arguments[4]);
+  return RunFollow(std::move(*loaded_net), *batches, arguments[4],
                    std::strtof(arguments[5].c_str(), nullptr),
                    std::strtof(arguments[6].c_str(), nullptr));
 }

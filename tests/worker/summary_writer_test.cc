@@ -1,5 +1,6 @@
-// What a worker writes for TensorBoard. A cell is the sum of one chunk over the workers, as a
-// server computes it.
+// What a worker writes for TensorBoard. A bucket is a group of tensors, and a chunk a piece of it
+// that is encoded separately. A cell is the sum of one chunk over the workers, as a server computes
+// it.
 #include "worker/summary_writer.h"
 
 #include <gmock/gmock.h>
@@ -33,17 +34,17 @@ class PayloadPort : public Port {
   void Contribute(protocol::Cell, protocol::Contribution contribution) override {
     payloads.Push(protocol::PayloadOf(contribution));
   }
-  void Applied(uint64_t) override {}
-  void Snapshot(Bytes, uint64_t) override {}
-  void Offer(std::vector<pb::Checkpoint>) override {}
-  void Installed(uint64_t) override {}
+  void ReportApplied(uint64_t) override {}
+  void SendSnapshot(Bytes, uint64_t) override {}
+  void OfferCheckpoints(std::vector<pb::Checkpoint>) override {}
+  void ReportInstalled(uint64_t) override {}
   void Finish(Status, pb::Figures, uint64_t) override {}
 
   Channel<Bytes> payloads;
 };
 
-std::unique_ptr<setup::Setup> JobWithBoard(std::vector<std::string> settings,
-                                           const std::string& folder) {
+std::unique_ptr<setup::Setup> MakeJobWithTensorBoard(std::vector<std::string> settings,
+                                                     const std::string& folder) {
   settings.insert(settings.begin(), {"output_dir=" + folder, "metrics.tensorboard=true",
                                      "train.optimizer.name=sgd", "train.weight_decay.rate=0"});
   return SmallJob(settings);
@@ -58,12 +59,13 @@ class OnlyWorker {
         coder(job, std::make_unique<HostCoder>(job, 1), port, events, progress),
         job_(job),
         sums_(job),
-        apply_(job, *replica, sums_) {
-    coder.ShowTo(summary_writer.get());
-    coder.SetEarlierScalers(
-        [this](uint64_t round, uint32_t bucket) { return sums_.ScalersFromBefore(round, bucket); });
+        applier_(job, *replica, sums_) {
+    coder.SetObserver(summary_writer.get());
+    coder.SetEarlierScalers([this](uint64_t round, uint32_t bucket) {
+      return sums_.ScalersOfEarlierRound(round, bucket);
+    });
     for (uint32_t lane = 0; lane <= job.plan.data_lanes[0]; ++lane) {
-      for (auto& spec : protocol::CellsOfLane(job.plan, 0, lane)) specs_[spec.cell] = spec;
+      for (auto& spec : protocol::MakeCellsOfLane(job.plan, 0, lane)) cell_specs_[spec.cell] = spec;
     }
   }
 
@@ -74,18 +76,18 @@ class OnlyWorker {
     for (uint32_t b = 0; b < job_.plan.buckets.size(); ++b) {
       const protocol::Bucket& bucket = job_.plan.buckets[b];
       coder.Push(step, b, replica->gradients());
-      if (!bucket.shared.empty() && job_.plan.shares_before(step)) {
-        const Answer scale_answer = TakeSum({protocol::Kind::kScale, b, 0}, step);
-        sums_.Put(scale_answer);
-        coder.Scaled(scale_answer);
+      if (!bucket.shared_parts.empty() && job_.plan.shares_before(step)) {
+        const Answer scale_answer = MakeAnswer({protocol::Kind::kScale, b, 0}, step);
+        sums_.Store(scale_answer);
+        coder.ReceiveScalers(scale_answer);
       }
       for (uint32_t c = 0; c < bucket.chunks.size(); ++c)
-        sums_.Put(TakeSum({protocol::Kind::kPush, b, c}, step));
+        sums_.Store(MakeAnswer({protocol::Kind::kPush, b, c}, step));
     }
-    ASSERT_TRUE(apply_.Run(step).ok());
+    ASSERT_TRUE(applier_.ApplyRound(step).ok());
     progress.rounds.Add();
     progress.loss.Set(1 / static_cast<double>(step));
-    summary_writer->At(step);
+    summary_writer->OnSteps(step);
   }
 
   Registry registry;
@@ -98,8 +100,8 @@ class OnlyWorker {
   Coder coder;
 
  private:
-  Answer TakeSum(const protocol::Cell& cell, uint64_t round) {
-    auto sum = specs_[cell].open(round);
+  Answer MakeAnswer(const protocol::Cell& cell, uint64_t round) {
+    auto sum = cell_specs_[cell].open(round);
     EXPECT_TRUE(sum->Add(1, *port.payloads.Pop()).ok());
     Answer answer;
     answer.cell = cell;
@@ -112,8 +114,8 @@ class OnlyWorker {
 
   const setup::Setup& job_;
   Sums sums_;
-  Apply apply_;
-  std::map<protocol::Cell, protocol::CellSpec> specs_;
+  RoundApplier applier_;
+  std::map<protocol::Cell, protocol::CellSpec> cell_specs_;
 };
 
 class SummaryWriterTest : public testing::TestWithParam<std::string> {
@@ -122,10 +124,10 @@ class SummaryWriterTest : public testing::TestWithParam<std::string> {
     EXPECT_NE(mkdtemp(folder_.data()), nullptr);
   }
   ~SummaryWriterTest() override { std::filesystem::remove_all(folder_); }
-  tensorboard::ByTag EventsByTag() const {
+  tensorboard::ValuesByTag EventsByTag() const {
     const auto files = tensorboard::EventFiles(folder_ + "/events/worker.1");
     EXPECT_EQ(files.size(), 1u);
-    return files.empty() ? tensorboard::ByTag()
+    return files.empty() ? tensorboard::ValuesByTag()
                          : tensorboard::ValuesOf(tensorboard::ReadEvents(files.front()));
   }
 
@@ -146,31 +148,31 @@ TEST_P(SummaryWriterTest, HistogramsShowDecodedPushes) {
                                        "metrics.histograms_every_steps=2"};
   if (GetParam() == "topk") settings.push_back("exchange.topk.ratio=0.1");
   if (GetParam() == "threshold") settings.push_back("exchange.threshold.value=0.1");
-  const auto job = JobWithBoard(settings, folder_);
-  std::map<std::string, pb::HistogramProto> gradients, decoded;
+  const auto job = MakeJobWithTensorBoard(settings, folder_);
+  std::map<std::string, pb::HistogramProto> gradient_histograms, decoded_histograms;
   {
     OnlyWorker worker(*job);
-    worker.summary_writer->At(0);
+    worker.summary_writer->OnSteps(0);
     worker.RunStep(1);
     std::fill_n(worker.replica->parameters(), job->table.total, 0.f);
     worker.RunStep(2);
     for (uint64_t i = 0; i < job->table.total; ++i)
       worker.replica->parameters()[i] /= static_cast<float>(-kLearningRate);
     for (const auto& tensor : job->table.parameters) {
-      gradients[tensor.name] =
+      gradient_histograms[tensor.name] =
           tensorboard::HistogramOf({worker.replica->gradients() + tensor.offset, tensor.count});
-      decoded[tensor.name] =
+      decoded_histograms[tensor.name] =
           tensorboard::HistogramOf({worker.replica->parameters() + tensor.offset, tensor.count});
     }
   }
-  const tensorboard::ByTag events_by_tag = EventsByTag();
-  for (const auto& [name, gradient] : gradients) {
+  const tensorboard::ValuesByTag events_by_tag = EventsByTag();
+  for (const auto& [name, gradient] : gradient_histograms) {
     SCOPED_TRACE(name);
     ASSERT_EQ(events_by_tag.count("gradient/" + name) + events_by_tag.count("coded/" + name), 2u);
     EXPECT_THAT(events_by_tag.at("coded/" + name), ElementsAre(Key(2)));
     EXPECT_EQ(events_by_tag.at("gradient/" + name).at(2).histo().SerializeAsString(),
               gradient.SerializeAsString());
-    ExpectNear(events_by_tag.at("coded/" + name).at(2).histo(), decoded[name]);
+    ExpectNear(events_by_tag.at("coded/" + name).at(2).histo(), decoded_histograms[name]);
   }
 }
 
@@ -178,16 +180,16 @@ INSTANTIATE_TEST_SUITE_P(Of, SummaryWriterTest, testing::ValuesIn(codec::CodecNa
                          [](const auto& info) { return info.param; });
 
 TEST_F(SummaryWriterTest, WritesScalarsEveryStepAndHistogramsPeriodically) {
-  const auto job =
-      JobWithBoard({"exchange.codec=ternary", "metrics.histograms_every_steps=3"}, folder_);
+  const auto job = MakeJobWithTensorBoard(
+      {"exchange.codec=ternary", "metrics.histograms_every_steps=3"}, folder_);
   {
     OnlyWorker worker(*job);
-    worker.summary_writer->At(0);
+    worker.summary_writer->OnSteps(0);
     for (uint64_t step = 1; step <= 7; ++step) worker.RunStep(step);
-    worker.summary_writer->At(4);  // as if the job had gone back to its state after step 4
+    worker.summary_writer->OnSteps(4);  // as if the job had gone back to its state after step 4
     for (uint64_t step = 5; step <= 6; ++step) worker.RunStep(step);
   }
-  const tensorboard::ByTag events_by_tag = EventsByTag();
+  const tensorboard::ValuesByTag events_by_tag = EventsByTag();
   EXPECT_THAT(events_by_tag.at("train/loss"), SizeIs(7));
   EXPECT_EQ(events_by_tag.at("train/loss").at(4).simple_value(), 0.25);
   EXPECT_THAT(events_by_tag.at("learning_rate"), SizeIs(7));
@@ -197,15 +199,15 @@ TEST_F(SummaryWriterTest, WritesScalarsEveryStepAndHistogramsPeriodically) {
 }
 
 TEST_F(SummaryWriterTest, NamesThePushedValues) {
-  const auto job = JobWithBoard({"train.algorithm=psgd", "exchange.codec=fp32", "train.psgd.p=4",
-                                 "metrics.histograms_every_steps=3"},
-                                folder_);
+  const auto job = MakeJobWithTensorBoard({"train.algorithm=psgd", "exchange.codec=fp32",
+                                           "train.psgd.p=4", "metrics.histograms_every_steps=3"},
+                                          folder_);
   {
     OnlyWorker worker(*job);
-    worker.summary_writer->At(0);
+    worker.summary_writer->OnSteps(0);
     for (uint64_t step = 1; step <= 7; ++step) {
       worker.progress.rounds.Add();
-      worker.summary_writer->At(step);
+      worker.summary_writer->OnSteps(step);
     }
     worker.RunStep(8);  // histograms were due at step 3; step 8 is the first push since then
   }
@@ -213,7 +215,7 @@ TEST_F(SummaryWriterTest, NamesThePushedValues) {
 }
 
 TEST_F(SummaryWriterTest, ContinuesWithoutAFile) {
-  const auto job = JobWithBoard({}, "/dev/null/nowhere");
+  const auto job = MakeJobWithTensorBoard({}, "/dev/null/nowhere");
   Registry registry;
   const Progress progress(registry);
   const net::Traffic traffic(registry);

@@ -23,7 +23,7 @@ const std::vector<Converter> kConverters = {
 
 }  // namespace
 
-Status Convert(const Args& args) {
+Status ConvertFiles(const Args& args) {
   const std::string name = args.empty() ? "" : args[0];
   std::vector<std::string> known_names;
   for (const Converter& converter : kConverters) {

@@ -14,7 +14,7 @@ namespace tern::tools {
 namespace {
 
 constexpr int64_t kIrVersion = 7, kOpsetVersion = 13;
-constexpr char kInput[] = "data", kOutput[] = "scores";
+constexpr char kInputName[] = "data", kOutputName[] = "scores";
 
 using NameList = std::vector<std::string>;
 using IntList = std::vector<int64_t>;
@@ -27,15 +27,16 @@ class GraphWriter {
   GraphWriter(const pb::NetDef& net, const std::map<std::string, models::ImageDims>& shapes,
               pb::onnx::Graph* graph)
       : net_(net), shapes_(shapes), graph_(graph) {
-    onnx_name_of_["data"] = kInput;
+    onnx_name_by_tensor_["data"] = kInputName;
   }
 
   void WriteNet() {
     graph_->set_name(net_.name().empty() ? "net" : net_.name());
     const pb::ImageShape& image = net_.input();
-    SetFloatType(kInput, {image.channels(), image.height(), image.width()}, graph_->add_input());
+    SetFloatType(kInputName, {image.channels(), image.height(), image.width()},
+                 graph_->add_input());
     for (const pb::LayerDef& layer : net_.layers()) WriteLayer(layer);
-    SetFloatType(kOutput, {net_.classes()}, graph_->add_output());
+    SetFloatType(kOutputName, {net_.classes()}, graph_->add_output());
   }
 
   void AddWeights(const std::string& name, const IntList& dims, const float* values, size_t count) {
@@ -61,9 +62,9 @@ class GraphWriter {
     for (const int64_t size : sizes) type->mutable_shape()->add_dim()->set_dim_value(size);
   }
 
-  pb::onnx::Node* AddNode(const char* kind, const NameList& inputs, const std::string& output) {
+  pb::onnx::Node* AddNode(const char* op_type, const NameList& inputs, const std::string& output) {
     pb::onnx::Node* node = graph_->add_node();
-    node->set_op_type(kind);
+    node->set_op_type(op_type);
     node->set_name(output);
     for (const std::string& input : inputs) node->add_input(input);
     node->add_output(output);
@@ -77,13 +78,13 @@ class GraphWriter {
     attribute->set_type(type);
     return attribute;
   }
-  static void SetFloat(const char* name, float value, pb::onnx::Node* node) {
+  static void SetFloatAttribute(const char* name, float value, pb::onnx::Node* node) {
     AddAttribute(name, pb::onnx::Attribute::real, node)->set_f(value);
   }
-  static void SetInt(const char* name, int64_t value, pb::onnx::Node* node) {
+  static void SetIntAttribute(const char* name, int64_t value, pb::onnx::Node* node) {
     AddAttribute(name, pb::onnx::Attribute::integer, node)->set_i(value);
   }
-  static void SetInts(const char* name, const IntList& values, pb::onnx::Node* node) {
+  static void SetIntsAttribute(const char* name, const IntList& values, pb::onnx::Node* node) {
     pb::onnx::Attribute* attribute = AddAttribute(name, pb::onnx::Attribute::integers, node);
     for (const int64_t value : values) attribute->add_ints(value);
   }
@@ -96,7 +97,7 @@ class GraphWriter {
   // Returns the name of the layer's input `i` in the shape [batch, C, H, W]. Adds a node that
   // reshapes the input if it is flat.
   std::string PrepareImageInput(const pb::LayerDef& layer, int i) {
-    const std::string& name = onnx_name_of_.at(layer.inputs(i));
+    const std::string& name = onnx_name_by_tensor_.at(layer.inputs(i));
     if (!flat_tensors_.contains(name)) return name;
     const std::string axes_name = TensorName(layer, "axes" + std::to_string(i));
     pb::onnx::Tensor* tensor = graph_->add_initializer();
@@ -112,14 +113,14 @@ class GraphWriter {
   // Returns the name of the input of a layer that works per element or per channel and accepts both
   // shapes. Marks the layer's output as flat if its input is flat.
   std::string PrepareElementwiseInput(const pb::LayerDef& layer) {
-    const std::string& name = onnx_name_of_.at(layer.inputs(0));
+    const std::string& name = onnx_name_by_tensor_.at(layer.inputs(0));
     if (flat_tensors_.contains(name)) flat_tensors_.insert(TensorName(layer, "out"));
     return name;
   }
 
   void WriteLayer(const pb::LayerDef& layer) {
     const std::string output_name = TensorName(layer, "out");
-    onnx_name_of_[layer.output()] = output_name;
+    onnx_name_by_tensor_[layer.output()] = output_name;
     switch (layer.kind_case()) {
       case pb::LayerDef::kConv:
         return WriteConv(layer, output_name);
@@ -132,20 +133,20 @@ class GraphWriter {
       case pb::LayerDef::kRelu:
         return WriteRelu(layer, output_name);
       case pb::LayerDef::kBatchNorm:
-        SetFloat("epsilon", layer.batch_norm().epsilon(),
-                 AddNode("BatchNormalization",
-                         {PrepareElementwiseInput(layer), layer.name() + ".weight",
-                          layer.name() + ".bias", layer.name() + ".running_mean",
-                          layer.name() + ".running_var"},
-                         output_name));
+        SetFloatAttribute("epsilon", layer.batch_norm().epsilon(),
+                          AddNode("BatchNormalization",
+                                  {PrepareElementwiseInput(layer), layer.name() + ".weight",
+                                   layer.name() + ".bias", layer.name() + ".running_mean",
+                                   layer.name() + ".running_var"},
+                                  output_name));
         return;
       case pb::LayerDef::kLrn:
         return WriteLrn(layer, output_name);
       case pb::LayerDef::kDropout:  // Dropout is the identity in evaluation.
-        onnx_name_of_[layer.output()] = onnx_name_of_.at(layer.inputs(0));
+        onnx_name_by_tensor_[layer.output()] = onnx_name_by_tensor_.at(layer.inputs(0));
         return;
       case pb::LayerDef::kConcat:
-        SetInt("axis", 1, AddNode("Concat", PrepareImageInputs(layer), output_name));
+        SetIntAttribute("axis", 1, AddNode("Concat", PrepareImageInputs(layer), output_name));
         return;
       case pb::LayerDef::kAdd:
         AddNode(layer.inputs_size() == 2 ? "Add" : "Sum", PrepareImageInputs(layer), output_name);
@@ -153,7 +154,8 @@ class GraphWriter {
       case pb::LayerDef::kStandardize:
         return WriteStandardize(layer, output_name);
       case pb::LayerDef::kSoftmaxLoss:  // Outputs the scores, without softmax.
-        SetInt("axis", 1, AddNode("Flatten", {onnx_name_of_.at(layer.inputs(0))}, kOutput));
+        SetIntAttribute(
+            "axis", 1, AddNode("Flatten", {onnx_name_by_tensor_.at(layer.inputs(0))}, kOutputName));
         return;
       case pb::LayerDef::KIND_NOT_SET:
         return;
@@ -174,11 +176,11 @@ class GraphWriter {
     const models::ImageDims& image = shapes_.at(layer.inputs(0));
     const auto row_plan = *models::PlanAxis(image.h, models::WindowOf(window_def, image.h));
     const auto column_plan = *models::PlanAxis(image.w, models::WindowOf(window_def, image.w));
-    SetInts("kernel_shape", {window_def.kernel(), window_def.kernel()}, node);
-    SetInts("strides", {window_def.stride(), window_def.stride()}, node);
-    SetInts("pads",
-            {row_plan.pad_begin, column_plan.pad_begin, row_plan.pad_end, column_plan.pad_end},
-            node);
+    SetIntsAttribute("kernel_shape", {window_def.kernel(), window_def.kernel()}, node);
+    SetIntsAttribute("strides", {window_def.stride(), window_def.stride()}, node);
+    SetIntsAttribute(
+        "pads", {row_plan.pad_begin, column_plan.pad_begin, row_plan.pad_end, column_plan.pad_end},
+        node);
   }
 
   void WriteConv(const pb::LayerDef& layer, const std::string& output_name) {
@@ -187,30 +189,30 @@ class GraphWriter {
     if (conv.bias()) inputs.push_back(layer.name() + ".bias");
     pb::onnx::Node* node = AddNode("Conv", inputs, output_name);
     SetWindow(layer, conv, node);
-    SetInts("dilations", {conv.dilation(), conv.dilation()}, node);
-    SetInt("group", conv.groups(), node);
+    SetIntsAttribute("dilations", {conv.dilation(), conv.dilation()}, node);
+    SetIntAttribute("group", conv.groups(), node);
   }
 
-  void WritePool(const pb::LayerDef& layer, const pb::PoolDef& pool, const char* kind,
-                 const char* global_kind, const std::string& output_name) {
+  void WritePool(const pb::LayerDef& layer, const pb::PoolDef& pool, const char* op_type,
+                 const char* global_op_type, const std::string& output_name) {
     if (pool.global()) {
-      AddNode(global_kind, {PrepareImageInput(layer, 0)}, output_name);
+      AddNode(global_op_type, {PrepareImageInput(layer, 0)}, output_name);
       return;
     }
-    pb::onnx::Node* node = AddNode(kind, {PrepareImageInput(layer, 0)}, output_name);
+    pb::onnx::Node* node = AddNode(op_type, {PrepareImageInput(layer, 0)}, output_name);
     SetWindow(layer, pool, node);
-    if (layer.has_avg_pool()) SetInt("count_include_pad", pool.include_padding(), node);
+    if (layer.has_avg_pool()) SetIntAttribute("count_include_pad", pool.include_padding(), node);
   }
 
   void WriteDense(const pb::LayerDef& layer, const std::string& output_name) {
-    std::string input_name = onnx_name_of_.at(layer.inputs(0));
+    std::string input_name = onnx_name_by_tensor_.at(layer.inputs(0));
     if (!flat_tensors_.contains(input_name)) {
-      SetInt("axis", 1, AddNode("Flatten", {input_name}, TensorName(layer, "flat")));
+      SetIntAttribute("axis", 1, AddNode("Flatten", {input_name}, TensorName(layer, "flat")));
       input_name = TensorName(layer, "flat");
     }
-    SetInt("transB", 1,
-           AddNode("Gemm", {input_name, layer.name() + ".weight", layer.name() + ".bias"},
-                   output_name));
+    SetIntAttribute("transB", 1,
+                    AddNode("Gemm", {input_name, layer.name() + ".weight", layer.name() + ".bias"},
+                            output_name));
     flat_tensors_.insert(output_name);
   }
 
@@ -228,10 +230,10 @@ class GraphWriter {
   void WriteLrn(const pb::LayerDef& layer, const std::string& output_name) {
     const pb::LrnDef& lrn = layer.lrn();
     pb::onnx::Node* node = AddNode("LRN", {PrepareImageInput(layer, 0)}, output_name);
-    SetInt("size", lrn.size(), node);
-    SetFloat("alpha", lrn.alpha(), node);
-    SetFloat("beta", lrn.beta(), node);
-    SetFloat("bias", lrn.k(), node);
+    SetIntAttribute("size", lrn.size(), node);
+    SetFloatAttribute("alpha", lrn.alpha(), node);
+    SetFloatAttribute("beta", lrn.beta(), node);
+    SetFloatAttribute("bias", lrn.k(), node);
   }
 
   // Writes (x - mean) / max(deviation, 1 / sqrt(elements)) with elementary ONNX operators. Mean and
@@ -241,28 +243,29 @@ class GraphWriter {
     const auto elements = static_cast<double>(models::Elements(image));
     const auto add_mean_node = [&](const std::string& input_name, const std::string& suffix) {
       pb::onnx::Node* node = AddNode("ReduceMean", {input_name}, TensorName(layer, suffix));
-      SetInts("axes", {1, 2, 3}, node);
-      SetInt("keepdims", 1, node);
+      SetIntsAttribute("axes", {1, 2, 3}, node);
+      SetIntAttribute("keepdims", 1, node);
       return TensorName(layer, suffix);
     };
-    const std::string input = PrepareImageInput(layer, 0), centred = TensorName(layer, "centred"),
-                      squares = TensorName(layer, "squares"),
-                      deviation = TensorName(layer, "deviation"),
-                      divisor = TensorName(layer, "divisor");
+    const std::string input = PrepareImageInput(layer, 0),
+                      centred_name = TensorName(layer, "centred"),
+                      squares_name = TensorName(layer, "squares"),
+                      deviation_name = TensorName(layer, "deviation"),
+                      divisor_name = TensorName(layer, "divisor");
     const std::string min_deviation =
         AddConstant(layer, "least", static_cast<float>(1 / std::sqrt(elements)));
-    AddNode("Sub", {input, add_mean_node(input, "mean")}, centred);
-    AddNode("Mul", {centred, centred}, squares);
-    AddNode("Sqrt", {add_mean_node(squares, "variance")}, deviation);
-    AddNode("Max", {deviation, min_deviation}, divisor);
-    AddNode("Div", {centred, divisor}, output_name);
+    AddNode("Sub", {input, add_mean_node(input, "mean")}, centred_name);
+    AddNode("Mul", {centred_name, centred_name}, squares_name);
+    AddNode("Sqrt", {add_mean_node(squares_name, "variance")}, deviation_name);
+    AddNode("Max", {deviation_name, min_deviation}, divisor_name);
+    AddNode("Div", {centred_name, divisor_name}, output_name);
   }
 
   const pb::NetDef& net_;
   const std::map<std::string, models::ImageDims>& shapes_;
   pb::onnx::Graph* graph_;
   // The name of a tensor in the ONNX graph, by its name in the NetDef.
-  std::map<std::string, std::string> onnx_name_of_;
+  std::map<std::string, std::string> onnx_name_by_tensor_;
   std::set<std::string> flat_tensors_;  // The ONNX names of the flat tensors.
 };
 

@@ -23,7 +23,7 @@ namespace {
 constexpr const char* kUsage =
     "tern convert pack DIR OUT_DIR [--format folder | cifar10 | cifar100 | idx] [--max_corrupt N] "
     "[--threads N]";
-constexpr uint64_t kImagesPerBatch = 256;  // These many images are read in parallel, then written.
+constexpr uint64_t kImagesPerBatch = 256;  // This many images are read in parallel, then written.
 
 // The bytes of an image in the packed file, or the error for which the image is left out.
 struct PackedImage {
@@ -39,7 +39,7 @@ Status WriteBatch(const data::Dataset& dataset, uint64_t begin,
       TERN_RETURN_IF_ERROR(
           writer->Add(batch[i].bytes, dataset.labels[image], dataset.SizeOf(image)));
     } else {
-      TERN_RETURN_IF_ERROR(dataset.damaged->Add(dataset.NameOf(image), batch[i].status));
+      TERN_RETURN_IF_ERROR(dataset.damaged_images->Add(dataset.NameOf(image), batch[i].status));
     }
   }
   return Ok();
@@ -47,8 +47,8 @@ Status WriteBatch(const data::Dataset& dataset, uint64_t begin,
 
 // Packs all images of `dataset`. Decodes each one completely, so that a packed file holds no
 // damaged image.
-Status Pack(const data::Dataset& dataset, uint32_t threads, ProgressBar* progress_bar,
-            data::PackWriter* writer) {
+Status PackImages(const data::Dataset& dataset, uint32_t threads, ProgressBar* progress_bar,
+                  data::PackWriter* writer) {
   for (uint64_t begin = 0; begin < dataset.count(); begin += kImagesPerBatch) {
     const uint64_t end = std::min(begin + kImagesPerBatch, dataset.count());
     std::vector<PackedImage> batch(end - begin);
@@ -59,7 +59,7 @@ Status Pack(const data::Dataset& dataset, uint32_t threads, ProgressBar* progres
       if (packed_image.status.ok()) packed_image.status = dataset.Read(i, &packed_image.bytes);
     });
     TERN_RETURN_IF_ERROR(WriteBatch(dataset, begin, batch, writer));
-    progress_bar->Show(end, dataset.count());
+    progress_bar->ShowProgress(end, dataset.count());
   }
   return Ok();
 }
@@ -68,24 +68,26 @@ Status PackSplit(const pb::Data& data_def, data::Split split, const std::string&
   const std::string name = split == data::Split::kTrain ? "train" : "test ";
   auto progress_bar = std::make_unique<ProgressBar>(name + " scan", "images");
   data::ReadOptions options;
-  options.progress = [&](uint64_t done, uint64_t total) { progress_bar->Show(done, total); };
+  options.progress = [&](uint64_t done, uint64_t total) {
+    progress_bar->ShowProgress(done, total);
+  };
   options.warn = [&](const std::string& sentence) { progress_bar->PrintLine(sentence); };
   const auto read_dataset = data::ReadDataset(data_def, split, options);
   if (!read_dataset.ok()) return read_dataset.status();
   const data::Dataset& dataset = **read_dataset;
-  auto writer = data::PackWriter::Make(
-      path,
-      {dataset.encoded, dataset.encoded ? 0 : dataset.channels, dataset.classes, dataset.names});
+  auto writer =
+      data::PackWriter::Make(path, {dataset.is_encoded, dataset.is_encoded ? 0 : dataset.channels,
+                                    dataset.classes, dataset.class_names});
   if (!writer.ok()) return writer.status();
   progress_bar = std::make_unique<ProgressBar>(name + " pack", "images");
-  TERN_RETURN_IF_ERROR(Pack(dataset, data_def.threads(), progress_bar.get(), writer->get()));
+  TERN_RETURN_IF_ERROR(PackImages(dataset, data_def.threads(), progress_bar.get(), writer->get()));
   const uint64_t packed_count = (*writer)->count();
   if (packed_count == 0)
     return Status(Code::kBadData, Cat(data_def.dir(), ": all images are damaged; nothing to pack"));
   TERN_RETURN_IF_ERROR((*writer)->Finish());
   std::printf("%s: %s images in %u classes, %s, %s damaged ones left out\n", path.c_str(),
               Cat(packed_count).c_str(), dataset.classes, HumanBytes((*writer)->bytes()).c_str(),
-              Cat(dataset.damaged->count()).c_str());
+              Cat(dataset.damaged_images->count()).c_str());
   return Ok();
 }
 
@@ -113,12 +115,12 @@ Status ConvertPack(const Args& args) {
   }
   pb::Data data_def;
   data_def.set_dir(arguments->positional()[0]);
-  TERN_RETURN_IF_ERROR(SetFormat(arguments->Last("format", "folder"), &data_def));
-  const auto max_corrupt = arguments->Number("max_corrupt", 0, 1u << 31);
+  TERN_RETURN_IF_ERROR(SetFormat(arguments->LastValue("format", "folder"), &data_def));
+  const auto max_corrupt = arguments->NumberValue("max_corrupt", 0, 1u << 31);
   if (!max_corrupt.ok()) return max_corrupt.status();
   data_def.set_max_corrupt(*max_corrupt);
   const uint32_t cores = std::max(1u, std::thread::hardware_concurrency());
-  const auto threads = arguments->Number("threads", std::min(cores, 256u), 256);
+  const auto threads = arguments->NumberValue("threads", std::min(cores, 256u), 256);
   if (!threads.ok()) return threads.status();
   data_def.set_threads(std::max(*threads, 1u));
   const std::string& out_folder = arguments->positional()[1];

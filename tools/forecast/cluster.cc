@@ -11,7 +11,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 double BytesPerSecond(double rate_mbit) {
-  return rate_mbit <= 0 ? kInfinity : rate_mbit * 1e6 / 8 * kGoodput;
+  return rate_mbit <= 0 ? kInfinity : rate_mbit * 1e6 / 8 * kPayloadShare;
 }
 
 }  // namespace
@@ -20,17 +20,18 @@ Cluster::Cluster(EventLoop& loop, const std::vector<uint32_t>& lane_counts, cons
                  uint32_t workers, const Network& network)
     : loop_(loop), profile_(profile), network_(network) {
   for (const uint32_t lane_count : lane_counts) {
-    servers_.push_back(std::make_unique<SimulatedServer>(
-        loop_, NewMachine(), BytesPerSecond(network.server_mbit), network.burst_bytes, lane_count));
+    servers_.push_back(std::make_unique<SimulatedServer>(loop_, AssignMachine(),
+                                                         BytesPerSecond(network.server_mbit),
+                                                         network.burst_bytes, lane_count));
   }
   for (uint32_t w = 0; w < workers; ++w) {
-    workers_.push_back(std::make_unique<SimulatedWorker>(loop_, NewMachine(),
+    workers_.push_back(std::make_unique<SimulatedWorker>(loop_, AssignMachine(),
                                                          BytesPerSecond(network.worker_mbit), w));
-    Connect(workers_.back().get());
+    ConnectToServers(workers_.back().get());
   }
 }
 
-SharedResource& Cluster::NewMachine() {
+SharedResource& Cluster::AssignMachine() {
   if (network_.cores_shared == 0 || machines_.empty()) {
     const double cores = network_.cores_shared == 0 ? kInfinity : network_.cores_shared;
     machines_.push_back(std::make_unique<SharedResource>(loop_, cores, 1));
@@ -38,7 +39,7 @@ SharedResource& Cluster::NewMachine() {
   return *machines_.back();
 }
 
-void Cluster::Connect(SimulatedWorker* worker) {
+void Cluster::ConnectToServers(SimulatedWorker* worker) {
   for (const auto& server : servers_) {
     worker->control_connections.push_back(std::make_unique<Connection>(worker->node, server->node));
     worker->lane_connections.emplace_back();
@@ -49,9 +50,9 @@ void Cluster::Connect(SimulatedWorker* worker) {
 }
 
 // Sends a message. The I/O threads and the links of sender and receiver work on it at the same
-// time. It arrives after the delay of the network when these four have finished.
-void Cluster::Transmit(Node& from, WorkQueue& sender, HalfConnection& direction, Node& to,
-                       WorkQueue& receiver, double bytes, Callback on_arrival) {
+// time. It arrives when these four have finished and the delay of the network has passed.
+void Cluster::TransmitMessage(Node& from, WorkQueue& sender, HalfConnection& direction, Node& to,
+                              WorkQueue& receiver, double bytes, Callback on_arrival) {
   auto num_unfinished = std::make_shared<int>(4);
   const double delay_s =
       network_.latency_s + std::max(0.0, profile_.message_s - 2 * profile_.message_cpu_s);
@@ -69,13 +70,13 @@ void Cluster::Transmit(Node& from, WorkQueue& sender, HalfConnection& direction,
         bytes, on_part_done, 1, [this, &to, &direction, bytes, io_s, on_part_done] {
           direction.receive_queue.Add(bytes, on_part_done);
           to.io_thread.Add(io_s, on_part_done);
-          Acknowledge(*direction.opposite_direction, bytes * network_.acknowledged);
+          SendAcknowledgements(*direction.opposite_direction, bytes * network_.ack_bytes_per_byte);
         });
   });
 }
 
 // Sends `bytes` bytes of TCP acknowledgements. Nothing waits for them, but they use the links.
-void Cluster::Acknowledge(HalfConnection& direction, double bytes) {
+void Cluster::SendAcknowledgements(HalfConnection& direction, double bytes) {
   if (bytes == 0) return;
   direction.send_queue.AddUrgent(bytes, nullptr);
   direction.receive_queue.AddUrgent(bytes, nullptr);
@@ -83,7 +84,7 @@ void Cluster::Acknowledge(HalfConnection& direction, double bytes) {
 
 // Returns a callback for the arrival of a control message. It calls `on_arrival`, after a
 // delay if the link is busy with bulk transfers when the message is sent.
-Callback Cluster::DelayedByQueue(const SharedResource& link, Callback on_arrival) {
+Callback Cluster::MakeDelayedCallback(const SharedResource& link, Callback on_arrival) {
   const double queue_wait_s = link.busy() ? network_.queue_s : 0;
   return [this, queue_wait_s, on_arrival = std::move(on_arrival)] {
     loop_.ScheduleAfter(queue_wait_s, on_arrival);
@@ -93,29 +94,33 @@ Callback Cluster::DelayedByQueue(const SharedResource& link, Callback on_arrival
 void Cluster::SendToLane(SimulatedWorker* worker, uint32_t shard, uint32_t lane, double bytes,
                          Callback on_arrival) {
   SimulatedServer& server = *servers_[shard];
-  Transmit(worker->node, worker->node.net_thread, worker->lane_connections[shard][lane]->to_server,
-           server.node, server.lane_threads[lane], bytes, std::move(on_arrival));
+  TransmitMessage(worker->node, worker->node.net_thread,
+                  worker->lane_connections[shard][lane]->to_server, server.node,
+                  server.lane_threads[lane], bytes, std::move(on_arrival));
 }
 
 void Cluster::SendFromLane(SimulatedWorker* worker, uint32_t shard, uint32_t lane, double bytes,
                            Callback on_arrival) {
   SimulatedServer& server = *servers_[shard];
-  Transmit(server.node, server.lane_threads[lane], worker->lane_connections[shard][lane]->to_worker,
-           worker->node, worker->node.net_thread, bytes, std::move(on_arrival));
+  TransmitMessage(server.node, server.lane_threads[lane],
+                  worker->lane_connections[shard][lane]->to_worker, worker->node,
+                  worker->node.net_thread, bytes, std::move(on_arrival));
 }
 
 void Cluster::SendToControl(SimulatedWorker* worker, uint32_t shard, double bytes,
                             Callback on_arrival) {
   Node &from = worker->node, &to = servers_[shard]->node;
-  Transmit(from, from.net_thread, worker->control_connections[shard]->to_server, to, to.net_thread,
-           bytes, DelayedByQueue(to.inbound_link, std::move(on_arrival)));
+  TransmitMessage(from, from.net_thread, worker->control_connections[shard]->to_server, to,
+                  to.net_thread, bytes,
+                  MakeDelayedCallback(to.inbound_link, std::move(on_arrival)));
 }
 
 void Cluster::SendFromControl(SimulatedWorker* worker, uint32_t shard, double bytes,
                               Callback on_arrival) {
   Node &from = servers_[shard]->node, &to = worker->node;
-  Transmit(from, from.net_thread, worker->control_connections[shard]->to_worker, to, to.net_thread,
-           bytes, DelayedByQueue(from.outbound_link, std::move(on_arrival)));
+  TransmitMessage(from, from.net_thread, worker->control_connections[shard]->to_worker, to,
+                  to.net_thread, bytes,
+                  MakeDelayedCallback(from.outbound_link, std::move(on_arrival)));
 }
 
 }  // namespace tern::tools

@@ -70,12 +70,12 @@ struct SimulatedWorker {
   std::vector<bool> bucket_is_applied;  // By bucket: whether the servers' answer is in the weights.
   uint64_t open_round = 0;              // The forward pass applies this round's answers; 0: none.
   std::optional<size_t> needed_bucket;  // The bucket for which the forward pass waits.
-  double forward_s = 0;         // The compute of this step until the forward pass had to wait.
-  double blocked_since = 0;     // The time at which the forward pass began to wait.
-  double blocked_s = 0;         // How long the forward pass of this step has waited so far.
-  double compute_begin = 0;     // The time at which the compute of this step began.
-  double compute_s = 0;         // The compute of all steps so far, added up.
-  uint64_t computed_steps = 0;  // The number of steps that compute_s covers.
+  double forward_s = 0;                 // Compute of this step before `needed_bucket` is needed.
+  double blocked_since = 0;             // The time at which the forward pass began to wait.
+  double blocked_s = 0;                 // How long the forward pass of this step has waited so far.
+  double compute_begin = 0;             // The time at which the compute of this step began.
+  double compute_s = 0;                 // The compute of all steps so far, added up.
+  uint64_t computed_steps = 0;          // The number of steps that compute_s covers.
   std::vector<double> step_begin_times;  // Entry i is the time at which step i + 1 began.
 
   // The state of the exchanges with the servers.
@@ -122,12 +122,12 @@ class Cluster {
   void SendFromControl(SimulatedWorker* worker, uint32_t shard, double bytes, Callback on_arrival);
 
  private:
-  SharedResource& NewMachine();
-  void Connect(SimulatedWorker* worker);
-  void Transmit(Node& from, WorkQueue& sender, HalfConnection& direction, Node& to,
-                WorkQueue& receiver, double bytes, Callback on_arrival);
-  void Acknowledge(HalfConnection& direction, double bytes);
-  Callback DelayedByQueue(const SharedResource& link, Callback on_arrival);
+  SharedResource& AssignMachine();
+  void ConnectToServers(SimulatedWorker* worker);
+  void TransmitMessage(Node& from, WorkQueue& sender, HalfConnection& direction, Node& to,
+                       WorkQueue& receiver, double bytes, Callback on_arrival);
+  void SendAcknowledgements(HalfConnection& direction, double bytes);
+  Callback MakeDelayedCallback(const SharedResource& link, Callback on_arrival);
 
   EventLoop& loop_;
   const Profile& profile_;

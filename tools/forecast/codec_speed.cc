@@ -43,7 +43,7 @@ Result<setup::Setup> MakeCodecSetup(const setup::Setup& job_setup, const std::st
   return setup;
 }
 
-// Adds the seconds between its construction and its destruction to `*total`.
+// Adds the seconds between its construction and its destruction to `*total_s`.
 class ScopedTimer {
  public:
   explicit ScopedTimer(double* total_s) : total_s_(total_s), begin_(Now()) {}
@@ -56,13 +56,14 @@ class ScopedTimer {
   const Time begin_;
 };
 
-// Encodes the gradients of one worker, with the same steps as a real worker. A part is a range of
-// one tensor that has one scaler.
+// Encodes the gradients of one worker, with the same steps as a real worker. A bucket is a group of
+// tensors that is cut into chunks, a part is a range of one tensor that has one scaler, and a
+// segment is the piece of a chunk in one tensor.
 class WorkerCodec {
  public:
   WorkerCodec(const protocol::ExchangePlan& plan, uint16_t rank,
               const std::vector<float>& gaussian_values)
-      : plan_(plan), rank_(rank), values_(plan.parameters()), prepared_(plan.parts.size()) {
+      : plan_(plan), rank_(rank), values_(plan.parameters()), params_of_part_(plan.parts.size()) {
     for (size_t i = 0; i < values_.size(); ++i)
       values_[i] = gaussian_values[(i + 7919 * size_t{rank}) % gaussian_values.size()];
     for (size_t t = 0; t < plan.codec_of.size(); ++t) {
@@ -72,7 +73,7 @@ class WorkerCodec {
   }
 
   // Computes statistics and scalers of the bucket's parts. Returns the scalers that workers share.
-  std::vector<float> Prepare(const protocol::Bucket& bucket, uint64_t round) {
+  std::vector<float> PrepareBucket(const protocol::Bucket& bucket, uint64_t round) {
     for (uint32_t p = bucket.first_part; p < bucket.first_part + bucket.parts; ++p) {
       const protocol::Part& part = plan_.parts[p];
       const uint32_t t = part.tensor;
@@ -83,16 +84,17 @@ class WorkerCodec {
       }
       const std::span<const float> values{ValuesToCode(t) + part.begin, part.count};
       const kernels::Stats stats = kernels::ComputeStats(values.data(), values.size());
-      prepared_[p] = plan_.codec_of[t]->Prepare(stats, values, NoiseOf(round, t));
+      params_of_part_[p] = plan_.codec_of[t]->Prepare(stats, values, NoiseOf(round, t));
     }
     std::vector<float> scalers;
-    for (const uint32_t p : bucket.shared) scalers.push_back(prepared_[p].scaler);
+    for (const uint32_t p : bucket.shared_parts) scalers.push_back(params_of_part_[p].scaler);
     return scalers;
   }
   // Encodes a chunk with the shared `scalers` of its bucket. Returns the worker's push.
-  Bytes Encode(const protocol::Bucket& bucket, const protocol::Chunk& chunk, uint64_t round,
-               const std::vector<float>& scalers) {
-    for (size_t i = 0; i < scalers.size(); ++i) prepared_[bucket.shared[i]].scaler = scalers[i];
+  Bytes EncodeChunk(const protocol::Bucket& bucket, const protocol::Chunk& chunk, uint64_t round,
+                    const std::vector<float>& scalers) {
+    for (size_t i = 0; i < scalers.size(); ++i)
+      params_of_part_[bucket.shared_parts[i]].scaler = scalers[i];
     std::vector<uint8_t> codes;
     codes.reserve(chunk.max_push_bytes);
     for (size_t i = 0; i < chunk.segments.size(); ++i) {
@@ -100,8 +102,8 @@ class WorkerCodec {
       const uint32_t t = segment.tensor;
       const size_t size_before = codes.size();
       const float* values = ValuesToCode(t) + segment.begin;
-      plan_.codec_of[t]->Encode(values, segment, prepared_[chunk.part_of[i]], NoiseOf(round, t),
-                                &codes);
+      plan_.codec_of[t]->Encode(values, segment, params_of_part_[chunk.part_of_segment[i]],
+                                NoiseOf(round, t), &codes);
       if (error_memories_[t] == nullptr) continue;
       decoded_code_.resize(segment.count);
       if (plan_.codec_of[t]
@@ -127,7 +129,7 @@ class WorkerCodec {
   const protocol::ExchangePlan& plan_;
   const uint16_t rank_;
   std::vector<float> values_, compensated_values_, decoded_code_;
-  std::vector<codec::Prepared> prepared_;
+  std::vector<codec::EncodeParams> params_of_part_;
   std::vector<std::unique_ptr<codec::Memory>> error_memories_;
 };
 
@@ -142,26 +144,26 @@ class CodecBenchmark {
           std::make_unique<WorkerCodec>(setup.plan, static_cast<uint16_t>(rank), gaussian_values));
     for (const protocol::Bucket& bucket : setup.plan.buckets) {
       for (const protocol::Chunk& chunk : bucket.chunks)
-        cells_.push_back(protocol::PushCell(setup.plan, chunk));
+        cells_.push_back(protocol::MakePushCell(setup.plan, chunk));
     }
   }
 
   // Runs rounds. Returns the median seconds per element of each phase (prepare, encode, ...).
-  Result<CodecSpeed> Run(client::Replica& replica) {
-    client::Apply apply(setup_, replica, sums_);
+  Result<CodecSpeed> MeasureSpeed(client::Replica& replica) {
+    client::RoundApplier applier(setup_, replica, sums_);
     std::vector<CodecSpeed> seconds_of_rounds;
     const Time deadline = Now() + kMeasureTime;
     // The first round allocates memory and fills caches, so it is not counted.
     for (int r = 0; r <= kMinRounds || (r <= kMaxRounds && Now() < deadline); ++r) {
       CodecSpeed round_seconds;
-      TERN_RETURN_IF_ERROR(Exchange(static_cast<uint64_t>(r + 1), &round_seconds));
-      TERN_RETURN_IF_ERROR(DecodeAndApply(static_cast<uint64_t>(r + 1), apply, &round_seconds));
+      TERN_RETURN_IF_ERROR(ExchangeGradients(static_cast<uint64_t>(r + 1), &round_seconds));
+      TERN_RETURN_IF_ERROR(DecodeAndApply(static_cast<uint64_t>(r + 1), applier, &round_seconds));
       if (r > 0) seconds_of_rounds.push_back(round_seconds);
     }
     CodecSpeed speed;
     for (double CodecSpeed::*phase :
-         {&CodecSpeed::prepare, &CodecSpeed::encode, &CodecSpeed::add, &CodecSpeed::close,
-          &CodecSpeed::decode, &CodecSpeed::apply}) {
+         {&CodecSpeed::prepare_s, &CodecSpeed::encode_s, &CodecSpeed::add_s, &CodecSpeed::close_s,
+          &CodecSpeed::decode_s, &CodecSpeed::apply_s}) {
       std::nth_element(seconds_of_rounds.begin(),
                        seconds_of_rounds.begin() + static_cast<long>(seconds_of_rounds.size() / 2),
                        seconds_of_rounds.end(), [&](const CodecSpeed& a, const CodecSpeed& b) {
@@ -176,26 +178,26 @@ class CodecBenchmark {
  private:
   uint64_t NumElements() const { return setup_.plan.parameters(); }
 
-  Status Exchange(uint64_t round, CodecSpeed* seconds) {
+  Status ExchangeGradients(uint64_t round, CodecSpeed* seconds) {
     size_t cell_index = 0;
     for (uint32_t b = 0; b < setup_.plan.buckets.size(); ++b) {
       const protocol::Bucket& bucket = setup_.plan.buckets[b];
-      std::vector<float> scalers(bucket.shared.size());
+      std::vector<float> scalers(bucket.shared_parts.size());
       for (const auto& worker : workers_) {
         double prepare_s = 0;
         std::vector<float> own_scalers;
         {
           ScopedTimer timer(&prepare_s);
-          own_scalers = worker->Prepare(bucket, round);
+          own_scalers = worker->PrepareBucket(bucket, round);
         }
-        seconds->prepare += prepare_s / kWorkers;
+        seconds->prepare_s += prepare_s / kWorkers;
         for (size_t i = 0; i < own_scalers.size(); ++i)
           scalers[i] = std::max(scalers[i], own_scalers[i]);
       }
       if (!scalers.empty()) {
         pb::Outcome outcome;
         outcome.mutable_of_round()->set_round(round);
-        sums_.Put({{protocol::Kind::kScale, b, 0}, outcome, protocol::EncodeScalers(scalers)});
+        sums_.Store({{protocol::Kind::kScale, b, 0}, outcome, protocol::EncodeScalers(scalers)});
       }
       for (const protocol::Chunk& chunk : bucket.chunks)
         TERN_RETURN_IF_ERROR(
@@ -211,7 +213,7 @@ class CodecBenchmark {
     std::vector<Bytes> pushes;
     for (const auto& worker : workers_) {
       ScopedTimer timer(&encode_s);
-      pushes.push_back(worker->Encode(bucket, chunk, round, scalers));
+      pushes.push_back(worker->EncodeChunk(bucket, chunk, round, scalers));
     }
     std::unique_ptr<protocol::CellSum> sum;
     {
@@ -220,35 +222,35 @@ class CodecBenchmark {
       for (uint32_t rank = 0; rank < kWorkers; ++rank)
         TERN_RETURN_IF_ERROR(sum->Add(rank, pushes[rank]));
     }
-    seconds->encode += encode_s / kWorkers;
-    seconds->add += add_s / kWorkers;
+    seconds->encode_s += encode_s / kWorkers;
+    seconds->add_s += add_s / kWorkers;
     pb::Outcome outcome;
     outcome.mutable_of_round()->set_round(round);
     outcome.mutable_of_round()->set_contributors(kWorkers);
     Bytes answer;
     {
-      ScopedTimer timer(&seconds->close);
+      ScopedTimer timer(&seconds->close_s);
       answer = sum->Close();
       sum.reset();
     }
-    sums_.Put({cell.cell, outcome, std::move(answer)});
+    sums_.Store({cell.cell, outcome, std::move(answer)});
     return Ok();
   }
 
-  Status DecodeAndApply(uint64_t round, client::Apply& apply, CodecSpeed* seconds) {
+  Status DecodeAndApply(uint64_t round, client::RoundApplier& applier, CodecSpeed* seconds) {
     decoded_sums_.resize(NumElements());
     {
-      ScopedTimer timer(&seconds->decode);
+      ScopedTimer timer(&seconds->decode_s);
       TERN_RETURN_IF_ERROR(sums_.Decode(round, [this](uint32_t, uint64_t first,
                                                       std::span<const float> values) {
         std::copy(values.begin(), values.end(), decoded_sums_.begin() + static_cast<long>(first));
       }));
     }
     {
-      ScopedTimer timer(&seconds->apply);
-      TERN_RETURN_IF_ERROR(apply.Run(round));
+      ScopedTimer timer(&seconds->apply_s);
+      TERN_RETURN_IF_ERROR(applier.ApplyRound(round));
     }
-    sums_.Drop(round);
+    sums_.DropRoundsUpTo(round);
     return Ok();
   }
 
@@ -268,7 +270,7 @@ Status MeasureCodec(const setup::Setup& setup, const std::string& name, Profile*
   if (profile->codecs.contains(codec_name)) return Ok();
   const auto replica = client::Replica::Make(*codec_setup);
   if (!replica.ok()) return replica.status();
-  const Result<CodecSpeed> speed = CodecBenchmark(*codec_setup).Run(**replica);
+  const Result<CodecSpeed> speed = CodecBenchmark(*codec_setup).MeasureSpeed(**replica);
   if (!speed.ok()) return speed.status().Within("measuring " + name);
   profile->codecs[codec_name] = *speed;
   return Ok();
@@ -280,7 +282,7 @@ Status MeasureUpdate(const setup::Setup& setup, Profile* profile) {
   client::Replica& worker_state = **replica;
   const auto& plan = setup.plan;
   Floats copy_target(plan.parameters());
-  // The minimum of four runs excludes other load.
+  // The minimum of four runs is the one that other load on the machine disturbs least.
   double min_update_s = 1e9, min_copy_s = 1e9;
   for (uint64_t i = 1; i <= 4; ++i) {
     double update_s = 0, copy_s = 0;
@@ -291,7 +293,7 @@ Status MeasureUpdate(const setup::Setup& setup, Profile* profile) {
         worker_state.optimizer().Update(worker_state.parameters() + first,
                                         worker_state.gradients() + first, first,
                                         plan.tensor_count[t], {1e-6, i}, 0);
-        worker_state.Average(first, plan.tensor_count[t], i);
+        worker_state.UpdateMovingAverage(first, plan.tensor_count[t], i);
       }
     }
     {

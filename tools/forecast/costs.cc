@@ -11,7 +11,7 @@ namespace tern::tools {
 namespace {
 
 struct CodecSpeeds {
-  std::map<const codec::Codec*, CodecSpeed> by_codec;
+  std::map<const codec::Codec*, CodecSpeed> speed_by_codec;
   CodecSpeed weights_speed;  // The speed of the codec of the weights that servers send to workers.
 };
 
@@ -20,35 +20,36 @@ Result<CodecSpeeds> CodecSpeedsFor(const protocol::ExchangePlan& plan, const Pro
   for (const codec::Codec* codec : plan.codec_of) {
     const Result<CodecSpeed> speed = profile.SpeedOf(std::string(codec->name()));
     if (!speed.ok()) return speed.status();
-    speeds.by_codec[codec] = *speed;
+    speeds.speed_by_codec[codec] = *speed;
   }
-  if (!plan.central) return speeds;
+  if (!plan.is_central) return speeds;
   const Result<CodecSpeed> weights_speed = profile.SpeedOf(std::string(plan.pull_codec->name()));
   if (!weights_speed.ok()) return weights_speed.status();
   speeds.weights_speed = *weights_speed;
   return speeds;
 }
 
-StepPattern PatternOf(const setup::Setup& setup, const Profile& profile) {
+StepPattern StepPatternOf(const setup::Setup& setup, const Profile& profile) {
   const algorithm::Facts facts = algorithm::FactsOf(setup.job);
   const double update_s = profile.update_s * static_cast<double>(setup.table.total);
   StepPattern pattern;
-  pattern.rounds = setup.plan.rounds;
-  pattern.quorum = setup.plan.workers - std::min(setup.plan.workers - 1, facts.backup);
+  pattern.has_rounds = setup.plan.has_rounds;
+  pattern.quorum = setup.plan.workers - std::min(setup.plan.workers - 1, facts.num_backup_workers);
   pattern.period = facts.period;
-  const bool updates_locally = facts.pushes != pb::AlgorithmTraits::gradient || facts.period > 1;
+  const bool updates_locally =
+      facts.pushed_quantity != pb::AlgorithmTraits::gradient || facts.period > 1;
   if (updates_locally) {
-    pattern.push =
-        facts.in_next_step ? StepPattern::Push::kBeforeCompute : StepPattern::Push::kAfterCompute;
+    pattern.push_time = facts.exchanges_in_next_step ? StepPattern::PushTime::kBeforeCompute
+                                                     : StepPattern::PushTime::kAfterCompute;
     pattern.local_s = update_s;
   } else if (!setup.job.exchange().overlap() || setup.job.train().clip_norm() > 0) {
-    pattern.push = StepPattern::Push::kAfterCompute;
+    pattern.push_time = StepPattern::PushTime::kAfterCompute;
   }
-  pattern.one_bucket = facts.parts != 0;
-  pattern.lag = facts.ahead;
+  pattern.sends_one_bucket = facts.num_parts != 0;
+  pattern.lag = facts.rounds_ahead;
   if (pattern.lag > 0) pattern.local_s = update_s;
-  pattern.by_bucket = facts.by_bucket;
-  pattern.in_forward = facts.applied_in_forward;
+  pattern.applies_by_bucket = facts.applies_by_bucket;
+  pattern.waits_in_forward = facts.applies_in_forward;
   return pattern;
 }
 
@@ -59,23 +60,24 @@ class CostAdder {
       : plan_(setup.plan),
         profile_(profile),
         speeds_(speeds),
-        pushes_gradients_(algorithm::FactsOf(setup.job).pushes == pb::AlgorithmTraits::gradient) {}
+        pushes_gradients_(algorithm::FactsOf(setup.job).pushed_quantity ==
+                          pb::AlgorithmTraits::gradient) {}
 
-  void Add(const codec::Segment& segment, BucketCost* bucket, ChunkCost* chunk) const {
-    const CodecSpeed& speed = speeds_.by_codec.at(plan_.codec_of[segment.tensor]);
+  void AddSegment(const codec::Segment& segment, BucketCost* bucket, ChunkCost* chunk) const {
+    const CodecSpeed& speed = speeds_.speed_by_codec.at(plan_.codec_of[segment.tensor]);
     const auto elements = static_cast<double>(segment.count);
-    bucket->prepare_s += elements * speed.prepare;
-    chunk->encode_s += elements * speed.encode;
-    chunk->add_s += elements * speed.add;
-    if (plan_.central) {
-      chunk->close_s += elements * (profile_.update_s + speeds_.weights_speed.close);
+    bucket->prepare_s += elements * speed.prepare_s;
+    chunk->encode_s += elements * speed.encode_s;
+    chunk->add_s += elements * speed.add_s;
+    if (plan_.is_central) {
+      chunk->close_s += elements * (profile_.update_s + speeds_.weights_speed.close_s);
       bucket->apply_s +=
-          elements * (speeds_.weights_speed.decode + (pushes_gradients_ ? 0 : profile_.copy_s));
+          elements * (speeds_.weights_speed.decode_s + (pushes_gradients_ ? 0 : profile_.copy_s));
       return;
     }
-    chunk->close_s += elements * speed.close;
+    chunk->close_s += elements * speed.close_s;
     bucket->apply_s +=
-        elements * (pushes_gradients_ ? speed.apply : speed.decode + profile_.copy_s);
+        elements * (pushes_gradients_ ? speed.apply_s : speed.decode_s + profile_.copy_s);
   }
 
  private:
@@ -90,14 +92,14 @@ class CostAdder {
 double NeedShareOf(const protocol::Bucket& bucket, const Profile& profile) {
   double share = 1;
   for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t)
-    share = std::min(share, profile.need[t]);
+    share = std::min(share, profile.need_shares[t]);
   return share;
 }
 // Returns the fraction of the step's compute after which all gradients of the bucket are final.
 double ReadyShareOf(const protocol::Bucket& bucket, const Profile& profile) {
   double share = 0;
   for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t)
-    share = std::max(share, profile.ready[t]);
+    share = std::max(share, profile.ready_shares[t]);
   return share;
 }
 
@@ -112,16 +114,16 @@ Result<StepCosts> CostsOf(const setup::Setup& setup, const Profile& profile,
   StepCosts step_costs;
   step_costs.compute_s = profile.compute_fixed_s + samples * profile.compute_sample_s;
   step_costs.threads = profile.waits ? 0 : setup.job.workers().threads();
-  step_costs.pattern = PatternOf(setup, profile);
-  step_costs.lanes = plan.data_lanes;
+  step_costs.pattern = StepPatternOf(setup, profile);
+  step_costs.lane_counts = plan.data_lanes;
   step_costs.credit_bytes = setup.job.exchange().credit_kib() * 1024.0;
   const CostAdder cost_adder(setup, profile, *speeds);
   for (size_t b = 0; b < plan.buckets.size(); ++b) {
     const protocol::Bucket& bucket = plan.buckets[b];
     BucketCost& bucket_cost = step_costs.buckets.emplace_back();
-    bucket_cost.scale_bytes = sizes[b].scale;
-    bucket_cost.scaled_bytes = sizes[b].scaled;
-    bucket_cost.home_shard = bucket.home;
+    bucket_cost.scale_bytes = sizes[b].scale_bytes;
+    bucket_cost.scaled_bytes = sizes[b].scaled_bytes;
+    bucket_cost.home_shard = bucket.home_shard;
     bucket_cost.need_s = NeedShareOf(bucket, profile) * step_costs.compute_s;
     bucket_cost.ready_s = ReadyShareOf(bucket, profile) * step_costs.compute_s;
     if (step_costs.pattern.lag > 0)  // The next backward pass overwrites the gradients.
@@ -130,10 +132,10 @@ Result<StepCosts> CostsOf(const setup::Setup& setup, const Profile& profile,
       ChunkCost& chunk_cost = bucket_cost.chunks.emplace_back();
       chunk_cost.shard = chunk.shard;
       chunk_cost.lane = chunk.lane - 1;
-      chunk_cost.push_bytes = sizes[b].push[chunk.index];
-      chunk_cost.sum_bytes = sizes[b].sum[chunk.index];
+      chunk_cost.push_bytes = sizes[b].push_bytes[chunk.index];
+      chunk_cost.sum_bytes = sizes[b].sum_bytes[chunk.index];
       for (const codec::Segment& segment : chunk.segments)
-        cost_adder.Add(segment, &bucket_cost, &chunk_cost);
+        cost_adder.AddSegment(segment, &bucket_cost, &chunk_cost);
     }
   }
   return step_costs;

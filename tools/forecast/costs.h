@@ -21,8 +21,9 @@ struct ChunkCost {
   double sum_bytes = 0;          // The size of the server's answer to a worker.
   double encode_s = 0;           // For a worker to encode the chunk.
   double add_s = 0;              // For the server to add one push.
-  double close_s = 0;  // For the server to compute an answer: once a round, or else per push.
+  double close_s = 0;  // For the server to compute an answer: once a round, or once per push.
 };
+// What one bucket costs, in the same units.
 struct BucketCost {
   // The workers may share the scalers (multipliers of the codes) of a bucket. Then a worker sends
   // `scale_bytes` to the server `home_shard` and gets `scaled_bytes` back. 0: they share none.
@@ -38,15 +39,15 @@ struct BucketCost {
 
 // When a step pushes its gradients, waits for answers and applies them.
 struct StepPattern {
-  enum class Push { kInBackward, kAfterCompute, kBeforeCompute };
-  Push push = Push::kInBackward;
-  uint64_t period = 1;      // Every period-th step makes an exchange.
-  uint64_t lag = 0;         // A step waits for the exchange this many exchanges before its own.
-  bool by_bucket = false;   // Each bucket is applied when its answers arrive, not all together.
-  bool in_forward = false;  // The next forward pass waits for a bucket when a layer needs it.
-  bool rounds = true;       // False: a server answers each push alone, without other workers.
-  bool one_bucket = false;  // Each exchange carries one bucket; the buckets take turns.
-  uint32_t quorum = 0;      // A server closes a round after this many pushes.
+  enum class PushTime { kInBackward, kAfterCompute, kBeforeCompute };
+  PushTime push_time = PushTime::kInBackward;
+  uint64_t period = 1;  // Every period-th step makes an exchange.
+  uint64_t lag = 0;     // A step waits for the exchange that began this many before its own.
+  bool applies_by_bucket = false;  // Each bucket is applied when its own answers arrive.
+  bool waits_in_forward = false;  // The next forward pass waits for a bucket when a layer needs it.
+  bool has_rounds = true;         // False: a server answers each push alone, without other workers.
+  bool sends_one_bucket = false;  // Each exchange carries one bucket; the buckets take turns.
+  uint32_t quorum = 0;            // A server closes a round after this many pushes.
   // Seconds of the local update of each step on the compute thread. It follows the compute if `lag`
   // is 0, or else the answers.
   double local_s = 0;
@@ -57,8 +58,8 @@ struct StepCosts {
   double threads = 0;  // The number of threads that compute; 0: a step only waits, without a core.
   StepPattern pattern;
   std::vector<BucketCost> buckets;
-  std::vector<uint32_t> lanes;  // The number of lanes of each shard.
-  double credit_bytes = 0;      // At most so much of a worker's pushes to a lane is unanswered.
+  std::vector<uint32_t> lane_counts;  // The number of lanes of each shard.
+  double credit_bytes = 0;            // The limit of a worker's unanswered pushes to a lane.
 };
 
 // Returns the costs of a step with `samples` samples per worker. `sizes` has an entry per bucket.

@@ -36,9 +36,9 @@ void SharedResource::UpdateProgress() {
 
 void SharedResource::Start(double amount, double weight, Callback on_done) {
   UpdateProgress();
-  const double from_burst = busy() ? 0 : std::min(saved_burst_, amount);
-  saved_burst_ -= from_burst;
-  amount -= from_burst;
+  const double amount_from_burst = busy() ? 0 : std::min(saved_burst_, amount);
+  saved_burst_ -= amount_from_burst;
+  amount -= amount_from_burst;
   // A task with no work left also ends in a later event, after this function has returned.
   tasks_.push({progress_ + amount, next_sequence_number_++, weight, std::move(on_done)});
   total_weight_ += weight;

@@ -115,12 +115,12 @@ Result<Forecaster::BreakEven> Forecaster::FindBreakEven(const Variant& variant,
   BreakEven break_even;
   double low_mbit = kMinMbit, high_mbit = kMaxMbit;
   if (is_shorter(low_mbit)) {
-    break_even.always = is_shorter(high_mbit);
-    while (!break_even.always && high_mbit / low_mbit > 1.01) {
+    break_even.is_shorter_at_every_rate = is_shorter(high_mbit);
+    while (!break_even.is_shorter_at_every_rate && high_mbit / low_mbit > 1.01) {
       const double middle_mbit = std::sqrt(low_mbit * high_mbit);
       (is_shorter(middle_mbit) ? low_mbit : high_mbit) = middle_mbit;
     }
-    if (!break_even.always) break_even.mbit = std::sqrt(low_mbit * high_mbit);
+    if (!break_even.is_shorter_at_every_rate) break_even.mbit = std::sqrt(low_mbit * high_mbit);
   }
   if (!simulation_error.ok()) return simulation_error;
   return break_even;

@@ -53,12 +53,12 @@ class Forecaster {
   // Finds the rate of the servers' links, in Mbit/s, below which a step of `variant` is shorter
   // than a step of `other`. A bisection finds the rate to within 1 %. If the rate of
   // the workers' links is limited, too, it is scaled by the same factor. If no rate between
-  // kMinMbit and kMaxMbit is a break-even, only `always` is set.
+  // kMinMbit and kMaxMbit is a break-even, only `is_shorter_at_every_rate` is set.
   static constexpr double kMinMbit = 0.1, kMaxMbit = 1e6;
   struct BreakEven {
     std::optional<double> mbit;
     // If mbit is empty: true if `variant` is shorter at every rate, false if at none.
-    bool always = false;
+    bool is_shorter_at_every_rate = false;
   };
   Result<BreakEven> FindBreakEven(const Variant& variant, const Variant& other, uint32_t workers,
                                   double samples, const Network& network);

@@ -57,22 +57,22 @@ struct StepTimes {
   std::vector<double> need_s, ready_s;
 };
 
-double TakeMedian(std::vector<double> values) {
+double MedianOf(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<long>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }
 
-std::vector<double> MedianOfEach(const std::vector<std::vector<double>>& values) {
+std::vector<double> MediansOf(const std::vector<std::vector<double>>& values) {
   std::vector<double> medians;
   for (const std::vector<double>& tensor_values : values)
-    medians.push_back(TakeMedian(tensor_values));
+    medians.push_back(MedianOf(tensor_values));
   return medians;
 }
 
 StepTimes TimeSteps(worker::BatchCompute& compute, const setup::Setup& setup, uint32_t samples) {
   const data::Batch batch = RandomBatch(setup, samples, compute.TakesBytes());
-  const data::Pin pin_memory = compute.BytesPin();
+  const data::PinFunction pin_memory = compute.BytesPin();
   const auto pinned_memory =
       pin_memory ? pin_memory(batch.bytes.data(), batch.bytes.size()) : nullptr;
   const size_t num_tensors = setup.table.parameters.size();
@@ -82,7 +82,7 @@ StepTimes TimeSteps(worker::BatchCompute& compute, const setup::Setup& setup, ui
   for (int i = -1; i < kMinSteps || (i < kMaxSteps && Now() < deadline); ++i) {
     const Time step_begin = Now();
     std::vector<double> needed_at(num_tensors), ready_at(num_tensors);
-    compute.Announce(&batch);  // Training also announces its next batch at this point.
+    compute.AnnounceNextBatch(&batch);  // Training also announces its next batch at this point.
     compute.Forward(batch, [&](uint32_t t) {
       needed_at[t] = Seconds(Now() - step_begin);
       return true;
@@ -97,9 +97,9 @@ StepTimes TimeSteps(worker::BatchCompute& compute, const setup::Setup& setup, ui
   }
   compute.ReleaseBatches();
   StepTimes times;
-  times.step_s = TakeMedian(step_seconds);
-  times.need_s = MedianOfEach(need_seconds);
-  times.ready_s = MedianOfEach(ready_seconds);
+  times.step_s = MedianOf(step_seconds);
+  times.need_s = MediansOf(need_seconds);
+  times.ready_s = MediansOf(ready_seconds);
   return times;
 }
 
@@ -140,9 +140,9 @@ Status MeasureCompute(const setup::Setup& setup, Profile* profile) {
     return std::clamp(seconds / full_batch_times.step_s, 0.0, 1.0);
   };
   std::transform(full_batch_times.need_s.begin(), full_batch_times.need_s.end(),
-                 std::back_inserter(profile->need), share_of_step);
+                 std::back_inserter(profile->need_shares), share_of_step);
   std::transform(full_batch_times.ready_s.begin(), full_batch_times.ready_s.end(),
-                 std::back_inserter(profile->ready), share_of_step);
+                 std::back_inserter(profile->ready_shares), share_of_step);
   return Ok();
 }
 
@@ -150,7 +150,7 @@ Status MeasureCodecsOf(const setup::Setup& variant, Profile* profile) {
   const pb::Exchange& exchange = variant.job.exchange();
   std::vector<std::string> codec_names = {exchange.codec()};
   for (const pb::CodecRule& rule : exchange.rules()) codec_names.push_back(rule.codec());
-  if (variant.plan.central) codec_names.push_back(exchange.pull_codec());
+  if (variant.plan.is_central) codec_names.push_back(exchange.pull_codec());
   for (const std::string& name : codec_names)
     TERN_RETURN_IF_ERROR(MeasureCodec(variant, name, profile));
   return Ok();

@@ -7,11 +7,11 @@ namespace tern::tools {
 
 // The fraction of the bytes on a link that is TCP payload. A packet of 1500 bytes carries 1448
 // bytes of payload (TCP time stamps are on), and Ethernet adds a header of 14 bytes.
-inline constexpr double kGoodput = 1448.0 / 1514.0;
+inline constexpr double kPayloadShare = 1448.0 / 1514.0;
 
 // Bytes of TCP acknowledgements per byte of payload. The receiver sends 66 bytes in the other
 // direction of the link for every second packet.
-inline constexpr double kAcknowledged = 66.0 / (2 * 1448);
+inline constexpr double kAckBytesPerByte = 66.0 / (2 * 1448);
 
 struct Network {
   double server_mbit = 1000;  // Mbit/s of each server's link in each direction, headers included.
@@ -19,7 +19,7 @@ struct Network {
   double latency_s = 0;       // One-way latency of a link.
   double burst_bytes = 0;     // Size of the token bucket that limits a server's link; 0: none.
   double queue_s = 0;         // How long a packet waits in a link's queue during bulk transfers.
-  double acknowledged = 0;    // Bytes of TCP acknowledgements per byte of payload.
+  double ack_bytes_per_byte = 0;  // Bytes of TCP acknowledgements per byte of payload.
   // If all processes share one machine: the number of its cores. 0: each process has its own
   // machine with enough cores.
   uint32_t cores_shared = 0;

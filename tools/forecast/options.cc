@@ -24,7 +24,7 @@ namespace {
 constexpr double kMaxMbit = 1e7;
 constexpr double kMaxWorkers = 127;  // The limit of the job's key workers.count.
 
-std::vector<std::string> Split(const std::string& list) {
+std::vector<std::string> SplitAtCommas(const std::string& list) {
   std::vector<std::string> entries;
   size_t begin = 0;
   while (begin <= list.size()) {
@@ -55,7 +55,7 @@ Result<double> ParseNumber(const std::string& flag, const std::string& text, con
                     range.excludes_min ? " above " : " from ", range.min, " to ", range.max));
 }
 
-// Stores the numbers that flags give in variables. Keeps the first error in status().
+// Stores the values of numeric flags in variables. Keeps the first error in status().
 class NumberFlags {
  public:
   explicit NumberFlags(const Arguments& arguments) : arguments_(arguments) {}
@@ -63,7 +63,7 @@ class NumberFlags {
   // Stores the value of the flag, multiplied by `factor`, if the flag is present.
   void StoreNumber(const std::string& flag, const Range& range, double factor, double* target) {
     if (!arguments_.Has(flag)) return;
-    if (const auto value = ParseNumber(flag, arguments_.Last(flag, ""), range); value.ok()) {
+    if (const auto value = ParseNumber(flag, arguments_.LastValue(flag, ""), range); value.ok()) {
       *target = *value * factor;
     } else if (status_.ok()) {
       status_ = value.status();
@@ -73,7 +73,7 @@ class NumberFlags {
   void StoreList(const std::string& flag, const Range& range, std::vector<T>* target) {
     if (!arguments_.Has(flag)) return;
     target->clear();
-    for (const std::string& text : Split(arguments_.Last(flag, ""))) {
+    for (const std::string& text : SplitAtCommas(arguments_.LastValue(flag, ""))) {
       if (const auto value = ParseNumber(flag, text, range); value.ok()) {
         target->push_back(static_cast<T>(*value));
       } else if (status_.ok()) {
@@ -91,7 +91,7 @@ class NumberFlags {
 Result<std::vector<std::string>> ParseNames(const Arguments& arguments, const std::string& flag,
                                             const std::vector<std::string>& known_names) {
   if (!arguments.Has(flag)) return std::vector<std::string>();
-  std::vector<std::string> names = Split(arguments.Last(flag, ""));
+  std::vector<std::string> names = SplitAtCommas(arguments.LastValue(flag, ""));
   for (const std::string& name : names) {
     if (std::find(known_names.begin(), known_names.end(), name) == known_names.end()) {
       return Status(Code::kUsage,
@@ -105,7 +105,7 @@ Status CheckFlags(const Arguments& arguments, const PredictOptions& options) {
   const auto usage_error = [](const std::string& sentence) {
     return Status(Code::kUsage, sentence + "\nusage: " + kPredictUsage);
   };
-  const size_t num_jobs = arguments.positional().size() + arguments.All("job").size();
+  const size_t num_jobs = arguments.positional().size() + arguments.AllValues("job").size();
   if (!options.wants_paper_model && num_jobs != 1)
     return usage_error(Cat("saw ", num_jobs, " job files, expected one"));
   if (!options.wants_paper_model) return Ok();
@@ -143,11 +143,11 @@ Result<PredictOptions> ParsePredictOptions(const std::vector<std::string>& args)
   options.wants_paper_model = arguments->Has("paper");
   TERN_RETURN_IF_ERROR(CheckFlags(*arguments, options));
   if (!arguments->positional().empty()) options.job = arguments->positional().front();
-  options.job = arguments->Last("job", options.job);
-  options.overrides = arguments->All("set");
-  options.profile_path = arguments->Last("profile", "");
-  options.save_profile_path = arguments->Last("save_profile", "");
-  options.csv = arguments->Last("csv", "");
+  options.job = arguments->LastValue("job", options.job);
+  options.overrides = arguments->AllValues("set");
+  options.profile_path = arguments->LastValue("profile", "");
+  options.save_profile_path = arguments->LastValue("save_profile", "");
+  options.csv_path = arguments->LastValue("csv", "");
   auto codecs = ParseNames(*arguments, "codecs", codec::CodecNames());
   if (!codecs.ok()) return codecs.status();
   options.codecs = std::move(*codecs);

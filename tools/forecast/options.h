@@ -11,19 +11,20 @@
 namespace tern::tools {
 
 struct PredictOptions {
-  std::string job;
+  std::string job;  // The path of the job file.
   std::vector<std::string> overrides;
-  std::vector<double> link_mbit = {1000};
-  // The network without its server_mbit: link_mbit lists the rates to forecast. A negative
-  // worker_mbit means that the workers' links have the same rate as the servers' links.
-  Network network = {.server_mbit = 0, .worker_mbit = -1, .acknowledged = kAcknowledged};
+  std::vector<double> link_mbit = {1000};  // Rates of the servers' links, in Mbit/s.
+  // The network; its server_mbit is replaced by each rate of link_mbit. A negative worker_mbit
+  // means that the workers' links have the same rate as the servers' links.
+  Network network = {.server_mbit = 0, .worker_mbit = -1, .ack_bytes_per_byte = kAckBytesPerByte};
   std::vector<uint32_t> workers = {1, 2, 4, 8, 16};
   std::vector<std::string> codecs;      // Empty: fp32 and the codec of the job.
   std::vector<std::string> algorithms;  // Empty: the algorithm of the job.
-  // Empty: no file. The profile is read from `profile_path`, not measured; the others are written.
-  std::string profile_path, save_profile_path, csv;
-  bool wants_paper_model =
-      false;  // Print the performance model of the TernGrad paper instead of a forecast.
+  // Paths of files; empty: no file. The profile is read from `profile_path` instead of measured. It
+  // is written to `save_profile_path`, and the forecasts to `csv_path`.
+  std::string profile_path, save_profile_path, csv_path;
+  // Print the performance model of the TernGrad paper instead of a forecast.
+  bool wants_paper_model = false;
 };
 
 extern const char* const kPredictUsage;

@@ -15,7 +15,7 @@ constexpr double kGiga = 1e9;
 // In strong scaling the mini-batch K is as large as the batches of this many GPUs together.
 constexpr uint32_t kStrongGpus = 512;
 
-std::string Fixed(double value, int digits) {
+std::string FormatFixed(double value, int digits) {
   char text[64];
   std::snprintf(text, sizeof text, "%.*f", digits, value);
   return text;
@@ -23,6 +23,7 @@ std::string Fixed(double value, int digits) {
 
 }  // namespace
 
+// In these functions there are `i` GPUs on each of `j` machines; paper.h has the equations.
 double CommunicationSeconds(const Cluster& c, uint32_t i, uint32_t j, double gradient_bytes) {
   return gradient_bytes / c.gpu_bandwidth * std::log2(i) + gradient_bytes / c.cpu_bandwidth +
          (c.network_latency_s + gradient_bytes / c.network_bandwidth) * std::log2(j);
@@ -53,8 +54,9 @@ double ComputeFromSpeedup(const Cluster& cluster, double gradient_bytes, double 
 }
 
 const std::vector<Net>& Nets() {
-  // Parameters and multiply-adds of the published nets: Krizhevsky et al. 2012 in one column,
-  // Szegedy et al. 2015 without its auxiliary heads, Simonyan and Zisserman 2015, column A.
+  // Parameters and multiply-adds of the published nets: Krizhevsky et al. 2012 (AlexNet, as one
+  // column of layers instead of two), Szegedy et al. 2015 (GoogLeNet, without its auxiliary heads),
+  // and Simonyan and Zisserman 2015 (VGG, column A of its table).
   static const std::vector<Net> nets = {{"AlexNet", 61.1e6, 128, 0.71e9},
                                         {"GoogLeNet", 7.0e6, 64, 1.58e9},
                                         {"VggNet-A", 132.9e6, 32, 7.61e9}};
@@ -102,7 +104,7 @@ std::vector<Point> Figure5() {
         return workload;
       };
       for (uint32_t gpus = 1; gpus <= kStrongGpus; gpus *= 2) {
-        const uint32_t i = std::min(gpus, panel.cluster.gpus_a_machine), j = gpus / i;
+        const uint32_t i = std::min(gpus, panel.cluster.gpus_per_machine), j = gpus / i;
         points.push_back(
             {panel.name, net.name, gpus, j, WeakThroughput(panel.cluster, fp32_workload, i, j),
              WeakThroughput(panel.cluster, ternary_workload, i, j),
@@ -114,7 +116,7 @@ std::vector<Point> Figure5() {
   return points;
 }
 
-std::string Text(const std::vector<Point>& points) {
+std::string FormatTables(const std::vector<Point>& points) {
   std::string text =
       "TernGrad, Appendix B: an all-reduce, equations 15 to 18; Figure 5\n\n"
       "from the paper: the kinds of links, 4 GPUs per machine, batches of 128, 64 and 32 per GPU\n"
@@ -123,21 +125,21 @@ std::string Text(const std::vector<Point>& points) {
       "follows from the speed-up that the paper prints, and for other nets from multiply-adds\n";
   for (const Panel& panel : Panels()) {
     text += Cat("\n(", panel.name, ") ", panel.cluster.name, "; from its ",
-                Fixed(panel.anchor.speedup, 2), "x for ", panel.anchor.net, " on ",
+                FormatFixed(panel.anchor.speedup, 2), "x for ", panel.anchor.net, " on ",
                 panel.anchor.i * panel.anchor.j, " GPUs:\n");
     for (const Net& net : Nets()) {
       const Workload workload = WorkloadOf(panel, net, 1);
-      text += Cat("  ", net.name, ": ", Fixed(1e3 * workload.compute_s, 1), " ms for ", net.batch,
-                  " images on one GPU\n");
+      text += Cat("  ", net.name, ": ", FormatFixed(1e3 * workload.compute_s, 1), " ms for ",
+                  net.batch, " images on one GPU\n");
     }
     std::vector<TableRow> rows = {{"net", "GPUs", "machines", "fp32 images/s", "TernGrad images/s",
                                    "speed-up", "strong: fp32", "TernGrad", "speed-up"}};
     for (const Point& p : points) {
       if (p.panel != panel.name) continue;
-      rows.push_back({p.net, Cat(p.gpus), Cat(p.machines), Fixed(p.fp32_weak, 0),
-                      Fixed(p.ternary_weak, 0), Fixed(p.ternary_weak / p.fp32_weak, 2),
-                      Fixed(p.fp32_strong, 0), Fixed(p.ternary_strong, 0),
-                      Fixed(p.ternary_strong / p.fp32_strong, 2)});
+      rows.push_back({p.net, Cat(p.gpus), Cat(p.machines), FormatFixed(p.fp32_weak, 0),
+                      FormatFixed(p.ternary_weak, 0), FormatFixed(p.ternary_weak / p.fp32_weak, 2),
+                      FormatFixed(p.fp32_strong, 0), FormatFixed(p.ternary_strong, 0),
+                      FormatFixed(p.ternary_strong / p.fp32_strong, 2)});
     }
     text += FormatTable(rows);
   }
@@ -145,12 +147,12 @@ std::string Text(const std::vector<Point>& points) {
                     " GPUs, whatever their number\n");
 }
 
-std::string Csv(const std::vector<Point>& points) {
+std::string FormatCsv(const std::vector<Point>& points) {
   std::string text = "panel,net,gpus,machines,fp32_weak,ternary_weak,fp32_strong,ternary_strong\n";
   for (const Point& p : points) {
-    text += Cat(p.panel, ",", p.net, ",", p.gpus, ",", p.machines, ",", Fixed(p.fp32_weak, 3), ",",
-                Fixed(p.ternary_weak, 3), ",", Fixed(p.fp32_strong, 3), ",",
-                Fixed(p.ternary_strong, 3), "\n");
+    text += Cat(p.panel, ",", p.net, ",", p.gpus, ",", p.machines, ",", FormatFixed(p.fp32_weak, 3),
+                ",", FormatFixed(p.ternary_weak, 3), ",", FormatFixed(p.fp32_strong, 3), ",",
+                FormatFixed(p.ternary_strong, 3), "\n");
   }
   return text;
 }

@@ -22,7 +22,7 @@ namespace tern::tools::paper {
 struct Cluster {
   const char* name;
   double gpu_bandwidth, cpu_bandwidth, network_bandwidth, network_latency_s;
-  uint32_t gpus_a_machine;
+  uint32_t gpus_per_machine;
 };
 struct Workload {
   double gradient_bytes = 0;
@@ -97,8 +97,8 @@ struct Point {
 std::vector<Point> Figure5();
 
 // Formats the points as tables, with the sources of the constants.
-std::string Text(const std::vector<Point>& points);
+std::string FormatTables(const std::vector<Point>& points);
 // Formats the points as CSV.
-std::string Csv(const std::vector<Point>& points);
+std::string FormatCsv(const std::vector<Point>& points);
 
 }  // namespace tern::tools::paper

@@ -27,7 +27,7 @@ double ProcessCpuSeconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-pb::Envelope SamplePush() {
+pb::Envelope MakeSamplePush() {
   pb::Envelope envelope;
   pb::Contribution* push = envelope.mutable_push();
   push->set_bucket(1);
@@ -47,9 +47,10 @@ class EchoServer {
                                                    const net::SocketOptions& options) {
     auto socket = net::RouterSocket::Bind(context, "127.0.0.1", 0, options);
     if (!socket.ok()) return socket.status();
-    std::unique_ptr<EchoServer> echo(new EchoServer(std::move(*socket)));
-    echo->thread_ = Thread("echo", [echo_pointer = echo.get()] { echo_pointer->Run(); });
-    return echo;
+    std::unique_ptr<EchoServer> echo_server(new EchoServer(std::move(*socket)));
+    echo_server->thread_ =
+        Thread("echo", [echo_pointer = echo_server.get()] { echo_pointer->Run(); });
+    return echo_server;
   }
   ~EchoServer() {
     is_stopping_ = true;
@@ -97,7 +98,7 @@ class Pinger {
  private:
   net::DealerSocket& socket_;
   net::Poller poller_;
-  const pb::Envelope envelope_ = SamplePush();
+  const pb::Envelope envelope_ = MakeSamplePush();
 };
 
 struct PingTimes {
@@ -145,9 +146,9 @@ Result<MessageCost> MeasureMessages() {
   constexpr int kSmallPings = 2000, kLargePings = 200;
   net::Context context;
   net::SocketOptions options;
-  auto echo = EchoServer::Start(context, options);
-  if (!echo.ok()) return echo.status();
-  auto socket = net::DealerSocket::Connect(context, "127.0.0.1", (*echo)->port(), options);
+  auto echo_server = EchoServer::Start(context, options);
+  if (!echo_server.ok()) return echo_server.status();
+  auto socket = net::DealerSocket::Connect(context, "127.0.0.1", (*echo_server)->port(), options);
   if (!socket.ok()) return socket.status();
   Pinger pinger(**socket);
   const Result<PingTimes> small_pings = RepeatPing(pinger, {}, kSmallPings);

@@ -42,7 +42,7 @@ class Prediction {
     TERN_RETURN_IF_ERROR(FindBreakEvens());
     std::printf("%s%s%s%s", ForecastText(rows_, false).c_str(), ForecastText(rows_, true).c_str(),
                 OdsgdText(odsgd_rows_).c_str(), BreakEvenText(break_evens_).c_str());
-    return WriteText(options_.csv, ForecastCsv(rows_));
+    return WriteText(options_.csv_path, ForecastCsv(rows_));
   }
 
  private:
@@ -162,7 +162,7 @@ class Prediction {
     if (!odsgd_step.ok()) return odsgd_step.status();
     costs->pattern.lag = 0;
     costs->pattern.local_s = 0;
-    costs->pattern.push = StepPattern::Push::kAfterCompute;
+    costs->pattern.push_time = StepPattern::PushTime::kAfterCompute;
     const auto ssgd_step = SimulateStep(*costs, profile_, workers, network);
     if (!ssgd_step.ok()) return ssgd_step.status();
     odsgd_rows_.push_back({variant, network.server_mbit, workers, *odsgd_step, *ssgd_step});
@@ -200,8 +200,8 @@ class Prediction {
 
 Status PredictPaper(const PredictOptions& options) {
   const std::vector<paper::Point> points = paper::Figure5();
-  std::printf("%s", paper::Text(points).c_str());
-  return WriteText(options.csv, paper::Csv(points));
+  std::printf("%s", paper::FormatTables(points).c_str());
+  return WriteText(options.csv_path, paper::FormatCsv(points));
 }
 
 }  // namespace

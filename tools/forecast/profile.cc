@@ -34,9 +34,9 @@ struct SpeedField {
   double CodecSpeed::*member;
 };
 constexpr SpeedField kSpeedFields[] = {
-    {"prepare", &CodecSpeed::prepare}, {"encode", &CodecSpeed::encode},
-    {"add", &CodecSpeed::add},         {"close", &CodecSpeed::close},
-    {"decode", &CodecSpeed::decode},   {"apply", &CodecSpeed::apply}};
+    {"prepare", &CodecSpeed::prepare_s}, {"encode", &CodecSpeed::encode_s},
+    {"add", &CodecSpeed::add_s},         {"close", &CodecSpeed::close_s},
+    {"decode", &CodecSpeed::decode_s},   {"apply", &CodecSpeed::apply_s}};
 
 // Reads the values of a JSON object and collects all errors.
 class ObjectReader {
@@ -119,9 +119,9 @@ Result<Profile> Profile::Parse(const std::string& text, const std::string& name)
   profile.waits = reader.GetValue<bool>("waits", "true or false");
   for (const ProfileField& field : kProfileFields)
     profile.*field.member = reader.GetSeconds(field.name);
-  profile.need = ReadShares("need", &reader);
-  profile.ready = ReadShares("ready", &reader);
-  if (reader.faults().empty() && profile.need.size() != profile.ready.size())
+  profile.need_shares = ReadShares("need", &reader);
+  profile.ready_shares = ReadShares("ready", &reader);
+  if (reader.faults().empty() && profile.need_shares.size() != profile.ready_shares.size())
     reader.AddFault("need and ready have different lengths");
   ReadCodecs(json, &profile, &reader);
   if (reader.faults().empty()) return profile;
@@ -144,8 +144,8 @@ std::string Profile::ToJson() const {
   json["parameters"] = parameters;
   json["waits"] = waits;
   for (const ProfileField& field : kProfileFields) json[field.name] = this->*field.member;
-  json["need"] = need;
-  json["ready"] = ready;
+  json["need"] = need_shares;
+  json["ready"] = ready_shares;
   json["codecs"] = Json::object();
   for (const auto& [key, speed] : codecs) {
     for (const SpeedField& field : kSpeedFields)
@@ -163,15 +163,15 @@ Status Profile::Write(const std::string& path) const {
 
 Status Profile::CheckFor(const setup::Setup& setup) const {
   const size_t num_tensors = setup.table.parameters.size();
-  if (parameters == setup.table.total && ready.size() == num_tensors) return Ok();
+  if (parameters == setup.table.total && ready_shares.size() == num_tensors) return Ok();
   return Status(Code::kBadData,
                 Cat("the profile was measured with ", model, " of ", parameters, " parameters in ",
-                    ready.size(), " tensors, but the job's model has ", setup.table.total, " in ",
-                    num_tensors, "; measure it with this job"));
+                    ready_shares.size(), " tensors, but the job's model has ", setup.table.total,
+                    " in ", num_tensors, "; measure it with this job"));
 }
 
 Result<CodecSpeed> Profile::SpeedOf(const std::string& codec) const {
-  if (const auto found = codecs.find(codec); found != codecs.end()) return found->second;
+  if (const auto entry = codecs.find(codec); entry != codecs.end()) return entry->second;
   std::vector<std::string> known_codecs;
   for (const auto& [name, speed] : codecs) known_codecs.push_back(name);
   return Status(Code::kBadData, Cat("the profile has no measurement of codec ", codec, "; it has ",
@@ -180,12 +180,12 @@ Result<CodecSpeed> Profile::SpeedOf(const std::string& codec) const {
 
 std::vector<std::string> CodecsOf(const protocol::ExchangePlan& plan) {
   std::vector<std::string> names;
-  const auto add = [&](const codec::Codec& codec) {
+  const auto add_name = [&](const codec::Codec& codec) {
     if (std::find(names.begin(), names.end(), codec.name()) == names.end())
       names.emplace_back(codec.name());
   };
-  for (const codec::Codec* codec : plan.codec_of) add(*codec);
-  if (plan.central) add(*plan.pull_codec);
+  for (const codec::Codec* codec : plan.codec_of) add_name(*codec);
+  if (plan.is_central) add_name(*plan.pull_codec);
   return names;
 }
 

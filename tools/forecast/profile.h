@@ -14,12 +14,12 @@ namespace tern::tools {
 
 // What the phases of a codec cost: seconds per element on one core.
 struct CodecSpeed {
-  double prepare = 0;  // A worker computes statistics and the scaler (the multiplier of the codes).
-  double encode = 0;   // A worker encodes its gradient.
-  double add = 0;      // A server adds one worker's code to the sum.
-  double close = 0;    // A server encodes the sum.
-  double decode = 0;   // A worker decodes the sum into floats.
-  double apply = 0;    // A worker decodes the sum and runs the optimizer in one pass.
+  double prepare_s = 0;  // A worker computes statistics and the scaler (multiplier of its codes).
+  double encode_s = 0;   // A worker encodes its gradient.
+  double add_s = 0;      // A server adds one worker's code to the sum.
+  double close_s = 0;    // A server encodes the sum.
+  double decode_s = 0;   // A worker decodes the sum into floats.
+  double apply_s = 0;    // A worker decodes the sum and runs the optimizer in one pass.
 };
 
 struct Profile {
@@ -30,8 +30,8 @@ struct Profile {
   // Forward and backward of b samples take compute_fixed_s + b * compute_sample_s seconds.
   double compute_fixed_s = 0, compute_sample_s = 0;
   // By tensor, as fractions of the time of forward and backward: when the first layer reads the
-  // tensor (need), and when its gradient is final (ready).
-  std::vector<double> need, ready;
+  // tensor (need_shares), and when its gradient is final (ready_shares).
+  std::vector<double> need_shares, ready_shares;
   double update_s = 0;  // Seconds per element of the optimizer alone.
   double copy_s = 0;    // Seconds per element to copy an array.
   // A message over loopback: its seconds without payload, from the send to the receive; its CPU

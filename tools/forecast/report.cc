@@ -10,12 +10,12 @@ namespace tern::tools {
 
 namespace {
 
-std::string Fixed(double value, int digits) {
+std::string FormatFixed(double value, int digits) {
   char text[64];
   std::snprintf(text, sizeof text, "%.*f", digits, value);
   return text;
 }
-std::string InMilliseconds(double seconds) { return Fixed(1e3 * seconds, 2); }
+std::string InMilliseconds(double seconds) { return FormatFixed(1e3 * seconds, 2); }
 std::string BytesText(double bytes) { return HumanBytes(static_cast<uint64_t>(bytes)); }
 
 }  // namespace
@@ -31,24 +31,24 @@ double OdsgdRow::bounded_s() const {
 
 std::string ProfileText(const Profile& profile, double samples) {
   const double compute_s = profile.compute_fixed_s + samples * profile.compute_sample_s;
-  std::string text =
-      Cat("profile of ", profile.machine, ": ", profile.model, ", ", profile.parameters,
-          " parameters\n  forward and backward of ", samples,
-          " samples: ", InMilliseconds(compute_s), " ms", profile.waits ? " (a wait)" : "",
-          "; update ", InMilliseconds(profile.update_s * static_cast<double>(profile.parameters)),
-          " ms\n  a message ", Fixed(1e6 * profile.message_s, 0), " us, ",
-          Fixed(1e6 * profile.message_cpu_s, 0), " us of it CPU time on each side, and ",
-          Fixed(1e9 * profile.byte_cpu_s, 2), " ns per byte; from thread to thread ",
-          Fixed(1e6 * profile.hop_s, 0), " us\n\nmillions of elements per second on one core\n");
+  std::string text = Cat(
+      "profile of ", profile.machine, ": ", profile.model, ", ", profile.parameters,
+      " parameters\n  forward and backward of ", samples, " samples: ", InMilliseconds(compute_s),
+      " ms", profile.waits ? " (a wait)" : "", "; update ",
+      InMilliseconds(profile.update_s * static_cast<double>(profile.parameters)),
+      " ms\n  a message ", FormatFixed(1e6 * profile.message_s, 0), " us, ",
+      FormatFixed(1e6 * profile.message_cpu_s, 0), " us of it CPU time on each side, and ",
+      FormatFixed(1e9 * profile.byte_cpu_s, 2), " ns per byte; from thread to thread ",
+      FormatFixed(1e6 * profile.hop_s, 0), " us\n\nmillions of elements per second on one core\n");
   std::vector<TableRow> rows = {
       {"codec", "scaler", "code", "add", "code the sum", "decode", "decode and update"}};
   const auto speed_text = [](double seconds) {
-    return seconds <= 0 ? std::string("-") : Fixed(1e-6 / seconds, 0);
+    return seconds <= 0 ? std::string("-") : FormatFixed(1e-6 / seconds, 0);
   };
   for (const auto& [name, seconds] : profile.codecs) {
-    rows.push_back({name, speed_text(seconds.prepare), speed_text(seconds.encode),
-                    speed_text(seconds.add), speed_text(seconds.close), speed_text(seconds.decode),
-                    speed_text(seconds.apply)});
+    rows.push_back({name, speed_text(seconds.prepare_s), speed_text(seconds.encode_s),
+                    speed_text(seconds.add_s), speed_text(seconds.close_s),
+                    speed_text(seconds.decode_s), speed_text(seconds.apply_s)});
   }
   return text + FormatTable(rows);
 }
@@ -62,8 +62,8 @@ std::string ForecastText(const std::vector<ForecastRow>& rows, bool is_strong) {
     table.push_back({Cat(row.link_mbit), row.variant.algorithm, row.variant.codec, Cat(row.workers),
                      Cat(row.samples), BytesText(row.bytes.up), BytesText(row.bytes.down),
                      InMilliseconds(row.step.step_s), InMilliseconds(row.step.compute_s),
-                     InMilliseconds(row.step.exchange_s), Fixed(row.rate(), 1),
-                     Fixed(row.rate() / row.one_worker_rate, 2)});
+                     InMilliseconds(row.step.exchange_s), FormatFixed(row.rate(), 1),
+                     FormatFixed(row.rate() / row.one_worker_rate, 2)});
   }
   if (table.size() == 1) return "";
   return Cat("\n",
@@ -77,11 +77,13 @@ std::string BreakEvenText(const std::vector<BreakEvenRow>& rows) {
   std::vector<TableRow> table = {{"algorithm", "codec", "against", "workers", "pays below"}};
   for (const BreakEvenRow& row : rows) {
     const Forecaster::BreakEven& break_even = row.break_even;
-    table.push_back({row.variant.algorithm, row.variant.codec, row.other.codec, Cat(row.workers),
-                     break_even.mbit.has_value()
-                         ? Cat(Fixed(*break_even.mbit, *break_even.mbit < 10 ? 1 : 0), " Mbit/s")
-                     : break_even.always ? Cat("any rate up to ", Forecaster::kMaxMbit, " Mbit/s")
-                                         : "no rate"});
+    table.push_back(
+        {row.variant.algorithm, row.variant.codec, row.other_variant.codec, Cat(row.workers),
+         break_even.mbit.has_value()
+             ? Cat(FormatFixed(*break_even.mbit, *break_even.mbit < 10 ? 1 : 0), " Mbit/s")
+         : break_even.is_shorter_at_every_rate
+             ? Cat("any rate up to ", Forecaster::kMaxMbit, " Mbit/s")
+             : "no rate"});
   }
   return "\nthe bandwidth below which a codec makes the step shorter (weak scaling)\n" +
          FormatTable(table);
@@ -96,7 +98,7 @@ std::string OdsgdText(const std::vector<OdsgdRow>& rows) {
     table.push_back({Cat(row.link_mbit), row.variant.codec, Cat(row.workers),
                      InMilliseconds(row.odsgd.compute_s), InMilliseconds(row.odsgd.exchange_s),
                      InMilliseconds(row.ssgd.step_s), InMilliseconds(row.equation_2_s()),
-                     Fixed(100 * row.equation_1(), 1) + " %", InMilliseconds(row.bounded_s()),
+                     FormatFixed(100 * row.equation_1(), 1) + " %", InMilliseconds(row.bounded_s()),
                      InMilliseconds(row.odsgd.step_s)});
   }
   return "\nodsgd by the equations of its paper, beside the simulated step (weak scaling)\n" +
@@ -110,11 +112,12 @@ std::string ForecastCsv(const std::vector<ForecastRow>& rows) {
   for (const ForecastRow& row : rows) {
     text += Cat(row.link_mbit, ",", row.variant.algorithm, ",", row.variant.codec, ",",
                 row.is_strong ? "strong" : "weak", ",", row.workers, ",", row.samples, ",",
-                Fixed(row.bytes.up, 0), ",", Fixed(row.bytes.down, 0), ",");
+                FormatFixed(row.bytes.up, 0), ",", FormatFixed(row.bytes.down, 0), ",");
     for (const double seconds :
          {row.step.step_s, row.step.compute_s, row.step.exchange_s, row.step.busy_s})
-      text += Fixed(1e3 * seconds, 4) + ",";
-    text += Cat(Fixed(row.rate(), 3), ",", Fixed(row.rate() / row.one_worker_rate, 4), "\n");
+      text += FormatFixed(1e3 * seconds, 4) + ",";
+    text += Cat(FormatFixed(row.rate(), 3), ",", FormatFixed(row.rate() / row.one_worker_rate, 4),
+                "\n");
   }
   return text;
 }

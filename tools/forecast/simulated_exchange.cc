@@ -44,7 +44,8 @@ SimulatedExchange::SimulatedExchange(Cluster& cluster, const StepCosts& costs,
     options.incarnation = kOnlyIncarnation;
     options.epoch = kOnlyEpoch;
     options.credit_bytes = static_cast<uint64_t>(costs.credit_bytes);
-    options.unsolicited = costs.pattern.rounds && costs.pattern.quorum < cluster.workers().size();
+    options.unsolicited =
+        costs.pattern.has_rounds && costs.pattern.quorum < cluster.workers().size();
     WorkerClient& client = clients_.emplace_back(WorkerClient{Exchange(options), {}});
     std::vector<Exchange::Outgoing> no_messages;
     for (uint32_t shard = 0; shard < lanes_.lanes().size(); ++shard) {
@@ -61,8 +62,8 @@ protocol::Time SimulatedExchange::Now() const {
 
 std::pair<size_t, size_t> SimulatedExchange::BucketRangeOf(uint64_t round) const {
   const size_t num_buckets = costs_.buckets.size(), bucket = (round - 1) % num_buckets;
-  return costs_.pattern.one_bucket ? std::pair{bucket, bucket + 1}
-                                   : std::pair{size_t{0}, num_buckets};
+  return costs_.pattern.sends_one_bucket ? std::pair{bucket, bucket + 1}
+                                         : std::pair{size_t{0}, num_buckets};
 }
 
 size_t SimulatedExchange::CountChunksOf(uint64_t round) const {
@@ -79,18 +80,19 @@ void SimulatedExchange::PushRound(SimulatedWorker* worker, uint64_t round) {
 
 void SimulatedExchange::PushBucket(SimulatedWorker* worker, uint64_t round, size_t bucket) {
   cluster_.loop().ScheduleAfter(profile_.hop_s, [this, worker, round, bucket] {
-    worker->coder_thread.Add(costs_.buckets[bucket].prepare_s,
-                             [this, worker, round, bucket] { OnPrepared(worker, round, bucket); });
+    worker->coder_thread.Add(costs_.buckets[bucket].prepare_s, [this, worker, round, bucket] {
+      OnBucketPrepared(worker, round, bucket);
+    });
   });
 }
 
-void SimulatedExchange::OnPrepared(SimulatedWorker* worker, uint64_t round, size_t bucket) {
+void SimulatedExchange::OnBucketPrepared(SimulatedWorker* worker, uint64_t round, size_t bucket) {
   const BucketCost& cost = costs_.buckets[bucket];
-  if (cost.scale_bytes == 0) return Encode(worker, round, bucket);
+  if (cost.scale_bytes == 0) return EncodeBucket(worker, round, bucket);
   cluster_.loop().ScheduleAfter(profile_.hop_s, [this, worker, round, bucket, &cost] {
     Contribute(worker, {Kind::kScale, static_cast<uint32_t>(bucket), 0},
                {cost.home_shard, kControlLane}, round, cost.scale_bytes);
-    ClientOf(worker).open_rounds[round].scaler_states[bucket].has_own = true;
+    ClientOf(worker).open_rounds[round].scaler_states[bucket].has_own_scalers = true;
     EncodeIfScalersAreKnown(worker, round, bucket);
   });
 }
@@ -100,12 +102,12 @@ void SimulatedExchange::OnPrepared(SimulatedWorker* worker, uint64_t round, size
 void SimulatedExchange::EncodeIfScalersAreKnown(SimulatedWorker* worker, uint64_t round,
                                                 size_t bucket) {
   const OpenRound::ScalerState& state = ClientOf(worker).open_rounds[round].scaler_states[bucket];
-  if (!state.has_own || !state.has_shared) return;
-  cluster_.loop().ScheduleAfter(profile_.hop_s,
-                                [this, worker, round, bucket] { Encode(worker, round, bucket); });
+  if (!state.has_own_scalers || !state.has_shared_scalers) return;
+  cluster_.loop().ScheduleAfter(
+      profile_.hop_s, [this, worker, round, bucket] { EncodeBucket(worker, round, bucket); });
 }
 
-void SimulatedExchange::Encode(SimulatedWorker* worker, uint64_t round, size_t bucket) {
+void SimulatedExchange::EncodeBucket(SimulatedWorker* worker, uint64_t round, size_t bucket) {
   for (size_t c = 0; c < costs_.buckets[bucket].chunks.size(); ++c) {
     // The coder thread encodes this bucket before it computes the statistics of other buckets.
     worker->coder_thread.AddUrgent(
@@ -129,7 +131,7 @@ void SimulatedExchange::Contribute(SimulatedWorker* worker, const Cell& cell, La
                                    uint64_t round, double bytes) {
   Bytes payload = BlankPayload(zeros_, bytes);
   protocol::Contribution contribution;
-  if (costs_.pattern.rounds) {
+  if (costs_.pattern.has_rounds) {
     contribution = protocol::InRound{round, std::move(payload)};
   } else {
     contribution = protocol::AtClock{round, std::move(payload)};
@@ -225,7 +227,7 @@ void SimulatedExchange::OnDelivery(SimulatedWorker* worker, const Exchange::Deli
   const uint64_t round = protocol::ExchangeOf(delivery.outcome);
   const size_t bucket = delivery.cell.bucket;
   if (delivery.cell.kind == Kind::kScale) {
-    ClientOf(worker).open_rounds[round].scaler_states[bucket].has_shared = true;
+    ClientOf(worker).open_rounds[round].scaler_states[bucket].has_shared_scalers = true;
     return EncodeIfScalersAreKnown(worker, round, bucket);
   }
   CountAnswer(worker, round);
@@ -243,11 +245,11 @@ bool SimulatedExchange::HasAnswer(SimulatedWorker* worker, uint64_t round, size_
   return answer_counts[bucket] == costs_.buckets[bucket].chunks.size();
 }
 
-void SimulatedExchange::OnApplied(SimulatedWorker* worker, uint64_t round) {
+void SimulatedExchange::OnRoundApplied(SimulatedWorker* worker, uint64_t round) {
   worker->answer_counts.erase(round);
   WorkerClient& client = ClientOf(worker);
   client.open_rounds.erase(round);
-  if (costs_.pattern.rounds && round > 0) client.exchange.SetApplied(round);
+  if (costs_.pattern.has_rounds && round > 0) client.exchange.SetApplied(round);
 }
 
 void SimulatedExchange::CountPush(SimulatedWorker* worker, uint64_t round) {

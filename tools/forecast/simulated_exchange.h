@@ -2,7 +2,7 @@
 // servers' side (lanes) are the protocol's own state machines, as daemons run them; the simulation
 // adds the time that computations and messages take. For each bucket (a group of neighbouring
 // tensors) a worker computes scalers, the multipliers of the codes. If the workers share scalers,
-// the bucket's server (its "home") returns their maximum. Then the worker encodes the bucket's
+// one server, the bucket's home, returns their maximum. Then the worker encodes the bucket's
 // chunks and pushes each chunk to a lane (a socket with a thread) of a server, which answers. Only
 // the simulation of a step uses this.
 #pragma once
@@ -35,15 +35,15 @@ class SimulatedExchange {
   // Returns whether the worker has the answers to all chunks of a bucket.
   bool HasAnswer(SimulatedWorker* worker, uint64_t round, size_t bucket) const;
   // To be called when the worker has applied the answers of this round and of all rounds before.
-  // Deletes them. The worker's next messages tell the servers.
-  void OnApplied(SimulatedWorker* worker, uint64_t round);
+  // Deletes these answers. The worker's next messages tell the servers that it has applied them.
+  void OnRoundApplied(SimulatedWorker* worker, uint64_t round);
 
  private:
-  // What a worker has of a round whose answers it has not applied.
+  // A worker's state of a round whose answers it has not applied.
   struct OpenRound {
     struct ScalerState {
-      bool has_own = false;     // The worker has computed its scalers of the bucket.
-      bool has_shared = false;  // The maximum over the workers has arrived.
+      bool has_own_scalers = false;     // The worker has computed its scalers of the bucket.
+      bool has_shared_scalers = false;  // The maximum over the workers has arrived.
     };
     std::map<size_t, ScalerState> scaler_states;  // By bucket.
     size_t num_answered_chunks = 0;               // The number of chunks with an answer.
@@ -56,16 +56,16 @@ class SimulatedExchange {
   protocol::Time Now() const;
   WorkerClient& ClientOf(const SimulatedWorker* worker) { return clients_[worker->rank]; }
 
-  void OnPrepared(SimulatedWorker* worker, uint64_t round, size_t bucket);
+  void OnBucketPrepared(SimulatedWorker* worker, uint64_t round, size_t bucket);
   void EncodeIfScalersAreKnown(SimulatedWorker* worker, uint64_t round, size_t bucket);
-  void Encode(SimulatedWorker* worker, uint64_t round, size_t bucket);
+  void EncodeBucket(SimulatedWorker* worker, uint64_t round, size_t bucket);
   void PushChunk(SimulatedWorker* worker, uint64_t round, size_t bucket, size_t chunk);
   void Contribute(SimulatedWorker* worker, const protocol::Cell& cell, protocol::LaneRef lane,
                   uint64_t round, double bytes);
   void SendToServers(SimulatedWorker* worker,
                      const std::vector<protocol::Exchange::Outgoing>& messages);
 
-  // These run on the thread of a lane.
+  // The next four functions run on the thread of a lane.
   void OnContribution(SimulatedWorker* worker, protocol::LaneRef lane,
                       const protocol::Message& message);
   void HandleInLane(SimulatedWorker* worker, protocol::LaneRef lane,
@@ -73,11 +73,11 @@ class SimulatedExchange {
   void SendToWorkers(protocol::LaneRef lane, const protocol::Sends& messages);
   void SendToWorkers(protocol::LaneRef lane, const protocol::Send& send);
 
-  // These run on the worker's network thread.
+  // The next two functions run on the worker's network thread.
   void OnMessage(SimulatedWorker* worker, protocol::LaneRef lane, const protocol::Message& message);
   void OnDelivery(SimulatedWorker* worker, const protocol::Exchange::Delivery& delivery);
-  // Count a push and an answer. After the last answer of a round, CountAnswer adds the duration of
-  // the exchange, from the first push to this answer, to the worker's totals.
+  // Call these for every push and every answer. After the last answer of a round, CountAnswer adds
+  // the duration of the exchange, from the first push to this answer, to the worker's totals.
   void CountPush(SimulatedWorker* worker, uint64_t round);
   void CountAnswer(SimulatedWorker* worker, uint64_t round);
   size_t CountChunksOf(uint64_t round) const;

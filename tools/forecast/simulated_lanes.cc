@@ -45,7 +45,7 @@ class BlankWeights : public protocol::ClockCell {
   uint64_t version_ = 0;
 };
 
-protocol::CellSpec BlankCell(const Cell& cell, const Bytes& answer) {
+protocol::CellSpec MakeBlankCell(const Cell& cell, const Bytes& answer) {
   protocol::CellSpec spec;
   spec.cell = cell;
   spec.open = [answer](uint64_t) { return std::make_unique<BlankSum>(answer); };
@@ -87,12 +87,12 @@ Bytes BlankPayload(const Bytes& zeros, double bytes) {
 
 SimulatedLanes::SimulatedLanes(const StepCosts& costs, uint32_t workers, const Bytes& zeros)
     : costs_(costs), num_workers_(workers), zeros_(zeros) {
-  for (uint32_t shard = 0; shard < costs.lanes.size(); ++shard) {
+  for (uint32_t shard = 0; shard < costs.lane_counts.size(); ++shard) {
     auto& lanes_of_shard = lanes_.emplace_back();
     lanes_of_shard.push_back(MakeControlLane(shard));
-    for (uint32_t lane = 1; lane <= costs.lanes[shard]; ++lane) {
-      lanes_of_shard.push_back(costs.pattern.rounds ? MakeDataLane(shard, lane)
-                                                    : MakeClockLane(shard, lane));
+    for (uint32_t lane = 1; lane <= costs.lane_counts[shard]; ++lane) {
+      lanes_of_shard.push_back(costs.pattern.has_rounds ? MakeDataLane(shard, lane)
+                                                        : MakeClockLane(shard, lane));
     }
     for (uint32_t lane = 0; lane < lanes_of_shard.size(); ++lane)
       AddAllWorkers(lanes_of_shard[lane].get(), lane);
@@ -114,7 +114,8 @@ std::unique_ptr<protocol::Lane> SimulatedLanes::MakeControlLane(uint32_t shard) 
   for (uint32_t b = 0; b < costs_.buckets.size(); ++b) {
     const BucketCost& bucket = costs_.buckets[b];
     if (bucket.scale_bytes > 0 && bucket.home_shard == shard)
-      cells.push_back(BlankCell({Kind::kScale, b, 0}, BlankPayload(zeros_, bucket.scaled_bytes)));
+      cells.push_back(
+          MakeBlankCell({Kind::kScale, b, 0}, BlankPayload(zeros_, bucket.scaled_bytes)));
   }
   return MakeRoundLane(std::move(cells));
 }
@@ -122,7 +123,7 @@ std::unique_ptr<protocol::Lane> SimulatedLanes::MakeControlLane(uint32_t shard) 
 std::unique_ptr<protocol::Lane> SimulatedLanes::MakeDataLane(uint32_t shard, uint32_t lane) const {
   std::vector<protocol::CellSpec> cells;
   ForEachChunkOf(costs_, shard, lane, [&](const Cell& cell, const ChunkCost& chunk) {
-    cells.push_back(BlankCell(cell, BlankPayload(zeros_, chunk.sum_bytes)));
+    cells.push_back(MakeBlankCell(cell, BlankPayload(zeros_, chunk.sum_bytes)));
   });
   return MakeRoundLane(std::move(cells));
 }

@@ -14,13 +14,15 @@
 
 namespace tern::tools {
 
-// Returns as many zeros as the longest message of these costs has bytes. Payloads are slices.
+// Returns as many zeros as the longest message of these costs has bytes. Payloads are slices of
+// these zeros.
 Bytes MakeZeros(const StepCosts& costs);
 // Returns a payload of `bytes` bytes, which stands for a message with its header. REQUIRES that
-// `zeros` has as many bytes.
+// `zeros` has at least `bytes` bytes.
 Bytes BlankPayload(const Bytes& zeros, double bytes);
 
-// No process restarts: each has one incarnation (start), and the set of members one epoch.
+// No process restarts, so each has one incarnation (the number that identifies a start). The set of
+// members never changes, so it has one epoch (the number of the set).
 inline constexpr uint64_t kOnlyIncarnation = 1, kOnlyEpoch = 1;
 
 class SimulatedLanes {

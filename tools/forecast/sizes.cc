@@ -42,7 +42,7 @@ pb::Envelope ContributionHeader(const protocol::ExchangePlan& plan, protocol::Ce
   contribution->set_rank(1);
   contribution->set_incarnation(1);
   contribution->set_epoch(1);
-  if (plan.rounds) {
+  if (plan.has_rounds) {
     contribution->mutable_in_round()->set_round(kLateRound);
     contribution->mutable_in_round()->set_applied(kLateRound - 1);
     if (has_digest) contribution->mutable_in_round()->set_digest(1);
@@ -61,7 +61,7 @@ pb::Envelope AnswerHeader(const protocol::ExchangePlan& plan, protocol::Cell cel
   outcome->set_bucket(cell.bucket);
   outcome->set_chunk(cell.chunk);
   outcome->set_learning_rate(0.01);
-  if (plan.rounds) {
+  if (plan.has_rounds) {
     pb::Outcome::OfRound* of_round = outcome->mutable_of_round();
     of_round->set_round(kLateRound);
     of_round->set_contributors(plan.workers);
@@ -109,26 +109,26 @@ class SegmentCoder {
 
   Result<ByteCounts> EncodeAndCount(const codec::Codec& codec, const codec::Segment& segment) {
     std::vector<std::vector<float>> values;
-    std::vector<codec::Prepared> prepared;
+    std::vector<codec::EncodeParams> params_of_rank;
     float scaler = 0;
     kernels::NoiseKey noise_key{.seed = 1, .round = kLateRound};
     for (uint32_t rank = 0; rank < num_workers_; ++rank) {
       noise_key.rank = static_cast<uint16_t>(rank);
       values.push_back(ValuesToCode(codec, noise_key.rank, segment.count));
       const kernels::Stats stats = kernels::ComputeStats(values[rank].data(), segment.count);
-      prepared.push_back(codec.Prepare(stats, values[rank], noise_key));
-      scaler = std::max(scaler, prepared.back().scaler);
+      params_of_rank.push_back(codec.Prepare(stats, values[rank], noise_key));
+      scaler = std::max(scaler, params_of_rank.back().scaler);
     }
     const auto sum_memory = codec.NewSumMemory(segment);
-    codec::Recode recode{.noise = noise_key, .memory = sum_memory.get()};
-    recode.noise.stream = kernels::NoiseStream::kServerCodes;
-    const auto sum = codec.NewAccumulator(segment, static_cast<int>(num_workers_), recode);
+    codec::RecodeInputs recode_inputs{.noise = noise_key, .memory = sum_memory.get()};
+    recode_inputs.noise.stream = kernels::NoiseStream::kServerCodes;
+    const auto sum = codec.NewAccumulator(segment, static_cast<int>(num_workers_), recode_inputs);
     ByteCounts sizes;
     for (uint32_t rank = 0; rank < num_workers_; ++rank) {
-      if (codec.shares_scaler()) prepared[rank].scaler = scaler;
+      if (codec.shares_scaler()) params_of_rank[rank].scaler = scaler;
       noise_key.rank = static_cast<uint16_t>(rank);
       std::vector<uint8_t> code;
-      codec.Encode(values[rank].data(), segment, prepared[rank], noise_key, &code);
+      codec.Encode(values[rank].data(), segment, params_of_rank[rank], noise_key, &code);
       sizes.up += static_cast<double>(code.size()) / num_workers_;
       const Result<size_t> added_bytes = sum->Add(static_cast<int>(rank), code);
       if (!added_bytes.ok()) return added_bytes.status();
@@ -163,22 +163,24 @@ Result<std::vector<BucketBytes>> SizesOf(const protocol::ExchangePlan& plan) {
   for (uint32_t b = 0; b < plan.buckets.size(); ++b) {
     const protocol::Bucket& bucket = plan.buckets[b];
     BucketBytes& bucket_bytes = sizes_of_buckets.emplace_back();
-    const auto shared_scaler_bytes = static_cast<double>(bucket.shared.size() * sizeof(float));
-    if (!bucket.shared.empty() && plan.shares_before(kLateRound)) {
+    const auto shared_scaler_bytes =
+        static_cast<double>(bucket.shared_parts.size() * sizeof(float));
+    if (!bucket.shared_parts.empty() && plan.shares_before(kLateRound)) {
       const protocol::Cell cell{protocol::Kind::kScale, b, 0};
-      bucket_bytes.scale = WireBytes(ContributionHeader(plan, cell, false), shared_scaler_bytes);
-      bucket_bytes.scaled = WireBytes(AnswerHeader(plan, cell), shared_scaler_bytes);
+      bucket_bytes.scale_bytes =
+          WireBytes(ContributionHeader(plan, cell, false), shared_scaler_bytes);
+      bucket_bytes.scaled_bytes = WireBytes(AnswerHeader(plan, cell), shared_scaler_bytes);
     }
     for (const protocol::Chunk& chunk : bucket.chunks) {
       // With the job setting `scaler: previous` the scalers travel with the codes.
-      const auto scaler_bytes = static_cast<double>(chunk.scalers * sizeof(float));
+      const auto scaler_bytes = static_cast<double>(chunk.num_scalers * sizeof(float));
       ByteCounts chunk_sizes{scaler_bytes, scaler_bytes};
       for (const codec::Segment& segment : chunk.segments) {
         const Result<ByteCounts> code_sizes =
             push_coder.SizesOfCode(*plan.codec_of[segment.tensor], segment.count, segment.column);
         if (!code_sizes.ok()) return code_sizes.status();
         chunk_sizes.up += code_sizes->up;
-        if (plan.central) {  // A server answers with one code of the weights.
+        if (plan.is_central) {  // A server answers with one code of the weights.
           const Result<ByteCounts> answer_sizes =
               pull_coder.SizesOfCode(*plan.pull_codec, segment.count, segment.column);
           if (!answer_sizes.ok()) return answer_sizes.status();
@@ -188,10 +190,10 @@ Result<std::vector<BucketBytes>> SizesOf(const protocol::ExchangePlan& plan) {
         }
       }
       const protocol::Cell cell{protocol::Kind::kPush, b, chunk.index};
-      const bool has_digest = !bucket.shared.empty();
-      bucket_bytes.push.push_back(
+      const bool has_digest = !bucket.shared_parts.empty();
+      bucket_bytes.push_bytes.push_back(
           WireBytes(ContributionHeader(plan, cell, has_digest), chunk_sizes.up));
-      bucket_bytes.sum.push_back(WireBytes(AnswerHeader(plan, cell), chunk_sizes.down));
+      bucket_bytes.sum_bytes.push_back(WireBytes(AnswerHeader(plan, cell), chunk_sizes.down));
     }
   }
   return sizes_of_buckets;
@@ -200,10 +202,10 @@ Result<std::vector<BucketBytes>> SizesOf(const protocol::ExchangePlan& plan) {
 RoundTotals TotalsOf(const std::vector<BucketBytes>& sizes) {
   RoundTotals totals;
   for (const BucketBytes& bucket : sizes) {
-    totals.up += bucket.scale;
-    totals.down += bucket.scaled;
-    for (const double bytes : bucket.push) totals.up += bytes;
-    for (const double bytes : bucket.sum) totals.down += bytes;
+    totals.up += bucket.scale_bytes;
+    totals.down += bucket.scaled_bytes;
+    for (const double bytes : bucket.push_bytes) totals.up += bytes;
+    for (const double bytes : bucket.sum_bytes) totals.down += bytes;
   }
   return totals;
 }

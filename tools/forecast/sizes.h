@@ -14,16 +14,16 @@ namespace tern::tools {
 struct BucketBytes {
   // The messages in which one worker sends its scalers (the multipliers of codes) and gets the
   // shared ones back. 0: the workers share no scalers of this bucket.
-  double scale = 0, scaled = 0;
+  double scale_bytes = 0, scaled_bytes = 0;
   // By chunk: the push that one worker sends, and the answer that it gets.
-  std::vector<double> push, sum;
+  std::vector<double> push_bytes, sum_bytes;
 };
 
 // A segment is the part of a chunk in one tensor. SizesOf encodes at most this many of its elements
 // and extrapolates the size.
 inline constexpr uint64_t kSampledElements = 32768;
 // Returns the bytes of each bucket in a round to which all workers contribute. With central
-// parameters (the servers hold the weights) `sum` is the answer with the weights.
+// parameters (the servers hold the weights) `sum_bytes` is the answer with the weights.
 Result<std::vector<BucketBytes>> SizesOf(const protocol::ExchangePlan& plan);
 
 struct RoundTotals {

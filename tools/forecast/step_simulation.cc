@@ -18,7 +18,7 @@ class StepSimulation {
                  const Network& network)
       : costs_(costs),
         pattern_(costs.pattern),
-        cluster_(loop_, costs.lanes, profile, workers, network),
+        cluster_(loop_, costs.lane_counts, profile, workers, network),
         exchange_(cluster_, costs, profile, [this](SimulatedWorker* worker) { OnAnswer(worker); }) {
   }
 
@@ -51,7 +51,7 @@ class StepSimulation {
  private:
   // Returns the number of steps after which the pattern of pushes repeats.
   uint64_t StepsPerCycle() const {
-    return pattern_.one_bucket ? costs_.buckets.size() : pattern_.period;
+    return pattern_.sends_one_bucket ? costs_.buckets.size() : pattern_.period;
   }
   uint64_t RoundOf(uint64_t step) const { return step / pattern_.period; }
   bool HasExchange(uint64_t step) const { return step % pattern_.period == 0; }
@@ -59,7 +59,7 @@ class StepSimulation {
   void BeginStep(SimulatedWorker* worker) {
     const uint64_t step = ++worker->step;
     worker->step_begin_times.push_back(loop_.now());
-    if (pattern_.push == StepPattern::Push::kBeforeCompute && HasExchange(step))
+    if (pattern_.push_time == StepPattern::PushTime::kBeforeCompute && HasExchange(step))
       exchange_.PushRound(worker, RoundOf(step));
     worker->compute_begin = loop_.now();
     worker->blocked_s = 0;
@@ -113,7 +113,7 @@ class StepSimulation {
   // Continues the backward pass after `done_s` seconds of compute. `next_bucket` is the one
   // whose gradient will be ready next.
   void RunBackwardFrom(SimulatedWorker* worker, size_t next_bucket, double done_s) {
-    const bool pushes_in_backward = pattern_.push == StepPattern::Push::kInBackward;
+    const bool pushes_in_backward = pattern_.push_time == StepPattern::PushTime::kInBackward;
     const bool is_last = !pushes_in_backward || next_bucket == costs_.buckets.size();
     const double end_s =
         is_last ? costs_.compute_s : std::max(done_s, costs_.buckets[next_bucket].ready_s);
@@ -132,9 +132,9 @@ class StepSimulation {
     worker->compute_thread.Add(pattern_.lag == 0 ? pattern_.local_s : 0, [this, worker] {
       const uint64_t step = worker->step;
       if (!HasExchange(step)) return BeginStep(worker);
-      if (pattern_.push == StepPattern::Push::kAfterCompute)
+      if (pattern_.push_time == StepPattern::PushTime::kAfterCompute)
         exchange_.PushRound(worker, RoundOf(step));
-      if (pattern_.in_forward) {
+      if (pattern_.waits_in_forward) {
         worker->open_round = RoundOf(step);
         return BeginStep(worker);
       }
@@ -166,7 +166,7 @@ class StepSimulation {
     bool all_answered = true;
     const auto [first, end] = exchange_.BucketRangeOf(round);
     for (size_t b = first; b < end; ++b) {
-      if (pattern_.by_bucket) {
+      if (pattern_.applies_by_bucket) {
         all_answered &= ApplyIfAnswered(worker, round, b);
       } else {
         all_answered &= exchange_.HasAnswer(worker, round, b);
@@ -187,7 +187,7 @@ class StepSimulation {
   }
 
   void ForgetAnswers(SimulatedWorker* worker, uint64_t round) {
-    exchange_.OnApplied(worker, round);
+    exchange_.OnRoundApplied(worker, round);
     worker->bucket_is_applied.clear();
   }
 

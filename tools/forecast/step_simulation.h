@@ -31,8 +31,8 @@ struct StepForecast {
   double busy_s = 0;      // Time with an exchange under way, divided by the number of exchanges.
 };
 
-// Simulates steps of `workers` workers until they are regular. kInternal if the simulation comes to
-// a standstill, which is a bug.
+// Simulates steps of `workers` workers. The first steps, before the steady state, are not measured.
+// kInternal if the simulation comes to a standstill, which is a bug.
 Result<StepForecast> SimulateStep(const StepCosts& costs, const Profile& profile, uint32_t workers,
                                   const Network& network);
 

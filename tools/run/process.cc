@@ -125,9 +125,9 @@ std::string Describe(const Exit& exit) {
 }
 
 Result<std::unique_ptr<Process>> Process::Start(const ProcessSpec& spec) {
-  Result<OwnedFd> out_file = OpenOutput(spec.stdout_path, spec.append);
+  Result<OwnedFd> out_file = OpenOutput(spec.stdout_path, spec.appends_output);
   if (!out_file.ok()) return out_file.status();
-  Result<OwnedFd> err_file = OpenOutput(spec.stderr_path, spec.append);
+  Result<OwnedFd> err_file = OpenOutput(spec.stderr_path, spec.appends_output);
   if (!err_file.ok()) return err_file.status();
   const off_t stderr_begin = lseek(err_file->get(), 0, SEEK_END);
 
@@ -140,18 +140,15 @@ Result<std::unique_ptr<Process>> Process::Start(const ProcessSpec& spec) {
   if (pipe2(pipe_fds.data(), O_CLOEXEC) != 0)
     return Status(Code::kInternal, Cat("cannot create a pipe: ", std::strerror(errno)));
   OwnedFd error_reader(pipe_fds[0]), error_writer(pipe_fds[1]);
-  const Child child{command_pointers.data(),
-                    environment_pointers.data(),
-                    out_file->get(),
-                    err_file->get(),
-                    spec.fd,
-                    error_writer.get(),
-                    getpid()};
+  const Child child{
+      command_pointers.data(), environment_pointers.data(), out_file->get(), err_file->get(),
+      spec.inherited_fd,       error_writer.get(),          getpid()};
   const pid_t pid = fork();
   if (pid == 0) ExecChild(child);
   if (pid < 0)
     return Status(Code::kInternal, Cat("cannot start ", spec.name, ": ", std::strerror(errno)));
-  // The child makes the same call. This one ensures that the group exists when Start returns.
+  // The child makes the same call. The parent's call ensures that the group exists when Start
+  // returns.
   setpgid(pid, pid);
   error_writer.Close();
   int error = 0;

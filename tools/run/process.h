@@ -20,8 +20,9 @@ struct ProcessSpec {
   // KEY=VALUE: added to the environment unless the parent's environment sets the same key.
   std::vector<std::string> environment;
   std::string stdout_path, stderr_path;  // The files for the process's output.
-  bool append = false;  // True: the output is appended to these files. False: they are truncated.
-  int fd = -1;          // A descriptor that the child inherits under the same number; -1: none.
+  // True: the output is appended to these files. False: they are truncated.
+  bool appends_output = false;
+  int inherited_fd = -1;  // A descriptor that the child inherits under the same number; -1: none.
 };
 
 // How a process ended.

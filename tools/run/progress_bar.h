@@ -10,8 +10,8 @@ namespace tern::tools {
 
 // Returns a line such as:
 // "train  [######----]  60 %  36,000 of 60,000 images, 24,800 a second, 1.0 s left".
-std::string BarText(const std::string& name, uint64_t done, uint64_t total, const std::string& unit,
-                    Time elapsed);
+std::string BarText(const std::string& name, uint64_t num_done, uint64_t total,
+                    const std::string& unit, Time elapsed);
 
 class ProgressBar {
  public:
@@ -19,8 +19,9 @@ class ProgressBar {
   ProgressBar(std::string name, std::string unit);
   ~ProgressBar() { EndLine(); }
 
-  // Shows that `done` of `total` units are done. Often does nothing, to limit how often it prints.
-  void Show(uint64_t done, uint64_t total);
+  // Shows that `num_done` of `total` units are done. Often does nothing, to limit how often it
+  // prints.
+  void ShowProgress(uint64_t num_done, uint64_t total);
   // Prints a permanent line above the bar.
   void PrintLine(const std::string& line);
 

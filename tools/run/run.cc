@@ -38,7 +38,7 @@ struct RunPlan {
   std::vector<std::string> overrides;
   std::unique_ptr<setup::Setup> setup;
   std::string log_dir;
-  uint32_t restarts = 0;
+  uint32_t max_restarts = 0;
 };
 
 Result<RunPlan> MakeRunPlan(const Args& args) {
@@ -49,12 +49,12 @@ Result<RunPlan> MakeRunPlan(const Args& args) {
     return Status(Code::kUsage, Cat("saw ", arguments->positional().size(),
                                     " job files, expected one\nusage: ", kUsage));
   }
-  const Result<uint32_t> restarts = arguments->Number("restarts", 0, 1'000'000);
+  const Result<uint32_t> restarts = arguments->NumberValue("restarts", 0, 1'000'000);
   if (!restarts.ok()) return restarts.status();
   RunPlan plan;
   plan.job_file = arguments->positional().front();
-  plan.overrides = arguments->All("set");
-  plan.restarts = *restarts;
+  plan.overrides = arguments->AllValues("set");
+  plan.max_restarts = *restarts;
   auto setup = setup::MakeSetup(plan.job_file, plan.overrides);
   if (!setup.ok()) return setup.status();
   if (arguments->Has("free_ports")) {
@@ -65,7 +65,7 @@ Result<RunPlan> MakeRunPlan(const Args& args) {
     if (!setup.ok()) return setup.status();
   }
   plan.setup = std::move(*setup);
-  plan.log_dir = arguments->Last("log_dir", plan.setup->job.output_dir() + "/logs");
+  plan.log_dir = arguments->LastValue("log_dir", plan.setup->job.output_dir() + "/logs");
   return plan;
 }
 
@@ -93,12 +93,13 @@ Result<std::vector<Supervisor::Member>> MakeMembers(const RunPlan& plan, int pro
   const auto on_loss = plan.setup->job.faults().on_worker_loss();
   // Whether the job waits for a lost worker to come back, or continues without it.
   const bool job_waits = on_loss == pb::Faults::wait, job_shrinks = on_loss == pb::Faults::shrink;
+  // After one process is lost, the others end within this time unless the job continues.
   const Time exit_time = timings.dead_after + std::chrono::seconds(2);
   std::vector<Supervisor::Member> members;
   for (uint32_t shard = 0; shard < plan.setup->plan.data_lanes.size(); ++shard) {
     ProcessSpec spec = MakeSpec(plan, "server", shard, *server_program);
     if (shard == 0) {
-      spec.fd = progress_fd;
+      spec.inherited_fd = progress_fd;
       spec.arguments.insert(spec.arguments.end(), {"--progress_fd", Cat(progress_fd)});
     }
     // No server that a user starts can replace shard 0: it lacks the pipe for progress.
@@ -154,14 +155,14 @@ Status PrepareFolders(const RunPlan& plan) {
   return Ok();
 }
 
-// Locks the job's folder against another `tern run`, which would truncate the logs of this one
-// before its server found the folder in use. Fails if a server that was started by hand uses the
+// Locks the job's folder. Without the lock, another `tern run` would truncate the logs of this one
+// before its server finds the folder in use. Fails if a server that was started by hand uses the
 // folder.
 Result<FolderLock> LockFolder(const pb::Job& job) {
-  Result<FolderLock> lock = FolderLock::Take(job.output_dir(), "run.lock", job.name());
+  Result<FolderLock> lock = FolderLock::TryLock(job.output_dir(), "run.lock", job.name());
   if (!lock.ok()) return lock;
   TERN_RETURN_IF_ERROR(FolderLock::CheckFree(job.output_dir(), setup::kServerLock));
-  if (!lock->held()) std::fprintf(stderr, "tern: %s\n", lock->warning().c_str());
+  if (!lock->is_held()) std::fprintf(stderr, "tern: %s\n", lock->warning().c_str());
   return lock;
 }
 
@@ -169,13 +170,14 @@ Status ReportResult(const RunPlan& plan, const Supervisor& supervisor, const Run
                     Time run_begin, Screen* screen) {
   const Status status = supervisor.verdict();
   const std::string summary = setup::RunSummaryJson(
-      supervisor.newest(),
+      supervisor.newest_progress(),
       {ExitCode(status), status.message(), supervisor.restarts(), Seconds(Now() - run_begin)});
-  const RunResult::Written written_summary = result.Write(summary, ExitCode(status));
-  const std::string summary_table = supervisor.newest().empty() ? "" : setup::SummaryTable(summary);
+  const RunResult::WrittenSummary written_summary = result.Write(summary, ExitCode(status));
+  const std::string summary_table =
+      supervisor.newest_progress().empty() ? "" : setup::SummaryTable(summary);
   screen->PrintLine(Cat(summary_table, "logs are in ", plan.log_dir, ", the summary is in ",
                         written_summary.path));
-  if (written_summary.kept_older)
+  if (written_summary.kept_earlier_result)
     screen->PrintLine(
         "summary.json and weights.safetensors in that folder are still those of an earlier run");
   if (!written_summary.status.ok() && !status.ok())
@@ -204,11 +206,11 @@ Status RunJob(const Args& args) {
   Screen screen;
   Supervisor::Options options;
   options.members = std::move(*members);
-  options.restarts = plan->restarts;
+  options.max_restarts = plan->max_restarts;
   options.progress_fd = pipe.reader();
   // Shard 0 reports progress twice a second. If it aborts the job, shard 0 may end up to two
   // heartbeats after the workers.
-  options.settle = 2 * plan->setup->timings.heartbeat + std::chrono::milliseconds(700);
+  options.max_report_delay = 2 * plan->setup->timings.heartbeat + std::chrono::milliseconds(700);
   Supervisor supervisor(std::move(options), signals, screen);
   TERN_RETURN_IF_ERROR(supervisor.Run());
   return ReportResult(*plan, supervisor, run_result, run_begin, &screen);

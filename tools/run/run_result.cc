@@ -29,7 +29,7 @@ bool IsSameFile(const struct stat& a, const struct stat& b) {
 }
 
 // Returns the exit code in a summary file; empty if the file is not a summary.
-std::optional<int> ReadCode(const std::string& path) {
+std::optional<int> ReadExitCode(const std::string& path) {
   const Result<std::string> text = ReadWholeFile(path, kMaxSummaryBytes);
   if (!text.ok()) return std::nullopt;
   const nlohmann::json summary = nlohmann::json::parse(*text, nullptr, false);
@@ -42,22 +42,22 @@ std::optional<int> ReadCode(const std::string& path) {
 
 RunResult::RunResult(std::string folder)
     : folder_(std::move(folder)), earlier_weights_(StatFile(PathOf(kWeights))) {
-  const std::optional<int> code = ReadCode(PathOf(kSummary));
+  const std::optional<int> code = ReadExitCode(PathOf(kSummary));
   const bool was_stopped =
       code == static_cast<int>(Code::kInterrupted) || code == static_cast<int>(Code::kTerminated);
   is_worth_keeping_ = code == 0 || (was_stopped && earlier_weights_.has_value());
 }
 
-RunResult::Written RunResult::Write(const std::string& summary, int code) const {
+RunResult::WrittenSummary RunResult::Write(const std::string& summary, int code) const {
   const std::optional<struct stat> new_weights = StatFile(PathOf(kWeights));
   const bool wrote_weights =
       new_weights.has_value() &&
       (!earlier_weights_.has_value() || !IsSameFile(*new_weights, *earlier_weights_));
-  Written written_summary;
-  written_summary.kept_older = code != 0 && is_worth_keeping_ && !wrote_weights;
-  written_summary.path = PathOf(written_summary.kept_older ? kFailedSummary : kSummary);
+  WrittenSummary written_summary;
+  written_summary.kept_earlier_result = code != 0 && is_worth_keeping_ && !wrote_weights;
+  written_summary.path = PathOf(written_summary.kept_earlier_result ? kFailedSummary : kSummary);
   written_summary.status = WriteFileAtomically(written_summary.path, summary + "\n");
-  if (written_summary.status.ok() && !written_summary.kept_older)
+  if (written_summary.status.ok() && !written_summary.kept_earlier_result)
     unlink(PathOf(kFailedSummary).c_str());
   return written_summary;
 }

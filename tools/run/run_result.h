@@ -18,15 +18,16 @@ class RunResult {
   // weights.
   explicit RunResult(std::string folder);
 
-  struct Written {
-    std::string path;
-    bool kept_older = false;  // summary.json and the weights are still those of the earlier run.
-    Status status;            // kCannotWrite if the summary could not be written.
+  struct WrittenSummary {
+    std::string path;  // The path of the summary.
+    // summary.json and the weights are still those of the earlier run.
+    bool kept_earlier_result = false;
+    Status status;  // kCannotWrite if the summary could not be written.
   };
   // Writes the summary of a run that ended with the exit code `code`, atomically. The file is
   // summary.failed.json if the run failed, wrote no weights, and an earlier result is worth
   // keeping. Otherwise it is summary.json, and an old summary.failed.json is removed.
-  Written Write(const std::string& summary, int code) const;
+  WrittenSummary Write(const std::string& summary, int code) const;
 
  private:
   std::string PathOf(const char* name) const { return folder_ + "/" + name; }

@@ -24,14 +24,14 @@ void Screen::PrintLine(const std::string& line) {
   std::fflush(stdout);
 }
 
-void Screen::Progress(const std::string& progress_json, Time now) {
+void Screen::ShowProgress(const std::string& progress_json, Time now) {
   const std::optional<setup::ProgressUpdate> update = setup::ParseProgressUpdate(progress_json);
   if (!update.has_value()) return;
   AnnounceResume(*update);
   if (!is_terminal_ && (update->rounds == 0 || update->samples == 0 ||
                         (has_shown_progress_ && now - shown_at_ < kBetweenLines)))
     return;
-  // Speeds are measured from a line of progress that is at least kInterval old.
+  // Speeds are measured from a line of progress that is at least kSpeedInterval old.
   if (!next_begin_json_.empty() && now - next_begin_at_ >= kSpeedInterval) {
     interval_begin_json_ = next_begin_json_;
     next_begin_json_.clear();

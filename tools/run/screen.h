@@ -24,8 +24,8 @@ class Screen {
   void PrintLine(const std::string& line);
   // Shows `progress_json`, the line in which shard 0 (the server that coordinates the job) reports
   // progress. First prints a permanent line if the job continues from a checkpoint.
-  void Progress(const std::string& progress_json, Time now);
-  // Prints only that permanent line, once. For a job that ends before it reports progress.
+  void ShowProgress(const std::string& progress_json, Time now);
+  // Prints only the permanent line, once. Used if a job ends before it reports progress.
   void AnnounceResume(const setup::ProgressUpdate& update);
 
  private:
@@ -40,11 +40,11 @@ class Screen {
   bool has_open_line_ = false;
   bool has_shown_progress_ = false;   // A progress line was printed.
   uint64_t newest_rounds_ = 0;        // The number of rounds in the newest progress.
-  std::string beginning_id_;          // Identifies the start or restart of the newest progress.
+  std::string beginning_id_;          // Identifies the job's latest start or restart.
   bool may_announce_resume_ = false;  // beginning_id_ is new, and its first step is not known.
   Time shown_at_{};                   // The time of the last progress line.
-  // Progress lines in JSON: the one since which speeds are measured, and with its time the one that
-  // replaces it once it is kSpeedInterval old.
+  // Progress lines in JSON: speeds are measured since the line interval_begin_json_. The line
+  // next_begin_json_, of time next_begin_at_, replaces it once it is kSpeedInterval old.
   std::string interval_begin_json_, next_begin_json_;
   Time next_begin_at_{};
 };

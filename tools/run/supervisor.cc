@@ -18,7 +18,7 @@ using std::chrono::seconds;
 // All processes must end within this time after the end of the job.
 constexpr Time kExitTime = seconds(3);
 constexpr Time kBetweenSignals = seconds(2);  // The time from SIGTERM to SIGKILL.
-// Shard 0 knows within this time that a process was lost.
+// Shard 0, the server that reports progress, knows within this time that a process was lost.
 constexpr Time kLossDetectionTime = seconds(5);
 constexpr size_t kMaxLineBytes = 1 << 20;
 
@@ -30,10 +30,10 @@ Supervisor::Supervisor(Options options, StopSignals& signals, Screen& screen)
 }
 
 Status Supervisor::Run() {
-  for (Child& child : children_) TERN_RETURN_IF_ERROR(Start(&child, false));
+  for (Child& child : children_) TERN_RETURN_IF_ERROR(StartChild(&child, false));
   while (!HaveAllEnded()) {
     WaitForEvent();
-    ReadProgress();  // Comes before the exits: shard 0 reports the end of the job, then exits.
+    ReadProgress();  // Before the exits are handled: shard 0 reports the job's end, then exits.
     OnStopSignals();
     for (Child& child : children_) {
       if (!child.is_running) continue;
@@ -51,8 +51,8 @@ bool Supervisor::HaveAllEnded() const {
   });
 }
 
-Status Supervisor::Start(Child* child, bool restart) {
-  child->member.spec.append = restart;
+Status Supervisor::StartChild(Child* child, bool is_restart) {
+  child->member.spec.appends_output = is_restart;
   auto process = Process::Start(child->member.spec);
   if (!process.ok()) return process.status();
   child->process = std::move(*process);
@@ -100,32 +100,32 @@ void Supervisor::OnStatusLine(const std::string& line) {
   const std::optional<setup::ProgressUpdate> update = setup::ParseProgressUpdate(line);
   if (!update.has_value()) return;
   newest_progress_ = line;
-  if (update->ended) {
+  if (update->has_ended) {
     screen_.AnnounceResume(*update);
     if (!has_given_up_) OnJobEnd(*update);
     return EndWithin(kExitTime);
   }
-  if (!job_has_begun_ &&
-      (update->rounds > 0 || (update->workers > 0 && update->present == update->workers))) {
+  if (!job_has_begun_ && (update->rounds > 0 || (update->num_workers > 0 &&
+                                                 update->num_present == update->num_workers))) {
     job_has_begun_ = true;
     if (terminate_at_.has_value()) {
       terminate_at_.reset();
       EndWithin(last_grace_);
     }
   }
-  if (Now() - newest_loss_at_ > kLossDetectionTime && update->present == update->workers &&
+  if (Now() - newest_loss_at_ > kLossDetectionTime && update->num_present == update->num_workers &&
       update->rounds > newest_rounds_) {
     // The job has recovered: the supervisor or a user has restarted the failed process.
     if (!kill_at_.has_value()) terminate_at_.reset();
     failures_.clear();
   }
   newest_rounds_ = update->rounds;
-  screen_.Progress(line, Now());
+  screen_.ShowProgress(line, Now());
 }
 
 void Supervisor::OnJobEnd(const setup::ProgressUpdate& update) {
   end_report_ = update;
-  if (update.present != update.workers) return;
+  if (update.num_present != update.num_workers) return;
   // All workers were present when the job ended. So a worker that failed did so after the end, even
   // if its exit was seen before shard 0's report.
   for (Failure& failure : failures_) {
@@ -137,7 +137,7 @@ void Supervisor::OnJobEnd(const setup::ProgressUpdate& update) {
 }
 
 void Supervisor::OnStopSignals() {
-  for (int signal = signals_.Take(); signal != 0; signal = signals_.Take()) {
+  for (int signal = signals_.TakeSignal(); signal != 0; signal = signals_.TakeSignal()) {
     if (user_stop_.signal == 0) user_stop_.signal = signal;
     CancelRestarts();
     switch (++num_stop_signals_) {
@@ -188,20 +188,21 @@ void Supervisor::RestartOrEnd(Child* child, const Exit& exit) {
   const bool would_recur = WouldRecur(exit);
   const bool may_restart = child->member.job_waits && !would_recur && user_stop_.signal == 0 &&
                            !terminate_at_.has_value() && !end_report_.has_value();
-  if (may_restart && num_restarts_ < options_.restarts) {
+  if (may_restart && num_restarts_ < options_.max_restarts) {
     ++num_restarts_;
-    child->restart_at = Now() + (exit.signal != 0 ? Time(0) : options_.settle);
+    child->restart_at = Now() + (exit.signal != 0 ? Time(0) : options_.max_report_delay);
     return screen_.PrintLine(Cat(failure_text, "\n  it is started again (", num_restarts_, " of ",
-                                 options_.restarts, ")"));
+                                 options_.max_restarts, ")"));
   }
   // Later processes that exited because another one was lost are not printed.
   if (failures_.size() == 1 || exit.signal != 0 || exit.code != static_cast<int>(Code::kPeerLost))
     screen_.PrintLine(failure_text);
   // No process can replace a member that would fail again, or the last worker.
-  last_grace_ = would_recur || !AnyWorkerRuns() ? child->member.notice : child->member.grace;
-  // A job that has not begun need not wait. But its report that it has begun may still arrive
-  // within `settle`.
-  EndWithin(job_has_begun_ ? last_grace_ : options_.settle);
+  last_grace_ =
+      would_recur || !AnyWorkerRuns() ? child->member.grace_if_irreplaceable : child->member.grace;
+  // A job that has not begun need not wait. But shard 0's report that it has begun may still be on
+  // its way.
+  EndWithin(job_has_begun_ ? last_grace_ : options_.max_report_delay);
 }
 
 bool Supervisor::AnyWorkerRuns() const {
@@ -230,7 +231,7 @@ Status Supervisor::OnTimers() {
     if (!child.restart_at.has_value() || now < *child.restart_at) continue;
     child.restart_at.reset();
     newest_loss_at_ = now;
-    TERN_RETURN_IF_ERROR(Start(&child, true));
+    TERN_RETURN_IF_ERROR(StartChild(&child, true));
   }
   if (terminate_at_.has_value() && now >= *terminate_at_) {
     terminate_at_.reset();

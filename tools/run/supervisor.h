@@ -5,7 +5,7 @@
 //   1         a process failed and is not restarted; or shard 0 reports that the job ended; or a
 //             stop signal arrives while shard 0 is not running
 //   deadline  3 s after the job's end; after a failure the `grace` of the process that failed, or
-//             its `notice` if no process can replace it, or `settle` if the job had not begun
+//             its `grace_if_irreplaceable`, or `max_report_delay` if the job had not begun
 //
 // While the state is "ending", processes exit by themselves.
 //
@@ -14,9 +14,9 @@
 //
 // A failed process is restarted if restarts are left, the job waits for it, and it would not fail
 // the same way again (a full disk, bad data). After a kill by a signal the restart is immediate;
-// otherwise it happens after `settle`, when it is clear that the process did not exit because the
-// job ended. The first SIGTERM or SIGINT is passed to shard 0, which stops the job in order; the
-// second one to all processes; a third one kills them.
+// otherwise it happens after `max_report_delay`, when it is clear that the process did not exit
+// because the job ended. The first SIGTERM or SIGINT is passed to shard 0, which stops the job in
+// order; the second one to all processes; a third one kills them.
 #pragma once
 
 #include <cstdint>
@@ -42,15 +42,15 @@ class Supervisor {
     bool is_worker = false;
     bool job_waits = false;  // The job continues when this process is started again.
     // How long the other processes may take to end after they lost this one: if a new process could
-    // replace it (grace), and if none can (notice).
-    Time grace{}, notice{};
+    // replace it, and if none can.
+    Time grace{}, grace_if_irreplaceable{};
   };
   struct Options {
     std::vector<Member> members;  // Shard 0 is the first.
-    uint32_t restarts = 0;        // The maximum number of restarts of all members together.
+    uint32_t max_restarts = 0;    // The maximum number of restarts of all members together.
     int progress_fd = -1;         // The non-blocking pipe to which shard 0 writes JSON lines.
     // How long shard 0 may take, after a process exited, to report that the job ended or has begun.
-    Time settle{};
+    Time max_report_delay{};
   };
   // `signals` also reports the signals after the first. `signals` and `screen` must outlive this
   // object.
@@ -60,10 +60,10 @@ class Supervisor {
   // destructor then kills the others.
   Status Run();
 
-  // To be called after Run: how the run ended, the last JSON line of shard 0, and the number of
-  // restarts.
+  // To be called after Run: how the run ended, the last JSON line of shard 0, and how often members
+  // were restarted.
   Status verdict() const { return JudgeRun(failures_, end_report_, user_stop_); }
-  const std::string& newest() const { return newest_progress_; }
+  const std::string& newest_progress() const { return newest_progress_; }
   uint32_t restarts() const { return num_restarts_; }
 
  private:
@@ -75,7 +75,7 @@ class Supervisor {
     std::optional<Time> restart_at;  // When it will be started again; empty: it will not be.
   };
 
-  Status Start(Child* child, bool restart);
+  Status StartChild(Child* child, bool is_restart);
   void WaitForEvent();
   void ReadProgress();
   void OnStatusLine(const std::string& line);
@@ -106,7 +106,7 @@ class Supervisor {
   uint32_t num_restarts_ = 0;
   uint64_t newest_rounds_ = 0;  // The number of rounds in the newest progress.
   Time newest_loss_at_{};       // The time of the newest failure or restart.
-  Time last_grace_{};           // The grace (or notice) of the member that failed last.
+  Time last_grace_{};           // The grace period that the newest failure started.
   // When to send SIGTERM, and SIGKILL, to all processes.
   std::optional<Time> terminate_at_, kill_at_;
 };

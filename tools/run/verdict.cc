@@ -8,6 +8,7 @@
 namespace tern::tools {
 namespace {
 
+// The exit codes that tell why a process failed.
 constexpr std::array kReasonCodes = {Code::kUsage,      Code::kBadData,     Code::kAddress,
                                      Code::kInternal,   Code::kCannotWrite, Code::kMismatch,
                                      Code::kNotAllowed, Code::kBadJob,      Code::kDiverged};

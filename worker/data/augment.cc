@@ -41,9 +41,9 @@ kernels::PixelRule RuleOf(const pb::Data& data, const pb::Augmentation& augmenta
           {.mean = static_cast<float>(data.mean(c)), .deviation = static_cast<float>(data.std(c))});
     }
   }
-  rule.colors = augmentation.brightness() > 0 || augmentation.contrast_min() != 1 ||
-                augmentation.contrast_max() != 1;
-  rule.standardize = data.standardize();
+  rule.changes_colors = augmentation.brightness() > 0 || augmentation.contrast_min() != 1 ||
+                        augmentation.contrast_max() != 1;
+  rule.standardizes = data.standardize();
   return rule;
 }
 
@@ -74,14 +74,14 @@ Result<Augmenter> Augmenter::Make(const pb::Data& data, uint64_t seed, Split spl
 Augmenter::Augmenter(const pb::Data& data, uint64_t seed, Split split, uint32_t channels)
     : options_(AugmentationFor(data.augmentation(), split)),
       seed_(seed),
-      tables_(RuleOf(data, options_, channels)) {}
+      pixel_tables_(RuleOf(data, options_, channels)) {}
 
 Size Augmenter::ScaledSizeOf(Size image_size) const {
   const uint32_t target_side = options_.resize_shorter();
   if (target_side == 0) return image_size;
   const uint32_t short_side = std::min(image_size.height, image_size.width);
   const auto scaled_side = [&](uint32_t side) {
-    // side * shorter / short_side, rounded to nearest
+    // side * target_side / short_side, rounded to nearest
     return static_cast<uint32_t>((uint64_t{side} * target_side * 2 + short_side) /
                                  (uint64_t{short_side} * 2));
   };
@@ -93,7 +93,7 @@ Size Augmenter::CropSizeOf(Size scaled_size) const {
           options_.has_width() ? options_.width() : scaled_size.width};
 }
 
-Result<Size> Augmenter::OutputOf(Size image_size) const {
+Result<Size> Augmenter::OutputSizeOf(Size image_size) const {
   const Size scaled_size =
       options_.random_resized_crop() ? CropSizeOf(image_size) : ScaledSizeOf(image_size);
   const Size crop_size = CropSizeOf(scaled_size);
@@ -155,43 +155,45 @@ Box Augmenter::DrawBox(const Image& image, const SampleId& sample) const {
 
 void Augmenter::Apply(const Image& image, const SampleId& sample, Workspace* workspace,
                       float* out) const {
-  const Size output_size = *OutputOf({image.height, image.width});
+  const Size output_size = *OutputSizeOf({image.height, image.width});
   workspace->bytes.resize(image.channels * uint64_t{output_size.height} * output_size.width);
   const kernels::PixelDraws draws =
-      ScaleAndCrop(image, sample, &workspace->scaled, workspace->bytes.data());
-  tables_.ToFloats(workspace->bytes.data(), output_size.height, output_size.width, draws, out);
+      ScaleAndCrop(image, sample, &workspace->scaled_image, workspace->bytes.data());
+  pixel_tables_.ToFloats(workspace->bytes.data(), output_size.height, output_size.width, draws,
+                         out);
 }
 
 kernels::PixelDraws Augmenter::ScaleAndCrop(const Image& image, const SampleId& sample,
-                                            Image* scaled, uint8_t* out) const {
+                                            Image* scaled_image, uint8_t* out) const {
   const bool is_random = options_.random_crop() || options_.mirror() || options_.brightness() > 0;
   const RandomWords words = is_random ? RandomWordsOf(sample, 0) : RandomWords{};
-  Crop(Scale(image, sample, scaled), words, out);
+  CropImage(ScaleImage(image, sample, scaled_image), words, out);
   kernels::PixelDraws pixel_draws;
-  pixel_draws.mirrored = options_.mirror() && (words[0] >> 31) != 0;
-  if (!rule().colors) return pixel_draws;
-  pixel_draws.brighter =
+  pixel_draws.is_mirrored = options_.mirror() && (words[0] >> 31) != 0;
+  if (!rule().changes_colors) return pixel_draws;
+  pixel_draws.brightness_shift =
       static_cast<float>(ToRange(words[3], -options_.brightness(), options_.brightness()));
   pixel_draws.contrast = static_cast<float>(
       ToRange(RandomWordsOf(sample, 1)[0], options_.contrast_min(), options_.contrast_max()));
   return pixel_draws;
 }
 
-const Image& Augmenter::Scale(const Image& image, const SampleId& sample, Image* scaled) const {
+const Image& Augmenter::ScaleImage(const Image& image, const SampleId& sample,
+                                   Image* scaled_image) const {
   const Size image_size{image.height, image.width};
   if (options_.random_resized_crop()) {
-    ResizeBox(image, DrawBox(image, sample), options_.height(), options_.width(), scaled);
-    return *scaled;
+    ResizeBox(image, DrawBox(image, sample), options_.height(), options_.width(), scaled_image);
+    return *scaled_image;
   }
   const Size scaled_size = ScaledSizeOf(image_size);
   if (scaled_size == image_size) return image;
   ResizeBox(image, {0, 0, image_size.height, image_size.width}, scaled_size.height,
-            scaled_size.width, scaled);
-  return *scaled;
+            scaled_size.width, scaled_image);
+  return *scaled_image;
 }
 
 // Pads and crops in one pass, row by row.
-void Augmenter::Crop(const Image& image, const RandomWords& words, uint8_t* out) const {
+void Augmenter::CropImage(const Image& image, const RandomWords& words, uint8_t* out) const {
   const Size crop_size = CropSizeOf({image.height, image.width});
   const auto pad = static_cast<int64_t>(options_.pad());
   // The first row or column of the crop in the image, negative if it lies in the padding.

@@ -36,10 +36,10 @@ class Augmenter {
   static Result<Augmenter> Make(const pb::Data& data, uint64_t seed, Split split,
                                 uint32_t channels);
 
-  // Returns the size of the output for an image of size `image`. kBadData if the crop is larger
+  // Returns the size of the output for an image of this size. kBadData if the crop is larger
   // than the scaled and padded image, or if that image has too many pixels; the message does not
   // name the image.
-  Result<Size> OutputOf(Size image_size) const;
+  Result<Size> OutputSizeOf(Size image_size) const;
 
   // One use of a sample: the random numbers of the augmentation depend on both members.
   struct SampleId {
@@ -47,19 +47,19 @@ class Augmenter {
   };
   // Memory for intermediate results. Each thread needs its own.
   struct Workspace {
-    Image scaled;
+    Image scaled_image;
     std::vector<uint8_t> bytes;
   };
-  // Augments `image` and writes it to `out` as floats, [C, H, W] with the size that OutputOf
-  // returns. REQUIRES that OutputOf returns no error, and an image with the number of channels that
-  // was passed to Make. Any thread.
+  // Augments `image` and writes it to `out` as floats, [C, H, W] with the size that OutputSizeOf
+  // returns. REQUIRES that OutputSizeOf returns no error, and an image with the number of channels
+  // that was passed to Make. Any thread.
   void Apply(const Image& image, const SampleId& sample, Workspace* workspace, float* out) const;
   // What Apply does first: scales, pads and crops `image`, and writes it to `out` as bytes, [C, H,
-  // W]. `scaled` is memory for the scaled image. Returns the random numbers with which rule() then
-  // turns the bytes into the floats of Apply, on the CPU or on a GPU.
-  kernels::PixelDraws ScaleAndCrop(const Image& image, const SampleId& sample, Image* scaled,
+  // W]. `scaled_image` is memory for the scaled image. Returns the random numbers with which rule()
+  // then turns the bytes into the floats of Apply, on the CPU or on a GPU.
+  kernels::PixelDraws ScaleAndCrop(const Image& image, const SampleId& sample, Image* scaled_image,
                                    uint8_t* out) const;
-  const kernels::PixelRule& rule() const { return tables_.rule(); }
+  const kernels::PixelRule& rule() const { return pixel_tables_.rule(); }
 
  private:
   // The four words of one Philox block.
@@ -70,12 +70,12 @@ class Augmenter {
   Size CropSizeOf(Size scaled_size) const;
   RandomWords RandomWordsOf(const SampleId& sample, uint32_t block) const;
   Box DrawBox(const Image& image, const SampleId& sample) const;
-  const Image& Scale(const Image& image, const SampleId& sample, Image* scaled) const;
-  void Crop(const Image& image, const RandomWords& words, uint8_t* out) const;
+  const Image& ScaleImage(const Image& image, const SampleId& sample, Image* scaled_image) const;
+  void CropImage(const Image& image, const RandomWords& words, uint8_t* out) const;
 
   pb::Augmentation options_;  // For the test set, without the fields that are for training only.
   uint64_t seed_;
-  kernels::PixelTables tables_;
+  kernels::PixelTables pixel_tables_;
 };
 
 }  // namespace tern::data

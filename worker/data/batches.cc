@@ -12,13 +12,13 @@ namespace {
 // Returns the images that `rank` owns if the images, sorted by label, are divided among the ranks.
 std::vector<uint32_t> ImagesOwnedByClass(const std::vector<uint32_t>& labels, uint32_t rank,
                                          uint32_t workers) {
-  std::vector<uint32_t> by_label(labels.size());
-  std::iota(by_label.begin(), by_label.end(), 0u);
-  std::stable_sort(by_label.begin(), by_label.end(),
+  std::vector<uint32_t> images_by_label(labels.size());
+  std::iota(images_by_label.begin(), images_by_label.end(), 0u);
+  std::stable_sort(images_by_label.begin(), images_by_label.end(),
                    [&labels](uint32_t a, uint32_t b) { return labels[a] < labels[b]; });
-  const Range range = DivideSamples(by_label.size(), rank, workers);
-  return {by_label.begin() + static_cast<std::ptrdiff_t>(range.begin),
-          by_label.begin() + static_cast<std::ptrdiff_t>(range.end)};
+  const Range range = DivideSamples(images_by_label.size(), rank, workers);
+  return {images_by_label.begin() + static_cast<std::ptrdiff_t>(range.begin),
+          images_by_label.begin() + static_cast<std::ptrdiff_t>(range.end)};
 }
 
 }  // namespace
@@ -26,7 +26,7 @@ std::vector<uint32_t> ImagesOwnedByClass(const std::vector<uint32_t>& labels, ui
 Result<Batches> Batches::Make(const Samples& samples, const Options& options) {
   Result<Epochs> epochs =
       Epochs::Make({options.rank, options.workers, options.batch_total, options.partition,
-                    options.epoch_end, options.growth, samples.count()});
+                    options.epoch_end, options.batch_growth, samples.count()});
   if (!epochs.ok()) return epochs.status();
   return Batches(samples, options, std::move(*epochs));
 }
@@ -38,7 +38,7 @@ Batches::Batches(const Samples& samples, const Options& options, Epochs epochs)
 }
 
 std::vector<Augmenter::SampleId> Batches::SamplesAt(uint64_t step) {
-  const EpochSlice slice = epochs_.At(step);
+  const EpochSlice slice = epochs_.SliceAt(step);
   const uint64_t epoch_length = epochs_.epoch_length();
   const bool wraps = options_.epoch_end == pb::Data::wrap;
   std::vector<Augmenter::SampleId> samples(slice.count);

@@ -1,8 +1,8 @@
 // Chooses the samples of a worker at each step. They are a pure function of (job, rank, step), so a
 // worker that restarts can continue at any step without knowing what it did before.
 //
-// Let B be the batch size of all workers together, N the number of workers, and r a rank. The job's
-// data.partition decides how workers share the images:
+// Let B be the batch size of all workers together, N the number of workers, and r the rank (number)
+// of a worker. The job's data.partition decides how workers share the images:
 //
 //   shared     all workers draw from one sequence, the shuffled epochs one after the other (an
 //              epoch's order is a permutation by seed and epoch). Step t takes the samples
@@ -32,14 +32,14 @@ class Batches {
     uint32_t rank = 0, workers = 1, batch_total = 0;
     pb::Data::Partition partition = pb::Data::shared;
     pb::Data::EpochEnd epoch_end = pb::Data::wrap;
-    std::vector<pb::BatchGrowth> growth = {};
+    std::vector<pb::BatchGrowth> batch_growth = {};
   };
-  // `samples` outlives this object. kBadJob if the batch size is not a multiple of the number of
-  // workers, or is larger than the set.
+  // `samples` must outlive this object. Returns kBadJob if a batch size is not a multiple of the
+  // number of workers, or is larger than the training set.
   static Result<Batches> Make(const Samples& samples, const Options& options);
 
-  // Returns this rank's samples of a step. One thread at a time may call it, because it caches the
-  // order of the current epoch.
+  // Returns this rank's samples of a step. Only one thread at a time may call this, because it
+  // caches the order of the current epoch.
   std::vector<Augmenter::SampleId> SamplesAt(uint64_t step);
   const Epochs& epochs() const { return epochs_; }
   const Samples& samples() const { return *samples_; }
@@ -55,7 +55,7 @@ class Batches {
   std::vector<uint32_t>
       owned_images_;  // With by_class, the images that this rank owns; otherwise empty.
   uint64_t cached_epoch_ = ~uint64_t{0};  // The epoch whose order is cached; at first none.
-  std::vector<uint32_t> cached_order_;    // The cached order.
+  std::vector<uint32_t> cached_order_;    // What EpochOrder returns for that epoch.
 };
 
 // The indices [begin, end) of samples.

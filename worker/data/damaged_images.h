@@ -21,13 +21,13 @@ void ReportWarning(const WarningFunction& warn, const std::string& sentence);
 class DamagedImages {
  public:
   // `max_damaged`: how many damaged images are allowed (the job's data.max_corrupt). Add reports
-  // damaged images to `warn`, on the thread that calls Add; never two calls at once.
+  // each of them to `warn` once, on the thread that calls Add; two calls of `warn` never overlap.
   explicit DamagedImages(uint64_t max_damaged, WarningFunction warn = nullptr)
       : max_damaged_(max_damaged), warn_(std::move(warn)) {}
 
   // Counts and reports the damaged image `name`; `why` says what is wrong with it. An image that
   // was added before is not counted again. kBadData if more images are damaged than are allowed.
-  // Any thread.
+  // Any thread may call it.
   Status Add(const std::string& name, const Status& why);
   uint64_t count() const;  // The number of damaged images so far.
 

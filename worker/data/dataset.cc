@@ -10,7 +10,7 @@ namespace tern::data {
 
 Status Dataset::Decode(uint64_t i, Image* image) const {
   const Size size = SizeOf(i);
-  if (!encoded) {
+  if (!is_encoded) {
     image->Resize(channels, size.height, size.width);
     return Read(i, &image->pixels);
   }

@@ -27,14 +27,14 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
 
-  uint32_t channels = 0;           // The number of channels of a decoded image.
-  uint32_t height = 0, width = 0;  // The size of every image; 0 if sizes differ.
-  std::vector<Size> sizes;         // [count]; empty if every image is height x width.
-  uint32_t classes = 0;            // The number of classes; each label is less.
-  std::vector<std::string> names;  // [classes] names of the classes, or empty.
-  std::vector<uint32_t> labels;    // [count]
-  bool encoded = false;            // Whether Read returns JPEG or PNG; else pixels [C, H, W].
-  std::shared_ptr<DamagedImages> damaged = std::make_shared<DamagedImages>(0);
+  uint32_t channels = 0;                 // The number of channels of a decoded image.
+  uint32_t height = 0, width = 0;        // The size of every image; 0 if sizes differ.
+  std::vector<Size> sizes;               // The size of each image; empty if all are height x width.
+  uint32_t classes = 0;                  // The number of classes; each label is less.
+  std::vector<std::string> class_names;  // [classes] names of the classes, or empty.
+  std::vector<uint32_t> labels;          // The label of each image.
+  bool is_encoded = false;               // Whether Read returns JPEG or PNG; else pixels [C, H, W].
+  std::shared_ptr<DamagedImages> damaged_images = std::make_shared<DamagedImages>(0);
 
   uint64_t count() const { return labels.size(); }
   uint64_t image_size() const { return uint64_t{channels} * height * width; }
@@ -56,19 +56,20 @@ class Dataset {
 // A set of images of one size, stored as pixels in memory.
 class MemoryDataset : public Dataset {
  public:
-  std::string file = "the set";  // What NameOf says that the images belong to.
+  std::string file = "the set";  // What NameOf calls the data set in an image's name.
   std::vector<uint8_t> pixels;   // [count, C, H, W]
 
   std::string NameOf(uint64_t i) const override;
   Status Read(uint64_t i, std::vector<uint8_t>* bytes) const override;
 };
 
+// Which set of the job's data: the training or the test set.
 enum class Split { kTrain, kTest };
 
 struct ReadOptions {
   uint32_t channels = 3;  // To how many channels JPEG and PNG images are decoded: 1 or 3.
-  // Receives the number of images of a folder that are scanned (`done`), and of all images. Called
-  // on the thread that reads the set.
+  // Called while a folder is scanned, on the thread that reads the set: `done` images of `total`
+  // are scanned.
   std::function<void(uint64_t done, uint64_t total)> progress = nullptr;
   WarningFunction warn = nullptr;  // Receives warnings about damaged images and skipped files.
 };

@@ -1,4 +1,4 @@
-// The table of the formats of data sets: one case for each.
+// Chooses the function that reads a data set by the set's format: one case for each format.
 #include "worker/data/datasets.h"
 
 #include "common/base/text.h"

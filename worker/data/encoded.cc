@@ -16,8 +16,8 @@ Status BadDataError(const std::string& what) { return Status(Code::kBadData, wha
 
 constexpr std::array<uint8_t, 8> kPngSignature = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
 constexpr uint64_t kMaxStrayBytes = 4096;  // Stray bytes allowed between the segments of a JPEG.
-// Bytes of a PNG up to the image's size: signature, length and name of the first chunk, width,
-// height.
+// How many bytes a PNG has up to the end of the image's size: the signature, the length and name of
+// the first chunk, the width, and the height.
 constexpr size_t kPngHeaderBytes = 24;
 
 bool IsJpeg(std::span<const uint8_t> bytes) {
@@ -36,7 +36,7 @@ Status UnknownFormatError(std::span<const uint8_t> bytes) {
                           Printable({first_characters, std::min<size_t>(bytes.size(), 8)}), "\""));
 }
 
-Result<ImageHeader> CheckSides(uint32_t height, uint32_t width) {
+Result<ImageHeader> CheckImageSize(uint32_t height, uint32_t width) {
   if (height == 0 || width == 0)
     return BadDataError(Cat("damaged: its header states a size of ", width, " x ", height));
   if (uint64_t{height} * width > kMaxPixels) {
@@ -56,7 +56,7 @@ Result<ImageHeader> ReadPngHeader(std::span<const uint8_t> bytes) {
     return BadDataError("truncated: it ends in the header of the PNG");
   if (std::memcmp(bytes.data() + 12, "IHDR", 4) != 0)
     return BadDataError("damaged: the PNG does not begin with its header chunk");
-  return CheckSides(ReadBigEndianWord(bytes, 20), ReadBigEndianWord(bytes, 16));
+  return CheckImageSize(ReadBigEndianWord(bytes, 20), ReadBigEndianWord(bytes, 16));
 }
 
 // Whether a JPEG marker begins a frame header, which contains the image's size: one of SOF0 to
@@ -65,7 +65,8 @@ bool BeginsFrame(uint8_t marker) {
   return marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
 }
 
-// Reads the size of a JPEG of `size` bytes: skips its segments up to the first frame header.
+// Reads the image's size from a JPEG file of `size` bytes. Skips segments up to the first frame
+// header.
 Result<ImageHeader> ReadJpegHeader(const ReadFunction& read, uint64_t size) {
   uint64_t offset = 2, num_stray = 0;
   // The bytes: 0xff, marker, length (2 bytes), precision, height (2 bytes), width (2 bytes).
@@ -95,15 +96,15 @@ Result<ImageHeader> ReadJpegHeader(const ReadFunction& read, uint64_t size) {
       return BadDataError("damaged: a segment of the JPEG has an invalid length");
     if (BeginsFrame(marker)) {
       if (num_read < segment_head.size()) break;
-      return CheckSides(uint32_t{segment_head[5]} << 8 | segment_head[6],
-                        uint32_t{segment_head[7]} << 8 | segment_head[8]);
+      return CheckImageSize(uint32_t{segment_head[5]} << 8 | segment_head[6],
+                            uint32_t{segment_head[7]} << 8 | segment_head[8]);
     }
     offset += 2 + uint64_t{segment_length};
   }
   return BadDataError(Cat("truncated: ", size, " bytes that do not contain the size of the JPEG"));
 }
 
-void ToGray(Image* image) {
+void ConvertToGray(Image* image) {
   const uint64_t plane_size = image->plane();
   uint8_t* r = image->pixels.data();
   const uint8_t *g = r + plane_size, *b = g + plane_size;
@@ -126,7 +127,7 @@ Status DecodeImage(std::span<const uint8_t> bytes, uint32_t channels, Image* ima
   if (!IsJpeg(bytes) && !IsPng(bytes)) return UnknownFormatError(bytes);
   const Status decode_status = IsJpeg(bytes) ? DecodeJpeg(bytes, image) : DecodePng(bytes, image);
   if (!decode_status.ok()) return decode_status;
-  if (channels == 1 && image->channels == 3) ToGray(image);
+  if (channels == 1 && image->channels == 3) ConvertToGray(image);
   if (channels == 3 && image->channels == 1) {
     image->Resize(3, image->height, image->width);
     const auto first_plane = image->pixels.begin();

@@ -1,4 +1,4 @@
-// Encoded images: JPEG or PNG. Their first bytes tell which.
+// Reads encoded images, JPEG or PNG. The first bytes of an image tell which of the two it is.
 #pragma once
 
 #include <cstddef>

@@ -1,10 +1,11 @@
-// Computes which samples of which epoch a worker takes at each step. An epoch's length need not be
-// a multiple of the batch; data.epoch_end says what happens then: `wrap` goes on in the next epoch,
-// `drop_last` leaves out the last incomplete batch, `pad` fills it up with samples from the epoch's
-// beginning, and with `leave` a worker that has no full batch left takes no samples in that step.
-// The batch may grow at given epochs. With data.partition other than `shared`, a worker draws only
-// from images that it owns, and workers may own different numbers of images. All ranks have the
-// same number of steps, so that none waits for a worker that has run out of data.
+// Computes which samples of which epoch a worker takes at each step. An epoch is one pass over the
+// training images. Its length need not be a multiple of the batch; data.epoch_end says what happens
+// then: `wrap` goes on in the next epoch, `drop_last` leaves out the last incomplete batch, `pad`
+// fills that batch up with samples from the epoch's beginning, and with `leave` a worker that has
+// no full batch left takes no samples in that step. The batch may grow at given epochs. With
+// data.partition other than `shared`, a worker draws only from images that it owns, and workers may
+// own different numbers of images. All workers have the same number of steps, so that none waits
+// for a worker that has run out of data.
 #pragma once
 
 #include <cstdint>
@@ -30,15 +31,15 @@ class Epochs {
     uint32_t rank = 0, workers = 1, batch_total = 0;
     pb::Data::Partition partition = pb::Data::shared;
     pb::Data::EpochEnd epoch_end = pb::Data::wrap;
-    std::vector<pb::BatchGrowth> growth = {};
-    uint64_t images = 0;  // The number of images in the training set.
+    std::vector<pb::BatchGrowth> batch_growth = {};
+    uint64_t num_images = 0;  // The number of images in the training set.
   };
   // kBadJob if a batch size is not a multiple of the number of workers, or is larger than the
   // training set.
   static Result<Epochs> Make(const Options& options);
 
-  // The samples of step number `step`, from 0.
-  EpochSlice At(uint64_t step) const;
+  // Returns the samples of step number `step`; steps count from 0.
+  EpochSlice SliceAt(uint64_t step) const;
   // The number of images that this rank draws from in an epoch: all images if workers share them,
   // else those that this rank owns.
   uint64_t epoch_length() const { return epoch_length_; }
@@ -52,7 +53,8 @@ class Epochs {
   struct Stage {
     uint64_t first_step = 0;
     double first_epoch = 0;
-    // Only if epochs wrap: how many samples earlier stages took from the sequence of epochs.
+    // Used only with epoch_end `wrap`: how many samples earlier stages took from the sequence of
+    // epochs.
     uint64_t first_sample = 0;
     uint32_t worker_batch = 0;  // The number of samples that each worker takes in a step.
   };
@@ -61,11 +63,12 @@ class Epochs {
   uint64_t EpochLengthOf(uint32_t rank) const;
   // The number of steps in an epoch; 0 if epochs wrap, because then a step may cross epochs.
   uint64_t StepsInEpoch(uint32_t worker_batch) const;
-  // How many samples one step takes from the sequence that this rank draws from: those of all
-  // workers if they share the sequence, else its own.
-  uint64_t Stride(uint32_t worker_batch) const;
+  // How many samples one step takes from the sequence that this rank draws from: the batches of all
+  // workers if they share the sequence, else only this rank's batch.
+  uint64_t SamplesPerStep(uint32_t worker_batch) const;
   // The position of this rank's first sample among the samples of a step.
   uint64_t OffsetInStep(uint32_t worker_batch) const;
+  // Adds the stage that begins at `at_epoch`, where the batch of all workers becomes `batch_total`.
   void AddStage(double at_epoch, uint32_t batch_total);
 
   Options options_;

@@ -31,7 +31,7 @@ class FolderDataset : public Dataset {
   std::vector<std::string> files;  // [count] names of files in the folders of their classes.
 
   std::string NameOf(uint64_t i) const override {
-    return root + "/" + names[labels[i]] + "/" + files[i];
+    return root + "/" + class_names[labels[i]] + "/" + files[i];
   }
   Status Read(uint64_t i, std::vector<uint8_t>* bytes) const override {
     return ReadWholeFile(NameOf(i), kExpectedFile, kMaxEncodedBytes, bytes);
@@ -43,15 +43,15 @@ class FolderDataset : public Dataset {
   Status ScanRange(uint64_t begin, uint64_t end, uint32_t threads);
 };
 
-// Returns the sorted names of the subfolders (if `folders`) or of all other entries of a folder,
-// without names that begin with a dot.
+// Returns the sorted names of the subfolders (if `lists_folders`) or of all other entries of a
+// folder, without names that begin with a dot.
 Result<std::vector<std::string>> ListFolder(const std::string& path, bool lists_folders) {
   std::vector<std::string> names;
   std::error_code error;
   fs::directory_iterator entry(path, error);
   while (!error && entry != fs::directory_iterator()) {
     const std::string name = entry->path().filename().string();
-    std::error_code ignored_error;  // Set for a dangling link, which is no folder.
+    std::error_code ignored_error;  // Set for a dangling link, which counts as a file.
     if (!name.starts_with(".") && entry->is_directory(ignored_error) == lists_folders)
       names.push_back(name);
     entry.increment(error);
@@ -159,7 +159,7 @@ Status FolderDataset::Scan(uint64_t limit, uint32_t threads, const ReadOptions& 
   return num_kept > 0 ? Ok() : BadDataError(root, "all of its images are damaged");
 }
 
-// Reads the sizes of images [begin, end). Counts damaged images and leaves their sizes at 0.
+// Reads the sizes of images [begin, end). Reports damaged images, and leaves their sizes at 0.
 Status FolderDataset::ScanRange(uint64_t begin, uint64_t end, uint32_t threads) {
   std::vector<Status> errors(end - begin);
   ParallelFor(begin, end, threads, [&](uint64_t i) {
@@ -178,7 +178,8 @@ Status FolderDataset::ScanRange(uint64_t begin, uint64_t end, uint32_t threads) 
     }
   });
   for (uint64_t i = begin; i < end; ++i) {
-    if (!errors[i - begin].ok()) TERN_RETURN_IF_ERROR(damaged->Add(NameOf(i), errors[i - begin]));
+    if (!errors[i - begin].ok())
+      TERN_RETURN_IF_ERROR(damaged_images->Add(NameOf(i), errors[i - begin]));
   }
   return Ok();
 }
@@ -198,13 +199,13 @@ Result<std::unique_ptr<Dataset>> ReadFolder(const pb::Data& data, bool is_traini
   dataset->root = root;
   dataset->channels = options.channels == 1 ? 1 : 3;
   dataset->classes = static_cast<uint32_t>(classes->size());
-  dataset->names = std::move(*classes);
-  dataset->encoded = true;
-  dataset->damaged = std::make_shared<DamagedImages>(data.max_corrupt(), options.warn);
+  dataset->class_names = std::move(*classes);
+  dataset->is_encoded = true;
+  dataset->damaged_images = std::make_shared<DamagedImages>(data.max_corrupt(), options.warn);
   uint64_t num_skipped = 0;
   for (uint32_t label = 0; label < dataset->classes; ++label) {
     TERN_RETURN_IF_ERROR(
-        ListClass(root + "/" + dataset->names[label], label, dataset.get(), &num_skipped));
+        ListClass(root + "/" + dataset->class_names[label], label, dataset.get(), &num_skipped));
   }
   if (num_skipped > 0) {
     ReportWarning(options.warn,

@@ -11,8 +11,8 @@ namespace {
 
 // zlib's windowBits: a window of 2^15 bytes; adding 16 selects the gzip format.
 constexpr int kGzipWindowBits = 15 + 16;
-constexpr size_t kOutputPieceBytes = size_t{1} << 18;  // The most bytes that one call decompresses.
-// The most bytes given to zlib at once, because it counts its input in 32 bits.
+constexpr size_t kOutputPieceBytes = size_t{1} << 18;  // The most bytes that one inflate() writes.
+// The most bytes given to zlib at once, because zlib counts its input in 32 bits.
 constexpr size_t kMaxInputBytes = size_t{1} << 30;
 
 struct StreamCloser {

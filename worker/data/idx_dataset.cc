@@ -9,9 +9,9 @@
 namespace tern::data {
 namespace {
 
-// Reads an IDX file and checks that it has `dims` dimensions. `kind` says what the file should
-// contain, and `other_kind` what it contains if images and labels are swapped: "images" or
-// "labels".
+// Reads an IDX file and checks that it has `expected_dims` dimensions. `kind` says what the file
+// should contain ("images" or "labels"), and `other_kind` what it contains if images and labels are
+// swapped.
 Result<IdxArray> ReadArray(const std::string& path, size_t expected_dims, const char* kind,
                            const char* other_kind) {
   Result<IdxArray> array = ReadIdx(path);

@@ -23,7 +23,8 @@ struct ErrorState {
   char text[JMSG_LENGTH_MAX];
 };
 
-// libjpeg calls this on an error: saves the message, and jumps to the method that called libjpeg.
+// libjpeg calls this on an error. Saves the message, and jumps back to the method of Decompressor
+// that called libjpeg.
 [[noreturn]] void JumpOut(j_common_ptr info) {
   auto* errors = reinterpret_cast<ErrorState*>(info->err);
   (*info->err->format_message)(info, errors->text);
@@ -39,7 +40,7 @@ void OnWarning(j_common_ptr info, int level) {
   if (level < 0 && !is_harmless) JumpOut(info);
 }
 
-// libjpeg calls this while it decodes. Ends decoding if the image has more than kMaxJpegScans
+// libjpeg calls this while it decodes. Reports an error if the image has more than kMaxJpegScans
 // scans.
 void LimitScans(j_common_ptr info) {
   if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number <= kMaxJpegScans) return;
@@ -63,7 +64,7 @@ class Decompressor {
   Decompressor& operator=(const Decompressor&) = delete;
 
   // Reads the header, and chooses the output's color space. Returns false on an error.
-  bool Begin(std::span<const uint8_t> bytes) {
+  bool ReadHeader(std::span<const uint8_t> bytes) {
     if (setjmp(errors_.exit_point) != 0) return false;
     jpeg_create_decompress(&info_);
     info_.progress = &progress_;
@@ -81,7 +82,7 @@ class Decompressor {
   }
 
   // Decodes all rows to `image`. `row`: workspace of one row. Returns false on an error.
-  bool Finish(uint8_t* row, Image* image) {
+  bool DecodeRows(uint8_t* row, Image* image) {
     if (setjmp(errors_.exit_point) != 0) return false;
     jpeg_start_decompress(&info_);
     while (info_.output_scanline < info_.output_height) {
@@ -137,7 +138,7 @@ Status BadDataError(const std::string& what) {
 
 Status DecodeJpeg(std::span<const uint8_t> bytes, Image* image) {
   Decompressor decompressor;
-  if (!decompressor.Begin(bytes)) return BadDataError(decompressor.error_text());
+  if (!decompressor.ReadHeader(bytes)) return BadDataError(decompressor.error_text());
   const uint32_t height = decompressor.height(), width = decompressor.width();
   const uint64_t num_pixels = uint64_t{height} * width;
   if (num_pixels > kMaxPixels || num_pixels / kMaxPixelsPerByte > bytes.size()) {
@@ -146,7 +147,7 @@ Status DecodeJpeg(std::span<const uint8_t> bytes, Image* image) {
   }
   image->Resize(decompressor.is_gray() ? 1 : 3, height, width);
   std::vector<uint8_t> row(size_t{4} * width);
-  if (!decompressor.Finish(row.data(), image)) return BadDataError(decompressor.error_text());
+  if (!decompressor.DecodeRows(row.data(), image)) return BadDataError(decompressor.error_text());
   return Ok();
 }
 

@@ -37,8 +37,8 @@ class RandomSequence {
   }
 
   const kernels::NoiseKey key_;
-  std::array<uint32_t, 4> block_words_;  // The current block.
-  size_t num_words_used_ = 4;            // How many of its words were returned.
+  std::array<uint32_t, 4> block_words_;  // The current block of the Philox generator.
+  size_t num_words_used_ = 4;            // How many words of the current block were returned.
   uint32_t next_block_ = 0;              // The number of the next block.
 };
 

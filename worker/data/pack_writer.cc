@@ -67,7 +67,7 @@ Status PackWriter::Add(std::span<const uint8_t> bytes, uint32_t label, Size size
 
 Status PackWriter::Finish() {
   std::string names_section;
-  for (const std::string& name : properties_.names) {
+  for (const std::string& name : properties_.class_names) {
     const auto name_bytes = static_cast<uint32_t>(name.size());
     names_section.append(reinterpret_cast<const char*>(&name_bytes), sizeof name_bytes);
     names_section += name;
@@ -75,10 +75,10 @@ Status PackWriter::Finish() {
   PackedHeader header{};
   std::memcpy(header.magic, kPackedMagic, sizeof header.magic);
   header.version = kPackedVersion;
-  header.encoded = properties_.encoded ? 1 : 0;
+  header.is_encoded = properties_.is_encoded ? 1 : 0;
   header.count = entries_.size();
   header.classes = properties_.classes;
-  header.channels = properties_.encoded ? 0 : properties_.channels;
+  header.channels = properties_.is_encoded ? 0 : properties_.channels;
   const auto index_section = AsBytes(entries_.data(), entries_.size() * sizeof(PackedEntry));
   header.index_begin = num_bytes_written_;
   header.index_bytes = index_section.size();

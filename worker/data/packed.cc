@@ -28,7 +28,7 @@ class PackedDataset : public Dataset {
   // Reads and checks the header, the index and the class names.
   Status Open();
   // Keeps only the first `limit` images; 0 keeps all. Sets the common size of the images.
-  void KeepFirst(uint64_t limit);
+  void KeepFirstImages(uint64_t limit);
 
   std::string NameOf(uint64_t i) const override { return Cat("image ", i, " of ", path_); }
   Status Read(uint64_t i, std::vector<uint8_t>* bytes) const override {
@@ -60,9 +60,9 @@ Status PackedDataset::Open() {
   const Result<PackedHeader> header = ReadHeader();
   if (!header.ok()) return header.status();
   TERN_RETURN_IF_ERROR(CheckSections(*header));
-  encoded = header->encoded == 1;
+  is_encoded = header->is_encoded == 1;
   classes = header->classes;
-  if (!encoded) channels = header->channels;
+  if (!is_encoded) channels = header->channels;
   TERN_RETURN_IF_ERROR(ReadIndex(*header));
   return ReadNames(*header);
 }
@@ -104,9 +104,9 @@ Status PackedDataset::CheckSections(const PackedHeader& header) const {
   if (header.count == 0) return BadDataError("holds no images");
   if (header.count > kMaxImages || header.index_bytes != header.count * kPackedEntryBytes ||
       !is_inside(header.index_begin, header.index_bytes) ||
-      !is_inside(header.names_begin, header.names_bytes) || header.encoded > 1 ||
+      !is_inside(header.names_begin, header.names_bytes) || header.is_encoded > 1 ||
       header.classes == 0 || header.classes > kMaxClasses ||
-      (header.encoded == 0 && (header.channels == 0 || header.channels > 1024))) {
+      (header.is_encoded == 0 && (header.channels == 0 || header.channels > 1024))) {
     return BadDataError(Cat("the numbers of its header are inconsistent", kPackAgain));
   }
   return Ok();
@@ -136,7 +136,7 @@ Status PackedDataset::CheckEntry(const PackedHeader& header, uint64_t i) const {
   if (entry.offset < kPackedHeaderBytes || entry.offset > header.index_begin ||
       entry.bytes > header.index_begin - entry.offset || entry.bytes > kMaxEncodedBytes ||
       entry.label >= header.classes || num_pixels == 0 || num_pixels > kMaxPixels ||
-      (header.encoded == 0 && num_pixels * header.channels != entry.bytes)) {
+      (header.is_encoded == 0 && num_pixels * header.channels != entry.bytes)) {
     return BadDataError(Cat("image ", i, " of its index does not fit (", entry.bytes, " bytes at ",
                             entry.offset, ", label ", entry.label, ", ", entry.width, " x ",
                             entry.height, ")", kPackAgain));
@@ -160,15 +160,15 @@ Status PackedDataset::ReadNames(const PackedHeader& header) {
     std::memcpy(&name_bytes, names_text.data() + position, sizeof name_bytes);
     position += sizeof name_bytes;
     if (name_bytes > names_text.size() - position) break;
-    names.push_back(names_text.substr(position, name_bytes));
+    class_names.push_back(names_text.substr(position, name_bytes));
     position += name_bytes;
   }
-  if (position == names_text.size() && names.size() == classes) return Ok();
+  if (position == names_text.size() && class_names.size() == classes) return Ok();
   return BadDataError(
       Cat("the names of its ", classes, " classes do not fit into their section", kPackAgain));
 }
 
-void PackedDataset::KeepFirst(uint64_t limit) {
+void PackedDataset::KeepFirstImages(uint64_t limit) {
   if (limit > 0 && limit < count()) {
     entries_.resize(limit);
     labels.resize(limit);
@@ -186,9 +186,9 @@ Result<std::unique_ptr<Dataset>> OpenPacked(const pb::Data& data, bool is_traini
   if (!file.ok()) return file.status();
   auto dataset = std::make_unique<PackedDataset>(path, std::move(*file));
   dataset->channels = options.channels == 1 ? 1 : 3;
-  dataset->damaged = std::make_shared<DamagedImages>(data.max_corrupt(), options.warn);
+  dataset->damaged_images = std::make_shared<DamagedImages>(data.max_corrupt(), options.warn);
   TERN_RETURN_IF_ERROR(dataset->Open());
-  dataset->KeepFirst(limit);
+  dataset->KeepFirstImages(limit);
   return Result<std::unique_ptr<Dataset>>(std::move(dataset));
 }
 

@@ -53,12 +53,12 @@ Result<std::unique_ptr<Dataset>> OpenPacked(const pb::Data& data, bool is_traini
 // Writes one packed file, under a temporary name until it is complete. Only one thread may use it.
 class PackWriter {
  public:
-  // Properties of the data set.
+  // Properties of the data set that the file will contain.
   struct Properties {
-    bool encoded = true;    // Whether images are JPEG or PNG; else they are pixels.
-    uint32_t channels = 0;  // The number of channels, if images are pixels.
+    bool is_encoded = true;  // Whether images are JPEG or PNG; else they are pixels.
+    uint32_t channels = 0;   // The number of channels, if images are pixels.
     uint32_t classes = 0;
-    std::vector<std::string> names;  // [classes] names of the classes, or empty.
+    std::vector<std::string> class_names;  // [classes] names of the classes, or empty.
   };
   // kCannotWrite if the file cannot be created.
   static Result<std::unique_ptr<PackWriter>> Make(const std::string& path,

@@ -7,6 +7,7 @@
 
 namespace tern::data {
 
+// Headers and entries are copied between file and memory without conversion.
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "packed files are read as they lie");
 
 inline constexpr char kPackedMagic[] = "TERNPACK";
@@ -24,7 +25,7 @@ struct PackedEntry {
 
 struct PackedHeader {
   char magic[8];
-  uint32_t version, encoded;
+  uint32_t version, is_encoded;
   uint64_t count;
   uint32_t classes, channels;
   uint64_t index_begin, index_bytes, names_begin, names_bytes;

@@ -18,7 +18,7 @@ namespace {
 // invalid.
 constexpr uint64_t kMaxExpansionFactor = 1032;
 constexpr uint32_t kMaxSide = 1u << 26;
-constexpr size_t kMaxChunkBytes = size_t{8} << 20;  // The most bytes of a chunk that has no pixels.
+constexpr size_t kMaxChunkBytes = size_t{8} << 20;  // The most bytes of a PNG chunk without pixels.
 
 // The state of libpng's callbacks: where to jump on an error, the message, and the unread input.
 struct ReadState {
@@ -28,7 +28,8 @@ struct ReadState {
   size_t num_left;           // How many bytes are unread.
 };
 
-// libpng calls this on an error: saves the message, and jumps to the method that called libpng.
+// libpng calls this on an error. Saves the message, and jumps back to the method of Decompressor
+// that called libpng.
 [[noreturn]] void JumpOut(png_structp png, png_const_charp text) {
   auto* read_state = static_cast<ReadState*>(png_get_error_ptr(png));
   std::snprintf(read_state->text, sizeof read_state->text, "%s", text);
@@ -59,7 +60,7 @@ class Decompressor {
 
   // Reads the header, and asks for samples of 8 bits without alpha. Returns false on an error, like
   // the methods below.
-  bool Begin() {
+  bool ReadHeader() {
     if (setjmp(read_state_.exit_point) != 0) return false;
     png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, &read_state_, &JumpOut, &IgnoreWarning);
     if (png_ != nullptr) info_ = png_create_info_struct(png_);
@@ -82,7 +83,7 @@ class Decompressor {
     return true;
   }
   // Decodes the image to `rows`, one pointer per row of row_bytes() bytes.
-  bool Finish(png_bytep* rows) {
+  bool DecodeRows(png_bytep* rows) {
     if (setjmp(read_state_.exit_point) != 0) return false;
     png_read_image(png_, rows);
     png_read_end(png_, nullptr);
@@ -112,7 +113,7 @@ Status BadDataError(const std::string& what) {
 
 Status DecodePng(std::span<const uint8_t> bytes, Image* image) {
   Decompressor decompressor(bytes);
-  if (!decompressor.Begin()) return BadDataError(decompressor.error_text());
+  if (!decompressor.ReadHeader()) return BadDataError(decompressor.error_text());
   const uint32_t height = decompressor.height(), width = decompressor.width();
   if (uint64_t{height} * width > kMaxPixels ||
       decompressor.bytes_promised() / kMaxExpansionFactor > bytes.size()) {
@@ -127,7 +128,7 @@ Status DecodePng(std::span<const uint8_t> bytes, Image* image) {
   std::vector<uint8_t> interleaved(row_bytes * height);
   std::vector<png_bytep> rows(height);
   for (uint32_t y = 0; y < height; ++y) rows[y] = interleaved.data() + y * row_bytes;
-  if (!decompressor.Finish(rows.data())) return BadDataError(decompressor.error_text());
+  if (!decompressor.DecodeRows(rows.data())) return BadDataError(decompressor.error_text());
   image->Resize(channels, height, width);
   const uint64_t plane_size = image->plane();
   for (uint32_t y = 0; y < height; ++y) {

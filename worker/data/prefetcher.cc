@@ -34,10 +34,10 @@ struct Prefetcher::Impl {
       : samples(samples_in),
         plan(std::move(plan_in)),
         min_images(options.min_images),
-        as_bytes(options.as_bytes),
+        fills_bytes(options.fills_bytes),
         pin(options.pin),
         next_step(options.first_step) {
-    for (uint32_t i = 0; i < std::max(options.depth, 1u) + 1; ++i)  // One more: the current batch.
+    for (uint32_t i = 0; i < std::max(options.depth, 1u) + 1; ++i)  // + 1: the current batch.
       free_batches.push_back(std::make_unique<PendingBatch>());
     for (uint32_t i = 0; i < std::max(options.threads, 1u); ++i)
       threads.emplace_back(Cat("data ", i), [this] { Run(); });
@@ -62,7 +62,7 @@ struct Prefetcher::Impl {
     }
   }
 
-  // Returns the first planned batch with images that no thread has taken; null if there is none.
+  // Returns the first batch of `queue` with images that no thread has taken; null if there is none.
   PendingBatch* NextUnfilled() TERN_MUST_HOLD(mutex) {
     for (const auto& pending : queue)
       if (pending->num_taken < pending->sample_ids.size()) return pending.get();
@@ -70,7 +70,7 @@ struct Prefetcher::Impl {
   }
   bool CanPlan() const TERN_MUST_HOLD(mutex) { return !is_planning && !free_batches.empty(); }
 
-  // Plans the batch of the next step. Releases the mutex meanwhile.
+  // Plans the batch of the next step: determines its samples. Releases the mutex meanwhile.
   void PlanNext() TERN_MUST_HOLD(mutex) {
     is_planning = true;
     std::unique_ptr<PendingBatch> pending = std::move(free_batches.front());
@@ -94,7 +94,7 @@ struct Prefetcher::Impl {
     batch.labels.resize(pending->sample_ids.size());
     const size_t num_images = std::max<size_t>(pending->sample_ids.size(), min_images);
     const size_t num_elements = num_images * samples.image_size();
-    if (!as_bytes) return batch.images.resize(num_elements);
+    if (!fills_bytes) return batch.images.resize(num_elements);
     batch.draws.resize(num_images);
     const bool buffer_grows = num_elements > batch.bytes.capacity();
     if (buffer_grows) pending->page_lock.reset();
@@ -105,7 +105,7 @@ struct Prefetcher::Impl {
   Status Fill(PendingBatch* pending, size_t i, Samples::Scratch* scratch) {
     Batch& batch = pending->batch;
     const size_t first_element = i * samples.image_size();
-    if (!as_bytes)
+    if (!fills_bytes)
       return samples.Fill(pending->sample_ids[i], scratch, batch.images.data() + first_element,
                           &batch.labels[i]);
     return samples.FillBytes(pending->sample_ids[i], scratch, batch.bytes.data() + first_element,
@@ -129,8 +129,8 @@ struct Prefetcher::Impl {
   const Samples& samples;
   const SamplePlan plan;  // Called by one thread at a time, while `is_planning` is set.
   const uint32_t min_images;
-  const bool as_bytes;
-  const Pin pin;
+  const bool fills_bytes;
+  const PinFunction pin;
   Mutex mutex;               // Does not guard the contents of the batches that threads fill.
   Condition work_available;  // Notified when there may be work for the threads.
   Condition batch_ready;     // Notified when the first batch of `queue` may be complete.

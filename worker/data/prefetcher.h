@@ -24,9 +24,9 @@ struct Batch {
 
 // A function that page-locks memory, for fast copies to a device, until the returned handle is
 // destroyed. Returns null if that fails. Any thread may call it.
-using Pin = std::function<std::shared_ptr<void>(const void* begin, size_t bytes)>;
+using PinFunction = std::function<std::shared_ptr<void>(const void* begin, size_t bytes)>;
 
-// Fills each batch with several threads; the result does not depend on their number.
+// Fills each batch with several threads. The contents do not depend on the number of threads.
 class Prefetcher {
  public:
   // A function that returns the samples of a step. It is called once for each step, in order, by
@@ -36,11 +36,12 @@ class Prefetcher {
     uint64_t first_step = 0;
     uint32_t threads = 1;
     uint32_t depth = 3;  // How many batches to prepare ahead, at least 1.
-    // Each batch has memory for at least so many images. If the step has fewer samples, the other
+    // Each batch has memory for at least this many images. If the step has fewer samples, the other
     // images are unspecified and have no label.
     uint32_t min_images = 0;
-    bool as_bytes = false;  // Fill Batch::bytes and draws instead of Batch::images.
-    Pin pin = nullptr;      // If set, page-locks Batch::bytes.
+    // Whether to fill Batch::bytes and Batch::draws instead of Batch::images.
+    bool fills_bytes = false;
+    PinFunction pin = nullptr;  // If set, page-locks Batch::bytes.
   };
   // `samples` outlives the prefetcher.
   Prefetcher(const Samples& samples, SamplePlan plan, const Options& options);

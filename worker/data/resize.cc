@@ -44,8 +44,8 @@ AxisWeights MakeAxisWeights(uint32_t input_size, uint32_t output_size) {
 
 void ResizeBox(const Image& image, const Box& box, uint32_t height, uint32_t width,
                Image* resized) {
-  const AxisWeights horizontal = MakeAxisWeights(box.width, width),
-                    vertical = MakeAxisWeights(box.height, height);
+  const AxisWeights horizontal_weights = MakeAxisWeights(box.width, width),
+                    vertical_weights = MakeAxisWeights(box.height, height);
   resized->Resize(image.channels, height, width);
   std::vector<float> scaled_rows(size_t{box.height} * width), sums(width);
   for (uint32_t c = 0; c < image.channels; ++c) {
@@ -54,18 +54,19 @@ void ResizeBox(const Image& image, const Box& box, uint32_t height, uint32_t wid
       const uint8_t* input_row = channel_pixels + uint64_t{box.top + y} * image.width + box.left;
       float* output_row = scaled_rows.data() + size_t{y} * width;
       for (uint32_t x = 0; x < width; ++x) {
-        const AxisWeights::Window& window = horizontal.windows[x];
+        const AxisWeights::Window& window = horizontal_weights.windows[x];
         float sum = 0;
         for (uint32_t k = 0; k < window.count; ++k)
-          sum += horizontal.values[window.weight_begin + k] * input_row[window.first_input + k];
+          sum += horizontal_weights.values[window.weight_begin + k] *
+                 input_row[window.first_input + k];
         output_row[x] = sum;
       }
     }
     for (uint32_t y = 0; y < height; ++y) {
-      const AxisWeights::Window& window = vertical.windows[y];
+      const AxisWeights::Window& window = vertical_weights.windows[y];
       std::fill(sums.begin(), sums.end(), 0.f);
       for (uint32_t k = 0; k < window.count; ++k) {
-        const float weight = vertical.values[window.weight_begin + k];
+        const float weight = vertical_weights.values[window.weight_begin + k];
         const float* scaled_row = scaled_rows.data() + size_t{window.first_input + k} * width;
         for (uint32_t x = 0; x < width; ++x) sums[x] += weight * scaled_row[x];
       }

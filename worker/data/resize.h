@@ -19,7 +19,8 @@ struct Box {
 // mean of the box's pixels within max(1, s / n) of that center, with weights that fall linearly to
 // 0 at that distance. Pixels outside the box are not used. Each row is scaled first, then each
 // column; sums are floats and are rounded to nearest once, so the result is the same on every
-// machine. REQUIRES sides above 0, a box within the image, and `image` != `resized`. Any thread.
+// machine. REQUIRES sides above 0, a box within the image, and `image` != `resized`. Any thread may
+// call it.
 void ResizeBox(const Image& image, const Box& box, uint32_t height, uint32_t width, Image* resized);
 
 }  // namespace tern::data

@@ -27,7 +27,7 @@ Status Samples::SetSize() {
   const uint64_t num_checked = dataset_->sizes.empty() ? 1 : count();
   for (uint64_t i = 0; i < num_checked; ++i) {
     if (i > 0 && dataset_->sizes[i] == dataset_->sizes[i - 1]) continue;
-    const Result<Size> size = augmenter_.OutputOf(dataset_->SizeOf(i));
+    const Result<Size> size = augmenter_.OutputSizeOf(dataset_->SizeOf(i));
     if (!size.ok()) return size.status().Within(dataset_->NameOf(i));
     if (i == 0) size_ = *size;
     if (*size == size_) continue;
@@ -47,7 +47,7 @@ Result<Augmenter::SampleId> Samples::Decode(const Augmenter::SampleId& sample,
     const uint64_t index = (sample.index + tries) % count();
     const Status decode_status = dataset_->Decode(index, &scratch->image);
     if (decode_status.ok()) return Augmenter::SampleId{sample.epoch, index};
-    TERN_RETURN_IF_ERROR(dataset_->damaged->Add(dataset_->NameOf(index), decode_status));
+    TERN_RETURN_IF_ERROR(dataset_->damaged_images->Add(dataset_->NameOf(index), decode_status));
   }
   return Status(Code::kBadData, Cat(dataset_->NameOf(0), " and all other images are damaged"));
 }
@@ -66,8 +66,8 @@ Status Samples::FillBytes(const Augmenter::SampleId& sample, Scratch* scratch, u
   const auto decoded_sample = Decode(sample, scratch);
   if (!decoded_sample.ok()) return decoded_sample.status();
   *label = dataset_->labels[decoded_sample->index];
-  *draws =
-      augmenter_.ScaleAndCrop(scratch->image, *decoded_sample, &scratch->workspace.scaled, out);
+  *draws = augmenter_.ScaleAndCrop(scratch->image, *decoded_sample,
+                                   &scratch->workspace.scaled_image, out);
   return Ok();
 }
 

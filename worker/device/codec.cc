@@ -18,7 +18,7 @@ Result<const kernels::DeviceStats*> StatsWorkspace::Launch(const float* arena, c
   const int error =
       kernels::ComputeStatsOnDevice(stream->get(), arena, group.tiling(), tile_stats_.get(),
                                     tiles_done_.get(), part_stats_.get());
-  TERN_RETURN_IF_ERROR(Check(error, "statistics of an arena"));
+  TERN_RETURN_IF_ERROR(CheckCuda(error, "statistics of an arena"));
   return static_cast<const kernels::DeviceStats*>(part_stats_.get());
 }
 

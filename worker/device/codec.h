@@ -28,11 +28,12 @@ constexpr uint64_t RoundUpToWords(uint64_t bytes) { return (bytes + 3) / 4 * 4; 
 
 class DeviceCodec {
  public:
-  // What all device codecs use. What it refers to outlives the codec.
+  // What every device codec needs. All objects that it refers to must outlive the codec.
   struct Context {
     const DeviceModel::Layout& layout;
     const Groups &buckets, &chunks;  // The parts of each bucket and of each chunk of the layout.
-    // Arenas of gradients on the device. Those of round r are at index r modulo their number.
+    // Arenas of gradients on the device. The gradients of round r (the r-th exchange with the
+    // servers) are in the arena with index r modulo the number of arenas.
     std::vector<const float*> gradients;
     Stream* coder_stream;    // The stream of the thread that encodes.
     Stream* compute_stream;  // The stream of the thread that trains.
@@ -47,7 +48,8 @@ class DeviceCodec {
                                                       const kernels::NoiseKey& noise);
   virtual Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale> scales,
                                const kernels::NoiseKey& noise) = 0;
-  // The arena whose statistics show which of the values that are encoded in a round are not finite.
+  // An arena that has a non-finite value wherever a value that is encoded in the round is not
+  // finite. By default, the arena of the gradients.
   virtual const float* CodedArena(uint64_t round) const { return GradientsOf(round); }
   // The arena of a round's gradients.
   const float* GradientsOf(uint64_t round) const {
@@ -61,22 +63,22 @@ class DeviceCodec {
   // Decodes the sum of a chunk's codes over the workers, and writes the mean of the workers'
   // gradients to the chunk's elements of the arena `means`. Increments *bad_count, a counter on the
   // device, if the sum is invalid.
-  virtual Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means,
-                      uint32_t* bad_count) = 0;
+  virtual Status DecodeMeans(uint32_t chunk, const DeviceModel::Sums& sums, float* means,
+                             uint32_t* bad_count) = 0;
   // An optimizer step.
   struct Step {
     const kernels::UpdateStep& coefficients;  // The optimizer's coefficients in this step.
     const kernels::TensorRates* rates;        // One per part of the chunk, on the device.
     kernels::ModelArenas model;
   };
-  // Update decodes like Read and applies an optimizer step with the means, in one pass over the
-  // memory. REQUIRES UpdatesInOnePass().
+  // Update decodes like DecodeMeans and applies an optimizer step with the means, in one pass over
+  // the memory. REQUIRES UpdatesInOnePass().
   virtual bool UpdatesInOnePass() const { return false; }
   virtual Status Update(uint32_t chunk, const DeviceModel::Sums& sums, const Step& step,
                         uint32_t* bad_count);
 
  protected:
-  // Allocates code_, sums_ and ranges_ for the largest chunk. Call before other allocations.
+  // Allocates code_, sums_ and ranges_ for the largest chunk. Subclasses call it first in Allocate.
   Status AllocateBuffers();
   // The part as a segment, which is what common/codec calls a range of a tensor.
   codec::Segment SegmentOf(const kernels::Part& part) const {
@@ -93,7 +95,7 @@ class DeviceCodec {
   // `size` bytes of code_ in host memory. `bad_count`: a counter of non-finite values on the
   // device, or null; kDiverged if it is not 0.
   Result<Bytes> CopyCode(uint64_t size, uint32_t* bad_count = nullptr);
-  // The same for a size that is in device memory.
+  // The same as CopyCode for a code whose size is in device memory, at *device_size.
   Result<Bytes> CopyCodeOfSize(const uint64_t* device_size, uint32_t* bad_count = nullptr);
   // The same as CopyCodeOfSize for a code of at most `max_size` bytes. It copies `max_size` bytes,
   // so that it waits once instead of twice.

@@ -24,8 +24,8 @@ Result<std::unique_ptr<DeviceCodec>> MakeTopKCodes(const DeviceCodec::Context& c
 // For the codecs that send floats of 32 or 16 bits.
 Result<std::unique_ptr<DeviceCodec>> MakeFloatCodes(const DeviceCodec::Context& context);
 
-// A row of the table. `name` is the codec's name in the job. The table in common/codec/codecs.cc
-// says of each codec whether it is in this table, too.
+// A row of the table. `name` is the codec's name in the job. The table of all codecs,
+// common/codec/codecs.cc, says which of them have a row here.
 struct DeviceCodecEntry {
   std::string_view name;
   Result<std::unique_ptr<DeviceCodec>> (*make)(const DeviceCodec::Context& context);

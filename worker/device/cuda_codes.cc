@@ -36,7 +36,7 @@ Result<uint64_t> CudaCodes::CountAtLeast(uint64_t round, uint32_t bucket,
                                          std::span<const float> magnitudes) {
   TERN_RETURN_IF_ERROR(
       stream_.CopyIn(magnitudes_.get(), magnitudes.data(), magnitudes.size_bytes()));
-  TERN_RETURN_IF_ERROR(Check(
+  TERN_RETURN_IF_ERROR(CheckCuda(
       kernels::CountAtLeastOnDevice(stream_.get(), codec_->GradientsOf(round),
                                     memory_.buckets[bucket].tiling(), magnitudes_.get(),
                                     counts_of_tiles_.get(), counts_done_.get(), counts_.get()),

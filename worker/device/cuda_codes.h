@@ -12,9 +12,9 @@ namespace tern::device {
 
 class CudaCodes : public DeviceCodes {
  public:
-  // `stream` is that of the thread that encodes. The `compute_stream` of Allocate is that of the
-  // thread that trains. All arguments outlive this object. Call Allocate once, before anything
-  // else.
+  // `stream` is the stream of the thread that encodes; the `compute_stream` of Allocate is the
+  // stream of the thread that trains. All arguments must outlive this object. Call Allocate once,
+  // before anything else.
   CudaCodes(const DeviceModel::Layout& layout, const ModelMemory& memory, Stream& stream)
       : num_elements_(layout.elements), memory_(memory), stream_(stream) {}
   Status Allocate(const DeviceModel::Layout& layout, Stream* compute_stream);

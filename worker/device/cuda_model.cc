@@ -28,24 +28,24 @@ class Model : public CudaModel {
   float* gradients() const override { return memory_.gradients.get(); }
   DeviceCodes& codes() override { return *codes_; }
 
-  Status CopyToDevice(const Host& from) override;
-  Status CopyToHost(const Host& to) override;
+  Status CopyToDevice(const HostCopies& from) override;
+  Status CopyToHost(const HostCopies& to) override;
   Status AddDecay(uint64_t begin, uint64_t count, float decay) override;
-  Result<double> SquaresOfGradients() override;
+  Result<double> SumOfSquaredGradients() override;
   Status ScaleGradients(float factor) override;
   Status RetainGradients(uint64_t round, uint32_t bucket) override;
-  Status CopyWeights(Local to) override;
-  Status CopyLocalToDevice(Local to, const float* from) override;
-  Status CopyLocalToHost(Local from, float* to) override;
-  Status MoveLocally(const kernels::LocalStep& step, std::span<const float> decay) override;
+  Status CopyWeights(LocalArray to) override;
+  Status CopyLocalToDevice(LocalArray to, const float* from) override;
+  Status CopyLocalToHost(LocalArray from, float* to) override;
+  Status UpdateLocalWeights(const kernels::LocalStep& step, std::span<const float> decay) override;
   Status Update(uint32_t chunk, const Sums& sums, const kernels::UpdateStep& step,
                 std::span<const kernels::TensorRates> rates) override;
   Status ClearMeans(uint32_t bucket) override;
-  Status ReadMeans(uint32_t chunk, const Sums& sums) override;
-  Result<std::vector<Squares>> SquaresOf(uint32_t bucket) override;
+  Status DecodeMeans(uint32_t chunk, const Sums& sums) override;
+  Result<std::vector<SquareSums>> SquareSumsOf(uint32_t bucket) override;
   Status UpdateBucket(uint32_t bucket, const kernels::UpdateStep& step,
                       std::span<const kernels::TensorRates> rates) override;
-  Status Average(uint64_t begin, uint64_t count, float one_minus_decay) override;
+  Status UpdateAverage(uint64_t begin, uint64_t count, float one_minus_decay) override;
   Status CheckSums() override;
 
  private:
@@ -58,7 +58,7 @@ class Model : public CudaModel {
   ModelMemory memory_;
   Array<float> means_;                     // Mean gradients; allocated on first use.
   std::unique_ptr<Event> retained_event_;  // Recorded after the last copy of RetainGradients.
-  Array<float> decay_by_part_;             // The weight decay of each part of all buckets.
+  Array<float> decay_by_part_;             // The weight decay of each part (range of one tensor).
   StatsWorkspace stats_;
   Array<kernels::TensorRates> rates_;
   Array<uint32_t> bad_sum_count_;  // A counter of invalid sums.
@@ -77,7 +77,8 @@ Status Model::Allocate() {
        {stats_.Allocate(memory_.max_sizes), rates_.Allocate(memory_.max_sizes.parts),
         bad_sum_count_.Allocate(1)})
     TERN_RETURN_IF_ERROR(status);
-  if (!layout_.local.empty()) TERN_RETURN_IF_ERROR(decay_by_part_.Allocate(memory_.tensors.size()));
+  if (!layout_.local_arrays.empty())
+    TERN_RETURN_IF_ERROR(decay_by_part_.Allocate(memory_.all_parts.size()));
   if (layout_.rounds > 1) {
     auto event = Event::Make();
     if (!event.ok()) return event.status();
@@ -88,30 +89,30 @@ Status Model::Allocate() {
   return stream_->Wait();
 }
 
-Status Model::CopyToDevice(const Host& from) {
+Status Model::CopyToDevice(const HostCopies& from) {
   for (const auto& [host_array, device_array] : memory_.HostDevicePairs(from))
     TERN_RETURN_IF_ERROR(
         stream_->CopyIn(device_array, host_array, layout_.elements * sizeof(float)));
   return stream_->Wait();
 }
 
-Status Model::CopyToHost(const Host& to) {
+Status Model::CopyToHost(const HostCopies& to) {
   for (const auto& [host_array, device_array] : memory_.HostDevicePairs(to))
     TERN_RETURN_IF_ERROR(
         stream_->CopyOut(host_array, device_array, layout_.elements * sizeof(float)));
   return stream_->Wait();
 }
 
-// Launched on the stream of the thread that encodes, because that thread reads the gradient next,
-// and its stream does not wait for the stream of the compute thread.
+// Runs on the stream of the thread that encodes, because that thread reads the gradient next, and
+// its stream does not wait for the stream of the compute thread.
 Status Model::AddDecay(uint64_t begin, uint64_t count, float decay) {
   float* decayed_gradients = memory_.gradients.get() + begin;
-  return Check(kernels::AddDecayOnDevice(coder_stream_->get(), decayed_gradients, point() + begin,
-                                         count, decay, decayed_gradients),
-               "weight decay");
+  return CheckCuda(kernels::AddDecayOnDevice(coder_stream_->get(), decayed_gradients,
+                                             point() + begin, count, decay, decayed_gradients),
+                   "weight decay");
 }
 
-Result<double> Model::SquaresOfGradients() {
+Result<double> Model::SumOfSquaredGradients() {
   const auto stats =
       stats_.Compute(memory_.gradients.get(), memory_.all_elements, coder_stream_.get());
   if (!stats.ok()) return stats.status();
@@ -119,58 +120,60 @@ Result<double> Model::SquaresOfGradients() {
 }
 
 Status Model::ScaleGradients(float factor) {
-  return Check(kernels::ScaleOnDevice(coder_stream_->get(), memory_.gradients.get(),
-                                      layout_.elements, factor),
-               "clipping by norm");
+  return CheckCuda(kernels::ScaleOnDevice(coder_stream_->get(), memory_.gradients.get(),
+                                          layout_.elements, factor),
+                   "clipping by norm");
 }
 
 // Copies on the stream of the thread that encodes, so that the copy precedes the round's codes
 // there. The compute thread's stream, which computes the next gradients, waits for the copy.
 Status Model::RetainGradients(uint64_t round, uint32_t bucket) {
   const Group& group = memory_.buckets[bucket];
-  float* retained = memory_.retained_gradients[round % memory_.retained_gradients.size()].get();
+  float* retained_arena =
+      memory_.retained_gradients[round % memory_.retained_gradients.size()].get();
   for (size_t i = 0; i < group.size(); ++i) {
     const kernels::Part& part = group.part(i);
-    TERN_RETURN_IF_ERROR(coder_stream_->CopyOnDevice(
-        retained + part.begin, memory_.gradients.get() + part.begin, part.count * sizeof(float)));
+    TERN_RETURN_IF_ERROR(coder_stream_->CopyOnDevice(retained_arena + part.begin,
+                                                     memory_.gradients.get() + part.begin,
+                                                     part.count * sizeof(float)));
   }
   TERN_RETURN_IF_ERROR(retained_event_->Record(*coder_stream_));
   return stream_->WaitFor(*retained_event_);
 }
 
-Status Model::CopyWeights(Local to) {
+Status Model::CopyWeights(LocalArray to) {
   return stream_->CopyOnDevice(memory_.LocalArena(to), memory_.weights.get(),
                                layout_.elements * sizeof(float));
 }
 
-Status Model::CopyLocalToDevice(Local to, const float* from) {
+Status Model::CopyLocalToDevice(LocalArray to, const float* from) {
   TERN_RETURN_IF_ERROR(
       stream_->CopyIn(memory_.LocalArena(to), from, layout_.elements * sizeof(float)));
   return stream_->Wait();
 }
 
-Status Model::CopyLocalToHost(Local from, float* to) {
+Status Model::CopyLocalToHost(LocalArray from, float* to) {
   TERN_RETURN_IF_ERROR(
       stream_->CopyOut(to, memory_.LocalArena(from), layout_.elements * sizeof(float)));
   return stream_->Wait();
 }
 
-Status Model::MoveLocally(const kernels::LocalStep& step, std::span<const float> decay) {
+Status Model::UpdateLocalWeights(const kernels::LocalStep& step, std::span<const float> decay) {
   std::vector<float> decay_by_part;
-  for (const kernels::TiledPart& tiled : memory_.tensors.host_tiling.parts)
+  for (const kernels::TiledPart& tiled : memory_.all_parts.host_tiling.parts)
     decay_by_part.push_back(decay[tiled.part.tensor]);
   TERN_RETURN_IF_ERROR(stream_->CopyIn(decay_by_part_.get(), decay_by_part.data(),
                                        decay_by_part.size() * sizeof(float)));
-  const float* before_arena = memory_.LocalArena(Local::kBefore);
+  const float* before_arena = memory_.LocalArena(LocalArray::kBefore);
   const kernels::LocalArenas arenas{.weights = memory_.weights.get(),
                                     .gradients = memory_.gradients.get(),
                                     .reference = before_arena != nullptr ? before_arena : point(),
-                                    .velocity = memory_.LocalArena(Local::kVelocity),
-                                    .mean_square = memory_.LocalArena(Local::kMeanSquare),
+                                    .velocity = memory_.LocalArena(LocalArray::kVelocity),
+                                    .mean_square = memory_.LocalArena(LocalArray::kMeanSquare),
                                     .point = point()};
-  return Check(kernels::MoveLocallyOnDevice(stream_->get(), memory_.tensors.tiling(), step,
-                                            decay_by_part_.get(), arenas),
-               "a local update");
+  return CheckCuda(kernels::MoveLocallyOnDevice(stream_->get(), memory_.all_parts.tiling(), step,
+                                                decay_by_part_.get(), arenas),
+                   "a local update");
 }
 
 Status Model::UploadRates(std::span<const kernels::TensorRates> rates) {
@@ -178,9 +181,9 @@ Status Model::UploadRates(std::span<const kernels::TensorRates> rates) {
 }
 
 Status Model::UpdateFromMeans(const Group& group, const kernels::UpdateStep& step) {
-  return Check(kernels::UpdateOnDevice(stream_->get(), group.tiling(), means_.get(), step,
-                                       rates_.get(), memory_.Arenas()),
-               "an update of the weights");
+  return CheckCuda(kernels::UpdateOnDevice(stream_->get(), group.tiling(), means_.get(), step,
+                                           rates_.get(), memory_.Arenas()),
+                   "an update of the weights");
 }
 
 Status Model::Update(uint32_t chunk, const Sums& sums, const kernels::UpdateStep& step,
@@ -189,7 +192,7 @@ Status Model::Update(uint32_t chunk, const Sums& sums, const kernels::UpdateStep
   if (codes_->codec().UpdatesInOnePass())
     return codes_->codec().Update(chunk, sums, {step, rates_.get(), memory_.Arenas()},
                                   bad_sum_count_.get());
-  TERN_RETURN_IF_ERROR(ReadMeans(chunk, sums));
+  TERN_RETURN_IF_ERROR(DecodeMeans(chunk, sums));
   return UpdateFromMeans(memory_.chunks[chunk], step);
 }
 
@@ -202,18 +205,18 @@ Status Model::ClearMeans(uint32_t bucket) {
   return Ok();
 }
 
-Status Model::ReadMeans(uint32_t chunk, const Sums& sums) {
+Status Model::DecodeMeans(uint32_t chunk, const Sums& sums) {
   if (means_.get() == nullptr) TERN_RETURN_IF_ERROR(means_.Allocate(layout_.elements));
-  return codes_->codec().Read(chunk, sums, means_.get(), bad_sum_count_.get());
+  return codes_->codec().DecodeMeans(chunk, sums, means_.get(), bad_sum_count_.get());
 }
 
-Result<std::vector<DeviceModel::Squares>> Model::SquaresOf(uint32_t bucket) {
+Result<std::vector<DeviceModel::SquareSums>> Model::SquareSumsOf(uint32_t bucket) {
   const auto weight_stats =
       stats_.Compute(memory_.weights.get(), memory_.buckets[bucket], stream_.get());
   if (!weight_stats.ok()) return weight_stats.status();
   const auto mean_stats = stats_.Compute(means_.get(), memory_.buckets[bucket], stream_.get());
   if (!mean_stats.ok()) return mean_stats.status();
-  std::vector<Squares> squares;
+  std::vector<SquareSums> squares;
   for (size_t i = 0; i < weight_stats->size(); ++i)
     squares.push_back({(*weight_stats)[i].sum_squares, (*mean_stats)[i].sum_squares});
   return squares;
@@ -225,10 +228,11 @@ Status Model::UpdateBucket(uint32_t bucket, const kernels::UpdateStep& step,
   return UpdateFromMeans(memory_.buckets[bucket], step);
 }
 
-Status Model::Average(uint64_t begin, uint64_t count, float one_minus_decay) {
-  return Check(kernels::EmaUpdateOnDevice(stream_->get(), memory_.average_arena.get() + begin,
-                                          memory_.weights.get() + begin, count, one_minus_decay),
-               "the moving average");
+Status Model::UpdateAverage(uint64_t begin, uint64_t count, float one_minus_decay) {
+  return CheckCuda(
+      kernels::EmaUpdateOnDevice(stream_->get(), memory_.average_arena.get() + begin,
+                                 memory_.weights.get() + begin, count, one_minus_decay),
+      "the moving average");
 }
 
 Status Model::CheckSums() {

@@ -1,5 +1,5 @@
-// What nets that run on a GPU use of a DeviceModel (the model's arrays on the GPU): its stream and
-// its device pointers. Internal to worker/device and worker/engine.
+// The part of a DeviceModel (the model's arrays on the GPU) that nets on the GPU use: its stream
+// and its device pointers. Internal to worker/device and worker/engine.
 #pragma once
 
 #include <memory>

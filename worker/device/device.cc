@@ -11,13 +11,13 @@ namespace {
 // The lowest compute capability that Tern supports: 7.5, the Turing GPUs.
 constexpr int kMinMajor = 7, kMinMinor = 5;
 
-Status BadJob(const std::string& what) {
+Status BadJobError(const std::string& what) {
   return Status(Code::kBadJob, Cat("workers.device is cuda, but ", what, "; set it to cpu"));
 }
 
 }  // namespace
 
-Status Check(int error, const std::string& call) {
+Status CheckCuda(int error, const std::string& call) {
   if (error == cudaSuccess) return Ok();
   cudaGetLastError();
   return Status(Code::kPeerLost,
@@ -26,40 +26,42 @@ Status Check(int error, const std::string& call) {
 
 Status FindDevice() {
   int device_count = 0;
-  const Status count_status = Check(cudaGetDeviceCount(&device_count), "CUDA says");
-  if (!count_status.ok()) return BadJob(count_status.message());
-  if (device_count == 0) return BadJob("there is no GPU here");
+  const Status count_status = CheckCuda(cudaGetDeviceCount(&device_count), "CUDA says");
+  if (!count_status.ok()) return BadJobError(count_status.message());
+  if (device_count == 0) return BadJobError("there is no GPU here");
   int major = 0, minor = 0;
-  TERN_RETURN_IF_ERROR(Check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0),
-                             "cudaDeviceGetAttribute"));
-  TERN_RETURN_IF_ERROR(Check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0),
-                             "cudaDeviceGetAttribute"));
+  TERN_RETURN_IF_ERROR(
+      CheckCuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0),
+                "cudaDeviceGetAttribute"));
+  TERN_RETURN_IF_ERROR(
+      CheckCuda(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0),
+                "cudaDeviceGetAttribute"));
   if (major > kMinMajor || (major == kMinMajor && minor >= kMinMinor)) return Ok();
-  return BadJob(Cat("the GPU has compute capability ", major, ".", minor, ", expected at least ",
-                    kMinMajor, ".", kMinMinor));
+  return BadJobError(Cat("the GPU has compute capability ", major, ".", minor,
+                         ", expected at least ", kMinMajor, ".", kMinMinor));
 }
 
 void FreeDevice::operator()(void* memory) const { cudaFree(memory); }
 
 Result<DeviceMemory> AllocateDevice(size_t bytes) {
   void* memory = nullptr;
-  const Status status = Check(cudaMalloc(&memory, bytes == 0 ? 1 : bytes), "cudaMalloc");
+  const Status status = CheckCuda(cudaMalloc(&memory, bytes == 0 ? 1 : bytes), "cudaMalloc");
   if (!status.ok()) {
     return Status(Code::kBadJob,
                   Cat("the GPU has less than ", HumanBytes(bytes), " of free memory (",
                       status.message(), "); take a smaller batch per worker or a smaller net"));
   }
   DeviceMemory owned(memory);
-  TERN_RETURN_IF_ERROR(Check(cudaMemset(memory, 0, bytes), "cudaMemset"));
+  TERN_RETURN_IF_ERROR(CheckCuda(cudaMemset(memory, 0, bytes), "cudaMemset"));
   // cudaMemset may return before the memory is set, and other streams do not wait for it.
-  TERN_RETURN_IF_ERROR(Check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize"));
+  TERN_RETURN_IF_ERROR(CheckCuda(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize"));
   return owned;
 }
 
 PinnedRange::PinnedRange(const void* begin, size_t bytes) {
   void* address = const_cast<void*>(begin);
   if (bytes == 0) return;
-  if (Check(cudaHostRegister(address, bytes, cudaHostRegisterDefault), "cudaHostRegister").ok())
+  if (CheckCuda(cudaHostRegister(address, bytes, cudaHostRegisterDefault), "cudaHostRegister").ok())
     begin_ = address;
 }
 
@@ -79,7 +81,7 @@ Result<PinnedPool::Slab> PinnedPool::Acquire() {
     }
   }
   void* memory = nullptr;
-  TERN_RETURN_IF_ERROR(Check(cudaMallocHost(&memory, slab_bytes_), "cudaMallocHost"));
+  TERN_RETURN_IF_ERROR(CheckCuda(cudaMallocHost(&memory, slab_bytes_), "cudaMallocHost"));
   return Slab(static_cast<uint8_t*>(memory), FreePinned());
 }
 
@@ -92,12 +94,13 @@ Result<std::unique_ptr<Stream>> Stream::Make(Priority priority) {
   std::unique_ptr<Stream> stream(new Stream);
   // The range of priorities. Smaller numbers mean higher priority; 0 is the normal priority.
   int lowest_priority = 0, highest_priority = 0;
-  TERN_RETURN_IF_ERROR(Check(cudaDeviceGetStreamPriorityRange(&lowest_priority, &highest_priority),
-                             "cudaDeviceGetStreamPriorityRange"));
   TERN_RETURN_IF_ERROR(
-      Check(cudaStreamCreateWithPriority(&stream->stream_, cudaStreamNonBlocking,
-                                         priority == Priority::kHigh ? highest_priority : 0),
-            "cudaStreamCreateWithPriority"));
+      CheckCuda(cudaDeviceGetStreamPriorityRange(&lowest_priority, &highest_priority),
+                "cudaDeviceGetStreamPriorityRange"));
+  TERN_RETURN_IF_ERROR(
+      CheckCuda(cudaStreamCreateWithPriority(&stream->stream_, cudaStreamNonBlocking,
+                                             priority == Priority::kHigh ? highest_priority : 0),
+                "cudaStreamCreateWithPriority"));
   return stream;
 }
 
@@ -107,36 +110,36 @@ Stream::~Stream() {
 
 Status Stream::CopyIn(void* device, const void* host, size_t bytes) {
   if (bytes == 0) return Ok();
-  return Check(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream_),
-               "cudaMemcpyAsync to the device");
+  return CheckCuda(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream_),
+                   "cudaMemcpyAsync to the device");
 }
 
 Status Stream::CopyOut(void* host, const void* device, size_t bytes) {
   if (bytes == 0) return Ok();
-  return Check(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream_),
-               "cudaMemcpyAsync from the device");
+  return CheckCuda(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream_),
+                   "cudaMemcpyAsync from the device");
 }
 
 Status Stream::CopyOnDevice(void* to, const void* from, size_t bytes) {
   if (bytes == 0) return Ok();
-  return Check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_),
-               "cudaMemcpyAsync on the device");
+  return CheckCuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_),
+                   "cudaMemcpyAsync on the device");
 }
 
 Status Stream::Zero(void* device, size_t bytes) {
-  return Check(cudaMemsetAsync(device, 0, bytes, stream_), "cudaMemsetAsync");
+  return CheckCuda(cudaMemsetAsync(device, 0, bytes, stream_), "cudaMemsetAsync");
 }
 
-Status Stream::Wait() { return Check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
+Status Stream::Wait() { return CheckCuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
 
 Status Stream::WaitFor(const Event& event) const {
-  return Check(cudaStreamWaitEvent(stream_, event.get(), 0), "cudaStreamWaitEvent");
+  return CheckCuda(cudaStreamWaitEvent(stream_, event.get(), 0), "cudaStreamWaitEvent");
 }
 
 Result<std::unique_ptr<Event>> Event::Make() {
   std::unique_ptr<Event> event(new Event);
-  TERN_RETURN_IF_ERROR(Check(cudaEventCreateWithFlags(&event->event_, cudaEventDisableTiming),
-                             "cudaEventCreateWithFlags"));
+  TERN_RETURN_IF_ERROR(CheckCuda(cudaEventCreateWithFlags(&event->event_, cudaEventDisableTiming),
+                                 "cudaEventCreateWithFlags"));
   return event;
 }
 
@@ -145,17 +148,18 @@ Event::~Event() {
 }
 
 Status Event::Record(const Stream& stream) {
-  return Check(cudaEventRecord(event_, stream.get()), "cudaEventRecord");
+  return CheckCuda(cudaEventRecord(event_, stream.get()), "cudaEventRecord");
 }
 
 Result<std::unique_ptr<Graph>> Graph::Capture(const Stream& stream,
                                               const std::function<Status()>& launch) {
-  TERN_RETURN_IF_ERROR(Check(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal),
-                             "cudaStreamBeginCapture"));
+  TERN_RETURN_IF_ERROR(
+      CheckCuda(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal),
+                "cudaStreamBeginCapture"));
   const Status launch_status = launch();
   cudaGraph_t captured_graph = nullptr;
   const Status end_status =
-      Check(cudaStreamEndCapture(stream.get(), &captured_graph), "cudaStreamEndCapture");
+      CheckCuda(cudaStreamEndCapture(stream.get(), &captured_graph), "cudaStreamEndCapture");
   if (!launch_status.ok() || !end_status.ok()) {
     if (captured_graph != nullptr) cudaGraphDestroy(captured_graph);
     cudaGetLastError();  // A call may have left an error during the capture.
@@ -163,7 +167,7 @@ Result<std::unique_ptr<Graph>> Graph::Capture(const Stream& stream,
   }
   std::unique_ptr<Graph> graph(new Graph);
   const Status instantiate_status =
-      Check(cudaGraphInstantiate(&graph->graph_, captured_graph, 0), "cudaGraphInstantiate");
+      CheckCuda(cudaGraphInstantiate(&graph->graph_, captured_graph, 0), "cudaGraphInstantiate");
   cudaGraphDestroy(captured_graph);
   if (!instantiate_status.ok()) return instantiate_status;
   return graph;
@@ -174,9 +178,9 @@ Graph::~Graph() {
 }
 
 Status Graph::Launch(const Stream& stream) {
-  return Check(cudaGraphLaunch(graph_, stream.get()), "cudaGraphLaunch");
+  return CheckCuda(cudaGraphLaunch(graph_, stream.get()), "cudaGraphLaunch");
 }
 
-Status Event::Wait() { return Check(cudaEventSynchronize(event_), "cudaEventSynchronize"); }
+Status Event::Wait() { return CheckCuda(cudaEventSynchronize(event_), "cudaEventSynchronize"); }
 
 }  // namespace tern::device

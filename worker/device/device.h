@@ -1,6 +1,6 @@
 // Wrappers of the CUDA runtime: memory, streams, events, graphs. A CUDA error becomes a Status with
-// the name of the call. Included only by files that are compiled with CUDA, and by what replaces
-// them.
+// the name of the call. Included only by files that are compiled with CUDA, and by the files that
+// replace these in a build without CUDA.
 #pragma once
 
 #include <cstddef>
@@ -20,10 +20,10 @@ struct CUgraphExec_st;
 namespace tern::device {
 
 // Returns Ok if `error`, a cudaError_t, is 0; else kPeerLost with the name `call` and CUDA's
-// message. Then also clears CUDA's last error, so that a library that reads it later does not blame
-// another call.
-Status Check(int error, const std::string& call);
-// kBadJob if this process has no GPU, or an older one than Tern supports.
+// message. In case of an error, also clears CUDA's last error, so that a library that reads it
+// later does not blame another call.
+Status CheckCuda(int error, const std::string& call);
+// Checks that this process has a GPU that Tern supports. kBadJob if it has none, or too old a one.
 Status FindDevice();
 
 // Frees device memory.
@@ -54,7 +54,7 @@ class PinnedPool {
   struct FreePinned {
     void operator()(uint8_t* memory) const;
   };
-  // A buffer of `bytes` bytes.
+  // A buffer of the size that was passed to the constructor.
   using Slab = std::shared_ptr<uint8_t>;
   explicit PinnedPool(size_t bytes) : slab_bytes_(bytes) {}
   // Takes a buffer from the pool, or allocates one if the pool is empty.
@@ -85,8 +85,8 @@ class Stream {
   Status CopyOnDevice(void* to, const void* from, size_t bytes);
   Status Zero(void* device, size_t bytes);
   Status Wait();  // Waits until all operations launched on this stream are done.
-  // Makes operations that are launched later on this stream wait for the event's last Record: until
-  // all operations launched before it on the recorded stream are done.
+  // Makes operations that are launched later on this stream wait until the operations that the
+  // event's last Record marked are done.
   Status WaitFor(const Event& event) const;
 
  private:

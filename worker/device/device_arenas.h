@@ -18,37 +18,40 @@ class DeviceArenas : public client::Arenas {
   Status CopyToHost() override;
   Status CopyFromHost() override;
   Status AddDecay(uint32_t t, float decay) override;
-  Status Clip(double norm) override;
+  Status ClipGradients(double norm) override;
   Status Apply(const client::Sums& sums, uint64_t round, uint32_t bucket) override;
   Status ResetToGlobal() override;
   Status SaveReference(client::LocalValues* local) override;
   Result<const float*> RetainGradient(uint64_t round, uint32_t bucket,
                                       client::LocalValues* local) override;
-  Status Move(float learning_rate, const std::vector<float>& decay,
-              client::LocalValues* local) override;
+  Status MoveLocalPoint(float learning_rate, const std::vector<float>& decay,
+                        client::LocalValues* local) override;
   Status CopyLocalToHost(client::LocalValues* local) override;
   Status CopyLocalFromHost(client::LocalValues* local) override;
 
  private:
-  DeviceModel::Host HostArrays() const;
+  DeviceModel::HostCopies HostArrays() const;
   // Returns the model to a caller that changes its weights; remembers that the host's copy is out
   // of date.
   DeviceModel& MutableModel() {
     device_is_newer_ = true;
     return model_;
   }
-  // Apply for optimizers that update each element by itself: chunk by chunk.
+  // Does what Apply does, for optimizers that update each element by itself: chunk by chunk, where
+  // a chunk is a range of elements that is encoded and summed by itself.
   Status ApplyChunks(const client::Sums& sums, uint64_t round, uint32_t bucket,
                      const update::Step& step);
-  // Apply for optimizers that need whole tensors, such as LARS with its norms.
+  // Does what Apply does, for optimizers that need whole tensors, such as LARS with its norms.
   Status ApplyTensors(const client::Sums& sums, uint64_t round, uint32_t bucket,
                       const update::Step& step);
-  // Updates the moving average of elements [begin, begin + count) after update number `update`.
-  Status Average(uint64_t begin, uint64_t count, uint64_t update);
+  // Updates the moving average of the weights of elements [begin, begin + count), after update
+  // number `update` of these weights.
+  Status UpdateAverage(uint64_t begin, uint64_t count, uint64_t update);
 
-  // An array of the model's local weights or of their updater, and the host's copy of it.
+  // A device array with the local weights (at which this worker computes gradients) or with the
+  // state of the rule that updates them, and the host's copy of that array.
   struct LocalCopy {
-    DeviceModel::Local device_array;
+    DeviceModel::LocalArray device_array;
     float* host_array;
   };
   std::vector<LocalCopy> LocalCopiesOf(client::LocalValues* local) const;

@@ -25,30 +25,30 @@ DeviceCoder::DeviceCoder(const setup::Setup& setup, uint32_t rank, DeviceCodes& 
     memories_.push_back(setup.plan.codec_of[t]->NewMemory(setup.plan.tensor_count[t]));
 }
 
-// Computes the scalers of codecs whose scalers all workers share, from the statistics. Other codecs
-// have done all preparation on the device.
-Result<DeviceCoder::Prepared> DeviceCoder::Prepare(const Values& values) {
+// The device computes statistics of the bucket's gradients. From them, the host computes the
+// scalers, for codecs whose scalers all workers share. Other codecs need no more preparation.
+Result<DeviceCoder::BucketParams> DeviceCoder::Prepare(const BucketValues& values) {
   const protocol::Bucket& bucket = setup_.plan.buckets[values.bucket];
-  kernels::NoiseKey noise = NoiseOf(values.round);
+  kernels::NoiseKey noise = NoiseKeyOf(values.round);
   const auto stats = codes_.Prepare(values.bucket, noise);
   if (!stats.ok()) return stats.status();
-  Prepared prepared(bucket.parts);
+  BucketParams params(bucket.parts);
   for (uint32_t i = 0; i < stats->size(); ++i) {
     noise.tensor = setup_.plan.parts[bucket.first_part + i].tensor;
-    TERN_RETURN_IF_ERROR(Finite((*stats)[i], noise.tensor, values.round));
+    TERN_RETURN_IF_ERROR(CheckFinite((*stats)[i], noise.tensor, values.round));
     const codec::Codec& codec = *setup_.plan.codec_of[noise.tensor];
-    if (codec.shares_scaler()) prepared[i] = codec.Prepare((*stats)[i], {}, noise);
+    if (codec.shares_scaler()) params[i] = codec.Prepare((*stats)[i], {}, noise);
   }
-  return prepared;
+  return params;
 }
 
-Result<Bytes> DeviceCoder::Encode(const Values& values, const protocol::Chunk& chunk,
-                                  const Prepared& prepared, std::span<const float> before) {
+Result<Bytes> DeviceCoder::Encode(const BucketValues& values, const protocol::Chunk& chunk,
+                                  const BucketParams& params, std::span<const float> before) {
   const uint32_t first_part = setup_.plan.buckets[chunk.bucket].first_part;
   std::vector<kernels::TernaryScale> scales;
-  for (const uint32_t p : chunk.part_of)
-    scales.push_back({prepared[p - first_part].scaler, prepared[p - first_part].clip});
-  auto codes = codes_.Encode(setup_.plan.ChunkIndex(chunk), scales, NoiseOf(values.round));
+  for (const uint32_t p : chunk.part_of_segment)
+    scales.push_back({params[p - first_part].scaler, params[p - first_part].clip});
+  auto codes = codes_.Encode(setup_.plan.ChunkIndex(chunk), scales, NoiseKeyOf(values.round));
   if (codes.status().code() == Code::kDiverged) return NonFiniteError(values);
   if (!codes.ok() || before.empty()) return codes;
   const auto* before_bytes = reinterpret_cast<const uint8_t*>(before.data());
@@ -57,15 +57,16 @@ Result<Bytes> DeviceCoder::Encode(const Values& values, const protocol::Chunk& c
   return Bytes::Own(std::move(payload));
 }
 
-Result<uint64_t> DeviceCoder::CountClamped(const Values& values, const Prepared& prepared,
+Result<uint64_t> DeviceCoder::CountClamped(const BucketValues& values, const BucketParams& params,
                                            std::span<const float> own) {
   const protocol::Bucket& bucket = setup_.plan.buckets[values.bucket];
-  // By part: counts the values from this magnitude on; none if it is negative.
+  // For each part (range of one tensor) of the bucket, the smallest magnitude to count. If that is
+  // negative, no value of the part is counted.
   std::vector<float> min_magnitudes(bucket.parts, -1);
   bool is_any_clamped = false;
-  for (size_t i = 0; i < bucket.shared.size(); ++i) {
-    const uint32_t p = bucket.shared[i] - bucket.first_part;
-    const codec::Prepared& prepared_part = prepared[p];
+  for (size_t i = 0; i < bucket.shared_parts.size(); ++i) {
+    const uint32_t p = bucket.shared_parts[i] - bucket.first_part;
+    const codec::EncodeParams& prepared_part = params[p];
     if (own[i] <= prepared_part.scaler || prepared_part.clip <= prepared_part.scaler) continue;
     min_magnitudes[p] =
         std::nextafter(prepared_part.scaler, std::numeric_limits<float>::infinity());
@@ -75,25 +76,25 @@ Result<uint64_t> DeviceCoder::CountClamped(const Values& values, const Prepared&
                         : uint64_t{0};
 }
 
-Result<std::vector<float>> DeviceCoder::Copy(const Values& values) {
+Result<std::vector<float>> DeviceCoder::CopyToHost(const BucketValues& values) {
   const protocol::Bucket& bucket = setup_.plan.buckets[values.bucket];
   std::vector<float> gradients(bucket.count);
   TERN_RETURN_IF_ERROR(codes_.CopyGradientsToHost(values.round, bucket.begin, gradients));
   return gradients;
 }
 
-Status DeviceCoder::NonFiniteError(const Values& values) {
+Status DeviceCoder::NonFiniteError(const BucketValues& values) {
   const auto stats = codes_.StatsOf(values.round, values.bucket);
   if (!stats.ok()) return stats.status();
   const uint32_t first_part = setup_.plan.buckets[values.bucket].first_part;
   for (uint32_t i = 0; i < stats->size(); ++i)
     TERN_RETURN_IF_ERROR(
-        Finite((*stats)[i], setup_.plan.parts[first_part + i].tensor, values.round));
+        CheckFinite((*stats)[i], setup_.plan.parts[first_part + i].tensor, values.round));
   return Status(Code::kDiverged,
                 Cat("a code of bucket ", values.bucket, " contains values that are not finite"));
 }
 
-Status DeviceCoder::Forget() {
+Status DeviceCoder::ClearMemories() {
   return client::HasCodecMemory(setup_) ? codes_.ResetMemory() : Ok();
 }
 

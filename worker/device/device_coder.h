@@ -15,18 +15,19 @@ class DeviceCoder : public client::GradientCoder {
   // `setup` and `codes` outlive this object.
   DeviceCoder(const setup::Setup& setup, uint32_t rank, DeviceCodes& codes);
 
-  Result<Prepared> Prepare(const Values& values) override;
-  Result<uint64_t> CountClamped(const Values& values, const Prepared& prepared,
+  Result<BucketParams> Prepare(const BucketValues& values) override;
+  Result<uint64_t> CountClamped(const BucketValues& values, const BucketParams& params,
                                 std::span<const float> own) override;
-  Result<Bytes> Encode(const Values& values, const protocol::Chunk& chunk, const Prepared& prepared,
-                       std::span<const float> before) override;
-  Result<std::vector<float>> Copy(const Values& values) override;
-  Status Forget() override;
+  Result<Bytes> Encode(const BucketValues& values, const protocol::Chunk& chunk,
+                       const BucketParams& params, std::span<const float> before) override;
+  Result<std::vector<float>> CopyToHost(const BucketValues& values) override;
+  Status ClearMemories() override;
   Status VisitMemories(const std::function<void(SavedState)>& use) override;
 
  private:
-  // Returns kDiverged, with the name of the first tensor of the bucket that has a non-finite value.
-  Status NonFiniteError(const Values& values);
+  // Returns kDiverged, with the name of the first tensor of the bucket (a group of tensors) that
+  // has a non-finite value.
+  Status NonFiniteError(const BucketValues& values);
 
   DeviceCodes& codes_;
   // For each tensor a host copy of what its codec keeps from round to round; null if it keeps

@@ -27,8 +27,8 @@ class DeviceCodes {
   // empty if the codec does not need them. `noise`: the same as for Encode.
   virtual Result<std::vector<kernels::Stats>> Prepare(uint32_t bucket,
                                                       const kernels::NoiseKey& noise) = 0;
-  // Returns the statistics of the values that are encoded in the bucket, one element per part, for
-  // every codec; without the preparation that Prepare does.
+  // Returns the statistics of the values that are encoded in the bucket, one element per part.
+  // Unlike Prepare, it returns them for every codec, and prepares nothing.
   virtual Result<std::vector<kernels::Stats>> StatsOf(uint64_t round, uint32_t bucket) = 0;
   // Counts the bucket's gradients whose magnitude is at least magnitudes[p] for their part p. Skips
   // parts whose magnitudes[p] is negative.
@@ -38,9 +38,8 @@ class DeviceCodes {
   virtual Status CopyGradientsToHost(uint64_t round, uint64_t begin, std::span<float> to) = 0;
   // Encodes a chunk. Returns the code in page-locked host memory, from which a socket may send.
   // `scales`: one per part of the chunk, for ternary codecs only. `noise`: the key of the random
-  // numbers; instead of its field `tensor`, each part's own tensor is used. kDiverged if a value is
-  // not finite, from codecs for which Prepare returns no statistics; other codecs do not check
-  // again.
+  // numbers; its field `tensor` is replaced by each part's own tensor. Codecs for which Prepare
+  // returns no statistics return kDiverged if a value is not finite; other codecs do not check it.
   virtual Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale> scales,
                                const kernels::NoiseKey& noise) = 0;
   // CopyMemoryToHost and CopyMemoryToDevice copy what the codec keeps from round to round

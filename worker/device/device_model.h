@@ -33,14 +33,14 @@ class DeviceModel {
   // The additional arenas of algorithms whose workers compute gradients at local weights w' instead
   // of the global weights W. kPoint is w'; kBefore an earlier W; kVelocity and kMeanSquare are the
   // state of the rule that updates w'.
-  enum class Local { kPoint, kBefore, kVelocity, kMeanSquare };
-  // Which arenas there are, and how they are divided. The member `chunk` of kernels::Part is
+  enum class LocalArray { kPoint, kBefore, kVelocity, kMeanSquare };
+  // Which arenas the model has, and how they are divided. The member `chunk` of kernels::Part is
   // ignored.
   struct Layout {
     uint64_t elements = 0;
     uint32_t state_arrays = 0;  // The number of arenas of the optimizer's state, at most 2.
-    bool average = false;       // Whether there is a moving average of the weights.
-    std::vector<Local> local;   // Which additional arenas there are.
+    bool has_average = false;   // Whether there is a moving average of the weights.
+    std::vector<LocalArray> local_arrays;  // Which additional arenas there are.
     // How many rounds may be in progress at a time (a round is one exchange of gradients). If more
     // than 1, RetainGradients keeps a copy of each round's gradients.
     uint32_t rounds = 1;
@@ -55,7 +55,7 @@ class DeviceModel {
     const codec::Codec* codec = nullptr;
     codec::Options options;  // The options that the codec was made with.
   };
-  // Makes a model whose arenas are zero. kBadJob if there is no GPU, or not enough memory.
+  // Makes a model whose arenas contain zeros. kBadJob if there is no GPU, or not enough memory.
   static Result<std::unique_ptr<DeviceModel>> Make(const Layout& layout);
   virtual ~DeviceModel() = default;
 
@@ -64,35 +64,37 @@ class DeviceModel {
 
   // The host's copies of the weights, of the optimizer's state (in the optimizer's order), and of
   // the moving average, if there is one. Each has all elements of the model.
-  struct Host {
+  struct HostCopies {
     float* weights = nullptr;
     std::vector<float*> state_arrays;
     float* average = nullptr;
   };
-  virtual Status CopyToDevice(const Host& from) = 0;
+  virtual Status CopyToDevice(const HostCopies& from) = 0;
   // Waits until all updates so far are done, and copies them to the host.
-  virtual Status CopyToHost(const Host& to) = 0;
+  virtual Status CopyToHost(const HostCopies& to) = 0;
 
   // g += decay w for elements [begin, begin + count); g are the gradients, and w the weights at
   // which they were computed.
   virtual Status AddDecay(uint64_t begin, uint64_t count, float decay) = 0;
   // Returns the sum of the squares of all gradients, which must be ready. Waits for the result.
-  virtual Result<double> SquaresOfGradients() = 0;
+  virtual Result<double> SumOfSquaredGradients() = 0;
   // Multiplies all gradients by `factor`.
   virtual Status ScaleGradients(float factor) = 0;
 
   // Copies a bucket's gradients, so that they can be encoded for this round while the gradients of
-  // the next step are computed. Call when they are ready. REQUIRES Layout::rounds > 1.
+  // the next step are computed. Call when the bucket's gradients are ready. REQUIRES
+  // Layout::rounds > 1.
   virtual Status RetainGradients(uint64_t round, uint32_t bucket) = 0;
 
   // CopyWeights copies W to one of the additional arenas, on the device. CopyLocalToDevice and
   // CopyLocalToHost copy one of these arenas from and to the host.
-  virtual Status CopyWeights(Local to) = 0;
-  virtual Status CopyLocalToDevice(Local to, const float* from) = 0;
-  virtual Status CopyLocalToHost(Local from, float* to) = 0;
+  virtual Status CopyWeights(LocalArray to) = 0;
+  virtual Status CopyLocalToDevice(LocalArray to, const float* from) = 0;
+  virtual Status CopyLocalToHost(LocalArray from, float* to) = 0;
   // Updates the local weights of all tensors: w' = W + U(g), where U is the local update rule
   // `step` and g are the gradients. `decay`: the weight decay of each tensor.
-  virtual Status MoveLocally(const kernels::LocalStep& step, std::span<const float> decay) = 0;
+  virtual Status UpdateLocalWeights(const kernels::LocalStep& step,
+                                    std::span<const float> decay) = 0;
 
   // The encoded sum of the codes of a chunk over `contributors` workers: the codec's bytes, part
   // after part, and the scaler of each part.
@@ -107,21 +109,21 @@ class DeviceModel {
   virtual Status Update(uint32_t chunk, const Sums& sums, const kernels::UpdateStep& step,
                         std::span<const kernels::TensorRates> rates) = 0;
   // The stages of Update, for optimizers that need whole tensors. ClearMeans sets the bucket's mean
-  // gradients to 0. ReadMeans decodes the mean gradients of a chunk. SquaresOf waits, and returns
-  // the sums of the squares of the weights and of the mean gradients, one element per part of the
-  // bucket. UpdateBucket updates the weights by an optimizer step with the mean gradients; `rates`:
-  // one per part of the bucket.
+  // gradients to 0. DecodeMeans decodes the mean gradients of a chunk. SquareSumsOf waits, and
+  // returns the sums of the squares of the weights and of the mean gradients, one element per part
+  // of the bucket. UpdateBucket updates the weights by an optimizer step with the mean gradients;
+  // `rates`: one per part of the bucket.
   virtual Status ClearMeans(uint32_t bucket) = 0;
-  virtual Status ReadMeans(uint32_t chunk, const Sums& sums) = 0;
-  struct Squares {
+  virtual Status DecodeMeans(uint32_t chunk, const Sums& sums) = 0;
+  struct SquareSums {
     double weights = 0, means = 0;
   };
-  virtual Result<std::vector<Squares>> SquaresOf(uint32_t bucket) = 0;
+  virtual Result<std::vector<SquareSums>> SquareSumsOf(uint32_t bucket) = 0;
   virtual Status UpdateBucket(uint32_t bucket, const kernels::UpdateStep& step,
                               std::span<const kernels::TensorRates> rates) = 0;
   // Updates the moving average of elements [begin, begin + count) with the weights:
   // average += one_minus_decay * (W - average).
-  virtual Status Average(uint64_t begin, uint64_t count, float one_minus_decay) = 0;
+  virtual Status UpdateAverage(uint64_t begin, uint64_t count, float one_minus_decay) = 0;
   // Waits until all sums so far are decoded. kMismatch if one of them was invalid.
   virtual Status CheckSums() = 0;
 };

@@ -37,16 +37,16 @@ class FloatCodes : public DeviceCodec {
           element_bytes_ == 4
               ? context_.coder_stream->CopyOnDevice(code_.get() + code_bytes, gradients,
                                                     part.count * sizeof(float))
-              : Check(encode_(context_.coder_stream->get(), gradients, part.count,
-                              reinterpret_cast<uint16_t*>(code_.get() + code_bytes)),
-                      "codes of 16 bits"));
+              : CheckCuda(encode_(context_.coder_stream->get(), gradients, part.count,
+                                  reinterpret_cast<uint16_t*>(code_.get() + code_bytes)),
+                          "codes of 16 bits"));
       code_bytes += part.count * element_bytes_;
     }
     return CopyCode(code_bytes);
   }
 
-  Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means,
-              uint32_t* bad_count) override {
+  Status DecodeMeans(uint32_t chunk, const DeviceModel::Sums& sums, float* means,
+                     uint32_t* bad_count) override {
     const auto ranges = RangesOf(chunk, sums);
     if (!ranges.ok()) return ranges.status();
     TERN_RETURN_IF_ERROR(UploadSums(sums));
@@ -55,15 +55,16 @@ class FloatCodes : public DeviceCodec {
       const kernels::Part& part = context_.chunks[chunk].part(i);
       const uint8_t* part_sums = sums_.get() + (*ranges)[i].begin;
       float* part_means = means + part.begin;
-      TERN_RETURN_IF_ERROR(element_bytes_ == 4
-                               ? context_.compute_stream->CopyOnDevice(part_means, part_sums,
-                                                                       part.count * sizeof(float))
-                               : Check(decode_(stream, reinterpret_cast<const uint16_t*>(part_sums),
-                                               part.count, part_means),
-                                       "means of 16 bits"));
       TERN_RETURN_IF_ERROR(
-          Check(kernels::CountNotFiniteOnDevice(stream, part_means, part.count, bad_count),
-                "a check of means"));
+          element_bytes_ == 4
+              ? context_.compute_stream->CopyOnDevice(part_means, part_sums,
+                                                      part.count * sizeof(float))
+              : CheckCuda(decode_(stream, reinterpret_cast<const uint16_t*>(part_sums), part.count,
+                                  part_means),
+                          "means of 16 bits"));
+      TERN_RETURN_IF_ERROR(
+          CheckCuda(kernels::CountNotFiniteOnDevice(stream, part_means, part.count, bad_count),
+                    "a check of means"));
     }
     return Ok();
   }

@@ -16,11 +16,11 @@ namespace tern::device {
 class GroupedChunks {
  public:
   // A function that returns a number for a part.
-  using PerPart = std::function<uint64_t(const kernels::Part& part)>;
+  using PartFunction = std::function<uint64_t(const kernels::Part& part)>;
   // Divides the chunks' parts into groups, and copies the tables to the device. group_size(part)
   // returns the number of elements in each group of a part, max_bytes(part) the most bytes of its
   // code.
-  Status Make(const Groups& chunks, const PerPart& group_size, const PerPart& max_bytes,
+  Status Make(const Groups& chunks, const PartFunction& group_size, const PartFunction& max_bytes,
               Stream* stream) {
     chunks_.resize(chunks.size());
     for (size_t c = 0; c < chunks.size(); ++c) {
@@ -33,14 +33,14 @@ class GroupedChunks {
       TERN_RETURN_IF_ERROR(
           chunks_[c].groups.Fill(kernels::GroupParts(tiling, sizes, &num_groups), stream));
       TERN_RETURN_IF_ERROR(chunks_[c].ranges.Fill(ranges, stream));
-      TERN_RETURN_IF_ERROR(stream->Wait());  // The copies read host arrays that end here.
+      TERN_RETURN_IF_ERROR(stream->Wait());  // Until here, the copies may read the host arrays.
       chunks_[c].max_code_bytes = ranges.back().begin + ranges.back().size;
       max_groups_ = std::max(max_groups_, num_groups);
     }
     return Ok();
   }
   // Device arrays with one element per part of the chunk: the part's division into groups, and the
-  // byte range of the part's code if every part takes its most bytes.
+  // byte range of the part's code, if the code of every part has its maximum size.
   const kernels::GroupedPart* groups(uint32_t chunk) const { return chunks_[chunk].groups.get(); }
   const kernels::CodeRange* ranges(uint32_t chunk) const { return chunks_[chunk].ranges.get(); }
   // The most bytes that the chunk's code takes.

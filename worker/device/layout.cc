@@ -9,10 +9,10 @@
 namespace tern::device {
 namespace {
 
-std::vector<DeviceModel::Local> LocalArraysOf(const pb::Job& job) {
+std::vector<DeviceModel::LocalArray> LocalArraysOf(const pb::Job& job) {
   const client::LocalValues values(job, 1);
-  std::vector<DeviceModel::Local> arrays = {DeviceModel::Local::kPoint};
-  if (!values.before.empty()) arrays.push_back(DeviceModel::Local::kBefore);
+  std::vector<DeviceModel::LocalArray> arrays = {DeviceModel::LocalArray::kPoint};
+  if (!values.reference_weights.empty()) arrays.push_back(DeviceModel::LocalArray::kBefore);
   for (const update::Optimizer::StateArray& slot : values.updater->StateArrays())
     arrays.push_back(LocalArrayFor(slot));
   return arrays;
@@ -20,21 +20,21 @@ std::vector<DeviceModel::Local> LocalArraysOf(const pb::Job& job) {
 
 }  // namespace
 
-DeviceModel::Local LocalArrayFor(const update::Optimizer::StateArray& slot) {
-  return slot.name == "local_momentum" ? DeviceModel::Local::kVelocity
-                                       : DeviceModel::Local::kMeanSquare;
+DeviceModel::LocalArray LocalArrayFor(const update::Optimizer::StateArray& slot) {
+  return slot.name == "local_momentum" ? DeviceModel::LocalArray::kVelocity
+                                       : DeviceModel::LocalArray::kMeanSquare;
 }
 
 bool StaysOnDevice(const setup::Setup& setup, const pb::Job& rank_job) {
   const pb::Train& train = rank_job.train();
   if (rank_job.workers().device() != pb::Workers::cuda || train.compute() != pb::Train::net ||
-      !algorithm::FactsOf(rank_job).stays_on_device || setup.plan.central)
+      !algorithm::FactsOf(rank_job).stays_on_device || setup.plan.is_central)
     return false;
   if (setup.plan.codecs.size() != 1 || !codec::CanEncodeOnDevice(*setup.plan.codecs.front()))
     return false;
   const codec::Codec& codec = *setup.plan.codecs.front();
-  // LARS needs whole tensors. On the device it uses the parts of a bucket as tensors, so that no
-  // part may be only a range of a tensor.
+  // LARS needs the norms of whole tensors. The device computes norms of parts, so that each part
+  // must be a whole tensor, which it is if scaler_elements is 0.
   return codec.scaler_elements() == 0 || train.optimizer().name() != "lars";
 }
 
@@ -43,9 +43,9 @@ DeviceModel::Layout LayoutOf(const setup::Setup& setup, size_t state_arrays) {
   DeviceModel::Layout layout;
   layout.elements = setup.table.total;
   layout.state_arrays = static_cast<uint32_t>(state_arrays);
-  layout.average = setup.job.evaluation().ema_decay() > 0;
+  layout.has_average = setup.job.evaluation().ema_decay() > 0;
   const algorithm::Facts facts = algorithm::FactsOf(setup.job);
-  if (facts.local != nullptr) layout.local = LocalArraysOf(setup.job);
+  if (facts.local_updater != nullptr) layout.local_arrays = LocalArraysOf(setup.job);
   layout.rounds = facts.window;
   layout.columns = plan.column;
   layout.workers = plan.workers;

@@ -9,18 +9,19 @@
 
 namespace tern::device {
 
-// Returns whether the model stays on the GPU. The worker must compute on a GPU, the algorithm must
-// allow it, the workers and not the servers must hold the weights, and the job must use a single
-// codec, one with an implementation on a GPU. `rank_job`: the job with this rank's overrides
-// (config::ForRank).
+// Returns whether the model stays on the GPU. For this, the worker must compute on a GPU, the
+// algorithm must allow it, the workers and not the servers must hold the weights, and the job must
+// use a single codec, which has an implementation on a GPU. `rank_job`: the job with this rank's
+// overrides (config::JobForRank).
 bool StaysOnDevice(const setup::Setup& setup, const pb::Job& rank_job);
 
-// Returns the layout of the job's model. Its chunks are numbered over all buckets
-// (ExchangePlan::ChunkIndex). `state_arrays`: how many state arrays the optimizer has.
+// Returns the layout of the job's model. Its chunks, the ranges of elements that are encoded by
+// themselves, are numbered as by ExchangePlan::ChunkIndex. `state_arrays`: how many state arrays
+// the optimizer has.
 DeviceModel::Layout LayoutOf(const setup::Setup& setup, size_t state_arrays);
 
 // Returns the device array that holds the state array `slot` of the rule that updates local
 // weights.
-DeviceModel::Local LocalArrayFor(const update::Optimizer::StateArray& slot);
+DeviceModel::LocalArray LocalArrayFor(const update::Optimizer::StateArray& slot);
 
 }  // namespace tern::device

@@ -14,36 +14,37 @@ Status ModelMemory::Allocate(const DeviceModel::Layout& layout, Stream* stream) 
   max_sizes = {all_elements.host_tiling.tiles.size(), 1};
   max_sizes.Include(buckets);
   max_sizes.Include(chunks);
-  if (layout.local.empty()) return Ok();
+  if (layout.local_arrays.empty()) return Ok();
   std::vector<kernels::Part> parts;
   for (const auto& bucket : layout.buckets) parts.insert(parts.end(), bucket.begin(), bucket.end());
-  return tensors.Make(parts, stream);
+  return all_parts.Make(parts, stream);
 }
 
 Status ModelMemory::AllocateArenas(const DeviceModel::Layout& layout) {
   std::vector<Array<float>*> arrays = {&weights, &gradients};
-  if (layout.average) arrays.push_back(&average_arena);
+  if (layout.has_average) arrays.push_back(&average_arena);
   state_arrays.resize(layout.state_arrays);
   for (Array<float>& array : state_arrays) arrays.push_back(&array);
-  for (const DeviceModel::Local array : layout.local) arrays.push_back(&local_arenas[array]);
+  for (const DeviceModel::LocalArray array : layout.local_arrays)
+    arrays.push_back(&local_arenas[array]);
   if (layout.rounds > 1) retained_gradients.resize(layout.rounds);
   for (Array<float>& array : retained_gradients) arrays.push_back(&array);
   for (Array<float>* array : arrays) TERN_RETURN_IF_ERROR(array->Allocate(layout.elements));
   return Ok();
 }
 
-float* ModelMemory::LocalArena(DeviceModel::Local array) const {
+float* ModelMemory::LocalArena(DeviceModel::LocalArray array) const {
   const auto entry = local_arenas.find(array);
   return entry == local_arenas.end() ? nullptr : entry->second.get();
 }
 
 float* ModelMemory::Point() const {
-  float* point = LocalArena(DeviceModel::Local::kPoint);
+  float* point = LocalArena(DeviceModel::LocalArray::kPoint);
   return point != nullptr ? point : weights.get();
 }
 
 std::vector<std::pair<float*, float*>> ModelMemory::HostDevicePairs(
-    const DeviceModel::Host& host) const {
+    const DeviceModel::HostCopies& host) const {
   std::vector<std::pair<float*, float*>> pairs = {{host.weights, weights.get()}};
   for (size_t i = 0; i < state_arrays.size(); ++i)
     pairs.push_back({host.state_arrays[i], state_arrays[i].get()});
@@ -53,8 +54,8 @@ std::vector<std::pair<float*, float*>> ModelMemory::HostDevicePairs(
 
 kernels::ModelArenas ModelMemory::Arenas() const {
   kernels::ModelArenas arenas{weights.get()};
-  if (!state_arrays.empty()) arenas.first = state_arrays[0].get();
-  if (state_arrays.size() > 1) arenas.second = state_arrays[1].get();
+  if (!state_arrays.empty()) arenas.first_moment = state_arrays[0].get();
+  if (state_arrays.size() > 1) arenas.second_moment = state_arrays[1].get();
   return arenas;
 }
 

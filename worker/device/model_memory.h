@@ -19,28 +19,28 @@ struct ModelMemory {
   Status Allocate(const DeviceModel::Layout& layout, Stream* stream);
   // Device pointer to one of the additional arrays of algorithms with local weights; null if the
   // layout does not have that array.
-  float* LocalArena(DeviceModel::Local array) const;
+  float* LocalArena(DeviceModel::LocalArray array) const;
   // Device pointer to the weights at which gradients are computed: the local weights w' if the
   // layout has them, else the weights W.
   float* Point() const;
-  // Pairs of a host array and the device array that it is a copy of. Each has all elements of the
-  // model.
-  std::vector<std::pair<float*, float*>> HostDevicePairs(const DeviceModel::Host& host) const;
+  // Pairs of a host array and the device array of which it is a copy. Each array has all elements
+  // of the model.
+  std::vector<std::pair<float*, float*>> HostDevicePairs(const DeviceModel::HostCopies& host) const;
   // Device pointers to the weights and the optimizer's state, as kernels take them.
   kernels::ModelArenas Arenas() const;
-  // Device pointers to the arrays with gradients to encode. Those of round r are at index r modulo
-  // the number of arrays. If only one round is in progress at a time, this is the array
-  // `gradients`.
+  // Device pointers to the arrays with gradients to encode. The gradients of round r (the r-th
+  // exchange with the servers) are in the array with index r modulo the number of arrays. If only
+  // one round is in progress at a time, the only array is `gradients`.
   std::vector<const float*> GradientsByRound() const;
 
   Array<float> weights, gradients, average_arena;
   std::vector<Array<float>> state_arrays;
-  std::map<DeviceModel::Local, Array<float>> local_arenas;
+  std::map<DeviceModel::LocalArray, Array<float>> local_arenas;
   std::vector<Array<float>> retained_gradients;  // Empty unless several rounds are in progress.
   Groups buckets, chunks;
   Group all_elements;  // All elements of the model, as a single part.
-  Group tensors;       // All parts of all buckets; empty without arrays of local weights.
-  MaxSizes max_sizes;  // The maximum sizes over all groups except `tensors`.
+  Group all_parts;     // All parts of all buckets; empty without arrays of local weights.
+  MaxSizes max_sizes;  // The maximum sizes over all groups except `all_parts`.
 
  private:
   Status AllocateArenas(const DeviceModel::Layout& layout);

@@ -37,31 +37,32 @@ class OneBitCodes : public DeviceCodec {
 
   Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale>,
                        const kernels::NoiseKey& noise) override {
-    TERN_RETURN_IF_ERROR(
-        Check(kernels::OneBitOnDevice(context_.coder_stream->get(), GradientsOf(noise.round),
-                                      residual_.get(), context_.chunks[chunk].tiling(),
-                                      grouped_chunks_.groups(chunk), grouped_chunks_.ranges(chunk),
-                                      {partial_sums_.get(), tiles_done_.get(), means_.get()},
-                                      code_.get(), bad_count_.get()),
-              "codes of one bit"));
+    TERN_RETURN_IF_ERROR(CheckCuda(
+        kernels::OneBitOnDevice(context_.coder_stream->get(), GradientsOf(noise.round),
+                                residual_.get(), context_.chunks[chunk].tiling(),
+                                grouped_chunks_.groups(chunk), grouped_chunks_.ranges(chunk),
+                                {partial_sums_.get(), tiles_done_.get(), means_.get()}, code_.get(),
+                                bad_count_.get()),
+        "codes of one bit"));
     return CopyCode(grouped_chunks_.max_code_bytes(chunk), bad_count_.get());
   }
-  // The residual replaces the encoded values, which are not stored: it is not finite exactly where
+  // Returns the residual, because the encoded values are not stored. It is not finite exactly where
   // an encoded value was not finite.
   const float* CodedArena(uint64_t) const override { return residual_.get(); }
   std::vector<float*> MemoryArenas() const override { return {residual_.get()}; }
 
-  Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means,
-              uint32_t* bad_count) override {
+  Status DecodeMeans(uint32_t chunk, const DeviceModel::Sums& sums, float* means,
+                     uint32_t* bad_count) override {
     TERN_RETURN_IF_ERROR(UploadSumsWithRanges(chunk, sums));
-    return Check(kernels::ReadOneBitOnDevice(
-                     context_.compute_stream->get(), context_.chunks[chunk].tiling(), sums_.get(),
-                     grouped_chunks_.groups(chunk), ranges_.get(), means, bad_count),
-                 "means of one bit's codes");
+    return CheckCuda(
+        kernels::ReadOneBitOnDevice(context_.compute_stream->get(), context_.chunks[chunk].tiling(),
+                                    sums_.get(), grouped_chunks_.groups(chunk), ranges_.get(),
+                                    means, bad_count),
+        "means of one bit's codes");
   }
 
  private:
-  // The number of elements in each group of the part.
+  // The number of elements in each group of a part (a range of one tensor).
   uint64_t GroupSizeOf(const kernels::Part& part) const {
     const uint64_t bucket_elements = context_.layout.options.keys.onebit().bucket_elements();
     return std::max<uint64_t>(1, bucket_elements == 0 ? SegmentOf(part).column : bucket_elements);

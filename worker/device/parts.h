@@ -24,8 +24,8 @@ class Array {
     if (allocated_memory.ok()) memory_ = std::move(*allocated_memory);
     return allocated_memory.status();
   }
-  // Allocates a copy of `from`. The copy is only launched: `from` must live until the stream is
-  // done.
+  // Allocates an array of the size of `host_values`, and launches the copy of these to it.
+  // `host_values` must live until the stream has done the copy.
   Status Fill(const std::vector<T>& host_values, Stream* stream) {
     TERN_RETURN_IF_ERROR(Allocate(host_values.size()));
     return stream->CopyIn(get(), host_values.data(), host_values.size() * sizeof(T));
@@ -44,7 +44,7 @@ struct Group {
   Array<kernels::TiledPart> parts;
   Array<kernels::TiledChunk> chunks;
 
-  // Divides the parts, and copies the arrays to the device.
+  // Divides `new_parts` into tiles, and launches the copy of the resulting arrays to the device.
   Status Make(std::vector<kernels::Part> new_parts, Stream* stream) {
     for (kernels::Part& part : new_parts) part.chunk = 0;
     host_tiling = kernels::CutIntoTiles(new_parts);
@@ -82,8 +82,8 @@ class StatsWorkspace {
   // result.
   Result<std::vector<kernels::Stats>> Compute(const float* arena, const Group& group,
                                               Stream* stream);
-  // Launches the same without waiting. Returns a device pointer to the statistics, which are valid
-  // until the next call.
+  // Launches the same computation without waiting for it. Returns a device pointer to the
+  // statistics, which stay valid until the next call of Launch or Compute.
   Result<const kernels::DeviceStats*> Launch(const float* arena, const Group& group,
                                              Stream* stream);
 

@@ -1,6 +1,5 @@
 // The codec of QSGD on a GPU (kernels/codes/qsgd.h). The elements of each bucket (a run of
-// neighbouring elements, as in the paper) are quantized relative to the bucket's norm. The arrays
-// of the class are workspace and results of the kernels.
+// neighbouring elements, as in the paper) are quantized relative to the bucket's norm.
 #include "common/codec/qsgd_levels.h"
 #include "kernels/codes/qsgd.h"
 #include "kernels/codes/ternary.h"
@@ -44,20 +43,20 @@ class QsgdCodes : public DeviceCodec {
     const kernels::QsgdWorkspace workspace{partial_sums_.get(), tiles_done_.get(), norms_.get(),
                                            widths_.get(),       bits_.get(),       levels_.get(),
                                            chunk_done_.get()};
-    TERN_RETURN_IF_ERROR(
-        Check(kernels::QsgdOnDevice(context_.coder_stream->get(), GradientsOf(noise.round),
-                                    context_.chunks[chunk].tiling(), coding, workspace, code_.get(),
-                                    RoundUpToWords(grouped_chunks_.max_code_bytes(chunk)),
-                                    size_.get(), bad_count_.get()),
-              "codes of QSGD"));
+    TERN_RETURN_IF_ERROR(CheckCuda(
+        kernels::QsgdOnDevice(context_.coder_stream->get(), GradientsOf(noise.round),
+                              context_.chunks[chunk].tiling(), coding, workspace, code_.get(),
+                              RoundUpToWords(grouped_chunks_.max_code_bytes(chunk)), size_.get(),
+                              bad_count_.get()),
+        "codes of QSGD"));
     return rule_.bits > 0 ? CopyCode(grouped_chunks_.max_code_bytes(chunk), bad_count_.get())
                           : CopyCodeOfSize(size_.get(), bad_count_.get());
   }
 
-  Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means,
-              uint32_t* bad_count) override {
+  Status DecodeMeans(uint32_t chunk, const DeviceModel::Sums& sums, float* means,
+                     uint32_t* bad_count) override {
     TERN_RETURN_IF_ERROR(UploadSumsWithRanges(chunk, sums));
-    return Check(
+    return CheckCuda(
         kernels::ReadQsgdOnDevice(context_.compute_stream->get(), context_.chunks[chunk].tiling(),
                                   sums_.get(), rule_, grouped_chunks_.groups(chunk), ranges_.get(),
                                   read_bits_.get(), means, bad_count),
@@ -65,7 +64,7 @@ class QsgdCodes : public DeviceCodec {
   }
 
  private:
-  // The number of elements in each bucket of the part.
+  // The number of elements in each bucket of a part (a range of one tensor).
   uint64_t BucketSizeOf(const kernels::Part& part) const {
     const uint64_t bucket_size = context_.layout.options.qsgd.bucket;
     return bucket_size == 0 ? part.count : bucket_size;
@@ -73,6 +72,8 @@ class QsgdCodes : public DeviceCodec {
 
   const kernels::QsgdRule rule_;
   GroupedChunks grouped_chunks_;
+  // size_ is the size of the code that one call of Encode makes. The other arrays are workspace of
+  // the kernels.
   Array<kernels::QsgdSums> partial_sums_;
   Array<uint32_t> tiles_done_, chunk_done_, bad_count_;
   Array<float> norms_;

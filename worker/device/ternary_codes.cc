@@ -1,5 +1,6 @@
-// The ternary codec on a GPU (kernels/codes/ternary.h): each element becomes -1, 0 or +1 times the
-// scaler of its part. One pass over memory decodes a sum of codes and updates the weights.
+// The ternary codec on a GPU (kernels/codes/ternary.h). One call encodes a chunk, which consists of
+// parts (ranges of one tensor): each element becomes -1, 0 or +1 times the scaler of its part. One
+// pass over memory decodes a sum of codes and updates the weights.
 #include "kernels/codes/stats.h"
 #include "kernels/codes/ternary.h"
 #include "kernels/device/tiling.h"
@@ -41,34 +42,34 @@ class TernaryCodes : public DeviceCodec {
                                               ones_.get(),       sign_bit_.get(),
                                               mask_begin_.get(), chunk_done_.get()};
     TERN_RETURN_IF_ERROR(
-        Check(kernels::TernarizeOnDevice(context_.coder_stream->get(), GradientsOf(noise.round),
-                                         context_.chunks[chunk].tiling(), scales_.get(), noise,
-                                         workspace, code_.get(), size_.get()),
-              "ternary codes"));
+        CheckCuda(kernels::TernarizeOnDevice(context_.coder_stream->get(), GradientsOf(noise.round),
+                                             context_.chunks[chunk].tiling(), scales_.get(), noise,
+                                             workspace, code_.get(), size_.get()),
+                  "ternary codes"));
     uint64_t max_bytes = 0;
     for (const kernels::TiledPart& tiled : context_.chunks[chunk].host_tiling.parts)
       max_bytes += context_.layout.codec->MaxEncodedSize(SegmentOf(tiled.part));
     return CopyCodeWithin(max_bytes, size_.get());
   }
 
-  Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means,
-              uint32_t* bad_count) override {
+  Status DecodeMeans(uint32_t chunk, const DeviceModel::Sums& sums, float* means,
+                     uint32_t* bad_count) override {
     TERN_RETURN_IF_ERROR(UploadSumsWithScalers(chunk, sums));
-    return Check(kernels::DecodeOnDevice(context_.compute_stream->get(),
-                                         context_.chunks[chunk].tiling(), sums_.get(),
-                                         sum_locations_.get(), sums.contributors, means, bad_count),
-                 "means of ternary codes");
+    return CheckCuda(kernels::DecodeOnDevice(
+                         context_.compute_stream->get(), context_.chunks[chunk].tiling(),
+                         sums_.get(), sum_locations_.get(), sums.contributors, means, bad_count),
+                     "means of ternary codes");
   }
 
   bool UpdatesInOnePass() const override { return true; }
   Status Update(uint32_t chunk, const DeviceModel::Sums& sums, const Step& step,
                 uint32_t* bad_count) override {
     TERN_RETURN_IF_ERROR(UploadSumsWithScalers(chunk, sums));
-    return Check(kernels::DecodeAndUpdateOnDevice(
-                     context_.compute_stream->get(), context_.chunks[chunk].tiling(), sums_.get(),
-                     sum_locations_.get(), sums.contributors, step.coefficients, step.rates,
-                     step.model, bad_count),
-                 "an update of the weights");
+    return CheckCuda(kernels::DecodeAndUpdateOnDevice(
+                         context_.compute_stream->get(), context_.chunks[chunk].tiling(),
+                         sums_.get(), sum_locations_.get(), sums.contributors, step.coefficients,
+                         step.rates, step.model, bad_count),
+                     "an update of the weights");
   }
 
  private:
@@ -85,8 +86,8 @@ class TernaryCodes : public DeviceCodec {
   }
 
   // size_ is the size of a chunk's code, scales_ the scaler and clip of each part, and
-  // sum_locations_ the place and scaler of each part's sum. The others are workspace of the kernel
-  // that encodes.
+  // sum_locations_ the place and scaler of each part's sum. The other arrays are workspace of the
+  // kernel that encodes.
   Array<uint32_t> ones_, sign_bit_, chunk_done_;
   Array<uint64_t> mask_begin_, size_;
   Array<uint8_t> masks_, signs_;

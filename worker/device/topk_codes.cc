@@ -1,7 +1,8 @@
 // The codec topk on a GPU: deep gradient compression, which sends only the elements whose
-// accumulated gradient has at least a threshold's magnitude (common/codec/dgc_memory.h,
+// accumulated gradient is at least as large as a threshold in magnitude (common/codec/dgc_memory.h,
 // topk_threshold.h). The device accumulates gradients, and counts, selects and encodes elements.
-// The host chooses the thresholds, for all tensors of a bucket at once.
+// The host chooses the thresholds, for all tensors of a bucket (a group of tensors) at once. One
+// call encodes a chunk, a piece of a bucket; both consist of parts, which are ranges of one tensor.
 #include "common/codec/topk_threshold.h"
 #include "kernels/codes/sparse.h"
 #include "kernels/codes/stats.h"
@@ -50,11 +51,11 @@ class TopKCodes : public DeviceCodec {
   Result<std::vector<kernels::Stats>> Prepare(uint32_t bucket,
                                               const kernels::NoiseKey& noise) override {
     const Group& group = context_.buckets[bucket];
-    TERN_RETURN_IF_ERROR(Accumulate(group, GradientsOf(noise.round)));
+    TERN_RETURN_IF_ERROR(AccumulateGradients(group, GradientsOf(noise.round)));
     auto stats = context_.stats->Compute(accumulated_.get(), group, context_.coder_stream);
     if (!stats.ok()) return stats.status();
     for (const kernels::Stats& part_stats : *stats) {
-      if (!part_stats.finite) return stats;  // Callers see this in `stats`, and do not encode.
+      if (!part_stats.finite) return stats;  // The caller checks `finite`, and does not encode.
     }
     TERN_RETURN_IF_ERROR(ChooseThresholds(group, noise));
     return stats;
@@ -70,12 +71,12 @@ class TopKCodes : public DeviceCodec {
     const kernels::SparseMemory memory{accumulated_.get(),
                                        options_.masking ? momentum_.get() : nullptr};
     TERN_RETURN_IF_ERROR(
-        Check(kernels::SparseOnDevice(
-                  context_.coder_stream->get(), accumulated_.get(), group.tiling(),
-                  device_thresholds_.get(), memory,
-                  {masks_.get(), sent_counts_.get(), bodies_.get(), chunk_done_.get()}, code_.get(),
-                  size_.get()),
-              "codes of few elements"));
+        CheckCuda(kernels::SparseOnDevice(
+                      context_.coder_stream->get(), accumulated_.get(), group.tiling(),
+                      device_thresholds_.get(), memory,
+                      {masks_.get(), sent_counts_.get(), bodies_.get(), chunk_done_.get()},
+                      code_.get(), size_.get()),
+                  "codes of few elements"));
     return CopyCodeOfSize(size_.get());
   }
   const float* CodedArena(uint64_t) const override { return accumulated_.get(); }
@@ -85,17 +86,18 @@ class TopKCodes : public DeviceCodec {
     return arenas;
   }
 
-  Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means,
-              uint32_t* bad_count) override {
+  Status DecodeMeans(uint32_t chunk, const DeviceModel::Sums& sums, float* means,
+                     uint32_t* bad_count) override {
     TERN_RETURN_IF_ERROR(UploadSumsWithRanges(chunk, sums));
-    return Check(kernels::ReadSparseOnDevice(context_.compute_stream->get(),
-                                             context_.chunks[chunk].tiling(), sums_.get(),
-                                             ranges_.get(), read_bodies_.get(), means, bad_count),
-                 "means of few elements");
+    return CheckCuda(kernels::ReadSparseOnDevice(
+                         context_.compute_stream->get(), context_.chunks[chunk].tiling(),
+                         sums_.get(), ranges_.get(), read_bodies_.get(), means, bad_count),
+                     "means of few elements");
   }
 
  private:
-  // The choice of a part's threshold: which sample to take, and the state of the search.
+  // The choice of a part's threshold: which sample of the part's elements the first estimate uses,
+  // and the state of the search.
   struct Choice {
     TopKThreshold::SamplePlan sample_plan;
     float threshold = 0;
@@ -107,7 +109,7 @@ class TopKCodes : public DeviceCodec {
   using Choices = std::vector<Choice>;
 
   // Adds the gradients to the accumulated gradients, with momentum correction and clipping.
-  Status Accumulate(const Group& group, const float* gradients) {
+  Status AccumulateGradients(const Group& group, const float* gradients) {
     const kernels::DgcStep step{static_cast<float>(options_.momentum), options_.nesterov,
                                 options_.clip_norm};
     const kernels::DeviceStats* stats = nullptr;
@@ -116,9 +118,10 @@ class TopKCodes : public DeviceCodec {
       if (!launched_stats.ok()) return launched_stats.status();
       stats = *launched_stats;
     }
-    return Check(kernels::AddToDgcOnDevice(context_.coder_stream->get(), gradients, group.tiling(),
-                                           step, stats, momentum_.get(), accumulated_.get()),
-                 "deep gradient compression's memory");
+    return CheckCuda(
+        kernels::AddToDgcOnDevice(context_.coder_stream->get(), gradients, group.tiling(), step,
+                                  stats, momentum_.get(), accumulated_.get()),
+        "deep gradient compression's memory");
   }
 
   // Chooses the thresholds of the group's tensors and stores them in thresholds_.
@@ -128,14 +131,14 @@ class TopKCodes : public DeviceCodec {
       kernels::NoiseKey part_noise = noise;
       part_noise.tensor = group.part(p).tensor;
       choices[p].sample_plan = chooser_.PlanFor(group.part(p).count, part_noise);
-      const bool sends_all = choices[p].sample_plan.wanted >= group.part(p).count;
-      choices[p].needs_count = !sends_all && !choices[p].sample_plan.exact;
+      const bool sends_all = choices[p].sample_plan.num_wanted >= group.part(p).count;
+      choices[p].needs_count = !sends_all && !choices[p].sample_plan.is_exact;
       if (sends_all) choices[p].sample_plan.k = 0;
     }
-    TERN_RETURN_IF_ERROR(FindInSamples(group, &choices));
-    for (int i = 0; i < TopKThreshold::kAdaptations && AnyNeedsCount(choices); ++i)
-      TERN_RETURN_IF_ERROR(Adapt(group, &choices));
-    TERN_RETURN_IF_ERROR(FindExactly(group, &choices));
+    TERN_RETURN_IF_ERROR(FindThresholdsInSamples(group, &choices));
+    for (int i = 0; i < TopKThreshold::kMaxAdaptations && AnyNeedsCount(choices); ++i)
+      TERN_RETURN_IF_ERROR(AdaptThresholds(group, &choices));
+    TERN_RETURN_IF_ERROR(FindThresholdsExactly(group, &choices));
     for (size_t p = 0; p < choices.size(); ++p)
       thresholds_[group.part(p).tensor] = choices[p].threshold;
     return Ok();
@@ -157,11 +160,11 @@ class TopKCodes : public DeviceCodec {
         stream.CopyIn(strides_.get(), strides.data(), strides.size() * sizeof(uint64_t)));
     TERN_RETURN_IF_ERROR(stream.CopyIn(ks_.get(), ks.data(), ks.size() * sizeof(uint32_t)));
     TERN_RETURN_IF_ERROR(
-        Check(kernels::KthMagnitudeOnDevice(
-                  stream.get(), accumulated_.get(), tiling, strides_.get(), ks_.get(),
-                  {histograms_.get(), select_done_.get(), upper_bits_.get(), remaining_.get()},
-                  device_thresholds_.get()),
-              "the choice of a threshold"));
+        CheckCuda(kernels::KthMagnitudeOnDevice(
+                      stream.get(), accumulated_.get(), tiling, strides_.get(), ks_.get(),
+                      {histograms_.get(), select_done_.get(), upper_bits_.get(), remaining_.get()},
+                      device_thresholds_.get()),
+                  "the choice of a threshold"));
     std::vector<float> magnitudes(choices->size());
     TERN_RETURN_IF_ERROR(stream.CopyOut(magnitudes.data(), device_thresholds_.get(),
                                         magnitudes.size() * sizeof(float)));
@@ -173,14 +176,14 @@ class TopKCodes : public DeviceCodec {
   }
 
   // Sets each threshold to the k-th largest magnitude of the part's sample.
-  Status FindInSamples(const Group& group, Choices* choices) {
+  Status FindThresholdsInSamples(const Group& group, Choices* choices) {
     std::vector<kernels::Part> samples;
     std::vector<uint64_t> strides;
     std::vector<uint32_t> ks;
     for (size_t p = 0; p < group.size(); ++p) {
       const TopKThreshold::SamplePlan& sample_plan = (*choices)[p].sample_plan;
       samples.push_back(
-          {.begin = group.part(p).begin + sample_plan.first, .count = sample_plan.samples});
+          {.begin = group.part(p).begin + sample_plan.first, .count = sample_plan.num_samples});
       strides.push_back(sample_plan.stride);
       ks.push_back(static_cast<uint32_t>(sample_plan.k));
     }
@@ -195,12 +198,13 @@ class TopKCodes : public DeviceCodec {
                           strides, ks, choices);
   }
 
-  // Selects among all elements the thresholds with needs_exact_search.
-  Status FindExactly(const Group& group, Choices* choices) {
+  // For each part with needs_exact_search, sets the threshold to the n-th largest magnitude of all
+  // elements of the part, where n is the wanted number of elements to send.
+  Status FindThresholdsExactly(const Group& group, Choices* choices) {
     std::vector<uint32_t> ks;
     bool any_needs_exact_search = false;
     for (const Choice& choice : *choices) {
-      ks.push_back(choice.needs_exact_search ? static_cast<uint32_t>(choice.sample_plan.wanted)
+      ks.push_back(choice.needs_exact_search ? static_cast<uint32_t>(choice.sample_plan.num_wanted)
                                              : 0);
       any_needs_exact_search = any_needs_exact_search || choice.needs_exact_search;
     }
@@ -208,13 +212,14 @@ class TopKCodes : public DeviceCodec {
     return FindMagnitudes(group.tiling(), std::vector<uint64_t>(group.size(), 1), ks, choices);
   }
 
-  // Counts how many elements each threshold with needs_count would send, and adapts it.
-  Status Adapt(const Group& group, Choices* choices) {
+  // For each part with needs_count, counts the elements that its threshold would send, and adapts
+  // the threshold.
+  Status AdaptThresholds(const Group& group, Choices* choices) {
     std::vector<float> thresholds;
     for (const Choice& choice : *choices)
       thresholds.push_back(choice.needs_count ? choice.threshold : -1);
     TERN_RETURN_IF_ERROR(UploadThresholds(thresholds));
-    TERN_RETURN_IF_ERROR(Check(
+    TERN_RETURN_IF_ERROR(CheckCuda(
         kernels::CountAtLeastOnDevice(context_.coder_stream->get(), accumulated_.get(),
                                       group.tiling(), device_thresholds_.get(),
                                       counts_of_tiles_.get(), count_done_.get(), counts_.get()),
@@ -227,8 +232,8 @@ class TopKCodes : public DeviceCodec {
       Choice& choice = (*choices)[p];
       if (!choice.needs_count) continue;
       const auto next_step = chooser_.Adapt(choice.sample_plan, counts[p], &choice.threshold);
-      choice.needs_count = next_step == TopKThreshold::Next::kCount;
-      choice.needs_exact_search = next_step == TopKThreshold::Next::kExact;
+      choice.needs_count = next_step == TopKThreshold::NextStep::kCount;
+      choice.needs_exact_search = next_step == TopKThreshold::NextStep::kExact;
     }
     return Ok();
   }
@@ -241,8 +246,8 @@ class TopKCodes : public DeviceCodec {
   const codec::Options::TopK options_;
   const TopKThreshold chooser_;
   std::vector<float> thresholds_;  // For each tensor the threshold that was last chosen.
-  // The accumulated gradients, their momentum, and on the device the thresholds that a kernel reads
-  // or writes. The arrays below are workspace of the kernels.
+  // The accumulated gradients, their momentum, and the thresholds that a kernel reads or writes.
+  // size_ is the size of a chunk's code. The other arrays are workspace of the kernels.
   Array<float> accumulated_, momentum_, device_thresholds_;
   Array<kernels::Tile> sample_tiles_;
   Array<kernels::TiledPart> sample_parts_;

@@ -11,7 +11,8 @@
 
 namespace tern::engine {
 
-// A parameter of a layer, in the arenas that the caller of the engine owns.
+// A parameter of a layer. It is in the arenas of the engine's caller, each of which is one array
+// for all layers of the net.
 struct ParameterArrays {
   uint32_t index = 0;         // The parameter's number in the net's parameter table.
   float* values = nullptr;    // The layer only reads these.
@@ -28,11 +29,11 @@ struct LayerSpec {
   // if it also computes the addition that follows it.
   std::vector<models::ImageDims> inputs;
   models::ImageDims output;
-  bool relu = false;  // Whether the layer also computes the ReLU that follows it.
+  bool has_relu = false;  // Whether the layer also computes the ReLU that follows it.
   std::vector<ParameterArrays> parameters;
   std::vector<float*> statistics;  // The running statistics of a batch norm, in the caller's arena.
-  // The key of dropout's random numbers, with the layer's number as `tensor`; each step sets
-  // `round`.
+  // The key of dropout's random numbers. Its field `tensor` is the layer's number; each step sets
+  // the field `round` to the number of the step.
   kernels::NoiseKey noise;
 
   const models::ImageDims& input() const { return inputs[0]; }

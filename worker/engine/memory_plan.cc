@@ -33,7 +33,7 @@ size_t MemoryPlan::AssignOffsets() {
   std::iota(by_size.begin(), by_size.end(), 0);
   std::stable_sort(by_size.begin(), by_size.end(),
                    [&](int a, int b) { return buffers_[a].bytes > buffers_[b].bytes; });
-  std::vector<int> placed_buffers;  // Numbers of the buffers with an offset, by offset.
+  std::vector<int> placed_buffers;  // The buffers that have an offset, in the order of offsets.
   size_t arena_size = 0;
   for (int buffer_number : by_size) {
     Buffer& buffer = buffers_[buffer_number];

@@ -34,8 +34,8 @@ namespace tern::engine {
 // The result of an evaluation, summed over a set of samples.
 struct Score {
   double loss = 0;  // The sum of the losses.
-  // How many samples have their label's score as the largest. Of equal scores, the first class
-  // counts as the larger.
+  // How many samples have their label's score as the largest. If two classes have equal scores, the
+  // score of the first class counts as the larger.
   uint64_t correct = 0;
   uint64_t among_five = 0;  // How many samples have their label's score among the five largest.
   uint64_t samples = 0;     // The number of samples.
@@ -100,8 +100,8 @@ class Net {
     std::span<const kernels::PixelDraws> draws = {};
   };
   // Copies the images, reads the parameters, and returns the mean loss of the valid samples. Adds
-  // the sums over the valid samples to *score unless it is null. Calls `need(p)`, if set, on this
-  // thread for each parameter p, in ascending order. If `need` ended the pass, the result is
+  // the sums over the valid samples to *score unless `score` is null. Calls `need(p)`, if set, on
+  // this thread for each parameter p, in ascending order. If `need` ended the pass, the result is
   // unspecified.
   virtual double Forward(const Feed& feed, Score* score, const Need& need = nullptr) = 0;
   // Writes the gradient of the mean loss to the arena of gradients. Calls `ready(p)`, on this
@@ -117,7 +117,7 @@ class Net {
   // Cancels the last Stage: the announced feed will not be used, and its memory may change.
   virtual void Unstage() {}
   // Page-locks the memory until the returned handle is destroyed, so that a GPU copies it faster
-  // and while it computes. Returns null on a CPU. Any thread.
+  // and while it computes. Returns null on a CPU. Any thread may call it.
   virtual std::shared_ptr<void> Pin(const void* /*begin*/, size_t /*bytes*/) const {
     return nullptr;
   }

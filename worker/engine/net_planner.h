@@ -19,7 +19,7 @@ class NetPlanner {
   struct Backend {
     std::function<std::unique_ptr<Layer>(const LayerSpec& spec)> make;
     std::function<Value(const Value& a, const Value& b)> add_values;
-    // Called before each layer is planned, with its name as error messages should state it.
+    // Called before each layer is planned. `where`: what error messages should call the layer.
     std::function<void(const std::string& where)> before_layer = [](const std::string&) {};
     // Called with the output of the last layer when the forward pass is planned.
     std::function<void(const Value& scores)> after_forward = [](const Value&) {};
@@ -32,48 +32,49 @@ class NetPlanner {
 
   // Appends the steps of all layers to the program. Returns the last layer's output.
   Value Plan(const std::vector<PlannedLayer>& layers) {
-    for (const PlannedLayer& layer : layers) Forward(layer);
-    backend_.after_forward(values_.at(layers.back().makes));
+    for (const PlannedLayer& layer : layers) PlanForward(layer);
+    backend_.after_forward(values_.at(layers.back().output_tensor));
     program_.EndForward();
     if (layers.front().spec.is_training) {
-      for (size_t i = layers.size(); i-- > 0;) Backward(layers[i], layers_[i].get());
+      for (size_t i = layers.size(); i-- > 0;) PlanBackward(layers[i], layers_[i].get());
     }
-    return values_.at(layers.back().makes);
+    return values_.at(layers.back().output_tensor);
   }
 
  private:
-  void Forward(const PlannedLayer& layer) {
+  void PlanForward(const PlannedLayer& layer) {
     backend_.before_layer("layer \"" + layer.spec.def->name() + "\"");
-    bool& is_dependent = depends_on_parameters_[layer.makes] = !layer.spec.parameters.empty();
+    bool& is_dependent = depends_on_parameters_[layer.output_tensor] =
+        !layer.spec.parameters.empty();
     std::vector<Value> inputs;
-    for (const std::string& tensor : layer.reads) {
+    for (const std::string& tensor : layer.input_tensors) {
       inputs.push_back(values_.at(tensor));
       is_dependent |= depends_on_parameters_[tensor];
     }
     for (const ParameterArrays& parameter : layer.spec.parameters)
       program_.MarkRead(parameter.index);
     layers_.push_back(backend_.make(layer.spec));
-    values_[layer.makes] = layers_.back()->Forward(&program_, inputs);
+    values_[layer.output_tensor] = layers_.back()->Forward(&program_, inputs);
   }
 
-  void Backward(const PlannedLayer& planned_layer, Layer* layer) {
-    if (!depends_on_parameters_[planned_layer.makes]) return;
+  void PlanBackward(const PlannedLayer& planned_layer, Layer* layer) {
+    if (!depends_on_parameters_[planned_layer.output_tensor]) return;
     backend_.before_layer("the backward pass of layer \"" + planned_layer.spec.def->name() + "\"");
     std::vector<bool> wanted_inputs;
-    for (const std::string& tensor : planned_layer.reads)
+    for (const std::string& tensor : planned_layer.input_tensors)
       wanted_inputs.push_back(depends_on_parameters_[tensor]);
     const std::vector<Value> input_gradients =
-        layer->Backward(&program_, gradients_[planned_layer.makes], wanted_inputs);
+        layer->Backward(&program_, gradients_[planned_layer.output_tensor], wanted_inputs);
     for (size_t k = 0; k < wanted_inputs.size(); ++k) {
-      if (wanted_inputs[k]) AddGradient(planned_layer.reads[k], input_gradients[k]);
+      if (wanted_inputs[k]) AddGradient(planned_layer.input_tensors[k], input_gradients[k]);
     }
     for (size_t p = planned_layer.spec.parameters.size(); p-- > 0;)
       program_.MarkReady(planned_layer.spec.parameters[p].index);
   }
 
-  // Adds to the gradient of a tensor what the backward step of a layer that reads the tensor
-  // returns. The backward steps of all layers that read a tensor come before that of the layer that
-  // makes it.
+  // Adds `gradient`, which the backward step of a layer that reads the tensor has returned, to the
+  // tensor's gradient. The backward steps of all layers that read a tensor come before the backward
+  // step of the layer that makes it.
   void AddGradient(const std::string& tensor, const Value& gradient) {
     const auto [entry, is_first] = gradients_.try_emplace(tensor, gradient);
     if (!is_first) entry->second = backend_.add_values(entry->second, gradient);

@@ -8,8 +8,8 @@ namespace tern::engine {
 
 namespace {
 
-// Returns how many scores are larger than the label's. Of equal scores, the first class counts as
-// the larger.
+// Returns how many scores are larger than the label's. If two classes have equal scores, the score
+// of the first class counts as the larger.
 uint32_t RankOfLabel(const float* row_scores, uint32_t classes, uint32_t label) {
   uint32_t rank = 0;
   for (uint32_t c = 0; c < classes; ++c)
@@ -43,8 +43,8 @@ SoftmaxSums SoftmaxLoss(const float* scores, std::span<const uint32_t> labels, u
     if (gradient == nullptr) continue;
     float* row_gradient = gradient + size_t{n} * classes;
     for (uint32_t c = 0; c < classes; ++c) {
-      const double q = target_of_every_class + (c == labels[n] ? extra_target_of_label : 0);
-      row_gradient[c] = static_cast<float>((exps[c] / exp_sum - q) / used);
+      const double target = target_of_every_class + (c == labels[n] ? extra_target_of_label : 0);
+      row_gradient[c] = static_cast<float>((exps[c] / exp_sum - target) / used);
     }
   }
   if (gradient != nullptr) {

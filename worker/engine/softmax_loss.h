@@ -1,5 +1,4 @@
-// Softmax and cross entropy in one function, which is numerically more stable than one after the
-// other.
+// Softmax and cross entropy in one function, which is numerically more stable than two functions.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +10,8 @@ struct SoftmaxSums {
   // The sum over the used rows of -sum_c q[c] log softmax(x)[c], where x are the row's scores, and
   // the target q[c] is smoothing / classes, plus (1 - smoothing) if c is the label.
   double loss = 0;
-  // The numbers of rows whose label has the largest score, or one of the five largest. Of equal
-  // scores, the first class counts as the larger.
+  // The numbers of rows whose label has the largest score, or one of the five largest. If two
+  // classes have equal scores, the score of the first class counts as the larger.
   uint64_t correct = 0;
   uint64_t among_five = 0;
 };

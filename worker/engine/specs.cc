@@ -20,7 +20,7 @@ bool CanFuseRelu(pb::LayerDef::KindCase kind) {
          kind == pb::LayerDef::kBatchNorm || kind == pb::LayerDef::kAdd;
 }
 
-Status CheckBatch(const Shapes& shapes, uint32_t batch) {
+Status CheckTensorSizes(const Shapes& shapes, uint32_t batch) {
   if (batch == 0) return BadJobError("the engine needs a batch of at least one sample");
   for (const auto& [name, dims] : shapes) {
     if (models::Elements(dims) <= kMaxElements / batch) continue;
@@ -30,13 +30,14 @@ Status CheckBatch(const Shapes& shapes, uint32_t batch) {
   return Ok();
 }
 
-// Assigns parameters and statistics to layers. Call Fill for the layers in the order of the arenas.
+// Assigns parameters and statistics to layers. They are in arenas, that is, arrays for all layers.
+// Call AssignArrays for all layers, in the order in which the arenas contain their parameters.
 class ArenaCursor {
  public:
   ArenaCursor(const models::ParameterTable& table, const Net::Arenas& arenas)
       : table_(table), arenas_(arenas) {}
 
-  void Fill(const std::string& layer, LayerSpec* spec) {
+  void AssignArrays(const std::string& layer, LayerSpec* spec) {
     while (next_parameter_ < table_.parameters.size() &&
            BelongsTo(layer, table_.parameters[next_parameter_].name)) {
       const uint64_t offset = table_.parameters[next_parameter_].offset;
@@ -74,7 +75,7 @@ class LayerPlanner {
       const pb::LayerDef& layer = def_.layers(i);
       if (!has_layer_(layer.kind_case()))
         return BadJobError("layer \"" + layer.name() + "\": the engine has no such kind");
-      if (!FuseRelu(layer) && !FuseAdd(layer)) Add(layer, static_cast<uint32_t>(i));
+      if (!FuseRelu(layer) && !FuseAdd(layer)) AddLayer(layer, static_cast<uint32_t>(i));
     }
     return std::move(layers_);
   }
@@ -83,8 +84,9 @@ class LayerPlanner {
   // Returns the layer that makes a tensor, if only one layer reads that tensor; nullptr otherwise.
   PlannedLayer* MakerIfReadOnce(const std::string& tensor) {
     if (readers_.at(tensor) > 1) return nullptr;
-    const auto maker = std::find_if(layers_.begin(), layers_.end(),
-                                    [&](const PlannedLayer& l) { return l.makes == tensor; });
+    const auto maker = std::find_if(layers_.begin(), layers_.end(), [&](const PlannedLayer& l) {
+      return l.output_tensor == tensor;
+    });
     return maker == layers_.end() ? nullptr : &*maker;
   }
 
@@ -93,10 +95,10 @@ class LayerPlanner {
   bool FuseRelu(const pb::LayerDef& layer) {
     if (!layer.has_relu() || layer.relu().has_max()) return false;
     PlannedLayer* maker = MakerIfReadOnce(layer.inputs(0));
-    if (maker == nullptr || maker->spec.relu) return false;
+    if (maker == nullptr || maker->spec.has_relu) return false;
     if (!CanFuseRelu(maker->spec.def->kind_case())) return false;
-    maker->spec.relu = true;
-    maker->makes = layer.output();
+    maker->spec.has_relu = true;
+    maker->output_tensor = layer.output();
     return true;
   }
 
@@ -112,20 +114,22 @@ class LayerPlanner {
       maker = candidate;
       other_input = layer.inputs(1 - i);
     }
-    if (maker == nullptr || !maker->spec.def->has_batch_norm() || maker->spec.relu) return false;
+    if (maker == nullptr || !maker->spec.def->has_batch_norm() || maker->spec.has_relu)
+      return false;
     if (maker->spec.inputs.size() > 1 || IsMadeAfter(*maker, other_input)) return false;
-    maker->reads.push_back(other_input);
+    maker->input_tensors.push_back(other_input);
     maker->spec.inputs.push_back(maker->spec.output);
-    maker->makes = layer.output();
+    maker->output_tensor = layer.output();
     return true;
   }
 
+  // Whether `tensor` is the output of `layer` or of a layer after it.
   bool IsMadeAfter(const PlannedLayer& layer, const std::string& tensor) const {
     return std::any_of(layers_.begin() + (&layer - layers_.data()), layers_.end(),
-                       [&](const PlannedLayer& l) { return l.makes == tensor; });
+                       [&](const PlannedLayer& l) { return l.output_tensor == tensor; });
   }
 
-  void Add(const pb::LayerDef& layer, uint32_t layer_number) {
+  void AddLayer(const pb::LayerDef& layer, uint32_t layer_number) {
     PlannedLayer& planned_layer = layers_.emplace_back();
     LayerSpec& spec = planned_layer.spec;
     spec.def = &layer;
@@ -137,14 +141,14 @@ class LayerPlanner {
                   .stream = kernels::NoiseStream::kDropout,
                   .rank = options_.rank,
                   .tensor = layer_number};
-    planned_layer.makes = layer.output();
+    planned_layer.output_tensor = layer.output();
     for (const std::string& input : layer.inputs()) {
       const auto shape = shapes_.find(input);
       if (shape == shapes_.end()) continue;  // The input "label" has no image shape.
-      planned_layer.reads.push_back(input);
+      planned_layer.input_tensors.push_back(input);
       spec.inputs.push_back(shape->second);
     }
-    cursor_.Fill(layer.name(), &spec);
+    cursor_.AssignArrays(layer.name(), &spec);
   }
 
   const pb::NetDef& def_;
@@ -164,7 +168,7 @@ Result<std::vector<PlannedLayer>> PlanLayers(const pb::NetDef& def, const Net::O
   if (!shapes.ok()) return shapes.status();
   const auto table = models::MakeParameterTable(def);
   if (!table.ok()) return table.status();
-  TERN_RETURN_IF_ERROR(CheckBatch(*shapes, options.batch));
+  TERN_RETURN_IF_ERROR(CheckTensorSizes(*shapes, options.batch));
   return LayerPlanner(def, options, *shapes, ArenaCursor(*table, arenas), has_layer).Plan();
 }
 

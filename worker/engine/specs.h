@@ -14,15 +14,15 @@ namespace tern::engine {
 
 struct PlannedLayer {
   LayerSpec spec;
-  std::vector<std::string> reads;  // The names of the input tensors, except "label".
-  std::string makes;               // The name of the output tensor.
+  std::vector<std::string> input_tensors;  // The names of the input tensors, except "label".
+  std::string output_tensor;               // The name of the output tensor.
 };
 
 // A function that returns whether the backend supports layers of a kind.
 using HasLayer = bool (*)(pb::LayerDef::KindCase kind);
 
-// Returns the layers of a net in the order of execution. `def` outlives the result. REQUIRES a
-// `def` from models::CompleteNet, which fills in inputs, outputs and defaults.
+// Returns the layers of a net in the order of execution. `def` must outlive the result. REQUIRES
+// that `def` comes from models::CompleteNet, which fills in inputs, outputs and defaults.
 Result<std::vector<PlannedLayer>> PlanLayers(const pb::NetDef& def, const Net::Options& options,
                                              const Net::Arenas& arenas, HasLayer has_layer);
 

@@ -19,20 +19,20 @@ struct Buckets {
   Buckets() {
     for (double limit = 1e-12; limit < 1e20; limit *= 1.1) limits.push_back(limit);
     limits.push_back(std::numeric_limits<double>::max());
-    for (uint32_t cell = 0; cell < first_bucket.size(); ++cell) {
+    for (uint32_t cell = 0; cell < first_bucket_by_cell.size(); ++cell) {
       const double cell_begin = std::bit_cast<float>(cell << kCellShift);
       const auto next_limit = std::upper_bound(limits.begin(), limits.end() - 1, cell_begin);
-      first_bucket[cell] = static_cast<uint16_t>(next_limit - limits.begin());
+      first_bucket_by_cell[cell] = static_cast<uint16_t>(next_limit - limits.begin());
     }
   }
   size_t BucketOf(float magnitude) const {
-    const size_t bucket = first_bucket[std::bit_cast<uint32_t>(magnitude) >> kCellShift];
+    const size_t bucket = first_bucket_by_cell[std::bit_cast<uint32_t>(magnitude) >> kCellShift];
     return std::min(bucket + (magnitude >= limits[bucket] ? 1 : 0), limits.size() - 1);
   }
 
   std::vector<double> limits;
-  // first_bucket[cell] is the bucket of the smallest float of the cell.
-  std::vector<uint16_t> first_bucket = std::vector<uint16_t>(1 << 15);
+  // first_bucket_by_cell[cell] is the bucket of the smallest float of the cell.
+  std::vector<uint16_t> first_bucket_by_cell = std::vector<uint16_t>(1 << 15);
 };
 
 class BucketList {

@@ -17,8 +17,8 @@ class Writer {
   Writer(EventFile file, size_t max_pending);
   ~Writer();  // Writes all queued events, and joins the thread.
 
-  // Queues an event. Any thread; never blocks. If 65536 events are waiting, because the file system
-  // hangs, the event is dropped.
+  // Queues an event. Any thread may call it; it never blocks. If 65536 events are waiting, because
+  // the file system hangs, the event is dropped.
   void Add(pb::Event event);
   // Queues a function that fills in an event; the writer's thread will call it. Blocks while
   // `max_pending` functions are waiting.

@@ -73,7 +73,7 @@ class Downpour : public Asynchronous {
       context_.coder.Push(clock() + 1, b, gradient_sum_.data(), /*wants_weights=*/wants_weights);
     TERN_RETURN_IF_ERROR(AwaitExchange());
     std::fill(gradient_sum_.begin(), gradient_sum_.end(), 0.f);
-    return wants_weights ? Install(context_.replica.parameters()) : Ok();
+    return wants_weights ? InstallWeights(context_.replica.parameters()) : Ok();
   }
 
   const pb::Asgd& settings_;
@@ -90,9 +90,9 @@ class DelayCompensated : public Asynchronous {
   DelayCompensated(const Context& context, const pb::Dcasgd& settings, bool adaptive)
       : Asynchronous(context),
         pulled_weights_(context_.setup.table.total),
-        compensation_(adaptive ? update::DelayCompensation::Adaptive(
+        compensation_(adaptive ? update::DelayCompensation::MakeAdaptive(
                                      settings.lambda(), settings.rho(), pulled_weights_.size())
-                               : update::DelayCompensation::Constant(settings.lambda())) {}
+                               : update::DelayCompensation::MakeConstant(settings.lambda())) {}
 
   Status Step(uint64_t) override {
     if (!context_.gradient.has_samples()) return Ok();
@@ -101,12 +101,12 @@ class DelayCompensated : public Asynchronous {
     std::copy_n(context_.replica.parameters(), pulled_weights_.size(), pulled_weights_.data());
     TERN_RETURN_IF_ERROR(client::Pull(context_, pulled_weights_.data(), false));
     float* g = context_.replica.gradients();
-    compensation_.Apply(g, pulled_weights_.data(), context_.replica.parameters(), 0,
-                        pulled_weights_.size(), g);
+    compensation_.CompensateGradient(g, pulled_weights_.data(), context_.replica.parameters(), 0,
+                                     pulled_weights_.size(), g);
     std::copy_n(pulled_weights_.data(), pulled_weights_.size(), context_.replica.parameters());
     PushAll(clock() + 1, g);
     TERN_RETURN_IF_ERROR(AwaitExchange());
-    return Install(context_.replica.parameters());
+    return InstallWeights(context_.replica.parameters());
   }
 
   void AddState(SavedState* state) override {

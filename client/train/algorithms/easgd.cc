@@ -42,14 +42,14 @@ class Easgd : public LocalSteps {
     for (size_t i = 0; i < num_parameters_; ++i) elastic_terms_[i] = alpha_ * (x[i] - centre[i]);
     if (context_.gradient.has_samples()) MovePoint(step);
     for (size_t i = 0; i < num_parameters_; ++i) x[i] -= elastic_terms_[i];
-    TERN_RETURN_IF_ERROR(applier_.Run(round));
+    TERN_RETURN_IF_ERROR(applier_.ApplyRound(round));
     MarkApplied(round);
     return Ok();
   }
 
  private:
   const float alpha_;
-  Apply applier_;
+  RoundApplier applier_;
   std::vector<float> elastic_terms_;  // alpha (x - c), by element
 };
 

@@ -37,7 +37,7 @@ class EasgdAsync : public Asynchronous {
     }
     if (exchanges_now) {
       TERN_RETURN_IF_ERROR(AwaitExchange());
-      TERN_RETURN_IF_ERROR(Install(context_.replica.parameters()));
+      TERN_RETURN_IF_ERROR(InstallWeights(context_.replica.parameters()));
       const float* x = context_.replica.point();
       const float* centre = context_.replica.parameters();
       for (size_t i = 0; i < elastic_terms_.size(); ++i)

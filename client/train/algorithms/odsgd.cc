@@ -54,7 +54,7 @@ class Odsgd : public Algorithm {
       return local_point_.ResetToGlobal();
     }
     TERN_RETURN_IF_ERROR(ApplyUpTo(s - 1));
-    TimeScope decode(context_.progress.decode);
+    TimeScope decode_scope(context_.progress.decode_time);
     return local_point_.Move(LearningRateOf(s));  // w'_{s+1} = W(s-1) + U_local(g_s)
   }
 
@@ -79,7 +79,7 @@ class Odsgd : public Algorithm {
 
   // A step in which this worker has no samples: no gradient, no local update.
   Status StepWithoutSamples(uint64_t s) {
-    context_.coder.Skip(s);
+    context_.coder.SkipRound(s);
     last_pushed_ = s;
     TERN_RETURN_IF_ERROR(ApplyUpTo(s <= warmup_steps_ ? s : s - 1));
     return local_point_.ResetToGlobal();
@@ -96,7 +96,7 @@ class Odsgd : public Algorithm {
 
   const uint64_t warmup_steps_;  // wp, in steps
   OpenRound open_round_;
-  LocalPoint local_point_;  // w'
+  LocalPoint local_point_;  // w', the point at which gradients are computed
   uint64_t last_pushed_ = 0;
 };
 

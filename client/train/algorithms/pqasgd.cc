@@ -1,8 +1,7 @@
 // PQASGD, Algorithm 2: local steps. After every p-th step, and after the last, the workers add the
-// mean of their quantized changes since the last synchronization. In iteration j, from 0:
-//
-// (x_{j,i}: worker i's weights; x_j: the common weights; g: gradient; gamma: learning rate; Q: the
-// codec; n: number of workers; the last three lines only if p divides j + 1)
+// mean of their quantized changes since the last synchronization. x_{j,i} are worker i's weights,
+// x_j the common weights, g is the gradient, gamma the learning rate, Q the codec and n the number
+// of workers. In iteration j, from 0 (the last three lines only if p divides j + 1):
 //
 //   x_{j+1,i} = x_{j,i} - gamma g(x_{j,i})
 //   G_i       = x_{j+1,i} - x_{j+1-p}
@@ -41,12 +40,12 @@ class Pqasgd : public LocalSteps {
 
  private:
   Status Synchronize(uint64_t round) {
-    TimeScope decode(context_.progress.decode);
+    TimeScope decode_scope(context_.progress.decode_time);
     TERN_RETURN_IF_ERROR(
         context_.sums.Decode(round, [&](uint32_t, uint64_t first, std::span<const float> mean) {
           float* x = context_.replica.parameters() + first;
           for (size_t i = 0; i < mean.size(); ++i) x[i] += mean[i];
-          context_.replica.Average(first, mean.size(), round);
+          context_.replica.UpdateMovingAverage(first, mean.size(), round);
         }));
     std::copy_n(context_.replica.parameters(), num_parameters_, context_.replica.point());
     if (at_sync_ == pb::OptimizerState::reset) ResetOptimizer();

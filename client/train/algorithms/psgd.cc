@@ -50,7 +50,7 @@ class Psgd : public LocalSteps {
   // Returns the array to which a bucket belongs: the parameters, or an array of the optimizer's
   // state.
   float* ArenaOf(uint32_t bucket) {
-    const uint32_t arena_index = context_.setup.plan.buckets[bucket].arena;
+    const uint32_t arena_index = context_.setup.plan.buckets[bucket].arena_index;
     return arena_index == 0 ? context_.replica.point() : slots_[arena_index - 1].data();
   }
   void PushArenas(uint64_t round) {
@@ -58,16 +58,16 @@ class Psgd : public LocalSteps {
       context_.coder.Push(round, b, ArenaOf(b));
   }
   Status Synchronize(uint64_t round) {
-    TimeScope decode(context_.progress.decode);
+    TimeScope decode_scope(context_.progress.decode_time);
     for (uint32_t b = 0; b < context_.setup.plan.buckets.size(); ++b) {
-      float* arena =
-          context_.setup.plan.buckets[b].arena == 0 ? context_.replica.parameters() : ArenaOf(b);
+      float* arena = context_.setup.plan.buckets[b].arena_index == 0 ? context_.replica.parameters()
+                                                                     : ArenaOf(b);
       TERN_RETURN_IF_ERROR(context_.sums.Decode(
           round, b, [&](uint32_t, uint64_t first, std::span<const float> mean) {
             std::copy(mean.begin(), mean.end(), arena + first);
           }));
     }
-    context_.replica.Average(0, num_parameters_, round);
+    context_.replica.UpdateMovingAverage(0, num_parameters_, round);
     std::copy_n(context_.replica.parameters(), num_parameters_, context_.replica.point());
     if (at_sync_ == pb::OptimizerState::reset) ResetOptimizer();
     MarkApplied(round);

@@ -5,9 +5,9 @@
 //   x_{j+1,i} = x_{j,i} - gamma g(x_{j,i})
 //   part (j mod p) of x_{j+1,i} becomes its mean over the workers
 //
-// Bucket k of the plan is part k. Step s exchanges its part in round 2 s. Before an evaluation all
-// parts are exchanged once, as round 2 s + 1, so that W is the mean of all workers; x does not
-// change.
+// Part k is bucket k of the exchange plan. Step s exchanges its part in round 2 s. Before an
+// evaluation all parts are exchanged once, as round 2 s + 1, so that W is the mean of all workers;
+// x does not change.
 #include "client/train/algorithms.h"
 #include "client/train/local_steps.h"
 
@@ -17,7 +17,7 @@ namespace {
 
 class Rsgd : public LocalSteps {
  public:
-  explicit Rsgd(const Context& context) : LocalSteps(context), num_parts_(facts_.parts) {}
+  explicit Rsgd(const Context& context) : LocalSteps(context), num_parts_(facts_.num_parts) {}
 
   // Each worker has its own point; a joining worker starts with a copy of this worker's.
   Bytes SaveState() override {
@@ -31,7 +31,7 @@ class Rsgd : public LocalSteps {
     if (!context_.sums.Has(round, part)) {
       TERN_RETURN_IF_ERROR(Descend(step));
       context_.coder.Push(round, part, context_.replica.point());
-      TERN_RETURN_IF_ERROR(context_.wait([&] { return context_.sums.Has(round, part); }));
+      TERN_RETURN_IF_ERROR(context_.wait_until([&] { return context_.sums.Has(round, part); }));
     }
     const uint64_t num_averages =
         (step - 1) / num_parts_ + 1;  // how often this part has been averaged
@@ -39,7 +39,7 @@ class Rsgd : public LocalSteps {
         round, part, [&](uint32_t, uint64_t first, std::span<const float> mean) {
           std::copy(mean.begin(), mean.end(), context_.replica.point() + first);
           std::copy(mean.begin(), mean.end(), context_.replica.parameters() + first);
-          context_.replica.Average(first, mean.size(), num_averages);
+          context_.replica.UpdateMovingAverage(first, mean.size(), num_averages);
         }));
     MarkApplied(round);
     return Ok();

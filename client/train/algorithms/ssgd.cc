@@ -3,7 +3,8 @@
 //
 //   input z_t^(i)          takes this worker's batch
 //   compute g_t^(i)        forward and backward at W(t-1), the weights after step t - 1
-//   ternarize, push        encodes and pushes buckets while backward still runs (coder.h)
+//   ternarize, push        encodes and pushes buckets (ranges of the model) while backward still
+//                          runs (coder.h)
 //   pull mean gradient     waits for the answers of all chunks
 //   update w               applies each bucket when its answers arrive, if possible (apply.h)
 //
@@ -22,16 +23,16 @@ class Ssgd : public Algorithm {
   explicit Ssgd(const Context& context)
       : Algorithm(context),
         open_round_(MakeOpenRound()),
-        applies_in_forward_(facts_.applied_in_forward) {}
+        applies_in_forward_(facts_.applies_in_forward) {}
 
   Status Step(uint64_t step) override {
     // A worker that is late, or has just joined, applies the rounds that closed without it.
     if (context_.sums.Has(step) || !context_.gradient.has_samples()) {
       TERN_RETURN_IF_ERROR(open_round_.Finish());
-      if (!context_.sums.Has(step)) context_.coder.Skip(step);
+      if (!context_.sums.Has(step)) context_.coder.SkipRound(step);
     } else {
       TERN_RETURN_IF_ERROR(context_.gradient.ForwardBackward(
-          [this](uint32_t tensor) { return open_round_.Need(tensor); },
+          [this](uint32_t tensor) { return open_round_.AwaitTensor(tensor); },
           [&](uint32_t bucket) {
             context_.coder.Push(step, bucket, context_.replica.gradients());
           }));

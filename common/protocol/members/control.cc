@@ -47,7 +47,7 @@ RoundLane::Options ControlLaneOptions(const ControlOptions& options) {
   lane_options.workers = options.workers;
   lane_options.window = options.window;
   lane_options.quorum = options.elasticity.quorum;
-  lane_options.shrink = options.elasticity.shrink();
+  lane_options.shrink = options.elasticity.shrinks_on_loss();
   lane_options.incarnation = options.incarnation;
   lane_options.safeguards = options.safeguards;
   return lane_options;

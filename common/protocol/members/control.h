@@ -46,14 +46,14 @@ struct ControlOptions {
   uint32_t shard = 0;
   uint32_t shards = 1;
   uint32_t workers = 1;
-  uint64_t incarnation = 0;
+  uint64_t incarnation = 0;          // a random number that identifies this process
   std::vector<uint32_t> data_ports;  // the ports of this shard's data lanes, in order
-  pb::Hello expected;                // the job name and digests that every peer's hello must have
+  pb::Hello expected_hello;          // the job name and digests that every peer's hello must have
   Timings timings;
   Elasticity elasticity;
   uint32_t window = 1;  // how many rounds a worker may have open on the control lane
   // Whether workers hold the state of the job, so that a newcomer gets it from another worker.
-  // false: newcomers pull it from the data lanes, whose state the checkpoints then hold.
+  // False: newcomers pull it from the data lanes, and the shards' checkpoints have it.
   bool workers_hold_state = true;
   // Whether servers hold the parameters and the job has rounds. If such a job loses its state, it
   // continues from the newest state that all shards have; that may be the initial parameters
@@ -61,14 +61,16 @@ struct ControlOptions {
   bool begins_from_shards = false;
   // Whether all daemons write checkpoints, so that a running job whose state is lost may continue
   // from a checkpoint. A job that starts looks for checkpoints even if this is false.
-  bool resumes = false;
+  bool can_resume = false;
   // By shard: whether the shard keeps state from round to round. Such a shard must offer its
   // checkpoints before the job can continue from a checkpoint.
-  std::vector<bool> keeps;
+  std::vector<bool> shard_keeps_state;
   // Returns the checkpoints that are on this shard's disk now. Set only if this shard keeps state.
-  std::function<Saved()> saved;
-  bool Keeps(uint32_t s) const { return s < keeps.size() && keeps[s]; }
-  Safeguards safeguards;
+  std::function<SavedCheckpoints()> find_saved_checkpoints;
+  bool ShardKeepsState(uint32_t s) const {
+    return s < shard_keeps_state.size() && shard_keeps_state[s];
+  }
+  Safeguards safeguards;  // rules of the protocol, each of which a test may switch off
 };
 
 class Control {

@@ -35,15 +35,15 @@ Status Follower::Check() const {
 
 void Follower::Start(Time now, ControlActions* out) {
   heard_at_ = now;
-  Connect(now, out);
+  ConnectToShard0(now, out);
 }
 
-void Follower::Connect(Time now, ControlActions* out) {
+void Follower::ConnectToShard0(Time now, ControlActions* out) {
   connected_at_ = now;
   is_disconnected_ = false;
   Become(State::kGreeting);
   out->emplace_back().type = ControlAction::Type::kConnectShard0;
-  Greet(now, out);
+  SendHello(now, out);
 }
 
 void Follower::SendShard0(Message message, ControlActions* out) {
@@ -60,15 +60,15 @@ void Follower::End(Status status, ControlActions* out) {
   EmitEnded(std::move(status), out);
 }
 
-void Follower::Greet(Time now, ControlActions* out) {
+void Follower::SendHello(Time now, ControlActions* out) {
   hello_at_ = now;
   Message message;
   pb::Hello* hello = message.head.mutable_hello();
-  *hello = options_.expected;
+  *hello = options_.expected_hello;
   hello->set_role(pb::Hello::shard);
   hello->set_rank(options_.shard);
   hello->set_incarnation(options_.incarnation);
-  if (options_.saved) options_.saved().AddTo(hello);
+  if (options_.find_saved_checkpoints) options_.find_saved_checkpoints().AddTo(hello);
   SendShard0(std::move(message), out);
 }
 
@@ -91,7 +91,7 @@ void Follower::OnMessageFromShard0(const Message& message, Time now, ControlActi
     case pb::Envelope::kMembers:
       return OnMembers(message.head.members(), out);
     case pb::Envelope::kGoBack:
-      return Greet(now, out);  // the hello offers the checkpoints that are on disk now
+      return SendHello(now, out);  // the hello offers the checkpoints that are on disk now
     case pb::Envelope::kEnd:
       return End(StatusOf(message.head.end()), out);
     case pb::Envelope::kAbort:
@@ -144,7 +144,7 @@ void Follower::OnMessage(Peer from, const Message& message, Time, ControlActions
 }
 
 void Follower::OnHello(Peer from, const pb::Hello& hello, ControlActions* out) {
-  if (Status checked = CheckHello(hello, options_.expected); !checked.ok()) {
+  if (Status checked = CheckHello(hello, options_.expected_hello); !checked.ok()) {
     return EmitSend(from, MakeRefuse(ExitCode(checked), checked.message(), pb::Refuse::leave), out);
   }
   const auto rank = static_cast<int>(hello.rank());
@@ -176,13 +176,13 @@ void Follower::OnTimer(Time now, ControlActions* out) {
   const CheckInvariantsAtScopeEnd checked(*this);
   if (ended()) return;
   if (stop_code_ != Code::kOk && now - heard_at_ > options_.timings.dead_after)
-    return StopAlone(out);
+    return EndWithoutShard0(out);
   if (!failure_.ok() && (!following() || now - heard_at_ > options_.timings.dead_after)) {
     Become(State::kEnded);
     return EmitEnded(failure_, out);
   }
   if (now - pulse_at_ >= options_.timings.heartbeat) SendPulses(now, out);
-  if (!following() && now - hello_at_ >= options_.timings.hello_retry) Greet(now, out);
+  if (!following() && now - hello_at_ >= options_.timings.hello_retry) SendHello(now, out);
   const Time silence = now - heard_at_;
   const bool never_heard = shard0_incarnation_ == 0;
   if (silence >
@@ -196,7 +196,7 @@ void Follower::OnTimer(Time now, ControlActions* out) {
       silence > options_.timings.dead_after && now - connected_at_ > options_.timings.dead_after;
   if (is_stale || (is_disconnected_ && now - connected_at_ >= options_.timings.hello_retry)) {
     EmitLog("server shard 0 is silent for " + SecondsText(silence) + "; connecting again", out);
-    Connect(now, out);
+    ConnectToShard0(now, out);
   }
 }
 
@@ -229,13 +229,14 @@ void Follower::OnStop(Code code, Time now, ControlActions* out) {
   const CheckInvariantsAtScopeEnd checked(*this);
   if (ended() || stop_code_ != Code::kOk) return;
   stop_code_ = code;
-  const bool is_heard = shard0_incarnation_ != 0 && now - heard_at_ <= options_.timings.dead_after;
-  if (!is_heard) return StopAlone(out);
+  const bool hears_shard0 =
+      shard0_incarnation_ != 0 && now - heard_at_ <= options_.timings.dead_after;
+  if (!hears_shard0) return EndWithoutShard0(out);
   EmitLog("asking shard 0 to stop the job", out);
   SendPulses(now, out);
 }
 
-void Follower::StopAlone(ControlActions* out) {
+void Follower::EndWithoutShard0(ControlActions* out) {
   Become(State::kEnded);
   EmitEnded(Status(stop_code_, "stopped by a signal while server shard 0 was not there"), out);
 }

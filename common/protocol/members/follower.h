@@ -10,8 +10,8 @@
 //
 //   hello again  The shard says hello again. It opens a new connection for that when shard 0 is
 //                silent or the connection to shard 0 is lost. It uses the old connection when a
-//                pulse (heartbeat) of shard 0 shows a new incarnation of shard 0, or an epoch that
-//                this shard does not know.
+//                pulse (heartbeat) of shard 0 shows a new incarnation (process) of shard 0, or an
+//                epoch (number of the membership) that this shard does not know.
 //   deadline     Shard 0 has been silent for too long: for start_timeout before its first Welcome;
 //                for server_return_timeout after its first Welcome; for dead_after if this shard
 //                was asked to stop.
@@ -43,7 +43,7 @@ class Follower : public Control {
   Status Check() const;
 
  private:
-  friend class FollowerPeer;  // for tests
+  friend class FollowerPeer;  // gives tests access to private members
 
   enum class State : uint8_t { kGreeting, kFollowing, kEnded };
   // Changes state_; no other function does. REQUIRES that the diagram has an arrow from the present
@@ -55,13 +55,13 @@ class Follower : public Control {
   void OnRefuse(const pb::Refuse& refuse, ControlActions* out);
   void OnHello(Peer from, const pb::Hello& hello, ControlActions* out);
   void OnHeartbeat(Peer from, const pb::Heartbeat& beat, ControlActions* out);
-  void Connect(Time now, ControlActions* out);
-  void Greet(Time now, ControlActions* out);
+  void ConnectToShard0(Time now, ControlActions* out);
+  void SendHello(Time now, ControlActions* out);
   void SendShard0(Message message, ControlActions* out);
   // Confirms to shard 0 that this shard ends, as shard 0 asked, and ends.
   void End(Status status, ControlActions* out);
   void SendPulses(Time now, ControlActions* out);
-  void StopAlone(ControlActions* out);
+  void EndWithoutShard0(ControlActions* out);
   void SendToWorkers(const Message& message, ControlActions* out);
 
   ControlOptions options_;
@@ -76,6 +76,7 @@ class Follower : public Control {
   // The incarnation of shard 0 that sent members_. Two incarnations of shard 0 may use equal
   // epochs.
   uint64_t members_sender_ = 0;
+  // When shard 0 was last heard, and when this shard last sent a hello, connected and sent pulses.
   Time heard_at_{}, hello_at_{}, connected_at_{}, pulse_at_{};
 };
 

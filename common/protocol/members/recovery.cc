@@ -13,9 +13,10 @@ namespace tern::protocol {
 
 namespace {
 
-// How many groups of daemons an error message names, and how many daemons it names per group.
+// The most groups of daemons that an error message names, and the most daemons per group.
 constexpr size_t kMaxNamed = 6;
-constexpr size_t kMaxSentenceBytes = 600;  // how much of another daemon's sentence a message quotes
+// How much of another daemon's sentence an error message quotes.
+constexpr size_t kMaxSentenceBytes = 600;
 
 constexpr const char* kHowToBeginAnew =
     "begin anew with --set checkpoints.resume=false, which keeps what is there under another name";
@@ -32,7 +33,7 @@ bool HasAnyCheckpoint(const Offer& offer) {
   return offer.hello->checkpoints_size() != 0 || offer.hello->has_unfit();
 }
 
-std::string WhyAnotherJob(const std::vector<Offer>& offers) {
+std::string WhyJobDoesNotFit(const std::vector<Offer>& offers) {
   const Offer* first_offer = nullptr;
   size_t num_more = 0;
   for (const Offer& offer : offers) {
@@ -47,8 +48,8 @@ std::string WhyAnotherJob(const std::vector<Offer>& offers) {
              "; start the job that wrote them, give another output_dir, or ", kHowToBeginAnew);
 }
 
-// Whether every daemon whose offer counts had started the same run and has at most one checkpoint
-// of that run. Then the run ended before all daemons had written their first checkpoint.
+// Whether every daemon whose offer is required had started the same run and has at most one
+// checkpoint of that run. Then the run ended before all daemons had written their first checkpoint.
 bool EndedBeforeFirstCheckpoint(const std::vector<Offer>& offers) {
   std::set<uint64_t> runs;
   for (const Offer& offer : offers) {
@@ -84,11 +85,11 @@ std::string WhoHasWhat(const std::vector<Offer>& offers) {
       runs.insert(checkpoint.run());
   }
   std::vector<std::pair<std::string, std::vector<std::string>>> groups;  // (what, who)
-  std::map<std::string, size_t> group_of;
+  std::map<std::string, size_t> group_by_what;
   for (const Offer& offer : offers) {
     if (!offer.is_required && !HasAnyCheckpoint(offer)) continue;
     const std::string what = DescribeSteps(*offer.hello, runs.size() > 1);
-    const auto [group, is_new] = group_of.emplace(what, groups.size());
+    const auto [group, is_new] = group_by_what.emplace(what, groups.size());
     if (is_new) groups.push_back({what, {}});
     groups[group->second].second.push_back(offer.who);
   }
@@ -105,20 +106,21 @@ std::string WhoHasWhat(const std::vector<Offer>& offers) {
          (num_groups == num_named ? "" : Cat("; the others differ too (", num_groups, " kinds)"));
 }
 
-bool Has(const std::vector<pb::Checkpoint>& checkpoints, const pb::Checkpoint& checkpoint) {
+bool Contains(const std::vector<pb::Checkpoint>& checkpoints, const pb::Checkpoint& checkpoint) {
   return std::any_of(checkpoints.begin(), checkpoints.end(), [&](const pb::Checkpoint& other) {
     return KeyOf(other) == KeyOf(checkpoint);
   });
 }
 
 // Returns the checkpoints, of either kind, that all lanes have, by ascending step.
-std::vector<pb::Checkpoint> CommonOfEitherKind(const std::vector<Saved>& lanes) {
+std::vector<pb::Checkpoint> CommonOfEitherKind(const std::vector<SavedCheckpoints>& lanes) {
   std::vector<pb::Checkpoint> common = lanes.front().checkpoints;
   const auto& shard_checkpoints = lanes.front().shard_checkpoints;
   common.insert(common.end(), shard_checkpoints.begin(), shard_checkpoints.end());
-  for (const Saved& lane : lanes) {
+  for (const SavedCheckpoints& lane : lanes) {
     std::erase_if(common, [&](const pb::Checkpoint& checkpoint) {
-      return !Has(lane.checkpoints, checkpoint) && !Has(lane.shard_checkpoints, checkpoint);
+      return !Contains(lane.checkpoints, checkpoint) &&
+             !Contains(lane.shard_checkpoints, checkpoint);
     });
   }
   std::sort(common.begin(), common.end(),
@@ -128,40 +130,40 @@ std::vector<pb::Checkpoint> CommonOfEitherKind(const std::vector<Saved>& lanes) 
 
 }  // namespace
 
-void Saved::AddTo(pb::Hello* hello) const {
+void SavedCheckpoints::AddTo(pb::Hello* hello) const {
   for (const pb::Checkpoint& checkpoint : checkpoints) *hello->add_checkpoints() = checkpoint;
   if (unfit.has_sentence()) *hello->mutable_unfit() = unfit;
-  if (began != 0) hello->set_began(began);
+  if (prepared_run != 0) hello->set_began(prepared_run);
   for (const pb::Checkpoint& checkpoint : shard_checkpoints)
     *hello->add_shard_checkpoints() = checkpoint;
 }
 
-Saved CommonOf(const std::vector<Saved>& lanes) {
+SavedCheckpoints CommonCheckpoints(const std::vector<SavedCheckpoints>& lanes) {
   if (lanes.empty()) return {};
-  const std::vector<pb::Checkpoint> of_either_kind = CommonOfEitherKind(lanes);
-  Saved common = lanes.front();
+  const std::vector<pb::Checkpoint> common_of_either_kind = CommonOfEitherKind(lanes);
+  SavedCheckpoints common = lanes.front();
   bool any_has_checkpoint = false;  // whether any lane has a checkpoint
   bool all_began_alike = true;      // whether all began one run, with at most one checkpoint
-  for (const Saved& lane : lanes) {
+  for (const SavedCheckpoints& lane : lanes) {
     any_has_checkpoint |= !lane.checkpoints.empty();
-    all_began_alike &= lane.checkpoints.size() <= 1 && lane.began == common.began;
+    all_began_alike &= lane.checkpoints.size() <= 1 && lane.prepared_run == common.prepared_run;
     std::erase_if(common.checkpoints, [&](const pb::Checkpoint& checkpoint) {
-      return !Has(lane.checkpoints, checkpoint);
+      return !Contains(lane.checkpoints, checkpoint);
     });
     if (!common.unfit.other_job() && lane.unfit.has_sentence()) common.unfit = lane.unfit;
   }
   common.shard_checkpoints.clear();
-  for (const pb::Checkpoint& checkpoint : of_either_kind) {
-    if (!Has(common.checkpoints, checkpoint)) common.shard_checkpoints.push_back(checkpoint);
+  for (const pb::Checkpoint& checkpoint : common_of_either_kind) {
+    if (!Contains(common.checkpoints, checkpoint)) common.shard_checkpoints.push_back(checkpoint);
   }
   if (all_began_alike || !common.checkpoints.empty()) return common;
-  common.began = 0;
+  common.prepared_run = 0;
   if (any_has_checkpoint && !common.unfit.has_sentence())
     common.unfit.set_sentence("its data lanes have no checkpoint in common");
   return common;
 }
 
-Begin Choose(const std::vector<Offer>& offers, std::optional<uint64_t> run) {
+BeginPoint ChooseBeginPoint(const std::vector<Offer>& offers, std::optional<uint64_t> run) {
   std::vector<const google::protobuf::RepeatedPtrField<pb::Checkpoint>*> counted_lists;
   std::vector<std::vector<pb::Checkpoint>> run_checkpoints;
   for (const Offer& offer : offers) {
@@ -174,20 +176,20 @@ Begin Choose(const std::vector<Offer>& offers, std::optional<uint64_t> run) {
                    [&](const pb::Checkpoint& checkpoint) { return checkpoint.run() == *run; });
     }
   }
-  const Begin of_all{NewestOfAll(counted_lists), true};
+  const BeginPoint common_begin{NewestCommonCheckpoint(counted_lists), true};
   std::vector<const std::vector<pb::Checkpoint>*> shard_lists;
   for (const auto& checkpoints : run_checkpoints) shard_lists.push_back(&checkpoints);
-  const Begin of_all_shards{NewestOfAll(shard_lists), false};
-  return of_all_shards.round() > of_all.round() ? of_all_shards : of_all;
+  const BeginPoint shards_begin{NewestCommonCheckpoint(shard_lists), false};
+  return shards_begin.round() > common_begin.round() ? shards_begin : common_begin;
 }
 
-bool HasAny(const std::vector<Offer>& offers) {
+bool AnyHasCheckpoint(const std::vector<Offer>& offers) {
   return std::any_of(offers.begin(), offers.end(), HasAnyCheckpoint);
 }
 
 std::string WhyNotBeginAnew(const std::vector<Offer>& offers) {
-  if (std::string other = WhyAnotherJob(offers); !other.empty()) return other;
-  if (!HasAny(offers) || EndedBeforeFirstCheckpoint(offers)) return "";
+  if (std::string other = WhyJobDoesNotFit(offers); !other.empty()) return other;
+  if (!AnyHasCheckpoint(offers) || EndedBeforeFirstCheckpoint(offers)) return "";
   return Cat("no checkpoint is on the disks of all: ", WhoHasWhat(offers),
              "; mount or restore what is missing and start again, or ", kHowToBeginAnew);
 }

@@ -14,14 +14,16 @@
 //              - a worker that was lost comes back, and needs private state that only the
 //                checkpoints on its disk have (Hello.keeps_own);
 //              - shard 0 is a new process, and the workers that say hello had already started
+//                the job
 //   gathering  Shard 0 sends GoBack to every worker that was ever admitted. The worker discards its
-//              state and says hello as a new incarnation that knows only the number of the run.
+//              state and says hello as a new incarnation (a new random number, so that its old
+//              messages are refused) that knows only the number of the run.
 //              The hello of a worker without state offers the checkpoints on its disk
 //   asking     Shard 0 sends GoBack to every shard that keeps state. The shard says hello again,
 //              and offers the checkpoints that are on its disk by now
-//   choosing   Choose() picks the newest checkpoint that all daemons have. The first start of a job
-//              also chooses, but without GoBack; it starts from initial weights if no daemon has a
-//              checkpoint (WhyNotBeginAnew)
+//   choosing   ChooseBeginPoint() picks the newest checkpoint that all daemons have. The first
+//              start of a job also chooses, but without GoBack; it starts from initial weights if
+//              no daemon has a checkpoint (WhyNotBeginAnew)
 //   running    Shard 0 sends the message Members with a new `beginning` and the chosen checkpoint
 //              as `resume`. The shards' lanes (the state machines behind their sockets) load the
 //              checkpoint and forget all members. A worker whose Welcome has `resume` loads its own
@@ -41,9 +43,9 @@
 // The run keeps its number. No worker takes a step before all daemons know the checkpoint. A daemon
 // removes checkpoints newer than the chosen one, so files of two histories never mix. Going back
 // reads nothing but checkpoints, and every daemon keeps a common checkpoint until all daemons have
-// a newer one (LeastToKeep); therefore going back may be interrupted and started again at any
-// point. Messages from before cannot do harm: all workers have new incarnations, so no lane accepts
-// an old push, and new connections, so no worker receives an old answer.
+// a newer one (MinCheckpointsToKeep); therefore going back may be interrupted and started again at
+// any point. Messages from before cannot do harm: all workers have new incarnations, so no lane
+// accepts an old push, and new connections, so no worker receives an old answer.
 #pragma once
 
 #include <algorithm>
@@ -62,17 +64,18 @@ inline std::tuple<uint64_t, uint64_t, uint64_t> KeyOf(const pb::Checkpoint& chec
   return {checkpoint.step(), checkpoint.round(), checkpoint.run()};
 }
 
-// Returns the newest checkpoint that is in every offer; nullopt if there is none.
-template <typename Offer>
-std::optional<pb::Checkpoint> NewestOfAll(const std::vector<const Offer*>& offers) {
+// Returns the newest checkpoint that is in every list; nullopt if there is none.
+template <typename CheckpointList>
+std::optional<pb::Checkpoint> NewestCommonCheckpoint(
+    const std::vector<const CheckpointList*>& lists) {
   std::optional<pb::Checkpoint> newest;
-  if (offers.empty()) return newest;
-  for (const pb::Checkpoint& one : *offers.front()) {
-    const bool common = std::all_of(offers.begin(), offers.end(), [&](const Offer* offer) {
-      return std::any_of(offer->begin(), offer->end(),
-                         [&](const auto& other) { return KeyOf(other) == KeyOf(one); });
+  if (lists.empty()) return newest;
+  for (const pb::Checkpoint& candidate : *lists.front()) {
+    const bool is_common = std::all_of(lists.begin(), lists.end(), [&](const CheckpointList* list) {
+      return std::any_of(list->begin(), list->end(),
+                         [&](const auto& other) { return KeyOf(other) == KeyOf(candidate); });
     });
-    if (common && (!newest.has_value() || KeyOf(*newest) < KeyOf(one))) newest = one;
+    if (is_common && (!newest.has_value() || KeyOf(*newest) < KeyOf(candidate))) newest = candidate;
   }
   return newest;
 }
@@ -80,23 +83,24 @@ std::optional<pb::Checkpoint> NewestOfAll(const std::vector<const Offer*>& offer
 // The number of checkpoints, one every `every` rounds, that each lane must keep so that all lanes
 // always have one in common, even if one lane has lost its newest. Lanes are at most `window`
 // rounds apart.
-constexpr uint64_t LeastToKeep(uint64_t every, uint64_t window) {
+constexpr uint64_t MinCheckpointsToKeep(uint64_t every, uint64_t window) {
   return 2 + (window + every - 1) / every;
 }
 
 // The checkpoints that a daemon has on its disk, as its hello offers them.
-struct Saved {
-  std::vector<pb::Checkpoint> checkpoints;  // verified ones, which all daemons write
+struct SavedCheckpoints {
+  std::vector<pb::Checkpoint> checkpoints;  // verified ones, of the kind that all daemons write
   // Has a sentence that says why, if the disk also has checkpoints that cannot be used.
   pb::Unfit unfit;
-  uint64_t began = 0;  // the number of the run for which the disk was last prepared; 0: none
-  std::vector<pb::Checkpoint> shard_checkpoints = {};  // written between `checkpoints`
+  // The number of the run (execution of the job) for which the disk was last prepared; 0: none.
+  uint64_t prepared_run = 0;
+  std::vector<pb::Checkpoint> shard_checkpoints = {};  // written by a shard between `checkpoints`
 
   void AddTo(pb::Hello* hello) const;
 };
-// Returns what a server offers whose data lanes each save their own parameters: the checkpoints
+// Returns what a server offers if each of its data lanes saves its own parameters: the checkpoints
 // that all lanes have. `lanes`: what each lane has saved.
-Saved CommonOf(const std::vector<Saved>& lanes);
+SavedCheckpoints CommonCheckpoints(const std::vector<SavedCheckpoints>& lanes);
 
 // What one daemon offers to a job whose state no daemon holds in memory.
 struct Offer {
@@ -106,24 +110,25 @@ struct Offer {
 };
 
 // The point from which a job starts or continues.
-struct Begin {
+struct BeginPoint {
   // The checkpoint that shards with state load; nullopt: they start from their initial state.
-  std::optional<pb::Checkpoint> from;
-  bool workers_load = false;  // Workers load `from`, too; false: they pull the parameters.
-  uint64_t round() const { return from.has_value() ? from->round() : 0; }
+  std::optional<pb::Checkpoint> checkpoint;
+  // Whether workers load `checkpoint`, too; false: they pull the parameters.
+  bool workers_load_checkpoint = false;
+  uint64_t round() const { return checkpoint.has_value() ? checkpoint->round() : 0; }
 };
-// Chooses the newest checkpoint that is in all offers that count. `run`: the run that is under way,
+// Chooses the newest checkpoint that is in all required offers. `run`: the run that is under way,
 // if the shards hold its parameters. If all shards have a newer checkpoint of that run, of either
-// kind, Choose returns that checkpoint instead.
-Begin Choose(const std::vector<Offer>& offers, std::optional<uint64_t> run);
+// kind, the function returns that checkpoint instead.
+BeginPoint ChooseBeginPoint(const std::vector<Offer>& offers, std::optional<uint64_t> run);
 
 // Whether any daemon has a checkpoint, including those of other jobs and damaged ones.
-bool HasAny(const std::vector<Offer>& offers);
+bool AnyHasCheckpoint(const std::vector<Offer>& offers);
 // REQUIRES offers without a common checkpoint. Returns why the job must not start from initial
 // weights, or an empty string if it may. It may if no daemon has any checkpoint. It also may if the
 // last run ended before all daemons had written their first checkpoint: then every daemon whose
-// offer counts was prepared for that run and has at most one of it. (A daemon writes its second
-// checkpoint only when all others have their first: client/train/checkpoints.h.)
+// offer is required was prepared for that run and has at most one checkpoint of it. (A daemon
+// writes its second checkpoint only when all others have their first: client/train/checkpoints.h.)
 std::string WhyNotBeginAnew(const std::vector<Offer>& offers);
 
 }  // namespace tern::protocol

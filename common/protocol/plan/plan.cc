@@ -26,9 +26,9 @@ std::string CodecNameOf(const pb::Exchange& exchange, const TensorInfo& tensor) 
 Status ChooseCodecs(const pb::Job& job, const std::vector<TensorInfo>& tensors,
                     ExchangePlan* plan) {
   const pb::Exchange& exchange = job.exchange();
-  std::map<std::string, std::shared_ptr<const codec::Codec>> by_name;
+  std::map<std::string, std::shared_ptr<const codec::Codec>> codecs_by_name;
   for (const TensorInfo& tensor : tensors) {
-    std::shared_ptr<const codec::Codec>& codec = by_name[CodecNameOf(exchange, tensor)];
+    std::shared_ptr<const codec::Codec>& codec = codecs_by_name[CodecNameOf(exchange, tensor)];
     if (codec == nullptr) {
       Result<std::unique_ptr<codec::Codec>> new_codec =
           codec::MakeCodec(CodecNameOf(exchange, tensor), CodecOptions(job));
@@ -43,19 +43,20 @@ Status ChooseCodecs(const pb::Job& job, const std::vector<TensorInfo>& tensors,
 
 Status ChoosePullCodec(const pb::Job& job, ExchangePlan* plan) {
   codec::Options options = CodecOptions(job);
-  options.scaler_per_worker = true;  // A server shares none.
+  options.scaler_per_worker = true;  // A server has its own scalers, which it shares with no one.
   options.clip = codec::Clip::kNone;
   options.coded_sums = true;
-  options.error_feedback = false;  // The server's DownLink keeps the rounding errors itself.
+  options.error_feedback = false;  // DownLink, which sends the weights, keeps rounding errors.
   Result<std::unique_ptr<codec::Codec>> pull_codec =
       codec::MakeCodec(job.exchange().pull_codec(), options);
   if (!pull_codec.ok()) return pull_codec.status().Within("exchange.pull_codec");
   plan->codecs.push_back(std::move(*pull_codec));
   plan->pull_codec = plan->codecs.back().get();
-  plan->central = true;
+  plan->is_central = true;
   return Ok();
 }
 
+// Cuts each tensor into parts, which are the ranges that have one scaler each.
 void CutParts(ExchangePlan* plan) {
   for (uint32_t t = 0; t < plan->tensor_count.size(); ++t) {
     plan->first_part.push_back(static_cast<uint32_t>(plan->parts.size()));
@@ -107,7 +108,7 @@ void RepeatBuckets(uint32_t num_slots, ExchangePlan* plan) {
   const std::vector<Bucket> model_buckets = plan->buckets;
   for (uint32_t slot = 1; slot <= num_slots; ++slot) {
     for (Bucket bucket : model_buckets) {
-      bucket.arena = slot;
+      bucket.arena_index = slot;
       plan->buckets.push_back(std::move(bucket));
     }
   }
@@ -118,7 +119,7 @@ void SetPartsAndSharedScalers(ExchangePlan* plan) {
     bucket.first_part = plan->first_part[bucket.first_tensor];
     bucket.parts = plan->first_part[bucket.first_tensor + bucket.tensors] - bucket.first_part;
     for (uint32_t p = bucket.first_part; p < bucket.first_part + bucket.parts; ++p) {
-      if (plan->codec_of[plan->parts[p].tensor]->shares_scaler()) bucket.shared.push_back(p);
+      if (plan->codec_of[plan->parts[p].tensor]->shares_scaler()) bucket.shared_parts.push_back(p);
     }
   }
 }
@@ -137,10 +138,11 @@ Chunk MakeChunk(const ExchangePlan& plan, const Bucket& bucket, uint64_t begin, 
                                  segment_end - segment_begin, plan.column[part.tensor]};
     const codec::Codec& codec = *plan.codec_of[part.tensor];
     chunk.segments.push_back(segment);
-    chunk.part_of.push_back(p);
+    chunk.part_of_segment.push_back(p);
     chunk.max_push_bytes += codec.MaxEncodedSize(segment);
-    chunk.max_sum_bytes += plan.central ? plan.pull_codec->MaxEncodedSize(segment)
-                                        : codec.MaxSumSize(segment, static_cast<int>(plan.workers));
+    chunk.max_sum_bytes += plan.is_central
+                               ? plan.pull_codec->MaxEncodedSize(segment)
+                               : codec.MaxSumSize(segment, static_cast<int>(plan.workers));
   }
   return chunk;
 }
@@ -181,10 +183,10 @@ void CutChunks(uint64_t limit, ExchangePlan* plan) {
       Chunk chunk = MakeChunk(*plan, bucket, begin, chunk_end - begin);
       chunk.bucket = static_cast<uint32_t>(b);
       chunk.index = static_cast<uint32_t>(bucket.chunks.size());
-      if (chunk.index == 0 && plan->scalers_from != 0) {
-        chunk.scalers = bucket.shared.size();
-        chunk.max_push_bytes += chunk.scalers * sizeof(float);
-        chunk.max_sum_bytes += chunk.scalers * sizeof(float);
+      if (chunk.index == 0 && plan->scaler_age_rounds != 0) {
+        chunk.num_scalers = bucket.shared_parts.size();
+        chunk.max_push_bytes += chunk.num_scalers * sizeof(float);
+        chunk.max_sum_bytes += chunk.num_scalers * sizeof(float);
       }
       chunk.shard = static_cast<uint32_t>(chunks_assigned % num_shards);
       chunk.lane =
@@ -192,7 +194,7 @@ void CutChunks(uint64_t limit, ExchangePlan* plan) {
       bucket.chunks.push_back(std::move(chunk));
       begin = chunk_end;
     }
-    bucket.home = bucket.chunks.front().shard;
+    bucket.home_shard = bucket.chunks.front().shard;
   }
 }
 
@@ -202,16 +204,16 @@ uint64_t DigestOf(const ExchangePlan& plan) {
   for (const codec::Codec* codec : plan.codec_of) text += " " + std::string(codec->name());
   // The word "code" makes the digest differ from that of earlier versions of Tern, which sent a sum
   // for such a codec.
-  if (plan.central)
+  if (plan.is_central)
     text += (plan.pull_codec->SingleCodeIsSum() ? " pull " : " pull code ") +
             std::string(plan.pull_codec->name());
   if (plan.parts.size() != plan.tensor_count.size()) {
     text += " parts";
     for (const Part& part : plan.parts) append(part.count);
   }
-  if (plan.scalers_from != 0) {
+  if (plan.scaler_age_rounds != 0) {
     text += " scalers " + std::to_string(plan.scaler_margin);
-    append(plan.scalers_from);
+    append(plan.scaler_age_rounds);
   }
   for (uint32_t num_lanes : plan.data_lanes) append(num_lanes);
   for (const Bucket& bucket : plan.buckets) {
@@ -247,19 +249,19 @@ Result<ExchangePlan> ExchangePlan::Make(const pb::Job& job, const std::vector<Te
   TERN_RETURN_IF_ERROR(ChooseCodecs(job, tensors, &plan));
   CutParts(&plan);
   const algorithm::Facts facts = algorithm::FactsOf(job);
-  plan.rounds = facts.rounds;
-  if (job.exchange().scaler() == pb::Exchange::previous) plan.scalers_from = facts.window;
+  plan.has_rounds = facts.has_rounds;
+  if (job.exchange().scaler() == pb::Exchange::previous) plan.scaler_age_rounds = facts.window;
   plan.scaler_margin = static_cast<float>(job.exchange().scaler_margin());
   if (job.train().parameters() == pb::Train::central)
     TERN_RETURN_IF_ERROR(ChoosePullCodec(job, &plan));
-  if (facts.parts != 0) {
-    TERN_RETURN_IF_ERROR(CutRanges(facts.parts, facts.parts_key, &plan));
+  if (facts.num_parts != 0) {
+    TERN_RETURN_IF_ERROR(CutRanges(facts.num_parts, facts.parts_key, &plan));
   } else {
     const bool needs_one_bucket =
         std::any_of(plan.codec_of.begin(), plan.codec_of.end(),
-                    [](const auto& codec) { return codec->prepares_model(); });
+                    [](const auto& codec) { return codec->prepares_tensors_together(); });
     const uint64_t kib = job.exchange().bucket_kib();
-    CutBuckets(needs_one_bucket ? plan.parameters() : kib * 256, &plan);  // 256 fp32 a KiB
+    CutBuckets(needs_one_bucket ? plan.parameters() : kib * 256, &plan);  // 256 fp32 in a KiB
   }
   if (facts.averages_state) RepeatBuckets(num_slots, &plan);
   SetPartsAndSharedScalers(&plan);
@@ -275,23 +277,23 @@ uint32_t ExchangePlan::ChunkIndex(const Chunk& chunk) const {
 }
 
 std::vector<std::vector<uint32_t>> ExchangePlan::BucketsOfTensors() const {
-  std::vector<std::vector<uint32_t>> by_tensor(tensor_count.size());
+  std::vector<std::vector<uint32_t>> buckets_by_tensor(tensor_count.size());
   for (uint32_t b = 0; b < buckets.size(); ++b) {
     const Bucket& bucket = buckets[b];
     for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t)
-      by_tensor[t].push_back(b);
+      buckets_by_tensor[t].push_back(b);
   }
-  return by_tensor;
+  return buckets_by_tensor;
 }
 
 RoundBytes CountRoundBytes(const ExchangePlan& plan) {
   RoundBytes bytes;
   for (const Bucket& bucket : plan.buckets) {
-    if (plan.scalers_from == 0) bytes.scalers += bucket.shared.size() * sizeof(float);
+    if (plan.scaler_age_rounds == 0) bytes.scalers += bucket.shared_parts.size() * sizeof(float);
     for (const Chunk& chunk : bucket.chunks) {
       bytes.push += chunk.max_push_bytes;
       bytes.sum += chunk.max_sum_bytes;
-      const uint64_t uncoded_bytes = plan.central ? chunk.count * sizeof(float) : 0;
+      const uint64_t uncoded_bytes = plan.is_central ? chunk.count * sizeof(float) : 0;
       bytes.largest_payload = std::max<uint64_t>(
           {bytes.largest_payload, chunk.max_push_bytes, chunk.max_sum_bytes, uncoded_bytes});
     }

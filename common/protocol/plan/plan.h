@@ -1,7 +1,6 @@
 // ExchangePlan: which elements of the model travel in which message, to which lane (socket) of
-// which server shard.
-// The plan is a pure function of the job and the parameter table, so every daemon computes the same
-// plan. Hellos carry the plan's digest.
+// which server shard. The plan is a pure function of the job and the parameter table, so every
+// daemon computes the same plan. Hellos carry the plan's digest.
 //
 // The arena is the array of all parameters in canonical order. A bucket is a contiguous range of
 // the arena that consists of whole tensors, up to a size; bucket 0 has the last tensors, because
@@ -37,14 +36,15 @@ struct Part {
 };
 
 struct Chunk {
-  uint32_t bucket = 0, index = 0;
-  uint64_t begin = 0, count = 0;  // elements of the arena
+  uint32_t bucket = 0, index = 0;  // its bucket, and its index among the bucket's chunks
+  uint64_t begin = 0, count = 0;   // elements of the arena
   std::vector<codec::Segment> segments;
-  std::vector<uint32_t> part_of;  // by segment: the index of its part in ExchangePlan::parts
+  // By segment: the index of its part in ExchangePlan::parts.
+  std::vector<uint32_t> part_of_segment;
   // The number of scalers that pushes and answers of this chunk carry before its segments. If
   // exchange.scaler is `previous`, the first chunk of a bucket carries the bucket's shared scalers;
   // else 0.
-  size_t scalers = 0;
+  size_t num_scalers = 0;
   uint32_t shard = 0;
   uint32_t lane = 0;          // which data lane of that shard, counted from 1
   size_t max_push_bytes = 0;  // upper bound of the bytes of one worker's push
@@ -55,53 +55,60 @@ struct Chunk {
 
 struct Bucket {
   uint64_t begin = 0, count = 0;
-  uint32_t first_tensor = 0, tensors = 0;  // the tensors that have elements in the bucket
-  uint32_t first_part = 0, parts = 0;      // all parts of those tensors
+  // Tensors [first_tensor, first_tensor + tensors) have elements in the bucket. Their parts are
+  // [first_part, first_part + parts).
+  uint32_t first_tensor = 0, tensors = 0;
+  uint32_t first_part = 0, parts = 0;
   // The indices in ExchangePlan::parts of the bucket's parts whose scalers the workers share,
-  // ascending. Empty: the bucket needs no Scale message (with which workers share scalers).
-  std::vector<uint32_t> shared;
-  uint32_t home = 0;  // the shard of the bucket's first chunk; the Scale message goes to this shard
+  // ascending. If empty, the bucket needs no Scale message, with which workers share scalers.
+  std::vector<uint32_t> shared_parts;
+  // The shard of the bucket's first chunk. The bucket's Scale message goes to this shard.
+  uint32_t home_shard = 0;
   // 0: the bucket has parameters. k > 0: it has elements of the optimizer's k-th state array.
-  uint32_t arena = 0;
+  uint32_t arena_index = 0;
   std::vector<Chunk> chunks;
 };
 
 struct ExchangePlan {
   uint32_t workers = 0;
-  uint64_t seed = 0;                 // the job's random seed
-  std::vector<uint32_t> data_lanes;  // by shard: how many data lanes it has
-  std::vector<uint64_t> tensor_begin;
-  std::vector<uint64_t> tensor_count;
+  uint64_t seed = 0;                          // the job's random seed
+  std::vector<uint32_t> data_lanes;           // by shard: how many data lanes it has
+  std::vector<uint64_t> tensor_begin;         // by tensor: its first element in the arena
+  std::vector<uint64_t> tensor_count;         // by tensor: the number of its elements
   std::vector<uint64_t> column;               // by tensor: TensorInfo::column
-  std::vector<const codec::Codec*> codec_of;  // by tensor
+  std::vector<const codec::Codec*> codec_of;  // by tensor: its codec
   std::vector<Part> parts;                    // in order of the arena
   // By tensor: the index of its first part in `parts`. The last entry is the number of all parts.
   std::vector<uint32_t> first_part;
   // If not 0, round r is coded with scaler_margin times the workers' maximum scalers of round r -
-  // scalers_from. If 0, and in the first scalers_from rounds, the workers share their scalers
-  // within the round before they push (Kind::kScale).
-  uint32_t scalers_from = 0;
+  // scaler_age_rounds. If 0, and in the first scaler_age_rounds rounds, the workers share their
+  // scalers within the round before they push (Kind::kScale).
+  uint32_t scaler_age_rounds = 0;
   float scaler_margin = 1;
-  bool central = false;  // servers hold the parameters
-  bool rounds = true;    // false: every push is applied and answered on arrival (ClockLane)
+  bool is_central = false;  // servers hold the parameters
+  bool has_rounds = true;   // false: every push is applied and answered on arrival (ClockLane)
   // If servers hold the parameters: the codec of the weights that servers send to workers. It codes
   // the values of one sender, not a sum over workers.
   const codec::Codec* pull_codec = nullptr;
   std::vector<Bucket> buckets;
   uint64_t digest = 0;
-  // Figures are the metrics that workers exchange. `statistics`: how many floats the running
-  // statistics of batch norms have in a worker's figures. `confusion`: how many entries the
-  // confusion matrix has in a worker's last figures.
-  uint64_t statistics = 0;
-  uint64_t confusion = 0;
+  // Figures are the metrics that workers exchange. `num_statistics`: how many floats the running
+  // statistics of batch norms have in a worker's figures. `num_confusion_entries`: how many entries
+  // the confusion matrix has in a worker's last figures.
+  uint64_t num_statistics = 0;
+  uint64_t num_confusion_entries = 0;
 
   // An upper bound of the bytes of one worker's serialized Figures.
-  size_t max_figures_bytes() const { return 1024 + statistics * sizeof(float) + confusion * 5; }
+  size_t max_figures_bytes() const {
+    return 1024 + num_statistics * sizeof(float) + num_confusion_entries * 5;
+  }
   const Chunk& chunk(uint32_t bucket, uint32_t index) const {
     return buckets[bucket].chunks[index];
   }
   // Whether workers share their scalers within this round, before they push.
-  bool shares_before(uint64_t round) const { return scalers_from == 0 || round <= scalers_from; }
+  bool shares_before(uint64_t round) const {
+    return scaler_age_rounds == 0 || round <= scaler_age_rounds;
+  }
   // By tensor: the buckets that have elements of it.
   std::vector<std::vector<uint32_t>> BucketsOfTensors() const;
   // The index of a chunk when the chunks of all buckets are numbered in order.
@@ -113,7 +120,7 @@ struct ExchangePlan {
   // Owns the codecs to which codec_of and pull_codec point.
   std::vector<std::shared_ptr<const codec::Codec>> codecs;
 
-  // kBadJob for an unknown codec or an impossible combination.
+  // Makes the plan of a job. kBadJob for an unknown codec or an impossible combination.
   // `num_slots`: the number of optimizer state arrays that travel with the parameters; each has one
   // element per parameter.
   static Result<ExchangePlan> Make(const pb::Job& job, const std::vector<TensorInfo>& tensors,

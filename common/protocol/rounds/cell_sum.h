@@ -44,14 +44,14 @@ struct CellSpec {
   bool every_round = false;
   // Returns the weights, or their moving average, to answer a pull. Unset: the cell cannot be
   // pulled, because the servers do not hold the parameters.
-  struct Pulled {
+  struct PullAnswer {
     Bytes payload;
-    bool whole = false;  // whether the payload is fp32, not coded with the job's pull codec
+    bool is_fp32 = false;  // whether the payload is fp32, not coded with the job's pull codec
   };
-  std::function<Pulled(bool average)> pull = nullptr;
+  std::function<PullAnswer(bool average)> pull = nullptr;
   // Appends the state that the cell keeps from round to round, for checkpoints. Unset: the cell
   // keeps no state.
-  std::function<void(SavedState*)> state = nullptr;
+  std::function<void(SavedState*)> append_state = nullptr;
 };
 
 }  // namespace tern::protocol

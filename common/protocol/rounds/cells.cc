@@ -17,10 +17,10 @@ Result<std::vector<float>> ParseScalers(const Bytes& payload, size_t count) {
     return Status(Code::kMismatch, std::to_string(payload.size()) + " bytes of scalers, expected " +
                                        std::to_string(count * sizeof(float)));
   }
-  return TakeScalers(payload.span(), count);
+  return ParseLeadingScalers(payload.span(), count);
 }
 
-Result<std::vector<float>> TakeScalers(std::span<const uint8_t> bytes, size_t count) {
+Result<std::vector<float>> ParseLeadingScalers(std::span<const uint8_t> bytes, size_t count) {
   if (bytes.size() < count * sizeof(float)) {
     return Status(Code::kMismatch, std::to_string(bytes.size()) + " bytes, expected " +
                                        std::to_string(count) + " scalers before the codes");
@@ -102,33 +102,34 @@ class ChunkSum : public CellSum {
  public:
   ChunkSum(const ExchangePlan& plan, const Chunk& chunk, uint64_t round,
            const SumMemories& memories)
-      : chunk_(chunk), max_scalers_(chunk.scalers, 0.f) {
-    codec::Recode recode;
-    recode.noise.seed = plan.seed;
-    recode.noise.stream = kernels::NoiseStream::kServerCodes;
-    recode.noise.round = round;
+      : chunk_(chunk), max_scalers_(chunk.num_scalers, 0.f) {
+    codec::RecodeInputs recode_inputs;
+    recode_inputs.noise.seed = plan.seed;
+    recode_inputs.noise.stream = kernels::NoiseStream::kServerCodes;
+    recode_inputs.noise.round = round;
     for (size_t i = 0; i < chunk.segments.size(); ++i) {
-      recode.memory = memories[i].get();
+      recode_inputs.memory = memories[i].get();
       sums_.push_back(plan.codec_of[chunk.segments[i].tensor]->NewAccumulator(
-          chunk.segments[i], static_cast<int>(plan.workers), recode));
+          chunk.segments[i], static_cast<int>(plan.workers), recode_inputs));
     }
   }
 
   Status Add(uint32_t rank, const Bytes& payload) override {
-    std::span<const uint8_t> unread = payload.span();
-    const Result<std::vector<float>> scalers = TakeScalers(unread, max_scalers_.size());
+    std::span<const uint8_t> unread_bytes = payload.span();
+    const Result<std::vector<float>> scalers =
+        ParseLeadingScalers(unread_bytes, max_scalers_.size());
     if (!scalers.ok()) return scalers.status();
-    unread = unread.subspan(max_scalers_.size() * sizeof(float));
+    unread_bytes = unread_bytes.subspan(max_scalers_.size() * sizeof(float));
     for (size_t i = 0; i < sums_.size(); ++i) {
-      const Bytes codes = payload.Slice(payload.size() - unread.size(), unread.size());
+      const Bytes codes = payload.Slice(payload.size() - unread_bytes.size(), unread_bytes.size());
       Result<size_t> used_bytes = sums_[i]->AddRetained(static_cast<int>(rank), codes);
       if (!used_bytes.ok())
         return used_bytes.status().Within("tensor " + std::to_string(chunk_.segments[i].tensor));
-      unread = unread.subspan(*used_bytes);
+      unread_bytes = unread_bytes.subspan(*used_bytes);
     }
-    if (!unread.empty())
+    if (!unread_bytes.empty())
       return Status(Code::kMismatch,
-                    std::to_string(unread.size()) + " bytes more than the chunk has");
+                    std::to_string(unread_bytes.size()) + " bytes more than the chunk has");
     TakeMax(*scalers, &max_scalers_);
     return Ok();
   }
@@ -143,7 +144,7 @@ class ChunkSum : public CellSum {
 
  private:
   const Chunk& chunk_;
-  std::vector<float> max_scalers_;  // the maximum over the pushes of each scaler that they carry
+  std::vector<float> max_scalers_;  // of each scaler that pushes carry: the maximum over the pushes
   std::vector<std::unique_ptr<codec::Accumulator>> sums_;
 };
 
@@ -159,7 +160,7 @@ Status CheckFigures(const Bytes& payload, uint32_t workers, size_t max_worker_by
 
 }  // namespace
 
-CellSpec ScaleCell(uint32_t bucket, size_t num_scalers) {
+CellSpec MakeScaleCell(uint32_t bucket, size_t num_scalers) {
   CellSpec spec;
   spec.cell = {Kind::kScale, bucket, 0};
   spec.open = [num_scalers](uint64_t) { return std::make_unique<MaxOfScalers>(num_scalers); };
@@ -169,7 +170,7 @@ CellSpec ScaleCell(uint32_t bucket, size_t num_scalers) {
   return spec;
 }
 
-CellSpec FiguresCell(const ExchangePlan& plan, uint32_t which) {
+CellSpec MakeFiguresCell(const ExchangePlan& plan, uint32_t which) {
   CellSpec spec;
   spec.cell = {Kind::kFigures, 0, which};
   spec.open = [&plan](uint64_t) { return std::make_unique<GatheredFigures>(plan); };
@@ -196,7 +197,7 @@ void AddMemories(const SumMemories& memories, SavedState* state) {
   }
 }
 
-CellSpec PushCell(const ExchangePlan& plan, const Chunk& chunk) {
+CellSpec MakePushCell(const ExchangePlan& plan, const Chunk& chunk) {
   CellSpec spec;
   spec.cell = {Kind::kPush, chunk.bucket, chunk.index};
   auto memories = std::make_shared<SumMemories>();
@@ -210,51 +211,52 @@ CellSpec PushCell(const ExchangePlan& plan, const Chunk& chunk) {
   };
   if (std::any_of(memories->begin(), memories->end(),
                   [](const auto& memory) { return memory != nullptr; }))
-    spec.state = [memories](SavedState* state) { AddMemories(*memories, state); };
+    spec.append_state = [memories](SavedState* state) { AddMemories(*memories, state); };
   return spec;
 }
 
 Status CheckSums(const ExchangePlan& plan, const Chunk& chunk, const Bytes& payload,
                  uint32_t contributors) {
-  std::span<const uint8_t> unread = payload.span();
-  const Result<std::vector<float>> scalers = TakeScalers(unread, chunk.scalers);
+  std::span<const uint8_t> unread_bytes = payload.span();
+  const Result<std::vector<float>> scalers = ParseLeadingScalers(unread_bytes, chunk.num_scalers);
   if (!scalers.ok()) return scalers.status();
-  unread = unread.subspan(chunk.scalers * sizeof(float));
+  unread_bytes = unread_bytes.subspan(chunk.num_scalers * sizeof(float));
   for (const codec::Segment& segment : chunk.segments) {
     const Result<size_t> sum_bytes =
-        plan.central ? plan.pull_codec->DecodeAloneTo(unread, segment,
-                                                      [](uint64_t, std::span<const float>) {})
-                     : plan.codec_of[segment.tensor]->SumSize(unread, segment,
-                                                              static_cast<int>(contributors));
+        plan.is_central ? plan.pull_codec->DecodeSingleCodeInBlocks(
+                              unread_bytes, segment, [](uint64_t, std::span<const float>) {})
+                        : plan.codec_of[segment.tensor]->SumSize(unread_bytes, segment,
+                                                                 static_cast<int>(contributors));
     if (!sum_bytes.ok())
       return sum_bytes.status().Within("tensor " + std::to_string(segment.tensor));
-    unread = unread.subspan(*sum_bytes);
+    unread_bytes = unread_bytes.subspan(*sum_bytes);
   }
-  if (unread.empty()) return Ok();
-  return Status(Code::kMismatch, std::to_string(unread.size()) + " bytes more than the chunk has");
+  if (unread_bytes.empty()) return Ok();
+  return Status(Code::kMismatch,
+                std::to_string(unread_bytes.size()) + " bytes more than the chunk has");
 }
 
-std::vector<CellSpec> CellsOfLane(const ExchangePlan& plan, uint32_t shard, uint32_t lane) {
+std::vector<CellSpec> MakeCellsOfLane(const ExchangePlan& plan, uint32_t shard, uint32_t lane) {
   std::vector<CellSpec> cells;
   for (uint32_t which : {kCompare, kEvaluate}) {
-    if (lane == 0 && shard == 0) cells.push_back(FiguresCell(plan, which));
+    if (lane == 0 && shard == 0) cells.push_back(MakeFiguresCell(plan, which));
   }
   for (uint32_t b = 0; b < plan.buckets.size(); ++b) {
     const Bucket& bucket = plan.buckets[b];
-    if (lane == 0 && bucket.home == shard && !bucket.shared.empty())
-      cells.push_back(ScaleCell(b, bucket.shared.size()));
+    if (lane == 0 && bucket.home_shard == shard && !bucket.shared_parts.empty())
+      cells.push_back(MakeScaleCell(b, bucket.shared_parts.size()));
     for (const Chunk& chunk : bucket.chunks) {
-      if (chunk.shard == shard && chunk.lane == lane) cells.push_back(PushCell(plan, chunk));
+      if (chunk.shard == shard && chunk.lane == lane) cells.push_back(MakePushCell(plan, chunk));
     }
   }
   return cells;
 }
 
-std::vector<bool> ShardsThatKeep(const ExchangePlan& plan) {
+std::vector<bool> ShardsThatKeepState(const ExchangePlan& plan) {
   std::vector<bool> shard_keeps_state(plan.data_lanes.size());
   for (const Bucket& bucket : plan.buckets) {
     for (const Chunk& chunk : bucket.chunks) {
-      bool keeps_state = plan.central;
+      bool keeps_state = plan.is_central;
       for (const codec::Segment& segment : chunk.segments)
         keeps_state |= plan.codec_of[segment.tensor]->NewSumMemory(segment) != nullptr;
       if (keeps_state) shard_keeps_state[chunk.shard] = true;
@@ -268,7 +270,7 @@ LaneRef LaneOf(const ExchangePlan& plan, const Cell& cell) {
     case Kind::kFigures:
       return {0, 0};
     case Kind::kScale:
-      return {plan.buckets[cell.bucket].home, 0};
+      return {plan.buckets[cell.bucket].home_shard, 0};
     case Kind::kPush:
       break;
   }
@@ -276,12 +278,12 @@ LaneRef LaneOf(const ExchangePlan& plan, const Cell& cell) {
   return {chunk.shard, chunk.lane};
 }
 
-bool IsAt(const ExchangePlan& plan, const Cell& cell, LaneRef lane) {
+bool IsCellOfLane(const ExchangePlan& plan, const Cell& cell, LaneRef lane) {
   if (cell.kind == Kind::kFigures)
     return cell.bucket == 0 && cell.chunk <= kEvaluate && lane == LaneRef{};
   if (cell.bucket >= plan.buckets.size()) return false;
   const Bucket& bucket = plan.buckets[cell.bucket];
-  if (cell.kind == Kind::kScale && (cell.chunk != 0 || bucket.shared.empty())) return false;
+  if (cell.kind == Kind::kScale && (cell.chunk != 0 || bucket.shared_parts.empty())) return false;
   if (cell.kind == Kind::kPush && cell.chunk >= bucket.chunks.size()) return false;
   return LaneOf(plan, cell) == lane;
 }

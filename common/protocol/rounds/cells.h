@@ -15,29 +15,29 @@ namespace tern::protocol {
 // One function per kind of cell. (Where servers hold the parameters, server/central/ makes the
 // cells for pushes.)
 //
-//   ScaleCell    the maximum over the workers of each scaler; `num_scalers` is their number
-//   FiguresCell  FiguresOfAll, which has an entry per worker, empty for a worker that skips; it
-//                always waits for all members
-//   PushCell     the sum as the codecs of the chunk's segments make it; plan and chunk outlive the
-//                cell
-CellSpec ScaleCell(uint32_t bucket, size_t num_scalers);
-CellSpec FiguresCell(const ExchangePlan& plan, uint32_t which);
-CellSpec PushCell(const ExchangePlan& plan, const Chunk& chunk);
+//   MakeScaleCell    the maximum over the workers of each scaler; `num_scalers` is their number
+//   MakeFiguresCell  FiguresOfAll, which has an entry per worker, empty for a worker that skips; it
+//                    always waits for all members
+//   MakePushCell     the sum as the codecs of the chunk's segments make it; plan and chunk outlive
+//                    the cell
+CellSpec MakeScaleCell(uint32_t bucket, size_t num_scalers);
+CellSpec MakeFiguresCell(const ExchangePlan& plan, uint32_t which);
+CellSpec MakePushCell(const ExchangePlan& plan, const Chunk& chunk);
 
 // The two cells of figures; the value is Cell::chunk. In kCompare, workers exchange the hash of
 // their weights and their losses, and learn which workers are present. The present workers divide
 // the evaluation among them and exchange the results in kEvaluate. In a job without rounds each of
 // the two cells is used once, after the last step of all workers.
-enum Figures : uint32_t { kCompare, kEvaluate };
+enum FiguresPurpose : uint32_t { kCompare, kEvaluate };
 
 // Makes the cells of one lane of a shard. Lane 0 has the scalers of the buckets whose home is this
 // shard and, on shard 0, figures. Any other lane has the pushes of its chunks. The plan outlives
 // the cells.
-std::vector<CellSpec> CellsOfLane(const ExchangePlan& plan, uint32_t shard, uint32_t lane);
+std::vector<CellSpec> MakeCellsOfLane(const ExchangePlan& plan, uint32_t shard, uint32_t lane);
 
 // Returns by shard whether the shard keeps state from round to round: parameters, or the memory
 // that codecs keep from one sum to the next.
-std::vector<bool> ShardsThatKeep(const ExchangePlan& plan);
+std::vector<bool> ShardsThatKeepState(const ExchangePlan& plan);
 
 // The lane that receives a cell's contributions.
 struct LaneRef {
@@ -46,7 +46,7 @@ struct LaneRef {
 };
 LaneRef LaneOf(const ExchangePlan& plan, const Cell& cell);
 // Whether the plan has this cell at this lane. `cell` comes from a peer, so it may be invalid.
-bool IsAt(const ExchangePlan& plan, const Cell& cell, LaneRef lane);
+bool IsCellOfLane(const ExchangePlan& plan, const Cell& cell, LaneRef lane);
 
 // Checks that `payload` can be the answer to a push of the chunk. It has the maximum scalers, if
 // the chunk carries scalers, and then for each segment one sum over `contributors` workers (at
@@ -58,7 +58,7 @@ Status CheckSums(const ExchangePlan& plan, const Chunk& chunk, const Bytes& payl
 // negative.
 Result<std::vector<float>> ParseScalers(const Bytes& payload, size_t count);
 // Parses `count` scalers at the front of `bytes`, which may be longer.
-Result<std::vector<float>> TakeScalers(std::span<const uint8_t> bytes, size_t count);
+Result<std::vector<float>> ParseLeadingScalers(std::span<const uint8_t> bytes, size_t count);
 Bytes EncodeScalers(const std::vector<float>& scalers);
 
 }  // namespace tern::protocol

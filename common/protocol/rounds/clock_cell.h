@@ -19,7 +19,7 @@ class ClockCell {
  public:
   struct Answer {
     Bytes payload;
-    bool whole = false;  // the payload is weights in fp32, not coded with the job's pull codec
+    bool is_fp32 = false;  // the payload is weights in fp32, not coded with the job's pull codec
   };
   virtual ~ClockCell() = default;
   // Applies a push. `base`: the version of the weights at which `rank` computed the push, at most
@@ -42,9 +42,10 @@ struct ClockCellSpec {
 
 // What a lane has counted for one cell. Checkpoints save these numbers.
 struct CellClocks {
-  uint64_t total = 0;              // pushes of all ranks
-  std::vector<uint64_t> counted;   // by rank: the newest clock whose push was counted
-  std::vector<uint64_t> answered;  // by rank: the version of the weights in its last answer
+  uint64_t total = 0;                    // the number of pushes of all ranks
+  std::vector<uint64_t> counted_clocks;  // by rank: the newest clock whose push was counted
+  // By rank: the version of the weights in its last answer.
+  std::vector<uint64_t> answered_versions;
 };
 
 }  // namespace tern::protocol

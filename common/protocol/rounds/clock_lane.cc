@@ -22,7 +22,7 @@ Send Refuse(Peer to, int code, std::string sentence, pb::Refuse::Then then) {
 // Returns what is wrong with a contribution, as the end of a sentence that begins with the
 // contribution's name. Returns an empty string if the contribution is valid.
 std::string WhatIsWrong(const pb::Contribution& c, const Bytes& payload) {
-  if (std::string fault = WrongForm(c, payload); !fault.empty()) return fault;
+  if (std::string fault = DescribeFormFault(c, payload); !fault.empty()) return fault;
   if (c.has_pull()) return "";
   if (!c.has_at_clock() && !c.has_parting()) return " is of a round, and this lane has none";
   const uint64_t clock = ExchangeOf(c);
@@ -40,7 +40,7 @@ ClockLane::ClockLane(Options options, std::vector<ClockCellSpec> cells)
 void ClockLane::GoBack(std::vector<ClockCellSpec> cells) {
   const CheckInvariantsAtScopeEnd checked(*this);
   state_.members = LaneMembers(state_.options.workers);
-  state_.newest.assign(state_.options.workers, 0);
+  state_.newest_clocks.assign(state_.options.workers, 0);
   state_.open = false;
   SetCells(std::move(cells));
 }
@@ -58,14 +58,14 @@ void ClockLane::OnMembers(const pb::Members& members, Sends* out) {
   const LaneMembers old_members = state_.members;
   state_.members.OnMembers(members);
   if (members.steps() != 0 && state_.options.pushes)
-    state_.target = state_.options.pushes(members.steps());
+    state_.target_pushes = state_.options.pushes(members.steps());
   for (uint32_t rank = 0; rank < old_members.size(); ++rank) {
     if (state_.members[rank].incarnation == old_members[rank].incarnation) continue;
     const bool was_removed = old_members.epoch() != 0 && !old_members[rank].present();
     for (auto& [name, cell] : cells_) cell.OnChangedMember(rank, was_removed);
   }
   OpenIfComplete(out);
-  ReleaseAll(out);
+  SendUnblockedAnswers(out);
 }
 
 void ClockLane::OnHello(Peer from, const pb::Hello& hello, Sends* out) {
@@ -73,7 +73,7 @@ void ClockLane::OnHello(Peer from, const pb::Hello& hello, Sends* out) {
   if (state_.members.OnHello(from, hello, out) == nullptr) return;
   if (!state_.open) return OpenIfComplete(out);
   out->push_back({from, MakeLaneWelcome(state_.options.incarnation, state_.members.epoch(), {})});
-  ReleaseAll(out);
+  SendUnblockedAnswers(out);
 }
 
 void ClockLane::OpenIfComplete(Sends* out) {
@@ -89,18 +89,18 @@ void ClockLane::OpenIfComplete(Sends* out) {
 void ClockLane::OnApplied(uint32_t rank, uint64_t incarnation, uint64_t applied) {
   const CheckInvariantsAtScopeEnd checked(*this);
   LaneMember* member =
-      state_.members.Find(rank, incarnation, state_.options.safeguards.fence_incarnations);
+      state_.members.FindMember(rank, incarnation, state_.options.safeguards.fence_incarnations);
   if (member != nullptr) LaneMembers::SetApplied(member, applied);
 }
 
 void ClockLane::OnMessage(Peer from, const Message& message, Sends* out) {
   const CheckInvariantsAtScopeEnd checked(*this);
-  if (state_.stop_requested) ReleaseAll(out);
+  if (state_.stop_requested) SendUnblockedAnswers(out);
   Kind kind;
   if (const pb::Contribution* c = AsContribution(message.head, &kind)) {
     OnContribution(from, kind, *c, message.payload, out);
   } else if (const pb::Outcome* held_outcome = AsHeldOutcome(message.head, &kind)) {
-    OnHeld(from, kind, *held_outcome, out);
+    OnHeldOutcome(from, kind, *held_outcome, out);
   } else {
     ++state_.counters.bad;
     out->push_back(
@@ -108,7 +108,7 @@ void ClockLane::OnMessage(Peer from, const Message& message, Sends* out) {
   }
 }
 
-void ClockLane::OnHeld(Peer from, Kind kind, const pb::Outcome& held_outcome, Sends* out) {
+void ClockLane::OnHeldOutcome(Peer from, Kind kind, const pb::Outcome& held_outcome, Sends* out) {
   if (!state_.open || !state_.members.IsPeer(from)) return;
   if (!held_outcome.has_at_clock() && !held_outcome.has_parted()) {
     ++state_.counters.bad;
@@ -122,15 +122,15 @@ void ClockLane::OnHeld(Peer from, Kind kind, const pb::Outcome& held_outcome, Se
   Send send{from, {}};
   *MutableHeldOutcome(kind, &send.message.head) = held_outcome;
   out->push_back(std::move(send));
-  ReleaseAll(out);
+  SendUnblockedAnswers(out);
 }
 
 void ClockLane::OnContribution(Peer from, Kind kind, const pb::Contribution& c,
                                const Bytes& payload, Sends* out) {
   const Cell cell_name{kind, c.bucket(), c.chunk()};
-  const bool must_fence = state_.options.safeguards.fence_incarnations;
-  LaneMember* member = state_.members.Find(c.rank(), c.incarnation(), must_fence);
-  if (member == nullptr || (must_fence && member->incarnation == 0)) {
+  const bool must_check_incarnation = state_.options.safeguards.fence_incarnations;
+  LaneMember* member = state_.members.FindMember(c.rank(), c.incarnation(), must_check_incarnation);
+  if (member == nullptr || (must_check_incarnation && member->incarnation == 0)) {
     ++state_.counters.fenced;
     out->push_back(Refuse(from, kNotAllowed,
                           ToString(cell_name, c) + " came from an incarnation of rank " +
@@ -148,24 +148,25 @@ void ClockLane::OnContribution(Peer from, Kind kind, const pb::Contribution& c,
     return;
   }
   if (c.has_pull()) {
-    cell->Pull(from, c, out);
+    cell->OnPull(from, c, out);
   } else if (c.has_parting()) {
     cell->OnParting(from, c, out);
   } else {
-    cell->Push(from, c, payload, out);
+    cell->OnPush(from, c, payload, out);
   }
-  ReleaseAll(out);
+  SendUnblockedAnswers(out);
 }
 
-void ClockLane::ReleaseAll(Sends* out) {
-  if (!state_.options.bound.has_value()) return;  // Without ssp no answer is delayed.
-  for (auto& [name, cell] : cells_) cell.Release(out);
+void ClockLane::SendUnblockedAnswers(Sends* out) {
+  // Only ssp, which limits how far a worker may be ahead of the others, delays answers.
+  if (!state_.options.max_clocks_ahead.has_value()) return;
+  for (auto& [name, cell] : cells_) cell.SendUnblockedAnswers(out);
 }
 
 void ClockLane::Stop(Sends* out) {
   const CheckInvariantsAtScopeEnd checked(*this);
   OnStop();
-  ReleaseAll(out);
+  SendUnblockedAnswers(out);
 }
 
 size_t ClockLane::waiting() const {
@@ -181,7 +182,7 @@ void ClockLane::Restore(const Cell& cell, CellClocks clocks) {
   CountedCell& counted_cell = cells_.at(cell);
   TERN_REQUIRES(counted_cell.clocks().total == 0, ToString(cell, 0, "clock"), ": restored after ",
                 counted_cell.clocks().total, " pushes");
-  counted_cell.Restore(std::move(clocks));
+  counted_cell.RestoreClocks(std::move(clocks));
 }
 
 uint64_t ClockLane::total() const {
@@ -191,7 +192,7 @@ uint64_t ClockLane::total() const {
 }
 
 bool ClockLane::done() const {
-  if (!state_.open || state_.stop_requested || state_.target == 0) return false;
+  if (!state_.open || state_.stop_requested || state_.target_pushes == 0) return false;
   for (const auto& [name, cell] : cells_) {
     for (uint32_t rank = 0; rank < state_.members.size(); ++rank)
       if (state_.members[rank].present() && !cell.parted(rank)) return false;
@@ -205,17 +206,18 @@ CountedCell* ClockLane::Find(const Cell& cell) {
 }
 
 Status ClockLane::Check() const {
-  std::vector<uint64_t> newest_counted(state_.newest.size());
+  std::vector<uint64_t> newest_counted(state_.newest_clocks.size());
   for (const auto& [name, cell] : cells_) {
     for (size_t rank = 0; rank < newest_counted.size(); ++rank)
-      newest_counted[rank] = std::max(newest_counted[rank], cell.clocks().counted[rank]);
+      newest_counted[rank] = std::max(newest_counted[rank], cell.clocks().counted_clocks[rank]);
     TERN_HOLDS(state_.open || cell.waiting() == 0, ToString(name, 0, "clock"), ": ", cell.waiting(),
                " ranks wait, and the lane is not open");
     TERN_RETURN_IF_ERROR(cell.Check());
   }
   for (size_t rank = 0; rank < newest_counted.size(); ++rank) {
-    TERN_HOLDS(newest_counted[rank] == state_.newest[rank], "lane: rank ", rank, " is at clock ",
-               state_.newest[rank], ", and its cells have counted ", newest_counted[rank]);
+    TERN_HOLDS(newest_counted[rank] == state_.newest_clocks[rank], "lane: rank ", rank,
+               " is at clock ", state_.newest_clocks[rank], ", and its cells have counted ",
+               newest_counted[rank]);
   }
   const Counters& counters = state_.counters;
   const auto sum_of = [](const std::vector<uint64_t>& numbers) {
@@ -224,8 +226,8 @@ Status ClockLane::Check() const {
   TERN_HOLDS(sum_of(counters.staleness) == counters.counted + counters.dropped,
              "lane: ", sum_of(counters.staleness), " pushes have a staleness, and ",
              counters.counted + counters.dropped, " came");
-  TERN_HOLDS(sum_of(state_.dropped) == counters.dropped, "lane: dropped ", sum_of(state_.dropped),
-             " pushes by rank, and ", counters.dropped, " in all");
+  TERN_HOLDS(sum_of(state_.num_dropped) == counters.dropped, "lane: dropped ",
+             sum_of(state_.num_dropped), " pushes by rank, and ", counters.dropped, " in all");
   return Ok();
 }
 

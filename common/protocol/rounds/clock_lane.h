@@ -57,7 +57,7 @@ class ClockLane : public Lane {
   uint64_t floor() const override { return 0; }
   const Counters& counters() const override { return state_.counters; }
   // By rank: the number of pushes dropped as staler than ClockLaneOptions::max_staleness.
-  const std::vector<uint64_t>& dropped() const { return state_.dropped; }
+  const std::vector<uint64_t>& dropped() const { return state_.num_dropped; }
   // The number of pushes whose answers are delayed.
   size_t waiting() const;
 
@@ -71,7 +71,7 @@ class ClockLane : public Lane {
   // The smallest number of pushes that a cell has counted.
   uint64_t total() const;
   // How many pushes of all ranks each cell gets in this job; 0: not known yet.
-  uint64_t target() const { return state_.target; }
+  uint64_t target() const { return state_.target_pushes; }
   // Whether the job is done: no stop was requested, and every member has sent its Parting.
   bool done() const;
   // How many pushes of one member are lost, as the maximum over members and cells: a previous
@@ -86,13 +86,13 @@ class ClockLane : public Lane {
   Status Check() const;
 
  private:
-  friend class ClockLanePeer;  // for tests
+  friend class ClockLanePeer;  // gives tests access to private members
 
   void SetCells(std::vector<ClockCellSpec> cells);
   void OnContribution(Peer from, Kind kind, const pb::Contribution& c, const Bytes& payload,
                       Sends* out);
-  void OnHeld(Peer from, Kind kind, const pb::Outcome& held_outcome, Sends* out);
-  void ReleaseAll(Sends* out);
+  void OnHeldOutcome(Peer from, Kind kind, const pb::Outcome& held_outcome, Sends* out);
+  void SendUnblockedAnswers(Sends* out);
   void OpenIfComplete(Sends* out);
   CountedCell* Find(const Cell& cell);
 

@@ -1,3 +1,5 @@
+// Counts the pushes to one cell of a ClockLane, and answers them. A clock is a worker's own count
+// of its exchanges. The version of a cell counts how often its weights have changed.
 #include "common/protocol/rounds/counted_cell.h"
 
 #include <algorithm>
@@ -19,7 +21,7 @@ constexpr const char* kRankStates[] = {"training", "waiting", "parted"};
 
 const char* NameOf(RankState state) { return kRankStates[static_cast<size_t>(state)]; }
 
-bool HasArrow(RankState from, RankState to) {
+bool MayBecome(RankState from, RankState to) {
   switch (from) {
     case RankState::kTraining:
       return true;
@@ -46,20 +48,20 @@ Send Refuse(Peer to, int code, std::string sentence, pb::Refuse::Then then) {
 ClockLaneState::ClockLaneState(ClockLaneOptions given_options)
     : options(std::move(given_options)),
       members(options.workers),
-      newest(options.workers),
-      dropped(options.workers) {
+      newest_clocks(options.workers),
+      num_dropped(options.workers) {
   counters.staleness.assign(kStalenessBins, 0);
 }
 
 CountedCell::CountedCell(ClockCellSpec spec, ClockLaneState* lane)
     : spec_(std::move(spec)), lane_(lane), ranks_(lane->options.workers) {
-  clocks_.counted.assign(ranks_.size(), 0);
-  clocks_.answered.assign(ranks_.size(), 0);
+  clocks_.counted_clocks.assign(ranks_.size(), 0);
+  clocks_.answered_versions.assign(ranks_.size(), 0);
 }
 
 bool CountedCell::Become(uint32_t rank, RankState next) {
   RankState& state = ranks_[rank].state;
-  const bool is_allowed = HasArrow(state, next);
+  const bool is_allowed = MayBecome(state, next);
   TERN_REQUIRES(is_allowed, "rank ", rank, " that is ", NameOf(state), " cannot become ",
                 NameOf(next));
   if (is_allowed) state = next;
@@ -76,7 +78,7 @@ void CountedCell::OnChangedMember(uint32_t rank, bool was_removed) {
   Become(rank, RankState::kTraining);
   // While the rank had no process, the other workers continued. They must not wait until the new
   // process has made as many pushes as they have, so its clock counts as at least theirs.
-  if (was_removed && lane_->options.bound.has_value() && least_other_clock != kNoClock)
+  if (was_removed && lane_->options.max_clocks_ahead.has_value() && least_other_clock != kNoClock)
     entry.least_clock = std::max(entry.least_clock, least_other_clock);
 }
 
@@ -84,7 +86,7 @@ void CountedCell::RestoreFromOutcome(Peer from, const pb::Outcome& held_outcome)
   for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
     if (lane_->members[rank].peer != from) continue;
     if (held_outcome.has_parted()) Become(rank, RankState::kParted);
-    const uint64_t counted_clock = clocks_.counted[rank];
+    const uint64_t counted_clock = clocks_.counted_clocks[rank];
     const uint64_t answered_clock = ExchangeOf(held_outcome);
     const uint64_t clock =
         answered_clock - (held_outcome.has_parted() && answered_clock != 0 ? 1 : 0);
@@ -94,13 +96,13 @@ void CountedCell::RestoreFromOutcome(Peer from, const pb::Outcome& held_outcome)
   }
 }
 
-void CountedCell::Push(Peer from, const pb::Contribution& c, const Bytes& payload, Sends* out) {
+void CountedCell::OnPush(Peer from, const pb::Contribution& c, const Bytes& payload, Sends* out) {
   const uint32_t rank = c.rank();
   RankEntry& entry = ranks_[rank];
   TERN_REQUIRES(c.has_at_clock(), "rank ", rank, " pushes, and says that it does not");
   const pb::Contribution::AtClock& at_clock = c.at_clock();
-  if (at_clock.clock() < clocks_.counted[rank]) return RefuseAsStale(from, c, out);
-  if (at_clock.clock() == clocks_.counted[rank] && lane_->options.safeguards.count_once) {
+  if (at_clock.clock() < clocks_.counted_clocks[rank]) return RefuseAsStale(from, c, out);
+  if (at_clock.clock() == clocks_.counted_clocks[rank] && lane_->options.safeguards.count_once) {
     ++lane_->counters.repeated;
     if (entry.state == RankState::kWaiting) {
       entry.peer = from;
@@ -123,7 +125,7 @@ void CountedCell::Push(Peer from, const pb::Contribution& c, const Bytes& payloa
 void CountedCell::RefuseAsStale(Peer from, const pb::Contribution& c, Sends* out) const {
   ++lane_->counters.stale;
   std::string sentence = ToString(spec_.cell, c) + " is stale: rank " + std::to_string(c.rank()) +
-                         " is at " + std::to_string(clocks_.counted[c.rank()]);
+                         " is at " + std::to_string(clocks_.counted_clocks[c.rank()]);
   // Another process may have pushed as this rank: after a restart of shard 0 the first process that
   // says hello gets the rank, even if another process had the rank before.
   const bool was_replaced = ranks_[c.rank()].counted_incarnation != c.incarnation();
@@ -139,13 +141,13 @@ bool CountedCell::CountAndApply(Peer from, const pb::Contribution& c, const Byte
   const uint64_t version = spec_.weights->version();
   // A sender may hold a version greater than this cell's, from a previous server process.
   const uint64_t base_version =
-      std::min(version, VersionHeldBy(c.at_clock()).value_or(clocks_.answered[rank]));
+      std::min(version, VersionHeldBy(c.at_clock()).value_or(clocks_.answered_versions[rank]));
   const uint64_t staleness = version - base_version;
   const uint64_t max_staleness = lane_->options.max_staleness;
   const bool is_too_stale = max_staleness != 0 && staleness > max_staleness;
   if (is_too_stale) {
     ++lane_->counters.dropped;
-    ++lane_->dropped[rank];
+    ++lane_->num_dropped[rank];
   } else if (Status push_status = spec_.weights->Push(rank, base_version, payload);
              !push_status.ok()) {
     ++lane_->counters.bad;
@@ -159,8 +161,8 @@ bool CountedCell::CountAndApply(Peer from, const pb::Contribution& c, const Byte
     ++clocks_.total;
   }
   ++lane_->counters.staleness[std::min<uint64_t>(staleness, kStalenessBins - 1)];
-  clocks_.counted[rank] = c.at_clock().clock();
-  lane_->newest[rank] = std::max(lane_->newest[rank], c.at_clock().clock());
+  clocks_.counted_clocks[rank] = c.at_clock().clock();
+  lane_->newest_clocks[rank] = std::max(lane_->newest_clocks[rank], c.at_clock().clock());
   Become(rank, RankState::kTraining);
   RankEntry& entry = ranks_[rank];
   entry.counted_incarnation = c.incarnation();
@@ -169,7 +171,7 @@ bool CountedCell::CountAndApply(Peer from, const pb::Contribution& c, const Byte
   return true;
 }
 
-void CountedCell::Pull(Peer from, const pb::Contribution& c, Sends* out) {
+void CountedCell::OnPull(Peer from, const pb::Contribution& c, Sends* out) {
   TERN_REQUIRES(c.has_pull(), "rank ", c.rank(), " pulls, and says that it does not");
   Send send = MakeAnswer(from);
   pb::Outcome* outcome = MutableOutcome(spec_.cell.kind, &send.message.head);
@@ -217,7 +219,7 @@ Send CountedCell::MakeAnswerToPush(Peer to, uint32_t rank) const {
   Send send = MakeAnswer(to);
   pb::Outcome* outcome = MutableOutcome(spec_.cell.kind, &send.message.head);
   pb::Outcome::AtClock* answer = outcome->mutable_at_clock();
-  SetCounts(clocks_.counted[rank], answer);
+  SetCounts(clocks_.counted_clocks[rank], answer);
   answer->set_staleness(ranks_[rank].staleness);
   if (ranks_[rank].is_dropped) answer->set_dropped(true);
   return send;
@@ -227,8 +229,8 @@ void CountedCell::AddWeights(uint32_t rank, std::optional<uint64_t> holds,
                              pb::Outcome::Weights* weights, Bytes* payload) {
   ClockCell::Answer answer = spec_.weights->Pull(rank, holds);
   weights->set_version(spec_.weights->version());
-  if (answer.whole) weights->set_whole(true);
-  clocks_.answered[rank] = spec_.weights->version();
+  if (answer.is_fp32) weights->set_whole(true);
+  clocks_.answered_versions[rank] = spec_.weights->version();
   *payload = std::move(answer.payload);
 }
 
@@ -239,7 +241,7 @@ void CountedCell::AnswerPush(Peer to, uint32_t rank, std::optional<uint64_t> hol
   out->push_back(std::move(send));
 }
 
-void CountedCell::Release(Sends* out) {
+void CountedCell::SendUnblockedAnswers(Sends* out) {
   for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
     if (ranks_[rank].state != RankState::kWaiting || MustWait(rank)) continue;
     Become(rank, RankState::kTraining);
@@ -248,20 +250,22 @@ void CountedCell::Release(Sends* out) {
 }
 
 bool CountedCell::MustStop() const {
-  return lane_->stop_requested || (lane_->target != 0 && clocks_.total >= lane_->target);
+  return lane_->stop_requested ||
+         (lane_->target_pushes != 0 && clocks_.total >= lane_->target_pushes);
 }
 
 bool CountedCell::MustWait(uint32_t rank) const {
-  const std::optional<uint64_t>& bound = lane_->options.bound;
-  if (!bound.has_value() || !lane_->options.safeguards.keep_bound || MustStop()) return false;
-  const uint64_t clock = clocks_.counted[rank];
+  const std::optional<uint64_t>& bound = lane_->options.max_clocks_ahead;
+  if (!bound.has_value() || !lane_->options.safeguards.delay_fast_workers || MustStop())
+    return false;
+  const uint64_t clock = clocks_.counted_clocks[rank];
   return clock > *bound && LeastClock(std::nullopt) < clock - *bound;
 }
 
 uint64_t CountedCell::ClockOf(uint32_t rank) const {
-  const uint64_t newest_clock = lane_->newest[rank];
-  return std::max(
-      {clocks_.counted[rank], ranks_[rank].least_clock, newest_clock == 0 ? 0 : newest_clock - 1});
+  const uint64_t newest_clock = lane_->newest_clocks[rank];
+  return std::max({clocks_.counted_clocks[rank], ranks_[rank].least_clock,
+                   newest_clock == 0 ? 0 : newest_clock - 1});
 }
 
 uint64_t CountedCell::LeastClock(std::optional<uint32_t> excluded_rank) const {
@@ -273,12 +277,12 @@ uint64_t CountedCell::LeastClock(std::optional<uint32_t> excluded_rank) const {
   return least_clock;
 }
 
-void CountedCell::Restore(CellClocks clocks) {
+void CountedCell::RestoreClocks(CellClocks clocks) {
   clocks_ = std::move(clocks);
-  clocks_.counted.resize(ranks_.size());
-  clocks_.answered.resize(ranks_.size());
+  clocks_.counted_clocks.resize(ranks_.size());
+  clocks_.answered_versions.resize(ranks_.size());
   for (size_t rank = 0; rank < ranks_.size(); ++rank)
-    lane_->newest[rank] = std::max(lane_->newest[rank], clocks_.counted[rank]);
+    lane_->newest_clocks[rank] = std::max(lane_->newest_clocks[rank], clocks_.counted_clocks[rank]);
 }
 
 size_t CountedCell::waiting() const {
@@ -288,7 +292,7 @@ size_t CountedCell::waiting() const {
 
 Status CountedCell::CheckWaiting(uint32_t rank) const {
   if (ranks_[rank].state != RankState::kWaiting) return Ok();
-  const uint64_t clock = clocks_.counted[rank];
+  const uint64_t clock = clocks_.counted_clocks[rank];
   TERN_HOLDS(lane_->members[rank].present(), ToString(spec_.cell, clock, "clock"), ": rank ", rank,
              " waits, and is no member");
   // After a stop request the delayed answers are sent with the next message.
@@ -301,12 +305,12 @@ Status CountedCell::CheckWaiting(uint32_t rank) const {
 Status CountedCell::Check() const {
   uint64_t max_pushes = 0;  // upper bound of the number of pushes counted
   for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
-    const uint64_t clock = clocks_.counted[rank];
-    const uint64_t answered_version = clocks_.answered[rank];
+    const uint64_t clock = clocks_.counted_clocks[rank];
+    const uint64_t answered_version = clocks_.answered_versions[rank];
     TERN_HOLDS(clock <= kMaxClock, ToString(spec_.cell, clock, "clock"), ": rank ", rank,
                " is at a clock that is none: at most ", kMaxClock);
-    TERN_HOLDS(clock <= lane_->newest[rank], ToString(spec_.cell, clock, "clock"), ": rank ", rank,
-               " is at clock ", clock, ", and its newest is ", lane_->newest[rank]);
+    TERN_HOLDS(clock <= lane_->newest_clocks[rank], ToString(spec_.cell, clock, "clock"), ": rank ",
+               rank, " is at clock ", clock, ", and its newest is ", lane_->newest_clocks[rank]);
     TERN_HOLDS(answered_version <= spec_.weights->version(), ToString(spec_.cell, clock, "clock"),
                ": rank ", rank, " was answered with version ", answered_version,
                ", and the weights are at ", spec_.weights->version());

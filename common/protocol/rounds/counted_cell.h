@@ -13,12 +13,13 @@
 //   +--counted, replaced-- kParted
 //
 //   kTraining  the cell answers the rank's pushes at once
-//   kWaiting   (ssp) the rank's newest push is counted but not answered, because other ranks are
-//              too far behind
+//   kWaiting   (ssp, stale synchronous parallel) the rank's newest push is counted but not
+//              answered, because other ranks are too far behind
 //   kParted    the rank has sent Parting (it pushes no more), and delays no other worker
 //
 // Arrows: "counted": a push of the rank is counted; "replaced": another process, or none, has the
-// rank; "part": a Parting arrives.
+// rank; "part": a Parting arrives. An incarnation is a random number that is new
+// for each process, and when a lost worker joins again.
 #pragma once
 
 #include <cstdint>
@@ -39,10 +40,10 @@ struct ClockLaneOptions {
   // Returns how many pushes of all ranks a cell gets in a job of `steps` steps.
   std::function<uint64_t(uint64_t steps)> pushes;
   // For ssp: by how many clocks a rank may be ahead of the slowest rank. Unset: without limit.
-  std::optional<uint64_t> bound;
+  std::optional<uint64_t> max_clocks_ahead;
   uint64_t max_staleness = 0;  // Pushes staler than this are dropped; 0: no push is dropped.
-  // Returns the learning rate after `total` pushes to a cell, to send it with answers. Set on shard
-  // 0 only.
+  // Returns the learning rate after `total` pushes to a cell, to send it with answers. Set only on
+  // shard 0, the first server process.
   std::function<double(uint64_t total)> learning_rate;
   Safeguards safeguards;
 };
@@ -58,13 +59,13 @@ struct ClockLaneState {
 
   const ClockLaneOptions options;
   LaneMembers members;
-  std::vector<uint64_t> newest;  // by rank: the newest clock that any cell has counted
-  bool open = false;
+  std::vector<uint64_t> newest_clocks;  // by rank: the newest clock that any cell has counted
+  bool open = false;                    // whether every member has said hello on the lane
   bool stop_requested = false;
   // How many pushes of all ranks each cell gets in this job; 0: the job's length is not known yet.
-  uint64_t target = 0;
+  uint64_t target_pushes = 0;
   // By rank: how many pushes were dropped because they were too stale.
-  std::vector<uint64_t> dropped;
+  std::vector<uint64_t> num_dropped;
   // The maximum over ranks and cells of the pushes that a previous server process had answered and
   // that are lost, because this process restored older weights.
   uint64_t lost_clocks = 0;
@@ -80,21 +81,23 @@ class CountedCell {
 
   // Handle a member's contribution: a push (REQUIRES the form AtClock), a pull (form Pull), and the
   // message that the worker pushes no more (form Parting).
-  void Push(Peer from, const pb::Contribution& c, const Bytes& payload, Sends* out);
-  void Pull(Peer from, const pb::Contribution& c, Sends* out);
+  void OnPush(Peer from, const pb::Contribution& c, const Bytes& payload, Sends* out);
+  void OnPull(Peer from, const pb::Contribution& c, Sends* out);
   void OnParting(Peer from, const pb::Contribution& c, Sends* out);
   // A member hands back the answer that a previous server process sent to a push or to a Parting.
   void RestoreFromOutcome(Peer from, const pb::Outcome& held_outcome);
-  // Call when another process, or none, has the rank. `was_removed`: no process had it before.
+  // Call when the rank has passed to another process, or to none. `was_removed`: no process had the
+  // rank before the change.
   void OnChangedMember(uint32_t rank, bool was_removed);
   // Sends the delayed answers that need not wait any more.
-  void Release(Sends* out);
+  void SendUnblockedAnswers(Sends* out);
 
   const CellClocks& clocks() const { return clocks_; }
-  void Restore(CellClocks clocks);
+  void RestoreClocks(CellClocks clocks);
   bool parted(uint32_t rank) const { return ranks_[rank].state == RankState::kParted; }
   size_t waiting() const;  // the number of delayed answers
-  Status Check() const;    // the invariants of a cell that ClockLane::Check names
+  // Checks the invariants of a cell that ClockLane::Check lists.
+  Status Check() const;
 
  private:
   friend class ClockLanePeer;  // for tests
@@ -109,8 +112,8 @@ class CountedCell {
     uint64_t least_clock = 0;
     // The incarnation that sent the rank's newest push; 0: unknown after a restart of the server.
     uint64_t counted_incarnation = 0;
-    uint64_t staleness = 0;   // of its newest push
-    bool is_dropped = false;  // whether its newest push was too stale
+    uint64_t staleness = 0;   // of the rank's newest push
+    bool is_dropped = false;  // whether the rank's newest push was dropped as too stale
   };
 
   // Changes a rank's state; no other function does. Returns false and changes nothing if the

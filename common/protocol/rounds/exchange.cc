@@ -15,8 +15,8 @@ namespace {
 // so an outcome further ahead is invalid.
 constexpr uint64_t kMaxRoundsAhead = 64;
 
-// Visits a contribution that waits for its answer: returns whether `outcome`, which has the same
-// cell and exchange, is the answer.
+// Visitor of a contribution that waits for its answer: returns whether `outcome`, which has the
+// same cell and the same number of the round or clock, is the answer.
 struct IsAnsweredBy {
   const pb::Outcome& outcome;
   uint64_t pull_number = 0;  // if the contribution is a pull: its number
@@ -30,7 +30,8 @@ struct IsAnsweredBy {
   }
 };
 
-// Makes the message of a contribution to the cell. SetForm sets its form.
+// Makes the message of a contribution to the cell. SetForm sets the form of the contribution, that
+// is, which kind it is.
 Message MakeContribution(const Cell& cell, const Exchange::Options& sender) {
   Message message;
   pb::Contribution* c = MutableContribution(cell.kind, &message.head);
@@ -42,37 +43,40 @@ Message MakeContribution(const Cell& cell, const Exchange::Options& sender) {
   return message;
 }
 
-// Visitor that sets the message's form and its fields. The payload is set elsewhere.
+// Visitor of a contribution (forms.h): sets the form of the message `contribution`, and the fields
+// of that form. The payload is set elsewhere.
 struct SetForm {
   uint64_t applied = 0;
-  uint64_t pull_number = 0;       // if it is a pull: its number
-  std::optional<uint64_t> holds;  // the version of the weights that this worker has
-  pb::Contribution* target = nullptr;
+  uint64_t pull_number = 0;                 // if it is a pull: its number
+  std::optional<uint64_t> weights_version;  // the version of the weights that this worker has
+  pb::Contribution* contribution = nullptr;
 
   void operator()(const InRound& form) const {
-    pb::Contribution::InRound* in_round = target->mutable_in_round();
+    pb::Contribution::InRound* in_round = contribution->mutable_in_round();
     in_round->set_round(form.round);
     in_round->set_applied(applied);
     if (form.digest != 0) in_round->set_digest(form.digest);
   }
   void operator()(const Skip& form) const {
-    target->mutable_skip()->set_round(form.round);
-    target->mutable_skip()->set_applied(applied);
+    contribution->mutable_skip()->set_round(form.round);
+    contribution->mutable_skip()->set_applied(applied);
   }
   void operator()(const AtClock& form) const {
-    pb::Contribution::AtClock* at_clock = target->mutable_at_clock();
+    pb::Contribution::AtClock* at_clock = contribution->mutable_at_clock();
     at_clock->set_clock(form.clock);
-    if (holds.has_value()) at_clock->set_holds(*holds);
+    if (weights_version.has_value()) at_clock->set_holds(*weights_version);
     if (form.wants_weights) at_clock->set_wants_weights(true);
   }
-  void operator()(const Parting& form) const { target->mutable_parting()->set_clock(form.clock); }
+  void operator()(const Parting& form) const {
+    contribution->mutable_parting()->set_clock(form.clock);
+  }
   void operator()(const Pull& form) const {
-    target->mutable_pull()->set_number(pull_number);
-    if (form.average) {
-      target->mutable_pull()->mutable_average();
+    contribution->mutable_pull()->set_number(pull_number);
+    if (form.wants_average) {
+      contribution->mutable_pull()->mutable_average();
     } else {
-      pb::Contribution::OfWeights* weights = target->mutable_pull()->mutable_weights();
-      if (holds.has_value()) weights->set_holds(*holds);
+      pb::Contribution::OfWeights* weights = contribution->mutable_pull()->mutable_weights();
+      if (weights_version.has_value()) weights->set_holds(*weights_version);
     }
   }
 };
@@ -85,20 +89,20 @@ void Exchange::Contribute(const Cell& cell, LaneRef lane, Contribution contribut
   const Key key{ExchangeOf(contribution), cell};
   const bool is_pull = IsPull(contribution);
   if (options_.unsolicited && !is_pull && (key.exchange <= applied_ || held_.Has(key))) {
-    if (IsPush(contribution)) OnLate(key, lane, out);
+    if (IsPush(contribution)) CountAndReportLate(key, lane, out);
     return;
   }
   if (is_pull) queue_.Drop(key);  // a new pull replaces an unanswered one
   SendQueue::Entry entry;
   entry.lane = lane;
   entry.contribution = std::move(contribution);
-  if (is_pull) entry.pull = ++newest_pull_;
+  if (is_pull) entry.pull = ++newest_pull_number_;
   queue_.Put(key, std::move(entry));
   SendWhatCreditAllows(lane, now, out);
 }
 
-void Exchange::OnLate(const Key& key, LaneRef lane, std::vector<Outgoing>* out) {
-  late_.Count(key);
+void Exchange::CountAndReportLate(const Key& key, LaneRef lane, std::vector<Outgoing>* out) {
+  late_rounds_.CountRound(key);
   if (!IsUp(lane)) return;
   Outgoing outgoing{lane, MakeContribution(key.cell, options_)};
   pb::Contribution* c = MutableContribution(key.cell.kind, &outgoing.message.head);
@@ -107,10 +111,10 @@ void Exchange::OnLate(const Key& key, LaneRef lane, std::vector<Outgoing>* out) 
   out->push_back(std::move(outgoing));
 }
 
-void Exchange::LateRounds::Count(const Key& key) {
-  if (key.cell.kind != Kind::kPush || key.exchange <= newest) return;
-  newest = key.exchange;
-  ++rounds;
+void Exchange::LateRounds::CountRound(const Key& key) {
+  if (key.cell.kind != Kind::kPush || key.exchange <= newest_round) return;
+  newest_round = key.exchange;
+  ++num_rounds;
 }
 
 bool Exchange::IsUp(LaneRef lane) const {
@@ -126,7 +130,7 @@ void Exchange::Send(const std::vector<const SendQueue::Item*>& items,
     SetForm set_form{applied_, entry.pull, std::nullopt,
                      MutableContribution(key.cell.kind, &outgoing.message.head)};
     const auto version = versions_.find(key.cell);
-    if (version != versions_.end()) set_form.holds = version->second.version;
+    if (version != versions_.end()) set_form.weights_version = version->second.version;
     std::visit(set_form, entry.contribution);
     outgoing.message.payload = PayloadOf(entry.contribution);
     out->push_back(std::move(outgoing));
@@ -154,7 +158,7 @@ std::vector<Exchange::Delivery> Exchange::OnOutcome(LaneRef lane, Kind kind,
                                                     std::vector<Outgoing>* out) {
   const CheckInvariantsAtScopeEnd checked(*this);
   std::vector<Delivery> deliveries;
-  lanes_[lane].heard_at = now;
+  lanes_[lane].last_outcome_at = now;
   OnFloor(outcome.of_round().floor());
   const Key key{ExchangeOf(outcome), Cell{kind, outcome.bucket(), outcome.chunk()}};
   if (const SendQueue::Entry* entry = queue_.Find(key); entry != nullptr) {
@@ -162,8 +166,8 @@ std::vector<Exchange::Delivery> Exchange::OnOutcome(LaneRef lane, Kind kind,
     if (entry->lane != lane || !is_answer) return deliveries;
     const bool has_contributed = std::holds_alternative<InRound>(entry->contribution);
     if (has_contributed && options_.unsolicited &&
-        !Contributed(outcome.of_round().contributor_bits(), options_.rank))
-      late_.Count(key);
+        !HasContributed(outcome.of_round().contributor_bits(), options_.rank))
+      late_rounds_.CountRound(key);
     queue_.Drop(key);
   } else if (!outcome.has_of_round() || !WantsUnsolicited(key, lane)) {
     return deliveries;
@@ -173,9 +177,9 @@ std::vector<Exchange::Delivery> Exchange::OnOutcome(LaneRef lane, Kind kind,
     versions_[key.cell] = {lane, weights->version()};
   // In jobs without rounds only clocks are kept, because a server does not restore weights from its
   // workers.
-  if (outcome.has_of_round()) held_.Hold(key, lane, outcome, payload);
+  if (outcome.has_of_round()) held_.KeepOutcome(key, lane, outcome, payload);
   if (outcome.has_at_clock() || outcome.has_parted())
-    held_.HoldClock(key, lane, outcome.has_parted());
+    held_.KeepClock(key, lane, outcome.has_parted());
   deliveries.push_back({key.cell, outcome, payload});
   SendWhatCreditAllows(lane, now, out);
   return deliveries;
@@ -200,9 +204,9 @@ void Exchange::OnLaneUp(LaneRef lane, uint64_t server_incarnation, Time now,
   // The server assumes that a new incarnation of this worker still pushes. If the worker had sent
   // Parting (it pushes no more), its kept clocks tell the server that again.
   const bool is_new_incarnation =
-      std::exchange(lane_state.greeted_as, options_.incarnation) != options_.incarnation;
+      std::exchange(lane_state.greeted_incarnation, options_.incarnation) != options_.incarnation;
   if (is_new_server || is_new_incarnation)
-    Send(held_.Offer(lane, /*clocks_alone=*/!is_new_server, now), out);
+    Send(held_.OfferOutcomes(lane, /*only_clocks=*/!is_new_server, now), out);
   OnRoomAgain(lane, now, out);
 }
 
@@ -225,22 +229,22 @@ void Exchange::OnTimer(Time now, std::vector<Outgoing>* out) {
   Send(queue_.TakeOverdue(now,
                           [&](LaneRef lane_ref, Time sent_at) {
                             const LaneState& lane = lanes_[lane_ref];
-                            const Time last_news = std::max(sent_at, lane.heard_at);
+                            const Time last_news = std::max(sent_at, lane.last_outcome_at);
                             return lane.is_up && now - last_news >= options_.resend_after;
                           }),
        out);
-  Send(held_.OfferAgain(now,
-                        [&](LaneRef lane, Time offered_at) {
-                          return IsUp(lane) && now - offered_at >= options_.resend_after;
-                        }),
+  Send(held_.OfferOverdueAgain(now,
+                               [&](LaneRef lane, Time offered_at) {
+                                 return IsUp(lane) && now - offered_at >= options_.resend_after;
+                               }),
        out);
   num_resent_ += out->size() - size_before;
 }
 
 void Exchange::SetApplied(uint64_t applied) {
   const CheckInvariantsAtScopeEnd checked(*this);
-  TERN_REQUIRES(options_.unsolicited || !queue_.HasUpTo(applied), "exchange: applied ", applied,
-                ", and not all answers of these rounds were delivered");
+  TERN_REQUIRES(options_.unsolicited || !queue_.HasContributionsUpTo(applied), "exchange: applied ",
+                applied, ", and not all answers of these rounds were delivered");
   applied_ = applied;
   if (options_.unsolicited) queue_.DropUpTo(applied_);
 }
@@ -254,8 +258,9 @@ void Exchange::Restart(uint64_t applied) {
 }
 
 Status Exchange::Check() const {
-  TERN_HOLDS(late_.rounds <= late_.newest, "exchange: ", late_.rounds,
-             " rounds were late, and the newest is ", late_.newest);
+  TERN_HOLDS(late_rounds_.num_rounds <= late_rounds_.newest_round,
+             "exchange: ", late_rounds_.num_rounds, " rounds were late, and the newest is ",
+             late_rounds_.newest_round);
   const auto is_up = [this](LaneRef lane) { return IsUp(lane); };
   TERN_RETURN_IF_ERROR(queue_.Check(is_up, options_.unsolicited ? applied_ : 0));
   return held_.Check();

@@ -10,7 +10,8 @@
 //
 // In a job without rounds an answer may be the difference to the weights that this worker has.
 // Therefore a repeated answer must not count as the answer to the next pull, and a version number
-// of one server process is never sent to another process.
+// of one server process is never sent to another process. An incarnation is a random
+// number that is new for each process, and when a lost worker joins again.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +38,8 @@ class Exchange {
     // A contribution without an answer for this long is sent again, unless outcomes arrive on its
     // lane.
     Time resend_after{};
-    bool unsolicited = false;  // whether rounds may close without this worker's contribution
+    // Whether rounds may close without this worker's contribution.
+    bool unsolicited = false;
     // With `unsolicited`: returns whether the exchange plan has this cell at this lane. Unset: not
     // checked.
     std::function<bool(const Cell&, LaneRef)> in_plan = nullptr;
@@ -63,7 +65,7 @@ class Exchange {
   void Contribute(const Cell& cell, LaneRef lane, Contribution contribution, Time now,
                   std::vector<Outgoing>* out);
   // Returns the outcome as a delivery if it answers a contribution, or if this worker needs it
-  // unsolicited; else nothing.
+  // although it has not contributed (WantsUnsolicited). Else returns nothing.
   std::vector<Delivery> OnOutcome(LaneRef lane, Kind kind, const pb::Outcome& outcome,
                                   const Bytes& payload, Time now, std::vector<Outgoing>* out);
   // The server confirms an outcome that this worker handed back.
@@ -83,8 +85,8 @@ class Exchange {
   // again. (With `unsolicited`: every answer needed to apply them; contributions to them that are
   // still unanswered are dropped.)
   void SetApplied(uint64_t applied);
-  // The worker installs another state, which is after round `applied`: drops all contributions and
-  // kept outcomes.
+  // The worker installs the state (weights, optimizer) that another process sent, as it is after
+  // round `applied`. Drops all contributions and kept outcomes.
   void Restart(uint64_t applied);
   void SetIncarnation(uint64_t incarnation) { options_.incarnation = incarnation; }
   void SetEpoch(uint64_t epoch) { options_.epoch = epoch; }
@@ -96,9 +98,9 @@ class Exchange {
   size_t held() const { return held_.size(); }
   // The newest round of which this worker keeps an outcome of this lane; 0: none.
   uint64_t newest_held(LaneRef lane) const { return held_.newest(lane); }
-  uint64_t resent() const { return num_resent_; }  // messages that OnTimer sent again
-  // Rounds that closed before this worker's push arrived.
-  uint64_t late() const { return late_.rounds; }
+  uint64_t resent() const { return num_resent_; }  // how many messages OnTimer sent again
+  // How many rounds closed before this worker's push arrived.
+  uint64_t late() const { return late_rounds_.num_rounds; }
 
   // These invariants hold after every event: SendQueue::Check(), HeldOutcomes::Check(), and the
   // number of late rounds is at most the number of the newest late round.
@@ -110,29 +112,30 @@ class Exchange {
   struct LaneState {
     bool is_up = false;
     uint64_t server_incarnation = 0;
-    uint64_t greeted_as = 0;  // the incarnation with which this worker last greeted the lane
-    // When the newest outcome came; while outcomes come, the link is slow but not lost
-    Time heard_at{};
+    // The incarnation with which this worker last said hello on the lane.
+    uint64_t greeted_incarnation = 0;
+    // When the newest outcome came. While outcomes come, the link is slow but not lost.
+    Time last_outcome_at{};
   };
 
   // Rounds that closed before this worker's push arrived.
   struct LateRounds {
-    uint64_t rounds = 0;  // how many there were
-    uint64_t newest = 0;  // the newest of them
-    void Count(const Key& key);
+    uint64_t num_rounds = 0;    // how many there were
+    uint64_t newest_round = 0;  // the newest of them
+    void CountRound(const Key& key);
   };
 
   void Send(const std::vector<const SendQueue::Item*>& items, std::vector<Outgoing>* out) const;
   static void Send(const std::vector<const HeldOutcomes::Item*>& items, std::vector<Outgoing>* out);
   void SendWhatCreditAllows(LaneRef lane, Time now, std::vector<Outgoing>* out);
-  void OnLate(const Key& key, LaneRef lane, std::vector<Outgoing>* out);
+  void CountAndReportLate(const Key& key, LaneRef lane, std::vector<Outgoing>* out);
   // Whether to deliver an outcome that answers no contribution.
   bool WantsUnsolicited(const Key& key, LaneRef lane) const;
 
   Options options_;
   uint64_t applied_ = 0;
   uint64_t num_resent_ = 0;
-  LateRounds late_;
+  LateRounds late_rounds_;
   SendQueue queue_;
   HeldOutcomes held_;
   std::map<LaneRef, LaneState> lanes_;
@@ -143,7 +146,7 @@ class Exchange {
     uint64_t version = 0;
   };
   std::map<Cell, Version> versions_;
-  uint64_t newest_pull_ = 0;  // the number of the newest pull; pulls are numbered from 1
+  uint64_t newest_pull_number_ = 0;  // the number of the newest pull; pulls are numbered from 1
 };
 
 }  // namespace tern::protocol

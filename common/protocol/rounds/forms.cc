@@ -72,7 +72,7 @@ std::string ToString(const Cell& cell, const pb::Contribution& c) {
   }
 }
 
-std::string WrongForm(const pb::Contribution& c, const Bytes& payload) {
+std::string DescribeFormFault(const pb::Contribution& c, const Bytes& payload) {
   if (c.form_case() == pb::Contribution::FORM_NOT_SET)
     return ": it says neither a round, nor a clock, nor a pull";
   if (c.has_pull() && c.pull().of_case() == pb::Contribution::Pull::OF_NOT_SET)
@@ -103,7 +103,7 @@ const pb::Outcome::Weights* WeightsOf(const pb::Outcome& outcome) {
   return nullptr;
 }
 
-bool IsWhole(const pb::Outcome& outcome) {
+bool HasFp32Payload(const pb::Outcome& outcome) {
   const pb::Outcome::Weights* weights = WeightsOf(outcome);
   return outcome.pulled().has_average() || (weights != nullptr && weights->whole());
 }

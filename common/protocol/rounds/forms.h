@@ -37,7 +37,7 @@ struct Parting {  // This worker pushes nothing at this clock or later.
 };
 // Asks for the weights that servers hold. A worker has at most one unanswered pull per cell.
 struct Pull {
-  bool average = false;  // whether it asks for the moving average of the weights instead
+  bool wants_average = false;  // whether it asks for the moving average of the weights instead
 };
 using Contribution = std::variant<InRound, Skip, AtClock, Parting, Pull>;
 
@@ -57,7 +57,7 @@ std::string ToString(const Cell& cell, const pb::Contribution& c);
 // Returns what is wrong with a message that no server can accept: it has no form, or it has a
 // payload although its form has none. The text continues a sentence that begins with the message's
 // name. Returns an empty string if nothing is wrong.
-std::string WrongForm(const pb::Contribution& c, const Bytes& payload);
+std::string DescribeFormFault(const pb::Contribution& c, const Bytes& payload);
 
 // Returns the job's last round, or the worker's last clock, if the outcome says which it is; else
 // 0.
@@ -65,6 +65,6 @@ uint64_t StopAfter(const pb::Outcome& outcome);
 // The description of the weights in the outcome's payload; null if the payload is not weights.
 const pb::Outcome::Weights* WeightsOf(const pb::Outcome& outcome);
 // Whether the payload is fp32 values, not coded by the job's pull codec.
-bool IsWhole(const pb::Outcome& outcome);
+bool HasFp32Payload(const pb::Outcome& outcome);
 
 }  // namespace tern::protocol

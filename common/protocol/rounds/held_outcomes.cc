@@ -6,16 +6,17 @@
 
 namespace tern::protocol {
 
-void HeldOutcomes::Hold(const ExchangeKey& key, LaneRef lane, const pb::Outcome& outcome,
-                        Bytes payload) {
-  if (key.exchange > floor_) held_[key] = Held{lane, outcome, std::move(payload), State::kKept, {}};
+void HeldOutcomes::KeepOutcome(const ExchangeKey& key, LaneRef lane, const pb::Outcome& outcome,
+                               Bytes payload) {
+  if (key.exchange > floor_)
+    held_[key] = HeldOutcome{lane, outcome, std::move(payload), State::kKept, {}};
 }
 
-void HeldOutcomes::HoldClock(const ExchangeKey& key, LaneRef lane, bool parted) {
+void HeldOutcomes::KeepClock(const ExchangeKey& key, LaneRef lane, bool parted) {
   uint64_t& clock = clocks_[key.cell];
   held_.erase({clock, key.cell});
   clock = key.exchange;
-  Held& held = held_[key] = Held{lane, {}, {}, State::kKept, {}};
+  HeldOutcome& held = held_[key] = HeldOutcome{lane, {}, {}, State::kKept, {}};
   held.outcome.set_bucket(key.cell.bucket);
   held.outcome.set_chunk(key.cell.chunk);
   if (parted) {
@@ -42,14 +43,14 @@ void HeldOutcomes::OnStateInstalled(uint64_t applied) {
   clocks_.clear();
 }
 
-std::vector<const HeldOutcomes::Item*> HeldOutcomes::Offer(LaneRef lane, bool clocks_alone,
-                                                           Time now) {
+std::vector<const HeldOutcomes::Item*> HeldOutcomes::OfferOutcomes(LaneRef lane, bool only_clocks,
+                                                                   Time now) {
   std::vector<const Item*> items_to_offer;
   for (Item& item : held_) {
     auto& [key, held] = item;
     const auto clock = clocks_.find(key.cell);
     const bool is_clock = clock != clocks_.end() && clock->second == key.exchange;
-    if (held.lane != lane || (clocks_alone && !is_clock)) continue;
+    if (held.lane != lane || (only_clocks && !is_clock)) continue;
     held.state = State::kOffered;
     held.offered_at = now;
     items_to_offer.push_back(&item);
@@ -57,11 +58,11 @@ std::vector<const HeldOutcomes::Item*> HeldOutcomes::Offer(LaneRef lane, bool cl
   return items_to_offer;
 }
 
-std::vector<const HeldOutcomes::Item*> HeldOutcomes::OfferAgain(
+std::vector<const HeldOutcomes::Item*> HeldOutcomes::OfferOverdueAgain(
     Time now, const std::function<bool(LaneRef, Time offered_at)>& is_due) {
   std::vector<const Item*> items_to_offer;
   for (Item& item : held_) {
-    Held& held = item.second;
+    HeldOutcome& held = item.second;
     if (held.state != State::kOffered || !is_due(held.lane, held.offered_at)) continue;
     held.offered_at = now;
     items_to_offer.push_back(&item);

@@ -27,20 +27,20 @@ namespace tern::protocol {
 class HeldOutcomes {
  public:
   enum class State : uint8_t { kKept, kOffered };
-  struct Held {
+  struct HeldOutcome {
     LaneRef lane;
     pb::Outcome outcome;
     Bytes payload;
     State state = State::kKept;
     Time offered_at{};
   };
-  using Item = std::pair<const ExchangeKey, Held>;
+  using Item = std::pair<const ExchangeKey, HeldOutcome>;
 
-  // Keeps an outcome of a round, unless the round is not beyond the floor.
-  void Hold(const ExchangeKey& key, LaneRef lane, const pb::Outcome& outcome, Bytes payload);
+  // Keeps an outcome of a round if the round is beyond the floor.
+  void KeepOutcome(const ExchangeKey& key, LaneRef lane, const pb::Outcome& outcome, Bytes payload);
   // In a job without rounds: keeps the clock of the newest answer of a cell in place of the cell's
   // previous clock. `parted`: it answers this worker's Parting, which says that it pushes no more.
-  void HoldClock(const ExchangeKey& key, LaneRef lane, bool parted);
+  void KeepClock(const ExchangeKey& key, LaneRef lane, bool parted);
   bool Has(const ExchangeKey& key) const { return held_.contains(key); }
   void OnFloor(uint64_t floor);
   // The server confirms an outcome that was offered to it.
@@ -49,12 +49,13 @@ class HeldOutcomes {
   // most `applied`.
   void OnStateInstalled(uint64_t applied);
 
-  // Returns the outcomes to offer on a lane that comes up: all of the lane's, or only clocks. The
-  // pointers are valid until the next call of a member function.
-  std::vector<const Item*> Offer(LaneRef lane, bool clocks_alone, Time now);
+  // Returns the outcomes to offer on a lane that comes up: all outcomes of this lane, or, with
+  // `only_clocks`, only those that hold a newest clock. The pointers are valid until the next call
+  // of a member function.
+  std::vector<const Item*> OfferOutcomes(LaneRef lane, bool only_clocks, Time now);
   // Returns the offered outcomes for which `is_due` returns true, to offer them again.
-  std::vector<const Item*> OfferAgain(Time now,
-                                      const std::function<bool(LaneRef, Time offered_at)>& is_due);
+  std::vector<const Item*> OfferOverdueAgain(
+      Time now, const std::function<bool(LaneRef, Time offered_at)>& is_due);
 
   uint64_t floor() const { return floor_; }
   size_t size() const { return held_.size(); }
@@ -69,7 +70,7 @@ class HeldOutcomes {
   friend class ExchangePeer;  // for tests
 
   uint64_t floor_ = 0;
-  std::map<ExchangeKey, Held> held_;
+  std::map<ExchangeKey, HeldOutcome> held_;
   std::map<Cell, uint64_t> clocks_;  // the clock of the newest answer to a push
 };
 

@@ -1,7 +1,8 @@
 // The state machine behind one socket of a server shard. There are two kinds: RoundLane adds up
 // contributions over the workers, round by round; ClockLane applies every push as it arrives. One
 // thread calls an instance. A slot is one reduction over the workers in one round. A clock is a
-// worker's count of its own exchanges, in jobs without rounds.
+// worker's count of its own exchanges, in jobs without rounds. A rank is the number of a worker. An
+// incarnation is a random number that is new for each process, and when a lost worker joins again.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,8 @@ struct Safeguards {
   bool count_once = true;          // a repeated contribution is not counted again
   bool fence_incarnations = true;  // messages of an older incarnation of a rank are refused
   bool keep_until_applied = true;  // an outcome is kept until all members have applied it
-  bool keep_bound = true;   // ssp (stale synchronous parallel) delays answers to fast workers
+  // ssp (stale synchronous parallel) delays answers to fast workers
+  bool delay_fast_workers = true;
   bool heed_epochs = true;  // a contribution of a newer membership waits for that membership
   bool operator==(const Safeguards&) const = default;
 };

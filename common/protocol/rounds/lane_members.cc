@@ -13,12 +13,12 @@ void LaneMembers::OnMembers(const pb::Members& members) {
     const bool is_joining = std::find(members.joining().begin(), members.joining().end(), rank) !=
                             members.joining().end();
     if (incarnation == members_[rank].incarnation) {
-      members_[rank].joining &= is_joining;
+      members_[rank].is_joining &= is_joining;
       continue;
     }
     members_[rank] = LaneMember{};
     members_[rank].incarnation = incarnation;
-    members_[rank].joining = is_joining;
+    members_[rank].is_joining = is_joining;
   }
 }
 
@@ -31,25 +31,25 @@ LaneMember* LaneMembers::OnHello(Peer from, const pb::Hello& hello, Sends* out) 
   }
   LaneMember& member = members_[hello.rank()];
   member.peer = from;
-  member.greeted = true;
+  member.has_greeted = true;
   if (!hello.fresh()) SetApplied(&member, hello.applied());
   return &member;
 }
 
-LaneMember* LaneMembers::Find(uint32_t rank, uint64_t incarnation, bool fence) {
+LaneMember* LaneMembers::FindMember(uint32_t rank, uint64_t incarnation, bool must_match) {
   if (rank >= members_.size() || !members_[rank].present()) return nullptr;
-  if (fence && members_[rank].incarnation != incarnation) return nullptr;
+  if (must_match && members_[rank].incarnation != incarnation) return nullptr;
   return &members_[rank];
 }
 
 void LaneMembers::SetApplied(LaneMember* member, uint64_t applied) {
-  member->applied_known = true;
+  member->is_applied_known = true;
   member->applied = std::max(member->applied, applied);
 }
 
 bool LaneMembers::complete() const {
   return epoch_ != 0 && std::all_of(members_.begin(), members_.end(), [](const LaneMember& member) {
-           return member.greeted || !member.present();
+           return member.has_greeted || !member.present();
          });
 }
 

@@ -1,5 +1,7 @@
 // What a lane (the state machine behind one socket of a server shard) knows of the workers: which
-// are members, on which connection, and which rounds each has applied.
+// are members, on which connection, and which rounds each has applied. An incarnation is a random
+// number that is new for each process, and when a lost worker joins again. An epoch is the number
+// of a membership.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +17,14 @@ namespace tern::protocol {
 struct LaneMember {
   uint64_t incarnation = 0;  // 0: the rank is not a member, and the job continues without it
   Peer peer = 0;
-  bool greeted = false;        // has said hello on this lane
-  bool joining = false;        // must get State (all that a worker needs) before it can contribute
-  bool applied_known = false;  // whether this incarnation has reported `applied`
-  uint64_t applied = 0;        // the newest round whose result it has applied
+  bool has_greeted = false;  // has said hello on this lane
+  bool is_joining = false;   // must get State (all that a worker needs) before it can contribute
+  bool is_applied_known = false;  // whether this incarnation has reported `applied`
+  uint64_t applied = 0;           // the newest round whose result it has applied
 
   bool present() const { return incarnation != 0; }
   // Whether it is present and, as far as this lane knows, is not fetching State.
-  bool settled() const { return present() && (applied_known || !joining); }
+  bool settled() const { return present() && (is_applied_known || !is_joining); }
 };
 
 class LaneMembers {
@@ -36,8 +38,9 @@ class LaneMembers {
   // null. The refusal says `retry`, because the sender's membership may still be on its way to this
   // shard.
   LaneMember* OnHello(Peer from, const pb::Hello& hello, Sends* out);
-  // Returns the member of this rank if it has this incarnation, or if `fence` is false; else null.
-  LaneMember* Find(uint32_t rank, uint64_t incarnation, bool fence);
+  // Returns the member of this rank if it has this incarnation, or if `must_match` is false; else
+  // null.
+  LaneMember* FindMember(uint32_t rank, uint64_t incarnation, bool must_match);
   // The member reports what it has applied; an older report changes nothing.
   static void SetApplied(LaneMember* member, uint64_t applied);
 

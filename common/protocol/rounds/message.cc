@@ -112,7 +112,7 @@ std::string ContributorBits(const std::vector<bool>& ranks) {
   return bytes;
 }
 
-bool Contributed(const std::string& contributor_bits, uint32_t rank) {
+bool HasContributed(const std::string& contributor_bits, uint32_t rank) {
   return rank / 8 < contributor_bits.size() &&
          (static_cast<unsigned char>(contributor_bits[rank / 8]) >> (rank % 8) & 1) != 0;
 }

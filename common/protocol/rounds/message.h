@@ -21,7 +21,7 @@ using Time = std::chrono::nanoseconds;  // on one monotonic clock
 using Peer = uint64_t;
 
 struct Message {
-  pb::Envelope head;
+  pb::Envelope head;  // what the message is, and all its fields except the payload
   Bytes payload;
 };
 
@@ -62,7 +62,7 @@ const pb::Outcome* AsHeldOutcome(const pb::Envelope& head, Kind* kind);
 // Makes and reads the wire field OfRound.contributor_bits, which names the ranks that contributed:
 // bit r % 8 of byte r / 8 is for rank r.
 std::string ContributorBits(const std::vector<bool>& ranks);
-bool Contributed(const std::string& contributor_bits, uint32_t rank);
+bool HasContributed(const std::string& contributor_bits, uint32_t rank);
 
 Message MakeRefuse(int code, std::string sentence, pb::Refuse::Then then);
 

@@ -14,11 +14,11 @@ namespace {
 
 constexpr int kMismatch = static_cast<int>(Code::kMismatch);
 
-Send Refuse(Peer to, int code, std::string sentence, pb::Refuse::Then then) {
+Send MakeRefusal(Peer to, int code, std::string sentence, pb::Refuse::Then then) {
   return {to, MakeRefuse(code, std::move(sentence), then)};
 }
 
-void ConfirmHeld(Peer to, Kind kind, const pb::Outcome& held, Sends* out) {
+void ConfirmHeldOutcome(Peer to, Kind kind, const pb::Outcome& held, Sends* out) {
   Send send{to, {}};
   *MutableHeldOutcome(kind, &send.message.head) = held;
   out->push_back(std::move(send));
@@ -57,10 +57,10 @@ size_t RoundLaneState::MaxSlots() const {
   return std::max<size_t>(lockstep_slots, options.max_ahead) + options.window;
 }
 
-RoundCell::RoundCell(CellSpec spec, bool leads, RoundLaneState* lane)
-    : spec_(std::move(spec)), chooses_last_round_(leads), lane_(lane) {}
+RoundCell::RoundCell(CellSpec spec, bool decides_last_round, RoundLaneState* lane)
+    : spec_(std::move(spec)), decides_last_round_(decides_last_round), lane_(lane) {}
 
-void RoundCell::Pull(Peer from, const pb::Contribution& c, Sends* out) const {
+void RoundCell::AnswerPull(Peer from, const pb::Contribution& c, Sends* out) const {
   TERN_REQUIRES(can_be_pulled(), ToString(spec_.cell, c), ": cannot be pulled");
   Send send{from, {}};
   pb::Outcome* outcome = MutableOutcome(spec_.cell.kind, &send.message.head);
@@ -68,22 +68,22 @@ void RoundCell::Pull(Peer from, const pb::Contribution& c, Sends* out) const {
   outcome->set_chunk(c.chunk());
   pb::Outcome::Pulled* answer = outcome->mutable_pulled();
   answer->set_number(c.pull().number());
-  CellSpec::Pulled pulled = spec_.pull(c.pull().has_average());
+  CellSpec::PullAnswer pulled_values = spec_.pull(c.pull().has_average());
   if (c.pull().has_average()) {
     answer->mutable_average();
   } else {
     pb::Outcome::Weights* weights = answer->mutable_weights();
-    if (pulled.whole) weights->set_whole(true);
+    if (pulled_values.is_fp32) weights->set_whole(true);
   }
-  send.message.payload = std::move(pulled.payload);
+  send.message.payload = std::move(pulled_values.payload);
   out->push_back(std::move(send));
 }
 
 void RoundCell::Contribute(Peer from, const pb::Contribution& c, const Bytes& payload, Sends* out) {
-  RoundSlot* const slot = SlotFor(from, c, out);
+  RoundSlot* const slot = FindOrOpenSlot(from, c, out);
   if (slot == nullptr) return;
   if (slot->closed()) {
-    CountClosed(slot, c);
+    CountLateOrRepeated(slot, c);
     if (lane_->options.safeguards.keep_until_applied) SendOutcome(*slot, from, out);
     return;
   }
@@ -94,17 +94,17 @@ void RoundCell::Contribute(Peer from, const pb::Contribution& c, const Bytes& pa
   if (c.has_skip()) {
     ++lane_->counters.skipped;
     slot->MarkArrived(c.rank(), c.incarnation());
-  } else if (!AddTo(from, slot, c, payload, out)) {
+  } else if (!AddToSlot(from, slot, c, payload, out)) {
     return;
   }
   CloseReadySlots(out);
 }
 
-RoundSlot* RoundCell::SlotFor(Peer from, const pb::Contribution& c, Sends* out) {
+RoundSlot* RoundCell::FindOrOpenSlot(Peer from, const pb::Contribution& c, Sends* out) {
   const uint64_t round = ExchangeOf(c);
   if (round <= lane_->floor) {  // every member has applied this round
     ++lane_->counters.stale;
-    out->push_back(Refuse(
+    out->push_back(MakeRefusal(
         from, static_cast<int>(Code::kNotAllowed),
         ToString(spec_.cell, round) + " is stale: the floor is " + std::to_string(lane_->floor),
         pb::Refuse::ignore));
@@ -117,8 +117,8 @@ RoundSlot* RoundCell::SlotFor(Peer from, const pb::Contribution& c, Sends* out) 
     if (lane_->IsElastic()) {
       lane_->refused_for_now[c.rank()] = true;
     } else {
-      out->push_back(Refuse(from, static_cast<int>(Code::kNotAllowed),
-                            ToString(spec_.cell, round) + " is early", pb::Refuse::ignore));
+      out->push_back(MakeRefusal(from, static_cast<int>(Code::kNotAllowed),
+                                 ToString(spec_.cell, round) + " is early", pb::Refuse::ignore));
     }
     return nullptr;
   }
@@ -132,16 +132,16 @@ bool RoundCell::HasRoomFor(uint64_t round) const {
   // The last `window` slots are reserved for the rounds of the slowest worker, because only its
   // progress moves the floor.
   const uint32_t window = lane_->options.window;
-  const bool is_slowest = round <= lane_->floor + window;
-  return slots_.size() + (is_slowest ? 0 : window) < lane_->MaxSlots();
+  const bool is_for_slowest_worker = round <= lane_->floor + window;
+  return slots_.size() + (is_for_slowest_worker ? 0 : window) < lane_->MaxSlots();
 }
 
 void RoundCell::CountLate(const pb::Contribution& c) {
   const auto found = slots_.find(ExchangeOf(c));
-  if (found != slots_.end() && found->second.closed()) CountClosed(&found->second, c);
+  if (found != slots_.end() && found->second.closed()) CountLateOrRepeated(&found->second, c);
 }
 
-void RoundCell::CountClosed(RoundSlot* slot, const pb::Contribution& c) {
+void RoundCell::CountLateOrRepeated(RoundSlot* slot, const pb::Contribution& c) {
   if (slot->arrived_incarnation(c.rank()) != 0 || c.has_skip()) {
     ++lane_->counters.repeated;
     return;
@@ -166,10 +166,10 @@ bool RoundCell::AcceptsScalersOf(Peer from, RoundSlot* slot, const pb::Contribut
   }
   if (!is_shrinking || !AllContributorsRemoved(*slot, lane_->members)) {
     ++lane_->counters.bad;
-    out->push_back(Refuse(from, kMismatch,
-                          ToString(spec_.cell, round) + " was coded with scalers " + Hex(digest) +
-                              ", others with " + Hex(slot->digest()),
-                          pb::Refuse::leave));
+    out->push_back(MakeRefusal(from, kMismatch,
+                               ToString(spec_.cell, round) + " was coded with scalers " +
+                                   Hex(digest) + ", others with " + Hex(slot->digest()),
+                               pb::Refuse::leave));
     return false;
   }
   // No remaining member has the scalers of the slot: their server restarted and lost them, and all
@@ -178,8 +178,8 @@ bool RoundCell::AcceptsScalersOf(Peer from, RoundSlot* slot, const pb::Contribut
   return true;
 }
 
-bool RoundCell::AddTo(Peer from, RoundSlot* slot, const pb::Contribution& c, const Bytes& payload,
-                      Sends* out) {
+bool RoundCell::AddToSlot(Peer from, RoundSlot* slot, const pb::Contribution& c,
+                          const Bytes& payload, Sends* out) {
   if (!AcceptsScalersOf(from, slot, c, out)) return false;
   const uint64_t round = c.in_round().round(), digest = c.in_round().digest();
   const Status add_status = slot->Add(c.rank(), c.incarnation(), digest, payload);
@@ -188,10 +188,10 @@ bool RoundCell::AddTo(Peer from, RoundSlot* slot, const pb::Contribution& c, con
     // A part of the payload may be in the sum already, so the slot is dropped. The other workers
     // repeat their contributions.
     slots_.erase(round);
-    out->push_back(Refuse(from, ExitCode(add_status),
-                          ToString(spec_.cell, round) + " of rank " + std::to_string(c.rank()) +
-                              ": " + add_status.message(),
-                          pb::Refuse::leave));
+    out->push_back(MakeRefusal(from, ExitCode(add_status),
+                               ToString(spec_.cell, round) + " of rank " +
+                                   std::to_string(c.rank()) + ": " + add_status.message(),
+                               pb::Refuse::leave));
     return false;
   }
   ++lane_->counters.counted;
@@ -221,7 +221,7 @@ bool RoundCell::IsReadyToClose(uint64_t round, const RoundSlot& slot) const {
   if (num_arrived == 0) return false;
   if (all_required_arrived) return true;
   const uint32_t quorum = lane_->options.quorum;
-  if (quorum == 0 || spec_.waits_for_all || round <= lane_->held_until) return false;
+  if (quorum == 0 || spec_.waits_for_all || round <= lane_->newest_held_round) return false;
   return num_arrived >= std::min(quorum, num_required);
 }
 
@@ -231,26 +231,26 @@ void RoundCell::CloseReadySlots(Sends* out) {
     if (!slot.closed()) {
       if (spec_.every_round && round != previous_round + 1) return;
       if (!IsReadyToClose(round, slot)) return;
-      Close(round, &slot, out);
+      CloseSlot(round, &slot, out);
     }
     previous_round = round;
   }
 }
 
-void RoundCell::Close(uint64_t round, RoundSlot* slot, Sends* out) {
+void RoundCell::CloseSlot(uint64_t round, RoundSlot* slot, Sends* out) {
   slot->Close(spec_.every_round);
   ++lane_->counters.closed;
-  if (chooses_last_round_ && lane_->stop_requested && lane_->stop_after == 0) {
+  if (decides_last_round_ && lane_->stop_requested && lane_->last_round == 0) {
     // No worker can be beyond the last round that is set here. (A worker may have begun the step of
     // that round, but needs this outcome before it pushes.)
-    lane_->stop_after = round + lane_->options.window;
+    lane_->last_round = round + lane_->options.window;
   }
   pb::Outcome& outcome = slot->outcome();
   outcome.mutable_of_round()->set_round(round);
   outcome.set_bucket(spec_.cell.bucket);
   outcome.set_chunk(spec_.cell.chunk);
   if (lane_->options.learning_rate) outcome.set_learning_rate(lane_->options.learning_rate(round));
-  if (lane_->stop_after != 0) outcome.mutable_of_round()->set_stop_after(lane_->stop_after);
+  if (lane_->last_round != 0) outcome.mutable_of_round()->set_stop_after(lane_->last_round);
   for (const LaneMember& member : lane_->members) {
     if (member.peer != 0) SendOutcome(*slot, member.peer, out);
   }
@@ -272,10 +272,10 @@ void RoundCell::ResendMissedOutcomes(const LaneMember& member, Sends* out) const
   }
 }
 
-Status RoundCell::CheckHeld(const pb::Outcome::OfRound& held, const Bytes& payload) const {
+Status RoundCell::CheckHeldOutcome(const pb::Outcome::OfRound& held, const Bytes& payload) const {
   uint32_t num_contributors = 0;
   for (uint32_t rank = 0; rank < lane_->members.size(); ++rank)
-    num_contributors += Contributed(held.contributor_bits(), rank);
+    num_contributors += HasContributed(held.contributor_bits(), rank);
   if (num_contributors != held.contributors()) {
     return Status(Code::kMismatch, "it names " + std::to_string(num_contributors) +
                                        " contributors and counts " +
@@ -292,30 +292,30 @@ void RoundCell::RestoreFromOutcome(Peer from, const pb::Outcome& held, const Byt
   const uint64_t round = held.of_round().round();
   const auto found = slots_.find(round);
   const bool is_closed = found != slots_.end() && found->second.closed();
-  if (round <= lane_->floor || is_closed) return ConfirmHeld(from, kind, held, out);
+  if (round <= lane_->floor || is_closed) return ConfirmHeldOutcome(from, kind, held, out);
   if (found == slots_.end() && !HasRoomFor(round)) return;
-  if (Status check_status = CheckHeld(held.of_round(), payload); !check_status.ok()) {
+  if (Status check_status = CheckHeldOutcome(held.of_round(), payload); !check_status.ok()) {
     ++lane_->counters.bad;
-    out->push_back(Refuse(from, kMismatch,
-                          "the held outcome of " + ToString(spec_.cell, round) +
-                              " cannot be one: " + check_status.message(),
-                          pb::Refuse::leave));
+    out->push_back(MakeRefusal(from, kMismatch,
+                               "the held outcome of " + ToString(spec_.cell, round) +
+                                   " cannot be one: " + check_status.message(),
+                               pb::Refuse::leave));
     return;
   }
   RoundSlot& slot = slots_.try_emplace(round, lane_->members.size()).first->second;
   slot.Restore(held, payload);
   if (lane_->options.learning_rate)
     slot.outcome().set_learning_rate(lane_->options.learning_rate(round));
-  if (held.of_round().stop_after() != 0) lane_->stop_after = held.of_round().stop_after();
+  if (held.of_round().stop_after() != 0) lane_->last_round = held.of_round().stop_after();
   ++lane_->counters.restored;
-  ConfirmHeld(from, kind, held, out);
+  ConfirmHeldOutcome(from, kind, held, out);
   for (const LaneMember& member : lane_->members) {
     if (member.peer != 0 && member.peer != from) SendOutcome(slot, member.peer, out);
   }
   CloseReadySlots(out);
 }
 
-const RoundSlot* RoundCell::OldestOpen(uint64_t* round) const {
+const RoundSlot* RoundCell::OldestOpenSlot(uint64_t* round) const {
   for (const auto& [slot_round, slot] : slots_) {
     if (slot.closed()) continue;
     *round = slot_round;

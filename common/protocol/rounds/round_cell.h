@@ -1,7 +1,8 @@
 // One cell (one reduction over the workers) of a RoundLane (the state machine behind one server
 // socket, round_lane.h): its slots by round, which contributions each slot accepts, and when each
 // slot closes. A slot is the cell's reduction in one round. The floor is the newest round that all
-// members have applied.
+// members have applied. An incarnation is a random number that is new for each process,
+// and when a lost worker joins again.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,8 @@ namespace tern::protocol {
 
 struct RoundLaneOptions {
   uint32_t workers = 1;
-  uint32_t window = 1;  // how many rounds a worker may have open: 1, but 2 for OD-SGD
+  // How many rounds a worker may take part in at the same time: 1, but 2 for OD-SGD.
+  uint32_t window = 1;
   uint32_t quorum = 0;  // how many contributions close a slot; 0: those of all members
   // Whether lost members are removed. Then rounds do not wait for members that fetch State.
   bool shrink = false;
@@ -27,10 +29,11 @@ struct RoundLaneOptions {
   uint64_t incarnation = 0;
   std::vector<uint32_t> data_ports;  // the ports to send in Welcome; set for the control lane only
   // Whether the lane answers hellos. For shard 0's control lane, the Coordinator answers them.
-  bool welcomes = true;
-  std::function<double(uint64_t round)> learning_rate;  // set on shard 0 only
+  bool answers_hellos = true;
+  // Set only on shard 0, the first server process.
+  std::function<double(uint64_t round)> learning_rate;
   // Whether this lane has the cell that decides the job's last round after a stop request.
-  bool leads = false;
+  bool decides_last_round = false;
   Safeguards safeguards;
 };
 
@@ -48,13 +51,13 @@ struct RoundLaneState {
 
   const RoundLaneOptions options;
   LaneMembers members;
-  bool open = false;
+  bool open = false;   // whether every member has said hello on the lane
   uint64_t floor = 0;  // all members have applied the rounds up to this one
   // The newest round of which a member may keep an outcome that a previous server process sent. Set
   // before the lane opens.
-  uint64_t held_until = 0;
+  uint64_t newest_held_round = 0;
   bool stop_requested = false;
-  uint64_t stop_after = 0;  // 0: not decided
+  uint64_t last_round = 0;  // of the job; 0: not decided
   // By rank: whether the lane has refused contributions for lack of room, or because they belong to
   // a newer membership than the lane knows. The lane tells the rank when it may send them again.
   std::vector<bool> refused_for_now;
@@ -64,9 +67,9 @@ struct RoundLaneState {
 
 class RoundCell {
  public:
-  // `leads`: after a stop request, the next round that closes in this cell decides the job's last
-  // round. The lane's state outlives the cell.
-  RoundCell(CellSpec spec, bool leads, RoundLaneState* lane);
+  // `decides_last_round`: after a stop request, the next round that closes in this cell decides the
+  // job's last round. The lane's state outlives the cell.
+  RoundCell(CellSpec spec, bool decides_last_round, RoundLaneState* lane);
 
   // A member contributes to a round, or skips it (InRound, Skip).
   void Contribute(Peer from, const pb::Contribution& c, const Bytes& payload, Sends* out);
@@ -74,7 +77,7 @@ class RoundCell {
   // of the message.
   void CountLate(const pb::Contribution& c);
   // A member asks for the weights. REQUIRES can_be_pulled().
-  void Pull(Peer from, const pb::Contribution& c, Sends* out) const;
+  void AnswerPull(Peer from, const pb::Contribution& c, Sends* out) const;
   // A member hands back an outcome of a previous server process. REQUIRES the form OfRound.
   void RestoreFromOutcome(Peer from, const pb::Outcome& held, const Bytes& payload, Sends* out);
   // Call when the members have changed. With CellSpec::members_only, drops open slots that have a
@@ -92,7 +95,7 @@ class RoundCell {
   bool can_be_pulled() const { return spec_.pull != nullptr; }
   size_t slots() const { return slots_.size(); }
   // Returns the oldest open slot and sets *round to its round; null if no slot is open.
-  const RoundSlot* OldestOpen(uint64_t* round) const;
+  const RoundSlot* OldestOpenSlot(uint64_t* round) const;
   // Checks the invariants of a cell that RoundLane::Check lists. `floor_moved`: whether the floor
   // has moved since CloseReadySlots was last called.
   Status Check(bool floor_moved) const;
@@ -101,26 +104,28 @@ class RoundCell {
   friend class RoundLanePeer;  // for tests
   // Returns the slot of a contribution, which it opens if needed. If the contribution is stale or
   // too early, refuses it and returns null.
-  RoundSlot* SlotFor(Peer from, const pb::Contribution& c, Sends* out);
+  RoundSlot* FindOrOpenSlot(Peer from, const pb::Contribution& c, Sends* out);
   bool HasRoomFor(uint64_t round) const;
   // Counts a contribution to a closed slot as late or repeated.
-  void CountClosed(RoundSlot* slot, const pb::Contribution& c);
+  void CountLateOrRepeated(RoundSlot* slot, const pb::Contribution& c);
   // Returns whether the contribution was coded with the same scalers (scale factors) as the slot's
   // contributions. Else, if all these are of removed members, empties the slot and returns true; if
   // not, refuses the new contribution (only for now if it belongs to a newer membership).
   bool AcceptsScalersOf(Peer from, RoundSlot* slot, const pb::Contribution& c, Sends* out);
   // Adds a contribution (not a Skip) to the slot's sum. Returns false if it was refused.
-  bool AddTo(Peer from, RoundSlot* slot, const pb::Contribution& c, const Bytes& payload,
-             Sends* out);
+  bool AddToSlot(Peer from, RoundSlot* slot, const pb::Contribution& c, const Bytes& payload,
+                 Sends* out);
   bool IsReadyToClose(uint64_t round, const RoundSlot& slot) const;
-  void Close(uint64_t round, RoundSlot* slot, Sends* out);
+  void CloseSlot(uint64_t round, RoundSlot* slot, Sends* out);
   void SendOutcome(const RoundSlot& slot, Peer to, Sends* out) const;
-  Status CheckHeld(const pb::Outcome::OfRound& held, const Bytes& payload) const;
+  // Returns an error if the outcome that a worker hands back cannot be one of this cell.
+  Status CheckHeldOutcome(const pb::Outcome::OfRound& held, const Bytes& payload) const;
+  // Check that the slots are of allowed rounds, and that the contributors to a slot are members.
   Status CheckRounds(bool floor_moved) const;
   Status CheckMembers(uint64_t round, const RoundSlot& slot) const;
 
   CellSpec spec_;
-  bool chooses_last_round_;
+  bool decides_last_round_;
   RoundLaneState* lane_;
   std::map<uint64_t, RoundSlot> slots_;  // by round
 };

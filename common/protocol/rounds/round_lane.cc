@@ -15,12 +15,12 @@ namespace {
 constexpr int kMismatch = static_cast<int>(Code::kMismatch);
 constexpr int kNotAllowed = static_cast<int>(Code::kNotAllowed);
 
-Send Refuse(Peer to, int code, std::string sentence, pb::Refuse::Then then) {
+Send MakeRefusal(Peer to, int code, std::string sentence, pb::Refuse::Then then) {
   return {to, MakeRefuse(code, std::move(sentence), then)};
 }
 
-// The newest round whose result the sender has applied; nullopt if the contribution's form has no
-// round.
+// The newest round whose result the sender has applied, as the contribution says; nullopt if it is
+// not a contribution to a round.
 std::optional<uint64_t> AppliedBy(const pb::Contribution& c) {
   switch (c.form_case()) {
     case pb::Contribution::kInRound:
@@ -42,7 +42,8 @@ RoundLane::RoundLane(Options options, std::vector<CellSpec> cells) : state_(std:
   const Cell first_cell = std::min_element(cells.begin(), cells.end(), is_before)->cell;
   for (CellSpec& spec : cells) {
     const Cell cell = spec.cell;
-    cells_.try_emplace(cell, std::move(spec), state_.options.leads && cell == first_cell, &state_);
+    cells_.try_emplace(cell, std::move(spec),
+                       state_.options.decides_last_round && cell == first_cell, &state_);
   }
 }
 
@@ -66,13 +67,13 @@ void RoundLane::OnHello(Peer from, const pb::Hello& hello, Sends* out) {
   const LaneMember* member = state_.members.OnHello(from, hello, out);
   if (member == nullptr) return;
   if (!state_.open) {
-    state_.held_until = std::max(state_.held_until, hello.newest_held());
+    state_.newest_held_round = std::max(state_.newest_held_round, hello.newest_held());
     return OpenIfComplete(out);
   }
   AdvanceFloor();
-  Welcome(from, out);
+  SendWelcome(from, out);
   OnFloorMoved(out);
-  if (!state_.IsElastic() || !member->applied_known) return;
+  if (!state_.IsElastic() || !member->is_applied_known) return;
   for (const auto& [name, cell] : cells_) cell.ResendMissedOutcomes(*member, out);
 }
 
@@ -86,7 +87,7 @@ void RoundLane::OpenIfComplete(Sends* out) {
   // have. The floor is then 0.
   state_.floor = std::max(state_.floor, LeastApplied().value_or(0));
   for (const LaneMember& member : state_.members) {
-    if (member.present()) Welcome(member.peer, out);
+    if (member.present()) SendWelcome(member.peer, out);
   }
 }
 
@@ -96,15 +97,15 @@ void RoundLane::GoBack(uint64_t round) {
   state_.members = LaneMembers(state_.options.workers);
   state_.open = false;
   state_.floor = round;
-  state_.held_until = round + 1;
-  state_.stop_after = 0;
+  state_.newest_held_round = round + 1;
+  state_.last_round = 0;
   state_.refused_for_now.assign(state_.options.workers, false);
   floor_moved_ = false;
 }
 
-void RoundLane::Welcome(Peer to, Sends* out) const {
+void RoundLane::SendWelcome(Peer to, Sends* out) const {
   const Options& options = state_.options;
-  if (!options.welcomes) return;
+  if (!options.answers_hellos) return;
   out->push_back(
       {to, MakeLaneWelcome(options.incarnation, state_.members.epoch(), options.data_ports)});
 }
@@ -112,7 +113,7 @@ void RoundLane::Welcome(Peer to, Sends* out) const {
 void RoundLane::OnApplied(uint32_t rank, uint64_t incarnation, uint64_t applied) {
   const CheckInvariantsAtScopeEnd checked(*this);
   LaneMember* member =
-      state_.members.Find(rank, incarnation, state_.options.safeguards.fence_incarnations);
+      state_.members.FindMember(rank, incarnation, state_.options.safeguards.fence_incarnations);
   if (member == nullptr) return;
   LaneMembers::SetApplied(member, applied);
   if (state_.open) AdvanceFloor();
@@ -122,7 +123,7 @@ std::optional<uint64_t> RoundLane::LeastApplied() const {
   std::optional<uint64_t> least_applied;
   for (const LaneMember& member : state_.members) {
     if (!member.present()) continue;
-    if (!member.applied_known) return std::nullopt;
+    if (!member.is_applied_known) return std::nullopt;
     least_applied = std::min(least_applied.value_or(member.applied), member.applied);
   }
   return least_applied;
@@ -148,11 +149,11 @@ void RoundLane::TellRefusedToResend(Sends* out) {
     if (!state_.refused_for_now[rank]) continue;
     state_.refused_for_now[rank] = false;
     const Peer peer = state_.members[rank].peer;
-    if (peer != 0) out->push_back(Refuse(peer, 0, "there is room again", pb::Refuse::again));
+    if (peer != 0) out->push_back(MakeRefusal(peer, 0, "there is room again", pb::Refuse::again));
   }
 }
 
-RoundCell* RoundLane::Find(const Cell& cell) {
+RoundCell* RoundLane::FindCell(const Cell& cell) {
   const auto found = cells_.find(cell);
   return found == cells_.end() ? nullptr : &found->second;
 }
@@ -163,11 +164,11 @@ void RoundLane::OnMessage(Peer from, const Message& message, Sends* out) {
   if (const pb::Contribution* c = AsContribution(message.head, &kind)) {
     OnContribution(from, kind, *c, message.payload, out);
   } else if (const pb::Outcome* held = AsHeldOutcome(message.head, &kind)) {
-    OnHeld(from, kind, *held, message.payload, out);
+    OnHeldOutcome(from, kind, *held, message.payload, out);
   } else {
     ++state_.counters.bad;
-    out->push_back(
-        Refuse(from, kMismatch, "a message of this type does not belong here", pb::Refuse::ignore));
+    out->push_back(MakeRefusal(from, kMismatch, "a message of this type does not belong here",
+                               pb::Refuse::ignore));
   }
   if (state_.open) OnFloorMoved(out);
 }
@@ -175,24 +176,24 @@ void RoundLane::OnMessage(Peer from, const Message& message, Sends* out) {
 void RoundLane::OnContribution(Peer from, Kind kind, const pb::Contribution& c,
                                const Bytes& payload, Sends* out) {
   const Cell cell_name{kind, c.bucket(), c.chunk()};
-  LaneMember* member =
-      state_.members.Find(c.rank(), c.incarnation(), state_.options.safeguards.fence_incarnations);
+  LaneMember* member = state_.members.FindMember(c.rank(), c.incarnation(),
+                                                 state_.options.safeguards.fence_incarnations);
   if (member == nullptr) {
     ++state_.counters.fenced;
-    out->push_back(Refuse(from, kNotAllowed,
-                          ToString(cell_name, c) + " came from an incarnation of rank " +
-                              std::to_string(c.rank()) + " that is not a member",
-                          pb::Refuse::ignore));
+    out->push_back(MakeRefusal(from, kNotAllowed,
+                               ToString(cell_name, c) + " came from an incarnation of rank " +
+                                   std::to_string(c.rank()) + " that is not a member",
+                               pb::Refuse::ignore));
     return;
   }
   if (!state_.open) return;  // The sender has no Welcome yet and will repeat its message.
-  RoundCell* cell = Find(cell_name);
+  RoundCell* cell = FindCell(cell_name);
   if (const std::string fault = WhatIsWrong(cell, c, payload); !fault.empty()) {
     ++state_.counters.bad;
-    out->push_back(Refuse(from, kMismatch, ToString(cell_name, c) + fault, pb::Refuse::leave));
+    out->push_back(MakeRefusal(from, kMismatch, ToString(cell_name, c) + fault, pb::Refuse::leave));
     return;
   }
-  if (c.has_pull()) return cell->Pull(from, c, out);
+  if (c.has_pull()) return cell->AnswerPull(from, c, out);
   if (c.has_late()) cell->CountLate(c);  // before AdvanceFloor drops the slot
   LaneMembers::SetApplied(member, *AppliedBy(c));
   AdvanceFloor();
@@ -201,7 +202,7 @@ void RoundLane::OnContribution(Peer from, Kind kind, const pb::Contribution& c,
 
 std::string RoundLane::WhatIsWrong(const RoundCell* cell, const pb::Contribution& c,
                                    const Bytes& payload) const {
-  if (std::string fault = WrongForm(c, payload); !fault.empty()) return fault;
+  if (std::string fault = DescribeFormFault(c, payload); !fault.empty()) return fault;
   const std::string not_planned = " is not in this lane's plan";
   if (cell == nullptr) return not_planned;
   if (c.has_pull()) return cell->can_be_pulled() ? "" : not_planned;
@@ -213,14 +214,15 @@ std::string RoundLane::WhatIsWrong(const RoundCell* cell, const pb::Contribution
   return " (applied " + std::to_string(*applied) + ")" + not_planned;
 }
 
-void RoundLane::OnHeld(Peer from, Kind kind, const pb::Outcome& held, const Bytes& payload,
-                       Sends* out) {
-  RoundCell* cell = Find({kind, held.bucket(), held.chunk()});
+void RoundLane::OnHeldOutcome(Peer from, Kind kind, const pb::Outcome& held, const Bytes& payload,
+                              Sends* out) {
+  RoundCell* cell = FindCell({kind, held.bucket(), held.chunk()});
   if (!state_.members.IsPeer(from) || !state_.open || cell == nullptr) return;
   if (held.has_of_round()) return cell->RestoreFromOutcome(from, held, payload, out);
   ++state_.counters.bad;
-  out->push_back(Refuse(from, kMismatch, "a held outcome is of no round, and this lane has rounds",
-                        pb::Refuse::leave));
+  out->push_back(MakeRefusal(from, kMismatch,
+                             "a held outcome is of no round, and this lane has rounds",
+                             pb::Refuse::leave));
 }
 
 size_t RoundLane::slots() const {
@@ -229,12 +231,12 @@ size_t RoundLane::slots() const {
   return max_slots;
 }
 
-std::vector<uint32_t> RoundLane::Missing() const {
+std::vector<uint32_t> RoundLane::MissingRanks() const {
   const RoundSlot* oldest_slot = nullptr;
   uint64_t oldest_round = std::numeric_limits<uint64_t>::max();
   for (const auto& [name, cell] : cells_) {
     uint64_t round = 0;
-    const RoundSlot* slot = cell.OldestOpen(&round);
+    const RoundSlot* slot = cell.OldestOpenSlot(&round);
     if (slot == nullptr || round >= oldest_round) continue;
     oldest_slot = slot;
     oldest_round = round;

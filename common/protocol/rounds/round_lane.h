@@ -7,11 +7,12 @@
 // Repeated contributions are ignored. An invalid contribution is refused, and its slot starts
 // again, empty; workers repeat what is not answered.
 //
-// Enough are the contributions of all members; with `quorum`, the first `quorum` contributions; if
-// lost members are removed (`shrink`), the contributions of all members that are not fetching State
-// (all that a worker needs to continue). A slot does not wait for a removed member, but the
-// contribution that the member made before its removal counts. A slot does not close while an older
-// slot of its cell is open. The outcome (answer) of a slot names the ranks that contributed.
+// Which contributions are enough depends on the options. By default all members must contribute.
+// With `quorum`, the first `quorum` contributions are enough. If lost members are removed
+// (`shrink`), the slot waits for all members that are not fetching State (all that a worker needs
+// to continue). A slot does not wait for a removed member, but the contribution that the member
+// made before its removal counts. A slot does not close while an older slot of its cell is open.
+// The outcome (answer) of a slot names the ranks that contributed.
 //
 // An outcome is final once any worker has it, even if the server restarts and loses it. So if a
 // member may keep an outcome of a round, a restarted lane closes that round only when all members
@@ -64,7 +65,7 @@ class RoundLane : public Lane {
   size_t slots() const;
   size_t MaxSlots() const { return state_.MaxSlots(); }
   // The ranks whose contribution to the oldest open slot is missing, for messages.
-  std::vector<uint32_t> Missing() const;
+  std::vector<uint32_t> MissingRanks() const;
 
   // These invariants hold after every event. Lane: it has no slots while it is not open; its floor
   // is at least the newest round that all members have applied. Each cell: its slots are beyond the
@@ -83,9 +84,10 @@ class RoundLane : public Lane {
   // contribution's cell.
   std::string WhatIsWrong(const RoundCell* cell, const pb::Contribution& c,
                           const Bytes& payload) const;
-  void OnHeld(Peer from, Kind kind, const pb::Outcome& outcome, const Bytes& payload, Sends* out);
+  void OnHeldOutcome(Peer from, Kind kind, const pb::Outcome& outcome, const Bytes& payload,
+                     Sends* out);
   void OpenIfComplete(Sends* out);
-  void Welcome(Peer to, Sends* out) const;
+  void SendWelcome(Peer to, Sends* out) const;
   // The minimum over the members of what each has applied; nullopt while a member has not reported
   // it.
   std::optional<uint64_t> LeastApplied() const;
@@ -94,7 +96,7 @@ class RoundLane : public Lane {
   // were refused for lack of room to send them again. (OnApplied leaves this to the next event.)
   void OnFloorMoved(Sends* out);
   void TellRefusedToResend(Sends* out);
-  RoundCell* Find(const Cell& cell);
+  RoundCell* FindCell(const Cell& cell);
 
   RoundLaneState state_;
   std::map<Cell, RoundCell> cells_;

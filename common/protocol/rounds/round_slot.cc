@@ -39,35 +39,35 @@ bool RoundSlot::Become(State next) {
 void RoundSlot::Open(std::unique_ptr<CellSum> sum) {
   if (!Become(State::kOpen)) return;
   sum_ = std::move(sum);
-  arrived_.assign(arrived_.size(), 0);
+  arrived_incarnations_.assign(arrived_incarnations_.size(), 0);
   is_added_.assign(is_added_.size(), false);
-  contributors_ = 0;
+  num_contributors_ = 0;
   digest_ = 0;
 }
 
 Status RoundSlot::Add(uint32_t rank, uint64_t incarnation, uint64_t digest, const Bytes& payload) {
   TERN_REQUIRES(state_ == State::kOpen, "rank ", rank, " adds to a slot that is ", NameOf(state_));
   TERN_REQUIRES(!is_added_[rank], "rank ", rank, " is added twice");
-  TERN_REQUIRES(contributors_ == 0 || digest == digest_, "rank ", rank, " used scalers ", digest,
-                ", others ", digest_);
+  TERN_REQUIRES(num_contributors_ == 0 || digest == digest_, "rank ", rank, " used scalers ",
+                digest, ", others ", digest_);
   TERN_RETURN_IF_ERROR(sum_->Add(rank, payload));
   digest_ = digest;
   is_added_[rank] = true;
-  arrived_[rank] = incarnation;
-  ++contributors_;
+  arrived_incarnations_[rank] = incarnation;
+  ++num_contributors_;
   return Ok();
 }
 
 void RoundSlot::MarkArrived(uint32_t rank, uint64_t incarnation) {
   TERN_REQUIRES(!is_added_[rank], "rank ", rank, " comes again, and is in the sum");
-  arrived_[rank] = incarnation;
+  arrived_incarnations_[rank] = incarnation;
 }
 
-void RoundSlot::Close(bool always) {
+void RoundSlot::Close(bool even_if_empty) {
   if (!Become(State::kClosed)) return;
-  if (contributors_ != 0 || always) payload_ = sum_->Close();
+  if (num_contributors_ != 0 || even_if_empty) payload_ = sum_->Close();
   sum_.reset();
-  outcome_.mutable_of_round()->set_contributors(contributors_);
+  outcome_.mutable_of_round()->set_contributors(num_contributors_);
   outcome_.mutable_of_round()->set_contributor_bits(ContributorBits(is_added_));
 }
 
@@ -75,10 +75,10 @@ void RoundSlot::Restore(const pb::Outcome& held, Bytes payload) {
   if (!Become(State::kRestored)) return;
   sum_.reset();
   for (uint32_t rank = 0; rank < is_added_.size(); ++rank) {
-    is_added_[rank] = Contributed(held.of_round().contributor_bits(), rank);
-    arrived_[rank] = is_added_[rank] ? 1 : 0;
+    is_added_[rank] = HasContributed(held.of_round().contributor_bits(), rank);
+    arrived_incarnations_[rank] = is_added_[rank] ? 1 : 0;
   }
-  contributors_ = held.of_round().contributors();
+  num_contributors_ = held.of_round().contributors();
   digest_ = 0;
   outcome_ = held;
   outcome_.mutable_of_round()->set_contributor_bits(ContributorBits(is_added_));
@@ -93,10 +93,10 @@ Status RoundSlot::Check(const Cell& cell, uint64_t round) const {
   uint32_t num_added = 0;
   for (uint32_t rank = 0; rank < is_added_.size(); ++rank) {
     num_added += is_added_[rank];
-    TERN_HOLDS(!is_added_[rank] || arrived_[rank] != 0, ToString(cell, round), ": rank ", rank,
-               " is in the sum, and has not come");
+    TERN_HOLDS(!is_added_[rank] || arrived_incarnations_[rank] != 0, ToString(cell, round),
+               ": rank ", rank, " is in the sum, and has not come");
   }
-  TERN_HOLDS(num_added == contributors_, ToString(cell, round), ": counts ", contributors_,
+  TERN_HOLDS(num_added == num_contributors_, ToString(cell, round), ": counts ", num_contributors_,
              " contributors, and has ", num_added, " in its sum");
   if (is_open) {
     TERN_HOLDS(payload_.empty(), ToString(cell, round), ": open, and has an answer of ",
@@ -109,11 +109,11 @@ Status RoundSlot::Check(const Cell& cell, uint64_t round) const {
   TERN_HOLDS(outcome_.bucket() == cell.bucket && outcome_.chunk() == cell.chunk,
              ToString(cell, round), ": its outcome is of bucket ", outcome_.bucket(), ", chunk ",
              outcome_.chunk());
-  TERN_HOLDS(of_round.contributors() == contributors_, ToString(cell, round),
+  TERN_HOLDS(of_round.contributors() == num_contributors_, ToString(cell, round),
              ": its outcome tells of ", of_round.contributors(), " contributors, it has ",
-             contributors_);
+             num_contributors_);
   for (uint32_t rank = 0; rank < is_added_.size(); ++rank) {
-    TERN_HOLDS(Contributed(of_round.contributor_bits(), rank) == is_added_[rank],
+    TERN_HOLDS(HasContributed(of_round.contributor_bits(), rank) == is_added_[rank],
                ToString(cell, round), ": rank ", rank,
                is_added_[rank] ? " is in the sum, and its outcome does not name it"
                                : " is named by the outcome, and is not in the sum");

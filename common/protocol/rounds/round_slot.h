@@ -14,7 +14,8 @@
 //              sent
 //
 // The cell drops a slot when all members have applied its round. It also drops an open slot that
-// must start again empty.
+// must start again empty. An incarnation is a random number that is new for each
+// process, and when a lost worker joins again.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +32,7 @@ class RoundSlot {
  public:
   enum class State : uint8_t { kNew, kOpen, kClosed, kRestored };
 
-  explicit RoundSlot(size_t workers) : arrived_(workers), is_added_(workers) {}
+  explicit RoundSlot(size_t workers) : arrived_incarnations_(workers), is_added_(workers) {}
 
   // Starts with the empty sum `sum`, and forgets earlier contributions. REQUIRES a slot that is not
   // closed.
@@ -46,8 +47,8 @@ class RoundSlot {
   // (closed slot). REQUIRES that it has not arrived before.
   void MarkArrived(uint32_t rank, uint64_t incarnation);
   // Closes the sum, whose answer becomes the payload. If no rank is in the sum, the payload is
-  // empty, unless `always`. REQUIRES an open slot.
-  void Close(bool always);
+  // empty, unless `even_if_empty`. REQUIRES an open slot.
+  void Close(bool even_if_empty);
   // Adopts the outcome of a previous server process. REQUIRES a slot that is not closed, and an
   // outcome that names as many ranks as it counts.
   void Restore(const pb::Outcome& held, Bytes payload);
@@ -58,9 +59,9 @@ class RoundSlot {
   bool closed() const { return state_ == State::kClosed || state_ == State::kRestored; }
   // The incarnation with which the rank arrived; 1 if only a restored outcome says that the rank
   // arrived; 0 if it has not arrived.
-  uint64_t arrived_incarnation(uint32_t rank) const { return arrived_[rank]; }
+  uint64_t arrived_incarnation(uint32_t rank) const { return arrived_incarnations_[rank]; }
   bool added(uint32_t rank) const { return is_added_[rank]; }
-  uint32_t contributors() const { return contributors_; }
+  uint32_t contributors() const { return num_contributors_; }
   uint64_t digest() const { return digest_; }
   // The outcome of a closed slot. The slot sets the contributors in it, the slot's owner the rest.
   pb::Outcome& outcome() { return outcome_; }
@@ -77,10 +78,10 @@ class RoundSlot {
   bool Become(State next);
 
   State state_ = State::kNew;
-  std::unique_ptr<CellSum> sum_;   // null unless the slot is open
-  std::vector<uint64_t> arrived_;  // by rank: see arrived_incarnation()
-  std::vector<bool> is_added_;     // by rank: whether it is in the sum
-  uint32_t contributors_ = 0;      // how many are in the sum
+  std::unique_ptr<CellSum> sum_;                // null unless the slot is open
+  std::vector<uint64_t> arrived_incarnations_;  // by rank: see arrived_incarnation()
+  std::vector<bool> is_added_;                  // by rank: whether its contribution is in the sum
+  uint32_t num_contributors_ = 0;               // how many ranks are in the sum
   uint64_t digest_ = 0;  // of the scalers with which the contributions in the sum were coded
   pb::Outcome outcome_;
   Bytes payload_;

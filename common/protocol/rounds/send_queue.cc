@@ -9,7 +9,9 @@ namespace tern::protocol {
 
 namespace {
 
-uint64_t SizeOf(const SendQueue::Entry& entry) { return PayloadOf(entry.contribution).size(); }
+uint64_t PayloadBytes(const SendQueue::Entry& entry) {
+  return PayloadOf(entry.contribution).size();
+}
 
 }  // namespace
 
@@ -28,7 +30,7 @@ const SendQueue::Entry* SendQueue::Find(const ExchangeKey& key) const {
 
 void SendQueue::Become(Item* item, State next) {
   auto& [key, entry] = *item;
-  const uint64_t bytes = key.cell.kind == Kind::kPush ? SizeOf(entry) : 0;
+  const uint64_t bytes = key.cell.kind == Kind::kPush ? PayloadBytes(entry) : 0;
   if (entry.state == State::kWaiting && next == State::kSent)
     unanswered_bytes_[entry.lane] += bytes;
   if (entry.state == State::kSent && next == State::kWaiting)
@@ -43,7 +45,7 @@ void SendQueue::Drop(const ExchangeKey& key) {
   entries_.erase(found);
 }
 
-bool SendQueue::HasUpTo(uint64_t exchange) const {
+bool SendQueue::HasContributionsUpTo(uint64_t exchange) const {
   return std::any_of(entries_.begin(), entries_.end(), [exchange](const Item& item) {
     return item.first.exchange <= exchange && !IsPull(item.second.contribution);
   });
@@ -75,7 +77,7 @@ std::vector<const SendQueue::Item*> SendQueue::TakeSendable(LaneRef lane, Time n
     const auto& [key, entry] = item;
     if (entry.lane != lane || entry.state == State::kSent) continue;
     const bool is_push = key.cell.kind == Kind::kPush;
-    if (is_push && unanswered_bytes_[lane] + SizeOf(entry) > credit_bytes_) break;
+    if (is_push && unanswered_bytes_[lane] + PayloadBytes(entry) > credit_bytes_) break;
     mark_sent(&item);
   }
   return sendable;
@@ -127,7 +129,7 @@ Status SendQueue::CheckLane(LaneRef lane, uint64_t counted_bytes, bool is_up) co
   uint64_t sent_bytes = 0;
   for (const auto& [key, entry] : entries_) {
     const bool is_counted = key.cell.kind == Kind::kPush && entry.state == State::kSent;
-    if (is_counted && entry.lane == lane) sent_bytes += SizeOf(entry);
+    if (is_counted && entry.lane == lane) sent_bytes += PayloadBytes(entry);
   }
   TERN_HOLDS(sent_bytes == counted_bytes, "lane ", lane.shard, ".", lane.lane, ": has ", sent_bytes,
              " bytes unanswered, and counts ", counted_bytes);

@@ -7,14 +7,15 @@
 //              +-----its lane comes up----+   +-+ its lane has been silent: sent again
 //
 // Credit: the unanswered pushes that were sent on a lane have at most `credit_bytes` bytes, except
-// that the lane's first unanswered push in plan order may always be sent. This exception prevents a
-// deadlock: workers may get their scalers back in different orders, but all of them push to the
-// first open cell (one reduction over the workers). A server holds at most about workers *
-// credit_bytes bytes per lane.
+// that the lane's first unanswered push may always be sent: of the oldest exchange the lowest
+// bucket, and of this the lowest chunk. This exception prevents a deadlock: workers may get their
+// scalers (codecs' scale factors) back in different orders, but all of them push to the first open
+// cell (one reduction over the workers). A server holds at most about workers * credit_bytes bytes
+// per lane.
 //
 // Priority: of the pushes that wait for credit, those of the oldest exchange are sent first. Within
-// an exchange the last bucket is first, because it has the first tensors, which the next forward
-// pass needs first.
+// an exchange the last bucket is first, because it has the model's first tensors, which the next
+// forward pass needs first. (A bucket is neighbouring tensors; a chunk is a range of a bucket.)
 #pragma once
 
 #include <cstdint>
@@ -61,7 +62,7 @@ class SendQueue {
   const Entry* Find(const ExchangeKey& key) const;
   void Drop(const ExchangeKey& key);
   // Whether the queue has a contribution other than a pull of this or an earlier exchange.
-  bool HasUpTo(uint64_t exchange) const;
+  bool HasContributionsUpTo(uint64_t exchange) const;
   // Drops the contributions of this and earlier exchanges, but no pulls.
   void DropUpTo(uint64_t exchange);
   void Clear();
@@ -85,7 +86,7 @@ class SendQueue {
   friend class ExchangePeer;  // for tests
   // Every change of an entry's state goes through here, because it changes the lane's credit.
   void Become(Item* item, State next);
-  // The lane's first unanswered push in plan order, or null.
+  // The lane's first unanswered push (see Credit above), or null.
   const Item* FirstPush(LaneRef lane) const;
   Status CheckEntry(const Item& item, uint64_t applied) const;
   Status CheckLane(LaneRef lane, uint64_t counted_bytes, bool is_up) const;

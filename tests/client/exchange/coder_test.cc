@@ -1,6 +1,6 @@
-// Tests of the coder, which encodes gradients into pushes, and of Apply, which updates the weights
-// with the workers' sum. Two workers run in this process without sockets; the servers' own sum
-// objects (protocol::CellSpec::open) add up what they push.
+// Tests of the coder, which encodes gradients into pushes, and of RoundApplier, which updates the
+// weights with the workers' sum. Two workers run in this process without sockets; the servers' own
+// sum objects (protocol::CellSpec::open) add up what they push.
 #include "client/exchange/coder.h"
 
 #include <gtest/gtest.h>
@@ -19,16 +19,18 @@
 namespace tern::client {
 namespace {
 
-// A worker's replica, coder and update, with a port that records what the coder sends.
+// A worker: its replica, the coder, and the applier, which updates the weights. The port records
+// what the coder sends.
 struct TestWorker {
   TestWorker(const setup::Setup& job, uint32_t rank)
       : replica(std::move(*Replica::Make(job))),
         progress(registry),
         coder(job, std::make_unique<HostCoder>(job, rank), port, events, progress),
         sums(job),
-        apply(job, *replica, sums) {
-    coder.SetEarlierScalers(
-        [this](uint64_t round, uint32_t bucket) { return sums.ScalersFromBefore(round, bucket); });
+        applier(job, *replica, sums) {
+    coder.SetEarlierScalers([this](uint64_t round, uint32_t bucket) {
+      return sums.ScalersOfEarlierRound(round, bucket);
+    });
   }
   Registry registry;
   std::unique_ptr<Replica> replica;
@@ -37,7 +39,7 @@ struct TestWorker {
   Progress progress;
   Coder coder;
   Sums sums;
-  Apply apply;
+  RoundApplier applier;
 };
 
 // Returns the servers' answer to a cell: the sum of the payloads of 2 workers, learning rate 0.1.
@@ -57,21 +59,22 @@ struct Cluster {
     for (uint32_t rank = 0; rank < 2; ++rank)
       workers.push_back(std::make_unique<TestWorker>(job, rank));
     for (uint32_t lane = 0; lane <= job.plan.data_lanes[0]; ++lane) {
-      for (auto& spec : protocol::CellsOfLane(job.plan, 0, lane)) specs[spec.cell] = spec;
+      for (auto& spec : protocol::MakeCellsOfLane(job.plan, 0, lane))
+        spec_by_cell[spec.cell] = spec;
     }
   }
   std::vector<std::unique_ptr<TestWorker>> workers;
-  std::map<protocol::Cell, protocol::CellSpec> specs;
+  std::map<protocol::Cell, protocol::CellSpec> spec_by_cell;
 };
 
 // Runs one round of all workers. The replicas already have the gradients.
 void RunRound(const setup::Setup& job, uint64_t round, Cluster* cluster) {
   auto* workers = &cluster->workers;
-  auto& specs = cluster->specs;
+  auto& spec_by_cell = cluster->spec_by_cell;
   for (uint32_t b = 0; b < job.plan.buckets.size(); ++b) {
     for (auto& worker : *workers) worker->coder.Push(round, b, worker->replica->gradients());
-    if (!job.plan.buckets[b].shared.empty() && job.plan.shares_before(round)) {
-      auto sum = specs[{protocol::Kind::kScale, b, 0}].open(round);
+    if (!job.plan.buckets[b].shared_parts.empty() && job.plan.shares_before(round)) {
+      auto sum = spec_by_cell[{protocol::Kind::kScale, b, 0}].open(round);
       for (uint32_t rank = 0; rank < workers->size(); ++rank) {
         ASSERT_TRUE(sum->Add(rank, (*workers)[rank]->port.contributions.Pop()->payload).ok());
       }
@@ -80,12 +83,12 @@ void RunRound(const setup::Setup& job, uint64_t round, Cluster* cluster) {
       scaler_answer.outcome.mutable_of_round()->set_round(round);
       scaler_answer.payload = sum->Close();
       for (auto& worker : *workers) {
-        worker->sums.Put(scaler_answer);
-        worker->coder.Scaled(scaler_answer);
+        worker->sums.Store(scaler_answer);
+        worker->coder.ReceiveScalers(scaler_answer);
       }
     }
     for (uint32_t c = 0; c < job.plan.buckets[b].chunks.size(); ++c) {
-      auto sum = specs[{protocol::Kind::kPush, b, c}].open(round);
+      auto sum = spec_by_cell[{protocol::Kind::kPush, b, c}].open(round);
       for (uint32_t rank = 0; rank < workers->size(); ++rank) {
         const auto push = (*workers)[rank]->port.contributions.Pop();
         EXPECT_LE(push->payload.size(), job.plan.chunk(b, c).max_push_bytes);
@@ -93,13 +96,13 @@ void RunRound(const setup::Setup& job, uint64_t round, Cluster* cluster) {
       }
       const Answer answer = MakeAnswer({protocol::Kind::kPush, b, c}, round, sum->Close());
       EXPECT_LE(answer.payload.size(), job.plan.chunk(b, c).max_sum_bytes);
-      for (auto& worker : *workers) worker->sums.Put(answer);
+      for (auto& worker : *workers) worker->sums.Store(answer);
     }
   }
   for (auto& worker : *workers) {
     ASSERT_TRUE(worker->sums.Has(round));
-    ASSERT_TRUE(worker->apply.Run(round).ok());
-    worker->sums.Drop(round);
+    ASSERT_TRUE(worker->applier.ApplyRound(round).ok());
+    worker->sums.DropRoundsUpTo(round);
   }
 }
 
@@ -249,7 +252,7 @@ TEST(Coder, EncodesWithTheScalersOfThePreviousRound) {
     EXPECT_GE(count_of_k.begin()->first, -2);
     EXPECT_LE(count_of_k.rbegin()->first, 2);
     EXPECT_GT(count_of_k.size(), 2u);
-    EXPECT_EQ(worker.progress.clamped.value() == 0, round == 1);
+    EXPECT_EQ(worker.progress.num_clamped.value() == 0, round == 1);
   }
   EXPECT_EQ(cluster.workers[0]->replica->Hash(), cluster.workers[1]->replica->Hash());
 }
@@ -258,8 +261,8 @@ INSTANTIATE_TEST_SUITE_P(Of, EveryCodec, testing::ValuesIn(codec::CodecNames()),
                          [](const auto& info) { return info.param; });
 
 // A worker may have two open rounds. Then it pushes the gradients of round 2 while round 1 still
-// waits for its scalers. The error that encoding round 1 leaves, which round 2 must add, is not
-// known at that time.
+// waits for its scalers. At that time it is not known yet which error the encoding of round 1
+// leaves; round 2 must add this error to its gradients.
 TEST(Coder, AddsThePreviousRoundsMemoryEvenIfItsScalersArriveLate) {
   const auto job =
       SmallJob({"exchange.codec=ternary", "exchange.rules=[{tensors: '*.weight', codec: topk}]",
@@ -278,7 +281,7 @@ TEST(Coder, AddsThePreviousRoundsMemoryEvenIfItsScalersArriveLate) {
       return worker.port.contributions.Pop()->payload;  // The scalers that the worker sends first.
     };
     const auto deliver_scalers = [&](uint64_t round, const Bytes& scalers) {
-      worker.coder.Scaled(MakeAnswer({protocol::Kind::kScale, 0, 0}, round, scalers));
+      worker.coder.ReceiveScalers(MakeAnswer({protocol::Kind::kScale, 0, 0}, round, scalers));
       pushes.emplace_back(worker.port.contributions.Pop()->payload.view());
     };
     const Bytes scalers1 = push_gradients(1);
@@ -347,16 +350,16 @@ TEST(Coder, NamesTensorRoundAndWorkerOfAGradientThatIsNotFinite) {
   }
 }
 
-TEST(Apply, RefusesASumOfTheWrongSize) {
+TEST(RoundApplier, RefusesASumOfTheWrongSize) {
   const auto job = SmallJob();
   TestWorker worker(*job, 0);
   for (const protocol::Bucket& bucket : job->plan.buckets) {
     for (const protocol::Chunk& chunk : bucket.chunks) {
-      worker.sums.Put(MakeAnswer({protocol::Kind::kPush, chunk.bucket, chunk.index}, 1,
-                                 Bytes::Own(std::string(3, 'x'))));
+      worker.sums.Store(MakeAnswer({protocol::Kind::kPush, chunk.bucket, chunk.index}, 1,
+                                   Bytes::Own(std::string(3, 'x'))));
     }
   }
-  EXPECT_EQ(worker.apply.Run(1).code(), Code::kMismatch);
+  EXPECT_EQ(worker.applier.ApplyRound(1).code(), Code::kMismatch);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Tests of Sums, which stores the servers' answers (sums and scalers) by round and decodes them.
+// Tests of Sums, which stores the servers' answers (sums and scalers) by round and decodes them. A
+// scaler is the number that the ternary codes of a tensor multiply.
 #include "client/exchange/sums.h"
 
 #include <gtest/gtest.h>
@@ -37,8 +38,8 @@ void PutZeroSums(const setup::Setup& job, uint64_t round, uint32_t contributors,
   for (const protocol::Bucket& bucket : job.plan.buckets) {
     for (const protocol::Chunk& chunk : bucket.chunks) {
       std::string zeros(MaxSumBytes(job.plan, chunk, contributors), '\0');
-      sums->Put(MakeAnswer({protocol::Kind::kPush, chunk.bucket, chunk.index}, round, contributors,
-                           Bytes::Own(std::move(zeros))));
+      sums->Store(MakeAnswer({protocol::Kind::kPush, chunk.bucket, chunk.index}, round,
+                             contributors, Bytes::Own(std::move(zeros))));
     }
   }
 }
@@ -51,8 +52,8 @@ TEST(Sums, HasARoundOnlyAfterItsScalersArrive) {
   PutZeroSums(*job, 3, 2, &sums);
   EXPECT_FALSE(sums.Has(3));
   for (uint32_t b = 0; b < job->plan.buckets.size(); ++b) {
-    const std::vector<float> scalers(job->plan.buckets[b].shared.size(), 1.f);
-    sums.Put(MakeAnswer({protocol::Kind::kScale, b, 0}, 3, 2, protocol::EncodeScalers(scalers)));
+    const std::vector<float> scalers(job->plan.buckets[b].shared_parts.size(), 1.f);
+    sums.Store(MakeAnswer({protocol::Kind::kScale, b, 0}, 3, 2, protocol::EncodeScalers(scalers)));
   }
   EXPECT_TRUE(sums.Has(3));
   EXPECT_FALSE(sums.Has(2));
@@ -63,7 +64,7 @@ TEST(Sums, HasARoundWithoutContributors) {
   Sums sums(*job);
   PutZeroSums(*job, 1, 0, &sums);
   for (uint32_t b = 0; b < job->plan.buckets.size(); ++b)
-    sums.Put(MakeAnswer({protocol::Kind::kScale, b, 0}, 1, 0, {}));
+    sums.Store(MakeAnswer({protocol::Kind::kScale, b, 0}, 1, 0, {}));
   ASSERT_TRUE(sums.Has(1));
   size_t num_elements = 0;
   EXPECT_TRUE(sums.Decode(1, [&](uint32_t, uint64_t,
@@ -77,45 +78,46 @@ TEST(Sums, RefuseMoreContributorsThanWorkers) {
   Sums sums(*job);
   PutZeroSums(*job, 1, 3, &sums);
   for (uint32_t b = 0; b < job->plan.buckets.size(); ++b) {
-    const std::vector<float> scalers(job->plan.buckets[b].shared.size(), 1.f);
-    sums.Put(MakeAnswer({protocol::Kind::kScale, b, 0}, 1, 3, protocol::EncodeScalers(scalers)));
+    const std::vector<float> scalers(job->plan.buckets[b].shared_parts.size(), 1.f);
+    sums.Store(MakeAnswer({protocol::Kind::kScale, b, 0}, 1, 3, protocol::EncodeScalers(scalers)));
   }
   const Status status = sums.Decode(1, [](uint32_t, uint64_t, std::span<const float>) {});
   EXPECT_EQ(status.code(), Code::kMismatch);
   EXPECT_NE(status.message().find("3 contributors"), std::string::npos) << status.message();
 }
 
-TEST(Sums, NeedNoScaledMessageIfSumsContainScalers) {
+TEST(Sums, NeedNoScalerAnswersIfSumsContainScalers) {
   const auto job = SmallJob({"exchange.scaler=per_worker"});
   Sums sums(*job);
   PutZeroSums(*job, 1, 2, &sums);
   EXPECT_TRUE(sums.Has(1));
-  sums.Drop(1);
+  sums.DropRoundsUpTo(1);
   EXPECT_FALSE(sums.Has(1));
 }
 
 TEST(Sums, SaveTheScalersThatLaterRoundsNeed) {
   const auto job = SmallJob({"train.algorithm=odsgd", "exchange.scaler=previous"});
-  ASSERT_EQ(job->plan.scalers_from, 2u);
+  ASSERT_EQ(job->plan.scaler_age_rounds, 2u);
   Sums sums(*job), restored(*job);
   for (uint64_t round = 1; round <= 3; ++round) {
     for (const protocol::Bucket& bucket : job->plan.buckets) {
       for (const protocol::Chunk& chunk : bucket.chunks) {
-        std::vector<float> scalers(chunk.scalers, static_cast<float>(10 * round + chunk.bucket));
+        std::vector<float> scalers(chunk.num_scalers,
+                                   static_cast<float>(10 * round + chunk.bucket));
         std::string payload(protocol::EncodeScalers(scalers).view());
         payload.append(MaxSumBytes(job->plan, chunk, 2), '\0');
-        sums.Put(MakeAnswer({protocol::Kind::kPush, chunk.bucket, chunk.index}, round, 2,
-                            Bytes::Own(std::move(payload))));
+        sums.Store(MakeAnswer({protocol::Kind::kPush, chunk.bucket, chunk.index}, round, 2,
+                              Bytes::Own(std::move(payload))));
       }
     }
-    sums.Drop(round);
+    sums.DropRoundsUpTo(round);
   }
   restored.RestoreScalers(3, sums.SaveScalers(3));
   for (const uint64_t round : {4, 5}) {
     for (uint32_t b = 0; b < job->plan.buckets.size(); ++b) {
-      const std::vector<float> scalers = restored.ScalersFromBefore(round, b);
-      EXPECT_EQ(scalers, sums.ScalersFromBefore(round, b));
-      ASSERT_EQ(scalers.size(), job->plan.buckets[b].shared.size());
+      const std::vector<float> scalers = restored.ScalersOfEarlierRound(round, b);
+      EXPECT_EQ(scalers, sums.ScalersOfEarlierRound(round, b));
+      ASSERT_EQ(scalers.size(), job->plan.buckets[b].shared_parts.size());
       EXPECT_EQ(scalers[0], 1.1f * static_cast<float>(10 * (round - 2) + b));
     }
   }
@@ -125,12 +127,12 @@ TEST(Sums, SaveTheScalersThatLaterRoundsNeed) {
 TEST(Sums, KeepScalersThroughARoundWithoutContributors) {
   const auto job = SmallJob({"exchange.scaler=previous", "exchange.scaler_margin=1"});
   Sums sums(*job);
-  const size_t num_scalers = job->plan.buckets[0].shared.size();
+  const size_t num_scalers = job->plan.buckets[0].shared_parts.size();
   std::string payload(protocol::EncodeScalers(std::vector<float>(num_scalers, 7.f)).view());
   payload.append(MaxSumBytes(job->plan, job->plan.chunk(0, 0), 2), '\0');
-  sums.Put(MakeAnswer({protocol::Kind::kPush, 0, 0}, 1, 2, Bytes::Own(std::move(payload))));
-  sums.Put(MakeAnswer({protocol::Kind::kPush, 0, 0}, 2, 0, {}));
-  EXPECT_EQ(sums.ScalersFromBefore(3, 0), std::vector<float>(num_scalers, 7.f));
+  sums.Store(MakeAnswer({protocol::Kind::kPush, 0, 0}, 1, 2, Bytes::Own(std::move(payload))));
+  sums.Store(MakeAnswer({protocol::Kind::kPush, 0, 0}, 2, 0, {}));
+  EXPECT_EQ(sums.ScalersOfEarlierRound(3, 0), std::vector<float>(num_scalers, 7.f));
 }
 
 // A server that holds the weights can send their changes. It encodes them like one worker's push,
@@ -138,7 +140,8 @@ TEST(Sums, KeepScalersThroughARoundWithoutContributors) {
 TEST(Sums, AddChangesToTheWorkersWeights) {
   for (const std::string& name : codec::CodecNames()) {
     const auto codec_of_name = codec::MakeCodec(name, {});
-    if ((*codec_of_name)->stochastic()) continue;  // Stochastic codecs are not allowed for changes.
+    // Stochastic codecs are not allowed for changes.
+    if ((*codec_of_name)->is_stochastic()) continue;
     SCOPED_TRACE(name);
     const auto job = SmallJob({"train.parameters=central", "exchange.pull=changes",
                                "exchange.pull_codec=" + name, "exchange.chunk_kib=1"});
@@ -161,11 +164,11 @@ TEST(Sums, AddChangesToTheWorkersWeights) {
           ASSERT_TRUE(codec.DecodeSingleCode(code, segment, decoded_change.data()).ok());
           for (const float value : decoded_change) *next_expected++ += value;
         }
-        sums.Put(MakeAnswer({protocol::Kind::kPush, chunk.bucket, chunk.index}, 1, 2,
-                            Bytes::Own(std::move(codes))));
+        sums.Store(MakeAnswer({protocol::Kind::kPush, chunk.bucket, chunk.index}, 1, 2,
+                              Bytes::Own(std::move(codes))));
       }
     }
-    const Status status = sums.Install(1, w.data());
+    const Status status = sums.InstallWeights(1, w.data());
     ASSERT_TRUE(status.ok()) << status.message();
     EXPECT_EQ(w, expected);
     EXPECT_NE(w, std::vector<float>(w.size(), 1));

@@ -146,7 +146,7 @@ TEST(Dcasgd, ComputesTheCompensationOnExactlyOneSide) {
   for (const std::string& name : codec::CodecNames()) {
     const auto codec = codec::MakeCodec(name, {});
     for (const bool has_feedback : {false, true}) {
-      if (has_feedback && (*codec)->stochastic())
+      if (has_feedback && (*codec)->is_stochastic())
         continue;  // Stochastic codecs refuse error_feedback.
       SCOPED_TRACE(name + (has_feedback ? " with error feedback" : ""));
       std::vector<std::string> overrides = {"exchange.codec=" + name, "train.dcasgd_a.lambda=0.1"};
@@ -212,13 +212,13 @@ TEST(EasgdAsync, MovesWorkerAndCentreByTheDifferenceBeforeTheStep) {
 }
 
 TEST(Asgd, AppliesGradientsLocallyBetweenPushesAndPulls) {
-  std::vector<uint32_t> order;
+  std::vector<uint32_t> push_order;
   const auto job = MakeJob("asgd", {"train.asgd.push_every=2", "train.asgd.pull_every=2"});
-  const auto traces = RunCluster(*job, {kSteps, 5}, &order);
+  const auto traces = RunCluster(*job, {kSteps, 5}, &push_order);
   Vector w = InitialWeights(*job);
   std::vector<Vector> x(kWorkers, w);
   std::vector<uint64_t> step(kWorkers, 1);
-  for (uint32_t i : order) {
+  for (uint32_t i : push_order) {
     Vector gradient_sum(w.size());
     for (int n = 0; n < 2; ++n, ++step[i]) {
       EXPECT_LT(RelativeDistance(traces[i].points[step[i] - 1], x[i]), kTolerance) << step[i];

@@ -31,11 +31,11 @@ class AnalyticCompute : public Compute {
   uint64_t steps_per_epoch() const override { return 16; }
   void Begin(uint64_t steps_done) override { step_ = steps_done; }
   void End() override {}
-  Result<uint32_t> Fetch() override {
+  Result<uint32_t> FetchSamples() override {
     ++step_;
     return job_.job.train().batch_total() / job_.plan.workers;
   }
-  double Forward(const Need& need) override {
+  double Forward(const BeforeTensorRead& need) override {
     for (uint32_t t = 0; need && t < job_.table.parameters.size(); ++t) {
       if (!need(t)) return 1;
     }
@@ -43,7 +43,7 @@ class AnalyticCompute : public Compute {
     trace_->points.emplace_back(weights, weights + job_.table.total);
     return 1;
   }
-  void Backward(const Ready& ready) override {
+  void Backward(const OnGradientReady& ready) override {
     AnalyticGradient(rank_, step_, replica_.point(), job_.table.total, replica_.gradients());
     for (auto t = static_cast<uint32_t>(job_.table.parameters.size()); t-- > 0;) ready(t);
   }
@@ -88,6 +88,7 @@ class Servers {
     pb::Members membership;
     membership.set_epoch(1);
     membership.set_steps(options.steps);
+    // Worker `rank` has the incarnation 10 + rank and is the peer 100 + rank of the lane.
     for (uint32_t rank = 0; rank < members_.size(); ++rank) {
       membership.add_incarnations(10 + rank);
       exchanges_.emplace_back(protocol::Exchange::Options{rank, 10 + rank, 1 << 30, {}});
@@ -120,16 +121,16 @@ class Servers {
         continue;
       }
       worker_states_[rank].pending_pushes.push_back(std::move(outgoing.message));
-      if (worker_states_[rank].pending_pushes.size() == num_chunks_) ProcessNext();
+      if (worker_states_[rank].pending_pushes.size() == num_chunks_) ProcessNextWorker();
     }
   }
-  void Applied(uint32_t rank, uint64_t round) {
+  void ReportApplied(uint32_t rank, uint64_t round) {
     const std::lock_guard<std::mutex> lock(mutex_);
     exchanges_[rank].SetApplied(round);
   }
 
  private:
-  static constexpr protocol::LaneRef kLane{0, 1};
+  static constexpr protocol::LaneRef kLane{0, 1};  // shard 0, lane 1
   // The exchange of one worker, in algorithms without rounds.
   struct WorkerState {
     std::vector<protocol::Message> pending_pushes;  // Pushes that the lane has not received yet.
@@ -142,22 +143,22 @@ class Servers {
     options.workers = static_cast<uint32_t>(members_.size());
     options.window = algorithm::TraitsOf(job_.job.train())->window();
     options.incarnation = 7;
-    options.welcomes = false;
+    options.answers_hellos = false;
     options.learning_rate = [this](uint64_t round) { return schedule_->Rate(round - 1); };
-    if (job_.plan.central) {
+    if (job_.plan.is_central) {
       checkpoints_ = std::make_unique<server::LaneCheckpoints>(job_, 0, 1);
       auto central = server::CentralLane::Make(
           job_, 0, 1, options, server::InitialWeights(job_),
           [this](uint64_t step) { return schedule_->Rate(step); }, *checkpoints_);
       EXPECT_TRUE(central.ok()) << central.status().message();
-      central_ = std::move(*central);
+      central_lane_ = std::move(*central);
       return;
     }
-    std::vector<protocol::CellSpec> cells = protocol::CellsOfLane(job_.plan, 0, 0);
-    for (auto& spec : protocol::CellsOfLane(job_.plan, 0, 1)) cells.push_back(std::move(spec));
-    rounds_ = std::make_unique<protocol::RoundLane>(options, std::move(cells));
+    std::vector<protocol::CellSpec> cells = protocol::MakeCellsOfLane(job_.plan, 0, 0);
+    for (auto& spec : protocol::MakeCellsOfLane(job_.plan, 0, 1)) cells.push_back(std::move(spec));
+    round_lane_ = std::make_unique<protocol::RoundLane>(options, std::move(cells));
   }
-  protocol::Lane& lane() { return central_ ? central_->lane() : *rounds_; }
+  protocol::Lane& lane() { return central_lane_ ? central_lane_->lane() : *round_lane_; }
 
   void ProcessPush(uint32_t rank, const protocol::Message& message) {
     protocol::Sends sends;
@@ -175,13 +176,13 @@ class Servers {
          exchanges_[rank].OnOutcome(kLane, kind, *outcome, send.message.payload, {}, &sends)) {
       if (!outcome->has_pulled() && worker_states_[rank].num_unanswered > 0)
         --worker_states_[rank].num_unanswered;
-      if (kind == protocol::Kind::kScale) members_[rank]->coder->Scaled(answer);
+      if (kind == protocol::Kind::kScale) members_[rank]->coder->ReceiveScalers(answer);
       members_[rank]->events.Push(std::move(answer));
     }
   }
 
   // As long as no worker is computing, picks a random worker and delivers its pushes of all chunks.
-  void ProcessNext() {
+  void ProcessNextWorker() {
     for (;;) {
       std::vector<uint32_t> ready_ranks;
       for (uint32_t rank = 0; rank < worker_states_.size(); ++rank) {
@@ -212,7 +213,7 @@ class Servers {
     if (!has_rounds_) worker_states_[rank].has_finished = true;
     if (std::any_of(figures_by_rank.begin(), figures_by_rank.end(),
                     [](const auto& each) { return each.empty(); }))
-      return has_rounds_ ? void() : ProcessNext();
+      return has_rounds_ ? void() : ProcessNextWorker();
     pb::FiguresOfAll figures_of_all;
     for (const std::string& each : figures_by_rank) figures_of_all.add_by_rank(each);
     Answer answer;
@@ -230,10 +231,10 @@ class Servers {
   size_t num_chunks_ = 0;
   bool has_rounds_ = true;
   std::mutex mutex_;
-  // CentralLane requires it. It writes nothing, because nobody calls its Begin.
+  // CentralLane requires checkpoints. They write nothing, because nobody calls Begin.
   std::unique_ptr<server::LaneCheckpoints> checkpoints_;
-  std::unique_ptr<server::CentralLane> central_;
-  std::unique_ptr<protocol::RoundLane> rounds_;
+  std::unique_ptr<server::CentralLane> central_lane_;
+  std::unique_ptr<protocol::RoundLane> round_lane_;
   std::vector<protocol::Exchange> exchanges_;
   std::vector<WorkerState> worker_states_;
   std::map<std::pair<protocol::Cell, uint64_t>, std::vector<std::string>> figures_;
@@ -249,13 +250,13 @@ class ClusterPort : public Port {
     if (protocol::IsPull(contribution)) ++member_.trace.num_pulls;
     servers_.Contribute(rank_, cell, std::move(contribution));
   }
-  void Applied(uint64_t round) override {
+  void ReportApplied(uint64_t round) override {
     member_.trace.weights_after_round[round] = Weights();
-    servers_.Applied(rank_, round);
+    servers_.ReportApplied(rank_, round);
   }
-  void Snapshot(Bytes, uint64_t) override {}
-  void Offer(std::vector<pb::Checkpoint>) override {}
-  void Installed(uint64_t) override {}
+  void SendSnapshot(Bytes, uint64_t) override {}
+  void OfferCheckpoints(std::vector<pb::Checkpoint>) override {}
+  void ReportInstalled(uint64_t) override {}
   void Finish(Status status, pb::Figures, uint64_t) override {
     member_.trace.final_weights = Weights();
     member_.trace.average_weights = member_.replica->average();
@@ -278,7 +279,7 @@ void RunMember(const setup::Setup& job, uint32_t rank, uint64_t steps, Member* m
   auto trainer = Trainer::Make({job, rank, steps, compute, *member->replica, *member->coder,
                                 *member->port, member->events, member->progress});
   ASSERT_TRUE(trainer.ok()) << trainer.status().message();
-  member->events.Push(Ready{0, 0});
+  member->events.Push(ReadyToTrain{0, 0});
   member->trace.status = (*trainer)->Run();
 }
 

@@ -58,7 +58,7 @@ class OpenRoundTest : public testing::Test {
       answer.outcome.mutable_of_round()->set_round(kRound);
       answer.outcome.mutable_of_round()->set_contributors(2);
       answer.outcome.set_learning_rate(1);
-      sums_->Put(answer);
+      sums_->Store(answer);
     }
   }
   // Returns the buckets whose weights round 1 has changed, and checks that each bucket is either
@@ -87,18 +87,18 @@ class OpenRoundTest : public testing::Test {
 // Bucket 0 has all tensors except the first; bucket 1 has the first tensor.
 TEST_F(OpenRoundTest, WaitsOnlyForTheBucketsOfTheTensor) {
   ASSERT_EQ(job_->plan.buckets.size(), 2u);
-  ASSERT_TRUE(open_round_->by_bucket());
+  ASSERT_TRUE(open_round_->applies_by_bucket());
   open_round_->Open(kRound);
   arriving_buckets_ = {1, 0};
-  ASSERT_TRUE(open_round_->Need(0).ok());
+  ASSERT_TRUE(open_round_->AwaitTensor(0).ok());
   EXPECT_THAT(arriving_buckets_, ElementsAre(0));
   EXPECT_THAT(ChangedBuckets(), ElementsAre(1));
   EXPECT_TRUE(applied_rounds_.empty());
   EXPECT_EQ(open_round_->round(), kRound);
-  ASSERT_TRUE(open_round_->Need(1).ok());
+  ASSERT_TRUE(open_round_->AwaitTensor(1).ok());
   EXPECT_THAT(applied_rounds_, ElementsAre(kRound));
   EXPECT_FALSE(open_round_->round().has_value());
-  EXPECT_TRUE(open_round_->Need(2).ok());
+  EXPECT_TRUE(open_round_->AwaitTensor(2).ok());
   EXPECT_THAT(ChangedBuckets(), ElementsAre(0, 1));
   EXPECT_EQ(replica_->parameters()[0], -1);
 }
@@ -106,14 +106,14 @@ TEST_F(OpenRoundTest, WaitsOnlyForTheBucketsOfTheTensor) {
 TEST_F(OpenRoundTest, AppliesBucketsThatArriveWhileItWaits) {
   open_round_->Open(kRound);
   arriving_buckets_ = {0, 1};
-  ASSERT_TRUE(open_round_->Need(0).ok());
+  ASSERT_TRUE(open_round_->AwaitTensor(0).ok());
   EXPECT_THAT(ChangedBuckets(), ElementsAre(0, 1));
   EXPECT_THAT(applied_rounds_, ElementsAre(kRound));
 }
 
 TEST_F(OpenRoundTest, FinishAppliesTheRemainingBuckets) {
   EXPECT_TRUE(open_round_->Finish().ok());  // Succeeds, because no round is open.
-  EXPECT_TRUE(open_round_->Need(0).ok());
+  EXPECT_TRUE(open_round_->AwaitTensor(0).ok());
   open_round_->Open(kRound);
   arriving_buckets_.resize(job_->plan.buckets.size());
   std::iota(arriving_buckets_.begin(), arriving_buckets_.end(), 0);
@@ -125,7 +125,7 @@ TEST_F(OpenRoundTest, FinishAppliesTheRemainingBuckets) {
 TEST_F(OpenRoundTest, ReturnsTheErrorOfTheWait) {
   open_round_->Open(kRound);
   arriving_buckets_ = {0};
-  EXPECT_EQ(open_round_->Need(0).message(), "nothing comes any more");
+  EXPECT_EQ(open_round_->AwaitTensor(0).message(), "nothing comes any more");
   EXPECT_EQ(open_round_->round(), kRound);
   EXPECT_TRUE(applied_rounds_.empty());
 }
@@ -138,7 +138,7 @@ class OpenRoundWithJoinsTest : public OpenRoundTest {
 };
 
 TEST_F(OpenRoundWithJoinsTest, AppliesAllBucketsOfARoundAtOnce) {
-  EXPECT_FALSE(open_round_->by_bucket());
+  EXPECT_FALSE(open_round_->applies_by_bucket());
   open_round_->Open(kRound);
   for (uint32_t b = 1; b < job_->plan.buckets.size(); ++b) arriving_buckets_.push_back(b);
   EXPECT_FALSE(open_round_->Finish().ok());

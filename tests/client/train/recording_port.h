@@ -22,10 +22,10 @@ class RecordingPort : public Port {
     auto& in_round = std::get<protocol::InRound>(contribution);
     contributions.Push({cell, in_round.round, in_round.digest, std::move(in_round.payload)});
   }
-  void Applied(uint64_t) override {}
-  void Snapshot(Bytes, uint64_t) override {}
-  void Offer(std::vector<pb::Checkpoint>) override {}
-  void Installed(uint64_t) override {}
+  void ReportApplied(uint64_t) override {}
+  void SendSnapshot(Bytes, uint64_t) override {}
+  void OfferCheckpoints(std::vector<pb::Checkpoint>) override {}
+  void ReportInstalled(uint64_t) override {}
   void Finish(Status, pb::Figures, uint64_t) override {}
 
   Channel<Contribution> contributions;

@@ -13,18 +13,18 @@ namespace tern::client {
 namespace {
 
 // Makes one step of the optimizer and of the moving average.
-void MakeStep(Replica* replica, const std::vector<float>& g, const update::Step& step) {
+void MakeOptimizerStep(Replica* replica, const std::vector<float>& g, const update::Step& step) {
   replica->optimizer().Update(replica->parameters(), g.data(), 0, g.size(), step, 0);
-  replica->Average(0, g.size(), step.number);
+  replica->UpdateMovingAverage(0, g.size(), step.number);
 }
 
 // Makes `rounds` updates with made-up gradients.
-void TrainALittle(Replica* replica, uint64_t num_elements, uint64_t rounds) {
+void TrainWithMadeUpGradients(Replica* replica, uint64_t num_elements, uint64_t rounds) {
   std::vector<float> g(num_elements);
   for (uint64_t round = 1; round <= rounds; ++round) {
     for (uint64_t i = 0; i < num_elements; ++i)
       g[i] = static_cast<float>((i * 7 + round * 13) % 11) - 5;
-    MakeStep(replica, g, {0.01, round});
+    MakeOptimizerStep(replica, g, {0.01, round});
   }
 }
 
@@ -38,13 +38,13 @@ TEST(Replica, InitialWeightsAreAFunctionOfTheSeed) {
 TEST(Replica, ContinuesFromAStateBitForBit) {
   const auto job = SmallJob({"evaluation.ema_decay=0.99"});
   auto original = std::move(*Replica::Make(*job));
-  TrainALittle(original.get(), job->table.total, 3);
+  TrainWithMadeUpGradients(original.get(), job->table.total, 3);
   auto restored = std::move(*Replica::Make(*job));
   ASSERT_TRUE(ReplicaState(*job, *restored).Load(ReplicaState(*job, *original).Save(3)).ok());
   EXPECT_EQ(original->Hash(), restored->Hash());
   // The state contains momentum and the moving average, so the next rounds give equal results, too.
-  TrainALittle(original.get(), job->table.total, 2);
-  TrainALittle(restored.get(), job->table.total, 2);
+  TrainWithMadeUpGradients(original.get(), job->table.total, 2);
+  TrainWithMadeUpGradients(restored.get(), job->table.total, 2);
   EXPECT_EQ(original->Hash(), restored->Hash());
   EXPECT_EQ(ReplicaState(*job, *original).Save(5), ReplicaState(*job, *restored).Save(5));
 }
@@ -71,13 +71,13 @@ TEST(Replica, AveragesTheWeightsAsTensorFlowDoes) {
   double w = expected_average;
   const std::vector<float> g(job->table.total, 1.f);
   for (uint64_t t = 0; t < 20; ++t) {
-    MakeStep(replica.get(), g, {0.5, t + 1});
+    MakeOptimizerStep(replica.get(), g, {0.5, t + 1});
     w -= 0.5;
     const double decay =
         std::min(0.9999, (1.0 + static_cast<double>(t)) / (10.0 + static_cast<double>(t)));
     expected_average = decay * expected_average + (1 - decay) * w;
   }
-  EXPECT_NEAR(replica->evaluated()[0], expected_average, 1e-4);
+  EXPECT_NEAR(replica->evaluated_weights()[0], expected_average, 1e-4);
 }
 
 TEST(Replica, WritesWeightsThatReadBack) {

@@ -22,7 +22,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::unique_ptr<data::Samples> SomeImages(size_t count) {
+std::unique_ptr<data::Samples> MakeImages(size_t count) {
   data::MemoryDataset dataset;
   dataset.channels = 1;
   dataset.height = dataset.width = 4;
@@ -43,7 +43,7 @@ class AnsweringPort : public Port {
   AnsweringPort(const setup::Setup& job, Replica& replica, Events& events)
       : replica_(replica), events_(events) {
     for (uint32_t lane = 0; lane <= job.plan.data_lanes[0]; ++lane) {
-      for (auto& spec : protocol::CellsOfLane(job.plan, 0, lane)) specs_[spec.cell] = spec;
+      for (auto& spec : protocol::MakeCellsOfLane(job.plan, 0, lane)) specs_[spec.cell] = spec;
     }
   }
 
@@ -59,29 +59,30 @@ class AnsweringPort : public Port {
     answer.outcome.set_learning_rate(0.1);
     answer.outcome.mutable_of_round()->set_contributors(1);
     if (modify_answer) modify_answer(&answer);
-    if (cell.kind == protocol::Kind::kScale) coder->Scaled(answer);
+    if (cell.kind == protocol::Kind::kScale) coder->ReceiveScalers(answer);
     if (delay_answer && delay_answer(answer)) return;
     events_.Push(std::move(answer));
   }
-  void Applied(uint64_t round) override { hash_after[round] = replica_.Hash(); }
-  void Snapshot(Bytes state, uint64_t last_round) override {
+  void ReportApplied(uint64_t round) override { hash_after_round[round] = replica_.Hash(); }
+  void SendSnapshot(Bytes state, uint64_t last_round) override {
     snapshots.emplace_back(std::move(state), last_round);
   }
-  void Offer(std::vector<pb::Checkpoint>) override {}
-  void Installed(uint64_t) override { ++num_installed; }
+  void OfferCheckpoints(std::vector<pb::Checkpoint>) override {}
+  void ReportInstalled(uint64_t) override { ++num_installed; }
   void Finish(Status status, pb::Figures figures, uint64_t) override {
     finish_calls.emplace_back(std::move(status), std::move(figures));
     if (on_finish) on_finish();
   }
 
-  // Is called for each contribution with its round. If it returns true, no answer is sent.
+  // Called for each contribution, with its cell and round. If it returns true, no answer is sent.
   std::function<bool(protocol::Cell, uint64_t)> on_contribute;
   std::function<void(Answer*)> modify_answer;
   // If it returns true, the answer is not sent at once; the test sends it later.
   std::function<bool(const Answer&)> delay_answer;
   std::function<void()> on_finish;
   Coder* coder = nullptr;
-  std::map<uint64_t, uint64_t> hash_after;            // The hash of the weights after each round.
+  // The hash of the weights after each round.
+  std::map<uint64_t, uint64_t> hash_after_round;
   std::vector<std::pair<Bytes, uint64_t>> snapshots;  // States sent, each with its last round.
   int num_installed = 0;
   std::vector<std::pair<Status, pb::Figures>> finish_calls;
@@ -102,17 +103,17 @@ class TrainerTest : public testing::Test {
     overrides.insert(overrides.end(),
                      {"workers.count=1", "faults.compare_every_steps=4", "output_dir=" + folder_});
     job_ = SmallJob(overrides, layers);
-    Reset();
+    ResetWorker();
   }
   ~TrainerTest() override { std::filesystem::remove_all(folder_); }
 
   // Makes a new worker that has not started.
-  void Reset() {
+  void ResetWorker() {
     replica_ = std::move(*Replica::Make(*job_));
     compute_ = std::move(*worker::MakeNetCompute(
         *job_, 0, {replica_->point(), replica_->gradients(), replica_->statistics().data()}));
-    evaluate_ = std::move(
-        *worker::Evaluate::Make(*job_, *test_samples_, *replica_, progress_, engine::Device::kCpu));
+    evaluator_ = std::move(*worker::Evaluator::Make(*job_, *test_samples_, *replica_, progress_,
+                                                    engine::Device::kCpu));
     port_.emplace(*job_, *replica_, events_);
     coder_.emplace(*job_, std::make_unique<HostCoder>(*job_, 0), *port_, events_, progress_);
     port_->coder = &*coder_;
@@ -122,7 +123,7 @@ class TrainerTest : public testing::Test {
   worker::JobCompute MakeCompute() {
     data::Batches::Options options;
     options.batch_total = 4;
-    return {*data::Batches::Make(*train_samples_, options), 1, *compute_, *evaluate_};
+    return {*data::Batches::Make(*train_samples_, options), 1, *compute_, *evaluator_};
   }
 
   Status Run() {
@@ -134,25 +135,25 @@ class TrainerTest : public testing::Test {
 
   std::string folder_;
   std::unique_ptr<setup::Setup> job_;
-  const std::unique_ptr<data::Samples> train_samples_ = SomeImages(20),
-                                       test_samples_ = SomeImages(9);
+  const std::unique_ptr<data::Samples> train_samples_ = MakeImages(20),
+                                       test_samples_ = MakeImages(9);
   Registry registry_;
   Progress progress_{registry_};
   Events events_;
   std::unique_ptr<Replica> replica_;
   std::unique_ptr<worker::BatchCompute> compute_;
-  std::unique_ptr<worker::Evaluate> evaluate_;
+  std::unique_ptr<worker::Evaluator> evaluator_;
   std::optional<AnsweringPort> port_;
   std::optional<Coder> coder_;
 };
 
 TEST_F(TrainerTest, TrainsToTheEndAndWritesTheWeights) {
-  events_.Push(Ready{0});
+  events_.Push(ReadyToTrain{0});
   EXPECT_TRUE(Run().ok());
-  EXPECT_EQ(port_->hash_after.size(), kSteps);
+  EXPECT_EQ(port_->hash_after_round.size(), kSteps);
   ASSERT_EQ(port_->finish_calls.size(), 1u);
   EXPECT_EQ(port_->finish_calls[0].second.test_samples(), 9u);
-  EXPECT_EQ(port_->finish_calls[0].second.parameters_hash(), port_->hash_after[kSteps]);
+  EXPECT_EQ(port_->finish_calls[0].second.parameters_hash(), port_->hash_after_round[kSteps]);
   const auto weights = tensors::ReadSafetensors(folder_ + "/weights.safetensors");
   EXPECT_TRUE(weights.ok()) << weights.status().message();
 }
@@ -169,13 +170,13 @@ TEST_F(TrainerTest, EndsWithBothHashesIfReplicasDiffer) {
     figures_of_all.add_by_rank(figures_of_worker1.SerializeAsString());
     answer->payload = Bytes::Own(figures_of_all.SerializeAsString());
   };
-  events_.Push(Ready{0});
+  events_.Push(ReadyToTrain{0});
   const Status status = Run();
   EXPECT_EQ(status.code(), Code::kMismatch);
   EXPECT_THAT(status.message(),
-              HasSubstr("after step 4: worker 0 has hash " + Hex(port_->hash_after[4]) +
+              HasSubstr("after step 4: worker 0 has hash " + Hex(port_->hash_after_round[4]) +
                         ", worker 1 has " + Hex(other_hash)));
-  EXPECT_EQ(port_->hash_after.size(), 4u) << "no further step";
+  EXPECT_EQ(port_->hash_after_round.size(), 4u) << "no further step";
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/weights.safetensors"));
 }
 
@@ -184,14 +185,14 @@ TEST_F(TrainerTest, SendsStateBetweenTwoRounds) {
     if (cell.kind == protocol::Kind::kPush && round == 3) events_.Push(SnapshotWanted{});
     return false;
   };
-  events_.Push(Ready{0});
+  events_.Push(ReadyToTrain{0});
   EXPECT_TRUE(Run().ok());
   ASSERT_GE(port_->snapshots.size(), 1u);
   const auto& [state, applied] = port_->snapshots[0];
   EXPECT_EQ(applied, 2u);
   auto restored = std::move(*Replica::Make(*job_));
   ASSERT_TRUE(ReplicaState(*job_, *restored).Load(state).ok());
-  EXPECT_EQ(restored->Hash(), port_->hash_after[2]);
+  EXPECT_EQ(restored->Hash(), port_->hash_after_round[2]);
 }
 
 TEST_F(TrainerTest, SendsStateAfterTheLastStepToo) {
@@ -199,7 +200,7 @@ TEST_F(TrainerTest, SendsStateAfterTheLastStepToo) {
     events_.Push(SnapshotWanted{});
     events_.Push(Ended{Ok()});
   };
-  events_.Push(Ready{0});
+  events_.Push(ReadyToTrain{0});
   EXPECT_TRUE(Run().ok());
   ASSERT_EQ(port_->snapshots.size(), 1u);
   EXPECT_EQ(port_->snapshots[0].second, kSteps);
@@ -209,13 +210,13 @@ TEST_F(TrainerTest, ContinuesFromAStateThatArrives) {
   auto donor = std::move(*Replica::Make(*job_));
   std::fill_n(donor->parameters(), job_->table.total, 0.25f);
   events_.Push(StateArrived{ReplicaState(*job_, *donor).Save(7), 7});
-  events_.Push(Ready{7});
+  events_.Push(ReadyToTrain{7});
   const uint64_t initial_hash = replica_->Hash();
   EXPECT_TRUE(Run().ok());
   EXPECT_EQ(port_->num_installed, 1);
-  ASSERT_EQ(port_->hash_after.size(), kSteps - 7);
-  EXPECT_EQ(port_->hash_after.begin()->first, 8u);
-  EXPECT_NE(port_->hash_after[8], initial_hash);
+  ASSERT_EQ(port_->hash_after_round.size(), kSteps - 7);
+  EXPECT_EQ(port_->hash_after_round.begin()->first, 8u);
+  EXPECT_NE(port_->hash_after_round[8], initial_hash);
 }
 
 class TrainerWithBatchNormTest : public TrainerTest {
@@ -234,7 +235,7 @@ class TrainerWithBatchNormTest : public TrainerTest {
     FiguresExchange figures(*job_, 0, compute, *replica_, gradient);
     pb::FiguresOfAll figures_of_all;
     for (const std::vector<float>& of_worker : statistics) {
-      pb::Figures entry = *figures.Compare();
+      pb::Figures entry = *figures.MakeComparisonFigures();
       entry.mutable_statistics()->Assign(of_worker.begin(), of_worker.end());
       figures_of_all.add_by_rank(entry.SerializeAsString());
     }
@@ -311,12 +312,12 @@ class ByteCompute : public worker::BatchCompute {
     inner_compute_->Backward(ready);
   }
   bool TakesBytes() const override { return true; }
-  data::Pin BytesPin() const override {
+  data::PinFunction BytesPin() const override {
     return [this](const void*, size_t) {
       return std::shared_ptr<void>(nullptr, [this](void*) { EXPECT_EQ(num_releases, 1); });
     };
   }
-  void Announce(const data::Batch* next) override {
+  void AnnounceNextBatch(const data::Batch* next) override {
     ++num_announced;
     next_announced_batch_ = next;
   }
@@ -329,22 +330,22 @@ class ByteCompute : public worker::BatchCompute {
   std::unique_ptr<worker::BatchCompute> inner_compute_;
   const kernels::PixelTables tables_;
   data::Batch float_batch_;
-  // Announced for this forward pass, and for the one after it.
+  // The batches that were announced for the current forward pass and for the next one.
   const data::Batch *announced_batch_ = nullptr, *next_announced_batch_ = nullptr;
 };
 
 TEST_F(TrainerTest, GivesTheSameResultFromImagesAsBytes) {
-  events_.Push(Ready{0});
+  events_.Push(ReadyToTrain{0});
   ASSERT_TRUE(Run().ok());
-  const auto hashes_from_floats = port_->hash_after;
+  const auto hashes_from_floats = port_->hash_after_round;
 
-  Reset();
+  ResetWorker();
   auto compute = std::make_unique<ByteCompute>(std::move(compute_), train_samples_->rule());
   const ByteCompute& byte_compute = *compute;
   compute_ = std::move(compute);
-  events_.Push(Ready{0});
+  events_.Push(ReadyToTrain{0});
   ASSERT_TRUE(Run().ok());
-  EXPECT_EQ(port_->hash_after, hashes_from_floats);
+  EXPECT_EQ(port_->hash_after_round, hashes_from_floats);
   EXPECT_EQ(byte_compute.num_announced, kSteps);
   EXPECT_EQ(byte_compute.num_releases, 1) << "released once, before the batches are freed";
 }
@@ -357,11 +358,11 @@ class TrainerWithManyBucketsTest : public TrainerTest {
 // Bucket 0 (a bucket is a group of tensors) has the last layer. The test delays the answer to
 // bucket 0 of round r until the forward pass of step r + 1 has passed all earlier layers.
 TEST_F(TrainerWithManyBucketsTest, BeginsTheNextForwardBeforeAllAnswersHaveArrived) {
-  events_.Push(Ready{0});
+  events_.Push(ReadyToTrain{0});
   ASSERT_TRUE(Run().ok());
-  const auto expected_hashes = port_->hash_after;
+  const auto expected_hashes = port_->hash_after_round;
 
-  Reset();
+  ResetWorker();
   const uint32_t last_tensor = job_->plan.buckets[0].first_tensor;
   ASSERT_GE(last_tensor, 1u);
   std::optional<Answer> delayed_answer;
@@ -380,9 +381,9 @@ TEST_F(TrainerWithManyBucketsTest, BeginsTheNextForwardBeforeAllAnswersHaveArriv
     events_.Push(*std::exchange(delayed_answer, std::nullopt));
     ++num_delayed;
   });
-  events_.Push(Ready{0});
+  events_.Push(ReadyToTrain{0});
   ASSERT_TRUE(Run().ok());
-  EXPECT_EQ(port_->hash_after, expected_hashes);
+  EXPECT_EQ(port_->hash_after_round, expected_hashes);
   EXPECT_EQ(num_delayed, kSteps - 3);  // All rounds except 4, 8 and the last.
 }
 
@@ -391,20 +392,20 @@ TEST_F(TrainerTest, EndsAfterTheRoundThatTheJobStopsAfter) {
     pb::Outcome::OfRound* outcome = answer->outcome.mutable_of_round();
     if (outcome->round() == 4) outcome->set_stop_after(5);
   };
-  events_.Push(Ready{0});
+  events_.Push(ReadyToTrain{0});
   EXPECT_TRUE(Run().ok());
-  EXPECT_EQ(port_->hash_after.rbegin()->first, 5u);
+  EXPECT_EQ(port_->hash_after_round.rbegin()->first, 5u);
 }
 
 TEST_F(TrainerTest, AJoiningWorkerStopsAfterTheJobsLastRound) {
-  events_.Push(Ready{0, 3});
+  events_.Push(ReadyToTrain{0, 3});
   EXPECT_TRUE(Run().ok());
-  EXPECT_EQ(port_->hash_after.rbegin()->first, 3u);
+  EXPECT_EQ(port_->hash_after_round.rbegin()->first, 3u);
   EXPECT_TRUE(std::filesystem::exists(folder_ + "/weights.safetensors"));
 }
 
 TEST_F(TrainerTest, FinishesItsStepAndLeavesOnASignal) {
-  events_.Push(Ready{0});
+  events_.Push(ReadyToTrain{0});
   uint64_t newest_round = 0;
   port_->on_contribute = [&](protocol::Cell cell, uint64_t round) {
     events_.Push(LeaveWanted{Status(Code::kTerminated, "stopped")});
@@ -421,22 +422,22 @@ TEST_F(TrainerTest, EndsWithTheJob) {
     if (round == 2) events_.Push(Ended{Status(Code::kPeerLost, "worker 1 was lost")});
     return round == 2;
   };
-  events_.Push(Ready{0});
+  events_.Push(ReadyToTrain{0});
   EXPECT_EQ(Run().code(), Code::kPeerLost);
-  EXPECT_EQ(port_->hash_after.size(), 1u);
+  EXPECT_EQ(port_->hash_after_round.size(), 1u);
 }
 
 TEST_F(TrainerTest, EndsOnASumOfTheWrongSize) {
   port_->modify_answer = [](Answer* answer) {
     if (answer->cell.kind == protocol::Kind::kPush) answer->payload = Bytes::Own(std::string("x"));
   };
-  events_.Push(Ready{0});
+  events_.Push(ReadyToTrain{0});
   EXPECT_EQ(Run().code(), Code::kMismatch);
 }
 
 TEST_F(TrainerTest, AGradientThatIsNotFiniteNamesTensorWorkerAndRound) {
   std::fill_n(replica_->parameters(), job_->table.total, 3e38f);
-  events_.Push(Ready{0});
+  events_.Push(ReadyToTrain{0});
   const Status status = Run();
   EXPECT_EQ(status.code(), Code::kDiverged);
   EXPECT_THAT(status.message(), HasSubstr("is not finite at round 1 on worker 0"));

@@ -12,25 +12,25 @@ TEST(Elasticity, FollowsTheJob) {
   job.mutable_train()->set_algorithm("ssgd");
   job.mutable_train()->mutable_ssgd()->set_backup_workers(1);
   job.mutable_faults()->set_on_worker_loss(pb::Faults::wait);
-  Elasticity elasticity = Elasticity::Of(job);
+  Elasticity elasticity = Elasticity::FromJob(job);
   EXPECT_EQ(elasticity.quorum, 3u);
   EXPECT_EQ(elasticity.on_loss, OnLoss::kWait);
-  EXPECT_FALSE(elasticity.shrink());
-  EXPECT_TRUE(elasticity.unsolicited());
+  EXPECT_FALSE(elasticity.shrinks_on_loss());
+  EXPECT_TRUE(elasticity.has_unsolicited_outcomes());
   // Only ssgd has backup workers, and there must be fewer of them than workers.
   job.mutable_train()->set_algorithm("odsgd");
-  EXPECT_EQ(Elasticity::Of(job).quorum, 0u);
-  EXPECT_FALSE(Elasticity::Of(job).unsolicited());
+  EXPECT_EQ(Elasticity::FromJob(job).quorum, 0u);
+  EXPECT_FALSE(Elasticity::FromJob(job).has_unsolicited_outcomes());
   job.mutable_train()->set_algorithm("ssgd");
   job.mutable_train()->mutable_ssgd()->set_backup_workers(4);
-  EXPECT_EQ(Elasticity::Of(job).quorum, 0u);
+  EXPECT_EQ(Elasticity::FromJob(job).quorum, 0u);
   job.mutable_faults()->set_on_worker_loss(pb::Faults::fail);
-  EXPECT_EQ(Elasticity::Of(job).on_loss, OnLoss::kFail);
+  EXPECT_EQ(Elasticity::FromJob(job).on_loss, OnLoss::kFail);
   job.mutable_faults()->set_on_worker_loss(pb::Faults::shrink);
   job.mutable_faults()->set_min_workers(2);
-  elasticity = Elasticity::Of(job);
-  EXPECT_TRUE(elasticity.shrink());
-  EXPECT_TRUE(elasticity.unsolicited());
+  elasticity = Elasticity::FromJob(job);
+  EXPECT_TRUE(elasticity.shrinks_on_loss());
+  EXPECT_TRUE(elasticity.has_unsolicited_outcomes());
   EXPECT_EQ(elasticity.min_workers, 2u);
 }
 

@@ -20,7 +20,8 @@ using google::protobuf::Message;
 using ::testing::ElementsAreArray;
 using ::testing::UnorderedElementsAreArray;
 
-// A job with that algorithm, which holds the parameters where it does by default.
+// A job with the algorithm `name`. Workers or servers hold the parameters, as is the algorithm's
+// default.
 pb::Job MakeJob(const std::string& name) {
   pb::Job job;
   job.mutable_train()->set_algorithm(name);
@@ -37,7 +38,8 @@ Message* MutableSection(pb::Job* job) {
 const FieldDescriptor* FieldOfKey(const pb::Job& job, const std::string& key) {
   return SectionOf(job.train())->message_type()->FindFieldByName(key);
 }
-// A job with that algorithm, and a period of that many steps if it has periods.
+// A job with the algorithm `name` and, if the algorithm has periods, with a period of that many
+// steps from one exchange to the next.
 pb::Job MakeJobWithPeriod(const std::string& name, uint32_t period) {
   pb::Job job = MakeJob(name);
   const std::string& key = TraitsOf(job.train())->period_key();
@@ -47,7 +49,8 @@ pb::Job MakeJobWithPeriod(const std::string& name, uint32_t period) {
   return job;
 }
 
-// The rounds of a job of ten steps, with periods of four steps if the algorithm has periods.
+// The rounds (exchanges with the servers) of a job of ten steps, with periods of four steps if the
+// algorithm has periods.
 struct AlgorithmRounds {
   const char* name;
   std::vector<uint64_t> step_of_round;  // the step after which each of the rounds 1 to 4 closes
@@ -97,17 +100,18 @@ TEST(Facts, DescribeTheRoundsOfEachAlgorithm) {
 // A text with all facts except the rounds, which kRoundsOfAlgorithms has.
 std::string Describe(const Facts& facts) {
   std::ostringstream out;
-  out << (facts.rounds ? "rounds" : "pushes") << " of "
-      << pb::AlgorithmTraits::Pushes_Name(facts.pushes)
-      << (facts.central ? ", central" : ", localized") << ", window " << facts.window;
-  if (facts.ahead != 0) out << ", ahead " << facts.ahead;
-  if (facts.bound.has_value()) out << ", bound " << *facts.bound;
-  if (facts.parts != 0) out << ", parts " << facts.parts << " by " << facts.parts_key;
-  if (facts.elastic.has_value()) out << ", elastic " << *facts.elastic;
-  if (facts.local != nullptr) out << ", " << facts.local_key << " " << facts.local->name();
-  if (facts.own_point) out << ", own point";
-  if (facts.by_bucket) out << ", by bucket";
-  if (facts.applied_in_forward) out << ", in forward";
+  out << (facts.has_rounds ? "rounds" : "pushes") << " of "
+      << pb::AlgorithmTraits::Pushes_Name(facts.pushed_quantity)
+      << (facts.is_central ? ", central" : ", localized") << ", window " << facts.window;
+  if (facts.rounds_ahead != 0) out << ", ahead " << facts.rounds_ahead;
+  if (facts.max_steps_ahead.has_value()) out << ", bound " << *facts.max_steps_ahead;
+  if (facts.num_parts != 0) out << ", parts " << facts.num_parts << " by " << facts.parts_key;
+  if (facts.elastic_rate.has_value()) out << ", elastic " << *facts.elastic_rate;
+  if (facts.local_updater != nullptr)
+    out << ", " << facts.local_updater_key << " " << facts.local_updater->name();
+  if (facts.has_own_point) out << ", own point";
+  if (facts.applies_by_bucket) out << ", by bucket";
+  if (facts.applies_in_forward) out << ", in forward";
   if (facts.stays_on_device) out << ", on device";
   return out.str();
 }
@@ -181,7 +185,7 @@ TEST_P(RoundLaws, HoldAtTheEndOfAJob) {
           EXPECT_EQ(facts.StepOfRound(round, steps), facts.StepOfRound(round));
         }
       }
-      if (facts.cut_short) {
+      if (facts.may_cut_period_short) {
         EXPECT_TRUE(facts.EndsRound(steps, steps));
       }
     }
@@ -194,19 +198,19 @@ INSTANTIATE_TEST_SUITE_P(Every, RoundLaws, ::testing::ValuesIn(AlgorithmNames())
 TEST(Facts, ReadTheKeysThatTheTraitsName) {
   pb::Job job = MakeJob("ssgd");
   job.mutable_train()->mutable_ssgd()->set_backup_workers(2);
-  EXPECT_EQ(FactsOf(job).backup, 2u);
+  EXPECT_EQ(FactsOf(job).num_backup_workers, 2u);
   job = MakeJob("ssp");
   job.mutable_train()->mutable_ssp()->set_staleness(0);
-  EXPECT_EQ(FactsOf(job).bound, 0u);
+  EXPECT_EQ(FactsOf(job).max_steps_ahead, 0u);
   job = MakeJob("rsgd");
   job.mutable_train()->mutable_rsgd()->set_p(3);
-  EXPECT_EQ(FactsOf(job).parts, 3u);
+  EXPECT_EQ(FactsOf(job).num_parts, 3u);
   job = MakeJob("easgd");
   job.mutable_train()->mutable_easgd()->set_alpha(0.25);
-  EXPECT_EQ(FactsOf(job).elastic, 0.25);
+  EXPECT_EQ(FactsOf(job).elastic_rate, 0.25);
   // A key in the section of another algorithm has no effect.
   job.mutable_train()->mutable_ssgd()->set_backup_workers(2);
-  EXPECT_EQ(FactsOf(job).backup, 0u);
+  EXPECT_EQ(FactsOf(job).num_backup_workers, 0u);
 }
 
 TEST(Facts, SayWhetherTheOptimizersStateIsExchanged) {
@@ -218,6 +222,8 @@ TEST(Facts, SayWhetherTheOptimizersStateIsExchanged) {
   EXPECT_TRUE(FactsOf(job).averages_state);
 }
 
+// The term is the delay compensation that DC-ASGD adds to a gradient. By default the servers
+// compute it if all codecs send values (true), and else the workers. A job can override this.
 TEST(Facts, LetTheCodecsDecideWhoFormsTheTermByDefault) {
   for (const char* name : {"dcasgd_c", "dcasgd_a"}) {
     pb::Job job = MakeJob(name);
@@ -234,19 +240,19 @@ TEST(Facts, LetTheCodecsDecideWhoFormsTheTermByDefault) {
 
 TEST(Facts, ApplyByBucketOnlyIfNoWorkerCanJoinBetweenBuckets) {
   pb::Job job = MakeJob("ssgd");
-  EXPECT_TRUE(FactsOf(job).applied_in_forward);
+  EXPECT_TRUE(FactsOf(job).applies_in_forward);
   job.mutable_exchange()->set_overlap(false);
-  EXPECT_TRUE(FactsOf(job).by_bucket);
-  EXPECT_FALSE(FactsOf(job).applied_in_forward);
+  EXPECT_TRUE(FactsOf(job).applies_by_bucket);
+  EXPECT_FALSE(FactsOf(job).applies_in_forward);
   job.clear_exchange();
   for (const auto loss : {pb::Faults::wait, pb::Faults::shrink}) {
     job.mutable_faults()->set_on_worker_loss(loss);
-    EXPECT_FALSE(FactsOf(job).by_bucket);
-    EXPECT_FALSE(FactsOf(job).applied_in_forward);
+    EXPECT_FALSE(FactsOf(job).applies_by_bucket);
+    EXPECT_FALSE(FactsOf(job).applies_in_forward);
   }
   job.clear_faults();
   job.mutable_train()->set_parameters(pb::Train::central);
-  EXPECT_FALSE(FactsOf(job).by_bucket);
+  EXPECT_FALSE(FactsOf(job).applies_by_bucket);
 }
 
 TEST(Facts, CountThePushesOfAJob) {
@@ -303,7 +309,7 @@ TEST(Traits, NameExistingKeysOfTheExpectedTypes) {
     EXPECT_GE(traits.rounds_a_step(), 1u) << name;
     EXPECT_GE(traits.window(), 1u) << name;
     EXPECT_GE(traits.holding_size(), 1) << name;
-    // Assumptions of Facts.
+    // The computations of Facts assume this.
     EXPECT_TRUE(traits.rounds_a_step() == 1 || !traits.has_period_key()) << name;
     EXPECT_LT(traits.ahead(), traits.window()) << name;
   }

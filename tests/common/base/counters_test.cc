@@ -81,8 +81,8 @@ TEST(RegistryDeathTest, RefusesOneNameWithTwoTypes) {
   EXPECT_DEATH(registry.GetGauge("tern_x", "X."), "two types");
 }
 
-TEST(Histogram, ReturnsQuantilesAsBounds) {
-  Histogram h(Histogram::Exponential(1, 2, 3));
+TEST(Histogram, QuantileIsTheUpperBoundOfItsBin) {
+  Histogram h(Histogram::ExponentialBounds(1, 2, 3));
   EXPECT_EQ(h.bounds(), (std::vector<double>{1, 2, 4}));
   EXPECT_EQ(h.Quantile(0.5), 0);
   for (const double v : {0.5, 1.5, 1.5, 3.0}) h.Observe(v);

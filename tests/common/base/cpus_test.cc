@@ -32,7 +32,7 @@ TEST(Cpus, PrintsTheShortestList) {
   EXPECT_EQ(CpusText({}), "");
 }
 
-TEST(Cpus, BindsThreadsAndTheirChildrenExceptOurThreads) {
+TEST(Cpus, BindsThreadsAndTheirChildrenExceptTernThreads) {
   const auto allowed_cpus = CpusOfThisThread();
   ASSERT_TRUE(allowed_cpus.ok()) << allowed_cpus.status().message();
   std::vector<uint32_t> cpus_of_bound_thread, cpus_of_its_child, cpus_of_tern_thread;

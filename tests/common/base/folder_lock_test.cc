@@ -34,27 +34,27 @@ class FolderLockTest : public ::testing::Test {
 };
 
 TEST_F(FolderLockTest, ASecondHolderIsRefusedAndToldWhoHoldsIt) {
-  const Result<FolderLock> lock = FolderLock::Take(folder_, "job.lock", "lenet");
+  const Result<FolderLock> lock = FolderLock::TryLock(folder_, "job.lock", "lenet");
   ASSERT_TRUE(lock.ok()) << lock.status().message();
-  EXPECT_TRUE(lock->held());
+  EXPECT_TRUE(lock->is_held());
   EXPECT_EQ(lock->warning(), "");
   std::array<char, 256> host{};
   ASSERT_EQ(gethostname(host.data(), host.size() - 1), 0);
-  for (const Status& status : {FolderLock::Take(folder_, "job.lock", "other").status(),
+  for (const Status& status : {FolderLock::TryLock(folder_, "job.lock", "other").status(),
                                FolderLock::CheckFree(folder_, "job.lock")}) {
     EXPECT_EQ(status.code(), Code::kAddress);
     EXPECT_THAT(status.message(),
                 AllOf(HasSubstr(folder_), HasSubstr(Cat("process ", getpid(), " on ", host.data())),
                       HasSubstr("job 'lenet'"), HasSubstr("--set output_dir=")));
   }
-  EXPECT_TRUE(FolderLock::Take(folder_, "another.lock", "other").ok());
+  EXPECT_TRUE(FolderLock::TryLock(folder_, "another.lock", "other").ok());
 }
 
 TEST_F(FolderLockTest, IsReleasedByItsDestructorAndTheFileRemains) {
-  { const auto lock = FolderLock::Take(folder_, "job.lock", "lenet"); }
+  { const auto lock = FolderLock::TryLock(folder_, "job.lock", "lenet"); }
   EXPECT_TRUE(std::filesystem::exists(folder_ + "/job.lock"));
   EXPECT_TRUE(FolderLock::CheckFree(folder_, "job.lock").ok());
-  EXPECT_TRUE(FolderLock::Take(folder_, "job.lock", "lenet")->held());
+  EXPECT_TRUE(FolderLock::TryLock(folder_, "job.lock", "lenet")->is_held());
 }
 
 TEST_F(FolderLockTest, AMissingFileIsFree) {
@@ -66,25 +66,25 @@ TEST_F(FolderLockTest, AMissingFileIsFree) {
 TEST_F(FolderLockTest, IsNotInheritedByChildPrograms) {
   const pid_t child = fork();
   if (child == 0) {
-    const auto lock = FolderLock::Take(folder_, "job.lock", "lenet");
+    const auto lock = FolderLock::TryLock(folder_, "job.lock", "lenet");
     execl("/bin/sleep", "sleep", "1000", nullptr);
     _exit(1);
   }
   ASSERT_GT(child, 0);
-  const std::string exe = Cat("/proc/", child, "/exe");
+  const std::string exe_link = Cat("/proc/", child, "/exe");
   std::error_code ignored_error;
-  while (std::filesystem::read_symlink(exe, ignored_error) ==
+  while (std::filesystem::read_symlink(exe_link, ignored_error) ==
          std::filesystem::read_symlink("/proc/self/exe", ignored_error)) {
     sched_yield();
   }
-  std::string holder;
-  std::getline(std::ifstream(folder_ + "/job.lock"), holder);
-  EXPECT_EQ(holder, Cat("pid: ", child)) << "the child process took the lock";
+  std::string holder_line;
+  std::getline(std::ifstream(folder_ + "/job.lock"), holder_line);
+  EXPECT_EQ(holder_line, Cat("pid: ", child)) << "the child process took the lock";
   // The kernel reports the new program shortly before it closes the files of the old one.
   bool is_locked = false;
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   while (!is_locked && std::chrono::steady_clock::now() < deadline) {
-    is_locked = FolderLock::Take(folder_, "job.lock", "lenet").ok();
+    is_locked = FolderLock::TryLock(folder_, "job.lock", "lenet").ok();
     sched_yield();
   }
   EXPECT_TRUE(is_locked);
@@ -97,18 +97,18 @@ TEST_F(FolderLockTest, IsReleasedWhenItsHolderIsKilled) {
   ASSERT_EQ(pipe(pipe_ends.data()), 0);
   const pid_t child = fork();
   if (child == 0) {
-    const auto lock = FolderLock::Take(folder_, "job.lock", "lenet");
+    const auto lock = FolderLock::TryLock(folder_, "job.lock", "lenet");
     if (write(pipe_ends[1], "x", 1) != 1) _exit(1);
     while (true) pause();
   }
   ASSERT_GT(child, 0);
   char signal_byte = 0;
   ASSERT_EQ(read(pipe_ends[0], &signal_byte, 1), 1);
-  EXPECT_THAT(FolderLock::Take(folder_, "job.lock", "lenet").status().message(),
+  EXPECT_THAT(FolderLock::TryLock(folder_, "job.lock", "lenet").status().message(),
               HasSubstr(Cat("process ", child)));
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
-  EXPECT_TRUE(FolderLock::Take(folder_, "job.lock", "lenet").ok());
+  EXPECT_TRUE(FolderLock::TryLock(folder_, "job.lock", "lenet").ok());
   for (const int pipe_end : pipe_ends) close(pipe_end);
 }
 
@@ -117,16 +117,16 @@ TEST_F(FolderLockTest, IsReleasedWhenItsHolderIsKilled) {
 TEST_F(FolderLockTest, IsAWarningIfTheSystemCannotLock) {
   ASSERT_TRUE(std::filesystem::create_directories(folder_));
   ASSERT_EQ(mkfifo((folder_ + "/job.lock").c_str(), 0600), 0);
-  const auto lock = FolderLock::Take(folder_, "job.lock", "lenet");
+  const auto lock = FolderLock::TryLock(folder_, "job.lock", "lenet");
   ASSERT_TRUE(lock.ok());
-  EXPECT_FALSE(lock->held());
+  EXPECT_FALSE(lock->is_held());
   EXPECT_THAT(lock->warning(), HasSubstr(folder_ + "/job.lock"));
   EXPECT_TRUE(FolderLock::CheckFree(folder_, "job.lock").ok());
-  EXPECT_FALSE(FolderLock::Take("/proc/nowhere", "job.lock", "lenet")->held());
+  EXPECT_FALSE(FolderLock::TryLock("/proc/nowhere", "job.lock", "lenet")->is_held());
 }
 
 TEST_F(FolderLockTest, EscapesTheNameOfTheJob) {
-  const auto lock = FolderLock::Take(folder_, "job.lock", "lenet\npid: 1\x1b[2J");
+  const auto lock = FolderLock::TryLock(folder_, "job.lock", "lenet\npid: 1\x1b[2J");
   EXPECT_THAT(FolderLock::CheckFree(folder_, "job.lock").message(),
               AllOf(HasSubstr(Cat("process ", getpid())), HasSubstr("x0apid: 1")));
 }

@@ -22,7 +22,7 @@ class LoggingDeathTest : public ::testing::Test {
  protected:
   void SetUp() override {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
-    // A deterministic name: the child process runs the test's constructor again.
+    // The name must be the same in the child process, which runs SetUp again.
     const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
     dir_ = std::filesystem::path(::testing::TempDir()) / "tern_logging" / info->name();
     if (!::testing::internal::InDeathTestChild()) std::filesystem::remove_all(dir_);
@@ -72,17 +72,17 @@ TEST_F(LoggingDeathTest, AppendsAfterARestart) {
 
 [[noreturn]] void LogInTwoProcesses(const std::string& dir) {
   alarm(20);
-  int ready[2], done[2];
-  if (pipe(ready) != 0 || pipe(done) != 0) _exit(1);
+  int ready_pipe[2], exit_pipe[2];
+  if (pipe(ready_pipe) != 0 || pipe(exit_pipe) != 0) _exit(1);
   char byte = 0;
   if (fork() == 0) {
     if (!InitLogging("tern_worker", "worker.1", dir).ok()) _exit(1);
-    (void)!write(ready[1], &byte, 1);
-    close(done[1]);
-    (void)!read(done[0], &byte, 1);  // waits until the other process has ended
+    (void)!write(ready_pipe[1], &byte, 1);
+    close(exit_pipe[1]);
+    (void)!read(exit_pipe[0], &byte, 1);  // waits until the other process has ended
     _exit(0);
   }
-  if (read(ready[0], &byte, 1) != 1) _exit(2);
+  if (read(ready_pipe[0], &byte, 1) != 1) _exit(2);
   LogLines(dir, "second process");
 }
 
@@ -91,14 +91,15 @@ TEST_F(LoggingDeathTest, ASecondProcessOfARankGetsItsOwnFile) {
   EXPECT_EQ(LogFiles().size(), 2u);
 }
 
-[[noreturn]] void InitInBadPlace(const std::string& dir) {
+[[noreturn]] void PrintErrorOfInitLogging(const std::string& dir) {
   const Status status = InitLogging("tern_worker", "worker.1", dir);
   fprintf(stderr, "%s\n", status.message().c_str());
   _exit(ExitCode(status));
 }
 
 TEST_F(LoggingDeathTest, ReportsADirectoryThatCannotBeWritten) {
-  EXPECT_EXIT(InitInBadPlace("/proc/none"), ExitedWithCode(74), "cannot write the log /proc/none");
+  EXPECT_EXIT(PrintErrorOfInitLogging("/proc/none"), ExitedWithCode(74),
+              "cannot write the log /proc/none");
 }
 
 [[noreturn]] void FailACheck() {
@@ -111,13 +112,13 @@ TEST_F(LoggingDeathTest, AFailedCheckExitsWithSeventy) {
   EXPECT_EXIT(FailACheck(), ExitedWithCode(70), "numbers are broken");
 }
 
-[[noreturn]] void InitTwice() {
+[[noreturn]] void InitLoggingTwice() {
   if (!InitLogging("tern_worker", "worker.1", "").ok()) _exit(1);
   _exit(ExitCode(InitLogging("tern_worker", "worker.1", "")));
 }
 
 TEST_F(LoggingDeathTest, RefusesASecondInitialization) {
-  EXPECT_EXIT(InitTwice(), ExitedWithCode(70), "");
+  EXPECT_EXIT(InitLoggingTwice(), ExitedWithCode(70), "");
 }
 
 }  // namespace

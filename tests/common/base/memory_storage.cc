@@ -39,21 +39,21 @@ void MemoryStorage::StopAfter(uint64_t changes, Chooser chooser) {
 }
 
 void MemoryStorage::RefuseAfter(uint64_t changes, uint64_t count) {
-  refuse_from_ = num_changes_ + changes;
-  refuse_to_ = refuse_from_ + std::min(count, UINT64_MAX - refuse_from_);
+  refuse_from_change_ = num_changes_ + changes;
+  refuse_until_change_ = refuse_from_change_ + std::min(count, UINT64_MAX - refuse_from_change_);
 }
 
 void MemoryStorage::RestartProcess() {
   is_stopped_ = false;
-  stop_at_change_ = refuse_from_ = UINT64_MAX;
-  refuse_to_ = 0;
+  stop_at_change_ = refuse_from_change_ = UINT64_MAX;
+  refuse_until_change_ = 0;
   chooser_ = nullptr;
 }
 
 void MemoryStorage::RestartMachine(const Chooser& chooser) {
   RestartProcess();
   for (const Change& change : std::exchange(pending_changes_, {})) {
-    if (chooser(2) == 1) Apply(change, &durable_tree_);
+    if (chooser(2) == 1) ApplyChange(change, &durable_tree_);
   }
   current_tree_ = durable_tree_;
   std::set<File*> seen_files;
@@ -77,7 +77,8 @@ MemoryStorage::Fate MemoryStorage::CountChange() {
   const uint64_t change = num_changes_++;
   if (change == stop_at_change_) is_stopped_ = true;
   if (is_stopped_) return Fate::kLost;
-  return refuse_from_ <= change && change < refuse_to_ ? Fate::kRefused : Fate::kDone;
+  return refuse_from_change_ <= change && change < refuse_until_change_ ? Fate::kRefused
+                                                                        : Fate::kDone;
 }
 
 Status MemoryStorage::Write(const std::string& path, std::string_view bytes) {
@@ -114,21 +115,21 @@ std::error_code MemoryStorage::Rename(const std::string& from, const std::string
     // Changes inside the folder that are not durable yet become durable when the folder is renamed.
     std::erase_if(pending_changes_, [&](const Change& change) {
       if (!IsInFolder(change.from, from) && !IsInFolder(change.to, from)) return false;
-      Apply(change, &durable_tree_);
+      ApplyChange(change, &durable_tree_);
       return true;
     });
-    Record({Change::Type::kRenameFolder, from, to, nullptr});
+    RecordChange({Change::Type::kRenameFolder, from, to, nullptr});
     return {};
   }
   const auto entry = current_tree_.files.find(from);
   if (entry == current_tree_.files.end()) return NoSuchFile();
-  Record({Change::Type::kRename, from, to, entry->second});
+  RecordChange({Change::Type::kRename, from, to, entry->second});
   return {};
 }
 
 void MemoryStorage::Remove(const std::string& path) {
   if (!current_tree_.files.contains(path) || CountChange() == Fate::kLost) return;
-  Record({Change::Type::kRemove, path, "", nullptr});
+  RecordChange({Change::Type::kRemove, path, "", nullptr});
 }
 
 std::error_code MemoryStorage::CreateFolders(const std::string& folder) {
@@ -148,17 +149,17 @@ void MemoryStorage::FlushFolder(const std::string& folder) {
   const std::string name = WithoutSlash(folder);
   std::erase_if(pending_changes_, [&](const Change& change) {
     if (!ChangesNameIn(change, name)) return false;
-    Apply(change, &durable_tree_);
+    ApplyChange(change, &durable_tree_);
     return true;
   });
 }
 
-void MemoryStorage::Record(const Change& change) {
-  Apply(change, &current_tree_);
+void MemoryStorage::RecordChange(const Change& change) {
+  ApplyChange(change, &current_tree_);
   pending_changes_.push_back(change);
 }
 
-void MemoryStorage::Apply(const Change& change, Tree* tree) {
+void MemoryStorage::ApplyChange(const Change& change, Tree* tree) {
   switch (change.type) {
     case Change::Type::kRename:
       tree->files.erase(change.from);

@@ -41,7 +41,8 @@ class MemoryStorage : public Storage {
   // Damages the file that was written last (`age` 0) or the one before it (`age` 1): cuts off its
   // second half, although it was flushed.
   void TearRecentFile(size_t age);
-  uint64_t changes() const { return num_changes_; }  // number of changes requested so far
+  // How many changes were requested so far, whatever became of them.
+  uint64_t num_changes() const { return num_changes_; }
 
   Status Write(const std::string& path, std::string_view bytes) override;
   std::error_code Rename(const std::string& from, const std::string& to) override;
@@ -76,9 +77,10 @@ class MemoryStorage : public Storage {
 
   // Counts one more change, and returns its fate.
   Fate CountChange();
-  // Applies a change to the current state; it becomes durable when its folder is flushed.
-  void Record(const Change& change);
-  static void Apply(const Change& change, Tree* tree);
+  // Applies a change to current_tree_. The change becomes durable when the folder whose names it
+  // changes is flushed.
+  void RecordChange(const Change& change);
+  static void ApplyChange(const Change& change, Tree* tree);
   static void RenameFolder(const std::string& from, const std::string& to, Tree* tree);
   // Whether the change adds or removes a name in the folder.
   static bool ChangesNameIn(const Change& change, const std::string& folder);
@@ -89,8 +91,9 @@ class MemoryStorage : public Storage {
   std::vector<Change> pending_changes_;  // applied to current_tree_, but not to durable_tree_
   std::array<FilePtr, 2> recent_files_;  // the files written last, newest first
   uint64_t num_changes_ = 0;
-  uint64_t stop_at_change_ = UINT64_MAX, refuse_from_ = UINT64_MAX,
-           refuse_to_ = 0;  // compared with num_changes_
+  // The process stops at change number stop_at_change_, counted from 0. The changes from
+  // refuse_from_change_ up to refuse_until_change_ (exclusive) fail.
+  uint64_t stop_at_change_ = UINT64_MAX, refuse_from_change_ = UINT64_MAX, refuse_until_change_ = 0;
   Chooser chooser_;
   bool is_stopped_ = false;
 };

@@ -32,26 +32,27 @@ void Require(bool condition, int line) {
 #define REQUIRE(condition) Require(condition, __LINE__)
 
 bool WaitUntilReadable(int fd) {
-  pollfd item{fd, POLLIN, 0};
-  return poll(&item, 1, 10000) == 1;
+  pollfd poll_item{fd, POLLIN, 0};
+  return poll(&poll_item, 1, 10000) == 1;
 }
 
 bool IsReadableNow(int fd) {
-  pollfd item{fd, POLLIN, 0};
-  return poll(&item, 1, 0) == 1;
+  pollfd poll_item{fd, POLLIN, 0};
+  return poll(&poll_item, 1, 0) == 1;
 }
 
 [[noreturn]] void FirstSignalIsAnEvent(int signal, Code code) {
   alarm(20);
   StopSignals stop_signals;
-  REQUIRE(stop_signals.signal() == 0 && stop_signals.Take() == 0 && stop_signals.status().ok());
+  REQUIRE(stop_signals.signal() == 0 && stop_signals.TakeSignal() == 0 &&
+          stop_signals.status().ok());
   REQUIRE(!IsReadableNow(stop_signals.fd()));
   kill(getpid(), signal);
   REQUIRE(WaitUntilReadable(stop_signals.fd()));
   REQUIRE(stop_signals.signal() == signal);
   REQUIRE(stop_signals.status().code() == code);
-  REQUIRE(stop_signals.Take() == signal);
-  REQUIRE(stop_signals.Take() == 0);
+  REQUIRE(stop_signals.TakeSignal() == signal);
+  REQUIRE(stop_signals.TakeSignal() == 0);
   REQUIRE(!IsReadableNow(stop_signals.fd()));
   REQUIRE(stop_signals.signal() == signal);
   _exit(ExitCode(stop_signals.status()));
@@ -71,7 +72,7 @@ TEST_F(StopSignalsDeathTest, SigintIsAnEvent) {
   StopSignals stop_signals;
   kill(getpid(), SIGHUP);
   REQUIRE(WaitUntilReadable(stop_signals.fd()));
-  REQUIRE(stop_signals.Take() == SIGTERM);
+  REQUIRE(stop_signals.TakeSignal() == SIGTERM);
   REQUIRE(stop_signals.signal() == SIGTERM);
   REQUIRE(stop_signals.status().code() == Code::kTerminated);
   REQUIRE(stop_signals.status().message().find("SIGHUP") != std::string::npos);
@@ -90,7 +91,7 @@ TEST_F(StopSignalsDeathTest, SighupCountsAsSigterm) {
   kill(getpid(), SIGHUP);
   kill(getpid(), SIGINT);  // This would be the second signal, if SIGHUP counted.
   REQUIRE(WaitUntilReadable(stop_signals.fd()));
-  REQUIRE(stop_signals.Take() == SIGINT);
+  REQUIRE(stop_signals.TakeSignal() == SIGINT);
   REQUIRE(stop_signals.signal() == SIGINT);
   _exit(0);
 }
@@ -136,7 +137,7 @@ bool IsPending(pid_t process, int signal) {
     REQUIRE(write(ready_pipe[1], &byte, 1) == 1);
     kill(getpid(), SIGTERM);
     REQUIRE(WaitUntilReadable(stop_signals.fd()));
-    REQUIRE(stop_signals.Take() == SIGTERM);
+    REQUIRE(stop_signals.TakeSignal() == SIGTERM);
     REQUIRE(write(ready_pipe[1], &byte, 1) == 1);
     while (true) pause();  // simulates a process that hangs
   }
@@ -160,7 +161,7 @@ TEST_F(StopSignalsDeathTest, ASignalOfTheParentAndOneOfAnotherProcessCountAsOne)
   for (const int signal : {SIGINT, SIGTERM, SIGINT}) {
     kill(getpid(), signal);
     REQUIRE(WaitUntilReadable(stop_signals.fd()));
-    REQUIRE(stop_signals.Take() == signal);
+    REQUIRE(stop_signals.TakeSignal() == signal);
   }
   REQUIRE(stop_signals.signal() == SIGINT);
   _exit(0);

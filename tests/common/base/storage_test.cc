@@ -1,5 +1,5 @@
-// Tests that the machine's own storage and its substitute in memory obey the same contract, and
-// that the substitute keeps exactly what is durable.
+// Tests that Disk() (the machine's file system) and MemoryStorage (its substitute for tests) obey
+// the same contract, and that MemoryStorage keeps exactly what is durable.
 #include "common/base/storage.h"
 
 #include <stdlib.h>
@@ -46,15 +46,15 @@ TEST(Disk, DoesNotWaitForTheWriterOfAPipe) {
   DiskUnderTest disk;
   const std::string path = disk.folder() + "/pipe";
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
-  const auto read = Disk().Read(path, 100);
-  EXPECT_EQ(read.status().code(), Code::kBadData);
-  EXPECT_EQ(read.status().message(), path + " is not a regular file");
+  const auto read_result = Disk().Read(path, 100);
+  EXPECT_EQ(read_result.status().code(), Code::kBadData);
+  EXPECT_EQ(read_result.status().message(), path + " is not a regular file");
 }
 
 // In the worst restart of the machine, all changes that are not durable (as storage.h defines it)
 // are lost.
 TEST(MemoryStorage, KeepsWhatIsDurable) {
-  const Chooser loses_unflushed = [](uint64_t) { return 0; };
+  const Chooser choose_to_lose = [](uint64_t) { return 0; };
   MemoryStorage storage;
   ASSERT_FALSE(storage.CreateFolders("job"));
   ASSERT_TRUE(storage.Write("job/flushed", "1").ok());
@@ -65,7 +65,7 @@ TEST(MemoryStorage, KeepsWhatIsDurable) {
   ASSERT_TRUE(storage.Write("job/unflushed", "4").ok());
   ASSERT_TRUE(storage.Write("job/flushed", "5").ok());
   storage.Remove("job/kept");
-  storage.RestartMachine(loses_unflushed);
+  storage.RestartMachine(choose_to_lose);
   EXPECT_EQ(*storage.Read("job/flushed", 9), "5") << "bytes are flushed once Write returns";
   EXPECT_EQ(*storage.Read("job/renamed", 9), "2");
   EXPECT_FALSE(storage.Exists("job/renamed.new"));

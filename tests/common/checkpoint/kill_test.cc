@@ -27,13 +27,13 @@ std::vector<float> ValuesOf(uint64_t step) {
 }
 
 // The last step whose checkpoint the traced process has written completely, in memory that it
-// shares with the test. Each process reports its own, because system calls differ from execution to
-// execution, so that call number n does not tell the step.
+// shares with the test. The process itself reports it, because the number of its system calls
+// differs from execution to execution and so does not tell the step.
 std::atomic<uint64_t>& LastWrittenStep() {
-  static auto* const shared =
+  static auto* const shared_step =
       new (mmap(nullptr, sizeof(std::atomic<uint64_t>), PROT_READ | PROT_WRITE,
                 MAP_SHARED | MAP_ANONYMOUS, -1, 0)) std::atomic<uint64_t>(0);
-  return *shared;
+  return *shared_step;
 }
 
 // What the traced process does: it opens the folder, which may have checkpoints, and writes all
@@ -41,7 +41,7 @@ std::atomic<uint64_t>& LastWrittenStep() {
 [[noreturn]] void WriteAllCheckpoints(const Owner& owner) {
   if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) _exit(99);
   raise(SIGSTOP);
-  Store store(owner, {.of_all = 2});
+  Store store(owner, {.num_of_all = 2});
   (void)store.Open();
   for (uint64_t step = 1; step <= kNumCheckpoints; ++step) {
     const std::vector<float> values = ValuesOf(step);
@@ -52,16 +52,17 @@ std::atomic<uint64_t>& LastWrittenStep() {
   _exit(0);
 }
 
-// Runs WriteAllCheckpoints in a process until its stop number `stop` at a system call (each call
-// stops it twice, before and after), and kills it there. Returns the exit code; nullopt if killed.
-std::optional<int> RunUntilStop(const Owner& owner, uint64_t stop) {
+// Runs WriteAllCheckpoints in a process until it has stopped `num_stops` times at system calls
+// (each call stops it twice, before and after), and kills it. Returns the exit code; nullopt if
+// killed.
+std::optional<int> RunUntilStop(const Owner& owner, uint64_t num_stops) {
   LastWrittenStep() = 0;
   const pid_t child = fork();
   if (child == 0) WriteAllCheckpoints(owner);
   int status = 0;
   waitpid(child, &status, 0);
   if (WIFEXITED(status)) return WEXITSTATUS(status);
-  for (uint64_t stops = 0; stops < stop; ++stops) {
+  for (uint64_t i = 0; i < num_stops; ++i) {
     ptrace(PTRACE_SYSCALL, child, nullptr, nullptr);
     waitpid(child, &status, 0);
     if (WIFEXITED(status)) return WEXITSTATUS(status);
@@ -83,7 +84,7 @@ class KillTest : public testing::Test {
   }
   // The step of the newest complete checkpoint, whose bytes are checked; 0: none.
   static uint64_t NewestCompleteStep(const Owner& owner) {
-    Store store(owner, {.of_all = 2});
+    Store store(owner, {.num_of_all = 2});
     (void)store.Open();
     if (store.points().empty()) return 0;
     const auto file = store.Read(store.points().back());
@@ -102,25 +103,26 @@ TEST_F(KillTest, AtEverySystemCallLeavesACompleteCheckpoint) {
   if (exit_code == 99) GTEST_SKIP() << "this system does not let a process be traced";
   ASSERT_EQ(exit_code, 0);
   EXPECT_EQ(NewestCompleteStep(OwnerIn("all")), kNumCheckpoints);
-  uint64_t stops = 0;
-  for (bool ended = false; !ended; ++stops) {
-    const Owner owner = OwnerIn(std::to_string(stops));
-    ended = RunUntilStop(owner, stops).has_value();
+  uint64_t num_stops = 0;
+  for (bool ended = false; !ended; ++num_stops) {
+    const Owner owner = OwnerIn(std::to_string(num_stops));
+    ended = RunUntilStop(owner, num_stops).has_value();
     const uint64_t newest_step = NewestCompleteStep(owner), last_written = LastWrittenStep();
-    EXPECT_GE(newest_step, last_written) << "stop " << stops;
-    EXPECT_LE(newest_step, last_written + 1) << "stop " << stops;
+    EXPECT_GE(newest_step, last_written) << "stop " << num_stops;
+    EXPECT_LE(newest_step, last_written + 1) << "stop " << num_stops;
     fs::remove_all(owner.folder);
   }
   EXPECT_EQ(LastWrittenStep(), kNumCheckpoints);
-  EXPECT_GT(stops, 50u * kNumCheckpoints / 2);  // the process was stopped at the calls that write
+  EXPECT_GT(num_stops, 50u * kNumCheckpoints / 2);  // enough to include the calls that write
 }
 
-// After a process was killed, a second one finds the checkpoints that are left, and writes all.
+// After a process was killed, a second one opens the folder with the checkpoints that are left, and
+// writes all kNumCheckpoints.
 TEST_F(KillTest, TheNextProcessContinuesFromWhatIsLeft) {
-  const std::optional<int> exit_code_at_stop_0 = RunUntilStop(OwnerIn("all"), 0);
-  for (uint64_t stop = 1; stop < 1'000'000; stop += 17) {
-    const Owner owner = OwnerIn(std::to_string(stop));
-    const std::optional<int> exit_code = RunUntilStop(owner, stop);
+  const std::optional<int> exit_code_without_stops = RunUntilStop(OwnerIn("all"), 0);
+  for (uint64_t num_stops = 1; num_stops < 1'000'000; num_stops += 17) {
+    const Owner owner = OwnerIn(std::to_string(num_stops));
+    const std::optional<int> exit_code = RunUntilStop(owner, num_stops);
     if (exit_code == 99) GTEST_SKIP() << "this system does not let a process be traced";
     const uint64_t step_before = NewestCompleteStep(owner);
     EXPECT_EQ(RunUntilStop(owner, 1'000'000), 0);
@@ -130,7 +132,7 @@ TEST_F(KillTest, TheNextProcessContinuesFromWhatIsLeft) {
     fs::remove_all(owner.folder);
     if (exit_code.has_value()) break;
   }
-  EXPECT_FALSE(exit_code_at_stop_0.has_value() && *exit_code_at_stop_0 != 99);
+  EXPECT_FALSE(exit_code_without_stops.has_value() && *exit_code_without_stops != 99);
 }
 
 }  // namespace

@@ -39,12 +39,13 @@ class StoreTest : public testing::Test {
   Store MakeStore(uint32_t num_kept_of_all = 2, uint32_t num_kept_of_shard = 0) {
     return {owner_, {num_kept_of_all, num_kept_of_shard}};
   }
-  static Status Write(Store& store, uint64_t step, uint64_t run = 7, Kind kind = Kind::kOfAll) {
+  static Status WriteCheckpoint(Store& store, uint64_t step, uint64_t run = 7,
+                                Kind kind = Kind::kOfAll) {
     const std::vector<float> values(100, static_cast<float>(step));
     return store.Write({run, step, step}, kind, {{"weights", {10, 10}, values}}, {{"a", "b"}});
   }
   // Begins a run. Returns the sentence that tells which checkpoints were moved away; empty if none.
-  static std::string Begin(Store& store, uint64_t run, bool anew = false) {
+  static std::string BeginRun(Store& store, uint64_t run, bool anew = false) {
     const auto begin_result = store.Begin(run, anew, kNow);
     EXPECT_TRUE(begin_result.ok()) << begin_result.status().message();
     return begin_result.ok() ? *begin_result : "";
@@ -57,16 +58,16 @@ class StoreTest : public testing::Test {
     }
     return bytes;
   }
-  std::string Path(uint64_t step, const std::string& ending) const {
+  std::string CheckpointPath(uint64_t step, const std::string& ending) const {
     return Cat(owner_.folder, "/step.", step, ending);
   }
-  static std::string ReadAll(const std::string& path) {
+  static std::string ReadFile(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
     std::ostringstream text;
     text << file.rdbuf();
     return text.str();
   }
-  static void WriteAll(const std::string& path, const std::string& bytes) {
+  static void WriteFile(const std::string& path, const std::string& bytes) {
     std::ofstream(path, std::ios::binary) << bytes;
   }
 
@@ -76,7 +77,7 @@ class StoreTest : public testing::Test {
 
 TEST_F(StoreTest, ReadsWhatWasWritten) {
   Store store = MakeStore();
-  ASSERT_TRUE(Write(store, 10).ok());
+  ASSERT_TRUE(WriteCheckpoint(store, 10).ok());
   Store reopened = MakeStore();
   EXPECT_THAT(reopened.Open(), IsEmpty());
   ASSERT_THAT(reopened.points(), ElementsAre(Point{7, 10, 10}));
@@ -88,55 +89,55 @@ TEST_F(StoreTest, ReadsWhatWasWritten) {
 
 TEST_F(StoreTest, KeepsOnlyTheNewest) {
   Store store = MakeStore(3);
-  for (uint64_t step = 1; step <= 5; ++step) ASSERT_TRUE(Write(store, step).ok());
+  for (uint64_t step = 1; step <= 5; ++step) ASSERT_TRUE(WriteCheckpoint(store, step).ok());
   EXPECT_THAT(store.points(), ElementsAre(Point{7, 3, 3}, Point{7, 4, 4}, Point{7, 5, 5}));
-  EXPECT_FALSE(fs::exists(Path(2, ".json")));
-  EXPECT_FALSE(fs::exists(Path(2, ".safetensors")));
+  EXPECT_FALSE(fs::exists(CheckpointPath(2, ".json")));
+  EXPECT_FALSE(fs::exists(CheckpointPath(2, ".safetensors")));
 }
 
 TEST_F(StoreTest, RefusesACheckpointWithAnyByteChangedAndKeepsThePreviousOne) {
   Store store = MakeStore();
-  ASSERT_TRUE(Write(store, 1).ok());
-  ASSERT_TRUE(Write(store, 2).ok());
+  ASSERT_TRUE(WriteCheckpoint(store, 1).ok());
+  ASSERT_TRUE(WriteCheckpoint(store, 2).ok());
   for (const std::string ending : {".safetensors", ".json"}) {
-    const std::string bytes = ReadAll(Path(2, ending));
+    const std::string bytes = ReadFile(CheckpointPath(2, ending));
     for (size_t at = 0; at < bytes.size(); at += ending == ".json" ? 1 : 7) {
       // A manifest's white space may change.
       if (ending == ".json" && std::isspace(bytes[at])) continue;
       std::string changed_bytes = bytes;
       changed_bytes[at] = static_cast<char>(changed_bytes[at] ^ 1);
-      WriteAll(Path(2, ending), changed_bytes);
+      WriteFile(CheckpointPath(2, ending), changed_bytes);
       Store reopened = MakeStore();
       EXPECT_THAT(reopened.Open(), SizeIs(1)) << ending << " byte " << at;
       EXPECT_THAT(reopened.points(), ElementsAre(Point{7, 1, 1})) << ending << " byte " << at;
       EXPECT_FALSE(reopened.Read({7, 2, 2}).ok());
     }
-    WriteAll(Path(2, ending), bytes);
+    WriteFile(CheckpointPath(2, ending), bytes);
   }
 }
 
 TEST_F(StoreTest, RefusesATruncatedCheckpointAndKeepsThePreviousOne) {
   Store store = MakeStore();
-  ASSERT_TRUE(Write(store, 1).ok());
-  ASSERT_TRUE(Write(store, 2).ok());
+  ASSERT_TRUE(WriteCheckpoint(store, 1).ok());
+  ASSERT_TRUE(WriteCheckpoint(store, 2).ok());
   for (const std::string ending : {".safetensors", ".json"}) {
-    const std::string bytes = ReadAll(Path(2, ending));
+    const std::string bytes = ReadFile(CheckpointPath(2, ending));
     for (size_t size = 0; size < bytes.size(); size += 13) {
-      WriteAll(Path(2, ending), bytes.substr(0, size));
+      WriteFile(CheckpointPath(2, ending), bytes.substr(0, size));
       Store reopened = MakeStore();
       EXPECT_THAT(reopened.Open(), SizeIs(1));
       EXPECT_THAT(reopened.points(), ElementsAre(Point{7, 1, 1})) << ending << " " << size;
     }
-    WriteAll(Path(2, ending), bytes + "x");
+    WriteFile(CheckpointPath(2, ending), bytes + "x");
     Store reopened = MakeStore();
     EXPECT_THAT(reopened.Open(), SizeIs(1));
-    WriteAll(Path(2, ending), bytes);
+    WriteFile(CheckpointPath(2, ending), bytes);
   }
 }
 
 TEST_F(StoreTest, SaysWhyCheckpointsOfAnotherOwnerAreNotUsed) {
   Store store = MakeStore();
-  ASSERT_TRUE(Write(store, 1).ok());
+  ASSERT_TRUE(WriteCheckpoint(store, 1).ok());
   const Owner original_owner = owner_;
   const auto refusal_sentence = [&] {
     Store other_store = MakeStore();
@@ -159,25 +160,25 @@ TEST_F(StoreTest, SaysWhyCheckpointsOfAnotherOwnerAreNotUsed) {
 
 TEST_F(StoreTest, RemovesIncompleteFiles) {
   Store store = MakeStore();
-  ASSERT_TRUE(Write(store, 1).ok());
-  WriteAll(Path(2, ".safetensors.tmp.4711"), "half");
-  WriteAll(Path(3, ".safetensors"), "without a manifest");
+  ASSERT_TRUE(WriteCheckpoint(store, 1).ok());
+  WriteFile(CheckpointPath(2, ".safetensors.tmp.4711"), "half");
+  WriteFile(CheckpointPath(3, ".safetensors"), "without a manifest");
   Store reopened = MakeStore();
   EXPECT_THAT(reopened.Open(), IsEmpty());
-  EXPECT_FALSE(fs::exists(Path(2, ".safetensors.tmp.4711")));
-  EXPECT_FALSE(fs::exists(Path(3, ".safetensors")));
+  EXPECT_FALSE(fs::exists(CheckpointPath(2, ".safetensors.tmp.4711")));
+  EXPECT_FALSE(fs::exists(CheckpointPath(3, ".safetensors")));
   EXPECT_THAT(reopened.points(), ElementsAre(Point{7, 1, 1}));
 }
 
 TEST_F(StoreTest, MovesCheckpointsOfAnotherRunToAFolderWithTheDateAndReportsIt) {
   Store store = MakeStore();
-  EXPECT_EQ(Begin(store, 7), "");
-  ASSERT_TRUE(Write(store, 90).ok());
-  ASSERT_TRUE(Write(store, 100).ok());
+  EXPECT_EQ(BeginRun(store, 7), "");
+  ASSERT_TRUE(WriteCheckpoint(store, 90).ok());
+  ASSERT_TRUE(WriteCheckpoint(store, 100).ok());
   const uint64_t bytes = CheckpointBytesIn(owner_.folder);
-  const std::string sentence = Begin(store, 8);
+  const std::string sentence = BeginRun(store, 8);
   EXPECT_THAT(store.points(), IsEmpty());
-  EXPECT_FALSE(fs::exists(Path(100, ".json")));
+  EXPECT_FALSE(fs::exists(CheckpointPath(100, ".json")));
   const std::string dated_folder = owner_.folder + ".2026-11-22T22-26-01";
   for (const char* name : {"step.90.json", "step.90.safetensors", "step.100.json", "run.json"})
     EXPECT_TRUE(fs::exists(Cat(dated_folder, "/", name))) << name;
@@ -190,40 +191,40 @@ TEST_F(StoreTest, KeepsAllMovedCheckpointsEvenWithinOneSecond) {
   for (uint64_t run = 1; run <= 4; ++run) {
     Store store = MakeStore();
     store.Open();
-    Begin(store, run);
-    ASSERT_TRUE(Write(store, 10 * run, run).ok());
+    BeginRun(store, run);
+    ASSERT_TRUE(WriteCheckpoint(store, 10 * run, run).ok());
   }
   const std::string dated_folder = owner_.folder + ".2026-11-22T22-26-01";
   EXPECT_TRUE(fs::exists(dated_folder + "/step.10.json"));
   EXPECT_TRUE(fs::exists(dated_folder + ".2/step.20.json"));
   EXPECT_TRUE(fs::exists(dated_folder + ".3/step.30.json"));
-  EXPECT_TRUE(fs::exists(Path(40, ".json")));
+  EXPECT_TRUE(fs::exists(CheckpointPath(40, ".json")));
 }
 
 TEST_F(StoreTest, ARunThatStartsAgainKeepsItsOldCheckpointsToo) {
   Store store = MakeStore();
-  ASSERT_TRUE(Write(store, 10).ok());
-  EXPECT_NE(Begin(store, 7, true), "");
+  ASSERT_TRUE(WriteCheckpoint(store, 10).ok());
+  EXPECT_NE(BeginRun(store, 7, true), "");
   EXPECT_THAT(store.points(), IsEmpty());
   EXPECT_TRUE(fs::exists(owner_.folder + ".2026-11-22T22-26-01/step.10.safetensors"));
-  EXPECT_EQ(Begin(store, 7, true), "") << "nothing is left to be moved";
+  EXPECT_EQ(BeginRun(store, 7, true), "") << "nothing is left to be moved";
 }
 
 // A run continues from its checkpoints. Those of other runs, and damaged ones, are moved to another
 // folder.
 TEST_F(StoreTest, ARunThatContinuesKeepsItsCheckpointsInPlaceAndMovesAllOthers) {
   Store store = MakeStore(6);
-  for (uint64_t step = 10; step <= 40; step += 10) ASSERT_TRUE(Write(store, step).ok());
-  ASSERT_TRUE(Write(store, 50, 8).ok());
-  ASSERT_TRUE(Write(store, 60).ok());
-  WriteAll(Path(30, ".safetensors"), "damaged");
-  WriteAll(Path(40, ".json"), "damaged");
-  fs::remove(Path(60, ".safetensors"));
+  for (uint64_t step = 10; step <= 40; step += 10) ASSERT_TRUE(WriteCheckpoint(store, step).ok());
+  ASSERT_TRUE(WriteCheckpoint(store, 50, 8).ok());
+  ASSERT_TRUE(WriteCheckpoint(store, 60).ok());
+  WriteFile(CheckpointPath(30, ".safetensors"), "damaged");
+  WriteFile(CheckpointPath(40, ".json"), "damaged");
+  fs::remove(CheckpointPath(60, ".safetensors"));
   Store reopened = MakeStore(6);
   reopened.Open();
-  EXPECT_THAT(Begin(reopened, 7), HasSubstr(": 4, the newest of step 60"));
+  EXPECT_THAT(BeginRun(reopened, 7), HasSubstr(": 4, the newest of step 60"));
   EXPECT_THAT(reopened.points(), ElementsAre(Point{7, 10, 10}, Point{7, 20, 20}));
-  EXPECT_THAT(reopened.refused(), IsEmpty());
+  EXPECT_THAT(reopened.refused_checkpoints(), IsEmpty());
   const std::string dated_folder = owner_.folder + ".2026-11-22T22-26-01/step.";
   for (const char* name : {"30.json", "30.safetensors", "40.json", "40.safetensors", "50.json",
                            "50.safetensors", "60.json"}) {
@@ -236,86 +237,87 @@ TEST_F(StoreTest, ARunThatContinuesKeepsItsCheckpointsInPlaceAndMovesAllOthers) 
 TEST_F(StoreTest, RemovesNothingThatCannotBeMoved) {
   owner_.folder = folder_ + "/" + std::string(250, 'w');
   Store store = MakeStore();
-  ASSERT_TRUE(Write(store, 10).ok());
+  ASSERT_TRUE(WriteCheckpoint(store, 10).ok());
   const auto begin_result = store.Begin(8, true, kNow);
   ASSERT_FALSE(begin_result.ok());
   EXPECT_EQ(begin_result.status().code(), Code::kCannotWrite);
   EXPECT_THAT(begin_result.status().message(), HasSubstr("File name too long"));
   EXPECT_THAT(begin_result.status().message(), HasSubstr("still there"));
-  EXPECT_TRUE(fs::exists(Path(10, ".json")));
-  EXPECT_TRUE(fs::exists(Path(10, ".safetensors")));
+  EXPECT_TRUE(fs::exists(CheckpointPath(10, ".json")));
+  EXPECT_TRUE(fs::exists(CheckpointPath(10, ".safetensors")));
 }
 
 TEST_F(StoreTest, RemovesCheckpointsAfterThePointFromWhichARunContinues) {
   Store store = MakeStore(5);
-  for (uint64_t step = 1; step <= 4; ++step) ASSERT_TRUE(Write(store, step).ok());
-  ASSERT_TRUE(Write(store, 5, 8).ok());
+  for (uint64_t step = 1; step <= 4; ++step) ASSERT_TRUE(WriteCheckpoint(store, step).ok());
+  ASSERT_TRUE(WriteCheckpoint(store, 5, 8).ok());
   store.RemoveAfter({7, 2, 2});
   EXPECT_THAT(store.points(), ElementsAre(Point{7, 1, 1}, Point{7, 2, 2}, Point{8, 5, 5}));
-  EXPECT_FALSE(fs::exists(Path(3, ".json")));
-  EXPECT_TRUE(fs::exists(Path(5, ".json"))) << "it is of another run";
+  EXPECT_FALSE(fs::exists(CheckpointPath(3, ".json")));
+  EXPECT_TRUE(fs::exists(CheckpointPath(5, ".json"))) << "it is of another run";
 }
 
 TEST_F(StoreTest, RecordsTheRunAndItsJobBeforeTheFirstCheckpoint) {
   Store store = MakeStore();
-  Begin(store, 7);
+  BeginRun(store, 7);
   Store reopened = MakeStore();
   EXPECT_THAT(reopened.Open(), IsEmpty());
-  EXPECT_EQ(reopened.began(), 7u);
+  EXPECT_EQ(reopened.own_recorded_run(), 7u);
   EXPECT_EQ(reopened.JobTextOf(7), "seed: 1");
   EXPECT_EQ(reopened.JobTextOf(8), "");
   owner_.job_digest = 99;
   owner_.job_text = "seed: 2";
   Store other_store = MakeStore();
   other_store.Open();
-  EXPECT_EQ(other_store.began(), 0u) << "the run was of another job";
+  EXPECT_EQ(other_store.own_recorded_run(), 0u) << "the run was of another job";
   EXPECT_EQ(other_store.JobTextOf(7), "seed: 1");
-  Begin(other_store, 9);
-  EXPECT_EQ(other_store.began(), 9u);
+  BeginRun(other_store, 9);
+  EXPECT_EQ(other_store.own_recorded_run(), 9u);
   EXPECT_EQ(other_store.JobTextOf(9), "seed: 2");
 }
 
 TEST_F(StoreTest, DistinguishesDamagedCheckpointsFromThoseOfOtherOwners) {
   Store store = MakeStore();
-  ASSERT_TRUE(Write(store, 1).ok());
-  ASSERT_TRUE(Write(store, 2).ok());
-  WriteAll(Path(1, ".json"), "{");
+  ASSERT_TRUE(WriteCheckpoint(store, 1).ok());
+  ASSERT_TRUE(WriteCheckpoint(store, 2).ok());
+  WriteFile(CheckpointPath(1, ".json"), "{");
   owner_.job_digest = 99;
   Store other_store = MakeStore();
   EXPECT_THAT(other_store.Open(), SizeIs(2));
-  ASSERT_THAT(other_store.refused(), SizeIs(2));
-  EXPECT_EQ(other_store.refused()[0].step, 1u);
-  EXPECT_FALSE(other_store.refused()[0].other);
-  EXPECT_EQ(other_store.refused()[1].step, 2u);
-  EXPECT_TRUE(other_store.refused()[1].other);
-  EXPECT_EQ(other_store.refused()[1].run, 7u);
+  ASSERT_THAT(other_store.refused_checkpoints(), SizeIs(2));
+  EXPECT_EQ(other_store.refused_checkpoints()[0].step, 1u);
+  EXPECT_FALSE(other_store.refused_checkpoints()[0].is_foreign);
+  EXPECT_EQ(other_store.refused_checkpoints()[1].step, 2u);
+  EXPECT_TRUE(other_store.refused_checkpoints()[1].is_foreign);
+  EXPECT_EQ(other_store.refused_checkpoints()[1].run, 7u);
 }
 
 // The manifest is the small file that completes a checkpoint. A folder with its name makes the
 // write fail, even for root.
 TEST_F(StoreTest, RemovesTheStateIfTheManifestCannotBeWritten) {
   Store store = MakeStore();
-  ASSERT_TRUE(Write(store, 1).ok());
-  fs::create_directories(Path(2, ".json") + "/x");
-  EXPECT_FALSE(Write(store, 2).ok());
-  EXPECT_FALSE(fs::exists(Path(2, ".safetensors")));
+  ASSERT_TRUE(WriteCheckpoint(store, 1).ok());
+  fs::create_directories(CheckpointPath(2, ".json") + "/x");
+  EXPECT_FALSE(WriteCheckpoint(store, 2).ok());
+  EXPECT_FALSE(fs::exists(CheckpointPath(2, ".safetensors")));
   EXPECT_THAT(store.points(), ElementsAre(Point{7, 1, 1}));
 }
 
 TEST_F(StoreTest, KeepsItsCheckpointsIfTheFolderCannotBeWritten) {
   Store store = MakeStore();
-  ASSERT_TRUE(Write(store, 1).ok());
-  ASSERT_TRUE(Write(store, 2).ok());
+  ASSERT_TRUE(WriteCheckpoint(store, 1).ok());
+  ASSERT_TRUE(WriteCheckpoint(store, 2).ok());
   // A folder with the file's name makes the write fail, even for root.
-  fs::create_directories(Path(3, ".safetensors") + "/x");
-  const Status write_status = Write(store, 3);
+  fs::create_directories(CheckpointPath(3, ".safetensors") + "/x");
+  const Status write_status = WriteCheckpoint(store, 3);
   EXPECT_EQ(write_status.code(), Code::kCannotWrite);
   EXPECT_THAT(write_status.message(), HasSubstr("step.3.safetensors"));
   EXPECT_THAT(store.points(), ElementsAre(Point{7, 1, 1}, Point{7, 2, 2}));
-  WriteAll(folder_ + "/file", "");
+  WriteFile(folder_ + "/file", "");
   owner_.folder = folder_ + "/file/checkpoints";
   Store store_below_a_file = MakeStore();
-  EXPECT_THAT(Write(store_below_a_file, 1).message(), HasSubstr("cannot create the folder"));
+  EXPECT_THAT(WriteCheckpoint(store_below_a_file, 1).message(),
+              HasSubstr("cannot create the folder"));
 }
 
 TEST_F(StoreTest, NamesAMissingArrayOrNumber) {
@@ -324,24 +326,25 @@ TEST_F(StoreTest, NamesAMissingArrayOrNumber) {
   SavedState state{{{"residual", values}}, {{"clock", &number}}};
   std::vector<tensors::TensorView> tensors;
   tensors::Metadata metadata;
-  AddSaved(state, &tensors, &metadata);
+  AddSavedState(state, &tensors, &metadata);
   Store store = MakeStore();
   ASSERT_TRUE(store.Write({7, 1, 1}, Kind::kOfAll, tensors, metadata).ok());
   const auto file = store.Read({7, 1, 1});
   ASSERT_TRUE(file.ok());
   values = {0, 0};
   number = 0;
-  EXPECT_TRUE(Restore(*file, state).ok());
+  EXPECT_TRUE(RestoreState(*file, state).ok());
   EXPECT_THAT(values, ElementsAre(1, 2));
   EXPECT_EQ(number, 5u);
   std::vector<float> longer_values(3);
-  EXPECT_THAT(Restore(*file, {{{"residual", longer_values}}, {}}).message(),
+  EXPECT_THAT(RestoreState(*file, {{{"residual", longer_values}}, {}}).message(),
               HasSubstr("no residual of 3 values"));
-  EXPECT_THAT(Restore(*file, {{}, {{"other", &number}}}).message(), HasSubstr("no number other"));
+  EXPECT_THAT(RestoreState(*file, {{}, {{"other", &number}}}).message(),
+              HasSubstr("no number other"));
 }
 
-// A checkpoint is of kind kOfAll if all daemons wrote one after its step, of kind kShard if only
-// this shard did.
+// A checkpoint is of kind kOfAll if all daemons (workers and shards) wrote one after its step, of
+// kind kShard if only shards did.
 TEST_F(StoreTest, KeepsTheTwoKindsApart) {
   const auto describe_points = [](const Store& store) {
     std::vector<std::string> descriptions;
@@ -351,7 +354,7 @@ TEST_F(StoreTest, KeepsTheTwoKindsApart) {
   };
   Store store = MakeStore(2, 3);
   for (uint64_t step = 10; step <= 120; step += 10)
-    ASSERT_TRUE(Write(store, step, 7, step % 50 == 0 ? Kind::kOfAll : Kind::kShard).ok());
+    ASSERT_TRUE(WriteCheckpoint(store, step, 7, step % 50 == 0 ? Kind::kOfAll : Kind::kShard).ok());
   EXPECT_THAT(describe_points(store),
               ElementsAre("50", "90 shard", "100", "110 shard", "120 shard"));
   Store reopened = MakeStore(2, 3);
@@ -359,8 +362,8 @@ TEST_F(StoreTest, KeepsTheTwoKindsApart) {
   EXPECT_EQ(describe_points(reopened), describe_points(store));
   // After the last step of a job, all daemons write a checkpoint. If this shard has already written
   // one after that step, its kind becomes kOfAll, and writing it as kShard does not change it back.
-  ASSERT_TRUE(Write(reopened, 120).ok());
-  ASSERT_TRUE(Write(reopened, 120, 7, Kind::kShard).ok());
+  ASSERT_TRUE(WriteCheckpoint(reopened, 120).ok());
+  ASSERT_TRUE(WriteCheckpoint(reopened, 120, 7, Kind::kShard).ok());
   EXPECT_THAT(describe_points(reopened), ElementsAre("90 shard", "100", "110 shard", "120"));
   Store reopened_twice = MakeStore(2, 3);
   EXPECT_THAT(reopened_twice.Open(), IsEmpty());
@@ -370,19 +373,19 @@ TEST_F(StoreTest, KeepsTheTwoKindsApart) {
 
 TEST_F(StoreTest, ReportsTheKindOfAnotherJobsCheckpoints) {
   Store store = MakeStore(2, 3);
-  ASSERT_TRUE(Write(store, 10, 7, Kind::kShard).ok());
-  ASSERT_TRUE(Write(store, 20).ok());
+  ASSERT_TRUE(WriteCheckpoint(store, 10, 7, Kind::kShard).ok());
+  ASSERT_TRUE(WriteCheckpoint(store, 20).ok());
   owner_.job_digest ^= 1;
   Store other_store = MakeStore(2, 3);
   EXPECT_THAT(other_store.Open(), SizeIs(2));
-  ASSERT_THAT(other_store.refused(), SizeIs(2));
-  EXPECT_EQ(other_store.refused()[0].kind, Kind::kShard);
-  EXPECT_EQ(other_store.refused()[1].kind, Kind::kOfAll);
+  ASSERT_THAT(other_store.refused_checkpoints(), SizeIs(2));
+  EXPECT_EQ(other_store.refused_checkpoints()[0].kind, Kind::kShard);
+  EXPECT_EQ(other_store.refused_checkpoints()[1].kind, Kind::kOfAll);
 }
 
 TEST_F(StoreTest, WritesNothingIfNoKindIsKept) {
   Store store = MakeStore(0);
-  EXPECT_EQ(Begin(store, 7), "");
+  EXPECT_EQ(BeginRun(store, 7), "");
   EXPECT_FALSE(fs::exists(owner_.folder));
 }
 

@@ -18,7 +18,7 @@ namespace {
 using Steps = std::set<uint64_t>;
 
 constexpr uint64_t kRun = 7, kLastStep = 7;
-constexpr Keep kKeep{.of_all = 2, .shard = 2};
+constexpr NumKept kNumKept{.num_of_all = 2, .num_of_shard = 2};
 const auto kBeginTime = std::chrono::system_clock::from_time_t(1795386361);
 
 Owner OwnerIn(const std::string& folder) {
@@ -26,15 +26,15 @@ Owner OwnerIn(const std::string& folder) {
 }
 Owner OurOwner() { return OwnerIn("out/checkpoints/shard.0.lane.1"); }
 
-// A Chooser (it chooses a number below n) that goes through all sequences of answers: Next() begins
-// the next sequence, and returns false after the last.
+// A Chooser (it chooses a number below n) that goes through all sequences of answers.
+// BeginNextSequence() begins the next one, and returns false after the last.
 class AllChoices {
  public:
   uint64_t operator()(uint64_t n) {
     if (position_ == sequence_.size()) sequence_.push_back({0, n});
     return sequence_[position_++].first;
   }
-  bool Next() {
+  bool BeginNextSequence() {
     position_ = 0;
     while (!sequence_.empty() && ++sequence_.back().first == sequence_.back().second)
       sequence_.pop_back();
@@ -59,7 +59,7 @@ Status WriteCheckpoint(Store& store, uint64_t run, uint64_t step, Kind kind) {
 
 // The steps of a run's complete checkpoints, as the next process finds them. Checks their values.
 Steps CompleteSteps(const Owner& owner, uint64_t run, MemoryStorage& storage) {
-  Store store(owner, kKeep, storage);
+  Store store(owner, kNumKept, storage);
   (void)store.Open();
   Steps steps;
   for (const Point& point : store.points()) {
@@ -75,7 +75,7 @@ Steps CompleteSteps(const Owner& owner, uint64_t run, MemoryStorage& storage) {
 
 // What must be on the disk after the process has stopped.
 struct Expectation {
-  Steps sure_steps;        // steps of checkpoints that must be complete
+  Steps required_steps;    // steps of checkpoints that must be complete
   bool has_ended = false;  // whether the process wrote all its checkpoints before it stopped
 };
 
@@ -89,21 +89,22 @@ Steps StepsIn(const Store& store) {
 // twice: as a shard's own, then as one of all daemons, as at the end of a job.
 Expectation WriteAllCheckpoints(MemoryStorage& storage) {
   Expectation expectation;
-  Store store(OurOwner(), kKeep, storage);
+  Store store(OurOwner(), kNumKept, storage);
   (void)store.Open();
-  expectation.sure_steps = StepsIn(store);
+  expectation.required_steps = StepsIn(store);
   (void)store.Begin(kRun, false, kBeginTime);
   const uint64_t first_step = store.points().empty() ? 1 : store.points().back().step + 1;
   for (uint64_t step = first_step; step <= kLastStep + 1 && !storage.stopped(); ++step) {
     const Kind kind = step > kLastStep ? Kind::kOfAll : KindOfStep(step);
     const Status write_status = WriteCheckpoint(store, kRun, std::min(step, kLastStep), kind);
     const Steps steps_in_store = StepsIn(store);
-    if (write_status.ok() && !storage.stopped()) expectation.sure_steps = steps_in_store;
+    if (write_status.ok() && !storage.stopped()) expectation.required_steps = steps_in_store;
     // The write succeeded, and the process stopped when it removed old checkpoints: these may be
     // gone.
     if (write_status.ok() && storage.stopped())
-      std::erase_if(expectation.sure_steps,
-                    [&](uint64_t sure_step) { return !steps_in_store.contains(sure_step); });
+      std::erase_if(expectation.required_steps, [&](uint64_t required_step) {
+        return !steps_in_store.contains(required_step);
+      });
   }
   expectation.has_ended = !storage.stopped();
   return expectation;
@@ -111,43 +112,45 @@ Expectation WriteAllCheckpoints(MemoryStorage& storage) {
 
 void ExpectKept(const Expectation& expectation, const Steps& complete_steps,
                 const std::string& change) {
-  for (const uint64_t step : expectation.sure_steps)
+  for (const uint64_t step : expectation.required_steps)
     EXPECT_TRUE(complete_steps.contains(step))
         << change << ": the checkpoint of step " << step << " is lost";
 }
 
-// Stops a process in each of its changes, restarts it with `restart`, and checks what is left.
-// Returns the number of changes.
+// Stops a process in each of its changes to the disk, restarts it with `restart`, and checks what
+// is left. Returns the number of changes.
 template <typename Restart>
 uint64_t StopInEveryChange(const Restart& restart) {
-  for (uint64_t stop = 0;; ++stop) {
+  for (uint64_t stop_change = 0;; ++stop_change) {
     AllChoices choices;
     do {
       MemoryStorage storage;
       const Chooser choose = [&](uint64_t n) { return choices(n); };
-      storage.StopAfter(stop, choose);
+      storage.StopAfter(stop_change, choose);
       const Expectation expectation = WriteAllCheckpoints(storage);
-      if (expectation.has_ended) return stop;
+      if (expectation.has_ended) return stop_change;
       restart(storage, choose);
-      ExpectKept(expectation, CompleteSteps(OurOwner(), kRun, storage), Cat("change ", stop));
+      ExpectKept(expectation, CompleteSteps(OurOwner(), kRun, storage),
+                 Cat("change ", stop_change));
       EXPECT_TRUE(WriteAllCheckpoints(storage).has_ended);
       const Steps final_steps = CompleteSteps(OurOwner(), kRun, storage);
-      EXPECT_TRUE(final_steps.contains(kLastStep) && final_steps.contains(6)) << "change " << stop;
-      if (testing::Test::HasFailure()) return stop;
-    } while (choices.Next());
+      EXPECT_TRUE(final_steps.contains(kLastStep) && final_steps.contains(6))
+          << "change " << stop_change;
+      if (testing::Test::HasFailure()) return stop_change;
+    } while (choices.BeginNextSequence());
   }
 }
 
 TEST(Torn, AProcessThatDiesInAnyChangeLosesNoOtherCheckpoint) {
-  const uint64_t changes =
+  const uint64_t num_changes =
       StopInEveryChange([](MemoryStorage& storage, const Chooser&) { storage.RestartProcess(); });
-  EXPECT_GT(changes, 6 * kLastStep);
+  EXPECT_GT(num_changes, 6 * kLastStep);
 }
 
 TEST(Torn, AMachineThatLosesItsPowerInAnyChangeLosesNoOtherCheckpoint) {
-  const uint64_t changes = StopInEveryChange(
+  const uint64_t num_changes = StopInEveryChange(
       [](MemoryStorage& storage, const Chooser& choose) { storage.RestartMachine(choose); });
-  EXPECT_GT(changes, 6 * kLastStep);
+  EXPECT_GT(num_changes, 6 * kLastStep);
 }
 
 // From some change on, the disk is full: for one change, for three changes, or always.
@@ -160,7 +163,7 @@ TEST(Torn, ARefusedWriteLosesNoOtherCheckpoint) {
       const Expectation expectation = WriteAllCheckpoints(storage);
       ASSERT_TRUE(expectation.has_ended);
       const Steps complete_steps = CompleteSteps(OurOwner(), kRun, storage);
-      EXPECT_EQ(complete_steps, expectation.sure_steps) << "change " << first_refused;
+      EXPECT_EQ(complete_steps, expectation.required_steps) << "change " << first_refused;
       if (num_refused == 1) {
         EXPECT_GE(complete_steps.size(), 3u) << "change " << first_refused;
       }
@@ -168,7 +171,7 @@ TEST(Torn, ARefusedWriteLosesNoOtherCheckpoint) {
       EXPECT_TRUE(WriteAllCheckpoints(storage).has_ended);
       EXPECT_TRUE(CompleteSteps(OurOwner(), kRun, storage).contains(kLastStep))
           << "change " << first_refused;
-      if (first_refused > storage.changes()) break;
+      if (first_refused > storage.num_changes()) break;
       ++num_trials;
     }
   }
@@ -179,19 +182,20 @@ TEST(Torn, ARefusedWriteLosesNoOtherCheckpoint) {
 TEST(Torn, ATornFileLosesItsOwnCheckpointOnly) {
   uint64_t num_torn = 0;
   for (uint64_t trial = 0;; ++trial) {
-    const uint64_t stop = trial / 2;
+    const uint64_t stop_change = trial / 2;
     MemoryStorage storage;
-    storage.StopAfter(stop, [](uint64_t n) { return n - 1; });
+    storage.StopAfter(stop_change, [](uint64_t n) { return n - 1; });
     const Expectation expectation = WriteAllCheckpoints(storage);
     if (expectation.has_ended) break;
     storage.RestartProcess();
     const Steps steps_before = CompleteSteps(OurOwner(), kRun, storage);
     storage.TearRecentFile(trial % 2);
     const Steps steps_after = CompleteSteps(OurOwner(), kRun, storage);
-    EXPECT_GE(steps_after.size() + 1, steps_before.size()) << "change " << stop;
+    EXPECT_GE(steps_after.size() + 1, steps_before.size()) << "change " << stop_change;
     num_torn += steps_after.size() < steps_before.size();
     EXPECT_TRUE(WriteAllCheckpoints(storage).has_ended);
-    EXPECT_TRUE(CompleteSteps(OurOwner(), kRun, storage).contains(kLastStep)) << "change " << stop;
+    EXPECT_TRUE(CompleteSteps(OurOwner(), kRun, storage).contains(kLastStep))
+        << "change " << stop_change;
     if (HasFailure()) break;
   }
   EXPECT_GT(num_torn, 2 * kLastStep);
@@ -201,33 +205,33 @@ TEST(Torn, ATornFileLosesItsOwnCheckpointOnly) {
 // new run's checkpoint stays. A stop during the moves loses at most one checkpoint.
 TEST(Torn, MovingCheckpointsAwayLosesOneAtMost) {
   const auto write_both_runs = [](MemoryStorage& storage) {
-    Store store(OurOwner(), {.of_all = 9}, storage);
+    Store store(OurOwner(), {.num_of_all = 9}, storage);
     (void)store.Open();
     for (uint64_t step = 1; step <= 3; ++step)
       (void)WriteCheckpoint(store, kRun, step, Kind::kOfAll);
     (void)WriteCheckpoint(store, kRun + 1, 4, Kind::kOfAll);
   };
-  const Owner owner_of_moved = OwnerIn(OurOwner().folder + ".2026-11-22T22-26-01");
+  const Owner owner_of_moved_files = OwnerIn(OurOwner().folder + ".2026-11-22T22-26-01");
   for (const bool power_fails : {false, true}) {
     bool all_moved = false;
-    for (uint64_t stop = 0; !all_moved && !testing::Test::HasFailure(); ++stop) {
+    for (uint64_t stop_change = 0; !all_moved && !testing::Test::HasFailure(); ++stop_change) {
       AllChoices choices;
       do {
         MemoryStorage storage;
         const Chooser choose = [&](uint64_t n) { return choices(n); };
         write_both_runs(storage);
-        storage.StopAfter(stop, choose);
-        Store store(OurOwner(), {.of_all = 9}, storage);
+        storage.StopAfter(stop_change, choose);
+        Store store(OurOwner(), {.num_of_all = 9}, storage);
         (void)store.Open();
         (void)store.Begin(kRun + 1, false, kBeginTime);
         all_moved = !storage.stopped();
         power_fails ? storage.RestartMachine(choose) : storage.RestartProcess();
         const Steps steps_of_new_run = CompleteSteps(OurOwner(), kRun + 1, storage);
-        EXPECT_EQ(steps_of_new_run, Steps{4}) << "change " << stop;
+        EXPECT_EQ(steps_of_new_run, Steps{4}) << "change " << stop_change;
         Steps steps_found = CompleteSteps(OurOwner(), kRun, storage);
-        steps_found.merge(CompleteSteps(owner_of_moved, kRun, storage));
-        EXPECT_GE(steps_found.size(), all_moved ? 3u : 2u) << "change " << stop;
-      } while (choices.Next() && !testing::Test::HasFailure());
+        steps_found.merge(CompleteSteps(owner_of_moved_files, kRun, storage));
+        EXPECT_GE(steps_found.size(), all_moved ? 3u : 2u) << "change " << stop_change;
+      } while (choices.BeginNextSequence() && !testing::Test::HasFailure());
     }
   }
 }
@@ -240,14 +244,14 @@ TEST(Torn, RemovedCheckpointsDoNotComeBack) {
     MemoryStorage storage;
     (void)WriteAllCheckpoints(storage);
     {
-      Store store(OurOwner(), kKeep, storage);
+      Store store(OurOwner(), kNumKept, storage);
       (void)store.Open();
       ASSERT_TRUE(store.Begin(kRun, false, kBeginTime).ok());
       store.RemoveAfter({kRun, 6, 6});
     }
     storage.RestartMachine([&](uint64_t n) { return choices(n); });
     ASSERT_FALSE(CompleteSteps(OurOwner(), kRun, storage).contains(kLastStep));
-  } while (choices.Next());
+  } while (choices.BeginNextSequence());
 }
 
 }  // namespace

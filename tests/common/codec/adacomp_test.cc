@@ -21,7 +21,7 @@ INSTANTIATE_TEST_SUITE_P(AdaComp, CodecConformance,
                          testing::Values(CodecCase{
                              .name = "AdaComp",
                              .make = [] { return MakeAdaCompCodec(6); },
-                             .plausible =
+                             .is_plausible =
                                  [](float g, float scaler, float mean) {
                                    return mean == 0 || (std::abs(mean) == scaler &&
                                                         std::signbit(mean) == std::signbit(g));
@@ -43,8 +43,9 @@ INSTANTIATE_TEST_SUITE_P(AdaComp, CodecConformance,
                              .random_codes = 3}),
                          CaseName);
 
-// Algorithm 2 of the paper, for one worker and one tensor, with the paper's symbols: dW is the new
-// gradient, G = residue + dW, and H = G + dW.
+// Algorithm 2 of the paper, for one worker and one tensor: Pack() returns what is sent, and keeps
+// the rest in `residue`. In the paper's symbols: dW is the new gradient, G = residue + dW, and H =
+// G + dW.
 struct PaperAdaComp {
   explicit PaperAdaComp(size_t n, size_t bin_elements) : bin_elements(bin_elements), residue(n) {}
 
@@ -86,7 +87,7 @@ TEST(AdaComp, FollowsThePapersAlgorithm) {
       if (round % 5 == 4) std::fill(g.begin() + 200, g.begin() + 1600, 0.f);
       ASSERT_EQ(worker.Send(g, round, 2 * bin_elements), reference.Pack(g))
           << bin_elements << " " << round;
-      ASSERT_EQ(worker.Saved("residual"), reference.residue) << bin_elements << " " << round;
+      ASSERT_EQ(worker.SavedArray("residual"), reference.residue) << bin_elements << " " << round;
     }
   }
 }
@@ -98,7 +99,7 @@ TEST(AdaComp, BinsOfZerosNeitherSendNorCount) {
   Sender worker(*codec, 9);
   EXPECT_EQ(worker.Send({0, 0, 0, 4, 1, -3, -8, 0, 1}),
             (std::vector<float>{0, 0, 0, 6, 0, -6, -6, 0, 0}));
-  EXPECT_EQ(worker.Saved("residual"), (std::vector<float>{0, 0, 0, -2, 1, 3, -2, 0, 1}));
+  EXPECT_EQ(worker.SavedArray("residual"), (std::vector<float>{0, 0, 0, -2, 1, 3, -2, 0, 1}));
   Sender sender_of_zeros(*codec, 9);
   EXPECT_EQ(sender_of_zeros.Send(std::vector<float>(9)), std::vector<float>(9));
 }
@@ -122,9 +123,9 @@ TEST(AdaComp, RestoredMemoryContinuesBitForBit) {
     if (round < 5) continue;
     ASSERT_EQ(resumed.Send(g, round), sent);
   }
-  ASSERT_NE(uninterrupted.Saved("residual"), std::vector<float>(5000));
+  ASSERT_NE(uninterrupted.SavedArray("residual"), std::vector<float>(5000));
   uninterrupted.memory().Reset();
-  EXPECT_EQ(uninterrupted.Saved("residual"), std::vector<float>(5000));
+  EXPECT_EQ(uninterrupted.SavedArray("residual"), std::vector<float>(5000));
 }
 
 TEST(AdaComp, NonFiniteGradientsAreVisible) {

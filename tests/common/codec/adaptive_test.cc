@@ -1,5 +1,5 @@
-// Tests of adaptive quantization (Dryden et al. 2016): of the positive and of the negative
-// elements, the largest share is sent, each as the mean of the sent elements of its sign.
+// Tests of adaptive quantization (Dryden et al. 2016): a given share of the positive elements, the
+// largest, are sent as their mean; the same share of the negative elements are sent as theirs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ INSTANTIATE_TEST_SUITE_P(Adaptive, CodecConformance,
                          testing::Values(CodecCase{
                              .name = "Adaptive",
                              .make = [] { return MakeAdaptiveCodec(0.3); },
-                             .plausible =
+                             .is_plausible =
                                  [](float g, float, float mean) {
                                    return mean == 0 || std::signbit(mean) == std::signbit(g);
                                  },
@@ -41,7 +41,7 @@ INSTANTIATE_TEST_SUITE_P(Adaptive, CodecConformance,
                              .random_codes = 3}),
                          CaseName);
 
-Prepared PreparedFor(const Codec& codec, const std::vector<float>& g) {
+EncodeParams PrepareGradient(const Codec& codec, const std::vector<float>& g) {
   return codec.Prepare(kernels::ComputeStats(g.data(), g.size()), g, {});
 }
 
@@ -51,11 +51,11 @@ TEST(Adaptive, SendsAShareOfEachSignAsItsMean) {
   const std::vector<float> g = {1, -8, 4, 0, 2, -1, 3, -4};
   EXPECT_EQ(Mean(*codec, MakeRound(*codec, {g})),
             (std::vector<float>{0, -6, 3.5, 0, 0, 0, 3.5, -6}));
-  const Prepared prepared = PreparedFor(*codec, g);
-  EXPECT_EQ(prepared.high, 3);
-  EXPECT_EQ(prepared.low, -4);
-  EXPECT_EQ(prepared.high_value, 3.5);
-  EXPECT_EQ(prepared.low_value, -6);
+  const EncodeParams encode_params = PrepareGradient(*codec, g);
+  EXPECT_EQ(encode_params.high, 3);
+  EXPECT_EQ(encode_params.low, -4);
+  EXPECT_EQ(encode_params.high_value, 3.5);
+  EXPECT_EQ(encode_params.low_value, -6);
 }
 
 TEST(Adaptive, SendsNothingOfAnAbsentSign) {
@@ -112,7 +112,7 @@ TEST(Adaptive, FollowsThePaperWithErrorFeedback) {
       num_sent += sent[i] != 0 ? 1 : 0;
     }
     ASSERT_NEAR(static_cast<double>(num_sent), share * static_cast<double>(n), 15);
-    ASSERT_EQ(worker.Saved("residual"), residual);
+    ASSERT_EQ(worker.SavedArray("residual"), residual);
   }
   Sender resumed(*codec, n);
   resumed.RestoreFrom(worker);

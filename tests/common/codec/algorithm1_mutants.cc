@@ -11,13 +11,15 @@
 namespace tern::codec {
 namespace {
 
-class ServerIgnoresLastWorker : public Wrapper {
+// Each of these classes wraps a correct ternary codec, and plants one fault in it.
+
+class ServerIgnoresLastWorker : public CodecWrapper {
  public:
-  using Wrapper::Wrapper;
+  using CodecWrapper::CodecWrapper;
   std::unique_ptr<Accumulator> NewAccumulator(const Segment& segment, int workers,
-                                              const Recode& recode) const override {
-    return std::make_unique<SumWithoutLastWorker>(inner_->NewAccumulator(segment, workers, recode),
-                                                  segment.count, workers);
+                                              const RecodeInputs& recode_inputs) const override {
+    return std::make_unique<SumWithoutLastWorker>(
+        inner_->NewAccumulator(segment, workers, recode_inputs), segment.count, workers);
   }
 
  private:
@@ -41,10 +43,10 @@ class ServerIgnoresLastWorker : public Wrapper {
   };
 };
 
-class TruncatedNoise : public Wrapper {
+class TruncatedNoise : public CodecWrapper {
  public:
-  using Wrapper::Wrapper;
-  void Encode(const float* g, const Segment& segment, const Prepared& prepared,
+  using CodecWrapper::CodecWrapper;
+  void Encode(const float* g, const Segment& segment, const EncodeParams& encode_params,
               const kernels::NoiseKey& noise, std::vector<uint8_t>* out) const override {
     kernels::NoiseKey key = noise;
     key.tensor = segment.tensor;
@@ -52,9 +54,10 @@ class TruncatedNoise : public Wrapper {
     std::vector<uint8_t> signs(mask.size());
     size_t nonzeros = 0;
     for (uint64_t i = 0; i < segment.count; ++i) {
-      const float magnitude = std::min(std::abs(g[i]), prepared.clip);
+      const float magnitude = std::min(std::abs(g[i]), encode_params.clip);
       const unsigned random_bits = kernels::Draw16(key, segment.begin + i, 0) >> 12;
-      if (!(magnitude > 0) || !(static_cast<float>(random_bits) / 16 < magnitude / prepared.scaler))
+      if (!(magnitude > 0) ||
+          !(static_cast<float>(random_bits) / 16 < magnitude / encode_params.scaler))
         continue;
       mask[i / 8] |= static_cast<uint8_t>(1 << (i % 8));
       if (g[i] < 0) signs[nonzeros / 8] |= static_cast<uint8_t>(1 << (nonzeros % 8));
@@ -65,36 +68,36 @@ class TruncatedNoise : public Wrapper {
   }
 };
 
-class NoClipping : public Wrapper {
+class NoClipping : public CodecWrapper {
  public:
-  using Wrapper::Wrapper;
-  Prepared Prepare(const kernels::Stats& stats, std::span<const float>,
-                   const kernels::NoiseKey&) const override {
+  using CodecWrapper::CodecWrapper;
+  EncodeParams Prepare(const kernels::Stats& stats, std::span<const float>,
+                       const kernels::NoiseKey&) const override {
     return {stats.max_abs, std::numeric_limits<float>::infinity()};
   }
 };
 
-class ScalerNotShared : public Wrapper {
+class ScalerNotShared : public CodecWrapper {
  public:
-  using Wrapper::Wrapper;
+  using CodecWrapper::CodecWrapper;
   bool shares_scaler() const override { return false; }
 };
 
-class SignSwapped : public Wrapper {
+class SignSwapped : public CodecWrapper {
  public:
-  using Wrapper::Wrapper;
-  void Encode(const float* g, const Segment& segment, const Prepared& prepared,
+  using CodecWrapper::CodecWrapper;
+  void Encode(const float* g, const Segment& segment, const EncodeParams& encode_params,
               const kernels::NoiseKey& noise, std::vector<uint8_t>* out) const override {
     const size_t payload_begin = out->size();
-    inner_->Encode(g, segment, prepared, noise, out);
+    inner_->Encode(g, segment, encode_params, noise, out);
     const size_t signs_begin = payload_begin + kernels::PlaneBytes(segment.count);
     if (noise.rank == 1 && out->size() > signs_begin) (*out)[signs_begin] ^= 1;
   }
 };
 
-class SumNotDivided : public Wrapper {
+class SumNotDivided : public CodecWrapper {
  public:
-  using Wrapper::Wrapper;
+  using CodecWrapper::CodecWrapper;
   Status Decode(std::span<const uint8_t> sum, const Segment& segment, int workers, float scaler,
                 uint64_t first, uint64_t n, float* mean) const override {
     const auto factor = static_cast<float>(workers);
@@ -104,18 +107,18 @@ class SumNotDivided : public Wrapper {
 
 // Encodes with the random numbers of rank 0, of round 0, or of the tensor's first elements, as the
 // mutant says.
-class RepeatedNoise : public Wrapper {
+class RepeatedNoise : public CodecWrapper {
  public:
   RepeatedNoise(std::unique_ptr<Codec> inner, Mutant mutant)
-      : Wrapper(std::move(inner)), mutant_(mutant) {}
-  void Encode(const float* g, const Segment& segment, const Prepared& prepared,
+      : CodecWrapper(std::move(inner)), mutant_(mutant) {}
+  void Encode(const float* g, const Segment& segment, const EncodeParams& encode_params,
               const kernels::NoiseKey& noise, std::vector<uint8_t>* out) const override {
     kernels::NoiseKey key = noise;
     Segment noise_segment = segment;
     if (mutant_ == Mutant::kNoiseOfOneRank) key.rank = 0;
     if (mutant_ == Mutant::kNoiseOfOneRound) key.round = 0;
     if (mutant_ == Mutant::kNoiseOfOneSegment) noise_segment.begin = 0;
-    inner_->Encode(g, noise_segment, prepared, key, out);
+    inner_->Encode(g, noise_segment, encode_params, key, out);
   }
 
  private:

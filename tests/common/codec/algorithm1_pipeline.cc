@@ -51,20 +51,20 @@ Pipeline::Pipeline(Components components)
   config.set_momentum(problem.momentum);
   for (int i = 0; i < problem.workers; ++i) {
     Replica replica;
-    size_t parameters = 0;
+    size_t num_parameters = 0;
     for (size_t tensor = 0; tensor < problem.sizes.size(); ++tensor) {
       std::vector<float>& w = replica.weights.emplace_back();
       for (size_t k = 0; k < problem.sizes[tensor]; ++k) {
         w.push_back(static_cast<float>(problem.InitialWeight(tensor, k)));
       }
-      parameters += w.size();
+      num_parameters += w.size();
     }
-    replica.optimizer = std::move(*update::MakeOptimizer(config, parameters));
+    replica.optimizer = std::move(*update::MakeOptimizer(config, num_parameters));
     replicas_.push_back(std::move(replica));
   }
 }
 
-Tensors<float> Pipeline::Gradients(uint64_t step, uint32_t tensor) const {
+Tensors<float> Pipeline::ComputeGradients(uint64_t step, uint32_t tensor) const {
   Tensors<float> gradients;
   const auto decay = static_cast<float>(components_.problem.DecayOf(tensor));
   for (int i = 0; i < components_.problem.workers; ++i) {
@@ -80,7 +80,7 @@ Tensors<float> Pipeline::Gradients(uint64_t step, uint32_t tensor) const {
 
 void Pipeline::ExchangeSegment(uint64_t step, const Segment& segment,
                                const Tensors<float>& gradients,
-                               const std::vector<Prepared>& prepared,
+                               const std::vector<EncodeParams>& encode_params,
                                std::vector<PushedTensor>* pushed, Tensors<float>* means) {
   const int workers = components_.problem.workers;
   const auto sum = components_.codec->NewAccumulator(segment, workers);
@@ -92,45 +92,45 @@ void Pipeline::ExchangeSegment(uint64_t step, const Segment& segment,
     noise.rank = static_cast<uint16_t>(i);
     noise.round = step;
     std::vector<uint8_t> payload;
-    components_.codec->Encode(gradients[i].data() + segment.begin, segment, prepared[i], noise,
+    components_.codec->Encode(gradients[i].data() + segment.begin, segment, encode_params[i], noise,
                               &payload);
     const std::vector<int8_t> codes =
         ReadCodes(payload, segment.count, components_.problem.options.scaler_per_worker);
     std::vector<int8_t>& tensor_codes = (*pushed)[i].codes;
     tensor_codes.insert(tensor_codes.end(), codes.begin(), codes.end());
-    const Result<size_t> consumed = sum->Add(i, payload);
-    ASSERT_TRUE(consumed.ok()) << consumed.status().message();
+    const Result<size_t> consumed_bytes = sum->Add(i, payload);
+    ASSERT_TRUE(consumed_bytes.ok()) << consumed_bytes.status().message();
   }
   std::vector<uint8_t> encoded_sum;
   sum->EncodeSum(&encoded_sum);
   for (int i = 0; i < workers; ++i) {
     const Status decode_status =
-        components_.codec->Decode(encoded_sum, segment, workers, prepared[i].scaler, 0,
+        components_.codec->Decode(encoded_sum, segment, workers, encode_params[i].scaler, 0,
                                   segment.count, (*means)[i].data() + segment.begin);
     ASSERT_TRUE(decode_status.ok()) << decode_status.message();
   }
 }
 
-std::vector<PushedTensor> Pipeline::Exchange(uint64_t step, uint32_t tensor,
-                                             Tensors<float>* means) {
-  const Tensors<float> gradients = Gradients(step, tensor);
-  std::vector<Prepared> prepared;
+std::vector<PushedTensor> Pipeline::ExchangeTensor(uint64_t step, uint32_t tensor,
+                                                   Tensors<float>* means) {
+  const Tensors<float> gradients = ComputeGradients(step, tensor);
+  std::vector<EncodeParams> encode_params;
   float shared_scaler = 0;
   for (const std::vector<float>& g : gradients) {
-    prepared.push_back(
+    encode_params.push_back(
         components_.codec->Prepare(kernels::ComputeStats(g.data(), g.size()), g, {}));
-    shared_scaler = std::max(shared_scaler, prepared.back().scaler);
+    shared_scaler = std::max(shared_scaler, encode_params.back().scaler);
   }
   std::vector<PushedTensor> pushed(gradients.size());
   for (size_t i = 0; i < gradients.size(); ++i) {
-    if (components_.codec->shares_scaler()) prepared[i].scaler = shared_scaler;
-    pushed[i].scaler = prepared[i].scaler;
+    if (components_.codec->shares_scaler()) encode_params[i].scaler = shared_scaler;
+    pushed[i].scaler = encode_params[i].scaler;
   }
   const uint64_t n = gradients[0].size();
   means->assign(gradients.size(), std::vector<float>(n));
   for (uint64_t begin = 0; begin < n; begin += kSegmentElements) {
     ExchangeSegment(step, {tensor, begin, std::min(kSegmentElements, n - begin)}, gradients,
-                    prepared, &pushed, means);
+                    encode_params, &pushed, means);
   }
   return pushed;
 }
@@ -140,15 +140,16 @@ std::vector<std::vector<PushedTensor>> Pipeline::Step(uint64_t step) {
       replicas_.size(), std::vector<PushedTensor>(components_.problem.sizes.size()));
   const auto rate = static_cast<float>(schedule_.Rate(step));
   // The index of each tensor's first element, if all tensors are laid out one after another.
-  std::vector<size_t> tensor_begin(1);
-  for (size_t size : components_.problem.sizes) tensor_begin.push_back(tensor_begin.back() + size);
+  std::vector<size_t> tensor_begins(1);
+  for (size_t size : components_.problem.sizes)
+    tensor_begins.push_back(tensor_begins.back() + size);
   for (uint32_t tensor : components_.exchanged_tensors) {
     Tensors<float> means;
-    std::vector<PushedTensor> pushed = Exchange(step, tensor, &means);
+    std::vector<PushedTensor> pushed = ExchangeTensor(step, tensor, &means);
     for (size_t i = 0; i < replicas_.size(); ++i) {
       all_pushed[i][tensor] = std::move(pushed[i]);
       std::vector<float>& w = replicas_[i].weights[tensor];
-      replicas_[i].optimizer->Update(w.data(), means[i].data(), tensor_begin[tensor], w.size(),
+      replicas_[i].optimizer->Update(w.data(), means[i].data(), tensor_begins[tensor], w.size(),
                                      {rate, step + 1}, 0);
     }
   }

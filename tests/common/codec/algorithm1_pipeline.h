@@ -50,13 +50,13 @@ class Pipeline {
         optimizer;  // one optimizer for all tensors, laid out one after another
   };
   // The workers' gradients of one tensor, including weight decay, as [worker][element].
-  Tensors<float> Gradients(uint64_t step, uint32_t tensor) const;
+  Tensors<float> ComputeGradients(uint64_t step, uint32_t tensor) const;
   // Exchanges one tensor: returns each worker's push, and sets the mean that each worker decodes.
-  std::vector<PushedTensor> Exchange(uint64_t step, uint32_t tensor, Tensors<float>* means);
+  std::vector<PushedTensor> ExchangeTensor(uint64_t step, uint32_t tensor, Tensors<float>* means);
   // Encodes one segment on all workers, adds it up on the server, and decodes it on all workers.
   void ExchangeSegment(uint64_t step, const Segment& segment, const Tensors<float>& gradients,
-                       const std::vector<Prepared>& prepared, std::vector<PushedTensor>* pushed,
-                       Tensors<float>* means);
+                       const std::vector<EncodeParams>& encode_params,
+                       std::vector<PushedTensor>* pushed, Tensors<float>* means);
 
   Components components_;
   update::Schedule schedule_;

@@ -17,8 +17,8 @@ using Tensors = std::vector<std::vector<T>>;  // [tensor][element]
 struct Problem {
   int workers = 4;
   uint64_t steps = 25;
-  // Weights with heavy tails (so that clipping has an effect), a smaller tensor, a bias, a single
-  // number, and a tensor whose gradient is zero.
+  // The number of elements of each tensor: one whose gradients have heavy tails (so that clipping
+  // has an effect), a smaller one, a bias, a single number, and one whose gradient is zero.
   std::vector<size_t> sizes = {1203, 310, 10, 1, 5};
   Options options;              // clipping, and whether the workers share scalers
   double learning_rate = 0.02;  // multiplied by (1 - step / steps)^0.5

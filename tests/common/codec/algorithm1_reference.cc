@@ -18,7 +18,8 @@ Reference::Reference(const Problem& problem) : problem_(problem) {
 
 // Line 2 of Algorithm 1 (the gradient), and worker i's scaler s_t^(i) of the clipped gradient (eq.
 // 9 and its variants).
-TernarizedTensor Reference::GradientAndScaler(uint64_t step, int worker, size_t tensor) const {
+TernarizedTensor Reference::ComputeGradientAndScaler(uint64_t step, int worker,
+                                                     size_t tensor) const {
   TernarizedTensor t;
   double mean = 0;
   double max_abs = 0;
@@ -50,15 +51,16 @@ std::vector<std::vector<TernarizedTensor>> Reference::Ternarize(uint64_t step) c
   std::vector<std::vector<TernarizedTensor>> workers(problem_.workers);
   for (int i = 0; i < problem_.workers; ++i) {
     for (size_t tensor = 0; tensor < weights_.size(); ++tensor) {
-      workers[i].push_back(GradientAndScaler(step, i, tensor));
+      workers[i].push_back(ComputeGradientAndScaler(step, i, tensor));
     }
   }
   for (size_t tensor = 0; tensor < weights_.size(); ++tensor) {
-    double shared = 0;  // s_t, the maximum of the workers' s_t^(i)
-    for (const auto& worker : workers) shared = std::max(shared, worker[tensor].own_scaler);
+    double shared_scaler = 0;  // s_t, the maximum of the workers' s_t^(i)
+    for (const auto& worker : workers)
+      shared_scaler = std::max(shared_scaler, worker[tensor].own_scaler);
     for (int i = 0; i < problem_.workers; ++i) {
       TernarizedTensor& t = workers[i][tensor];
-      t.scaler = problem_.options.scaler_per_worker ? t.own_scaler : shared;
+      t.scaler = problem_.options.scaler_per_worker ? t.own_scaler : shared_scaler;
       kernels::NoiseKey key;
       key.seed = problem_.seed;
       key.rank = static_cast<uint16_t>(i);

@@ -36,7 +36,7 @@ class Reference {
   const Tensors<double>& weights() const { return weights_; }
 
  private:
-  TernarizedTensor GradientAndScaler(uint64_t step, int worker, size_t tensor) const;
+  TernarizedTensor ComputeGradientAndScaler(uint64_t step, int worker, size_t tensor) const;
 
   Problem problem_;
   Tensors<double> weights_;

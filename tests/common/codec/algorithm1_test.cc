@@ -31,9 +31,9 @@ struct TraceResult {
   std::string failure;
   uint64_t num_codes = 0;            // codes that were compared
   uint64_t num_nonzero = 0;          // codes that are not 0
-  uint64_t num_undecided = 0;        // codes within kUndecidedMargin
+  uint64_t num_undecided = 0;        // codes of which both values are correct
   uint64_t num_clipped = 0;          // elements beyond the clip limit
-  uint64_t num_unequal_scalers = 0;  // tensors whose worker's own scaler was below the shared one
+  uint64_t num_unequal_scalers = 0;  // tensors of workers whose scaler is below the shared one
   double worst_weights_error = 0;    // the largest error of the weights, relative to their norm
 };
 

@@ -15,7 +15,7 @@ namespace {
 using Bytes = std::vector<uint8_t>;
 
 // n random symbols from 0 to levels - 1, of which low ones are more frequent.
-Bytes SomeSymbols(size_t n, unsigned levels, uint64_t seed) {
+Bytes RandomSymbols(size_t n, unsigned levels, uint64_t seed) {
   std::mt19937_64 random(seed);
   Bytes symbols(n);
   for (uint8_t& s : symbols) {
@@ -28,9 +28,9 @@ Bytes SomeSymbols(size_t n, unsigned levels, uint64_t seed) {
 struct Row {
   Bytes bytes, symbols;
 };
-Row SomeRow(size_t n, size_t block_symbols) {
+Row MakeRow(size_t n, size_t block_symbols) {
   Row row;
-  row.symbols = SomeSymbols(n, 6, n);
+  row.symbols = RandomSymbols(n, 6, n);
   for (uint8_t& s : row.symbols) s = static_cast<uint8_t>(s + 3);  // The symbols are now 3 to 8.
   const auto copy_symbols = [&](uint64_t first, size_t count, uint8_t* to) {
     std::copy_n(row.symbols.begin() + static_cast<ptrdiff_t>(first), count, to);
@@ -42,14 +42,14 @@ Row SomeRow(size_t n, size_t block_symbols) {
 
 TEST(AnsRow, BlocksDecodeIndependently) {
   for (const size_t n : {1, 99, 100, 101, 950}) {
-    const Row row = SomeRow(n, 100);
+    const Row row = MakeRow(n, 100);
     Bytes row_and_one_byte = row.bytes;
     row_and_one_byte.push_back(1);
     const Result<AnsRow> parsed = AnsRow::Parse(row_and_one_byte, n, 100, 9);
     ASSERT_TRUE(parsed.ok()) << parsed.status().message();
     EXPECT_EQ(parsed->size(), row.bytes.size());
     const kernels::AnsTable table(parsed->frequencies());
-    // From the last block to the first.
+    // Decodes the blocks from the last to the first.
     for (size_t begin = (n - 1) / 100 * 100 + 100; begin != 0;) {
       begin -= 100;
       const size_t size = std::min<size_t>(100, n - begin);
@@ -62,7 +62,7 @@ TEST(AnsRow, BlocksDecodeIndependently) {
 
 TEST(AnsRow, AnyBlocksDecodeTogether) {
   for (const size_t n : {100, 399, 400, 401, 950, 1001}) {
-    const Row row = SomeRow(n, 100);
+    const Row row = MakeRow(n, 100);
     const Result<AnsRow> parsed = AnsRow::Parse(row.bytes, n, 100, 9);
     ASSERT_TRUE(parsed.ok()) << parsed.status().message();
     const kernels::AnsTable table(parsed->frequencies());
@@ -81,7 +81,7 @@ TEST(AnsRow, AnyBlocksDecodeTogether) {
 }
 
 TEST(AnsRow, NamesTheFirstInvalidBlock) {
-  Row row = SomeRow(800, 100);
+  Row row = MakeRow(800, 100);
   const Result<AnsRow> parsed = AnsRow::Parse(row.bytes, 800, 100, 9);
   const kernels::AnsTable table(parsed->frequencies());
   const auto address_of_end = [&](size_t block) { return row.bytes.data() + 12 + 4 * block; };
@@ -93,16 +93,16 @@ TEST(AnsRow, NamesTheFirstInvalidBlock) {
     // The block's last 2 bytes now belong to the next block.
     const uint32_t new_end = ends[bad_block] - 2;
     std::memcpy(address_of_end(bad_block), &new_end, sizeof new_end);
-    const Result<AnsRow> parsed_damaged = AnsRow::Parse(row.bytes, 800, 100, 9);
-    ASSERT_TRUE(parsed_damaged.ok());
-    const Status status = parsed_damaged->Decode(table, 0, 8, symbols.data());
+    const Result<AnsRow> parsed_damaged_row = AnsRow::Parse(row.bytes, 800, 100, 9);
+    ASSERT_TRUE(parsed_damaged_row.ok());
+    const Status status = parsed_damaged_row->Decode(table, 0, 8, symbols.data());
     EXPECT_EQ(status.code(), Code::kMismatch);
     const std::string expected_text =
         "bytes " + std::to_string(ends[bad_block - 1]) + " to " + std::to_string(new_end) + " ";
     EXPECT_NE(status.message().find(expected_text), std::string::npos) << status.message();
-    EXPECT_EQ(parsed_damaged->Decode(table, bad_block, 1, symbols.data()).message(),
+    EXPECT_EQ(parsed_damaged_row->Decode(table, bad_block, 1, symbols.data()).message(),
               status.message());
-    EXPECT_TRUE(parsed_damaged->Decode(table, 0, bad_block, symbols.data()).ok());
+    EXPECT_TRUE(parsed_damaged_row->Decode(table, 0, bad_block, symbols.data()).ok());
     row = undamaged_row;
   }
 }
@@ -110,7 +110,7 @@ TEST(AnsRow, NamesTheFirstInvalidBlock) {
 // The row's bytes: the first symbol (u8 3), the last symbol (u8 8), the frequencies of all symbols
 // but the last (5 u16), the ends of the blocks (4 u32), the blocks.
 TEST(AnsRow, InvalidTablesAndSizesAreRefused) {
-  const Row row = SomeRow(400, 100);
+  const Row row = MakeRow(400, 100);
   ASSERT_EQ(row.bytes[0], 3);
   ASSERT_EQ(row.bytes[1], 8);
   const auto parse_status = [](const Bytes& bytes, size_t levels) {
@@ -124,7 +124,7 @@ TEST(AnsRow, InvalidTablesAndSizesAreRefused) {
   EXPECT_EQ(parse_status(row.bytes, 9), Code::kOk);
   EXPECT_EQ(parse_status(row.bytes, 8), Code::kMismatch);
   EXPECT_EQ(parse_status_with_byte(0, 9), Code::kMismatch);  // the first symbol is above the last
-  // One frequency becomes 4096, which is the sum of all frequencies.
+  // One frequency becomes 4096 or more, but all together must add up to 4096.
   EXPECT_EQ(parse_status_with_byte(3, 0x10), Code::kMismatch);
   Bytes zero_frequency = row.bytes;
   zero_frequency[2] = zero_frequency[3] = 0;  // the first symbol has frequency 0
@@ -137,7 +137,7 @@ TEST(AnsRow, InvalidTablesAndSizesAreRefused) {
 }
 
 TEST(AnsRow, BlocksWithInvalidEndsAreRefused) {
-  Row row = SomeRow(400, 100);
+  Row row = MakeRow(400, 100);
   for (const uint32_t end : {0u, 1u, 0x10000u, 0xFFFFFFFFu}) {
     Bytes bytes = row.bytes;
     std::memcpy(bytes.data() + 12 + 4, &end, sizeof end);  // Replaces the end of block 1.

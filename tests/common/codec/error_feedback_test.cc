@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-std::unique_ptr<Codec> Fp16WithFeedback() {
+std::unique_ptr<Codec> MakeFp16WithFeedback() {
   Options options;
   options.error_feedback = true;
   auto codec = MakeCodec("fp16", options);
@@ -35,7 +35,7 @@ std::vector<float> Send(const Codec& codec, const std::vector<float>& g, Memory*
 }
 
 // The residual that `memory` holds.
-std::vector<float> Residual(Memory* memory) {
+std::vector<float> ResidualIn(Memory* memory) {
   SavedState state;
   memory->AddState(&state);
   EXPECT_EQ(state.arrays.size(), 1u);
@@ -43,7 +43,7 @@ std::vector<float> Residual(Memory* memory) {
 }
 
 TEST(ErrorFeedback, KeepsExactlyWhatTheCodeLeftOut) {
-  const auto codec = Fp16WithFeedback();
+  const auto codec = MakeFp16WithFeedback();
   const auto memory = codec->NewMemory(1000);
   std::vector<float> residual(1000);
   for (uint64_t round = 0; round < 30; ++round) {
@@ -60,14 +60,14 @@ TEST(ErrorFeedback, KeepsExactlyWhatTheCodeLeftOut) {
       residual[i] = v - decoded;
       has_residual |= residual[i] != 0;
     }
-    ASSERT_EQ(Residual(memory.get()), residual) << "round " << round;
+    ASSERT_EQ(ResidualIn(memory.get()), residual) << "round " << round;
     ASSERT_TRUE(has_residual);
   }
 }
 
 // The part of a gradient that a half-precision number cannot represent is sent in later rounds.
 TEST(ErrorFeedback, EventuallySendsWhatOneCodeCannotHold) {
-  const auto codec = Fp16WithFeedback();
+  const auto codec = MakeFp16WithFeedback();
   const auto memory = codec->NewMemory(1);
   double total_sent = 0;
   for (int round = 0; round < 4096; ++round) total_sent += Send(*codec, {1.0001f}, memory.get())[0];
@@ -75,7 +75,7 @@ TEST(ErrorFeedback, EventuallySendsWhatOneCodeCannotHold) {
 }
 
 TEST(ErrorFeedback, IsSavedRestoredAndReset) {
-  const auto codec = Fp16WithFeedback();
+  const auto codec = MakeFp16WithFeedback();
   const auto memory = codec->NewMemory(100), other_memory = codec->NewMemory(100);
   Send(*codec, SomeGradient(100, 1), memory.get());
   SavedState saved, restored;
@@ -86,9 +86,9 @@ TEST(ErrorFeedback, IsSavedRestoredAndReset) {
             restored.arrays[0].values.begin());
   EXPECT_EQ(Send(*codec, SomeGradient(100, 2), memory.get()),
             Send(*codec, SomeGradient(100, 2), other_memory.get()));
-  EXPECT_EQ(Residual(memory.get()), Residual(other_memory.get()));
+  EXPECT_EQ(ResidualIn(memory.get()), ResidualIn(other_memory.get()));
   memory->Reset();
-  EXPECT_EQ(Residual(memory.get()), std::vector<float>(100));
+  EXPECT_EQ(ResidualIn(memory.get()), std::vector<float>(100));
 }
 
 TEST(ErrorFeedback, IsRefusedForStochasticCodes) {

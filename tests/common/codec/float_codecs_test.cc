@@ -71,17 +71,17 @@ TEST_P(FloatCodec, NonFiniteValuesNeverReachTheSum) {
       const Round bad_round = MakeRound(*codec, {g, g});
       const auto sum = codec->NewAccumulator({0, 0, 1031}, 2);
       for (int rank : {1, 0}) {
-        const Result<size_t> consumed = sum->Add(rank, bad_round.payloads[rank]);
-        ASSERT_FALSE(consumed.ok());
-        EXPECT_EQ(consumed.status().code(), Code::kMismatch);
-        EXPECT_NE(consumed.status().message().find("element " + std::to_string(at) + " is "),
+        const Result<size_t> consumed_bytes = sum->Add(rank, bad_round.payloads[rank]);
+        ASSERT_FALSE(consumed_bytes.ok());
+        EXPECT_EQ(consumed_bytes.status().code(), Code::kMismatch);
+        EXPECT_NE(consumed_bytes.status().message().find("element " + std::to_string(at) + " is "),
                   std::string::npos)
-            << consumed.status().message();
+            << consumed_bytes.status().message();
         ASSERT_TRUE(sum->Add(rank, valid_round.payloads[rank]).ok());
       }
-      std::vector<uint8_t> bytes;
-      sum->EncodeSum(&bytes);
-      EXPECT_EQ(bytes, Sum(*codec, valid_round));
+      std::vector<uint8_t> encoded_sum;
+      sum->EncodeSum(&encoded_sum);
+      EXPECT_EQ(encoded_sum, Sum(*codec, valid_round));
     }
   }
 }
@@ -109,9 +109,9 @@ TEST_P(FloatCodec, AddsEachRankOnce) {
     EXPECT_EQ(sum->Add(rank, round.payloads[0]).status().code(), Code::kInternal) << rank;
   }
   ASSERT_TRUE(sum->Add(1, round.payloads[1]).ok());
-  std::vector<uint8_t> bytes;
-  sum->EncodeSum(&bytes);
-  EXPECT_EQ(bytes, Sum(*codec, round));
+  std::vector<uint8_t> encoded_sum;
+  sum->EncodeSum(&encoded_sum);
+  EXPECT_EQ(encoded_sum, Sum(*codec, round));
 }
 
 TEST(Fp32, AddsInRankOrderAndDividesOnce) {

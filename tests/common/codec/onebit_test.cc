@@ -1,6 +1,8 @@
 // Tests of the codec onebit: a code has one bit per element, its sign, and for each group of
-// elements the mean of the negative and the mean of the other elements. Tests the conformance
-// suite, the means, the errors kept on workers and servers, and refused inputs.
+// elements the mean of the negative and the mean of the other elements. A group is a bucket of a
+// given size or, if that is 0, a column (the elements that contribute to one output of a layer).
+// Tests the conformance suite, the means, the errors kept on workers and servers, and refused
+// inputs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +19,7 @@ namespace tern::codec {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kLargest = std::numeric_limits<float>::max();
+constexpr float kLargestFloat = std::numeric_limits<float>::max();
 
 std::unique_ptr<Codec> MakeOneBitCodec(uint64_t bucket, bool coded_sums = true) {
   Options options;
@@ -33,7 +35,7 @@ CodecCase MakeCase(const char* name, uint64_t bucket, const char* payload0, cons
   c.make = [bucket] { return MakeOneBitCodec(bucket); };
   // A decoded value is the mean of the elements with g's sign: it has that sign, and is not larger
   // than the largest element.
-  c.plausible = [](float g, float largest, float mean) {
+  c.is_plausible = [](float g, float largest, float mean) {
     return std::abs(mean) <= largest && (g < 0 ? mean < 0 : mean >= 0);
   };
   c.unused_bits = [bucket](std::span<const uint8_t> payload, uint64_t count) {
@@ -47,7 +49,7 @@ CodecCase MakeCase(const char* name, uint64_t bucket, const char* payload0, cons
   c.golden_payloads[0] = payload0;
   c.golden_payloads[1] = payload1;
   c.golden_sum = sum;
-  c.recoding = 1;
+  c.max_recoding_error = 1;
   return c;
 }
 
@@ -55,7 +57,7 @@ CodecCase WithFloatSums(CodecCase c, uint64_t bucket, const char* sum) {
   c.name += "FloatSums";
   c.make = [bucket] { return MakeOneBitCodec(bucket, false); };
   c.golden_sum = sum;
-  c.recoding = 0;
+  c.max_recoding_error = 0;
   return c;
 }
 
@@ -107,8 +109,8 @@ std::vector<float> RoundTrip(const Codec& codec, std::span<const float> g, uint6
 // The status code of adding `code`, the code of one worker, to a sum.
 Code StatusOfAdding(const Codec& codec, std::span<const uint8_t> code, uint64_t count) {
   const auto sum = codec.NewAccumulator({0, 0, count}, 1);
-  const Result<size_t> consumed = sum->Add(0, code);
-  return consumed.ok() ? Code::kOk : consumed.status().code();
+  const Result<size_t> consumed_bytes = sum->Add(0, code);
+  return consumed_bytes.ok() ? Code::kOk : consumed_bytes.status().code();
 }
 
 TEST(OneBit, NegativesAndOthersBecomeTheirMeans) {
@@ -252,25 +254,26 @@ TEST(OneBit, NothingIsLostOverManyRounds) {
   const auto codec = MakeOneBitCodec(32);
   const auto server_memory = codec->NewSumMemory({2, 0, 130, 25});
   const Round round = MakeSeededRound(*codec, 1);
-  std::vector<double> total_with(130), total_without(130);
+  std::vector<double> total_with_memory(130), total_without_memory(130);
   constexpr int kRounds = 2000;
   for (int round_index = 0; round_index < kRounds; ++round_index) {
     const auto decode_sum = [&](Memory* memory) {
       return DecodeSingleCode(*codec, SumOf(*codec, round, memory, {0, 1, 2}), {2, 0, 130, 25});
     };
-    const std::vector<float> sum_with = decode_sum(server_memory.get()),
-                             sum_without = decode_sum(nullptr);
+    const std::vector<float> sum_with_memory = decode_sum(server_memory.get()),
+                             sum_without_memory = decode_sum(nullptr);
     for (size_t i = 0; i < 130; ++i)
-      total_with[i] += double{sum_with[i]}, total_without[i] += double{sum_without[i]};
+      total_with_memory[i] += double{sum_with_memory[i]},
+          total_without_memory[i] += double{sum_without_memory[i]};
   }
   Round round_copy = round;
   const std::vector<float> mean = Mean(*MakeOneBitCodec(32, false), round_copy);
   double error_with_memory = 0, error_without_memory = 0;
   for (size_t i = 0; i < 130; ++i) {
     error_with_memory =
-        std::max(error_with_memory, std::abs(total_with[i] / kRounds - double{mean[i]}));
-    error_without_memory =
-        std::max(error_without_memory, std::abs(total_without[i] / kRounds - double{mean[i]}));
+        std::max(error_with_memory, std::abs(total_with_memory[i] / kRounds - double{mean[i]}));
+    error_without_memory = std::max(error_without_memory,
+                                    std::abs(total_without_memory[i] / kRounds - double{mean[i]}));
   }
   EXPECT_LT(error_with_memory, 0.02);
   EXPECT_GT(error_without_memory, 0.1);
@@ -326,7 +329,7 @@ TEST(OneBit, FloatSumsAreTheMeanAndKeepNoError) {
 
 TEST(OneBit, HugeAndTinyGradientsStayFinite) {
   const auto codec = MakeOneBitCodec(4);
-  for (const float x : {kLargest, std::numeric_limits<float>::denorm_min()}) {
+  for (const float x : {kLargestFloat, std::numeric_limits<float>::denorm_min()}) {
     const std::vector<float> g = {x, -x, x, 0, -x, -x, -x, -x, x};
     const Round round = MakeRound(*codec, {g, g, g});
     const auto memory = codec->NewSumMemory({2, 0, 9});
@@ -376,9 +379,9 @@ TEST(OneBit, InvalidCodesAreRefused) {
       << "all elements are negative";
   EXPECT_EQ(StatusOfAdding(*codec, code_with_mean(1, 0.0f), 9), Code::kOk)
       << "the other elements may all be 0";
-  std::vector<uint8_t> no_negatives = valid_code;
-  no_negatives[24] = static_cast<uint8_t>(valid_code[24] & ~2);
-  EXPECT_EQ(StatusOfAdding(*codec, no_negatives, 9), Code::kMismatch);
+  std::vector<uint8_t> code_without_negatives = valid_code;
+  code_without_negatives[24] = static_cast<uint8_t>(valid_code[24] & ~2);
+  EXPECT_EQ(StatusOfAdding(*codec, code_without_negatives, 9), Code::kMismatch);
 }
 
 TEST(OneBit, TooLargeBucketsAreRefused) {
@@ -396,7 +399,7 @@ TEST(OneBit, ErrorFeedbackIsAddedOnce) {
   options.error_feedback = true;
   const auto codec = std::move(*MakeCodec("onebit", options));
   EXPECT_NE(dynamic_cast<ErrorFeedback*>(codec->NewMemory(4).get()), nullptr);
-  EXPECT_FALSE(codec->stochastic());
+  EXPECT_FALSE(codec->is_stochastic());
   EXPECT_FALSE(codec->shares_scaler());
 }
 

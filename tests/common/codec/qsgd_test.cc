@@ -20,7 +20,7 @@ using Layout = Qsgd::Layout;
 using Norm = Qsgd::Norm;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kLargest = std::numeric_limits<float>::max();
+constexpr float kLargestFloat = std::numeric_limits<float>::max();
 
 std::unique_ptr<Codec> MakeQsgdCodec(const Qsgd& qsgd, bool coded_sums = true) {
   Options options;
@@ -39,7 +39,7 @@ Qsgd WithBits(int bits, uint64_t bucket, Norm norm = Norm::kMax, Layout layout =
   return qsgd;
 }
 
-// Options whose number of levels follows the rule `levels`; s: that number if the rule is kGiven.
+// Options whose number of levels is set by the rule `levels`. If that is kGiven, the number is s.
 Qsgd WithLevels(Levels levels, uint64_t bucket, Norm norm = Norm::kTwo, double s = 0) {
   Qsgd qsgd;
   qsgd.levels = levels;
@@ -75,7 +75,7 @@ CodecCase CaseOfBits(const char* name, const Qsgd& qsgd, double share, const cha
   CodecCase c;
   c.name = name;
   c.make = [qsgd] { return MakeQsgdCodec(qsgd); };
-  c.plausible = ErrorWithin(share);
+  c.is_plausible = ErrorWithin(share);
   c.unused_bits = [qsgd](std::span<const uint8_t> payload, uint64_t count) {
     const uint64_t buckets = (count + qsgd.bucket - 1) / qsgd.bucket;
     return BitsFrom(32 * buckets + count * static_cast<uint64_t>(qsgd.bits), payload);
@@ -83,7 +83,7 @@ CodecCase CaseOfBits(const char* name, const Qsgd& qsgd, double share, const cha
   c.golden_payloads[0] = first;
   c.golden_payloads[1] = second;
   c.golden_sum = sum;
-  c.recoding = share * (1 + 1e-6);
+  c.max_recoding_error = share * (1 + 1e-6);
   return c;
 }
 
@@ -103,7 +103,7 @@ CodecCase WithFloatSums(CodecCase c, const Qsgd& qsgd, const char* sum) {
   c.name += "FloatSums";
   c.make = [qsgd] { return MakeQsgdCodec(qsgd, false); };
   c.golden_sum = sum;
-  c.recoding = 0;
+  c.max_recoding_error = 0;
   c.sizes_vary = false;
   return c;
 }
@@ -163,12 +163,12 @@ std::vector<float> DecodeSingleCode(const Codec& codec, std::span<const uint8_t>
 // The status code of adding `code`, the code of one worker, to a sum.
 Code StatusOfAdding(const Codec& codec, std::span<const uint8_t> code, uint64_t count) {
   const auto sum = codec.NewAccumulator({0, 0, count}, 1);
-  const Result<size_t> consumed = sum->Add(0, code);
-  return consumed.ok() ? Code::kOk : consumed.status().code();
+  const Result<size_t> consumed_bytes = sum->Add(0, code);
+  return consumed_bytes.ok() ? Code::kOk : consumed_bytes.status().code();
 }
 
-// The law: over many random codes, a decoded element v has mean v and variance unit^2 p (1 - p),
-// where `unit` is the distance of two levels and p the probability that v is rounded up.
+// The law: over many codes, an element v decodes to mean v and variance unit^2 p (1 - p), where
+// `unit` is the distance of neighbouring levels, and p the probability that v is rounded up.
 struct LawCase {
   const char* name;
   Qsgd qsgd;
@@ -188,7 +188,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 const std::vector<float> kValues = {0.5f, -1.0f, 0.0f, 0.25f, -0.7f, 1.5f, 0.1f, -0.3f, 0.9f};
 
-// The distance of two levels, and the probability that v is rounded up to the next level.
+// `unit` and the probability p of the law, for an element v of the bucket.
 std::pair<double, double> UnitAndProbability(const Qsgd& qsgd, std::span<const float> bucket,
                                              double v) {
   double largest = 0, squares = 0;
@@ -230,8 +230,8 @@ TEST_P(QsgdLaw, MeanAndVarianceOverManyDraws) {
     const auto [unit, p] = UnitAndProbability(
         qsgd, std::span(kValues).subspan(first, std::min(bucket_size, n - first)), kValues[i]);
     const double variance = unit * unit * p * (1 - p);
-    const double deviation = std::sqrt(variance / kDraws);
-    EXPECT_NEAR(sum[i] / kDraws, 0, 4.5 * deviation + 1e-6 * unit) << i;
+    const double standard_error = std::sqrt(variance / kDraws);
+    EXPECT_NEAR(sum[i] / kDraws, 0, 4.5 * standard_error + 1e-6 * unit) << i;
     // For a Bernoulli variable: Var(error^2) = variance unit^2 (1 - 2 p)^2.
     const double deviation_of_square = std::sqrt(variance / kDraws) * unit * std::abs(1 - 2 * p);
     EXPECT_NEAR(squares[i] / kDraws, variance, 4.5 * deviation_of_square + 1e-3 * variance + 1e-9)
@@ -315,7 +315,7 @@ TEST(Qsgd, ManyLevelsBoundTheErrorByNormOverS) {
 }
 
 // The width of a code is ceil(log2(2 ceil(L) + 1)) bits, where L = s * max|v| / norm is the highest
-// level in the bucket. The text of PQASGD has one level less.
+// level in the bucket. The text of the PQASGD paper counts one level less.
 TEST(Qsgd, WidthsFitTheLevelsThatABucketReaches) {
   const auto width_for = [](double highest_level) {
     return static_cast<int>(std::ceil(std::log2(2 * std::ceil(highest_level) + 1)));
@@ -405,7 +405,7 @@ TEST(Qsgd, NoiseDependsOnTensorRoundAndRank) {
   EXPECT_NE(encode(1, 1, 1), encode(1, 1, 2));
 }
 
-// The code of a round's sum: a server encodes the mean with its random numbers of `noise_round`.
+// The code of a round's mean, as a server encodes it with its random numbers of `noise_round`.
 std::vector<uint8_t> RecodedSum(const Codec& codec, const Round& round, uint64_t noise_round) {
   const auto sum = codec.NewAccumulator({2, 0, round.count()}, round.workers(),
                                         {NoiseOfRound(noise_round), nullptr});
@@ -442,7 +442,7 @@ TEST(Qsgd, SingleWorkersCodeIsPassedOn) {
   EXPECT_TRUE(codec->SingleCodeIsSum());
   EXPECT_FALSE(MakeQsgdCodec(WithBits(2, 50), false)->SingleCodeIsSum());
   EXPECT_EQ(RecodedSum(*codec, round, 9), round.payloads[0]);
-  // The sum is the code itself for any rank and any number of workers.
+  // If one worker contributes, the sum is its code, whatever its rank and the number of workers.
   const auto sum = codec->NewAccumulator({2, 0, 300}, 5, {NoiseOfRound(9), nullptr});
   ASSERT_TRUE(sum->Add(3, round.payloads[0]).ok());
   std::vector<uint8_t> bytes;
@@ -472,7 +472,7 @@ TEST(Qsgd, HugeAndTinyGradientsStayFinite) {
        {WithBits(4, 8), WithBits(4, 8, Norm::kTwo), WithBits(2, 8, Norm::kTwo, Layout::kIntervals),
         WithLevels(Levels::kSqrtN, 7), WithLevels(Levels::kGiven, 3, Norm::kTwo, 1.5)}) {
     const auto codec = MakeQsgdCodec(qsgd);
-    for (const float x : {kLargest, std::numeric_limits<float>::denorm_min()}) {
+    for (const float x : {kLargestFloat, std::numeric_limits<float>::denorm_min()}) {
       const std::vector<float> g = {x, -x, x, 0, -x, x, x, x, -x};
       const Round round = MakeRound(*codec, {g, g, g});
       for (float v : Mean(*codec, round)) EXPECT_TRUE(std::isfinite(v));
@@ -493,9 +493,9 @@ TEST(Qsgd, InvalidCodesAreRefused) {
     EXPECT_EQ(codec->Decode(bad_code, {0, 0, 6}, 1, 0, 4, 2, &values[0]).code(), Code::kMismatch);
     EXPECT_TRUE(codec->Decode(bad_code, {0, 0, 6}, 1, 0, 0, 4, values.data()).ok());
   }
-  std::vector<uint8_t> negative_zero = valid_code;
-  negative_zero[9] |= 1;  // gives a sign to element 2, which is 0 and has bits 6 to 8
-  EXPECT_EQ(StatusOfAdding(*codec, negative_zero, 6), Code::kMismatch);
+  std::vector<uint8_t> code_with_negative_zero = valid_code;
+  code_with_negative_zero[9] |= 1;  // the sign bit of element 2, which is 0
+  EXPECT_EQ(StatusOfAdding(*codec, code_with_negative_zero, 6), Code::kMismatch);
 }
 
 // With s = 4 a code has a sign bit and 3 bits of level: these could hold levels up to 7.
@@ -544,7 +544,7 @@ TEST(Qsgd, AnyRangeOfManyBucketsDecodesAsPartOfTheWhole) {
 
 TEST(Qsgd, InconsistentHeadersAreRefused) {
   const auto codec = MakeQsgdCodec(WithLevels(Levels::kGiven, 2, Norm::kTwo, 9));
-  // 200 buckets, of which the first is not zero. The header has an end for each 64 buckets.
+  // 200 buckets of two elements. The header says where the codes of each 64 buckets end.
   std::vector<float> g = SomeGradient(400, 6);
   g[0] = 1;
   const std::vector<uint8_t> valid_code = CodeOf(*codec, g);
@@ -590,9 +590,9 @@ TEST(Qsgd, OptionsOutsideTheirRangesAreRefused) {
   Qsgd intervals_of_sqrt_n = WithLevels(Levels::kSqrtN, 8);
   intervals_of_sqrt_n.layout = Layout::kIntervals;
   EXPECT_TRUE(is_refused(intervals_of_sqrt_n, "exchange.qsgd.layout"));
-  Options with_feedback;
-  with_feedback.error_feedback = true;
-  EXPECT_EQ(MakeCodec("qsgd", with_feedback).status().code(), Code::kBadJob);
+  Options feedback_options;
+  feedback_options.error_feedback = true;
+  EXPECT_EQ(MakeCodec("qsgd", feedback_options).status().code(), Code::kBadJob);
 }
 
 }  // namespace

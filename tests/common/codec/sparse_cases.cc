@@ -22,7 +22,7 @@ std::vector<size_t> UnusedBits(std::span<const uint8_t> payload, uint64_t count,
                                                               << 8;
   position_bytes_begin += 2;
   if (num_sent == 0 || (sends_floats && num_sent == count)) return unused_bits;
-  // Positions of k of `count` elements are a bitmap or an Elias-Fano code, whichever is smaller.
+  // The positions of the sent elements are a bitmap or an Elias-Fano code, whichever is smaller.
   const size_t low_bits = std::bit_width(count / num_sent) - 1;
   const size_t elias_fano_bits = num_sent * low_bits + num_sent + ((count - 1) >> low_bits);
   const size_t used_bits = (count + 7) / 8 <= (elias_fano_bits + 7) / 8 ? count : elias_fano_bits;
@@ -49,22 +49,22 @@ std::vector<float> Sender::Send(const std::vector<float>& g, uint64_t round,
   if (!stats.finite) return sent;
   kernels::NoiseKey noise;
   noise.round = round;
-  const Prepared prepared = codec_.Prepare(stats, compensated_, noise);
+  const EncodeParams encode_params = codec_.Prepare(stats, compensated_, noise);
   code_.clear();
   for (uint64_t begin = 0; begin < g.size(); begin += segment_elements) {
     const Segment segment{0, begin, std::min<uint64_t>(segment_elements, g.size() - begin)};
     const size_t code_begin = code_.size();
-    codec_.Encode(&compensated_[begin], segment, prepared, noise, &code_);
+    codec_.Encode(&compensated_[begin], segment, encode_params, noise, &code_);
     const std::span<float> decoded = std::span(sent).subspan(begin, segment.count);
-    const auto consumed =
+    const auto consumed_bytes =
         codec_.DecodeSingleCode(std::span(code_).subspan(code_begin), segment, decoded.data());
-    EXPECT_TRUE(consumed.ok()) << consumed.status().message();
+    EXPECT_TRUE(consumed_bytes.ok()) << consumed_bytes.status().message();
     memory_->Update(begin, std::span(compensated_).subspan(begin, segment.count), decoded);
   }
   return sent;
 }
 
-std::vector<float> Sender::Saved(const std::string& name) {
+std::vector<float> Sender::SavedArray(const std::string& name) {
   SavedState state;
   memory_->AddState(&state);
   for (const SavedState::Array& array : state.arrays) {

@@ -17,7 +17,8 @@ namespace tern::codec {
 std::vector<size_t> UnusedBitsOfFloats(std::span<const uint8_t> payload, uint64_t count);
 std::vector<size_t> UnusedBitsOfPairs(std::span<const uint8_t> payload, uint64_t count);
 
-// One worker that encodes one tensor in each round, and keeps what the code left out in its memory.
+// A worker that encodes the same tensor in every round, and keeps what the code left out in its
+// memory.
 class Sender {
  public:
   Sender(const Codec& codec, uint64_t count) : codec_(codec), memory_(codec.NewMemory(count)) {}
@@ -30,14 +31,14 @@ class Sender {
   const std::vector<uint8_t>& code() const { return code_; }
   Memory& memory() { return *memory_; }
   // The memory's saved array of that name; fails the test if there is none.
-  std::vector<float> Saved(const std::string& name);
+  std::vector<float> SavedArray(const std::string& name);
   // Restores the state that another worker saved.
   void RestoreFrom(Sender& other);
 
  private:
   const Codec& codec_;
   std::unique_ptr<Memory> memory_;
-  std::vector<float> compensated_;
+  std::vector<float> compensated_;  // the gradient plus the memory, before encoding
   std::vector<uint8_t> code_;
 };
 

@@ -1,5 +1,5 @@
-// Tests of the byte format of sparse codes: the positions of non-zero elements, and their values,
-// which are floats or one of a pair (a negative and a positive number for all).
+// Tests of the byte format of sparse codes: the positions of non-zero elements, and their values.
+// These are floats, or the numbers of a pair: one for all negative elements, one for all positive.
 #include "common/codec/sparse.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ Status DecodeInto(SparseValues values, std::span<const uint8_t> bytes, std::vect
   return code->Decode(0, x->size(), x->data());
 }
 
-// n elements, of which k are not zero, at random positions. These have the values of kPair.
+// n elements, of which k at random positions are not zero. These k have the values of kPair.
 std::vector<float> RandomSparse(size_t n, size_t k, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<float> x(n);
@@ -101,7 +101,7 @@ TEST_P(SparseWire, AnyRangeDecodesIndependently) {
 }
 
 // Bits of entropy of the positions: log2 of the number of ways to choose k of n.
-double Entropy(size_t n, size_t k) {
+double PositionEntropyBits(size_t n, size_t k) {
   const auto ln_factorial = [](size_t m) { return std::lgamma(static_cast<double>(m) + 1); };
   return (ln_factorial(n) - ln_factorial(k) - ln_factorial(n - k)) / std::log(2.0);
 }
@@ -120,7 +120,9 @@ TEST_P(SparseWire, PositionsCostLittleMoreThanTheirEntropy) {
     const double position_bits = 8 * static_cast<double>(size - value_bytes);
     ASSERT_LE(position_bits, kSparseBlock);
     if (k > kSparseBlock / 2) continue;  // more non-zeros than zeros: the positions are a bitmap
-    ASSERT_LE(position_bits, Entropy(kSparseBlock, k) + 0.75 * static_cast<double>(k) + 16) << k;
+    ASSERT_LE(position_bits,
+              PositionEntropyBits(kSparseBlock, k) + 0.75 * static_cast<double>(k) + 16)
+        << k;
   }
   EXPECT_EQ(largest_size + (sends_floats ? 2 : 10), MaxSparseSize(GetParam(), kSparseBlock));
   EXPECT_EQ(largest_size, sends_floats ? 4 * kSparseBlock : kSparseBlock / 4);
@@ -282,7 +284,7 @@ TEST(Sparse, InvalidDirectoriesAreRefused) {
   const Status status = SparseCode::Parse(SparseValues::kFloats, bytes, 10).status();
   EXPECT_EQ(status.code(), Code::kMismatch);
   EXPECT_NE(status.message().find("sends 11 elements, it has 10"), std::string::npos);
-  // Parse allocates memory in proportion to the bytes, even if there are to be many elements.
+  // Parse allocates memory in proportion to the bytes, even if it is told of many more elements.
   for (uint64_t count : {uint64_t{1} << 40, ~uint64_t{0} - kSparseBlock}) {
     EXPECT_EQ(SparseCode::Parse(SparseValues::kPair, bytes, count).status().code(),
               Code::kMismatch);

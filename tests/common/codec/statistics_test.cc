@@ -30,18 +30,19 @@ std::unique_ptr<Codec> MakeTernary(Clip clip = Clip::kPaper) {
   return std::move(*MakeCodec("ternary", options));
 }
 
-Prepared PreparedFor(const Codec& codec, const std::vector<float>& g) {
+EncodeParams PrepareGradient(const Codec& codec, const std::vector<float>& g) {
   return codec.Prepare(kernels::ComputeStats(g.data(), g.size()), g, {});
 }
 
 std::vector<int8_t> EncodeToCodes(const Codec& codec, const std::vector<float>& g,
-                                  const Prepared& prepared, uint64_t round, uint16_t rank) {
+                                  const EncodeParams& encode_params, uint64_t round,
+                                  uint16_t rank) {
   kernels::NoiseKey noise;
   noise.seed = 77;
   noise.round = round;
   noise.rank = rank;
   std::vector<uint8_t> payload;
-  codec.Encode(g.data(), {3, 0, g.size()}, prepared, noise, &payload);
+  codec.Encode(g.data(), {3, 0, g.size()}, encode_params, noise, &payload);
   std::vector<int8_t> codes(g.size());
   kernels::ExpandCodes(payload.data(), payload.data() + kernels::PlaneBytes(g.size()), g.size(),
                        codes.data());
@@ -50,7 +51,7 @@ std::vector<int8_t> EncodeToCodes(const Codec& codec, const std::vector<float>& 
 
 struct ChiSquare {
   double z = 0;          // (statistic - degrees of freedom) / its standard deviation
-  int num_elements = 0;  // degrees of freedom: elements whose code is random enough
+  int num_elements = 0;  // degrees of freedom: elements with R p (1 - p) >= 5
   bool are_signs_right = true;
   bool are_certain_nonzero = true;  // elements with probability 1 were never coded as 0
 };
@@ -59,11 +60,11 @@ struct ChiSquare {
 // element is not 0 `observed` times, and p = min(|g|, clip) / scaler is the probability.
 ChiSquare ComputeChiSquare(const Codec& codec, int rounds) {
   const std::vector<float> g = GaussianGradient(4096, 5);
-  const Prepared prepared = PreparedFor(codec, g);
+  const EncodeParams encode_params = PrepareGradient(codec, g);
   std::vector<int> num_nonzeros(g.size());
   ChiSquare result;
   for (int round = 0; round < rounds; ++round) {
-    const std::vector<int8_t> codes = EncodeToCodes(codec, g, prepared, round, 0);
+    const std::vector<int8_t> codes = EncodeToCodes(codec, g, encode_params, round, 0);
     for (size_t i = 0; i < g.size(); ++i) {
       num_nonzeros[i] += codes[i] != 0;
       if (codes[i] != 0) result.are_signs_right &= (codes[i] < 0) == (g[i] < 0);
@@ -72,7 +73,8 @@ ChiSquare ComputeChiSquare(const Codec& codec, int rounds) {
   double statistic = 0;
   double variance = 0;
   for (size_t i = 0; i < g.size(); ++i) {
-    const double p = std::min(std::abs(g[i]), prepared.clip) / static_cast<double>(prepared.scaler);
+    const double p =
+        std::min(std::abs(g[i]), encode_params.clip) / static_cast<double>(encode_params.scaler);
     if (p >= 1) result.are_certain_nonzero &= num_nonzeros[i] == rounds;
     const double binomial_variance = rounds * p * (1 - p);
     if (binomial_variance < 5) continue;
@@ -103,7 +105,7 @@ TEST(TernaryStatistics, ChiSquareCatchesTruncatedNoise) {
 TEST(TernaryStatistics, ShareOfNonZerosMatchesTheory) {
   const std::vector<float> g = GaussianGradient(1'000'000, 6);
   const auto codec = MakeTernary();
-  const Prepared prepared = PreparedFor(*codec, g);
+  const EncodeParams encode_params = PrepareGradient(*codec, g);
   const double c = 2.5;
   const auto density = [](double x) {
     return std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi);
@@ -112,13 +114,13 @@ TEST(TernaryStatistics, ShareOfNonZerosMatchesTheory) {
   const double expected_share = (2 * (density(0) - density(c)) + 2 * c * tail_probability) / c;
   EXPECT_NEAR(expected_share, 0.318, 0.001);
   size_t num_nonzeros = 0;
-  for (int8_t code : EncodeToCodes(*codec, g, prepared, 1, 0)) num_nonzeros += code != 0;
+  for (int8_t code : EncodeToCodes(*codec, g, encode_params, 1, 0)) num_nonzeros += code != 0;
   EXPECT_NEAR(static_cast<double>(num_nonzeros) / g.size(), expected_share, 0.002);
 
   kernels::NoiseKey noise;
   noise.seed = 77;
   std::vector<uint8_t> payload;
-  codec->Encode(g.data(), {3, 0, g.size()}, prepared, noise, &payload);
+  codec->Encode(g.data(), {3, 0, g.size()}, encode_params, noise, &payload);
   EXPECT_GT(4.0 * g.size() / payload.size(), 24.0) << "times smaller than fp32";
 }
 
@@ -127,12 +129,12 @@ TEST(TernaryStatistics, ShareOfNonZerosMatchesTheory) {
 double VarianceRatio(const Codec& codec, int workers) {
   constexpr int kRounds = 200;
   const std::vector<float> g = GaussianGradient(2048, 8);
-  const Prepared prepared = PreparedFor(codec, g);
-  const double scaler = prepared.scaler;
+  const EncodeParams encode_params = PrepareGradient(codec, g);
+  const double scaler = encode_params.scaler;
   double expected_variance = 0;
   double observed_variance = 0;
   for (float v : g) {
-    const double magnitude = std::min(std::abs(v), prepared.clip);
+    const double magnitude = std::min(std::abs(v), encode_params.clip);
     expected_variance += magnitude * (scaler - magnitude) / workers;
   }
   std::vector<float> mean(g.size());
@@ -143,17 +145,17 @@ double VarianceRatio(const Codec& codec, int workers) {
       noise.round = round;
       noise.rank = static_cast<uint16_t>(rank);
       std::vector<uint8_t> payload;
-      codec.Encode(g.data(), {3, 0, g.size()}, prepared, noise, &payload);
+      codec.Encode(g.data(), {3, 0, g.size()}, encode_params, noise, &payload);
       EXPECT_TRUE(sum->Add(rank, payload).ok());
     }
     std::vector<uint8_t> encoded_sum;
     sum->EncodeSum(&encoded_sum);
     EXPECT_TRUE(codec
-                    .Decode(encoded_sum, {0, 0, g.size()}, workers, prepared.scaler, 0, g.size(),
-                            mean.data())
+                    .Decode(encoded_sum, {0, 0, g.size()}, workers, encode_params.scaler, 0,
+                            g.size(), mean.data())
                     .ok());
     for (size_t i = 0; i < g.size(); ++i) {
-      const double clipped = std::copysign(std::min(std::abs(g[i]), prepared.clip), g[i]);
+      const double clipped = std::copysign(std::min(std::abs(g[i]), encode_params.clip), g[i]);
       observed_variance += (mean[i] - clipped) * (mean[i] - clipped) / kRounds;
     }
   }
@@ -176,16 +178,17 @@ TEST(TernaryStatistics, MeanOfManyRoundsIsTheClippedGradient) {
   constexpr int kRounds = 4000;
   const std::vector<float> g = GaussianGradient(64, 9);
   const auto codec = MakeTernary();
-  const Prepared prepared = PreparedFor(*codec, g);
+  const EncodeParams encode_params = PrepareGradient(*codec, g);
   std::vector<double> sums(g.size());
   for (int round = 0; round < kRounds; ++round) {
-    const std::vector<int8_t> codes = EncodeToCodes(*codec, g, prepared, round, 1);
+    const std::vector<int8_t> codes = EncodeToCodes(*codec, g, encode_params, round, 1);
     for (size_t i = 0; i < g.size(); ++i)
-      sums[i] += static_cast<double>(prepared.scaler) * codes[i];
+      sums[i] += static_cast<double>(encode_params.scaler) * codes[i];
   }
   for (size_t i = 0; i < g.size(); ++i) {
-    const double magnitude = std::min(std::abs(g[i]), prepared.clip);
-    const double standard_error = std::sqrt(magnitude * (prepared.scaler - magnitude) / kRounds);
+    const double magnitude = std::min(std::abs(g[i]), encode_params.clip);
+    const double standard_error =
+        std::sqrt(magnitude * (encode_params.scaler - magnitude) / kRounds);
     EXPECT_NEAR(sums[i] / kRounds, std::copysign(magnitude, g[i]), 4 * standard_error + 1e-6) << i;
   }
 }

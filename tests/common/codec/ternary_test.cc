@@ -62,55 +62,60 @@ INSTANTIATE_TEST_SUITE_P(
         "00000000"}),
     CaseName);
 
-Prepared PreparedFor(const Codec& codec, const std::vector<float>& g) {
+EncodeParams PrepareGradient(const Codec& codec, const std::vector<float>& g) {
   return codec.Prepare(kernels::ComputeStats(g.data(), g.size()), g, {});
 }
 
-// Mean 0, standard deviation sqrt(3), maximum 3.
+// A gradient with mean 0, standard deviation sqrt(3) and maximum 3.
 const std::vector<float> kPeaked = {3, -1, -1, -1};
 const float kSigma = std::sqrt(3.0f);
 
 TEST(TernaryClip, PaperClampsAndTakesTheClampedMaximum) {
-  const Prepared clipped = PreparedFor(*MakeTernaryCodec(Clip::kPaper, false, 1.5), kPeaked);
+  const EncodeParams clipped =
+      PrepareGradient(*MakeTernaryCodec(Clip::kPaper, false, 1.5), kPeaked);
   EXPECT_FLOAT_EQ(clipped.scaler, 1.5f * kSigma);
   EXPECT_EQ(clipped.clip, clipped.scaler);
-  const Prepared not_reached = PreparedFor(*MakeTernaryCodec(Clip::kPaper, false, 2.5), kPeaked);
-  EXPECT_EQ(not_reached.scaler, 3);
-  EXPECT_FLOAT_EQ(not_reached.clip, 2.5f * kSigma);
+  const EncodeParams unclipped =
+      PrepareGradient(*MakeTernaryCodec(Clip::kPaper, false, 2.5), kPeaked);
+  EXPECT_EQ(unclipped.scaler, 3);
+  EXPECT_FLOAT_EQ(unclipped.clip, 2.5f * kSigma);
 }
 
 TEST(TernaryClip, OfficialScalesByCSigmaEvenAboveTheMaximum) {
-  const Prepared not_reached = PreparedFor(*MakeTernaryCodec(Clip::kOfficial, false, 2.5), kPeaked);
-  EXPECT_FLOAT_EQ(not_reached.scaler, 2.5f * kSigma);
-  EXPECT_EQ(not_reached.clip, kInfinity);
+  const EncodeParams unclipped =
+      PrepareGradient(*MakeTernaryCodec(Clip::kOfficial, false, 2.5), kPeaked);
+  EXPECT_FLOAT_EQ(unclipped.scaler, 2.5f * kSigma);
+  EXPECT_EQ(unclipped.clip, kInfinity);
 }
 
 TEST(TernaryClip, GraceIsThePapersPerWorker) {
-  const Prepared prepared_by_grace =
-      PreparedFor(*MakeTernaryCodec(Clip::kGrace, true, 1.5), kPeaked);
-  const Prepared prepared_by_paper =
-      PreparedFor(*MakeTernaryCodec(Clip::kPaper, false, 1.5), kPeaked);
+  const EncodeParams prepared_by_grace =
+      PrepareGradient(*MakeTernaryCodec(Clip::kGrace, true, 1.5), kPeaked);
+  const EncodeParams prepared_by_paper =
+      PrepareGradient(*MakeTernaryCodec(Clip::kPaper, false, 1.5), kPeaked);
   EXPECT_EQ(prepared_by_grace.scaler, prepared_by_paper.scaler);
   EXPECT_EQ(prepared_by_grace.clip, prepared_by_paper.clip);
 }
 
 TEST(TernaryClip, NoneTakesTheMaximum) {
-  const Prepared not_clipped = PreparedFor(*MakeTernaryCodec(Clip::kNone, false, 1.5), kPeaked);
-  EXPECT_EQ(not_clipped.scaler, 3);
-  EXPECT_EQ(not_clipped.clip, kInfinity);
+  const EncodeParams without_clip =
+      PrepareGradient(*MakeTernaryCodec(Clip::kNone, false, 1.5), kPeaked);
+  EXPECT_EQ(without_clip.scaler, 3);
+  EXPECT_EQ(without_clip.clip, kInfinity);
 }
 
-// Sigma is the population standard deviation, that is, of the deviations from the mean.
+// Sigma is the standard deviation from the mean, which is 102 here.
 TEST(TernaryClip, SigmaIsAboutTheMean) {
-  const Prepared prepared = PreparedFor(*MakeTernaryCodec(Clip::kOfficial, false, 1), {101, 103});
-  EXPECT_FLOAT_EQ(prepared.scaler, 1);
+  const EncodeParams encode_params =
+      PrepareGradient(*MakeTernaryCodec(Clip::kOfficial, false, 1), {101, 103});
+  EXPECT_FLOAT_EQ(encode_params.scaler, 1);
 }
 
 TEST(TernaryClip, NothingIsClippedWithoutSpread) {
   for (const std::vector<float>& g : {std::vector<float>{-2}, std::vector<float>{-2, -2}}) {
     for (Clip clip : {Clip::kPaper, Clip::kOfficial, Clip::kNone}) {
       const auto codec = MakeTernaryCodec(clip);
-      EXPECT_EQ(PreparedFor(*codec, g).scaler, 2);
+      EXPECT_EQ(PrepareGradient(*codec, g).scaler, 2);
       EXPECT_EQ(Mean(*codec, MakeRound(*codec, {g})), g);
     }
   }
@@ -120,8 +125,8 @@ TEST(TernaryClip, HugeGradientsKeepAFiniteScaler) {
   const float huge = std::numeric_limits<float>::max();
   for (Clip clip : {Clip::kPaper, Clip::kOfficial, Clip::kNone}) {
     const auto codec = MakeTernaryCodec(clip);
-    const Prepared prepared = PreparedFor(*codec, {huge, -huge, huge, -huge});
-    EXPECT_EQ(prepared.scaler, huge);
+    const EncodeParams encode_params = PrepareGradient(*codec, {huge, -huge, huge, -huge});
+    EXPECT_EQ(encode_params.scaler, huge);
   }
 }
 
@@ -135,7 +140,7 @@ TEST(TernaryClip, OfficialFiresBeyondTheSharedScalerOnly) {
     kernels::NoiseKey noise;
     noise.seed = seed;
     std::vector<uint8_t> code;
-    codec->Encode(round.gradients[1].data(), {0, 0, 4}, round.prepared[1], noise, &code);
+    codec->Encode(round.gradients[1].data(), {0, 0, 4}, round.encode_params[1], noise, &code);
     ASSERT_EQ(code[0] & 1, 1);
   }
 }
@@ -143,14 +148,14 @@ TEST(TernaryClip, OfficialFiresBeyondTheSharedScalerOnly) {
 TEST(Ternary, NoiseDependsOnTensorRoundAndRank) {
   const auto codec = MakeTernaryCodec();
   const std::vector<float> g = SomeGradient(256, 9);
-  const Prepared prepared = PreparedFor(*codec, g);
+  const EncodeParams encode_params = PrepareGradient(*codec, g);
   const auto encode = [&](uint32_t tensor, uint64_t round, uint16_t rank) {
     kernels::NoiseKey noise;
     noise.rank = rank;
     noise.round = round;
     noise.tensor = 99;  // The codec ignores this, and uses the segment's tensor.
     std::vector<uint8_t> code;
-    codec->Encode(g.data(), {tensor, 0, g.size()}, prepared, noise, &code);
+    codec->Encode(g.data(), {tensor, 0, g.size()}, encode_params, noise, &code);
     return code;
   };
   EXPECT_EQ(encode(1, 1, 1), encode(1, 1, 1));
@@ -235,7 +240,7 @@ TEST(TernaryPerWorker, KeepsEachWorkersOwnScaler) {
   const auto codec = MakeTernaryCodec(Clip::kNone, true);
   EXPECT_FALSE(codec->shares_scaler());
   EXPECT_TRUE(MakeTernaryCodec()->shares_scaler());
-  // Each value is the maximum of its worker, so its code is never 0.
+  // Each value is 0 or its worker's largest magnitude, so the codes are not random.
   const Round round = MakeRound(*codec, {{1.0f, 0.0f}, {-4.0f, 4.0f}});
   EXPECT_EQ(Mean(*codec, round), (std::vector<float>{-1.5f, 2.0f}));
 }

@@ -54,9 +54,9 @@ std::vector<size_t> UnusedBitsOfAns(std::span<const uint8_t> payload, uint64_t c
   return bits;
 }
 
-using UnusedBits = std::vector<size_t> (*)(std::span<const uint8_t>, uint64_t, size_t);
+using UnusedBitsFunction = std::vector<size_t> (*)(std::span<const uint8_t>, uint64_t, size_t);
 
-CodecCase MakeCase(const std::string& name, bool per_worker, UnusedBits unused_bits_of,
+CodecCase MakeCase(const std::string& name, bool per_worker, UnusedBitsFunction unused_bits_of,
                    const std::string& payload0, const std::string& payload1,
                    const std::string& sum) {
   CodecCase c;
@@ -65,7 +65,7 @@ CodecCase MakeCase(const std::string& name, bool per_worker, UnusedBits unused_b
   }
   if (per_worker) c.name += "PerWorker";
   c.make = [=] { return MakeCodecByName(name, per_worker); };
-  c.plausible = IsTernary;
+  c.is_plausible = IsTernary;
   const size_t offset = per_worker ? sizeof(float) : 0;
   c.unused_bits = [=](std::span<const uint8_t> payload, uint64_t count) {
     return unused_bits_of(payload, count, offset);
@@ -80,6 +80,7 @@ CodecCase MakeCase(const std::string& name, bool per_worker, UnusedBits unused_b
 // The unused bits of a format that uses every bit.
 std::vector<size_t> NoUnusedBitsFrom(std::span<const uint8_t>, uint64_t, size_t) { return {}; }
 
+// The mean of the two payloads in the cases with per-worker scalers, as floats in hexadecimal.
 const char kMeanOfTwo[] =
     "00000000000000bf000000000000003fa52d3d3f0000003fa52d3dbf94b6743e0000000000000000"
     "00000000";
@@ -100,7 +101,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 const char* const kWires[] = {"ternary_2bit", "ternary_trit5", "ternary_ans"};
 
-std::vector<std::vector<float>> Gradients(size_t n, int workers) {
+std::vector<std::vector<float>> MakeGradients(size_t n, int workers) {
   std::vector<std::vector<float>> gradients;
   for (int rank = 0; rank < workers; ++rank) {
     gradients.push_back(SomeGradient(n, static_cast<uint64_t>(rank) + 1));
@@ -120,7 +121,7 @@ TEST(TernaryWires, MeansEqualTernaryBitForBit) {
       const auto reference = MakeCodecByName("ternary", per_worker, clip);
       for (const size_t n : {1, 13, 70, 4095, 4096, 4097, 16385, 40000}) {
         for (const int workers : {1, 2, 5, 8}) {
-          const Round expected = MakeRound(*reference, Gradients(n, workers), n % 7);
+          const Round expected = MakeRound(*reference, MakeGradients(n, workers), n % 7);
           for (const char* name : kWires) {
             const auto codec = MakeCodecByName(name, per_worker, clip);
             SCOPED_TRACE(testing::Message() << codec->name() << " " << n << " " << workers);
@@ -137,7 +138,7 @@ TEST(TernaryWires, MeansEqualTernaryBitForBit) {
 TEST(TernaryWires, SumsOfManyWorkersEqualTernaryBitForBit) {
   const auto reference = MakeCodecByName("ternary");
   for (const int workers : {63, 64, 127, 128, 200}) {
-    const Round expected = MakeRound(*reference, Gradients(5000, workers));
+    const Round expected = MakeRound(*reference, MakeGradients(5000, workers));
     for (const char* name : kWires) {
       SCOPED_TRACE(testing::Message() << name << " " << workers);
       const auto codec = MakeCodecByName(name);
@@ -166,7 +167,7 @@ struct EncodedGradient {
 };
 EncodedGradient EncodeWith(const std::string& name, size_t n) {
   const auto codec = MakeCodecByName(name);
-  const Round round = MakeRound(*codec, Gradients(n, 1));
+  const Round round = MakeRound(*codec, MakeGradients(n, 1));
   EncodedGradient encoded{round.payloads[0], {}};
   for (const float v : Mean(*codec, round)) encoded.codes.push_back((v > 0) - (v < 0));
   return encoded;
@@ -195,7 +196,7 @@ TEST(Ternary2Bit, IsAMaskPlaneAndASignPlane) {
 TEST(Ternary2Bit, SignsOfZerosAreIgnored) {
   for (const size_t n : {8, 72, 1000, 4096}) {
     const auto codec = MakeCodecByName("ternary_2bit", false);
-    const Round round = MakeRound(*codec, Gradients(n, 3));
+    const Round round = MakeRound(*codec, MakeGradients(n, 3));
     const auto sum = codec->NewAccumulator({0, 0, n}, 3);
     for (int rank = 0; rank < 3; ++rank) {
       Bytes code = round.payloads[static_cast<size_t>(rank)];
@@ -226,7 +227,7 @@ TEST(TernaryTrit5, IsFiveCodesAByteInBase3) {
 }
 
 TEST(TernaryTrit5, AcceptsOnlyValidBytes) {
-  // The number of valid bytes with 0 (meaning 5), 1, 2, 3 and 4 codes in the byte.
+  // How many values of a byte are valid that holds 5, 1, 2, 3 and 4 codes.
   const unsigned num_valid_bytes[] = {243, 3, 9, 27, 81};
   for (size_t n = 6; n <= 15; ++n) {
     for (const bool is_last_byte : {false, true}) {
@@ -273,8 +274,8 @@ TEST(TernaryAns, StoresPlanesUnlessCodingIsSmaller) {
   const auto codec = MakeCodecByName("ternary_ans");
   const auto mask_signs_codec = MakeCodecByName("ternary");
   for (const size_t n : {1, 40, 100}) {
-    const Round round = MakeRound(*codec, Gradients(n, 3));
-    const Round mask_signs_round = MakeRound(*mask_signs_codec, Gradients(n, 3));
+    const Round round = MakeRound(*codec, MakeGradients(n, 3));
+    const Round mask_signs_round = MakeRound(*mask_signs_codec, MakeGradients(n, 3));
     Bytes expected = {0};
     expected.insert(expected.end(), mask_signs_round.payloads[0].begin(),
                     mask_signs_round.payloads[0].end());
@@ -284,7 +285,7 @@ TEST(TernaryAns, StoresPlanesUnlessCodingIsSmaller) {
     expected.insert(expected.end(), planes.begin(), planes.end());
     EXPECT_EQ(Sum(*codec, round), expected);
   }
-  const Round large_round = MakeRound(*codec, Gradients(10000, 1));
+  const Round large_round = MakeRound(*codec, MakeGradients(10000, 1));
   EXPECT_EQ(large_round.payloads[0][0], 1);
   EXPECT_EQ(Sum(*codec, large_round)[0], 1);
 }
@@ -292,7 +293,7 @@ TEST(TernaryAns, StoresPlanesUnlessCodingIsSmaller) {
 TEST(TernaryAns, StoresSumsWithTooManySymbolsAsPlanes) {
   const auto codec = MakeCodecByName("ternary_ans");
   for (const int workers : {127, 128}) {
-    const Bytes sum = Sum(*codec, MakeRound(*codec, Gradients(5000, workers)));
+    const Bytes sum = Sum(*codec, MakeRound(*codec, MakeGradients(5000, workers)));
     EXPECT_EQ(sum[0], workers == 127 ? 1 : 0);
   }
 }
@@ -300,7 +301,7 @@ TEST(TernaryAns, StoresSumsWithTooManySymbolsAsPlanes) {
 TEST(TernaryAns, AnyRangeOfACodedSumDecodesAsPartOfTheWhole) {
   constexpr size_t kN = 13000;
   const auto codec = MakeCodecByName("ternary_ans");
-  const Round round = MakeRound(*codec, Gradients(kN, 3));
+  const Round round = MakeRound(*codec, MakeGradients(kN, 3));
   const Bytes sum = Sum(*codec, round);
   ASSERT_EQ(sum[0], 1);
   const std::vector<float> all_means = Mean(*codec, round);
@@ -322,7 +323,7 @@ TEST(TernaryAns, AnyRangeOfACodedSumDecodesAsPartOfTheWhole) {
 TEST(TernaryAns, ADamagedBitIsRefusedOrChangesTheSum) {
   constexpr size_t kN = 5000;
   const auto codec = MakeCodecByName("ternary_ans");
-  const Round round = MakeRound(*codec, Gradients(kN, 2));
+  const Round round = MakeRound(*codec, MakeGradients(kN, 2));
   const Bytes sum = Sum(*codec, round);
   const std::vector<float> all_means = Mean(*codec, round);
   Round single_round = round;
@@ -343,9 +344,9 @@ TEST(TernaryAns, ADamagedBitIsRefusedOrChangesTheSum) {
     Bytes damaged = single_round.payloads[0];
     damaged[bit / 8] ^= static_cast<uint8_t>(1 << (bit % 8));
     const auto accumulator = codec->NewAccumulator({0, 0, kN}, 1);
-    const Result<size_t> consumed = accumulator->Add(0, damaged);
-    if (!consumed.ok()) {
-      ASSERT_EQ(consumed.status().code(), Code::kMismatch) << bit;
+    const Result<size_t> consumed_bytes = accumulator->Add(0, damaged);
+    if (!consumed_bytes.ok()) {
+      ASSERT_EQ(consumed_bytes.status().code(), Code::kMismatch) << bit;
       continue;
     }
     ++num_accepted;
@@ -359,7 +360,7 @@ TEST(TernaryAns, ADamagedBitIsRefusedOrChangesTheSum) {
 TEST(TernaryAns, TruncatedRowsAreRefused) {
   constexpr size_t kN = 20000;
   const auto codec = MakeCodecByName("ternary_ans");
-  const Round round = MakeRound(*codec, Gradients(kN, 2));
+  const Round round = MakeRound(*codec, MakeGradients(kN, 2));
   const Bytes sum = Sum(*codec, round);
   const Segment segment{0, 0, kN};
   std::vector<float> mean(kN);
@@ -368,10 +369,10 @@ TEST(TernaryAns, TruncatedRowsAreRefused) {
     ASSERT_EQ(codec->SumSize(truncated, segment, 2).status().code(), Code::kMismatch);
     ASSERT_EQ(codec->Decode(truncated, segment, 2, 1, 0, 1, mean.data()).code(), Code::kMismatch);
   }
-  Bytes longer = sum;
-  longer.push_back(0);
-  EXPECT_EQ(*codec->SumSize(longer, segment, 2), sum.size());
-  EXPECT_EQ(codec->Decode(longer, segment, 2, 1, 0, 1, mean.data()).code(), Code::kMismatch);
+  Bytes longer_sum = sum;
+  longer_sum.push_back(0);
+  EXPECT_EQ(*codec->SumSize(longer_sum, segment, 2), sum.size());
+  EXPECT_EQ(codec->Decode(longer_sum, segment, 2, 1, 0, 1, mean.data()).code(), Code::kMismatch);
   for (size_t size = 0; size < round.payloads[0].size(); ++size) {
     const auto truncated = std::span(round.payloads[0]).first(size);
     ASSERT_EQ(StatusOfAdding("ternary_ans", kN, truncated).code(), Code::kMismatch) << size;
@@ -398,8 +399,9 @@ TEST(TernaryAns, InvalidRowsAreRefused) {
             Code::kMismatch);
   // A row that would be smaller without entropy coding must not be entropy-coded: this bounds the
   // size.
-  const Status not_smaller = StatusOfAdding("ternary_ans", 40, RowOf(Bytes(40, 1), 16384));
-  EXPECT_NE(not_smaller.message().find("stored"), std::string::npos) << not_smaller.message();
+  const Status status_of_larger_row = StatusOfAdding("ternary_ans", 40, RowOf(Bytes(40, 1), 16384));
+  EXPECT_NE(status_of_larger_row.message().find("stored"), std::string::npos)
+      << status_of_larger_row.message();
 
   const auto codec = MakeCodecByName("ternary_ans");
   const Segment segment{0, 0, 4000};
@@ -409,7 +411,7 @@ TEST(TernaryAns, InvalidRowsAreRefused) {
   };
   for (size_t i = 0; i < sum_symbols.size(); i += 10) sum_symbols[i] = 0;
   EXPECT_TRUE(decode_with(RowOf(sum_symbols, 4096), 2).ok());
-  // Of one worker, symbol 4 would be the sum 3.
+  // If only one worker contributed, symbol 4 would mean the sum 3.
   EXPECT_EQ(decode_with(RowOf(sum_symbols, 4096), 1).code(), Code::kMismatch);
   EXPECT_EQ(decode_with(RowOf(sum_symbols, 4096), 128).code(), Code::kMismatch);
   EXPECT_EQ(codec->SumSize(RowOf(sum_symbols, 4096), segment, 1).status().code(), Code::kMismatch);

@@ -27,7 +27,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         CodecCase{.name = "Threshold",
                   .make = [] { return MakeValidCodec("threshold", OptionsWithThreshold(0.5)); },
-                  .plausible =
+                  .is_plausible =
                       [](float g, float, float mean) {
                         return mean == (g >= 0.5f ? 0.5f : g <= -0.5f ? -0.5f : 0.f);
                       },
@@ -39,7 +39,7 @@ INSTANTIATE_TEST_SUITE_P(
                   .golden_sum = "650242064202"},
         CodecCase{.name = "Ratio",
                   .make = [] { return MakeValidCodec("threshold", OptionsWithSentRatio(0.3)); },
-                  .plausible = [](float g, float, float mean) { return mean == 0 || mean == g; },
+                  .is_plausible = [](float g, float, float mean) { return mean == 0 || mean == g; },
                   .unused_bits = UnusedBitsOfFloats,
                   .golden_payloads = {"0400"
                                       "3204"
@@ -75,7 +75,7 @@ TEST(Threshold, MatchesMxnetsTwoBitKernel) {
       }
       ASSERT_EQ(sent[i], expected);
     }
-    ASSERT_EQ(worker.Saved("residual"), r);
+    ASSERT_EQ(worker.SavedArray("residual"), r);
   }
 }
 
@@ -110,7 +110,7 @@ TEST(Threshold, ThresholdsBeyondEveryGradientSendNothing) {
   Sender worker(*codec, 1000);
   EXPECT_EQ(worker.Send(SomeGradient(1000, 1)), std::vector<float>(1000));
   EXPECT_EQ(worker.code().size(), kernels::PlaneBytes(1000));
-  EXPECT_EQ(worker.Saved("residual"), worker.compensated());
+  EXPECT_EQ(worker.SavedArray("residual"), worker.compensated());
 }
 
 TEST(ThresholdRatio, DropsTheSmallestAndKeepsThemForLater) {
@@ -133,7 +133,7 @@ TEST(ThresholdRatio, DropsTheSmallestAndKeepsThemForLater) {
       num_large += is_large ? 1 : 0;
     }
     ASSERT_EQ(num_large, 200u);
-    ASSERT_EQ(worker.Saved("residual"), residual);
+    ASSERT_EQ(worker.SavedArray("residual"), residual);
   }
   Sender resumed(*codec, n);
   resumed.RestoreFrom(worker);
@@ -153,7 +153,7 @@ TEST(Threshold, NamesAndOptions) {
   Options global_options = OptionsWithSentRatio(0.1);
   global_options.keys.mutable_threshold()->set_scope(pb::Threshold::global);
   EXPECT_EQ(MakeValidCodec("threshold", global_options)->name(), "threshold_ratio_global");
-  EXPECT_TRUE(MakeValidCodec("threshold", global_options)->prepares_model());
+  EXPECT_TRUE(MakeValidCodec("threshold", global_options)->prepares_tensors_together());
   global_options.keys.mutable_threshold()->set_ratio(0);
   ExpectRefused("threshold", global_options, "exchange.threshold.scope");
   for (double bad_value : {0.0, -1.0, std::nan(""), HUGE_VAL, 1e-60})

@@ -26,8 +26,8 @@ INSTANTIATE_TEST_SUITE_P(TopK, CodecConformance,
                          testing::Values(CodecCase{
                              .name = "TopK",
                              .make = [] { return MakeTopKCodec(0.25); },
-                             .plausible = [](float g, float,
-                                             float mean) { return mean == 0 || mean == g; },
+                             .is_plausible = [](float g, float,
+                                                float mean) { return mean == 0 || mean == g; },
                              .unused_bits = UnusedBitsOfFloats,
                              .golden_payloads = {"0300"
                                                  "2204"
@@ -56,8 +56,8 @@ uint64_t CountSent(const std::vector<float>& sent) {
   return sent.size() - static_cast<uint64_t>(std::count(sent.begin(), sent.end(), 0.f));
 }
 
-Prepared PreparedFor(const Codec& codec, const std::vector<float>& g,
-                     kernels::NoiseKey noise = {}) {
+EncodeParams PrepareGradient(const Codec& codec, const std::vector<float>& g,
+                             kernels::NoiseKey noise = {}) {
   return codec.Prepare(kernels::ComputeStats(g.data(), g.size()), g, noise);
 }
 
@@ -83,7 +83,7 @@ TEST(TopK, ASampledThresholdSendsAboutTheRatio) {
     const std::vector<float> g = SomeGradient(200000, round);
     kernels::NoiseKey noise;
     noise.round = round;
-    const uint64_t num_sent = CountAtLeast(g, PreparedFor(*codec, g, noise).high);
+    const uint64_t num_sent = CountAtLeast(g, PrepareGradient(*codec, g, noise).high);
     EXPECT_GE(num_sent, 160u);
     EXPECT_LE(num_sent, 260u);
     total_sent += num_sent;
@@ -114,7 +114,7 @@ TEST(TopK, ThresholdMovesInStepsWithoutResampling) {
       threshold *= num_sent > 500 ? 1.3f : 0.8f;
       ++threshold_changes;
     }
-    ASSERT_EQ(PreparedFor(*codec, g, noise).high, threshold) << round;
+    ASSERT_EQ(PrepareGradient(*codec, g, noise).high, threshold) << round;
   }
   EXPECT_GT(threshold_changes, 20);
 }
@@ -161,7 +161,7 @@ TEST(TopK, SampleStartDependsOnWorkerAndRound) {
     noise.rank = rank;
     noise.round = round;
     noise.tensor = tensor;
-    return PreparedFor(*codec, g, noise).high;
+    return PrepareGradient(*codec, g, noise).high;
   };
   EXPECT_EQ(threshold_of(0, 0, 0), threshold_of(0, 0, 0));
   EXPECT_NE(threshold_of(0, 0, 0), threshold_of(1, 0, 0));
@@ -211,7 +211,7 @@ TEST(TopK, RatioOneEqualsFp32) {
     worker1.Send(g[1], round);
     topk_round.payloads = {worker0.code(), worker1.code()};
     ASSERT_EQ(Mean(*topk, topk_round), Mean(*fp32, MakeRound(*fp32, g)));
-    ASSERT_EQ(worker0.Saved("accumulated"), std::vector<float>(n));
+    ASSERT_EQ(worker0.SavedArray("accumulated"), std::vector<float>(n));
     ASSERT_LE(worker0.code().size(), 4 * n + 6);
   }
 }
@@ -231,7 +231,7 @@ TEST(TopK, NothingIsLost) {
     }
     const std::vector<float> sent = worker.Send(g, round);
     for (size_t i = 0; i < n; ++i) received[i] += sent[i];
-    const std::vector<float> not_sent = worker.Saved("accumulated");
+    const std::vector<float> not_sent = worker.SavedArray("accumulated");
     for (size_t i = 0; i < n; ++i) ASSERT_EQ(received[i] + not_sent[i], total_input[i]);
   }
   EXPECT_GT(CountSent(received), n / 2);
@@ -250,8 +250,8 @@ INSTANTIATE_TEST_SUITE_P(
                     MemoryOptions{0.9, false, false, 0}, MemoryOptions{0.9, true, true, 0},
                     MemoryOptions{0.5, false, true, 3}, MemoryOptions{0, true, false, 1e-3}));
 
-// Compares the codec with a loop that carries out momentum correction, clipping and masking: u is
-// the momentum, v the sum of what was not sent.
+// Compares the codec with a loop that carries out momentum correction, clipping and masking: m is
+// the momentum factor, u the momentum, and v the sum of what was not sent.
 TEST_P(DgcMemoryEquations, FollowTheAlgorithm) {
   const MemoryOptions& memory_options = GetParam();
   Options options = OptionsWithRatio(0.1);
@@ -280,9 +280,9 @@ TEST_P(DgcMemoryEquations, FollowTheAlgorithm) {
       v[i] = 0;
       if (memory_options.has_masking) u[i] = 0;
     }
-    ASSERT_EQ(worker.Saved("accumulated"), v);
+    ASSERT_EQ(worker.SavedArray("accumulated"), v);
     if (memory_options.momentum > 0) {
-      ASSERT_EQ(worker.Saved("momentum"), u);
+      ASSERT_EQ(worker.SavedArray("momentum"), u);
     }
     ASSERT_GE(CountSent(sent), 40u);
     ASSERT_LE(CountSent(sent), 65u);
@@ -302,10 +302,10 @@ TEST(DgcMemory, RestoredMemoryContinuesBitForBit) {
     ASSERT_EQ(resumed.Send(g, round), sent);
     ASSERT_EQ(resumed.code(), uninterrupted.code());
   }
-  ASSERT_NE(uninterrupted.Saved("momentum"), std::vector<float>(5000));
+  ASSERT_NE(uninterrupted.SavedArray("momentum"), std::vector<float>(5000));
   uninterrupted.memory().Reset();
-  EXPECT_EQ(uninterrupted.Saved("momentum"), std::vector<float>(5000));
-  EXPECT_EQ(uninterrupted.Saved("accumulated"), std::vector<float>(5000));
+  EXPECT_EQ(uninterrupted.SavedArray("momentum"), std::vector<float>(5000));
+  EXPECT_EQ(uninterrupted.SavedArray("accumulated"), std::vector<float>(5000));
 }
 
 TEST(TopK, ResultsDoNotDependOnChunking) {

@@ -47,7 +47,7 @@ TEST(JobDigest, ChangesWithEveryKeyExceptLocalOnes) {
   pb::Job job;
   Populate(&job);
   const uint64_t digest = JobDigest(job);
-  std::map<std::string, int> seen;
+  std::map<std::string, int> num_visits_by_key;
   int num_local_keys = 0, num_shared_keys = 0;
   ForEachScalar(
       &job, "", false,
@@ -67,28 +67,30 @@ TEST(JobDigest, ChangesWithEveryKeyExceptLocalOnes) {
 }
 
 TEST(JobDigest, TreatsMissingKeysAsDefaults) {
-  const auto defaults_left_out = Parse(SmallJob());
-  const auto defaults_written = Parse(SmallJob() + "seed: 1\nexchange: {codec: ternary}\n");
-  const auto other_seed = Parse(SmallJob() + "seed: 2\n");
-  const auto other_local_keys =
+  const auto job_without_defaults = Parse(SmallJob());
+  const auto job_with_defaults = Parse(SmallJob() + "seed: 1\nexchange: {codec: ternary}\n");
+  const auto job_with_other_seed = Parse(SmallJob() + "seed: 2\n");
+  const auto job_with_other_local_keys =
       Parse(SmallJobWith("count: 2", "count: 2\n  threads: 5\n  overrides: [{rank: 0, threads: 9}]",
                          "output_dir: elsewhere\nmetrics: {port: 9000}\n"));
-  ASSERT_TRUE(defaults_left_out.ok() && defaults_written.ok() && other_seed.ok() &&
-              other_local_keys.ok());
-  EXPECT_EQ(JobDigest(*defaults_left_out), JobDigest(*defaults_written));
-  EXPECT_NE(JobDigest(*defaults_left_out), JobDigest(*other_seed));
-  EXPECT_EQ(JobDigest(*defaults_left_out), JobDigest(*other_local_keys));
-  pb::Job sections_cleared = *defaults_left_out;
-  sections_cleared.clear_exchange();
-  sections_cleared.clear_seed();
-  EXPECT_EQ(JobDigest(*defaults_left_out), JobDigest(sections_cleared));
+  ASSERT_TRUE(job_without_defaults.ok() && job_with_defaults.ok() && job_with_other_seed.ok() &&
+              job_with_other_local_keys.ok());
+  EXPECT_EQ(JobDigest(*job_without_defaults), JobDigest(*job_with_defaults));
+  EXPECT_NE(JobDigest(*job_without_defaults), JobDigest(*job_with_other_seed));
+  EXPECT_EQ(JobDigest(*job_without_defaults), JobDigest(*job_with_other_local_keys));
+  pb::Job job_with_cleared_sections = *job_without_defaults;
+  job_with_cleared_sections.clear_exchange();
+  job_with_cleared_sections.clear_seed();
+  EXPECT_EQ(JobDigest(*job_without_defaults), JobDigest(job_with_cleared_sections));
 }
 
 TEST(JobDigest, DependsOnTheOrderOfLists) {
-  const auto ports_ascending = Parse(SmallJobWith(":7500", ":7500\n  - address: 127.0.0.1:7501"));
-  const auto ports_descending = Parse(SmallJobWith(":7500", ":7501\n  - address: 127.0.0.1:7500"));
-  ASSERT_TRUE(ports_ascending.ok() && ports_descending.ok());
-  EXPECT_NE(JobDigest(*ports_ascending), JobDigest(*ports_descending));
+  const auto job_with_ascending_ports =
+      Parse(SmallJobWith(":7500", ":7500\n  - address: 127.0.0.1:7501"));
+  const auto job_with_descending_ports =
+      Parse(SmallJobWith(":7500", ":7501\n  - address: 127.0.0.1:7500"));
+  ASSERT_TRUE(job_with_ascending_ports.ok() && job_with_descending_ports.ok());
+  EXPECT_NE(JobDigest(*job_with_ascending_ports), JobDigest(*job_with_descending_ports));
 }
 
 TEST(ToYaml, CanBeReadBack) {
@@ -132,19 +134,19 @@ TEST(ToYaml, WritesEveryDefault) {
   EXPECT_THAT(ToYaml(*job), HasSubstr("  overrides: []\n"));
 }
 
-TEST(ForRank, AppliesOnlyTheOverridesOfThatRank) {
+TEST(JobForRank, AppliesOnlyTheOverridesOfThatRank) {
   const auto job = Parse(SmallJobWith(
       "count: 2",
       "count: 2\n  threads: 3\n  cpus: 0-3\n  overrides:\n    - {rank: 1, threads: 7, cpus: 4}\n"
       "    - {rank: 0, data_dir: /own, device: cpu}"));
   ASSERT_TRUE(job.ok()) << job.status().message();
-  EXPECT_EQ(ForRank(*job, 0).workers().threads(), 3u);
-  EXPECT_EQ(ForRank(*job, 0).data().dir(), "/own");
-  EXPECT_EQ(ForRank(*job, 0).workers().cpus(), "0-3");
-  EXPECT_EQ(ForRank(*job, 1).workers().threads(), 7u);
-  EXPECT_EQ(ForRank(*job, 1).workers().cpus(), "4");
-  EXPECT_EQ(ForRank(*job, 1).data().dir(), "/data");
-  EXPECT_EQ(JobDigest(ForRank(*job, 0)), JobDigest(ForRank(*job, 1)));
+  EXPECT_EQ(JobForRank(*job, 0).workers().threads(), 3u);
+  EXPECT_EQ(JobForRank(*job, 0).data().dir(), "/own");
+  EXPECT_EQ(JobForRank(*job, 0).workers().cpus(), "0-3");
+  EXPECT_EQ(JobForRank(*job, 1).workers().threads(), 7u);
+  EXPECT_EQ(JobForRank(*job, 1).workers().cpus(), "4");
+  EXPECT_EQ(JobForRank(*job, 1).data().dir(), "/data");
+  EXPECT_EQ(JobDigest(JobForRank(*job, 0)), JobDigest(JobForRank(*job, 1)));
 }
 
 }  // namespace

@@ -50,11 +50,12 @@ inline std::string SmallJob() {
 inline std::string SmallJobWith(const std::string& from, const std::string& to,
                                 const std::string& more = "") {
   std::string text = SmallJob();
-  const size_t at = text.find(from);
-  if (at != std::string::npos) text.replace(at, from.size(), to);
+  const size_t position = text.find(from);
+  if (position != std::string::npos) text.replace(position, from.size(), to);
   return text + more;
 }
 
+// Parses a job with TestTables() as the allowed names. `overrides`: KEY=VALUE each.
 inline Result<pb::Job> Parse(const std::string& text,
                              const std::vector<std::string>& overrides = {},
                              const std::string& name = "job.yaml") {

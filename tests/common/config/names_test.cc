@@ -22,22 +22,22 @@ TEST(EditDistance, CountsInsertionsDeletionsSubstitutionsAndSwaps) {
   EXPECT_EQ(EditDistance("ab", "ba"), 1u);
 }
 
-TEST(Nearest, IgnoresNamesThatAreTooDifferent) {
-  EXPECT_EQ(Nearest("stesp", {"seed", "steps", "epochs"}), "steps");
-  EXPECT_EQ(Nearest("xyzzy", {"seed", "steps", "epochs"}), "");
-  EXPECT_EQ(Nearest("ab", {"xy"}), "");
-  EXPECT_EQ(Nearest(std::string(100000, 'a'), {"steps"}), "");
-  EXPECT_EQ(Nearest("steps", {}), "");
+TEST(NearestName, IgnoresNamesThatAreTooDifferent) {
+  EXPECT_EQ(NearestName("stesp", {"seed", "steps", "epochs"}), "steps");
+  EXPECT_EQ(NearestName("xyzzy", {"seed", "steps", "epochs"}), "");
+  EXPECT_EQ(NearestName("ab", {"xy"}), "");
+  EXPECT_EQ(NearestName(std::string(100000, 'a'), {"steps"}), "");
+  EXPECT_EQ(NearestName("steps", {}), "");
 }
 
 TEST(Address, SplitsHostAndPort) {
-  const auto ipv6 = ParseAddress("[FE80::1]:65535");
-  ASSERT_TRUE(ipv6);
-  EXPECT_EQ(ipv6->host, "fe80::1");
-  EXPECT_EQ(ipv6->port, 65535);
-  const auto by_name = ParseAddress("Node-3.lab:1");
-  ASSERT_TRUE(by_name);
-  EXPECT_EQ(by_name->host, "node-3.lab");
+  const auto ipv6_address = ParseAddress("[FE80::1]:65535");
+  ASSERT_TRUE(ipv6_address);
+  EXPECT_EQ(ipv6_address->host, "fe80::1");
+  EXPECT_EQ(ipv6_address->port, 65535);
+  const auto address_with_name = ParseAddress("Node-3.lab:1");
+  ASSERT_TRUE(address_with_name);
+  EXPECT_EQ(address_with_name->host, "node-3.lab");
   for (const char* text :
        {"",        ":",     "a:",      ":1",    "a:0",          "a:01",   "a:-1",        "a:+1",
         "a:1 ",    "a b:1", "a:65536", "[::1]", "::1:5",        "[::1:5", "[1.2.3.4]:5", "[node]:5",

@@ -86,7 +86,7 @@ std::set<std::string> MergeSharedKeys(const std::set<std::string>& keys) {
 // configs/reference.yaml with all keys enabled, even those that exclude each other.
 struct Reference {
   pb::Job job;
-  Origins origins;
+  KeyPositions key_positions;
   Status status;
 };
 
@@ -94,7 +94,7 @@ Reference ReadReference() {
   Reference reference;
   Faults faults("reference.yaml", {});
   const Node root = ParseYaml(EnableAllKeys(ReadText("configs/reference.yaml")), "", -1, &faults);
-  FillMessage(root, "", &reference.job, {TestTables(), &faults, &reference.origins});
+  FillMessage(root, "", &reference.job, {TestTables(), &faults, &reference.key_positions});
   reference.status = faults.ToStatus();
   return reference;
 }
@@ -110,7 +110,8 @@ TEST(ReferenceYaml, HasEveryKeyOfTheProto) {
       << reference.status.message();  // an unknown key would be an error
   std::set<std::string> keys_of_proto, keys_of_file;
   CollectKeys(pb::Job::descriptor(), "", &keys_of_proto);
-  for (const auto& [key, position] : reference.origins) keys_of_file.insert(WithoutNumbers(key));
+  for (const auto& [key, position] : reference.key_positions)
+    keys_of_file.insert(WithoutNumbers(key));
   EXPECT_THAT(MergeSharedKeys(keys_of_file),
               ::testing::ContainerEq(MergeSharedKeys(keys_of_proto)));
 }
@@ -146,7 +147,7 @@ TEST(ReferenceYaml, ShowsValidSections) {
     const auto* reflection = train.GetReflection();
     reflection->MutableMessage(&train, section)
         ->CopyFrom(reflection->GetMessage(reference.job.train(), section));
-    // Some keys in the section are, as its comments say, for another local updater, or an
+    // Some keys in the section odsgd are, as its comments say, for another local updater, or an
     // alternative to another key.
     if (train.has_odsgd()) {
       train.mutable_odsgd()->mutable_local()->set_name("dcasgd_a");

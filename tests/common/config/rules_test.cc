@@ -231,12 +231,12 @@ TEST(Rules, LimitTheNumberOfServers) {
 TEST(Rules, RestrictKeysToExistingNames) {
   pb::Job job;
   Populate(&job);
-  int num_keys = 0;
+  int num_restricted_keys = 0;
   ForEachScalar(&job, "", false,
                 [&](Message* message, const FieldDescriptor* field, const std::string& key, bool) {
                   const auto& names = RuleOf(field).only_for();
                   if (names.empty()) return;
-                  ++num_keys;
+                  ++num_restricted_keys;
                   const auto* name_field = message->GetDescriptor()->FindFieldByName("name");
                   ASSERT_NE(name_field, nullptr) << key;
                   for (const std::string& name : names) {
@@ -247,7 +247,7 @@ TEST(Rules, RestrictKeysToExistingNames) {
                   message->GetReflection()->SetString(message, name_field, "another");
                   EXPECT_FALSE(IsApplicable(field, *message)) << key;
                 });
-  EXPECT_GE(num_keys, 3);
+  EXPECT_GE(num_restricted_keys, 3);
 }
 
 }  // namespace

@@ -52,13 +52,13 @@ TEST(TextJob, ParsesLikeTextFormat) {
       "exchange { rules: [{codec: 'fp32'}, {codec: 'fp16' max_elements: 5}] rules {codec: 'fp32'} "
       "}\n"
       "data { }";
-  const std::string without_duplicate = text.substr(0, text.rfind("data {"));
-  const auto job = Parse(without_duplicate, {}, kFileName);
+  const std::string text_without_duplicate = text.substr(0, text.rfind("data {"));
+  const auto job = Parse(text_without_duplicate, {}, kFileName);
   ASSERT_TRUE(job.ok()) << job.status().message();
   EXPECT_EQ(job->exchange().rules_size(), 3);
   EXPECT_EQ(job->servers(1).data_ports(1), 7602u);
   pb::Job parsed_by_protobuf;
-  ASSERT_TRUE(TextFormat::ParseFromString(without_duplicate, &parsed_by_protobuf));
+  ASSERT_TRUE(TextFormat::ParseFromString(text_without_duplicate, &parsed_by_protobuf));
   const auto parsed_again = ParseJob(parsed_by_protobuf.DebugString(), kFileName, {}, TestTables());
   ASSERT_TRUE(parsed_again.ok()) << parsed_again.status().message();
   EXPECT_TRUE(MessageDifferencer::Equals(*job, *parsed_again));

@@ -293,8 +293,8 @@ INSTANTIATE_TEST_SUITE_P(
                  "true"},
         RuleCase{"algorithm: dcasgd_a\ndcasgd_a: {mean_square_scope: worker}", kPerWorkerScalers,
                  ""},
-        // If the job says that servers compute the term, that key is reported, and not
-        // mean_square_scope.
+        // If the job asks servers to compute the compensation term, the error names that key, and
+        // not mean_square_scope.
         RuleCase{
             "algorithm: dcasgd_a\ndcasgd_a: {mean_square_scope: global, compensation: on_server}",
             kPerWorkerScalers, "train.dcasgd_a.compensation: saw on_server with codec ternary"}));
@@ -354,27 +354,27 @@ INSTANTIATE_TEST_SUITE_P(
 // A job that sets only the algorithm must be valid, so defaults that the algorithm cannot use are
 // replaced.
 TEST(TrainRules, FillInDefaultsThatSuitTheAlgorithm) {
-  const auto exchange = [](const std::string& lines) {
+  const auto exchange_of = [](const std::string& lines) {
     return Parse(SmallJob() + lines)->exchange();
   };
-  EXPECT_EQ(exchange("").scaler(), pb::Exchange::shared);
-  EXPECT_EQ(exchange("  algorithm: asgd\n").scaler(), pb::Exchange::per_worker);
-  EXPECT_EQ(exchange("  parameters: central\n").scaler(), pb::Exchange::per_worker);
-  EXPECT_EQ(exchange("exchange: {clip: grace}\n").scaler(), pb::Exchange::per_worker);
-  EXPECT_EQ(exchange("").clip(), pb::Exchange::paper);
-  EXPECT_EQ(exchange("  algorithm: pqasgd\n").clip(), pb::Exchange::none);
-  EXPECT_EQ(exchange("").codec(), "ternary");
-  EXPECT_EQ(exchange("  algorithm: easgd\n").codec(), "fp32");
+  EXPECT_EQ(exchange_of("").scaler(), pb::Exchange::shared);
+  EXPECT_EQ(exchange_of("  algorithm: asgd\n").scaler(), pb::Exchange::per_worker);
+  EXPECT_EQ(exchange_of("  parameters: central\n").scaler(), pb::Exchange::per_worker);
+  EXPECT_EQ(exchange_of("exchange: {clip: grace}\n").scaler(), pb::Exchange::per_worker);
+  EXPECT_EQ(exchange_of("").clip(), pb::Exchange::paper);
+  EXPECT_EQ(exchange_of("  algorithm: pqasgd\n").clip(), pb::Exchange::none);
+  EXPECT_EQ(exchange_of("").codec(), "ternary");
+  EXPECT_EQ(exchange_of("  algorithm: easgd\n").codec(), "fp32");
 }
 
 TEST(TrainRules, FillInWhereTheAlgorithmHoldsParameters) {
   EXPECT_EQ(Parse(SmallJob())->train().parameters(), pb::Train::localized);
-  const auto asgd = Parse(SmallJob() + "  algorithm: asgd\n" + kFp32);
-  ASSERT_TRUE(asgd.ok()) << asgd.status().message();
-  EXPECT_EQ(asgd->train().parameters(), pb::Train::central);
-  EXPECT_TRUE(asgd->train().has_asgd());
-  EXPECT_FALSE(asgd->train().has_ssgd());
-  EXPECT_EQ(asgd->train().asgd().push_every(), 1u);
+  const auto asgd_job = Parse(SmallJob() + "  algorithm: asgd\n" + kFp32);
+  ASSERT_TRUE(asgd_job.ok()) << asgd_job.status().message();
+  EXPECT_EQ(asgd_job->train().parameters(), pb::Train::central);
+  EXPECT_TRUE(asgd_job->train().has_asgd());
+  EXPECT_FALSE(asgd_job->train().has_ssgd());
+  EXPECT_EQ(asgd_job->train().asgd().push_every(), 1u);
 }
 
 // The printed job must be valid again, so keys that do not apply are not filled in.

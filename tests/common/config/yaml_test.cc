@@ -207,11 +207,12 @@ class MistypedValue : public ::testing::TestWithParam<MistypedCase> {};
 TEST_P(MistypedValue, IsRefusedWithTheAllowedValues) {
   const MistypedCase& mistyped = GetParam();
   const std::string key = mistyped.key;
-  const size_t dot = key.find('.');
-  const std::string section = key.substr(0, dot), name = key.substr(dot + 1);
+  const size_t dot_position = key.find('.');
+  const std::string section = key.substr(0, dot_position), name = key.substr(dot_position + 1);
   std::string text = SmallJob();
-  const size_t old_line = text.find("  " + name + ":");
-  if (old_line != std::string::npos) text.erase(old_line, text.find('\n', old_line) + 1 - old_line);
+  const size_t old_line_begin = text.find("  " + name + ":");
+  if (old_line_begin != std::string::npos)
+    text.erase(old_line_begin, text.find('\n', old_line_begin) + 1 - old_line_begin);
   const size_t section_begin = text.find(section + ":\n");
   const std::string new_line = "  " + name + ": " + mistyped.value + "\n";
   if (section_begin != std::string::npos) {

@@ -45,7 +45,7 @@ TEST(Address, ResolvesLocalhost) {
 }
 
 TEST(Address, ReportsAHostThatDoesNotResolve) {
-  // Longer than a DNS label may be, so it fails without a query.
+  // The first label is longer than DNS allows, so resolving fails without a query.
   const std::string host = std::string(70, 'x') + ".invalid";
   const auto addresses = Resolve(host);
   ASSERT_FALSE(addresses.ok());

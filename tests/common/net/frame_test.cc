@@ -40,7 +40,7 @@ std::string ErrorOf(const std::string& frame) {
 
 std::string ValidFrame() { return Value(EncodeHeader(NumberedEnvelope(7))); }
 
-std::string Preamble(const std::string& magic, int version, int type) {
+std::string MakePreamble(const std::string& magic, int version, int type) {
   std::string out = magic;
   for (const int v : {version, type}) {
     out += static_cast<char>(v & 0xff);
@@ -59,7 +59,7 @@ pb::Envelope EnvelopeWithUnknownField(size_t bytes) {
 TEST(Frame, EncodesTheHeaderAsDocumented) {
   const std::string frame = ValidFrame();
   const int type = pb::Envelope::kPush;
-  EXPECT_EQ(frame.substr(0, kPreambleBytes), Preamble("TERN", kWireVersion, type));
+  EXPECT_EQ(frame.substr(0, kPreambleBytes), MakePreamble("TERN", kWireVersion, type));
   pb::Envelope body;
   ASSERT_TRUE(body.ParseFromString(frame.substr(kPreambleBytes)));
   EXPECT_EQ(body.push().in_round().round(), 7u);
@@ -93,9 +93,9 @@ TEST(Frame, RefusesToEncodeAnUnsetBody) {
 
 TEST(Frame, RefusesToEncodeAHeaderOverTheLimit) {
   EXPECT_TRUE(EncodeHeader(EnvelopeWithUnknownField(kMaxHeaderBytes - 100)).ok());
-  const auto result = EncodeHeader(EnvelopeWithUnknownField(kMaxHeaderBytes));
-  EXPECT_EQ(result.status().code(), Code::kInternal);
-  EXPECT_THAT(result.status().message(), AllOf(HasSubstr("push"), HasSubstr("65536")));
+  const auto encode_result = EncodeHeader(EnvelopeWithUnknownField(kMaxHeaderBytes));
+  EXPECT_EQ(encode_result.status().code(), Code::kInternal);
+  EXPECT_THAT(encode_result.status().message(), AllOf(HasSubstr("push"), HasSubstr("65536")));
 }
 
 TEST(Frame, RefusesAnEmptyFrame) { EXPECT_EQ(FaultOf(""), Fault::kEmpty); }
@@ -108,7 +108,7 @@ TEST(Frame, RefusesAnotherMagic) {
 }
 
 TEST(Frame, RefusesAnotherVersionAndNamesBoth) {
-  const std::string frame = Preamble("TERN", 513, 1) + "whatever a later build puts here";
+  const std::string frame = MakePreamble("TERN", 513, 1) + "whatever a later build puts here";
   EXPECT_EQ(FaultOf(frame), Fault::kOtherVersion);
   EXPECT_THAT(ErrorOf(frame),
               AllOf(HasSubstr("version 513"), HasSubstr(Cat("wire version ", kWireVersion))));
@@ -128,25 +128,25 @@ TEST(Frame, RefusesATruncatedEnvelope) {
 }
 
 TEST(Frame, RefusesGarbageInTheEnvelope) {
-  EXPECT_EQ(FaultOf(Preamble("TERN", kWireVersion, pb::Envelope::kPush) + "\xff\xff\xff\xff"),
+  EXPECT_EQ(FaultOf(MakePreamble("TERN", kWireVersion, pb::Envelope::kPush) + "\xff\xff\xff\xff"),
             Fault::kUnparsable);
   EXPECT_EQ(FaultOf(ValidFrame() + '\0'), Fault::kUnparsable);
 }
 
 TEST(Frame, RefusesAnEnvelopeWithoutBody) {
-  EXPECT_EQ(FaultOf(Preamble("TERN", kWireVersion, 0)), Fault::kUnsetBody);
-  EXPECT_EQ(FaultOf(Preamble("TERN", kWireVersion, pb::Envelope::kPush)), Fault::kUnsetBody);
+  EXPECT_EQ(FaultOf(MakePreamble("TERN", kWireVersion, 0)), Fault::kUnsetBody);
+  EXPECT_EQ(FaultOf(MakePreamble("TERN", kWireVersion, pb::Envelope::kPush)), Fault::kUnsetBody);
 }
 
 TEST(Frame, ReportsTheNumberOfAnUnknownType) {
-  const std::string frame = Preamble("TERN", kWireVersion, 4711) + "anything";
+  const std::string frame = MakePreamble("TERN", kWireVersion, 4711) + "anything";
   EXPECT_EQ(FaultOf(frame), Fault::kUnknownType);
   EXPECT_THAT(ErrorOf(frame), HasSubstr("4711"));
 }
 
 TEST(Frame, RefusesABodyOfAnotherType) {
   const std::string frame =
-      Preamble("TERN", kWireVersion, pb::Envelope::kHello) + ValidFrame().substr(8);
+      MakePreamble("TERN", kWireVersion, pb::Envelope::kHello) + ValidFrame().substr(8);
   EXPECT_EQ(FaultOf(frame), Fault::kUnparsable);
   EXPECT_THAT(ErrorOf(frame), AllOf(HasSubstr("hello"), HasSubstr("push")));
 }
@@ -179,8 +179,8 @@ TEST(Frame, ChecksTheShapeOfAMessage) {
 
 TEST(Frame, EveryFaultHasAnotherName) {
   std::set<std::string> names;
-  for (int i = 0; i < kFaults; ++i) names.insert(FaultName(static_cast<Fault>(i)));
-  EXPECT_EQ(names.size(), static_cast<size_t>(kFaults));
+  for (int i = 0; i < kNumFaults; ++i) names.insert(FaultName(static_cast<Fault>(i)));
+  EXPECT_EQ(names.size(), static_cast<size_t>(kNumFaults));
   EXPECT_EQ(names.count("unknown"), 0u);
 }
 

@@ -63,7 +63,7 @@ class Hostile : public ::testing::Test {
   Traffic traffic_{registry_};
   Context context_;
   std::unique_ptr<RouterSocket> router_ =
-      BindLoopback(context_, {.max_payload = kMaxPayload, .traffic = &traffic_});
+      BindLoopback(context_, {.max_payload_bytes = kMaxPayload, .traffic = &traffic_});
   std::unique_ptr<DealerSocket> working_peer_ = ConnectTo(context_, *router_);
   void* raw_socket_ = nullptr;
   PeerId faulty_peer_ = 0;
@@ -90,7 +90,7 @@ TEST_F(Hostile, MalformedMessagesAreReportedAndCounted) {
   ExpectFault(Fault::kHeaderTooLarge);
   SendRaw({header, "one", "two"});
   ExpectFault(Fault::kTooManyFrames);
-  EXPECT_EQ(traffic_.Refused(), 9u);
+  EXPECT_EQ(traffic_.RefusedMessages(), 9u);
   ExpectWorkingPeerWorks();
 }
 
@@ -121,7 +121,7 @@ TEST_F(Hostile, APayloadOverTheLimitClosesTheConnection) {
   SendRaw({Value(EncodeHeader(NumberedEnvelope(1))), std::string(kMaxPayload + 1, 'x')});
   ExpectWorkingPeerWorks();
   EXPECT_FALSE(router_->Receive().has_value());
-  EXPECT_EQ(traffic_.Refused(), 0u) << "libzmq drops it before it is received";
+  EXPECT_EQ(traffic_.RefusedMessages(), 0u) << "libzmq drops it before it is received";
 }
 
 TEST(HostileServer, ADealerRetriesAfterAServerThatIsNotTern) {
@@ -147,7 +147,7 @@ TEST(HostileServer, ADealerRetriesAfterAServerThatIsNotTern) {
   for (const Time end = Now() + kPatience; num_attempts < 3 && Now() < end;) {
     ASSERT_TRUE(poller.Wait(end - Now()).ok());
     EXPECT_EQ(dealer->link(), DealerSocket::Link::kConnecting);
-    if (!poller.ReadyFd(listener)) continue;
+    if (!poller.WasFdReady(listener)) continue;
     const int connection = accept(listener, nullptr, nullptr);
     // The second connection is closed without a reply.
     if (num_attempts != 1) {

@@ -30,7 +30,7 @@ int ConnectTcp(uint16_t port) {
   return fd;
 }
 
-// The whole HTTP response.
+// Returns the whole HTTP response to a GET request for `path`.
 std::string GetPage(uint16_t port, const std::string& path) {
   const int fd = ConnectTcp(port);
   const std::string request =
@@ -57,9 +57,9 @@ TEST(MetricsPage, ServesTheCurrentText) {
 }
 
 TEST(MetricsPage, ReportsAPortInUse) {
-  const auto text = [] { return std::string(); };
-  const auto page = Value(MetricsPage::Start("127.0.0.1", 0, text));
-  const auto page_on_same_port = MetricsPage::Start("127.0.0.1", page->port(), text);
+  const auto empty_text = [] { return std::string(); };
+  const auto page = Value(MetricsPage::Start("127.0.0.1", 0, empty_text));
+  const auto page_on_same_port = MetricsPage::Start("127.0.0.1", page->port(), empty_text);
   ASSERT_FALSE(page_on_same_port.ok());
   EXPECT_EQ(page_on_same_port.status().code(), Code::kAddress);
   EXPECT_THAT(page_on_same_port.status().message(), HasSubstr(std::to_string(page->port())));

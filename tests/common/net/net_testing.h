@@ -34,6 +34,7 @@ inline pb::Envelope NumberedEnvelope(uint64_t number) {
   return envelope;
 }
 
+// A payload with these characters.
 inline Bytes Text(const std::string& text) { return Bytes::Own(text); }
 
 // The value of a result, which must not be an error.
@@ -54,12 +55,12 @@ inline std::unique_ptr<DealerSocket> ConnectTo(Context& context, const RouterSoc
 
 // Waits for the next message of a socket; empty after a timeout.
 template <typename Socket>
-std::optional<Received> Await(Socket& socket, Time patience = kPatience) {
+std::optional<ReceivedMessage> Await(Socket& socket, Time patience = kPatience) {
   Poller poller;
   poller.Add(&socket);
   const Time end = Now() + patience;
   while (true) {
-    if (std::optional<Received> received = socket.Receive()) return received;
+    if (std::optional<ReceivedMessage> received = socket.Receive()) return received;
     if (Now() >= end) return std::nullopt;
     EXPECT_TRUE(poller.Wait(end - Now()).ok());
   }

@@ -40,19 +40,19 @@ TEST(Poller, WakesUpForAChannelAndASocket) {
   {
     Thread pusher("pusher", [&] { channel.Push(1); });
     const Time end = Now() + kPatience;
-    while (!poller.ReadyFd(channel.event_fd()) && Now() < end)
+    while (!poller.WasFdReady(channel.event_fd()) && Now() < end)
       ASSERT_TRUE(poller.Wait(end - Now()).ok());
   }
-  EXPECT_TRUE(poller.ReadyFd(channel.event_fd()));
-  EXPECT_FALSE(poller.Ready(router.get()));
+  EXPECT_TRUE(poller.WasFdReady(channel.event_fd()));
+  EXPECT_FALSE(poller.WasReady(router.get()));
   EXPECT_EQ(channel.TryPop(), 1);
 
   ASSERT_TRUE(dealer->Send(NumberedEnvelope(1)).ok());
   const Time end = Now() + kPatience;
-  while (!poller.Ready(router.get()) && Now() < end) ASSERT_TRUE(poller.Wait(end - Now()).ok());
-  EXPECT_TRUE(poller.Ready(router.get()));
-  EXPECT_FALSE(poller.ReadyFd(channel.event_fd()));
-  EXPECT_FALSE(poller.Ready(dealer.get())) << "the dealer was not added to this poller";
+  while (!poller.WasReady(router.get()) && Now() < end) ASSERT_TRUE(poller.Wait(end - Now()).ok());
+  EXPECT_TRUE(poller.WasReady(router.get()));
+  EXPECT_FALSE(poller.WasFdReady(channel.event_fd()));
+  EXPECT_FALSE(poller.WasReady(dealer.get())) << "the dealer was not added to this poller";
 }
 
 TEST(Poller, ForgetsRemovedSockets) {
@@ -62,10 +62,10 @@ TEST(Poller, ForgetsRemovedSockets) {
   poller.AddFd(channel.event_fd());
   poller.AddFd(channel.event_fd());  // adding it twice has no effect
   ASSERT_TRUE(poller.Wait(milliseconds(0)).ok());
-  EXPECT_TRUE(poller.ReadyFd(channel.event_fd()));
+  EXPECT_TRUE(poller.WasFdReady(channel.event_fd()));
   poller.RemoveFd(channel.event_fd());
   ASSERT_TRUE(poller.Wait(milliseconds(0)).ok());
-  EXPECT_FALSE(poller.ReadyFd(channel.event_fd()));
+  EXPECT_FALSE(poller.WasFdReady(channel.event_fd()));
 }
 
 TEST(Poller, SkipsClosedAndLostSockets) {
@@ -78,11 +78,11 @@ TEST(Poller, SkipsClosedAndLostSockets) {
   poller.Add(dealer.get());
   router->CloseAfterFlush();
   const Time end = Now() + kPatience;
-  while (!poller.Ready(dealer.get()) && Now() < end) ASSERT_TRUE(poller.Wait(end - Now()).ok());
+  while (!poller.WasReady(dealer.get()) && Now() < end) ASSERT_TRUE(poller.Wait(end - Now()).ok());
   EXPECT_EQ(dealer->link(), DealerSocket::Link::kLost);
   ASSERT_TRUE(poller.Wait(milliseconds(1)).ok());
-  EXPECT_FALSE(poller.Ready(dealer.get())) << "a lost connection is reported once";
-  EXPECT_FALSE(poller.Ready(router.get()));
+  EXPECT_FALSE(poller.WasReady(dealer.get())) << "a lost connection is reported once";
+  EXPECT_FALSE(poller.WasReady(router.get()));
 }
 
 TEST(Poller, RefusesAnInvalidDescriptor) {

@@ -19,31 +19,31 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Link = DealerSocket::Link;
 
-void RoundTrip(const std::string& host) {
+void ExpectRoundTrip(const std::string& host) {
   Context context;
   auto router = Value(RouterSocket::Bind(context, host, 0, {}));
   ASSERT_NE(router->port(), 0);
   auto dealer = Value(DealerSocket::Connect(context, host, router->port(), {}));
   ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
   ASSERT_TRUE(dealer->Send(NumberedEnvelope(3), Text("up")).ok());
-  const auto at_router = Await(*router);
-  ASSERT_TRUE(at_router.has_value());
-  ASSERT_FALSE(at_router->error.has_value());
-  EXPECT_EQ(at_router->envelope.push().in_round().round(), 3u);
-  EXPECT_EQ(at_router->payload.view(), "up");
-  EXPECT_NE(at_router->peer, 0u);
+  const auto message_at_router = Await(*router);
+  ASSERT_TRUE(message_at_router.has_value());
+  ASSERT_FALSE(message_at_router->error.has_value());
+  EXPECT_EQ(message_at_router->envelope.push().in_round().round(), 3u);
+  EXPECT_EQ(message_at_router->payload.view(), "up");
+  EXPECT_NE(message_at_router->peer, 0u);
 
-  ASSERT_TRUE(router->Send(at_router->peer, NumberedEnvelope(4)).ok());
-  const auto at_dealer = Await(*dealer);
-  ASSERT_TRUE(at_dealer.has_value());
-  EXPECT_EQ(at_dealer->envelope.push().in_round().round(), 4u);
-  EXPECT_TRUE(at_dealer->payload.empty());
+  ASSERT_TRUE(router->Send(message_at_router->peer, NumberedEnvelope(4)).ok());
+  const auto message_at_dealer = Await(*dealer);
+  ASSERT_TRUE(message_at_dealer.has_value());
+  EXPECT_EQ(message_at_dealer->envelope.push().in_round().round(), 4u);
+  EXPECT_TRUE(message_at_dealer->payload.empty());
 }
 
-TEST(Socket, RoundTripOverIpv4) { RoundTrip("127.0.0.1"); }
-TEST(Socket, RoundTripOverIpv6) { RoundTrip("::1"); }
-TEST(Socket, RoundTripOverIpv6InBrackets) { RoundTrip("[::1]"); }
-TEST(Socket, RoundTripByName) { RoundTrip("localhost"); }
+TEST(Socket, RoundTripOverIpv4) { ExpectRoundTrip("127.0.0.1"); }
+TEST(Socket, RoundTripOverIpv6) { ExpectRoundTrip("::1"); }
+TEST(Socket, RoundTripOverIpv6InBrackets) { ExpectRoundTrip("[::1]"); }
+TEST(Socket, RoundTripByName) { ExpectRoundTrip("localhost"); }
 
 TEST(Socket, BoundToAllAddressesIsReachedOverIpv4AndIpv6) {
   Context context;
@@ -85,8 +85,8 @@ int SendAndCountReleases(size_t size) {
   std::atomic<int> num_releases{0};
   {
     Context context;
-    auto router = BindLoopback(context, {.max_payload = 8 << 20});
-    auto dealer = ConnectTo(context, *router, {.max_payload = 8 << 20});
+    auto router = BindLoopback(context, {.max_payload_bytes = 8 << 20});
+    auto dealer = ConnectTo(context, *router, {.max_payload_bytes = 8 << 20});
     EXPECT_TRUE(AwaitLink(*dealer, Link::kUp));
     Bytes payload = Bytes::Share(data.data(), data.size(), [&] { ++num_releases; });
     EXPECT_TRUE(dealer->Send(NumberedEnvelope(1), payload).ok());
@@ -119,7 +119,7 @@ TEST(Socket, ReleasesAPayloadThatCouldNotBeSent) {
     return router->Send(1, NumberedEnvelope(1),
                         Bytes::Share(data.data(), data.size(), [&] { ++num_releases; }));
   };
-  EXPECT_EQ(send().outcome, Sent::kUnreachable);
+  EXPECT_EQ(send().outcome, SendOutcome::kUnreachable);
   EXPECT_EQ(num_releases, 1);
 }
 
@@ -140,7 +140,7 @@ TEST(Socket, SendToAnUnknownPeerIsUnreachable) {
   Context context;
   auto router = BindLoopback(context);
   const SendResult result = router->Send(42, NumberedEnvelope(1));
-  EXPECT_EQ(result.outcome, Sent::kUnreachable);
+  EXPECT_EQ(result.outcome, SendOutcome::kUnreachable);
   EXPECT_EQ(result.status.code(), Code::kPeerLost);
 }
 
@@ -150,13 +150,13 @@ TEST(Socket, SendToAForgottenPeerIsUnreachableUntilItSpeaksAgain) {
   auto dealer = ConnectTo(context, *router);
   ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
   ASSERT_TRUE(dealer->Send(NumberedEnvelope(1)).ok());
-  const PeerId first = Await(*router)->peer;
-  router->Forget(first);
-  EXPECT_EQ(router->Send(first, NumberedEnvelope(1)).outcome, Sent::kUnreachable);
+  const PeerId first_peer = Await(*router)->peer;
+  router->Forget(first_peer);
+  EXPECT_EQ(router->Send(first_peer, NumberedEnvelope(1)).outcome, SendOutcome::kUnreachable);
   ASSERT_TRUE(dealer->Send(NumberedEnvelope(2)).ok());
-  const PeerId second = Await(*router)->peer;
-  EXPECT_NE(second, first);
-  EXPECT_TRUE(router->Send(second, NumberedEnvelope(3)).ok());
+  const PeerId second_peer = Await(*router)->peer;
+  EXPECT_NE(second_peer, first_peer);
+  EXPECT_TRUE(router->Send(second_peer, NumberedEnvelope(3)).ok());
 }
 
 TEST(Socket, SendToAPeerThatLeftBecomesUnreachable) {
@@ -169,17 +169,17 @@ TEST(Socket, SendToAPeerThatLeftBecomesUnreachable) {
   dealer.reset();
   Poller poller;  // used only to wait
   const Time end = Now() + kPatience;
-  Sent send_outcome = Sent::kOk;
-  while (send_outcome == Sent::kOk && Now() < end) {
+  SendOutcome send_outcome = SendOutcome::kOk;
+  while (send_outcome == SendOutcome::kOk && Now() < end) {
     ASSERT_TRUE(poller.Wait(std::chrono::milliseconds(1)).ok());
     send_outcome = router->Send(peer, NumberedEnvelope(2)).outcome;
   }
-  EXPECT_EQ(send_outcome, Sent::kUnreachable);
+  EXPECT_EQ(send_outcome, SendOutcome::kUnreachable);
 }
 
 TEST(Socket, ReportsAFullQueueAndDeliversWhatItAccepted) {
   Context context;
-  const SocketOptions options{.max_payload = 1 << 20, .high_water_mark = 2};
+  const SocketOptions options{.max_payload_bytes = 1 << 20, .high_water_mark = 2};
   auto router = BindLoopback(context, options);
   auto dealer = ConnectTo(context, *router, options);
   ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
@@ -191,7 +191,7 @@ TEST(Socket, ReportsAFullQueueAndDeliversWhatItAccepted) {
   while ((result = router->Send(peer, NumberedEnvelope(num_accepted), payload)).ok() &&
          num_accepted < 1000)
     ++num_accepted;
-  EXPECT_EQ(result.outcome, Sent::kFull);
+  EXPECT_EQ(result.outcome, SendOutcome::kFull);
   EXPECT_GE(num_accepted, 2u);
   for (uint64_t i = 0; i < num_accepted; ++i) {
     const auto received = Await(*dealer);
@@ -202,12 +202,12 @@ TEST(Socket, ReportsAFullQueueAndDeliversWhatItAccepted) {
 
 TEST(Socket, RefusesToSendInvalidMessages) {
   Context context;
-  auto router = BindLoopback(context, {.max_payload = 100});
-  auto dealer = ConnectTo(context, *router, {.max_payload = 100});
+  auto router = BindLoopback(context, {.max_payload_bytes = 100});
+  auto dealer = ConnectTo(context, *router, {.max_payload_bytes = 100});
   ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
-  EXPECT_EQ(dealer->Send(pb::Envelope()).outcome, Sent::kRefused);
+  EXPECT_EQ(dealer->Send(pb::Envelope()).outcome, SendOutcome::kRefused);
   const SendResult result = dealer->Send(NumberedEnvelope(1), Text(std::string(101, 'p')));
-  EXPECT_EQ(result.outcome, Sent::kRefused);
+  EXPECT_EQ(result.outcome, SendOutcome::kRefused);
   EXPECT_EQ(result.status.code(), Code::kInternal);
   EXPECT_TRUE(dealer->Send(NumberedEnvelope(2), Text(std::string(100, 'p'))).ok());
   EXPECT_EQ(Await(*router)->envelope.push().in_round().round(), 2u)
@@ -224,9 +224,9 @@ TEST(Socket, DealerConnectsWhenItsServerStartsLater) {
   auto dealer = Value(DealerSocket::Connect(context, "127.0.0.1", port, {}));
   Poller poller;
   poller.Add(dealer.get());
-  // Long enough for some attempts to fail.
+  // Waits long enough for some attempts to fail.
   for (const Time end = Now() + std::chrono::milliseconds(400); Now() < end;) {
-    EXPECT_EQ(dealer->Send(NumberedEnvelope(1)).outcome, Sent::kUnreachable);
+    EXPECT_EQ(dealer->Send(NumberedEnvelope(1)).outcome, SendOutcome::kUnreachable);
     ASSERT_TRUE(poller.Wait(end - Now()).ok());
   }
   EXPECT_EQ(dealer->link(), Link::kConnecting);
@@ -254,7 +254,7 @@ TEST(Socket, DealerReadsMessagesThatArrivedBeforeTheLoss) {
     ASSERT_TRUE(received.has_value());
     EXPECT_EQ(received->envelope.push().in_round().round(), i);
   }
-  EXPECT_EQ(dealer->Send(NumberedEnvelope(2)).outcome, Sent::kUnreachable);
+  EXPECT_EQ(dealer->Send(NumberedEnvelope(2)).outcome, SendOutcome::kUnreachable);
 }
 
 TEST(Socket, AfterALossNoMessageReachesARestartedServer) {
@@ -268,11 +268,11 @@ TEST(Socket, AfterALossNoMessageReachesARestartedServer) {
   server_context.reset();
   ASSERT_TRUE(AwaitLink(*dealer, Link::kLost));
   auto new_router = Value(RouterSocket::Bind(context, "127.0.0.1", port, {}));
-  EXPECT_EQ(dealer->Send(NumberedEnvelope(1)).outcome, Sent::kUnreachable);
+  EXPECT_EQ(dealer->Send(NumberedEnvelope(1)).outcome, SendOutcome::kUnreachable);
   auto new_dealer = ConnectTo(context, *new_router);
   ASSERT_TRUE(AwaitLink(*new_dealer, Link::kUp));
   EXPECT_EQ(dealer->link(), Link::kLost);
-  EXPECT_EQ(dealer->Send(NumberedEnvelope(1)).outcome, Sent::kUnreachable);
+  EXPECT_EQ(dealer->Send(NumberedEnvelope(1)).outcome, SendOutcome::kUnreachable);
   ASSERT_TRUE(new_dealer->Send(NumberedEnvelope(2)).ok());
   EXPECT_EQ(Await(*new_router)->envelope.push().in_round().round(), 2u);
 }
@@ -306,7 +306,7 @@ TEST(Socket, CloseAfterFlushDeliversAllMessages) {
       ASSERT_TRUE(dealer->Send(NumberedEnvelope(i), Text(std::string(1 << 20, 'p'))).ok());
     }
     dealer->CloseAfterFlush();
-    EXPECT_EQ(dealer->Send(NumberedEnvelope(99)).outcome, Sent::kRefused);
+    EXPECT_EQ(dealer->Send(NumberedEnvelope(99)).outcome, SendOutcome::kRefused);
     EXPECT_FALSE(dealer->Receive().has_value());
   }
   for (uint64_t i = 0; i < 20; ++i)
@@ -316,10 +316,10 @@ TEST(Socket, CloseAfterFlushDeliversAllMessages) {
 TEST(Socket, ReportsAPortInUse) {
   Context context;
   auto router = BindLoopback(context);
-  const auto second = RouterSocket::Bind(context, "127.0.0.1", router->port(), {});
-  ASSERT_FALSE(second.ok());
-  EXPECT_EQ(second.status().code(), Code::kAddress);
-  EXPECT_THAT(second.status().message(),
+  const auto second_router = RouterSocket::Bind(context, "127.0.0.1", router->port(), {});
+  ASSERT_FALSE(second_router.ok());
+  EXPECT_EQ(second_router.status().code(), Code::kAddress);
+  EXPECT_THAT(second_router.status().message(),
               AllOf(HasSubstr("127.0.0.1:" + std::to_string(router->port())), HasSubstr("in use")));
 }
 

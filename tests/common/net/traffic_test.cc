@@ -24,7 +24,7 @@ TEST(Traffic, CountsByTypeAndDirection) {
   EXPECT_EQ(traffic.Bytes(Direction::kOut, pb::Envelope::kPush), 150u);
   EXPECT_EQ(traffic.Messages(Direction::kOut, pb::Envelope::kPush), 2u);
   EXPECT_EQ(traffic.Messages(Direction::kIn, pb::Envelope::kPush), 0u);
-  EXPECT_EQ(traffic.Refused(), 1u);
+  EXPECT_EQ(traffic.RefusedMessages(), 1u);
 
   const auto rows = traffic.Snapshot();
   ASSERT_EQ(rows.size(), 3u);
@@ -50,16 +50,16 @@ TEST(Traffic, BothEndsCountTheSameBytes) {
   auto router = BindLoopback(context, {.traffic = &router_traffic});
   auto dealer = ConnectTo(context, *router, {.traffic = &dealer_traffic});
   ASSERT_TRUE(AwaitLink(*dealer, DealerSocket::Link::kUp));
-  uint64_t expected = 0;
+  uint64_t expected_bytes = 0;
   for (const size_t size : {0, 1, 255, 256, 100000}) {
     ASSERT_TRUE(dealer->Send(NumberedEnvelope(1), Text(std::string(size, 'p'))).ok());
-    const uint64_t bytes = WireBytes(Value(EncodeHeader(NumberedEnvelope(1))).size()) +
-                           (size == 0 ? 0 : WireBytes(size));
-    EXPECT_EQ(Await(*router)->wire_bytes, bytes);
-    expected += bytes;
+    const uint64_t message_bytes = WireBytes(Value(EncodeHeader(NumberedEnvelope(1))).size()) +
+                                   (size == 0 ? 0 : WireBytes(size));
+    EXPECT_EQ(Await(*router)->wire_bytes, message_bytes);
+    expected_bytes += message_bytes;
   }
-  EXPECT_EQ(dealer_traffic.Bytes(Direction::kOut, pb::Envelope::kPush), expected);
-  EXPECT_EQ(router_traffic.Bytes(Direction::kIn, pb::Envelope::kPush), expected);
+  EXPECT_EQ(dealer_traffic.Bytes(Direction::kOut, pb::Envelope::kPush), expected_bytes);
+  EXPECT_EQ(router_traffic.Bytes(Direction::kIn, pb::Envelope::kPush), expected_bytes);
   EXPECT_EQ(dealer_traffic.Bytes(Direction::kIn), 0u);
   EXPECT_EQ(router_traffic.Messages(Direction::kIn, pb::Envelope::kPush), 5u);
 }

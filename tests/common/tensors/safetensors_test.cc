@@ -62,8 +62,8 @@ TEST(Safetensors, EncodesToTheseBytes) {
   const std::string bytes = EncodeSafetensors({{"b", {2}, kBias}}, {{"k", "v"}});
   const std::string header =
       R"({"__metadata__":{"k":"v"},"b":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
-  const std::string padded = header + std::string((8 - header.size() % 8) % 8, ' ');
-  std::string expected = FileWithHeader(padded, 8);
+  const std::string padded_header = header + std::string((8 - header.size() % 8) % 8, ' ');
+  std::string expected = FileWithHeader(padded_header, 8);
   std::memcpy(expected.data() + expected.size() - 8, kBias.data(), 8);
   EXPECT_EQ(bytes, expected);
 }
@@ -81,13 +81,13 @@ TEST(Safetensors, RefusesEveryTruncation) {
 
 TEST(Safetensors, SurvivesEveryChangedHeaderByte) {
   const std::string bytes = EncodeTestTensors();
-  const size_t data = 4 * (kWeight.size() + kBias.size());
-  for (size_t at = 0; at < bytes.size() - data; ++at) {
+  const size_t data_bytes = 4 * (kWeight.size() + kBias.size());
+  for (size_t at = 0; at < bytes.size() - data_bytes; ++at) {
     for (int bit = 0; bit < 8; ++bit) {
-      std::string damaged = bytes;
-      damaged[at] = static_cast<char>(damaged[at] ^ (1 << bit));
+      std::string damaged_bytes = bytes;
+      damaged_bytes[at] = static_cast<char>(damaged_bytes[at] ^ (1 << bit));
       // This must neither crash nor read past the end.
-      const auto file = DecodeSafetensors(damaged);
+      const auto file = DecodeSafetensors(damaged_bytes);
       EXPECT_EQ(file.ok(), file.status().message().empty());
     }
   }
@@ -95,15 +95,15 @@ TEST(Safetensors, SurvivesEveryChangedHeaderByte) {
 
 TEST(Safetensors, RefusesAWrongHeaderLength) {
   std::string bytes = EncodeTestTensors();
-  const auto with_length = [&](uint64_t length) {
+  const auto refusal_with_length = [&](uint64_t length) {
     std::memcpy(bytes.data(), &length, 8);
     return RefusalOrAccepted(bytes);
   };
-  EXPECT_THAT(with_length(~uint64_t{0}), HasSubstr("at most 16777216"));
-  EXPECT_THAT(with_length((16 << 20) + 1), HasSubstr("at most 16777216"));
-  EXPECT_THAT(with_length(16 << 20), HasSubstr("the file is truncated"));
-  EXPECT_THAT(with_length(0), HasSubstr("not a JSON object"));
-  EXPECT_THAT(with_length(7), HasSubstr("not a JSON object"));
+  EXPECT_THAT(refusal_with_length(~uint64_t{0}), HasSubstr("at most 16777216"));
+  EXPECT_THAT(refusal_with_length((16 << 20) + 1), HasSubstr("at most 16777216"));
+  EXPECT_THAT(refusal_with_length(16 << 20), HasSubstr("the file is truncated"));
+  EXPECT_THAT(refusal_with_length(0), HasSubstr("not a JSON object"));
+  EXPECT_THAT(refusal_with_length(7), HasSubstr("not a JSON object"));
 }
 
 TEST(Safetensors, RefusesInconsistentHeaders) {
@@ -141,11 +141,11 @@ TEST(Safetensors, RefusesInconsistentHeaders) {
 }
 
 TEST(Safetensors, RefusesOverlapsDuplicatesAndInvalidJson) {
-  const std::string a = R"("a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]})";
-  const std::string b = R"("b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]})";
-  EXPECT_THAT(RefusalOrAccepted(FileWithHeader("{" + a + "," + b + "}", 8)),
+  const std::string entry_a = R"("a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]})";
+  const std::string entry_b = R"("b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]})";
+  EXPECT_THAT(RefusalOrAccepted(FileWithHeader("{" + entry_a + "," + entry_b + "}", 8)),
               HasSubstr("begins at byte 4"));
-  EXPECT_THAT(RefusalOrAccepted(FileWithHeader("{" + a + "," + a + "}", 8)),
+  EXPECT_THAT(RefusalOrAccepted(FileWithHeader("{" + entry_a + "," + entry_a + "}", 8)),
               HasSubstr("\"a\" twice"));
   EXPECT_THAT(RefusalOrAccepted(FileWithHeader("[" + std::string(100'000, '['), 0)),
               HasSubstr("JSON object"));

@@ -36,7 +36,7 @@ struct Reference {
     kNoEpsilon,       // The divisor is sqrt(MS).
     kRhoSwapped,      // The mean square becomes (1 - rho) MS + rho g g.
   };
-  bool adaptive;
+  bool is_adaptive;
   double lambda, rho = 0;
   Fault fault = kNone;
   std::vector<double> mean_square = std::vector<double>(kNumElements);
@@ -52,14 +52,14 @@ struct Reference {
     if (fault == kEpsilonOutside) root = std::sqrt(used_square) + kEpsilon;
     if (fault == kEpsilonInState || fault == kNoEpsilon) root = std::sqrt(used_square);
     if (fault == kNoTerm) return g;
-    const double factor = adaptive ? lambda / root : lambda;
+    const double factor = is_adaptive ? lambda / root : lambda;
     return g + factor * g * (fault == kSquareMissing ? 1 : g) *
                    (fault == kWrongSign ? w_bak - w : w - w_bak);
   }
 };
 
-// The largest relative error of an element over kSteps gradients. If the result nearly vanishes,
-// the error is relative to its two terms.
+// The largest error of an element over kSteps gradients, relative to |g| + |compensation term|,
+// because the sum of the two may nearly vanish.
 double WorstError(DelayCompensation compensation, Reference reference,
                   size_t piece_elements = kNumElements) {
   double worst_error = 0;
@@ -68,8 +68,9 @@ double WorstError(DelayCompensation compensation, Reference reference,
                              w_bak = BackupWeightsAt(step);
     std::vector<float> out(kNumElements);
     for (size_t first = 0; first < kNumElements; first += piece_elements) {
-      compensation.Apply(g.data() + first, w.data() + first, w_bak.data() + first, first,
-                         std::min(piece_elements, kNumElements - first), out.data() + first);
+      compensation.CompensateGradient(g.data() + first, w.data() + first, w_bak.data() + first,
+                                      first, std::min(piece_elements, kNumElements - first),
+                                      out.data() + first);
     }
     for (size_t i = 0; i < kNumElements; ++i) {
       const double expected = reference.Compensate(i, g[i], w[i], w_bak[i]);
@@ -81,7 +82,7 @@ double WorstError(DelayCompensation compensation, Reference reference,
 }
 
 TEST(DelayCompensation, ConstantFollowsEquation4) {
-  const auto make_constant = [] { return DelayCompensation::Constant(0.04); };
+  const auto make_constant = [] { return DelayCompensation::MakeConstant(0.04); };
   EXPECT_LT(WorstError(make_constant(), {false, 0.04}), 1e-6);
   for (const auto fault : {Reference::kNoTerm, Reference::kWrongSign, Reference::kSquareMissing})
     EXPECT_GT(WorstError(make_constant(), {false, 0.04, 0, fault}), 1e-3) << fault;
@@ -91,7 +92,7 @@ TEST(DelayCompensation, ConstantFollowsEquation4) {
 }
 
 TEST(DelayCompensation, AdaptiveFollowsEquations5And6) {
-  const auto make_adaptive = [] { return DelayCompensation::Adaptive(2, 0.95, kNumElements); };
+  const auto make_adaptive = [] { return DelayCompensation::MakeAdaptive(2, 0.95, kNumElements); };
   EXPECT_LT(WorstError(make_adaptive(), {true, 2, 0.95}), 1e-6);
   for (const auto fault :
        {Reference::kNoTerm, Reference::kWrongSign, Reference::kSquareMissing,
@@ -106,10 +107,10 @@ TEST(DelayCompensation, AdaptiveFollowsEquations5And6) {
 // If rho is 0, the mean square is g g, because it is updated before it is used. The term is then
 // lambda |g| (w - w_bak).
 TEST(DelayCompensation, WithoutMemoryTheTermIsLinearInTheGradient) {
-  auto compensation = DelayCompensation::Adaptive(2, 0, 2);
+  auto compensation = DelayCompensation::MakeAdaptive(2, 0, 2);
   const std::vector<float> g = {3, -5}, w = {1, 1}, w_bak = {0.5, 2};
   std::vector<float> out(2);
-  compensation.Apply(g.data(), w.data(), w_bak.data(), 0, 2, out.data());
+  compensation.CompensateGradient(g.data(), w.data(), w_bak.data(), 0, 2, out.data());
   EXPECT_NEAR(out[0], 3 + 2 * 3 * 0.5, 1e-6);
   EXPECT_NEAR(out[1], -5 + 2 * 5 * -1.0, 1e-6);
 }
@@ -118,10 +119,10 @@ TEST(DelayCompensation, WithoutMoveOrLambdaItIsTheGradient) {
   const std::vector<float> g = GradientAt(1), w = WeightsAt(1), w_bak = BackupWeightsAt(1);
   std::vector<float> out(kNumElements);
   for (const double lambda : {0.04, 0.0}) {
-    for (auto compensation : {DelayCompensation::Constant(lambda),
-                              DelayCompensation::Adaptive(lambda, 0.95, kNumElements)}) {
-      compensation.Apply(g.data(), w.data(), lambda == 0 ? w_bak.data() : w.data(), 0, kNumElements,
-                         out.data());
+    for (auto compensation : {DelayCompensation::MakeConstant(lambda),
+                              DelayCompensation::MakeAdaptive(lambda, 0.95, kNumElements)}) {
+      compensation.CompensateGradient(g.data(), w.data(), lambda == 0 ? w_bak.data() : w.data(), 0,
+                                      kNumElements, out.data());
       EXPECT_EQ(out, g);
     }
   }
@@ -129,33 +130,35 @@ TEST(DelayCompensation, WithoutMoveOrLambdaItIsTheGradient) {
 
 TEST(DelayCompensation, WorksInPiecesAndInPlace) {
   for (const size_t piece_elements : {1, 7, 64}) {
-    EXPECT_LT(WorstError(DelayCompensation::Adaptive(2, 0.95, kNumElements), {true, 2, 0.95},
+    EXPECT_LT(WorstError(DelayCompensation::MakeAdaptive(2, 0.95, kNumElements), {true, 2, 0.95},
                          piece_elements),
               1e-6);
   }
-  auto not_in_place = DelayCompensation::Adaptive(2, 0.95, kNumElements);
-  auto in_place = DelayCompensation::Adaptive(2, 0.95, kNumElements);
+  auto compensation_with_output = DelayCompensation::MakeAdaptive(2, 0.95, kNumElements);
+  auto compensation_in_place = DelayCompensation::MakeAdaptive(2, 0.95, kNumElements);
   const std::vector<float> g = GradientAt(1), w = WeightsAt(1);
   std::vector<float> out(kNumElements), g_in_place = g, w_bak = BackupWeightsAt(1);
-  not_in_place.Apply(g.data(), w.data(), w_bak.data(), 0, kNumElements, out.data());
-  in_place.Apply(g_in_place.data(), w.data(), w_bak.data(), 0, kNumElements, g_in_place.data());
+  compensation_with_output.CompensateGradient(g.data(), w.data(), w_bak.data(), 0, kNumElements,
+                                              out.data());
+  compensation_in_place.CompensateGradient(g_in_place.data(), w.data(), w_bak.data(), 0,
+                                           kNumElements, g_in_place.data());
   EXPECT_EQ(g_in_place, out);
 }
 
 TEST(DelayCompensation, StateArraysContainTheMeanSquare) {
-  auto original = DelayCompensation::Adaptive(2, 0.95, kNumElements);
-  auto restored = DelayCompensation::Adaptive(2, 0.95, kNumElements);
+  auto original = DelayCompensation::MakeAdaptive(2, 0.95, kNumElements);
+  auto restored = DelayCompensation::MakeAdaptive(2, 0.95, kNumElements);
   std::vector<float> a(kNumElements), b(kNumElements);
-  original.Apply(GradientAt(1).data(), WeightsAt(1).data(), BackupWeightsAt(1).data(), 0,
-                 kNumElements, a.data());
+  original.CompensateGradient(GradientAt(1).data(), WeightsAt(1).data(), BackupWeightsAt(1).data(),
+                              0, kNumElements, a.data());
   const auto state_arrays = original.StateArrays();
   ASSERT_EQ(state_arrays.size(), 1u);
   EXPECT_EQ(state_arrays[0].name, "mean_square");
   std::copy(state_arrays[0].values.begin(), state_arrays[0].values.end(),
             restored.StateArrays()[0].values.begin());
   const std::vector<float> g = GradientAt(2), w = WeightsAt(2), w_bak = BackupWeightsAt(2);
-  original.Apply(g.data(), w.data(), w_bak.data(), 0, kNumElements, a.data());
-  restored.Apply(g.data(), w.data(), w_bak.data(), 0, kNumElements, b.data());
+  original.CompensateGradient(g.data(), w.data(), w_bak.data(), 0, kNumElements, a.data());
+  restored.CompensateGradient(g.data(), w.data(), w_bak.data(), 0, kNumElements, b.data());
   EXPECT_EQ(a, b);
 }
 

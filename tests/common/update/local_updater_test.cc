@@ -9,7 +9,7 @@
 namespace tern::update {
 namespace {
 
-constexpr size_t kNumElements = 10'000;  // Several of the blocks in which the updater works.
+constexpr size_t kNumElements = 10'000;  // spans several of the blocks in which the updater works
 constexpr uint32_t kWorkers = 4;
 constexpr int kSteps = 30;
 
@@ -42,35 +42,38 @@ struct Reference {
     kDecayInside,       // The squared gradient includes weight decay.
   } fault = kNone;
   double lambda = 0, rho = 0, momentum = 0, scale = 1, decay = 0;
-  bool adaptive = false;
+  bool is_adaptive = false;
   std::vector<double> v = std::vector<double>(kNumElements), mean_square = v, last_result = {};
 
-  std::vector<double> Next(const std::vector<double>& w, const std::vector<double>& gradient,
-                           const std::vector<double>& gradient_point, double rate) {
+  std::vector<double> NextLocalPoint(const std::vector<double>& w,
+                                     const std::vector<double>& gradient,
+                                     const std::vector<double>& gradient_point, double rate) {
     double used_lambda = lambda, used_decay = decay, used_scale = scale;
     if (fault == kLambdaIsDecay) used_lambda = decay, used_decay = lambda;
     if (fault == kLambdaIsDecayDecayIsScale)
       used_lambda = decay, used_decay = scale, used_scale = 1;
     if (fault == kNoScale) used_scale = 1;
-    std::vector<double> next = fault == kAccumulates && !last_result.empty() ? last_result : w;
+    std::vector<double> next_point =
+        fault == kAccumulates && !last_result.empty() ? last_result : w;
     for (size_t i = 0; i < w.size(); ++i) {
       double g = used_scale * gradient[i];
       if (fault == kDecayInside) g += used_decay * w[i];
       const double square = fault == kScaleAfterSquare ? gradient[i] * gradient[i] : g * g;
       mean_square[i] = rho * mean_square[i] + (1 - rho) * square;
-      const double factor = adaptive ? used_lambda / std::sqrt(mean_square[i] + 1e-7) : used_lambda;
+      const double factor =
+          is_adaptive ? used_lambda / std::sqrt(mean_square[i] + 1e-7) : used_lambda;
       if (fault != kNoCompensation) g += factor * square * (w[i] - gradient_point[i]);
       if (fault != kDecayInside) g += used_decay * w[i];
       if (fault == kRateFolded) {
         v[i] = momentum * v[i] - rate * g;
-        next[i] += v[i];
+        next_point[i] += v[i];
       } else {
         v[i] = momentum * v[i] + g;
-        next[i] -= rate * v[i];
+        next_point[i] -= rate * v[i];
       }
     }
-    last_result = next;
-    return next;
+    last_result = next_point;
+    return next_point;
   }
 };
 
@@ -82,10 +85,11 @@ double WorstDistance(const pb::LocalUpdater& config, Reference reference) {
   double worst_distance = 0;
   for (int step = 0; step < kSteps; ++step) {
     const std::vector<float> w = GlobalWeights(step), g = RandomValues(kNumElements, 100 + step);
-    std::vector<double> expected =
-        reference.Next(ToDouble(w), ToDouble(g), ToDouble(local_point), LearningRate(step));
-    updater->Next(w.data(), g.data(), local_point.data(), LearningRate(step), local_point.data(),
-                  kNumElements, 0, static_cast<float>(reference.decay));
+    std::vector<double> expected = reference.NextLocalPoint(
+        ToDouble(w), ToDouble(g), ToDouble(local_point), LearningRate(step));
+    updater->ComputeLocalWeights(w.data(), g.data(), local_point.data(), LearningRate(step),
+                                 local_point.data(), kNumElements, 0,
+                                 static_cast<float>(reference.decay));
     std::vector<float> update(kNumElements);
     for (size_t i = 0; i < kNumElements; ++i) {
       update[i] = local_point[i] - w[i];
@@ -100,7 +104,7 @@ TEST(LocalUpdater, NoneIsPureDelay) {
   auto updater = std::move(*MakeLocalUpdater(MakeConfig("none", 0.9), kNumElements, kWorkers));
   const std::vector<float> w = GlobalWeights(1), g = RandomValues(kNumElements, 1);
   std::vector<float> next(kNumElements);
-  updater->Next(w.data(), g.data(), w.data(), 0.5f, next.data(), kNumElements);
+  updater->ComputeLocalWeights(w.data(), g.data(), w.data(), 0.5f, next.data(), kNumElements);
   EXPECT_EQ(next, w);
   EXPECT_TRUE(updater->StateArrays().empty());
   EXPECT_FALSE(updater->compensates());
@@ -120,9 +124,9 @@ TEST(LocalUpdater, SgdFollowsThePaperWithAndWithoutMomentum) {
 }
 
 TEST(LocalUpdater, CompensatesAsEquations4To6) {
-  for (const bool adaptive : {false, true}) {
-    pb::LocalUpdater config = MakeConfig(adaptive ? "dcasgd_a" : "dcasgd_c", 0.5);
-    config.set_lambda(adaptive ? 2 : 0.5);
+  for (const bool is_adaptive : {false, true}) {
+    pb::LocalUpdater config = MakeConfig(is_adaptive ? "dcasgd_a" : "dcasgd_c", 0.5);
+    config.set_lambda(is_adaptive ? 2 : 0.5);
     config.set_rho(0.95);
     config.set_grad_scale(pb::LocalUpdater::global_mean);
     const auto reference = [&](Reference::Fault fault) {
@@ -132,7 +136,7 @@ TEST(LocalUpdater, CompensatesAsEquations4To6) {
                        .momentum = 0.5,
                        .scale = 1.0 / kWorkers,
                        .decay = 0.01,
-                       .adaptive = adaptive};
+                       .is_adaptive = is_adaptive};
     };
     EXPECT_LT(WorstDistance(config, reference(Reference::kNone)), kMaxRoundingDistance);
     for (const auto fault :
@@ -140,7 +144,7 @@ TEST(LocalUpdater, CompensatesAsEquations4To6) {
           Reference::kLambdaIsDecayDecayIsScale, Reference::kScaleAfterSquare, Reference::kNoScale,
           Reference::kRateFolded, Reference::kAccumulates}) {
       EXPECT_GT(WorstDistance(config, reference(fault)), kMinFaultDistance)
-          << adaptive << " " << fault;
+          << is_adaptive << " " << fault;
     }
     EXPECT_GT(WorstDistance(config, reference(Reference::kDecayInside)), kMinFaultDistance);
   }
@@ -152,9 +156,9 @@ TEST(LocalUpdater, OwnRateReplacesTheSchedules) {
   const std::vector<float> w = GlobalWeights(1), g = RandomValues(kNumElements, 1);
   std::vector<float> a(kNumElements), b(kNumElements);
   (*MakeLocalUpdater(config_with_rate, kNumElements, 1))
-      ->Next(w.data(), g.data(), w.data(), 7, a.data(), kNumElements);
+      ->ComputeLocalWeights(w.data(), g.data(), w.data(), 7, a.data(), kNumElements);
   (*MakeLocalUpdater(MakeConfig("sgd"), kNumElements, 1))
-      ->Next(w.data(), g.data(), w.data(), 0.25f, b.data(), kNumElements);
+      ->ComputeLocalWeights(w.data(), g.data(), w.data(), 0.25f, b.data(), kNumElements);
   EXPECT_EQ(a, b);
 }
 
@@ -164,15 +168,15 @@ TEST(LocalUpdater, EqualsTheOptimizersBitForBit) {
     pb::Optimizer config;
     config.set_name(momentum > 0 ? "momentum" : "sgd");
     config.set_momentum(momentum);
-    auto global = std::move(*MakeOptimizer(config, kNumElements));
-    auto local = std::move(*MakeLocalUpdater(MakeConfig("sgd", momentum), kNumElements, 1));
+    auto optimizer = std::move(*MakeOptimizer(config, kNumElements));
+    auto updater = std::move(*MakeLocalUpdater(MakeConfig("sgd", momentum), kNumElements, 1));
     std::vector<float> w = GlobalWeights(1), next(kNumElements);
     for (int step = 0; step < 5; ++step) {
       const std::vector<float> g = RandomValues(kNumElements, 100 + step);
-      local->Next(w.data(), g.data(), nullptr, LearningRate(step), next.data(), kNumElements, 0,
-                  0.01f);
-      global->Update(w.data(), g.data(), 0, kNumElements, {LearningRate(step), uint64_t(step) + 1},
-                     0.01f);
+      updater->ComputeLocalWeights(w.data(), g.data(), nullptr, LearningRate(step), next.data(),
+                                   kNumElements, 0, 0.01f);
+      optimizer->Update(w.data(), g.data(), 0, kNumElements,
+                        {LearningRate(step), uint64_t(step) + 1}, 0.01f);
       EXPECT_EQ(next, w);
     }
   }
@@ -186,11 +190,13 @@ TEST(LocalUpdater, RangesGiveTheSameBitsAsTheWhole) {
     const std::vector<float> w = GlobalWeights(step), g = RandomValues(kNumElements, step),
                              old_point = GlobalWeights(step - 1);
     std::vector<float> a(kNumElements), b(kNumElements);
-    whole_updater->Next(w.data(), g.data(), old_point.data(), 0.1f, a.data(), kNumElements);
+    whole_updater->ComputeLocalWeights(w.data(), g.data(), old_point.data(), 0.1f, a.data(),
+                                       kNumElements);
     size_t first = 0;
     for (const size_t n : {1, 4097, 900, 5002}) {
-      range_updater->Next(w.data() + first, g.data() + first, old_point.data() + first, 0.1f,
-                          b.data() + first, n, first);
+      range_updater->ComputeLocalWeights(w.data() + first, g.data() + first,
+                                         old_point.data() + first, 0.1f, b.data() + first, n,
+                                         first);
       first += n;
     }
     ASSERT_EQ(first, kNumElements);
@@ -199,28 +205,31 @@ TEST(LocalUpdater, RangesGiveTheSameBitsAsTheWhole) {
 }
 
 TEST(LocalUpdater, StateArraysContainTheWholeState) {
-  const std::vector<std::vector<std::string>> names = {
+  const std::vector<std::vector<std::string>> expected_names = {
       {}, {"local_momentum"}, {"local_momentum"}, {"local_momentum", "local_mean_square"}};
   for (size_t k = 0; k < LocalUpdaterNames().size(); ++k) {
     const pb::LocalUpdater config = MakeConfig(LocalUpdaterNames()[k], 0.9);
     auto original = std::move(*MakeLocalUpdater(config, kNumElements, 2));
-    auto copy = std::move(*MakeLocalUpdater(config, kNumElements, 2));
+    auto restored_updater = std::move(*MakeLocalUpdater(config, kNumElements, 2));
     EXPECT_EQ(original->compensates(), k >= 2);
     const std::vector<float> w = GlobalWeights(1), g = RandomValues(kNumElements, 1),
                              old_point = GlobalWeights(2);
     std::vector<float> a(kNumElements), b(kNumElements);
-    original->Next(w.data(), g.data(), old_point.data(), 0.1f, a.data(), kNumElements);
+    original->ComputeLocalWeights(w.data(), g.data(), old_point.data(), 0.1f, a.data(),
+                                  kNumElements);
     std::vector<std::string> names_seen;
-    const auto saved = original->StateArrays(), restored = copy->StateArrays();
+    const auto saved = original->StateArrays(), restored = restored_updater->StateArrays();
     for (size_t s = 0; s < saved.size(); ++s) {
       names_seen.push_back(saved[s].name);
       EXPECT_EQ(saved[s].values.size(), kNumElements);
       EXPECT_NE(saved[s].values[0], 0);
       std::copy(saved[s].values.begin(), saved[s].values.end(), restored[s].values.begin());
     }
-    EXPECT_EQ(names_seen, names[k]);
-    original->Next(w.data(), g.data(), old_point.data(), 0.1f, a.data(), kNumElements);
-    copy->Next(w.data(), g.data(), old_point.data(), 0.1f, b.data(), kNumElements);
+    EXPECT_EQ(names_seen, expected_names[k]);
+    original->ComputeLocalWeights(w.data(), g.data(), old_point.data(), 0.1f, a.data(),
+                                  kNumElements);
+    restored_updater->ComputeLocalWeights(w.data(), g.data(), old_point.data(), 0.1f, b.data(),
+                                          kNumElements);
     EXPECT_EQ(a, b);
   }
 }

@@ -24,12 +24,12 @@ inline std::vector<double> ToDouble(const std::vector<float>& x) { return {x.beg
 
 // |x - reference| / |reference|, where |.| is the 2-norm.
 inline double RelativeDistance(const std::vector<float>& x, const std::vector<double>& reference) {
-  double difference = 0, norm = 0;
+  double squared_difference = 0, squared_norm = 0;
   for (size_t i = 0; i < x.size(); ++i) {
-    difference += (x[i] - reference[i]) * (x[i] - reference[i]);
-    norm += reference[i] * reference[i];
+    squared_difference += (x[i] - reference[i]) * (x[i] - reference[i]);
+    squared_norm += reference[i] * reference[i];
   }
-  return std::sqrt(difference / norm);
+  return std::sqrt(squared_difference / squared_norm);
 }
 
 // Limits of RelativeDistance: rounding errors stay below the first; a reference with a planted

@@ -28,7 +28,7 @@ std::vector<float> GradientAt(int step) {
   return RandomValues(kNumElements, 100 + step, 1 + step % 3);
 }
 
-// The model after kSteps updates, each of them made range by range; `range_lengths`: their lengths.
+// The model's weights after kSteps updates. Each is made range by range, with these lengths.
 std::vector<float> Train(Optimizer* optimizer, const std::vector<size_t>& range_lengths,
                          float decay) {
   std::vector<float> w = RandomValues(kNumElements, 1);
@@ -49,13 +49,13 @@ std::vector<float> Train(const pb::Optimizer& config, float decay) {
                {std::begin(kSizes), std::end(kSizes)}, decay);
 }
 
-// Makes update t (from 1) of one tensor's weights w in double precision. Keeps its state, such as
-// momentum, between calls.
-using Rule = std::function<void(size_t tensor, std::vector<double>& w, const std::vector<double>& g,
-                                int t, double rate)>;
+// A function that makes update t (from 1) of one tensor's weights w in double precision, and keeps
+// its state, such as momentum, between calls.
+using UpdateRule = std::function<void(size_t tensor, std::vector<double>& w,
+                                      const std::vector<double>& g, int t, double rate)>;
 
-// The model after the same training in double precision, tensor by tensor.
-std::vector<double> TrainWithRule(const Rule& rule) {
+// The model's weights after the same training in double precision, tensor by tensor.
+std::vector<double> TrainWithRule(const UpdateRule& rule) {
   const std::vector<float> initial_weights = RandomValues(kNumElements, 1);
   std::vector<double> model;
   size_t first = 0;
@@ -87,7 +87,7 @@ double NormOf(const std::vector<double>& x) {
 }
 
 // With weight decay in g: v = m v + g, then w -= rate v.
-Rule MomentumRule(double m, double decay) {
+UpdateRule MomentumRule(double m, double decay) {
   return [m, decay, v = Zeros()](size_t t, auto& w, const auto& g, int, double rate) mutable {
     for (size_t i = 0; i < w.size(); ++i) {
       v[t][i] = m * v[t][i] + g[i] + decay * w[i];
@@ -106,17 +106,19 @@ TEST(Optimizer, MomentumFollowsTheFormula) {
   const std::vector<float> w = Train(MakeConfig("momentum"), kDecay);
   EXPECT_LT(RelativeDistance(w, TrainWithRule(MomentumRule(0.9, kDecay))), kMaxRoundingDistance);
   // If the rate is folded into the velocity (MXNet's form), a fall of the rate takes effect later.
-  const Rule folded = [v = Zeros()](size_t t, auto& x, const auto& g, int, double rate) mutable {
+  const UpdateRule folded_rule = [v = Zeros()](size_t t, auto& x, const auto& g, int,
+                                               double rate) mutable {
     for (size_t i = 0; i < x.size(); ++i) {
       v[t][i] = 0.9 * v[t][i] - rate * (g[i] + kDecay * x[i]);
       x[i] += v[t][i];
     }
   };
-  EXPECT_GT(RelativeDistance(w, TrainWithRule(folded)), kMinFaultDistance);
+  EXPECT_GT(RelativeDistance(w, TrainWithRule(folded_rule)), kMinFaultDistance);
 }
 
 TEST(Optimizer, NesterovFollowsPyTorchsForm) {
-  const Rule rule = [b = Zeros()](size_t t, auto& w, const auto& g, int, double rate) mutable {
+  const UpdateRule rule = [b = Zeros()](size_t t, auto& w, const auto& g, int,
+                                        double rate) mutable {
     for (size_t i = 0; i < w.size(); ++i) {
       const double d = g[i] + kDecay * w[i];
       b[t][i] = 0.9 * b[t][i] + d;
@@ -201,19 +203,19 @@ struct LarsRule {
   void operator()(size_t tensor, std::vector<double>& w, const std::vector<double>& g, int,
                   double gamma) {
     constexpr double kEta = 0.02, kBeta = kDecay, kM = 0.9;
-    std::vector<double> decayed = g;
-    for (size_t i = 0; i < g.size(); ++i) decayed[i] += kBeta * w[i];
+    std::vector<double> gradient_with_decay = g;
+    for (size_t i = 0; i < g.size(); ++i) gradient_with_decay[i] += kBeta * w[i];
     double divisor = NormOf(g) + kBeta * NormOf(w);
     if (fault == kNoDecayInRate) divisor = NormOf(g);
-    if (fault == kNormOfTheSum) divisor = NormOf(decayed);
+    if (fault == kNormOfTheSum) divisor = NormOf(gradient_with_decay);
     double lambda = kEta * NormOf(w) / divisor;
     if (fault == kWholeModel) lambda = kEta * 0.5;
     for (size_t i = 0; i < w.size(); ++i) {
       if (fault == kRateOnVelocity) {
-        v[tensor][i] = kM * v[tensor][i] + decayed[i];
+        v[tensor][i] = kM * v[tensor][i] + gradient_with_decay[i];
         w[i] -= gamma * lambda * v[tensor][i];
       } else {
-        v[tensor][i] = kM * v[tensor][i] + lambda * decayed[i];
+        v[tensor][i] = kM * v[tensor][i] + lambda * gradient_with_decay[i];
         w[i] -= gamma * v[tensor][i];
       }
     }
@@ -254,13 +256,13 @@ TEST(Optimizer, RangesGiveTheSameBitsAsTheWhole) {
 }
 
 TEST(Optimizer, NoMomentumIsSgd) {
-  const std::vector<float> sgd = Train(MakeConfig("sgd"), 0);
-  EXPECT_EQ(Train(MakeConfig("momentum", 0), 0), sgd);
-  EXPECT_EQ(Train(MakeConfig("nesterov", 0), 0), sgd);
+  const std::vector<float> sgd_weights = Train(MakeConfig("sgd"), 0);
+  EXPECT_EQ(Train(MakeConfig("momentum", 0), 0), sgd_weights);
+  EXPECT_EQ(Train(MakeConfig("nesterov", 0), 0), sgd_weights);
 }
 
 TEST(Optimizer, StateArraysContainTheWholeState) {
-  const std::vector<std::vector<std::string>> names = {
+  const std::vector<std::vector<std::string>> expected_names = {
       {}, {"momentum"}, {"momentum"}, {"first_moment", "second_moment"}, {"momentum"}};
   for (size_t k = 0; k < OptimizerNames().size(); ++k) {
     const pb::Optimizer config = MakeConfig(OptimizerNames()[k]);
@@ -270,7 +272,7 @@ TEST(Optimizer, StateArraysContainTheWholeState) {
       names_seen.push_back(slot.name);
       EXPECT_EQ(std::vector<float>(slot.values.begin(), slot.values.end()), std::vector<float>(9));
     }
-    EXPECT_EQ(names_seen, names[k]) << config.name();
+    EXPECT_EQ(names_seen, expected_names[k]) << config.name();
     // A replica with copied weights, state arrays and update number continues identically.
     std::vector<float> w = RandomValues(9, 1);
     const std::vector<float> g = RandomValues(9, 2);
@@ -281,10 +283,10 @@ TEST(Optimizer, StateArraysContainTheWholeState) {
       EXPECT_NE(saved[s].values[0], 0);
       std::copy(saved[s].values.begin(), saved[s].values.end(), restored[s].values.begin());
     }
-    std::vector<float> w2 = w;
+    std::vector<float> copied_weights = w;
     original->Update(w.data(), g.data(), 0, 9, {0.1, 4}, 0);
-    copy->Update(w2.data(), g.data(), 0, 9, {0.1, 4}, 0);
-    EXPECT_EQ(w, w2) << config.name();
+    copy->Update(copied_weights.data(), g.data(), 0, 9, {0.1, 4}, 0);
+    EXPECT_EQ(w, copied_weights) << config.name();
   }
 }
 

@@ -107,7 +107,7 @@ TEST_P(AnsOnTarget, CodedSizeIsNearTheEntropy) {
   constexpr size_t kN = 100000;
   for (const unsigned num_levels : {2, 3, 9, 17, 200}) {
     const Bytes symbols = RandomAnsSymbols(kN, num_levels, 3);
-    double entropy = 0;  // Of all symbols together, in bits.
+    double entropy = 0;  // The entropy of all symbols together, in bits.
     for (const uint64_t count : CountSymbols(symbols.data(), kN)) {
       if (count > 0) entropy += count * std::log2(static_cast<double>(kN) / count);
     }
@@ -158,9 +158,9 @@ TEST_P(AnsOnTarget, ChangedBlocksAreRefusedOrDecodeDifferently) {
   for (size_t size = 0; size < block.size(); ++size) {
     EXPECT_FALSE(DecodeBlock(table, std::span(block).first(size), 203, out.data())) << size;
   }
-  for (const size_t num_extra : {1, 2, 16}) {
+  for (const size_t num_extra_bytes : {1, 2, 16}) {
     Bytes longer_block = block;
-    longer_block.insert(longer_block.end(), num_extra, 0);
+    longer_block.insert(longer_block.end(), num_extra_bytes, 0);
     EXPECT_FALSE(DecodeBlock(table, longer_block, 203, out.data()));
   }
   for (size_t bit = 0; bit < 8 * block.size(); ++bit) {
@@ -263,10 +263,10 @@ TEST_P(AnsOnTarget, MatchesGoldenBytes) {
   AnsFrequencies frequencies{};
   frequencies[0] = 650, frequencies[1] = 2796, frequencies[2] = 650;
   const Bytes symbols = {1, 1, 0, 1, 2, 1, 1, 2, 0, 1, 1, 1, 0, 2, 2, 0, 0, 1, 2, 2, 0, 2, 0, 2};
-  const Bytes golden = {0x22, 0xb4, 0x39, 0x00, 0xfa, 0x26, 0x03, 0x00, 0xb6, 0x30, 0x3a,
-                        0x00, 0xfe, 0x87, 0x0d, 0x00, 0xde, 0x2f, 0xf8, 0x00, 0x9a, 0x52,
-                        0x3a, 0x00, 0xac, 0xc6, 0x39, 0x00, 0x9c, 0x8d, 0xfa, 0x00};
-  EXPECT_EQ(EncodeBlock(frequencies, symbols), golden);
+  const Bytes golden_bytes = {0x22, 0xb4, 0x39, 0x00, 0xfa, 0x26, 0x03, 0x00, 0xb6, 0x30, 0x3a,
+                              0x00, 0xfe, 0x87, 0x0d, 0x00, 0xde, 0x2f, 0xf8, 0x00, 0x9a, 0x52,
+                              0x3a, 0x00, 0xac, 0xc6, 0x39, 0x00, 0x9c, 0x8d, 0xfa, 0x00};
+  EXPECT_EQ(EncodeBlock(frequencies, symbols), golden_bytes);
 }
 
 }  // namespace

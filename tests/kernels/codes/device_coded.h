@@ -32,19 +32,19 @@ inline std::unique_ptr<codec::Codec> MakeCheckedCodec(const char* name,
   return std::move(*codec_or_error);
 }
 
-inline codec::Segment SegmentOf(const Part& part, uint64_t column = 1) {
-  return {part.tensor, part.first, part.count, column};
+inline codec::Segment SegmentOf(const Part& part, uint64_t column_size = 1) {
+  return {part.tensor, part.first, part.count, column_size};
 }
 
 using CodesOfChunks = std::vector<std::vector<uint8_t>>;
 
 // Splits the device's output into the codes of each chunk; sizes[c] is the size of chunk c in
 // bytes.
-inline CodesOfChunks ChunksOf(const std::vector<uint8_t>& bytes, const Tiling& tiling,
-                              const std::vector<uint64_t>& sizes) {
+inline CodesOfChunks SplitIntoChunks(const std::vector<uint8_t>& bytes, const Tiling& tiling,
+                                     const std::vector<uint64_t>& sizes) {
   CodesOfChunks chunks;
   for (size_t c = 0; c < sizes.size(); ++c) {
-    const auto begin = bytes.begin() + static_cast<std::ptrdiff_t>(tiling.chunks[c].out);
+    const auto begin = bytes.begin() + static_cast<std::ptrdiff_t>(tiling.chunks[c].code_begin);
     chunks.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(sizes[c]));
   }
   return chunks;
@@ -53,7 +53,7 @@ inline CodesOfChunks ChunksOf(const std::vector<uint8_t>& bytes, const Tiling& t
 // The codes of several parts, one after the other, and the byte range of each. `bytes` is padded to
 // a multiple of 4; `size` is its length without the padding.
 struct CodeRow {
-  void Add(const std::vector<uint8_t>& code) {
+  void AppendCode(const std::vector<uint8_t>& code) {
     ranges.push_back({size, code.size()});
     bytes.resize(size);
     bytes.insert(bytes.end(), code.begin(), code.end());
@@ -67,8 +67,8 @@ struct CodeRow {
 
 // Overwrites every seventh value with a zero, a denormal, or a very small or large number.
 inline void OverwriteWithOddValues(std::vector<float>* values) {
-  const float odd[] = {0.f, -0.f, 1e-45f, -1e-40f, 3e38f, -3.4e38f, 1e-20f, -1e20f};
-  for (size_t i = 0; i < values->size(); i += 7) (*values)[i] = odd[i / 7 % 8];
+  const float odd_values[] = {0.f, -0.f, 1e-45f, -1e-40f, 3e38f, -3.4e38f, 1e-20f, -1e20f};
+  for (size_t i = 0; i < values->size(); i += 7) (*values)[i] = odd_values[i / 7 % 8];
 }
 
 inline void ExpectSameBits(const std::vector<float>& a, const std::vector<float>& b) {

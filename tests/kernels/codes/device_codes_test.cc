@@ -1,5 +1,5 @@
 // Tests that a GPU makes the same bytes as the codecs onebit and qsgd on the CPU, and decodes them
-// to the same values.
+// to the same values. An arena is one array with the gradients of all parts.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -49,7 +49,7 @@ class OneBitCoder {
     std::vector<uint64_t> sizes(tiling_.chunks.size());
     for (size_t p = 0; p < parts_.size(); ++p)
       sizes[tiling_.parts[p].part.chunk] += code_ranges_[p].size;
-    return ChunksOf(out.Read(), tiling_, sizes);
+    return SplitIntoChunks(out.Read(), tiling_, sizes);
   }
   std::vector<float> Decode(const CodeRow& row) {
     DeviceArray<uint8_t> codes(row.bytes);
@@ -84,14 +84,15 @@ const std::vector<uint64_t> kPartSizes = {1,    7,    4096, 205,   415,   4097,
 const std::vector<uint64_t> kColumnSizes = {1,    3,    1,    9,        16,   512,
                                             4097, 4096, 1000, 1u << 31, 5000, 8192};
 
-void ExpectOneBit(const std::vector<std::vector<float>>& rounds, bool has_feedback) {
+void ExpectOneBitMatchesCpu(const std::vector<std::vector<float>>& gradients_by_round,
+                            bool has_feedback) {
   const auto parts = MakeParts(kPartSizes);
   const auto codec = MakeCheckedCodec("onebit", {});
   OneBitCoder coder(parts, kColumnSizes);
   DeviceArray<float> residual(std::vector<float>(ArenaSize(parts)));
   std::vector<std::unique_ptr<codec::Memory>> memories;
   for (const Part& part : parts) memories.push_back(codec->NewMemory(part.count));
-  for (const std::vector<float>& g : rounds) {
+  for (const std::vector<float>& g : gradients_by_round) {
     const CodesOfChunks device_chunks = coder.Encode(g, has_feedback ? &residual : nullptr);
     std::vector<float> device_residual = residual.Read();
     CodesOfChunks expected_chunks;
@@ -108,7 +109,7 @@ void ExpectOneBit(const std::vector<std::vector<float>>& rounds, bool has_feedba
       codec->Encode(part_values.data(), SegmentOf(part, kColumnSizes[p]), {}, {}, &code);
       expected_chunks[part.chunk].insert(expected_chunks[part.chunk].end(), code.begin(),
                                          code.end());
-      row.Add(code);
+      row.AppendCode(code);
       std::vector<float> decoded_part(part.count);
       ASSERT_TRUE(
           codec->DecodeSingleCode(code, SegmentOf(part, kColumnSizes[p]), decoded_part.data())
@@ -135,14 +136,15 @@ TEST_F(DeviceCodes, OneBitMatchesCpu) {
   const size_t n = ArenaSize(MakeParts(kPartSizes));
   std::vector<float> odd_values = NormalValues(n, 1, 2), zeros(n);
   OverwriteWithOddValues(&odd_values);
-  ExpectOneBit({NormalValues(n, 0.01f, 1), odd_values, zeros, std::vector<float>(n, -0.5f)}, false);
+  ExpectOneBitMatchesCpu(
+      {NormalValues(n, 0.01f, 1), odd_values, zeros, std::vector<float>(n, -0.5f)}, false);
 }
 
 TEST_F(DeviceCodes, OneBitKeepsResidualLikeCpu) {
   const size_t n = ArenaSize(MakeParts(kPartSizes));
   std::vector<float> odd_values = NormalValues(n, 1, 2);
   OverwriteWithOddValues(&odd_values);
-  ExpectOneBit(
+  ExpectOneBitMatchesCpu(
       {NormalValues(n, 0.01f, 1), NormalValues(n, 0.01f, 2), odd_values, NormalValues(n, 0.01f, 3)},
       true);
 }
@@ -166,33 +168,33 @@ TEST_F(DeviceCodes, InvalidOneBitCodesAreCounted) {
   const auto codec = MakeCheckedCodec("onebit", {});
   std::vector<uint8_t> code;
   codec->Encode(NormalValues(1003, 1, 1).data(), segment, {}, {}, &code);
-  const auto expect_valid = [&](const std::vector<uint8_t>& bytes, bool is_valid) {
+  const auto expect_validity = [&](const std::vector<uint8_t>& bytes, bool is_valid) {
     std::vector<float> mean(1003);
     EXPECT_EQ(codec->Decode(bytes, segment, 1, 0, 0, 1003, mean.data()).ok(), is_valid);
     OneBitCoder coder(parts, {10});
     CodeRow row;
-    row.Add(bytes);
+    row.AppendCode(bytes);
     coder.Decode(row);
     EXPECT_EQ(coder.num_bad() == 0, is_valid);
   };
-  expect_valid(code, true);
+  expect_validity(code, true);
   for (const size_t size : {size_t{0}, size_t{1}, code.size() - 1, code.size() + 1}) {
     auto changed_code = code;
     changed_code.resize(size);
-    expect_valid(changed_code, false);
+    expect_validity(changed_code, false);
   }
   auto code_with_unused_bit = code;
   code_with_unused_bit.back() |= 0x80;
-  expect_valid(code_with_unused_bit, false);
+  expect_validity(code_with_unused_bit, false);
   for (const float mean : {1.f, -0.f, -INFINITY, std::nanf("")}) {
     auto changed_code = code;
     std::memcpy(changed_code.data() + 17 * 8, &mean, 4);
-    expect_valid(changed_code, false);
+    expect_validity(changed_code, false);
   }
   for (const float mean : {-1.f, -0.f, INFINITY, std::nanf("")}) {
     auto changed_code = code;
     std::memcpy(changed_code.data() + 100 * 8 + 4, &mean, 4);
-    expect_valid(changed_code, false);
+    expect_validity(changed_code, false);
   }
 }
 
@@ -201,7 +203,7 @@ struct QsgdCase {
   Options::Qsgd options;
 };
 
-// Encodes and decodes with QSGD on the device.
+// Encodes and decodes with QSGD on the device. A bucket is a run of elements with a common norm.
 class QsgdCoder {
  public:
   QsgdCoder(const std::vector<Part>& parts, const Options::Qsgd& options)
@@ -221,26 +223,26 @@ class QsgdCoder {
         chunk_counters_(std::vector<uint32_t>(tiling_.chunks.size())),
         norms_(num_buckets_),
         widths_(num_buckets_),
-        bits_(num_buckets_),
-        levels_(parts.size()),
+        level_bit_offsets_(num_buckets_),
+        level_byte_offsets_(parts.size()),
         num_bad_(std::vector<uint32_t>(1)) {}
 
   CodesOfChunks Encode(const std::vector<float>& g, const NoiseKey& key) {
     DeviceArray<float> arena(g);
     DeviceArray<uint8_t> out(tiling_.out_bytes);
     DeviceArray<uint64_t> sizes(tiling_.chunks.size());
-    EXPECT_EQ(
-        QsgdOnDevice(nullptr, arena.data(), device_tiling_.Get(),
-                     {rule_, options_.bucket, grouped_parts_.data(), device_ranges_.data(), key},
-                     {partial_sums_.data(), done_counters_.data(), norms_.data(), widths_.data(),
-                      bits_.data(), levels_.data(), chunk_counters_.data()},
-                     out.data(), tiling_.out_bytes, sizes.data(), num_bad_.data()),
-        0);
-    if (rule_.bits == 0) return ChunksOf(out.Read(), tiling_, sizes.Read());
+    EXPECT_EQ(QsgdOnDevice(
+                  nullptr, arena.data(), device_tiling_.Get(),
+                  {rule_, options_.bucket, grouped_parts_.data(), device_ranges_.data(), key},
+                  {partial_sums_.data(), done_counters_.data(), norms_.data(), widths_.data(),
+                   level_bit_offsets_.data(), level_byte_offsets_.data(), chunk_counters_.data()},
+                  out.data(), tiling_.out_bytes, sizes.data(), num_bad_.data()),
+              0);
+    if (rule_.bits == 0) return SplitIntoChunks(out.Read(), tiling_, sizes.Read());
     std::vector<uint64_t> fixed_sizes(tiling_.chunks.size());
     for (size_t p = 0; p < parts_.size(); ++p)
       fixed_sizes[tiling_.parts[p].part.chunk] += code_ranges_[p].size;
-    return ChunksOf(out.Read(), tiling_, fixed_sizes);
+    return SplitIntoChunks(out.Read(), tiling_, fixed_sizes);
   }
   std::vector<float> Decode(const CodeRow& row) {
     DeviceArray<uint8_t> codes(row.bytes);
@@ -248,7 +250,7 @@ class QsgdCoder {
     DeviceArray<float> arena(std::vector<float>(ArenaSize(parts_)));
     EXPECT_EQ(
         ReadQsgdOnDevice(nullptr, device_tiling_.Get(), codes.data(), rule_, grouped_parts_.data(),
-                         ranges.data(), bits_.data(), arena.data(), num_bad_.data()),
+                         ranges.data(), level_bit_offsets_.data(), arena.data(), num_bad_.data()),
         0);
     return arena.Read();
   }
@@ -277,15 +279,16 @@ class QsgdCoder {
   DeviceArray<uint32_t> done_counters_, chunk_counters_;
   DeviceArray<float> norms_;
   DeviceArray<uint8_t> widths_;
-  DeviceArray<uint64_t> bits_, levels_;
+  DeviceArray<uint64_t> level_bit_offsets_, level_byte_offsets_;
   DeviceArray<uint32_t> num_bad_;
 };
 
 class QsgdCodes : public DeviceCodes, public testing::WithParamInterface<QsgdCase> {};
 
-// Expects that the device's code of each part, and the values that it decodes, equal the codec's.
-void ExpectQsgd(const std::vector<Part>& parts, const Options::Qsgd& qsgd,
-                const std::vector<float>& g) {
+// Expects that the device encodes each part to the same bytes as the codec on the CPU, and decodes
+// them to the same values.
+void ExpectQsgdMatchesCpu(const std::vector<Part>& parts, const Options::Qsgd& qsgd,
+                          const std::vector<float>& g) {
   Options options;
   options.qsgd = qsgd;
   const auto codec = MakeCheckedCodec("qsgd", options);
@@ -299,7 +302,7 @@ void ExpectQsgd(const std::vector<Part>& parts, const Options::Qsgd& qsgd,
     std::vector<uint8_t> code;
     codec->Encode(g.data() + part.begin, SegmentOf(part), {}, key, &code);
     expected_chunks[part.chunk].insert(expected_chunks[part.chunk].end(), code.begin(), code.end());
-    row.Add(code);
+    row.AppendCode(code);
     ASSERT_TRUE(codec->DecodeSingleCode(code, SegmentOf(part), decoded.data() + part.begin).ok());
   }
   for (int run = 0; run < 2; ++run) {
@@ -317,7 +320,7 @@ TEST_P(QsgdCodes, MatchCpu) {
   std::vector<float> g = NormalValues(ArenaSize(parts), 0.01f, 4);
   std::fill_n(g.begin() + static_cast<std::ptrdiff_t>(parts[5].begin), 1500, 0.0f);
   std::fill_n(g.begin() + static_cast<std::ptrdiff_t>(parts[6].begin), parts[6].count, 0.0f);
-  ExpectQsgd(parts, GetParam().options, g);
+  ExpectQsgdMatchesCpu(parts, GetParam().options, g);
 }
 
 TEST_P(QsgdCodes, OddValuesMatchCpu) {
@@ -325,7 +328,7 @@ TEST_P(QsgdCodes, OddValuesMatchCpu) {
   std::vector<float> g = NormalValues(ArenaSize(parts), 1, 5);
   OverwriteWithOddValues(&g);
   for (size_t i = 0; i < 2000; ++i) g[parts[2].begin + i] *= i % 3 == 0 ? 1e-41f : 0;
-  ExpectQsgd(parts, GetParam().options, g);
+  ExpectQsgdMatchesCpu(parts, GetParam().options, g);
 }
 
 using Norm = Options::Qsgd::Norm;
@@ -377,7 +380,7 @@ bool IsRefused(const std::vector<uint8_t>& code, const Options::Qsgd& qsgd, uint
                             .ok();
   QsgdCoder coder(parts, qsgd);
   CodeRow row;
-  row.Add(code);
+  row.AppendCode(code);
   const std::vector<float> decoded = coder.Decode(row);
   EXPECT_EQ(coder.num_bad() == 0, is_valid);
   if (is_valid) ExpectSameBits(decoded, mean);
@@ -452,13 +455,13 @@ TEST_F(DeviceCodes, QsgdBucketsWithWrongEndsAreRefused) {
 // value of the next 16 random bits.
 TEST(QuickLevels, AreNeverWrongWhenCertain) {
   std::mt19937_64 random(5);
-  std::uniform_real_distribution<float> exponent(-110, 110), share(-1, 1);
+  std::uniform_real_distribution<float> exponent(-110, 110), fraction(-1, 1);
   const double levels[] = {1, 3, 7, 15, 100.5, 255, 32767, kQsgdMostLevels};
   uint64_t num_uncertain = 0, num_draws = 0;
   for (int i = 0; i < 40000; ++i) {
     const bool by_intervals = i % 2 == 1;
     const QsgdBucket bucket{std::exp2(exponent(random)), 0, levels[i / 2 % 8]};
-    const float element = i % 11 == 0 ? bucket.norm : bucket.norm * share(random);
+    const float element = i % 11 == 0 ? bucket.norm : bucket.norm * fraction(random);
     const double position = by_intervals ? (double{element / bucket.norm} + 1) * (bucket.s / 2)
                                          : double{std::abs(element) / bucket.norm} * bucket.s;
     const auto nearest_draw = static_cast<int64_t>((position - std::floor(position)) * 65536);

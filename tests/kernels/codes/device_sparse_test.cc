@@ -1,6 +1,7 @@
 // Tests that deep gradient compression (DGC, the codec topk) gives the same bits on a GPU as on the
-// CPU: the memory of unsent gradients, the statistics and the codes. The code of an element is sent
-// if its magnitude reaches the threshold of its tensor.
+// CPU: the memory of unsent gradients, the statistics and the codes. An element is sent if its
+// magnitude reaches the threshold of its tensor. An arena is one array with all tensors. As in the
+// paper, u is the accumulated momentum and v is what remains to be sent.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,12 +40,12 @@ class SparseCoder {
     DeviceArray<float> device_thresholds(thresholds);
     DeviceArray<uint8_t> out(tiling_.out_bytes);
     DeviceArray<uint64_t> sizes(tiling_.chunks.size());
-    EXPECT_EQ(
-        SparseOnDevice(nullptr, arena->data(), device_tiling_.Get(), device_thresholds.data(),
-                       memory, {masks_.data(), sent_.data(), bodies_.data(), done_counters_.data()},
-                       out.data(), sizes.data()),
-        0);
-    return ChunksOf(out.Read(), tiling_, sizes.Read());
+    EXPECT_EQ(SparseOnDevice(
+                  nullptr, arena->data(), device_tiling_.Get(), device_thresholds.data(), memory,
+                  {masks_.data(), sent_counts_.data(), body_offsets_.data(), done_counters_.data()},
+                  out.data(), sizes.data()),
+              0);
+    return SplitIntoChunks(out.Read(), tiling_, sizes.Read());
   }
   // Decodes the codes. Adds the number of invalid codes to *num_bad.
   std::vector<float> Decode(const CodeRow& row, uint32_t* num_bad) {
@@ -53,7 +54,7 @@ class SparseCoder {
     DeviceArray<float> arena(std::vector<float>(ArenaSize(parts_)));
     DeviceArray<uint32_t> counter(std::vector<uint32_t>{*num_bad});
     EXPECT_EQ(ReadSparseOnDevice(nullptr, device_tiling_.Get(), codes.data(), ranges.data(),
-                                 bodies_.data(), arena.data(), counter.data()),
+                                 body_offsets_.data(), arena.data(), counter.data()),
               0);
     *num_bad = counter.Read()[0];
     return arena.Read();
@@ -70,12 +71,13 @@ class SparseCoder {
   Tiling tiling_;
   std::vector<CodeRange> code_ranges_;
   TilingOnDevice device_tiling_;
-  DeviceArray<uint32_t> masks_{tiling_.tiles.size() * kTile / 32}, sent_{tiling_.tiles.size()};
-  DeviceArray<uint64_t> bodies_{tiling_.tiles.size()};
+  DeviceArray<uint32_t> masks_{tiling_.tiles.size() * kTile / 32},
+      sent_counts_{tiling_.tiles.size()};
+  DeviceArray<uint64_t> body_offsets_{tiling_.tiles.size()};
   DeviceArray<uint32_t> done_counters_{std::vector<uint32_t>(tiling_.chunks.size())};
 };
 
-// The codes of all parts, as the codec makes them on the CPU, and their decoded values.
+// The codes of all parts, as the codec makes them on the CPU, and the values that they decode to.
 struct CpuCodes {
   CpuCodes(const std::vector<Part>& parts, const std::vector<float>& v,
            const std::vector<float>& thresholds)
@@ -83,13 +85,13 @@ struct CpuCodes {
     const auto codec = MakeCheckedCodec("topk", {});
     for (size_t p = 0; p < parts.size(); ++p) {
       if (parts[p].chunk == chunks.size()) chunks.emplace_back();
-      codec::Prepared prepared;
-      prepared.high = thresholds[p];
+      codec::EncodeParams encode_params;
+      encode_params.high = thresholds[p];
       std::vector<uint8_t> code;
-      codec->Encode(v.data() + parts[p].begin, SegmentOf(parts[p]), prepared, {}, &code);
+      codec->Encode(v.data() + parts[p].begin, SegmentOf(parts[p]), encode_params, {}, &code);
       std::vector<uint8_t>& chunk = chunks[parts[p].chunk];
       chunk.insert(chunk.end(), code.begin(), code.end());
-      row.Add(code);
+      row.AppendCode(code);
       EXPECT_TRUE(
           codec->DecodeSingleCode(code, SegmentOf(parts[p]), values.data() + parts[p].begin).ok());
     }
@@ -99,8 +101,8 @@ struct CpuCodes {
   std::vector<float> values;
 };
 
-void ExpectCodes(const std::vector<Part>& parts, const std::vector<float>& v,
-                 const std::vector<float>& thresholds) {
+void ExpectCodesMatchCpu(const std::vector<Part>& parts, const std::vector<float>& v,
+                         const std::vector<float>& thresholds) {
   const CpuCodes expected(parts, v, thresholds);
   SparseCoder coder(parts);
   DeviceArray<float> arena(v);
@@ -119,8 +121,8 @@ void ExpectCodes(const std::vector<Part>& parts, const std::vector<float>& v,
 TEST_F(DeviceCodes, SparseMatchesCpu) {
   const auto parts = MakeParts({1, 7, 4096, 4097, 8192, 9, 300, 9001, 4096, 600, 500, 31});
   const std::vector<float> v = NormalValues(ArenaSize(parts), 1, 1);
-  ExpectCodes(parts, v, {0, 1, 3, 3, 2, 1, 1, 3.5f, 0.6f, 0.03f, 0, 100});
-  ExpectCodes(parts, v, {9, 0, 0, 0.5f, 0.02f, 0, 0.01f, 9, 1.5f, 0.7f, 2.5f, 0});
+  ExpectCodesMatchCpu(parts, v, {0, 1, 3, 3, 2, 1, 1, 3.5f, 0.6f, 0.03f, 0, 100});
+  ExpectCodesMatchCpu(parts, v, {9, 0, 0, 0.5f, 0.02f, 0, 0.01f, 9, 1.5f, 0.7f, 2.5f, 0});
 }
 
 TEST_F(DeviceCodes, OddSparseValuesMatchCpu) {
@@ -130,7 +132,7 @@ TEST_F(DeviceCodes, OddSparseValuesMatchCpu) {
   // Part 2 has only values at the threshold, part 3 only zeros.
   for (size_t i = 0; i < 3000; ++i) v[parts[2].begin + i] = i % 5 == 0 ? -1.5f : 1.5f;
   for (size_t i = 0; i < 3000; ++i) v[parts[3].begin + i] = i % 2 == 0 ? 0.f : -0.f;
-  ExpectCodes(parts, v, {0, 1e-45f, 1.5f, 0, 1e20f});
+  ExpectCodesMatchCpu(parts, v, {0, 1e-45f, 1.5f, 0, 1e20f});
 }
 
 // The format of the positions depends on how many elements are sent. Tests numbers near every
@@ -153,11 +155,11 @@ TEST_F(DeviceCodes, EverySparseLayoutMatchesCpu) {
     std::shuffle(begin, begin + kTile, random);
     thresholds.push_back(1);
   }
-  ExpectCodes(parts, v, thresholds);
+  ExpectCodesMatchCpu(parts, v, thresholds);
 }
 
-// Makes two rounds on the CPU and on the device, and compares memories and codes.
-void ExpectRounds(const Options::TopK& topk, const std::vector<float>& thresholds) {
+// Compresses the gradients of two rounds on the CPU and on the device. Compares codes and memories.
+void ExpectRoundsMatchCpu(const Options::TopK& topk, const std::vector<float>& thresholds) {
   Options options;
   options.topk = topk;
   const auto codec = MakeCheckedCodec("topk", options);
@@ -168,14 +170,14 @@ void ExpectRounds(const Options::TopK& topk, const std::vector<float>& threshold
   TilingOnDevice tiling(parts);
   SparseCoder coder(parts);
   DeviceArray<float> u(std::vector<float>(n, 0)), v(std::vector<float>(n, 0));
-  DeviceArray<DeviceStats> partial(tiling.tiling.tiles.size()), stats(parts.size());
-  DeviceArray<uint32_t> done(std::vector<uint32_t>(parts.size()));
+  DeviceArray<DeviceStats> partial_stats(tiling.tiling.tiles.size()), stats(parts.size());
+  DeviceArray<uint32_t> done_counters(std::vector<uint32_t>(parts.size()));
   const bool has_momentum = topk.momentum > 0;
   for (uint64_t round = 0; round < 2; ++round) {
     const std::vector<float> g = NormalValues(n, 1, round);
     DeviceArray<float> arena(g);
-    EXPECT_EQ(ComputeStatsOnDevice(nullptr, arena.data(), tiling.Get(), partial.data(), done.data(),
-                                   stats.data()),
+    EXPECT_EQ(ComputeStatsOnDevice(nullptr, arena.data(), tiling.Get(), partial_stats.data(),
+                                   done_counters.data(), stats.data()),
               0);
     EXPECT_EQ(AddToDgcOnDevice(nullptr, arena.data(), tiling.Get(),
                                {static_cast<float>(topk.momentum), topk.nesterov, topk.clip_norm},
@@ -208,10 +210,10 @@ void ExpectRounds(const Options::TopK& topk, const std::vector<float>& threshold
 }
 
 TEST_F(DeviceCodes, DgcMemoryMatchesCpu) {
-  ExpectRounds({}, {0, 2, 3, 2.5f});
-  ExpectRounds({.momentum = 0.9}, {1, 0, 2, 4});
-  ExpectRounds({.momentum = 0.9, .masking = false}, {1, 0.01f, 2, 4});
-  ExpectRounds({.momentum = 0.9, .nesterov = true, .clip_norm = 70}, {1, 2, 0.5f, 0.2f});
+  ExpectRoundsMatchCpu({}, {0, 2, 3, 2.5f});
+  ExpectRoundsMatchCpu({.momentum = 0.9}, {1, 0, 2, 4});
+  ExpectRoundsMatchCpu({.momentum = 0.9, .masking = false}, {1, 0.01f, 2, 4});
+  ExpectRoundsMatchCpu({.momentum = 0.9, .nesterov = true, .clip_norm = 70}, {1, 2, 0.5f, 0.2f});
 }
 
 TEST_F(DeviceCodes, StatisticsOfManyTensorsMatchCpu) {
@@ -223,32 +225,34 @@ TEST_F(DeviceCodes, StatisticsOfManyTensorsMatchCpu) {
   for (size_t p = 0; p < parts.size(); ++p) parts[p].count = (parts[p].count - 1) / strides[p] + 1;
   const std::vector<uint32_t> ks = {1, 3, 4096, 1000, 7, 0, 1234};
   TilingOnDevice tiling(parts);
-  DeviceArray<float> arena(v), kth(std::vector<float>(parts.size(), -7));
-  DeviceArray<uint64_t> stride(strides);
-  DeviceArray<uint32_t> k(ks), done(std::vector<uint32_t>(parts.size()));
+  DeviceArray<float> arena(v), kth_magnitudes(std::vector<float>(parts.size(), -7));
+  DeviceArray<uint64_t> device_strides(strides);
+  DeviceArray<uint32_t> device_ks(ks), done_counters(std::vector<uint32_t>(parts.size()));
   DeviceArray<uint32_t> histograms(std::vector<uint32_t>(parts.size() * kSelectBins));
-  DeviceArray<uint32_t> upper(parts.size()), left(parts.size());
+  DeviceArray<uint32_t> upper_bits(parts.size()), remaining_ranks(parts.size());
   for (int run = 0; run < 2; ++run) {
-    EXPECT_EQ(KthMagnitudeOnDevice(nullptr, arena.data(), tiling.Get(), stride.data(), k.data(),
-                                   {histograms.data(), done.data(), upper.data(), left.data()},
-                                   kth.data()),
-              0);
+    EXPECT_EQ(
+        KthMagnitudeOnDevice(
+            nullptr, arena.data(), tiling.Get(), device_strides.data(), device_ks.data(),
+            {histograms.data(), done_counters.data(), upper_bits.data(), remaining_ranks.data()},
+            kth_magnitudes.data()),
+        0);
   }
-  const std::vector<float> magnitudes = kth.Read();
+  const std::vector<float> magnitudes = kth_magnitudes.Read();
   std::vector<float> thresholds;
   for (size_t p = 0; p < parts.size(); ++p) {
     std::vector<float> values;
     for (uint64_t i = 0; i < parts[p].count; ++i)
       values.push_back(v[parts[p].begin + i * strides[p]]);
-    EXPECT_EQ(magnitudes[p], ks[p] == 0 ? -7 : codec::KthMagnitude(values, ks[p])) << p;
+    EXPECT_EQ(magnitudes[p], ks[p] == 0 ? -7 : codec::KthLargestMagnitude(values, ks[p])) << p;
     thresholds.push_back(magnitudes[p]);
   }
   thresholds[6] = std::nanf("");
   DeviceArray<float> device_thresholds(thresholds);
-  DeviceArray<uint32_t> partial(tiling.tiling.tiles.size()), counts(parts.size());
+  DeviceArray<uint32_t> partial_counts(tiling.tiling.tiles.size()), counts(parts.size());
   for (int run = 0; run < 2; ++run) {
     EXPECT_EQ(CountAtLeastOnDevice(nullptr, arena.data(), tiling.Get(), device_thresholds.data(),
-                                   partial.data(), done.data(), counts.data()),
+                                   partial_counts.data(), done_counters.data(), counts.data()),
               0);
   }
   const std::vector<uint32_t> device_counts = counts.Read();
@@ -269,7 +273,7 @@ bool IsRefused(const std::vector<uint8_t>& code, uint64_t count) {
                             ->Decode(code, SegmentOf(parts[0]), 1, 0, 0, count, mean.data())
                             .ok();
   CodeRow row;
-  row.Add(code);
+  row.AppendCode(code);
   uint32_t num_bad = 0;
   const std::vector<float> decoded = SparseCoder(parts).Decode(row, &num_bad);
   EXPECT_EQ(num_bad == 0, is_valid);
@@ -300,8 +304,8 @@ uint32_t CountRefusals(const std::vector<float>& v, float threshold, uint64_t se
 
 TEST_F(DeviceCodes, InvalidSparseCodesAreCounted) {
   const std::vector<float> v = NormalValues(5003, 1, 1);
-  EXPECT_GT(CountRefusals(v, 2.5f, 1), 20u);  // Positions in Elias-Fano code.
-  EXPECT_GT(CountRefusals(v, 0.7f, 2), 20u);  // Positions as a bitmap.
+  EXPECT_GT(CountRefusals(v, 2.5f, 1), 20u);  // The positions are in Elias-Fano code.
+  EXPECT_GT(CountRefusals(v, 0.7f, 2), 20u);  // The positions are a bitmap.
   EXPECT_GT(CountRefusals(v, 0, 3), 8u);      // All elements are sent.
   EXPECT_GT(CountRefusals(v, 3.9f, 4), 20u);  // Nearly no elements are sent.
   std::vector<float> small(v.begin(), v.begin() + 37);

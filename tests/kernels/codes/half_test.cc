@@ -166,18 +166,18 @@ TEST_P(HalfOnTarget, EveryBfloatRoundTrips) {
 TEST_P(HalfOnTarget, EveryFloatRoundsToTheNearestBfloat) {
   std::vector<float> x;
   std::vector<uint16_t> expected;
-  for (uint32_t upper = 0; upper < 0x7F7F; ++upper) {
-    const double lower_neighbour = std::bit_cast<float>(upper << 16);
-    const double upper_neighbour = std::bit_cast<float>((upper + 1) << 16);
-    for (const uint32_t rest : {0u, 1u, 0x7FFFu, 0x8000u, 0x8001u, 0xFFFFu}) {
-      const float value = std::bit_cast<float>(upper << 16 | rest);
+  for (uint32_t upper_bits = 0; upper_bits < 0x7F7F; ++upper_bits) {
+    const double lower_neighbour = std::bit_cast<float>(upper_bits << 16);
+    const double upper_neighbour = std::bit_cast<float>((upper_bits + 1) << 16);
+    for (const uint32_t lower_bits : {0u, 1u, 0x7FFFu, 0x8000u, 0x8001u, 0xFFFFu}) {
+      const float value = std::bit_cast<float>(upper_bits << 16 | lower_bits);
       const double distance_below = value - lower_neighbour,
                    distance_above = upper_neighbour - value;
-      const bool rounds_up =
-          distance_above < distance_below || (distance_above == distance_below && upper % 2 == 1);
+      const bool rounds_up = distance_above < distance_below ||
+                             (distance_above == distance_below && upper_bits % 2 == 1);
       for (const uint16_t sign : {0, 0x8000}) {
         x.push_back(sign != 0 ? -value : value);
-        expected.push_back(static_cast<uint16_t>(sign | (rounds_up ? upper + 1 : upper)));
+        expected.push_back(static_cast<uint16_t>(sign | (rounds_up ? upper_bits + 1 : upper_bits)));
       }
     }
   }
@@ -191,11 +191,11 @@ TEST_P(HalfOnTarget, EveryFloatRoundsToTheNearestBfloat) {
 }
 
 TEST_P(HalfOnTarget, BfloatsSaturateFiniteValuesAndKeepNonFinite) {
-  const std::vector<std::pair<uint32_t, uint16_t>> cases = {
+  const std::vector<std::pair<uint32_t, uint16_t>> expected_by_bits = {
       {0x7F7F8000, 0x7F7F}, {0x7F7FFFFF, 0x7F7F}, {0xFF7FFFFF, 0xFF7F}, {0x7F800000, 0x7F80},
       {0xFF800000, 0xFF80}, {0x7F800001, 0x7FC0}, {0xFFC12345, 0xFFC1}, {0x80000000, 0x8000},
       {0x00000001, 0x0000}, {0x00008001, 0x0001}};
-  for (const auto& [bits, expected] : cases) {
+  for (const auto& [bits, expected] : expected_by_bits) {
     const float x = std::bit_cast<float>(bits);
     uint16_t reference;
     FloatToBfloatRef(&x, 1, &reference);

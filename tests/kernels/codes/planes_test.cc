@@ -18,7 +18,7 @@ TERN_ON_EVERY_TARGET(PlanesOnTarget);
 struct Codes {
   std::vector<int8_t> values;
   std::vector<uint8_t> mask;
-  std::vector<uint8_t> signs;  // One bit per mask bit that is 1; no unused bytes.
+  std::vector<uint8_t> signs;  // One bit per mask bit that is 1: is the code -1?
 };
 
 Codes RandomCodes(size_t n, uint64_t seed) {
@@ -26,16 +26,16 @@ Codes RandomCodes(size_t n, uint64_t seed) {
   Codes codes;
   codes.mask.resize(PlaneBytes(n));
   codes.signs.resize(PlaneBytes(n));
-  size_t ones = 0;
+  size_t num_ones = 0;
   for (size_t i = 0; i < n; ++i) {
     const uint64_t draw = random() >> 32;
     codes.values.push_back(draw % 3 == 0 ? 0 : draw % 2 == 0 ? 1 : -1);
     if (codes.values[i] == 0) continue;
     codes.mask[i / 8] |= static_cast<uint8_t>(1 << (i % 8));
-    if (codes.values[i] < 0) codes.signs[ones / 8] |= static_cast<uint8_t>(1 << (ones % 8));
-    ++ones;
+    if (codes.values[i] < 0) codes.signs[num_ones / 8] |= static_cast<uint8_t>(1 << (num_ones % 8));
+    ++num_ones;
   }
-  codes.signs.resize(PlaneBytes(ones));
+  codes.signs.resize(PlaneBytes(num_ones));
   codes.signs.shrink_to_fit();
   return codes;
 }
@@ -149,11 +149,11 @@ TEST_P(PlanesOnTarget, AddingEqualsTheReferenceAtEveryLength) {
 // Adds 1 to 4 workers at once. The number of planes grows with the number of workers. Sets sign
 // bits of elements whose mask bit is 0; the kernel must ignore them.
 TEST_P(PlanesOnTarget, AddingSeveralAtOnceEqualsTheReferenceAtEveryLength) {
-  constexpr uint8_t kGuard = 0x5A;
+  constexpr uint8_t kGuardByte = 0x5A;
   for (const size_t n : Lengths()) {
     const size_t stride = PlaneBytes(n) + n % 3;
     const size_t size = 5 * stride + 2;
-    std::vector<uint8_t> actual(size, kGuard), reference(size, kGuard);
+    std::vector<uint8_t> actual(size, kGuardByte), reference(size, kGuardByte);
     int workers = 0;
     for (const size_t num_added : {1, 2, 1, 4, 3}) {
       SCOPED_TRACE(testing::Message() << num_added << " onto " << workers << ", n " << n);
@@ -181,9 +181,9 @@ TEST_P(PlanesOnTarget, PlaceSignsMatchesReference) {
     SCOPED_TRACE(n);
     const Codes codes = RandomCodes(n, n);
     std::vector<uint8_t> actual(PlaneBytes(n) + 1, 42), reference(PlaneBytes(n));
-    const size_t ones = CountOnes(codes.mask.data(), n);
-    EXPECT_EQ(SpreadSigns(codes.mask.data(), n, codes.signs, actual.data()), ones);
-    EXPECT_EQ(SpreadSignsRef(codes.mask.data(), n, codes.signs, reference.data()), ones);
+    const size_t num_ones = CountOnes(codes.mask.data(), n);
+    EXPECT_EQ(SpreadSigns(codes.mask.data(), n, codes.signs, actual.data()), num_ones);
+    EXPECT_EQ(SpreadSignsRef(codes.mask.data(), n, codes.signs, reference.data()), num_ones);
     EXPECT_EQ(reference, SignPlaneOf(codes));
     EXPECT_EQ(actual.back(), 42);
     actual.pop_back();
@@ -257,8 +257,9 @@ TEST_P(PlanesOnTarget, DecodeRejectsInvalidSums) {
         std::vector<float> mean(kN);
         EXPECT_EQ(DecodeMean(planes.data(), kN, workers, 1, 0, kN, mean.data()), is_valid) << k;
         EXPECT_EQ(DecodeMeanRef(planes.data(), kN, workers, 1, 0, kN, mean.data()), is_valid) << k;
-        const size_t next = index + 1;  // Invalid sums outside the decoded range are ignored.
-        EXPECT_TRUE(DecodeMean(planes.data(), kN, workers, 1, next, kN - next, mean.data()));
+        const size_t next_index = index + 1;  // Invalid sums outside the decoded range are ignored.
+        EXPECT_TRUE(
+            DecodeMean(planes.data(), kN, workers, 1, next_index, kN - next_index, mean.data()));
         EXPECT_TRUE(DecodeMean(planes.data(), kN, workers, 1, 0, index, mean.data()));
       }
     }

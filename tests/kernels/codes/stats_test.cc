@@ -29,7 +29,7 @@ std::vector<float> OrderSensitiveValues(size_t n, uint64_t seed) {
 }
 
 // Adds the second half of the partial sums to the first half until one sum is left.
-double Fold(std::vector<double> partial_sums) {
+double SumByHalves(std::vector<double> partial_sums) {
   while (partial_sums.size() > 1) {
     std::vector<double> folded(partial_sums.size() / 2);
     for (size_t l = 0; l < folded.size(); ++l)
@@ -41,17 +41,17 @@ double Fold(std::vector<double> partial_sums) {
 
 // Returns the sum, or the sum of squares, in the order that stats.h defines. Missing elements of
 // the last block are 0.
-double DocumentedSum(const std::vector<float>& x, bool of_squares) {
+double DocumentedSum(const std::vector<float>& x, bool adds_squares) {
   std::vector<double> sums_of_blocks(128, 0.0);
   for (size_t block = 0; block < x.size(); block += 4096) {
     std::vector<double> partial_sums(128, 0.0);
     for (size_t i = block; i < block + 4096; ++i) {
       const double value = i < x.size() ? x[i] : 0.0;
-      partial_sums[i % 128] += of_squares ? value * value : value;
+      partial_sums[i % 128] += adds_squares ? value * value : value;
     }
-    sums_of_blocks[block / 4096 % 128] += Fold(partial_sums);
+    sums_of_blocks[block / 4096 % 128] += SumByHalves(partial_sums);
   }
-  return Fold(sums_of_blocks);
+  return SumByHalves(sums_of_blocks);
 }
 
 void ExpectSameBits(double a, double b) {
@@ -67,7 +67,7 @@ TEST_P(StatsOnTarget, EqualTheReferenceAndTheDocumentedOrder) {
     const Stats reference = ComputeStatsRef(x.data(), n);
     ExpectSameBits(reference.sum, DocumentedSum(x, false));
     ExpectSameBits(reference.sum_squares, DocumentedSum(x, true));
-    for (const size_t shift : {0, 1, 3}) {  // The array begins at an unaligned address if not 0.
+    for (const size_t shift : {0, 1, 3}) {  // 1 and 3 make the address unaligned.
       std::vector<float> shifted(n + shift);
       std::copy(x.begin(), x.end(), shifted.begin() + static_cast<ptrdiff_t>(shift));
       const Stats stats = ComputeStats(shifted.data() + shift, n);
@@ -135,8 +135,10 @@ TEST_P(StatsOnTarget, LargestAndSmallestFloatsAreFinite) {
 TEST(Sigma, IsThePopulationDeviationAboutTheMean) {
   const float x[] = {2, 4, 4, 4, 5, 5, 7, 9};
   EXPECT_DOUBLE_EQ(Sigma(ComputeStats(x, 8), 8), 2);
-  const std::vector<float> gaussian = Gaussian(100000, 3, 0.25);
-  EXPECT_NEAR(Sigma(ComputeStats(gaussian.data(), gaussian.size()), gaussian.size()), 0.25, 0.003);
+  const std::vector<float> gaussian_values = Gaussian(100000, 3, 0.25);
+  EXPECT_NEAR(
+      Sigma(ComputeStats(gaussian_values.data(), gaussian_values.size()), gaussian_values.size()),
+      0.25, 0.003);
 }
 
 TEST(Sigma, IsZeroForEqualValuesAndForNone) {

@@ -39,16 +39,16 @@ TEST(TernaryLaw, IsUnbiasedWithTheVarianceOfTheory) {
   }
   for (size_t i = 0; i < g.size(); ++i) {
     const double s = kScaler;
-    const double clipped = std::clamp<double>(g[i], -kClip, kClip);
-    const double variance = std::abs(clipped) * (s - std::abs(clipped));
+    const double clipped_g = std::clamp<double>(g[i], -kClip, kClip);
+    const double variance = std::abs(clipped_g) * (s - std::abs(clipped_g));
     const double mean = s * static_cast<double>(code_sums[i]) / kDraws;
     const double standard_error = std::sqrt(variance / kDraws);
-    EXPECT_NEAR(mean, clipped, 4 * standard_error + 1e-7) << g[i];
+    EXPECT_NEAR(mean, clipped_g, 4 * standard_error + 1e-7) << g[i];
     const double sample_variance =
         s * s * static_cast<double>(square_sums[i]) / kDraws - mean * mean;
-    // A decoded value (s times the code) with mean magnitude m = |clipped| has the variance
+    // A decoded value (s times the code) with mean magnitude m = |clipped_g| has the variance
     // m (s - m). Its derivative s - 2 m turns the error of the mean into that of the variance.
-    const double slope = std::abs(s - 2 * std::abs(clipped));
+    const double slope = std::abs(s - 2 * std::abs(clipped_g));
     EXPECT_NEAR(sample_variance, variance,
                 4 * standard_error * slope + 16 * standard_error * standard_error + 1e-6)
         << g[i];
@@ -92,16 +92,17 @@ TEST(TernaryLaw, DrawsOfNeighboursRoundsAndRanksAreIndependent) {
   constexpr size_t kN = 1 << 18;
   const std::vector<float> g(kN, 0.5f);
   const std::vector<int8_t> codes = CodesOf(g, 1, 1, {.seed = 5});
-  const auto agreement = [&](const std::vector<int8_t>& other_codes, size_t shift) {
+  const auto agreement_in_sigmas = [&](const std::vector<int8_t>& other_codes, size_t shift) {
     size_t num_equal = 0;
     for (size_t i = 0; i + shift < kN; ++i) num_equal += codes[i] == other_codes[i + shift];
     return (static_cast<double>(num_equal) / static_cast<double>(kN - shift) - 0.5) * 2 *
            std::sqrt(kN);
   };
-  for (size_t shift = 1; shift <= 16; ++shift) EXPECT_LT(std::abs(agreement(codes, shift)), 4);
-  EXPECT_LT(std::abs(agreement(CodesOf(g, 1, 1, {.seed = 5, .round = 1}), 0)), 4);
-  EXPECT_LT(std::abs(agreement(CodesOf(g, 1, 1, {.seed = 5, .rank = 1}), 0)), 4);
-  EXPECT_LT(std::abs(agreement(CodesOf(g, 1, 1, {.seed = 5, .tensor = 1}), 0)), 4);
+  for (size_t shift = 1; shift <= 16; ++shift)
+    EXPECT_LT(std::abs(agreement_in_sigmas(codes, shift)), 4);
+  EXPECT_LT(std::abs(agreement_in_sigmas(CodesOf(g, 1, 1, {.seed = 5, .round = 1}), 0)), 4);
+  EXPECT_LT(std::abs(agreement_in_sigmas(CodesOf(g, 1, 1, {.seed = 5, .rank = 1}), 0)), 4);
+  EXPECT_LT(std::abs(agreement_in_sigmas(CodesOf(g, 1, 1, {.seed = 5, .tensor = 1}), 0)), 4);
 }
 
 // For Gaussian gradients clipped at 2.5 standard deviations, theory predicts how many values are
@@ -123,9 +124,9 @@ TEST(TernaryLaw, MatchesTheTheoryOfAGaussianClippedAtTwoAndAHalfSigma) {
   const auto n = static_cast<double>(g.size());
   EXPECT_NEAR(100 * num_clipped / n, 1.24, 0.03);
   EXPECT_NEAR(100 * (1 - std::sqrt(squared_norm / stats.sum_squares)), 1.13, 0.02);
-  const double angle =
+  const double angle_degrees =
       std::acos(dot_product / std::sqrt(squared_norm * stats.sum_squares)) * 180 / std::numbers::pi;
-  EXPECT_NEAR(angle, 2.75, 0.03);
+  EXPECT_NEAR(angle_degrees, 2.75, 0.03);
 
   std::vector<uint8_t> mask(PlaneBytes(g.size()));
   std::vector<uint8_t> signs(PlaneBytes(g.size()));
@@ -135,7 +136,7 @@ TEST(TernaryLaw, MatchesTheTheoryOfAGaussianClippedAtTwoAndAHalfSigma) {
 }
 
 // Returns whether `num_nonzero` of n codes are not 0 as often as the probability p predicts.
-bool HasProbability(double num_nonzero, double n, double p) {
+bool MatchesProbability(double num_nonzero, double n, double p) {
   return std::abs(num_nonzero - n * p) <= 4 * std::sqrt(n * p * (1 - p));
 }
 
@@ -149,7 +150,7 @@ TEST(TernaryLaw, ResolvesThresholdsFinerThan16Bits) {
       num_nonzero += Ternarize(g.data(), kPieceSize, 1, 1, {.seed = 8}, piece * kPieceSize,
                                mask.data(), signs.data());
     }
-    EXPECT_TRUE(HasProbability(static_cast<double>(num_nonzero), 64.0 * kPieceSize, p))
+    EXPECT_TRUE(MatchesProbability(static_cast<double>(num_nonzero), 64.0 * kPieceSize, p))
         << p << " " << num_nonzero;
   }
 }
@@ -174,9 +175,9 @@ TEST(TernaryLaw, DetectsNoiseTruncatedTo16Bits) {
       if (draw == 0) num_refined += TernaryFires(static_cast<float>(p), 1, 1, key, i + slot);
     }
   }
-  EXPECT_FALSE(HasProbability(static_cast<double>(num_truncated), kN, p)) << num_truncated;
-  EXPECT_FALSE(HasProbability(static_cast<double>(num_rounded), kN, p)) << num_rounded;
-  EXPECT_TRUE(HasProbability(static_cast<double>(num_refined), kN, p)) << num_refined;
+  EXPECT_FALSE(MatchesProbability(static_cast<double>(num_truncated), kN, p)) << num_truncated;
+  EXPECT_FALSE(MatchesProbability(static_cast<double>(num_rounded), kN, p)) << num_rounded;
+  EXPECT_TRUE(MatchesProbability(static_cast<double>(num_refined), kN, p)) << num_refined;
 }
 
 }  // namespace

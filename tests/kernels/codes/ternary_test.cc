@@ -32,17 +32,17 @@ using Kernel = decltype(Ternarize);
 // outside its arrays. `first` is the position of g[0] in its tensor.
 Codes RunKernel(Kernel* kernel, const std::vector<float>& g, float s, float clip, uint64_t first,
                 size_t shift = 0, const NoiseKey& key = kKey) {
-  constexpr uint8_t kGuard = 0xA5;
+  constexpr uint8_t kGuardByte = 0xA5;
   const size_t size = PlaneBytes(g.size());
   std::vector<float> shifted_g(g.size() + shift);
   std::copy(g.begin(), g.end(), shifted_g.begin() + static_cast<ptrdiff_t>(shift));
-  std::vector<uint8_t> mask(size + shift + 1, kGuard);
-  std::vector<uint8_t> signs(size + shift + 1, kGuard);
+  std::vector<uint8_t> mask(size + shift + 1, kGuardByte);
+  std::vector<uint8_t> signs(size + shift + 1, kGuardByte);
   Codes codes;
   codes.num_ones = kernel(shifted_g.data() + shift, g.size(), s, clip, key, first,
                           mask.data() + shift, signs.data() + shift);
-  for (size_t i = 0; i < shift; ++i) EXPECT_TRUE(mask[i] == kGuard && signs[i] == kGuard);
-  EXPECT_TRUE(mask.back() == kGuard && signs.back() == kGuard);
+  for (size_t i = 0; i < shift; ++i) EXPECT_TRUE(mask[i] == kGuardByte && signs[i] == kGuardByte);
+  EXPECT_TRUE(mask.back() == kGuardByte && signs.back() == kGuardByte);
   const auto begin = static_cast<ptrdiff_t>(shift);
   codes.mask.assign(mask.begin() + begin, mask.end() - 1);
   codes.signs.assign(signs.begin() + begin, signs.end() - 1);
@@ -113,21 +113,22 @@ TEST_P(TernaryOnTarget, EqualsTheReferenceIfEveryDrawTies) {
   }
 }
 
-// An element is coded as non-zero if its 32-bit random number is less than |g| / s * 2^32. Tests
-// both sides of that threshold, wherever they are exact floats.
+// An element is coded as non-zero if its 32-bit random number (the draw) is less than
+// |g| / s * 2^32. Tests both sides of that threshold, wherever they are exact floats.
 TEST_P(TernaryOnTarget, ComparesAll32BitsOfTheDraw) {
   int num_found = 0;
   for (uint64_t element = 0; element < 20000; ++element) {
     const double draw = Draw32(kKey, element);
-    const auto below = static_cast<float>(draw * 0x1p-32);
-    const auto above = static_cast<float>((draw + 1) * 0x1p-32);
-    if (below == draw * 0x1p-32) {
+    const auto g_at_draw = static_cast<float>(draw * 0x1p-32);
+    const auto g_above_draw = static_cast<float>((draw + 1) * 0x1p-32);
+    if (g_at_draw == draw * 0x1p-32) {
       ++num_found;
-      EXPECT_EQ(RunKernel(Ternarize, {below}, 1, kInfinity, element).num_ones, 0u) << element;
+      EXPECT_EQ(RunKernel(Ternarize, {g_at_draw}, 1, kInfinity, element).num_ones, 0u) << element;
     }
-    if (above == (draw + 1) * 0x1p-32) {
+    if (g_above_draw == (draw + 1) * 0x1p-32) {
       ++num_found;
-      EXPECT_EQ(RunKernel(Ternarize, {above}, 1, kInfinity, element).num_ones, 1u) << element;
+      EXPECT_EQ(RunKernel(Ternarize, {g_above_draw}, 1, kInfinity, element).num_ones, 1u)
+          << element;
     }
   }
   EXPECT_GT(num_found, 100);

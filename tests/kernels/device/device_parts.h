@@ -1,6 +1,6 @@
 // Helpers for tests of GPU kernels that process many tensors at once. An arena is one array with
-// the elements of all tensors. A part is a range of it; kernels cut parts into tiles of 4096
-// elements, and consecutive parts form a chunk.
+// the elements of all tensors. A part is a range of the arena. Kernels cut parts into tiles of 4096
+// elements. Consecutive parts form a chunk.
 #pragma once
 
 #include <cstdint>

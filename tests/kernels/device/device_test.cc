@@ -44,7 +44,8 @@ std::vector<Stats> StatsOf(const std::vector<float>& values, const std::vector<P
                                    done_counters.data(), stats.data()),
               0);
     stats_of_parts.clear();
-    for (const DeviceStats& of_part : stats.Read()) stats_of_parts.push_back(ToStats(of_part));
+    for (const DeviceStats& part_stats : stats.Read())
+      stats_of_parts.push_back(ToStats(part_stats));
   }
   return stats_of_parts;
 }
@@ -73,7 +74,7 @@ TEST_F(DeviceKernels, StatisticsDetectNonFiniteValues) {
   EXPECT_FALSE(stats[2].finite);
 }
 
-NoiseKey KeyOf(uint64_t seed) { return {seed, NoiseStream::kCodes, 3, 1234567, 0}; }
+NoiseKey NoiseKeyOf(uint64_t seed) { return {seed, NoiseStream::kCodes, 3, 1234567, 0}; }
 
 // Returns the codes of each chunk, computed by the reference function on the CPU.
 std::vector<std::vector<uint8_t>> ReferenceCodes(const std::vector<float>& values,
@@ -86,43 +87,44 @@ std::vector<std::vector<uint8_t>> ReferenceCodes(const std::vector<float>& value
     if (part.chunk == chunks.size()) chunks.emplace_back();
     key.tensor = part.tensor;
     std::vector<uint8_t> mask(PlaneBytes(part.count)), signs(PlaneBytes(part.count));
-    const size_t ones = TernarizeRef(values.data() + part.begin, part.count, scales[p].scaler,
-                                     scales[p].clip, key, part.first, mask.data(), signs.data());
-    signs.resize(PlaneBytes(ones));
+    const size_t num_ones =
+        TernarizeRef(values.data() + part.begin, part.count, scales[p].scaler, scales[p].clip, key,
+                     part.first, mask.data(), signs.data());
+    signs.resize(PlaneBytes(num_ones));
     chunks.back().insert(chunks.back().end(), mask.begin(), mask.end());
     chunks.back().insert(chunks.back().end(), signs.begin(), signs.end());
   }
   return chunks;
 }
 
-void ExpectCodes(const std::vector<float>& values, const std::vector<Part>& parts,
-                 const std::vector<TernaryScale>& scales, uint64_t seed) {
+void ExpectCodesMatchCpu(const std::vector<float>& values, const std::vector<Part>& parts,
+                         const std::vector<TernaryScale>& scales, uint64_t seed) {
   TilingOnDevice tiling(parts);
   const size_t num_tiles = tiling.tiling.tiles.size(), num_chunks = tiling.tiling.chunks.size();
   DeviceArray<float> arena(values);
   DeviceArray<TernaryScale> device_scales(scales);
   DeviceArray<uint8_t> masks(num_tiles * kTile / 8), signs(num_tiles * kTile / 8);
-  DeviceArray<uint32_t> num_ones(num_tiles), sign_bit(num_tiles),
-      done(std::vector<uint32_t>(num_chunks, 0));
-  DeviceArray<uint64_t> mask_begin(parts.size()), sizes(num_chunks);
+  DeviceArray<uint32_t> num_ones(num_tiles), sign_bit_offsets(num_tiles),
+      done_counters(std::vector<uint32_t>(num_chunks, 0));
+  DeviceArray<uint64_t> mask_byte_offsets(parts.size()), sizes(num_chunks);
   DeviceArray<uint8_t> out(tiling.tiling.out_bytes);
   for (int run = 0; run < 2; ++run) {
-    EXPECT_EQ(
-        TernarizeOnDevice(nullptr, arena.data(), tiling.Get(), device_scales.data(), KeyOf(seed),
-                          {masks.data(), signs.data(), num_ones.data(), sign_bit.data(),
-                           mask_begin.data(), done.data()},
-                          out.data(), sizes.data()),
-        0);
+    EXPECT_EQ(TernarizeOnDevice(
+                  nullptr, arena.data(), tiling.Get(), device_scales.data(), NoiseKeyOf(seed),
+                  {masks.data(), signs.data(), num_ones.data(), sign_bit_offsets.data(),
+                   mask_byte_offsets.data(), done_counters.data()},
+                  out.data(), sizes.data()),
+              0);
   }
   const std::vector<uint8_t> bytes = out.Read();
   const std::vector<uint64_t> host_sizes = sizes.Read();
-  const auto expected = ReferenceCodes(values, parts, scales, KeyOf(seed));
+  const auto expected = ReferenceCodes(values, parts, scales, NoiseKeyOf(seed));
   ASSERT_EQ(num_chunks, expected.size());
   for (size_t c = 0; c < num_chunks; ++c) {
     ASSERT_EQ(host_sizes[c], expected[c].size()) << "chunk " << c;
-    EXPECT_EQ(
-        std::memcmp(bytes.data() + tiling.tiling.chunks[c].out, expected[c].data(), host_sizes[c]),
-        0)
+    EXPECT_EQ(std::memcmp(bytes.data() + tiling.tiling.chunks[c].code_begin, expected[c].data(),
+                          host_sizes[c]),
+              0)
         << "chunk " << c;
   }
 }
@@ -135,36 +137,37 @@ TEST_F(DeviceKernels, TernaryCodesMatchCpu) {
   scales[4] = {0.03f, kInfinity};
   scales[5] = {0.01f, 0.02f};  // Some values exceed this scaler.
   scales[8] = {0, 0.02f};
-  ExpectCodes(values, parts, scales, 11);
+  ExpectCodesMatchCpu(values, parts, scales, 11);
 }
 
 // Nearly all codes are 0, so a byte of signs has bits of several tiles.
 TEST_F(DeviceKernels, SignsOfManyTilesCanShareAByte) {
   const auto parts = MakeParts({50000, 60000, 70000});
   const std::vector<float> values = NormalValues(ArenaSize(parts), 0.01f, 3);
-  ExpectCodes(values, parts, {{20, kInfinity}, {300, kInfinity}, {3, kInfinity}}, 12);
+  ExpectCodesMatchCpu(values, parts, {{20, kInfinity}, {300, kInfinity}, {3, kInfinity}}, 12);
 }
 
 TEST_F(DeviceKernels, OddValuesAreCodedLikeCpu) {
   const auto parts = MakeParts({5000, 5000, 5000, 5000});
   std::vector<float> values = NormalValues(ArenaSize(parts), 1, 4);
-  const float odd[] = {0.f, -0.f, 1e-45f, -1e-40f, kInfinity, -kInfinity, std::nanf(""), 3e38f};
-  for (size_t i = 0; i < values.size(); i += 7) values[i] = odd[i / 7 % 8];
-  ExpectCodes(values, parts,
-              {{2.5f, 2.5f}, {1e-42f, kInfinity}, {3e38f, 3e38f}, {std::nanf(""), 1}}, 13);
+  const float odd_values[] = {0.f,       -0.f,       1e-45f,        -1e-40f,
+                              kInfinity, -kInfinity, std::nanf(""), 3e38f};
+  for (size_t i = 0; i < values.size(); i += 7) values[i] = odd_values[i / 7 % 8];
+  ExpectCodesMatchCpu(values, parts,
+                      {{2.5f, 2.5f}, {1e-42f, kInfinity}, {3e38f, 3e38f}, {std::nanf(""), 1}}, 13);
 }
 
 // Returns random sums of ternary codes, each from -workers to workers. Bit p of every sum (in two's
 // complement) is stored in bit plane p.
 std::vector<uint8_t> RandomPlanes(uint64_t count, uint32_t workers, std::mt19937_64* random) {
-  const auto bits = static_cast<size_t>(SumBits(static_cast<int>(workers)));
+  const auto num_bits = static_cast<size_t>(SumBits(static_cast<int>(workers)));
   const size_t stride = PlaneBytes(count);
-  std::vector<uint8_t> planes(bits * stride);
+  std::vector<uint8_t> planes(num_bits * stride);
   std::uniform_int_distribution<int> distribution(-static_cast<int>(workers),
                                                   static_cast<int>(workers));
   for (uint64_t i = 0; i < count; ++i) {
     const auto sum = static_cast<uint32_t>(distribution(*random));
-    for (size_t p = 0; p < bits; ++p)
+    for (size_t p = 0; p < num_bits; ++p)
       planes[p * stride + i / 8] |= static_cast<uint8_t>((sum >> p & 1) << i % 8);
   }
   return planes;
@@ -208,7 +211,7 @@ TEST_P(DeviceUpdates, MatchCpu) {
   std::vector<SumLocation> locations;
   std::vector<TensorRates> rates;
   Model host_model(ArenaSize(parts));
-  const Model initial = host_model;
+  const Model initial_model = host_model;
   for (const Part& part : parts) {
     const auto planes = RandomPlanes(part.count, workers, &random);
     locations.push_back({sums.size(), 0.01f + 0.001f * static_cast<float>(part.tensor)});
@@ -227,7 +230,7 @@ TEST_P(DeviceUpdates, MatchCpu) {
   DeviceArray<uint32_t> num_bad(std::vector<uint32_t>(1));
   DeviceArray<float> means(ArenaSize(parts));
   for (const bool decodes_first : {false, true}) {
-    DeviceArray<float> w(initial.w), m(initial.m), v(initial.v);
+    DeviceArray<float> w(initial_model.w), m(initial_model.m), v(initial_model.v);
     const ModelArenas model{w.data(), m.data(), v.data()};
     if (decodes_first) {
       EXPECT_EQ(DecodeOnDevice(nullptr, tiling.Get(), device_sums.data(), device_locations.data(),
@@ -254,8 +257,8 @@ INSTANTIATE_TEST_SUITE_P(Each, DeviceUpdates,
                                                           UpdateRule::kAdam),
                                           testing::Values(1, 2, 7, 12, 100, 2047)));
 
-// Sums of three workers have three bits, and -4 is an invalid sum. Element 616 has it. The bits
-// after the last element are set, too, but must be ignored.
+// Sums of three workers have three bits, and -4 is an invalid sum. Only element 616 has this sum.
+// A bit after the last element is set, too, but must be ignored.
 TEST_F(DeviceKernels, InvalidSumsAreCounted) {
   const auto parts = MakeParts({4999});
   std::vector<uint8_t> planes(3 * PlaneBytes(4999));
@@ -274,13 +277,14 @@ TEST_F(DeviceKernels, InvalidSumsAreCounted) {
   EXPECT_EQ(num_bad.Read()[0], 1u);
 }
 
-// DecideQuickly decides eight elements at once. Gives it the same element eight times, checks that
-// all decisions are equal, and returns the first.
-QuickCodes DecideOne(float g, float s, float clip, uint32_t draw16) {
+// DecideQuickly decides eight elements at once. Passes it the same element eight times, checks that
+// all decisions are equal, and returns the first one.
+QuickCodes DecideOneElement(float g, float s, float clip, uint32_t draw16) {
   const float eight[8] = {g, g, g, g, g, g, g, g};
-  const uint32_t draws = draw16 * 0x10001;
-  QuickCodes codes = DecideQuickly(eight, {{draws, draws, draws, draws}}, QuickScaleOf(s, clip));
-  for (uint32_t* bits : {&codes.below, &codes.negative, &codes.unsure}) {
+  const uint32_t doubled_draw = draw16 * 0x10001;
+  QuickCodes codes = DecideQuickly(
+      eight, {{doubled_draw, doubled_draw, doubled_draw, doubled_draw}}, QuickScaleOf(s, clip));
+  for (uint32_t* bits : {&codes.not_firing, &codes.negative, &codes.unsure}) {
     EXPECT_TRUE(*bits == 0 || *bits == 0xFF) << *bits;
     *bits &= 1;
   }
@@ -292,22 +296,23 @@ QuickCodes DecideOne(float g, float s, float clip, uint32_t draw16) {
 // bits.
 TEST(QuickDecisions, AreNeverWrongWhenCertain) {
   std::mt19937_64 random(5);
-  std::uniform_real_distribution<float> exponent(-90, 90), share(0, 1.2f);
+  std::uniform_real_distribution<float> exponent(-90, 90), fraction(0, 1.2f);
   uint64_t num_unsure = 0, num_decisions = 0;
   for (int i = 0; i < 40000; ++i) {
-    const float s = std::exp2(exponent(random)), g = s * share(random);
-    const float clip = i % 2 == 0 ? kInfinity : s * share(random);
+    const float s = std::exp2(exponent(random)), g = s * fraction(random);
+    const float clip = i % 2 == 0 ? kInfinity : s * fraction(random);
     const float clipped = g < clip ? g : clip, saturated = clipped < s ? clipped : s;
-    // 2^32 if saturated = s.
+    // The threshold is 2^32 if `saturated` equals s.
     const auto threshold = static_cast<uint64_t>(static_cast<double>(saturated / s) * 0x1p32);
     const auto nearest_draw = static_cast<int64_t>(threshold >> 16);
     for (int64_t d = nearest_draw - 3; d <= nearest_draw + 3; ++d) {
       if (d < 0 || d > 65535) continue;
       const auto draw = static_cast<uint64_t>(d) << 16;
-      const QuickCodes codes = DecideOne(i % 3 == 0 ? -g : g, s, clip, static_cast<uint32_t>(d));
+      const QuickCodes codes =
+          DecideOneElement(i % 3 == 0 ? -g : g, s, clip, static_cast<uint32_t>(d));
       ASSERT_EQ(codes.negative, i % 3 == 0 ? 1u : 0u);
-      const bool is_right =
-          codes.unsure != 0 || (codes.below == 0 ? draw + 65535 < threshold : draw >= threshold);
+      const bool is_right = codes.unsure != 0 ||
+                            (codes.not_firing == 0 ? draw + 65535 < threshold : draw >= threshold);
       ASSERT_TRUE(is_right) << g << " of " << s << ", clip " << clip << ", draw " << d;
       num_unsure += codes.unsure;
       ++num_decisions;
@@ -321,11 +326,11 @@ TEST(QuickDecisions, AreUnsureAboutNansAndExtremeScalers) {
   const float nan = std::nanf("");
   for (const uint32_t d : {0u, 1u, 40000u, 65535u}) {
     for (const float clip : {kInfinity, 0.5f}) {
-      EXPECT_EQ(DecideOne(nan, 1, clip, d).unsure, 1u) << d;
-      EXPECT_EQ(DecideOne(-nan, 1, clip, d).unsure, 1u) << d;
+      EXPECT_EQ(DecideOneElement(nan, 1, clip, d).unsure, 1u) << d;
+      EXPECT_EQ(DecideOneElement(-nan, 1, clip, d).unsure, 1u) << d;
     }
-    EXPECT_EQ(DecideOne(1, 0x1p-120f, kInfinity, d).unsure, 1u) << d;
-    EXPECT_EQ(DecideOne(1, 0x1p120f, kInfinity, d).unsure, 1u) << d;
+    EXPECT_EQ(DecideOneElement(1, 0x1p-120f, kInfinity, d).unsure, 1u) << d;
+    EXPECT_EQ(DecideOneElement(1, 0x1p120f, kInfinity, d).unsure, 1u) << d;
   }
 }
 
@@ -335,8 +340,8 @@ TEST(QuickDecisions, DecideForZeroScalers) {
   for (const auto& [s, clip] : std::vector<std::pair<float, float>>{
            {0.f, kInfinity}, {-1.f, kInfinity}, {nan, kInfinity}, {1.f, nan}, {1.f, -1.f}}) {
     for (const float g : {0.f, 1.f, -3e38f}) {
-      const QuickCodes codes = DecideOne(g, s, clip, 1);
-      EXPECT_EQ(codes.below & ~codes.unsure, 1u) << g << " of " << s << ", clip " << clip;
+      const QuickCodes codes = DecideOneElement(g, s, clip, 1);
+      EXPECT_EQ(codes.not_firing & ~codes.unsure, 1u) << g << " of " << s << ", clip " << clip;
     }
   }
 }
@@ -346,15 +351,15 @@ TEST(QuickDecisions, DecideForZeroScalers) {
 TEST(CompressBytes, CompressesEachByteAlone) {
   for (uint32_t mask = 0; mask < 256; ++mask) {
     for (uint32_t bits = 0; bits < 256; ++bits) {
-      uint32_t packed = 0, num_ones = 0;
+      uint32_t packed_bits = 0, num_ones = 0;
       for (uint32_t k = 0; k < 8; ++k) {
-        if ((mask >> k & 1) != 0) packed |= (bits >> k & 1) << num_ones++;
+        if ((mask >> k & 1) != 0) packed_bits |= (bits >> k & 1) << num_ones++;
       }
-      const uint32_t compressed =
+      const uint32_t compressed_word =
           CompressBytes(bits * 0x01010001, mask * 0x01010001 | 0xA500) & ~0xFF00u;
-      ASSERT_EQ(compressed, packed * 0x01010001) << mask << " " << bits;
+      ASSERT_EQ(compressed_word, packed_bits * 0x01010001) << mask << " " << bits;
       ASSERT_EQ(CompressBytes(bits << 8 | 0xFFFF00FF, mask << 8 | 0xFFFF00FF),
-                packed << 8 | 0xFFFF00FF);
+                packed_bits << 8 | 0xFFFF00FF);
       ASSERT_EQ(OnesOfBytes(mask * 0x01010001), num_ones * 0x01010001);
     }
   }

@@ -14,15 +14,15 @@
 namespace tern::kernels {
 namespace {
 
-struct Shape {
+struct SlabShape {
   size_t rows, stride, channels;
 };
 
-class BatchNormOf : public testing::TestWithParam<Shape> {
+class BatchNormOf : public testing::TestWithParam<SlabShape> {
  protected:
   using PerChannel = std::array<float, kNormChannels>;
 
-  // Uniform in [middle - 1, middle + 1).
+  // Returns values that are uniform in [middle - 1, middle + 1).
   std::vector<float> RandomValues(uint32_t tensor, float middle) const {
     std::vector<float> values(size());
     for (size_t i = 0; i < values.size(); ++i)
@@ -46,8 +46,8 @@ class BatchNormOf : public testing::TestWithParam<Shape> {
 };
 
 TEST_P(BatchNormOf, MomentsAccumulate) {
-  PerChannel sum = Ramp(7, 0), squares = Ramp(8, 0);
-  NormMoments(x_.data(), slab_, mean_.data(), sum.data(), squares.data());
+  PerChannel sum = Ramp(7, 0), sum_of_squares = Ramp(8, 0);
+  NormMoments(x_.data(), slab_, mean_.data(), sum.data(), sum_of_squares.data());
   for (size_t c = 0; c < kNormChannels; ++c) {
     double expected_sum = 7, expected_squares = 8;
     for (size_t row = 0; c < slab_.channels && row < slab_.rows; ++row) {
@@ -56,17 +56,17 @@ TEST_P(BatchNormOf, MomentsAccumulate) {
       expected_squares += centered * centered;
     }
     EXPECT_NEAR(sum[c], expected_sum, 1e-4) << c;
-    EXPECT_NEAR(squares[c], expected_squares, 1e-4) << c;
+    EXPECT_NEAR(sum_of_squares[c], expected_squares, 1e-4) << c;
   }
 }
 
 TEST_P(BatchNormOf, OutputIsScaledShiftedAddedAndRectified) {
   for (const bool has_addend : {false, true}) {
     for (const bool relu : {false, true}) {
-      for (const bool past_caches : {false, true}) {
+      for (const bool bypasses_caches : {false, true}) {
         std::vector<float> y(size(), 99);
         NormApply(x_.data(), has_addend ? addend_.data() : nullptr, slab_, scale_.data(),
-                  shift_.data(), relu, past_caches, y.data());
+                  shift_.data(), relu, bypasses_caches, y.data());
         for (size_t i = 0; i < size(); ++i) {
           const size_t c = i % slab_.stride;
           double expected = 99;  // Elements outside the slab's channels must not change.
@@ -95,36 +95,39 @@ TEST_P(BatchNormOf, BackwardFollowsTheEquations) {
       NormApply(x_.data(), has_addend ? addend_.data() : nullptr, slab_, scale_.data(),
                 shift_.data(), relu, false, y.data());
       const NormMask mask = {relu, has_addend ? y.data() : nullptr, scale_.data(), shift_.data()};
-      PerChannel sum = Ramp(1, 0), product = Ramp(2, 0);
-      std::vector<float> g = dy_;
-      NormBackwardSums(x_.data(), dy_.data(), slab_, mask, mean_.data(), sum.data(), product.data(),
-                       has_addend ? g.data() : nullptr);
+      PerChannel sum = Ramp(1, 0), sum_of_products = Ramp(2, 0);
+      std::vector<float> passed_gradients = dy_;
+      NormBackwardSums(x_.data(), dy_.data(), slab_, mask, mean_.data(), sum.data(),
+                       sum_of_products.data(), has_addend ? passed_gradients.data() : nullptr);
+      // dx = scale * (passed gradient) + slope * (x - mean) + offset
       const PerChannel slope = Ramp(0.3f, 0.1f), offset = Ramp(-0.2f, 0.1f);
       std::vector<float> dx = dy_;  // The kernel overwrites dy with dx.
       NormBackwardApply(x_.data(), dx.data(), slab_, mask, mean_.data(), scale_.data(),
                         slope.data(), offset.data(), dx.data());
       for (size_t c = 0; c < slab_.channels; ++c) {
-        double expected_sum = 1, expected_product = 2;
+        double expected_sum = 1, expected_sum_of_products = 2;
         for (size_t row = 0; row < slab_.rows; ++row) {
           const size_t i = IndexOf(row, c);
           const double passed_gradient = !relu || y[i] > 0 ? dy_[i] : 0,
                        centered = double{x_[i]} - mean_[c];
           expected_sum += passed_gradient;
-          expected_product += passed_gradient * centered;
-          EXPECT_EQ(g[i], has_addend ? static_cast<float>(passed_gradient) : dy_[i]);
+          expected_sum_of_products += passed_gradient * centered;
+          EXPECT_EQ(passed_gradients[i], has_addend ? static_cast<float>(passed_gradient) : dy_[i]);
           EXPECT_NEAR(dx[i], scale_[c] * passed_gradient + (slope[c] * centered + offset[c]), 1e-5);
         }
         EXPECT_NEAR(sum[c], expected_sum, 1e-4);
-        EXPECT_NEAR(product[c], expected_product, 1e-4);
+        EXPECT_NEAR(sum_of_products[c], expected_sum_of_products, 1e-4);
       }
     }
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Slabs, BatchNormOf,
-                         testing::Values(Shape{1, 16, 16}, Shape{2, 16, 16}, Shape{49, 16, 16},
-                                         Shape{5, 48, 16}, Shape{7, 20, 16}, Shape{7, 20, 4},
-                                         Shape{3, 1, 1}, Shape{6, 7, 7}, Shape{9, 13, 11}));
+                         testing::Values(SlabShape{1, 16, 16}, SlabShape{2, 16, 16},
+                                         SlabShape{49, 16, 16}, SlabShape{5, 48, 16},
+                                         SlabShape{7, 20, 16}, SlabShape{7, 20, 4},
+                                         SlabShape{3, 1, 1}, SlabShape{6, 7, 7},
+                                         SlabShape{9, 13, 11}));
 
 }  // namespace
 }  // namespace tern::kernels

@@ -15,7 +15,7 @@
 namespace tern::kernels {
 namespace {
 
-std::vector<float> Normal(size_t n, float mean, uint64_t seed) {
+std::vector<float> NormalValues(size_t n, float mean, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::normal_distribution<float> normal(mean, 1);
   std::vector<float> values(n);
@@ -68,7 +68,7 @@ struct RowsCase {
   uint32_t channels;
 };
 void PrintTo(const RowsCase& test_case, std::ostream* out) { *out << test_case.name; }
-std::string NameOf(const testing::TestParamInfo<RowsCase>& test_case) {
+std::string NameOfRowsCase(const testing::TestParamInfo<RowsCase>& test_case) {
   return test_case.param.name;
 }
 
@@ -88,10 +88,10 @@ class DeviceRows : public DeviceLayers, public testing::WithParamInterface<RowsC
 TEST_P(DeviceRows, SumsColumns) {
   const std::vector<float> x = SmallIntegers(size(), 1);
   TypedArray x_on_device(type_, x);
-  DeviceArray<double> partial(2 * channels_ * PartialsOf(rows_));
+  DeviceArray<double> partial_sums(2 * channels_ * PartialsOf(rows_));
   DeviceArray<float> sums(channels_);
   ASSERT_EQ(ColumnSumsOnDevice(nullptr, type_, x_on_device.data(), rows_, channels_, step_.data(),
-                               partial.data(), sums.data()),
+                               partial_sums.data(), sums.data()),
             0);
   std::vector<float> expected(channels_);
   for (size_t i = 0; i < size(); ++i) expected[i % channels_] += x[i];
@@ -103,19 +103,19 @@ void DeviceRows::ExpectNorm(bool relu, bool has_addend) {
   const double tolerance = type_ == DeviceType::kFloat ? 1e-5 : 0.01;
   // The mean of x is 8 and its deviation 1, so that the kernel loses digits if it computes the
   // variance carelessly.
-  TypedArray x(type_, Normal(size(), 8, 1)), addend(type_, Normal(size(), 0, 2));
-  TypedArray dy(type_, Normal(size(), 0.5f, 3)), y(type_, size()), dx(type_, size());
+  TypedArray x(type_, NormalValues(size(), 8, 1)), addend(type_, NormalValues(size(), 0, 2));
+  TypedArray dy(type_, NormalValues(size(), 0.5f, 3)), y(type_, size()), dx(type_, size());
   const std::vector<float> gammas(channels_, 1.25f), betas(channels_, 0.25f), zeros(channels_);
   DeviceArray<float> gamma(gammas), beta(betas), running_mean(zeros), running_variance(gammas);
   DeviceArray<float> statistics(4 * channels_), sums(2 * channels_), dgamma(channels_);
   DeviceArray<float> dbeta(channels_);
-  DeviceArray<double> partial(2 * channels_ * PartialsOf(rows_));
+  DeviceArray<double> partial_sums(2 * channels_ * PartialsOf(rows_));
   DeviceNormState state{gamma.data(), beta.data(), running_mean.data(), running_variance.data()};
   state.mean = statistics.data();
   state.scale = state.mean + channels_;
   state.shift = state.scale + channels_;
   state.inverse = state.shift + channels_;
-  state.partial = partial.data();
+  state.partial_sums = partial_sums.data();
   ASSERT_EQ(BatchNormForwardOnDevice(nullptr, type_, norm, state, /*training=*/true, x.data(),
                                      has_addend ? addend.data() : nullptr, y.data()),
             0);
@@ -170,7 +170,7 @@ INSTANTIATE_TEST_SUITE_P(
                     RowsCase{"Bfloats", DeviceType::kBfloat, 4500, 8},
                     RowsCase{"BfloatsOfThreePacks", DeviceType::kBfloat, 700, 24},
                     RowsCase{"Halves", DeviceType::kHalf, 999, 16}),
-    NameOf);
+    NameOfRowsCase);
 
 struct WeightsCase {
   const char* name;

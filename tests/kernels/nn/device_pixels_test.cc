@@ -26,7 +26,7 @@ struct Batch {
     // The first image has equal pixels, so its deviation is 0. The last image becomes so bright
     // that values must be clipped.
     std::fill_n(bytes.begin(), images.size() / images.n, 77);
-    draws.back().brighter = 200;
+    draws.back().brightness_shift = 200;
   }
   const DeviceImages images;
   std::vector<uint8_t> bytes;
@@ -62,8 +62,8 @@ std::vector<T> ConvertOnDevice(const Batch& batch, const PixelRule& rule, Device
   DeviceArray<DeviceStep> steps(std::vector<DeviceStep>{step});
   DeviceArray<T> y(images.size());
   EXPECT_EQ(PixelsToImagesOnDevice(nullptr, steps.data(), images,
-                                   {channels.data(), rule.colors, rule.standardize}, moments.data(),
-                                   type, y.data()),
+                                   {channels.data(), rule.changes_colors, rule.standardizes},
+                                   moments.data(), type, y.data()),
             0);
   return y.Read();
 }
@@ -75,8 +75,9 @@ void ExpectSameBits(const std::vector<T>& a, const std::vector<T>& b) {
     ASSERT_EQ(std::memcmp(&a[i], &b[i], sizeof(T)), 0) << i << ": " << +a[i] << ", " << +b[i];
 }
 
-constexpr ChannelScale kPlain, kWide{.scale = 2, .offset = -1},
-    kNormal{.mean = 0.485f, .deviation = 0.229f}, kOther{.mean = 0.406f, .deviation = 0.225f};
+constexpr ChannelScale kDefaultScale, kSymmetricScale{.scale = 2, .offset = -1},
+    kImageNetRedScale{.mean = 0.485f, .deviation = 0.229f},
+    kImageNetBlueScale{.mean = 0.406f, .deviation = 0.225f};
 
 class DevicePixels : public testing::TestWithParam<DeviceImages> {
  protected:
@@ -84,7 +85,8 @@ class DevicePixels : public testing::TestWithParam<DeviceImages> {
     if (!HasDevice()) GTEST_SKIP() << "there is no GPU here";
   }
   static PixelRule RuleOf(bool changes_colors, bool standardizes) {
-    const ChannelScale scales[] = {kNormal, kWide, kOther, kPlain};
+    const ChannelScale scales[] = {kImageNetRedScale, kSymmetricScale, kImageNetBlueScale,
+                                   kDefaultScale};
     PixelRule rule{{}, changes_colors, standardizes};
     for (uint32_t c = 0; c < GetParam().c; ++c) rule.channels.push_back(scales[c % 4]);
     return rule;

@@ -12,12 +12,12 @@
 namespace tern::kernels {
 namespace {
 
-struct Case {
+struct LrnCase {
   LrnImage image;
   LrnRule rule;
 };
 
-class LrnOf : public testing::TestWithParam<Case> {
+class LrnOf : public testing::TestWithParam<LrnCase> {
  protected:
   std::vector<float> RandomValues(uint32_t tensor) const {
     std::vector<float> values(image_.channels * image_.pixels);
@@ -27,12 +27,12 @@ class LrnOf : public testing::TestWithParam<Case> {
   }
   // Returns the index of an element. Blocked images store 16 channels of a pixel together.
   size_t IndexOf(size_t pixel, size_t c) const {
-    if (!image_.blocked) return pixel * image_.channels + c;
+    if (!image_.is_blocked) return pixel * image_.channels + c;
     return c / 16 * 16 * image_.pixels + pixel * 16 + c % 16;
   }
   // Calls visit(j) for each channel j in the window around channel c.
   template <typename Visit>
-  void ForWindow(size_t c, const Visit& visit) const {
+  void ForEachInWindow(size_t c, const Visit& visit) const {
     const size_t half_window = rule_.size / 2;
     for (size_t j = c < half_window ? 0 : c - half_window;
          j <= c + half_window && j < image_.channels; ++j)
@@ -41,7 +41,7 @@ class LrnOf : public testing::TestWithParam<Case> {
   // Returns s of the equation.
   double ScaleAt(size_t pixel, size_t c) const {
     double sum = 0;
-    ForWindow(c, [&](size_t j) { sum += std::pow(double{x_[IndexOf(pixel, j)]}, 2); });
+    ForEachInWindow(c, [&](size_t j) { sum += std::pow(double{x_[IndexOf(pixel, j)]}, 2); });
     return double{rule_.k} + double{rule_.alpha} / static_cast<double>(rule_.size) * sum;
   }
 
@@ -68,7 +68,7 @@ TEST_P(LrnOf, BackwardFollowsTheEquation) {
   for (size_t pixel = 0; pixel < image_.pixels; ++pixel) {
     for (size_t c = 0; c < image_.channels; ++c) {
       double window_sum = 0;
-      ForWindow(c, [&](size_t j) {
+      ForEachInWindow(c, [&](size_t j) {
         const size_t index = IndexOf(pixel, j);
         window_sum += double{dy_[index]} * x_[index] * std::pow(ScaleAt(pixel, j), -beta - 1);
       });
@@ -82,12 +82,12 @@ TEST_P(LrnOf, BackwardFollowsTheEquation) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Images, LrnOf,
-                         testing::Values(Case{{1, 1, false}, {1, 0.5f, 0.75f, 1}},
-                                         Case{{7, 5, false}, {3, 1, 0.75f, 2}},
-                                         Case{{20, 3, false}, {5, 0.3f, 0.6f, 1}},
-                                         Case{{16, 4, true}, {9, 0.9f, 0.75f, 1}},
-                                         Case{{48, 6, true}, {5, 0.4f, 1.3f, 0.5f}},
-                                         Case{{3, 2, false}, {9, 1, 0.5f, 1}}));
+                         testing::Values(LrnCase{{1, 1, false}, {1, 0.5f, 0.75f, 1}},
+                                         LrnCase{{7, 5, false}, {3, 1, 0.75f, 2}},
+                                         LrnCase{{20, 3, false}, {5, 0.3f, 0.6f, 1}},
+                                         LrnCase{{16, 4, true}, {9, 0.9f, 0.75f, 1}},
+                                         LrnCase{{48, 6, true}, {5, 0.4f, 1.3f, 0.5f}},
+                                         LrnCase{{3, 2, false}, {9, 1, 0.5f, 1}}));
 
 }  // namespace
 }  // namespace tern::kernels

@@ -26,7 +26,7 @@ class WinogradOf : public testing::TestWithParam<ConvShape> {
   // Calls visit(output pixel, input pixel, tap) for all 25 taps of every window that are inside the
   // image.
   template <typename Visit>
-  void ForTaps(const Visit& visit) const {
+  void ForEachTap(const Visit& visit) const {
     for (size_t p = 0; p < out_height_ * out_width_; ++p) {
       for (size_t tap = 0; tap < 25; ++tap) {
         const size_t row = p / out_width_ + tap / 5, column = p % out_width_ + tap % 5;
@@ -38,10 +38,10 @@ class WinogradOf : public testing::TestWithParam<ConvShape> {
   }
   // Calls visit(t) for each of the matrix products of Winograd's algorithm.
   template <typename Visit>
-  static void ForMatrices(const Visit& visit) {
+  static void ForEachMatrix(const Visit& visit) {
     for (size_t t = 0; t < kWinogradMatrices; ++t) visit(t);
   }
-  // Returns the index of a weight.
+  // Returns the index of the weight from input channel i to output channel o at a tap.
   size_t WeightIndex(size_t o, size_t i, size_t tap) const {
     return (o * shape_.inputs + i) * 25 + tap;
   }
@@ -75,7 +75,7 @@ TEST_P(WinogradOf, ForwardEqualsTheConvolution) {
   WinogradInput(x_.data(), input_image_, shape_.pad, shape_.pad, input_tiles_, u_.data());
   for (size_t i = 0; i < shape_.inputs; ++i)
     WinogradFilter(w_.data(), shape_.outputs, shape_.inputs, i, f_.data());
-  ForMatrices([&](size_t t) {
+  ForEachMatrix([&](size_t t) {
     for (size_t k = 0; k < num_tiles_ * shape_.inputs * shape_.outputs; ++k) {
       const size_t o = k % shape_.outputs, i = k / shape_.outputs % shape_.inputs;
       const size_t tile = k / shape_.outputs / shape_.inputs;
@@ -88,7 +88,7 @@ TEST_P(WinogradOf, ForwardEqualsTheConvolution) {
   for (const bool relu : {false, true}) {
     std::vector<double> expected(num_out_pixels_ * shape_.outputs);
     for (size_t k = 0; k < expected.size(); ++k) expected[k] = bias[k % shape_.outputs];
-    ForTaps([&](size_t p, size_t q, size_t tap) {
+    ForEachTap([&](size_t p, size_t q, size_t tap) {
       for (size_t o = 0; o < shape_.outputs; ++o)
         for (size_t i = 0; i < shape_.inputs; ++i)
           expected[p * shape_.outputs + o] +=
@@ -108,7 +108,7 @@ TEST_P(WinogradOf, BackwardEqualsTheAdjoint) {
   std::vector<float> sums(shape_.outputs);
   WinogradOutputBackward(dy_.data(), output_image_, output_tiles_, m_.data(), sums.data());
   std::vector<float> du(u_.size()), df(f_.size()), dx(x_.size(), 99), dw(w_.size(), 99);
-  ForMatrices([&](size_t t) {
+  ForEachMatrix([&](size_t t) {
     for (size_t k = 0; k < num_tiles_ * shape_.inputs * shape_.outputs; ++k) {
       const size_t o = k % shape_.outputs, i = k / shape_.outputs % shape_.inputs;
       const size_t tile = t * num_tiles_ + k / shape_.outputs / shape_.inputs;
@@ -122,7 +122,7 @@ TEST_P(WinogradOf, BackwardEqualsTheAdjoint) {
     WinogradFilterBackward(df.data(), shape_.outputs, shape_.inputs, i, dw.data());
   std::vector<double> expected_dx(x_.size()), expected_dw(w_.size()), expected_sums(shape_.outputs);
   for (size_t k = 0; k < dy_.size(); ++k) expected_sums[k % shape_.outputs] += dy_[k];
-  ForTaps([&](size_t p, size_t q, size_t tap) {
+  ForEachTap([&](size_t p, size_t q, size_t tap) {
     for (size_t o = 0; o < shape_.outputs; ++o) {
       for (size_t i = 0; i < shape_.inputs; ++i) {
         const double dy = dy_[p * shape_.outputs + o];

@@ -1,5 +1,7 @@
 // Tests that OD-SGD's local update (a step with a worker's own gradient, from the weights w to the
-// point at which it computes the next gradient) gives the same bits on a GPU as on the CPU.
+// point at which it computes the next gradient) gives the same bits on a GPU as on the CPU. The
+// updaters dcasgd_c and dcasgd_a compensate for the difference between w and the weights
+// `reference`.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -46,24 +48,26 @@ TEST_P(DeviceLocalSteps, MatchCpu) {
     const std::vector<float> g = NormalValues(n, 1, 10 + round);
     DeviceArray<float> g_on_device(g);
     LocalArenas arenas{w.data(), g_on_device.data(), reference.data()};
-    for (const update::Optimizer::StateArray& slot : updater->StateArrays())
-      (slot.name == "local_momentum" ? arenas.velocity : arenas.mean_square) =
-          (slot.name == "local_momentum" ? velocity_on_device : mean_square_on_device).data();
+    for (const update::Optimizer::StateArray& state_array : updater->StateArrays())
+      (state_array.name == "local_momentum" ? arenas.velocity : arenas.mean_square) =
+          (state_array.name == "local_momentum" ? velocity_on_device : mean_square_on_device)
+              .data();
     arenas.point = point.data();
     ASSERT_EQ(MoveLocallyOnDevice(nullptr, tiling.Get(), updater->CoefficientsOf(0.1f),
                                   decay_on_device.data(), arenas),
               0);
     for (size_t p = 0; p < parts.size(); ++p) {
       const Part& part = parts[p];
-      updater->Next(w_on_cpu.data() + part.begin, g.data() + part.begin,
-                    reference_on_cpu.data() + part.begin, 0.1f, expected.data() + part.begin,
-                    part.count, part.begin, decay[p]);
+      updater->ComputeLocalWeights(w_on_cpu.data() + part.begin, g.data() + part.begin,
+                                   reference_on_cpu.data() + part.begin, 0.1f,
+                                   expected.data() + part.begin, part.count, part.begin, decay[p]);
     }
     ExpectSameBits(point.Read(), expected);
-    for (const update::Optimizer::StateArray& slot : updater->StateArrays()) {
+    for (const update::Optimizer::StateArray& state_array : updater->StateArrays()) {
       ExpectSameBits(
-          (slot.name == "local_momentum" ? velocity_on_device : mean_square_on_device).Read(),
-          {slot.values.begin(), slot.values.end()});
+          (state_array.name == "local_momentum" ? velocity_on_device : mean_square_on_device)
+              .Read(),
+          {state_array.values.begin(), state_array.values.end()});
     }
   }
 }

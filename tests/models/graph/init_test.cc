@@ -30,9 +30,9 @@ ParameterTable TableOf(std::vector<Parameter> parameters) {
 
 // Returns the initial values of all parameters of the table.
 std::vector<float> InitialValues(const ParameterTable& table, uint64_t seed) {
-  std::vector<float> arena(table.total, NAN);
-  InitParameters(table, seed, arena.data());
-  return arena;
+  std::vector<float> values(table.total, NAN);
+  InitParameters(table, seed, values.data());
+  return values;
 }
 
 pb::Init XavierInit() {
@@ -120,16 +120,16 @@ TEST(InitParameters, MatchesGoldenValues) {
   const std::vector<float> truncated_values = InitialValues(
       TableOf({MakeParameter(500, 25, TruncatedNormalInit(0.05f))}), 0x0123456789abcdef);
   const size_t indices[] = {0, 1, 2, 7, 8, 499};
-  const float uniform[] = {-0x1.119fdcp-6f, -0x1.370d3ep-5f, -0x1.446baep-6f,
-                           0x1.b24ee8p-5f,  -0x1.42407cp-3f, -0x1.1fc296p-2f};
-  const float truncated[] = {-0x1.7a2ea2p-9f, -0x1.aee954p-8f, -0x1.c07d5ap-9f,
-                             0x1.2da99ep-7f,  -0x1.d5a6aep-6f, -0x1.f03f3cp-5f};
-  const float normal[] = {0x1.76ddeep-5f, -0x1.5c27b2p-6f, 0x1.e4803ap-10f,
-                          0x1.f2bb2cp-7f, 0x1.4500aap-9f,  0x1.833272p-5f};
+  const float expected_uniform[] = {-0x1.119fdcp-6f, -0x1.370d3ep-5f, -0x1.446baep-6f,
+                                    0x1.b24ee8p-5f,  -0x1.42407cp-3f, -0x1.1fc296p-2f};
+  const float expected_truncated[] = {-0x1.7a2ea2p-9f, -0x1.aee954p-8f, -0x1.c07d5ap-9f,
+                                      0x1.2da99ep-7f,  -0x1.d5a6aep-6f, -0x1.f03f3cp-5f};
+  const float expected_normal[] = {0x1.76ddeep-5f, -0x1.5c27b2p-6f, 0x1.e4803ap-10f,
+                                   0x1.f2bb2cp-7f, 0x1.4500aap-9f,  0x1.833272p-5f};
   for (int i = 0; i < 6; ++i) {
-    EXPECT_EQ(values[indices[i]], uniform[i]) << indices[i];
-    EXPECT_EQ(truncated_values[indices[i]], truncated[i]) << indices[i];
-    EXPECT_EQ(values[503 + indices[i]], normal[i]) << indices[i];
+    EXPECT_EQ(values[indices[i]], expected_uniform[i]) << indices[i];
+    EXPECT_EQ(truncated_values[indices[i]], expected_truncated[i]) << indices[i];
+    EXPECT_EQ(values[503 + indices[i]], expected_normal[i]) << indices[i];
   }
 }
 

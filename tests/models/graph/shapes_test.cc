@@ -72,8 +72,8 @@ TEST(PlanAxis, CountsPaddingOnBothSidesAndTheGapsOfADilatedKernel) {
 }
 
 TEST(ModelDigest, MatchesGoldenDigest) {
-  const auto valid_net = *BuildNet(LeNetModel(pb::Model::valid), Image(1, 28, 28), 10);
-  const auto same_net = *BuildNet(LeNetModel(pb::Model::same), Image(1, 28, 28), 10);
+  const auto valid_net = *BuildNet(LeNetModel(pb::Model::valid), MakeImageShape(1, 28, 28), 10);
+  const auto same_net = *BuildNet(LeNetModel(pb::Model::same), MakeImageShape(1, 28, 28), 10);
   EXPECT_EQ(ModelDigest(valid_net), 10664928024121923437u);
   EXPECT_EQ(ModelDigest(same_net), 6469477894241892237u);
 }
@@ -84,16 +84,16 @@ constexpr char kNet[] = R"(layers { name: "c" conv { outputs: 2 kernel: 3 } }
                            layers { name: "l" softmax_loss {} })";
 
 TEST(ModelDigest, IgnoresWhetherDefaultsAreWritten) {
-  pb::NetDef net_without_defaults = ModelOf(kNet).net();
-  *net_without_defaults.mutable_input() = Image(1, 8, 8);
+  pb::NetDef net_without_defaults = ModelOfLayers(kNet).net();
+  *net_without_defaults.mutable_input() = MakeImageShape(1, 8, 8);
   net_without_defaults.set_classes(3);
-  pb::NetDef net_with_defaults = *Build(kNet);
+  pb::NetDef net_with_defaults = *BuildNetOfLayers(kNet);
   net_with_defaults.set_name("a name of one's own");
   EXPECT_EQ(ModelDigest(net_without_defaults), ModelDigest(net_with_defaults));
 }
 
 TEST(ModelDigest, DependsOnEverythingElse) {
-  const pb::NetDef net = *Build(kNet);
+  const pb::NetDef net = *BuildNetOfLayers(kNet);
   std::set<uint64_t> digests = {ModelDigest(net)};
   const auto expect_new_digest = [&](const auto& change) {
     pb::NetDef changed_net = net;

@@ -56,7 +56,7 @@ double RelativeDistance(const std::vector<float>& a, const std::vector<double>& 
   return std::sqrt(squared_distance / squared_norm);
 }
 
-std::vector<double> InDouble(const std::vector<float>& values) {
+std::vector<double> ToDoubles(const std::vector<float>& values) {
   return {values.begin(), values.end()};
 }
 
@@ -80,17 +80,17 @@ Bytes EncodePush(const setup::Setup& job, const protocol::Chunk& chunk,
   return Bytes::Own(std::move(codes));
 }
 
-void TakeAnswer(const setup::Setup& job, const protocol::Chunk& chunk, bool is_complete,
-                const Bytes& payload, std::vector<float>* weights) {
-  float* weight = weights->data() + chunk.begin;
+void ApplyServerAnswer(const setup::Setup& job, const protocol::Chunk& chunk, bool is_complete,
+                       const Bytes& payload, std::vector<float>* weights) {
+  float* next_weight = weights->data() + chunk.begin;
   if (is_complete) {
     ASSERT_EQ(payload.size(), chunk.count * sizeof(float));
-    codec::ReadFloats(payload.span(), {weight, chunk.count});
+    codec::ReadFloats(payload.span(), {next_weight, chunk.count});
     return;
   }
   ASSERT_LE(payload.size(), chunk.max_sum_bytes);
   std::span<const uint8_t> remaining_bytes = payload.span();
-  const bool are_changes = job.job.exchange().pull() == pb::Exchange::changes;
+  const bool has_changes = job.job.exchange().pull() == pb::Exchange::changes;
   for (const codec::Segment& segment : chunk.segments) {
     std::vector<float> decoded(segment.count);
     const Result<size_t> size =
@@ -98,8 +98,8 @@ void TakeAnswer(const setup::Setup& job, const protocol::Chunk& chunk, bool is_c
     ASSERT_TRUE(size.ok()) << size.status().message();
     remaining_bytes = remaining_bytes.subspan(*size);
     for (float value : decoded) {
-      *weight = are_changes ? *weight + value : value;
-      ++weight;
+      *next_weight = has_changes ? *next_weight + value : value;
+      ++next_weight;
     }
   }
   ASSERT_TRUE(remaining_bytes.empty());
@@ -250,31 +250,31 @@ void ClockDrill::DeliverAnswers(const protocol::Sends& sends) {
            chunks[chunk_index]->index != outcome.chunk())
       ++chunk_index;
     if (outcome.pulled().has_average()) {
-      TakeAnswer(job_, *chunks[chunk_index], true, send.message.payload, &average_);
+      ApplyServerAnswer(job_, *chunks[chunk_index], true, send.message.payload, &average_);
       continue;
     }
     clocks_[rank] = outcome.has_pulled() ? outcome.pulled().clock() : outcome.at_clock().clock();
     is_waiting_[rank] = false;
     if (outcome.at_clock().stop() || outcome.pulled().stop()) has_stopped_[rank] = true;
-    answers_are_complete_ = protocol::IsWhole(outcome);
+    answers_are_complete_ = protocol::HasFp32Payload(outcome);
     answer_bytes_ += send.message.payload.size();
     const pb::Outcome::Weights* weights = protocol::WeightsOf(outcome);
     ASSERT_NE(weights, nullptr) << outcome.ShortDebugString();
     versions_[rank][chunk_index] = weights->version();
-    TakeAnswer(job_, *chunks[chunk_index], answers_are_complete_, send.message.payload,
-               &weights_[rank]);
+    ApplyServerAnswer(job_, *chunks[chunk_index], answers_are_complete_, send.message.payload,
+                      &weights_[rank]);
   }
 }
 
 RoundDrill::RoundDrill(const setup::Setup& job) : job_(job), weights_(InitialWeights(job)) {
-  auto lane_specs = protocol::CellsOfLane(job.plan, 0, 1);
+  auto lane_specs = protocol::MakeCellsOfLane(job.plan, 0, 1);
   const auto chunks = ChunksOf(job);
   for (size_t i = 0; i < chunks.size(); ++i) {
     auto rounds = CentralRounds::Make(job, *chunks[i], weights_, RateOf(job));
     EXPECT_TRUE(rounds.ok()) << rounds.status().message();
     rounds_of_chunks_.push_back(std::move(*rounds));
-    specs_.push_back(rounds_of_chunks_.back()->Spec(lane_specs[i]));
-    EXPECT_EQ(specs_.back().cell, lane_specs[i].cell);
+    cell_specs_.push_back(rounds_of_chunks_.back()->DescribeCell(lane_specs[i]));
+    EXPECT_EQ(cell_specs_.back().cell, lane_specs[i].cell);
   }
 }
 
@@ -283,16 +283,16 @@ void RoundDrill::MakeRound(const std::vector<std::vector<float>>& values,
   const auto chunks = ChunksOf(job_);
   answer_bytes_ = 0;
   for (size_t i = 0; i < chunks.size(); ++i) {
-    const auto sum = specs_[i].open(1);
+    const auto sum = cell_specs_[i].open(1);
     for (size_t k = 0; k < ranks.size(); ++k) {
       const Status status = sum->Add(ranks[k], EncodePush(job_, *chunks[i], values[k], ranks[k],
                                                           rounds_of_chunks_[i]->round() + 1));
       ASSERT_TRUE(status.ok()) << status.message();
     }
     const Bytes answer = sum->Close();
-    EXPECT_TRUE(specs_[i].check_outcome(answer, static_cast<uint32_t>(ranks.size())).ok());
+    EXPECT_TRUE(cell_specs_[i].check_outcome(answer, static_cast<uint32_t>(ranks.size())).ok());
     answer_bytes_ += answer.size();
-    TakeAnswer(job_, *chunks[i], false, answer, &weights_);
+    ApplyServerAnswer(job_, *chunks[i], false, answer, &weights_);
   }
 }
 

@@ -44,15 +44,15 @@ std::vector<Float> GradientAt(uint32_t rank, uint64_t step, const std::vector<Fl
 // Returns the relative error |a - b| / |b| in the 2-norm.
 double RelativeDistance(const std::vector<float>& a, const std::vector<double>& b);
 
-std::vector<double> InDouble(const std::vector<float>& values);
+std::vector<double> ToDoubles(const std::vector<float>& values);
 
-// Encodes a worker's push of one chunk. `values` has all elements of the model.
+// Encodes the values of one chunk as a worker pushes them. `values` has all elements of the model.
 Bytes EncodePush(const setup::Setup& job, const protocol::Chunk& chunk,
                  const std::vector<float>& values, uint32_t rank, uint64_t round);
 // Applies a server's answer to the chunk's elements of a worker's weights. `is_complete`:
 // the payload has the complete weights in fp32, whatever the job's pull codec is.
-void TakeAnswer(const setup::Setup& job, const protocol::Chunk& chunk, bool is_complete,
-                const Bytes& payload, std::vector<float>* weights);
+void ApplyServerAnswer(const setup::Setup& job, const protocol::Chunk& chunk, bool is_complete,
+                       const Bytes& payload, std::vector<float>* weights);
 
 const std::vector<const protocol::Chunk*> ChunksOf(const setup::Setup& job);
 Rate RateOf(const setup::Setup& job);
@@ -79,6 +79,7 @@ class ClockDrill {
   void Rejoin(uint32_t rank);
   // Copies the state of all workers from another drill.
   void CopyWorkersOf(const ClockDrill& other);
+  // Worker `rank` pulls the moving average of the weights. Returns it.
   std::vector<float> PullAverage(uint32_t rank);
 
   // A rank's weights after its newest answer; before the first answer, the initial weights.
@@ -96,7 +97,7 @@ class ClockDrill {
   // Delivers the lane's messages to the workers.
   void DeliverAnswers(const protocol::Sends& sends);
   void SendHello(uint32_t rank);
-  // `has_weights`: the request says which version of each chunk the worker has.
+  // `has_weights`: whether the worker has weights. The request then tells their version by chunk.
   void SendPull(uint32_t rank, bool has_weights);
   // Returns a message about a chunk with its sender, to which the caller adds a push or a pull.
   protocol::Message MakeMessage(uint32_t rank, const protocol::Chunk& chunk) const;
@@ -131,7 +132,7 @@ class RoundDrill {
  private:
   const setup::Setup& job_;
   std::vector<std::unique_ptr<CentralRounds>> rounds_of_chunks_;
-  std::vector<protocol::CellSpec> specs_;
+  std::vector<protocol::CellSpec> cell_specs_;  // by chunk: how its pushes are added and answered
   std::vector<float> weights_;
   size_t answer_bytes_ = 0;
 };

@@ -1,6 +1,6 @@
 // Tests of servers that hold the weights. Algorithms with rounds must follow their equations in
-// double precision. Algorithms without rounds must equal synchronous SGD where their settings make
-// them so. The weights that servers send to workers may be coded (pull codec).
+// double precision. Algorithms without rounds must equal synchronous SGD if their settings make
+// them equivalent. The weights that servers send to workers may be coded (pull codec).
 #include "server/central/central_rounds.h"
 
 #include <gmock/gmock.h>
@@ -42,7 +42,7 @@ TEST(CentralRounds, FollowSynchronousSgdWithMomentumAndDecay) {
                       "train.optimizer.momentum=0.9", "train.weight_decay.rate=0.02",
                       "train.weight_decay.where=local", "train.weight_decay.biases=true"});
   RoundDrill drill(*job);
-  Values w = InDouble(InitialWeights(*job)), v(w.size());
+  Values w = ToDoubles(InitialWeights(*job)), v(w.size());
   const std::vector<uint32_t> ranks = {2, 0, 3, 1};
   for (uint64_t round = 1; round <= 40; ++round) {
     drill.MakeRound(GradientsOf(ranks, round, drill.weights()), ranks);
@@ -60,7 +60,7 @@ TEST(CentralRounds, FollowSynchronousSgdWithMomentumAndDecay) {
 TEST(CentralRounds, DivideByTheNumberOfContributors) {
   const auto job = MakeCentralJob({"train.algorithm=ssgd"});
   RoundDrill drill(*job);
-  Values w = InDouble(InitialWeights(*job));
+  Values w = ToDoubles(InitialWeights(*job));
   RandomRanks order(2);
   for (uint64_t round = 1; round <= 30; ++round) {
     std::vector<uint32_t> contributors = {0, 1, 2, 3};
@@ -79,16 +79,16 @@ TEST(CentralRounds, FollowElasticAveraging) {
   const auto job = MakeCentralJob({"train.algorithm=easgd", "train.easgd.alpha=0.1"});
   RoundDrill drill(*job);
   const std::vector<uint32_t> ranks = {0, 1, 2, 3};
-  Values centre = InDouble(InitialWeights(*job));
+  Values centre = ToDoubles(InitialWeights(*job));
   std::vector<std::vector<float>> x(kWorkers, InitialWeights(*job));
-  std::vector<Values> reference(kWorkers, centre);
+  std::vector<Values> exact_x(kWorkers, centre);
   for (uint64_t round = 1; round <= 30; ++round) {
     for (uint32_t rank : ranks) {  // Each worker makes a local step.
       const auto g = GradientAt(rank, round, x[rank]);
-      const Values exact_gradient = GradientAt(rank, round, reference[rank]);
+      const Values exact_gradient = GradientAt(rank, round, exact_x[rank]);
       for (size_t k = 0; k < centre.size(); ++k) {
         x[rank][k] -= 0.1f * g[k];
-        reference[rank][k] -= 0.1 * exact_gradient[k];
+        exact_x[rank][k] -= 0.1 * exact_gradient[k];
       }
     }
     const std::vector<float> weights_before = drill.weights();
@@ -97,11 +97,11 @@ TEST(CentralRounds, FollowElasticAveraging) {
     for (uint32_t rank : ranks) {
       for (size_t k = 0; k < old_centre.size(); ++k) {
         x[rank][k] -= 0.1f * (x[rank][k] - weights_before[k]);
-        const double difference = reference[rank][k] - old_centre[k];
-        reference[rank][k] -= 0.1 * difference;
+        const double difference = exact_x[rank][k] - old_centre[k];
+        exact_x[rank][k] -= 0.1 * difference;
         centre[k] += 0.1 * difference;
       }
-      ASSERT_LT(RelativeDistance(x[rank], reference[rank]), 1e-5) << "round " << round;
+      ASSERT_LT(RelativeDistance(x[rank], exact_x[rank]), 1e-5) << "round " << round;
     }
     ASSERT_LT(RelativeDistance(drill.weights(), centre), 1e-5) << "round " << round;
   }
@@ -131,7 +131,7 @@ TEST(Limits, SspWithBoundZeroAndAveragedPushesIsSynchronousSgd) {
       drill.Push(rank, GradientAt(rank, clock, w));
     }
   }
-  EXPECT_LT(RelativeDistance(drill.weights_of(2), InDouble(WeightsAfterSynchronousSgd(30))), 1e-6);
+  EXPECT_LT(RelativeDistance(drill.weights_of(2), ToDoubles(WeightsAfterSynchronousSgd(30))), 1e-6);
 }
 
 TEST(Limits, SoftsyncOfOneGroupPulledAfterTheLastPushIsSynchronousSgd) {
@@ -142,7 +142,7 @@ TEST(Limits, SoftsyncOfOneGroupPulledAfterTheLastPushIsSynchronousSgd) {
     for (uint32_t rank = 0; rank < kWorkers; ++rank) drill.Push(rank, GradientAt(rank, clock, w));
     for (uint32_t rank = 0; rank < kWorkers; ++rank) drill.Pull(rank);
   }
-  EXPECT_LT(RelativeDistance(drill.weights_of(1), InDouble(WeightsAfterSynchronousSgd(30))), 1e-6);
+  EXPECT_LT(RelativeDistance(drill.weights_of(1), ToDoubles(WeightsAfterSynchronousSgd(30))), 1e-6);
 }
 
 TEST(Limits, DelayCompensationWithLambdaZeroIsAsgdBitForBit) {
@@ -178,7 +178,7 @@ TEST(Pull, CodesWeightsWithThePullCodec) {
   }
   for (; i < exact_weights.size(); ++i) num_rounded += exact_weights[i] != drill.weights()[i];
   EXPECT_GT(num_rounded, 0u);  // The server sends rounded weights, but its own weights are exact.
-  EXPECT_LT(RelativeDistance(drill.weights(), InDouble(exact_weights)), 1e-3);
+  EXPECT_LT(RelativeDistance(drill.weights(), ToDoubles(exact_weights)), 1e-3);
 }
 
 // The server sends coded differences. Each difference contains the coding error of the one before,
@@ -197,7 +197,7 @@ TEST(Pull, AddsTheCodingErrorToTheNextDifference) {
     std::copy(w.begin(), w.end(),
               exact_weights.begin() + static_cast<long>(rounds->central().chunk().begin));
   }
-  EXPECT_LT(RelativeDistance(drill.weights(), InDouble(exact_weights)), 1e-6);
+  EXPECT_LT(RelativeDistance(drill.weights(), ToDoubles(exact_weights)), 1e-6);
 }
 
 TEST(Pull, SendsADifferenceOnlyToAWorkerThatHasThePreviousWeights) {
@@ -213,7 +213,7 @@ TEST(Pull, SendsADifferenceOnlyToAWorkerThatHasThePreviousWeights) {
   EXPECT_FALSE(drill.answers_are_complete());
   EXPECT_EQ(drill.answer_bytes(), 2 * job->table.total);
   drill.Rejoin(2);  // Worker 2 gets complete weights.
-  EXPECT_LT(RelativeDistance(drill.weights_of(1), InDouble(drill.weights_of(2))), 1e-3);
+  EXPECT_LT(RelativeDistance(drill.weights_of(1), ToDoubles(drill.weights_of(2))), 1e-3);
   drill.Rejoin(0);
   EXPECT_TRUE(drill.answers_are_complete());
   EXPECT_EQ(drill.answer_bytes(), 4 * job->table.total);
@@ -221,7 +221,7 @@ TEST(Pull, SendsADifferenceOnlyToAWorkerThatHasThePreviousWeights) {
   EXPECT_FALSE(drill.answers_are_complete());
   const std::vector<float> weights_before = drill.weights_of(0);
   drill.Pull(0);
-  EXPECT_LT(RelativeDistance(drill.weights_of(0), InDouble(weights_before)), 1e-3);
+  EXPECT_LT(RelativeDistance(drill.weights_of(0), ToDoubles(weights_before)), 1e-3);
 }
 
 TEST(CentralChunk, RefusesCodesThatCannotBeReadAlone) {

@@ -1,4 +1,4 @@
-// Tests of DownLink, with which a server sends a worker the changes of its weights, with every
+// Tests of DownLink, with which a server sends a worker the changes of the weights, with every
 // codec that a job may use for them: how far the worker's weights are from the server's, and how
 // many bytes are sent.
 #include "server/central/down_link.h"
@@ -20,7 +20,7 @@ namespace tern::server {
 namespace {
 
 constexpr uint64_t kElements = 784 * 40 + 40 + 40 * 3 + 3;
-constexpr double kUpdate = 1e-3;  // The root mean square of the update of an element in a step.
+constexpr double kUpdateRms = 1e-3;  // The root mean square of the update of an element in a step.
 
 // Makes a job whose model is one chunk: a matrix of 784 x 40 weights, and three small tensors.
 std::unique_ptr<setup::Setup> MakeJob(const std::string& codec) {
@@ -44,41 +44,42 @@ class RandomWalk {
     EXPECT_EQ(chunk_.count, kElements);
   }
 
-  void Step() {
+  void MakeStep() {
     std::normal_distribution<double> normal;
     for (float& w : server_weights_) {
       const double x = normal(random_);
       // The third power has heavy tails, as gradients have; its mean square is 15.
-      w += static_cast<float>(kUpdate * x * x * x / std::sqrt(15.0));
+      w += static_cast<float>(kUpdateRms * x * x * x / std::sqrt(15.0));
     }
     change_.clear();
     for (size_t i = 0; i < server_weights_.size(); ++i)
       change_.push_back(server_weights_[i] - worker_weights_[i]);
     const auto answer = down_link_.Encode(0, server_weights_, version_ + 1, version_);
     ++version_;
-    ASSERT_FALSE(answer.whole);
+    ASSERT_FALSE(answer.is_fp32);
     answer_ = answer.payload;
-    ASSERT_NO_FATAL_FAILURE(TakeAnswer(job_, chunk_, false, answer.payload, &worker_weights_));
+    ASSERT_NO_FATAL_FAILURE(
+        ApplyServerAnswer(job_, chunk_, false, answer.payload, &worker_weights_));
     const std::span<const float> tracked_weights = down_link_.HeldWeights(0, server_weights_);
     ASSERT_TRUE(
         std::equal(tracked_weights.begin(), tracked_weights.end(), worker_weights_.begin()));
   }
   // Returns the root mean square of the difference between the worker's and the server's weights,
-  // divided by kUpdate.
+  // divided by kUpdateRms.
   double Distance() const {
     double sum_of_squares = 0;
     for (size_t i = 0; i < server_weights_.size(); ++i)
       sum_of_squares += std::pow(server_weights_[i] - worker_weights_[i], 2);
-    return std::sqrt(sum_of_squares / static_cast<double>(server_weights_.size())) / kUpdate;
+    return std::sqrt(sum_of_squares / static_cast<double>(server_weights_.size())) / kUpdateRms;
   }
   // Makes so many steps and returns the largest distance.
   double LargestDistanceIn(int steps) {
-    double largest = 0;
+    double largest_distance = 0;
     for (int i = 0; i < steps && !testing::Test::HasFatalFailure(); ++i) {
-      Step();
-      largest = std::max(largest, Distance());
+      MakeStep();
+      largest_distance = std::max(largest_distance, Distance());
     }
-    return largest;
+    return largest_distance;
   }
   // The newest answer, and the change that it encodes.
   const Bytes& answer() const { return answer_; }
@@ -98,7 +99,7 @@ class RandomWalk {
 
 // Returns the size in bytes of the newest change if a worker encoded it as its push. Uses the
 // random numbers of the server, because topk samples elements at random.
-size_t SizeOfCode(const setup::Setup& job, const RandomWalk& walk) {
+size_t PushSizeOfNewestChange(const setup::Setup& job, const RandomWalk& walk) {
   const codec::Codec& codec = *job.plan.pull_codec;
   kernels::NoiseKey noise;
   noise.seed = job.job.seed();
@@ -115,12 +116,12 @@ size_t SizeOfCode(const setup::Setup& job, const RandomWalk& walk) {
   return code.size();
 }
 
-std::vector<std::string> AllowedCodecs() {
+std::vector<std::string> DeterministicCodecs() {
   std::vector<std::string> names;
   for (const std::string& name : codec::CodecNames()) {
     const auto codec = codec::MakeCodec(name, {});
     EXPECT_TRUE(codec.ok());
-    if (!(*codec)->stochastic()) names.push_back(name);
+    if (!(*codec)->is_stochastic()) names.push_back(name);
   }
   return names;
 }
@@ -142,7 +143,7 @@ TEST_P(Changes, HaveTheSizeOfAWorkersPush) {
   const auto job = MakeJob(GetParam());
   RandomWalk walk(*job);
   walk.LargestDistanceIn(20);
-  EXPECT_EQ(walk.answer().size(), SizeOfCode(*job, walk));
+  EXPECT_EQ(walk.answer().size(), PushSizeOfNewestChange(*job, walk));
   EXPECT_LE(walk.answer().size(), walk.chunk().max_sum_bytes);
   const std::map<std::string, double> min_ratios = {
       {"fp32", 1},  {"fp16", 2},       {"bf16", 2},       {"onebit", 29},
@@ -154,18 +155,18 @@ TEST_P(Changes, HaveTheSizeOfAWorkersPush) {
 TEST_P(Changes, AreCheckedLikeAWorkersPush) {
   const auto job = MakeJob(GetParam());
   RandomWalk walk(*job);
-  walk.Step();
+  walk.MakeStep();
   const auto check_push = [&](const Bytes& answer) {
     return protocol::CheckSums(job->plan, walk.chunk(), answer, 1);
   };
   EXPECT_TRUE(check_push(walk.answer()).ok());
   EXPECT_FALSE(check_push(walk.answer().Slice(0, walk.answer().size() - 1)).ok());
-  std::vector<uint8_t> longer(walk.answer().span().begin(), walk.answer().span().end());
-  longer.push_back(0);
-  EXPECT_FALSE(check_push(Bytes::Own(std::move(longer))).ok());
+  std::vector<uint8_t> longer_answer(walk.answer().span().begin(), walk.answer().span().end());
+  longer_answer.push_back(0);
+  EXPECT_FALSE(check_push(Bytes::Own(std::move(longer_answer))).ok());
 }
 
-INSTANTIATE_TEST_SUITE_P(By, Changes, testing::ValuesIn(AllowedCodecs()),
+INSTANTIATE_TEST_SUITE_P(By, Changes, testing::ValuesIn(DeterministicCodecs()),
                          [](const auto& info) { return info.param; });
 
 // Shows why the validation of jobs refuses stochastic codecs for changes. This test replaces the

@@ -23,13 +23,14 @@ using Values = std::vector<double>;
 class Reference {
  public:
   Reference(const setup::Setup& job)
-      : w(InDouble(InitialWeights(job))), received_weights(kWorkers, w), received_at(kWorkers, 0) {
+      : w(ToDoubles(InitialWeights(job))), received_weights(kWorkers, w), received_at(kWorkers, 0) {
     for (const models::Parameter& p : job.table.parameters)
       weight_decay.insert(weight_decay.end(), p.count, p.is_bias ? 0 : kDecay);
   }
   virtual ~Reference() = default;
 
-  // Applies the gradient g that worker `rank` computed at its received weights, and updates them.
+  // Applies the gradient g that worker `rank` computed at received_weights[rank]. The worker then
+  // receives new weights.
   void Push(uint32_t rank, const Values& g) {
     received_weights[rank] = ApplyPush(rank, g);
     received_at[rank] = num_changes;
@@ -145,10 +146,10 @@ class SoftsyncReference : public Reference {
   uint64_t num_summed = 0;
 };
 
-struct Case {
+struct RuleCase {
   const char* name;
   std::vector<std::string> overrides;
-  std::function<std::unique_ptr<Reference>(const setup::Setup&)> reference;
+  std::function<std::unique_ptr<Reference>(const setup::Setup&)> make_reference;
 };
 
 template <typename R>
@@ -156,7 +157,7 @@ std::unique_ptr<Reference> MakeReference(const setup::Setup& job) {
   return std::make_unique<R>(job);
 }
 
-const Case kCases[] = {
+const RuleCase kRuleCases[] = {
     {"asgd", {"train.algorithm=asgd"}, MakeReference<AsgdReference>},
     {"asgd_momentum",
      {"train.algorithm=asgd", "train.optimizer.name=momentum", "train.optimizer.momentum=0.5"},
@@ -179,7 +180,7 @@ const Case kCases[] = {
      MakeReference<SoftsyncReference>},
 };
 
-class ClockRules : public testing::TestWithParam<Case> {};
+class ClockRules : public testing::TestWithParam<RuleCase> {};
 
 TEST_P(ClockRules, FollowItsEquations) {
   std::vector<std::string> overrides = GetParam().overrides;
@@ -187,7 +188,7 @@ TEST_P(ClockRules, FollowItsEquations) {
                    {"train.weight_decay.rate=0.02", "train.weight_decay.where=local"});
   const auto job = MakeCentralJob(overrides);
   ClockDrill drill(*job);
-  const auto reference = GetParam().reference(*job);
+  const auto reference = GetParam().make_reference(*job);
   RandomRanks order(3);
   for (int push = 0; push < kPushes; ++push) {
     const uint32_t rank = order.Next(kWorkers);
@@ -200,13 +201,15 @@ TEST_P(ClockRules, FollowItsEquations) {
   EXPECT_GT(RelativeDistance(InitialWeights(*job), reference->w), 0.3);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ClockRules, testing::ValuesIn(kCases),
+INSTANTIATE_TEST_SUITE_P(All, ClockRules, testing::ValuesIn(kRuleCases),
                          [](const auto& info) { return std::string(info.param.name); });
 
+// With SSP (stale synchronous parallel), a worker waits if its clock is more than 1 ahead of the
+// smallest clock.
 TEST(ClockRulesWithWaiting, AnswerAWaitingWorkerWithTheWeightsOfThatTime) {
   const auto job = MakeCentralJob({"train.algorithm=ssp", "train.ssp.staleness=1"});
   ClockDrill drill(*job);
-  Values w = InDouble(InitialWeights(*job));
+  Values w = ToDoubles(InitialWeights(*job));
   std::vector<Values> received_weights(kWorkers, w);
   std::vector<uint64_t> clocks(kWorkers);
   std::vector<bool> is_waiting(kWorkers);
@@ -221,13 +224,13 @@ TEST(ClockRulesWithWaiting, AnswerAWaitingWorkerWithTheWeightsOfThatTime) {
     for (size_t k = 0; k < w.size(); ++k) w[k] -= rate * g[k];
     is_waiting[rank] = true;
     const uint64_t least_clock = *std::min_element(clocks.begin(), clocks.end());
-    for (uint32_t other = 0; other < kWorkers; ++other) {
-      if (is_waiting[other] && clocks[other] <= least_clock + 1) {
-        is_waiting[other] = false;
-        received_weights[other] = w;
+    for (uint32_t each_rank = 0; each_rank < kWorkers; ++each_rank) {
+      if (is_waiting[each_rank] && clocks[each_rank] <= least_clock + 1) {
+        is_waiting[each_rank] = false;
+        received_weights[each_rank] = w;
       }
-      ASSERT_EQ(drill.is_waiting(other), is_waiting[other]) << "push " << push;
-      ASSERT_LT(RelativeDistance(drill.weights_of(other), received_weights[other]), 1e-5)
+      ASSERT_EQ(drill.is_waiting(each_rank), is_waiting[each_rank]) << "push " << push;
+      ASSERT_LT(RelativeDistance(drill.weights_of(each_rank), received_weights[each_rank]), 1e-5)
           << "push " << push;
     }
     num_waits += is_waiting[rank];
@@ -235,32 +238,34 @@ TEST(ClockRulesWithWaiting, AnswerAWaitingWorkerWithTheWeightsOfThatTime) {
   EXPECT_GT(num_waits, 5);
 }
 
+// Asynchronous elastic averaging: at each push, the worker and the central weights move towards
+// each other by alpha times their difference before the push.
 TEST(ClockRulesWithElasticity, MoveBothSidesByTheOldDifference) {
   const auto job = MakeCentralJob(
       {"train.algorithm=easgd_async", "train.easgd_async.alpha=0.2", "train.easgd_async.tau=2"});
   ClockDrill drill(*job);
-  Values centre = InDouble(InitialWeights(*job));
+  Values centre = ToDoubles(InitialWeights(*job));
   std::vector<std::vector<float>> x(kWorkers, InitialWeights(*job));
-  std::vector<Values> reference(kWorkers, centre);
+  std::vector<Values> exact_x(kWorkers, centre);
   RandomRanks order(5);
   for (int push = 0; push < kPushes; ++push) {
     const uint32_t rank = order.Next(kWorkers);
     for (int step = 0; step < 2; ++step) {  // tau = 2 local steps.
       const std::vector<float> g = GradientAt(rank, drill.clock(rank), x[rank]);
-      const Values exact_gradient = GradientAt(rank, drill.clock(rank), reference[rank]);
+      const Values exact_gradient = GradientAt(rank, drill.clock(rank), exact_x[rank]);
       for (size_t k = 0; k < centre.size(); ++k) {
         x[rank][k] -= 0.1f * g[k];
-        reference[rank][k] -= 0.1 * exact_gradient[k];
+        exact_x[rank][k] -= 0.1 * exact_gradient[k];
       }
     }
     drill.Push(rank, x[rank]);
     for (size_t k = 0; k < centre.size(); ++k) {
       x[rank][k] -= 0.2f * (x[rank][k] - drill.weights_of(rank)[k]);
-      const double difference = reference[rank][k] - centre[k];
-      reference[rank][k] -= 0.2 * difference;
+      const double difference = exact_x[rank][k] - centre[k];
+      exact_x[rank][k] -= 0.2 * difference;
       centre[k] += 0.2 * difference;
     }
-    ASSERT_LT(RelativeDistance(x[rank], reference[rank]), 1e-5) << "push " << push;
+    ASSERT_LT(RelativeDistance(x[rank], exact_x[rank]), 1e-5) << "push " << push;
   }
   drill.Rejoin(0);  // Worker 0 pulls the current central weights.
   EXPECT_LT(RelativeDistance(drill.weights_of(0), centre), 1e-5);
@@ -281,7 +286,7 @@ TEST(ClockRulesAtTheEnd, CountPushesOfManyStepsAsSteps) {
 TEST(ClockRulesWithAverage, SendTheMovingAverageOnRequest) {
   const auto job = MakeCentralJob({"train.algorithm=asgd", "evaluation.ema_decay=0.5"});
   ClockDrill drill(*job);
-  Values average = InDouble(InitialWeights(*job));
+  Values average = ToDoubles(InitialWeights(*job));
   for (int push = 0; push < 30; ++push) {
     drill.Push(0, GradientAt(0, 1, drill.weights_of(0)));
     const double ema_decay = std::min(0.5, (1.0 + push) / (10.0 + push));

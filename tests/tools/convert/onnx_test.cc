@@ -22,13 +22,13 @@ using e2e::TestProgram;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-pb::NetDef MakeNet(const std::string& layers, uint32_t channels, uint32_t side) {
+pb::NetDef MakeNet(const std::string& layers, uint32_t channels, uint32_t image_side) {
   pb::Model model;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(layers, model.mutable_net()));
   pb::ImageShape image;
   image.set_channels(channels);
-  image.set_height(side);
-  image.set_width(side);
+  image.set_height(image_side);
+  image.set_width(image_side);
   const auto net = models::BuildNet(model, image, 4);
   EXPECT_TRUE(net.ok()) << net.status().message();
   return *net;
@@ -108,7 +108,7 @@ TEST(ConvertOnnx, ReportsErrors) {
     std::vector<std::string> arguments;
     int code;
     const char* error;
-  } cases[] = {
+  } bad_conversions[] = {
       {{"convert"}, 64, "needs the name of a conversion; known: onnx"},
       {{"convert", "jpeg"}, 64, "does not know 'jpeg'; known: onnx"},
       {{"convert", "onnx", "lenet"}, 64, "expected a network, its weights and a file to write"},
@@ -118,10 +118,10 @@ TEST(ConvertOnnx, ReportsErrors) {
       {{"convert", "onnx", "lenet", "/nowhere", "o"}, 65, "cannot open /nowhere"},
   };
   TestJob job;
-  for (const auto& conversion : cases) {
-    TestProgram& tern = job.StartTern(conversion.arguments);
-    EXPECT_EQ(tern.Wait(), conversion.code) << conversion.error;
-    EXPECT_THAT(tern.err(), HasSubstr(conversion.error));
+  for (const auto& bad_conversion : bad_conversions) {
+    TestProgram& tern = job.StartTern(bad_conversion.arguments);
+    EXPECT_EQ(tern.Wait(), bad_conversion.code) << bad_conversion.error;
+    EXPECT_THAT(tern.err(), HasSubstr(bad_conversion.error));
   }
 }
 

@@ -1,4 +1,5 @@
-// The event loop, and how shared cores and links slow their users down.
+// Tests of the simulator of `tern predict`: its event loop, and how tasks that share cores or links
+// slow each other down.
 #include "tools/forecast/events.h"
 
 #include <gtest/gtest.h>
@@ -32,14 +33,14 @@ TEST(EventLoop, RunsEventsByTimeThenInTheOrderOfScheduling) {
 
 TEST(EventLoop, StopsWhenThePredicateIsTrue) {
   EventLoop loop;
-  int events_run = 0;
-  for (int i = 1; i <= 5; ++i) loop.ScheduleAt(i, [&] { ++events_run; });
-  EXPECT_TRUE(loop.RunUntil([&] { return events_run == 3; }));
+  int num_events_run = 0;
+  for (int i = 1; i <= 5; ++i) loop.ScheduleAt(i, [&] { ++num_events_run; });
+  EXPECT_TRUE(loop.RunUntil([&] { return num_events_run == 3; }));
   EXPECT_EQ(loop.now(), 3);
 }
 
-// Tasks of 3 s and 1 s begin together on one core. Both run at half speed until 2 s, when the
-// second ends; the first then has 2 s left and the core for itself.
+// Tasks of 3 s and 1 s begin together on one core. Both run at half speed until the second task
+// ends at 2 s. The first task then has 2 s left and the core for itself.
 TEST(SharedResource, ThreadsShareOneCoreEqually) {
   EventLoop loop;
   SharedResource core(loop, 1, 1);
@@ -95,10 +96,10 @@ TEST(SharedResource, EnoughCoresSlowNoTaskDown) {
 TEST(SharedResource, ALinkWithoutLimitTakesNoTime) {
   EventLoop loop;
   SharedResource link(loop, kInfinity, kInfinity);
-  int transfers_done = 0;
-  for (int i = 0; i < 3; ++i) link.Start(1e9, 1, [&] { ++transfers_done; });
+  int num_transfers_done = 0;
+  for (int i = 0; i < 3; ++i) link.Start(1e9, 1, [&] { ++num_transfers_done; });
   RunAllEvents(loop);
-  EXPECT_EQ(transfers_done, 3);
+  EXPECT_EQ(num_transfers_done, 3);
   EXPECT_EQ(loop.now(), 0);
 }
 

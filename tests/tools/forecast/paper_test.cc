@@ -27,8 +27,8 @@ TEST(Paper, StrongScalingByHand) {
   EXPECT_DOUBLE_EQ(StrongThroughput(kCluster, kWorkload, 4, 8), 64 / 341.75);
 }
 
-// Equation 17: T(1,1,K,|g|) = 8 + 20 on one GPU, and 20 + 301.5 for the communication of 32;
-// equation 18 divides 32 * 64 samples by the sum.
+// Equation 17 adds the time of a step on one GPU, T(1,1,K,|g|) = 8 + 20, and 20 + 301.5 for the
+// communication of 32 GPUs. Equation 18 divides 32 * 64 samples by the sum.
 TEST(Paper, WeakScalingByHand) {
   EXPECT_DOUBLE_EQ(WeakSeconds(kCluster, kWorkload, 4, 8), 28 + 20 + 301.5);
   EXPECT_DOUBLE_EQ(WeakThroughput(kCluster, kWorkload, 4, 8), 32 * 64 / 349.5);
@@ -80,8 +80,8 @@ TEST(Figure5, AgreesWithTheStatementsOfTheText) {
   }
 }
 
-// AlexNet on 8 GPUs in panel (a); c is the compute. |g| = 244.4 MB: 20.367 ms over PCIe, 1955.2 ms
-// over Ethernet.
+// AlexNet on 8 GPUs in panel (a); c is the time of the compute. |g|, the size of the gradients, is
+// 244.4 MB: 20.367 ms over PCIe, 1955.2 ms over Ethernet.
 // fp32: c + 3 * 20.367 + 0.05 + 1955.2 = c + 2016.35; ternary: c + 0.05 + 2016.3 / 16 = c + 126.07.
 // Their ratio is 3.04, so c = 800.5 ms; throughputs are 8 * 128 / 2.8169 s and 8 * 128 / 0.92661 s.
 TEST(Figure5, AlexNetOnEightGpusByHand) {
@@ -91,10 +91,10 @@ TEST(Figure5, AlexNetOnEightGpusByHand) {
 }
 
 TEST(Figure5, NamesTheSourcesThatAreNotInTheText) {
-  const std::string text = Text(Figure5());
+  const std::string text = FormatTables(Figure5());
   EXPECT_THAT(text, testing::HasSubstr("our assumptions"));
   EXPECT_THAT(text, testing::HasSubstr("NVLink"));
-  const std::string csv = Csv(Figure5());
+  const std::string csv = FormatCsv(Figure5());
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 1 + 2 * 3 * 10);
 }
 

@@ -35,29 +35,30 @@ TEST(PredictOptions, TakesListsAndNumbers) {
 }
 
 TEST(PredictOptions, RefusesInvalidFlags) {
-  const auto fault_of = [](std::vector<std::string> arguments) {
+  const auto error_message_of = [](std::vector<std::string> arguments) {
     const auto options = tools::ParsePredictOptions(arguments);
     EXPECT_FALSE(options.ok());
     if (options.ok()) return std::string();
     EXPECT_EQ(options.status().code(), Code::kUsage);
     return options.status().message();
   };
-  EXPECT_THAT(fault_of({"j", "--link_mbit", "-3"}),
+  EXPECT_THAT(error_message_of({"j", "--link_mbit", "-3"}),
               HasSubstr("--link_mbit: saw '-3'; allowed: a number above 0"));
-  EXPECT_THAT(fault_of({"j", "--link_mbit", "100,,10"}), HasSubstr("saw ''"));
-  EXPECT_THAT(fault_of({"j", "--link_mbit", "nan"}), HasSubstr("saw 'nan'"));
-  EXPECT_THAT(fault_of({"j", "--workers", "0"}), HasSubstr("a whole number from 1 to 127"));
-  EXPECT_THAT(fault_of({"j", "--workers", "2.5"}), HasSubstr("a whole number"));
-  EXPECT_THAT(fault_of({"j", "--latency_us", "-1"}), HasSubstr("--latency_us"));
-  EXPECT_THAT(fault_of({"j", "--codecs", "fp32,qsgx"}),
+  EXPECT_THAT(error_message_of({"j", "--link_mbit", "100,,10"}), HasSubstr("saw ''"));
+  EXPECT_THAT(error_message_of({"j", "--link_mbit", "nan"}), HasSubstr("saw 'nan'"));
+  EXPECT_THAT(error_message_of({"j", "--workers", "0"}), HasSubstr("a whole number from 1 to 127"));
+  EXPECT_THAT(error_message_of({"j", "--workers", "2.5"}), HasSubstr("a whole number"));
+  EXPECT_THAT(error_message_of({"j", "--latency_us", "-1"}), HasSubstr("--latency_us"));
+  EXPECT_THAT(error_message_of({"j", "--codecs", "fp32,qsgx"}),
               AllOf(HasSubstr("--codecs: saw 'qsgx'"), HasSubstr("ternary_ans")));
-  EXPECT_THAT(fault_of({"j", "--algorithms", "sgdd"}),
+  EXPECT_THAT(error_message_of({"j", "--algorithms", "sgdd"}),
               AllOf(HasSubstr("--algorithms: saw 'sgdd'"), HasSubstr("odsgd")));
-  EXPECT_THAT(fault_of({}), HasSubstr("saw 0 job files, expected one"));
-  EXPECT_THAT(fault_of({"j", "k"}), HasSubstr("saw 2 job files"));
-  EXPECT_THAT(fault_of({"--paper", "j"}), HasSubstr("--paper takes no job"));
-  EXPECT_THAT(fault_of({"--paper", "--workers", "2"}), HasSubstr("--paper takes no --workers"));
-  EXPECT_THAT(fault_of({"j", "--nonsense"}), HasSubstr("there is no flag"));
+  EXPECT_THAT(error_message_of({}), HasSubstr("saw 0 job files, expected one"));
+  EXPECT_THAT(error_message_of({"j", "k"}), HasSubstr("saw 2 job files"));
+  EXPECT_THAT(error_message_of({"--paper", "j"}), HasSubstr("--paper takes no job"));
+  EXPECT_THAT(error_message_of({"--paper", "--workers", "2"}),
+              HasSubstr("--paper takes no --workers"));
+  EXPECT_THAT(error_message_of({"j", "--nonsense"}), HasSubstr("there is no flag"));
 }
 
 TEST(OdsgdRow, HasTheEquationsOfThePaper) {
@@ -73,43 +74,46 @@ TEST(OdsgdRow, HasTheEquationsOfThePaper) {
 
 TEST(Predict, MeasuresForecastsAndWritesFiles) {
   TestJob job;
-  const std::string profile = job.folder() + "/profile.json", csv = job.folder() + "/rows.csv";
-  TestProgram& tern = job.StartTern(
-      {"predict", job.job_file(), "--set", "train.compute=wait", "--set", "train.compute_wait_ms=2",
-       "--workers", "1,2", "--link_mbit", "100,1000", "--save_profile", profile, "--csv", csv});
+  const std::string profile_path = job.folder() + "/profile.json",
+                    csv_path = job.folder() + "/rows.csv";
+  TestProgram& tern =
+      job.StartTern({"predict", job.job_file(), "--set", "train.compute=wait", "--set",
+                     "train.compute_wait_ms=2", "--workers", "1,2", "--link_mbit", "100,1000",
+                     "--save_profile", profile_path, "--csv", csv_path});
   ASSERT_EQ(tern.Wait(), 0) << tern.err();
   EXPECT_THAT(tern.out(),
               AllOf(HasSubstr("431080 parameters"), HasSubstr("a wait"),
                     ContainsRegex("100 +ssgd +fp32 +1 "), ContainsRegex("1000 +ssgd +ternary +2 "),
                     HasSubstr("weak scaling"), HasSubstr("strong scaling"),
                     ContainsRegex("ssgd +ternary +fp32 +2 +.*Mbit/s")));
-  const auto read_profile = tools::Profile::Read(profile);
+  const auto read_profile = tools::Profile::Read(profile_path);
   ASSERT_TRUE(read_profile.ok()) << read_profile.status().message();
   EXPECT_TRUE(read_profile->waits);
-  EXPECT_GT(read_profile->codecs.at("ternary").encode, 0);
+  EXPECT_GT(read_profile->codecs.at("ternary").encode_s, 0);
   EXPECT_GT(read_profile->message_s, 0);
   // A header and 16 rows: weak and strong scaling, 2 link rates, 2 codecs, and 2 numbers of workers
   // (both divide the batch of 8, so that strong scaling has a row for each).
-  const std::string rows = ReadFile(csv);
+  const std::string rows = ReadFile(csv_path);
   EXPECT_EQ(std::count(rows.begin(), rows.end(), '\n'), 1 + 2 * 2 * 2 * 2) << rows;
 }
 
 // With --profile nothing is measured, so equal arguments give equal output.
 TEST(Predict, SameProfileGivesTheSameForecast) {
   TestJob job;
-  const std::string profile = job.folder() + "/profile.json";
+  const std::string profile_path = job.folder() + "/profile.json";
   const std::vector<std::string> arguments = {"predict",      job.job_file(), "--profile",
-                                              profile,        "--workers",    "1,4",
+                                              profile_path,   "--workers",    "1,4",
                                               "--algorithms", "ssgd,odsgd"};
-  ASSERT_EQ(job.StartTern({"predict", job.job_file(), "--save_profile", profile, "--workers", "1"})
-                .Wait(),
-            0);
-  TestProgram& first = job.StartTern(arguments);
-  ASSERT_EQ(first.Wait(), 0) << first.err();
-  TestProgram& second = job.StartTern(arguments);
-  ASSERT_EQ(second.Wait(), 0) << second.err();
-  EXPECT_EQ(first.out(), second.out());
-  EXPECT_THAT(first.out(), HasSubstr("odsgd by the equations of its paper"));
+  ASSERT_EQ(
+      job.StartTern({"predict", job.job_file(), "--save_profile", profile_path, "--workers", "1"})
+          .Wait(),
+      0);
+  TestProgram& first_forecast = job.StartTern(arguments);
+  ASSERT_EQ(first_forecast.Wait(), 0) << first_forecast.err();
+  TestProgram& second_forecast = job.StartTern(arguments);
+  ASSERT_EQ(second_forecast.Wait(), 0) << second_forecast.err();
+  EXPECT_EQ(first_forecast.out(), second_forecast.out());
+  EXPECT_THAT(first_forecast.out(), HasSubstr("odsgd by the equations of its paper"));
 }
 
 TEST(Predict, ForecastsEveryAlgorithm) {
@@ -136,22 +140,22 @@ TEST(Predict, ReportsErrors) {
   EXPECT_THAT(unknown_codec.err(), HasSubstr("qsgx"));
   TestProgram& bad_job = job.StartTern({"predict", job.job_file(), "--set", "train.batch_total=0"});
   EXPECT_EQ(bad_job.Wait(), 78);
-  // ternary rounds at random: it must not encode parameters, which psgd pushes.
-  TestProgram& biased_pair =
+  // The codec ternary rounds at random, so it must not encode parameters. But psgd pushes them.
+  TestProgram& psgd_with_ternary =
       job.StartTern({"predict", job.job_file(), "--set", "train.compute=wait", "--algorithms",
                      "psgd", "--codecs", "ternary"});
-  EXPECT_EQ(biased_pair.Wait(), 78);
-  EXPECT_THAT(biased_pair.err(), HasSubstr("psgd pushes the parameters themselves"));
+  EXPECT_EQ(psgd_with_ternary.Wait(), 78);
+  EXPECT_THAT(psgd_with_ternary.err(), HasSubstr("psgd pushes the parameters themselves"));
 }
 
 TEST(Predict, ReproducesThePapersFigure) {
   TestJob job;
-  const std::string csv = job.folder() + "/figure5.csv";
-  TestProgram& tern = job.StartTern({"predict", "--paper", "--csv", csv});
+  const std::string csv_path = job.folder() + "/figure5.csv";
+  TestProgram& tern = job.StartTern({"predict", "--paper", "--csv", csv_path});
   ASSERT_EQ(tern.Wait(), 0) << tern.err();
   EXPECT_THAT(tern.out(), AllOf(ContainsRegex("AlexNet +8 +2 +[0-9]+ +[0-9]+ +3\\.04"),
                                 HasSubstr("our assumptions")));
-  EXPECT_THAT(ReadFile(csv), HasSubstr("b,VggNet-A,512,128,"));
+  EXPECT_THAT(ReadFile(csv_path), HasSubstr("b,VggNet-A,512,128,"));
 }
 
 }  // namespace

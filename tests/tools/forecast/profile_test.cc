@@ -1,4 +1,5 @@
-// Writing, reading and checking profiles.
+// Tests of writing, reading and checking profiles. A profile is a file with the measured speeds of
+// a model and of the codecs on one machine.
 #include "tools/forecast/profile.h"
 
 #include <gmock/gmock.h>
@@ -19,8 +20,8 @@ Profile LeNetProfile() {
   profile.parameters = 431080;
   profile.compute_fixed_s = 0.001;
   profile.compute_sample_s = 0.0002;
-  profile.need = {0, 0, 0.1, 0.1, 0.2, 0.2, 0.3, 0.3};
-  profile.ready = {1, 0.95, 0.9, 0.5, 0.4, 0.35, 0.3, 0.3};
+  profile.need_shares = {0, 0, 0.1, 0.1, 0.2, 0.2, 0.3, 0.3};
+  profile.ready_shares = {1, 0.95, 0.9, 0.5, 0.4, 0.35, 0.3, 0.3};
   profile.update_s = 1e-9;
   profile.codecs["fp32"] = {1e-10, 2e-10, 3e-10, 4e-10, 5e-10, 6e-10};
   return profile;
@@ -28,22 +29,23 @@ Profile LeNetProfile() {
 
 TEST(Profile, SurvivesWritingAndReading) {
   const Profile profile = LeNetProfile();
-  const auto reparsed = Profile::Parse(profile.ToJson(), "test");
-  ASSERT_TRUE(reparsed.ok()) << reparsed.status().message();
-  EXPECT_EQ(reparsed->ToJson(), profile.ToJson());
-  EXPECT_EQ(reparsed->parameters, 431080u);
-  EXPECT_EQ(reparsed->need, profile.need);
-  EXPECT_EQ(reparsed->ready, profile.ready);
-  EXPECT_EQ(reparsed->codecs.at("fp32").apply, 6e-10);
-  EXPECT_FALSE(reparsed->waits);
+  const auto reparsed_profile = Profile::Parse(profile.ToJson(), "test");
+  ASSERT_TRUE(reparsed_profile.ok()) << reparsed_profile.status().message();
+  EXPECT_EQ(reparsed_profile->ToJson(), profile.ToJson());
+  EXPECT_EQ(reparsed_profile->parameters, 431080u);
+  EXPECT_EQ(reparsed_profile->need_shares, profile.need_shares);
+  EXPECT_EQ(reparsed_profile->ready_shares, profile.ready_shares);
+  EXPECT_EQ(reparsed_profile->codecs.at("fp32").apply_s, 6e-10);
+  EXPECT_FALSE(reparsed_profile->waits);
 }
 
-std::string Replaced(std::string json, const std::string& old_text, const std::string& new_text) {
+std::string ReplaceText(std::string json, const std::string& old_text,
+                        const std::string& new_text) {
   const size_t begin = json.find(old_text);
   EXPECT_NE(begin, std::string::npos) << old_text;
   return begin == std::string::npos ? json : json.replace(begin, old_text.size(), new_text);
 }
-std::string FaultOf(const std::string& json) {
+std::string ErrorMessageOf(const std::string& json) {
   const auto profile = Profile::Parse(json, "the file");
   EXPECT_FALSE(profile.ok());
   if (profile.ok()) return "";
@@ -53,19 +55,19 @@ std::string FaultOf(const std::string& json) {
 
 TEST(Profile, ReportsAllErrors) {
   const std::string json = LeNetProfile().ToJson();
-  EXPECT_THAT(FaultOf("nonsense"), HasSubstr("the file is not a profile"));
-  EXPECT_THAT(FaultOf("[1]"), HasSubstr("not a JSON object"));
-  EXPECT_THAT(FaultOf("{}"), testing::AllOf(HasSubstr("version is missing"),
-                                            HasSubstr("compute_sample_s is missing"),
-                                            HasSubstr("codecs is missing")));
-  EXPECT_THAT(FaultOf(Replaced(json, "\"version\": 2", "\"version\": 1")),
+  EXPECT_THAT(ErrorMessageOf("nonsense"), HasSubstr("the file is not a profile"));
+  EXPECT_THAT(ErrorMessageOf("[1]"), HasSubstr("not a JSON object"));
+  EXPECT_THAT(ErrorMessageOf("{}"), testing::AllOf(HasSubstr("version is missing"),
+                                                   HasSubstr("compute_sample_s is missing"),
+                                                   HasSubstr("codecs is missing")));
+  EXPECT_THAT(ErrorMessageOf(ReplaceText(json, "\"version\": 2", "\"version\": 1")),
               HasSubstr("version is 1, this build reads 2"));
-  EXPECT_THAT(FaultOf(Replaced(json, "\"hop_s\": 0.0", "\"hop_s\": -1.0")),
+  EXPECT_THAT(ErrorMessageOf(ReplaceText(json, "\"hop_s\": 0.0", "\"hop_s\": -1.0")),
               HasSubstr("hop_s is -1.0, expected a number of seconds, 0 or more"));
-  EXPECT_THAT(FaultOf(Replaced(json, "0.95", "1.95")), HasSubstr("not between 0 and 1"));
-  EXPECT_THAT(FaultOf(Replaced(json, "\"encode\"", "\"decoda\"")),
+  EXPECT_THAT(ErrorMessageOf(ReplaceText(json, "0.95", "1.95")), HasSubstr("not between 0 and 1"));
+  EXPECT_THAT(ErrorMessageOf(ReplaceText(json, "\"encode\"", "\"decoda\"")),
               HasSubstr("codecs.fp32.encode is missing"));
-  EXPECT_THAT(FaultOf(Replaced(json, "\"waits\": false", "\"waits\": 3")),
+  EXPECT_THAT(ErrorMessageOf(ReplaceText(json, "\"waits\": false", "\"waits\": 3")),
               HasSubstr("waits is not true or false"));
 }
 
@@ -74,10 +76,10 @@ TEST(Profile, RefusesAnotherModel) {
   const auto setup = setup::MakeSetup(job.job_file(), {});
   ASSERT_TRUE(setup.ok()) << setup.status().message();
   EXPECT_TRUE(LeNetProfile().CheckFor(**setup).ok());
-  Profile smaller = LeNetProfile();
-  smaller.parameters = 12;
+  Profile smaller_profile = LeNetProfile();
+  smaller_profile.parameters = 12;
   EXPECT_THAT(
-      smaller.CheckFor(**setup).message(),
+      smaller_profile.CheckFor(**setup).message(),
       HasSubstr("with lenet of 12 parameters in 8 tensors, but the job's model has 431080"));
 }
 

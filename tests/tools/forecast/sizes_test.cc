@@ -1,5 +1,5 @@
-// The bytes that a round sends. A chunk is a piece of the model that is encoded and sent by itself,
-// a segment the elements of one tensor in one chunk.
+// Tests of the predicted number of bytes that a round sends. A chunk is a piece of the model that
+// is encoded and sent by itself. A segment is the elements of one tensor in one chunk.
 #include "tools/forecast/sizes.h"
 
 #include <gtest/gtest.h>
@@ -77,13 +77,13 @@ TEST(Sizes, PreviousScalersTravelWithTheCodes) {
   const auto shared_sizes = sizes_with_scaler("shared"),
              previous_sizes = sizes_with_scaler("previous");
   ASSERT_TRUE(shared_sizes.ok() && previous_sizes.ok());
-  EXPECT_GT((*shared_sizes)[0].scale, 8 * 4);
-  EXPECT_EQ((*previous_sizes)[0].scale, 0);
-  EXPECT_NEAR((*previous_sizes)[0].push[0], (*shared_sizes)[0].push[0] + 8 * 4, 1);
-  EXPECT_NEAR((*previous_sizes)[0].sum[0], (*shared_sizes)[0].sum[0] + 8 * 4, 1);
+  EXPECT_GT((*shared_sizes)[0].scale_bytes, 8 * 4);
+  EXPECT_EQ((*previous_sizes)[0].scale_bytes, 0);
+  EXPECT_NEAR((*previous_sizes)[0].push_bytes[0], (*shared_sizes)[0].push_bytes[0] + 8 * 4, 1);
+  EXPECT_NEAR((*previous_sizes)[0].sum_bytes[0], (*shared_sizes)[0].sum_bytes[0] + 8 * 4, 1);
 }
 
-// topk then sends 1 element in 1000, a few bytes each, although it sends more in its warm-up.
+// After its warm-up, in which it sends more, topk sends 1 element in 1000, with a few bytes each.
 TEST(Sizes, SparseCodesAreMeasuredAfterTheirWarmUp) {
   const RoundTotals totals = TotalsFor({"exchange.codec=topk", "exchange.topk.warmup_rounds=100"});
   EXPECT_LT(totals.up, kParameters / 1000 * 10 + 500);
@@ -118,7 +118,7 @@ TEST(Forecaster, MakesOtherVariantsOfTheJob) {
                                << fp32_setup.status().message();
   const auto asgd_setup = (*forecaster)->SetupOf({"asgd", "ternary"}, 2);
   ASSERT_TRUE(asgd_setup.ok()) << asgd_setup.status().message();
-  EXPECT_TRUE((*asgd_setup)->plan.central);
+  EXPECT_TRUE((*asgd_setup)->plan.is_central);
   EXPECT_FALSE((*forecaster)->SetupOf({"psgd", "ternary"}, 2).ok());
 }
 
@@ -130,22 +130,22 @@ TEST(Forecaster, FindsTheBreakEvenRate) {
   // than a second for the saved bytes.
   Profile profile;
   profile.parameters = static_cast<uint64_t>(kParameters);
-  profile.need.assign(8, 0);
-  profile.ready.assign(8, 1);
+  profile.need_shares.assign(8, 0);
+  profile.ready_shares.assign(8, 1);
   profile.codecs["fp32"] = {};
-  profile.codecs["fp16"] = {.encode = 1 / kParameters};
+  profile.codecs["fp16"] = {.encode_s = 1 / kParameters};
   (*forecaster)->UseProfile(profile);
   const auto break_even =
       (*forecaster)->FindBreakEven({"ssgd", "fp16"}, {"ssgd", "fp32"}, 2, 8, {});
   ASSERT_TRUE(break_even.ok()) << break_even.status().message();
   ASSERT_TRUE(break_even->mbit.has_value());
   // Two workers save 2 bytes per element in both directions: 8 * kParameters bytes in a second.
-  EXPECT_NEAR(*break_even->mbit, 8 * kParameters * 8 / 1e6 / kGoodput, 0.5);
+  EXPECT_NEAR(*break_even->mbit, 8 * kParameters * 8 / 1e6 / kPayloadShare, 0.5);
   const auto no_break_even =
       (*forecaster)->FindBreakEven({"ssgd", "fp32"}, {"ssgd", "fp16"}, 2, 8, {});
   ASSERT_TRUE(no_break_even.ok());
   EXPECT_FALSE(no_break_even->mbit.has_value());
-  EXPECT_FALSE(no_break_even->always);
+  EXPECT_FALSE(no_break_even->is_shorter_at_every_rate);
 }
 
 }  // namespace

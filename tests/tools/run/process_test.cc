@@ -39,12 +39,12 @@ class ProcessTest : public testing::Test {
     spec.stderr_path = folder_ + "/err";
     return spec;
   }
-  static std::unique_ptr<Process> Start(const ProcessSpec& spec) {
+  static std::unique_ptr<Process> StartProcess(const ProcessSpec& spec) {
     auto process = Process::Start(spec);
     EXPECT_TRUE(process.ok()) << process.status().message();
     return process.ok() ? std::move(*process) : nullptr;
   }
-  static Exit Wait(Process& process) {
+  static Exit WaitForExit(Process& process) {
     pollfd exit_poll{process.pidfd(), POLLIN, 0};
     EXPECT_EQ(poll(&exit_poll, 1, 60'000), 1) << "it still runs";
     return process.TryWait().value_or(Exit{-1, 0});
@@ -54,8 +54,8 @@ class ProcessTest : public testing::Test {
 };
 
 TEST_F(ProcessTest, ReportsItsExitCode) {
-  auto process = Start(ShellSpec("exit 42"));
-  const Exit exit = Wait(*process);
+  auto process = StartProcess(ShellSpec("exit 42"));
+  const Exit exit = WaitForExit(*process);
   EXPECT_EQ(exit.code, 42);
   EXPECT_EQ(exit.signal, 0);
   EXPECT_EQ(Describe(exit), "exited with code 42");
@@ -63,20 +63,20 @@ TEST_F(ProcessTest, ReportsItsExitCode) {
 }
 
 TEST_F(ProcessTest, ReportsTheSignalThatKilledIt) {
-  auto process = Start(ShellSpec("kill -9 $$"));
-  EXPECT_EQ(Describe(Wait(*process)), "was killed by signal 9 (Killed)");
+  auto process = StartProcess(ShellSpec("kill -9 $$"));
+  EXPECT_EQ(Describe(WaitForExit(*process)), "was killed by signal 9 (Killed)");
 }
 
 TEST_F(ProcessTest, RunsInItsOwnGroupWithoutStdin) {
   auto process =
-      Start(ShellSpec("ps -o pgid= -p $$ 2>/dev/null || cut -d' ' -f5 /proc/$$/stat; cat"));
-  EXPECT_EQ(Wait(*process).code, 0) << "cat reads the end of the file at once";
+      StartProcess(ShellSpec("ps -o pgid= -p $$ 2>/dev/null || cut -d' ' -f5 /proc/$$/stat; cat"));
+  EXPECT_EQ(WaitForExit(*process).code, 0) << "cat reads the end of the file at once";
   EXPECT_EQ(atoi(ReadFile(folder_ + "/out").c_str()), process->pid());
   EXPECT_NE(getpgrp(), process->pid());
 }
 
 TEST_F(ProcessTest, DiesWithItsParent) {
-  // This process forks a parent, the parent starts a child, and is killed while the child runs.
+  // The test forks a parent process. The parent starts a child, and is killed while it runs.
   std::array<int, 2> pipe_ends{};
   ASSERT_EQ(pipe(pipe_ends.data()), 0);
   const pid_t parent_pid = fork();
@@ -94,15 +94,15 @@ TEST_F(ProcessTest, DiesWithItsParent) {
   kill(parent_pid, SIGKILL);
   waitpid(parent_pid, nullptr, 0);
   EXPECT_TRUE(e2e::WaitUntil([&] {
-    const std::string stat = ReadFile(Cat("/proc/", child_pid, "/stat"));
-    return stat.empty() || stat.find(") Z ") != std::string::npos;
+    const std::string proc_stat = ReadFile(Cat("/proc/", child_pid, "/stat"));
+    return proc_stat.empty() || proc_stat.find(") Z ") != std::string::npos;
   }));
   close(pipe_ends[0]);
   close(pipe_ends[1]);
 }
 
 TEST_F(ProcessTest, IsKilledByItsDestructor) {
-  auto process = Start(ShellSpec("exec sleep 1000"));
+  auto process = StartProcess(ShellSpec("exec sleep 1000"));
   const pid_t pid = process->pid();
   process.reset();
   EXPECT_EQ(kill(pid, 0), -1);
@@ -110,9 +110,9 @@ TEST_F(ProcessTest, IsKilledByItsDestructor) {
 
 TEST_F(ProcessTest, ReceivesSignalsThatItsParentBlocks) {
   const StopSignals signals;
-  auto process = Start(ShellSpec("exec sleep 1000"));
+  auto process = StartProcess(ShellSpec("exec sleep 1000"));
   process->Signal(SIGTERM);
-  EXPECT_EQ(Wait(*process).signal, SIGTERM);
+  EXPECT_EQ(WaitForExit(*process).signal, SIGTERM);
 }
 
 TEST_F(ProcessTest, AddsOnlyUnsetVariablesToTheEnvironment) {
@@ -120,54 +120,56 @@ TEST_F(ProcessTest, AddsOnlyUnsetVariablesToTheEnvironment) {
   ASSERT_EQ(unsetenv("TERN_TEST_UNSET"), 0);
   ProcessSpec spec = ShellSpec("echo $TERN_TEST_SET $TERN_TEST_UNSET");
   spec.environment = {"TERN_TEST_SET=theirs", "TERN_TEST_UNSET=theirs"};
-  Wait(*Start(spec));
+  WaitForExit(*StartProcess(spec));
   EXPECT_EQ(ReadFile(spec.stdout_path), "ours theirs\n");
   unsetenv("TERN_TEST_SET");
 }
 
 TEST_F(ProcessTest, InheritsOnlyTheGivenDescriptor) {
-  std::array<int, 2> inherited{}, closed{};
-  ASSERT_EQ(pipe2(inherited.data(), O_CLOEXEC), 0);
-  ASSERT_EQ(pipe2(closed.data(), O_CLOEXEC), 0);
-  ProcessSpec spec = ShellSpec(Cat("echo hello >&", inherited[1], "; echo no >&", closed[1]));
-  spec.fd = inherited[1];
-  const Exit exit = Wait(*Start(spec));
+  std::array<int, 2> inherited_pipe{}, closed_pipe{};
+  ASSERT_EQ(pipe2(inherited_pipe.data(), O_CLOEXEC), 0);
+  ASSERT_EQ(pipe2(closed_pipe.data(), O_CLOEXEC), 0);
+  ProcessSpec spec =
+      ShellSpec(Cat("echo hello >&", inherited_pipe[1], "; echo no >&", closed_pipe[1]));
+  spec.inherited_fd = inherited_pipe[1];
+  const Exit exit = WaitForExit(*StartProcess(spec));
   EXPECT_NE(exit.code, 0) << "the other one is closed";
   std::array<char, 16> received{};
-  EXPECT_EQ(read(inherited[0], received.data(), received.size()), 6);
+  EXPECT_EQ(read(inherited_pipe[0], received.data(), received.size()), 6);
   EXPECT_STREQ(received.data(), "hello\n");
-  for (const int fd : {inherited[0], inherited[1], closed[0], closed[1]}) close(fd);
+  for (const int fd : {inherited_pipe[0], inherited_pipe[1], closed_pipe[0], closed_pipe[1]})
+    close(fd);
 }
 
 TEST_F(ProcessTest, LastSentenceIsItsErrorSentence) {
-  auto process = Start(
+  auto process = StartProcess(
       ShellSpec("echo 'W0727 10:00:00.1 7 a.cc:1] warned' >&2; echo 'sh: the port is taken' >&2; "
                 "echo trailer >&2"));
-  Wait(*process);
+  WaitForExit(*process);
   EXPECT_EQ(process->LastSentence(), "the port is taken");
 }
 
 TEST_F(ProcessTest, LastSentenceIsOtherwiseTheFailedCheckOrTheLastLine) {
-  auto failed_check = Start(ShellSpec(
+  auto crashed_process = StartProcess(ShellSpec(
       "echo 'F0727 10:00:00.1 7 a.cc:1] Check failed: x == 1' >&2; echo '/lib/x.so(+0x1)' >&2"));
-  Wait(*failed_check);
-  EXPECT_EQ(failed_check->LastSentence(), "Check failed: x == 1");
-  auto warned = Start(
+  WaitForExit(*crashed_process);
+  EXPECT_EQ(crashed_process->LastSentence(), "Check failed: x == 1");
+  auto warning_process = StartProcess(
       ShellSpec("echo one >&2; echo 'W0727 10:00:00.1 7 a.cc:1] worker 1 is here' >&2; echo >&2"));
-  Wait(*warned);
-  EXPECT_EQ(warned->LastSentence(), "worker 1 is here");
-  auto silent = Start(ShellSpec("true"));
-  Wait(*silent);
-  EXPECT_EQ(silent->LastSentence(), "");
+  WaitForExit(*warning_process);
+  EXPECT_EQ(warning_process->LastSentence(), "worker 1 is here");
+  auto silent_process = StartProcess(ShellSpec("true"));
+  WaitForExit(*silent_process);
+  EXPECT_EQ(silent_process->LastSentence(), "");
 }
 
 TEST_F(ProcessTest, LastSentenceIgnoresEarlierProcesses) {
   ProcessSpec spec = ShellSpec("echo 'sh: first' >&2");
-  Wait(*Start(spec));
-  spec.append = true;
+  WaitForExit(*StartProcess(spec));
+  spec.appends_output = true;
   spec.arguments = {"-c", "true"};
-  auto second_process = Start(spec);
-  Wait(*second_process);
+  auto second_process = StartProcess(spec);
+  WaitForExit(*second_process);
   EXPECT_EQ(second_process->LastSentence(), "");
   EXPECT_EQ(ReadFile(spec.stderr_path), "sh: first\n") << "the file keeps both lives";
 }
@@ -175,10 +177,10 @@ TEST_F(ProcessTest, LastSentenceIgnoresEarlierProcesses) {
 TEST_F(ProcessTest, ReportsAProgramThatCannotRun) {
   ProcessSpec spec = ShellSpec("");
   spec.program = folder_ + "/none";
-  const auto missing = Process::Start(spec);
-  ASSERT_FALSE(missing.ok());
-  EXPECT_EQ(missing.status().code(), Code::kAddress);
-  EXPECT_THAT(missing.status().message(), HasSubstr("/none: No such file or directory"));
+  const auto missing_program = Process::Start(spec);
+  ASSERT_FALSE(missing_program.ok());
+  EXPECT_EQ(missing_program.status().code(), Code::kAddress);
+  EXPECT_THAT(missing_program.status().message(), HasSubstr("/none: No such file or directory"));
   spec = ShellSpec("");
   spec.stderr_path = folder_ + "/no/folder/err";
   EXPECT_EQ(Process::Start(spec).status().code(), Code::kCannotWrite);
@@ -186,10 +188,10 @@ TEST_F(ProcessTest, ReportsAProgramThatCannotRun) {
 
 TEST_F(ProcessTest, FindsProgramsInPath) {
   EXPECT_TRUE(FindProgram("sh").ok());
-  const auto missing = FindProgram("tern_no_such_program");
-  ASSERT_FALSE(missing.ok());
-  EXPECT_EQ(missing.status().code(), Code::kAddress);
-  EXPECT_THAT(missing.status().message(),
+  const auto missing_program = FindProgram("tern_no_such_program");
+  ASSERT_FALSE(missing_program.ok());
+  EXPECT_EQ(missing_program.status().code(), Code::kAddress);
+  EXPECT_THAT(missing_program.status().message(),
               HasSubstr("cannot find the program tern_no_such_program"));
 }
 

@@ -24,7 +24,7 @@ TEST(ProgressBar, PrintsTheLastLineWithoutATerminal) {
   testing::internal::CaptureStdout();
   {
     ProgressBar bar("pack", "images");
-    for (uint64_t done = 0; done <= 1000; ++done) bar.Show(done, 1000);
+    for (uint64_t done = 0; done <= 1000; ++done) bar.ShowProgress(done, 1000);
     bar.PrintLine("left out");
   }
   const std::string out = testing::internal::GetCapturedStdout();

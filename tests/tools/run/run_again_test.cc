@@ -68,7 +68,7 @@ TEST(RunAgain, AResumedRunCountsStepsOfTheJob) {
 }
 
 TEST(RunAgain, AJobThatLostAWorkerStillReportsItsResult) {
-  JobOptions options = Endless(
+  JobOptions options = EndlessJobOptions(
       "faults: {on_worker_loss: shrink, min_workers: 2, heartbeat_ms: 50, suspect_after_s: 0.3, "
       "dead_after_s: 0.6}\n");
   options.workers = 3;
@@ -76,9 +76,9 @@ TEST(RunAgain, AJobThatLostAWorkerStillReportsItsResult) {
   TestJob job(options);
   TestProgram& tern = job.StartTern({"run", job.job_file()});
   ASSERT_TRUE(job.WaitForTraining());
-  const pid_t worker = TestJob::PidOf(tern, "worker 0");
-  ASSERT_GT(worker, 0);
-  kill(worker, SIGKILL);
+  const pid_t worker_pid = TestJob::PidOf(tern, "worker 0");
+  ASSERT_GT(worker_pid, 0);
+  kill(worker_pid, SIGKILL);
   // Two progress lines are 5 s apart; if the loss failed the job, it would have ended by then.
   ASSERT_TRUE(
       WaitUntil([&] { return OccurrencesOf(tern.out(), "workers 2/3") >= 2 || !tern.running(); }));
@@ -97,7 +97,7 @@ TEST(RunAgain, AJobThatLostAWorkerStillReportsItsResult) {
 }
 
 TEST(RunAgain, RefusesAFolderInUseBeforeItWritesAnything) {
-  TestJob job(Endless());
+  TestJob job(EndlessJobOptions());
   TestProgram& first = job.StartTern({"run", job.job_file()});
   ASSERT_TRUE(job.WaitForTraining());
   const std::string worker_err = job.OutputBytes("logs/worker.0.stderr");
@@ -115,25 +115,25 @@ TEST(RunAgain, RefusesAFolderInUseBeforeItWritesAnything) {
   first.Signal(SIGTERM);
   EXPECT_EQ(first.Wait(), 143) << first.err();
   EXPECT_EQ(job.Output("summary.json")["code"], 143);
-  // Both processes that had locked the folder have ended.
+  // The first `tern run` and its server, which had both locked the folder, have ended.
   std::vector<std::string> short_run_arguments = arguments;
   short_run_arguments.insert(short_run_arguments.end(), {"--set", "train.steps=3"});
   EXPECT_EQ(job.StartTern(short_run_arguments).Wait(), 0);
 }
 
 TEST(RunAgain, OneOfTwoSimultaneousRunsIsRefused) {
-  TestJob job(Endless());
-  TestProgram* refused = &job.StartTern({"run", job.job_file(), "--free_ports"});
-  TestProgram* running_job = &job.StartTern({"run", job.job_file(), "--free_ports"});
-  ASSERT_TRUE(WaitUntil([&] { return !refused->running() || !running_job->running(); }))
+  TestJob job(EndlessJobOptions());
+  TestProgram* refused_run = &job.StartTern({"run", job.job_file(), "--free_ports"});
+  TestProgram* accepted_run = &job.StartTern({"run", job.job_file(), "--free_ports"});
+  ASSERT_TRUE(WaitUntil([&] { return !refused_run->running() || !accepted_run->running(); }))
       << "both run";
-  if (!running_job->running()) std::swap(refused, running_job);
-  EXPECT_EQ(refused->Wait(), 69);
-  EXPECT_THAT(refused->err(),
-              HasSubstr(Cat("is in use by job 'test', process ", running_job->pid())));
+  if (!accepted_run->running()) std::swap(refused_run, accepted_run);
+  EXPECT_EQ(refused_run->Wait(), 69);
+  EXPECT_THAT(refused_run->err(),
+              HasSubstr(Cat("is in use by job 'test', process ", accepted_run->pid())));
   ASSERT_TRUE(job.WaitForTraining());
-  running_job->Signal(SIGTERM);
-  EXPECT_EQ(running_job->Wait(), 143) << running_job->err();
+  accepted_run->Signal(SIGTERM);
+  EXPECT_EQ(accepted_run->Wait(), 143) << accepted_run->err();
   EXPECT_EQ(job.Output("summary.json")["code"], 143);
 }
 
@@ -153,22 +153,22 @@ TEST(RunAgain, RefusesTheFolderOfAServerThatWasStartedByHand) {
 
 TEST(RunAgain, AFailedRunKeepsSummaryAndWeightsOfAnEarlierSuccess) {
   TestJob job({.steps = 5});
-  TestProgram& successful = job.StartTern({"run", job.job_file()});
-  ASSERT_EQ(successful.Wait(), 0) << successful.err();
+  TestProgram& successful_run = job.StartTern({"run", job.job_file()});
+  ASSERT_EQ(successful_run.Wait(), 0) << successful_run.err();
   const std::string summary = job.OutputBytes("summary.json"), weights = job.Weights();
-  TestProgram& failed =
+  TestProgram& failed_run =
       job.StartTern({"run", job.job_file(), "--set", "data.dir=" + job.folder() + "/nothing"});
-  EXPECT_EQ(failed.Wait(20), 65) << failed.err();
+  EXPECT_EQ(failed_run.Wait(20), 65) << failed_run.err();
   EXPECT_EQ(job.OutputBytes("summary.json"), summary);
   EXPECT_TRUE(job.Weights() == weights);
   EXPECT_EQ(job.Output("summary.failed.json")["code"], 65);
-  EXPECT_THAT(failed.out(),
+  EXPECT_THAT(failed_run.out(),
               AllOf(HasSubstr("the summary is in " + job.output_dir() + "/summary.failed.json"),
                     HasSubstr("still those of an earlier run"), Not(HasSubstr("rounds  ")),
                     Not(HasSubstr(" 0.0 s"))))
       << "no table of zeros";
-  TestProgram& later = job.StartTern({"run", job.job_file(), "--set", "seed=2"});
-  ASSERT_EQ(later.Wait(), 0) << later.err();
+  TestProgram& later_run = job.StartTern({"run", job.job_file(), "--set", "seed=2"});
+  ASSERT_EQ(later_run.Wait(), 0) << later_run.err();
   EXPECT_NE(job.OutputBytes("summary.json"), summary);
   EXPECT_FALSE(job.Weights() == weights);
   EXPECT_FALSE(std::filesystem::exists(job.output_dir() + "/summary.failed.json"));

@@ -33,7 +33,7 @@ class RunResultTest : public testing::Test {
   }
   static std::string SummaryJson(int code) { return Cat("{\"code\":", code, "}"); }
   // Simulates a run that writes `weights` (unless empty) and ends with `code`.
-  RunResult::Written SimulateRun(int code, const std::string& weights) const {
+  RunResult::WrittenSummary SimulateRun(int code, const std::string& weights) const {
     const RunResult result(folder_);
     if (!weights.empty()) WriteWeights(weights);
     return result.Write(SummaryJson(code), code);
@@ -44,32 +44,33 @@ class RunResultTest : public testing::Test {
 
 TEST_F(RunResultTest, AFailedRunKeepsAnEarlierResult) {
   EXPECT_EQ(SimulateRun(0, "good").path, Path("summary.json"));
-  const RunResult::Written failed = SimulateRun(65, "");
-  EXPECT_TRUE(failed.status.ok());
-  EXPECT_TRUE(failed.kept_older);
-  EXPECT_EQ(failed.path, Path("summary.failed.json"));
+  const RunResult::WrittenSummary failed_result = SimulateRun(65, "");
+  EXPECT_TRUE(failed_result.status.ok());
+  EXPECT_TRUE(failed_result.kept_earlier_result);
+  EXPECT_EQ(failed_result.path, Path("summary.failed.json"));
   EXPECT_EQ(ReadText("summary.json"), SummaryJson(0) + "\n");
   EXPECT_EQ(ReadText("summary.failed.json"), SummaryJson(65) + "\n");
-  EXPECT_TRUE(SimulateRun(143, "").kept_older) << "stopped before it had anything";
+  EXPECT_TRUE(SimulateRun(143, "").kept_earlier_result) << "stopped before it had anything";
 }
 
 TEST_F(RunResultTest, ASuccessfulRunReplacesBothSummaries) {
   SimulateRun(0, "good");
   SimulateRun(75, "");
-  const RunResult::Written successful =
+  const RunResult::WrittenSummary successful_result =
       SimulateRun(0, "good");  // this run writes the same weights as before
-  EXPECT_FALSE(successful.kept_older);
+  EXPECT_FALSE(successful_result.kept_earlier_result);
   EXPECT_EQ(ReadText("summary.json"), SummaryJson(0) + "\n");
   EXPECT_FALSE(fs::exists(Path("summary.failed.json"))) << "of the run before";
 }
 
 TEST_F(RunResultTest, ASummaryDescribesTheWeightsInItsFolder) {
   SimulateRun(0, "good");
-  EXPECT_FALSE(SimulateRun(143, "stopped").kept_older);
+  EXPECT_FALSE(SimulateRun(143, "stopped").kept_earlier_result);
   EXPECT_EQ(ReadText("summary.json"), SummaryJson(143) + "\n");
-  EXPECT_TRUE(SimulateRun(75, "").kept_older) << "weights of a stopped run are worth keeping, too";
+  EXPECT_TRUE(SimulateRun(75, "").kept_earlier_result)
+      << "weights of a stopped run are worth keeping, too";
   // This run writes weights and then fails.
-  EXPECT_FALSE(SimulateRun(70, "newest").kept_older);
+  EXPECT_FALSE(SimulateRun(70, "newest").kept_earlier_result);
   EXPECT_EQ(ReadText("summary.json"), SummaryJson(70) + "\n");
 }
 
@@ -88,9 +89,9 @@ TEST_F(RunResultTest, WithoutAnEarlierResultAFailureBecomesTheSummary) {
 TEST_F(RunResultTest, ReportsASummaryThatCannotBeWritten) {
   const RunResult result(folder_);
   fs::create_directories(Path("summary.json/in_the_way"));
-  const RunResult::Written written = result.Write(SummaryJson(0), 0);
-  EXPECT_FALSE(written.status.ok());
-  EXPECT_NE(written.status.message().find(Path("summary.json")), std::string::npos);
+  const RunResult::WrittenSummary write_result = result.Write(SummaryJson(0), 0);
+  EXPECT_FALSE(write_result.status.ok());
+  EXPECT_NE(write_result.status.message().find(Path("summary.json")), std::string::npos);
 }
 
 }  // namespace

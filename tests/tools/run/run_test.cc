@@ -83,7 +83,7 @@ TEST(Run, WrongArgumentsAreUsageErrors) {
 }
 
 void ExpectOrderlyStop(int signal, int exit_code) {
-  TestJob job(Endless());
+  TestJob job(EndlessJobOptions());
   TestProgram& tern = job.StartTern({"run", job.job_file()});
   ASSERT_TRUE(job.WaitForTraining());
   ASSERT_TRUE(tern.WaitForOut(" img/s  communication "));
@@ -91,10 +91,11 @@ void ExpectOrderlyStop(int signal, int exit_code) {
   EXPECT_EQ(tern.Wait(), exit_code) << tern.err();
   EXPECT_THAT(tern.out(),
               AllOf(HasSubstr("stopping in order"), HasSubstr("replicas              agree")));
-  const nlohmann::json worker0 = job.Output("worker.0.json"), worker1 = job.Output("worker.1.json");
-  EXPECT_GT(worker0["rounds"], 0);
-  EXPECT_EQ(worker0["rounds"], worker1["rounds"]);
-  EXPECT_EQ(job.Output("summary.json")["rounds"], worker0["rounds"]);
+  const nlohmann::json report_of_worker0 = job.Output("worker.0.json"),
+                       report_of_worker1 = job.Output("worker.1.json");
+  EXPECT_GT(report_of_worker0["rounds"], 0);
+  EXPECT_EQ(report_of_worker0["rounds"], report_of_worker1["rounds"]);
+  EXPECT_EQ(job.Output("summary.json")["rounds"], report_of_worker0["rounds"]);
   EXPECT_EQ(job.Output("summary.json")["code"], exit_code);
   EXPECT_TRUE(std::filesystem::exists(job.output_dir() + "/weights.safetensors"));
 }
@@ -104,49 +105,50 @@ TEST(Run, SigintStopsTheJobInOrder) { ExpectOrderlyStop(SIGINT, 130); }
 TEST(Run, SighupStopsTheJobInOrder) { ExpectOrderlyStop(SIGHUP, 143); }
 
 TEST(Run, ASecondSignalStopsAtOnce) {
-  TestJob job(Endless());
+  TestJob job(EndlessJobOptions());
   TestProgram& tern = job.StartTern({"run", job.job_file()});
   ASSERT_TRUE(job.WaitForTraining());
   // A stopped worker keeps the round from closing, and so the job from ending in order.
-  const pid_t worker = TestJob::PidOf(tern, "worker 1");
-  ASSERT_GT(worker, 0);
-  kill(worker, SIGSTOP);
+  const pid_t worker_pid = TestJob::PidOf(tern, "worker 1");
+  ASSERT_GT(worker_pid, 0);
+  kill(worker_pid, SIGSTOP);
   tern.Signal(SIGTERM);
   ASSERT_TRUE(tern.WaitForOut("stopping in order"));
   tern.Signal(SIGTERM);
   EXPECT_EQ(tern.Wait(), 143) << tern.err();
-  EXPECT_FALSE(ProcessExists(worker));
+  EXPECT_FALSE(ProcessExists(worker_pid));
 }
 
 TEST(Run, ALostWorkerEndsTheJobAndIsNamed) {
-  TestJob job(Endless());
+  TestJob job(EndlessJobOptions());
   TestProgram& tern = job.StartTern(
       {"run", job.job_file(), "--restarts", "5"});  // has no effect, because on_worker_loss is fail
   ASSERT_TRUE(job.WaitForTraining());
-  const pid_t worker = TestJob::PidOf(tern, "worker 1");
-  ASSERT_GT(worker, 0);
-  kill(worker, SIGKILL);
+  const pid_t worker_pid = TestJob::PidOf(tern, "worker 1");
+  ASSERT_GT(worker_pid, 0);
+  kill(worker_pid, SIGKILL);
   EXPECT_EQ(tern.Wait(), 75);
-  EXPECT_THAT(
-      tern.err(),
-      AllOf(HasSubstr(Cat("root cause: worker 1 (process ", worker, ") was killed by signal 9")),
-            HasSubstr("worker.1.stderr"), HasSubstr("then the job ended with code 75: worker 1 ("),
-            HasSubstr("was lost at round ")));
+  EXPECT_THAT(tern.err(), AllOf(HasSubstr(Cat("root cause: worker 1 (process ", worker_pid,
+                                              ") was killed by signal 9")),
+                                HasSubstr("worker.1.stderr"),
+                                HasSubstr("then the job ended with code 75: worker 1 ("),
+                                HasSubstr("was lost at round ")));
   EXPECT_EQ(job.Output("summary.json")["code"], 75);
   EXPECT_EQ(job.Output("summary.json")["restarts"], 0);
 }
 
 TEST(Run, AStoppedWorkerIsNamedAndKilled) {
-  TestJob job(Endless("faults: {dead_after_s: 1, suspect_after_s: 0.6, heartbeat_ms: 100}\n"));
+  TestJob job(
+      EndlessJobOptions("faults: {dead_after_s: 1, suspect_after_s: 0.6, heartbeat_ms: 100}\n"));
   TestProgram& tern = job.StartTern({"run", job.job_file()});
   ASSERT_TRUE(job.WaitForTraining());
-  const pid_t worker = TestJob::PidOf(tern, "worker 1");
-  ASSERT_GT(worker, 0);
-  kill(worker, SIGSTOP);
+  const pid_t worker_pid = TestJob::PidOf(tern, "worker 1");
+  ASSERT_GT(worker_pid, 0);
+  kill(worker_pid, SIGSTOP);
   EXPECT_EQ(tern.Wait(), 75);
   EXPECT_THAT(tern.err(), AllOf(HasSubstr("root cause: server 0 ended it: worker 1 ("),
                                 HasSubstr("silent for 1.")));
-  EXPECT_FALSE(ProcessExists(worker));
+  EXPECT_FALSE(ProcessExists(worker_pid));
 }
 
 TEST(Run, ALostWorkerIsRestartedIfTheJobWaits) {
@@ -157,15 +159,15 @@ TEST(Run, ALostWorkerIsRestartedIfTheJobWaits) {
   TestJob job(options);
   TestProgram& tern = job.StartTern({"run", job.job_file(), "--restarts", "1"});
   ASSERT_TRUE(job.WaitForTraining());
-  const pid_t worker = TestJob::PidOf(tern, "worker 1");
-  ASSERT_GT(worker, 0);
-  kill(worker, SIGKILL);
+  const pid_t worker_pid = TestJob::PidOf(tern, "worker 1");
+  ASSERT_GT(worker_pid, 0);
+  kill(worker_pid, SIGKILL);
   EXPECT_EQ(tern.Wait(), 0) << tern.err();
   EXPECT_THAT(
       tern.out(),
       AllOf(HasSubstr("was killed by signal 9 (Killed)"), HasSubstr("it is started again (1 of 1)"),
             HasSubstr("rounds                400\n"), HasSubstr("replicas              agree")));
-  EXPECT_NE(TestJob::PidOf(tern, "worker 1"), worker);
+  EXPECT_NE(TestJob::PidOf(tern, "worker 1"), worker_pid);
   EXPECT_EQ(job.Output("summary.json")["restarts"], 1);
 }
 
@@ -175,9 +177,9 @@ TEST(Run, ALostServerIsRestarted) {
   TestJob job(options);
   TestProgram& tern = job.StartTern({"run", job.job_file(), "--restarts", "1"});
   ASSERT_TRUE(job.WaitForTraining());
-  const pid_t server = TestJob::PidOf(tern, "server 0");
-  ASSERT_GT(server, 0);
-  kill(server, SIGKILL);
+  const pid_t server_pid = TestJob::PidOf(tern, "server 0");
+  ASSERT_GT(server_pid, 0);
+  kill(server_pid, SIGKILL);
   EXPECT_EQ(tern.Wait(), 0) << tern.err();
   EXPECT_EQ(job.Output("summary.json")["rounds"], 400);
   EXPECT_EQ(job.Output("summary.json")["restarts"], 1);
@@ -193,13 +195,14 @@ TEST(Run, ABadDataFolderIsTheRootCauseAndEndsTheJobAtOnce) {
 }
 
 TEST(Run, ReportsAPortInUse) {
-  TestJob job, other(Endless());
-  TestProgram& server = other.StartServer(0);
-  ASSERT_TRUE(WaitUntil([&] { return !other.Progress().is_null(); })) << server.err();
+  TestJob job, other_job(EndlessJobOptions());
+  TestProgram& server = other_job.StartServer(0);
+  ASSERT_TRUE(WaitUntil([&] { return !other_job.Progress().is_null(); })) << server.err();
   TestProgram& tern = job.StartTern(
-      {"run", job.job_file(), "--set", Cat("servers.0.address=127.0.0.1:", other.port(0))});
+      {"run", job.job_file(), "--set", Cat("servers.0.address=127.0.0.1:", other_job.port(0))});
   EXPECT_EQ(tern.Wait(20), 69) << tern.err();
-  EXPECT_THAT(tern.err(), AllOf(HasSubstr("root cause: server 0"), HasSubstr(Cat(other.port(0)))));
+  EXPECT_THAT(tern.err(),
+              AllOf(HasSubstr("root cause: server 0"), HasSubstr(Cat(other_job.port(0)))));
 }
 
 TEST(Run, ReportsAMissingProgram) {
@@ -216,22 +219,22 @@ TEST(Run, ReportsAMissingProgram) {
 }
 
 TEST(Run, ItsChildrenDieWithIt) {
-  TestJob job(Endless());
+  TestJob job(EndlessJobOptions());
   TestProgram& tern = job.StartTern({"run", job.job_file()});
   ASSERT_TRUE(job.WaitForTraining());
-  const std::vector<pid_t> children = {TestJob::PidOf(tern, "server 0"),
-                                       TestJob::PidOf(tern, "worker 0"),
-                                       TestJob::PidOf(tern, "worker 1")};
+  const std::vector<pid_t> child_pids = {TestJob::PidOf(tern, "server 0"),
+                                         TestJob::PidOf(tern, "worker 0"),
+                                         TestJob::PidOf(tern, "worker 1")};
   tern.Signal(SIGKILL);
   EXPECT_EQ(tern.Wait(), 128 + SIGKILL);
-  for (const pid_t child : children) {
-    ASSERT_GT(child, 0);
+  for (const pid_t child_pid : child_pids) {
+    ASSERT_GT(child_pid, 0);
     EXPECT_TRUE(WaitUntil([&] {
-      const std::string stat = ReadFile(Cat("/proc/", child, "/stat"));
+      const std::string proc_stat = ReadFile(Cat("/proc/", child_pid, "/stat"));
       // The process has ended. Its new parent may not have reaped it yet; then its state is Z
       // (zombie).
-      return stat.empty() || stat.find(") Z ") != std::string::npos;
-    })) << child;
+      return proc_stat.empty() || proc_stat.find(") Z ") != std::string::npos;
+    })) << child_pid;
   }
 }
 

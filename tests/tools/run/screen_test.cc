@@ -29,11 +29,12 @@ std::string ProgressLine(int round, int workers_present = 2) {
              workers_present, R"(,"loss":0.5})");
 }
 
-// The progress of a job that resumed from step `from`; `beginning` identifies its start or its
+// The progress of a job that resumed from step `from_step`; `beginning` identifies its start or its
 // latest return to a checkpoint.
-std::string ResumedProgressLine(const std::string& beginning, int from, int round, int samples) {
+std::string ResumedProgressLine(const std::string& beginning, int from_step, int round,
+                                int samples) {
   return Cat(R"({"event":"progress","rounds":)", round, R"(,"steps":250,"samples":)", samples,
-             R"(,"beginning":")", beginning, R"(","from_step":)", from, "}");
+             R"(,"beginning":")", beginning, R"(","from_step":)", from_step, "}");
 }
 
 int LineCountOf(const std::string& text) {
@@ -44,9 +45,10 @@ TEST(Screen, PrintsALineEveryFiveSecondsWithoutATerminal) {
   testing::internal::CaptureStdout();
   {
     Screen screen;
-    screen.Progress(ProgressLine(0), seconds(1));
-    for (int half = 0; half < 24; ++half)
-      screen.Progress(ProgressLine(1 + half), seconds(2) + half * milliseconds(500));
+    screen.ShowProgress(ProgressLine(0), seconds(1));
+    for (int half_second = 0; half_second < 24; ++half_second)
+      screen.ShowProgress(ProgressLine(1 + half_second),
+                          seconds(2) + half_second * milliseconds(500));
   }
   const std::string out = testing::internal::GetCapturedStdout();
   EXPECT_EQ(LineCountOf(out), 3) << out;
@@ -58,8 +60,8 @@ TEST(Screen, IgnoresOtherLines) {
   testing::internal::CaptureStdout();
   {
     Screen screen;
-    screen.Progress("", seconds(1));
-    screen.Progress("{\"event\":", seconds(9));
+    screen.ShowProgress("", seconds(1));
+    screen.ShowProgress("{\"event\":", seconds(9));
   }
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
 }
@@ -69,7 +71,7 @@ std::string ResumeLinesOf(const std::vector<std::string>& progress_lines) {
   {
     Screen screen;
     for (const std::string& progress_line : progress_lines)
-      screen.Progress(progress_line, seconds(1));
+      screen.ShowProgress(progress_line, seconds(1));
   }
   std::string resume_lines;
   std::istringstream lines(testing::internal::GetCapturedStdout());
@@ -99,8 +101,8 @@ TEST(Screen, AnnouncesThatAJobGoesBack) {
   EXPECT_EQ(
       ResumeLinesOf({ResumedProgressLine("b", 0, 100, 800), ResumedProgressLine("c", 0, 4, 800)}),
       "goes back from step 100 to step 0\n");
-  // A restarted shard 0 may first learn the step of the slowest worker. The job has not gone back
-  // then.
+  // Shard 0 is the server that reports progress. After a restart, the first step that it reports
+  // may be that of the slowest worker. The job has not gone back then.
   EXPECT_EQ(ResumeLinesOf({ResumedProgressLine("b", 50, 100, 800), ResumedProgressLine("", 0, 0, 0),
                            ResumedProgressLine("", 50, 97, 776)}),
             "goes on from step 50\n");
@@ -139,8 +141,8 @@ std::string OutputOnTerminal(UseScreen use_screen) {
 
 TEST(Screen, RedrawsOneLineOnATerminalAndNeverWraps) {
   const std::string out = OutputOnTerminal([](Screen& screen) {
-    screen.Progress(ProgressLine(1), seconds(1));
-    screen.Progress(ProgressLine(2), seconds(1) + milliseconds(500));
+    screen.ShowProgress(ProgressLine(1), seconds(1));
+    screen.ShowProgress(ProgressLine(2), seconds(1) + milliseconds(500));
   });
   EXPECT_EQ(out,
             "\rstep 1/100  loss 0.5000  10 img/s  comm\x1b[K\rstep 2/100  loss 0.5000  10 img/s  "
@@ -149,7 +151,7 @@ TEST(Screen, RedrawsOneLineOnATerminalAndNeverWraps) {
 
 TEST(Screen, APermanentLineBeginsOnANewLine) {
   const std::string out = OutputOnTerminal([](Screen& screen) {
-    screen.Progress(ProgressLine(0, 1), seconds(1));
+    screen.ShowProgress(ProgressLine(0, 1), seconds(1));
     screen.PrintLine("worker 1 is here");
   });
   EXPECT_EQ(out, "\rwaiting for the first step  workers 1/2\x1b[K\r\nworker 1 is here\r\n");

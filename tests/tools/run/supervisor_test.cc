@@ -28,12 +28,12 @@ class SupervisorTest : public testing::Test {
     EXPECT_EQ(mkfifo((folder_ + "/go").c_str(), 0600), 0);
   }
   ~SupervisorTest() override {
-    for (const int end : progress_pipe_) close(end);
+    for (const int pipe_fd : progress_pipe_) close(pipe_fd);
     std::filesystem::remove_all(folder_);
   }
 
   // Adds a member that runs a shell script, in which $D is the test's folder and `say` writes a
-  // progress line. The first member is shard 0.
+  // progress line. The first member is shard 0, the server that reports progress.
   void AddMember(const std::string& script, bool job_waits = true) {
     Supervisor::Member member;
     member.spec.name =
@@ -43,16 +43,16 @@ class SupervisorTest : public testing::Test {
         "-c", Cat("D=", folder_, "; say() { echo \"$1\" >&", progress_pipe_[1], "; }\n", script)};
     member.spec.stdout_path = folder_ + "/" + member.spec.name + ".out";
     member.spec.stderr_path = folder_ + "/" + member.spec.name + ".err";
-    member.spec.fd = progress_pipe_[1];
+    member.spec.inherited_fd = progress_pipe_[1];
     member.job_waits = job_waits;
     member.is_worker = !options_.members.empty();
-    member.grace = member.notice = seconds(60);
+    member.grace = member.grace_if_irreplaceable = seconds(60);
     options_.members.push_back(member);
   }
   // Runs the supervisor and returns its output.
-  std::string RunSupervisor(uint32_t restarts, Time settle) {
-    options_.restarts = restarts;
-    options_.settle = settle;
+  std::string RunSupervisor(uint32_t max_restarts, Time max_report_delay) {
+    options_.max_restarts = max_restarts;
+    options_.max_report_delay = max_report_delay;
     options_.progress_fd = progress_pipe_[0];
     testing::internal::CaptureStdout();
     {
@@ -63,7 +63,7 @@ class SupervisorTest : public testing::Test {
       EXPECT_TRUE(run_status.ok()) << run_status.message();
       verdict_ = supervisor.verdict();
       restarts_ = supervisor.restarts();
-      newest_progress_ = supervisor.newest();
+      newest_progress_ = supervisor.newest_progress();
     }
     return testing::internal::GetCapturedStdout();
   }
@@ -76,10 +76,11 @@ class SupervisorTest : public testing::Test {
   std::string newest_progress_;
 };
 
-constexpr const char* kEndedWell = R"(say '{"event":"ended","code":0,"sentence":""}')";
+// The command by which shard 0 reports that the job has ended without an error.
+constexpr const char* kReportSuccess = R"(say '{"event":"ended","code":0,"sentence":""}')";
 
 TEST_F(SupervisorTest, SupervisesAJobToItsEnd) {
-  AddMember(kEndedWell);
+  AddMember(kReportSuccess);
   AddMember("exit 0");
   const std::string out = RunSupervisor(0, seconds(60));
   EXPECT_TRUE(verdict_.ok()) << verdict_.message();
@@ -88,7 +89,7 @@ TEST_F(SupervisorTest, SupervisesAJobToItsEnd) {
 }
 
 TEST_F(SupervisorTest, RestartsAProcessThatExitedWhileTheJobRuns) {
-  AddMember(Cat("read word < $D/go\n", kEndedWell));
+  AddMember(Cat("read word < $D/go\n", kReportSuccess));
   AddMember("if [ -e $D/lived ]; then echo go > $D/go; else touch $D/lived; exit 75; fi");
   const std::string out = RunSupervisor(1, milliseconds(20));
   EXPECT_TRUE(verdict_.ok()) << verdict_.message();
@@ -132,7 +133,7 @@ TEST_F(SupervisorTest, DoesNotRestartAProcessThatWouldFailAgain) {
     AddMember("exec sleep 1000");
     AddMember(Cat("echo 'sh: no room' >&2; exit ", code));
     AddMember("exec sleep 1000");
-    for (Supervisor::Member& member : options_.members) member.notice = Time(0);
+    for (Supervisor::Member& member : options_.members) member.grace_if_irreplaceable = Time(0);
     const std::string out = RunSupervisor(5, milliseconds(20));
     EXPECT_EQ(restarts_, 0u);
     EXPECT_EQ(ExitCode(verdict_), code);
@@ -145,14 +146,14 @@ TEST_F(SupervisorTest, DoesNotWaitOnceAllWorkersAreGone) {
   AddMember(
       R"(say '{"event":"progress","workers":1,"present":1}'; echo begun > $D/go; exec sleep 1000)");
   AddMember("read word < $D/go; kill -9 $$");
-  options_.members.back().notice = Time(0);
+  options_.members.back().grace_if_irreplaceable = Time(0);
   RunSupervisor(0, milliseconds(20));  // ends at once, not after the grace period of a minute
   EXPECT_EQ(verdict_.code(), Code::kPeerLost);
   EXPECT_THAT(verdict_.message(), HasSubstr("root cause: worker 0"));
 }
 
 TEST_F(SupervisorTest, AFailureAfterTheEndOfTheJobFailsTheRun) {
-  AddMember(Cat(kEndedWell, "; echo ended > $D/go"));
+  AddMember(Cat(kReportSuccess, "; echo ended > $D/go"));
   AddMember("read word < $D/go; echo 'sh: cannot write worker.0.json' >&2; exit 74");
   RunSupervisor(0, Time(0));
   EXPECT_EQ(verdict_.code(), Code::kCannotWrite);
@@ -173,7 +174,7 @@ TEST_F(SupervisorTest, AFailureSeenBeforeTheEndOfTheJobFailsTheRunUnlessTheJobLo
 }
 
 TEST_F(SupervisorTest, GivesTheOthersTimeToEndOnceTheJobHasBegun) {
-  // Shard 0 needs 0.3 s to notice and report the loss, longer than the `settle` time of 20 ms.
+  // Shard 0 needs 0.3 s to notice and report the loss, longer than max_report_delay (20 ms).
   AddMember(R"(say '{"event":"progress","workers":1,"present":1}'; echo begun > $D/go; sleep 0.3
 say '{"event":"ended","code":75,"sentence":"worker 0 was lost"}'; exit 75)");
   AddMember("read word < $D/go; kill -9 $$", false);
@@ -194,7 +195,7 @@ echo go > $D/go; read word < $D/never)");
 }
 
 TEST_F(SupervisorTest, IgnoresGarbageOnTheProgressPipe) {
-  AddMember(Cat("say '{\"event\":'; say ''; say '[1]'; say 'x'\n", kEndedWell));
+  AddMember(Cat("say '{\"event\":'; say ''; say '[1]'; say 'x'\n", kReportSuccess));
   RunSupervisor(0, Time(0));
   EXPECT_TRUE(verdict_.ok()) << verdict_.message();
 }

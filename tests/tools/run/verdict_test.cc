@@ -19,7 +19,7 @@ Failure KilledFailure(const std::string& process, int signal) {
 
 setup::ProgressUpdate EndedUpdate(int code, const std::string& sentence = "") {
   setup::ProgressUpdate update;
-  update.ended = true;
+  update.has_ended = true;
   update.code = code;
   update.sentence = sentence;
   return update;

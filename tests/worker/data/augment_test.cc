@@ -18,14 +18,14 @@ constexpr uint64_t kSeed = 7;
 
 Augmenter MakeAugmenter(const std::string& data_text, Split split = Split::kTrain,
                         uint32_t channels = 3) {
-  auto augmenter = Augmenter::Make(DataOf(data_text), kSeed, split, channels);
+  auto augmenter = Augmenter::Make(ParseData(data_text), kSeed, split, channels);
   EXPECT_TRUE(augmenter.ok()) << augmenter.status().message();
   return std::move(*augmenter);
 }
 
-std::vector<float> Augmented(const Augmenter& augmenter, const Image& image,
-                             const Augmenter::SampleId& sample_id = {}) {
-  const auto size = augmenter.OutputOf({image.height, image.width});
+std::vector<float> AugmentImage(const Augmenter& augmenter, const Image& image,
+                                const Augmenter::SampleId& sample_id = {}) {
+  const auto size = augmenter.OutputSizeOf({image.height, image.width});
   EXPECT_TRUE(size.ok()) << size.status().message();
   std::vector<float> out(uint64_t{image.channels} * size->height * size->width);
   Augmenter::Workspace workspace;
@@ -56,14 +56,14 @@ struct ReferenceAugmenter {
 
   std::vector<double> Augment(const Image& image, const Augmenter::SampleId& sample_id) const {
     const RandomNumbers numbers{sample_id};
-    const auto first_pixel = [&](uint32_t side, uint32_t crop_side, int word_index) {
+    const auto first_position_of = [&](uint32_t side, uint32_t crop_side, int word_index) {
       const int free_pixels = static_cast<int>(side + 2 * pad_pixels - crop_side);
       return (random_crop ? static_cast<int>(numbers.UniformFor(0, word_index) * (free_pixels + 1))
                           : free_pixels / 2) -
              static_cast<int>(pad_pixels);
     };
-    const int top_row = first_pixel(image.height, height, 1),
-              left_column = first_pixel(image.width, width, 2);
+    const int top_row = first_position_of(image.height, height, 1),
+              left_column = first_position_of(image.width, width, 2);
     const bool is_mirrored = mirror && numbers.UniformFor(0, 0) >= 0.5;
     std::vector<double> out;
     for (uint32_t c = 0; c < image.channels; ++c) {
@@ -99,12 +99,12 @@ struct ReferenceAugmenter {
       }
     }
     if (!standardize) return;
-    double sum = 0, squares = 0;
+    double sum = 0, squared_deviations = 0;
     const auto n = static_cast<double>(out->size());
     for (const double value : *out) sum += value;
-    for (const double value : *out) squares += (value - sum / n) * (value - sum / n);
+    for (const double value : *out) squared_deviations += (value - sum / n) * (value - sum / n);
     for (double& value : *out)
-      value = (value - sum / n) / std::max(std::sqrt(squares / n), 1 / std::sqrt(n));
+      value = (value - sum / n) / std::max(std::sqrt(squared_deviations / n), 1 / std::sqrt(n));
   }
 };
 
@@ -116,9 +116,9 @@ void ExpectNear(const std::vector<float>& actual, const std::vector<double>& exp
 void ExpectSameAsReference(const std::string& data_text, const ReferenceAugmenter& reference) {
   const Augmenter augmenter = MakeAugmenter(data_text);
   for (uint64_t sample = 0; sample < 40; ++sample) {
-    const Image image = Picture(3, 17, 21, static_cast<uint32_t>(sample));
+    const Image image = MakePicture(3, 17, 21, static_cast<uint32_t>(sample));
     const Augmenter::SampleId sample_id{sample % 3, sample * 1000};
-    ExpectNear(Augmented(augmenter, image, sample_id), reference.Augment(image, sample_id));
+    ExpectNear(AugmentImage(augmenter, image, sample_id), reference.Augment(image, sample_id));
   }
 }
 
@@ -155,17 +155,17 @@ TEST(Augmenter, WithoutOptionsMapsPixelsExactly) {
   Image image;
   image.Resize(1, 1, 3);
   image.pixels = {0, 51, 255};
-  EXPECT_EQ(Augmented(MakeAugmenter("", Split::kTrain, 1), image),
+  EXPECT_EQ(AugmentImage(MakeAugmenter("", Split::kTrain, 1), image),
             (std::vector<float>{0.f, 51 / 255.f, 1.f}));
-  EXPECT_EQ(Augmented(MakeAugmenter("scale: 2 offset: -1", Split::kTrain, 1), image),
+  EXPECT_EQ(AugmentImage(MakeAugmenter("scale: 2 offset: -1", Split::kTrain, 1), image),
             (std::vector<float>{-1.f, 51 / 255.f * 2.f - 1.f, 1.f}));
-  EXPECT_EQ(Augmented(MakeAugmenter("mean: 0.5 std: 0.25", Split::kTrain, 1), image),
+  EXPECT_EQ(AugmentImage(MakeAugmenter("mean: 0.5 std: 0.25", Split::kTrain, 1), image),
             (std::vector<float>{-2.f, (51 / 255.f - 0.5f) / 0.25f, 2.f}));
 }
 
 TEST(Augmenter, EvaluationUsesOnlyTheSizes) {
-  const Image image = Picture(3, 17, 21);
-  const auto augmented = Augmented(
+  const Image image = MakePicture(3, 17, 21);
+  const auto augmented = AugmentImage(
       MakeAugmenter(
           "augmentation { height: 12 width: 10 pad: 4 random_crop: true mirror: true brightness: "
           "63 contrast_min: 0.2 contrast_max: 1.8 }",
@@ -181,41 +181,41 @@ TEST(Augmenter, MirrorsHalfTheTimeAndCropsUniformly) {
   image.Resize(1, 32, 32);
   std::fill(image.pixels.begin(), image.pixels.end(), 0);
   image.pixels[16 * 32 + 8] = 255;  // where this pixel ends up shows the crop and the mirroring
-  constexpr int kImages = 16200;
-  std::vector<int> rows(32), columns(32);
+  constexpr int kNumImages = 16200;
+  std::vector<int> row_counts(32), column_counts(32);
   int mirrored_images = 0;
-  for (uint64_t sample = 0; sample < kImages; ++sample) {
-    const auto out = Augmented(augmenter, image, {3, sample});
+  for (uint64_t sample = 0; sample < kNumImages; ++sample) {
+    const auto out = AugmentImage(augmenter, image, {3, sample});
     const auto position = std::max_element(out.begin(), out.end()) - out.begin();
-    ++rows[static_cast<size_t>(position / 32)];
-    ++columns[static_cast<size_t>(position % 32)];
+    ++row_counts[static_cast<size_t>(position / 32)];
+    ++column_counts[static_cast<size_t>(position % 32)];
     if (position % 32 > 16) ++mirrored_images;
   }
-  EXPECT_NEAR(mirrored_images, kImages / 2, 4 * std::sqrt(kImages / 4));
-  for (size_t row = 12; row <= 20; ++row) EXPECT_NEAR(rows[row], kImages / 9, 160) << row;
+  EXPECT_NEAR(mirrored_images, kNumImages / 2, 4 * std::sqrt(kNumImages / 4));
+  for (size_t row = 12; row <= 20; ++row) EXPECT_NEAR(row_counts[row], kNumImages / 9, 160) << row;
   for (size_t x = 4; x <= 12; ++x) {
-    EXPECT_NEAR(columns[x], kImages / 18, 120) << x;
-    EXPECT_NEAR(columns[31 - x], kImages / 18, 120) << x;
+    EXPECT_NEAR(column_counts[x], kNumImages / 18, 120) << x;
+    EXPECT_NEAR(column_counts[31 - x], kNumImages / 18, 120) << x;
   }
 }
 
 TEST(Augmenter, DependsOnlyOnEpochSampleAndSeed) {
   const std::string data_text = "augmentation { pad: 8 random_crop: true mirror: true }";
-  const Image image = Picture(3, 32, 32);
-  const auto first_result = Augmented(MakeAugmenter(data_text), image, {0, 1});
-  EXPECT_EQ(Augmented(MakeAugmenter(data_text), image, {0, 1}), first_result);
-  EXPECT_NE(Augmented(MakeAugmenter(data_text), image, {1, 1}), first_result);
-  EXPECT_NE(Augmented(MakeAugmenter(data_text), image, {0, 2}), first_result);
-  EXPECT_NE(
-      Augmented(*Augmenter::Make(DataOf(data_text), kSeed + 1, Split::kTrain, 3), image, {0, 1}),
-      first_result);
+  const Image image = MakePicture(3, 32, 32);
+  const auto first_result = AugmentImage(MakeAugmenter(data_text), image, {0, 1});
+  EXPECT_EQ(AugmentImage(MakeAugmenter(data_text), image, {0, 1}), first_result);
+  EXPECT_NE(AugmentImage(MakeAugmenter(data_text), image, {1, 1}), first_result);
+  EXPECT_NE(AugmentImage(MakeAugmenter(data_text), image, {0, 2}), first_result);
+  EXPECT_NE(AugmentImage(*Augmenter::Make(ParseData(data_text), kSeed + 1, Split::kTrain, 3), image,
+                         {0, 1}),
+            first_result);
 }
 
 TEST(Augmenter, StandardizesAFlatImageToZeros) {
   Image image;
   image.Resize(3, 4, 4);
   std::fill(image.pixels.begin(), image.pixels.end(), 200);
-  for (const float value : Augmented(MakeAugmenter("standardize: true"), image))
+  for (const float value : AugmentImage(MakeAugmenter("standardize: true"), image))
     EXPECT_NEAR(value, 0, 1e-5);
 }
 
@@ -234,10 +234,10 @@ TEST(Augmenter, RandomResizedCropKeepsAreaAndAspectInRange) {
     }
   }
   double mean_area = 0, mean_log_aspect = 0, smallest_area = 1, largest_area = 0;
-  constexpr int kImages = 400;
-  for (uint64_t sample = 0; sample < kImages; ++sample) {
-    const auto column_values = Augmented(augmenter, column_ramp, {0, sample}),
-               row_values = Augmented(augmenter, row_ramp, {0, sample});
+  constexpr int kNumImages = 400;
+  for (uint64_t sample = 0; sample < kNumImages; ++sample) {
+    const auto column_values = AugmentImage(augmenter, column_ramp, {0, sample}),
+               row_values = AugmentImage(augmenter, row_ramp, {0, sample});
     // The crop is resized to two pixels a side. On a ramp, the difference of two neighbours is half
     // the crop's side.
     const double width = 255 * (column_values[1] - column_values[0]) * 2,
@@ -245,8 +245,8 @@ TEST(Augmenter, RandomResizedCropKeepsAreaAndAspectInRange) {
     const double area_share = width * height / 40000;
     smallest_area = std::min(smallest_area, area_share);
     largest_area = std::max(largest_area, area_share);
-    mean_area += area_share / kImages;
-    mean_log_aspect += std::log(width / height) / kImages;
+    mean_area += area_share / kNumImages;
+    mean_log_aspect += std::log(width / height) / kNumImages;
   }
   EXPECT_NEAR(largest_area / smallest_area, 2, 0.12);
   EXPECT_NEAR(mean_area / smallest_area, 1.5, 0.06);
@@ -260,39 +260,42 @@ TEST(Augmenter, RandomResizedCropOfAStripFallsBackToItsMiddle) {
   Image strip;
   strip.Resize(1, 2, 90);
   for (size_t i = 0; i < strip.pixels.size(); ++i) strip.pixels[i] = static_cast<uint8_t>(i % 90);
-  for (const float value : Augmented(augmenter, strip)) EXPECT_NEAR(value * 255, 44.5, 2.5);
+  for (const float value : AugmentImage(augmenter, strip)) EXPECT_NEAR(value * 255, 44.5, 2.5);
 }
 
 TEST(Augmenter, ScalesTheShorterSideFirst) {
   const Augmenter augmenter = MakeAugmenter("augmentation { resize_shorter: 8 }");
-  for (const auto& [from, to] : {std::pair{Size{16, 32}, Size{8, 16}},
-                                 {Size{30, 20}, Size{12, 8}},
-                                 {Size{4, 4}, Size{8, 8}},
-                                 {Size{8, 9}, Size{8, 9}}}) {
-    EXPECT_EQ(*augmenter.OutputOf(from), to);
+  for (const auto& [input_size, output_size] : {std::pair{Size{16, 32}, Size{8, 16}},
+                                                {Size{30, 20}, Size{12, 8}},
+                                                {Size{4, 4}, Size{8, 8}},
+                                                {Size{8, 9}, Size{8, 9}}}) {
+    EXPECT_EQ(*augmenter.OutputSizeOf(input_size), output_size);
   }
-  const Augmenter cropping = MakeAugmenter("augmentation { resize_shorter: 8 height: 8 width: 8 }");
-  EXPECT_EQ(*cropping.OutputOf({333, 500}), (Size{8, 8}));
+  const Augmenter cropping_augmenter =
+      MakeAugmenter("augmentation { resize_shorter: 8 height: 8 width: 8 }");
+  EXPECT_EQ(*cropping_augmenter.OutputSizeOf({333, 500}), (Size{8, 8}));
 }
 
 TEST(Augmenter, RefusesACropThatIsTooLarge) {
-  const auto size = MakeAugmenter("augmentation { height: 24 width: 24 }").OutputOf({24, 20});
+  const auto size = MakeAugmenter("augmentation { height: 24 width: 24 }").OutputSizeOf({24, 20});
   EXPECT_EQ(size.status().code(), Code::kBadData);
   EXPECT_THAT(size.status().message(), HasSubstr("20 x 24 pixels before the crop, smaller than the "
                                                  "crop of 24 x 24; set data.augmentation."));
   EXPECT_TRUE(
-      MakeAugmenter("augmentation { height: 24 width: 24 pad: 2 }").OutputOf({24, 20}).ok());
+      MakeAugmenter("augmentation { height: 24 width: 24 pad: 2 }").OutputSizeOf({24, 20}).ok());
   EXPECT_FALSE(MakeAugmenter("augmentation { height: 24 width: 24 pad: 2 }", Split::kTest)
-                   .OutputOf({24, 20})
+                   .OutputSizeOf({24, 20})
                    .ok());
-  EXPECT_THAT(
-      MakeAugmenter("augmentation { resize_shorter: 60000 }").OutputOf({2, 2}).status().message(),
-      HasSubstr("too many"));
+  EXPECT_THAT(MakeAugmenter("augmentation { resize_shorter: 60000 }")
+                  .OutputSizeOf({2, 2})
+                  .status()
+                  .message(),
+              HasSubstr("too many"));
 }
 
 TEST(Augmenter, RefusesOptionsThatDoNotFitTheImages) {
   const auto error_of = [](const std::string& data_text) {
-    return Augmenter::Make(DataOf(data_text), 1, Split::kTrain, 3).status().message();
+    return Augmenter::Make(ParseData(data_text), 1, Split::kTrain, 3).status().message();
   };
   EXPECT_THAT(error_of("mean: 0.5 std: 0.5"), HasSubstr("data.mean has 1 values"));
   EXPECT_THAT(error_of("mean: [1, 2, 3]"), HasSubstr("data.std has 0 values"));

@@ -29,24 +29,24 @@ std::vector<uint64_t> IndicesOf(Batches& batches, uint64_t step) {
 }
 
 // The samples of a step over all ranks, in rank order.
-std::vector<uint64_t> SamplesOfStep(std::vector<Batches>& ranks, uint64_t step) {
+std::vector<uint64_t> SamplesOfStep(std::vector<Batches>& batches_by_rank, uint64_t step) {
   std::vector<uint64_t> indices;
-  for (Batches& rank : ranks) {
-    for (const uint64_t index : IndicesOf(rank, step)) indices.push_back(index);
+  for (Batches& batches : batches_by_rank) {
+    for (const uint64_t index : IndicesOf(batches, step)) indices.push_back(index);
   }
   return indices;
 }
 
-std::vector<Batches> MakeRanks(const Samples& samples, Batches::Options options) {
-  std::vector<Batches> ranks;
+std::vector<Batches> MakeBatchesByRank(const Samples& samples, Batches::Options options) {
+  std::vector<Batches> batches_by_rank;
   for (options.rank = 0; options.rank < options.workers; ++options.rank) {
-    ranks.push_back(MakeBatches(samples, options));
+    batches_by_rank.push_back(MakeBatches(samples, options));
   }
-  return ranks;
+  return batches_by_rank;
 }
 
-// The expected orders were computed by an implementation in another language, written from the text
-// of order.h and philox.h.
+// The expected orders were computed by an implementation in another language, written from the
+// descriptions in order.h and philox.h.
 TEST(EpochPermutation, MatchesGoldenOrder) {
   EXPECT_THAT(EpochPermutation(1, 0, 0, 12), ElementsAre(2, 6, 11, 8, 5, 3, 4, 0, 7, 9, 10, 1));
   EXPECT_THAT(EpochPermutation(1, 0, 1, 12), ElementsAre(6, 4, 10, 0, 3, 9, 2, 1, 8, 5, 11, 7));
@@ -85,12 +85,13 @@ TEST(EpochPermutation, IsUniform) {
 
 TEST(Batches, SharedSamplesDoNotDependOnWorkers) {
   const auto samples = SmallSamples(50);  // 12 does not divide 50: batches straddle epochs
-  std::vector<Batches> single_rank =
-      MakeRanks(*samples, {.seed = 3, .workers = 1, .batch_total = 12});
+  std::vector<Batches> batches_of_single_rank =
+      MakeBatchesByRank(*samples, {.seed = 3, .workers = 1, .batch_total = 12});
   for (const uint32_t workers : {2u, 3u, 4u}) {
-    auto ranks = MakeRanks(*samples, {.seed = 3, .workers = workers, .batch_total = 12});
+    auto batches_by_rank =
+        MakeBatchesByRank(*samples, {.seed = 3, .workers = workers, .batch_total = 12});
     for (uint64_t step = 0; step < 30; ++step) {
-      EXPECT_EQ(SamplesOfStep(ranks, step), SamplesOfStep(single_rank, step))
+      EXPECT_EQ(SamplesOfStep(batches_by_rank, step), SamplesOfStep(batches_of_single_rank, step))
           << workers << " workers, step " << step;
     }
   }
@@ -98,10 +99,11 @@ TEST(Batches, SharedSamplesDoNotDependOnWorkers) {
 
 TEST(Batches, SharedUsesEverySampleOncePerEpochAndReshuffles) {
   const auto samples = SmallSamples(50);
-  auto ranks = MakeRanks(*samples, {.seed = 3, .workers = 2, .batch_total = 10});
+  auto batches_by_rank = MakeBatchesByRank(*samples, {.seed = 3, .workers = 2, .batch_total = 10});
   std::vector<std::vector<uint64_t>> epochs(4);
   for (uint64_t step = 0; step < 20; ++step) {
-    for (const uint64_t index : SamplesOfStep(ranks, step)) epochs[step / 5].push_back(index);
+    for (const uint64_t index : SamplesOfStep(batches_by_rank, step))
+      epochs[step / 5].push_back(index);
   }
   for (const auto& epoch : epochs) {
     EXPECT_EQ(std::set(epoch.begin(), epoch.end()).size(), 50u);
@@ -111,10 +113,10 @@ TEST(Batches, SharedUsesEverySampleOncePerEpochAndReshuffles) {
 
 TEST(Batches, StraddlesAnEpochWithoutLosingASample) {
   const auto samples = SmallSamples(50);
-  auto single_rank = MakeRanks(*samples, {.workers = 1, .batch_total = 12});
+  auto batches_of_single_rank = MakeBatchesByRank(*samples, {.workers = 1, .batch_total = 12});
   std::map<uint64_t, int> times_seen;  // 25 steps of 12 are 6 epochs of 50
   for (uint64_t step = 0; step < 25; ++step) {
-    for (const uint64_t index : SamplesOfStep(single_rank, step)) ++times_seen[index];
+    for (const uint64_t index : SamplesOfStep(batches_of_single_rank, step)) ++times_seen[index];
   }
   EXPECT_EQ(times_seen.size(), 50u);
   for (const auto& [index, times] : times_seen) EXPECT_EQ(times, 6) << index;
@@ -122,13 +124,13 @@ TEST(Batches, StraddlesAnEpochWithoutLosingASample) {
 
 TEST(Batches, BySampleUsesOnlyAWorkersOwnImages) {
   const auto samples = SmallSamples(50);  // ranks own 17, 17 and 16 images
-  auto ranks =
-      MakeRanks(*samples, {.workers = 3, .batch_total = 12, .partition = pb::Data::by_sample});
+  auto batches_by_rank = MakeBatchesByRank(
+      *samples, {.workers = 3, .batch_total = 12, .partition = pb::Data::by_sample});
   for (uint64_t rank = 0; rank < 3; ++rank) {
     const uint64_t owned_images = rank < 2 ? 17 : 16;
     std::map<uint64_t, int> times_seen;
-    for (uint64_t step = 0; step < owned_images; ++step) {  // 4 * row draws: each image 4 times
-      for (const uint64_t index : IndicesOf(ranks[rank], step)) {
+    for (uint64_t step = 0; step < owned_images; ++step) {  // 4 images a step: each image 4 times
+      for (const uint64_t index : IndicesOf(batches_by_rank[rank], step)) {
         ASSERT_EQ(index % 3, rank);
         ++times_seen[index];
       }
@@ -156,15 +158,15 @@ TEST(Batches, DoNotDependOnTheOrderOfSteps) {
 
 TEST(Batches, ByClassDividesTheImagesByLabel) {
   const auto samples = SmallSamples(50);  // labels 0 to 9, five of each; ranks own 17, 17 and 16
-  auto ranks =
-      MakeRanks(*samples, {.workers = 3, .batch_total = 12, .partition = pb::Data::by_class});
+  auto batches_by_rank = MakeBatchesByRank(
+      *samples, {.workers = 3, .batch_total = 12, .partition = pb::Data::by_class});
   const std::vector<std::set<uint64_t>> labels_of_rank = {{0, 1, 2, 3}, {3, 4, 5, 6}, {6, 7, 8, 9}};
   std::set<uint64_t> seen_images;
   for (uint64_t rank = 0; rank < 3; ++rank) {
     const uint64_t owned_images = rank < 2 ? 17 : 16;
     std::map<uint64_t, int> times_seen;
-    for (uint64_t step = 0; step < owned_images; ++step) {  // 4 * row draws: each image 4 times
-      for (const uint64_t index : IndicesOf(ranks[rank], step)) {
+    for (uint64_t step = 0; step < owned_images; ++step) {  // 4 images a step: each image 4 times
+      for (const uint64_t index : IndicesOf(batches_by_rank[rank], step)) {
         ASSERT_TRUE(labels_of_rank[rank].contains(index % 10)) << index << " on " << rank;
         ++times_seen[index];
         seen_images.insert(index);
@@ -190,9 +192,9 @@ TEST(Batches, AllRanksHaveTheSameStepsPerEpoch) {
   const auto samples = SmallSamples(50);
   std::vector<uint64_t> steps_per_epoch_of_ranks;
   for (const auto partition : {pb::Data::shared, pb::Data::by_sample}) {
-    for (Batches& rank :
-         MakeRanks(*samples, {.workers = 3, .batch_total = 12, .partition = partition})) {
-      steps_per_epoch_of_ranks.push_back(rank.epochs().steps_per_epoch());
+    for (Batches& batches :
+         MakeBatchesByRank(*samples, {.workers = 3, .batch_total = 12, .partition = partition})) {
+      steps_per_epoch_of_ranks.push_back(batches.epochs().steps_per_epoch());
     }
   }
   EXPECT_THAT(steps_per_epoch_of_ranks, Each(4u));
@@ -230,11 +232,11 @@ TEST(DivideSamples, CoversTheSetExactlyInEqualParts) {
     for (const uint32_t workers : {1u, 2u, 3u, 4u, 8u, 127u}) {
       uint64_t expected_begin = 0;
       for (uint32_t rank = 0; rank < workers; ++rank) {
-        const Range part = DivideSamples(count, rank, workers);
-        EXPECT_EQ(part.begin, expected_begin);
-        EXPECT_GE(part.end - part.begin, count / workers);
-        EXPECT_LE(part.end - part.begin, count / workers + 1);
-        expected_begin = part.end;
+        const Range rank_range = DivideSamples(count, rank, workers);
+        EXPECT_EQ(rank_range.begin, expected_begin);
+        EXPECT_GE(rank_range.end - rank_range.begin, count / workers);
+        EXPECT_LE(rank_range.end - rank_range.begin, count / workers + 1);
+        expected_begin = rank_range.end;
       }
       EXPECT_EQ(expected_begin, count);
     }

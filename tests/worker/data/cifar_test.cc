@@ -44,13 +44,14 @@ class CifarTest : public testing::Test {
 };
 
 TEST_F(CifarTest, ReadsTheBatchesInOrder) {
-  const auto train = ReadDataset(data_, Split::kTrain), test = ReadDataset(data_, Split::kTest);
-  ASSERT_TRUE(train.ok() && test.ok()) << train.status().message();
-  EXPECT_THAT((*train)->labels, ElementsAre(1, 8, 2, 7, 3, 6, 4, 5, 5, 4));
-  EXPECT_THAT((*test)->labels, ElementsAre(3));
-  EXPECT_EQ((*train)->classes, 10u);
+  const auto train_set = ReadDataset(data_, Split::kTrain),
+             test_set = ReadDataset(data_, Split::kTest);
+  ASSERT_TRUE(train_set.ok() && test_set.ok()) << train_set.status().message();
+  EXPECT_THAT((*train_set)->labels, ElementsAre(1, 8, 2, 7, 3, 6, 4, 5, 5, 4));
+  EXPECT_THAT((*test_set)->labels, ElementsAre(3));
+  EXPECT_EQ((*train_set)->classes, 10u);
   Image image;
-  ASSERT_TRUE((*train)->Decode(5, &image).ok());  // the second record of a file
+  ASSERT_TRUE((*train_set)->Decode(5, &image).ok());  // the second record of a file
   EXPECT_EQ(image.channels, 3u);
   EXPECT_EQ(image.height, 32u);
   EXPECT_EQ(image.pixels[0], 1);
@@ -65,12 +66,12 @@ TEST_F(CifarTest, KeepsTheFirstImagesUpToTheLimit) {
 TEST_F(CifarTest, ReadsTheFineLabelsOfCifar100) {
   data_.set_format(pb::Data::cifar100);
   folder_.Write("train.bin", RecordBytes({99, 42}, true));
-  const auto train = ReadDataset(data_, Split::kTrain);
-  ASSERT_TRUE(train.ok()) << train.status().message();
-  EXPECT_THAT((*train)->labels, ElementsAre(99, 42));
-  EXPECT_EQ((*train)->classes, 100u);
+  const auto train_set = ReadDataset(data_, Split::kTrain);
+  ASSERT_TRUE(train_set.ok()) << train_set.status().message();
+  EXPECT_THAT((*train_set)->labels, ElementsAre(99, 42));
+  EXPECT_EQ((*train_set)->classes, 100u);
   Image image;
-  ASSERT_TRUE((*train)->Decode(1, &image).ok());
+  ASSERT_TRUE((*train_set)->Decode(1, &image).ok());
   EXPECT_EQ(image.pixels[0], 1);
 }
 

@@ -72,13 +72,13 @@ TEST_F(DatasetTest, KeepsTheFirstImagesUpToTheLimitOfEachSplit) {
   folder_.WritePair("t10k", kImageFile, kLabelFile);
   data_.set_train_limit(1);
   data_.set_test_limit(100);
-  const auto train = ReadDataset(data_, Split::kTrain);
-  const auto test = ReadDataset(data_, Split::kTest);
-  ASSERT_TRUE(train.ok() && test.ok());
-  EXPECT_THAT(PixelsOf(**train), ElementsAre(0, 1));
-  EXPECT_THAT((*train)->labels, ElementsAre(4));
-  EXPECT_EQ((*train)->classes, 8u);
-  EXPECT_EQ((*test)->count(), 3u);
+  const auto train_set = ReadDataset(data_, Split::kTrain);
+  const auto test_set = ReadDataset(data_, Split::kTest);
+  ASSERT_TRUE(train_set.ok() && test_set.ok());
+  EXPECT_THAT(PixelsOf(**train_set), ElementsAre(0, 1));
+  EXPECT_THAT((*train_set)->labels, ElementsAre(4));
+  EXPECT_EQ((*train_set)->classes, 8u);
+  EXPECT_EQ((*test_set)->count(), 3u);
 }
 
 TEST_F(DatasetTest, DetectsSwappedImagesAndLabels) {
@@ -117,18 +117,18 @@ TEST(FashionMnist, ReadsTheWholeSet) {
   }
   pb::Data data;
   data.set_dir(dir);
-  const auto train = ReadDataset(data, Split::kTrain);
-  const auto test = ReadDataset(data, Split::kTest);
-  ASSERT_TRUE(train.ok()) << train.status().message();
-  ASSERT_TRUE(test.ok()) << test.status().message();
-  EXPECT_EQ((*train)->count(), 60000u);
-  EXPECT_EQ((*test)->count(), 10000u);
-  EXPECT_EQ((*train)->image_size(), 28u * 28u);
-  EXPECT_EQ(PixelsOf(**train).size(), 60000u * 28 * 28);
-  EXPECT_EQ((*train)->classes, 10u);
+  const auto train_set = ReadDataset(data, Split::kTrain);
+  const auto test_set = ReadDataset(data, Split::kTest);
+  ASSERT_TRUE(train_set.ok()) << train_set.status().message();
+  ASSERT_TRUE(test_set.ok()) << test_set.status().message();
+  EXPECT_EQ((*train_set)->count(), 60000u);
+  EXPECT_EQ((*test_set)->count(), 10000u);
+  EXPECT_EQ((*train_set)->image_size(), 28u * 28u);
+  EXPECT_EQ(PixelsOf(**train_set).size(), 60000u * 28 * 28);
+  EXPECT_EQ((*train_set)->classes, 10u);
   for (uint8_t label = 0; label < 10; ++label) {
-    EXPECT_EQ(std::count((*train)->labels.begin(), (*train)->labels.end(), label), 6000);
-    EXPECT_EQ(std::count((*test)->labels.begin(), (*test)->labels.end(), label), 1000);
+    EXPECT_EQ(std::count((*train_set)->labels.begin(), (*train_set)->labels.end(), label), 6000);
+    EXPECT_EQ(std::count((*test_set)->labels.begin(), (*test_set)->labels.end(), label), 1000);
   }
 }
 

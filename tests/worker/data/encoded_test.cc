@@ -28,45 +28,47 @@ Status DecodeStatusOf(const std::string& bytes) {
 
 Result<ImageHeader> HeaderOf(const std::string& bytes) {
   return ReadImageHeader(
-      [&bytes](uint64_t offset, std::span<uint8_t> into) {
+      [&bytes](uint64_t offset, std::span<uint8_t> buffer) {
         if (offset >= bytes.size()) return size_t{0};
-        const size_t copied_bytes = std::min(into.size(), bytes.size() - offset);
-        std::memcpy(into.data(), bytes.data() + offset, copied_bytes);
+        const size_t copied_bytes = std::min(buffer.size(), bytes.size() - offset);
+        std::memcpy(buffer.data(), bytes.data() + offset, copied_bytes);
         return copied_bytes;
       },
       bytes.size());
 }
 
 Image ToGray(const Image& rgb) {
-  Image gray;
-  gray.Resize(1, rgb.height, rgb.width);
+  Image gray_image;
+  gray_image.Resize(1, rgb.height, rgb.width);
   for (uint64_t i = 0; i < rgb.plane(); ++i) {
     const auto color_at = [&](uint64_t c) { return rgb.pixels[c * rgb.plane() + i]; };
-    gray.pixels[i] =
+    gray_image.pixels[i] =
         static_cast<uint8_t>(0.299 * color_at(0) + 0.587 * color_at(1) + 0.114 * color_at(2) + 0.5);
   }
-  return gray;
+  return gray_image;
 }
 
 const std::vector<std::string>& EncodedFiles() {
   static const std::vector<std::string> files = {
-      EncodeJpeg(Picture(3, 33, 47)), EncodeJpeg(Picture(3, 33, 47), {.progressive = true}),
-      EncodeJpeg(Picture(1, 33, 47)), EncodePng(Picture(3, 33, 47)),
-      EncodePng(Picture(1, 33, 47), {.alpha = true, .interlaced = true})};
+      EncodeJpeg(MakePicture(3, 33, 47)), EncodeJpeg(MakePicture(3, 33, 47), {.progressive = true}),
+      EncodeJpeg(MakePicture(1, 33, 47)), EncodePng(MakePicture(3, 33, 47)),
+      EncodePng(MakePicture(1, 33, 47), {.alpha = true, .interlaced = true})};
   return files;
 }
 
 TEST(Jpeg, DecodesWithinItsQuality) {
   for (const bool progressive : {false, true}) {
-    const Image picture = Picture(3, 33, 47);
+    const Image picture = MakePicture(3, 33, 47);
     const std::string bytes = EncodeJpeg(picture, {.quality = 98, .progressive = progressive});
-    EXPECT_LE(Distance(DecodeOrFail(bytes, 3), picture), 12);
+    EXPECT_LE(LargestDifference(DecodeOrFail(bytes, 3), picture), 12);
   }
-  const Image gray = Picture(1, 17, 5);
-  EXPECT_LE(Distance(DecodeOrFail(EncodeJpeg(gray, {.quality = 100}), 1), gray), 3);
+  const Image gray_image = MakePicture(1, 17, 5);
+  EXPECT_LE(
+      LargestDifference(DecodeOrFail(EncodeJpeg(gray_image, {.quality = 100}), 1), gray_image), 3);
 }
 
-// JPEG stores one gray value exactly at quality 100: every version of the library must decode it.
+// At quality 100, JPEG stores an image of one gray value exactly: every version of the library must
+// return exactly this value.
 TEST(Jpeg, OneColorStaysThatColor) {
   Image one_color;
   one_color.Resize(3, 8, 8);
@@ -75,13 +77,14 @@ TEST(Jpeg, OneColorStaysThatColor) {
 }
 
 TEST(Jpeg, ConvertsCmykToRgb) {
-  const Image picture = Picture(3, 24, 24);
-  EXPECT_LE(Distance(DecodeOrFail(EncodeJpeg(picture, {.quality = 98, .cmyk = true}), 3), picture),
+  const Image picture = MakePicture(3, 24, 24);
+  EXPECT_LE(LargestDifference(DecodeOrFail(EncodeJpeg(picture, {.quality = 98, .cmyk = true}), 3),
+                              picture),
             12);
 }
 
 TEST(Jpeg, RefusesTooManyScans) {
-  const std::string bytes = EncodeJpeg(Picture(1, 16, 16), {.progressive = true});
+  const std::string bytes = EncodeJpeg(MakePicture(1, 16, 16), {.progressive = true});
   size_t scan_begin = bytes.find("\xff\xda");
   const size_t next_scan_begin = bytes.find("\xff\xda", scan_begin + 2);
   ASSERT_NE(next_scan_begin, std::string::npos);
@@ -94,12 +97,12 @@ TEST(Jpeg, RefusesTooManyScans) {
 
 TEST(Png, DecodesExactly) {
   for (const uint32_t channels : {1u, 3u}) {
-    const Image picture = Picture(channels, 19, 23);
+    const Image picture = MakePicture(channels, 19, 23);
     for (const int bits : {8, 16}) {
       for (const bool alpha : {false, true}) {
         for (const bool interlaced : {false, true}) {
           const std::string bytes = EncodePng(picture, {bits, alpha, interlaced});
-          EXPECT_EQ(Distance(DecodeOrFail(bytes, channels), picture), 0)
+          EXPECT_EQ(LargestDifference(DecodeOrFail(bytes, channels), picture), 0)
               << channels << " channels, " << bits << " bits, " << alpha << interlaced;
         }
       }
@@ -112,21 +115,21 @@ TEST(Png, ExpandsAPalette) {
   ASSERT_EQ(image.channels, 3u);
   for (uint32_t y = 0; y < 5; ++y) {
     for (uint32_t x = 0; x < 7; ++x) {
-      const int color = static_cast<int>((x + y) % 9);
-      EXPECT_EQ(image.pixels[y * 7 + x], 20 * color);
-      EXPECT_EQ(image.pixels[35 + y * 7 + x], 255 - 20 * color);
-      EXPECT_EQ(image.pixels[70 + y * 7 + x], 10 * color);
+      const int color_index = static_cast<int>((x + y) % 9);
+      EXPECT_EQ(image.pixels[y * 7 + x], 20 * color_index);
+      EXPECT_EQ(image.pixels[35 + y * 7 + x], 255 - 20 * color_index);
+      EXPECT_EQ(image.pixels[70 + y * 7 + x], 10 * color_index);
     }
   }
 }
 
 TEST(DecodeImage, ConvertsBetweenGrayAndRgb) {
-  const Image color = Picture(3, 9, 11), gray = Picture(1, 9, 11);
-  EXPECT_LE(Distance(DecodeOrFail(EncodePng(color), 1), ToGray(color)), 1);
-  const Image expanded = DecodeOrFail(EncodePng(gray), 3);
-  ASSERT_EQ(expanded.pixels.size(), 3 * gray.pixels.size());
-  for (size_t i = 0; i < expanded.pixels.size(); ++i)
-    ASSERT_EQ(expanded.pixels[i], gray.pixels[i % gray.pixels.size()]);
+  const Image color_image = MakePicture(3, 9, 11), gray_image = MakePicture(1, 9, 11);
+  EXPECT_LE(LargestDifference(DecodeOrFail(EncodePng(color_image), 1), ToGray(color_image)), 1);
+  const Image expanded_image = DecodeOrFail(EncodePng(gray_image), 3);
+  ASSERT_EQ(expanded_image.pixels.size(), 3 * gray_image.pixels.size());
+  for (size_t i = 0; i < expanded_image.pixels.size(); ++i)
+    ASSERT_EQ(expanded_image.pixels[i], gray_image.pixels[i % gray_image.pixels.size()]);
 }
 
 TEST(ImageHeader, ReadsTheSize) {
@@ -140,7 +143,7 @@ TEST(ImageHeader, ReadsTheSize) {
 
 // As in a camera's file, the header with the size comes after long segments of metadata.
 TEST(ImageHeader, IsFoundBehindLongSegments) {
-  const std::string jpeg = EncodeJpeg(Picture(3, 33, 47));
+  const std::string jpeg = EncodeJpeg(MakePicture(3, 33, 47));
   std::string bytes = jpeg.substr(0, 2);
   for (int i = 0; i < 40; ++i) bytes += "\xff\xe1\xff\xff" + std::string(65533, 'x');
   bytes += "\xff\xff" + jpeg.substr(2);
@@ -190,18 +193,17 @@ TEST(DecodeImage, RefusesOtherFiles) {
 }
 
 TEST(DecodeImage, RefusesGiantSizesBeforeAllocating) {
-  std::string png = EncodePng(Picture(3, 33, 47));
+  std::string png = EncodePng(MakePicture(3, 33, 47));
   png.replace(16, 8, std::string("\x00\x7f\xff\xff\x00\x7f\xff\xff", 8));
   EXPECT_THAT(HeaderOf(png).status().message(), HasSubstr("more than the"));
   EXPECT_THAT(DecodeStatusOf(png).message(), HasSubstr("damaged PNG"));
-  std::string jpeg = EncodeJpeg(Picture(3, 33, 47));
+  std::string jpeg = EncodeJpeg(MakePicture(3, 33, 47));
   const size_t frame_begin = jpeg.find("\xff\xc0");
   jpeg.replace(frame_begin + 5, 4, "\xff\x00\xff\x00", 4);
   EXPECT_THAT(HeaderOf(jpeg).status().message(), HasSubstr("more than the"));
   EXPECT_THAT(DecodeStatusOf(jpeg).message(), HasSubstr("promises 65280 x 65280 pixels"));
-  jpeg.replace(frame_begin + 5, 4,
-               // An allowed size, but too large for so few bytes.
-               std::string("\x1f\x00\x1f\x00", 4));
+  // An allowed size, but too large for so few bytes.
+  jpeg.replace(frame_begin + 5, 4, std::string("\x1f\x00\x1f\x00", 4));
   EXPECT_THAT(DecodeStatusOf(jpeg).message(), HasSubstr("promises 7936 x 7936 pixels"));
   jpeg.replace(frame_begin + 5, 4, std::string("\x00\x00\x00\x10", 4));
   EXPECT_THAT(HeaderOf(jpeg).status().message(), HasSubstr("a size of 16 x 0"));

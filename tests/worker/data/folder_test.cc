@@ -26,29 +26,31 @@ class FolderTest : public testing::Test {
     data_.set_format(pb::Data::folder);
     data_.set_dir(folder_.path());
     for (const char* split : {"train", "test"}) {
-      for (const char* name : {"dog", "Cat", "ant"}) {
-        for (const char* file : {"b.JPG", "a.png", "c.jpeg"}) WriteImageFile(split, name, file);
+      for (const char* class_name : {"dog", "Cat", "ant"}) {
+        for (const char* file : {"b.JPG", "a.png", "c.jpeg"})
+          WriteImageFile(split, class_name, file);
       }
     }
   }
 
-  std::string WriteImageFile(const std::string& split, const std::string& name,
+  std::string WriteImageFile(const std::string& split, const std::string& class_name,
                              const std::string& file, const std::string& bytes) const {
-    std::filesystem::create_directories(folder_.path() + "/" + split + "/" + name);
-    return folder_.Write(split + "/" + name + "/" + file, bytes);
+    std::filesystem::create_directories(folder_.path() + "/" + split + "/" + class_name);
+    return folder_.Write(split + "/" + class_name + "/" + file, bytes);
   }
-  std::string WriteImageFile(const std::string& split, const std::string& name,
+  std::string WriteImageFile(const std::string& split, const std::string& class_name,
                              const std::string& file, uint32_t seed = 0) const {
-    const Image image = Picture(3, 12, 10, seed);
-    return WriteImageFile(split, name, file, file[0] == 'a' ? EncodePng(image) : EncodeJpeg(image));
+    const Image image = MakePicture(3, 12, 10, seed);
+    return WriteImageFile(split, class_name, file,
+                          file[0] == 'a' ? EncodePng(image) : EncodeJpeg(image));
   }
-  Result<std::unique_ptr<Dataset>> Read(Split split = Split::kTrain) {
+  Result<std::unique_ptr<Dataset>> ReadSplit(Split split = Split::kTrain) {
     ReadOptions options;
     options.warn = [this](const std::string& sentence) { warnings_.push_back(sentence); };
     return ReadDataset(data_, split, options);
   }
   std::string ErrorOfRead(Split split = Split::kTrain) {
-    const auto dataset = Read(split);
+    const auto dataset = ReadSplit(split);
     EXPECT_EQ(dataset.status().code(), Code::kBadData);
     return dataset.status().message();
   }
@@ -59,21 +61,21 @@ class FolderTest : public testing::Test {
 };
 
 TEST_F(FolderTest, ListsClassesAndFilesInTheOrderOfTheirNames) {
-  const auto train = Read();
+  const auto train = ReadSplit();
   ASSERT_TRUE(train.ok()) << train.status().message();
-  const Dataset& set = **train;
-  EXPECT_THAT(set.names, ElementsAre("Cat", "ant", "dog"));
-  EXPECT_THAT(set.labels, ElementsAre(0, 0, 0, 1, 1, 1, 2, 2, 2));
-  EXPECT_EQ(set.NameOf(3), folder_.path() + "/train/ant/a.png");
-  EXPECT_EQ(set.NameOf(8), folder_.path() + "/train/dog/c.jpeg");
-  EXPECT_EQ(set.classes, 3u);
-  EXPECT_EQ(set.height, 12u);
-  EXPECT_EQ(set.width, 10u);
+  const Dataset& dataset = **train;
+  EXPECT_THAT(dataset.class_names, ElementsAre("Cat", "ant", "dog"));
+  EXPECT_THAT(dataset.labels, ElementsAre(0, 0, 0, 1, 1, 1, 2, 2, 2));
+  EXPECT_EQ(dataset.NameOf(3), folder_.path() + "/train/ant/a.png");
+  EXPECT_EQ(dataset.NameOf(8), folder_.path() + "/train/dog/c.jpeg");
+  EXPECT_EQ(dataset.classes, 3u);
+  EXPECT_EQ(dataset.height, 12u);
+  EXPECT_EQ(dataset.width, 10u);
   EXPECT_THAT(warnings_, IsEmpty());
   Image image;
-  for (uint64_t i = 0; i < set.count(); ++i) {
-    ASSERT_TRUE(set.Decode(i, &image).ok());
-    EXPECT_LE(Distance(image, Picture(3, 12, 10)), 40);
+  for (uint64_t i = 0; i < dataset.count(); ++i) {
+    ASSERT_TRUE(dataset.Decode(i, &image).ok());
+    EXPECT_LE(LargestDifference(image, MakePicture(3, 12, 10)), 40);
   }
 }
 
@@ -86,7 +88,7 @@ TEST_F(FolderTest, DecodesToGrayWhereTheModelTakesOneChannel) {
 
 TEST_F(FolderTest, UsesValAsTest) {
   std::filesystem::rename(folder_.path() + "/test", folder_.path() + "/val");
-  const auto test = Read(Split::kTest);
+  const auto test = ReadSplit(Split::kTest);
   ASSERT_TRUE(test.ok()) << test.status().message();
   EXPECT_THAT((*test)->NameOf(0), HasSubstr("/val/Cat/a.png"));
 }
@@ -95,13 +97,13 @@ TEST_F(FolderTest, SkipsOtherFilesWithAWarning) {
   WriteImageFile("train", "dog", ".hidden.jpg", "x");
   WriteImageFile("train", "dog", "notes.txt", "x");
   WriteImageFile("train", "dog", "jpg", "x");
-  ASSERT_EQ((*Read())->count(), 9u);
+  ASSERT_EQ((*ReadSplit())->count(), 9u);
   EXPECT_THAT(warnings_, ElementsAre(HasSubstr("2 files skipped, because their names")));
 }
 
 TEST_F(FolderTest, WarnsIfTheLimitLeavesOutClasses) {
   data_.set_train_limit(4);
-  ASSERT_EQ((*Read())->count(), 4u);
+  ASSERT_EQ((*ReadSplit())->count(), 4u);
   EXPECT_THAT(warnings_,
               ElementsAre(HasSubstr("the first 4 images belong to only 2 of 3 classes")));
 }
@@ -127,19 +129,20 @@ TEST_F(FolderTest, SkipsDamagedImagesUpToTheLimit) {
   for (const uint32_t threads : {1u, 2u, 5u}) {
     data_.set_threads(threads);
     warnings_.clear();
-    const auto train = Read();
+    const auto train = ReadSplit();
     ASSERT_TRUE(train.ok());
     EXPECT_EQ((*train)->count(), 7u);
     EXPECT_THAT((*train)->labels, ElementsAre(0, 0, 1, 1, 1, 2, 2));
     EXPECT_THAT((*train)->NameOf(6), HasSubstr("dog/c.jpeg"));
-    EXPECT_EQ((*train)->damaged->count(), 2u);
+    EXPECT_EQ((*train)->damaged_images->count(), 2u);
     EXPECT_THAT(warnings_, ElementsAre(HasSubstr(text_file), HasSubstr(empty_file)));
   }
 }
 
 TEST_F(FolderTest, RefusesASetOfOnlyDamagedImages) {
-  for (const char* name : {"dog", "Cat", "ant"}) {
-    for (const char* file : {"b.JPG", "a.png", "c.jpeg"}) WriteImageFile("train", name, file, "no");
+  for (const char* class_name : {"dog", "Cat", "ant"}) {
+    for (const char* file : {"b.JPG", "a.png", "c.jpeg"})
+      WriteImageFile("train", class_name, file, "no");
   }
   data_.set_max_corrupt(100);
   EXPECT_THAT(ErrorOfRead(), HasSubstr("all of its images are damaged"));
@@ -152,7 +155,7 @@ TEST_F(FolderTest, NeverBlocksOnPipes) {
   ASSERT_EQ(symlink("loop.jpg", (dog_folder + "loop.jpg").c_str()), 0);
   ASSERT_EQ(symlink("nowhere", (dog_folder + "dangling.jpg").c_str()), 0);
   ASSERT_EQ(symlink("a.png", (dog_folder + "link.png").c_str()), 0);  // a valid link
-  const auto train = Read();
+  const auto train = ReadSplit();
   ASSERT_TRUE(train.ok()) << train.status().message();
   EXPECT_EQ((*train)->count(), 10u);
   EXPECT_THAT(warnings_, ElementsAre(HasSubstr("dangling.jpg: cannot be opened"),
@@ -186,7 +189,7 @@ TEST_F(FolderTest, RefusesEmptyOrMissingFolders) {
 }
 
 TEST_F(FolderTest, DifferentSizesRequireACrop) {
-  WriteImageFile("train", "dog", "d.png", EncodePng(Picture(3, 20, 11)));
+  WriteImageFile("train", "dog", "d.png", EncodePng(MakePicture(3, 20, 11)));
   const auto read_samples = [this] { return Samples::Read(data_, 1, Split::kTrain, {}); };
   EXPECT_THAT(read_samples().status().message(),
               AllOf(HasSubstr("Cat/a.png comes out as 10 x 12"),
@@ -203,7 +206,7 @@ TEST_F(FolderTest, DifferentSizesRequireACrop) {
 
 // The file is cut in half. Its header is valid, so only decoding detects the damage.
 TEST_F(FolderTest, ReplacesAnImageFoundDamagedOnUse) {
-  const std::string png = EncodePng(Picture(3, 12, 10, 9));
+  const std::string png = EncodePng(MakePicture(3, 12, 10, 9));
   const std::string path = WriteImageFile("train", "ant", "b.JPG", png.substr(0, png.size() / 2));
   Samples::Scratch scratch;
   uint32_t label = 9;

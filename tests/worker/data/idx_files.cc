@@ -53,7 +53,7 @@ std::unique_ptr<Samples> SmallSamples(uint64_t count, const pb::Data& data) {
   return std::move(*samples);
 }
 
-pb::Data DataOf(const std::string& text) {
+pb::Data ParseData(const std::string& text) {
   pb::Data data;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &data)) << text;
   return data;
@@ -64,8 +64,8 @@ TempFolder::TempFolder() : path_(testing::TempDir() + "tern_data_XXXXXX") {
 }
 
 TempFolder::~TempFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
+  std::error_code ignored_error;
+  std::filesystem::remove_all(path_, ignored_error);
 }
 
 std::string TempFolder::Write(const std::string& name, const std::string& bytes) const {

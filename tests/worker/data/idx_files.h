@@ -20,7 +20,7 @@ MemoryDataset SmallDataset(uint64_t count);
 // Samples made from SmallDataset(count), with the settings `data` of a job.
 std::unique_ptr<Samples> SmallSamples(uint64_t count, const pb::Data& data = {});
 // Parses the `data` section of a job from protobuf's text format.
-pb::Data DataOf(const std::string& text);
+pb::Data ParseData(const std::string& text);
 
 // A temporary folder. The destructor deletes it with its contents.
 class TempFolder {

@@ -11,7 +11,7 @@
 namespace tern::data {
 namespace {
 
-std::vector<uint8_t> Interleaved(const Image& image) {
+std::vector<uint8_t> InterleaveChannels(const Image& image) {
   std::vector<uint8_t> out(image.pixels.size());
   for (uint64_t i = 0; i < image.plane(); ++i) {
     for (uint32_t c = 0; c < image.channels; ++c)
@@ -50,7 +50,7 @@ std::string WritePng(const PngShape& shape, const std::vector<png_color>& palett
 
 }  // namespace
 
-Image Picture(uint32_t channels, uint32_t height, uint32_t width, uint32_t seed) {
+Image MakePicture(uint32_t channels, uint32_t height, uint32_t width, uint32_t seed) {
   Image image;
   image.Resize(channels, height, width);
   for (uint32_t c = 0; c < channels; ++c) {
@@ -81,7 +81,7 @@ std::string EncodeJpeg(const Image& image, const JpegOptions& options) {
   jpeg_set_quality(&info, options.quality, TRUE);
   if (options.progressive) jpeg_simple_progression(&info);
   jpeg_start_compress(&info, TRUE);
-  std::vector<uint8_t> pixels = Interleaved(image);
+  std::vector<uint8_t> pixels = InterleaveChannels(image);
   if (options.cmyk) {  // the fourth ink, black, is unused: 255
     std::vector<uint8_t> cmyk_pixels;
     for (size_t i = 0; i < pixels.size(); i += 3) {
@@ -106,7 +106,7 @@ std::string EncodePng(const Image& image, const PngOptions& options) {
   const int color_type = (is_gray ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB) |
                          (options.alpha ? PNG_COLOR_MASK_ALPHA : 0);
   std::vector<uint8_t> rows;
-  const std::vector<uint8_t> pixels = Interleaved(image);
+  const std::vector<uint8_t> pixels = InterleaveChannels(image);
   for (uint64_t i = 0; i < image.plane(); ++i) {
     std::vector<uint8_t> pixel(pixels.begin() + static_cast<long>(i * image.channels),
                                pixels.begin() + static_cast<long>((i + 1) * image.channels));
@@ -131,12 +131,13 @@ std::string EncodePalettePng(uint32_t height, uint32_t width, int colors) {
   return WritePng({height, width, 8, PNG_COLOR_TYPE_PALETTE, false}, palette, rows, width);
 }
 
-int Distance(const Image& a, const Image& b) {
+int LargestDifference(const Image& a, const Image& b) {
   if (a.channels != b.channels || a.height != b.height || a.width != b.width) return 256;
-  int largest = 0;
+  int largest_difference = 0;
   for (size_t i = 0; i < a.pixels.size(); ++i)
-    largest = std::max(largest, std::abs(int{a.pixels[i]} - int{b.pixels[i]}));
-  return largest;
+    largest_difference =
+        std::max(largest_difference, std::abs(int{a.pixels[i]} - int{b.pixels[i]}));
+  return largest_difference;
 }
 
 std::vector<uint8_t> AsVector(const std::string& bytes) { return {bytes.begin(), bytes.end()}; }

@@ -11,7 +11,7 @@ namespace tern::data {
 
 // A picture that every flip or shift changes: smooth, different in each channel and for each
 // `seed`.
-Image Picture(uint32_t channels, uint32_t height, uint32_t width, uint32_t seed = 0);
+Image MakePicture(uint32_t channels, uint32_t height, uint32_t width, uint32_t seed = 0);
 
 struct JpegOptions {
   int quality = 90;
@@ -20,7 +20,8 @@ struct JpegOptions {
 };
 std::string EncodeJpeg(const Image& image, const JpegOptions& options = {});
 
-// A PNG of 8 or 16 bits (each byte twice), with or without an alpha plane, interlaced or not.
+// A PNG of 8 or 16 bits (each byte is written twice), with or without an alpha plane, interlaced or
+// not.
 struct PngOptions {
   int bits = 8;
   bool alpha = false, interlaced = false;
@@ -30,7 +31,7 @@ std::string EncodePng(const Image& image, const PngOptions& options = {});
 std::string EncodePalettePng(uint32_t height, uint32_t width, int colors);
 
 // The largest difference between two images of the same size; 256 if the sizes differ.
-int Distance(const Image& a, const Image& b);
+int LargestDifference(const Image& a, const Image& b);
 
 std::vector<uint8_t> AsVector(const std::string& bytes);
 

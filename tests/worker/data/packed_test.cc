@@ -21,7 +21,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr int kImages = 5;
+constexpr int kNumImages = 5;
 
 // Writes a number into the bytes of a file.
 template <typename Number>
@@ -41,8 +41,8 @@ void UpdateDigests(std::string* bytes) {
   if (index_offset <= bytes->size() && index_length <= bytes->size() - index_offset)
     WriteNumber(bytes, offsetof(PackedHeader, index_digest),
                 Digest(bytes->substr(index_offset, index_length)));
-  const size_t signed_bytes = offsetof(PackedHeader, header_digest);
-  WriteNumber(bytes, signed_bytes, Digest(bytes->substr(0, signed_bytes)));
+  const size_t digested_bytes = offsetof(PackedHeader, header_digest);
+  WriteNumber(bytes, digested_bytes, Digest(bytes->substr(0, digested_bytes)));
 }
 
 class PackedTest : public testing::Test {
@@ -52,8 +52,8 @@ class PackedTest : public testing::Test {
     data_.set_dir(folder_.path());
     auto writer = PackWriter::Make(path_, {true, 0, 3, {"ant", "bee", "cat"}});
     EXPECT_TRUE(writer.ok()) << writer.status().message();
-    for (uint32_t i = 0; i < kImages; ++i) {
-      const std::string image = EncodePng(Picture(3, 6 + i % 2, 5, i));
+    for (uint32_t i = 0; i < kNumImages; ++i) {
+      const std::string image = EncodePng(MakePicture(3, 6 + i % 2, 5, i));
       EXPECT_TRUE((*writer)->Add(AsVector(image), i % 3, {6 + i % 2, 5}).ok());
     }
     EXPECT_TRUE((*writer)->Finish().ok());
@@ -62,10 +62,10 @@ class PackedTest : public testing::Test {
     bytes_ = file_bytes.str();
   }
 
-  Result<std::unique_ptr<Dataset>> Read() const { return ReadDataset(data_, Split::kTrain); }
+  Result<std::unique_ptr<Dataset>> ReadPacked() const { return ReadDataset(data_, Split::kTrain); }
   std::string ErrorOfBytes(const std::string& bytes) const {
     folder_.Write("train.tpk", bytes);
-    const auto dataset = Read();
+    const auto dataset = ReadPacked();
     EXPECT_EQ(dataset.status().code(), Code::kBadData);
     return dataset.status().message();
   }
@@ -87,46 +87,46 @@ class PackedTest : public testing::Test {
 };
 
 TEST_F(PackedTest, RoundTrips) {
-  const auto dataset = Read();
+  const auto dataset = ReadPacked();
   ASSERT_TRUE(dataset.ok()) << dataset.status().message();
   const Dataset& set = **dataset;
-  EXPECT_THAT(set.names, ElementsAre("ant", "bee", "cat"));
+  EXPECT_THAT(set.class_names, ElementsAre("ant", "bee", "cat"));
   EXPECT_THAT(set.labels, ElementsAre(0, 1, 2, 0, 1));
   EXPECT_EQ(set.classes, 3u);
   EXPECT_EQ(set.height, 0u) << "the sizes differ";
   EXPECT_EQ(set.NameOf(2), "image 2 of " + path_);
   Image image;
-  for (uint32_t i = 0; i < kImages; ++i) {
+  for (uint32_t i = 0; i < kNumImages; ++i) {
     ASSERT_TRUE(set.Decode(i, &image).ok());
-    EXPECT_EQ(Distance(image, Picture(3, 6 + i % 2, 5, i)), 0);
+    EXPECT_EQ(LargestDifference(image, MakePicture(3, 6 + i % 2, 5, i)), 0);
   }
 }
 
 TEST_F(PackedTest, LeavesNoTemporaryFiles) {
-  { const auto unfinished = PackWriter::Make(folder_.path() + "/test.tpk", {}); }
-  size_t files = 0;
+  { const auto unfinished_writer = PackWriter::Make(folder_.path() + "/test.tpk", {}); }
+  size_t num_files = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder_.path()))
-    ++files;
-  EXPECT_EQ(files, 1u);
+    ++num_files;
+  EXPECT_EQ(num_files, 1u);
 }
 
 TEST_F(PackedTest, KeepsTheFirstImagesUpToTheLimit) {
   data_.set_train_limit(2);
-  EXPECT_THAT((*Read())->labels, ElementsAre(0, 1));
+  EXPECT_THAT((*ReadPacked())->labels, ElementsAre(0, 1));
 }
 
 TEST_F(PackedTest, StoresPixelsToo) {
   auto writer = PackWriter::Make(path_, {false, 3, 10, {}});
-  const Image image = Picture(3, 4, 7);
+  const Image image = MakePicture(3, 4, 7);
   ASSERT_TRUE((*writer)->Add(image.pixels, 9, {4, 7}).ok());
   ASSERT_TRUE((*writer)->Finish().ok());
   const auto dataset = ReadDataset(data_, Split::kTrain, {.channels = 1});
   ASSERT_TRUE(dataset.ok()) << dataset.status().message();
   EXPECT_EQ((*dataset)->channels, 3u) << "pixels are what they are";
-  EXPECT_TRUE((*dataset)->names.empty());
+  EXPECT_TRUE((*dataset)->class_names.empty());
   Image decoded;
   ASSERT_TRUE((*dataset)->Decode(0, &decoded).ok());
-  EXPECT_EQ(Distance(decoded, image), 0);
+  EXPECT_EQ(LargestDifference(decoded, image), 0);
 }
 
 TEST_F(PackedTest, RefusesEveryOtherLength) {
@@ -142,7 +142,7 @@ TEST_F(PackedTest, DetectsEveryChangedByte) {
     std::string bytes = bytes_;
     bytes[position] = static_cast<char>(bytes[position] ^ 0x10);
     folder_.Write("train.tpk", bytes);
-    const auto dataset = Read();
+    const auto dataset = ReadPacked();
     int damaged_images = 0;
     Image image;
     for (uint64_t i = 0; dataset.ok() && i < (*dataset)->count(); ++i)
@@ -155,7 +155,7 @@ TEST_F(PackedTest, NamesTheImageWhoseBytesChanged) {
   std::string bytes = bytes_;
   bytes[kPackedHeaderBytes + 3] ^= 1;
   folder_.Write("train.tpk", bytes);
-  const auto dataset = Read();
+  const auto dataset = ReadPacked();
   ASSERT_TRUE(dataset.ok());
   Image image;
   EXPECT_THAT((*dataset)->Decode(0, &image).message(),
@@ -168,14 +168,14 @@ TEST_F(PackedTest, DescribesOtherFiles) {
       ErrorOfChange([](std::string* b) { WriteNumber(b, offsetof(PackedHeader, version), 2u); }),
       HasSubstr("version 2 of packed files; this program knows 1; pack it again"));
   std::remove(path_.c_str());
-  EXPECT_THAT(Read().status().message(), HasSubstr(path_ + ": cannot be opened"));
+  EXPECT_THAT(ReadPacked().status().message(), HasSubstr(path_ + ": cannot be opened"));
 }
 
 // Wrong numbers under a matching digest: no accident writes them, but an attacker can.
 TEST_F(PackedTest, ChecksEveryNumberOfTheHeader) {
   const std::vector<std::pair<size_t, uint64_t>> changes = {
       {offsetof(PackedHeader, count), uint64_t{1} << 59},
-      {offsetof(PackedHeader, count), kImages + 1},
+      {offsetof(PackedHeader, count), kNumImages + 1},
       {offsetof(PackedHeader, count), 0},
       {offsetof(PackedHeader, classes), 0},
       {offsetof(PackedHeader, index_begin), ~uint64_t{0}},

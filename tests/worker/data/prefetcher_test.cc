@@ -15,7 +15,7 @@ constexpr char kAugmentation[] =
     "standardize: true augmentation { pad: 1 random_crop: true mirror: true brightness: 60 "
     "contrast_min: 0.5 contrast_max: 2 }";
 
-Prefetcher::SamplePlan PlanOf(const Samples& samples) {
+Prefetcher::SamplePlan MakeSamplePlan(const Samples& samples) {
   auto batches = Batches::Make(samples, {.rank = 1, .workers = 2, .batch_total = 44});
   EXPECT_TRUE(batches.ok()) << batches.status().message();
   return [batches = std::move(*batches)](uint64_t step) mutable { return batches.SamplesAt(step); };
@@ -26,7 +26,7 @@ Batch ExpectedBatch(const Samples& samples, uint64_t step) {
   Batch batch;
   batch.step = step;
   Samples::Scratch scratch;
-  for (const auto& sample : PlanOf(samples)(step)) {
+  for (const auto& sample : MakeSamplePlan(samples)(step)) {
     std::vector<float> image(samples.image_size());
     uint32_t label = 0;
     EXPECT_TRUE(samples.Fill(sample, &scratch, image.data(), &label).ok());
@@ -37,9 +37,9 @@ Batch ExpectedBatch(const Samples& samples, uint64_t step) {
 }
 
 TEST(Prefetcher, BatchesDoNotDependOnThreads) {
-  const auto samples = SmallSamples(50, DataOf(kAugmentation));
+  const auto samples = SmallSamples(50, ParseData(kAugmentation));
   for (const auto& [threads, depth] : {std::pair{1u, 0u}, {1u, 3u}, {2u, 1u}, {3u, 3u}, {8u, 8u}}) {
-    Prefetcher prefetcher(*samples, PlanOf(*samples),
+    Prefetcher prefetcher(*samples, MakeSamplePlan(*samples),
                           {.first_step = 1000, .threads = threads, .depth = depth});
     for (uint64_t step = 1000; step < 1050; ++step) {
       const auto batch = prefetcher.Next();
@@ -54,9 +54,9 @@ TEST(Prefetcher, BatchesDoNotDependOnThreads) {
 
 // Batches can also be delivered as bytes; converting these gives the same floats.
 TEST(Prefetcher, BytesEqualTheFloatImages) {
-  const auto samples = SmallSamples(50, DataOf(kAugmentation));
-  const kernels::PixelTables tables(samples->rule());
-  Prefetcher prefetcher(*samples, PlanOf(*samples), {.threads = 3, .as_bytes = true});
+  const auto samples = SmallSamples(50, ParseData(kAugmentation));
+  const kernels::PixelTables pixel_tables(samples->rule());
+  Prefetcher prefetcher(*samples, MakeSamplePlan(*samples), {.threads = 3, .fills_bytes = true});
   for (uint64_t step = 0; step < 20; ++step) {
     const auto batch = prefetcher.Next();
     const Batch expected = ExpectedBatch(*samples, step);
@@ -67,34 +67,35 @@ TEST(Prefetcher, BytesEqualTheFloatImages) {
     std::vector<float> images(expected.images.size());
     for (size_t i = 0; i < expected.labels.size(); ++i) {
       const size_t begin = i * samples->image_size();
-      tables.ToFloats((*batch)->bytes.data() + begin, samples->size().height, samples->size().width,
-                      (*batch)->draws[i], images.data() + begin);
+      pixel_tables.ToFloats((*batch)->bytes.data() + begin, samples->size().height,
+                            samples->size().width, (*batch)->draws[i], images.data() + begin);
     }
     ASSERT_EQ(images, expected.images);
   }
 }
 
-// The batch that Peek shows is the one that Next returns, and it stays unchanged until the Next
+// Peek shows the batch that the following Next returns. It stays unchanged until the call of Next
 // after that.
 TEST(Prefetcher, PeekReturnsTheNextBatch) {
   const auto samples = SmallSamples(50);
-  Prefetcher prefetcher(*samples, PlanOf(*samples), {.threads = 2, .depth = 2, .as_bytes = true});
+  Prefetcher prefetcher(*samples, MakeSamplePlan(*samples),
+                        {.threads = 2, .depth = 2, .fills_bytes = true});
   for (uint64_t step = 0; step < 50; ++step) {
     ASSERT_TRUE(prefetcher.Next().ok());
-    const Batch* peeked = nullptr;
-    while ((peeked = prefetcher.Peek()) == nullptr) std::this_thread::yield();
-    EXPECT_EQ(peeked->step, ++step);
-    const Batch peeked_copy = *peeked;
+    const Batch* peeked_batch = nullptr;
+    while ((peeked_batch = prefetcher.Peek()) == nullptr) std::this_thread::yield();
+    EXPECT_EQ(peeked_batch->step, ++step);
+    const Batch peeked_copy = *peeked_batch;
     const auto batch = prefetcher.Next();
-    ASSERT_EQ(*batch, peeked);
-    EXPECT_EQ(peeked->bytes, peeked_copy.bytes);
+    ASSERT_EQ(*batch, peeked_batch);
+    EXPECT_EQ(peeked_batch->bytes, peeked_copy.bytes);
   }
 }
 
 TEST(Prefetcher, PinsBytesOnceAndUnpinsBeforeFreeing) {
   const auto samples = SmallSamples(50);
   std::atomic<int> pinned_buffers = 0, times_pinned = 0;
-  const Pin pin = [&](const void* begin, size_t bytes) {
+  const PinFunction pin = [&](const void* begin, size_t bytes) {
     EXPECT_GE(bytes, 22 * samples->image_size());
     ++times_pinned;
     ++pinned_buffers;
@@ -104,8 +105,8 @@ TEST(Prefetcher, PinsBytesOnceAndUnpinsBeforeFreeing) {
     });
   };
   {
-    Prefetcher prefetcher(*samples, PlanOf(*samples),
-                          {.threads = 2, .depth = 2, .as_bytes = true, .pin = pin});
+    Prefetcher prefetcher(*samples, MakeSamplePlan(*samples),
+                          {.threads = 2, .depth = 2, .fills_bytes = true, .pin = pin});
     for (int step = 0; step < 20; ++step) EXPECT_TRUE(prefetcher.Next().ok());
     EXPECT_EQ(pinned_buffers, 3) << "two ahead and the one in hand";
   }
@@ -116,7 +117,7 @@ TEST(Prefetcher, PinsBytesOnceAndUnpinsBeforeFreeing) {
 // The current batch stays unchanged while the threads run as far ahead as allowed.
 TEST(Prefetcher, DoesNotChangeTheCurrentBatch) {
   const auto samples = SmallSamples(50);
-  Prefetcher prefetcher(*samples, PlanOf(*samples), {.threads = 2, .depth = 1});
+  Prefetcher prefetcher(*samples, MakeSamplePlan(*samples), {.threads = 2, .depth = 1});
   for (int i = 0; i < 200; ++i) {
     const auto batch = prefetcher.Next();
     const Batch batch_copy = **batch;
@@ -129,7 +130,7 @@ TEST(Prefetcher, DoesNotChangeTheCurrentBatch) {
 TEST(Prefetcher, StopsAtAnyMoment) {
   const auto samples = SmallSamples(50);
   for (uint32_t i = 0; i < 200; ++i) {
-    Prefetcher prefetcher(*samples, PlanOf(*samples),
+    Prefetcher prefetcher(*samples, MakeSamplePlan(*samples),
                           {.first_step = 7, .threads = 1 + i % 4, .depth = 1 + i % 3});
     for (uint32_t taken_batches = 0; taken_batches < i % 7; ++taken_batches)
       EXPECT_TRUE(prefetcher.Next().ok());

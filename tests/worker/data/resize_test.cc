@@ -40,25 +40,26 @@ Image ResizeByDefinition(const Image& source, const Box& box, uint32_t height, u
 }
 
 TEST(ResizeBox, MatchesTheDefinition) {
-  const Image image = Picture(3, 23, 31);
+  const Image image = MakePicture(3, 23, 31);
   for (const Box& box : {Box{0, 0, 23, 31}, Box{3, 5, 11, 9}, Box{22, 30, 1, 1}}) {
     for (const auto& [height, width] : {std::pair{23u, 31u}, {7u, 5u}, {40u, 64u}, {1u, 1u}}) {
       Image resized;
       ResizeBox(image, box, height, width, &resized);
-      EXPECT_LE(Distance(resized, ResizeByDefinition(image, box, height, width)), 1)
+      EXPECT_LE(LargestDifference(resized, ResizeByDefinition(image, box, height, width)), 1)
           << box.height << " x " << box.width << " to " << height << " x " << width;
     }
   }
 }
 
 TEST(ResizeBox, SameSizeChangesNothing) {
-  const Image image = Picture(3, 23, 31);
+  const Image image = MakePicture(3, 23, 31);
   Image resized;
   ResizeBox(image, {0, 0, 23, 31}, 23, 31, &resized);
   EXPECT_EQ(resized.pixels, image.pixels);
 }
 
-// The expected values are those of PIL 9.4.0's Image.resize with BILINEAR: 8 to 4, and 4 to 8.
+// A row of 8 pixels is resized to 4, and one of 4 to 8. The expected values are those of PIL
+// 9.4.0's Image.resize with BILINEAR.
 TEST(ResizeBox, MatchesPil) {
   Image row, resized;
   row.Resize(1, 1, 8);

@@ -1,4 +1,4 @@
-// The coder of gradients on a device, with memory in the device's place.
+// The coder of gradients on a device; host memory takes the device's place.
 #include "worker/device/device_coder.h"
 
 #include <gmock/gmock.h>
@@ -32,19 +32,19 @@ TEST(CoderOnDevice, PushesTheDevicesCodes) {
   DeviceCoderFixture fixture("qsgd");
   fixture.device.code = Bytes::Own(std::string("a code"));
   fixture.coder.Push(3, 0, nullptr);
-  const auto pushed = fixture.port.contributions.Pop();
-  EXPECT_EQ(pushed->payload.view(), "a code");
-  EXPECT_EQ(pushed->round, 3u);
+  const auto pushed_contribution = fixture.port.contributions.Pop();
+  EXPECT_EQ(pushed_contribution->payload.view(), "a code");
+  EXPECT_EQ(pushed_contribution->round, 3u);
 }
 
 TEST(CoderOnDevice, CompletesPushedRounds) {
   DeviceCoderFixture fixture("qsgd");
   for (uint64_t round = 1; round <= 20; ++round) fixture.coder.Push(round, 0, nullptr);
-  fixture.coder.Finish();
+  fixture.coder.AwaitEncoding();
   for (uint64_t round = 1; round <= 20; ++round) {
-    const auto pushed = fixture.port.contributions.TryPop();
-    ASSERT_TRUE(pushed.has_value());
-    EXPECT_EQ(pushed->round, round);
+    const auto pushed_contribution = fixture.port.contributions.TryPop();
+    ASSERT_TRUE(pushed_contribution.has_value());
+    EXPECT_EQ(pushed_contribution->round, round);
   }
 }
 
@@ -64,30 +64,31 @@ TEST(CoderOnDevice, NamesTheNonFiniteTensor) {
                          " is not finite at round 3 on worker 1"));
 }
 
-// The previous round's scalers are 1 for the first part of the bucket and 3 for the others; the
-// worker's own are 2. Only the first part's values can exceed the previous scaler and be clamped.
+// A scaler is the largest magnitude of a part (a tensor) of the bucket; codes are relative to it.
+// The previous round's scalers are 1 for the first part and 3 for the others; the worker's own are
+// 2. Only the first part's values can exceed the previous scaler and be clamped.
 TEST(CoderOnDevice, CodesWithPreviousScalers) {
   DeviceCoderFixture fixture("ternary", "exchange.scaler=previous");
   const protocol::Bucket& bucket = fixture.job->plan.buckets[0];
   fixture.device.prepare_stats.resize(bucket.parts,
                                       {.sum_squares = 1e6, .max_abs = 2, .finite = true});
   fixture.device.code = Bytes::Own(std::string("a code"));
-  std::vector<float> earlier_scalers(bucket.shared.size(), 3);
+  std::vector<float> earlier_scalers(bucket.shared_parts.size(), 3);
   earlier_scalers[0] = 1;
   fixture.coder.SetEarlierScalers([&](uint64_t, uint32_t) { return earlier_scalers; });
   fixture.coder.Push(3, 0, nullptr);
   const std::string payload(fixture.port.contributions.Pop()->payload.view());
-  const std::vector<float> own_scalers(bucket.shared.size(), 2);
+  const std::vector<float> own_scalers(bucket.shared_parts.size(), 2);
   EXPECT_EQ(payload, std::string(reinterpret_cast<const char*>(own_scalers.data()),
                                  own_scalers.size() * sizeof(float)) +
                          "a code");
   ASSERT_EQ(fixture.device.counted_magnitudes.size(), bucket.parts);
   for (uint32_t part = 0; part < bucket.parts; ++part) {
-    const bool is_clamped = part == bucket.shared[0] - bucket.first_part;
+    const bool is_clamped = part == bucket.shared_parts[0] - bucket.first_part;
     EXPECT_EQ(fixture.device.counted_magnitudes[part], is_clamped ? std::nextafter(1.f, 2.f) : -1)
         << part;
   }
-  EXPECT_EQ(fixture.progress.clamped.value(), 7u);
+  EXPECT_EQ(fixture.progress.num_clamped.value(), 7u);
 }
 
 TEST(CoderOnDevice, CopiesMemoryToHostAndBack) {
@@ -106,7 +107,7 @@ TEST(CoderOnDevice, CopiesMemoryToHostAndBack) {
   for (size_t i = 0; i < visited_values.size(); ++i)
     ASSERT_EQ(visited_values[i], static_cast<float>(i));
   EXPECT_EQ(fixture.device.memory_values, std::vector<float>(visited_values.size(), -1));
-  fixture.coder.Forget();
+  fixture.coder.DropPushesAndMemories();
   EXPECT_EQ(fixture.device.memory_values, std::vector<float>(visited_values.size()));
 }
 

@@ -15,7 +15,7 @@
 namespace tern::engine {
 namespace {
 
-using LocalArray = device::DeviceModel::Local;
+using LocalArray = device::DeviceModel::LocalArray;
 
 class LocalModelTest : public testing::Test {
  protected:
@@ -32,16 +32,17 @@ class LocalModelTest : public testing::Test {
     layout.buckets = layout.chunks = {parts_};
     layout.columns.resize(parts_.size(), 1);
     layout.codec = codec_.get();
-    layout.local = local_arrays;
+    layout.local_arrays = local_arrays;
     layout.rounds = 2;
     auto model = device::DeviceModel::Make(layout);
     ASSERT_TRUE(model.ok()) << model.status().message();
     model_ = std::move(*model);
     ASSERT_TRUE(model_->CopyToDevice({problem_.parameters.data(), {}, nullptr}).ok());
   }
-  std::vector<float> RandomValues(uint32_t set) const {
+  std::vector<float> RandomValues(uint32_t set_number) const {
     std::vector<float> numbers(problem_.table.total);
-    for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = 0.1f * Problem::Uniform(7, set, i);
+    for (size_t i = 0; i < numbers.size(); ++i)
+      numbers[i] = 0.1f * Problem::DrawUniform(7, set_number, i);
     return numbers;
   }
   void PutGradients(const std::vector<float>& gradients) {
@@ -63,7 +64,7 @@ class LocalModelTest : public testing::Test {
     return (*net)->Forward({problem_.images, problem_.labels, problem_.batch}, nullptr);
   }
 
-  Problem problem_{LeNet(pb::Model::valid), 2};
+  Problem problem_{MakeLeNet(pb::Model::valid), 2};
   const std::unique_ptr<codec::Codec> codec_ = std::move(*codec::MakeCodec("fp32", {}));
   std::vector<kernels::Part> parts_;
   std::unique_ptr<device::DeviceModel> model_;
@@ -102,18 +103,19 @@ TEST_F(LocalModelTest, RetainsGradientsOfOpenRounds) {
     const auto stats = model_->codes().StatsOf(round, 0);
     ASSERT_TRUE(stats.ok());
     EXPECT_EQ(stats->front().sum, kernels::ComputeStats(expected.data(), parts_[0].count).sum);
-    std::vector<float> copied(100);
-    ASSERT_TRUE(model_->codes().CopyGradientsToHost(round, 50, copied).ok());
-    EXPECT_TRUE(std::equal(copied.begin(), copied.end(), expected.begin() + 50));
+    std::vector<float> copied_gradients(100);
+    ASSERT_TRUE(model_->codes().CopyGradientsToHost(round, 50, copied_gradients).ok());
+    EXPECT_TRUE(
+        std::equal(copied_gradients.begin(), copied_gradients.end(), expected.begin() + 50));
   }
 }
 
-// Local updates with delay compensation. It is relative to the previous W if the test's parameter
-// is true, and to w' if it is false.
+// Local updates with delay compensation. The compensation is relative to the previous W if the
+// test's parameter is true, and to w' if it is false.
 class LocalMove : public LocalModelTest, public testing::WithParamInterface<bool> {};
 
 TEST_P(LocalMove, MatchesCpu) {
-  const bool relative_to_before = GetParam();
+  const bool is_relative_to_previous_w = GetParam();
   pb::LocalUpdater updater_def;
   updater_def.set_name("dcasgd_a");
   updater_def.set_momentum(0.9);
@@ -121,24 +123,25 @@ TEST_P(LocalMove, MatchesCpu) {
   const auto updater = std::move(*update::MakeLocalUpdater(updater_def, elements, 2));
   std::vector<LocalArray> local_arrays = {LocalArray::kPoint, LocalArray::kVelocity,
                                           LocalArray::kMeanSquare};
-  if (relative_to_before) local_arrays.push_back(LocalArray::kBefore);
+  if (is_relative_to_previous_w) local_arrays.push_back(LocalArray::kBefore);
   MakeModel(local_arrays);
   std::vector<float> local_weights = RandomValues(1), decay_of_tensor;
-  const std::vector<float> weights_before = relative_to_before ? RandomValues(2) : local_weights,
+  const std::vector<float> weights_before =
+                               is_relative_to_previous_w ? RandomValues(2) : local_weights,
                            gradients = RandomValues(3);
   PutGradients(gradients);
   ASSERT_TRUE(model_->CopyLocalToDevice(LocalArray::kPoint, local_weights.data()).ok());
-  if (relative_to_before) {
+  if (is_relative_to_previous_w) {
     ASSERT_TRUE(model_->CopyLocalToDevice(LocalArray::kBefore, weights_before.data()).ok());
   }
   for (size_t t = 0; t < parts_.size(); ++t) decay_of_tensor.push_back(t % 2 == 0 ? 0.01f : 0);
   for (int step = 0; step < 2; ++step) {
-    ASSERT_TRUE(model_->MoveLocally(updater->CoefficientsOf(0.1f), decay_of_tensor).ok());
-    const std::vector<float> reference = relative_to_before ? weights_before : local_weights;
+    ASSERT_TRUE(model_->UpdateLocalWeights(updater->CoefficientsOf(0.1f), decay_of_tensor).ok());
+    const std::vector<float> reference = is_relative_to_previous_w ? weights_before : local_weights;
     for (const kernels::Part& part : parts_) {
-      updater->Next(&problem_.parameters[part.begin], &gradients[part.begin],
-                    &reference[part.begin], 0.1f, &local_weights[part.begin], part.count,
-                    part.begin, decay_of_tensor[part.tensor]);
+      updater->ComputeLocalWeights(&problem_.parameters[part.begin], &gradients[part.begin],
+                                   &reference[part.begin], 0.1f, &local_weights[part.begin],
+                                   part.count, part.begin, decay_of_tensor[part.tensor]);
     }
     EXPECT_EQ(CopyFromDevice(LocalArray::kPoint), local_weights);
   }

@@ -18,7 +18,7 @@ class MemoryAsDevice : public DeviceModel, public DeviceCodes {
   explicit MemoryAsDevice(size_t elements) : weights(elements), memory_values(elements) {}
 
   std::vector<float> weights;
-  std::vector<float> memory_values;   // the codec's memory: one array
+  std::vector<float> memory_values;   // what the codec keeps from round to round: one array
   Status copy_status;                 // returned by CopyToHost and CopyMemoryToHost
   std::vector<kernels::Stats> stats;  // of a bucket, one for each scaler; returned by StatsOf
   std::vector<kernels::Stats> prepare_stats;  // returned by Prepare
@@ -26,34 +26,38 @@ class MemoryAsDevice : public DeviceModel, public DeviceCodes {
   Result<Bytes> code = Bytes();               // returned by Encode for every chunk
 
   DeviceCodes& codes() override { return *this; }
-  Status CopyToDevice(const Host& from) override {
+  Status CopyToDevice(const HostCopies& from) override {
     weights.assign(from.weights, from.weights + weights.size());
     return Ok();
   }
-  Status CopyToHost(const Host& to) override {
+  Status CopyToHost(const HostCopies& to) override {
     if (copy_status.ok()) std::copy(weights.begin(), weights.end(), to.weights);
     return copy_status;
   }
   Status AddDecay(uint64_t, uint64_t, float) override { return Ok(); }
-  Result<double> SquaresOfGradients() override { return 0; }
+  Result<double> SumOfSquaredGradients() override { return 0; }
   Status ScaleGradients(float) override { return Ok(); }
   Status RetainGradients(uint64_t, uint32_t) override { return Ok(); }
-  Status CopyWeights(Local) override { return Ok(); }
-  Status CopyLocalToDevice(Local, const float*) override { return Ok(); }
-  Status CopyLocalToHost(Local, float*) override { return Ok(); }
-  Status MoveLocally(const kernels::LocalStep&, std::span<const float>) override { return Ok(); }
+  Status CopyWeights(LocalArray) override { return Ok(); }
+  Status CopyLocalToDevice(LocalArray, const float*) override { return Ok(); }
+  Status CopyLocalToHost(LocalArray, float*) override { return Ok(); }
+  Status UpdateLocalWeights(const kernels::LocalStep&, std::span<const float>) override {
+    return Ok();
+  }
   Status Update(uint32_t, const Sums&, const kernels::UpdateStep&,
                 std::span<const kernels::TensorRates>) override {
     return Ok();
   }
   Status ClearMeans(uint32_t) override { return Ok(); }
-  Status ReadMeans(uint32_t, const Sums&) override { return Ok(); }
-  Result<std::vector<Squares>> SquaresOf(uint32_t) override { return std::vector<Squares>(); }
+  Status DecodeMeans(uint32_t, const Sums&) override { return Ok(); }
+  Result<std::vector<SquareSums>> SquareSumsOf(uint32_t) override {
+    return std::vector<SquareSums>();
+  }
   Status UpdateBucket(uint32_t, const kernels::UpdateStep&,
                       std::span<const kernels::TensorRates>) override {
     return Ok();
   }
-  Status Average(uint64_t, uint64_t, float) override { return Ok(); }
+  Status UpdateAverage(uint64_t, uint64_t, float) override { return Ok(); }
   Status CheckSums() override { return Ok(); }
   Result<std::vector<kernels::Stats>> Prepare(uint32_t, const kernels::NoiseKey&) override {
     return prepare_stats;

@@ -28,8 +28,8 @@ constexpr uint64_t kElements = 12000;
 constexpr int kWorkerCount = 2;
 
 // Two tensors; each is a bucket (a group of elements prepared together). There are three chunks
-// (groups encoded together): the second has the end of the first tensor and the begin of the
-// second.
+// (groups encoded together): the second has the end of the first tensor and the beginning of
+// the second.
 DeviceModel::Layout LayoutOfTwoTensors() {
   DeviceModel::Layout layout;
   layout.elements = kElements;
@@ -44,10 +44,10 @@ DeviceModel::Layout LayoutOfTwoTensors() {
   return layout;
 }
 
-std::vector<float> RandomValues(uint32_t set) {
+std::vector<float> RandomValues(uint32_t set_number) {
   std::vector<float> numbers(kElements);
   for (size_t i = 0; i < numbers.size(); ++i) {
-    const uint32_t draw = kernels::Draw32({.seed = 3, .tensor = set}, i);
+    const uint32_t draw = kernels::Draw32({.seed = 3, .tensor = set_number}, i);
     numbers[i] = (static_cast<float>(draw) * 0x1p-31f - 1) * (i % 7 == 0 ? 1.0f : 0.1f);
   }
   return numbers;
@@ -65,30 +65,33 @@ class CpuCoder {
   explicit CpuCoder(const DeviceModel::Layout& layout) : layout_(layout) {
     for (const auto& bucket : layout.buckets) {
       memories_.push_back(layout.codec->NewMemory(bucket[0].count));
-      prepared_.emplace_back();
+      params_of_tensor_.emplace_back();
     }
   }
-  // Encodes the chunks.
+  // Returns the codes of each chunk.
   std::vector<std::vector<uint8_t>> EncodeRound(const std::vector<float>& gradients,
                                                 kernels::NoiseKey noise) {
-    std::vector<float> compensated = gradients;
+    std::vector<float> compensated_gradients = gradients;
     for (uint32_t t = 0; t < memories_.size(); ++t) {
       const kernels::Part& part = layout_.buckets[t][0];
-      const std::span<float> tensor_values{compensated.data() + part.begin, part.count};
+      const std::span<float> tensor_values{compensated_gradients.data() + part.begin, part.count};
       if (memories_[t] != nullptr) memories_[t]->Compensate(0, tensor_values, tensor_values);
       noise.tensor = t;
-      prepared_[t] = layout_.codec->Prepare(
+      params_of_tensor_[t] = layout_.codec->Prepare(
           kernels::ComputeStats(tensor_values.data(), tensor_values.size()), tensor_values, noise);
     }
     std::vector<std::vector<uint8_t>> codes;
     for (const auto& chunk : layout_.chunks) {
       codes.emplace_back();
       for (const kernels::Part& part : chunk)
-        Encode(part, {compensated.data() + part.begin, part.count}, noise, &codes.back());
+        EncodePart(part, {compensated_gradients.data() + part.begin, part.count}, noise,
+                   &codes.back());
     }
     return codes;
   }
-  const codec::Prepared& PreparedOf(uint32_t tensor) const { return prepared_[tensor]; }
+  const codec::EncodeParams& EncodeParamsOf(uint32_t tensor) const {
+    return params_of_tensor_[tensor];
+  }
   // What the codec keeps between rounds: for each array's name, the values of all tensors in order.
   std::map<std::string, std::vector<float>> CodecMemories() {
     std::map<std::string, std::vector<float>> memory_values;
@@ -104,11 +107,12 @@ class CpuCoder {
   }
 
  private:
-  void Encode(const kernels::Part& part, std::span<const float> part_values,
-              const kernels::NoiseKey& noise, std::vector<uint8_t>* codes) {
+  void EncodePart(const kernels::Part& part, std::span<const float> part_values,
+                  const kernels::NoiseKey& noise, std::vector<uint8_t>* codes) {
     const codec::Segment segment{part.tensor, part.first, part.count, layout_.columns[part.tensor]};
     const size_t code_begin = codes->size();
-    layout_.codec->Encode(part_values.data(), segment, prepared_[part.tensor], noise, codes);
+    layout_.codec->Encode(part_values.data(), segment, params_of_tensor_[part.tensor], noise,
+                          codes);
     codec::Memory* memory = memories_[part.tensor].get();
     if (memory == nullptr) return;
     std::vector<float> decoded(part.count);
@@ -120,8 +124,8 @@ class CpuCoder {
   }
 
   const DeviceModel::Layout& layout_;
-  std::vector<std::unique_ptr<codec::Memory>> memories_;  // what the codec keeps of each tensor
-  std::vector<codec::Prepared> prepared_;
+  std::vector<std::unique_ptr<codec::Memory>> memories_;  // what the codec keeps between rounds
+  std::vector<codec::EncodeParams> params_of_tensor_;
 };
 
 struct CodecCase {
@@ -142,7 +146,7 @@ class DeviceModelTest : public testing::Test {
     codec_ = std::move(*codec::MakeCodec(codec_case.codec_name, codec_case.options));
     layout_ = LayoutOfTwoTensors();
     layout_.state_arrays = static_cast<uint32_t>(optimizer_->StateArrays().size());
-    layout_.average = has_average;
+    layout_.has_average = has_average;
     layout_.codec = codec_.get();
     layout_.options = codec_case.options;
     ASSERT_TRUE(codec::CanEncodeOnDevice(*codec_));
@@ -170,29 +174,30 @@ class DeviceModelTest : public testing::Test {
     EXPECT_TRUE(device.stream()->Wait().ok());
     return gradients;
   }
-  DeviceModel::Host HostArrays() {
-    DeviceModel::Host arrays;
+  DeviceModel::HostCopies HostArrays() {
+    DeviceModel::HostCopies arrays;
     arrays.weights = weights_.data();
-    for (const auto& slot : optimizer_->StateArrays())
-      arrays.state_arrays.push_back(slot.values.data());
+    for (const auto& state_array : optimizer_->StateArrays())
+      arrays.state_arrays.push_back(state_array.values.data());
     arrays.average = average_.data();
     return arrays;
   }
   codec::Segment SegmentOf(const kernels::Part& part) const {
     return {part.tensor, part.first, part.count, layout_.columns[part.tensor]};
   }
-  void Prepare(const kernels::NoiseKey& noise) {
+  void PrepareBuckets(const kernels::NoiseKey& noise) {
     for (uint32_t b = 0; b < layout_.buckets.size(); ++b)
       ASSERT_TRUE(model_->codes().Prepare(b, noise).ok());
   }
-  Result<Bytes> Encode(uint32_t chunk, const CpuCoder& cpu, const kernels::NoiseKey& noise) {
+  Result<Bytes> EncodeChunk(uint32_t chunk, const CpuCoder& cpu, const kernels::NoiseKey& noise) {
     std::vector<kernels::TernaryScale> scales;
     for (const kernels::Part& part : layout_.chunks[chunk])
-      scales.push_back({cpu.PreparedOf(part.tensor).scaler, cpu.PreparedOf(part.tensor).clip});
+      scales.push_back(
+          {cpu.EncodeParamsOf(part.tensor).scaler, cpu.EncodeParamsOf(part.tensor).clip});
     return model_->codes().Encode(chunk, scales, noise);
   }
-  // The encoded sums of a chunk over two workers: gradients_ and other gradients, with the scalers
-  // of kPreparedValues.
+  // The encoded sums of a chunk over two workers with the gradients RandomValues(2) and
+  // RandomValues(3). Their codes have the scaler (multiplier) of kEncodeParams.
   std::vector<uint8_t> EncodedSumsOf(uint32_t chunk) {
     std::vector<uint8_t> sums;
     for (const kernels::Part& part : layout_.chunks[chunk]) {
@@ -200,7 +205,7 @@ class DeviceModelTest : public testing::Test {
       for (uint16_t rank = 0; rank < kWorkerCount; ++rank) {
         const std::vector<float> gradients = RandomValues(2 + rank);
         std::vector<uint8_t> code;
-        codec_->Encode(gradients.data() + part.begin, SegmentOf(part), kPreparedValues,
+        codec_->Encode(gradients.data() + part.begin, SegmentOf(part), kEncodeParams,
                        {.seed = 1, .rank = rank, .round = 1, .tensor = part.tensor}, &code);
         EXPECT_TRUE(sum->Add(rank, code).ok());
       }
@@ -216,16 +221,16 @@ class DeviceModelTest : public testing::Test {
       std::vector<float> mean(part.count);
       EXPECT_TRUE(codec_
                       ->Decode(sums.first(size), SegmentOf(part), kWorkerCount,
-                               kPreparedValues.scaler, 0, part.count, mean.data())
+                               kEncodeParams.scaler, 0, part.count, mean.data())
                       .ok());
       means.insert(means.end(), mean.begin(), mean.end());
       sums = sums.subspan(size);
     }
     return means;
   }
-  Status Update(uint32_t chunk, std::span<const uint8_t> sums) {
+  Status UpdateChunk(uint32_t chunk, std::span<const uint8_t> sums) {
     const size_t segments = layout_.chunks[chunk].size();
-    const std::vector<float> scalers(segments, kPreparedValues.scaler);
+    const std::vector<float> scalers(segments, kEncodeParams.scaler);
     return model_->Update(chunk, {sums, kWorkerCount, scalers},
                           optimizer_->CoefficientsOf(kUpdateStep),
                           std::vector<kernels::TensorRates>(segments, {.decay = kDecayRate}));
@@ -238,15 +243,15 @@ class DeviceModelTest : public testing::Test {
       const uint64_t begin = layout_.chunks[c][0].begin;
       optimizer_->Update(expected.data() + begin, means.data(), begin, means.size(), kUpdateStep,
                          kDecayRate);
-      ASSERT_TRUE(Update(c, sums).ok());
+      ASSERT_TRUE(UpdateChunk(c, sums).ok());
     }
     ExpectStateOnDevice(expected);
   }
   // Compares the device's weights and state arrays with the expected ones.
   void ExpectStateOnDevice(const std::vector<float>& expected) {
     std::vector<std::vector<float>> expected_arrays;
-    for (const auto& slot : optimizer_->StateArrays())
-      expected_arrays.emplace_back(slot.values.begin(), slot.values.end());
+    for (const auto& state_array : optimizer_->StateArrays())
+      expected_arrays.emplace_back(state_array.values.begin(), state_array.values.end());
     ASSERT_TRUE(model_->CheckSums().ok());
     ASSERT_TRUE(model_->CopyToHost(HostArrays()).ok());
     EXPECT_EQ(weights_, expected);
@@ -257,7 +262,7 @@ class DeviceModelTest : public testing::Test {
     }
   }
 
-  static constexpr codec::Prepared kPreparedValues{
+  static constexpr codec::EncodeParams kEncodeParams{
       .scaler = 0.8f, .clip = 0.7f, .low = -0.5f, .high = 0.5f};
   static constexpr update::Step kUpdateStep{0.05, 3};
   static constexpr float kDecayRate = 0.01f;
@@ -317,9 +322,9 @@ TEST_P(DeviceCodecs, CodesAndMemoryMatchCpu) {
     const kernels::NoiseKey noise{.seed = 9, .rank = 1, .round = round};
     const auto expected = cpu.EncodeRound(gradients, noise);
     CopyGradientsToDevice(gradients);
-    Prepare(noise);
+    PrepareBuckets(noise);
     for (uint32_t c = 0; c < layout_.chunks.size(); ++c)
-      EXPECT_EQ(BytesOrFail(Encode(c, cpu, noise)), expected[c])
+      EXPECT_EQ(BytesOrFail(EncodeChunk(c, cpu, noise)), expected[c])
           << "round " << round << ", chunk " << c;
   }
   const auto expected_memories = cpu.CodecMemories();
@@ -327,9 +332,9 @@ TEST_P(DeviceCodecs, CodesAndMemoryMatchCpu) {
                                                   std::vector<float>(kElements));
   std::vector<std::span<float>> spans(device_memories.begin(), device_memories.end());
   ASSERT_TRUE(model_->codes().CopyMemoryToHost(0, spans).ok());
-  size_t array = 0;
+  size_t array_index = 0;
   for (const auto& [name, values] : expected_memories)
-    EXPECT_EQ(device_memories[array++], values) << name;
+    EXPECT_EQ(device_memories[array_index++], values) << name;
 }
 
 TEST_P(DeviceCodecs, ContinueFromSavedMemory) {
@@ -348,9 +353,9 @@ TEST_P(DeviceCodecs, ContinueFromSavedMemory) {
   ASSERT_TRUE(model_->codes().CopyMemoryToDevice(0, first_parts).ok());
   ASSERT_TRUE(model_->codes().CopyMemoryToDevice(2000, second_parts).ok());
   const auto expected = cpu.EncodeRound(gradients_, noise);
-  Prepare(noise);
+  PrepareBuckets(noise);
   for (uint32_t c = 0; c < layout_.chunks.size(); ++c)
-    EXPECT_EQ(BytesOrFail(Encode(c, cpu, noise)), expected[c]) << "chunk " << c;
+    EXPECT_EQ(BytesOrFail(EncodeChunk(c, cpu, noise)), expected[c]) << "chunk " << c;
 
   ASSERT_TRUE(model_->codes().ResetMemory().ok());
   ASSERT_TRUE(model_->codes().CopyMemoryToHost(0, spans).ok());
@@ -367,9 +372,9 @@ TEST_P(DeviceCodecs, RefuseSumsOfAnotherSize) {
   MakeModel("sgd", GetParam());
   std::vector<uint8_t> sums = EncodedSumsOf(1);
   sums.pop_back();
-  EXPECT_EQ(Update(1, sums).code(), Code::kMismatch);
+  EXPECT_EQ(UpdateChunk(1, sums).code(), Code::kMismatch);
   sums.resize(sums.size() + 2);
-  EXPECT_EQ(Update(1, sums).code(), Code::kMismatch);
+  EXPECT_EQ(UpdateChunk(1, sums).code(), Code::kMismatch);
 }
 
 // Prepare finds a value that is not finite in the tensor's statistics. A codec that needs no
@@ -379,9 +384,9 @@ TEST_P(DeviceCodecs, ReportNonFiniteValues) {
   std::vector<float> gradients = gradients_;
   gradients[7000] = std::numeric_limits<float>::quiet_NaN();
   CopyGradientsToDevice(gradients);
-  const auto prepared = model_->codes().Prepare(1, {});
-  ASSERT_TRUE(prepared.ok());
-  if (prepared->empty()) {
+  const auto prepare_stats = model_->codes().Prepare(1, {});
+  ASSERT_TRUE(prepare_stats.ok());
+  if (prepare_stats->empty()) {
     EXPECT_EQ(model_->codes().Encode(2, {}, {}).status().code(), Code::kDiverged);
     EXPECT_TRUE(model_->codes().Encode(0, {}, {}).ok()) << "it is not counted again";
   }
@@ -459,16 +464,16 @@ TEST_F(DeviceModelTest, WholeTensorOptimizersMatchCpu) {
   for (int update = 0; update < 2; ++update) {
     for (uint32_t b = 0; b < 2; ++b) ASSERT_TRUE(model_->ClearMeans(b).ok());
     for (uint32_t c = 0; c < 2; ++c) {
-      const std::vector<float> scalers(layout_.chunks[c].size(), kPreparedValues.scaler);
+      const std::vector<float> scalers(layout_.chunks[c].size(), kEncodeParams.scaler);
       const std::vector<uint8_t> sums = EncodedSumsOf(c);
-      ASSERT_TRUE(model_->ReadMeans(c, {sums, kWorkerCount, scalers}).ok());
+      ASSERT_TRUE(model_->DecodeMeans(c, {sums, kWorkerCount, scalers}).ok());
     }
     for (uint32_t b = 0; b < 2; ++b) {
-      const auto squares = model_->SquaresOf(b);
+      const auto squares = model_->SquareSumsOf(b);
       ASSERT_TRUE(squares.ok());
       const kernels::TensorRates rates{
           kDecayRate,
-          optimizer_->RateOf(squares->front().weights, squares->front().means, kDecayRate)};
+          optimizer_->LarsRatioOf(squares->front().weights, squares->front().means, kDecayRate)};
       ASSERT_TRUE(
           model_->UpdateBucket(b, optimizer_->CoefficientsOf(kUpdateStep), {&rates, 1}).ok());
       const kernels::Part& part = layout_.buckets[b][0];
@@ -486,7 +491,7 @@ TEST_F(DeviceModelTest, InvalidSumsAreDetected) {
   std::vector<uint8_t> sums(EncodedSumsOf(0).size());
   sums[0] = 1;                // sets bit 0 of the first sum,
   sums[sums.size() / 3] = 1;  // and its bit 1: the sum is 3
-  ASSERT_TRUE(Update(0, sums).ok());
+  ASSERT_TRUE(UpdateChunk(0, sums).ok());
   EXPECT_EQ(model_->CheckSums().code(), Code::kMismatch);
 }
 
@@ -494,17 +499,17 @@ TEST_F(DeviceModelTest, InvalidSumsAreDetected) {
 // elements without positions would be smaller.
 TEST_F(DeviceModelTest, TooLargeSumsAreRefused) {
   MakeModel("sgd", {"topk", "topk"});
-  const uint16_t sent[] = {4095, 1803};  // of the 5900 elements in blocks of 4096 and 1804
+  const uint16_t sent_counts[] = {4095, 1803};  // of the 5900 elements in blocks of 4096 and 1804
   std::vector<uint8_t> sums;
-  size_t sums_bytes = sizeof sent;
-  for (const uint16_t elements_sent : sent) {
+  size_t sums_bytes = sizeof sent_counts;
+  for (const uint16_t elements_sent : sent_counts) {
     sums.push_back(static_cast<uint8_t>(elements_sent));
     sums.push_back(static_cast<uint8_t>(elements_sent >> 8));
     sums_bytes += kernels::SparseBodySize(elements_sent, elements_sent + 1u);
   }
   sums.resize(sums_bytes);
   ASSERT_GT(sums_bytes, codec_->MaxSumSize(SegmentOf(layout_.chunks[2][0]), kWorkerCount));
-  EXPECT_EQ(Update(2, sums).code(), Code::kMismatch);
+  EXPECT_EQ(UpdateChunk(2, sums).code(), Code::kMismatch);
 }
 
 TEST_F(DeviceModelTest, NonFiniteMeansAreDetected) {
@@ -512,7 +517,7 @@ TEST_F(DeviceModelTest, NonFiniteMeansAreDetected) {
     MakeModel("sgd", {name, name});
     std::vector<uint8_t> sums = EncodedSumsOf(0);
     std::fill(sums.end() - 4, sums.end(), 0xFF);
-    ASSERT_TRUE(Update(0, sums).ok());
+    ASSERT_TRUE(UpdateChunk(0, sums).ok());
     EXPECT_EQ(model_->CheckSums().code(), Code::kMismatch) << name;
   }
 }
@@ -528,7 +533,7 @@ TEST_F(DeviceModelTest, AddsDecay) {
 
 TEST_F(DeviceModelTest, ClippingMatchesCpu) {
   MakeModel("sgd");
-  const auto squares = model_->SquaresOfGradients();
+  const auto squares = model_->SumOfSquaredGradients();
   ASSERT_TRUE(squares.ok());
   EXPECT_EQ(std::sqrt(*squares), update::Norm(gradients_.data(), kElements));
   ASSERT_TRUE(model_->ScaleGradients(0.3f).ok());
@@ -547,16 +552,17 @@ TEST_F(DeviceModelTest, CountsAndCopiesGradients) {
                     [&](float gradient) { return std::abs(gradient) >= least_magnitude; });
   EXPECT_EQ(*count, static_cast<uint64_t>(expected));
   EXPECT_EQ(*model_->codes().CountAtLeast(0, 1, std::vector<float>{-1}), 0u);
-  std::vector<float> copied(50);
-  ASSERT_TRUE(model_->codes().CopyGradientsToHost(0, 1990, copied).ok());
-  EXPECT_EQ(copied, std::vector<float>(gradients_.begin() + 1990, gradients_.begin() + 2040));
+  std::vector<float> copied_gradients(50);
+  ASSERT_TRUE(model_->codes().CopyGradientsToHost(0, 1990, copied_gradients).ok());
+  EXPECT_EQ(copied_gradients,
+            std::vector<float>(gradients_.begin() + 1990, gradients_.begin() + 2040));
 }
 
 TEST_F(DeviceModelTest, AverageMatchesCpu) {
   MakeModel("sgd", {"ternary"}, /*has_average=*/true);
   std::vector<float> expected = average_;
   kernels::EmaUpdate(expected.data() + 100, weights_.data() + 100, 5000, 0.1f);
-  ASSERT_TRUE(model_->Average(100, 5000, 0.1f).ok());
+  ASSERT_TRUE(model_->UpdateAverage(100, 5000, 0.1f).ok());
   ASSERT_TRUE(model_->CopyToHost(HostArrays()).ok());
   EXPECT_EQ(average_, expected);
 }
@@ -568,9 +574,9 @@ TEST(DeviceModelCodes, MatchTheTableOfCodecs) {
     layout.codec = codec.get();
     EXPECT_EQ(DeviceModel::Make(layout).ok(), codec::CanEncodeOnDevice(*codec)) << name;
   }
-  Options with_feedback;
-  with_feedback.error_feedback = true;
-  EXPECT_FALSE(codec::CanEncodeOnDevice(**codec::MakeCodec("fp16", with_feedback)));
+  Options options_with_feedback;
+  options_with_feedback.error_feedback = true;
+  EXPECT_FALSE(codec::CanEncodeOnDevice(**codec::MakeCodec("fp16", options_with_feedback)));
 }
 
 }  // namespace

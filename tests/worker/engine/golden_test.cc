@@ -28,6 +28,7 @@ using Json = nlohmann::json;
 constexpr double kErrorBound = 1e-4;  // relative to the largest element of a tensor
 // The following constants are equal to those of make_golden.py.
 constexpr size_t kPickedElements = 256, kSumRanges = 32;
+// If all values of a tensor are smaller, its errors are relative to the net's largest value.
 constexpr double kNegligible = 1e-9;
 constexpr uint32_t kTensorOfImages = 255;  // the argument `tensor` of Draw for the images
 
@@ -64,7 +65,7 @@ class GoldenCase {
     EXPECT_TRUE(net.ok()) << net.status().message();
     net_ = std::move(*net);
     table_ = *models::MakeParameterTable(net_);
-    samples_ = description_["samples"];
+    num_samples_ = description_["samples"];
     labels_ = description_["labels"].get<std::vector<uint32_t>>();
     parameters_.resize(table_.total);
     gradients_.resize(table_.total, std::numeric_limits<float>::quiet_NaN());
@@ -73,7 +74,7 @@ class GoldenCase {
     FillImages();
     for (const tensors::Tensor& tensor : GoldenTensors().tensors)
       if (tensor.name.starts_with(name + "/"))
-        golden_[tensor.name.substr(name.size() + 1)] = &tensor;
+        golden_tensors_[tensor.name.substr(name.size() + 1)] = &tensor;
   }
 
   // Compares the log softmax of every sample's scores. The net reports only losses: the loss of a
@@ -82,28 +83,28 @@ class GoldenCase {
     auto net = MakeNet(false);
     std::vector<double> scores;
     std::vector<float> images = images_;
-    const auto image_elements = static_cast<ptrdiff_t>(images.size() / samples_);
-    for (uint32_t n = 0; n < samples_; ++n) {
+    const auto image_elements = static_cast<ptrdiff_t>(images.size() / num_samples_);
+    for (uint32_t n = 0; n < num_samples_; ++n) {
       for (uint32_t label = 0; label < net_.classes(); ++label) {
-        const std::vector<uint32_t> labels(samples_, label);
+        const std::vector<uint32_t> labels(num_samples_, label);
         Score score;
         net->Forward({images, labels, 1}, &score);
         scores.push_back(-score.loss);
       }
       std::rotate(images.begin(), images.begin() + image_elements, images.end());
     }
-    if (Smoothing() == 0) Expect("scores", scores);
+    if (LabelSmoothing() == 0) ExpectNearGolden("scores", scores);
   }
 
   void ExpectStep() {
     auto net = MakeNet(true);
-    const double loss = net->Forward({images_, labels_, samples_}, nullptr);
+    const double loss = net->Forward({images_, labels_, num_samples_}, nullptr);
     net->Backward(nullptr);
-    Expect("loss", {loss});
+    ExpectNearGolden("loss", {loss});
     for (const models::Parameter& p : table_.parameters)
-      Expect(p.name, ToDoubles(gradients_, p.offset, p.count));
+      ExpectNearGolden(p.name, ToDoubles(gradients_, p.offset, p.count));
     for (const models::Statistic& s : table_.statistics)
-      Expect(s.name, ToDoubles(statistics_, s.offset, s.count));
+      ExpectNearGolden(s.name, ToDoubles(statistics_, s.offset, s.count));
   }
 
   double largest_relative_error() const { return largest_relative_error_; }
@@ -115,13 +116,13 @@ class GoldenCase {
     return {begin, begin + static_cast<ptrdiff_t>(count)};
   }
 
-  float Smoothing() const {
+  float LabelSmoothing() const {
     return net_.layers(net_.layers_size() - 1).softmax_loss().label_smoothing();
   }
 
   std::unique_ptr<Net> MakeNet(bool training) {
     auto net =
-        Net::Make(net_, {.device = DeviceUnderTest(), .batch = samples_, .training = training},
+        Net::Make(net_, {.device = DeviceUnderTest(), .batch = num_samples_, .training = training},
                   {parameters_.data(), training ? gradients_.data() : nullptr, statistics_.data()});
     EXPECT_TRUE(net.ok()) << net.status().message();
     return std::move(*net);
@@ -149,43 +150,44 @@ class GoldenCase {
 
   void FillImages() {
     const pb::ImageShape& image = net_.input();
-    images_.resize(size_t{samples_} * image.channels() * image.height() * image.width());
-    const bool one_hot = description_["one_hot"];
+    images_.resize(size_t{num_samples_} * image.channels() * image.height() * image.width());
+    const bool is_one_hot = description_["one_hot"];
     for (size_t i = 0; i < images_.size(); ++i) {
-      images_[i] = one_hot ? static_cast<float>(i % (samples_ + 1) == 0)
-                           : static_cast<float>(Draw(description_["seed"], kTensorOfImages, i));
+      images_[i] = is_one_hot ? static_cast<float>(i % (num_samples_ + 1) == 0)
+                              : static_cast<float>(Draw(description_["seed"], kTensorOfImages, i));
     }
   }
 
   // Compares all values with PyTorch's. Of a large tensor the file has only some elements, and the
   // sums and norms of ranges.
-  void Expect(const std::string& key, const std::vector<double>& our_values) {
-    if (golden_.contains(key)) return Compare(key, our_values);
-    std::vector<double> picked, sums, norms;
+  void ExpectNearGolden(const std::string& key, const std::vector<double>& our_values) {
+    if (golden_tensors_.contains(key)) return CompareWithGolden(key, our_values);
+    std::vector<double> picked_values, sums, norms;
     for (size_t i = 0; i < kPickedElements; ++i)
-      picked.push_back(our_values[i * our_values.size() / kPickedElements]);
-    for (size_t part = 0; part < kSumRanges; ++part) {
+      picked_values.push_back(our_values[i * our_values.size() / kPickedElements]);
+    for (size_t range = 0; range < kSumRanges; ++range) {
       double sum = 0, squares = 0;
-      for (size_t i = our_values.size() * part / kSumRanges;
-           i < our_values.size() * (part + 1) / kSumRanges; ++i) {
+      for (size_t i = our_values.size() * range / kSumRanges;
+           i < our_values.size() * (range + 1) / kSumRanges; ++i) {
         sum += our_values[i];
         squares += our_values[i] * our_values[i];
       }
       sums.push_back(sum);
       norms.push_back(std::sqrt(squares));
     }
-    Compare(key + "#picked", picked);
-    Compare(key + "#sums", sums);
-    Compare(key + "#norms", norms);
+    CompareWithGolden(key + "#picked", picked_values);
+    CompareWithGolden(key + "#sums", sums);
+    CompareWithGolden(key + "#norms", norms);
   }
 
-  void Compare(const std::string& key, const std::vector<double>& our_values) {
-    ASSERT_TRUE(golden_.contains(key)) << key;
-    const std::vector<float>& their_values = golden_.at(key)->values;
+  void CompareWithGolden(const std::string& key, const std::vector<double>& our_values) {
+    ASSERT_TRUE(golden_tensors_.contains(key)) << key;
+    const std::vector<float>& their_values = golden_tensors_.at(key)->values;
     ASSERT_EQ(our_values.size(), their_values.size()) << key;
     double scale = LargestOf(their_values), largest_error = 0;
     if (scale < kNegligible) {
-      for (const auto& [name, tensor] : golden_) scale = std::max(scale, LargestOf(tensor->values));
+      for (const auto& [name, tensor] : golden_tensors_)
+        scale = std::max(scale, LargestOf(tensor->values));
     }
     size_t worst_element = 0;
     for (size_t i = 0; i < our_values.size(); ++i) {
@@ -211,10 +213,10 @@ class GoldenCase {
   const Json description_;
   pb::NetDef net_;
   models::ParameterTable table_;
-  uint32_t samples_ = 0;
+  uint32_t num_samples_ = 0;
   std::vector<uint32_t> labels_;
   std::vector<float> parameters_, gradients_, statistics_, images_;
-  std::map<std::string, const tensors::Tensor*> golden_;
+  std::map<std::string, const tensors::Tensor*> golden_tensors_;
   double largest_relative_error_ = 0;
 };
 
@@ -241,15 +243,16 @@ TEST(GoldenFile, ContainsEveryKindOfLayerAndIsSmall) {
   EXPECT_GE(CaseNames().size(), 90u);
   for (const char* kind : {"conv", "maxPool", "avgPool", "dense", "relu", "batchNorm", "lrn",
                            "concat", "add", "standardize", "softmaxLoss"}) {
-    const bool found = std::any_of(
+    const bool is_found = std::any_of(
         GoldenTensors().metadata.begin(), GoldenTensors().metadata.end(), [&](const auto& entry) {
           return entry.second.find(std::string("\"") + kind + "\":") != std::string::npos;
         });
-    EXPECT_TRUE(found) << kind;
+    EXPECT_TRUE(is_found) << kind;
   }
-  size_t elements = 0;
-  for (const tensors::Tensor& tensor : GoldenTensors().tensors) elements += tensor.values.size();
-  EXPECT_LT(elements * sizeof(float), 1'000'000u);
+  size_t num_elements = 0;
+  for (const tensors::Tensor& tensor : GoldenTensors().tensors)
+    num_elements += tensor.values.size();
+  EXPECT_LT(num_elements * sizeof(float), 1'000'000u);
 }
 
 }  // namespace

@@ -17,8 +17,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 TEST(Net, ReportsGradientsLastLayerFirst) {
-  Problem problem(LeNet(pb::Model::same), 2);
-  auto net = problem.Make();
+  Problem problem(MakeLeNet(pb::Model::same), 2);
+  auto net = problem.MakeNet();
   net->Forward({problem.images, problem.labels, 2}, nullptr);
   std::vector<uint32_t> ready_order;
   std::vector<float> gradients_when_ready(problem.table.total);
@@ -36,8 +36,8 @@ TEST(Net, ReportsGradientsLastLayerFirst) {
 TEST(Net, ReportsTheLastGradientBeforeComputingTheFirst) {
   if (DeviceUnderTest() != Device::kCpu)
     GTEST_SKIP() << "a device has finished whatever it has by then";
-  Problem problem(LeNet(pb::Model::valid), 2);
-  auto net = problem.Make();
+  Problem problem(MakeLeNet(pb::Model::valid), 2);
+  auto net = problem.MakeNet();
   net->Forward({problem.images, problem.labels, 2}, nullptr);
   uint64_t untouched_elements = 0;
   net->Backward([&](uint32_t p) {
@@ -48,9 +48,9 @@ TEST(Net, ReportsTheLastGradientBeforeComputingTheFirst) {
 }
 
 std::vector<float> ParametersAfter(int steps, int threads) {
-  const Threads thread_count(threads);
-  Problem problem(LeNet(pb::Model::valid), 2);
-  auto net = problem.Make();
+  const ScopedThreadCount thread_count(threads);
+  Problem problem(MakeLeNet(pb::Model::valid), 2);
+  auto net = problem.MakeNet();
   for (int i = 0; i < steps; ++i) {
     net->Forward({problem.images, problem.labels, 2}, nullptr);
     net->Backward(nullptr);
@@ -68,8 +68,8 @@ TEST(Net, TwoRunsGiveTheSameBits) {
 }
 
 TEST(Net, ReturnsTheScoresOfItsLoss) {
-  Problem problem(LeNet(pb::Model::same), 3);
-  auto net = problem.Make(false);
+  Problem problem(MakeLeNet(pb::Model::same), 3);
+  auto net = problem.MakeNet(false);
   std::vector<float> scores(3 * 10);
   const double loss = net->Forward({problem.images, problem.labels, 3, 0, scores}, nullptr);
   const SoftmaxSums sums = SoftmaxLoss(scores.data(), problem.labels, 3, 10, 3, 0, nullptr);
@@ -78,11 +78,11 @@ TEST(Net, ReturnsTheScoresOfItsLoss) {
 }
 
 TEST(Net, OverfitsABatch) {
-  Problem problem(Chain("conv { outputs: 6 kernel: 3 }; relu {}; max_pool { kernel: 2 }; "
-                        "dense { outputs: 16 }; relu {}; dense { outputs: 10 }",
-                        Image(1, 8, 8), 10),
+  Problem problem(MakeChain("conv { outputs: 6 kernel: 3 }; relu {}; max_pool { kernel: 2 }; "
+                            "dense { outputs: 16 }; relu {}; dense { outputs: 10 }",
+                            MakeImageShape(1, 8, 8), 10),
                   8);
-  auto net = problem.Make();
+  auto net = problem.MakeNet();
   Score score;
   double first_loss = 0, last_loss = 0;
   for (int i = 0; i < 80; ++i) {
@@ -100,21 +100,21 @@ TEST(Net, OverfitsABatch) {
 }
 
 TEST(Net, ReadsParametersInEveryForward) {
-  Problem problem(LeNet(pb::Model::valid), 2);
-  auto training = problem.Make();
-  auto evaluation = problem.Make(/*training=*/false);
+  Problem problem(MakeLeNet(pb::Model::valid), 2);
+  auto training_net = problem.MakeNet();
+  auto evaluation_net = problem.MakeNet(/*training=*/false);
   for (uint64_t seed : {1, 2, 3}) {
     models::InitParameters(problem.table, seed, problem.parameters.data());
-    const ReferenceRun expected = RunReference(problem.net, problem.Reference(2));
-    for (auto* net : {training.get(), evaluation.get()}) {
+    const ReferenceRun expected = RunReference(problem.net, problem.TrainingReference(2));
+    for (auto* net : {training_net.get(), evaluation_net.get()}) {
       EXPECT_NEAR(net->Forward({problem.images, problem.labels, 2}, nullptr), expected.loss, 1e-5);
     }
   }
 }
 
 TEST(Net, DoesNotNeedTheImagesAfterForward) {
-  Problem problem(LeNet(pb::Model::valid), 2);
-  auto net = problem.Make();
+  Problem problem(MakeLeNet(pb::Model::valid), 2);
+  auto net = problem.MakeNet();
   net->Forward({problem.images, problem.labels, 2}, nullptr);
   net->Backward(nullptr);
   const std::vector<float> expected = problem.gradients;
@@ -126,54 +126,54 @@ TEST(Net, DoesNotNeedTheImagesAfterForward) {
 }
 
 TEST(Net, EvaluatingBetweenForwardAndBackwardChangesNothing) {
-  Problem problem(LeNet(pb::Model::valid), 2);
-  auto net = problem.Make();
-  auto evaluation = problem.Make(/*training=*/false);
+  Problem problem(MakeLeNet(pb::Model::valid), 2);
+  auto net = problem.MakeNet();
+  auto evaluation_net = problem.MakeNet(/*training=*/false);
   net->Forward({problem.images, problem.labels, 2}, nullptr);
   net->Backward(nullptr);
   const std::vector<float> expected = problem.gradients;
   net->Forward({problem.images, problem.labels, 2}, nullptr);
-  const std::vector<float> others(problem.images.size(), 0.5f);
-  evaluation->Forward({others, problem.labels, 2}, nullptr);
+  const std::vector<float> other_images(problem.images.size(), 0.5f);
+  evaluation_net->Forward({other_images, problem.labels, 2}, nullptr);
   net->Backward(nullptr);
   EXPECT_EQ(problem.gradients, expected);
 }
 
 // The parameters are invalid until the net requests them, one tensor after the other.
 TEST(Net, RequestsAParameterBeforeReadingIt) {
-  Problem problem(LeNet(pb::Model::valid), 2);
-  auto net = problem.Make();
+  Problem problem(MakeLeNet(pb::Model::valid), 2);
+  auto net = problem.MakeNet();
   const double expected = net->Forward({problem.images, problem.labels, 2}, nullptr);
   const std::vector<float> saved_parameters = problem.parameters;
   std::fill(problem.parameters.begin(), problem.parameters.end(), 1e9f);
-  std::vector<uint32_t> requested;
+  std::vector<uint32_t> requested_parameters;
   const double loss = net->Forward({problem.images, problem.labels, 2}, nullptr, [&](uint32_t p) {
     const auto& tensor = problem.table.parameters[p];
     std::copy_n(saved_parameters.begin() + static_cast<long>(tensor.offset), tensor.count,
                 problem.parameters.begin() + static_cast<long>(tensor.offset));
-    requested.push_back(p);
+    requested_parameters.push_back(p);
     return true;
   });
   EXPECT_EQ(loss, expected);
   std::vector<uint32_t> all_tensors(problem.table.parameters.size());
   std::iota(all_tensors.begin(), all_tensors.end(), 0);
-  EXPECT_EQ(requested, all_tensors);
+  EXPECT_EQ(requested_parameters, all_tensors);
 }
 
 TEST(Net, EndsThePassIfNeedReturnsFalse) {
-  Problem problem(LeNet(pb::Model::valid), 2);
-  auto net = problem.Make();
-  int requests = 0;
+  Problem problem(MakeLeNet(pb::Model::valid), 2);
+  auto net = problem.MakeNet();
+  int num_requests = 0;
   net->Forward({problem.images, problem.labels, 2}, nullptr,
-               [&](uint32_t) { return ++requests < 3; });
-  EXPECT_EQ(requests, 3);
+               [&](uint32_t) { return ++num_requests < 3; });
+  EXPECT_EQ(num_requests, 3);
   const double loss = net->Forward({problem.images, problem.labels, 2}, nullptr);
   EXPECT_EQ(loss, net->Forward({problem.images, problem.labels, 2}, nullptr));
 }
 
 TEST(Net, PaddingSamplesDoNotCount) {
-  Problem problem(LeNet(pb::Model::valid), 5);
-  auto net = problem.Make(/*training=*/false);
+  Problem problem(MakeLeNet(pb::Model::valid), 5);
+  auto net = problem.MakeNet(/*training=*/false);
   const ReferenceRun expected = RunReference(problem.net, problem.EvaluationReference(3));
   Score score;
   score.samples = 10;
@@ -187,7 +187,7 @@ TEST(Net, PaddingSamplesDoNotCount) {
 }
 
 TEST(Net, RefusesInvalidBatches) {
-  Problem problem(LeNet(pb::Model::valid), 1);
+  Problem problem(MakeLeNet(pb::Model::valid), 1);
   const auto make_error = [&](uint32_t batch) {
     const auto net = Net::Make(problem.net, {.batch = batch, .training = false},
                                {.parameters = problem.parameters.data()});
@@ -199,11 +199,11 @@ TEST(Net, RefusesInvalidBatches) {
 }
 
 TEST(Net, RefusesAnInvalidNet) {
-  pb::NetDef net = LeNet(pb::Model::valid);
+  pb::NetDef net = MakeLeNet(pb::Model::valid);
   net.mutable_layers(2)->mutable_conv()->set_kernel(99);
-  const auto invalid = Net::Make(net, {.batch = 1, .training = false}, {});
-  ASSERT_FALSE(invalid.ok());
-  EXPECT_THAT(invalid.status().message(), HasSubstr("layer \"conv2\" (conv)"));
+  const auto invalid_net = Net::Make(net, {.batch = 1, .training = false}, {});
+  ASSERT_FALSE(invalid_net.ok());
+  EXPECT_THAT(invalid_net.status().message(), HasSubstr("layer \"conv2\" (conv)"));
 }
 
 }  // namespace

@@ -46,7 +46,9 @@ struct PixelBatch {
   std::vector<uint32_t> labels;
 };
 
-Problem MakeProblem() { return Problem(Chain(kPixelNet, Image(3, kSide, kSide), 10), kBatch); }
+Problem MakeProblem() {
+  return Problem(MakeChain(kPixelNet, MakeImageShape(3, kSide, kSide), 10), kBatch);
+}
 
 double RunStep(Net* net, const Net::Feed& feed, const PixelBatch* next_batch = nullptr) {
   const double loss = net->Forward(feed, nullptr);
@@ -62,8 +64,8 @@ void ExpectSameSteps(Precision precision, const kernels::PixelRule& rule) {
   std::vector<PixelBatch> batches;
   for (uint64_t step = 0; step < 7; ++step) batches.emplace_back(step, rule);
   Problem float_problem = MakeProblem(), byte_problem = MakeProblem();
-  const auto float_net = float_problem.Make(true, precision);
-  const auto byte_net = byte_problem.Make(true, precision, rule);
+  const auto float_net = float_problem.MakeNet(true, precision);
+  const auto byte_net = byte_problem.MakeNet(true, precision, rule);
   for (size_t i = 0; i < batches.size(); ++i) {
     // At i = 3 a batch that does not come next is staged; at i = 5 none is.
     const PixelBatch* next_batch =
@@ -95,8 +97,8 @@ TEST(Pixels, UnstagedBatchCanBeReplaced) {
   const PixelBatch first_batch(1, pixel_rule), other_batch(2, pixel_rule);
   PixelBatch changed_batch(3, pixel_rule);
   Problem float_problem = MakeProblem(), byte_problem = MakeProblem();
-  const auto float_net = float_problem.Make(),
-             byte_net = byte_problem.Make(true, Precision::kFp32, pixel_rule);
+  const auto float_net = float_problem.MakeNet(),
+             byte_net = byte_problem.MakeNet(true, Precision::kFp32, pixel_rule);
   RunStep(float_net.get(), first_batch.AsFloats());
   RunStep(byte_net.get(), first_batch.AsBytes(), &changed_batch);
   byte_net->Unstage();
@@ -109,8 +111,8 @@ TEST(Pixels, UnstagedBatchCanBeReplaced) {
 TEST(Pixels, EvaluationUsesAPartOfABatch) {
   const kernels::PixelRule pixel_rule = MakeRule(false, true);
   Problem problem = MakeProblem();
-  const auto float_net = problem.Make(false),
-             byte_net = problem.Make(false, Precision::kFp32, pixel_rule);
+  const auto float_net = problem.MakeNet(false),
+             byte_net = problem.MakeNet(false, Precision::kFp32, pixel_rule);
   for (uint64_t step = 1; step <= 3; ++step) {
     const PixelBatch batch(step, pixel_rule);
     Net::Feed as_floats = batch.AsFloats(), as_bytes = batch.AsBytes();

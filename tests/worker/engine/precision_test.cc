@@ -16,7 +16,7 @@ struct StepResult {
 
 StepResult RunStep(const pb::NetDef& def, Precision precision) {
   Problem problem(def, 4);
-  auto net = problem.Make(/*training=*/true, precision);
+  auto net = problem.MakeNet(/*training=*/true, precision);
   const double loss = net->Forward({problem.images, problem.labels, 4}, nullptr);
   net->Backward(nullptr);
   EXPECT_TRUE(net->status().ok()) << net->status().message();
@@ -41,14 +41,15 @@ class PrecisionOfNet : public testing::TestWithParam<PrecisionCase> {};
 
 TEST_P(PrecisionOfNet, IsCloseToFp32) {
   const auto [layers, precision] = GetParam();
-  const pb::NetDef def = Chain(layers, Image(3, 12, 12), 10);
-  const StepResult exact = RunStep(def, Precision::kFp32), rounded = RunStep(def, precision);
+  const pb::NetDef def = MakeChain(layers, MakeImageShape(3, 12, 12), 10);
+  const StepResult exact_result = RunStep(def, Precision::kFp32),
+                   rounded_result = RunStep(def, precision);
   const double tolerance = GradientToleranceOf(precision);
-  EXPECT_NEAR(rounded.loss, exact.loss, tolerance * exact.loss);
+  EXPECT_NEAR(rounded_result.loss, exact_result.loss, tolerance * exact_result.loss);
   double error = 0, norm = 0;
-  for (size_t i = 0; i < exact.gradients.size(); ++i) {
-    error += std::pow(double{rounded.gradients[i]} - exact.gradients[i], 2);
-    norm += std::pow(double{exact.gradients[i]}, 2);
+  for (size_t i = 0; i < exact_result.gradients.size(); ++i) {
+    error += std::pow(double{rounded_result.gradients[i]} - exact_result.gradients[i], 2);
+    norm += std::pow(double{exact_result.gradients[i]}, 2);
   }
   EXPECT_LT(std::sqrt(error), tolerance * std::sqrt(norm));
   EXPECT_GT(error, 0);

@@ -20,7 +20,7 @@
 
 namespace tern::engine {
 
-inline pb::ImageShape Image(uint32_t channels, uint32_t height, uint32_t width) {
+inline pb::ImageShape MakeImageShape(uint32_t channels, uint32_t height, uint32_t width) {
   pb::ImageShape shape;
   shape.set_channels(channels);
   shape.set_height(height);
@@ -30,7 +30,8 @@ inline pb::ImageShape Image(uint32_t channels, uint32_t height, uint32_t width) 
 
 // Makes a net from a list of layers like "conv { ... }; relu {}; ...". The layers get the names a,
 // b, c, ...; a softmax_loss is added at the end.
-inline pb::NetDef Chain(const std::string& layers, const pb::ImageShape& image, uint32_t classes) {
+inline pb::NetDef MakeChain(const std::string& layers, const pb::ImageShape& image,
+                            uint32_t classes) {
   pb::Model model;
   std::string net_text;
   size_t begin = 0;
@@ -48,21 +49,21 @@ inline pb::NetDef Chain(const std::string& layers, const pb::ImageShape& image, 
   return *net;
 }
 
-inline pb::NetDef LeNet(pb::Model::Padding padding) {
+inline pb::NetDef MakeLeNet(pb::Model::Padding padding) {
   pb::Model model;
   model.set_name("lenet");
   model.set_padding(padding);
-  return *models::BuildNet(model, Image(1, 28, 28), 10);
+  return *models::BuildNet(model, MakeImageShape(1, 28, 28), 10);
 }
 
 // Sets the engine's number of threads for a scope. All tests use one thread unless stated
 // otherwise, because on a busy machine OpenMP's threads wait for each other.
-class Threads {
+class ScopedThreadCount {
  public:
-  explicit Threads(int count) : previous_count_(omp_get_max_threads()) {
+  explicit ScopedThreadCount(int count) : previous_count_(omp_get_max_threads()) {
     omp_set_num_threads(count);
   }
-  ~Threads() { omp_set_num_threads(previous_count_); }
+  ~ScopedThreadCount() { omp_set_num_threads(previous_count_); }
 
  private:
   const int previous_count_;
@@ -80,20 +81,20 @@ class Problem {
     // Adds to the biases, so that they are not zero and errors in them are visible.
     for (const models::Parameter& p : table.parameters) {
       for (uint64_t i = 0; p.is_bias && i < p.count; ++i) {
-        parameters[p.offset + i] += 0.2f * Uniform(seed, 1, p.offset + i);
+        parameters[p.offset + i] += 0.2f * DrawUniform(seed, 1, p.offset + i);
       }
     }
     const pb::ImageShape& image = net.input();
     images.resize(size_t{batch} * image.channels() * image.height() * image.width());
-    for (size_t i = 0; i < images.size(); ++i) images[i] = Uniform(seed, 2, i);
+    for (size_t i = 0; i < images.size(); ++i) images[i] = DrawUniform(seed, 2, i);
     for (uint32_t n = 0; n < batch; ++n) {
       labels.push_back(kernels::Draw32({.seed = seed, .tensor = 3}, n) % net.classes());
     }
   }
 
   // With a pixel rule the net takes images as bytes, which the rule converts to floats.
-  std::unique_ptr<Net> Make(bool training = true, Precision precision = Precision::kFp32,
-                            const std::optional<kernels::PixelRule>& pixel_rule = std::nullopt) {
+  std::unique_ptr<Net> MakeNet(bool training = true, Precision precision = Precision::kFp32,
+                               const std::optional<kernels::PixelRule>& pixel_rule = std::nullopt) {
     auto model_net =
         Net::Make(net,
                   {.device = DeviceUnderTest(),
@@ -109,7 +110,7 @@ class Problem {
 
   // The arguments of RunReference for a training step on the first `used` samples of the batch, and
   // for an evaluation of them.
-  ReferenceFeed Reference(uint32_t used) const {
+  ReferenceFeed TrainingReference(uint32_t used) const {
     return {.batch = batch,
             .parameters = parameters,
             .statistics = statistics,
@@ -119,13 +120,13 @@ class Problem {
             .seed = kSeed};
   }
   ReferenceFeed EvaluationReference(uint32_t used) const {
-    ReferenceFeed feed = Reference(used);
+    ReferenceFeed feed = TrainingReference(used);
     feed.training = false;
     return feed;
   }
 
   // A random number, uniform in [-1, 1).
-  static float Uniform(uint64_t seed, uint32_t tensor, uint64_t element) {
+  static float DrawUniform(uint64_t seed, uint32_t tensor, uint64_t element) {
     const uint32_t draw = kernels::Draw32({.seed = seed, .tensor = tensor}, element);
     return static_cast<float>(draw * 0x1p-31 - 1);
   }
@@ -144,14 +145,16 @@ struct NetCase {
   uint32_t channels, height, width, classes, batch;
 };
 
-inline void PrintTo(const NetCase& c, std::ostream* out) { *out << c.layers; }
+inline void PrintTo(const NetCase& net_case, std::ostream* out) { *out << net_case.layers; }
 
 // Small nets that together contain every kind of layer with every combination of its options that
 // changes the computation.
 const std::vector<NetCase>& NetCases();
 
-inline pb::NetDef NetOf(const NetCase& c) {
-  return Chain(c.layers, Image(c.channels, c.height, c.width), c.classes);
+inline pb::NetDef NetOf(const NetCase& net_case) {
+  return MakeChain(net_case.layers,
+                   MakeImageShape(net_case.channels, net_case.height, net_case.width),
+                   net_case.classes);
 }
 
 }  // namespace tern::engine

@@ -174,7 +174,7 @@ class Lrn : public ReferenceLayer {
       for (size_t c = 0; c < x_.c; ++c) {
         for (size_t i = 0; i < x_.h * x_.w; ++i) {
           double squares = 0;
-          ForEachAround(c, [&](size_t k) { squares += std::pow(x_.At(n, k, 0, i), 2); });
+          ForEachNeighbour(c, [&](size_t k) { squares += std::pow(x_.At(n, k, 0, i), 2); });
           power_base_.At(n, c, 0, i) = def_.k() + def_.alpha() / def_.size() * squares;
           y->At(n, c, 0, i) =
               x_.At(n, c, 0, i) * std::pow(power_base_.At(n, c, 0, i), -def_.beta());
@@ -192,7 +192,7 @@ class Lrn : public ReferenceLayer {
           dx.At(n, c, 0, i) += dy_element * std::pow(base, -def_.beta());
           const double gradient_of_base =
               -def_.beta() * std::pow(base, -def_.beta() - 1) * x_.At(n, c, 0, i) * dy_element;
-          ForEachAround(c, [&](size_t k) {
+          ForEachNeighbour(c, [&](size_t k) {
             dx.At(n, k, 0, i) +=
                 gradient_of_base * 2 * def_.alpha() / def_.size() * x_.At(n, k, 0, i);
           });
@@ -204,7 +204,7 @@ class Lrn : public ReferenceLayer {
 
  private:
   template <typename Visit>
-  void ForEachAround(size_t c, const Visit& visit) const {
+  void ForEachNeighbour(size_t c, const Visit& visit) const {
     const size_t half = def_.size() / 2;
     for (size_t k = c > half ? c - half : 0; k <= c + half && k < x_.c; ++k) visit(k);
   }

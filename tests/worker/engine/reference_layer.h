@@ -1,4 +1,4 @@
-// A layer by plain loops in double, straight from its definition in net.proto.
+// A layer computed by plain loops in double precision, straight from its definition in net.proto.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +35,7 @@ struct Tensor {
 struct ReferenceState {
   // The layer's parameters, and the gradients of each.
   std::vector<std::vector<double>> parameters, gradients;
-  std::vector<std::vector<double>> statistics;
+  std::vector<std::vector<double>> statistics;  // batch norm's running mean and variance
   bool training = true;
   kernels::NoiseKey noise;  // determines the random numbers of dropout
 };

@@ -38,7 +38,7 @@ class NetReference {
     for (size_t i = layers_.size(); i-- > 0;) Backward(*layers_[i]);
     run.gradients.resize(table_.total);
     run.statistics.resize(table_.statistics_total);
-    for (const auto& layer : layers_) Collect(*layer, &run);
+    for (const auto& layer : layers_) CopyResults(*layer, &run);
     return run;
   }
 
@@ -89,7 +89,7 @@ class NetReference {
       entry->second.values[i] += gradient.values[i];
   }
 
-  static void Collect(const RunningLayer& layer, ReferenceRun* run) {
+  static void CopyResults(const RunningLayer& layer, ReferenceRun* run) {
     for (size_t i = 0; i < layer.parameters.size(); ++i) {
       std::copy(layer.state.gradients[i].begin(), layer.state.gradients[i].end(),
                 run->gradients.begin() + static_cast<long>(layer.parameters[i]->offset));

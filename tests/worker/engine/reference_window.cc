@@ -7,7 +7,8 @@ namespace tern::engine {
 namespace {
 
 // A tap is an element of the kernel at one position of the window. Calls visit(output y, output x,
-// input y, input x, kernel y, kernel x) for all taps inside the image: windows, then taps, by rows.
+// input y, input x, kernel y, kernel x) for all taps inside the image. Windows come row by row, and
+// so do the taps of each window.
 template <typename Def, typename Visit>
 void ForEachTap(const Def& def, const Tensor& input, const Tensor& output, const Visit& visit) {
   const auto height = static_cast<uint32_t>(input.h), width = static_cast<uint32_t>(input.w);
@@ -41,7 +42,7 @@ class Conv : public ReferenceLayer {
         ForEachTap(def_, x_, *y,
                    [&](size_t yy, size_t yx, size_t iy, size_t ix, size_t ky, size_t kx) {
                      for (size_t c = 0; c < ChannelsPerOutput(); ++c)
-                       y->At(n, o, yy, yx) += state_.parameters[0][WeightAt(o, c, ky, kx)] *
+                       y->At(n, o, yy, yx) += state_.parameters[0][WeightIndexOf(o, c, ky, kx)] *
                                               x_.At(n, FirstChannelOf(o) + c, iy, ix);
                    });
       }
@@ -58,7 +59,7 @@ class Conv : public ReferenceLayer {
                    [&](size_t yy, size_t yx, size_t iy, size_t ix, size_t ky, size_t kx) {
                      const double dy_element = dy.At(n, o, yy, yx);
                      for (size_t c = 0; c < ChannelsPerOutput(); ++c) {
-                       const size_t weight_index = WeightAt(o, c, ky, kx);
+                       const size_t weight_index = WeightIndexOf(o, c, ky, kx);
                        state_.gradients[0][weight_index] +=
                            dy_element * x_.At(n, FirstChannelOf(o) + c, iy, ix);
                        dx.At(n, FirstChannelOf(o) + c, iy, ix) +=
@@ -77,7 +78,7 @@ class Conv : public ReferenceLayer {
   size_t FirstChannelOf(size_t o) const {
     return o / (def_.outputs() / def_.groups()) * ChannelsPerOutput();
   }
-  size_t WeightAt(size_t o, size_t c, size_t ky, size_t kx) const {
+  size_t WeightIndexOf(size_t o, size_t c, size_t ky, size_t kx) const {
     return ((o * ChannelsPerOutput() + c) * def_.kernel() + ky) * def_.kernel() + kx;
   }
 
@@ -127,20 +128,19 @@ class AvgPool : public ReferenceLayer {
 
   void Forward(const std::vector<const Tensor*>& inputs, Tensor* y) override {
     x_ = *inputs[0];
-    Tensor window_counts = y->Zeros();
+    Tensor tap_counts = y->Zeros();
     for (size_t n = 0; n < x_.n; ++n) {
       for (size_t c = 0; c < x_.c; ++c) {
         ForEachTap(def_, x_, *y, [&](size_t yy, size_t yx, size_t iy, size_t ix, size_t, size_t) {
           y->At(n, c, yy, yx) += x_.At(n, c, iy, ix);
-          window_counts.At(n, c, yy, yx) += 1;
+          tap_counts.At(n, c, yy, yx) += 1;
         });
       }
     }
     if (def_.include_padding())
-      window_counts.values.assign(window_counts.values.size(),
-                                  double{1} * def_.kernel() * def_.kernel());
-    window_counts_ = window_counts;
-    for (size_t i = 0; i < y->values.size(); ++i) y->values[i] /= window_counts.values[i];
+      tap_counts.values.assign(tap_counts.values.size(), double{1} * def_.kernel() * def_.kernel());
+    tap_counts_ = tap_counts;
+    for (size_t i = 0; i < y->values.size(); ++i) y->values[i] /= tap_counts.values[i];
   }
 
   std::vector<Tensor> Backward(const Tensor& dy) override {
@@ -148,7 +148,7 @@ class AvgPool : public ReferenceLayer {
     for (size_t n = 0; n < x_.n; ++n) {
       for (size_t c = 0; c < x_.c; ++c) {
         ForEachTap(def_, x_, dy, [&](size_t yy, size_t yx, size_t iy, size_t ix, size_t, size_t) {
-          dx.At(n, c, iy, ix) += dy.At(n, c, yy, yx) / window_counts_.At(n, c, yy, yx);
+          dx.At(n, c, iy, ix) += dy.At(n, c, yy, yx) / tap_counts_.At(n, c, yy, yx);
         });
       }
     }
@@ -157,7 +157,7 @@ class AvgPool : public ReferenceLayer {
 
  private:
   const pb::PoolDef& def_;
-  Tensor x_, window_counts_;
+  Tensor x_, tap_counts_;
 };
 
 }  // namespace

@@ -31,7 +31,7 @@ class EventFileTest : public testing::Test {
     value->set_simple_value(static_cast<float>(step) / 2);
     return event;
   }
-  std::string OnlyFile() const {
+  std::string PathOfOnlyFile() const {
     const auto files = EventFiles(folder_);
     EXPECT_EQ(files.size(), 1u);
     return files.empty() ? "" : files.front();
@@ -109,7 +109,7 @@ TEST_F(EventFileTest, WriterThreadFlushesEverythingAtTheEnd) {
       if (step % 10 == 0) writer.AddLater([step](pb::Event* e) { *e = EventOf(1000 + step); });
     }
   }
-  const auto values = ValuesOf(ReadEvents(OnlyFile())).at("train/loss");
+  const auto values = ValuesOf(ReadEvents(PathOfOnlyFile())).at("train/loss");
   EXPECT_EQ(values.size(), 110u);
   EXPECT_EQ(values.at(100).simple_value(), 50);
   EXPECT_EQ(values.at(1100).simple_value(), 550);

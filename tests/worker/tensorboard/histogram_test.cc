@@ -13,15 +13,15 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Counts the values in bucket `bucket`, which is between limits bucket - 1 and bucket, one by one.
+// Counts one by one the values between the limits `bucket` - 1 and `bucket` of the histogram.
 double CountInBucket(const pb::HistogramProto& histogram, int bucket,
                      const std::vector<float>& values) {
   double count = 0;
   for (const float value : values) {
     const double lower_limit = bucket == 0 ? -HUGE_VAL : histogram.bucket_limit(bucket - 1),
-                 limit = histogram.bucket_limit(bucket);
-    count += value < 0 ? (value > lower_limit && value <= limit)
-                       : (value >= lower_limit && value < limit);
+                 upper_limit = histogram.bucket_limit(bucket);
+    count += value < 0 ? (value > lower_limit && value <= upper_limit)
+                       : (value >= lower_limit && value < upper_limit);
   }
   return count;
 }

@@ -17,13 +17,14 @@ namespace {
 
 // REQUIRES a little-endian machine.
 template <typename T>
-T ReadNumber(std::string_view bytes, size_t at) {
+T ReadNumber(std::string_view bytes, size_t position) {
   T value;
-  std::memcpy(&value, bytes.data() + at, sizeof value);
+  std::memcpy(&value, bytes.data() + position, sizeof value);
   return value;
 }
 
-uint32_t Unmasked(uint32_t masked_crc) {
+// Inverts the masking of checksums in event files: a rotation and an addition.
+uint32_t UnmaskCrc(uint32_t masked_crc) {
   const uint32_t rotated = masked_crc - 0xA282EAD8u;
   return rotated >> 17 | rotated << 15;
 }
@@ -32,8 +33,8 @@ uint32_t Unmasked(uint32_t masked_crc) {
 
 std::vector<std::string> EventFiles(const std::string& folder) {
   std::vector<std::string> paths;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
+  std::error_code ignored_error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored_error))
     paths.push_back(entry.path().string());
   std::sort(paths.begin(), paths.end());
   return paths;
@@ -48,10 +49,10 @@ std::vector<pb::Event> ReadEvents(const std::string& path) {
   for (size_t record_begin = 0; record_begin + 12 <= bytes.size();) {
     const auto data_bytes = ReadNumber<uint64_t>(bytes, record_begin);
     EXPECT_EQ(Crc32c(std::string_view(bytes).substr(record_begin, 8)),
-              Unmasked(ReadNumber<uint32_t>(bytes, record_begin + 8)));
+              UnmaskCrc(ReadNumber<uint32_t>(bytes, record_begin + 8)));
     if (record_begin + 16 + data_bytes > bytes.size()) break;
     const std::string_view data = std::string_view(bytes).substr(record_begin + 12, data_bytes);
-    EXPECT_EQ(Crc32c(data), Unmasked(ReadNumber<uint32_t>(bytes, record_begin + 12 + data_bytes)));
+    EXPECT_EQ(Crc32c(data), UnmaskCrc(ReadNumber<uint32_t>(bytes, record_begin + 12 + data_bytes)));
     pb::Event event;
     EXPECT_TRUE(event.ParseFromArray(data.data(), static_cast<int>(data.size())));
     events.push_back(std::move(event));
@@ -60,13 +61,13 @@ std::vector<pb::Event> ReadEvents(const std::string& path) {
   return events;
 }
 
-ByTag ValuesOf(const std::vector<pb::Event>& events) {
-  ByTag by_tag;
+ValuesByTag ValuesOf(const std::vector<pb::Event>& events) {
+  ValuesByTag values_by_tag;
   for (const pb::Event& event : events) {
     for (const pb::Summary::Value& value : event.summary().value())
-      by_tag[value.tag()][event.step()] = value;
+      values_by_tag[value.tag()][event.step()] = value;
   }
-  return by_tag;
+  return values_by_tag;
 }
 
 }  // namespace tern::tensorboard

@@ -15,7 +15,7 @@ std::vector<std::string> EventFiles(const std::string& folder);
 // truncated record at the end.
 std::vector<pb::Event> ReadEvents(const std::string& path);
 // The values of events: by their tag, and then by their step.
-using ByTag = std::map<std::string, std::map<int64_t, pb::Summary::Value>>;
-ByTag ValuesOf(const std::vector<pb::Event>& events);
+using ValuesByTag = std::map<std::string, std::map<int64_t, pb::Summary::Value>>;
+ValuesByTag ValuesOf(const std::vector<pb::Event>& events);
 
 }  // namespace tern::tensorboard

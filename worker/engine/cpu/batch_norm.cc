@@ -18,41 +18,42 @@ using kernels::kNormChannels;
 constexpr size_t kCacheBytes = size_t{4} << 20;
 
 // The shape and memory layout of a batch of images: channels last, or in blocks of 16 channels.
-// Below, n is the number of an image and k that of a block, channels [16 k, 16 k + 16), also with
-// channels last.
+// Below, n is the number of an image and k the number of a block. In both layouts, block k means
+// the channels [16 k, 16 k + 16).
 struct Geometry {
   size_t batch = 0, channels = 0, pixels = 0;
   bool is_blocked = false;
 
-  size_t Bytes() const { return batch * channels * pixels * sizeof(float); }
+  size_t NumBytes() const { return batch * channels * pixels * sizeof(float); }
   size_t blocks() const { return (channels + kNormChannels - 1) / kNormChannels; }
   // The index of the first element of block k of image n.
   size_t OffsetOf(size_t n, size_t k) const {
     return n * channels * pixels + k * kNormChannels * (is_blocked ? pixels : 1);
   }
-  // How kernels address block k of an image.
+  // Describes block k of an image to the kernels: the number of pixels, the distance from pixel to
+  // pixel in floats, and the number of channels.
   kernels::Slab SlabOf(size_t k) const {
     return {pixels, is_blocked ? kNormChannels : channels,
             std::min(kNormChannels, channels - k * kNormChannels)};
   }
   // Calls work(n, k) for all blocks of all images, on all threads.
   template <typename Work>
-  void ForBlocks(const Work& work) const {
+  void ForEachBlock(const Work& work) const {
 #pragma omp parallel for collapse(2)
     for (size_t n = 0; n < batch; ++n)
       for (size_t k = 0; k < blocks(); ++k) work(n, k);
   }
 };
 
-// Two sums for each channel of each image, and their totals over the images.
+// Two sums for each channel of each image n of the batch, and their totals over the images.
 class ImageSums {
  public:
   explicit ImageSums(const Geometry& geometry)
       : channels_(geometry.channels), sums_(2 * geometry.batch * channels_) {}
 
   void Clear() { std::fill(sums_.begin(), sums_.end(), 0.f); }
-  float* First(size_t n, size_t channel) { return &sums_[2 * n * channels_ + channel]; }
-  float* Second(size_t n, size_t channel) { return First(n, channel) + channels_; }
+  float* FirstSums(size_t n, size_t channel) { return &sums_[2 * n * channels_ + channel]; }
+  float* SecondSums(size_t n, size_t channel) { return FirstSums(n, channel) + channels_; }
   std::pair<double, double> Totals(size_t channel) const {
     double first_total = 0, second_total = 0;
     for (size_t i = channel; i < sums_.size(); i += 2 * channels_) {
@@ -133,10 +134,10 @@ void Norm::ComputeMoments(const float* x) {
   for (size_t c = 0; c < geometry.channels; ++c)
     mean[c] = x[geometry.OffsetOf(0, c / kNormChannels) + c % kNormChannels];
   sums.Clear();
-  geometry.ForBlocks([&](size_t n, size_t k) {
+  geometry.ForEachBlock([&](size_t n, size_t k) {
     const size_t c = k * kNormChannels;
     kernels::NormMoments(x + geometry.OffsetOf(n, k), geometry.SlabOf(k), &mean[c],
-                         sums.First(n, c), sums.Second(n, c));
+                         sums.FirstSums(n, c), sums.SecondSums(n, c));
   });
   for (size_t c = 0; c < geometry.channels; ++c) {
     const auto [sum, sum_of_squares] = sums.Totals(c);
@@ -156,11 +157,11 @@ void Norm::Forward(const float* x, const float* r, float* y) {
     for (size_t c = 0; c < geometry.channels; ++c)
       SetScale(c, running_mean[c], running_variance[c]);
   }
-  geometry.ForBlocks([&](size_t n, size_t k) {
+  geometry.ForEachBlock([&](size_t n, size_t k) {
     const size_t block_begin = geometry.OffsetOf(n, k), c = k * kNormChannels;
     kernels::NormApply(x + block_begin, r == nullptr ? nullptr : r + block_begin,
                        geometry.SlabOf(k), &scale[c], &shift[c], has_relu,
-                       geometry.Bytes() > kCacheBytes, y + block_begin);
+                       geometry.NumBytes() > kCacheBytes, y + block_begin);
   });
 }
 
@@ -170,11 +171,11 @@ void Norm::Backward(const float* x, const float* y, const float* dy, float* g, f
                              &scale[c], &shift[c]};
   };
   sums.Clear();
-  geometry.ForBlocks([&](size_t n, size_t k) {
+  geometry.ForEachBlock([&](size_t n, size_t k) {
     const size_t block_begin = geometry.OffsetOf(n, k), c = k * kNormChannels;
     kernels::NormBackwardSums(x + block_begin, dy + block_begin, geometry.SlabOf(k),
-                              mask_of(block_begin, c, false), &mean[c], sums.First(n, c),
-                              sums.Second(n, c), g == nullptr ? nullptr : g + block_begin);
+                              mask_of(block_begin, c, false), &mean[c], sums.FirstSums(n, c),
+                              sums.SecondSums(n, c), g == nullptr ? nullptr : g + block_begin);
   });
   for (size_t c = 0; c < geometry.channels; ++c) {
     const auto [sum, sum_of_products] = sums.Totals(c);
@@ -184,8 +185,8 @@ void Norm::Backward(const float* x, const float* y, const float* dy, float* g, f
                                   sum_of_products / ValuesPerChannel());
     offset[c] = static_cast<float>(-gamma[c] * inverse[c] * sum / ValuesPerChannel());
   }
-  const bool is_masked = g != nullptr;  // Whether g has the gradient after the ReLU's mask.
-  geometry.ForBlocks([&](size_t n, size_t k) {
+  const bool is_masked = g != nullptr;  // Whether `g` now has dy with the ReLU's mask applied.
+  geometry.ForEachBlock([&](size_t n, size_t k) {
     const size_t block_begin = geometry.OffsetOf(n, k), c = k * kNormChannels;
     kernels::NormBackwardApply(x + block_begin, (is_masked ? g : dy) + block_begin,
                                geometry.SlabOf(k), mask_of(block_begin, c, is_masked), &mean[c],
@@ -201,7 +202,7 @@ class BatchNorm : public Layer {
     norm_ = std::make_shared<Norm>(Geometry{spec.batch, image.c, size_t{image.h} * image.w,
                                             ActivationTag(image.c) == kBlocked});
     norm_->is_training = spec.is_training;
-    norm_->has_relu = spec.relu;
+    norm_->has_relu = spec.has_relu;
     norm_->epsilon = spec.def->batch_norm().epsilon();
     norm_->momentum = spec.def->batch_norm().momentum();
     norm_->gamma = spec.parameters[0].values;
@@ -227,7 +228,7 @@ class BatchNorm : public Layer {
                               const std::vector<bool>& wanted) override {
     const Value output_gradient = program->Convert(gradient, desc_);
     if (!AddsSecondInput()) return {AddSimpleBackward(program, output_gradient)};
-    if (!spec_.relu) {
+    if (!spec_.has_relu) {
       Value added_gradient = output_gradient;
       added_gradient.is_shared = true;
       return {AddSimpleBackward(program, added_gradient), added_gradient};

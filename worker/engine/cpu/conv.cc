@@ -1,7 +1,7 @@
 // Convolution on the CPU, by oneDNN. Tries a list of variants (layouts and algorithms), and takes
 // the first for which oneDNN has a fast implementation. Large 3 x 3 convolutions use Winograd's
 // algorithm F(4 x 4, 3 x 3) (Lavin and Gray 2016), which needs a quarter of the multiplications.
-// Weights are copied between the caller's arenas (row-major) and oneDNN's layouts in every step.
+// Weights are copied between the caller's row-major arrays and oneDNN's layouts in every step.
 #include "worker/engine/cpu/layers.h"
 
 namespace tern::engine {
@@ -19,8 +19,9 @@ struct Variant {
   dnnl::algorithm algorithm = dnnl::algorithm::convolution_direct;
 };
 
-// Winograd's algorithm is faster if input and output have at least this many channels: the first
-// limit for the outputs and for the gradients of images, the second for the gradients of weights.
+// Winograd's algorithm is faster if input and output have at least this many channels. The first
+// limit is for the output images and the gradients of the input images, the second for the
+// gradients of the weights.
 constexpr uint32_t kWinogradMinForImages = 32, kWinogradMinForWeights = 64;
 
 // Returns the variants to try, the fastest first as measured on a CPU with AVX-512. Winograd's
@@ -45,12 +46,13 @@ std::vector<Variant> VariantsFor(const LayerSpec& spec, uint32_t min_winograd_ch
   return variants;
 }
 
-// Returns make(variant), oneDNN's descriptor, for the first variant that has a faster
-// implementation than oneDNN's reference; if there is none, for the last variant.
+// Returns make(variant), which is oneDNN's descriptor of a variant, for the first variant that has
+// a faster implementation than oneDNN's reference. If there is none, returns that of the last
+// variant.
 template <typename MakeDesc>
-auto FirstFastDesc(const std::vector<Variant>& variants, const MakeDesc& make) {
+auto FindFastDesc(const std::vector<Variant>& variants, const MakeDesc& make) {
   auto desc = make(variants.front());
-  for (size_t i = 1; i < variants.size() && (!desc || IsReference(desc)); ++i)
+  for (size_t i = 1; i < variants.size() && (!desc || IsReferenceImplementation(desc)); ++i)
     desc = make(variants[i]);
   return desc;
 }
@@ -76,16 +78,15 @@ class Conv : public Layer {
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
     const auto prop_kind =
         spec_.is_training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
-    forward_ =
-        FirstFastDesc(VariantsFor(spec_, kWinogradMinForImages), [&](const Variant& variant) {
-          // A descriptor without dimensions tells oneDNN that there is no bias.
-          const ForwardConv::desc desc(prop_kind, variant.algorithm, InputDesc(variant, true),
-                                       any_weight_desc_, bias_.desc, OutputDesc(variant, false),
-                                       window_.strides, window_.dilates, window_.pad_begin,
-                                       window_.pad_end);
-          return ForwardConv::primitive_desc(desc, AttributesWithRelu(spec_.relu),
-                                             program->engine(), kAllowEmpty);
-        });
+    forward_ = FindFastDesc(VariantsFor(spec_, kWinogradMinForImages), [&](const Variant& variant) {
+      // A descriptor without dimensions tells oneDNN that there is no bias.
+      const ForwardConv::desc desc(prop_kind, variant.algorithm, InputDesc(variant, true),
+                                   any_weight_desc_, bias_.desc, OutputDesc(variant, false),
+                                   window_.strides, window_.dilates, window_.pad_begin,
+                                   window_.pad_end);
+      return ForwardConv::primitive_desc(desc, AttributesWithRelu(spec_.has_relu),
+                                         program->engine(), kAllowEmpty);
+    });
     input_ = program->Convert(inputs[0], forward_.src_desc());
     output_ = program->NewValue(forward_.dst_desc());
     const Value weight = program->Convert(weight_, forward_.weights_desc());
@@ -99,7 +100,7 @@ class Conv : public Layer {
   std::vector<Value> Backward(Program* program, const Value& gradient,
                               const std::vector<bool>& wanted) override {
     Value masked_gradient = gradient;
-    if (spec_.relu) masked_gradient = AddReluBackward(program, output_, gradient);
+    if (spec_.has_relu) masked_gradient = AddReluBackward(program, output_, gradient);
     AddBackwardWeights(program, masked_gradient);
     return {wanted[0] ? AddBackwardData(program, masked_gradient) : Value()};
   }
@@ -128,7 +129,7 @@ class Conv : public Layer {
 
   void AddBackwardWeights(Program* program, const Value& gradient) {
     const auto backward =
-        FirstFastDesc(VariantsFor(spec_, kWinogradMinForWeights), [&](const Variant& variant) {
+        FindFastDesc(VariantsFor(spec_, kWinogradMinForWeights), [&](const Variant& variant) {
           const BackwardWeights::desc desc(variant.algorithm, InputDesc(variant, true),
                                            any_weight_gradient_desc_, bias_.desc,
                                            OutputDesc(variant, true), window_.strides,
@@ -152,7 +153,7 @@ class Conv : public Layer {
 
   Value AddBackwardData(Program* program, const Value& gradient) {
     const auto backward =
-        FirstFastDesc(VariantsFor(spec_, kWinogradMinForImages), [&](const Variant& variant) {
+        FindFastDesc(VariantsFor(spec_, kWinogradMinForImages), [&](const Variant& variant) {
           const BackwardData::desc desc(variant.algorithm, InputDesc(variant, false),
                                         any_weight_desc_, OutputDesc(variant, true),
                                         window_.strides, window_.dilates, window_.pad_begin,
@@ -171,6 +172,7 @@ class Conv : public Layer {
 
   const LayerSpec spec_;
   const WindowGeometry window_;
+  // Descriptors for which oneDNN chooses the layout (Tag::any).
   memory::desc any_weight_desc_, any_weight_gradient_desc_;
   Value weight_, bias_;
   ForwardConv::primitive_desc forward_;

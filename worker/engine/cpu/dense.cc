@@ -1,6 +1,6 @@
 // Dense layer (inner product) on the CPU, by oneDNN. Weights and their gradients are used where
-// they are, in the caller's row-major arenas (with bf16, a rounded copy of the weights), because at
-// training's batch sizes a copy to a blocked layout and back costs more time than it saves.
+// they are, in the caller's row-major arrays (with bf16, a rounded copy of the weights), because at
+// the batch sizes of training a copy to a blocked layout and back costs more time than it saves.
 #include "worker/engine/cpu/layers.h"
 
 namespace tern::engine {
@@ -35,7 +35,7 @@ class Dense : public Layer {
     const ForwardProduct::desc desc(prop_kind, flat_input_factor_, weight_factor_, bias_.desc,
                                     flat_output_);
     forward_ =
-        ForwardProduct::primitive_desc(desc, AttributesWithRelu(spec_.relu), program->engine());
+        ForwardProduct::primitive_desc(desc, AttributesWithRelu(spec_.has_relu), program->engine());
     input_ = program->Convert(Reinterpret(flat_input_, program->Convert(inputs[0], input_image_)),
                               flat_input_factor_);
     weight_in_factor_type_ = program->Convert(weight_, weight_factor_);
@@ -50,7 +50,7 @@ class Dense : public Layer {
   std::vector<Value> Backward(Program* program, const Value& gradient,
                               const std::vector<bool>& wanted) override {
     Value flat_gradient = Reinterpret(flat_output_, program->Convert(gradient, output_image_));
-    if (spec_.relu) flat_gradient = AddReluBackward(program, output_, flat_gradient);
+    if (spec_.has_relu) flat_gradient = AddReluBackward(program, output_, flat_gradient);
     flat_gradient = program->Convert(flat_gradient, flat_output_factor_);
     AddBackwardWeights(program, flat_gradient);
     return {wanted[0] ? AddBackwardData(program, flat_gradient) : Value()};

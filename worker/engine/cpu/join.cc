@@ -70,7 +70,7 @@ class SumLayer : public Layer {
     output_ = inputs[0];
     for (size_t i = 1; i < inputs.size(); ++i) {
       const bool is_last = i + 1 == inputs.size();
-      output_ = program->Add(output_, inputs[i], AttributesWithRelu(spec_.relu && is_last));
+      output_ = program->Add(output_, inputs[i], AttributesWithRelu(spec_.has_relu && is_last));
     }
     return output_;
   }
@@ -78,7 +78,7 @@ class SumLayer : public Layer {
   std::vector<Value> Backward(Program* program, const Value& gradient,
                               const std::vector<bool>& wanted) override {
     Value masked_gradient = gradient;
-    if (spec_.relu) masked_gradient = AddReluBackward(program, output_, gradient);
+    if (spec_.has_relu) masked_gradient = AddReluBackward(program, output_, gradient);
     masked_gradient.is_shared = true;
     return std::vector<Value>(wanted.size(), masked_gradient);
   }

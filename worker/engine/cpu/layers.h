@@ -21,8 +21,8 @@ std::unique_ptr<Layer> MakeRelu(const LayerSpec& spec);
 std::unique_ptr<Layer> MakeSoftmaxLoss(const LayerSpec& spec);
 std::unique_ptr<Layer> MakeStandardize(const LayerSpec& spec);
 
-// MakeConv calls MakeWinograd for layers for which SuitsWinograd returns true: convolutions by 5 x
-// 5 windows that Winograd's algorithm computes faster.
+// MakeConv calls MakeWinograd for layers for which SuitsWinograd returns true. These are
+// convolutions by 5 x 5 windows that Winograd's algorithm computes faster.
 bool SuitsWinograd(const LayerSpec& spec);
 std::unique_ptr<Layer> MakeWinograd(const LayerSpec& spec);
 

@@ -12,14 +12,14 @@ namespace {
 
 Status BadJobError(const std::string& message) { return Status(Code::kBadJob, message); }
 
-bool HasLayerHere(pb::LayerDef::KindCase kind) { return FindLayerKind(kind) != nullptr; }
+bool HasCpuLayer(pb::LayerDef::KindCase kind) { return FindLayerKind(kind) != nullptr; }
 
 class CpuNet : public Net {
  public:
   CpuNet(const pb::NetDef& def, uint32_t batch) : def_(def), batch_size_(batch) {}
 
   Status MakeLayers(const Options& options, const Arenas& arenas) {
-    auto layers = PlanLayers(def_, options, arenas, HasLayerHere);
+    auto layers = PlanLayers(def_, options, arenas, HasCpuLayer);
     if (!layers.ok()) return layers.status();
     layers_ = std::move(*layers);
     return Ok();
@@ -59,7 +59,7 @@ class CpuNet : public Net {
 };
 
 // Appends the step that copies the images of the feed. The copy is needed because Backward reads
-// the images too, when the caller's may no longer exist.
+// the images, too, and the caller's memory may no longer exist then.
 Value CpuNet::PlanInput() {
   const pb::ImageShape& input = def_.input();
   const models::ImageDims image = {input.channels(), input.height(), input.width()};

@@ -1,5 +1,5 @@
 // Max and average pooling on the CPU, by oneDNN. In training, the forward pass of max pooling
-// records which element of each window is the largest; of equal elements the first.
+// records which element of each window is the largest (the first one if several are equal).
 #include "worker/engine/cpu/layers.h"
 
 namespace tern::engine {
@@ -66,7 +66,7 @@ class Pool : public Layer {
   const WindowGeometry window_;
   const bool records_winners_;
   ForwardPool::primitive_desc forward_;
-  Value winners_;
+  Value winners_;  // Which element of each window is the largest.
 };
 
 }  // namespace

@@ -179,7 +179,7 @@ memory::desc DescOf(const memory::dims& dims, memory::format_tag tag, memory::da
   return memory::desc(dims, type, tag);
 }
 
-bool IsReference(const dnnl::primitive_desc_base& desc) {
+bool IsReferenceImplementation(const dnnl::primitive_desc_base& desc) {
   return std::string_view(desc.impl_info_str()).find("ref") != std::string_view::npos;
 }
 

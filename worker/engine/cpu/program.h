@@ -37,8 +37,8 @@ class Program {
  public:
   // The arguments of a oneDNN primitive: pairs of a constant DNNL_ARG_... and a value.
   using Arguments = std::vector<std::pair<int, Value>>;
-  // A step that is a C++ function. `data`: the addresses of the values passed to Call, in their
-  // order.
+  // A step that is a C++ function. `data`: the addresses of the values that were passed to Call, in
+  // the same order.
   using Function = std::function<void(const std::vector<float*>& data)>;
 
   Program();
@@ -95,8 +95,8 @@ class Program {
     Value value;
     dnnl::memory memory;  // Set by Bind.
   };
-  // A step has a primitive, or a function, or is a mark: then `read_parameter` or `ready_parameter`
-  // is the number of a parameter.
+  // A step runs a primitive or a function, or it is a mark. In a mark, `read_parameter` or
+  // `ready_parameter` is the number of a parameter.
   struct Step {
     dnnl::primitive primitive;
     std::vector<Argument> arguments;
@@ -127,8 +127,8 @@ class Program {
 };
 
 // Whether `a` and `b` describe the same bytes: they have the same shape, type and offset, and the
-// same strides in all dimensions longer than 1. An image with a single block of channels is stored
-// like channels last.
+// same strides in all dimensions longer than 1. An image with channels in blocks, but only one
+// block, has the same bytes as with channels last.
 bool DescribeSameBytes(const dnnl::memory::desc& a, const dnnl::memory::desc& b);
 
 // Returns the descriptor of a tensor whose layout is `tag`.
@@ -148,6 +148,6 @@ inline dnnl::memory::desc ActivationDesc(const dnnl::memory::dims& dims) {
 }
 
 // Whether oneDNN would use its slow reference implementation for the primitive.
-bool IsReference(const dnnl::primitive_desc_base& desc);
+bool IsReferenceImplementation(const dnnl::primitive_desc_base& desc);
 
 }  // namespace tern::engine

@@ -8,8 +8,8 @@ namespace {
 using ForwardEltwise = dnnl::eltwise_forward;
 using BackwardEltwise = dnnl::eltwise_backward;
 
-// The function max(x, 0) or, with an upper bound, min(max(x, 0), upper). The backward pass of these
-// oneDNN algorithms reads the output instead of the input.
+// The function max(x, 0) or, with an upper bound, min(max(x, 0), upper_bound). The backward pass of
+// these oneDNN algorithms reads the output instead of the input.
 struct ReluParameters {
   dnnl::algorithm algorithm = dnnl::algorithm::eltwise_relu_use_dst_for_bwd;
   float upper_bound = 0;

@@ -20,8 +20,8 @@ using kernels::kWinogradMatrices;
 // A chunk of images has at most this many bytes of transformed tiles (but at least one image), so
 // that the tiles stay in a core's own cache.
 constexpr size_t kChunkBytes = size_t{640} << 10;
-constexpr size_t kCacheLineFloats = 64 / sizeof(float),
-                 kPageFloats = 4096 / sizeof(float);  // In floats.
+// The sizes of a cache line and of a page of memory, in floats.
+constexpr size_t kCacheLineFloats = 64 / sizeof(float), kPageFloats = 4096 / sizeof(float);
 
 // The shape and memory layout of the layer's input or output images, and of their tiles. Below, n
 // is the number of an image, and c the first channel of a block of channels.
@@ -37,13 +37,14 @@ struct ImageLayout {
   }
   // The index of the first element of channel c of the tiles of image n.
   size_t TileOffsetOf(size_t n, size_t c) const { return n * tiles() * channels + c; }
+  // Describes the block of channels from c on of an image to the kernels.
   kernels::WinogradImage ImageOf(size_t c) const {
     return {height, width, is_blocked ? kWinogradChannels : channels,
             std::min(kWinogradChannels, channels - c)};
   }
-  // The tiles of a chunk are stored as 64 matrices, one for each element of a tile. The number of
-  // floats from one matrix to the next. Not a multiple of a page, because then the 64 elements of a
-  // tile would compete for the same cache sets.
+  // The tiles of a chunk of images are stored as 64 matrices, one for each element of a tile.
+  // Returns the number of floats from one matrix to the next. It is not a multiple of a page,
+  // because then the 64 elements of a tile would compete for the same cache sets.
   size_t MatrixStride(size_t images) const {
     const size_t stride =
         (images * tiles() * channels + kCacheLineFloats - 1) / kCacheLineFloats * kCacheLineFloats;
@@ -60,13 +61,13 @@ struct ImageLayout {
   }
 };
 
-// Images [first, first + images) of the batch.
+// Images [first_image, first_image + num_images) of the batch.
 struct ImageChunk {
   size_t first_image = 0, num_images = 0;
   // Calls work(n, c), on all threads, for each image n of the chunk, counted from 0, and for the
   // first channel c of each block of channels.
   template <typename Work>
-  void ForBlocks(const ImageLayout& layout, const Work& work) const {
+  void ForEachBlock(const ImageLayout& layout, const Work& work) const {
 #pragma omp parallel for collapse(2)
     for (size_t n = 0; n < num_images; ++n)
       for (size_t c = 0; c < layout.channels; c += kWinogradChannels) work(n, c);
@@ -104,7 +105,7 @@ class Winograd : public Layer {
                               const std::vector<bool>& wanted) override;
 
  private:
-  static Value Transposed(const Value& value) {
+  static Value TransposeMatrices(const Value& value) {
     Value transposed = value;
     transposed.desc = value.desc.permute_axes({0, 2, 1});
     return transposed;
@@ -124,9 +125,10 @@ class Winograd : public Layer {
   }
   // These append the steps that transform the filters, the input tiles, and the products, and the
   // backward steps of these transforms.
-  Value AddFilters(Program* program);
-  void AddInput(Program* program, const ImageChunk& chunk, const Value& input, const Value& tiles);
-  void AddOutput(Program* program, const ImageChunk& chunk, const Value& product);
+  Value AddFilterTransform(Program* program);
+  void AddInputTransform(Program* program, const ImageChunk& chunk, const Value& input,
+                         const Value& tiles);
+  void AddOutputTransform(Program* program, const ImageChunk& chunk, const Value& product);
   void AddOutputBackward(Program* program, const ImageChunk& chunk, const Value& gradient,
                          const Value& tiles);
   void AddInputBackward(Program* program, const ImageChunk& chunk, const Value& tiles,
@@ -146,14 +148,14 @@ class Winograd : public Layer {
 Value Winograd::Forward(Program* program, const std::vector<Value>& inputs) {
   const Value input =
       program->Convert(inputs[0], ActivationDesc(DimsOf(spec_.batch, spec_.input())));
-  transformed_filters_ = AddFilters(program);
+  transformed_filters_ = AddFilterTransform(program);
   output_ = program->NewValue(ActivationDesc(DimsOf(spec_.batch, spec_.output)));
   for (const ImageChunk& chunk : chunks_) {
     const Value tiles = program->NewValue(x_layout_.TilesDesc(chunk.num_images));
-    AddInput(program, chunk, input, tiles);
+    AddInputTransform(program, chunk, input, tiles);
     const Value product = program->NewValue(y_layout_.TilesDesc(chunk.num_images));
     AddProduct(program, tiles, transformed_filters_, product, /*accumulates=*/false);
-    AddOutput(program, chunk, product);
+    AddOutputTransform(program, chunk, product);
     if (spec_.is_training) tiles_.push_back(tiles);
   }
   return output_;
@@ -162,7 +164,7 @@ Value Winograd::Forward(Program* program, const std::vector<Value>& inputs) {
 std::vector<Value> Winograd::Backward(Program* program, const Value& gradient,
                                       const std::vector<bool>& wanted) {
   Value masked_gradient = program->Convert(gradient, output_.desc);
-  if (spec_.relu) masked_gradient = AddReluBackward(program, output_, masked_gradient);
+  if (spec_.has_relu) masked_gradient = AddReluBackward(program, output_, masked_gradient);
   const Value filters_gradient = program->NewValue(filters_desc_);
   bias_sums_ = program->NewValue(DescOf({spec_.batch, spec_.output.c}, Tag::ab));
   Value input_gradient;
@@ -171,11 +173,11 @@ std::vector<Value> Winograd::Backward(Program* program, const Value& gradient,
   for (size_t i = 0; i < chunks_.size(); ++i) {
     const Value tiles_gradient = program->NewValue(y_layout_.TilesDesc(chunks_[i].num_images));
     AddOutputBackward(program, chunks_[i], masked_gradient, tiles_gradient);
-    AddProduct(program, Transposed(tiles_[i]), tiles_gradient, filters_gradient,
+    AddProduct(program, TransposeMatrices(tiles_[i]), tiles_gradient, filters_gradient,
                /*accumulates=*/i > 0);
     if (!wanted[0]) continue;
     const Value product = program->NewValue(x_layout_.TilesDesc(chunks_[i].num_images));
-    AddProduct(program, tiles_gradient, Transposed(transformed_filters_), product,
+    AddProduct(program, tiles_gradient, TransposeMatrices(transformed_filters_), product,
                /*accumulates=*/false);
     AddInputBackward(program, chunks_[i], product, input_gradient);
   }
@@ -183,7 +185,7 @@ std::vector<Value> Winograd::Backward(Program* program, const Value& gradient,
   return {input_gradient};
 }
 
-Value Winograd::AddFilters(Program* program) {
+Value Winograd::AddFilterTransform(Program* program) {
   const Value transformed_filters = program->NewValue(filters_desc_);
   program->Call({transformed_filters},
                 [weight = spec_.parameters[0].values, outputs = y_layout_.channels,
@@ -195,11 +197,11 @@ Value Winograd::AddFilters(Program* program) {
   return transformed_filters;
 }
 
-void Winograd::AddInput(Program* program, const ImageChunk& chunk, const Value& input,
-                        const Value& tiles) {
+void Winograd::AddInputTransform(Program* program, const ImageChunk& chunk, const Value& input,
+                                 const Value& tiles) {
   program->Call({input, tiles}, [chunk, x_layout = x_layout_, pad_top = pad_top_,
                                  pad_left = pad_left_](const std::vector<float*>& data) {
-    chunk.ForBlocks(x_layout, [&](size_t n, size_t c) {
+    chunk.ForEachBlock(x_layout, [&](size_t n, size_t c) {
       kernels::WinogradInput(
           data[0] + x_layout.OffsetOf(chunk.first_image + n, c), x_layout.ImageOf(c), pad_top,
           pad_left, x_layout.Tiles(chunk.num_images), data[1] + x_layout.TileOffsetOf(n, c));
@@ -207,11 +209,11 @@ void Winograd::AddInput(Program* program, const ImageChunk& chunk, const Value& 
   });
 }
 
-void Winograd::AddOutput(Program* program, const ImageChunk& chunk, const Value& product) {
+void Winograd::AddOutputTransform(Program* program, const ImageChunk& chunk, const Value& product) {
   const float* bias = spec_.def->conv().bias() ? spec_.parameters[1].values : nullptr;
   program->Call({product, output_}, [chunk, y_layout = y_layout_, bias,
-                                     relu = spec_.relu](const std::vector<float*>& data) {
-    chunk.ForBlocks(y_layout, [&](size_t n, size_t c) {
+                                     relu = spec_.has_relu](const std::vector<float*>& data) {
+    chunk.ForEachBlock(y_layout, [&](size_t n, size_t c) {
       kernels::WinogradOutput(data[0] + y_layout.TileOffsetOf(n, c),
                               y_layout.Tiles(chunk.num_images),
                               bias == nullptr ? nullptr : bias + c, relu, y_layout.ImageOf(c),
@@ -224,7 +226,7 @@ void Winograd::AddOutputBackward(Program* program, const ImageChunk& chunk, cons
                                  const Value& tiles) {
   program->Call({gradient, tiles, bias_sums_},
                 [chunk, y_layout = y_layout_](const std::vector<float*>& data) {
-                  chunk.ForBlocks(y_layout, [&](size_t n, size_t c) {
+                  chunk.ForEachBlock(y_layout, [&](size_t n, size_t c) {
                     const size_t image = chunk.first_image + n;
                     kernels::WinogradOutputBackward(
                         data[0] + y_layout.OffsetOf(image, c), y_layout.ImageOf(c),
@@ -238,7 +240,7 @@ void Winograd::AddInputBackward(Program* program, const ImageChunk& chunk, const
                                 const Value& input_gradient) {
   program->Call({tiles, input_gradient}, [chunk, x_layout = x_layout_, pad_top = pad_top_,
                                           pad_left = pad_left_](const std::vector<float*>& data) {
-    chunk.ForBlocks(x_layout, [&](size_t n, size_t c) {
+    chunk.ForEachBlock(x_layout, [&](size_t n, size_t c) {
       kernels::WinogradInputBackward(
           data[0] + x_layout.TileOffsetOf(n, c), x_layout.Tiles(chunk.num_images), pad_top,
           pad_left, x_layout.ImageOf(c), data[1] + x_layout.OffsetOf(chunk.first_image + n, c));
@@ -246,8 +248,8 @@ void Winograd::AddInputBackward(Program* program, const ImageChunk& chunk, const
   });
 }
 
-// Computes the gradient of the filters and of the bias. Adds the latter up in the order of the
-// images.
+// Appends the step that computes the gradients of the filters and of the bias. The bias's gradient
+// is summed in the order of the images.
 void Winograd::AddFilterBackward(Program* program, const Value& filters_gradient) {
   program->Call({filters_gradient, bias_sums_},
                 [weight = spec_.parameters[0].gradient,

@@ -13,7 +13,7 @@ class BatchNorm : public Layer {
   BatchNorm(const LayerSpec& spec, const Inputs& inputs)
       : spec_(spec),
         norm_{ImagesOf(spec.batch, spec.output).pixels(), spec.output.c,
-              spec.def->batch_norm().epsilon(), spec.def->batch_norm().momentum(), spec.relu},
+              spec.def->batch_norm().epsilon(), spec.def->batch_norm().momentum(), spec.has_relu},
         step_(inputs.step) {}
 
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
@@ -35,11 +35,11 @@ class BatchNorm : public Layer {
     return output_;
   }
 
-  // If a second input was added before the ReLU, its gradient is the gradient of the sum (0 where
-  // the ReLU's output is 0), which is stored separately.
+  // If a second input was added before the ReLU, the gradient of the second input is the output's
+  // gradient, set to 0 where the ReLU's output is 0. It needs an array of its own (added_gradient).
   std::vector<Value> Backward(Program* program, const Value& gradient,
                               const std::vector<bool>& wanted) override {
-    const bool masks_gradient = AddsSecondInput() && spec_.relu;
+    const bool masks_gradient = AddsSecondInput() && spec_.has_relu;
     Value added_gradient = masks_gradient ? program->InPlaceOrNew(gradient) : gradient;
     added_gradient.is_shared |= AddsSecondInput();
     const Value input_gradient = program->InPlaceOrNew(added_gradient);
@@ -77,15 +77,15 @@ class BatchNorm : public Layer {
     state.scale = state.mean + spec.output.c;
     state.shift = state.scale + spec.output.c;
     state.inverse = state.shift + spec.output.c;
-    state.partial = static_cast<double*>(data[1]);
+    state.partial_sums = static_cast<double*>(data[1]);
     return state;
   }
 
   const LayerSpec spec_;
   const kernels::DeviceNorm norm_;
   const kernels::DeviceStep* const step_;
-  // state_ has six arrays with one float per channel: mean, scale, shift, inverse, and two of
-  // workspace. partial_sums_ has partial sums.
+  // state_ has six arrays with one float per channel: the mean, the scale, the shift, the inverse
+  // of the standard deviation, and two arrays of workspace. partial_sums_ is workspace, too.
   Value state_, partial_sums_, input_, output_;
 };
 

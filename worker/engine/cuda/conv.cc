@@ -9,8 +9,8 @@
 namespace tern::engine::cuda {
 namespace {
 
-// Appends the launches of a convolution to the program. The kernel is the weights in the type and
-// order that the convolution library takes; bias likewise.
+// Appends the launches of a convolution to the program. Here, `kernel` means the weights, converted
+// to the type and order that the convolution library takes; `bias` is converted, too.
 class ConvOperation {
  public:
   ConvOperation(const LayerSpec& spec, const kernels::DeviceSlide& slide, uint32_t groups,
@@ -18,9 +18,9 @@ class ConvOperation {
       : spec_(spec), inputs_(inputs) {
     shape_.slide = slide;
     shape_.groups = groups;
-    shape_.tf32 = spec.precision == Precision::kTf32;
-    shape_.bias = spec.parameters.size() > 1;
-    shape_.relu = spec.relu;
+    shape_.allows_tf32 = spec.precision == Precision::kTf32;
+    shape_.has_bias = spec.parameters.size() > 1;
+    shape_.has_relu = spec.has_relu;
   }
 
   Value Forward(Program* program, const Value& input, const models::ImageDims& output) {
@@ -28,19 +28,19 @@ class ConvOperation {
     input_ = input;
     output_ = program->NewValue(output);
     kernel_ = AddKernel(program);
-    bias_ = shape_.bias ? AddBias(program) : Value();
-    Run(program, "convolution", ConvPass::kForward, input_, kernel_, output_);
+    bias_ = shape_.has_bias ? AddBias(program) : Value();
+    AddPass(program, "convolution", ConvPass::kForward, input_, kernel_, output_);
     return output_;
   }
 
   Value Backward(Program* program, const Value& gradient, bool wanted) {
     const Value masked_gradient =
-        spec_.relu ? AddReluBackward(program, output_, gradient) : gradient;
+        spec_.has_relu ? AddReluBackward(program, output_, gradient) : gradient;
     AddParameterGradients(program, masked_gradient);
     if (!wanted) return {};
     const Value input_gradient = program->NewValue(input_.image);
-    Run(program, "convolution, gradient of its images", ConvPass::kBackwardData, input_gradient,
-        kernel_, masked_gradient);
+    AddPass(program, "convolution, gradient of its images", ConvPass::kBackwardData, input_gradient,
+            kernel_, masked_gradient);
     return input_gradient;
   }
 
@@ -77,12 +77,12 @@ class ConvOperation {
     return bias;
   }
 
-  void Run(Program* program, const char* what, ConvPass pass, const Value& x, const Value& kernel,
-           const Value& y) {
+  void AddPass(Program* program, const char* what, ConvPass pass, const Value& x,
+               const Value& kernel, const Value& y) {
     const std::shared_ptr<ConvPlan> plan = inputs_.convolutions->Plan(shape_, pass);
     const Value workspace = program->NewArray(plan->workspace());
     std::vector<Value> values = {x, kernel, y, workspace};
-    const bool has_bias = shape_.bias && pass == ConvPass::kForward;
+    const bool has_bias = shape_.has_bias && pass == ConvPass::kForward;
     if (has_bias) values.push_back(bias_);
     program->CallOperation(what, values, [plan, has_bias](auto stream, const auto& data) {
       return plan->Run(stream, {data[0], data[1], data[2], has_bias ? data[4] : nullptr, data[3]});
@@ -91,8 +91,8 @@ class ConvOperation {
 
   void AddParameterGradients(Program* program, const Value& gradient) {
     const Value kernel_gradient = NewKernel(program);
-    Run(program, "convolution, gradient of its weights", ConvPass::kBackwardWeights, input_,
-        kernel_gradient, gradient);
+    AddPass(program, "convolution, gradient of its weights", ConvPass::kBackwardWeights, input_,
+            kernel_gradient, gradient);
     program->Call("conversion of the gradient of weights", {kernel_gradient},
                   [weight_gradient = spec_.parameters[0].gradient, outputs = outputs(),
                    inputs = inputs(), window_pixels = window_pixels(), type = program->type(),
@@ -100,7 +100,7 @@ class ConvOperation {
                     return kernels::FromKernelOnDevice(stream, type, data[0], outputs, inputs,
                                                        window_pixels, step, weight_gradient);
                   });
-    if (!shape_.bias) return;
+    if (!shape_.has_bias) return;
     const uint64_t rows = shape_.slide.out.pixels();
     const Value partial_sums =
         program->NewArray(size_t{2} * outputs() * kernels::PartialsOf(rows) * sizeof(double));

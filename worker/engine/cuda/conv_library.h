@@ -20,9 +20,9 @@ struct ConvShape {
   kernels::DeviceSlide slide;
   uint32_t groups = 1;
   kernels::DeviceType type = kernels::DeviceType::kFloat;
-  bool tf32 = false;  // Whether floats may be rounded to TF32 before they are multiplied.
+  bool allows_tf32 = false;  // Whether floats may be rounded to TF32 before they are multiplied.
   // Whether the forward pass adds a bias, and applies a ReLU at the end.
-  bool bias = false, relu = false;
+  bool has_bias = false, has_relu = false;
 };
 
 // The arrays of a pass, on the device: the input images x and the output images y, [n, h, w, c];
@@ -47,10 +47,11 @@ class ConvPlan {
 class ConvLibrary {
  public:
   virtual ~ConvLibrary() = default;
+  // Makes a plan for one shape and one pass.
   virtual std::unique_ptr<ConvPlan> Plan(const ConvShape& shape, ConvPass pass) = 0;
 };
 
-// Makes the library of simple kernels of this project.
+// Makes the library that uses the simple kernels of this project.
 std::unique_ptr<ConvLibrary> MakeConvLoops();
 // Makes the fastest library in this build. `stream` is the net's stream; each net has its own
 // library.

@@ -12,7 +12,7 @@ class LoopPlan : public ConvPlan {
   LoopPlan(const ConvShape& shape, ConvPass pass) : shape_(shape), pass_(pass) {}
   size_t workspace() const override { return 0; }
   Status Run(kernels::DeviceStream stream, const ConvData& data) override {
-    return device::Check(Launch(stream, data), "our own convolution");
+    return device::CheckCuda(Launch(stream, data), "our own convolution");
   }
 
  private:

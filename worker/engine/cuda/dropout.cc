@@ -1,5 +1,5 @@
-// Dropout on a GPU, with the same random numbers as on the CPU. The backward pass computes them
-// again.
+// Dropout on a GPU, with the same random numbers as on the CPU. The backward pass computes the
+// random numbers again instead of storing them.
 #include "kernels/nn/device_images.h"
 #include "kernels/nn/elementwise.h"
 #include "worker/engine/cuda/layers.h"

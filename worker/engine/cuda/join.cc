@@ -64,14 +64,14 @@ class SumLayer : public Layer {
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
     output_ = inputs[0];
     for (size_t i = 1; i < inputs.size(); ++i)
-      output_ = AddSum(program, output_, inputs[i], spec_.relu && i + 1 == inputs.size());
+      output_ = AddSum(program, output_, inputs[i], spec_.has_relu && i + 1 == inputs.size());
     return output_;
   }
 
   std::vector<Value> Backward(Program* program, const Value& gradient,
                               const std::vector<bool>& wanted) override {
     Value masked_gradient = gradient;
-    if (spec_.relu) masked_gradient = AddReluBackward(program, output_, gradient);
+    if (spec_.has_relu) masked_gradient = AddReluBackward(program, output_, gradient);
     masked_gradient.is_shared = true;
     return std::vector<Value>(wanted.size(), masked_gradient);
   }

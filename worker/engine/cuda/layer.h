@@ -28,7 +28,7 @@ class Layer {
                                       const std::vector<bool>& wanted) = 0;
 };
 
-// What layers use besides their input tensors. The first three are on the device.
+// What layers use besides their input tensors. The first three members point to device memory.
 struct Inputs {
   const kernels::DeviceStep* step = nullptr;  // The values that change from step to step.
   const uint32_t* labels = nullptr;
@@ -36,7 +36,7 @@ struct Inputs {
   ConvLibrary* convolutions = nullptr;    // Used only while the net is planned.
 };
 
-// The shape of a batch of images, as kernels take it.
+// Returns the shape of a batch of images in the type that kernels take.
 inline kernels::DeviceImages ImagesOf(uint32_t batch, const models::ImageDims& image) {
   return {batch, image.h, image.w, image.c};
 }

@@ -11,8 +11,8 @@ class LossScale {
  public:
   float scale() const { return scale_; }
   // Adapts the scale after a step. `overflowed`: whether a gradient of the step is not finite.
-  // Returns whether the step must be repeated with the new scale: false also if the scale cannot be
-  // halved further.
+  // Returns true if the step must be repeated with the halved scale; false if no gradient
+  // overflowed, or if the scale cannot be halved further.
   bool UpdateAfterStep(bool overflowed) {
     if (!overflowed) {
       if (++steps_without_overflow_ % kStepsBeforeDoubling == 0 && scale_ < kMaxScale) scale_ *= 2;

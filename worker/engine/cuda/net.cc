@@ -1,6 +1,6 @@
-// The net on a GPU. If the caller's arenas are in host memory, copies parameters to the device
-// before the layers that read them run, and copies gradients back in the order in which they are
-// computed.
+// The net on a GPU. The caller's parameters, gradients and statistics are in arenas (one array for
+// all layers). If the arenas are in host memory, copies parameters to the device before the layers
+// that read them run, and copies gradients back in the order in which they are computed.
 #include <limits>
 #include <vector>
 
@@ -32,10 +32,10 @@ kernels::DeviceType TypeOf(Precision precision) {
   return kernels::DeviceType::kFloat;
 }
 
-bool HasLayerHere(pb::LayerDef::KindCase kind) { return FindLayerKind(kind) != nullptr; }
+bool HasCudaLayer(pb::LayerDef::KindCase kind) { return FindLayerKind(kind) != nullptr; }
 
 // An arena of the caller in host memory and its copy on the device, or an arena on the device.
-struct Mirror {
+struct MirroredArena {
   float* host_arena = nullptr;   // Null if the arena is on the device.
   size_t num_elements = 0;       // The number of elements.
   float* device_data = nullptr;  // The arena or its copy on the device.
@@ -93,17 +93,17 @@ class CudaNet : public Net {
   Result<bool> HasOverflowed();
   Status RepeatForward();
   bool ScalesLoss() const { return options_.training && options_.precision == Precision::kFp16; }
-  double SumUp(const Feed& feed, Score* score) const;
+  double SumLosses(const Feed& feed, Score* score) const;
 
   const pb::NetDef def_;
   const Options options_;
   models::ParameterTable parameter_table_;
   std::shared_ptr<device::Stream> stream_;
-  Mirror parameters_, gradients_, statistics_;
+  MirroredArena parameters_, gradients_, statistics_;
   device::DeviceMemory images_, labels_, losses_, device_step_, scores_, overflow_flag_;
   std::vector<kernels::DeviceLoss> host_losses_;  // The losses of the last step, in host memory.
-  // gradients_arrived_[p] is recorded after the copy to the host of a range of gradients that
-  // begins with p.
+  // gradients_arrived_[p] marks the end of the copy to the host of a range of gradients whose first
+  // parameter is number p.
   std::vector<std::unique_ptr<device::Event>> gradients_arrived_;
   std::unique_ptr<PixelInput> pixel_input_;  // Null unless images come as bytes.
   kernels::DeviceStep step_;
@@ -174,7 +174,7 @@ Value CudaNet::PlanInput() {
   return input_value;
 }
 
-// Appends the launch that converts the scores to floats, which RunForward copies to the feed.
+// Appends the launch that converts the scores to floats. RunForward copies these to the feed.
 void CudaNet::PlanScores(const Value& scores) {
   program_.Call("scores", {scores},
                 [float_scores = static_cast<float*>(scores_.get()),
@@ -199,7 +199,7 @@ Status CudaNet::Plan(const Arenas& arenas) {
   }
   TERN_RETURN_IF_ERROR(AllocateMemory(arenas));
   const Arenas device_arenas{parameters_.device(), gradients_.device(), statistics_.device()};
-  auto layers = PlanLayers(def_, options_, device_arenas, HasLayerHere);
+  auto layers = PlanLayers(def_, options_, device_arenas, HasCudaLayer);
   if (!layers.ok()) return layers.status();
   layers_ = std::move(*layers);
   auto convolutions = MakeConvLibrary(stream_->get());
@@ -289,7 +289,7 @@ Status CudaNet::RunForward(const Feed& feed, const Need& need) {
   return stream_->Wait();
 }
 
-double CudaNet::SumUp(const Feed& feed, Score* score) const {
+double CudaNet::SumLosses(const Feed& feed, Score* score) const {
   Score sums;
   sums.samples = feed.used;
   for (uint32_t n = 0; n < feed.used; ++n) {
@@ -328,7 +328,7 @@ double CudaNet::Forward(const Feed& feed, Score* score, const Need& need) {
   for (uint32_t n = 0; n < feed.used; ++n) CHECK_LT(feed.labels[n], def_.classes());
   if (status_.ok()) status_ = RunForward(feed, need);
   if (!status_.ok()) return std::numeric_limits<double>::quiet_NaN();
-  return SumUp(feed, score);
+  return SumLosses(feed, score);
 }
 
 void CudaNet::Backward(const std::function<void(uint32_t p)>& ready) {
@@ -342,8 +342,8 @@ Status CudaNet::RunScaledBackward(const std::function<void(uint32_t p)>& ready) 
     TERN_RETURN_IF_ERROR(program_.RunBackward(*stream_, MakeTransfers(), nullptr));
     const Result<bool> has_overflowed = HasOverflowed();
     if (!has_overflowed.ok()) return has_overflowed.status();
-    // At the smallest scale, values that are not finite are not caused by the scale. They stay in
-    // the gradients, and whoever encodes these reports an error.
+    // At the smallest scale, the scale cannot be the cause of values that are not finite. They stay
+    // in the gradients, and the code that encodes the gradients reports an error.
     if (!loss_scale_.UpdateAfterStep(*has_overflowed)) break;
     TERN_RETURN_IF_ERROR(RepeatForward());
   }
@@ -357,9 +357,9 @@ Result<bool> CudaNet::HasOverflowed() {
   auto* device_flag = static_cast<uint32_t*>(overflow_flag_.get());
   TERN_RETURN_IF_ERROR(stream_->CopyIn(device_flag, &flag_value, sizeof flag_value));
   TERN_RETURN_IF_ERROR(
-      device::Check(kernels::FindNotFiniteOnDevice(stream_->get(), gradients_.device(),
-                                                   gradients_.num_elements, device_flag),
-                    "the check of gradients"));
+      device::CheckCuda(kernels::FindNotFiniteOnDevice(stream_->get(), gradients_.device(),
+                                                       gradients_.num_elements, device_flag),
+                        "the check of gradients"));
   TERN_RETURN_IF_ERROR(stream_->CopyOut(&flag_value, device_flag, sizeof flag_value));
   TERN_RETURN_IF_ERROR(stream_->Wait());
   return flag_value != 0;

@@ -43,8 +43,8 @@ Result<std::unique_ptr<PixelInput>> PixelInput::Make(const kernels::PixelRule& r
   TERN_RETURN_IF_ERROR(
       input->upload_stream_->CopyIn(input->channels_.get(), rule.channels.data(), channels_bytes));
   TERN_RETURN_IF_ERROR(input->upload_stream_->Wait());
-  input->rule_ = {static_cast<const kernels::ChannelScale*>(input->channels_.get()), rule.colors,
-                  rule.standardize};
+  input->rule_ = {static_cast<const kernels::ChannelScale*>(input->channels_.get()),
+                  rule.changes_colors, rule.standardizes};
   return input;
 }
 

@@ -22,7 +22,7 @@ class PixelInput {
                                                   const kernels::DeviceImages& images,
                                                   bool uploads_ahead);
 
-  // Begins to upload the next batch, on a stream of its own. REQUIRES `uploads_ahead`, and that all
+  // Begins to upload the next batch, on upload_stream_. REQUIRES `uploads_ahead`, and that all
   // launches so far are done on the device.
   Status Stage(const Net::Feed& next);
   // Cancels the last Stage; when this returns, the caller may change the memory of that batch.
@@ -45,13 +45,13 @@ class PixelInput {
 
   kernels::DeviceImages images_;
   kernels::DevicePixelRule rule_;
-  device::DeviceMemory channels_, moments_;
+  device::DeviceMemory channels_, moments_;  // The rule's channel scales, and workspace.
   std::array<Buffer, 2> buffers_;
   size_t next_buffer_ = 0;                         // The number of the buffer for the next batch.
   size_t num_buffers_ = 1;                         // The number of buffers, 1 or 2.
   std::unique_ptr<device::Stream> upload_stream_;  // For uploads only.
   std::unique_ptr<device::Event> upload_done_;     // Recorded after the last upload.
-  const uint8_t* staged_bytes_ = nullptr;  // The host's bytes that Stage uploaded; else null.
+  const uint8_t* staged_bytes_ = nullptr;  // The host's bytes that Stage uploads; null if none.
   uint64_t staged_step_ = 0;               // The step of the batch that Stage uploaded.
 };
 

@@ -61,7 +61,7 @@ class Pool : public Layer {
   const LayerSpec spec_;
   const pb::PoolDef def_;
   const kernels::DeviceSlide slide_;
-  Value winners_;
+  Value winners_;  // Which element of each window is the largest.
 };
 
 }  // namespace

@@ -24,7 +24,7 @@ Value Program::NewArray(size_t bytes) { return {{}, plan_.Add(bytes)}; }
 void Program::Call(const char* what, const std::vector<Value>& values, Kernel kernel) {
   Append(values,
          [name = where_ + ", " + what, kernel = std::move(kernel)](auto stream, const Data& data) {
-           return device::Check(kernel(stream, data), name);
+           return device::CheckCuda(kernel(stream, data), name);
          });
 }
 
@@ -60,7 +60,7 @@ Status Program::Bind(const std::vector<size_t>& parameter_bytes) {
   return Ok();
 }
 
-void Program::Segment::Add(uint32_t p, size_t size) {
+void Program::Segment::AddParameter(uint32_t p, size_t size) {
   const bool is_first = parameters.begin == parameters.end;
   parameters.begin = is_first ? p : std::min(parameters.begin, p);
   parameters.end = is_first ? p + 1 : std::max(parameters.end, p + 1);
@@ -78,7 +78,7 @@ void Program::CutForward(const std::vector<size_t>& parameter_bytes) {
       segment.begin = i;
     }
     const auto p = static_cast<uint32_t>(steps_[i].read_parameter);
-    if (steps_[i].read_parameter >= 0) segment.Add(p, parameter_bytes[p]);
+    if (steps_[i].read_parameter >= 0) segment.AddParameter(p, parameter_bytes[p]);
   }
   segment.end = backward_begin_;
   forward_segments_.push_back(std::move(segment));
@@ -92,7 +92,7 @@ void Program::CutBackward(const std::vector<size_t>& parameter_bytes) {
   for (size_t i = backward_begin_; i < steps_.size(); ++i) {
     if (steps_[i].ready_parameter < 0) continue;
     const auto p = static_cast<uint32_t>(steps_[i].ready_parameter);
-    segment.Add(p, parameter_bytes[p]);
+    segment.AddParameter(p, parameter_bytes[p]);
     segment.end = i + 1;
     if (segment.bytes < kMinSegmentBytes) continue;
     backward_segments_.push_back(std::exchange(segment, Segment()));

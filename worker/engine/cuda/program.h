@@ -37,11 +37,11 @@ struct Value {
 
 class Program {
  public:
-  // The addresses of the values passed to Call, in their order.
+  // The addresses of the values that were passed to Call, in the same order.
   using Data = std::vector<void*>;
   // A function that launches kernels. Returns a cudaError_t.
   using Kernel = std::function<int(kernels::DeviceStream stream, const Data& data)>;
-  // The same, but returns a Status.
+  // A function like Kernel that returns a Status instead.
   using Operation = std::function<Status(kernels::DeviceStream stream, const Data& data)>;
   // The parameters with the numbers [begin, end).
   struct Range {
@@ -68,7 +68,8 @@ class Program {
   Value InPlaceOrNew(const Value& value) { return value.is_shared ? NewValue(value.image) : value; }
   // Sets what error messages call the layer whose launches are appended next.
   void BeginLayer(const std::string& where) { where_ = where; }
-  // Append a launch with the addresses of the values. `what` names it in error messages.
+  // Both append a launch, to which the addresses of the values are passed. `what` names the launch
+  // in error messages.
   void Call(const char* what, const std::vector<Value>& values, Kernel kernel);
   void CallOperation(const char* what, const std::vector<Value>& values, Operation work);
   // MarkRead says that launches appended later read parameter number p; MarkReady, that the
@@ -77,8 +78,8 @@ class Program {
   void MarkReady(uint32_t p) { AddMark(&Step::ready_parameter, p); }
   // Says that the forward pass is complete; launches appended later belong to the backward pass.
   void EndForward() { backward_begin_ = steps_.size(); }
-  // Allocates the arena, and assigns addresses to all values. sizes[p]: the bytes of parameter p.
-  // kBadJob if the device has too little memory.
+  // Allocates the arena, and assigns addresses to all values. parameter_bytes[p] is the size of
+  // parameter p. kBadJob if the device has too little memory.
   Status Bind(const std::vector<size_t>& parameter_bytes);
 
   // Launches the forward pass. Calls `need(p)`, if set, before parameter p is copied or read; ends
@@ -90,7 +91,8 @@ class Program {
                      const std::function<void(uint32_t p)>& ready);
 
  private:
-  // A launch, or a mark: then `read_parameter` or `ready_parameter` is the number of a parameter.
+  // A launch or a mark. In a mark, `read_parameter` or `ready_parameter` is the number of a
+  // parameter.
   struct Step {
     std::vector<Value> values;
     Operation work;
@@ -98,14 +100,14 @@ class Program {
     int64_t read_parameter = -1, ready_parameter = -1;
   };
   struct Segment {
-    size_t begin = 0, end = 0;  // The numbers of its steps.
+    size_t begin = 0, end = 0;  // The segment consists of steps [begin, end).
     Range parameters;           // The parameters that it reads, or whose gradients it completes.
     size_t bytes = 0;           // The bytes of these parameters.
-    uint64_t runs = 0;          // How often it has run.
+    uint64_t runs = 0;          // How often the segment has run.
     // The captured launches, from the second run on; null if CUDA cannot capture them.
     std::unique_ptr<device::Graph> graph;
     // Adds parameter p, of `size` bytes, to `parameters` and `bytes`.
-    void Add(uint32_t p, size_t size);
+    void AddParameter(uint32_t p, size_t size);
   };
   void AddMark(int64_t Step::*mark, uint32_t p);
   void Append(const std::vector<Value>& values, Operation work);

@@ -20,9 +20,10 @@ void Fetching::AdvanceIfAllUp(Time now, SessionActions* out) {
   if (state_.has_state()) return EmitReady(out);
   const SessionState::Origin& origin = *state_.origin;
   if (origin.resume.has_value()) {
-    Install(SessionAction::Type::kResume, origin.resume->round(), out)->checkpoint = *origin.resume;
+    StartInstalling(SessionAction::Type::kResume, origin.resume->round(), out)->checkpoint =
+        *origin.resume;
   } else if (origin.begin.has_value()) {
-    Install(SessionAction::Type::kGoBack, *origin.begin, out);
+    StartInstalling(SessionAction::Type::kGoBack, *origin.begin, out);
   } else {
     state_.Become(SessionPhase::kFetching);
     Log("fetching the state of the job from another worker", out);
@@ -30,7 +31,8 @@ void Fetching::AdvanceIfAllUp(Time now, SessionActions* out) {
   }
 }
 
-SessionAction* Fetching::Install(SessionAction::Type type, uint64_t applied, SessionActions* out) {
+SessionAction* Fetching::StartInstalling(SessionAction::Type type, uint64_t applied,
+                                         SessionActions* out) {
   state_.Become(SessionPhase::kInstalling);
   state_.exchange.Restart(applied);
   out->push_back(MakeAction(type));
@@ -76,12 +78,12 @@ void Fetching::OnStatePiece(const pb::StatePiece& piece, const Bytes& payload, T
       break;
   }
   state_.stop_after = taker_.stop_after();
-  Install(SessionAction::Type::kInstall, taker_.applied(), out)->state = taker_.Take();
+  StartInstalling(SessionAction::Type::kInstall, taker_.applied(), out)->state = taker_.TakeState();
 }
 
 void Fetching::OnInstalled(uint64_t applied, Time now, SessionActions* out) {
   if (state_.phase() != SessionPhase::kInstalling || applied != state_.exchange.applied()) return;
-  state_.has = SessionState::Has::kState;
+  state_.state_held = SessionState::StateHeld::kState;
   EmitReady(out);
   heartbeats_.Send(now, out);
   // This hello tells the lanes what the worker has applied. They answer with the outcomes of the
@@ -92,7 +94,7 @@ void Fetching::OnInstalled(uint64_t applied, Time now, SessionActions* out) {
 }
 
 void Fetching::DropState() {
-  if (state_.has_state()) state_.has = SessionState::Has::kNothing;
+  if (state_.has_state()) state_.state_held = SessionState::StateHeld::kNothing;
   state_.stop_after = 0;
   state_.exchange.Restart(state_.exchange.applied());
   giver_ = StateGiver(state_.incarnation, state_.options.piece_bytes);
@@ -108,7 +110,7 @@ void Fetching::OnStateWant(const pb::StateWant& want, SessionActions* out) {
 }
 
 void Fetching::OnSnapshot(const Bytes& state, uint64_t applied, SessionActions* out) {
-  if (!state_.has_state()) return;  // It was discarded after the request.
+  if (!state_.has_state()) return;  // The state was discarded after the request.
   for (Message& piece : giver_.OnSnapshot(state, applied, state_.stop_after))
     out->push_back(MakeSend({0, 0}, std::move(piece)));
 }

@@ -4,9 +4,10 @@
 // A new worker says hello on every lane (server socket) before it asks for State. A lane's floor is
 // the newest round that all members have applied; the lane drops the outcomes of rounds up to the
 // floor. After the hello, no lane's floor can pass the round of the State that the worker will get,
-// so no lane drops an outcome that the worker still needs. After GoBack, and at the start of a job
-// that continues, a worker gets its state from the servers or from its own checkpoint (recovery.h):
-// its owner pulls or loads it, and then calls OnInstalled.
+// so no lane drops an outcome that the worker still needs. After GoBack (shard 0's order to return
+// to a checkpoint), and at the start of a job that continues, a worker gets its state from the
+// servers or from its own checkpoint (recovery.h): its owner pulls or loads it, and then calls
+// OnInstalled.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@
 namespace tern::protocol {
 
 // A part of Session. It alone moves the session to kFetching, kInstalling and kRunning, and sets
-// SessionState::has, except when the job goes back.
+// SessionState::state_held, except when the job goes back.
 class Fetching {
  public:
   Fetching(SessionState* state, Heartbeats* heartbeats, Leaving* leaving);
@@ -45,11 +46,11 @@ class Fetching {
   Status Check() const;
 
  private:
-  friend class SessionPeer;  // for tests
+  friend class SessionPeer;  // gives tests access to private members
 
   // Moves to kInstalling, and emits an action of `type` that makes the owner install the state
   // after `applied`. Returns the action; the caller sets its other fields.
-  SessionAction* Install(SessionAction::Type type, uint64_t applied, SessionActions* out);
+  SessionAction* StartInstalling(SessionAction::Type type, uint64_t applied, SessionActions* out);
   void AskForState(Time now, SessionActions* out);
   void EmitReady(SessionActions* out);
 

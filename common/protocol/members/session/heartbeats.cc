@@ -25,15 +25,16 @@ void Heartbeats::Send(Time now, SessionActions* out) {
   // A stop request also goes out on a connection that shard 0 has not welcomed, in two cases: the
   // job has not started, or shard 0 has not admitted this worker again for `dead_after`. Shard 0
   // then ends the job at once, because it cannot end it in order.
-  const bool must_stop = !state_.stop.ok();
-  const bool even_if_down = must_stop && (state_.phase() == SessionPhase::kJoining ||
-                                          now - state_.stop_at > state_.options.timings.dead_after);
+  const bool must_stop = !state_.stop_status.ok();
+  const bool sends_even_if_down =
+      must_stop && (state_.phase() == SessionPhase::kJoining ||
+                    now - state_.stop_at > state_.options.timings.dead_after);
   for (uint32_t s = state_.links.shards(); s-- > 0;) {
-    if (s == 0) {  // Only shard 0 uses what follows.
+    if (s == 0) {  // Only shard 0 uses counters and stop requests.
       *beat->mutable_counters() = counters_;
-      if (must_stop) beat->set_stop(static_cast<uint32_t>(ExitCode(state_.stop)));
+      if (must_stop) beat->set_stop(static_cast<uint32_t>(ExitCode(state_.stop_status)));
     }
-    if (state_.links.IsUp({s, 0}) || (s == 0 && even_if_down))
+    if (state_.links.IsUp({s, 0}) || (s == 0 && sends_even_if_down))
       out->push_back(MakeSend({s, 0}, message));
   }
 }

@@ -27,8 +27,8 @@ void Leaving::SendBye(Time now, SessionActions* out) {
 }
 
 void Leaving::Stop(const Status& status, Time now, SessionActions* out) {
-  if (!state_.stop.ok() || state_.failed()) return;
-  state_.stop = status;
+  if (!state_.stop_status.ok() || state_.failed()) return;
+  state_.stop_status = status;
   state_.stop_at = now;
   Log("asking server shard 0 to stop the job", out);
   heartbeats_.Send(now, out);
@@ -38,9 +38,10 @@ void Leaving::OnTimer(Time now, SessionActions* out) {
   const Timings& timings = state_.options.timings;
   if (state_.leaving() && now - bye_at_ >= timings.heartbeat) SendBye(now, out);
   const Time heard_at = state_.links.shard(0).heard_at;
-  if (!state_.stop.ok() && now - heard_at > timings.dead_after) {
+  if (!state_.stop_status.ok() && now - heard_at > timings.dead_after) {
     return LeaveWith(
-        Status(state_.stop.code(), "stopped by a signal while server shard 0 was not there"), out);
+        Status(state_.stop_status.code(), "stopped by a signal while server shard 0 was not there"),
+        out);
   }
   if (!state_.leaving()) return;
   // A failed worker waits only briefly for shard 0's answer. A worker that has finished waits for

@@ -1,6 +1,6 @@
-// How a worker's session ends: together with the job, after this worker's Bye; or before the job
-// ends, with an error. A worker that has finished stays until shard 0 sends End, because other
-// workers may need the state and outcomes that it keeps.
+// How a worker's session ends: together with the job, after this worker's last message, Bye; or
+// before the job ends, with an error. A worker that has finished stays until shard 0 sends End,
+// because other workers may need the state and outcomes that it keeps.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace tern::protocol {
 
-// A part of Session. It alone moves the session to kLeaving and kEnded, and sets `stop` and
+// A part of Session. It alone moves the session to kLeaving and kEnded, and sets `stop_status` and
 // `leave_status`.
 class Leaving {
  public:
@@ -24,7 +24,7 @@ class Leaving {
   // Repeats the Bye when that is due. Ends the session if shard 0 has not answered for too long.
   // REQUIRES a session that has not ended.
   void OnTimer(Time now, SessionActions* out);
-  // REQUIRES the phase kLeaving.
+  // Sends the Bye, for the first time or again. REQUIRES the phase kLeaving.
   void SendBye(Time now, SessionActions* out);
   // Shard 0 has sent End or Abort: answers shard 0, and ends the session.
   void OnFarewell(const Status& status, SessionActions* out);

@@ -40,7 +40,7 @@ void Links::Connect(LaneRef lane, uint32_t port, Time now, SessionActions* out) 
   Greet(lane, now, out);
 }
 
-void Links::ConnectData(uint32_t shard, Time now, SessionActions* out) {
+void Links::ConnectDataLinks(uint32_t shard, Time now, SessionActions* out) {
   if (!IsUp({shard, 0})) return;
   for (uint32_t l = 1; l < links_[shard].size(); ++l) {
     if (links_[shard][l].state == State::kDown)
@@ -71,7 +71,7 @@ void Links::GreetAgain(Time retry, Time now, SessionActions* out) {
   }
 }
 
-void Links::DropData(uint32_t shard) {
+void Links::DropDataLinks(uint32_t shard) {
   for (uint32_t l = 1; l < links_[shard].size(); ++l) {
     exchange_->OnLaneDown({shard, l});
     Become({shard, l}, State::kDown);
@@ -81,7 +81,7 @@ void Links::DropData(uint32_t shard) {
 void Links::ReconnectAll(Time now, SessionActions* out) {
   for (uint32_t s = 0; s < shards(); ++s) {
     exchange_->OnLaneDown({s, 0});
-    DropData(s);
+    DropDataLinks(s);
     Connect({s, 0}, 0, now, out);
   }
 }

@@ -26,7 +26,7 @@ class Links {
   enum class State : uint8_t { kDown, kGreeting, kUp };
   struct Link {
     State state = State::kDown;
-    uint32_t port = 0;    // 0: that of the shard's configured address
+    uint32_t port = 0;    // 0: the port of the shard's configured address
     Time connected_at{};  // when the newest connection began
     Time hello_at{};      // when the newest hello was sent
   };
@@ -42,10 +42,11 @@ class Links {
   Links(const std::vector<uint32_t>& data_lanes, std::vector<std::string> servers,
         std::function<Message(LaneRef)> hello, Exchange* exchange);
 
-  // Opens a new connection of the lane and says hello on it. `port` 0: that of the shard's address.
+  // Opens a new connection of the lane and says hello on it. `port` 0: the port of the
+  // shard's configured address.
   void Connect(LaneRef lane, uint32_t port, Time now, SessionActions* out);
   // Opens those data connections of the shard that are down, if its control link is up.
-  void ConnectData(uint32_t shard, Time now, SessionActions* out);
+  void ConnectDataLinks(uint32_t shard, Time now, SessionActions* out);
   // Sends a hello on the lane's connection.
   void Greet(LaneRef lane, Time now, SessionActions* out);
   // Sends a hello on every link that is up.
@@ -56,7 +57,7 @@ class Links {
   // diagram has no arrow from the link's present state to `next`.
   bool Become(LaneRef lane, State next);
   // Marks the shard's data links as down, because its server process was replaced.
-  void DropData(uint32_t shard);
+  void DropDataLinks(uint32_t shard);
   // Drops all links and opens new control connections, because this worker has a new incarnation.
   void ReconnectAll(Time now, SessionActions* out);
   // Opens a new control connection to a shard that is lost; `why` goes to the log.
@@ -73,7 +74,7 @@ class Links {
   Status Check() const;
 
  private:
-  friend class SessionPeer;  // for tests
+  friend class SessionPeer;  // gives tests access to private members
 
   std::vector<std::string> server_addresses_;
   std::function<Message(LaneRef)> hello_;

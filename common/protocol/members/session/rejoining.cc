@@ -18,10 +18,10 @@ void Rejoining::Rejoin(Time now, SessionActions* out) {
 
 void Rejoining::OnGoBack(const pb::GoBack& message, Time now, SessionActions* out) {
   if (message.incarnation() != state_.incarnation) return;
-  if (state_.failed()) return;  // It is leaving with an error.
+  if (state_.failed()) return;  // This worker is leaving with an error.
   Log("a server lost what it held: all go back to an earlier round", out);
   fetching_.DropState();
-  state_.has = SessionState::Has::kVoid;
+  state_.state_held = SessionState::StateHeld::kVoid;
   state_.Become(SessionPhase::kJoining);
   state_.joining_since = now;
   state_.epoch = 0;  // the new incarnation was never admitted

@@ -1,5 +1,6 @@
 // How a worker says hello as a new incarnation, because shard 0 removed it or the job goes back to
-// a checkpoint.
+// a checkpoint. An incarnation is a random number that identifies a worker; messages with an old
+// one are refused.
 //
 // A worker that shard 0 removed while the worker was silent receives Refuse with `rejoin`, in any
 // phase. The worker says hello as a new incarnation and continues where it was. If

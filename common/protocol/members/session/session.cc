@@ -43,7 +43,7 @@ void Session::OnMessage(LaneRef lane, const Message& message, Time now, SessionA
     case pb::Envelope::kEnd:
       return OnEnd(head.end(), out);
     default:
-      return OnRound(lane, message, now, out);
+      return OnRoundMessage(lane, message, now, out);
   }
 }
 
@@ -54,7 +54,7 @@ void Session::OnEnd(const pb::End& end, SessionActions* out) {
   leaving_.OnFarewell(status, out);
 }
 
-void Session::OnRound(LaneRef lane, const Message& message, Time now, SessionActions* out) {
+void Session::OnRoundMessage(LaneRef lane, const Message& message, Time now, SessionActions* out) {
   Kind kind;
   if (const pb::Outcome* confirmed = AsHeldOutcome(message.head, &kind))
     return state_.exchange.OnHeldConfirmed(lane, kind, *confirmed);
@@ -77,11 +77,13 @@ void Session::OnRound(LaneRef lane, const Message& message, Time now, SessionAct
 
 void Session::OnWelcome(LaneRef lane, const pb::Welcome& welcome, Time now, SessionActions* out) {
   Links& links = state_.links;
-  const uint64_t server = links.shard(lane.shard).incarnation;
-  if (links.IsUp(lane) && server == welcome.incarnation()) return;  // The Welcome is repeated.
+  const uint64_t server_incarnation = links.shard(lane.shard).incarnation;
+  if (links.IsUp(lane) && server_incarnation == welcome.incarnation())
+    return;  // The Welcome is repeated.
   if (lane.lane == 0) {
     if (!OnControlWelcome(lane.shard, welcome, now, out)) return;
-  } else if (links.link(lane).state != Links::State::kGreeting || welcome.incarnation() != server) {
+  } else if (links.link(lane).state != Links::State::kGreeting ||
+             welcome.incarnation() != server_incarnation) {
     return;  // The Welcome is from a server process that was replaced.
   }
   links.Become(lane, Links::State::kUp);
@@ -95,22 +97,22 @@ bool Session::OnControlWelcome(uint32_t s, const pb::Welcome& welcome, Time now,
                                SessionActions* out) {
   Links& links = state_.links;
   Links::Shard& shard = links.shard(s);
-  const bool replaced = shard.incarnation != 0 && shard.incarnation != welcome.incarnation();
+  const bool was_replaced = shard.incarnation != 0 && shard.incarnation != welcome.incarnation();
   shard.incarnation = welcome.incarnation();
   shard.data_ports.assign(welcome.data_ports().begin(), welcome.data_ports().end());
-  const uint32_t expected = state_.options.data_lanes[s];
-  if (shard.data_ports.size() != expected) {
+  const uint32_t num_expected = state_.options.data_lanes[s];
+  if (shard.data_ports.size() != num_expected) {
     leaving_.LeaveWith(
         Status(Code::kMismatch, Cat("server shard ", s, " has ", shard.data_ports.size(),
-                                    " data sockets, expected ", expected)),
+                                    " data sockets, expected ", num_expected)),
         out);
     return false;
   }
-  if (replaced) links.DropData(s);
+  if (was_replaced) links.DropDataLinks(s);
   links.Become({s, 0}, Links::State::kUp);
   if (s == 0) OnWelcomeOfShard0(welcome, now, out);
   for (uint32_t t = 0; state_.origin.has_value() && t < links.shards(); ++t)
-    links.ConnectData(t, now, out);
+    links.ConnectDataLinks(t, now, out);
   return true;
 }
 
@@ -120,7 +122,7 @@ void Session::OnWelcomeOfShard0(const pb::Welcome& welcome, Time now, SessionAct
   if (welcome.run() != 0) state_.run = welcome.run();
   watch_.OnWelcomeOfShard0(welcome.incarnation());
   if (!state_.origin.has_value()) {
-    if (!welcome.needs_state()) state_.has = SessionState::Has::kState;
+    if (!welcome.needs_state()) state_.state_held = SessionState::StateHeld::kState;
     SessionState::Origin& origin = state_.origin.emplace();
     if (welcome.has_begin()) origin.begin = welcome.begin();
     if (welcome.has_resume()) origin.resume = welcome.resume();
@@ -197,7 +199,8 @@ void Session::OnInstalled(uint64_t applied, Time now, SessionActions* out) {
 void Session::Finish(const Status& status, const pb::Figures& figures, const pb::Counters& counters,
                      uint64_t steps, Time now, SessionActions* out) {
   const CheckInvariantsAtScopeEnd checked(*this);
-  if (state_.ended() || (state_.has == SessionState::Has::kVoid && status.ok())) return;
+  if (state_.ended() || (state_.state_held == SessionState::StateHeld::kVoid && status.ok()))
+    return;
   leaving_.Finish(status, figures, counters, steps, now, out);
 }
 

@@ -1,15 +1,14 @@
 // The worker's side of the protocol, as a state machine without sockets and clocks: its connections
 // to every lane (socket) of every server shard, its membership, how it gets the state of the job,
 // and how it ends. One thread calls it and executes its actions (session_actions.h). It owns the
-// Exchange (unanswered contributions), because
-// what must be sent again depends on which lanes are up. The session consists of parts, and passes
-// each message to the part that handles it:
+// Exchange (unanswered contributions), because what must be sent again depends on which lanes are
+// up. The session consists of parts, and passes each message to the part that handles it:
 //
 //   session_state  the data that all parts share; the diagram of the phases is there
 //   heartbeats     sends heartbeats
 //   leaving        ends the session
 //   fetching       gets the state of the job, and sends it to other workers
-//   rejoining      says hello as a new incarnation
+//   rejoining      says hello as a new incarnation (a new random number identifies the worker)
 //   watch          handles the shards' pulses (heartbeats), and their silence
 //
 // A part calls only parts above it in this list. links.h has the states of a connection (link). The
@@ -64,7 +63,7 @@ class Session {
   }
   // Sets the checkpoints of the current run that are on this worker's disk now.
   void SetCheckpoints(std::vector<pb::Checkpoint> checkpoints) {
-    state_.options.saved = {std::move(checkpoints), {}, state_.run};
+    state_.options.saved_checkpoints = {std::move(checkpoints), {}, state_.run};
   }
   // Call after the action kSnapshot (session_actions.h): `state` is the serialized state of this
   // worker after round `applied`.
@@ -88,8 +87,8 @@ class Session {
   struct RoundTrips {
     uint64_t count = 0;
     Time total{}, longest{};
-    void Add(Time trip,
-             Time longest_valid);  // ignores negative trips and those above `longest_valid`
+    // Ignores negative trips and those above `longest_valid`.
+    void Add(Time trip, Time longest_valid);
   };
   const RoundTrips& round_trips() const { return round_trips_; }
   const Exchange& exchange() const { return state_.exchange; }
@@ -98,14 +97,14 @@ class Session {
   Status Check() const;
 
  private:
-  friend class SessionPeer;  // for tests
+  friend class SessionPeer;  // gives tests access to private members
 
   void OnWelcome(LaneRef lane, const pb::Welcome& welcome, Time now, SessionActions* out);
   // Returns false if the session ends.
   bool OnControlWelcome(uint32_t shard, const pb::Welcome& welcome, Time now, SessionActions* out);
   void OnWelcomeOfShard0(const pb::Welcome& welcome, Time now, SessionActions* out);
   void OnRefuse(LaneRef lane, const pb::Refuse& refuse, Time now, SessionActions* out);
-  void OnRound(LaneRef lane, const Message& message, Time now, SessionActions* out);
+  void OnRoundMessage(LaneRef lane, const Message& message, Time now, SessionActions* out);
   void OnEnd(const pb::End& end, SessionActions* out);
 
   SessionState state_;

@@ -13,7 +13,7 @@ constexpr const char* kPhases[] = {"joining", "fetching", "installing",
 
 const char* NameOf(SessionPhase phase) { return kPhases[static_cast<size_t>(phase)]; }
 
-bool HasArrow(SessionPhase from, SessionPhase to) {
+bool MayBecome(SessionPhase from, SessionPhase to) {
   switch (from) {
     case SessionPhase::kJoining:
       return true;
@@ -43,7 +43,7 @@ SessionState::SessionState(SessionOptions given)
           &exchange) {}
 
 bool SessionState::Become(SessionPhase next) {
-  const bool is_allowed = HasArrow(phase_, next);
+  const bool is_allowed = MayBecome(phase_, next);
   TERN_REQUIRES(is_allowed, "a session that is ", NameOf(phase_), " cannot become ", NameOf(next));
   if (is_allowed) phase_ = next;
   return is_allowed;
@@ -66,7 +66,7 @@ Message SessionState::MakeHello(LaneRef lane) const {
   if (run != 0) hello->set_run(run);
   if (!has_state() && lane == LaneRef{}) {
     hello->set_keeps_own(options.keeps_own);
-    options.saved.AddTo(hello);
+    options.saved_checkpoints.AddTo(hello);
   }
   if (options.shrink && lane == LaneRef{})
     hello->mutable_gone()->Add(absent_ranks.begin(), absent_ranks.end());

@@ -41,7 +41,7 @@ namespace tern::protocol {
 
 struct SessionOptions {
   uint32_t rank = 0;
-  uint64_t incarnation = 0;          // random, not 0
+  uint64_t incarnation = 0;          // a random number that identifies this worker; not 0
   std::vector<uint32_t> data_lanes;  // by shard: the number of data lanes
   std::vector<std::string> servers;  // addresses by shard, for log lines and errors
   pb::Hello hello;                   // the constant fields: job, digests, host, pid, ...
@@ -52,8 +52,8 @@ struct SessionOptions {
   bool unsolicited = false;  // whether rounds may close without this worker's contribution
   // Whether the exchange plan has this cell (one reduction over the workers) at this lane.
   std::function<bool(const Cell&, LaneRef)> in_plan;
-  bool shrink = false;     // whether faults.on_worker_loss is `shrink`: lost members are removed
-  Saved saved;             // the checkpoints on this worker's disk
+  bool shrink = false;  // whether faults.on_worker_loss is `shrink`: lost members are removed
+  SavedCheckpoints saved_checkpoints;  // the checkpoints on this worker's disk
   bool keeps_own = false;  // whether it has private state that no other daemon can send it
 };
 
@@ -63,7 +63,7 @@ struct SessionState {
   // Whether this worker holds the state of the job. kVoid: the worker held the state until the job
   // went back to a checkpoint; until it has state again, an ok Finish() is ignored. kState: the
   // worker holds the state after round exchange.applied().
-  enum class Has : uint8_t { kNothing, kVoid, kState };
+  enum class StateHeld : uint8_t { kNothing, kVoid, kState };
   // From where a worker without state gets the state, as shard 0's Welcome says: from another
   // worker, unless one of the members is set.
   struct Origin {
@@ -81,7 +81,7 @@ struct SessionState {
   SessionPhase phase() const { return phase_; }
   bool ended() const { return phase_ == SessionPhase::kEnded; }
   bool leaving() const { return phase_ == SessionPhase::kLeaving; }
-  bool has_state() const { return has == Has::kState; }
+  bool has_state() const { return state_held == StateHeld::kState; }
   // Whether this worker is leaving with an error. Then its session ends even if the job goes on.
   bool failed() const { return leaving() && !leave_status.ok(); }
   Message MakeHello(LaneRef lane) const;
@@ -96,19 +96,20 @@ struct SessionState {
   Exchange exchange;
   Links links;
   std::optional<Origin> origin;  // set once shard 0 has welcomed this incarnation
-  Has has = Has::kNothing;       // whether this worker holds the state of the job
-  uint64_t epoch = 0;            // the newest epoch in which shard 0 admitted this worker; 0: none
-  uint64_t run = 0;              // the job's run; 0: not known
+  StateHeld state_held = StateHeld::kNothing;
+  // The number of the newest membership in which shard 0 admitted this worker; 0: none.
+  uint64_t epoch = 0;
+  uint64_t run = 0;  // the number of the job's run (execution); 0: not known
   Time joining_since{};
   uint64_t stop_after = 0;  // the job's last round; 0: not decided, or not known yet
   // Ranks without which the job continues, from shard 0's heartbeats.
   std::vector<uint32_t> absent_ranks;
-  Status stop;          // names the stop signal that this process received; ok: none
+  Status stop_status;   // names the stop signal that this process received; ok: none
   Time stop_at{};       // when that signal came
   Status leave_status;  // the status given to Finish()
 
  private:
-  friend class SessionPeer;  // for tests
+  friend class SessionPeer;  // gives tests access to private members
 
   SessionPhase phase_ = SessionPhase::kJoining;
 };

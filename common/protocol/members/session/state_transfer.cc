@@ -68,8 +68,8 @@ Message StateTaker::Want(uint32_t rank, uint64_t incarnation) const {
 }
 
 StateTaker::Progress StateTaker::OnPiece(const pb::StatePiece& piece, const Bytes& payload) {
-  if (piece.transfer() !=
-      transfer_) {  // Another snapshot starts at piece 0, as does the first one.
+  // A piece of another snapshot. The transfer of every snapshot starts at piece 0.
+  if (piece.transfer() != transfer_) {
     *this = StateTaker(max_bytes_);
     transfer_ = piece.transfer();
     num_pieces_ = piece.pieces();

@@ -61,8 +61,8 @@ class StateTaker {
   Progress OnPiece(const pb::StatePiece& piece, const Bytes& payload);
   uint64_t applied() const { return applied_; }
   uint64_t stop_after() const { return stop_after_; }
-  // REQUIRES kComplete.
-  Bytes Take() { return Bytes::Own(std::move(state_)); }
+  // Returns the state. REQUIRES that OnPiece has returned kComplete.
+  Bytes TakeState() { return Bytes::Own(std::move(state_)); }
 
  private:
   uint64_t max_bytes_;

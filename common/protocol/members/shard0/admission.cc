@@ -10,7 +10,7 @@ namespace {
 
 using Presence = Roster::Worker::Presence;
 
-constexpr size_t kHostBytes = 256;  // the longest name of a host that is kept from a hello
+constexpr size_t kMaxHostBytes = 256;  // the longest name of a host that is kept from a hello
 
 Message MakeFinalRefusal(Code code, const std::string& sentence) {
   return MakeRefusal(code, sentence, pb::Refuse::leave);
@@ -20,8 +20,8 @@ Message MakeFinalRefusal(Code code, const std::string& sentence) {
 
 void Admission::OnHello(Peer from, const pb::Hello& received, Time now, ControlActions* out) {
   pb::Hello hello = received;
-  hello.set_host(Printable(received.host(), kHostBytes));
-  if (Status check_status = CheckHello(hello, job_.options.expected); !check_status.ok()) {
+  hello.set_host(Printable(received.host(), kMaxHostBytes));
+  if (Status check_status = CheckHello(hello, job_.options.expected_hello); !check_status.ok()) {
     EmitLog("refused a hello from " + hello.host() + ": " + check_status.message(), out);
     return EmitSend(from, MakeFinalRefusal(check_status.code(), check_status.message()), out);
   }
@@ -90,8 +90,9 @@ bool Admission::FitsTheJob(Peer from, const pb::Hello& hello, ControlActions* ou
 void Admission::OnWorkerHello(Peer from, const pb::Hello& hello, Time now, ControlActions* out) {
   if (!FitsTheJob(from, hello, out)) return;
   Roster::Worker& worker = job_.roster.workers[hello.rank()];
-  const bool is_retired = std::find(worker.retired.begin(), worker.retired.end(),
-                                    hello.incarnation()) != worker.retired.end();
+  const bool is_retired =
+      std::find(worker.retired_incarnations.begin(), worker.retired_incarnations.end(),
+                hello.incarnation()) != worker.retired_incarnations.end();
   if (is_retired ||
       (worker.incarnation == hello.incarnation() && worker.presence == Presence::kLost)) {
     return EmitSend(from, membership_.AnswerToRemovedWorker(hello.incarnation()), out);
@@ -110,7 +111,7 @@ void Admission::OnWorkerHello(Peer from, const pb::Hello& hello, Time now, Contr
 
 bool Admission::MayTakeRank(Roster::Worker* worker, Peer from, const pb::Hello& hello, Time now,
                             ControlActions* out) const {
-  const bool shrinks = job_.options.elasticity.shrink();
+  const bool shrinks = job_.options.elasticity.shrinks_on_loss();
   if (shrinks && job_.running() && !hello.fresh() && !hello.done()) {
     // The other workers have continued without the state that the sender holds.
     EmitSend(from, membership_.AnswerToRemovedWorker(hello.incarnation()), out);
@@ -125,9 +126,9 @@ bool Admission::MayTakeRank(Roster::Worker* worker, Peer from, const pb::Hello& 
     return false;
   }
   if (is_lost || worker->presence == Presence::kAbsent) return true;
-  // A hello with a later epoch means: shard 0 restarted, and before that the sender had replaced
-  // the process that has the rank now. But a worker without state must not replace a worker with
-  // state.
+  // A hello with a later epoch (number of the membership) means: shard 0 restarted, and before that
+  // the sender had replaced the process that has the rank now. But a worker without state must not
+  // replace a worker with state.
   const bool loses_state = hello.fresh() && !worker->hello.fresh();
   if (!job_.running() && hello.epoch() > worker->epoch && !loses_state) return true;
   Refuse(worker, from, hello, now, out);

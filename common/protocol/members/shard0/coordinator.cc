@@ -39,9 +39,9 @@ void Coordinator::OnMessage(Peer from, const Message& message, Time now, Control
     case pb::Envelope::kAbort:
       return OnShardAbort(from, message.head.abort(), now, out);
     case pb::Envelope::kEnd:
-      return;  // the answer to an earlier process of shard 0
+      return;  // This End answers an earlier process of shard 0.
     default:
-      return OnRound(from, message, now, out);
+      return OnRoundMessage(from, message, now, out);
   }
 }
 
@@ -99,7 +99,7 @@ void Coordinator::OnHeartbeat(Peer from, const pb::Heartbeat& beat, Time now, Co
   if (beat.stop() != 0) ending_.OnStopFrom(job_.roster.Name(beat.rank()), beat.stop(), now, out);
 }
 
-void Coordinator::OnRound(Peer from, const Message& message, Time now, ControlActions* out) {
+void Coordinator::OnRoundMessage(Peer from, const Message& message, Time now, ControlActions* out) {
   if (Worker* worker = job_.roster.FindByPeer(from); worker != nullptr) {
     if (worker->presence == Presence::kLost)
       return EmitSend(from, membership_.AnswerToRemovedWorker(worker->incarnation), out);
@@ -164,7 +164,7 @@ void Coordinator::OnFailedWorker(Peer from, const pb::Bye& bye, Time now, Contro
     return EmitSend(from, MakeRefusal(Code::kNotAllowed, "say hello first", pb::Refuse::retry),
                     out);
   const Status error = ErrorFromPeer(bye.code(), bye.sentence());
-  Message end;  // A sender that is no member gets it, too, so that it may end.
+  Message end;  // A sender that is not a member gets this answer, too, so that it may end.
   end.head.mutable_end()->set_code(static_cast<uint32_t>(ExitCode(error)));
   end.head.mutable_end()->set_sentence(error.message());
   EmitSend(from, std::move(end), out);
@@ -174,14 +174,14 @@ void Coordinator::OnFailedWorker(Peer from, const pb::Bye& bye, Time now, Contro
   if (is_lost && !member->may_return) return;  // The Bye is repeated, or the others continue.
   member->counters = bye.counters();
   const bool others_continue =
-      job_.options.elasticity.shrink() && error.code() == Code::kBadData && job_.running();
+      job_.options.elasticity.shrinks_on_loss() && error.code() == Code::kBadData && job_.running();
   if (IsLasting(error.code()) && !others_continue) {
     return ending_.Abort(error.code(),
                          Cat(job_.roster.Name(bye.rank()), " ended the job: ", error.message()),
                          now, out);
   }
   const Code code = IsLasting(error.code()) ? error.code() : Code::kPeerLost;
-  liveness_.Lose(bye.rank(), {"it left: " + error.message(), code, true}, now, out);
+  liveness_.HandleLoss(bye.rank(), {"it left: " + error.message(), code, true}, now, out);
 }
 
 }  // namespace tern::protocol

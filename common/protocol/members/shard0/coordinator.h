@@ -1,6 +1,6 @@
-// The control plane of shard 0. It decides the membership, forwards State between workers, and
-// stops and ends the job. It consists of parts, and passes each message to the part that handles
-// it:
+// The control plane of shard 0. It decides the membership, forwards State (all that a worker needs
+// to continue) from one worker to another, and stops and ends the job. It consists of parts, and
+// passes each message to the part that handles it:
 //
 //   job_state   the data that all parts share; the diagram of the phases is there
 //   roster      the workers and shards of the job, and their states (a member of job_state)
@@ -50,7 +50,7 @@ class Coordinator : public Control {
   void OnStop(Code code, Time now, ControlActions* out) override;
   void OnFailure(const Status& status, Time now, ControlActions* out) override;
   const RoundLane& lane() const override { return job_.lane; }
-  // kInternal names the invariant that is broken.
+  // Checks what must hold after every event: kInternal, with the invariant that is broken, or ok.
   Status Check() const;
 
   using Worker = Roster::Worker;
@@ -63,10 +63,10 @@ class Coordinator : public Control {
   uint64_t beginning() const { return job_.beginning; }
 
  private:
-  friend class CoordinatorPeer;  // The tests use it to plant faults.
+  friend class CoordinatorPeer;  // Tests use it to make the state invalid.
 
   void OnHeartbeat(Peer from, const pb::Heartbeat& beat, Time now, ControlActions* out);
-  void OnRound(Peer from, const Message& message, Time now, ControlActions* out);
+  void OnRoundMessage(Peer from, const Message& message, Time now, ControlActions* out);
   void OnStateWant(Peer from, const Message& message, Time now, ControlActions* out);
   void OnStatePiece(Peer from, const Message& message, ControlActions* out);
   void OnBye(Peer from, const pb::Bye& bye, Time now, ControlActions* out);

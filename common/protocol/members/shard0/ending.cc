@@ -16,7 +16,7 @@ void Ending::OnStop(Code code, Time now, ControlActions* out) {
   const std::vector<Roster::Worker>& workers = job_.roster.workers;
   const bool is_any_missing =
       std::any_of(workers.begin(), workers.end(), [this](const Roster::Worker& worker) {
-        return worker.live() ? worker.awaited : !job_.options.elasticity.shrink();
+        return worker.live() ? worker.awaited : !job_.options.elasticity.shrinks_on_loss();
       });
   if (!job_.running() || is_any_missing)
     return Abort(code, "stopped by a signal while not all workers were there", now, out);
@@ -34,12 +34,12 @@ void Ending::OnStopFrom(const std::string& who, uint32_t code, Time now, Control
 void Ending::EndIfAllDone(Time now, ControlActions* out) {
   bool any_done = false;
   for (const Roster::Worker& worker : job_.roster.workers) {
-    if (job_.running() && job_.options.elasticity.shrink() && !worker.live()) continue;
+    if (job_.running() && job_.options.elasticity.shrinks_on_loss() && !worker.live()) continue;
     if (worker.presence != Presence::kDone) return;
     any_done = true;
   }
   if (!any_done) return;
-  const Status status = Outcome();
+  const Status status = FinalStatus();
   Message end;
   end.head.mutable_end()->set_code(static_cast<uint32_t>(ExitCode(status)));
   end.head.mutable_end()->set_sentence(status.message());
@@ -50,7 +50,7 @@ void Ending::EndIfAllDone(Time now, ControlActions* out) {
                   now + 2 * timings.dead_after, now, out);
 }
 
-Status Ending::Outcome() const {
+Status Ending::FinalStatus() const {
   if (job_.IsStopping()) return Status(job_.stop_code, "the job was stopped in order by a signal");
   const uint64_t job_steps = job_.roster.steps;
   uint64_t last_step = job_steps;

@@ -16,7 +16,8 @@ class Ending {
  public:
   explicit Ending(JobState* job) : job_(*job) {}
 
-  // A signal asks for an orderly end: at once if workers are missing, else after the open round.
+  // A signal asks for an orderly end: at once if workers are missing, else after
+  // the round in progress.
   void OnStop(Code code, Time now, ControlActions* out);
   // Does the same for a signal that another daemon received. `who` names that daemon for the log;
   // `code` is 130 (SIGINT) or 143 (SIGTERM).
@@ -34,13 +35,13 @@ class Ending {
   }
   void OnTimer(Time now, ControlActions* out) { farewell_.OnTimer(now, out); }
 
-  // kInternal names the invariant that is broken.
+  // Checks what must hold after every event: kInternal, with the invariant that is broken, or ok.
   Status Check() const;
 
  private:
   // The status of a job whose workers are all done: ok, or the code of the stop request that ended
   // the job before its last step.
-  Status Outcome() const;
+  Status FinalStatus() const;
   // Returns all workers and all shards but shard 0, to which the last message goes.
   std::vector<Farewell::Recipient> Recipients() const;
 

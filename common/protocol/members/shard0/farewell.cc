@@ -16,7 +16,7 @@ Farewell::Recipient SenderOf(pb::Hello::Role role, const FromDaemon& message, Pe
 }  // namespace
 
 void Farewell::Start(Message message, Status status, std::vector<Recipient> recipients,
-                     Time resend_after, Time until, Time now, ControlActions* out) {
+                     Time resend_after, Time deadline, Time now, ControlActions* out) {
   if (has_started_) return;
   has_started_ = true;
   message_ = std::move(message);
@@ -24,7 +24,7 @@ void Farewell::Start(Message message, Status status, std::vector<Recipient> reci
   recipients_ = std::move(recipients);
   resend_after_ = resend_after;
   sent_at_ = now;
-  until_ = until;
+  deadline_ = deadline;
   for (const Recipient& recipient : recipients_) {
     if (recipient.peer != 0) EmitSend(recipient.peer, message_, out);
   }
@@ -37,17 +37,17 @@ void Farewell::OnMessage(Peer from, const Message& message, ControlActions* out)
       for (Recipient& recipient : recipients_) recipient.is_awaited &= recipient.peer != from;
       return EndIfAnswered(out);
     case pb::Envelope::kHello:
-      return SendTo(SenderOf(message.head.hello().role(), message.head.hello(), from), out);
+      return AnswerSender(SenderOf(message.head.hello().role(), message.head.hello(), from), out);
     case pb::Envelope::kHeartbeat:
-      return SendTo(SenderOf(pb::Hello::worker, message.head.heartbeat(), from), out);
+      return AnswerSender(SenderOf(pb::Hello::worker, message.head.heartbeat(), from), out);
     case pb::Envelope::kBye:
-      return SendTo(SenderOf(pb::Hello::worker, message.head.bye(), from), out);
+      return AnswerSender(SenderOf(pb::Hello::worker, message.head.bye(), from), out);
     default:
       return;
   }
 }
 
-void Farewell::SendTo(const Recipient& sender, ControlActions* out) {
+void Farewell::AnswerSender(const Recipient& sender, ControlActions* out) {
   for (Recipient& recipient : recipients_) {
     const bool is_sender = recipient.role == sender.role && recipient.rank == sender.rank &&
                            recipient.incarnation == sender.incarnation;
@@ -62,7 +62,7 @@ void Farewell::OnTimer(Time now, ControlActions* out) {
   const bool is_due = now - sent_at_ >= resend_after_;
   if (is_due) sent_at_ = now;
   for (Recipient& recipient : recipients_) {
-    recipient.is_awaited &= now < until_;
+    recipient.is_awaited &= now < deadline_;
     if (is_due && recipient.is_awaited && recipient.peer != 0)
       EmitSend(recipient.peer, message_, out);
   }

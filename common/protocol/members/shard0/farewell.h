@@ -13,18 +13,18 @@ class Farewell {
   struct Recipient {
     pb::Hello::Role role = pb::Hello::worker;
     uint32_t rank = 0;
-    // Of the worker; 0: no process has the rank. Always 0 for a shard, because a shard may restart
-    // and still must get the message.
+    // The random number that identifies the worker's process; 0: no process has the rank. Always 0
+    // for a shard, because a shard may restart and still must get the message.
     uint64_t incarnation = 0;
     Peer peer = 0;           // the connection; 0: none yet
     bool is_awaited = true;  // whether to wait for the recipient's answer
   };
 
   // Sends `message` (End or Abort) to all recipients. `status`: the status with which this process
-  // ends when all have answered. `resend_after`: the time between two repetitions. `until`: the
-  // deadline.
+  // ends when all have answered. `resend_after`: the time between two repetitions. After
+  // `deadline` it ends without the missing answers.
   void Start(Message message, Status status, std::vector<Recipient> recipients, Time resend_after,
-             Time until, Time now, ControlActions* out);
+             Time deadline, Time now, ControlActions* out);
   // An End is a recipient's answer. A hello, Bye or heartbeat gets the last message as its answer.
   void OnMessage(Peer from, const Message& message, ControlActions* out);
   void OnTimer(Time now, ControlActions* out);
@@ -32,14 +32,14 @@ class Farewell {
   bool started() const { return has_started_; }
 
  private:
-  void SendTo(const Recipient& sender, ControlActions* out);
+  void AnswerSender(const Recipient& sender, ControlActions* out);
   void EndIfAnswered(ControlActions* out);
 
   bool has_started_ = false, is_over_ = false;
   Message message_;
   Status status_;
   std::vector<Recipient> recipients_;
-  Time resend_after_{}, sent_at_{}, until_{};
+  Time resend_after_{}, sent_at_{}, deadline_{};
 };
 
 }  // namespace tern::protocol

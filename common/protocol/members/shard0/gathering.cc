@@ -10,8 +10,8 @@ using Presence = Roster::Worker::Presence;
 
 void Gathering::RunIfGathered(Time now, ControlActions* out) {
   if (!HasGathered(now)) return;
-  if (NeedsBegin()) {
-    if (!MayBegin(now, out)) return;
+  if (MustChooseBegin()) {
+    if (!TryToChooseBegin(now, out)) return;
   } else if (!job_.options.begins_from_shards && MustNotRunYet(now, out)) {
     return;
   }
@@ -27,7 +27,7 @@ void Gathering::RunIfGathered(Time now, ControlActions* out) {
 }
 
 void Gathering::OnTimer(Time now, ControlActions* out) {
-  if (job_.options.elasticity.shrink() || job_.going_back()) RunIfGathered(now, out);
+  if (job_.options.elasticity.shrinks_on_loss() || job_.going_back()) RunIfGathered(now, out);
   if (job_.running() || job_.ending()) return;
   const Timings& timings = job_.options.timings;
   Time deadline = job_.gathering_since + timings.start_timeout;
@@ -63,7 +63,8 @@ bool Gathering::HasGathered(Time now) const {
   const bool anyone_has_state = std::any_of(
       roster.workers.begin(), roster.workers.end(),
       [](const Roster::Worker& worker) { return worker.live() && !worker.hello.fresh(); });
-  if (!elasticity.shrink() || roster.NumLive() < elasticity.min_workers || !anyone_has_state)
+  if (!elasticity.shrinks_on_loss() || roster.NumLive() < elasticity.min_workers ||
+      !anyone_has_state)
     return false;
   return now - job_.gathering_since > job_.options.timings.start_timeout || OnlyRemovedAreMissing();
 }
@@ -86,13 +87,14 @@ bool Gathering::HasGatheredAgain(Time now) const {
   const Roster& roster = job_.roster;
   if (roster.NumLive() == roster.workers.size()) return true;
   const Elasticity& elasticity = job_.options.elasticity;
-  if (!elasticity.shrink() || roster.NumLive() < elasticity.min_workers) return false;
+  if (!elasticity.shrinks_on_loss() || roster.NumLive() < elasticity.min_workers) return false;
   const bool all_ranks_known = std::none_of(
       roster.workers.begin(), roster.workers.end(),
       [](const Roster::Worker& worker) { return worker.presence == Presence::kAbsent; });
   const Timings& timings = job_.options.timings;
   return all_ranks_known ||
-         now - job_.gathering_since > (job_.called() ? timings.dead_after : timings.start_timeout);
+         now - job_.gathering_since >
+             (job_.has_called_workers() ? timings.dead_after : timings.start_timeout);
 }
 
 bool Gathering::MustNotRunYet(Time now, ControlActions* out) {
@@ -111,9 +113,9 @@ bool Gathering::MustNotRunYet(Time now, ControlActions* out) {
   return AskWorkersBelow(floor, out) && !HasGathered(now);
 }
 
-// A worker below the floor cannot continue: another process took its rank, and the outcomes that
-// the worker needs were then dropped. But the worker may have advanced since its hello, so it is
-// asked for a new hello.
+// A worker below the floor (all members have applied a round that it has not) cannot continue:
+// another process took its rank, and the outcomes that the worker needs were then dropped. But the
+// worker may have advanced since its hello, so it is asked for a new hello.
 bool Gathering::AskWorkersBelow(uint64_t floor, ControlActions* out) {
   bool any_asked = false;
   for (Roster::Worker& worker : job_.roster.workers) {
@@ -127,7 +129,7 @@ bool Gathering::AskWorkersBelow(uint64_t floor, ControlActions* out) {
   return any_asked;
 }
 
-bool Gathering::NeedsBegin() const {
+bool Gathering::MustChooseBegin() const {
   const Roster& roster = job_.roster;
   if (job_.options.begins_from_shards) {  // If all workers are done, the job need not begin.
     return job_.going_back() || std::any_of(roster.workers.begin(), roster.workers.end(),
@@ -137,7 +139,7 @@ bool Gathering::NeedsBegin() const {
   }
   if (!roster.NobodyHoldsState()) return false;
   pb::Hello own_hello;
-  return job_.options.resumes || HasAny(Offers(&own_hello));
+  return job_.options.can_resume || AnyHasCheckpoint(CollectOffers(&own_hello));
 }
 
 bool Gathering::HasBegun() {
@@ -152,7 +154,8 @@ bool Gathering::HasBegun() {
   if (!has_begun || job_.going_back()) return has_begun;
   job_.Become(JobPhase::kResuming);
   for (Roster::Worker& worker : job_.roster.workers) {
-    // Only if faults.on_worker_loss is `shrink` is a worker missing here; the job continues then.
+    // A worker can be missing here only if faults.on_worker_loss is `shrink`. The job then
+    // continues without it.
     if (!worker.live()) worker.presence = Presence::kLost;
   }
   return true;
@@ -160,18 +163,18 @@ bool Gathering::HasBegun() {
 
 bool Gathering::ShardsHaveOffered(Time now, ControlActions* out) {
   std::map<uint32_t, Roster::Shard>& shards = job_.roster.shards;
-  const Time retry = job_.options.timings.hello_retry;
+  const Time retry_interval = job_.options.timings.hello_retry;
   if (job_.going_back() && !job_.asking()) {  // The checkpoints in the shards' hellos may be old.
     job_.Become(JobPhase::kAsking);
-    asked_at_ = now - retry;
+    asked_at_ = now - retry_interval;
     for (auto& [shard, follower] : shards) {
-      if (job_.options.Keeps(shard)) follower.incarnation = 0;
+      if (job_.options.ShardKeepsState(shard)) follower.incarnation = 0;
     }
   }
   bool all_offered = true;
-  const bool is_due = now - asked_at_ >= retry;
+  const bool is_due = now - asked_at_ >= retry_interval;
   for (const auto& [shard, follower] : shards) {
-    if (!job_.options.Keeps(shard) || follower.incarnation != 0) continue;
+    if (!job_.options.ShardKeepsState(shard) || follower.incarnation != 0) continue;
     all_offered = false;
     if (!is_due || follower.peer == 0) continue;
     Message message;
@@ -182,7 +185,7 @@ bool Gathering::ShardsHaveOffered(Time now, ControlActions* out) {
   return all_offered;
 }
 
-std::vector<Offer> Gathering::Offers(pb::Hello* own_hello) const {
+std::vector<Offer> Gathering::CollectOffers(pb::Hello* own_hello) const {
   const auto describe = [](const char* role, uint32_t rank, const std::string& host) {
     return Cat(role, rank, " (", Printable(host), ")");
   };
@@ -194,13 +197,13 @@ std::vector<Offer> Gathering::Offers(pb::Hello* own_hello) const {
     offers.push_back(
         {describe("worker ", hello.rank(), hello.host()), &hello, options.workers_hold_state});
   }
-  if (options.Keeps(0)) {
+  if (options.ShardKeepsState(0)) {
     own_hello->set_role(pb::Hello::shard);
-    options.saved().AddTo(own_hello);
-    offers.push_back({describe("server shard ", 0, options.expected.host()), own_hello});
+    options.find_saved_checkpoints().AddTo(own_hello);
+    offers.push_back({describe("server shard ", 0, options.expected_hello.host()), own_hello});
   }
   for (const auto& [shard, follower] : job_.roster.shards) {
-    if (options.Keeps(shard))
+    if (options.ShardKeepsState(shard))
       offers.push_back({describe("server shard ", shard, follower.hello.host()), &follower.hello});
   }
   return offers;
@@ -210,12 +213,12 @@ bool Gathering::MayBeginAnew(const std::vector<Offer>& offers, Time now, Control
   if (const std::string why = WhyNotBeginAnew(offers); !why.empty()) {
     // Waits until all shards have said hello, so that each is told why the job ends.
     const auto& shards = job_.roster.shards;
-    const bool all_here = std::all_of(shards.begin(), shards.end(),
-                                      [](const auto& shard) { return shard.second.peer != 0; });
-    if (all_here) ending_.Abort(Code::kBadData, why, now, out);
+    const bool all_shards_here = std::all_of(
+        shards.begin(), shards.end(), [](const auto& shard) { return shard.second.peer != 0; });
+    if (all_shards_here) ending_.Abort(Code::kBadData, why, now, out);
     return false;
   }
-  if (HasAny(offers)) {
+  if (AnyHasCheckpoint(offers)) {
     EmitLog(
         "the run before ended before all had written their first checkpoint: the job begins at the "
         "start",
@@ -230,24 +233,25 @@ void Gathering::LogBegin(ControlActions* out) const {
       job_.reached_round > begin.round()
           ? Cat(", from round ", job_.reached_round, ": what came after it is done again")
           : std::string();
-  if (!begin.from.has_value()) return EmitLog("all go back to the beginning" + repeated_text, out);
-  EmitLog(Cat("all go on from the ", begin.workers_load ? "" : "servers' ", "checkpoint of step ",
-              begin.from->step(), repeated_text),
+  if (!begin.checkpoint.has_value())
+    return EmitLog("all go back to the beginning" + repeated_text, out);
+  EmitLog(Cat("all go on from the ", begin.workers_load_checkpoint ? "" : "servers' ",
+              "checkpoint of step ", begin.checkpoint->step(), repeated_text),
           out);
 }
 
-bool Gathering::MayBegin(Time now, ControlActions* out) {
+bool Gathering::TryToChooseBegin(Time now, ControlActions* out) {
   const bool has_begun = HasBegun();
   if (has_begun && going_back_.CallWorkers(now, out)) return false;
   if (!ShardsHaveOffered(now, out)) return false;
   pb::Hello own_hello;
-  const std::vector<Offer> offers = Offers(&own_hello);
-  const bool from_shards = job_.options.begins_from_shards;
-  job_.begin =
-      Choose(offers, has_begun && from_shards ? std::optional(job_.roster.run) : std::nullopt);
-  if (!job_.begin.from.has_value()) {
+  const std::vector<Offer> offers = CollectOffers(&own_hello);
+  const bool begins_from_shards = job_.options.begins_from_shards;
+  job_.begin = ChooseBeginPoint(
+      offers, has_begun && begins_from_shards ? std::optional(job_.roster.run) : std::nullopt);
+  if (!job_.begin.checkpoint.has_value()) {
     if (!has_begun && !MayBeginAnew(offers, now, out)) return false;
-    if (has_begun && !from_shards) {
+    if (has_begun && !begins_from_shards) {
       ending_.Abort(
           Code::kPeerLost,
           "no live worker holds the state of the job, and there is no checkpoint that all have",
@@ -255,9 +259,9 @@ bool Gathering::MayBegin(Time now, ControlActions* out) {
       return false;
     }
   } else {
-    job_.roster.run = job_.begin.from->run();
+    job_.roster.run = job_.begin.checkpoint->run();
   }
-  if (has_begun || job_.begin.from.has_value()) LogBegin(out);
+  if (has_begun || job_.begin.checkpoint.has_value()) LogBegin(out);
   // The lanes must go back even if the job starts from initial weights. The workers and shard 0 may
   // have died in the middle of a run, while the processes of the other shards did not.
   job_.lane.GoBack(job_.begin.round());
@@ -274,7 +278,7 @@ void Gathering::AdmitGathered(Time now) {
     anyone_has_state = true;
     if (worker.hello.run() != 0) roster.run = worker.hello.run();
   }
-  const bool goes_back = job_.going_back() || job_.begin.from.has_value();
+  const bool goes_back = job_.going_back() || job_.begin.checkpoint.has_value();
   if (!anyone_has_state && !goes_back)
     roster.run = job_.options.incarnation;  // random, so no other run has it
   job_.Become(JobPhase::kRunning);

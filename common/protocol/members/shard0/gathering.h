@@ -43,27 +43,27 @@ class Gathering {
   // Whether the other workers report every missing rank as removed. For a job with `shrink`, after
   // a restart of shard 0.
   bool OnlyRemovedAreMissing() const;
-  // Ends the job if no worker holds its state; asks workers whose state is too old for another
-  // hello. Returns true in both cases.
+  // Ends the job, and returns true, if no worker holds the state of the job. Asks workers whose
+  // state is too old to say hello again; returns true if the job must wait for them.
   bool MustNotRunYet(Time now, ControlActions* out);
   // Asks each worker that has not applied the rounds up to `floor` to say hello again. Returns
   // whether there is such a worker.
   bool AskWorkersBelow(uint64_t floor, ControlActions* out);
   // Whether the job must choose where it begins, because no worker brings its state.
-  bool NeedsBegin() const;
+  bool MustChooseBegin() const;
   // Returns whether the job's `begin` is chosen. If not, does the next step towards the choice.
-  bool MayBegin(Time now, ControlActions* out);
+  bool TryToChooseBegin(Time now, ControlActions* out);
   // Returns whether the run was under way before the workers gathered. If so, the phase becomes
   // kResuming, from which the job goes back to a checkpoint.
   bool HasBegun();
   // Returns the checkpoint offers of all daemons that have said hello, and of this shard. Writes
   // this shard's offer to *own_hello, which must outlive the result.
-  std::vector<Offer> Offers(pb::Hello* own_hello) const;
+  std::vector<Offer> CollectOffers(pb::Hello* own_hello) const;
   // REQUIRES offers without a common checkpoint. Returns whether the job may start from initial
   // weights; if not, ends the job.
   bool MayBeginAnew(const std::vector<Offer>& offers, Time now, ControlActions* out);
-  // Returns whether all shards that keep state have offered their checkpoints. If not, asks the
-  // others for their offers.
+  // Returns whether all shards that keep state have offered their checkpoints. Asks those that have
+  // not for their offers.
   bool ShardsHaveOffered(Time now, ControlActions* out);
   void LogBegin(ControlActions* out) const;  // logs from which state the job continues
   void AdmitGathered(Time now);
@@ -73,7 +73,7 @@ class Gathering {
   Ending& ending_;
   Membership& membership_;
   GoingBack& going_back_;
-  Time asked_at_{};  // when the shards were last asked
+  Time asked_at_{};  // when the shards were last asked for their checkpoints
 };
 
 }  // namespace tern::protocol

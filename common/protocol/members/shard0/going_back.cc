@@ -16,7 +16,7 @@ void GoingBack::GoBack(const std::string& why, Time now, ControlActions* out) {
     job_.reached_round = std::max(job_.reached_round, worker.applied);
     if (worker.live()) {
       TellToGoBack(&worker, out);
-    } else if (!job_.options.elasticity.shrink()) {
+    } else if (!job_.options.elasticity.shrinks_on_loss()) {
       worker.Retire();  // its rank is free for a new process
     }
   }
@@ -39,7 +39,8 @@ void GoingBack::OnStateLost(const std::string& what, Code code, Time now, Contro
 
 bool GoingBack::RequiresAllToGoBack(const pb::Hello& hello) const {
   const ControlOptions& options = job_.options;
-  if (!options.resumes || options.begins_from_shards || !options.workers_hold_state) return false;
+  if (!options.can_resume || options.begins_from_shards || !options.workers_hold_state)
+    return false;
   if (options.elasticity.on_loss != OnLoss::kWait) return false;
   if (!hello.fresh() || !hello.keeps_own()) return false;
   // With two checkpoints of this run, the sender has one that all other workers have, too
@@ -61,7 +62,7 @@ bool GoingBack::CallWorkers(Time now, ControlActions* out) {
     has_told_any = true;
   }
   if (!has_told_any) return false;
-  if (!job_.called()) job_.Become(JobPhase::kCalling);
+  if (!job_.has_called_workers()) job_.Become(JobPhase::kCalling);
   job_.gathering_since = now;
   return true;
 }

@@ -9,7 +9,7 @@ namespace {
 
 RoundLane::Options LaneOptions(const ControlOptions& options) {
   RoundLane::Options lane = ControlLaneOptions(options);
-  lane.welcomes = false;  // the Coordinator sends Welcome itself, with more fields
+  lane.answers_hellos = false;  // the Coordinator sends Welcome itself, with more fields
   return lane;
 }
 
@@ -52,7 +52,7 @@ void JobState::Become(JobPhase next) {
 
 Status JobState::Check() const {
   TERN_RETURN_IF_ERROR(roster.Check());
-  TERN_HOLDS(beginning != 0 || !begin.from.has_value(),
+  TERN_HOLDS(beginning != 0 || !begin.checkpoint.has_value(),
              "coordinator: the job began from a checkpoint, and has no beginning");
   if (!running()) return Ok();
   for (const Roster::Worker& worker : roster.workers) {

@@ -47,19 +47,21 @@ struct JobState {
   bool running() const { return phase_ == JobPhase::kRunning; }
   bool ending() const { return phase_ == JobPhase::kEnding; }
   bool asking() const { return phase_ == JobPhase::kAsking; }
-  // The job had begun, and waits for its workers to say hello again.
+  // Whether the job had begun, and now waits for its workers to say hello again.
   bool going_back() const {
     return phase_ == JobPhase::kResuming || phase_ == JobPhase::kCalling ||
            phase_ == JobPhase::kAsking;
   }
   // Whether the workers that must say hello again have been told so.
-  bool called() const { return phase_ == JobPhase::kCalling || phase_ == JobPhase::kAsking; }
+  bool has_called_workers() const {
+    return phase_ == JobPhase::kCalling || phase_ == JobPhase::kAsking;
+  }
   // Whether the job can continue although no live worker holds its state.
   bool CanGoBack() const {
-    return options.begins_from_shards || options.resumes || begin.from.has_value();
+    return options.begins_from_shards || options.can_resume || begin.checkpoint.has_value();
   }
   bool IsStopping() const { return stop_code != Code::kOk; }
-  // kInternal names the invariant that is broken.
+  // Checks what must hold after every event: kInternal, with the invariant that is broken, or ok.
   Status Check() const;
 
   const ControlOptions options;
@@ -69,13 +71,13 @@ struct JobState {
   Roster roster;
   Code stop_code = Code::kOk;  // kInterrupted or kTerminated after a signal asked the job to stop
   Time gathering_since{};
-  Begin begin;             // the point from which the job started or last continued
+  BeginPoint begin;        // the point from which the job started or last continued
   uint64_t beginning = 0;  // identifies `begin`; grows each time that the job goes back
   // The newest round that any worker had applied before the job went back.
   uint64_t reached_round = 0;
 
  private:
-  friend class CoordinatorPeer;  // The tests use it to plant faults.
+  friend class CoordinatorPeer;  // Tests use it to make the state invalid.
 
   JobPhase phase_ = JobPhase::kGathering;
 };

@@ -78,8 +78,8 @@ void Liveness::SendPulses(Time now, ControlActions* out) {
   }
 }
 
-// If the job sets no timeout, it is one minute or ten average steps of this worker, whichever is
-// longer.
+// If the job sets no timeout, the timeout is one minute or ten average steps of this worker,
+// whichever is longer.
 Time Liveness::ProgressTimeout(const Roster::Worker& worker) const {
   const Time configured_timeout = job_.options.timings.progress_timeout;
   if (configured_timeout != Time::zero()) return configured_timeout;
@@ -101,14 +101,14 @@ void Liveness::CheckSilence(uint32_t rank, Time now, ControlActions* out) {
   if (!worker.live()) return;
   const Time silence = now - std::max(worker.heard_at, worker.excused_at);
   if (silence > timings.dead_after) {
-    if (!worker.joining && HearsNobody(now)) return Await(rank, now, out);
-    return Lose(rank, {"silent for " + SecondsText(silence)}, now, out);
+    if (!worker.joining && HearsNobody(now)) return WaitForSilentWorker(rank, now, out);
+    return HandleLoss(rank, {"silent for " + SecondsText(silence)}, now, out);
   }
   if (job_.running() && worker.presence == Presence::kPresent &&
       now - worker.advanced_at > ProgressTimeout(worker)) {
-    return Lose(rank,
-                {"its compute thread has not moved for " + SecondsText(now - worker.advanced_at)},
-                now, out);
+    return HandleLoss(
+        rank, {"its compute thread has not moved for " + SecondsText(now - worker.advanced_at)},
+        now, out);
   }
   if (silence > timings.suspect_after && !worker.suspect) {
     worker.suspect = true;
@@ -139,14 +139,14 @@ void Liveness::ExcuseSilence(Time now) {
   }
 }
 
-void Liveness::Await(uint32_t rank, Time now, ControlActions* out) {
+void Liveness::WaitForSilentWorker(uint32_t rank, Time now, ControlActions* out) {
   Roster::Worker& worker = job_.roster.workers[rank];
   const Time silence = now - worker.heard_at;
   const Time wait_timeout = job_.options.timings.wait_timeout;
   const std::string what = job_.roster.Name(rank) + " is silent for " + SecondsText(silence);
   if (silence > wait_timeout) {
-    if (job_.options.elasticity.shrink())
-      return Lose(rank, {"silent for " + SecondsText(silence)}, now, out);
+    if (job_.options.elasticity.shrinks_on_loss())
+      return HandleLoss(rank, {"silent for " + SecondsText(silence)}, now, out);
     return ending_.Abort(Code::kPeerLost, what + ", as all are who hold the state of the job", now,
                          out);
   }
@@ -178,7 +178,7 @@ void Liveness::CheckShards(Time now, ControlActions* out) {
   }
 }
 
-void Liveness::Lose(uint32_t rank, const Loss& loss, Time now, ControlActions* out) {
+void Liveness::HandleLoss(uint32_t rank, const Loss& loss, Time now, ControlActions* out) {
   Roster::Worker& worker = job_.roster.workers[rank];
   const std::string what = Cat(job_.roster.Name(rank), " was lost at round ",
                                std::max(worker.applied, job_.lane.floor()) + 1, ": ", loss.why);

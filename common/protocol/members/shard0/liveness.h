@@ -49,9 +49,9 @@ class Liveness {
         stragglers_(job->options.workers) {}
 
   void Start(Time now);
-  // Shard 0 has received a message of this member.
+  // Call for every message of a member: records that shard 0 has heard it.
   void Hear(Roster::Worker* worker, Time now);
-  // The heartbeat of a member that is not lost.
+  // Handles a heartbeat of a member that is not lost.
   void OnHeartbeat(Roster::Worker* worker, const pb::Heartbeat& beat, Time now,
                    ControlActions* out);
   // A new process takes this rank: forgets the step times of the previous process, which `worker`
@@ -67,17 +67,17 @@ class Liveness {
     bool has_left = false;        // the process has said that it leaves
   };
   // Handles the loss of this rank's worker, as faults.on_worker_loss says.
-  void Lose(uint32_t rank, const Loss& loss, Time now, ControlActions* out);
+  void HandleLoss(uint32_t rank, const Loss& loss, Time now, ControlActions* out);
 
  private:
   // Whether all workers that hold the state have been silent for suspect_after, which may mean that
   // shard 0's own network link is down.
   bool HearsNobody(Time now) const;
-  // Call when the link is up again. Measures the silence of every worker that was heard until the
-  // link went down from `now` on, so that each has time to be heard again.
+  // Call when shard 0's network link is up again. Lets the silence of each worker that was heard
+  // until the link went down begin at `now`, so that each has time to be heard again.
   void ExcuseSilence(Time now);
   // Call for a silent worker while HearsNobody(). Waits for that worker for up to wait_timeout.
-  void Await(uint32_t rank, Time now, ControlActions* out);
+  void WaitForSilentWorker(uint32_t rank, Time now, ControlActions* out);
   // For a job with `shrink`: it continues without the lost worker, goes back to a checkpoint, or
   // ends with `code`. `what` describes the loss for the log.
   void ContinueWithout(const std::string& what, Code code, Time now, ControlActions* out);

@@ -6,7 +6,7 @@ namespace tern::protocol {
 
 void Membership::Publish(ControlActions* out) {
   Message message;
-  *message.head.mutable_members() = Members();
+  *message.head.mutable_members() = MakeMembers();
   Sends sends;
   job_.lane.OnMembers(message.head.members(), &sends);
   EmitSends(std::move(sends), out);
@@ -23,21 +23,21 @@ void Membership::PublishNext(ControlActions* out) {
 
 void Membership::TellShard(Peer shard, ControlActions* out) const {
   Message message;
-  *message.head.mutable_members() = Members();
+  *message.head.mutable_members() = MakeMembers();
   EmitSend(shard, std::move(message), out);
 }
 
 void Membership::WelcomeMember(const Roster::Worker& worker, ControlActions* out) {
-  Welcome(worker, out);
-  GreetLane(worker, out);
+  SendWelcome(worker, out);
+  PassHelloToLane(worker, out);
 }
 
 void Membership::WelcomeAll(ControlActions* out) {
   for (const Roster::Worker& worker : job_.roster.workers) {
-    if (worker.live()) GreetLane(worker, out);
+    if (worker.live()) PassHelloToLane(worker, out);
   }
   for (const Roster::Worker& worker : job_.roster.workers) {
-    if (worker.live()) Welcome(worker, out);
+    if (worker.live()) SendWelcome(worker, out);
   }
 }
 
@@ -50,7 +50,7 @@ Message Membership::AnswerToRemovedWorker(uint64_t incarnation) const {
   return MakeRefusal(Code::kNotAllowed, "given up while silent", pb::Refuse::rejoin);
 }
 
-pb::Members Membership::Members() const {
+pb::Members Membership::MakeMembers() const {
   const Roster& roster = job_.roster;
   pb::Members members;
   members.set_epoch(roster.epoch);
@@ -58,14 +58,14 @@ pb::Members Membership::Members() const {
   members.set_run(roster.run);
   for (uint32_t rank = 0; rank < roster.workers.size(); ++rank) {
     const Roster::Worker& worker = roster.workers[rank];
-    const bool is_removed = job_.options.elasticity.shrink() && !worker.live();
+    const bool is_removed = job_.options.elasticity.shrinks_on_loss() && !worker.live();
     members.add_incarnations(is_removed ? 0 : worker.incarnation);
     if (worker.joining && !worker.joins_from_begin && !is_removed) members.add_joining(rank);
   }
   if (job_.beginning != 0) {
     members.set_beginning(job_.beginning);
     members.set_begin(job_.begin.round());
-    if (job_.begin.from.has_value()) *members.mutable_resume() = *job_.begin.from;
+    if (job_.begin.checkpoint.has_value()) *members.mutable_resume() = *job_.begin.checkpoint;
   }
   return members;
 }
@@ -73,7 +73,7 @@ pb::Members Membership::Members() const {
 // Passes the worker's hello to the control lane. Marks it as fresh (without state) only if the
 // worker is joining, that is, still has to get state; any other worker has state: at least the
 // initial weights.
-void Membership::GreetLane(const Roster::Worker& worker, ControlActions* out) {
+void Membership::PassHelloToLane(const Roster::Worker& worker, ControlActions* out) {
   pb::Hello hello = worker.hello;
   hello.set_fresh(worker.joining);
   Sends sends;
@@ -81,15 +81,16 @@ void Membership::GreetLane(const Roster::Worker& worker, ControlActions* out) {
   EmitSends(std::move(sends), out);
 }
 
-void Membership::Welcome(const Roster::Worker& worker, ControlActions* out) const {
+void Membership::SendWelcome(const Roster::Worker& worker, ControlActions* out) const {
   Message message;
   pb::Welcome* welcome = message.head.mutable_welcome();
   welcome->set_incarnation(job_.options.incarnation);
   welcome->set_epoch(worker.epoch);
   welcome->set_needs_state(worker.joining);
   welcome->set_run(job_.roster.run);
-  if (worker.joins_from_begin && job_.begin.workers_load && job_.begin.from.has_value()) {
-    *welcome->mutable_resume() = *job_.begin.from;
+  if (worker.joins_from_begin && job_.begin.workers_load_checkpoint &&
+      job_.begin.checkpoint.has_value()) {
+    *welcome->mutable_resume() = *job_.begin.checkpoint;
   } else if (worker.joins_from_begin) {
     welcome->set_begin(job_.begin.round());
   }

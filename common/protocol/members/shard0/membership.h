@@ -30,9 +30,9 @@ class Membership {
   Message AnswerToRemovedWorker(uint64_t incarnation) const;
 
  private:
-  pb::Members Members() const;
-  void GreetLane(const Roster::Worker& worker, ControlActions* out);
-  void Welcome(const Roster::Worker& worker, ControlActions* out) const;
+  pb::Members MakeMembers() const;
+  void PassHelloToLane(const Roster::Worker& worker, ControlActions* out);
+  void SendWelcome(const Roster::Worker& worker, ControlActions* out) const;
 
   JobState& job_;
 };

@@ -9,7 +9,7 @@
 namespace tern::protocol {
 namespace {
 
-constexpr size_t kMaxRetired = 8;  // how many incarnations Worker::retired keeps
+constexpr size_t kMaxRetired = 8;  // how many incarnations Worker::retired_incarnations keeps
 
 Status CheckWorker(const Roster::Worker& worker, size_t rank) {
   using Presence = Roster::Worker::Presence;
@@ -23,7 +23,8 @@ Status CheckWorker(const Roster::Worker& worker, size_t rank) {
              " is joining or awaited, and not live");
   TERN_HOLDS(!worker.may_return || worker.presence == Presence::kLost, "roster: worker ", rank,
              " may return, and was not lost");
-  TERN_HOLDS(std::count(worker.retired.begin(), worker.retired.end(), worker.incarnation) == 0,
+  TERN_HOLDS(std::count(worker.retired_incarnations.begin(), worker.retired_incarnations.end(),
+                        worker.incarnation) == 0,
              "roster: worker ", rank, " has the incarnation ", worker.incarnation,
              ", which was retired");
   return Ok();
@@ -32,12 +33,11 @@ Status CheckWorker(const Roster::Worker& worker, size_t rank) {
 }  // namespace
 
 void Roster::Worker::Retire() {
-  std::vector<uint64_t> retired_incarnations = std::move(retired);
-  if (incarnation != 0) retired_incarnations.push_back(incarnation);
-  if (retired_incarnations.size() > kMaxRetired)
-    retired_incarnations.erase(retired_incarnations.begin());
+  std::vector<uint64_t> incarnations = std::move(retired_incarnations);
+  if (incarnation != 0) incarnations.push_back(incarnation);
+  if (incarnations.size() > kMaxRetired) incarnations.erase(incarnations.begin());
   *this = Worker{};
-  retired = std::move(retired_incarnations);
+  retired_incarnations = std::move(incarnations);
 }
 
 Roster::Worker* Roster::MemberOf(Peer from, uint32_t rank, uint64_t incarnation) {

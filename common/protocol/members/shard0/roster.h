@@ -29,13 +29,13 @@ struct Roster {
   struct Worker {
     enum class Presence { kAbsent, kPresent, kLost, kDone };
     Presence presence = Presence::kAbsent;
-    bool suspect = false;
+    bool suspect = false;  // whether it has been silent for longer than suspect_after
     // Whether it has been silent for longer than dead_after, but is not lost, because shard 0 hears
     // no other worker, either.
     bool awaited = false;
     // Whether it is lost, but its process may be alive and come back with its state.
     bool may_return = false;
-    bool joining = false;  // It was told to get state, and has not reported yet that it has state.
+    bool joining = false;  // Whether it was told to get state, and has not yet reported it.
     // Whether it is `joining`, and gets the state from the servers or from its checkpoint, as all
     // workers do when the job goes back.
     bool joins_from_begin = false;
@@ -51,17 +51,18 @@ struct Roster {
     Time excused_at{};  // silence before this time does not count, because shard 0 heard no worker
     uint64_t progress = 0;    // a counter in its heartbeats, which its compute thread increments
     uint64_t applied = 0;     // the newest round that it has applied
-    uint64_t steps_done = 0;  // from its Bye
+    uint64_t steps_done = 0;  // how many steps its weights include, from its last message, Bye
     bool is_waiting = true;   // whether its compute thread waits for other daemons
     uint64_t rival_incarnation = 0;  // another incarnation that asks for this rank; 0: none
     Time rival_since{};
     pb::Counters counters;
     uint64_t logged_late_rounds = 0;  // the value of counters.late when it was last logged
     pb::Figures figures;              // the metrics in its Bye
-    std::vector<uint64_t> retired;    // the newest few incarnations that were removed or replaced
+    // The newest few incarnations of this rank that were removed or replaced.
+    std::vector<uint64_t> retired_incarnations;
 
     bool live() const { return presence == Presence::kPresent || presence == Presence::kDone; }
-    // Makes the rank absent, and adds its incarnation to `retired`.
+    // Makes the rank absent, and adds its incarnation to `retired_incarnations`.
     void Retire();
   };
   struct Shard {
@@ -94,7 +95,7 @@ struct Roster {
   // Whether no live worker holds the state of the job, as the workers' hellos say. For use before
   // the job runs.
   bool NobodyHoldsState() const;
-  // kInternal names the invariant that is broken.
+  // Checks what must hold after every event: kInternal, with the invariant that is broken, or ok.
   Status Check() const;
 
   std::vector<Worker> workers;       // by rank

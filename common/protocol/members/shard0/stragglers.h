@@ -21,7 +21,7 @@ class Stragglers {
   // step is the mean over the worker's last five or more steps. A worker becomes slow above 1.5
   // times the median of the others, and stops being slow below 1.3 times that median.
   std::string OnCounters(uint32_t rank, const pb::Counters& counters);
-  // Another process has taken this rank.
+  // Call when another process has taken this rank: forgets the times of the previous process.
   void Forget(uint32_t rank) { workers_[rank] = Worker{}; }
 
  private:

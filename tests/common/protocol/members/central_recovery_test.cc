@@ -28,8 +28,8 @@ class GoingBack : public testing::Test {
   void MakeCoordinator(OnLoss on_loss) {
     ControlOptions options = TestOptions(2, 2, on_loss);
     options.begins_from_shards = true;
-    options.keeps = {true, true};
-    options.saved = [this] { return SavedAt({10, 20}, run_of_shard0_); };
+    options.shard_keeps_state = {true, true};
+    options.find_saved_checkpoints = [this] { return SavedAt({10, 20}, run_of_shard0_); };
     coordinator_ = std::make_unique<Coordinator>(std::move(options),
                                                  std::vector{LetterCell({Kind::kFigures, 0, 0})});
     ControlActions out;
@@ -40,7 +40,7 @@ class GoingBack : public testing::Test {
     coordinator_->OnMessage(from, message, now_, &out);
     return out;
   }
-  // Lets time pass in steps of 100 ms, in each of which the heartbeats arrive.
+  // Lets time pass in steps of 100 ms, in each of which these heartbeats arrive.
   ControlActions PassTime(Time time, const std::vector<Message>& heartbeats = {}) {
     ControlActions all_actions;
     for (const Time end = now_ + time; now_ < end;) {
@@ -70,17 +70,18 @@ class GoingBack : public testing::Test {
     SavedAt(rounds, run).AddTo(&hello);
     return Deliver(200, HelloMessage(hello));
   }
-  static Saved SavedAt(const std::vector<uint64_t>& rounds, uint64_t run) {
-    Saved saved;
+  // The checkpoints of a shard that saved them in this run after these rounds.
+  static SavedCheckpoints SavedAt(const std::vector<uint64_t>& rounds, uint64_t run) {
+    SavedCheckpoints saved;
     for (const uint64_t round : rounds) saved.shard_checkpoints.push_back(CheckpointAt(round, run));
     return saved;
   }
-  static bool AreShardsToldToGoBack(const ControlActions& actions) {
+  static bool IsShardToldToGoBack(const ControlActions& actions) {
     return MessageTo(200, Body::kGoBack, actions).head.has_go_back();
   }
   // Both workers say hello, as after the message GoBack: they hold no state, were never admitted,
   // and know the number `run` of the job's execution.
-  ControlActions WorkersCome(uint64_t process, uint64_t run = 0) {
+  ControlActions WorkersSayHello(uint64_t process, uint64_t run = 0) {
     ControlActions all_actions;
     for (uint32_t rank : {0, 1}) {
       pb::Hello hello = TestHello(rank, 10 * process + rank);
@@ -89,10 +90,10 @@ class GoingBack : public testing::Test {
     }
     return all_actions;
   }
-  // Starts a job. Worker 0 and worker 1 have applied these rounds.
-  void RunJob(uint64_t applied0, uint64_t applied1) {
+  // Starts the job. Workers 0 and 1 then report that they have applied these rounds.
+  void StartJob(uint64_t applied0, uint64_t applied1) {
     ShardSaysHello(1);
-    WorkersCome(1);
+    WorkersSayHello(1);
     ASSERT_TRUE(coordinator_->running());
     Deliver(100, HeartbeatMessage(0, 10, applied0));
     Deliver(101, HeartbeatMessage(1, 11, applied1));
@@ -113,87 +114,89 @@ class GoingBack : public testing::Test {
 
 TEST_F(GoingBack, IsNotPartOfTheFirstBeginning) {
   ShardSaysHello(1);
-  const ControlActions out = WorkersCome(1);
+  const ControlActions out = WorkersSayHello(1);
   const pb::Welcome welcome = MessageTo(101, Body::kWelcome, out).head.welcome();
   EXPECT_FALSE(welcome.needs_state());
   EXPECT_FALSE(welcome.has_begin());
   const pb::Members members = MessageTo(200, Body::kMembers, out).head.members();
   EXPECT_NE(members.beginning(), 0u);
   EXPECT_EQ(members.begin(), 0u);
-  EXPECT_FALSE(AreShardsToldToGoBack(out));
+  EXPECT_FALSE(IsShardToldToGoBack(out));
 }
 
 TEST_F(GoingBack, AfterTheDeathOfAShardGathersAsksAndGoesToTheNewestCommonRound) {
-  RunJob(25, 26);
-  const ControlActions on_death = ShardSaysHello(2);
+  StartJob(25, 26);
+  const ControlActions actions_on_death = ShardSaysHello(2);
   EXPECT_FALSE(coordinator_->running());
-  EXPECT_EQ(MessageTo(100, Body::kGoBack, on_death).head.go_back().incarnation(), 10u);
-  EXPECT_EQ(MessageTo(101, Body::kGoBack, on_death).head.go_back().incarnation(), 11u);
-  EXPECT_TRUE(MessageTo(200, Body::kMembers, on_death).head.body_case() == Body::BODY_NOT_SET);
+  EXPECT_EQ(MessageTo(100, Body::kGoBack, actions_on_death).head.go_back().incarnation(), 10u);
+  EXPECT_EQ(MessageTo(101, Body::kGoBack, actions_on_death).head.go_back().incarnation(), 11u);
+  EXPECT_TRUE(MessageTo(200, Body::kMembers, actions_on_death).head.body_case() ==
+              Body::BODY_NOT_SET);
 
-  const ControlActions on_hellos = WorkersCome(2, 7);
-  EXPECT_TRUE(AreShardsToldToGoBack(on_hellos))
+  const ControlActions actions_on_hellos = WorkersSayHello(2, 7);
+  EXPECT_TRUE(IsShardToldToGoBack(actions_on_hellos))
       << "shard 1 may have newer checkpoints than in its hello";
   EXPECT_FALSE(coordinator_->running());
-  EXPECT_TRUE(AreShardsToldToGoBack(PassTime(milliseconds(200)))) << "the question is repeated";
+  EXPECT_TRUE(IsShardToldToGoBack(PassTime(milliseconds(200)))) << "the question is repeated";
   EXPECT_FALSE(coordinator_->running());
 
-  const ControlActions on_answer = ShardAnswers({20, 30});
+  const ControlActions actions_on_answer = ShardAnswers({20, 30});
   EXPECT_TRUE(coordinator_->running());
   for (Peer peer : {100, 101}) {
-    const pb::Welcome welcome = MessageTo(peer, Body::kWelcome, on_answer).head.welcome();
+    const pb::Welcome welcome = MessageTo(peer, Body::kWelcome, actions_on_answer).head.welcome();
     EXPECT_TRUE(welcome.needs_state());
     EXPECT_FALSE(welcome.has_resume()) << "workers load no checkpoint, they pull the weights";
     EXPECT_EQ(welcome.begin(), 20u);
     EXPECT_EQ(welcome.run(), 7u);
   }
-  const pb::Members members = MessageTo(200, Body::kMembers, on_answer).head.members();
+  const pb::Members members = MessageTo(200, Body::kMembers, actions_on_answer).head.members();
   EXPECT_EQ(members.begin(), 20u);
   EXPECT_EQ(members.resume().step(), 20u) << "the checkpoint that the shard loads";
   EXPECT_EQ(members.resume().run(), 7u);
   EXPECT_THAT(members.incarnations(), ElementsAre(20u, 21u));
   EXPECT_THAT(members.joining(), ElementsAre()) << "all workers begin together";
-  EXPECT_THAT(LogOf(on_answer),
+  EXPECT_THAT(LogOf(actions_on_answer),
               HasSubstr("all go on from the servers' checkpoint of step 20, from round 26"));
   EXPECT_EQ(coordinator_->lane().floor(), 20u);
 }
 
 TEST_F(GoingBack, StartsAnewIfNoCheckpointIsCommon) {
-  RunJob(5, 5);
+  StartJob(5, 5);
   ShardSaysHello(2);
-  WorkersCome(2, 7);
-  const ControlActions on_answer = ShardAnswers({});
-  EXPECT_TRUE(MessageTo(100, Body::kWelcome, on_answer).head.welcome().has_begin());
-  EXPECT_EQ(MessageTo(100, Body::kWelcome, on_answer).head.welcome().begin(), 0u);
-  EXPECT_FALSE(MessageTo(200, Body::kMembers, on_answer).head.members().has_resume());
-  EXPECT_THAT(LogOf(on_answer), HasSubstr("all go back to the beginning, from round 5"));
+  WorkersSayHello(2, 7);
+  const ControlActions actions_on_answer = ShardAnswers({});
+  EXPECT_TRUE(MessageTo(100, Body::kWelcome, actions_on_answer).head.welcome().has_begin());
+  EXPECT_EQ(MessageTo(100, Body::kWelcome, actions_on_answer).head.welcome().begin(), 0u);
+  EXPECT_FALSE(MessageTo(200, Body::kMembers, actions_on_answer).head.members().has_resume());
+  EXPECT_THAT(LogOf(actions_on_answer), HasSubstr("all go back to the beginning, from round 5"));
 }
 
 TEST_F(GoingBack, DoesNotMixRuns) {
-  RunJob(25, 26);
+  StartJob(25, 26);
   ShardSaysHello(2);
-  WorkersCome(2, 7);
-  const ControlActions on_answer = ShardAnswers({10, 20}, 6);
-  EXPECT_EQ(MessageTo(100, Body::kWelcome, on_answer).head.welcome().begin(), 0u);
+  WorkersSayHello(2, 7);
+  const ControlActions actions_on_answer = ShardAnswers({10, 20}, 6);
+  EXPECT_EQ(MessageTo(100, Body::kWelcome, actions_on_answer).head.welcome().begin(), 0u);
 }
 
 TEST_F(GoingBack, BeginsAgainIfAShardDiesMeanwhileOrAfter) {
-  RunJob(25, 26);
+  StartJob(25, 26);
   ShardSaysHello(2);
-  WorkersCome(2, 7);
+  WorkersSayHello(2, 7);
   process_of_shard_ = 3;  // shard 1 died again before it answered
   const uint64_t first_beginning =
       MessageTo(200, Body::kMembers, ShardAnswers({20})).head.members().beginning();
-  const ControlActions on_second_death = ShardSaysHello(4);
-  EXPECT_EQ(MessageTo(100, Body::kGoBack, on_second_death).head.go_back().incarnation(), 20u);
-  WorkersCome(3, 7);
+  const ControlActions actions_on_second_death = ShardSaysHello(4);
+  EXPECT_EQ(MessageTo(100, Body::kGoBack, actions_on_second_death).head.go_back().incarnation(),
+            20u);
+  WorkersSayHello(3, 7);
   const pb::Members members = MessageTo(200, Body::kMembers, ShardAnswers({10})).head.members();
   EXPECT_EQ(members.begin(), 10u);
   EXPECT_NE(members.beginning(), first_beginning);
 }
 
 TEST_F(GoingBack, TellsAnOldIncarnationAgain) {
-  RunJob(25, 26);
+  StartJob(25, 26);
   ShardSaysHello(2);
   EXPECT_EQ(
       MessageTo(100, Body::kRefuse, Deliver(100, HeartbeatMessage(0, 10, 25))).head.refuse().then(),
@@ -217,12 +220,12 @@ TEST_F(GoingBack, FollowsTheDeathOfShardZeroOnceAllHaveSaidHello) {
     EXPECT_EQ(MessageTo(100 + rank, Body::kGoBack, out).head.go_back().incarnation(), 10u + rank);
   }
   run_of_shard0_ = 99;
-  EXPECT_TRUE(AreShardsToldToGoBack(WorkersCome(2, 99)))
+  EXPECT_TRUE(IsShardToldToGoBack(WorkersSayHello(2, 99)))
       << "the checkpoints in its hello may be outdated";
-  const ControlActions on_answer = ShardAnswers({10}, 99);
-  EXPECT_EQ(MessageTo(101, Body::kWelcome, on_answer).head.welcome().begin(), 10u);
-  EXPECT_EQ(MessageTo(101, Body::kWelcome, on_answer).head.welcome().run(), 99u);
-  EXPECT_GT(MessageTo(101, Body::kWelcome, on_answer).head.welcome().epoch(), 3u);
+  const ControlActions actions_on_answer = ShardAnswers({10}, 99);
+  EXPECT_EQ(MessageTo(101, Body::kWelcome, actions_on_answer).head.welcome().begin(), 10u);
+  EXPECT_EQ(MessageTo(101, Body::kWelcome, actions_on_answer).head.welcome().run(), 99u);
+  EXPECT_GT(MessageTo(101, Body::kWelcome, actions_on_answer).head.welcome().epoch(), 3u);
 }
 
 TEST_F(GoingBack, IsNotNeededWhereAllAreDone) {
@@ -240,79 +243,81 @@ TEST_F(GoingBack, IsNotNeededWhereAllAreDone) {
 }
 
 TEST_F(GoingBack, FollowsTheDeathOfAllWorkers) {
-  RunJob(25, 26);
+  StartJob(25, 26);
   PassTime(milliseconds(4000), {});
   ShardSaysHello(1);  // shard 1 never died
-  const ControlActions on_replacement = WorkersCome(2);
-  EXPECT_THAT(LogOf(on_replacement),
+  const ControlActions actions_on_replacement = WorkersSayHello(2);
+  EXPECT_THAT(LogOf(actions_on_replacement),
               HasSubstr("no live worker holds the state of the job; all go back"));
-  EXPECT_EQ(MessageTo(100, Body::kGoBack, on_replacement).head.go_back().incarnation(), 20u);
-  WorkersCome(3);
-  const ControlActions on_answer = ShardAnswers({20});
-  EXPECT_EQ(MessageTo(100, Body::kWelcome, on_answer).head.welcome().begin(), 20u)
+  EXPECT_EQ(MessageTo(100, Body::kGoBack, actions_on_replacement).head.go_back().incarnation(),
+            20u);
+  WorkersSayHello(3);
+  const ControlActions actions_on_answer = ShardAnswers({20});
+  EXPECT_EQ(MessageTo(100, Body::kWelcome, actions_on_answer).head.welcome().begin(), 20u)
       << "the run goes on, though no worker knows it";
 }
 
 TEST_F(GoingBack, BeginsAgainIfAWorkerDiesBeforeAnyHasTheParameters) {
-  RunJob(25, 26);
+  StartJob(25, 26);
   ShardSaysHello(2);
-  WorkersCome(2, 7);
+  WorkersSayHello(2, 7);
   ShardAnswers({20});
   Message heartbeat_without_weights = HeartbeatMessage(0, 20, 0);
   heartbeat_without_weights.head.mutable_heartbeat()->clear_applied();
-  const ControlActions on_loss = PassTime(milliseconds(3500), {heartbeat_without_weights});
-  EXPECT_EQ(MessageTo(100, Body::kGoBack, on_loss).head.go_back().incarnation(), 20u);
+  const ControlActions actions_on_loss = PassTime(milliseconds(3500), {heartbeat_without_weights});
+  EXPECT_EQ(MessageTo(100, Body::kGoBack, actions_on_loss).head.go_back().incarnation(), 20u);
 }
 
 TEST_F(GoingBack, LetsAWorkerGetStateFromOneThatHasTheParameters) {
-  RunJob(25, 26);
+  StartJob(25, 26);
   ShardSaysHello(2);
-  WorkersCome(2, 7);
+  WorkersSayHello(2, 7);
   ShardAnswers({20});
-  const ControlActions on_loss = PassTime(milliseconds(3500), {HeartbeatMessage(0, 20, 20)});
-  EXPECT_EQ(MessageTo(100, Body::kGoBack, on_loss).head.body_case(), Body::BODY_NOT_SET);
-  const ControlActions on_answer = Deliver(101, HelloMessage(TestHello(1, 31)));
-  const pb::Welcome welcome = MessageTo(101, Body::kWelcome, on_answer).head.welcome();
+  const ControlActions actions_on_loss =
+      PassTime(milliseconds(3500), {HeartbeatMessage(0, 20, 20)});
+  EXPECT_EQ(MessageTo(100, Body::kGoBack, actions_on_loss).head.body_case(), Body::BODY_NOT_SET);
+  const ControlActions actions_on_answer = Deliver(101, HelloMessage(TestHello(1, 31)));
+  const pb::Welcome welcome = MessageTo(101, Body::kWelcome, actions_on_answer).head.welcome();
   EXPECT_TRUE(welcome.needs_state());
   EXPECT_FALSE(welcome.has_begin());
 }
 
 TEST_F(GoingBack, ContinuesWithoutLostWorkersUnderShrink) {
   MakeCoordinator(OnLoss::kShrink);
-  RunJob(25, 26);
+  StartJob(25, 26);
   PassTime(milliseconds(3500), {HeartbeatMessage(0, 10, 25)});
   EXPECT_TRUE(coordinator_->running());
   ShardSaysHello(2);
   pb::Hello hello = TestHello(0, 20);
   hello.set_run(7);
   Deliver(100, HelloMessage(hello));
-  const ControlActions on_answer = ShardAnswers({20});
+  const ControlActions actions_on_answer = ShardAnswers({20});
   EXPECT_TRUE(coordinator_->running());
-  EXPECT_THAT(MessageTo(200, Body::kMembers, on_answer).head.members().incarnations(),
+  EXPECT_THAT(MessageTo(200, Body::kMembers, actions_on_answer).head.members().incarnations(),
               ElementsAre(20u, 0u));
 }
 
 TEST_F(GoingBack, DoesNotWaitUnderShrinkForAWorkerThatDiedUnnoticed) {
   MakeCoordinator(OnLoss::kShrink);
-  RunJob(25, 26);
+  StartJob(25, 26);
   ShardSaysHello(2);
   pb::Hello hello = TestHello(0, 20);
   hello.set_run(7);
   Deliver(100, HelloMessage(hello));
   EXPECT_FALSE(coordinator_->running()) << "worker 1 was told, and may come";
   const std::vector<Message> heartbeats = {HeartbeatMessage(0, 20, 0)};
-  const ControlActions on_timeout = PassTime(milliseconds(3500), heartbeats);
-  EXPECT_TRUE(AreShardsToldToGoBack(on_timeout));
-  const ControlActions on_answer = ShardAnswers({20});
+  const ControlActions actions_on_timeout = PassTime(milliseconds(3500), heartbeats);
+  EXPECT_TRUE(IsShardToldToGoBack(actions_on_timeout));
+  const ControlActions actions_on_answer = ShardAnswers({20});
   EXPECT_TRUE(coordinator_->running());
-  EXPECT_THAT(MessageTo(200, Body::kMembers, on_answer).head.members().incarnations(),
+  EXPECT_THAT(MessageTo(200, Body::kMembers, actions_on_answer).head.members().incarnations(),
               ElementsAre(20u, 0u));
 }
 
 TEST_F(GoingBack, EndsTheJobAfterATimeoutIfAShardDoesNotAnswer) {
-  RunJob(25, 26);
+  StartJob(25, 26);
   ShardSaysHello(2);
-  WorkersCome(2, 7);
+  WorkersSayHello(2, 7);
   std::string log;
   Status end_status;
   for (int second = 0; second < 65 && end_status.ok(); ++second) {
@@ -335,11 +340,11 @@ TEST(FollowerGoingBack, SaysHelloWithItsCheckpointsAndForgetsEverybodyAtAnotherB
   options.shards = 2;
   options.workers = 1;
   options.incarnation = 9;
-  options.expected = TestHello(0, 0);
+  options.expected_hello = TestHello(0, 0);
   options.timings = TestTimings();
   uint64_t newest_checkpoint = 30;
-  options.saved = [&newest_checkpoint] {
-    return Saved{
+  options.find_saved_checkpoints = [&newest_checkpoint] {
+    return SavedCheckpoints{
         {CheckpointAt(newest_checkpoint, 7)}, {}, 7, {CheckpointAt(newest_checkpoint + 1, 7)}};
   };
   Follower follower(std::move(options), {LetterCell({Kind::kScale, 0, 0})});
@@ -385,7 +390,7 @@ TEST(FollowerGoingBack, SaysHelloWithItsCheckpointsAndForgetsEverybodyAtAnotherB
   EXPECT_EQ(out[0].send.message.head.refuse().then(), pb::Refuse::retry);
 }
 
-// Worker 0 of one shard with one data lane.
+// Worker 0 of a job with one shard, which has one data lane (a socket for gradients and weights).
 class WorkerGoingBack : public testing::Test {
  protected:
   using ActionType = SessionAction::Type;
@@ -409,6 +414,7 @@ class WorkerGoingBack : public testing::Test {
     }
     return out;
   }
+  // The shard welcomes the worker on both lanes. `begin`: the round to which the job went back.
   SessionActions Join(std::optional<uint64_t> begin) {
     Message welcome;
     welcome.head.mutable_welcome()->set_incarnation(70);
@@ -422,7 +428,7 @@ class WorkerGoingBack : public testing::Test {
     Deliver({0, 0}, welcome);
     return Deliver({0, 1}, welcome);
   }
-  SessionActions GoBack(uint64_t incarnation) {
+  SessionActions DeliverGoBack(uint64_t incarnation) {
     Message message;
     message.head.mutable_go_back()->set_incarnation(incarnation);
     return Deliver({0, 0}, message);
@@ -443,8 +449,8 @@ TEST_F(WorkerGoingBack, ComesAsANewIncarnationPullsAndGoesOn) {
   Join(std::nullopt);
   session_->SetApplied(25);
   PushRound(26);
-  EXPECT_TRUE(GoBack(9).empty()) << "the message is for another incarnation";
-  GoBack(10);
+  EXPECT_TRUE(DeliverGoBack(9).empty()) << "the message is for another incarnation";
+  DeliverGoBack(10);
   EXPECT_EQ(session_->phase(), Session::Phase::kJoining);
   EXPECT_NE(hello_.incarnation(), 10u);
   EXPECT_TRUE(hello_.fresh());
@@ -482,10 +488,10 @@ TEST_F(WorkerGoingBack, ComesAsANewIncarnationPullsAndGoesOn) {
 
 TEST_F(WorkerGoingBack, StartsOverIfItIsToldAgain) {
   Join(std::nullopt);
-  GoBack(10);
+  DeliverGoBack(10);
   Join(20);
   const uint64_t second_incarnation = hello_.incarnation();
-  GoBack(second_incarnation);
+  DeliverGoBack(second_incarnation);
   EXPECT_NE(hello_.incarnation(), second_incarnation);
   SessionActions out;
   session_->OnInstalled(20, now_, &out);
@@ -499,7 +505,7 @@ TEST_F(WorkerGoingBack, AlsoGoesBackAfterItsBye) {
   Join(std::nullopt);
   SessionActions out;
   session_->Finish(Ok(), {}, {}, 100, now_, &out);
-  GoBack(10);
+  DeliverGoBack(10);
   EXPECT_EQ(session_->phase(), Session::Phase::kJoining);
   EXPECT_FALSE(hello_.done());
 }
@@ -507,7 +513,7 @@ TEST_F(WorkerGoingBack, AlsoGoesBackAfterItsBye) {
 TEST_F(WorkerGoingBack, IsNotDoneIfItsOwnerFinishesWithoutKnowingOfIt) {
   Join(std::nullopt);
   session_->SetApplied(25);
-  GoBack(10);
+  DeliverGoBack(10);
   SessionActions out;
   session_->Finish(Ok(), {}, {}, 100, now_, &out);
   EXPECT_EQ(session_->phase(), Session::Phase::kJoining);
@@ -519,7 +525,7 @@ TEST_F(WorkerGoingBack, IsNotDoneIfItsOwnerFinishesWithoutKnowingOfIt) {
 
 TEST_F(WorkerGoingBack, IgnoresAPulseOfAnEarlierMembership) {
   Join(std::nullopt);
-  GoBack(10);
+  DeliverGoBack(10);
   Join(20);
   SessionActions out;
   session_->OnInstalled(20, now_, &out);
@@ -537,7 +543,7 @@ TEST_F(WorkerGoingBack, DoesNotGoBackIfItLeavesWithAnError) {
   Join(std::nullopt);
   SessionActions out;
   session_->Finish(Status(Code::kBadData, "no"), {}, {}, 100, now_, &out);
-  EXPECT_TRUE(GoBack(10).empty());
+  EXPECT_TRUE(DeliverGoBack(10).empty());
   EXPECT_EQ(session_->phase(), Session::Phase::kLeaving);
 }
 

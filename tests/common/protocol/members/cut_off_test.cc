@@ -1,5 +1,5 @@
 // Shard 0 hears none of its workers, for example because its own link is down. All of them may come
-// back with their state, so none of them counts as lost before `wait_timeout`.
+// back with their state, so none of them counts as lost before `wait_timeout` (20 s here).
 #include <gmock/gmock.h>
 
 #include "tests/common/protocol/members/shard0/shard0.h"
@@ -11,7 +11,7 @@ using testing::HasSubstr;
 using testing::Not;
 using Presence = Coordinator::Worker::Presence;
 
-constexpr char kHearsNobody[] = "nobody else who holds the state of the job is heard";
+constexpr char kNobodyIsHeardText[] = "nobody else who holds the state of the job is heard";
 
 class CutOff : public testing::TestWithParam<OnLoss> {};
 
@@ -19,25 +19,25 @@ TEST_P(CutOff, GoesOnWithAllWhenTheLinkIsBack) {
   Shard0 shard0(GetParam());
   shard0.GatherWorkers();
   shard0.PassTime(milliseconds(500), {0, 1});
-  const ControlActions during_silence = shard0.PassTime(milliseconds(15'000), {});
-  EXPECT_TRUE(Shard0::EndStatusOf(during_silence).ok())
-      << Shard0::EndStatusOf(during_silence).message();
-  EXPECT_THAT(Shard0::LogOf(during_silence), HasSubstr(kHearsNobody));
-  EXPECT_EQ(Count(during_silence, ControlAction::Type::kMembers), 0)
+  const ControlActions actions_during_silence = shard0.PassTime(milliseconds(15'000), {});
+  EXPECT_TRUE(Shard0::EndStatusOf(actions_during_silence).ok())
+      << Shard0::EndStatusOf(actions_during_silence).message();
+  EXPECT_THAT(Shard0::LogOf(actions_during_silence), HasSubstr(kNobodyIsHeardText));
+  EXPECT_EQ(Count(actions_during_silence, ControlAction::Type::kMembers), 0)
       << "nobody went on without anybody";
   // The workers come back on new connections, with some time between them.
   EXPECT_EQ(MessagesTo(300, SendsOf(shard0.Deliver(300, HelloMessage(HelloWithState(0, 10, 4, 1)))))
                 .size(),
             1u);
-  const ControlActions with_worker0 = shard0.PassTime(milliseconds(2'000), {0});
-  EXPECT_EQ(Count(with_worker0, ControlAction::Type::kMembers), 0);
-  const ControlActions worker1_back =
+  const ControlActions actions_with_worker0 = shard0.PassTime(milliseconds(2'000), {0});
+  EXPECT_EQ(Count(actions_with_worker0, ControlAction::Type::kMembers), 0);
+  const ControlActions actions_on_return =
       shard0.Deliver(301, HelloMessage(HelloWithState(1, 11, 4, 1)));
-  EXPECT_FALSE(FirstMessageTo(301, pb::Envelope::kWelcome, SendsOf(worker1_back))
+  EXPECT_FALSE(FirstMessageTo(301, pb::Envelope::kWelcome, SendsOf(actions_on_return))
                    .head.welcome()
                    .needs_state());
-  const ControlActions after_return = shard0.PassTime(milliseconds(5'000), {0, 1});
-  EXPECT_TRUE(Shard0::EndStatusOf(after_return).ok());
+  const ControlActions actions_after_return = shard0.PassTime(milliseconds(5'000), {0, 1});
+  EXPECT_TRUE(Shard0::EndStatusOf(actions_after_return).ok());
   EXPECT_EQ(shard0.workers()[0].incarnation, 10u);
   EXPECT_EQ(shard0.workers()[1].incarnation, 11u);
   EXPECT_EQ(shard0.workers()[1].presence, Presence::kPresent);
@@ -50,9 +50,9 @@ TEST_P(CutOff, DoesNotBlameWorkersForItsOwnSilentLink) {
   shard0.PassTime(milliseconds(15'000), {});  // This is longer than the job's progress_timeout.
   for (const uint32_t rank : {0, 1})
     shard0.Deliver(300 + rank, HelloMessage(HelloWithState(rank, 10 + rank, 4, 1)));
-  const ControlActions after_return =
+  const ControlActions actions_after_return =
       shard0.PassTime(milliseconds(100), {});  // no heartbeat has come yet
-  EXPECT_THAT(Shard0::LogOf(after_return), Not(HasSubstr("lost")));
+  EXPECT_THAT(Shard0::LogOf(actions_after_return), Not(HasSubstr("lost")));
 }
 
 TEST_P(CutOff, LosesADeadWorkerOnceAnotherIsHeardAgain) {
@@ -97,15 +97,16 @@ TEST_P(CutOff, EndsAtOnceWhenAllWereReplacedByNewProcesses) {
   shard0.GatherWorkers();
   shard0.PassTime(milliseconds(500), {0, 1});
   shard0.PassTime(milliseconds(3'500), {});
-  const ControlActions on_first_hello = shard0.Deliver(300, HelloMessage(TestHello(0, 50)));
-  EXPECT_TRUE(FirstMessageTo(300, pb::Envelope::kWelcome, SendsOf(on_first_hello))
+  const ControlActions actions_on_first_hello = shard0.Deliver(300, HelloMessage(TestHello(0, 50)));
+  EXPECT_TRUE(FirstMessageTo(300, pb::Envelope::kWelcome, SendsOf(actions_on_first_hello))
                   .head.welcome()
                   .needs_state());
   EXPECT_TRUE(Shard0::EndStatusOf(shard0.PassTime(milliseconds(1'000), {})).ok())
       << "worker 1 may have the state";
-  const ControlActions on_second_hello = shard0.Deliver(301, HelloMessage(TestHello(1, 51)));
-  EXPECT_EQ(Shard0::AbortOf(300, on_second_hello).code(), 75u);
-  EXPECT_THAT(Shard0::AbortOf(301, on_second_hello).sentence(),
+  const ControlActions actions_on_second_hello =
+      shard0.Deliver(301, HelloMessage(TestHello(1, 51)));
+  EXPECT_EQ(Shard0::AbortTo(300, actions_on_second_hello).code(), 75u);
+  EXPECT_THAT(Shard0::AbortTo(301, actions_on_second_hello).sentence(),
               testing::AllOf(HasSubstr("worker 1 (node1, pid 0) was started again"),
                              HasSubstr("no live worker holds the state")));
 }
@@ -163,12 +164,14 @@ TEST(CutOffUnderWait, ALostWorkerMayBringTheStateBack) {
   ASSERT_EQ(shard0.workers()[0].presence, Presence::kLost);
   shard0.PassTime(milliseconds(3'500), {});
   EXPECT_TRUE(Shard0::EndStatusOf(shard0.Deliver(301, HelloMessage(TestHello(1, 51)))).ok());
-  const ControlActions on_return = shard0.Deliver(300, HelloMessage(HelloWithState(0, 12, 4, 1)));
-  EXPECT_FALSE(
-      FirstMessageTo(300, pb::Envelope::kWelcome, SendsOf(on_return)).head.welcome().needs_state());
+  const ControlActions actions_on_return =
+      shard0.Deliver(300, HelloMessage(HelloWithState(0, 12, 4, 1)));
+  EXPECT_FALSE(FirstMessageTo(300, pb::Envelope::kWelcome, SendsOf(actions_on_return))
+                   .head.welcome()
+                   .needs_state());
 }
 
-// A process that says that it leaves is lost at once.
+// A process that says that it leaves counts as lost at once.
 TEST(CutOffUnderWait, AWorkerThatLeavesDoesNotBringItsStateBack) {
   Shard0 shard0(OnLoss::kWait);
   shard0.GatherWorkers();
@@ -222,10 +225,12 @@ class CutOffWithCheckpoints : public testing::TestWithParam<bool> {
     ControlOptions options = TestOptions(1, 2, OnLoss::kWait);
     if (servers_hold_state) {
       options.begins_from_shards = true;
-      options.keeps = {true};
-      options.saved = [] { return Saved{{}, {}, 0, {CheckpointAt(10, 7)}}; };
+      options.shard_keeps_state = {true};
+      options.find_saved_checkpoints = [] {
+        return SavedCheckpoints{{}, {}, 0, {CheckpointAt(10, 7)}};
+      };
     } else {
-      options.resumes = true;
+      options.can_resume = true;
     }
     return options;
   }
@@ -245,8 +250,8 @@ class CutOffWithCheckpoints : public testing::TestWithParam<bool> {
 };
 
 TEST_P(CutOffWithCheckpoints, DoesNotGoBackWhileTheStateMayReturn) {
-  const ControlActions during_silence = shard0_.PassTime(milliseconds(10'000), {});
-  EXPECT_THAT(Shard0::LogOf(during_silence), Not(HasSubstr("go back")));
+  const ControlActions actions_during_silence = shard0_.PassTime(milliseconds(10'000), {});
+  EXPECT_THAT(Shard0::LogOf(actions_during_silence), Not(HasSubstr("go back")));
   shard0_.Deliver(300, HelloMessage(HelloWithState(0, 10, 4, 1)));
   shard0_.Deliver(301, HelloMessage(HelloWithState(1, 11, 4, 1)));
   EXPECT_THAT(Shard0::LogOf(shard0_.PassTime(milliseconds(2'000), {0, 1})),
@@ -257,17 +262,19 @@ TEST_P(CutOffWithCheckpoints, DoesNotGoBackWhileTheStateMayReturn) {
 TEST_P(CutOffWithCheckpoints, GoesBackAsSoonAsAllWereReplaced) {
   shard0_.PassTime(milliseconds(3'500), {});
   shard0_.Deliver(300, HelloMessage(HelloOfNewProcess(0, 50)));
-  const ControlActions go_back_sent = shard0_.Deliver(301, HelloMessage(HelloOfNewProcess(1, 51)));
-  EXPECT_THAT(Shard0::LogOf(go_back_sent),
+  const ControlActions actions_on_second_hello =
+      shard0_.Deliver(301, HelloMessage(HelloOfNewProcess(1, 51)));
+  EXPECT_THAT(Shard0::LogOf(actions_on_second_hello),
               HasSubstr("no live worker holds the state of the job; all go"));
-  EXPECT_EQ(FirstMessageTo(300, pb::Envelope::kGoBack, SendsOf(go_back_sent))
+  EXPECT_EQ(FirstMessageTo(300, pb::Envelope::kGoBack, SendsOf(actions_on_second_hello))
                 .head.go_back()
                 .incarnation(),
             50u);
-  const ControlActions begin_sent = shard0_.Deliver(302, HelloMessage(HelloOfNewProcess(0, 60)));
-  EXPECT_TRUE(shard0_.coordinator().running()) << Shard0::LogOf(begin_sent);
+  const ControlActions actions_on_new_hello =
+      shard0_.Deliver(302, HelloMessage(HelloOfNewProcess(0, 60)));
+  EXPECT_TRUE(shard0_.coordinator().running()) << Shard0::LogOf(actions_on_new_hello);
   const pb::Welcome welcome =
-      FirstMessageTo(301, pb::Envelope::kWelcome, SendsOf(begin_sent)).head.welcome();
+      FirstMessageTo(301, pb::Envelope::kWelcome, SendsOf(actions_on_new_hello)).head.welcome();
   EXPECT_EQ(GetParam() ? welcome.begin() : welcome.resume().step(), GetParam() ? 10u : 20u);
 }
 

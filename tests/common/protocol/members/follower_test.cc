@@ -14,7 +14,7 @@ class FollowerPeer {
  public:
   static void ForgetWelcome(Follower* follower) { follower->shard0_incarnation_ = 0; }
   static void AddPeer(Follower* follower, uint32_t rank) { follower->peers_[rank] = 1; }
-  static void Follow(Follower* follower) { follower->Become(Follower::State::kFollowing); }
+  static void MakeFollowing(Follower* follower) { follower->Become(Follower::State::kFollowing); }
 };
 
 namespace test {
@@ -32,7 +32,7 @@ class FollowerTest : public testing::Test {
     options.workers = 2;
     options.incarnation = 9;
     options.data_ports = {4001};
-    options.expected = TestHello(0, 0);
+    options.expected_hello = TestHello(0, 0);
     options.timings = TestTimings();
     follower_ = std::make_unique<Follower>(std::move(options),
                                            std::vector{LetterCell({Kind::kScale, 0, 0})});
@@ -54,7 +54,7 @@ class FollowerTest : public testing::Test {
     follower_->OnTimer(now_, &out);
     return out;
   }
-  // Shard 0 (incarnation 7) welcomes the follower, and names workers 10 and 11 as members.
+  // Shard 0 (incarnation 7) welcomes the follower, and names the members: incarnations 10 and 11.
   void BecomeFollowing(uint64_t epoch = 1) {
     Message welcome;
     welcome.head.mutable_welcome()->set_incarnation(7);
@@ -268,7 +268,7 @@ TEST_F(FollowerTest, EndsForGood) {
   Message end;
   end.head.mutable_end();
   DeliverFromShard0(end);
-  EXPECT_EQ(InvariantBrokenBy([this] { FollowerPeer::Follow(follower_.get()); }),
+  EXPECT_EQ(InvariantBrokenBy([this] { FollowerPeer::MakeFollowing(follower_.get()); }),
             "follower: has ended, and cannot become following");
 }
 

@@ -17,7 +17,7 @@ TEST_P(Reasons, OfLastingErrorsEndTheJob) {
     Shard0 shard0(GetParam());
     shard0.GatherWorkers();
     const ControlActions out = shard0.Deliver(101, ByeMessage(1, 11, code, "for a reason"));
-    const pb::Abort abort = Shard0::AbortOf(100, out);
+    const pb::Abort abort = Shard0::AbortTo(100, out);
     EXPECT_EQ(abort.code(), static_cast<uint32_t>(code));
     EXPECT_EQ(abort.sentence(), "worker 1 (node1, pid 0) ended the job: for a reason");
     ControlActions end_actions = shard0.Deliver(100, EndMessage());
@@ -32,7 +32,7 @@ TEST_P(Reasons, CountUntilTheLastBye) {
   shard0.Deliver(101, ByeMessage(1, 11));
   const ControlActions out = shard0.Deliver(
       100, ByeMessage(0, 10, Code::kCannotWrite, "weights.safetensors: No space left"));
-  EXPECT_EQ(Shard0::AbortOf(101, out).code(), 74u) << "nobody wrote the weights";
+  EXPECT_EQ(Shard0::AbortTo(101, out).code(), 74u) << "nobody wrote the weights";
 }
 
 TEST_P(Reasons, CountBeforeTheJobBegins) {
@@ -40,7 +40,7 @@ TEST_P(Reasons, CountBeforeTheJobBegins) {
   shard0.Deliver(100, HelloMessage(TestHello(0, 10)));
   const Status end_status = Shard0::EndStatusOf(
       shard0.Deliver(100, ByeMessage(0, 10, Code::kCannotWrite, "a read-only folder")));
-  EXPECT_EQ(Shard0::AbortOf(100, shard0.Deliver(100, ByeMessage(0, 10))).code(), 74u);
+  EXPECT_EQ(Shard0::AbortTo(100, shard0.Deliver(100, ByeMessage(0, 10))).code(), 74u);
   EXPECT_TRUE(end_status.ok()) << "the worker has time to answer before shard 0 ends";
 }
 
@@ -50,7 +50,7 @@ TEST_P(Reasons, AreAlsoAcceptedOnANewConnection) {
   const Message bye = ByeMessage(1, 11, Code::kCannotWrite, "a full disk");
   EXPECT_EQ(Shard0::RefuseTo(301, shard0.Deliver(301, bye)).then(), pb::Refuse::retry);
   shard0.Deliver(301, HelloMessage(HelloWithState(1, 11, 4, 1)));
-  EXPECT_EQ(Shard0::AbortOf(100, shard0.Deliver(301, bye)).code(), 74u);
+  EXPECT_EQ(Shard0::AbortTo(100, shard0.Deliver(301, bye)).code(), 74u);
 }
 
 TEST_P(Reasons, ASignalToOneWorkerStopsTheJob) {
@@ -73,7 +73,7 @@ TEST_P(Reasons, ASignalToOneWorkerEndsAJobThatHasNotBegun) {
   shard0.Deliver(100, HelloMessage(TestHello(0, 10)));
   Message heartbeat = HeartbeatMessage(0, 10, 0);
   heartbeat.head.mutable_heartbeat()->set_stop(143);
-  EXPECT_EQ(Shard0::AbortOf(100, shard0.Deliver(100, heartbeat)).code(), 143u);
+  EXPECT_EQ(Shard0::AbortTo(100, shard0.Deliver(100, heartbeat)).code(), 143u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, Reasons,
@@ -86,7 +86,7 @@ TEST(ReasonsOfBadData, EndAJobThatDoesNotGoOnWithoutAnybody) {
     shard0.GatherWorkers();
     const ControlActions out =
         shard0.Deliver(101, ByeMessage(1, 11, Code::kBadData, "a damaged image"));
-    EXPECT_EQ(Shard0::AbortOf(100, out).code(), 65u);
+    EXPECT_EQ(Shard0::AbortTo(100, out).code(), 65u);
   }
 }
 

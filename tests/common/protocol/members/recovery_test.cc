@@ -17,26 +17,23 @@ using Body = pb::Envelope::BodyCase;
 
 // The checkpoints that one daemon offers.
 using Checkpoints = std::vector<pb::Checkpoint>;
-
 // A checkpoint after `step`, where each round takes two steps.
 pb::Checkpoint CheckpointAfter(uint64_t step, uint64_t run = 3) {
   pb::Checkpoint checkpoint = CheckpointAt(step, run);
   checkpoint.set_round(step / 2);
   return checkpoint;
 }
-
-// Checkpoints of one run after these steps.
 Checkpoints CheckpointsAfter(const std::vector<uint64_t>& steps, uint64_t run = 3) {
   Checkpoints checkpoints;
   for (const uint64_t step : steps) checkpoints.push_back(CheckpointAfter(step, run));
   return checkpoints;
 }
 
-TEST(NewestOfAll, IsTheNewestThatIsInEveryOffer) {
+TEST(NewestCommonCheckpoint, IsTheNewestThatIsInEveryOffer) {
   const Checkpoints a = CheckpointsAfter({10, 20, 30}), b = CheckpointsAfter({20, 10}),
                     c = CheckpointsAfter({30, 20}), none = {};
   const auto newest_step = [](const std::vector<const Checkpoints*>& offers) {
-    const auto checkpoint = NewestOfAll(offers);
+    const auto checkpoint = NewestCommonCheckpoint(offers);
     return checkpoint.has_value() ? checkpoint->step() : 0;
   };
   EXPECT_EQ(newest_step({&a}), 30u);
@@ -44,8 +41,8 @@ TEST(NewestOfAll, IsTheNewestThatIsInEveryOffer) {
   EXPECT_EQ(newest_step({&c, &b, &a}), 20u);
   EXPECT_EQ(newest_step({&a, &none}), 0u);
   EXPECT_EQ(newest_step({}), 0u);
-  const Checkpoints of_another_run = {CheckpointAfter(20, 4)};
-  EXPECT_EQ(newest_step({&a, &of_another_run}), 0u)
+  const Checkpoints offer_of_another_run = {CheckpointAfter(20, 4)};
+  EXPECT_EQ(newest_step({&a, &offer_of_another_run}), 0u)
       << "the same step of another run is something else";
 }
 
@@ -56,7 +53,7 @@ pb::Hello HelloWith(const Checkpoints& checkpoints, uint64_t began = 0) {
   hello.set_began(began);
   return hello;
 }
-// A hello of a daemon whose checkpoints are unusable, and why.
+// A hello of a daemon whose checkpoints are unusable. `sentence` says why.
 pb::Hello HelloWithUnfit(bool other_job, const std::string& sentence) {
   pb::Hello hello;
   hello.mutable_unfit()->set_other_job(other_job);
@@ -72,7 +69,6 @@ std::string WhyNotAnewOf(const std::vector<pb::Hello>& hellos) {
   }
   return WhyNotBeginAnew(offers);
 }
-
 constexpr char kAdviceIfMissing[] =
     "; mount or restore what is missing and start again, or begin anew with --set "
     "checkpoints.resume=false, which keeps what is there under another name";
@@ -135,8 +131,8 @@ TEST(WhyNotBeginAnew, TellsOfAnotherJobFirst) {
 }
 
 TEST(WhyNotBeginAnew, TakesNoControlCharactersFromAPeer) {
-  const std::string why = WhyNotAnewOf({HelloWithUnfit(true, "a\nb" + std::string(5000, 'c'))});
-  EXPECT_LT(why.size(), 1000u);
+  const std::string reason = WhyNotAnewOf({HelloWithUnfit(true, "a\nb" + std::string(5000, 'c'))});
+  EXPECT_LT(reason.size(), 1000u);
   EXPECT_EQ(WhyNotAnewOf({HelloWithUnfit(true, "a\nb")}).find('\n'), std::string::npos);
 }
 
@@ -158,59 +154,59 @@ std::vector<uint64_t> StepsOf(const Checkpoints& checkpoints) {
   for (const pb::Checkpoint& checkpoint : checkpoints) steps.push_back(checkpoint.step());
   return steps;
 }
-
 // What one lane (a server's socket with its thread) has on its disk.
-Saved SavedOnLane(const Checkpoints& saved, uint64_t began) { return {saved, {}, began}; }
+SavedCheckpoints SavedOnLane(const Checkpoints& saved, uint64_t run) { return {saved, {}, run}; }
 
-TEST(CommonOf, HasWhatAllLanesHave) {
-  EXPECT_EQ(CommonOf({}).began, 0u);
-  const Saved common = CommonOf(
+TEST(CommonCheckpoints, HasWhatAllLanesHave) {
+  EXPECT_EQ(CommonCheckpoints({}).prepared_run, 0u);
+  const SavedCheckpoints common_saved = CommonCheckpoints(
       {SavedOnLane(CheckpointsAfter({10, 20}), 3), SavedOnLane(CheckpointsAfter({20, 30}), 3)});
-  EXPECT_THAT(StepsOf(common.checkpoints), ElementsAre(20u));
-  EXPECT_FALSE(common.unfit.has_sentence());
+  EXPECT_THAT(StepsOf(common_saved.checkpoints), ElementsAre(20u));
+  EXPECT_FALSE(common_saved.unfit.has_sentence());
 }
 
-TEST(CommonOf, SaysWhereLanesHaveNothingInCommon) {
-  const Saved lost_disk =
-      CommonOf({SavedOnLane(CheckpointsAfter({10, 20}), 3), SavedOnLane({}, 0)});
-  EXPECT_TRUE(lost_disk.checkpoints.empty());
-  EXPECT_EQ(lost_disk.unfit.sentence(), "its data lanes have no checkpoint in common");
-  EXPECT_EQ(lost_disk.began, 0u);
-  const Saved ended_early = CommonOf({SavedOnLane({CheckpointAfter(10)}, 3), SavedOnLane({}, 3)});
-  EXPECT_FALSE(ended_early.unfit.has_sentence())
+TEST(CommonCheckpoints, SaysWhereLanesHaveNothingInCommon) {
+  const SavedCheckpoints common_with_lost_disk =
+      CommonCheckpoints({SavedOnLane(CheckpointsAfter({10, 20}), 3), SavedOnLane({}, 0)});
+  EXPECT_TRUE(common_with_lost_disk.checkpoints.empty());
+  EXPECT_EQ(common_with_lost_disk.unfit.sentence(), "its data lanes have no checkpoint in common");
+  EXPECT_EQ(common_with_lost_disk.prepared_run, 0u);
+  const SavedCheckpoints common_after_early_end =
+      CommonCheckpoints({SavedOnLane({CheckpointAfter(10)}, 3), SavedOnLane({}, 3)});
+  EXPECT_FALSE(common_after_early_end.unfit.has_sentence())
       << "the other lane had not yet written its first checkpoint";
-  EXPECT_EQ(ended_early.began, 3u);
-  Saved lane_of_other_job = SavedOnLane({}, 0);
-  lane_of_other_job.unfit.set_other_job(true);
-  lane_of_other_job.unfit.set_sentence("of another job");
-  EXPECT_EQ(
-      CommonOf({SavedOnLane(CheckpointsAfter({10, 20}), 3), lane_of_other_job}).unfit.sentence(),
-      "of another job");
+  EXPECT_EQ(common_after_early_end.prepared_run, 3u);
+  SavedCheckpoints foreign_lane = SavedOnLane({}, 0);
+  foreign_lane.unfit.set_other_job(true);
+  foreign_lane.unfit.set_sentence("of another job");
+  EXPECT_EQ(CommonCheckpoints({SavedOnLane(CheckpointsAfter({10, 20}), 3), foreign_lane})
+                .unfit.sentence(),
+            "of another job");
 }
 
-TEST(CommonOf, ContainsOwnCheckpointsOfLanesOnlyIfAllLanesHaveThem) {
-  Saved lane1 = SavedOnLane(CheckpointsAfter({10, 20}), 3),
-        lane2 = SavedOnLane({CheckpointAfter(10)}, 3);
+TEST(CommonCheckpoints, ContainsOwnCheckpointsOfLanesOnlyIfAllLanesHaveThem) {
+  SavedCheckpoints lane1 = SavedOnLane(CheckpointsAfter({10, 20}), 3),
+                   lane2 = SavedOnLane({CheckpointAfter(10)}, 3);
   lane1.shard_checkpoints = CheckpointsAfter({14, 18});
   // The shard died before the second lane knew that all daemons had the checkpoint of step 20.
   lane2.shard_checkpoints = CheckpointsAfter({12, 14, 20});
-  const Saved common = CommonOf({lane1, lane2});
-  EXPECT_THAT(StepsOf(common.checkpoints), ElementsAre(10u));
-  EXPECT_THAT(StepsOf(common.shard_checkpoints), ElementsAre(14u, 20u));
-  EXPECT_FALSE(common.unfit.has_sentence());
+  const SavedCheckpoints common_saved = CommonCheckpoints({lane1, lane2});
+  EXPECT_THAT(StepsOf(common_saved.checkpoints), ElementsAre(10u));
+  EXPECT_THAT(StepsOf(common_saved.shard_checkpoints), ElementsAre(14u, 20u));
+  EXPECT_FALSE(common_saved.unfit.has_sentence());
 }
 
 // Two lanes close rounds at most `window` apart, and write a checkpoint after every `every` rounds.
 // Even if one lane has lost its newest checkpoint, there is one that both have kept.
-TEST(LeastToKeep, LeavesACheckpointThatAllLanesHave) {
+TEST(MinCheckpointsToKeep, LeavesACheckpointThatAllLanesHave) {
   for (const uint64_t every : {1, 2, 3, 10, 1000}) {
     for (const uint64_t window : {1, 2}) {
-      const uint64_t num_kept = LeastToKeep(every, window);
+      const uint64_t num_kept = MinCheckpointsToKeep(every, window);
       for (uint64_t slow_round = 100 * every; slow_round < 101 * every; ++slow_round) {
         const uint64_t fast_round = slow_round + window;
-        const uint64_t oldest_of_fast = (fast_round / every - (num_kept - 1)) * every;
-        const uint64_t newest_of_slow = (slow_round / every - 1) * every;
-        EXPECT_LE(oldest_of_fast, newest_of_slow) << every << ", " << window;
+        const uint64_t oldest_round_of_fast = (fast_round / every - (num_kept - 1)) * every;
+        const uint64_t newest_round_of_slow = (slow_round / every - 1) * every;
+        EXPECT_LE(oldest_round_of_fast, newest_round_of_slow) << every << ", " << window;
       }
     }
   }
@@ -223,29 +219,32 @@ TEST(Choose, TakesTheNewestCommonUnlessShardsOfThisRunHaveANewerOne) {
   for (const auto& c : CheckpointsAfter({24, 26, 28}, 7)) *shard0.add_shard_checkpoints() = c;
   for (const auto& c : CheckpointsAfter({22, 24, 26}, 7)) *shard1.add_shard_checkpoints() = c;
   const std::vector<Offer> offers = {{"a", &worker}, {"b", &shard0}, {"c", &shard1}};
-  const Begin begin_of_started_job = Choose(offers, std::nullopt);
-  EXPECT_EQ(begin_of_started_job.from->step(), 20u);
-  EXPECT_TRUE(begin_of_started_job.workers_load);
-  const Begin begin_of_running_job = Choose(offers, 7);
-  EXPECT_EQ(begin_of_running_job.from->step(), 26u);
+  const BeginPoint begin_of_started_job = ChooseBeginPoint(offers, std::nullopt);
+  EXPECT_EQ(begin_of_started_job.checkpoint->step(), 20u);
+  EXPECT_TRUE(begin_of_started_job.workers_load_checkpoint);
+  const BeginPoint begin_of_running_job = ChooseBeginPoint(offers, 7);
+  EXPECT_EQ(begin_of_running_job.checkpoint->step(), 26u);
   EXPECT_EQ(begin_of_running_job.round(), 13u);
-  EXPECT_FALSE(begin_of_running_job.workers_load);
-  EXPECT_EQ(Choose(offers, 8).from->step(), 20u) << "the shards' checkpoints are of another run";
+  EXPECT_FALSE(begin_of_running_job.workers_load_checkpoint);
+  EXPECT_EQ(ChooseBeginPoint(offers, 8).checkpoint->step(), 20u)
+      << "the shards' checkpoints are of another run";
   shard1.clear_shard_checkpoints();
-  EXPECT_TRUE(Choose(offers, 7).workers_load) << "the shards have no newer checkpoint in common";
+  EXPECT_TRUE(ChooseBeginPoint(offers, 7).workers_load_checkpoint)
+      << "the shards have no newer checkpoint in common";
   worker.clear_checkpoints();
-  EXPECT_EQ(Choose(offers, 7).from->step(), 20u) << "only the shards have this checkpoint";
-  EXPECT_FALSE(Choose(offers, 7).workers_load);
-  EXPECT_FALSE(Choose(offers, std::nullopt).from.has_value());
-  EXPECT_EQ(Choose(offers, std::nullopt).round(), 0u);
+  EXPECT_EQ(ChooseBeginPoint(offers, 7).checkpoint->step(), 20u)
+      << "only the shards have this checkpoint";
+  EXPECT_FALSE(ChooseBeginPoint(offers, 7).workers_load_checkpoint);
+  EXPECT_FALSE(ChooseBeginPoint(offers, std::nullopt).checkpoint.has_value());
+  EXPECT_EQ(ChooseBeginPoint(offers, std::nullopt).round(), 0u);
 }
 
-TEST(HasAny, DoesNotCountAShardsOwn) {
+TEST(AnyHasCheckpoint, DoesNotCountAShardsOwn) {
   pb::Hello hello;
   *hello.add_shard_checkpoints() = CheckpointAfter(10);
-  EXPECT_FALSE(HasAny({{"a", &hello}}));
+  EXPECT_FALSE(AnyHasCheckpoint({{"a", &hello}}));
   *hello.add_checkpoints() = CheckpointAfter(10);
-  EXPECT_TRUE(HasAny({{"a", &hello}}));
+  EXPECT_TRUE(AnyHasCheckpoint({{"a", &hello}}));
 }
 
 // Shard 0 of a job with two shards and two workers. Worker r is peer (connection) 100 + r,
@@ -254,8 +253,8 @@ class Resuming : public testing::Test {
  protected:
   void MakeCoordinator(bool shard_keeps, bool workers_hold_state = true, bool from_shards = false) {
     ControlOptions options = TestOptions(2, 2, OnLoss::kWait);
-    options.resumes = resumes_;
-    options.keeps = {false, shard_keeps};
+    options.can_resume = resumes_;
+    options.shard_keeps_state = {false, shard_keeps};
     options.workers_hold_state = workers_hold_state;
     options.begins_from_shards = from_shards;
     coordinator_ = std::make_unique<Coordinator>(std::move(options),
@@ -268,21 +267,21 @@ class Resuming : public testing::Test {
     coordinator_->OnMessage(from, message, now_, &out);
     return out;
   }
-  ControlActions ShardComes(const Checkpoints& saved = {}) {
+  ControlActions ShardGreets(const Checkpoints& saved = {}) {
     pb::Hello hello = TestHello(1, 50);
     hello.set_role(pb::Hello::shard);
     for (const pb::Checkpoint& checkpoint : saved) *hello.add_checkpoints() = checkpoint;
     return Deliver(200, HelloMessage(hello));
   }
   // Process number `process` of the rank says hello; it has just started and holds no state.
-  ControlActions WorkerComes(uint32_t rank, const Checkpoints& saved = {}, uint64_t process = 1) {
+  ControlActions WorkerGreets(uint32_t rank, const Checkpoints& saved = {}, uint64_t process = 1) {
     pb::Hello hello = TestHello(rank, 10 * process + rank);
     for (const pb::Checkpoint& checkpoint : saved) *hello.add_checkpoints() = checkpoint;
     return Deliver(100 + rank, HelloMessage(hello));
   }
   void MakeCoordinatorWithShard1() {
     MakeCoordinator(false);
-    ShardComes();
+    ShardGreets();
   }
   ControlActions PassTime(Time time) {
     ControlActions all_actions;
@@ -294,23 +293,23 @@ class Resuming : public testing::Test {
     }
     return all_actions;
   }
-  void RunJob(bool shard_keeps, bool workers_hold_state = true) {
+  void StartJob(bool shard_keeps, bool workers_hold_state = true) {
     MakeCoordinator(shard_keeps, workers_hold_state);
-    ShardComes();
-    WorkerComes(0);
-    WorkerComes(1);
+    ShardGreets();
+    WorkerGreets(0);
+    WorkerGreets(1);
     ASSERT_TRUE(coordinator_->running());
     Deliver(100, HeartbeatMessage(0, 10, 25));
     Deliver(101, HeartbeatMessage(1, 11, 25));
   }
   void LoseAllWorkers(bool shard_keeps = false) {
-    RunJob(shard_keeps);
+    StartJob(shard_keeps);
     PassTime(milliseconds(4000));
   }
   // Worker 1 is lost, and a new process takes its rank.
   ControlActions Worker1ComesBack(bool keeps_own, const Checkpoints& saved,
                                   bool workers_hold_state = true) {
-    RunJob(!workers_hold_state, workers_hold_state);
+    StartJob(!workers_hold_state, workers_hold_state);
     for (int i = 0; i < 40; ++i) {
       PassTime(milliseconds(100));
       Deliver(100, HeartbeatMessage(0, 10, 25));
@@ -342,8 +341,8 @@ class Resuming : public testing::Test {
 
 TEST_F(Resuming, ANewJobBeginsAtTheStart) {
   MakeCoordinatorWithShard1();
-  WorkerComes(0);
-  const ControlActions out = WorkerComes(1);
+  WorkerGreets(0);
+  const ControlActions out = WorkerGreets(1);
   ASSERT_TRUE(coordinator_->running());
   EXPECT_FALSE(WelcomeOf(101, out).has_resume());
   EXPECT_FALSE(WelcomeOf(101, out).needs_state());
@@ -352,8 +351,8 @@ TEST_F(Resuming, ANewJobBeginsAtTheStart) {
 
 TEST_F(Resuming, AllContinueFromTheNewestCommonCheckpoint) {
   MakeCoordinatorWithShard1();
-  EXPECT_FALSE(WelcomeOf(100, WorkerComes(0, CheckpointsAfter({10, 20, 30}))).has_resume());
-  const ControlActions out = WorkerComes(1, CheckpointsAfter({10, 20}));
+  EXPECT_FALSE(WelcomeOf(100, WorkerGreets(0, CheckpointsAfter({10, 20, 30}))).has_resume());
+  const ControlActions out = WorkerGreets(1, CheckpointsAfter({10, 20}));
   ASSERT_TRUE(coordinator_->running());
   for (const Peer peer : {100, 101}) {
     const pb::Welcome welcome = WelcomeOf(peer, out);
@@ -372,24 +371,24 @@ TEST_F(Resuming, AllContinueFromTheNewestCommonCheckpoint) {
 TEST_F(Resuming, AJobWithoutCheckpointsResumesFromExistingOnes) {
   resumes_ = false;
   MakeCoordinatorWithShard1();
-  WorkerComes(0, CheckpointsAfter({10, 20}));
-  const ControlActions out = WorkerComes(1, CheckpointsAfter({10, 20}));
+  WorkerGreets(0, CheckpointsAfter({10, 20}));
+  const ControlActions out = WorkerGreets(1, CheckpointsAfter({10, 20}));
   ASSERT_TRUE(coordinator_->running());
   EXPECT_EQ(WelcomeOf(101, out).resume().step(), 20u);
   MakeCoordinatorWithShard1();
-  WorkerComes(0, CheckpointsAfter({10, 20}));
-  EXPECT_THAT(AbortTo(101, WorkerComes(1)).sentence(), HasSubstr("worker 1 (node1) has none"));
+  WorkerGreets(0, CheckpointsAfter({10, 20}));
+  EXPECT_THAT(AbortTo(101, WorkerGreets(1)).sentence(), HasSubstr("worker 1 (node1) has none"));
   MakeCoordinatorWithShard1();
-  WorkerComes(0);
-  const pb::Members members = MembersToldToShard(WorkerComes(1));
+  WorkerGreets(0);
+  const pb::Members members = MembersToldToShard(WorkerGreets(1));
   EXPECT_TRUE(coordinator_->running());
   EXPECT_FALSE(members.has_beginning()) << "no daemon has a checkpoint";
 }
 
 TEST_F(Resuming, EndsTheStartIfOneDaemonHasNoCheckpoint) {
   MakeCoordinatorWithShard1();
-  WorkerComes(0, CheckpointsAfter({10, 20}));
-  const ControlActions out = WorkerComes(1);
+  WorkerGreets(0, CheckpointsAfter({10, 20}));
+  const ControlActions out = WorkerGreets(1);
   EXPECT_FALSE(coordinator_->running());
   for (const Peer peer : {100, 101, 200}) {
     const pb::Abort abort = AbortTo(peer, out);
@@ -402,17 +401,17 @@ TEST_F(Resuming, EndsTheStartIfOneDaemonHasNoCheckpoint) {
 
 TEST_F(Resuming, TheStartEndsOnceAllShardsCanBeTold) {
   MakeCoordinator(false);
-  WorkerComes(0, CheckpointsAfter({10, 20}));
-  EXPECT_FALSE(FirstMessageTo(100, Body::kAbort, SendsOf(WorkerComes(1))).head.has_abort());
+  WorkerGreets(0, CheckpointsAfter({10, 20}));
+  EXPECT_FALSE(FirstMessageTo(100, Body::kAbort, SendsOf(WorkerGreets(1))).head.has_abort());
   EXPECT_FALSE(coordinator_->running());
-  const ControlActions out = ShardComes();
+  const ControlActions out = ShardGreets();
   EXPECT_TRUE(FirstMessageTo(100, Body::kAbort, SendsOf(out)).head.has_abort());
   EXPECT_TRUE(FirstMessageTo(200, Body::kAbort, SendsOf(out)).head.has_abort());
 }
 
 TEST_F(Resuming, WhereTheCheckpointsAreOfAnotherJobTheStartEnds) {
   MakeCoordinatorWithShard1();
-  WorkerComes(0);
+  WorkerGreets(0);
   pb::Hello hello = TestHello(1, 11);
   *hello.mutable_unfit() = HelloWithUnfit(true, "/a is of another job").unfit();
   const ControlActions out = Deliver(101, HelloMessage(hello));
@@ -427,7 +426,7 @@ TEST_F(Resuming, UnusableCheckpointsDoNotEndAJobThatCanContinue) {
   for (const bool worker0_has_state : {false, true}) {
     MakeCoordinatorWithShard1();
     worker0_has_state ? Deliver(100, HelloMessage(HelloWithState(0, 10, 15, 4)))
-                      : WorkerComes(0, {CheckpointAfter(10)});
+                      : WorkerGreets(0, {CheckpointAfter(10)});
     pb::Hello hello = TestHello(1, 11);
     if (!worker0_has_state) *hello.add_checkpoints() = CheckpointAfter(10);
     *hello.mutable_unfit() = HelloWithUnfit(true, "/a is of another job").unfit();
@@ -451,10 +450,10 @@ TEST_F(Resuming, ARunThatEndedBeforeItsFirstCommonCheckpointBeginsAnewAndSaysSo)
 
 TEST_F(Resuming, AShardWithStateMustHaveTheCheckpointToo) {
   MakeCoordinator(true);
-  WorkerComes(0, CheckpointsAfter({10, 20}));
-  WorkerComes(1, CheckpointsAfter({10, 20}));
+  WorkerGreets(0, CheckpointsAfter({10, 20}));
+  WorkerGreets(1, CheckpointsAfter({10, 20}));
   EXPECT_FALSE(coordinator_->running());
-  const ControlActions out = ShardComes({CheckpointAfter(10)});
+  const ControlActions out = ShardGreets({CheckpointAfter(10)});
   ASSERT_TRUE(coordinator_->running());
   EXPECT_EQ(WelcomeOf(100, out).resume().step(), 10u);
 }
@@ -462,22 +461,21 @@ TEST_F(Resuming, AShardWithStateMustHaveTheCheckpointToo) {
 TEST_F(Resuming, AWorkerWithStateNeedsNoCheckpoint) {
   MakeCoordinatorWithShard1();
   Deliver(100, HelloMessage(HelloWithState(0, 10, 15, 4)));
-  const ControlActions out = WorkerComes(1, CheckpointsAfter({10, 20}));
+  const ControlActions out = WorkerGreets(1, CheckpointsAfter({10, 20}));
   ASSERT_TRUE(coordinator_->running());
   EXPECT_FALSE(WelcomeOf(101, out).has_resume()) << "it gets State from the one that has it";
   EXPECT_TRUE(WelcomeOf(101, out).needs_state());
   EXPECT_FALSE(WelcomeOf(100, out).needs_state());
 }
 
-// Both workers are lost while the servers live, and new processes take their ranks. Worker 0 says
-// hello again after worker 1, because only worker 1's hello shows that no worker has the state.
+// Worker 0 says hello again, because only worker 1's hello shows that no worker has the state.
 TEST_F(Resuming, ARunThatLostAllItsWorkersGoesBack) {
   LoseAllWorkers();
-  WorkerComes(0, CheckpointsAfter({10, 20}, 7), 2);
-  const ControlActions on_hello = WorkerComes(1, CheckpointsAfter({10, 20}, 7), 2);
-  EXPECT_EQ(FirstMessageTo(100, Body::kGoBack, SendsOf(on_hello)).head.go_back().incarnation(),
+  WorkerGreets(0, CheckpointsAfter({10, 20}, 7), 2);
+  const ControlActions hello_actions = WorkerGreets(1, CheckpointsAfter({10, 20}, 7), 2);
+  EXPECT_EQ(FirstMessageTo(100, Body::kGoBack, SendsOf(hello_actions)).head.go_back().incarnation(),
             20u);
-  const ControlActions out = WorkerComes(0, CheckpointsAfter({10, 20}, 7), 3);
+  const ControlActions out = WorkerGreets(0, CheckpointsAfter({10, 20}, 7), 3);
   EXPECT_EQ(WelcomeOf(100, out).resume().step(), 20u) << LogOf(out);
   EXPECT_EQ(WelcomeOf(101, out).resume().step(), 20u);
   EXPECT_EQ(WelcomeOf(101, out).run(), 7u);
@@ -485,9 +483,9 @@ TEST_F(Resuming, ARunThatLostAllItsWorkersGoesBack) {
 
 TEST_F(Resuming, ARunThatLostAllItsWorkersEndsWithoutACommonCheckpoint) {
   LoseAllWorkers();
-  WorkerComes(0, {CheckpointAfter(10, 7)}, 2);
-  WorkerComes(1, {CheckpointAfter(20, 7)}, 2);
-  const ControlActions out = WorkerComes(0, {CheckpointAfter(10, 7)}, 3);
+  WorkerGreets(0, {CheckpointAfter(10, 7)}, 2);
+  WorkerGreets(1, {CheckpointAfter(20, 7)}, 2);
+  const ControlActions out = WorkerGreets(0, {CheckpointAfter(10, 7)}, 3);
   const pb::Abort abort = AbortTo(100, out);
   EXPECT_EQ(abort.code(), static_cast<uint32_t>(Code::kPeerLost)) << LogOf(out);
   EXPECT_THAT(abort.sentence(), HasSubstr("no checkpoint that all have"));
@@ -495,22 +493,22 @@ TEST_F(Resuming, ARunThatLostAllItsWorkersEndsWithoutACommonCheckpoint) {
 
 TEST_F(Resuming, AShardWithStateIsAskedForItsCheckpointsAgain) {
   LoseAllWorkers(true);
-  WorkerComes(0, CheckpointsAfter({10, 20}, 7), 2);
-  WorkerComes(1, CheckpointsAfter({10, 20}, 7), 2);
-  const ControlActions on_hello = WorkerComes(0, CheckpointsAfter({10, 20}, 7), 3);
-  EXPECT_TRUE(FirstMessageTo(200, Body::kGoBack, SendsOf(on_hello)).head.has_go_back());
+  WorkerGreets(0, CheckpointsAfter({10, 20}, 7), 2);
+  WorkerGreets(1, CheckpointsAfter({10, 20}, 7), 2);
+  const ControlActions hello_actions = WorkerGreets(0, CheckpointsAfter({10, 20}, 7), 3);
+  EXPECT_TRUE(FirstMessageTo(200, Body::kGoBack, SendsOf(hello_actions)).head.has_go_back());
   EXPECT_FALSE(coordinator_->running());
-  const ControlActions out = ShardComes({CheckpointAfter(10, 7)});
+  const ControlActions out = ShardGreets({CheckpointAfter(10, 7)});
   EXPECT_EQ(WelcomeOf(100, out).resume().step(), 10u) << LogOf(out);
 }
 
 TEST_F(Resuming, AWorkerThatLostItsOwnStateMakesAllGoBack) {
-  const ControlActions on_hello = Worker1ComesBack(true, CheckpointsAfter({10, 20}, 7));
-  EXPECT_EQ(FirstMessageTo(100, Body::kGoBack, SendsOf(on_hello)).head.go_back().incarnation(),
+  const ControlActions hello_actions = Worker1ComesBack(true, CheckpointsAfter({10, 20}, 7));
+  EXPECT_EQ(FirstMessageTo(100, Body::kGoBack, SendsOf(hello_actions)).head.go_back().incarnation(),
             10u);
-  EXPECT_THAT(LogOf(on_hello), HasSubstr("on its disk alone"));
+  EXPECT_THAT(LogOf(hello_actions), HasSubstr("on its disk alone"));
   EXPECT_FALSE(coordinator_->running());
-  const ControlActions out = WorkerComes(0, CheckpointsAfter({20, 30}, 7), 2);
+  const ControlActions out = WorkerGreets(0, CheckpointsAfter({20, 30}, 7), 2);
   ASSERT_TRUE(coordinator_->running());
   EXPECT_EQ(WelcomeOf(100, out).resume().step(), 20u);
   EXPECT_EQ(WelcomeOf(101, out).resume().step(), 20u);
@@ -539,9 +537,9 @@ TEST_F(Resuming, AWorkerWithoutOwnStateGetsStateFromAnother) {
 // The algorithm has no rounds: the servers hold the state.
 TEST_F(Resuming, OnlyCheckpointsOfServersThatHoldTheStateCount) {
   MakeCoordinator(true, false);
-  WorkerComes(0, CheckpointsAfter({10, 50}));
-  WorkerComes(1);
-  const ControlActions out = ShardComes(CheckpointsAfter({20, 30}));
+  WorkerGreets(0, CheckpointsAfter({10, 50}));
+  WorkerGreets(1);
+  const ControlActions out = ShardGreets(CheckpointsAfter({20, 30}));
   ASSERT_TRUE(coordinator_->running());
   for (const Peer peer : {100, 101}) EXPECT_EQ(WelcomeOf(peer, out).resume().step(), 30u);
   EXPECT_EQ(MembersToldToShard(out).resume().step(), 30u);
@@ -550,9 +548,9 @@ TEST_F(Resuming, OnlyCheckpointsOfServersThatHoldTheStateCount) {
 // The workers' checkpoints cannot replace that of the servers, but show that the job had begun.
 TEST_F(Resuming, EndsTheStartIfServersLostTheState) {
   MakeCoordinator(true, false);
-  WorkerComes(0, CheckpointsAfter({10, 50}));
-  WorkerComes(1);
-  const ControlActions out = ShardComes({});
+  WorkerGreets(0, CheckpointsAfter({10, 50}));
+  WorkerGreets(1);
+  const ControlActions out = ShardGreets({});
   EXPECT_FALSE(coordinator_->running());
   EXPECT_THAT(AbortTo(100, out).sentence(),
               HasSubstr("worker 0 (node0) has steps 10 and 50; server shard 1 (node1) has none"));
@@ -560,15 +558,15 @@ TEST_F(Resuming, EndsTheStartIfServersLostTheState) {
 
 TEST_F(Resuming, EndsTheStartIfServersLostTheWeightsOfRounds) {
   MakeCoordinator(true, true, true);
-  WorkerComes(0, CheckpointsAfter({10, 20}));
-  WorkerComes(1, CheckpointsAfter({10, 20}));
-  const ControlActions out = ShardComes({});
+  WorkerGreets(0, CheckpointsAfter({10, 20}));
+  WorkerGreets(1, CheckpointsAfter({10, 20}));
+  const ControlActions out = ShardGreets({});
   EXPECT_FALSE(coordinator_->running());
   EXPECT_THAT(AbortTo(100, out).sentence(), HasSubstr("server shard 1 (node1) has none"));
 }
 
 TEST_F(Resuming, AShardThatCannotGoOnEndsTheJob) {
-  RunJob(true);
+  StartJob(true);
   Message message;
   message.head.mutable_abort()->set_code(static_cast<uint32_t>(Code::kBadData));
   message.head.mutable_abort()->set_sentence("cannot move the checkpoints");
@@ -580,13 +578,13 @@ TEST_F(Resuming, AShardThatCannotGoOnEndsTheJob) {
 }
 
 TEST_F(Resuming, WhereShard0CannotGoOnTheJobEnds) {
-  RunJob(false);
+  StartJob(false);
   ControlActions out;
   coordinator_->OnFailure(Status(Code::kBadData, "cannot move"), now_, &out);
   EXPECT_EQ(AbortTo(100, out).sentence(), "server shard 0 cannot go on: cannot move");
-  ControlActions repeated_out;
-  coordinator_->OnFailure(Status(Code::kBadData, "cannot move"), now_, &repeated_out);
-  EXPECT_TRUE(repeated_out.empty());
+  ControlActions repeated_actions;
+  coordinator_->OnFailure(Status(Code::kBadData, "cannot move"), now_, &repeated_actions);
+  EXPECT_TRUE(repeated_actions.empty());
 }
 
 TEST_F(Resuming, IfServersHoldTheStateAReturningWorkerMakesNobodyGoBack) {

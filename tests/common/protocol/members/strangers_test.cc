@@ -142,10 +142,10 @@ TEST(PlaceOfAShard, IsItsOwnWhileItIsHeard) {
     shard0.PassTime(milliseconds(100), {0, 1});
     shard0.Deliver(200, pulse);
   }
-  const ControlActions on_second_process = say_hello(201, 71);
-  EXPECT_EQ(Shard0::RefuseTo(201, on_second_process).then(), pb::Refuse::leave);
-  EXPECT_EQ(Shard0::RefuseTo(201, on_second_process).code(), 77u);
-  EXPECT_TRUE(MessagesTo(200, SendsOf(on_second_process)).empty());
+  const ControlActions actions_on_second_process = say_hello(201, 71);
+  EXPECT_EQ(Shard0::RefuseTo(201, actions_on_second_process).then(), pb::Refuse::leave);
+  EXPECT_EQ(Shard0::RefuseTo(201, actions_on_second_process).code(), 77u);
+  EXPECT_TRUE(MessagesTo(200, SendsOf(actions_on_second_process)).empty());
   // After two heartbeats of silence, shard 1's process counts as dead, and a new one gets its
   // place.
   shard0.PassTime(milliseconds(600), {0, 1});
@@ -226,7 +226,7 @@ TEST(WhatPeersSay, ComesIntoLogsWithoutControlCharacters) {
   shard0.Deliver(101, HelloMessage(TestHello(1, 11)));
   const ControlActions out =
       shard0.Deliver(101, ByeMessage(1, 11, Code::kInternal, "a bug\nstep 30/30 done"));
-  EXPECT_THAT(Shard0::AbortOf(100, out).sentence(), HasSubstr("a bug\\x0astep 30/30 done"));
+  EXPECT_THAT(Shard0::AbortTo(100, out).sentence(), HasSubstr("a bug\\x0astep 30/30 done"));
 }
 
 TEST(WhatPeersSay, HasOnlyErrorCodesOfTern) {

@@ -23,6 +23,7 @@ namespace tern::protocol::test {
 
 using std::chrono::milliseconds;
 
+// Bytes with these characters, and the characters of bytes.
 inline Bytes Text(std::string text) { return Bytes::Own(std::move(text)); }
 inline std::string View(const Bytes& bytes) { return std::string(bytes.view()); }
 
@@ -69,7 +70,7 @@ inline ControlOptions TestOptions(uint32_t shards, uint32_t workers, OnLoss on_l
   options.workers = workers;
   options.incarnation = 7;
   options.data_ports = {4000};
-  options.expected = TestHello(0, 0);
+  options.expected_hello = TestHello(0, 0);
   options.timings = TestTimings();
   options.elasticity.on_loss = on_loss;
   return options;
@@ -158,10 +159,10 @@ inline pb::Members MembersOf(uint64_t epoch, const std::vector<uint64_t>& incarn
 // switch off a safeguard of the protocol.
 class ScopedNoChecks {
  public:
-  ~ScopedNoChecks() { SetInvariantHandler(previous_); }
+  ~ScopedNoChecks() { SetInvariantHandler(previous_handler_); }
 
  private:
-  InvariantHandler previous_ = SetInvariantHandler(nullptr);
+  InvariantHandler previous_handler_ = SetInvariantHandler(nullptr);
 };
 
 // Calls `act`, and returns the broken invariant that a state machine reports meanwhile.
@@ -169,10 +170,10 @@ template <typename Act>
 std::string InvariantBrokenBy(const Act& act) {
   static std::string broken_invariant;
   broken_invariant.clear();
-  const InvariantHandler previous =
+  const InvariantHandler previous_handler =
       SetInvariantHandler([](const Status& broken) { broken_invariant = broken.message(); });
   act();
-  SetInvariantHandler(previous);
+  SetInvariantHandler(previous_handler);
   return broken_invariant;
 }
 
@@ -207,6 +208,7 @@ inline std::vector<Message> MessagesTo(Peer peer, const Sends& sends) {
   }
   return messages;
 }
+// The messages that these actions send.
 inline Sends SendsOf(const ControlActions& actions) {
   Sends sends;
   for (const ControlAction& action : actions) {
@@ -221,6 +223,7 @@ inline Message FirstMessageTo(Peer peer, pb::Envelope::BodyCase body, const Send
   }
   return {};
 }
+// The number of actions of this type.
 template <typename Actions, typename Type>
 int Count(const Actions& actions, Type type) {
   return static_cast<int>(std::count_if(

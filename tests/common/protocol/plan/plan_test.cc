@@ -40,7 +40,7 @@ TEST(Plan, PutsWholeTensorsIntoBucketsFromTheLast) {
   EXPECT_EQ(plan->buckets[2].begin, 0u);
   EXPECT_EQ(plan->buckets[2].count, 307u);
   EXPECT_EQ(plan->buckets[2].tensors, 2u);
-  EXPECT_THAT(plan->buckets[2].shared, ElementsAre(0, 1));
+  EXPECT_THAT(plan->buckets[2].shared_parts, ElementsAre(0, 1));
 }
 
 TEST(Plan, CutsABucketIntoEqualChunksThatCoverIt) {
@@ -105,7 +105,7 @@ TEST(Plan, DealsChunksToShardsAndTheirLanesInTurn) {
   ASSERT_TRUE(plan.ok());
   std::vector<std::pair<uint32_t, uint32_t>> shard_lanes;
   for (const Bucket& bucket : plan->buckets) {
-    EXPECT_EQ(bucket.home, bucket.chunks[0].shard);
+    EXPECT_EQ(bucket.home_shard, bucket.chunks[0].shard);
     for (const Chunk& chunk : bucket.chunks) shard_lanes.emplace_back(chunk.shard, chunk.lane);
   }
   using ShardLane = std::pair<uint32_t, uint32_t>;
@@ -129,7 +129,7 @@ TEST(Plan, ChoosesACodecByTheFirstRuleThatMatches) {
   EXPECT_EQ(plan->codec_of[1]->name(), "fp32");
   EXPECT_EQ(plan->codec_of[2]->name(), "ternary");
   EXPECT_EQ(plan->codec_of[3]->name(), "fp32");
-  EXPECT_THAT(plan->buckets[0].shared, ElementsAre(2));
+  EXPECT_THAT(plan->buckets[0].shared_parts, ElementsAre(2));
 }
 
 TEST(Plan, CutsTensorsIntoPartsOfScalerElements) {
@@ -142,11 +142,11 @@ TEST(Plan, CutsTensorsIntoPartsOfScalerElements) {
   EXPECT_THAT(plan->first_part, ElementsAre(0, 1, 2, 5, 6));
   EXPECT_EQ(plan->parts[4].begin, 800u);
   EXPECT_EQ(plan->parts[4].count, 201u);
-  EXPECT_THAT(plan->buckets[1].shared, ElementsAre(2, 3, 4));
+  EXPECT_THAT(plan->buckets[1].shared_parts, ElementsAre(2, 3, 4));
   // The chunks have 251 elements. A chunk that meets two parts has a segment in each.
   const std::vector<Chunk>& chunks = plan->buckets[1].chunks;
-  EXPECT_THAT(chunks[0].part_of, ElementsAre(2));
-  EXPECT_THAT(chunks[1].part_of, ElementsAre(2, 3));
+  EXPECT_THAT(chunks[0].part_of_segment, ElementsAre(2));
+  EXPECT_THAT(chunks[1].part_of_segment, ElementsAre(2, 3));
   EXPECT_EQ(chunks[1].segments[0].count, 149u);
   EXPECT_EQ(chunks[1].segments[1].begin, 400u);
   EXPECT_NE(plan->digest, ExchangePlan::Make(JobOf(2, {1}, 2, 1), kTensors)->digest);
@@ -159,7 +159,7 @@ TEST(Plan, ReservesBytesForScalersThatTravelWithPushes) {
   job.mutable_exchange()->set_scaler(pb::Exchange::previous);
   const auto plan = ExchangePlan::Make(job, kTensors);
   ASSERT_TRUE(plan.ok());
-  EXPECT_EQ(plan->scalers_from, 2u);  // The algorithm odsgd has two open rounds at a time.
+  EXPECT_EQ(plan->scaler_age_rounds, 2u);  // The algorithm odsgd has two open rounds at a time.
   EXPECT_TRUE(plan->shares_before(2));
   EXPECT_FALSE(plan->shares_before(3));
   EXPECT_EQ(plan->buckets[2].chunks[0].scalers, 2u);
@@ -174,7 +174,7 @@ TEST(Plan, SharesNoScalerThatEveryWorkerHasForItself) {
   job.mutable_exchange()->set_scaler(pb::Exchange::per_worker);
   const auto plan = ExchangePlan::Make(job, kTensors);
   ASSERT_TRUE(plan.ok());
-  EXPECT_TRUE(plan->buckets[0].shared.empty());
+  EXPECT_TRUE(plan->buckets[0].shared_parts.empty());
 }
 
 TEST(Plan, RefusesInvalidJobs) {

@@ -7,16 +7,16 @@ namespace {
 
 class Ssp : public ClockLaneTest {
  protected:
-  void MakeBounded(uint64_t bound, uint64_t steps = 100) {
+  void MakeBoundedLane(uint64_t bound, uint64_t steps = 100) {
     ClockLane::Options options;
-    options.bound = bound;
+    options.max_clocks_ahead = bound;
     MakeLane(options);
     Join(steps);
   }
 };
 
 TEST_F(Ssp, DelaysTheAnswerToARankThatIsTooFarAhead) {
-  MakeBounded(1);
+  MakeBoundedLane(1);
   // Rank 0 is one clock ahead, as the bound allows, so it is answered.
   EXPECT_EQ(Push(0, 1, "a").size(), 1u);
   EXPECT_TRUE(Push(0, 2, "b").empty());
@@ -35,7 +35,7 @@ TEST_F(Ssp, DelaysTheAnswerToARankThatIsTooFarAhead) {
 }
 
 TEST_F(Ssp, WithBoundZeroAnswersAllTogether) {
-  MakeBounded(0);
+  MakeBoundedLane(0);
   EXPECT_TRUE(Push(0, 1, "a").empty());
   EXPECT_TRUE(Push(2, 1, "b").empty());
   const Sends out = Push(1, 1, "c");
@@ -44,13 +44,13 @@ TEST_F(Ssp, WithBoundZeroAnswersAllTogether) {
 }
 
 TEST_F(Ssp, AnswersOnTheRanksNewestConnection) {
-  MakeBounded(0);
+  MakeBoundedLane(0);
   Push(0, 1);
   SetMembers(2, {0, 11, 12});
   // Another process of shard 0 never knew that the previous one had given up rank 0.
   SetMembers(3, {10, 11, 12});
   Push(0, 2);
-  Message repeated_push = FormlessContribution(0, std::nullopt, kFirst);
+  Message repeated_push = FormlessContribution(0, std::nullopt, kFirstCell);
   repeated_push.head.mutable_push()->mutable_at_clock()->set_clock(2);
   repeated_push.head.mutable_push()->mutable_at_clock()->set_wants_weights(true);
   Sends out;
@@ -61,18 +61,19 @@ TEST_F(Ssp, AnswersOnTheRanksNewestConnection) {
 }
 
 TEST_F(Ssp, DoesNotWaitForARankThatHasLeft) {
-  MakeBounded(0);
+  MakeBoundedLane(0);
   Push(0, 1);
   Push(1, 1);
   const Sends out = SetMembers(2, {10, 11, 0});
   EXPECT_EQ(MessagesTo(100, out).size(), 1u);
   EXPECT_EQ(MessagesTo(101, out).size(), 1u);
   EXPECT_EQ(Refusal(2, Push(2, 1)).then(), pb::Refuse::ignore);
-  EXPECT_EQ(Refusal(2, SendPush(2, 1, kFirst, "x", {.incarnation = 0})).then(), pb::Refuse::ignore);
+  EXPECT_EQ(Refusal(2, SendPush(2, 1, kFirstCell, "x", {.incarnation = 0})).then(),
+            pb::Refuse::ignore);
 }
 
 TEST_F(Ssp, DoesNotWaitForARankThatHasFinished) {
-  MakeBounded(0);
+  MakeBoundedLane(0);
   Push(0, 1);
   Push(1, 1);
   const Sends out = SendParting(2, 1);
@@ -90,7 +91,7 @@ TEST_F(Ssp, DoesNotWaitForARankThatHasFinished) {
 }
 
 TEST_F(Ssp, WaitsForAReplacedRankButNotForMissedClocksOfARemovedOne) {
-  MakeBounded(0);
+  MakeBoundedLane(0);
   for (uint64_t clock = 1; clock <= 5; ++clock) {
     for (uint32_t rank = 0; rank < 3; ++rank) Push(rank, clock);
   }
@@ -108,23 +109,23 @@ TEST_F(Ssp, WaitsForAReplacedRankButNotForMissedClocksOfARemovedOne) {
   EXPECT_EQ(PullAnswer(2, Pull(2, 32)).clock(), 20u);  // The rank continues from clock 20.
   Push(0, 21);
   EXPECT_TRUE(Push(1, 21).empty());
-  EXPECT_EQ(SendPush(2, 21, kFirst, "x", {.incarnation = 32}).size(), 3u);
+  EXPECT_EQ(SendPush(2, 21, kFirstCell, "x", {.incarnation = 32}).size(), 3u);
 }
 
 TEST_F(Ssp, ReleasesAllWhenTheJobIsDoneOrToStop) {
-  MakeBounded(0, 1);  // The job has 3 pushes.
+  MakeBoundedLane(0, 1);  // The job has 3 pushes.
   Push(0, 1);
-  Push(0, 2);  // although clock 1 is not answered yet
+  Push(0, 2);  // pushed although clock 1 is not answered yet
   const Sends out = Push(1, 1);
   EXPECT_TRUE(Answer(0, out).stop());
   EXPECT_TRUE(Answer(1, out).stop());
-  MakeBounded(0);
+  MakeBoundedLane(0);
   Push(0, 1);
-  Sends stop_sends;
-  lane_->Stop(&stop_sends);
-  EXPECT_TRUE(Answer(0, stop_sends).stop());
+  Sends sends_on_stop;
+  lane_->Stop(&sends_on_stop);
+  EXPECT_TRUE(Answer(0, sends_on_stop).stop());
   EXPECT_TRUE(Answer(1, Push(1, 1)).stop());
-  MakeBounded(0);
+  MakeBoundedLane(0);
   Push(0, 1);
   lane_->OnStop();
   EXPECT_TRUE(Answer(0, Push(1, 1)).stop());
@@ -132,18 +133,18 @@ TEST_F(Ssp, ReleasesAllWhenTheJobIsDoneOrToStop) {
 
 TEST_F(Ssp, ARestartedServerLearnsClocksFromTheMembers) {
   ClockLane::Options options;
-  options.bound = 1;
+  options.max_clocks_ahead = 1;
   MakeLane(options);
   CellClocks clocks;
   clocks.total = 30;
-  clocks.counted = {10, 10, 10};
-  clocks.answered = {28, 29, 30};
+  clocks.counted_clocks = {10, 10, 10};
+  clocks.answered_versions = {28, 29, 30};
   for (WordsCell* words : {first_cell_, second_cell_}) words->pushes.resize(30);
-  lane_->Restore(kFirst, clocks);
-  lane_->Restore(kSecond, clocks);
+  lane_->Restore(kFirstCell, clocks);
+  lane_->Restore(kSecondCell, clocks);
   SetMembers(1, {10, 11, 12});
   for (uint32_t rank = 0; rank < 3; ++rank) SendHello(rank, 10 + rank, false);
-  EXPECT_EQ(lane_->clocks(kFirst).total, 30u);
+  EXPECT_EQ(lane_->clocks(kFirstCell).total, 30u);
   // The previous server answered clock 13 of ranks 1 and 2. They show this server those answers,
   // and only then may it answer rank 0's clock 14.
   EXPECT_TRUE(Push(0, 14).empty());
@@ -155,7 +156,7 @@ TEST_F(Ssp, ARestartedServerLearnsClocksFromTheMembers) {
 }
 
 TEST_F(Ssp, LearnsFromAMemberThatItHasFinished) {
-  MakeBounded(0);
+  MakeBoundedLane(0);
   Push(0, 7);
   Push(1, 7);
   const Sends out = SendHeldOutcome(2, 6, true);
@@ -166,20 +167,20 @@ TEST_F(Ssp, LearnsFromAMemberThatItHasFinished) {
 }
 
 TEST_F(Ssp, APushOfAClockCompletesThePreviousClockInEveryCell) {
-  MakeBounded(0);
-  for (const Cell& cell : {kFirst, kSecond}) {
+  MakeBoundedLane(0);
+  for (const Cell& cell : {kFirstCell, kSecondCell}) {
     for (uint32_t rank = 0; rank < 3; ++rank) SendPush(rank, 1, cell, "x", {});
   }
   for (uint32_t rank = 0; rank < 3; ++rank) Push(rank, 2);
   // Rank 2 dies before it pushes the second cell.
-  SendPush(0, 2, kSecond, "x", {});
-  EXPECT_TRUE(SendPush(1, 2, kSecond, "x", {}).empty());
+  SendPush(0, 2, kSecondCell, "x", {});
+  EXPECT_TRUE(SendPush(1, 2, kSecondCell, "x", {}).empty());
   SetMembers(2, {10, 11, 22});
   SendHello(2, 22);
   EXPECT_EQ(PullAnswer(2, Pull(2, 22)).clock(), 2u);
   // Rank 2 has to wait for the others in the first cell. They wait for it in the second, so its
   // push to the first must release them.
-  const Sends out = SendPush(2, 3, kFirst, "x", {.incarnation = 22});
+  const Sends out = SendPush(2, 3, kFirstCell, "x", {.incarnation = 22});
   EXPECT_EQ(MessagesTo(100, out).size(), 1u);
   EXPECT_EQ(MessagesTo(101, out).size(), 1u);
   EXPECT_TRUE(MessagesTo(102, out).empty());
@@ -187,8 +188,8 @@ TEST_F(Ssp, APushOfAClockCompletesThePreviousClockInEveryCell) {
 
 TEST_F(Ssp, WithoutItsSafeguardLetsAWorkerRunAhead) {
   ClockLane::Options options;
-  options.bound = 0;
-  options.safeguards.keep_bound = false;
+  options.max_clocks_ahead = 0;
+  options.safeguards.delay_fast_workers = false;
   MakeLane(options);
   Join();
   EXPECT_EQ(Push(0, 1).size(), 1u);

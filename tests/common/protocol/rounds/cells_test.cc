@@ -28,7 +28,8 @@ ExchangePlan PlanOf(const std::string& codec) {
 
 std::vector<Cell> CellKeysOfLane(const ExchangePlan& plan, LaneRef lane) {
   std::vector<Cell> cells;
-  for (const CellSpec& spec : CellsOfLane(plan, lane.shard, lane.lane)) cells.push_back(spec.cell);
+  for (const CellSpec& spec : MakeCellsOfLane(plan, lane.shard, lane.lane))
+    cells.push_back(spec.cell);
   return cells;
 }
 
@@ -50,7 +51,7 @@ TEST(Cells, AreOnTheLaneOfThePlan) {
 
 TEST(Cells, TakeTheMaximumOfScalers) {
   const ExchangePlan plan = PlanOf("ternary");
-  const std::vector<CellSpec> cells = CellsOfLane(plan, 0, 0);
+  const std::vector<CellSpec> cells = MakeCellsOfLane(plan, 0, 0);
   ASSERT_EQ(cells[2].cell.kind, Kind::kScale);
   auto maximum = cells[2].open(1);
   EXPECT_TRUE(maximum->Add(0, EncodeScalers({1.5f, 0.25f})).ok());
@@ -74,7 +75,7 @@ TEST(Cells, RefuseInvalidScalers) {
 
 TEST(Cells, GatherFiguresByRank) {
   const ExchangePlan plan = PlanOf("fp32");
-  const std::vector<CellSpec> cells = CellsOfLane(plan, 0, 0);
+  const std::vector<CellSpec> cells = MakeCellsOfLane(plan, 0, 0);
   auto sum = cells[0].open(1);
   pb::Figures figures;
   for (uint32_t rank : {1, 0}) {
@@ -95,7 +96,7 @@ TEST(Cells, GatherFiguresByRank) {
 
 TEST(Cells, AddUpChunks) {
   const ExchangePlan plan = PlanOf("fp32");
-  for (const CellSpec& spec : CellsOfLane(plan, 0, 1)) {
+  for (const CellSpec& spec : MakeCellsOfLane(plan, 0, 1)) {
     const Chunk& chunk = plan.chunk(spec.cell.bucket, spec.cell.chunk);
     const std::vector<float> ones(chunk.count, 1.f), threes(chunk.count, 3.f);
     auto sum = spec.open(1);

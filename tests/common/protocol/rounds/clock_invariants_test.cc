@@ -30,7 +30,7 @@ using RankState = CountedCell::RankState;
 
 constexpr Cell kTestCell{Kind::kPush, 0, 0};
 
-// A cell whose weights are only the number of pushes.
+// A cell (the weights of one chunk) for tests. Its weights are only the number of pushes.
 class CountingCell : public ClockCell {
  public:
   Status Push(uint32_t, uint64_t, const Bytes&) override {
@@ -52,7 +52,7 @@ class ClockLaneInvariants : public testing::Test {
   void SetUp() override {
     ClockLane::Options options;
     options.workers = 2;
-    options.bound = 1;
+    options.max_clocks_ahead = 1;
     std::vector<ClockCellSpec> cells;
     cells.push_back({kTestCell, std::make_unique<CountingCell>()});
     lane_ = std::make_unique<ClockLane>(std::move(options), std::move(cells));
@@ -99,24 +99,24 @@ TEST_F(ClockLaneInvariants, OneWhoWaitsAtALaneThatIsNotOpen) {
 
 TEST_F(ClockLaneInvariants, AClockBeyondTheRanksNewest) {
   peer_->rank(0) = RankState::kTraining;
-  peer_->clocks().counted[1] = 2;
+  peer_->clocks().counted_clocks[1] = 2;
   EXPECT_THAT(BrokenInvariant(), HasSubstr("clock 2: rank 1 is at clock 2, and its newest is 1"));
 }
 
 TEST_F(ClockLaneInvariants, ANewestClockThatNoCellHasCounted) {
-  peer_->state().newest[1] = 9;
+  peer_->state().newest_clocks[1] = 9;
   peer_->rank(0) = RankState::kTraining;
   EXPECT_EQ(BrokenInvariant(), "lane: rank 1 is at clock 9, and its cells have counted 1");
 }
 
 TEST_F(ClockLaneInvariants, AnImpossibleClock) {
   peer_->rank(0) = RankState::kTraining;
-  peer_->clocks().counted[1] = peer_->state().newest[1] = kMaxClock + 1;
+  peer_->clocks().counted_clocks[1] = peer_->state().newest_clocks[1] = kMaxClock + 1;
   EXPECT_THAT(BrokenInvariant(), HasSubstr("rank 1 is at a clock that is none: at most"));
 }
 
 TEST_F(ClockLaneInvariants, AnAnswerNewerThanTheWeights) {
-  peer_->clocks().answered[1] = 5;
+  peer_->clocks().answered_versions[1] = 5;
   EXPECT_THAT(BrokenInvariant(),
               HasSubstr("rank 1 was answered with version 5, and the weights are at 4"));
 }
@@ -132,7 +132,7 @@ TEST_F(ClockLaneInvariants, APushWithoutAStaleness) {
 }
 
 TEST_F(ClockLaneInvariants, ADroppedPushThatTheTotalDoesNotCount) {
-  ++peer_->state().dropped[1];
+  ++peer_->state().num_dropped[1];
   EXPECT_EQ(BrokenInvariant(), "lane: dropped 1 pushes by rank, and 0 in all");
 }
 
@@ -147,12 +147,12 @@ TEST_F(ClockLaneInvariants, ACallerThatSaysOneThingAndDoesAnother) {
   pb::Contribution contribution;
   contribution.mutable_at_clock()->set_clock(4);
   Sends out;
-  EXPECT_THAT(InvariantBrokenBy([&] { peer_->cell().Pull(100, contribution, &out); }),
+  EXPECT_THAT(InvariantBrokenBy([&] { peer_->cell().OnPull(100, contribution, &out); }),
               HasSubstr("rank 0 pulls, and"));
   EXPECT_THAT(InvariantBrokenBy([&] { peer_->cell().OnParting(100, contribution, &out); }),
               HasSubstr("rank 0 parts, and"));
   contribution.mutable_parting()->set_clock(4);
-  EXPECT_THAT(InvariantBrokenBy([&] { peer_->cell().Push(100, contribution, {}, &out); }),
+  EXPECT_THAT(InvariantBrokenBy([&] { peer_->cell().OnPush(100, contribution, {}, &out); }),
               HasSubstr("rank 0 pushes, and"));
   const CellClocks clocks = lane_->clocks(kTestCell);
   EXPECT_THAT(InvariantBrokenBy([&] { lane_->Restore(kTestCell, clocks); }),

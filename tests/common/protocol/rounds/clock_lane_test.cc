@@ -62,7 +62,7 @@ TEST_F(ClockLaneTest, CountsAClockOnceAndAnswersItAgain) {
   EXPECT_EQ(lane_->counters().repeated, 1u);
   EXPECT_EQ(lane_->counters().counted, 2u);
   // Each cell (here the weights of one chunk) counts its own pushes.
-  EXPECT_EQ(View(OutcomeMessage(0, SendPush(0, 1, kSecond, "c", {})).payload), "c");
+  EXPECT_EQ(View(OutcomeMessage(0, SendPush(0, 1, kSecondCell, "c", {})).payload), "c");
 }
 
 TEST_F(ClockLaneTest, RefusesAnOlderClockAsStaleAndLetsClocksLeap) {
@@ -79,7 +79,7 @@ TEST_F(ClockLaneTest, RefusesAnOlderClockAsStaleAndLetsClocksLeap) {
 TEST_F(ClockLaneTest, RefusesIncarnationsThatAreNotMembers) {
   MakeLane();
   Join();
-  EXPECT_EQ(Refusal(0, SendPush(0, 1, kFirst, "x", {.incarnation = 99})).then(),
+  EXPECT_EQ(Refusal(0, SendPush(0, 1, kFirstCell, "x", {.incarnation = 99})).then(),
             pb::Refuse::ignore);
   SetMembers(2, {20, 11, 12});
   EXPECT_EQ(Refusal(0, Push(0, 1)).then(), pb::Refuse::ignore);
@@ -97,23 +97,23 @@ TEST_F(ClockLaneTest, RefusesPushesThatAreNotInItsPlan) {
   EXPECT_EQ(refusal_of_bad_push.then(), pb::Refuse::leave);
   EXPECT_THAT(refusal_of_bad_push.sentence(), HasSubstr("rank 1: not a word"));
   EXPECT_EQ(lane_->counters().bad, 3u);
-  EXPECT_EQ(lane_->clocks(kFirst).total, 0u);
-  EXPECT_EQ(lane_->clocks(kFirst).counted, (std::vector<uint64_t>{0, 0, 0}));
-  Message other;
-  other.head.mutable_members();
+  EXPECT_EQ(lane_->clocks(kFirstCell).total, 0u);
+  EXPECT_EQ(lane_->clocks(kFirstCell).counted, (std::vector<uint64_t>{0, 0, 0}));
+  Message unexpected_message;
+  unexpected_message.head.mutable_members();
   Sends out;
-  lane_->OnMessage(100, other, &out);
+  lane_->OnMessage(100, unexpected_message, &out);
   EXPECT_EQ(Refusal(0, out).then(), pb::Refuse::ignore);
 }
 
 TEST_F(ClockLaneTest, TakesTheVersionThatAPushNamesForItsBase) {
   MakeLane();
   Join();
-  Push(0, 1);                       // is answered with version 1 of the weights
-  Push(1, 1);                       // is answered with version 2
-  SendPush(0, 2, kFirst, "x", {});  // names no version: its base is the last answer, 1
-  SendPush(1, 2, kFirst, "x", {.held_version = 0});          // names version 0, the initial weights
-  SendPush(2, 1, kFirst, "x", {.held_version = 1'000'000});  // a version of a previous server
+  Push(0, 1);                           // is answered with version 1 of the weights
+  Push(1, 1);                           // is answered with version 2
+  SendPush(0, 2, kFirstCell, "x", {});  // names no version: its base is the last answer, 1
+  SendPush(1, 2, kFirstCell, "x", {.held_version = 0});          // version 0: the initial weights
+  SendPush(2, 1, kFirstCell, "x", {.held_version = 1'000'000});  // a version of a previous server
   ASSERT_EQ(first_cell_->pushes.size(), 5u);
   EXPECT_EQ(first_cell_->pushes[2].base_version, 1u);
   EXPECT_EQ(first_cell_->pushes[3].base_version, 0u);
@@ -157,7 +157,7 @@ TEST_F(ClockLaneTest, CountsAPushThatAsksForNoWeights) {
   MakeLane();
   Join();
   const Message acknowledgement =
-      OutcomeMessage(0, SendPush(0, 1, kFirst, "a", {.wants_weights = false}));
+      OutcomeMessage(0, SendPush(0, 1, kFirstCell, "a", {.wants_weights = false}));
   EXPECT_TRUE(acknowledgement.payload.empty());
   EXPECT_EQ(acknowledgement.head.sum().at_clock().clock(), 1u);
   EXPECT_FALSE(acknowledgement.head.sum().at_clock().has_weights());
@@ -178,7 +178,7 @@ TEST_F(ClockLaneTest, AnswersAPullWithTheNewestWeightsAndTheNewestCountedClock) 
   EXPECT_EQ(pull_answer.head.sum().pulled().clock(), 7u);
   EXPECT_TRUE(pull_answer.head.sum().pulled().weights().whole());
   EXPECT_EQ(PullAnswer(1, Pull(1)).clock(), 0u);
-  EXPECT_EQ(lane_->clocks(kFirst).total, 1u);
+  EXPECT_EQ(lane_->clocks(kFirstCell).total, 1u);
   // The staleness of rank 1's next push counts from the weights that this pull gave it.
   Push(2, 1);
   EXPECT_EQ(Answer(1, Push(1, 1)).staleness(), 1u);
@@ -213,7 +213,7 @@ TEST_F(ClockLaneTest, SaysStopToEveryoneOnceAllPushesOfTheJobHaveCome) {
   EXPECT_TRUE(Answer(1, Push(1, 1)).stop());
   EXPECT_TRUE(Answer(0, Push(0, 6)).stop());
   EXPECT_TRUE(PullAnswer(2, Pull(2)).stop());
-  EXPECT_FALSE(Answer(0, SendPush(0, 1, kSecond, "x", {})).stop());
+  EXPECT_FALSE(Answer(0, SendPush(0, 1, kSecondCell, "x", {})).stop());
 }
 
 TEST_F(ClockLaneTest, IsDoneWhenAllMembersHaveFinishedWithoutAStop) {
@@ -222,7 +222,7 @@ TEST_F(ClockLaneTest, IsDoneWhenAllMembersHaveFinishedWithoutAStop) {
   SetMembers(2, {10, 11, 0}, /*steps=*/2);  // rank 2 was removed
   for (uint32_t rank = 0; rank < 2; ++rank) {
     EXPECT_FALSE(lane_->done()) << rank;
-    for (const Cell& cell : {kFirst, kSecond}) SendParting(rank, 1, cell);
+    for (const Cell& cell : {kFirstCell, kSecondCell}) SendParting(rank, 1, cell);
   }
   EXPECT_TRUE(lane_->done());
   EXPECT_EQ(lane_->target(), 6u);
@@ -236,11 +236,11 @@ TEST_F(ClockLaneTest, RefusesAProcessWhoseRankHasPushedFurther) {
   Push(0, 3);
   SetMembers(2, {20, 11, 12});
   SendHello(0, 20);
-  const pb::Refuse refuse = Refusal(0, SendPush(0, 2, kFirst, "x", {.incarnation = 20}));
+  const pb::Refuse refuse = Refusal(0, SendPush(0, 2, kFirstCell, "x", {.incarnation = 20}));
   EXPECT_EQ(refuse.then(), pb::Refuse::leave);
   EXPECT_THAT(refuse.sentence(), HasSubstr("another process had it meanwhile"));
-  SendPush(0, 4, kFirst, "x", {.incarnation = 20});
-  EXPECT_EQ(Refusal(0, SendPush(0, 2, kFirst, "x", {.incarnation = 20})).then(),
+  SendPush(0, 4, kFirstCell, "x", {.incarnation = 20});
+  EXPECT_EQ(Refusal(0, SendPush(0, 2, kFirstCell, "x", {.incarnation = 20})).then(),
             pb::Refuse::ignore);
 }
 
@@ -249,13 +249,13 @@ TEST_F(ClockLaneTest, RefusesInvalidClocksAndUnexpectedPayloads) {
   Join();
   for (uint64_t clock : {kMaxClock + 1, ~uint64_t{0}})
     EXPECT_EQ(Refusal(0, Push(0, clock)).then(), pb::Refuse::leave);
-  EXPECT_EQ(Refusal(0, SendParting(0, 1, kFirst, "x")).then(), pb::Refuse::leave);
+  EXPECT_EQ(Refusal(0, SendParting(0, 1, kFirstCell, "x")).then(), pb::Refuse::leave);
   EXPECT_EQ(Refusal(0, Pull(0, std::nullopt, 1, "x")).then(), pb::Refuse::leave);
-  EXPECT_EQ(Refusal(3, SendPush(3, 1, kFirst, "x", {.incarnation = 10})).then(),
+  EXPECT_EQ(Refusal(3, SendPush(3, 1, kFirstCell, "x", {.incarnation = 10})).then(),
             pb::Refuse::ignore);
-  EXPECT_EQ(Refusal(0, SendPush(~0u - 50, 1, kFirst, "x", {.incarnation = 10})).sentence(), "");
+  EXPECT_EQ(Refusal(0, SendPush(~0u - 50, 1, kFirstCell, "x", {.incarnation = 10})).sentence(), "");
   EXPECT_EQ(lane_->counters().bad, 4u);
-  EXPECT_EQ(lane_->clocks(kFirst).total, 0u);
+  EXPECT_EQ(lane_->clocks(kFirstCell).total, 0u);
   EXPECT_EQ(Push(0, kMaxClock).size(), 1u);
   EXPECT_EQ(SendHeldOutcome(0, ~uint64_t{0}).size(), 1u);
   EXPECT_EQ(PullAnswer(0, Pull(0)).clock(), kMaxClock);
@@ -272,19 +272,19 @@ TEST_F(ClockLaneTest, SaysWhichPullItAnswers) {
 TEST_F(ClockLaneTest, RefusesAContributionWithoutAFormAndThoseOfRounds) {
   MakeLane();
   Join();
-  const pb::Refuse formless =
-      Refusal(0, SendMessage(0, FormlessContribution(0, std::nullopt, kFirst), "x"));
-  EXPECT_EQ(formless.then(), pb::Refuse::leave);
-  EXPECT_THAT(formless.sentence(), HasSubstr("no form: it says neither"));
-  Message in_round = FormlessContribution(0, std::nullopt, kFirst), skip = in_round,
-          late = in_round;
-  in_round.head.mutable_push()->mutable_in_round()->set_round(1);
-  skip.head.mutable_push()->mutable_skip()->set_round(1);
-  late.head.mutable_push()->mutable_late()->set_round(1);
-  EXPECT_EQ(Refusal(0, SendMessage(0, in_round, "x")).sentence(),
+  const pb::Refuse refusal_of_formless =
+      Refusal(0, SendMessage(0, FormlessContribution(0, std::nullopt, kFirstCell), "x"));
+  EXPECT_EQ(refusal_of_formless.then(), pb::Refuse::leave);
+  EXPECT_THAT(refusal_of_formless.sentence(), HasSubstr("no form: it says neither"));
+  Message round_message = FormlessContribution(0, std::nullopt, kFirstCell),
+          skip_message = round_message, late_message = round_message;
+  round_message.head.mutable_push()->mutable_in_round()->set_round(1);
+  skip_message.head.mutable_push()->mutable_skip()->set_round(1);
+  late_message.head.mutable_push()->mutable_late()->set_round(1);
+  EXPECT_EQ(Refusal(0, SendMessage(0, round_message, "x")).sentence(),
             "push of bucket 0, chunk 0, round 1 is of a round, and this lane has none");
-  EXPECT_EQ(Refusal(0, SendMessage(0, skip, "")).then(), pb::Refuse::leave);
-  EXPECT_EQ(Refusal(0, SendMessage(0, late, "")).then(), pb::Refuse::leave);
+  EXPECT_EQ(Refusal(0, SendMessage(0, skip_message, "")).then(), pb::Refuse::leave);
+  EXPECT_EQ(Refusal(0, SendMessage(0, late_message, "")).then(), pb::Refuse::leave);
   EXPECT_EQ(lane_->counters().bad, 4u);
   EXPECT_TRUE(first_cell_->pushes.empty());
 }
@@ -305,16 +305,16 @@ TEST_F(ClockLaneTest, KeepsAndRestoresWhatItHasCounted) {
   Join();
   Push(0, 3);
   Push(1, 2);
-  const CellClocks& clocks = lane_->clocks(kFirst);
+  const CellClocks& clocks = lane_->clocks(kFirstCell);
   EXPECT_EQ(clocks.total, 2u);
-  EXPECT_THAT(clocks.counted, ElementsAre(3, 2, 0));
-  EXPECT_THAT(clocks.answered, ElementsAre(1, 2, 0));
-  // The lane's total is the least of its cells; the second has no push.
+  EXPECT_THAT(clocks.counted_clocks, ElementsAre(3, 2, 0));
+  EXPECT_THAT(clocks.answered_versions, ElementsAre(1, 2, 0));
+  // The lane's total of pushes is the least of its cells' totals. The second cell has no push.
   EXPECT_EQ(lane_->total(), 0u);
-  const CellClocks saved = clocks;
+  const CellClocks saved_clocks = clocks;
   MakeLane();
   first_cell_->pushes.resize(2);
-  lane_->Restore(kFirst, saved);
+  lane_->Restore(kFirstCell, saved_clocks);
   Join();
   EXPECT_THAT(Refusal(0, Push(0, 2)).sentence(), HasSubstr("rank 0 is at 3"));
   EXPECT_EQ(Answer(0, Push(0, 4)).total(), 3u);

@@ -15,7 +15,7 @@
 
 namespace tern::protocol::test {
 
-inline constexpr Cell kFirst{Kind::kPush, 0, 0}, kSecond{Kind::kPush, 0, 1};
+inline constexpr Cell kFirstCell{Kind::kPush, 0, 0}, kSecondCell{Kind::kPush, 0, 1};
 
 // A cell (the weights of one chunk) for tests: a push is any text but "bad", and the weights are
 // the texts of all pushes, one after another.
@@ -52,13 +52,14 @@ class ClockLaneTest : public testing::Test {
     options.incarnation = 7;
     if (!options.pushes) options.pushes = [](uint64_t steps) { return 3 * steps; };
     std::vector<ClockCellSpec> cells;
-    for (const Cell& cell : {kFirst, kSecond}) {
+    for (const Cell& cell : {kFirstCell, kSecondCell}) {
       auto words_cell = std::make_unique<WordsCell>();
-      (cell == kFirst ? first_cell_ : second_cell_) = words_cell.get();
+      (cell == kFirstCell ? first_cell_ : second_cell_) = words_cell.get();
       cells.push_back({cell, std::move(words_cell)});
     }
     lane_ = std::make_unique<ClockLane>(std::move(options), std::move(cells));
   }
+  // Makes ranks 0 to 2 members of a job of `steps` steps. They say hello, which opens the lane.
   void Join(uint64_t steps = 100) {
     SetMembers(1, {10, 11, 12}, steps);
     for (uint32_t rank = 0; rank < 3; ++rank) SendHello(rank, 10 + rank);
@@ -111,10 +112,10 @@ class ClockLaneTest : public testing::Test {
     return SendMessage(rank, message, payload);
   }
   Sends Push(uint32_t rank, uint64_t clock, const std::string& payload = "x") {
-    return SendPush(rank, clock, kFirst, payload, {});
+    return SendPush(rank, clock, kFirstCell, payload, {});
   }
   // Rank `rank` says that it has finished, at this clock.
-  Sends SendParting(uint32_t rank, uint64_t clock, const Cell& cell = kFirst,
+  Sends SendParting(uint32_t rank, uint64_t clock, const Cell& cell = kFirstCell,
                     const std::string& payload = "") {
     Message message = FormlessContribution(rank, std::nullopt, cell);
     message.head.mutable_push()->mutable_parting()->set_clock(clock);
@@ -122,13 +123,13 @@ class ClockLaneTest : public testing::Test {
   }
   Sends Pull(uint32_t rank, std::optional<uint64_t> incarnation = std::nullopt, uint64_t number = 1,
              const std::string& payload = "") {
-    Message message = FormlessContribution(rank, incarnation, kFirst);
+    Message message = FormlessContribution(rank, incarnation, kFirstCell);
     message.head.mutable_push()->mutable_pull()->set_number(number);
     message.head.mutable_push()->mutable_pull()->mutable_weights();
     return SendMessage(rank, message, payload);
   }
   Sends PullAverage(uint32_t rank) {
-    Message message = FormlessContribution(rank, std::nullopt, kFirst);
+    Message message = FormlessContribution(rank, std::nullopt, kFirstCell);
     message.head.mutable_push()->mutable_pull()->mutable_average();
     return SendMessage(rank, message, "");
   }

@@ -19,7 +19,7 @@ class ExchangePeer {
   auto& clocks() { return exchange_->held_.clocks_; }
   uint64_t& floor() { return exchange_->held_.floor_; }
   uint64_t& applied() { return exchange_->applied_; }
-  uint64_t& late() { return exchange_->late_.rounds; }
+  uint64_t& late() { return exchange_->late_rounds_.num_rounds; }
 
  private:
   Exchange* exchange_;
@@ -30,7 +30,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr LaneRef kData{0, 1};
+constexpr LaneRef kDataLane{0, 1};
 constexpr Time kNow = milliseconds(1000);
 
 // An exchange whose lane (server socket) is up. Round 1 of bucket 0 is answered. Round 2 of buckets
@@ -41,24 +41,25 @@ class ExchangeInvariants : public testing::Test {
   ExchangeInvariants()
       : exchange_({0, 10, 4, milliseconds(300), true, nullptr}), peer_(&exchange_) {
     std::vector<Exchange::Outgoing> out;
-    exchange_.OnLaneUp(kData, 7, kNow, &out);
+    exchange_.OnLaneUp(kDataLane, 7, kNow, &out);
     Push(0, 1);
     pb::Outcome outcome;
     outcome.mutable_of_round()->set_round(1);
     outcome.mutable_of_round()->set_contributor_bits("\x01");
-    exchange_.OnOutcome(kData, Kind::kPush, outcome, Text("sum"), kNow, &out);
+    exchange_.OnOutcome(kDataLane, Kind::kPush, outcome, Text("sum"), kNow, &out);
     Push(0, 2);
     Push(1, 2);
   }
   void SetUp() override { ASSERT_EQ(exchange_.Check().message(), ""); }
   void Push(uint32_t bucket, uint64_t round) {
     std::vector<Exchange::Outgoing> out;
-    exchange_.Contribute({Kind::kPush, bucket, 0}, kData, InRound{round, Text("abc")}, kNow, &out);
+    exchange_.Contribute({Kind::kPush, bucket, 0}, kDataLane, InRound{round, Text("abc")}, kNow,
+                         &out);
   }
   SendQueue::Entry& entry(uint32_t bucket) {
     return peer_.entries().at({2, {Kind::kPush, bucket, 0}});
   }
-  HeldOutcomes::Held& held() { return peer_.held().begin()->second; }
+  HeldOutcomes::HeldOutcome& held() { return peer_.held().begin()->second; }
   std::string BrokenInvariant() const {
     const Status status = exchange_.Check();
     EXPECT_EQ(status.code(), Code::kInternal);
@@ -70,17 +71,17 @@ class ExchangeInvariants : public testing::Test {
 };
 
 TEST_F(ExchangeInvariants, CreditThatDiffersFromTheSentBytes) {
-  peer_.unanswered()[kData] = 5;
+  peer_.unanswered()[kDataLane] = 5;
   EXPECT_EQ(BrokenInvariant(), "lane 0.1: has 3 bytes unanswered, and counts 5");
 }
 
 TEST_F(ExchangeInvariants, AFirstPushThatIsNotSent) {
   entry(0).state = SendQueue::State::kWaiting;
-  peer_.unanswered()[kData] = 0;
+  peer_.unanswered()[kDataLane] = 0;
   EXPECT_THAT(BrokenInvariant(),
               HasSubstr("bucket 0, chunk 0, exchange 2: the first of its lane, and not sent,"
                         " with 0 bytes unanswered"));
-  exchange_.OnLaneDown(kData);
+  exchange_.OnLaneDown(kDataLane);
   EXPECT_EQ(exchange_.Check().message(), "");
 }
 
@@ -126,7 +127,7 @@ TEST_F(ExchangeInvariants, AContributionToACellAndRoundThatHasOne) {
 TEST(Exchange, RequiresThatAllOfARoundWasDeliveredBeforeItIsApplied) {
   Exchange exchange({0, 10, 4, milliseconds(300), false, nullptr});
   std::vector<Exchange::Outgoing> out;
-  exchange.Contribute({Kind::kPush, 0, 0}, kData, InRound{1, Text("abc")}, kNow, &out);
+  exchange.Contribute({Kind::kPush, 0, 0}, kDataLane, InRound{1, Text("abc")}, kNow, &out);
   EXPECT_EQ(InvariantBrokenBy([&] { exchange.SetApplied(1); }),
             "exchange: applied 1, and not all answers of these rounds were delivered");
 }

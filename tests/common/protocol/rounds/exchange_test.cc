@@ -1,7 +1,7 @@
-// Tests of Exchange: a worker's contributions that have no answer, and the outcomes that it holds
-// for a restarted server. Credit is how many bytes may be unanswered on a lane (server socket); the
-// floor is the newest round that every worker has applied; a clock is a worker's own count of
-// pushes in a job without rounds.
+// Tests of Exchange: a worker's contributions that have no answer, and the outcomes (answers) that
+// it holds for a restarted server. Credit is how many bytes may be unanswered on a lane (server
+// socket); the floor is the newest round that every worker has applied; a clock is a worker's own
+// count of pushes in a job without rounds.
 #include "common/protocol/rounds/exchange.h"
 
 #include <gmock/gmock.h>
@@ -265,10 +265,10 @@ TEST_F(ClockExchangeTest, HoldsItsNewestAnsweredClockForARestartedServer) {
   EXPECT_TRUE(sent[0].message.payload.empty());
   exchange_.OnHeldConfirmed(kLane, Kind::kPush, sent[0].message.head.held_sum());
   EXPECT_EQ(Contribute(Parting{3}).at(0).message.head.push().parting().clock(), 3u);
-  pb::Outcome parted;
-  parted.mutable_parted()->set_clock(3);
-  EXPECT_EQ(DeliverOutcome(parted).size(), 1u);
-  EXPECT_EQ(BringLaneUp(9).at(0).message.head.held_sum().parted().clock(), 3u);
+  pb::Outcome parted_outcome;
+  parted_outcome.mutable_parted()->set_clock(3);
+  EXPECT_EQ(DeliverOutcome(parted_outcome).size(), 1u);
+  EXPECT_EQ(BringLaneUp(9).at(0).message.head.held_sum().parted_outcome().clock(), 3u);
 }
 
 TEST_F(ClockExchangeTest, TellsItsClocksAgainAsANewIncarnation) {

@@ -19,8 +19,8 @@ class RoundLanePeer {
   Slots& slots() { return lane_->cells_.begin()->second.slots_; }
   CellSpec& spec() { return lane_->cells_.begin()->second.spec_; }
   RoundSlot& slot(uint64_t round) { return slots().at(round); }
-  static uint32_t& contributors(RoundSlot* slot) { return slot->contributors_; }
-  static std::vector<uint64_t>& arrived(RoundSlot* slot) { return slot->arrived_; }
+  static uint32_t& contributors(RoundSlot* slot) { return slot->num_contributors_; }
+  static std::vector<uint64_t>& arrived(RoundSlot* slot) { return slot->arrived_incarnations_; }
   static std::unique_ptr<CellSum>& sum(RoundSlot* slot) { return slot->sum_; }
   static Bytes& payload(RoundSlot* slot) { return slot->payload_; }
   static RoundSlot::State& state(RoundSlot* slot) { return slot->state_; }
@@ -63,7 +63,7 @@ class RoundLaneInvariants : public testing::Test {
     lane_->OnMessage(100 + rank, ContributionOf({kTestCell, round, rank, 10 + rank, 0, 0, "x"}),
                      &out);
   }
-  // Returns what Check() finds. The lane must not be used afterwards.
+  // Returns the message of Check(), which must find a broken invariant.
   std::string BrokenInvariant() const {
     const Status status = lane_->Check();
     EXPECT_EQ(status.code(), Code::kInternal);
@@ -132,7 +132,7 @@ TEST_F(RoundLaneInvariants, ARoundAtTheFloorThatIsKept) {
 
 TEST_F(RoundLaneInvariants, AFloorBehindWhatAllHaveApplied) {
   for (uint32_t rank : {0, 1})
-    LaneMembers::SetApplied(peer_->state().members.Find(rank, 10 + rank, true), 3);
+    LaneMembers::SetApplied(peer_->state().members.FindMember(rank, 10 + rank, true), 3);
   EXPECT_EQ(BrokenInvariant(), "lane: its floor is 0, and every member has applied 3");
 }
 
@@ -214,9 +214,9 @@ TEST(Invariants, AreCheckedAtTheEndOfAnEventWhereSomebodyHears) {
   Sends out;
   const auto deliver_members = [&] { lane.OnMembers(MembersOf(1, {10}), &out); };
   EXPECT_THAT(InvariantBrokenBy(deliver_members), HasSubstr("turned rank 0 away"));
-  const InvariantHandler previous = SetInvariantHandler(nullptr);
+  const InvariantHandler previous_handler = SetInvariantHandler(nullptr);
   deliver_members();  // as in a release build, nothing is checked
-  SetInvariantHandler(previous);
+  SetInvariantHandler(previous_handler);
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr Cell kFirst{Kind::kPush, 0, 0}, kSecond{Kind::kPush, 0, 1};
+constexpr Cell kFirstCell{Kind::kPush, 0, 0}, kSecondCell{Kind::kPush, 0, 1};
 
 // Two members: ranks 0 and 1, with incarnations (numbers of their processes) 10 and 11 and peers
 // (connections) 100 and 101.
@@ -22,9 +22,10 @@ class RoundLaneTest : public testing::Test {
   void MakeLane(RoundLane::Options options) {
     options.workers = 2;
     options.incarnation = 7;
-    lane_ = std::make_unique<RoundLane>(std::move(options),
-                                        std::vector{LetterCell(kFirst), LetterCell(kSecond)});
+    lane_ = std::make_unique<RoundLane>(
+        std::move(options), std::vector{LetterCell(kFirstCell), LetterCell(kSecondCell)});
   }
+  // Makes ranks 0 and 1 members. They say hello, which opens the lane.
   void Join(bool fresh = false, uint64_t applied0 = 0, uint64_t applied1 = 0) {
     lane_->OnMembers(MembersOf(1, {10, 11}), &out_);
     SendHello(0, 10, 100, fresh, applied0);
@@ -36,7 +37,7 @@ class RoundLaneTest : public testing::Test {
     lane_->OnHello(peer, hello, &out_);
   }
   // Sends a push of `rank`, and returns the lane's messages.
-  Sends Push(uint32_t rank, uint64_t round, uint64_t applied, const Cell& cell = kFirst,
+  Sends Push(uint32_t rank, uint64_t round, uint64_t applied, const Cell& cell = kFirstCell,
              uint64_t digest = 0, const std::string& payload = "x", uint64_t epoch = 1) {
     return SendMessage(
         rank, ContributionOf({cell, round, rank, 10 + rank, applied, digest, payload, epoch}));
@@ -48,7 +49,7 @@ class RoundLaneTest : public testing::Test {
   }
   // A contribution to round 1 of the first cell, without a form (late, in a round, ...).
   static Message FormlessContribution(uint32_t rank, const std::string& payload = "") {
-    Message message = ContributionOf({kFirst, 1, rank, 10 + rank, 0, 0, payload});
+    Message message = ContributionOf({kFirstCell, 1, rank, 10 + rank, 0, 0, payload});
     message.head.mutable_push()->clear_form();
     return message;
   }
@@ -99,7 +100,7 @@ TEST_F(RoundLaneTest, ACellOfMembersLeavesOutARemovedMember) {
     RoundLane::Options options;
     options.workers = 2;
     options.shrink = true;
-    CellSpec spec = LetterCell(kFirst);
+    CellSpec spec = LetterCell(kFirstCell);
     spec.members_only = members_only;
     lane_ = std::make_unique<RoundLane>(std::move(options), std::vector{spec});
     Join();
@@ -129,7 +130,7 @@ TEST_F(RoundLaneTest, CountsEachRankOnceAndTellsAll) {
   EXPECT_TRUE(Push(0, 1, 0).empty());
   EXPECT_TRUE(Push(0, 1, 0).empty());
   EXPECT_EQ(lane_->counters().repeated, 1u);
-  EXPECT_EQ(lane_->Missing(), std::vector<uint32_t>{1});
+  EXPECT_EQ(lane_->MissingRanks(), std::vector<uint32_t>{1});
   const Sends out = Push(1, 1, 0);
   for (Peer peer : {100, 101}) {
     const Message sum = FirstMessageTo(peer, pb::Envelope::kSum, out);
@@ -139,7 +140,7 @@ TEST_F(RoundLaneTest, CountsEachRankOnceAndTellsAll) {
   }
   EXPECT_EQ(lane_->counters().counted, 2u);
   EXPECT_EQ(lane_->counters().closed, 1u);
-  EXPECT_TRUE(lane_->Missing().empty());
+  EXPECT_TRUE(lane_->MissingRanks().empty());
 }
 
 TEST_F(RoundLaneTest, RepeatsTheOutcomeForARepeatedContribution) {
@@ -207,12 +208,12 @@ TEST_F(RoundLaneTest, FencesAnIncarnationThatIsNotAMember) {
   MakeLane({});
   Join();
   Sends out;
-  lane_->OnMessage(100, ContributionOf({kFirst, 1, 0, 99, 0, 0, "x"}), &out);
+  lane_->OnMessage(100, ContributionOf({kFirstCell, 1, 0, 99, 0, 0, "x"}), &out);
   EXPECT_EQ(lane_->counters().fenced, 1u);
   EXPECT_EQ(FirstMessageTo(100, pb::Envelope::kRefuse, out).head.refuse().then(),
             pb::Refuse::ignore);
   out.clear();
-  lane_->OnMessage(100, ContributionOf({kFirst, 1, 7, 10, 0, 0, "x"}), &out);
+  lane_->OnMessage(100, ContributionOf({kFirstCell, 1, 7, 10, 0, 0, "x"}), &out);
   EXPECT_EQ(lane_->counters().fenced, 2u);
   lane_->OnApplied(0, 99, 1);
   lane_->OnApplied(1, 11, 1);
@@ -222,9 +223,9 @@ TEST_F(RoundLaneTest, FencesAnIncarnationThatIsNotAMember) {
 TEST_F(RoundLaneTest, RefusesOtherScalersNamingBothDigests) {
   MakeLane({});
   Join();
-  Push(0, 1, 0, kFirst, 0xaaaa);
+  Push(0, 1, 0, kFirstCell, 0xaaaa);
   const pb::Refuse refuse =
-      FirstMessageTo(101, pb::Envelope::kRefuse, Push(1, 1, 0, kFirst, 0xbbbb)).head.refuse();
+      FirstMessageTo(101, pb::Envelope::kRefuse, Push(1, 1, 0, kFirstCell, 0xbbbb)).head.refuse();
   EXPECT_EQ(refuse.then(), pb::Refuse::leave);
   EXPECT_THAT(refuse.sentence(), HasSubstr("aaaa"));
   EXPECT_THAT(refuse.sentence(), HasSubstr("bbbb"));
@@ -238,8 +239,8 @@ TEST_F(RoundLaneTest, DelaysOtherScalersOfANewerMembership) {
   options.shrink = true;
   MakeLane(options);
   Join();
-  Push(0, 1, 0, kFirst, 0xaaaa);
-  EXPECT_TRUE(Push(1, 1, 0, kFirst, 0xbbbb, "x", /*epoch=*/2).empty());
+  Push(0, 1, 0, kFirstCell, 0xaaaa);
+  EXPECT_TRUE(Push(1, 1, 0, kFirstCell, 0xbbbb, "x", /*epoch=*/2).empty());
   EXPECT_EQ(lane_->counters().early, 1u);
   pb::Members members = MembersOf(2, {20, 11});
   members.add_joining(0);
@@ -247,7 +248,7 @@ TEST_F(RoundLaneTest, DelaysOtherScalersOfANewerMembership) {
   lane_->OnMembers(members, &out);
   EXPECT_EQ(RefuseTo(1, out).then(), pb::Refuse::again);
   const Message sum =
-      FirstMessageTo(101, pb::Envelope::kSum, Push(1, 1, 0, kFirst, 0xbbbb, "x", /*epoch=*/2));
+      FirstMessageTo(101, pb::Envelope::kSum, Push(1, 1, 0, kFirstCell, 0xbbbb, "x", /*epoch=*/2));
   EXPECT_EQ(sum.head.sum().of_round().contributor_bits(), "\x02");
   EXPECT_EQ(lane_->counters().bad, 0u);
 }
@@ -257,16 +258,17 @@ TEST_F(RoundLaneTest, RefusesOtherScalersOfTheMembershipThatItKnows) {
   options.shrink = true;
   MakeLane(options);
   Join();
-  Push(0, 1, 0, kFirst, 0xaaaa);
-  EXPECT_EQ(RefuseTo(1, Push(1, 1, 0, kFirst, 0xbbbb, "x", /*epoch=*/1)).then(), pb::Refuse::leave);
+  Push(0, 1, 0, kFirstCell, 0xaaaa);
+  EXPECT_EQ(RefuseTo(1, Push(1, 1, 0, kFirstCell, 0xbbbb, "x", /*epoch=*/1)).then(),
+            pb::Refuse::leave);
 }
 
 TEST_F(RoundLaneTest, RefusesAContributionWithoutAFormAndThoseOfClocksAndPulls) {
   MakeLane({});
   Join();
-  const pb::Refuse formless = RefuseTo(0, SendMessage(0, FormlessContribution(0, "x")));
-  EXPECT_EQ(formless.then(), pb::Refuse::leave);
-  EXPECT_EQ(formless.sentence(),
+  const pb::Refuse refusal_of_formless = RefuseTo(0, SendMessage(0, FormlessContribution(0, "x")));
+  EXPECT_EQ(refusal_of_formless.then(), pb::Refuse::leave);
+  EXPECT_EQ(refusal_of_formless.sentence(),
             "push of bucket 0, chunk 0, no form: it says neither a round, nor a clock, nor a pull");
   Message push = FormlessContribution(0, "x"), parting = FormlessContribution(0),
           pull = FormlessContribution(0);
@@ -287,22 +289,22 @@ TEST_F(RoundLaneTest, RefusesAContributionWithoutAFormAndThoseOfClocksAndPulls) 
 TEST_F(RoundLaneTest, RefusesALateMessageWithAPayload) {
   MakeLane({});
   Join();
-  Message late = FormlessContribution(0, "x");
-  late.head.mutable_push()->mutable_late()->set_round(1);
-  EXPECT_EQ(RefuseTo(0, SendMessage(0, late)).then(), pb::Refuse::leave);
-  late.payload = Bytes();
-  EXPECT_TRUE(SendMessage(0, late).empty());
+  Message late_message = FormlessContribution(0, "x");
+  late_message.head.mutable_push()->mutable_late()->set_round(1);
+  EXPECT_EQ(RefuseTo(0, SendMessage(0, late_message)).then(), pb::Refuse::leave);
+  late_message.payload = Bytes();
+  EXPECT_TRUE(SendMessage(0, late_message).empty());
 }
 
 TEST_F(RoundLaneTest, RefusesAHeldOutcomeOfNoRound) {
   MakeLane({});
   Join();
-  Message held;
-  held.head.mutable_held_sum();
-  EXPECT_THAT(RefuseTo(0, SendMessage(0, held)).sentence(),
+  Message held_outcome;
+  held_outcome.head.mutable_held_sum();
+  EXPECT_THAT(RefuseTo(0, SendMessage(0, held_outcome)).sentence(),
               HasSubstr("held outcome is of no round"));
-  held.head.mutable_held_sum()->mutable_at_clock()->set_clock(1);
-  EXPECT_EQ(RefuseTo(0, SendMessage(0, held)).then(), pb::Refuse::leave);
+  held_outcome.head.mutable_held_sum()->mutable_at_clock()->set_clock(1);
+  EXPECT_EQ(RefuseTo(0, SendMessage(0, held_outcome)).then(), pb::Refuse::leave);
   EXPECT_EQ(lane_->counters().restored, 0u);
 }
 
@@ -311,7 +313,7 @@ TEST_F(RoundLaneTest, EmptiesASlotThatGotABadPayload) {
   Join();
   Push(0, 1, 0);
   const pb::Refuse refuse =
-      FirstMessageTo(101, pb::Envelope::kRefuse, Push(1, 1, 0, kFirst, 0, "y")).head.refuse();
+      FirstMessageTo(101, pb::Envelope::kRefuse, Push(1, 1, 0, kFirstCell, 0, "y")).head.refuse();
   EXPECT_EQ(refuse.then(), pb::Refuse::leave);
   EXPECT_THAT(refuse.sentence(), HasSubstr("rank 1: not an x"));
   EXPECT_EQ(lane_->slots(), 0u);
@@ -384,17 +386,17 @@ TEST_F(RoundLaneTest, RefusesAHeldOutcomeThatCannotBeOne) {
 
 TEST_F(RoundLaneTest, NamesTheLastRoundInTheNextOutcomeAfterAStop) {
   RoundLane::Options options;
-  options.leads = true;
+  options.decides_last_round = true;
   options.learning_rate = [](uint64_t round) { return 0.5 / static_cast<double>(round); };
   MakeLane(options);
   Join();
   Push(0, 1, 0);
   Push(1, 1, 0);
-  Push(0, 2, 1, kSecond);
+  Push(0, 2, 1, kSecondCell);
   lane_->OnStop();
-  // Only the leading cell, kFirst, names the last round.
+  // Only the leading cell, kFirstCell, names the last round.
   const pb::Outcome second_sum =
-      FirstMessageTo(100, pb::Envelope::kSum, Push(1, 2, 1, kSecond)).head.sum();
+      FirstMessageTo(100, pb::Envelope::kSum, Push(1, 2, 1, kSecondCell)).head.sum();
   EXPECT_TRUE(second_sum.has_of_round());
   EXPECT_FALSE(second_sum.of_round().has_stop_after());
   Push(0, 2, 1);
@@ -405,7 +407,7 @@ TEST_F(RoundLaneTest, NamesTheLastRoundInTheNextOutcomeAfterAStop) {
 
 TEST_F(RoundLaneTest, KeepsToTheLastRoundThatAHeldOutcomeNames) {
   RoundLane::Options options;
-  options.leads = true;
+  options.decides_last_round = true;
   MakeLane(options);
   Join(false, 4, 4);
   const pb::Outcome sum =
@@ -419,7 +421,7 @@ TEST_F(RoundLaneTest, CountsARankThatSkipsTheRound) {
   EXPECT_EQ(RefuseTo(0, SendSkip(0, "x")).then(), pb::Refuse::leave);
   EXPECT_EQ(lane_->counters().bad, 1u);
   EXPECT_TRUE(SendSkip(0).empty());
-  EXPECT_EQ(lane_->Missing(), std::vector<uint32_t>{1});
+  EXPECT_EQ(lane_->MissingRanks(), std::vector<uint32_t>{1});
   const Message sum = FirstMessageTo(100, pb::Envelope::kSum, SendSkip(1));
   EXPECT_TRUE(sum.head.sum().has_of_round());
   EXPECT_EQ(sum.head.sum().of_round().contributors(), 0u);
@@ -430,7 +432,7 @@ TEST_F(RoundLaneTest, CountsARankThatSkipsTheRound) {
 TEST_F(RoundLaneTest, ClosesACellOfEveryRoundEvenWithoutContributors) {
   class ClosedRoundCounter : public CellSum {
    public:
-    explicit ClosedRoundCounter(int* closed) : num_closed_(*closed) {}
+    explicit ClosedRoundCounter(int* num_closed) : num_closed_(*num_closed) {}
     Status Add(uint32_t, const Bytes&) override { return Ok(); }
     Bytes Close() override {
       ++num_closed_;
@@ -440,19 +442,19 @@ TEST_F(RoundLaneTest, ClosesACellOfEveryRoundEvenWithoutContributors) {
    private:
     int& num_closed_;
   };
-  int closed = 0;
+  int num_closed = 0;
   RoundLane::Options options;
   options.workers = 1;
-  CellSpec spec = LetterCell(kFirst);
-  spec.open = [&closed](uint64_t) { return std::make_unique<ClosedRoundCounter>(&closed); };
+  CellSpec spec = LetterCell(kFirstCell);
+  spec.open = [&num_closed](uint64_t) { return std::make_unique<ClosedRoundCounter>(&num_closed); };
   spec.every_round = true;
   lane_ = std::make_unique<RoundLane>(options, std::vector{spec});
   lane_->OnMembers(MembersOf(1, {10}), &out_);
   SendHello(0, 10, 100, true, 0);
   SendSkip(0);
-  EXPECT_EQ(closed, 1);
+  EXPECT_EQ(num_closed, 1);
   EXPECT_EQ(Push(0, 2, 1).size(), 1u);
-  EXPECT_EQ(closed, 2);
+  EXPECT_EQ(num_closed, 2);
 }
 
 TEST_F(RoundLaneTest, ReplacesFieldsOfARestoredOutcomeByItsOwn) {
@@ -490,8 +492,8 @@ TEST_F(RoundLaneTest, RefusesTheLargestRoundNumbers) {
   EXPECT_EQ(lane_->floor(), 0u);
 }
 
-// Rank 0 says that it holds the outcome of round 1, so a restarted server waits for it in that
-// round. If both ranks then report that they have applied round 1, round 2 need not wait.
+// Rank 0 says that it holds the outcome of round 1, so a restarted server does not close that round
+// without rank 0. If both ranks then report that they have applied round 1, round 2 need not wait.
 TEST_F(RoundLaneTest, ClosesARoundThatWaitedForOneBelowTheFloor) {
   RoundLane::Options options;
   options.window = 2;

@@ -1,5 +1,5 @@
 // cuDNN's plans for the convolutions of our networks, on devices that need not be present. Every
-// convolution must have a plan; otherwise the slow loops of our own would run.
+// convolution must have a plan; otherwise our own slow loops would run.
 #include <gmock/gmock.h>
 
 #include <map>
@@ -16,7 +16,7 @@ namespace {
 using cudnn::Heuristic;
 using kernels::DeviceType;
 
-// The properties of a T4 (capability 750), an A100 (800) or an H100 (900) for which cuDNN asks.
+// The properties that cuDNN wants to know of a T4 (capability 750), an A100 (800) or an H100 (900).
 std::string PropertiesOfDevice(int capability) {
   const bool is_turing = capability == 750, is_hopper = capability == 900;
   const int processor_count = is_turing ? 40 : is_hopper ? 132 : 108;
@@ -37,16 +37,16 @@ std::string PropertiesOfDevice(int capability) {
 std::vector<ConvShape> ShapesOf(const std::string& name, uint32_t batch) {
   pb::Model model;
   model.set_name(name);
-  const models::PublishedImage image = models::PublishedFor(name);
+  const models::PublishedImage image = models::PublishedImageOf(name);
   pb::ImageShape input;
   input.set_channels(image.channels);
   input.set_height(image.side);
   input.set_width(image.side);
-  const auto def = models::BuildNet(model, input, image.classes);
-  EXPECT_TRUE(def.ok());
-  const auto layers = PlanLayers(*def, {.batch = batch}, {}, [](auto) { return true; });
+  const auto net_def = models::BuildNet(model, input, image.classes);
+  EXPECT_TRUE(net_def.ok());
+  const auto layers = PlanLayers(*net_def, {.batch = batch}, {}, [](auto) { return true; });
   EXPECT_TRUE(layers.ok());
-  std::map<std::string, ConvShape> shape_of_key;
+  std::map<std::string, ConvShape> shapes_by_key;
   for (const PlannedLayer& layer : *layers) {
     const LayerSpec& spec = layer.spec;
     ConvShape shape;
@@ -61,15 +61,15 @@ std::vector<ConvShape> ShapesOf(const std::string& name, uint32_t batch) {
     } else {
       continue;
     }
-    shape.bias = spec.parameters.size() > 1;
-    shape.relu = spec.relu;
+    shape.has_bias = spec.parameters.size() > 1;
+    shape.has_relu = spec.has_relu;
     const auto& [x, y, window] = shape.slide;
-    shape_of_key[testing::PrintToString(std::vector<uint32_t>{
+    shapes_by_key[testing::PrintToString(std::vector<uint32_t>{
         x.h, x.w, x.c, y.h, y.w, y.c, window.rows.kernel, window.rows.stride, window.rows.pad,
-        window.columns.pad, shape.groups, shape.bias, shape.relu})] = shape;
+        window.columns.pad, shape.groups, shape.has_bias, shape.has_relu})] = shape;
   }
   std::vector<ConvShape> shapes;
-  for (const auto& [key, shape] : shape_of_key) shapes.push_back(shape);
+  for (const auto& [key, shape] : shapes_by_key) shapes.push_back(shape);
   return shapes;
 }
 
@@ -81,8 +81,8 @@ struct NumberFormat {
 class PlansOfNetwork : public testing::TestWithParam<std::string> {
  protected:
   // A plan made of the first of cuDNN's candidates for which that is possible.
-  static Result<cudnn::Plan> PlanOf(const cudnn::Target& target, const ConvShape& shape,
-                                    ConvPass pass) {
+  static Result<cudnn::Plan> MakeFirstPossiblePlan(const cudnn::Target& target,
+                                                   const ConvShape& shape, ConvPass pass) {
     auto graph = cudnn::MakeGraph(target, shape, pass);
     if (!graph.ok()) return graph.status();
     Result<cudnn::Plan> plan = Status(Code::kBadJob, "no candidate");
@@ -100,10 +100,10 @@ class PlansOfNetwork : public testing::TestWithParam<std::string> {
     ASSERT_TRUE(target.ok()) << target.status().message();
     for (ConvShape& shape : shapes) {
       shape.type = format.type;
-      shape.tf32 = format.tf32;
+      shape.allows_tf32 = format.tf32;
       for (const ConvPass pass :
            {ConvPass::kForward, ConvPass::kBackwardData, ConvPass::kBackwardWeights}) {
-        const auto plan = PlanOf(*target, shape, pass);
+        const auto plan = MakeFirstPossiblePlan(*target, shape, pass);
         const auto& [x, y, window] = shape.slide;
         EXPECT_TRUE(plan.ok()) << plan.status().message() << "\n  sm " << capability << ", type "
                                << static_cast<int>(shape.type) << ", pass "
@@ -144,10 +144,10 @@ TEST(CudnnPlan, RoundTripsThroughJson) {
   ASSERT_EQ(candidates.size(), 1u);
   auto plan = cudnn::MakePlan(*target, candidates.front());
   ASSERT_TRUE(plan.ok()) << plan.status().message();
-  auto reparsed = cudnn::PlanFromJson(*target, plan->json);
-  ASSERT_TRUE(reparsed.ok()) << reparsed.status().message();
-  EXPECT_EQ(reparsed->workspace, plan->workspace);
-  EXPECT_EQ(reparsed->json, plan->json);
+  auto reparsed_plan = cudnn::PlanFromJson(*target, plan->json);
+  ASSERT_TRUE(reparsed_plan.ok()) << reparsed_plan.status().message();
+  EXPECT_EQ(reparsed_plan->workspace, plan->workspace);
+  EXPECT_EQ(reparsed_plan->json, plan->json);
   EXPECT_FALSE(cudnn::PlanFromJson(*target, "{\"engine\": 1}").ok());
 }
 
@@ -159,7 +159,7 @@ TEST(CudnnPlan, Fp32PlansDoNotRoundToTf32) {
   ASSERT_TRUE(graph.ok());
   const auto exact_candidates =
       cudnn::FindCandidates(*target, *graph, shape, Heuristic::kFast, 1000);
-  shape.tf32 = true;
+  shape.allows_tf32 = true;
   const auto rounding_candidates =
       cudnn::FindCandidates(*target, *graph, shape, Heuristic::kFast, 1000);
   EXPECT_GT(exact_candidates.size(), 0u);

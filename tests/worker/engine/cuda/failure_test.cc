@@ -1,5 +1,6 @@
 // Failures of the device on which a net computes: the net has an error status with a message, and
-// reports no gradient as ready.
+// reports no gradient as ready. cuda_on_host emulates a GPU: it fails once no launches or bytes are
+// left.
 #include <cuda_runtime.h>
 #include <gmock/gmock.h>
 
@@ -15,7 +16,7 @@ using testing::HasSubstr;
 class DeviceFailure : public testing::Test {
  protected:
   void TearDown() override {
-    cuda_on_host::launches_left = cuda_on_host::bytes_left = ~uint64_t{0};
+    cuda_on_host::launches_left = cuda_on_host::max_allocation_bytes = ~uint64_t{0};
     EXPECT_EQ(cudaGetLastError(), cudaSuccess) << "the next call would be blamed for it";
   }
   double Forward() {
@@ -27,12 +28,12 @@ class DeviceFailure : public testing::Test {
     return ready_gradients;
   }
 
-  Problem problem_{LeNet(pb::Model::valid), 2};
+  Problem problem_{MakeLeNet(pb::Model::valid), 2};
   std::unique_ptr<Net> net_;
 };
 
 TEST_F(DeviceFailure, InForwardNamesTheLayer) {
-  net_ = problem_.Make();
+  net_ = problem_.MakeNet();
   cuda_on_host::launches_left = 4;  // enough for the images and the first layer
   EXPECT_TRUE(std::isnan(Forward()));
   EXPECT_EQ(net_->status().code(), Code::kPeerLost);
@@ -41,7 +42,7 @@ TEST_F(DeviceFailure, InForwardNamesTheLayer) {
 }
 
 TEST_F(DeviceFailure, InBackwardReportsNoGradientReady) {
-  net_ = problem_.Make();
+  net_ = problem_.MakeNet();
   EXPECT_FALSE(std::isnan(Forward()));
   cuda_on_host::launches_left = 3;
   EXPECT_EQ(Backward(), 0u);
@@ -51,16 +52,16 @@ TEST_F(DeviceFailure, InBackwardReportsNoGradientReady) {
 }
 
 TEST_F(DeviceFailure, WithoutGraphsLaunchesRunSingly) {
-  net_ = problem_.Make();
+  net_ = problem_.MakeNet();
   EXPECT_FALSE(std::isnan(Forward()));
-  cuda_on_host::bytes_left = 0;
+  cuda_on_host::max_allocation_bytes = 0;
   const uint64_t graphs_before = cuda_on_host::graphs_launched;
   EXPECT_FALSE(std::isnan(Forward())) << net_->status().message();
   EXPECT_EQ(cuda_on_host::graphs_launched, graphs_before);
 }
 
 TEST_F(DeviceFailure, OutOfMemoryIsReported) {
-  cuda_on_host::bytes_left = 100000;
+  cuda_on_host::max_allocation_bytes = 100000;
   const auto net = Net::Make(
       problem_.net, {.device = Device::kCuda, .batch = 2},
       {problem_.parameters.data(), problem_.gradients.data(), problem_.statistics.data()});

@@ -27,21 +27,21 @@ TEST_F(PlanStoreTest, KeepsPlansFromRunToRun) {
 }
 
 TEST_F(PlanStoreTest, KeepsPlansThatOthersWroteMeanwhile) {
-  PlanStore mine(path_), other(path_);
-  mine.Put("mine", "1");
-  other.Put("other", "2");
-  ASSERT_TRUE(other.Save().ok());
-  ASSERT_TRUE(mine.Save().ok());
-  const PlanStore merged(path_);
-  EXPECT_EQ(merged.Find("mine"), "1");
-  EXPECT_EQ(merged.Find("other"), "2");
+  PlanStore my_store(path_), other_store(path_);
+  my_store.Put("mine", "1");
+  other_store.Put("other", "2");
+  ASSERT_TRUE(other_store.Save().ok());
+  ASSERT_TRUE(my_store.Save().ok());
+  const PlanStore merged_store(path_);
+  EXPECT_EQ(merged_store.Find("mine"), "1");
+  EXPECT_EQ(merged_store.Find("other"), "2");
 }
 
 TEST_F(PlanStoreTest, IgnoresOtherFiles) {
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path());
-  for (const char* bad : {"", "[1, 2]", "{\"a\": 7}", "{\"a\": \"cut"}) {
-    std::ofstream(path_) << bad;
-    EXPECT_EQ(PlanStore(path_).Find("a"), std::nullopt) << bad;
+  for (const char* bad_contents : {"", "[1, 2]", "{\"a\": 7}", "{\"a\": \"cut"}) {
+    std::ofstream(path_) << bad_contents;
+    EXPECT_EQ(PlanStore(path_).Find("a"), std::nullopt) << bad_contents;
   }
 }
 
@@ -49,9 +49,9 @@ TEST_F(PlanStoreTest, NamesAnUnwritableFile) {
   PlanStore store("/proc/nowhere/plans.json");
   store.Put("a", "1");
   EXPECT_THAT(store.Save().message(), testing::HasSubstr("/proc/nowhere/plans.json"));
-  PlanStore without_path("");
-  without_path.Put("a", "1");
-  EXPECT_TRUE(without_path.Save().ok()) << "it was to keep nothing";
+  PlanStore store_without_path("");
+  store_without_path.Put("a", "1");
+  EXPECT_TRUE(store_without_path.Save().ok()) << "it was to keep nothing";
 }
 
 }  // namespace

@@ -22,9 +22,9 @@ struct StepResult {
 };
 
 StepResult RunStep(Precision precision, float image_factor = 1) {
-  Problem problem(Chain(kAllKindsOfLayers, Image(3, 14, 14), 10), 4);
+  Problem problem(MakeChain(kAllKindsOfLayers, MakeImageShape(3, 14, 14), 10), 4);
   for (float& x : problem.images) x *= image_factor;
-  auto net = problem.Make(/*training=*/true, precision);
+  auto net = problem.MakeNet(/*training=*/true, precision);
   StepResult result;
   result.loss = net->Forward({problem.images, problem.labels, 4}, nullptr);
   net->Backward(nullptr);
@@ -44,33 +44,33 @@ double RelativeDistance(const std::vector<float>& a, const std::vector<float>& b
 }
 
 TEST(DevicePrecision, AllLayersAreCloseInSixteenBits) {
-  const StepResult exact = RunStep(Precision::kFp32);
+  const StepResult exact_result = RunStep(Precision::kFp32);
   for (const auto& [precision, tolerance] :
        {std::pair{Precision::kBf16, 0.06}, std::pair{Precision::kFp16, 0.02}}) {
-    const StepResult rounded = RunStep(precision);
-    EXPECT_NEAR(rounded.loss, exact.loss, tolerance * exact.loss);
-    EXPECT_LT(RelativeDistance(rounded.gradients, exact.gradients), tolerance);
-    EXPECT_LT(RelativeDistance(rounded.statistics, exact.statistics), tolerance);
-    EXPECT_NE(rounded.gradients, exact.gradients);
+    const StepResult rounded_result = RunStep(precision);
+    EXPECT_NEAR(rounded_result.loss, exact_result.loss, tolerance * exact_result.loss);
+    EXPECT_LT(RelativeDistance(rounded_result.gradients, exact_result.gradients), tolerance);
+    EXPECT_LT(RelativeDistance(rounded_result.statistics, exact_result.statistics), tolerance);
+    EXPECT_NE(rounded_result.gradients, exact_result.gradients);
   }
 }
 
-// With such large pixel values, gradients of the first weights overflow fp16 at a loss scale of
+// With images of large values, gradients of the first weights overflow fp16 at a loss scale of
 // 2^16. The step is repeated with a smaller scale, and has the same result.
 TEST(DevicePrecision, OverflowingStepIsRepeated) {
   constexpr float kImageFactor = 2000;
-  const StepResult exact = RunStep(Precision::kFp32, kImageFactor);
-  const StepResult rounded = RunStep(Precision::kFp16, kImageFactor);
-  for (const float gradient : rounded.gradients) ASSERT_TRUE(std::isfinite(gradient));
-  EXPECT_LT(RelativeDistance(rounded.gradients, exact.gradients), 0.02);
-  EXPECT_LT(RelativeDistance(rounded.statistics, exact.statistics), 0.02)
+  const StepResult exact_result = RunStep(Precision::kFp32, kImageFactor);
+  const StepResult rounded_result = RunStep(Precision::kFp16, kImageFactor);
+  for (const float gradient : rounded_result.gradients) ASSERT_TRUE(std::isfinite(gradient));
+  EXPECT_LT(RelativeDistance(rounded_result.gradients, exact_result.gradients), 0.02);
+  EXPECT_LT(RelativeDistance(rounded_result.statistics, exact_result.statistics), 0.02)
       << "they have followed one step";
 }
 
 TEST(DevicePrecision, NonFiniteGradientsAreReported) {
-  Problem problem(Chain("dense { outputs: 10 }", Image(1, 4, 4), 10), 2);
+  Problem problem(MakeChain("dense { outputs: 10 }", MakeImageShape(1, 4, 4), 10), 2);
   problem.parameters[0] = std::numeric_limits<float>::infinity();
-  auto net = problem.Make(/*training=*/true, Precision::kFp16);
+  auto net = problem.MakeNet(/*training=*/true, Precision::kFp16);
   net->Forward({problem.images, problem.labels, 2}, nullptr);
   uint32_t ready_gradients = 0;
   net->Backward([&ready_gradients](uint32_t) { ++ready_gradients; });

@@ -1,4 +1,5 @@
-// Later steps of a net on a GPU: replayed launches must give the same results as the first ones.
+// Later steps of a net on a GPU: launches replayed as a CUDA graph must give the same results as
+// the first ones. cuda_on_host emulates a GPU on the CPU.
 #include <cuda_runtime.h>
 #include <gmock/gmock.h>
 
@@ -27,13 +28,13 @@ class ReplayTest : public testing::Test {
 };
 
 TEST_F(ReplayTest, EqualsFreshLaunches) {
-  Problem replayed_problem(Chain(kReplayedLayers, Image(1, 8, 8), 10), 3),
+  Problem replayed_problem(MakeChain(kReplayedLayers, MakeImageShape(1, 8, 8), 10), 3),
       fresh_problem = replayed_problem;
-  auto net = replayed_problem.Make();
+  auto net = replayed_problem.MakeNet();
   const uint64_t graphs_before = cuda_on_host::graphs_launched;
   for (uint64_t step = 1; step <= 4; ++step) {
     EXPECT_EQ(RunStep(net.get(), &replayed_problem, step),
-              RunStep(fresh_problem.Make().get(), &fresh_problem, step))
+              RunStep(fresh_problem.MakeNet().get(), &fresh_problem, step))
         << step;
     EXPECT_EQ(replayed_problem.statistics, fresh_problem.statistics) << step;
   }
@@ -44,10 +45,11 @@ TEST_F(ReplayTest, EqualsFreshLaunches) {
 // A net whose weights need several segments (launches recorded and replayed as one graph).
 // Parameters are requested, and gradients reported ready, segment by segment.
 TEST_F(ReplayTest, LargeNetsRunInSegments) {
-  Problem problem(Chain("dense { outputs: 2000 }; dense { outputs: 1100 }; dense { outputs: 10 }",
-                        Image(1, 24, 24), 10),
-                  1);
-  auto net = problem.Make();
+  Problem problem(
+      MakeChain("dense { outputs: 2000 }; dense { outputs: 1100 }; dense { outputs: 10 }",
+                MakeImageShape(1, 24, 24), 10),
+      1);
+  auto net = problem.MakeNet();
   const uint64_t graphs_before = cuda_on_host::graphs_launched;
   for (int step = 0; step < 3; ++step) {
     std::vector<uint32_t> needed_order, ready_order;
@@ -63,24 +65,25 @@ TEST_F(ReplayTest, LargeNetsRunInSegments) {
 }
 
 TEST_F(ReplayTest, EndedPassStops) {
-  Problem problem(Chain("dense { outputs: 2000 }; dense { outputs: 1100 }; dense { outputs: 10 }",
-                        Image(1, 24, 24), 10),
-                  1);
-  auto net = problem.Make();
-  uint32_t requests = 0;
-  net->Forward({problem.images, problem.labels, 1}, nullptr, [&requests](uint32_t p) {
-    ++requests;
+  Problem problem(
+      MakeChain("dense { outputs: 2000 }; dense { outputs: 1100 }; dense { outputs: 10 }",
+                MakeImageShape(1, 24, 24), 10),
+      1);
+  auto net = problem.MakeNet();
+  uint32_t num_requests = 0;
+  net->Forward({problem.images, problem.labels, 1}, nullptr, [&num_requests](uint32_t p) {
+    ++num_requests;
     return p < 2;
   });
-  EXPECT_EQ(requests, 3u);
+  EXPECT_EQ(num_requests, 3u);
   EXPECT_TRUE(net->status().ok()) << "that is no error";
 }
 
 // Stage uploads the next step's batch, and Forward then does not upload it again: here staging
 // copies at once, so later changes of the bytes have no effect. Forward uploads any other batch.
 TEST_F(ReplayTest, StagedBatchIsUploadedOnce) {
-  Problem problem(Chain("dense { outputs: 10 }", Image(1, 8, 8), 10), 3);
-  auto net = problem.Make(true, Precision::kFp32, kernels::PixelRule{.channels = {{}}});
+  Problem problem(MakeChain("dense { outputs: 10 }", MakeImageShape(1, 8, 8), 10), 3);
+  auto net = problem.MakeNet(true, Precision::kFp32, kernels::PixelRule{.channels = {{}}});
   std::vector<uint8_t> bytes(3 * 64, 100), other_bytes(3 * 64, 200);
   const std::vector<kernels::PixelDraws> draws(3);
   Net::Feed feed{{}, problem.labels, 3, 1};
@@ -97,17 +100,17 @@ TEST_F(ReplayTest, StagedBatchIsUploadedOnce) {
   const double loss_of_bytes = loss_of_step(1);
   bytes = other_bytes;
   EXPECT_EQ(loss_of_step(2), loss_of_bytes);
-  const double loss_of_others = loss_of_step(3);
-  EXPECT_NE(loss_of_others, loss_of_bytes);
+  const double loss_of_other_bytes = loss_of_step(3);
+  EXPECT_NE(loss_of_other_bytes, loss_of_bytes);
   std::fill(bytes.begin(), bytes.end(), 100);
   EXPECT_EQ(loss_of_step(7), loss_of_bytes) << "another step than was staged";
   feed.bytes = other_bytes;
-  EXPECT_EQ(loss_of_step(8), loss_of_others) << "another place";
+  EXPECT_EQ(loss_of_step(8), loss_of_other_bytes) << "another place";
 }
 
 TEST_F(ReplayTest, FailureInAReplayIsReported) {
-  Problem problem(Chain(kReplayedLayers, Image(1, 8, 8), 10), 3);
-  auto net = problem.Make();
+  Problem problem(MakeChain(kReplayedLayers, MakeImageShape(1, 8, 8), 10), 3);
+  auto net = problem.MakeNet();
   for (uint64_t step = 1; step <= 3; ++step) RunStep(net.get(), &problem, step);
   cuda_on_host::launches_left = 3;
   net->Forward({problem.images, problem.labels, 3}, nullptr);

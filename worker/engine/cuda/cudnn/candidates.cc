@@ -12,7 +12,8 @@
 namespace tern::engine::cuda::cudnn {
 namespace {
 
-// Returns the descriptor of a candidate's engine; null if cuDNN does not report it.
+// Returns the descriptor of the engine of a candidate, that is, of an engine configuration; null if
+// cuDNN does not report it.
 Descriptor DescribeEngine(const Descriptor& candidate) {
   cudnnBackendDescriptor_t raw_engine = nullptr;
   if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &raw_engine) != 0)
@@ -35,7 +36,7 @@ bool IsSuitable(const Descriptor& candidate, const ConvShape& shape) {
                                CUDNN_TYPE_NUMERICAL_NOTE, notes.size(), &num_notes,
                                notes.data()) != 0)
     return false;
-  const bool must_be_exact = shape.type == kernels::DeviceType::kFloat && !shape.tf32;
+  const bool must_be_exact = shape.type == kernels::DeviceType::kFloat && !shape.allows_tf32;
   return std::none_of(notes.begin(), notes.begin() + num_notes, [must_be_exact](auto note) {
     // FFT, and Winograd's algorithm with large tiles, have errors above 1e-4 even in fp32.
     const bool loses_precision = note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE ||

@@ -14,7 +14,7 @@
 namespace tern::engine::cuda {
 namespace {
 
-constexpr size_t kMaxWorkspaceBytes = size_t{32} << 20;  // bytes
+constexpr size_t kMaxWorkspaceBytes = size_t{32} << 20;
 
 Status CheckBlas(cublasStatus_t status, const std::string& call) {
   if (status == CUBLAS_STATUS_SUCCESS) return Ok();
@@ -26,7 +26,7 @@ using Matmul = std::unique_ptr<cublasLtMatmulDescOpaque_t, decltype(&cublasLtMat
 using Layout =
     std::unique_ptr<cublasLtMatrixLayoutOpaque_t, decltype(&cublasLtMatrixLayoutDestroy)>;
 
-cudaDataType_t DataType(kernels::DeviceType type) {
+cudaDataType_t DataTypeOf(kernels::DeviceType type) {
   switch (type) {
     case kernels::DeviceType::kBfloat:
       return CUDA_R_16BF;
@@ -69,7 +69,8 @@ class DensePlan : public ConvPlan {
   DensePlan(Handle handle, const ConvShape& shape, ConvPass pass)
       : handle_(std::move(handle)), shape_(shape), pass_(pass) {}
 
-  // kPeerLost if cuBLASLt has no algorithm for the shape.
+  // Makes the descriptors of the product and chooses an algorithm. kPeerLost if cuBLASLt has no
+  // algorithm for the shape.
   Status Make();
   size_t workspace() const override { return algorithm_.workspaceSize; }
   Status Run(kernels::DeviceStream stream, const ConvData& data) override;
@@ -81,7 +82,7 @@ class DensePlan : public ConvPlan {
   Status SetEpilogue();
   Status FindAlgorithm();
   template <typename T>
-  Status Set(cublasLtMatmulDescAttributes_t attribute, const T& value) {
+  Status SetAttribute(cublasLtMatmulDescAttributes_t attribute, const T& value) {
     return CheckBlas(cublasLtMatmulDescSetAttribute(matmul_.get(), attribute, &value, sizeof value),
                      "cublasLtMatmulDescSetAttribute");
   }
@@ -110,28 +111,31 @@ Status DensePlan::MakeMatmul(const Product& product) {
   cublasLtMatmulDesc_t created = nullptr;
   TERN_RETURN_IF_ERROR(CheckBlas(
       cublasLtMatmulDescCreate(
-          &created, shape_.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
+          &created, shape_.allows_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+          CUDA_R_32F),
       "cublasLtMatmulDescCreate"));
   matmul_.reset(created);
   const auto operation = [](bool transposes) { return transposes ? CUBLAS_OP_T : CUBLAS_OP_N; };
-  TERN_RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_TRANSA, operation(product.transposes_a)));
-  TERN_RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_TRANSB, operation(product.transposes_b)));
+  TERN_RETURN_IF_ERROR(SetAttribute(CUBLASLT_MATMUL_DESC_TRANSA, operation(product.transposes_a)));
+  TERN_RETURN_IF_ERROR(SetAttribute(CUBLASLT_MATMUL_DESC_TRANSB, operation(product.transposes_b)));
   return IsForward() ? SetEpilogue() : Ok();
 }
 
 Status DensePlan::SetEpilogue() {
-  cublasLtEpilogue_t epilogue = shape_.relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
-  if (shape_.bias) {
-    epilogue = shape_.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
-    TERN_RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, DataType(shape_.type)));
+  cublasLtEpilogue_t epilogue =
+      shape_.has_relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
+  if (shape_.has_bias) {
+    epilogue = shape_.has_relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
+    TERN_RETURN_IF_ERROR(
+        SetAttribute(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, DataTypeOf(shape_.type)));
   }
-  return Set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
+  return SetAttribute(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
 }
 
 Status DensePlan::MakeLayout(const uint64_t (&size)[2], Layout* layout) {
   cublasLtMatrixLayout_t created = nullptr;
   TERN_RETURN_IF_ERROR(
-      CheckBlas(cublasLtMatrixLayoutCreate(&created, DataType(shape_.type), size[0], size[1],
+      CheckBlas(cublasLtMatrixLayoutCreate(&created, DataTypeOf(shape_.type), size[0], size[1],
                                            static_cast<int64_t>(size[0])),
                 "cublasLtMatrixLayoutCreate"));
   layout->reset(created);
@@ -160,8 +164,8 @@ Status DensePlan::FindAlgorithm() {
 }
 
 Status DensePlan::Run(kernels::DeviceStream stream, const ConvData& data) {
-  if (IsForward() && shape_.bias)
-    TERN_RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, data.bias));
+  if (IsForward() && shape_.has_bias)
+    TERN_RETURN_IF_ERROR(SetAttribute(CUBLASLT_MATMUL_DESC_BIAS_POINTER, data.bias));
   const void *a = data.kernel, *b = data.x;
   void* result = data.y;
   if (pass_ == ConvPass::kBackwardData) b = data.y, result = data.x;

@@ -24,9 +24,9 @@ namespace tern::engine::cuda {
 namespace {
 
 constexpr size_t kMaxCandidates = 8;
-constexpr size_t kMaxWorkspaceBytes = size_t{1} << 30;  // bytes
-// Measures a candidate for at most 8 runs and about 8 ms, but for at least one run, because a net
-// may have a thousand candidates.
+constexpr size_t kMaxWorkspaceBytes = size_t{1} << 30;
+// A candidate is timed over at most 8 runs and about 8 ms, but at least over one run. More would
+// take too long, because a net may have a thousand candidates.
 constexpr float kMaxTimedRuns = 8, kMaxTimedMs = 8;
 
 using SharedHandle = std::shared_ptr<cudnnContext>;
@@ -47,7 +47,7 @@ class CudnnPlan : public ConvPlan {
       variant_pack_ = std::move(*variant_pack);
       last_data_ = data;
     }
-    const Status run_status = cudnn::Check(
+    const Status run_status = cudnn::CheckCudnn(
         cudnnBackendExecute(handle_.get(), plan_->descriptor.get(), variant_pack_.get()),
         "cudnnBackendExecute");
     // Clears CUDA's last error, so that the next call of CUDA does not report it.
@@ -69,7 +69,7 @@ class CudnnPlan : public ConvPlan {
   ConvData last_data_;
 };
 
-// Device memory for trial runs of a pass: the arrays of ConvData.
+// The arrays of ConvData in device memory, for trial runs of a pass.
 class TrialBuffers {
  public:
   static Result<TrialBuffers> Make(const ConvShape& shape) {
@@ -106,7 +106,7 @@ class TrialBuffers {
 class Cudnn : public ConvLibrary {
  public:
   Cudnn() : store_(PlanStore::DefaultPath()) {}
-  Status Open(kernels::DeviceStream stream);
+  Status Initialize(kernels::DeviceStream stream);
   std::unique_ptr<ConvPlan> Plan(const ConvShape& shape, ConvPass pass) override;
 
  private:
@@ -117,10 +117,10 @@ class Cudnn : public ConvLibrary {
   void SaveStore();
   // Runs the plan and waits. Called before a plan is timed, because the first run is slow.
   Status RunOnce(CudnnPlan* plan, TrialBuffers* buffers);
-  // Returns the mean time of a run in milliseconds, over a suitable number of runs, or over `runs`
-  // runs.
-  Result<float> MeasureTime(CudnnPlan* plan, const ConvData& data);
-  Result<float> MeasureTime(CudnnPlan* plan, const ConvData& data, int runs);
+  // Returns the mean time of a run in milliseconds: the mean over a number of runs that the first
+  // function chooses, or over `runs` runs.
+  Result<float> MeasureTimeMs(CudnnPlan* plan, const ConvData& data);
+  Result<float> MeasureTimeMs(CudnnPlan* plan, const ConvData& data, int runs);
 
   SharedHandle handle_;
   cudnn::Target target_;
@@ -132,22 +132,22 @@ class Cudnn : public ConvLibrary {
   std::map<std::string, SharedPlan> plans_;
 };
 
-Status Cudnn::Open(kernels::DeviceStream stream) {
+Status Cudnn::Initialize(kernels::DeviceStream stream) {
   cudnnHandle_t handle = nullptr;
-  TERN_RETURN_IF_ERROR(cudnn::Check(cudnnCreate(&handle), "cudnnCreate"));
+  TERN_RETURN_IF_ERROR(cudnn::CheckCudnn(cudnnCreate(&handle), "cudnnCreate"));
   handle_.reset(handle, &cudnnDestroy);
-  TERN_RETURN_IF_ERROR(cudnn::Check(cudnnSetStream(handle, stream), "cudnnSetStream"));
+  TERN_RETURN_IF_ERROR(cudnn::CheckCudnn(cudnnSetStream(handle, stream), "cudnnSetStream"));
   target_.handle = handle;
   stream_ = stream;
   cudaDeviceProp properties;
   TERN_RETURN_IF_ERROR(
-      device::Check(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties"));
+      device::CheckCuda(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties"));
   int processor_count = 0, driver_version = 0;
   TERN_RETURN_IF_ERROR(
-      device::Check(cudaDeviceGetAttribute(&processor_count, cudaDevAttrMultiProcessorCount, 0),
-                    "cudaDeviceGetAttribute"));
+      device::CheckCuda(cudaDeviceGetAttribute(&processor_count, cudaDevAttrMultiProcessorCount, 0),
+                        "cudaDeviceGetAttribute"));
   TERN_RETURN_IF_ERROR(
-      device::Check(cudaDriverGetVersion(&driver_version), "cudaDriverGetVersion"));
+      device::CheckCuda(cudaDriverGetVersion(&driver_version), "cudaDriverGetVersion"));
   device_text_ = Cat(properties.name, " of ", processor_count, " SMs, driver ", driver_version,
                      ", cuDNN ", cudnnGetVersion());
   return Ok();
@@ -162,10 +162,11 @@ std::string Cudnn::KeyOf(const ConvShape& shape, ConvPass pass) const {
   constexpr const char* kTypes[] = {"fp32", "bf16", "fp16"};
   const bool is_forward = pass == ConvPass::kForward;
   return Cat(device_text_, ", ", kPasses[static_cast<int>(pass)], " ",
-             shape.tf32 ? "tf32" : kTypes[static_cast<int>(shape.type)], " ", in.n, "x", in.h, "x",
-             in.w, "x", in.c, " to ", out.h, "x", out.w, "x", out.c, " by ", axis_text(window.rows),
-             " ", axis_text(window.columns), " in ", shape.groups,
-             is_forward && shape.bias ? ", bias" : "", is_forward && shape.relu ? ", relu" : "");
+             shape.allows_tf32 ? "tf32" : kTypes[static_cast<int>(shape.type)], " ", in.n, "x",
+             in.h, "x", in.w, "x", in.c, " to ", out.h, "x", out.w, "x", out.c, " by ",
+             axis_text(window.rows), " ", axis_text(window.columns), " in ", shape.groups,
+             is_forward && shape.has_bias ? ", bias" : "",
+             is_forward && shape.has_relu ? ", relu" : "");
 }
 
 std::unique_ptr<ConvPlan> Cudnn::Plan(const ConvShape& shape, ConvPass pass) {
@@ -221,7 +222,7 @@ Result<SharedPlan> Cudnn::ChoosePlan(const ConvShape& shape, ConvPass pass, Tria
   auto graph = cudnn::MakeGraph(target_, shape, pass);
   if (!graph.ok()) return graph.status();
   SharedPlan best_plan;
-  float shortest_time = 0;
+  float shortest_ms = 0;
   for (const auto heuristic : {cudnn::Heuristic::kFast, cudnn::Heuristic::kFallback}) {
     if (best_plan != nullptr) break;
     for (const cudnn::Descriptor& candidate :
@@ -232,10 +233,10 @@ Result<SharedPlan> Cudnn::ChoosePlan(const ConvShape& shape, ConvPass pass, Tria
       CudnnPlan trial_plan(handle_, plan, shape, pass);
       if (!RunOnce(&trial_plan, buffers).ok()) continue;
       // The first measurement only warms up the GPU, whose clock rate is low when it is idle.
-      if (best_plan == nullptr) (void)MeasureTime(&trial_plan, buffers->data());
-      const Result<float> time = MeasureTime(&trial_plan, buffers->data());
-      if (!time.ok() || (best_plan != nullptr && *time >= shortest_time)) continue;
-      shortest_time = *time;
+      if (best_plan == nullptr) (void)MeasureTimeMs(&trial_plan, buffers->data());
+      const Result<float> time_ms = MeasureTimeMs(&trial_plan, buffers->data());
+      if (!time_ms.ok() || (best_plan != nullptr && *time_ms >= shortest_ms)) continue;
+      shortest_ms = *time_ms;
       best_plan = std::move(plan);
     }
   }
@@ -248,31 +249,31 @@ Status Cudnn::RunOnce(CudnnPlan* plan, TrialBuffers* buffers) {
     return Status(Code::kBadJob, "its workspace is too large");
   TERN_RETURN_IF_ERROR(buffers->SetWorkspace(plan->workspace()));
   TERN_RETURN_IF_ERROR(plan->Run(stream_, buffers->data()));
-  return device::Check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+  return device::CheckCuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
 }
 
 // Times several runs of a short plan, because the time of a single run would mostly be that of its
 // launch.
-Result<float> Cudnn::MeasureTime(CudnnPlan* plan, const ConvData& data) {
-  const Result<float> one_run = MeasureTime(plan, data, 1);
-  if (!one_run.ok()) return one_run;
-  const auto runs = static_cast<int>(std::clamp(kMaxTimedMs / *one_run, 1.0f, kMaxTimedRuns));
-  return runs == 1 ? one_run : MeasureTime(plan, data, runs);
+Result<float> Cudnn::MeasureTimeMs(CudnnPlan* plan, const ConvData& data) {
+  const Result<float> one_run_ms = MeasureTimeMs(plan, data, 1);
+  if (!one_run_ms.ok()) return one_run_ms;
+  const auto runs = static_cast<int>(std::clamp(kMaxTimedMs / *one_run_ms, 1.0f, kMaxTimedRuns));
+  return runs == 1 ? one_run_ms : MeasureTimeMs(plan, data, runs);
 }
 
-Result<float> Cudnn::MeasureTime(CudnnPlan* plan, const ConvData& data, int runs) {
+Result<float> Cudnn::MeasureTimeMs(CudnnPlan* plan, const ConvData& data, int runs) {
   struct Timer {
     Timer() { cudaEventCreate(&event); }
     ~Timer() { cudaEventDestroy(event); }
     cudaEvent_t event = nullptr;
   } begin, end;
   float total_ms = 0;
-  TERN_RETURN_IF_ERROR(device::Check(cudaEventRecord(begin.event, stream_), "cudaEventRecord"));
+  TERN_RETURN_IF_ERROR(device::CheckCuda(cudaEventRecord(begin.event, stream_), "cudaEventRecord"));
   for (int run = 0; run < runs; ++run) TERN_RETURN_IF_ERROR(plan->Run(stream_, data));
-  TERN_RETURN_IF_ERROR(device::Check(cudaEventRecord(end.event, stream_), "cudaEventRecord"));
-  TERN_RETURN_IF_ERROR(device::Check(cudaEventSynchronize(end.event), "cudaEventSynchronize"));
-  TERN_RETURN_IF_ERROR(device::Check(cudaEventElapsedTime(&total_ms, begin.event, end.event),
-                                     "cudaEventElapsedTime"));
+  TERN_RETURN_IF_ERROR(device::CheckCuda(cudaEventRecord(end.event, stream_), "cudaEventRecord"));
+  TERN_RETURN_IF_ERROR(device::CheckCuda(cudaEventSynchronize(end.event), "cudaEventSynchronize"));
+  TERN_RETURN_IF_ERROR(device::CheckCuda(cudaEventElapsedTime(&total_ms, begin.event, end.event),
+                                         "cudaEventElapsedTime"));
   return total_ms / static_cast<float>(runs);
 }
 
@@ -280,7 +281,7 @@ Result<float> Cudnn::MeasureTime(CudnnPlan* plan, const ConvData& data, int runs
 
 Result<std::unique_ptr<ConvLibrary>> MakeConvLibrary(kernels::DeviceStream stream) {
   auto library = std::make_unique<Cudnn>();
-  TERN_RETURN_IF_ERROR(library->Open(stream));
+  TERN_RETURN_IF_ERROR(library->Initialize(stream));
   return MakeCublas(std::move(library));
 }
 

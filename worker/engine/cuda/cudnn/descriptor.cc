@@ -8,7 +8,7 @@
 
 namespace tern::engine::cuda::cudnn {
 
-Status Check(int status, const std::string& call) {
+Status CheckCudnn(int status, const std::string& call) {
   if (status == CUDNN_STATUS_SUCCESS) return Ok();
   std::array<char, 512> last_error = {};
   cudnnGetLastErrorString(last_error.data(), last_error.size());

@@ -11,7 +11,7 @@ namespace tern::engine::cuda::cudnn {
 
 // Returns Ok if `status`, a cudnnStatus_t, is a success; else kPeerLost with the name `call` and
 // cuDNN's message.
-Status Check(int status, const std::string& call);
+Status CheckCudnn(int status, const std::string& call);
 
 struct DescriptorDeleter {
   void operator()(void* descriptor) const;

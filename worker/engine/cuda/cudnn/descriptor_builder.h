@@ -32,8 +32,8 @@ class DescriptorBuilder {
   // `what` names the descriptor in error messages.
   DescriptorBuilder(cudnnBackendDescriptorType_t type, const char* what) : name_(what) {
     cudnnBackendDescriptor_t raw_descriptor = nullptr;
-    status_ =
-        Check(cudnnBackendCreateDescriptor(type, &raw_descriptor), "cudnnBackendCreateDescriptor");
+    status_ = CheckCudnn(cudnnBackendCreateDescriptor(type, &raw_descriptor),
+                         "cudnnBackendCreateDescriptor");
     descriptor_.reset(raw_descriptor);
   }
   template <typename T>
@@ -54,8 +54,8 @@ class DescriptorBuilder {
   }
   Result<Descriptor> Finish() {
     if (status_.ok())
-      status_ =
-          Check(cudnnBackendFinalize(descriptor_.get()), Cat("cudnnBackendFinalize of ", name_));
+      status_ = CheckCudnn(cudnnBackendFinalize(descriptor_.get()),
+                           Cat("cudnnBackendFinalize of ", name_));
     if (!status_.ok()) return status_;
     return std::move(descriptor_);
   }
@@ -64,9 +64,9 @@ class DescriptorBuilder {
   DescriptorBuilder& SetRaw(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
                             size_t count, const void* values) {
     if (!status_.ok()) return *this;
-    status_ = Check(cudnnBackendSetAttribute(descriptor_.get(), name, type,
-                                             static_cast<int64_t>(count), values),
-                    Cat("cudnnBackendSetAttribute of ", name_));
+    status_ = CheckCudnn(cudnnBackendSetAttribute(descriptor_.get(), name, type,
+                                                  static_cast<int64_t>(count), values),
+                         Cat("cudnnBackendSetAttribute of ", name_));
     return *this;
   }
 

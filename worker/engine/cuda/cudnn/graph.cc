@@ -14,7 +14,7 @@
 namespace tern::engine::cuda::cudnn {
 namespace {
 
-cudnnDataType_t DataType(kernels::DeviceType type) {
+cudnnDataType_t DataTypeOf(kernels::DeviceType type) {
   switch (type) {
     case kernels::DeviceType::kBfloat:
       return CUDNN_DATA_BFLOAT16;
@@ -27,10 +27,11 @@ cudnnDataType_t DataType(kernels::DeviceType type) {
 }
 
 // Makes the descriptor of a [n, c, h, w] tensor that is stored channels last.
-Result<Descriptor> MakeTensor(Uid uid, cudnnDataType_t type, const std::array<int64_t, 4>& dims) {
+Result<Descriptor> MakeTensor(TensorUid uid, cudnnDataType_t type,
+                              const std::array<int64_t, 4>& dims) {
   const auto [n, c, h, w] = dims;
   const std::array<int64_t, 4> strides = {h * w * c, 1, w * c, c};
-  // The tensor is passed from one operation to the next and never stored in memory.
+  // A virtual tensor is passed from one operation to the next and never stored in memory.
   const bool is_virtual = uid == kBeforeBias || uid == kBeforeRelu;
   return DescriptorBuilder(CUDNN_BACKEND_TENSOR_DESCRIPTOR, "a tensor")
       .Set<int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID, uid)
@@ -46,10 +47,10 @@ std::array<int64_t, 4> DimsOf(const kernels::DeviceImages& images) {
   return {images.n, images.c, images.h, images.w};
 }
 
-// Returns the padding after the image on one axis with `in` inputs and `out` outputs. It is the
-// same as the padding before the image if that gives `out` outputs, because cuDNN has more and
-// faster engines for equal padding, even if no window reads all of it. Otherwise it is as much as
-// the last window reads.
+// Returns the padding after the image on one axis with `inputs` inputs and `outputs` outputs. It is
+// the same as the padding before the image if that gives `outputs` outputs, even if no window reads
+// all of it, because cuDNN has more and faster engines for equal padding. Otherwise it is as much
+// as the last window reads.
 int64_t PaddingAfter(const kernels::DeviceAxis& axis, int64_t inputs, int64_t outputs) {
   const int64_t pad = axis.pad, stride = axis.stride;
   const int64_t window_extent = (int64_t{axis.kernel} - 1) * axis.dilation + 1;
@@ -137,9 +138,9 @@ class Operations {
  public:
   Operations(const ConvShape& shape, ConvPass pass)
       : shape_(shape),
-        type_(DataType(shape.type)),
-        has_bias_(shape.bias && pass == ConvPass::kForward),
-        has_relu_(shape.relu && pass == ConvPass::kForward) {}
+        type_(DataTypeOf(shape.type)),
+        has_bias_(shape.has_bias && pass == ConvPass::kForward),
+        has_relu_(shape.has_relu && pass == ConvPass::kForward) {}
 
   Status Make(ConvPass pass) {
     const kernels::DeviceSlide& slide = shape_.slide;
@@ -153,14 +154,15 @@ class Operations {
     auto y = MakeOutput(has_bias_ ? kBeforeBias : has_relu_ ? kBeforeRelu : kImagesOut);
     for (const auto* tensor : {&x, &w, &y}) TERN_RETURN_IF_ERROR(tensor->status());
     const PassAttributes attributes = AttributesOf(pass);
-    TERN_RETURN_IF_ERROR(Add(DescriptorBuilder(attributes.operation, "a pass of a convolution")
-                                 .Set(attributes.x, *x)
-                                 .Set(attributes.kernel, *w)
-                                 .Set(attributes.y, *y)
-                                 .Set(attributes.convolution, *convolution)
-                                 .Set(attributes.alpha, 1.0f)
-                                 .Set(attributes.beta, 0.0f)
-                                 .Finish()));
+    TERN_RETURN_IF_ERROR(
+        AddOperation(DescriptorBuilder(attributes.operation, "a pass of a convolution")
+                         .Set(attributes.x, *x)
+                         .Set(attributes.kernel, *w)
+                         .Set(attributes.y, *y)
+                         .Set(attributes.convolution, *convolution)
+                         .Set(attributes.alpha, 1.0f)
+                         .Set(attributes.beta, 0.0f)
+                         .Finish()));
     return AddBiasAndRelu(std::move(*y));
   }
   std::vector<cudnnBackendDescriptor_t> raw_operations() const {
@@ -170,10 +172,10 @@ class Operations {
   }
 
  private:
-  Result<Descriptor> MakeOutput(Uid uid) const {
+  Result<Descriptor> MakeOutput(TensorUid uid) const {
     return MakeTensor(uid, uid == kImagesOut ? type_ : CUDNN_DATA_FLOAT, DimsOf(shape_.slide.out));
   }
-  Status Add(Result<Descriptor> operation) {
+  Status AddOperation(Result<Descriptor> operation) {
     if (operation.ok()) operations_.push_back(std::move(*operation));
     return operation.status();
   }
@@ -183,13 +185,15 @@ class Operations {
       auto bias = MakeTensor(kBias, type_, {1, shape_.slide.out.c, 1, 1});
       auto sum = MakeOutput(has_relu_ ? kBeforeRelu : kImagesOut);
       for (const auto* tensor : {&bias, &sum}) TERN_RETURN_IF_ERROR(tensor->status());
-      TERN_RETURN_IF_ERROR(Add(MakePointwise(CUDNN_POINTWISE_ADD, last_output, &*bias, *sum)));
+      TERN_RETURN_IF_ERROR(
+          AddOperation(MakePointwise(CUDNN_POINTWISE_ADD, last_output, &*bias, *sum)));
       last_output = std::move(*sum);
     }
     if (!has_relu_) return Ok();
     auto final_output = MakeOutput(kImagesOut);
     if (!final_output.ok()) return final_output.status();
-    return Add(MakePointwise(CUDNN_POINTWISE_RELU_FWD, last_output, nullptr, *final_output));
+    return AddOperation(
+        MakePointwise(CUDNN_POINTWISE_RELU_FWD, last_output, nullptr, *final_output));
   }
 
   const ConvShape shape_;
@@ -210,19 +214,20 @@ void SetTarget(const Target& target, DescriptorBuilder* plan) {
 Result<Plan> PlanFromDescriptor(Descriptor descriptor) {
   Plan plan{std::move(descriptor), 0, {}};
   int64_t workspace_bytes = 0, count = 0;
-  TERN_RETURN_IF_ERROR(Check(
+  TERN_RETURN_IF_ERROR(CheckCudnn(
       cudnnBackendGetAttribute(plan.descriptor.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
                                CUDNN_TYPE_INT64, 1, &count, &workspace_bytes),
       "a plan's workspace"));
   plan.workspace = static_cast<size_t>(workspace_bytes);
   constexpr auto kJson = CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION;
-  TERN_RETURN_IF_ERROR(Check(
+  TERN_RETURN_IF_ERROR(CheckCudnn(
       cudnnBackendGetAttribute(plan.descriptor.get(), kJson, CUDNN_TYPE_CHAR, 0, &count, nullptr),
       "a plan's JSON"));
   plan.json.resize(static_cast<size_t>(count));
-  TERN_RETURN_IF_ERROR(Check(cudnnBackendGetAttribute(plan.descriptor.get(), kJson, CUDNN_TYPE_CHAR,
-                                                      count, &count, plan.json.data()),
-                             "a plan's JSON"));
+  TERN_RETURN_IF_ERROR(
+      CheckCudnn(cudnnBackendGetAttribute(plan.descriptor.get(), kJson, CUDNN_TYPE_CHAR, count,
+                                          &count, plan.json.data()),
+                 "a plan's JSON"));
   while (!plan.json.empty() && plan.json.back() == '\0') plan.json.pop_back();
   return plan;
 }
@@ -268,7 +273,7 @@ Result<Plan> PlanFromJson(const Target& target, const std::string& json) {
 Result<Descriptor> MakeVariantPack(const ConvShape& shape, ConvPass pass, const ConvData& data) {
   std::vector<int64_t> uids = {kImagesIn, kKernel, kImagesOut};
   std::vector<void*> pointers = {data.x, data.kernel, data.y};
-  if (shape.bias && pass == ConvPass::kForward) {
+  if (shape.has_bias && pass == ConvPass::kForward) {
     uids.push_back(kBias);
     pointers.push_back(data.bias);
   }

@@ -18,8 +18,8 @@ struct cudnnContext;
 
 namespace tern::engine::cuda::cudnn {
 
-// The device that plans are for: the device of a cuDNN handle, or a device that is only described
-// by its properties.
+// The device on which plans will run: the device of a cuDNN handle, or a device that is only
+// described by its properties.
 struct Target {
   cudnnContext* handle = nullptr;  // Outlives the Target.
   Descriptor properties;           // Used if `handle` is null.
@@ -29,7 +29,7 @@ Result<Target> TargetOf(const std::string& json);
 
 // The numbers that identify the tensors of a graph. The last two are intermediate results of the
 // forward pass, before the bias is added and before the ReLU.
-enum Uid : int64_t { kImagesIn = 1, kKernel, kImagesOut, kBias, kBeforeBias, kBeforeRelu };
+enum TensorUid : int64_t { kImagesIn = 1, kKernel, kImagesOut, kBias, kBeforeBias, kBeforeRelu };
 
 // Makes the operation graph of a pass.
 Result<Descriptor> MakeGraph(const Target& target, const ConvShape& shape, ConvPass pass);
@@ -39,6 +39,7 @@ struct Plan {
   size_t workspace = 0;  // The bytes of workspace that a run needs.
   std::string json;      // The plan as text, for PlanFromJson.
 };
+// Make a plan: from `candidate`, an engine configuration, or from the JSON text of another plan.
 Result<Plan> MakePlan(const Target& target, const Descriptor& candidate);
 Result<Plan> PlanFromJson(const Target& target, const std::string& json);
 

@@ -1,6 +1,7 @@
-// A file with the cuDNN plans that were chosen by measuring their time, for later runs. The key of
-// a plan is a text that contains device, driver, cuDNN's version and shape. Entries that other runs
-// wrote stay in the file. Internal to the engine.
+// A file with the cuDNN plans that were chosen by measuring their time, for later runs of the
+// program. The key of a plan is a text that contains the device, the driver, cuDNN's version, the
+// pass and the shape of the convolution. Entries that other runs wrote stay in the file. Internal
+// to the engine.
 #pragma once
 
 #include <map>

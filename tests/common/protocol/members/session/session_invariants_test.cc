@@ -13,7 +13,7 @@ class SessionPeer {
   explicit SessionPeer(Session* session) : session_(session) {}
   void SetPhase(Session::Phase phase) { session_->state_.phase_ = phase; }
   bool Become(Session::Phase phase) { return session_->state_.Become(phase); }
-  void LoseState() { session_->state_.has = SessionState::Has::kNothing; }
+  void LoseState() { session_->state_.state_held = SessionState::StateHeld::kNothing; }
   void ForgetWelcome() { session_->state_.origin.reset(); }
   StateGiver& giver() { return session_->fetching_.giver_; }
   Exchange& exchange() { return session_->state_.exchange; }
@@ -92,11 +92,11 @@ TEST_F(SessionInvariants, OneThatJoinsThoughAllLinksAreUp) {
 }
 
 TEST_F(SessionInvariants, SnapshotsOfAStateThatItHasNot) {
-  pb::StateWant want;
-  want.set_rank(0);
-  want.set_incarnation(10);
+  pb::StateWant state_want;
+  state_want.set_rank(0);
+  state_want.set_incarnation(10);
   std::optional<Message> piece;
-  EXPECT_TRUE(peer_->giver().OnWant(want, &piece));
+  EXPECT_TRUE(peer_->giver().OnWant(state_want, &piece));
   peer_->SetPhase(SessionPhase::kLeaving);
   peer_->LoseState();
   EXPECT_EQ(BrokenInvariant(), "session: has no state, and keeps 1 snapshots of it");
@@ -117,7 +117,7 @@ TEST_F(SessionInvariants, ImpossibleTransitions) {
   EXPECT_EQ(InvariantBrokenBy([this] { EXPECT_FALSE(peer_->Become(SessionPhase::kFetching)); }),
             "a session that is running cannot become fetching");
   EXPECT_EQ(session_->phase(), SessionPhase::kRunning);
-  peer_->links().DropData(0);
+  peer_->links().DropDataLinks(0);
   EXPECT_EQ(InvariantBrokenBy([this] {
               peer_->links().Become({0, 1}, Links::State::kUp);
             }),

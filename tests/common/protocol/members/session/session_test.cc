@@ -80,13 +80,13 @@ class SessionTest : public testing::Test {
   }
   static std::vector<SessionAction> SentMessages(pb::Envelope::BodyCase body,
                                                  const SessionActions& actions) {
-    std::vector<SessionAction> sent;
+    std::vector<SessionAction> sent_messages;
     for (const auto& action : actions) {
       if (action.type == Type::kSend && action.message.head.body_case() == body) {
-        sent.push_back(action);
+        sent_messages.push_back(action);
       }
     }
-    return sent;
+    return sent_messages;
   }
   static Status EndStatusOf(const SessionActions& actions) {
     for (const auto& action : actions) {
@@ -235,7 +235,7 @@ TEST_F(SessionTest, FindsARestartedServerAndGivesItWhatItHolds) {
   session_->Contribute({Kind::kPush, 0, 0}, {1, 2}, InRound{1, Text("x")}, now_, &out);
   Message sum_message;
   sum_message.head.mutable_sum();
-  // The outcome is of neither a round nor a clock.
+  // This outcome (the answer to a contribution) names neither a round nor a clock.
   EXPECT_EQ(Count(Deliver({1, 2}, sum_message), Type::kDeliver), 0);
   sum_message.head.mutable_sum()->mutable_of_round()->set_round(1);
   sum_message.payload = Text("xx");
@@ -439,9 +439,9 @@ TEST_F(SessionTest, TellsWhatIsOnItsDisk) {
   options.servers = {"alpha:1"};
   options.hello = TestHello(1, 0);
   options.timings = TestTimings();
-  options.saved.checkpoints.emplace_back().set_step(20);
-  options.saved.unfit.set_sentence("two are damaged");
-  options.saved.began = 3;
+  options.saved_checkpoints.checkpoints.emplace_back().set_step(20);
+  options.saved_checkpoints.unfit.set_sentence("two are damaged");
+  options.saved_checkpoints.prepared_run = 3;
   session_ = std::make_unique<Session>(std::move(options));
   SessionActions out;
   session_->Start(now_, &out);

@@ -31,7 +31,7 @@ TEST(StateTransfer, CarriesAStatePieceByPiece) {
     EXPECT_EQ(taker.OnPiece(piece->head.state_piece(), piece->payload), expected);
   }
   EXPECT_EQ(taker.OnPiece(piece->head.state_piece(), piece->payload), Progress::kIgnored);
-  EXPECT_EQ(View(taker.Take()), "abcdefghij");
+  EXPECT_EQ(View(taker.TakeState()), "abcdefghij");
   EXPECT_EQ(taker.applied(), 5u);
   EXPECT_EQ(taker.stop_after(), 9u);
 }

@@ -65,7 +65,7 @@ TEST_F(CoordinatorInvariants, OnlyALostWorkerMayReturn) {
 }
 
 TEST_F(CoordinatorInvariants, ARetiredIncarnationIsNotAMember) {
-  worker(0).retired = {3, 10};
+  worker(0).retired_incarnations = {3, 10};
   EXPECT_THAT(BrokenInvariant(), HasSubstr("worker 0 has the incarnation 10, which was retired"));
 }
 
@@ -80,7 +80,7 @@ TEST_F(CoordinatorInvariants, AJobThatRunsDoesNotGather) {
 }
 
 TEST_F(CoordinatorInvariants, WhatBeganFromACheckpointHasABeginning) {
-  peer_.job().begin.from.emplace();
+  peer_.job().begin.checkpoint.emplace();
   EXPECT_THAT(BrokenInvariant(), HasSubstr("began from a checkpoint, and has no beginning"));
 }
 

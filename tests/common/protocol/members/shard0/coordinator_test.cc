@@ -123,7 +123,8 @@ TEST_F(CoordinatorTest, RefusesASecondProcessOfARankThatLives) {
   EXPECT_EQ(presence(1), Presence::kPresent);
 }
 
-// A worker whose old hello arrives after its new one is asked to say hello again.
+// A heartbeat on another connection than that of the newest hello is not echoed. Its sender is
+// asked to say hello again.
 TEST_F(CoordinatorTest, EchoesHeartbeatsOfTheConnectionThatItKnows) {
   GatherWorkers();
   Message heartbeat = HeartbeatMessage(1, 11, 0, 1, true);
@@ -132,18 +133,18 @@ TEST_F(CoordinatorTest, EchoesHeartbeatsOfTheConnectionThatItKnows) {
                 .head.echo()
                 .sent_ns(),
             1234);
-  const ControlActions on_other_connection = Deliver(999, heartbeat);
-  EXPECT_EQ(RefuseTo(999, on_other_connection).then(), pb::Refuse::retry);
-  EXPECT_EQ(SendsOf(on_other_connection).size(), 1u);
+  const ControlActions actions_on_other_connection = Deliver(999, heartbeat);
+  EXPECT_EQ(RefuseTo(999, actions_on_other_connection).then(), pb::Refuse::retry);
+  EXPECT_EQ(SendsOf(actions_on_other_connection).size(), 1u);
 }
 
 TEST_F(CoordinatorTest, GivesTheRankOfALostWorkerToANewProcess) {
   GatherWorkers();
   applied_[0] = 3;
   PassTime(milliseconds(500), {0, 1});
-  const ControlActions on_loss = PassTime(milliseconds(3200), {0});
+  const ControlActions actions_on_loss = PassTime(milliseconds(3200), {0});
   EXPECT_EQ(presence(1), Presence::kLost);
-  EXPECT_EQ(Count(on_loss, Type::kEnded), 0);
+  EXPECT_EQ(Count(actions_on_loss, Type::kEnded), 0);
   const Message pulse =
       FirstMessageTo(100, pb::Envelope::kPulse, SendsOf(PassTime(milliseconds(300), {0})));
   ASSERT_EQ(pulse.head.pulse().absent_size(), 1);
@@ -364,8 +365,8 @@ TEST_F(CoordinatorTest, ContinuesAfterTheStartTimeoutWithoutAWorkerThatTheFloorH
   PassTime(start_timeout - milliseconds(200), {0});
   Deliver(102, HelloMessage(HelloWithState(2, 12, 4, 1)));
   EXPECT_FALSE(coordinator_->running());
-  const ControlActions after_timeout = PassTime(milliseconds(500), {0});
-  EXPECT_EQ(RefuseTo(102, after_timeout).floor(), 5u);
+  const ControlActions actions_after_timeout = PassTime(milliseconds(500), {0});
+  EXPECT_EQ(RefuseTo(102, actions_after_timeout).floor(), 5u);
   EXPECT_TRUE(coordinator_->running());
   EXPECT_EQ(presence(0), Presence::kPresent);
   EXPECT_EQ(presence(2), Presence::kAbsent);
@@ -382,9 +383,9 @@ TEST_F(CoordinatorTest, EndsWhereItGathersOnlyNewcomersOfAJobThatHadBegun) {
 
 TEST_F(CoordinatorTest, TellsAShardItsMembers) {
   MakeCoordinator(true, 2);
-  pb::Hello shard = TestHello(1, 70);
-  shard.set_role(pb::Hello::shard);
-  EXPECT_EQ(MessagesTo(200, SendsOf(Deliver(200, HelloMessage(shard)))).size(),
+  pb::Hello hello_of_shard = TestHello(1, 70);
+  hello_of_shard.set_role(pb::Hello::shard);
+  EXPECT_EQ(MessagesTo(200, SendsOf(Deliver(200, HelloMessage(hello_of_shard)))).size(),
             1u);  // Only the Welcome: there are no workers yet, so there is no Members message.
   const pb::Members members =
       FirstMessageTo(200, pb::Envelope::kMembers, SendsOf(GatherWorkers())).head.members();
@@ -393,9 +394,9 @@ TEST_F(CoordinatorTest, TellsAShardItsMembers) {
   ASSERT_EQ(members.incarnations_size(), 2);
   EXPECT_EQ(members.incarnations(1), 11u);
   // A shard that says hello again gets the members again.
-  EXPECT_TRUE(
-      FirstMessageTo(201, pb::Envelope::kMembers, SendsOf(Deliver(201, HelloMessage(shard))))
-          .head.has_members());
+  EXPECT_TRUE(FirstMessageTo(201, pb::Envelope::kMembers,
+                             SendsOf(Deliver(201, HelloMessage(hello_of_shard))))
+                  .head.has_members());
   // The shard knows membership 8, from a previous process of shard 0: it gets number 9.
   Message pulse;
   pulse.head.mutable_pulse()->set_epoch(8);
@@ -403,8 +404,8 @@ TEST_F(CoordinatorTest, TellsAShardItsMembers) {
                 .head.members()
                 .epoch(),
             9u);
-  shard.set_rank(2);
-  EXPECT_THAT(RefuseTo(202, Deliver(202, HelloMessage(shard))).sentence(),
+  hello_of_shard.set_rank(2);
+  EXPECT_THAT(RefuseTo(202, Deliver(202, HelloMessage(hello_of_shard))).sentence(),
               HasSubstr("no server shard 2"));
 }
 

@@ -13,7 +13,7 @@
 
 namespace tern::protocol::test {
 
-// Used in names of parameterized tests.
+// The name of the policy, for the names of parameterized tests.
 inline std::string NameOf(OnLoss on_loss) {
   constexpr const char* kNames[] = {"Fail", "Wait", "Shrink"};
   return kNames[static_cast<int>(on_loss)];
@@ -71,8 +71,8 @@ class Shard0 {
     }
     return Status(Code::kOk, "it goes on");
   }
-  // The Abort that was sent; an empty one if none was.
-  static pb::Abort AbortOf(Peer peer, const ControlActions& actions) {
+  // The Abort message that was sent to `peer`; an empty one if none was.
+  static pb::Abort AbortTo(Peer peer, const ControlActions& actions) {
     return FirstMessageTo(peer, pb::Envelope::kAbort, SendsOf(actions)).head.abort();
   }
   static pb::Refuse RefuseTo(Peer peer, const ControlActions& actions) {

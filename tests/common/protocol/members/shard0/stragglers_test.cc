@@ -45,14 +45,14 @@ TEST(Stragglers, SaysItOnceAndWhenItIsOver) {
   Stragglers stragglers(2);
   std::vector<std::string> messages;
   uint64_t steps = 0;
-  double slow_s = 0;
+  double worker1_compute_s = 0;
   const auto run_steps = [&](int times, double step_s) {
     for (int i = 0; i < times; ++i) {
       ++steps;
-      slow_s += step_s;
+      worker1_compute_s += step_s;
       stragglers.OnCounters(0, CountersAfter(steps, 0.005));
       pb::Counters counters = CountersAfter(steps, 0);
-      counters.set_compute_s(slow_s);
+      counters.set_compute_s(worker1_compute_s);
       if (std::string message = stragglers.OnCounters(1, counters); !message.empty())
         messages.push_back(message);
     }
@@ -62,11 +62,11 @@ TEST(Stragglers, SaysItOnceAndWhenItIsOver) {
   run_steps(20, 0.015);  // worker 1 becomes slow
   ASSERT_GE(messages.size(), 1u);
   EXPECT_THAT(messages.back(), HasSubstr(" is slow: "));
-  const size_t messages_before = messages.size();
+  const size_t num_messages_before = messages.size();
   run_steps(50, 0.015);
-  EXPECT_EQ(messages.size(), messages_before);
+  EXPECT_EQ(messages.size(), num_messages_before);
   run_steps(20, 0.005);
-  ASSERT_GT(messages.size(), messages_before);
+  ASSERT_GT(messages.size(), num_messages_before);
   EXPECT_THAT(messages.back(), HasSubstr(" is not slow any more: "));
 }
 
@@ -107,7 +107,7 @@ TEST_P(StragglersOfAJob, AreNamedInTheLog) {
   ControlOptions options;
   options.workers = 3;
   options.incarnation = 7;
-  options.expected = TestHello(0, 0);
+  options.expected_hello = TestHello(0, 0);
   options.timings = TestTimings();
   options.elasticity.quorum = GetParam();
   Coordinator coordinator(std::move(options), {LetterCell({Kind::kScale, 0, 0})});
@@ -122,9 +122,9 @@ TEST_P(StragglersOfAJob, AreNamedInTheLog) {
     const auto slow_steps = static_cast<uint64_t>(interval * 250 / 30);
     for (uint32_t rank = 0; rank < 3; ++rank) {
       Message message = HeartbeatMessage(rank, 10 + rank, 0, static_cast<uint64_t>(interval));
-      const bool slow = rank == 2;
-      *message.head.mutable_heartbeat()->mutable_counters() =
-          CountersAfter(slow || GetParam() == 0 ? slow_steps : 3 * slow_steps, slow ? 0.03 : 0.01);
+      const bool is_slow = rank == 2;
+      *message.head.mutable_heartbeat()->mutable_counters() = CountersAfter(
+          is_slow || GetParam() == 0 ? slow_steps : 3 * slow_steps, is_slow ? 0.03 : 0.01);
       out.clear();
       coordinator.OnMessage(100 + rank, message, milliseconds(250 * interval), &out);
       for (const ControlAction& action : out) {
