@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "fibers.h"
+#include "tests/kernels/cuda_on_host/fibers.h"
 
 #define __global__
 #define __device__
