@@ -32,6 +32,7 @@ packages=(
   libgtest-dev           # GoogleTest
   libgmock-dev           # its matchers
   libbenchmark-dev       # Google Benchmark
+  libboost-context-dev   # Boost.Context: fibers, the threads of a simulated GPU
   clang-format           # the formatter that lint requires
   python3                # lint, and scripts that start processes
   python3-onnx           # checks files of `tern convert onnx`

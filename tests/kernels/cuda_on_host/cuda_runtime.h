@@ -1,12 +1,11 @@
 // Emulates on the CPU the part of CUDA that Tern's kernels use. A test that is compiled with this
 // header instead of the toolkit's runs the same kernel sources without a GPU. The blocks of a
-// launch run one after the other. Each thread of a block is a host thread, so a thread sanitizer
-// finds the races that a GPU would have. The emulation is slow and meant for small tests.
+// launch run one after the other; fibers.h runs the threads of a block. The emulation is slow and
+// meant for small tests.
 #pragma once
 
 #include <algorithm>
 #include <atomic>
-#include <barrier>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -14,12 +13,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <utility>
 #include <vector>
+
+#include "tests/kernels/cuda_on_host/fibers.h"
 
 #define __global__
 #define __device__
@@ -65,7 +64,7 @@ constexpr uint32_t kWarpSize = 32;
 
 // The barriers of a block's threads.
 struct Block {
-  explicit Block(uint32_t threads) : block_barrier(threads) {
+  explicit Block(uint32_t threads) : barrier(threads) {
     for (uint32_t begin = 0; begin < threads; begin += kWarpSize)
       warps.push_back(std::make_unique<Warp>(std::min(kWarpSize, threads - begin)));
   }
@@ -73,33 +72,17 @@ struct Block {
     explicit Warp(uint32_t threads) : barrier(threads) {}
     // Publishes this lane's word, waits for all lanes, and returns the words of all lanes. Calls
     // use two arrays alternately, so that each call needs only one barrier.
-    const uint64_t* Exchange(uint32_t lane, uint64_t word) {
-      uint64_t* words_of_lanes = words[num_exchanges[lane]++ % 2];
-      words_of_lanes[lane] = word;
-      barrier.arrive_and_wait();
-      return words_of_lanes;
-    }
-    std::barrier<> barrier;
+    const uint64_t* Exchange(uint32_t lane, uint64_t word);
+    Barrier barrier;
     uint64_t words[2][kWarpSize] = {};
     uint32_t num_exchanges[kWarpSize] = {};  // How often each lane has called Exchange.
   };
-  std::barrier<> block_barrier;
+  Barrier barrier;
   std::vector<std::unique_ptr<Warp>> warps;
 };
 
+// The block of the thread that runs now.
 inline thread_local Block* block;
-// Whether a thread of the current launch has used a barrier.
-inline std::atomic<bool> used_barrier;
-
-// Returns the block of the calling thread, which is about to use one of the block's barriers.
-inline Block& BlockForBarrier() {
-  if (block == nullptr) {
-    std::fputs("threads of this kernel meet now, but had not the first time\n", stderr);
-    std::abort();
-  }
-  used_barrier = true;
-  return *block;
-}
 
 // Tests set these to provoke errors: how many launches succeed before one fails, and the largest
 // allocation in bytes that succeeds.
@@ -110,76 +93,47 @@ inline cudaError_t Fail(cudaError_t error) { return last_error = error; }
 // The priorities of the streams that this thread has created, in order.
 inline thread_local std::vector<int> stream_priorities;
 
-// A pool of threads, because starting new threads for every launch would take most of the time.
-class Pool {
- public:
-  static Pool& Get() {
-    static Pool pool;
-    return pool;
-  }
-  // Runs work(0), ... work(threads - 1), each on a thread of its own; returns after the last.
-  void Run(uint32_t threads, const std::function<void(uint32_t)>& work) {
-    work_ = &work;
-    num_threads_needed_ = threads;
-    num_running_ = std::max<uint32_t>(threads, static_cast<uint32_t>(threads_.size()));
-    while (threads_.size() < threads) {
-      const auto index = static_cast<uint32_t>(threads_.size());
-      threads_.emplace_back(
-          [this, index, last_run = run_number_.load()] { ServeRuns(index, last_run); });
-    }
-    run_number_.fetch_add(1);
-    run_number_.notify_all();
-    for (uint32_t left = num_running_; left != 0; left = num_running_) num_running_.wait(left);
-  }
-
- private:
-  Pool() = default;
-  ~Pool() {
-    work_ = nullptr;
-    run_number_.fetch_add(1);
-    run_number_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
-  }
-  void ServeRuns(uint32_t index, uint64_t last_run) {
-    while (true) {
-      run_number_.wait(last_run);
-      last_run = run_number_.load();
-      if (work_ == nullptr) return;
-      if (index < num_threads_needed_) (*work_)(index);
-      if (num_running_.fetch_sub(1) == 1) num_running_.notify_all();
-    }
-  }
-
-  const std::function<void(uint32_t)>* work_ = nullptr;  // Changes only between two runs.
-  // How many threads the current run needs. Changes only between two runs.
-  uint32_t num_threads_needed_ = 0;
-  std::atomic<uint64_t> run_number_ = 0;
-  std::atomic<uint32_t> num_running_ = 0;
-  std::vector<std::thread> threads_;
-};
-
 // Host threads may launch kernels at the same time, but kernels run one after the other.
 inline std::mutex launch_mutex;
 
-// By kernel: whether its threads used barriers in an earlier launch. A kernel without barriers
-// needs no host threads.
-inline std::map<void*, bool>& UsesBarriers() {
-  static std::map<void*, bool> uses_barriers;
-  return uses_barriers;
+}  // namespace cuda_on_host
+
+namespace cuda_on_host {
+// Atomic because all threads of a block share one on the host, each while it runs.
+struct ThreadIndex {
+  std::atomic<uint32_t> x = 0;
+};
+}  // namespace cuda_on_host
+
+inline thread_local cuda_on_host::ThreadIndex threadIdx;
+inline thread_local dim3 blockIdx(0, 0, 0), blockDim, gridDim;
+
+namespace cuda_on_host {
+
+// Waits for the other threads. They overwrite threadIdx meanwhile.
+inline void Wait(Barrier& barrier) {
+  const uint32_t thread = threadIdx.x;
+  barrier.ArriveAndWait();
+  threadIdx.x = thread;
+}
+
+inline const uint64_t* Block::Warp::Exchange(uint32_t lane, uint64_t word) {
+  uint64_t* words_of_lanes = words[num_exchanges[lane]++ % 2];
+  words_of_lanes[lane] = word;
+  Wait(barrier);
+  return words_of_lanes;
 }
 
 }  // namespace cuda_on_host
 
-inline thread_local dim3 threadIdx(0, 0, 0), blockIdx(0, 0, 0), blockDim, gridDim;
-
-inline void __syncthreads() { cuda_on_host::BlockForBarrier().block_barrier.arrive_and_wait(); }
+inline void __syncthreads() { cuda_on_host::Wait(cuda_on_host::block->barrier); }
 inline void __threadfence() {}  // Does nothing, because blocks do not run at the same time.
 
 namespace cuda_on_host {
 
 inline uint32_t Lane() { return threadIdx.x % kWarpSize; }
 
-inline Block::Warp& MyWarp() { return *BlockForBarrier().warps[threadIdx.x / kWarpSize]; }
+inline Block::Warp& MyWarp() { return *block->warps[threadIdx.x / kWarpSize]; }
 
 // Returns the value that the thread `lane` of this warp passes. All threads of the warp call it at
 // the same time. The lane must exist.
@@ -210,7 +164,7 @@ T __shfl_down_sync(uint32_t /*all*/, T value, uint32_t delta) {
   return cuda_on_host::FromLane(value,
                                 lane + delta < cuda_on_host::kWarpSize ? lane + delta : lane);
 }
-inline void __syncwarp() { cuda_on_host::MyWarp().barrier.arrive_and_wait(); }
+inline void __syncwarp() { cuda_on_host::Wait(cuda_on_host::MyWarp().barrier); }
 inline uint32_t __ballot_sync(uint32_t /*all*/, bool predicate) {
   const uint64_t* words = cuda_on_host::MyWarp().Exchange(cuda_on_host::Lane(), predicate ? 1 : 0);
   uint32_t ones = 0;
@@ -285,30 +239,17 @@ cudaError_t cudaLaunchKernelNow(const cudaLaunchConfig_t* config, void (*kernel)
   if (cuda_on_host::launches_left == 0) return cuda_on_host::Fail(cudaErrorLaunchFailure);
   --cuda_on_host::launches_left;
   const uint32_t threads = config->blockDim.x, blocks = config->gridDim.x;
-  const auto run = [&](uint32_t thread, uint32_t b) {
-    threadIdx = dim3(thread, 0, 0);
-    blockIdx = dim3(b, 0, 0);
-    blockDim = config->blockDim;
-    gridDim = config->gridDim;
-    kernel(arguments...);
-  };
-  const auto barrier_use = cuda_on_host::UsesBarriers().find(reinterpret_cast<void*>(kernel));
-  if (barrier_use != cuda_on_host::UsesBarriers().end() && !barrier_use->second) {
-    for (uint32_t b = 0; b < blocks; ++b)
-      for (uint32_t thread = 0; thread < threads; ++thread) run(thread, b);
-    return cudaSuccess;
-  }
-  cuda_on_host::used_barrier = false;
+  blockDim = config->blockDim;
+  gridDim = config->gridDim;
   cuda_on_host::Block block(threads);
-  cuda_on_host::Pool::Get().Run(threads, [&](uint32_t thread) {
-    cuda_on_host::block = &block;
-    for (uint32_t b = 0; b < blocks; ++b) {
-      run(thread, b);
-      block.block_barrier.arrive_and_wait();
-    }
-    cuda_on_host::block = nullptr;
-  });
-  cuda_on_host::UsesBarriers()[reinterpret_cast<void*>(kernel)] = cuda_on_host::used_barrier;
+  cuda_on_host::block = &block;
+  for (uint32_t b = 0; b < blocks; ++b) {
+    blockIdx = dim3(b, 0, 0);
+    cuda_on_host::Fibers::Get().Run(threads, [&](uint32_t thread) {
+      threadIdx.x = thread;
+      kernel(arguments...);
+    });
+  }
   return cudaSuccess;
 }
 

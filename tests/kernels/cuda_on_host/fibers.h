@@ -1,0 +1,198 @@
+// Runs the threads of a simulated CUDA block on one host thread. Each of them runs on a fiber, that
+// is, on a stack of its own, until it waits for other threads of the block. To switch between
+// fibers takes nanoseconds; to switch between host threads would take microseconds. The sanitizers
+// learn of each switch. The thread sanitizer takes each fiber for a thread, and only Barrier orders
+// what two fibers do, so it finds the races that a GPU would have.
+#pragma once
+
+#include <sanitizer/common_interface_defs.h>
+#include <sanitizer/tsan_interface.h>
+
+#include <atomic>
+#include <boost/context/fiber.hpp>
+#include <boost/context/protected_fixedsize_stack.hpp>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+// These functions are null in a program that is not built with their sanitizer.
+#pragma weak __sanitizer_start_switch_fiber
+#pragma weak __sanitizer_finish_switch_fiber
+#pragma weak __tsan_create_fiber
+#pragma weak __tsan_get_current_fiber
+#pragma weak __tsan_switch_to_fiber
+extern "C" [[gnu::weak]] void __tsan_ignore_thread_begin();
+extern "C" [[gnu::weak]] void __tsan_ignore_thread_end();
+
+namespace cuda_on_host {
+
+// A stack that code runs on, as the sanitizers know it. The thread sanitizer ignores what happens
+// between BeforeSwitch and AfterSwitch, because it would take it for the other stack's work.
+class Stack {
+ public:
+  // Tells the sanitizers that this host thread is about to switch from this stack to `to`.
+  void BeforeSwitch(const Stack& to) {
+    if (__sanitizer_start_switch_fiber != nullptr)
+      __sanitizer_start_switch_fiber(&asan_frames_, to.bottom_, to.bytes_);
+    if (__tsan_switch_to_fiber == nullptr) return;
+    __tsan_ignore_thread_begin();
+    __tsan_switch_to_fiber(to.tsan_fiber_, __tsan_switch_to_fiber_no_sync);
+  }
+  // Tells them that it has switched from `from` to this stack.
+  void AfterSwitch(Stack& from) {
+    if (__sanitizer_finish_switch_fiber != nullptr)
+      __sanitizer_finish_switch_fiber(asan_frames_, &from.bottom_, &from.bytes_);
+    if (__tsan_switch_to_fiber != nullptr) __tsan_ignore_thread_end();
+  }
+  // Says that this is the stack of the calling host thread.
+  void SetTsanThread() {
+    if (__tsan_get_current_fiber != nullptr) tsan_fiber_ = __tsan_get_current_fiber();
+  }
+  // Says that this is the stack of a fiber that `host` will switch to.
+  void CreateTsanFiber(const Stack& host) {
+    if (__tsan_create_fiber == nullptr) return;
+    tsan_fiber_ = __tsan_create_fiber(0);
+    __tsan_switch_to_fiber(tsan_fiber_, __tsan_switch_to_fiber_no_sync);
+    __tsan_ignore_thread_begin();
+    __tsan_switch_to_fiber(host.tsan_fiber_, __tsan_switch_to_fiber_no_sync);
+  }
+
+ private:
+  void* asan_frames_ = nullptr;
+  const void* bottom_ = nullptr;
+  size_t bytes_ = 0;
+  void* tsan_fiber_ = nullptr;
+};
+
+// Runs the threads of one block after the other. One host thread uses it at a time.
+class Fibers {
+ public:
+  // Fibers are kept from block to block, and never freed.
+  static Fibers& Get() {
+    static auto* fibers = new Fibers;
+    return *fibers;
+  }
+
+  // Runs thread(0), ... thread(num_threads - 1). When one calls Yield, others go on. Returns when
+  // all have returned. Aborts when all that are left wait for ever.
+  void Run(uint32_t num_threads, const std::function<void(uint32_t)>& thread) {
+    host_.SetTsanThread();
+    thread_ = &thread;
+    num_threads_ = num_threads;
+    next_thread_ = 0;
+    num_finished_ = 0;
+    start_.fetch_add(1, std::memory_order_release);
+    while (num_finished_.load(std::memory_order_acquire) < num_threads) {
+      made_progress_.store(false, std::memory_order_relaxed);
+      for (size_t i = 0; i < fibers_.size() || HasNextThread(); ++i) {
+        if (i == fibers_.size()) fibers_.push_back(std::make_unique<Fiber>(*this));
+        if (fibers_[i]->is_in_thread.load(std::memory_order_relaxed) || HasNextThread())
+          Resume(*fibers_[i]);
+      }
+      if (!made_progress_.load(std::memory_order_relaxed)) {
+        std::fputs("threads of this kernel wait at a barrier that others never reach\n", stderr);
+        std::abort();
+      }
+    }
+  }
+
+  // Called by a thread that Run runs: lets the others go on, and returns when it is its turn again.
+  void Yield() { SwitchToHost(*current_.load(std::memory_order_relaxed)); }
+
+  // Says that a thread has begun or passed a barrier.
+  void NoteProgress() { made_progress_.store(true, std::memory_order_relaxed); }
+
+ private:
+  struct Fiber {
+    explicit Fiber(Fibers& all)
+        : context(std::allocator_arg, boost::context::protected_fixedsize_stack(kStackBytes),
+                  [this, &all](boost::context::fiber&& host) {
+                    host_context = std::move(host);
+                    stack.AfterSwitch(all.host_);
+                    all.RunThreads(*this);
+                    return std::move(host_context);
+                  }) {
+      stack.CreateTsanFiber(all.host_);
+    }
+    boost::context::fiber context, host_context;
+    Stack stack;
+    // Whether this fiber runs a thread that has not returned.
+    std::atomic<bool> is_in_thread = false;
+  };
+  static constexpr size_t kStackBytes = size_t{256} << 10;
+
+  Fibers() = default;
+
+  bool HasNextThread() const {
+    return next_thread_.load(std::memory_order_relaxed) <
+           num_threads_.load(std::memory_order_relaxed);
+  }
+
+  void Resume(Fiber& fiber) {
+    current_.store(&fiber, std::memory_order_relaxed);
+    host_.BeforeSwitch(fiber.stack);
+    fiber.context = std::move(fiber.context).resume();
+    host_.AfterSwitch(fiber.stack);
+  }
+  void SwitchToHost(Fiber& fiber) {
+    fiber.stack.BeforeSwitch(host_);
+    fiber.host_context = std::move(fiber.host_context).resume();
+    fiber.stack.AfterSwitch(host_);
+  }
+
+  // What a fiber does: runs threads of the current block that no fiber has begun. Goes on with the
+  // next one if a thread returned without a wait. With the thread sanitizer each thread has a fiber
+  // of its own, because otherwise its races with others would not be found.
+  [[noreturn]] void RunThreads(Fiber& fiber) {
+    const bool sees_races = __tsan_switch_to_fiber != nullptr;
+    while (true) {
+      start_.load(std::memory_order_acquire);
+      fiber.is_in_thread.store(true, std::memory_order_relaxed);
+      do {
+        NoteProgress();
+        (*thread_.load(std::memory_order_relaxed))(
+            next_thread_.fetch_add(1, std::memory_order_relaxed));
+        num_finished_.fetch_add(1, std::memory_order_release);
+      } while (!sees_races && HasNextThread());
+      fiber.is_in_thread.store(false, std::memory_order_relaxed);
+      SwitchToHost(fiber);
+    }
+  }
+
+  // All of this is atomic so that no switch has to order the fibers for the thread sanitizer.
+  std::atomic<const std::function<void(uint32_t)>*> thread_ = nullptr;
+  std::atomic<uint32_t> num_threads_ = 0, next_thread_ = 0, num_finished_ = 0;
+  std::atomic<uint64_t> start_ = 0;
+  std::atomic<bool> made_progress_ = false;
+  std::atomic<Fiber*> current_ = nullptr;
+  std::vector<std::unique_ptr<Fiber>> fibers_;
+  Stack host_;
+};
+
+// A barrier for threads of a block that Fibers runs.
+class Barrier {
+ public:
+  explicit Barrier(uint32_t num_threads) : num_threads_(num_threads) {}
+  void ArriveAndWait() {
+    const uint32_t phase = phase_.load(std::memory_order_relaxed);
+    if (num_arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == num_threads_) {
+      num_arrived_.store(0, std::memory_order_relaxed);
+      phase_.store(phase + 1, std::memory_order_release);
+    } else {
+      while (phase_.load(std::memory_order_acquire) == phase) Fibers::Get().Yield();
+    }
+    Fibers::Get().NoteProgress();
+  }
+
+ private:
+  const uint32_t num_threads_;
+  std::atomic<uint32_t> num_arrived_ = 0;
+  // How often all threads have arrived.
+  std::atomic<uint32_t> phase_ = 0;
+};
+
+}  // namespace cuda_on_host
