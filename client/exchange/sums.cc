@@ -44,13 +44,13 @@ void Sums::Store(const Answer& answer) {
   chunk_answer = {true, protocol::HasFp32Payload(outcome), outcome.of_round().contributors(),
                   answer.payload};
   if (outcome.has_learning_rate()) round.learning_rate = outcome.learning_rate();
-  if (planned_bucket.chunks[answer.cell.chunk].scalers != 0) StoreMaxScalers(answer);
+  if (planned_bucket.chunks[answer.cell.chunk].num_scalers != 0) StoreMaxScalers(answer);
 }
 
 void Sums::StoreMaxScalers(const Answer& answer) {
   const uint64_t round = answer.outcome.of_round().round();
   const uint32_t bucket = answer.cell.bucket;
-  const size_t count = setup_.plan.chunk(bucket, answer.cell.chunk).scalers;
+  const size_t count = setup_.plan.chunk(bucket, answer.cell.chunk).num_scalers;
   std::vector<float>& max_scalers = max_scalers_[round][bucket];
   const uint32_t rounds_back = setup_.plan.scaler_age_rounds;
   // If no worker took part, later rounds use the scalers that this round would have used.

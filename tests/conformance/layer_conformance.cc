@@ -226,7 +226,7 @@ TEST_P(LayerConformance, ASampleAloneHasTheScoresThatItHasInABatch) {
   problem.MakeNet(false)->Forward({problem.images, problem.labels, problem.batch, 0, batch_scores},
                                   nullptr);
   Problem single(problem.net, 1);
-  auto net = single.Make(/*training=*/false);
+  auto net = single.MakeNet(/*training=*/false);
   const size_t image_size = single.images.size();
   for (uint32_t n = 0; n < problem.batch; ++n) {
     net->Forward({std::span(problem.images).subspan(n * image_size, image_size),

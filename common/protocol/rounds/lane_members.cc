@@ -23,7 +23,7 @@ void LaneMembers::OnMembers(const pb::Members& members) {
 }
 
 LaneMember* LaneMembers::OnHello(Peer from, const pb::Hello& hello, Sends* out) {
-  if (Find(hello.rank(), hello.incarnation(), true) == nullptr) {
+  if (FindMember(hello.rank(), hello.incarnation(), true) == nullptr) {
     out->push_back(
         {from, MakeRefuse(static_cast<int>(Code::kNotAllowed),
                           "this incarnation is not (or no longer) a member", pb::Refuse::retry)});

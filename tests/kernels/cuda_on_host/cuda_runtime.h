@@ -86,9 +86,9 @@ inline thread_local Block* block;
 
 // Tests set these to provoke errors: how many launches succeed before one fails, and the largest
 // allocation in bytes that succeeds.
-inline uint64_t launches_left = ~uint64_t{0}, bytes_left = ~uint64_t{0};
+inline uint64_t launches_left = ~uint64_t{0}, max_allocation_bytes = ~uint64_t{0};
 inline thread_local cudaError_t last_error = cudaSuccess;
-inline cudaError_t Fail(cudaError_t error) { return last_error = error; }
+inline cudaError_t RecordError(cudaError_t error) { return last_error = error; }
 
 // The priorities of the streams that this thread has created, in order.
 inline thread_local std::vector<int> stream_priorities;
@@ -131,18 +131,18 @@ inline void __threadfence() {}  // Does nothing, because blocks do not run at th
 
 namespace cuda_on_host {
 
-inline uint32_t Lane() { return threadIdx.x % kWarpSize; }
+inline uint32_t MyLane() { return threadIdx.x % kWarpSize; }
 
 inline Block::Warp& MyWarp() { return *block->warps[threadIdx.x / kWarpSize]; }
 
 // Returns the value that the thread `lane` of this warp passes. All threads of the warp call it at
 // the same time. The lane must exist.
 template <typename T>
-T FromLane(T value, uint32_t lane) {
+T ReadFromLane(T value, uint32_t lane) {
   static_assert(sizeof(T) <= sizeof(uint64_t));
   uint64_t word = 0;
   std::memcpy(&word, &value, sizeof value);
-  word = MyWarp().Exchange(Lane(), word)[lane];
+  word = MyWarp().Exchange(MyLane(), word)[lane];
   std::memcpy(&value, &word, sizeof value);
   return value;
 }
@@ -151,22 +151,23 @@ T FromLane(T value, uint32_t lane) {
 
 template <typename T>
 T __shfl_sync(uint32_t /*all*/, T value, uint32_t lane) {
-  return cuda_on_host::FromLane(value, lane);
+  return cuda_on_host::ReadFromLane(value, lane);
 }
 template <typename T>
 T __shfl_up_sync(uint32_t /*all*/, T value, uint32_t delta) {
-  const uint32_t lane = cuda_on_host::Lane();
-  return cuda_on_host::FromLane(value, lane >= delta ? lane - delta : lane);
+  const uint32_t lane = cuda_on_host::MyLane();
+  return cuda_on_host::ReadFromLane(value, lane >= delta ? lane - delta : lane);
 }
 template <typename T>
 T __shfl_down_sync(uint32_t /*all*/, T value, uint32_t delta) {
-  const uint32_t lane = cuda_on_host::Lane();
-  return cuda_on_host::FromLane(value,
-                                lane + delta < cuda_on_host::kWarpSize ? lane + delta : lane);
+  const uint32_t lane = cuda_on_host::MyLane();
+  return cuda_on_host::ReadFromLane(value,
+                                    lane + delta < cuda_on_host::kWarpSize ? lane + delta : lane);
 }
 inline void __syncwarp() { cuda_on_host::Wait(cuda_on_host::MyWarp().barrier); }
 inline uint32_t __ballot_sync(uint32_t /*all*/, bool predicate) {
-  const uint64_t* words = cuda_on_host::MyWarp().Exchange(cuda_on_host::Lane(), predicate ? 1 : 0);
+  const uint64_t* words =
+      cuda_on_host::MyWarp().Exchange(cuda_on_host::MyLane(), predicate ? 1 : 0);
   uint32_t ones = 0;
   for (uint32_t lane = 0; lane < cuda_on_host::kWarpSize; ++lane)
     ones |= static_cast<uint32_t>(words[lane]) << lane;
@@ -186,12 +187,12 @@ namespace cuda_on_host {
 
 // The work that a stream records while a graph is captured.
 using CapturedWork = std::vector<std::function<cudaError_t()>>;
-inline thread_local CapturedWork* capturing = nullptr;
+inline thread_local CapturedWork* captured_work = nullptr;
 inline uint64_t graphs_launched = 0;
 
 inline cudaError_t RunOrCapture(std::function<cudaError_t()> work) {
-  if (capturing == nullptr) return work();
-  capturing->push_back(std::move(work));
+  if (captured_work == nullptr) return work();
+  captured_work->push_back(std::move(work));
   return cudaSuccess;
 }
 
@@ -204,15 +205,16 @@ struct CUgraphExec_st {
 using cudaGraphExec_t = CUgraphExec_st*;
 enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal };
 inline cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
-  cuda_on_host::capturing = new cuda_on_host::CapturedWork;
+  cuda_on_host::captured_work = new cuda_on_host::CapturedWork;
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t* graph) {
-  *graph = std::exchange(cuda_on_host::capturing, nullptr);
+  *graph = std::exchange(cuda_on_host::captured_work, nullptr);
   return cudaSuccess;
 }
 inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned) {
-  if (cuda_on_host::bytes_left == 0) return cuda_on_host::Fail(cudaErrorMemoryAllocation);
+  if (cuda_on_host::max_allocation_bytes == 0)
+    return cuda_on_host::RecordError(cudaErrorMemoryAllocation);
   *exec = new CUgraphExec_st{*graph};
   return cudaSuccess;
 }
@@ -236,7 +238,7 @@ template <typename... Parameters, typename... Arguments>
 cudaError_t cudaLaunchKernelNow(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
                                 const Arguments&... arguments) {
   const std::lock_guard one_at_a_time(cuda_on_host::launch_mutex);
-  if (cuda_on_host::launches_left == 0) return cuda_on_host::Fail(cudaErrorLaunchFailure);
+  if (cuda_on_host::launches_left == 0) return cuda_on_host::RecordError(cudaErrorLaunchFailure);
   --cuda_on_host::launches_left;
   const uint32_t threads = config->blockDim.x, blocks = config->gridDim.x;
   blockDim = config->blockDim;
@@ -263,7 +265,8 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
 
 // Fills the memory with 0xA5, because device memory is not initialized either.
 inline cudaError_t cudaMalloc(void** to, size_t bytes) {
-  if (bytes > cuda_on_host::bytes_left) return cuda_on_host::Fail(cudaErrorMemoryAllocation);
+  if (bytes > cuda_on_host::max_allocation_bytes)
+    return cuda_on_host::RecordError(cudaErrorMemoryAllocation);
   *to = std::malloc(bytes);
   if (*to == nullptr) return cudaErrorMemoryAllocation;
   std::memset(*to, 0xA5, bytes);
@@ -311,7 +314,7 @@ inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   return cudaSuccess;
 }
 inline cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
-  *free_bytes = *total_bytes = cuda_on_host::bytes_left;
+  *free_bytes = *total_bytes = cuda_on_host::max_allocation_bytes;
   return cudaSuccess;
 }
 inline cudaError_t cudaDriverGetVersion(int* version) {

@@ -228,15 +228,15 @@ bool Gathering::MayBeginAnew(const std::vector<Offer>& offers, Time now, Control
 }
 
 void Gathering::LogBegin(ControlActions* out) const {
-  const Begin& begin = job_.begin;
+  const BeginPoint& begin_point = job_.begin;
   const std::string repeated_text =
-      job_.reached_round > begin.round()
+      job_.reached_round > begin_point.round()
           ? Cat(", from round ", job_.reached_round, ": what came after it is done again")
           : std::string();
-  if (!begin.checkpoint.has_value())
+  if (!begin_point.checkpoint.has_value())
     return EmitLog("all go back to the beginning" + repeated_text, out);
-  EmitLog(Cat("all go on from the ", begin.workers_load_checkpoint ? "" : "servers' ",
-              "checkpoint of step ", begin.checkpoint->step(), repeated_text),
+  EmitLog(Cat("all go on from the ", begin_point.workers_load_checkpoint ? "" : "servers' ",
+              "checkpoint of step ", begin_point.checkpoint->step(), repeated_text),
           out);
 }
 

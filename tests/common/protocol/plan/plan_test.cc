@@ -162,8 +162,8 @@ TEST(Plan, ReservesBytesForScalersThatTravelWithPushes) {
   EXPECT_EQ(plan->scaler_age_rounds, 2u);  // The algorithm odsgd has two open rounds at a time.
   EXPECT_TRUE(plan->shares_before(2));
   EXPECT_FALSE(plan->shares_before(3));
-  EXPECT_EQ(plan->buckets[2].chunks[0].scalers, 2u);
-  EXPECT_EQ(plan->buckets[2].chunks[1].scalers, 0u);
+  EXPECT_EQ(plan->buckets[2].chunks[0].num_scalers, 2u);
+  EXPECT_EQ(plan->buckets[2].chunks[1].num_scalers, 0u);
   EXPECT_EQ(plan->buckets[2].chunks[0].max_push_bytes,
             plan_with_shared_scalers->buckets[2].chunks[0].max_push_bytes + 2 * sizeof(float));
   EXPECT_NE(plan->digest, plan_with_shared_scalers->digest);

@@ -98,7 +98,7 @@ TEST_F(ClockLaneTest, RefusesPushesThatAreNotInItsPlan) {
   EXPECT_THAT(refusal_of_bad_push.sentence(), HasSubstr("rank 1: not a word"));
   EXPECT_EQ(lane_->counters().bad, 3u);
   EXPECT_EQ(lane_->clocks(kFirstCell).total, 0u);
-  EXPECT_EQ(lane_->clocks(kFirstCell).counted, (std::vector<uint64_t>{0, 0, 0}));
+  EXPECT_EQ(lane_->clocks(kFirstCell).counted_clocks, (std::vector<uint64_t>{0, 0, 0}));
   Message unexpected_message;
   unexpected_message.head.mutable_members();
   Sends out;

@@ -268,7 +268,7 @@ TEST_F(ClockExchangeTest, HoldsItsNewestAnsweredClockForARestartedServer) {
   pb::Outcome parted_outcome;
   parted_outcome.mutable_parted()->set_clock(3);
   EXPECT_EQ(DeliverOutcome(parted_outcome).size(), 1u);
-  EXPECT_EQ(BringLaneUp(9).at(0).message.head.held_sum().parted_outcome().clock(), 3u);
+  EXPECT_EQ(BringLaneUp(9).at(0).message.head.held_sum().parted().clock(), 3u);
 }
 
 TEST_F(ClockExchangeTest, TellsItsClocksAgainAsANewIncarnation) {
