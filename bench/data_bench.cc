@@ -2,8 +2,8 @@
 // image, mirrored and standardized. Prints one line of JSON for each number of threads.
 //
 //   data_bench FORMAT DIR BATCH STEPS THREADS...
-// Reads STEPS batches of BATCH images of the data set in the folder DIR, with each number of
-// THREADS. For example: data_bench packed cifar_packed 128 400 1 2
+// For each number of THREADS, times STEPS batches of BATCH images of the data set in the folder
+// DIR, after a first batch. For example: data_bench packed cifar_packed 128 400 1 2
 #include <cstdio>
 #include <cstdlib>
 #include <string>

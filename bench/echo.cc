@@ -34,7 +34,8 @@ void* MakeSocket(void* context, int type) {
   return socket;
 }
 
-// ZeroMQ calls this when it has sent a message. The sender owns the bytes, so it frees nothing.
+// ZeroMQ calls this function when it needs a message's bytes no more. The function does not free
+// them, because the caller of SendBytes owns them.
 void KeepBytes(void*, void*) {}
 
 void SendBytes(void* socket, std::vector<char>& bytes) {
@@ -43,8 +44,8 @@ void SendBytes(void* socket, std::vector<char>& bytes) {
   ExitUnless(zmq_msg_send(&message, socket, 0) >= 0);
 }
 
-// Receives a message of several parts. Stores the first part in `first_part` unless that is null,
-// and discards the others.
+// Receives all parts of a message. Stores the first part in `first_part` unless that is null, and
+// discards the others.
 void Receive(void* socket, std::string* first_part) {
   zmq_msg_t part;
   for (bool has_more = true, is_first = true; has_more; is_first = false) {
@@ -68,7 +69,7 @@ void RunServer(void* context, const std::string& endpoint, long num_messages, si
     SendBytes(socket, answer);
   }
   zmq_close(socket);
-  zmq_ctx_term(context);  // Waits until all bytes are sent.
+  zmq_ctx_term(context);  // Waits until all bytes are sent, at most linger_ms.
 }
 
 void RunClient(void* context, const std::string& endpoint, long num_messages, size_t push_bytes,

@@ -1,5 +1,5 @@
-// Loops that only read and write memory, as lower bounds of the time of kernels (floors.h). A plane
-// is an array with one bit of each element.
+// The loops against which kernels are measured (floors.h). A plane is an array with one bit of each
+// element.
 #include "bench/floors.h"
 
 #include "kernels/codes/ternary.h"
@@ -21,7 +21,7 @@ HWY_INLINE WordVector LoadBits(const float* x) {
   return hn::BitCast(WordTag(), hn::LoadU(FloatTag(), x));
 }
 
-// Returns the bitwise OR of all elements of a vector. (Highway calls them lanes.)
+// Returns the bitwise OR of all lanes (Highway's word for elements) of a vector.
 uint32_t OrOfLanes(WordVector v) {
   alignas(64) uint32_t lanes[16] = {};
   hn::Store(v, WordTag(), lanes);
@@ -51,9 +51,9 @@ HWY_INLINE const uint32_t* AsWords(const uint8_t* plane) {
 
 uint32_t RunReadAndCodePass(const float* x, size_t n, uint8_t* mask, uint8_t* signs) {
   const size_t vector_size = hn::Lanes(WordTag());
-  // A group is the elements whose bits in a plane fill one vector (`plane_bytes` bytes).
-  const size_t plane_bytes = vector_size * sizeof(uint32_t);
-  const size_t group_size = 8 * plane_bytes;
+  // A group is the elements whose bits in a plane fill one vector.
+  const size_t vector_bytes = vector_size * sizeof(uint32_t);
+  const size_t group_size = 8 * vector_bytes;
   WordVector or_of_words = hn::Zero(WordTag());
   size_t group_index = 0;
   for (size_t i = 0; i + group_size <= n; i += group_size, ++group_index) {
@@ -63,9 +63,9 @@ uint32_t RunReadAndCodePass(const float* x, size_t n, uint8_t* mask, uint8_t* si
       or_1 = hn::Or(or_1, LoadBits(x + i + j + vector_size));
     }
     or_of_words = hn::Or(or_0, or_1);
-    hn::StoreU(or_of_words, WordTag(), AsWords(mask + group_index * plane_bytes));
+    hn::StoreU(or_of_words, WordTag(), AsWords(mask + group_index * vector_bytes));
     if (group_index % 3 == 0)
-      hn::StoreU(or_of_words, WordTag(), AsWords(signs + group_index / 3 * plane_bytes));
+      hn::StoreU(or_of_words, WordTag(), AsWords(signs + group_index / 3 * vector_bytes));
   }
   return OrOfLanes(or_of_words);
 }

@@ -1,7 +1,7 @@
-// Loops that give lower bounds ("floors") of the time of kernels: they only read and write memory,
-// on one core, with the widest vectors of the CPU. The kernels work on ternary codes, which are
-// stored as planes: a plane holds one bit of each element. The functions may skip the elements
-// after the last multiple of 512.
+// Loops against which kernels are measured, on one core, with the widest vectors of the CPU. The
+// first three give lower bounds ("floors"): they only read and write memory. The kernels work on
+// ternary codes, which are stored as planes: a plane holds one bit of each element. The functions
+// may skip the elements after the last multiple of 512.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ uint32_t RunReadPass(const float* x, size_t n);
 uint32_t RunReadAndCodePass(const float* x, size_t n, uint8_t* mask, uint8_t* signs);
 
 // Reads `num_planes` planes of PlaneBytes(n) bytes. Reads n weights w and n velocities v and writes
-// the same values back. Returns the bitwise OR of the planes.
+// the same values back. Returns the bitwise OR of the planes' words.
 uint32_t RunUpdatePass(const uint8_t* planes, size_t n, int num_planes, float* w, float* v);
 
 // Sets out[i] = x[0][i] + ... + x[7][i] for i < n.

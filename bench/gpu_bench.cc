@@ -1,12 +1,12 @@
 // Measures the limits of this machine's GPU, and Tern's kernels on it. Prints one line of JSON per
 // measurement (gpu_timing.h) as soon as it is done; the first line describes the device.
-// gpu_check.py computes ratios from them.
+// gpu_check.py computes ratios from these lines.
 //
 //   gpu_bench [--device_only] [--elements 134217728] [--nets alexnet,resnet50] [--regions 7]
 //             [--region_ms 50]
 //
-// Every measurement times several regions. A region is a series of calls that takes at least
-// region_ms milliseconds.
+// Every measurement times --regions regions. A region is a series of calls that takes at least
+// --region_ms milliseconds.
 //
 // The "bytes" of a line are the necessary memory traffic. The kernels that compute statistics or
 // encode read 4 bytes per element; the latter also write the codes. The kernel that updates the
@@ -49,7 +49,7 @@ constexpr float kSigma = 0.01f, kClip = 0.025f;
 // Longer arrays repeat this many random values.
 constexpr size_t kPatternSize = size_t{1} << 22;
 // Successive calls use different arrays with at least this many bytes together, more than any
-// cache.
+// cache. Arrays of at most kPatternSize values are used again and again.
 constexpr uint64_t kMinArrayBytes = uint64_t{400} << 20;
 
 struct Setting {
@@ -121,8 +121,8 @@ uint64_t NumElements(const std::vector<Part>& tensors) {
 }
 
 // Returns arrays of normally distributed values, each with one value per element of a model. Calls
-// use the arrays in turn. The arrays together are larger than any cache, so no cache holds the next
-// one.
+// use the arrays in turn. Arrays longer than kPatternSize are together larger than any cache, so no
+// cache holds the next one.
 std::vector<std::unique_ptr<DeviceArray<float>>> MakeArenas(uint64_t elements) {
   const std::vector<float> values =
       NormalValues(std::min<size_t>(kPatternSize, static_cast<size_t>(elements)), 1);

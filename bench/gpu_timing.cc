@@ -35,7 +35,7 @@ std::vector<double> MeasureRegions(const RegionOptions& regions,
   return seconds;
 }
 
-// A pair of CUDA events that measures the time between Begin and End on the device.
+// A pair of CUDA events. End returns the seconds since Begin on the device.
 class EventTimer {
  public:
   EventTimer() {

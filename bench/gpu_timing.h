@@ -61,9 +61,9 @@ struct RegionOptions {
   double min_seconds = 0.05;
 };
 
-// Measures how many seconds a call of `work`, which launches kernels, takes on the device. Returns
-// one value per region, measured with CUDA events after warm-up calls. `turn` is the number of the
-// call, for work that uses several arrays in turn.
+// Measures how many seconds a call of `work`, which launches kernels or copies, takes on the
+// device. Returns one value per region, measured with CUDA events after warm-up calls. `turn` is
+// the number of the call, for work that uses several arrays in turn.
 std::vector<double> MeasureSeconds(const RegionOptions& regions,
                                    const std::function<void(uint64_t turn)>& work);
 // Measures by the host's clock how many seconds a call of `work` takes. `work` itself waits for the

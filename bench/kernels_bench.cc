@@ -1,5 +1,5 @@
 // Measures the speed of the kernels on one core, in elements per second and in bytes per second of
-// floats that are read or written.
+// floats that are read or written (BenchAddCodes: that the codes stand for).
 //   kernels_bench --benchmark_filter=Ternarize
 #include <benchmark/benchmark.h>
 

@@ -1,8 +1,7 @@
 // Times training steps of one network on this machine's cores or its GPU. A step is forward,
-// backward and an update by SGD with momentum. On a GPU a step does all the work of a worker except
-// waiting for servers: it copies the images of the next step to the device as bytes, encodes the
-// gradient, copies the ternary codes to the host, and applies a sum of codes (all zeros) to the
-// weights.
+// backward and an update by SGD with momentum. On a GPU a step also does a worker's other work on
+// the device: it copies the images of the next step to the device as bytes, encodes the gradient,
+// copies the ternary codes to the host, and applies a sum of codes (all zeros) to the weights.
 //
 // Prints one line of JSON: {"seconds": [the seconds of a step, for each region], "cpu_seconds": the
 // CPU time of a step over all threads, "steps": the number of measured steps}. A region is a series
@@ -10,8 +9,8 @@
 //
 //   net_steps MODEL BATCH THREADS REGIONS fp32|tf32|bf16|fp16 [cpu|cuda [SECONDS]]
 //
-// On the CPU a region is one step, on a GPU as many steps as take 50 ms. SECONDS limits the total
-// time, with at least one region.
+// On the CPU a region is one step, on a GPU as many steps as take at least 50 ms. SECONDS limits
+// the total time, with at least one region.
 #include <omp.h>
 #include <sys/resource.h>
 
@@ -69,7 +68,7 @@ double CpuSeconds() {
 class Trainer {
  public:
   virtual ~Trainer() = default;
-  // Runs `steps` steps and returns their total seconds.
+  // Runs `steps` steps, or fewer if one fails (status()), and returns their total seconds.
   double TimeSteps(int steps) {
     const Time begin = Now();
     for (int i = 0; i < steps && status_.ok(); ++i) status_ = RunStep(step_++);
@@ -109,7 +108,7 @@ class CpuTrainer : public Trainer {
   std::vector<float> velocities_;
 };
 
-// Trains on the GPU, with the exchange of codes but without servers.
+// Trains on the GPU, with encoding and decoding of gradients but without servers.
 class GpuTrainer : public Trainer {
  public:
   static Result<std::unique_ptr<Trainer>> Make(const Problem& problem, Net::Options options) {
@@ -218,7 +217,8 @@ Result<std::unique_ptr<Trainer>> MakeTrainer(const Setting& setting, Problem& pr
 void MeasureAndPrint(const Setting& setting, Trainer* trainer) {
   const Time begin = Now();
   const auto elapsed_s = [begin] { return Seconds(Now() - begin); };
-  // The first step is slow: oneDNN or cuDNN makes plans, and pages are touched first.
+  // The first step is slow: oneDNN or cuDNN makes plans, and memory pages are touched for the first
+  // time.
   double step_s = trainer->TimeSteps(1);
   int steps_per_region = 1;
   if (setting.device == Device::kCuda) {

@@ -18,8 +18,8 @@ HWY_BEFORE_NAMESPACE();
 namespace tern::bench::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The number of independent chains must exceed the latency of a multiply-add in cycles times the
-// multiply-adds that a core starts per cycle.
+// The number of independent chains must be at least the latency of a multiply-add in cycles times
+// the multiply-adds that a core starts per cycle.
 constexpr size_t kChains = 12;
 constexpr size_t kIterations = 20'000'000;
 
@@ -47,12 +47,12 @@ HWY_EXPORT(MultiplyAndAdd);
 // Returns floating-point operations per second of all threads together.
 double PeakRate(int threads) {
   double operations = 0;
-  float sums = 0;
+  float chain_sum = 0;
   const Time begin = Now();
-#pragma omp parallel num_threads(threads) reduction(+ : operations, sums)
-  operations += HWY_DYNAMIC_DISPATCH(MultiplyAndAdd)(&sums);
+#pragma omp parallel num_threads(threads) reduction(+ : operations, chain_sum)
+  operations += HWY_DYNAMIC_DISPATCH(MultiplyAndAdd)(&chain_sum);
   const double rate = operations / Seconds(Now() - begin);
-  return sums > 0 ? rate : 0;
+  return chain_sum > 0 ? rate : 0;
 }
 
 }  // namespace tern::bench

@@ -39,8 +39,8 @@ int main(int argc, char** argv) {
   const auto begin = std::chrono::steady_clock::now();
   bool all_passed = PlaySchedules("with rounds", Schedule::Make, first_seed, num_schedules / 2);
   all_passed &=
-      PlaySchedules("without rounds", Schedule::MakeClocks, first_seed, num_schedules / 4);
-  all_passed &= PlaySchedules("where everybody is lost", Schedule::MakeCheckpoints, first_seed,
+      PlaySchedules("without rounds", Schedule::MakeWithoutRounds, first_seed, num_schedules / 4);
+  all_passed &= PlaySchedules("where everybody is lost", Schedule::MakeWithCheckpoints, first_seed,
                               num_schedules / 4);
   const std::chrono::duration<double> duration = std::chrono::steady_clock::now() - begin;
   std::cout << "all: " << num_schedules << " schedules in " << duration.count() << " s\n";

@@ -1,6 +1,6 @@
-// Measures the kernels for which the project has speed targets, on one core, with data larger than
-// the caches. Each kernel is timed in turn with a lower bound of its time (floor) or with other
-// code that does the same work (peer). Prints a JSON list of
+// Measures the kernels for which the project has speed targets, on one core, by default with data
+// larger than the caches. Each kernel is timed in turn with a lower bound of its time (floor) or
+// with other code that does the same work (peer). Prints a JSON list of
 //   {"target", "value": the median, "samples": [..], "unit", "note", "seconds": {function: [..]}}
 //   speed_targets [--elements 134217728] [--repetitions 5]
 #include <algorithm>

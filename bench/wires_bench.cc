@@ -38,7 +38,7 @@ void AbortOnError(const Status& status) {
   std::abort();
 }
 
-// A round with one wire format: the codes of N workers with one shared scaler.
+// A round with one wire format: the codes of N workers with one shared scaler (scale factor).
 struct Round {
   Round(const std::string& wire, int workers) : codec(std::move(*MakeCodec(wire, Options()))) {
     for (int rank = 0; rank < workers; ++rank) {
@@ -93,7 +93,7 @@ void BenchEncode(benchmark::State& state, const std::string& wire) {
   SetCounters(state, kNumElements, code.size());
 }
 
-// Adds the codes of all workers. Counts the elements of all workers.
+// Adds the codes of all workers. The rate counts the elements of all workers.
 void BenchAdd(benchmark::State& state, const std::string& wire) {
   const Round round(wire, static_cast<int>(state.range(0)));
   for (auto _ : state) {
@@ -103,7 +103,7 @@ void BenchAdd(benchmark::State& state, const std::string& wire) {
   SetCounters(state, kNumElements * round.codes.size(), round.codes[0].size());
 }
 
-// Encodes the sum of all workers.
+// Encodes the sum of all workers' codes.
 void BenchEncodeSum(benchmark::State& state, const std::string& wire) {
   const Round round(wire, static_cast<int>(state.range(0)));
   const auto sum = round.AddAllCodes();

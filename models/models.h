@@ -12,8 +12,8 @@
 namespace tern::models {
 
 // Builds the net of a job's section `model`, for images of shape `input` and `classes` classes.
-// Every returned NetDef is complete (inputs, outputs and defaults filled in) and valid; otherwise
-// kBadJob says which layer is wrong and why.
+// Every returned NetDef is complete (inputs, outputs and defaults filled in) and valid. kBadJob,
+// with the layer or key and the reason, if there is no such net.
 Result<pb::NetDef> BuildNet(const pb::Model& model, const pb::ImageShape& input, uint32_t classes);
 
 const std::vector<std::string>& ModelNames();

@@ -1,5 +1,5 @@
-// Writes a NetDef layer by layer. Each layer reads the output of the previous layer, unless
-// SetNextInput is called.
+// Writes a NetDef layer by layer. Each layer reads the output of the previous layer, unless the
+// caller names other tensors (SetNextInput, Add, Concat).
 #pragma once
 
 #include <cstdint>
@@ -57,7 +57,7 @@ class NetBuilder {
   void Dropout(const std::string& name, double rate);
   void Add(const std::string& name, std::vector<std::string> tensors);
   void Concat(const std::string& name, std::vector<std::string> tensors);
-  // Adds the loss. No call may follow.
+  // Adds the loss and returns the net. No call may follow.
   pb::NetDef Finish();
 
  private:

@@ -8,8 +8,8 @@ namespace tern::models {
 
 namespace {
 
-// Writes the stem (the first layers) and the blocks of a ResNet. Layers are named as in
-// torchvision: layer1.0.conv1, layer1.0.bn1, layer2.0.downsample.0.
+// Writes the stem (the first layers) and the blocks of a ResNet. Convolutions and batch norms are
+// named as in torchvision, which has no ResNet18V2: layer1.0.conv1, layer2.0.downsample.0.
 class ResNet {
  public:
   explicit ResNet(const char* name) : net_(name) {
@@ -32,7 +32,8 @@ class ResNet {
     channels_ = 64;
   }
 
-  // Adds y = relu(F(x) + shortcut(x)), where F is two convolutions of 3 x 3.
+  // Adds y = relu(F(x) + shortcut(x)), where F is two convolutions of 3 x 3. shortcut(x) is x or,
+  // if that has another shape than y, a convolution of 1 x 1.
   void AddBasicBlock(const std::string& name, uint32_t outputs, uint32_t stride) {
     const std::string input = net_.last_output();
     Conv(name + ".conv1", outputs, 3, stride);
@@ -54,7 +55,8 @@ class ResNet {
     AddShortcut(name, input, outputs, stride);
   }
   // Adds y = F(x) + shortcut, where F has batch norm and ReLU before each of its two convolutions.
-  // If the shortcut is a convolution, its input is the output of the first ReLU; else it is x.
+  // The shortcut is x or, if that has another shape than y, a convolution of 1 x 1 of the first
+  // ReLU's output.
   void AddPreActivatedBlock(const std::string& name, uint32_t outputs, uint32_t stride) {
     std::string shortcut = net_.last_output();
     AddNormRelu(name + ".bn1", name + ".relu1");

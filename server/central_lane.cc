@@ -18,17 +18,17 @@ Result<std::unique_ptr<CentralLane>> CentralLane::Make(const setup::Setup& setup
                                                        std::span<const float> initial,
                                                        const Rate& rate,
                                                        LaneCheckpoints& checkpoints) {
-  std::unique_ptr<CentralLane> central(
+  std::unique_ptr<CentralLane> central_lane(
       new CentralLane(setup, shard, lane, options, rate, checkpoints));
-  if (central->facts_.has_rounds) {
-    TERN_RETURN_IF_ERROR(central->MakeCellsWithRounds(initial));
-    central->MakeRoundLane();
+  if (central_lane->facts_.has_rounds) {
+    TERN_RETURN_IF_ERROR(central_lane->MakeCellsWithRounds(initial));
+    central_lane->MakeRoundLane();
   } else {
-    auto cells = central->MakeClockCells(initial);
+    auto cells = central_lane->MakeClockCells(initial);
     if (!cells.ok()) return cells.status();
-    central->MakeClockLane(std::move(*cells));
+    central_lane->MakeClockLane(std::move(*cells));
   }
-  return central;
+  return central_lane;
 }
 
 CentralLane::CentralLane(const setup::Setup& setup, uint32_t shard, uint32_t lane,
@@ -50,13 +50,15 @@ CentralLane::CentralLane(const setup::Setup& setup, uint32_t shard, uint32_t lan
 
 Status CentralLane::MakeCellsWithRounds(std::span<const float> initial) {
   for (const protocol::Chunk* chunk : chunks_) {
-    auto chunk_rounds = CentralRounds::Make(setup_, *chunk, initial, rate_);
-    if (!chunk_rounds.ok()) return chunk_rounds.status();
-    CentralRounds* cell = chunk_rounds->get();
-    rounds_of_chunks_.push_back(std::move(*chunk_rounds));
-    checkpoints_.AddCell(cell->cell(), [cell](SavedState* state) { cell->AddState(state); });
-    cell->SetOnClosed(
-        [this, cell](uint64_t round) { checkpoints_.OnRoundClosed(cell->cell(), round); });
+    auto made_rounds = CentralRounds::Make(setup_, *chunk, initial, rate_);
+    if (!made_rounds.ok()) return made_rounds.status();
+    CentralRounds* chunk_rounds = made_rounds->get();
+    rounds_of_chunks_.push_back(std::move(*made_rounds));
+    checkpoints_.AddCell(chunk_rounds->cell(),
+                         [chunk_rounds](SavedState* state) { chunk_rounds->AddState(state); });
+    chunk_rounds->SetOnClosed([this, chunk_rounds](uint64_t round) {
+      checkpoints_.OnRoundClosed(chunk_rounds->cell(), round);
+    });
   }
   return Ok();
 }
@@ -82,8 +84,9 @@ Result<std::vector<protocol::ClockCellSpec>> CentralLane::MakeClockCells(
 void CentralLane::MakeRoundLane() {
   std::vector<protocol::CellSpec> specs;
   for (protocol::CellSpec& spec : protocol::MakeCellsOfLane(setup_.plan, shard_, lane_number_)) {
-    for (const auto& cell : rounds_of_chunks_) {
-      if (cell->cell() == spec.cell) specs.push_back(cell->DescribeCell(std::move(spec)));
+    for (const auto& chunk_rounds : rounds_of_chunks_) {
+      if (chunk_rounds->cell() == spec.cell)
+        specs.push_back(chunk_rounds->DescribeCell(std::move(spec)));
     }
   }
   auto lane = std::make_unique<protocol::RoundLane>(options_, std::move(specs));
@@ -96,7 +99,7 @@ void CentralLane::MakeClockLane(std::vector<protocol::ClockCellSpec> cells) {
   options.workers = options_.workers;
   options.incarnation = options_.incarnation;
   options.safeguards = options_.safeguards;
-  options.pushes = [this](uint64_t steps) {
+  options.num_pushes = [this](uint64_t steps) {
     return facts_.PushesOfJob(steps, setup_.plan.workers);
   };
   options.max_clocks_ahead = facts_.max_steps_ahead;
@@ -146,9 +149,9 @@ void CentralLane::AfterMessages() {
 
 void CentralLane::Finish() {
   if (clock_lane_ == nullptr) return checkpoints_.Finish();
-  // The lanes of the servers may have counted different numbers of pushes, because some lost pushes
-  // in a restart. Still, when the job is done, all lanes name their last checkpoint after its last
-  // step.
+  // The lanes of the servers may have counted different numbers of pushes, because a lane that was
+  // restarted has lost pushes. Still, when the job is done, all lanes name their last checkpoint
+  // after the job's last step.
   checkpoints_.FinishAt(clock_lane_->done() ? StepsOf(clock_lane_->target()) : step());
 }
 
@@ -165,7 +168,7 @@ Status CentralLane::GoBack(const std::optional<pb::Checkpoint>& target) {
 
 bool CentralLane::HasChanged() const {
   return std::any_of(rounds_of_chunks_.begin(), rounds_of_chunks_.end(),
-                     [](const auto& cell) { return cell->round() != 0; }) ||
+                     [](const auto& chunk_rounds) { return chunk_rounds->round() != 0; }) ||
          std::any_of(clocks_by_cell_.begin(), clocks_by_cell_.end(), [this](const auto& entry) {
            return clock_lane_->clocks(entry.first).total != 0;
          });
@@ -174,7 +177,8 @@ bool CentralLane::HasChanged() const {
 Status CentralLane::ResetToInitial() {
   if (!HasChanged()) return Ok();
   const std::vector<float> initial = InitialWeights(setup_);
-  for (const auto& cell : rounds_of_chunks_) TERN_RETURN_IF_ERROR(cell->Restart(initial));
+  for (const auto& chunk_rounds : rounds_of_chunks_)
+    TERN_RETURN_IF_ERROR(chunk_rounds->Restart(initial));
   if (clock_lane_ == nullptr) return Ok();
   auto cells = MakeClockCells(initial);
   if (!cells.ok()) return cells.status();
@@ -200,7 +204,8 @@ CentralLane::Weights CentralLane::weights(const protocol::Cell& cell) const {
 uint64_t CentralLane::step() const {
   if (clock_lane_ != nullptr) return StepsOf(clock_lane_->total());
   uint64_t oldest_round = std::numeric_limits<uint64_t>::max();
-  for (const auto& cell : rounds_of_chunks_) oldest_round = std::min(oldest_round, cell->round());
+  for (const auto& chunk_rounds : rounds_of_chunks_)
+    oldest_round = std::min(oldest_round, chunk_rounds->round());
   return oldest_round;
 }
 

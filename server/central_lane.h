@@ -25,7 +25,8 @@ class CentralLane {
  public:
   // `options`: of the RoundLane; for an algorithm without rounds only its workers, incarnation and
   // safeguards are used. `initial`: the weights of the whole model. `rate` is called only after the
-  // lane has opened. `setup` and `checkpoints` outlive the result. Errors as in CentralChunk::Make.
+  // lane has opened. `setup` and `checkpoints` must outlive the result. Errors as in
+  // CentralChunk::Make.
   static Result<std::unique_ptr<CentralLane>> Make(const setup::Setup& setup, uint32_t shard,
                                                    uint32_t lane,
                                                    const protocol::RoundLane::Options& options,

@@ -67,10 +67,10 @@ Result<std::unique_ptr<DataLane>> DataLane::Make(const setup::Setup& setup, uint
     made_weights = InitialWeights(setup);
     initial = made_weights;
   }
-  auto central =
+  auto central_lane =
       CentralLane::Make(setup, shard, lane, options, initial, rate, *data_lane->checkpoints_);
-  if (!central.ok()) return central.status();
-  data_lane->central_lane_ = std::move(*central);
+  if (!central_lane.ok()) return central_lane.status();
+  data_lane->central_lane_ = std::move(*central_lane);
   return data_lane;
 }
 
@@ -124,9 +124,9 @@ bool DataLane::AdoptRunAndBeginning(const pb::Members& members) {
   if (members.has_resume()) target = members.resume();
   const bool is_restored =
       central_lane_ != nullptr && central_lane_->beginning() == members.beginning();
-  if (const Status return_status = is_restored ? Ok() : GoBack(target); !return_status.ok()) {
+  if (const Status go_back_status = is_restored ? Ok() : GoBack(target); !go_back_status.ok()) {
     LOG(ERROR) << "lane " << lane_number_
-               << " cannot go back, and refuses all workers: " << return_status.message();
+               << " cannot go back, and refuses all workers: " << go_back_status.message();
     return false;
   }
   beginning_ = members.beginning();
@@ -157,9 +157,10 @@ void DataLane::Finish() {
 void DataLane::OnMessage(protocol::Peer from, const protocol::Message& message,
                          protocol::Sends* sends) {
   if (!message.head.has_hello()) return state_machine().OnMessage(from, message, sends);
-  if (Status checked = protocol::CheckHello(message.head.hello(), setup_.hello); !checked.ok()) {
-    sends->push_back(
-        {from, protocol::MakeRefuse(ExitCode(checked), checked.message(), pb::Refuse::leave)});
+  const Status hello_status = protocol::CheckHello(message.head.hello(), setup_.hello);
+  if (!hello_status.ok()) {
+    sends->push_back({from, protocol::MakeRefuse(ExitCode(hello_status), hello_status.message(),
+                                                 pb::Refuse::leave)});
     return;
   }
   state_machine().OnHello(from, message.head.hello(), sends);

@@ -1,7 +1,7 @@
 // One data lane of a server shard: the protocol's state machine that the job needs, the cells (the
 // sums or weights of the chunks that the lane serves), and their checkpoints on disk. The socket
 // and the thread are not part of it: LaneLoop has them in the daemon, and the simulator in tests
-// (tests/sim) has none. Used by one thread, except where a method says otherwise.
+// (tests/sim) has none. One thread uses a DataLane, except where a method says otherwise.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ class DataLane {
   static Options OptionsOf(const setup::Setup& setup, uint32_t shard, uint32_t lane,
                            uint64_t incarnation);
   // `initial`: InitialWeights(setup), used if servers hold the parameters; if empty, Make computes
-  // it. `setup` and `storage` outlive the result. kBadJob if servers cannot hold the parameters of
-  // this job.
+  // it. `setup` and `storage` must outlive the result. kBadJob if servers cannot hold the job's
+  // parameters.
   static Result<std::unique_ptr<DataLane>> Make(const setup::Setup& setup, uint32_t shard,
                                                 uint32_t lane, Options options,
                                                 std::span<const float> initial = {},

@@ -15,9 +15,9 @@ using checkpoint::Kind;
 namespace {
 
 // The state of a cell, with the cell's bucket and chunk before every name.
-SavedState StateOfCell(const protocol::Cell& cell, const LaneCheckpoints::StateAdder& state) {
+SavedState StateOfCell(const protocol::Cell& cell, const LaneCheckpoints::StateAdder& add_state) {
   SavedState saved;
-  state(&saved);
+  add_state(&saved);
   const std::string prefix = Cat(cell.bucket, ".", cell.chunk, ".");
   for (SavedState::Array& array : saved.arrays) array.name = prefix + array.name;
   for (SavedState::Number& number : saved.numbers) number.name = prefix + number.name;
@@ -56,8 +56,8 @@ checkpoint::NumKept LaneCheckpoints::NumbersToKeep() const {
   return numbers;
 }
 
-void LaneCheckpoints::AddCell(const protocol::Cell& cell, StateAdder state) {
-  state_adder_by_cell_[cell] = std::move(state);
+void LaneCheckpoints::AddCell(const protocol::Cell& cell, StateAdder add_state) {
+  state_adder_by_cell_[cell] = std::move(add_state);
 }
 
 uint64_t LaneCheckpoints::StepOf(uint64_t round) const { return facts_.StepOfRound(round); }
@@ -129,7 +129,7 @@ void LaneCheckpoints::WriteAll(uint64_t step, Kind kind) {
   if (run_ == 0 || state_adder_by_cell_.empty()) return;
   newest_step_ = step;
   Snapshot snapshot;
-  for (const auto& [cell, state] : state_adder_by_cell_) AddCellTo(cell, &snapshot);
+  for (const auto& [cell, add_state] : state_adder_by_cell_) AddCellTo(cell, &snapshot);
   Write({run_, step, 0}, kind, snapshot);
 }
 
@@ -144,17 +144,17 @@ void LaneCheckpoints::Write(const checkpoint::Point& point, Kind kind, const Sna
 }
 
 Status LaneCheckpoints::LoadPoint(const checkpoint::Point& point) {
-  const auto file = store_.Read(point);
-  if (!file.ok()) return file.status();
+  const auto checkpoint_file = store_.Read(point);
+  if (!checkpoint_file.ok()) return checkpoint_file.status();
   SavedState state_of_cells;
-  for (const auto& [cell, state] : state_adder_by_cell_) {
-    const SavedState saved = StateOfCell(cell, state);
+  for (const auto& [cell, add_state] : state_adder_by_cell_) {
+    const SavedState saved = StateOfCell(cell, add_state);
     state_of_cells.arrays.insert(state_of_cells.arrays.end(), saved.arrays.begin(),
                                  saved.arrays.end());
     state_of_cells.numbers.insert(state_of_cells.numbers.end(), saved.numbers.begin(),
                                   saved.numbers.end());
   }
-  TERN_RETURN_IF_ERROR(checkpoint::RestoreState(*file, state_of_cells));
+  TERN_RETURN_IF_ERROR(checkpoint::RestoreState(*checkpoint_file, state_of_cells));
   run_ = point.run;
   newest_step_ = point.step;
   incomplete_snapshot_by_round_.clear();

@@ -1,6 +1,6 @@
 // The checkpoints of one data lane: one socket of a server shard, with its thread and its cells
-// (the sums or weights of the chunks that it serves). They have the state that the lane keeps from
-// round to round: central parameters, or the state of codecs. Files are in
+// (the sums or weights of the chunks that it serves). A checkpoint has the state that the lane
+// keeps from round to round: central parameters, or the state of codecs. Files are in
 // OUTPUT_DIR/checkpoints/shard.SHARD.lane.LANE. There are two kinds:
 //
 //   kOfAll   written every checkpoints.every_steps, after the same rounds as the workers'
@@ -9,9 +9,9 @@
 //            checkpoints.shard_every_steps, for a shard that restarts while the run continues
 //            (common/protocol/members/recovery.h)
 //
-// With rounds, a file is on disk before the lane sends the last answer of its round. So if a worker
-// has the checkpoint of a step, all lanes have it. And all lanes have the oldest kShard checkpoint
-// that any lane keeps.
+// With rounds, the checkpoint after a round is on disk before the lane sends the round's last
+// answer. So if a worker has the checkpoint of a step, all lanes have it. And all lanes have the
+// oldest kShard checkpoint that any lane keeps.
 //
 // Without rounds, a checkpoint of step s has the state of all cells when the workers have made s
 // steps each, on average. Each lane decides by itself when that is, so the checkpoints of two lanes
@@ -44,14 +44,15 @@ class LaneCheckpoints {
   // A function that adds a cell's state to a SavedState.
   using StateAdder = std::function<void(SavedState*)>;
 
-  // Reads and verifies the files on disk; logs which of them it cannot use. `setup` and `storage`
-  // outlive it.
+  // Reads and verifies the files on disk; logs which of them cannot be used. `setup` and `storage`
+  // must outlive this object.
   LaneCheckpoints(const setup::Setup& setup, uint32_t shard, uint32_t lane,
                   Storage& storage = Disk());
 
-  // Adds a cell to the checkpoints. REQUIRES that no other method was called before, and that
-  // `state` always names the same arrays, of the same sizes.
-  void AddCell(const protocol::Cell& cell, StateAdder state);
+  // Adds a cell to the checkpoints, or replaces the function of a cell. REQUIRES that all cells are
+  // added before another method is called, and that `add_state` always names the same arrays, of
+  // the same sizes.
+  void AddCell(const protocol::Cell& cell, StateAdder add_state);
   bool empty() const { return state_adder_by_cell_.empty(); }
   // Call when the job's membership arrives; `run` identifies the execution of the job. Moves the
   // files of other runs to another folder. kCannotWrite if that fails; failure() then returns the
@@ -65,11 +66,11 @@ class LaneCheckpoints {
   void OnRoundClosed(const protocol::Cell& cell, uint64_t round);
   // Without rounds: call when all cells have reached `step`. Writes a checkpoint if one is due.
   void WriteIfDue(uint64_t step);
-  // With rounds: call when the process ends. Writes the current state if all cells have closed the
-  // same round.
+  // With rounds: call when the process ends. Writes the current state if the job writes checkpoints
+  // and all cells have closed the same round.
   void Finish();
   // Without rounds: call when the process ends. Writes the current state as the checkpoint of
-  // `step`.
+  // `step`, if the job writes checkpoints.
   void FinishAt(uint64_t step);
   // Restores the cells from the checkpoint `from`, and removes newer files. kBadData: the
   // checkpoint is damaged; nothing has changed.

@@ -26,7 +26,7 @@ class LaneCounters {
       &refused_early_, &refused_not_member_, &refused_bad_, &restored_outcomes_,
       &late_contributions_, &skipped_contributions_;
   Gauge& floor_round_;                        // the newest round that every worker has applied
-  Histogram* staleness_ = nullptr;            // null in jobs with rounds
+  Histogram* staleness_ = nullptr;            // of pushes; null in jobs with rounds
   std::vector<uint64_t> exported_staleness_;  // by bin: how many pushes were added to staleness_
   std::vector<Counter*> dropped_pushes_;      // by rank
 };

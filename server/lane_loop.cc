@@ -87,9 +87,9 @@ void LaneLoop::OnCommand(const LaneCommand& command, protocol::Sends* sends) {
 
 void LaneLoop::AfterMessages() {
   data_lane_->AfterMessages();
-  const CentralLane* const central = data_lane_->central();
-  if (central != nullptr && central->clock_lane() != nullptr) {
-    const protocol::ClockLane& clock_lane = *central->clock_lane();
+  const CentralLane* const central_lane = data_lane_->central();
+  if (central_lane != nullptr && central_lane->clock_lane() != nullptr) {
+    const protocol::ClockLane& clock_lane = *central_lane->clock_lane();
     lane_counters_.ExportDropped(clock_lane.dropped());
     if (clock_lane.lost_clocks() > reported_lost_clocks_) {
       reported_lost_clocks_ = clock_lane.lost_clocks();

@@ -78,7 +78,7 @@ void Server::MakeControl() {
   control_options.shards = static_cast<uint32_t>(setup_.plan.data_lanes.size());
   control_options.workers = setup_.plan.workers;
   control_options.incarnation = incarnation_;
-  for (const auto& lane : lane_loops_) control_options.data_ports.push_back(lane->port());
+  for (const auto& lane_loop : lane_loops_) control_options.data_ports.push_back(lane_loop->port());
   control_options.expected_hello = setup_.hello;
   control_options.timings = setup_.timings;
   control_options.elasticity = algorithm::Elasticity::FromJob(setup_.job);
@@ -102,15 +102,16 @@ void Server::MakeControl() {
 
 protocol::SavedCheckpoints Server::Saved() const {
   std::vector<protocol::SavedCheckpoints> lanes_saved;
-  for (const auto& lane : lane_loops_) {
-    if (auto saved = lane->Saved(); saved.has_value()) lanes_saved.push_back(std::move(*saved));
+  for (const auto& lane_loop : lane_loops_) {
+    if (auto saved = lane_loop->Saved(); saved.has_value())
+      lanes_saved.push_back(std::move(*saved));
   }
   return protocol::CommonCheckpoints(lanes_saved);
 }
 
 void Server::CheckLanes(protocol::ControlActions* new_actions) {
-  for (const auto& lane : lane_loops_) {
-    if (const Status failure = lane->failure(); !failure.ok())
+  for (const auto& lane_loop : lane_loops_) {
+    if (const Status failure = lane_loop->failure(); !failure.ok())
       return control_->OnFailure(failure, clock_.Now(), new_actions);
   }
 }
@@ -124,7 +125,7 @@ Status Server::ConnectShard0() {
   if (shard0_socket_ != nullptr) poller_.Remove(shard0_socket_.get());
   shard0_socket_.reset();
   auto socket = net::DealerSocket::Connect(context_, address->host, address->port, options,
-                                           shard0_attempts_++);
+                                           num_shard0_attempts_++);
   if (!socket.ok()) return socket.status().Within("server shard 0");
   shard0_socket_ = std::move(*socket);
   poller_.Add(shard0_socket_.get());
@@ -207,7 +208,7 @@ void Server::Execute(protocol::ControlActions actions) {
         break;
       case Type::kConnectShard0:
         if (Status connect_status = ConnectShard0(); !connect_status.ok()) {
-          if (shard0_attempts_ == 1)
+          if (num_shard0_attempts_ == 1)
             EndWith(connect_status);  // After a later failure the server tries again.
           LOG(WARNING) << connect_status.message();
         }
@@ -219,10 +220,10 @@ void Server::Execute(protocol::ControlActions actions) {
         }
         break;
       case Type::kMembers:
-        for (auto& lane : lane_loops_) lane->SendCommand(action.members);
+        for (auto& lane_loop : lane_loops_) lane_loop->SendCommand(action.members);
         break;
       case Type::kStop:
-        for (auto& lane : lane_loops_) lane->SendCommand(StopAfterThisRound{});
+        for (auto& lane_loop : lane_loops_) lane_loop->SendCommand(StopAfterThisRound{});
         break;
       case Type::kEnded:
         EndWith(action.status);

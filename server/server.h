@@ -1,6 +1,7 @@
-// A server shard. It owns the sockets, the control plane (protocol::Control, which decides on the
-// membership) and the data lanes: each is one socket with a thread, which receives pushes for some
-// chunks of the model. Run() serves the control socket on the calling thread.
+// A server shard. It owns the sockets, the control plane (protocol::Control, which on shard 0
+// decides who takes part in the job) and the data lanes. A data lane is one socket with a thread,
+// which receives pushes for some chunks of the model. Run() serves the control socket on the
+// calling thread.
 #pragma once
 
 #include <cstdint>
@@ -73,7 +74,7 @@ class Server {
   std::vector<std::unique_ptr<LaneLoop>> lane_loops_;
   std::unique_ptr<net::RouterSocket> control_socket_;
   std::unique_ptr<net::DealerSocket> shard0_socket_;  // to shard 0; null on shard 0 itself
-  unsigned shard0_attempts_ = 0;
+  unsigned num_shard0_attempts_ = 0;                  // how often it tried to connect to shard 0
   net::Poller poller_;
   std::unique_ptr<protocol::Control> control_;
   const protocol::Coordinator* coordinator_ = nullptr;  // points to control_ on shard 0; else null

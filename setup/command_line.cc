@@ -70,11 +70,11 @@ class ArgReader {
     if (arg.size() < 2 || arg[0] != '-') {
       return UsageError("'" + Printable(arg) + "' is not a flag; the job file goes after --job");
     }
-    const std::string text = arg.substr(arg.starts_with("--") ? 2 : 1);
-    const size_t equals_at = text.find('=');
-    name = text.substr(0, equals_at);
+    const std::string flag_text = arg.substr(arg.starts_with("--") ? 2 : 1);
+    const size_t equals_at = flag_text.find('=');
+    name = flag_text.substr(0, equals_at);
     value.reset();
-    if (equals_at != std::string::npos) value = text.substr(equals_at + 1);
+    if (equals_at != std::string::npos) value = flag_text.substr(equals_at + 1);
     return Ok();
   }
   // Makes sure that the flag has a value: without "=value", the next argument becomes the value.
@@ -145,7 +145,7 @@ Result<CommandLine> ParseCommandLine(int argc, char** argv, const std::string& r
   line.job_path = FLAGS_job;
   line.rank = static_cast<uint32_t>(FLAGS_rank);
   line.check_only = FLAGS_check;
-  line.evaluate = FLAGS_evaluate;
+  line.weights_path = FLAGS_evaluate;
   line.log_dir = FLAGS_log_dir;
   line.progress_fd = FLAGS_progress_fd;
   return line;

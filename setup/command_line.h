@@ -20,10 +20,10 @@ struct CommandLine {
   std::string job_path;
   uint32_t rank = 0;
   std::vector<std::string> overrides;
-  bool check_only = false;  // only read and check the job, print it, and exit
-  std::string evaluate;     // a file of weights to evaluate, without training; empty: train
-  std::string log_dir;      // default: output_dir/logs
-  int progress_fd = -1;     // where to write progress as JSON lines, for `tern run`
+  bool check_only = false;   // only read and check the job, print it, and exit
+  std::string weights_path;  // --evaluate: the weights to evaluate, without training; empty: train
+  std::string log_dir;       // empty: output_dir/logs
+  int progress_fd = -1;      // where to write progress as JSON lines, for `tern run`
 };
 
 // `role` is "server" or "worker". --help and --version print and exit with 0. kUsage: an unknown
@@ -32,10 +32,10 @@ struct CommandLine {
 Result<CommandLine> ParseCommandLine(int argc, char** argv, const std::string& role);
 
 // Starts a daemon: reads the job, checks the rank against it, calls `before_writing` (if set; an
-// error ends the start), opens the log, and logs the resolved job. Logs a warning if the job has
-// `security: none`, because peers are then not authenticated. After this call SIGPIPE and SIGXFSZ
-// are ignored: writing to a closed pipe, or beyond `ulimit -f`, fails that write instead of killing
-// the process.
+// error ends the start), opens the log, and logs the resolved job. With check_only it only reads
+// the job and checks the rank. Logs a warning if the job has `security: none`, because peers are
+// then not authenticated. After this call SIGPIPE and SIGXFSZ are ignored: writing to a closed
+// pipe, or beyond `ulimit -f`, fails that write instead of killing the process.
 Result<std::unique_ptr<Setup>> StartDaemon(
     const CommandLine& line, const std::string& role,
     const std::function<Status(const pb::Job&)>& before_writing = {});

@@ -31,7 +31,8 @@ class JobPosition {
   uint64_t steps() const { return steps_; }  // the job's length; 0: not known yet
   // The number of steps that the worker with the most steps has done.
   uint64_t steps_done() const { return steps_done_; }
-  uint64_t resumed_from() const { return resumed_from_; }  // the step of the last resume; 0: none
+  // The step of the checkpoint from which the job last continued; 0: none.
+  uint64_t resumed_from() const { return resumed_from_; }
   uint64_t beginning() const { return beginning_; }
 
  private:

@@ -6,7 +6,7 @@
 //
 //   job, parameters, workers, servers  the job's name; the numbers of parameters, workers, servers
 //   present, lost     how many workers are connected or have finished; the ranks of the others
-//   rounds, steps     the steps done so far, over all runs of the job; those of the whole job, or 0
+//   rounds, steps     the steps done so far, resumes included; the job's length, 0: not known yet
 //   from_step         the step of the checkpoint from which this run continued; 0: none
 //   beginning         changes whenever all daemons return to, or continue from, a checkpoint
 //
@@ -19,12 +19,12 @@
 //   communication_share               communication_s / train_s
 //   up_bytes, down_bytes              frames of training rounds, summed over the workers
 //   all_up_bytes, all_down_bytes      all frames
-//   up_bytes_per_step, down_bytes_per_step    of one worker
+//   up_bytes_per_step, down_bytes_per_step    means over the workers
 //   up_ratio, down_ratio              RatioToFp32 of the bytes
 //   refusals          received messages that were malformed
 //   t_cop_s, t_com_s, exchange_busy_s, step_s, step_s_equation_2, step_s_bounded, gradients,
 //   exchanges, local_steps, late, dropped     see step_figures.h
-//   staleness, mean_staleness         without rounds: the numbers of pushes by staleness; its mean
+//   staleness, mean_staleness         without rounds: how many pushes have staleness 0, 1, ...
 #pragma once
 
 #include <cstdint>

@@ -15,9 +15,9 @@ using nlohmann::json;
 namespace {
 
 std::string Format(const char* format, double value) {
-  char text[64];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
+  char formatted[64];
+  std::snprintf(formatted, sizeof formatted, format, value);
+  return formatted;
 }
 
 // The fields of a JSON line, and their text for people. A number reads as 0 if the field is missing

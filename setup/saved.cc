@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kMaxNamedKeys = 3;
 
 // The keys that differ between the job in `text` and `job`, and whose difference prevents a resume;
-// empty if there are none.
+// empty if there are none, or if `text` is not readable.
 std::string DifferencesOf(const std::string& text, const pb::Job& job) {
   const Result<pb::Job> old_job = config::ReadJobText(text);
   if (!old_job.ok()) return "";

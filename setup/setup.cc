@@ -149,7 +149,7 @@ Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
 
 size_t MaxPayloadBytes(const Setup& setup, uint32_t lane) {
   const protocol::RoundBytes round_bytes = protocol::CountRoundBytes(setup.plan);
-  constexpr size_t kStatePieceBytes = 256 << 10;  // the largest payload on a control socket
+  constexpr size_t kStatePieceBytes = 256 << 10;  // the largest payload of a StatePiece message
   const size_t figures_bytes = setup.plan.workers * (setup.plan.max_figures_bytes() + 8);
   return (lane == 0 ? std::max({kStatePieceBytes, figures_bytes,
                                 static_cast<size_t>(round_bytes.scalers)})
@@ -169,9 +169,9 @@ checkpoint::Owner CheckpointOwner(const Setup& setup, const std::string& output_
 }
 
 uint64_t RandomIncarnation() {
-  uint64_t value = 0;
-  while (value == 0) randombytes_buf(&value, sizeof value);
-  return value;
+  uint64_t incarnation = 0;
+  while (incarnation == 0) randombytes_buf(&incarnation, sizeof incarnation);
+  return incarnation;
 }
 
 }  // namespace tern::setup

@@ -24,7 +24,7 @@ struct Setup {
   models::ParameterTable table;
   protocol::ExchangePlan plan;
   protocol::Timings timings;
-  // Has only the job's name, the digests of job, model and plan, and this process's host and pid
+  // Has only the job's name, the digests of job, model and plan, and this process's host and pid.
   pb::Hello hello;
 };
 
@@ -33,7 +33,7 @@ struct Setup {
 config::NameTables KnownNames();
 
 // Reads and validates the job file at `path`, applies `overrides` (KEY=VALUE), and derives the
-// setup. kBadJob or kBadData, with every fault in the message.
+// setup. kBadJob or kBadData if that is not possible; the message says why.
 Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
                                          const std::vector<std::string>& overrides);
 

@@ -27,9 +27,9 @@ Result<Arguments> Arguments::Parse(const std::vector<std::string>& args,
       is_after_flags = true;
       continue;
     }
-    const std::string text = argument.substr(argument.starts_with("--") ? 2 : 1);
-    const size_t equals_at = text.find('=');
-    const std::string name = text.substr(0, equals_at);
+    const std::string flag_text = argument.substr(argument.starts_with("--") ? 2 : 1);
+    const size_t equals_at = flag_text.find('=');
+    const std::string name = flag_text.substr(0, equals_at);
     const auto flag =
         std::find_if(flags.begin(), flags.end(), [&](const Flag& f) { return f.name == name; });
     if (flag == flags.end()) return usage_error("there is no flag " + Printable(argument));
@@ -39,7 +39,7 @@ Result<Arguments> Arguments::Parse(const std::vector<std::string>& args,
       continue;
     }
     if (equals_at != std::string::npos) {
-      values.push_back(text.substr(equals_at + 1));
+      values.push_back(flag_text.substr(equals_at + 1));
     } else if (++i < args.size()) {
       values.push_back(args[i]);
     } else {
@@ -61,13 +61,15 @@ std::string Arguments::LastValue(const std::string& flag, const std::string& def
 
 Result<uint32_t> Arguments::NumberValue(const std::string& flag, uint32_t default_value,
                                         uint32_t max) const {
-  if (!Has(flag)) return default_value;
-  const std::string text = LastValue(flag, "");
+  if (!HasFlag(flag)) return default_value;
+  const std::string value_text = LastValue(flag, "");
   uint32_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc() && end == text.data() + text.size() && number <= max && !text.empty())
+  const auto [end, error] =
+      std::from_chars(value_text.data(), value_text.data() + value_text.size(), number);
+  if (error == std::errc() && end == value_text.data() + value_text.size() && number <= max &&
+      !value_text.empty())
     return number;
-  return Status(Code::kUsage, Cat("--", flag, ": saw '", Printable(text),
+  return Status(Code::kUsage, Cat("--", flag, ": saw '", Printable(value_text),
                                   "'; allowed: a whole number, 0 to ", max));
 }
 

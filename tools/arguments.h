@@ -22,13 +22,13 @@ class Arguments {
   static Result<Arguments> Parse(const std::vector<std::string>& args,
                                  const std::vector<Flag>& flags, const std::string& usage);
 
-  bool Has(const std::string& flag) const { return values_of_flags_.contains(flag); }
+  bool HasFlag(const std::string& flag) const { return values_of_flags_.contains(flag); }
   // Returns all values that were given for a flag, in their order; empty if there are none.
   std::vector<std::string> AllValues(const std::string& flag) const;
   // Returns the last value that was given for a flag, or `default_value` if the flag is absent.
   std::string LastValue(const std::string& flag, const std::string& default_value) const;
-  // Returns the last value of a flag as a number, or `default_value` if the flag is absent. kUsage
-  // if the value is not a whole number from 0 to `max`.
+  // Returns the last value of a flag as a number, or `default_value` if the flag is absent. Returns
+  // kUsage if the value is not a whole number from 0 to `max`.
   Result<uint32_t> NumberValue(const std::string& flag, uint32_t default_value, uint32_t max) const;
   // The arguments that are not flags. After "--" every argument is positional.
   const std::vector<std::string>& positional() const { return positional_; }

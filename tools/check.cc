@@ -58,10 +58,10 @@ void PrintRound(const setup::Setup& setup) {
   const protocol::RoundBytes round_bytes = protocol::CountRoundBytes(setup.plan);
   const uint64_t fp32_bytes = 4 * setup.table.total;
   const auto make_row = [&](const std::string& name, uint64_t payload_bytes) {
-    char ratio[32];
-    std::snprintf(ratio, sizeof ratio, "%.2f",
+    char ratio_text[32];
+    std::snprintf(ratio_text, sizeof ratio_text, "%.2f",
                   static_cast<double>(fp32_bytes) / static_cast<double>(payload_bytes));
-    return TableRow{name, Cat(payload_bytes), HumanBytes(payload_bytes), ratio};
+    return TableRow{name, Cat(payload_bytes), HumanBytes(payload_bytes), ratio_text};
   };
   std::printf("\npayload of one worker in a round, without headers\n");
   PrintTable({{"", "bytes", "", "fp32 / this"},
@@ -89,16 +89,16 @@ std::string ShapeText(const data::Samples& samples) {
 Status CheckShape(const setup::Setup& setup, const data::Samples& samples,
                   const std::string& name) {
   const pb::ImageShape& input = setup.net.input();
-  const uint32_t classes = samples.dataset().classes;
+  const uint32_t num_classes = samples.dataset().classes;
   if (samples.channels() == input.channels() && samples.size().height == input.height() &&
-      samples.size().width == input.width() && classes <= setup.net.classes()) {
+      samples.size().width == input.width() && num_classes <= setup.net.classes()) {
     return Ok();
   }
   return Status(
       Code::kBadData,
       Cat("the ", name, " images in ", setup.job.data().dir(), " are ", ShapeText(samples),
-          " with ", classes, " classes; the model takes ", input.channels(), " x ", input.height(),
-          " x ", input.width(), " and ", setup.net.classes()));
+          " with ", num_classes, " classes; the model takes ", input.channels(), " x ",
+          input.height(), " x ", input.width(), " and ", setup.net.classes()));
 }
 
 Status PrintData(const setup::Setup& setup) {

@@ -9,10 +9,10 @@
 namespace tern::tools {
 
 // The arguments of a command line after the subcommand's name.
-//
-// Every function below runs one subcommand. `tern` prints the message of the returned status to
-// stderr and exits with the status's code.
 using Args = std::vector<std::string>;
+
+// Every function below runs one subcommand. If the returned status is an error, `tern` prints its
+// message to stderr. `tern` exits with the exit code of the status.
 
 // Starts a job's servers and workers on this machine and supervises them until they end
 // (run/run.cc).

@@ -55,7 +55,7 @@ std::string HelpText() {
   return text + "  tern help\n  tern --version\n";
 }
 
-Status UnknownCommand(const std::string& name) {
+Status UnknownCommandError(const std::string& name) {
   std::vector<std::string> known_commands;
   for (const Command& command : kCommands) known_commands.emplace_back(command.name);
   known_commands.emplace_back("help");
@@ -78,7 +78,7 @@ Status RunCommand(const Args& args) {
   for (const Command& command : kCommands) {
     if (name == command.name) return command.run(Args(args.begin() + 1, args.end()));
   }
-  return UnknownCommand(name);
+  return UnknownCommandError(name);
 }
 
 }  // namespace

@@ -106,8 +106,8 @@ Status ShowModel(const Args& args) {
   }
   const auto net = NetByName(arguments->positional()[0], *arguments);
   if (!net.ok()) return net.status();
-  if (arguments->Has("netdef") || arguments->Has("json")) {
-    PrintDef(*net, arguments->Has("json"));
+  if (arguments->HasFlag("netdef") || arguments->HasFlag("json")) {
+    PrintDef(*net, arguments->HasFlag("json"));
     return Ok();
   }
   const auto table = models::MakeParameterTable(*net);

@@ -39,7 +39,7 @@ std::vector<Flag> NetFlags() {
 Result<pb::NetDef> NetByName(const std::string& name, const Arguments& arguments) {
   pb::Model model;
   model.set_name(name);
-  model.set_batch_norm(arguments.Has("batch_norm"));
+  model.set_batch_norm(arguments.HasFlag("batch_norm"));
   const models::PublishedImage published_image = models::PublishedImageOf(name);
   const auto channels =
       arguments.NumberValue("channels", published_image.channels, models::kMaxDim);
@@ -60,7 +60,7 @@ Result<pb::NetDef> NetFromArgument(const std::string& name, const Arguments& arg
   if (std::find(known_names.begin(), known_names.end(), name) != known_names.end())
     return NetByName(name, arguments);
   for (const Flag& flag : NetFlags()) {
-    if (!arguments.Has(flag.name)) continue;
+    if (!arguments.HasFlag(flag.name)) continue;
     return Status(Code::kUsage,
                   Cat("--", flag.name, " applies to the name of a known network only; ",
                       Printable(name), " is a file"));

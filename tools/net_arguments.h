@@ -15,7 +15,8 @@ namespace tern::tools {
 std::vector<Flag> NetFlags();
 
 // Builds the known network `name`. Image size and classes are those of its publication unless the
-// flags change them. kUsage: a flag is not a number; kBadJob: the network cannot be built.
+// flags change them. Returns kUsage if a flag is not a number, kBadJob if the network cannot be
+// built.
 Result<pb::NetDef> NetByName(const std::string& name, const Arguments& arguments);
 
 // Builds the network that `name` stands for: the name of a known network; a .json file with a

@@ -8,8 +8,8 @@ namespace tern::tools {
 
 using TableRow = std::vector<std::string>;
 
-// Formats the rows with aligned columns and two spaces before each column. The first row holds the
-// column names. The text ends with a newline.
+// Formats the rows with aligned columns and two spaces before each column. The text ends
+// with a newline.
 std::string FormatTable(const std::vector<TableRow>& rows);
 void PrintTable(const std::vector<TableRow>& rows);
 

@@ -11,8 +11,8 @@ namespace tern::worker {
 // Sets the number of OpenMP threads to the job's workers.threads. If the job sets workers.cpus,
 // binds the calling thread and the OpenMP threads that it will start to those CPUs; other threads
 // of the process are not bound. `job`: the job with this rank's overrides (config::JobForRank).
-// Call on the thread that will train, before its first parallel region. kBadJob if this process may
-// not run on one of the CPUs.
+// Must be called on the thread that will train, before its first parallel region. Returns kBadJob
+// if this process may not run on one of the CPUs.
 Status SetComputeThreads(const pb::Job& job, uint32_t rank);
 
 }  // namespace tern::worker

@@ -29,7 +29,7 @@ Result<std::unique_ptr<Evaluator>> Evaluator::Make(const setup::Setup& setup,
   std::unique_ptr<Evaluator> evaluator(new Evaluator(setup, test, progress, takes_bytes));
   engine::Net::Options options = {.device = device,
                                   .batch = evaluator->batch_,
-                                  .training = false,
+                                  .is_training = false,
                                   .precision = PrecisionOf(setup.job.train())};
   if (takes_bytes) options.pixels = test.rule();
   auto net = engine::Net::Make(

@@ -20,20 +20,20 @@ class Evaluator {
  public:
   // Evaluates replica.evaluated_weights(): the weights or, if the job averages weights, their
   // moving average. `model`: holds the weights on a GPU; null if they are on the host. All
-  // arguments outlive the Evaluator.
+  // arguments must outlive the Evaluator.
   static Result<std::unique_ptr<Evaluator>> Make(const setup::Setup& setup,
                                                  const data::Samples& test,
                                                  client::Replica& replica,
                                                  client::Progress& progress, engine::Device device,
                                                  device::DeviceModel* model = nullptr);
-  // The same for `parameters` and batch-norm `statistics` in arrays of the caller, which outlive
-  // the Evaluator.
+  // The same for `parameters` and batch-norm `statistics` in arrays of the caller, which must
+  // outlive the Evaluator.
   static Result<std::unique_ptr<Evaluator>> Make(const setup::Setup& setup,
                                                  const data::Samples& test, const float* parameters,
                                                  float* statistics, client::Progress& progress,
                                                  engine::Device device,
                                                  device::DeviceModel* model = nullptr);
-  // Evaluates part number `part` of `num_parts` equal parts of the test set (part < num_parts).
+  // Evaluates part number `part` (from 0) of the `num_parts` nearly equal parts of the test set.
   // Returns the sum of the losses and the numbers of correct samples. If `confusion` is not null,
   // overwrites it with a [classes, classes] matrix of counts: row = label, column = predicted
   // class. kBadData if more images are damaged than the job allows.

@@ -30,11 +30,11 @@ Status LoadWeights(const std::string& path, const models::ParameterTable& table,
 
 }  // namespace
 
-Status EvaluateAlone(const setup::Setup& setup, uint32_t rank, const std::string& weights) {
+Status EvaluateAlone(const setup::Setup& setup, uint32_t rank, const std::string& weights_path) {
   const pb::Job job = config::JobForRank(setup.job, rank);
   TERN_RETURN_IF_ERROR(SetComputeThreads(job, rank));
   std::vector<float> parameters, statistics;
-  TERN_RETURN_IF_ERROR(LoadWeights(weights, setup.table, &parameters, &statistics));
+  TERN_RETURN_IF_ERROR(LoadWeights(weights_path, setup.table, &parameters, &statistics));
   const auto test_samples = ReadSamples(setup, job, data::Split::kTest);
   if (!test_samples.ok()) return test_samples.status();
   Registry registry;

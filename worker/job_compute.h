@@ -17,7 +17,7 @@ namespace tern::worker {
 class JobCompute : public client::Compute {
  public:
   // `threads`: how many threads decode and augment images. `batches` is copied. The Samples that
-  // `batches` refers to, `compute` and `evaluator` outlive this object.
+  // `batches` refers to, `compute` and `evaluator` must outlive this object.
   JobCompute(const data::Batches& batches, uint32_t threads, BatchCompute& compute,
              worker::Evaluator& evaluator)
       : batches_(batches), threads_(threads), compute_(compute), evaluator_(evaluator) {}

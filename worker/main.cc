@@ -13,10 +13,10 @@ tern::Status RunWorker(int argc, char** argv) {
   tern::Result<tern::setup::CommandLine> command_line =
       tern::setup::ParseCommandLine(argc, argv, "worker");
   if (!command_line.ok()) return command_line.status();
-  if (!command_line->evaluate.empty() && !command_line->check_only) {
+  if (!command_line->weights_path.empty() && !command_line->check_only) {
     auto setup = tern::setup::StartDaemon(*command_line, "worker");
     if (!setup.ok()) return setup.status();
-    return tern::worker::EvaluateAlone(**setup, command_line->rank, command_line->evaluate);
+    return tern::worker::EvaluateAlone(**setup, command_line->rank, command_line->weights_path);
   }
   tern::StopSignals signals;
   auto setup = tern::setup::StartDaemon(*command_line, "worker");

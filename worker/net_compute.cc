@@ -44,8 +44,8 @@ class NetCompute : public BatchCompute {
     if (!net_status_.ok()) return std::numeric_limits<double>::quiet_NaN();
     return net_->Forward(FeedOf(batch), nullptr, need);
   }
-  // Starts the upload of the next batch here and not in Forward, because that would delay the
-  // upload of the parameters.
+  // Starts the upload of the next batch here and not in Forward, where it would delay the upload of
+  // the parameters.
   void Backward(const std::function<void(uint32_t)>& ready) override {
     const data::Batch* next = std::exchange(announced_batch_, nullptr);
     if (next != nullptr && next->labels.size() == batch_size_) net_->Stage(FeedOf(*next));

@@ -12,18 +12,18 @@
 
 namespace tern::worker {
 
-// The device and precision that the job asks for. REQUIRES a job with this rank's overrides
-// (config::JobForRank).
+// Return the device and the precision that a job asks for. REQUIRES the job with this rank's
+// overrides (config::JobForRank).
 engine::Device DeviceOf(const pb::Job& job);
 engine::Precision PrecisionOf(const pb::Train& train);
 
-// Returns the batch as a net's input; refers to the batch's memory.
+// Returns the batch as a net's input, which refers to the batch's memory.
 engine::Net::Feed FeedOf(const data::Batch& batch);
 
-// Returns an object that runs forward and backward passes; it plans one net for each batch size, on
-// first use. `arenas` must outlive it. If the rank computes on a GPU and `pixels` is set, Forward
-// takes images as bytes, which the GPU converts by the rule `pixels`; otherwise as floats. One
-// thread at a time may call it.
+// Returns an object that runs forward and backward passes, with one net for each batch size, which
+// is planned on first use. `arenas` must outlive the object. If the rank computes on a GPU and
+// `pixels` is set, Forward takes images as bytes, which the GPU converts by the rule `pixels`;
+// otherwise as floats. One thread at a time may use the object.
 Result<std::unique_ptr<BatchCompute>> MakeNetCompute(
     const setup::Setup& setup, uint32_t rank, const engine::Net::Arenas& arenas,
     const std::optional<kernels::PixelRule>& pixels = std::nullopt);

@@ -16,13 +16,13 @@ constexpr Time kLogInterval = std::chrono::seconds(5);
 Status CheckShape(const setup::Setup& setup, const data::Samples& samples,
                   const std::string& split) {
   const pb::ImageShape& input = setup.net.input();
-  const data::Size size = samples.size();
-  if (samples.channels() != input.channels() || size.height != input.height() ||
-      size.width != input.width()) {
+  const data::Size image_size = samples.size();
+  if (samples.channels() != input.channels() || image_size.height != input.height() ||
+      image_size.width != input.width()) {
     return Status(Code::kBadData, Cat("the ", split, " images in ", setup.job.data().dir(), " are ",
-                                      samples.channels(), " x ", size.height, " x ", size.width,
-                                      "; the model takes ", input.channels(), " x ", input.height(),
-                                      " x ", input.width(),
+                                      samples.channels(), " x ", image_size.height, " x ",
+                                      image_size.width, "; the model takes ", input.channels(),
+                                      " x ", input.height(), " x ", input.width(),
                                       " (model.input_channels, input_height, input_width; "
                                       "data.augmentation.height, width)"));
   }

@@ -10,9 +10,9 @@
 
 namespace tern::worker {
 
-// `job`: setup.job with this rank's overrides (config::JobForRank). Logs the progress while it
-// scans many image files, and the number of images at the end. kBadData names the file that cannot
-// be read, or says which images or labels do not suit the model.
+// Reads a set of `job`, which is setup.job with this rank's overrides (config::JobForRank). Logs
+// the progress of a scan of many image files, and the number of images at the end. kBadData names
+// the file that cannot be read, or says which images or labels do not suit the model.
 Result<std::unique_ptr<data::Samples>> ReadSamples(const setup::Setup& setup, const pb::Job& job,
                                                    data::Split split);
 

@@ -34,12 +34,12 @@ Result<size_t> DecodeSegment(const codec::Codec& codec, std::span<const uint8_t>
   if (!codec.shares_scaler()) return codec.DecodeSingleCode(code, segment, values);
   // A code whose scaler all workers share can only be decoded as a sum of codes, here of one code.
   const auto accumulator = codec.NewAccumulator(segment, 1);
-  Result<size_t> size = accumulator->Add(0, code);
-  if (!size.ok()) return size;
+  Result<size_t> code_bytes = accumulator->Add(0, code);
+  if (!code_bytes.ok()) return code_bytes;
   std::vector<uint8_t> sum;
   accumulator->EncodeSum(&sum);
   TERN_RETURN_IF_ERROR(codec.Decode(sum, segment, 1, scaler, 0, segment.count, values));
-  return size;
+  return code_bytes;
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ SummaryWriter::SummaryWriter(const setup::Setup& setup, const client::Progress& 
     : setup_(setup),
       progress_(progress),
       traffic_(traffic),
-      histograms_every_(setup.job.metrics().histograms_every_steps()),
+      histogram_interval_(setup.job.metrics().histograms_every_steps()),
       gradient_tag_(
           pb::AlgorithmTraits::Pushes_Name(algorithm::FactsOf(setup.job).pushed_quantity)),
       last_rates_time_(Now()),
@@ -99,8 +99,8 @@ void SummaryWriter::OnEvaluation(uint64_t steps, const pb::Figures& figures) {
 }
 
 uint64_t SummaryWriter::StepToObserve() {
-  if (histograms_every_ == 0) return 0;
-  if (step_ / histograms_every_ > last_histogram_step_ / histograms_every_)
+  if (histogram_interval_ == 0) return 0;
+  if (step_ / histogram_interval_ > last_histogram_step_ / histogram_interval_)
     last_histogram_step_ = step_;
   return step_ == last_histogram_step_ ? step_ : 0;
 }
@@ -173,11 +173,12 @@ std::vector<float> SummaryWriter::DecodePushed(const PushedBucket& pushed) const
       const codec::Segment& segment = chunk.segments[i];
       const uint64_t begin =
           setup_.plan.tensor_begin[segment.tensor] + segment.begin - bucket.begin;
-      const Result<size_t> size = DecodeSegment(
+      const Result<size_t> code_bytes = DecodeSegment(
           *setup_.plan.codec_of[segment.tensor], codes, segment,
           pushed.scalers[chunk.part_of_segment[i] - bucket.first_part], &decoded_values[begin]);
-      CHECK(size.ok()) << size.status().message();  // Cannot fail: this worker made the code.
-      codes = codes.subspan(*size);
+      // Cannot fail, because this worker made the code.
+      CHECK(code_bytes.ok()) << code_bytes.status().message();
+      codes = codes.subspan(*code_bytes);
     }
   }
   return decoded_values;

@@ -35,7 +35,7 @@ namespace tern::worker {
 class SummaryWriter : public client::Observer {
  public:
   // Returns null if metrics.tensorboard is off, or if the event file cannot be created, which is
-  // logged. All arguments outlive the SummaryWriter.
+  // logged. All arguments must outlive the SummaryWriter.
   static std::unique_ptr<SummaryWriter> Make(const setup::Setup& setup, uint32_t rank,
                                              const client::Progress& progress,
                                              const net::Traffic& traffic);
@@ -50,7 +50,7 @@ class SummaryWriter : public client::Observer {
  private:
   SummaryWriter(const setup::Setup& setup, const client::Progress& progress,
                 const net::Traffic& traffic, tensorboard::EventFile file);
-  // Counter values at one moment; rates are computed from the differences of two of these.
+  // Counter values at one moment. Rates are computed from the differences of two CounterValues.
   struct CounterValues {
     uint64_t steps = 0, samples = 0, bytes_sent = 0, bytes_received = 0;
     double seconds = 0;  // The time spent in training.
@@ -67,12 +67,12 @@ class SummaryWriter : public client::Observer {
   const setup::Setup& setup_;
   const client::Progress& progress_;
   const net::Traffic& traffic_;
-  const uint64_t histograms_every_;
-  const std::string gradient_tag_;    // "gradient", "parameters" or "change".
-  uint64_t step_ = 0;                 // The number of the current step.
-  uint64_t last_histogram_step_ = 0;  // The newest step whose histograms are written.
-  uint64_t rounds_seen_ = 0;          // The value of progress_.rounds at the last call of OnSteps.
-  CounterValues last_counters_;       // The counters when AddRates was last called.
+  const uint64_t histogram_interval_;  // In steps; 0 if no histograms are written.
+  const std::string gradient_tag_;     // "gradient", "parameters" or "change".
+  uint64_t step_ = 0;                  // The number of the current step.
+  uint64_t last_histogram_step_ = 0;   // The newest step whose histograms are written.
+  uint64_t rounds_seen_ = 0;           // The value of progress_.rounds at the last call of OnSteps.
+  CounterValues last_counters_;        // The counters when training began or AddRates last ran.
   Time last_rates_time_;
   tensorboard::Writer writer_;  // The last member, because its thread uses the members above.
 };

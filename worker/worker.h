@@ -25,7 +25,8 @@ namespace tern::worker {
 
 class Worker {
  public:
-  // Reads the training and test data, and plans the net. `setup` and `signals` outlive the worker.
+  // Reads the training and test data, and plans the net. `setup` and `signals` must outlive the
+  // worker.
   static Result<std::unique_ptr<Worker>> Make(const setup::Setup& setup, StopSignals& signals,
                                               uint32_t rank);
   // Trains on the calling thread until the job ends; returns the status that the process exits

@@ -10,7 +10,8 @@ namespace tern::client {
 namespace {
 
 // Overwrites the scalers of those parts of the bucket whose scalers the workers share; `scalers`
-// has one for each of them. A part is the range that has one scaler.
+// has one for each of these parts. A bucket is a range of the model; a part is a range of a bucket
+// with one scaler (scale factor).
 void SetScalers(const protocol::Bucket& bucket, const std::vector<float>& scalers,
                 GradientCoder::BucketParams* params) {
   for (size_t i = 0; i < bucket.shared_parts.size(); ++i)

@@ -42,21 +42,21 @@ class Coder {
   ~Coder();  // stops and joins the thread
 
   // Encodes and pushes a bucket in a round (in a job without rounds: in the exchange that `round`
-  // numbers). Its values must be final, and must not change until the answer has arrived. `arena`
-  // points at the model's first element. `wants_weights`: whether the answer must have weights.
-  // Called on the compute thread.
+  // numbers). The bucket's values must be final, and must not change until the answer has arrived.
+  // `arena` points at the model's first element. `wants_weights`: whether the answer must have
+  // weights. Called on the compute thread.
   void Push(uint64_t round, uint32_t bucket, const float* arena, bool wants_weights = true);
   // Sets the function that returns the scalers for rounds that are encoded with the scalers of an
   // earlier round. Call before the first Push.
   using EarlierScalersFunction = std::function<std::vector<float>(uint64_t round, uint32_t bucket)>;
-  void SetEarlierScalers(EarlierScalersFunction scalers) {
-    get_earlier_scalers_ = std::move(scalers);
+  void SetEarlierScalersFunction(EarlierScalersFunction get_scalers) {
+    get_earlier_scalers_ = std::move(get_scalers);
   }
   // Shows `observer` (null: none) the pushes of the steps that it asks for. The observer outlives
   // the coder. Call before the first Push.
   void SetObserver(Observer* observer) { observer_ = observer; }
   // Waits until all pushes are encoded, except those that wait for scalers. If rounds may close
-  // without this worker, call it before overwriting pushed values. Called on the compute thread.
+  // without this worker, call this before overwriting pushed values. Called on the compute thread.
   void AwaitEncoding();
   // Tells the servers that this worker takes no part in the round.
   void SkipRound(uint64_t round);
@@ -79,11 +79,11 @@ class Coder {
   struct ReadyBucket {
     GradientCoder::BucketValues values;
     bool wants_weights = true;
-    // The scalers of an earlier round, if the plan uses them; else empty.
+    // The scalers of an earlier round, if the exchange plan uses them; else empty.
     std::vector<float> scalers;
     uint64_t observed_step = 0;  // the step with which the observer is shown the push; 0: not shown
   };
-  // A bucket that is prepared for encoding and waits for the scalers that the workers share.
+  // A bucket that is prepared for encoding. It may wait for the scalers that the workers share.
   struct WaitingBucket {
     ReadyBucket ready_bucket;
     GradientCoder::BucketParams params;
@@ -99,11 +99,12 @@ class Coder {
   };
 
   void Run();
-  // Waits for work and moves it to ready_buckets_, scaler_answers_ and pending_visit_. Returns
-  // false if the channel is closed and no work is left.
+  // Moves new work to ready_buckets_, scaler_answers_ and pending_visit_, and executes a
+  // DropRequest; waits while there is nothing to do. Returns false if the channel is closed and no
+  // work is left.
   bool TakeWork();
   void OnDropRequest(const DropRequest& drop);
-  // Each of the functions that return a Status returns the error that ends the worker.
+  // The functions below that return a Status return the error that ends the worker, if any.
   Status Prepare(ReadyBucket ready_bucket);
   Status OnScaled(Answer answer);
   Status EncodeWithSharedScalers(const Answer& answer, WaitingBucket waiting_bucket);

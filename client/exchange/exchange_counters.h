@@ -1,6 +1,6 @@
 // Measures how long this worker's exchanges (round trips of the whole model to the servers and
-// back) take, and how stale its pushes were. The net thread owns the object, and calls it when it
-// sends pushes and receives answers. The metrics page reads the registry.
+// back) take, and how stale its pushes were. The net thread owns the object, and calls its
+// functions when pushes are sent and answers arrive. The metrics page reads the registry.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +22,15 @@ class ExchangeCounters {
 
   void OnPush(const protocol::Cell& cell, uint64_t exchange, Time now);
   void OnAnswer(const protocol::Exchange::Delivery& answer, Time now);
-  // `trips`: all round trips (heartbeat to echo) of the session so far.
+  // `trips`: the totals of all round trips (heartbeat to echo) of the session so far.
   void OnRoundTrips(const protocol::Session::RoundTrips& trips);
   // Drops the exchanges that are not complete, because their pushes will not be answered.
   void DropOpenExchanges() { open_exchanges_.clear(); }
   // The number of completed exchanges of the whole model: rounds or, in a job without rounds,
   // pushes.
   uint64_t num_exchanges() const;
-  // Sets the fields exchange_s, exchanges, staleness, dropped and control_round_trip...
+  // Sets the fields exchange_s, exchange_busy_s, exchanges and control_round_trip...; if pushes had
+  // a staleness, also staleness and dropped.
   void AddTo(pb::Counters* counters) const;
 
  private:
@@ -38,7 +39,7 @@ class ExchangeCounters {
 
   struct OpenExchange {
     Time first_push_at{};
-    std::set<protocol::Cell> unanswered_cells;  // of chunks whose pushes have no answer yet
+    std::set<protocol::Cell> unanswered_cells;  // the chunks whose pushes have no answer yet
   };
 
   size_t num_chunks_ = 0;

@@ -32,7 +32,7 @@ kernels::NoiseKey GradientCoder::NoiseKeyOf(uint64_t round) const {
 
 Status GradientCoder::CheckFinite(const kernels::Stats& stats, uint32_t tensor,
                                   uint64_t round) const {
-  if (stats.finite) return Ok();
+  if (stats.is_finite) return Ok();
   return Status(Code::kDiverged, Cat(WhatIsPushed(setup_.job), setup_.table.parameters[tensor].name,
                                      " is not finite at round ", round, " on worker ", rank_,
                                      "; lower the learning rate"));

@@ -36,8 +36,8 @@ class GradientCoder {
   virtual ~GradientCoder() = default;
 
   // Computes what the codecs need before they encode the bucket: statistics and this worker's
-  // scalers. Called as soon as the bucket's gradients are ready. All calls of this class return
-  // kDiverged, with the tensor's name, for a value that is not finite.
+  // scalers. Called as soon as the bucket's gradients are ready. Like the other calls of this class
+  // that compute statistics or codes, returns kDiverged for a value that is not finite.
   virtual Result<BucketParams> Prepare(const BucketValues& values) = 0;
   // Prepares the parts whose codecs have a memory (state from round to round). Called just before
   // Encode, because encoding the bucket's previous round changes the memory.
@@ -45,7 +45,8 @@ class GradientCoder {
     return Ok();
   }
   // Counts the values of the bucket's shared parts (those with a scaler that all workers share)
-  // that exceed their scaler in `params`. `own_scalers`: this worker's scalers of those parts.
+  // that, after clipping, exceed their scaler in `params`. `own_scalers`: this worker's scalers of
+  // those parts.
   virtual Result<uint64_t> CountClamped(const BucketValues& values, const BucketParams& params,
                                         std::span<const float> own_scalers) = 0;
   // Returns the payload of the chunk's push: first `leading_scalers` (scalers that travel with the

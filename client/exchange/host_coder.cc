@@ -64,7 +64,7 @@ Status HostCoder::PrepareMemoryCodecs(const BucketValues& values, BucketParams* 
 void HostCoder::PrepareTogether(const BucketValues& values, BucketParams* params) {
   const protocol::ExchangePlan& plan = setup_.plan;
   const protocol::Bucket& bucket = plan.buckets[values.bucket];
-  std::vector<uint32_t> part_indices;  // which parts of the bucket are prepared together
+  std::vector<uint32_t> part_indices;  // the parts of the bucket that are prepared together
   const codec::Codec* codec = nullptr;
   joint_values_.clear();
   for (uint32_t i = 0; i < bucket.parts; ++i) {

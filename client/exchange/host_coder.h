@@ -1,5 +1,5 @@
 // Encodes values in the host's memory. A part is a range of the model with one scale factor. A
-// codec's memory is its state from round to round, which it adds to the values.
+// codec's memory is its state from round to round, which is added to the values.
 #pragma once
 
 #include <memory>
@@ -25,7 +25,7 @@ class HostCoder : public GradientCoder {
   Status VisitMemories(const std::function<void(SavedState)>& use) override;
 
  private:
-  // Returns the values to encode for a part: the values in the arena (the array of all parameters),
+  // Returns the values to encode for a part: the values in `arena` (an array as long as the model),
   // or their sum with the codec's memory.
   std::span<const float> ValuesToEncode(const float* arena, const protocol::Part& part) const;
   Status PreparePart(const BucketValues& values, const protocol::Part& part,
@@ -39,7 +39,7 @@ class HostCoder : public GradientCoder {
   std::vector<std::unique_ptr<codec::Memory>> memories_;  // by tensor; null if its codec has none
   // The values plus the memories, as long as the model; empty without memories.
   Floats compensated_values_;
-  Floats decoded_values_;  // the values to which the codes of one segment decode
+  Floats decoded_values_;  // what the codes of one segment (range of a tensor) decode to
   Floats joint_values_;    // the values of all tensors that are prepared together
 };
 

@@ -29,7 +29,7 @@ protocol::Session::Options SessionOptions(const setup::Setup& setup,
   session_options.keeps_own = options.keeps_own;
   session_options.timings = setup.timings;
   const algorithm::Elasticity elasticity = algorithm::Elasticity::FromJob(setup.job);
-  session_options.unsolicited = elasticity.has_unsolicited_outcomes() && setup.plan.has_rounds;
+  session_options.is_elastic = elasticity.has_unsolicited_outcomes() && setup.plan.has_rounds;
   session_options.shrink = elasticity.shrinks_on_loss();
   session_options.in_plan = [&setup](const protocol::Cell& cell, protocol::LaneRef lane) {
     return protocol::IsCellOfLane(setup.plan, cell, lane);
@@ -208,7 +208,7 @@ void NetLoop::ExecuteActions(protocol::SessionActions actions) {
 }
 
 void NetLoop::DeliverAnswer(client::Answer answer) {
-  // The coder needs the scalers to encode, and the compute thread needs them to decode.
+  // The coder needs the scalers (scale factors) to encode, the compute thread to decode.
   if (answer.cell.kind == protocol::Kind::kScale) options_.on_scaled(answer);
   exchange_counters_.OnAnswer(answer, clock_.Now());
   events_.Push(std::move(answer));
@@ -244,10 +244,10 @@ pb::Counters NetLoop::Counters() const {
     pb::Traffic& traffic = traffic_by_type[row.type];
     traffic.set_type(row.type);
     if (row.direction == net::Direction::kIn) {
-      traffic.set_messages_in(row.messages);
+      traffic.set_messages_in(row.num_messages);
       traffic.set_bytes_in(row.bytes);
     } else {
-      traffic.set_messages_out(row.messages);
+      traffic.set_messages_out(row.num_messages);
       traffic.set_bytes_out(row.bytes);
     }
   }
@@ -260,12 +260,12 @@ pb::Counters NetLoop::Counters() const {
   counters.set_wait_s(Seconds(progress_.wait_time.value()));
   counters.set_train_s(Seconds(progress_.train_time.value()));
   counters.set_loss(progress_.loss.value());
-  counters.set_refusals(traffic_.RefusedMessages());
+  counters.set_refusals(traffic_.NumRefusedMessages());
   counters.set_steps(progress_.steps.value());
   counters.set_clamped(progress_.num_clamped.value());
   counters.set_job_step(progress_.job_step);
   counters.set_from_step(progress_.from_step);
-  counters.set_late(session_.exchange().late());
+  counters.set_late(session_.exchange().num_late_rounds());
   exchange_counters_.AddTo(&counters);
   return counters;
 }

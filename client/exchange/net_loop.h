@@ -29,8 +29,8 @@ class NetLoop : public client::Port {
  public:
   struct Options {
     uint32_t rank = 0;
-    uint64_t steps = 0;                // the job's length
-    uint64_t max_state_bytes = 0;      // the largest training state that it accepts
+    uint64_t steps = 0;                // the job's length in steps
+    uint64_t max_state_bytes = 0;      // the largest training state that this worker accepts
     protocol::SavedCheckpoints saved;  // the checkpoints on this worker's disk
     bool keeps_own = false;  // whether this worker has private state that no other daemon has
     // Receives the answers with scalers (Coder::ReceiveScalers). Called on the net thread.
@@ -56,6 +56,8 @@ class NetLoop : public client::Port {
   void Finish(Status status, pb::Figures figures, uint64_t steps) override;
 
  private:
+  // Each command stands for a call of a function of Port. `applied`: the newest round that the
+  // state includes.
   struct ContributeCommand {
     protocol::Cell cell;
     protocol::Contribution contribution;

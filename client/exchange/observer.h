@@ -18,7 +18,7 @@ class Observer {
     uint32_t bucket = 0;
     std::vector<float> values;   // the bucket's values before encoding
     std::vector<Bytes> codes;    // by chunk of the bucket: the payload of its push
-    std::vector<float> scalers;  // the scale factors, one per part of the bucket that has its own
+    std::vector<float> scalers;  // the scale factors of the bucket's parts (ranges with one each)
   };
 
   virtual ~Observer() = default;
@@ -27,12 +27,13 @@ class Observer {
 
   // Called between two steps, with the number of completed steps.
   virtual void OnSteps(uint64_t steps) = 0;
-  // An evaluation after `steps` steps; `figures` are the sums over all workers.
+  // Called after an evaluation, with the number of completed steps. `figures`: its results, as sums
+  // over all workers.
   virtual void OnEvaluation(uint64_t steps, const pb::Figures& figures) = 0;
-  // Returns the number of the current step if OnPushedBucket is to get its pushes, else 0.
+  // Returns the number of the current step if OnPushedBucket is to get that step's pushes, else 0.
   virtual uint64_t StepToObserve() = 0;
 
-  // --- Called on the coder thread.
+  // --- Called on the coder thread, which encodes and pushes buckets.
 
   // Called for each bucket that is pushed in a step that StepToObserve returned. May block.
   virtual void OnPushedBucket(PushedBucket pushed_bucket) = 0;

@@ -44,7 +44,8 @@ struct ResumeWanted {
 struct WentBack {
   uint64_t applied = 0;
 };
-// A signal asked this worker to leave (faults.worker_signal: leave): finish the round, then end.
+// A signal asked this worker to leave (faults.worker_signal: leave): finish the round, then end
+// with `status`.
 struct LeaveWanted {
   Status status;
 };
@@ -67,7 +68,7 @@ class Port {
   virtual void ReportApplied(uint64_t round) = 0;
   // Hands over the State after round `applied`, which SnapshotWanted requested.
   virtual void SendSnapshot(Bytes state, uint64_t applied) = 0;
-  // The checkpoints from which this worker can now resume; replaces the earlier list.
+  // Replaces the list of the checkpoints from which this worker can resume.
   virtual void OfferCheckpoints(std::vector<pb::Checkpoint> checkpoints) = 0;
   // Reports that the weights and all other state after round `applied` are in place.
   virtual void ReportInstalled(uint64_t applied) = 0;

@@ -63,8 +63,8 @@ void Sums::StoreMaxScalers(const Answer& answer) {
     return;
   }
   // Scalers that do not parse are ignored here: decoding the chunk reports them.
-  auto parsed = protocol::ParseLeadingScalers(answer.payload.span(), count);
-  max_scalers = parsed.ok() ? std::move(*parsed) : std::vector<float>(count);
+  auto leading_scalers = protocol::ParseLeadingScalers(answer.payload.span(), count);
+  max_scalers = leading_scalers.ok() ? std::move(*leading_scalers) : std::vector<float>(count);
 }
 
 std::vector<float> Sums::ScalersOfEarlierRound(uint64_t round, uint32_t bucket) const {
@@ -80,27 +80,27 @@ std::vector<float> Sums::ScalersOf(uint64_t round, uint32_t bucket) const {
 }
 
 std::vector<std::vector<float>> Sums::SaveScalers(uint64_t applied) const {
-  std::vector<std::vector<float>> saved;
+  std::vector<std::vector<float>> saved_scalers;
   for (uint32_t rounds_back = 0; rounds_back < setup_.plan.scaler_age_rounds; ++rounds_back) {
-    std::vector<float>& round_scalers = saved.emplace_back();
-    const auto round =
+    std::vector<float>& round_scalers = saved_scalers.emplace_back();
+    const auto found_round =
         rounds_back < applied ? max_scalers_.find(applied - rounds_back) : max_scalers_.end();
     for (uint32_t b = 0; b < setup_.plan.buckets.size(); ++b) {
       const size_t count = setup_.plan.buckets[b].shared_parts.size();
       if (count == 0) continue;
       const std::vector<float> zeros(count);
-      const std::vector<float>& round_max =
-          round == max_scalers_.end() ? zeros : round->second.at(b);
-      round_scalers.insert(round_scalers.end(), round_max.begin(), round_max.end());
+      const std::vector<float>& round_max_scalers =
+          found_round == max_scalers_.end() ? zeros : found_round->second.at(b);
+      round_scalers.insert(round_scalers.end(), round_max_scalers.begin(), round_max_scalers.end());
     }
   }
-  return saved;
+  return saved_scalers;
 }
 
-void Sums::RestoreScalers(uint64_t applied, const std::vector<std::vector<float>>& saved) {
-  for (uint64_t rounds_back = 0; rounds_back < saved.size() && rounds_back < applied;
+void Sums::RestoreScalers(uint64_t applied, const std::vector<std::vector<float>>& saved_scalers) {
+  for (uint64_t rounds_back = 0; rounds_back < saved_scalers.size() && rounds_back < applied;
        ++rounds_back) {
-    const float* next_scaler = saved[rounds_back].data();
+    const float* next_scaler = saved_scalers[rounds_back].data();
     for (uint32_t b = 0; b < setup_.plan.buckets.size(); ++b) {
       const size_t count = setup_.plan.buckets[b].shared_parts.size();
       if (count != 0)
@@ -110,7 +110,7 @@ void Sums::RestoreScalers(uint64_t applied, const std::vector<std::vector<float>
   }
 }
 
-bool Sums::Has(uint64_t round, uint32_t bucket) const {
+bool Sums::HasAnswers(uint64_t round, uint32_t bucket) const {
   const auto found_round = rounds_.find(round);
   if (found_round == rounds_.end()) return false;
   const auto found_bucket = found_round->second.buckets.find(bucket);
@@ -121,9 +121,9 @@ bool Sums::Has(uint64_t round, uint32_t bucket) const {
           !setup_.plan.shares_before(round));
 }
 
-bool Sums::Has(uint64_t round) const {
+bool Sums::HasAnswers(uint64_t round) const {
   for (uint32_t b = 0; b < setup_.plan.buckets.size(); ++b) {
-    if (!Has(round, b)) return false;
+    if (!HasAnswers(round, b)) return false;
   }
   return true;
 }
@@ -155,8 +155,8 @@ Status Sums::Decode(uint64_t round, uint32_t bucket, const UseValues& use) const
   const Bucket& bucket_answers = BucketOf(round, bucket);
   const std::vector<float> scalers = ScalersOf(round, bucket);
   for (const protocol::Chunk& chunk : setup_.plan.buckets[bucket].chunks) {
-    Status decoded = DecodeChunk(chunk, scalers, bucket_answers.chunks[chunk.index], use);
-    if (!decoded.ok()) return decoded.Within(Cat("the answer of round ", round));
+    Status decode_status = DecodeChunk(chunk, scalers, bucket_answers.chunks[chunk.index], use);
+    if (!decode_status.ok()) return decode_status.Within(Cat("the answer of round ", round));
   }
   return Ok();
 }
@@ -168,13 +168,13 @@ Status Sums::InstallWeights(uint64_t round, float* w) const {
       const Bucket& bucket_answers = BucketOf(round, chunk.bucket);
       const ChunkAnswer& answer = bucket_answers.chunks[chunk.index];
       const bool is_change = sends_changes && !answer.is_uncoded;
-      Status decoded = DecodeChunk(chunk, {}, answer,
-                                   [&](uint32_t, uint64_t first, std::span<const float> values) {
-                                     float* target = w + first;
-                                     for (size_t i = 0; i < values.size(); ++i)
-                                       target[i] = is_change ? target[i] + values[i] : values[i];
-                                   });
-      if (!decoded.ok()) return decoded.Within(Cat("the weights of exchange ", round));
+      Status decode_status = DecodeChunk(
+          chunk, {}, answer, [&](uint32_t, uint64_t first, std::span<const float> values) {
+            float* target = w + first;
+            for (size_t i = 0; i < values.size(); ++i)
+              target[i] = is_change ? target[i] + values[i] : values[i];
+          });
+      if (!decode_status.ok()) return decode_status.Within(Cat("the weights of exchange ", round));
     }
   }
   return Ok();
@@ -214,13 +214,13 @@ Result<Sums::EncodedSum> Sums::GetEncodedSum(const protocol::Chunk& chunk,
       !leading_scalers.ok())
     return leading_scalers.status();
   encoded_sum.sums = encoded_sum.sums.subspan(chunk.num_scalers * sizeof(float));
-  const auto& shared = plan.buckets[chunk.bucket].shared_parts;
+  const auto& shared_parts = plan.buckets[chunk.bucket].shared_parts;
   for (const uint32_t p : chunk.part_of_segment) {
-    const auto shared_part = std::lower_bound(shared.begin(), shared.end(), p);
+    const auto shared_part = std::lower_bound(shared_parts.begin(), shared_parts.end(), p);
     const bool has_shared_scaler =
-        shared_part != shared.end() && *shared_part == p && !scalers.empty();
+        shared_part != shared_parts.end() && *shared_part == p && !scalers.empty();
     encoded_sum.scalers.push_back(
-        has_shared_scaler ? scalers[static_cast<size_t>(shared_part - shared.begin())] : 0);
+        has_shared_scaler ? scalers[static_cast<size_t>(shared_part - shared_parts.begin())] : 0);
   }
   return encoded_sum;
 }

@@ -26,18 +26,19 @@ class Sums {
   void Store(const Answer& answer);
   // Whether the answers for all chunks of `bucket` in `round` have arrived, and also the scalers
   // that decode them.
-  bool Has(uint64_t round, uint32_t bucket) const;
-  // Whether Has(round, bucket) is true for all buckets.
-  bool Has(uint64_t round) const;
-  // The learning rate in the answers of a round. Only shard 0's answers have it; 0 until one of
-  // them has arrived.
+  bool HasAnswers(uint64_t round, uint32_t bucket) const;
+  // Whether HasAnswers(round, bucket) is true for all buckets.
+  bool HasAnswers(uint64_t round) const;
+  // The learning rate in the answers of a round. Only server shard 0's answers have it; 0 until one
+  // of them has arrived.
   double learning_rate(uint64_t round) const;
   bool has_learning_rate(uint64_t round) const;
 
-  // Calls use(tensor, first, values) for the elements [first, first + values.size()) of the arena,
+  // Calls use(tensor, first, values) for the elements [first, first + values.size()) of the model,
   // piece by piece; a piece lies in one tensor and fits a cache. The values are the mean over the
   // contributors or, with central parameters, what the server sent: weights or changes. Skips
-  // chunks without contributors. kMismatch for an invalid answer. REQUIRES Has(round, bucket).
+  // chunks without contributors. kMismatch for an invalid answer. REQUIRES HasAnswers(round,
+  // bucket).
   using UseValues =
       std::function<void(uint32_t tensor, uint64_t first, std::span<const float> values)>;
   Status Decode(uint64_t round, uint32_t bucket, const UseValues& use) const;
@@ -45,7 +46,7 @@ class Sums {
   Status Decode(uint64_t round, const UseValues& use) const;
   // A chunk's sum, not yet decoded.
   struct EncodedSum {
-    // The sums of the chunk's segments (codec.h), one after the other.
+    // The sums of the chunk's segments (ranges within one tensor), one after the other.
     std::span<const uint8_t> sums;
     std::vector<float> scalers;  // by segment; 0 if the scaler is not shared
     int contributors = 0;
@@ -55,8 +56,8 @@ class Sums {
       std::function<Status(const protocol::Chunk& chunk, const EncodedSum& encoded_sum)>;
   Status VisitEncodedSums(uint64_t round, uint32_t bucket, const UseEncodedSum& use) const;
 
-  // For central parameters: writes the weights that the servers sent to w, or adds the changes that
-  // they sent. REQUIRES Has(round).
+  // For central parameters: writes to w the weights that the servers sent, or adds to w the changes
+  // that they sent. REQUIRES HasAnswers(round).
   Status InstallWeights(uint64_t round, float* w) const;
 
   // Answers to pulls are stored under this round.
@@ -73,7 +74,7 @@ class Sums {
   // Return and restore the scalers that the rounds after `applied` will use: one array per earlier
   // round, newest first; no array if rounds do not use earlier scalers.
   std::vector<std::vector<float>> SaveScalers(uint64_t applied) const;
-  void RestoreScalers(uint64_t applied, const std::vector<std::vector<float>>& saved);
+  void RestoreScalers(uint64_t applied, const std::vector<std::vector<float>>& saved_scalers);
 
   // Drops the rounds up to `round`.
   void DropRoundsUpTo(uint64_t round);
@@ -87,7 +88,7 @@ class Sums {
   // The answer for one chunk.
   struct ChunkAnswer {
     bool has_arrived = false;
-    bool is_uncoded = false;  // whether it is fp32 weights: neither changes nor coded
+    bool is_uncoded = false;  // whether `payload` is weights as uncoded fp32
     uint32_t contributors = 0;
     Bytes payload;
   };

@@ -1,5 +1,5 @@
-// The interface of training algorithms: what a worker does in a step. Each algorithm has a file in
-// client/train/algorithms that reads like the pseudocode of its paper. algorithms.cc has the table;
+// The interface of training algorithms: what a worker does in a step. The files in
+// client/train/algorithms read like the pseudocode of the papers. algorithms.cc has the table;
 // job.proto has a section per algorithm, with the traits that the servers need.
 //
 //   W(r)    replica.parameters(): the weights after round r, on which the workers agree
@@ -35,7 +35,7 @@ namespace tern::client {
 struct Context {
   const setup::Setup& setup;
   uint32_t rank;
-  uint64_t steps;  // the job's length
+  uint64_t steps;  // the job's length in steps
   uint64_t steps_per_epoch;
   const update::Schedule& schedule;
   Replica& replica;
@@ -102,7 +102,7 @@ class Algorithm {
 
  protected:
   Status AwaitSums(uint64_t round) {
-    return context_.wait_until([this, round] { return context_.sums.Has(round); });
+    return context_.wait_until([this, round] { return context_.sums.HasAnswers(round); });
   }
   // For algorithms in which each round turns W(round - 1) into W(round).
   OpenRound MakeOpenRound() {

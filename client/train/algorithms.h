@@ -1,4 +1,4 @@
-// The makers of the algorithms, each defined in the file of its name.
+// The makers of the algorithms, each defined in the file of its name or in algorithms/asgd.cc.
 #pragma once
 
 #include <memory>

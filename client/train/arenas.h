@@ -55,7 +55,7 @@ class Arenas {
   virtual Status ClipGradients(double max_norm) = 0;
   // Updates a bucket (a range) of W with its mean gradient and the optimizer, and then the moving
   // average of W. kMismatch for invalid sums. REQUIRES that `sums` has the bucket's answers.
-  virtual Status Apply(const Sums& sums, uint64_t round, uint32_t bucket) = 0;
+  virtual Status ApplyBucket(const Sums& sums, uint64_t round, uint32_t bucket) = 0;
 
   // --- Operations on w' (the weights at which OD-SGD computes gradients) and its state.
 
@@ -64,8 +64,8 @@ class Arenas {
   // Saves W as local->reference_weights, if the delay compensation uses it.
   virtual Status SaveReference(LocalValues* local) = 0;
   // Copies the bucket's gradient, because the next backward pass overwrites it while the coder
-  // still reads it. Returns the copy, as a pointer to the model's first element. Two rounds have
-  // copies at a time.
+  // still reads it. Returns the copy, as a pointer to the model's first element. At most two rounds
+  // have copies at a time.
   virtual Result<const float*> RetainGradient(uint64_t round, uint32_t bucket,
                                               LocalValues* local) = 0;
   // Sets w' = W + U_local(g): OD-SGD's local update with the gradient g. `decay`: by tensor, the

@@ -1,5 +1,5 @@
 // The base class of the algorithms without rounds. Servers hold the weights. This worker counts its
-// exchanges (its clock), and each exchange returns newer weights.
+// exchanges (its clock). An exchange returns newer weights, unless the worker wants none.
 #pragma once
 
 #include "client/train/algorithm.h"
@@ -29,8 +29,8 @@ class Asynchronous : public Algorithm {
   // Writes the weights of the exchange that AwaitExchange awaited into w. Call before the next
   // exchange is pushed.
   Status InstallWeights(float* w) const { return context_.sums.InstallWeights(clock_, w); }
-  // Writes the weights of that exchange into W and into the point, where the next gradient is
-  // computed.
+  // Writes the weights of the awaited exchange into the replica's parameters and into its point,
+  // where the next gradient is computed.
   Status MovePointToAnswer();
 
   uint64_t clock() const { return clock_; }

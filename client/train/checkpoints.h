@@ -5,8 +5,8 @@
 // The compute thread writes a checkpoint and waits for the disk. A worker writes the checkpoint of
 // a round after it has got the sum of all workers' pushes of that round, and each worker pushed
 // after writing its previous checkpoint. So one of the two newest checkpoints is on the disks of
-// all workers. This holds in jobs with rounds. Without rounds, a worker's checkpoints have only its
-// private state.
+// all workers. This holds in jobs with rounds. Without rounds, a worker restores only its private
+// state from its checkpoints.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ class Checkpoints {
   // Returns the checkpoints of Offers() and what is known of unusable ones in the folder. Call
   // before Begin.
   protocol::SavedCheckpoints FindSavedCheckpoints() const;
-  // The newest checkpoint of `run` among Offers().
+  // The newest checkpoint of `run` (the number of one execution of the job) among Offers().
   std::optional<pb::Checkpoint> NewestOfRun(uint64_t run) const;
   // Call when training of `run` begins after `step`. Removes later checkpoints of that run, and
   // moves the checkpoints of other runs to another folder (Store::Begin, whose error it returns).

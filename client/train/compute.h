@@ -38,9 +38,9 @@ class Compute {
   // in the step. kBadData names a damaged sample.
   virtual Result<uint32_t> FetchSamples() = 0;
 
-  // Returns the mean loss over the fetched samples, at the replica's point. If `before_read` ended
-  // the pass, or status() is an error afterwards, Backward must not be called. REQUIRES that
-  // FetchSamples returned samples.
+  // Returns the mean loss over the fetched samples, at the replica's point (the weights for
+  // gradients). If `before_read` ended the pass, or status() is an error afterwards, Backward must
+  // not be called. REQUIRES that FetchSamples returned samples.
   virtual double Forward(const BeforeTensorRead& before_read) = 0;
   // Writes the gradient of that loss to the replica's gradients, from the last tensor to the first.
   // REQUIRES that Forward was the previous call, and that the point has not changed since.
@@ -48,9 +48,9 @@ class Compute {
   // The error of a device that has failed. Losses and gradients are then undefined.
   virtual Status status() const { return Ok(); }
 
-  // Evaluates part `part` of `num_parts` equal parts of the test set (part < num_parts), with
-  // Replica::evaluated_weights() as the weights. If `confusion` is not null, overwrites it with the
-  // counts. kBadData as in FetchSamples.
+  // Evaluates part `part` of `num_parts` nearly equal parts of the test set (part < num_parts),
+  // with Replica::evaluated_weights() as the weights. If `confusion` is not null, overwrites it
+  // with the counts. kBadData as in FetchSamples.
   virtual Result<Score> Evaluate(uint32_t part, uint32_t num_parts, Confusion* confusion) = 0;
 };
 

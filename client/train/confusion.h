@@ -13,9 +13,9 @@ namespace tern::client {
 // counted.
 using Confusion = std::vector<uint64_t>;
 
-// Writes FOLDER/confusion.csv: one row per true class, one column per predicted class, with their
-// numbers first. Creates the folder. REQUIRES counts.size() = classes^2. kCannotWrite if the system
-// refuses.
+// Writes FOLDER/confusion.csv: one row per true class, one column per predicted class, with the
+// classes' numbers in the first column and row. Creates the folder. REQUIRES counts.size() =
+// classes^2. kCannotWrite if the system refuses.
 Status WriteConfusion(const std::string& folder, const Confusion& counts, uint32_t classes);
 
 }  // namespace tern::client

@@ -23,7 +23,7 @@ class Descent {
   const setup::Setup& setup_;
   Replica& replica_;
   const update::Schedule& schedule_;
-  // By tensor: the weight decay that U applies; 0 if the gradient has it.
+  // By tensor: the weight decay that U applies; 0 if the gradient contains it.
   std::vector<float> decays_;
 };
 

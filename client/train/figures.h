@@ -1,8 +1,8 @@
 // Compares and evaluates the workers' replicas. Figures are a worker's metrics. At some steps each
 // worker sends an entry of figures, and the servers answer with the entries of all workers. First
-// come hashes of W and losses (kCompare). If an evaluation is due, scores on the test set follow
-// (kEvaluate); the test set is divided among the workers whose entries the first answer has.
-// Threads: the compute thread.
+// come hashes of W (the common weights) and losses (kCompare). If an evaluation is due, scores on
+// the test set follow (kEvaluate); the test set is divided among the workers whose entries the
+// first answer has. Threads: the compute thread.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ class FiguresExchange {
   // Returns this worker's entry for kCompare.
   Result<pb::Figures> MakeComparisonFigures();
   // Evaluates this worker's part of the test set and returns the entry for kEvaluate. REQUIRES the
-  // answer to kCompare. `is_last`: whether it is the job's last evaluation, which adds the
+  // answer to kCompare. `is_last`: whether this is the job's last evaluation, which adds the
   // confusion matrix if the job asks for it. kBadData if test images are damaged.
   Result<pb::Figures> Evaluate(bool is_last);
   // Receives the servers' answer, the entries of all workers, for W after `steps` steps. kMismatch,

@@ -43,14 +43,14 @@ Status Gradient::ForwardBackward(const BeforeTensorRead& before_read,
 
 Result<double> Gradient::Forward(const BeforeTensorRead& before_read, TimeScope* time) {
   if (!before_read) return compute_.Forward(nullptr);
-  Status read_status = Ok();
+  Status before_read_status = Ok();
   const double loss = compute_.Forward([&](uint32_t tensor) {
     const Time before_read_began = Now();
-    read_status = before_read(tensor);
+    before_read_status = before_read(tensor);
     time->Exclude(Now() - before_read_began);
-    return read_status.ok();
+    return before_read_status.ok();
   });
-  if (!read_status.ok()) return read_status;
+  if (!before_read_status.ok()) return before_read_status;
   return loss;
 }
 

@@ -20,18 +20,18 @@ class Gradient {
 
   // Waits for the samples of the next step. kBadData as in Compute::FetchSamples.
   Status FetchSamples();
-  // Whether this worker takes part in the step that was fetched.
+  // Whether this worker takes part in the step whose samples were fetched.
   bool has_samples() const { return num_samples_ != 0; }
 
   using BeforeTensorRead = std::function<Status(uint32_t tensor)>;
   using OnBucketReady = std::function<void(uint32_t bucket)>;
 
-  // Computes the gradient. Calls `before_read(tensor)` before the first layer reads the tensor at
-  // the point, so that the caller can update the tensor just in time; an error of `before_read`
-  // ends the call. Calls `on_ready(bucket)` when the gradients of a bucket (a range of the model)
-  // are final: while the backward pass still runs, or at the end for all buckets, if the exchange
-  // does not overlap (exchange.overlap) or clipping needs the norm first. Returns the device's
-  // error if it has failed; `on_ready` was then not called. REQUIRES has_samples().
+  // Computes the gradient. Calls `before_read(tensor)` before the first layer that reads the
+  // tensor, so that the caller can update the tensor just in time; an error of `before_read` ends
+  // the call. Calls `on_ready(bucket)` when the gradients of a bucket (a range of the model) are
+  // final: while the backward pass still runs, or at the end for all buckets, if the exchange does
+  // not overlap (exchange.overlap) or clipping needs the norm first. Returns the error of a failed
+  // device; `on_ready` may then lack calls. REQUIRES has_samples().
   Status ForwardBackward(const BeforeTensorRead& before_read, const OnBucketReady& on_ready);
   Status ForwardBackward(const OnBucketReady& on_ready = [](uint32_t) {});
 

@@ -30,7 +30,7 @@ void HostArenas::Update(uint32_t t, uint64_t first, std::span<const float> mean,
   UpdateAverage(setup_, values_.weights, first, mean.size(), step.number, values_.average);
 }
 
-Status HostArenas::Apply(const Sums& sums, uint64_t round, uint32_t bucket) {
+Status HostArenas::ApplyBucket(const Sums& sums, uint64_t round, uint32_t bucket) {
   const update::Step step{sums.learning_rate(round), round};
   if (values_.optimizer->needs_whole_tensors()) return ApplyTensors(sums, round, bucket, step);
   return sums.Decode(round, bucket, [&](uint32_t t, uint64_t first, std::span<const float> mean) {

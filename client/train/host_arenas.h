@@ -19,7 +19,7 @@ class HostArenas : public Arenas {
   Status CopyFromHost() override { return Ok(); }
   Status AddDecay(uint32_t t, float decay) override;
   Status ClipGradients(double max_norm) override;
-  Status Apply(const Sums& sums, uint64_t round, uint32_t bucket) override;
+  Status ApplyBucket(const Sums& sums, uint64_t round, uint32_t bucket) override;
   Status ResetToGlobal() override;
   Status SaveReference(LocalValues* local) override;
   Result<const float*> RetainGradient(uint64_t round, uint32_t bucket, LocalValues* local) override;
@@ -32,7 +32,7 @@ class HostArenas : public Arenas {
   // Updates the weights [first, first + mean.size()), which belong to tensor t, with their mean
   // gradient `mean`, and then the moving average of these weights.
   void Update(uint32_t t, uint64_t first, std::span<const float> mean, const update::Step& step);
-  // Does what Apply does, for optimizers that need the whole gradient of a tensor at once.
+  // Does what ApplyBucket does, for optimizers that need the whole gradient of a tensor at once.
   Status ApplyTensors(const Sums& sums, uint64_t round, uint32_t bucket, const update::Step& step);
 
   const setup::Setup& setup_;

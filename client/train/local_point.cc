@@ -17,7 +17,8 @@ const pb::LocalUpdater& LocalUpdaterSettings(const pb::Job& job) {
 std::unique_ptr<update::LocalUpdater> MakeUpdater(const pb::Job& job, size_t elements) {
   auto updater =
       update::MakeLocalUpdater(LocalUpdaterSettings(job), elements, job.workers().count());
-  CHECK(updater.ok()) << updater.status().message();  // the setup has checked that it can be made
+  // The setup has checked that the updater can be made.
+  CHECK(updater.ok()) << updater.status().message();
   return std::move(*updater);
 }
 
@@ -34,7 +35,7 @@ LocalPoint::LocalPoint(const setup::Setup& setup, Replica& replica)
       decays_(DecaysOf(setup, pb::WeightDecay::local)) {}
 
 Status LocalPoint::Begin() {
-  TERN_RETURN_IF_ERROR(CopyFromHost());  // a device may have the state of a previous start
+  TERN_RETURN_IF_ERROR(CopyFromHost());  // a device may still have the state of a previous start
   TERN_RETURN_IF_ERROR(ResetToGlobal());
   return SaveReference();
 }

@@ -18,11 +18,11 @@ class LocalPoint {
   // Both arguments outlive this object. REQUIRES an algorithm with a local updater.
   LocalPoint(const setup::Setup& setup, Replica& replica);
 
-  // Sets w' = W, and saves W as the previous global weights, too.
+  // Sets w' = W, and calls SaveReference.
   Status Begin();
   // Sets w' = W.
   Status ResetToGlobal() { return arenas_.ResetToGlobal(); }
-  // Call before W is updated: saves W if the delay compensation needs it later.
+  // Call before W is updated: saves W, if the delay compensation needs W later.
   Status SaveReference() { return arenas_.SaveReference(&local_values_); }
   // Copies the gradient of a bucket (a range of the model), because the next backward pass
   // overwrites it. Returns the copy, as a pointer to the model's first element.
@@ -30,7 +30,7 @@ class LocalPoint {
     return arenas_.RetainGradient(round, bucket, &local_values_);
   }
   // Sets w' = W + U_local(g): the algorithm's local update with the gradient g.
-  Status Move(float learning_rate) {
+  Status MovePoint(float learning_rate) {
     return arenas_.MoveLocalPoint(learning_rate, decays_, &local_values_);
   }
 

@@ -1,5 +1,6 @@
 // The base class of the algorithms with local steps. Each worker updates its own weights (the
-// point) with its own optimizer. Every p steps, and after the last, the workers agree on W again.
+// point) with its own optimizer. Some steps also synchronize the workers, which then have common
+// weights W.
 #pragma once
 
 #include <memory>

@@ -24,7 +24,7 @@ void OpenRound::Open(uint64_t round) {
 }
 
 bool OpenRound::HasArrived(uint32_t bucket) const {
-  return sums_.Has(*round_, bucket) && sums_.has_learning_rate(*round_);
+  return sums_.HasAnswers(*round_, bucket) && sums_.has_learning_rate(*round_);
 }
 
 std::optional<uint32_t> OpenRound::NextToApply(uint32_t preferred) const {
@@ -59,7 +59,7 @@ Status OpenRound::Finish() {
     for (uint32_t b = 0; b < is_applied_.size(); ++b) TERN_RETURN_IF_ERROR(AwaitBucket(b));
     return Ok();
   }
-  TERN_RETURN_IF_ERROR(wait_([this] { return sums_.Has(*round_); }));
+  TERN_RETURN_IF_ERROR(wait_([this] { return sums_.HasAnswers(*round_); }));
   TimeScope decode_scope(progress_.decode_time);
   TERN_RETURN_IF_ERROR(applier_.ApplyRound(*round_));
   on_applied_(*std::exchange(round_, std::nullopt));

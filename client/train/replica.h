@@ -2,8 +2,8 @@
 // state and the moving average of W. Each is an arena: one array of all parameters in canonical
 // order. If the algorithm computes gradients at other weights than W, the replica also has those
 // weights, called the point. If the workers hold the parameters, W is bit-identical on all workers
-// after every round. Threads: the compute thread owns it; the coder thread reads pushed arrays
-// until the round's sums have arrived.
+// after every round. Threads: the compute thread owns the replica; the coder thread reads pushed
+// arrays until the round's sums have arrived.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace tern::client {
 class Replica {
  public:
   // Makes a replica with the initial weights, a function of the job's seed. `setup` must outlive
-  // it.
+  // the replica.
   static Result<std::unique_ptr<Replica>> Make(const setup::Setup& setup);
 
   float* parameters() { return parameters_.data(); }  // W

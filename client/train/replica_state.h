@@ -53,7 +53,7 @@ class ReplicaState {
   Status LoadPoint(const tensors::TensorFile& file);
 
   // Writes W as a safetensors file to `folder`, which it creates. If the job has a moving average
-  // of W, writes the average to a second file. The metadata of both files have `step`.
+  // of W, writes the average to a second file. The metadata of both files contain `step`.
   Status WriteWeights(const std::string& folder, uint64_t step);
 
  private:
@@ -62,7 +62,7 @@ class ReplicaState {
   Bytes Encode(uint64_t applied, const float* weights, const std::vector<const float*>& slots);
   std::vector<const float*> OptimizerSlots();
   std::span<float> Point() { return {replica_.point(), setup_.table.total}; }
-  // `requires_slots`: the optimizer's state must not be missing.
+  // `requires_slots`: whether it is an error if the optimizer's state is missing.
   Status LoadTensors(const tensors::TensorFile& file, bool requires_slots);
   Status LoadArrays(const tensors::TensorFile& file, bool requires_slots);
   // Writes the parameters in `arena` under their names, and the mean statistics.

@@ -53,7 +53,7 @@ Trainer::Trainer(const Dependencies& dependencies, update::Schedule schedule)
       has_rounds_(deps_.setup.plan.has_rounds),
       last_step_(has_rounds_ ? dependencies.steps : std::numeric_limits<uint64_t>::max()),
       state_scalers_(sums_.SaveScalers(0)) {
-  deps_.coder.SetEarlierScalers([this](uint64_t round, uint32_t bucket) {
+  deps_.coder.SetEarlierScalersFunction([this](uint64_t round, uint32_t bucket) {
     return sums_.ScalersOfEarlierRound(round, bucket);
   });
   for (size_t i = 0; i < state_scalers_.size(); ++i)
@@ -111,11 +111,12 @@ Status Trainer::Restart() {
   end_checkpoint_status_ = Ok();
   loaded_checkpoint_.reset();
   if (resume != nullptr) return LoadCheckpoint(resume->checkpoint);
-  if (const auto* state = std::get_if<StateArrived>(&event)) {
-    TERN_RETURN_IF_ERROR(state_.Load(state->state));
-    sums_.RestoreScalers(state->applied, state_scalers_);
-    LOG(WARNING) << "installed the state after round " << state->applied << " from another worker";
-    deps_.port.ReportInstalled(state->applied);
+  if (const auto* arrived = std::get_if<StateArrived>(&event)) {
+    TERN_RETURN_IF_ERROR(state_.Load(arrived->state));
+    sums_.RestoreScalers(arrived->applied, state_scalers_);
+    LOG(WARNING) << "installed the state after round " << arrived->applied
+                 << " from another worker";
+    deps_.port.ReportInstalled(arrived->applied);
     return Ok();
   }
   const uint64_t applied = std::get<WentBack>(event).applied;
@@ -177,8 +178,8 @@ Status Trainer::Drain() {
 }
 
 Status Trainer::EndTogether() {
-  // With rounds, the workers exchange figures (metrics) about the last W. Without rounds, they do
-  // so after all workers have sent their last pushes.
+  // With rounds, the workers exchange figures (metrics) about the last weights. Without rounds,
+  // they do so after all workers have sent their last pushes.
   TERN_RETURN_IF_ERROR(has_rounds_ ? Drain() : algorithm_->Leave());
   TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kCompare, false));
   if (!has_rounds_) TERN_RETURN_IF_ERROR(algorithm_->Drain());
@@ -251,10 +252,11 @@ Status Trainer::HandleEvent(Event event) {
     stop_after_ = ready->stop_after;
     run_ = ready->run;
   } else if (std::holds_alternative<SnapshotWanted>(event)) {
-    // This thread is waiting, or between two steps, so the parameters are W(applied).
+    // This thread is waiting, or between two steps, so the parameters are those after a whole
+    // round.
     return SendState();
-  } else if (auto* state = std::get_if<StateArrived>(&event)) {
-    return RestartFrom(std::move(*state));
+  } else if (auto* arrived = std::get_if<StateArrived>(&event)) {
+    return RestartFrom(std::move(*arrived));
   } else if (const auto* went_back = std::get_if<WentBack>(&event)) {
     return RestartFrom(*went_back);
   } else if (const auto* resume = std::get_if<ResumeWanted>(&event)) {
@@ -278,13 +280,15 @@ Status Trainer::OnAnswer(const Answer& answer) {
     return Ok();
   }
   sums_.Store(answer);
-  if (answer.cell.kind == protocol::Kind::kPush) StopAfter(protocol::StopAfter(answer.outcome));
+  if (answer.cell.kind == protocol::Kind::kPush)
+    StopAfter(protocol::LastExchangeOf(answer.outcome));
   return Ok();
 }
 
 void Trainer::StopAfter(uint64_t round) {
   if (round == 0) return;
-  // Without rounds, the number is a clock of this worker, and the step in progress is the last.
+  // Without rounds, `round` is the number of this worker's exchange, and the step in progress is
+  // the last.
   const uint64_t step = has_rounds_ ? algorithm_->StepOfRound(round) : steps_done_ + 1;
   if (step >= last_step_) return;
   last_step_ = step;

@@ -1,6 +1,6 @@
-// Runs a worker's training, with any algorithm: waits until it may start, trains, compares and
-// evaluates its replica with the other workers' (figures.h), sends its State (all that
-// another worker needs to continue) to workers that need it, and ends.
+// Runs a worker's training, with any algorithm: waits until it may start, trains, compares its
+// replica with the other workers' and evaluates it (figures.h), sends its State (all that another
+// worker needs to continue) to workers that need it, and ends.
 //
 //   waiting --ReadyToTrain--> training --last step--> ending --Port::Finish--> serving --> end
 //
@@ -17,7 +17,7 @@
 //
 // In jobs without rounds (asgd and others), replicas are not compared. At the end all workers wait
 // for each other, so that the last evaluation includes all pushes. The servers' checkpoints have
-// the state of the job; a worker's have only its batch-norm statistics and its private state.
+// the state of the job; of a worker's, only its batch-norm statistics and private state are used.
 //
 // Threads: the compute thread.
 #pragma once
@@ -50,7 +50,7 @@ class Trainer {
   struct Dependencies {
     const setup::Setup& setup;
     uint32_t rank;
-    uint64_t steps;  // the job's length
+    uint64_t steps;  // the job's length in steps
     Compute& compute;
     Replica& replica;
     Coder& coder;
@@ -87,7 +87,7 @@ class Trainer {
   Status RestorePrivateState();
   Status WriteCheckpointIfDue();
   Status WriteCheckpoint();
-  // Copies the scalers (codecs' scale factors) that later rounds need to state_scalers_.
+  // Copies to state_scalers_ the scalers (codecs' scale factors) that later rounds need.
   void CopyScalers();
   Status TrainSteps();
   // Waits for open exchanges, and exchanges the last figures (metrics) with all workers.

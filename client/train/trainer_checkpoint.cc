@@ -113,8 +113,8 @@ Status Trainer::RestorePrivateState() {
   losses.AddState(&private_state);
   Status restore_status;
   const Status visit_status = deps_.coder.VisitMemories([&](const SavedState& memories) {
-    // Without rounds, servers may already have counted pushes after the checkpoint. These contain
-    // what the codecs' memories held then, so the memories are not restored.
+    // Without rounds, servers may already have counted pushes sent after the checkpoint. These
+    // contain what the codecs' memories held then, so the memories are not restored.
     if (has_rounds_) private_state.Append(memories);
     restore_status = checkpoint::RestoreState(file, private_state);
   });

@@ -51,7 +51,7 @@ std::vector<std::string> SectionsOfOtherAlgorithms(const pb::Train& train) {
   return other_sections;
 }
 
-std::vector<std::string> AlgorithmsThatClose(pb::AlgorithmTraits::Closes closes) {
+std::vector<std::string> AlgorithmsWithCloses(pb::AlgorithmTraits::Closes closes) {
   std::vector<std::string> names;
   for (const FieldDescriptor* section : Sections()) {
     if (section->options().GetExtension(pb::traits).closes() == closes)

@@ -18,10 +18,10 @@ const std::vector<std::string>& AlgorithmNames();
 const google::protobuf::FieldDescriptor* SectionOf(const pb::Train& train);
 const pb::AlgorithmTraits* TraitsOf(const pb::Train& train);
 
-// Sections in `train` that belong to other algorithms.
+// The names of the sections in `train` that belong to other algorithms.
 std::vector<std::string> SectionsOfOtherAlgorithms(const pb::Train& train);
 
 // Names of the algorithms with this value of the trait `closes`, which says what closes a round.
-std::vector<std::string> AlgorithmsThatClose(pb::AlgorithmTraits::Closes closes);
+std::vector<std::string> AlgorithmsWithCloses(pb::AlgorithmTraits::Closes closes);
 
 }  // namespace tern::algorithm

@@ -15,7 +15,7 @@ enum class OnLoss {
 };
 
 struct Elasticity {
-  uint32_t quorum = 0;  // how many contributions close a round; 0: those of all workers
+  uint32_t quorum = 0;  // how many workers' contributions close a round; 0: all workers'
   OnLoss on_loss = OnLoss::kFail;
   uint32_t min_workers = 1;  // with kShrink: the job ends if fewer are left
 

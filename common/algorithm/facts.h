@@ -22,7 +22,7 @@ struct Facts {
   bool has_rounds = true;
   uint32_t window = 1;                  // how many rounds a worker may have open
   uint64_t period = 1;                  // steps from one exchange of a worker to the next
-  bool exchanges_in_next_step = false;  // the exchange takes place in the step after its period
+  bool exchanges_in_next_step = false;  // the exchange takes place in the step after the period
   // Whether the job may end in the middle of a period, whose round then closes early.
   bool may_cut_period_short = false;
   uint32_t rounds_a_step = 1;  // rounds per step; if above 1, period is 1
@@ -33,12 +33,12 @@ struct Facts {
   std::optional<uint64_t> max_steps_ahead;
 
   // The step at whose end a worker holds W(round), the weights after that round. Without rounds:
-  // the steps that a worker has done when it sends that push. StepOfRound(0) is 0.
+  // the steps that a worker has done when it sends push number `round`. StepOfRound(0) is 0.
   uint64_t StepOfRound(uint64_t round) const;
   // Returns that step in a job of `steps` steps, which may end in the middle of a period.
   uint64_t StepOfRound(uint64_t round, uint64_t steps) const;
   // The round to which a step (from 1) belongs: the first round that closes at the end of this step
-  // or later. If the job ends earlier, the round never closes.
+  // or later. If the job ends earlier, the round closes then (may_cut_period_short) or never.
   uint64_t RoundOfStep(uint64_t step) const;
   // Whether a round closes at the end of this step of a job of `steps` steps.
   bool EndsRound(uint64_t step, uint64_t steps) const;
@@ -54,9 +54,10 @@ struct Facts {
   // What a push contains: a gradient, the parameters, or their change since the last
   // synchronization.
   Pushes pushed_quantity = pb::AlgorithmTraits::gradient;
-  bool averages_state = false;  // workers exchange the optimizer's state with the parameters
-  uint32_t num_parts = 0;  // in each step, workers exchange one of this many parts; 0: the model
-  std::string parts_key;   // the key of `num_parts`: "train.ALGORITHM.KEY"
+  bool averages_state = false;  // whether workers average the optimizer's state, too
+  // In each step, workers exchange one of this many parts of the model; 0: all of it.
+  uint32_t num_parts = 0;
+  std::string parts_key;  // the key of `num_parts`: "train.ALGORITHM.KEY"
 
   // --- Who holds the weights, and how they are updated
 

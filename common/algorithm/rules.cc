@@ -1,5 +1,5 @@
 // The table of algorithms with rules of their own. Every function is in the file named after its
-// algorithm.
+// algorithm; dcasgd.cc has two.
 #include "common/algorithm/rules.h"
 
 namespace tern::algorithm {

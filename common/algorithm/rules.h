@@ -10,8 +10,8 @@
 
 namespace tern::algorithm {
 
-// Through this interface the rules report faults and ask about other keys. A key is given with its
-// full name, for example "train.ssgd.backup_workers".
+// The interface through which the rules report faults and ask about other keys. A key is given with
+// its full name, for example "train.ssgd.backup_workers".
 class RuleReporter {
  public:
   virtual ~RuleReporter() = default;
@@ -23,8 +23,8 @@ class RuleReporter {
                       const std::string& allowed) = 0;
   virtual void ReportNumber(const std::string& key, double saw, const std::string& allowed) = 0;
   // Returns the first codec for pushes that does not send the (rounded) gradient itself. If another
-  // key than the codec's name is the reason, the text names that key. Empty if there is no such
-  // codec.
+  // key than the codec's name is the reason, the returned text names that key. Empty if there is no
+  // such codec.
   virtual std::string FirstCodecNotSendingValues() const = 0;
   // Returns the names of the codecs that send the gradient itself unless error_feedback is on, for
   // example "one of fp32, fp16, bf16".

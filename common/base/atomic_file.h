@@ -25,8 +25,8 @@ bool IsTemporaryName(std::string_view name);
 // than `max_bytes`, is not a regular file, or cannot be read.
 Result<std::string> ReadWholeFile(const std::string& path, uint64_t max_bytes = UINT64_MAX);
 
-// Reads up to `max_bytes` bytes of a file, pipe or terminal. kBadData if a pipe delivers nothing
-// for `timeout`. A terminal has no timeout, because a person types there.
+// Reads up to `max_bytes` bytes of a file, pipe or terminal. kBadData if it cannot be read, or a
+// pipe delivers nothing for `timeout`. A terminal has no timeout, because a person types there.
 Result<std::string> ReadAtMost(const std::string& path, uint64_t max_bytes, Time timeout);
 
 }  // namespace tern

@@ -1,5 +1,5 @@
 // Bytes: an immutable, reference-counted byte buffer with a release function, cheap to copy and to
-// slice. The owner of the memory may be a std::string, a received network frame or an arena.
+// slice. The owner of the memory may be a std::string, a received network frame or another object.
 // Thread-safe like shared_ptr: copies may be used and dropped on different threads.
 #pragma once
 
@@ -33,7 +33,7 @@ class Bytes {
     return Bytes(begin, size, std::move(owner));
   }
   // Returns a buffer that refers to the memory [data, data + size). The caller keeps that memory
-  // valid until `release` is called. It is called once, on the thread that drops the last copy.
+  // valid until `release` is called: once, on the thread that drops the last copy.
   static Bytes Share(const uint8_t* data, size_t size, std::function<void()> release) {
     std::shared_ptr<const void> owner(data,
                                       [release = std::move(release)](const void*) { release(); });

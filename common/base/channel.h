@@ -52,8 +52,8 @@ class Channel {
     return PopLocked();
   }
 
-  // Like Pop(), but also returns nullopt when Now() reaches `deadline`. After nullopt, drained() is
-  // true only if the channel is closed and empty.
+  // Like Pop(), but also returns nullopt when Now() reaches `deadline`. After nullopt, drained()
+  // says whether the channel is closed and empty.
   std::optional<T> Pop(Time deadline) {
     const MutexLock lock(mutex_);
     const std::chrono::steady_clock::time_point until{deadline};
@@ -75,7 +75,7 @@ class Channel {
     const MutexLock lock(mutex_);
     return closed_;
   }
-  // Closed and empty: no more items will follow.
+  // Whether the channel is closed and empty, so that no more items will follow.
   bool drained() const {
     const MutexLock lock(mutex_);
     return closed_ && items_.empty();

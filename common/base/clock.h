@@ -14,9 +14,9 @@ inline Time Now() {
   return std::chrono::duration_cast<Time>(std::chrono::steady_clock::now().time_since_epoch());
 }
 
-// The clock of an event loop that detects silent peers. It does not advance while the loop itself
-// is held up (SIGSTOP, a suspended machine, no free core), because messages that arrived in that
-// time are still unread. Belongs to one thread.
+// The clock of an event loop that detects silent peers. It hardly advances while the loop itself is
+// held up (SIGSTOP, a suspended machine, no free core), because messages that arrived in that time
+// are still unread. Belongs to one thread.
 class LoopClock {
  public:
   // `max_advance`: the longest time between two calls of Now() while the loop is not held up. One

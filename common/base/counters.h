@@ -1,5 +1,5 @@
 // The metrics of a process, and their Prometheus text. A Registry is an object, not a global, so
-// that two daemons in one test process count separately.
+// that two servers in one test process count separately.
 //
 // Any thread may register, count and read; counting and reading a value are lock-free. References
 // to metrics stay valid as long as the registry. Only the program chooses names and labels, never a
@@ -133,7 +133,8 @@ class Registry {
                const std::vector<double>* bounds);
 
   mutable Mutex mutex_;
-  // The mutex guards the map alone: the metrics in it are atomic. The key is the metric's name.
+  // By name of the metrics. The mutex guards the map and the families, not the metrics' values,
+  // which are atomic.
   std::map<std::string, std::unique_ptr<Family>> families_ TERN_GUARDED_BY(mutex_);
 };
 

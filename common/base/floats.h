@@ -19,9 +19,9 @@ class HugePageAllocator {
  public:
   using value_type = T;
   HugePageAllocator() = default;
+  // Implicit, because containers convert allocators.
   template <class U>
-  HugePageAllocator(const HugePageAllocator<U>&) {
-  }  // NOLINT(google-explicit-constructor): allocators require it
+  HugePageAllocator(const HugePageAllocator<U>&) {}  // NOLINT(google-explicit-constructor)
 
   T* allocate(size_t n) {
     const size_t bytes = n * sizeof(T);

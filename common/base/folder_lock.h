@@ -19,7 +19,7 @@ class FolderLock {
   // warning() says why.
   static Result<FolderLock> TryLock(const std::string& folder, const std::string& name,
                                     const std::string& job);
-  // Fails with kAddress if FOLDER/NAME is locked now. Takes no lock and writes nothing.
+  // Fails with kAddress if FOLDER/NAME is locked now. Keeps no lock and writes nothing.
   static Status CheckFree(const std::string& folder, const std::string& name);
 
   FolderLock(FolderLock&& other) noexcept;

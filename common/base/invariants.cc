@@ -9,7 +9,9 @@ namespace {
 #ifdef NDEBUG
 constexpr InvariantHandler kInitialHandler = nullptr;
 #else
-void EndProcess(const Status& broken) { LOG(FATAL) << "broken invariant: " << broken.message(); }
+void EndProcess(const Status& violation) {
+  LOG(FATAL) << "broken invariant: " << violation.message();
+}
 constexpr InvariantHandler kInitialHandler = EndProcess;
 #endif
 

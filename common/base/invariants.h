@@ -1,6 +1,6 @@
 // Invariants of state machines, checked after every event in debug builds, and where a test or the
-// simulator asks for it. A release build checks nothing, so input from a user or a peer cannot end
-// the process through a check.
+// simulator asks for it. Otherwise a release build checks nothing, so input from a user or a peer
+// cannot end the process through a check.
 //
 //   Status Check() const;                                Tests all invariants with TERN_HOLDS.
 //   void OnEvent() {                                     A method that handles an event.
@@ -19,7 +19,7 @@
 namespace tern {
 
 // A function that is called with each broken invariant, on the thread of its state machine.
-using InvariantHandler = void (*)(const Status& broken);
+using InvariantHandler = void (*)(const Status& violation);
 
 // Sets the function for the whole process, and returns the previous one. With null, nothing is
 // checked. Initially the function is null in release builds; in debug builds it ends the process.

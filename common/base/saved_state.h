@@ -1,5 +1,5 @@
-// The state that an object saves in checkpoints, as references to named arrays and numbers. A
-// checkpoint is written by reading them and restored by writing them.
+// The state that an object saves in checkpoints, as references to named arrays and numbers. Writing
+// a checkpoint reads the arrays and numbers; restoring it overwrites them.
 #pragma once
 
 #include <cstdint>

@@ -18,8 +18,8 @@ sigset_t SignalSet(bool with_sighup) {
   return signal_set;
 }
 
-// Whether the process ignores the signal. sigwaitinfo would still receive it while it is blocked,
-// so ignored signals are not waited for.
+// Whether the process ignores the signal. sigwaitinfo would receive even an ignored signal while
+// the signal is blocked, so ignored signals are not waited for.
 bool IsIgnored(int signal) {
   struct sigaction action {};
   return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
@@ -61,7 +61,7 @@ void StopSignals::Run() {
       first_was_sighup_ = received_signal == SIGHUP;
       first_signal_ = signal;
     }
-    ++(signal == SIGTERM ? pending_term_ : pending_int_);
+    ++(signal == SIGTERM ? num_pending_sigterms_ : num_pending_sigints_);
     event_.Raise();
   }
 }
@@ -69,14 +69,14 @@ void StopSignals::Run() {
 int StopSignals::TakeSignal() {
   event_.Lower();
   int taken_signal = 0;
-  if (pending_term_ > 0) {
-    --pending_term_;
+  if (num_pending_sigterms_ > 0) {
+    --num_pending_sigterms_;
     taken_signal = SIGTERM;
-  } else if (pending_int_ > 0) {
-    --pending_int_;
+  } else if (num_pending_sigints_ > 0) {
+    --num_pending_sigints_;
     taken_signal = SIGINT;
   }
-  if (pending_term_ > 0 || pending_int_ > 0) event_.Raise();
+  if (num_pending_sigterms_ > 0 || num_pending_sigints_ > 0) event_.Raise();
   return taken_signal;
 }
 

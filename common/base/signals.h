@@ -56,7 +56,7 @@ class StopSignals {
   std::atomic<int> first_signal_{0};
   std::atomic<bool> first_was_sighup_{false};
   bool parent_has_signaled_ = false, others_have_signaled_ = false;
-  std::atomic<int> pending_term_{0}, pending_int_{0};
+  std::atomic<int> num_pending_sigterms_{0}, num_pending_sigints_{0};
   Thread thread_;
 };
 

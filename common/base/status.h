@@ -19,12 +19,12 @@ enum class Code : int {
   kInternal = 70,      // There is a bug in Tern, or a system call failed.
   kCannotWrite = 74,   // Output cannot be written: the disk is full, or the folder read-only.
   kPeerLost = 75,      // A peer was lost; a retry may succeed.
-  kMismatch = 76,      // The peer has another wire version, job, model or plan.
+  kMismatch = 76,      // A peer's wire version, job, model, exchange plan or data do not fit.
   kNotAllowed = 77,    // The peer is refused: it is unknown, or its rank is taken.
   kBadJob = 78,        // The job file is invalid.
   kDiverged = 79,      // The training diverged: a value is not finite.
   kInterrupted = 130,  // SIGINT stopped the program, which ended in an orderly way.
-  kTerminated = 143,   // SIGTERM or SIGHUP stopped it, and it ended in an orderly way.
+  kTerminated = 143,   // SIGTERM or SIGHUP stopped the program, which ended in an orderly way.
 };
 inline constexpr std::array kErrorCodes = {Code::kUsage,    Code::kBadData,     Code::kAddress,
                                            Code::kInternal, Code::kCannotWrite, Code::kPeerLost,
@@ -42,7 +42,7 @@ constexpr Code ParseErrorCode(uint32_t number) {
 }
 
 // Whether a restarted process would fail the same way, because the reason is in its flags, data,
-// disk, job or training, and not in a peer, a port or a signal.
+// disk, job, training or version, and not in a lost peer, a port or a signal.
 constexpr bool IsLasting(Code code) {
   switch (code) {
     case Code::kUsage:

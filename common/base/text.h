@@ -23,7 +23,7 @@ std::string HumanTime(Time t);
 // Makes untrusted bytes safe for a log line: keeps printable ASCII, replaces other bytes by \xNN,
 // and cuts after `max_bytes` input bytes with "...".
 std::string Printable(std::string_view text, size_t max_bytes = 80);
-// Like Printable, for a message from another daemon that has already escaped the message: does not
+// Like Printable, for a message from another process that has already escaped the message: does not
 // escape backslashes again.
 std::string PrintableSentence(std::string_view text, size_t max_bytes = 1000);
 // Concatenates `parts` with `separator` between them: "a, b, c".

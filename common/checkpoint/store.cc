@@ -47,7 +47,7 @@ std::optional<uint64_t> ParseHex(const std::string& text) {
   return value;
 }
 
-// The step in the file name of a manifest; nullopt for other files.
+// The step in the file name of a manifest (step.STEP.json); nullopt for other files.
 std::optional<uint64_t> StepOf(std::string_view name) {
   if (!name.starts_with(kNamePrefix) || !name.ends_with(kManifestSuffix)) return std::nullopt;
   name.remove_prefix(kNamePrefix.size());
@@ -88,7 +88,7 @@ Status MismatchError(const std::string& what, const std::string& seen,
                 Cat("its ", what, " is ", Printable(seen), ", expected ", expected));
 }
 
-// kBadData if the manifest's owner, job, model, plan or number of workers is not that of
+// kBadData if the manifest's owner, job, model, exchange plan or number of workers is not that of
 // `expected`.
 Status CheckOwner(const pb::Manifest& manifest, const pb::Manifest& expected) {
   if (manifest.owner() != expected.owner())
@@ -141,10 +141,10 @@ std::vector<uint64_t> Store::StepsInFolder() const {
 }
 
 Result<pb::Manifest> Store::ReadManifest(uint64_t step) const {
-  const Result<std::string> text = storage_.Read(PathOf(step, kManifestSuffix), kMaxManifestBytes);
-  if (!text.ok()) return text.status();
+  const Result<std::string> json = storage_.Read(PathOf(step, kManifestSuffix), kMaxManifestBytes);
+  if (!json.ok()) return json.status();
   pb::Manifest manifest;
-  if (!google::protobuf::util::JsonStringToMessage(*text, &manifest).ok())
+  if (!google::protobuf::util::JsonStringToMessage(*json, &manifest).ok())
     return Status(Code::kBadData, "its manifest does not parse");
   if (manifest.format() != kFormatVersion)
     return MismatchError("format", Cat(manifest.format()), Cat(kFormatVersion));
@@ -170,9 +170,9 @@ Result<std::string> Store::ReadState(const pb::Manifest& manifest) const {
 void Store::ReadRecord() {
   own_recorded_run_ = record_run_ = 0;
   job_text_.clear();
-  const Result<std::string> text = storage_.Read(RecordPath(), kMaxRecordBytes);
+  const Result<std::string> json = storage_.Read(RecordPath(), kMaxRecordBytes);
   pb::Manifest record;
-  if (!text.ok() || !google::protobuf::util::JsonStringToMessage(*text, &record).ok()) return;
+  if (!json.ok() || !google::protobuf::util::JsonStringToMessage(*json, &record).ok()) return;
   if (record.format() != kFormatVersion || record.checksum() != ChecksumOf(record)) return;
   record_run_ = ParseHex(record.run()).value_or(0);
   job_text_ = record.job_text();
@@ -288,16 +288,17 @@ Result<std::string> Store::Begin(uint64_t run, bool starts_anew,
       for (const char* suffix : {kStateSuffix, kManifestSuffix})
         bytes += storage_.SizeOf(PathOf(step, suffix));
     }
-    const std::string name = UnusedFolderName(owner_.folder, now, storage_);
-    TERN_RETURN_IF_ERROR(MoveCheckpoints(name, steps));
-    sentence = Cat("the checkpoints that ", owner_.folder, " had before are kept in ", name, ": ",
-                   steps.size(), ", the newest of step ", steps.back(), ", ", HumanBytes(bytes));
+    const std::string new_folder = UnusedFolderName(owner_.folder, now, storage_);
+    TERN_RETURN_IF_ERROR(MoveCheckpoints(new_folder, steps));
+    sentence =
+        Cat("the checkpoints that ", owner_.folder, " had before are kept in ", new_folder, ": ",
+            steps.size(), ", the newest of step ", steps.back(), ", ", HumanBytes(bytes));
   }
   std::erase_if(points_, [&](const Point& point) { return starts_anew || point.run != run; });
   refused_checkpoints_.clear();
   if (!steps.empty() && points_.empty())
     own_recorded_run_ = record_run_ = 0;  // run.json was moved too.
-  // An error here does not end the job: Write() fails for the same reason and reports it.
+  // An error here does not end the job: Write() will fail for the same reason and report it.
   const bool writes_checkpoints = num_kept_.num_of_all != 0 || num_kept_.num_of_shard != 0;
   if (writes_checkpoints && (record_run_ != run || own_recorded_run_ != run))
     (void)WriteRecord(run);

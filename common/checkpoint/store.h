@@ -6,16 +6,16 @@
 //   FOLDER/run.json                the run that wrote the checkpoints, and its job
 //
 // The manifest has the checkpoint's owner (the daemon and the job), its run, and the digest of the
-// other file. A checkpoint is complete once its manifest exists. run.json exists before the first.
+// other file. A checkpoint is complete once its manifest exists. run.json is written first.
 //
 // A run is one execution of a job from its first step on, identified by a random number; a job that
 // resumes from a checkpoint keeps its run.
 //
 // Files are written under temporary names, flushed and renamed (common/base/atomic_file.h). The
-// manifest is written last and removed first. So the newest complete checkpoint survives a crash
-// at any time. The store deletes only the oldest checkpoints of the current run, and those after
-// the checkpoint from which the run continues. It moves all others to FOLDER.DATE (UTC,
-// 2026-11-22T22-26-01).
+// manifest is written last and removed first. So the newest complete checkpoint survives a crash at
+// any time. Of the complete checkpoints the store deletes only the oldest of the current run, and
+// those after the checkpoint from which the run continues. Begin moves all that are not of this run
+// to FOLDER.DATE (UTC, 2026-11-22T22-26-01).
 //
 // There are two kinds of checkpoints: those that all daemons write, and those that a shard writes
 // in addition, at shorter intervals. Each kind has its own number of checkpoints to keep.
@@ -62,8 +62,8 @@ struct Owner {
   uint32_t workers = 0;     // how many workers the job has
   uint64_t job_digest = 0;  // of the job's keys that must not change on resume: config::StateDigest
   uint64_t model_digest = 0;
-  uint64_t plan_digest = 0;
-  std::string job_text;  // the job as text: config::JobText
+  uint64_t plan_digest = 0;  // of the exchange plan: how messages divide the model
+  std::string job_text;      // the job as text: config::JobText
 };
 
 // A checkpoint that cannot be used.
@@ -101,7 +101,7 @@ class Store {
   // Prepares the folder for checkpoints of `run`. If `starts_anew` is false, the run continues, and
   // its complete checkpoints stay in the folder. Moves all others to FOLDER.DATE, or to
   // FOLDER.DATE.2 and so on if that exists. Returns a sentence for the log; empty if nothing was
-  // moved. kCannotWrite if they cannot be moved; they are then still in FOLDER.
+  // moved. kCannotWrite if one cannot be moved; those not moved are still in FOLDER.
   Result<std::string> Begin(
       uint64_t run, bool starts_anew,
       std::chrono::system_clock::time_point now = std::chrono::system_clock::now());

@@ -79,7 +79,7 @@ class Residue : public Memory {
   void Compensate(uint64_t begin, std::span<const float> g, std::span<float> v) override {
     const std::span<float> sum = std::span(g_).subspan(begin, g.size());
     for (size_t i = 0; i < g.size(); ++i) sum[i] += g[i];
-    if (kernels::ComputeStats(sum.data(), sum.size()).finite) {
+    if (kernels::ComputeStats(sum.data(), sum.size()).is_finite) {
       SelectCodes(sum, g, begin, bin_elements_, ScaleOf(sum, bin_elements_), v);
     } else {
       std::copy(sum.begin(), sum.end(), v.begin());  // The caller reports non-finite values.

@@ -10,7 +10,7 @@ namespace tern::codec {
 
 static_assert(std::endian::native == std::endian::little, "words are copied in native byte order");
 
-void BitWriter::Put(std::span<const uint32_t> values, int width) {
+void BitWriter::AppendValues(std::span<const uint32_t> values, int width) {
   for (const uint32_t value : values) {
     pending_ |= uint64_t{value} << pending_bits_;
     pending_bits_ += width;

@@ -18,8 +18,9 @@ class BitWriter {
 
   // Appends the values to the row, each in `width` bits. REQUIRES every value below 2^width and
   // width at most kMaxPackedBits.
-  void Put(std::span<const uint32_t> values, int width);
-  // Writes the last bits, and fills the last byte with zeros. Put must not be called afterwards.
+  void AppendValues(std::span<const uint32_t> values, int width);
+  // Writes the last bits, and fills the last byte with zeros. AppendValues must not be called
+  // afterwards.
   void Finish();
 
  private:

@@ -31,14 +31,15 @@ Result<size_t> Codec::DecodeSingleCodeInBlocks(std::span<const uint8_t> code,
                                                const Segment& segment,
                                                const BlockVisitor& use) const {
   if (SingleCodeIsSum()) {
-    Result<size_t> size = SumSize(code, segment, 1);
-    if (size.ok()) TERN_RETURN_IF_ERROR(DecodeInBlocks(code.first(*size), segment, 1, 0, use));
-    return size;
+    Result<size_t> code_size = SumSize(code, segment, 1);
+    if (code_size.ok())
+      TERN_RETURN_IF_ERROR(DecodeInBlocks(code.first(*code_size), segment, 1, 0, use));
+    return code_size;
   }
   std::vector<float> values(segment.count);
-  Result<size_t> size = DecodeSingleCode(code, segment, values.data());
-  if (size.ok()) use(0, values);
-  return size;
+  Result<size_t> code_size = DecodeSingleCode(code, segment, values.data());
+  if (code_size.ok()) use(0, values);
+  return code_size;
 }
 
 Status Codec::DecodeInBlocks(std::span<const uint8_t> sum, const Segment& segment, int contributors,

@@ -1,5 +1,5 @@
 // A codec turns a worker's gradient into bytes (a code), adds the workers' codes on the server, and
-// turns the bytes of the sum into the mean gradient. It works on segments: a range of elements of
+// turns the bytes of the sum into the mean gradient. It works on segments: ranges of elements of
 // one tensor. A chunk, the unit of a push, is a row of segments, each coded by the codec of its
 // tensor and starting at a byte boundary. A codec's name stands for its byte format: a codec with
 // another format must get another name.
@@ -14,8 +14,8 @@
 // sum, and the mean is the sum divided by this number.
 //
 // Some codecs add what a code left out of a gradient to the next gradient. They keep the difference
-// in a Memory: one per tensor on each worker and, if the server encodes sums again, one per segment
-// on the server:
+// in a Memory: one per tensor on each worker and, for codecs whose server encodes sums again with
+// error feedback, one per segment on the server:
 //
 //   worker:  Compensate (whole tensor), Prepare, Encode, DecodeSingleCode, Update (segment)
 //   server:  EncodeSum calls Compensate and Update of the server's memory itself
@@ -160,13 +160,14 @@ class Codec {
  public:
   virtual ~Codec() = default;
   virtual std::string_view name() const = 0;
-  // Whether the workers share the scalers of tensors with this codec.
+  // Whether all workers use the same scalers for a tensor with this codec.
   virtual bool shares_scaler() const { return false; }
   // How many elements of a tensor share one scaler; Prepare gets one such range at a time, and a
   // segment never extends over two ranges. 0: one scaler per tensor, and Prepare gets all of it.
   virtual uint64_t scaler_elements() const { return 0; }
   // Whether Prepare gets the values of all tensors with this codec at once, and its result is used
-  // for each of these tensors. Their gradients are then sent together, in one bucket of the plan.
+  // for each of these tensors. Their gradients are then sent together, in one bucket (a range of
+  // the model).
   virtual bool prepares_tensors_together() const { return false; }
   // Whether codes are random. The square of a random code does not approximate the square of the
   // gradient.
@@ -179,7 +180,7 @@ class Codec {
   // codes.
   virtual uint64_t Granularity(uint64_t /*column*/) const { return 1; }
   // Computes scaler and clip level of a whole tensor (or of one range of scaler_elements()) from
-  // its statistics and values. REQUIRES stats.finite: the caller refuses gradients that are not
+  // its statistics and values. REQUIRES stats.is_finite: the caller refuses gradients that are not
   // finite. clip.h defines the results for ternary codecs.
   virtual EncodeParams Prepare(const kernels::Stats& stats, std::span<const float> values,
                                const kernels::NoiseKey& noise) const = 0;

@@ -17,7 +17,7 @@
 
 namespace tern::codec {
 
-// The residual r of a tensor on a worker, or of a segment on a server.
+// The residual r of a tensor on a worker, or of a segment (a range of a tensor) on a server.
 class ErrorFeedback : public Memory {
  public:
   explicit ErrorFeedback(uint64_t count) : residual_(count) {}

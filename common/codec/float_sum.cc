@@ -38,8 +38,8 @@ Status CheckFinite(std::span<const float> values, uint64_t first_index) {
                     std::to_string(*bad_value) + ", expected a finite number");
 }
 
-Status CheckSum(std::string_view codec, std::span<const uint8_t> sum, size_t expected_size,
-                uint64_t count, uint64_t first, uint64_t n) {
+Status CheckSumAndRange(std::string_view codec, std::span<const uint8_t> sum, size_t expected_size,
+                        uint64_t count, uint64_t first, uint64_t n) {
   if (first > count || n > count - first) {
     return Status(Code::kInternal, std::to_string(n) + " elements from " + std::to_string(first) +
                                        " on requested, but the segment has " +
@@ -53,7 +53,7 @@ Status CheckSum(std::string_view codec, std::span<const uint8_t> sum, size_t exp
 
 Status DecodeFloatMean(std::string_view codec, std::span<const uint8_t> sum, uint64_t count,
                        uint64_t first, uint64_t n, float* mean) {
-  TERN_RETURN_IF_ERROR(CheckSum(codec, sum, 4 * count, count, first, n));
+  TERN_RETURN_IF_ERROR(CheckSumAndRange(codec, sum, 4 * count, count, first, n));
   const std::span<float> values(mean, n);
   ReadFloats(sum.subspan(4 * first), values);
   return CheckFinite(values, first).Within(std::string(codec) + " sum");

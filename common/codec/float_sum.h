@@ -21,16 +21,17 @@ void ReadFloats(std::span<const uint8_t> bytes, std::span<float> values);
 Status CheckFinite(std::span<const float> values, uint64_t first_index);
 
 // Implements Codec::Decode for codecs whose coded sum is the mean, `count` floats. Sets mean[0, n)
-// to elements [first, first + n) of it. `codec` is the name of the codec, for messages.
+// to elements [first, first + n) of that mean. `codec` is the name of the codec, for messages.
 Status DecodeFloatMean(std::string_view codec, std::span<const uint8_t> sum, uint64_t count,
                        uint64_t first, uint64_t n, float* mean);
 
 // Returns kMismatch unless `sum` has `expected_size` bytes, and kInternal unless [first, first + n)
 // lies in [0, count).
-Status CheckSum(std::string_view codec, std::span<const uint8_t> sum, size_t expected_size,
-                uint64_t count, uint64_t first, uint64_t n);
+Status CheckSumAndRange(std::string_view codec, std::span<const uint8_t> sum, size_t expected_size,
+                        uint64_t count, uint64_t first, uint64_t n);
 
-// Adds the codes of a segment as floats, in rank order. Derived classes decode the codes.
+// Adds the codes of a segment (a range of a tensor) as floats, in rank order. Derived classes
+// decode the codes.
 class RankOrderedSum : public Accumulator {
  public:
   RankOrderedSum(uint64_t count, int workers);

@@ -112,7 +112,7 @@ class Half : public Codec {
   size_t MaxSumSize(const Segment& segment, int) const override { return 2 * segment.count; }
   Status Decode(std::span<const uint8_t> sum, const Segment& segment, int, float, uint64_t first,
                 uint64_t n, float* mean) const override {
-    TERN_RETURN_IF_ERROR(CheckSum(name(), sum, 2 * segment.count, segment.count, first, n));
+    TERN_RETURN_IF_ERROR(CheckSumAndRange(name(), sum, 2 * segment.count, segment.count, first, n));
     ForEachBlock(format_, sum.subspan(2 * first), n,
                  [&](uint64_t block_first, std::span<const float> values) {
                    std::copy(values.begin(), values.end(), mean + block_first);

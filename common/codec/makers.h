@@ -1,6 +1,6 @@
-// The functions that create the codecs, for the table in codecs.cc. Each codec has a file of its
-// own. Only files of common/codec include this header. "Up" is what a worker sends to the servers,
-// "down" is what a server sends to the workers, and N is the number of workers.
+// The functions that create the codecs, for the table in codecs.cc. Only files of common/codec
+// include this header. "Up" is what a worker sends to the servers, "down" is what a server sends to
+// the workers, and N is the number of workers whose codes are added.
 #pragma once
 
 #include <memory>
@@ -49,8 +49,8 @@ std::unique_ptr<Codec> MakeTernary(const Options& options,
 std::unique_ptr<Codec> MakeTernaryPerWorker(const Options& options, const TernaryWire& wire);
 
 // QSGD (Alistarh et al. 2017): norms, and a randomly rounded level per element (qsgd_form.h), up
-// and down. The server decodes the codes and encodes their mean again; the code of a single worker
-// it sends unchanged. kBadJob for options outside their ranges.
+// and down. The server decodes the codes and encodes their mean again; it sends the code of a
+// single worker unchanged. kBadJob for options outside their ranges.
 Result<std::unique_ptr<Codec>> MakeQsgd(const Options& options);
 
 // 1bitSGD (Seide et al. 2014): for each column or bucket the mean of its negative elements and the

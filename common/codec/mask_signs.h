@@ -21,7 +21,7 @@ void AppendMaskSigns(const float* g, const Segment& segment, const EncodeParams&
 class Scratch {
  public:
   // Returns `size` bytes with arbitrary content. They are valid until the next call.
-  std::span<uint8_t> Get(size_t size) {
+  std::span<uint8_t> GetBuffer(size_t size) {
     if (size > size_) bytes_ = std::make_unique_for_overwrite<uint8_t[]>(size_ = size);
     return {bytes_.get(), size};
   }

@@ -33,13 +33,14 @@ struct GroupMeans {
   float non_negative = 0;
 };
 
-// The byte format of the code of one segment: for each group the mean of its negative and of its
-// other elements, IEEE single, little-endian; then one bit per element, 1 if it is negative.
+// The byte format of the code of one segment (a range of a tensor): for each group the mean of its
+// negative and of its other elements, IEEE single, little-endian; then one bit per element, 1 if it
+// is negative.
 class OneBitFormat {
  public:
-  OneBitFormat(const Segment& segment, uint64_t bucket)
+  OneBitFormat(const Segment& segment, uint64_t bucket_size)
       : count_(segment.count),
-        group_size_(std::max<uint64_t>(1, bucket == 0 ? segment.column : bucket)) {}
+        group_size_(std::max<uint64_t>(1, bucket_size == 0 ? segment.column : bucket_size)) {}
 
   // The number of elements of the segment.
   uint64_t count() const { return count_; }
@@ -89,8 +90,8 @@ GroupMeans MeansOf(std::span<const float> v) {
 void OneBitFormat::Append(const float* g, std::vector<uint8_t>* out) const {
   for (uint64_t first = 0; first < count_; first += group_size_) {
     const GroupMeans means = MeansOf({g + first, std::min(group_size_, count_ - first)});
-    const std::array<float, 2> pair = {means.negative, means.non_negative};
-    AppendFloats(pair, out);
+    const std::array<float, 2> mean_pair = {means.negative, means.non_negative};
+    AppendFloats(mean_pair, out);
   }
   const size_t signs_begin = out->size();
   out->resize(signs_begin + kernels::PlaneBytes(count_));
@@ -104,12 +105,13 @@ void OneBitFormat::Append(const float* g, std::vector<uint8_t>* out) const {
 
 Status OneBitFormat::MeansAt(std::span<const uint8_t> code, uint64_t group,
                              GroupMeans* means) const {
-  std::array<float, 2> pair;
-  ReadFloats(code.subspan(group * kernels::kOneBitMeansBytes), pair);
-  *means = {pair[0], pair[1]};
+  std::array<float, 2> mean_pair;
+  ReadFloats(code.subspan(group * kernels::kOneBitMeansBytes), mean_pair);
+  *means = {mean_pair[0], mean_pair[1]};
   if (kernels::AreOneBitMeans(means->negative, means->non_negative)) return Ok();
-  return Status(Code::kMismatch, Cat("onebit means of group ", group, " are ", pair[0], " and ",
-                                     pair[1], ", expected finite ones, at most 0 and at least 0"));
+  return Status(Code::kMismatch,
+                Cat("onebit means of group ", group, " are ", mean_pair[0], " and ", mean_pair[1],
+                    ", expected finite ones, at most 0 and at least 0"));
 }
 
 Status OneBitFormat::CheckEnd(std::span<const uint8_t> code) const {
@@ -149,8 +151,9 @@ Status OneBitFormat::Read(std::span<const uint8_t> code, uint64_t first, uint64_
     GroupMeans means;
     TERN_RETURN_IF_ERROR(MeansAt(code, group, &means));
     const uint64_t group_end = std::min(end, (group + 1) * group_size_);
-    const std::array<float, 2> pair = {means.non_negative, means.negative};
-    for (; first < group_end; ++first) *values++ = pair[sign_bits[first / 8] >> (first % 8) & 1];
+    const std::array<float, 2> mean_by_sign = {means.non_negative, means.negative};
+    for (; first < group_end; ++first)
+      *values++ = mean_by_sign[sign_bits[first / 8] >> (first % 8) & 1];
   }
   return Ok();
 }
@@ -262,7 +265,7 @@ class OneBit : public Codec {
                 uint64_t n, float* mean) const override {
     if (!coded_sums_) return DecodeFloatMean(name(), sum, segment.count, first, n, mean);
     const OneBitFormat format(segment, bucket_size_);
-    TERN_RETURN_IF_ERROR(CheckSum(name(), sum, format.size(), segment.count, first, n));
+    TERN_RETURN_IF_ERROR(CheckSumAndRange(name(), sum, format.size(), segment.count, first, n));
     TERN_RETURN_IF_ERROR(format.CheckEnd(sum));
     return format.Read(sum, first, n, mean);
   }

@@ -22,8 +22,8 @@ class DecodedSum : public RankOrderedSum {
   DecodedSum(const QsgdForm& format, uint64_t count, int workers)
       : RankOrderedSum(count, workers), format_(format) {}
 
-  // Computes the mean of the whole segment. The sum of finite numbers may overflow; such a mean is
-  // replaced by the largest finite float of its sign.
+  // Computes the mean of the whole segment (a range of a tensor). The sum of finite numbers may
+  // overflow; such a mean is replaced by the largest finite float of its sign.
   void ComputeFiniteMean(std::span<float> mean) {
     constexpr float kLargestFloat = std::numeric_limits<float>::max();
     ComputeMeanOfRange(0, mean);
@@ -146,7 +146,7 @@ class Qsgd : public Codec {
     if (!coded_sums_) return DecodeFloatMean(name(), sum, segment.count, first, n, mean);
     Result<size_t> size = format_.CodeSize(sum, segment.count);
     if (!size.ok()) return size.status();
-    TERN_RETURN_IF_ERROR(CheckSum(name(), sum, *size, segment.count, first, n));
+    TERN_RETURN_IF_ERROR(CheckSumAndRange(name(), sum, *size, segment.count, first, n));
     return format_.DecodeRange(sum, segment.count, first, n, mean);
   }
 

@@ -30,9 +30,10 @@ uint64_t ReadEnd(std::span<const uint8_t> ends, uint64_t i) {
 
 }  // namespace
 
-// The sections of a code. A bucket is a group of elements with one norm. `widths` has the bits per
-// level of each bucket; `ends` has the bit at which the levels of each kQsgdStride-th bucket, and
-// of the last, end. Both are empty if all buckets have the same width.
+// The sections of the code of a segment (a range of a tensor). A bucket is a group of elements with
+// one norm. `widths` has the bits per level of each bucket; `ends` has the bits at which the levels
+// of every kQsgdStride-th bucket and of the last bucket end. Both are empty if all buckets have the
+// same width.
 struct QsgdForm::Sections {
   std::span<const uint8_t> norms, widths, ends, levels;
   uint64_t count = 0;        // elements of the segment
@@ -93,7 +94,7 @@ void QsgdForm::AppendCode(const float* g, const Segment& segment, kernels::Noise
     n = std::min<uint64_t>({kBlockSize, (bucket + 1) * bucket_size - first, count - first});
     levels_.Encode({g + first, n}, bucket_headers[bucket], noise, segment.begin + first,
                    std::span(codes).first(n));
-    writer.Put(std::span(codes).first(n), bucket_headers[bucket].width);
+    writer.AppendValues(std::span(codes).first(n), bucket_headers[bucket].width);
   }
   writer.Finish();
 }
@@ -141,7 +142,8 @@ QsgdForm::Sections QsgdForm::SplitIntoSections(std::span<const uint8_t> code,
 }
 
 // Reads and checks the norm and width of a bucket whose levels begin at begin_bit, and checks that
-// they agree with `ends`. Sets *end_bit to the bit at which the bucket's levels end.
+// the end of its levels agrees with `ends`. Sets *end_bit to the bit at which the bucket's levels
+// end.
 Status QsgdForm::ReadBucket(const Sections& sections, uint64_t bucket, uint64_t begin_bit,
                             QsgdLevels::Bucket* header, uint64_t* end_bit) const {
   const uint64_t length = sections.LengthOf(bucket);

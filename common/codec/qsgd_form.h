@@ -35,7 +35,7 @@ class QsgdForm {
   void AppendCode(const float* g, const Segment& segment, kernels::NoiseKey noise,
                   std::vector<uint8_t>* out) const;
   // The size in bytes of the code of `count` elements at the front of `bytes`. kMismatch if `bytes`
-  // is too short, or a size in the code or an unused bit is invalid. Takes constant time.
+  // is too short, the last of `ends` is too large, or an unused bit is set. Takes constant time.
   Result<size_t> CodeSize(std::span<const uint8_t> bytes, uint64_t count) const;
   // Decodes elements [first, first + n) of `count` into values[0, n), and checks the buckets that
   // it reads: kMismatch if one is invalid. The time does not depend on `first`. REQUIRES that

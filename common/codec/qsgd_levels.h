@@ -23,7 +23,7 @@
 //
 // |v_i| / |v| is a float, by IEEE division; x is computed in double. The event of probability p
 // happens if the element's 32 random bits are less than floor(p * 2^32) (kernels/codes/philox.h).
-// With s = 1 this is TernGrad's rule, bit for bit.
+// With s = 1 and the largest magnitude as the norm, Q is TernGrad's rule, bit for bit.
 #pragma once
 
 #include <cstdint>

@@ -40,9 +40,9 @@ float KthLargest(std::span<const float> values, uint64_t k, Key key) {
   for (float v : values) {
     if (bin_of(v) == bin) keys.push_back(key(v));
   }
-  const auto kth = keys.begin() + static_cast<std::ptrdiff_t>(k - num_above - 1);
-  std::nth_element(keys.begin(), kth, keys.end(), std::greater<>());
-  return *kth;
+  const auto kth_largest = keys.begin() + static_cast<std::ptrdiff_t>(k - num_above - 1);
+  std::nth_element(keys.begin(), kth_largest, keys.end(), std::greater<>());
+  return *kth_largest;
 }
 
 // Returns the k-th largest magnitude of the values. REQUIRES 0 < k <= values.size().

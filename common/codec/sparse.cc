@@ -92,13 +92,13 @@ bool GetPositions(std::span<const uint8_t> row, size_t k, size_t length, Positio
   if (form.bits % 8 != 0 && row.back() >> (form.bits % 8) != 0) return false;
   if (FindOnes(row, high_bits_at, k, positions) != k) return false;
   if (form.is_bitmap) return true;
-  int previous = -1;
+  int previous_position = -1;
   for (size_t i = 0; i < k; ++i) {
     const uint32_t low_part = GetBits(row, i * form.low_bits, form.low_bits);
     const int position = static_cast<int>(((*positions)[i] - i) << form.low_bits | low_part);
-    if (position <= previous || position >= static_cast<int>(length)) return false;
+    if (position <= previous_position || position >= static_cast<int>(length)) return false;
     (*positions)[i] = static_cast<uint16_t>(position);
-    previous = position;
+    previous_position = position;
   }
   return true;
 }
@@ -166,7 +166,7 @@ Status InvalidBlockError(uint64_t block, const std::string& problem) {
   return Status(Code::kMismatch, "sparse block " + std::to_string(block) + " " + problem);
 }
 
-// Decodes the workers' codes, and adds them as floats.
+// Decodes the workers' codes, and adds the decoded values as floats.
 class SparseSum : public RankOrderedSum {
  public:
   SparseSum(SparseValues values, uint64_t count, int workers)
@@ -185,11 +185,11 @@ class SparseSum : public RankOrderedSum {
     return code->size();
   }
   void AddTo(std::span<const uint8_t> code, float* sum) const override {
-    const Status status = SparseCode::Parse(values_, code, count())
-                              ->ForEachBlock([&](uint64_t first, std::span<const float> x) {
-                                for (size_t i = 0; i < x.size(); ++i) sum[first + i] += x[i];
-                              });
-    static_cast<void>(status);  // Always ok, because Check has accepted all blocks.
+    const Status decode_status = SparseCode::Parse(values_, code, count())
+                                     ->ForEachBlock([&](uint64_t first, std::span<const float> x) {
+                                       for (size_t i = 0; i < x.size(); ++i) sum[first + i] += x[i];
+                                     });
+    static_cast<void>(decode_status);  // Always ok, because Check has accepted all blocks.
   }
 
  private:
@@ -292,15 +292,15 @@ Status SparseCode::DecodeBlock(uint64_t block, std::span<const uint8_t> body, fl
   Positions positions;
   if (!GetPositions(body.first(position_bytes), k, length, &positions))
     return InvalidBlockError(block, "does not have " + std::to_string(k) + " ascending positions");
-  const std::span<const uint8_t> values = body.subspan(position_bytes);
-  if (!sends_floats && k % 8 != 0 && values.back() >> (k % 8) != 0)
+  const std::span<const uint8_t> coded_values = body.subspan(position_bytes);
+  if (!sends_floats && k % 8 != 0 && coded_values.back() >> (k % 8) != 0)
     return InvalidBlockError(block, "has a bit set beyond the last of its values");
   for (size_t i = 0; i < k; ++i) {
     float value = 0;
     if (sends_floats) {
-      std::memcpy(&value, values.data() + 4 * i, sizeof value);
+      std::memcpy(&value, coded_values.data() + 4 * i, sizeof value);
     } else {
-      value = (values[i / 8] >> (i % 8) & 1) != 0 ? pair_.high : pair_.low;
+      value = (coded_values[i / 8] >> (i % 8) & 1) != 0 ? pair_.high : pair_.low;
     }
     if (!std::isfinite(value) || value == 0) {
       return InvalidBlockError(block, "sends " + std::to_string(value) + " for element " +
@@ -314,14 +314,15 @@ Status SparseCode::DecodeBlock(uint64_t block, std::span<const uint8_t> body, fl
 
 Status SparseCode::Decode(uint64_t first, uint64_t n, float* x) const {
   if (n == 0) return Ok();
-  size_t at = 0;
+  size_t body_at = 0;
   uint64_t block = 0;
-  for (; block < first / kSparseBlock; ++block) at += BlockBodySize(block);
+  for (; block < first / kSparseBlock; ++block) body_at += BlockBodySize(block);
   Block decoded_block;
-  for (const uint64_t end = first + n; block * kSparseBlock < end; at += BlockBodySize(block++)) {
+  for (const uint64_t end = first + n; block * kSparseBlock < end;
+       body_at += BlockBodySize(block++)) {
     const uint64_t begin = block * kSparseBlock;
     TERN_RETURN_IF_ERROR(
-        DecodeBlock(block, bodies_.subspan(at, BlockBodySize(block)), decoded_block.data()));
+        DecodeBlock(block, bodies_.subspan(body_at, BlockBodySize(block)), decoded_block.data()));
     const uint64_t from = std::max(first, begin);
     const uint64_t to = std::min<uint64_t>(end, begin + BlockLength(block));
     std::copy(decoded_block.data() + (from - begin), decoded_block.data() + (to - begin),
@@ -331,13 +332,13 @@ Status SparseCode::Decode(uint64_t first, uint64_t n, float* x) const {
 }
 
 Status SparseCode::ForEachBlock(const BlockVisitor& visit) const {
-  Block values;
-  size_t at = 0;
-  for (uint64_t block = 0; block < NumBlocks(count_); at += BlockBodySize(block++)) {
+  Block decoded_block;
+  size_t body_at = 0;
+  for (uint64_t block = 0; block < NumBlocks(count_); body_at += BlockBodySize(block++)) {
     if (NumSent(block) == 0) continue;
     TERN_RETURN_IF_ERROR(
-        DecodeBlock(block, bodies_.subspan(at, BlockBodySize(block)), values.data()));
-    visit(block * kSparseBlock, std::span<const float>(values).first(BlockLength(block)));
+        DecodeBlock(block, bodies_.subspan(body_at, BlockBodySize(block)), decoded_block.data()));
+    visit(block * kSparseBlock, std::span<const float>(decoded_block).first(BlockLength(block)));
   }
   return Ok();
 }
@@ -365,9 +366,9 @@ Result<size_t> SparseCodec::DecodeSingleCode(std::span<const uint8_t> bytes, con
 
 Status SparseCodec::Decode(std::span<const uint8_t> sum, const Segment& segment, int contributors,
                            float, uint64_t first, uint64_t n, float* mean) const {
-  Result<size_t> size = SumSize(sum, segment, contributors);
-  if (!size.ok()) return size.status();
-  TERN_RETURN_IF_ERROR(CheckSum(name(), sum, *size, segment.count, first, n));
+  Result<size_t> sum_size = SumSize(sum, segment, contributors);
+  if (!sum_size.ok()) return sum_size.status();
+  TERN_RETURN_IF_ERROR(CheckSumAndRange(name(), sum, *sum_size, segment.count, first, n));
   Result<SparseCode> code = SparseCode::Parse(SparseValues::kFloats, sum, segment.count);
   return code->Decode(first, n, mean).Within(std::string(name()) + " sum");
 }

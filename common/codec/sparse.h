@@ -71,8 +71,8 @@ size_t MaxSparseSize(SparseValues values, uint64_t count);
 // A parsed code. It refers to the bytes of the code, which must outlive it.
 class SparseCode {
  public:
-  // Reads the directory of a code of `count` elements at the front of `bytes`. kMismatch if the
-  // directory is invalid, or if `bytes` is shorter than the directory says.
+  // Reads the directory, and the pair, of a code of `count` elements at the front of `bytes`.
+  // kMismatch if one of them is invalid, or if `bytes` is shorter than the directory says.
   static Result<SparseCode> Parse(SparseValues values, std::span<const uint8_t> bytes,
                                   uint64_t count);
   // The size of the code in bytes.
@@ -82,7 +82,7 @@ class SparseCode {
   // with these elements. REQUIRES first + n <= count.
   Status Decode(uint64_t first, uint64_t n, float* x) const;
   // Decodes the blocks with at least one sent element in order, and calls `visit` for each, with
-  // the index of its first element. kMismatch if a block is invalid.
+  // the index of its first element and all its elements. kMismatch if a block is invalid.
   using BlockVisitor = std::function<void(uint64_t first, std::span<const float> x)>;
   Status ForEachBlock(const BlockVisitor& visit) const;
 

@@ -42,9 +42,9 @@ class TernarySum : public Accumulator {
       : wire_(wire), count_(count), plane_stride_(kernels::PlaneStride(count)), workers_(workers) {}
 
   Result<size_t> Add(int, std::span<const uint8_t> bytes) override {
-    Result<size_t> size = AddToWaiting(bytes, Bytes());
+    Result<size_t> code_size = AddToWaiting(bytes, Bytes());
     AddWaiting();
-    return size;
+    return code_size;
   }
   Result<size_t> AddRetained(int, const Bytes& bytes) override {
     return AddToWaiting(bytes.span(), bytes);
@@ -62,7 +62,8 @@ class TernarySum : public Accumulator {
     uint8_t bytes[64];
   };
 
-  // Checks a code and puts it in the list of waiting codes. `owner` keeps its bytes alive.
+  // Checks a code and puts it in the list of waiting codes. `owner` keeps the bytes of the code
+  // alive, or is empty if the caller adds the waiting codes at once.
   Result<size_t> AddToWaiting(std::span<const uint8_t> bytes, const Bytes& owner) {
     if (num_waiting_ == kernels::kMaxCodes) AddWaiting();
     Result<ParsedCode> code = wire_.Parse(bytes, count_, &scratch_[num_waiting_]);

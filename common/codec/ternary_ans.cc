@@ -19,8 +19,8 @@ namespace {
 
 // The first byte of every non-empty code or sum, which names the format of the bytes after it.
 constexpr uint8_t kStored = 0;
-// A row of symbols (ans_row.h). The symbol of an integer k in [-N, N] is k + N; N is 1 for a code,
-// and the number of contributors for a sum.
+// A row of symbols (ans_row.h) follows. The symbol of an integer k in [-N, N] is k + N; N is 1 for
+// a code, and the number of contributors for a sum.
 constexpr uint8_t kEntropyCoded = 1;
 
 // Symbols per block; each block adds about 30 bytes. Codes have large blocks, because they are
@@ -30,8 +30,8 @@ constexpr size_t kSumBlock = 4096;
 // Sums of more contributors are always stored, because 2 N + 1 symbols must fit in a byte.
 constexpr int kMaxContributors = 127;
 
-// Counts the symbols of a code. `mask`: one bit per element, 1 if it is not zero; `signs`: one bit
-// per element that is not zero, 1 if it is negative.
+// Counts the symbols of a code. `mask`: one bit per element, 1 if the element's code is not 0;
+// `signs`: one bit per element whose code is not 0, 1 if the code is negative.
 kernels::AnsCounts CountsOfCode(const uint8_t* mask, const uint8_t* signs, uint64_t count) {
   const size_t num_nonzeros = kernels::CountOnes(mask, count);
   const size_t num_negative = kernels::CountOnes(signs, num_nonzeros);
@@ -194,7 +194,7 @@ class Ans : public TernaryWire {
     const kernels::AnsTable table(row.frequencies());
     const size_t plane_bytes = kernels::PlaneBytes(count);
     // CodeOfSymbols may write 8 bytes beyond the signs.
-    const std::span<uint8_t> code = scratch->Get(3 * plane_bytes + 8);
+    const std::span<uint8_t> code = scratch->GetBuffer(3 * plane_bytes + 8);
     const std::span<uint8_t> sign_plane = code.first(plane_bytes);
     const std::span<uint8_t> mask = code.subspan(plane_bytes, plane_bytes);
     const std::span<uint8_t> signs = code.subspan(2 * plane_bytes);
@@ -221,13 +221,13 @@ class Ans : public TernaryWire {
     return sum.subspan(sum.empty() ? 0 : 1);
   }
 
-  // Decodes elements [first, first + n) of an entropy-coded sum.
+  // Decodes elements [first, first + n) of an entropy-coded sum, and calls `use` with their means.
   Status DecodeSumRow(std::span<const uint8_t> sum, uint64_t count, int contributors, float scaler,
                       uint64_t first, uint64_t n, const Codec::BlockVisitor& use) const {
     if (sum.empty() || sum[0] != kEntropyCoded) return BadFormatError(sum, count);
     Result<AnsRow> row = ParseSumRow(sum, count, contributors);
     if (!row.ok()) return row.status();
-    TERN_RETURN_IF_ERROR(CheckSum(name(), sum, 1 + row->size(), count, first, n));
+    TERN_RETURN_IF_ERROR(CheckSumAndRange(name(), sum, 1 + row->size(), count, first, n));
     const kernels::AnsTable table(row->frequencies());
     std::array<uint8_t, kernels::kAnsMaxBlocks * kSumBlock> symbols;
     std::array<float, kernels::kAnsMaxBlocks * kSumBlock> means;

@@ -45,8 +45,8 @@ Result<ScaledCode> ParseScaledCode(const TernaryWire& wire, std::span<const uint
   return ScaledCode{scaler, *code, kScalerBytes + code->size};
 }
 
-// Adds the scaler times each code to `sum`. Branch-free, because the processor cannot predict
-// codes.
+// Adds each element's code (-1, 0 or +1), times the scaler, to the element of `sum`. Branch-free,
+// because the processor cannot predict codes.
 void AddScaled(const ScaledCode& scaled_code, uint64_t count, float* sum) {
   const std::span<const uint8_t> mask = scaled_code.code.mask;
   const std::span<const uint8_t> sign_plane = scaled_code.code.sign_plane;
@@ -59,7 +59,7 @@ void AddScaled(const ScaledCode& scaled_code, uint64_t count, float* sum) {
   }
 }
 
-// Adds the codes of the workers, each times its scaler, as floats.
+// Adds the codes of the workers as floats, each times the scaler of its worker.
 class ScaledSum : public RankOrderedSum {
  public:
   ScaledSum(const TernaryWire& wire, uint64_t count, int workers)

@@ -64,7 +64,7 @@ class Trit5 : public TernaryWire {
     TERN_RETURN_IF_ERROR(CheckTrits(bytes.first(code_size), count));
     const size_t plane_bytes = kernels::PlaneBytes(count);
     // CodeOfTrits may write 8 bytes beyond the signs.
-    const std::span<uint8_t> code = scratch->Get(3 * plane_bytes + 8);
+    const std::span<uint8_t> code = scratch->GetBuffer(3 * plane_bytes + 8);
     const std::span<uint8_t> sign_plane = code.first(plane_bytes);
     const std::span<uint8_t> mask = code.subspan(plane_bytes, plane_bytes);
     const std::span<uint8_t> signs = code.subspan(2 * plane_bytes);

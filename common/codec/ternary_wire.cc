@@ -1,5 +1,5 @@
 // The methods that the wire formats of TernGrad's codes share: by default, sums are sent as bit
-// planes (kernels/codes/planes.h).
+// planes (plane p has bit p of the sum of each element; kernels/codes/planes.h).
 #include "common/codec/ternary_wire.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ Status CheckPlanes(std::string_view name, std::span<const uint8_t> sum, uint64_t
                    int contributors, uint64_t first, uint64_t n) {
   const size_t plane_bytes = kernels::PlaneBytes(count);
   TERN_RETURN_IF_ERROR(
-      CheckSum(name, sum, kernels::SumBits(contributors) * plane_bytes, count, first, n));
+      CheckSumAndRange(name, sum, kernels::SumBits(contributors) * plane_bytes, count, first, n));
   for (size_t at = 0; at < sum.size(); at += plane_bytes) {
     if (UnusedBitsAreZero(sum.subspan(at, plane_bytes), count)) continue;
     return Status(Code::kMismatch, "ternary sum of " + std::to_string(count) +

@@ -117,12 +117,12 @@ Result<std::unique_ptr<Codec>> MakeThreshold(const Options& options) {
                   "exchange.threshold.scope is global without a share, expected "
                   "exchange.threshold.ratio above 0 with it");
   }
-  const auto value = static_cast<float>(keys.value());
-  if (!(value > 0) || !std::isfinite(value)) {
+  const auto fixed_threshold = static_cast<float>(keys.value());
+  if (!(fixed_threshold > 0) || !std::isfinite(fixed_threshold)) {
     return Status(Code::kBadJob, "exchange.threshold.value is " + std::to_string(keys.value()) +
                                      ", expected a finite number above 0");
   }
-  return std::unique_ptr<Codec>(std::make_unique<Threshold>(value, MakeTernary(options)));
+  return std::unique_ptr<Codec>(std::make_unique<Threshold>(fixed_threshold, MakeTernary(options)));
 }
 
 }  // namespace tern::codec

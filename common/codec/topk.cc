@@ -1,5 +1,5 @@
-// Deep gradient compression (Lin et al. 2018): sends the elements of the largest magnitude. The
-// memory (dgc_memory.h) keeps the other elements.
+// Deep gradient compression (Lin et al. 2018): sends the elements of the largest magnitude. A
+// memory on the worker (dgc_memory.h) keeps the other elements.
 #include <cmath>
 #include <limits>
 #include <string>

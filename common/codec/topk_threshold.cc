@@ -52,12 +52,12 @@ TopKThreshold::SamplePlan TopKThreshold::PlanFor(uint64_t count,
 
 TopKThreshold::NextStep TopKThreshold::Adapt(const SamplePlan& plan, uint64_t num_sent,
                                              float* threshold) const {
-  const auto target = static_cast<double>(plan.num_wanted);
-  if (static_cast<double>(num_sent) < kTooFew * target) {
+  const auto num_wanted = static_cast<double>(plan.num_wanted);
+  if (static_cast<double>(num_sent) < kTooFew * num_wanted) {
     *threshold *= static_cast<float>(kTooFew);
     return NextStep::kCount;
   }
-  if (!(static_cast<double>(num_sent) > kTooMany * target)) return NextStep::kDone;
+  if (!(static_cast<double>(num_sent) > kTooMany * num_wanted)) return NextStep::kDone;
   if (options_.resample || *threshold == 0) return NextStep::kExact;
   *threshold *= static_cast<float>(kTooMany);
   return NextStep::kCount;

@@ -17,10 +17,10 @@ class TopKThreshold {
   explicit TopKThreshold(const Options::TopK& options);
 
   // What to sample. The sample is elements first, first + stride, ... of the tensor. It is so
-  // large that at least about two of its elements are sent; of a small tensor it is all elements.
+  // large that at least about two of its elements are sent; a small tensor is sampled whole.
   // The stride is odd, so that the sample does not consist of one column of a matrix.
   struct SamplePlan {
-    uint64_t num_wanted = 0;  // elements to send; if it is the whole tensor, the threshold is 0
+    uint64_t num_wanted = 0;  // elements to send; if these are all, the threshold is 0
     uint64_t first = 0, stride = 1;
     uint64_t num_samples = 0;  // elements of the sample
     uint64_t k = 0;            // the first threshold is the k-th largest magnitude of the sample
@@ -39,7 +39,8 @@ class TopKThreshold {
   };
   // The caller calls Adapt at most this many times.
   static constexpr int kMaxAdaptations = 10;
-  // Adapts the threshold, with which `num_sent` elements would be sent.
+  // Adapts *threshold, with which `num_sent` elements would be sent, if they are too few or too
+  // many.
   NextStep Adapt(const SamplePlan& plan, uint64_t num_sent, float* threshold) const;
 
  private:

@@ -43,6 +43,7 @@ class CodecWrapper : public Codec {
   std::unique_ptr<Memory> NewMemory(uint64_t count) const override {
     return inner_->NewMemory(count);
   }
+  // The memory with which a server encodes sums of the segment again; null if there is none.
   std::unique_ptr<Memory> NewSumMemory(const Segment& segment) const override {
     return inner_->NewSumMemory(segment);
   }

@@ -1,4 +1,4 @@
-// Addresses as a job file writes them. Does not resolve names.
+// Parses addresses as a job file writes them. Names are not resolved.
 #pragma once
 
 #include <cstdint>

@@ -73,8 +73,8 @@ bool IsCodecSection(const google::protobuf::Descriptor* message) {
   return message->file() == pb::Qsgd::descriptor()->file();
 }
 
-// Whether FillDefaults adds the section if it is missing. It does not add the sections of
-// net.proto.
+// Whether FillDefaults adds a missing section of this type if the job uses the section. No section
+// of net.proto is added.
 bool IsJobSection(const google::protobuf::Descriptor* message) {
   return message->file() == pb::Job::descriptor()->file() ||
          message->file() == pb::Optimizer::descriptor()->file() ||
@@ -108,14 +108,14 @@ void FillAlgorithmDefaults(pb::Job* job) {
 }
 
 uint64_t DigestOf(const pb::Job& job) {
-  std::string bytes;
+  std::string job_bytes;
   {
-    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::StringOutputStream stream(&job_bytes);
     google::protobuf::io::CodedOutputStream out(&stream);
     out.SetSerializationDeterministic(true);
     job.SerializeToCodedStream(&out);
   }
-  return Digest(std::string_view(bytes));
+  return Digest(std::string_view(job_bytes));
 }
 
 }  // namespace

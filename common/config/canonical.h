@@ -7,8 +7,9 @@
 
 namespace tern::config {
 
-// Sets every missing key that has a default, and adds every missing section of job.proto. Adds no
-// sections of net.proto, where the presence of a layer's kind or an initializer is significant.
+// Sets the missing keys that have a default and an effect, and adds the missing sections, except
+// those of codecs and algorithms that the job does not use. Adds no sections of net.proto, where
+// the presence of a layer's kind or an initializer is significant.
 void FillDefaults(google::protobuf::Message* message);
 
 // Returns the job with all defaults and without local keys (keys that may differ between hosts).

@@ -21,7 +21,7 @@ namespace {
 // The most bytes of a value that a sentence ("KEY was A, is now B") shows.
 constexpr size_t kMaxShownBytes = 60;
 
-// Discards protobuf's error messages, which it would otherwise write to stderr.
+// Discards the error messages that protobuf would otherwise write to stderr.
 class ErrorDiscarder : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int, int, const std::string&) override {}
@@ -71,7 +71,8 @@ class JobComparison {
   }
 
  private:
-  void Add(const std::string& key, const std::string& old_text, const std::string& new_text) {
+  void AddSentence(const std::string& key, const std::string& old_text,
+                   const std::string& new_text) {
     sentences_.push_back(Cat(key, " was ", Printable(old_text, kMaxShownBytes), ", is now ",
                              Printable(new_text, kMaxShownBytes)));
   }
@@ -89,7 +90,7 @@ class JobComparison {
     };
     const std::string old_text = text_of_field(old_message, was_set),
                       new_text = text_of_field(new_message, is_set);
-    if (was_set != is_set || old_text != new_text) Add(key, old_text, new_text);
+    if (was_set != is_set || old_text != new_text) AddSentence(key, old_text, new_text);
   }
 
   void CompareLists(const Message& old_message, const Message& new_message,
@@ -98,12 +99,13 @@ class JobComparison {
     if (field->message_type() == nullptr) {
       const std::string old_text = ListText(old_message, field),
                         new_text = ListText(new_message, field);
-      if (old_text != new_text) Add(key, old_text, new_text);
+      if (old_text != new_text) AddSentence(key, old_text, new_text);
       return;
     }
     const int num_before = reflection->FieldSize(old_message, field),
               num_now = reflection->FieldSize(new_message, field);
-    if (num_before != num_now) Add(key, Cat("a list of ", num_before), Cat("a list of ", num_now));
+    if (num_before != num_now)
+      AddSentence(key, Cat("a list of ", num_before), Cat("a list of ", num_now));
     for (int i = 0; i < std::min(num_before, num_now); ++i) {
       Compare(reflection->GetRepeatedMessage(old_message, field, i),
               reflection->GetRepeatedMessage(new_message, field, i),

@@ -17,9 +17,9 @@ std::string Excerpt(std::string_view text) {
   std::string shown;
   while (!text.empty()) {
     if (shown.size() >= kMaxExcerptBytes) return shown + "...";
-    const size_t size = PrintableSize(text);
-    if (size > 0) {
-      shown += text.substr(0, size);
+    const size_t character_bytes = PrintableSize(text);
+    if (character_bytes > 0) {
+      shown += text.substr(0, character_bytes);
     } else if (text[0] == '\n') {
       shown += "\\n";
     } else {
@@ -27,7 +27,7 @@ std::string Excerpt(std::string_view text) {
       std::snprintf(escaped, sizeof(escaped), "\\x%02x", static_cast<unsigned char>(text[0]));
       shown += escaped;
     }
-    text.remove_prefix(std::max<size_t>(size, 1));
+    text.remove_prefix(std::max<size_t>(character_bytes, 1));
   }
   return shown;
 }
@@ -41,38 +41,38 @@ void Faults::Add(const Position& position, const std::string& key, const std::st
     position_text =
         file_name_ + ":" + std::to_string(position.line) + ":" + std::to_string(position.column);
   }
-  std::string text = position_text + ": " + (key.empty() ? "" : Excerpt(key) + ": ") + "saw " +
-                     saw + "; allowed: " + allowed;
-  if (!suggestion.empty()) text += "; did you mean " + suggestion + "?";
-  faults_.push_back({position, std::move(text)});
+  std::string fault_text = position_text + ": " + (key.empty() ? "" : Excerpt(key) + ": ") +
+                           "saw " + saw + "; allowed: " + allowed;
+  if (!suggestion.empty()) fault_text += "; did you mean " + suggestion + "?";
+  faults_.push_back({position, std::move(fault_text)});
   Mute(key);
 }
 
 bool Faults::HasFault(std::string_view key) const {
   while (true) {
     if (muted_keys_.find(key) != muted_keys_.end()) return true;
-    const size_t end = key.find_last_of(".[");
-    if (end == std::string_view::npos) return false;
-    key = key.substr(0, end);
+    const size_t separator_at = key.find_last_of(".[");
+    if (separator_at == std::string_view::npos) return false;
+    key = key.substr(0, separator_at);
   }
 }
 
 Status Faults::ToStatus() const {
   if (faults_.empty()) return Ok();
-  std::vector<Fault> sorted = faults_;
-  std::stable_sort(sorted.begin(), sorted.end(), [](const Fault& a, const Fault& b) {
+  std::vector<Fault> sorted_faults = faults_;
+  std::stable_sort(sorted_faults.begin(), sorted_faults.end(), [](const Fault& a, const Fault& b) {
     if (a.position.override_index != b.position.override_index)
       return a.position.override_index < b.position.override_index;
     if (a.position.line != b.position.line) return a.position.line < b.position.line;
     return a.position.column < b.position.column;
   });
   std::string message;
-  for (size_t i = 0; i < std::min(sorted.size(), kMaxLines); ++i) {
-    message += (i == 0 ? "" : "\n") + sorted[i].text;
+  for (size_t i = 0; i < std::min(sorted_faults.size(), kMaxLines); ++i) {
+    message += (i == 0 ? "" : "\n") + sorted_faults[i].text;
   }
-  if (sorted.size() > kMaxLines) {
-    message +=
-        "\n" + file_name_ + ": and " + std::to_string(sorted.size() - kMaxLines) + " more faults";
+  if (sorted_faults.size() > kMaxLines) {
+    message += "\n" + file_name_ + ": and " + std::to_string(sorted_faults.size() - kMaxLines) +
+               " more faults";
   }
   return Status(Code::kBadJob, message);
 }

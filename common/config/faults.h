@@ -23,7 +23,7 @@ struct Position {
 
 class Faults {
  public:
-  // `name`: the job file in messages. `overrides`: the texts of all --set options.
+  // `name`: what messages call the job file. `overrides`: the texts of all --set options.
   Faults(std::string name, const std::vector<std::string>& overrides)
       : file_name_(std::move(name)), overrides_(overrides) {}
 
@@ -31,7 +31,7 @@ class Faults {
   // `suggestion`, if not empty, is a name that the user may have misspelt.
   void Add(const Position& position, const std::string& key, const std::string& saw,
            const std::string& allowed, const std::string& suggestion = "");
-  // Ignores further faults of `key`, because they would only be consequences of a known fault.
+  // HasFault then returns true for `key`, so that callers report no consequences of a known fault.
   void Mute(const std::string& key) { muted_keys_.insert(key); }
   // Whether `key`, or a section that contains it, has a fault or is muted.
   bool HasFault(std::string_view key) const;
@@ -48,7 +48,7 @@ class Faults {
   const std::string file_name_;
   const std::vector<std::string> overrides_;
   std::vector<Fault> faults_;
-  std::set<std::string, std::less<>> muted_keys_;  // Keys whose further faults are ignored.
+  std::set<std::string, std::less<>> muted_keys_;  // Keys with a fault, and keys given to Mute.
 };
 
 // Returns `text` as messages show it: printable, on one line, cut to about 60 bytes.

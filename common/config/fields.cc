@@ -46,9 +46,9 @@ Position PositionOf(const KeyPositions& key_positions, const std::string& key) {
   std::string ancestor = key;
   while (true) {
     if (const auto it = key_positions.find(ancestor); it != key_positions.end()) return it->second;
-    const size_t end = ancestor.find_last_of(".[");
-    if (end == std::string::npos) return {1, 1, -1};
-    ancestor.resize(end);
+    const size_t separator_at = ancestor.find_last_of(".[");
+    if (separator_at == std::string::npos) return {1, 1, -1};
+    ancestor.resize(separator_at);
   }
 }
 

@@ -1,5 +1,5 @@
 // What job.proto says about a key of a job: its rule (which values are allowed), and its type in
-// words. Read by protobuf reflection. Also the positions of keys in the job file.
+// words. Both are read by protobuf reflection. Also the positions of keys in the job file.
 #pragma once
 
 #include <google/protobuf/descriptor.h>

@@ -71,7 +71,7 @@ void AddPlaceholder(const FieldDescriptor* field, Message* message) {
 }
 
 // Does the same as TrySetValue, records the position of the value, and reports a node that is not a
-// valid value.
+// valid value (a repeated field then gets a placeholder).
 void FillValue(const Node& node, const std::string& key, const FieldDescriptor* field,
                Message* message, const ParseContext& context) {
   (*context.key_positions)[key] = node.position;
@@ -114,8 +114,8 @@ void ReportUnknownKey(const Position& position, const std::string& parent, const
     faults->Add(position, key, "a key that is called " + new_name + " now", new_name);
     return faults->Mute(new_name);
   }
-  const std::string nearest = NearestName(name, KeysOf(type));
-  std::string suggestion = nearest.empty() ? FindKeyByName(name) : Join(parent, nearest);
+  const std::string nearest_name = NearestName(name, KeysOf(type));
+  std::string suggestion = nearest_name.empty() ? FindKeyByName(name) : Join(parent, nearest_name);
   const std::string allowed =
       type->field_count() == 0 ? "no keys in this section" : OneOf(KeysOf(type));
   faults->Add(position, key, "an unknown key", allowed, suggestion);

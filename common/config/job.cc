@@ -12,7 +12,7 @@
 namespace tern::config {
 namespace {
 
-// How long a program that writes the job into a pipe may take to start.
+// How long a program that writes the job into a pipe may write nothing.
 constexpr Time kReadTimeout = std::chrono::seconds(5);
 
 bool IsTextFormat(const std::string& name) {

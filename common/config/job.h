@@ -38,7 +38,7 @@ uint64_t JobDigest(const pb::Job& job);
 // checkpoints.
 uint64_t StateDigest(const pb::Job& job);
 
-// Returns the job as YAML with every key, including defaults. LoadJob can read the text.
+// Returns the job as YAML, with defaults filled in. LoadJob can read the text.
 std::string ToYaml(const pb::Job& job);
 
 // Returns the job of one worker: `workers` and `data` have the values that workers.overrides gives

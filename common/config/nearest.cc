@@ -5,7 +5,7 @@
 namespace tern::config {
 
 size_t EditDistance(std::string_view a, std::string_view b) {
-  // Row i holds the distances of a[0, i) to every b[0, j). A swap needs the row two above.
+  // Row i holds the distances from a[0, i) to every b[0, j). A swap needs the row two above.
   std::vector<size_t> two_above(b.size() + 1), above(b.size() + 1), row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
   for (size_t i = 1; i <= a.size(); ++i) {
@@ -24,18 +24,18 @@ size_t EditDistance(std::string_view a, std::string_view b) {
 }
 
 std::string NearestName(std::string_view name, const std::vector<std::string>& known) {
-  std::string nearest;
-  if (name.size() > 64) return nearest;
-  // A known name in which every letter differs has this distance, and is not near.
+  std::string nearest_name;
+  if (name.size() > 64) return nearest_name;
+  // A known name that differs from `name` in every letter has at least this distance: not near.
   size_t best_distance = name.size();
   for (const std::string& candidate : known) {
     const size_t distance = EditDistance(name, candidate);
     if (distance < best_distance && distance <= std::max<size_t>(2, candidate.size() / 3)) {
       best_distance = distance;
-      nearest = candidate;
+      nearest_name = candidate;
     }
   }
-  return nearest;
+  return nearest_name;
 }
 
 }  // namespace tern::config

@@ -48,14 +48,14 @@ void ErasePositions(const std::string& key, KeyPositions* key_positions) {
 class Override {
  public:
   Override(int number, const std::string& text, const ParseContext& context)
-      : position_{1, 1, number}, text_(text), context_(context) {}
+      : position_{1, 1, number}, override_text_(text), context_(context) {}
 
   void Apply(pb::Job* job) {
-    const size_t equals_at = text_.find('=');
+    const size_t equals_at = override_text_.find('=');
     if (equals_at == std::string::npos)
       return context_.faults->Add(position_, "", "no '='", "KEY=VALUE");
-    value_ = text_.substr(equals_at + 1);
-    path_ = SplitKey(std::string_view(text_).substr(0, equals_at));
+    value_ = override_text_.substr(equals_at + 1);
+    path_ = SplitKey(std::string_view(override_text_).substr(0, equals_at));
     DescendAndReplace(job);
   }
 
@@ -101,7 +101,8 @@ class Override {
     const std::string allowed = is_item && field->message_type() != nullptr
                                     ? "one key of the item, or the whole list"
                                     : (is_item ? "the whole list" : "no keys below this one");
-    context_.faults->Add(position_, key_, "the key " + Excerpt(text_.substr(0, text_.find('='))),
+    context_.faults->Add(position_, key_,
+                         "the key " + Excerpt(override_text_.substr(0, override_text_.find('='))),
                          allowed);
     return nullptr;
   }
@@ -130,12 +131,12 @@ class Override {
   }
 
   const Position position_;
-  const std::string text_;
+  const std::string override_text_;
   const ParseContext& context_;
-  std::string value_;
-  std::vector<std::string> path_;
-  size_t depth_ = 0;
-  std::string key_;  // the dotted key of the part of the path that was followed so far
+  std::string value_;              // VALUE
+  std::vector<std::string> path_;  // the names and list indices of KEY
+  size_t depth_ = 0;               // how much of the path was followed so far
+  std::string key_;                // the dotted key of that part of the path
 };
 
 }  // namespace

@@ -33,7 +33,7 @@ class FirstErrorReporter : public ErrorCollector {
   bool has_error_ = false;
 };
 
-// A recursive-descent parser. Every method returns at once after an error.
+// A recursive-descent parser. After an error its loops end, so that Parse returns soon.
 class TextParser {
  public:
   TextParser(const std::string& text, Faults* faults)

@@ -1,6 +1,6 @@
 // Parses protobuf text into a Node with protobuf's tokenizer. protobuf's own parser, TextFormat, is
-// not used because it would stop at the first fault and read 010 as 8. Every text that this parser
-// accepts has the same meaning for TextFormat; a test compares them.
+// not used because it would stop at the first fault and read 010 as 8. Every text that Tern accepts
+// as a job has the same meaning for TextFormat; a test compares the jobs of the two parsers.
 #pragma once
 
 #include <string>

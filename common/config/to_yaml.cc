@@ -42,7 +42,7 @@ std::string QuoteIfNeeded(const std::string& text) {
   return quoted + "\"";
 }
 
-// The value of a single field, or item `index` of a repeated field.
+// The value of a single field, or item `index` of a repeated field, as YAML.
 std::string ScalarText(const Message& message, const FieldDescriptor* field, int index) {
   const Reflection* reflection = message.GetReflection();
   const bool is_repeated = field->is_repeated();

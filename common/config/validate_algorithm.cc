@@ -22,8 +22,8 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
         with_algorithm_text_(" with algorithm: " + name()) {}
 
   void Check() {
-    // An unknown algorithm has been reported before.
     traits_ = algorithm::TraitsOf(train_);
+    // An unknown algorithm (traits_ is null) has been reported before.
     if (!AreValid({"train.algorithm"}) || traits_ == nullptr) return;
     CheckSections();
     CheckCodecSections();
@@ -52,8 +52,9 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
   }
   std::string FirstCodecNotSendingValues() const override {
     if (!job_.exchange().error_feedback()) return FirstCodec("float_codecs", false);
-    const std::string first = FirstCodec("exact_codecs", false);
-    return IsInTable("float_codecs", first) ? first + " and error_feedback: true" : first;
+    const std::string first_codec = FirstCodec("exact_codecs", false);
+    return IsInTable("float_codecs", first_codec) ? first_codec + " and error_feedback: true"
+                                                  : first_codec;
   }
   std::string CodecsSendingValues() const override { return OneOf(NamesInTable("float_codecs")); }
 
@@ -103,14 +104,15 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
 
   void CheckParameters() {
     if (!AreValid({"train.parameters"})) return;
-    std::vector<std::string> supported;
+    std::vector<std::string> supported_places;
     for (const int holding : traits_->holding()) {
       if (holding == train_.parameters()) return;
-      supported.push_back(pb::Train::Parameters_Name(static_cast<pb::Train::Parameters>(holding)));
+      supported_places.push_back(
+          pb::Train::Parameters_Name(static_cast<pb::Train::Parameters>(holding)));
     }
     Report("train.parameters",
            pb::Train::Parameters_Name(train_.parameters()) + with_algorithm_text_,
-           OneOf(supported) + " (" + name() + " supports no other place for them)");
+           OneOf(supported_places) + " (" + name() + " supports no other place for them)");
   }
 
   // Calls `visit` with the key and the name of each codec for pushes.
@@ -125,11 +127,12 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
   // Returns the first codec for pushes that the table lists (if `listed`) or does not list
   // (otherwise); empty if there is no such codec or no such table.
   std::string FirstCodec(const std::string& table, bool listed) const {
-    std::string first;
+    std::string first_codec;
     ForEachCodec([&](const std::string& key, const std::string& codec) {
-      if (AreValid({key}) && first.empty() && IsInTable(table, codec) == listed) first = codec;
+      if (AreValid({key}) && first_codec.empty() && IsInTable(table, codec) == listed)
+        first_codec = codec;
     });
-    return NamesInTable(table).empty() ? "" : first;
+    return NamesInTable(table).empty() ? "" : first_codec;
   }
 
   void CheckPush() {
@@ -242,7 +245,7 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
       return;
     Report("train.max_staleness", std::to_string(train_.max_staleness()) + with_algorithm_text_,
            "0, because gradients are never stale in rounds; it is for algorithms without rounds: " +
-               tern::Join(algorithm::AlgorithmsThatClose(Traits::every_push)));
+               tern::Join(algorithm::AlgorithmsWithCloses(Traits::every_push)));
   }
 
   // Servers hold ranges of tensors, so their optimizer cannot compute norms of whole tensors.

@@ -25,7 +25,7 @@ class DataChecker : private CrossKeyChecker {
   }
 
  private:
-  uint32_t Channels() const {
+  uint32_t NumChannels() const {
     return job_.model().has_net() ? job_.model().net().input().channels()
                                   : job_.model().input_channels();
   }
@@ -44,9 +44,9 @@ class DataChecker : private CrossKeyChecker {
   }
 
   void CheckNumValues(const std::string& key, int num_values) {
-    if (static_cast<uint32_t>(num_values) == Channels()) return;
+    if (static_cast<uint32_t>(num_values) == NumChannels()) return;
     Report(key, std::to_string(num_values) + " values",
-           "one for each of the model's " + std::to_string(Channels()) +
+           "one for each of the model's " + std::to_string(NumChannels()) +
                " channels, in data.mean and data.std alike");
   }
 

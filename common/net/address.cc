@@ -101,8 +101,8 @@ Result<std::vector<std::string>> Resolve(const std::string& host) {
   AddressList list(nullptr, &freeaddrinfo);
   int error = LookUpHost(name, AI_NUMERICHOST, &list);
   if (error != 0) error = LookUpHost(name, AI_ADDRCONFIG, &list);
-  // AI_ADDRCONFIG ignores loopback interfaces, so a machine with no other interface needs a second
-  // lookup without it.
+  // AI_ADDRCONFIG ignores loopback interfaces, so a machine with no other interface needs another
+  // lookup without that flag.
   if (error != 0) error = LookUpHost(name, 0, &list);
   if (error != 0) {
     const char* reason = error == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(error);
@@ -111,11 +111,11 @@ Result<std::vector<std::string>> Resolve(const std::string& host) {
   }
   std::vector<std::string> addresses;
   for (const addrinfo* a = list.get(); a != nullptr; a = a->ai_next) {
-    std::array<char, NI_MAXHOST> text;
-    if (getnameinfo(a->ai_addr, a->ai_addrlen, text.data(), text.size(), nullptr, 0,
+    std::array<char, NI_MAXHOST> number_text;
+    if (getnameinfo(a->ai_addr, a->ai_addrlen, number_text.data(), number_text.size(), nullptr, 0,
                     NI_NUMERICHOST) == 0 &&
-        std::find(addresses.begin(), addresses.end(), text.data()) == addresses.end()) {
-      addresses.emplace_back(text.data());
+        std::find(addresses.begin(), addresses.end(), number_text.data()) == addresses.end()) {
+      addresses.emplace_back(number_text.data());
     }
   }
   if (addresses.empty()) {

@@ -1,4 +1,4 @@
-// Encodes and decodes the frames of a message. Pure functions.
+// Pure functions that encode and decode the frames of a message.
 //
 // A message is a header frame and, if its payload is not empty, one payload frame.
 //
@@ -50,7 +50,7 @@ const char* FaultName(Fault fault);
 
 struct FrameError {
   Fault fault = Fault::kEmpty;
-  Status status;
+  Status status;  // says in words what is wrong
 };
 
 // The field name of the envelope's body: "push", "hello", ...; "unset" if there is no body.

@@ -15,13 +15,13 @@
 namespace tern::net {
 namespace {
 
-constexpr int kThreads = 2;
+constexpr int kNumThreads = 2;
 constexpr size_t kMaxRequestBytes = 4096;
 
 // Limits the server to two threads and short timeouts, so that slow clients cannot use more
 // threads.
 void SetLimits(httplib::Server* server) {
-  server->new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
+  server->new_task_queue = [] { return new httplib::ThreadPool(kNumThreads); };
   server->set_keep_alive_max_count(1);
   server->set_read_timeout(2);
   server->set_write_timeout(2);

@@ -12,8 +12,8 @@ namespace tern::net {
 
 class MetricsPage {
  public:
-  // Serves the result of `text()` at host:port; with port 0 the system picks a free port. Its own
-  // threads call `text` for every request. kAddress: the port is in use, or the host is not an
+  // Serves the result of `text()` at host:port; with port 0 the system picks a free port. Threads
+  // of the page call `text` for every request. kAddress: the port is in use, or the host is not an
   // address of this machine. Makes the process ignore SIGPIPE.
   static Result<std::unique_ptr<MetricsPage>> Start(const std::string& host, uint16_t port,
                                                     std::function<std::string()> text);

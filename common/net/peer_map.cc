@@ -3,10 +3,10 @@
 namespace tern::net {
 
 uint64_t PeerMap::IdOfSender(const std::string& routing_id) {
-  if (const auto found = peers_by_routing_id_.find(routing_id);
-      found != peers_by_routing_id_.end()) {
-    peers_.splice(peers_.begin(), peers_, found->second);
-    return found->second->id;
+  if (const auto found_peer = peers_by_routing_id_.find(routing_id);
+      found_peer != peers_by_routing_id_.end()) {
+    peers_.splice(peers_.begin(), peers_, found_peer->second);
+    return found_peer->second->id;
   }
   const uint64_t id = ++last_id_;
   peers_.push_front(Peer{id, routing_id});
@@ -17,17 +17,17 @@ uint64_t PeerMap::IdOfSender(const std::string& routing_id) {
 }
 
 void PeerMap::Forget(uint64_t id) {
-  const auto found = peers_by_id_.find(id);
-  if (found == peers_by_id_.end()) return;
-  const PeerList::iterator peer = found->second;
-  peers_by_id_.erase(found);
+  const auto found_peer = peers_by_id_.find(id);
+  if (found_peer == peers_by_id_.end()) return;
+  const PeerList::iterator peer = found_peer->second;
+  peers_by_id_.erase(found_peer);
   peers_by_routing_id_.erase(peer->routing_id);
   peers_.erase(peer);
 }
 
 const std::string* PeerMap::RoutingId(uint64_t id) const {
-  const auto found = peers_by_id_.find(id);
-  return found == peers_by_id_.end() ? nullptr : &found->second->routing_id;
+  const auto found_peer = peers_by_id_.find(id);
+  return found_peer == peers_by_id_.end() ? nullptr : &found_peer->second->routing_id;
 }
 
 }  // namespace tern::net

@@ -14,8 +14,8 @@ class PeerMap {
   explicit PeerMap(size_t max_peers) : max_peers_(max_peers) {}
 
   // The id of the peer that has just sent a message; a new id if the peer is not known. Beyond
-  // `max_peers` peers it forgets the one whose last message is oldest. Ids count from 1 and are
-  // never reused.
+  // `max_peers` peers the map forgets the peer whose last message is oldest. Ids count from 1 and
+  // are never reused.
   uint64_t IdOfSender(const std::string& routing_id);
   void Forget(uint64_t id);
   // The routing id of a peer; null if the id is not known. The pointer is valid until the map

@@ -98,8 +98,8 @@ Status Poller::Wait(Time timeout) {
     }
     poll_items.push_back(MakePollItem(nullptr, entry.key));
   }
-  // A dealer that waits to reconnect must be called when its waiting time ends, so that time limits
-  // the timeout.
+  // A dealer socket that waits to reconnect does so in a call of link(). The next call must not be
+  // later than the end of its waiting time, which therefore limits the timeout.
   for (const auto& entry : items.dealers) {
     if (!entry.key->retry_at_) continue;
     const Time waiting_time = std::max(*entry.key->retry_at_ - Now(), Time::zero());

@@ -17,8 +17,8 @@ namespace {
 
 constexpr int kOneDayMs = 24 * 3600 * 1000;
 
-// The results of Send after a failure. libzmq has other error codes, but only a bug in Tern could
-// cause them.
+// The results of Send after a failure: the peer is gone, its queue is full, or (because of a bug in
+// Tern or a lack of memory) the message cannot be sent at all.
 SendResult UnreachableResult() {
   return {SendOutcome::kUnreachable, Status(Code::kPeerLost, "the peer is not connected any more")};
 }
@@ -126,8 +126,9 @@ Status SocketImpl::SetOptions(int type) {
     std::for_each(router_options.begin(), router_options.end(), set_option);
   } else {
     std::for_each(dealer_options.begin(), dealer_options.end(), set_option);
-    const auto id = RandomRoutingId();
-    is_ok = is_ok && zmq_setsockopt(handle_, ZMQ_ROUTING_ID, id.data(), id.size()) == 0;
+    const auto routing_id = RandomRoutingId();
+    is_ok =
+        is_ok && zmq_setsockopt(handle_, ZMQ_ROUTING_ID, routing_id.data(), routing_id.size()) == 0;
   }
   return is_ok ? Ok() : Status(Code::kInternal, Cat("cannot set a socket option: ", ZmqError()));
 }
@@ -202,7 +203,8 @@ SendResult SocketImpl::SendPayload(const Bytes& payload) {
   if (rc >= 0) return {};
   const int error = zmq_errno();
   zmq_msg_close(&message);
-  // The connection was lost between two frames; libzmq has discarded the first one.
+  // These errors mean: the connection was lost between two frames, and libzmq has discarded the
+  // first one.
   if (error == EAGAIN || error == EHOSTUNREACH) return UnreachableResult();
   return RefusedResult(Cat(std::string("sending failed: "), zmq_strerror(error)));
 }

@@ -35,7 +35,8 @@ class Frame {
 
 class SocketImpl {
  public:
-  // `type` is ZMQ_ROUTER or ZMQ_DEALER. kInternal: the process is out of sockets.
+  // `type` is ZMQ_ROUTER or ZMQ_DEALER. kInternal: libzmq cannot open the socket (the process is
+  // out of sockets), or cannot set an option.
   static Result<std::unique_ptr<SocketImpl>> Open(Context& context, int type,
                                                   const SocketOptions& options);
   ~SocketImpl();
@@ -50,8 +51,8 @@ class SocketImpl {
   int NextEvent();
   void StopMonitor();
 
-  // Sends a message. `routing_id`: the receiver's; null for a dealer. Returns kFull whenever libzmq
-  // reports EAGAIN, which a dealer without a connection reports too.
+  // Sends a message. `routing_id`: the receiver's; null for a dealer. Returns kFull if libzmq sets
+  // errno to EAGAIN: the queue is full or, only for a dealer, there is no connection.
   SendResult Send(const std::string* routing_id, const pb::Envelope& envelope,
                   const Bytes& payload);
   // Receives a message; nullopt if there is none. Sets *routing_id to the sender's routing id. A

@@ -39,10 +39,10 @@ Traffic::Traffic(Registry& registry) {
 }
 
 void Traffic::Count(Direction direction, int body_case, uint64_t wire_bytes) {
-  const auto counters = counters_by_type_.find(body_case);
-  if (counters == counters_by_type_.end()) return;
-  counters->second.messages[Index(direction)]->Add();
-  counters->second.bytes[Index(direction)]->Add(wire_bytes);
+  const auto found_counters = counters_by_type_.find(body_case);
+  if (found_counters == counters_by_type_.end()) return;
+  found_counters->second.messages[Index(direction)]->Add();
+  found_counters->second.bytes[Index(direction)]->Add(wire_bytes);
 }
 
 void Traffic::CountRefused(Fault fault, uint64_t wire_bytes) {
@@ -54,38 +54,41 @@ std::vector<Traffic::TypeTraffic> Traffic::Snapshot() const {
   std::vector<TypeTraffic> entries;
   for (const auto& [number, counters] : counters_by_type_) {
     for (const Direction d : kDirections) {
-      const TypeTraffic entry{counters.type, d, Messages(d, number), Bytes(d, number)};
-      if (entry.messages > 0) entries.push_back(entry);
+      const TypeTraffic entry{counters.type, d, NumMessages(d, number), Bytes(d, number)};
+      if (entry.num_messages > 0) entries.push_back(entry);
     }
   }
-  const TypeTraffic refused{"refused", Direction::kIn, RefusedMessages(), refused_bytes_->value()};
-  if (refused.messages > 0) entries.push_back(refused);
+  const TypeTraffic refused{"refused", Direction::kIn, NumRefusedMessages(),
+                            refused_bytes_->value()};
+  if (refused.num_messages > 0) entries.push_back(refused);
   return entries;
 }
 
 uint64_t Traffic::Bytes(Direction direction) const {
-  uint64_t bytes = direction == Direction::kIn ? refused_bytes_->value() : 0;
+  uint64_t num_bytes = direction == Direction::kIn ? refused_bytes_->value() : 0;
   for (const auto& [number, counters] : counters_by_type_)
-    bytes += counters.bytes[Index(direction)]->value();
-  return bytes;
+    num_bytes += counters.bytes[Index(direction)]->value();
+  return num_bytes;
 }
 
 uint64_t Traffic::Bytes(Direction direction, int body_case) const {
-  const auto counters = counters_by_type_.find(body_case);
-  return counters == counters_by_type_.end() ? 0
-                                             : counters->second.bytes[Index(direction)]->value();
+  const auto found_counters = counters_by_type_.find(body_case);
+  return found_counters == counters_by_type_.end()
+             ? 0
+             : found_counters->second.bytes[Index(direction)]->value();
 }
 
-uint64_t Traffic::Messages(Direction direction, int body_case) const {
-  const auto counters = counters_by_type_.find(body_case);
-  return counters == counters_by_type_.end() ? 0
-                                             : counters->second.messages[Index(direction)]->value();
+uint64_t Traffic::NumMessages(Direction direction, int body_case) const {
+  const auto found_counters = counters_by_type_.find(body_case);
+  return found_counters == counters_by_type_.end()
+             ? 0
+             : found_counters->second.messages[Index(direction)]->value();
 }
 
-uint64_t Traffic::RefusedMessages() const {
-  uint64_t refused = 0;
-  for (const Counter* counter : refused_by_fault_) refused += counter->value();
-  return refused;
+uint64_t Traffic::NumRefusedMessages() const {
+  uint64_t num_refused = 0;
+  for (const Counter* counter : refused_by_fault_) num_refused += counter->value();
+  return num_refused;
 }
 
 }  // namespace tern::net

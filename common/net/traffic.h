@@ -34,7 +34,7 @@ class Traffic {
   struct TypeTraffic {
     std::string type;
     Direction direction = Direction::kIn;
-    uint64_t messages = 0;
+    uint64_t num_messages = 0;
     uint64_t bytes = 0;
   };
   // Returns the entries with messages, ordered by the envelope's field numbers, sent before
@@ -45,8 +45,8 @@ class Traffic {
   // The bytes, and the number of messages, of one type. `body_case`: the field number of the body,
   // for example pb::Envelope::kPush.
   uint64_t Bytes(Direction direction, int body_case) const;
-  uint64_t Messages(Direction direction, int body_case) const;
-  uint64_t RefusedMessages() const;
+  uint64_t NumMessages(Direction direction, int body_case) const;
+  uint64_t NumRefusedMessages() const;
 
  private:
   struct TypeCounters {

@@ -111,8 +111,9 @@ Status ParseMetadata(const Json& json, Metadata* metadata) {
   return Ok();
 }
 
-// Checks that the ranges of the entries, in their order, cover [0, size) without gap or overlap.
-Status CheckRanges(const std::vector<HeaderEntry>& entries, uint64_t size) {
+// Checks that the ranges of the entries, in their order, cover [0, num_bytes) without gap or
+// overlap.
+Status CheckRanges(const std::vector<HeaderEntry>& entries, uint64_t num_bytes) {
   uint64_t expected_begin = 0;
   for (const HeaderEntry& entry : entries) {
     if (entry.begin != expected_begin) {
@@ -122,9 +123,10 @@ Status CheckRanges(const std::vector<HeaderEntry>& entries, uint64_t size) {
     }
     expected_begin = entry.end;
   }
-  if (expected_begin == size) return Ok();
+  if (expected_begin == num_bytes) return Ok();
   return BadData("the tensors need " + std::to_string(expected_begin) + " bytes, but " +
-                 std::to_string(size) + " follow the header; the file is truncated or damaged");
+                 std::to_string(num_bytes) +
+                 " follow the header; the file is truncated or damaged");
 }
 
 Result<std::vector<HeaderEntry>> ParseHeader(std::string_view text, Metadata* metadata) {
@@ -208,13 +210,13 @@ Result<TensorFile> DecodeSafetensors(std::string_view bytes) {
   Result<std::vector<HeaderEntry>> entries =
       ParseHeader(bytes.substr(kLengthBytes, header_bytes), &file.metadata);
   if (!entries.ok()) return entries.status();
-  const std::string_view data = bytes.substr(kLengthBytes + header_bytes);
-  TERN_RETURN_IF_ERROR(CheckRanges(*entries, data.size()));
+  const std::string_view tensor_bytes = bytes.substr(kLengthBytes + header_bytes);
+  TERN_RETURN_IF_ERROR(CheckRanges(*entries, tensor_bytes.size()));
   for (HeaderEntry& entry : *entries) {
     Tensor tensor{std::move(entry.name), std::move(entry.shape), {}};
     tensor.values.resize((entry.end - entry.begin) / sizeof(float));
     if (!tensor.values.empty()) {
-      std::memcpy(tensor.values.data(), data.data() + entry.begin, entry.end - entry.begin);
+      std::memcpy(tensor.values.data(), tensor_bytes.data() + entry.begin, entry.end - entry.begin);
     }
     file.tensors.push_back(std::move(tensor));
   }

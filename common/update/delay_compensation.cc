@@ -6,16 +6,18 @@ namespace tern::update {
 
 DelayCompensation DelayCompensation::MakeConstant(double lambda) { return {false, lambda, 0, 0}; }
 
-DelayCompensation DelayCompensation::MakeAdaptive(double lambda, double rho, size_t parameters) {
-  return {true, lambda, rho, parameters};
+DelayCompensation DelayCompensation::MakeAdaptive(double lambda, double rho,
+                                                  size_t num_parameters) {
+  return {true, lambda, rho, num_parameters};
 }
 
-DelayCompensation::DelayCompensation(bool is_adaptive, double lambda, double rho, size_t parameters)
+DelayCompensation::DelayCompensation(bool is_adaptive, double lambda, double rho,
+                                     size_t num_parameters)
     : is_adaptive_(is_adaptive),
       lambda_(static_cast<float>(lambda)),
       rho_(static_cast<float>(rho)),
       one_minus_rho_(static_cast<float>(1 - rho)),
-      mean_square_(parameters) {}
+      mean_square_(num_parameters) {}
 
 std::vector<Optimizer::StateArray> DelayCompensation::StateArrays() {
   if (!is_adaptive_) return {};

@@ -22,10 +22,10 @@ namespace tern::update {
 
 class DelayCompensation {
  public:
-  // `parameters`: the number of elements of the model. An object has one MS; if each worker has its
-  // own MS (job key mean_square_scope), the caller keeps one object per worker.
+  // `num_parameters`: the number of elements of the model. An object has one MS; if each worker has
+  // its own MS (job key mean_square_scope), the caller keeps one object per worker.
   static DelayCompensation MakeConstant(double lambda);
-  static DelayCompensation MakeAdaptive(double lambda, double rho, size_t parameters);
+  static DelayCompensation MakeAdaptive(double lambda, double rho, size_t num_parameters);
 
   // The arrays to save in checkpoints: "mean_square" if adaptive, else none.
   std::vector<Optimizer::StateArray> StateArrays();
@@ -40,7 +40,7 @@ class DelayCompensation {
   void CopyCoefficientsTo(kernels::LocalStep* step) const;
 
  private:
-  DelayCompensation(bool is_adaptive, double lambda, double rho, size_t parameters);
+  DelayCompensation(bool is_adaptive, double lambda, double rho, size_t num_parameters);
 
   bool is_adaptive_;
   float lambda_, rho_, one_minus_rho_;

@@ -13,11 +13,11 @@ using OptionalCompensation = std::optional<DelayCompensation>;
 
 struct UpdaterEntry {
   const char* name;
-  OptionalCompensation (*compensation)(const pb::LocalUpdater& keys, size_t parameters);
+  OptionalCompensation (*make_compensation)(const pb::LocalUpdater& keys, size_t num_parameters);
 };
 
 // The local updaters by name, and the delay compensation that each one uses, if any.
-const UpdaterEntry kTable[] = {
+const UpdaterEntry kLocalUpdaters[] = {
     {"none", [](const pb::LocalUpdater&, size_t) { return OptionalCompensation(); }},
     {"sgd", [](const pb::LocalUpdater&, size_t) { return OptionalCompensation(); }},
     {"dcasgd_c",
@@ -25,9 +25,9 @@ const UpdaterEntry kTable[] = {
        return OptionalCompensation(DelayCompensation::MakeConstant(keys.lambda()));
      }},
     {"dcasgd_a",
-     [](const pb::LocalUpdater& keys, size_t parameters) {
+     [](const pb::LocalUpdater& keys, size_t num_parameters) {
        return OptionalCompensation(
-           DelayCompensation::MakeAdaptive(keys.lambda(), keys.rho(), parameters));
+           DelayCompensation::MakeAdaptive(keys.lambda(), keys.rho(), num_parameters));
      }},
 };
 
@@ -36,15 +36,15 @@ const UpdaterEntry kTable[] = {
 const std::vector<std::string>& LocalUpdaterNames() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> names_in_table;
-    for (const UpdaterEntry& entry : kTable) names_in_table.emplace_back(entry.name);
+    for (const UpdaterEntry& entry : kLocalUpdaters) names_in_table.emplace_back(entry.name);
     return names_in_table;
   }();
   return names;
 }
 
 Result<std::unique_ptr<LocalUpdater>> MakeLocalUpdater(const pb::LocalUpdater& keys,
-                                                       size_t parameters, uint32_t workers) {
-  for (const UpdaterEntry& entry : kTable) {
+                                                       size_t num_parameters, uint32_t workers) {
+  for (const UpdaterEntry& entry : kLocalUpdaters) {
     if (keys.name() != entry.name) continue;
     std::unique_ptr<LocalUpdater> updater(new LocalUpdater());
     updater->changes_weights_ = keys.name() != "none";
@@ -52,9 +52,9 @@ Result<std::unique_ptr<LocalUpdater>> MakeLocalUpdater(const pb::LocalUpdater& k
       updater->learning_rate_ = static_cast<float>(keys.learning_rate());
     if (keys.grad_scale() == pb::LocalUpdater::global_mean)
       updater->gradient_factor_ = static_cast<float>(1.0 / workers);
-    updater->compensation_ = entry.compensation(keys, parameters);
+    updater->compensation_ = entry.make_compensation(keys, num_parameters);
     updater->momentum_ = static_cast<float>(keys.momentum());
-    if (updater->changes_weights_ && keys.momentum() > 0) updater->velocity_.resize(parameters);
+    if (updater->changes_weights_ && keys.momentum() > 0) updater->velocity_.resize(num_parameters);
     return updater;
   }
   return Status(Code::kBadJob, "the local updater is named '" + keys.name() +

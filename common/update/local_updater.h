@@ -58,10 +58,10 @@ class LocalUpdater {
   Floats velocity_;  // empty without momentum
 };
 
-// `parameters`: the number of elements of the model. `workers`: the number of workers of the job.
-// Returns kBadJob for an unknown name.
+// `num_parameters`: the number of elements of the model. `workers`: the number of workers of the
+// job. Returns kBadJob for an unknown name.
 Result<std::unique_ptr<LocalUpdater>> MakeLocalUpdater(const pb::LocalUpdater& keys,
-                                                       size_t parameters, uint32_t workers);
+                                                       size_t num_parameters, uint32_t workers);
 const std::vector<std::string>& LocalUpdaterNames();
 
 }  // namespace tern::update

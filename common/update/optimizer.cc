@@ -36,8 +36,8 @@ class Sgd : public Optimizer {
 // The base class of optimizers with a velocity (a momentum buffer) v.
 class VelocityOptimizer : public Optimizer {
  public:
-  VelocityOptimizer(const pb::Optimizer& keys, size_t parameters)
-      : momentum_(static_cast<float>(keys.momentum())), velocity_(parameters) {}
+  VelocityOptimizer(const pb::Optimizer& keys, size_t num_parameters)
+      : momentum_(static_cast<float>(keys.momentum())), velocity_(num_parameters) {}
 
   std::vector<StateArray> StateArrays() override { return {{"momentum", velocity_}}; }
 
@@ -78,16 +78,16 @@ class Nesterov : public VelocityOptimizer {
 
 class Lars : public VelocityOptimizer {
  public:
-  Lars(const pb::Optimizer& keys, size_t parameters)
-      : VelocityOptimizer(keys, parameters), trust_coefficient_(keys.trust_coefficient()) {}
+  Lars(const pb::Optimizer& keys, size_t num_parameters)
+      : VelocityOptimizer(keys, num_parameters), trust_coefficient_(keys.trust_coefficient()) {}
 
   bool needs_whole_tensors() const override { return true; }
   void Update(float* w, const float* g, size_t first, size_t n, const Step& step,
               float decay) override {
-    const float rate = LarsRatioOf(kernels::ComputeStats(w, n).sum_squares,
-                                   kernels::ComputeStats(g, n).sum_squares, decay);
+    const float ratio = LarsRatioOf(kernels::ComputeStats(w, n).sum_squares,
+                                    kernels::ComputeStats(g, n).sum_squares, decay);
     kernels::LarsUpdate(w, velocity_.data() + first, g, n, static_cast<float>(step.learning_rate),
-                        rate, momentum_, decay);
+                        ratio, momentum_, decay);
   }
   kernels::UpdateStep CoefficientsOf(const Step& step) const override {
     return CoefficientsOfRule(kernels::UpdateRule::kLars, step);
@@ -115,12 +115,12 @@ double Power(double base, uint64_t exponent) {
 
 class Adam : public Optimizer {
  public:
-  Adam(const pb::Optimizer& keys, size_t parameters)
+  Adam(const pb::Optimizer& keys, size_t num_parameters)
       : beta1_(keys.beta1()),
         beta2_(keys.beta2()),
         epsilon_(keys.epsilon()),
-        first_moment_(parameters),
-        second_moment_(parameters) {}
+        first_moment_(num_parameters),
+        second_moment_(num_parameters) {}
 
   std::vector<StateArray> StateArrays() override {
     return {{"first_moment", first_moment_}, {"second_moment", second_moment_}};
@@ -158,19 +158,19 @@ OptimizerResult MakeOptimizerOf(const Args&... args) {
 OptimizerResult MakeSgd(const pb::Optimizer&, size_t) { return MakeOptimizerOf<Sgd>(); }
 
 template <typename T>
-OptimizerResult MakeVelocityOptimizer(const pb::Optimizer& keys, size_t parameters) {
+OptimizerResult MakeVelocityOptimizer(const pb::Optimizer& keys, size_t num_parameters) {
   TERN_RETURN_IF_ERROR(CheckMomentum(keys));
-  return MakeOptimizerOf<T>(keys, parameters);
+  return MakeOptimizerOf<T>(keys, num_parameters);
 }
 
-OptimizerResult MakeLars(const pb::Optimizer& keys, size_t parameters) {
+OptimizerResult MakeLars(const pb::Optimizer& keys, size_t num_parameters) {
   TERN_RETURN_IF_ERROR(CheckMomentum(keys));
   if (!(keys.trust_coefficient() > 0 && std::isfinite(keys.trust_coefficient())))
     return BadValue("trust_coefficient", keys.trust_coefficient(), "a finite number above 0");
-  return MakeOptimizerOf<Lars>(keys, parameters);
+  return MakeOptimizerOf<Lars>(keys, num_parameters);
 }
 
-OptimizerResult MakeAdam(const pb::Optimizer& keys, size_t parameters) {
+OptimizerResult MakeAdam(const pb::Optimizer& keys, size_t num_parameters) {
   if (!(keys.beta1() >= 0 && keys.beta1() < 1))
     return BadValue("beta1", keys.beta1(), "a number of at least 0, below 1");
   if (!(keys.beta2() >= 0 && keys.beta2() < 1))
@@ -178,15 +178,15 @@ OptimizerResult MakeAdam(const pb::Optimizer& keys, size_t parameters) {
   // With epsilon 0, a gradient of zeros would give 0 / 0.
   if (!(static_cast<float>(keys.epsilon()) > 0 && std::isfinite(keys.epsilon())))
     return BadValue("epsilon", keys.epsilon(), "a finite number above 0");
-  return MakeOptimizerOf<Adam>(keys, parameters);
+  return MakeOptimizerOf<Adam>(keys, num_parameters);
 }
 
 struct OptimizerEntry {
   const char* name;
-  OptimizerResult (*make)(const pb::Optimizer& keys, size_t parameters);
+  OptimizerResult (*make)(const pb::Optimizer& keys, size_t num_parameters);
 };
 
-const OptimizerEntry kTable[] = {
+const OptimizerEntry kOptimizers[] = {
     {"sgd", MakeSgd},
     {"momentum", MakeVelocityOptimizer<Momentum>},
     {"nesterov", MakeVelocityOptimizer<Nesterov>},
@@ -199,15 +199,15 @@ const OptimizerEntry kTable[] = {
 const std::vector<std::string>& OptimizerNames() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> names_in_table;
-    for (const OptimizerEntry& entry : kTable) names_in_table.emplace_back(entry.name);
+    for (const OptimizerEntry& entry : kOptimizers) names_in_table.emplace_back(entry.name);
     return names_in_table;
   }();
   return names;
 }
 
-Result<std::unique_ptr<Optimizer>> MakeOptimizer(const pb::Optimizer& keys, size_t parameters) {
-  for (const OptimizerEntry& entry : kTable) {
-    if (keys.name() == entry.name) return entry.make(keys, parameters);
+Result<std::unique_ptr<Optimizer>> MakeOptimizer(const pb::Optimizer& keys, size_t num_parameters) {
+  for (const OptimizerEntry& entry : kOptimizers) {
+    if (keys.name() == entry.name) return entry.make(keys, num_parameters);
   }
   return Status(Code::kBadJob, "train.optimizer.name is '" + keys.name() + "', expected one of " +
                                    Join(OptimizerNames()));

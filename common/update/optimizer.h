@@ -63,7 +63,7 @@ class Optimizer {
                       float decay) = 0;
   // The coefficients of the step, for a caller that computes on a GPU with copies of StateArrays().
   virtual kernels::UpdateStep CoefficientsOf(const Step& step) const = 0;
-  // The rate r of one tensor for lars; 1 for all other optimizers. `sum_squares_w` and
+  // The ratio r of one tensor for lars; 1 for all other optimizers. `sum_squares_w` and
   // `sum_squares_g`: the sums of squares of the tensor's w and g.
   virtual float LarsRatioOf(double /*sum_squares_w*/, double /*sum_squares_g*/,
                             float /*decay*/) const {
@@ -71,9 +71,9 @@ class Optimizer {
   }
 };
 
-// `parameters`: the number of elements of the model. Returns kBadJob for an unknown name or an
+// `num_parameters`: the number of elements of the model. Returns kBadJob for an unknown name or an
 // invalid value.
-Result<std::unique_ptr<Optimizer>> MakeOptimizer(const pb::Optimizer& keys, size_t parameters);
+Result<std::unique_ptr<Optimizer>> MakeOptimizer(const pb::Optimizer& keys, size_t num_parameters);
 const std::vector<std::string>& OptimizerNames();
 
 }  // namespace tern::update

@@ -157,10 +157,10 @@ double Schedule::Rate(uint64_t step) const {
   const uint64_t warmup_steps = keys_.warmup_steps();
   const auto steps_after_warmup =
       static_cast<double>(step > warmup_steps ? step - warmup_steps : 0);
-  const auto num_after_warmup =
+  const auto num_steps_after_warmup =
       static_cast<double>(num_steps_ > warmup_steps ? num_steps_ - warmup_steps : 1);
-  double rate = base_rate_ * factor_(keys_, {step, steps_after_warmup,
-                                             std::min(1.0, steps_after_warmup / num_after_warmup)});
+  const double fraction = std::min(1.0, steps_after_warmup / num_steps_after_warmup);
+  double rate = base_rate_ * factor_(keys_, {step, steps_after_warmup, fraction});
   if (step < warmup_steps) {
     const double start_factor = keys_.warmup_start_factor();
     rate *= start_factor +

@@ -1,6 +1,6 @@
-// The learning rate as a function of the step, in double. Steps count from 0 (the first update uses
-// Rate(0)). If replicas must agree, only server shard 0 computes the rate and sends it to the
-// workers, because the mathematics libraries of two machines may give different bits.
+// The learning rate as a function of the step, in double precision. Steps count from 0 (the first
+// update uses Rate(0)). If replicas must agree, only server shard 0 computes the rate and sends it
+// to the workers, because the mathematics libraries of two machines may give different bits.
 //
 //   fixed        rate
 //   step         rate gamma ^ floor(s / step_every)

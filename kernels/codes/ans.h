@@ -2,9 +2,9 @@
 // 1311.2540, section 5). It has 8 independent states (Giesen 2014, arXiv 1402.3392), so that a CPU
 // can work on several of them at a time, for example in the lanes of a vector.
 //
-// Symbol s has the frequency f_s; the sum of all frequencies is M = 2^12. Of the slots 0 to M - 1,
-// the slots [b_s, b_s + f_s) belong to s, where b_s is the sum of the frequencies of the symbols
-// below s. A state x lies in [L, 2^16 L) with L = 2^16:
+// Symbol s has the frequency f_s; the sum of all frequencies is M = 2^12. Of the numbers 0 to M - 1
+// (slots), those in [b_s, b_s + f_s) belong to s, where b_s is the sum of the frequencies of the
+// symbols below s. A state x lies in [L, 2^16 L) with L = 2^16:
 //
 //   encode s:  if x >= 2^20 f_s:  write the 16-bit word x mod 2^16
 //                                 x = floor(x / 2^16)

@@ -15,8 +15,8 @@ HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// These targets use the plain code. Vector code with one lane is no faster, and vectors whose
-// length is unknown at compile time cannot be members of a struct.
+// The targets (instruction sets) below use the plain code. Vector code with one lane is no faster,
+// and vectors whose length is unknown at compile time cannot be members of a struct.
 #if HWY_TARGET == HWY_SCALAR || HWY_HAVE_SCALABLE
 
 AnsCounts CountSymbols(const uint8_t* symbols, size_t n) { return CountSymbolsRef(symbols, n); }
@@ -276,8 +276,8 @@ bool DecodeAns(const AnsTable& table, std::span<const uint8_t> row,
   return DecodeAll(MemoryDecodeLookup{&slots}, row, blocks, n, symbols);
 }
 
-// If all symbols are below kNumCompared, CountSymbols compares each vector of symbols with each of
-// these values.
+// If all symbols are below kNumCompared, CountSymbols compares each vector of symbols with each
+// value up to the largest symbol.
 constexpr size_t kNumCompared = 32;
 
 // Adds the counts of symbols `first` to first + 3 to `counts`. REQUIRES that symbols[0, n) are at
@@ -291,11 +291,11 @@ void CountFour(const uint8_t* symbols, size_t n, size_t first, AnsCounts* counts
              symbol3 = hn::Set(d, static_cast<uint8_t>(first_symbol + 3));
   auto count0 = hn::Zero(d), count1 = count0, count2 = count0, count3 = count0;
   for (size_t i = 0; i < n; i += hn::Lanes(d)) {
-    const auto v = hn::LoadU(d, symbols + i);
-    count0 = hn::Sub(count0, hn::VecFromMask(d, hn::Eq(v, symbol0)));
-    count1 = hn::Sub(count1, hn::VecFromMask(d, hn::Eq(v, symbol1)));
-    count2 = hn::Sub(count2, hn::VecFromMask(d, hn::Eq(v, symbol2)));
-    count3 = hn::Sub(count3, hn::VecFromMask(d, hn::Eq(v, symbol3)));
+    const auto symbol_vector = hn::LoadU(d, symbols + i);
+    count0 = hn::Sub(count0, hn::VecFromMask(d, hn::Eq(symbol_vector, symbol0)));
+    count1 = hn::Sub(count1, hn::VecFromMask(d, hn::Eq(symbol_vector, symbol1)));
+    count2 = hn::Sub(count2, hn::VecFromMask(d, hn::Eq(symbol_vector, symbol2)));
+    count3 = hn::Sub(count3, hn::VecFromMask(d, hn::Eq(symbol_vector, symbol3)));
   }
   const hn::Repartition<uint64_t, decltype(d)> d64;
   const auto sum_lanes = [&](auto c) { return hn::GetLane(hn::SumOfLanes(d64, hn::SumsOf8(c))); };

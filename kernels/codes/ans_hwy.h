@@ -26,21 +26,21 @@ constexpr void SetWord(std::array<uint8_t, 16>* order, size_t to, size_t from) {
 // kGather moves the words of the subset's lanes to the last positions.
 alignas(64) constexpr WordOrders kSpread = [] {
   WordOrders orders{};
-  for (unsigned set = 0; set < 256; ++set) {
-    orders[set].fill(0x80);
+  for (unsigned subset = 0; subset < 256; ++subset) {
+    orders[subset].fill(0x80);
     size_t from = 0;
     for (size_t lane = 0; lane < 8; ++lane) {
-      if ((set >> lane & 1) != 0) SetWord(&orders[set], lane, from++);
+      if ((subset >> lane & 1) != 0) SetWord(&orders[subset], lane, from++);
     }
   }
   return orders;
 }();
 alignas(64) constexpr WordOrders kGather = [] {
   WordOrders orders{};
-  for (unsigned set = 0; set < 256; ++set) {
+  for (unsigned subset = 0; subset < 256; ++subset) {
     size_t to = 8;
     for (size_t lane = 8; lane-- > 0;) {
-      if ((set >> lane & 1) != 0) SetWord(&orders[set], --to, lane);
+      if ((subset >> lane & 1) != 0) SetWord(&orders[subset], --to, lane);
     }
   }
   return orders;
@@ -63,12 +63,12 @@ HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Other targets use the plain code. Vector code with one lane is no faster, and vectors whose
-// length is unknown at compile time cannot be members of a struct.
+// The targets (instruction sets) excluded here use the plain code. Vector code with one lane is no
+// faster, and vectors whose length is unknown at compile time cannot be members of a struct.
 #if HWY_TARGET != HWY_SCALAR && !HWY_HAVE_SCALABLE
 
-// Vectors of 32-bit states, and of eight 16-bit words. The eight states of a block are in kParts
-// vectors (1 or 2) of kLanes lanes each.
+// Vectors of 32-bit states (tag D, type V, mask of lanes M), and of eight 16-bit words (tag D16).
+// The eight states of a block are in kParts vectors (1 or 2) of kLanes lanes each.
 using D = hn::CappedTag<uint32_t, kAnsStates>;
 using V = hn::Vec<D>;
 using M = hn::Mask<D>;
@@ -166,8 +166,8 @@ HWY_INLINE V GatherFrom(const uint32_t* table, V index) {
 }
 
 // The number of one bits.
-HWY_INLINE size_t CountOneBits(unsigned set) {
-  return static_cast<size_t>(__builtin_popcount(set));
+HWY_INLINE size_t CountOneBits(unsigned word) {
+  return static_cast<size_t>(__builtin_popcount(word));
 }
 
 // A mask of the lanes of vector p whose states are among the first `num_active` of the eight.
@@ -183,8 +183,8 @@ HWY_INLINE M ActiveLanesOfPart(size_t num_active, size_t p) {
 // addition rounds the product to floor(x / f), or to one less, in the low bits of the sum.
 constexpr float kRound = 0x1p23f - 0.5f;
 constexpr uint32_t kRoundBits = 0x4B000000;  // the bits of the float 2^23
-// What the encoder looks up for the symbol of each lane: f, b of ans.h, and the reciprocal as a
-// float.
+// What the encoder looks up for the symbol of each lane: its frequency and first slot (f_s and b_s
+// of ans.h), and the reciprocal of the frequency, as the bits of a float.
 struct SymbolCoding {
   V frequency, begin, reciprocal;
 };
@@ -255,12 +255,12 @@ class RegisterDecodeLookup {
  public:
   explicit RegisterDecodeLookup(const AnsTable& table) : RegisterDecodeLookup(Arrays(table)) {}
   // Decodes one symbol per lane, into *symbol. Returns the new states, without the words that
-  // states below L must still read.
+  // states below kAnsLowestState must still read.
   HWY_INLINE V operator()(V x, V* symbol) const {
     const V slot = hn::ShiftLeft<32 - kAnsBits>(x);
     const V nearest = MinDistance<0, kCount>(slot);
     const V index = hn::And(nearest, hn::Set(D(), kIndexMask));
-    *symbol = hn::Sub(highest_, index);
+    *symbol = hn::Sub(highest_symbol_, index);
     return hn::Add(hn::Mul(frequency_[index], hn::ShiftRight<kAnsBits>(x)),
                    hn::ShiftRight<32 - kAnsBits>(nearest));
   }
@@ -274,7 +274,7 @@ class RegisterDecodeLookup {
   static constexpr uint32_t kIndexMask = kTables == 1 ? 7 : 31;
   struct Arrays {
     explicit Arrays(const AnsTable& table)
-        : highest(static_cast<uint32_t>(table.first_symbol + kMaxIndex)) {
+        : highest_symbol(static_cast<uint32_t>(table.first_symbol + kMaxIndex)) {
       // Entries beyond the last symbol are those of the first symbol, whose distance is the slot
       // itself.
       for (uint32_t& b : begin) b = 0u - kMaxIndex;
@@ -284,10 +284,10 @@ class RegisterDecodeLookup {
         if (j > 0) begin[j] = (uint32_t{table.begin[s]} << (32 - kAnsBits)) - (kMaxIndex - j);
       }
     }
-    uint32_t highest, frequency[8 * kTables] = {}, begin[kCount];
+    uint32_t highest_symbol, frequency[8 * kTables] = {}, begin[kCount];
   };
   explicit RegisterDecodeLookup(const Arrays& a)
-      : highest_(hn::Set(D(), a.highest)), frequency_(a.frequency) {
+      : highest_symbol_(hn::Set(D(), a.highest_symbol)), frequency_(a.frequency) {
     for (size_t j = 0; j < kCount; ++j) begin_[j] = hn::Set(D(), a.begin[j]);
   }
   // The smallest distance to begin_[kFrom, kTo), computed as a balanced tree.
@@ -301,13 +301,14 @@ class RegisterDecodeLookup {
     }
   }
 
-  V highest_;
+  V highest_symbol_;
   RegisterTable<kTables> frequency_;
   V begin_[kCount];
 };
 
-// For each slot, what the decoder looks up, in one 32-bit word: the frequency minus 1 of the slot's
-// symbol (12 bits), the offset of the slot among the slots of the symbol (12 bits), and the symbol.
+// For each slot, what the decoder looks up, in one 32-bit word. From the highest bits down: the
+// frequency minus 1 of the slot's symbol (12 bits), the offset of the slot among the slots of the
+// symbol (12 bits), and the symbol.
 struct DecodeTable {
   explicit DecodeTable(const AnsTable& table) {
     const V offsets = hn::ShiftLeft<8>(hn::Iota(D(), 0));
@@ -320,7 +321,8 @@ struct DecodeTable {
       }
     }
   }
-  uint32_t slots[kAnsSlots + kAnsStates];  // Longer than M, so that whole vectors can be stored.
+  // Longer than kAnsSlots, so that whole vectors can be stored.
+  uint32_t slots[kAnsSlots + kAnsStates];
 };
 
 // Looks up the symbol of a slot in memory. Does the same as RegisterDecodeLookup.

@@ -85,9 +85,9 @@ AnsFrequencies FrequenciesOf(const AnsCounts& counts) {
     frequencies[s] = static_cast<uint16_t>(std::max<uint64_t>(1, rounded));
     sum += frequencies[s];
   }
-  // Rounding may leave the sum above or below M. Each step changes the largest frequency by 1. The
-  // largest frequency is at least 2 while the sum is above M, because there are fewer symbols than
-  // slots.
+  // Rounding may leave the sum above or below kAnsSlots. Each step changes the largest frequency by
+  // 1. The largest frequency is at least 2 while the sum is above kAnsSlots, because there are
+  // fewer symbols than slots.
   for (; sum != kAnsSlots; sum < kAnsSlots ? ++sum : --sum) {
     uint16_t& largest = *std::max_element(frequencies.begin(), frequencies.end());
     largest = static_cast<uint16_t>(sum < kAnsSlots ? largest + 1 : largest - 1);

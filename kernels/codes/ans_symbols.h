@@ -37,8 +37,8 @@ void SymbolsOfSumRef(const uint8_t* planes, size_t n, int workers, size_t first,
                      uint8_t* symbols);
 
 // Sets mean[i] to float(double(s) * (symbols[i] - workers) / workers), the mean that DecodeMean
-// (planes.h) computes; s is the scaler.
-// REQUIRES symbols of at most 2 * workers, and workers <= 127.
+// (planes.h) computes; s is the scaler (scale factor). REQUIRES symbols of at most 2 * workers, and
+// workers <= 127.
 void MeansOfSymbols(const uint8_t* symbols, size_t n, int workers, float s, float* mean);
 void MeansOfSymbolsRef(const uint8_t* symbols, size_t n, int workers, float s, float* mean);
 

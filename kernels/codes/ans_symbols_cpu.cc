@@ -71,7 +71,7 @@ size_t SymbolsOfCode(const uint8_t* mask, size_t n, const uint8_t* signs, size_t
     }
     if (target == last_symbols) std::memcpy(symbols + i, last_symbols, n - i);
   }
-  return reader.at();
+  return reader.next_bit();
 }
 
 size_t CodeOfSymbols(const uint8_t* symbols, size_t n, size_t sign_bit, uint8_t* mask,
@@ -88,9 +88,9 @@ size_t CodeOfSymbols(const uint8_t* symbols, size_t n, size_t sign_bit, uint8_t*
     }
     uint64_t zeros = 0, negative = 0;
     for (size_t j = 0; j < 64; j += hn::Lanes(d)) {
-      const auto v = hn::LoadU(d, source + j);
-      zeros |= BitsOf(hn::Eq(v, hn::Set(d, 1))) << j;
-      negative |= BitsOf(hn::Eq(v, hn::Zero(d))) << j;
+      const auto symbol_vector = hn::LoadU(d, source + j);
+      zeros |= BitsOf(hn::Eq(symbol_vector, hn::Set(d, 1))) << j;
+      negative |= BitsOf(hn::Eq(symbol_vector, hn::Zero(d))) << j;
     }
     const uint64_t ones = ~zeros;
     std::memcpy(mask + i / 8, &ones, LoadableBytes(PlaneBytes(n), i / 8));
@@ -118,11 +118,11 @@ void SymbolsOfSumBits(const uint8_t* planes, size_t n, int workers, size_t first
                       uint8_t* symbols) {
   const size_t plane_bytes = PlaneBytes(n);
   for (size_t i = 0; i < count; i += 64) {
-    const size_t byte = (first + i) / 8, size = LoadableBytes(plane_bytes, byte);
+    const size_t byte = (first + i) / 8, num_bytes = LoadableBytes(plane_bytes, byte);
     uint64_t words[kBits];
     for (size_t p = 0; p < kBits; ++p) {
-      words[p] = size == 8 ? LoadWord(planes + p * plane_bytes + byte, 8)
-                           : LoadWord(planes + p * plane_bytes + byte, size);
+      words[p] = num_bytes == 8 ? LoadWord(planes + p * plane_bytes + byte, 8)
+                                : LoadWord(planes + p * plane_bytes + byte, num_bytes);
     }
     uint8_t last_symbols[64];
     uint8_t* const target = count - i < 64 ? last_symbols : symbols + i;

@@ -106,16 +106,16 @@ class SignReader {
   // Returns the signs of the next 64 elements, spread: one for each one bit of `mask`, at its
   // position.
   HWY_INLINE uint64_t ReadSigns(uint64_t mask) {
-    const size_t ones = CountOneBits(mask);
+    const size_t num_signs = CountOneBits(mask);
     // Eight bytes contain up to 57 signs, whatever the bit at which they begin.
-    const uint64_t bits = HWY_LIKELY(ones <= 57 && next_bit_ < fast_end_)
+    const uint64_t bits = HWY_LIKELY(num_signs <= 57 && next_bit_ < fast_end_)
                               ? LoadWord(bytes_ + next_bit_ / 8, 8) >> next_bit_ % 8
                               : LoadBits(bytes_, size_, next_bit_);
-    next_bit_ += ones;
+    next_bit_ += num_signs;
     return ExpandBits(bits, mask);
   }
   // The index of the bit that has the next sign.
-  size_t at() const { return next_bit_; }
+  size_t next_bit() const { return next_bit_; }
 
  private:
   const uint8_t* bytes_;

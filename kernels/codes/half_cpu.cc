@@ -9,7 +9,7 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
-// Uses integer operations on every target instead of the CPU's conversion instructions, whose
+// Computes the bits of the results instead of using the CPU's conversion instructions, whose
 // results for NaN and overflow differ between CPUs. This is not slower, because memory is the
 // bottleneck.
 HWY_BEFORE_NAMESPACE();
@@ -23,7 +23,7 @@ void HalfToFloat(const uint16_t* half, size_t n, float* x) { HalfToFloatRef(half
 
 #else
 
-// Floats, as the integers that have the same bits.
+// The first four constants are floats, as the integers that have the same bits.
 constexpr int32_t kSignBit = INT32_MIN;
 constexpr int32_t kInfinity = 0x7F800000;
 constexpr int32_t kLargestHalf = 0x477FE000;     // 65504, the largest half

@@ -1,7 +1,7 @@
 // 1bitSGD on a GPU. Many tensors are encoded in two launches:
 //
-//   MeansOfGroups  computes v = g + residual, and the two means of each group. One warp sums up to
-//                  4096 neighbouring elements of a group
+//   MeansOfGroups  computes v = g + residual (without a residual, v = g), and the two means of each
+//                  group. One warp sums up to 4096 neighbouring elements of a group
 //   SignsOfTiles   writes signs and updates the residual. One thread block per tile
 //
 // and decoded in one launch, ReadTiles. A part is a run of elements of one tensor that has a code
@@ -41,7 +41,8 @@ struct LaneSums : OneBitSums {
   }
 };
 
-// The elements v, in the form that SumGroups (groups.cuh) needs. Stores v in place of the residual.
+// The elements v, in the form that SumGroups (groups.cuh) needs. With kFeedback, that is, with a
+// residual, stores v in place of the residual.
 template <bool kFeedback>
 struct ElementSource {
   const float* g;
@@ -55,26 +56,26 @@ struct ElementSource {
 template <bool kFeedback>
 __global__ void __launch_bounds__(kGroupThreads)
     MeansOfGroups(const float* __restrict__ g, float* __restrict__ residual, DeviceTiling tiling,
-                  const GroupedPart* part_groups, const CodeRange* ranges,
+                  const GroupedPart* grouped_parts, const CodeRange* ranges,
                   OneBitWorkspace workspace, uint8_t* out, uint32_t* invalid_count) {
   const uint32_t part_index = tiling.tiles[blockIdx.x].part;
   const Part part = tiling.parts[part_index].part;
-  const GroupedPart groups = part_groups[part_index];
+  const GroupedPart grouped_part = grouped_parts[part_index];
   const ElementSource<kFeedback> source{g + part.begin,
                                         kFeedback ? residual + part.begin : nullptr};
   const auto write_means = [&](uint64_t group, const LaneSums& sums) {
-    const uint64_t length = LengthOfGroup(part.count, groups.size, group);
+    const uint64_t length = LengthOfGroup(part.count, grouped_part.size, group);
     const float lower = OneBitMean(sums.lower, sums.num_negatives);
     const float upper = OneBitMean(sums.upper, length - sums.num_negatives);
     if (!AreOneBitMeans(lower, upper)) atomicAdd(invalid_count, 1u);
-    float* means = workspace.means + 2 * (groups.first_group + group);
+    float* means = workspace.means + 2 * (grouped_part.first_group + group);
     means[0] = lower;
     means[1] = upper;
     uint8_t* code = out + ranges[part_index].begin + group * kOneBitMeansBytes;
     StoreFloat(lower, code);
     StoreFloat(upper, code + sizeof(float));
   };
-  SumGroups(tiling, groups.size, static_cast<LaneSums*>(workspace.partial_sums),
+  SumGroups(tiling, grouped_part.size, static_cast<LaneSums*>(workspace.partial_sums),
             workspace.num_finished, source, write_means);
 }
 
@@ -86,14 +87,14 @@ struct Means {
 template <bool kFeedback>
 __global__ void __launch_bounds__(kThreads)
     SignsOfTiles(const float* g, float* residual, DeviceTiling tiling,
-                 const GroupedPart* part_groups, const CodeRange* ranges, const float* means,
+                 const GroupedPart* grouped_parts, const CodeRange* ranges, const float* means,
                  uint8_t* out) {
   const Tile tile = tiling.tiles[blockIdx.x];
   const Part part = tiling.parts[tile.part].part;
-  const GroupedPart groups = part_groups[tile.part];
-  const GroupsOfTile tile_groups(groups.size, tile.index);
-  uint8_t* signs = out + ranges[tile.part].begin + OneBitMeansSize(part.count, groups.size);
-  means += 2 * groups.first_group;
+  const GroupedPart grouped_part = grouped_parts[tile.part];
+  const GroupsOfTile tile_groups(grouped_part.size, tile.index);
+  uint8_t* signs = out + ranges[tile.part].begin + OneBitMeansSize(part.count, grouped_part.size);
+  means += 2 * grouped_part.first_group;
   for (uint32_t first = threadIdx.x * kEight; first < kTile; first += kThreads * kEight) {
     const uint64_t begin = uint64_t{tile.index} * kTile + first;
     if (begin >= part.count) break;
@@ -125,18 +126,18 @@ __device__ bool IsWellFormed(const uint8_t* codes, const CodeRange& range, uint6
 }
 
 __global__ void __launch_bounds__(kThreads)
-    ReadTiles(DeviceTiling tiling, const uint8_t* codes, const GroupedPart* part_groups,
+    ReadTiles(DeviceTiling tiling, const uint8_t* codes, const GroupedPart* grouped_parts,
               const CodeRange* ranges, float* arena, uint32_t* invalid_count) {
   const Tile tile = tiling.tiles[blockIdx.x];
   const Part part = tiling.parts[tile.part].part;
-  const GroupedPart groups = part_groups[tile.part];
+  const GroupedPart grouped_part = grouped_parts[tile.part];
   const CodeRange range = ranges[tile.part];
-  if (!IsWellFormed(codes, range, part.count, groups.size)) {
+  if (!IsWellFormed(codes, range, part.count, grouped_part.size)) {
     if (threadIdx.x == 0) atomicAdd(invalid_count, 1u);
     return;
   }
-  const GroupsOfTile tile_groups(groups.size, tile.index);
-  const uint8_t* signs = codes + range.begin + OneBitMeansSize(part.count, groups.size);
+  const GroupsOfTile tile_groups(grouped_part.size, tile.index);
+  const uint8_t* signs = codes + range.begin + OneBitMeansSize(part.count, grouped_part.size);
   for (uint32_t first = threadIdx.x * kEight; first < kTile; first += kThreads * kEight) {
     const uint64_t begin = uint64_t{tile.index} * kTile + first;
     if (begin >= part.count) break;
@@ -162,22 +163,22 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 int OneBitOnDevice(DeviceStream stream, const float* g, float* residual, const DeviceTiling& tiling,
-                   const GroupedPart* groups, const CodeRange* ranges,
+                   const GroupedPart* grouped_parts, const CodeRange* ranges,
                    const OneBitWorkspace& workspace, uint8_t* out, uint32_t* invalid_count) {
   const bool has_feedback = residual != nullptr;
   const int error = Launch(has_feedback ? MeansOfGroups<true> : MeansOfGroups<false>,
-                           tiling.tile_count, kGroupThreads, stream, g, residual, tiling, groups,
-                           ranges, workspace, out, invalid_count);
+                           tiling.tile_count, kGroupThreads, stream, g, residual, tiling,
+                           grouped_parts, ranges, workspace, out, invalid_count);
   if (error != 0) return error;
   return Launch(has_feedback ? SignsOfTiles<true> : SignsOfTiles<false>, tiling.tile_count,
-                kThreads, stream, g, residual, tiling, groups, ranges, workspace.means, out);
+                kThreads, stream, g, residual, tiling, grouped_parts, ranges, workspace.means, out);
 }
 
 int ReadOneBitOnDevice(DeviceStream stream, const DeviceTiling& tiling, const uint8_t* codes,
-                       const GroupedPart* groups, const CodeRange* ranges, float* arena,
+                       const GroupedPart* grouped_parts, const CodeRange* ranges, float* arena,
                        uint32_t* invalid_count) {
-  return Launch(ReadTiles, tiling.tile_count, kThreads, stream, tiling, codes, groups, ranges,
-                arena, invalid_count);
+  return Launch(ReadTiles, tiling.tile_count, kThreads, stream, tiling, codes, grouped_parts,
+                ranges, arena, invalid_count);
 }
 
 }  // namespace tern::kernels

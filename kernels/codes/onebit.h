@@ -5,8 +5,8 @@
 // code of its own; a tile is a range of 4096 elements of a part (kernels/device/tiling.h). A group
 // is a run of elements of a part that have common means: the weights of one output of a layer, or a
 // bucket of fixed size. The code of a part has OneBitSize bytes (onebit_math.h). Buffers of codes
-// begin at a multiple of 4 bytes, and their length is rounded up to one, because the kernels read
-// and write whole 32-bit words.
+// begin at a multiple of 4 bytes, and their length is rounded up to a multiple of 4 bytes, because
+// the kernels read and write whole 32-bit words.
 #pragma once
 
 #include <cstdint>
@@ -25,15 +25,15 @@ struct OneBitSums {
 struct OneBitWorkspace {
   OneBitSums* partial_sums = nullptr;  // two per tile: sums of the pieces of groups in the tile
   uint32_t* num_finished = nullptr;    // one counter per tile
-  float* means = nullptr;  // two per group: the mean of the negative elements, that of the others
+  float* means = nullptr;              // two per group: of the negative elements, and of the others
 };
 
 // Encodes v, which is g if `residual` is null, and else g + residual. The residual becomes v minus
-// the decoded code. Part p has groups[p] and writes its code to ranges[p] of `out`. Adds to
-// *invalid_count the number of groups with a mean that is not finite; the codes of such groups are
-// unspecified. Two launches.
+// the decoded code. grouped_parts[p] are the groups of part p; its code is written to ranges[p] of
+// `out`. Adds to *invalid_count the number of groups with a mean that is not finite; the codes of
+// such groups are unspecified. Two launches.
 [[nodiscard]] int OneBitOnDevice(DeviceStream stream, const float* g, float* residual,
-                                 const DeviceTiling& tiling, const GroupedPart* groups,
+                                 const DeviceTiling& tiling, const GroupedPart* grouped_parts,
                                  const CodeRange* ranges, const OneBitWorkspace& workspace,
                                  uint8_t* out, uint32_t* invalid_count);
 
@@ -41,7 +41,7 @@ struct OneBitWorkspace {
 // *invalid_count at least once for each code that the codec refuses; the values of such a part are
 // unspecified. One launch.
 [[nodiscard]] int ReadOneBitOnDevice(DeviceStream stream, const DeviceTiling& tiling,
-                                     const uint8_t* codes, const GroupedPart* groups,
+                                     const uint8_t* codes, const GroupedPart* grouped_parts,
                                      const CodeRange* ranges, float* arena,
                                      uint32_t* invalid_count);
 

@@ -48,8 +48,8 @@ constexpr size_t kMaxCodes = 4;  // the most workers per call of AddCodes
 // power of 2, so that the planes do not compete for the same cache sets.
 inline size_t PlaneStride(size_t n) { return (PlaneBytes(n) + 63) / 64 * 64 + 13 * 64; }
 
-// A table of the mean of each possible sum: values()[k + workers] = float(double(s) * k / workers)
-// for a sum k in [-workers, workers] and the scaler s.
+// A table of the mean of each possible sum: means()[k + workers] = float(double(s) * k / workers)
+// for a sum k in [-workers, workers] and the scaler s (scale factor).
 class MeanTable {
  public:
   static constexpr int kMaxBits = 12;
@@ -59,12 +59,12 @@ class MeanTable {
   int bits() const { return bits_; }
   // The table of 2^bits() entries (at least 64), with zeros after the means. Null if bits() is
   // above kMaxBits.
-  const float* values() const { return bits_ > kMaxBits ? nullptr : values_; }
+  const float* means() const { return bits_ > kMaxBits ? nullptr : means_; }
 
  private:
   int workers_, bits_;
   float scaler_;
-  alignas(64) float values_[1 << kMaxBits];
+  alignas(64) float means_[1 << kMaxBits];
 };
 
 // Decodes the planes of the sums of n elements: sets mean[j] to the mean of element first + j, for

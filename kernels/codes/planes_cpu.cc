@@ -34,7 +34,9 @@ bool DecodeMean(const uint8_t* planes, size_t n, const MeanTable& table, size_t 
 
 #else
 
-constexpr size_t kPrefetchBytes = 512;  // how far ahead of the current byte a plane is prefetched
+// How far ahead of the current byte rows of bits are prefetched; the mask in SpreadSigns twice as
+// far.
+constexpr size_t kPrefetchBytes = 512;
 
 // The arguments of AddCodes.
 struct CodeBatch {
@@ -153,7 +155,7 @@ size_t SpreadSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs
   for (; i + 8 <= plane_bytes; i += 8) {
     if (i % 64 == 0) {
       hwy::Prefetch(mask + i + 2 * kPrefetchBytes);
-      hwy::Prefetch(signs.data() + reader.at() / 8 + kPrefetchBytes);
+      hwy::Prefetch(signs.data() + reader.next_bit() / 8 + kPrefetchBytes);
     }
     const uint64_t negative = reader.ReadSigns(LoadWord(mask + i, 8));
     std::memcpy(plane + i, &negative, 8);
@@ -162,7 +164,7 @@ size_t SpreadSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs
     const uint64_t negative = reader.ReadSigns(LoadWord(mask + i, plane_bytes - i));
     std::memcpy(plane + i, &negative, plane_bytes - i);
   }
-  return reader.at();
+  return reader.next_bit();
 }
 
 using D8 = hn::CappedTag<uint8_t, 64>;
@@ -234,7 +236,8 @@ struct DecodeArgs {
   const MeanTable& table;
 };
 
-// The largest indices of the table so far, per lane. One above 2 * workers reveals an invalid sum.
+// The largest indices of the table so far, per lane. An index above 2 * workers reveals an invalid
+// sum.
 struct MaxIndices {
   hn::Vec<D8> byte_indices;  // for sums of at most 8 bits
   hn::Vec<DI> word_indices;  // for longer sums
@@ -246,7 +249,7 @@ template <int kBits>
 HWY_INLINE void MeansOfWords(const uint64_t* words, const MeanTable& table, float* mean,
                              MaxIndices* largest) {
   const int bits = kBits == 0 ? table.bits() : kBits;
-  const size_t size = size_t{1} << bits;
+  const size_t table_size = size_t{1} << bits;
   const DF d;
   alignas(64) uint8_t indices[64];
   if (bits <= 8) IndicesOfSums(words, bits, table.workers(), indices, &largest->byte_indices);
@@ -254,7 +257,7 @@ HWY_INLINE void MeansOfWords(const uint64_t* words, const MeanTable& table, floa
     const auto index = bits <= 8 ? hn::PromoteTo(DI(), hn::Load(DI8(), indices + i))
                                  : IndicesOfVector(DI(), words, bits, table.workers(), i);
     if (bits > 8) largest->word_indices = hn::Max(largest->word_indices, index);
-    hn::StoreU(Lookup(d, table.values(), size, index), d, mean + i);
+    hn::StoreU(Lookup(d, table.means(), table_size, index), d, mean + i);
   }
 }
 
@@ -291,7 +294,7 @@ bool DecodeRange(const DecodeArgs& args, float* mean) {
 
 bool DecodeMean(const uint8_t* planes, size_t n, const MeanTable& table, size_t first, size_t count,
                 float* mean) {
-  if (table.values() == nullptr) {
+  if (table.means() == nullptr) {
     return DecodeMeanRef(planes, n, table.workers(), table.scaler(), first, count, mean);
   }
   const DecodeArgs args{planes, PlaneBytes(n), first, count, table};

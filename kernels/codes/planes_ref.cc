@@ -61,9 +61,9 @@ MeanTable::MeanTable(int workers, float s)
   const size_t num_entries = 2 * static_cast<size_t>(workers) + 1;
   for (size_t k = 0; k < num_entries; ++k) {
     const double sum = static_cast<double>(k) - workers;
-    values_[k] = static_cast<float>(static_cast<double>(s) * sum / workers);
+    means_[k] = static_cast<float>(static_cast<double>(s) * sum / workers);
   }
-  for (size_t k = num_entries; k < size_t{1} << bits_ || k < 64; ++k) values_[k] = 0;
+  for (size_t k = num_entries; k < size_t{1} << bits_ || k < 64; ++k) means_[k] = 0;
 }
 
 bool DecodeMeanRef(const uint8_t* planes, size_t n, int workers, float s, size_t first,

@@ -74,22 +74,24 @@ template <bool kTwoNorm>
 __device__ void MeasureTile(const EncodeArgs& args) {
   const uint32_t part_index = args.tiling.tiles[blockIdx.x].part;
   const Part part = args.tiling.parts[part_index].part;
-  const GroupedPart groups = args.coding.groups[part_index];
+  const GroupedPart grouped_part = args.coding.grouped_parts[part_index];
   const QsgdRule& rule = args.coding.rule;
   const auto write_norm = [&](uint64_t bucket, const LaneSums<kTwoNorm>& sums) {
-    const QsgdBucket measured_bucket = MeasuredQsgdBucket(
-        rule, FloatOf(sums.largest), sums.squares, LengthOfGroup(part.count, groups.size, bucket));
+    const QsgdBucket measured_bucket =
+        MeasuredQsgdBucket(rule, FloatOf(sums.largest), sums.squares,
+                           LengthOfGroup(part.count, grouped_part.size, bucket));
     if (sums.largest >= kInfinityBits) atomicAdd(args.invalid_count, 1u);
-    args.workspace.norms[groups.first_group + bucket] = measured_bucket.norm;
+    args.workspace.norms[grouped_part.first_group + bucket] = measured_bucket.norm;
     if (rule.bits == 0) {
-      args.workspace.widths[groups.first_group + bucket] =
+      args.workspace.widths[grouped_part.first_group + bucket] =
           static_cast<uint8_t>(measured_bucket.width);
     } else {
       StoreFloat(measured_bucket.norm,
                  args.out + args.coding.ranges[part_index].begin + bucket * sizeof(float));
     }
   };
-  SumGroups(args.tiling, groups.size, static_cast<LaneSums<kTwoNorm>*>(args.workspace.partial_sums),
+  SumGroups(args.tiling, grouped_part.size,
+            static_cast<LaneSums<kTwoNorm>*>(args.workspace.partial_sums),
             args.workspace.num_finished, ElementSource{args.arena + part.begin}, write_norm);
 }
 
@@ -98,18 +100,18 @@ __device__ void MeasureTile(const EncodeArgs& args) {
 __device__ uint64_t WriteHeader(const EncodeArgs& args, uint32_t part_index, uint64_t header_begin,
                                 uint64_t* row) {
   const Part part = args.tiling.parts[part_index].part;
-  const GroupedPart groups = args.coding.groups[part_index];
-  const uint64_t num_buckets = QsgdBuckets(part.count, groups.size);
+  const GroupedPart grouped_part = args.coding.grouped_parts[part_index];
+  const uint64_t num_buckets = QsgdBuckets(part.count, grouped_part.size);
   uint8_t* norms = args.out + header_begin;
   uint8_t* widths = norms + num_buckets * sizeof(float);
   uint8_t* ends = widths + num_buckets;
   uint64_t level_bits = 0;
   for (uint64_t first = 0; first < num_buckets; first += kQsgdStride) {
-    const uint64_t bucket = first + threadIdx.x, group = groups.first_group + bucket;
+    const uint64_t bucket = first + threadIdx.x, group = grouped_part.first_group + bucket;
     uint64_t bucket_bits = 0;
     if (bucket < num_buckets) {
       const uint8_t width = *static_cast<volatile uint8_t*>(args.workspace.widths + group);
-      bucket_bits = LengthOfGroup(part.count, groups.size, bucket) * width;
+      bucket_bits = LengthOfGroup(part.count, grouped_part.size, bucket) * width;
       widths[bucket] = width;
       StoreFloat(LoadFresh(args.workspace.norms + group), norms + bucket * sizeof(float));
     }
@@ -179,13 +181,13 @@ struct TileEncoder {
   __device__ TileEncoder(const EncodeArgs& encode_args, const Tile& tile)
       : args(encode_args),
         part(encode_args.tiling.parts[tile.part].part),
-        groups(encode_args.coding.groups[tile.part].size, tile.index) {
-    const GroupedPart group = encode_args.coding.groups[tile.part];
+        groups(encode_args.coding.grouped_parts[tile.part].size, tile.index) {
+    const GroupedPart grouped_part = encode_args.coding.grouped_parts[tile.part];
     const QsgdRule& rule = encode_args.coding.rule;
-    bucket_size = group.size;
-    norms = encode_args.workspace.norms + group.first_group;
-    widths = encode_args.workspace.widths + group.first_group;
-    level_begins = encode_args.workspace.bit_offsets + group.first_group;
+    bucket_size = grouped_part.size;
+    norms = encode_args.workspace.norms + grouped_part.first_group;
+    widths = encode_args.workspace.widths + grouped_part.first_group;
+    level_begins = encode_args.workspace.bit_offsets + grouped_part.first_group;
     const uint64_t num_buckets = QsgdBuckets(part.count, bucket_size);
     levels_begin_bit = 8 * (rule.bits == 0 ? encode_args.workspace.byte_offsets[tile.part]
                                            : encode_args.coding.ranges[tile.part].begin +
@@ -231,7 +233,7 @@ struct TileEncoder {
   // loop.
   __device__ void CodeEight(uint64_t index, uint32_t count, const GroupsOfTile::Position& position,
                             BitWriter* writer) const {
-    const bool intervals = args.coding.rule.uses_intervals;
+    const bool uses_intervals = args.coding.rule.uses_intervals;
     const EightFloats v = Load(args.arena + part.begin + index, count);
     const PhiloxWords draws = NoiseOfEight(key, part.first + index);
     bool has_norm = false;  // whether the norm of the bucket is above 0
@@ -240,13 +242,13 @@ struct TileEncoder {
     const auto enter_bucket = [&](uint64_t b, uint32_t) {
       const QsgdBucket bucket = BucketOf(b);
       has_norm = bucket.norm > 0;
-      quick = QsgdQuickOf(intervals, bucket);
+      quick = QsgdQuickOf(uses_intervals, bucket);
       width = WidthOf(b);
     };
     groups.VisitEight(position, count, enter_bucket, [&](uint32_t k) {
       if (k >= count) return;
       uint32_t level = 0;
-      const float x = intervals ? v.x[k] : fabsf(v.x[k]);
+      const float x = uses_intervals ? v.x[k] : fabsf(v.x[k]);
       if (!QuickLevel(quick, x, DrawOf(draws, k), &level) && has_norm) undecided |= 1u << k;
       codes[k] = SignedCode(v.x[k], level, width);
     });
@@ -303,7 +305,7 @@ __device__ void CodeTile(const EncodeArgs& args) {
     const uint32_t count = index < tile.part.count ? AtMostEight(tile.part.count - index) : 0;
     const GroupsOfTile::Position position = tile.groups.PositionOf(first);
     const uint64_t begin_bit = count == 0 ? 0 : tile.FirstBitOf(index, position);
-    // When this returns, all lanes have set `stage` to zero.
+    // When __shfl_sync returns, all lanes have set `stage` to zero.
     const uint64_t warp_begin_bit = __shfl_sync(kAllLanes, begin_bit, 0);
     __syncwarp();
     uint64_t end_bit = 0;

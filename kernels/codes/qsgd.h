@@ -3,10 +3,11 @@
 // norm and, if the rule gives no fixed width (bits per element), a width; then a level per element.
 //
 // A part is a run of elements of one tensor in an arena (one array with all tensors) that has a
-// code of its own; a tile is a range of 4096 elements of a part (kernels/device/tiling.h). The
-// groups of tiling.h are the buckets here. All buckets have the same size, or each part is one
-// bucket. Buffers of codes begin at a multiple of 4 bytes, and their length is rounded up to one,
-// because the kernels read and write whole 32-bit words.
+// code of its own; a tile is a range of 4096 elements of a part; a chunk is neighbouring parts
+// whose codes are sent together (kernels/device/tiling.h). The groups of tiling.h are the buckets
+// here. All buckets have the same size, or each part is one bucket. Buffers of codes begin at a
+// multiple of 4 bytes, and their length is rounded up to a multiple of 4 bytes, because the kernels
+// read and write whole 32-bit words.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +42,8 @@ struct QsgdWorkspace {
 // The settings of QsgdOnDevice.
 struct QsgdCoding {
   QsgdRule rule;
-  uint64_t bucket_size = 512;           // elements per bucket; 0: each part is one bucket
-  const GroupedPart* groups = nullptr;  // one per part: its buckets
+  uint64_t bucket_size = 512;                  // elements per bucket; 0: each part is one bucket
+  const GroupedPart* grouped_parts = nullptr;  // one per part: its buckets
   // One per part: where in `out` its code of QsgdMaxSize bytes is written. Used only if all buckets
   // have the same width, because other codes differ in size.
   const CodeRange* ranges = nullptr;
@@ -65,7 +66,7 @@ struct QsgdCoding {
 // a part are unspecified. One launch, or two if buckets differ in width.
 [[nodiscard]] int ReadQsgdOnDevice(DeviceStream stream, const DeviceTiling& tiling,
                                    const uint8_t* codes, const QsgdRule& rule,
-                                   const GroupedPart* groups, const CodeRange* ranges,
+                                   const GroupedPart* grouped_parts, const CodeRange* ranges,
                                    uint64_t* bit_offsets, float* arena, uint32_t* invalid_count);
 
 }  // namespace tern::kernels

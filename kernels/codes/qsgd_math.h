@@ -1,7 +1,7 @@
 // QSGD (Alistarh et al. 2017), with the same arithmetic on CPU and GPU. A bucket is a run of
-// neighbouring elements with a common norm |v|; each element becomes one of s levels between 0 and
-// the norm, with a sign. common/codec/qsgd_levels.h defines the levels, and qsgd_form.h beside it
-// the bytes. The width of a bucket is the number of bits per element.
+// neighbouring elements with a common norm |v|; each element becomes a sign and a level, from 0 for
+// the value 0 to s for the norm. common/codec/qsgd_levels.h defines the levels, and
+// common/codec/qsgd_form.h the bytes. The width of a bucket is the number of bits per element.
 #pragma once
 
 #include <cmath>
@@ -16,7 +16,8 @@ namespace tern::kernels {
 constexpr int kQsgdMaxBits = 24;  // the most bits of a level with its sign
 // The largest number of levels s.
 constexpr double kQsgdMostLevels = (1 << (kQsgdMaxBits - 1)) - 1;
-// If widths differ, a code stores the bit at which the levels of every 64th bucket end.
+// If widths differ, a code stores the bit at which the levels of every 64th bucket, and of the last
+// bucket, end.
 constexpr uint64_t kQsgdStride = 64;
 constexpr double kLargestFloat = 0x1.fffffep127;
 
@@ -64,7 +65,7 @@ TERN_HOST_DEVICE QsgdBucket MeasuredQsgdBucket(const QsgdRule& rule, float max_a
                                                double sum_squares, uint64_t n) {
   QsgdBucket bucket{max_abs, rule.bits, QsgdLevelCount(rule, n)};
   if (rule.uses_two_norm) {
-    // The rounded norm is never less than the largest magnitude, because that is a float.
+    // The rounded norm is never less than the largest magnitude, because the magnitude is a float.
     const double norm = sqrt(sum_squares);
     bucket.norm = static_cast<float>(norm < kLargestFloat ? norm : kLargestFloat);
   }
@@ -81,26 +82,27 @@ TERN_HOST_DEVICE bool IsValidQsgdBucket(const QsgdRule& rule, float norm, int wi
   return norm > 0 ? width >= 2 && width <= QsgdMaxWidth(rule, n) : width == 0;
 }
 
-// The next functions take `count` elements in buckets of `size` elements, both at least 1.
-// QsgdBuckets returns the number of buckets, QsgdHeaderSize the bytes of the code before its
-// levels, and QsgdMaxSize the most bytes of the code.
-TERN_HOST_DEVICE uint64_t QsgdBuckets(uint64_t count, uint64_t size) {
-  return count / size + (count % size != 0 ? 1 : 0);
+// The number of buckets of `count` elements in buckets of `bucket_size`, both at least 1.
+TERN_HOST_DEVICE uint64_t QsgdBuckets(uint64_t count, uint64_t bucket_size) {
+  return count / bucket_size + (count % bucket_size != 0 ? 1 : 0);
 }
+// The bytes of a code before its levels.
 TERN_HOST_DEVICE uint64_t QsgdHeaderSize(const QsgdRule& rule, uint64_t num_buckets) {
   const uint64_t norm_bytes = num_buckets * sizeof(float);
   if (rule.bits > 0) return norm_bytes;
   return norm_bytes + num_buckets +
          (num_buckets + kQsgdStride - 1) / kQsgdStride * sizeof(uint64_t);
 }
-// The most bits of all levels together.
-TERN_HOST_DEVICE uint64_t QsgdMaxBits(const QsgdRule& rule, uint64_t count, uint64_t size) {
-  const uint64_t last_size = count % size;
-  return (count - last_size) * static_cast<uint64_t>(QsgdMaxWidth(rule, size)) +
+// The most bits of the levels of `count` elements together.
+TERN_HOST_DEVICE uint64_t QsgdMaxBits(const QsgdRule& rule, uint64_t count, uint64_t bucket_size) {
+  const uint64_t last_size = count % bucket_size;
+  return (count - last_size) * static_cast<uint64_t>(QsgdMaxWidth(rule, bucket_size)) +
          last_size * static_cast<uint64_t>(QsgdMaxWidth(rule, last_size));
 }
-TERN_HOST_DEVICE uint64_t QsgdMaxSize(const QsgdRule& rule, uint64_t count, uint64_t size) {
-  return QsgdHeaderSize(rule, QsgdBuckets(count, size)) + (QsgdMaxBits(rule, count, size) + 7) / 8;
+// The most bytes of the code of `count` elements.
+TERN_HOST_DEVICE uint64_t QsgdMaxSize(const QsgdRule& rule, uint64_t count, uint64_t bucket_size) {
+  return QsgdHeaderSize(rule, QsgdBuckets(count, bucket_size)) +
+         (QsgdMaxBits(rule, count, bucket_size) + 7) / 8;
 }
 
 // Returns true with probability p in [0, 1). The decision takes 32 random bits: `draw` is the upper
@@ -113,13 +115,13 @@ TERN_HOST_DEVICE bool QsgdFires(double p, uint32_t draw, const LowDraw& low_draw
   return low_draw() < (threshold & 0xFFFF);
 }
 
-// The level of v or, if `intervals`, the number of an end of the interval that contains v, chosen
-// at random. `draw` and low_draw() are as in QsgdFires. REQUIRES a norm above 0.
+// The level of v or, if `uses_intervals`, the number of an end of the interval that contains v,
+// chosen at random. `draw` and low_draw() are as in QsgdFires. REQUIRES a norm above 0.
 template <typename LowDraw>
-TERN_HOST_DEVICE uint32_t QsgdLevel(bool intervals, float v, const QsgdBucket& bucket,
+TERN_HOST_DEVICE uint32_t QsgdLevel(bool uses_intervals, float v, const QsgdBucket& bucket,
                                     uint32_t draw, const LowDraw& low_draw) {
-  const double x = intervals ? (double{v / bucket.norm} + 1) * (bucket.s / 2)
-                             : double{fabsf(v) / bucket.norm} * bucket.s;
+  const double x = uses_intervals ? (double{v / bucket.norm} + 1) * (bucket.s / 2)
+                                  : double{fabsf(v) / bucket.norm} * bucket.s;
   const auto lower_level = static_cast<uint32_t>(x);
   return lower_level + uint32_t{QsgdFires(x - lower_level, draw, low_draw)};
 }
@@ -137,12 +139,12 @@ struct QsgdQuick {
 
 // The constants of QuickLevel for a bucket. If s / norm, or a product with it, might overflow, they
 // make QuickLevel always return false.
-TERN_HOST_DEVICE QsgdQuick QsgdQuickOf(bool intervals, const QsgdBucket& bucket) {
+TERN_HOST_DEVICE QsgdQuick QsgdQuickOf(bool uses_intervals, const QsgdBucket& bucket) {
   if (!(bucket.norm > 0x1p-100f && bucket.norm < 0x1p100f)) return {};
   const auto s = static_cast<float>(bucket.s);
   const float error = (s + 1) * 0x1p-21f;
-  const float max_y = intervals ? s / 2 : s;
-  return {max_y / bucket.norm, intervals ? max_y : 0, error};
+  const float max_y = uses_intervals ? s / 2 : s;
+  return {max_y / bucket.norm, uses_intervals ? max_y : 0, error};
 }
 
 // Sets *level to what QsgdLevel returns, or returns false if the result is not certain. `x` is the

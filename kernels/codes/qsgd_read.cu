@@ -29,7 +29,7 @@ struct DecodeArgs {
   DeviceTiling tiling;
   const uint8_t* codes;
   QsgdRule rule;
-  const GroupedPart* groups;
+  const GroupedPart* grouped_parts;
   const CodeRange* ranges;
   uint64_t* bit_offsets;
   float* arena;
@@ -40,7 +40,7 @@ struct DecodeArgs {
 struct CodeOfPart {
   const DecodeArgs& args;
   Part part;
-  uint64_t size, num_buckets;            // elements of a bucket; number of buckets
+  uint64_t bucket_size, num_buckets;     // elements of a bucket; number of buckets
   uint64_t norms, widths, ends, levels;  // byte offsets in `codes`
   uint64_t bits = 0;                     // bits of all levels together
   uint64_t* level_begins;                // per bucket: the bit at which its levels begin
@@ -49,28 +49,29 @@ struct CodeOfPart {
   __device__ CodeOfPart(const DecodeArgs& decode_args, uint32_t p)
       : args(decode_args),
         part(decode_args.tiling.parts[p].part),
-        size(decode_args.groups[p].size) {
+        bucket_size(decode_args.grouped_parts[p].size) {
     const CodeRange range = decode_args.ranges[p];
-    level_begins = decode_args.bit_offsets + decode_args.groups[p].first_group;
-    num_buckets = QsgdBuckets(part.count, size);
+    level_begins = decode_args.bit_offsets + decode_args.grouped_parts[p].first_group;
+    num_buckets = QsgdBuckets(part.count, bucket_size);
     norms = range.begin;
     widths = norms + num_buckets * sizeof(float);
     ends = widths + num_buckets;
     const uint64_t header = QsgdHeaderSize(decode_args.rule, num_buckets);
     levels = range.begin + header;
     if (range.size < header) return;
-    const uint64_t max_bits = QsgdMaxBits(decode_args.rule, part.count, size);
+    const uint64_t max_bits = QsgdMaxBits(decode_args.rule, part.count, bucket_size);
     bits = decode_args.rule.bits > 0 ? max_bits : LoadEnd((num_buckets - 1) / kQsgdStride);
     if (bits > max_bits || range.size != header + (bits + 7) / 8) return;
     is_valid = bits % 8 == 0 || decode_args.codes[range.begin + range.size - 1] >> bits % 8 == 0;
   }
-  // Loads number i of the section `ends`.
+  // Loads number i of the section `ends`: the bit at which the levels of bucket 64 i + 63 (or of
+  // the last bucket, if that is lower) end.
   __device__ uint64_t LoadEnd(uint64_t i) const {
     const uint64_t byte = ends + i * sizeof(uint64_t);
     return LoadWord(args.codes, byte) | uint64_t{LoadWord(args.codes, byte + 4)} << 32;
   }
   __device__ uint64_t LengthOf(uint64_t bucket) const {
-    return LengthOfGroup(part.count, size, bucket);
+    return LengthOfGroup(part.count, bucket_size, bucket);
   }
   __device__ float NormOf(uint64_t bucket) const {
     return LoadFloat(args.codes, norms + bucket * sizeof(float));
@@ -83,7 +84,8 @@ struct CodeOfPart {
     const uint64_t group = bucket / kQsgdStride;
     uint64_t bit = group == 0 ? 0 : LoadEnd(group - 1);
     if (bit > bits) return kNoBit;
-    for (uint64_t b = group * kQsgdStride; b < bucket; ++b) bit += size * args.codes[widths + b];
+    for (uint64_t b = group * kQsgdStride; b < bucket; ++b)
+      bit += bucket_size * args.codes[widths + b];
     const uint32_t width = args.codes[widths + bucket];
     const uint64_t length = LengthOf(bucket), end = bit + length * width,
                    stored_end = LoadEnd(group);
@@ -101,8 +103,8 @@ __global__ void __launch_bounds__(kThreads) FindBuckets(DecodeArgs args) {
   if (!code.is_valid) return;  // ReadTiles reports the invalid code.
   const uint64_t begin = uint64_t{tile.index} * kTile;
   const uint64_t end = begin + kTile < code.part.count ? begin + kTile : code.part.count;
-  const uint64_t end_bucket = (end + code.size - 1) / code.size;
-  for (uint64_t b = (begin + code.size - 1) / code.size + threadIdx.x; b < end_bucket;
+  const uint64_t end_bucket = (end + code.bucket_size - 1) / code.bucket_size;
+  for (uint64_t b = (begin + code.bucket_size - 1) / code.bucket_size + threadIdx.x; b < end_bucket;
        b += kThreads) {
     code.level_begins[b] = code.FindLevelsBegin(b);
     if (code.level_begins[b] == kNoBit) code.ReportInvalid();
@@ -122,8 +124,8 @@ __device__ BucketHeader ReadHeader(const CodeOfPart& code, uint64_t bucket) {
   const float norm = code.NormOf(bucket);
   BucketHeader header{0, 0, static_cast<uint32_t>(rule.bits), 0, 0};
   if (rule.bits > 0) {
-    header.bit = bucket * code.size * header.width;
-    if (!IsValidQsgdBucket(rule, norm, rule.bits, code.size)) {
+    header.bit = bucket * code.bucket_size * header.width;
+    if (!IsValidQsgdBucket(rule, norm, rule.bits, code.bucket_size)) {
       code.ReportInvalid();
       return header;
     }
@@ -198,14 +200,15 @@ __global__ void __launch_bounds__(kThreads) ReadTiles(DecodeArgs args) {
   __shared__ BucketHeader headers[kMaxLargeBuckets];
   const Tile tile = args.tiling.tiles[blockIdx.x];
   const CodeOfPart code(args, tile.part);
-  const GroupsOfTile groups(code.size, tile.index);
+  const GroupsOfTile groups(code.bucket_size, tile.index);
   const uint64_t begin = uint64_t{tile.index} * kTile;
   const uint64_t first_bucket = groups.PositionOf(0).group;
-  const bool has_large_buckets = code.size >= kLargeBucket;
+  const bool has_large_buckets = code.bucket_size >= kLargeBucket;
   if (has_large_buckets && code.is_valid) {
     for (uint32_t i = threadIdx.x; i < kMaxLargeBuckets; i += kThreads) {
       const uint64_t bucket = first_bucket + i;
-      const bool is_in_tile = bucket < code.num_buckets && bucket * code.size < begin + kTile;
+      const bool is_in_tile =
+          bucket < code.num_buckets && bucket * code.bucket_size < begin + kTile;
       if (is_in_tile) headers[i] = ReadHeader(code, bucket);
     }
   }
@@ -231,9 +234,11 @@ __global__ void __launch_bounds__(kThreads) ReadTiles(DecodeArgs args) {
 }  // namespace
 
 int ReadQsgdOnDevice(DeviceStream stream, const DeviceTiling& tiling, const uint8_t* codes,
-                     const QsgdRule& rule, const GroupedPart* groups, const CodeRange* ranges,
-                     uint64_t* bit_offsets, float* arena, uint32_t* invalid_count) {
-  const DecodeArgs args{tiling, codes, rule, groups, ranges, bit_offsets, arena, invalid_count};
+                     const QsgdRule& rule, const GroupedPart* grouped_parts,
+                     const CodeRange* ranges, uint64_t* bit_offsets, float* arena,
+                     uint32_t* invalid_count) {
+  const DecodeArgs args{tiling, codes,       rule,  grouped_parts,
+                        ranges, bit_offsets, arena, invalid_count};
   if (rule.bits == 0) {
     const int error = Launch(FindBuckets, tiling.tile_count, kThreads, stream, args);
     if (error != 0) return error;

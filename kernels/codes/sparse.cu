@@ -65,7 +65,7 @@ __device__ void LayOutChunk(const DeviceTiling& tiling, uint32_t c,
 // half of the mask. Returns the number of ones in the words that this thread writes.
 __device__ uint32_t MarkElements(const float* v, uint32_t count, float threshold, uint32_t* mask) {
   const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  uint32_t ones = 0;
+  uint32_t num_ones = 0;
   for (uint32_t first = warp * 32; first < kMaskWords; first += kWarps * 32) {
     uint32_t lane_word = 0;
 #pragma unroll 8
@@ -76,9 +76,9 @@ __device__ uint32_t MarkElements(const float* v, uint32_t count, float threshold
       if (lane == j) lane_word = word;
     }
     mask[first + lane] = lane_word;
-    ones += static_cast<uint32_t>(__popc(lane_word));
+    num_ones += static_cast<uint32_t>(__popc(lane_word));
   }
-  return ones;
+  return num_ones;
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -88,11 +88,11 @@ __global__ void __launch_bounds__(kThreads)
   __shared__ uint64_t row[kWarps];
   const Tile tile = tiling.tiles[blockIdx.x];
   const Part part = tiling.parts[tile.part].part;
-  const uint32_t ones =
+  const uint32_t num_ones =
       MarkElements(arena + part.begin + uint64_t{tile.index} * kTile, CountOf(part, tile.index),
                    thresholds[tile.part], workspace.masks + uint64_t{blockIdx.x} * kMaskWords);
   uint32_t num_sent;
-  SumBefore<kThreads>(ones, counts, &num_sent);
+  SumBefore<kThreads>(num_ones, counts, &num_sent);
   if (threadIdx.x == 0) workspace.num_sent[blockIdx.x] = num_sent;
   const TiledChunk chunk = tiling.chunks[part.chunk];
   if (IsLastBlockOf(workspace.num_finished + part.chunk, chunk.tile_end - chunk.tile_begin))
@@ -106,7 +106,7 @@ __device__ void PutBits(uint32_t* row, uint32_t bit, uint32_t value) {
   if (bit % 32 > 16) atomicOr(row + bit / 32 + 1, value >> (32 - bit % 32));
 }
 
-// Writes the body of one tile. Pointers refer to the first element of the tile.
+// Writes the body of one tile. The pointers except `body` point at the tile's first element.
 struct SparseTile {
   const float* v;
   const uint32_t* mask;
@@ -118,7 +118,8 @@ struct SparseTile {
     if (accumulated != nullptr) accumulated[position] = 0;
     if (momentum != nullptr) momentum[position] = 0;
   }
-  // Writes all elements as floats, without positions.
+  // Writes a float for each element, without positions: 0 for an element that is not sent. Clears
+  // the memory of the sent elements.
   __device__ void WriteDense(uint32_t length) const {
     for (uint32_t i = threadIdx.x; i < length; i += kThreads) {
       const bool is_sent = (mask[i / 32] >> i % 32 & 1) != 0;
@@ -127,7 +128,8 @@ struct SparseTile {
     }
   }
   // Writes the elements of word w of the mask: their positions to the shared memory `row`, their
-  // values to the body. The first of these elements is number i of the k that are sent.
+  // values to the body. Clears their memory. The first of these elements is number i of the k that
+  // are sent.
   __device__ void WriteWord(uint32_t w, uint32_t i, uint32_t k, const SparseForm& form,
                             uint32_t* row) const {
     const uint32_t high_bits_at = k * form.low_bits, low_mask = (1u << form.low_bits) - 1;

@@ -3,9 +3,10 @@
 // a body, which has the positions and values of the elements that are sent.
 //
 // A part is a run of elements of one tensor in an arena (one array with all tensors) that has a
-// code of its own; a tile is a range of 4096 elements of a part (kernels/device/tiling.h). Buffers
-// of codes begin at a multiple of 4 bytes, and their length is rounded up to one, because the
-// kernels read and write whole 32-bit words.
+// code of its own; a tile is a range of 4096 elements of a part; a chunk is neighbouring parts
+// whose codes are sent together (kernels/device/tiling.h). Buffers of codes begin at a multiple of
+// 4 bytes, and their length is rounded up to a multiple of 4 bytes, because the kernels read and
+// write whole 32-bit words.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +33,8 @@ struct SparseWorkspace {
   uint32_t* num_finished = nullptr;  // one counter per chunk
 };
 
-// Encodes the elements of each part p whose magnitude is at least thresholds[p]. The codes of the
-// parts of a chunk follow each other without gaps; the code of chunk c begins at
+// Encodes the elements of each part p that are not 0 and whose magnitude is at least thresholds[p].
+// The codes of the parts of a chunk follow each other without gaps; the code of chunk c begins at
 // chunks[c].code_begin of the tiling and has sizes[c] bytes. REQUIRES finite values. Two launches.
 [[nodiscard]] int SparseOnDevice(DeviceStream stream, const float* arena,
                                  const DeviceTiling& tiling, const float* thresholds,

@@ -107,8 +107,8 @@ struct SparseTile {
       row[w] = word;
     }
   }
-  // Decodes the positions whose one bits are in word w of the row; `word` has these bits. The first
-  // is written to shared->positions[i]. Returns false if a position is invalid.
+  // Decodes the positions whose one bits are in word w of shared->row; `word` has these bits. The
+  // first position is written to shared->positions[i]. Returns false if a position is invalid.
   __device__ bool ReadWord(uint32_t w, uint32_t word, uint32_t i, const SparseForm& form,
                            SharedArrays* shared) const {
     const uint32_t high_bits_at = form.is_bitmap ? 0 : k * form.low_bits;
@@ -135,7 +135,7 @@ struct SparseTile {
     return high_bits_at - w * 32 >= 32 ? 0 : word >> high_bits_at % 32 << high_bits_at % 32;
   }
   // Decodes the k positions to shared memory. Returns false if this thread found an invalid
-  // position.
+  // position, or if the number of positions is not k.
   __device__ bool ReadPositions(const SparseForm& form, SharedArrays* shared) const {
     const uint32_t high_bits_at = form.is_bitmap ? 0 : k * form.low_bits, w = 2 * threadIdx.x;
     const uint32_t first_ones = ClearBitsBelow(high_bits_at, w, shared->row[w]);

@@ -16,7 +16,7 @@ __device__ void Add(const DeviceStats& other, DeviceStats* to) {
   to->sum += other.sum;
   to->sum_squares += other.sum_squares;
   to->max_abs = fmaxf(to->max_abs, other.max_abs);
-  to->finite &= other.finite;
+  to->is_finite &= other.is_finite;
 }
 
 // The statistics of one lane of a tile.
@@ -57,7 +57,7 @@ __device__ DeviceStats ShuffleDown(const DeviceStats& lane_stats, uint32_t lanes
   return {__shfl_down_sync(kAllLanes, lane_stats.sum, lanes),
           __shfl_down_sync(kAllLanes, lane_stats.sum_squares, lanes),
           __shfl_down_sync(kAllLanes, lane_stats.max_abs, lanes),
-          __shfl_down_sync(kAllLanes, lane_stats.finite, lanes)};
+          __shfl_down_sync(kAllLanes, lane_stats.is_finite, lanes)};
 }
 
 // Adds the statistics of all lanes; lane 0 returns the result. `lanes` is shared memory, one per

@@ -17,7 +17,7 @@ struct Stats {
   double sum = 0;
   double sum_squares = 0;
   float max_abs = 0;
-  bool finite = true;  // no NaN and no infinity; otherwise the other fields are unspecified
+  bool is_finite = true;  // no NaN and no infinity; otherwise the other fields are unspecified
 };
 
 // The statistics of x[0, n). ComputeStatsRef gives the same results with plain code.
@@ -31,10 +31,10 @@ double Sigma(const Stats& stats, size_t n);
 struct DeviceStats {
   double sum, sum_squares;
   float max_abs;
-  uint32_t finite;  // 1 if all elements are finite, else 0
+  uint32_t is_finite;  // 1 if all elements are finite, else 0
 };
 inline Stats ToStats(const DeviceStats& s) {
-  return {s.sum, s.sum_squares, s.max_abs, s.finite != 0};
+  return {s.sum, s.sum_squares, s.max_abs, s.is_finite != 0};
 }
 
 // Sets stats[p] to the statistics of part p, a run of elements of the arena (one array with all

@@ -55,12 +55,12 @@ int32_t AddStrip(const float* x, const float* next, size_t rows, double* sum, do
   auto squares0 = sum0, squares1 = sum0, squares2 = sum0, squares3 = sum0;
   auto max0 = hn::Zero(di), max1 = max0;
   const auto add = [&](const float* p, auto& s, auto& q, auto& m) HWY_ATTR {
-    const auto v = hn::LoadU(df, p);
-    const auto doubles = hn::PromoteTo(d, v);
+    const auto floats = hn::LoadU(df, p);
+    const auto doubles = hn::PromoteTo(d, floats);
     s = hn::Add(s, doubles);
     q = hn::MulAdd(doubles, doubles,
                    q);  // The square is exact in double, so fusing does not round differently.
-    m = hn::Max(m, hn::And(hn::BitCast(di, v), magnitude_mask));
+    m = hn::Max(m, hn::And(hn::BitCast(di, floats), magnitude_mask));
   };
   for (size_t row = 0; row < rows; ++row, x += kLanes) {
     add(x, sum0, squares0, max0);
@@ -82,7 +82,7 @@ int32_t AddStrip(const float* x, const float* next, size_t rows, double* sum, do
 }
 
 // Adds the sums of block number `block`, which has `rows` rows from x on, to the lane of lane_sums
-// to which the block belongs.
+// to which the block belongs. Raises *max_bits to the bits of the block's largest magnitude.
 void AddBlock(const float* x, size_t rows, size_t block, BlockSums* lane_sums, int32_t* max_bits) {
   const size_t strip_lanes = 4 * hn::Lanes(hn::CappedTag<double, 8>());
   BlockSums sums;
@@ -113,7 +113,7 @@ Stats ComputeStats(const float* x, size_t n) {
   }
   stats.sum = FoldLanes(lane_sums.sum);
   stats.sum_squares = FoldLanes(lane_sums.squares);
-  stats.finite = max_bits < kInfinityBits;
+  stats.is_finite = max_bits < kInfinityBits;
   std::memcpy(&stats.max_abs, &max_bits, sizeof(float));
   return stats;
 }

@@ -35,7 +35,7 @@ Stats ComputeStatsRef(const float* x, size_t n) {
       sum[i % kLanes] += as_double;
       sum_squares[i % kLanes] += as_double * as_double;
       stats.max_abs = std::max(stats.max_abs, std::abs(value));
-      stats.finite = stats.finite && std::isfinite(value);
+      stats.is_finite = stats.is_finite && std::isfinite(value);
     }
     sums[begin / kBlock % kLanes] += FoldLanes(sum);
     sums_squares[begin / kBlock % kLanes] += FoldLanes(sum_squares);

@@ -46,7 +46,7 @@ struct Elements {
 };
 
 // Decides, with the exact and slow function Fires, whether some elements fire: the few whose bits
-// in `unsure` are 1. Returns the same bits, 1 for elements that fire.
+// in `unsure` are 1. In the result, the bits of those that fire are 1, and all other bits are 0.
 __device__ uint32_t DecideExactly(const Elements& elements, uint32_t unsure,
                                   const TernaryScale& scale, const NoiseKey& key) {
   uint32_t fires = 0;
@@ -100,7 +100,7 @@ __device__ Codes CodeRuns(const Elements& elements, const TernaryScale& scale,
 __device__ uint32_t CountShift(uint32_t pass) { return pass % 2 * 32 + pass / 2 * 16; }
 
 // Counts the elements that fire in each pass.
-__device__ uint64_t CountPasses(uint32_t fires) {
+__device__ uint64_t CountsOfPasses(uint32_t fires) {
   const uint32_t ones = OnesOfBytes(fires);
   return uint64_t{ones >> 8 & 0x00FF00FF} << 32 | (ones & 0x00FF00FF);
 }
@@ -109,10 +109,10 @@ __device__ uint64_t CountPasses(uint32_t fires) {
 // number of signs of the tile. REQUIRES that each thread has set its word of `signs` to zero.
 __device__ uint32_t GatherSigns(const Codes& codes, uint32_t* signs) {
   __shared__ uint64_t row[kWarps];
-  const uint64_t thread_counts = CountPasses(codes.fires);
+  const uint64_t thread_counts = CountsOfPasses(codes.fires);
   const uint32_t packed_signs = CompressBytes(codes.negative, codes.fires);
   uint64_t totals;
-  // When this returns, all threads have set `signs` to zero.
+  // When SumBefore returns, all threads have set `signs` to zero.
   const uint64_t counts_before = SumBefore<kThreads>(thread_counts, row, &totals);
   uint32_t num_signs = 0;
 #pragma unroll
@@ -144,13 +144,14 @@ __device__ void LayOutChunk(const DeviceTiling& tiling, uint32_t c,
     uint32_t num_ones = 0;
     for (uint32_t begin = 0; begin < num_tiles; begin += kThreads) {
       const uint32_t i = begin + threadIdx.x;
-      const uint32_t ones = i < num_tiles ? LoadFresh(workspace.num_ones + part.tile_begin + i) : 0;
+      const uint32_t tile_ones =
+          i < num_tiles ? LoadFresh(workspace.num_ones + part.tile_begin + i) : 0;
       uint32_t step_ones;
-      const uint32_t ones_before = SumBefore<kThreads>(ones, row, &step_ones);
-      if (i < num_tiles) workspace.sign_bit[part.tile_begin + i] = num_ones + ones_before;
+      const uint32_t ones_before = SumBefore<kThreads>(tile_ones, row, &step_ones);
+      if (i < num_tiles) workspace.sign_offsets[part.tile_begin + i] = num_ones + ones_before;
       num_ones += step_ones;
     }
-    if (threadIdx.x == 0) workspace.mask_begin[p] = next_byte;
+    if (threadIdx.x == 0) workspace.mask_offsets[p] = next_byte;
     next_byte += BytesForBits(part.part.count) + BytesForBits(num_ones);
   }
   if (threadIdx.x == 0) sizes[c] = next_byte;
@@ -223,8 +224,8 @@ __device__ uint32_t BitsOfTile(const uint8_t* tile_bits, uint32_t tile, uint32_t
 }
 
 // Returns 32 signs of a part, from bit `begin_bit` of the part's signs on. The first belongs to
-// tile number `tile`, whose `num_tile_signs` signs begin at bit `tile_begin_bit`. Bits after the
-// last sign are zero.
+// tile number `tile`, whose `num_tile_signs` signs begin at bit `tile_begin_bit`. The part's tiles
+// end before `tile_end`. Bits after the last sign are zero.
 __device__ uint32_t SignsFrom(const TernaryWorkspace& workspace, uint32_t tile, uint32_t tile_end,
                               uint32_t tile_begin_bit, uint32_t num_tile_signs,
                               uint32_t begin_bit) {
@@ -240,19 +241,19 @@ __device__ uint32_t SignsFrom(const TernaryWorkspace& workspace, uint32_t tile, 
 __global__ void __launch_bounds__(kThreads)
     WriteTiles(DeviceTiling tiling, TernaryWorkspace workspace, uint8_t* out) {
   const uint32_t tile_number = blockIdx.x;
-  const uint32_t first_sign = workspace.sign_bit[tile_number],
-                 ones = workspace.num_ones[tile_number];
+  const uint32_t first_sign = workspace.sign_offsets[tile_number],
+                 num_signs = workspace.num_ones[tile_number];
   const Tile tile = tiling.tiles[tile_number];
   const TiledPart part = tiling.parts[tile.part];
   const uint32_t tile_end = part.tile_begin + TilesOf(part.part.count);
   uint8_t* masks =
-      out + tiling.chunks[part.part.chunk].code_begin + workspace.mask_begin[tile.part];
+      out + tiling.chunks[part.part.chunk].code_begin + workspace.mask_offsets[tile.part];
   uint8_t* signs = masks + BytesForBits(part.part.count);
   const uint32_t mask_begin = tile.index * kTileMaskBytes;
   const auto mask_bytes = static_cast<uint32_t>(BytesForBits(CountOf(part.part, tile.index)));
   // This block writes the bytes of signs whose first bit belongs to its tile.
   const auto sign_begin = static_cast<uint32_t>(BytesForBits(first_sign));
-  const auto sign_end = static_cast<uint32_t>(BytesForBits(uint64_t{first_sign} + ones));
+  const auto sign_end = static_cast<uint32_t>(BytesForBits(uint64_t{first_sign} + num_signs));
   for (uint32_t i = threadIdx.x; i < kMaxPieces; i += kThreads) {
     const WordPiece mask = PieceOf(masks, mask_begin, mask_begin + mask_bytes, i);
     const WordPiece sign = PieceOf(signs, sign_begin, sign_end, i);
@@ -260,7 +261,8 @@ __global__ void __launch_bounds__(kThreads)
     if (mask.HasBytes())
       mask_word = BitsOfTile(workspace.masks, tile_number, 8 * (mask.begin - mask_begin));
     if (sign.HasBytes())
-      sign_word = SignsFrom(workspace, tile_number, tile_end, first_sign, ones, 8 * sign.begin);
+      sign_word =
+          SignsFrom(workspace, tile_number, tile_end, first_sign, num_signs, 8 * sign.begin);
     if (mask.HasBytes()) mask.Store(mask_word);
     if (sign.HasBytes()) sign.Store(sign_word);
   }

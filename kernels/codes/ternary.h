@@ -7,7 +7,7 @@
 // s is the scaler of the tensor, and `clip` the worker's clip level (infinity: none). b is 1 if
 // draw32 < floor(x / s * 2^32), else 0, where draw32 is a random number of 32 bits (philox.h), and
 // x / s is rounded to float by IEEE division, so that codes are the same bits on every device. b is
-// always 1 if x >= s, and always 0 if s == 0 or g == 0. An element "fires" if its code is not 0.
+// 0 if s == 0 or g == 0; otherwise it is 1 if x >= s. An element "fires" if its code is not 0.
 //
 // A code has two rows of bits. `mask` has one bit per element: bit i % 8 of byte i / 8 is 1 if
 // element i fires. `signs` has one bit per element that fires, in the order of the elements, 1 if
@@ -55,11 +55,12 @@ struct TernaryScale {
 // elements of one tensor that has a code of its own; a tile is a range of 4096 elements of a part;
 // a chunk is neighbouring parts whose codes are sent together (tiling.h).
 struct TernaryWorkspace {
-  uint8_t* masks = nullptr;        // kTile / 8 bytes per tile
-  uint8_t* signs = nullptr;        // kTile / 8 bytes per tile
-  uint32_t* num_ones = nullptr;    // one per tile: how many elements fire
-  uint32_t* sign_bit = nullptr;    // one per tile: bit offset of its signs in the part's signs
-  uint64_t* mask_begin = nullptr;  // one per part: byte offset of its mask in the code of its chunk
+  uint8_t* masks = nullptr;          // kTile / 8 bytes per tile
+  uint8_t* signs = nullptr;          // kTile / 8 bytes per tile
+  uint32_t* num_ones = nullptr;      // one per tile: how many elements fire
+  uint32_t* sign_offsets = nullptr;  // one per tile: the bit of its first sign in the part's signs
+  // One per part: the byte at which its mask begins in the code of its chunk.
+  uint64_t* mask_offsets = nullptr;
   uint32_t* num_finished = nullptr;  // one counter per chunk
 };
 

@@ -187,9 +187,9 @@ HWY_INLINE uint64_t MaskBits(D d, hn::Mask<D> mask) {
   return bits;
 }
 
-// Encodes g[i, i + Lanes(D16)) with the draws `draw`. Raises *largest to the bits of the largest
+// Encodes g[i, i + Lanes(D16)) with the draws `draws`. Raises *largest to the bits of the largest
 // magnitudes, which show whether there is a NaN.
-HWY_INLINE void CodeLanes(const float* g, size_t i, const QuickRule& rule, V16 draw, Codes* codes,
+HWY_INLINE void CodeLanes(const float* g, size_t i, const QuickRule& rule, V16 draws, Codes* codes,
                           hn::Vec<DI>* largest) {
   const DF d;
   const DI di;
@@ -207,8 +207,8 @@ HWY_INLINE void CodeLanes(const float* g, size_t i, const QuickRule& rule, V16 d
   const VF high = hn::LoadU(d, g + i + hn::Lanes(d));
   const V16 t = hn::ConcatEven(d16, threshold(high), threshold(low));
   const V16 upper_halves = hn::ConcatOdd(d16, hn::BitCast(d16, high), hn::BitCast(d16, low));
-  codes->fires[i / 64] |= MaskBits(d16, hn::Gt(t, draw)) << i % 64;
-  codes->ties[i / 64] |= MaskBits(d16, hn::Lt(hn::Sub(t, draw), hn::Set(d16, 2))) << i % 64;
+  codes->fires[i / 64] |= MaskBits(d16, hn::Gt(t, draws)) << i % 64;
+  codes->ties[i / 64] |= MaskBits(d16, hn::Lt(hn::Sub(t, draws), hn::Set(d16, 2))) << i % 64;
   codes->negative[i / 64] |= MaskBits(di16, hn::Lt(hn::BitCast(di16, upper_halves), hn::Zero(di16)))
                              << i % 64;
 }
@@ -308,7 +308,7 @@ class BitWriter {
   size_t num_pending_ = 0;  // number of bits in pending_, below 64
 };
 
-// Decides the elements of one word whose bits in `ties` are one, about one element in 32768.
+// Decides the elements of one word whose bits in `ties` are one: about one element in 32768.
 HWY_NOINLINE uint64_t DecideTies(const float* g, float s, float clip, const NoiseKey& key,
                                  uint64_t first, uint64_t ties) {
   uint64_t fire_bits = 0;
@@ -322,7 +322,8 @@ HWY_NOINLINE uint64_t DecideTies(const float* g, float s, float clip, const Nois
 
 size_t Ternarize(const float* g, size_t n, float s, float clip, const NoiseKey& key, uint64_t first,
                  uint8_t* mask, uint8_t* signs) {
-  // The plain code handles invalid scalers, and scalers whose rate overflows a float.
+  // The plain code handles empty tensors, invalid scalers and clip levels, and scalers whose rate
+  // overflows a float.
   if (n == 0 || !(s > 1e-30f) || s > 3.4e38f || !(clip >= 0)) {
     return TernarizeRef(g, n, s, clip, key, first, mask, signs);
   }

@@ -31,8 +31,9 @@ struct QuickCodes {
   uint32_t not_firing = 0, negative = 0, unsure = 0;
 };
 
-// The constants of DecideQuickly for one scaler and clip level. With scale 0 no element fires. With
-// scale NaN all elements are undecided, because 1 / s or a product with it might overflow.
+// The constants of DecideQuickly for one scaler s and clip level. `scale` is 2^16 / s. It is 0 if
+// no element fires, and NaN, which leaves all elements undecided, if 2^16 / s or a product with it
+// might overflow.
 struct QuickScale {
   float clip, scale;
 };
@@ -43,18 +44,18 @@ TERN_HOST_DEVICE QuickScale QuickScaleOf(float s, float clip) {
 }
 
 // Returns d + 1/2, exactly, for the 16-bit random number d at `position` of a block. Puts the bits
-// of d into the low bits of the float 2^23 and subtracts.
+// of d into the low bits of the float 2^23, and subtracts 2^23 - 1/2.
 TERN_HOST_DEVICE float DrawAndHalf(const PhiloxWords& draws, uint32_t position) {
   return FloatOf(0x4B000000 | DrawOf(draws, position)) - (0x1p23f - 0.5f);
 }
 
-// Decides for eight elements g as Fires does. Let d be the upper 16 bits of an element's 32 random
-// bits, draw32, and let T = x / s * 2^16, where x / s is rounded to float. draw32 lies in [2^16 d,
-// 2^16 (d + 1)), so that the element fires if d + 1 <= T, and does not if d >= T. So T - (d + 1/2)
-// decides if its magnitude is at least 1/2. The code computes x * scale instead of T. T <= 2^16
-// unless x >= s, and x * scale differs from T by at most 2^-23 T (2^16 / s and x / s are each
-// rounded), which is at most 2^-7. The rounding of the fma near 1/2 adds 2^-25. kMinMargin adds
-// 2^-6 to 1/2, about twice the sum of these errors.
+// Decides for eight elements g as Fires does. Let x = min(|g|, clip), let d be the upper 16 bits of
+// an element's 32 random bits, draw32, and let T = x / s * 2^16, where x / s is rounded to float.
+// draw32 lies in [2^16 d, 2^16 (d + 1)), so that the element fires if d + 1 <= T, and does not if
+// d >= T. So T - (d + 1/2) decides if its magnitude is at least 1/2. The code computes x * scale
+// instead of T. T <= 2^16 unless x >= s, and x * scale differs from T by at most 2^-23 T (2^16 / s
+// and x / s are each rounded), which is at most 2^-7. The rounding of the fma near 1/2 adds 2^-25.
+// kMinMargin adds 2^-6 to 1/2, about twice the sum of these errors.
 TERN_HOST_DEVICE QuickCodes DecideQuickly(const float* g, const PhiloxWords& draws,
                                           const QuickScale& quick) {
   constexpr float kMinMargin = 0.5f + 0x1p-6f;

@@ -22,23 +22,23 @@ size_t TernarizeRef(const float* g, size_t n, float s, float clip, const NoiseKe
   if (n == 0) return 0;
   std::memset(mask, 0, PlaneBytes(n));
   std::memset(signs, 0, PlaneBytes(n));
-  size_t ones = 0;
+  size_t num_ones = 0;
   for (size_t i = 0; i < n; ++i) {
     if (!TernaryFires(g[i], s, clip, key, first + i)) continue;
     SetBit(mask, i);
-    if (g[i] < 0) SetBit(signs, ones);
-    ++ones;
+    if (g[i] < 0) SetBit(signs, num_ones);
+    ++num_ones;
   }
-  return ones;
+  return num_ones;
 }
 
 void ExpandCodes(const uint8_t* mask, const uint8_t* signs, size_t n, int8_t* codes) {
-  size_t ones = 0;
+  size_t num_ones = 0;
   for (size_t i = 0; i < n; ++i) {
     codes[i] = 0;
     if (!GetBit(mask, i)) continue;
-    codes[i] = GetBit(signs, ones) ? -1 : 1;
-    ++ones;
+    codes[i] = GetBit(signs, num_ones) ? -1 : 1;
+    ++num_ones;
   }
 }
 

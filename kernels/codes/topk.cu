@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint32_t kThreads = 128;
 
-// Adds the gradients of a tile to the memory.
+// Adds the gradients of a tile to the codec's memory u and v.
 template <bool kMomentum>
 __global__ void __launch_bounds__(kThreads)
     AddTiles(const float* g, DeviceTiling tiling, DgcStep step, const DeviceStats* stats, float* u,
@@ -47,12 +47,12 @@ __global__ void __launch_bounds__(kThreads)
   const Tile tile = tiling.tiles[blockIdx.x];
   const TiledPart part = tiling.parts[tile.part];
   const float threshold = thresholds[tile.part];
-  const uint32_t elements_to_count = threshold >= 0 ? CountOf(part.part, tile.index) : 0;
+  const uint32_t num_to_check = threshold >= 0 ? CountOf(part.part, tile.index) : 0;
   const float* x = arena + part.part.begin + uint64_t{tile.index} * kTile;
   uint32_t count = 0;
 #pragma unroll 8
   for (uint32_t i = threadIdx.x; i < kTile; i += kThreads)
-    count += i < elements_to_count && fabsf(x[i]) >= threshold ? 1 : 0;
+    count += i < num_to_check && fabsf(x[i]) >= threshold ? 1 : 0;
   uint32_t total;
   SumBefore<kThreads>(count, row, &total);
   if (threadIdx.x == 0) partial_counts[blockIdx.x] = total;
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(kThreads)
 // Radix selection of the k-th largest magnitude of a part: three passes find its 31 bits, the upper
 // bits first. A pass finds bits [shift, shift + bits). The higher bits are known from the passes
 // before. All tiles add their elements that have the same higher bits to a histogram over the bits
-// of this pass. The last thread block of the part finds in it the bits of the k-th largest.
+// of this pass. In this histogram the part's last thread block finds the bits of the k-th largest.
 struct SelectionPass {
   uint32_t shift, bits;
 };

@@ -1,7 +1,7 @@
 // Deep gradient compression (Lin et al. 2018) on a GPU, except for encoding: the codec's memory,
-// and what is needed to choose the threshold from which elements are sent. The results are those of
-// common/codec/dgc_memory.h and common/codec/topk.cc. The host chooses samples and thresholds, with
-// the counts and magnitudes that these functions return.
+// and what is needed to choose the threshold, which is the least magnitude that is sent. The
+// results are those of common/codec/dgc_memory.h and common/codec/topk.cc. The host chooses samples
+// and thresholds, with the counts and magnitudes that these functions return.
 //
 // A part is a run of elements of the arena (one array with all tensors); a tile is a range of 4096
 // elements of a part (kernels/device/tiling.h).
@@ -36,10 +36,11 @@ constexpr uint32_t kSelectBins = 2048;  // bins of a histogram
 // which counts finished work, must be zero before a call, and are zero after it; the other arrays
 // need not be initialized.
 struct SelectWorkspace {
-  uint32_t* histograms = nullptr;       // kSelectBins per part
-  uint32_t* num_finished = nullptr;     // one counter per part
-  uint32_t* upper_bits = nullptr;       // one per part: the upper bits found so far of the result
-  uint32_t* remaining_ranks = nullptr;  // one per part: rank of the result among equal upper bits
+  uint32_t* histograms = nullptr;    // kSelectBins per part
+  uint32_t* num_finished = nullptr;  // one counter per part
+  uint32_t* upper_bits = nullptr;    // one per part: the upper bits of the result found so far
+  // One per part: the rank of the result among the magnitudes with the same upper bits.
+  uint32_t* remaining_ranks = nullptr;
 };
 
 // Sets kth[p] to the ks[p]-th largest magnitude of part p; leaves kth[p] unchanged if ks[p] is 0.

@@ -124,16 +124,16 @@ void WordsOfTrits(const uint8_t* trits, uint64_t* mask, uint64_t* negative) {
   const D d;
   uint64_t forties[2][kTritBytes / 8];
   for (size_t i = 0; i < kTritBytes; i += hn::Lanes(d)) {
-    auto v = hn::LoadU(d, trits + i);
+    auto rest = hn::LoadU(d, trits + i);
     auto ones = hn::Zero(d), signs = hn::Zero(d);
     for (uint8_t digit = kTritsInByte, power = 81; digit-- > 0; power /= 3) {
       const auto bit = hn::Set(d, static_cast<uint8_t>(1 << digit));
-      const auto at_least_1 = hn::Gt(v, hn::Set(d, static_cast<uint8_t>(power - 1)));
-      const auto at_least_2 = hn::Gt(v, hn::Set(d, static_cast<uint8_t>(2 * power - 1)));
+      const auto at_least_1 = hn::Gt(rest, hn::Set(d, static_cast<uint8_t>(power - 1)));
+      const auto at_least_2 = hn::Gt(rest, hn::Set(d, static_cast<uint8_t>(2 * power - 1)));
       ones = hn::Or(ones, hn::IfThenElseZero(at_least_1, bit));
       signs = hn::Or(signs, hn::IfThenElseZero(at_least_2, bit));
-      v = hn::Sub(v, hn::IfThenElseZero(at_least_1, hn::Set(d, power)));
-      v = hn::Sub(v, hn::IfThenElseZero(at_least_2, hn::Set(d, power)));
+      rest = hn::Sub(rest, hn::IfThenElseZero(at_least_1, hn::Set(d, power)));
+      rest = hn::Sub(rest, hn::IfThenElseZero(at_least_2, hn::Set(d, power)));
     }
     hn::StoreU(JoinFives(hn::BitCast(D64(), ones)), D64(), forties[0] + i / 8);
     hn::StoreU(JoinFives(hn::BitCast(D64(), signs)), D64(), forties[1] + i / 8);

@@ -8,9 +8,9 @@
 // SumGroups is a template over two types. A Sum has Add(x), which adds an element; AddSum(sum),
 // which adds another thread's sum; and MapWords(shuffle), which returns the sum that has
 // shuffle(word) in place of each of its words. A Source has Load(i), which returns element i of the
-// part, and OnLoaded(i, x), which is called with the loaded x. Each is called once per element, but
-// several elements are loaded before OnLoaded is called for the first, so that the latencies of the
-// loads overlap.
+// part, and OnLoaded(i, x), which is called with the loaded x. Both are called once per element,
+// but several elements are loaded before OnLoaded is called for the first, so that the latencies of
+// the loads overlap.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -25,10 +25,11 @@ namespace tern::kernels {
 
 constexpr uint32_t kGroupThreads = 64;
 
-// The number of elements of a group, in a part of `count` elements with groups of `size` elements.
-__device__ inline uint64_t LengthOfGroup(uint64_t count, uint64_t size, uint64_t group) {
-  const uint64_t num_remaining = count - group * size;
-  return num_remaining < size ? num_remaining : size;
+// The number of elements of a group, in a part of `count` elements with groups of `group_size`
+// elements.
+__device__ inline uint64_t LengthOfGroup(uint64_t count, uint64_t group_size, uint64_t group) {
+  const uint64_t num_remaining = count - group * group_size;
+  return num_remaining < group_size ? num_remaining : group_size;
 }
 
 // Adds elements i, i + 32, ... to a thread's four sums in turn, kTurns elements to each sum.
@@ -89,16 +90,16 @@ struct GroupedTile {
 template <typename Sum, typename Source, typename Finish>
 __device__ void SumSmallGroups(const GroupedTile<Sum>& tile, const Source& source,
                                const Finish& finish) {
-  const uint64_t size = tile.group_size;
-  const uint64_t first_group = (tile.begin + size - 1) / size,
-                 end_group = (tile.end + size - 1) / size;
+  const uint64_t group_size = tile.group_size;
+  const uint64_t first_group = (tile.begin + group_size - 1) / group_size,
+                 end_group = (tile.end + group_size - 1) / group_size;
   const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   uint32_t group_threads = 1;  // threads per group
-  while (group_threads < size && group_threads < 32) group_threads *= 2;
+  while (group_threads < group_size && group_threads < 32) group_threads *= 2;
   if (group_threads == 32) {
     for (uint64_t group = first_group + warp; group < end_group; group += kGroupThreads / 32) {
       const auto length = static_cast<uint32_t>(tile.LengthOf(group));
-      const Sum sum = SumOfRun<Sum>(group * size, length, source);
+      const Sum sum = SumOfRun<Sum>(group * group_size, length, source);
       if (lane == 0) finish(group, sum);
     }
     return;
@@ -109,8 +110,8 @@ __device__ void SumSmallGroups(const GroupedTile<Sum>& tile, const Source& sourc
     const uint64_t group = first_of_step + threadIdx.x / group_threads;
     Sum sum{};
     if (group < end_group && index < tile.LengthOf(group)) {
-      const float x = source.Load(group * size + index);
-      source.OnLoaded(group * size + index, x);
+      const float x = source.Load(group * group_size + index);
+      source.OnLoaded(group * group_size + index, x);
       sum.Add(x);
     }
     for (uint32_t half = group_threads / 2; half > 0; half /= 2)
@@ -138,8 +139,8 @@ __device__ Sum SumOfBlocks(const GroupedTile<Sum>& tile, uint64_t group, uint32_
   return total;
 }
 
-// A warp adds the block that begins at element `offset` of a group, and the whole group if this is
-// the last of its blocks to be added.
+// A warp adds the block that begins at element `offset` of a group. If this is the last block of
+// the group to be added, the warp also adds the sums of the group's blocks and calls finish.
 template <typename Sum, typename Source, typename Finish>
 __device__ void SumBlock(const GroupedTile<Sum>& tile, uint64_t group, uint64_t offset,
                          const Source& source, const Finish& finish) {
@@ -163,25 +164,25 @@ __device__ void SumBlock(const GroupedTile<Sum>& tile, uint64_t group, uint64_t 
 // by all kGroupThreads threads. `partial_sums` has two sums per tile. `num_finished` has one
 // counter per tile, which must be zero before the launch and is zero after it.
 template <typename Sum, typename Source, typename Finish>
-__device__ void SumGroups(const DeviceTiling& tiling, uint64_t size, Sum* partial_sums,
+__device__ void SumGroups(const DeviceTiling& tiling, uint64_t group_size, Sum* partial_sums,
                           uint32_t* num_finished, const Source& source, const Finish& finish) {
   const Tile block_tile = tiling.tiles[blockIdx.x];
   const TiledPart part = tiling.parts[block_tile.part];
   const uint64_t count = part.part.count, begin = uint64_t{block_tile.index} * kTile;
   const uint64_t end = begin + kTile < count ? begin + kTile : count;
-  const GroupedTile<Sum> tile{size,
+  const GroupedTile<Sum> tile{group_size,
                               count,
                               begin,
                               end,
                               partial_sums + 2 * uint64_t{part.tile_begin},
                               num_finished + part.tile_begin};
   __syncwarp();
-  if (size <= kTile) return SumSmallGroups(tile, source, finish);
-  const uint64_t group = begin / size;
+  if (group_size <= kTile) return SumSmallGroups(tile, source, finish);
+  const uint64_t group = begin / group_size;
   if (threadIdx.x < 32) {
-    const uint64_t offset = (begin - group * size + kTile - 1) / kTile * kTile;
+    const uint64_t offset = (begin - group * group_size + kTile - 1) / kTile * kTile;
     if (offset < tile.LengthOf(group)) SumBlock(tile, group, offset, source, finish);
-  } else if ((group + 1) * size < end) {
+  } else if ((group + 1) * group_size < end) {
     SumBlock(tile, group + 1, 0, source, finish);
   }
 }
@@ -189,10 +190,10 @@ __device__ void SumGroups(const DeviceTiling& tiling, uint64_t size, Sum* partia
 // Finds the groups of a tile's elements.
 class GroupsOfTile {
  public:
-  __device__ GroupsOfTile(uint64_t size, uint32_t tile) : group_size_(size) {
+  __device__ GroupsOfTile(uint64_t group_size, uint32_t tile) : group_size_(group_size) {
     const uint64_t begin = uint64_t{tile} * kTile;
-    first_group_ = begin / size;
-    first_offset_ = begin - first_group_ * size;
+    first_group_ = begin / group_size;
+    first_offset_ = begin - first_group_ * group_size;
   }
   struct Position {
     uint64_t group, offset;  // index of the group; index of the element in the group

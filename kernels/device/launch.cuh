@@ -44,8 +44,8 @@ __device__ inline bool IsLastBlockOf(uint32_t* counter, uint32_t count) {
 
 constexpr uint32_t kAllLanes = 0xFFFFFFFF;  // the mask of all threads of a warp
 
-// Like IsLastBlockOf, but returns true in the last of `count` warps. In each warp, only the first
-// thread has stored data for the last warp. Called by all threads of a warp.
+// Like IsLastBlockOf, but returns true in the last of `count` warps. REQUIRES that in each warp
+// only the first thread has stored data for the last warp. Called by all threads of a warp.
 __device__ inline bool IsLastWarpOf(uint32_t* counter, uint32_t count) {
   uint32_t is_last = 0;
   if (threadIdx.x % 32 == 0) {

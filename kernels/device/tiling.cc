@@ -47,13 +47,13 @@ std::vector<CodeRange> LayOutCodes(const std::function<uint64_t(size_t part)>& s
 
 std::vector<GroupedPart> GroupParts(const Tiling& tiling, std::span<const uint64_t> sizes,
                                     uint64_t* total) {
-  std::vector<GroupedPart> groups;
+  std::vector<GroupedPart> grouped_parts;
   *total = 0;
   for (size_t p = 0; p < tiling.parts.size(); ++p) {
-    groups.push_back({sizes[p], *total});
+    grouped_parts.push_back({sizes[p], *total});
     *total += (tiling.parts[p].part.count + sizes[p] - 1) / sizes[p];
   }
-  return groups;
+  return grouped_parts;
 }
 
 }  // namespace tern::kernels

@@ -1,5 +1,6 @@
-// Batch norm (batch_norm.h) on a GPU, for arrays [rows, channels]. Forward and backward each
-// compute two sums per channel (column_sums.cuh), and then make one pass over the elements.
+// Batch norm (batch_norm.h) on a GPU, for arrays [rows, channels]. The forward pass in training and
+// the backward pass each compute two sums per channel (column_sums.cuh), and then make one pass
+// over the elements.
 #include <cuda_runtime.h>
 
 #include <cmath>
@@ -15,7 +16,7 @@ namespace {
 // Loads kCount neighbouring floats, aligned to 16 bytes if kCount is above 1.
 template <uint32_t kCount>
 __device__ void LoadChannelValues(const float* values, float* v) {
-  constexpr uint32_t kAtOnce = kCount == 1 ? 1 : kPack<float>;
+  constexpr uint32_t kAtOnce = kCount == 1 ? 1 : kPackElements<float>;
 #pragma unroll
   for (uint32_t k = 0; k < kCount; k += kAtOnce) Load<kAtOnce>(values + k, v + k);
 }
@@ -69,7 +70,7 @@ __device__ void LoadScaling(const DeviceNormState& state, uint32_t c, Scaling* s
 template <typename T, uint32_t kCount, bool kAdded>
 struct GradientsSource {
   DeviceNormState state;
-  bool relu;
+  bool has_relu;
   const T *x, *dy, *y;
   T* g;
   struct ChannelView {
@@ -93,7 +94,7 @@ struct GradientsSource {
 #pragma unroll
       for (uint32_t k = 0; k < kCount; ++k) {
         if constexpr (!kAdded) out[k] = scaling[k](v[k]);
-        if (source.relu && out[k] <= 0) d[k] = 0;
+        if (source.has_relu && out[k] <= 0) d[k] = 0;
         first[k] += d[k];
         second[k] += d[k] * (v[k] - mean[k]);
       }
@@ -143,18 +144,18 @@ struct ScaleSetter {
 template <uint32_t kCount>
 struct OutputOp {
   DeviceNormState state;
-  bool relu;
+  bool has_relu;
   struct ChannelView {
-    bool relu;
+    bool has_relu;
     Scaling scaling[kCount];
     __device__ float operator()(uint32_t k, float x) const { return ReluIfAny(scaling[k](x)); }
     __device__ float operator()(uint32_t k, float x, float r) const {
       return ReluIfAny(scaling[k](x) + r);
     }
-    __device__ float ReluIfAny(float sum) const { return relu && sum <= 0 ? 0 : sum; }
+    __device__ float ReluIfAny(float sum) const { return has_relu && sum <= 0 ? 0 : sum; }
   };
   __device__ ChannelView ViewOf(uint32_t c) const {
-    ChannelView view{relu, {}};
+    ChannelView view{has_relu, {}};
     LoadScaling<kCount>(state, c, view.scaling);
     return view;
   }
@@ -232,14 +233,15 @@ __device__ void MapRowsAt(uint64_t i, uint64_t element_step, const ChannelView& 
 template <uint32_t kCount, typename Op, typename T, typename... X>
 __global__ void __launch_bounds__(kSumThreads)
     MapRows(uint64_t rows, uint32_t channels, uint32_t threads_across, Op op, T* y, const X*... x) {
-  const uint32_t groups = ColumnGroups(channels / kCount, threads_across),
+  const uint32_t num_groups = ColumnGroups(channels / kCount, threads_across),
                  threads_down = kSumThreads / threads_across;
-  const uint32_t c = (blockIdx.x % groups * threads_across + threadIdx.x % threads_across) * kCount;
+  const uint32_t c =
+      (blockIdx.x % num_groups * threads_across + threadIdx.x % threads_across) * kCount;
   if (c >= channels) return;
   const auto view = op.ViewOf(c);
   const uint64_t element_step = uint64_t{threads_down} * channels;
   uint64_t row =
-      uint64_t{blockIdx.x / groups} * threads_down * kRowsAtOnce + threadIdx.x / threads_across;
+      uint64_t{blockIdx.x / num_groups} * threads_down * kRowsAtOnce + threadIdx.x / threads_across;
   if (row + (kRowsAtOnce - 1) * threads_down < rows)
     return MapRowsAt<kRowsAtOnce, kCount>(row * channels + c, element_step, view, y, x...);
   for (; row < rows; row += threads_down)
@@ -264,29 +266,29 @@ int Backward(DeviceStream stream, const DeviceNorm& norm, const DeviceNormState&
   const auto *x = static_cast<const T*>(arrays.x), *dy = static_cast<const T*>(arrays.dy);
   auto* g = static_cast<T*>(arrays.g);
   const GradientsSource<T, kCount, kAdded> source{
-      state, norm.relu, x, dy, static_cast<const T*>(arrays.y), g};
+      state, norm.has_relu, x, dy, static_cast<const T*>(arrays.y), g};
   const int error =
       SumColumns<kCount>(stream, norm.rows, norm.channels, source, state.partial_sums, gradients);
   if (error != 0) return error;
   const InputGradientOp<kCount> gradient_op{state, gradients.slope, gradients.offset,
-                                            norm.relu && !kAdded};
+                                            norm.has_relu && !kAdded};
   return Map<kCount>(stream, norm, gradient_op, dx, x, kAdded ? static_cast<const T*>(g) : dy);
 }
 
 }  // namespace
 
 int BatchNormForwardOnDevice(DeviceStream stream, DeviceType type, const DeviceNorm& norm,
-                             const DeviceNormState& state, bool training, const void* x,
+                             const DeviceNormState& state, bool is_training, const void* x,
                              const void* r, void* y) {
   return DispatchTypeAndPack(type, norm.channels, [&]<typename T, uint32_t kCount>() {
     const auto* input = static_cast<const T*>(x);
-    const ScaleSetter<T> set_scale{norm, state, training, input};
-    const int error = training ? SumColumns<kCount>(stream, norm.rows, norm.channels,
-                                                    MomentsSource<T, kCount>{input},
-                                                    state.partial_sums, set_scale)
-                               : ForEach(stream, norm.channels, set_scale);
+    const ScaleSetter<T> set_scale{norm, state, is_training, input};
+    const int error = is_training ? SumColumns<kCount>(stream, norm.rows, norm.channels,
+                                                       MomentsSource<T, kCount>{input},
+                                                       state.partial_sums, set_scale)
+                                  : ForEach(stream, norm.channels, set_scale);
     if (error != 0) return error;
-    const OutputOp<kCount> output_op{state, norm.relu};
+    const OutputOp<kCount> output_op{state, norm.has_relu};
     auto* output = static_cast<T*>(y);
     if (r == nullptr) return Map<kCount>(stream, norm, output_op, output, input);
     return Map<kCount>(stream, norm, output_op, output, input, static_cast<const T*>(r));

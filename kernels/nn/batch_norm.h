@@ -6,9 +6,9 @@
 //
 // A slab is `rows` rows of `channels` (1 to 16) neighbouring floats; each row begins `stride`
 // floats after the row before. The input x, the input r that is added before the ReLU, the output y
-// and the gradients dx, dr and dy are slabs with the same rows, stride and channels. Arrays with
-// one number per channel have 16 elements. With n elements per channel, x^ = (x - mean) / d and
-// d = sqrt(variance + epsilon):
+// and the gradients dx, dr and dy are slabs with the same rows, stride and channels. The arrays
+// of a slab with one number per channel have 16 elements. With n elements per channel,
+// x^ = (x - mean) / d and d = sqrt(variance + epsilon):
 //
 //   scale  = gamma / d
 //   shift  = beta - mean scale
@@ -38,17 +38,19 @@ struct Slab {
 //   squares += (x - pivot)^2
 void NormMoments(const float* x, const Slab& slab, const float* pivot, float* sum, float* squares);
 
-// Computes y from x and, if not nullptr, r. y may be x or r. With `past_caches`, stores y without
-// putting it into the caches, for arrays too large for them; this needs a stride that is a multiple
-// of 16 and a y aligned to 64 bytes, and is ignored otherwise.
+// Computes y from x and, if not nullptr, r. y may be x or r. With `bypasses_caches`, stores y
+// without putting it into the caches, for arrays too large for them; this needs a stride that is a
+// multiple of 16 and a y aligned to 64 bytes, and is ignored otherwise.
 void NormApply(const float* x, const float* r, const Slab& slab, const float* scale,
-               const float* shift, bool relu, bool past_caches, float* y);
+               const float* shift, bool has_relu, bool bypasses_caches, float* y);
 
-// How g is derived from dy: if `relu`, g = dy where the output is above 0, else 0; without, g = dy.
+// How g is derived from dy: if `has_relu`, g = dy where the output is above 0, and else 0; without
+// a ReLU, g = dy.
 struct NormMask {
-  bool relu = false;
+  bool has_relu = false;
   const float* y = nullptr;  // the output, if r was added; otherwise null
-  // Used if y is null: the sign of the output is computed again from scale and shift.
+  // If y is null, the sign of the output is computed again from scale and shift, which must not be
+  // null in any case.
   const float* scale = nullptr;
   const float* shift = nullptr;
 };
@@ -73,8 +75,8 @@ struct DeviceNorm {
   uint64_t rows = 0;
   uint32_t channels = 0;
   double epsilon = 0;
-  double momentum = 0;  // the weight of the batch in the running moments
-  bool relu = false;    // whether a ReLU follows
+  double momentum = 0;    // the weight of the batch in the running moments
+  bool has_relu = false;  // whether a ReLU follows
 };
 // Arrays with one number per channel; only `partial_sums`, memory for intermediate results, has
 // 2 * PartialsOf(rows) numbers per channel. `inverse` is 1 / d. `mean`, `scale` and `shift` are
@@ -89,7 +91,7 @@ struct DeviceNormState {
 // and updates the running moments; otherwise, normalizes with the running moments.
 [[nodiscard]] int BatchNormForwardOnDevice(DeviceStream stream, DeviceType type,
                                            const DeviceNorm& norm, const DeviceNormState& state,
-                                           bool training, const void* x, const void* r, void* y);
+                                           bool is_training, const void* x, const void* r, void* y);
 // The arrays of the backward pass. If the forward pass added r, and r needs a gradient, the
 // backward pass reads y and writes g, which is that gradient, to `g`; `g` may be `dy`. Otherwise y
 // and g are null.

@@ -33,18 +33,18 @@ HWY_INLINE void ForChannels(size_t channels, const Process& process) {
 template <typename D>
 struct ReluMask {
   HWY_INLINE ReluMask(D tag, const NormMask& mask, size_t c)
-      : d(tag), relu(mask.relu), y(mask.y == nullptr ? nullptr : mask.y + c) {
+      : d(tag), has_relu(mask.has_relu), y(mask.y == nullptr ? nullptr : mask.y + c) {
     scale = hn::LoadU(d, mask.scale + c);
     shift = hn::LoadU(d, mask.shift + c);
   }
   // Returns g of the elements at offset `index` of the slab, whose input is x.
   HWY_INLINE hn::Vec<D> operator()(hn::Vec<D> dy, hn::Vec<D> x, size_t index) const {
-    if (!relu) return dy;
+    if (!has_relu) return dy;
     const auto out = y != nullptr ? hn::LoadU(d, y + index) : hn::MulAdd(x, scale, shift);
     return hn::IfThenElseZero(hn::Gt(out, hn::Zero(d)), dy);
   }
   D d;
-  bool relu;
+  bool has_relu;
   const float* y;
   hn::Vec<D> scale, shift;
 };
@@ -80,18 +80,18 @@ void NormMoments(const float* x, const Slab& slab, const float* pivot, float* su
 }
 
 void NormApply(const float* x, const float* r, const Slab& slab, const float* scale,
-               const float* shift, bool relu, bool past_caches, float* y) {
+               const float* shift, bool has_relu, bool bypasses_caches, float* y) {
   const bool is_aligned =
       slab.stride % kNormChannels == 0 && reinterpret_cast<uintptr_t>(y) % kVectorBytes == 0;
-  const bool use_stream = past_caches && is_aligned;
+  const bool uses_stream_store = bypasses_caches && is_aligned;
   ForChannels(slab.channels, [&](auto d, size_t c) HWY_ATTR {
     const auto scales = hn::LoadU(d, scale + c), shifts = hn::LoadU(d, shift + c);
-    const auto lower_bound = hn::Set(d, relu ? 0 : -std::numeric_limits<float>::infinity());
+    const auto lower_bound = hn::Set(d, has_relu ? 0 : -std::numeric_limits<float>::infinity());
     for (size_t row = 0, index = c; row < slab.rows; ++row, index += slab.stride) {
       auto out = hn::MulAdd(hn::LoadU(d, x + index), scales, shifts);
       if (r != nullptr) out = hn::Add(out, hn::LoadU(d, r + index));
       out = hn::Max(lower_bound, out);  // With this order of arguments a NaN stays NaN.
-      use_stream ? hn::Stream(out, d, y + index) : hn::StoreU(out, d, y + index);
+      uses_stream_store ? hn::Stream(out, d, y + index) : hn::StoreU(out, d, y + index);
     }
   });
 }
@@ -146,8 +146,8 @@ void NormMoments(const float* x, const Slab& slab, const float* pivot, float* su
 }
 
 void NormApply(const float* x, const float* r, const Slab& slab, const float* scale,
-               const float* shift, bool relu, bool past_caches, float* y) {
-  HWY_DYNAMIC_DISPATCH(NormApply)(x, r, slab, scale, shift, relu, past_caches, y);
+               const float* shift, bool has_relu, bool bypasses_caches, float* y) {
+  HWY_DYNAMIC_DISPATCH(NormApply)(x, r, slab, scale, shift, has_relu, bypasses_caches, y);
 }
 
 void NormBackwardSums(const float* x, const float* dy, const Slab& slab, const NormMask& mask,

@@ -17,7 +17,7 @@ constexpr uint32_t kSumThreads = 128;  // threads per block
 constexpr uint32_t kRowsInFloat = 16;  // the most rows that a thread adds in float
 constexpr uint32_t kRowsAtOnce = 4;    // how many rows a thread loads before it adds the first
 static_assert(kRowsInFloat % kRowsAtOnce == 0);
-// More shares than this are added by one thread block per channel, others by one thread per
+// More shares than this are added by one thread block per channel; fewer, by one thread per
 // channel.
 constexpr uint32_t kFewPartials = 16;
 

@@ -30,25 +30,25 @@ __device__ uint64_t OffsetOf(const Pixel& p, const DeviceImages& images) {
   return ((uint64_t{p.n} * images.h + p.h) * images.w + p.w) * images.c;
 }
 
-// Finds the input that output `out` reads with tap `tap`, along one axis of `size` inputs. Returns
-// false if that is padding.
-__device__ bool FindInput(const DeviceAxis& axis, uint32_t out, uint32_t tap, uint32_t size,
+// Finds the input that output `out` reads with tap `tap`, along one axis of `num_inputs` inputs.
+// Returns false if the output reads padding there.
+__device__ bool FindInput(const DeviceAxis& axis, uint32_t out, uint32_t tap, uint32_t num_inputs,
                           uint32_t* in) {
   const uint32_t padded_position = out * axis.stride + tap * axis.dilation;
-  if (padded_position < axis.pad || padded_position - axis.pad >= size) return false;
+  if (padded_position < axis.pad || padded_position - axis.pad >= num_inputs) return false;
   *in = padded_position - axis.pad;
   return true;
 }
 
-// Finds the output that reads input `in` with tap `tap`, along one axis of `size` outputs. Returns
-// false if there is none.
-__device__ bool FindOutput(const DeviceAxis& axis, uint32_t in, uint32_t tap, uint32_t size,
+// Finds the output that reads input `in` with tap `tap`, along one axis of `num_outputs` outputs.
+// Returns false if there is none.
+__device__ bool FindOutput(const DeviceAxis& axis, uint32_t in, uint32_t tap, uint32_t num_outputs,
                            uint32_t* out) {
   const uint32_t padded_position = in + axis.pad, tap_offset = tap * axis.dilation;
   if (padded_position < tap_offset || (padded_position - tap_offset) % axis.stride != 0)
     return false;
   *out = (padded_position - tap_offset) / axis.stride;
-  return *out < size;
+  return *out < num_outputs;
 }
 
 // Computes output element i.
@@ -57,7 +57,7 @@ struct Forward {
   DeviceSlide slide;
   uint32_t groups;
   const T *x, *weight, *bias;
-  bool relu;
+  bool has_relu;
   T* y;
 
   __device__ void operator()(uint64_t i) const {
@@ -65,7 +65,7 @@ struct Forward {
     const auto o = static_cast<uint32_t>(i % slide.out.c);
     const Pixel out_pixel = PixelOf(i / slide.out.c, slide.out);
     const uint32_t inputs = slide.in.c / groups, first_input = o / (slide.out.c / groups) * inputs;
-    const T* w = weight + uint64_t{o} * inputs * rows.kernel * columns.kernel;
+    const T* output_weights = weight + uint64_t{o} * inputs * rows.kernel * columns.kernel;
     float sum = bias == nullptr ? 0 : AsFloat(bias[o]);
     Pixel in_pixel{out_pixel.n, 0, 0};
     for (uint32_t kh = 0; kh < rows.kernel; ++kh) {
@@ -73,11 +73,11 @@ struct Forward {
       for (uint32_t kw = 0; kw < columns.kernel; ++kw) {
         if (!FindInput(columns, out_pixel.w, kw, slide.in.w, &in_pixel.w)) continue;
         const T* pixel = x + OffsetOf(in_pixel, slide.in) + first_input;
-        const T* tap = w + (kh * columns.kernel + kw) * inputs;
-        for (uint32_t k = 0; k < inputs; ++k) sum += AsFloat(pixel[k]) * AsFloat(tap[k]);
+        const T* tap_weights = output_weights + (kh * columns.kernel + kw) * inputs;
+        for (uint32_t k = 0; k < inputs; ++k) sum += AsFloat(pixel[k]) * AsFloat(tap_weights[k]);
       }
     }
-    y[i] = FromFloat<T>(relu && sum <= 0 ? 0 : sum);
+    y[i] = FromFloat<T>(has_relu && sum <= 0 ? 0 : sum);
   }
 };
 
@@ -267,12 +267,12 @@ int FromKernelOnDevice(DeviceStream stream, DeviceType type, const void* from, u
 
 int ConvForwardOnDevice(DeviceStream stream, DeviceType type, const DeviceSlide& slide,
                         uint32_t groups, const void* x, const void* weight, const void* bias,
-                        bool relu, void* y) {
+                        bool has_relu, void* y) {
   return DispatchType(type, [&]<typename T>() {
     return ForEach(
         stream, slide.out.size(),
         Forward<T>{slide, groups, static_cast<const T*>(x), static_cast<const T*>(weight),
-                   static_cast<const T*>(bias), relu, static_cast<T*>(y)});
+                   static_cast<const T*>(bias), has_relu, static_cast<T*>(y)});
   });
 }
 
@@ -286,13 +286,14 @@ int ConvBackwardDataOnDevice(DeviceStream stream, DeviceType type, const DeviceS
 }
 
 int ConvBackwardWeightsOnDevice(DeviceStream stream, DeviceType type, const DeviceSlide& slide,
-                                uint32_t groups, const void* x, const void* dy, void* weight) {
+                                uint32_t groups, const void* x, const void* dy,
+                                void* weight_gradient) {
   const uint64_t taps = uint64_t{slide.window.rows.kernel} * slide.window.columns.kernel;
   return DispatchType(type, [&]<typename T>() {
     return LaunchBackwardWeights(
         stream, uint64_t{slide.out.c} * (slide.in.c / groups) * taps,
         BackwardWeights<T>{slide, groups, static_cast<const T*>(x), static_cast<const T*>(dy),
-                           static_cast<T*>(weight)});
+                           static_cast<T*>(weight_gradient)});
   });
 }
 

@@ -1,5 +1,5 @@
 // Convolutions on a GPU in plain loops, for shapes for which no library has a fast kernel; and
-// conversions of weights and sums that all convolutions use. Images are [n, h, w, c]
+// functions for all convolutions: conversions of weights, and sums. Images are [n, h, w, c]
 // (device_images.h).
 #pragma once
 
@@ -18,17 +18,17 @@ namespace tern::kernels {
 [[nodiscard]] int FromKernelOnDevice(DeviceStream stream, DeviceType type, const void* from,
                                      uint32_t outputs, uint32_t inputs, uint32_t taps,
                                      const DeviceStep* step, float* gradient);
-// Direct convolution with a bias (may be null) and a ReLU (if `relu`), and the gradients of its
+// Direct convolution with a bias (may be null) and a ReLU (if `has_relu`), and the gradients of its
 // input and of its weights. Weights and their gradients are in the layout of ToKernelOnDevice.
 [[nodiscard]] int ConvForwardOnDevice(DeviceStream stream, DeviceType type,
                                       const DeviceSlide& slide, uint32_t groups, const void* x,
-                                      const void* weight, const void* bias, bool relu, void* y);
+                                      const void* weight, const void* bias, bool has_relu, void* y);
 [[nodiscard]] int ConvBackwardDataOnDevice(DeviceStream stream, DeviceType type,
                                            const DeviceSlide& slide, uint32_t groups,
                                            const void* dy, const void* weight, void* dx);
 [[nodiscard]] int ConvBackwardWeightsOnDevice(DeviceStream stream, DeviceType type,
                                               const DeviceSlide& slide, uint32_t groups,
-                                              const void* x, const void* dy, void* weight);
+                                              const void* x, const void* dy, void* weight_gradient);
 
 // Sets sums[c] to the sum of x[row, c] over all rows, divided by the loss scale, which is the
 // gradient of a bias. `partial_sums` is device memory for 2 * columns * PartialsOf(rows) numbers.

@@ -12,7 +12,7 @@
 
 namespace tern::kernels {
 
-// How images and their gradients are stored. Arithmetic is always in float; parameters, their
+// How images and their gradients are stored. Arithmetic is in float or double; parameters, their
 // gradients and statistics are floats.
 enum class DeviceType : uint8_t { kFloat, kBfloat, kHalf };
 inline size_t BytesOf(DeviceType type) { return type == DeviceType::kFloat ? 4 : 2; }

@@ -58,7 +58,7 @@ __device__ inline float AsFloat(Half x) {
 
 // Number of elements of a pack.
 template <typename T>
-inline constexpr uint32_t kPack = 16 / sizeof(T);
+inline constexpr uint32_t kPackElements = 16 / sizeof(T);
 
 // Raw<T, kCount> holds kCount elements as they are in memory: one, or a pack. LoadRaw loads them,
 // and AsFloats converts them. A thread can load several before it converts the first, so that the
@@ -67,7 +67,7 @@ template <typename T, uint32_t kCount>
 using Raw = std::conditional_t<kCount == 1, T, float4>;
 template <uint32_t kCount, typename T>
 __device__ Raw<T, kCount> LoadRaw(const T* x) {
-  static_assert(kCount == 1 || kCount == kPack<T>);
+  static_assert(kCount == 1 || kCount == kPackElements<T>);
   return *reinterpret_cast<const Raw<T, kCount>*>(x);
 }
 template <typename T, uint32_t kCount>
@@ -85,7 +85,7 @@ __device__ void Load(const T* x, float* v) {
 }
 template <uint32_t kCount, typename T>
 __device__ void Store(const float* v, T* y) {
-  if constexpr (kCount == kPack<T>) {
+  if constexpr (kCount == kPackElements<T>) {
     T e[kCount];
 #pragma unroll
     for (uint32_t k = 0; k < kCount; ++k) e[k] = FromFloat<T>(v[k]);
@@ -116,8 +116,8 @@ int DispatchType(DeviceType type, const Work& work) {
 template <typename Work>
 int DispatchTypeAndPack(DeviceType type, uint32_t channels, const Work& work) {
   return DispatchType(type, [&]<typename T>() {
-    return channels % kPack<T> == 0 ? work.template operator()<T, kPack<T>>()
-                                    : work.template operator()<T, 1>();
+    return channels % kPackElements<T> == 0 ? work.template operator()<T, kPackElements<T>>()
+                                            : work.template operator()<T, 1>();
   });
 }
 
@@ -146,7 +146,7 @@ __global__ void MapElements(uint64_t n, F f, T* y, const X*... x) {
 // Launches a kernel that sets y[i] to f(x[i]...) for n elements. There are one or two arrays x.
 template <typename T, typename F, typename... X>
 int LaunchMap(cudaStream_t stream, uint64_t n, const F& f, T* y, const X*... x) {
-  constexpr uint32_t kCount = kPack<T>;
+  constexpr uint32_t kCount = kPackElements<T>;
   const uint64_t num_packs = (n + kCount - 1) / kCount;
   const auto num_blocks =
       static_cast<uint32_t>((num_packs + kElementThreads - 1) / kElementThreads);

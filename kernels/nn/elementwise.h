@@ -19,9 +19,9 @@ namespace tern::kernels {
 [[nodiscard]] int AddOnDevice(DeviceStream stream, DeviceType type, const void* a, const void* b,
                               uint64_t n, bool relu, void* y);
 // Sets y to 0 with probability `rate` (rounded to a multiple of 2^-16), and else to x / (1 - rate).
-// The random number of an element is a function of `key`, with step->step as its round, and of the
-// element's index in [n, c, h, w]. So the same call with a gradient as x is the backward pass. y
-// may be x.
+// The random number of an element is a function of `key`, whose round is replaced by step->step,
+// and of the element's index in [n, c, h, w]. So the same call with a gradient as x is the backward
+// pass. y may be x.
 [[nodiscard]] int DropoutOnDevice(DeviceStream stream, DeviceType type, const void* x,
                                   const DeviceImages& images, const NoiseKey& key,
                                   const DeviceStep* step, float rate, void* y);

@@ -11,7 +11,8 @@
 namespace tern::kernels {
 namespace {
 
-// Sets [begin, end) to the window of `size` channels around channel c.
+// Sets [begin, end) to the window of `size` channels around channel c, cut off at the first and the
+// last channel.
 __device__ void WindowOf(uint32_t c, uint32_t channels, uint32_t size, uint32_t* begin,
                          uint32_t* end) {
   const uint32_t half_window = size / 2;

@@ -37,7 +37,7 @@ class PaddedPixel {
   size_t padded_channels() const { return padded_channels_; }  // rounded up to a multiple of kBlock
   // The value of channel c.
   float* at(size_t c) { return &values_[half_window_ + c]; }
-  // The sums over the windows around each channel of a vector, from channel c on.
+  // The sums over the windows around the channels of one vector: c, c + 1, ...
   HWY_INLINE V WindowSum(size_t c) const {
     V sum = hn::LoadU(Tag(), &values_[c]);
     for (size_t j = 1; j <= 2 * half_window_; ++j)
@@ -58,8 +58,8 @@ class PaddedPixel {
   }
 
  private:
-  // Calls visit(c, offset, count) for runs of `count` channels that are next to each other in the
-  // image, where channel c is at `offset`.
+  // Calls visit(c, offset, count) for each run of `count` channels of the pixel that are next to
+  // each other in the image. The first of them, channel c, is at `offset`.
   template <typename Visit>
   void ForBlocks(size_t pixel, const Visit& visit) const {
     if (!image_.is_blocked) return visit(0, pixel * image_.channels, image_.channels);
@@ -98,7 +98,7 @@ struct PixelSums {
       hn::StoreU(hn::Mul(value, value), Tag(), squares.at(c));
     }
   }
-  // Returns s for a vector of neighbouring channels, of which c is the first.
+  // Returns s_c for a vector of neighbouring channels, of which c is the first.
   HWY_INLINE V ScaleOf(size_t c) const { return hn::MulAdd(factor, squares.WindowSum(c), k); }
 
   PaddedPixel x, squares;

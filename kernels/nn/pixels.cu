@@ -16,7 +16,7 @@ constexpr uint32_t kThreads = 128, kTermsAtOnce = 2048;
 struct Moments {
   float* values;
   uint32_t channels;
-  __device__ float* At(uint32_t n) const { return values + uint64_t{n} * (channels + 2); }
+  __device__ float* OfImage(uint32_t n) const { return values + uint64_t{n} * (channels + 2); }
 };
 
 // Reads the values of image n, mirrored if its PixelDraws says so.
@@ -33,7 +33,7 @@ struct Pixels {
         plane_size(images.h * images.w),
         width(images.w),
         rule(pixel_rule),
-        moments(all_moments.At(n)) {
+        moments(all_moments.OfImage(n)) {
     bytes = step.bytes + uint64_t{n} * images.c * plane_size;
   }
   // The value of pixel i of channel c, with the changed brightness.
@@ -51,8 +51,9 @@ struct Pixels {
   }
 };
 
-// Returns the sum of term(i) for all i < n to all threads of a block, all of which must call it.
-// `terms` and `lanes` are shared memory of kTermsAtOnce and kPixelLanes elements.
+// Returns the sum of term(i) for all i < n, added in lanes (pixels_math.h), to all threads of a
+// block, all of which must call this function. `terms` and `lanes` are shared memory of
+// kTermsAtOnce and kPixelLanes elements.
 template <typename Term>
 __device__ double SumInLanes(uint32_t n, double* terms, double* lanes, const Term& term) {
   double lane_sum = 0;
@@ -78,7 +79,7 @@ __global__ void __launch_bounds__(kThreads)
     return SumInLanes(num_values, terms, lanes, term);
   };
   const Pixels pixels(*step, images, rule, all_moments, blockIdx.x);
-  float* image_moments = all_moments.At(blockIdx.x);
+  float* image_moments = all_moments.OfImage(blockIdx.x);
   for (uint32_t c = 0; rule.changes_colors && c < images.c; ++c) {
     const double sum = sum_of(pixels.plane_size,
                               [&](uint32_t i) -> double { return pixels.BrightenedPixel(c, i); });

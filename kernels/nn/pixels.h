@@ -21,7 +21,7 @@ struct ChannelScale {
 struct PixelRule {
   std::vector<ChannelScale> channels;  // one per channel
   bool changes_colors = false;         // whether brightness and contrast change (PixelDraws)
-  bool standardizes = false;  // whether, as the last step, each image gets mean 0 and deviation 1
+  bool standardizes = false;           // whether each image at last gets mean 0 and deviation 1
 };
 
 // The random changes of one image.
@@ -45,8 +45,8 @@ class PixelTables {
   void ChangeColors(const PixelDraws& draws, uint64_t plane_size, float* out) const;
 
   PixelRule rule_;
-  // For each channel and byte: the float in the net's input or, if colors change, the value of the
-  // byte.
+  // For each channel and byte: the float before standardization or, if colors change, the value of
+  // the byte.
   std::vector<std::array<float, 256>> tables_;
 };
 

@@ -19,7 +19,8 @@ double Sum(const float* values, uint64_t n, const Term& term) {
   return SumOfLanes(lanes);
 }
 
-// Changes n values so that their mean is 0 and their deviation 1.
+// Changes n values so that their mean is 0 and their deviation 1, or less (StandardFactor) if they
+// are nearly equal.
 void Standardize(float* values, uint64_t n) {
   const auto count = static_cast<double>(n);
   const double mean = Sum(values, n, [](double x) { return x; }) / count;

@@ -9,8 +9,8 @@
 
 namespace tern::kernels {
 
-// Sums are added in 8 lanes: lane l adds elements l, l + 8, ... in this order. Then the lanes are
-// added.
+// Sums are added in 8 lanes, that is, partial sums: lane l adds elements l, l + 8, ... in this
+// order. Then the lanes are added.
 constexpr uint32_t kPixelLanes = 8;
 
 TERN_HOST_DEVICE float ScalePixel(const ChannelScale& s, float x) {

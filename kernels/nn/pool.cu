@@ -121,7 +121,8 @@ struct MaxBackward {
   }
 };
 
-// The divisor of the mean of output (h, w): the number of elements in its window.
+// The divisor of the mean of output (h, w): the number of elements in its window, those of the
+// padding only if `include_padding`.
 __device__ float DivisorOf(const DeviceSlide& slide, bool include_padding, uint32_t h, uint32_t w) {
   const DeviceAxis &rows = slide.window.rows, &columns = slide.window.columns;
   if (include_padding) return static_cast<float>(rows.kernel * columns.kernel);

@@ -80,7 +80,8 @@ __global__ void __launch_bounds__(kThreads)
   }
   const T* sample_scores = scores + uint64_t{n} * classes;
   const uint32_t label = labels[n];
-  // Each thread reads all scores. This is fast enough, because there are at most about a thousand.
+  // Each thread reads all scores. This is fast enough for the usual numbers of classes, up to about
+  // a thousand.
   double largest = AsFloat(sample_scores[0]);
   for (uint32_t c = 1; c < classes; ++c) largest = fmax(largest, double{AsFloat(sample_scores[c])});
   const float label_score = AsFloat(sample_scores[label]);

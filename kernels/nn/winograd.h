@@ -20,7 +20,7 @@
 //
 // The functions below do the transformations. The caller multiplies the matrices (for each t: u
 // [tiles, inputs], f [inputs, outputs], m [tiles, outputs]) and runs the threads: a call processes
-// one image and up to 16 of its channels.
+// one image and up to 16 of its channels, or the filters of one input channel.
 #pragma once
 
 #include <cstddef>
@@ -37,8 +37,8 @@ constexpr size_t kWinogradChannels = 16;  // the largest number of channels in a
 struct WinogradImage {
   size_t height = 0, width = 0, stride = 0, channels = 0;
 };
-// The layout of transformed tiles, of which there are rows * columns. Element t of tile i, counted
-// row by row, begins at offset t * matrix_stride + i * tile_stride; the channels follow.
+// The layout of transformed tiles, of which there are rows * columns; i counts tiles row by row.
+// The channels of element t of tile i begin at offset t * matrix_stride + i * tile_stride.
 struct WinogradTiles {
   size_t rows = 0, columns = 0;
   size_t matrix_stride = 0, tile_stride = 0;  // in floats

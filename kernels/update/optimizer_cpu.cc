@@ -8,8 +8,9 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
-// The compiler vectorizes these loops. It can, because arrays do not overlap (HWY_RESTRICT), and
-// CMakeLists.txt turns off fused multiply-add and the errno of roots.
+// The compiler vectorizes the loops below, except that of MomentumUpdate. It can, because
+// HWY_RESTRICT says that the arrays of a loop that changes several do not overlap, and the build
+// turns off errno for roots. The build also turns off fused multiply-add, which would change bits.
 HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;

@@ -24,7 +24,7 @@ constexpr uint32_t kAnyBits = 0;
 // The sums of the codes of a part, in kBits bit planes (kAnyBits: in `runtime_bits` planes).
 template <uint32_t kBits>
 struct PlaneSums {
-  __device__ uint32_t Bits() const { return kBits == kAnyBits ? runtime_bits : kBits; }
+  __device__ uint32_t NumBits() const { return kBits == kAnyBits ? runtime_bits : kBits; }
 
   const uint8_t* planes;
   uint64_t stride;  // bytes from one plane to the next
@@ -40,7 +40,7 @@ __device__ bool DecodeEight(const PlaneSums<kBits>& sums, uint64_t byte, uint32_
   constexpr uint32_t kPlanesAtOnce = kBits == kAnyBits ? 1 : kBits;
   const uint32_t count_mask = (1u << count) - 1;
   uint32_t raw_sums[kEight] = {};
-  for (uint32_t first = 0; first < sums.Bits(); first += kPlanesAtOnce) {
+  for (uint32_t first = 0; first < sums.NumBits(); first += kPlanesAtOnce) {
     uint32_t planes[kPlanesAtOnce];
 #pragma unroll
     for (uint32_t p = 0; p < kPlanesAtOnce; ++p)
@@ -55,7 +55,7 @@ __device__ bool DecodeEight(const PlaneSums<kBits>& sums, uint64_t byte, uint32_
 #pragma unroll
   for (uint32_t i = 0; i < kEight; ++i) {
     // A negative sum is stored as sum + 2^bits; the mask removes the 2^bits.
-    const uint32_t index = (raw_sums[i] + sums.contributors) & ((1u << sums.Bits()) - 1);
+    const uint32_t index = (raw_sums[i] + sums.contributors) & ((1u << sums.NumBits()) - 1);
     max_index = max_index > index ? max_index : index;
     g->x[i] = sums.means[index];
   }
@@ -118,7 +118,7 @@ __device__ void DecodeTile(const DeviceTiling& tiling, const CodedSums& coded, c
   const SumLocation location = coded.locations[tile.part];
   const PlaneSums<kBits> sums{coded.bytes + location.begin, (part.count + 7) / 8, coded.bits,
                               coded.contributors, means};
-  FillMeans(sums.Bits(), coded.contributors, location.scaler, means);
+  FillMeans(sums.NumBits(), coded.contributors, location.scaler, means);
   __syncthreads();
   ForEachEight(part, tile.index, [&](uint64_t at, uint32_t count) {
     use(part.begin + at, count, [&] {

@@ -26,8 +26,8 @@ struct ModelArenas {
 
 // Decodes the means of the codes of `contributors` workers from `sums`, and applies the update step
 // with these means as gradients, in one pass over the model. locations[p] and rates[p] belong to
-// part p. Increments *invalid_count if a sum is invalid; the results for its elements are
-// unspecified. REQUIRES 1 to 2047 contributors.
+// part p. Increases *invalid_count if the sum of an element is invalid; the result for the element
+// is unspecified. REQUIRES 1 to 2047 contributors.
 [[nodiscard]] int DecodeAndUpdateOnDevice(DeviceStream stream, const DeviceTiling& tiling,
                                           const uint8_t* sums, const SumLocation* locations,
                                           uint32_t contributors, const UpdateStep& step,

@@ -23,9 +23,10 @@ Status WrongModel(const std::string& message) {
 }
 
 std::string ShapeText(const std::vector<uint64_t>& shape) {
-  std::string text = "[";
-  for (const uint64_t dim : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(dim);
-  return text + "]";
+  std::string shape_text = "[";
+  for (const uint64_t dim : shape)
+    shape_text += (shape_text.size() > 1 ? ", " : "") + std::to_string(dim);
+  return shape_text + "]";
 }
 
 using TensorsByName = std::map<std::string, const tensors::Tensor*>;

@@ -1,5 +1,5 @@
-// Converts a model's arenas to and from the tensors of a file. An arena is one array with an
-// element per parameter of the model, in a fixed order.
+// Converts a model's arenas to and from the tensors of a file. An arena is one array of all
+// parameters of the model (or of all their gradients, statistics, ...) in a fixed order.
 #pragma once
 
 #include <string>

@@ -126,14 +126,14 @@ Status CheckSizes(const pb::NetDef& net) {
 }
 
 Status CheckNames(const pb::NetDef& net) {
-  std::set<std::string> names;
+  std::set<std::string> seen_names;
   for (int i = 0; i < net.layers_size(); ++i) {
     const std::string& name = net.layers(i).name();
     if (!IsPlainName(name)) {
       return BadNet("net: layer number " + std::to_string(i + 1) + " needs a name of 1 to " +
                     std::to_string(kMaxLayerName) + " letters, digits, '_', '-', '.' or '/'");
     }
-    if (!names.insert(name).second) {
+    if (!seen_names.insert(name).second) {
       return BadNet("net: two layers are called " + Quote(name) + "; names must be unique");
     }
   }

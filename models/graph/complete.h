@@ -15,8 +15,8 @@ std::string KindName(const pb::LayerDef& layer);
 std::string Describe(const pb::LayerDef& layer);
 
 // Fills in omitted fields, and checks everything that does not depend on shapes: names (unique,
-// plain), sizes in bounds, inputs made by earlier layers, every output read, softmax_loss exactly
-// once and last. A second call changes nothing. The message of kBadJob names the layer.
+// plain), sizes in bounds, inputs made by earlier layers, every output but the last read,
+// softmax_loss exactly once and last. A second call changes nothing. kBadJob if a check fails.
 Result<pb::NetDef> CompleteNet(pb::NetDef net);
 
 }  // namespace tern::models

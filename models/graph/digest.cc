@@ -69,9 +69,9 @@ void PutLayer(const pb::LayerDef& layer, CanonicalBytes* out) {
   out->PutNumber(layer.inputs_size());
   for (const std::string& input : layer.inputs()) out->PutText(input);
   out->PutText(layer.output());
-  const Field* kind = pb::LayerDef::descriptor()->FindFieldByNumber(layer.kind_case());
-  out->PutText(kind == nullptr ? "" : kind->name());
-  if (kind != nullptr) PutField(layer, *kind, out);
+  const Field* kind_field = pb::LayerDef::descriptor()->FindFieldByNumber(layer.kind_case());
+  out->PutText(kind_field == nullptr ? "" : kind_field->name());
+  if (kind_field != nullptr) PutField(layer, *kind_field, out);
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ Result<ImageDims> ConvOutput(const pb::LayerDef& layer, const InputShapes& input
                     std::to_string(inputs[0].c) + " input channels and its " +
                     std::to_string(conv.outputs()) + " outputs");
   }
-  return SlideWindow(inputs[0], conv.outputs(), conv);
+  return WindowOutput(inputs[0], conv.outputs(), conv);
 }
 
 LayerState ConvState(const pb::LayerDef& layer, const InputShapes& inputs) {

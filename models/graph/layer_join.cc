@@ -24,7 +24,7 @@ Result<ImageDims> ConcatOutput(const pb::LayerDef&, const InputShapes& inputs) {
   return output;
 }
 
-Result<ImageDims> AddLayerOutput(const pb::LayerDef&, const InputShapes& inputs) {
+Result<ImageDims> OutputOfAdd(const pb::LayerDef&, const InputShapes& inputs) {
   for (const ImageDims& input : inputs) {
     if (input.c == inputs[0].c && input.h == inputs[0].h && input.w == inputs[0].w) continue;
     return BadLayer("its inputs are " + ShapeText(inputs[0]) + " and " + ShapeText(input) +
@@ -37,7 +37,7 @@ Result<ImageDims> AddLayerOutput(const pb::LayerDef&, const InputShapes& inputs)
 
 constinit const LayerRules kConcatRules = {
     pb::LayerDef::kConcat, "concat", 2, kMaxInputs, &NothingToComplete, &ConcatOutput, &NoState};
-constinit const LayerRules kAddRules = {pb::LayerDef::kAdd, "add",           2,       kMaxInputs,
-                                        &NothingToComplete, &AddLayerOutput, &NoState};
+constinit const LayerRules kAddRules = {pb::LayerDef::kAdd, "add",        2,       kMaxInputs,
+                                        &NothingToComplete, &OutputOfAdd, &NoState};
 
 }  // namespace tern::models

@@ -26,7 +26,7 @@ const pb::PoolDef& PoolOf(const pb::LayerDef& layer) {
 }
 
 Result<ImageDims> PoolOutput(const pb::LayerDef& layer, const InputShapes& inputs) {
-  return SlideWindow(inputs[0], inputs[0].c, PoolOf(layer));
+  return WindowOutput(inputs[0], inputs[0].c, PoolOf(layer));
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ struct LayerRules {
   int min_inputs, max_inputs;
   // Fills in omitted fields and checks bounds that do not depend on shapes.
   Status (*complete)(pb::LayerDef* layer);
-  // The layer's output image. REQUIRES a completed layer.
+  // The shape of the layer's output. REQUIRES a completed layer.
   Result<ImageDims> (*output)(const pb::LayerDef& layer, const InputShapes& inputs);
   // The layer's parameters and statistics. REQUIRES a completed layer.
   LayerState (*state)(const pb::LayerDef& layer, const InputShapes& inputs);
@@ -55,7 +55,8 @@ Status CheckNumber(const std::string& key, float value, float min, float max);
 Status CompleteInit(const std::string& key, float constant, pb::Init* init);
 // Sets the initializer to Xavier if it is not set, and checks its numbers.
 Status CompleteWeightInit(pb::Init* init);
-// Makes the parameter LAYER.role, for example role "weight". `shape`: outputs first, then inputs.
+// Makes the parameter LAYER.role, for example role "weight". `shape` begins with the outputs, then
+// the inputs.
 Parameter MakeParameter(const pb::LayerDef& layer, const char* role, std::vector<uint32_t> shape,
                         const pb::Init& init);
 inline Result<ImageDims> SameShape(const pb::LayerDef&, const InputShapes& inputs) {

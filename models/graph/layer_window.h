@@ -8,8 +8,8 @@
 
 namespace tern::models {
 
-// Sets the defaults of stride, padding and pad, and checks their bounds. `def` is a ConvDef or a
-// PoolDef; `covered_pixels` is how many pixels its kernel covers.
+// Sets the defaults of stride and padding, and checks the bounds of stride and pad. `def` is a
+// ConvDef or a PoolDef; `covered_pixels` is how many pixels its kernel covers along an axis.
 template <typename Def>
 Status CompleteWindow(uint32_t covered_pixels, Def* def) {
   if (def->has_pad() && def->has_padding() && def->padding() != pb::Pad::valid)
@@ -26,12 +26,12 @@ Status CompleteWindow(uint32_t covered_pixels, Def* def) {
 // The shape of a layer's output: `input` is the input's shape, `channels` the number of output
 // channels, `def` a ConvDef or PoolDef.
 template <typename Def>
-Result<ImageDims> SlideWindow(const ImageDims& input, uint32_t channels, const Def& def) {
-  const Result<AxisPlan> rows = PlanAxis(input.h, WindowOf(def, input.h));
-  const Result<AxisPlan> columns = PlanAxis(input.w, WindowOf(def, input.w));
-  if (!rows.ok()) return rows.status().Within("height");
-  if (!columns.ok()) return columns.status().Within("width");
-  return ImageDims{channels, rows->output, columns->output};
+Result<ImageDims> WindowOutput(const ImageDims& input, uint32_t channels, const Def& def) {
+  const Result<AxisPlan> row_plan = PlanAxis(input.h, WindowOf(def, input.h));
+  const Result<AxisPlan> column_plan = PlanAxis(input.w, WindowOf(def, input.w));
+  if (!row_plan.ok()) return row_plan.status().Within("height");
+  if (!column_plan.ok()) return column_plan.status().Within("width");
+  return ImageDims{channels, row_plan->num_outputs, column_plan->num_outputs};
 }
 
 }  // namespace tern::models

@@ -42,7 +42,7 @@ struct ImageDims {
   uint32_t c = 0, h = 0, w = 0;  // the output of a dense layer is {outputs, 1, 1}
 };
 
-// Returns min(a * b, kMaxElements + 1). REQUIRES a, b <= 2^32.
+// Returns min(a * b, kMaxElements + 1). REQUIRES a * b < 2^64.
 inline uint64_t BoundedProduct(uint64_t a, uint64_t b) { return std::min(a * b, kMaxElements + 1); }
 // The number of elements of an image, but at most kMaxElements + 1.
 inline uint64_t Elements(const ImageDims& dims) {

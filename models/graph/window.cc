@@ -38,11 +38,13 @@ Result<AxisPlan> PlanAxis(uint32_t input, const Window& window) {
       return BadWindow(Cat("kernel ", window.kernel, " does not fit an input of ", input,
                            "; take a smaller kernel, or padding: same"));
     }
-    plan.output = static_cast<uint32_t>((padded_elements - covered_elements) / window.stride + 1);
+    plan.num_outputs =
+        static_cast<uint32_t>((padded_elements - covered_elements) / window.stride + 1);
     return plan;
   }
-  plan.output = (input + window.stride - 1) / window.stride;
-  const uint64_t needed_elements = uint64_t{plan.output - 1} * window.stride + covered_elements;
+  plan.num_outputs = (input + window.stride - 1) / window.stride;
+  const uint64_t needed_elements =
+      uint64_t{plan.num_outputs - 1} * window.stride + covered_elements;
   const uint32_t total_padding =
       needed_elements > input ? static_cast<uint32_t>(needed_elements - input) : 0;
   plan.pad_begin = total_padding / 2;

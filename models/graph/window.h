@@ -21,9 +21,9 @@ Window WindowOf(const pb::PoolDef& pool, uint32_t input);
 
 // Along one axis: the number of outputs, and of padded elements before and after the image.
 struct AxisPlan {
-  uint32_t output = 0, pad_begin = 0, pad_end = 0;
+  uint32_t num_outputs = 0, pad_begin = 0, pad_end = 0;
 };
-// Plans an axis of `input` elements. `same` pads so that output = ceil(input / stride); if the
+// Plans an axis of `input` elements. `same` pads so that num_outputs = ceil(input / stride); if the
 // number of padded elements is odd, the end gets one more than the beginning. kBadJob if the kernel
 // does not fit or a size is not 1 to 65536.
 Result<AxisPlan> PlanAxis(uint32_t input, const Window& window);

@@ -9,9 +9,9 @@ namespace tern::server {
 
 namespace {
 
-// The weight decay factor that the server adds to the mean gradient of tensor `t`; 0 if the
-// gradient already includes the decay.
-float LocalDecay(const setup::Setup& setup, uint32_t t) {
+// The rate of the weight decay that the server adds to the gradient of tensor `t`; 0 if the workers
+// add the decay, or if the tensor has none.
+float DecayRateOnServer(const setup::Setup& setup, uint32_t t) {
   const pb::WeightDecay& decay = setup.job.train().weight_decay();
   if (decay.where() != pb::WeightDecay::local) return 0;
   if (setup.table.parameters[t].is_bias && !decay.biases()) return 0;
@@ -49,7 +49,7 @@ Result<std::unique_ptr<CentralChunk>> CentralChunk::Make(const setup::Setup& set
   for (const codec::Segment& segment : chunk.segments) {
     TERN_RETURN_IF_ERROR(
         CheckSegment(setup, segment, central_chunk->optimizer_->needs_whole_tensors()));
-    central_chunk->segment_decays_.push_back(LocalDecay(setup, segment.tensor));
+    central_chunk->segment_decays_.push_back(DecayRateOnServer(setup, segment.tensor));
   }
   const std::span<const float> chunk_weights = initial.subspan(chunk.begin, chunk.count);
   central_chunk->weights_.assign(chunk_weights.begin(), chunk_weights.end());

@@ -28,7 +28,7 @@ class CentralChunk {
  public:
   // `initial`: the weights of the whole model. kBadJob if workers share the scaler of a codec, or
   // if the optimizer needs whole tensors and the chunk has only a part of one. `setup` and `chunk`
-  // outlive the result.
+  // must outlive the result.
   static Result<std::unique_ptr<CentralChunk>> Make(const setup::Setup& setup,
                                                     const protocol::Chunk& chunk,
                                                     std::span<const float> initial);

@@ -69,7 +69,7 @@ protocol::CellSpec CentralRounds::DescribeCell(protocol::CellSpec sum) {
     return protocol::CheckSums(central_chunk_->setup().plan, chunk, payload, 1);
   };
   spec.pull = [this](bool average) { return Pull(average); };
-  spec.every_round = true;
+  spec.closes_every_round = true;
   return spec;
 }
 
@@ -81,7 +81,7 @@ Bytes CentralRounds::Close(const Bytes& sum, uint32_t contributors) {
     CHECK(decode_status.ok())
         << decode_status.message();  // Cannot fail, because this process made the sum.
     if (easgd_alpha_.has_value()) {
-      // With n contributors: alpha * sum over i of (x_i - w) = alpha * n * (mean of x_i - w).
+      // With n contributors: alpha * sum over i of (x_i - w) = alpha * n * ((mean of the x_i) - w).
       central_chunk_->MoveTowards(
           mean_push_, static_cast<float>(*easgd_alpha_) * static_cast<float>(contributors));
     } else {

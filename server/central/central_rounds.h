@@ -8,7 +8,9 @@
 //
 // In easgd (elastic averaging SGD), x_i is the weights of worker i. Each worker then moves its own
 // weights towards the old w, which it still has.
-// The rounds of a cell close in order, each once. Only the lane's thread uses these objects.
+//
+// The rounds of a cell close in order, each once. Only the thread of the RoundLane uses these
+// objects.
 #pragma once
 
 #include <cstdint>

@@ -68,7 +68,7 @@ bool DownLink::EncodeValues(std::span<const float> values, uint32_t receiver, ui
   const float* segment_values = values.data();
   for (const codec::Segment& segment : chunk_.segments) {
     const kernels::Stats stats = kernels::ComputeStats(segment_values, segment.count);
-    if (!stats.finite) {
+    if (!stats.is_finite) {
       code->clear();
       return false;
     }

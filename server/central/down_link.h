@@ -44,9 +44,10 @@ class DownLink {
                                                 uint64_t version) const;
   // The version of the weights in the receiver's newest answer. Valid only if answers are changes.
   uint64_t sent_version(uint32_t receiver) const { return sent_version_[receiver]; }
-  // The weights that `receiver` has after its newest answer, which encoded w.
+  // The weights that `receiver` has after its newest answer, which encoded w. If answers are not
+  // changes, returns w, without the error of its code.
   std::span<const float> HeldWeights(uint32_t receiver, std::span<const float> w) const;
-  // Adds h of all receivers and its version to what checkpoints save and restore.
+  // Adds the h of each receiver and its version to what checkpoints save and restore.
   void AddState(SavedState* state);
 
  private:

@@ -24,9 +24,9 @@ Result<std::unique_ptr<ClockRule>> MakeClockRule(const setup::Setup& setup,
                                                  std::span<const float> initial, Rate rate) {
   for (const RuleEntry& entry : kTable) {
     if (setup.job.train().algorithm() != entry.algorithm) continue;
-    auto central = CentralChunk::Make(setup, chunk, initial);
-    if (!central.ok()) return central.status();
-    return entry.make(std::move(*central), std::move(rate));
+    auto central_chunk = CentralChunk::Make(setup, chunk, initial);
+    if (!central_chunk.ok()) return central_chunk.status();
+    return entry.make(std::move(*central_chunk), std::move(rate));
   }
   return Status(Code::kBadJob, "train.algorithm '" + setup.job.train().algorithm() +
                                    "' has no rule for pushes without rounds");

@@ -1,7 +1,7 @@
-// Stale synchronous parallel: the server applies w <- optimizer(w, g) to every push g. ClockLane
-// limits how many pushes a worker may be ahead of the slowest. With push_weight: one_over_workers
-// and N workers, the learning rate is divided by N, so that one push of each worker moves the
-// weights as far as one round of synchronous SGD.
+// Stale synchronous parallel: the server applies w <- optimizer(w, g) to every push g. By delaying
+// answers, ClockLane limits how many pushes a worker may be ahead of the slowest. With the job key
+// push_weight: one_over_workers and N workers, the learning rate is divided by N, so that one push
+// of each worker moves the weights as far as one round of synchronous SGD.
 #include <utility>
 
 #include "server/rules/clock_rules.h"

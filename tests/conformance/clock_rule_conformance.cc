@@ -32,7 +32,7 @@ struct RuleCase {
 
 std::vector<RuleCase> AllCases() {
   std::vector<RuleCase> cases;
-  for (const std::string& name : algorithm::AlgorithmsThatClose(pb::AlgorithmTraits::every_push))
+  for (const std::string& name : algorithm::AlgorithmsWithCloses(pb::AlgorithmTraits::every_push))
     for (const char* answer_contents : {"weights", "changes"})
       cases.push_back({name, answer_contents});
   return cases;
@@ -66,8 +66,8 @@ std::vector<uint8_t> ToVector(const Bytes& bytes) {
   return {bytes.span().begin(), bytes.span().end()};
 }
 
-// A drill runs server code and workers in one thread. This one has a rule for one chunk of the
-// model, with elements of several tensors, and the workers' state.
+// A drill runs server code and workers in one thread. This one has a rule for one chunk (range of
+// elements) of the model, which has elements of several tensors, and the workers' state.
 class RuleDrill {
  public:
   explicit RuleDrill(const setup::Setup& job) : job_(job), workers_(job.plan.workers) {
@@ -119,16 +119,16 @@ class RuleDrill {
     ApplyServerAnswer(job_, *chunk_, answer.is_fp32, answer.payload, &workers_[rank].model);
     workers_[rank].version = rule_->version();
   }
-  // Makes the pushes number `begin` to `end` - 1 of a fixed random order of workers. Each worker
-  // pulls after its push; returns the answers.
+  // Workers push in a fixed random order. Makes pushes number `begin` to `end` - 1, after each of
+  // which its worker pulls. Returns the answers to the pulls.
   std::vector<std::vector<uint8_t>> MakePushes(int begin, int end) {
     std::vector<std::vector<uint8_t>> answers;
     RandomRanks order(9);
     for (int i = 0; i < end; ++i) {
       const uint32_t rank = order.Next(job_.plan.workers);
       if (i < begin) continue;
-      const Status status = Push(rank, NextPush(rank));
-      EXPECT_TRUE(status.ok()) << status.message();
+      const Status push_status = Push(rank, NextPush(rank));
+      EXPECT_TRUE(push_status.ok()) << push_status.message();
       answers.push_back(ToVector(Pull(rank).payload));
     }
     return answers;
@@ -182,9 +182,9 @@ TEST_P(ClockRuleConformance, RefusedPushesChangeNothing) {
   drill_.MakePushes(0, 7);
   const auto state_before = SavedStateOf(&drill_.rule());
   const auto expect_refused = [&](const Bytes& payload, const std::string& which) {
-    const Status status = drill_.Push(1, payload);
-    EXPECT_EQ(status.code(), Code::kMismatch) << which;
-    EXPECT_NE(status.message(), "") << which;
+    const Status push_status = drill_.Push(1, payload);
+    EXPECT_EQ(push_status.code(), Code::kMismatch) << which;
+    EXPECT_NE(push_status.message(), "") << which;
     EXPECT_EQ(SavedStateOf(&drill_.rule()), state_before) << which;
   };
   const Bytes valid_push = drill_.NextPush(1);
@@ -346,7 +346,8 @@ INSTANTIATE_TEST_SUITE_P(Every, ClockRuleConformance, testing::ValuesIn(AllCases
 
 // MakeClockRule has a rule for every algorithm without rounds, and for no other algorithm.
 TEST(ClockRuleTable, HasARuleForEveryAlgorithmWithoutRounds) {
-  const auto names_without_rounds = algorithm::AlgorithmsThatClose(pb::AlgorithmTraits::every_push);
+  const auto names_without_rounds =
+      algorithm::AlgorithmsWithCloses(pb::AlgorithmTraits::every_push);
   const std::set<std::string> expected(names_without_rounds.begin(), names_without_rounds.end());
   const auto job = MakeCentralJob({"train.algorithm=asgd"});
   for (const std::string& name : algorithm::AlgorithmNames()) {

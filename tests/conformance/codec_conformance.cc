@@ -248,14 +248,14 @@ TEST_P(CodecConformance, SizesEqualMaxEncodedSizeAndMaxSumSize) {
 
 // A round may close without some workers. The sum is then over the ranks that contributed.
 TEST_P(CodecConformance, AnySubsetOfRanksInAnyOrderGivesTheSumOverThatSubset) {
-  constexpr int kWorkers = 5;
+  constexpr int kNumWorkers = 5;
   for (size_t n : {1, 9, 70, 1025}) {
-    const Round round = SomeRound(*codec_, n, kWorkers);
-    for (unsigned rank_set = 1; rank_set < 1u << kWorkers; ++rank_set) {
+    const Round round = SomeRound(*codec_, n, kNumWorkers);
+    for (unsigned rank_set = 1; rank_set < 1u << kNumWorkers; ++rank_set) {
       std::vector<int> order;
       Round subset_round;  // The same gradients, in a job of only these workers.
       subset_round.scaler = round.scaler;
-      for (int rank = 0; rank < kWorkers; ++rank) {
+      for (int rank = 0; rank < kNumWorkers; ++rank) {
         if ((rank_set >> rank & 1) == 0) continue;
         order.push_back(rank);
         subset_round.gradients.push_back(round.gradients[rank]);
@@ -292,9 +292,9 @@ TEST_P(CodecConformance, SumsOfAnotherSizeAreRejected) {
   std::vector<uint8_t> sum = Sum(*codec_, round);
   std::vector<float> mean(70);
   for (size_t size = 0; size < sum.size(); ++size) {
-    const Status status =
+    const Status decode_status =
         codec_->Decode(std::span(sum).first(size), {0, 0, 70}, 3, round.scaler, 0, 70, mean.data());
-    ASSERT_EQ(status.code(), Code::kMismatch) << size;
+    ASSERT_EQ(decode_status.code(), Code::kMismatch) << size;
   }
   sum.push_back(0);
   EXPECT_EQ(codec_->Decode(sum, {0, 0, 70}, 3, round.scaler, 0, 70, mean.data()).code(),
@@ -344,11 +344,11 @@ TEST_P(CodecConformance, RandomBytesAreAcceptedWholeOrRejected) {
     std::vector<uint8_t> sum_bytes(codec_->MaxSumSize({0, 0, n}, 5));
     for (uint8_t& b : sum_bytes) b = static_cast<uint8_t>(random());
     std::vector<float> mean(n);
-    const Status status = codec_->Decode(sum_bytes, {0, 0, n}, 5, 1.0f, 0, n, mean.data());
-    if (status.ok()) {
+    const Status decode_status = codec_->Decode(sum_bytes, {0, 0, n}, 5, 1.0f, 0, n, mean.data());
+    if (decode_status.ok()) {
       ASSERT_TRUE(std::all_of(mean.begin(), mean.end(), [](float v) { return std::isfinite(v); }));
     } else {
-      ASSERT_EQ(status.code(), Code::kMismatch);
+      ASSERT_EQ(decode_status.code(), Code::kMismatch);
     }
   }
   EXPECT_GT(num_accepted, GetParam().random_codes);
@@ -358,16 +358,16 @@ TEST_P(CodecConformance, RandomBytesAreAcceptedWholeOrRejected) {
 TEST_P(CodecConformance, OneCodecServesManyThreads) {
   const Round expected = SomeRound(*codec_, 1025, 3);
   const std::vector<float> mean = Mean(*codec_, expected);
-  std::vector<int> is_same(4);
+  std::vector<int> are_same(4);
   std::vector<std::thread> threads;
-  for (int& result : is_same) {
+  for (int& result : are_same) {
     threads.emplace_back([this, &result, &expected, &mean] {
       const Round round = SomeRound(*codec_, 1025, 3);
       result = round.payloads == expected.payloads && Mean(*codec_, round) == mean;
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(is_same, std::vector<int>(4, 1));
+  EXPECT_EQ(are_same, std::vector<int>(4, 1));
 }
 
 TEST_P(CodecConformance, MatchesGoldenBytes) {

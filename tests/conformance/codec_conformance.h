@@ -32,7 +32,7 @@ struct CodecCase {
   // change, because a codec whose bytes change needs a new name.
   std::string golden_payloads[2];
   std::string golden_sum;
-  // The relative rounding error of a decoded mean, which the number format of the sum causes.
+  // The largest relative error of a decoded mean that the rounding of the sum's numbers may cause.
   double max_rounding_error = 0x1p-11;
   // For codecs whose server encodes the sum lossily: the allowed error of the decoded mean,
   // relative to the largest magnitude of the exact mean.

@@ -23,12 +23,12 @@ std::vector<size_t> UnusedBitsOfMaskAndSigns(std::span<const uint8_t> payload, u
 
 std::string ToHex(std::span<const uint8_t> bytes) {
   const char* digits = "0123456789abcdef";
-  std::string text;
+  std::string hex;
   for (uint8_t b : bytes) {
-    text += digits[b >> 4];
-    text += digits[b & 15];
+    hex += digits[b >> 4];
+    hex += digits[b & 15];
   }
-  return text;
+  return hex;
 }
 
 std::vector<float> SomeGradient(size_t n, uint64_t seed) {
@@ -93,9 +93,10 @@ std::vector<uint8_t> Sum(const Codec& codec, const Round& round) {
 
 std::vector<float> Mean(const Codec& codec, const Round& round) {
   std::vector<float> mean(round.count());
-  const Status status = codec.Decode(Sum(codec, round), {0, 0, round.count()}, round.workers(),
-                                     round.scaler, 0, round.count(), mean.data());
-  EXPECT_TRUE(status.ok()) << status.message();
+  const Status decode_status =
+      codec.Decode(Sum(codec, round), {0, 0, round.count()}, round.workers(), round.scaler, 0,
+                   round.count(), mean.data());
+  EXPECT_TRUE(decode_status.ok()) << decode_status.message();
   return mean;
 }
 

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::SizeIs;
 
-constexpr size_t kTrainImages = 10, kTestImages = 3;
+constexpr size_t kNumTrainImages = 10, kNumTestImages = 3;
 
 class DataConformance : public testing::TestWithParam<FormatCase> {
  protected:
@@ -53,19 +53,19 @@ class DataConformance : public testing::TestWithParam<FormatCase> {
   // contains the path. Then restores the file. `why` tells what is wrong with the bytes.
   void ExpectRefused(const std::string& path, const std::string& bytes, const std::string& why) {
     const std::string original = BytesOfFile(path);
-    folder_.Write(fs::relative(path, folder_.path()).string(), bytes);
-    const Status status = DecodeAll();
-    EXPECT_EQ(status.code(), Code::kBadData) << path << ": " << why;
-    EXPECT_THAT(status.message(), HasSubstr(path)) << why;
-    folder_.Write(fs::relative(path, folder_.path()).string(), original);
+    folder_.WriteFile(fs::relative(path, folder_.path()).string(), bytes);
+    const Status decode_status = DecodeAll();
+    EXPECT_EQ(decode_status.code(), Code::kBadData) << path << ": " << why;
+    EXPECT_THAT(decode_status.message(), HasSubstr(path)) << why;
+    folder_.WriteFile(fs::relative(path, folder_.path()).string(), original);
   }
   static void ExpectSameImages(const Dataset& dataset, const Images& expected) {
     ASSERT_EQ(dataset.count(), expected.size());
     Image image;
     for (size_t i = 0; i < expected.size(); ++i) {
       EXPECT_EQ(dataset.labels[i], expected[i].label) << i;
-      const Status status = dataset.Decode(i, &image);
-      ASSERT_TRUE(status.ok()) << status.message();
+      const Status decode_status = dataset.Decode(i, &image);
+      ASSERT_TRUE(decode_status.ok()) << decode_status.message();
       ASSERT_EQ(image.channels, GetParam().is_gray ? 1u : 3u);
       ASSERT_EQ(image.height, 32u);
       ASSERT_EQ(image.width, 32u);
@@ -76,8 +76,8 @@ class DataConformance : public testing::TestWithParam<FormatCase> {
   }
 
   const TempFolder folder_;
-  const Images train_images_ = SomeImages(kTrainImages, GetParam().is_gray);
-  const Images test_images_ = SomeImages(kTestImages, GetParam().is_gray, 40);
+  const Images train_images_ = SomeImages(kNumTrainImages, GetParam().is_gray);
+  const Images test_images_ = SomeImages(kNumTestImages, GetParam().is_gray, 40);
   std::vector<std::string> train_files_;
   pb::Data data_;
 };
@@ -88,7 +88,7 @@ TEST_P(DataConformance, GivesTheLabelsAndPixelsThatWereWritten) {
 }
 
 TEST_P(DataConformance, GivesGrayImagesAsEveryOtherFormat) {
-  const Images gray_images = SomeImages(kTrainImages, true, 7);
+  const Images gray_images = SomeImages(kNumTrainImages, true, 7);
   WriteSplit(GetParam(), Split::kTrain, gray_images, folder_);
   ExpectSameImages(*ReadSplit(), gray_images);
 }
@@ -118,7 +118,7 @@ TEST_P(DataConformance, KeepsTheFirstImagesUpToTheLimitOfTheSplit) {
   ExpectSameImages(*ReadSplit(Split::kTrain),
                    Images(train_images_.begin(), train_images_.begin() + 4));
   ExpectSameImages(*ReadSplit(Split::kTest), test_images_);
-  data_.set_train_limit(kTrainImages + 1);
+  data_.set_train_limit(kNumTrainImages + 1);
   data_.set_test_limit(2);
   ExpectSameImages(*ReadSplit(Split::kTrain), train_images_);
   ExpectSameImages(*ReadSplit(Split::kTest),
@@ -137,7 +137,7 @@ TEST_P(DataConformance, NamesAFileOfAnotherFormat) {
   for (const FormatCase& other : AllFormats()) {
     if (other.format == GetParam().format || other.has_one_file_per_image) continue;
     const TempFolder other_folder;
-    const Images images = SomeImages(kTrainImages, false);
+    const Images images = SomeImages(kNumTrainImages, false);
     for (const std::string& other_file : WriteSplit(other, Split::kTrain, images, other_folder)) {
       for (const std::string& path : {train_files_.front(), train_files_.back()})
         ExpectRefused(path, BytesOfFile(other_file), "a file of " + other.name);
@@ -154,7 +154,7 @@ TEST_P(DataConformance, NamesAMissingFile) {
     fs::remove(path);
     EXPECT_EQ(DecodeAll().code(), Code::kBadData);
     EXPECT_THAT(DecodeAll().message(), HasSubstr(path));
-    folder_.Write(fs::relative(path, folder_.path()).string(), bytes);
+    folder_.WriteFile(fs::relative(path, folder_.path()).string(), bytes);
   }
   data_.set_dir(folder_.path() + "/nowhere");
   EXPECT_EQ(DecodeAll().code(), Code::kBadData);
@@ -178,13 +178,13 @@ TEST_P(DataConformance, NamesTheImageWhoseLabelIsTooLarge) {
   Images images = train_images_;
   images[5].label = *GetParam().too_large_label;
   const auto paths = WriteSplit(GetParam(), Split::kTrain, images, folder_);
-  const Status status = DecodeAll();
-  EXPECT_EQ(status.code(), Code::kBadData);
+  const Status decode_status = DecodeAll();
+  EXPECT_EQ(decode_status.code(), Code::kBadData);
   // The message names the file that has the label, and the index of the image in that file.
-  const size_t images_per_file = kTrainImages / paths.size();
-  EXPECT_THAT(status.message(), HasSubstr(paths[5 / images_per_file]));
-  EXPECT_THAT(status.message(), HasSubstr("image " + std::to_string(5 % images_per_file)));
-  EXPECT_THAT(status.message(), HasSubstr("label " + std::to_string(images[5].label)));
+  const size_t images_per_file = kNumTrainImages / paths.size();
+  EXPECT_THAT(decode_status.message(), HasSubstr(paths[5 / images_per_file]));
+  EXPECT_THAT(decode_status.message(), HasSubstr("image " + std::to_string(5 % images_per_file)));
+  EXPECT_THAT(decode_status.message(), HasSubstr("label " + std::to_string(images[5].label)));
 }
 
 // However data.partition divides the images, in each epoch the workers together get each image
@@ -193,15 +193,15 @@ TEST_P(DataConformance, WorkersShareEveryEpochWithoutGapOrOverlap) {
   const auto samples = ReadSamples();
   for (const auto partition : {pb::Data::shared, pb::Data::by_sample, pb::Data::by_class}) {
     for (const uint32_t workers : {1, 2, 5}) {
-      std::vector<int> times_taken(2 * kTrainImages);
+      std::vector<int> times_taken(2 * kNumTrainImages);
       for (uint32_t rank = 0; rank < workers; ++rank) {
         auto batches = Batches::Make(
             *samples,
             {.rank = rank, .workers = workers, .batch_total = workers, .partition = partition});
         ASSERT_TRUE(batches.ok()) << batches.status().message();
-        for (uint64_t step = 0; step < 2 * kTrainImages / workers; ++step) {
+        for (uint64_t step = 0; step < 2 * kNumTrainImages / workers; ++step) {
           for (const Augmenter::SampleId& sample : batches->SamplesAt(step))
-            ++times_taken.at(sample.epoch * kTrainImages + sample.index);
+            ++times_taken.at(sample.epoch * kNumTrainImages + sample.index);
         }
       }
       EXPECT_THAT(times_taken, testing::Each(1))
@@ -218,8 +218,8 @@ TEST_P(DataConformance, AnyThreadsReadTheSame) {
     threads.emplace_back([&, t] {
       Image image;
       int num_equal = 0;
-      for (size_t k = 0; k < 4 * kTrainImages; ++k) {
-        const size_t i = (k * (2 * t + 1) + t) % kTrainImages;  // Each thread uses another order.
+      for (size_t k = 0; k < 4 * kNumTrainImages; ++k) {
+        const size_t i = (k * (2 * t + 1) + t) % kNumTrainImages;  // each thread in another order
         if (!dataset->Decode(i, &image).ok()) continue;
         std::vector<uint8_t> pixels = train_images_[i].image.pixels;
         pixels.resize(image.pixels.size());
@@ -229,7 +229,7 @@ TEST_P(DataConformance, AnyThreadsReadTheSame) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_THAT(equal_counts, testing::Each(static_cast<int>(4 * kTrainImages)));
+  EXPECT_THAT(equal_counts, testing::Each(static_cast<int>(4 * kNumTrainImages)));
 }
 
 TEST_P(DataConformance, BatchesDoNotDependOnTheNumberOfThreads) {
@@ -239,19 +239,20 @@ TEST_P(DataConformance, BatchesDoNotDependOnTheNumberOfThreads) {
   const auto samples = ReadSamples();
   EXPECT_EQ(samples->dataset().labels, samples_of_four_threads->dataset().labels);
   const auto samples_of_step = [](uint64_t step) {
-    return std::vector<Augmenter::SampleId>{{0, step % kTrainImages}, {0, 9 - step % kTrainImages}};
+    return std::vector<Augmenter::SampleId>{{0, step % kNumTrainImages},
+                                            {0, 9 - step % kNumTrainImages}};
   };
-  Prefetcher one_thread(*samples, samples_of_step, {.threads = 1}),
-      four_threads(*samples_of_four_threads, samples_of_step, {.threads = 4});
+  Prefetcher prefetcher_of_one(*samples, samples_of_step, {.threads = 1}),
+      prefetcher_of_four(*samples_of_four_threads, samples_of_step, {.threads = 4});
   for (uint64_t step = 0; step < 20; ++step) {
-    const auto one_batch = one_thread.Next(), four_batch = four_threads.Next();
-    ASSERT_TRUE(one_batch.ok() && four_batch.ok());
-    EXPECT_EQ((*one_batch)->images, (*four_batch)->images);
-    EXPECT_EQ((*one_batch)->labels, (*four_batch)->labels);
-    const uint64_t first_image = step % kTrainImages;
-    EXPECT_EQ((*one_batch)->labels, (std::vector{train_images_[first_image].label,
-                                                 train_images_[9 - first_image].label}));
-    EXPECT_FLOAT_EQ((*one_batch)->images[0],
+    const auto batch_of_one = prefetcher_of_one.Next(), batch_of_four = prefetcher_of_four.Next();
+    ASSERT_TRUE(batch_of_one.ok() && batch_of_four.ok());
+    EXPECT_EQ((*batch_of_one)->images, (*batch_of_four)->images);
+    EXPECT_EQ((*batch_of_one)->labels, (*batch_of_four)->labels);
+    const uint64_t first_image = step % kNumTrainImages;
+    EXPECT_EQ((*batch_of_one)->labels, (std::vector{train_images_[first_image].label,
+                                                    train_images_[9 - first_image].label}));
+    EXPECT_FLOAT_EQ((*batch_of_one)->images[0],
                     static_cast<float>(train_images_[first_image].image.pixels[0]) / 255);
   }
 }

@@ -55,9 +55,10 @@ std::vector<std::string> WriteIdx(bool gzip, Split split, const Images& images,
   const auto count = static_cast<uint32_t>(images.size());
   const std::string stem = split == Split::kTrain ? "train" : "t10k", ending = gzip ? ".gz" : "";
   const auto compress = [gzip](const std::string& bytes) { return gzip ? Gzip(bytes) : bytes; };
-  return {folder.Write(stem + "-images-idx3-ubyte" + ending,
+  return {
+      folder.WriteFile(stem + "-images-idx3-ubyte" + ending,
                        compress(IdxBytes({count, kSide, kSide}, pixels))),
-          folder.Write(stem + "-labels-idx1-ubyte" + ending, compress(IdxBytes({count}, labels)))};
+      folder.WriteFile(stem + "-labels-idx1-ubyte" + ending, compress(IdxBytes({count}, labels)))};
 }
 
 // Writes an equal part of the images into each file of the format.
@@ -65,14 +66,15 @@ std::vector<std::string> WriteCifar(const CifarFormat& format, Split split, cons
                                     const TempFolder& folder) {
   std::istringstream file_list(split == Split::kTrain ? format.train_files : format.test_files);
   const std::vector<std::string> names{std::istream_iterator<std::string>(file_list), {}};
-  std::vector<std::string> files(names.size()), paths;
+  std::vector<std::string> contents(names.size()), paths;
   for (size_t i = 0; i < images.size(); ++i) {
-    std::string& bytes = files[i * names.size() / images.size()];
+    std::string& bytes = contents[i * names.size() / images.size()];
     bytes.append(format.label_bytes - 1, '\7');  // CIFAR-100's coarse label, which Tern ignores.
     bytes += static_cast<char>(images[i].label);
     bytes.append(images[i].image.pixels.begin(), images[i].image.pixels.end());
   }
-  for (size_t i = 0; i < names.size(); ++i) paths.push_back(folder.Write(names[i], files[i]));
+  for (size_t i = 0; i < names.size(); ++i)
+    paths.push_back(folder.WriteFile(names[i], contents[i]));
   return paths;
 }
 
@@ -86,7 +88,7 @@ std::vector<std::string> WriteFolder(Split split, const Images& images, const Te
     fs::create_directories(folder.path() + "/" + name + "/" + label);
     const std::string number = std::to_string(100 + i);
     paths.push_back(
-        folder.Write(name + "/" + label + "/" + number + ".png", EncodePng(images[i].image)));
+        folder.WriteFile(name + "/" + label + "/" + number + ".png", EncodePng(images[i].image)));
   }
   if (paths.empty()) return {folder.path() + "/" + name};
   return paths;

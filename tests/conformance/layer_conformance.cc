@@ -100,7 +100,7 @@ TEST_P(LayerConformance, EveryLayerWritesAnOutputOfTheInferredShape) {
     SetToIdentity(&problem, "probe");
     std::vector<float> scores(size_t{problem.batch} * num_probed, NAN);
     const ReferenceRun expected =
-        RunReference(problem.net, problem.TrainingReference(problem.batch));
+        RunReference(problem.net, problem.TrainingReferenceFeed(problem.batch));
     auto cut_net = problem.MakeNet();
     cut_net->Forward({problem.images, problem.labels, problem.batch, 0, scores}, nullptr);
     const std::vector<float> reference(expected.scores.begin(), expected.scores.end());
@@ -225,9 +225,9 @@ TEST_P(LayerConformance, ASampleAloneHasTheScoresThatItHasInABatch) {
   std::vector<float> batch_scores(problem.batch * classes), single_scores(classes);
   problem.MakeNet(false)->Forward({problem.images, problem.labels, problem.batch, 0, batch_scores},
                                   nullptr);
-  Problem single(problem.net, 1);
-  auto net = single.MakeNet(/*training=*/false);
-  const size_t image_size = single.images.size();
+  Problem single_problem(problem.net, 1);
+  auto net = single_problem.MakeNet(/*training=*/false);
+  const size_t image_size = single_problem.images.size();
   for (uint32_t n = 0; n < problem.batch; ++n) {
     net->Forward({std::span(problem.images).subspan(n * image_size, image_size),
                   std::span(problem.labels).subspan(n, 1), 1, 0, single_scores},
@@ -241,10 +241,10 @@ TEST_P(LayerConformance, ASampleAloneHasTheScoresThatItHasInABatch) {
 
 TEST_P(LayerConformance, NetsComeBackFromTheirText) {
   const pb::NetDef net = NetOf(GetParam());
-  std::string text;
-  ASSERT_TRUE(TextFormat::PrintToString(net, &text));
+  std::string net_text;
+  ASSERT_TRUE(TextFormat::PrintToString(net, &net_text));
   pb::Model model;
-  ASSERT_TRUE(TextFormat::ParseFromString(text, model.mutable_net()));
+  ASSERT_TRUE(TextFormat::ParseFromString(net_text, model.mutable_net()));
   const auto rebuilt = models::BuildNet(model, net.input(), net.classes());
   ASSERT_TRUE(rebuilt.ok()) << rebuilt.status().message();
   EXPECT_EQ(rebuilt->SerializeAsString(), net.SerializeAsString());
@@ -262,7 +262,8 @@ TEST(LayerDigests, DifferFromNetToNet) {
   }
 }
 
-// A new layer type needs a network in layer_cases.cc, because the tests above run only on those.
+// A new layer type needs a network in layer_cases.cc, because the tests above run only on the
+// networks there.
 TEST(LayerTables, EveryLayerHasRulesAndACase) {
   std::set<pb::LayerDef::KindCase> tested_kinds;
   for (const NetCase& c : NetCases()) {

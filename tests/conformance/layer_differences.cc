@@ -22,7 +22,7 @@ class GradientChecker {
       largest_gradient = std::max(largest_gradient, std::fabs(static_cast<double>(g)));
     ASSERT_GT(largest_gradient, 0);
     size_t num_kinks = 0;
-    // Checks about 300 parameters, spread evenly, because each costs four forward passes.
+    // Checks at most 300 parameters, spread evenly, because each costs four forward passes.
     const size_t stride = gradients.size() / 300 + 1;
     size_t num_checked = 0;
     for (size_t i = 0; i < gradients.size(); i += stride, ++num_checked) {

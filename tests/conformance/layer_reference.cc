@@ -45,7 +45,7 @@ double SlackOf(const Problem& problem) {
 
 void ExpectLikeReference(Problem* problem) {
   const ReferenceRun expected =
-      RunReference(problem->net, problem->TrainingReference(problem->batch));
+      RunReference(problem->net, problem->TrainingReferenceFeed(problem->batch));
   auto net = problem->MakeNet();
   Score score;
   const double loss = net->Forward({problem->images, problem->labels, problem->batch}, &score);
@@ -85,7 +85,7 @@ TEST_P(Reference, EvaluationGivesTheSameLoss) {
   for (size_t i = 0; i < problem.statistics.size(); ++i)
     problem.statistics[i] += 0.3f * std::fabs(Problem::DrawUniform(1, 4, i));
   const ReferenceRun expected =
-      RunReference(problem.net, problem.EvaluationReference(problem.batch));
+      RunReference(problem.net, problem.EvaluationReferenceFeed(problem.batch));
   auto net = problem.MakeNet(/*training=*/false);
   EXPECT_NEAR(net->Forward({problem.images, problem.labels, problem.batch}, nullptr), expected.loss,
               1e-5 * expected.loss);
@@ -100,7 +100,7 @@ TEST(ReferenceLeNet, ValidMatches) {
 }
 
 TEST(ReferenceLeNet, ValidMatchesOnTwoThreads) {
-  const ScopedThreadCount two(2);
+  const ScopedThreadCount two_threads(2);
   Problem problem(MakeLeNet(pb::Model::valid), 3);
   ExpectLikeReference(&problem);
 }

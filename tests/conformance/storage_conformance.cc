@@ -10,8 +10,8 @@ namespace tern {
 using testing::HasSubstr;
 
 void StorageConformance::WriteFile(const std::string& name, const std::string& bytes) {
-  const Status status = storage_.Write(Path(name), bytes);
-  EXPECT_TRUE(status.ok()) << status.message();
+  const Status write_status = storage_.Write(Path(name), bytes);
+  EXPECT_TRUE(write_status.ok()) << write_status.message();
 }
 
 std::string StorageConformance::ContentOf(const std::string& name) const {
@@ -24,9 +24,9 @@ std::string StorageConformance::NamesIn(const std::string& folder) const {
   const std::error_code error = storage_.List(folder, &names);
   EXPECT_FALSE(error) << error.message();
   std::sort(names.begin(), names.end());
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : " ") + name;
-  return text;
+  std::string joined_names;
+  for (const std::string& name : names) joined_names += (joined_names.empty() ? "" : " ") + name;
+  return joined_names;
 }
 
 namespace {
@@ -52,19 +52,19 @@ TEST_P(StorageConformance, WritingAgainReplacesAllBytes) {
 }
 
 TEST_P(StorageConformance, RefusesToWriteIntoAFolderThatDoesNotExist) {
-  const Status status = storage_.Write(Path("none/file"), "x");
-  EXPECT_EQ(status.code(), Code::kCannotWrite);
-  EXPECT_THAT(status.message(), HasSubstr(Path("none/file")));
-  EXPECT_THAT(status.message(), HasSubstr("No such file or directory"));
+  const Status write_status = storage_.Write(Path("none/file"), "x");
+  EXPECT_EQ(write_status.code(), Code::kCannotWrite);
+  EXPECT_THAT(write_status.message(), HasSubstr(Path("none/file")));
+  EXPECT_THAT(write_status.message(), HasSubstr("No such file or directory"));
   EXPECT_FALSE(storage_.Exists(Path("none/file")));
   EXPECT_FALSE(storage_.Exists(Path("none")));
 }
 
 TEST_P(StorageConformance, RefusesToWriteWhereAFolderIs) {
   ASSERT_FALSE(storage_.CreateFolders(Path("folder")));
-  const Status status = storage_.Write(Path("folder"), "x");
-  EXPECT_EQ(status.code(), Code::kCannotWrite);
-  EXPECT_THAT(status.message(), HasSubstr(Path("folder")));
+  const Status write_status = storage_.Write(Path("folder"), "x");
+  EXPECT_EQ(write_status.code(), Code::kCannotWrite);
+  EXPECT_THAT(write_status.message(), HasSubstr(Path("folder")));
   WriteFile("folder/file", "still a folder");
 }
 

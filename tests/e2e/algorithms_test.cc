@@ -111,7 +111,8 @@ TEST(Counted, EveryPushHasAStalenessWithinTheBoundOfSsp) {
   job.ExpectAllEnd(0);
   const nlohmann::json summary = job.Output("server.0.json");
   uint64_t num_pushes = 0;
-  for (const auto& of_staleness : summary["staleness"]) num_pushes += of_staleness.get<uint64_t>();
+  for (const auto& pushes_of_staleness : summary["staleness"])
+    num_pushes += pushes_of_staleness.get<uint64_t>();
   EXPECT_EQ(num_pushes, summary["exchanges"]);
   EXPECT_THAT(num_pushes, AllOf(Ge(60u), Le(66u)));
   // Between a worker's pull and its push, each of the two other workers makes at most 4 pushes: the
@@ -124,10 +125,11 @@ TEST(Counted, EveryPushHasAStalenessWithinTheBoundOfSsp) {
 
 // Each worker owns a third of 241 images, so in the last step of an epoch some have no samples.
 TEST(EndOfAnEpoch, NeverBlocksARound) {
-  for (const char* way : {"wrap", "drop_last", "pad", "leave"}) {
-    SCOPED_TRACE(way);
+  for (const char* epoch_end : {"wrap", "drop_last", "pad", "leave"}) {
+    SCOPED_TRACE(epoch_end);
     TestJob job({.workers = 3, .steps = 45, .batch_total = 12, .train_images = 241});
-    job.StartAll(ArgumentsFor({"data.partition=by_sample", std::string("data.epoch_end=") + way}));
+    job.StartAll(
+        ArgumentsFor({"data.partition=by_sample", std::string("data.epoch_end=") + epoch_end}));
     job.ExpectAllEnd(0);
     const nlohmann::json summary = job.Output("server.0.json");
     EXPECT_EQ(summary["replicas_agree"], true);

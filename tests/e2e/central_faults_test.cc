@@ -1,5 +1,5 @@
-// Losses of processes in jobs whose servers hold the parameters. A job with rounds goes back to a
-// checkpoint that all shards have, and ends with the bytes of an undisturbed run if it is
+// Tests of lost processes in jobs whose servers hold the parameters. A job with rounds goes back to
+// a checkpoint that all shards have, and ends with the bytes of an undisturbed run if it is
 // deterministic. Without rounds, only the lost shard goes back, and it reports by how much.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ using testing::HasSubstr;
 
 constexpr uint64_t kSteps = 120, kCheckpointEvery = 10;
 
-// Options of a job that is long enough that faults happen well before the end. A daemon counts as
+// Options of a job that is long enough that faults happen well before the end. A process counts as
 // lost after a second. `train` has additional lines for the job's section "train".
 JobOptions CentralOptions(const std::string& train, uint64_t shard_every = kCheckpointEvery) {
   JobOptions options;
@@ -43,7 +43,7 @@ JobOptions SsgdOptions(uint64_t shard_every = kCheckpointEvery) {
 }
 
 struct FinalWeights {
-  std::string weights, average_weights;  // bytes of files; the second: of the moving average
+  std::string weights, average_weights;  // bytes of the files; average: the moving average
 };
 FinalWeights FinalWeightsOf(const TestJob& job) {
   return {job.Weights(), job.OutputBytes("weights_average.safetensors")};

@@ -1,5 +1,5 @@
-// Jobs that lose all processes at once, and resume from their checkpoints with the same result,
-// byte for byte.
+// Tests of jobs that lose processes and go on from checkpoints, with rounds to the same result byte
+// for byte, and of starts that are refused because of the checkpoints that they find.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -333,11 +333,11 @@ TEST_P(MistakenStart, StartsAreRefusedByTheKeyThatDiffersAndLoseNothing) {
   ExpectInAllLogs(job, options, "--set checkpoints.resume=false");
   // The command `tern run` refuses the start in the same way.
   other_arguments.insert(other_arguments.begin(), {"run", job.job_file()});
-  TestProgram& tern = job.StartTern(other_arguments);
-  EXPECT_EQ(tern.Wait(), 65);
-  EXPECT_NE(tern.err().find("train.schedule.learning_rate was 0.01, is now 0.025"),
+  TestProgram& tern_run = job.StartTern(other_arguments);
+  EXPECT_EQ(tern_run.Wait(), 65);
+  EXPECT_NE(tern_run.err().find("train.schedule.learning_rate was 0.01, is now 0.025"),
             std::string::npos)
-      << tern.err();
+      << tern_run.err();
   EXPECT_TRUE(CheckpointFilesOf(job) == saved_files);
   ExpectResumes(job, options, weights, GetParam().arguments);
 }

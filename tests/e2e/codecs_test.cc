@@ -1,5 +1,5 @@
-// Every codec in jobs of real processes, with three workers and two servers: with parameters held
-// by the workers, with parameters held by the servers, and when a server is killed.
+// Tests of jobs of real processes with every codec, three workers and two servers, where either the
+// workers or the servers hold the parameters; and a job with onebit whose server is killed.
 #include "common/codec/codecs.h"
 
 #include <gtest/gtest.h>
@@ -48,8 +48,8 @@ TEST_P(EveryCodec, TrainsReplicasThatStayEqual) {
 
 TEST_P(EveryCodec, TrainsCentralParameters) {
   TestJob job({.servers = 2, .workers = 3, .steps = 30, .batch_total = 12});
-  // With `pull: changes`, the servers send with the same codec, unless it is stochastic. Such
-  // codecs are not allowed there.
+  // With `pull: changes`, the servers send with the same codec, or with onebit if that codec is
+  // stochastic, which is not allowed there.
   const auto codec = codec::MakeCodec(GetParam(), {});
   ASSERT_TRUE(codec.ok());
   const std::string pull_codec = (*codec)->is_stochastic() ? "onebit" : GetParam();

@@ -1,5 +1,5 @@
-// How fast the loss of a process is noticed. These tests must run alone, because the time limits
-// are for an idle machine.
+// Tests how fast the loss of a process is noticed. These tests must run alone, because the time
+// limits are for an idle machine.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>

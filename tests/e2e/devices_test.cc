@@ -1,4 +1,4 @@
-// Jobs with one worker on a CPU and one on a GPU. The GPU's backend runs on the CPU here
+// Tests of jobs with one worker on a CPU and one on a GPU. The GPU's backend runs on the CPU here
 // (tests/kernels/cuda_on_host).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -139,7 +139,7 @@ TEST(DevicesOfTwoKinds, SendEachOtherTheState) {
 }
 
 // On a GPU, what codecs keep from round to round and OD-SGD's private state are in GPU memory.
-// Checkpoints must save them there, too.
+// Checkpoints must contain them, too.
 class KilledDevices : public testing::TestWithParam<DeviceCase> {
  protected:
   static void StartDaemons(TestJob& job) {
@@ -154,8 +154,8 @@ class KilledDevices : public testing::TestWithParam<DeviceCase> {
     EXPECT_TRUE(LogSaysModelStaysOnGpu(job));
     return job.Weights();
   }
-  // Waits until both workers have their second checkpoint. A worker with fewer would take the
-  // other one back further.
+  // Waits until both workers have their second checkpoint. A worker with fewer checkpoints would
+  // take the other one back further.
   static void WaitForCheckpoints(const TestJob& job) {
     for (const char* rank : {"0", "1"}) {
       const std::string path = Cat(job.output_dir(), "/checkpoints/worker.", rank, "/step.10.json");

@@ -1,5 +1,5 @@
-// Rounds that close without some workers: backup workers, `on_worker_loss: shrink`, and workers
-// that join later.
+// Tests of rounds that close without some workers: backup workers, `on_worker_loss: shrink`, and
+// workers that join later.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

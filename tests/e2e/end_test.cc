@@ -1,4 +1,4 @@
-// How jobs start and end: in any order, by a signal, or with an error message.
+// Tests how jobs start and end: in any order, by a signal, or with an error message.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -97,8 +97,8 @@ TEST(Signal, SigtermWhileWorkersAreAwaitedEndsAll) {
   EXPECT_THAT(job.worker(0).err(), HasSubstr("while not all workers were there"));
 }
 
-// Starts the processes in `start_order` ("s0": shard 0, "w1": worker 1), each once the previous one
-// runs. Returns the final weights of the job.
+// Starts the processes in `start_order` ("s0": shard 0, "w1": worker 1), each as soon as the
+// previous one runs. Returns the final weights of the job.
 std::string WeightsAfterStarts(const std::vector<std::string>& start_order) {
   TestJob job({.servers = 2, .yaml = "exchange: {chunk_kib: 256}\n"});
   for (const std::string& daemon : start_order) {

@@ -1,5 +1,5 @@
-// What must not change results: how many workers share a batch (up to rounding), and in a ternary
-// job the order, the shards and the chunks of pushes (bit for bit).
+// Tests of what must not change results: how many workers share a batch (up to rounding), and in a
+// ternary job the order, the shards and the chunks of pushes (bit for bit).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -74,8 +74,8 @@ const std::string& TernaryWeights() {
   return weights;
 }
 
-// With `on_worker_loss: fail` no worker can join later. So a bucket's answer is applied when it
-// arrives, before the other buckets' answers.
+// With `on_worker_loss: fail` no worker can join later. So the answer to a bucket (a group of
+// tensors) is applied when it arrives, before the other buckets' answers.
 TEST(Ternary, AppliedBucketByBucketOrAtOnceEndsWithTheSameBytes) {
   for (const std::string on_loss : {"fail", "wait"}) {
     TestJob job(TernaryOptions(2));

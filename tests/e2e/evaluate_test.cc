@@ -1,5 +1,5 @@
-// Scores and confusion matrices of a job's weights: by tern_worker --evaluate, and at the job's
-// end.
+// Tests of the scores and confusion matrices of a job's weights: by tern_worker --evaluate, and at
+// the job's end.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ TestProgram& StartEvaluation(TestJob* job, const std::string& file,
                              const std::vector<std::string>& extra_arguments = {}) {
   std::vector<std::string> arguments = {"--job", job->job_file(), "--evaluate", file};
   arguments.insert(arguments.end(), extra_arguments.begin(), extra_arguments.end());
-  return job->Start("evaluate", TestJob::Binary("tern_worker"), arguments);
+  return job->Start("evaluate", TestJob::BinaryPath("tern_worker"), arguments);
 }
 
 std::vector<std::vector<int>> RowsOfCsv(const std::string& csv) {

@@ -1,4 +1,5 @@
-// The event files that workers write for TensorBoard, and the CPUs that they compute on.
+// Tests of the event files that workers write for TensorBoard, and of the CPUs on which workers
+// compute.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -145,9 +146,9 @@ std::multimap<std::string, std::string> CpusByThread(pid_t pid) {
   std::error_code ignored_error;
   for (const auto& task : std::filesystem::directory_iterator(
            "/proc/" + std::to_string(pid) + "/task", ignored_error)) {
-    std::ifstream status(task.path() / "status");
+    std::ifstream status_file(task.path() / "status");
     std::string line, name;
-    while (std::getline(status, line)) {
+    while (std::getline(status_file, line)) {
       const size_t tab = line.find('\t');
       if (line.rfind("Name:", 0) == 0) name = line.substr(tab + 1);
       if (line.rfind("Cpus_allowed_list:", 0) == 0)

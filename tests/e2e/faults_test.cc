@@ -1,4 +1,4 @@
-// Losses of processes that do not change the result: if a process that was killed or suspended
+// Tests that lost processes do not change the result: if a process that was killed or suspended
 // comes back, the job ends with the same weights as an undisturbed run, byte for byte.
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -21,7 +21,7 @@ JobOptions LongJobOptions(const std::string& faults) {
   return options;
 }
 
-// Options of a long job that waits for lost workers. A daemon counts as lost after a second.
+// Options of a long job that waits for lost workers. A process counts as lost after a second.
 JobOptions WaitOptions() {
   return LongJobOptions(
       "on_worker_loss: wait, heartbeat_ms: 50, suspect_after_s: 0.4, dead_after_s: 1");

@@ -1,4 +1,4 @@
-// A worker whose compute thread hangs while its net thread still sends heartbeats.
+// Tests a job with a worker whose compute thread hangs while its net thread still sends heartbeats.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/ptrace.h>
@@ -11,13 +11,13 @@ namespace {
 
 using ::testing::ContainsRegex;
 
-// Stops or continues one thread of a process, which no signal can do. False if this system does not
+// Stops one thread of a process, which no signal can do. Returns false if this system does not
 // allow it.
 bool StopThread(pid_t thread) {
   if (ptrace(PTRACE_SEIZE, thread, nullptr, nullptr) != 0) return false;
-  int status = 0;
+  int wait_status = 0;
   return ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr) == 0 &&
-         waitpid(thread, &status, __WALL) == thread;
+         waitpid(thread, &wait_status, __WALL) == thread;
 }
 void ContinueThread(pid_t thread) { ptrace(PTRACE_DETACH, thread, nullptr, nullptr); }
 

@@ -1,6 +1,6 @@
-// Connections of programs that do not belong to the job (strangers), and a worker of the job that
-// sends invalid messages. No server ends, nothing of these messages enters a gradient sum, and
-// metrics count all of them.
+// Tests of programs that connect but do not belong to the job (strangers), and of a worker of the
+// job that sends invalid messages. No server ends, nothing of these messages enters a gradient sum,
+// and metrics count those that ZeroMQ does not drop by itself.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <zmq.h>
@@ -102,9 +102,9 @@ std::vector<pb::Envelope> MessagesOfNonMembers() {
   }
   pb::Envelope envelope;
   for (const uint32_t rank : {0, 1}) {
-    for (const uint32_t code :
-         {0, 65}) {  // with incarnation 0, which servers use for a rank without a worker
+    for (const uint32_t code : {0, 65}) {
       envelope.mutable_bye()->set_rank(rank);
+      // Servers use incarnation (process number) 0 for a rank without a worker.
       envelope.mutable_bye()->set_incarnation(0);
       envelope.mutable_bye()->set_code(code);
       messages.push_back(envelope);
@@ -135,13 +135,13 @@ std::vector<std::unique_ptr<Stranger>> ConnectStrangers(const std::vector<uint16
   };
   for (const uint16_t port : ports) {
     connect(port);  // sends nothing
-    Stranger& broken_sender = connect(port);
+    Stranger& sender_of_broken_messages = connect(port);
     for (const std::vector<std::string>& frames : BrokenMessages())
-      broken_sender.SendFrames(frames);
-    Stranger& lying_sender = connect(port);
+      sender_of_broken_messages.SendFrames(frames);
+    Stranger& sender_of_lies = connect(port);
     for (const pb::Envelope& lie : MessagesOfNonMembers()) {
-      lying_sender.SendEnvelope(lie);
-      lying_sender.SendEnvelope(lie, std::string(1000, '\xff'));
+      sender_of_lies.SendEnvelope(lie);
+      sender_of_lies.SendEnvelope(lie, std::string(1000, '\xff'));
     }
     connect(port).SendEnvelope(MakeContribution(&pb::Envelope::mutable_push, 0, 7),
                                std::string(20 << 20, 'x'));
@@ -251,7 +251,7 @@ class FakeMember {
     hello->set_steps(steps);
   }
 
-  // Sends Hello until the server answers with a Welcome, and returns that. Fails the test if no
+  // Sends Hello until the server answers with a Welcome, which is returned. Fails the test if no
   // Welcome arrives. `lane` is the number of the server's socket (0: control).
   pb::Welcome Join(Stranger& connection, uint32_t lane) {
     hello_.mutable_hello()->set_lane(lane);
@@ -269,7 +269,7 @@ class FakeMember {
                         const std::string& payload, uint32_t bucket = 0) {
     connection.SendEnvelope(MakeContribution(kind, rank_, kIncarnation, bucket), payload);
     while (const auto answer = connection.Receive(20)) {
-      if (!answer->has_refuse()) continue;  // another message, such as a pulse
+      if (!answer->has_refuse()) continue;  // another message, such as a server's heartbeat
       EXPECT_EQ(answer->refuse().code(), 76u);
       return answer->refuse().sentence();
     }
@@ -304,17 +304,17 @@ TEST(Member, WhatItSaysIsCheckedBeforeItIsUsed) {
   fake_member.Join(data, 1);
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  const size_t tensor_count = (*setup)->table.parameters.size();
+  const size_t num_tensors = (*setup)->table.parameters.size();
   const auto scale_field = &pb::Envelope::mutable_scale;
-  EXPECT_THAT(fake_member.RefusalOf(control, scale_field, FloatBytes(tensor_count, kNan)),
+  EXPECT_THAT(fake_member.RefusalOf(control, scale_field, FloatBytes(num_tensors, kNan)),
               ContainsRegex("scale of bucket 0.* round 1 of rank 1: scaler 0 is -?nan"));
-  EXPECT_THAT(fake_member.RefusalOf(control, scale_field, FloatBytes(tensor_count, kInfinity)),
+  EXPECT_THAT(fake_member.RefusalOf(control, scale_field, FloatBytes(num_tensors, kInfinity)),
               HasSubstr("is inf"));
-  EXPECT_THAT(fake_member.RefusalOf(control, scale_field, FloatBytes(tensor_count, -1)),
+  EXPECT_THAT(fake_member.RefusalOf(control, scale_field, FloatBytes(num_tensors, -1)),
               HasSubstr("is -1"));
-  EXPECT_THAT(fake_member.RefusalOf(control, scale_field, FloatBytes(tensor_count + 1, 1)),
+  EXPECT_THAT(fake_member.RefusalOf(control, scale_field, FloatBytes(num_tensors + 1, 1)),
               HasSubstr("bytes"));
-  EXPECT_THAT(fake_member.RefusalOf(control, scale_field, FloatBytes(tensor_count, 1), 99),
+  EXPECT_THAT(fake_member.RefusalOf(control, scale_field, FloatBytes(num_tensors, 1), 99),
               HasSubstr("plan"));
   const auto push_field = &pb::Envelope::mutable_push;
   EXPECT_THAT(fake_member.RefusalOf(data, push_field, std::string(100, '\xff')),

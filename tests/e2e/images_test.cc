@@ -1,5 +1,5 @@
-// Image folders, and the packed files that `tern convert pack` makes of them, in real processes:
-// conversion, and training with several threads.
+// Tests of image folders, and of the packed files that `tern convert pack` makes of them, in real
+// processes: conversion, and training with several threads.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

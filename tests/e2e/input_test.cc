@@ -1,4 +1,5 @@
-// Invalid input gives an error message and an exit code, and running daemons continue.
+// Tests that invalid input gives an error message and an exit code, and that invalid processes do
+// not disturb the daemons that already run. Also tests the metrics that daemons serve.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -101,7 +102,7 @@ faults: {on_worker_loss: shrug, heartbeat_ms: often}
 )");
   for (const char* role : {"server", "worker"}) {
     TestProgram& daemon =
-        job.Start(role, TestJob::Binary(Cat("tern_", role)), {"--job", path, "--rank", "0"});
+        job.Start(role, TestJob::BinaryPath(Cat("tern_", role)), {"--job", path, "--rank", "0"});
     EXPECT_EQ(daemon.Wait(), 78);
     for (const char* expected_text :
          {":1:1: sede:", "did you mean seed?", ":4:19: servers[0].data_sockets: saw 0",
@@ -129,7 +130,7 @@ TEST(JobFile, AliasesAreRefused) {
   TestJob job;
   const std::string path = WriteTextFile(job, "alias.yaml", "name: &n a\noutput_dir: *n\n");
   TestProgram& server =
-      job.Start("server", TestJob::Binary("tern_server"), {"--job", path, "--rank", "0"});
+      job.Start("server", TestJob::BinaryPath("tern_server"), {"--job", path, "--rank", "0"});
   EXPECT_EQ(server.Wait(), 78);
   EXPECT_THAT(server.err(), AllOf(HasSubstr("anchor (&)"), HasSubstr("alias (*)")));
 }
@@ -145,9 +146,10 @@ TEST(JobFile, ARankOutOfRangeIsNamed) {
 
 TEST(JobFile, OtherAddressesThanLoopbackNeedSecurityNone) {
   TestJob job;
-  const std::vector<std::string> other_address = {"--set", "servers.0.address=192.0.2.1:7500"};
+  const std::vector<std::string> other_address_flags = {"--set",
+                                                        "servers.0.address=192.0.2.1:7500"};
   for (TestProgram* daemon :
-       {&job.StartServer(0, other_address), &job.StartWorker(0, other_address)}) {
+       {&job.StartServer(0, other_address_flags), &job.StartWorker(0, other_address_flags)}) {
     EXPECT_EQ(daemon->Wait(), 78);
     EXPECT_THAT(daemon->err(), AllOf(HasSubstr("192.0.2.1:7500"), HasSubstr("security: none")));
   }
@@ -168,7 +170,7 @@ TEST(Address, APortInUseIsNamedAndItsOwnerContinues) {
   job.StartServer(0);
   ASSERT_TRUE(job.WaitForLog("server", 0, "the job as this server"));
   job.StartWorker(0);
-  ASSERT_TRUE(job.server(0).WaitForErr("worker 0"));  // its sockets are bound now
+  ASSERT_TRUE(job.server(0).WaitForErr("worker 0"));  // server 0's sockets are bound now
   TestProgram& first_server = job.server(0);
   TestProgram& other_server =
       job.StartServer(0, {"--set", Cat("output_dir=", job.folder(), "/other")});
@@ -198,10 +200,10 @@ TEST(Address, AFolderInUseIsNamedAndItsOwnerContinues) {
 
 TEST(Address, OneThatDoesNotResolveIsNamed) {
   TestJob job;
-  const std::vector<std::string> unknown_host = {"--set", "servers.0.address=nowhere.invalid:7500",
-                                                 "--set", "security=none"};
+  const std::vector<std::string> unknown_host_flags = {
+      "--set", "servers.0.address=nowhere.invalid:7500", "--set", "security=none"};
   for (TestProgram* daemon :
-       {&job.StartServer(0, unknown_host), &job.StartWorker(0, unknown_host)}) {
+       {&job.StartServer(0, unknown_host_flags), &job.StartWorker(0, unknown_host_flags)}) {
     EXPECT_EQ(daemon->Wait(), 69);
     EXPECT_THAT(daemon->err(), HasSubstr("nowhere.invalid"));
   }
@@ -212,7 +214,7 @@ TEST(Address, AMetricsPortInUseIsNamed) {
   const uint16_t metrics_port = FreeMetricsPort();
   job.StartServer(0, {"--set", Cat("metrics.port=", metrics_port)});
   ASSERT_TRUE(WaitUntil([&] { return !GetMetrics(metrics_port).empty(); }));
-  // Worker 0's metrics port is higher by 100.
+  // Worker 0's metrics port is metrics.port + 100.
   TestProgram& worker = job.StartWorker(0, {"--set", Cat("metrics.port=", metrics_port - 100)});
   EXPECT_EQ(worker.Wait(), 69);
   EXPECT_THAT(worker.err(), HasSubstr(std::to_string(metrics_port)));

@@ -26,7 +26,7 @@
 namespace tern::e2e {
 namespace {
 
-constexpr uint32_t kImageSide = 28, kClasses = 10;
+constexpr uint32_t kImageSide = 28, kNumClasses = 10;
 
 std::string BigEndianBytes(uint32_t value) {
   std::string bytes;
@@ -86,7 +86,7 @@ void WriteIdxPair(const std::string& folder, const std::string& stem, uint32_t c
                        BigEndianBytes(kImageSide);
   std::string labels = BigEndianBytes(0x801) + BigEndianBytes(count);
   for (uint32_t i = 0; i < count; ++i) {
-    const uint32_t label = i % kClasses;
+    const uint32_t label = i % kNumClasses;
     std::string image(size_t{kImageSide} * kImageSide, '\0');
     for (char& pixel : image) pixel = static_cast<char>(random() % 64);
     const uint32_t top_row = 3 + 12 * (label / 5), left_column = 1 + 5 * (label % 5);
@@ -102,8 +102,8 @@ void WriteIdxPair(const std::string& folder, const std::string& stem, uint32_t c
 }
 
 std::vector<uint16_t> FreePorts(size_t count) {
-  // Chooses ports below the range of outgoing connections and from a random start, so that other
-  // programs are unlikely to bind the same ports before the servers of the test do.
+  // Chooses random ports below the range of outgoing connections, so that other programs are
+  // unlikely to bind the same ports before the servers of the test do.
   std::vector<uint16_t> ports;
   std::random_device random;
   for (int tries = 0; ports.size() < count && tries < 10000; ++tries) {
@@ -276,7 +276,7 @@ TestProgram& TestJob::StartDaemon(const std::string& role, uint32_t rank,
                                             Cat(rank), "--log_dir", log_dir()};
   if (fd >= 0) all_arguments.insert(all_arguments.end(), {"--progress_fd", Cat(fd)});
   all_arguments.insert(all_arguments.end(), arguments.begin(), arguments.end());
-  return Start(Cat(role, ".", rank), program.empty() ? Binary("tern_" + role) : program,
+  return Start(Cat(role, ".", rank), program.empty() ? BinaryPath("tern_" + role) : program,
                all_arguments);
 }
 
@@ -308,7 +308,7 @@ void TestJob::ExpectAllEnd(int code, double seconds) {
 }
 
 TestProgram& TestJob::StartTern(const std::vector<std::string>& arguments) {
-  return Start("tern", Binary("tern"), arguments);
+  return Start("tern", BinaryPath("tern"), arguments);
 }
 
 nlohmann::json TestJob::Progress() const {

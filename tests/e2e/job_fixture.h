@@ -113,8 +113,8 @@ inline JobOptions EndlessJobOptions(const std::string& yaml = "") {
 class TestJob {
  public:
   explicit TestJob(const JobOptions& options = {});
-  // Kills all programs and removes the folder. If the test has failed, prints the ends of all logs
-  // first.
+  // Kills all programs. Then, if the test has failed, prints the ends of all logs and outputs.
+  // Removes the folder.
   ~TestJob();
   TestJob(const TestJob&) = delete;
   TestJob& operator=(const TestJob&) = delete;
@@ -126,8 +126,8 @@ class TestJob {
   std::string log_dir() const { return output_dir() + "/logs"; }
   uint16_t port(uint32_t shard) const { return ports_[shard]; }
 
-  // Starts a daemon as a user would, with --job, --rank, --log_dir and then `arguments`. The
-  // returned reference stays valid as long as this TestJob. A second start with the same rank
+  // Starts server `shard` as a user would, with --job, --rank, --log_dir and then `arguments`. The
+  // returned reference stays valid as long as this TestJob. A second start of the same server
   // starts another process in addition to the first.
   TestProgram& StartServer(uint32_t shard, const std::vector<std::string>& arguments = {});
   // The same for a worker. If `program` is not empty, starts that instead of bin/tern_worker.
@@ -150,7 +150,7 @@ class TestJob {
   // The newest progress report of shard 0 (the first server), if StartServer(0) started it, as a
   // JSON object; null before the first report.
   nlohmann::json Progress() const;
-  // Waits until shard 0 knows that every worker has applied the result of `round`. StartServer(0)
+  // Waits until shard 0 knows that some worker has applied the result of `round`. StartServer(0)
   // must have started shard 0. At the deadline, fails the test and returns false.
   bool WaitForRound(uint64_t round, double seconds = kPatienceSeconds);
   // Waits until every worker has begun to train, also if `tern run` started it.
@@ -167,15 +167,15 @@ class TestJob {
   }
   // The bytes of the final weights. Fails the test if there are none.
   std::string Weights() const;
-  // The whole log of a daemon, of all processes of that rank: Log("worker", 1).
+  // The logs of all processes that ran as this daemon, one after the other: Log("worker", 1).
   std::string Log(const std::string& role, uint32_t rank) const;
-  // Waits until that log contains `text`. At the deadline, fails the test and returns false.
+  // Waits until Log(role, rank) contains `text`. At the deadline, fails the test and returns false.
   bool WaitForLog(const std::string& role, uint32_t rank, const std::string& text,
                   double seconds = kPatienceSeconds) const;
 
   // The folder of the built programs, and the path of one of these programs.
   static std::string BinDir();
-  static std::string Binary(const std::string& name) { return BinDir() + "/" + name; }
+  static std::string BinaryPath(const std::string& name) { return BinDir() + "/" + name; }
 
  private:
   TestProgram& StartDaemon(const std::string& role, uint32_t rank,

@@ -1,5 +1,5 @@
-// If a worker ends with an error that would occur again after a restart, the whole job ends with
-// that error at once, and no process is restarted.
+// Tests that if a process ends with an error that would occur again after a restart, the whole job
+// ends with that error at once, and no process is restarted.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
 
-// Options of a job that would wait for ten minutes if it waited for a restart of the worker.
+// Options of a job that, if it waited for a lost worker, would wait for ten minutes.
 JobOptions OptionsOf(const std::string& on_loss, const std::string& yaml = "") {
   JobOptions options;
   options.yaml = Cat("faults: {on_worker_loss: ", on_loss, "}\n", yaml);
@@ -71,8 +71,8 @@ TEST(FullDisk, AFileSizeLimitActsLikeIt) {
   job.StartWorker(1);
   TestProgram& worker =
       job.Start("worker.0", "/bin/sh",
-                {"-c", "ulimit -f 512; exec \"$0\" \"$@\"", TestJob::Binary("tern_worker"), "--job",
-                 job.job_file(), "--rank", "0", "--log_dir", job.log_dir()});
+                {"-c", "ulimit -f 512; exec \"$0\" \"$@\"", TestJob::BinaryPath("tern_worker"),
+                 "--job", job.job_file(), "--rank", "0", "--log_dir", job.log_dir()});
   EXPECT_EQ(worker.Wait(), 74);
   EXPECT_THAT(worker.err(), HasSubstr("File too large"));
   job.ExpectAllEnd(74);

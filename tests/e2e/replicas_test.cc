@@ -30,8 +30,8 @@ std::string FirstWeightBytes(const std::string& job_file) {
   return std::string(reinterpret_cast<const char*>(parameters.data()), 64 * sizeof(float));
 }
 
-// Finds `pattern` in the process's memory and flips the lowest bit of its first byte. Returns the
-// number of occurrences; -1 if this system does not allow it.
+// Finds every occurrence of `pattern` in the process's memory and flips the lowest bit of its first
+// byte. Returns the number of flipped bits; -1 if the system does not give access to the memory.
 int FlipBitOfEveryMatch(pid_t pid, std::string_view pattern) {
   const std::string proc_folder = "/proc/" + std::to_string(pid);
   const int memory_fd = open((proc_folder + "/mem").c_str(), O_RDWR | O_CLOEXEC);
@@ -44,7 +44,7 @@ int FlipBitOfEveryMatch(pid_t pid, std::string_view pattern) {
     char dash = 0;
     std::string access, offset, device, inode;
     fields >> std::hex >> begin >> dash >> end >> access >> offset >> device >> inode;
-    constexpr uint64_t kMaxBytes = 256 << 20;  // of a region; sanitizers own larger ones
+    constexpr uint64_t kMaxBytes = 256 << 20;  // larger memory regions are those of sanitizers
     if (access != "rw-p" || inode != "0" || end - begin > kMaxBytes) continue;
     std::string bytes(end - begin, '\0');
     const ssize_t read_bytes =

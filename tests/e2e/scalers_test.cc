@@ -1,7 +1,7 @@
 // Ternary codes with scalers of the previous round, and with one scaler for every 5000 elements, in
-// jobs of real processes. (A scaler is the number that a ternary code multiplies.) Replicas stay
-// equal, and a worker that is killed and comes back encodes with the same scalers as the other
-// workers.
+// jobs of real processes. (A ternary code -1, 0 or 1 stands for the code times the scaler.)
+// Replicas stay equal, and a worker that is killed and comes back encodes with the same scalers as
+// the other workers.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -23,7 +23,8 @@ std::vector<std::string> ArgumentsFor(const std::string& algorithm) {
   return arguments;
 }
 
-JobOptions WaitForWorkerOptions() {
+// Options of a job that waits for the return of a lost worker.
+JobOptions WaitingJobOptions() {
   return {.servers = 2,
           .workers = 3,
           .steps = 150,
@@ -36,14 +37,14 @@ JobOptions WaitForWorkerOptions() {
 class PreviousScalers : public testing::TestWithParam<std::string> {};
 
 TEST_P(PreviousScalers, ComeToAReturningWorkerFromTheOthers) {
-  TestJob undisturbed_job(WaitForWorkerOptions());
+  TestJob undisturbed_job(WaitingJobOptions());
   undisturbed_job.StartAll(ArgumentsFor(GetParam()));
   undisturbed_job.ExpectAllEnd(0);
   const nlohmann::json summary = undisturbed_job.Output("server.0.json");
   EXPECT_EQ(summary["replicas_agree"], true);
   EXPECT_LE(summary["test_loss"], 2.3) << "has learned nothing: log(10) is 2.303";
 
-  TestJob job(WaitForWorkerOptions());
+  TestJob job(WaitingJobOptions());
   job.StartAll(ArgumentsFor(GetParam()));
   ASSERT_TRUE(job.WaitForRound(5));
   job.worker(1).Signal(SIGKILL);
@@ -64,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(Under, PreviousScalers, testing::Values("ssgd", "odsgd"
                          [](const auto& info) { return info.param; });
 
 TEST(KilledServer, KeepsTheScalersThatCameWithSums) {
-  TestJob job(WaitForWorkerOptions());
+  TestJob job(WaitingJobOptions());
   job.StartAll(ArgumentsFor("ssgd"));
   ASSERT_TRUE(job.WaitForRound(5));
   job.server(1).Signal(SIGKILL);

@@ -1,5 +1,6 @@
-// Signals to all daemons at once, as a cluster's scheduler sends them when a job's time is over,
-// and to one worker only: the job ends in an orderly way, with a checkpoint of one common step.
+// Tests stop signals to all daemons at once, as a cluster's scheduler sends them when a job's time
+// is over, and to one worker only. A job that trains must end in an orderly way, with a checkpoint
+// of one common step.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -17,12 +18,12 @@
 namespace tern::e2e {
 namespace {
 
-constexpr uint32_t kServers = 2, kWorkers = 3;
+constexpr uint32_t kNumServers = 2, kNumWorkers = 3;
 
-// Options of a job that writes its only checkpoint at the end.
+// Options of a job that writes no checkpoint before it is stopped.
 JobOptions OptionsOf(const std::string& on_loss) {
-  return {.servers = kServers,
-          .workers = kWorkers,
+  return {.servers = kNumServers,
+          .workers = kNumWorkers,
           .steps = 150,
           .batch_total = 48,
           .yaml = Cat("faults: {on_worker_loss: ", on_loss,
@@ -55,7 +56,7 @@ void ExpectStoppedTogether(TestJob& job, int code) {
   job.ExpectAllEnd(code);
   const std::vector<std::string> checkpoints = CheckpointsOf(job, 0);
   EXPECT_EQ(checkpoints.size(), 1u);
-  for (uint32_t rank = 1; rank < kWorkers; ++rank)
+  for (uint32_t rank = 1; rank < kNumWorkers; ++rank)
     EXPECT_EQ(CheckpointsOf(job, rank), checkpoints) << rank;
 }
 
@@ -63,7 +64,7 @@ void ExpectResumesToTheSameBytes(TestJob& job) {
   job.StartAll();
   job.ExpectAllEnd(0);
   EXPECT_TRUE(job.Weights() == UndisturbedWeights());
-  for (uint32_t rank = 0; rank < kWorkers; ++rank)
+  for (uint32_t rank = 0; rank < kNumWorkers; ++rank)
     EXPECT_THAT(job.Log("worker", rank), testing::HasSubstr("goes on from the checkpoint"));
 }
 
@@ -76,8 +77,8 @@ TEST_P(StopOfAll, IsOrderlyInAnyOrder) {
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(3));
   std::vector<TestProgram*> programs;
-  for (uint32_t shard = 0; shard < kServers; ++shard) programs.push_back(&job.server(shard));
-  for (uint32_t rank = 0; rank < kWorkers; ++rank) programs.push_back(&job.worker(rank));
+  for (uint32_t shard = 0; shard < kNumServers; ++shard) programs.push_back(&job.server(shard));
+  for (uint32_t rank = 0; rank < kNumWorkers; ++rank) programs.push_back(&job.worker(rank));
   std::mt19937 random(static_cast<unsigned>(seed));
   std::shuffle(programs.begin(), programs.end(), random);
   for (TestProgram* program : programs) program->Signal(signal);
@@ -102,9 +103,9 @@ TEST(StopOfAllProcesses, OfARunIsOrderly) {
     TestProgram& tern = job.StartTern({"run", job.job_file()});
     ASSERT_TRUE(job.WaitForTraining());
     std::vector<pid_t> pids = {tern.pid()};
-    for (uint32_t shard = 0; shard < kServers; ++shard)
+    for (uint32_t shard = 0; shard < kNumServers; ++shard)
       pids.push_back(TestJob::PidOf(tern, Cat("server ", shard)));
-    for (uint32_t rank = 0; rank < kWorkers; ++rank)
+    for (uint32_t rank = 0; rank < kNumWorkers; ++rank)
       pids.push_back(TestJob::PidOf(tern, Cat("worker ", rank)));
     std::mt19937 random(seed);
     std::shuffle(pids.begin(), pids.end(), random);
@@ -113,7 +114,7 @@ TEST(StopOfAllProcesses, OfARunIsOrderly) {
       kill(pid, SIGTERM);
     }
     EXPECT_EQ(tern.Wait(), 143) << tern.err();
-    for (uint32_t rank = 1; rank < kWorkers; ++rank)
+    for (uint32_t rank = 1; rank < kNumWorkers; ++rank)
       EXPECT_EQ(CheckpointsOf(job, rank), CheckpointsOf(job, 0));
     EXPECT_EQ(CheckpointsOf(job, 0).size(), 1u);
   }

@@ -54,8 +54,8 @@ TcpLink::~TcpLink() {
   close(wake_fd_);
 }
 
-void TcpLink::SetLinkUp(bool up) {
-  is_up_ = up;
+void TcpLink::SetLinkUp(bool is_up) {
+  is_up_ = is_up;
   const uint64_t wake_increment = 1;
   EXPECT_EQ(write(wake_fd_, &wake_increment, sizeof wake_increment),
             static_cast<ssize_t>(sizeof wake_increment));

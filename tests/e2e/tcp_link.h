@@ -1,7 +1,7 @@
 // Simulates the network link of a server's machine, which a test can take down. While the link is
-// up, it forwards a port of 127.0.0.1 to the same port of 127.0.0.2. Data that is in flight when
-// the link goes down arrives when it is up again, as with TCP. Connections that are started while
-// the link is down are established when it is up again.
+// up, it forwards some ports of 127.0.0.1 to the same ports of 127.0.0.2. Data that is in flight
+// when the link goes down arrives when it is up again, as with TCP. A connection that a client
+// starts while the link is down reaches the server when the link is up again.
 #pragma once
 
 #include <atomic>
@@ -20,14 +20,14 @@ class TcpLink {
   TcpLink(const TcpLink&) = delete;
   TcpLink& operator=(const TcpLink&) = delete;
 
-  void SetLinkUp(bool up);
+  void SetLinkUp(bool is_up);
 
  private:
   // One direction of a connection.
   struct Direction {
     int from_fd = -1, to_fd = -1;
+    // Bytes that were read from `from_fd` and not yet written to `to_fd`.
     std::string buffered_bytes;
-    // bytes that were read from `from_fd` and not yet written to `to_fd`
     bool is_ended = false;
   };
   // A connection of a client to the link, and that of the link to the server.
@@ -37,8 +37,8 @@ class TcpLink {
   };
   void ForwardUntilQuit();
   void AcceptAll(int listener, uint16_t port);
-  // Forwards as many bytes as possible without waiting. Returns whether the connection is still
-  // open.
+  // Forwards as many bytes as possible without waiting, in both directions or in one. Returns
+  // whether all of these are still open.
   static bool Forward(ForwardedConnection* connection);
   static bool Forward(Direction* direction);
 

@@ -1,6 +1,6 @@
 // Fuzzes every gradient codec: decodes arbitrary bytes as a worker's code and as a sum of codes.
-// The first five bytes of the input choose the codec, the number of workers, the number of elements
-// (two bytes) and the scaler (the largest magnitude that a code can express).
+// The first five bytes of the input choose the codec with its options, the number of workers, the
+// number of elements (two bytes) and the scaler, by which decoded codes are multiplied.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -27,8 +27,8 @@ using Bytes = std::vector<uint8_t>;
 
 struct FuzzCase {
   std::unique_ptr<Codec> codec;
-  int workers;
-  uint64_t count;
+  int num_workers;
+  uint64_t num_elements;
   float scaler;
   std::span<const uint8_t> bytes;
 };
@@ -37,14 +37,14 @@ struct FuzzCase {
 void Require(bool condition, const FuzzCase& c, const char* what) {
   if (condition) return;
   std::fprintf(stderr, "%s, %d workers, %llu elements: %s\n", std::string(c.codec->name()).c_str(),
-               c.workers, static_cast<unsigned long long>(c.count), what);
+               c.num_workers, static_cast<unsigned long long>(c.num_elements), what);
   std::abort();
 }
 
 // Returns a valid code that worker `rank` could send.
 Bytes HonestCode(const FuzzCase& c, int rank) {
-  std::vector<float> g(c.count);
-  for (uint64_t i = 0; i < c.count; ++i)
+  std::vector<float> g(c.num_elements);
+  for (uint64_t i = 0; i < c.num_elements; ++i)
     g[i] = std::sin(static_cast<float>(i * 7 + static_cast<uint64_t>(rank)));
   tern::kernels::NoiseKey noise;
   noise.rank = static_cast<uint16_t>(rank);
@@ -52,8 +52,8 @@ Bytes HonestCode(const FuzzCase& c, int rank) {
   tern::codec::EncodeParams encode_params =
       c.codec->Prepare(tern::kernels::ComputeStats(g.data(), g.size()), g, noise);
   if (c.codec->shares_scaler()) encode_params.scaler = 1;
-  c.codec->Encode(g.data(), {0, 0, c.count}, encode_params, noise, &code);
-  Require(code.size() <= c.codec->MaxEncodedSize({0, 0, c.count}), c,
+  c.codec->Encode(g.data(), {0, 0, c.num_elements}, encode_params, noise, &code);
+  Require(code.size() <= c.codec->MaxEncodedSize({0, 0, c.num_elements}), c,
           "a code is larger than the largest");
   return code;
 }
@@ -62,28 +62,29 @@ Bytes HonestCode(const FuzzCase& c, int rank) {
 Bytes EncodeCheckedSum(const FuzzCase& c, Accumulator* accumulator) {
   Bytes sum;
   accumulator->EncodeSum(&sum);
-  Require(sum.size() <= c.codec->MaxSumSize({0, 0, c.count}, c.workers), c,
+  Require(sum.size() <= c.codec->MaxSumSize({0, 0, c.num_elements}, c.num_workers), c,
           "a sum is larger than the largest");
-  const auto sum_size = c.codec->SumSize(sum, {0, 0, c.count}, c.workers);
+  const auto sum_size = c.codec->SumSize(sum, {0, 0, c.num_elements}, c.num_workers);
   Require(sum_size.ok() && *sum_size == sum.size(), c, "a sum does not end where it ends");
   return sum;
 }
 
-// Adds the input's bytes as a code before each worker's valid code. If the accumulator refuses the
-// input, the sum must not change. If it accepts the input, it must read no more than its bytes.
+// For each worker, first adds the input's bytes as a code and, if the accumulator refuses them, a
+// valid code. Refused bytes must not change the sum. If the accumulator accepts the input, it must
+// read no more than the input's bytes.
 void CheckAddingInput(const FuzzCase& c) {
   const std::unique_ptr<Accumulator> expected_sum =
-      c.codec->NewAccumulator({0, 0, c.count}, c.workers);
+      c.codec->NewAccumulator({0, 0, c.num_elements}, c.num_workers);
   const std::unique_ptr<Accumulator> fuzzed_sum =
-      c.codec->NewAccumulator({0, 0, c.count}, c.workers);
+      c.codec->NewAccumulator({0, 0, c.num_elements}, c.num_workers);
   bool was_accepted = false;
-  for (int rank = c.workers - 1; rank >= 0; --rank) {
+  for (int rank = c.num_workers - 1; rank >= 0; --rank) {
     const Bytes code = HonestCode(c, rank);
     const auto added_input = fuzzed_sum->Add(rank, c.bytes);
     if (added_input.ok()) {
       was_accepted = true;
       Require(*added_input <= c.bytes.size() &&
-                  *added_input <= c.codec->MaxEncodedSize({0, 0, c.count}),
+                  *added_input <= c.codec->MaxEncodedSize({0, 0, c.num_elements}),
               c, "an Add read too much");
     } else {
       Require(
@@ -99,9 +100,10 @@ void CheckAddingInput(const FuzzCase& c) {
   const Bytes sum = EncodeCheckedSum(c, fuzzed_sum.get());
   if (!was_accepted)
     Require(sum == EncodeCheckedSum(c, expected_sum.get()), c, "a refused code changed the sum");
-  std::vector<float> mean(c.count);
+  std::vector<float> mean(c.num_elements);
   const bool is_decoded =
-      c.codec->Decode(sum, {0, 0, c.count}, c.workers, 1, 0, c.count, mean.data()).ok();
+      c.codec->Decode(sum, {0, 0, c.num_elements}, c.num_workers, 1, 0, c.num_elements, mean.data())
+          .ok();
   // Every sum must decode, except that an accepted input may make a sum of floats overflow. Codecs
   // that share a scaler add codes in {-1, 0, 1}, which cannot overflow.
   Require(is_decoded || (was_accepted && !c.codec->shares_scaler()), c, "a sum is not decoded");
@@ -110,25 +112,26 @@ void CheckAddingInput(const FuzzCase& c) {
 // Decodes the input's bytes as a sum. A part of a valid sum must decode to the same values as in
 // the whole sum. A sum of the wrong size must be refused.
 void CheckDecodingInput(const FuzzCase& c) {
-  const Segment segment{0, 0, c.count};
-  const size_t max_size = c.codec->MaxSumSize(segment, c.workers);
-  std::vector<float> all_values(c.count);
+  const Segment segment{0, 0, c.num_elements};
+  const size_t max_size = c.codec->MaxSumSize(segment, c.num_workers);
+  std::vector<float> all_values(c.num_elements);
   const auto decode = [&](std::span<const uint8_t> sum, uint64_t first, std::span<float> values) {
-    return c.codec->Decode(sum, segment, c.workers, c.scaler, first, values.size(), values.data())
+    return c.codec
+        ->Decode(sum, segment, c.num_workers, c.scaler, first, values.size(), values.data())
         .ok();
   };
-  const auto input_size = c.codec->SumSize(c.bytes, segment, c.workers);
+  const auto input_size = c.codec->SumSize(c.bytes, segment, c.num_workers);
   if (!input_size.ok() || *input_size != c.bytes.size())
     Require(!decode(c.bytes, 0, all_values), c, "a sum of the wrong size is decoded");
   Bytes sum(c.bytes.begin(), c.bytes.end());
   sum.resize(std::max(sum.size(), max_size));
-  const auto size = c.codec->SumSize(sum, segment, c.workers);
+  const auto size = c.codec->SumSize(sum, segment, c.num_workers);
   if (!size.ok()) return;
   Require(*size <= sum.size() && *size <= max_size, c, "a sum is larger than the largest");
   sum.resize(*size);
   if (!decode(sum, 0, all_values)) return;
-  const uint64_t first = c.count / 3;
-  std::vector<float> part_values(c.count / 2);
+  const uint64_t first = c.num_elements / 3;
+  std::vector<float> part_values(c.num_elements / 2);
   Require(decode(sum, first, part_values), c, "a part is not decoded");
   Require(part_values.empty() || std::memcmp(part_values.data(), all_values.data() + first,
                                              part_values.size() * sizeof(float)) == 0,

@@ -1,6 +1,6 @@
 // Fuzzes the parser of jobs (training configurations): parses arbitrary bytes as a YAML file, as a
-// text proto file, and as a command-line override. A valid job must stay the same after conversion
-// to YAML and back; an invalid job must give an error message.
+// text proto file, and (fewer than 256 bytes) as a command-line override. A valid job must stay the
+// same after conversion to YAML and back; an invalid job must give an error message.
 #include <google/protobuf/util/message_differencer.h>
 
 #include <cstdint>
@@ -60,10 +60,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   CheckParse(text, "job.yaml", {});
   CheckParse(text, "job.textproto", {});
   if (size < 256) {
-    static const std::string base =
+    static const std::string base_job =
         "servers: [{address: 127.0.0.1:7500}]\nworkers: {count: 2}\nmodel: {name: lenet}\n"
         "data: {dir: /d}\ntrain: {batch_total: 64, steps: 10}\n";
-    CheckParse(base, "job.yaml", {text});
+    CheckParse(base_job, "job.yaml", {text});
   }
   return 0;
 }

@@ -1,5 +1,6 @@
-// Tests that the tensors of models that torchvision also has are the same as in torchvision's state
-// dicts (names, shapes and order, except num_batches_tracked), so that weights can be exchanged.
+// Tests that the tensors of the ResNets, VGG networks and AlexNet are the same as in torchvision's
+// state dicts (names, shapes and order, except num_batches_tracked), so that weights can be
+// exchanged.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -25,14 +25,15 @@ pb::Checkpoint CheckpointAt(uint64_t step) {
   return checkpoint;
 }
 
+// The steps of the checkpoints that all processes write.
 std::vector<uint64_t> StepsOf(const LaneCheckpoints& checkpoints) {
   std::vector<uint64_t> steps;
   for (const pb::Checkpoint& saved : checkpoints.Saved().checkpoints) steps.push_back(saved.step());
   return steps;
 }
 
-// Each test has its own folder, which is deleted at the end. The server writes a checkpoint every 5
-// steps, that is, every 20 pushes.
+// Each test has its own folder, which is deleted at the end. The server writes a checkpoint as all
+// processes do every 5 steps (20 pushes), and besides one of its own every 3 steps.
 class ClockCheckpoints : public testing::Test {
  protected:
   ClockCheckpoints()
@@ -59,7 +60,7 @@ TEST_P(EveryClockCheckpoint, ContinueARestartedServerExactly) {
   LaneCheckpoints checkpoints(*job, 0, 1);
   ClockDrill uninterrupted_drill(*job, &checkpoints);
   ASSERT_TRUE(uninterrupted_drill.central().BeginRun(kRun).ok());
-  uninterrupted_drill.MakePushes(0, 43);  // Checkpoints are written after pushes 20 and 40.
+  uninterrupted_drill.MakePushes(0, 43);  // The checkpoints of steps 5 and 10 follow pushes 20, 40.
   EXPECT_THAT(StepsOf(checkpoints), ElementsAre(5, 10));
 
   ClockDrill workers_at_40(*job);  // Has the workers' state after push 40.
@@ -69,7 +70,7 @@ TEST_P(EveryClockCheckpoint, ContinueARestartedServerExactly) {
   ASSERT_TRUE(restarted_drill.central().GoBack(CheckpointAt(10)).ok());
   EXPECT_EQ(restarted_drill.central().step(), 10u);
   restarted_drill.CopyWorkersOf(workers_at_40);
-  restarted_drill.GreetAll();
+  restarted_drill.SendAllHellos();
   restarted_drill.MakePushes(40, 70);
   uninterrupted_drill.MakePushes(43, 70);
   for (uint32_t rank = 0; rank < 4; ++rank)
@@ -95,7 +96,7 @@ TEST_P(EveryClockCheckpoint, TakeARunningServerBackExactly) {
   EXPECT_FALSE(drill.central().lane().open()) << "the server knows no worker after going back";
   EXPECT_THAT(StepsOf(checkpoints), ElementsAre(5));
   drill.CopyWorkersOf(workers_at_20);
-  drill.GreetAll();
+  drill.SendAllHellos();
   drill.MakePushes(20, 50);
   EXPECT_EQ(drill.weights_of(0), final_weights);
   EXPECT_THAT(StepsOf(checkpoints), ElementsAre(5, 10)) << "written again";
@@ -128,14 +129,14 @@ TEST_F(ClockCheckpoints, WithoutOneAServerGoesBackToTheInitialWeights) {
   ASSERT_TRUE(drill.central().GoBack(std::nullopt).ok());
   EXPECT_EQ(drill.central().step(), 0u);
   drill.CopyWorkersOf(fresh_drill);
-  drill.GreetAll();
+  drill.SendAllHellos();
   drill.MakePushes(0, 12);
   fresh_drill.MakePushes(0, 12);
   EXPECT_EQ(drill.weights_of(1), fresh_drill.weights_of(1));
 }
 
 // A beginning is the number of the job's last start or return to a checkpoint. Checkpoints store
-// it, so that a restarted server can tell whether its newest checkpoint is older than that.
+// this number, so that a restarted server can tell whether its newest checkpoint is from before.
 TEST_F(ClockCheckpoints, StoreTheirBeginning) {
   const auto job = MakeJob({"train.algorithm=asgd"});
   LaneCheckpoints checkpoints(*job, 0, 1);

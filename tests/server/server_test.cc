@@ -66,7 +66,7 @@ class DataSocket : public testing::Test {
   // Sends a message, and returns the lane's answer.
   pb::Envelope SendAndReceive(const pb::Envelope& message) {
     EXPECT_TRUE(peer_->Send(message).ok());
-    const auto received = net::Await(*peer_);
+    const auto received = net::AwaitMessage(*peer_);
     return received.has_value() ? received->envelope : pb::Envelope();
   }
 
@@ -125,7 +125,7 @@ TEST_F(DataSocket, WelcomesItsMembersWithTheScheduleAndStopsAfterTheRound) {
   for (net::DealerSocket* socket : {peer_.get(), other_peer.get()}) {
     pb::Envelope answer_to_push;
     while (!answer_to_push.has_sum()) {
-      auto received = net::Await(*socket);
+      auto received = net::AwaitMessage(*socket);
       ASSERT_TRUE(received.has_value());
       ASSERT_FALSE(received->envelope.has_refuse()) << received->envelope.ShortDebugString();
       answer_to_push = received->envelope;

@@ -15,7 +15,7 @@ using testing::HasSubstr;
 
 // Calls ParseCommandLine with these arguments of tern_worker, and restores all gflags afterwards.
 Result<CommandLine> ParseWorkerArguments(std::vector<std::string> arguments) {
-  const gflags::FlagSaver saver;
+  const gflags::FlagSaver flag_saver;
   arguments.insert(arguments.begin(), "tern_worker");
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
@@ -105,13 +105,15 @@ CommandLine MakeCommandLine(const std::string& job, uint32_t rank) {
 TEST(StartDaemon, ChecksTheRankAgainstTheJob) {
   const SmallJobFile file;
   EXPECT_TRUE(StartDaemon(MakeCommandLine(file.path(), 1), "worker").ok());
-  const auto worker = StartDaemon(MakeCommandLine(file.path(), 2), "worker");
-  ASSERT_FALSE(worker.ok());
-  EXPECT_EQ(worker.status().code(), Code::kBadJob);
-  EXPECT_EQ(worker.status().message(), "--rank 2: the job has 2 workers, so the rank is at most 1");
-  const auto server = StartDaemon(MakeCommandLine(file.path(), 1), "server");
-  ASSERT_FALSE(server.ok());
-  EXPECT_EQ(server.status().message(), "--rank 1: the job has 1 server, so the rank is at most 0");
+  const auto worker_setup = StartDaemon(MakeCommandLine(file.path(), 2), "worker");
+  ASSERT_FALSE(worker_setup.ok());
+  EXPECT_EQ(worker_setup.status().code(), Code::kBadJob);
+  EXPECT_EQ(worker_setup.status().message(),
+            "--rank 2: the job has 2 workers, so the rank is at most 1");
+  const auto server_setup = StartDaemon(MakeCommandLine(file.path(), 1), "server");
+  ASSERT_FALSE(server_setup.ok());
+  EXPECT_EQ(server_setup.status().message(),
+            "--rank 1: the job has 1 server, so the rank is at most 0");
 }
 
 TEST(StartDaemon, AppliesOverridesBeforeItChecksTheRank) {

@@ -61,7 +61,7 @@ pb::Figures MakeFigures(uint64_t hash) {
   return figures;
 }
 
-WorkerStatus LostWorker(WorkerStatus worker) {
+WorkerStatus MarkLost(WorkerStatus worker) {
   worker.is_present = false;
   return worker;
 }
@@ -151,7 +151,7 @@ TEST(Report, SummaryOmitsReplicasThatWereNotCompared) {
 
 TEST(Report, ProgressAndSummaryCanBeParsed) {
   const auto progress =
-      ParseProgressUpdate(MakeProgressJson({WorkerAfter(0, 12), LostWorker(WorkerAfter(1, 12))}));
+      ParseProgressUpdate(MakeProgressJson({WorkerAfter(0, 12), MarkLost(WorkerAfter(1, 12))}));
   ASSERT_TRUE(progress.has_value());
   EXPECT_FALSE(progress->has_ended);
   EXPECT_EQ(progress->rounds, 12u);
@@ -188,7 +188,7 @@ TEST(Report, RunSummaryAddsHowTheRunEnded) {
 TEST(Report, SummaryUsesTheEvaluationOfTheRemainingWorkers) {
   WorkerStatus remaining_worker = WorkerAfter(1, 10);
   remaining_worker.figures = MakeFigures(0xabc);
-  const std::string summary = MakeSummaryJson({LostWorker(WorkerAfter(0, 4)), remaining_worker});
+  const std::string summary = MakeSummaryJson({MarkLost(WorkerAfter(0, 4)), remaining_worker});
   const json j = json::parse(summary);
   EXPECT_DOUBLE_EQ(j["accuracy"], 0.75);
   EXPECT_DOUBLE_EQ(j["train_loss"], 0.4);
@@ -213,8 +213,8 @@ TEST(Report, AResumedRunCountsStepsOfTheJob) {
   EXPECT_EQ(json::parse(progress)["rounds"], 160);
   EXPECT_THAT(ProgressLine(progress), AllOf(HasSubstr("step 160/250"), HasSubstr("9.0 s left"),
                                             HasSubstr("320 img/s"), HasSubstr("3.2 KB a step")));
-  // Compared with a line from the start of this run: the first 150 steps must not count as its
-  // work.
+  // The progress line covers the time since an earlier report, here one from the start of this run.
+  // The 150 steps of the earlier run must not count as work of that time.
   EXPECT_EQ(ProgressLine(progress, MakeProgressJson({WorkerStatus{}})), ProgressLine(progress));
   EXPECT_THAT(SummaryTable(progress),
               HasSubstr("rounds                160 of 250 (this run went on from step 150)\n"));
@@ -228,9 +228,9 @@ TEST(Report, AResumedRunCountsStepsOfTheJob) {
 
 TEST(Report, TableOfAFailedRunOmitsWhatWasNotReached) {
   const Status lost_worker_status(Code::kPeerLost, "worker 1 was lost");
-  EXPECT_EQ(SummaryTable(
-                MakeSummaryJson({WorkerStatus{}, LostWorker(WorkerStatus{})}, lost_worker_status)),
-            "");
+  EXPECT_EQ(
+      SummaryTable(MakeSummaryJson({WorkerStatus{}, MarkLost(WorkerStatus{})}, lost_worker_status)),
+      "");
   WorkerStatus resumed_worker;
   resumed_worker.counters.set_job_step(5);
   resumed_worker.counters.set_from_step(5);
@@ -270,7 +270,7 @@ TEST(Report, ProgressLineShowsAllValues) {
 
 TEST(Report, ProgressLineCoversTheIntervalSinceThePreviousOne) {
   WorkerStatus later_worker = WorkerAfter(0, 20);
-  // The last ten rounds took 2 s instead of 1 s, of which 1.5 s were waiting.
+  // The last ten rounds took 2 s instead of 1 s; 1.5 s of these 2 s were waiting.
   later_worker.counters.set_train_s(3);
   later_worker.counters.set_wait_s(WorkerAfter(0, 10).counters.wait_s() + 1.5);
   later_worker.counters.set_compute_s(0.7);
@@ -289,7 +289,7 @@ TEST(Report, ProgressLineIgnoresALineFromBeforeARestart) {
 }
 
 TEST(Report, ProgressLineBeforeTheFirstRoundSaysThatItWaits) {
-  EXPECT_EQ(ProgressLine(MakeProgressJson({WorkerStatus{}, LostWorker(WorkerStatus{})})),
+  EXPECT_EQ(ProgressLine(MakeProgressJson({WorkerStatus{}, MarkLost(WorkerStatus{})})),
             "waiting for the first step  workers 1/2");
   EXPECT_EQ(ProgressLine("nonsense"), "");
 }

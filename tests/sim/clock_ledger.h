@@ -1,8 +1,8 @@
 // Records the history of a simulated job without rounds, to check the servers and workers against
 // it. In such a job every worker pushes at its own pace and numbers its pushes from 1: the number
-// is the worker's clock. A cell is the unit of a push: the chunk of a bucket, whose weights one
-// server holds. The ledger records which pushes every cell has counted (applied to its weights),
-// every state of its weights, and the clock of every rank.
+// is the worker's clock. A cell is the unit of a push: a piece of the model (a chunk of a bucket)
+// whose weights one server holds. The ledger records which pushes every cell has counted (applied
+// to its weights), every state of the cell's weights, and the clock of every rank.
 #pragma once
 
 #include <algorithm>
@@ -66,7 +66,7 @@ class ClockLedger {
   };
   // For each cell, the pushes that led to its present weights, in the order of their counting.
   std::map<protocol::Cell, std::vector<CountedPush>> pushes_by_cell_;
-  // Every state that a cell has had, as (cell, version, word).
+  // Every state that the weights of a cell have had, as (cell, version, word).
   std::set<std::tuple<protocol::Cell, uint64_t, uint64_t>> past_weights_;
   // The payload words of all pushes that any cell has counted, as (cell, word).
   std::set<std::pair<protocol::Cell, uint64_t>> counted_words_;

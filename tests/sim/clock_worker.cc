@@ -10,13 +10,15 @@ using protocol::Kind;
 
 namespace {
 
-size_t IndexOf(const Cell& cell) { return cell.bucket * kChunks + cell.chunk; }
+size_t IndexOf(const Cell& cell) { return cell.bucket * kNumChunks + cell.chunk; }
 
-// The two counts that every kind of answer contains: `clock`, the newest push of this worker that
-// the cell has counted, and `total`, how many pushes of all workers it has counted.
+// The two counts in a cell's answer to a push, a Parting or a pull. A cell is a chunk of the
+// weights on its server. `clock`: the newest clock of this worker (the number of a push, dropped or
+// not, or of the Parting) that the cell knows. `total`: how many pushes of all workers the cell has
+// counted, without dropped ones.
 struct Counts {
-  template <typename Form>
-  explicit Counts(const Form& form) : clock(form.clock()), total(form.total()) {}
+  template <typename Answer>
+  explicit Counts(const Answer& answer) : clock(answer.clock()), total(answer.total()) {}
   uint64_t clock = 0, total = 0;
 };
 Counts CountsOf(const pb::Outcome& outcome) {
@@ -38,10 +40,10 @@ void ClockWorker::ContributeToAll(Stage stage, protocol::Contribution contributi
   stage_ = stage;
   const auto* pull = std::get_if<protocol::Pull>(&contribution);
   has_asked_for_average_ = pull != nullptr && pull->wants_average;
-  num_awaited_ = kBuckets * kChunks;
+  num_awaited_ = kNumBuckets * kNumChunks;
   auto* push = std::get_if<protocol::AtClock>(&contribution);
-  for (uint32_t cell_index = 0; cell_index < kBuckets * kChunks && alive(); ++cell_index) {
-    const Cell cell{Kind::kPush, cell_index / kChunks, cell_index % kChunks};
+  for (uint32_t cell_index = 0; cell_index < kNumBuckets * kNumChunks && alive(); ++cell_index) {
+    const Cell cell{Kind::kPush, cell_index / kNumChunks, cell_index % kNumChunks};
     if (push != nullptr) push->payload = EncodeWord(WordOf(cell, push->clock));
     Contribute(cell, contribution);
     if (push != nullptr) world_->OnReached(rank_, Fault::Point::kPush, push->clock);
@@ -62,7 +64,7 @@ uint64_t ClockWorker::WordOf(const Cell& cell, uint64_t clock) const {
 
 void ClockWorker::MakeStep() {
   world_->OnReached(rank_, Fault::Point::kStart, clock_ + 1);
-  world_->clocks().RecordClock(rank_, clock_ + 1);
+  world_->clock_ledger().RecordClock(rank_, clock_ + 1);
   const bool wants_weights = (clock_ + 1) % world_->schedule().clocks.pull_every == 0;
   ContributeToAll(Stage::kPush, protocol::AtClock{clock_ + 1, {}, wants_weights});
 }
@@ -93,7 +95,7 @@ void ClockWorker::OnAllAnswered() {
       // A worker that joins when all pushes are counted still pushes once before it is told to
       // stop.
       clock_ = newest_counted_;
-      world_->clocks().RecordClock(rank_, clock_);
+      world_->clock_ledger().RecordClock(rank_, clock_);
       world_->OnReached(rank_, Fault::Point::kApplied, clock_);
       return PostTask(Task::kStep, world_->rng().Ms(1, 15));
     case Stage::kPush:
@@ -125,14 +127,14 @@ void ClockWorker::OnPushed() {
 void ClockWorker::EndTraining() {
   if (!world_->schedule().clocks.bound.has_value()) return ExchangeFigures(Stage::kFirstFigures, 1);
   // After its Parting (the message that it pushes no more), no other worker waits for this worker.
-  world_->clocks().RecordParting(rank_);
+  world_->clock_ledger().RecordParting(rank_);
   ContributeToAll(Stage::kParting, protocol::Parting{clock_ + 1});
 }
 
 void ClockWorker::CheckStop(const Exchange::Delivery& answer) {
   const Counts counts = CountsOf(answer.outcome);
   const bool are_all_counted = counts.total >= world_->schedule().clocks.pushes;
-  const bool says_stop = protocol::StopAfter(answer.outcome) != 0;
+  const bool says_stop = protocol::LastExchangeOf(answer.outcome) != 0;
   if (says_stop) is_told_to_stop_ = true;
   if (says_stop && !are_all_counted && !world_->stopped())
     ReportViolation(answer, "is told to stop after " + std::to_string(counts.total) + " pushes");
@@ -146,11 +148,11 @@ void ClockWorker::CheckPush(const Exchange::Delivery& answer) {
   if (outcome.clock() != clock_ + 1)
     return ReportViolation(answer, "was given no answer to its push");
   const bool was_counted =
-      world_->clocks().WasCounted(answer.cell, WordOf(answer.cell, clock_ + 1));
-  // After a server restart, clocks(), the record of all counted pushes, may disagree with the
+      world_->clock_ledger().WasCounted(answer.cell, WordOf(answer.cell, clock_ + 1));
+  // After a server restart, clock_ledger(), the record of all counted pushes, may disagree with the
   // answer: the previous server process may have counted a push that the new server process drops,
-  // or the reverse. And after a restart of shard 0, a worker process may get back a rank that
-  // another process had in the meantime.
+  // or the reverse. And after a restart of shard 0, the first server, a worker process may get back
+  // a rank that another process had in the meantime.
   const Schedule& schedule = world_->schedule();
   const bool may_differ =
       schedule.HasFaultOfKind(Fault::Kind::kKillServer) &&
@@ -166,15 +168,15 @@ void ClockWorker::CheckPush(const Exchange::Delivery& answer) {
 
 // Checks the bound of ssp: no worker continues if it would be more than `bound` clocks ahead of the
 // slowest worker. Dead workers count until they are removed. If the job removes lost workers
-// (Schedule::shrinks), a worker that a fault hit may have been removed, so it is left out.
+// (Schedule::shrinks), workers that a fault hit are left out, because they may have been removed.
 void ClockWorker::CheckBound(const Exchange::Delivery& answer) {
   const Schedule& schedule = world_->schedule();
   if (!schedule.clocks.bound.has_value()) return;
   for (uint32_t other = 0; other < schedule.workers; ++other) {
     // A worker that is asked to stop while shard 0 is down ends without telling anybody.
     const bool may_have_left = world_->HasFaultFor(other) || world_->stopped();
-    if (world_->clocks().HasParted(other) || (schedule.shrinks() && may_have_left)) continue;
-    const uint64_t other_clock = world_->clocks().clock(other);
+    if (world_->clock_ledger().HasParted(other) || (schedule.shrinks() && may_have_left)) continue;
+    const uint64_t other_clock = world_->clock_ledger().clock(other);
     const uint64_t clock = protocol::ExchangeOf(answer.outcome);
     if (clock > other_clock + *schedule.clocks.bound) {
       ReportViolation(answer, "was answered at clock " + std::to_string(clock) + ", worker " +
@@ -196,9 +198,9 @@ void ClockWorker::StoreWeights(const Exchange::Delivery& answer) {
   // In asynchronous EASGD the answer to a push contains the central weights before that push.
   const bool shows_earlier_weights =
       world_->schedule().algorithm == "easgd_async" && weights.version() != 0;
-  if (!world_->clocks().HadWeights(answer.cell, {weights.version(), stored_word}) &&
+  if (!world_->clock_ledger().HadWeights(answer.cell, {weights.version(), stored_word}) &&
       !(shows_earlier_weights &&
-        world_->clocks().HadWeights(answer.cell, {weights.version() - 1, stored_word})))
+        world_->clock_ledger().HadWeights(answer.cell, {weights.version() - 1, stored_word})))
     ReportViolation(answer, "was given weights that never were");
 }
 

@@ -56,10 +56,10 @@ class ClockWorker : public ToyWorker {
 
   Stage stage_ = Stage::kIdle;
   uint32_t num_awaited_ = 0;     // number of answers that have not arrived yet
-  uint64_t clock_ = 0;           // number of pushes that this worker has made
+  uint64_t clock_ = 0;           // the number of this worker's newest answered push
   uint64_t newest_counted_ = 0;  // the newest of its pushes that a pull has reported as counted
   bool is_told_to_stop_ = false;
-  bool has_asked_for_average_ = false;  // the last pull asked for the averaged weights
+  bool has_asked_for_average_ = false;  // the newest message was a pull of the averaged weights
   State weights_{};                     // this worker's copy of the weights, one word per chunk
 };
 

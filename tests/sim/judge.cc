@@ -1,6 +1,7 @@
 // Decides at the end of a simulated schedule whether every process ended as it must. In these
 // comments, "under shrink", "wait" and "fail" name the job's setting on_loss: what it does when a
-// worker is lost (removes the worker, waits for its return, or fails).
+// worker is lost (removes the worker, waits for its return, or fails). A shard is a server; shard 0
+// leads the job.
 #include <algorithm>
 
 #include "tests/sim/world.h"

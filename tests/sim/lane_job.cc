@@ -10,16 +10,16 @@ namespace tern::sim {
 
 namespace {
 
-constexpr uint64_t kElements = 2;  // floats in each chunk, and in each tensor
-constexpr uint32_t kTensors = kBuckets * kChunks;
+constexpr uint64_t kNumElements = 2;  // floats in each chunk, and in each tensor
+constexpr uint32_t kNumTensors = kNumBuckets * kNumChunks;
 
 void FillJob(const Schedule& schedule, pb::Job* job) {
   job->set_output_dir("disk");
   job->mutable_workers()->set_count(schedule.workers);
-  for (const uint32_t lanes : schedule.data_lanes) {
+  for (const uint32_t num_lanes : schedule.data_lanes) {
     pb::Server* server = job->add_servers();
     server->set_address("shard:1");
-    server->set_data_sockets(lanes);
+    server->set_data_sockets(num_lanes);
   }
   pb::Train* train = job->mutable_train();
   train->set_algorithm(schedule.algorithm);
@@ -48,33 +48,33 @@ void FillJob(const Schedule& schedule, pb::Job* job) {
 void AddTensor(uint32_t index, setup::Setup* setup) {
   models::Parameter parameter;
   parameter.name = "tensor" + std::to_string(index);
-  parameter.offset = index * kElements;
-  parameter.count = kElements;
+  parameter.offset = index * kNumElements;
+  parameter.count = kNumElements;
   parameter.is_bias = true;
   parameter.init.set_constant(0);
   setup->table.parameters.push_back(parameter);
-  setup->table.total += kElements;
+  setup->table.total += kNumElements;
   protocol::ExchangePlan& plan = setup->plan;
   plan.tensor_begin.push_back(parameter.offset);
-  plan.tensor_count.push_back(kElements);
+  plan.tensor_count.push_back(kNumElements);
   plan.column.push_back(1);
   plan.codec_of.push_back(plan.pull_codec);
   plan.first_part.push_back(index);
-  plan.parts.push_back({index, 0, kElements});
+  plan.parts.push_back({index, 0, kNumElements});
 }
 
 protocol::Chunk MakeChunk(uint32_t bucket, uint32_t index, protocol::LaneRef lane) {
-  const uint32_t tensor = bucket * kChunks + index;
+  const uint32_t tensor = bucket * kNumChunks + index;
   protocol::Chunk chunk;
   chunk.bucket = bucket;
   chunk.index = index;
-  chunk.begin = tensor * kElements;
-  chunk.count = kElements;
-  chunk.segments = {{tensor, 0, kElements, 1}};
+  chunk.begin = tensor * kNumElements;
+  chunk.count = kNumElements;
+  chunk.segments = {{tensor, 0, kNumElements, 1}};
   chunk.part_of_segment = {tensor};
   chunk.shard = lane.shard;
   chunk.lane = lane.lane;
-  chunk.max_push_bytes = chunk.max_sum_bytes = kElements * sizeof(float);
+  chunk.max_push_bytes = chunk.max_sum_bytes = kNumElements * sizeof(float);
   return chunk;
 }
 
@@ -94,15 +94,15 @@ std::unique_ptr<setup::Setup> MakeLaneJob(const Schedule& schedule, const Layout
   plan.has_rounds = schedule.has_rounds();
   plan.codecs = {fp32};
   plan.pull_codec = fp32.get();
-  for (uint32_t t = 0; t < kTensors; ++t) AddTensor(t, setup.get());
-  plan.first_part.push_back(kTensors);
-  for (uint32_t b = 0; b < kBuckets; ++b) {
+  for (uint32_t t = 0; t < kNumTensors; ++t) AddTensor(t, setup.get());
+  plan.first_part.push_back(kNumTensors);
+  for (uint32_t b = 0; b < kNumBuckets; ++b) {
     protocol::Bucket& bucket = plan.buckets.emplace_back();
-    bucket.begin = b * kChunks * kElements;
-    bucket.count = kChunks * kElements;
-    bucket.first_tensor = bucket.first_part = b * kChunks;
-    bucket.tensors = bucket.parts = kChunks;
-    for (uint32_t c = 0; c < kChunks; ++c)
+    bucket.begin = b * kNumChunks * kNumElements;
+    bucket.count = kNumChunks * kNumElements;
+    bucket.first_tensor = bucket.first_part = b * kNumChunks;
+    bucket.tensors = bucket.parts = kNumChunks;
+    for (uint32_t c = 0; c < kNumChunks; ++c)
       bucket.chunks.push_back(MakeChunk(b, c, layout.LaneOf({protocol::Kind::kPush, b, c})));
     bucket.home_shard = bucket.chunks.front().shard;
   }

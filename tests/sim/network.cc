@@ -18,7 +18,8 @@ uint32_t Network::OpenConnection(bool is_worker, uint32_t client, protocol::Lane
   connection.lane = lane;
   connection.port = port;
   connections_.push_back(connection);
-  // With delay 0 the connection is established before the client sends its first Hello.
+  // The event is handled after the client's present actions, even with delay 0. So a Hello that the
+  // client sends now is lost, and the client repeats the Hello.
   queue_.Post(now + (rng_.Chance(0.5) ? Time(0) : rng_.Ms(1, 8)), Event::Type::kConnect, index);
   return index;
 }
@@ -64,7 +65,7 @@ void Network::PostMessage(Event::Type type, uint32_t connection, Message message
 }
 
 void Network::OnEvent(const Event& event, Time now) {
-  // A copy, because the host may open connections, which moves the vector's elements.
+  // This is a copy, because the host may open connections, which moves the vector's elements.
   const Connection connection = connections_[event.who];
   if (event.type == Event::Type::kDisconnected) {
     if (connection.is_open) host_.OnDisconnected(connection);

@@ -1,4 +1,4 @@
-// Simulates many schedules (a job with its faults, made from a seed) on two threads.
+// Simulates many schedules (each a job with its faults, made from a seed) on two threads.
 #pragma once
 
 #include <cstdint>

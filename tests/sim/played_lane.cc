@@ -28,7 +28,7 @@ uint64_t WordOf(std::span<const float> weights) {
 PlayedLane::PlayedLane(World* world, protocol::LaneRef lane_ref, server::DataLane::Options options)
     : world_(world), lane_ref_(lane_ref), has_rounds_(world->schedule().has_rounds()) {
   for (const Cell& cell : world->layout().CellsAt(lane_ref)) cells_.push_back(cell);
-  static const std::vector<float> initial_weights(kBuckets * kChunks * 2);
+  static const std::vector<float> initial_weights(kNumBuckets * kNumChunks * 2);
   auto lane =
       server::DataLane::Make(world->job(), lane_ref.shard, lane_ref.lane, std::move(options),
                              initial_weights, world->disk(lane_ref.shard));
@@ -50,16 +50,17 @@ void PlayedLane::OnMembers(const pb::Members& members, Sends* out) {
   for (const Cell& cell : cells_) {
     if (has_rounds_) continue;
     const server::CentralLane::Weights weights = lane_->central()->weights(cell);
-    if (!world_->clocks().RestartFrom(cell, total(cell), {weights.version, WordOf(weights.values)}))
+    if (!world_->clock_ledger().RestartFrom(cell, total(cell),
+                                            {weights.version, WordOf(weights.values)}))
       world_->ReportViolation(DisplayName() + " goes on from a state that it never had");
   }
 }
 
 void PlayedLane::OnMessage(protocol::Peer from, const Message& message, Sends* out) {
-  const size_t sends_before = out->size();
+  const size_t num_sends_before = out->size();
   lane_->OnMessage(from, message, out);
   ReportCheckpoints();
-  has_rounds_ ? ReportAnswers(*out, sends_before) : ReportPush(message);
+  has_rounds_ ? ReportAnswers(*out, num_sends_before) : ReportPush(message);
 }
 
 void PlayedLane::Stop(Sends* out) { lane_->Stop(out); }
@@ -93,7 +94,7 @@ void PlayedLane::ReportPush(const Message& message) {
   if (!message.head.has_push()) return;
   const pb::Contribution& push = message.head.push();
   const Cell cell{Kind::kPush, push.bucket(), push.chunk()};
-  ClockLedger& ledger = world_->clocks();
+  ClockLedger& ledger = world_->clock_ledger();
   if (total(cell) == ledger.total(cell)) return;
   if (total(cell) != ledger.total(cell) + 1)
     world_->ReportViolation("a push is counted as another number");

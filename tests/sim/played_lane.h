@@ -36,10 +36,11 @@ class PlayedLane {
   uint64_t total() const { return lane_->central()->clock_lane()->total(); }
 
  private:
+  // The same for one cell.
   uint64_t total(const protocol::Cell& cell) const {
     return lane_->central()->clock_lane()->clocks(cell).total;
   }
-  // "lane <shard>.<lane>"
+  // Returns "lane <shard>.<lane>".
   std::string DisplayName() const;
   // The checkpoints on the lane's disk, each as (step, round, run).
   std::set<std::tuple<uint64_t, uint64_t, uint64_t>> CheckpointsOnDisk() const;
@@ -57,7 +58,7 @@ class PlayedLane {
   std::vector<protocol::Cell> cells_;
   std::unique_ptr<server::DataLane> lane_;
   uint64_t reported_disk_changes_ =
-      0;  // the disk's number of changes when checkpoints were reported
+      0;  // the disk's number of changes when checkpoints were last reported
 };
 
 }  // namespace tern::sim

@@ -19,6 +19,7 @@ class Rng {
  public:
   explicit Rng(uint64_t seed) : state_(Mix(seed)) {}
 
+  // Uniform over all 64-bit numbers.
   uint64_t Next() { return Mix(state_ += 0x9e3779b97f4a7c15u); }
   // Uniform in [0, n). REQUIRES n > 0.
   uint64_t Below(uint64_t n) { return Next() % n; }

@@ -37,16 +37,16 @@ void RoundWorker::OnGoBack() {
   rounds_.clear();
   awaits_last_figures_ = is_computing_ = false;
   figures_round_ = 0;
-  num_awaited_ = kBuckets * kChunks;
-  for (uint32_t cell = 0; cell < kBuckets * kChunks && alive(); ++cell)
-    Contribute({Kind::kPush, cell / kChunks, cell % kChunks}, protocol::Pull());
+  num_awaited_ = kNumBuckets * kNumChunks;
+  for (uint32_t cell = 0; cell < kNumBuckets * kNumChunks && alive(); ++cell)
+    Contribute({Kind::kPush, cell / kNumChunks, cell % kNumChunks}, protocol::Pull());
 }
 
 void RoundWorker::OnPulled(const protocol::Exchange::Delivery& answer) {
   const std::vector<uint64_t> words = DecodeWords(answer.payload);
   if (num_awaited_ == 0 || words.size() != 1)
     return ReportViolation("was given weights that it did not ask");
-  const size_t cell = answer.cell.bucket * kChunks + answer.cell.chunk;
+  const size_t cell = answer.cell.bucket * kNumChunks + answer.cell.chunk;
   replica_.previous[cell] = replica_.newest[cell] = words[0];
   if (--num_awaited_ != 0) return;
   if (!HasRightState()) ReportViolation("went back to a wrong state");
@@ -107,7 +107,7 @@ void RoundWorker::MakeStep() {
   const uint64_t round = newest_begun_round_ =
       NextRound(world_->schedule(), newest_begun_round_, last_step_round());
   world_->OnReached(rank_, Fault::Point::kStart, round);
-  for (uint32_t b = 0; b < kBuckets && alive(); ++b) {
+  for (uint32_t b = 0; b < kNumBuckets && alive(); ++b) {
     if (!IsExchanged(world_->schedule(), round, b)) continue;
     ContributeWord({Kind::kScale, b, 0}, round, 0,
                    ScalerOf(rank_, round, b, GradientStateOf(round)));
@@ -127,7 +127,7 @@ const State& RoundWorker::GradientStateOf(uint64_t round) const {
 void RoundWorker::PushBucket(uint64_t round, uint32_t bucket) {
   const uint64_t largest_scaler = rounds_[round].largest_scalers[bucket];
   world_->OnReached(rank_, Fault::Point::kPush, round);
-  for (uint32_t c = 0; c < kChunks && alive(); ++c) {
+  for (uint32_t c = 0; c < kNumChunks && alive(); ++c) {
     ContributeWord({Kind::kPush, bucket, c}, round, Mix(largest_scaler) | 1,
                    PushOf(world_->schedule(), rank_, round, bucket, c, GradientStateOf(round),
                           largest_scaler));
@@ -155,7 +155,7 @@ void RoundWorker::OnAnswer(const protocol::Exchange::Delivery& answer) {
       if (newest_begun_round_ >= outcome.round()) PushBucket(outcome.round(), answer.cell.bucket);
       break;
     case Kind::kPush:
-      round.sums[answer.cell.bucket * kChunks + answer.cell.chunk] = answer.payload;
+      round.sums[answer.cell.bucket * kNumChunks + answer.cell.chunk] = answer.payload;
       ++round.num_answers;
       break;
     case Kind::kFigures:
@@ -195,8 +195,8 @@ bool RoundWorker::ApplyNextRound() {
   if (entry == rounds_.end() || awaits_last_figures_ || IsDone()) return false;
   const bool has_figures = HasFiguresAfter(applied_);
   uint32_t num_expected_answers = has_figures ? 1 : 0;
-  for (uint32_t b = 0; b < kBuckets; ++b)
-    num_expected_answers += IsExchanged(schedule, next_round, b) ? kChunks : 0;
+  for (uint32_t b = 0; b < kNumBuckets; ++b)
+    num_expected_answers += IsExchanged(schedule, next_round, b) ? kNumChunks : 0;
   if (entry->second.num_answers != num_expected_answers) return false;
   if (has_figures) CheckFigures(entry->second.figures);
   replica_.previous = replica_.newest;

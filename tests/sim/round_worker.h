@@ -28,11 +28,11 @@ class RoundWorker : public ToyWorker {
  private:
   // The answers of a round that have arrived so far. Erased when the round is applied.
   struct Round {
-    std::array<Bytes, kBuckets * kChunks> sums;  // the answer for each chunk
-    uint32_t num_answers = 0;                    // number of sums and figures that have arrived
-    std::array<bool, kBuckets> has_largest_scaler{};
+    std::array<Bytes, kNumBuckets * kNumChunks> sums;  // the answer for each chunk
+    uint32_t num_answers = 0;                          // sums and figures that have arrived
+    std::array<bool, kNumBuckets> has_largest_scaler{};
     // For each bucket: the largest scaler of all workers.
-    std::array<uint64_t, kBuckets> largest_scalers{};
+    std::array<uint64_t, kNumBuckets> largest_scalers{};
     Bytes figures;
   };
 
@@ -40,7 +40,8 @@ class RoundWorker : public ToyWorker {
   void OnPulled(const protocol::Exchange::Delivery& answer);
   // Contributes `word` to a cell in a round, or says that this worker skips the round.
   void ContributeWord(const protocol::Cell& cell, uint64_t round, uint64_t digest, uint64_t word);
-  // Contributes figures if the workers exchange them after the newest applied round.
+  // Contributes figures if the workers exchange figures after the newest applied round, or if only
+  // the last figures are missing.
   void ContributeFigures();
   // Applies all complete rounds. Then starts the next step if the window (the limit of open rounds)
   // allows it.

@@ -84,8 +84,8 @@ void DrawElasticity(Rng* rng, Schedule* schedule) {
   if (shrinks) elasticity.on_loss = algorithm::OnLoss::kShrink;
   if (!shrinks || rng->Chance(0.3))
     elasticity.quorum = schedule->workers - 1 - (schedule->workers == 4 && rng->Chance(0.3));
-  // A short start timeout: after a restart, shard 0 may wait for a rank that was removed and never
-  // comes back.
+  // The start timeout is short, because after a restart the first server may wait that long for a
+  // rank that was removed and never comes back.
   if (shrinks) schedule->timings.start_timeout = milliseconds(12'000);
 }
 
@@ -187,7 +187,7 @@ Schedule Schedule::Make(uint64_t seed) {
   return schedule;
 }
 
-Schedule Schedule::MakeClocks(uint64_t seed) {
+Schedule Schedule::MakeWithoutRounds(uint64_t seed) {
   Rng rng(seed);
   Schedule schedule = BeginSchedule(seed, &rng);
   Clocks& clocks = schedule.clocks;
@@ -211,7 +211,7 @@ Schedule Schedule::MakeClocks(uint64_t seed) {
   return schedule;
 }
 
-Schedule Schedule::MakeCheckpoints(uint64_t seed) {
+Schedule Schedule::MakeWithCheckpoints(uint64_t seed) {
   Rng rng(seed);
   Schedule schedule = BeginSchedule(seed, &rng);
   if (rng.Chance(0.4)) schedule.window = 2;
@@ -268,7 +268,7 @@ std::string ToString(const Schedule& schedule) {
   const auto ms = [](Time time) { return std::chrono::duration_cast<milliseconds>(time).count(); };
   std::ostringstream text;
   text << "seed " << schedule.seed << ": " << schedule.workers << " workers, data lanes";
-  for (uint32_t lanes : schedule.data_lanes) text << " " << lanes;
+  for (uint32_t num_lanes : schedule.data_lanes) text << " " << num_lanes;
   text << ", " << schedule.rounds << " rounds, window " << schedule.window
        << (schedule.has_skips ? ", some skip" : "")
        << (schedule.exchanges_parts ? ", in parts" : "")

@@ -135,9 +135,9 @@ struct Schedule {
   // Makes a job with rounds.
   static Schedule Make(uint64_t seed);
   // Makes a job without rounds.
-  static Schedule MakeClocks(uint64_t seed);
+  static Schedule MakeWithoutRounds(uint64_t seed);
   // Makes a job with rounds and workers' checkpoints. All its processes may be killed at once.
-  static Schedule MakeCheckpoints(uint64_t seed);
+  static Schedule MakeWithCheckpoints(uint64_t seed);
 };
 // Describes a schedule in one line.
 std::string ToString(const Schedule& schedule);

@@ -1,9 +1,12 @@
 // Simulates the protocol under faults. A schedule is a job with its faults, made from a seed. Plays
 // 30,000 schedules of jobs with rounds, 15,000 of jobs without, and 15,000 in which all processes
-// are killed at once. Also switches each safeguard of the protocol off (a mutant) and expects that
-// the simulator finds a violation. TERN_SIM_SEED=n plays only the schedule of seed n and logs every
-// event (choose the test with --gtest_filter); TERN_SIM_FROM=n plays the schedules from seed n on;
-// TERN_SIM_TIMES=n plays n times as many schedules (scripts/release_check.sh).
+// or all workers are killed at once; fewer with a sanitizer. Also switches each safeguard of the
+// protocol off (a mutant) and expects that the simulator finds a violation. Shard 0 is the server
+// that leads the job.
+//
+// TERN_SIM_SEED=n plays only the schedule of seed n and logs every event (choose the test with
+// --gtest_filter); TERN_SIM_FROM=n plays the schedules from seed n on; TERN_SIM_TIMES=n plays n
+// times as many schedules (scripts/release_check.sh).
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -16,15 +19,15 @@ namespace tern::sim {
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr uint64_t kSchedules = 5'000, kClockSchedules = 2'500;
+constexpr uint64_t kNumSchedules = 5'000, kNumClockSchedules = 2'500;
 #else
-constexpr uint64_t kSchedules = 30'000, kClockSchedules = 15'000;
+constexpr uint64_t kNumSchedules = 30'000, kNumClockSchedules = 15'000;
 #endif
-constexpr uint64_t kFewSchedules = 1'000;
+constexpr uint64_t kNumFewSchedules = 1'000;
 
-// Makes schedules in which shard 0 often dies when only worker 0 has received a round's scalers,
-// and worker 0 dies soon after it has pushed with them. Such a schedule once failed; its events are
-// in recorded/1075292.events.
+// Makes a schedule in which shard 0 may die when only worker 0 has received a round's scalers, and
+// worker 0 may die soon after it has pushed with these scalers. Such a schedule once failed; its
+// events are in recorded/1075292.events.
 Schedule MakeLostScalers(uint64_t seed) {
   Schedule schedule;
   for (uint64_t candidate = seed * 1'000;; ++candidate) {
@@ -67,19 +70,19 @@ void ExpectAllEndWell(MakeSchedule make_schedule, uint64_t count) {
 }
 
 TEST(Simulator, EveryScheduleEndsAsIfNothingHadFailed) {
-  ExpectAllEndWell(Schedule::Make, kSchedules);
+  ExpectAllEndWell(Schedule::Make, kNumSchedules);
 }
 
 TEST(Simulator, EveryScheduleThatLosesScalersEndsAsIfNothingHadFailed) {
-  ExpectAllEndWell(MakeLostScalers, kFewSchedules);
+  ExpectAllEndWell(MakeLostScalers, kNumFewSchedules);
 }
 
 TEST(Simulator, EveryScheduleWithoutRoundsKeepsItsPromises) {
-  ExpectAllEndWell(Schedule::MakeClocks, kClockSchedules);
+  ExpectAllEndWell(Schedule::MakeWithoutRounds, kNumClockSchedules);
 }
 
 TEST(Simulator, EveryScheduleWithCheckpointsEndsAsIfNothingHadBeenLost) {
-  ExpectAllEndWell(Schedule::MakeCheckpoints, kClockSchedules);
+  ExpectAllEndWell(Schedule::MakeWithCheckpoints, kNumClockSchedules);
 }
 
 struct Mutant {
@@ -94,12 +97,12 @@ TEST_P(Mutants, AreCaughtWithinAThousandSchedules) {
   protocol::Safeguards safeguards;
   safeguards.*GetParam().safeguard = false;
   EXPECT_FALSE(
-      PlayAll(GetParam().make_schedule, FirstSeed(), kFewSchedules, safeguards, 1).empty());
+      PlayAll(GetParam().make_schedule, FirstSeed(), kNumFewSchedules, safeguards, 1).empty());
 }
 
 TEST(Mutants, NoneFailsWithAllSafeguardsInPlace) {
-  EXPECT_TRUE(PlayAll(Schedule::Make, FirstSeed(), kFewSchedules, {}, 1).empty());
-  EXPECT_TRUE(PlayAll(Schedule::MakeClocks, FirstSeed(), kFewSchedules, {}, 1).empty());
+  EXPECT_TRUE(PlayAll(Schedule::Make, FirstSeed(), kNumFewSchedules, {}, 1).empty());
+  EXPECT_TRUE(PlayAll(Schedule::MakeWithoutRounds, FirstSeed(), kNumFewSchedules, {}, 1).empty());
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -109,16 +112,18 @@ INSTANTIATE_TEST_SUITE_P(
         Mutant{"FenceIncarnations", Schedule::Make, &protocol::Safeguards::fence_incarnations},
         Mutant{"HeedEpochs", MakeLostScalers, &protocol::Safeguards::heed_epochs},
         Mutant{"KeepUntilApplied", Schedule::Make, &protocol::Safeguards::keep_until_applied},
-        Mutant{"CountClocksOnce", Schedule::MakeClocks, &protocol::Safeguards::count_once},
-        Mutant{"FenceClocks", Schedule::MakeClocks, &protocol::Safeguards::fence_incarnations},
-        Mutant{"KeepBound", Schedule::MakeClocks, &protocol::Safeguards::delay_fast_workers}),
+        Mutant{"CountClocksOnce", Schedule::MakeWithoutRounds, &protocol::Safeguards::count_once},
+        Mutant{"FenceClocks", Schedule::MakeWithoutRounds,
+               &protocol::Safeguards::fence_incarnations},
+        Mutant{"KeepBound", Schedule::MakeWithoutRounds,
+               &protocol::Safeguards::delay_fast_workers}),
     [](const auto& info) { return info.param.name; });
 
 TEST(Simulator, PlaysASeedTheSameWayTwice) {
-  for (const Schedule& schedule : {Schedule::Make(7), Schedule::MakeClocks(7)}) {
+  for (const Schedule& schedule : {Schedule::Make(7), Schedule::MakeWithoutRounds(7)}) {
     World first_world(schedule, {}, nullptr), second_world(schedule, {}, nullptr);
     EXPECT_EQ(first_world.Run(), second_world.Run());
-    EXPECT_EQ(first_world.events(), second_world.events());
+    EXPECT_EQ(first_world.num_events(), second_world.num_events());
     EXPECT_EQ(first_world.now(), second_world.now());
     EXPECT_GT(first_world.num_messages(), 0u);
   }

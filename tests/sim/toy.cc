@@ -114,7 +114,7 @@ CellSpec MakeCellSpec(const Cell& cell, const Schedule& schedule, const Report* 
                ? Ok()
                : Status(Code::kMismatch, "not a toy outcome");
   };
-  spec.waits_for_all = spec.members_only = cell.kind == Kind::kFigures;
+  spec.waits_for_all = spec.is_for_members_only = cell.kind == Kind::kFigures;
   return spec;
 }
 
@@ -149,7 +149,7 @@ uint64_t NextRound(const Schedule& schedule, uint64_t applied, uint64_t last) {
 }
 
 bool IsExchanged(const Schedule& schedule, uint64_t round, uint32_t bucket) {
-  return !schedule.exchanges_parts || round % 2 == 1 || (round / 2 - 1) % kBuckets == bucket;
+  return !schedule.exchanges_parts || round % 2 == 1 || (round / 2 - 1) % kNumBuckets == bucket;
 }
 
 bool SkipsRound(uint32_t rank, uint64_t round) { return Mix(Combine(rank, round)) % 4 == 0; }
@@ -167,13 +167,13 @@ Replica DecodeReplica(const Bytes& bytes) {
 }
 
 uint64_t ScalerOf(uint32_t rank, uint64_t round, uint32_t bucket, const State& state) {
-  const uint64_t state_hash = Combine(state[bucket * kChunks], state[bucket * kChunks + 1]);
+  const uint64_t state_hash = Combine(state[bucket * kNumChunks], state[bucket * kNumChunks + 1]);
   return Combine(Combine(rank, round), Combine(bucket, state_hash)) >> 1;
 }
 
 uint64_t PushOf(const Schedule& schedule, uint32_t rank, uint64_t round, uint32_t bucket,
                 uint32_t chunk, const State& state, uint64_t largest_scaler) {
-  const uint64_t cell_index = bucket * kChunks + chunk;
+  const uint64_t cell_index = bucket * kNumChunks + chunk;
   const uint64_t word =
       Combine(Combine(rank, round), Combine(cell_index ^ largest_scaler, state[cell_index])) >> 8;
   return schedule.is_central ? FloatsFromBits(word) : word;
@@ -226,8 +226,9 @@ uint64_t DigestOfState(const State& state) {
 
 std::vector<State> FaultFreeStates(const Schedule& schedule) {
   std::vector<State> states(schedule.rounds + 1, InitialState(schedule));
-  std::array<ServerChunk, kBuckets * kChunks> server_chunks;
-  // If a step exchanges a part, one more round follows the last step, and exchanges all buckets.
+  std::array<ServerChunk, kNumBuckets * kNumChunks> server_chunks;
+  // If steps exchange only parts of the model, one more round after the last step exchanges all
+  // buckets.
   const uint64_t round_of_last_step =
       schedule.exchanges_parts ? schedule.rounds - 1 : schedule.rounds;
   uint64_t applied = 0;
@@ -241,26 +242,26 @@ std::vector<State> FaultFreeStates(const Schedule& schedule) {
     const auto contributes = [&](uint32_t rank) {
       return !schedule.has_skips || !SkipsRound(rank, round);
     };
-    for (uint32_t b = 0; b < kBuckets; ++b) {
+    for (uint32_t b = 0; b < kNumBuckets; ++b) {
       if (!IsExchanged(schedule, round, b)) continue;
       uint64_t largest_scaler = 0, contributors = 0;
       for (uint32_t r = 0; r < schedule.workers; ++r) {
         if (contributes(r)) largest_scaler = std::max(largest_scaler, ScalerOf(r, round, b, state));
         contributors += contributes(r);
       }
-      for (uint32_t c = 0; contributors != 0 && c < kChunks; ++c) {
+      for (uint32_t c = 0; contributors != 0 && c < kNumChunks; ++c) {
         std::vector<uint64_t> pushes;
         for (uint32_t r = 0; r < schedule.workers; ++r) {
           if (contributes(r))
             pushes.push_back(PushOf(schedule, r, round, b, c, state, largest_scaler));
         }
-        uint64_t& word = next_state[b * kChunks + c];
+        uint64_t& word = next_state[b * kNumChunks + c];
         if (!schedule.is_central) {
           word = Combine(word, std::accumulate(pushes.begin(), pushes.end(), 0ul));
           continue;
         }
-        CloseRound(schedule, round, pushes, &server_chunks[b * kChunks + c]);
-        word = server_chunks[b * kChunks + c].worker_word;
+        CloseRound(schedule, round, pushes, &server_chunks[b * kNumChunks + c]);
+        word = server_chunks[b * kNumChunks + c].worker_word;
       }
     }
     applied = round;
@@ -272,8 +273,8 @@ std::vector<State> FaultFreeStates(const Schedule& schedule) {
 LaneRef Layout::LaneOf(const Cell& cell) const {
   const auto shards = schedule_.shards();
   if (cell.kind == Kind::kFigures) return {0, 0};
-  if (cell.kind == Kind::kScale) return {cell.bucket * kChunks % shards, 0};
-  const uint32_t cell_index = cell.bucket * kChunks + cell.chunk;
+  if (cell.kind == Kind::kScale) return {cell.bucket * kNumChunks % shards, 0};
+  const uint32_t cell_index = cell.bucket * kNumChunks + cell.chunk;
   const uint32_t shard = cell_index % shards;
   return {shard, 1 + cell_index / shards % schedule_.data_lanes[shard]};
 }
@@ -286,9 +287,9 @@ std::vector<Cell> Layout::CellsAt(LaneRef lane) const {
   if (schedule_.has_rounds()) add_if_on_lane({Kind::kFigures, 0, 0});
   for (uint32_t which = 1; !schedule_.has_rounds() && which <= 2; ++which)
     add_if_on_lane({Kind::kFigures, 0, which});
-  for (uint32_t b = 0; b < kBuckets; ++b) {
+  for (uint32_t b = 0; b < kNumBuckets; ++b) {
     if (schedule_.has_rounds()) add_if_on_lane({Kind::kScale, b, 0});
-    for (uint32_t c = 0; c < kChunks; ++c) add_if_on_lane({Kind::kPush, b, c});
+    for (uint32_t c = 0; c < kNumChunks; ++c) add_if_on_lane({Kind::kPush, b, c});
   }
   return cells;
 }

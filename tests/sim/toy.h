@@ -1,6 +1,6 @@
 // The toy job of the simulator. Its model has 2 buckets of 2 chunks, and the state (weights) of a
 // chunk is one 64-bit integer, called a word. A cell is one reduction over the workers in a round:
-// of a bucket's scalers, of the pushes of a chunk, or of figures (the workers' metrics). A worker's
+// of a bucket's scalers, of a chunk's pushes, or of figures (the workers' metrics). A worker's
 // contribution is a hash of the rank, the round, the cell, the state at which the worker computes
 // and, for a push, the bucket's scaler. So a single wrong, lost or repeated contribution changes
 // every later state. With a window of w open rounds, round r is computed at the state after round
@@ -25,9 +25,9 @@
 
 namespace tern::sim {
 
-constexpr uint32_t kBuckets = 2, kChunks = 2;
-// One word for each chunk, at index bucket * kChunks + chunk.
-using State = std::array<uint64_t, kBuckets * kChunks>;
+constexpr uint32_t kNumBuckets = 2, kNumChunks = 2;
+// One word for each chunk, at index bucket * kNumChunks + chunk.
+using State = std::array<uint64_t, kNumBuckets * kNumChunks>;
 // Is called with a description of what went wrong.
 using Report = std::function<void(const std::string& violation)>;
 

@@ -18,8 +18,8 @@ using protocol::Sends;
 ToyServer::ToyServer(World* world, uint32_t process, uint32_t shard, uint64_t incarnation)
     : world_(world), process_(process), shard_(shard) {
   const Schedule& schedule = world->schedule();
-  const uint32_t data_lanes = schedule.data_lanes[shard];
-  for (uint32_t l = 1; l <= data_lanes; ++l) ports_.push_back(process * 10 + l + 1000);
+  const uint32_t num_data_lanes = schedule.data_lanes[shard];
+  for (uint32_t l = 1; l <= num_data_lanes; ++l) ports_.push_back(process * 10 + l + 1000);
   protocol::ControlOptions options;
   options.shard = shard;
   options.shards = schedule.shards();
@@ -39,9 +39,9 @@ ToyServer::ToyServer(World* world, uint32_t process, uint32_t shard, uint64_t in
     if (options.ShardKeepsState(shard))
       options.find_saved_checkpoints = [this] { return CheckpointsOfAllLanes(); };
   }
-  for (uint32_t l = 1; l <= data_lanes; ++l) MakeLane(l, incarnation);
-  members_.resize(data_lanes);
-  beginnings_.resize(data_lanes);
+  for (uint32_t l = 1; l <= num_data_lanes; ++l) MakeLane(l, incarnation);
+  members_.resize(num_data_lanes);
+  beginnings_.resize(num_data_lanes);
   auto cells = world->layout().RoundCells({shard, 0}, world->report());
   if (shard == 0) {
     auto coordinator =

@@ -1,6 +1,7 @@
 // A simulated server process. It has the same protocol machines as the real server: one for control
 // messages (lane 0) and one for each data socket (lanes 1 and up). The real server runs each on its
-// own thread; here World calls them. Shard 0's control machine is the coordinator of the job.
+// own thread; here World calls them. A shard is a server; the control machine of shard 0 is the
+// coordinator of the job.
 #pragma once
 
 #include <cstdint>
@@ -37,9 +38,9 @@ class ToyServer {
   uint32_t shard() const { return shard_; }
   bool ListensAt(protocol::LaneRef lane, uint32_t port) const;
   const Status& status() const { return status_; }
-  // Shard 0 only. REQUIRES not killed.
+  // REQUIRES that this is shard 0 and was not killed.
   const protocol::Coordinator& coordinator() const { return *coordinator_; }
-  // All lanes of this process that run rounds, lane 0 first. REQUIRES not killed.
+  // All lanes of this process that run rounds, lane 0 first. REQUIRES that it was not killed.
   std::vector<const protocol::RoundLane*> round_lanes() const;
   // The data lanes, if servers hold the weights; else empty.
   const std::vector<std::unique_ptr<PlayedLane>>& lanes() const { return lanes_; }

@@ -41,15 +41,15 @@ ToyWorker::ToyWorker(World* world, uint32_t process, uint32_t rank, uint64_t inc
   options.max_state_bytes = sizeof(Replica);
   options.piece_bytes = 40;
   options.timings = schedule.timings;
-  options.saved_checkpoints = SavedOn(world->checkpoints(rank));
+  options.saved_checkpoints = SavedOn(world->checkpoint_disk(rank));
   options.keeps_own = schedule.keeps_own_state;
-  options.unsolicited = schedule.elasticity.has_unsolicited_outcomes();
+  options.is_elastic = schedule.elasticity.has_unsolicited_outcomes();
   options.shrink = schedule.shrinks();
   options.in_plan = [world](const Cell& cell, LaneRef lane) {
     return world->layout().LaneOf(cell) == lane;
   };
   session_ = std::make_unique<protocol::Session>(std::move(options));
-  for (uint32_t lanes : schedule.data_lanes) connections_.emplace_back(lanes + 1, kNobody);
+  for (uint32_t num_lanes : schedule.data_lanes) connections_.emplace_back(num_lanes + 1, kNobody);
 }
 
 void ToyWorker::Start() {
@@ -194,7 +194,7 @@ void ToyWorker::PerformAction(SessionAction& action) {
 
 void ToyWorker::InstallState(const SessionAction& action) {
   CancelTasks();
-  world_->checkpoints(rank_).gap = 2;
+  world_->checkpoint_disk(rank_).gap = 2;
   applied_ = action.applied;
   OnInstall(action.state);
   PostTask(Task::kInstalled, world_->rng().Ms(0, 150));
@@ -210,10 +210,10 @@ void ToyWorker::GoBackToRound(const protocol::SessionAction& action) {
 }
 
 void ToyWorker::ResumeFromCheckpoint(const protocol::SessionAction& action) {
-  for (const ToyCheckpoint& checkpoint : world_->checkpoints(rank_).checkpoints) {
+  for (const ToyCheckpoint& checkpoint : world_->checkpoint_disk(rank_).checkpoints) {
     if (protocol::KeyOf(checkpoint.position) != protocol::KeyOf(action.checkpoint)) continue;
     CancelTasks();
-    world_->checkpoints(rank_).gap = 0;
+    world_->checkpoint_disk(rank_).gap = 0;
     is_leaving_ = false;
     applied_ = action.applied;
     OnInstall(EncodeReplica(checkpoint.replica));
@@ -224,7 +224,7 @@ void ToyWorker::ResumeFromCheckpoint(const protocol::SessionAction& action) {
 
 void ToyWorker::BeginRun(uint64_t run) {
   run_ = run;
-  CheckpointDisk& disk = world_->checkpoints(rank_);
+  CheckpointDisk& disk = world_->checkpoint_disk(rank_);
   std::erase_if(disk.checkpoints, [&](const ToyCheckpoint& checkpoint) {
     return checkpoint.position.run() != run || checkpoint.position.round() > applied_;
   });
@@ -234,7 +234,7 @@ void ToyWorker::BeginRun(uint64_t run) {
 }
 
 void ToyWorker::WriteCheckpoint(const Replica& replica) {
-  CheckpointDisk& disk = world_->checkpoints(rank_);
+  CheckpointDisk& disk = world_->checkpoint_disk(rank_);
   ToyCheckpoint checkpoint;
   checkpoint.position.set_run(run_);
   checkpoint.position.set_step(applied_);

@@ -54,7 +54,7 @@ class ToyWorker {
   // posted tasks are cancelled (see CancelTasks).
   virtual Bytes SaveState() const { return {}; }
   virtual void OnInstall(const Bytes& /*state*/) {}
-  // If the job has checkpoints: writes one to the disk at once.
+  // Writes a checkpoint of the replica to this rank's disk at once.
   void WriteCheckpoint(const Replica& replica);
   // Pulls the state after round applied_ from the servers.
   virtual void OnGoBack() {}
@@ -96,6 +96,7 @@ class ToyWorker {
   // Lanes whose connection broke while this process was frozen.
   std::vector<protocol::LaneRef> lanes_broken_while_frozen_;
   std::vector<uint32_t> tasks_due_while_frozen_;  // tasks that became due while frozen
+  // The number of contributions so far, and the number of the job's run (for checkpoints).
   uint64_t progress_ = 0, run_ = 0;
   Status status_;
 };

@@ -33,7 +33,7 @@ World::World(const Schedule& schedule, const protocol::Safeguards& safeguards, s
       fault_free_states_(FaultFreeStates(schedule)),
       first_states_(schedule.rounds + 1),
       ledger_(schedule.workers),
-      clocks_(schedule.workers),
+      clock_ledger_(schedule.workers),
       disk_rng_(schedule.seed ^ 0xd15ced),
       disks_(schedule.shards()),
       write_faults_(schedule.shards()),
@@ -69,7 +69,7 @@ void World::OnBeginning(uint64_t beginning, uint64_t begin) {
 
 void World::OnCellClosed(uint64_t beginning, const protocol::Cell& cell, uint64_t round,
                          uint64_t word) {
-  auto& history = chunk_histories_[beginning][cell.bucket * kChunks + cell.chunk];
+  auto& history = chunk_histories_[beginning][cell.bucket * kNumChunks + cell.chunk];
   if (schedule_.sends_changes) {
     const auto next_entry = history.lower_bound(round);
     word = AddFloats(next_entry == history.begin() ? 0 : std::prev(next_entry)->second, word);
@@ -126,7 +126,7 @@ std::string World::Run() {
       break;
     }
     now_ = event.time;
-    ++events_handled_;
+    ++num_events_handled_;
     HandleEvent(event);
     CheckInvariants();
     if (IsOver()) break;
@@ -136,7 +136,7 @@ std::string World::Run() {
 }
 
 // Broken invariants count only if no safeguard of the protocol is switched off. A test that
-// switches one off wants the judge to find its effect.
+// switches a safeguard off wants the judge to find the effect.
 void World::CheckInvariants() {
   const std::string broken_invariant = TakeBrokenInvariant();
   if (!broken_invariant.empty() && safeguards_ == protocol::Safeguards{})
@@ -400,7 +400,7 @@ bool World::HaveCommonCheckpoint() const {
   std::vector<std::vector<pb::Checkpoint>> offers;
   for (const CheckpointDisk& disk : checkpoint_disks_) offers.push_back(OffersOf(disk));
   std::vector<const std::vector<pb::Checkpoint>*> offer_pointers;
-  for (const auto& disk : offers) offer_pointers.push_back(&disk);
+  for (const auto& offers_of_disk : offers) offer_pointers.push_back(&offers_of_disk);
   return protocol::NewestCommonCheckpoint(offer_pointers).has_value();
 }
 
@@ -431,7 +431,7 @@ void World::InjectWorkerFault(const Fault& fault) {
     worker->Kill(fault.hold);
     ForgetStatesOfAbsentWorkers();
     network_.CloseAllOf(true, process);
-    // Before the job has begun it waits for all workers, so the killed one must come back.
+    // A job that has not begun waits for all workers, so then the killed worker must come back.
     stays_away |=
         fault.for_good && std::any_of(workers_.begin(), workers_.end(), [](const auto& any_worker) {
           return any_worker->ready() && !any_worker->killed();
@@ -487,7 +487,8 @@ void World::CheckMemoryBounds() {
   for (uint32_t process : current_server_) {
     if (process == kNobody || servers_[process]->killed()) continue;
     for (const protocol::RoundLane* lane : servers_[process]->round_lanes()) {
-      if (lane->slots() > lane->MaxSlots()) ReportViolation("a lane keeps more rounds than it may");
+      if (lane->LargestNumSlots() > lane->MaxSlots())
+        ReportViolation("a lane keeps more rounds than it may");
       if (lane->MaxSlots() >
           (schedule_.is_deterministic() ? 4 : 16) + 2 * (schedule_.lane_window() - 1) + 2)
         ReportViolation("a lane may keep too many rounds");
@@ -495,11 +496,11 @@ void World::CheckMemoryBounds() {
   }
   for (const auto& worker : workers_) {
     if (!worker->alive()) continue;
-    // Each round has 7 outcomes: 2 scalers, 4 sums and one of figures. The job's last figures are
-    // one more.
+    // A round has at most 7 outcomes: 2 scalers, 4 sums and one of figures. The job's last figures
+    // are one more.
     const uint32_t window = schedule_.lane_window();
     const size_t max_rounds = schedule_.is_deterministic() ? window + 1 : 16 + 2 * window;
-    if (worker->session().exchange().held() > 7 * max_rounds + 1)
+    if (worker->session().exchange().num_held() > 7 * max_rounds + 1)
       ReportViolation("a worker holds more than it may");
   }
 }

@@ -38,7 +38,7 @@ class World : private Network::Host {
   // Simulates the schedule to its end. Returns the first violation, or an empty string.
   std::string Run();
 
-  uint64_t events() const { return events_handled_; }
+  uint64_t num_events() const { return num_events_handled_; }
   uint64_t num_messages() const { return network_.num_messages(); }
 
   // The rest of the public interface is for the simulated processes.
@@ -54,21 +54,22 @@ class World : private Network::Host {
   // every state is right that the servers' lanes had after this round, under any beginning. If
   // workers hold the weights, the state of the first worker that has applied this round is right.
   bool IsRightState(uint64_t round, const State& state);
-  // Records that a lane has adopted a beginning, which continues after round `begin`. Only if
-  // servers hold the weights.
+  // Records that a lane has adopted a beginning, which continues after round `begin`. Is called
+  // only if servers hold the weights.
   void OnBeginning(uint64_t beginning, uint64_t begin);
   // Records the answer that a lane sends for a cell at the end of a round: the cell's new word, or
-  // its change if the schedule says so. Only if servers hold the weights.
+  // the word's change if the schedule says so. Is called only if servers hold the weights.
   void OnCellClosed(uint64_t beginning, const protocol::Cell& cell, uint64_t round, uint64_t word);
   Ledger& ledger() { return ledger_; }
-  ClockLedger& clocks() { return clocks_; }
+  ClockLedger& clock_ledger() { return clock_ledger_; }
   // The disk of a shard. It outlives the shard's processes.
   MemoryStorage& disk(uint32_t shard) { return disks_[shard]; }
   // The job that the servers' lanes run. REQUIRES that servers hold the weights.
   const setup::Setup& job() const { return *job_; }
-  CheckpointDisk& checkpoints(uint32_t rank) { return checkpoint_disks_[rank]; }
+  // The disk for the checkpoints of the workers of a rank.
+  CheckpointDisk& checkpoint_disk(uint32_t rank) { return checkpoint_disks_[rank]; }
   bool stopped() const { return any_asked_to_stop_; }  // a process was asked to stop
-  // Whether any fault of the schedule, past or future, is for this worker.
+  // Whether the schedule has a fault of this worker, past or future. Stop signals do not count.
   bool HasFaultFor(uint32_t rank) const;
   // The Hello (job name and digests) that servers expect from every process.
   pb::Hello ExpectedHello() const;
@@ -160,11 +161,11 @@ class World : private Network::Host {
   std::vector<std::optional<State>>
       first_states_;  // first_states_[r]: the state of the first worker after round r
   // If servers hold the weights: for each beginning and chunk, the word after each round.
-  using ChunkHistories = std::array<std::map<uint64_t, uint64_t>, kBuckets * kChunks>;
+  using ChunkHistories = std::array<std::map<uint64_t, uint64_t>, kNumBuckets * kNumChunks>;
   std::map<uint64_t, ChunkHistories> chunk_histories_;
   uint64_t beginning_ = 0;  // the newest beginning
   Ledger ledger_;
-  ClockLedger clocks_;
+  ClockLedger clock_ledger_;
   Rng disk_rng_;
   std::vector<MemoryStorage> disks_;  // the disk of each shard
   // For each shard: the fault that is to kill its process in one of the next disk writes, or null.
@@ -178,16 +179,16 @@ class World : private Network::Host {
   // When all processes were last killed, the workers had no checkpoint in common: some checkpoints
   // were damaged or lost, and others were left. So the job must refuse to start again.
   bool must_refuse_start_ = false;
+  // The job may refuse to start, because a worker lacks a checkpoint.
   bool may_refuse_start_ = false;
-  // the job may refuse to start, because a worker lacks a checkpoint
   Report report_;
   Time now_{};
-  uint64_t events_handled_ = 0;
+  uint64_t num_events_handled_ = 0;
   std::vector<std::unique_ptr<ToyWorker>> workers_;  // all worker processes so far, ended ones too
   std::vector<std::unique_ptr<ToyServer>> servers_;  // all server processes so far
   std::vector<uint32_t> num_processes_;              // how many processes each rank has had so far
   std::vector<uint32_t> current_server_;             // the newest process of each shard, or kNobody
-  std::vector<bool> is_posted_;                      // for each fault: whether it was posted
+  std::vector<bool> is_posted_;                      // for each fault: whether its event was posted
   bool any_asked_to_stop_ = false;                   // a process was asked to stop
   bool all_asked_to_stop_ =
       false;                   // all processes were asked to stop while all workers were training

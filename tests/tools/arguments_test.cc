@@ -32,14 +32,14 @@ TEST(Arguments, ReadsFlagsBeforeAndAfterPositionalArguments) {
   ASSERT_TRUE(arguments.ok()) << arguments.status().message();
   EXPECT_THAT(arguments->AllValues("set"), ElementsAre("a=1", "b=2"));
   EXPECT_THAT(arguments->positional(), ElementsAre("job.yaml"));
-  EXPECT_TRUE(arguments->Has("free_ports"));
+  EXPECT_TRUE(arguments->HasFlag("free_ports"));
   EXPECT_EQ(*arguments->NumberValue("restarts", 0, 10), 3u);
 }
 
 TEST(Arguments, MissingFlagsHaveTheirDefaults) {
   const auto arguments = ParseRunArguments({});
   ASSERT_TRUE(arguments.ok());
-  EXPECT_FALSE(arguments->Has("free_ports"));
+  EXPECT_FALSE(arguments->HasFlag("free_ports"));
   EXPECT_THAT(arguments->AllValues("set"), IsEmpty());
   EXPECT_EQ(arguments->LastValue("set", "x"), "x");
   EXPECT_EQ(*arguments->NumberValue("restarts", 7, 10), 7u);

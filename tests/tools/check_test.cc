@@ -55,19 +55,19 @@ TEST(Check, NamesAllErrorsOfABadJob) {
 
 TEST(Check, ReportsErrorsOfFiles) {
   TestJob job;
-  TestProgram& missing_file = job.StartTern({"check", job.folder() + "/none.yaml"});
-  EXPECT_EQ(missing_file.Wait(), 65);
-  EXPECT_THAT(missing_file.err(), HasSubstr("none.yaml"));
-  TestProgram& missing_data =
+  TestProgram& missing_file_run = job.StartTern({"check", job.folder() + "/none.yaml"});
+  EXPECT_EQ(missing_file_run.Wait(), 65);
+  EXPECT_THAT(missing_file_run.err(), HasSubstr("none.yaml"));
+  TestProgram& missing_data_run =
       job.StartTern({"check", job.job_file(), "--set", "data.dir=/nowhere"});
-  EXPECT_EQ(missing_data.Wait(), 65);
-  EXPECT_THAT(missing_data.err(), HasSubstr("/nowhere"));
-  EXPECT_THAT(missing_data.out(), HasSubstr("parameters: 431080"))
+  EXPECT_EQ(missing_data_run.Wait(), 65);
+  EXPECT_THAT(missing_data_run.err(), HasSubstr("/nowhere"));
+  EXPECT_THAT(missing_data_run.out(), HasSubstr("parameters: 431080"))
       << "the rest does not need the data";
-  TestProgram& other_shape =
+  TestProgram& other_shape_run =
       job.StartTern({"check", job.job_file(), "--set", "model.input_height=32"});
-  EXPECT_EQ(other_shape.Wait(), 65);
-  EXPECT_THAT(other_shape.err(),
+  EXPECT_EQ(other_shape_run.Wait(), 65);
+  EXPECT_THAT(other_shape_run.err(),
               HasSubstr("are 1 x 28 x 28 with 10 classes; the model takes 1 x 32 x 28 and 10"));
 }
 

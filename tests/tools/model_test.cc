@@ -44,12 +44,12 @@ TEST(Model, PrintsANetDefThatCanBeBuilt) {
 
 TEST(Model, ListsTheKnownNetworks) {
   TestJob job;
-  TestProgram& without_name = job.StartTern({"model"});
-  EXPECT_EQ(without_name.Wait(), 64);
-  EXPECT_THAT(without_name.err(), HasSubstr("known: lenet, cifarnet"));
-  TestProgram& misspelt_name = job.StartTern({"model", "lenett"});
-  EXPECT_EQ(misspelt_name.Wait(), 78);
-  EXPECT_THAT(misspelt_name.err(), HasSubstr("\"lenett\" is not known"));
+  TestProgram& no_name_run = job.StartTern({"model"});
+  EXPECT_EQ(no_name_run.Wait(), 64);
+  EXPECT_THAT(no_name_run.err(), HasSubstr("known: lenet, cifarnet"));
+  TestProgram& misspelt_name_run = job.StartTern({"model", "lenett"});
+  EXPECT_EQ(misspelt_name_run.Wait(), 78);
+  EXPECT_THAT(misspelt_name_run.err(), HasSubstr("\"lenett\" is not known"));
 }
 
 }  // namespace

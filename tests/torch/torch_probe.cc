@@ -108,20 +108,20 @@ Status RunFollow(LoadedNet loaded_net, const Batches& batches, const std::string
 }
 
 Status RunScores(LoadedNet loaded_net, const Batches& batches, const std::string& out_path) {
-  const auto size = static_cast<uint32_t>(batches.batch_size);
-  auto net = Net::Make(loaded_net.net, {.batch = size, .training = false},
+  const auto batch_size = static_cast<uint32_t>(batches.batch_size);
+  auto net = Net::Make(loaded_net.net, {.batch = batch_size, .is_training = false},
                        {loaded_net.parameters.data(), nullptr, loaded_net.statistics.data()});
   if (!net.ok()) return net.status();
-  const uint32_t classes = loaded_net.net.classes();
-  const std::vector<uint32_t> labels(size);
-  std::vector<float> scores(size_t{size} * classes);
-  (*net)->Forward({batches.images, labels, size, 0, scores}, nullptr);
-  return tensors::WriteSafetensors(out_path, {{"scores", {size, classes}, scores}}, {});
+  const uint32_t num_classes = loaded_net.net.classes();
+  const std::vector<uint32_t> labels(batch_size);
+  std::vector<float> scores(size_t{batch_size} * num_classes);
+  (*net)->Forward({batches.images, labels, batch_size, 0, scores}, nullptr);
+  return tensors::WriteSafetensors(out_path, {{"scores", {batch_size, num_classes}, scores}}, {});
 }
 
 Status Run(const std::vector<std::string>& arguments) {
-  const bool is_follow = arguments.size() == 7 && arguments[0] == "follow";
-  if (!is_follow && !(arguments.size() == 5 && arguments[0] == "scores"))
+  const bool is_follow_command = arguments.size() == 7 && arguments[0] == "follow";
+  if (!is_follow_command && !(arguments.size() == 5 && arguments[0] == "scores"))
     return Status(Code::kUsage,
                   "torch_probe follow NET WEIGHTS BATCHES OUT RATE MOMENTUM, or "
                   "torch_probe scores NET WEIGHTS BATCHES OUT");
@@ -129,7 +129,7 @@ Status Run(const std::vector<std::string>& arguments) {
   if (!loaded_net.ok()) return loaded_net.status();
   const auto batches = ReadBatches(arguments[3]);
   if (!batches.ok()) return batches.status();
-  if (!is_follow) return RunScores(std::move(*loaded_net), *batches, arguments[4]);
+  if (!is_follow_command) return RunScores(std::move(*loaded_net), *batches, arguments[4]);
   return RunFollow(std::move(*loaded_net), *batches, arguments[4],
                    std::strtof(arguments[5].c_str(), nullptr),
                    std::strtof(arguments[6].c_str(), nullptr));

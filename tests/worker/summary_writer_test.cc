@@ -1,6 +1,5 @@
-// What a worker writes for TensorBoard. A bucket is a group of tensors, and a chunk a piece of it
-// that is encoded separately. A cell is the sum of one chunk over the workers, as a server computes
-// it.
+// What a worker writes for TensorBoard. A bucket is a group of tensors; a chunk is a piece of a
+// bucket that is encoded separately. In a cell a server sums one chunk over the workers.
 #include "worker/summary_writer.h"
 
 #include <gmock/gmock.h>
@@ -50,7 +49,7 @@ std::unique_ptr<setup::Setup> MakeJobWithTensorBoard(std::vector<std::string> se
   return SmallJob(settings);
 }
 
-// Worker 1 of a job, the only contributor of its rounds.
+// Worker 1 of a job, which alone contributes to the rounds.
 class OnlyWorker {
  public:
   OnlyWorker(const setup::Setup& job)
@@ -61,7 +60,7 @@ class OnlyWorker {
         sums_(job),
         applier_(job, *replica, sums_) {
     coder.SetObserver(summary_writer.get());
-    coder.SetEarlierScalers([this](uint64_t round, uint32_t bucket) {
+    coder.SetEarlierScalersFunction([this](uint64_t round, uint32_t bucket) {
       return sums_.ScalersOfEarlierRound(round, bucket);
     });
     for (uint32_t lane = 0; lane <= job.plan.data_lanes[0]; ++lane) {
@@ -142,7 +141,7 @@ void ExpectNear(const pb::HistogramProto& a, const pb::HistogramProto& b) {
   EXPECT_NEAR(a.sum_squares(), b.sum_squares(), 1e-4);
 }
 
-// A step from weights of 0 gives the weights -kLearningRate times the decoded push.
+// After a step from weights of 0, the weights are -kLearningRate times the decoded gradients.
 TEST_P(SummaryWriterTest, HistogramsShowDecodedPushes) {
   std::vector<std::string> settings = {"exchange.codec=" + GetParam(), "exchange.chunk_kib=1",
                                        "metrics.histograms_every_steps=2"};
@@ -166,12 +165,12 @@ TEST_P(SummaryWriterTest, HistogramsShowDecodedPushes) {
     }
   }
   const tensorboard::ValuesByTag events_by_tag = EventsByTag();
-  for (const auto& [name, gradient] : gradient_histograms) {
+  for (const auto& [name, gradient_histogram] : gradient_histograms) {
     SCOPED_TRACE(name);
     ASSERT_EQ(events_by_tag.count("gradient/" + name) + events_by_tag.count("coded/" + name), 2u);
     EXPECT_THAT(events_by_tag.at("coded/" + name), ElementsAre(Key(2)));
     EXPECT_EQ(events_by_tag.at("gradient/" + name).at(2).histo().SerializeAsString(),
-              gradient.SerializeAsString());
+              gradient_histogram.SerializeAsString());
     ExpectNear(events_by_tag.at("coded/" + name).at(2).histo(), decoded_histograms[name]);
   }
 }

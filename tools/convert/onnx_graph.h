@@ -10,8 +10,8 @@ namespace tern::tools {
 
 // Returns an ONNX model that maps the input "data" [batch, C, H, W] to the output "scores" [batch,
 // classes]. The scores are those before the softmax. The model has no dropout layers. Parameters
-// keep their names. REQUIRES that all defaults of `net` are filled in. kBadData if `weights` lacks
-// a parameter or a batch-norm statistic, or has it in another shape.
+// keep their names. REQUIRES that all defaults of `net` are filled in. Returns kBadData if
+// `weights` lacks a parameter or a batch-norm statistic, or has it in another shape.
 Result<pb::onnx::Model> MakeOnnx(const pb::NetDef& net, const tensors::TensorFile& weights);
 
 }  // namespace tern::tools

@@ -28,35 +28,37 @@ constexpr uint64_t kImagesPerBatch = 256;  // This many images are read in paral
 // The bytes of an image in the packed file, or the error for which the image is left out.
 struct PackedImage {
   std::vector<uint8_t> bytes;
-  Status status;
+  Status read_status;
 };
 
 Status WriteBatch(const data::Dataset& dataset, uint64_t begin,
                   const std::vector<PackedImage>& batch, data::PackWriter* writer) {
   for (size_t i = 0; i < batch.size(); ++i) {
-    const uint64_t image = begin + i;
-    if (batch[i].status.ok()) {
+    const uint64_t image_index = begin + i;
+    if (batch[i].read_status.ok()) {
       TERN_RETURN_IF_ERROR(
-          writer->Add(batch[i].bytes, dataset.labels[image], dataset.SizeOf(image)));
+          writer->Add(batch[i].bytes, dataset.labels[image_index], dataset.SizeOf(image_index)));
     } else {
-      TERN_RETURN_IF_ERROR(dataset.damaged_images->Add(dataset.NameOf(image), batch[i].status));
+      TERN_RETURN_IF_ERROR(
+          dataset.damaged_images->Add(dataset.NameOf(image_index), batch[i].read_status));
     }
   }
   return Ok();
 }
 
-// Packs all images of `dataset`. Decodes each one completely, so that a packed file holds no
+// Packs the images of `dataset`. Decodes each one completely, so that a packed file holds no
 // damaged image.
-Status PackImages(const data::Dataset& dataset, uint32_t threads, ProgressBar* progress_bar,
+Status PackImages(const data::Dataset& dataset, uint32_t num_threads, ProgressBar* progress_bar,
                   data::PackWriter* writer) {
   for (uint64_t begin = 0; begin < dataset.count(); begin += kImagesPerBatch) {
     const uint64_t end = std::min(begin + kImagesPerBatch, dataset.count());
     std::vector<PackedImage> batch(end - begin);
-    data::ParallelFor(begin, end, threads, [&](uint64_t i) {
+    data::ParallelFor(begin, end, num_threads, [&](uint64_t i) {
       PackedImage& packed_image = batch[i - begin];
       data::Image image;
-      packed_image.status = dataset.Decode(i, &image);
-      if (packed_image.status.ok()) packed_image.status = dataset.Read(i, &packed_image.bytes);
+      packed_image.read_status = dataset.Decode(i, &image);
+      if (packed_image.read_status.ok())
+        packed_image.read_status = dataset.Read(i, &packed_image.bytes);
     });
     TERN_RETURN_IF_ERROR(WriteBatch(dataset, begin, batch, writer));
     progress_bar->ShowProgress(end, dataset.count());
@@ -119,8 +121,8 @@ Status ConvertPack(const Args& args) {
   const auto max_corrupt = arguments->NumberValue("max_corrupt", 0, 1u << 31);
   if (!max_corrupt.ok()) return max_corrupt.status();
   data_def.set_max_corrupt(*max_corrupt);
-  const uint32_t cores = std::max(1u, std::thread::hardware_concurrency());
-  const auto threads = arguments->NumberValue("threads", std::min(cores, 256u), 256);
+  const uint32_t num_cores = std::max(1u, std::thread::hardware_concurrency());
+  const auto threads = arguments->NumberValue("threads", std::min(num_cores, 256u), 256);
   if (!threads.ok()) return threads.status();
   data_def.set_threads(std::max(*threads, 1u));
   const std::string& out_folder = arguments->positional()[1];

@@ -17,14 +17,14 @@ double BytesPerSecond(double rate_mbit) {
 }  // namespace
 
 Cluster::Cluster(EventLoop& loop, const std::vector<uint32_t>& lane_counts, const Profile& profile,
-                 uint32_t workers, const Network& network)
+                 uint32_t num_workers, const Network& network)
     : loop_(loop), profile_(profile), network_(network) {
   for (const uint32_t lane_count : lane_counts) {
     servers_.push_back(std::make_unique<SimulatedServer>(loop_, AssignMachine(),
                                                          BytesPerSecond(network.server_mbit),
                                                          network.burst_bytes, lane_count));
   }
-  for (uint32_t w = 0; w < workers; ++w) {
+  for (uint32_t w = 0; w < num_workers; ++w) {
     workers_.push_back(std::make_unique<SimulatedWorker>(loop_, AssignMachine(),
                                                          BytesPerSecond(network.worker_mbit), w));
     ConnectToServers(workers_.back().get());
@@ -33,8 +33,8 @@ Cluster::Cluster(EventLoop& loop, const std::vector<uint32_t>& lane_counts, cons
 
 SharedResource& Cluster::AssignMachine() {
   if (network_.cores_shared == 0 || machines_.empty()) {
-    const double cores = network_.cores_shared == 0 ? kInfinity : network_.cores_shared;
-    machines_.push_back(std::make_unique<SharedResource>(loop_, cores, 1));
+    const double num_cores = network_.cores_shared == 0 ? kInfinity : network_.cores_shared;
+    machines_.push_back(std::make_unique<SharedResource>(loop_, num_cores, 1));
   }
   return *machines_.back();
 }
@@ -49,8 +49,9 @@ void Cluster::ConnectToServers(SimulatedWorker* worker) {
   }
 }
 
-// Sends a message. The I/O threads and the links of sender and receiver work on it at the same
-// time. It arrives when these four have finished and the delay of the network has passed.
+// Sends a message. First the thread `sender` handles it. Then the I/O threads and the links of both
+// ends work on it at the same time. When these four have finished and the delay of the network has
+// passed, the thread `receiver` handles the message and calls `on_arrival`.
 void Cluster::TransmitMessage(Node& from, WorkQueue& sender, HalfConnection& direction, Node& to,
                               WorkQueue& receiver, double bytes, Callback on_arrival) {
   auto num_unfinished = std::make_shared<int>(4);
@@ -60,16 +61,16 @@ void Cluster::TransmitMessage(Node& from, WorkQueue& sender, HalfConnection& dir
                            on_arrival = std::move(on_arrival)] {
     if (--*num_unfinished > 0) return;
     loop_.ScheduleAfter(delay_s, [this, &receiver, on_arrival] {
-      receiver.Add(profile_.message_cpu_s, on_arrival);
+      receiver.AddTask(profile_.message_cpu_s, on_arrival);
     });
   };
-  sender.AddUrgent(profile_.message_cpu_s, [this, &from, &direction, &to, bytes, on_part_done] {
+  sender.AddUrgentTask(profile_.message_cpu_s, [this, &from, &direction, &to, bytes, on_part_done] {
     const double io_s = bytes * profile_.byte_cpu_s;
-    from.io_thread.Add(io_s, on_part_done);
-    direction.send_queue.Add(
+    from.io_thread.AddTask(io_s, on_part_done);
+    direction.send_queue.AddTask(
         bytes, on_part_done, 1, [this, &to, &direction, bytes, io_s, on_part_done] {
-          direction.receive_queue.Add(bytes, on_part_done);
-          to.io_thread.Add(io_s, on_part_done);
+          direction.receive_queue.AddTask(bytes, on_part_done);
+          to.io_thread.AddTask(io_s, on_part_done);
           SendAcknowledgements(*direction.opposite_direction, bytes * network_.ack_bytes_per_byte);
         });
   });
@@ -78,8 +79,8 @@ void Cluster::TransmitMessage(Node& from, WorkQueue& sender, HalfConnection& dir
 // Sends `bytes` bytes of TCP acknowledgements. Nothing waits for them, but they use the links.
 void Cluster::SendAcknowledgements(HalfConnection& direction, double bytes) {
   if (bytes == 0) return;
-  direction.send_queue.AddUrgent(bytes, nullptr);
-  direction.receive_queue.AddUrgent(bytes, nullptr);
+  direction.send_queue.AddUrgentTask(bytes, nullptr);
+  direction.receive_queue.AddUrgentTask(bytes, nullptr);
 }
 
 // Returns a callback for the arrival of a control message. It calls `on_arrival`, after a

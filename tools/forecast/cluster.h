@@ -75,7 +75,7 @@ struct SimulatedWorker {
   double blocked_s = 0;                 // How long the forward pass of this step has waited so far.
   double compute_begin = 0;             // The time at which the compute of this step began.
   double compute_s = 0;                 // The compute of all steps so far, added up.
-  uint64_t computed_steps = 0;          // The number of steps that compute_s covers.
+  uint64_t num_computed_steps = 0;      // The number of steps that compute_s covers.
   std::vector<double> step_begin_times;  // Entry i is the time at which step i + 1 began.
 
   // The state of the exchanges with the servers.
@@ -86,7 +86,7 @@ struct SimulatedWorker {
   double exchange_s = 0;  // The durations of all finished exchanges, added up.
   double busy_s = 0;      // The time during which at least one exchange was under way.
   double busy_since = 0;  // The time since which at least one exchange has been under way.
-  uint64_t finished_exchanges = 0;  // The number of finished exchanges.
+  uint64_t num_finished_exchanges = 0;  // The number of finished exchanges.
 };
 
 struct SimulatedServer {
@@ -105,15 +105,15 @@ class Cluster {
   // `loop`, `profile` and `network` outlive the cluster. `lane_counts`: the number of data lanes of
   // each shard.
   Cluster(EventLoop& loop, const std::vector<uint32_t>& lane_counts, const Profile& profile,
-          uint32_t workers, const Network& network);
+          uint32_t num_workers, const Network& network);
 
   EventLoop& loop() { return loop_; }
   const std::vector<std::unique_ptr<SimulatedWorker>>& workers() const { return workers_; }
   SimulatedServer& server(uint32_t shard) { return *servers_[shard]; }
 
   // Each function sends a message of `bytes` bytes between `worker` and a thread of the server
-  // `shard`: one of its lanes, or its control thread. When the receiving thread has handled the
-  // message, it calls `on_arrival`.
+  // `shard`: one of its lanes, or its control thread. After the receiving thread has handled the
+  // message, `on_arrival` is called.
   void SendToLane(SimulatedWorker* worker, uint32_t shard, uint32_t lane, double bytes,
                   Callback on_arrival);
   void SendFromLane(SimulatedWorker* worker, uint32_t shard, uint32_t lane, double bytes,

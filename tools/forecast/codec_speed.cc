@@ -90,7 +90,7 @@ class WorkerCodec {
     for (const uint32_t p : bucket.shared_parts) scalers.push_back(params_of_part_[p].scaler);
     return scalers;
   }
-  // Encodes a chunk with the shared `scalers` of its bucket. Returns the worker's push.
+  // Encodes a chunk with the shared `scalers` of its bucket. Returns what the worker pushes.
   Bytes EncodeChunk(const protocol::Bucket& bucket, const protocol::Chunk& chunk, uint64_t round,
                     const std::vector<float>& scalers) {
     for (size_t i = 0; i < scalers.size(); ++i)
@@ -116,8 +116,8 @@ class WorkerCodec {
   }
 
  private:
-  // Returns the values of a tensor to encode: with the errors of earlier rounds added if the codec
-  // keeps them.
+  // Returns the values of a tensor to encode. If the codec keeps the errors of earlier rounds, they
+  // are added to the values.
   const float* ValuesToCode(uint32_t t) const {
     return (error_memories_[t] == nullptr ? values_ : compensated_values_).data() +
            plan_.tensor_begin[t];

@@ -42,7 +42,7 @@ struct StepPattern {
   enum class PushTime { kInBackward, kAfterCompute, kBeforeCompute };
   PushTime push_time = PushTime::kInBackward;
   uint64_t period = 1;  // Every period-th step makes an exchange.
-  uint64_t lag = 0;     // A step waits for the exchange that began this many before its own.
+  uint64_t lag = 0;     // A step waits for the exchange this many exchanges before its own.
   bool applies_by_bucket = false;  // Each bucket is applied when its own answers arrive.
   bool waits_in_forward = false;  // The next forward pass waits for a bucket when a layer needs it.
   bool has_rounds = true;         // False: a server answers each push alone, without other workers.
@@ -59,11 +59,11 @@ struct StepCosts {
   StepPattern pattern;
   std::vector<BucketCost> buckets;
   std::vector<uint32_t> lane_counts;  // The number of lanes of each shard.
-  double credit_bytes = 0;            // The limit of a worker's unanswered pushes to a lane.
+  double credit_bytes = 0;            // The limit of a worker's unanswered bytes to a lane.
 };
 
 // Returns the costs of a step with `samples` samples per worker. `sizes` has an entry per bucket.
-// kBadData: the profile is of another model or lacks a codec.
+// Returns kBadData if the profile is of another model or lacks a codec.
 Result<StepCosts> CostsOf(const setup::Setup& setup, const Profile& profile,
                           const std::vector<BucketBytes>& sizes, double samples);
 

@@ -34,7 +34,7 @@ void SharedResource::UpdateProgress() {
   }
 }
 
-void SharedResource::Start(double amount, double weight, Callback on_done) {
+void SharedResource::StartTask(double amount, double weight, Callback on_done) {
   UpdateProgress();
   const double amount_from_burst = busy() ? 0 : std::min(saved_burst_, amount);
   saved_burst_ -= amount_from_burst;
@@ -71,12 +71,12 @@ void SharedResource::EndDueTasks() {
   for (const Callback& callback : end_callbacks) callback();
 }
 
-void WorkQueue::Add(double amount, Callback on_done, double weight, Callback on_begin) {
+void WorkQueue::AddTask(double amount, Callback on_done, double weight, Callback on_begin) {
   normal_tasks_.push_back({amount, weight, std::move(on_done), std::move(on_begin)});
   if (!is_running_) BeginNext();
 }
 
-void WorkQueue::AddUrgent(double amount, Callback on_done) {
+void WorkQueue::AddUrgentTask(double amount, Callback on_done) {
   urgent_tasks_.push_back({amount, 1, std::move(on_done), nullptr});
   if (!is_running_) BeginNext();
 }
@@ -88,7 +88,7 @@ void WorkQueue::BeginNext() {
   Task task = std::move(queue.front());
   queue.pop_front();
   if (task.on_begin) task.on_begin();
-  resource_->Start(task.amount, task.weight, [this, on_done = std::move(task.on_done)] {
+  resource_->StartTask(task.amount, task.weight, [this, on_done = std::move(task.on_done)] {
     is_running_ = false;
     if (on_done) on_done();  // The callback may add and begin the next task.
     if (!is_running_) BeginNext();

@@ -57,7 +57,7 @@ class SharedResource {
 
   // Starts a task now: `amount` of work (seconds on a core, or bytes) that counts as `weight`
   // users. Calls `on_done` at its end.
-  void Start(double amount, double weight, Callback on_done);
+  void StartTask(double amount, double weight, Callback on_done);
   bool busy() const { return total_weight_ > 0; }
 
  private:
@@ -94,11 +94,11 @@ class WorkQueue {
  public:
   explicit WorkQueue(SharedResource& resource) : resource_(&resource) {}
 
-  // Adds a task; see SharedResource::Start for `amount` and `weight`. The queue calls `on_begin`
-  // when the task begins, and `on_done` at its end. Both may be empty.
-  void Add(double amount, Callback on_done, double weight = 1, Callback on_begin = nullptr);
-  // Adds a task that runs before all waiting tasks that Add has added.
-  void AddUrgent(double amount, Callback on_done);
+  // Adds a task; see SharedResource::StartTask for `amount` and `weight`. The queue calls
+  // `on_begin` when the task begins, and `on_done` at its end. Both may be empty.
+  void AddTask(double amount, Callback on_done, double weight = 1, Callback on_begin = nullptr);
+  // Adds a task that runs before all waiting tasks that AddTask has added.
+  void AddUrgentTask(double amount, Callback on_done);
   bool idle() const { return !is_running_ && urgent_tasks_.empty() && normal_tasks_.empty(); }
 
  private:

@@ -11,10 +11,10 @@
 
 namespace tern::tools {
 
-Result<std::unique_ptr<Forecaster>> Forecaster::Make(const std::string& job,
+Result<std::unique_ptr<Forecaster>> Forecaster::Make(const std::string& job_file,
                                                      const std::vector<std::string>& overrides) {
-  std::unique_ptr<Forecaster> forecaster(new Forecaster(job, overrides));
-  auto setup = setup::MakeSetup(job, overrides);
+  std::unique_ptr<Forecaster> forecaster(new Forecaster(job_file, overrides));
+  auto setup = setup::MakeSetup(job_file, overrides);
   if (!setup.ok()) return setup.status();
   forecaster->job_setup_ = std::move(*setup);
   return forecaster;

@@ -16,7 +16,7 @@
 
 namespace tern::tools {
 
-// The job with another algorithm and another codec.
+// An algorithm and a codec for the job.
 struct Variant {
   std::string algorithm, codec;
   auto operator<=>(const Variant&) const = default;
@@ -24,9 +24,9 @@ struct Variant {
 
 class Forecaster {
  public:
-  // `job`: the path of a job file. `overrides`: settings "KEY=VALUE" that replace those of the
-  // file. kBadJob if the job is invalid; the message lists all faults.
-  static Result<std::unique_ptr<Forecaster>> Make(const std::string& job,
+  // `job_file`: the path of a job file. `overrides`: settings "KEY=VALUE" that replace those of the
+  // file. Returns kBadJob if the job is invalid; the message lists all faults.
+  static Result<std::unique_ptr<Forecaster>> Make(const std::string& job_file,
                                                   const std::vector<std::string>& overrides);
 
   const setup::Setup& job() const { return *job_setup_; }
@@ -34,11 +34,11 @@ class Forecaster {
   Variant own_variant() const {
     return {job_setup_->job.train().algorithm(), job_setup_->job.exchange().codec()};
   }
-  // The number of samples per worker and step, as the job file sets them.
+  // The number of samples per worker and step, as the job sets it.
   double samples_per_worker() const;
 
   // Returns the setup of a variant with `workers` workers, each with samples_per_worker() samples.
-  // kBadJob if such a job is invalid.
+  // Returns kBadJob if such a job is invalid.
   Result<const setup::Setup*> SetupOf(const Variant& variant, uint32_t workers);
   // Returns the bytes that one worker sends and receives in a round.
   Result<RoundTotals> BytesOf(const Variant& variant, uint32_t workers);
@@ -50,16 +50,17 @@ class Forecaster {
   Result<StepForecast> ForecastStep(const Variant& variant, uint32_t workers, double samples,
                                     const Network& network);
 
-  // Finds the rate of the servers' links, in Mbit/s, below which a step of `variant` is shorter
-  // than a step of `other`. A bisection finds the rate to within 1 %. If the rate of
-  // the workers' links is limited, too, it is scaled by the same factor. If no rate between
-  // kMinMbit and kMaxMbit is a break-even, only `is_shorter_at_every_rate` is set.
+  // FindBreakEven searches between these rates.
   static constexpr double kMinMbit = 0.1, kMaxMbit = 1e6;
   struct BreakEven {
     std::optional<double> mbit;
     // If mbit is empty: true if `variant` is shorter at every rate, false if at none.
     bool is_shorter_at_every_rate = false;
   };
+  // Finds the rate of the servers' links, in Mbit/s, below which a step of `variant` is shorter
+  // than a step of `other`. A bisection finds the rate to within 1 %. If the rate of the workers'
+  // links is limited, too, it is scaled by the same factor. If no rate between kMinMbit and
+  // kMaxMbit is a break-even, only `is_shorter_at_every_rate` is set.
   Result<BreakEven> FindBreakEven(const Variant& variant, const Variant& other, uint32_t workers,
                                   double samples, const Network& network);
 

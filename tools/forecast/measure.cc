@@ -63,9 +63,9 @@ double MedianOf(std::vector<double> values) {
   return *middle;
 }
 
-std::vector<double> MediansOf(const std::vector<std::vector<double>>& values) {
+std::vector<double> MediansOf(const std::vector<std::vector<double>>& values_by_tensor) {
   std::vector<double> medians;
-  for (const std::vector<double>& tensor_values : values)
+  for (const std::vector<double>& tensor_values : values_by_tensor)
     medians.push_back(MedianOf(tensor_values));
   return medians;
 }

@@ -8,8 +8,8 @@
 
 namespace tern::tools {
 
-// Measures forward and backward of the model of `setup`, and the codecs of all `variants`, which
-// are setups of the same job with other codecs or algorithms.
+// Measures forward, backward and update of the model of `setup`, a message, and the codecs of all
+// `variants`, which are setups of the same job with other codecs or algorithms.
 Result<Profile> MeasureProfile(const setup::Setup& setup,
                                const std::vector<const setup::Setup*>& variants);
 

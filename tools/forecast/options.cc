@@ -62,7 +62,7 @@ class NumberFlags {
 
   // Stores the value of the flag, multiplied by `factor`, if the flag is present.
   void StoreNumber(const std::string& flag, const Range& range, double factor, double* target) {
-    if (!arguments_.Has(flag)) return;
+    if (!arguments_.HasFlag(flag)) return;
     if (const auto value = ParseNumber(flag, arguments_.LastValue(flag, ""), range); value.ok()) {
       *target = *value * factor;
     } else if (status_.ok()) {
@@ -71,7 +71,7 @@ class NumberFlags {
   }
   template <typename T>
   void StoreList(const std::string& flag, const Range& range, std::vector<T>* target) {
-    if (!arguments_.Has(flag)) return;
+    if (!arguments_.HasFlag(flag)) return;
     target->clear();
     for (const std::string& text : SplitAtCommas(arguments_.LastValue(flag, ""))) {
       if (const auto value = ParseNumber(flag, text, range); value.ok()) {
@@ -90,7 +90,7 @@ class NumberFlags {
 
 Result<std::vector<std::string>> ParseNames(const Arguments& arguments, const std::string& flag,
                                             const std::vector<std::string>& known_names) {
-  if (!arguments.Has(flag)) return std::vector<std::string>();
+  if (!arguments.HasFlag(flag)) return std::vector<std::string>();
   std::vector<std::string> names = SplitAtCommas(arguments.LastValue(flag, ""));
   for (const std::string& name : names) {
     if (std::find(known_names.begin(), known_names.end(), name) == known_names.end()) {
@@ -113,7 +113,7 @@ Status CheckFlags(const Arguments& arguments, const PredictOptions& options) {
   for (const char* flag :
        {"set", "link_mbit", "worker_link_mbit", "latency_us", "burst_kib", "queue_ms",
         "cores_shared", "workers", "codecs", "algorithms", "profile", "save_profile"}) {
-    if (arguments.Has(flag)) return usage_error(Cat("--paper takes no --", flag));
+    if (arguments.HasFlag(flag)) return usage_error(Cat("--paper takes no --", flag));
   }
   return num_jobs == 0 ? Ok() : usage_error("--paper takes no job");
 }
@@ -140,7 +140,7 @@ Result<PredictOptions> ParsePredictOptions(const std::vector<std::string>& args)
                                           kPredictUsage);
   if (!arguments.ok()) return arguments.status();
   PredictOptions options;
-  options.wants_paper_model = arguments->Has("paper");
+  options.wants_paper_model = arguments->HasFlag("paper");
   TERN_RETURN_IF_ERROR(CheckFlags(*arguments, options));
   if (!arguments->positional().empty()) options.job = arguments->positional().front();
   options.job = arguments->LastValue("job", options.job);

@@ -23,13 +23,13 @@ struct PredictOptions {
   // Paths of files; empty: no file. The profile is read from `profile_path` instead of measured. It
   // is written to `save_profile_path`, and the forecasts to `csv_path`.
   std::string profile_path, save_profile_path, csv_path;
-  // Print the performance model of the TernGrad paper instead of a forecast.
+  // True: print the performance model of the TernGrad paper instead of a forecast.
   bool wants_paper_model = false;
 };
 
 extern const char* const kPredictUsage;
-// Parses the arguments of the command. kUsage for an invalid one; the message says what was seen
-// and what is allowed.
+// Parses the arguments of the command. Returns kUsage for an invalid one; the message says what
+// was seen and what is allowed.
 Result<PredictOptions> ParsePredictOptions(const std::vector<std::string>& args);
 
 }  // namespace tern::tools

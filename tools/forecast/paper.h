@@ -84,7 +84,7 @@ inline constexpr double kTernaryCompression = 16;  // 32 bits of fp32 become 2 b
 // fp32.
 Workload WorkloadOf(const Panel& panel, const Net& net, double compression);
 
-// One point of a curve of the figure.
+// The values of the figure for one net on one number of GPUs.
 struct Point {
   std::string panel, net;
   uint32_t gpus = 0, machines = 0;

@@ -21,10 +21,10 @@ namespace {
 double ProcessCpuSeconds() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
+  const auto seconds_of = [](const timeval& t) {
     return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
   };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+  return seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
 }
 
 pb::Envelope MakeSamplePush() {
@@ -122,21 +122,21 @@ Result<PingTimes> RepeatPing(Pinger& pinger, const Bytes& payload, int count) {
 
 // Returns the median seconds to pass an item from one thread to another through a Channel.
 double MeasureChannelHop() {
-  constexpr int kPasses = 1000;
+  constexpr int kNumPasses = 1000;
   Channel<int> to_returner, from_returner;
   Thread returner("hop", [&] {
     while (const auto item = to_returner.Pop()) from_returner.Push(*item);
   });
   std::vector<double> pass_seconds;
-  for (int i = 0; i < kPasses; ++i) {
+  for (int i = 0; i < kNumPasses; ++i) {
     const Time begin = Now();
     to_returner.Push(i);
     from_returner.Pop();
     pass_seconds.push_back(Seconds(Now() - begin) / 2);
   }
   to_returner.Close();
-  std::nth_element(pass_seconds.begin(), pass_seconds.begin() + kPasses / 2, pass_seconds.end());
-  return pass_seconds[kPasses / 2];
+  std::nth_element(pass_seconds.begin(), pass_seconds.begin() + kNumPasses / 2, pass_seconds.end());
+  return pass_seconds[kNumPasses / 2];
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ class Prediction {
     return network;
   }
 
-  // Chooses the requested variants that the job's rules allow, and prints why others are left out.
+  // Chooses the requested variants with which the job is valid, and prints why others are left out.
   Status ChooseVariants() {
     const Variant own_variant = forecaster_.own_variant();
     std::vector<std::string> codecs = options_.codecs, algorithms = options_.algorithms;
@@ -169,8 +169,8 @@ class Prediction {
     return Ok();
   }
 
-  // For every codec, finds the bandwidth below which it is faster than fp32, if fp32 is forecast
-  // too.
+  // For every variant, finds the bandwidth below which it is faster than the same algorithm with
+  // fp32, if fp32 is forecast too.
   Status FindBreakEvens() {
     for (const Variant& variant : variants_) {
       const Variant fp32_variant{variant.algorithm, "fp32"};

@@ -41,11 +41,11 @@ constexpr SpeedField kSpeedFields[] = {
 // Reads the values of a JSON object and collects all errors.
 class ObjectReader {
  public:
-  // `prefix`: precedes every error, such as "codecs.fp32.".
+  // `prefix` precedes every error; an example is "codecs.fp32.".
   ObjectReader(const Json& object, std::string prefix)
       : object_(object), prefix_(std::move(prefix)) {}
 
-  // Reads a finite, non-negative number.
+  // Reads a finite, non-negative number of seconds.
   double GetSeconds(const char* key) {
     const auto entry = object_.find(key);
     if (entry == object_.end()) {

@@ -40,8 +40,8 @@ struct Profile {
   double hop_s = 0;                          // Seconds to pass an item from one thread to another.
   std::map<std::string, CodecSpeed> codecs;  // By codec::Codec::name().
 
-  // Reads a profile from JSON. kBadData if keys are missing or invalid; the message calls the
-  // profile `name`.
+  // Reads a profile from JSON. Returns kBadData if keys are missing or invalid; the message calls
+  // the profile `name`.
   static Result<Profile> Parse(const std::string& json, const std::string& name);
   static Result<Profile> Read(const std::string& path);
   std::string ToJson() const;
@@ -49,8 +49,8 @@ struct Profile {
 
   // Returns kBadData if the profile was measured with another model.
   Status CheckFor(const setup::Setup& setup) const;
-  // Returns the speed of `codec`. kBadData if it was not measured; the message lists those that
-  // were.
+  // Returns the speed of `codec`, or kBadData if it was not measured; the message lists the codecs
+  // that were.
   Result<CodecSpeed> SpeedOf(const std::string& codec) const;
 };
 

@@ -47,8 +47,8 @@ struct OdsgdRow {
   double equation_2_s() const;
   // Equation 1: the fraction of an ssgd step that is saved if a step takes equation_2_s().
   double equation_1() const;
-  // The maximum of T_cop, (T_com + T_cop) / 2, and odsgd.busy_s: the time with an exchange under
-  // way, divided by the number of exchanges.
+  // The maximum of T_cop, (T_com + T_cop) / 2, and odsgd.busy_s (the time with an exchange under
+  // way, divided by the number of exchanges).
   double bounded_s() const;
 };
 

@@ -18,8 +18,9 @@ constexpr uint32_t kControlLane = 0;
 
 double PayloadBytes(const Message& message) { return static_cast<double>(message.payload.size()); }
 
-// Identifies the sum that an answer carries: kind, bucket, chunk and round (or clock). Equal for
-// the answers to several workers with one sum. For other messages returns a value that no sum has.
+// Returns what identifies the sum that an answer carries: kind, bucket, chunk and round (without
+// rounds: the count of pushes). The answers that carry one sum to several workers have the same
+// value. Other messages have a value that no sum has.
 std::tuple<Kind, uint32_t, uint32_t, uint64_t> ClosedSumOf(const Message& message) {
   Kind kind{};
   const pb::Outcome* outcome = protocol::AsOutcome(message.head, &kind);
@@ -44,7 +45,7 @@ SimulatedExchange::SimulatedExchange(Cluster& cluster, const StepCosts& costs,
     options.incarnation = kOnlyIncarnation;
     options.epoch = kOnlyEpoch;
     options.credit_bytes = static_cast<uint64_t>(costs.credit_bytes);
-    options.unsolicited =
+    options.is_elastic =
         costs.pattern.has_rounds && costs.pattern.quorum < cluster.workers().size();
     WorkerClient& client = clients_.emplace_back(WorkerClient{Exchange(options), {}});
     std::vector<Exchange::Outgoing> no_messages;
@@ -80,7 +81,7 @@ void SimulatedExchange::PushRound(SimulatedWorker* worker, uint64_t round) {
 
 void SimulatedExchange::PushBucket(SimulatedWorker* worker, uint64_t round, size_t bucket) {
   cluster_.loop().ScheduleAfter(profile_.hop_s, [this, worker, round, bucket] {
-    worker->coder_thread.Add(costs_.buckets[bucket].prepare_s, [this, worker, round, bucket] {
+    worker->coder_thread.AddTask(costs_.buckets[bucket].prepare_s, [this, worker, round, bucket] {
       OnBucketPrepared(worker, round, bucket);
     });
   });
@@ -90,19 +91,20 @@ void SimulatedExchange::OnBucketPrepared(SimulatedWorker* worker, uint64_t round
   const BucketCost& cost = costs_.buckets[bucket];
   if (cost.scale_bytes == 0) return EncodeBucket(worker, round, bucket);
   cluster_.loop().ScheduleAfter(profile_.hop_s, [this, worker, round, bucket, &cost] {
-    Contribute(worker, {Kind::kScale, static_cast<uint32_t>(bucket), 0},
-               {cost.home_shard, kControlLane}, round, cost.scale_bytes);
+    SendContribution(worker, {Kind::kScale, static_cast<uint32_t>(bucket), 0},
+                     {cost.home_shard, kControlLane}, round, cost.scale_bytes);
     ClientOf(worker).open_rounds[round].scaler_states[bucket].has_own_scalers = true;
     EncodeIfScalersAreKnown(worker, round, bucket);
   });
 }
 
-// Where rounds close without all workers, the shared scalers may arrive before the worker
-// has computed its own.
+// Encodes the bucket once the worker has computed its own scalers and received the shared ones.
+// Where rounds close without all workers, the shared ones may arrive first.
 void SimulatedExchange::EncodeIfScalersAreKnown(SimulatedWorker* worker, uint64_t round,
                                                 size_t bucket) {
-  const OpenRound::ScalerState& state = ClientOf(worker).open_rounds[round].scaler_states[bucket];
-  if (!state.has_own_scalers || !state.has_shared_scalers) return;
+  const OpenRound::ScalerState& scaler_state =
+      ClientOf(worker).open_rounds[round].scaler_states[bucket];
+  if (!scaler_state.has_own_scalers || !scaler_state.has_shared_scalers) return;
   cluster_.loop().ScheduleAfter(
       profile_.hop_s, [this, worker, round, bucket] { EncodeBucket(worker, round, bucket); });
 }
@@ -110,7 +112,7 @@ void SimulatedExchange::EncodeIfScalersAreKnown(SimulatedWorker* worker, uint64_
 void SimulatedExchange::EncodeBucket(SimulatedWorker* worker, uint64_t round, size_t bucket) {
   for (size_t c = 0; c < costs_.buckets[bucket].chunks.size(); ++c) {
     // The coder thread encodes this bucket before it computes the statistics of other buckets.
-    worker->coder_thread.AddUrgent(
+    worker->coder_thread.AddUrgentTask(
         costs_.buckets[bucket].chunks[c].encode_s, [this, worker, round, bucket, c] {
           cluster_.loop().ScheduleAfter(profile_.hop_s, [this, worker, round, bucket, c] {
             PushChunk(worker, round, bucket, c);
@@ -123,12 +125,13 @@ void SimulatedExchange::PushChunk(SimulatedWorker* worker, uint64_t round, size_
                                   size_t chunk) {
   const ChunkCost& cost = costs_.buckets[bucket].chunks[chunk];
   CountPush(worker, round);
-  Contribute(worker, {Kind::kPush, static_cast<uint32_t>(bucket), static_cast<uint32_t>(chunk)},
-             {cost.shard, cost.lane + 1}, round, cost.push_bytes);
+  SendContribution(worker,
+                   {Kind::kPush, static_cast<uint32_t>(bucket), static_cast<uint32_t>(chunk)},
+                   {cost.shard, cost.lane + 1}, round, cost.push_bytes);
 }
 
-void SimulatedExchange::Contribute(SimulatedWorker* worker, const Cell& cell, LaneRef lane,
-                                   uint64_t round, double bytes) {
+void SimulatedExchange::SendContribution(SimulatedWorker* worker, const Cell& cell, LaneRef lane,
+                                         uint64_t round, double bytes) {
   Bytes payload = BlankPayload(zeros_, bytes);
   protocol::Contribution contribution;
   if (costs_.pattern.has_rounds) {
@@ -163,8 +166,8 @@ void SimulatedExchange::OnContribution(SimulatedWorker* worker, LaneRef lane,
   const ChunkCost& cost = costs_.buckets[contribution->bucket()].chunks[contribution->chunk()];
   cluster_.server(lane.shard)
       .lane_threads[lane.lane - 1]
-      .AddUrgent(cost.add_s,
-                 [this, worker, lane, message] { HandleInLane(worker, lane, message); });
+      .AddUrgentTask(cost.add_s,
+                     [this, worker, lane, message] { HandleInLane(worker, lane, message); });
 }
 
 // Lets the lane handle a message. Whenever that closes the sum of a chunk, the lane's thread works
@@ -186,8 +189,8 @@ void SimulatedExchange::HandleInLane(SimulatedWorker* worker, LaneRef lane,
     }
     cluster_.server(lane.shard)
         .lane_threads[lane.lane - 1]
-        .AddUrgent(costs_.buckets[bucket].chunks[chunk].close_s,
-                   [this, lane, answers] { SendToWorkers(lane, answers); });
+        .AddUrgentTask(costs_.buckets[bucket].chunks[chunk].close_s,
+                       [this, lane, answers] { SendToWorkers(lane, answers); });
   }
 }
 
@@ -269,7 +272,7 @@ void SimulatedExchange::CountAnswer(SimulatedWorker* worker, uint64_t round) {
   if (first_push_time == worker->first_push_times.end()) return;
   const double now = cluster_.loop().now();
   worker->exchange_s += now - first_push_time->second;
-  ++worker->finished_exchanges;
+  ++worker->num_finished_exchanges;
   worker->first_push_times.erase(first_push_time);
   if (worker->first_push_times.empty()) worker->busy_s += now - worker->busy_since;
 }

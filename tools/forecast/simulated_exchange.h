@@ -60,8 +60,8 @@ class SimulatedExchange {
   void EncodeIfScalersAreKnown(SimulatedWorker* worker, uint64_t round, size_t bucket);
   void EncodeBucket(SimulatedWorker* worker, uint64_t round, size_t bucket);
   void PushChunk(SimulatedWorker* worker, uint64_t round, size_t bucket, size_t chunk);
-  void Contribute(SimulatedWorker* worker, const protocol::Cell& cell, protocol::LaneRef lane,
-                  uint64_t round, double bytes);
+  void SendContribution(SimulatedWorker* worker, const protocol::Cell& cell, protocol::LaneRef lane,
+                        uint64_t round, double bytes);
   void SendToServers(SimulatedWorker* worker,
                      const std::vector<protocol::Exchange::Outgoing>& messages);
 

@@ -45,6 +45,7 @@ class BlankWeights : public protocol::ClockCell {
   uint64_t version_ = 0;
 };
 
+// In a cell a lane adds up the pushes of one chunk, or the scalers of one bucket.
 protocol::CellSpec MakeBlankCell(const Cell& cell, const Bytes& answer) {
   protocol::CellSpec spec;
   spec.cell = cell;
@@ -75,7 +76,7 @@ Bytes MakeZeros(const StepCosts& costs) {
       max_bytes = std::max({max_bytes, chunk.push_bytes, chunk.sum_bytes});
   }
   const auto num_zeros = static_cast<size_t>(std::ceil(max_bytes));
-  // With calloc, pages that nobody reads take no memory.
+  // With calloc, pages that nobody touches take no memory.
   void* const memory = std::calloc(num_zeros, 1);
   return Bytes::Share(static_cast<const uint8_t*>(memory), num_zeros,
                       [memory] { std::free(memory); });
@@ -137,7 +138,7 @@ std::unique_ptr<protocol::Lane> SimulatedLanes::MakeClockLane(uint32_t shard, ui
   options.workers = num_workers_;
   options.incarnation = kOnlyIncarnation;
   // The workers push without end.
-  options.pushes = [](uint64_t) { return std::numeric_limits<uint64_t>::max(); };
+  options.num_pushes = [](uint64_t) { return std::numeric_limits<uint64_t>::max(); };
   return std::make_unique<protocol::ClockLane>(std::move(options), std::move(cells));
 }
 

@@ -23,12 +23,14 @@ struct ByteCounts {
   double up = 0, down = 0;
 };
 
-// Returns the bytes of a message with this header and a payload of `payload` bytes.
-double WireBytes(const pb::Envelope& envelope, double payload) {
+// Returns the bytes of a message with this header and a payload of `payload_bytes` bytes.
+double WireBytes(const pb::Envelope& envelope, double payload_bytes) {
   const Result<std::string> header = net::EncodeHeader(envelope);
   const double bytes = header.ok() ? static_cast<double>(net::WireBytes(header->size())) : 0;
   // ZMTP frames a payload with 2 bytes, or with 9 if it is longer than 255.
-  return bytes + (payload <= 0 ? 0 : payload <= 255 ? payload + 2 : payload + 9);
+  return bytes + (payload_bytes <= 0     ? 0
+                  : payload_bytes <= 255 ? payload_bytes + 2
+                                         : payload_bytes + 9);
 }
 
 // Returns the header of a worker's message for a cell. A cell is what servers add up over the
@@ -122,7 +124,8 @@ class SegmentCoder {
     const auto sum_memory = codec.NewSumMemory(segment);
     codec::RecodeInputs recode_inputs{.noise = noise_key, .memory = sum_memory.get()};
     recode_inputs.noise.stream = kernels::NoiseStream::kServerCodes;
-    const auto sum = codec.NewAccumulator(segment, static_cast<int>(num_workers_), recode_inputs);
+    const auto accumulator =
+        codec.NewAccumulator(segment, static_cast<int>(num_workers_), recode_inputs);
     ByteCounts sizes;
     for (uint32_t rank = 0; rank < num_workers_; ++rank) {
       if (codec.shares_scaler()) params_of_rank[rank].scaler = scaler;
@@ -130,11 +133,11 @@ class SegmentCoder {
       std::vector<uint8_t> code;
       codec.Encode(values[rank].data(), segment, params_of_rank[rank], noise_key, &code);
       sizes.up += static_cast<double>(code.size()) / num_workers_;
-      const Result<size_t> added_bytes = sum->Add(static_cast<int>(rank), code);
+      const Result<size_t> added_bytes = accumulator->Add(static_cast<int>(rank), code);
       if (!added_bytes.ok()) return added_bytes.status();
     }
     std::vector<uint8_t> encoded_sum;
-    sum->EncodeSum(&encoded_sum);
+    accumulator->EncodeSum(&encoded_sum);
     sizes.down = static_cast<double>(encoded_sum.size());
     return sizes;
   }

@@ -20,7 +20,7 @@ struct BucketBytes {
 };
 
 // A segment is the part of a chunk in one tensor. SizesOf encodes at most this many of its elements
-// and extrapolates the size.
+// (rounded up to whole groups of elements that the codec encodes together) and extrapolates.
 inline constexpr uint64_t kSampledElements = 32768;
 // Returns the bytes of each bucket in a round to which all workers contribute. With central
 // parameters (the servers hold the weights) `sum_bytes` is the answer with the weights.

@@ -27,23 +27,24 @@ class StepSimulation {
     for (const BucketCost& bucket : costs_.buckets)
       num_messages += bucket.chunks.size() * cluster_.workers().size();
     const bool is_large = num_messages > 20000;
-    const uint64_t warm_up_steps = (is_large ? 2 : 4) * StepsPerCycle(),
-                   measured_steps = (is_large ? 2 : 8) * StepsPerCycle();
+    const uint64_t num_warm_up_steps = (is_large ? 2 : 4) * StepsPerCycle(),
+                   num_measured_steps = (is_large ? 2 : 8) * StepsPerCycle();
     for (const auto& worker : cluster_.workers()) BeginStep(worker.get());
     SimulatedWorker& observed_worker = *cluster_.workers()[0];
-    if (!loop_.RunUntil([&] { return observed_worker.step > warm_up_steps + measured_steps; }))
+    if (!loop_.RunUntil(
+            [&] { return observed_worker.step > num_warm_up_steps + num_measured_steps; }))
       return Status(Code::kInternal, "the simulated step came to a standstill");
     StepForecast forecast;
-    forecast.step_s = (observed_worker.step_begin_times[warm_up_steps + measured_steps] -
-                       observed_worker.step_begin_times[warm_up_steps]) /
-                      static_cast<double>(measured_steps);
+    forecast.step_s = (observed_worker.step_begin_times[num_warm_up_steps + num_measured_steps] -
+                       observed_worker.step_begin_times[num_warm_up_steps]) /
+                      static_cast<double>(num_measured_steps);
     forecast.compute_s =
-        observed_worker.compute_s / static_cast<double>(observed_worker.computed_steps);
-    if (observed_worker.finished_exchanges > 0) {
+        observed_worker.compute_s / static_cast<double>(observed_worker.num_computed_steps);
+    if (observed_worker.num_finished_exchanges > 0) {
       forecast.exchange_s =
-          observed_worker.exchange_s / static_cast<double>(observed_worker.finished_exchanges);
+          observed_worker.exchange_s / static_cast<double>(observed_worker.num_finished_exchanges);
       forecast.busy_s =
-          observed_worker.busy_s / static_cast<double>(observed_worker.finished_exchanges);
+          observed_worker.busy_s / static_cast<double>(observed_worker.num_finished_exchanges);
     }
     return forecast;
   }
@@ -82,8 +83,8 @@ class StepSimulation {
     });
   }
 
-  // Continues the forward pass if the bucket that it needs is applied. Otherwise applies all
-  // buckets that have their answers.
+  // If the bucket that the forward pass needs has its answers, applies it and continues the pass.
+  // Otherwise applies the other buckets that have their answers.
   void ContinueForward(SimulatedWorker* worker) {
     if (!worker->needed_bucket.has_value()) return;
     const size_t needed_bucket = *worker->needed_bucket;
@@ -93,7 +94,7 @@ class StepSimulation {
       return;
     }
     worker->needed_bucket.reset();
-    worker->compute_thread.Add(0, [this, worker, needed_bucket] {
+    worker->compute_thread.AddTask(0, [this, worker, needed_bucket] {
       worker->blocked_s += loop_.now() - worker->blocked_since;
       RunForwardFrom(worker, needed_bucket, worker->forward_s);
     });
@@ -103,7 +104,7 @@ class StepSimulation {
   // of compute from the beginning of the step to these points.
   void RunCompute(SimulatedWorker* worker, double begin_s, double end_s, Callback on_done) {
     if (costs_.threads > 0)
-      return worker->compute_thread.Add(end_s - begin_s, std::move(on_done), costs_.threads);
+      return worker->compute_thread.AddTask(end_s - begin_s, std::move(on_done), costs_.threads);
     // With the job setting `compute: wait` the compute ends at a fixed time, even if the thread did
     // other work in between.
     const double end_time = worker->compute_begin + worker->blocked_s + end_s;
@@ -120,7 +121,7 @@ class StepSimulation {
     RunCompute(worker, done_s, end_s, [this, worker, next_bucket, end_s, is_last] {
       if (is_last) return OnComputeEnd(worker);
       exchange_.PushBucket(worker, RoundOf(worker->step), next_bucket);
-      worker->compute_thread.Add(
+      worker->compute_thread.AddTask(
           costs_.buckets[next_bucket].copy_s,
           [this, worker, next_bucket, end_s] { RunBackwardFrom(worker, next_bucket + 1, end_s); });
     });
@@ -128,8 +129,8 @@ class StepSimulation {
 
   void OnComputeEnd(SimulatedWorker* worker) {
     worker->compute_s += loop_.now() - worker->compute_begin - worker->blocked_s;
-    ++worker->computed_steps;
-    worker->compute_thread.Add(pattern_.lag == 0 ? pattern_.local_s : 0, [this, worker] {
+    ++worker->num_computed_steps;
+    worker->compute_thread.AddTask(pattern_.lag == 0 ? pattern_.local_s : 0, [this, worker] {
       const uint64_t step = worker->step;
       if (!HasExchange(step)) return BeginStep(worker);
       if (pattern_.push_time == StepPattern::PushTime::kAfterCompute)
@@ -157,7 +158,7 @@ class StepSimulation {
     if (round > 0 && !ApplyAnswers(worker, round, &update_s)) return;
     worker->awaits_answers = false;
     ForgetAnswers(worker, round);
-    worker->compute_thread.Add(update_s, [this, worker] { BeginStep(worker); });
+    worker->compute_thread.AddTask(update_s, [this, worker] { BeginStep(worker); });
   }
 
   // Returns whether all buckets of a round are answered. If the pattern applies bucket by bucket,
@@ -181,7 +182,7 @@ class StepSimulation {
     worker->bucket_is_applied.resize(costs_.buckets.size());
     if (worker->bucket_is_applied[bucket]) return true;
     if (!exchange_.HasAnswer(worker, round, bucket)) return false;
-    worker->compute_thread.Add(costs_.buckets[bucket].apply_s, nullptr);
+    worker->compute_thread.AddTask(costs_.buckets[bucket].apply_s, nullptr);
     worker->bucket_is_applied[bucket] = true;
     return true;
   }

@@ -25,14 +25,16 @@
 namespace tern::tools {
 
 struct StepForecast {
-  double step_s = 0;      // Duration of a step in the steady state.
-  double compute_s = 0;   // Duration of forward and backward, with other threads on the same cores.
+  double step_s = 0;  // Duration of a step in the steady state.
+  // Duration of forward and backward, with the delays by other threads on the same cores, but
+  // without waits for answers.
+  double compute_s = 0;
   double exchange_s = 0;  // Duration of an exchange, from its first push to its last answer.
   double busy_s = 0;      // Time with an exchange under way, divided by the number of exchanges.
 };
 
 // Simulates steps of `workers` workers. The first steps, before the steady state, are not measured.
-// kInternal if the simulation comes to a standstill, which is a bug.
+// Returns kInternal if the simulation comes to a standstill, which is a bug.
 Result<StepForecast> SimulateStep(const StepCosts& costs, const Profile& profile, uint32_t workers,
                                   const Network& network);
 

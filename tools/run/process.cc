@@ -61,9 +61,9 @@ std::vector<std::string> ExtendedEnvironment(const std::vector<std::string>& add
   return environment;
 }
 
-Result<OwnedFd> OpenOutput(const std::string& path, bool append) {
-  OwnedFd fd(
-      open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_APPEND | (append ? 0 : O_TRUNC), 0664));
+Result<OwnedFd> OpenOutput(const std::string& path, bool appends) {
+  OwnedFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_APPEND | (appends ? 0 : O_TRUNC),
+                  0664));
   if (fd.get() < 0) {
     return Status(Code::kCannotWrite, Cat("cannot write ", path, ": ", std::strerror(errno),
                                           "; give a directory that this user may write to"));
@@ -71,7 +71,8 @@ Result<OwnedFd> OpenOutput(const std::string& path, bool append) {
   return fd;
 }
 
-// What a child needs between fork and exec. The child writes errno to `error_pipe` if exec fails.
+// What a child needs between fork and exec. If the program cannot run, the child writes errno
+// to `error_pipe`.
 struct Child {
   char* const* arguments;
   char* const* environment;
@@ -79,7 +80,7 @@ struct Child {
   pid_t parent;
 };
 
-// Runs in the child between fork and exec. It makes only async-signal-safe calls, because the
+// Runs in the child after fork, and calls exec. Makes only async-signal-safe calls, because the
 // parent has several threads.
 [[noreturn]] void ExecChild(const Child& child) {
   setpgid(0, 0);
@@ -178,9 +179,10 @@ Process::~Process() {
 }
 
 std::optional<Exit> Process::TryWait() {
-  int status = 0;
-  if (!exit_.has_value() && waitpid(pid_, &status, WNOHANG) == pid_) {
-    exit_ = WIFSIGNALED(status) ? Exit{0, WTERMSIG(status)} : Exit{WEXITSTATUS(status), 0};
+  int wait_status = 0;
+  if (!exit_.has_value() && waitpid(pid_, &wait_status, WNOHANG) == pid_) {
+    exit_ = WIFSIGNALED(wait_status) ? Exit{0, WTERMSIG(wait_status)}
+                                     : Exit{WEXITSTATUS(wait_status), 0};
   }
   return exit_;
 }

@@ -37,8 +37,8 @@ std::string Describe(const Exit& exit);
 // started it ends.
 class Process {
  public:
-  // Starts a process. kAddress if the program cannot be run, kCannotWrite if an output file cannot
-  // be opened.
+  // Starts a process. Returns kAddress if the program cannot be run, kCannotWrite if an output file
+  // cannot be opened.
   static Result<std::unique_ptr<Process>> Start(const ProcessSpec& spec);
   ~Process();  // Kills the process if it still runs.
 
@@ -52,7 +52,7 @@ class Process {
   // Sends a signal to the process, but not to its process group. Does nothing once it has ended.
   void Signal(int signal);
   // Returns the last error sentence ("PROGRAM: ...") that the process wrote to stderr, or else the
-  // last line there; empty if it wrote nothing.
+  // last fatal log line there, or else the last line; empty if the process wrote nothing.
   std::string LastSentence() const;
 
  private:
@@ -67,7 +67,7 @@ class Process {
 };
 
 // Returns the path of one of Tern's programs. Looks in the folder of the running program, then in
-// PATH. kAddress if neither has the program.
+// PATH. Returns kAddress if neither has the program.
 Result<std::string> FindProgram(const std::string& name);
 
 }  // namespace tern::tools

@@ -36,6 +36,7 @@ class ProgressBar {
   const bool is_terminal_;
   const Time begin_;
   Time shown_at_;
+  // Whether the bar stands on a line of the terminal that no newline has ended yet.
   bool has_open_line_ = false;
 };
 

@@ -49,15 +49,15 @@ Result<RunPlan> MakeRunPlan(const Args& args) {
     return Status(Code::kUsage, Cat("saw ", arguments->positional().size(),
                                     " job files, expected one\nusage: ", kUsage));
   }
-  const Result<uint32_t> restarts = arguments->NumberValue("restarts", 0, 1'000'000);
-  if (!restarts.ok()) return restarts.status();
+  const Result<uint32_t> max_restarts = arguments->NumberValue("restarts", 0, 1'000'000);
+  if (!max_restarts.ok()) return max_restarts.status();
   RunPlan plan;
   plan.job_file = arguments->positional().front();
   plan.overrides = arguments->AllValues("set");
-  plan.max_restarts = *restarts;
+  plan.max_restarts = *max_restarts;
   auto setup = setup::MakeSetup(plan.job_file, plan.overrides);
   if (!setup.ok()) return setup.status();
-  if (arguments->Has("free_ports")) {
+  if (arguments->HasFlag("free_ports")) {
     const Result<std::vector<std::string>> port_overrides = FreePortOverrides((*setup)->job);
     if (!port_overrides.ok()) return port_overrides.status();
     plan.overrides.insert(plan.overrides.end(), port_overrides->begin(), port_overrides->end());
@@ -102,7 +102,8 @@ Result<std::vector<Supervisor::Member>> MakeMembers(const RunPlan& plan, int pro
       spec.inherited_fd = progress_fd;
       spec.arguments.insert(spec.arguments.end(), {"--progress_fd", Cat(progress_fd)});
     }
-    // No server that a user starts can replace shard 0: it lacks the pipe for progress.
+    // No server that a user starts can replace shard 0, the server that reports progress: a user's
+    // server lacks the pipe for progress.
     members.push_back({std::move(spec), false, true,
                        shard == 0 ? exit_time : exit_time + timings.server_return_timeout,
                        exit_time});
@@ -156,8 +157,8 @@ Status PrepareFolders(const RunPlan& plan) {
 }
 
 // Locks the job's folder. Without the lock, another `tern run` would truncate the logs of this one
-// before its server finds the folder in use. Fails if a server that was started by hand uses the
-// folder.
+// before the other's server finds the folder in use. Fails if a server that was started by hand
+// uses the folder.
 Result<FolderLock> LockFolder(const pb::Job& job) {
   Result<FolderLock> lock = FolderLock::TryLock(job.output_dir(), "run.lock", job.name());
   if (!lock.ok()) return lock;
@@ -166,13 +167,14 @@ Result<FolderLock> LockFolder(const pb::Job& job) {
   return lock;
 }
 
-Status ReportResult(const RunPlan& plan, const Supervisor& supervisor, const RunResult& result,
+Status ReportResult(const RunPlan& plan, const Supervisor& supervisor, const RunResult& run_result,
                     Time run_begin, Screen* screen) {
-  const Status status = supervisor.verdict();
+  const Status verdict = supervisor.verdict();
   const std::string summary = setup::RunSummaryJson(
       supervisor.newest_progress(),
-      {ExitCode(status), status.message(), supervisor.restarts(), Seconds(Now() - run_begin)});
-  const RunResult::WrittenSummary written_summary = result.Write(summary, ExitCode(status));
+      {ExitCode(verdict), verdict.message(), supervisor.restarts(), Seconds(Now() - run_begin)});
+  const RunResult::WrittenSummary written_summary =
+      run_result.WriteSummary(summary, ExitCode(verdict));
   const std::string summary_table =
       supervisor.newest_progress().empty() ? "" : setup::SummaryTable(summary);
   screen->PrintLine(Cat(summary_table, "logs are in ", plan.log_dir, ", the summary is in ",
@@ -180,10 +182,10 @@ Status ReportResult(const RunPlan& plan, const Supervisor& supervisor, const Run
   if (written_summary.kept_earlier_result)
     screen->PrintLine(
         "summary.json and weights.safetensors in that folder are still those of an earlier run");
-  if (!written_summary.status.ok() && !status.ok())
+  if (!written_summary.status.ok() && !verdict.ok())
     std::fprintf(stderr, "tern: cannot write the summary: %s\n",
                  written_summary.status.message().c_str());
-  return setup::FinalStatus(status, written_summary.status);
+  return setup::FinalStatus(verdict, written_summary.status);
 }
 
 }  // namespace
@@ -197,21 +199,21 @@ Status RunJob(const Args& args) {
   if (!lock.ok()) return lock.status();
   const RunResult run_result(plan->setup->job.output_dir());
   signal(SIGPIPE, SIG_IGN);  // The job continues if the reader of this output ends.
-  StopSignals signals(StopSignals::SecondSignal::kReport);
-  const ProgressPipe pipe;
-  if (pipe.reader() < 0)
+  StopSignals stop_signals(StopSignals::SecondSignal::kReport);
+  const ProgressPipe progress_pipe;
+  if (progress_pipe.reader() < 0)
     return Status(Code::kInternal, Cat("cannot create a pipe: ", std::strerror(errno)));
-  Result<std::vector<Supervisor::Member>> members = MakeMembers(*plan, pipe.writer());
+  Result<std::vector<Supervisor::Member>> members = MakeMembers(*plan, progress_pipe.writer());
   if (!members.ok()) return members.status();
   Screen screen;
   Supervisor::Options options;
   options.members = std::move(*members);
   options.max_restarts = plan->max_restarts;
-  options.progress_fd = pipe.reader();
-  // Shard 0 reports progress twice a second. If it aborts the job, shard 0 may end up to two
+  options.progress_fd = progress_pipe.reader();
+  // Shard 0 reports progress twice a second. When shard 0 aborts the job, it may end up to two
   // heartbeats after the workers.
   options.max_report_delay = 2 * plan->setup->timings.heartbeat + std::chrono::milliseconds(700);
-  Supervisor supervisor(std::move(options), signals, screen);
+  Supervisor supervisor(std::move(options), stop_signals, screen);
   TERN_RETURN_IF_ERROR(supervisor.Run());
   return ReportResult(*plan, supervisor, run_result, run_begin, &screen);
 }

@@ -48,7 +48,7 @@ RunResult::RunResult(std::string folder)
   is_worth_keeping_ = code == 0 || (was_stopped && earlier_weights_.has_value());
 }
 
-RunResult::WrittenSummary RunResult::Write(const std::string& summary, int code) const {
+RunResult::WrittenSummary RunResult::WriteSummary(const std::string& summary, int code) const {
   const std::optional<struct stat> new_weights = StatFile(PathOf(kWeights));
   const bool wrote_weights =
       new_weights.has_value() &&

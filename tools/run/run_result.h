@@ -13,28 +13,28 @@ namespace tern::tools {
 
 class RunResult {
  public:
-  // Reads the result of an earlier run in `folder`; call it before this run writes there. The
-  // earlier result is worth keeping if that run finished, or was stopped by a signal and left
+  // Reads the result of an earlier run in `folder`; must be called before this run writes there.
+  // The earlier result is worth keeping if that run finished, or was stopped by a signal and left
   // weights.
   explicit RunResult(std::string folder);
 
   struct WrittenSummary {
     std::string path;  // The path of the summary.
-    // summary.json and the weights are still those of the earlier run.
+    // Whether summary.json and the weights are still those of the earlier run.
     bool kept_earlier_result = false;
     Status status;  // kCannotWrite if the summary could not be written.
   };
   // Writes the summary of a run that ended with the exit code `code`, atomically. The file is
   // summary.failed.json if the run failed, wrote no weights, and an earlier result is worth
   // keeping. Otherwise it is summary.json, and an old summary.failed.json is removed.
-  WrittenSummary Write(const std::string& summary, int code) const;
+  WrittenSummary WriteSummary(const std::string& summary, int code) const;
 
  private:
   std::string PathOf(const char* name) const { return folder_ + "/" + name; }
 
   const std::string folder_;
   std::optional<struct stat> earlier_weights_;  // The weights file of the earlier run.
-  bool is_worth_keeping_ = false;
+  bool is_worth_keeping_ = false;               // Whether the earlier result is worth keeping.
 };
 
 }  // namespace tern::tools

@@ -11,7 +11,7 @@
 
 namespace tern::tools {
 
-// Returns the width of the terminal on stdout in characters; 80 if stdout is not a terminal.
+// Returns the width of the terminal on stdout in characters; 80 if the width is unknown.
 size_t ScreenColumns();
 
 class Screen {
@@ -25,7 +25,8 @@ class Screen {
   // Shows `progress_json`, the line in which shard 0 (the server that coordinates the job) reports
   // progress. First prints a permanent line if the job continues from a checkpoint.
   void ShowProgress(const std::string& progress_json, Time now);
-  // Prints only the permanent line, once. Used if a job ends before it reports progress.
+  // Prints only the permanent line of ShowProgress, if it has not been printed. For a job that ends
+  // before it reports progress.
   void AnnounceResume(const setup::ProgressUpdate& update);
 
  private:
@@ -37,14 +38,15 @@ class Screen {
   static constexpr Time kSpeedInterval = std::chrono::seconds(2);
 
   const bool is_terminal_;
-  bool has_open_line_ = false;
+  bool has_open_line_ = false;        // No newline has ended the progress line on the terminal yet.
   bool has_shown_progress_ = false;   // A progress line was printed.
   uint64_t newest_rounds_ = 0;        // The number of rounds in the newest progress.
   std::string beginning_id_;          // Identifies the job's latest start or restart.
   bool may_announce_resume_ = false;  // beginning_id_ is new, and its first step is not known.
   Time shown_at_{};                   // The time of the last progress line.
   // Progress lines in JSON: speeds are measured since the line interval_begin_json_. The line
-  // next_begin_json_, of time next_begin_at_, replaces it once it is kSpeedInterval old.
+  // next_begin_json_, of time next_begin_at_, replaces that line once next_begin_json_ is
+  // kSpeedInterval old.
   std::string interval_begin_json_, next_begin_json_;
   Time next_begin_at_{};
 };

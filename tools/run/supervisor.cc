@@ -24,8 +24,8 @@ constexpr size_t kMaxLineBytes = 1 << 20;
 
 }  // namespace
 
-Supervisor::Supervisor(Options options, StopSignals& signals, Screen& screen)
-    : options_(std::move(options)), signals_(signals), screen_(screen) {
+Supervisor::Supervisor(Options options, StopSignals& stop_signals, Screen& screen)
+    : options_(std::move(options)), stop_signals_(stop_signals), screen_(screen) {
   for (const Member& member : options_.members) children_.emplace_back().member = member;
 }
 
@@ -62,7 +62,8 @@ Status Supervisor::StartChild(Child* child, bool is_restart) {
 }
 
 void Supervisor::WaitForEvent() {
-  std::vector<pollfd> poll_fds = {{signals_.fd(), POLLIN, 0}, {options_.progress_fd, POLLIN, 0}};
+  std::vector<pollfd> poll_fds = {{stop_signals_.fd(), POLLIN, 0},
+                                  {options_.progress_fd, POLLIN, 0}};
   std::optional<Time> wake_time = terminate_at_;
   const auto wake_no_later_than = [&wake_time](const std::optional<Time>& deadline) {
     if (deadline.has_value() && (!wake_time.has_value() || *deadline < *wake_time))
@@ -90,13 +91,13 @@ void Supervisor::ReadProgress() {
     progress_buffer_.append(read_buffer.data(), static_cast<size_t>(bytes_read));
     for (size_t end = 0; (end = progress_buffer_.find('\n')) != std::string::npos;
          progress_buffer_.erase(0, end + 1)) {
-      OnStatusLine(progress_buffer_.substr(0, end));
+      OnProgressLine(progress_buffer_.substr(0, end));
     }
     if (progress_buffer_.size() > kMaxLineBytes) progress_buffer_.clear();
   }
 }
 
-void Supervisor::OnStatusLine(const std::string& line) {
+void Supervisor::OnProgressLine(const std::string& line) {
   const std::optional<setup::ProgressUpdate> update = setup::ParseProgressUpdate(line);
   if (!update.has_value()) return;
   newest_progress_ = line;
@@ -137,7 +138,7 @@ void Supervisor::OnJobEnd(const setup::ProgressUpdate& update) {
 }
 
 void Supervisor::OnStopSignals() {
-  for (int signal = signals_.TakeSignal(); signal != 0; signal = signals_.TakeSignal()) {
+  for (int signal = stop_signals_.TakeSignal(); signal != 0; signal = stop_signals_.TakeSignal()) {
     if (user_stop_.signal == 0) user_stop_.signal = signal;
     CancelRestarts();
     switch (++num_stop_signals_) {

@@ -15,8 +15,8 @@
 // A failed process is restarted if restarts are left, the job waits for it, and it would not fail
 // the same way again (a full disk, bad data). After a kill by a signal the restart is immediate;
 // otherwise it happens after `max_report_delay`, when it is clear that the process did not exit
-// because the job ended. The first SIGTERM or SIGINT is passed to shard 0, which stops the job in
-// order; the second one to all processes; a third one kills them.
+// because the job ended. The first stop signal is passed to shard 0, which stops the job in order;
+// the second one to all processes; a third one kills them.
 #pragma once
 
 #include <cstdint>
@@ -52,9 +52,9 @@ class Supervisor {
     // How long shard 0 may take, after a process exited, to report that the job ended or has begun.
     Time max_report_delay{};
   };
-  // `signals` also reports the signals after the first. `signals` and `screen` must outlive this
-  // object.
-  Supervisor(Options options, StopSignals& signals, Screen& screen);
+  // `stop_signals` also reports the signals after the first. `stop_signals` and `screen` must
+  // outlive this object.
+  Supervisor(Options options, StopSignals& stop_signals, Screen& screen);
 
   // Runs until all processes have ended. Returns an error if a process could not be started; the
   // destructor then kills the others.
@@ -78,7 +78,7 @@ class Supervisor {
   Status StartChild(Child* child, bool is_restart);
   void WaitForEvent();
   void ReadProgress();
-  void OnStatusLine(const std::string& line);
+  void OnProgressLine(const std::string& line);
   void OnJobEnd(const setup::ProgressUpdate& update);
   void OnStopSignals();
   void OnExit(Child* child, const Exit& exit);
@@ -92,7 +92,7 @@ class Supervisor {
   bool HaveAllEnded() const;
 
   const Options options_;
-  StopSignals& signals_;
+  StopSignals& stop_signals_;
   Screen& screen_;
   std::vector<Child> children_;
   std::string progress_buffer_, newest_progress_;

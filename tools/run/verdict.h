@@ -16,7 +16,7 @@ namespace tern::tools {
 // A process that failed before the job ended, or that crashed or reported an error of its own at
 // any time.
 struct Failure {
-  std::string process_name;  // "worker 1"
+  std::string process_name;  // Such as "worker 1".
   pid_t pid = 0;
   Exit exit;
   std::string sentence;       // The error sentence of the process on stderr.

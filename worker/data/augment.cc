@@ -203,7 +203,7 @@ void Augmenter::CropImage(const Image& image, const RandomWords& words, uint8_t*
   };
   const int64_t top = crop_begin(image.height, crop_size.height, words[1]);
   const int64_t left = crop_begin(image.width, crop_size.width, words[2]);
-  // Columns [first, end) of the output lie in the image, the others in the padding.
+  // Columns [first_column, end_column) of the output lie in the image, the others in the padding.
   const int64_t width = crop_size.width;
   const int64_t first_column = std::clamp<int64_t>(-left, 0, width);
   const int64_t end_column = std::clamp<int64_t>(image.width - left, first_column, width);

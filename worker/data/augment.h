@@ -31,14 +31,14 @@ namespace tern::data {
 
 class Augmenter {
  public:
-  // kBadJob if data.mean or data.std is set and does not have one value per channel, or if
+  // Returns kBadJob if data.mean or data.std is set and does not have one value per channel, or if
   // random_resized_crop is set without height and width.
   static Result<Augmenter> Make(const pb::Data& data, uint64_t seed, Split split,
                                 uint32_t channels);
 
-  // Returns the size of the output for an image of this size. kBadData if the crop is larger
-  // than the scaled and padded image, or if that image has too many pixels; the message does not
-  // name the image.
+  // Returns the size of the output for an image of this size. Returns kBadData if the crop is
+  // larger than the scaled and padded image, or if the scaled image has too many pixels; the
+  // message does not name the image.
   Result<Size> OutputSizeOf(Size image_size) const;
 
   // One use of a sample: the random numbers of the augmentation depend on both members.

@@ -41,25 +41,25 @@ std::vector<Augmenter::SampleId> Batches::SamplesAt(uint64_t step) {
   const EpochSlice slice = epochs_.SliceAt(step);
   const uint64_t epoch_length = epochs_.epoch_length();
   const bool wraps = options_.epoch_end == pb::Data::wrap;
-  std::vector<Augmenter::SampleId> samples(slice.count);
+  std::vector<Augmenter::SampleId> sample_ids(slice.count);
   for (uint64_t i = 0; i < slice.count; ++i) {
     const uint64_t position = slice.begin + i;
     const uint64_t epoch = slice.epoch + (wraps ? position / epoch_length : 0);
     const uint64_t order_index = EpochOrder(epoch)[position % epoch_length];
-    samples[i].epoch = epoch;
+    sample_ids[i].epoch = epoch;
     switch (options_.partition) {
       case pb::Data::shared:
-        samples[i].index = order_index;
+        sample_ids[i].index = order_index;
         break;
       case pb::Data::by_sample:
-        samples[i].index = order_index * options_.workers + options_.rank;
+        sample_ids[i].index = order_index * options_.workers + options_.rank;
         break;
       case pb::Data::by_class:
-        samples[i].index = owned_images_[order_index];
+        sample_ids[i].index = owned_images_[order_index];
         break;
     }
   }
-  return samples;
+  return sample_ids;
 }
 
 const std::vector<uint32_t>& Batches::EpochOrder(uint64_t epoch) {

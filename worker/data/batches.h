@@ -1,5 +1,5 @@
-// Chooses the samples of a worker at each step. They are a pure function of (job, rank, step), so a
-// worker that restarts can continue at any step without knowing what it did before.
+// Chooses the samples of a worker at each step. The choice is a pure function of (job, rank, step),
+// so a worker that restarts can continue at any step without knowing what it did before.
 //
 // Let B be the batch size of all workers together, N the number of workers, and r the rank (number)
 // of a worker. The job's data.partition decides how workers share the images:
@@ -34,8 +34,8 @@ class Batches {
     pb::Data::EpochEnd epoch_end = pb::Data::wrap;
     std::vector<pb::BatchGrowth> batch_growth = {};
   };
-  // `samples` must outlive this object. Returns kBadJob if a batch size is not a multiple of the
-  // number of workers, or is larger than the training set.
+  // `samples` must outlive this object. Returns the errors of Epochs::Make: kBadJob if a batch size
+  // does not fit the number of workers or of images.
   static Result<Batches> Make(const Samples& samples, const Options& options);
 
   // Returns this rank's samples of a step. Only one thread at a time may call this, because it
@@ -54,7 +54,7 @@ class Batches {
   Epochs epochs_;
   std::vector<uint32_t>
       owned_images_;  // With by_class, the images that this rank owns; otherwise empty.
-  uint64_t cached_epoch_ = ~uint64_t{0};  // The epoch whose order is cached; at first none.
+  uint64_t cached_epoch_ = ~uint64_t{0};  // The epoch whose order is cached; ~0 if none is yet.
   std::vector<uint32_t> cached_order_;    // What EpochOrder returns for that epoch.
 };
 
@@ -63,7 +63,7 @@ struct Range {
   uint64_t begin = 0, end = 0;
 };
 // Divides `count` samples into `workers` ranges whose lengths differ by at most 1; returns the
-// range of `rank`, for example the part of the test set that it evaluates.
+// range of `rank`, for example the part of the test set that this worker evaluates.
 Range DivideSamples(uint64_t count, uint32_t rank, uint32_t workers);
 
 }  // namespace tern::data

@@ -1,5 +1,5 @@
-// Collects the damaged images of a data set. Each one is reported once. More than a given number of
-// them are an error.
+// Collects the damaged images of a data set. Up to a given number of them are allowed and reported,
+// each once; more are an error.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,14 @@ void ReportWarning(const WarningFunction& warn, const std::string& sentence);
 class DamagedImages {
  public:
   // `max_damaged`: how many damaged images are allowed (the job's data.max_corrupt). Add reports
-  // each of them to `warn` once, on the thread that calls Add; two calls of `warn` never overlap.
+  // each allowed one to `warn` once, on the thread that calls Add; two calls of `warn` never
+  // overlap.
   explicit DamagedImages(uint64_t max_damaged, WarningFunction warn = nullptr)
       : max_damaged_(max_damaged), warn_(std::move(warn)) {}
 
-  // Counts and reports the damaged image `name`; `why` says what is wrong with it. An image that
-  // was added before is not counted again. kBadData if more images are damaged than are allowed.
-  // Any thread may call it.
+  // Counts the damaged image `name`; `why` says what is wrong with it. Reports the image or, if
+  // more images are damaged than are allowed, returns kBadData. An image that was added before is
+  // not counted or reported again. Any thread may call Add.
   Status Add(const std::string& name, const Status& why);
   uint64_t count() const;  // The number of damaged images so far.
 

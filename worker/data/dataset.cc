@@ -9,18 +9,18 @@
 namespace tern::data {
 
 Status Dataset::Decode(uint64_t i, Image* image) const {
-  const Size size = SizeOf(i);
+  const Size known_size = SizeOf(i);
   if (!is_encoded) {
-    image->Resize(channels, size.height, size.width);
+    image->Resize(channels, known_size.height, known_size.width);
     return Read(i, &image->pixels);
   }
   std::vector<uint8_t> bytes;
   TERN_RETURN_IF_ERROR(Read(i, &bytes));
   TERN_RETURN_IF_ERROR(DecodeImage(bytes, channels, image).Within(NameOf(i)));
-  if (image->height == size.height && image->width == size.width) return Ok();
-  return Status(Code::kBadData,
-                Cat(NameOf(i), ": is ", image->width, " x ", image->height, " pixels now, but was ",
-                    size.width, " x ", size.height, " when the set was read; leave it alone"));
+  if (image->height == known_size.height && image->width == known_size.width) return Ok();
+  return Status(Code::kBadData, Cat(NameOf(i), ": is ", image->width, " x ", image->height,
+                                    " pixels now, but was ", known_size.width, " x ",
+                                    known_size.height, " when the set was read; leave it alone"));
 }
 
 void Dataset::SetCommonSize() {

@@ -1,8 +1,8 @@
-// A set of images with labels. It is read and checked once and constant afterwards, so any thread
-// may read it.
+// A set of images with labels. The set is read and checked once and constant afterwards, so any
+// thread may read it.
 //
-// Its images are stored either as pixels (formats idx, cifar, and packed files of pixels) or as
-// JPEG and PNG (folders, and packed files of these), which are decoded at each use.
+// Images are stored either as pixels (formats idx, cifar, and packed files of pixels) or as JPEG
+// and PNG (folders, and packed files of these), which are decoded at each use.
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,7 @@ namespace {
 Status BadDataError(const std::string& what) { return Status(Code::kBadData, what); }
 
 constexpr std::array<uint8_t, 8> kPngSignature = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
-constexpr uint64_t kMaxStrayBytes = 4096;  // Stray bytes allowed between the segments of a JPEG.
+constexpr uint64_t kMaxStrayBytes = 4096;  // The most stray bytes between a JPEG's segments.
 // How many bytes a PNG has up to the end of the image's size: the signature, the length and name of
 // the first chunk, the width, and the height.
 constexpr size_t kPngHeaderBytes = 24;

@@ -66,7 +66,7 @@ uint64_t Epochs::StepsInEpoch(uint32_t worker_batch) const {
       return shortest_epoch / stride;
     case pb::Data::pad:
       return (longest_epoch + stride - 1) / stride;
-    case pb::Data::leave:  // Counts the steps in which rank 0, with most images, has a full batch.
+    case pb::Data::leave:  // Counts the full batches of rank 0; no rank has more images.
       return (longest_epoch - worker_batch) / stride + 1;
     case pb::Data::wrap:
       break;
@@ -94,7 +94,7 @@ void Epochs::AddStage(double at_epoch, uint32_t batch_total) {
       stage.first_sample =
           last_stage.first_sample + last_stage_steps * SamplesPerStep(last_stage.worker_batch);
       stage.first_epoch = at_epoch;
-    } else {  // The batch size changes only between two epochs.
+    } else {  // If epochs do not wrap, the batch size changes only between two epochs.
       stage.first_epoch = std::ceil(at_epoch);
       stage.first_step = last_stage.first_step +
                          static_cast<uint64_t>(stage.first_epoch - last_stage.first_epoch) *

@@ -1,11 +1,11 @@
 // Computes which samples of which epoch a worker takes at each step. An epoch is one pass over the
-// training images. Its length need not be a multiple of the batch; data.epoch_end says what happens
-// then: `wrap` goes on in the next epoch, `drop_last` leaves out the last incomplete batch, `pad`
-// fills that batch up with samples from the epoch's beginning, and with `leave` a worker that has
-// no full batch left takes no samples in that step. The batch may grow at given epochs. With
-// data.partition other than `shared`, a worker draws only from images that it owns, and workers may
-// own different numbers of images. All workers have the same number of steps, so that none waits
-// for a worker that has run out of data.
+// training images. Its length need not be a multiple of the batch; if it is not, data.epoch_end
+// says what happens: `wrap` goes on in the next epoch, `drop_last` leaves out the last incomplete
+// batch, `pad` fills that batch up with samples from the epoch's beginning, and with `leave` a
+// worker that has no full batch left takes no samples in that step. The batch may grow at given
+// epochs. With data.partition other than `shared`, a worker draws only from images that it owns,
+// and workers may own different numbers of images. All workers have the same number of steps, so
+// that none waits for a worker that has run out of data.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +34,8 @@ class Epochs {
     std::vector<pb::BatchGrowth> batch_growth = {};
     uint64_t num_images = 0;  // The number of images in the training set.
   };
-  // kBadJob if a batch size is not a multiple of the number of workers, or is larger than the
-  // training set.
+  // kBadJob if `rank` is not below `workers`, or if a batch size is 0, not a multiple of `workers`,
+  // or larger than the training set.
   static Result<Epochs> Make(const Options& options);
 
   // Returns the samples of step number `step`; steps count from 0.
@@ -43,9 +43,9 @@ class Epochs {
   // The number of images that this rank draws from in an epoch: all images if workers share them,
   // else those that this rank owns.
   uint64_t epoch_length() const { return epoch_length_; }
-  // The number of steps in the first epoch.
+  // The number of steps in the first epoch; with `wrap`, rounded down.
   uint64_t steps_per_epoch() const;
-  // The number of steps in the first `epochs` epochs, at least 1.
+  // The number of steps in the first `epochs` epochs, rounded to nearest, at least 1.
   uint64_t StepsOf(double epochs) const;
 
  private:
@@ -53,8 +53,8 @@ class Epochs {
   struct Stage {
     uint64_t first_step = 0;
     double first_epoch = 0;
-    // Used only with epoch_end `wrap`: how many samples earlier stages took from the sequence of
-    // epochs.
+    // Used only with epoch_end `wrap`: how many samples earlier stages took from the sequence that
+    // this rank draws from.
     uint64_t first_sample = 0;
     uint32_t worker_batch = 0;  // The number of samples that each worker takes in a step.
   };

@@ -32,7 +32,8 @@ class InputFile {
 };
 
 // Reads a whole file to *bytes, a std::string or std::vector<uint8_t>. Returns the errors of
-// InputFile::Open, and kBadData if the file has more than `max_bytes` bytes.
+// InputFile::Open, and kBadData if the file has more than `max_bytes` bytes or cannot be read to
+// its end.
 template <typename Bytes>
 Status ReadWholeFile(const std::string& path, const std::string& expected, uint64_t max_bytes,
                      Bytes* bytes);

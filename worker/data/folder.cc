@@ -36,7 +36,7 @@ class FolderDataset : public Dataset {
   Status Read(uint64_t i, std::vector<uint8_t>* bytes) const override {
     return ReadWholeFile(NameOf(i), kExpectedFile, kMaxEncodedBytes, bytes);
   }
-  // Keeps the first `limit` images, reads the size of each, and removes the damaged ones.
+  // Keeps the first `limit` images (0: all), reads the size of each, and removes the damaged ones.
   Status Scan(uint64_t limit, uint32_t threads, const ReadOptions& options);
 
  private:
@@ -68,7 +68,7 @@ bool IsImageName(const std::string& name) {
   return extension == ".jpg" || extension == ".jpeg" || extension == ".png";
 }
 
-// The folder of the training or test set in the data folder `dir`.
+// Returns the folder of the training or test set in the data folder `dir`.
 std::string RootOf(const std::string& dir, bool is_training) {
   if (is_training) return dir + "/train";
   std::error_code ignored_error;
@@ -78,8 +78,8 @@ std::string RootOf(const std::string& dir, bool is_training) {
              : dir + "/val";
 }
 
-// Checks that both sets have the same classes. `classes`: the class folders in `root`;
-// `other_classes`: those in `other_root`.
+// Checks that the training and the test set have the same classes, 1 to kMaxClasses. `classes`: the
+// class folders in `root`; `other_classes`: those in `other_root`.
 Status CheckClasses(const std::string& root, const std::vector<std::string>& classes,
                     const std::string& other_root, const std::vector<std::string>& other_classes) {
   if (classes.empty())

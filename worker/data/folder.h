@@ -1,9 +1,9 @@
 // Data sets that are folders of images: DIR/train/CLASS/FILE and DIR/test/CLASS/FILE (or
-// DIR/val/CLASS/FILE), where FILE ends in .jpg, .jpeg or .png.
+// DIR/val/CLASS/FILE), where FILE ends in .jpg, .jpeg or .png, in upper or lower case.
 //
 // Classes are numbered in the order of their names, and images are ordered by class and then by
-// file name. Names are compared byte by byte, so the order is the same on every machine. Other
-// files, and names that begin with a dot, are ignored.
+// file name. Names are compared byte by byte, so the order is the same on every machine. Files with
+// other endings, and names that begin with a dot, are ignored.
 #pragma once
 
 #include <memory>

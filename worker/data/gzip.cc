@@ -53,7 +53,7 @@ Result<std::string> Gunzip(std::string_view bytes, const std::string& name, uint
 
   std::string output;
   std::vector<char> output_piece(kOutputPieceBytes);
-  size_t next_input = 0;  // The first byte of `bytes` that has not been given to zlib.
+  size_t next_input = 0;  // The index of the first byte that has not been given to zlib.
   for (;;) {
     if (stream.avail_in == 0) {
       const size_t input_size = std::min(bytes.size() - next_input, kMaxInputBytes);

@@ -12,10 +12,10 @@ namespace tern::data {
 // Whether `bytes` begin with gzip's magic number (1f 8b).
 bool IsGzip(std::string_view bytes);
 
-// Decompresses all gzip members in `bytes` and returns their concatenated contents. Uses memory
-// only for the actual output, at most `max_bytes` bytes. kBadData if `bytes` are not gzip, are
-// truncated or damaged, contain anything after the last member, or decompress to more than
-// `max_bytes` bytes. `name` is the file's name in error messages.
+// Decompresses all gzip members in `bytes` and returns their concatenated contents. kBadData if
+// `bytes` are not gzip, are truncated or damaged, contain anything after the last member, or
+// decompress to more than `max_bytes` bytes; then stops there, so that a small file cannot fill the
+// memory. `name` is the file's name in error messages.
 Result<std::string> Gunzip(std::string_view bytes, const std::string& name, uint64_t max_bytes);
 
 }  // namespace tern::data

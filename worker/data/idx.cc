@@ -29,15 +29,15 @@ uint32_t ReadWord(const std::string& bytes, size_t offset) {
 }
 
 std::string HexWord(uint32_t word) {
-  char text[11];
-  std::snprintf(text, sizeof text, "0x%08x", word);
-  return text;
+  char hex_text[11];
+  std::snprintf(hex_text, sizeof hex_text, "0x%08x", word);
+  return hex_text;
 }
 
 std::string ShapeText(std::span<const uint32_t> dims) {
-  std::string text;
-  for (const uint32_t dim : dims) text += (text.empty() ? "" : " x ") + std::to_string(dim);
-  return text;
+  std::string shape;
+  for (const uint32_t dim : dims) shape += (shape.empty() ? "" : " x ") + std::to_string(dim);
+  return shape;
 }
 
 const char* TypeName(uint8_t type) {
@@ -85,7 +85,7 @@ Result<size_t> ParseMagic(const std::string& bytes, const std::string& name) {
   return num_dims;
 }
 
-// The product of the dimensions, or kMaxIdxBytes + 1 if it is larger than kMaxIdxBytes.
+// Returns the product of the dimensions, or kMaxIdxBytes + 1 if it is larger than kMaxIdxBytes.
 uint64_t CountValues(std::span<const uint32_t> dims) {
   uint64_t num_values = 1;
   for (const uint32_t dim : dims) {
@@ -141,7 +141,8 @@ Result<IdxArray> ReadIdx(const std::string& path) {
   std::string bytes;
   TERN_RETURN_IF_ERROR(
       ReadWholeFile(existing_path, "an IDX file, plain or gzip", kMaxIdxBytes, &bytes));
-  // An uncompressed IDX file with the suffix .gz is accepted too.
+  // The first bytes tell whether the file is compressed, not the suffix: an uncompressed IDX file
+  // with the suffix .gz is accepted, too.
   if (IsGzip(bytes)) {
     Result<std::string> unpacked = Gunzip(bytes, existing_path, kMaxIdxBytes);
     if (!unpacked.ok()) return unpacked.status();

@@ -17,9 +17,9 @@ struct IdxArray {
 };
 
 // Parses `bytes`, the decompressed contents of an IDX file. `name` is the file's name in error
-// messages. Never allocates more than bytes.size(). kBadData if the magic number is wrong, if the
-// values are not unsigned bytes, if the number of dimensions is not 1 to 4, if a dimension is 0, or
-// if the number of bytes does not match the dimensions.
+// messages. Allocates the array only when the dimensions match the number of bytes. kBadData if
+// they do not, if the magic number is wrong, if the values are not unsigned bytes, if the number of
+// dimensions is not 1 to 4, or if a dimension is 0.
 Result<IdxArray> ParseIdx(const std::string& bytes, const std::string& name);
 
 // Reads the file `path` or, if that does not exist, `path`.gz. Decompresses the contents if they

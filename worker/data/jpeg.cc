@@ -31,7 +31,7 @@ struct ErrorState {
   longjmp(errors->exit_point, 1);
 }
 
-// libjpeg calls this with a warning. Treats most of them as errors, because libjpeg would fill
+// libjpeg calls this with a warning. Treats most warnings as errors, because libjpeg would fill
 // damaged areas of the image with gray.
 void OnWarning(j_common_ptr info, int level) {
   const int message_code = info->err->msg_code;

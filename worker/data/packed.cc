@@ -94,8 +94,8 @@ Result<PackedHeader> PackedDataset::ReadHeader() const {
   return header;
 }
 
-// Checks every number in the header, because its digest detects accidental damage but not a file
-// that was made to do harm.
+// Checks the counts and sections that the header states, because the header's digest detects
+// accidental damage but not a file that was made to do harm.
 Status PackedDataset::CheckSections(const PackedHeader& header) const {
   const uint64_t file_size = file_.size();
   const auto is_inside = [file_size](uint64_t begin, uint64_t bytes) {

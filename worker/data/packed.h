@@ -50,7 +50,8 @@ namespace tern::data {
 Result<std::unique_ptr<Dataset>> OpenPacked(const pb::Data& data, bool is_training, uint64_t limit,
                                             const ReadOptions& options);
 
-// Writes one packed file, under a temporary name until it is complete. Only one thread may use it.
+// Writes one packed file, under a temporary name until it is complete. Only one thread at a time
+// may use a PackWriter.
 class PackWriter {
  public:
   // Properties of the data set that the file will contain.
@@ -63,7 +64,7 @@ class PackWriter {
   // kCannotWrite if the file cannot be created.
   static Result<std::unique_ptr<PackWriter>> Make(const std::string& path,
                                                   const Properties& properties);
-  ~PackWriter();  // Removes the file if Finish was not called.
+  ~PackWriter();  // Removes the temporary file, unless Finish has succeeded.
   PackWriter(const PackWriter&) = delete;
   PackWriter& operator=(const PackWriter&) = delete;
 

@@ -7,12 +7,13 @@
 
 namespace tern::data {
 
-// Headers and entries are copied between file and memory without conversion.
+// The numbers in a file are little-endian, and are copied between file and memory as they are.
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "packed files are read as they lie");
 
 inline constexpr char kPackedMagic[] = "TERNPACK";
 inline constexpr uint32_t kPackedVersion = 1;
-inline constexpr size_t kPackedHeaderBytes = 96, kPackedEntryBytes = 32;  // Sizes in bytes.
+// The sizes of a PackedHeader and of a PackedEntry in bytes.
+inline constexpr size_t kPackedHeaderBytes = 96, kPackedEntryBytes = 32;
 
 // The index entry of one image: the place, size and digest of its bytes in the file, its label, and
 // its height and width in pixels.

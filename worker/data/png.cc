@@ -59,7 +59,7 @@ class Decompressor {
   Decompressor& operator=(const Decompressor&) = delete;
 
   // Reads the header, and asks for samples of 8 bits without alpha. Returns false on an error, like
-  // the methods below.
+  // ComputeLayout and DecodeRows.
   bool ReadHeader() {
     if (setjmp(read_state_.exit_point) != 0) return false;
     png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, &read_state_, &JumpOut, &IgnoreWarning);
@@ -76,7 +76,7 @@ class Decompressor {
     png_set_interlace_handling(png_);
     return true;
   }
-  // Computes the layout of the output's rows. REQUIRES that the image has a valid size.
+  // Computes the layout of the output's rows. Call this only after a check of the image's size.
   bool ComputeLayout() {
     if (setjmp(read_state_.exit_point) != 0) return false;
     png_read_update_info(png_, info_);

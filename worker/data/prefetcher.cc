@@ -19,7 +19,7 @@ struct PendingBatch {
   std::shared_ptr<void> page_lock;  // Keeps batch.bytes page-locked.
   std::vector<Augmenter::SampleId> sample_ids;
   size_t num_taken = 0, num_done = 0;  // How many images threads have begun, and have finished.
-  Status status;
+  Status fill_status;                  // The first error of a sample; Ok if there is none.
   bool is_complete() const { return num_done == sample_ids.size(); }
 };
 
@@ -44,14 +44,14 @@ struct Prefetcher::Impl {
   }
   ~Impl() {
     const MutexLock lock(mutex);
-    stop = true;
+    is_stopping = true;
     work_available.NotifyAll();
   }
 
   void Run() {
     Samples::Scratch scratch;
     const MutexLock lock(mutex);
-    while (!stop) {
+    while (!is_stopping) {
       if (PendingBatch* pending = NextUnfilled(); pending != nullptr) {
         FillPiece(pending, &scratch);
       } else if (CanPlan()) {
@@ -79,7 +79,7 @@ struct Prefetcher::Impl {
     mutex.Unlock();
     pending->sample_ids = plan(planned_step);
     pending->num_taken = pending->num_done = 0;
-    pending->status = Ok();
+    pending->fill_status = Ok();
     pending->batch.step = planned_step;
     ResizeBuffers(pending.get());
     mutex.Lock();
@@ -102,12 +102,13 @@ struct Prefetcher::Impl {
     if (buffer_grows && pin) pending->page_lock = pin(batch.bytes.data(), batch.bytes.capacity());
   }
 
-  Status Fill(PendingBatch* pending, size_t i, Samples::Scratch* scratch) {
+  // Fills in sample i of the batch.
+  Status FillSample(PendingBatch* pending, size_t i, Samples::Scratch* scratch) {
     Batch& batch = pending->batch;
     const size_t first_element = i * samples.image_size();
     if (!fills_bytes)
-      return samples.Fill(pending->sample_ids[i], scratch, batch.images.data() + first_element,
-                          &batch.labels[i]);
+      return samples.FillFloats(pending->sample_ids[i], scratch,
+                                batch.images.data() + first_element, &batch.labels[i]);
     return samples.FillBytes(pending->sample_ids[i], scratch, batch.bytes.data() + first_element,
                              &batch.draws[i], &batch.labels[i]);
   }
@@ -118,10 +119,11 @@ struct Prefetcher::Impl {
     const size_t end = std::min(begin + kPieceImages, pending->sample_ids.size());
     pending->num_taken = end;
     mutex.Unlock();
-    Status status;
-    for (size_t i = begin; i < end && status.ok(); ++i) status = Fill(pending, i, scratch);
+    Status fill_status;
+    for (size_t i = begin; i < end && fill_status.ok(); ++i)
+      fill_status = FillSample(pending, i, scratch);
     mutex.Lock();
-    if (pending->status.ok()) pending->status = status;
+    if (pending->fill_status.ok()) pending->fill_status = fill_status;
     pending->num_done += end - begin;
     if (pending->is_complete()) batch_ready.NotifyOne();
   }
@@ -139,9 +141,9 @@ struct Prefetcher::Impl {
   std::deque<std::unique_ptr<PendingBatch>> free_batches TERN_GUARDED_BY(mutex);
   uint64_t next_step TERN_GUARDED_BY(mutex);  // The next step to plan.
   bool is_planning TERN_GUARDED_BY(mutex) = false;
-  bool stop TERN_GUARDED_BY(mutex) = false;
+  bool is_stopping TERN_GUARDED_BY(mutex) = false;
   std::unique_ptr<PendingBatch> current_batch TERN_GUARDED_BY(mutex);
-  // The last member, so that the threads start after and end before the other members' lifetimes.
+  // The last member, because the threads use the other members from their start to their end.
   std::vector<Thread> threads;
 };
 
@@ -153,7 +155,7 @@ Result<const Batch*> Prefetcher::Next() {
   const MutexLock lock(impl_->mutex);
   while (impl_->queue.empty() || !impl_->queue.front()->is_complete())
     impl_->batch_ready.Wait(impl_->mutex);
-  if (!impl_->queue.front()->status.ok()) return impl_->queue.front()->status;
+  if (!impl_->queue.front()->fill_status.ok()) return impl_->queue.front()->fill_status;
   if (impl_->current_batch != nullptr)
     impl_->free_batches.push_back(std::move(impl_->current_batch));
   impl_->current_batch = std::move(impl_->queue.front());
@@ -166,7 +168,7 @@ const Batch* Prefetcher::Peek() {
   const MutexLock lock(impl_->mutex);
   if (impl_->queue.empty()) return nullptr;
   const PendingBatch& pending = *impl_->queue.front();
-  return pending.is_complete() && pending.status.ok() ? &pending.batch : nullptr;
+  return pending.is_complete() && pending.fill_status.ok() ? &pending.batch : nullptr;
 }
 
 }  // namespace tern::data

@@ -13,9 +13,9 @@ namespace tern::data {
 
 struct Batch {
   uint64_t step = 0;
-  // Let n be the number of this worker's samples in the step. The images are [n, C, H, W], either
-  // as floats (`images`), or as bytes (`bytes`) with the random numbers [n] (`draws`) by which
-  // Samples::rule turns the bytes into floats.
+  // Let n be the number of this worker's samples in the step. The images are [n, C, H, W] (or more,
+  // see Options::min_images), either as floats (`images`), or as bytes (`bytes`) with the random
+  // numbers [n] (`draws`) by which Samples::rule turns the bytes into floats.
   std::vector<float> images;
   std::vector<uint8_t> bytes;
   std::vector<kernels::PixelDraws> draws;
@@ -29,8 +29,8 @@ using PinFunction = std::function<std::shared_ptr<void>(const void* begin, size_
 // Fills each batch with several threads. The contents do not depend on the number of threads.
 class Prefetcher {
  public:
-  // A function that returns the samples of a step. It is called once for each step, in order, by
-  // one thread at a time.
+  // A function that returns the samples of a step. It is called once for each step from
+  // Options::first_step on, in order, by one thread at a time.
   using SamplePlan = std::function<std::vector<Augmenter::SampleId>(uint64_t step)>;
   struct Options {
     uint64_t first_step = 0;
@@ -43,7 +43,7 @@ class Prefetcher {
     bool fills_bytes = false;
     PinFunction pin = nullptr;  // If set, page-locks Batch::bytes.
   };
-  // `samples` outlives the prefetcher.
+  // `samples` must outlive the prefetcher.
   Prefetcher(const Samples& samples, SamplePlan plan, const Options& options);
   ~Prefetcher();  // Stops and joins the threads.
 
@@ -51,8 +51,9 @@ class Prefetcher {
   // is invalid from then on. Only one thread may call this and destroy the prefetcher. kBadData if
   // more images are damaged than the job allows; do not call Next again after an error.
   Result<const Batch*> Next();
-  // Returns the batch that the next call of Next will return, if it is complete; else null. The
-  // pointer is valid until Next has been called twice, or the prefetcher is destroyed.
+  // Returns the batch that the next call of Next will return, if that batch is complete and without
+  // an error; else null. The pointer is valid until Next has been called twice, or the prefetcher
+  // is destroyed.
   const Batch* Peek();
 
  private:

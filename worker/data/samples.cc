@@ -27,15 +27,15 @@ Status Samples::SetSize() {
   const uint64_t num_checked = dataset_->sizes.empty() ? 1 : count();
   for (uint64_t i = 0; i < num_checked; ++i) {
     if (i > 0 && dataset_->sizes[i] == dataset_->sizes[i - 1]) continue;
-    const Result<Size> size = augmenter_.OutputSizeOf(dataset_->SizeOf(i));
-    if (!size.ok()) return size.status().Within(dataset_->NameOf(i));
-    if (i == 0) size_ = *size;
-    if (*size == size_) continue;
+    const Result<Size> output_size = augmenter_.OutputSizeOf(dataset_->SizeOf(i));
+    if (!output_size.ok()) return output_size.status().Within(dataset_->NameOf(i));
+    if (i == 0) size_ = *output_size;
+    if (*output_size == size_) continue;
     return Status(
         Code::kBadData,
         Cat("images of different sizes: ", dataset_->NameOf(0), " comes out as ", size_.width,
-            " x ", size_.height, ", ", dataset_->NameOf(i), " as ", size->width, " x ",
-            size->height,
+            " x ", size_.height, ", ", dataset_->NameOf(i), " as ", output_size->width, " x ",
+            output_size->height,
             "; set data.augmentation.height and width, and resize_shorter where some are smaller"));
   }
   return Ok();
@@ -52,8 +52,8 @@ Result<Augmenter::SampleId> Samples::Decode(const Augmenter::SampleId& sample,
   return Status(Code::kBadData, Cat(dataset_->NameOf(0), " and all other images are damaged"));
 }
 
-Status Samples::Fill(const Augmenter::SampleId& sample, Scratch* scratch, float* out,
-                     uint32_t* label) const {
+Status Samples::FillFloats(const Augmenter::SampleId& sample, Scratch* scratch, float* out,
+                           uint32_t* label) const {
   const auto decoded_sample = Decode(sample, scratch);
   if (!decoded_sample.ok()) return decoded_sample.status();
   *label = dataset_->labels[decoded_sample->index];

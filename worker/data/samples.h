@@ -14,9 +14,9 @@ namespace tern::data {
 
 class Samples {
  public:
-  // Takes ownership of `dataset`. `split`: which of the two sets it is, because augmentation
-  // differs. kBadData if the augmented images do not all have the same size; the message names the
-  // job keys that help. Also returns the errors of Augmenter::Make.
+  // Takes ownership of `dataset`. `split`: whether that is the training or the test set, because
+  // augmentation differs. kBadData if the augmented images do not all have the same size; the
+  // message names the job keys that help. Also returns the errors of Augmenter::Make.
   static Result<std::unique_ptr<Samples>> Make(std::unique_ptr<const Dataset> dataset,
                                                const pb::Data& data, uint64_t seed, Split split);
   // Reads the data set with ReadDataset, and then does the same as Make.
@@ -31,18 +31,18 @@ class Samples {
   Size size() const { return size_; }
   uint64_t image_size() const { return uint64_t{channels()} * size_.height * size_.width; }
 
-  // Memory for intermediate results of Fill and FillBytes. Each thread needs its own Scratch.
+  // Memory for intermediate results of FillFloats and FillBytes. Each thread needs its own Scratch.
   struct Scratch {
     Image image;
     Augmenter::Workspace workspace;
   };
   // Decodes and augments `sample`, and writes its floats to out[0, image_size()) and its label to
   // *label. A damaged image is reported, counted, and replaced by the next undamaged image.
-  // kBadData if more than data.max_corrupt images are damaged. Any thread may call it.
-  Status Fill(const Augmenter::SampleId& sample, Scratch* scratch, float* out,
-              uint32_t* label) const;
-  // The same as Fill, but writes the image as bytes, and to *draws the random numbers by which
-  // rule() turns the bytes into floats.
+  // kBadData if more than data.max_corrupt images are damaged. Any thread may call this.
+  Status FillFloats(const Augmenter::SampleId& sample, Scratch* scratch, float* out,
+                    uint32_t* label) const;
+  // The same as FillFloats, but writes the image as bytes, and to *draws the random numbers by
+  // which rule() turns the bytes into floats.
   Status FillBytes(const Augmenter::SampleId& sample, Scratch* scratch, uint8_t* out,
                    kernels::PixelDraws* draws, uint32_t* label) const;
   const kernels::PixelRule& rule() const { return augmenter_.rule(); }

@@ -28,7 +28,7 @@ constexpr uint64_t RoundUpToWords(uint64_t bytes) { return (bytes + 3) / 4 * 4; 
 
 class DeviceCodec {
  public:
-  // What every device codec needs. All objects that it refers to must outlive the codec.
+  // What every device codec needs. All objects to which a Context refers must outlive the codec.
   struct Context {
     const DeviceModel::Layout& layout;
     const Groups &buckets, &chunks;  // The parts of each bucket and of each chunk of the layout.
@@ -48,9 +48,10 @@ class DeviceCodec {
                                                       const kernels::NoiseKey& noise);
   virtual Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale> scales,
                                const kernels::NoiseKey& noise) = 0;
-  // An arena that has a non-finite value wherever a value that is encoded in the round is not
-  // finite. By default, the arena of the gradients.
-  virtual const float* CodedArena(uint64_t round) const { return GradientsOf(round); }
+  // The arena to look into after Encode for values that cannot be encoded: it has a value that is
+  // not finite wherever a value encoded in the round was not. By default, the arena of the
+  // gradients.
+  virtual const float* ArenaToCheck(uint64_t round) const { return GradientsOf(round); }
   // The arena of a round's gradients.
   const float* GradientsOf(uint64_t round) const {
     return context_.gradients[round % context_.gradients.size()];

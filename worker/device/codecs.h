@@ -9,19 +9,19 @@
 
 namespace tern::device {
 
-// Makes a device codec of class `Codes`, and allocates its buffers.
-template <typename Codes>
-Result<std::unique_ptr<DeviceCodec>> MakeCodes(const DeviceCodec::Context& context) {
-  auto codes = std::make_unique<Codes>(context);
-  TERN_RETURN_IF_ERROR(codes->Allocate());
-  return std::unique_ptr<DeviceCodec>(std::move(codes));
+// Makes a device codec of class `Codec`, and allocates its buffers.
+template <typename Codec>
+Result<std::unique_ptr<DeviceCodec>> MakeCodecOf(const DeviceCodec::Context& context) {
+  auto codec = std::make_unique<Codec>(context);
+  TERN_RETURN_IF_ERROR(codec->Allocate());
+  return std::unique_ptr<DeviceCodec>(std::move(codec));
 }
 
 Result<std::unique_ptr<DeviceCodec>> MakeTernaryCodes(const DeviceCodec::Context& context);
 Result<std::unique_ptr<DeviceCodec>> MakeQsgdCodes(const DeviceCodec::Context& context);
 Result<std::unique_ptr<DeviceCodec>> MakeOneBitCodes(const DeviceCodec::Context& context);
 Result<std::unique_ptr<DeviceCodec>> MakeTopKCodes(const DeviceCodec::Context& context);
-// For the codecs that send floats of 32 or 16 bits.
+// Makes the codecs that send floats of 32 or 16 bits.
 Result<std::unique_ptr<DeviceCodec>> MakeFloatCodes(const DeviceCodec::Context& context);
 
 // A row of the table. `name` is the codec's name in the job. The table of all codecs,

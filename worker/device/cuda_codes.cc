@@ -11,11 +11,11 @@ namespace tern::device {
 
 Status CudaCodes::Allocate(const DeviceModel::Layout& layout, Stream* compute_stream) {
   const MaxSizes& max_sizes = memory_.max_sizes;
-  for (const Status& allocated :
+  for (const Status& allocate_status :
        {stats_.Allocate(max_sizes), magnitudes_.Allocate(max_sizes.parts),
         counts_.Allocate(max_sizes.parts), counts_of_tiles_.Allocate(max_sizes.tiles),
         counts_done_.Allocate(max_sizes.parts)})
-    TERN_RETURN_IF_ERROR(allocated);
+    TERN_RETURN_IF_ERROR(allocate_status);
   auto codec = MakeDeviceCodec({layout, memory_.buckets, memory_.chunks, memory_.GradientsByRound(),
                                 &stream_, compute_stream, &stats_});
   if (!codec.ok()) return codec.status();
@@ -28,8 +28,8 @@ Result<std::vector<kernels::Stats>> CudaCodes::Prepare(uint32_t bucket,
   return codec_->Prepare(bucket, noise);
 }
 
-Result<std::vector<kernels::Stats>> CudaCodes::StatsOf(uint64_t round, uint32_t bucket) {
-  return stats_.Compute(codec_->CodedArena(round), memory_.buckets[bucket], &stream_);
+Result<std::vector<kernels::Stats>> CudaCodes::StatsOfCodedValues(uint64_t round, uint32_t bucket) {
+  return stats_.Compute(codec_->ArenaToCheck(round), memory_.buckets[bucket], &stream_);
 }
 
 Result<uint64_t> CudaCodes::CountAtLeast(uint64_t round, uint32_t bucket,

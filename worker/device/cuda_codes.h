@@ -21,7 +21,7 @@ class CudaCodes : public DeviceCodes {
 
   Result<std::vector<kernels::Stats>> Prepare(uint32_t bucket,
                                               const kernels::NoiseKey& noise) override;
-  Result<std::vector<kernels::Stats>> StatsOf(uint64_t round, uint32_t bucket) override;
+  Result<std::vector<kernels::Stats>> StatsOfCodedValues(uint64_t round, uint32_t bucket) override;
   Result<uint64_t> CountAtLeast(uint64_t round, uint32_t bucket,
                                 std::span<const float> magnitudes) override;
   Status CopyGradientsToHost(uint64_t round, uint64_t begin, std::span<float> to) override;

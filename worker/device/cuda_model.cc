@@ -66,17 +66,17 @@ class Model : public CudaModel {
 };
 
 Status Model::Allocate() {
-  TERN_RETURN_IF_ERROR(FindDevice());
+  TERN_RETURN_IF_ERROR(CheckDevice());
   auto stream = Stream::Make(), coder_stream = Stream::Make(Stream::Priority::kHigh);
   if (!stream.ok()) return stream.status();
   if (!coder_stream.ok()) return coder_stream.status();
   stream_ = std::move(*stream);
   coder_stream_ = std::move(*coder_stream);
   TERN_RETURN_IF_ERROR(memory_.Allocate(layout_, stream_.get()));
-  for (const Status& status :
+  for (const Status& allocate_status :
        {stats_.Allocate(memory_.max_sizes), rates_.Allocate(memory_.max_sizes.parts),
         bad_sum_count_.Allocate(1)})
-    TERN_RETURN_IF_ERROR(status);
+    TERN_RETURN_IF_ERROR(allocate_status);
   if (!layout_.local_arrays.empty())
     TERN_RETURN_IF_ERROR(decay_by_part_.Allocate(memory_.all_parts.size()));
   if (layout_.rounds > 1) {
@@ -103,8 +103,8 @@ Status Model::CopyToHost(const HostCopies& to) {
   return stream_->Wait();
 }
 
-// Runs on the stream of the thread that encodes, because that thread reads the gradient next, and
-// its stream does not wait for the stream of the compute thread.
+// Runs on the stream of the thread that encodes, because the launches that encode the gradient
+// follow on that stream, which does not wait for the stream of the compute thread.
 Status Model::AddDecay(uint64_t begin, uint64_t count, float decay) {
   float* decayed_gradients = memory_.gradients.get() + begin;
   return CheckCuda(kernels::AddDecayOnDevice(coder_stream_->get(), decayed_gradients,

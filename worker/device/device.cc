@@ -24,7 +24,7 @@ Status CheckCuda(int error, const std::string& call) {
                 Cat(call, ": ", cudaGetErrorString(static_cast<cudaError_t>(error))));
 }
 
-Status FindDevice() {
+Status CheckDevice() {
   int device_count = 0;
   const Status count_status = CheckCuda(cudaGetDeviceCount(&device_count), "CUDA says");
   if (!count_status.ok()) return BadJobError(count_status.message());
@@ -45,11 +45,11 @@ void FreeDevice::operator()(void* memory) const { cudaFree(memory); }
 
 Result<DeviceMemory> AllocateDevice(size_t bytes) {
   void* memory = nullptr;
-  const Status status = CheckCuda(cudaMalloc(&memory, bytes == 0 ? 1 : bytes), "cudaMalloc");
-  if (!status.ok()) {
-    return Status(Code::kBadJob,
-                  Cat("the GPU has less than ", HumanBytes(bytes), " of free memory (",
-                      status.message(), "); take a smaller batch per worker or a smaller net"));
+  const Status malloc_status = CheckCuda(cudaMalloc(&memory, bytes == 0 ? 1 : bytes), "cudaMalloc");
+  if (!malloc_status.ok()) {
+    return Status(Code::kBadJob, Cat("the GPU has less than ", HumanBytes(bytes),
+                                     " of free memory (", malloc_status.message(),
+                                     "); take a smaller batch per worker or a smaller net"));
   }
   DeviceMemory owned(memory);
   TERN_RETURN_IF_ERROR(CheckCuda(cudaMemset(memory, 0, bytes), "cudaMemset"));

@@ -24,7 +24,7 @@ namespace tern::device {
 // later does not blame another call.
 Status CheckCuda(int error, const std::string& call);
 // Checks that this process has a GPU that Tern supports. kBadJob if it has none, or too old a one.
-Status FindDevice();
+Status CheckDevice();
 
 // Frees device memory.
 struct FreeDevice {

@@ -56,10 +56,10 @@ Status DeviceArenas::ClipGradients(double norm) {
   return scale == 1 ? Ok() : model_.ScaleGradients(static_cast<float>(scale));
 }
 
-Status DeviceArenas::Apply(const client::Sums& sums, uint64_t round, uint32_t bucket) {
+Status DeviceArenas::ApplyBucket(const client::Sums& sums, uint64_t round, uint32_t bucket) {
   const update::Step step{sums.learning_rate(round), round};
-  // Checks whether the sums of the previous round were valid. The device decoded them long ago, so
-  // this hardly waits.
+  // At the first bucket of a round, checks whether the sums of the previous round were valid. The
+  // device decoded them long ago, so this hardly waits.
   if (bucket == 0) TERN_RETURN_IF_ERROR(MutableModel().CheckSums());
   if (host_.optimizer->needs_whole_tensors()) return ApplyTensors(sums, round, bucket, step);
   return ApplyChunks(sums, round, bucket, step);

@@ -12,14 +12,14 @@ namespace tern::device {
 
 class DeviceArenas : public client::Arenas {
  public:
-  // All arguments outlive this object.
+  // `setup`, `model` and the arrays in `host` must outlive this object.
   DeviceArenas(const setup::Setup& setup, const client::HostValues& host, DeviceModel& model);
 
   Status CopyToHost() override;
   Status CopyFromHost() override;
   Status AddDecay(uint32_t t, float decay) override;
   Status ClipGradients(double norm) override;
-  Status Apply(const client::Sums& sums, uint64_t round, uint32_t bucket) override;
+  Status ApplyBucket(const client::Sums& sums, uint64_t round, uint32_t bucket) override;
   Status ResetToGlobal() override;
   Status SaveReference(client::LocalValues* local) override;
   Result<const float*> RetainGradient(uint64_t round, uint32_t bucket,
@@ -31,17 +31,18 @@ class DeviceArenas : public client::Arenas {
 
  private:
   DeviceModel::HostCopies HostArrays() const;
-  // Returns the model to a caller that changes its weights; remembers that the host's copy is out
-  // of date.
+  // Returns the model to a caller that will change the weights; remembers that the host's copy of
+  // the weights is out of date.
   DeviceModel& MutableModel() {
     device_is_newer_ = true;
     return model_;
   }
-  // Does what Apply does, for optimizers that update each element by itself: chunk by chunk, where
-  // a chunk is a range of elements that is encoded and summed by itself.
+  // Does what ApplyBucket does, for optimizers that update each element by itself: chunk by chunk,
+  // where a chunk is a range of elements that is encoded and summed by itself.
   Status ApplyChunks(const client::Sums& sums, uint64_t round, uint32_t bucket,
                      const update::Step& step);
-  // Does what Apply does, for optimizers that need whole tensors, such as LARS with its norms.
+  // Does what ApplyBucket does, for optimizers that need whole tensors, such as LARS with its
+  // norms.
   Status ApplyTensors(const client::Sums& sums, uint64_t round, uint32_t bucket,
                       const update::Step& step);
   // Updates the moving average of the weights of elements [begin, begin + count), after update
@@ -59,7 +60,8 @@ class DeviceArenas : public client::Arenas {
   const setup::Setup& setup_;
   const client::HostValues host_;
   DeviceModel& model_;
-  const std::vector<float> decay_of_tensor_;  // The weight decay of each tensor that Apply adds.
+  // The weight decay of each tensor that ApplyBucket adds.
+  const std::vector<float> decay_of_tensor_;
   bool device_is_newer_ = false;  // Whether the device's weights are newer than the host's copy.
 };
 

@@ -25,8 +25,9 @@ DeviceCoder::DeviceCoder(const setup::Setup& setup, uint32_t rank, DeviceCodes& 
     memories_.push_back(setup.plan.codec_of[t]->NewMemory(setup.plan.tensor_count[t]));
 }
 
-// The device computes statistics of the bucket's gradients. From them, the host computes the
-// scalers, for codecs whose scalers all workers share. Other codecs need no more preparation.
+// The device computes statistics of the values to encode, if the codec needs them. From these, the
+// host computes the scalers, for codecs whose scalers all workers share. Other codecs need no more
+// preparation.
 Result<DeviceCoder::BucketParams> DeviceCoder::Prepare(const BucketValues& values) {
   const protocol::Bucket& bucket = setup_.plan.buckets[values.bucket];
   kernels::NoiseKey noise = NoiseKeyOf(values.round);
@@ -84,7 +85,7 @@ Result<std::vector<float>> DeviceCoder::CopyToHost(const BucketValues& values) {
 }
 
 Status DeviceCoder::NonFiniteError(const BucketValues& values) {
-  const auto stats = codes_.StatsOf(values.round, values.bucket);
+  const auto stats = codes_.StatsOfCodedValues(values.round, values.bucket);
   if (!stats.ok()) return stats.status();
   const uint32_t first_part = setup_.plan.buckets[values.bucket].first_part;
   for (uint32_t i = 0; i < stats->size(); ++i)
@@ -100,17 +101,19 @@ Status DeviceCoder::ClearMemories() {
 
 Status DeviceCoder::VisitMemories(const std::function<void(SavedState)>& use) {
   SavedState whole_state;
-  std::map<uint32_t, SavedState> states;  // The key is the tensor's number.
+  std::map<uint32_t, SavedState> states_by_tensor;  // The key is the tensor's number.
   for (uint32_t t = 0; t < memories_.size(); ++t) {
     if (memories_[t] == nullptr) continue;
-    SavedState& state = states[t];
-    memories_[t]->AddState(&state);
-    TERN_RETURN_IF_ERROR(codes_.CopyMemoryToHost(setup_.plan.tensor_begin[t], ArraysOf(state)));
-    whole_state.Append(state, Cat("codec.", setup_.table.parameters[t].name, "."));
+    SavedState& tensor_state = states_by_tensor[t];
+    memories_[t]->AddState(&tensor_state);
+    TERN_RETURN_IF_ERROR(
+        codes_.CopyMemoryToHost(setup_.plan.tensor_begin[t], ArraysOf(tensor_state)));
+    whole_state.Append(tensor_state, Cat("codec.", setup_.table.parameters[t].name, "."));
   }
   use(std::move(whole_state));
-  for (const auto& [t, state] : states)
-    TERN_RETURN_IF_ERROR(codes_.CopyMemoryToDevice(setup_.plan.tensor_begin[t], ArraysOf(state)));
+  for (const auto& [t, tensor_state] : states_by_tensor)
+    TERN_RETURN_IF_ERROR(
+        codes_.CopyMemoryToDevice(setup_.plan.tensor_begin[t], ArraysOf(tensor_state)));
   return Ok();
 }
 

@@ -12,7 +12,7 @@ namespace tern::device {
 
 class DeviceCoder : public client::GradientCoder {
  public:
-  // `setup` and `codes` outlive this object.
+  // `setup` and `codes` must outlive this object.
   DeviceCoder(const setup::Setup& setup, uint32_t rank, DeviceCodes& codes);
 
   Result<BucketParams> Prepare(const BucketValues& values) override;
@@ -26,12 +26,13 @@ class DeviceCoder : public client::GradientCoder {
 
  private:
   // Returns kDiverged, with the name of the first tensor of the bucket (a group of tensors) that
-  // has a non-finite value.
+  // has a value that is not finite.
   Status NonFiniteError(const BucketValues& values);
 
   DeviceCodes& codes_;
-  // For each tensor a host copy of what its codec keeps from round to round; null if it keeps
-  // nothing. Used only to copy that state from and to the device.
+  // For each tensor, memory on the host for what the tensor's codec keeps from round to round; null
+  // if the codec keeps nothing. Used only while VisitMemories copies that state from and to the
+  // device.
   std::vector<std::unique_ptr<codec::Memory>> memories_;
 };
 

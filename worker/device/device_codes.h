@@ -1,6 +1,6 @@
 // The interface that encodes the gradients of a model whose arrays are on a GPU (device_model.h).
-// Only the coder thread (which encodes) calls it. After an error of the device every call fails
-// with kPeerLost, and names the device call that failed first.
+// Only the coder thread (which encodes) calls it. After an error of the device, every call that
+// uses the device fails with kPeerLost; the message names the CUDA call that reported the error.
 #pragma once
 
 #include <cstdint>
@@ -27,9 +27,11 @@ class DeviceCodes {
   // empty if the codec does not need them. `noise`: the same as for Encode.
   virtual Result<std::vector<kernels::Stats>> Prepare(uint32_t bucket,
                                                       const kernels::NoiseKey& noise) = 0;
-  // Returns the statistics of the values that are encoded in the bucket, one element per part.
-  // Unlike Prepare, it returns them for every codec, and prepares nothing.
-  virtual Result<std::vector<kernels::Stats>> StatsOf(uint64_t round, uint32_t bucket) = 0;
+  // Returns the statistics of the values that are encoded in the bucket, one element per part (for
+  // 1bitSGD, of its residual, which is not finite wherever such a value was not). Unlike Prepare,
+  // returns them for every codec, and prepares nothing.
+  virtual Result<std::vector<kernels::Stats>> StatsOfCodedValues(uint64_t round,
+                                                                 uint32_t bucket) = 0;
   // Counts the bucket's gradients whose magnitude is at least magnitudes[p] for their part p. Skips
   // parts whose magnitudes[p] is negative.
   virtual Result<uint64_t> CountAtLeast(uint64_t round, uint32_t bucket,
@@ -39,7 +41,8 @@ class DeviceCodes {
   // Encodes a chunk. Returns the code in page-locked host memory, from which a socket may send.
   // `scales`: one per part of the chunk, for ternary codecs only. `noise`: the key of the random
   // numbers; its field `tensor` is replaced by each part's own tensor. Codecs for which Prepare
-  // returns no statistics return kDiverged if a value is not finite; other codecs do not check it.
+  // returns no statistics return kDiverged if a value is not finite; other codecs do not check
+  // this.
   virtual Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale> scales,
                                const kernels::NoiseKey& noise) = 0;
   // CopyMemoryToHost and CopyMemoryToDevice copy what the codec keeps from round to round

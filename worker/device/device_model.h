@@ -7,9 +7,10 @@
 // tensors whose gradients become ready together; it is divided into chunks, each encoded and summed
 // by itself. Buckets and chunks consist of parts, which are ranges of one tensor.
 //
-// Threads: the compute thread trains, and calls all functions of the model; its nets share one
-// stream. The coder thread encodes, and calls only codes(). After an error of the device
-// every call returns kPeerLost with the name of the call that failed first.
+// Threads: the compute thread trains, and calls all functions of the model; the nets that use the
+// model share one stream. The coder thread encodes, and calls only codes(). After an error of the
+// device, every call that uses the device returns kPeerLost; the message names the CUDA call that
+// reported the error.
 #pragma once
 
 #include <cstdint>
@@ -46,12 +47,12 @@ class DeviceModel {
     uint32_t rounds = 1;
     std::vector<std::vector<kernels::Part>> buckets;  // The parts of each bucket.
     std::vector<std::vector<kernels::Part>> chunks;   // The parts of each chunk of all buckets.
-    // For each tensor the number of neighbouring elements that contribute to one output of its
-    // layer.
+    // For each tensor, the number of neighbouring elements that contribute to one output of the
+    // tensor's layer.
     std::vector<uint64_t> columns;
     uint32_t workers = 1;  // The most workers whose codes are in one sum.
-    // REQUIRES a codec with an implementation on a GPU (codec::CanEncodeOnDevice). Outlives the
-    // model.
+    // The codec, which must outlive the model. REQUIRES an implementation on a GPU
+    // (codec::CanEncodeOnDevice).
     const codec::Codec* codec = nullptr;
     codec::Options options;  // The options that the codec was made with.
   };
@@ -59,7 +60,7 @@ class DeviceModel {
   static Result<std::unique_ptr<DeviceModel>> Make(const Layout& layout);
   virtual ~DeviceModel() = default;
 
-  // The interface that encodes gradients, for the coder thread. The model owns it.
+  // The interface that encodes gradients, for the coder thread. The model owns the object.
   virtual DeviceCodes& codes() = 0;
 
   // The host's copies of the weights, of the optimizer's state (in the optimizer's order), and of
@@ -70,7 +71,7 @@ class DeviceModel {
     float* average = nullptr;
   };
   virtual Status CopyToDevice(const HostCopies& from) = 0;
-  // Waits until all updates so far are done, and copies them to the host.
+  // Waits until all updates so far are done, and copies the arrays to the host.
   virtual Status CopyToHost(const HostCopies& to) = 0;
 
   // g += decay w for elements [begin, begin + count); g are the gradients, and w the weights at

@@ -8,9 +8,9 @@
 namespace tern::device {
 namespace {
 
-class FloatCodes : public DeviceCodec {
+class FloatCodec : public DeviceCodec {
  public:
-  explicit FloatCodes(const Context& context)
+  explicit FloatCodec(const Context& context)
       : DeviceCodec(context),
         element_bytes_(context.layout.codec->name() == "fp32" ? 4 : 2),
         encode_(context.layout.codec->name() == "fp16" ? kernels::FloatToHalfOnDevice
@@ -79,7 +79,7 @@ class FloatCodes : public DeviceCodec {
 }  // namespace
 
 Result<std::unique_ptr<DeviceCodec>> MakeFloatCodes(const DeviceCodec::Context& context) {
-  return MakeCodes<FloatCodes>(context);
+  return MakeCodecOf<FloatCodec>(context);
 }
 
 }  // namespace tern::device

@@ -18,8 +18,8 @@ class GroupedChunks {
   // A function that returns a number for a part.
   using PartFunction = std::function<uint64_t(const kernels::Part& part)>;
   // Divides the chunks' parts into groups, and copies the tables to the device. group_size(part)
-  // returns the number of elements in each group of a part, max_bytes(part) the most bytes of its
-  // code.
+  // returns the number of elements in each group of a part, max_bytes(part) the most bytes of the
+  // part's code.
   Status Make(const Groups& chunks, const PartFunction& group_size, const PartFunction& max_bytes,
               Stream* stream) {
     chunks_.resize(chunks.size());
@@ -31,8 +31,8 @@ class GroupedChunks {
           kernels::LayOutCodes([&](size_t p) { return max_bytes(chunks[c].part(p)); }, &tiling);
       uint64_t num_groups = 0;
       TERN_RETURN_IF_ERROR(
-          chunks_[c].groups.Fill(kernels::GroupParts(tiling, sizes, &num_groups), stream));
-      TERN_RETURN_IF_ERROR(chunks_[c].ranges.Fill(ranges, stream));
+          chunks_[c].groups.CopyFrom(kernels::GroupParts(tiling, sizes, &num_groups), stream));
+      TERN_RETURN_IF_ERROR(chunks_[c].ranges.CopyFrom(ranges, stream));
       TERN_RETURN_IF_ERROR(stream->Wait());  // Until here, the copies may read the host arrays.
       chunks_[c].max_code_bytes = ranges.back().begin + ranges.back().size;
       max_groups_ = std::max(max_groups_, num_groups);

@@ -33,8 +33,8 @@ bool StaysOnDevice(const setup::Setup& setup, const pb::Job& rank_job) {
   if (setup.plan.codecs.size() != 1 || !codec::CanEncodeOnDevice(*setup.plan.codecs.front()))
     return false;
   const codec::Codec& codec = *setup.plan.codecs.front();
-  // LARS needs the norms of whole tensors. The device computes norms of parts, so that each part
-  // must be a whole tensor, which it is if scaler_elements is 0.
+  // LARS needs the norms of whole tensors. The device computes the norms of parts, so each part
+  // must be a whole tensor, as is the case if scaler_elements is 0.
   return codec.scaler_elements() == 0 || train.optimizer().name() != "lars";
 }
 

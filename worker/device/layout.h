@@ -9,10 +9,10 @@
 
 namespace tern::device {
 
-// Returns whether the model stays on the GPU. For this, the worker must compute on a GPU, the
+// Returns whether the model stays on the GPU. For this, the worker must run a net on a GPU, the
 // algorithm must allow it, the workers and not the servers must hold the weights, and the job must
-// use a single codec, which has an implementation on a GPU. `rank_job`: the job with this rank's
-// overrides (config::JobForRank).
+// use a single codec, which has an implementation on a GPU and, with LARS, one scaler per tensor.
+// `rank_job`: the job with this rank's overrides (config::JobForRank).
 bool StaysOnDevice(const setup::Setup& setup, const pb::Job& rank_job);
 
 // Returns the layout of the job's model. Its chunks, the ranges of elements that are encoded by

@@ -4,13 +4,13 @@
 
 namespace tern::device {
 
-Status FindDevice() {
+Status CheckDevice() {
   return Status(
       Code::kBadJob,
       "workers.device is cuda, but this program was built without CUDA: set it to cpu, or "
       "build with the toolkit there (cmake --preset cuda)");
 }
 
-Result<std::unique_ptr<DeviceModel>> DeviceModel::Make(const Layout&) { return FindDevice(); }
+Result<std::unique_ptr<DeviceModel>> DeviceModel::Make(const Layout&) { return CheckDevice(); }
 
 }  // namespace tern::device

@@ -13,7 +13,7 @@
 namespace tern::device {
 namespace {
 
-class OneBitCodes : public DeviceCodec {
+class OneBitCodec : public DeviceCodec {
  public:
   using DeviceCodec::DeviceCodec;
 
@@ -27,11 +27,11 @@ class OneBitCodes : public DeviceCodec {
         context_.compute_stream));
     MaxSizes max_sizes;
     max_sizes.Include(context_.chunks);
-    for (const Status& allocated :
+    for (const Status& allocate_status :
          {residual_.Allocate(context_.layout.elements), partial_sums_.Allocate(2 * max_sizes.tiles),
           tiles_done_.Allocate(max_sizes.tiles), means_.Allocate(2 * grouped_chunks_.max_groups()),
           bad_count_.Allocate(1)})
-      TERN_RETURN_IF_ERROR(allocated);
+      TERN_RETURN_IF_ERROR(allocate_status);
     return Ok();
   }
 
@@ -46,9 +46,9 @@ class OneBitCodes : public DeviceCodec {
         "codes of one bit"));
     return CopyCode(grouped_chunks_.max_code_bytes(chunk), bad_count_.get());
   }
-  // Returns the residual, because the encoded values are not stored. It is not finite exactly where
-  // an encoded value was not finite.
-  const float* CodedArena(uint64_t) const override { return residual_.get(); }
+  // For the check that the encoded values were finite. Returns the residual, because the encoded
+  // values are not stored: the residual is not finite wherever an encoded value was not.
+  const float* ArenaToCheck(uint64_t) const override { return residual_.get(); }
   std::vector<float*> MemoryArenas() const override { return {residual_.get()}; }
 
   Status DecodeMeans(uint32_t chunk, const DeviceModel::Sums& sums, float* means,
@@ -69,7 +69,9 @@ class OneBitCodes : public DeviceCodec {
   }
 
   GroupedChunks grouped_chunks_;
-  Array<float> residual_, means_;  // means_ and the arrays below are workspace of the kernel.
+  // bad_count_ counts the groups with values that are not finite. means_, partial_sums_ and
+  // tiles_done_ are workspace of the kernel.
+  Array<float> residual_, means_;
   Array<kernels::OneBitSums> partial_sums_;
   Array<uint32_t> tiles_done_, bad_count_;
 };
@@ -77,7 +79,7 @@ class OneBitCodes : public DeviceCodec {
 }  // namespace
 
 Result<std::unique_ptr<DeviceCodec>> MakeOneBitCodes(const DeviceCodec::Context& context) {
-  return MakeCodes<OneBitCodes>(context);
+  return MakeCodecOf<OneBitCodec>(context);
 }
 
 }  // namespace tern::device

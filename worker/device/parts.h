@@ -24,9 +24,9 @@ class Array {
     if (allocated_memory.ok()) memory_ = std::move(*allocated_memory);
     return allocated_memory.status();
   }
-  // Allocates an array of the size of `host_values`, and launches the copy of these to it.
+  // Allocates an array of the size of `host_values`, and launches the copy of these to the array.
   // `host_values` must live until the stream has done the copy.
-  Status Fill(const std::vector<T>& host_values, Stream* stream) {
+  Status CopyFrom(const std::vector<T>& host_values, Stream* stream) {
     TERN_RETURN_IF_ERROR(Allocate(host_values.size()));
     return stream->CopyIn(get(), host_values.data(), host_values.size() * sizeof(T));
   }
@@ -48,9 +48,9 @@ struct Group {
   Status Make(std::vector<kernels::Part> new_parts, Stream* stream) {
     for (kernels::Part& part : new_parts) part.chunk = 0;
     host_tiling = kernels::CutIntoTiles(new_parts);
-    TERN_RETURN_IF_ERROR(tiles.Fill(host_tiling.tiles, stream));
-    TERN_RETURN_IF_ERROR(parts.Fill(host_tiling.parts, stream));
-    return chunks.Fill(host_tiling.chunks, stream);
+    TERN_RETURN_IF_ERROR(tiles.CopyFrom(host_tiling.tiles, stream));
+    TERN_RETURN_IF_ERROR(parts.CopyFrom(host_tiling.parts, stream));
+    return chunks.CopyFrom(host_tiling.chunks, stream);
   }
   kernels::DeviceTiling tiling() const {
     return {tiles.get(), parts.get(), chunks.get(),

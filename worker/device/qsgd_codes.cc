@@ -10,9 +10,9 @@
 namespace tern::device {
 namespace {
 
-class QsgdCodes : public DeviceCodec {
+class QsgdCodec : public DeviceCodec {
  public:
-  explicit QsgdCodes(const Context& context)
+  explicit QsgdCodec(const Context& context)
       : DeviceCodec(context), rule_(codec::QsgdLevels(context.layout.options.qsgd).rule()) {}
 
   Status Allocate() {
@@ -26,12 +26,12 @@ class QsgdCodes : public DeviceCodec {
     MaxSizes max_sizes;
     max_sizes.Include(context_.chunks);
     const uint64_t max_buckets = grouped_chunks_.max_groups();
-    for (const Status& allocated :
+    for (const Status& allocate_status :
          {partial_sums_.Allocate(2 * max_sizes.tiles), tiles_done_.Allocate(max_sizes.tiles),
           norms_.Allocate(max_buckets), widths_.Allocate(max_buckets), bits_.Allocate(max_buckets),
           read_bits_.Allocate(max_buckets), levels_.Allocate(max_sizes.parts),
           chunk_done_.Allocate(1), size_.Allocate(1), bad_count_.Allocate(1)})
-      TERN_RETURN_IF_ERROR(allocated);
+      TERN_RETURN_IF_ERROR(allocate_status);
     return Ok();
   }
 
@@ -72,8 +72,8 @@ class QsgdCodes : public DeviceCodec {
 
   const kernels::QsgdRule rule_;
   GroupedChunks grouped_chunks_;
-  // size_ is the size of the code that one call of Encode makes. The other arrays are workspace of
-  // the kernels.
+  // size_ is the size of the code that one call of Encode makes; bad_count_ counts the buckets with
+  // values that are not finite. The other arrays are workspace of the kernels.
   Array<kernels::QsgdSums> partial_sums_;
   Array<uint32_t> tiles_done_, chunk_done_, bad_count_;
   Array<float> norms_;
@@ -84,7 +84,7 @@ class QsgdCodes : public DeviceCodec {
 }  // namespace
 
 Result<std::unique_ptr<DeviceCodec>> MakeQsgdCodes(const DeviceCodec::Context& context) {
-  return MakeCodes<QsgdCodes>(context);
+  return MakeCodecOf<QsgdCodec>(context);
 }
 
 }  // namespace tern::device

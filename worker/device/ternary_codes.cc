@@ -10,7 +10,7 @@
 namespace tern::device {
 namespace {
 
-class TernaryCodes : public DeviceCodec {
+class TernaryCodec : public DeviceCodec {
  public:
   using DeviceCodec::DeviceCodec;
 
@@ -19,12 +19,12 @@ class TernaryCodes : public DeviceCodec {
     MaxSizes max_sizes;
     max_sizes.Include(context_.chunks);
     const size_t tile_bytes = max_sizes.tiles * kernels::kTile / 8;
-    for (const Status& allocated :
+    for (const Status& allocate_status :
          {ones_.Allocate(max_sizes.tiles), sign_bit_.Allocate(max_sizes.tiles),
           chunk_done_.Allocate(1), mask_begin_.Allocate(max_sizes.parts), size_.Allocate(1),
           masks_.Allocate(tile_bytes), signs_.Allocate(tile_bytes),
           scales_.Allocate(max_sizes.parts), sum_locations_.Allocate(max_sizes.parts)})
-      TERN_RETURN_IF_ERROR(allocated);
+      TERN_RETURN_IF_ERROR(allocate_status);
     return Ok();
   }
 
@@ -98,7 +98,7 @@ class TernaryCodes : public DeviceCodec {
 }  // namespace
 
 Result<std::unique_ptr<DeviceCodec>> MakeTernaryCodes(const DeviceCodec::Context& context) {
-  return MakeCodes<TernaryCodes>(context);
+  return MakeCodecOf<TernaryCodec>(context);
 }
 
 }  // namespace tern::device

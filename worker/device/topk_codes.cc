@@ -17,9 +17,9 @@ namespace {
 
 using codec::TopKThreshold;
 
-class TopKCodes : public DeviceCodec {
+class TopKCodec : public DeviceCodec {
  public:
-  explicit TopKCodes(const Context& context)
+  explicit TopKCodec(const Context& context)
       : DeviceCodec(context),
         options_(context.layout.options.topk),
         chooser_(options_),
@@ -33,7 +33,7 @@ class TopKCodes : public DeviceCodec {
     MaxSizes max_sizes;
     max_sizes.Include(context_.buckets);
     max_sizes.Include(context_.chunks);
-    for (const Status& allocated :
+    for (const Status& allocate_status :
          {sample_tiles_.Allocate(max_sizes.tiles), sample_parts_.Allocate(max_sizes.parts),
           strides_.Allocate(max_sizes.parts), ks_.Allocate(max_sizes.parts),
           histograms_.Allocate(max_sizes.parts * kernels::kSelectBins),
@@ -44,7 +44,7 @@ class TopKCodes : public DeviceCodec {
           masks_.Allocate(max_sizes.tiles * kernels::kTile / 32),
           sent_counts_.Allocate(max_sizes.tiles), bodies_.Allocate(max_sizes.tiles),
           read_bodies_.Allocate(max_sizes.tiles), chunk_done_.Allocate(1), size_.Allocate(1)})
-      TERN_RETURN_IF_ERROR(allocated);
+      TERN_RETURN_IF_ERROR(allocate_status);
     return Ok();
   }
 
@@ -55,7 +55,7 @@ class TopKCodes : public DeviceCodec {
     auto stats = context_.stats->Compute(accumulated_.get(), group, context_.coder_stream);
     if (!stats.ok()) return stats.status();
     for (const kernels::Stats& part_stats : *stats) {
-      if (!part_stats.finite) return stats;  // The caller checks `finite`, and does not encode.
+      if (!part_stats.is_finite) return stats;  // The caller checks this, and does not encode.
     }
     TERN_RETURN_IF_ERROR(ChooseThresholds(group, noise));
     return stats;
@@ -79,7 +79,7 @@ class TopKCodes : public DeviceCodec {
                   "codes of few elements"));
     return CopyCodeOfSize(size_.get());
   }
-  const float* CodedArena(uint64_t) const override { return accumulated_.get(); }
+  const float* ArenaToCheck(uint64_t) const override { return accumulated_.get(); }
   std::vector<float*> MemoryArenas() const override {
     std::vector<float*> arenas = {accumulated_.get()};
     if (momentum_.get() != nullptr) arenas.push_back(momentum_.get());
@@ -101,9 +101,11 @@ class TopKCodes : public DeviceCodec {
   struct Choice {
     TopKThreshold::SamplePlan sample_plan;
     float threshold = 0;
-    // The next step is to count the elements of at least `threshold`, and to adapt it.
+    // Whether the next step is to count the elements of at least `threshold` in magnitude, and to
+    // adapt the threshold.
     bool needs_count = false;
-    // The next step is to select the threshold among all elements of the part, not only the sample.
+    // Whether the next step is to select the threshold among all elements of the part, not only
+    // those of the sample.
     bool needs_exact_search = false;
   };
   using Choices = std::vector<Choice>;
@@ -152,7 +154,7 @@ class TopKCodes : public DeviceCodec {
   }
 
   // Sets the threshold of each part p to the ks[p]-th largest magnitude among every strides[p]-th
-  // element of part p of the tiling. Does not change it where ks[p] is 0.
+  // element of part p of the tiling; if ks[p] is 0, does not change that threshold.
   Status FindMagnitudes(const kernels::DeviceTiling& tiling, const std::vector<uint64_t>& strides,
                         const std::vector<uint32_t>& ks, Choices* choices) {
     Stream& stream = *context_.coder_stream;
@@ -175,7 +177,8 @@ class TopKCodes : public DeviceCodec {
     return Ok();
   }
 
-  // Sets each threshold to the k-th largest magnitude of the part's sample.
+  // Sets the threshold of each part to the k-th largest magnitude of the part's sample, where k is
+  // that of the sample plan; if k is 0, does not change that threshold.
   Status FindThresholdsInSamples(const Group& group, Choices* choices) {
     std::vector<kernels::Part> samples;
     std::vector<uint64_t> strides;
@@ -245,7 +248,7 @@ class TopKCodes : public DeviceCodec {
 
   const codec::Options::TopK options_;
   const TopKThreshold chooser_;
-  std::vector<float> thresholds_;  // For each tensor the threshold that was last chosen.
+  std::vector<float> thresholds_;  // For each tensor, the threshold that was last chosen.
   // The accumulated gradients, their momentum, and the thresholds that a kernel reads or writes.
   // size_ is the size of a chunk's code. The other arrays are workspace of the kernels.
   Array<float> accumulated_, momentum_, device_thresholds_;
@@ -260,7 +263,7 @@ class TopKCodes : public DeviceCodec {
 }  // namespace
 
 Result<std::unique_ptr<DeviceCodec>> MakeTopKCodes(const DeviceCodec::Context& context) {
-  return MakeCodes<TopKCodes>(context);
+  return MakeCodecOf<TopKCodec>(context);
 }
 
 }  // namespace tern::device

@@ -12,14 +12,14 @@ size_t RoundUp(size_t bytes) {
 
 }  // namespace
 
-int MemoryPlan::Add(size_t bytes) {
+int MemoryPlan::AddBuffer(size_t bytes) {
   Buffer buffer;
   buffer.bytes = RoundUp(bytes);
   buffers_.push_back(buffer);
   return static_cast<int>(buffers_.size()) - 1;
 }
 
-void MemoryPlan::Use(int buffer, int step) {
+void MemoryPlan::RecordUse(int buffer, int step) {
   Buffer& used_buffer = buffers_[buffer];
   used_buffer.first_step =
       used_buffer.first_step < 0 ? step : std::min(used_buffer.first_step, step);

@@ -14,12 +14,12 @@ class MemoryPlan {
   static constexpr size_t kAlignment = 256;
 
   // Adds a buffer of `bytes` bytes; returns its number.
-  int Add(size_t bytes);
-  // Says that step number `step` uses the buffer. Its contents stay intact from the first step that
-  // uses it to the last.
-  void Use(int buffer, int step);
+  int AddBuffer(size_t bytes);
+  // Says that step number `step` uses the buffer. The contents of a buffer stay intact from the
+  // first step that uses the buffer to the last.
+  void RecordUse(int buffer, int step);
   // Assigns offsets to all buffers that a step uses; returns the size of the arena in bytes.
-  // REQUIRES that neither Add nor Use is called afterwards.
+  // REQUIRES that neither AddBuffer nor RecordUse is called afterwards.
   size_t AssignOffsets();
   // The buffer's byte offset in the arena. REQUIRES that AssignOffsets was called.
   size_t OffsetOf(int buffer) const { return buffers_[buffer].offset; }

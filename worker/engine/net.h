@@ -5,7 +5,7 @@
 //
 // Parameters, gradients and batch-norm statistics are in arenas of the caller: arrays of all
 // tensors, in the order of models/graph/shapes.h, each row-major. Some layers keep copies in other
-// layouts. An evaluation net (training = false) is a second Net over the same parameters and
+// layouts. An evaluation net (is_training = false) is a second Net over the same parameters and
 // statistics; it may run at any time between passes of the training net.
 //
 // Threads: only one thread at a time may use a net. A net on a CPU computes with as many OpenMP
@@ -61,7 +61,7 @@ class Net {
   struct Options {
     Device device = Device::kCpu;
     uint32_t batch = 0;  // The number of samples of each Forward.
-    bool training = true;
+    bool is_training = true;
     uint64_t seed = 0;  // Seed, rank and step number determine the random numbers of dropout.
     uint16_t rank = 0;
     Precision precision = Precision::kFp32;
@@ -69,9 +69,9 @@ class Net {
     // as kernels::PixelTables does. On a GPU only.
     std::optional<kernels::PixelRule> pixels = std::nullopt;
   };
-  // The caller's arenas, which outlive the net. `parameters` and, in training, `gradients` contain
-  // all parameters of the net; `statistics` contains the running statistics of its batch norms,
-  // which evaluation reads and each Forward in training updates.
+  // The caller's arenas, which must outlive the net. `parameters` and, in training, `gradients`
+  // contain all parameters of the net; `statistics` contains the running statistics of the net's
+  // batch norms, which evaluation reads and each Forward in training updates.
   struct Arenas {
     const float* parameters = nullptr;
     float* gradients = nullptr;

@@ -17,14 +17,14 @@ template <typename Program, typename Layer, typename Value>
 class NetPlanner {
  public:
   struct Backend {
-    std::function<std::unique_ptr<Layer>(const LayerSpec& spec)> make;
+    std::function<std::unique_ptr<Layer>(const LayerSpec& spec)> make_layer;
     std::function<Value(const Value& a, const Value& b)> add_values;
     // Called before each layer is planned. `where`: what error messages should call the layer.
     std::function<void(const std::string& where)> before_layer = [](const std::string&) {};
-    // Called with the output of the last layer when the forward pass is planned.
+    // Called with the output of the last layer, after the forward passes of all layers are planned.
     std::function<void(const Value& scores)> after_forward = [](const Value&) {};
   };
-  // `data` is the net's input. REQUIRES that `program` already has the step that computes it.
+  // `data` is the net's input. REQUIRES that `program` already has the step that computes `data`.
   NetPlanner(Program* program, const Backend& backend, const Value& data)
       : program_(*program), backend_(backend) {
     values_["data"] = data;
@@ -53,7 +53,7 @@ class NetPlanner {
     }
     for (const ParameterArrays& parameter : layer.spec.parameters)
       program_.MarkRead(parameter.index);
-    layers_.push_back(backend_.make(layer.spec));
+    layers_.push_back(backend_.make_layer(layer.spec));
     values_[layer.output_tensor] = layers_.back()->Forward(&program_, inputs);
   }
 

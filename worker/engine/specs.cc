@@ -67,7 +67,7 @@ class LayerPlanner {
                ArenaCursor cursor, HasLayer has_layer)
       : def_(def), options_(options), shapes_(shapes), cursor_(cursor), has_layer_(has_layer) {
     for (const pb::LayerDef& layer : def.layers())
-      for (const std::string& input : layer.inputs()) ++readers_[input];
+      for (const std::string& input : layer.inputs()) ++num_reads_[input];
   }
 
   Result<std::vector<PlannedLayer>> Plan() {
@@ -81,9 +81,9 @@ class LayerPlanner {
   }
 
  private:
-  // Returns the layer that makes a tensor, if only one layer reads that tensor; nullptr otherwise.
+  // Returns the layer that makes a tensor, if the tensor is an input only once; else nullptr.
   PlannedLayer* MakerIfReadOnce(const std::string& tensor) {
-    if (readers_.at(tensor) > 1) return nullptr;
+    if (num_reads_.at(tensor) > 1) return nullptr;
     const auto maker = std::find_if(layers_.begin(), layers_.end(), [&](const PlannedLayer& l) {
       return l.output_tensor == tensor;
     });
@@ -135,7 +135,7 @@ class LayerPlanner {
     spec.def = &layer;
     spec.batch = options_.batch;
     spec.precision = options_.precision;
-    spec.is_training = options_.training;
+    spec.is_training = options_.is_training;
     spec.output = shapes_.at(layer.output());
     spec.noise = {.seed = options_.seed,
                   .stream = kernels::NoiseStream::kDropout,
@@ -156,7 +156,7 @@ class LayerPlanner {
   const Shapes& shapes_;
   ArenaCursor cursor_;
   const HasLayer has_layer_;
-  std::map<std::string, int> readers_;  // For each tensor the number of layers that read it.
+  std::map<std::string, int> num_reads_;  // How often layers name each tensor as an input.
   std::vector<PlannedLayer> layers_;
 };
 

@@ -82,15 +82,15 @@ void EventFile::Add(const pb::Event& event) {
 Status EventFile::Flush() {
   const std::string records = std::exchange(records_, {});
   for (size_t num_written = 0; num_written < records.size();) {
-    const ssize_t num_bytes =
+    const ssize_t num_accepted =
         write(fd_, records.data() + num_written, records.size() - num_written);
-    if (num_bytes < 0 && errno == EINTR) continue;
-    if (num_bytes < 0) {
+    if (num_accepted < 0 && errno == EINTR) continue;
+    if (num_accepted < 0) {
       const Status write_error = CannotWriteError(path_, std::strerror(errno));
       Close();
       return write_error;
     }
-    num_written += static_cast<size_t>(num_bytes);
+    num_written += static_cast<size_t>(num_accepted);
   }
   return Ok();
 }

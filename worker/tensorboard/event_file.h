@@ -5,8 +5,8 @@
 //   bytes  the event
 //   u32    masked CRC-32C of the event
 //
-// The masked form of a CRC is ((crc >> 15) | (crc << 17)) + 0xA282EAD8. An
-// EventFile belongs to one thread.
+// The masked form of a CRC is ((crc >> 15) | (crc << 17)) + 0xA282EAD8. An EventFile belongs to one
+// thread.
 #pragma once
 
 #include <string>

@@ -28,10 +28,12 @@ Writer::~Writer() {
 
 void Writer::Add(pb::Event event) { events_.TryPush(event); }
 
-void Writer::AddLater(std::function<void(pb::Event*)> make) { event_makers_.Push(std::move(make)); }
+void Writer::AddLater(std::function<void(pb::Event*)> make_event) {
+  event_makers_.Push(std::move(make_event));
+}
 
-// Waits only for event_makers_, and looks into events_ once a second, so that Add never has to wake
-// this thread.
+// Waits only for event_makers_, and looks into events_ after each wait, which takes at most a
+// second, so that Add never has to wake this thread.
 void Writer::Run() {
   while (!event_makers_.drained()) {
     const auto make_event = event_makers_.Pop(Now() + kFlushInterval);

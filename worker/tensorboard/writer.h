@@ -1,5 +1,5 @@
 // The thread that writes an event file. Events are in the file about a second after they were
-// added. If the file cannot be written, this is logged once.
+// added. If the file cannot be written, the error is logged once, and later events are dropped.
 #pragma once
 
 #include <cstddef>
@@ -17,12 +17,12 @@ class Writer {
   Writer(EventFile file, size_t max_pending);
   ~Writer();  // Writes all queued events, and joins the thread.
 
-  // Queues an event. Any thread may call it; it never blocks. If 65536 events are waiting, because
-  // the file system hangs, the event is dropped.
+  // Queues an event. Any thread may call Add, which never blocks. If 65536 events are waiting,
+  // because the file system hangs, the event is dropped.
   void Add(pb::Event event);
   // Queues a function that fills in an event; the writer's thread will call it. Blocks while
   // `max_pending` functions are waiting.
-  void AddLater(std::function<void(pb::Event* event)> make);
+  void AddLater(std::function<void(pb::Event* event)> make_event);
 
  private:
   void Run();

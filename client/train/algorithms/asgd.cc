@@ -9,10 +9,10 @@
 //
 // There are two other kinds of workers. Downpour SGD (asgd.push_every or pull_every above 1):
 // between exchanges the worker applies its gradients to its own copy of the weights; it pushes the
-// sum of push_every gradients, and pulls every pull_every steps. DC-ASGD with compensation:
-// on_worker: the square of a decoded push is not that of the gradient if codes are random or
-// contain remainders of older gradients, so the worker computes the compensation term itself, with
-// the weights just before its push (docs/ALGORITHMS.md, section 9).
+// sum of push_every gradients, and pulls every pull_every steps. DC-ASGD whose workers compute the
+// compensation term, with the weights just before the push: servers cannot if codes are random or
+// contain remainders of older gradients, because the square of a decoded push is then not that of
+// the gradient (docs/ALGORITHMS.md, section 9).
 #include <algorithm>
 #include <optional>
 
@@ -110,8 +110,8 @@ class DelayCompensated : public Asynchronous {
   }
 
   void AddState(SavedState* state) override {
-    for (const update::Optimizer::StateArray& slot : compensation_.StateArrays())
-      state->arrays.push_back({Cat("compensation.", slot.name), slot.values});
+    for (const update::Optimizer::StateArray& array : compensation_.StateArrays())
+      state->arrays.push_back({Cat("compensation.", array.name), array.values});
   }
 
  private:

@@ -30,7 +30,7 @@ class Easgd : public LocalSteps {
     // `step` is t + 1. It ends a round if tau divides t, except for t = 0.
     if (!EndsRound(step)) return Descend(step);
     const uint64_t round = RoundOf(step);
-    if (!context_.sums.Has(round))
+    if (!context_.sums.HasAnswers(round))
       PushAll(round,
               context_.replica.point());  // The exchange overlaps with the gradient's computation.
     if (context_.gradient.has_samples()) {

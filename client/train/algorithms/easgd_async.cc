@@ -1,7 +1,7 @@
-// Asynchronous EASGD (Zhang et al. 2015; survey, equations 2 to 4): every tau of its own steps, a
-// worker and the centre c move towards each other, by alpha times their difference before the step.
-// x_t are the worker's weights after t steps, g its gradient, eta the learning rate. The worker
-// pushes x_t; the answer is the centre before the push:
+// Asynchronous EASGD (Zhang et al. 2015; survey, equations 2 to 4): after every tau of its steps, a
+// worker and the centre c move towards each other, by alpha times their difference. x_t are
+// the worker's weights after t steps, g its gradient, eta the learning rate. The worker pushes
+// x_t; the answer is the centre before the push:
 //
 //   c       = c + alpha (x_t - c)                     on the server
 //   x_{t+1} = x_t - eta g(x_t) - alpha (x_t - c)      on the worker, with the old c

@@ -8,7 +8,7 @@
 //
 // From step wp + 1 on, the exchange of g_s is in progress while g_{s+1} is computed, so two rounds
 // are open. Each step computes w' from W, so local updates do not accumulate. U_local gets the
-// gradient before coding. Evaluation and saved weights use W, never w'.
+// gradient before encoding. Evaluation and saved weights use W, never w'.
 #include <cmath>
 
 #include "client/train/algorithms.h"
@@ -41,8 +41,8 @@ class Odsgd : public Algorithm {
   }
 
   Status Step(uint64_t s) override {
-    if (context_.sums.Has(
-            s)) {  // This worker is late. It applies the rounds that closed without it.
+    // Answers before this worker's push: the worker is late, and applies the closed rounds instead.
+    if (context_.sums.HasAnswers(s)) {
       last_pushed_ = s;
       TERN_RETURN_IF_ERROR(ApplyUpTo(s));
       return local_point_.ResetToGlobal();
@@ -55,7 +55,7 @@ class Odsgd : public Algorithm {
     }
     TERN_RETURN_IF_ERROR(ApplyUpTo(s - 1));
     TimeScope decode_scope(context_.progress.decode_time);
-    return local_point_.Move(LearningRateOf(s));  // w'_{s+1} = W(s-1) + U_local(g_s)
+    return local_point_.MovePoint(LearningRateOf(s));  // w'_{s+1} = W(s-1) + U_local(g_s)
   }
 
   // Does not change the point, so an evaluation does not affect the next step.

@@ -1,7 +1,7 @@
 // PQASGD, Algorithm 2: local steps. After every p-th step, and after the last, the workers add the
 // mean of their quantized changes since the last synchronization. x_{j,i} are worker i's weights,
 // x_j the common weights, g is the gradient, gamma the learning rate, Q the codec and n the number
-// of workers. In iteration j, from 0 (the last three lines only if p divides j + 1):
+// of workers. In iteration j, from 0 (the last three lines if p divides j + 1):
 //
 //   x_{j+1,i} = x_{j,i} - gamma g(x_{j,i})
 //   G_i       = x_{j+1,i} - x_{j+1-p}
@@ -23,8 +23,8 @@ class Pqasgd : public LocalSteps {
 
   Status Step(uint64_t step) override {
     const uint64_t round = RoundOf(step);
-    // If this worker is late, the round has closed without it.
-    if (!context_.sums.Has(round)) {
+    // Answers before this worker's push mean that the worker is late: the round closed without it.
+    if (!context_.sums.HasAnswers(round)) {
       TERN_RETURN_IF_ERROR(Descend(step));
       if (!EndsRound(step)) return Ok();
       const float* x = context_.replica.point();

@@ -34,8 +34,8 @@ class Psgd : public LocalSteps {
 
   Status Step(uint64_t step) override {
     const uint64_t round = RoundOf(step);
-    // If this worker is late, the round has closed without it.
-    if (!context_.sums.Has(round)) {
+    // Answers before this worker's push mean that the worker is late: the round closed without it.
+    if (!context_.sums.HasAnswers(round)) {
       TERN_RETURN_IF_ERROR(Descend(step));
       if (!EndsRound(step)) return Ok();
       PushArenas(round);
@@ -47,8 +47,8 @@ class Psgd : public LocalSteps {
   }
 
  private:
-  // Returns the array to which a bucket belongs: the parameters, or an array of the optimizer's
-  // state.
+  // Returns the array to which a bucket belongs: this worker's weights, or an array of its
+  // optimizer's state.
   float* ArenaOf(uint32_t bucket) {
     const uint32_t arena_index = context_.setup.plan.buckets[bucket].arena_index;
     return arena_index == 0 ? context_.replica.point() : slots_[arena_index - 1].data();
@@ -74,7 +74,7 @@ class Psgd : public LocalSteps {
     CopySlots();
     return Ok();
   }
-  // Copies the slots after a synchronization. Another worker that needs the State later gets this
+  // Copies the slots after a synchronization. Another worker that needs the state later gets this
   // copy, because this worker's slots change in its next local step.
   void CopySlots() {
     agreed_slots_.clear();
@@ -83,8 +83,8 @@ class Psgd : public LocalSteps {
   }
 
   const pb::OptimizerState::AtSync at_sync_;
-  // The arrays of the optimizer's state, if workers average them; and copies of these arrays as
-  // they were after the last synchronization.
+  // slots_: the arrays of the optimizer's state, if workers average them; else empty.
+  // agreed_slots_: copies of slots_ as they were after the last synchronization.
   std::vector<std::span<float>> slots_;
   std::vector<std::vector<float>> agreed_slots_;
 };

@@ -6,8 +6,8 @@
 //   part (j mod p) of x_{j+1,i} becomes its mean over the workers
 //
 // Part k is bucket k of the exchange plan. Step s exchanges its part in round 2 s. Before an
-// evaluation all parts are exchanged once, as round 2 s + 1, so that W is the mean of all workers;
-// x does not change.
+// evaluation all parts are exchanged once, in round 2 s + 1 after step s, so that W is the mean of
+// all workers; x does not change.
 #include "client/train/algorithms.h"
 #include "client/train/local_steps.h"
 
@@ -19,7 +19,7 @@ class Rsgd : public LocalSteps {
  public:
   explicit Rsgd(const Context& context) : LocalSteps(context), num_parts_(facts_.num_parts) {}
 
-  // Each worker has its own point; a joining worker starts with a copy of this worker's.
+  // Each worker has its own weights (the point); a joining worker starts with a copy of this one's.
   Bytes SaveState() override {
     return context_.state.SaveWeights(applied_, context_.replica.point());
   }
@@ -27,11 +27,12 @@ class Rsgd : public LocalSteps {
   Status Step(uint64_t step) override {
     const auto part = static_cast<uint32_t>((step - 1) % num_parts_);
     const uint64_t round = RoundOf(step);
-    // If this worker is late, the round has closed without it.
-    if (!context_.sums.Has(round, part)) {
+    // Answers before this worker's push mean that the worker is late: the round closed without it.
+    if (!context_.sums.HasAnswers(round, part)) {
       TERN_RETURN_IF_ERROR(Descend(step));
       context_.coder.Push(round, part, context_.replica.point());
-      TERN_RETURN_IF_ERROR(context_.wait_until([&] { return context_.sums.Has(round, part); }));
+      TERN_RETURN_IF_ERROR(
+          context_.wait_until([&] { return context_.sums.HasAnswers(round, part); }));
     }
     const uint64_t num_averages =
         (step - 1) / num_parts_ + 1;  // how often this part has been averaged
@@ -50,7 +51,7 @@ class Rsgd : public LocalSteps {
   Status Drain() override {
     const uint64_t round = applied_ + 1;
     if (round % 2 == 0) return Ok();  // All parts were exchanged after the last step.
-    if (!context_.sums.Has(round)) PushAll(round, context_.replica.point());
+    if (!context_.sums.HasAnswers(round)) PushAll(round, context_.replica.point());
     TERN_RETURN_IF_ERROR(AwaitSums(round));
     TERN_RETURN_IF_ERROR(
         context_.sums.Decode(round, [this](uint32_t, uint64_t first, std::span<const float> mean) {

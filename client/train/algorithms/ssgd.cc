@@ -5,7 +5,7 @@
 //   compute g_t^(i)        forward and backward at W(t-1), the weights after step t - 1
 //   ternarize, push        encodes and pushes buckets (ranges of the model) while backward still
 //                          runs (coder.h)
-//   pull mean gradient     waits for the answers of all chunks
+//   pull mean gradient     waits for the answers to all pushes
 //   update w               applies each bucket when its answers arrive, if possible (apply.h)
 //
 // If buckets may be applied as they arrive, the last two lines move into the next forward pass,
@@ -26,10 +26,11 @@ class Ssgd : public Algorithm {
         applies_in_forward_(facts_.applies_in_forward) {}
 
   Status Step(uint64_t step) override {
-    // A worker that is late, or has just joined, applies the rounds that closed without it.
-    if (context_.sums.Has(step) || !context_.gradient.has_samples()) {
+    // A late worker, or one that has just joined, applies the rounds that closed without it. A
+    // worker without samples skips the round.
+    if (context_.sums.HasAnswers(step) || !context_.gradient.has_samples()) {
       TERN_RETURN_IF_ERROR(open_round_.Finish());
-      if (!context_.sums.Has(step)) context_.coder.SkipRound(step);
+      if (!context_.sums.HasAnswers(step)) context_.coder.SkipRound(step);
     } else {
       TERN_RETURN_IF_ERROR(context_.gradient.ForwardBackward(
           [this](uint32_t tensor) { return open_round_.AwaitTensor(tensor); },

@@ -43,9 +43,9 @@ struct ControlAction {
 using ControlActions = std::vector<ControlAction>;
 
 struct ControlOptions {
-  uint32_t shard = 0;
-  uint32_t shards = 1;
-  uint32_t workers = 1;
+  uint32_t shard = 0;                // the number of this shard
+  uint32_t shards = 1;               // how many shards the job has
+  uint32_t workers = 1;              // how many workers the job has
   uint64_t incarnation = 0;          // a random number that identifies this process
   std::vector<uint32_t> data_ports;  // the ports of this shard's data lanes, in order
   pb::Hello expected_hello;          // the job name and digests that every peer's hello must have

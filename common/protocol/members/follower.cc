@@ -81,7 +81,7 @@ void Follower::OnMessageFromShard0(const Message& message, Time now, ControlActi
       shard0_incarnation_ = message.head.welcome().incarnation();
       return Become(State::kFollowing);
     case pb::Envelope::kPulse:
-      // Shard 0 was restarted, or its Members message was lost.
+      // Says hello again if shard 0 was restarted, or if its Members message was lost.
       if (message.head.pulse().incarnation() != shard0_incarnation_) Become(State::kGreeting);
       if (message.head.pulse().epoch() >
           (members_sender_ == shard0_incarnation_ ? members_.epoch() : 0)) {
@@ -112,8 +112,8 @@ void Follower::OnRefuse(const pb::Refuse& refuse, ControlActions* out) {
 
 void Follower::OnMembers(const pb::Members& members, ControlActions* out) {
   if (members.epoch() < members_.epoch()) {
-    // Shard 0 may have restarted with a lower epoch. This pulse makes shard 0 raise its epoch above
-    // the one that this shard knows.
+    // Shard 0 may have restarted with a lower epoch (number of the membership). This pulse
+    // (heartbeat) makes shard 0 raise its epoch above the one that this shard knows.
     Message message;
     pb::Pulse* pulse = message.head.mutable_pulse();
     pulse->set_incarnation(options_.incarnation);
@@ -144,8 +144,9 @@ void Follower::OnMessage(Peer from, const Message& message, Time, ControlActions
 }
 
 void Follower::OnHello(Peer from, const pb::Hello& hello, ControlActions* out) {
-  if (Status checked = CheckHello(hello, options_.expected_hello); !checked.ok()) {
-    return EmitSend(from, MakeRefuse(ExitCode(checked), checked.message(), pb::Refuse::leave), out);
+  if (Status hello_status = CheckHello(hello, options_.expected_hello); !hello_status.ok()) {
+    return EmitSend(
+        from, MakeRefuse(ExitCode(hello_status), hello_status.message(), pb::Refuse::leave), out);
   }
   const auto rank = static_cast<int>(hello.rank());
   const bool is_member = rank >= 0 && rank < members_.incarnations_size() &&
@@ -161,9 +162,9 @@ void Follower::OnHello(Peer from, const pb::Hello& hello, ControlActions* out) {
 }
 
 void Follower::OnHeartbeat(Peer from, const pb::Heartbeat& beat, ControlActions* out) {
-  const auto found = peers_.find(beat.rank());
-  if (found == peers_.end() ||
-      found->second != from) {  // The rank's hello came on another connection.
+  const auto found_peer = peers_.find(beat.rank());
+  if (found_peer == peers_.end() ||
+      found_peer->second != from) {  // The rank has said no hello on this connection.
     return EmitSend(
         from, MakeRefuse(static_cast<int>(Code::kNotAllowed), "say hello first", pb::Refuse::retry),
         out);

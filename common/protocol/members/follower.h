@@ -14,7 +14,7 @@
 //                epoch (number of the membership) that this shard does not know.
 //   deadline     Shard 0 has been silent for too long: for start_timeout before its first Welcome;
 //                for server_return_timeout after its first Welcome; for dead_after if this shard
-//                was asked to stop.
+//                was asked to stop or has failed (if it has failed while greeting: at once).
 #pragma once
 
 #include <cstdint>

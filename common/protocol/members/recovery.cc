@@ -112,7 +112,8 @@ bool Contains(const std::vector<pb::Checkpoint>& checkpoints, const pb::Checkpoi
   });
 }
 
-// Returns the checkpoints, of either kind, that all lanes have, by ascending step.
+// Returns the checkpoints, of either kind (recovery.h), that all data lanes of a server have, by
+// ascending step.
 std::vector<pb::Checkpoint> CommonOfEitherKind(const std::vector<SavedCheckpoints>& lanes) {
   std::vector<pb::Checkpoint> common = lanes.front().checkpoints;
   const auto& shard_checkpoints = lanes.front().shard_checkpoints;
@@ -164,10 +165,10 @@ SavedCheckpoints CommonCheckpoints(const std::vector<SavedCheckpoints>& lanes) {
 }
 
 BeginPoint ChooseBeginPoint(const std::vector<Offer>& offers, std::optional<uint64_t> run) {
-  std::vector<const google::protobuf::RepeatedPtrField<pb::Checkpoint>*> counted_lists;
+  std::vector<const google::protobuf::RepeatedPtrField<pb::Checkpoint>*> required_lists;
   std::vector<std::vector<pb::Checkpoint>> run_checkpoints;
   for (const Offer& offer : offers) {
-    if (offer.is_required) counted_lists.push_back(&offer.hello->checkpoints());
+    if (offer.is_required) required_lists.push_back(&offer.hello->checkpoints());
     if (!run.has_value() || offer.hello->role() != pb::Hello::shard) continue;
     std::vector<pb::Checkpoint>& shard_checkpoints = run_checkpoints.emplace_back();
     for (const auto* checkpoints :
@@ -176,7 +177,7 @@ BeginPoint ChooseBeginPoint(const std::vector<Offer>& offers, std::optional<uint
                    [&](const pb::Checkpoint& checkpoint) { return checkpoint.run() == *run; });
     }
   }
-  const BeginPoint common_begin{NewestCommonCheckpoint(counted_lists), true};
+  const BeginPoint common_begin{NewestCommonCheckpoint(required_lists), true};
   std::vector<const std::vector<pb::Checkpoint>*> shard_lists;
   for (const auto& checkpoints : run_checkpoints) shard_lists.push_back(&checkpoints);
   const BeginPoint shards_begin{NewestCommonCheckpoint(shard_lists), false};

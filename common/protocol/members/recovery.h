@@ -15,9 +15,9 @@
 //                checkpoints on its disk have (Hello.keeps_own);
 //              - shard 0 is a new process, and the workers that say hello had already started
 //                the job
-//   gathering  Shard 0 sends GoBack to every worker that was ever admitted. The worker discards its
-//              state and says hello as a new incarnation (a new random number, so that its old
-//              messages are refused) that knows only the number of the run.
+//   gathering  Shard 0 sends GoBack to every live worker that was ever admitted. The worker
+//              discards its state and says hello as a new incarnation (a new random number, so that
+//              its old messages are refused) that knows only the number of the run.
 //              The hello of a worker without state offers the checkpoints on its disk
 //   asking     Shard 0 sends GoBack to every shard that keeps state. The shard says hello again,
 //              and offers the checkpoints that are on its disk by now

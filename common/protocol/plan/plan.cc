@@ -46,7 +46,7 @@ Status ChoosePullCodec(const pb::Job& job, ExchangePlan* plan) {
   options.scaler_per_worker = true;  // A server has its own scalers, which it shares with no one.
   options.clip = codec::Clip::kNone;
   options.coded_sums = true;
-  options.error_feedback = false;  // DownLink, which sends the weights, keeps rounding errors.
+  options.error_feedback = false;  // The server's DownLink keeps the errors of what it sends.
   Result<std::unique_ptr<codec::Codec>> pull_codec =
       codec::MakeCodec(job.exchange().pull_codec(), options);
   if (!pull_codec.ok()) return pull_codec.status().Within("exchange.pull_codec");
@@ -82,8 +82,8 @@ void CutBuckets(uint64_t limit, ExchangePlan* plan) {
   }
 }
 
-// Makes `num_parts` buckets, which are equal ranges of the arena. `key`: the job's key that sets
-// `num_parts`, for the error message.
+// Makes `num_parts` buckets, which are equal ranges of all the model's parameters, one tensor after
+// the other. `key`: the job's key that sets `num_parts`, for the error message.
 Status CutRanges(uint64_t num_parts, const std::string& key, ExchangePlan* plan) {
   const uint64_t num_parameters = plan->parameters();
   if (num_parts > num_parameters) {
@@ -166,17 +166,17 @@ uint64_t EndOfGroup(const ExchangePlan& plan, const Bucket& bucket, uint64_t beg
   return begin + std::min(left_in_tensor, plan.codec_of[t]->Granularity(plan.column[t]));
 }
 
-// Cuts buckets into chunks of about `limit` elements. Assigns the chunks to the shards round-robin,
-// and the chunks of a shard to its data lanes round-robin.
+// Cuts buckets into chunks of about `limit` elements. Assigns the chunks to the server shards
+// round-robin, and the chunks of a shard to its data lanes (sockets) round-robin.
 void CutChunks(uint64_t limit, ExchangePlan* plan) {
-  uint64_t chunks_assigned = 0;
+  uint64_t num_assigned_chunks = 0;
   const uint64_t num_shards = plan->data_lanes.size();
   for (size_t b = 0; b < plan->buckets.size(); ++b) {
     Bucket& bucket = plan->buckets[b];
     const uint64_t num_chunks = std::max<uint64_t>(1, (bucket.count + limit - 1) / limit);
     const uint64_t chunk_elements = (bucket.count + num_chunks - 1) / num_chunks;
     for (uint64_t begin = bucket.begin, end = bucket.begin + bucket.count; begin < end;
-         ++chunks_assigned) {
+         ++num_assigned_chunks) {
       uint64_t chunk_end = CutBefore(*plan, bucket, std::min(begin + chunk_elements, end));
       // A group of elements that are coded together may be larger than `limit`.
       if (chunk_end <= begin) chunk_end = std::min(end, EndOfGroup(*plan, bucket, begin));
@@ -188,9 +188,9 @@ void CutChunks(uint64_t limit, ExchangePlan* plan) {
         chunk.max_push_bytes += chunk.num_scalers * sizeof(float);
         chunk.max_sum_bytes += chunk.num_scalers * sizeof(float);
       }
-      chunk.shard = static_cast<uint32_t>(chunks_assigned % num_shards);
-      chunk.lane =
-          1 + static_cast<uint32_t>(chunks_assigned / num_shards % plan->data_lanes[chunk.shard]);
+      chunk.shard = static_cast<uint32_t>(num_assigned_chunks % num_shards);
+      chunk.lane = 1 + static_cast<uint32_t>(num_assigned_chunks / num_shards %
+                                             plan->data_lanes[chunk.shard]);
       bucket.chunks.push_back(std::move(chunk));
       begin = chunk_end;
     }
@@ -260,8 +260,9 @@ Result<ExchangePlan> ExchangePlan::Make(const pb::Job& job, const std::vector<Te
     const bool needs_one_bucket =
         std::any_of(plan.codec_of.begin(), plan.codec_of.end(),
                     [](const auto& codec) { return codec->prepares_tensors_together(); });
-    const uint64_t kib = job.exchange().bucket_kib();
-    CutBuckets(needs_one_bucket ? plan.parameters() : kib * 256, &plan);  // 256 fp32 in a KiB
+    const uint64_t bucket_kib = job.exchange().bucket_kib();
+    // 256 fp32 values take a KiB.
+    CutBuckets(needs_one_bucket ? plan.parameters() : bucket_kib * 256, &plan);
   }
   if (facts.averages_state) RepeatBuckets(num_slots, &plan);
   SetPartsAndSharedScalers(&plan);

@@ -29,7 +29,7 @@ struct TensorInfo {
   uint64_t column = 1;  // how many consecutive elements belong to one output of the tensor's layer
 };
 
-// Elements [begin, begin + count) of the tensor.
+// Elements [begin, begin + count) of the tensor with the index `tensor`.
 struct Part {
   uint32_t tensor = 0;
   uint64_t begin = 0, count = 0;
@@ -42,8 +42,8 @@ struct Chunk {
   // By segment: the index of its part in ExchangePlan::parts.
   std::vector<uint32_t> part_of_segment;
   // The number of scalers that pushes and answers of this chunk carry before its segments. If
-  // exchange.scaler is `previous`, the first chunk of a bucket carries the bucket's shared scalers;
-  // else 0.
+  // exchange.scaler is `previous`, the first chunk of a bucket carries the bucket's shared scalers.
+  // All other chunks carry none.
   size_t num_scalers = 0;
   uint32_t shard = 0;
   uint32_t lane = 0;          // which data lane of that shard, counted from 1
@@ -86,7 +86,7 @@ struct ExchangePlan {
   uint32_t scaler_age_rounds = 0;
   float scaler_margin = 1;
   bool is_central = false;  // servers hold the parameters
-  bool has_rounds = true;   // false: every push is applied and answered on arrival (ClockLane)
+  bool has_rounds = true;   // false: each push counts by itself, on arrival (ClockLane)
   // If servers hold the parameters: the codec of the weights that servers send to workers. It codes
   // the values of one sender, not a sum over workers.
   const codec::Codec* pull_codec = nullptr;
@@ -113,6 +113,7 @@ struct ExchangePlan {
   std::vector<std::vector<uint32_t>> BucketsOfTensors() const;
   // The index of a chunk when the chunks of all buckets are numbered in order.
   uint32_t ChunkIndex(const Chunk& chunk) const;
+  // The number of parameters of the model.
   uint64_t parameters() const {
     return tensor_begin.empty() ? 0 : tensor_begin.back() + tensor_count.back();
   }

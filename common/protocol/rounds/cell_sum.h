@@ -22,7 +22,8 @@ class CellSum {
   // must then not be used any more. REQUIRES that the rank was not added before.
   virtual Status Add(uint32_t rank, const Bytes& payload) = 0;
   // Returns the payload of the answer: the sum over the ranks that were added. REQUIRES at least
-  // one such rank, or a cell with CellSpec::every_round; without ranks the payload may be empty.
+  // one such rank, or a cell with CellSpec::closes_every_round; without ranks the payload may be
+  // empty.
   virtual Bytes Close() = 0;
 };
 
@@ -34,14 +35,15 @@ struct CellSpec {
   // Checks that the bytes can be an outcome (answer) of this cell, summed over `contributors`
   // workers (at least 1). Used for outcomes that workers hand back to a restarted server.
   std::function<Status(const Bytes&, uint32_t contributors)> check_outcome;
-  // A slot closes only when all members have contributed, even if the job has a smaller quorum.
+  // Whether a slot closes only when all members have contributed, even if the job has a smaller
+  // quorum.
   bool waits_for_all = false;
-  // If the job removes lost members (`shrink`): an open slot is dropped when a contributor is
-  // removed.
-  bool members_only = false;
-  // Every round of this cell closes, in order, because round r + 1 builds on round r; even a round
-  // in which no worker contributed.
-  bool every_round = false;
+  // Whether an open slot is dropped when a contributor is removed from the members. (Only a job
+  // with `shrink` removes lost members.)
+  bool is_for_members_only = false;
+  // Whether every round of this cell closes, in order, because round r + 1 builds on round r; even
+  // a round in which no worker contributed.
+  bool closes_every_round = false;
   // Returns the weights, or their moving average, to answer a pull. Unset: the cell cannot be
   // pulled, because the servers do not hold the parameters.
   struct PullAnswer {

@@ -48,7 +48,8 @@ void TakeMax(const std::vector<float>& values, std::vector<float>* max) {
   for (size_t i = 0; i < max->size(); ++i) (*max)[i] = std::max((*max)[i], values[i]);
 }
 
-// Scaler sharing (TernGrad section 3.3): each tensor's scaler is the maximum over the workers.
+// Scaler sharing (TernGrad section 3.3): each scaler (scale factor of a tensor or of a part of one)
+// is the maximum over the workers.
 class MaxOfScalers : public CellSum {
  public:
   explicit MaxOfScalers(size_t count) : max_scalers_(count, 0.f) {}
@@ -93,7 +94,8 @@ class GatheredFigures : public CellSum {
   const size_t max_bytes_;  // upper bound of the bytes of one worker's figures
 };
 
-// The state that the codecs of a chunk's segments keep from the sum of one round to the next.
+// The state that the codecs of a chunk's segments (ranges of single tensors) keep from the sum of
+// one round to the next.
 using SumMemories = std::vector<std::unique_ptr<codec::Memory>>;
 
 // The server's sum (line 7 of Algorithm 1 in the TernGrad paper) of one chunk. Adds the codes
@@ -180,11 +182,11 @@ CellSpec MakeFiguresCell(const ExchangePlan& plan, uint32_t which) {
   };
   spec.waits_for_all = true;
   // The hash of a removed worker's weights says nothing about the remaining workers.
-  spec.members_only = which == kCompare;
+  spec.is_for_members_only = which == kCompare;
   return spec;
 }
 
-void AddMemories(const SumMemories& memories, SavedState* state) {
+void AddStateOfMemories(const SumMemories& memories, SavedState* state) {
   for (size_t i = 0; i < memories.size(); ++i) {
     if (memories[i] == nullptr) continue;
     SavedState memory_state;
@@ -211,7 +213,7 @@ CellSpec MakePushCell(const ExchangePlan& plan, const Chunk& chunk) {
   };
   if (std::any_of(memories->begin(), memories->end(),
                   [](const auto& memory) { return memory != nullptr; }))
-    spec.append_state = [memories](SavedState* state) { AddMemories(*memories, state); };
+    spec.append_state = [memories](SavedState* state) { AddStateOfMemories(*memories, state); };
   return spec;
 }
 

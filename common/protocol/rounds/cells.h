@@ -39,11 +39,12 @@ std::vector<CellSpec> MakeCellsOfLane(const ExchangePlan& plan, uint32_t shard, 
 // that codecs keep from one sum to the next.
 std::vector<bool> ShardsThatKeepState(const ExchangePlan& plan);
 
-// The lane that receives a cell's contributions.
+// Names a lane: the number of its shard, and its number in that shard.
 struct LaneRef {
   uint32_t shard = 0, lane = 0;
   auto operator<=>(const LaneRef&) const = default;
 };
+// The lane that receives a cell's contributions.
 LaneRef LaneOf(const ExchangePlan& plan, const Cell& cell);
 // Whether the plan has this cell at this lane. `cell` comes from a peer, so it may be invalid.
 bool IsCellOfLane(const ExchangePlan& plan, const Cell& cell, LaneRef lane);

@@ -41,7 +41,7 @@ void ClockLane::GoBack(std::vector<ClockCellSpec> cells) {
   const CheckInvariantsAtScopeEnd checked(*this);
   state_.members = LaneMembers(state_.options.workers);
   state_.newest_clocks.assign(state_.options.workers, 0);
-  state_.open = false;
+  state_.is_open = false;
   SetCells(std::move(cells));
 }
 
@@ -57,8 +57,8 @@ void ClockLane::OnMembers(const pb::Members& members, Sends* out) {
   const CheckInvariantsAtScopeEnd checked(*this);
   const LaneMembers old_members = state_.members;
   state_.members.OnMembers(members);
-  if (members.steps() != 0 && state_.options.pushes)
-    state_.target_pushes = state_.options.pushes(members.steps());
+  if (members.steps() != 0 && state_.options.num_pushes)
+    state_.target_pushes = state_.options.num_pushes(members.steps());
   for (uint32_t rank = 0; rank < old_members.size(); ++rank) {
     if (state_.members[rank].incarnation == old_members[rank].incarnation) continue;
     const bool was_removed = old_members.epoch() != 0 && !old_members[rank].present();
@@ -71,14 +71,14 @@ void ClockLane::OnMembers(const pb::Members& members, Sends* out) {
 void ClockLane::OnHello(Peer from, const pb::Hello& hello, Sends* out) {
   const CheckInvariantsAtScopeEnd checked(*this);
   if (state_.members.OnHello(from, hello, out) == nullptr) return;
-  if (!state_.open) return OpenIfComplete(out);
+  if (!state_.is_open) return OpenIfComplete(out);
   out->push_back({from, MakeLaneWelcome(state_.options.incarnation, state_.members.epoch(), {})});
   SendUnblockedAnswers(out);
 }
 
 void ClockLane::OpenIfComplete(Sends* out) {
-  if (state_.open || !state_.members.complete()) return;
-  state_.open = true;
+  if (state_.is_open || !state_.members.complete()) return;
+  state_.is_open = true;
   for (const LaneMember& member : state_.members) {
     if (member.peer == 0) continue;
     out->push_back(
@@ -109,7 +109,7 @@ void ClockLane::OnMessage(Peer from, const Message& message, Sends* out) {
 }
 
 void ClockLane::OnHeldOutcome(Peer from, Kind kind, const pb::Outcome& held_outcome, Sends* out) {
-  if (!state_.open || !state_.members.IsPeer(from)) return;
+  if (!state_.is_open || !state_.members.IsPeerOfMember(from)) return;
   if (!held_outcome.has_at_clock() && !held_outcome.has_parted()) {
     ++state_.counters.bad;
     out->push_back(Refuse(from, kMismatch,
@@ -138,7 +138,7 @@ void ClockLane::OnContribution(Peer from, Kind kind, const pb::Contribution& c,
                           pb::Refuse::ignore));
     return;
   }
-  if (!state_.open) return;  // The sender has no Welcome yet and will repeat its message.
+  if (!state_.is_open) return;  // The sender has no Welcome yet and will repeat its message.
   CountedCell* cell = Find(cell_name);
   const std::string fault =
       cell == nullptr ? " is not in this lane's plan" : WhatIsWrong(c, payload);
@@ -169,10 +169,10 @@ void ClockLane::Stop(Sends* out) {
   SendUnblockedAnswers(out);
 }
 
-size_t ClockLane::waiting() const {
-  size_t num_waiting = 0;
-  for (const auto& [name, cell] : cells_) num_waiting += cell.waiting();
-  return num_waiting;
+size_t ClockLane::num_waiting() const {
+  size_t num_delayed = 0;
+  for (const auto& [name, cell] : cells_) num_delayed += cell.num_waiting();
+  return num_delayed;
 }
 
 const CellClocks& ClockLane::clocks(const Cell& cell) const { return cells_.at(cell).clocks(); }
@@ -192,7 +192,7 @@ uint64_t ClockLane::total() const {
 }
 
 bool ClockLane::done() const {
-  if (!state_.open || state_.stop_requested || state_.target_pushes == 0) return false;
+  if (!state_.is_open || state_.stop_requested || state_.target_pushes == 0) return false;
   for (const auto& [name, cell] : cells_) {
     for (uint32_t rank = 0; rank < state_.members.size(); ++rank)
       if (state_.members[rank].present() && !cell.parted(rank)) return false;
@@ -201,8 +201,8 @@ bool ClockLane::done() const {
 }
 
 CountedCell* ClockLane::Find(const Cell& cell) {
-  const auto found = cells_.find(cell);
-  return found == cells_.end() ? nullptr : &found->second;
+  const auto found_cell = cells_.find(cell);
+  return found_cell == cells_.end() ? nullptr : &found_cell->second;
 }
 
 Status ClockLane::Check() const {
@@ -210,8 +210,8 @@ Status ClockLane::Check() const {
   for (const auto& [name, cell] : cells_) {
     for (size_t rank = 0; rank < newest_counted.size(); ++rank)
       newest_counted[rank] = std::max(newest_counted[rank], cell.clocks().counted_clocks[rank]);
-    TERN_HOLDS(state_.open || cell.waiting() == 0, ToString(name, 0, "clock"), ": ", cell.waiting(),
-               " ranks wait, and the lane is not open");
+    TERN_HOLDS(state_.is_open || cell.num_waiting() == 0, ToString(name, 0, "clock"), ": ",
+               cell.num_waiting(), " ranks wait, and the lane is not open");
     TERN_RETURN_IF_ERROR(cell.Check());
   }
   for (size_t rank = 0; rank < newest_counted.size(); ++rank) {

@@ -1,7 +1,7 @@
 // A data lane of a server (the state machine behind one data socket) in a job without rounds (asgd,
 // dcasgd, ssp, softsync, asynchronous easgd). A cell of the lane has the weights of one chunk of
-// the model; every push changes the weights of its cell on arrival. A clock is the sending worker's
-// own count of exchanges, from 1. One thread calls a lane.
+// the model; a push that is counted changes the weights of its cell on arrival. A clock is the
+// sending worker's own count of exchanges, from 1. One thread calls a lane.
 //
 //   push(rank, clock) --once per (cell, rank, clock)--> ClockCell::Push --> answer: ClockCell::Pull
 //
@@ -11,10 +11,10 @@
 // clock of any cell.
 //
 // ssp (stale synchronous parallel): the answer to a push is delayed while the clock of some member
-// is more than `bound` behind the push. A rank delays no other worker if it is no member, or if it
-// has sent Parting, which says that it pushes no more.
+// is more than ClockLaneOptions::max_clocks_ahead behind the push. A rank delays no other worker if
+// it is no member, or if it has sent Parting, which says that it pushes no more.
 //
-// A pull is answered at once; the answer has the newest counted clock of the rank. A push that
+// A pull is answered at once; the answer has the clock after which the rank continues. A push that
 // wants no weights is counted, and its answer has no weights.
 //
 // After a restart of the server, workers hand back their newest answer to a push of each cell. The
@@ -53,13 +53,13 @@ class ClockLane : public Lane {
   // Handles a stop request like OnStop(), and sends the delayed answers at once.
   void Stop(Sends* out);
 
-  bool open() const override { return state_.open; }
+  bool open() const override { return state_.is_open; }
   uint64_t floor() const override { return 0; }
   const Counters& counters() const override { return state_.counters; }
   // By rank: the number of pushes dropped as staler than ClockLaneOptions::max_staleness.
   const std::vector<uint64_t>& dropped() const { return state_.num_dropped; }
   // The number of pushes whose answers are delayed.
-  size_t waiting() const;
+  size_t num_waiting() const;
 
   // For checkpoints: return and restore what was counted for a cell. REQUIRE a cell of this lane.
   // Restore also REQUIRES that the cell has counted no push.
@@ -68,11 +68,12 @@ class ClockLane : public Lane {
   // Resets the lane to its initial state, with new cells and no members. The effect of earlier
   // pushes is lost. The counters keep their values.
   void GoBack(std::vector<ClockCellSpec> cells);
-  // The smallest number of pushes that a cell has counted.
+  // How many pushes the cell has counted that has counted the fewest; 0 if the lane has no cells.
   uint64_t total() const;
   // How many pushes of all ranks each cell gets in this job; 0: not known yet.
   uint64_t target() const { return state_.target_pushes; }
-  // Whether the job is done: no stop was requested, and every member has sent its Parting.
+  // Whether the job is done: the lane is open and knows its target(), no stop was requested, and
+  // every member has sent a Parting to every cell.
   bool done() const;
   // How many pushes of one member are lost, as the maximum over members and cells: a previous
   // process of this server had answered them, but this process restored older weights.

@@ -1,5 +1,6 @@
-// Counts the pushes to one cell of a ClockLane, and answers them. A clock is a worker's own count
-// of its exchanges. The version of a cell counts how often its weights have changed.
+// Counts the pushes to one cell of a ClockLane, and answers them. A cell has the weights of one
+// chunk of the model; its version counts how often they have changed. A clock is a worker's own
+// count of its exchanges.
 #include "common/protocol/rounds/counted_cell.h"
 
 #include <algorithm>
@@ -225,19 +226,21 @@ Send CountedCell::MakeAnswerToPush(Peer to, uint32_t rank) const {
   return send;
 }
 
-void CountedCell::AddWeights(uint32_t rank, std::optional<uint64_t> holds,
+void CountedCell::AddWeights(uint32_t rank, std::optional<uint64_t> held_version,
                              pb::Outcome::Weights* weights, Bytes* payload) {
-  ClockCell::Answer answer = spec_.weights->Pull(rank, holds);
+  ClockCell::Answer answer = spec_.weights->Pull(rank, held_version);
   weights->set_version(spec_.weights->version());
   if (answer.is_fp32) weights->set_whole(true);
   clocks_.answered_versions[rank] = spec_.weights->version();
   *payload = std::move(answer.payload);
 }
 
-void CountedCell::AnswerPush(Peer to, uint32_t rank, std::optional<uint64_t> holds, Sends* out) {
+void CountedCell::AnswerPush(Peer to, uint32_t rank, std::optional<uint64_t> held_version,
+                             Sends* out) {
   Send send = MakeAnswerToPush(to, rank);
   pb::Outcome* outcome = MutableOutcome(spec_.cell.kind, &send.message.head);
-  AddWeights(rank, holds, outcome->mutable_at_clock()->mutable_weights(), &send.message.payload);
+  AddWeights(rank, held_version, outcome->mutable_at_clock()->mutable_weights(),
+             &send.message.payload);
   out->push_back(std::move(send));
 }
 
@@ -285,9 +288,9 @@ void CountedCell::RestoreClocks(CellClocks clocks) {
     lane_->newest_clocks[rank] = std::max(lane_->newest_clocks[rank], clocks_.counted_clocks[rank]);
 }
 
-size_t CountedCell::waiting() const {
+size_t CountedCell::num_waiting() const {
   return std::count_if(ranks_.begin(), ranks_.end(),
-                       [](const RankEntry& rank) { return rank.state == RankState::kWaiting; });
+                       [](const RankEntry& entry) { return entry.state == RankState::kWaiting; });
 }
 
 Status CountedCell::CheckWaiting(uint32_t rank) const {

@@ -18,8 +18,8 @@
 //   kParted    the rank has sent Parting (it pushes no more), and delays no other worker
 //
 // Arrows: "counted": a push of the rank is counted; "replaced": another process, or none, has the
-// rank; "part": a Parting arrives. An incarnation is a random number that is new
-// for each process, and when a lost worker joins again.
+// rank; "part": a Parting arrives. An incarnation is a random number that names a process; a lost
+// worker that joins again has a new one.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,8 @@ namespace tern::protocol {
 struct ClockLaneOptions {
   uint32_t workers = 1;
   uint64_t incarnation = 0;
-  // Returns how many pushes of all ranks a cell gets in a job of `steps` steps.
-  std::function<uint64_t(uint64_t steps)> pushes;
+  // Returns the number of pushes, over all ranks, that each cell gets in a job of `steps` steps.
+  std::function<uint64_t(uint64_t steps)> num_pushes;
   // For ssp: by how many clocks a rank may be ahead of the slowest rank. Unset: without limit.
   std::optional<uint64_t> max_clocks_ahead;
   uint64_t max_staleness = 0;  // Pushes staler than this are dropped; 0: no push is dropped.
@@ -60,14 +60,14 @@ struct ClockLaneState {
   const ClockLaneOptions options;
   LaneMembers members;
   std::vector<uint64_t> newest_clocks;  // by rank: the newest clock that any cell has counted
-  bool open = false;                    // whether every member has said hello on the lane
+  bool is_open = false;                 // whether every member has said hello on the lane
   bool stop_requested = false;
   // How many pushes of all ranks each cell gets in this job; 0: the job's length is not known yet.
   uint64_t target_pushes = 0;
   // By rank: how many pushes were dropped because they were too stale.
   std::vector<uint64_t> num_dropped;
-  // The maximum over ranks and cells of the pushes that a previous server process had answered and
-  // that are lost, because this process restored older weights.
+  // The maximum over ranks and cells of the number of pushes that a previous server process had
+  // answered and that are lost, because this process restored older weights.
   uint64_t lost_clocks = 0;
   Lane::Counters counters;
 };
@@ -95,7 +95,7 @@ class CountedCell {
   const CellClocks& clocks() const { return clocks_; }
   void RestoreClocks(CellClocks clocks);
   bool parted(uint32_t rank) const { return ranks_[rank].state == RankState::kParted; }
-  size_t waiting() const;  // the number of delayed answers
+  size_t num_waiting() const;  // the number of delayed answers
   // Checks the invariants of a cell that ClockLane::Check lists.
   Status Check() const;
 
@@ -125,10 +125,11 @@ class CountedCell {
   // Makes the answer to the rank's newest push, without weights.
   Send MakeAnswerToPush(Peer to, uint32_t rank) const;
   // Sends the answer to the rank's newest push, with weights.
-  void AnswerPush(Peer to, uint32_t rank, std::optional<uint64_t> holds, Sends* out);
-  // Sets *weights and *payload to the weights that the rank gets.
-  void AddWeights(uint32_t rank, std::optional<uint64_t> holds, pb::Outcome::Weights* weights,
-                  Bytes* payload);
+  void AnswerPush(Peer to, uint32_t rank, std::optional<uint64_t> held_version, Sends* out);
+  // Sets *payload to the weights that the rank gets, and *weights to their description.
+  // `held_version`: the version of the weights that the worker has; nullopt: none.
+  void AddWeights(uint32_t rank, std::optional<uint64_t> held_version,
+                  pb::Outcome::Weights* weights, Bytes* payload);
   // Makes an outcome message that names this cell. The caller sets which kind of answer it is.
   Send MakeAnswer(Peer to) const;
   // Sets the clock, the count of pushes and the stop request in an answer of any form.
@@ -137,9 +138,9 @@ class CountedCell {
   // The least clock of the members that have not parted, `excluded_rank` left out; the greatest
   // uint64_t if there is no such member.
   uint64_t LeastClock(std::optional<uint32_t> excluded_rank) const;
-  // The rank's clock in this cell: the newest that this cell has counted, but at least c - 1 if any
-  // cell of the lane has counted c. (An earlier process of the rank may have died before it pushed
-  // c - 1 to this cell.)
+  // The rank's clock in this cell: the newest that this cell has counted, but at least least_clock,
+  // and at least c - 1 if any cell of the lane has counted c. (An earlier process of the rank may
+  // have died before it pushed c - 1 to this cell.)
   uint64_t ClockOf(uint32_t rank) const;
   bool MustWait(uint32_t rank) const;
   bool MustStop() const;

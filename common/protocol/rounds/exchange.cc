@@ -88,7 +88,7 @@ void Exchange::Contribute(const Cell& cell, LaneRef lane, Contribution contribut
   const CheckInvariantsAtScopeEnd checked(*this);
   const Key key{ExchangeOf(contribution), cell};
   const bool is_pull = IsPull(contribution);
-  if (options_.unsolicited && !is_pull && (key.exchange <= applied_ || held_.Has(key))) {
+  if (options_.is_elastic && !is_pull && (key.exchange <= applied_ || held_.Has(key))) {
     if (IsPush(contribution)) CountAndReportLate(key, lane, out);
     return;
   }
@@ -96,8 +96,8 @@ void Exchange::Contribute(const Cell& cell, LaneRef lane, Contribution contribut
   SendQueue::Entry entry;
   entry.lane = lane;
   entry.contribution = std::move(contribution);
-  if (is_pull) entry.pull = ++newest_pull_number_;
-  queue_.Put(key, std::move(entry));
+  if (is_pull) entry.pull_number = ++newest_pull_number_;
+  queue_.Enqueue(key, std::move(entry));
   SendWhatCreditAllows(lane, now, out);
 }
 
@@ -127,7 +127,7 @@ void Exchange::Send(const std::vector<const SendQueue::Item*>& items,
   for (const SendQueue::Item* item : items) {
     const auto& [key, entry] = *item;
     Outgoing outgoing{entry.lane, MakeContribution(key.cell, options_)};
-    SetForm set_form{applied_, entry.pull, std::nullopt,
+    SetForm set_form{applied_, entry.pull_number, std::nullopt,
                      MutableContribution(key.cell.kind, &outgoing.message.head)};
     const auto version = versions_.find(key.cell);
     if (version != versions_.end()) set_form.weights_version = version->second.version;
@@ -162,10 +162,11 @@ std::vector<Exchange::Delivery> Exchange::OnOutcome(LaneRef lane, Kind kind,
   OnFloor(outcome.of_round().floor());
   const Key key{ExchangeOf(outcome), Cell{kind, outcome.bucket(), outcome.chunk()}};
   if (const SendQueue::Entry* entry = queue_.Find(key); entry != nullptr) {
-    const bool is_answer = std::visit(IsAnsweredBy{outcome, entry->pull}, entry->contribution);
+    const bool is_answer =
+        std::visit(IsAnsweredBy{outcome, entry->pull_number}, entry->contribution);
     if (entry->lane != lane || !is_answer) return deliveries;
     const bool has_contributed = std::holds_alternative<InRound>(entry->contribution);
-    if (has_contributed && options_.unsolicited &&
+    if (has_contributed && options_.is_elastic &&
         !HasContributed(outcome.of_round().contributor_bits(), options_.rank))
       late_rounds_.CountRound(key);
     queue_.Drop(key);
@@ -186,7 +187,7 @@ std::vector<Exchange::Delivery> Exchange::OnOutcome(LaneRef lane, Kind kind,
 }
 
 bool Exchange::WantsUnsolicited(const Key& key, LaneRef lane) const {
-  return options_.unsolicited && key.cell.kind != Kind::kFigures && key.exchange > applied_ &&
+  return options_.is_elastic && key.cell.kind != Kind::kFigures && key.exchange > applied_ &&
          key.exchange <= applied_ + kMaxRoundsAhead && !held_.Has(key) &&
          (!options_.in_plan || options_.in_plan(key.cell, lane));
 }
@@ -243,10 +244,10 @@ void Exchange::OnTimer(Time now, std::vector<Outgoing>* out) {
 
 void Exchange::SetApplied(uint64_t applied) {
   const CheckInvariantsAtScopeEnd checked(*this);
-  TERN_REQUIRES(options_.unsolicited || !queue_.HasContributionsUpTo(applied), "exchange: applied ",
+  TERN_REQUIRES(options_.is_elastic || !queue_.HasContributionsUpTo(applied), "exchange: applied ",
                 applied, ", and not all answers of these rounds were delivered");
   applied_ = applied;
-  if (options_.unsolicited) queue_.DropUpTo(applied_);
+  if (options_.is_elastic) queue_.DropUpTo(applied_);
 }
 
 void Exchange::Restart(uint64_t applied) {
@@ -262,7 +263,7 @@ Status Exchange::Check() const {
              "exchange: ", late_rounds_.num_rounds, " rounds were late, and the newest is ",
              late_rounds_.newest_round);
   const auto is_up = [this](LaneRef lane) { return IsUp(lane); };
-  TERN_RETURN_IF_ERROR(queue_.Check(is_up, options_.unsolicited ? applied_ : 0));
+  TERN_RETURN_IF_ERROR(queue_.Check(is_up, options_.is_elastic ? applied_ : 0));
   return held_.Check();
 }
 

@@ -3,15 +3,15 @@
 // contribution belongs to a cell (one reduction over the workers) of a lane (one server socket).
 // The worker's Session owns the Exchange; the Session's thread calls it.
 //
-// If rounds may close without this worker (`unsolicited`), an outcome is delivered, once, even if
+// If rounds may close without this worker (`is_elastic`), an outcome is delivered, once, even if
 // this worker has not contributed. A contribution that this worker makes later is late: it is only
 // counted, and reported to the server. Figures (the workers' metrics) are delivered only to workers
 // that contributed figures.
 //
 // In a job without rounds an answer may be the difference to the weights that this worker has.
 // Therefore a repeated answer must not count as the answer to the next pull, and a version number
-// of one server process is never sent to another process. An incarnation is a random
-// number that is new for each process, and when a lost worker joins again.
+// of one server process is never sent to another process. An incarnation is a random number that
+// names a process; a lost worker that joins again has a new one.
 #pragma once
 
 #include <cstdint>
@@ -39,9 +39,9 @@ class Exchange {
     // lane.
     Time resend_after{};
     // Whether rounds may close without this worker's contribution.
-    bool unsolicited = false;
-    // With `unsolicited`: returns whether the exchange plan has this cell at this lane. Unset: not
-    // checked.
+    bool is_elastic = false;
+    // With `is_elastic`: returns whether the exchange plan (which cells the job has, and on which
+    // lanes) has this cell at this lane. Unset: not checked.
     std::function<bool(const Cell&, LaneRef)> in_plan = nullptr;
     uint64_t epoch = 0;  // the number of the newest membership that shard 0 has told this worker
   };
@@ -49,7 +49,7 @@ class Exchange {
     LaneRef lane;
     Message message;
   };
-  // The answer to a contribution; each is delivered once.
+  // An outcome for the caller. Each outcome is delivered once.
   struct Delivery {
     Cell cell;
     pb::Outcome outcome;
@@ -61,7 +61,7 @@ class Exchange {
 
   // Queues a contribution, and appends to *out what may be sent now. REQUIRES that this worker has
   // not contributed to this cell in this round (or at this clock) before. A pull replaces an
-  // unanswered pull.
+  // unanswered pull of the cell.
   void Contribute(const Cell& cell, LaneRef lane, Contribution contribution, Time now,
                   std::vector<Outgoing>* out);
   // Returns the outcome as a delivery if it answers a contribution, or if this worker needs it
@@ -70,8 +70,9 @@ class Exchange {
                                   const Bytes& payload, Time now, std::vector<Outgoing>* out);
   // The server confirms an outcome that this worker handed back.
   void OnHeldConfirmed(LaneRef lane, Kind kind, const pb::Outcome& outcome);
-  // The server has answered the lane's hello. Sends the unanswered contributions again; to a new
-  // server process, also sends the kept outcomes.
+  // The server has answered the lane's hello. Sends the unanswered contributions again. To a new
+  // server process, also sends the kept outcomes; if only this worker's incarnation is new, only
+  // the clocks of these.
   void OnLaneUp(LaneRef lane, uint64_t server_incarnation, Time now, std::vector<Outgoing>* out);
   void OnLaneDown(LaneRef lane);
   // The server has room again for contributions that it refused as early: sends the unanswered ones
@@ -82,7 +83,7 @@ class Exchange {
   void OnTimer(Time now, std::vector<Outgoing>* out);
   // This worker has applied all rounds up to `applied`. REQUIRES that every answer of those rounds
   // was delivered, because a worker that gets this worker's state does not contribute to them
-  // again. (With `unsolicited`: every answer needed to apply them; contributions to them that are
+  // again. (With `is_elastic`: every answer needed to apply them; contributions to them that are
   // still unanswered are dropped.)
   void SetApplied(uint64_t applied);
   // The worker installs the state (weights, optimizer) that another process sent, as it is after
@@ -95,12 +96,12 @@ class Exchange {
   uint64_t applied() const { return applied_; }
   uint64_t floor() const { return held_.floor(); }
   bool idle() const { return queue_.empty(); }
-  size_t held() const { return held_.size(); }
+  size_t num_held() const { return held_.size(); }
   // The newest round of which this worker keeps an outcome of this lane; 0: none.
-  uint64_t newest_held(LaneRef lane) const { return held_.newest(lane); }
-  uint64_t resent() const { return num_resent_; }  // how many messages OnTimer sent again
+  uint64_t newest_held(LaneRef lane) const { return held_.newest_round(lane); }
+  uint64_t num_resent() const { return num_resent_; }  // how many messages OnTimer sent again
   // How many rounds closed before this worker's push arrived.
-  uint64_t late() const { return late_rounds_.num_rounds; }
+  uint64_t num_late_rounds() const { return late_rounds_.num_rounds; }
 
   // These invariants hold after every event: SendQueue::Check(), HeldOutcomes::Check(), and the
   // number of late rounds is at most the number of the newest late round.
@@ -139,12 +140,12 @@ class Exchange {
   SendQueue queue_;
   HeldOutcomes held_;
   std::map<LaneRef, LaneState> lanes_;
-  // In a job without rounds: by cell, the version of the weights last received, and the lane that
-  // sent it.
+  // A version of weights, and the lane that sent them.
   struct Version {
     LaneRef lane;
     uint64_t version = 0;
   };
+  // In a job without rounds: by cell, the version of the weights last received.
   std::map<Cell, Version> versions_;
   uint64_t newest_pull_number_ = 0;  // the number of the newest pull; pulls are numbered from 1
 };

@@ -81,7 +81,7 @@ std::string DescribeFormFault(const pb::Contribution& c, const Bytes& payload) {
   return " pushes nothing, as it says, but has a payload";
 }
 
-uint64_t StopAfter(const pb::Outcome& outcome) {
+uint64_t LastExchangeOf(const pb::Outcome& outcome) {
   switch (outcome.form_case()) {
     case pb::Outcome::kOfRound:
       return outcome.of_round().stop_after();

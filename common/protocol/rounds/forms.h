@@ -55,13 +55,13 @@ uint64_t ExchangeOf(const pb::Outcome& outcome);
 // Returns a text for log lines and errors, for example "push of bucket 0, chunk 3, clock 17".
 std::string ToString(const Cell& cell, const pb::Contribution& c);
 // Returns what is wrong with a message that no server can accept: it has no form, or it has a
-// payload although its form has none. The text continues a sentence that begins with the message's
-// name. Returns an empty string if nothing is wrong.
+// payload although its form has none. The text is to be appended to the message's description
+// (ToString). Returns an empty string if nothing is wrong.
 std::string DescribeFormFault(const pb::Contribution& c, const Bytes& payload);
 
 // Returns the job's last round, or the worker's last clock, if the outcome says which it is; else
 // 0.
-uint64_t StopAfter(const pb::Outcome& outcome);
+uint64_t LastExchangeOf(const pb::Outcome& outcome);
 // The description of the weights in the outcome's payload; null if the payload is not weights.
 const pb::Outcome::Weights* WeightsOf(const pb::Outcome& outcome);
 // Whether the payload is fp32 values, not coded by the job's pull codec.

@@ -12,14 +12,14 @@ void HeldOutcomes::KeepOutcome(const ExchangeKey& key, LaneRef lane, const pb::O
     held_[key] = HeldOutcome{lane, outcome, std::move(payload), State::kKept, {}};
 }
 
-void HeldOutcomes::KeepClock(const ExchangeKey& key, LaneRef lane, bool parted) {
+void HeldOutcomes::KeepClock(const ExchangeKey& key, LaneRef lane, bool has_parted) {
   uint64_t& clock = clocks_[key.cell];
   held_.erase({clock, key.cell});
   clock = key.exchange;
   HeldOutcome& held = held_[key] = HeldOutcome{lane, {}, {}, State::kKept, {}};
   held.outcome.set_bucket(key.cell.bucket);
   held.outcome.set_chunk(key.cell.chunk);
-  if (parted) {
+  if (has_parted) {
     held.outcome.mutable_parted()->set_clock(key.exchange);
   } else {
     held.outcome.mutable_at_clock()->set_clock(key.exchange);
@@ -70,7 +70,7 @@ std::vector<const HeldOutcomes::Item*> HeldOutcomes::OfferOverdueAgain(
   return items_to_offer;
 }
 
-uint64_t HeldOutcomes::newest(LaneRef lane) const {
+uint64_t HeldOutcomes::newest_round(LaneRef lane) const {
   for (auto item = held_.rbegin(); item != held_.rend(); ++item) {
     if (item->second.lane == lane) return item->first.exchange;
   }

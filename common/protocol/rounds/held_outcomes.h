@@ -2,7 +2,7 @@
 // server that restarts and has lost them. The states of an outcome:
 //
 //            its server has restarted
-//   kKept ----------------------------------> kOffered --+ its lane has been silent:
+//   kKept ----------------------------------> kOffered --+ not confirmed in time:
 //     ^                                        |  ^      | offered again
 //     +-----the server confirms the outcome----+  +------+
 //
@@ -10,7 +10,8 @@
 // are dropped. A cell is one reduction over the workers; a lane is one server socket. In a job
 // without rounds the worker keeps, for each cell, only the clock (the worker's count of exchanges)
 // of its newest answer, and whether it has parted (pushes no more). Without these, a restarted
-// server would make other workers wait for this worker for ever.
+// server would make other workers wait for this worker for ever. The worker also offers them when
+// it says hello as a new member.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +40,8 @@ class HeldOutcomes {
   // Keeps an outcome of a round if the round is beyond the floor.
   void KeepOutcome(const ExchangeKey& key, LaneRef lane, const pb::Outcome& outcome, Bytes payload);
   // In a job without rounds: keeps the clock of the newest answer of a cell in place of the cell's
-  // previous clock. `parted`: it answers this worker's Parting, which says that it pushes no more.
-  void KeepClock(const ExchangeKey& key, LaneRef lane, bool parted);
+  // previous clock. `has_parted`: the answer is to this worker's Parting (it pushes no more).
+  void KeepClock(const ExchangeKey& key, LaneRef lane, bool has_parted);
   bool Has(const ExchangeKey& key) const { return held_.contains(key); }
   void OnFloor(uint64_t floor);
   // The server confirms an outcome that was offered to it.
@@ -60,7 +61,7 @@ class HeldOutcomes {
   uint64_t floor() const { return floor_; }
   size_t size() const { return held_.size(); }
   // The newest round of which an outcome of this lane is kept; 0: none.
-  uint64_t newest(LaneRef lane) const;
+  uint64_t newest_round(LaneRef lane) const;
 
   // These invariants hold after every event: every kept outcome is of a round beyond the floor; its
   // key has the round and the cell that the outcome names; for each cell the newest clock is kept.
@@ -71,7 +72,7 @@ class HeldOutcomes {
 
   uint64_t floor_ = 0;
   std::map<ExchangeKey, HeldOutcome> held_;
-  std::map<Cell, uint64_t> clocks_;  // the clock of the newest answer to a push
+  std::map<Cell, uint64_t> clocks_;  // by cell: the clock of the newest answer
 };
 
 }  // namespace tern::protocol

@@ -2,7 +2,8 @@
 // contributions over the workers, round by round; ClockLane applies every push as it arrives. One
 // thread calls an instance. A slot is one reduction over the workers in one round. A clock is a
 // worker's count of its own exchanges, in jobs without rounds. A rank is the number of a worker. An
-// incarnation is a random number that is new for each process, and when a lost worker joins again.
+// incarnation is a random number that names a process; a lost worker that joins again gets a new
+// one.
 #pragma once
 
 #include <cstdint>
@@ -42,11 +43,11 @@ class Lane {
   };
 
   virtual ~Lane() = default;
-  // Handles a change of the membership, which shard 0 decides.
+  // Handles a change of the membership, which shard 0 (the first server process) decides.
   virtual void OnMembers(const pb::Members& members, Sends* out) = 0;
   // Handles the hello of a worker on this lane.
   virtual void OnHello(Peer from, const pb::Hello& hello, Sends* out) = 0;
-  // Handles contributions and outcomes that workers hand back; refuses any other message.
+  // Handles contributions, and outcomes that workers hand back; refuses any other message.
   virtual void OnMessage(Peer from, const Message& message, Sends* out) = 0;
   // A heartbeat reports that a rank has applied all rounds up to `applied`.
   virtual void OnApplied(uint32_t rank, uint64_t incarnation, uint64_t applied) = 0;

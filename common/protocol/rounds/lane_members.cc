@@ -53,7 +53,7 @@ bool LaneMembers::complete() const {
          });
 }
 
-bool LaneMembers::IsPeer(Peer peer) const {
+bool LaneMembers::IsPeerOfMember(Peer peer) const {
   return peer != 0 && std::any_of(members_.begin(), members_.end(),
                                   [&](const LaneMember& member) { return member.peer == peer; });
 }

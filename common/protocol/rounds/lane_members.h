@@ -1,6 +1,6 @@
 // What a lane (the state machine behind one socket of a server shard) knows of the workers: which
 // are members, on which connection, and which rounds each has applied. An incarnation is a random
-// number that is new for each process, and when a lost worker joins again. An epoch is the number
+// number that names a process; a lost worker that joins again has a new one. An epoch is the number
 // of a membership.
 #pragma once
 
@@ -29,10 +29,11 @@ struct LaneMember {
 
 class LaneMembers {
  public:
-  explicit LaneMembers(uint32_t workers) : members_(workers) {}
+  explicit LaneMembers(uint32_t num_workers) : members_(num_workers) {}
 
-  // Adopts the membership unless it is older. A new member's `applied` is unknown until the member
-  // reports it, because it may start from old State. Removes a rank whose incarnation is 0.
+  // Adopts a membership unless it is older than the adopted one. A new member's `applied` is
+  // unknown until the member reports it, because the member may start from old State. Removes a
+  // rank whose incarnation is 0.
   void OnMembers(const pb::Members& members);
   // Returns the member that says hello. If the sender is no member, refuses the hello and returns
   // null. The refusal says `retry`, because the sender's membership may still be on its way to this
@@ -46,7 +47,7 @@ class LaneMembers {
 
   // Whether the lane knows a membership and every present member has said hello.
   bool complete() const;
-  bool IsPeer(Peer peer) const;
+  bool IsPeerOfMember(Peer peer) const;
   uint64_t epoch() const { return epoch_; }
   size_t size() const { return members_.size(); }
   const LaneMember& operator[](size_t rank) const { return members_[rank]; }

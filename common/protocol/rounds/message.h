@@ -1,6 +1,6 @@
-// The input and output of the protocol's state machines. They know neither sockets nor clocks:
-// their owner (a daemon, or the tests' simulator) passes in messages and the time, and sends the
-// messages that they return.
+// The input and output of the protocol's state machines. The state machines know neither sockets
+// nor clocks: their owner (a daemon, or the tests' simulator) passes in messages and the time, and
+// sends the messages that they return.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,7 @@
 namespace tern::protocol {
 
 using Time = std::chrono::nanoseconds;  // on one monotonic clock
-// The number that a server's socket gives a connection; 0: none
+// The number that a server's socket gives a connection; 0: no connection.
 using Peer = uint64_t;
 
 struct Message {
@@ -59,7 +59,7 @@ const pb::Contribution* AsContribution(const pb::Envelope& head, Kind* kind);
 const pb::Outcome* AsOutcome(const pb::Envelope& head, Kind* kind);
 const pb::Outcome* AsHeldOutcome(const pb::Envelope& head, Kind* kind);
 
-// Makes and reads the wire field OfRound.contributor_bits, which names the ranks that contributed:
+// Make and read the wire field OfRound.contributor_bits, which names the ranks that contributed:
 // bit r % 8 of byte r / 8 is for rank r.
 std::string ContributorBits(const std::vector<bool>& ranks);
 bool HasContributed(const std::string& contributor_bits, uint32_t rank);

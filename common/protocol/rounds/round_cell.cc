@@ -199,7 +199,7 @@ bool RoundCell::AddToSlot(Peer from, RoundSlot* slot, const pb::Contribution& c,
 }
 
 void RoundCell::DropSlotsOfRemovedMembers() {
-  if (!lane_->options.shrink || !spec_.members_only) return;
+  if (!lane_->options.shrink || !spec_.is_for_members_only) return;
   std::erase_if(slots_, [this](const auto& item) {
     return !item.second.closed() && AnyContributorRemoved(item.second, lane_->members);
   });
@@ -229,7 +229,7 @@ void RoundCell::CloseReadySlots(Sends* out) {
   uint64_t previous_round = lane_->floor;
   for (auto& [round, slot] : slots_) {
     if (!slot.closed()) {
-      if (spec_.every_round && round != previous_round + 1) return;
+      if (spec_.closes_every_round && round != previous_round + 1) return;
       if (!IsReadyToClose(round, slot)) return;
       CloseSlot(round, &slot, out);
     }
@@ -238,7 +238,7 @@ void RoundCell::CloseReadySlots(Sends* out) {
 }
 
 void RoundCell::CloseSlot(uint64_t round, RoundSlot* slot, Sends* out) {
-  slot->Close(spec_.every_round);
+  slot->Close(spec_.closes_every_round);
   ++lane_->counters.closed;
   if (decides_last_round_ && lane_->stop_requested && lane_->last_round == 0) {
     // No worker can be beyond the last round that is set here. (A worker may have begun the step of
@@ -325,21 +325,21 @@ const RoundSlot* RoundCell::OldestOpenSlot(uint64_t* round) const {
 }
 
 Status RoundCell::CheckRounds(bool floor_moved) const {
-  bool may_be_next = true;  // whether all older slots are closed
+  bool all_older_closed = true;  // whether all older slots are closed
   uint64_t previous_round = lane_->floor;
   for (const auto& [round, slot] : slots_) {
     TERN_HOLDS(round > lane_->floor, ToString(spec_.cell, round), ": kept, and the floor is ",
                lane_->floor);
     const bool follows_previous =
-        !spec_.every_round || (may_be_next && round == previous_round + 1);
+        !spec_.closes_every_round || (all_older_closed && round == previous_round + 1);
     const bool is_open = slot.state() == RoundSlot::State::kOpen;
-    TERN_HOLDS(floor_moved || !is_open || !may_be_next || !follows_previous ||
+    TERN_HOLDS(floor_moved || !is_open || !all_older_closed || !follows_previous ||
                    !IsReadyToClose(round, slot),
                ToString(spec_.cell, round), ": open, and has enough of ", slot.contributors(),
                " contributors");
     TERN_HOLDS(slot.state() != RoundSlot::State::kClosed || follows_previous,
                ToString(spec_.cell, round), ": closed, and round ", round - 1, " has not");
-    may_be_next &= !is_open;
+    all_older_closed &= !is_open;
     previous_round = round;
   }
   return Ok();
@@ -361,7 +361,7 @@ Status RoundCell::Check(bool floor_moved) const {
   TERN_RETURN_IF_ERROR(CheckRounds(floor_moved));
   for (const auto& [round, slot] : slots_) {
     TERN_RETURN_IF_ERROR(slot.Check(spec_.cell, round));
-    const bool needs_members = lane_->options.shrink && spec_.members_only && !slot.closed();
+    const bool needs_members = lane_->options.shrink && spec_.is_for_members_only && !slot.closed();
     if (needs_members) TERN_RETURN_IF_ERROR(CheckMembers(round, slot));
   }
   return Ok();

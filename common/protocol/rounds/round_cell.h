@@ -1,8 +1,8 @@
 // One cell (one reduction over the workers) of a RoundLane (the state machine behind one server
 // socket, round_lane.h): its slots by round, which contributions each slot accepts, and when each
 // slot closes. A slot is the cell's reduction in one round. The floor is the newest round that all
-// members have applied. An incarnation is a random number that is new for each process,
-// and when a lost worker joins again.
+// members have applied. An incarnation is a random number that names a process; a lost worker that
+// joins again has a new one.
 #pragma once
 
 #include <cstdint>
@@ -23,14 +23,17 @@ struct RoundLaneOptions {
   // How many rounds a worker may take part in at the same time: 1, but 2 for OD-SGD.
   uint32_t window = 1;
   uint32_t quorum = 0;  // how many contributions close a slot; 0: those of all members
-  // Whether lost members are removed. Then rounds do not wait for members that fetch State.
+  // Whether lost members are removed. Then rounds do not wait for members that fetch State (all
+  // that a worker needs to continue).
   bool shrink = false;
-  uint32_t max_ahead = 16;  // with quorum or shrink: how many rounds beyond the floor a cell keeps
+  // With quorum or shrink: how many rounds a cell may keep; `window` more for the slowest worker.
+  uint32_t max_ahead = 16;
   uint64_t incarnation = 0;
   std::vector<uint32_t> data_ports;  // the ports to send in Welcome; set for the control lane only
   // Whether the lane answers hellos. For shard 0's control lane, the Coordinator answers them.
   bool answers_hellos = true;
-  // Set only on shard 0, the first server process.
+  // Returns the learning rate to send with the outcomes of a round. Set only on shard 0, the first
+  // server process.
   std::function<double(uint64_t round)> learning_rate;
   // Whether this lane has the cell that decides the job's last round after a stop request.
   bool decides_last_round = false;
@@ -51,8 +54,8 @@ struct RoundLaneState {
 
   const RoundLaneOptions options;
   LaneMembers members;
-  bool open = false;   // whether every member has said hello on the lane
-  uint64_t floor = 0;  // all members have applied the rounds up to this one
+  bool is_open = false;  // whether every member has said hello on the lane
+  uint64_t floor = 0;    // all members have applied the rounds up to this one
   // The newest round of which a member may keep an outcome that a previous server process sent. Set
   // before the lane opens.
   uint64_t newest_held_round = 0;
@@ -62,7 +65,7 @@ struct RoundLaneState {
   // a newer membership than the lane knows. The lane tells the rank when it may send them again.
   std::vector<bool> refused_for_now;
   Lane::Counters counters;
-  std::vector<uint64_t> late_by_rank;
+  std::vector<uint64_t> late_by_rank;  // how many contributions came after their slot had closed
 };
 
 class RoundCell {
@@ -80,10 +83,11 @@ class RoundCell {
   void AnswerPull(Peer from, const pb::Contribution& c, Sends* out) const;
   // A member hands back an outcome of a previous server process. REQUIRES the form OfRound.
   void RestoreFromOutcome(Peer from, const pb::Outcome& held, const Bytes& payload, Sends* out);
-  // Call when the members have changed. With CellSpec::members_only, drops open slots that have a
-  // contribution of a removed member; the remaining members repeat their contributions.
+  // Call when the members have changed. With `shrink` and CellSpec::is_for_members_only, drops open
+  // slots that have a contribution of a removed member; the remaining members repeat theirs.
   void DropSlotsOfRemovedMembers();
-  // Closes every slot that has enough contributions, and sends the outcomes to all members.
+  // Closes the slots that have enough contributions, from the oldest to the first that must wait
+  // for more, and sends the outcomes to all members.
   void CloseReadySlots(Sends* out);
   // Drops the slots of rounds up to the floor.
   void DropUpTo(uint64_t floor);
@@ -93,7 +97,7 @@ class RoundCell {
   void ResendMissedOutcomes(const LaneMember& member, Sends* out) const;
 
   bool can_be_pulled() const { return spec_.pull != nullptr; }
-  size_t slots() const { return slots_.size(); }
+  size_t num_slots() const { return slots_.size(); }
   // Returns the oldest open slot and sets *round to its round; null if no slot is open.
   const RoundSlot* OldestOpenSlot(uint64_t* round) const;
   // Checks the invariants of a cell that RoundLane::Check lists. `floor_moved`: whether the floor
@@ -102,15 +106,15 @@ class RoundCell {
 
  private:
   friend class RoundLanePeer;  // for tests
-  // Returns the slot of a contribution, which it opens if needed. If the contribution is stale or
-  // too early, refuses it and returns null.
+  // Returns the slot of a contribution; opens the slot if needed. If the contribution is stale or
+  // too early, refuses the contribution and returns null.
   RoundSlot* FindOrOpenSlot(Peer from, const pb::Contribution& c, Sends* out);
   bool HasRoomFor(uint64_t round) const;
   // Counts a contribution to a closed slot as late or repeated.
   void CountLateOrRepeated(RoundSlot* slot, const pb::Contribution& c);
-  // Returns whether the contribution was coded with the same scalers (scale factors) as the slot's
-  // contributions. Else, if all these are of removed members, empties the slot and returns true; if
-  // not, refuses the new contribution (only for now if it belongs to a newer membership).
+  // Returns true if the contribution was coded with the same scalers (scale factors) as those in
+  // the slot. Else refuses it, only for now if it belongs to a newer membership; but if the members
+  // that contributed to the slot are all removed, empties the slot and returns true.
   bool AcceptsScalersOf(Peer from, RoundSlot* slot, const pb::Contribution& c, Sends* out);
   // Adds a contribution (not a Skip) to the slot's sum. Returns false if it was refused.
   bool AddToSlot(Peer from, RoundSlot* slot, const pb::Contribution& c, const Bytes& payload,

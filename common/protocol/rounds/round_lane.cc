@@ -51,11 +51,11 @@ void RoundLane::OnMembers(const pb::Members& members, Sends* out) {
   const CheckInvariantsAtScopeEnd checked(*this);
   const bool is_newer = members.epoch() > state_.members.epoch();
   state_.members.OnMembers(members);
-  if (!state_.open) return OpenIfComplete(out);
+  if (!state_.is_open) return OpenIfComplete(out);
   AdvanceFloor();
   OnFloorMoved(out);
   // Slots may have waited for a member that was removed.
-  for (auto& [name, cell] : cells_) {
+  for (auto& [cell_name, cell] : cells_) {
     cell.DropSlotsOfRemovedMembers();
     cell.CloseReadySlots(out);
   }
@@ -66,7 +66,7 @@ void RoundLane::OnHello(Peer from, const pb::Hello& hello, Sends* out) {
   const CheckInvariantsAtScopeEnd checked(*this);
   const LaneMember* member = state_.members.OnHello(from, hello, out);
   if (member == nullptr) return;
-  if (!state_.open) {
+  if (!state_.is_open) {
     state_.newest_held_round = std::max(state_.newest_held_round, hello.newest_held());
     return OpenIfComplete(out);
   }
@@ -74,15 +74,15 @@ void RoundLane::OnHello(Peer from, const pb::Hello& hello, Sends* out) {
   SendWelcome(from, out);
   OnFloorMoved(out);
   if (!state_.IsElastic() || !member->is_applied_known) return;
-  for (const auto& [name, cell] : cells_) cell.ResendMissedOutcomes(*member, out);
+  for (const auto& [cell_name, cell] : cells_) cell.ResendMissedOutcomes(*member, out);
 }
 
 void RoundLane::OpenIfComplete(Sends* out) {
   const auto is_present = [](const LaneMember& member) { return member.present(); };
-  if (state_.open || !state_.members.complete()) return;
+  if (state_.is_open || !state_.members.complete()) return;
   // A membership without members does not open the lane.
   if (std::none_of(state_.members.begin(), state_.members.end(), is_present)) return;
-  state_.open = true;
+  state_.is_open = true;
   // A member that has not reported what it has applied may get older State than the other members
   // have. The floor is then 0.
   state_.floor = std::max(state_.floor, LeastApplied().value_or(0));
@@ -93,9 +93,9 @@ void RoundLane::OpenIfComplete(Sends* out) {
 
 void RoundLane::GoBack(uint64_t round) {
   const CheckInvariantsAtScopeEnd checked(*this);
-  for (auto& [name, cell] : cells_) cell.Clear();
+  for (auto& [cell_name, cell] : cells_) cell.Clear();
   state_.members = LaneMembers(state_.options.workers);
-  state_.open = false;
+  state_.is_open = false;
   state_.floor = round;
   state_.newest_held_round = round + 1;
   state_.last_round = 0;
@@ -116,7 +116,7 @@ void RoundLane::OnApplied(uint32_t rank, uint64_t incarnation, uint64_t applied)
       state_.members.FindMember(rank, incarnation, state_.options.safeguards.fence_incarnations);
   if (member == nullptr) return;
   LaneMembers::SetApplied(member, applied);
-  if (state_.open) AdvanceFloor();
+  if (state_.is_open) AdvanceFloor();
 }
 
 std::optional<uint64_t> RoundLane::LeastApplied() const {
@@ -134,13 +134,13 @@ void RoundLane::AdvanceFloor() {
   if (least_applied <= state_.floor) return;
   state_.floor = least_applied;
   floor_moved_ = true;
-  for (auto& [name, cell] : cells_) cell.DropUpTo(least_applied);
+  for (auto& [cell_name, cell] : cells_) cell.DropUpTo(least_applied);
 }
 
 void RoundLane::OnFloorMoved(Sends* out) {
   if (!std::exchange(floor_moved_, false)) return;
   // A slot may have waited for an older one that was dropped because the floor passed it.
-  for (auto& [name, cell] : cells_) cell.CloseReadySlots(out);
+  for (auto& [cell_name, cell] : cells_) cell.CloseReadySlots(out);
   TellRefusedToResend(out);
 }
 
@@ -170,7 +170,7 @@ void RoundLane::OnMessage(Peer from, const Message& message, Sends* out) {
     out->push_back(MakeRefusal(from, kMismatch, "a message of this type does not belong here",
                                pb::Refuse::ignore));
   }
-  if (state_.open) OnFloorMoved(out);
+  if (state_.is_open) OnFloorMoved(out);
 }
 
 void RoundLane::OnContribution(Peer from, Kind kind, const pb::Contribution& c,
@@ -186,7 +186,7 @@ void RoundLane::OnContribution(Peer from, Kind kind, const pb::Contribution& c,
                                pb::Refuse::ignore));
     return;
   }
-  if (!state_.open) return;  // The sender has no Welcome yet and will repeat its message.
+  if (!state_.is_open) return;  // The sender has no Welcome yet and will repeat its message.
   RoundCell* cell = FindCell(cell_name);
   if (const std::string fault = WhatIsWrong(cell, c, payload); !fault.empty()) {
     ++state_.counters.bad;
@@ -217,7 +217,7 @@ std::string RoundLane::WhatIsWrong(const RoundCell* cell, const pb::Contribution
 void RoundLane::OnHeldOutcome(Peer from, Kind kind, const pb::Outcome& held, const Bytes& payload,
                               Sends* out) {
   RoundCell* cell = FindCell({kind, held.bucket(), held.chunk()});
-  if (!state_.members.IsPeer(from) || !state_.open || cell == nullptr) return;
+  if (!state_.members.IsPeerOfMember(from) || !state_.is_open || cell == nullptr) return;
   if (held.has_of_round()) return cell->RestoreFromOutcome(from, held, payload, out);
   ++state_.counters.bad;
   out->push_back(MakeRefusal(from, kMismatch,
@@ -225,16 +225,16 @@ void RoundLane::OnHeldOutcome(Peer from, Kind kind, const pb::Outcome& held, con
                              pb::Refuse::leave));
 }
 
-size_t RoundLane::slots() const {
+size_t RoundLane::LargestNumSlots() const {
   size_t max_slots = 0;
-  for (const auto& [name, cell] : cells_) max_slots = std::max(max_slots, cell.slots());
+  for (const auto& [cell_name, cell] : cells_) max_slots = std::max(max_slots, cell.num_slots());
   return max_slots;
 }
 
 std::vector<uint32_t> RoundLane::MissingRanks() const {
   const RoundSlot* oldest_slot = nullptr;
   uint64_t oldest_round = std::numeric_limits<uint64_t>::max();
-  for (const auto& [name, cell] : cells_) {
+  for (const auto& [cell_name, cell] : cells_) {
     uint64_t round = 0;
     const RoundSlot* slot = cell.OldestOpenSlot(&round);
     if (slot == nullptr || round >= oldest_round) continue;
@@ -251,15 +251,15 @@ std::vector<uint32_t> RoundLane::MissingRanks() const {
 
 Status RoundLane::Check() const {
   const uint64_t least_applied = LeastApplied().value_or(0);
-  TERN_HOLDS(!state_.open || state_.floor >= least_applied, "lane: its floor is ", state_.floor,
+  TERN_HOLDS(!state_.is_open || state_.floor >= least_applied, "lane: its floor is ", state_.floor,
              ", and every member has applied ", least_applied);
   for (uint32_t rank = 0; rank < state_.refused_for_now.size(); ++rank) {
     TERN_HOLDS(!state_.refused_for_now[rank] || state_.IsElastic(), "lane: turned rank ", rank,
                " away, and has neither a quorum nor shrinks");
   }
-  for (const auto& [name, cell] : cells_) {
-    TERN_HOLDS(state_.open || cell.slots() == 0, ToString(name, state_.floor), ": keeps ",
-               cell.slots(), " rounds, and the lane is not open");
+  for (const auto& [cell_name, cell] : cells_) {
+    TERN_HOLDS(state_.is_open || cell.num_slots() == 0, ToString(cell_name, state_.floor),
+               ": keeps ", cell.num_slots(), " rounds, and the lane is not open");
     TERN_RETURN_IF_ERROR(cell.Check(/*floor_moved=*/floor_moved_));
   }
   return Ok();

@@ -44,7 +44,7 @@ class RoundLane : public Lane {
 
   void OnMembers(const pb::Members& members, Sends* out) override;
   void OnHello(Peer from, const pb::Hello& hello, Sends* out) override;
-  // Handles contributions and outcomes that workers hand back; refuses any other message.
+  // Handles contributions, and outcomes that workers hand back; refuses any other message.
   void OnMessage(Peer from, const Message& message, Sends* out) override;
   // A heartbeat reports that a rank has applied all rounds up to `applied`.
   void OnApplied(uint32_t rank, uint64_t incarnation, uint64_t applied) override;
@@ -56,22 +56,23 @@ class RoundLane : public Lane {
   // them pull the same state first.
   void GoBack(uint64_t round);
 
-  bool open() const override { return state_.open; }
+  bool open() const override { return state_.is_open; }
   uint64_t floor() const override { return state_.floor; }
   const Counters& counters() const override { return state_.counters; }
-  // By rank: contributions that arrived after their slot had closed.
+  // By rank: how many contributions arrived after their slot had closed.
   const std::vector<uint64_t>& late_by_rank() const { return state_.late_by_rank; }
   // The largest number of slots that a cell has; at most MaxSlots().
-  size_t slots() const;
+  size_t LargestNumSlots() const;
   size_t MaxSlots() const { return state_.MaxSlots(); }
   // The ranks whose contribution to the oldest open slot is missing, for messages.
   std::vector<uint32_t> MissingRanks() const;
 
   // These invariants hold after every event. Lane: it has no slots while it is not open; its floor
   // is at least the newest round that all members have applied. Each cell: its slots are beyond the
-  // floor and at most MaxSlots(); no slot that has enough contributions is open; with every_round
-  // the closed rounds have no gap. Each slot: its sum, its count and its outcome name the same
-  // ranks.
+  // floor and at most MaxSlots(); its oldest open slot needs more contributions or
+  // (closes_every_round) an older round, unless the floor has just moved; with closes_every_round,
+  // no older round of a closed slot is missing. Each slot: its sum, its count and its outcome name
+  // the same ranks.
   Status Check() const;
 
  private:
@@ -79,8 +80,8 @@ class RoundLane : public Lane {
 
   void OnContribution(Peer from, Kind kind, const pb::Contribution& c, const Bytes& payload,
                       Sends* out);
-  // Returns what is wrong with the contribution, as the end of a sentence that begins with its
-  // name; empty if the contribution is valid. `cell`: null if the lane does not have the
+  // Returns what is wrong with the contribution, as text to append to the contribution's
+  // description; empty if the contribution is valid. `cell`: null if the lane does not have the
   // contribution's cell.
   std::string WhatIsWrong(const RoundCell* cell, const pb::Contribution& c,
                           const Bytes& payload) const;
@@ -93,7 +94,7 @@ class RoundLane : public Lane {
   std::optional<uint64_t> LeastApplied() const;
   void AdvanceFloor();
   // If the floor has moved: closes slots that are ready now, and tells workers whose contributions
-  // were refused for lack of room to send them again. (OnApplied leaves this to the next event.)
+  // were refused for now to send them again. (OnApplied leaves this to the next event.)
   void OnFloorMoved(Sends* out);
   void TellRefusedToResend(Sends* out);
   RoundCell* FindCell(const Cell& cell);

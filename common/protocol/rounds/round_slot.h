@@ -14,8 +14,8 @@
 //              sent
 //
 // The cell drops a slot when all members have applied its round. It also drops an open slot that
-// must start again empty. An incarnation is a random number that is new for each
-// process, and when a lost worker joins again.
+// must start again empty. An incarnation is a random number that names a process; a lost worker
+// that joins again has a new one.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,8 @@ class RoundSlot {
  public:
   enum class State : uint8_t { kNew, kOpen, kClosed, kRestored };
 
-  explicit RoundSlot(size_t workers) : arrived_incarnations_(workers), is_added_(workers) {}
+  explicit RoundSlot(size_t num_workers)
+      : arrived_incarnations_(num_workers), is_added_(num_workers) {}
 
   // Starts with the empty sum `sum`, and forgets earlier contributions. REQUIRES a slot that is not
   // closed.
@@ -63,7 +64,8 @@ class RoundSlot {
   bool added(uint32_t rank) const { return is_added_[rank]; }
   uint32_t contributors() const { return num_contributors_; }
   uint64_t digest() const { return digest_; }
-  // The outcome of a closed slot. The slot sets the contributors in it, the slot's owner the rest.
+  // The outcome of a closed slot. The slot sets the contributors in it; the slot's owner sets the
+  // rest.
   pb::Outcome& outcome() { return outcome_; }
   const pb::Outcome& outcome() const { return outcome_; }
   const Bytes& payload() const { return payload_; }

@@ -15,7 +15,7 @@ uint64_t PayloadBytes(const SendQueue::Entry& entry) {
 
 }  // namespace
 
-void SendQueue::Put(const ExchangeKey& key, Entry entry) {
+void SendQueue::Enqueue(const ExchangeKey& key, Entry entry) {
   TERN_REQUIRES(!entries_.contains(key), ToString(key.cell, key.exchange, "exchange"),
                 ": contributed twice");
   Drop(key);
@@ -84,8 +84,8 @@ std::vector<const SendQueue::Item*> SendQueue::TakeSendable(LaneRef lane, Time n
 }
 
 const SendQueue::Item* SendQueue::FirstPush(LaneRef lane) const {
-  const auto is_push_of_lane = [lane](const Item& one) {
-    return one.second.lane == lane && one.first.cell.kind == Kind::kPush;
+  const auto is_push_of_lane = [lane](const Item& item) {
+    return item.second.lane == lane && item.first.cell.kind == Kind::kPush;
   };
   const auto oldest_push = std::find_if(entries_.begin(), entries_.end(), is_push_of_lane);
   if (oldest_push == entries_.end()) return nullptr;
@@ -118,8 +118,8 @@ void SendQueue::MarkUnsent(LaneRef lane) {
 Status SendQueue::CheckEntry(const Item& item, uint64_t applied) const {
   const auto& [key, entry] = item;
   const bool is_pull = IsPull(entry.contribution);
-  TERN_HOLDS(is_pull == (entry.pull != 0), ToString(key.cell, key.exchange, "exchange"),
-             ": asks for ", is_pull ? 1 : 0, " pulls, and its number is ", entry.pull);
+  TERN_HOLDS(is_pull == (entry.pull_number != 0), ToString(key.cell, key.exchange, "exchange"),
+             ": asks for ", is_pull ? 1 : 0, " pulls, and its number is ", entry.pull_number);
   TERN_HOLDS(is_pull || key.exchange > applied, ToString(key.cell, key.exchange, "exchange"),
              ": not answered, and applied is ", applied);
   return Ok();

@@ -2,13 +2,13 @@
 // server socket. An exchange is a round or, in a job without rounds, one of the worker's clocks
 // (its own count of exchanges). The states of a contribution:
 //
-//   Put --> kWaiting --credit, lane up--> kSent --outcome--> (dropped)
-//              ^                          |   ^ |
-//              +-----its lane comes up----+   +-+ its lane has been silent: sent again
+//   Enqueue --> kWaiting --credit, lane up--> kSent --outcome--> (dropped)
+//                  ^                          |   ^ |
+//                  +-----its lane comes up----+   +-+ its lane has been silent: sent again
 //
 // Credit: the unanswered pushes that were sent on a lane have at most `credit_bytes` bytes, except
-// that the lane's first unanswered push may always be sent: of the oldest exchange the lowest
-// bucket, and of this the lowest chunk. This exception prevents a deadlock: workers may get their
+// that the lane's first unanswered push may always be sent: the push of the oldest exchange, and in
+// it of the lowest bucket and chunk. This exception prevents a deadlock: workers may get their
 // scalers (codecs' scale factors) back in different orders, but all of them push to the first open
 // cell (one reduction over the workers). A server holds at most about workers * credit_bytes bytes
 // per lane.
@@ -48,7 +48,7 @@ class SendQueue {
   struct Entry {
     LaneRef lane;
     Contribution contribution;
-    uint64_t pull = 0;  // the number of a pull; 0 for any other contribution
+    uint64_t pull_number = 0;  // the number of a pull; 0 for any other contribution
     State state = State::kWaiting;
     Time sent_at{};
   };
@@ -57,19 +57,19 @@ class SendQueue {
   explicit SendQueue(uint64_t credit_bytes) : credit_bytes_(credit_bytes) {}
 
   // Adds a waiting contribution. REQUIRES that the key is not in the queue.
-  void Put(const ExchangeKey& key, Entry entry);
+  void Enqueue(const ExchangeKey& key, Entry entry);
   // The entry of this key, or null.
   const Entry* Find(const ExchangeKey& key) const;
   void Drop(const ExchangeKey& key);
-  // Whether the queue has a contribution other than a pull of this or an earlier exchange.
+  // Whether the queue has a contribution of this or an earlier exchange, other than a pull.
   bool HasContributionsUpTo(uint64_t exchange) const;
   // Drops the contributions of this and earlier exchanges, but no pulls.
   void DropUpTo(uint64_t exchange);
   void Clear();
   bool empty() const { return entries_.empty(); }
 
-  // Returns the contributions to send now on a lane that is up, in this order, and marks them as
-  // sent. The pointers are valid until the next call of a member function.
+  // Returns the contributions to send now on a lane that is up, in the order of sending, and marks
+  // them as sent. The pointers are valid until the next call of a member function.
   std::vector<const Item*> TakeSendable(LaneRef lane, Time now);
   // Returns the sent contributions for which `is_due` returns true, to send them again.
   std::vector<const Item*> TakeOverdue(Time now,

@@ -1,6 +1,6 @@
 // Tests of the coder, which encodes gradients into pushes, and of RoundApplier, which updates the
-// weights with the workers' sum. Two workers run in this process without sockets; the servers' own
-// sum objects (protocol::CellSpec::open) add up what they push.
+// weights with the workers' sum. One or two workers run in this process without sockets; the
+// servers' own sum objects (protocol::CellSpec::open) add up the workers' pushes.
 #include "client/exchange/coder.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ struct TestWorker {
         coder(job, std::make_unique<HostCoder>(job, rank), port, events, progress),
         sums(job),
         applier(job, *replica, sums) {
-    coder.SetEarlierScalers([this](uint64_t round, uint32_t bucket) {
+    coder.SetEarlierScalersFunction([this](uint64_t round, uint32_t bucket) {
       return sums.ScalersOfEarlierRound(round, bucket);
     });
   }
@@ -42,7 +42,8 @@ struct TestWorker {
   RoundApplier applier;
 };
 
-// Returns the servers' answer to a cell: the sum of the payloads of 2 workers, learning rate 0.1.
+// Returns the servers' answer to the contributions of 2 workers to a cell, with learning rate 0.1.
+// `payload` is their sum.
 Answer MakeAnswer(const protocol::Cell& cell, uint64_t round, Bytes payload) {
   Answer answer;
   answer.cell = cell;
@@ -53,7 +54,8 @@ Answer MakeAnswer(const protocol::Cell& cell, uint64_t round, Bytes payload) {
   return answer;
 }
 
-// Two workers of a job, and the cells (per-chunk sums) of its only server.
+// Two workers of a job, and the descriptions of the cells (sums of scalers or of pushes) of the
+// job's only server.
 struct Cluster {
   explicit Cluster(const setup::Setup& job) {
     for (uint32_t rank = 0; rank < 2; ++rank)
@@ -74,33 +76,33 @@ void RunRound(const setup::Setup& job, uint64_t round, Cluster* cluster) {
   for (uint32_t b = 0; b < job.plan.buckets.size(); ++b) {
     for (auto& worker : *workers) worker->coder.Push(round, b, worker->replica->gradients());
     if (!job.plan.buckets[b].shared_parts.empty() && job.plan.shares_before(round)) {
-      auto sum = spec_by_cell[{protocol::Kind::kScale, b, 0}].open(round);
+      auto cell_sum = spec_by_cell[{protocol::Kind::kScale, b, 0}].open(round);
       for (uint32_t rank = 0; rank < workers->size(); ++rank) {
-        ASSERT_TRUE(sum->Add(rank, (*workers)[rank]->port.contributions.Pop()->payload).ok());
+        ASSERT_TRUE(cell_sum->Add(rank, (*workers)[rank]->port.contributions.Pop()->payload).ok());
       }
       Answer scaler_answer;
       scaler_answer.cell = {protocol::Kind::kScale, b, 0};
       scaler_answer.outcome.mutable_of_round()->set_round(round);
-      scaler_answer.payload = sum->Close();
+      scaler_answer.payload = cell_sum->Close();
       for (auto& worker : *workers) {
         worker->sums.Store(scaler_answer);
         worker->coder.ReceiveScalers(scaler_answer);
       }
     }
     for (uint32_t c = 0; c < job.plan.buckets[b].chunks.size(); ++c) {
-      auto sum = spec_by_cell[{protocol::Kind::kPush, b, c}].open(round);
+      auto cell_sum = spec_by_cell[{protocol::Kind::kPush, b, c}].open(round);
       for (uint32_t rank = 0; rank < workers->size(); ++rank) {
         const auto push = (*workers)[rank]->port.contributions.Pop();
         EXPECT_LE(push->payload.size(), job.plan.chunk(b, c).max_push_bytes);
-        ASSERT_TRUE(sum->Add(rank, push->payload).ok());
+        ASSERT_TRUE(cell_sum->Add(rank, push->payload).ok());
       }
-      const Answer answer = MakeAnswer({protocol::Kind::kPush, b, c}, round, sum->Close());
+      const Answer answer = MakeAnswer({protocol::Kind::kPush, b, c}, round, cell_sum->Close());
       EXPECT_LE(answer.payload.size(), job.plan.chunk(b, c).max_sum_bytes);
       for (auto& worker : *workers) worker->sums.Store(answer);
     }
   }
   for (auto& worker : *workers) {
-    ASSERT_TRUE(worker->sums.Has(round));
+    ASSERT_TRUE(worker->sums.HasAnswers(round));
     ASSERT_TRUE(worker->applier.ApplyRound(round).ok());
     worker->sums.DropRoundsUpTo(round);
   }
@@ -178,14 +180,14 @@ TEST(Coder, SelectsByAThresholdPerTensorOrForTheModel) {
   }
 }
 
-// Cutting the model into chunks of another size must not change the result, because codes depend on
-// an element's position in its tensor. That also holds for codecs that store rounding errors.
 class EveryCodec : public testing::TestWithParam<std::string> {};
 
+// Cutting the model into chunks of another size must not change the result, because codes depend on
+// an element's position in its tensor. That also holds for codecs that store rounding errors.
 TEST_P(EveryCodec, KeepsReplicasEqualForEveryPlan) {
   uint64_t previous_hash = 0;
-  for (const std::string chunk : {"1", "4096"}) {
-    const auto job = SmallJob({"exchange.codec=" + GetParam(), "exchange.chunk_kib=" + chunk});
+  for (const std::string chunk_kib : {"1", "4096"}) {
+    const auto job = SmallJob({"exchange.codec=" + GetParam(), "exchange.chunk_kib=" + chunk_kib});
     Cluster cluster(*job);
     for (uint64_t round = 1; round <= 5; ++round) {
       SetGradients(*job, round, &cluster);
@@ -202,9 +204,9 @@ TEST_P(EveryCodec, KeepsReplicasEqualForEveryPlan) {
 TEST(Coder, ScalersOfRunsOfElementsDoNotDependOnThePlan) {
   for (const std::string scaler : {"shared", "per_worker", "previous"}) {
     std::vector<uint64_t> hashes;
-    for (const std::string chunk : {"1", "4096"}) {
+    for (const std::string chunk_kib : {"1", "4096"}) {
       const auto job = SmallJob({"exchange.codec=ternary", "exchange.scaler_elements=100",
-                                 "exchange.scaler=" + scaler, "exchange.chunk_kib=" + chunk});
+                                 "exchange.scaler=" + scaler, "exchange.chunk_kib=" + chunk_kib});
       Cluster cluster(*job);
       for (uint64_t round = 1; round <= 4; ++round) {
         SetGradients(*job, round, &cluster);

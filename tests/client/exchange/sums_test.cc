@@ -50,13 +50,13 @@ TEST(Sums, HasARoundOnlyAfterItsScalersArrive) {
   const auto job = SmallJob();
   Sums sums(*job);
   PutZeroSums(*job, 3, 2, &sums);
-  EXPECT_FALSE(sums.Has(3));
+  EXPECT_FALSE(sums.HasAnswers(3));
   for (uint32_t b = 0; b < job->plan.buckets.size(); ++b) {
     const std::vector<float> scalers(job->plan.buckets[b].shared_parts.size(), 1.f);
     sums.Store(MakeAnswer({protocol::Kind::kScale, b, 0}, 3, 2, protocol::EncodeScalers(scalers)));
   }
-  EXPECT_TRUE(sums.Has(3));
-  EXPECT_FALSE(sums.Has(2));
+  EXPECT_TRUE(sums.HasAnswers(3));
+  EXPECT_FALSE(sums.HasAnswers(2));
 }
 
 TEST(Sums, HasARoundWithoutContributors) {
@@ -65,7 +65,7 @@ TEST(Sums, HasARoundWithoutContributors) {
   PutZeroSums(*job, 1, 0, &sums);
   for (uint32_t b = 0; b < job->plan.buckets.size(); ++b)
     sums.Store(MakeAnswer({protocol::Kind::kScale, b, 0}, 1, 0, {}));
-  ASSERT_TRUE(sums.Has(1));
+  ASSERT_TRUE(sums.HasAnswers(1));
   size_t num_elements = 0;
   EXPECT_TRUE(sums.Decode(1, [&](uint32_t, uint64_t,
                                  std::span<const float> values) { num_elements += values.size(); })
@@ -90,9 +90,9 @@ TEST(Sums, NeedNoScalerAnswersIfSumsContainScalers) {
   const auto job = SmallJob({"exchange.scaler=per_worker"});
   Sums sums(*job);
   PutZeroSums(*job, 1, 2, &sums);
-  EXPECT_TRUE(sums.Has(1));
+  EXPECT_TRUE(sums.HasAnswers(1));
   sums.DropRoundsUpTo(1);
-  EXPECT_FALSE(sums.Has(1));
+  EXPECT_FALSE(sums.HasAnswers(1));
 }
 
 TEST(Sums, SaveTheScalersThatLaterRoundsNeed) {

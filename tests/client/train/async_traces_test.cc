@@ -1,7 +1,7 @@
 // Tests of the algorithms without rounds. Workers and servers run in this process, and the order of
 // pushes is random. A reference applies each algorithm's equation in double precision in the same
-// order. The weights at which each worker computes gradients must be close to the reference.
-// In the reference, w are the servers' weights and x[rank] the weights of a worker.
+// order. The weights at which each worker computes gradients must be close to those of the
+// reference. In the reference, w are the servers' weights and x[rank] the weights of a worker.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -54,11 +54,12 @@ Vector GradientAt(uint32_t rank, uint64_t step, const Vector& w) {
 
 // Applies push number `step` of worker `rank` to the servers' weights w, then pulls: updates the
 // worker's weights x.
-using MakePush = std::function<void(uint32_t rank, uint64_t step, Vector* w, Vector* x)>;
+using ReferencePush = std::function<void(uint32_t rank, uint64_t step, Vector* w, Vector* x)>;
 
 // Runs the job and checks every worker's weights at every step, and the final weights, against the
-// reference that make_push computes. A worker pushes once in steps_of_push steps.
-void CheckTraces(const setup::Setup& job, const MakePush& make_push, uint64_t steps_of_push = 1) {
+// reference that apply_push computes. A worker pushes once in steps_of_push steps.
+void CheckTraces(const setup::Setup& job, const ReferencePush& apply_push,
+                 uint64_t steps_of_push = 1) {
   std::vector<uint32_t> push_order;
   const auto traces = RunCluster(job, {kSteps, 7}, &push_order);
   ASSERT_GE(push_order.size(), 30u / steps_of_push);
@@ -69,7 +70,7 @@ void CheckTraces(const setup::Setup& job, const MakePush& make_push, uint64_t st
     ASSERT_GE(traces[rank].points.size(), next_step[rank]);
     EXPECT_LT(RelativeDistance(traces[rank].points[next_step[rank] - 1], x[rank]), kTolerance)
         << "rank " << rank << " at step " << next_step[rank];
-    make_push(rank, next_step[rank]++, &w, &x[rank]);
+    apply_push(rank, next_step[rank]++, &w, &x[rank]);
   }
   for (const Trace& trace : traces) EXPECT_LT(RelativeDistance(trace.final_weights, w), kTolerance);
 }
@@ -173,12 +174,13 @@ TEST(Ssp, IsAsgdIfNoWorkerIsTooFarAhead) {
 TEST(Ssp, KeepsAllWorkersWithinTheBound) {
   std::vector<uint32_t> push_order;
   RunCluster(*MakeJob("ssp", {"train.ssp.staleness=2"}), {kSteps, 3}, &push_order);
-  std::vector<uint64_t> clock(kWorkers);
+  std::vector<uint64_t> num_pushes(kWorkers);  // By rank.
   for (uint32_t rank : push_order) {
-    ++clock[rank];
-    // clock[r] counts the pushes of rank r. A worker sends push c after it has the answer to push
-    // c - 1. The servers send that answer only when every worker has made at least c - 3 pushes.
-    for (uint32_t other = 0; other < kWorkers; ++other) EXPECT_LE(clock[rank], clock[other] + 3);
+    ++num_pushes[rank];
+    // A worker sends push c after it has the answer to push c - 1. The servers send that answer
+    // only when every worker has made at least c - 3 pushes.
+    for (uint32_t other_rank = 0; other_rank < kWorkers; ++other_rank)
+      EXPECT_LE(num_pushes[rank], num_pushes[other_rank] + 3);
   }
 }
 
@@ -190,22 +192,23 @@ TEST(EasgdAsync, MovesWorkerAndCentreByTheDifferenceBeforeTheStep) {
   const auto traces = RunCluster(*job, {kSteps, 7}, &push_order);
   Vector centre = InitialWeights(*job);
   std::vector<Vector> x(kWorkers, centre);
-  std::vector<uint64_t> t(kWorkers);
-  const auto make_step = [&](uint32_t i, const Vector& elastic_force) {
-    EXPECT_LT(RelativeDistance(traces[i].points[t[i]], x[i]), kTolerance) << i << " at " << t[i];
-    const Vector g = GradientAt(i, t[i] + 1, x[i]);
+  std::vector<uint64_t> t(kWorkers);  // How many steps each worker has made.
+  const auto make_step = [&](uint32_t rank, const Vector& elastic_force) {
+    EXPECT_LT(RelativeDistance(traces[rank].points[t[rank]], x[rank]), kTolerance)
+        << rank << " at " << t[rank];
+    const Vector g = GradientAt(rank, t[rank] + 1, x[rank]);
     for (size_t k = 0; k < g.size(); ++k)
-      x[i][k] -= kRate * g[k] + (elastic_force.empty() ? 0 : elastic_force[k]);
-    ++t[i];
+      x[rank][k] -= kRate * g[k] + (elastic_force.empty() ? 0 : elastic_force[k]);
+    ++t[rank];
   };
   ASSERT_GE(push_order.size(), 15u);
-  for (uint32_t i : push_order) {
-    while (t[i] == 0 || t[i] % tau != 0) make_step(i, {});
+  for (uint32_t rank : push_order) {
+    while (t[rank] == 0 || t[rank] % tau != 0) make_step(rank, {});
     Vector elastic_force(centre.size());
     for (size_t k = 0; k < elastic_force.size(); ++k)
-      elastic_force[k] = 0.2 * (x[i][k] - centre[k]);
+      elastic_force[k] = 0.2 * (x[rank][k] - centre[k]);
     for (size_t k = 0; k < elastic_force.size(); ++k) centre[k] += elastic_force[k];
-    make_step(i, elastic_force);
+    make_step(rank, elastic_force);
   }
   for (const Trace& trace : traces)
     EXPECT_LT(RelativeDistance(trace.final_weights, centre), kTolerance);
@@ -217,19 +220,20 @@ TEST(Asgd, AppliesGradientsLocallyBetweenPushesAndPulls) {
   const auto traces = RunCluster(*job, {kSteps, 5}, &push_order);
   Vector w = InitialWeights(*job);
   std::vector<Vector> x(kWorkers, w);
-  std::vector<uint64_t> step(kWorkers, 1);
-  for (uint32_t i : push_order) {
+  std::vector<uint64_t> next_step(kWorkers, 1);
+  for (uint32_t rank : push_order) {
     Vector gradient_sum(w.size());
-    for (int n = 0; n < 2; ++n, ++step[i]) {
-      EXPECT_LT(RelativeDistance(traces[i].points[step[i] - 1], x[i]), kTolerance) << step[i];
-      const Vector g = GradientAt(i, step[i], x[i]);
+    for (int n = 0; n < 2; ++n, ++next_step[rank]) {
+      EXPECT_LT(RelativeDistance(traces[rank].points[next_step[rank] - 1], x[rank]), kTolerance)
+          << next_step[rank];
+      const Vector g = GradientAt(rank, next_step[rank], x[rank]);
       for (size_t k = 0; k < g.size(); ++k) {
         gradient_sum[k] += g[k];
-        x[i][k] -= kRate * g[k];
+        x[rank][k] -= kRate * g[k];
       }
     }
     for (size_t k = 0; k < w.size(); ++k) w[k] -= kRate * gradient_sum[k];
-    x[i] = w;
+    x[rank] = w;
   }
 }
 

@@ -62,7 +62,7 @@ class AnalyticCompute : public Compute {
 struct Member {
   Registry registry;
   Progress progress{registry};
-  Events events;
+  Events events;  // The answers and other events that the worker's Trainer reads.
   std::unique_ptr<Replica> replica;
   std::unique_ptr<Coder> coder;
   std::unique_ptr<Port> port;
@@ -71,9 +71,9 @@ struct Member {
 
 // The servers, and the protocol between each worker and them, without sockets. A lane is the
 // protocol object that a shard runs for one of its sockets; here one real lane holds the whole
-// model. Messages arrive in the order in which they are sent. In algorithms without rounds, the
-// lane receives one worker's pushes of the whole model at a time, while no worker computes. Which
-// worker comes next is a random choice that is a function of a seed.
+// model. In algorithms with rounds, messages arrive in the order in which they are sent. In those
+// without rounds, the lane receives one worker's pushes of the whole model at a time, while no
+// worker computes. Which worker comes next is a random choice that is a function of a seed.
 class Servers {
  public:
   Servers(const setup::Setup& job, const ClusterOptions& options,
@@ -88,7 +88,8 @@ class Servers {
     pb::Members membership;
     membership.set_epoch(1);
     membership.set_steps(options.steps);
-    // Worker `rank` has the incarnation 10 + rank and is the peer 100 + rank of the lane.
+    // Worker `rank` has the incarnation (the number of its process) 10 + rank, and its connection
+    // is the lane's peer 100 + rank.
     for (uint32_t rank = 0; rank < members_.size(); ++rank) {
       membership.add_incarnations(10 + rank);
       exchanges_.emplace_back(protocol::Exchange::Options{rank, 10 + rank, 1 << 30, {}});
@@ -147,11 +148,11 @@ class Servers {
     options.learning_rate = [this](uint64_t round) { return schedule_->Rate(round - 1); };
     if (job_.plan.is_central) {
       checkpoints_ = std::make_unique<server::LaneCheckpoints>(job_, 0, 1);
-      auto central = server::CentralLane::Make(
+      auto central_lane = server::CentralLane::Make(
           job_, 0, 1, options, server::InitialWeights(job_),
           [this](uint64_t step) { return schedule_->Rate(step); }, *checkpoints_);
-      EXPECT_TRUE(central.ok()) << central.status().message();
-      central_lane_ = std::move(*central);
+      EXPECT_TRUE(central_lane.ok()) << central_lane.status().message();
+      central_lane_ = std::move(*central_lane);
       return;
     }
     std::vector<protocol::CellSpec> cells = protocol::MakeCellsOfLane(job_.plan, 0, 0);
@@ -186,10 +187,10 @@ class Servers {
     for (;;) {
       std::vector<uint32_t> ready_ranks;
       for (uint32_t rank = 0; rank < worker_states_.size(); ++rank) {
-        const WorkerState& state = worker_states_[rank];
-        if (state.pending_pushes.size() == num_chunks_) {
+        const WorkerState& worker = worker_states_[rank];
+        if (worker.pending_pushes.size() == num_chunks_) {
           ready_ranks.push_back(rank);
-        } else if (!state.has_finished && state.num_unanswered == 0) {
+        } else if (!worker.has_finished && worker.num_unanswered == 0) {
           return;  // This worker is computing.
         }
       }

@@ -34,7 +34,7 @@ struct Trace {
   std::vector<float> final_weights;
   Floats average_weights;  // The moving average of the weights at the end, if the job asks for one.
   uint64_t num_pulls = 0;  // How many chunks the worker pulled without a push.
-  Status status;
+  Status status;           // What Trainer::Run returned.
 };
 
 struct ClusterOptions {
@@ -43,8 +43,8 @@ struct ClusterOptions {
 };
 
 // Runs all workers of the job to the end and returns their traces by rank. For algorithms without
-// rounds, writes to `push_order` the ranks in the order in which the servers processed their
-// exchanges (one exchange is a push of the whole model with its answer).
+// rounds, appends to `push_order` the rank of each exchange (a push of the whole model with its
+// answer), in the order in which the servers processed the exchanges.
 std::vector<Trace> RunCluster(const setup::Setup& job, const ClusterOptions& options,
                               std::vector<uint32_t>* push_order = nullptr);
 

@@ -1,7 +1,7 @@
 // Tests of every algorithm with rounds. A reference computes the equations of the algorithm's paper
 // in double precision. The weights at which each worker computes gradients, and W (the weights that
-// the workers agree on after each round), must be close to it. In the references, x[i] are the
-// weights of worker i, v momentum, and s or t counts steps from 1.
+// the workers agree on after each round), must be close to those of the reference. In a reference,
+// x[i] are the weights of worker i, v momentum, and s or t counts steps from 1.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -99,8 +99,8 @@ TEST(Ssgd, IsMomentumOnTheMeanGradient) {
 // The settings of OD-SGD, algorithm 2 of its paper, for CheckOdsgd.
 struct OdsgdReference {
   uint64_t warmup_steps = 5;
-  // The local updater makes steps of SGD with momentum, with scale * g as the gradient, where g is
-  // the worker's own gradient.
+  // The local updater makes steps of SGD with momentum, at local_rate. Its gradient is scale * g,
+  // where g is the worker's own gradient, with delay compensation of strength lambda.
   double local_rate = 0.03, lambda = 0, local_momentum = 0, scale = 1;
   // Whether the compensation uses the previous global weights instead of the local ones.
   bool uses_previous_global = false;

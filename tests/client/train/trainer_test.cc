@@ -1,5 +1,5 @@
 // Tests of the Trainer, a worker's training loop, in a job of one worker. The test takes the place
-// of the server and answers at once.
+// of the server and answers at once, except where a test delays an answer.
 #include "client/train/trainer.h"
 
 #include <gmock/gmock.h>
@@ -50,11 +50,11 @@ class AnsweringPort : public Port {
   void Contribute(protocol::Cell cell, protocol::Contribution contribution) override {
     const uint64_t round = protocol::ExchangeOf(contribution);
     if (on_contribute && on_contribute(cell, round)) return;
-    auto sum = specs_.at(cell).open(1);
-    EXPECT_TRUE(sum->Add(0, protocol::PayloadOf(contribution)).ok());
+    auto cell_sum = specs_.at(cell).open(1);
+    EXPECT_TRUE(cell_sum->Add(0, protocol::PayloadOf(contribution)).ok());
     Answer answer;
     answer.cell = cell;
-    answer.payload = sum->Close();
+    answer.payload = cell_sum->Close();
     answer.outcome.mutable_of_round()->set_round(round);
     answer.outcome.set_learning_rate(0.1);
     answer.outcome.mutable_of_round()->set_contributors(1);
@@ -77,7 +77,8 @@ class AnsweringPort : public Port {
   // Called for each contribution, with its cell and round. If it returns true, no answer is sent.
   std::function<bool(protocol::Cell, uint64_t)> on_contribute;
   std::function<void(Answer*)> modify_answer;
-  // If it returns true, the answer is not sent at once; the test sends it later.
+  // Called with each answer. If it returns true, the answer is not sent at once; the test sends the
+  // answer later.
   std::function<bool(const Answer&)> delay_answer;
   std::function<void()> on_finish;
   Coder* coder = nullptr;
@@ -232,22 +233,22 @@ class TrainerWithBatchNormTest : public TrainerTest {
   Status Compare(const std::vector<std::vector<float>>& statistics) {
     worker::JobCompute compute = MakeCompute();
     Gradient gradient(*job_, compute, *replica_, progress_);
-    FiguresExchange figures(*job_, 0, compute, *replica_, gradient);
+    FiguresExchange figures_exchange(*job_, 0, compute, *replica_, gradient);
     pb::FiguresOfAll figures_of_all;
     for (const std::vector<float>& of_worker : statistics) {
-      pb::Figures entry = *figures.MakeComparisonFigures();
-      entry.mutable_statistics()->Assign(of_worker.begin(), of_worker.end());
-      figures_of_all.add_by_rank(entry.SerializeAsString());
+      pb::Figures figures = *figures_exchange.MakeComparisonFigures();
+      figures.mutable_statistics()->Assign(of_worker.begin(), of_worker.end());
+      figures_of_all.add_by_rank(figures.SerializeAsString());
     }
     Answer answer{{protocol::Kind::kFigures, 0, protocol::kCompare},
                   {},
                   Bytes::Own(figures_of_all.SerializeAsString())};
-    return figures.OnAnswer(answer, 4);
+    return figures_exchange.OnAnswer(answer, 4);
   }
 };
 
-// Each array has the means of 2 channels, then their second moments. Both are averaged over the
-// workers, so the variance between the workers' means is included.
+// Each array has the means of 2 channels, then their variances. Means and second moments are
+// averaged over the workers, so the resulting variance includes that between the workers' means.
 TEST_F(TrainerWithBatchNormTest, EvaluatesWithTheStatisticsOfAllWorkers) {
   EXPECT_THAT(replica_->mean_statistics(), ::testing::ElementsAre(0, 0, 1, 1));
   ASSERT_TRUE(Compare({{1, 5, 2, 3}, {3, 5, 4, 5}}).ok());
@@ -289,8 +290,8 @@ class WatchedCompute : public worker::BatchCompute {
   std::function<void(uint64_t, uint32_t)> on_need_;
 };
 
-// Accepts images as bytes, as a GPU does, and converts them to floats. Checks that the trainer
-// announces each batch before its forward pass.
+// Accepts images as bytes, as a GPU does, and converts them to floats. Checks that a batch that the
+// trainer has announced as the next is the one of the next forward pass.
 class ByteCompute : public worker::BatchCompute {
  public:
   ByteCompute(std::unique_ptr<worker::BatchCompute> inner_compute, const kernels::PixelRule& rule)

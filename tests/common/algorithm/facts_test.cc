@@ -38,8 +38,8 @@ Message* MutableSection(pb::Job* job) {
 const FieldDescriptor* FieldOfKey(const pb::Job& job, const std::string& key) {
   return SectionOf(job.train())->message_type()->FindFieldByName(key);
 }
-// A job with the algorithm `name` and, if the algorithm has periods, with a period of that many
-// steps from one exchange to the next.
+// A job with the algorithm `name` and, if the algorithm has periods, with `period` steps from one
+// exchange to the next.
 pb::Job MakeJobWithPeriod(const std::string& name, uint32_t period) {
   pb::Job job = MakeJob(name);
   const std::string& key = TraitsOf(job.train())->period_key();
@@ -223,7 +223,8 @@ TEST(Facts, SayWhetherTheOptimizersStateIsExchanged) {
 }
 
 // The term is the delay compensation that DC-ASGD adds to a gradient. By default the servers
-// compute it if all codecs send values (true), and else the workers. A job can override this.
+// compute the term if all codecs send values (the argument of WorkersFormTerm), else the workers.
+// A job can override this.
 TEST(Facts, LetTheCodecsDecideWhoFormsTheTermByDefault) {
   for (const char* name : {"dcasgd_c", "dcasgd_a"}) {
     pb::Job job = MakeJob(name);
@@ -232,8 +233,8 @@ TEST(Facts, LetTheCodecsDecideWhoFormsTheTermByDefault) {
     for (const bool on_worker : {false, true}) {
       pb::Dcasgd* section = static_cast<pb::Dcasgd*>(MutableSection(&job));
       section->set_compensation(on_worker ? pb::Dcasgd::on_worker : pb::Dcasgd::on_server);
-      for (const bool values_pushed : {false, true})
-        EXPECT_EQ(FactsOf(job).WorkersFormTerm(values_pushed), on_worker);
+      for (const bool codecs_send_values : {false, true})
+        EXPECT_EQ(FactsOf(job).WorkersFormTerm(codecs_send_values), on_worker);
     }
   }
 }
@@ -309,7 +310,7 @@ TEST(Traits, NameExistingKeysOfTheExpectedTypes) {
     EXPECT_GE(traits.rounds_a_step(), 1u) << name;
     EXPECT_GE(traits.window(), 1u) << name;
     EXPECT_GE(traits.holding_size(), 1) << name;
-    // The computations of Facts assume this.
+    // The computations of Facts assume what the next two lines check.
     EXPECT_TRUE(traits.rounds_a_step() == 1 || !traits.has_period_key()) << name;
     EXPECT_LT(traits.ahead(), traits.window()) << name;
   }

@@ -1,5 +1,5 @@
-// Tests of LoopClock(longest): a call of Now() advances it by the time that has passed, but at
-// most by `longest`.
+// Tests of LoopClock(longest): a call of Now() advances the clock by the time that has passed, but
+// at most by `longest`.
 #include "common/base/clock.h"
 
 #include <gtest/gtest.h>

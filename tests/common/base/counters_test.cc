@@ -55,9 +55,9 @@ TEST(Registry, WritesPrometheusText) {
 TEST(Registry, EscapesLabelsAndHelp) {
   Registry registry;
   registry.GetCounter("tern_x_total", "One\nline \"here\".", {{"path", "a\\b\"c\n"}});
-  const std::string text = registry.PrometheusText();
-  EXPECT_THAT(text, HasSubstr("# HELP tern_x_total One\\nline \"here\".\n"));
-  EXPECT_THAT(text, HasSubstr("tern_x_total{path=\"a\\\\b\\\"c\\n\"} 0\n"));
+  const std::string metrics_text = registry.PrometheusText();
+  EXPECT_THAT(metrics_text, HasSubstr("# HELP tern_x_total One\\nline \"here\".\n"));
+  EXPECT_THAT(metrics_text, HasSubstr("tern_x_total{path=\"a\\\\b\\\"c\\n\"} 0\n"));
 }
 
 TEST(Registry, SnapshotListsAllValues) {

@@ -40,9 +40,9 @@ class LoggingDeathTest : public ::testing::Test {
 };
 
 std::string ReadFile(const std::filesystem::path& file) {
-  std::ostringstream text;
-  text << std::ifstream(file).rdbuf();
-  return text.str();
+  std::ostringstream contents;
+  contents << std::ifstream(file).rdbuf();
+  return contents.str();
 }
 
 [[noreturn]] void LogLines(const std::string& dir, const std::string& text) {

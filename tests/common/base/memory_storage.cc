@@ -89,19 +89,19 @@ Status MemoryStorage::Write(const std::string& path, std::string_view bytes) {
     return Status(Code::kCannotWrite, "cannot create " + path + ": " + NoSuchFile().message());
   if (current_tree_.folders.contains(path))
     return Status(Code::kCannotWrite, "cannot create " + path + ": " + IsAFolder().message());
-  size_t size = bytes.size();
-  if (fate == Fate::kRefused) size /= 2;
+  size_t num_written = bytes.size();
+  if (fate == Fate::kRefused) num_written /= 2;
   if (fate == Fate::kLost) {
     const uint64_t result = chooser_(kNumPartialResults);
     if (result == kNumPartialResults - 1) return Status(Code::kCannotWrite, "the process is dead");
-    size = size * result / (kNumPartialResults - 2);
+    num_written = num_written * result / (kNumPartialResults - 2);
   }
   FilePtr& file = current_tree_.files[path];
   if (file == nullptr) {
     file = std::make_shared<File>();
     pending_changes_.push_back({Change::Type::kCreate, "", path, file});
   }
-  file->bytes = bytes.substr(0, size);
+  file->bytes = bytes.substr(0, num_written);
   file->is_flushed = fate == Fate::kDone;
   recent_files_ = {file, recent_files_[0]};
   if (fate == Fate::kDone) return Ok();
@@ -146,9 +146,9 @@ std::error_code MemoryStorage::CreateFolders(const std::string& folder) {
 
 void MemoryStorage::FlushFolder(const std::string& folder) {
   if (CountChange() == Fate::kLost) return;
-  const std::string name = WithoutSlash(folder);
+  const std::string folder_path = WithoutSlash(folder);
   std::erase_if(pending_changes_, [&](const Change& change) {
-    if (!ChangesNameIn(change, name)) return false;
+    if (!ChangesNameIn(change, folder_path)) return false;
     ApplyChange(change, &durable_tree_);
     return true;
   });
@@ -210,9 +210,9 @@ Result<std::string> MemoryStorage::Read(const std::string& path, uint64_t max_by
 
 std::error_code MemoryStorage::List(const std::string& folder,
                                     std::vector<std::string>* names) const {
-  const std::string name = WithoutSlash(folder);
+  const std::string folder_path = WithoutSlash(folder);
   const auto add_if_inside = [&](const std::string& path) {
-    if (FolderOf(path) == name) names->push_back(path.substr(path.rfind('/') + 1));
+    if (FolderOf(path) == folder_path) names->push_back(path.substr(path.rfind('/') + 1));
   };
   for (const auto& [path, file] : current_tree_.files) add_if_inside(path);
   for (const std::string& path : current_tree_.folders) add_if_inside(path);

@@ -22,7 +22,8 @@ using Chooser = std::function<uint64_t(uint64_t n)>;
 
 class MemoryStorage : public Storage {
  public:
-  // --- Faults. A "change" is a call of one of the five methods that are not const.
+  // --- Faults. A "change" is a call of one of the five methods of Storage that are not const; the
+  // removal of a missing file or the creation of an existing folder is none.
 
   // After `changes` more changes, the process or its machine dies in the next one. That change has
   // no effect; but a Write may have written some or all of its bytes without flushing them.

@@ -116,16 +116,16 @@ TEST_F(StopSignalsDeathTest, ASecondSignalEndsAProcessThatHangs) {
 
 // Whether a signal to the process is still pending.
 bool IsPending(pid_t process, int signal) {
-  std::ifstream status("/proc/" + std::to_string(process) + "/status");
-  for (std::string line; std::getline(status, line);) {
+  std::ifstream status_file("/proc/" + std::to_string(process) + "/status");
+  for (std::string line; std::getline(status_file, line);) {
     if (line.starts_with("ShdPnd:"))
       return (std::stoull(line.substr(7), nullptr, 16) >> (signal - 1) & 1) != 0;
   }
   return false;
 }
 
-// If a signal goes to all processes of a job, the supervisor (parent) passes its own signal on to a
-// process that has received one already. Both count as one request to stop.
+// If a signal goes to all processes of a job, a child receives it directly, and again from the
+// supervisor (its parent), which passes it on. The two signals count as one request to stop.
 [[noreturn]] void ParentsSignalIsTheSameRequest() {
   alarm(20);
   std::array<int, 2> ready_pipe{};
@@ -146,9 +146,9 @@ bool IsPending(pid_t process, int signal) {
   kill(child, SIGTERM);  // the parent's first signal
   while (IsPending(child, SIGTERM)) usleep(1000);
   kill(child, SIGINT);  // the parent's second signal
-  int status = 0;
-  REQUIRE(waitpid(child, &status, 0) == child);
-  _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+  int wait_status = 0;
+  REQUIRE(waitpid(child, &wait_status, 0) == child);
+  _exit(WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 1);
 }
 
 TEST_F(StopSignalsDeathTest, ASignalOfTheParentAndOneOfAnotherProcessCountAsOne) {
@@ -192,9 +192,9 @@ TEST_F(StopSignalsDeathTest, RestoresTheSignalMask) {
     _exit(99);
   }
   kill(child, SIGTERM);
-  int status = 0;
-  REQUIRE(waitpid(child, &status, 0) == child);
-  _exit(WIFSIGNALED(status) ? WTERMSIG(status) : 100);
+  int wait_status = 0;
+  REQUIRE(waitpid(child, &wait_status, 0) == child);
+  _exit(WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 100);
 }
 
 TEST_F(StopSignalsDeathTest, UnblocksForAChild) {

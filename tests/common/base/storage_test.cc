@@ -51,8 +51,8 @@ TEST(Disk, DoesNotWaitForTheWriterOfAPipe) {
   EXPECT_EQ(read_result.status().message(), path + " is not a regular file");
 }
 
-// In the worst restart of the machine, all changes that are not durable (as storage.h defines it)
-// are lost.
+// In the worst restart of the machine, all changes that are not durable (storage.h defines which
+// are) are lost.
 TEST(MemoryStorage, KeepsWhatIsDurable) {
   const Chooser choose_to_lose = [](uint64_t) { return 0; };
   MemoryStorage storage;

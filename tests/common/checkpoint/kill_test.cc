@@ -1,6 +1,6 @@
-// Kills a process that writes checkpoints before and after each of its system calls (kill -9). A
-// complete checkpoint must be left: the last that the process had finished, or the one that it was
-// writing.
+// Kills a process that writes checkpoints (kill -9), before and after each of its system calls. The
+// newest complete checkpoint must then be the last that the process had finished, or the one that
+// it was writing.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -59,16 +59,16 @@ std::optional<int> RunUntilStop(const Owner& owner, uint64_t num_stops) {
   LastWrittenStep() = 0;
   const pid_t child = fork();
   if (child == 0) WriteAllCheckpoints(owner);
-  int status = 0;
-  waitpid(child, &status, 0);
-  if (WIFEXITED(status)) return WEXITSTATUS(status);
+  int wait_status = 0;
+  waitpid(child, &wait_status, 0);
+  if (WIFEXITED(wait_status)) return WEXITSTATUS(wait_status);
   for (uint64_t i = 0; i < num_stops; ++i) {
     ptrace(PTRACE_SYSCALL, child, nullptr, nullptr);
-    waitpid(child, &status, 0);
-    if (WIFEXITED(status)) return WEXITSTATUS(status);
+    waitpid(child, &wait_status, 0);
+    if (WIFEXITED(wait_status)) return WEXITSTATUS(wait_status);
   }
   kill(child, SIGKILL);
-  waitpid(child, &status, 0);
+  waitpid(child, &wait_status, 0);
   return std::nullopt;
 }
 
@@ -82,7 +82,7 @@ class KillTest : public testing::Test {
   Owner OwnerIn(const std::string& name) const {
     return {folder_ + "/" + name, "worker.0", 2, 11, 12, 13, "seed: 1"};
   }
-  // The step of the newest complete checkpoint, whose bytes are checked; 0: none.
+  // The step of the newest complete checkpoint; 0: none. Checks the checkpoint's values.
   static uint64_t NewestCompleteStep(const Owner& owner) {
     Store store(owner, {.num_of_all = 2});
     (void)store.Open();

@@ -1,6 +1,6 @@
-// Tests of Store, which writes checkpoints of one owner (a worker, or a lane of a shard) to a
-// folder, keeps the newest, and finds complete ones again. A run is one execution of a job,
-// identified by a number; Point{run, step, round} names a checkpoint.
+// Tests of Store, which writes checkpoints of one owner (a worker, or a lane: a thread of a server
+// shard) to a folder, keeps the newest, and finds complete ones again. A run is one execution of a
+// job, identified by a number; Point{run, step, round} names a checkpoint.
 #include "common/checkpoint/store.h"
 
 #include <gmock/gmock.h>
@@ -52,20 +52,20 @@ class StoreTest : public testing::Test {
   }
   // The number of bytes of all checkpoints in the folder.
   static uint64_t CheckpointBytesIn(const std::string& folder) {
-    uint64_t bytes = 0;
+    uint64_t num_bytes = 0;
     for (const auto& entry : fs::directory_iterator(folder)) {
-      if (entry.path().filename().string().starts_with("step.")) bytes += entry.file_size();
+      if (entry.path().filename().string().starts_with("step.")) num_bytes += entry.file_size();
     }
-    return bytes;
+    return num_bytes;
   }
   std::string CheckpointPath(uint64_t step, const std::string& ending) const {
     return Cat(owner_.folder, "/step.", step, ending);
   }
   static std::string ReadFile(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
-    std::ostringstream text;
-    text << file.rdbuf();
-    return text.str();
+    std::ostringstream content;
+    content << file.rdbuf();
+    return content.str();
   }
   static void WriteFile(const std::string& path, const std::string& bytes) {
     std::ofstream(path, std::ios::binary) << bytes;
@@ -102,7 +102,7 @@ TEST_F(StoreTest, RefusesACheckpointWithAnyByteChangedAndKeepsThePreviousOne) {
   for (const std::string ending : {".safetensors", ".json"}) {
     const std::string bytes = ReadFile(CheckpointPath(2, ending));
     for (size_t at = 0; at < bytes.size(); at += ending == ".json" ? 1 : 7) {
-      // A manifest's white space may change.
+      // White space may change in a manifest (the .json file, which completes a checkpoint).
       if (ending == ".json" && std::isspace(bytes[at])) continue;
       std::string changed_bytes = bytes;
       changed_bytes[at] = static_cast<char>(changed_bytes[at] ^ 1);
@@ -292,8 +292,8 @@ TEST_F(StoreTest, DistinguishesDamagedCheckpointsFromThoseOfOtherOwners) {
   EXPECT_EQ(other_store.refused_checkpoints()[1].run, 7u);
 }
 
-// The manifest is the small file that completes a checkpoint. A folder with its name makes the
-// write fail, even for root.
+// The manifest is the small file that completes a checkpoint. A folder with the manifest's name
+// makes the write fail, even for root.
 TEST_F(StoreTest, RemovesTheStateIfTheManifestCannotBeWritten) {
   Store store = MakeStore();
   ASSERT_TRUE(WriteCheckpoint(store, 1).ok());
@@ -307,7 +307,7 @@ TEST_F(StoreTest, KeepsItsCheckpointsIfTheFolderCannotBeWritten) {
   Store store = MakeStore();
   ASSERT_TRUE(WriteCheckpoint(store, 1).ok());
   ASSERT_TRUE(WriteCheckpoint(store, 2).ok());
-  // A folder with the file's name makes the write fail, even for root.
+  // A folder with the .safetensors file's name makes the write fail, even for root.
   fs::create_directories(CheckpointPath(3, ".safetensors") + "/x");
   const Status write_status = WriteCheckpoint(store, 3);
   EXPECT_EQ(write_status.code(), Code::kCannotWrite);
@@ -323,17 +323,17 @@ TEST_F(StoreTest, KeepsItsCheckpointsIfTheFolderCannotBeWritten) {
 TEST_F(StoreTest, NamesAMissingArrayOrNumber) {
   std::vector<float> values = {1, 2};
   uint64_t number = 5;
-  SavedState state{{{"residual", values}}, {{"clock", &number}}};
+  SavedState saved_state{{{"residual", values}}, {{"clock", &number}}};
   std::vector<tensors::TensorView> tensors;
   tensors::Metadata metadata;
-  AddSavedState(state, &tensors, &metadata);
+  AddSavedState(saved_state, &tensors, &metadata);
   Store store = MakeStore();
   ASSERT_TRUE(store.Write({7, 1, 1}, Kind::kOfAll, tensors, metadata).ok());
   const auto file = store.Read({7, 1, 1});
   ASSERT_TRUE(file.ok());
   values = {0, 0};
   number = 0;
-  EXPECT_TRUE(RestoreState(*file, state).ok());
+  EXPECT_TRUE(RestoreState(*file, saved_state).ok());
   EXPECT_THAT(values, ElementsAre(1, 2));
   EXPECT_EQ(number, 5u);
   std::vector<float> longer_values(3);
@@ -361,7 +361,8 @@ TEST_F(StoreTest, KeepsTheTwoKindsApart) {
   EXPECT_THAT(reopened.Open(), IsEmpty());
   EXPECT_EQ(describe_points(reopened), describe_points(store));
   // After the last step of a job, all daemons write a checkpoint. If this shard has already written
-  // one after that step, its kind becomes kOfAll, and writing it as kShard does not change it back.
+  // one after that step, that checkpoint's kind becomes kOfAll, and a later write as kShard does
+  // not change the kind back.
   ASSERT_TRUE(WriteCheckpoint(reopened, 120).ok());
   ASSERT_TRUE(WriteCheckpoint(reopened, 120, 7, Kind::kShard).ok());
   EXPECT_THAT(describe_points(reopened), ElementsAre("90 shard", "100", "110 shard", "120"));

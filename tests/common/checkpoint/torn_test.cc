@@ -1,6 +1,6 @@
 // A process writes checkpoints to a simulated disk. In each of its changes to the disk, one test
 // stops the process, one stops the machine, one refuses the write because the disk is full, and one
-// damages the file. Only the checkpoint that was being written may be lost.
+// damages the file. Only the checkpoint that is being written, moved or damaged may be lost.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,8 +26,8 @@ Owner OwnerIn(const std::string& folder) {
 }
 Owner OurOwner() { return OwnerIn("out/checkpoints/shard.0.lane.1"); }
 
-// A Chooser (it chooses a number below n) that goes through all sequences of answers.
-// BeginNextSequence() begins the next one, and returns false after the last.
+// A Chooser (a function that chooses a number below its argument n) that goes through all sequences
+// of answers. BeginNextSequence() begins the next one, and returns false after the last.
 class AllChoices {
  public:
   uint64_t operator()(uint64_t n) {
@@ -57,7 +57,8 @@ Status WriteCheckpoint(Store& store, uint64_t run, uint64_t step, Kind kind) {
   return store.Write({run, step, step}, kind, {{"w", {values.size()}, values}}, {});
 }
 
-// The steps of a run's complete checkpoints, as the next process finds them. Checks their values.
+// The steps of a run's complete checkpoints, as the next process finds them. Checks the
+// checkpoints' values.
 Steps CompleteSteps(const Owner& owner, uint64_t run, MemoryStorage& storage) {
   Store store(owner, kNumKept, storage);
   (void)store.Open();
@@ -73,7 +74,7 @@ Steps CompleteSteps(const Owner& owner, uint64_t run, MemoryStorage& storage) {
   return steps;
 }
 
-// What must be on the disk after the process has stopped.
+// What the process has done before it stopped, and what must then be on the disk.
 struct Expectation {
   Steps required_steps;    // steps of checkpoints that must be complete
   bool has_ended = false;  // whether the process wrote all its checkpoints before it stopped
@@ -85,8 +86,8 @@ Steps StepsIn(const Store& store) {
   return steps;
 }
 
-// Continues from the existing checkpoints and writes those up to kLastStep. The last is written
-// twice: as a shard's own, then as one of all daemons, as at the end of a job.
+// Continues from the existing checkpoints and writes the others up to step kLastStep. That of the
+// last step is written twice: as a shard's own, then as one of all daemons, as at the end of a job.
 Expectation WriteAllCheckpoints(MemoryStorage& storage) {
   Expectation expectation;
   Store store(OurOwner(), kNumKept, storage);
@@ -99,8 +100,8 @@ Expectation WriteAllCheckpoints(MemoryStorage& storage) {
     const Status write_status = WriteCheckpoint(store, kRun, std::min(step, kLastStep), kind);
     const Steps steps_in_store = StepsIn(store);
     if (write_status.ok() && !storage.stopped()) expectation.required_steps = steps_in_store;
-    // The write succeeded, and the process stopped when it removed old checkpoints: these may be
-    // gone.
+    // If the write succeeded but the process stopped, the process was removing old checkpoints.
+    // Those may be gone.
     if (write_status.ok() && storage.stopped())
       std::erase_if(expectation.required_steps, [&](uint64_t required_step) {
         return !steps_in_store.contains(required_step);
@@ -117,8 +118,8 @@ void ExpectKept(const Expectation& expectation, const Steps& complete_steps,
         << change << ": the checkpoint of step " << step << " is lost";
 }
 
-// Stops a process in each of its changes to the disk, restarts it with `restart`, and checks what
-// is left. Returns the number of changes.
+// Stops a process in each of its changes to the disk, restarts process or machine with `restart`,
+// and checks what is left. Returns the number of changes.
 template <typename Restart>
 uint64_t StopInEveryChange(const Restart& restart) {
   for (uint64_t stop_change = 0;; ++stop_change) {
@@ -153,7 +154,7 @@ TEST(Torn, AMachineThatLosesItsPowerInAnyChangeLosesNoOtherCheckpoint) {
   EXPECT_GT(num_changes, 6 * kLastStep);
 }
 
-// From some change on, the disk is full: for one change, for three changes, or always.
+// From each change on in turn, the disk is full: for one change, for three, or for all that follow.
 TEST(Torn, ARefusedWriteLosesNoOtherCheckpoint) {
   uint64_t num_trials = 0;
   for (const uint64_t num_refused : {uint64_t{1}, uint64_t{3}, UINT64_MAX}) {
@@ -180,7 +181,7 @@ TEST(Torn, ARefusedWriteLosesNoOtherCheckpoint) {
 
 // A disk claims to have flushed a file but loses half of it. Only that file's checkpoint is lost.
 TEST(Torn, ATornFileLosesItsOwnCheckpointOnly) {
-  uint64_t num_torn = 0;
+  uint64_t num_lost = 0;
   for (uint64_t trial = 0;; ++trial) {
     const uint64_t stop_change = trial / 2;
     MemoryStorage storage;
@@ -192,13 +193,13 @@ TEST(Torn, ATornFileLosesItsOwnCheckpointOnly) {
     storage.TearRecentFile(trial % 2);
     const Steps steps_after = CompleteSteps(OurOwner(), kRun, storage);
     EXPECT_GE(steps_after.size() + 1, steps_before.size()) << "change " << stop_change;
-    num_torn += steps_after.size() < steps_before.size();
+    num_lost += steps_after.size() < steps_before.size();
     EXPECT_TRUE(WriteAllCheckpoints(storage).has_ended);
     EXPECT_TRUE(CompleteSteps(OurOwner(), kRun, storage).contains(kLastStep))
         << "change " << stop_change;
     if (HasFailure()) break;
   }
-  EXPECT_GT(num_torn, 2 * kLastStep);
+  EXPECT_GT(num_lost, 2 * kLastStep);
 }
 
 // A new run begins in the folder. The previous run's checkpoints are moved away one by one, and the

@@ -1,5 +1,5 @@
 // Tests of the codec AdaComp (Chen et al. 2018): the conformance suite, the paper's algorithm,
-// bins, saved memory and refused inputs.
+// bins, the saved residual and refused inputs.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,6 @@
-// Tests of adaptive quantization (Dryden et al. 2016): a given share of the positive elements, the
-// largest, are sent as their mean; the same share of the negative elements are sent as theirs.
+// Tests of adaptive quantization (Dryden et al. 2016): the largest positive elements, a given share
+// of all positive ones, are sent as their mean. Of the negative elements the same share, those of
+// the largest magnitude, are sent as their mean.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -47,7 +48,8 @@ EncodeParams PrepareGradient(const Codec& codec, const std::vector<float>& g) {
 
 TEST(Adaptive, SendsAShareOfEachSignAsItsMean) {
   const auto codec = MakeAdaptiveCodec(0.5);
-  // 4 elements are positive, 3 are negative, 1 is zero. The 2 largest of each sign are sent.
+  // 4 elements are positive, 3 are negative, 1 is zero. The 2 largest magnitudes of each sign are
+  // sent.
   const std::vector<float> g = {1, -8, 4, 0, 2, -1, 3, -4};
   EXPECT_EQ(Mean(*codec, MakeRound(*codec, {g})),
             (std::vector<float>{0, -6, 3.5, 0, 0, 0, 3.5, -6}));

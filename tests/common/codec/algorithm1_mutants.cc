@@ -52,7 +52,7 @@ class TruncatedNoise : public CodecWrapper {
     key.tensor = segment.tensor;
     std::vector<uint8_t> mask(kernels::PlaneBytes(segment.count));
     std::vector<uint8_t> signs(mask.size());
-    size_t nonzeros = 0;
+    size_t num_nonzeros = 0;
     for (uint64_t i = 0; i < segment.count; ++i) {
       const float magnitude = std::min(std::abs(g[i]), encode_params.clip);
       const unsigned random_bits = kernels::Draw16(key, segment.begin + i, 0) >> 12;
@@ -60,11 +60,11 @@ class TruncatedNoise : public CodecWrapper {
           !(static_cast<float>(random_bits) / 16 < magnitude / encode_params.scaler))
         continue;
       mask[i / 8] |= static_cast<uint8_t>(1 << (i % 8));
-      if (g[i] < 0) signs[nonzeros / 8] |= static_cast<uint8_t>(1 << (nonzeros % 8));
-      ++nonzeros;
+      if (g[i] < 0) signs[num_nonzeros / 8] |= static_cast<uint8_t>(1 << (num_nonzeros % 8));
+      ++num_nonzeros;
     }
     out->insert(out->end(), mask.begin(), mask.end());
-    out->insert(out->end(), signs.begin(), signs.begin() + kernels::PlaneBytes(nonzeros));
+    out->insert(out->end(), signs.begin(), signs.begin() + kernels::PlaneBytes(num_nonzeros));
   }
 };
 
@@ -125,7 +125,8 @@ class RepeatedNoise : public CodecWrapper {
   Mutant mutant_;
 };
 
-// Wraps `codec` in one that has the fault, if the fault is in the codec.
+// Wraps `codec` in a codec that has the fault `mutant`. Returns `codec` itself if that fault lies
+// outside the codec.
 std::unique_ptr<Codec> WithFault(std::unique_ptr<Codec> codec, Mutant mutant) {
   switch (mutant) {
     case Mutant::kServerIgnoresAWorker:

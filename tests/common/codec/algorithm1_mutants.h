@@ -13,13 +13,13 @@ enum class Mutant {
   kTruncatedNoise,        // Only 4 bits of each random number decide on a code.
   kNoClipping,            // Gradients are encoded without clipping.
   kScalerNotShared,       // Each worker encodes with its own scaler.
-  kSignSwapped,           // One sign is flipped in every payload of rank 1.
+  kSignSwapped,           // One sign is flipped in every payload of rank 1 that has signs.
   kTensorLeftOut,         // One tensor is neither exchanged nor updated.
   kWeightDecayMissing,
   kMomentumMissing,
   kNoiseOfOneRank,     // All workers use the random numbers of rank 0.
   kNoiseOfOneRound,    // Every round uses the random numbers of round 0.
-  kNoiseOfOneSegment,  // Every segment uses the random numbers of the tensor's first elements.
+  kNoiseOfOneSegment,  // Every segment (part of a tensor) uses the tensor's first random numbers.
   kSumNotDivided,      // The workers' sum is not divided by their number.
 };
 

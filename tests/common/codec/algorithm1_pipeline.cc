@@ -86,19 +86,19 @@ void Pipeline::ExchangeSegment(uint64_t step, const Segment& segment,
   const auto sum = components_.codec->NewAccumulator(segment, workers);
   for (int arrival = 0; arrival < workers; ++arrival) {
     // In each step another worker's payload arrives first.
-    const int i = static_cast<int>((arrival + step) % workers);
+    const int rank = static_cast<int>((arrival + step) % workers);
     kernels::NoiseKey noise;
     noise.seed = components_.problem.seed;
-    noise.rank = static_cast<uint16_t>(i);
+    noise.rank = static_cast<uint16_t>(rank);
     noise.round = step;
     std::vector<uint8_t> payload;
-    components_.codec->Encode(gradients[i].data() + segment.begin, segment, encode_params[i], noise,
-                              &payload);
+    components_.codec->Encode(gradients[rank].data() + segment.begin, segment, encode_params[rank],
+                              noise, &payload);
     const std::vector<int8_t> codes =
         ReadCodes(payload, segment.count, components_.problem.options.scaler_per_worker);
-    std::vector<int8_t>& tensor_codes = (*pushed)[i].codes;
+    std::vector<int8_t>& tensor_codes = (*pushed)[rank].codes;
     tensor_codes.insert(tensor_codes.end(), codes.begin(), codes.end());
-    const Result<size_t> consumed_bytes = sum->Add(i, payload);
+    const Result<size_t> consumed_bytes = sum->Add(rank, payload);
     ASSERT_TRUE(consumed_bytes.ok()) << consumed_bytes.status().message();
   }
   std::vector<uint8_t> encoded_sum;
@@ -135,7 +135,7 @@ std::vector<PushedTensor> Pipeline::ExchangeTensor(uint64_t step, uint32_t tenso
   return pushed;
 }
 
-std::vector<std::vector<PushedTensor>> Pipeline::Step(uint64_t step) {
+std::vector<std::vector<PushedTensor>> Pipeline::TrainOneStep(uint64_t step) {
   std::vector<std::vector<PushedTensor>> all_pushed(
       replicas_.size(), std::vector<PushedTensor>(components_.problem.sizes.size()));
   const auto rate = static_cast<float>(schedule_.Rate(step));

@@ -28,7 +28,7 @@ Components CorrectComponents(const Problem& problem);
 
 // One worker's push of one tensor.
 struct PushedTensor {
-  float scaler = 0;           // the number that the codes multiply
+  float scaler = 0;           // the number by which a receiver multiplies the codes
   std::vector<int8_t> codes;  // -1, 0 or 1 per element, read from the payload's bytes
 };
 
@@ -38,7 +38,7 @@ class Pipeline {
 
   // Trains all workers for one step. Returns what they pushed, as [worker][tensor]; the codes of a
   // tensor that was not exchanged are empty.
-  std::vector<std::vector<PushedTensor>> Step(uint64_t step);
+  std::vector<std::vector<PushedTensor>> TrainOneStep(uint64_t step);
 
   // The weights of one worker's replica.
   const Tensors<float>& weights(int worker) const { return replicas_[worker].weights; }

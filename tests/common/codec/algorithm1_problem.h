@@ -1,6 +1,6 @@
 // A small training problem with gradients in closed form, for traces of TernGrad's Algorithm 1:
 // every worker minimizes the same quadratic function, with its own noise in the gradients. The
-// weights and gradients depend only on the seed.
+// function, the initial weights and the noise are derived from the seed.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ struct Problem {
   Options options;              // clipping, and whether the workers share scalers
   double learning_rate = 0.02;  // multiplied by (1 - step / steps)^0.5
   double momentum = 0.9;
-  // For the first two tensors; added to the gradient before it is encoded.
+  // For the first two tensors: weight_decay * weight is added to the gradient before encoding.
   double weight_decay = 0.02;
   uint64_t seed = 1;
 

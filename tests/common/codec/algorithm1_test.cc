@@ -19,8 +19,8 @@ namespace {
 // these two differ by less than this margin, both codes are correct, because gradients in float and
 // in double differ by rounding. The reference then takes over the pushed code.
 constexpr double kUndecidedMargin = 2e-6;
-constexpr double kScalerTolerance = 2e-6;  // relative error of a scaler
-// The norm of the error of the weights, relative to their norm.
+constexpr double kScalerTolerance = 2e-6;  // largest allowed relative error of a scaler
+// The largest allowed norm of the weights' error, relative to the weights' norm.
 constexpr double kWeightsTolerance = 1e-5;
 
 // What is compared in each step. kNone: no check has failed.
@@ -31,10 +31,10 @@ struct TraceResult {
   std::string failure;
   uint64_t num_codes = 0;            // codes that were compared
   uint64_t num_nonzero = 0;          // codes that are not 0
-  uint64_t num_undecided = 0;        // codes of which both values are correct
+  uint64_t num_undecided = 0;        // codes within kUndecidedMargin: both values are correct
   uint64_t num_clipped = 0;          // elements beyond the clip limit
-  uint64_t num_unequal_scalers = 0;  // tensors of workers whose scaler is below the shared one
-  double worst_weights_error = 0;    // the largest error of the weights, relative to their norm
+  uint64_t num_unequal_scalers = 0;  // workers' tensors with an own scaler below the shared one
+  double worst_weights_error = 0;    // the largest error, measured as kWeightsTolerance is
 };
 
 class Comparison {
@@ -46,7 +46,7 @@ class Comparison {
     for (uint64_t step = 0; step < problem_.steps && result_.failed_check == Check::kNone; ++step) {
       step_ = step;
       auto expected = reference_.Ternarize(step);
-      const auto pushed = pipeline_.Step(step);
+      const auto pushed = pipeline_.TrainOneStep(step);
       for (int i = 0; i < problem_.workers; ++i) {
         for (size_t t = 0; t < problem_.sizes.size(); ++t) {
           if (!pushed[i][t].codes.empty()) ComparePushed(i, t, pushed[i][t], &expected[i][t]);
@@ -158,7 +158,8 @@ TEST_P(Algorithm1, FollowsTheReferenceStepByStep) {
   // All tensors together have 1529 elements.
   EXPECT_EQ(result.num_codes, problem.steps * problem.workers * 1529);
   EXPECT_LE(result.num_undecided, 5u) << "the reference took over too many codes";
-  // Each step of the algorithm had an effect: codes were 0 and not 0, and gradients were clipped.
+  // Each step of the algorithm had an effect: codes were 0 and not 0, and gradients were clipped if
+  // the options say so.
   EXPECT_GT(result.num_nonzero, result.num_codes / 50);
   EXPECT_LT(result.num_nonzero, result.num_codes / 2);
   const bool is_clipping =
@@ -170,7 +171,7 @@ TEST_P(Algorithm1, FollowsTheReferenceStepByStep) {
 
 struct MutantCase {
   Mutant mutant;
-  std::set<Check> expected_checks;
+  std::set<Check> expected_failed_checks;
 };
 void PrintTo(const MutantCase& c, std::ostream* os) { *os << NameOf(c.mutant); }
 
@@ -196,7 +197,7 @@ TEST_P(Algorithm1Mutants, IsCaught) {
   const Problem problem;
   const TraceResult result =
       Comparison(problem, FaultyComponents(problem, GetParam().mutant)).Run();
-  EXPECT_EQ(GetParam().expected_checks.count(result.failed_check), 1u)
+  EXPECT_EQ(GetParam().expected_failed_checks.count(result.failed_check), 1u)
       << "caught by check " << static_cast<int>(result.failed_check) << " " << result.failure;
 }
 

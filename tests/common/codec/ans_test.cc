@@ -52,8 +52,8 @@ TEST(AnsRow, BlocksDecodeIndependently) {
     // Decodes the blocks from the last to the first.
     for (size_t begin = (n - 1) / 100 * 100 + 100; begin != 0;) {
       begin -= 100;
-      const size_t size = std::min<size_t>(100, n - begin);
-      Bytes decoded(size);
+      const size_t num_symbols = std::min<size_t>(100, n - begin);
+      Bytes decoded(num_symbols);
       ASSERT_TRUE(parsed->Decode(table, begin / 100, 1, decoded.data()).ok());
       EXPECT_TRUE(std::equal(decoded.begin(), decoded.end(), row.symbols.begin() + begin));
     }
@@ -66,11 +66,12 @@ TEST(AnsRow, AnyBlocksDecodeTogether) {
     const Result<AnsRow> parsed = AnsRow::Parse(row.bytes, n, 100, 9);
     ASSERT_TRUE(parsed.ok()) << parsed.status().message();
     const kernels::AnsTable table(parsed->frequencies());
-    const size_t total_blocks = (n + 99) / 100;
-    for (size_t first_block = 0; first_block < total_blocks; ++first_block) {
-      for (size_t num_blocks = 0; num_blocks <= total_blocks - first_block; ++num_blocks) {
-        const size_t size = std::min(n, (first_block + num_blocks) * 100) - first_block * 100;
-        Bytes decoded(size + 1, 77);
+    const size_t num_row_blocks = (n + 99) / 100;
+    for (size_t first_block = 0; first_block < num_row_blocks; ++first_block) {
+      for (size_t num_blocks = 0; num_blocks <= num_row_blocks - first_block; ++num_blocks) {
+        const size_t num_symbols =
+            std::min(n, (first_block + num_blocks) * 100) - first_block * 100;
+        Bytes decoded(num_symbols + 1, 77);
         ASSERT_TRUE(parsed->Decode(table, first_block, num_blocks, decoded.data()).ok());
         EXPECT_TRUE(std::equal(decoded.begin(), decoded.end() - 1,
                                row.symbols.begin() + first_block * 100));
@@ -95,13 +96,14 @@ TEST(AnsRow, NamesTheFirstInvalidBlock) {
     std::memcpy(address_of_end(bad_block), &new_end, sizeof new_end);
     const Result<AnsRow> parsed_damaged_row = AnsRow::Parse(row.bytes, 800, 100, 9);
     ASSERT_TRUE(parsed_damaged_row.ok());
-    const Status status = parsed_damaged_row->Decode(table, 0, 8, symbols.data());
-    EXPECT_EQ(status.code(), Code::kMismatch);
+    const Status decode_status = parsed_damaged_row->Decode(table, 0, 8, symbols.data());
+    EXPECT_EQ(decode_status.code(), Code::kMismatch);
     const std::string expected_text =
         "bytes " + std::to_string(ends[bad_block - 1]) + " to " + std::to_string(new_end) + " ";
-    EXPECT_NE(status.message().find(expected_text), std::string::npos) << status.message();
+    EXPECT_NE(decode_status.message().find(expected_text), std::string::npos)
+        << decode_status.message();
     EXPECT_EQ(parsed_damaged_row->Decode(table, bad_block, 1, symbols.data()).message(),
-              status.message());
+              decode_status.message());
     EXPECT_TRUE(parsed_damaged_row->Decode(table, 0, bad_block, symbols.data()).ok());
     row = undamaged_row;
   }

@@ -15,8 +15,8 @@ TEST(BitPack, EveryWidthRoundTripsAtEveryOffset) {
     for (uint32_t& v : values) v = random() & ((uint32_t{1} << width) - 1);
     std::vector<uint8_t> packed((71 * width + 7) / 8);
     BitWriter writer(packed.data());
-    writer.Put(std::span(values).first(3), width);
-    writer.Put(std::span(values).subspan(3), width);
+    writer.AppendValues(std::span(values).first(3), width);
+    writer.AppendValues(std::span(values).subspan(3), width);
     writer.Finish();
     for (size_t first = 0; first <= values.size(); ++first) {
       std::vector<uint32_t> unpacked(values.size() - first, 77);

@@ -36,10 +36,10 @@ std::vector<float> Send(const Codec& codec, const std::vector<float>& g, Memory*
 
 // The residual that `memory` holds.
 std::vector<float> ResidualIn(Memory* memory) {
-  SavedState state;
-  memory->AddState(&state);
-  EXPECT_EQ(state.arrays.size(), 1u);
-  return {state.arrays[0].values.begin(), state.arrays[0].values.end()};
+  SavedState saved_state;
+  memory->AddState(&saved_state);
+  EXPECT_EQ(saved_state.arrays.size(), 1u);
+  return {saved_state.arrays[0].values.begin(), saved_state.arrays[0].values.end()};
 }
 
 TEST(ErrorFeedback, KeepsExactlyWhatTheCodeLeftOut) {

@@ -1,8 +1,8 @@
 // Tests of the codec onebit: a code has one bit per element, its sign, and for each group of
 // elements the mean of the negative and the mean of the other elements. A group is a bucket of a
 // given size or, if that is 0, a column (the elements that contribute to one output of a layer).
-// Tests the conformance suite, the means, the errors kept on workers and servers, and refused
-// inputs.
+// The tests cover the conformance suite, the means, the residuals (coding errors) kept on workers
+// and servers, and refused inputs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,8 +33,8 @@ CodecCase MakeCase(const char* name, uint64_t bucket, const char* payload0, cons
   CodecCase c;
   c.name = name;
   c.make = [bucket] { return MakeOneBitCodec(bucket); };
-  // A decoded value is the mean of the elements with g's sign: it has that sign, and is not larger
-  // than the largest element.
+  // A decoded value is the mean of the group's elements with g's sign: it has that sign, and its
+  // magnitude is at most the largest of the tensor.
   c.is_plausible = [](float g, float largest, float mean) {
     return std::abs(mean) <= largest && (g < 0 ? mean < 0 : mean >= 0);
   };
@@ -161,11 +161,11 @@ TEST(OneBit, MeansAreRoundedOnce) {
 
 TEST(OneBit, SizePerElement) {
   const auto bits_per_element = [](uint64_t bucket, uint64_t column_elements) {
-    constexpr uint64_t kCount = 57600;
+    constexpr uint64_t kNumElements = 57600;
     return 8.0 *
            static_cast<double>(
-               MakeOneBitCodec(bucket)->MaxEncodedSize({0, 0, kCount, column_elements})) /
-           kCount;
+               MakeOneBitCodec(bucket)->MaxEncodedSize({0, 0, kNumElements, column_elements})) /
+           kNumElements;
   };
   EXPECT_EQ(bits_per_element(64, 1), 2);
   EXPECT_EQ(bits_per_element(512, 1), 1 + 64.0 * 113 / 57600);
@@ -189,16 +189,16 @@ TEST(OneBit, WorkerErrorIsAddedToTheNextGradient) {
       const std::vector<float> sent = DecodeSingleCode(*codec, code, segment);
       memory->Update(0, v, sent);
       for (size_t i = 0; i < 130; ++i) residual[i] = v[i] - sent[i];
-      SavedState state;
-      memory->AddState(&state);
-      ASSERT_EQ(state.arrays.size(), 1u);
-      ASSERT_TRUE(std::ranges::equal(state.arrays[0].values, residual));
+      SavedState saved_state;
+      memory->AddState(&saved_state);
+      ASSERT_EQ(saved_state.arrays.size(), 1u);
+      ASSERT_TRUE(std::ranges::equal(saved_state.arrays[0].values, residual));
     }
   }
 }
 
 // The code of a round's sum, as a server computes it. Adds the payloads in the given order of
-// ranks; `memory` is the server's, or null.
+// ranks; `memory` holds the server's residual, null: it keeps none.
 std::vector<uint8_t> SumOf(const Codec& codec, const Round& round, Memory* memory,
                            const std::vector<int>& order) {
   const auto sum = codec.NewAccumulator({2, 0, round.count(), 25}, round.workers(), {{}, memory});
@@ -240,9 +240,9 @@ TEST(OneBit, ServerErrorIsAddedToTheNextSum) {
       memory_changes_sum |= expected != SumOf(*codec, round, nullptr, {0, 1, 2});
       const std::vector<float> sent = DecodeSingleCode(*codec, expected, segment);
       for (size_t i = 0; i < 130; ++i) residual[i] = v[i] - sent[i];
-      SavedState state;
-      memory->AddState(&state);
-      ASSERT_TRUE(std::ranges::equal(state.arrays[0].values, residual)) << round_index;
+      SavedState saved_state;
+      memory->AddState(&saved_state);
+      ASSERT_TRUE(std::ranges::equal(saved_state.arrays[0].values, residual)) << round_index;
     }
     EXPECT_TRUE(memory_changes_sum);
   }
@@ -255,8 +255,8 @@ TEST(OneBit, NothingIsLostOverManyRounds) {
   const auto server_memory = codec->NewSumMemory({2, 0, 130, 25});
   const Round round = MakeSeededRound(*codec, 1);
   std::vector<double> total_with_memory(130), total_without_memory(130);
-  constexpr int kRounds = 2000;
-  for (int round_index = 0; round_index < kRounds; ++round_index) {
+  constexpr int kNumRounds = 2000;
+  for (int round_index = 0; round_index < kNumRounds; ++round_index) {
     const auto decode_sum = [&](Memory* memory) {
       return DecodeSingleCode(*codec, SumOf(*codec, round, memory, {0, 1, 2}), {2, 0, 130, 25});
     };
@@ -271,9 +271,9 @@ TEST(OneBit, NothingIsLostOverManyRounds) {
   double error_with_memory = 0, error_without_memory = 0;
   for (size_t i = 0; i < 130; ++i) {
     error_with_memory =
-        std::max(error_with_memory, std::abs(total_with_memory[i] / kRounds - double{mean[i]}));
-    error_without_memory = std::max(error_without_memory,
-                                    std::abs(total_without_memory[i] / kRounds - double{mean[i]}));
+        std::max(error_with_memory, std::abs(total_with_memory[i] / kNumRounds - double{mean[i]}));
+    error_without_memory = std::max(
+        error_without_memory, std::abs(total_without_memory[i] / kNumRounds - double{mean[i]}));
   }
   EXPECT_LT(error_with_memory, 0.02);
   EXPECT_GT(error_without_memory, 0.1);

@@ -50,7 +50,7 @@ Qsgd WithLevels(Levels levels, uint64_t bucket, Norm norm = Norm::kTwo, double s
 }
 
 // The indices of all bits of the payload from bit `first` on.
-std::vector<size_t> BitsFrom(size_t first, std::span<const uint8_t> payload) {
+std::vector<size_t> BitIndicesFrom(size_t first, std::span<const uint8_t> payload) {
   std::vector<size_t> bits;
   for (size_t i = first; i < 8 * payload.size(); ++i) bits.push_back(i);
   return bits;
@@ -63,7 +63,7 @@ uint64_t ReadUint64(std::span<const uint8_t> payload, size_t at) {
   return value;
 }
 
-// Whether |mean - g| is at most max_share * `largest`, the tensor's largest magnitude.
+// A check that |mean - g| is at most max_share * `largest`, the tensor's largest magnitude.
 auto ErrorWithin(double max_share) {
   return [max_share](float g, float largest, float mean) {
     return std::abs(double{mean} - double{g}) <= max_share * double{largest} * (1 + 1e-6);
@@ -77,8 +77,8 @@ CodecCase CaseOfBits(const char* name, const Qsgd& qsgd, double share, const cha
   c.make = [qsgd] { return MakeQsgdCodec(qsgd); };
   c.is_plausible = ErrorWithin(share);
   c.unused_bits = [qsgd](std::span<const uint8_t> payload, uint64_t count) {
-    const uint64_t buckets = (count + qsgd.bucket - 1) / qsgd.bucket;
-    return BitsFrom(32 * buckets + count * static_cast<uint64_t>(qsgd.bits), payload);
+    const uint64_t num_buckets = (count + qsgd.bucket - 1) / qsgd.bucket;
+    return BitIndicesFrom(32 * num_buckets + count * static_cast<uint64_t>(qsgd.bits), payload);
   };
   c.golden_payloads[0] = first;
   c.golden_payloads[1] = second;
@@ -91,9 +91,9 @@ CodecCase CaseOfLevels(const char* name, const Qsgd& qsgd, double share, const c
                        const char* second, const char* sum) {
   CodecCase c = CaseOfBits(name, qsgd, share, first, second, sum);
   c.unused_bits = [qsgd](std::span<const uint8_t> payload, uint64_t count) {
-    const uint64_t buckets = (count + qsgd.bucket - 1) / qsgd.bucket;
-    const size_t header_bytes = 5 * buckets + 8 * ((buckets + 63) / 64);
-    return BitsFrom(8 * header_bytes + ReadUint64(payload, header_bytes - 8), payload);
+    const uint64_t num_buckets = (count + qsgd.bucket - 1) / qsgd.bucket;
+    const size_t header_bytes = 5 * num_buckets + 8 * ((num_buckets + 63) / 64);
+    return BitIndicesFrom(8 * header_bytes + ReadUint64(payload, header_bytes - 8), payload);
   };
   c.sizes_vary = true;
   return c;
@@ -197,7 +197,7 @@ std::pair<double, double> UnitAndProbability(const Qsgd& qsgd, std::span<const f
     squares += x * x;
   }
   const double norm = qsgd.norm == Norm::kMax ? largest : std::sqrt(squares);
-  double unit = 0, position = 0;  // position: the value, counted in units from level 0
+  double unit = 0, position = 0;  // position: distance from level 0, in units
   if (qsgd.layout == Layout::kIntervals) {
     unit = 2 * norm / ((1 << qsgd.bits) - 1);
     position = (v + norm) / unit;
@@ -343,7 +343,7 @@ TEST(Qsgd, LevelCountsOfThePapers) {
   EXPECT_EQ(QsgdLevels(qsgd).LevelCount(200), 40);
   qsgd.levels = Levels::kSqrtMPN;
   EXPECT_EQ(QsgdLevels(qsgd).LevelCount(100), 80);
-  // This would give more levels than allowed, so the limit applies.
+  // So many samples would give more levels than allowed, so the limit applies.
   qsgd.samples = uint64_t{1} << 62;
   EXPECT_EQ(QsgdLevels(qsgd).LevelCount(100), 8388607);
   EXPECT_EQ(QsgdLevels(qsgd).MaxWidth(100), 24);
@@ -442,7 +442,7 @@ TEST(Qsgd, SingleWorkersCodeIsPassedOn) {
   EXPECT_TRUE(codec->SingleCodeIsSum());
   EXPECT_FALSE(MakeQsgdCodec(WithBits(2, 50), false)->SingleCodeIsSum());
   EXPECT_EQ(RecodedSum(*codec, round, 9), round.payloads[0]);
-  // If one worker contributes, the sum is its code, whatever its rank and the number of workers.
+  // The sum of a single worker's code is that code, whatever the rank and the number of workers.
   const auto sum = codec->NewAccumulator({2, 0, 300}, 5, {NoiseOfRound(9), nullptr});
   ASSERT_TRUE(sum->Add(3, round.payloads[0]).ok());
   std::vector<uint8_t> bytes;
@@ -498,11 +498,11 @@ TEST(Qsgd, InvalidCodesAreRefused) {
   EXPECT_EQ(StatusOfAdding(*codec, code_with_negative_zero, 6), Code::kMismatch);
 }
 
-// With s = 4 a code has a sign bit and 3 bits of level: these could hold levels up to 7.
+// With s = 4 a code has a sign bit and 3 bits of level, which could hold levels up to 7.
 TEST(Qsgd, LevelsBeyondTheLastAreRefused) {
   const auto codec = MakeQsgdCodec(WithLevels(Levels::kGiven, 2, Norm::kMax, 4));
   const std::vector<uint8_t> valid_code = CodeOf(*codec, std::vector<float>{1, -1});
-  // The norm 1.0, the width 4, the end of the bucket's codes (8 bits), and the two codes.
+  // The norm 1.0, the width 4, the bit at which the bucket's codes end (8), and the two codes.
   ASSERT_EQ(ToHex(valid_code), "0000803f040800000000000000c4");
   for (unsigned code = 0; code < 16; ++code) {
     std::vector<uint8_t> changed_code = valid_code;
@@ -544,7 +544,7 @@ TEST(Qsgd, AnyRangeOfManyBucketsDecodesAsPartOfTheWhole) {
 
 TEST(Qsgd, InconsistentHeadersAreRefused) {
   const auto codec = MakeQsgdCodec(WithLevels(Levels::kGiven, 2, Norm::kTwo, 9));
-  // 200 buckets of two elements. The header says where the codes of each 64 buckets end.
+  // 200 buckets of two elements. The header says where the codes of every 64 buckets end.
   std::vector<float> g = SomeGradient(400, 6);
   g[0] = 1;
   const std::vector<uint8_t> valid_code = CodeOf(*codec, g);
@@ -552,7 +552,7 @@ TEST(Qsgd, InconsistentHeadersAreRefused) {
   const auto is_refused = [&](size_t at, uint8_t new_byte) {
     std::vector<uint8_t> bad_code = valid_code;
     bad_code[at] = new_byte;
-    bad_code.resize(2000);  // The code is long enough for every size that a header claims.
+    bad_code.resize(2000);  // long enough for somewhat larger sizes in the header
     return StatusOfAdding(*codec, bad_code, g.size()) == Code::kMismatch;
   };
   for (const uint8_t width : {0, 1, 6, 24, 25, 255}) EXPECT_TRUE(is_refused(800, width)) << width;

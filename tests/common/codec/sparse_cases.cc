@@ -23,8 +23,8 @@ std::vector<size_t> UnusedBits(std::span<const uint8_t> payload, uint64_t count,
   position_bytes_begin += 2;
   if (num_sent == 0 || (sends_floats && num_sent == count)) return unused_bits;
   // The positions of the sent elements are a bitmap or an Elias-Fano code, whichever is smaller.
-  const size_t low_bits = std::bit_width(count / num_sent) - 1;
-  const size_t elias_fano_bits = num_sent * low_bits + num_sent + ((count - 1) >> low_bits);
+  const size_t num_low_bits = std::bit_width(count / num_sent) - 1;
+  const size_t elias_fano_bits = num_sent * num_low_bits + num_sent + ((count - 1) >> num_low_bits);
   const size_t used_bits = (count + 7) / 8 <= (elias_fano_bits + 7) / 8 ? count : elias_fano_bits;
   add_padding(position_bytes_begin, used_bits);
   if (!sends_floats) add_padding(position_bytes_begin + (used_bits + 7) / 8, num_sent);
@@ -46,7 +46,7 @@ std::vector<float> Sender::Send(const std::vector<float>& g, uint64_t round,
   memory_->Compensate(0, compensated_, compensated_);
   const kernels::Stats stats = kernels::ComputeStats(compensated_.data(), g.size());
   std::vector<float> sent(g.size());
-  if (!stats.finite) return sent;
+  if (!stats.is_finite) return sent;
   kernels::NoiseKey noise;
   noise.round = round;
   const EncodeParams encode_params = codec_.Prepare(stats, compensated_, noise);
@@ -65,9 +65,9 @@ std::vector<float> Sender::Send(const std::vector<float>& g, uint64_t round,
 }
 
 std::vector<float> Sender::SavedArray(const std::string& name) {
-  SavedState state;
-  memory_->AddState(&state);
-  for (const SavedState::Array& array : state.arrays) {
+  SavedState saved_state;
+  memory_->AddState(&saved_state);
+  for (const SavedState::Array& array : saved_state.arrays) {
     if (array.name == name) return {array.values.begin(), array.values.end()};
   }
   ADD_FAILURE() << "nothing is saved as " << name;

@@ -17,14 +17,14 @@ namespace tern::codec {
 std::vector<size_t> UnusedBitsOfFloats(std::span<const uint8_t> payload, uint64_t count);
 std::vector<size_t> UnusedBitsOfPairs(std::span<const uint8_t> payload, uint64_t count);
 
-// A worker that encodes the same tensor in every round, and keeps what the code left out in its
-// memory.
+// A worker that encodes the same tensor in every round, and keeps in its memory what the codes left
+// out.
 class Sender {
  public:
   Sender(const Codec& codec, uint64_t count) : codec_(codec), memory_(codec.NewMemory(count)) {}
 
   // Encodes g plus the memory in segments of `segment_elements`. Returns the values that receivers
-  // decode. If g has an element that is not finite, sends nothing and returns zeros.
+  // decode. If an element of that sum is not finite, sends nothing and returns zeros.
   std::vector<float> Send(const std::vector<float>& g, uint64_t round = 0,
                           uint64_t segment_elements = 1 << 20);
   const std::vector<float>& compensated() const { return compensated_; }
@@ -32,7 +32,7 @@ class Sender {
   Memory& memory() { return *memory_; }
   // The memory's saved array of that name; fails the test if there is none.
   std::vector<float> SavedArray(const std::string& name);
-  // Restores the state that another worker saved.
+  // Copies the other worker's memory to this worker's.
   void RestoreFrom(Sender& other);
 
  private:

@@ -1,5 +1,5 @@
 // Tests of the byte format of sparse codes: the positions of non-zero elements, and their values.
-// These are floats, or the numbers of a pair: one for all negative elements, one for all positive.
+// The values are floats, or a pair: one for all negative elements, one for all positive.
 #include "common/codec/sparse.h"
 
 #include <gtest/gtest.h>
@@ -21,22 +21,22 @@ namespace {
 using Bytes = std::vector<uint8_t>;
 constexpr SparsePair kPair = {-0.5, 2};
 
-// The code of x. It sends the non-zero values themselves or, for kPair, which of the pair's two
-// values each non-zero element has, according to its sign.
+// The code of x. It sends the non-zero values themselves or, for SparseValues::kPair, which of the
+// pair's two values each non-zero element has, according to the element's sign.
 Bytes CodeOf(SparseValues values, const std::vector<float>& x, const SparsePair& pair = kPair) {
   const auto copy_values = [&](uint64_t first, std::span<float> to) {
     std::copy_n(x.data() + first, to.size(), to.data());
   };
-  Bytes out;
+  Bytes code;
   if (values == SparseValues::kFloats) {
-    AppendSparse(x.size(), copy_values, &out);
+    AppendSparse(x.size(), copy_values, &code);
   } else {
-    AppendSparse(pair, x.size(), copy_values, &out);
+    AppendSparse(pair, x.size(), copy_values, &code);
   }
-  return out;
+  return code;
 }
 
-// Decodes the code of x->size() elements into x.
+// Decodes `bytes`, the code of x->size() elements, into x.
 Status DecodeInto(SparseValues values, std::span<const uint8_t> bytes, std::vector<float>* x) {
   const Result<SparseCode> code = SparseCode::Parse(values, bytes, x->size());
   if (!code.ok()) return code.status();
@@ -44,7 +44,8 @@ Status DecodeInto(SparseValues values, std::span<const uint8_t> bytes, std::vect
   return code->Decode(0, x->size(), x->data());
 }
 
-// n elements, of which k at random positions are not zero. These k have the values of kPair.
+// n elements, of which k at random positions are not zero. Each of these k has one of kPair's
+// values.
 std::vector<float> RandomSparse(size_t n, size_t k, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<float> x(n);
@@ -69,12 +70,12 @@ TEST_P(SparseWire, RoundTripsAtEveryLengthAndDensity) {
                      n - n / 200, n}) {
       const std::vector<float> x = RandomSparse(n, k, n + k);
       Bytes bytes = CodeOf(GetParam(), x);
-      const size_t size = bytes.size();
-      ASSERT_LE(size, MaxSparseSize(GetParam(), n));
+      const size_t code_size = bytes.size();
+      ASSERT_LE(code_size, MaxSparseSize(GetParam(), n));
       bytes.insert(bytes.end(), 20, 0xFF);
       const Result<SparseCode> code = SparseCode::Parse(GetParam(), bytes, n);
       ASSERT_TRUE(code.ok()) << code.status().message();
-      ASSERT_EQ(code->size(), size);
+      ASSERT_EQ(code->size(), code_size);
       std::vector<float> decoded(n, 7);
       ASSERT_TRUE(code->Decode(0, n, decoded.data()).ok());
       ASSERT_EQ(decoded, x) << n << " elements, " << k << " non-zeros";
@@ -114,8 +115,7 @@ TEST_P(SparseWire, PositionsCostLittleMoreThanTheirEntropy) {
         CodeOf(GetParam(), RandomSparse(kSparseBlock, k, k)).size() - (sends_floats ? 2 : 10);
     largest_size = std::max(largest_size, size);
     const size_t value_bytes = sends_floats ? 4 * k : (k + 7) / 8;
-    // All elements are sent, without positions.
-    if (sends_floats && size == 4 * kSparseBlock) continue;
+    if (sends_floats && size == 4 * kSparseBlock) continue;  // all are sent, without positions
     ASSERT_GE(size, value_bytes);
     const double position_bits = 8 * static_cast<double>(size - value_bytes);
     ASSERT_LE(position_bits, kSparseBlock);
@@ -148,9 +148,9 @@ TEST_P(SparseWire, AcceptedCodesAreCanonical) {
       bytes[random() % bytes.size()] ^= static_cast<uint8_t>(1u << (random() % 8));
     bytes.resize(bytes.size() + 300);
     std::vector<float> x(n);
-    const Status status = DecodeInto(GetParam(), bytes, &x);
-    if (!status.ok()) {
-      ASSERT_EQ(status.code(), Code::kMismatch);
+    const Status decode_status = DecodeInto(GetParam(), bytes, &x);
+    if (!decode_status.ok()) {
+      ASSERT_EQ(decode_status.code(), Code::kMismatch);
       ++num_refused;
       continue;
     }
@@ -211,7 +211,7 @@ TEST(Sparse, BytesAreAsDocumented) {
   EXPECT_EQ(dense_code.size(), 2u + 4 * 128);
   EXPECT_EQ(ToHex(std::span(dense_code).first(2)), "8000");
   EXPECT_EQ(ToHex(std::span(dense_code).subspan(2 + 4 * 5, 4)), "00000000");
-  // The same positions with a pair, then a code with a second block.
+  // three_of_eleven with a pair, then a code with a second block.
   EXPECT_EQ(ToHex(CodeOf(SparseValues::kPair, three_of_eleven)),
             "000000bf00000040"
             "0300"
@@ -238,9 +238,10 @@ TEST(Sparse, InvalidValuesAreRefused) {
   for (float bad_value : {infinity, -infinity, std::nanf(""), 0.f, -0.f}) {
     Bytes bytes = valid_code;
     std::memcpy(&bytes[bytes.size() - 4], &bad_value, 4);
-    const Status status = DecodeInto(SparseValues::kFloats, bytes, &decoded);
-    EXPECT_EQ(status.code(), Code::kMismatch);
-    EXPECT_NE(status.message().find("element 33"), std::string::npos) << status.message();
+    const Status decode_status = DecodeInto(SparseValues::kFloats, bytes, &decoded);
+    EXPECT_EQ(decode_status.code(), Code::kMismatch);
+    EXPECT_NE(decode_status.message().find("element 33"), std::string::npos)
+        << decode_status.message();
     bytes = dense_code;
     std::memcpy(&bytes[bytes.size() - 4], &bad_value, 4);
     // +0 is valid here: if one of 64 elements is zero, the shortest code sends all elements.
@@ -254,9 +255,10 @@ TEST(Sparse, PositionsLargerThanDenseFormAreRefused) {
   Bytes bytes = {32, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0};
   AppendFloats(std::vector<float>(32, 1), &bytes);
   std::vector<float> x(33);
-  const Status status = DecodeInto(SparseValues::kFloats, bytes, &x);
-  EXPECT_EQ(status.code(), Code::kMismatch);
-  EXPECT_NE(status.message().find("too many non-zeros"), std::string::npos) << status.message();
+  const Status decode_status = DecodeInto(SparseValues::kFloats, bytes, &x);
+  EXPECT_EQ(decode_status.code(), Code::kMismatch);
+  EXPECT_NE(decode_status.message().find("too many non-zeros"), std::string::npos)
+      << decode_status.message();
   std::fill_n(x.begin(), 32, 1.f);
   x[32] = 0;
   EXPECT_EQ(CodeOf(SparseValues::kFloats, x).size(), 2u + 132);
@@ -281,9 +283,9 @@ TEST(Sparse, InvalidDirectoriesAreRefused) {
   Bytes bytes = CodeOf(SparseValues::kFloats, std::vector<float>(10));
   bytes.resize(100);
   bytes[0] = 11;
-  const Status status = SparseCode::Parse(SparseValues::kFloats, bytes, 10).status();
-  EXPECT_EQ(status.code(), Code::kMismatch);
-  EXPECT_NE(status.message().find("sends 11 elements, it has 10"), std::string::npos);
+  const Status parse_status = SparseCode::Parse(SparseValues::kFloats, bytes, 10).status();
+  EXPECT_EQ(parse_status.code(), Code::kMismatch);
+  EXPECT_NE(parse_status.message().find("sends 11 elements, it has 10"), std::string::npos);
   // Parse allocates memory in proportion to the bytes, even if it is told of many more elements.
   for (uint64_t count : {uint64_t{1} << 40, ~uint64_t{0} - kSparseBlock}) {
     EXPECT_EQ(SparseCode::Parse(SparseValues::kPair, bytes, count).status().code(),

@@ -1,7 +1,7 @@
 // Statistical tests of ternary codes, which are random: an element g is coded as its sign with
 // probability |g| / scaler (equation 2 of TernGrad), else as 0. Tests the frequency of each
-// element's code (chi-square), the share of non-zeros, and the variance of the workers' mean. Seeds
-// are fixed, so the limits are wide in standard deviations and the results never change.
+// element's code (chi-square), the share of non-zeros, and the variance of the workers' mean. The
+// limits are wide in standard deviations; the seeds are fixed, so the results never change.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -50,8 +50,8 @@ std::vector<int8_t> EncodeToCodes(const Codec& codec, const std::vector<float>& 
 }
 
 struct ChiSquare {
-  double z = 0;          // (statistic - degrees of freedom) / its standard deviation
-  int num_elements = 0;  // degrees of freedom: elements with R p (1 - p) >= 5
+  double z = 0;          // (statistic - degrees of freedom) / the statistic's standard deviation
+  int num_elements = 0;  // degrees of freedom: elements with R p (1 - p) >= 5 (see below)
   bool are_signs_right = true;
   bool are_certain_nonzero = true;  // elements with probability 1 were never coded as 0
 };
@@ -127,7 +127,7 @@ TEST(TernaryStatistics, ShareOfNonZerosMatchesTheory) {
 // The measured variance of the mean over N workers with equal gradients, divided by the theoretical
 // one: |g| (scaler - |g|) / N per element, with |g| clipped.
 double VarianceRatio(const Codec& codec, int workers) {
-  constexpr int kRounds = 200;
+  constexpr int kNumRounds = 200;
   const std::vector<float> g = GaussianGradient(2048, 8);
   const EncodeParams encode_params = PrepareGradient(codec, g);
   const double scaler = encode_params.scaler;
@@ -138,7 +138,7 @@ double VarianceRatio(const Codec& codec, int workers) {
     expected_variance += magnitude * (scaler - magnitude) / workers;
   }
   std::vector<float> mean(g.size());
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < kNumRounds; ++round) {
     const auto sum = codec.NewAccumulator({0, 0, g.size()}, workers);
     for (int rank = 0; rank < workers; ++rank) {
       kernels::NoiseKey noise;
@@ -156,7 +156,7 @@ double VarianceRatio(const Codec& codec, int workers) {
                     .ok());
     for (size_t i = 0; i < g.size(); ++i) {
       const double clipped = std::copysign(std::min(std::abs(g[i]), encode_params.clip), g[i]);
-      observed_variance += (mean[i] - clipped) * (mean[i] - clipped) / kRounds;
+      observed_variance += (mean[i] - clipped) * (mean[i] - clipped) / kNumRounds;
     }
   }
   return observed_variance / expected_variance;
@@ -175,12 +175,12 @@ TEST(TernaryStatistics, SharedNoiseOfWorkersIsDetected) {
 
 // The mean of the codes over many rounds is the gradient, except for what is clipped (equation 7).
 TEST(TernaryStatistics, MeanOfManyRoundsIsTheClippedGradient) {
-  constexpr int kRounds = 4000;
+  constexpr int kNumRounds = 4000;
   const std::vector<float> g = GaussianGradient(64, 9);
   const auto codec = MakeTernary();
   const EncodeParams encode_params = PrepareGradient(*codec, g);
   std::vector<double> sums(g.size());
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < kNumRounds; ++round) {
     const std::vector<int8_t> codes = EncodeToCodes(*codec, g, encode_params, round, 1);
     for (size_t i = 0; i < g.size(); ++i)
       sums[i] += static_cast<double>(encode_params.scaler) * codes[i];
@@ -188,8 +188,9 @@ TEST(TernaryStatistics, MeanOfManyRoundsIsTheClippedGradient) {
   for (size_t i = 0; i < g.size(); ++i) {
     const double magnitude = std::min(std::abs(g[i]), encode_params.clip);
     const double standard_error =
-        std::sqrt(magnitude * (encode_params.scaler - magnitude) / kRounds);
-    EXPECT_NEAR(sums[i] / kRounds, std::copysign(magnitude, g[i]), 4 * standard_error + 1e-6) << i;
+        std::sqrt(magnitude * (encode_params.scaler - magnitude) / kNumRounds);
+    EXPECT_NEAR(sums[i] / kNumRounds, std::copysign(magnitude, g[i]), 4 * standard_error + 1e-6)
+        << i;
   }
 }
 

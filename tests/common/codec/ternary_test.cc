@@ -240,7 +240,7 @@ TEST(TernaryPerWorker, KeepsEachWorkersOwnScaler) {
   const auto codec = MakeTernaryCodec(Clip::kNone, true);
   EXPECT_FALSE(codec->shares_scaler());
   EXPECT_TRUE(MakeTernaryCodec()->shares_scaler());
-  // Each value is 0 or its worker's largest magnitude, so the codes are not random.
+  // Each magnitude is 0 or its worker's largest one, so the codes are not random.
   const Round round = MakeRound(*codec, {{1.0f, 0.0f}, {-4.0f, 4.0f}});
   EXPECT_EQ(Mean(*codec, round), (std::vector<float>{-1.5f, 2.0f}));
 }

@@ -44,8 +44,8 @@ std::vector<size_t> UnusedBitsOfPlanes(std::span<const uint8_t>, uint64_t count,
   return bits;
 }
 
-// The unused bits of a ternary_ans code that is not entropy-coded, as short codes are: the first
-// byte is 0, and then follow a mask and signs.
+// The unused bits of a short ternary_ans code, which is not entropy-coded: the first byte is 0 (its
+// bits 1 to 7 are unused), and then follow a mask and signs.
 std::vector<size_t> UnusedBitsOfAns(std::span<const uint8_t> payload, uint64_t count,
                                     size_t offset) {
   EXPECT_EQ(payload[offset], 0);
@@ -99,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(
                  kMeanOfTwo)),
     CaseName);
 
-const char* const kWires[] = {"ternary_2bit", "ternary_trit5", "ternary_ans"};
+const char* const kWireNames[] = {"ternary_2bit", "ternary_trit5", "ternary_ans"};
 
 std::vector<std::vector<float>> MakeGradients(size_t n, int workers) {
   std::vector<std::vector<float>> gradients;
@@ -122,7 +122,7 @@ TEST(TernaryWires, MeansEqualTernaryBitForBit) {
       for (const size_t n : {1, 13, 70, 4095, 4096, 4097, 16385, 40000}) {
         for (const int workers : {1, 2, 5, 8}) {
           const Round expected = MakeRound(*reference, MakeGradients(n, workers), n % 7);
-          for (const char* name : kWires) {
+          for (const char* name : kWireNames) {
             const auto codec = MakeCodecByName(name, per_worker, clip);
             SCOPED_TRACE(testing::Message() << codec->name() << " " << n << " " << workers);
             const Round round = MakeRound(*codec, expected.gradients, n % 7);
@@ -139,7 +139,7 @@ TEST(TernaryWires, SumsOfManyWorkersEqualTernaryBitForBit) {
   const auto reference = MakeCodecByName("ternary");
   for (const int workers : {63, 64, 127, 128, 200}) {
     const Round expected = MakeRound(*reference, MakeGradients(5000, workers));
-    for (const char* name : kWires) {
+    for (const char* name : kWireNames) {
       SCOPED_TRACE(testing::Message() << name << " " << workers);
       const auto codec = MakeCodecByName(name);
       ExpectSameBits(Mean(*codec, MakeRound(*codec, expected.gradients)),
@@ -149,7 +149,7 @@ TEST(TernaryWires, SumsOfManyWorkersEqualTernaryBitForBit) {
 }
 
 TEST(TernaryWires, HaveNamesOfTheirOwnAndTheOptionsOfTernary) {
-  for (const std::string name : kWires) {
+  for (const std::string name : kWireNames) {
     EXPECT_EQ(MakeCodecByName(name)->name(), name);
     EXPECT_TRUE(MakeCodecByName(name)->shares_scaler());
     EXPECT_EQ(MakeCodecByName(name, true)->name(), name + "_per_worker");
@@ -227,7 +227,7 @@ TEST(TernaryTrit5, IsFiveCodesAByteInBase3) {
 }
 
 TEST(TernaryTrit5, AcceptsOnlyValidBytes) {
-  // How many values of a byte are valid that holds 5, 1, 2, 3 and 4 codes.
+  // How many values of the last byte are valid if n % 5 is 0 to 4: it holds 5, 1, 2, 3 or 4 codes.
   const unsigned num_valid_bytes[] = {243, 3, 9, 27, 81};
   for (size_t n = 6; n <= 15; ++n) {
     for (const bool is_last_byte : {false, true}) {
@@ -318,8 +318,8 @@ TEST(TernaryAns, AnyRangeOfACodedSumDecodesAsPartOfTheWhole) {
   }
 }
 
-// A damaged code or sum must be refused or decode to another sum. It has one block, so no part of
-// it is decoded without the rest.
+// A damaged code or sum must be refused or decode to another sum. Each has one block, so no part is
+// decoded without the rest.
 TEST(TernaryAns, ADamagedBitIsRefusedOrChangesTheSum) {
   constexpr size_t kN = 5000;
   const auto codec = MakeCodecByName("ternary_ans");
@@ -336,9 +336,11 @@ TEST(TernaryAns, ADamagedBitIsRefusedOrChangesTheSum) {
     Bytes damaged = sum;
     damaged[bit / 8] ^= static_cast<uint8_t>(1 << (bit % 8));
     std::vector<float> mean(kN);
-    const Status status = codec->Decode(damaged, {0, 0, kN}, 2, round.scaler, 0, kN, mean.data());
-    ASSERT_TRUE(status.ok() ? mean != all_means : status.code() == Code::kMismatch) << bit;
-    num_accepted += status.ok();
+    const Status decode_status =
+        codec->Decode(damaged, {0, 0, kN}, 2, round.scaler, 0, kN, mean.data());
+    ASSERT_TRUE(decode_status.ok() ? mean != all_means : decode_status.code() == Code::kMismatch)
+        << bit;
+    num_accepted += decode_status.ok();
   }
   for (size_t bit = 8; bit < 8 * single_round.payloads[0].size(); ++bit) {
     Bytes damaged = single_round.payloads[0];
@@ -417,10 +419,10 @@ TEST(TernaryAns, InvalidRowsAreRefused) {
   EXPECT_EQ(codec->SumSize(RowOf(sum_symbols, 4096), segment, 1).status().code(), Code::kMismatch);
 }
 
-// The code of a gradient of zeros: the entropy coder's 8 states keep their initial value, and no
-// words follow.
 TEST(TernaryAns, CodedRowMatchesGoldenBytes) {
   const auto codec = MakeCodecByName("ternary_ans");
+  // The code of a gradient of zeros: the entropy coder's 8 states keep their initial value, and no
+  // words follow.
   const Round round_of_zeros = MakeRound(*codec, {std::vector<float>(512)});
   std::string states;
   for (int i = 0; i < 8; ++i) states += "00000100";

@@ -63,7 +63,7 @@ EncodeParams PrepareGradient(const Codec& codec, const std::vector<float>& g,
 
 TEST(TopK, SendsTheLargestOfASmallTensorExactly) {
   const auto codec = MakeTopKCodec(0.1);
-  // Fewer than 2 / ratio elements, so the threshold comes from all of them and not from a sample.
+  // g has fewer than 2 / ratio elements, so all of them give the threshold, not a sample.
   const std::vector<float> g = DistinctMagnitudes(19, 1);
   Sender worker(*codec, g.size());
   const std::vector<float> sent = worker.Send(g);
@@ -91,18 +91,18 @@ TEST(TopK, ASampledThresholdSendsAboutTheRatio) {
   EXPECT_NEAR(static_cast<double>(total_sent) / 50, 200, 20);
 }
 
-// The authors' alternative: a threshold that lets too many elements pass is multiplied by 1.3, one
-// that lets too few pass by 0.8, ten times at most.
+// An alternative of the paper's authors: a threshold that lets too many elements pass is multiplied
+// by 1.3, and one that lets too few pass by 0.8, ten times at most.
 TEST(TopK, ThresholdMovesInStepsWithoutResampling) {
   Options options = OptionsWithRatio(0.01);
   options.topk.resample = false;
   const auto codec = MakeValidCodec("topk", options);
-  int threshold_changes = 0;
+  int num_threshold_changes = 0;
   for (uint64_t round = 0; round < 60; ++round) {
     const std::vector<float> g = SomeGradient(50000, round);
     kernels::NoiseKey noise;
     noise.round = round;
-    uint64_t sample_index = kernels::Draw32(noise, 0) % 99;  // 500 samples: every 99th element
+    uint64_t sample_index = kernels::Draw32(noise, 0) % 99;  // every 99th element is a sample
     std::vector<float> sample;
     for (; sample_index < g.size(); sample_index += 99) sample.push_back(std::abs(g[sample_index]));
     std::sort(sample.begin(), sample.end(), std::greater<>());
@@ -112,11 +112,11 @@ TEST(TopK, ThresholdMovesInStepsWithoutResampling) {
       const auto num_sent = static_cast<double>(CountAtLeast(g, threshold));
       if (num_sent >= 0.8 * 500 && num_sent <= 1.3 * 500) break;
       threshold *= num_sent > 500 ? 1.3f : 0.8f;
-      ++threshold_changes;
+      ++num_threshold_changes;
     }
     ASSERT_EQ(PrepareGradient(*codec, g, noise).high, threshold) << round;
   }
-  EXPECT_GT(threshold_changes, 20);
+  EXPECT_GT(num_threshold_changes, 20);
 }
 
 // Inputs of which a sample tells little: 5000 neighbouring elements that are much larger than the
@@ -216,7 +216,7 @@ TEST(TopK, RatioOneEqualsFp32) {
   }
 }
 
-// Small integers, so that every sum is exact: sent plus kept values equal the input.
+// Sent plus kept values equal the input. The gradients are small integers, so that sums are exact.
 TEST(TopK, NothingIsLost) {
   const auto codec = MakeTopKCodec(0.05);
   const size_t n = 3000;
@@ -330,8 +330,7 @@ TEST(TopK, NonFiniteGradientsAreVisible) {
   }
 }
 
-// Sending a thousandth of a gradient takes about a thousandth of its bytes, plus a little for the
-// positions.
+// An element that is sent takes 4 bytes for its value, and little more than 2 for its position.
 TEST(TopK, SizeIsLittleMoreThanTheValues) {
   const size_t n = 1 << 20;
   const auto codec = MakeTopKCodec(0.001);

@@ -77,7 +77,7 @@ TEST(Differences, ReportValuesThatDifferBeyondTheShownPart) {
   EXPECT_EQ(Differences(old_job, new_job).size(), 1u);
 }
 
-// Every key that changes the digest is reported, and no other key.
+// The change of a key is reported exactly if it changes the digest. Enums are left out.
 TEST(Differences, ExistExactlyIfTheDigestDiffers) {
   pb::Job job;
   Populate(&job);

@@ -12,7 +12,8 @@
 
 namespace tern::config {
 
-// Sets all sections of `message`: one item in every list, and the first member of every oneof.
+// Sets all sections of `message`: one item in every list of messages, and the first member of every
+// oneof.
 inline void Populate(google::protobuf::Message* message) {
   const auto* type = message->GetDescriptor();
   const auto* reflection = message->GetReflection();
@@ -31,7 +32,7 @@ using FieldVisitor = std::function<void(google::protobuf::Message* message,
                                         const google::protobuf::FieldDescriptor* field,
                                         const std::string& key, bool is_local)>;
 
-// Visits the scalar fields of `message` and of all messages in it.
+// Visits the scalar fields of `message`, whose own key is `key`, and of all messages set in it.
 inline void ForEachScalar(google::protobuf::Message* message, const std::string& key, bool is_local,
                           const FieldVisitor& visit) {
   const auto* type = message->GetDescriptor();

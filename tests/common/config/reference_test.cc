@@ -26,10 +26,10 @@ using ::testing::ElementsAre;
 
 std::string ReadText(const std::string& path) {
   std::ifstream in(path);
-  std::ostringstream text;
-  text << in.rdbuf();
+  std::ostringstream content;
+  content << in.rdbuf();
   EXPECT_TRUE(in.good()) << path;
-  return text.str();
+  return content.str();
 }
 
 // The reference with its commented-out keys ("#  key: ...") enabled.
@@ -87,7 +87,7 @@ std::set<std::string> MergeSharedKeys(const std::set<std::string>& keys) {
 struct Reference {
   pb::Job job;
   KeyPositions key_positions;
-  Status status;
+  Status parse_status;
 };
 
 Reference ReadReference() {
@@ -95,7 +95,7 @@ Reference ReadReference() {
   Faults faults("reference.yaml", {});
   const Node root = ParseYaml(EnableAllKeys(ReadText("configs/reference.yaml")), "", -1, &faults);
   FillMessage(root, "", &reference.job, {TestTables(), &faults, &reference.key_positions});
-  reference.status = faults.ToStatus();
+  reference.parse_status = faults.ToStatus();
   return reference;
 }
 
@@ -106,8 +106,8 @@ TEST(ReferenceYaml, IsAValidJob) {
 
 TEST(ReferenceYaml, HasEveryKeyOfTheProto) {
   const Reference reference = ReadReference();
-  ASSERT_TRUE(reference.status.ok())
-      << reference.status.message();  // an unknown key would be an error
+  ASSERT_TRUE(reference.parse_status.ok())
+      << reference.parse_status.message();  // an unknown key would be an error
   std::set<std::string> keys_of_proto, keys_of_file;
   CollectKeys(pb::Job::descriptor(), "", &keys_of_proto);
   for (const auto& [key, position] : reference.key_positions)
@@ -132,7 +132,7 @@ TEST(ReferenceYaml, HasTheDefaultsOfTheProto) {
   EXPECT_GE(num_compared, 95);
 }
 
-// Adds the section of each algorithm, as the reference shows it, to the job of the reference.
+// Adds the section of each algorithm in turn, as the reference shows it, to the reference's job.
 TEST(ReferenceYaml, ShowsValidSections) {
   const Reference reference = ReadReference();
   const auto reference_job = LoadJob("configs/reference.yaml", {}, TestTables());
@@ -161,7 +161,8 @@ TEST(ReferenceYaml, ShowsValidSections) {
 }
 
 TEST(ReferenceYaml, ExplainsEveryKey) {
-  // Each key has a comment above itself or above its group of adjacent keys.
+  // Each key, except those of top-level sections, has a comment beside itself, above itself, or
+  // above its group of adjacent keys.
   std::istringstream in(ReadText("configs/reference.yaml"));
   bool is_explained = false;
   for (std::string line; std::getline(in, line);) {

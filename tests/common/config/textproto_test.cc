@@ -1,5 +1,5 @@
-// Tests of jobs in protobuf text format. They are parsed as protobuf's TextFormat does, but all
-// faults are reported at once.
+// Tests of jobs in protobuf text format. A job is parsed as by protobuf's TextFormat, except that
+// some texts are refused (010, True) and that all faults are reported at once.
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 #include <google/protobuf/util/message_differencer.h>

@@ -197,7 +197,7 @@ TEST(YamlJob, LimitsDepthNodesAndSize) {
   EXPECT_THAT(FaultsOf(SmallJob() + std::string(1 << 19, '#')), ElementsAre());
 }
 
-// A key, a value that is not of its type, and the allowed values as the expected error names them.
+// A key, a value not of the key's type, and the allowed values as the expected error names them.
 struct MistypedCase {
   const char* key;
   const char* value;

@@ -38,7 +38,7 @@ class Hostile : public ::testing::Test {
 
   // Receives the next message, which must have this fault.
   void ExpectFault(Fault fault) {
-    const auto received = Await(*router_);
+    const auto received = AwaitMessage(*router_);
     ASSERT_TRUE(received.has_value());
     ASSERT_TRUE(received->error.has_value());
     EXPECT_EQ(FaultName(received->error->fault), std::string(FaultName(fault)));
@@ -50,12 +50,12 @@ class Hostile : public ::testing::Test {
   // Checks that the working peer can still send a message and receive an answer.
   void ExpectWorkingPeerWorks() {
     ASSERT_TRUE(working_peer_->Send(NumberedEnvelope(++newest_number_), Text("fine")).ok());
-    const auto received = Await(*router_);
+    const auto received = AwaitMessage(*router_);
     ASSERT_TRUE(received.has_value());
     ASSERT_FALSE(received->error.has_value()) << received->error->status.message();
     EXPECT_EQ(received->envelope.push().in_round().round(), newest_number_);
     ASSERT_TRUE(router_->Send(received->peer, NumberedEnvelope(newest_number_)).ok());
-    EXPECT_EQ(Await(*working_peer_)->envelope.push().in_round().round(), newest_number_);
+    EXPECT_EQ(AwaitMessage(*working_peer_)->envelope.push().in_round().round(), newest_number_);
   }
 
   static constexpr size_t kMaxPayload = 100000;
@@ -90,7 +90,7 @@ TEST_F(Hostile, MalformedMessagesAreReportedAndCounted) {
   ExpectFault(Fault::kHeaderTooLarge);
   SendRaw({header, "one", "two"});
   ExpectFault(Fault::kTooManyFrames);
-  EXPECT_EQ(traffic_.RefusedMessages(), 9u);
+  EXPECT_EQ(traffic_.NumRefusedMessages(), 9u);
   ExpectWorkingPeerWorks();
 }
 
@@ -99,12 +99,12 @@ TEST_F(Hostile, AMalformedPeerCanBeAnswered) {
   ExpectFault(Fault::kNotOurs);
   ASSERT_TRUE(router_->Send(faulty_peer_, NumberedEnvelope(9)).ok());
   char answer[256];
-  const int size = zmq_recv(raw_socket_, answer, sizeof answer, 0);
-  ASSERT_GT(size, 0);
+  const int answer_size = zmq_recv(raw_socket_, answer, sizeof answer, 0);
+  ASSERT_GT(answer_size, 0);
   pb::Envelope envelope;
-  EXPECT_FALSE(
-      DecodeHeader({reinterpret_cast<uint8_t*>(answer), static_cast<size_t>(size)}, &envelope)
-          .has_value());
+  EXPECT_FALSE(DecodeHeader({reinterpret_cast<uint8_t*>(answer), static_cast<size_t>(answer_size)},
+                            &envelope)
+                   .has_value());
 }
 
 TEST_F(Hostile, ManySmallFramesAreOneRefusedMessage) {
@@ -121,7 +121,7 @@ TEST_F(Hostile, APayloadOverTheLimitClosesTheConnection) {
   SendRaw({Value(EncodeHeader(NumberedEnvelope(1))), std::string(kMaxPayload + 1, 'x')});
   ExpectWorkingPeerWorks();
   EXPECT_FALSE(router_->Receive().has_value());
-  EXPECT_EQ(traffic_.RefusedMessages(), 0u) << "libzmq drops it before it is received";
+  EXPECT_EQ(traffic_.NumRefusedMessages(), 0u) << "libzmq drops it before it is received";
 }
 
 TEST(HostileServer, ADealerRetriesAfterAServerThatIsNotTern) {

@@ -55,7 +55,7 @@ inline std::unique_ptr<DealerSocket> ConnectTo(Context& context, const RouterSoc
 
 // Waits for the next message of a socket; empty after a timeout.
 template <typename Socket>
-std::optional<ReceivedMessage> Await(Socket& socket, Time patience = kPatience) {
+std::optional<ReceivedMessage> AwaitMessage(Socket& socket, Time patience = kPatience) {
   Poller poller;
   poller.Add(&socket);
   const Time end = Now() + patience;

@@ -1,5 +1,5 @@
-// Tests of PeerMap, which gives a number to each ZeroMQ routing id ("a", "b", ...) that sends
-// messages.
+// Tests of PeerMap, which gives a number to each sender of messages, whom it knows by the ZeroMQ
+// routing id ("a", "b", ...).
 #include "common/net/peer_map.h"
 
 #include <gtest/gtest.h>

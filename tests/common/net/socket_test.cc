@@ -26,7 +26,7 @@ void ExpectRoundTrip(const std::string& host) {
   auto dealer = Value(DealerSocket::Connect(context, host, router->port(), {}));
   ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
   ASSERT_TRUE(dealer->Send(NumberedEnvelope(3), Text("up")).ok());
-  const auto message_at_router = Await(*router);
+  const auto message_at_router = AwaitMessage(*router);
   ASSERT_TRUE(message_at_router.has_value());
   ASSERT_FALSE(message_at_router->error.has_value());
   EXPECT_EQ(message_at_router->envelope.push().in_round().round(), 3u);
@@ -34,7 +34,7 @@ void ExpectRoundTrip(const std::string& host) {
   EXPECT_NE(message_at_router->peer, 0u);
 
   ASSERT_TRUE(router->Send(message_at_router->peer, NumberedEnvelope(4)).ok());
-  const auto message_at_dealer = Await(*dealer);
+  const auto message_at_dealer = AwaitMessage(*dealer);
   ASSERT_TRUE(message_at_dealer.has_value());
   EXPECT_EQ(message_at_dealer->envelope.push().in_round().round(), 4u);
   EXPECT_TRUE(message_at_dealer->payload.empty());
@@ -65,7 +65,7 @@ TEST(Socket, DistinguishesPeersAndKeepsTheirOrder) {
   }
   std::map<PeerId, std::vector<uint64_t>> numbers_by_peer;
   for (int i = 0; i < 100; ++i) {
-    const auto received = Await(*router);
+    const auto received = AwaitMessage(*router);
     ASSERT_TRUE(received.has_value());
     numbers_by_peer[received->peer].push_back(received->envelope.push().in_round().round());
   }
@@ -75,11 +75,12 @@ TEST(Socket, DistinguishesPeersAndKeepsTheirOrder) {
     for (int i = 0; i < 50; ++i) EXPECT_EQ(numbers[i], numbers[0] + i);
     ASSERT_TRUE(router->Send(peer, NumberedEnvelope(numbers[0])).ok());
   }
-  EXPECT_EQ(Await(*dealer1)->envelope.push().in_round().round(), 0u);
-  EXPECT_EQ(Await(*dealer2)->envelope.push().in_round().round(), 1000u);
+  EXPECT_EQ(AwaitMessage(*dealer1)->envelope.push().in_round().round(), 0u);
+  EXPECT_EQ(AwaitMessage(*dealer2)->envelope.push().in_round().round(), 1000u);
 }
 
-// Sends a payload, destroys all sockets, and returns how often its release function was called.
+// Sends a payload, destroys all sockets, and returns how often the payload's release function was
+// called.
 int SendAndCountReleases(size_t size) {
   const std::vector<uint8_t> data(size, 0x5a);
   std::atomic<int> num_releases{0};
@@ -95,7 +96,7 @@ int SendAndCountReleases(size_t size) {
     if (size < kZeroCopyBytes) {
       EXPECT_EQ(num_releases, 1) << "small payloads are copied at once";
     }
-    const auto received = Await(*router);
+    const auto received = AwaitMessage(*router);
     EXPECT_TRUE(received.has_value());
     if (received) {
       EXPECT_EQ(received->payload, Bytes::Own(data));
@@ -131,7 +132,7 @@ TEST(Socket, AReceivedPayloadOutlivesItsSocketAndContext) {
     auto dealer = ConnectTo(context, *router);
     ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
     ASSERT_TRUE(dealer->Send(NumberedEnvelope(1), Text(std::string(100000, 'p'))).ok());
-    payload = Await(*router)->payload.Slice(10, 20);
+    payload = AwaitMessage(*router)->payload.Slice(10, 20);
   }
   EXPECT_EQ(payload.view(), std::string(20, 'p'));
 }
@@ -150,11 +151,11 @@ TEST(Socket, SendToAForgottenPeerIsUnreachableUntilItSpeaksAgain) {
   auto dealer = ConnectTo(context, *router);
   ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
   ASSERT_TRUE(dealer->Send(NumberedEnvelope(1)).ok());
-  const PeerId first_peer = Await(*router)->peer;
+  const PeerId first_peer = AwaitMessage(*router)->peer;
   router->Forget(first_peer);
   EXPECT_EQ(router->Send(first_peer, NumberedEnvelope(1)).outcome, SendOutcome::kUnreachable);
   ASSERT_TRUE(dealer->Send(NumberedEnvelope(2)).ok());
-  const PeerId second_peer = Await(*router)->peer;
+  const PeerId second_peer = AwaitMessage(*router)->peer;
   EXPECT_NE(second_peer, first_peer);
   EXPECT_TRUE(router->Send(second_peer, NumberedEnvelope(3)).ok());
 }
@@ -165,7 +166,7 @@ TEST(Socket, SendToAPeerThatLeftBecomesUnreachable) {
   auto dealer = ConnectTo(context, *router);
   ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
   ASSERT_TRUE(dealer->Send(NumberedEnvelope(1)).ok());
-  const PeerId peer = Await(*router)->peer;
+  const PeerId peer = AwaitMessage(*router)->peer;
   dealer.reset();
   Poller poller;  // used only to wait
   const Time end = Now() + kPatience;
@@ -184,7 +185,7 @@ TEST(Socket, ReportsAFullQueueAndDeliversWhatItAccepted) {
   auto dealer = ConnectTo(context, *router, options);
   ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
   ASSERT_TRUE(dealer->Send(NumberedEnvelope(0)).ok());
-  const PeerId peer = Await(*router)->peer;
+  const PeerId peer = AwaitMessage(*router)->peer;
   const Bytes payload = Text(std::string(1 << 20, 'p'));
   uint64_t num_accepted = 0;
   SendResult result;
@@ -194,7 +195,7 @@ TEST(Socket, ReportsAFullQueueAndDeliversWhatItAccepted) {
   EXPECT_EQ(result.outcome, SendOutcome::kFull);
   EXPECT_GE(num_accepted, 2u);
   for (uint64_t i = 0; i < num_accepted; ++i) {
-    const auto received = Await(*dealer);
+    const auto received = AwaitMessage(*dealer);
     ASSERT_TRUE(received.has_value()) << "message " << i << " of " << num_accepted;
     EXPECT_EQ(received->envelope.push().in_round().round(), i);
   }
@@ -210,7 +211,7 @@ TEST(Socket, RefusesToSendInvalidMessages) {
   EXPECT_EQ(result.outcome, SendOutcome::kRefused);
   EXPECT_EQ(result.status.code(), Code::kInternal);
   EXPECT_TRUE(dealer->Send(NumberedEnvelope(2), Text(std::string(100, 'p'))).ok());
-  EXPECT_EQ(Await(*router)->envelope.push().in_round().round(), 2u)
+  EXPECT_EQ(AwaitMessage(*router)->envelope.push().in_round().round(), 2u)
       << "the refused messages were not sent";
 }
 
@@ -233,7 +234,7 @@ TEST(Socket, DealerConnectsWhenItsServerStartsLater) {
   auto router = Value(RouterSocket::Bind(context, "127.0.0.1", port, {}));
   ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
   ASSERT_TRUE(dealer->Send(NumberedEnvelope(2)).ok());
-  EXPECT_EQ(Await(*router)->envelope.push().in_round().round(), 2u)
+  EXPECT_EQ(AwaitMessage(*router)->envelope.push().in_round().round(), 2u)
       << "the refused messages are never sent";
 }
 
@@ -244,13 +245,13 @@ TEST(Socket, DealerReadsMessagesThatArrivedBeforeTheLoss) {
   auto dealer = ConnectTo(context, *router);
   ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
   ASSERT_TRUE(dealer->Send(NumberedEnvelope(1)).ok());
-  const PeerId peer = Await(*router)->peer;
+  const PeerId peer = AwaitMessage(*router)->peer;
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(router->Send(peer, NumberedEnvelope(i)).ok());
   router->CloseAfterFlush();
   server_context.reset();
   ASSERT_TRUE(AwaitLink(*dealer, Link::kLost));
   for (uint64_t i = 0; i < 3; ++i) {
-    const auto received = Await(*dealer);
+    const auto received = AwaitMessage(*dealer);
     ASSERT_TRUE(received.has_value());
     EXPECT_EQ(received->envelope.push().in_round().round(), i);
   }
@@ -274,13 +275,13 @@ TEST(Socket, AfterALossNoMessageReachesARestartedServer) {
   EXPECT_EQ(dealer->link(), Link::kLost);
   EXPECT_EQ(dealer->Send(NumberedEnvelope(1)).outcome, SendOutcome::kUnreachable);
   ASSERT_TRUE(new_dealer->Send(NumberedEnvelope(2)).ok());
-  EXPECT_EQ(Await(*new_router)->envelope.push().in_round().round(), 2u);
+  EXPECT_EQ(AwaitMessage(*new_router)->envelope.push().in_round().round(), 2u);
 }
 
 TEST(Socket, MessagesQueuedBeforeALossNeverReachARestartedServer) {
   Context context;
   auto server_context = std::make_unique<Context>();
-  // A small receive buffer, so that most messages stay in the dealer's queue.
+  // The router's queue is small, so that most messages stay in the dealer's queue.
   auto old_router = BindLoopback(*server_context, {.high_water_mark = 1});
   const uint16_t port = old_router->port();
   auto dealer = ConnectTo(context, *old_router);
@@ -291,8 +292,8 @@ TEST(Socket, MessagesQueuedBeforeALossNeverReachARestartedServer) {
   server_context.reset();
   ASSERT_TRUE(AwaitLink(*dealer, Link::kLost));
   auto new_router = Value(RouterSocket::Bind(context, "127.0.0.1", port, {}));
-  // If the socket were still open, libzmq would connect again after 100 ms.
-  EXPECT_FALSE(Await(*new_router, std::chrono::milliseconds(500)).has_value());
+  // If the dealer's ZeroMQ socket were still open, libzmq would connect again after 100 ms.
+  EXPECT_FALSE(AwaitMessage(*new_router, std::chrono::milliseconds(500)).has_value());
 }
 
 TEST(Socket, CloseAfterFlushDeliversAllMessages) {
@@ -310,7 +311,7 @@ TEST(Socket, CloseAfterFlushDeliversAllMessages) {
     EXPECT_FALSE(dealer->Receive().has_value());
   }
   for (uint64_t i = 0; i < 20; ++i)
-    EXPECT_EQ(Await(*router)->envelope.push().in_round().round(), i);
+    EXPECT_EQ(AwaitMessage(*router)->envelope.push().in_round().round(), i);
 }
 
 TEST(Socket, ReportsAPortInUse) {

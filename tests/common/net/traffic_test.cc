@@ -22,15 +22,15 @@ TEST(Traffic, CountsByTypeAndDirection) {
   EXPECT_EQ(traffic.Bytes(Direction::kOut), 150u);
   EXPECT_EQ(traffic.Bytes(Direction::kIn), 37u);
   EXPECT_EQ(traffic.Bytes(Direction::kOut, pb::Envelope::kPush), 150u);
-  EXPECT_EQ(traffic.Messages(Direction::kOut, pb::Envelope::kPush), 2u);
-  EXPECT_EQ(traffic.Messages(Direction::kIn, pb::Envelope::kPush), 0u);
-  EXPECT_EQ(traffic.RefusedMessages(), 1u);
+  EXPECT_EQ(traffic.NumMessages(Direction::kOut, pb::Envelope::kPush), 2u);
+  EXPECT_EQ(traffic.NumMessages(Direction::kIn, pb::Envelope::kPush), 0u);
+  EXPECT_EQ(traffic.NumRefusedMessages(), 1u);
 
   const auto rows = traffic.Snapshot();
   ASSERT_EQ(rows.size(), 3u);
   EXPECT_EQ(rows[0].type, "push");
   EXPECT_EQ(rows[0].direction, Direction::kOut);
-  EXPECT_EQ(rows[0].messages, 2u);
+  EXPECT_EQ(rows[0].num_messages, 2u);
   EXPECT_EQ(rows[0].bytes, 150u);
   EXPECT_EQ(rows[1].type, "sum");
   EXPECT_EQ(rows[1].direction, Direction::kIn);
@@ -55,13 +55,13 @@ TEST(Traffic, BothEndsCountTheSameBytes) {
     ASSERT_TRUE(dealer->Send(NumberedEnvelope(1), Text(std::string(size, 'p'))).ok());
     const uint64_t message_bytes = WireBytes(Value(EncodeHeader(NumberedEnvelope(1))).size()) +
                                    (size == 0 ? 0 : WireBytes(size));
-    EXPECT_EQ(Await(*router)->wire_bytes, message_bytes);
+    EXPECT_EQ(AwaitMessage(*router)->wire_bytes, message_bytes);
     expected_bytes += message_bytes;
   }
   EXPECT_EQ(dealer_traffic.Bytes(Direction::kOut, pb::Envelope::kPush), expected_bytes);
   EXPECT_EQ(router_traffic.Bytes(Direction::kIn, pb::Envelope::kPush), expected_bytes);
   EXPECT_EQ(dealer_traffic.Bytes(Direction::kIn), 0u);
-  EXPECT_EQ(router_traffic.Messages(Direction::kIn, pb::Envelope::kPush), 5u);
+  EXPECT_EQ(router_traffic.NumMessages(Direction::kIn, pb::Envelope::kPush), 5u);
 }
 
 TEST(Traffic, DoesNotCountMessagesThatWereNotSent) {

@@ -28,12 +28,12 @@ std::string EncodeTestTensors() {
   return EncodeSafetensors(TestTensors(), {{"round", "17"}, {"job", "a \"b\"\n"}});
 }
 
-// A file with that header text and `data` zero bytes.
-std::string FileWithHeader(const std::string& header, size_t data) {
+// A file with that header text and `data_bytes` zero bytes.
+std::string FileWithHeader(const std::string& header, size_t data_bytes) {
   std::string bytes(8, '\0');
-  const uint64_t length = header.size();
-  std::memcpy(bytes.data(), &length, 8);
-  return bytes + header + std::string(data, '\0');
+  const uint64_t header_length = header.size();
+  std::memcpy(bytes.data(), &header_length, 8);
+  return bytes + header + std::string(data_bytes, '\0');
 }
 
 // The error with which the file is refused, or "accepted".
@@ -169,8 +169,8 @@ class SafetensorsFile : public testing::Test {
 
 TEST_F(SafetensorsFile, IsWrittenAtomicallyAndReadBack) {
   ASSERT_TRUE(WriteSafetensors(path_, {{"old", {2}, kBias}}, {}).ok());
-  const Status status = WriteSafetensors(path_, TestTensors(), {{"round", "17"}});
-  ASSERT_TRUE(status.ok()) << status.message();
+  const Status write_status = WriteSafetensors(path_, TestTensors(), {{"round", "17"}});
+  ASSERT_TRUE(write_status.ok()) << write_status.message();
   std::ifstream in(path_, std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
   EXPECT_EQ(bytes, EncodeSafetensors(TestTensors(), {{"round", "17"}}));

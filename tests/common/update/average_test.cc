@@ -18,8 +18,8 @@ TEST(AverageWeights, FollowsTensorFlowsRule) {
   std::vector<double> expected = ToDouble(average);
   for (uint64_t update = 1; update <= 40; ++update) {
     const std::vector<float> w = RandomValues(100, 10 + update);
-    // TensorFlow's rule: average = d * average + (1 - d) * w, where d grows with the update number
-    // t.
+    // TensorFlow's rule: average = d * average + (1 - d) * w, where d grows up to 0.7 with the
+    // number t of earlier updates.
     const double t = static_cast<double>(update) - 1;
     const double d = std::min(0.7, (1 + t) / (10 + t));
     for (size_t i = 0; i < w.size(); ++i) expected[i] = d * expected[i] + (1 - d) * w[i];

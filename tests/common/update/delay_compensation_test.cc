@@ -9,7 +9,7 @@ namespace tern::update {
 namespace {
 
 constexpr size_t kNumElements = 200;
-constexpr int kSteps = 30;
+constexpr int kNumSteps = 30;
 
 // Gradients with magnitudes of 10^-4 to 10, that is, below, near and above the square root of
 // epsilon.
@@ -58,12 +58,12 @@ struct Reference {
   }
 };
 
-// The largest error of an element over kSteps gradients, relative to |g| + |compensation term|,
+// The largest error of an element over kNumSteps gradients, relative to |g| + |compensation term|,
 // because the sum of the two may nearly vanish.
 double WorstError(DelayCompensation compensation, Reference reference,
                   size_t piece_elements = kNumElements) {
   double worst_error = 0;
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kNumSteps; ++step) {
     const std::vector<float> g = GradientAt(step), w = WeightsAt(step),
                              w_bak = BackupWeightsAt(step);
     std::vector<float> out(kNumElements);

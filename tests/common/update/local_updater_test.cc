@@ -10,8 +10,8 @@ namespace tern::update {
 namespace {
 
 constexpr size_t kNumElements = 10'000;  // spans several of the blocks in which the updater works
-constexpr uint32_t kWorkers = 4;
-constexpr int kSteps = 30;
+constexpr uint32_t kNumWorkers = 4;
+constexpr int kNumSteps = 30;
 
 pb::LocalUpdater MakeConfig(const std::string& name, double momentum = 0) {
   pb::LocalUpdater config;
@@ -23,9 +23,9 @@ pb::LocalUpdater MakeConfig(const std::string& name, double momentum = 0) {
 float LearningRate(int step) { return step < 15 ? 0.5f : 0.1f; }
 std::vector<float> GlobalWeights(int step) { return RandomValues(kNumElements, 200 + step, 0.3); }
 
-// The local update of OD-SGD's paper, w' = W + U_local(g), in double precision. Its equations 4 to
-// 6 give the delay compensation. Each Fault is a mistake that the tests must detect, some of them
-// made in the kernels that were released with the paper.
+// The local update of OD-SGD's paper, w' = W + U_local(g), in double precision. The paper's
+// equations 4 to 6 give the delay compensation. Each Fault is a mistake that the tests must detect.
+// Some of them are made in the kernels that were released with the paper.
 struct Reference {
   enum Fault {
     kNone,
@@ -77,13 +77,13 @@ struct Reference {
   }
 };
 
-// The largest distance between the updater's w' and that of `reference` over kSteps, relative to
+// The largest distance between the updater's w' and that of `reference` over kNumSteps, relative to
 // the norm of w' - W. The gradient is compensated for the distance of W from the previous w'.
 double WorstDistance(const pb::LocalUpdater& config, Reference reference) {
-  auto updater = std::move(*MakeLocalUpdater(config, kNumElements, kWorkers));
+  auto updater = std::move(*MakeLocalUpdater(config, kNumElements, kNumWorkers));
   std::vector<float> local_point = GlobalWeights(-1);
   double worst_distance = 0;
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kNumSteps; ++step) {
     const std::vector<float> w = GlobalWeights(step), g = RandomValues(kNumElements, 100 + step);
     std::vector<double> expected = reference.NextLocalPoint(
         ToDouble(w), ToDouble(g), ToDouble(local_point), LearningRate(step));
@@ -101,7 +101,7 @@ double WorstDistance(const pb::LocalUpdater& config, Reference reference) {
 }
 
 TEST(LocalUpdater, NoneIsPureDelay) {
-  auto updater = std::move(*MakeLocalUpdater(MakeConfig("none", 0.9), kNumElements, kWorkers));
+  auto updater = std::move(*MakeLocalUpdater(MakeConfig("none", 0.9), kNumElements, kNumWorkers));
   const std::vector<float> w = GlobalWeights(1), g = RandomValues(kNumElements, 1);
   std::vector<float> next(kNumElements);
   updater->ComputeLocalWeights(w.data(), g.data(), w.data(), 0.5f, next.data(), kNumElements);
@@ -129,24 +129,24 @@ TEST(LocalUpdater, CompensatesAsEquations4To6) {
     config.set_lambda(is_adaptive ? 2 : 0.5);
     config.set_rho(0.95);
     config.set_grad_scale(pb::LocalUpdater::global_mean);
-    const auto reference = [&](Reference::Fault fault) {
+    const auto reference_with = [&](Reference::Fault fault) {
       return Reference{.fault = fault,
                        .lambda = config.lambda(),
                        .rho = 0.95,
                        .momentum = 0.5,
-                       .scale = 1.0 / kWorkers,
+                       .scale = 1.0 / kNumWorkers,
                        .decay = 0.01,
                        .is_adaptive = is_adaptive};
     };
-    EXPECT_LT(WorstDistance(config, reference(Reference::kNone)), kMaxRoundingDistance);
+    EXPECT_LT(WorstDistance(config, reference_with(Reference::kNone)), kMaxRoundingDistance);
     for (const auto fault :
          {Reference::kNoCompensation, Reference::kLambdaIsDecay,
           Reference::kLambdaIsDecayDecayIsScale, Reference::kScaleAfterSquare, Reference::kNoScale,
           Reference::kRateFolded, Reference::kAccumulates}) {
-      EXPECT_GT(WorstDistance(config, reference(fault)), kMinFaultDistance)
+      EXPECT_GT(WorstDistance(config, reference_with(fault)), kMinFaultDistance)
           << is_adaptive << " " << fault;
     }
-    EXPECT_GT(WorstDistance(config, reference(Reference::kDecayInside)), kMinFaultDistance);
+    EXPECT_GT(WorstDistance(config, reference_with(Reference::kDecayInside)), kMinFaultDistance);
   }
 }
 

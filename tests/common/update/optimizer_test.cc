@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kSizes[] = {40, 3, 29, 5};  // The number of elements of each tensor of a model.
 constexpr size_t kNumElements = 77;
-constexpr int kSteps = 40;
+constexpr int kNumSteps = 40;
 constexpr float kDecay = 0.01f;
 
 pb::Optimizer MakeConfig(const std::string& name, double momentum = 0.9) {
@@ -28,11 +28,12 @@ std::vector<float> GradientAt(int step) {
   return RandomValues(kNumElements, 100 + step, 1 + step % 3);
 }
 
-// The model's weights after kSteps updates. Each is made range by range, with these lengths.
+// The model's weights after kNumSteps updates. Each update is made range by range; the ranges have
+// these lengths.
 std::vector<float> Train(Optimizer* optimizer, const std::vector<size_t>& range_lengths,
                          float decay) {
   std::vector<float> w = RandomValues(kNumElements, 1);
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kNumSteps; ++step) {
     const std::vector<float> g = GradientAt(step);
     size_t first = 0;
     for (const size_t n : range_lengths) {
@@ -62,7 +63,7 @@ std::vector<double> TrainWithRule(const UpdateRule& rule) {
   for (size_t tensor = 0; tensor < std::size(kSizes); first += kSizes[tensor++]) {
     std::vector<double> w(initial_weights.begin() + first,
                           initial_weights.begin() + first + kSizes[tensor]);
-    for (int step = 0; step < kSteps; ++step) {
+    for (int step = 0; step < kNumSteps; ++step) {
       const std::vector<float> g = GradientAt(step);
       rule(tensor, w, {g.begin() + first, g.begin() + first + kSizes[tensor]}, step + 1,
            LearningRate(step));
@@ -75,9 +76,9 @@ std::vector<double> TrainWithRule(const UpdateRule& rule) {
 // One number per element, as [tensor][element].
 using State = std::vector<std::vector<double>>;
 State Zeros() {
-  State state;
-  for (const size_t n : kSizes) state.emplace_back(n);
-  return state;
+  State zeros;
+  for (const size_t n : kSizes) zeros.emplace_back(n);
+  return zeros;
 }
 
 double NormOf(const std::vector<double>& x) {
@@ -194,8 +195,9 @@ TEST(Optimizer, AdamDoesNotMoveWithoutGradientAndStaysFinite) {
   EXPECT_TRUE(std::isfinite(w[0]) && w[0] < 1 && w[1] > 2);
 }
 
-// LARS with momentum after the local rate lambda = eta |w| / (|g| + beta |w|), where beta is the
-// weight decay and gamma the learning rate. Each Fault is a mistake that the test must detect.
+// LARS: the local rate lambda = eta |w| / (|g| + beta |w|) multiplies the gradient before momentum;
+// beta is the weight decay, gamma the learning rate. Each Fault is a mistake that the test must
+// detect.
 struct LarsRule {
   enum Fault { kNone, kRateOnVelocity, kNoDecayInRate, kNormOfTheSum, kWholeModel } fault = kNone;
   State v = Zeros();

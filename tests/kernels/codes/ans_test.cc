@@ -182,7 +182,7 @@ TEST_P(AnsOnTarget, RandomBytesAreRefused) {
   }
 }
 
-// Several blocks coded in one call must have the same bytes as with the reference, and decode to
+// Blocks that are coded in one call must have the same bytes as with the reference, and decode to
 // the symbols. The symbols are odd numbers from 7 on, so that not all values below the largest
 // occur.
 TEST_P(AnsOnTarget, BlocksCodedTogetherMatchReference) {
@@ -222,13 +222,13 @@ TEST_P(AnsOnTarget, BlocksCodedTogetherMatchReference) {
 // the reference refuses. It may read bytes of neighbouring blocks, but none beyond the row (the
 // address sanitizer checks that).
 TEST_P(AnsOnTarget, RefusesTheSameDamagedBlocksAsReference) {
-  constexpr size_t kN = 211, kBlocks = 4;
+  constexpr size_t kN = 211, kNumBlocks = 4;
   size_t num_refused = 0;
   for (const unsigned num_levels : {2, 3, 5, 9, 17, 30}) {
-    const Bytes symbols = RandomAnsSymbols(kN * kBlocks, num_levels, num_levels);
+    const Bytes symbols = RandomAnsSymbols(kN * kNumBlocks, num_levels, num_levels);
     const AnsTable table(FrequenciesIn(symbols));
-    Bytes buffer(kBlocks * MaxAnsBytes(kN));
-    std::vector<Block> coded_blocks(kBlocks);
+    Bytes buffer(kNumBlocks * MaxAnsBytes(kN));
+    std::vector<Block> coded_blocks(kNumBlocks);
     EncodeAns(table, symbols.data(), kN, coded_blocks, buffer.data());
     std::mt19937_64 random(num_levels);
     for (int trial = 0; trial < 400; ++trial) {
@@ -240,11 +240,11 @@ TEST_P(AnsOnTarget, RefusesTheSameDamagedBlocksAsReference) {
       }
       bytes[random() % bytes.size()] ^= static_cast<uint8_t>(1 << random() % 8);
       if (trial % 3 == 0) bytes[random() % bytes.size()] = static_cast<uint8_t>(random());
-      if (trial % 4 == 0) block_ends[1 + random() % (kBlocks - 1)] += 2;
+      if (trial % 4 == 0) block_ends[1 + random() % (kNumBlocks - 1)] += 2;
       if (trial % 5 == 0) block_ends.back() -= 2 * (random() % 4);
       const Bytes row(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(block_ends.back()));
       std::vector<Block> damaged_blocks;
-      for (size_t k = 0; k < kBlocks; ++k) {
+      for (size_t k = 0; k < kNumBlocks; ++k) {
         damaged_blocks.push_back(
             Block(row).subspan(block_ends[k], block_ends[k + 1] - block_ends[k]));
       }

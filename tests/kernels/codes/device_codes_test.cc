@@ -21,16 +21,16 @@ using codec::Options;
 // Encodes and decodes with 1-bit SGD on the device.
 class OneBitCoder {
  public:
-  // columns[p]: how many elements of part p share a pair of means (a column).
-  OneBitCoder(const std::vector<Part>& parts, const std::vector<uint64_t>& columns)
+  // column_sizes[p]: how many elements of part p share a pair of means (a column).
+  OneBitCoder(const std::vector<Part>& parts, const std::vector<uint64_t>& column_sizes)
       : parts_(parts),
-        columns_(columns),
+        column_sizes_(column_sizes),
         tiling_(CutIntoTiles(parts)),
-        code_ranges_(LayOutCodes([&](size_t p) { return OneBitSize(parts[p].count, columns[p]); },
-                                 &tiling_)),
+        code_ranges_(LayOutCodes(
+            [&](size_t p) { return OneBitSize(parts[p].count, column_sizes[p]); }, &tiling_)),
         device_tiling_(tiling_),
         device_ranges_(code_ranges_),
-        grouped_parts_(GroupParts(tiling_, columns, &num_groups_)),
+        grouped_parts_(GroupParts(tiling_, column_sizes, &num_groups_)),
         partial_sums_(2 * tiling_.tiles.size()),
         done_counters_(std::vector<uint32_t>(tiling_.tiles.size())),
         means_(2 * num_groups_),
@@ -60,11 +60,12 @@ class OneBitCoder {
               0);
     return arena.Read();
   }
+  // 0 until a column whose mean is not finite is encoded or an invalid code is decoded.
   uint32_t num_bad() const { return num_bad_.Read()[0]; }
 
  private:
   std::vector<Part> parts_;
-  std::vector<uint64_t> columns_;
+  std::vector<uint64_t> column_sizes_;
   Tiling tiling_;
   std::vector<CodeRange> code_ranges_;
   uint64_t num_groups_ = 0;
@@ -254,6 +255,7 @@ class QsgdCoder {
         0);
     return arena.Read();
   }
+  // 0 until a bucket with values that are not finite is encoded or an invalid code is decoded.
   uint32_t num_bad() const { return num_bad_.Read()[0]; }
 
  private:
@@ -423,7 +425,8 @@ TEST_F(DeviceCodes, InvalidQsgdCodesAreCounted) {
 }
 
 // The code has 150 buckets: first 150 norms of 4 bytes and 150 widths of one byte, then three end
-// positions in bits, of 8 bytes each, because the end of every 64th bucket is stored.
+// positions in bits, of 8 bytes each, because the end of every 64th bucket and the last end are
+// stored.
 TEST_F(DeviceCodes, QsgdBucketsWithWrongEndsAreRefused) {
   const Options::Qsgd qsgd{.bucket = 4, .levels = Levels::kSqrtMN, .samples = 20};
   const std::vector<uint8_t> code = QsgdCodeOf(qsgd, 600, 5);
@@ -457,15 +460,15 @@ TEST(QuickLevels, AreNeverWrongWhenCertain) {
   std::mt19937_64 random(5);
   std::uniform_real_distribution<float> exponent(-110, 110), fraction(-1, 1);
   const double levels[] = {1, 3, 7, 15, 100.5, 255, 32767, kQsgdMostLevels};
-  uint64_t num_uncertain = 0, num_draws = 0;
+  uint64_t num_uncertain = 0, num_draws = 0;  // count only draws for buckets of at most 15 levels
   for (int i = 0; i < 40000; ++i) {
     const bool by_intervals = i % 2 == 1;
     const QsgdBucket bucket{std::exp2(exponent(random)), 0, levels[i / 2 % 8]};
     const float element = i % 11 == 0 ? bucket.norm : bucket.norm * fraction(random);
     const double position = by_intervals ? (double{element / bucket.norm} + 1) * (bucket.s / 2)
                                          : double{std::abs(element) / bucket.norm} * bucket.s;
-    const auto nearest_draw = static_cast<int64_t>((position - std::floor(position)) * 65536);
-    for (int64_t d = nearest_draw - 3; d <= nearest_draw + 3; ++d) {
+    const auto boundary_draw = static_cast<int64_t>((position - std::floor(position)) * 65536);
+    for (int64_t d = boundary_draw - 3; d <= boundary_draw + 3; ++d) {
       if (d < 0 || d > 65535) continue;
       const auto draw = static_cast<uint32_t>(d);
       const auto exact_level = [&](uint32_t finer_draw) {

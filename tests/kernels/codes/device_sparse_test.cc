@@ -129,14 +129,14 @@ TEST_F(DeviceCodes, OddSparseValuesMatchCpu) {
   const auto parts = MakeParts({4096, 5000, 4099, 3000, 4096});
   std::vector<float> v = NormalValues(ArenaSize(parts), 1, 2);
   OverwriteWithOddValues(&v);
-  // Part 2 has only values at the threshold, part 3 only zeros.
+  // The first 3000 values of part 2 are at its threshold; part 3 has only zeros.
   for (size_t i = 0; i < 3000; ++i) v[parts[2].begin + i] = i % 5 == 0 ? -1.5f : 1.5f;
   for (size_t i = 0; i < 3000; ++i) v[parts[3].begin + i] = i % 2 == 0 ? 0.f : -0.f;
   ExpectCodesMatchCpu(parts, v, {0, 1e-45f, 1.5f, 0, 1e20f});
 }
 
-// The format of the positions depends on how many elements are sent. Tests numbers near every
-// change.
+// The format of the positions depends on how many elements are sent. Tests numbers of sent elements
+// near every change of the format.
 TEST_F(DeviceCodes, EverySparseLayoutMatchesCpu) {
   std::vector<uint64_t> part_sizes;
   std::vector<uint32_t> num_sent;

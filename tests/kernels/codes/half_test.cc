@@ -22,7 +22,7 @@ uint16_t ToHalf(float x) {
   return half;
 }
 
-// Returns all 65536 bit patterns.
+// Returns all 65536 patterns of 16 bits.
 std::vector<uint16_t> AllPatterns() {
   std::vector<uint16_t> halves(65536);
   for (size_t i = 0; i < halves.size(); ++i) halves[i] = static_cast<uint16_t>(i);
@@ -161,7 +161,7 @@ TEST_P(HalfOnTarget, EveryBfloatRoundTrips) {
   }
 }
 
-// Tests floats between all pairs of neighbouring bfloats. The expected result is the nearer
+// Tests floats between all pairs of neighbouring finite bfloats. The expected result is the nearer
 // neighbour, or the even one if both are equally near. Doubles hold the distances exactly.
 TEST_P(HalfOnTarget, EveryFloatRoundsToTheNearestBfloat) {
   std::vector<float> x;

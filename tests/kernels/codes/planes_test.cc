@@ -146,8 +146,8 @@ TEST_P(PlanesOnTarget, AddingEqualsTheReferenceAtEveryLength) {
   }
 }
 
-// Adds 1 to 4 workers at once. The number of planes grows with the number of workers. Sets sign
-// bits of elements whose mask bit is 0; the kernel must ignore them.
+// Adds the codes of 1 to 4 workers at once. The number of planes grows with the number of workers.
+// Sets sign bits of elements whose mask bit is 0; the kernel must ignore such sign bits.
 TEST_P(PlanesOnTarget, AddingSeveralAtOnceEqualsTheReferenceAtEveryLength) {
   constexpr uint8_t kGuardByte = 0x5A;
   for (const size_t n : Lengths()) {
@@ -267,16 +267,16 @@ TEST_P(PlanesOnTarget, DecodeRejectsInvalidSums) {
 }
 
 TEST_P(PlanesOnTarget, MeansMatchTheDocumentedTableBitForBit) {
-  constexpr int kWorkers = 7;  // Makes the quotients inexact.
+  constexpr int kNumWorkers = 7;  // Makes the quotients inexact.
   constexpr size_t kN = 15;
   std::vector<uint8_t> planes(4 * PlaneBytes(kN));
-  for (size_t i = 0; i < kN; ++i) SetSum(&planes, kN, 4, i, static_cast<unsigned>(i) - kWorkers);
+  for (size_t i = 0; i < kN; ++i) SetSum(&planes, kN, 4, i, static_cast<unsigned>(i) - kNumWorkers);
   for (const float s : {0.1f, 3.3e-39f, 3.4e38f}) {
     float mean[kN];
-    ASSERT_TRUE(DecodeMean(planes.data(), kN, kWorkers, s, 0, kN, mean));
-    for (int k = -kWorkers; k <= kWorkers; ++k) {
-      const auto expected = static_cast<float>(double{s} * k / kWorkers);
-      EXPECT_EQ(std::bit_cast<uint32_t>(mean[k + kWorkers]), std::bit_cast<uint32_t>(expected));
+    ASSERT_TRUE(DecodeMean(planes.data(), kN, kNumWorkers, s, 0, kN, mean));
+    for (int k = -kNumWorkers; k <= kNumWorkers; ++k) {
+      const auto expected = static_cast<float>(double{s} * k / kNumWorkers);
+      EXPECT_EQ(std::bit_cast<uint32_t>(mean[k + kNumWorkers]), std::bit_cast<uint32_t>(expected));
     }
   }
 }

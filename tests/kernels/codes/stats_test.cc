@@ -74,7 +74,7 @@ TEST_P(StatsOnTarget, EqualTheReferenceAndTheDocumentedOrder) {
       ExpectSameBits(stats.sum, reference.sum);
       ExpectSameBits(stats.sum_squares, reference.sum_squares);
       EXPECT_EQ(stats.max_abs, reference.max_abs);
-      EXPECT_TRUE(stats.finite);
+      EXPECT_TRUE(stats.is_finite);
     }
   }
 }
@@ -116,8 +116,8 @@ TEST_P(StatsOnTarget, DetectsAnyNonFiniteValue) {
       for (const float non_finite : {kInfinity, -kInfinity, kNan, -kNan}) {
         std::vector<float> x = Gaussian(n, n);
         x[i] = non_finite;
-        EXPECT_FALSE(ComputeStats(x.data(), n).finite) << n << " " << i << " " << non_finite;
-        EXPECT_FALSE(ComputeStatsRef(x.data(), n).finite) << n << " " << i << " " << non_finite;
+        EXPECT_FALSE(ComputeStats(x.data(), n).is_finite) << n << " " << i << " " << non_finite;
+        EXPECT_FALSE(ComputeStatsRef(x.data(), n).is_finite) << n << " " << i << " " << non_finite;
       }
     }
   }
@@ -127,7 +127,7 @@ TEST_P(StatsOnTarget, LargestAndSmallestFloatsAreFinite) {
   const float values[] = {std::numeric_limits<float>::max(), std::numeric_limits<float>::lowest(),
                           std::numeric_limits<float>::denorm_min(), -0.0f};
   const Stats stats = ComputeStats(values, 4);
-  EXPECT_TRUE(stats.finite);
+  EXPECT_TRUE(stats.is_finite);
   EXPECT_EQ(stats.max_abs, std::numeric_limits<float>::max());
   EXPECT_TRUE(std::isfinite(stats.sum_squares));
 }

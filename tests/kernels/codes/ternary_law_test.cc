@@ -24,13 +24,13 @@ std::vector<int8_t> CodesOf(const std::vector<float>& g, float s, float clip, co
 }
 
 TEST(TernaryLaw, IsUnbiasedWithTheVarianceOfTheory) {
-  constexpr int kDraws = 120000;
+  constexpr int kNumDraws = 120000;
   constexpr float kScaler = 1.6f;
   constexpr float kClip = 1.5f;
   std::vector<float> g;
   for (int i = 0; i < 61; ++i) g.push_back(static_cast<float>(i - 30) * 0.0625f);
   std::vector<int64_t> code_sums(g.size()), square_sums(g.size());
-  for (uint64_t round = 0; round < kDraws; ++round) {
+  for (uint64_t round = 0; round < kNumDraws; ++round) {
     const std::vector<int8_t> codes = CodesOf(g, kScaler, kClip, {.seed = 11, .round = round});
     for (size_t i = 0; i < g.size(); ++i) {
       code_sums[i] += codes[i];
@@ -41,13 +41,13 @@ TEST(TernaryLaw, IsUnbiasedWithTheVarianceOfTheory) {
     const double s = kScaler;
     const double clipped_g = std::clamp<double>(g[i], -kClip, kClip);
     const double variance = std::abs(clipped_g) * (s - std::abs(clipped_g));
-    const double mean = s * static_cast<double>(code_sums[i]) / kDraws;
-    const double standard_error = std::sqrt(variance / kDraws);
+    const double mean = s * static_cast<double>(code_sums[i]) / kNumDraws;
+    const double standard_error = std::sqrt(variance / kNumDraws);
     EXPECT_NEAR(mean, clipped_g, 4 * standard_error + 1e-7) << g[i];
     const double sample_variance =
-        s * s * static_cast<double>(square_sums[i]) / kDraws - mean * mean;
+        s * s * static_cast<double>(square_sums[i]) / kNumDraws - mean * mean;
     // A decoded value (s times the code) with mean magnitude m = |clipped_g| has the variance
-    // m (s - m). Its derivative s - 2 m turns the error of the mean into that of the variance.
+    // m (s - m). The variance's derivative s - 2 m turns an error of m into one of the variance.
     const double slope = std::abs(s - 2 * std::abs(clipped_g));
     EXPECT_NEAR(sample_variance, variance,
                 4 * standard_error * slope + 16 * standard_error * standard_error + 1e-6)
@@ -56,7 +56,7 @@ TEST(TernaryLaw, IsUnbiasedWithTheVarianceOfTheory) {
 }
 
 TEST(TernaryLaw, PassesChiSquareOfEquation2OverBinsOfTheMagnitude) {
-  constexpr size_t kBins = 64;
+  constexpr size_t kNumBins = 64;
   constexpr size_t kN = 1 << 20;
   constexpr float kScaler = 0.7f;
   for (const uint64_t seed : {1, 2, 3}) {
@@ -67,10 +67,10 @@ TEST(TernaryLaw, PassesChiSquareOfEquation2OverBinsOfTheMagnitude) {
                                  kScaler);
     }
     const std::vector<int8_t> codes = CodesOf(g, kScaler, kInfinity, {.seed = seed});
-    std::vector<double> observed(kBins), expected(kBins), variance(kBins);
+    std::vector<double> observed(kNumBins), expected(kNumBins), variance(kNumBins);
     for (size_t i = 0; i < kN; ++i) {
       const double p = std::abs(static_cast<double>(g[i])) / kScaler;
-      const size_t bin = std::min(kBins - 1, static_cast<size_t>(p * kBins));
+      const size_t bin = std::min(kNumBins - 1, static_cast<size_t>(p * kNumBins));
       if (codes[i] != 0) {
         ASSERT_EQ(codes[i] < 0, g[i] < 0);
         observed[bin] += 1;
@@ -79,7 +79,7 @@ TEST(TernaryLaw, PassesChiSquareOfEquation2OverBinsOfTheMagnitude) {
       variance[bin] += p * (1 - p);
     }
     double chi_square = 0;
-    for (size_t bin = 0; bin < kBins; ++bin) {
+    for (size_t bin = 0; bin < kNumBins; ++bin) {
       chi_square += std::pow(observed[bin] - expected[bin], 2) / variance[bin];
     }
     EXPECT_LT(chi_square, 104.7) << seed;  // The 99.9 % quantile for 64 degrees of freedom.
@@ -135,7 +135,8 @@ TEST(TernaryLaw, MatchesTheTheoryOfAGaussianClippedAtTwoAndAHalfSigma) {
   EXPECT_NEAR(100 * (1 - static_cast<double>(num_ones) / n), 68.2, 0.3);
 }
 
-// Returns whether `num_nonzero` of n codes are not 0 as often as the probability p predicts.
+// Returns whether `num_nonzero`, the number of codes among n that are not 0, is within 4 standard
+// deviations of the number n p that the probability p predicts.
 bool MatchesProbability(double num_nonzero, double n, double p) {
   return std::abs(num_nonzero - n * p) <= 4 * std::sqrt(n * p * (1 - p));
 }

@@ -97,8 +97,8 @@ TEST_P(TernaryOnTarget, EqualsTheReferenceForEveryPartOfTheKey) {
   }
 }
 
-// Each probability has the same upper 16 bits as the random number of its element, so the lower 16
-// bits decide. `fraction` is the rest of the probability, in units of 2^-16.
+// Each probability is the upper 16 bits of its element's random number plus `fraction`, in units of
+// 2^-16. So the lower 16 bits of the random number decide, unless `fraction` is 1.
 TEST_P(TernaryOnTarget, EqualsTheReferenceIfEveryDrawTies) {
   constexpr size_t kN = 6000;
   for (const double fraction : {0.0, 0.25, 0.5, 0.999, 1.0}) {
@@ -202,12 +202,12 @@ TEST_P(TernaryOnTarget, LeavesUnusedBitsZeroAndCountsItsOnes) {
 }
 
 TEST_P(TernaryOnTarget, CountsOnesAtAnyPosition) {
-  std::mt19937 bits(1);
+  std::mt19937 random(1);
   for (const size_t n : Lengths()) {
     std::vector<uint8_t> plane(PlaneBytes(n) + 1);
     size_t expected = 0;
     for (size_t i = 0; i < n; ++i) {
-      if (bits() % 3 != 0) continue;
+      if (random() % 3 != 0) continue;
       plane[1 + i / 8] |= static_cast<uint8_t>(1 << (i % 8));
       ++expected;
     }

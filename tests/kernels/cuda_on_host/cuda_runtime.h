@@ -64,12 +64,12 @@ constexpr uint32_t kWarpSize = 32;
 
 // The barriers of a block's threads.
 struct Block {
-  explicit Block(uint32_t threads) : barrier(threads) {
-    for (uint32_t begin = 0; begin < threads; begin += kWarpSize)
-      warps.push_back(std::make_unique<Warp>(std::min(kWarpSize, threads - begin)));
+  explicit Block(uint32_t num_threads) : barrier(num_threads) {
+    for (uint32_t begin = 0; begin < num_threads; begin += kWarpSize)
+      warps.push_back(std::make_unique<Warp>(std::min(kWarpSize, num_threads - begin)));
   }
   struct Warp {
-    explicit Warp(uint32_t threads) : barrier(threads) {}
+    explicit Warp(uint32_t num_threads) : barrier(num_threads) {}
     // Publishes this lane's word, waits for all lanes, and returns the words of all lanes. Calls
     // use two arrays alternately, so that each call needs only one barrier.
     const uint64_t* Exchange(uint32_t lane, uint64_t word);
@@ -84,8 +84,8 @@ struct Block {
 // The block of the thread that runs now.
 inline thread_local Block* block;
 
-// Tests set these to provoke errors: how many launches succeed before one fails, and the largest
-// allocation in bytes that succeeds.
+// Tests set these to provoke errors: how many launches succeed before all later ones fail, and the
+// largest allocation in bytes that succeeds.
 inline uint64_t launches_left = ~uint64_t{0}, max_allocation_bytes = ~uint64_t{0};
 inline thread_local cudaError_t last_error = cudaSuccess;
 inline cudaError_t RecordError(cudaError_t error) { return last_error = error; }
@@ -99,7 +99,8 @@ inline std::mutex launch_mutex;
 }  // namespace cuda_on_host
 
 namespace cuda_on_host {
-// Atomic because all threads of a block share one on the host, each while it runs.
+// Atomic, because all threads of a block share one ThreadIndex on the host; each thread sets it
+// whenever the thread begins or continues to run.
 struct ThreadIndex {
   std::atomic<uint32_t> x = 0;
 };
@@ -110,7 +111,7 @@ inline thread_local dim3 blockIdx(0, 0, 0), blockDim, gridDim;
 
 namespace cuda_on_host {
 
-// Waits for the other threads. They overwrite threadIdx meanwhile.
+// Waits at the barrier for the other threads, which overwrite threadIdx meanwhile.
 inline void Wait(Barrier& barrier) {
   const uint32_t thread = threadIdx.x;
   barrier.ArriveAndWait();
@@ -240,14 +241,14 @@ cudaError_t cudaLaunchKernelNow(const cudaLaunchConfig_t* config, void (*kernel)
   const std::lock_guard one_at_a_time(cuda_on_host::launch_mutex);
   if (cuda_on_host::launches_left == 0) return cuda_on_host::RecordError(cudaErrorLaunchFailure);
   --cuda_on_host::launches_left;
-  const uint32_t threads = config->blockDim.x, blocks = config->gridDim.x;
+  const uint32_t num_threads = config->blockDim.x, num_blocks = config->gridDim.x;
   blockDim = config->blockDim;
   gridDim = config->gridDim;
-  cuda_on_host::Block block(threads);
+  cuda_on_host::Block block(num_threads);
   cuda_on_host::block = &block;
-  for (uint32_t b = 0; b < blocks; ++b) {
+  for (uint32_t b = 0; b < num_blocks; ++b) {
     blockIdx = dim3(b, 0, 0);
-    cuda_on_host::Fibers::Get().Run(threads, [&](uint32_t thread) {
+    cuda_on_host::Fibers::Get().Run(num_threads, [&](uint32_t thread) {
       threadIdx.x = thread;
       kernel(arguments...);
     });

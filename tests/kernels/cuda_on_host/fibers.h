@@ -31,7 +31,7 @@ extern "C" [[gnu::weak]] void __tsan_ignore_thread_end();
 namespace cuda_on_host {
 
 // A stack that code runs on, as the sanitizers know it. The thread sanitizer ignores what happens
-// between BeforeSwitch and AfterSwitch, because it would take it for the other stack's work.
+// between BeforeSwitch and AfterSwitch, which it would count to the wrong stack.
 class Stack {
  public:
   // Tells the sanitizers that this host thread is about to switch from this stack to `to`.
@@ -42,17 +42,17 @@ class Stack {
     __tsan_ignore_thread_begin();
     __tsan_switch_to_fiber(to.tsan_fiber_, __tsan_switch_to_fiber_no_sync);
   }
-  // Tells them that it has switched from `from` to this stack.
+  // Tells the sanitizers that this host thread has switched from `from` to this stack.
   void AfterSwitch(Stack& from) {
     if (__sanitizer_finish_switch_fiber != nullptr)
       __sanitizer_finish_switch_fiber(asan_frames_, &from.bottom_, &from.bytes_);
     if (__tsan_switch_to_fiber != nullptr) __tsan_ignore_thread_end();
   }
-  // Says that this is the stack of the calling host thread.
+  // Tells the thread sanitizer that this is the stack of the calling host thread.
   void SetTsanThread() {
     if (__tsan_get_current_fiber != nullptr) tsan_fiber_ = __tsan_get_current_fiber();
   }
-  // Says that this is the stack of a fiber that `host` will switch to.
+  // Tells the thread sanitizer that this is the stack of a fiber to which `host` will switch.
   void CreateTsanFiber(const Stack& host) {
     if (__tsan_create_fiber == nullptr) return;
     tsan_fiber_ = __tsan_create_fiber(0);
@@ -68,10 +68,10 @@ class Stack {
   void* tsan_fiber_ = nullptr;
 };
 
-// Runs the threads of one block after the other. One host thread uses it at a time.
+// Runs the threads of one block at a time. Only one host thread may use this object at a time.
 class Fibers {
  public:
-  // Fibers are kept from block to block, and never freed.
+  // Returns the only object. Its fibers are kept from block to block, and never freed.
   static Fibers& Get() {
     static auto* fibers = new Fibers;
     return *fibers;
@@ -85,7 +85,7 @@ class Fibers {
     num_threads_ = num_threads;
     next_thread_ = 0;
     num_finished_ = 0;
-    start_.fetch_add(1, std::memory_order_release);
+    num_runs_.fetch_add(1, std::memory_order_release);
     while (num_finished_.load(std::memory_order_acquire) < num_threads) {
       made_progress_.store(false, std::memory_order_relaxed);
       for (size_t i = 0; i < fibers_.size() || HasNextThread(); ++i) {
@@ -100,10 +100,11 @@ class Fibers {
     }
   }
 
-  // Called by a thread that Run runs: lets the others go on, and returns when it is its turn again.
+  // Called by a thread that Run runs: lets the other threads go on, and returns when the caller's
+  // turn has come again.
   void Yield() { SwitchToHost(*current_.load(std::memory_order_relaxed)); }
 
-  // Says that a thread has begun or passed a barrier.
+  // Records that a thread has begun or passed a barrier.
   void NoteProgress() { made_progress_.store(true, std::memory_order_relaxed); }
 
  private:
@@ -144,13 +145,13 @@ class Fibers {
     fiber.stack.AfterSwitch(host_);
   }
 
-  // What a fiber does: runs threads of the current block that no fiber has begun. Goes on with the
-  // next one if a thread returned without a wait. With the thread sanitizer each thread has a fiber
-  // of its own, because otherwise its races with others would not be found.
+  // What a fiber does: runs threads of the current block that no fiber has begun. When a thread
+  // returns and others have not begun, goes on with the next of these. With the thread sanitizer
+  // each thread has a fiber of its own, because otherwise its races with others would not be found.
   [[noreturn]] void RunThreads(Fiber& fiber) {
     const bool sees_races = __tsan_switch_to_fiber != nullptr;
     while (true) {
-      start_.load(std::memory_order_acquire);
+      num_runs_.load(std::memory_order_acquire);
       fiber.is_in_thread.store(true, std::memory_order_relaxed);
       do {
         NoteProgress();
@@ -163,10 +164,10 @@ class Fibers {
     }
   }
 
-  // All of this is atomic so that no switch has to order the fibers for the thread sanitizer.
+  // Some members are atomic, so that no switch has to order the fibers for the thread sanitizer.
   std::atomic<const std::function<void(uint32_t)>*> thread_ = nullptr;
   std::atomic<uint32_t> num_threads_ = 0, next_thread_ = 0, num_finished_ = 0;
-  std::atomic<uint64_t> start_ = 0;
+  std::atomic<uint64_t> num_runs_ = 0;
   std::atomic<bool> made_progress_ = false;
   std::atomic<Fiber*> current_ = nullptr;
   std::vector<std::unique_ptr<Fiber>> fibers_;

@@ -13,7 +13,7 @@
 
 namespace tern::kernels {
 
-// Makes parts of these sizes. A gap before every second part makes it unaligned, and each part
+// Makes parts of these sizes. Gaps before every second part make parts unaligned, and each part
 // begins at a different element of its tensor. Three parts form a chunk.
 inline std::vector<Part> MakeParts(const std::vector<uint64_t>& sizes) {
   std::vector<Part> parts;
@@ -43,6 +43,7 @@ struct TilingOnDevice {
         tiles(tiling.tiles),
         tiled_parts(tiling.parts),
         chunks(tiling.chunks) {}
+  // Returns pointers to the tiles, parts and chunks, as kernels take them.
   DeviceTiling Get() {
     return {tiles.data(), tiled_parts.data(), chunks.data(),
             static_cast<uint32_t>(tiling.tiles.size())};

@@ -59,7 +59,7 @@ TEST_F(DeviceKernels, StatisticsMatchCpu) {
     EXPECT_EQ(stats[p].sum, expected.sum) << p;
     EXPECT_EQ(stats[p].sum_squares, expected.sum_squares) << p;
     EXPECT_EQ(stats[p].max_abs, expected.max_abs) << p;
-    EXPECT_TRUE(stats[p].finite) << p;
+    EXPECT_TRUE(stats[p].is_finite) << p;
   }
 }
 
@@ -69,9 +69,9 @@ TEST_F(DeviceKernels, StatisticsDetectNonFiniteValues) {
   values[parts[0].begin + 4999] = -kInfinity;
   values[parts[2].begin + 8000] = std::nanf("");
   const std::vector<Stats> stats = StatsOf(values, parts);
-  EXPECT_FALSE(stats[0].finite);
-  EXPECT_TRUE(stats[1].finite);
-  EXPECT_FALSE(stats[2].finite);
+  EXPECT_FALSE(stats[0].is_finite);
+  EXPECT_TRUE(stats[1].is_finite);
+  EXPECT_FALSE(stats[2].is_finite);
 }
 
 NoiseKey NoiseKeyOf(uint64_t seed) { return {seed, NoiseStream::kCodes, 3, 1234567, 0}; }
@@ -140,7 +140,7 @@ TEST_F(DeviceKernels, TernaryCodesMatchCpu) {
   ExpectCodesMatchCpu(values, parts, scales, 11);
 }
 
-// Nearly all codes are 0, so a byte of signs has bits of several tiles.
+// Nearly all codes are 0, so a byte of signs can have bits of several tiles.
 TEST_F(DeviceKernels, SignsOfManyTilesCanShareAByte) {
   const auto parts = MakeParts({50000, 60000, 70000});
   const std::vector<float> values = NormalValues(ArenaSize(parts), 0.01f, 3);

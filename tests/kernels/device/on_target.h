@@ -24,8 +24,8 @@ class OnTarget : public testing::TestWithParam<std::string> {
   INSTANTIATE_TEST_SUITE_P(Targets, suite, testing::ValuesIn(CpuTargets()), \
                            [](const auto& test) { return test.param; })
 
-// Returns array lengths to test: 0 to 70, and lengths near powers of 2 up to 16384, where kernels
-// change from whole vectors or blocks to a remainder.
+// Returns array lengths to test: 0 to 70, and lengths near powers of 2 up to 16384 and near three
+// blocks of 4096, where kernels change from whole vectors or blocks to a remainder.
 inline std::vector<size_t> Lengths() {
   std::vector<size_t> lengths;
   for (size_t n = 0; n <= 70; ++n) lengths.push_back(n);
@@ -36,7 +36,7 @@ inline std::vector<size_t> Lengths() {
   return lengths;
 }
 
-// Returns n normally distributed values with mean 0, which depend only on `seed`.
+// Returns n normally distributed values with mean 0. Equal arguments give equal values.
 inline std::vector<float> Gaussian(size_t n, uint64_t seed, double sigma = 1) {
   std::mt19937_64 bits(seed);
   const auto uniform = [&] { return (static_cast<double>(bits() >> 11) + 0.5) * 0x1p-53; };

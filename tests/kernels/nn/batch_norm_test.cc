@@ -62,17 +62,17 @@ TEST_P(BatchNormOf, MomentsAccumulate) {
 
 TEST_P(BatchNormOf, OutputIsScaledShiftedAddedAndRectified) {
   for (const bool has_addend : {false, true}) {
-    for (const bool relu : {false, true}) {
+    for (const bool has_relu : {false, true}) {
       for (const bool bypasses_caches : {false, true}) {
         std::vector<float> y(size(), 99);
         NormApply(x_.data(), has_addend ? addend_.data() : nullptr, slab_, scale_.data(),
-                  shift_.data(), relu, bypasses_caches, y.data());
+                  shift_.data(), has_relu, bypasses_caches, y.data());
         for (size_t i = 0; i < size(); ++i) {
           const size_t c = i % slab_.stride;
           double expected = 99;  // Elements outside the slab's channels must not change.
           if (c < slab_.channels) {
             expected = double{x_[i]} * scale_[c] + shift_[c] + (has_addend ? addend_[i] : 0);
-            if (relu) expected = std::max(0.0, expected);
+            if (has_relu) expected = std::max(0.0, expected);
           }
           EXPECT_NEAR(y[i], expected, 1e-5) << i;
         }
@@ -84,22 +84,25 @@ TEST_P(BatchNormOf, OutputIsScaledShiftedAddedAndRectified) {
 TEST_P(BatchNormOf, NansStayNans) {
   std::vector<float> x = x_, y(size());
   x[0] = std::nanf("");
-  NormApply(x.data(), nullptr, slab_, scale_.data(), shift_.data(), /*relu=*/true, false, y.data());
+  NormApply(x.data(), nullptr, slab_, scale_.data(), shift_.data(), /*has_relu=*/true, false,
+            y.data());
   EXPECT_TRUE(std::isnan(y[0]));
 }
 
 TEST_P(BatchNormOf, BackwardFollowsTheEquations) {
   std::vector<float> y(size());
   for (const bool has_addend : {false, true}) {
-    for (const bool relu : {false, true}) {
+    for (const bool has_relu : {false, true}) {
       NormApply(x_.data(), has_addend ? addend_.data() : nullptr, slab_, scale_.data(),
-                shift_.data(), relu, false, y.data());
-      const NormMask mask = {relu, has_addend ? y.data() : nullptr, scale_.data(), shift_.data()};
+                shift_.data(), has_relu, false, y.data());
+      const NormMask mask = {has_relu, has_addend ? y.data() : nullptr, scale_.data(),
+                             shift_.data()};
       PerChannel sum = Ramp(1, 0), sum_of_products = Ramp(2, 0);
       std::vector<float> passed_gradients = dy_;
       NormBackwardSums(x_.data(), dy_.data(), slab_, mask, mean_.data(), sum.data(),
                        sum_of_products.data(), has_addend ? passed_gradients.data() : nullptr);
-      // dx = scale * (passed gradient) + slope * (x - mean) + offset
+      // dx = scale * (passed gradient) + slope * (x - mean) + offset. The passed gradient is dy, or
+      // 0 where the output of a ReLU is not positive.
       const PerChannel slope = Ramp(0.3f, 0.1f), offset = Ramp(-0.2f, 0.1f);
       std::vector<float> dx = dy_;  // The kernel overwrites dy with dx.
       NormBackwardApply(x_.data(), dx.data(), slab_, mask, mean_.data(), scale_.data(),
@@ -108,7 +111,7 @@ TEST_P(BatchNormOf, BackwardFollowsTheEquations) {
         double expected_sum = 1, expected_sum_of_products = 2;
         for (size_t row = 0; row < slab_.rows; ++row) {
           const size_t i = IndexOf(row, c);
-          const double passed_gradient = !relu || y[i] > 0 ? dy_[i] : 0,
+          const double passed_gradient = !has_relu || y[i] > 0 ? dy_[i] : 0,
                        centered = double{x_[i]} - mean_[c];
           expected_sum += passed_gradient;
           expected_sum_of_products += passed_gradient * centered;

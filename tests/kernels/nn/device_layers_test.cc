@@ -1,5 +1,5 @@
-// Tests of GPU kernels of layers (column sums, batch norm, weight gradients of convolutions) on so
-// many rows that a thread processes several rows, and that several threads add to one sum.
+// Tests of GPU kernels of layers (column sums, batch norm, weight gradients of convolutions), most
+// on so many rows that a thread processes several rows, and that several threads add to one sum.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -31,7 +31,7 @@ std::vector<float> SmallIntegers(size_t n, uint64_t seed) {
   return values;
 }
 
-// A device array of floats or of 16-bit numbers. Is written and read as floats.
+// A device array of floats or of 16-bit numbers, which tests write and read as floats.
 class TypedArray {
  public:
   TypedArray(DeviceType type, size_t n) : type_(type), n_(n), bytes_(n * BytesOf(type)) {}
@@ -76,9 +76,9 @@ class DeviceRows : public DeviceLayers, public testing::WithParamInterface<RowsC
  protected:
   size_t size() const { return rows_ * channels_; }
 
-  // Compares the output y and the gradients of a batch norm with its equations. `relu`: a ReLU
+  // Compares the output y and the gradients of a batch norm with the equations. `has_relu`: a ReLU
   // follows. `has_addend`: another tensor is added before the ReLU.
-  void ExpectNorm(bool relu, bool has_addend);
+  void ExpectNorm(bool has_relu, bool has_addend);
 
   const DeviceType type_ = GetParam().type;
   const uint64_t rows_ = GetParam().rows;
@@ -98,8 +98,8 @@ TEST_P(DeviceRows, SumsColumns) {
   EXPECT_EQ(sums.Read(), expected);
 }
 
-void DeviceRows::ExpectNorm(bool relu, bool has_addend) {
-  const DeviceNorm norm{rows_, channels_, 1e-5, 0.1, relu};
+void DeviceRows::ExpectNorm(bool has_relu, bool has_addend) {
+  const DeviceNorm norm{rows_, channels_, 1e-5, 0.1, has_relu};
   const double tolerance = type_ == DeviceType::kFloat ? 1e-5 : 0.01;
   // The mean of x is 8 and its deviation 1, so that the kernel loses digits if it computes the
   // variance carelessly.
@@ -116,7 +116,7 @@ void DeviceRows::ExpectNorm(bool relu, bool has_addend) {
   state.shift = state.scale + channels_;
   state.inverse = state.shift + channels_;
   state.partial_sums = partial_sums.data();
-  ASSERT_EQ(BatchNormForwardOnDevice(nullptr, type_, norm, state, /*training=*/true, x.data(),
+  ASSERT_EQ(BatchNormForwardOnDevice(nullptr, type_, norm, state, /*is_training=*/true, x.data(),
                                      has_addend ? addend.data() : nullptr, y.data()),
             0);
   const std::vector<float> x_values = x.Read(), addend_values = addend.Read(), y_values = y.Read(),
@@ -133,19 +133,22 @@ void DeviceRows::ExpectNorm(bool relu, bool has_addend) {
     double mean = 0, variance = 0, sum = 0, sum_of_products = 0;
     for (size_t i = c; i < size(); i += channels_) mean += x_values[i] / n;
     for (size_t i = c; i < size(); i += channels_) variance += std::pow(x_values[i] - mean, 2) / n;
-    const double inverse = 1 / std::sqrt(variance + norm.epsilon), scale = 1.25 * inverse;
-    // The gradient must be zero where the output was not positive.
-    const auto g = [&](size_t i) { return relu && y_values[i] <= 0 ? 0.0 : double{dy_values[i]}; };
+    const double inverse_deviation = 1 / std::sqrt(variance + norm.epsilon),
+                 scale = 1.25 * inverse_deviation;
+    // With a ReLU, the gradient must be zero where the output was not positive.
+    const auto g = [&](size_t i) {
+      return has_relu && y_values[i] <= 0 ? 0.0 : double{dy_values[i]};
+    };
     for (size_t i = c; i < size(); i += channels_) {
       sum += g(i);
-      sum_of_products += g(i) * (x_values[i] - mean) * inverse;
+      sum_of_products += g(i) * (x_values[i] - mean) * inverse_deviation;
     }
     ASSERT_NEAR(dbeta_on_device[c], sum, 1e-6 * n);
     ASSERT_NEAR(dgamma_on_device[c], sum_of_products, 1e-5 * n);
     for (size_t i = c; i < size(); i += channels_) {
-      const double normalized = (x_values[i] - mean) * inverse;
+      const double normalized = (x_values[i] - mean) * inverse_deviation;
       const double linear = 1.25 * normalized + 0.25 + (has_addend ? addend_values[i] : 0);
-      ASSERT_NEAR(y_values[i], relu ? std::max(0.0, linear) : linear,
+      ASSERT_NEAR(y_values[i], has_relu ? std::max(0.0, linear) : linear,
                   tolerance * (1 + std::abs(linear)));
       if (has_addend) {
         ASSERT_EQ(g_on_device[i], g(i));

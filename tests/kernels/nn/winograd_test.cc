@@ -12,7 +12,7 @@ namespace tern::kernels {
 namespace {
 
 struct ConvShape {
-  size_t height, width, pad, inputs, outputs;
+  size_t height, width, pad, inputs, outputs;  // inputs, outputs: numbers of channels
 };
 
 class WinogradOf : public testing::TestWithParam<ConvShape> {
@@ -23,8 +23,8 @@ class WinogradOf : public testing::TestWithParam<ConvShape> {
       values[i] = static_cast<float>(Draw32({.seed = 3, .tensor = tensor}, i) * 0x1p-31 - 1);
     return values;
   }
-  // Calls visit(output pixel, input pixel, tap) for all 25 taps of every window that are inside the
-  // image.
+  // Calls visit(output pixel, input pixel, tap) for those of the 25 taps of every window that are
+  // inside the image.
   template <typename Visit>
   void ForEachTap(const Visit& visit) const {
     for (size_t p = 0; p < out_height_ * out_width_; ++p) {
@@ -85,7 +85,7 @@ TEST_P(WinogradOf, ForwardEqualsTheConvolution) {
     }
   });
   const std::vector<float> bias = RandomValues(4, shape_.outputs);
-  for (const bool relu : {false, true}) {
+  for (const bool has_relu : {false, true}) {
     std::vector<double> expected(num_out_pixels_ * shape_.outputs);
     for (size_t k = 0; k < expected.size(); ++k) expected[k] = bias[k % shape_.outputs];
     ForEachTap([&](size_t p, size_t q, size_t tap) {
@@ -94,9 +94,9 @@ TEST_P(WinogradOf, ForwardEqualsTheConvolution) {
           expected[p * shape_.outputs + o] +=
               double{x_[q * shape_.inputs + i]} * w_[WeightIndex(o, i, tap)];
     });
-    for (double& e : expected) e = relu ? std::max(0.0, e) : e;
+    for (double& e : expected) e = has_relu ? std::max(0.0, e) : e;
     std::vector<float> y(expected.size());
-    WinogradOutput(m_.data(), output_tiles_, bias.data(), relu, output_image_, y.data());
+    WinogradOutput(m_.data(), output_tiles_, bias.data(), has_relu, output_image_, y.data());
     ExpectNear(y, expected);
   }
 }

@@ -16,20 +16,20 @@
 namespace tern::kernels {
 namespace {
 
-constexpr size_t kCount = 5000;
+constexpr size_t kNumElements = 5000;
 
 std::vector<float> NormalValues(uint64_t seed) {
   std::mt19937_64 random(seed);
   std::normal_distribution<float> normal;
-  std::vector<float> values(kCount);
+  std::vector<float> values(kNumElements);
   for (float& value : values) value = normal(random);
   return values;
 }
 
-// Returns floats with random bits, so with every exponent, and some special values.
+// Returns some special values, and floats with random bits, so with exponents of every size.
 std::vector<float> RandomBits() {
   std::mt19937_64 random(3);
-  std::vector<float> values(kCount);
+  std::vector<float> values(kNumElements);
   for (float& value : values) {
     const auto bits = static_cast<uint32_t>(random());
     std::memcpy(&value, &bits, sizeof value);
@@ -55,29 +55,29 @@ class DeviceArrays : public testing::Test {
 
 TEST_F(DeviceArrays, SixteenBitConversionsMatchCpu) {
   const std::vector<float> values = RandomBits();
-  DeviceArray<float> x(values), round_trip(kCount);
-  DeviceArray<uint16_t> halves(kCount);
-  std::vector<uint16_t> halves_on_cpu(kCount);
-  std::vector<float> round_trip_on_cpu(kCount);
-  ASSERT_EQ(FloatToHalfOnDevice(nullptr, x.data(), kCount, halves.data()), 0);
-  ASSERT_EQ(HalfToFloatOnDevice(nullptr, halves.data(), kCount, round_trip.data()), 0);
-  FloatToHalf(values.data(), kCount, halves_on_cpu.data());
-  HalfToFloat(halves_on_cpu.data(), kCount, round_trip_on_cpu.data());
-  ExpectSameBits(halves.Read(), halves_on_cpu);
+  DeviceArray<float> x(values), round_trip(kNumElements);
+  DeviceArray<uint16_t> encoded(kNumElements);
+  std::vector<uint16_t> encoded_on_cpu(kNumElements);
+  std::vector<float> round_trip_on_cpu(kNumElements);
+  ASSERT_EQ(FloatToHalfOnDevice(nullptr, x.data(), kNumElements, encoded.data()), 0);
+  ASSERT_EQ(HalfToFloatOnDevice(nullptr, encoded.data(), kNumElements, round_trip.data()), 0);
+  FloatToHalf(values.data(), kNumElements, encoded_on_cpu.data());
+  HalfToFloat(encoded_on_cpu.data(), kNumElements, round_trip_on_cpu.data());
+  ExpectSameBits(encoded.Read(), encoded_on_cpu);
   ExpectSameBits(round_trip.Read(), round_trip_on_cpu);
-  ASSERT_EQ(FloatToBfloatOnDevice(nullptr, x.data(), kCount, halves.data()), 0);
-  ASSERT_EQ(BfloatToFloatOnDevice(nullptr, halves.data(), kCount, round_trip.data()), 0);
-  FloatToBfloat(values.data(), kCount, halves_on_cpu.data());
-  BfloatToFloat(halves_on_cpu.data(), kCount, round_trip_on_cpu.data());
-  ExpectSameBits(halves.Read(), halves_on_cpu);
+  ASSERT_EQ(FloatToBfloatOnDevice(nullptr, x.data(), kNumElements, encoded.data()), 0);
+  ASSERT_EQ(BfloatToFloatOnDevice(nullptr, encoded.data(), kNumElements, round_trip.data()), 0);
+  FloatToBfloat(values.data(), kNumElements, encoded_on_cpu.data());
+  BfloatToFloat(encoded_on_cpu.data(), kNumElements, round_trip_on_cpu.data());
+  ExpectSameBits(encoded.Read(), encoded_on_cpu);
   ExpectSameBits(round_trip.Read(), round_trip_on_cpu);
 }
 
 TEST_F(DeviceArrays, ScalingMatchesCpu) {
   std::vector<float> x = NormalValues(1);
   DeviceArray<float> x_on_device(x);
-  ASSERT_EQ(ScaleOnDevice(nullptr, x_on_device.data(), kCount, 0.3f), 0);
-  Scale(x.data(), kCount, 0.3f);
+  ASSERT_EQ(ScaleOnDevice(nullptr, x_on_device.data(), kNumElements, 0.3f), 0);
+  Scale(x.data(), kNumElements, 0.3f);
   ExpectSameBits(x_on_device.Read(), x);
 }
 
@@ -85,7 +85,8 @@ TEST_F(DeviceArrays, NonFiniteValuesAreCounted) {
   const std::vector<float> x = RandomBits();
   DeviceArray<float> x_on_device(x);
   DeviceArray<uint32_t> num_non_finite(std::vector<uint32_t>{5});
-  ASSERT_EQ(CountNotFiniteOnDevice(nullptr, x_on_device.data(), kCount, num_non_finite.data()), 0);
+  ASSERT_EQ(
+      CountNotFiniteOnDevice(nullptr, x_on_device.data(), kNumElements, num_non_finite.data()), 0);
   const auto expected_count =
       std::count_if(x.begin(), x.end(), [](float v) { return !std::isfinite(v); });
   ASSERT_GT(expected_count, 2);
@@ -93,15 +94,16 @@ TEST_F(DeviceArrays, NonFiniteValuesAreCounted) {
 }
 
 TEST_F(DeviceArrays, DecayAndAverageMatchCpu) {
-  std::vector<float> g = NormalValues(1), w = NormalValues(2), out(kCount);
-  DeviceArray<float> g_on_device(g), w_on_device(w), out_on_device(kCount);
-  ASSERT_EQ(AddDecayOnDevice(nullptr, g_on_device.data(), w_on_device.data(), kCount, 0.0005f,
+  std::vector<float> g = NormalValues(1), w = NormalValues(2), out(kNumElements);
+  DeviceArray<float> g_on_device(g), w_on_device(w), out_on_device(kNumElements);
+  ASSERT_EQ(AddDecayOnDevice(nullptr, g_on_device.data(), w_on_device.data(), kNumElements, 0.0005f,
                              out_on_device.data()),
             0);
-  AddDecay(g.data(), w.data(), kCount, 0.0005f, out.data());
+  AddDecay(g.data(), w.data(), kNumElements, 0.0005f, out.data());
   ExpectSameBits(out_on_device.Read(), out);
-  ASSERT_EQ(EmaUpdateOnDevice(nullptr, g_on_device.data(), w_on_device.data(), kCount, 0.001f), 0);
-  EmaUpdate(g.data(), w.data(), kCount, 0.001f);
+  ASSERT_EQ(
+      EmaUpdateOnDevice(nullptr, g_on_device.data(), w_on_device.data(), kNumElements, 0.001f), 0);
+  EmaUpdate(g.data(), w.data(), kNumElements, 0.001f);
   ExpectSameBits(g_on_device.Read(), g);
 }
 

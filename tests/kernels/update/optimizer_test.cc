@@ -107,10 +107,10 @@ TEST_P(OptimizerOnTarget, NesterovFollowsTheRuleBitForBit) {
       std::vector<float> w = Gaussian(n, n + 1), v = Gaussian(n, n + 2);
       std::vector<float> expected_w(n), expected_v(n);
       for (size_t i = 0; i < n; ++i) {
-        const float decayed_gradient = Add(g[i], Multiply(decay, w[i]));
-        expected_v[i] = Add(Multiply(kMomentum, v[i]), decayed_gradient);
-        expected_w[i] =
-            Add(w[i], -Multiply(kRate, Add(decayed_gradient, Multiply(kMomentum, expected_v[i]))));
+        const float gradient_with_decay = Add(g[i], Multiply(decay, w[i]));
+        expected_v[i] = Add(Multiply(kMomentum, v[i]), gradient_with_decay);
+        expected_w[i] = Add(
+            w[i], -Multiply(kRate, Add(gradient_with_decay, Multiply(kMomentum, expected_v[i]))));
       }
       NesterovUpdate(w.data(), v.data(), g.data(), n, kRate, kMomentum, decay);
       ExpectSameBits(v, expected_v);
@@ -125,8 +125,8 @@ TEST_P(OptimizerOnTarget, LarsFollowsTheRuleBitForBit) {
     std::vector<float> w = Gaussian(n, n + 1), v = Gaussian(n, n + 2);
     std::vector<float> expected_w(n), expected_v(n);
     for (size_t i = 0; i < n; ++i) {
-      const float decayed_gradient = Multiply(0.013f, Add(g[i], Multiply(kDecay, w[i])));
-      expected_v[i] = Add(Multiply(kMomentum, v[i]), decayed_gradient);
+      const float scaled_gradient = Multiply(0.013f, Add(g[i], Multiply(kDecay, w[i])));
+      expected_v[i] = Add(Multiply(kMomentum, v[i]), scaled_gradient);
       expected_w[i] = Add(w[i], -Multiply(kRate, expected_v[i]));
     }
     LarsUpdate(w.data(), v.data(), g.data(), n, kRate, 0.013f, kMomentum, kDecay);
@@ -143,12 +143,12 @@ TEST_P(OptimizerOnTarget, AdamFollowsTheRuleBitForBit) {
     for (float& x : v) x *= x;
     std::vector<float> expected_w(n), expected_m(n), expected_v(n);
     for (size_t i = 0; i < n; ++i) {
-      const float decayed_gradient = Add(g[i], Multiply(kDecay, w[i]));
+      const float gradient_with_decay = Add(g[i], Multiply(kDecay, w[i]));
       expected_m[i] =
-          Add(Multiply(step.beta1, m[i]), Multiply(step.one_minus_beta1, decayed_gradient));
+          Add(Multiply(step.beta1, m[i]), Multiply(step.one_minus_beta1, gradient_with_decay));
       expected_v[i] =
           Add(Multiply(step.beta2, v[i]),
-              Multiply(step.one_minus_beta2, Multiply(decayed_gradient, decayed_gradient)));
+              Multiply(step.one_minus_beta2, Multiply(gradient_with_decay, gradient_with_decay)));
       const float denominator = Add(Multiply(SquareRoot(expected_v[i]), step.root), step.epsilon);
       expected_w[i] = Add(w[i], -Multiply(step.rate, Divide(expected_m[i], denominator)));
     }
@@ -212,11 +212,11 @@ TEST_P(OptimizerOnTarget, EmaFollowsTheRuleBitForBit) {
 
 TEST_P(OptimizerOnTarget, FollowsDoublePrecisionOverManySteps) {
   constexpr size_t kN = 300;
-  constexpr int kSteps = 200;
+  constexpr int kNumSteps = 200;
   std::vector<float> w = Gaussian(kN, 1), v(kN), sgd_w = w, average = w;
   std::vector<double> w64(w.begin(), w.end()), v64(kN), sgd_w64 = w64, average64 = w64;
   const double rate = kRate, momentum = kMomentum, decay = kDecay, ema_weight = 0.01f;
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kNumSteps; ++step) {
     const std::vector<float> g = Gaussian(kN, 100 + static_cast<uint64_t>(step));
     MomentumUpdate(w.data(), v.data(), g.data(), kN, kRate, kMomentum, kDecay);
     SgdUpdate(sgd_w.data(), g.data(), kN, kRate, kDecay);

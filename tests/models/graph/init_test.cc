@@ -99,8 +99,9 @@ TEST(InitParameters, TruncatedNormalStaysWithinTwoStd) {
   EXPECT_LE(m.max_magnitude, 1.0);
   EXPECT_GT(m.max_magnitude, 0.9999);
   EXPECT_NEAR(m.mean, 0, 5 * 0.44 / 1000);
-  // A standard normal distribution truncated at 2 has the variance 1 - 4 phi(2) / (2 Phi(2) - 1) =
-  // 0.7737, where phi is its density and Phi its distribution function.
+  // A standard normal distribution truncated at -2 and 2 has the variance
+  // 1 - 4 phi(2) / (2 Phi(2) - 1) = 0.7737, where phi and Phi are the density and the distribution
+  // function of the standard normal distribution.
   EXPECT_NEAR(m.deviation, 0.5 * std::sqrt(0.773741), 0.001);
 }
 

@@ -19,7 +19,7 @@ TEST(PlanAxis, ValidCountsTheWindowsThatFit) {
         for (uint32_t begin = 0; begin + kernel <= input; begin += stride) ++num_windows;
         const auto plan = PlanAxis(input, {.kernel = kernel, .stride = stride});
         ASSERT_TRUE(plan.ok());
-        EXPECT_EQ(plan->output, num_windows);
+        EXPECT_EQ(plan->num_outputs, num_windows);
         EXPECT_EQ(plan->pad_begin + plan->pad_end, 0u);
       }
     }
@@ -33,16 +33,16 @@ TEST(PlanAxis, SameGivesInputOverStrideRoundedUp) {
         const auto plan =
             PlanAxis(input, {.kernel = kernel, .stride = stride, .padding = pb::Pad::same});
         ASSERT_TRUE(plan.ok());
-        EXPECT_EQ(plan->output, (input + stride - 1) / stride);
+        EXPECT_EQ(plan->num_outputs, (input + stride - 1) / stride);
         const uint32_t pad_difference = plan->pad_end - plan->pad_begin;
         EXPECT_LE(pad_difference, 1u);
         // No window lies entirely in the padding, and less padding would not suffice.
         EXPECT_LT(plan->pad_begin, kernel);
-        const uint32_t last_window = (plan->output - 1) * stride;
-        EXPECT_LT(last_window, input + plan->pad_begin);
+        const uint32_t last_window_begin = (plan->num_outputs - 1) * stride;
+        EXPECT_LT(last_window_begin, input + plan->pad_begin);
         const uint32_t padded_size = input + plan->pad_begin + plan->pad_end;
-        EXPECT_GE(padded_size, last_window + kernel);
-        EXPECT_TRUE(padded_size == input || padded_size == last_window + kernel);
+        EXPECT_GE(padded_size, last_window_begin + kernel);
+        EXPECT_TRUE(padded_size == input || padded_size == last_window_begin + kernel);
       }
     }
   }
@@ -62,12 +62,12 @@ TEST(PlanAxis, RefusesSizesOutOfBounds) {
 TEST(PlanAxis, CountsPaddingOnBothSidesAndTheGapsOfADilatedKernel) {
   const auto padded_plan = PlanAxis(7, {.kernel = 3, .stride = 2, .pad = 1});
   ASSERT_TRUE(padded_plan.ok());
-  EXPECT_EQ(padded_plan->output, 4u);
+  EXPECT_EQ(padded_plan->num_outputs, 4u);
   EXPECT_EQ(padded_plan->pad_begin, 1u);
   EXPECT_EQ(padded_plan->pad_end, 1u);
-  EXPECT_EQ(PlanAxis(7, {.kernel = 3, .dilation = 3})->output, 1u);
+  EXPECT_EQ(PlanAxis(7, {.kernel = 3, .dilation = 3})->num_outputs, 1u);
   const auto same_plan = PlanAxis(7, {.kernel = 2, .dilation = 3, .padding = pb::Pad::same});
-  EXPECT_EQ(same_plan->output, 7u);
+  EXPECT_EQ(same_plan->num_outputs, 7u);
   EXPECT_EQ(same_plan->pad_begin + same_plan->pad_end, 3u);
 }
 

@@ -1,4 +1,4 @@
-// In this file, worker `rank` has the peer number 100 + rank in its lane.
+// In this file, worker `rank` has the peer number 100 + rank in the lane (central_job.h).
 #include "tests/server/central/central_job.h"
 
 #include <unistd.h>
@@ -93,10 +93,10 @@ void ApplyServerAnswer(const setup::Setup& job, const protocol::Chunk& chunk, bo
   const bool has_changes = job.job.exchange().pull() == pb::Exchange::changes;
   for (const codec::Segment& segment : chunk.segments) {
     std::vector<float> decoded(segment.count);
-    const Result<size_t> size =
+    const Result<size_t> code_size =
         job.plan.pull_codec->DecodeSingleCode(remaining_bytes, segment, decoded.data());
-    ASSERT_TRUE(size.ok()) << size.status().message();
-    remaining_bytes = remaining_bytes.subspan(*size);
+    ASSERT_TRUE(code_size.ok()) << code_size.status().message();
+    remaining_bytes = remaining_bytes.subspan(*code_size);
     for (float value : decoded) {
       *next_weight = has_changes ? *next_weight + value : value;
       ++next_weight;
@@ -138,10 +138,10 @@ ClockDrill::ClockDrill(const setup::Setup& job, LaneCheckpoints* checkpoints)
   members_.set_epoch(1);
   members_.set_steps(job.job.train().steps());
   for (uint32_t rank = 0; rank < job.plan.workers; ++rank) members_.add_incarnations(10 + rank);
-  GreetAll();
+  SendAllHellos();
 }
 
-void ClockDrill::GreetAll() {
+void ClockDrill::SendAllHellos() {
   protocol::Sends sends;
   central_->lane().OnMembers(members_, &sends);
   for (uint32_t rank = 0; rank < job_.plan.workers; ++rank) SendHello(rank);

@@ -26,8 +26,8 @@ namespace tern::server {
 // option --set.
 std::unique_ptr<setup::Setup> MakeCentralJob(const std::vector<std::string>& overrides);
 
-// Returns the gradient g_k = a_k (w_k - b_k(rank, step)) at the weights w. It belongs to a
-// quadratic function that differs for every worker and step.
+// Returns the gradient g_k = a_k (w_k - b_k(rank, step)) at the weights w, of a quadratic function
+// that differs for every worker and step.
 template <typename Float>
 std::vector<Float> GradientAt(uint32_t rank, uint64_t step, const std::vector<Float>& w) {
   std::vector<Float> g(w.size());
@@ -73,8 +73,9 @@ class ClockDrill {
   // Worker `rank` pulls the newest weights. The request tells the server which version the worker
   // has.
   void Pull(uint32_t rank);
-  // All workers send their hello again, as they must after the lane has gone back to a checkpoint.
-  void GreetAll();
+  // All workers send their hello, as they must at first and after the lane has gone back to a
+  // checkpoint.
+  void SendAllHellos();
   // A new process takes the place of worker `rank`. It has no weights, joins the job, and pulls.
   void Rejoin(uint32_t rank);
   // Copies the state of all workers from another drill.
@@ -87,8 +88,8 @@ class ClockDrill {
   bool is_waiting(uint32_t rank) const { return is_waiting_[rank]; }
   bool has_stopped(uint32_t rank) const { return has_stopped_[rank]; }
   uint64_t clock(uint32_t rank) const { return clocks_[rank]; }
-  // The size of the newest answers to one worker, over all chunks, in bytes; and whether they had
-  // the complete weights in fp32.
+  // The size in bytes of all answers with weights since the newest Push, Pull or Rejoin began; and
+  // whether the last of them had the complete weights in fp32.
   size_t answer_bytes() const { return answer_bytes_; }
   bool answers_are_complete() const { return answers_are_complete_; }
   CentralLane& central() { return *central_; }
@@ -124,6 +125,7 @@ class RoundDrill {
 
   // The weights that every worker has.
   const std::vector<float>& weights() const { return weights_; }
+  // The size in bytes of the newest round's answers to one worker, over all chunks.
   size_t answer_bytes() const { return answer_bytes_; }
   const std::vector<std::unique_ptr<CentralRounds>>& rounds_of_chunks() const {
     return rounds_of_chunks_;

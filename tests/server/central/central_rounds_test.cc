@@ -1,6 +1,6 @@
 // Tests of servers that hold the weights. Algorithms with rounds must follow their equations in
-// double precision. Algorithms without rounds must equal synchronous SGD if their settings make
-// them equivalent. The weights that servers send to workers may be coded (pull codec).
+// double precision. Algorithms without rounds must equal synchronous SGD or ASGD if their settings
+// make them equivalent. The weights that servers send to workers may be coded (pull codec).
 #include "server/central/central_rounds.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr uint32_t kWorkers = 4;
+constexpr uint32_t kNumWorkers = 4;
 using Values = std::vector<double>;
 
 // Returns the gradients that these workers compute at the weights w in `round`.
@@ -64,7 +64,7 @@ TEST(CentralRounds, DivideByTheNumberOfContributors) {
   RandomRanks order(2);
   for (uint64_t round = 1; round <= 30; ++round) {
     std::vector<uint32_t> contributors = {0, 1, 2, 3};
-    contributors.erase(contributors.begin() + order.Next(kWorkers));
+    contributors.erase(contributors.begin() + order.Next(kNumWorkers));
     if (round % 3 == 0) contributors.pop_back();
     drill.MakeRound(GradientsOf(contributors, round, drill.weights()), contributors);
     const Values g = MeanOf(GradientsOf(contributors, round, w));
@@ -73,15 +73,15 @@ TEST(CentralRounds, DivideByTheNumberOfContributors) {
   }
 }
 
-// Elastic averaging (EASGD): in each round, a worker and the central weights move towards each
-// other by alpha times their difference before the round.
+// Elastic averaging (EASGD): in each round, each worker's weights and the central weights move
+// towards each other by alpha times their difference before the round.
 TEST(CentralRounds, FollowElasticAveraging) {
   const auto job = MakeCentralJob({"train.algorithm=easgd", "train.easgd.alpha=0.1"});
   RoundDrill drill(*job);
   const std::vector<uint32_t> ranks = {0, 1, 2, 3};
   Values centre = ToDoubles(InitialWeights(*job));
-  std::vector<std::vector<float>> x(kWorkers, InitialWeights(*job));
-  std::vector<Values> exact_x(kWorkers, centre);
+  std::vector<std::vector<float>> x(kNumWorkers, InitialWeights(*job));
+  std::vector<Values> exact_x(kNumWorkers, centre);
   for (uint64_t round = 1; round <= 30; ++round) {
     for (uint32_t rank : ranks) {  // Each worker makes a local step.
       const auto g = GradientAt(rank, round, x[rank]);
@@ -108,12 +108,12 @@ TEST(CentralRounds, FollowElasticAveraging) {
   EXPECT_GT(RelativeDistance(InitialWeights(*job), centre), 0.3);
 }
 
-// Returns the weights after so many rounds of synchronous SGD without momentum.
-std::vector<float> WeightsAfterSynchronousSgd(uint64_t rounds) {
+// Returns the weights after `num_rounds` rounds of synchronous SGD without momentum.
+std::vector<float> WeightsAfterSynchronousSgd(uint64_t num_rounds) {
   const auto job = MakeCentralJob({"train.algorithm=ssgd"});
   RoundDrill drill(*job);
   const std::vector<uint32_t> ranks = {0, 1, 2, 3};
-  for (uint64_t round = 1; round <= rounds; ++round)
+  for (uint64_t round = 1; round <= num_rounds; ++round)
     drill.MakeRound(GradientsOf(ranks, round, drill.weights()), ranks);
   return drill.weights();
 }
@@ -124,10 +124,10 @@ TEST(Limits, SspWithBoundZeroAndAveragedPushesIsSynchronousSgd) {
   ClockDrill drill(*job);
   RandomRanks order(7);
   for (uint64_t clock = 1; clock <= 30; ++clock) {
-    const uint32_t first_rank = order.Next(kWorkers);
+    const uint32_t first_rank = order.Next(kNumWorkers);
     const std::vector<float> w = drill.weights_of(0);
-    for (uint32_t i = 0; i < kWorkers; ++i) {
-      const uint32_t rank = (first_rank + 3 * i) % kWorkers;
+    for (uint32_t i = 0; i < kNumWorkers; ++i) {
+      const uint32_t rank = (first_rank + 3 * i) % kNumWorkers;
       drill.Push(rank, GradientAt(rank, clock, w));
     }
   }
@@ -139,8 +139,9 @@ TEST(Limits, SoftsyncOfOneGroupPulledAfterTheLastPushIsSynchronousSgd) {
   ClockDrill drill(*job);
   for (uint64_t clock = 1; clock <= 30; ++clock) {
     const std::vector<float> w = drill.weights_of(0);
-    for (uint32_t rank = 0; rank < kWorkers; ++rank) drill.Push(rank, GradientAt(rank, clock, w));
-    for (uint32_t rank = 0; rank < kWorkers; ++rank) drill.Pull(rank);
+    for (uint32_t rank = 0; rank < kNumWorkers; ++rank)
+      drill.Push(rank, GradientAt(rank, clock, w));
+    for (uint32_t rank = 0; rank < kNumWorkers; ++rank) drill.Pull(rank);
   }
   EXPECT_LT(RelativeDistance(drill.weights_of(1), ToDoubles(WeightsAfterSynchronousSgd(30))), 1e-6);
 }
@@ -154,7 +155,7 @@ TEST(Limits, DelayCompensationWithLambdaZeroIsAsgdBitForBit) {
     ClockDrill asgd_drill(*asgd_job);
     RandomRanks order(9);
     for (int push = 0; push < 40; ++push) {
-      const uint32_t rank = order.Next(kWorkers);
+      const uint32_t rank = order.Next(kNumWorkers);
       drill.Push(rank, GradientAt(rank, drill.clock(rank), drill.weights_of(rank)));
       asgd_drill.Push(rank, GradientAt(rank, asgd_drill.clock(rank), asgd_drill.weights_of(rank)));
       ASSERT_EQ(drill.weights_of(rank), asgd_drill.weights_of(rank)) << name << " push " << push;
@@ -262,7 +263,7 @@ TEST(CentralChunk, TakesTernaryPushesByTheScalerOfTheirWorker) {
     dot_product += (weights_before[k] - drill.weights_of(0)[k]) * g[k];
     squared_norm += g[k] * g[k];
   }
-  // Not exactly 1, because clipping makes the code biased.
+  // The ratio is not exactly 1, because the code is random and clipping makes it biased.
   EXPECT_NEAR(dot_product / squared_norm, 1, 0.3);
 }
 

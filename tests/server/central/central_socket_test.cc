@@ -1,5 +1,5 @@
 // Tests of a server that holds the weights, over a real socket on the loopback interface. LaneLoop
-// is the thread that serves one socket.
+// is the thread that serves one socket. An incarnation is the number of a worker's process.
 #include <gmock/gmock.h>
 
 #include "common/protocol/rounds/forms.h"
@@ -52,7 +52,8 @@ class CentralSocket : public testing::Test {
       }
       for (uint32_t rank : {0, 1}) {
         if (is_welcomed[rank]) continue;
-        const auto answer = net::Await(*worker_sockets_[rank], std::chrono::milliseconds(200));
+        const auto answer =
+            net::AwaitMessage(*worker_sockets_[rank], std::chrono::milliseconds(200));
         is_welcomed[rank] = answer.has_value() && answer->envelope.has_welcome();
       }
     }
@@ -74,9 +75,9 @@ class CentralSocket : public testing::Test {
   // Returns the next message to this worker that is not a welcome; late welcomes answer repeated
   // hellos.
   net::ReceivedMessage NextMessage(uint32_t rank) {
-    auto received = net::Await(*worker_sockets_[rank]);
+    auto received = net::AwaitMessage(*worker_sockets_[rank]);
     while (received.has_value() && received->envelope.has_welcome())
-      received = net::Await(*worker_sockets_[rank]);
+      received = net::AwaitMessage(*worker_sockets_[rank]);
     EXPECT_TRUE(received.has_value());
     return received.has_value() ? std::move(*received) : net::ReceivedMessage();
   }
@@ -87,7 +88,7 @@ class CentralSocket : public testing::Test {
   std::unique_ptr<setup::Setup> job_;
   std::unique_ptr<LaneLoop> lane_loop_;
   std::unique_ptr<net::DealerSocket> worker_sockets_[2];
-  // The incarnation (a number of a worker's process) of rank 0. That of rank 1 is larger by one.
+  // The incarnation of rank 0. That of rank 1 is larger by one.
   uint64_t first_incarnation_ = 10;
 };
 

@@ -19,7 +19,7 @@
 namespace tern::server {
 namespace {
 
-constexpr uint64_t kElements = 784 * 40 + 40 + 40 * 3 + 3;
+constexpr uint64_t kNumElements = 784 * 40 + 40 + 40 * 3 + 3;
 constexpr double kUpdateRms = 1e-3;  // The root mean square of the update of an element in a step.
 
 // Makes a job whose model is one chunk: a matrix of 784 x 40 weights, and three small tensors.
@@ -41,7 +41,7 @@ class RandomWalk {
         server_weights_(InitialWeights(job)),
         worker_weights_(server_weights_),
         down_link_(job, chunk_, 1, server_weights_) {
-    EXPECT_EQ(chunk_.count, kElements);
+    EXPECT_EQ(chunk_.count, kNumElements);
   }
 
   void MakeStep() {
@@ -72,10 +72,10 @@ class RandomWalk {
       sum_of_squares += std::pow(server_weights_[i] - worker_weights_[i], 2);
     return std::sqrt(sum_of_squares / static_cast<double>(server_weights_.size())) / kUpdateRms;
   }
-  // Makes so many steps and returns the largest distance.
-  double LargestDistanceIn(int steps) {
+  // Makes `num_steps` steps and returns the largest distance.
+  double LargestDistanceIn(int num_steps) {
     double largest_distance = 0;
-    for (int i = 0; i < steps && !testing::Test::HasFatalFailure(); ++i) {
+    for (int i = 0; i < num_steps && !testing::Test::HasFatalFailure(); ++i) {
       MakeStep();
       largest_distance = std::max(largest_distance, Distance());
     }
@@ -97,7 +97,7 @@ class RandomWalk {
   Bytes answer_;
 };
 
-// Returns the size in bytes of the newest change if a worker encoded it as its push. Uses the
+// Returns how many bytes the newest change would have if a worker encoded it as its push. Uses the
 // random numbers of the server, because topk samples elements at random.
 size_t PushSizeOfNewestChange(const setup::Setup& job, const RandomWalk& walk) {
   const codec::Codec& codec = *job.plan.pull_codec;
@@ -116,7 +116,7 @@ size_t PushSizeOfNewestChange(const setup::Setup& job, const RandomWalk& walk) {
   return code.size();
 }
 
-std::vector<std::string> DeterministicCodecs() {
+std::vector<std::string> DeterministicCodecNames() {
   std::vector<std::string> names;
   for (const std::string& name : codec::CodecNames()) {
     const auto codec = codec::MakeCodec(name, {});
@@ -148,7 +148,7 @@ TEST_P(Changes, HaveTheSizeOfAWorkersPush) {
   const std::map<std::string, double> min_ratios = {
       {"fp32", 1},  {"fp16", 2},       {"bf16", 2},       {"onebit", 29},
       {"topk", 70}, {"threshold", 28}, {"adaptive", 250}, {"adacomp", 40}};
-  const double ratio = 4.0 * kElements / static_cast<double>(walk.answer().size());
+  const double ratio = 4.0 * kNumElements / static_cast<double>(walk.answer().size());
   EXPECT_GE(ratio, min_ratios.at(GetParam()));
 }
 
@@ -166,7 +166,7 @@ TEST_P(Changes, AreCheckedLikeAWorkersPush) {
   EXPECT_FALSE(check_push(Bytes::Own(std::move(longer_answer))).ok());
 }
 
-INSTANTIATE_TEST_SUITE_P(By, Changes, testing::ValuesIn(DeterministicCodecs()),
+INSTANTIATE_TEST_SUITE_P(By, Changes, testing::ValuesIn(DeterministicCodecNames()),
                          [](const auto& info) { return info.param; });
 
 // Shows why the validation of jobs refuses stochastic codecs for changes. This test replaces the

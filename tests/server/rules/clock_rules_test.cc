@@ -1,6 +1,6 @@
-// Tests that every algorithm without rounds follows its equations in double precision. Four workers
-// make 60 pushes in a fixed random order. Each push is the gradient at the weights that this worker
-// received last.
+// Tests that every algorithm without rounds follows its equations in double precision. In most
+// tests, four workers make 60 pushes in a fixed random order; each push is the gradient at the
+// weights that its worker received last.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 namespace tern::server {
 namespace {
 
-constexpr uint32_t kWorkers = 4;
-constexpr int kPushes = 60;
+constexpr uint32_t kNumWorkers = 4;
+constexpr int kNumPushes = 60;
 constexpr double kDecay = 0.02;
 
 using Values = std::vector<double>;
@@ -23,7 +23,9 @@ using Values = std::vector<double>;
 class Reference {
  public:
   Reference(const setup::Setup& job)
-      : w(ToDoubles(InitialWeights(job))), received_weights(kWorkers, w), received_at(kWorkers, 0) {
+      : w(ToDoubles(InitialWeights(job))),
+        received_weights(kNumWorkers, w),
+        received_at(kNumWorkers, 0) {
     for (const models::Parameter& p : job.table.parameters)
       weight_decay.insert(weight_decay.end(), p.count, p.is_bias ? 0 : kDecay);
   }
@@ -47,7 +49,7 @@ class Reference {
 
   // Returns the learning rate: 0.1 * 0.8 ^ floor(step / 5), where a step is one push per worker.
   double LearningRate() const {
-    const uint64_t step = num_pushes / kWorkers;
+    const uint64_t step = num_pushes / kNumWorkers;
     return 0.1 * std::pow(0.8, static_cast<double>(step / 5));
   }
   // Makes a step of plain SGD with weight decay.
@@ -95,7 +97,7 @@ class DcasgdReference : public Reference {
       : Reference(job),
         is_adaptive(is_adaptive),
         is_global(is_global),
-        mean_squares(kWorkers, Values(w.size())) {}
+        mean_squares(kNumWorkers, Values(w.size())) {}
   Values ApplyPush(uint32_t rank, const Values& g) override {
     Values compensated_gradient = g;
     Values& mean_square = mean_squares[is_global ? 0 : rank];
@@ -118,7 +120,7 @@ class SspReference : public Reference {
  public:
   using Reference::Reference;
   Values ApplyPush(uint32_t, const Values& g) override {
-    MakeSgdStep(g, LearningRate() / kWorkers);
+    MakeSgdStep(g, LearningRate() / kNumWorkers);
     return w;
   }
 };
@@ -129,7 +131,7 @@ class SoftsyncReference : public Reference {
  public:
   using Reference::Reference;
   Values ApplyPush(uint32_t rank, const Values& g) override {
-    const uint64_t c = kWorkers / 2;
+    const uint64_t c = kNumWorkers / 2;
     gradient_sum.resize(w.size());
     const auto staleness =
         static_cast<double>(std::max<uint64_t>(1, num_changes - received_at[rank]));
@@ -190,8 +192,8 @@ TEST_P(ClockRules, FollowItsEquations) {
   ClockDrill drill(*job);
   const auto reference = GetParam().make_reference(*job);
   RandomRanks order(3);
-  for (int push = 0; push < kPushes; ++push) {
-    const uint32_t rank = order.Next(kWorkers);
+  for (int push = 0; push < kNumPushes; ++push) {
+    const uint32_t rank = order.Next(kNumWorkers);
     const uint64_t step = drill.clock(rank) + 1;
     drill.Push(rank, GradientAt(rank, step, drill.weights_of(rank)));
     reference->Push(rank, GradientAt(rank, step, reference->received_weights[rank]));
@@ -210,21 +212,21 @@ TEST(ClockRulesWithWaiting, AnswerAWaitingWorkerWithTheWeightsOfThatTime) {
   const auto job = MakeCentralJob({"train.algorithm=ssp", "train.ssp.staleness=1"});
   ClockDrill drill(*job);
   Values w = ToDoubles(InitialWeights(*job));
-  std::vector<Values> received_weights(kWorkers, w);
-  std::vector<uint64_t> clocks(kWorkers);
-  std::vector<bool> is_waiting(kWorkers);
+  std::vector<Values> received_weights(kNumWorkers, w);
+  std::vector<uint64_t> clocks(kNumWorkers);
+  std::vector<bool> is_waiting(kNumWorkers);
   RandomRanks order(11);
   int num_waits = 0;
-  for (int push = 0; push < kPushes; ++push) {
-    uint32_t rank = order.Next(kWorkers);
-    while (is_waiting[rank]) rank = (rank + 1) % kWorkers;
+  for (int push = 0; push < kNumPushes; ++push) {
+    uint32_t rank = order.Next(kNumWorkers);
+    while (is_waiting[rank]) rank = (rank + 1) % kNumWorkers;
     const Values g = GradientAt(rank, ++clocks[rank], received_weights[rank]);
     drill.Push(rank, GradientAt(rank, clocks[rank], drill.weights_of(rank)));
-    const double rate = 0.1 * std::pow(0.8, push / static_cast<int>(kWorkers) / 5);
+    const double rate = 0.1 * std::pow(0.8, push / static_cast<int>(kNumWorkers) / 5);
     for (size_t k = 0; k < w.size(); ++k) w[k] -= rate * g[k];
     is_waiting[rank] = true;
     const uint64_t least_clock = *std::min_element(clocks.begin(), clocks.end());
-    for (uint32_t each_rank = 0; each_rank < kWorkers; ++each_rank) {
+    for (uint32_t each_rank = 0; each_rank < kNumWorkers; ++each_rank) {
       if (is_waiting[each_rank] && clocks[each_rank] <= least_clock + 1) {
         is_waiting[each_rank] = false;
         received_weights[each_rank] = w;
@@ -245,11 +247,11 @@ TEST(ClockRulesWithElasticity, MoveBothSidesByTheOldDifference) {
       {"train.algorithm=easgd_async", "train.easgd_async.alpha=0.2", "train.easgd_async.tau=2"});
   ClockDrill drill(*job);
   Values centre = ToDoubles(InitialWeights(*job));
-  std::vector<std::vector<float>> x(kWorkers, InitialWeights(*job));
-  std::vector<Values> exact_x(kWorkers, centre);
+  std::vector<std::vector<float>> x(kNumWorkers, InitialWeights(*job));
+  std::vector<Values> exact_x(kNumWorkers, centre);
   RandomRanks order(5);
-  for (int push = 0; push < kPushes; ++push) {
-    const uint32_t rank = order.Next(kWorkers);
+  for (int push = 0; push < kNumPushes; ++push) {
+    const uint32_t rank = order.Next(kNumWorkers);
     for (int step = 0; step < 2; ++step) {  // tau = 2 local steps.
       const std::vector<float> g = GradientAt(rank, drill.clock(rank), x[rank]);
       const Values exact_gradient = GradientAt(rank, drill.clock(rank), exact_x[rank]);

@@ -1,4 +1,5 @@
-// `tern convert onnx`: the contents of the file, and errors. tests/torch runs such files.
+// Tests of `tern convert onnx`: the contents of the ONNX file that it writes, and errors. The tests
+// in tests/torch run such files.
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>

@@ -45,8 +45,8 @@ TEST(SharedResource, ThreadsShareOneCoreEqually) {
   EventLoop loop;
   SharedResource core(loop, 1, 1);
   double first_end = 0, second_end = 0;
-  core.Start(3, 1, [&] { first_end = loop.now(); });
-  core.Start(1, 1, [&] { second_end = loop.now(); });
+  core.StartTask(3, 1, [&] { first_end = loop.now(); });
+  core.StartTask(1, 1, [&] { second_end = loop.now(); });
   RunAllEvents(loop);
   EXPECT_DOUBLE_EQ(second_end, 2);
   EXPECT_DOUBLE_EQ(first_end, 4);
@@ -60,10 +60,10 @@ TEST(SharedResource, ALaterTaskSlowsTheOthersDown) {
   EventLoop loop;
   SharedResource cores(loop, 2, 1);
   double first_end = 0, second_end = 0, third_end = 0;
-  cores.Start(3, 1, [&] { first_end = loop.now(); });
+  cores.StartTask(3, 1, [&] { first_end = loop.now(); });
   loop.ScheduleAt(1, [&] {
-    cores.Start(1, 1, [&] { second_end = loop.now(); });
-    cores.Start(2, 1, [&] { third_end = loop.now(); });
+    cores.StartTask(1, 1, [&] { second_end = loop.now(); });
+    cores.StartTask(2, 1, [&] { third_end = loop.now(); });
   });
   RunAllEvents(loop);
   EXPECT_DOUBLE_EQ(second_end, 2.5);
@@ -75,9 +75,9 @@ TEST(SharedResource, ATaskOfTwoThreadsCountsTwice) {
   EventLoop loop;
   SharedResource cores(loop, 2, 1);
   double end_of_two_threads = 0, end_of_one_thread = 0;
-  cores.Start(2, 2,
-              [&] { end_of_two_threads = loop.now(); });  // alone this task would use both cores
-  cores.Start(4, 1, [&] { end_of_one_thread = loop.now(); });
+  // Alone this task would use both cores.
+  cores.StartTask(2, 2, [&] { end_of_two_threads = loop.now(); });
+  cores.StartTask(4, 1, [&] { end_of_one_thread = loop.now(); });
   RunAllEvents(loop);
   EXPECT_DOUBLE_EQ(end_of_two_threads, 3);  // 2 cores for 3 threads: two thirds each
   EXPECT_DOUBLE_EQ(end_of_one_thread,
@@ -88,7 +88,7 @@ TEST(SharedResource, EnoughCoresSlowNoTaskDown) {
   EventLoop loop;
   SharedResource cores(loop, kInfinity, 1);
   double last_end = 0;
-  for (int i = 1; i <= 10; ++i) cores.Start(i, 1, [&] { last_end = loop.now(); });
+  for (int i = 1; i <= 10; ++i) cores.StartTask(i, 1, [&] { last_end = loop.now(); });
   RunAllEvents(loop);
   EXPECT_DOUBLE_EQ(last_end, 10);
 }
@@ -97,7 +97,7 @@ TEST(SharedResource, ALinkWithoutLimitTakesNoTime) {
   EventLoop loop;
   SharedResource link(loop, kInfinity, kInfinity);
   int num_transfers_done = 0;
-  for (int i = 0; i < 3; ++i) link.Start(1e9, 1, [&] { ++num_transfers_done; });
+  for (int i = 0; i < 3; ++i) link.StartTask(1e9, 1, [&] { ++num_transfers_done; });
   RunAllEvents(loop);
   EXPECT_EQ(num_transfers_done, 3);
   EXPECT_EQ(loop.now(), 0);
@@ -110,10 +110,10 @@ TEST(SharedResource, ATokenBucketPassesItsBurstAtOnce) {
   SharedResource link(loop, 100, 100, 50);
   std::vector<double> end_times;
   const auto record_end = [&] { end_times.push_back(loop.now()); };
-  link.Start(150, 1, record_end);
-  loop.ScheduleAt(1.25, [&] { link.Start(50, 1, record_end); });  // the bucket holds 25 bytes
-  loop.ScheduleAt(5, [&] { link.Start(250, 1, record_end); });    // the bucket is full
-  loop.ScheduleAt(6, [&] { link.Start(100, 1, record_end); });    // the link is busy: no burst
+  link.StartTask(150, 1, record_end);
+  loop.ScheduleAt(1.25, [&] { link.StartTask(50, 1, record_end); });  // the bucket holds 25 bytes
+  loop.ScheduleAt(5, [&] { link.StartTask(250, 1, record_end); });    // the bucket is full
+  loop.ScheduleAt(6, [&] { link.StartTask(100, 1, record_end); });    // the link is busy: no burst
   RunAllEvents(loop);
   ASSERT_EQ(end_times.size(), 4u);
   EXPECT_DOUBLE_EQ(end_times[0], 1);
@@ -129,7 +129,7 @@ TEST(WorkQueue, RunsOneTaskAfterTheOther) {
   WorkQueue thread(cores);
   std::vector<double> begin_times, end_times;
   for (int i = 1; i <= 3; ++i) {
-    thread.Add(
+    thread.AddTask(
         i, [&] { end_times.push_back(loop.now()); }, 1, [&] { begin_times.push_back(loop.now()); });
   }
   EXPECT_FALSE(thread.idle());
@@ -144,12 +144,12 @@ TEST(WorkQueue, RunsUrgentTasksBeforeNormalOnes) {
   SharedResource cores(loop, 4, 1);
   WorkQueue thread(cores);
   std::string order;
-  thread.Add(1, [&] {
+  thread.AddTask(1, [&] {
     order += 'a';
-    thread.AddUrgent(1, [&] { order += 'b'; });
-    thread.AddUrgent(1, [&] { order += 'c'; });
+    thread.AddUrgentTask(1, [&] { order += 'b'; });
+    thread.AddUrgentTask(1, [&] { order += 'c'; });
   });
-  thread.Add(1, [&] { order += 'd'; });
+  thread.AddTask(1, [&] { order += 'd'; });
   RunAllEvents(loop);
   EXPECT_EQ(order, "abcd");
   EXPECT_EQ(loop.now(), 4);

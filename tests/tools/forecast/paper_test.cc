@@ -1,4 +1,5 @@
-// TernGrad's performance model: its equations by hand, and the paper's statements about Figure 5.
+// Tests of TernGrad's performance model against its equations, computed by hand, and against the
+// paper's statements about Figure 5.
 #include "tools/forecast/paper.h"
 
 #include <gmock/gmock.h>
@@ -27,8 +28,8 @@ TEST(Paper, StrongScalingByHand) {
   EXPECT_DOUBLE_EQ(StrongThroughput(kCluster, kWorkload, 4, 8), 64 / 341.75);
 }
 
-// Equation 17 adds the time of a step on one GPU, T(1,1,K,|g|) = 8 + 20, and 20 + 301.5 for the
-// communication of 32 GPUs. Equation 18 divides 32 * 64 samples by the sum.
+// Equation 17 adds the time of a step on one GPU, 8 + 20, and 20 + 301.5 for the communication of
+// 32 GPUs. Equation 18 divides 32 * 64 samples by the sum.
 TEST(Paper, WeakScalingByHand) {
   EXPECT_DOUBLE_EQ(WeakSeconds(kCluster, kWorkload, 4, 8), 28 + 20 + 301.5);
   EXPECT_DOUBLE_EQ(WeakThroughput(kCluster, kWorkload, 4, 8), 32 * 64 / 349.5);

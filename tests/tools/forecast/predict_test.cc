@@ -1,4 +1,4 @@
-// `tern predict`: its output, its files and its exit codes.
+// Tests of `tern predict`: its output, its files and its exit codes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -131,21 +131,22 @@ TEST(Predict, ForecastsEveryAlgorithm) {
 
 TEST(Predict, ReportsErrors) {
   TestJob job;
-  TestProgram& missing_profile =
+  TestProgram& missing_profile_run =
       job.StartTern({"predict", job.job_file(), "--profile", "/nowhere.json"});
-  EXPECT_EQ(missing_profile.Wait(), 65);
-  EXPECT_THAT(missing_profile.err(), HasSubstr("/nowhere.json"));
-  TestProgram& unknown_codec = job.StartTern({"predict", job.job_file(), "--codecs", "qsgx"});
-  EXPECT_EQ(unknown_codec.Wait(), 64);
-  EXPECT_THAT(unknown_codec.err(), HasSubstr("qsgx"));
-  TestProgram& bad_job = job.StartTern({"predict", job.job_file(), "--set", "train.batch_total=0"});
-  EXPECT_EQ(bad_job.Wait(), 78);
+  EXPECT_EQ(missing_profile_run.Wait(), 65);
+  EXPECT_THAT(missing_profile_run.err(), HasSubstr("/nowhere.json"));
+  TestProgram& unknown_codec_run = job.StartTern({"predict", job.job_file(), "--codecs", "qsgx"});
+  EXPECT_EQ(unknown_codec_run.Wait(), 64);
+  EXPECT_THAT(unknown_codec_run.err(), HasSubstr("qsgx"));
+  TestProgram& bad_job_run =
+      job.StartTern({"predict", job.job_file(), "--set", "train.batch_total=0"});
+  EXPECT_EQ(bad_job_run.Wait(), 78);
   // The codec ternary rounds at random, so it must not encode parameters. But psgd pushes them.
-  TestProgram& psgd_with_ternary =
+  TestProgram& psgd_with_ternary_run =
       job.StartTern({"predict", job.job_file(), "--set", "train.compute=wait", "--algorithms",
                      "psgd", "--codecs", "ternary"});
-  EXPECT_EQ(psgd_with_ternary.Wait(), 78);
-  EXPECT_THAT(psgd_with_ternary.err(), HasSubstr("psgd pushes the parameters themselves"));
+  EXPECT_EQ(psgd_with_ternary_run.Wait(), 78);
+  EXPECT_THAT(psgd_with_ternary_run.err(), HasSubstr("psgd pushes the parameters themselves"));
 }
 
 TEST(Predict, ReproducesThePapersFigure) {

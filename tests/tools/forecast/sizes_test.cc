@@ -11,7 +11,7 @@
 namespace tern::tools {
 namespace {
 
-constexpr double kParameters = 431080;
+constexpr double kNumParameters = 431080;  // of LeNet
 
 RoundTotals TotalsFor(const std::vector<std::string>& overrides, uint32_t workers = 2) {
   e2e::TestJob job({.workers = workers});
@@ -25,45 +25,46 @@ RoundTotals TotalsFor(const std::vector<std::string>& overrides, uint32_t worker
 // One bucket, one chunk: four bytes per element and one header in each direction.
 TEST(Sizes, FloatsTakeFourBytesAndAHeader) {
   const RoundTotals totals = TotalsFor({"exchange.codec=fp32"});
-  EXPECT_GT(totals.up, 4 * kParameters + 20);
-  EXPECT_LT(totals.up, 4 * kParameters + 80);
-  EXPECT_GT(totals.down, 4 * kParameters + 20);
-  EXPECT_LT(totals.down, 4 * kParameters + 80);
+  EXPECT_GT(totals.up, 4 * kNumParameters + 20);
+  EXPECT_LT(totals.up, 4 * kNumParameters + 80);
+  EXPECT_GT(totals.down, 4 * kNumParameters + 20);
+  EXPECT_LT(totals.down, 4 * kNumParameters + 80);
 }
 
 TEST(Sizes, EveryChunkHasAHeader) {
-  const RoundTotals one_chunk = TotalsFor({"exchange.codec=fp32"});
-  const RoundTotals many_chunks = TotalsFor({"exchange.codec=fp32", "exchange.chunk_kib=64"});
-  EXPECT_GT(many_chunks.up, one_chunk.up + 25 * 20);
-  EXPECT_LT(many_chunks.up, one_chunk.up + 35 * 80);
+  const RoundTotals one_chunk_totals = TotalsFor({"exchange.codec=fp32"});
+  const RoundTotals many_chunk_totals = TotalsFor({"exchange.codec=fp32", "exchange.chunk_kib=64"});
+  EXPECT_GT(many_chunk_totals.up, one_chunk_totals.up + 25 * 20);
+  EXPECT_LT(many_chunk_totals.up, one_chunk_totals.up + 35 * 80);
 }
 
 // docs/ALGORITHMS.md, section 5: 31.8 % of the codes of a Gaussian clipped at 2.5 sigma are not
 // zero, so mask and signs take 1.318 bits; the sum of 2 workers takes 3 planes, of 8 workers 5.
 TEST(Sizes, TernaryCodesHaveTheSizeForGaussians) {
-  const RoundTotals two_workers = TotalsFor({"exchange.codec=ternary"});
-  EXPECT_NEAR(two_workers.up * 8 / kParameters, 1.318, 0.015);
-  EXPECT_NEAR(two_workers.down * 8 / kParameters, 3, 0.01);
-  EXPECT_NEAR(TotalsFor({"exchange.codec=ternary"}, 8).down * 8 / kParameters, 5, 0.01);
+  const RoundTotals two_worker_totals = TotalsFor({"exchange.codec=ternary"});
+  EXPECT_NEAR(two_worker_totals.up * 8 / kNumParameters, 1.318, 0.015);
+  EXPECT_NEAR(two_worker_totals.down * 8 / kNumParameters, 3, 0.01);
+  EXPECT_NEAR(TotalsFor({"exchange.codec=ternary"}, 8).down * 8 / kNumParameters, 5, 0.01);
 }
 
-// The entropy of a code is 1.219 bits, and 2.219 bits of the sum of 4 workers; an entropy coder
-// comes close.
+// An element's code has an entropy of 1.219 bits, and the sum of 4 workers' codes 2.219 bits; an
+// entropy coder comes close.
 TEST(Sizes, EntropyCodesComeNearTheEntropy) {
-  const RoundTotals four_workers = TotalsFor({"exchange.codec=ternary_ans"}, 4);
-  EXPECT_NEAR(four_workers.up * 8 / kParameters, 1.219, 0.05);
-  EXPECT_NEAR(four_workers.down * 8 / kParameters, 2.219, 0.1);
+  const RoundTotals four_worker_totals = TotalsFor({"exchange.codec=ternary_ans"}, 4);
+  EXPECT_NEAR(four_worker_totals.up * 8 / kNumParameters, 1.219, 0.05);
+  EXPECT_NEAR(four_worker_totals.down * 8 / kNumParameters, 2.219, 0.1);
 }
 
-// Of a long segment only a sample is coded, and its size extrapolated. The same elements in many
-// shorter segments differ from it by their headers and tables, which are under 2 %.
+// Of a long segment only a sample is coded, and the size of the sample's code is extrapolated. The
+// same elements in many shorter segments have another size because of headers and tables, but by
+// less than 2 %.
 TEST(Sizes, LongSegmentsAreExtrapolated) {
-  const RoundTotals one_segment =
+  const RoundTotals one_segment_totals =
       TotalsFor({"exchange.codec=ternary_ans", "exchange.chunk_kib=4096"});
-  const RoundTotals cut_segments =
+  const RoundTotals cut_segment_totals =
       TotalsFor({"exchange.codec=ternary_ans", "exchange.chunk_kib=128"});
-  EXPECT_NEAR(one_segment.up / cut_segments.up, 1, 0.02);
-  EXPECT_NEAR(one_segment.down / cut_segments.down, 1, 0.02);
+  EXPECT_NEAR(one_segment_totals.up / cut_segment_totals.up, 1, 0.02);
+  EXPECT_NEAR(one_segment_totals.down / cut_segment_totals.down, 1, 0.02);
 }
 
 // With `scaler: previous` there is no round trip for scalers: they travel with the codes.
@@ -86,15 +87,15 @@ TEST(Sizes, PreviousScalersTravelWithTheCodes) {
 // After its warm-up, in which it sends more, topk sends 1 element in 1000, with a few bytes each.
 TEST(Sizes, SparseCodesAreMeasuredAfterTheirWarmUp) {
   const RoundTotals totals = TotalsFor({"exchange.codec=topk", "exchange.topk.warmup_rounds=100"});
-  EXPECT_LT(totals.up, kParameters / 1000 * 10 + 500);
-  EXPECT_GT(totals.up, kParameters / 1000 * 4);
+  EXPECT_LT(totals.up, kNumParameters / 1000 * 10 + 500);
+  EXPECT_GT(totals.up, kNumParameters / 1000 * 4);
 }
 
 TEST(Sizes, CentralParametersTravelDownInThePullCodec) {
   const RoundTotals totals = TotalsFor({"exchange.codec=ternary", "train.parameters=central",
                                         "exchange.pull_codec=fp16", "exchange.scaler=per_worker"});
-  EXPECT_LT(totals.up, kParameters / 5);
-  EXPECT_NEAR(totals.down, 2 * kParameters, 100);
+  EXPECT_LT(totals.up, kNumParameters / 5);
+  EXPECT_NEAR(totals.down, 2 * kNumParameters, 100);
 }
 
 // An answer is coded like the code of one sender: only a mask, 1 bit per element, because no value
@@ -102,7 +103,7 @@ TEST(Sizes, CentralParametersTravelDownInThePullCodec) {
 TEST(Sizes, ChangesHaveTheSizeOfOneCode) {
   const RoundTotals totals = TotalsFor({"exchange.codec=fp32", "train.parameters=central",
                                         "exchange.pull=changes", "exchange.pull_codec=threshold"});
-  EXPECT_NEAR(totals.down * 8 / kParameters, 1, 0.01);
+  EXPECT_NEAR(totals.down * 8 / kNumParameters, 1, 0.01);
 }
 
 TEST(Forecaster, MakesOtherVariantsOfTheJob) {
@@ -129,18 +130,18 @@ TEST(Forecaster, FindsTheBreakEvenRate) {
   // Encoding takes a second and saves bytes in both directions. It pays on links that need more
   // than a second for the saved bytes.
   Profile profile;
-  profile.parameters = static_cast<uint64_t>(kParameters);
+  profile.parameters = static_cast<uint64_t>(kNumParameters);
   profile.need_shares.assign(8, 0);
   profile.ready_shares.assign(8, 1);
   profile.codecs["fp32"] = {};
-  profile.codecs["fp16"] = {.encode_s = 1 / kParameters};
+  profile.codecs["fp16"] = {.encode_s = 1 / kNumParameters};
   (*forecaster)->UseProfile(profile);
   const auto break_even =
       (*forecaster)->FindBreakEven({"ssgd", "fp16"}, {"ssgd", "fp32"}, 2, 8, {});
   ASSERT_TRUE(break_even.ok()) << break_even.status().message();
   ASSERT_TRUE(break_even->mbit.has_value());
-  // Two workers save 2 bytes per element in both directions: 8 * kParameters bytes in a second.
-  EXPECT_NEAR(*break_even->mbit, 8 * kParameters * 8 / 1e6 / kPayloadShare, 0.5);
+  // Two workers save 2 bytes per element in both directions: 8 * kNumParameters bytes in a second.
+  EXPECT_NEAR(*break_even->mbit, 8 * kNumParameters * 8 / 1e6 / kPayloadShare, 0.5);
   const auto no_break_even =
       (*forecaster)->FindBreakEven({"ssgd", "fp32"}, {"ssgd", "fp16"}, 2, 8, {});
   ASSERT_TRUE(no_break_even.ok());

@@ -1,6 +1,6 @@
-// Simulated steps against arithmetic by hand. Seconds and bytes are round numbers: a link of 8 /
-// kPayloadShare Mbit/s carries 1e6 bytes per second. Credit is how many bytes a worker may have
-// pushed without an answer. A lane is a data socket of a server.
+// Tests of simulated steps against arithmetic by hand. Seconds and bytes are round numbers: a link
+// of 8 / kPayloadShare Mbit/s carries 1e6 bytes per second. Credit is how many bytes a worker may
+// have pushed without an answer. A lane is a data socket of a server.
 #include "tools/forecast/step_simulation.h"
 
 #include <gtest/gtest.h>
@@ -101,7 +101,8 @@ TEST(StepSimulation, AcknowledgementsUseTheLink) {
   EXPECT_NEAR(step_s, 3 + 20 + 9 * 0.2 + 2, 0.3);
 }
 
-// The first bucket's answer arrives 2 s before the second's, so its update of 1.5 s is hidden.
+// The first bucket's answer arrives 2 s before the second's. So the first bucket's update of 1.5 s
+// is hidden if buckets are applied one by one.
 TEST(StepSimulation, BucketsAreAppliedAsTheirAnswersArrive) {
   StepCosts costs = CostsOfOneChunk(1, 2, 1);
   costs.buckets[0].apply_s = 1.5;
@@ -118,8 +119,8 @@ TEST(StepSimulation, TheNextForwardWaitsForTheBucketsThatItNeeds) {
   costs.buckets[0].need_s = 1;
   costs.pattern.applies_by_bucket = true;
   costs.pattern.waits_in_forward = true;
-  // Up from 3 to 5 s and from 5 to 7 s, down until 6 s and 8 s: the forward waits from its
-  // beginning until 8 s.
+  // The buckets travel up from 3 to 5 s and from 5 to 7 s, and down until 6 s and 8 s. The next
+  // forward waits from its beginning until 8 s.
   EXPECT_NEAR(StepSecondsOf(costs, 1, NetworkWithServerLink(1)), 3 + 2 + 2 + 1, 1e-9);
   // The first bucket travels up from 1 to 3 s and down until 4 s, the second up from 3 to 5 s and
   // down until 6 s.
@@ -127,15 +128,16 @@ TEST(StepSimulation, TheNextForwardWaitsForTheBucketsThatItNeeds) {
   EXPECT_NEAR(StepSecondsOf(costs, 1, NetworkWithServerLink(1)), 3 + 2 + 1, 1e-9);
   // Three chunks in the first bucket, and credit for two chunks at a time: two chunks have their
   // answers at 6 s and 8 s. The second bucket overtakes the third chunk and has its answer at 10 s,
-  // that chunk at 12 s. The forward waits until 10 s, computes for 1 s, and waits again until 12 s.
+  // the third chunk at 12 s. The forward waits until 10 s, computes for 1 s, and waits until 12 s.
   costs.buckets[0].ready_s = 3;
   for (int i = 0; i < 2; ++i) costs.buckets[0].chunks.push_back(costs.buckets[0].chunks[0]);
   costs.credit_bytes = 4.5 * kMegabyte;
   EXPECT_NEAR(StepSecondsOf(costs, 1, NetworkWithServerLink(1)), 3 + 4 * 2 + 1 - 1, 1e-9);
   costs.pattern.waits_in_forward = false;
   EXPECT_NEAR(StepSecondsOf(costs, 1, NetworkWithServerLink(1)), 3 + 4 * 2 + 1, 1e-9);
-  // With credit for one chunk nothing overtakes: a lane's first push in the order of the plan goes
-  // first, so that workers who get their scalers in different orders cannot block each other.
+  // With credit for one chunk nothing overtakes: whatever the credit, a lane's first push in the
+  // order of buckets and chunks may be sent, so that workers who get their scalers in different
+  // orders cannot block each other.
   costs.pattern.waits_in_forward = true;
   costs.buckets[0].chunks.pop_back();
   costs.credit_bytes = 2.5 * kMegabyte;

@@ -109,7 +109,7 @@ TEST_F(ProcessTest, IsKilledByItsDestructor) {
 }
 
 TEST_F(ProcessTest, ReceivesSignalsThatItsParentBlocks) {
-  const StopSignals signals;
+  const StopSignals blocked_signals;
   auto process = StartProcess(ShellSpec("exec sleep 1000"));
   process->Signal(SIGTERM);
   EXPECT_EQ(WaitForExit(*process).signal, SIGTERM);

@@ -29,7 +29,7 @@ size_t OccurrencesOf(const std::string& text, const std::string& part) {
   return count;
 }
 
-// The N of every "step N/" in the output.
+// The N of every line of the output that begins with "step N/".
 std::vector<uint64_t> StepsShown(const std::string& out) {
   std::vector<uint64_t> steps;
   std::istringstream lines(out);
@@ -50,16 +50,16 @@ TEST(RunAgain, AResumedRunCountsStepsOfTheJob) {
   options.steps = 90;
   options.yaml = "checkpoints: {every_steps: 10}\n";
   TestJob job(options);
-  TestProgram& first = job.StartTern({"run", job.job_file(), "--set", "train.steps=30"});
-  ASSERT_EQ(first.Wait(), 0) << first.err();
-  EXPECT_THAT(first.out(),
+  TestProgram& first_run = job.StartTern({"run", job.job_file(), "--set", "train.steps=30"});
+  ASSERT_EQ(first_run.Wait(), 0) << first_run.err();
+  EXPECT_THAT(first_run.out(),
               AllOf(Not(HasSubstr("goes on")), HasSubstr("rounds                30\n")));
-  TestProgram& second = job.StartTern({"run", job.job_file()});
-  ASSERT_EQ(second.Wait(), 0) << second.err();
-  EXPECT_THAT(second.out(),
+  TestProgram& second_run = job.StartTern({"run", job.job_file()});
+  ASSERT_EQ(second_run.Wait(), 0) << second_run.err();
+  EXPECT_THAT(second_run.out(),
               AllOf(HasSubstr("goes on from step 30\n"),
                     HasSubstr("rounds                90 (this run went on from step 30)\n")));
-  for (const uint64_t step : StepsShown(second.out())) EXPECT_GT(step, 30u);
+  for (const uint64_t step : StepsShown(second_run.out())) EXPECT_GT(step, 30u);
   const nlohmann::json summary = job.Output("summary.json");
   EXPECT_EQ(summary["rounds"], 90);
   EXPECT_EQ(summary["steps"], 90);
@@ -79,7 +79,8 @@ TEST(RunAgain, AJobThatLostAWorkerStillReportsItsResult) {
   const pid_t worker_pid = TestJob::PidOf(tern, "worker 0");
   ASSERT_GT(worker_pid, 0);
   kill(worker_pid, SIGKILL);
-  // Two progress lines are 5 s apart; if the loss failed the job, it would have ended by then.
+  // Progress lines are 5 s apart: if the loss of worker 0 failed the job, it would have ended
+  // before the second line.
   ASSERT_TRUE(
       WaitUntil([&] { return OccurrencesOf(tern.out(), "workers 2/3") >= 2 || !tern.running(); }));
   tern.Signal(SIGTERM);
@@ -98,22 +99,22 @@ TEST(RunAgain, AJobThatLostAWorkerStillReportsItsResult) {
 
 TEST(RunAgain, RefusesAFolderInUseBeforeItWritesAnything) {
   TestJob job(EndlessJobOptions());
-  TestProgram& first = job.StartTern({"run", job.job_file()});
+  TestProgram& first_run = job.StartTern({"run", job.job_file()});
   ASSERT_TRUE(job.WaitForTraining());
   const std::string worker_err = job.OutputBytes("logs/worker.0.stderr");
   const std::vector<std::string> arguments = {"run", job.job_file(), "--free_ports", "--set",
                                               "seed=2"};
-  TestProgram& second = job.StartTern(arguments);
-  EXPECT_EQ(second.Wait(), 69);
-  EXPECT_EQ(second.out(), "") << "nothing is started";
-  EXPECT_THAT(second.err(),
+  TestProgram& second_run = job.StartTern(arguments);
+  EXPECT_EQ(second_run.Wait(), 69);
+  EXPECT_EQ(second_run.out(), "") << "nothing is started";
+  EXPECT_THAT(second_run.err(),
               AllOf(HasSubstr("the folder " + job.output_dir() + " is in use by job 'test'"),
-                    HasSubstr(Cat("process ", first.pid(), " on ", HostName(), ", since ")),
+                    HasSubstr(Cat("process ", first_run.pid(), " on ", HostName(), ", since ")),
                     HasSubstr("--set output_dir=")));
   EXPECT_EQ(job.OutputBytes("logs/worker.0.stderr"), worker_err);
   EXPECT_FALSE(std::filesystem::exists(job.output_dir() + "/summary.json"));
-  first.Signal(SIGTERM);
-  EXPECT_EQ(first.Wait(), 143) << first.err();
+  first_run.Signal(SIGTERM);
+  EXPECT_EQ(first_run.Wait(), 143) << first_run.err();
   EXPECT_EQ(job.Output("summary.json")["code"], 143);
   // The first `tern run` and its server, which had both locked the folder, have ended.
   std::vector<std::string> short_run_arguments = arguments;
@@ -145,7 +146,7 @@ TEST(RunAgain, RefusesTheFolderOfAServerThatWasStartedByHand) {
   EXPECT_EQ(tern.Wait(), 69);
   EXPECT_EQ(tern.out(), "");
   EXPECT_THAT(tern.err(), HasSubstr(Cat("process ", server.pid(), " on ")));
-  // Once the server is killed, the same job or another job may use the folder.
+  // Once the server is killed, a job may use the folder again.
   server.Signal(SIGKILL);
   EXPECT_EQ(server.Wait(), 128 + SIGKILL);
   EXPECT_EQ(job.StartTern({"run", job.job_file(), "--free_ports"}).Wait(), 0);

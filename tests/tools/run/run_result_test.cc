@@ -36,7 +36,7 @@ class RunResultTest : public testing::Test {
   RunResult::WrittenSummary SimulateRun(int code, const std::string& weights) const {
     const RunResult result(folder_);
     if (!weights.empty()) WriteWeights(weights);
-    return result.Write(SummaryJson(code), code);
+    return result.WriteSummary(SummaryJson(code), code);
   }
 
   std::string folder_;
@@ -89,7 +89,7 @@ TEST_F(RunResultTest, WithoutAnEarlierResultAFailureBecomesTheSummary) {
 TEST_F(RunResultTest, ReportsASummaryThatCannotBeWritten) {
   const RunResult result(folder_);
   fs::create_directories(Path("summary.json/in_the_way"));
-  const RunResult::WrittenSummary write_result = result.Write(SummaryJson(0), 0);
+  const RunResult::WrittenSummary write_result = result.WriteSummary(SummaryJson(0), 0);
   EXPECT_FALSE(write_result.status.ok());
   EXPECT_NE(write_result.status.message().find(Path("summary.json")), std::string::npos);
 }

@@ -36,7 +36,7 @@ class PseudoTerminal {
   }
   const std::string& name() const { return name_; }
 
-  // Reads all output until the program has ended; the program never has to wait for the reader.
+  // Reads all output until the program has ended, at most for a minute.
   std::string ReadToTheEnd(TestProgram& program) const {
     std::string bytes;
     std::array<char, 4096> piece{};
@@ -58,8 +58,8 @@ class PseudoTerminal {
   std::string name_;
 };
 
-// The rows that a terminal shows after these bytes. Knows only the control sequences that tern
-// uses. Adds a test failure if a row is longer than the terminal.
+// The rows that a terminal without a limit of columns shows after these bytes. Knows only the
+// control sequences that tern uses.
 std::vector<std::string> RowsOf(const std::string& bytes) {
   std::vector<std::string> rows(1);
   size_t column = 0;
@@ -85,7 +85,7 @@ TEST(Terminal, TheClosingTableBeginsOnANewLineAndIsTheLastOutput) {
   const PseudoTerminal terminal;
   tools::ProcessSpec spec;
   spec.name = "tern";
-  spec.program = TestJob::Binary("tern");
+  spec.program = TestJob::BinaryPath("tern");
   spec.arguments = {"run", job.job_file()};
   spec.environment = {"OMP_WAIT_POLICY=passive"};
   spec.stdout_path = terminal.name();

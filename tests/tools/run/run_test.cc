@@ -40,7 +40,7 @@ TEST(Run, TrainsToTheEndAndShowsATable) {
 
 TEST(Run, SupportsOverridesTwoShardsAndFreePorts) {
   TestJob job({.servers = 2});
-  // Port 1 cannot be bound; --free_ports replaces it.
+  // An ordinary user cannot bind port 1; --free_ports replaces it.
   TestProgram& tern = job.StartTern({"run", job.job_file(), "--set", "train.steps=7",
                                      "--set=servers[0].address=127.0.0.1:1", "--set",
                                      Cat("output_dir=", job.folder(), "/elsewhere"), "--free_ports",
@@ -108,7 +108,7 @@ TEST(Run, ASecondSignalStopsAtOnce) {
   TestJob job(EndlessJobOptions());
   TestProgram& tern = job.StartTern({"run", job.job_file()});
   ASSERT_TRUE(job.WaitForTraining());
-  // A stopped worker keeps the round from closing, and so the job from ending in order.
+  // A suspended worker sends no gradient: the round, and so the job, cannot end in order.
   const pid_t worker_pid = TestJob::PidOf(tern, "worker 1");
   ASSERT_GT(worker_pid, 0);
   kill(worker_pid, SIGSTOP);
@@ -207,10 +207,10 @@ TEST(Run, ReportsAPortInUse) {
 
 TEST(Run, ReportsAMissingProgram) {
   TestJob job;
-  // A copy of tern alone in a folder, and a PATH without the other programs.
+  // Runs a copy of tern that is alone in its folder, with a PATH without the other programs.
   const std::string tern_folder = job.folder() + "/alone";
   std::filesystem::create_directories(tern_folder);
-  std::filesystem::copy(TestJob::Binary("tern"), tern_folder + "/tern");
+  std::filesystem::copy(TestJob::BinaryPath("tern"), tern_folder + "/tern");
   TestProgram& tern = job.Start(
       "env", "/usr/bin/env", {"PATH=/usr/bin:/bin", tern_folder + "/tern", "run", job.job_file()});
   EXPECT_EQ(tern.Wait(), 69);
@@ -231,8 +231,7 @@ TEST(Run, ItsChildrenDieWithIt) {
     ASSERT_GT(child_pid, 0);
     EXPECT_TRUE(WaitUntil([&] {
       const std::string proc_stat = ReadFile(Cat("/proc/", child_pid, "/stat"));
-      // The process has ended. Its new parent may not have reaped it yet; then its state is Z
-      // (zombie).
+      // Whether the process has ended. Until its new parent reaps it, its state is Z (zombie).
       return proc_stat.empty() || proc_stat.find(") Z ") != std::string::npos;
     })) << child_pid;
   }

@@ -29,8 +29,8 @@ std::string ProgressLine(int round, int workers_present = 2) {
              workers_present, R"(,"loss":0.5})");
 }
 
-// The progress of a job that resumed from step `from_step`; `beginning` identifies its start or its
-// latest return to a checkpoint.
+// A progress line of a job that resumed from step `from_step`; `beginning` identifies the start of
+// the job or its latest return to a checkpoint.
 std::string ResumedProgressLine(const std::string& beginning, int from_step, int round,
                                 int samples) {
   return Cat(R"({"event":"progress","rounds":)", round, R"(,"steps":250,"samples":)", samples,
@@ -101,8 +101,8 @@ TEST(Screen, AnnouncesThatAJobGoesBack) {
   EXPECT_EQ(
       ResumeLinesOf({ResumedProgressLine("b", 0, 100, 800), ResumedProgressLine("c", 0, 4, 800)}),
       "goes back from step 100 to step 0\n");
-  // Shard 0 is the server that reports progress. After a restart, the first step that it reports
-  // may be that of the slowest worker. The job has not gone back then.
+  // Server 0 reports the progress. The first step that it reports after a restart of its process
+  // may be that of the slowest worker, though the job has not gone back.
   EXPECT_EQ(ResumeLinesOf({ResumedProgressLine("b", 50, 100, 800), ResumedProgressLine("", 0, 0, 0),
                            ResumedProgressLine("", 50, 97, 776)}),
             "goes on from step 50\n");

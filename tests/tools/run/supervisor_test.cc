@@ -77,10 +77,10 @@ class SupervisorTest : public testing::Test {
 };
 
 // The command by which shard 0 reports that the job has ended without an error.
-constexpr const char* kReportSuccess = R"(say '{"event":"ended","code":0,"sentence":""}')";
+constexpr const char* kReportSuccessCommand = R"(say '{"event":"ended","code":0,"sentence":""}')";
 
 TEST_F(SupervisorTest, SupervisesAJobToItsEnd) {
-  AddMember(kReportSuccess);
+  AddMember(kReportSuccessCommand);
   AddMember("exit 0");
   const std::string out = RunSupervisor(0, seconds(60));
   EXPECT_TRUE(verdict_.ok()) << verdict_.message();
@@ -89,7 +89,7 @@ TEST_F(SupervisorTest, SupervisesAJobToItsEnd) {
 }
 
 TEST_F(SupervisorTest, RestartsAProcessThatExitedWhileTheJobRuns) {
-  AddMember(Cat("read word < $D/go\n", kReportSuccess));
+  AddMember(Cat("read word < $D/go\n", kReportSuccessCommand));
   AddMember("if [ -e $D/lived ]; then echo go > $D/go; else touch $D/lived; exit 75; fi");
   const std::string out = RunSupervisor(1, milliseconds(20));
   EXPECT_TRUE(verdict_.ok()) << verdict_.message();
@@ -153,7 +153,7 @@ TEST_F(SupervisorTest, DoesNotWaitOnceAllWorkersAreGone) {
 }
 
 TEST_F(SupervisorTest, AFailureAfterTheEndOfTheJobFailsTheRun) {
-  AddMember(Cat(kReportSuccess, "; echo ended > $D/go"));
+  AddMember(Cat(kReportSuccessCommand, "; echo ended > $D/go"));
   AddMember("read word < $D/go; echo 'sh: cannot write worker.0.json' >&2; exit 74");
   RunSupervisor(0, Time(0));
   EXPECT_EQ(verdict_.code(), Code::kCannotWrite);
@@ -163,7 +163,7 @@ TEST_F(SupervisorTest, AFailureAfterTheEndOfTheJobFailsTheRun) {
 TEST_F(SupervisorTest, AFailureSeenBeforeTheEndOfTheJobFailsTheRunUnlessTheJobLostTheWorker) {
   for (const int present : {0, 1}) {
     options_.members.clear();
-    // Shard 0 reports the end once the supervisor has reaped the worker, so its pid is gone.
+    // Shard 0 reports the end once the pid of the worker is gone: the supervisor has reaped it.
     AddMember(Cat("read pid < $D/go; while [ -e /proc/$pid ]; do sleep 0.01; done\n",
                   R"(say '{"event":"ended","code":0,"sentence":"","workers":1,"present":)", present,
                   "}'"));
@@ -195,7 +195,7 @@ echo go > $D/go; read word < $D/never)");
 }
 
 TEST_F(SupervisorTest, IgnoresGarbageOnTheProgressPipe) {
-  AddMember(Cat("say '{\"event\":'; say ''; say '[1]'; say 'x'\n", kReportSuccess));
+  AddMember(Cat("say '{\"event\":'; say ''; say '[1]'; say 'x'\n", kReportSuccessCommand));
   RunSupervisor(0, Time(0));
   EXPECT_TRUE(verdict_.ok()) << verdict_.message();
 }

@@ -25,7 +25,7 @@ setup::ProgressUpdate EndedUpdate(int code, const std::string& sentence = "") {
   return update;
 }
 
-int CodeOf(const Status& status) { return ExitCode(status); }
+int ExitCodeOf(const Status& status) { return ExitCode(status); }
 
 TEST(Verdict, ASuccessfulJobIsOk) {
   EXPECT_TRUE(JudgeRun({}, EndedUpdate(0), {}).ok());
@@ -34,18 +34,18 @@ TEST(Verdict, ASuccessfulJobIsOk) {
 }
 
 TEST(Verdict, AnOrderlyStopIsNoFailure) {
-  EXPECT_EQ(CodeOf(JudgeRun({}, EndedUpdate(143, "stopped"), {15})), 143);
+  EXPECT_EQ(ExitCodeOf(JudgeRun({}, EndedUpdate(143, "stopped"), {15})), 143);
   // The server itself got the signal (SIGINT: code 130); its workers may exit before it does.
-  EXPECT_EQ(CodeOf(JudgeRun({ExitedFailure("worker 0", 130)}, EndedUpdate(130), {})), 130);
+  EXPECT_EQ(ExitCodeOf(JudgeRun({ExitedFailure("worker 0", 130)}, EndedUpdate(130), {})), 130);
 }
 
 TEST(Verdict, TheRootCauseIsTheFirstFailureThatIsNoConsequence) {
-  const Status status =
+  const Status verdict =
       JudgeRun({ExitedFailure("worker 0", 75, "worker 1 was lost"),
                 ExitedFailure("worker 1", 65, "no such file"), ExitedFailure("worker 2", 70)},
                EndedUpdate(75, "worker 1 was lost"), {});
-  EXPECT_EQ(CodeOf(status), 65);
-  EXPECT_THAT(status.message(),
+  EXPECT_EQ(ExitCodeOf(verdict), 65);
+  EXPECT_THAT(verdict.message(),
               AllOf(HasSubstr("root cause: worker 1 (process 7) exited with code 65: no such file"),
                     HasSubstr("logs/worker 1"),
                     HasSubstr("then the job ended with code 75: worker 1 was lost"),
@@ -53,72 +53,73 @@ TEST(Verdict, TheRootCauseIsTheFirstFailureThatIsNoConsequence) {
 }
 
 TEST(Verdict, AKilledProcessTellsNoReasonSoTheCodeIsTheJobs) {
-  const Status killed_worker =
+  const Status killed_worker_status =
       JudgeRun({KilledFailure("worker 1", 9)}, EndedUpdate(75, "silent for 3.0 s"), {});
-  EXPECT_EQ(CodeOf(killed_worker), 75);
-  EXPECT_THAT(killed_worker.message(),
+  EXPECT_EQ(ExitCodeOf(killed_worker_status), 75);
+  EXPECT_THAT(killed_worker_status.message(),
               HasSubstr("worker 1 (process 7) was killed by signal 9 (Killed)"));
-  EXPECT_EQ(CodeOf(JudgeRun({KilledFailure("server 0", 11)}, std::nullopt, {})), 75);
-  // A signal that kills one worker does not end the job in an orderly way.
-  EXPECT_EQ(CodeOf(JudgeRun({ExitedFailure("worker 1", 143)}, EndedUpdate(75), {})), 75);
-  EXPECT_EQ(CodeOf(JudgeRun({ExitedFailure("worker 1", 3)}, std::nullopt, {})), 75);
+  EXPECT_EQ(ExitCodeOf(JudgeRun({KilledFailure("server 0", 11)}, std::nullopt, {})), 75);
+  // Code 143: SIGTERM was sent to this worker alone, which is no orderly stop of the job.
+  EXPECT_EQ(ExitCodeOf(JudgeRun({ExitedFailure("worker 1", 143)}, EndedUpdate(75), {})), 75);
+  EXPECT_EQ(ExitCodeOf(JudgeRun({ExitedFailure("worker 1", 3)}, std::nullopt, {})), 75);
 }
 
 TEST(Verdict, WithoutAFailureTheServersSentenceIsTheRootCause) {
-  const Status status = JudgeRun({ExitedFailure("worker 0", 75, "said later")},
-                                 EndedUpdate(75, "worker 1 is silent"), {});
-  EXPECT_EQ(CodeOf(status), 75);
-  EXPECT_THAT(status.message(), HasSubstr("root cause: server 0 ended it: worker 1 is silent"));
-  EXPECT_EQ(CodeOf(JudgeRun({}, EndedUpdate(76, "replicas differ"), {})), 76);
+  const Status verdict = JudgeRun({ExitedFailure("worker 0", 75, "said later")},
+                                  EndedUpdate(75, "worker 1 is silent"), {});
+  EXPECT_EQ(ExitCodeOf(verdict), 75);
+  EXPECT_THAT(verdict.message(), HasSubstr("root cause: server 0 ended it: worker 1 is silent"));
+  EXPECT_EQ(ExitCodeOf(JudgeRun({}, EndedUpdate(76, "replicas differ"), {})), 76);
 }
 
 TEST(Verdict, AConsequenceIsTheRootCauseIfThereIsNothingElse) {
-  const Status status =
+  const Status verdict =
       JudgeRun({ExitedFailure("worker 0", 75, "server 0 was lost"), ExitedFailure("worker 1", 75)},
                std::nullopt, {});
-  EXPECT_EQ(CodeOf(status), 75);
-  EXPECT_THAT(status.message(), HasSubstr("server 0 was lost"));
+  EXPECT_EQ(ExitCodeOf(verdict), 75);
+  EXPECT_THAT(verdict.message(), HasSubstr("server 0 was lost"));
 }
 
 TEST(Verdict, ReportsACrashAfterTheEnd) {
   Failure crash = KilledFailure("worker 0", 11);
   crash.job_was_over = true;
-  const Status status = JudgeRun({crash}, EndedUpdate(0), {});
-  EXPECT_EQ(CodeOf(status), 70);
-  EXPECT_THAT(status.message(), HasSubstr("afterwards a process crashed"));
+  const Status verdict = JudgeRun({crash}, EndedUpdate(0), {});
+  EXPECT_EQ(ExitCodeOf(verdict), 70);
+  EXPECT_THAT(verdict.message(), HasSubstr("afterwards a process crashed"));
 }
 
 TEST(Verdict, ReportsAnErrorAfterTheEnd) {
   Failure failure = ExitedFailure("worker 0", 74, "cannot write worker.0.json");
   failure.job_was_over = true;
-  const Status status = JudgeRun({failure}, EndedUpdate(0), {});
-  EXPECT_EQ(CodeOf(status), 74);
-  EXPECT_THAT(status.message(), HasSubstr("afterwards a process failed"));
+  const Status verdict = JudgeRun({failure}, EndedUpdate(0), {});
+  EXPECT_EQ(ExitCodeOf(verdict), 74);
+  EXPECT_THAT(verdict.message(), HasSubstr("afterwards a process failed"));
 }
 
 TEST(Verdict, AReasonThatEndedTheJobIsTheCodeOfTheRun) {
   for (const int code : {65, 74, 76, 78, 79}) {
-    const Status status =
+    const Status verdict =
         JudgeRun({ExitedFailure("worker 1", code, "its reason"), ExitedFailure("worker 0", code)},
                  EndedUpdate(code, "worker 1 ended the job: its reason"), {});
-    EXPECT_EQ(CodeOf(status), code);
-    EXPECT_THAT(status.message(), HasSubstr("its reason"));
-    EXPECT_EQ(CodeOf(JudgeRun({ExitedFailure("worker 1", code)}, std::nullopt, {})), code);
+    EXPECT_EQ(ExitCodeOf(verdict), code);
+    EXPECT_THAT(verdict.message(), HasSubstr("its reason"));
+    EXPECT_EQ(ExitCodeOf(JudgeRun({ExitedFailure("worker 1", code)}, std::nullopt, {})), code);
   }
 }
 
 TEST(Verdict, AForcedStopReturnsTheSignal) {
-  EXPECT_EQ(CodeOf(JudgeRun({}, std::nullopt, {15})), 143);
-  EXPECT_EQ(CodeOf(JudgeRun({}, std::nullopt, {2})), 130);
+  EXPECT_EQ(ExitCodeOf(JudgeRun({}, std::nullopt, {15})), 143);
+  EXPECT_EQ(ExitCodeOf(JudgeRun({}, std::nullopt, {2})), 130);
 }
 
 TEST(Verdict, LossesDuringAForcedStopAreNoFailures) {
-  const setup::ProgressUpdate lost_worker =
+  const setup::ProgressUpdate worker_loss =
       EndedUpdate(75, "worker 0 was lost at round 1: it left");
-  EXPECT_EQ(CodeOf(JudgeRun({}, lost_worker, {15, true})), 143);
-  EXPECT_EQ(CodeOf(JudgeRun({}, lost_worker, {15, false})), 75) << "lost while it stopped in order";
-  EXPECT_EQ(CodeOf(JudgeRun({}, EndedUpdate(76, "replicas differ"), {15, true})), 76);
-  EXPECT_EQ(CodeOf(JudgeRun({KilledFailure("worker 1", 11)}, lost_worker, {15, true})), 75);
+  EXPECT_EQ(ExitCodeOf(JudgeRun({}, worker_loss, {15, true})), 143);
+  EXPECT_EQ(ExitCodeOf(JudgeRun({}, worker_loss, {15, false})), 75)
+      << "lost while it stopped in order";
+  EXPECT_EQ(ExitCodeOf(JudgeRun({}, EndedUpdate(76, "replicas differ"), {15, true})), 76);
+  EXPECT_EQ(ExitCodeOf(JudgeRun({KilledFailure("worker 1", 11)}, worker_loss, {15, true})), 75);
 }
 
 }  // namespace

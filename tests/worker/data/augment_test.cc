@@ -25,16 +25,16 @@ Augmenter MakeAugmenter(const std::string& data_text, Split split = Split::kTrai
 
 std::vector<float> AugmentImage(const Augmenter& augmenter, const Image& image,
                                 const Augmenter::SampleId& sample_id = {}) {
-  const auto size = augmenter.OutputSizeOf({image.height, image.width});
-  EXPECT_TRUE(size.ok()) << size.status().message();
-  std::vector<float> out(uint64_t{image.channels} * size->height * size->width);
+  const auto output_size = augmenter.OutputSizeOf({image.height, image.width});
+  EXPECT_TRUE(output_size.ok()) << output_size.status().message();
+  std::vector<float> out(uint64_t{image.channels} * output_size->height * output_size->width);
   Augmenter::Workspace workspace;
   augmenter.Apply(image, sample_id, &workspace, out.data());
   return out;
 }
 
-// RandomNumbers (of one image) and ReferenceAugmenter are a simple implementation of the
-// augmentation in double precision, to compare with.
+// ReferenceAugmenter is a simple implementation of the augmentation in double precision, to compare
+// with; RandomNumbers are the random numbers of one image.
 struct RandomNumbers {
   Augmenter::SampleId sample_id;
   double UniformFor(uint32_t block, int word_index) const {
@@ -99,12 +99,12 @@ struct ReferenceAugmenter {
       }
     }
     if (!standardize) return;
-    double sum = 0, squared_deviations = 0;
+    double sum = 0, sum_of_squares = 0;
     const auto n = static_cast<double>(out->size());
     for (const double value : *out) sum += value;
-    for (const double value : *out) squared_deviations += (value - sum / n) * (value - sum / n);
+    for (const double value : *out) sum_of_squares += (value - sum / n) * (value - sum / n);
     for (double& value : *out)
-      value = (value - sum / n) / std::max(std::sqrt(squared_deviations / n), 1 / std::sqrt(n));
+      value = (value - sum / n) / std::max(std::sqrt(sum_of_squares / n), 1 / std::sqrt(n));
   }
 };
 
@@ -183,15 +183,15 @@ TEST(Augmenter, MirrorsHalfTheTimeAndCropsUniformly) {
   image.pixels[16 * 32 + 8] = 255;  // where this pixel ends up shows the crop and the mirroring
   constexpr int kNumImages = 16200;
   std::vector<int> row_counts(32), column_counts(32);
-  int mirrored_images = 0;
+  int num_mirrored_images = 0;
   for (uint64_t sample = 0; sample < kNumImages; ++sample) {
     const auto out = AugmentImage(augmenter, image, {3, sample});
     const auto position = std::max_element(out.begin(), out.end()) - out.begin();
     ++row_counts[static_cast<size_t>(position / 32)];
     ++column_counts[static_cast<size_t>(position % 32)];
-    if (position % 32 > 16) ++mirrored_images;
+    if (position % 32 > 16) ++num_mirrored_images;
   }
-  EXPECT_NEAR(mirrored_images, kNumImages / 2, 4 * std::sqrt(kNumImages / 4));
+  EXPECT_NEAR(num_mirrored_images, kNumImages / 2, 4 * std::sqrt(kNumImages / 4));
   for (size_t row = 12; row <= 20; ++row) EXPECT_NEAR(row_counts[row], kNumImages / 9, 160) << row;
   for (size_t x = 4; x <= 12; ++x) {
     EXPECT_NEAR(column_counts[x], kNumImages / 18, 120) << x;
@@ -219,7 +219,8 @@ TEST(Augmenter, StandardizesAFlatImageToZeros) {
     EXPECT_NEAR(value, 0, 1e-5);
 }
 
-// In one image each pixel's value is its column, in the other its row: the values show the crop.
+// Each pixel of column_ramp has its column as value, each pixel of row_ramp its row, so that the
+// values of a crop show the crop's width and height.
 TEST(Augmenter, RandomResizedCropKeepsAreaAndAspectInRange) {
   const Augmenter augmenter = MakeAugmenter(
       "augmentation { random_resized_crop: true height: 2 width: 2 area_min: 0.25 area_max: 0.5 }",
@@ -277,10 +278,12 @@ TEST(Augmenter, ScalesTheShorterSideFirst) {
 }
 
 TEST(Augmenter, RefusesACropThatIsTooLarge) {
-  const auto size = MakeAugmenter("augmentation { height: 24 width: 24 }").OutputSizeOf({24, 20});
-  EXPECT_EQ(size.status().code(), Code::kBadData);
-  EXPECT_THAT(size.status().message(), HasSubstr("20 x 24 pixels before the crop, smaller than the "
-                                                 "crop of 24 x 24; set data.augmentation."));
+  const auto output_size =
+      MakeAugmenter("augmentation { height: 24 width: 24 }").OutputSizeOf({24, 20});
+  EXPECT_EQ(output_size.status().code(), Code::kBadData);
+  EXPECT_THAT(output_size.status().message(),
+              HasSubstr("20 x 24 pixels before the crop, smaller than the "
+                        "crop of 24 x 24; set data.augmentation."));
   EXPECT_TRUE(
       MakeAugmenter("augmentation { height: 24 width: 24 pad: 2 }").OutputSizeOf({24, 20}).ok());
   EXPECT_FALSE(MakeAugmenter("augmentation { height: 24 width: 24 pad: 2 }", Split::kTest)

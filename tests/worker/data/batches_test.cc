@@ -75,8 +75,8 @@ TEST(EpochPermutation, ContainsEachIndexOnce) {
 // quantile is 49.7. The seed is fixed, so the test always has the same result.
 TEST(EpochPermutation, IsUniform) {
   std::map<std::vector<uint32_t>, int> counts;
-  constexpr int kEpochs = 24'000;
-  for (int epoch = 0; epoch < kEpochs; ++epoch) ++counts[EpochPermutation(1, 0, epoch, 4)];
+  constexpr int kNumEpochs = 24'000;
+  for (int epoch = 0; epoch < kNumEpochs; ++epoch) ++counts[EpochPermutation(1, 0, epoch, 4)];
   EXPECT_EQ(counts.size(), 24u);
   double chi_square = 0;
   for (const auto& [order, count] : counts) chi_square += (count - 1000.) * (count - 1000.) / 1000.;
@@ -127,15 +127,15 @@ TEST(Batches, BySampleUsesOnlyAWorkersOwnImages) {
   auto batches_by_rank = MakeBatchesByRank(
       *samples, {.workers = 3, .batch_total = 12, .partition = pb::Data::by_sample});
   for (uint64_t rank = 0; rank < 3; ++rank) {
-    const uint64_t owned_images = rank < 2 ? 17 : 16;
+    const uint64_t num_owned_images = rank < 2 ? 17 : 16;
     std::map<uint64_t, int> times_seen;
-    for (uint64_t step = 0; step < owned_images; ++step) {  // 4 images a step: each image 4 times
+    for (uint64_t step = 0; step < num_owned_images; ++step) {  // 4 a step: each is seen 4 times
       for (const uint64_t index : IndicesOf(batches_by_rank[rank], step)) {
         ASSERT_EQ(index % 3, rank);
         ++times_seen[index];
       }
     }
-    EXPECT_EQ(times_seen.size(), owned_images);
+    EXPECT_EQ(times_seen.size(), num_owned_images);
     for (const auto& [index, times] : times_seen) EXPECT_EQ(times, 4) << index;
   }
 }
@@ -163,16 +163,16 @@ TEST(Batches, ByClassDividesTheImagesByLabel) {
   const std::vector<std::set<uint64_t>> labels_of_rank = {{0, 1, 2, 3}, {3, 4, 5, 6}, {6, 7, 8, 9}};
   std::set<uint64_t> seen_images;
   for (uint64_t rank = 0; rank < 3; ++rank) {
-    const uint64_t owned_images = rank < 2 ? 17 : 16;
+    const uint64_t num_owned_images = rank < 2 ? 17 : 16;
     std::map<uint64_t, int> times_seen;
-    for (uint64_t step = 0; step < owned_images; ++step) {  // 4 images a step: each image 4 times
+    for (uint64_t step = 0; step < num_owned_images; ++step) {  // 4 a step: each is seen 4 times
       for (const uint64_t index : IndicesOf(batches_by_rank[rank], step)) {
         ASSERT_TRUE(labels_of_rank[rank].contains(index % 10)) << index << " on " << rank;
         ++times_seen[index];
         seen_images.insert(index);
       }
     }
-    EXPECT_EQ(times_seen.size(), owned_images);
+    EXPECT_EQ(times_seen.size(), num_owned_images);
     for (const auto& [index, times] : times_seen) EXPECT_EQ(times, 4) << index;
   }
   EXPECT_EQ(seen_images.size(), 50u);

@@ -30,8 +30,8 @@ class CifarTest : public testing::Test {
     data_.set_dir(folder_.path());
     data_.set_format(pb::Data::cifar10);
     for (int i = 1; i <= 5; ++i)
-      folder_.Write("data_batch_" + std::to_string(i) + ".bin", RecordBytes({i, 9 - i}, false));
-    folder_.Write("test_batch.bin", RecordBytes({3}, false));
+      folder_.WriteFile("data_batch_" + std::to_string(i) + ".bin", RecordBytes({i, 9 - i}, false));
+    folder_.WriteFile("test_batch.bin", RecordBytes({3}, false));
   }
   std::string ErrorOfRead() const {
     const auto dataset = ReadDataset(data_, Split::kTrain);
@@ -65,7 +65,7 @@ TEST_F(CifarTest, KeepsTheFirstImagesUpToTheLimit) {
 
 TEST_F(CifarTest, ReadsTheFineLabelsOfCifar100) {
   data_.set_format(pb::Data::cifar100);
-  folder_.Write("train.bin", RecordBytes({99, 42}, true));
+  folder_.WriteFile("train.bin", RecordBytes({99, 42}, true));
   const auto train_set = ReadDataset(data_, Split::kTrain);
   ASSERT_TRUE(train_set.ok()) << train_set.status().message();
   EXPECT_THAT((*train_set)->labels, ElementsAre(99, 42));
@@ -76,13 +76,13 @@ TEST_F(CifarTest, ReadsTheFineLabelsOfCifar100) {
 }
 
 TEST_F(CifarTest, NamesTheError) {
-  const std::string path = folder_.Write("data_batch_4.bin", RecordBytes({1}, false).substr(1));
+  const std::string path = folder_.WriteFile("data_batch_4.bin", RecordBytes({1}, false).substr(1));
   EXPECT_THAT(ErrorOfRead(), HasSubstr(path + ": 3072 bytes; expected a multiple of 3073"));
-  folder_.Write("data_batch_4.bin", "");
+  folder_.WriteFile("data_batch_4.bin", "");
   EXPECT_THAT(ErrorOfRead(), HasSubstr(path + ": 0 bytes; expected a multiple of 3073"));
-  folder_.Write("data_batch_4.bin", RecordBytes({1, 10}, false));
+  folder_.WriteFile("data_batch_4.bin", RecordBytes({1, 10}, false));
   EXPECT_THAT(ErrorOfRead(), HasSubstr(path + ": image 1 has label 10; expected 0 to 9"));
-  folder_.Write("data_batch_4.bin", RecordBytes({1}, true));  // a file of CIFAR-100
+  folder_.WriteFile("data_batch_4.bin", RecordBytes({1}, true));  // a file of CIFAR-100
   EXPECT_THAT(ErrorOfRead(), HasSubstr("or check data.format"));
   std::remove(path.c_str());
   EXPECT_THAT(ErrorOfRead(), HasSubstr(path + ": cannot be opened (No such file"));

@@ -15,15 +15,15 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const std::string kImageFile = IdxBytes({3, 2, 1}, {0, 1, 2, 3, 4, 5});
-const std::string kLabelFile = IdxBytes({3}, {4, 7, 0});
+const std::string kImageFileBytes = IdxBytes({3, 2, 1}, {0, 1, 2, 3, 4, 5});
+const std::string kLabelFileBytes = IdxBytes({3}, {4, 7, 0});
 
 std::vector<uint8_t> PixelsOf(const Dataset& dataset) {
   std::vector<uint8_t> pixels;
   Image image;
   for (uint64_t i = 0; i < dataset.count(); ++i) {
-    const Status status = dataset.Decode(i, &image);
-    EXPECT_TRUE(status.ok()) << status.message();
+    const Status decode_status = dataset.Decode(i, &image);
+    EXPECT_TRUE(decode_status.ok()) << decode_status.message();
     pixels.insert(pixels.end(), image.pixels.begin(), image.pixels.end());
   }
   return pixels;
@@ -45,7 +45,7 @@ class DatasetTest : public testing::Test {
 };
 
 TEST_F(DatasetTest, ReadsImagesAndLabels) {
-  folder_.WritePair("train", kImageFile, kLabelFile);
+  folder_.WriteImagesAndLabels("train", kImageFileBytes, kLabelFileBytes);
   const auto dataset = ReadDataset(data_, Split::kTrain);
   ASSERT_TRUE(dataset.ok()) << dataset.status().message();
   EXPECT_EQ((*dataset)->count(), 3u);
@@ -59,8 +59,8 @@ TEST_F(DatasetTest, ReadsImagesAndLabels) {
 }
 
 TEST_F(DatasetTest, ReadsTheTestSplitFromItsOwnFiles) {
-  folder_.WritePair("train", kImageFile, kLabelFile);
-  folder_.WritePair("t10k", IdxBytes({1, 2, 1}, {8, 9}), IdxBytes({1}, {255}));
+  folder_.WriteImagesAndLabels("train", kImageFileBytes, kLabelFileBytes);
+  folder_.WriteImagesAndLabels("t10k", IdxBytes({1, 2, 1}, {8, 9}), IdxBytes({1}, {255}));
   const auto dataset = ReadDataset(data_, Split::kTest);
   ASSERT_TRUE(dataset.ok()) << dataset.status().message();
   EXPECT_THAT(PixelsOf(**dataset), ElementsAre(8, 9));
@@ -68,8 +68,8 @@ TEST_F(DatasetTest, ReadsTheTestSplitFromItsOwnFiles) {
 }
 
 TEST_F(DatasetTest, KeepsTheFirstImagesUpToTheLimitOfEachSplit) {
-  folder_.WritePair("train", kImageFile, kLabelFile);
-  folder_.WritePair("t10k", kImageFile, kLabelFile);
+  folder_.WriteImagesAndLabels("train", kImageFileBytes, kLabelFileBytes);
+  folder_.WriteImagesAndLabels("t10k", kImageFileBytes, kLabelFileBytes);
   data_.set_train_limit(1);
   data_.set_test_limit(100);
   const auto train_set = ReadDataset(data_, Split::kTrain);
@@ -82,30 +82,30 @@ TEST_F(DatasetTest, KeepsTheFirstImagesUpToTheLimitOfEachSplit) {
 }
 
 TEST_F(DatasetTest, DetectsSwappedImagesAndLabels) {
-  folder_.WritePair("train", kLabelFile, kImageFile);
+  folder_.WriteImagesAndLabels("train", kLabelFileBytes, kImageFileBytes);
   EXPECT_EQ(ErrorOfRead(),
             folder_.path() +
                 "/train-images-idx3-ubyte: holds 1 dimensions (0x00000801), expected 3 "
                 "for images (0x00000803); it looks like labels: are images and labels "
                 "swapped?");
-  folder_.WritePair("train", kImageFile, kImageFile);
+  folder_.WriteImagesAndLabels("train", kImageFileBytes, kImageFileBytes);
   EXPECT_THAT(ErrorOfRead(), AllOf(HasSubstr("train-labels-idx1-ubyte: holds 3 dimensions"),
                                    HasSubstr("it looks like images")));
 }
 
 TEST_F(DatasetTest, RejectsImagesOfTwoDimensions) {
-  folder_.WritePair("train", IdxBytes({3, 2}, {0, 1, 2, 3, 4, 5}), kLabelFile);
+  folder_.WriteImagesAndLabels("train", IdxBytes({3, 2}, {0, 1, 2, 3, 4, 5}), kLabelFileBytes);
   EXPECT_THAT(ErrorOfRead(), AllOf(HasSubstr("holds 2 dimensions (0x00000802), expected 3"),
                                    testing::Not(HasSubstr("swapped"))));
 }
 
 TEST_F(DatasetTest, RejectsImagesAndLabelsOfDifferentCounts) {
-  folder_.WritePair("train", kImageFile, IdxBytes({2}, {4, 7}));
+  folder_.WriteImagesAndLabels("train", kImageFileBytes, IdxBytes({2}, {4, 7}));
   EXPECT_THAT(ErrorOfRead(), AllOf(HasSubstr("holds 3 images"), HasSubstr("2 labels")));
 }
 
 TEST_F(DatasetTest, NamesTheMissingFile) {
-  folder_.Write("train-images-idx3-ubyte", kImageFile);
+  folder_.WriteFile("train-images-idx3-ubyte", kImageFileBytes);
   EXPECT_THAT(ErrorOfRead(), HasSubstr("train-labels-idx1-ubyte.gz"));
   EXPECT_THAT(ErrorOfRead(Split::kTest), HasSubstr("t10k-images-idx3-ubyte.gz"));
 }

@@ -16,8 +16,8 @@ using testing::HasSubstr;
 
 Image DecodeOrFail(const std::string& bytes, uint32_t channels) {
   Image image;
-  const Status status = DecodeImage(AsVector(bytes), channels, &image);
-  EXPECT_TRUE(status.ok()) << status.message();
+  const Status decode_status = DecodeImage(AsVector(bytes), channels, &image);
+  EXPECT_TRUE(decode_status.ok()) << decode_status.message();
   return image;
 }
 
@@ -52,7 +52,7 @@ const std::vector<std::string>& EncodedFiles() {
   static const std::vector<std::string> files = {
       EncodeJpeg(MakePicture(3, 33, 47)), EncodeJpeg(MakePicture(3, 33, 47), {.progressive = true}),
       EncodeJpeg(MakePicture(1, 33, 47)), EncodePng(MakePicture(3, 33, 47)),
-      EncodePng(MakePicture(1, 33, 47), {.alpha = true, .interlaced = true})};
+      EncodePng(MakePicture(1, 33, 47), {.has_alpha = true, .interlaced = true})};
   return files;
 }
 
@@ -70,10 +70,11 @@ TEST(Jpeg, DecodesWithinItsQuality) {
 // At quality 100, JPEG stores an image of one gray value exactly: every version of the library must
 // return exactly this value.
 TEST(Jpeg, OneColorStaysThatColor) {
-  Image one_color;
-  one_color.Resize(3, 8, 8);
-  std::fill(one_color.pixels.begin(), one_color.pixels.end(), 77);
-  EXPECT_EQ(DecodeOrFail(EncodeJpeg(one_color, {.quality = 100}), 3).pixels, one_color.pixels);
+  Image one_color_image;
+  one_color_image.Resize(3, 8, 8);
+  std::fill(one_color_image.pixels.begin(), one_color_image.pixels.end(), 77);
+  EXPECT_EQ(DecodeOrFail(EncodeJpeg(one_color_image, {.quality = 100}), 3).pixels,
+            one_color_image.pixels);
 }
 
 TEST(Jpeg, ConvertsCmykToRgb) {
@@ -99,11 +100,11 @@ TEST(Png, DecodesExactly) {
   for (const uint32_t channels : {1u, 3u}) {
     const Image picture = MakePicture(channels, 19, 23);
     for (const int bits : {8, 16}) {
-      for (const bool alpha : {false, true}) {
+      for (const bool has_alpha : {false, true}) {
         for (const bool interlaced : {false, true}) {
-          const std::string bytes = EncodePng(picture, {bits, alpha, interlaced});
+          const std::string bytes = EncodePng(picture, {bits, has_alpha, interlaced});
           EXPECT_EQ(LargestDifference(DecodeOrFail(bytes, channels), picture), 0)
-              << channels << " channels, " << bits << " bits, " << alpha << interlaced;
+              << channels << " channels, " << bits << " bits, " << has_alpha << interlaced;
         }
       }
     }
@@ -160,8 +161,8 @@ TEST(DecodeImage, RefusesEveryTruncation) {
       // The last marker of a JPEG marks its end; the whole picture is decodable without it.
       const bool is_jpeg = file[1] == '\xd8';
       if (is_jpeg && length + 2 >= file.size()) continue;
-      const Status status = DecodeStatusOf(truncated);
-      ASSERT_EQ(status.code(), Code::kBadData) << length << " of " << file.size();
+      const Status decode_status = DecodeStatusOf(truncated);
+      ASSERT_EQ(decode_status.code(), Code::kBadData) << length << " of " << file.size();
       (void)HeaderOf(truncated);
     }
   }
@@ -202,7 +203,7 @@ TEST(DecodeImage, RefusesGiantSizesBeforeAllocating) {
   jpeg.replace(frame_begin + 5, 4, "\xff\x00\xff\x00", 4);
   EXPECT_THAT(HeaderOf(jpeg).status().message(), HasSubstr("more than the"));
   EXPECT_THAT(DecodeStatusOf(jpeg).message(), HasSubstr("promises 65280 x 65280 pixels"));
-  // An allowed size, but too large for so few bytes.
+  // This size is allowed, but too large for so few bytes.
   jpeg.replace(frame_begin + 5, 4, std::string("\x1f\x00\x1f\x00", 4));
   EXPECT_THAT(DecodeStatusOf(jpeg).message(), HasSubstr("promises 7936 x 7936 pixels"));
   jpeg.replace(frame_begin + 5, 4, std::string("\x00\x00\x00\x10", 4));

@@ -22,14 +22,14 @@ std::vector<Epochs> MakeEpochs(uint64_t images, uint32_t batch, pb::Data::Partit
   return epochs_by_rank;
 }
 
-// How often the steps of epoch 1 use each sample; the key is (rank whose own samples these are, or
-// 0 if the ranks share all samples; position of the sample).
+// How often the steps of epoch 1 use each sample. The key is the rank that owns the sample (0 if
+// the ranks share all samples), and the position of the sample in the epoch.
 std::map<std::pair<uint32_t, uint64_t>, int> UsesInEpochOne(
     const std::vector<Epochs>& epochs_by_rank, bool ranks_share_samples) {
   std::map<std::pair<uint32_t, uint64_t>, int> uses_by_sample;
-  const uint64_t steps = epochs_by_rank[0].steps_per_epoch();
+  const uint64_t num_steps = epochs_by_rank[0].steps_per_epoch();
   for (uint32_t rank = 0; rank < epochs_by_rank.size(); ++rank) {
-    for (uint64_t step = steps; step < 2 * steps; ++step) {
+    for (uint64_t step = num_steps; step < 2 * num_steps; ++step) {
       const EpochSlice slice = epochs_by_rank[rank].SliceAt(step);
       EXPECT_EQ(slice.epoch, 1u);
       for (uint64_t i = 0; i < slice.count; ++i)
@@ -43,7 +43,8 @@ std::map<std::pair<uint32_t, uint64_t>, int> UsesInEpochOne(
 TEST(Epochs, DropLastUsesOnlyWholeSteps) {
   for (const auto partition : {pb::Data::shared, pb::Data::by_sample}) {
     const auto epochs_by_rank = MakeEpochs(32, 6, partition, pb::Data::drop_last);
-    EXPECT_EQ(epochs_by_rank[0].steps_per_epoch(), 5u);  // shared: 32 / 6; by_sample: 10 / 2
+    // Shared: 32 / 6, rounded down. By sample: 10 / 2, as one of the ranks owns only 10.
+    EXPECT_EQ(epochs_by_rank[0].steps_per_epoch(), 5u);
     const auto uses_by_sample = UsesInEpochOne(epochs_by_rank, partition == pb::Data::shared);
     EXPECT_EQ(uses_by_sample.size(), 30u);
     for (const auto& [sample, times] : uses_by_sample) EXPECT_EQ(times, 1);
@@ -63,17 +64,17 @@ TEST(Epochs, PadRepeatsTheFirstSamples) {
 }
 
 TEST(Epochs, LeaveGivesShortRanksNoSamples) {
-  const auto shared_ranks = MakeEpochs(32, 6, pb::Data::shared, pb::Data::leave);
-  EXPECT_EQ(shared_ranks[0].steps_per_epoch(), 6u);
-  EXPECT_EQ(shared_ranks[0].SliceAt(5).count, 2u) << "30 and 31";
-  EXPECT_EQ(shared_ranks[1].SliceAt(5).count, 0u);
-  EXPECT_EQ(shared_ranks[1].SliceAt(6).count, 2u) << "the next epoch";
+  const auto epochs_of_shared_samples = MakeEpochs(32, 6, pb::Data::shared, pb::Data::leave);
+  EXPECT_EQ(epochs_of_shared_samples[0].steps_per_epoch(), 6u);
+  EXPECT_EQ(epochs_of_shared_samples[0].SliceAt(5).count, 2u) << "30 and 31";
+  EXPECT_EQ(epochs_of_shared_samples[1].SliceAt(5).count, 0u);
+  EXPECT_EQ(epochs_of_shared_samples[1].SliceAt(6).count, 2u) << "the next epoch";
   // Ranks own 12, 11 and 11 samples and take 2 per step.
-  const auto owned_ranks = MakeEpochs(34, 6, pb::Data::by_sample, pb::Data::leave);
-  EXPECT_EQ(owned_ranks[0].steps_per_epoch(), 6u);
-  EXPECT_EQ(owned_ranks[0].SliceAt(5).count, 2u);
-  EXPECT_EQ(owned_ranks[2].SliceAt(5).count, 0u);
-  for (const Epochs& epochs : owned_ranks) EXPECT_EQ(epochs.SliceAt(6).epoch, 1u);
+  const auto epochs_of_owned_samples = MakeEpochs(34, 6, pb::Data::by_sample, pb::Data::leave);
+  EXPECT_EQ(epochs_of_owned_samples[0].steps_per_epoch(), 6u);
+  EXPECT_EQ(epochs_of_owned_samples[0].SliceAt(5).count, 2u);
+  EXPECT_EQ(epochs_of_owned_samples[2].SliceAt(5).count, 0u);
+  for (const Epochs& epochs : epochs_of_owned_samples) EXPECT_EQ(epochs.SliceAt(6).epoch, 1u);
 }
 
 TEST(Epochs, EveryRankHasTheSameSteps) {

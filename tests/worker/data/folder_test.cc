@@ -27,22 +27,22 @@ class FolderTest : public testing::Test {
     data_.set_dir(folder_.path());
     for (const char* split : {"train", "test"}) {
       for (const char* class_name : {"dog", "Cat", "ant"}) {
-        for (const char* file : {"b.JPG", "a.png", "c.jpeg"})
-          WriteImageFile(split, class_name, file);
+        for (const char* file_name : {"b.JPG", "a.png", "c.jpeg"})
+          WriteImageFile(split, class_name, file_name);
       }
     }
   }
 
   std::string WriteImageFile(const std::string& split, const std::string& class_name,
-                             const std::string& file, const std::string& bytes) const {
+                             const std::string& file_name, const std::string& bytes) const {
     std::filesystem::create_directories(folder_.path() + "/" + split + "/" + class_name);
-    return folder_.Write(split + "/" + class_name + "/" + file, bytes);
+    return folder_.WriteFile(split + "/" + class_name + "/" + file_name, bytes);
   }
   std::string WriteImageFile(const std::string& split, const std::string& class_name,
-                             const std::string& file, uint32_t seed = 0) const {
+                             const std::string& file_name, uint32_t seed = 0) const {
     const Image image = MakePicture(3, 12, 10, seed);
-    return WriteImageFile(split, class_name, file,
-                          file[0] == 'a' ? EncodePng(image) : EncodeJpeg(image));
+    return WriteImageFile(split, class_name, file_name,
+                          file_name[0] == 'a' ? EncodePng(image) : EncodeJpeg(image));
   }
   Result<std::unique_ptr<Dataset>> ReadSplit(Split split = Split::kTrain) {
     ReadOptions options;
@@ -61,9 +61,9 @@ class FolderTest : public testing::Test {
 };
 
 TEST_F(FolderTest, ListsClassesAndFilesInTheOrderOfTheirNames) {
-  const auto train = ReadSplit();
-  ASSERT_TRUE(train.ok()) << train.status().message();
-  const Dataset& dataset = **train;
+  const auto train_set = ReadSplit();
+  ASSERT_TRUE(train_set.ok()) << train_set.status().message();
+  const Dataset& dataset = **train_set;
   EXPECT_THAT(dataset.class_names, ElementsAre("Cat", "ant", "dog"));
   EXPECT_THAT(dataset.labels, ElementsAre(0, 0, 0, 1, 1, 1, 2, 2, 2));
   EXPECT_EQ(dataset.NameOf(3), folder_.path() + "/train/ant/a.png");
@@ -80,17 +80,17 @@ TEST_F(FolderTest, ListsClassesAndFilesInTheOrderOfTheirNames) {
 }
 
 TEST_F(FolderTest, DecodesToGrayWhereTheModelTakesOneChannel) {
-  const auto train = ReadDataset(data_, Split::kTrain, {.channels = 1});
+  const auto train_set = ReadDataset(data_, Split::kTrain, {.channels = 1});
   Image image;
-  ASSERT_TRUE((*train)->Decode(0, &image).ok());
+  ASSERT_TRUE((*train_set)->Decode(0, &image).ok());
   EXPECT_EQ(image.channels, 1u);
 }
 
 TEST_F(FolderTest, UsesValAsTest) {
   std::filesystem::rename(folder_.path() + "/test", folder_.path() + "/val");
-  const auto test = ReadSplit(Split::kTest);
-  ASSERT_TRUE(test.ok()) << test.status().message();
-  EXPECT_THAT((*test)->NameOf(0), HasSubstr("/val/Cat/a.png"));
+  const auto test_set = ReadSplit(Split::kTest);
+  ASSERT_TRUE(test_set.ok()) << test_set.status().message();
+  EXPECT_THAT((*test_set)->NameOf(0), HasSubstr("/val/Cat/a.png"));
 }
 
 TEST_F(FolderTest, SkipsOtherFilesWithAWarning) {
@@ -126,23 +126,23 @@ TEST_F(FolderTest, SkipsDamagedImagesUpToTheLimit) {
   EXPECT_THAT(ErrorOfRead(), AllOf(HasSubstr(empty_file + ": empty (0 bytes)"),
                                    HasSubstr("so far: 2, allowed: 1; replace them, or raise")));
   data_.set_max_corrupt(2);
-  for (const uint32_t threads : {1u, 2u, 5u}) {
-    data_.set_threads(threads);
+  for (const uint32_t num_threads : {1u, 2u, 5u}) {
+    data_.set_threads(num_threads);
     warnings_.clear();
-    const auto train = ReadSplit();
-    ASSERT_TRUE(train.ok());
-    EXPECT_EQ((*train)->count(), 7u);
-    EXPECT_THAT((*train)->labels, ElementsAre(0, 0, 1, 1, 1, 2, 2));
-    EXPECT_THAT((*train)->NameOf(6), HasSubstr("dog/c.jpeg"));
-    EXPECT_EQ((*train)->damaged_images->count(), 2u);
+    const auto train_set = ReadSplit();
+    ASSERT_TRUE(train_set.ok());
+    EXPECT_EQ((*train_set)->count(), 7u);
+    EXPECT_THAT((*train_set)->labels, ElementsAre(0, 0, 1, 1, 1, 2, 2));
+    EXPECT_THAT((*train_set)->NameOf(6), HasSubstr("dog/c.jpeg"));
+    EXPECT_EQ((*train_set)->damaged_images->count(), 2u);
     EXPECT_THAT(warnings_, ElementsAre(HasSubstr(text_file), HasSubstr(empty_file)));
   }
 }
 
 TEST_F(FolderTest, RefusesASetOfOnlyDamagedImages) {
   for (const char* class_name : {"dog", "Cat", "ant"}) {
-    for (const char* file : {"b.JPG", "a.png", "c.jpeg"})
-      WriteImageFile("train", class_name, file, "no");
+    for (const char* file_name : {"b.JPG", "a.png", "c.jpeg"})
+      WriteImageFile("train", class_name, file_name, "no");
   }
   data_.set_max_corrupt(100);
   EXPECT_THAT(ErrorOfRead(), HasSubstr("all of its images are damaged"));
@@ -155,9 +155,9 @@ TEST_F(FolderTest, NeverBlocksOnPipes) {
   ASSERT_EQ(symlink("loop.jpg", (dog_folder + "loop.jpg").c_str()), 0);
   ASSERT_EQ(symlink("nowhere", (dog_folder + "dangling.jpg").c_str()), 0);
   ASSERT_EQ(symlink("a.png", (dog_folder + "link.png").c_str()), 0);  // a valid link
-  const auto train = ReadSplit();
-  ASSERT_TRUE(train.ok()) << train.status().message();
-  EXPECT_EQ((*train)->count(), 10u);
+  const auto train_set = ReadSplit();
+  ASSERT_TRUE(train_set.ok()) << train_set.status().message();
+  EXPECT_EQ((*train_set)->count(), 10u);
   EXPECT_THAT(warnings_, ElementsAre(HasSubstr("dangling.jpg: cannot be opened"),
                                      HasSubstr("loop.jpg: cannot be opened (Too many levels"),
                                      HasSubstr("pipe.jpg: not a regular file")));
@@ -217,16 +217,16 @@ TEST_F(FolderTest, ReplacesAnImageFoundDamagedOnUse) {
                       {.warn = [this](const std::string& s) { warnings_.push_back(s); }});
     ASSERT_TRUE(samples.ok()) << samples.status().message();
     std::vector<float> image_4((*samples)->image_size()), image_5 = image_4;
-    const Status fill_status = (*samples)->Fill({0, 4}, &scratch, image_4.data(), &label);
+    const Status fill_status = (*samples)->FillFloats({0, 4}, &scratch, image_4.data(), &label);
     if (limit == 0) {
       EXPECT_EQ(fill_status.code(), Code::kBadData);
       EXPECT_THAT(fill_status.message(), HasSubstr(path + ": damaged PNG"));
       continue;
     }
     ASSERT_TRUE(fill_status.ok());
-    ASSERT_TRUE((*samples)->Fill({0, 5}, &scratch, image_5.data(), &label).ok());
+    ASSERT_TRUE((*samples)->FillFloats({0, 5}, &scratch, image_5.data(), &label).ok());
     EXPECT_EQ(image_4, image_5);
-    EXPECT_TRUE((*samples)->Fill({0, 4}, &scratch, image_4.data(), &label).ok());
+    EXPECT_TRUE((*samples)->FillFloats({0, 4}, &scratch, image_4.data(), &label).ok());
     EXPECT_THAT(warnings_, ElementsAre(HasSubstr(path)));  // reported once
   }
 }

@@ -12,10 +12,10 @@ using testing::HasSubstr;
 constexpr uint64_t kMaxBytes = 1 << 20;
 
 std::string ErrorOfGunzip(const std::string& compressed_bytes, uint64_t max_bytes = kMaxBytes) {
-  const Result<std::string> result = Gunzip(compressed_bytes, "f", max_bytes);
-  EXPECT_FALSE(result.ok());
-  EXPECT_EQ(result.status().code(), Code::kBadData);
-  return result.status().message();
+  const Result<std::string> unpacked_text = Gunzip(compressed_bytes, "f", max_bytes);
+  EXPECT_FALSE(unpacked_text.ok());
+  EXPECT_EQ(unpacked_text.status().code(), Code::kBadData);
+  return unpacked_text.status().message();
 }
 
 TEST(Gunzip, RoundTrips) {

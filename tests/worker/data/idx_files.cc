@@ -68,7 +68,7 @@ TempFolder::~TempFolder() {
   std::filesystem::remove_all(path_, ignored_error);
 }
 
-std::string TempFolder::Write(const std::string& name, const std::string& bytes) const {
+std::string TempFolder::WriteFile(const std::string& name, const std::string& bytes) const {
   const std::string file_path = path_ + "/" + name;
   std::ofstream file(file_path, std::ios::binary);
   file << bytes;
@@ -76,10 +76,10 @@ std::string TempFolder::Write(const std::string& name, const std::string& bytes)
   return file_path;
 }
 
-void TempFolder::WritePair(const std::string& stem, const std::string& images,
-                           const std::string& labels) const {
-  Write(stem + "-images-idx3-ubyte", images);
-  Write(stem + "-labels-idx1-ubyte", labels);
+void TempFolder::WriteImagesAndLabels(const std::string& stem, const std::string& images,
+                                      const std::string& labels) const {
+  WriteFile(stem + "-images-idx3-ubyte", images);
+  WriteFile(stem + "-labels-idx1-ubyte", labels);
 }
 
 }  // namespace tern::data

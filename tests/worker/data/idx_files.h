@@ -32,10 +32,10 @@ class TempFolder {
 
   const std::string& path() const { return path_; }
   // Writes a file and returns its path.
-  std::string Write(const std::string& name, const std::string& bytes) const;
+  std::string WriteFile(const std::string& name, const std::string& bytes) const;
   // Writes STEM-images-idx3-ubyte and STEM-labels-idx1-ubyte.
-  void WritePair(const std::string& stem, const std::string& images,
-                 const std::string& labels) const;
+  void WriteImagesAndLabels(const std::string& stem, const std::string& images,
+                            const std::string& labels) const;
 
  private:
   std::string path_;

@@ -39,9 +39,9 @@ TEST(Idx, ReadsDimensionsAsBigEndian) {
 
 TEST(Idx, RejectsEveryTruncation) {
   const std::string file_bytes = IdxBytes(kDims, kValues);
-  for (size_t size = 0; size < file_bytes.size(); ++size) {
-    const std::string sentence = ErrorOf(ParseIdx(file_bytes.substr(0, size), "f"));
-    EXPECT_THAT(sentence, HasSubstr("f: truncated")) << size;
+  for (size_t length = 0; length < file_bytes.size(); ++length) {
+    const std::string sentence = ErrorOf(ParseIdx(file_bytes.substr(0, length), "f"));
+    EXPECT_THAT(sentence, HasSubstr("f: truncated")) << length;
   }
 }
 
@@ -85,7 +85,7 @@ TEST(Idx, RejectsDimensionsWhoseProductOverflows) {
   EXPECT_THAT(ErrorOf(ParseIdx(
                   IdxBytes({largest_dim, largest_dim, largest_dim, largest_dim}, kValues), "f")),
               HasSubstr("more than the 4 GiB allowed"));
-  // Each dimension is 2^16, so their product is 0 in 64 bits.
+  // The product of these four dimensions is 2^64, which is 0 in 64 bits.
   EXPECT_THAT(ErrorOf(ParseIdx(IdxBytes({1 << 16, 1 << 16, 1 << 16, 1 << 16}, {}), "f")),
               HasSubstr("more than the 4 GiB allowed"));
 }
@@ -104,10 +104,10 @@ TEST(Idx, NamesBothCandidatesOfAMissingFile) {
 TEST(Idx, RecognizesGzipByContent) {
   const TempFolder folder;
   const std::string idx_bytes = IdxBytes(kDims, kValues);
-  folder.Write("a", idx_bytes);
-  folder.Write("b", Gzip(idx_bytes));
-  folder.Write("c.gz", Gzip(idx_bytes));
-  folder.Write("d.gz", idx_bytes);
+  folder.WriteFile("a", idx_bytes);
+  folder.WriteFile("b", Gzip(idx_bytes));
+  folder.WriteFile("c.gz", Gzip(idx_bytes));
+  folder.WriteFile("d.gz", idx_bytes);
   for (const char* name : {"/a", "/b", "/c", "/d"}) {
     const auto array = ReadIdx(folder.path() + name);
     ASSERT_TRUE(array.ok()) << array.status().message();
@@ -117,14 +117,14 @@ TEST(Idx, RecognizesGzipByContent) {
 
 TEST(Idx, PrefersThePlainFile) {
   const TempFolder folder;
-  folder.Write("a", IdxBytes(kDims, kValues));
-  folder.Write("a.gz", "damaged");
+  folder.WriteFile("a", IdxBytes(kDims, kValues));
+  folder.WriteFile("a.gz", "damaged");
   EXPECT_TRUE(ReadIdx(folder.path() + "/a").ok());
 }
 
 TEST(Idx, RejectsAPackedNameThatIsNotGzip) {
   const TempFolder folder;
-  const std::string path = folder.Write("a.gz", "<html>");
+  const std::string path = folder.WriteFile("a.gz", "<html>");
   EXPECT_EQ(ErrorOf(ReadIdx(folder.path() + "/a")),
             path + ": not gzip: it does not begin with 1f 8b; get it again");
 }
@@ -141,16 +141,17 @@ TEST(Idx, RejectsAPackedFileTruncatedAtAnyLength) {
   std::vector<uint8_t> values(300);
   for (uint8_t& value : values) value = static_cast<uint8_t>(random());
   const std::string compressed = Gzip(IdxBytes({300}, values));
-  for (size_t size = 0; size < compressed.size(); ++size) {
-    folder.Write("a.gz", compressed.substr(0, size));
+  for (size_t length = 0; length < compressed.size(); ++length) {
+    folder.WriteFile("a.gz", compressed.substr(0, length));
     const std::string sentence = ErrorOf(ReadIdx(folder.path() + "/a"));
-    EXPECT_THAT(sentence, HasSubstr(size < 2 ? "a.gz: not gzip" : "a.gz: truncated gzip")) << size;
+    EXPECT_THAT(sentence, HasSubstr(length < 2 ? "a.gz: not gzip" : "a.gz: truncated gzip"))
+        << length;
   }
 }
 
 TEST(Idx, NamesThePackedFileWhoseContentsAreTruncated) {
   const TempFolder folder;
-  const std::string path = folder.Write("a.gz", Gzip(IdxBytes({300}, kValues)));
+  const std::string path = folder.WriteFile("a.gz", Gzip(IdxBytes({300}, kValues)));
   EXPECT_THAT(ErrorOf(ReadIdx(folder.path() + "/a")),
               HasSubstr(path + ": truncated: the header promises 300 = 300 values, 6 follow"));
 }

@@ -20,8 +20,8 @@ std::vector<uint8_t> InterleaveChannels(const Image& image) {
   return out;
 }
 
-void AppendToString(png_structp png, png_bytep bytes, png_size_t size) {
-  static_cast<std::string*>(png_get_io_ptr(png))->append(reinterpret_cast<char*>(bytes), size);
+void AppendToString(png_structp png, png_bytep bytes, png_size_t num_bytes) {
+  static_cast<std::string*>(png_get_io_ptr(png))->append(reinterpret_cast<char*>(bytes), num_bytes);
 }
 
 struct PngShape {
@@ -71,8 +71,8 @@ std::string EncodeJpeg(const Image& image, const JpegOptions& options) {
   info.err = jpeg_std_error(&errors);
   jpeg_create_compress(&info);
   unsigned char* bytes = nullptr;
-  unsigned long size = 0;
-  jpeg_mem_dest(&info, &bytes, &size);
+  unsigned long num_bytes = 0;
+  jpeg_mem_dest(&info, &bytes, &num_bytes);
   info.image_width = image.width;
   info.image_height = image.height;
   info.input_components = options.cmyk ? 4 : static_cast<int>(image.channels);
@@ -96,7 +96,7 @@ std::string EncodeJpeg(const Image& image, const JpegOptions& options) {
   }
   jpeg_finish_compress(&info);
   jpeg_destroy_compress(&info);
-  std::string out(reinterpret_cast<char*>(bytes), size);
+  std::string out(reinterpret_cast<char*>(bytes), num_bytes);
   std::free(bytes);
   return out;
 }
@@ -104,29 +104,29 @@ std::string EncodeJpeg(const Image& image, const JpegOptions& options) {
 std::string EncodePng(const Image& image, const PngOptions& options) {
   const bool is_gray = image.channels == 1;
   const int color_type = (is_gray ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB) |
-                         (options.alpha ? PNG_COLOR_MASK_ALPHA : 0);
+                         (options.has_alpha ? PNG_COLOR_MASK_ALPHA : 0);
   std::vector<uint8_t> rows;
   const std::vector<uint8_t> pixels = InterleaveChannels(image);
   for (uint64_t i = 0; i < image.plane(); ++i) {
     std::vector<uint8_t> pixel(pixels.begin() + static_cast<long>(i * image.channels),
                                pixels.begin() + static_cast<long>((i + 1) * image.channels));
-    if (options.alpha) pixel.push_back(static_cast<uint8_t>(i * 7));
+    if (options.has_alpha) pixel.push_back(static_cast<uint8_t>(i * 7));
     for (const uint8_t value : pixel) rows.insert(rows.end(), options.bits / 8, value);
   }
   return WritePng({image.height, image.width, options.bits, color_type, options.interlaced}, {},
                   rows, rows.size() / image.height);
 }
 
-std::string EncodePalettePng(uint32_t height, uint32_t width, int colors) {
+std::string EncodePalettePng(uint32_t height, uint32_t width, int num_colors) {
   std::vector<png_color> palette;
-  for (int i = 0; i < colors; ++i) {
+  for (int i = 0; i < num_colors; ++i) {
     palette.push_back({static_cast<uint8_t>(20 * i), static_cast<uint8_t>(255 - 20 * i),
                        static_cast<uint8_t>(10 * i)});
   }
   std::vector<uint8_t> rows;
   for (uint32_t y = 0; y < height; ++y) {
     for (uint32_t x = 0; x < width; ++x)
-      rows.push_back(static_cast<uint8_t>((x + y) % static_cast<uint32_t>(colors)));
+      rows.push_back(static_cast<uint8_t>((x + y) % static_cast<uint32_t>(num_colors)));
   }
   return WritePng({height, width, 8, PNG_COLOR_TYPE_PALETTE, false}, palette, rows, width);
 }

@@ -20,15 +20,15 @@ struct JpegOptions {
 };
 std::string EncodeJpeg(const Image& image, const JpegOptions& options = {});
 
-// A PNG of 8 or 16 bits (each byte is written twice), with or without an alpha plane, interlaced or
-// not.
+// A PNG of 8 or 16 bits per value (for 16, each byte of a pixel is written twice), with or without
+// an alpha plane, interlaced or not.
 struct PngOptions {
   int bits = 8;
-  bool alpha = false, interlaced = false;
+  bool has_alpha = false, interlaced = false;
 };
 std::string EncodePng(const Image& image, const PngOptions& options = {});
-// Pixel x, y has color (x + y) % colors of the palette; color i is (20 i, 255 - 20 i, 10 i).
-std::string EncodePalettePng(uint32_t height, uint32_t width, int colors);
+// Pixel x, y has color (x + y) % num_colors of the palette; color i is (20 i, 255 - 20 i, 10 i).
+std::string EncodePalettePng(uint32_t height, uint32_t width, int num_colors);
 
 // The largest difference between two images of the same size; 256 if the sizes differ.
 int LargestDifference(const Image& a, const Image& b);

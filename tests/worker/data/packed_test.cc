@@ -64,7 +64,7 @@ class PackedTest : public testing::Test {
 
   Result<std::unique_ptr<Dataset>> ReadPacked() const { return ReadDataset(data_, Split::kTrain); }
   std::string ErrorOfBytes(const std::string& bytes) const {
-    folder_.Write("train.tpk", bytes);
+    folder_.WriteFile("train.tpk", bytes);
     const auto dataset = ReadPacked();
     EXPECT_EQ(dataset.status().code(), Code::kBadData);
     return dataset.status().message();
@@ -141,20 +141,20 @@ TEST_F(PackedTest, DetectsEveryChangedByte) {
   for (size_t position = 0; position < bytes_.size(); ++position) {
     std::string bytes = bytes_;
     bytes[position] = static_cast<char>(bytes[position] ^ 0x10);
-    folder_.Write("train.tpk", bytes);
+    folder_.WriteFile("train.tpk", bytes);
     const auto dataset = ReadPacked();
-    int damaged_images = 0;
+    int num_damaged_images = 0;
     Image image;
     for (uint64_t i = 0; dataset.ok() && i < (*dataset)->count(); ++i)
-      damaged_images += (*dataset)->Decode(i, &image).ok() ? 0 : 1;
-    EXPECT_TRUE(!dataset.ok() || damaged_images == 1) << position;
+      num_damaged_images += (*dataset)->Decode(i, &image).ok() ? 0 : 1;
+    EXPECT_TRUE(!dataset.ok() || num_damaged_images == 1) << position;
   }
 }
 
 TEST_F(PackedTest, NamesTheImageWhoseBytesChanged) {
   std::string bytes = bytes_;
   bytes[kPackedHeaderBytes + 3] ^= 1;
-  folder_.Write("train.tpk", bytes);
+  folder_.WriteFile("train.tpk", bytes);
   const auto dataset = ReadPacked();
   ASSERT_TRUE(dataset.ok());
   Image image;
@@ -200,8 +200,9 @@ TEST_F(PackedTest, ChecksEveryNumberOfTheIndex) {
   for (const uint64_t offset : {uint64_t{0}, ~uint64_t{0}, uint64_t{bytes_.size()}})
     EXPECT_THAT(error_of_entry_with(offsetof(PackedEntry, offset), offset),
                 HasSubstr("image 1 of its index"));
-  for (const uint32_t size : {0xffffffffu, 1u << 20})
-    EXPECT_THAT(error_of_entry_with(offsetof(PackedEntry, bytes), size), HasSubstr("does not fit"));
+  for (const uint32_t num_bytes : {0xffffffffu, 1u << 20})
+    EXPECT_THAT(error_of_entry_with(offsetof(PackedEntry, bytes), num_bytes),
+                HasSubstr("does not fit"));
   EXPECT_THAT(error_of_entry_with(offsetof(PackedEntry, label), 3u), HasSubstr("label 3"));
   EXPECT_THAT(error_of_entry_with(offsetof(PackedEntry, height), 0u), HasSubstr("5 x 0"));
   EXPECT_THAT(error_of_entry_with(offsetof(PackedEntry, width), 0xffffffffu),

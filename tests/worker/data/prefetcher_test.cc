@@ -29,7 +29,7 @@ Batch ExpectedBatch(const Samples& samples, uint64_t step) {
   for (const auto& sample : MakeSamplePlan(samples)(step)) {
     std::vector<float> image(samples.image_size());
     uint32_t label = 0;
-    EXPECT_TRUE(samples.Fill(sample, &scratch, image.data(), &label).ok());
+    EXPECT_TRUE(samples.FillFloats(sample, &scratch, image.data(), &label).ok());
     batch.images.insert(batch.images.end(), image.begin(), image.end());
     batch.labels.push_back(label);
   }
@@ -52,7 +52,7 @@ TEST(Prefetcher, BatchesDoNotDependOnThreads) {
   }
 }
 
-// Batches can also be delivered as bytes; converting these gives the same floats.
+// Batches can also be delivered as bytes. Converted to floats, the bytes equal the float images.
 TEST(Prefetcher, BytesEqualTheFloatImages) {
   const auto samples = SmallSamples(50, ParseData(kAugmentation));
   const kernels::PixelTables pixel_tables(samples->rule());
@@ -74,8 +74,7 @@ TEST(Prefetcher, BytesEqualTheFloatImages) {
   }
 }
 
-// Peek shows the batch that the following Next returns. It stays unchanged until the call of Next
-// after that.
+// Peek shows the batch that the next call of Next returns. That call does not change the batch.
 TEST(Prefetcher, PeekReturnsTheNextBatch) {
   const auto samples = SmallSamples(50);
   Prefetcher prefetcher(*samples, MakeSamplePlan(*samples),
@@ -94,23 +93,23 @@ TEST(Prefetcher, PeekReturnsTheNextBatch) {
 
 TEST(Prefetcher, PinsBytesOnceAndUnpinsBeforeFreeing) {
   const auto samples = SmallSamples(50);
-  std::atomic<int> pinned_buffers = 0, times_pinned = 0;
+  std::atomic<int> num_pinned_buffers = 0, times_pinned = 0;
   const PinFunction pin = [&](const void* begin, size_t bytes) {
     EXPECT_GE(bytes, 22 * samples->image_size());
     ++times_pinned;
-    ++pinned_buffers;
-    return std::shared_ptr<void>(const_cast<void*>(begin), [&pinned_buffers](void* memory) {
+    ++num_pinned_buffers;
+    return std::shared_ptr<void>(const_cast<void*>(begin), [&num_pinned_buffers](void* memory) {
       EXPECT_GE(*static_cast<uint8_t*>(memory), 0) << "it is there";
-      --pinned_buffers;
+      --num_pinned_buffers;
     });
   };
   {
     Prefetcher prefetcher(*samples, MakeSamplePlan(*samples),
                           {.threads = 2, .depth = 2, .fills_bytes = true, .pin = pin});
     for (int step = 0; step < 20; ++step) EXPECT_TRUE(prefetcher.Next().ok());
-    EXPECT_EQ(pinned_buffers, 3) << "two ahead and the one in hand";
+    EXPECT_EQ(num_pinned_buffers, 3) << "two ahead and the one in hand";
   }
-  EXPECT_EQ(pinned_buffers, 0);
+  EXPECT_EQ(num_pinned_buffers, 0);
   EXPECT_EQ(times_pinned, 3);
 }
 

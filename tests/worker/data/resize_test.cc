@@ -10,7 +10,7 @@
 namespace tern::data {
 namespace {
 
-// Resizes by the definition: pixel by pixel, in double precision.
+// Resizes as defined: with a triangle filter, widened when the image shrinks; in double precision.
 Image ResizeByDefinition(const Image& source, const Box& box, uint32_t height, uint32_t width) {
   Image result;
   result.Resize(source.channels, height, width);

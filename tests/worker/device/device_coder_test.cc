@@ -51,8 +51,8 @@ TEST(CoderOnDevice, CompletesPushedRounds) {
 TEST(CoderOnDevice, NamesTheNonFiniteTensor) {
   DeviceCoderFixture fixture("qsgd");
   fixture.device.code = Status(Code::kDiverged, "the values to encode are not finite");
-  fixture.device.stats.resize(fixture.job->plan.buckets[0].parts, {.finite = true});
-  fixture.device.stats[1].finite = false;
+  fixture.device.stats.resize(fixture.job->plan.buckets[0].parts, {.is_finite = true});
+  fixture.device.stats[1].is_finite = false;
   fixture.coder.Push(3, 0, nullptr);
   const Status end_status = std::get<client::Ended>(*fixture.events.Pop()).status;
   EXPECT_EQ(end_status.code(), Code::kDiverged);
@@ -71,11 +71,11 @@ TEST(CoderOnDevice, CodesWithPreviousScalers) {
   DeviceCoderFixture fixture("ternary", "exchange.scaler=previous");
   const protocol::Bucket& bucket = fixture.job->plan.buckets[0];
   fixture.device.prepare_stats.resize(bucket.parts,
-                                      {.sum_squares = 1e6, .max_abs = 2, .finite = true});
+                                      {.sum_squares = 1e6, .max_abs = 2, .is_finite = true});
   fixture.device.code = Bytes::Own(std::string("a code"));
   std::vector<float> earlier_scalers(bucket.shared_parts.size(), 3);
   earlier_scalers[0] = 1;
-  fixture.coder.SetEarlierScalers([&](uint64_t, uint32_t) { return earlier_scalers; });
+  fixture.coder.SetEarlierScalersFunction([&](uint64_t, uint32_t) { return earlier_scalers; });
   fixture.coder.Push(3, 0, nullptr);
   const std::string payload(fixture.port.contributions.Pop()->payload.view());
   const std::vector<float> own_scalers(bucket.shared_parts.size(), 2);

@@ -57,9 +57,10 @@ class LocalModelTest : public testing::Test {
     return values;
   }
   double LossOf(bool training) {
-    auto net = Net::Make(
-        problem_.net, {.device = DeviceUnderTest(), .batch = problem_.batch, .training = training},
-        {.statistics = problem_.statistics.data(), .model = model_.get()});
+    auto net =
+        Net::Make(problem_.net,
+                  {.device = DeviceUnderTest(), .batch = problem_.batch, .is_training = training},
+                  {.statistics = problem_.statistics.data(), .model = model_.get()});
     EXPECT_TRUE(net.ok()) << net.status().message();
     return (*net)->Forward({problem_.images, problem_.labels, problem_.batch}, nullptr);
   }
@@ -86,7 +87,8 @@ TEST_F(LocalModelTest, TrainsAtLocalWeightsAndEvaluatesAtW) {
   EXPECT_EQ(LossOf(false), loss_at_local_weights);
 }
 
-// Each round's own gradients are encoded, even if those of the next round were computed before.
+// The codes of a round are those of its own gradients, even if those of later rounds have been
+// computed meanwhile.
 TEST_F(LocalModelTest, RetainsGradientsOfOpenRounds) {
   MakeModel({LocalArray::kPoint});
   for (uint32_t round = 1; round <= 2; ++round) {
@@ -100,7 +102,7 @@ TEST_F(LocalModelTest, RetainsGradientsOfOpenRounds) {
     ASSERT_TRUE(code.ok());
     EXPECT_EQ(code->view(), std::string(reinterpret_cast<const char*>(expected.data()),
                                         expected.size() * sizeof(float)));
-    const auto stats = model_->codes().StatsOf(round, 0);
+    const auto stats = model_->codes().StatsOfCodedValues(round, 0);
     ASSERT_TRUE(stats.ok());
     EXPECT_EQ(stats->front().sum, kernels::ComputeStats(expected.data(), parts_[0].count).sum);
     std::vector<float> copied_gradients(100);

@@ -1,5 +1,5 @@
-// A DeviceModel in host memory, for tests of its users. It computes nothing: a test sets the
-// results of its functions.
+// A DeviceModel in host memory, for tests of the classes that use one. It computes nothing: a test
+// sets the results of its functions.
 #pragma once
 
 #include <algorithm>
@@ -18,9 +18,9 @@ class MemoryAsDevice : public DeviceModel, public DeviceCodes {
   explicit MemoryAsDevice(size_t elements) : weights(elements), memory_values(elements) {}
 
   std::vector<float> weights;
-  std::vector<float> memory_values;   // what the codec keeps from round to round: one array
-  Status copy_status;                 // returned by CopyToHost and CopyMemoryToHost
-  std::vector<kernels::Stats> stats;  // of a bucket, one for each scaler; returned by StatsOf
+  std::vector<float> memory_values;           // what the codec keeps from round to round: one array
+  Status copy_status;                         // returned by CopyToHost and CopyMemoryToHost
+  std::vector<kernels::Stats> stats;          // one per scaler of a bucket; from StatsOfCodedValues
   std::vector<kernels::Stats> prepare_stats;  // returned by Prepare
   std::vector<float> counted_magnitudes;      // the argument of the last CountAtLeast
   Result<Bytes> code = Bytes();               // returned by Encode for every chunk
@@ -62,7 +62,9 @@ class MemoryAsDevice : public DeviceModel, public DeviceCodes {
   Result<std::vector<kernels::Stats>> Prepare(uint32_t, const kernels::NoiseKey&) override {
     return prepare_stats;
   }
-  Result<std::vector<kernels::Stats>> StatsOf(uint64_t, uint32_t) override { return stats; }
+  Result<std::vector<kernels::Stats>> StatsOfCodedValues(uint64_t, uint32_t) override {
+    return stats;
+  }
   Result<uint64_t> CountAtLeast(uint64_t, uint32_t, std::span<const float> magnitudes) override {
     counted_magnitudes.assign(magnitudes.begin(), magnitudes.end());
     return uint64_t{7};

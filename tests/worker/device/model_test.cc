@@ -163,9 +163,9 @@ class DeviceModelTest : public testing::Test {
                     .ok());
     ASSERT_TRUE(device.stream()->Wait().ok());
   }
-  // The gradients after all launched work.
+  // The gradients on the device, once all work launched before is done.
   std::vector<float> GradientsOnDevice() {
-    EXPECT_TRUE(model_->codes().StatsOf(0, 0).ok());  // waits for the coder's stream
+    EXPECT_TRUE(model_->codes().StatsOfCodedValues(0, 0).ok());  // waits for the coder's stream
     const auto& device = static_cast<const CudaModel&>(*model_);
     std::vector<float> gradients(kElements);
     EXPECT_TRUE(device.stream()
@@ -196,20 +196,20 @@ class DeviceModelTest : public testing::Test {
           {cpu.EncodeParamsOf(part.tensor).scaler, cpu.EncodeParamsOf(part.tensor).clip});
     return model_->codes().Encode(chunk, scales, noise);
   }
-  // The encoded sums of a chunk over two workers with the gradients RandomValues(2) and
-  // RandomValues(3). Their codes have the scaler (multiplier) of kEncodeParams.
+  // The encoded sums of a chunk over two workers. The gradients of the workers are RandomValues(2)
+  // and RandomValues(3), encoded with kEncodeParams.
   std::vector<uint8_t> EncodedSumsOf(uint32_t chunk) {
     std::vector<uint8_t> sums;
     for (const kernels::Part& part : layout_.chunks[chunk]) {
-      const auto sum = codec_->NewAccumulator(SegmentOf(part), kWorkerCount);
+      const auto accumulator = codec_->NewAccumulator(SegmentOf(part), kWorkerCount);
       for (uint16_t rank = 0; rank < kWorkerCount; ++rank) {
         const std::vector<float> gradients = RandomValues(2 + rank);
         std::vector<uint8_t> code;
         codec_->Encode(gradients.data() + part.begin, SegmentOf(part), kEncodeParams,
                        {.seed = 1, .rank = rank, .round = 1, .tensor = part.tensor}, &code);
-        EXPECT_TRUE(sum->Add(rank, code).ok());
+        EXPECT_TRUE(accumulator->Add(rank, code).ok());
       }
-      sum->EncodeSum(&sums);
+      accumulator->EncodeSum(&sums);
     }
     return sums;
   }
@@ -217,23 +217,23 @@ class DeviceModelTest : public testing::Test {
   std::vector<float> DecodedMeansOf(uint32_t chunk, std::span<const uint8_t> sums) {
     std::vector<float> means;
     for (const kernels::Part& part : layout_.chunks[chunk]) {
-      const size_t size = *codec_->SumSize(sums, SegmentOf(part), kWorkerCount);
+      const size_t sum_bytes = *codec_->SumSize(sums, SegmentOf(part), kWorkerCount);
       std::vector<float> mean(part.count);
       EXPECT_TRUE(codec_
-                      ->Decode(sums.first(size), SegmentOf(part), kWorkerCount,
+                      ->Decode(sums.first(sum_bytes), SegmentOf(part), kWorkerCount,
                                kEncodeParams.scaler, 0, part.count, mean.data())
                       .ok());
       means.insert(means.end(), mean.begin(), mean.end());
-      sums = sums.subspan(size);
+      sums = sums.subspan(sum_bytes);
     }
     return means;
   }
   Status UpdateChunk(uint32_t chunk, std::span<const uint8_t> sums) {
-    const size_t segments = layout_.chunks[chunk].size();
-    const std::vector<float> scalers(segments, kEncodeParams.scaler);
+    const size_t num_segments = layout_.chunks[chunk].size();
+    const std::vector<float> scalers(num_segments, kEncodeParams.scaler);
     return model_->Update(chunk, {sums, kWorkerCount, scalers},
                           optimizer_->CoefficientsOf(kUpdateStep),
-                          std::vector<kernels::TensorRates>(segments, {.decay = kDecayRate}));
+                          std::vector<kernels::TensorRates>(num_segments, {.decay = kDecayRate}));
   }
   void ExpectStepEqualsCpu() {
     std::vector<float> expected = weights_;
@@ -277,7 +277,7 @@ class DeviceModelTest : public testing::Test {
 TEST_F(DeviceModelTest, StatisticsMatchCpu) {
   MakeModel("sgd");
   for (uint32_t b = 0; b < layout_.buckets.size(); ++b) {
-    const auto stats = model_->codes().StatsOf(0, b);
+    const auto stats = model_->codes().StatsOfCodedValues(0, b);
     ASSERT_TRUE(stats.ok());
     ASSERT_EQ(stats->size(), layout_.buckets[b].size());
     for (size_t i = 0; i < stats->size(); ++i) {
@@ -287,7 +287,7 @@ TEST_F(DeviceModelTest, StatisticsMatchCpu) {
       EXPECT_EQ((*stats)[i].sum, cpu_stats.sum);
       EXPECT_EQ((*stats)[i].sum_squares, cpu_stats.sum_squares);
       EXPECT_EQ((*stats)[i].max_abs, cpu_stats.max_abs);
-      EXPECT_TRUE((*stats)[i].finite);
+      EXPECT_TRUE((*stats)[i].is_finite);
     }
   }
 }
@@ -390,9 +390,9 @@ TEST_P(DeviceCodecs, ReportNonFiniteValues) {
     EXPECT_EQ(model_->codes().Encode(2, {}, {}).status().code(), Code::kDiverged);
     EXPECT_TRUE(model_->codes().Encode(0, {}, {}).ok()) << "it is not counted again";
   }
-  const auto stats = model_->codes().StatsOf(0, 1);
+  const auto stats = model_->codes().StatsOfCodedValues(0, 1);
   ASSERT_TRUE(stats.ok());
-  EXPECT_FALSE(stats->front().finite);
+  EXPECT_FALSE(stats->front().is_finite);
 }
 
 using codec::Options;

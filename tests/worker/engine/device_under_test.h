@@ -1,4 +1,4 @@
-// Selects the backend under test: the tests are the same for all.
+// The backend under test: the same tests run on each.
 #pragma once
 
 #include "worker/engine/net.h"

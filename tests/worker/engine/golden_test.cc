@@ -28,13 +28,13 @@ using Json = nlohmann::json;
 constexpr double kErrorBound = 1e-4;  // relative to the largest element of a tensor
 // The following constants are equal to those of make_golden.py.
 constexpr size_t kPickedElements = 256, kSumRanges = 32;
-// If all values of a tensor are smaller, its errors are relative to the net's largest value.
+// If all values of a tensor are smaller than this, its errors are relative to the net's largest.
 constexpr double kNegligible = 1e-9;
 constexpr uint32_t kTensorOfImages = 255;  // the argument `tensor` of Draw for the images
 
 const tensors::TensorFile& GoldenTensors() {
   static const tensors::TensorFile file = [] {
-    // The variable is set if the file is not in the source tree.
+    // This environment variable is set if the file is not in the source tree.
     const char* other_path = std::getenv("TERN_GOLDEN_FILE");
     auto contents = tensors::ReadSafetensors(other_path != nullptr ? other_path : TERN_GOLDEN_FILE);
     EXPECT_TRUE(contents.ok()) << contents.status().message();
@@ -77,8 +77,9 @@ class GoldenCase {
         golden_tensors_[tensor.name.substr(name.size() + 1)] = &tensor;
   }
 
-  // Compares the log softmax of every sample's scores. The net reports only losses: the loss of a
-  // sample with label c is minus the log softmax of score c, so each label is evaluated in turn.
+  // Compares the log softmax of every sample's scores, unless the net smooths labels. The net
+  // reports only losses: the loss of a sample with label c is minus the log softmax of score c, so
+  // each label is evaluated in turn.
   void ExpectScores() {
     auto net = MakeNet(false);
     std::vector<double> scores;
@@ -121,9 +122,9 @@ class GoldenCase {
   }
 
   std::unique_ptr<Net> MakeNet(bool training) {
-    auto net =
-        Net::Make(net_, {.device = DeviceUnderTest(), .batch = num_samples_, .training = training},
-                  {parameters_.data(), training ? gradients_.data() : nullptr, statistics_.data()});
+    auto net = Net::Make(
+        net_, {.device = DeviceUnderTest(), .batch = num_samples_, .is_training = training},
+        {parameters_.data(), training ? gradients_.data() : nullptr, statistics_.data()});
     EXPECT_TRUE(net.ok()) << net.status().message();
     return std::move(*net);
   }
@@ -132,7 +133,7 @@ class GoldenCase {
     const uint64_t seed = description_["seed"];
     uint64_t tensor = 0;
     const auto& fills = description_["fills"];
-    // The order of `fills` is PyTorch's: for a batch norm weight, bias, running mean, variance.
+    // `fills` has PyTorch's order; for a batch norm: weight, bias, running mean, running variance.
     std::map<std::string, std::pair<float*, uint64_t>> arrays;
     for (const models::Parameter& p : table_.parameters)
       arrays[p.name] = {parameters_.data() + p.offset, p.count};
@@ -158,7 +159,7 @@ class GoldenCase {
     }
   }
 
-  // Compares all values with PyTorch's. Of a large tensor the file has only some elements, and the
+  // Compares values with PyTorch's. Of a large tensor the file has only some elements, and the
   // sums and norms of ranges.
   void ExpectNearGolden(const std::string& key, const std::vector<double>& our_values) {
     if (golden_tensors_.contains(key)) return CompareWithGolden(key, our_values);
@@ -184,10 +185,10 @@ class GoldenCase {
     ASSERT_TRUE(golden_tensors_.contains(key)) << key;
     const std::vector<float>& their_values = golden_tensors_.at(key)->values;
     ASSERT_EQ(our_values.size(), their_values.size()) << key;
-    double scale = LargestOf(their_values), largest_error = 0;
+    double scale = LargestMagnitudeOf(their_values), largest_error = 0;
     if (scale < kNegligible) {
       for (const auto& [name, tensor] : golden_tensors_)
-        scale = std::max(scale, LargestOf(tensor->values));
+        scale = std::max(scale, LargestMagnitudeOf(tensor->values));
     }
     size_t worst_element = 0;
     for (size_t i = 0; i < our_values.size(); ++i) {
@@ -203,7 +204,7 @@ class GoldenCase {
         << ", PyTorch has " << their_values[worst_element];
   }
 
-  static double LargestOf(const std::vector<float>& values) {
+  static double LargestMagnitudeOf(const std::vector<float>& values) {
     double largest = 0;
     for (const float value : values) largest = std::max<double>(largest, std::abs(value));
     return largest;

@@ -9,12 +9,12 @@ namespace {
 
 TEST(MemoryPlan, SharesMemoryOfDisjointLifetimes) {
   MemoryPlan plan;
-  const int a = plan.Add(1000), b = plan.Add(1000), c = plan.Add(1000);
-  plan.Use(a, 0);
-  plan.Use(a, 1);
-  plan.Use(b, 1);
-  plan.Use(b, 2);
-  plan.Use(c, 2);
+  const int a = plan.AddBuffer(1000), b = plan.AddBuffer(1000), c = plan.AddBuffer(1000);
+  plan.RecordUse(a, 0);
+  plan.RecordUse(a, 1);
+  plan.RecordUse(b, 1);
+  plan.RecordUse(b, 2);
+  plan.RecordUse(c, 2);
   EXPECT_EQ(plan.AssignOffsets(), 2 * 1024u);
   EXPECT_EQ(plan.OffsetOf(a), plan.OffsetOf(c));
   EXPECT_NE(plan.OffsetOf(a), plan.OffsetOf(b));
@@ -22,7 +22,7 @@ TEST(MemoryPlan, SharesMemoryOfDisjointLifetimes) {
 
 TEST(MemoryPlan, UnusedBuffersTakeNoMemory) {
   MemoryPlan plan;
-  plan.Add(1000);
+  plan.AddBuffer(1000);
   EXPECT_EQ(plan.AssignOffsets(), 0u);
 }
 
@@ -41,9 +41,9 @@ TEST(MemoryPlan, LiveBuffersNeverOverlap) {
     for (uint32_t i = random_below(40) + 1; i > 0; --i) {
       Buffer buffer{0, random_below(5000) + 1, static_cast<int>(random_below(30)), 0};
       buffer.last_step = buffer.first_step + static_cast<int>(random_below(8));
-      buffer.id = plan.Add(buffer.bytes);
-      plan.Use(buffer.id, buffer.last_step);
-      plan.Use(buffer.id, buffer.first_step);
+      buffer.id = plan.AddBuffer(buffer.bytes);
+      plan.RecordUse(buffer.id, buffer.last_step);
+      plan.RecordUse(buffer.id, buffer.first_step);
       aligned_bytes += (buffer.bytes + MemoryPlan::kAlignment - 1) / MemoryPlan::kAlignment *
                        MemoryPlan::kAlignment;
       buffers.push_back(buffer);

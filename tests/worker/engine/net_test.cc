@@ -39,19 +39,19 @@ TEST(Net, ReportsTheLastGradientBeforeComputingTheFirst) {
   Problem problem(MakeLeNet(pb::Model::valid), 2);
   auto net = problem.MakeNet();
   net->Forward({problem.images, problem.labels, 2}, nullptr);
-  uint64_t untouched_elements = 0;
+  uint64_t num_untouched = 0;
   net->Backward([&](uint32_t p) {
     if (p == 6)
-      untouched_elements = std::count(problem.gradients.begin(), problem.gradients.end(), -77.f);
+      num_untouched = std::count(problem.gradients.begin(), problem.gradients.end(), -77.f);
   });
-  EXPECT_EQ(untouched_elements, problem.table.parameters[6].offset);
+  EXPECT_EQ(num_untouched, problem.table.parameters[6].offset);
 }
 
-std::vector<float> ParametersAfter(int steps, int threads) {
-  const ScopedThreadCount thread_count(threads);
+std::vector<float> ParametersAfter(int num_steps, int num_threads) {
+  const ScopedThreadCount thread_count(num_threads);
   Problem problem(MakeLeNet(pb::Model::valid), 2);
   auto net = problem.MakeNet();
-  for (int i = 0; i < steps; ++i) {
+  for (int i = 0; i < num_steps; ++i) {
     net->Forward({problem.images, problem.labels, 2}, nullptr);
     net->Backward(nullptr);
     for (size_t k = 0; k < problem.parameters.size(); ++k) {
@@ -62,9 +62,9 @@ std::vector<float> ParametersAfter(int steps, int threads) {
 }
 
 TEST(Net, TwoRunsGiveTheSameBits) {
-  const int steps = 2;
-  for (const int threads : {1, 2})
-    EXPECT_EQ(ParametersAfter(steps, threads), ParametersAfter(steps, threads));
+  const int num_steps = 2;
+  for (const int num_threads : {1, 2})
+    EXPECT_EQ(ParametersAfter(num_steps, num_threads), ParametersAfter(num_steps, num_threads));
 }
 
 TEST(Net, ReturnsTheScoresOfItsLoss) {
@@ -105,7 +105,7 @@ TEST(Net, ReadsParametersInEveryForward) {
   auto evaluation_net = problem.MakeNet(/*training=*/false);
   for (uint64_t seed : {1, 2, 3}) {
     models::InitParameters(problem.table, seed, problem.parameters.data());
-    const ReferenceRun expected = RunReference(problem.net, problem.TrainingReference(2));
+    const ReferenceRun expected = RunReference(problem.net, problem.TrainingReferenceFeed(2));
     for (auto* net : {training_net.get(), evaluation_net.get()}) {
       EXPECT_NEAR(net->Forward({problem.images, problem.labels, 2}, nullptr), expected.loss, 1e-5);
     }
@@ -155,9 +155,9 @@ TEST(Net, RequestsAParameterBeforeReadingIt) {
     return true;
   });
   EXPECT_EQ(loss, expected);
-  std::vector<uint32_t> all_tensors(problem.table.parameters.size());
-  std::iota(all_tensors.begin(), all_tensors.end(), 0);
-  EXPECT_EQ(requested_parameters, all_tensors);
+  std::vector<uint32_t> all_parameters(problem.table.parameters.size());
+  std::iota(all_parameters.begin(), all_parameters.end(), 0);
+  EXPECT_EQ(requested_parameters, all_parameters);
 }
 
 TEST(Net, EndsThePassIfNeedReturnsFalse) {
@@ -174,7 +174,7 @@ TEST(Net, EndsThePassIfNeedReturnsFalse) {
 TEST(Net, PaddingSamplesDoNotCount) {
   Problem problem(MakeLeNet(pb::Model::valid), 5);
   auto net = problem.MakeNet(/*training=*/false);
-  const ReferenceRun expected = RunReference(problem.net, problem.EvaluationReference(3));
+  const ReferenceRun expected = RunReference(problem.net, problem.EvaluationReferenceFeed(3));
   Score score;
   score.samples = 10;
   score.correct = 10;
@@ -188,20 +188,20 @@ TEST(Net, PaddingSamplesDoNotCount) {
 
 TEST(Net, RefusesInvalidBatches) {
   Problem problem(MakeLeNet(pb::Model::valid), 1);
-  const auto make_error = [&](uint32_t batch) {
-    const auto net = Net::Make(problem.net, {.batch = batch, .training = false},
+  const auto error_of_batch = [&](uint32_t batch) {
+    const auto net = Net::Make(problem.net, {.batch = batch, .is_training = false},
                                {.parameters = problem.parameters.data()});
     EXPECT_EQ(net.status().code(), Code::kBadJob);
     return net.status().message();
   };
-  EXPECT_THAT(make_error(0), HasSubstr("a batch of at least one sample"));
-  EXPECT_THAT(make_error(4'000'000'000u), HasSubstr("take a smaller batch"));
+  EXPECT_THAT(error_of_batch(0), HasSubstr("a batch of at least one sample"));
+  EXPECT_THAT(error_of_batch(4'000'000'000u), HasSubstr("take a smaller batch"));
 }
 
 TEST(Net, RefusesAnInvalidNet) {
   pb::NetDef net = MakeLeNet(pb::Model::valid);
   net.mutable_layers(2)->mutable_conv()->set_kernel(99);
-  const auto invalid_net = Net::Make(net, {.batch = 1, .training = false}, {});
+  const auto invalid_net = Net::Make(net, {.batch = 1, .is_training = false}, {});
   ASSERT_FALSE(invalid_net.ok());
   EXPECT_THAT(invalid_net.status().message(), HasSubstr("layer \"conv2\" (conv)"));
 }

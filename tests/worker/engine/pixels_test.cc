@@ -58,8 +58,8 @@ double RunStep(Net* net, const Net::Feed& feed, const PixelBatch* next_batch = n
   return loss;
 }
 
-// Trains with bytes and with floats and expects equal losses. The next batch of bytes is uploaded
-// while the net computes the current step.
+// Trains with bytes and with floats and expects equal losses, gradients and statistics. The next
+// batch of bytes is uploaded while the net computes the current step.
 void ExpectSameSteps(Precision precision, const kernels::PixelRule& rule) {
   std::vector<PixelBatch> batches;
   for (uint64_t step = 0; step < 7; ++step) batches.emplace_back(step, rule);

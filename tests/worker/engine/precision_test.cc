@@ -23,7 +23,7 @@ StepResult RunStep(const pb::NetDef& def, Precision precision) {
   return {loss, problem.gradients};
 }
 
-// bfloat16 keeps 8 bits, half 11: each factor has a relative error of at most 2^-9 or 2^-12. If the
+// bfloat16 keeps 8 bits, half 11: each factor has a relative error of at most 2^-8 or 2^-11. If the
 // error moves the input of a ReLU across zero, that unit's whole gradient is wrong. This happens to
 // less than one unit in a thousand. The norm of the gradient's error, relative to the gradient's
 // norm, is about the root of that share.

@@ -1,4 +1,4 @@
-// A net with parameters and a batch of data, all functions of a seed.
+// A net, with parameters and a batch of data that depend only on a seed.
 #pragma once
 
 #include <google/protobuf/text_format.h>
@@ -56,8 +56,8 @@ inline pb::NetDef MakeLeNet(pb::Model::Padding padding) {
   return *models::BuildNet(model, MakeImageShape(1, 28, 28), 10);
 }
 
-// Sets the engine's number of threads for a scope. All tests use one thread unless stated
-// otherwise, because on a busy machine OpenMP's threads wait for each other.
+// Sets the engine's number of threads for a scope. Elsewhere the tests use one thread, because on a
+// busy machine OpenMP's threads wait for each other.
 class ScopedThreadCount {
  public:
   explicit ScopedThreadCount(int count) : previous_count_(omp_get_max_threads()) {
@@ -99,7 +99,7 @@ class Problem {
         Net::Make(net,
                   {.device = DeviceUnderTest(),
                    .batch = batch,
-                   .training = training,
+                   .is_training = training,
                    .seed = kSeed,
                    .precision = precision,
                    .pixels = pixel_rule},
@@ -108,9 +108,8 @@ class Problem {
     return std::move(*model_net);
   }
 
-  // The arguments of RunReference for a training step on the first `used` samples of the batch, and
-  // for an evaluation of them.
-  ReferenceFeed TrainingReference(uint32_t used) const {
+  // The argument of RunReference for a training step on the first `used` samples of the batch.
+  ReferenceFeed TrainingReferenceFeed(uint32_t used) const {
     return {.batch = batch,
             .parameters = parameters,
             .statistics = statistics,
@@ -119,8 +118,9 @@ class Problem {
             .used = used,
             .seed = kSeed};
   }
-  ReferenceFeed EvaluationReference(uint32_t used) const {
-    ReferenceFeed feed = TrainingReference(used);
+  // The argument of RunReference for an evaluation of the first `used` samples of the batch.
+  ReferenceFeed EvaluationReferenceFeed(uint32_t used) const {
+    ReferenceFeed feed = TrainingReferenceFeed(used);
     feed.training = false;
     return feed;
   }

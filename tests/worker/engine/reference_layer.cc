@@ -45,22 +45,22 @@ class Dense : public ReferenceLayer {
   Tensor x_;
 };
 
-// An element-wise function y = f(x). `slope_` has the derivative f'(x) of every element.
+// An element-wise function y = f(x). `slopes_` has the derivative f'(x) of every element.
 class Elementwise : public ReferenceLayer {
  public:
   using ReferenceLayer::ReferenceLayer;
 
   std::vector<Tensor> Backward(const Tensor& dy) override {
     Tensor dx = dy;
-    for (size_t i = 0; i < slope_.size(); ++i) dx.values[i] *= slope_[i];
+    for (size_t i = 0; i < slopes_.size(); ++i) dx.values[i] *= slopes_[i];
     return {dx};
   }
 
  protected:
-  void Multiply(const Tensor& x, Tensor* y) {
-    for (size_t i = 0; i < slope_.size(); ++i) y->values[i] = slope_[i] * x.values[i];
+  void MultiplyBySlopes(const Tensor& x, Tensor* y) {
+    for (size_t i = 0; i < slopes_.size(); ++i) y->values[i] = slopes_[i] * x.values[i];
   }
-  std::vector<double> slope_;
+  std::vector<double> slopes_;
 };
 
 class Relu : public Elementwise {
@@ -70,8 +70,8 @@ class Relu : public Elementwise {
 
   void Forward(const std::vector<const Tensor*>& inputs, Tensor* y) override {
     const Tensor& x = *inputs[0];
-    slope_.clear();
-    for (const double value : x.values) slope_.push_back(value > 0 && value < max_output_ ? 1 : 0);
+    slopes_.clear();
+    for (const double value : x.values) slopes_.push_back(value > 0 && value < max_output_ ? 1 : 0);
     for (size_t i = 0; i < x.values.size(); ++i)
       y->values[i] = std::min(std::max(x.values[i], 0.0), max_output_);
   }
@@ -86,20 +86,21 @@ class Dropout : public Elementwise {
       : Elementwise(state), rate_(def.dropout().rate()) {}
 
   void Forward(const std::vector<const Tensor*>& inputs, Tensor* y) override {
-    slope_.assign(y->values.size(), 1);
-    for (size_t i = 0; state_.training && i < slope_.size(); ++i) {
+    slopes_.assign(y->values.size(), 1);
+    for (size_t i = 0; state_.training && i < slopes_.size(); ++i) {
       const auto noise_words = kernels::NoiseBlock(state_.noise, static_cast<uint32_t>(i / 8), 0);
       const uint32_t draw = noise_words[i % 8 / 2] >> (i % 2 * 16) & 0xffff;
-      slope_[i] = draw < std::lround(rate_ * 65536) ? 0 : 1 / (1 - rate_);
+      slopes_[i] = draw < std::lround(rate_ * 65536) ? 0 : 1 / (1 - rate_);
     }
-    Multiply(*inputs[0], y);
+    MultiplyBySlopes(*inputs[0], y);
   }
 
  private:
   const double rate_;
 };
 
-// Normalizes each channel over all samples and pixels.
+// Normalizes each channel: in training with the mean and variance over all samples and pixels of
+// the batch, otherwise with the running ones.
 class BatchNorm : public ReferenceLayer {
  public:
   BatchNorm(const pb::LayerDef& def, ReferenceState* state)
@@ -108,13 +109,13 @@ class BatchNorm : public ReferenceLayer {
   void Forward(const std::vector<const Tensor*>& inputs, Tensor* y) override {
     const Tensor& x = *inputs[0];
     normalized_ = x;
-    inverse_deviation_.resize(x.c);
+    inverse_deviations_.resize(x.c);
     for (size_t c = 0; c < x.c; ++c) {
       double mean = state_.statistics[0][c], variance = state_.statistics[1][c];
       if (state_.training) MeasureAndUpdateStatistics(x, c, &mean, &variance);
-      inverse_deviation_[c] = 1 / std::sqrt(variance + def_.epsilon());
+      inverse_deviations_[c] = 1 / std::sqrt(variance + def_.epsilon());
       ForEachPixel(x, [&](size_t n, size_t i) {
-        normalized_.At(n, c, 0, i) = (x.At(n, c, 0, i) - mean) * inverse_deviation_[c];
+        normalized_.At(n, c, 0, i) = (x.At(n, c, 0, i) - mean) * inverse_deviations_[c];
         y->At(n, c, 0, i) =
             normalized_.At(n, c, 0, i) * state_.parameters[0][c] + state_.parameters[1][c];
       });
@@ -135,7 +136,7 @@ class BatchNorm : public ReferenceLayer {
       ForEachPixel(dy, [&](size_t n, size_t i) {
         dx.At(n, c, 0, i) = (dy.At(n, c, 0, i) - sum / count -
                              normalized_.At(n, c, 0, i) * dy_dot_normalized / count) *
-                            inverse_deviation_[c] * state_.parameters[0][c];
+                            inverse_deviations_[c] * state_.parameters[0][c];
       });
     }
     return {dx};
@@ -160,7 +161,7 @@ class BatchNorm : public ReferenceLayer {
 
   const pb::BatchNormDef& def_;
   Tensor normalized_;
-  std::vector<double> inverse_deviation_;
+  std::vector<double> inverse_deviations_;
 };
 
 class Lrn : public ReferenceLayer {
@@ -272,7 +273,7 @@ class Standardize : public ReferenceLayer {
     const Tensor& x = *inputs[0];
     const size_t sample_elements = x.values.size() / x.n;
     const auto count_as_double = static_cast<double>(sample_elements);
-    inverse_deviation_.clear();
+    inverse_deviations_.clear();
     divides_by_deviation_.clear();
     for (size_t n = 0; n < x.n; ++n) {
       double mean = 0, squares = 0;
@@ -282,10 +283,10 @@ class Standardize : public ReferenceLayer {
         squares += std::pow(x.values[n * sample_elements + i] - mean, 2);
       const double deviation = std::sqrt(squares / count_as_double);
       divides_by_deviation_.push_back(deviation > 1 / std::sqrt(count_as_double));
-      inverse_deviation_.push_back(1 / std::max(deviation, 1 / std::sqrt(count_as_double)));
+      inverse_deviations_.push_back(1 / std::max(deviation, 1 / std::sqrt(count_as_double)));
       for (size_t i = 0; i < sample_elements; ++i)
         y->values[n * sample_elements + i] =
-            (x.values[n * sample_elements + i] - mean) * inverse_deviation_[n];
+            (x.values[n * sample_elements + i] - mean) * inverse_deviations_[n];
     }
     y_ = *y;
   }
@@ -304,7 +305,7 @@ class Standardize : public ReferenceLayer {
       for (size_t i = 0; i < sample_elements; ++i) {
         dx.values[n * sample_elements + i] = (dy.values[n * sample_elements + i] - sum -
                                               dy_dot_y * y_.values[n * sample_elements + i]) *
-                                             inverse_deviation_[n];
+                                             inverse_deviations_[n];
       }
     }
     return {dx};
@@ -312,7 +313,7 @@ class Standardize : public ReferenceLayer {
 
  private:
   Tensor y_;
-  std::vector<double> inverse_deviation_;
+  std::vector<double> inverse_deviations_;
   std::vector<bool> divides_by_deviation_;
 };
 

@@ -79,9 +79,10 @@ class NetReference {
   }
 
   void Backward(RunningLayer& layer) {
-    const std::vector<Tensor> inputs = layer.layer->Backward(gradients_.at(layer.def->output()));
+    const std::vector<Tensor> input_gradients =
+        layer.layer->Backward(gradients_.at(layer.def->output()));
     for (int i = 0; i < layer.def->inputs_size(); ++i)
-      AddGradient(layer.def->inputs(i), inputs[static_cast<size_t>(i)]);
+      AddGradient(layer.def->inputs(i), input_gradients[static_cast<size_t>(i)]);
   }
   void AddGradient(const std::string& tensor, const Tensor& gradient) {
     const auto [entry, is_first] = gradients_.try_emplace(tensor, gradient);

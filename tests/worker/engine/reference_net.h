@@ -25,7 +25,7 @@ struct ReferenceFeed {
   std::span<const uint32_t> labels;
   uint32_t used = 0;  // only the first `used` samples of the batch count
   bool training = true;
-  uint64_t seed = 0, step = 0;  // determine the random numbers of dropout (of rank 0)
+  uint64_t seed = 0, step = 0;  // these determine the random numbers of dropout
 };
 
 // Runs the net forward and backward. REQUIRES a net that models::BuildNet has completed.

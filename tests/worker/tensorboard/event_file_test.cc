@@ -56,8 +56,8 @@ TEST_F(EventFileTest, BeginsWithItsVersionAndContainsAddedEvents) {
   EXPECT_EQ(events[2].summary().value(0).simple_value(), 1);
 }
 
-// The expected bytes were written by hand from the layout in the header of EventFile and protobuf's
-// wire format; the checksums were computed by a bitwise CRC-32C in Python.
+// The expected bytes were written by hand from the layout in event_file.h and protobuf's wire
+// format; the checksums were computed by a bitwise CRC-32C in Python.
 TEST_F(EventFileTest, HasTheGoldenBytes) {
   auto file = EventFile::Make(folder_);
   ASSERT_TRUE(file.ok());
@@ -109,10 +109,10 @@ TEST_F(EventFileTest, WriterThreadFlushesEverythingAtTheEnd) {
       if (step % 10 == 0) writer.AddLater([step](pb::Event* e) { *e = EventOf(1000 + step); });
     }
   }
-  const auto values = ValuesOf(ReadEvents(PathOfOnlyFile())).at("train/loss");
-  EXPECT_EQ(values.size(), 110u);
-  EXPECT_EQ(values.at(100).simple_value(), 50);
-  EXPECT_EQ(values.at(1100).simple_value(), 550);
+  const auto values_by_step = ValuesOf(ReadEvents(PathOfOnlyFile())).at("train/loss");
+  EXPECT_EQ(values_by_step.size(), 110u);
+  EXPECT_EQ(values_by_step.at(100).simple_value(), 50);
+  EXPECT_EQ(values_by_step.at(1100).simple_value(), 550);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@
 namespace tern::tensorboard {
 namespace {
 
-// REQUIRES a little-endian machine.
+// Reads a number of the machine's byte order, which must be little-endian as in event files.
 template <typename T>
 T ReadNumber(std::string_view bytes, size_t position) {
   T value;

@@ -25,7 +25,7 @@ struct Geometry {
   bool is_blocked = false;
 
   size_t NumBytes() const { return batch * channels * pixels * sizeof(float); }
-  size_t blocks() const { return (channels + kNormChannels - 1) / kNormChannels; }
+  size_t NumBlocks() const { return (channels + kNormChannels - 1) / kNormChannels; }
   // The index of the first element of block k of image n.
   size_t OffsetOf(size_t n, size_t k) const {
     return n * channels * pixels + k * kNormChannels * (is_blocked ? pixels : 1);
@@ -41,7 +41,7 @@ struct Geometry {
   void ForEachBlock(const Work& work) const {
 #pragma omp parallel for collapse(2)
     for (size_t n = 0; n < batch; ++n)
-      for (size_t k = 0; k < blocks(); ++k) work(n, k);
+      for (size_t k = 0; k < NumBlocks(); ++k) work(n, k);
   }
 };
 
@@ -106,8 +106,8 @@ struct Norm {
   // and calls SetScale.
   void ComputeMoments(const float* x);
   // Updates the running mean and variance of channel c:
-  // running = (1 - momentum) running + momentum batch_value. The variance is scaled by n / (n - 1),
-  // where n = ValuesPerChannel().
+  // running = (1 - momentum) running + momentum batch_value. The variance is scaled by m / (m - 1),
+  // where m = ValuesPerChannel(), unless m is 1.
   void UpdateRunning(size_t c, double batch_mean, double variance);
   // Sets mean, inverse, scale and shift of channel c.
   void SetScale(size_t c, double channel_mean, double variance);

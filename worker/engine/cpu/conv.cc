@@ -1,6 +1,7 @@
 // Convolution on the CPU, by oneDNN. Tries a list of variants (layouts and algorithms), and takes
-// the first for which oneDNN has a fast implementation. Large 3 x 3 convolutions use Winograd's
-// algorithm F(4 x 4, 3 x 3) (Lavin and Gray 2016), which needs a quarter of the multiplications.
+// the first for which oneDNN has a fast implementation. 3 x 3 convolutions of many channels use
+// Winograd's algorithm F(4 x 4, 3 x 3) (Lavin and Gray 2016), which needs a quarter of the
+// multiplications. MakeConv leaves 5 x 5 convolutions that suit such an algorithm to winograd.cc.
 // Weights are copied between the caller's row-major arrays and oneDNN's layouts in every step.
 #include "worker/engine/cpu/layers.h"
 
@@ -19,8 +20,8 @@ struct Variant {
   dnnl::algorithm algorithm = dnnl::algorithm::convolution_direct;
 };
 
-// Winograd's algorithm is faster if input and output have at least this many channels. The first
-// limit is for the output images and the gradients of the input images, the second for the
+// oneDNN's Winograd algorithm is faster if input and output have at least this many channels. The
+// first limit is for the output images and the gradients of the input images, the second for the
 // gradients of the weights.
 constexpr uint32_t kWinogradMinForImages = 32, kWinogradMinForWeights = 64;
 

@@ -70,7 +70,7 @@ class SumLayer : public Layer {
     output_ = inputs[0];
     for (size_t i = 1; i < inputs.size(); ++i) {
       const bool is_last = i + 1 == inputs.size();
-      output_ = program->Add(output_, inputs[i], AttributesWithRelu(spec_.has_relu && is_last));
+      output_ = program->AddSum(output_, inputs[i], AttributesWithRelu(spec_.has_relu && is_last));
     }
     return output_;
   }

@@ -60,9 +60,10 @@ WindowGeometry WindowGeometryOf(const Def& def, const models::ImageDims& input) 
   return geometry;
 }
 
-// Returns attributes of a oneDNN primitive that, if `relu`, make it compute a ReLU at its end.
-dnnl::primitive_attr AttributesWithRelu(bool relu);
-// Appends the backward step of such a ReLU: returns `gradient` where `output` is above 0, else 0,
+// Returns attributes of a oneDNN primitive that, if `has_relu`, make the primitive compute a ReLU
+// at its end.
+dnnl::primitive_attr AttributesWithRelu(bool has_relu);
+// Appends the backward step of such a ReLU. Returns `gradient` where `output` is above 0, else 0,
 // in the memory layout of `output`.
 Value AddReluBackward(Program* program, const Value& output, const Value& gradient);
 

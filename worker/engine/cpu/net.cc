@@ -25,7 +25,7 @@ class CpuNet : public Net {
     return Ok();
   }
   // Appends all steps of the net to the program. If oneDNN or `new` throws an exception, *where
-  // names the layer that was being planned.
+  // says what was being planned, for example which layer.
   void Plan(std::string* where);
 
   double Forward(const Feed& feed, Score* score, const Need& need) override {
@@ -77,7 +77,9 @@ void CpuNet::Plan(std::string* where) {
   using Planner = NetPlanner<Program, Layer, Value>;
   const Planner::Backend backend{
       [](const LayerSpec& spec) { return FindLayerKind(spec.def->kind_case())->make(spec); },
-      [this](const Value& a, const Value& b) { return program_.Add(a, b, Program::Attributes()); },
+      [this](const Value& a, const Value& b) {
+        return program_.AddSum(a, b, Program::Attributes());
+      },
       [where](const std::string& layer) { *where = layer; }};
   Planner(&program_, backend, PlanInput()).Plan(layers_);
   *where = "the arena";

@@ -28,7 +28,7 @@ dnnl::primitive_attr Program::Attributes() {
 }
 
 Value Program::NewValue(const memory::desc& desc) {
-  return {desc, plan_.Add(desc.get_size()), nullptr};
+  return {desc, plan_.AddBuffer(desc.get_size()), nullptr};
 }
 
 Value Program::Convert(const Value& source, const memory::desc& desc) {
@@ -45,7 +45,7 @@ void Program::Copy(const Value& source, const Value& target) {
   Run<dnnl::reorder>(desc, {{DNNL_ARG_FROM, source}, {DNNL_ARG_TO, target}});
 }
 
-Value Program::Add(const Value& a, const Value& b, const dnnl::primitive_attr& attributes) {
+Value Program::AddSum(const Value& a, const Value& b, const dnnl::primitive_attr& attributes) {
   const Value sum = NewValue(a.desc);
   const dnnl::binary::primitive_desc desc({dnnl::algorithm::binary_add, a.desc, a.desc, a.desc},
                                           attributes, engine_);
@@ -81,7 +81,7 @@ void Program::AddMark(int64_t Step::*mark, uint32_t p) {
 void Program::AddStep(Step step) {
   const int step_number = static_cast<int>(steps_.size());
   for (const Argument& argument : step.arguments) {
-    if (argument.value.buffer >= 0) plan_.Use(argument.value.buffer, step_number);
+    if (argument.value.buffer >= 0) plan_.RecordUse(argument.value.buffer, step_number);
   }
   steps_.push_back(std::move(step));
 }
@@ -115,10 +115,10 @@ void Program::RunStep(const Step& step) {
   if (step.function) return step.function(step.data);
   // Calls the C function of oneDNN, because its C++ function builds a map of the arguments at every
   // call.
-  const dnnl_status_t status = dnnl_primitive_execute(step.primitive.get(), stream_.get(),
-                                                      static_cast<int>(step.bound_arguments.size()),
-                                                      step.bound_arguments.data());
-  CHECK_EQ(status, dnnl_success) << "oneDNN refused to run a step that it had planned";
+  const dnnl_status_t execute_status = dnnl_primitive_execute(
+      step.primitive.get(), stream_.get(), static_cast<int>(step.bound_arguments.size()),
+      step.bound_arguments.data());
+  CHECK_EQ(execute_status, dnnl_success) << "oneDNN refused to run a step that it had planned";
 }
 
 void Program::RunForward(const std::function<bool(uint32_t p)>& need) {

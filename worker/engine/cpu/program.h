@@ -2,8 +2,8 @@
 // the net is planned, layers append their steps (layer.h); then the program only runs them.
 // Internal to the CPU engine, because this header exposes oneDNN. The order of calls:
 //
-//   { NewValue, Convert, Run, Call, MarkRead }*  -> EndForward -> { the same, MarkReady }* -> Bind
-//   -> { RunForward -> RunBackward? }*
+//   { NewValue, Convert, Copy, AddSum, InPlaceOrNew, Run, Call, MarkRead }*  -> EndForward
+//   -> { the same, MarkReady }* -> Bind -> { RunForward -> RunBackward? }*
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct Value {
   dnnl::memory::desc desc;  // Its shape, type and memory layout.
   int buffer = -1;          // The number of its buffer in the arena; -1 if it is not in the arena.
   float* caller_address = nullptr;  // Its address, if it is in the caller's memory.
-  // Whether several steps read this value (a gradient), so that none may overwrite it.
+  // For a gradient: whether several steps read it, so that none of them may overwrite it.
   bool is_shared = false;
 };
 
@@ -44,8 +44,8 @@ class Program {
   Program();
 
   const dnnl::engine& engine() const { return engine_; }
-  // The attributes that every primitive of the program must have: its scratch memory is a buffer of
-  // the arena.
+  // The attributes that every primitive of the program must have: they make the primitive's scratch
+  // memory a buffer of the arena.
   static dnnl::primitive_attr Attributes();
 
   // Adds a buffer to the arena.
@@ -56,9 +56,9 @@ class Program {
   // Appends a step that copies `source` to `target`, in the layout of `target`.
   void Copy(const Value& source, const Value& target);
   // Appends a step that computes a + b, in the layout of `a`.
-  Value Add(const Value& a, const Value& b, const dnnl::primitive_attr& attributes);
+  Value AddSum(const Value& a, const Value& b, const dnnl::primitive_attr& attributes);
   // Returns where an element-wise step on `value` writes its result: `value` itself if the step may
-  // overwrite it, else a new buffer.
+  // overwrite that, else a new buffer.
   Value InPlaceOrNew(const Value& value) {
     return value.is_shared || value.buffer < 0 ? NewValue(value.desc) : value;
   }

@@ -64,9 +64,9 @@ class Relu : public Layer {
 
 }  // namespace
 
-dnnl::primitive_attr AttributesWithRelu(bool relu) {
+dnnl::primitive_attr AttributesWithRelu(bool has_relu) {
   dnnl::primitive_attr attributes = Program::Attributes();
-  if (!relu) return attributes;
+  if (!has_relu) return attributes;
   dnnl::post_ops post_ops;
   post_ops.append_eltwise(/*scale=*/1.f, dnnl::algorithm::eltwise_relu, /*alpha=*/0.f,
                           /*beta=*/0.f);

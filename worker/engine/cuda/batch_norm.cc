@@ -36,7 +36,7 @@ class BatchNorm : public Layer {
   }
 
   // If a second input was added before the ReLU, the gradient of the second input is the output's
-  // gradient, set to 0 where the ReLU's output is 0. It needs an array of its own (added_gradient).
+  // gradient, set to 0 where the ReLU's output is 0. The kernel writes it to added_gradient.
   std::vector<Value> Backward(Program* program, const Value& gradient,
                               const std::vector<bool>& wanted) override {
     const bool masks_gradient = AddsSecondInput() && spec_.has_relu;

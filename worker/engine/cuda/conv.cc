@@ -80,7 +80,7 @@ class ConvOperation {
   void AddPass(Program* program, const char* what, ConvPass pass, const Value& x,
                const Value& kernel, const Value& y) {
     const std::shared_ptr<ConvPlan> plan = inputs_.convolutions->Plan(shape_, pass);
-    const Value workspace = program->NewArray(plan->workspace());
+    const Value workspace = program->NewArray(plan->workspace_bytes());
     std::vector<Value> values = {x, kernel, y, workspace};
     const bool has_bias = shape_.has_bias && pass == ConvPass::kForward;
     if (has_bias) values.push_back(bias_);

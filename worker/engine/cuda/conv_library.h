@@ -27,19 +27,19 @@ struct ConvShape {
 
 // The arrays of a pass, on the device: the input images x and the output images y, [n, h, w, c];
 // the kernel (weights) [y channels, rows, columns, x channels / groups]; the bias [y channels]. All
-// have the type of the shape. The forward pass reads x, the kernel and the bias, and writes y. The
-// backward passes read two of x, the kernel and y, and write the third; the arrays are then
+// have the type ConvShape::type. The forward pass reads x, the kernel and the bias, and writes y.
+// The backward passes read two of x, the kernel and y, and write the third; the arrays are then
 // gradients where the pass needs gradients. Addresses are aligned to MemoryPlan::kAlignment,
 // because the libraries rely on that.
 struct ConvData {
   void *x = nullptr, *kernel = nullptr, *y = nullptr, *bias = nullptr;
-  void* workspace = nullptr;  // Has ConvPlan::workspace() bytes.
+  void* workspace = nullptr;  // Has ConvPlan::workspace_bytes() bytes.
 };
 
 class ConvPlan {
  public:
   virtual ~ConvPlan() = default;
-  virtual size_t workspace() const = 0;  // The bytes of workspace that Run needs.
+  virtual size_t workspace_bytes() const = 0;  // The bytes of workspace that Run needs.
   // Launches the pass on the stream. The message of an error names the call that failed.
   virtual Status Run(kernels::DeviceStream stream, const ConvData& data) = 0;
 };

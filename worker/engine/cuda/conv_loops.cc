@@ -10,14 +10,14 @@ namespace {
 class LoopPlan : public ConvPlan {
  public:
   LoopPlan(const ConvShape& shape, ConvPass pass) : shape_(shape), pass_(pass) {}
-  size_t workspace() const override { return 0; }
+  size_t workspace_bytes() const override { return 0; }
   Status Run(kernels::DeviceStream stream, const ConvData& data) override {
     return device::CheckCuda(Launch(stream, data), "our own convolution");
   }
 
  private:
   int Launch(kernels::DeviceStream stream, const ConvData& data) const {
-    const auto& [slide, groups, type, tf32, bias, relu] = shape_;
+    const auto& [slide, groups, type, allows_tf32, has_bias, has_relu] = shape_;
     switch (pass_) {
       case ConvPass::kBackwardData:
         return kernels::ConvBackwardDataOnDevice(stream, type, slide, groups, data.y, data.kernel,
@@ -29,7 +29,7 @@ class LoopPlan : public ConvPlan {
         break;
     }
     return kernels::ConvForwardOnDevice(stream, type, slide, groups, data.x, data.kernel,
-                                        bias ? data.bias : nullptr, relu, data.y);
+                                        has_bias ? data.bias : nullptr, has_relu, data.y);
   }
 
   const ConvShape shape_;

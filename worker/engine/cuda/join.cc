@@ -83,13 +83,13 @@ class SumLayer : public Layer {
 
 }  // namespace
 
-Value AddSum(Program* program, const Value& a, const Value& b, bool relu) {
+Value AddSum(Program* program, const Value& a, const Value& b, bool has_relu) {
   const Value sum = program->NewValue(a.image);
   const uint64_t num_elements = models::Elements(a.image) * program->batch();
   program->Call("sum", {a, b, sum},
-                [num_elements, relu, type = program->type()](auto stream, const auto& data) {
-                  return kernels::AddOnDevice(stream, type, data[0], data[1], num_elements, relu,
-                                              data[2]);
+                [num_elements, has_relu, type = program->type()](auto stream, const auto& data) {
+                  return kernels::AddOnDevice(stream, type, data[0], data[1], num_elements,
+                                              has_relu, data[2]);
                 });
   return sum;
 }

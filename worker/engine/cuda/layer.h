@@ -58,8 +58,8 @@ kernels::DeviceSlide SlideOf(const LayerSpec& spec, const Def& def) {
 // Appends the backward launch of a ReLU: returns `gradient` where the ReLU's `output` is above 0,
 // else 0.
 Value AddReluBackward(Program* program, const Value& output, const Value& gradient);
-// Appends the launch of a + b, followed by a ReLU if `relu`.
-Value AddSum(Program* program, const Value& a, const Value& b, bool relu);
+// Appends the launch of a + b, followed by a ReLU if `has_relu`.
+Value AddSum(Program* program, const Value& a, const Value& b, bool has_relu);
 // Flatten appends the conversion of images, which are stored channels last, to rows of c * h * w
 // elements in the order [c, h, w]. Unflatten converts such rows back to images of the shape
 // `image`. For images of one pixel both orders are the same, and nothing is launched.

@@ -36,8 +36,8 @@ bool HasCudaLayer(pb::LayerDef::KindCase kind) { return FindLayerKind(kind) != n
 
 // An arena of the caller in host memory and its copy on the device, or an arena on the device.
 struct MirroredArena {
-  float* host_arena = nullptr;   // Null if the arena is on the device.
-  size_t num_elements = 0;       // The number of elements.
+  float* host_arena = nullptr;  // Null if the arena is on the device.
+  size_t num_elements = 0;
   float* device_data = nullptr;  // The arena or its copy on the device.
   device::DeviceMemory memory;
   std::unique_ptr<device::PinnedRange> page_lock;
@@ -48,9 +48,9 @@ struct MirroredArena {
   Status Make(const float* arena, size_t elements) {
     host_arena = const_cast<float*>(arena);
     num_elements = elements;
-    auto allocated = device::AllocateDevice(bytes());
-    if (!allocated.ok()) return allocated.status();
-    memory = std::move(*allocated);
+    auto new_memory = device::AllocateDevice(bytes());
+    if (!new_memory.ok()) return new_memory.status();
+    memory = std::move(*new_memory);
     device_data = static_cast<float*>(memory.get());
     page_lock = std::make_unique<device::PinnedRange>(host_arena, bytes());
     return Ok();
@@ -92,7 +92,7 @@ class CudaNet : public Net {
   Status RunScaledBackward(const std::function<void(uint32_t p)>& ready);
   Result<bool> HasOverflowed();
   Status RepeatForward();
-  bool ScalesLoss() const { return options_.training && options_.precision == Precision::kFp16; }
+  bool ScalesLoss() const { return options_.is_training && options_.precision == Precision::kFp16; }
   double SumLosses(const Feed& feed, Score* score) const;
 
   const pb::NetDef def_;
@@ -108,7 +108,7 @@ class CudaNet : public Net {
   std::unique_ptr<PixelInput> pixel_input_;  // Null unless images come as bytes.
   kernels::DeviceStep step_;
   LossScale loss_scale_;
-  // The statistics before this step, for a repetition of the step.
+  // The batch-norm statistics before this step, for a repetition of the step.
   std::vector<float> statistics_before_;
   uint64_t image_elements_ = 0;  // The number of elements of one input image.
   Program program_;
@@ -120,16 +120,16 @@ Status CudaNet::AllocateMemory(const Arenas& arenas) {
   if (arenas.model != nullptr) {
     const auto& model = static_cast<const device::CudaModel&>(*arenas.model);
     stream_ = model.stream();
-    parameters_.UseDeviceArena(options_.training ? model.point() : model.weights(),
+    parameters_.UseDeviceArena(options_.is_training ? model.point() : model.weights(),
                                parameter_table_.total);
-    gradients_.UseDeviceArena(model.gradients(), options_.training ? parameter_table_.total : 0);
+    gradients_.UseDeviceArena(model.gradients(), options_.is_training ? parameter_table_.total : 0);
   } else {
     auto stream = device::Stream::Make();
     if (!stream.ok()) return stream.status();
     stream_ = std::move(*stream);
     TERN_RETURN_IF_ERROR(parameters_.Make(arenas.parameters, parameter_table_.total));
     TERN_RETURN_IF_ERROR(
-        gradients_.Make(arenas.gradients, options_.training ? parameter_table_.total : 0));
+        gradients_.Make(arenas.gradients, options_.is_training ? parameter_table_.total : 0));
   }
   TERN_RETURN_IF_ERROR(statistics_.Make(arenas.statistics, parameter_table_.statistics_total));
   const size_t batch = options_.batch;
@@ -140,12 +140,12 @@ Status CudaNet::AllocateMemory(const Arenas& arenas) {
         std::pair{&scores_, batch * def_.classes() * sizeof(float)},
         std::pair{&device_step_, sizeof(kernels::DeviceStep)},
         std::pair{&overflow_flag_, sizeof(uint32_t)}}) {
-    auto allocated = device::AllocateDevice(bytes);
-    if (!allocated.ok()) return allocated.status();
-    *memory = std::move(*allocated);
+    auto new_memory = device::AllocateDevice(bytes);
+    if (!new_memory.ok()) return new_memory.status();
+    *memory = std::move(*new_memory);
   }
   host_losses_.resize(batch);
-  for (size_t p = 0; options_.training && p < parameter_table_.parameters.size(); ++p) {
+  for (size_t p = 0; options_.is_training && p < parameter_table_.parameters.size(); ++p) {
     auto event = device::Event::Make();
     if (!event.ok()) return event.status();
     gradients_arrived_.push_back(std::move(*event));
@@ -174,7 +174,8 @@ Value CudaNet::PlanInput() {
   return input_value;
 }
 
-// Appends the launch that converts the scores to floats. RunForward copies these to the feed.
+// Appends the launch that converts the scores to floats. If the feed asks for scores, RunForward
+// copies the floats there.
 void CudaNet::PlanScores(const Value& scores) {
   program_.Call("scores", {scores},
                 [float_scores = static_cast<float*>(scores_.get()),
@@ -185,7 +186,7 @@ void CudaNet::PlanScores(const Value& scores) {
 }
 
 Status CudaNet::Plan(const Arenas& arenas) {
-  TERN_RETURN_IF_ERROR(device::FindDevice());
+  TERN_RETURN_IF_ERROR(device::CheckDevice());
   auto table = models::MakeParameterTable(def_);
   if (!table.ok()) return table.status();
   parameter_table_ = std::move(*table);
@@ -193,7 +194,7 @@ Status CudaNet::Plan(const Arenas& arenas) {
   image_elements_ = models::Elements({input.channels(), input.height(), input.width()});
   if (options_.pixels.has_value()) {
     const auto images = ImagesOf(options_.batch, {input.channels(), input.height(), input.width()});
-    auto pixel_input = PixelInput::Make(*options_.pixels, images, options_.training);
+    auto pixel_input = PixelInput::Make(*options_.pixels, images, options_.is_training);
     if (!pixel_input.ok()) return pixel_input.status();
     pixel_input_ = std::move(*pixel_input);
   }
@@ -208,13 +209,14 @@ Status CudaNet::Plan(const Arenas& arenas) {
                       static_cast<const uint32_t*>(labels_.get()),
                       static_cast<kernels::DeviceLoss*>(losses_.get()), convolutions->get()};
   using Planner = NetPlanner<Program, Layer, Value>;
-  const Planner::Backend backend{
-      [inputs](const LayerSpec& spec) {
-        return FindLayerKind(spec.def->kind_case())->make(spec, inputs);
-      },
-      [this](const Value& a, const Value& b) { return AddSum(&program_, a, b, /*relu=*/false); },
-      [this](const std::string& where) { program_.BeginLayer(where); },
-      [this](const Value& scores) { PlanScores(scores); }};
+  const Planner::Backend backend{[inputs](const LayerSpec& spec) {
+                                   return FindLayerKind(spec.def->kind_case())->make(spec, inputs);
+                                 },
+                                 [this](const Value& a, const Value& b) {
+                                   return AddSum(&program_, a, b, /*has_relu=*/false);
+                                 },
+                                 [this](const std::string& where) { program_.BeginLayer(where); },
+                                 [this](const Value& scores) { PlanScores(scores); }};
   Planner(&program_, backend, PlanInput()).Plan(layers_);
   std::vector<size_t> parameter_bytes;
   for (const models::Parameter& parameter : parameter_table_.parameters)
@@ -276,7 +278,7 @@ Status CudaNet::UploadImages(const Feed& feed) {
 Status CudaNet::RunForward(const Feed& feed, const Need& need) {
   TERN_RETURN_IF_ERROR(UploadInputs(feed));
   TERN_RETURN_IF_ERROR(program_.RunForward(*stream_, MakeTransfers(), need));
-  if (options_.training) {
+  if (options_.is_training) {
     TERN_RETURN_IF_ERROR(
         stream_->CopyOut(statistics_.host_arena, statistics_.device(), statistics_.bytes()));
   }

@@ -6,7 +6,7 @@ namespace tern::engine {
 
 Result<std::unique_ptr<Net>> MakeCudaNet(const pb::NetDef&, const Net::Options&,
                                          const Net::Arenas&) {
-  return device::FindDevice();
+  return device::CheckDevice();
 }
 
 }  // namespace tern::engine

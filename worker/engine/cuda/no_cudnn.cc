@@ -1,4 +1,4 @@
-// The convolution library of builds without cuDNN, and of tests on the CPU.
+// The convolution library of builds without cuDNN, and of tests that simulate a GPU on the CPU.
 #include "kernels/device/tiling.h"
 #include "worker/engine/cuda/conv_library.h"
 

@@ -10,9 +10,9 @@ namespace tern::engine::cuda {
 namespace {
 
 Status Allocate(size_t bytes, device::DeviceMemory* memory) {
-  auto allocated = device::AllocateDevice(bytes);
-  if (!allocated.ok()) return allocated.status();
-  *memory = std::move(*allocated);
+  auto new_memory = device::AllocateDevice(bytes);
+  if (!new_memory.ok()) return new_memory.status();
+  *memory = std::move(*new_memory);
   return Ok();
 }
 

@@ -30,8 +30,8 @@ class PixelInput {
   // Uploads the batch of `feed`, unless Stage has done so, makes `stream` wait for the upload, and
   // writes the addresses on the device to *step.
   Status Prepare(const device::Stream& stream, const Net::Feed& feed, kernels::DeviceStep* step);
-  // Launches the conversion of the batch in *step, which is on the device, to `images`. Returns a
-  // cudaError_t.
+  // Launches the conversion to `images` of the batch whose addresses are in *step. `step` and
+  // `images` point to device memory. Returns a cudaError_t.
   int Launch(kernels::DeviceStream stream, const kernels::DeviceStep* step,
              kernels::DeviceType type, void* images) const;
 

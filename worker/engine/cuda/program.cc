@@ -16,10 +16,10 @@ constexpr size_t kMinSegmentBytes = size_t{4} << 20;
 }  // namespace
 
 Value Program::NewValue(const models::ImageDims& image) {
-  return {image, plan_.Add(models::Elements(image) * batch_ * kernels::BytesOf(type_))};
+  return {image, plan_.AddBuffer(models::Elements(image) * batch_ * kernels::BytesOf(type_))};
 }
 
-Value Program::NewArray(size_t bytes) { return {{}, plan_.Add(bytes)}; }
+Value Program::NewArray(size_t bytes) { return {{}, plan_.AddBuffer(bytes)}; }
 
 void Program::Call(const char* what, const std::vector<Value>& values, Kernel kernel) {
   Append(values,
@@ -31,14 +31,14 @@ void Program::Call(const char* what, const std::vector<Value>& values, Kernel ke
 void Program::CallOperation(const char* what, const std::vector<Value>& values, Operation work) {
   Append(values,
          [name = where_ + ", " + what, work = std::move(work)](auto stream, const Data& data) {
-           const Status status = work(stream, data);
-           return status.ok() ? status : status.Within(name);
+           const Status work_status = work(stream, data);
+           return work_status.ok() ? work_status : work_status.Within(name);
          });
 }
 
 void Program::Append(const std::vector<Value>& values, Operation work) {
   const auto step_number = static_cast<int>(steps_.size());
-  for (const Value& value : values) plan_.Use(value.buffer, step_number);
+  for (const Value& value : values) plan_.RecordUse(value.buffer, step_number);
   Step& step = steps_.emplace_back();
   step.values = values;
   step.work = std::move(work);
@@ -60,11 +60,11 @@ Status Program::Bind(const std::vector<size_t>& parameter_bytes) {
   return Ok();
 }
 
-void Program::Segment::AddParameter(uint32_t p, size_t size) {
+void Program::Segment::AddParameter(uint32_t p, size_t num_bytes) {
   const bool is_first = parameters.begin == parameters.end;
   parameters.begin = is_first ? p : std::min(parameters.begin, p);
   parameters.end = is_first ? p + 1 : std::max(parameters.end, p + 1);
-  bytes += size;
+  bytes += num_bytes;
 }
 
 // Divides the forward pass into segments. A segment begins at a mark of a read parameter, because

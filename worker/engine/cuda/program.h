@@ -2,13 +2,13 @@
 // arena). When the net is planned, layers append their launches (layer.h); then the program only
 // runs them. Internal to the engine. The order of calls:
 //
-//   { NewValue, Call, MarkRead }*  -> EndForward -> { the same, MarkReady }* -> Bind
-//   -> { RunForward -> RunBackward? }*
+//   { NewValue, NewArray, InPlaceOrNew, BeginLayer, Call, CallOperation, MarkRead }*
+//   -> EndForward -> { the same, MarkReady }* -> Bind -> { RunForward -> RunBackward? }*
 //
-// The list is divided into segments. Before each forward segment, the parameters that it reads, a
-// few megabytes, are copied to the device; after each backward segment, gradients are copied to the
-// host. The launches of a segment are captured as a CUDA graph on its second run, and replayed from
-// then on.
+// The list is divided into segments. Unless parameters and gradients stay on the device, the
+// parameters that a forward segment reads, a few megabytes, are copied to the device before the
+// segment, and gradients are copied to the host after each backward segment. The launches of a
+// segment are captured as a CUDA graph on its second run, and replayed from then on.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ namespace tern::engine::cuda {
 struct Value {
   models::ImageDims image;  // The shape of an image of the tensor; unset for another array.
   int buffer = -1;          // The number of the buffer.
-  // Whether several launches read this value (a gradient), so that none may overwrite it.
+  // For a gradient: whether several launches read it, so that none of them may overwrite it.
   bool is_shared = false;
 };
 
@@ -68,8 +68,8 @@ class Program {
   Value InPlaceOrNew(const Value& value) { return value.is_shared ? NewValue(value.image) : value; }
   // Sets what error messages call the layer whose launches are appended next.
   void BeginLayer(const std::string& where) { where_ = where; }
-  // Both append a launch, to which the addresses of the values are passed. `what` names the launch
-  // in error messages.
+  // Call and CallOperation append a launch, to which the addresses of the values are passed. `what`
+  // names the launch in error messages.
   void Call(const char* what, const std::vector<Value>& values, Kernel kernel);
   void CallOperation(const char* what, const std::vector<Value>& values, Operation work);
   // MarkRead says that launches appended later read parameter number p; MarkReady, that the
@@ -85,8 +85,8 @@ class Program {
   // Launches the forward pass. Calls `need(p)`, if set, before parameter p is copied or read; ends
   // the pass without an error if `need` returns false.
   Status RunForward(const device::Stream& stream, const Transfers& transfers, const Need& need);
-  // Launches the backward pass. Then calls `ready(p)`, if set, for each parameter p when its
-  // gradient has been copied.
+  // Launches the backward pass. Then calls `ready(p)`, if set, for each parameter p when the
+  // gradient of p is final and, unless gradients stay on the device, has been copied to the host.
   Status RunBackward(const device::Stream& stream, const Transfers& transfers,
                      const std::function<void(uint32_t p)>& ready);
 
@@ -106,8 +106,8 @@ class Program {
     uint64_t runs = 0;          // How often the segment has run.
     // The captured launches, from the second run on; null if CUDA cannot capture them.
     std::unique_ptr<device::Graph> graph;
-    // Adds parameter p, of `size` bytes, to `parameters` and `bytes`.
-    void AddParameter(uint32_t p, size_t size);
+    // Adds parameter p, of `num_bytes` bytes, to `parameters` and `bytes`.
+    void AddParameter(uint32_t p, size_t num_bytes);
   };
   void AddMark(int64_t Step::*mark, uint32_t p);
   void Append(const std::vector<Value>& values, Operation work);

@@ -86,10 +86,10 @@ void Fetching::OnInstalled(uint64_t applied, Time now, SessionActions* out) {
   state_.state_held = SessionState::StateHeld::kState;
   EmitReady(out);
   heartbeats_.Send(now, out);
-  // This hello tells the lanes what the worker has applied. They answer with the outcomes of the
-  // rounds that have closed since.
+  // A hello tells the lanes (server sockets) what the worker has applied. They answer with the
+  // outcomes (the workers' sums) of the rounds that have closed since.
   const SessionState::Origin& origin = *state_.origin;
-  if (state_.options.unsolicited || origin.begin.has_value() || origin.resume.has_value())
+  if (state_.options.is_elastic || origin.begin.has_value() || origin.resume.has_value())
     state_.links.GreetAllUp(now, out);
 }
 
@@ -116,8 +116,8 @@ void Fetching::OnSnapshot(const Bytes& state, uint64_t applied, SessionActions* 
 }
 
 Status Fetching::Check() const {
-  TERN_HOLDS(state_.has_state() || giver_.snapshots() == 0, "session: has no state, and keeps ",
-             giver_.snapshots(), " snapshots of it");
+  TERN_HOLDS(state_.has_state() || giver_.num_snapshots() == 0, "session: has no state, and keeps ",
+             giver_.num_snapshots(), " snapshots of it");
   return Ok();
 }
 

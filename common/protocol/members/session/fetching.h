@@ -20,8 +20,8 @@
 
 namespace tern::protocol {
 
-// A part of Session. It alone moves the session to kFetching, kInstalling and kRunning, and sets
-// SessionState::state_held, except when the job goes back.
+// A part of Session. It alone moves the session to kFetching, kInstalling and kRunning. It also
+// sets SessionState::state_held.
 class Fetching {
  public:
   Fetching(SessionState* state, Heartbeats* heartbeats, Leaving* leaving);

@@ -29,7 +29,7 @@ void Heartbeats::Send(Time now, SessionActions* out) {
   const bool sends_even_if_down =
       must_stop && (state_.phase() == SessionPhase::kJoining ||
                     now - state_.stop_at > state_.options.timings.dead_after);
-  for (uint32_t s = state_.links.shards(); s-- > 0;) {
+  for (uint32_t s = state_.links.num_shards(); s-- > 0;) {
     if (s == 0) {  // Only shard 0 uses counters and stop requests.
       *beat->mutable_counters() = counters_;
       if (must_stop) beat->set_stop(static_cast<uint32_t>(ExitCode(state_.stop_status)));

@@ -45,7 +45,8 @@ void Leaving::OnTimer(Time now, SessionActions* out) {
   }
   if (!state_.leaving()) return;
   // A failed worker waits only briefly for shard 0's answer. A worker that has finished waits for
-  // End, because others may need what it keeps; but it ends when shard 0 has been silent too long.
+  // shard 0's message End, because others may need what the worker keeps; but it ends when shard 0
+  // has been silent too long.
   const Time silence = now - (state_.failed() ? leaving_since_ : heard_at);
   if (silence > (state_.failed() ? timings.dead_after : timings.server_return_timeout))
     EndWith(state_.leave_status, out);

@@ -21,7 +21,7 @@ Links::Links(const std::vector<uint32_t>& data_lanes, std::vector<std::string> s
       hello_(std::move(hello)),
       exchange_(exchange),
       shards_(data_lanes.size()) {
-  for (uint32_t lanes : data_lanes) links_.emplace_back(lanes + 1);
+  for (uint32_t num_data_lanes : data_lanes) links_.emplace_back(num_data_lanes + 1);
 }
 
 bool Links::Become(LaneRef lane, State next) {
@@ -54,7 +54,7 @@ void Links::Greet(LaneRef lane, Time now, SessionActions* out) {
 }
 
 void Links::GreetAllUp(Time now, SessionActions* out) {
-  for (uint32_t s = 0; s < shards(); ++s) {
+  for (uint32_t s = 0; s < num_shards(); ++s) {
     for (uint32_t l = 0; l < links_[s].size(); ++l) {
       if (IsUp({s, l})) Greet({s, l}, now, out);
     }
@@ -62,7 +62,7 @@ void Links::GreetAllUp(Time now, SessionActions* out) {
 }
 
 void Links::GreetAgain(Time retry, Time now, SessionActions* out) {
-  for (uint32_t s = 0; s < shards(); ++s) {
+  for (uint32_t s = 0; s < num_shards(); ++s) {
     for (uint32_t l = 0; l < links_[s].size(); ++l) {
       const Link& lane_link = links_[s][l];
       if (lane_link.state == State::kGreeting && now - lane_link.hello_at >= retry)
@@ -79,7 +79,7 @@ void Links::DropDataLinks(uint32_t shard) {
 }
 
 void Links::ReconnectAll(Time now, SessionActions* out) {
-  for (uint32_t s = 0; s < shards(); ++s) {
+  for (uint32_t s = 0; s < num_shards(); ++s) {
     exchange_->OnLaneDown({s, 0});
     DropDataLinks(s);
     Connect({s, 0}, 0, now, out);

@@ -53,8 +53,8 @@ class Links {
   void GreetAllUp(Time now, SessionActions* out);
   // Repeats every hello that has had no answer for `retry`.
   void GreetAgain(Time retry, Time now, SessionActions* out);
-  // Changes a link's state; only Connect does that, too. Returns false and changes nothing if the
-  // diagram has no arrow from the link's present state to `next`.
+  // Changes a link's state; besides this method, only Connect does that. Returns false and changes
+  // nothing if the diagram has no arrow from the link's present state to `next`.
   bool Become(LaneRef lane, State next);
   // Marks the shard's data links as down, because its server process was replaced.
   void DropDataLinks(uint32_t shard);
@@ -63,7 +63,7 @@ class Links {
   // Opens a new control connection to a shard that is lost; `why` goes to the log.
   void LoseShard(uint32_t shard, Time now, const std::string& why, SessionActions* out);
 
-  uint32_t shards() const { return static_cast<uint32_t>(shards_.size()); }
+  uint32_t num_shards() const { return static_cast<uint32_t>(shards_.size()); }
   Shard& shard(uint32_t shard) { return shards_[shard]; }
   const Link& link(LaneRef lane) const { return links_[lane.shard][lane.lane]; }
   bool IsUp(LaneRef lane) const { return link(lane).state == State::kUp; }

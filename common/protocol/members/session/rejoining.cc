@@ -9,7 +9,7 @@ void Rejoining::Rejoin(Time now, SessionActions* out) {
       out);
   if (state_.options.shrink && !state_.leaving()) fetching_.DropState();
   if (!state_.has_state() && !state_.leaving()) {
-    // The worker must say hello on every lane before it asks for State.
+    // The worker must say hello on every lane (server socket) before it asks for State.
     state_.Become(SessionPhase::kJoining);
     state_.joining_since = now;
   }
@@ -24,13 +24,13 @@ void Rejoining::OnGoBack(const pb::GoBack& message, Time now, SessionActions* ou
   state_.state_held = SessionState::StateHeld::kVoid;
   state_.Become(SessionPhase::kJoining);
   state_.joining_since = now;
-  state_.epoch = 0;  // the new incarnation was never admitted
+  state_.epoch = 0;  // shard 0 has never admitted the new incarnation
   StartNewIncarnation(now, out);
 }
 
 void Rejoining::StartNewIncarnation(Time now, SessionActions* out) {
-  // The next number of a linear congruential sequence. It is unique because the sequence starts at
-  // this process's random incarnation.
+  // The next number of a linear congruential sequence. It identifies this worker uniquely, because
+  // the sequence starts at a random number, the first incarnation of this process.
   state_.incarnation = state_.incarnation * 6364136223846793005u + 1442695040888963407u;
   state_.exchange.SetIncarnation(state_.incarnation);
   state_.origin.reset();

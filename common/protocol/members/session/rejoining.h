@@ -25,9 +25,9 @@ class Rejoining {
 
   void Rejoin(Time now, SessionActions* out);
   void OnGoBack(const pb::GoBack& message, Time now, SessionActions* out);
-  // Handles a worker that cannot continue. `floor`: the newest round that all members have applied.
-  // If this running worker has not applied that round, another process has continued with its rank.
-  // Then the session ends or, with `shrink`, joins again, and the result is true.
+  // `floor`: the newest round that all members have applied. If this running worker has not applied
+  // that round, it cannot continue, because another process has continued with its rank. Then the
+  // session ends or, with `shrink`, joins again, and the result is true.
   bool HandleIfLeftBehind(uint64_t floor, Time now, SessionActions* out);
 
  private:

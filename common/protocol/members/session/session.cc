@@ -11,7 +11,7 @@ namespace tern::protocol {
 void Session::Start(Time now, SessionActions* out) {
   const CheckInvariantsAtScopeEnd checked(*this);
   state_.joining_since = now;
-  for (uint32_t s = 0; s < state_.links.shards(); ++s) {
+  for (uint32_t s = 0; s < state_.links.num_shards(); ++s) {
     state_.links.shard(s).heard_at = now;
     state_.links.Connect({s, 0}, 0, now, out);
   }
@@ -61,14 +61,14 @@ void Session::OnRoundMessage(LaneRef lane, const Message& message, Time now, Ses
   const pb::Outcome* outcome = AsOutcome(message.head, &kind);
   if (outcome == nullptr || outcome->form_case() == pb::Outcome::FORM_NOT_SET)
     return Log("dropped a message that servers do not send to workers", out);
-  // A worker without state cannot use outcomes. Once it has state, the lanes send again the
-  // outcomes that it needs.
+  // A worker without state cannot use outcomes (the servers' answers to contributions). Once it has
+  // state, the lanes (server sockets) send again the outcomes that it needs.
   if (!state_.has_state() && !(phase() == SessionPhase::kInstalling && outcome->has_pulled()))
     return;
   std::vector<Exchange::Outgoing> outgoing;
   for (auto& delivery :
        state_.exchange.OnOutcome(lane, kind, *outcome, message.payload, now, &outgoing)) {
-    if (const uint64_t last = StopAfter(*outcome); last != 0) state_.stop_after = last;
+    if (const uint64_t last = LastExchangeOf(*outcome); last != 0) state_.stop_after = last;
     out->push_back(MakeAction(SessionAction::Type::kDeliver, lane));
     out->back().delivery = std::move(delivery);
   }
@@ -111,7 +111,7 @@ bool Session::OnControlWelcome(uint32_t s, const pb::Welcome& welcome, Time now,
   if (was_replaced) links.DropDataLinks(s);
   links.Become({s, 0}, Links::State::kUp);
   if (s == 0) OnWelcomeOfShard0(welcome, now, out);
-  for (uint32_t t = 0; state_.origin.has_value() && t < links.shards(); ++t)
+  for (uint32_t t = 0; state_.origin.has_value() && t < links.num_shards(); ++t)
     links.ConnectDataLinks(t, now, out);
   return true;
 }
@@ -132,13 +132,13 @@ void Session::OnWelcomeOfShard0(const pb::Welcome& welcome, Time now, SessionAct
 
 void Session::OnRefuse(LaneRef lane, const pb::Refuse& refuse, Time now, SessionActions* out) {
   if (rejoining_.HandleIfLeftBehind(refuse.floor(), now, out)) return;
-  const std::string shard = Cat("server shard ", lane.shard, ": ");
+  const std::string shard_prefix = Cat("server shard ", lane.shard, ": ");
   switch (refuse.then()) {
     case pb::Refuse::retry:
       if (state_.links.IsUp(lane)) state_.links.Become(lane, Links::State::kGreeting);
       return;
     case pb::Refuse::ignore:
-      return Log(shard + PrintableSentence(refuse.sentence()), out);
+      return Log(shard_prefix + PrintableSentence(refuse.sentence()), out);
     case pb::Refuse::rejoin:
       return rejoining_.Rejoin(now, out);
     case pb::Refuse::again: {
@@ -150,7 +150,7 @@ void Session::OnRefuse(LaneRef lane, const pb::Refuse& refuse, Time now, Session
       break;
   }
   const Status error = ErrorFromPeer(refuse.code(), refuse.sentence());
-  leaving_.LeaveWith(Status(error.code(), "refused by " + shard + error.message()), out);
+  leaving_.LeaveWith(Status(error.code(), "refused by " + shard_prefix + error.message()), out);
 }
 
 void Session::OnDisconnected(LaneRef lane, Time now, SessionActions* out) {

@@ -37,7 +37,7 @@ SessionState::SessionState(SessionOptions given)
     : options(std::move(given)),
       incarnation(options.incarnation),
       exchange({options.rank, incarnation, options.credit_bytes, options.timings.resend_after,
-                options.unsolicited, options.in_plan}),
+                options.is_elastic, options.in_plan}),
       links(
           options.data_lanes, options.servers, [this](LaneRef lane) { return MakeHello(lane); },
           &exchange) {}

@@ -49,7 +49,7 @@ struct SessionOptions {
   uint64_t max_state_bytes = 0;      // the largest State that this worker accepts
   uint32_t piece_bytes = 256 << 10;  // the size of the pieces in which it sends its State
   Timings timings;
-  bool unsolicited = false;  // whether rounds may close without this worker's contribution
+  bool is_elastic = false;  // whether rounds may close without this worker's contribution
   // Whether the exchange plan has this cell (one reduction over the workers) at this lane.
   std::function<bool(const Cell&, LaneRef)> in_plan;
   bool shrink = false;  // whether faults.on_worker_loss is `shrink`: lost members are removed

@@ -29,7 +29,7 @@ class StateGiver {
   // Drops the snapshots whose round is below `floor`: their takers have installed them.
   void OnFloor(uint64_t floor);
 
-  size_t snapshots() const { return snapshots_.size(); }
+  size_t num_snapshots() const { return snapshots_.size(); }
 
  private:
   struct Snapshot {
@@ -43,7 +43,7 @@ class StateGiver {
   };
   std::optional<Message> Piece(uint32_t rank, const Snapshot& snapshot) const;
 
-  uint64_t incarnation_;
+  uint64_t incarnation_;  // this worker's random number; transfers are numbered from it on
   uint32_t piece_bytes_;
   uint64_t num_transfers_ = 0;
   std::map<uint32_t, Snapshot> snapshots_;  // by rank of the taker

@@ -19,8 +19,8 @@ void Watch::OnPulse(uint32_t shard, const pb::Pulse& pulse, Time now, SessionAct
       state_.links.LoseShard(shard, now, "it was started again", out);
     return;
   }
-  // A pulse that is older than this worker's admission may have a floor from before the job went
-  // back.
+  // A pulse (a shard's heartbeat) that is older than this worker's admission may have a floor (the
+  // newest round that all members have applied) from before the job went back to a checkpoint.
   if (pulse.epoch() < state_.epoch) return;
   if (rejoining_.HandleIfLeftBehind(pulse.floor(), now, out)) return;
   state_.exchange.OnFloor(pulse.floor());
@@ -54,7 +54,7 @@ void Watch::OnTimer(Time now, SessionActions* out) {
                                     ": still waiting for ", WhoIsMissing())),
         out);
   }
-  for (uint32_t s = 0; s < state_.links.shards(); ++s) {
+  for (uint32_t s = 0; s < state_.links.num_shards(); ++s) {
     if (LeaveIfLost(s, now, out)) return;
     ReplaceIfSilent(s, now, out);
   }
@@ -87,12 +87,12 @@ void Watch::ReplaceIfSilent(uint32_t s, Time now, SessionActions* out) {
 }
 
 std::string Watch::WhoIsMissing() const {
-  std::vector<std::string> missing;
-  for (uint32_t s = 0; s < state_.links.shards(); ++s) {
-    if (!state_.links.IsUp({s, 0})) missing.push_back(state_.links.NameOf(s));
+  std::vector<std::string> missing_names;
+  for (uint32_t s = 0; s < state_.links.num_shards(); ++s) {
+    if (!state_.links.IsUp({s, 0})) missing_names.push_back(state_.links.NameOf(s));
   }
-  for (uint32_t rank : absent_ranks_) missing.push_back(Cat("worker ", rank));
-  return missing.empty() ? "data sockets" : Join(missing);
+  for (uint32_t rank : absent_ranks_) missing_names.push_back(Cat("worker ", rank));
+  return missing_names.empty() ? "data sockets" : Join(missing_names);
 }
 
 }  // namespace tern::protocol

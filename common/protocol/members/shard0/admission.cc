@@ -30,17 +30,17 @@ void Admission::OnHello(Peer from, const pb::Hello& received, Time now, ControlA
 }
 
 void Admission::OnShardHello(Peer from, const pb::Hello& hello, Time now, ControlActions* out) {
-  const auto found = job_.roster.shards.find(hello.rank());
-  if (found == job_.roster.shards.end()) {
+  const auto found_shard = job_.roster.shards.find(hello.rank());
+  if (found_shard == job_.roster.shards.end()) {
     return EmitSend(
         from, MakeFinalRefusal(Code::kMismatch, Cat("there is no server shard ", hello.rank())),
         out);
   }
-  if (!MayTakeShardPlace(&found->second, from, hello, now, out)) return;
-  const uint64_t previous_incarnation = found->second.incarnation;
+  if (!MayTakeShardPlace(&found_shard->second, from, hello, now, out)) return;
+  const uint64_t previous_incarnation = found_shard->second.incarnation;
   const bool was_restarted =
       previous_incarnation != 0 && previous_incarnation != hello.incarnation();
-  found->second = {from, hello.incarnation(), now, false, hello, 0, Time(0)};
+  found_shard->second = {from, hello.incarnation(), now, false, hello, 0, Time(0)};
   Message message;
   message.head.mutable_welcome()->set_incarnation(job_.options.incarnation);
   EmitSend(from, std::move(message), out);
@@ -117,7 +117,7 @@ bool Admission::MayTakeRank(Roster::Worker* worker, Peer from, const pb::Hello& 
     EmitSend(from, membership_.AnswerToRemovedWorker(hello.incarnation()), out);
     return false;
   }
-  const bool is_lost = worker->presence == Presence::kLost || worker->awaited;
+  const bool is_lost = worker->presence == Presence::kLost || worker->is_awaited;
   if (is_lost && !hello.fresh() && hello.epoch() < worker->first_epoch) {
     EmitSend(from,
              MakeFinalRefusal(Code::kPeerLost, Cat("another process had rank ", hello.rank(),
@@ -157,7 +157,7 @@ void Admission::Refuse(Roster::Worker* holder, Peer from, const pb::Hello& hello
 
 void Admission::Admit(Roster::Worker* worker, Peer from, const pb::Hello& hello, Time now,
                       ControlActions* out) {
-  const bool has_returned = worker->presence == Presence::kLost || worker->awaited;
+  const bool has_returned = worker->presence == Presence::kLost || worker->is_awaited;
   const uint64_t first_epoch = worker->first_epoch;
   // Whether no worker is left that holds the state of the job, because this one lost it.
   const bool nobody_has_state = job_.running() && job_.options.workers_hold_state &&

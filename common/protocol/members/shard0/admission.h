@@ -14,7 +14,7 @@
 
 namespace tern::protocol {
 
-// A part of the Coordinator. It alone adds workers and shards to the roster.
+// A part of the Coordinator. It alone gives processes the ranks and the shards' places.
 class Admission {
  public:
   Admission(JobState* job, Membership* membership, GoingBack* going_back, Gathering* gathering,
@@ -42,7 +42,8 @@ class Admission {
   bool MayTakeRank(Roster::Worker* worker, Peer from, const pb::Hello& hello, Time now,
                    ControlActions* out) const;
   // Refuses a hello for a rank that the live worker `holder` has. The refusal is final if `holder`
-  // was heard after the sender first asked for the rank; else the sender is told to retry.
+  // was heard more than suspect_after after the sender first asked for the rank; else the sender is
+  // told to retry.
   void Refuse(Roster::Worker* holder, Peer from, const pb::Hello& hello, Time now,
               ControlActions* out) const;
   // Admits the sender as the worker of its rank. If that completes the workers, the job runs; if

@@ -16,7 +16,7 @@ void Ending::OnStop(Code code, Time now, ControlActions* out) {
   const std::vector<Roster::Worker>& workers = job_.roster.workers;
   const bool is_any_missing =
       std::any_of(workers.begin(), workers.end(), [this](const Roster::Worker& worker) {
-        return worker.live() ? worker.awaited : !job_.options.elasticity.shrinks_on_loss();
+        return worker.live() ? worker.is_awaited : !job_.options.elasticity.shrinks_on_loss();
       });
   if (!job_.running() || is_any_missing)
     return Abort(code, "stopped by a signal while not all workers were there", now, out);

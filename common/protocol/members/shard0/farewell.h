@@ -22,7 +22,7 @@ class Farewell {
 
   // Sends `message` (End or Abort) to all recipients. `status`: the status with which this process
   // ends when all have answered. `resend_after`: the time between two repetitions. After
-  // `deadline` it ends without the missing answers.
+  // `deadline` this process ends without the missing answers.
   void Start(Message message, Status status, std::vector<Recipient> recipients, Time resend_after,
              Time deadline, Time now, ControlActions* out);
   // An End is a recipient's answer. A hello, Bye or heartbeat gets the last message as its answer.

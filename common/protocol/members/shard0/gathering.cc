@@ -114,8 +114,8 @@ bool Gathering::MustNotRunYet(Time now, ControlActions* out) {
 }
 
 // A worker below the floor (all members have applied a round that it has not) cannot continue:
-// another process took its rank, and the outcomes that the worker needs were then dropped. But the
-// worker may have advanced since its hello, so it is asked for a new hello.
+// another process took its rank, and the rounds' sums that the worker needs were then dropped. But
+// the worker may have advanced since its hello, so it is asked for a new hello.
 bool Gathering::AskWorkersBelow(uint64_t floor, ControlActions* out) {
   bool any_asked = false;
   for (Roster::Worker& worker : job_.roster.workers) {
@@ -262,8 +262,9 @@ bool Gathering::TryToChooseBegin(Time now, ControlActions* out) {
     job_.roster.run = job_.begin.checkpoint->run();
   }
   if (has_begun || job_.begin.checkpoint.has_value()) LogBegin(out);
-  // The lanes must go back even if the job starts from initial weights. The workers and shard 0 may
-  // have died in the middle of a run, while the processes of the other shards did not.
+  // The lanes (the state machines behind the shards' sockets) must go back even if the job starts
+  // from initial weights. The workers and shard 0 may have died in the middle of a run, while the
+  // processes of the other shards did not.
   job_.lane.GoBack(job_.begin.round());
   job_.beginning = job_.beginning == 0 ? job_.options.incarnation : job_.beginning + 1;
   return true;

@@ -29,10 +29,11 @@ class Gathering {
   Gathering(JobState* job, Ending* ending, Membership* membership, GoingBack* going_back)
       : job_(*job), ending_(*ending), membership_(*membership), going_back_(*going_back) {}
 
-  // Call after every hello: runs the job if no required worker is missing. REQUIRES a job that does
-  // not run.
+  // Call after a hello was admitted: runs the job if no required worker is missing. REQUIRES a job
+  // that does not run.
   void RunIfGathered(Time now, ControlActions* out);
-  // Ends the job if workers are still missing after the start timeout.
+  // Runs the job once it need not wait for the missing workers any longer. Ends the job if workers
+  // that it needs are still missing after the start timeout.
   void OnTimer(Time now, ControlActions* out);
 
  private:
@@ -40,8 +41,8 @@ class Gathering {
   // back.
   bool HasGathered(Time now) const;
   bool HasGatheredAgain(Time now) const;
-  // Whether the other workers report every missing rank as removed. For a job with `shrink`, after
-  // a restart of shard 0.
+  // Whether the other workers report every missing rank as removed. Used for a job with `shrink`
+  // after a restart of shard 0.
   bool OnlyRemovedAreMissing() const;
   // Ends the job, and returns true, if no worker holds the state of the job. Asks workers whose
   // state is too old to say hello again; returns true if the job must wait for them.
@@ -53,8 +54,8 @@ class Gathering {
   bool MustChooseBegin() const;
   // Returns whether the job's `begin` is chosen. If not, does the next step towards the choice.
   bool TryToChooseBegin(Time now, ControlActions* out);
-  // Returns whether the run was under way before the workers gathered. If so, the phase becomes
-  // kResuming, from which the job goes back to a checkpoint.
+  // Returns whether the run was under way before the workers gathered. If so, and if the job is not
+  // going back yet, the phase becomes kResuming, from which the job goes back to a checkpoint.
   bool HasBegun();
   // Returns the checkpoint offers of all daemons that have said hello, and of this shard. Writes
   // this shard's offer to *own_hello, which must outlive the result.

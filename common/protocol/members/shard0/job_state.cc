@@ -8,9 +8,9 @@ namespace tern::protocol {
 namespace {
 
 RoundLane::Options LaneOptions(const ControlOptions& options) {
-  RoundLane::Options lane = ControlLaneOptions(options);
-  lane.answers_hellos = false;  // the Coordinator sends Welcome itself, with more fields
-  return lane;
+  RoundLane::Options lane_options = ControlLaneOptions(options);
+  lane_options.answers_hellos = false;  // the Coordinator sends Welcome itself, with more fields
+  return lane_options;
 }
 
 [[maybe_unused]] bool MayFollow(JobPhase from, JobPhase next) {

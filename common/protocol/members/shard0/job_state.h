@@ -1,5 +1,4 @@
-// The state of the job as shard 0 knows it. The parts of the Coordinator share it; each part
-// changes only what its own header says.
+// The state of the job as shard 0 knows it, which the parts of the Coordinator share.
 //
 //   phase       becomes     when
 //   kGathering  kRunning    RunIfGathered: no required worker is missing
@@ -15,7 +14,8 @@
 //   kGathering  the job starts, or shard 0 has restarted; the workers say hello
 //   kResuming   the job had begun, no worker holds its state, and no worker has been told yet to
 //               say hello again
-//   kCalling    every worker that was ever admitted has been told to say hello as a new incarnation
+//   kCalling    every live worker that was ever admitted has been told to say hello as a new
+//               incarnation
 //   kAsking     the shards that keep state are asked for the checkpoints on their disks
 //   kRunning    all daemons know the members
 //   kEnding     End or Abort is being sent (ending.h); the job does nothing else

@@ -23,7 +23,7 @@ void Liveness::Start(Time now) {
 void Liveness::Hear(Roster::Worker* worker, Time now) {
   if (now - worker->heard_at > job_.options.timings.suspect_after && HearsNobody(now)) {
     ExcuseSilence(now);
-    for (Roster::Worker& other : job_.roster.workers) other.awaited = false;
+    for (Roster::Worker& other : job_.roster.workers) other.is_awaited = false;
   }
   worker->heard_at = now;
 }
@@ -49,7 +49,7 @@ void Liveness::OnHeartbeat(Roster::Worker* worker, const pb::Heartbeat& beat, Ti
 }
 
 void Liveness::OnNewcomer(const Roster::Worker& worker, uint32_t rank, Time now) {
-  if (worker.awaited) ExcuseSilence(now);
+  if (worker.is_awaited) ExcuseSilence(now);
   stragglers_.Forget(rank);
 }
 
@@ -150,7 +150,7 @@ void Liveness::WaitForSilentWorker(uint32_t rank, Time now, ControlActions* out)
     return ending_.Abort(Code::kPeerLost, what + ", as all are who hold the state of the job", now,
                          out);
   }
-  if (std::exchange(worker.awaited, true)) return;
+  if (std::exchange(worker.is_awaited, true)) return;
   EmitLog(Cat(what,
               ", and nobody else who holds the state of the job is heard: the link of this server "
               "may be down; waiting for up to ",
@@ -193,7 +193,7 @@ void Liveness::HandleLoss(uint32_t rank, const Loss& loss, Time now, ControlActi
   worker.presence = Presence::kLost;
   worker.lost_at = now;
   worker.may_return = waits && !loss.has_left && !worker.joining;
-  worker.joining = worker.awaited = false;
+  worker.joining = worker.is_awaited = false;
   if (on_loss == OnLoss::kFail) return ending_.Abort(loss.code, what, now, out);
   if (!waits) return ContinueWithout(what, loss.code, now, out);
   if (job_.IsStopping())

@@ -21,8 +21,8 @@
 //
 // If shard 0 hears none of the workers that hold the state of the job, its own network link may be
 // down. Under `wait` and `shrink` it then waits for them for up to `wait_timeout` before they are
-// lost (`awaited`), and they continue when they are heard again. The state of the job is lost only
-// when each of their processes has left or was replaced by a process without state.
+// lost (`is_awaited`), and they continue when they are heard again. The state of the job is lost
+// only when each of their processes has left or was replaced by a process without state.
 #pragma once
 
 #include <cstdint>
@@ -54,8 +54,8 @@ class Liveness {
   // Handles a heartbeat of a member that is not lost.
   void OnHeartbeat(Roster::Worker* worker, const pb::Heartbeat& beat, Time now,
                    ControlActions* out);
-  // A new process takes this rank: forgets the step times of the previous process, which `worker`
-  // still describes.
+  // Call when a new process takes this rank: forgets the step times of the previous process, which
+  // `worker` still describes.
   void OnNewcomer(const Roster::Worker& worker, uint32_t rank, Time now);
   // Sends pulses (shard 0's heartbeats); finds workers and shards that are silent, and workers
   // whose compute thread hangs.
@@ -78,8 +78,8 @@ class Liveness {
   void ExcuseSilence(Time now);
   // Call for a silent worker while HearsNobody(). Waits for that worker for up to wait_timeout.
   void WaitForSilentWorker(uint32_t rank, Time now, ControlActions* out);
-  // For a job with `shrink`: it continues without the lost worker, goes back to a checkpoint, or
-  // ends with `code`. `what` describes the loss for the log.
+  // For a job with `shrink`: the job continues without the lost worker, goes back to a checkpoint,
+  // or ends with `code`. `what` describes the loss for the log.
   void ContinueWithout(const std::string& what, Code code, Time now, ControlActions* out);
   void CheckSilence(uint32_t rank, Time now, ControlActions* out);
   void CheckShards(Time now, ControlActions* out);

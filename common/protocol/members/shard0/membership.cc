@@ -70,9 +70,9 @@ pb::Members Membership::MakeMembers() const {
   return members;
 }
 
-// Passes the worker's hello to the control lane. Marks it as fresh (without state) only if the
-// worker is joining, that is, still has to get state; any other worker has state: at least the
-// initial weights.
+// Passes the worker's hello to the control lane (the state machine behind shard 0's control
+// socket). Marks the hello as fresh (without state) only if the worker is joining, that is, still
+// has to get state; any other worker has state: at least the initial weights.
 void Membership::PassHelloToLane(const Roster::Worker& worker, ControlActions* out) {
   pb::Hello hello = worker.hello;
   hello.set_fresh(worker.joining);

@@ -13,13 +13,13 @@ constexpr size_t kMaxRetired = 8;  // how many incarnations Worker::retired_inca
 
 Status CheckWorker(const Roster::Worker& worker, size_t rank) {
   using Presence = Roster::Worker::Presence;
-  // A worker that is not live may have no incarnation: after a restart, shard 0 may know of it only
-  // that the other workers continue without it.
+  // A worker that is not live may have no incarnation (random number of its process): after a
+  // restart, shard 0 may know of it only that the other workers continue without it.
   TERN_HOLDS(!worker.live() || worker.incarnation != 0, "roster: worker ", rank,
              " is there, and has no incarnation");
   TERN_HOLDS(worker.presence != Presence::kAbsent || worker.incarnation == 0, "roster: worker ",
              rank, " is absent, and its incarnation is ", worker.incarnation);
-  TERN_HOLDS(worker.live() || (!worker.joining && !worker.awaited), "roster: worker ", rank,
+  TERN_HOLDS(worker.live() || (!worker.joining && !worker.is_awaited), "roster: worker ", rank,
              " is joining or awaited, and not live");
   TERN_HOLDS(!worker.may_return || worker.presence == Presence::kLost, "roster: worker ", rank,
              " may return, and was not lost");

@@ -32,7 +32,7 @@ struct Roster {
     bool suspect = false;  // whether it has been silent for longer than suspect_after
     // Whether it has been silent for longer than dead_after, but is not lost, because shard 0 hears
     // no other worker, either.
-    bool awaited = false;
+    bool is_awaited = false;
     // Whether it is lost, but its process may be alive and come back with its state.
     bool may_return = false;
     bool joining = false;  // Whether it was told to get state, and has not yet reported it.
@@ -81,7 +81,7 @@ struct Roster {
   Roster(uint32_t workers, bool fence) : workers(workers), fence(fence) {}
 
   // The worker of this rank, if it is not absent, has this incarnation, and was admitted on the
-  // connection `from`. Null otherwise, whatever the sender claims.
+  // connection `from`; else null. Without `fence`, always the worker of this rank.
   Worker* MemberOf(Peer from, uint32_t rank, uint64_t incarnation);
   // Whether the rank has this incarnation, but its hello was admitted on another connection than
   // `from`: the hello on this connection has not arrived yet, or an older hello arrived after it.

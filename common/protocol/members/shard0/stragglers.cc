@@ -22,15 +22,15 @@ std::string MillisecondsText(double seconds) {
 std::string Stragglers::OnCounters(uint32_t rank, const pb::Counters& counters) {
   Worker& worker = workers_[rank];
   if (!std::isfinite(counters.compute_s()) || counters.compute_s() < 0) return "";
-  const uint64_t steps = counters.has_steps() ? counters.steps() : counters.rounds();
-  if (!worker.samples.empty() && steps <= worker.samples.back().steps) return "";
-  worker.samples.push_back({steps, counters.compute_s()});
-  while (worker.samples.size() > 2 && worker.samples[1].steps + kMinSteps <= steps)
+  const uint64_t num_steps = counters.has_steps() ? counters.steps() : counters.rounds();
+  if (!worker.samples.empty() && num_steps <= worker.samples.back().steps) return "";
+  worker.samples.push_back({num_steps, counters.compute_s()});
+  while (worker.samples.size() > 2 && worker.samples[1].steps + kMinSteps <= num_steps)
     worker.samples.pop_front();
   const Sample& first_sample = worker.samples.front();
-  if (first_sample.steps + kMinSteps > steps) return "";
+  if (first_sample.steps + kMinSteps > num_steps) return "";
   worker.step_s = (counters.compute_s() - first_sample.compute_s) /
-                  static_cast<double>(steps - first_sample.steps);
+                  static_cast<double>(num_steps - first_sample.steps);
   const double others_s = MedianOfOthers(rank);
   if (others_s <= 0) return "";
   const std::string times_text =

@@ -1,8 +1,8 @@
-// Tests a job whose servers hold the parameters: after a loss it goes back to a checkpoint that all
-// shards have. Tests what shard 0 (the coordinator), another shard (a follower) and a worker do
-// then. An incarnation is a number that identifies one process of a rank; `applied` is the newest
-// round whose result a worker has; a beginning is one start of the job, at step 0 or at a
-// checkpoint.
+// Tests a job whose servers (shards) hold the parameters: if a server or all workers are lost, the
+// job goes back to a checkpoint that all shards have. Tests what shard 0 (the coordinator), another
+// shard (a follower) and a worker do then. An incarnation is a number that identifies one process
+// of a rank; `applied` is the newest round whose result a worker has; a beginning is one start of
+// the job, at step 0 or at a checkpoint.
 #include <gmock/gmock.h>
 
 #include "common/protocol/members/follower.h"
@@ -56,8 +56,8 @@ class GoingBack : public testing::Test {
   static void Append(ControlActions from, ControlActions* to) {
     for (ControlAction& action : from) to->push_back(std::move(action));
   }
-  // Process number `process` of shard 1 says hello, without checkpoints. A new process comes one
-  // second after the previous one was last heard.
+  // Process number `process` of shard 1 says hello, without checkpoints. If the process is new, one
+  // second passes before.
   ControlActions ShardSaysHello(uint64_t process) {
     if (process != process_of_shard_) now_ += milliseconds(1000);
     process_of_shard_ = process;
@@ -79,8 +79,8 @@ class GoingBack : public testing::Test {
   static bool IsShardToldToGoBack(const ControlActions& actions) {
     return MessageTo(200, Body::kGoBack, actions).head.has_go_back();
   }
-  // Both workers say hello, as after the message GoBack: they hold no state, were never admitted,
-  // and know the number `run` of the job's execution.
+  // Both workers say hello, as after the message GoBack: they hold no state, and were never
+  // admitted. `run`: the number of the job's execution; 0 if they do not know it.
   ControlActions WorkersSayHello(uint64_t process, uint64_t run = 0) {
     ControlActions all_actions;
     for (uint32_t rank : {0, 1}) {
@@ -414,7 +414,8 @@ class WorkerGoingBack : public testing::Test {
     }
     return out;
   }
-  // The shard welcomes the worker on both lanes. `begin`: the round to which the job went back.
+  // The shard welcomes the worker on its control socket and on its data lane. `begin`: the round to
+  // which the job went back, if it did.
   SessionActions Join(std::optional<uint64_t> begin) {
     Message welcome;
     welcome.head.mutable_welcome()->set_incarnation(70);
@@ -442,7 +443,7 @@ class WorkerGoingBack : public testing::Test {
 
   std::unique_ptr<Session> session_;
   Time now_ = milliseconds(1000);
-  pb::Hello hello_;
+  pb::Hello hello_;  // the newest that the worker sent
 };
 
 TEST_F(WorkerGoingBack, ComesAsANewIncarnationPullsAndGoesOn) {

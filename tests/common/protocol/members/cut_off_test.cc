@@ -1,5 +1,6 @@
-// Shard 0 hears none of its workers, for example because its own link is down. All of them may come
-// back with their state, so none of them counts as lost before `wait_timeout` (20 s here).
+// In these tests shard 0, the server that decides who takes part in the job, hears none of its
+// workers, for example because its own link is down. All workers may come back with their state, so
+// while none is heard, none counts as lost before `wait_timeout` (20 s here).
 #include <gmock/gmock.h>
 
 #include "tests/common/protocol/members/shard0/shard0.h"
@@ -214,7 +215,7 @@ TEST(CutOffUnderWait, ALostWorkerThatLeavesDoesNotReturn) {
       HasSubstr("no live worker holds the state"));
 }
 
-// The parameter: whether the servers hold the state and write its checkpoints, or the workers.
+// The parameter: whether the servers hold the state and write the checkpoints; else the workers do.
 class CutOffWithCheckpoints : public testing::TestWithParam<bool> {
  protected:
   CutOffWithCheckpoints() : shard0_(OptionsOfJob(GetParam())) {

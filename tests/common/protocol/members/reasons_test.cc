@@ -1,5 +1,5 @@
-// The reason with which a job ends if it comes from a worker: an error of that worker, or a signal
-// that it received.
+// Tests of the reason with which a job ends because of one worker: an error of that worker, or a
+// signal that the worker received.
 #include <gmock/gmock.h>
 
 #include "tests/common/protocol/members/shard0/shard0.h"

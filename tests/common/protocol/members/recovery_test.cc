@@ -253,7 +253,7 @@ class Resuming : public testing::Test {
  protected:
   void MakeCoordinator(bool shard_keeps, bool workers_hold_state = true, bool from_shards = false) {
     ControlOptions options = TestOptions(2, 2, OnLoss::kWait);
-    options.can_resume = resumes_;
+    options.can_resume = can_resume_;
     options.shard_keeps_state = {false, shard_keeps};
     options.workers_hold_state = workers_hold_state;
     options.begins_from_shards = from_shards;
@@ -306,7 +306,8 @@ class Resuming : public testing::Test {
     StartJob(shard_keeps);
     PassTime(milliseconds(4000));
   }
-  // Worker 1 is lost, and a new process takes its rank.
+  // Worker 1 is lost, and a new process takes its rank. `keeps_own`: whether a worker has state
+  // that no other worker can give it.
   ControlActions Worker1ComesBack(bool keeps_own, const Checkpoints& saved,
                                   bool workers_hold_state = true) {
     StartJob(!workers_hold_state, workers_hold_state);
@@ -334,7 +335,7 @@ class Resuming : public testing::Test {
     return log;
   }
 
-  bool resumes_ = true;
+  bool can_resume_ = true;
   std::unique_ptr<Coordinator> coordinator_;
   Time now_ = milliseconds(1000);
 };
@@ -367,9 +368,9 @@ TEST_F(Resuming, AllContinueFromTheNewestCommonCheckpoint) {
   EXPECT_THAT(LogOf(out), HasSubstr("all go on from the checkpoint of step 20"));
 }
 
-// The job is started again without checkpoints.every_steps, but resumes from those that it finds.
+// The job is started again without checkpoints.every_steps, but resumes from existing checkpoints.
 TEST_F(Resuming, AJobWithoutCheckpointsResumesFromExistingOnes) {
-  resumes_ = false;
+  can_resume_ = false;
   MakeCoordinatorWithShard1();
   WorkerGreets(0, CheckpointsAfter({10, 20}));
   const ControlActions out = WorkerGreets(1, CheckpointsAfter({10, 20}));
@@ -545,7 +546,7 @@ TEST_F(Resuming, OnlyCheckpointsOfServersThatHoldTheStateCount) {
   EXPECT_EQ(MembersToldToShard(out).resume().step(), 30u);
 }
 
-// The workers' checkpoints cannot replace that of the servers, but show that the job had begun.
+// The workers' checkpoints cannot replace the servers', but show that the job had begun.
 TEST_F(Resuming, EndsTheStartIfServersLostTheState) {
   MakeCoordinator(true, false);
   WorkerGreets(0, CheckpointsAfter({10, 50}));

@@ -16,24 +16,24 @@ constexpr Peer kStranger = 666;
 // The state of the job as far as the Coordinator shows it.
 std::string DescribeState(const Shard0& shard0) {
   const Coordinator& coordinator = shard0.coordinator();
-  std::string state = std::to_string(coordinator.running()) + std::to_string(coordinator.ending()) +
-                      " steps " + std::to_string(coordinator.steps()) + " floor " +
-                      std::to_string(coordinator.lane().floor());
+  std::string text = std::to_string(coordinator.running()) + std::to_string(coordinator.ending()) +
+                     " steps " + std::to_string(coordinator.steps()) + " floor " +
+                     std::to_string(coordinator.lane().floor());
   for (const Coordinator::Worker& worker : coordinator.workers()) {
     for (const uint64_t field :
          {static_cast<uint64_t>(worker.presence), uint64_t{worker.suspect},
           uint64_t{worker.joining}, worker.incarnation, worker.epoch, worker.peer, worker.progress,
           worker.applied, worker.steps_done, static_cast<uint64_t>(worker.heard_at.count())}) {
-      state += " " + std::to_string(field);
+      text += " " + std::to_string(field);
     }
-    state += worker.hello.ShortDebugString() + worker.counters.ShortDebugString() +
-             worker.figures.ShortDebugString();
+    text += worker.hello.ShortDebugString() + worker.counters.ShortDebugString() +
+            worker.figures.ShortDebugString();
   }
-  return state;
+  return text;
 }
 
-// A message of every type. Its fields `rank` and `incarnation`, if it has them, are set to these
-// values, and others to values that could end or stop a job.
+// Messages of every type. Where a type has the fields `rank` and `incarnation`, they are set to
+// these values, and other fields to values that could end or stop a job.
 std::vector<Message> MessagesClaiming(uint32_t rank, uint64_t incarnation) {
   std::vector<Message> messages;
   const auto* envelope = pb::Envelope::descriptor();
@@ -76,8 +76,8 @@ class Strangers : public testing::TestWithParam<OnLoss> {
     hello.set_role(pb::Hello::shard);
     shard0_.Deliver(200, HelloMessage(hello));
   }
-  // A connection that belongs to no member sends messages of every type in the name of every rank,
-  // with a wrong and with the right incarnation.
+  // A connection that belongs to no member sends messages of every type in the name of each rank,
+  // with incarnation 0 and with the rank's own, and in the name of two ranks that do not exist.
   void ExpectChangesNothing() {
     const std::string state_before = DescribeState(shard0_);
     for (const uint32_t rank : {0u, 1u, 2u, 4000000000u}) {

@@ -63,7 +63,7 @@ inline pb::Checkpoint CheckpointAt(uint64_t step, uint64_t run) {
   checkpoint.set_round(step);
   return checkpoint;
 }
-// Options of a shard with incarnation 7 and one data lane.
+// Options of a shard with incarnation 7 and one data lane (socket).
 inline ControlOptions TestOptions(uint32_t shards, uint32_t workers, OnLoss on_loss) {
   ControlOptions options;
   options.shards = shards;
@@ -122,7 +122,8 @@ inline Message EndMessage(Code code = Code::kOk, const std::string& sentence = "
   return message;
 }
 
-// The fields of a contribution (what a worker sends for one cell in one round).
+// The fields of a contribution: what a worker sends in one round for one cell, that is, one thing
+// that is added up over the workers.
 struct TestContribution {
   Cell cell{Kind::kPush, 0, 0};
   uint64_t round = 1;
@@ -177,8 +178,7 @@ std::string InvariantBrokenBy(const Act& act) {
   return broken_invariant;
 }
 
-// The sum of a cell (what is added up over the workers in each round) for tests: each contribution
-// is "x", and the sum has one "x" per contributor.
+// The sum of a cell for tests: each contribution is "x", and the sum has one "x" per contributor.
 class LetterSum : public CellSum {
  public:
   Status Add(uint32_t, const Bytes& payload) override {

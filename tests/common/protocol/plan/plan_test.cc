@@ -32,7 +32,7 @@ TEST(Plan, PutsWholeTensorsIntoBucketsFromTheLast) {
   ASSERT_TRUE(plan.ok());
   EXPECT_EQ(plan->parameters(), 1318u);
   ASSERT_EQ(plan->buckets.size(), 3u);
-  // The bucket has only ip.bias, because ip.weight fills a bucket of its own.
+  // Bucket 0 has only ip.bias, because ip.weight fills a bucket of its own.
   EXPECT_EQ(plan->buckets[0].begin, 1308u);
   EXPECT_EQ(plan->buckets[0].count, 10u);
   EXPECT_EQ(plan->buckets[1].count, 1001u);
@@ -182,9 +182,9 @@ TEST(Plan, RefusesInvalidJobs) {
   EXPECT_EQ(ExchangePlan::Make(job, {}).status().code(), Code::kBadJob);
   EXPECT_THAT(ExchangePlan::Make(job, {{"hollow", 0}}).status().message(), HasSubstr("hollow"));
   job.mutable_exchange()->set_codec("tertiary");
-  const Status status = ExchangePlan::Make(job, kTensors).status();
-  EXPECT_EQ(status.code(), Code::kBadJob);
-  EXPECT_THAT(status.message(), testing::AllOf(HasSubstr("tertiary"), HasSubstr("ternary")));
+  const Status plan_status = ExchangePlan::Make(job, kTensors).status();
+  EXPECT_EQ(plan_status.code(), Code::kBadJob);
+  EXPECT_THAT(plan_status.message(), testing::AllOf(HasSubstr("tertiary"), HasSubstr("ternary")));
 }
 
 TEST(Plan, HasADigestThatTellsPlansApart) {

@@ -20,10 +20,10 @@ TEST_F(Ssp, DelaysTheAnswerToARankThatIsTooFarAhead) {
   // Rank 0 is one clock ahead, as the bound allows, so it is answered.
   EXPECT_EQ(Push(0, 1, "a").size(), 1u);
   EXPECT_TRUE(Push(0, 2, "b").empty());
-  EXPECT_EQ(first_cell_->text, "ab");  // The push is counted, but not answered yet.
+  EXPECT_EQ(first_cell_->pushed_text, "ab");  // The push is counted, but not answered yet.
   EXPECT_TRUE(Push(0, 2, "b").empty());
   EXPECT_EQ(lane_->counters().repeated, 1u);
-  EXPECT_EQ(lane_->waiting(), 1u);
+  EXPECT_EQ(lane_->num_waiting(), 1u);
   EXPECT_EQ(Push(1, 1, "c").size(), 1u);
   const Sends out = Push(2, 1, "d");
   const Message released_answer = OutcomeMessage(0, out);
@@ -31,7 +31,7 @@ TEST_F(Ssp, DelaysTheAnswerToARankThatIsTooFarAhead) {
   EXPECT_EQ(released_answer.head.sum().at_clock().clock(), 2u);
   EXPECT_EQ(released_answer.head.sum().at_clock().staleness(), 0u);
   EXPECT_EQ(View(OutcomeMessage(2, out).payload), "abcd");
-  EXPECT_EQ(lane_->waiting(), 0u);
+  EXPECT_EQ(lane_->num_waiting(), 0u);
 }
 
 TEST_F(Ssp, WithBoundZeroAnswersAllTogether) {
@@ -47,7 +47,8 @@ TEST_F(Ssp, AnswersOnTheRanksNewestConnection) {
   MakeBoundedLane(0);
   Push(0, 1);
   SetMembers(2, {0, 11, 12});
-  // Another process of shard 0 never knew that the previous one had given up rank 0.
+  // Shard 0 decides on members. Its new process does not know that the previous one had given up
+  // rank 0.
   SetMembers(3, {10, 11, 12});
   Push(0, 2);
   Message repeated_push = FormlessContribution(0, std::nullopt, kFirstCell);
@@ -83,7 +84,7 @@ TEST_F(Ssp, DoesNotWaitForARankThatHasFinished) {
   EXPECT_EQ(lane_->counters().skipped, 1u);
   EXPECT_EQ(SendParting(2, 1).size(), 1u);  // the repeated message is acknowledged again
   EXPECT_EQ(lane_->counters().skipped, 1u);
-  // The rank's next incarnation takes part until it, too, says that it has finished.
+  // The rank's next process takes part until that process, too, says that it has finished.
   SetMembers(2, {10, 11, 22});
   SendHello(2, 22);
   Push(0, 2);
@@ -178,8 +179,8 @@ TEST_F(Ssp, APushOfAClockCompletesThePreviousClockInEveryCell) {
   SetMembers(2, {10, 11, 22});
   SendHello(2, 22);
   EXPECT_EQ(PullAnswer(2, Pull(2, 22)).clock(), 2u);
-  // Rank 2 has to wait for the others in the first cell. They wait for it in the second, so its
-  // push to the first must release them.
+  // Rank 2 has to wait for the others in the first cell (the weights of one chunk). The others wait
+  // for rank 2 in the second cell, so rank 2's push to the first must release them.
   const Sends out = SendPush(2, 3, kFirstCell, "x", {.incarnation = 22});
   EXPECT_EQ(MessagesTo(100, out).size(), 1u);
   EXPECT_EQ(MessagesTo(101, out).size(), 1u);

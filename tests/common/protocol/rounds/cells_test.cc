@@ -1,6 +1,6 @@
-// Tests of cells: what is added up over the workers in each round. A cell belongs to one lane
-// (socket of a shard). Its kind is scale (scalers of a bucket), push (codes of a chunk), or figures
-// (losses and test scores).
+// Tests of cells: what a server combines over the workers in each round. A cell belongs to one lane
+// (socket of a shard). Its kind is scale (the maximum of a bucket's scalers), push (the sum of a
+// chunk's codes), or figures (losses and test scores by rank).
 #include "common/protocol/rounds/cells.h"
 
 #include <gmock/gmock.h>
@@ -53,10 +53,10 @@ TEST(Cells, TakeTheMaximumOfScalers) {
   const ExchangePlan plan = PlanOf("ternary");
   const std::vector<CellSpec> cells = MakeCellsOfLane(plan, 0, 0);
   ASSERT_EQ(cells[2].cell.kind, Kind::kScale);
-  auto maximum = cells[2].open(1);
-  EXPECT_TRUE(maximum->Add(0, EncodeScalers({1.5f, 0.25f})).ok());
-  EXPECT_TRUE(maximum->Add(1, EncodeScalers({0.5f, 2.f})).ok());
-  const Bytes outcome = maximum->Close();
+  auto max_reduction = cells[2].open(1);
+  EXPECT_TRUE(max_reduction->Add(0, EncodeScalers({1.5f, 0.25f})).ok());
+  EXPECT_TRUE(max_reduction->Add(1, EncodeScalers({0.5f, 2.f})).ok());
+  const Bytes outcome = max_reduction->Close();
   EXPECT_THAT(*ParseScalers(outcome, 2), ElementsAre(1.5f, 2.f));
   EXPECT_TRUE(cells[2].check_outcome(outcome, 2).ok());
   EXPECT_FALSE(cells[2].check_outcome(Text("abc"), 2).ok());
@@ -67,30 +67,30 @@ TEST(Cells, RefuseInvalidScalers) {
               HasSubstr("4 bytes of scalers, expected 8"));
   for (float bad_scaler : {std::numeric_limits<float>::quiet_NaN(), -1.f, -0.f,
                            std::numeric_limits<float>::infinity()}) {
-    const Status status = ParseScalers(EncodeScalers({1.f, bad_scaler}), 2).status();
-    EXPECT_EQ(status.code(), Code::kMismatch);
-    EXPECT_THAT(status.message(), HasSubstr("scaler 1 is"));
+    const Status parse_status = ParseScalers(EncodeScalers({1.f, bad_scaler}), 2).status();
+    EXPECT_EQ(parse_status.code(), Code::kMismatch);
+    EXPECT_THAT(parse_status.message(), HasSubstr("scaler 1 is"));
   }
 }
 
 TEST(Cells, GatherFiguresByRank) {
   const ExchangePlan plan = PlanOf("fp32");
   const std::vector<CellSpec> cells = MakeCellsOfLane(plan, 0, 0);
-  auto sum = cells[0].open(1);
+  auto sum_reduction = cells[0].open(1);
   pb::Figures figures;
   for (uint32_t rank : {1, 0}) {
     figures.set_test_correct(100 + rank);
-    EXPECT_TRUE(sum->Add(rank, Text(figures.SerializeAsString())).ok());
+    EXPECT_TRUE(sum_reduction->Add(rank, Text(figures.SerializeAsString())).ok());
   }
-  const Bytes outcome = sum->Close();
+  const Bytes outcome = sum_reduction->Close();
   EXPECT_TRUE(cells[0].check_outcome(outcome, 2).ok());
   pb::FiguresOfAll figures_of_all;
   ASSERT_TRUE(figures_of_all.ParseFromString(View(outcome)));
   ASSERT_EQ(figures_of_all.by_rank_size(), 2);
   ASSERT_TRUE(figures.ParseFromString(figures_of_all.by_rank(1)));
   EXPECT_EQ(figures.test_correct(), 101u);
-  EXPECT_FALSE(sum->Add(0, Text(std::string(plan.max_figures_bytes() + 1, 'x'))).ok());
-  EXPECT_FALSE(sum->Add(0, Text("\xff\xff")).ok());
+  EXPECT_FALSE(sum_reduction->Add(0, Text(std::string(plan.max_figures_bytes() + 1, 'x'))).ok());
+  EXPECT_FALSE(sum_reduction->Add(0, Text("\xff\xff")).ok());
   EXPECT_FALSE(cells[0].check_outcome(Text(""), 2).ok());
 }
 
@@ -99,13 +99,13 @@ TEST(Cells, AddUpChunks) {
   for (const CellSpec& spec : MakeCellsOfLane(plan, 0, 1)) {
     const Chunk& chunk = plan.chunk(spec.cell.bucket, spec.cell.chunk);
     const std::vector<float> ones(chunk.count, 1.f), threes(chunk.count, 3.f);
-    auto sum = spec.open(1);
-    EXPECT_FALSE(sum->Add(0, EncodeScalers(std::vector<float>(chunk.count + 1))).ok());
-    EXPECT_FALSE(sum->Add(0, Text("short")).ok());
-    sum = spec.open(1);
-    EXPECT_TRUE(sum->Add(1, EncodeScalers(threes)).ok());
-    EXPECT_TRUE(sum->Add(0, EncodeScalers(ones)).ok());
-    const Bytes outcome = sum->Close();
+    auto sum_reduction = spec.open(1);
+    EXPECT_FALSE(sum_reduction->Add(0, EncodeScalers(std::vector<float>(chunk.count + 1))).ok());
+    EXPECT_FALSE(sum_reduction->Add(0, Text("short")).ok());
+    sum_reduction = spec.open(1);
+    EXPECT_TRUE(sum_reduction->Add(1, EncodeScalers(threes)).ok());
+    EXPECT_TRUE(sum_reduction->Add(0, EncodeScalers(ones)).ok());
+    const Bytes outcome = sum_reduction->Close();
     EXPECT_EQ(outcome.size(), chunk.max_sum_bytes);
     // The outcome is the workers' mean.
     EXPECT_THAT(*ParseScalers(outcome, chunk.count), testing::Each(2.f));

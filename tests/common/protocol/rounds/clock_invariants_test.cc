@@ -45,8 +45,9 @@ class CountingCell : public ClockCell {
   uint64_t version_ = 0;
 };
 
-// Two members, ranks 0 and 1, incarnations 10 and 11, whose clocks may differ by one. Both have
-// pushed clock 1. Rank 0 has also pushed clocks 2 and 3; the answer to clock 3 waits for rank 1.
+// Two members, ranks 0 and 1 with incarnations (numbers of their processes) 10 and 11, whose clocks
+// may differ by one. Both have pushed clock 1. Rank 0 has also pushed clocks 2 and 3; the answer to
+// clock 3 waits for rank 1.
 class ClockLaneInvariants : public testing::Test {
  protected:
   void SetUp() override {
@@ -67,13 +68,13 @@ class ClockLaneInvariants : public testing::Test {
       push.head.mutable_push()->mutable_at_clock()->set_wants_weights(true);
       lane_->OnMessage(100 + rank, push, &out);
     }
-    ASSERT_EQ(lane_->waiting(), 1u);
+    ASSERT_EQ(lane_->num_waiting(), 1u);
     ASSERT_EQ(lane_->Check().message(), "");
   }
   std::string BrokenInvariant() const {
-    const Status status = lane_->Check();
-    EXPECT_EQ(status.code(), Code::kInternal);
-    return status.message();
+    const Status check_status = lane_->Check();
+    EXPECT_EQ(check_status.code(), Code::kInternal);
+    return check_status.message();
   }
 
   std::unique_ptr<ClockLane> lane_;
@@ -93,7 +94,7 @@ TEST_F(ClockLaneInvariants, OneWhoWaitsAndIsNoMember) {
 }
 
 TEST_F(ClockLaneInvariants, OneWhoWaitsAtALaneThatIsNotOpen) {
-  peer_->state().open = false;
+  peer_->state().is_open = false;
   EXPECT_THAT(BrokenInvariant(), HasSubstr("1 ranks wait, and the lane is not open"));
 }
 

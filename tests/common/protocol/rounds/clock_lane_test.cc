@@ -162,7 +162,7 @@ TEST_F(ClockLaneTest, CountsAPushThatAsksForNoWeights) {
   EXPECT_EQ(acknowledgement.head.sum().at_clock().clock(), 1u);
   EXPECT_FALSE(acknowledgement.head.sum().at_clock().has_weights());
   EXPECT_TRUE(first_cell_->ranks_that_pulled.empty());
-  EXPECT_EQ(first_cell_->text, "a");
+  EXPECT_EQ(first_cell_->pushed_text, "a");
   // The first push makes the second stale, because the rank did not get the new weights.
   EXPECT_EQ(Answer(0, Push(0, 2, "b")).staleness(), 1u);
 }

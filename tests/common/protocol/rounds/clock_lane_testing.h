@@ -28,29 +28,30 @@ class WordsCell : public ClockCell {
   Status Push(uint32_t rank, uint64_t base_version, const Bytes& payload) override {
     if (View(payload) == "bad") return Status(Code::kMismatch, "not a word");
     pushes.push_back({rank, base_version});
-    text += View(payload);
+    pushed_text += View(payload);
     return Ok();
   }
   uint64_t version() const override { return pushes.size(); }
   Answer Pull(uint32_t rank, std::optional<uint64_t> held_version) override {
     ranks_that_pulled.push_back(rank);
-    return {Text(text), !held_version.has_value()};
+    return {Text(pushed_text), !held_version.has_value()};
   }
-  Bytes Average() const override { return Text("average of " + text); }
+  Bytes Average() const override { return Text("average of " + pushed_text); }
 
   std::vector<PushRecord> pushes;
   std::vector<uint32_t> ranks_that_pulled;  // in the order of their pulls
-  std::string text;
+  std::string pushed_text;
 };
 
 // Three members: ranks 0 to 2, with incarnations (numbers of their processes) 10 to 12 and peers
-// (connections) 100 to 102. Each method returns the messages that the lane sends in answer.
+// (connections) 100 to 102. Methods that return Sends return the messages with which the lane
+// answers.
 class ClockLaneTest : public testing::Test {
  protected:
   void MakeLane(ClockLane::Options options = {}) {
     options.workers = 3;
     options.incarnation = 7;
-    if (!options.pushes) options.pushes = [](uint64_t steps) { return 3 * steps; };
+    if (!options.num_pushes) options.num_pushes = [](uint64_t steps) { return 3 * steps; };
     std::vector<ClockCellSpec> cells;
     for (const Cell& cell : {kFirstCell, kSecondCell}) {
       auto words_cell = std::make_unique<WordsCell>();
@@ -98,7 +99,7 @@ class ClockLaneTest : public testing::Test {
   }
   struct PushOptions {
     bool wants_weights = true;
-    // The version of the weights that the rank has.
+    // The version of the weights that the rank has; nullopt: the push names none.
     std::optional<uint64_t> held_version = std::nullopt;
     std::optional<uint64_t> incarnation = std::nullopt;  // nullopt: the rank's first one
   };
@@ -133,8 +134,8 @@ class ClockLaneTest : public testing::Test {
     message.head.mutable_push()->mutable_pull()->mutable_average();
     return SendMessage(rank, message, "");
   }
-  // Rank `rank` shows that a previous server answered its push of `clock`, or that it accepted that
-  // the rank is finished (`parted`).
+  // Rank `rank` shows that a previous server answered the rank's push of `clock` or, if `parted`,
+  // accepted that the rank has finished.
   Sends SendHeldOutcome(uint32_t rank, uint64_t clock, bool parted = false) {
     Message message;
     pb::Outcome* outcome = message.head.mutable_held_sum();

@@ -61,9 +61,9 @@ class ExchangeInvariants : public testing::Test {
   }
   HeldOutcomes::HeldOutcome& held() { return peer_.held().begin()->second; }
   std::string BrokenInvariant() const {
-    const Status status = exchange_.Check();
-    EXPECT_EQ(status.code(), Code::kInternal);
-    return status.message();
+    const Status check_status = exchange_.Check();
+    EXPECT_EQ(check_status.code(), Code::kInternal);
+    return check_status.message();
   }
 
   Exchange exchange_;
@@ -86,7 +86,7 @@ TEST_F(ExchangeInvariants, AFirstPushThatIsNotSent) {
 }
 
 TEST_F(ExchangeInvariants, APullNumberOfAPush) {
-  entry(1).pull = 4;
+  entry(1).pull_number = 4;
   EXPECT_THAT(BrokenInvariant(), HasSubstr("asks for 0 pulls, and its number is 4"));
 }
 

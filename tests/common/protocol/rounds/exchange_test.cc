@@ -79,8 +79,8 @@ TEST_F(ExchangeTest, SendsTheLastBucketOfARoundFirst) {
   DeliverSum(0, 1, 0, &out);
   std::vector<uint32_t> buckets;
   for (const Exchange::Outgoing& sent : out) buckets.push_back(sent.message.head.push().bucket());
-  // Bucket 1 is the first in plan order: it goes at once, whatever its priority. Bucket 5 is last
-  // because it belongs to the next round.
+  // Of the remaining buckets, bucket 1 is the first in plan order: it goes at once, whatever its
+  // priority. Bucket 5 is last because it belongs to the next round.
   EXPECT_THAT(buckets, testing::ElementsAre(1, 4, 3, 2, 5));
 }
 
@@ -112,11 +112,11 @@ TEST_F(ExchangeTest, RepeatsWhatIsNotAnswered) {
   EXPECT_TRUE(FireTimer(kStart + milliseconds(299)).empty());
   EXPECT_EQ(FireTimer(kStart + milliseconds(300)).size(), 1u);
   EXPECT_TRUE(FireTimer(kStart + milliseconds(301)).empty());
-  EXPECT_EQ(exchange_.resent(), 1u);
+  EXPECT_EQ(exchange_.num_resent(), 1u);
   exchange_.OnLaneDown(kLane);
   EXPECT_TRUE(FireTimer(kStart + milliseconds(900)).empty());
   EXPECT_EQ(BringLaneUp(7).size(), 1u);
-  EXPECT_EQ(exchange_.resent(), 1u);
+  EXPECT_EQ(exchange_.num_resent(), 1u);
 }
 
 // While a slow link still brings answers, unanswered pushes are not lost and must not be repeated.
@@ -152,9 +152,9 @@ TEST_F(ExchangeTest, HoldsAnAnswerUntilTheFloorReachesIt) {
   Push(0, "abc");
   Messages out;
   DeliverSum(0, 1, 0, &out);
-  EXPECT_EQ(exchange_.held(), 1u);
+  EXPECT_EQ(exchange_.num_held(), 1u);
   exchange_.OnFloor(1);
-  EXPECT_EQ(exchange_.held(), 0u);
+  EXPECT_EQ(exchange_.num_held(), 0u);
   EXPECT_EQ(exchange_.floor(), 1u);
   exchange_.OnFloor(0);
   EXPECT_EQ(exchange_.floor(), 1u);
@@ -232,7 +232,8 @@ TEST_F(ClockExchangeTest, TakesNoAnswerToAnOlderPull) {
   average_outcome.mutable_pulled()->set_number(2);
   average_outcome.mutable_pulled()->mutable_average();
   EXPECT_EQ(DeliverOutcome(average_outcome).size(), 1u);
-  EXPECT_EQ(Pull().weights().holds(), 3u);  // the average does not count as weights that it holds
+  // The weights held are still version 3. The average that pull 2 returned has no version.
+  EXPECT_EQ(Pull().weights().holds(), 3u);
   EXPECT_EQ(Pull().number(), 4u);
   // The answer to pull 3 is dropped, because pull 4 is newer.
   EXPECT_TRUE(DeliverOutcome(PulledOutcome(3, 5)).empty());
@@ -258,7 +259,7 @@ TEST_F(ClockExchangeTest, HoldsItsNewestAnsweredClockForARestartedServer) {
     EXPECT_EQ(DeliverOutcome(ClockOutcome(clock, clock)).size(), 1u);
     EXPECT_TRUE(DeliverOutcome(ClockOutcome(clock, clock)).empty());
   }
-  EXPECT_EQ(exchange_.held(), 1u);
+  EXPECT_EQ(exchange_.num_held(), 1u);
   const Messages sent = BringLaneUp(8);
   ASSERT_EQ(sent.size(), 1u);
   EXPECT_EQ(sent[0].message.head.held_sum().at_clock().clock(), 2u);
@@ -303,7 +304,7 @@ TEST_F(ClockExchangeTest, TakesNoAnswerOfAnotherForm) {
   EXPECT_EQ(DeliverOutcome(ClockOutcome(1, 1)).size(), 1u);
 }
 
-// The exchange of a worker whose rounds may close without it.
+// The exchange of a worker in a job whose rounds may close without that worker's contribution.
 class UnsolicitedTest : public ClockExchangeTest {
  protected:
   UnsolicitedTest() {
@@ -329,7 +330,7 @@ TEST_F(UnsolicitedTest, DeliversWhatItHasNotContributedToOnce) {
   outcome.set_bucket(1);
   outcome.mutable_of_round()->set_round(1'000);
   EXPECT_TRUE(DeliverOutcome(outcome).empty());  // no server can be so far ahead
-  EXPECT_EQ(exchange_.held(), 1u);
+  EXPECT_EQ(exchange_.num_held(), 1u);
 }
 
 TEST_F(UnsolicitedTest, CountsARoundOnceInWhichItIsLateAndTellsTheServer) {
@@ -338,7 +339,7 @@ TEST_F(UnsolicitedTest, CountsARoundOnceInWhichItIsLateAndTellsTheServer) {
   ASSERT_EQ(out.size(), 1u);
   EXPECT_EQ(out[0].message.head.push().late().round(), 1u);
   EXPECT_TRUE(out[0].message.payload.empty());
-  EXPECT_EQ(exchange_.late(), 1u);
+  EXPECT_EQ(exchange_.num_late_rounds(), 1u);
   EXPECT_TRUE(exchange_.idle());
   Push(1, "abc");
   Messages more_messages;
@@ -347,10 +348,10 @@ TEST_F(UnsolicitedTest, CountsARoundOnceInWhichItIsLateAndTellsTheServer) {
   EXPECT_EQ(
       exchange_.OnOutcome(kLane, Kind::kPush, outcome, Text("sum"), kStart, &more_messages).size(),
       1u);
-  EXPECT_EQ(exchange_.late(), 1u);
+  EXPECT_EQ(exchange_.num_late_rounds(), 1u);
   Push(0, "abc", 2);
   DeliverOutcome(RoundOutcome(2, "\x08"));  // Bit 3 is this worker's, which was in time.
-  EXPECT_EQ(exchange_.late(), 1u);
+  EXPECT_EQ(exchange_.num_late_rounds(), 1u);
 }
 
 TEST_F(UnsolicitedTest, DeliversFiguresOnlyAfterContributingSome) {
@@ -381,7 +382,7 @@ TEST_F(UnsolicitedTest, PullsAndPushesWithoutRoundsAreNeverLate) {
   PushAt(1);
   EXPECT_EQ(DeliverOutcome(ClockOutcome(1, 4)).size(), 1u);
   EXPECT_TRUE(DeliverOutcome(ClockOutcome(1, 4)).empty());  // the same answer again
-  EXPECT_EQ(exchange_.late(), 0u);
+  EXPECT_EQ(exchange_.num_late_rounds(), 0u);
 }
 
 }  // namespace

@@ -42,11 +42,11 @@ constexpr Cell kTestCell{Kind::kPush, 0, 0};
 class RoundLaneInvariants : public testing::Test {
  protected:
   void SetUp() override { MakeLane({}, false); }
-  void MakeLane(RoundLane::Options options, bool members_only) {
+  void MakeLane(RoundLane::Options options, bool is_for_members_only) {
     options.workers = 2;
     options.window = 2;
     CellSpec spec = LetterCell(kTestCell);
-    spec.members_only = members_only;
+    spec.is_for_members_only = is_for_members_only;
     lane_ = std::make_unique<RoundLane>(std::move(options), std::vector{spec});
     peer_ = std::make_unique<RoundLanePeer>(lane_.get());
     Sends out;
@@ -65,9 +65,9 @@ class RoundLaneInvariants : public testing::Test {
   }
   // Returns the message of Check(), which must find a broken invariant.
   std::string BrokenInvariant() const {
-    const Status status = lane_->Check();
-    EXPECT_EQ(status.code(), Code::kInternal);
-    return status.message();
+    const Status check_status = lane_->Check();
+    EXPECT_EQ(check_status.code(), Code::kInternal);
+    return check_status.message();
   }
 
   std::unique_ptr<RoundLane> lane_;
@@ -150,7 +150,7 @@ TEST_F(RoundLaneInvariants, ARoundThatHasEnoughAndStaysOpen) {
 }
 
 TEST_F(RoundLaneInvariants, AGapBetweenTheClosedRoundsOfACellThatTakesPartInEvery) {
-  peer_->spec().every_round = true;
+  peer_->spec().closes_every_round = true;
   const auto close_round = [this](uint64_t round) {
     RoundSlot& slot = peer_->slots().try_emplace(round, 2).first->second;
     slot.Open(std::make_unique<LetterSum>());
@@ -166,7 +166,7 @@ TEST_F(RoundLaneInvariants, AGapBetweenTheClosedRoundsOfACellThatTakesPartInEver
 }
 
 TEST_F(RoundLaneInvariants, SlotsOfALaneThatIsNotOpen) {
-  peer_->state().open = false;
+  peer_->state().is_open = false;
   EXPECT_THAT(BrokenInvariant(), HasSubstr("keeps 2 rounds, and the lane is not open"));
 }
 

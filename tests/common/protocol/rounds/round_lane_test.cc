@@ -96,19 +96,19 @@ TEST_F(RoundLaneTest, OpensWhenEveryMemberHasSaidHello) {
 }
 
 TEST_F(RoundLaneTest, ACellOfMembersLeavesOutARemovedMember) {
-  for (bool members_only : {false, true}) {
+  for (bool is_for_members_only : {false, true}) {
     RoundLane::Options options;
     options.workers = 2;
     options.shrink = true;
     CellSpec spec = LetterCell(kFirstCell);
-    spec.members_only = members_only;
+    spec.is_for_members_only = is_for_members_only;
     lane_ = std::make_unique<RoundLane>(std::move(options), std::vector{spec});
     Join();
     Push(1, 1, 0);
     lane_->OnMembers(MembersOf(2, {10, 0}), &out_);
     const pb::Outcome sum = FirstMessageTo(100, pb::Envelope::kSum, Push(0, 1, 0)).head.sum();
-    EXPECT_EQ(sum.of_round().contributors(), members_only ? 1u : 2u);
-    EXPECT_EQ(sum.of_round().contributor_bits(), members_only ? "\x01" : "\x03");
+    EXPECT_EQ(sum.of_round().contributors(), is_for_members_only ? 1u : 2u);
+    EXPECT_EQ(sum.of_round().contributor_bits(), is_for_members_only ? "\x01" : "\x03");
   }
 }
 
@@ -158,7 +158,7 @@ TEST_F(RoundLaneTest, DropsARoundThatAllHaveAppliedAndRefusesItAsStale) {
   Join();
   Push(0, 1, 0);
   Push(1, 1, 0);
-  EXPECT_EQ(lane_->slots(), 1u);
+  EXPECT_EQ(lane_->LargestNumSlots(), 1u);
   lane_->OnApplied(0, 10, 1);
   EXPECT_EQ(lane_->floor(), 0u);
   Push(1, 2, 1);  // The push says that rank 1 has applied round 1.
@@ -168,7 +168,7 @@ TEST_F(RoundLaneTest, DropsARoundThatAllHaveAppliedAndRefusesItAsStale) {
   EXPECT_EQ(refuse.then(), pb::Refuse::ignore);
   EXPECT_THAT(refuse.sentence(), HasSubstr("stale"));
   EXPECT_EQ(lane_->counters().stale, 1u);
-  EXPECT_EQ(lane_->slots(), 1u);
+  EXPECT_EQ(lane_->LargestNumSlots(), 1u);
 }
 
 TEST_F(RoundLaneTest, KeepsNoMoreThanItsBoundOfRounds) {
@@ -178,7 +178,7 @@ TEST_F(RoundLaneTest, KeepsNoMoreThanItsBoundOfRounds) {
   const Sends out = Push(0, 5, 4);
   EXPECT_THAT(FirstMessageTo(100, pb::Envelope::kRefuse, out).head.refuse().sentence(),
               HasSubstr("early"));
-  EXPECT_EQ(lane_->slots(), 4u);
+  EXPECT_EQ(lane_->LargestNumSlots(), 4u);
   EXPECT_EQ(lane_->counters().early, 1u);
 }
 
@@ -283,7 +283,7 @@ TEST_F(RoundLaneTest, RefusesAContributionWithoutAFormAndThoseOfClocksAndPulls) 
   EXPECT_EQ(RefuseTo(0, SendMessage(0, pull)).sentence(),
             "push of bucket 0, chunk 0, pull 1 is not in this lane's plan");
   EXPECT_EQ(lane_->counters().bad, 5u);
-  EXPECT_EQ(lane_->slots(), 0u);
+  EXPECT_EQ(lane_->LargestNumSlots(), 0u);
 }
 
 TEST_F(RoundLaneTest, RefusesALateMessageWithAPayload) {
@@ -316,7 +316,7 @@ TEST_F(RoundLaneTest, EmptiesASlotThatGotABadPayload) {
       FirstMessageTo(101, pb::Envelope::kRefuse, Push(1, 1, 0, kFirstCell, 0, "y")).head.refuse();
   EXPECT_EQ(refuse.then(), pb::Refuse::leave);
   EXPECT_THAT(refuse.sentence(), HasSubstr("rank 1: not an x"));
-  EXPECT_EQ(lane_->slots(), 0u);
+  EXPECT_EQ(lane_->LargestNumSlots(), 0u);
   Push(1, 1, 0);
   EXPECT_EQ(View(FirstMessageTo(100, pb::Envelope::kSum, Push(0, 1, 0)).payload), "xx");
 }
@@ -367,7 +367,7 @@ TEST_F(RoundLaneTest, RestoresAClosedSlotFromAHeldOutcome) {
   EXPECT_EQ(confirmation.head.held_sum().of_round().round(), 5u);
   EXPECT_TRUE(confirmation.payload.empty());
   EXPECT_EQ(lane_->counters().restored, 1u);
-  // The same outcome again, and one that nobody needs: the lane only confirms that it has it.
+  // The same outcome again, and one that nobody needs: the lane only confirms that it got them.
   EXPECT_EQ(SendHeldOutcome(100, 5, "xx").size(), 1u);
   EXPECT_EQ(SendHeldOutcome(100, 4, "xx").size(), 1u);
   EXPECT_EQ(lane_->counters().restored, 1u);
@@ -447,7 +447,7 @@ TEST_F(RoundLaneTest, ClosesACellOfEveryRoundEvenWithoutContributors) {
   options.workers = 1;
   CellSpec spec = LetterCell(kFirstCell);
   spec.open = [&num_closed](uint64_t) { return std::make_unique<ClosedRoundCounter>(&num_closed); };
-  spec.every_round = true;
+  spec.closes_every_round = true;
   lane_ = std::make_unique<RoundLane>(options, std::vector{spec});
   lane_->OnMembers(MembersOf(1, {10}), &out_);
   SendHello(0, 10, 100, true, 0);
@@ -488,7 +488,7 @@ TEST_F(RoundLaneTest, RefusesTheLargestRoundNumbers) {
   }
   // Rounds to which only one rank contributes take no more memory than others.
   for (uint64_t round = last_round; round > last_round - 100; --round) Push(0, round, round - 1);
-  EXPECT_LE(lane_->slots(), lane_->MaxSlots());
+  EXPECT_LE(lane_->LargestNumSlots(), lane_->MaxSlots());
   EXPECT_EQ(lane_->floor(), 0u);
 }
 

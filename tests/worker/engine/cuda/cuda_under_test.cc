@@ -8,7 +8,7 @@ namespace {
 
 class GpuEnvironment : public testing::Environment {
   void SetUp() override {
-    const Status gpu_status = device::FindDevice();
+    const Status gpu_status = device::CheckDevice();
     if (!gpu_status.ok()) GTEST_SKIP() << "there is no GPU here: " << gpu_status.message();
   }
 };

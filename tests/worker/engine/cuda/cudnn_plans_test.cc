@@ -75,12 +75,12 @@ std::vector<ConvShape> ShapesOf(const std::string& name, uint32_t batch) {
 
 struct NumberFormat {
   DeviceType type;
-  bool tf32;
+  bool allows_tf32;
 };
 
 class PlansOfNetwork : public testing::TestWithParam<std::string> {
  protected:
-  // A plan made of the first of cuDNN's candidates for which that is possible.
+  // The plan made of the first of cuDNN's candidates that can be made into a plan.
   static Result<cudnn::Plan> MakeFirstPossiblePlan(const cudnn::Target& target,
                                                    const ConvShape& shape, ConvPass pass) {
     auto graph = cudnn::MakeGraph(target, shape, pass);
@@ -100,7 +100,7 @@ class PlansOfNetwork : public testing::TestWithParam<std::string> {
     ASSERT_TRUE(target.ok()) << target.status().message();
     for (ConvShape& shape : shapes) {
       shape.type = format.type;
-      shape.allows_tf32 = format.tf32;
+      shape.allows_tf32 = format.allows_tf32;
       for (const ConvPass pass :
            {ConvPass::kForward, ConvPass::kBackwardData, ConvPass::kBackwardWeights}) {
         const auto plan = MakeFirstPossiblePlan(*target, shape, pass);
@@ -146,7 +146,7 @@ TEST(CudnnPlan, RoundTripsThroughJson) {
   ASSERT_TRUE(plan.ok()) << plan.status().message();
   auto reparsed_plan = cudnn::PlanFromJson(*target, plan->json);
   ASSERT_TRUE(reparsed_plan.ok()) << reparsed_plan.status().message();
-  EXPECT_EQ(reparsed_plan->workspace, plan->workspace);
+  EXPECT_EQ(reparsed_plan->workspace_bytes, plan->workspace_bytes);
   EXPECT_EQ(reparsed_plan->json, plan->json);
   EXPECT_FALSE(cudnn::PlanFromJson(*target, "{\"engine\": 1}").ok());
 }
@@ -186,11 +186,11 @@ TEST(CudnnPlan, CandidatesCoverSeveralEngines) {
                         .type = DeviceType::kBfloat};
   auto graph = cudnn::MakeGraph(*target, shape, ConvPass::kForward);
   ASSERT_TRUE(graph.ok()) << graph.status().message();
-  std::map<int64_t, int> candidates_of_engine;
+  std::map<int64_t, int> num_candidates_of_engine;
   for (const auto& candidate : cudnn::FindCandidates(*target, *graph, shape, Heuristic::kFast, 8))
-    ++candidates_of_engine[cudnn::EngineOf(candidate)];
-  EXPECT_GT(candidates_of_engine.size(), 1u);
-  for (const auto& [engine, count] : candidates_of_engine) {
+    ++num_candidates_of_engine[cudnn::EngineNumberOf(candidate)];
+  EXPECT_GT(num_candidates_of_engine.size(), 1u);
+  for (const auto& [engine, count] : num_candidates_of_engine) {
     EXPECT_GE(engine, 0);
     EXPECT_LE(count, cudnn::kMaxPerEngine) << engine;
   }

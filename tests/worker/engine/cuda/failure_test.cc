@@ -1,6 +1,6 @@
 // Failures of the device on which a net computes: the net has an error status with a message, and
-// reports no gradient as ready. cuda_on_host emulates a GPU: it fails once no launches or bytes are
-// left.
+// reports no gradient as ready. cuda_on_host emulates a GPU, whose launches fail once launches_left
+// is 0, and allocations above max_allocation_bytes.
 #include <cuda_runtime.h>
 #include <gmock/gmock.h>
 
@@ -23,9 +23,9 @@ class DeviceFailure : public testing::Test {
     return net_->Forward({problem_.images, problem_.labels, problem_.batch}, nullptr);
   }
   uint32_t Backward() {
-    uint32_t ready_gradients = 0;
-    net_->Backward([&ready_gradients](uint32_t) { ++ready_gradients; });
-    return ready_gradients;
+    uint32_t num_ready_gradients = 0;
+    net_->Backward([&num_ready_gradients](uint32_t) { ++num_ready_gradients; });
+    return num_ready_gradients;
   }
 
   Problem problem_{MakeLeNet(pb::Model::valid), 2};

@@ -20,7 +20,7 @@ class PlanStoreTest : public testing::Test {
 TEST_F(PlanStoreTest, KeepsPlansFromRunToRun) {
   PlanStore store(path_);
   EXPECT_EQ(store.Find("a"), std::nullopt);
-  store.Put("a", R"({"engine": "\"quoted\""})");
+  store.PutPlan("a", R"({"engine": "\"quoted\""})");
   EXPECT_EQ(store.Find("a"), R"({"engine": "\"quoted\""})");
   ASSERT_TRUE(store.Save().ok());
   EXPECT_EQ(PlanStore(path_).Find("a"), R"({"engine": "\"quoted\""})");
@@ -28,8 +28,8 @@ TEST_F(PlanStoreTest, KeepsPlansFromRunToRun) {
 
 TEST_F(PlanStoreTest, KeepsPlansThatOthersWroteMeanwhile) {
   PlanStore my_store(path_), other_store(path_);
-  my_store.Put("mine", "1");
-  other_store.Put("other", "2");
+  my_store.PutPlan("mine", "1");
+  other_store.PutPlan("other", "2");
   ASSERT_TRUE(other_store.Save().ok());
   ASSERT_TRUE(my_store.Save().ok());
   const PlanStore merged_store(path_);
@@ -47,10 +47,10 @@ TEST_F(PlanStoreTest, IgnoresOtherFiles) {
 
 TEST_F(PlanStoreTest, NamesAnUnwritableFile) {
   PlanStore store("/proc/nowhere/plans.json");
-  store.Put("a", "1");
+  store.PutPlan("a", "1");
   EXPECT_THAT(store.Save().message(), testing::HasSubstr("/proc/nowhere/plans.json"));
   PlanStore store_without_path("");
-  store_without_path.Put("a", "1");
+  store_without_path.PutPlan("a", "1");
   EXPECT_TRUE(store_without_path.Save().ok()) << "it was to keep nothing";
 }
 

@@ -1,4 +1,4 @@
-// Nets with all kinds of layers, with activations of 16 bits on a GPU, and the scaling of the loss.
+// A net of many kinds of layers with activations of 16 bits on a GPU, and the scaling of the loss.
 #include <cuda_runtime.h>
 #include <gmock/gmock.h>
 
@@ -11,7 +11,7 @@
 namespace tern::engine {
 namespace {
 
-constexpr const char* kAllKindsOfLayers =
+constexpr const char* kManyKindsOfLayers =
     "conv { outputs: 16 kernel: 3 bias: false }; batch_norm {}; relu {}; "
     "max_pool { kernel: 2 stride: 2 }; lrn {}; conv { outputs: 10 kernel: 3 }; relu { max: 6 }; "
     "avg_pool { kernel: 3 stride: 2 }; dropout { rate: 0.25 }; dense { outputs: 10 }";
@@ -22,7 +22,7 @@ struct StepResult {
 };
 
 StepResult RunStep(Precision precision, float image_factor = 1) {
-  Problem problem(MakeChain(kAllKindsOfLayers, MakeImageShape(3, 14, 14), 10), 4);
+  Problem problem(MakeChain(kManyKindsOfLayers, MakeImageShape(3, 14, 14), 10), 4);
   for (float& x : problem.images) x *= image_factor;
   auto net = problem.MakeNet(/*training=*/true, precision);
   StepResult result;
@@ -56,7 +56,7 @@ TEST(DevicePrecision, AllLayersAreCloseInSixteenBits) {
 }
 
 // With images of large values, gradients of the first weights overflow fp16 at a loss scale of
-// 2^16. The step is repeated with a smaller scale, and has the same result.
+// 2^16. The step is repeated with a smaller scale; its result is close to that in fp32.
 TEST(DevicePrecision, OverflowingStepIsRepeated) {
   constexpr float kImageFactor = 2000;
   const StepResult exact_result = RunStep(Precision::kFp32, kImageFactor);
@@ -72,9 +72,9 @@ TEST(DevicePrecision, NonFiniteGradientsAreReported) {
   problem.parameters[0] = std::numeric_limits<float>::infinity();
   auto net = problem.MakeNet(/*training=*/true, Precision::kFp16);
   net->Forward({problem.images, problem.labels, 2}, nullptr);
-  uint32_t ready_gradients = 0;
-  net->Backward([&ready_gradients](uint32_t) { ++ready_gradients; });
-  EXPECT_EQ(ready_gradients, 2u) << "the coder says which gradient it is";
+  uint32_t num_ready_gradients = 0;
+  net->Backward([&num_ready_gradients](uint32_t) { ++num_ready_gradients; });
+  EXPECT_EQ(num_ready_gradients, 2u) << "the coder says which gradient it is";
   EXPECT_FALSE(std::isfinite(problem.gradients[0]));
 }
 

@@ -1,5 +1,5 @@
 // Later steps of a net on a GPU: launches replayed as a CUDA graph must give the same results as
-// the first ones. cuda_on_host emulates a GPU on the CPU.
+// fresh launches. cuda_on_host emulates a GPU on the CPU.
 #include <cuda_runtime.h>
 #include <gmock/gmock.h>
 
@@ -42,8 +42,8 @@ TEST_F(ReplayTest, EqualsFreshLaunches) {
       << "forward and backward from the second";
 }
 
-// A net whose weights need several segments (launches recorded and replayed as one graph).
-// Parameters are requested, and gradients reported ready, segment by segment.
+// The weights of this net need several segments. The launches of a segment are recorded and
+// replayed as one graph. Parameters are requested, and gradients reported ready, by segment.
 TEST_F(ReplayTest, LargeNetsRunInSegments) {
   Problem problem(
       MakeChain("dense { outputs: 2000 }; dense { outputs: 1100 }; dense { outputs: 10 }",

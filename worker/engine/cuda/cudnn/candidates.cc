@@ -80,7 +80,7 @@ std::vector<Descriptor> QueryHeuristic(const Target& target, const Descriptor& g
 
 }  // namespace
 
-int64_t EngineOf(const Descriptor& candidate) {
+int64_t EngineNumberOf(const Descriptor& candidate) {
   const Descriptor engine = DescribeEngine(candidate);
   int64_t index = -1, num_values = 0;
   if (engine == nullptr || cudnnBackendGetAttribute(engine.get(), CUDNN_ATTR_ENGINE_GLOBAL_INDEX,
@@ -98,7 +98,7 @@ std::vector<Descriptor> FindCandidates(const Target& target, const Descriptor& g
   for (Descriptor& candidate :
        QueryHeuristic(target, graph, is_fast ? CUDNN_HEUR_MODE_A : CUDNN_HEUR_MODE_FALLBACK)) {
     if (candidates.size() == max_candidates) break;
-    if (IsSuitable(candidate, shape) && num_taken[EngineOf(candidate)]++ < kMaxPerEngine)
+    if (IsSuitable(candidate, shape) && num_taken[EngineNumberOf(candidate)]++ < kMaxPerEngine)
       candidates.push_back(std::move(candidate));
   }
   return candidates;

@@ -17,11 +17,11 @@ enum class Heuristic { kFast, kFallback };
 constexpr int kMaxPerEngine = 3;
 
 // Returns cuDNN's number of the engine of a configuration; -1 if cuDNN does not report it.
-int64_t EngineOf(const Descriptor& candidate);
+int64_t EngineNumberOf(const Descriptor& candidate);
 
 // Returns at most `max_candidates` engine configurations that are deterministic and do not round
-// more than `shape` allows, in the order in which the heuristic prefers them. Empty if it
-// recommends none of these.
+// more than `shape` allows, in the order in which the heuristic prefers them. Empty if the
+// heuristic recommends no such configuration.
 std::vector<Descriptor> FindCandidates(const Target& target, const Descriptor& graph,
                                        const ConvShape& shape, Heuristic heuristic,
                                        size_t max_candidates);

@@ -72,13 +72,13 @@ class DensePlan : public ConvPlan {
   // Makes the descriptors of the product and chooses an algorithm. kPeerLost if cuBLASLt has no
   // algorithm for the shape.
   Status Make();
-  size_t workspace() const override { return algorithm_.workspaceSize; }
+  size_t workspace_bytes() const override { return algorithm_.workspaceSize; }
   Status Run(kernels::DeviceStream stream, const ConvData& data) override;
 
  private:
   bool IsForward() const { return pass_ == ConvPass::kForward; }
   Status MakeMatmul(const Product& product);
-  Status MakeLayout(const uint64_t (&size)[2], Layout* layout);
+  Status MakeLayout(const uint64_t (&dims)[2], Layout* layout);
   Status SetEpilogue();
   Status FindAlgorithm();
   template <typename T>
@@ -108,13 +108,13 @@ Status DensePlan::Make() {
 }
 
 Status DensePlan::MakeMatmul(const Product& product) {
-  cublasLtMatmulDesc_t created = nullptr;
+  cublasLtMatmulDesc_t new_matmul = nullptr;
   TERN_RETURN_IF_ERROR(CheckBlas(
       cublasLtMatmulDescCreate(
-          &created, shape_.allows_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+          &new_matmul, shape_.allows_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
           CUDA_R_32F),
       "cublasLtMatmulDescCreate"));
-  matmul_.reset(created);
+  matmul_.reset(new_matmul);
   const auto operation = [](bool transposes) { return transposes ? CUBLAS_OP_T : CUBLAS_OP_N; };
   TERN_RETURN_IF_ERROR(SetAttribute(CUBLASLT_MATMUL_DESC_TRANSA, operation(product.transposes_a)));
   TERN_RETURN_IF_ERROR(SetAttribute(CUBLASLT_MATMUL_DESC_TRANSB, operation(product.transposes_b)));
@@ -132,13 +132,13 @@ Status DensePlan::SetEpilogue() {
   return SetAttribute(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
 }
 
-Status DensePlan::MakeLayout(const uint64_t (&size)[2], Layout* layout) {
-  cublasLtMatrixLayout_t created = nullptr;
+Status DensePlan::MakeLayout(const uint64_t (&dims)[2], Layout* layout) {
+  cublasLtMatrixLayout_t new_layout = nullptr;
   TERN_RETURN_IF_ERROR(
-      CheckBlas(cublasLtMatrixLayoutCreate(&created, DataTypeOf(shape_.type), size[0], size[1],
-                                           static_cast<int64_t>(size[0])),
+      CheckBlas(cublasLtMatrixLayoutCreate(&new_layout, DataTypeOf(shape_.type), dims[0], dims[1],
+                                           static_cast<int64_t>(dims[0])),
                 "cublasLtMatrixLayoutCreate"));
-  layout->reset(created);
+  layout->reset(new_layout);
   return Ok();
 }
 
@@ -146,21 +146,21 @@ Status DensePlan::FindAlgorithm() {
   cublasLtMatmulPreference_t preference = nullptr;
   TERN_RETURN_IF_ERROR(
       CheckBlas(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate"));
-  Status status = CheckBlas(
+  Status search_status = CheckBlas(
       cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
                                            &kMaxWorkspaceBytes, sizeof kMaxWorkspaceBytes),
       "cublasLtMatmulPreferenceSetAttribute");
   int num_algorithms = 0;
-  if (status.ok()) {
-    status = CheckBlas(cublasLtMatmulAlgoGetHeuristic(handle_.get(), matmul_.get(), a_.get(),
-                                                      b_.get(), result_.get(), result_.get(),
-                                                      preference, 1, &algorithm_, &num_algorithms),
-                       "cublasLtMatmulAlgoGetHeuristic");
+  if (search_status.ok()) {
+    search_status = CheckBlas(cublasLtMatmulAlgoGetHeuristic(
+                                  handle_.get(), matmul_.get(), a_.get(), b_.get(), result_.get(),
+                                  result_.get(), preference, 1, &algorithm_, &num_algorithms),
+                              "cublasLtMatmulAlgoGetHeuristic");
   }
   cublasLtMatmulPreferenceDestroy(preference);
-  if (status.ok() && num_algorithms == 0)
+  if (search_status.ok() && num_algorithms == 0)
     return Status(Code::kPeerLost, "cuBLASLt has no algorithm for it");
-  return status;
+  return search_status;
 }
 
 Status DensePlan::Run(kernels::DeviceStream stream, const ConvData& data) {

@@ -37,7 +37,7 @@ class CudnnPlan : public ConvPlan {
   CudnnPlan(SharedHandle handle, SharedPlan plan, const ConvShape& shape, ConvPass pass)
       : handle_(std::move(handle)), plan_(std::move(plan)), shape_(shape), pass_(pass) {}
 
-  size_t workspace() const override { return plan_->workspace; }
+  size_t workspace_bytes() const override { return plan_->workspace_bytes; }
   // Runs on the stream of the cuDNN handle, which is the net's stream. Reuses cuDNN's list of
   // addresses (its variant pack) if the addresses are the same as in the previous run.
   Status Run(kernels::DeviceStream, const ConvData& data) override {
@@ -61,7 +61,7 @@ class CudnnPlan : public ConvPlan {
            data.bias == last_data_.bias && data.workspace == last_data_.workspace;
   }
 
-  const SharedHandle handle_;  // Shared, because a plan may outlive the library that made it.
+  const SharedHandle handle_;  // Shared, because a CudnnPlan may outlive the Cudnn that made it.
   const SharedPlan plan_;
   const ConvShape shape_;
   const ConvPass pass_;
@@ -73,7 +73,7 @@ class CudnnPlan : public ConvPlan {
 class TrialBuffers {
  public:
   static Result<TrialBuffers> Make(const ConvShape& shape) {
-    const auto& [slide, groups, type, tf32, bias, relu] = shape;
+    const auto& [slide, groups, type, allows_tf32, has_bias, has_relu] = shape;
     const size_t kernel_elements = size_t{slide.out.c} * (slide.in.c / groups) *
                                    slide.window.rows.kernel * slide.window.columns.kernel;
     const std::array<size_t, 4> array_elements = {slide.in.size(), kernel_elements,
@@ -117,8 +117,8 @@ class Cudnn : public ConvLibrary {
   void SaveStore();
   // Runs the plan and waits. Called before a plan is timed, because the first run is slow.
   Status RunOnce(CudnnPlan* plan, TrialBuffers* buffers);
-  // Returns the mean time of a run in milliseconds: the mean over a number of runs that the first
-  // function chooses, or over `runs` runs.
+  // Returns the mean time of a run in milliseconds, over `runs` runs; without that argument, over a
+  // number of runs that suits the plan's speed.
   Result<float> MeasureTimeMs(CudnnPlan* plan, const ConvData& data);
   Result<float> MeasureTimeMs(CudnnPlan* plan, const ConvData& data, int runs);
 
@@ -205,13 +205,12 @@ Result<SharedPlan> Cudnn::FindPlan(const std::string& key, const ConvShape& shap
   }
   auto chosen_plan = ChoosePlan(shape, pass, &*buffers);
   if (!chosen_plan.ok()) return chosen_plan;
-  store_.Put(key, (*chosen_plan)->json);
+  store_.PutPlan(key, (*chosen_plan)->json);
   SaveStore();
   return chosen_plan;
 }
 
-// Writes the file after each new plan, so that an interrupted run does not lose the plans it has
-// chosen.
+// Called after each new plan, so that an interrupted run does not lose the plans it has chosen.
 void Cudnn::SaveStore() {
   const Status save_status = store_.Save();
   LOG_IF(WARNING, !save_status.ok() && !has_warned_) << save_status.message();
@@ -245,9 +244,9 @@ Result<SharedPlan> Cudnn::ChoosePlan(const ConvShape& shape, ConvPass pass, Tria
 }
 
 Status Cudnn::RunOnce(CudnnPlan* plan, TrialBuffers* buffers) {
-  if (plan->workspace() > kMaxWorkspaceBytes)
+  if (plan->workspace_bytes() > kMaxWorkspaceBytes)
     return Status(Code::kBadJob, "its workspace is too large");
-  TERN_RETURN_IF_ERROR(buffers->SetWorkspace(plan->workspace()));
+  TERN_RETURN_IF_ERROR(buffers->SetWorkspace(plan->workspace_bytes()));
   TERN_RETURN_IF_ERROR(plan->Run(stream_, buffers->data()));
   return device::CheckCuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
 }

@@ -13,7 +13,7 @@
 
 namespace tern::engine::cuda::cudnn {
 
-// Return cuDNN's constant for the type of the argument.
+// Each overload returns cuDNN's constant for the type of its argument.
 constexpr auto TypeOf(int64_t) { return CUDNN_TYPE_INT64; }
 constexpr auto TypeOf(float) { return CUDNN_TYPE_FLOAT; }
 constexpr auto TypeOf(bool) { return CUDNN_TYPE_BOOLEAN; }

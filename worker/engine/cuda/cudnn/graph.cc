@@ -218,7 +218,7 @@ Result<Plan> PlanFromDescriptor(Descriptor descriptor) {
       cudnnBackendGetAttribute(plan.descriptor.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
                                CUDNN_TYPE_INT64, 1, &count, &workspace_bytes),
       "a plan's workspace"));
-  plan.workspace = static_cast<size_t>(workspace_bytes);
+  plan.workspace_bytes = static_cast<size_t>(workspace_bytes);
   constexpr auto kJson = CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION;
   TERN_RETURN_IF_ERROR(CheckCudnn(
       cudnnBackendGetAttribute(plan.descriptor.get(), kJson, CUDNN_TYPE_CHAR, 0, &count, nullptr),

@@ -21,7 +21,7 @@ namespace tern::engine::cuda::cudnn {
 // The device on which plans will run: the device of a cuDNN handle, or a device that is only
 // described by its properties.
 struct Target {
-  cudnnContext* handle = nullptr;  // Outlives the Target.
+  cudnnContext* handle = nullptr;  // Must outlive the Target.
   Descriptor properties;           // Used if `handle` is null.
 };
 // Makes a Target from `json`, cuDNN's JSON text of a device's properties.
@@ -36,8 +36,8 @@ Result<Descriptor> MakeGraph(const Target& target, const ConvShape& shape, ConvP
 
 struct Plan {
   Descriptor descriptor;
-  size_t workspace = 0;  // The bytes of workspace that a run needs.
-  std::string json;      // The plan as text, for PlanFromJson.
+  size_t workspace_bytes = 0;  // The bytes of workspace that a run needs.
+  std::string json;            // The plan as text, for PlanFromJson.
 };
 // Make a plan: from `candidate`, an engine configuration, or from the JSON text of another plan.
 Result<Plan> MakePlan(const Target& target, const Descriptor& candidate);

@@ -44,7 +44,7 @@ std::optional<std::string> PlanStore::Find(const std::string& key) const {
   return entry->second;
 }
 
-void PlanStore::Put(const std::string& key, const std::string& plan) {
+void PlanStore::PutPlan(const std::string& key, const std::string& plan) {
   plans_[key] = unsaved_plans_[key] = plan;
 }
 

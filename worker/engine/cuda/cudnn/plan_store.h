@@ -20,8 +20,10 @@ class PlanStore {
   // Returns "" if there is no home folder either; a store with the path "" is never written.
   static std::string DefaultPath();
 
+  // Returns the plan with this key, if there is one.
   std::optional<std::string> Find(const std::string& key) const;
-  void Put(const std::string& key, const std::string& plan);
+  // Sets the plan of a key. The next Save writes it to the file.
+  void PutPlan(const std::string& key, const std::string& plan);
   // Writes the file, with the plans that other processes have written to it meanwhile.
   Status Save();
 

@@ -30,7 +30,8 @@ namespace {
 using testing::HasSubstr;
 using SessionPhase = Session::Phase;
 
-// A running session: worker 1, incarnation 11, in a job with one shard that has one data lane.
+// A running session of worker 1 (incarnation 11: the number of its process) in a job with one
+// server shard, which has one data lane (socket).
 class SessionInvariants : public testing::Test {
  protected:
   void SetUp() override {
@@ -57,9 +58,9 @@ class SessionInvariants : public testing::Test {
     ASSERT_EQ(session_->Check().message(), "");
   }
   std::string BrokenInvariant() const {
-    const Status status = session_->Check();
-    EXPECT_EQ(status.code(), Code::kInternal);
-    return status.message();
+    const Status check_status = session_->Check();
+    EXPECT_EQ(check_status.code(), Code::kInternal);
+    return check_status.message();
   }
 
   static constexpr Time kStart = milliseconds(8000);

@@ -235,7 +235,7 @@ TEST_F(SessionTest, FindsARestartedServerAndGivesItWhatItHolds) {
   session_->Contribute({Kind::kPush, 0, 0}, {1, 2}, InRound{1, Text("x")}, now_, &out);
   Message sum_message;
   sum_message.head.mutable_sum();
-  // This outcome (the answer to a contribution) names neither a round nor a clock.
+  // This outcome (the answer to a contribution) has neither a round nor a count of pushes (clock).
   EXPECT_EQ(Count(Deliver({1, 2}, sum_message), Type::kDeliver), 0);
   sum_message.head.mutable_sum()->mutable_of_round()->set_round(1);
   sum_message.payload = Text("xx");

@@ -74,13 +74,13 @@ TEST(StateTransfer, KeepsASnapshotForEachTakerUntilTheFloorPassesIt) {
   EXPECT_TRUE(giver.OnWant(StateTaker(9).Want(1, 11).head.state_want(), &piece));
   EXPECT_TRUE(giver.OnWant(StateTaker(9).Want(2, 22).head.state_want(), &piece));
   EXPECT_EQ(giver.OnSnapshot(Text("s"), 5, 0).size(), 2u);
-  EXPECT_EQ(giver.snapshots(), 2u);
+  EXPECT_EQ(giver.num_snapshots(), 2u);
   EXPECT_TRUE(giver.OnWant(StateTaker(9).Want(2, 23).head.state_want(),
                            &piece));  // This is a new process of rank 2.
   giver.OnFloor(5);
-  EXPECT_EQ(giver.snapshots(), 2u);
+  EXPECT_EQ(giver.num_snapshots(), 2u);
   giver.OnFloor(6);
-  EXPECT_EQ(giver.snapshots(), 1u);  // The remaining snapshot is for the new process of rank 2.
+  EXPECT_EQ(giver.num_snapshots(), 1u);  // The remaining snapshot is for the new process of rank 2.
 }
 
 }  // namespace

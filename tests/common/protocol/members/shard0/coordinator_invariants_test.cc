@@ -33,9 +33,9 @@ class CoordinatorInvariants : public testing::Test {
     ASSERT_EQ(shard0_.coordinator().Check().message(), "");
   }
   std::string BrokenInvariant() const {
-    const Status status = shard0_.coordinator().Check();
-    EXPECT_EQ(status.code(), Code::kInternal);
-    return status.message();
+    const Status check_status = shard0_.coordinator().Check();
+    EXPECT_EQ(check_status.code(), Code::kInternal);
+    return check_status.message();
   }
   Roster::Worker& worker(uint32_t rank) { return peer_.job().roster.workers[rank]; }
 

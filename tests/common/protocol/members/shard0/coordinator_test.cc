@@ -386,7 +386,7 @@ TEST_F(CoordinatorTest, TellsAShardItsMembers) {
   pb::Hello hello_of_shard = TestHello(1, 70);
   hello_of_shard.set_role(pb::Hello::shard);
   EXPECT_EQ(MessagesTo(200, SendsOf(Deliver(200, HelloMessage(hello_of_shard)))).size(),
-            1u);  // Only the Welcome: there are no workers yet, so there is no Members message.
+            1u);  // The message is the Welcome. Without workers there is no Members message yet.
   const pb::Members members =
       FirstMessageTo(200, pb::Envelope::kMembers, SendsOf(GatherWorkers())).head.members();
   EXPECT_EQ(members.epoch(), 1u);
@@ -397,7 +397,7 @@ TEST_F(CoordinatorTest, TellsAShardItsMembers) {
   EXPECT_TRUE(FirstMessageTo(201, pb::Envelope::kMembers,
                              SendsOf(Deliver(201, HelloMessage(hello_of_shard))))
                   .head.has_members());
-  // The shard knows membership 8, from a previous process of shard 0: it gets number 9.
+  // The shard knows membership 8, from a previous process of shard 0. So this one gets number 9.
   Message pulse;
   pulse.head.mutable_pulse()->set_epoch(8);
   EXPECT_EQ(FirstMessageTo(201, pb::Envelope::kMembers, SendsOf(Deliver(201, pulse)))

@@ -13,7 +13,7 @@
 
 namespace tern::protocol::test {
 
-// The name of the policy, for the names of parameterized tests.
+// The name of a policy for the loss of a worker, for the names of parameterized tests.
 inline std::string NameOf(OnLoss on_loss) {
   constexpr const char* kNames[] = {"Fail", "Wait", "Shrink"};
   return kNames[static_cast<int>(on_loss)];
