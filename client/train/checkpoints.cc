@@ -1,5 +1,7 @@
 #include "client/train/checkpoints.h"
 
+#include <utility>
+
 #include "common/base/logging.h"
 #include "common/base/text.h"
 #include "common/checkpoint/saved.h"
@@ -8,9 +10,12 @@
 namespace tern::client {
 
 Checkpoints::Checkpoints(const setup::Setup& setup, uint32_t rank, const std::string& output_dir)
+    : Checkpoints(setup, setup::CheckpointOwner(setup, output_dir, Cat("worker.", rank)), Disk()) {}
+
+Checkpoints::Checkpoints(const setup::Setup& setup, checkpoint::Owner owner, Storage& storage)
     : setup_(setup),
-      store_(setup::CheckpointOwner(setup, output_dir, Cat("worker.", rank)),
-             {.num_of_all = every_steps() == 0 ? 0 : setup.job.checkpoints().keep()}) {
+      store_(std::move(owner),
+             {.num_of_all = every_steps() == 0 ? 0 : setup.job.checkpoints().keep()}, storage) {
   for (const std::string& warning : store_.Open()) LOG(WARNING) << warning;
 }
 
@@ -42,9 +47,8 @@ Status Checkpoints::Begin(uint64_t run, uint64_t step) {
   return Ok();
 }
 
-Status Checkpoints::Write(uint64_t step, uint64_t round, ReplicaState& state,
+Status Checkpoints::Write(uint64_t step, uint64_t round, std::vector<tensors::TensorView> tensors,
                           const SavedState& extra) {
-  std::vector<tensors::TensorView> tensors = state.ViewTensors();
   tensors::Metadata metadata{{"job", setup_.job.name()}, {"format", "pt"}};
   checkpoint::AddSavedState(extra, &tensors, &metadata);
   Status write_status =

@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "client/train/replica_state.h"
 #include "common/base/saved_state.h"
 #include "common/base/status.h"
+#include "common/base/storage.h"
 #include "common/checkpoint/store.h"
 #include "common/protocol/members/recovery.h"
 #include "proto/wire.pb.h"
@@ -27,8 +27,10 @@ namespace tern::client {
 class Checkpoints {
  public:
   // Reads and checks the checkpoints in `output_dir`; logs which are not used, and why. `setup`
-  // outlives this object.
+  // and `storage` outlive this object.
   Checkpoints(const setup::Setup& setup, uint32_t rank, const std::string& output_dir);
+  // The same for a given owner and storage.
+  Checkpoints(const setup::Setup& setup, checkpoint::Owner owner, Storage& storage);
 
   // The interval in steps. 0: the job writes no checkpoints.
   uint64_t every_steps() const { return setup_.job.checkpoints().every_steps(); }
@@ -43,9 +45,10 @@ class Checkpoints {
   // Call when training of `run` begins after `step`. Removes later checkpoints of that run, and
   // moves the checkpoints of other runs to another folder (Store::Begin, whose error it returns).
   Status Begin(uint64_t run, uint64_t step);
-  // Writes a checkpoint with the replica and `extra`. If that fails, logs and returns the error;
-  // the older checkpoints are kept.
-  Status Write(uint64_t step, uint64_t round, ReplicaState& state, const SavedState& extra);
+  // Writes a checkpoint with `tensors` (ReplicaState::ViewTensors) and `extra`. If that fails, logs
+  // and returns the error; the older checkpoints are kept.
+  Status Write(uint64_t step, uint64_t round, std::vector<tensors::TensorView> tensors,
+               const SavedState& extra);
   Result<tensors::TensorFile> Read(const pb::Checkpoint& checkpoint) const;
 
  private:

@@ -54,8 +54,8 @@ Status Trainer::WriteCheckpoint() {
   Status write_status;
   const Status visit_status = deps_.coder.VisitMemories([&](const SavedState& memories) {
     private_state.Append(memories);
-    write_status =
-        deps_.checkpoints->Write(steps_done_, algorithm_->applied(), state_, private_state);
+    write_status = deps_.checkpoints->Write(steps_done_, algorithm_->applied(),
+                                            state_.ViewTensors(), private_state);
   });
   TERN_RETURN_IF_ERROR(visit_status);
   if (steps_done_ >= last_step_)

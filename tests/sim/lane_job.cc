@@ -38,7 +38,7 @@ void FillJob(const Schedule& schedule, pb::Job* job) {
   train->mutable_easgd_async()->set_tau(1);
   if (schedule.sends_changes) job->mutable_exchange()->set_pull(pb::Exchange::changes);
   pb::Checkpoints* checkpoints = job->mutable_checkpoints();
-  checkpoints->set_every_steps(0);
+  checkpoints->set_every_steps(schedule.checkpoint_every);
   checkpoints->set_shard_every_steps(schedule.has_rounds() ? schedule.save_every
                                                            : 1 + schedule.clocks.save_every % 3);
 }

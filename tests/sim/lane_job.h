@@ -12,7 +12,7 @@
 namespace tern::sim {
 
 // Returns the job of the schedule. `layout` says which lane serves which chunk; `hello` becomes the
-// setup's hello. REQUIRES schedule.servers_hold_state(), that is: servers hold the parameters.
+// setup's hello.
 std::unique_ptr<setup::Setup> MakeLaneJob(const Schedule& schedule, const Layout& layout,
                                           const pb::Hello& hello);
 

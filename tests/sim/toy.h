@@ -53,35 +53,6 @@ uint64_t Combine(uint64_t a, uint64_t b);
 struct Replica {
   State newest{}, previous{};
 };
-// A worker's checkpoint, on a disk that outlives its process.
-struct ToyCheckpoint {
-  pb::Checkpoint position;
-  Replica replica;
-};
-// The checkpoints of one worker rank. A run is one execution of the job, with a random number.
-struct CheckpointDisk {
-  std::vector<ToyCheckpoint>
-      checkpoints;          // the two newest undamaged checkpoints, by ascending step
-  uint64_t last_run = 0;    // the run that last used the disk
-  bool is_torn = false;     // a damaged checkpoint is on the disk
-  bool was_struck = false;  // a checkpoint was damaged or lost
-  // A worker that got its state from another worker may lack a checkpoint that the others have.
-  // Until this worker has written `gap` more checkpoints, there may be no checkpoint that all
-  // workers have.
-  int gap = 0;
-};
-// The checkpoints that a worker with this disk offers to resume from.
-inline std::vector<pb::Checkpoint> OffersOf(const CheckpointDisk& disk) {
-  std::vector<pb::Checkpoint> offers;
-  for (const ToyCheckpoint& checkpoint : disk.checkpoints) offers.push_back(checkpoint.position);
-  return offers;
-}
-// The content of the disk, as a starting worker reports it.
-inline protocol::SavedCheckpoints SavedOn(const CheckpointDisk& disk) {
-  protocol::SavedCheckpoints saved{OffersOf(disk), {}, disk.last_run};
-  if (disk.is_torn) saved.unfit.set_sentence("a torn one");
-  return saved;
-}
 Bytes EncodeReplica(const Replica& replica);
 Replica DecodeReplica(const Bytes& bytes);
 

@@ -1,6 +1,7 @@
 #include "tests/sim/toy_worker.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "common/protocol/members/recovery.h"
 #include "tests/sim/clock_worker.h"
@@ -18,6 +19,19 @@ using protocol::SessionActions;
 namespace {
 
 constexpr uint32_t kNumTaskTypes = 4;
+
+// Checkpoints contain floats, so these copy the bits of the replica's words to and from floats.
+std::vector<float> FloatsOfReplica(const Replica& replica) {
+  std::vector<float> values(sizeof(Replica) / sizeof(float));
+  std::memcpy(values.data(), &replica, sizeof(Replica));
+  return values;
+}
+Bytes EncodeReplicaOfFloats(const std::vector<float>& values) {
+  Replica replica{};
+  if (values.size() == sizeof(Replica) / sizeof(float))
+    std::memcpy(static_cast<void*>(&replica), values.data(), sizeof(Replica));
+  return EncodeReplica(replica);
+}
 
 }  // namespace
 
@@ -41,7 +55,10 @@ ToyWorker::ToyWorker(World* world, uint32_t process, uint32_t rank, uint64_t inc
   options.max_state_bytes = sizeof(Replica);
   options.piece_bytes = 40;
   options.timings = schedule.timings;
-  options.saved_checkpoints = SavedOn(world->checkpoint_disk(rank));
+  if (schedule.checkpoint_every != 0) {
+    checkpoints_.emplace(world->OpenCheckpoints(rank));
+    options.saved_checkpoints = checkpoints_->FindSavedCheckpoints();
+  }
   options.keeps_own = schedule.keeps_own_state;
   options.is_elastic = schedule.elasticity.has_unsolicited_outcomes();
   options.shrink = schedule.shrinks();
@@ -194,7 +211,7 @@ void ToyWorker::PerformAction(SessionAction& action) {
 
 void ToyWorker::InstallState(const SessionAction& action) {
   CancelTasks();
-  world_->checkpoint_disk(rank_).gap = 2;
+  world_->worker_disk(rank_).gap = 2;
   applied_ = action.applied;
   OnInstall(action.state);
   PostTask(Task::kInstalled, world_->rng().Ms(0, 150));
@@ -210,40 +227,39 @@ void ToyWorker::GoBackToRound(const protocol::SessionAction& action) {
 }
 
 void ToyWorker::ResumeFromCheckpoint(const protocol::SessionAction& action) {
-  for (const ToyCheckpoint& checkpoint : world_->checkpoint_disk(rank_).checkpoints) {
-    if (protocol::KeyOf(checkpoint.position) != protocol::KeyOf(action.checkpoint)) continue;
-    CancelTasks();
-    world_->checkpoint_disk(rank_).gap = 0;
-    is_leaving_ = false;
-    applied_ = action.applied;
-    OnInstall(EncodeReplica(checkpoint.replica));
-    return PostTask(Task::kInstalled, world_->rng().Ms(0, 150));
-  }
-  ReportViolation("was told to go on from a checkpoint that it does not have");
+  const Result<tensors::TensorFile> file = checkpoints_->Read(action.checkpoint);
+  if (!file.ok() || file->tensors.size() != 1)
+    return ReportViolation("was told to go on from a checkpoint that it does not have");
+  CancelTasks();
+  world_->worker_disk(rank_).gap = 0;
+  is_leaving_ = false;
+  applied_ = action.applied;
+  OnInstall(EncodeReplicaOfFloats(file->tensors[0].values));
+  PostTask(Task::kInstalled, world_->rng().Ms(0, 150));
 }
 
 void ToyWorker::BeginRun(uint64_t run) {
+  if (!checkpoints_.has_value()) return;
+  const Status status = checkpoints_->Begin(run, applied_);
+  if (!status.ok()) ReportViolation("cannot prepare its disk: " + status.message());
   run_ = run;
-  CheckpointDisk& disk = world_->checkpoint_disk(rank_);
-  std::erase_if(disk.checkpoints, [&](const ToyCheckpoint& checkpoint) {
-    return checkpoint.position.run() != run || checkpoint.position.round() > applied_;
-  });
-  disk.last_run = run;
-  disk.is_torn = disk.was_struck = false;
-  session_->SetCheckpoints(OffersOf(disk));
+  world_->worker_disk(rank_).ResetStruck();
+  OfferCheckpoints();
 }
 
 void ToyWorker::WriteCheckpoint(const Replica& replica) {
-  CheckpointDisk& disk = world_->checkpoint_disk(rank_);
-  ToyCheckpoint checkpoint;
-  checkpoint.position.set_run(run_);
-  checkpoint.position.set_step(applied_);
-  checkpoint.position.set_round(applied_);
-  checkpoint.replica = replica;
-  disk.checkpoints.push_back(checkpoint);
+  const std::vector<float> values = FloatsOfReplica(replica);
+  const Status status =
+      checkpoints_->Write(applied_, applied_, {{"replica", {values.size()}, values}}, SavedState());
+  if (!status.ok()) ReportViolation("cannot write a checkpoint: " + status.message());
+  WorkerDisk& disk = world_->worker_disk(rank_);
   disk.gap = std::max(0, disk.gap - 1);
-  if (disk.checkpoints.size() > 2) disk.checkpoints.erase(disk.checkpoints.begin());
-  session_->SetCheckpoints(OffersOf(disk));
+  OfferCheckpoints();
+}
+
+void ToyWorker::OfferCheckpoints() {
+  world_->worker_disk(rank_).SetSaved(run_, checkpoints_->Offers());
+  session_->SetCheckpoints(checkpoints_->Offers());
 }
 
 void ToyWorker::Contribute(const Cell& cell, protocol::Contribution contribution) {

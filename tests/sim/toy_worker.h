@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "client/train/checkpoints.h"
 #include "common/protocol/members/session/session.h"
 #include "tests/sim/network.h"
 #include "tests/sim/toy.h"
@@ -54,7 +56,7 @@ class ToyWorker {
   // posted tasks are cancelled (see CancelTasks).
   virtual Bytes SaveState() const { return {}; }
   virtual void OnInstall(const Bytes& /*state*/) {}
-  // Writes a checkpoint of the replica to this rank's disk at once.
+  // Writes a checkpoint to the disk of this worker's rank. REQUIRES that the job has checkpoints.
   void WriteCheckpoint(const Replica& replica);
   // Pulls the state after round applied_ from the servers.
   virtual void OnGoBack() {}
@@ -84,7 +86,9 @@ class ToyWorker {
   void GoBackToRound(const protocol::SessionAction& action);
   void ResumeFromCheckpoint(const protocol::SessionAction& action);
   void BeginRun(uint64_t run);
+  void OfferCheckpoints();
 
+  std::optional<client::Checkpoints> checkpoints_;  // if the job's workers write checkpoints
   std::unique_ptr<protocol::Session> session_;
   std::vector<std::vector<uint32_t>> connections_;  // connections_[shard][lane]
   bool is_alive_ = true, was_killed_ = false, holds_messages_ = false, is_frozen_ = false,

@@ -38,14 +38,17 @@ World::World(const Schedule& schedule, const protocol::Safeguards& safeguards, s
       disks_(schedule.shards()),
       write_faults_(schedule.shards()),
       max_lost_checkpoints_(schedule.shards()),
-      job_(schedule.servers_hold_state() ? MakeLaneJob(schedule, layout_, ExpectedHello())
-                                         : nullptr),
-      checkpoint_disks_(schedule.workers),
+      job_(schedule.servers_hold_state() || schedule.checkpoint_every != 0
+               ? MakeLaneJob(schedule, layout_, ExpectedHello())
+               : nullptr),
+      worker_disks_(schedule.workers),
       report_([this](const std::string& what) { ReportViolation(what); }),
       num_processes_(schedule.workers),
       current_server_(schedule.shards(), kNobody),
       is_posted_(schedule.faults.size()) {
   const Schedule::FullDisk& full_disk = schedule.full_disk;
+  if (schedule.checkpoint_every != 0)
+    checkpoint_owner_ = setup::CheckpointOwner(*job_, "disk", "worker");
   if (full_disk.changes != 0)
     disks_[full_disk.shard].RefuseAfter(full_disk.from, full_disk.changes);
 }
@@ -368,23 +371,7 @@ void World::KillAll(const Fault& fault) {
     ++num_starting_;
     queue_.Post(now_ + fault.down_time + rng_.Ms(0, 50), Event::Type::kStartWorker, rank);
   }
-  CheckpointDisk& disk = checkpoint_disks_[fault.target];
-  if (fault.hold && !disk.checkpoints.empty()) {
-    disk.checkpoints.pop_back();
-    disk.is_torn = disk.was_struck = true;
-  }
-  if (fault.for_good) {
-    disk = {};
-    disk.was_struck = true;
-  }
-  const bool is_state_lost = !HaveCommonCheckpoint();
-  all_state_lost_ |= is_state_lost && fault.kind == Fault::Kind::kKillWorkers;
-  must_refuse_start_ = is_state_lost && AreSomeCheckpointsLost();
-  may_refuse_start_ =
-      must_refuse_start_ ||
-      (is_state_lost && std::any_of(checkpoint_disks_.begin(), checkpoint_disks_.end(),
-                                    [](const auto& any_disk) { return any_disk.gap != 0; }));
-  must_refuse_start_ &= fault.kind == Fault::Kind::kKillAll;
+  StrikeWorkerDisks(fault);
   if (fault.kind == Fault::Kind::kKillWorkers) return;
   for (uint32_t shard = 0; shard < schedule_.shards(); ++shard) {
     const uint32_t process = current_server_[shard];
@@ -396,21 +383,24 @@ void World::KillAll(const Fault& fault) {
   }
 }
 
-bool World::HaveCommonCheckpoint() const {
-  std::vector<std::vector<pb::Checkpoint>> offers;
-  for (const CheckpointDisk& disk : checkpoint_disks_) offers.push_back(OffersOf(disk));
-  std::vector<const std::vector<pb::Checkpoint>*> offer_pointers;
-  for (const auto& offers_of_disk : offers) offer_pointers.push_back(&offers_of_disk);
-  return protocol::NewestCommonCheckpoint(offer_pointers).has_value();
-}
-
-bool World::AreSomeCheckpointsLost() const {
-  bool any_struck = false, any_saved = false;
-  for (const CheckpointDisk& disk : checkpoint_disks_) {
-    any_struck |= disk.was_struck;
-    any_saved |= !disk.checkpoints.empty() || disk.is_torn;
+void World::StrikeWorkerDisks(const Fault& fault) {
+  std::vector<const std::vector<pb::Checkpoint>*> offers;
+  bool any_struck = false, any_saved = false, any_gap = false;
+  for (uint32_t rank = 0; rank < schedule_.workers; ++rank) {
+    WorkerDisk& disk = worker_disks_[rank];
+    const std::string error = disk.Strike(fault, fault.target == rank, *job_, checkpoint_owner_,
+                                          [this](uint64_t n) { return disk_rng_.Below(n); });
+    if (!error.empty()) ReportViolation("worker " + std::to_string(rank) + ": " + error);
+    offers.push_back(&disk.saved().checkpoints);
+    any_struck |= disk.was_struck();
+    any_saved |= !disk.saved().checkpoints.empty() || disk.saved().unfit.has_sentence();
+    any_gap |= disk.gap != 0;
   }
-  return any_struck && any_saved;
+  const bool is_state_lost = !protocol::NewestCommonCheckpoint(offers).has_value();
+  all_state_lost_ |= is_state_lost && fault.kind == Fault::Kind::kKillWorkers;
+  const bool lost_some = is_state_lost && any_struck && any_saved;
+  may_refuse_start_ = lost_some || (is_state_lost && any_gap);
+  must_refuse_start_ = lost_some && fault.kind == Fault::Kind::kKillAll;
 }
 
 void World::InjectWorkerFault(const Fault& fault) {

@@ -27,6 +27,7 @@
 #include "tests/sim/toy.h"
 #include "tests/sim/toy_server.h"
 #include "tests/sim/toy_worker.h"
+#include "tests/sim/worker_disk.h"
 
 namespace tern::sim {
 
@@ -64,10 +65,14 @@ class World : private Network::Host {
   ClockLedger& clock_ledger() { return clock_ledger_; }
   // The disk of a shard. It outlives the shard's processes.
   MemoryStorage& disk(uint32_t shard) { return disks_[shard]; }
-  // The job that the servers' lanes run. REQUIRES that servers hold the weights.
+  // The job that the servers' lanes and the workers' checkpoints are of. REQUIRES that servers hold
+  // the weights, or that workers write checkpoints.
   const setup::Setup& job() const { return *job_; }
-  // The disk for the checkpoints of the workers of a rank.
-  CheckpointDisk& checkpoint_disk(uint32_t rank) { return checkpoint_disks_[rank]; }
+  WorkerDisk& worker_disk(uint32_t rank) { return worker_disks_[rank]; }
+  // Opens the disk of a worker rank for a new process. REQUIRES that workers write checkpoints.
+  client::Checkpoints OpenCheckpoints(uint32_t rank) {
+    return worker_disks_[rank].OpenFor(*job_, checkpoint_owner_);
+  }
   bool stopped() const { return any_asked_to_stop_; }  // a process was asked to stop
   // Whether the schedule has a fault of this worker, past or future. Stop signals do not count.
   bool HasFaultFor(uint32_t rank) const;
@@ -114,10 +119,8 @@ class World : private Network::Host {
   void InjectFault(const Fault& fault);
   void InjectWorkerFault(const Fault& fault);
   void KillAll(const Fault& fault);
-  // Whether the disks of all worker ranks have a checkpoint in common.
-  bool HaveCommonCheckpoint() const;
-  // Whether a fault has damaged or removed checkpoints while some disk still has checkpoints.
-  bool AreSomeCheckpointsLost() const;
+  // Does to the workers' disks what the fault says, and sets what the job may do then.
+  void StrikeWorkerDisks(const Fault& fault);
   void InjectServerFault(const Fault& fault);
   void KillServer(uint32_t process, const Fault& fault);
   void SendStopSignals(const Fault& fault);
@@ -174,7 +177,8 @@ class World : private Network::Host {
   std::vector<int> max_lost_checkpoints_;
   std::map<protocol::LaneRef, Checkpoints> checkpoints_on_disk_;
   std::unique_ptr<setup::Setup> job_;
-  std::vector<CheckpointDisk> checkpoint_disks_;  // the disk of each worker rank
+  checkpoint::Owner checkpoint_owner_;    // of the checkpoints on each worker's disk
+  std::vector<WorkerDisk> worker_disks_;  // by worker rank
   bool all_state_lost_ = false;  // all workers were killed, and had no checkpoint in common
   // When all processes were last killed, the workers had no checkpoint in common: some checkpoints
   // were damaged or lost, and others were left. So the job must refuse to start again.

@@ -147,7 +147,9 @@ void SimulatedExchange::SendContribution(SimulatedWorker* worker, const Cell& ce
 
 void SimulatedExchange::SendToServers(SimulatedWorker* worker,
                                       const std::vector<Exchange::Outgoing>& messages) {
-  for (const auto& [lane, message] : messages) {
+  for (const Exchange::Outgoing& outgoing : messages) {
+    const protocol::LaneRef lane = outgoing.lane;
+    const Message& message = outgoing.message;
     Callback on_arrival = [this, worker, lane, message] { OnContribution(worker, lane, message); };
     if (lane.lane == kControlLane) {
       cluster_.SendToControl(worker, lane.shard, PayloadBytes(message), std::move(on_arrival));

@@ -5,12 +5,10 @@
 // what two fibers do, so it finds the races that a GPU would have.
 #pragma once
 
-#include <sanitizer/common_interface_defs.h>
-#include <sanitizer/tsan_interface.h>
-
 #include <atomic>
 #include <boost/context/fiber.hpp>
 #include <boost/context/protected_fixedsize_stack.hpp>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -19,16 +17,24 @@
 #include <utility>
 #include <vector>
 
-// These functions are null in a program that is not built with their sanitizer.
-#pragma weak __sanitizer_start_switch_fiber
-#pragma weak __sanitizer_finish_switch_fiber
-#pragma weak __tsan_create_fiber
-#pragma weak __tsan_get_current_fiber
-#pragma weak __tsan_switch_to_fiber
-extern "C" [[gnu::weak]] void __tsan_ignore_thread_begin();
-extern "C" [[gnu::weak]] void __tsan_ignore_thread_end();
+// Functions of the sanitizers' runtimes (LLVM: sanitizer/common_interface_defs.h,
+// sanitizer/tsan_interface.h). They are null in a program that is built without their sanitizer.
+extern "C" {
+[[gnu::weak]] void __sanitizer_start_switch_fiber(void** fake_stack_save, const void* bottom,
+                                                  size_t size);
+[[gnu::weak]] void __sanitizer_finish_switch_fiber(void* fake_stack_save, const void** bottom_old,
+                                                   size_t* size_old);
+[[gnu::weak]] void* __tsan_create_fiber(unsigned flags);
+[[gnu::weak]] void* __tsan_get_current_fiber();
+[[gnu::weak]] void __tsan_switch_to_fiber(void* fiber, unsigned flags);
+[[gnu::weak]] void __tsan_ignore_thread_begin();
+[[gnu::weak]] void __tsan_ignore_thread_end();
+}
 
 namespace cuda_on_host {
+
+// A flag of __tsan_switch_to_fiber: the switch itself does not order what the fibers do.
+constexpr unsigned kTsanSwitchWithoutSync = 1;
 
 // A stack that code runs on, as the sanitizers know it. The thread sanitizer ignores what happens
 // between BeforeSwitch and AfterSwitch, which it would count to the wrong stack.
@@ -40,7 +46,7 @@ class Stack {
       __sanitizer_start_switch_fiber(&asan_frames_, to.bottom_, to.bytes_);
     if (__tsan_switch_to_fiber == nullptr) return;
     __tsan_ignore_thread_begin();
-    __tsan_switch_to_fiber(to.tsan_fiber_, __tsan_switch_to_fiber_no_sync);
+    __tsan_switch_to_fiber(to.tsan_fiber_, kTsanSwitchWithoutSync);
   }
   // Tells the sanitizers that this host thread has switched from `from` to this stack.
   void AfterSwitch(Stack& from) {
@@ -56,9 +62,9 @@ class Stack {
   void CreateTsanFiber(const Stack& host) {
     if (__tsan_create_fiber == nullptr) return;
     tsan_fiber_ = __tsan_create_fiber(0);
-    __tsan_switch_to_fiber(tsan_fiber_, __tsan_switch_to_fiber_no_sync);
+    __tsan_switch_to_fiber(tsan_fiber_, kTsanSwitchWithoutSync);
     __tsan_ignore_thread_begin();
-    __tsan_switch_to_fiber(host.tsan_fiber_, __tsan_switch_to_fiber_no_sync);
+    __tsan_switch_to_fiber(host.tsan_fiber_, kTsanSwitchWithoutSync);
   }
 
  private:

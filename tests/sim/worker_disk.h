@@ -1,0 +1,51 @@
+// The disk of a worker rank with its checkpoints. It outlives the rank's processes. Only in jobs
+// whose workers write checkpoints.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "client/train/checkpoints.h"
+#include "common/checkpoint/store.h"
+#include "common/protocol/members/recovery.h"
+#include "setup/setup.h"
+#include "tests/common/base/memory_storage.h"
+#include "tests/sim/schedule.h"
+
+namespace tern::sim {
+
+class WorkerDisk {
+ public:
+  // Opens the disk for a process of the job. `job` and this disk outlive the result.
+  client::Checkpoints OpenFor(const setup::Setup& job, const checkpoint::Owner& owner) {
+    return client::Checkpoints(job, owner, storage_);
+  }
+  // Call after each change of the files by a process: says what they are now.
+  void SetSaved(uint64_t run, std::vector<pb::Checkpoint> checkpoints) {
+    saved_.prepared_run = run;
+    saved_.checkpoints = std::move(checkpoints);
+  }
+  // Call when a process begins a run.
+  void ResetStruck() { was_struck_ = false; }
+  // Call when `fault` has killed all processes: does to the disk what the fault says, if it is the
+  // fault's target. Besides, the machine may lose power. Returns an error if a file is lost that
+  // should have survived; else an empty string.
+  std::string Strike(const Fault& fault, bool is_target, const setup::Setup& job,
+                     const checkpoint::Owner& owner, const Chooser& chooser);
+  // What is on the disk.
+  const protocol::SavedCheckpoints& saved() const { return saved_; }
+  // Whether a fault damaged or removed a checkpoint or the record of the run since ResetStruck.
+  bool was_struck() const { return was_struck_; }
+  // A worker that got its state from another worker may lack a checkpoint that the others have.
+  // Until this worker has written `gap` more checkpoints, there may be no checkpoint that all
+  // workers have.
+  int gap = 0;
+
+ private:
+  MemoryStorage storage_;
+  protocol::SavedCheckpoints saved_;
+  bool was_struck_ = false;
+};
+
+}  // namespace tern::sim
