@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
-// Functions of the sanitizers' runtimes (LLVM: sanitizer/common_interface_defs.h,
-// sanitizer/tsan_interface.h). They are null in a program that is built without their sanitizer.
+// Functions of the sanitizers' runtimes (LLVM's compiler-rt declares them in the folder sanitizer).
+// They are null in a program that is built without their sanitizer.
 extern "C" {
 [[gnu::weak]] void __sanitizer_start_switch_fiber(void** fake_stack_save, const void* bottom,
                                                   size_t size);
