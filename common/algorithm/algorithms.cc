@@ -8,13 +8,13 @@ using google::protobuf::FieldDescriptor;
 
 const std::vector<const FieldDescriptor*>& Sections() {
   static const std::vector<const FieldDescriptor*> sections = [] {
-    std::vector<const FieldDescriptor*> train_sections;
+    std::vector<const FieldDescriptor*> algorithm_sections;
     const auto* type = pb::Train::descriptor();
     for (int i = 0; i < type->field_count(); ++i) {
       if (type->field(i)->options().HasExtension(pb::traits))
-        train_sections.push_back(type->field(i));
+        algorithm_sections.push_back(type->field(i));
     }
-    return train_sections;
+    return algorithm_sections;
   }();
   return sections;
 }

@@ -110,8 +110,8 @@ TERN_HOST_DEVICE uint64_t QsgdMaxSize(const QsgdRule& rule, uint64_t count, uint
 template <typename LowDraw>
 TERN_HOST_DEVICE bool QsgdFires(double p, uint32_t draw, const LowDraw& low_draw) {
   const auto threshold = static_cast<uint32_t>(p * 0x1p32);
-  const uint32_t upper_half = threshold >> 16;
-  if (draw != upper_half) return draw < upper_half;
+  const uint32_t upper_threshold = threshold >> 16;
+  if (draw != upper_threshold) return draw < upper_threshold;
   return low_draw() < (threshold & 0xFFFF);
 }
 

@@ -69,8 +69,8 @@ struct Codes {
 
 // Encodes the thread's four runs. Loads two runs at a time, because loading all four takes so many
 // registers that fewer thread blocks can be resident.
-__device__ Codes CodeRuns(const Elements& elements, const TernaryScale& scale,
-                          const NoiseKey& key) {
+__device__ Codes EncodeRuns(const Elements& elements, const TernaryScale& scale,
+                            const NoiseKey& key) {
   constexpr uint32_t kRunsAtOnce = 2;
   const QuickScale scale_constants = QuickScaleOf(scale.scaler, scale.clip);
   QuickCodes quick;
@@ -168,7 +168,7 @@ __global__ void __launch_bounds__(kThreads)
   const Elements elements{arena + part.begin + begin, CountOf(part, tile.index),
                           part.first + begin};
   signs[threadIdx.x] = 0;
-  const Codes codes = CodeRuns(elements, scales[tile.part], key);
+  const Codes codes = EncodeRuns(elements, scales[tile.part], key);
   uint8_t* masks = workspace.masks + uint64_t{blockIdx.x} * kTileMaskBytes + threadIdx.x;
 #pragma unroll
   for (uint32_t pass = 0; pass < kPasses; ++pass)

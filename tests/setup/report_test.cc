@@ -61,7 +61,7 @@ pb::Figures MakeFigures(uint64_t hash) {
   return figures;
 }
 
-WorkerStatus MarkLost(WorkerStatus worker) {
+WorkerStatus MarkWorkerLost(WorkerStatus worker) {
   worker.is_present = false;
   return worker;
 }
@@ -150,8 +150,8 @@ TEST(Report, SummaryOmitsReplicasThatWereNotCompared) {
 }
 
 TEST(Report, ProgressAndSummaryCanBeParsed) {
-  const auto progress =
-      ParseProgressUpdate(MakeProgressJson({WorkerAfter(0, 12), MarkLost(WorkerAfter(1, 12))}));
+  const auto progress = ParseProgressUpdate(
+      MakeProgressJson({WorkerAfter(0, 12), MarkWorkerLost(WorkerAfter(1, 12))}));
   ASSERT_TRUE(progress.has_value());
   EXPECT_FALSE(progress->has_ended);
   EXPECT_EQ(progress->rounds, 12u);
@@ -188,7 +188,8 @@ TEST(Report, RunSummaryAddsHowTheRunEnded) {
 TEST(Report, SummaryUsesTheEvaluationOfTheRemainingWorkers) {
   WorkerStatus remaining_worker = WorkerAfter(1, 10);
   remaining_worker.figures = MakeFigures(0xabc);
-  const std::string summary = MakeSummaryJson({MarkLost(WorkerAfter(0, 4)), remaining_worker});
+  const std::string summary =
+      MakeSummaryJson({MarkWorkerLost(WorkerAfter(0, 4)), remaining_worker});
   const json j = json::parse(summary);
   EXPECT_DOUBLE_EQ(j["accuracy"], 0.75);
   EXPECT_DOUBLE_EQ(j["train_loss"], 0.4);
@@ -228,9 +229,9 @@ TEST(Report, AResumedRunCountsStepsOfTheJob) {
 
 TEST(Report, TableOfAFailedRunOmitsWhatWasNotReached) {
   const Status lost_worker_status(Code::kPeerLost, "worker 1 was lost");
-  EXPECT_EQ(
-      SummaryTable(MakeSummaryJson({WorkerStatus{}, MarkLost(WorkerStatus{})}, lost_worker_status)),
-      "");
+  EXPECT_EQ(SummaryTable(MakeSummaryJson({WorkerStatus{}, MarkWorkerLost(WorkerStatus{})},
+                                         lost_worker_status)),
+            "");
   WorkerStatus resumed_worker;
   resumed_worker.counters.set_job_step(5);
   resumed_worker.counters.set_from_step(5);
@@ -289,7 +290,7 @@ TEST(Report, ProgressLineIgnoresALineFromBeforeARestart) {
 }
 
 TEST(Report, ProgressLineBeforeTheFirstRoundSaysThatItWaits) {
-  EXPECT_EQ(ProgressLine(MakeProgressJson({WorkerStatus{}, MarkLost(WorkerStatus{})})),
+  EXPECT_EQ(ProgressLine(MakeProgressJson({WorkerStatus{}, MarkWorkerLost(WorkerStatus{})})),
             "waiting for the first step  workers 1/2");
   EXPECT_EQ(ProgressLine("nonsense"), "");
 }

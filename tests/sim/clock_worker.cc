@@ -59,7 +59,7 @@ void ClockWorker::ExchangeFigures(Stage stage, uint32_t which) {
 }
 
 uint64_t ClockWorker::WordOf(const Cell& cell, uint64_t clock) const {
-  return FloatsFromBits(Combine(Combine(process_, clock), IndexOf(cell)));
+  return FloatsFromBits(Combine(Combine(process_number_, clock), IndexOf(cell)));
 }
 
 void ClockWorker::MakeStep() {

@@ -80,7 +80,7 @@ void Network::OnEvent(const Event& event, Time now) {
     if (server == kNobody) queue_.Post(now + milliseconds(50), event.type, event.who);
     return;
   }
-  if (event.type == Event::Type::kToServer && host_.MustDelay(connection)) {
+  if (event.type == Event::Type::kToServer && host_.MustDelayToServer(connection)) {
     return queue_.Post(now + milliseconds(100), event.type, event.who, event.index);
   }
   const Cut* const active_cut = FindActiveCut(connection, now);

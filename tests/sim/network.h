@@ -44,7 +44,7 @@ class Network {
                                  const protocol::Message& message) = 0;
     virtual void OnDisconnected(const Connection& connection) = 0;
     // Whether messages of this connection to the server must be delayed further.
-    virtual bool MustDelay(const Connection& connection) = 0;
+    virtual bool MustDelayToServer(const Connection& connection) = 0;
   };
 
   Network(const Schedule& schedule, Rng* rng, Queue* queue, Host* host)

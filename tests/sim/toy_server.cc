@@ -16,7 +16,7 @@ using protocol::Peer;
 using protocol::Sends;
 
 ToyServer::ToyServer(World* world, uint32_t process, uint32_t shard, uint64_t incarnation)
-    : world_(world), process_(process), shard_(shard) {
+    : world_(world), process_number_(process), shard_(shard) {
   const Schedule& schedule = world->schedule();
   const uint32_t num_data_lanes = schedule.data_lanes[shard];
   for (uint32_t l = 1; l <= num_data_lanes; ++l) ports_.push_back(process * 10 + l + 1000);
@@ -112,11 +112,11 @@ void ToyServer::OnMessage(uint32_t lane, Peer from, const Message& message) {
   }
   Sends sends;
   OnLaneMessage(lane - 1, from, message, &sends);
-  if (world_->KillIfDiskStopped(process_)) return;
+  if (world_->KillIfDiskStopped(process_number_)) return;
   SendToClients(std::move(sends));
   if (lanes_.empty()) return;
   lanes_[lane - 1]->AfterMessages();
-  world_->KillIfDiskStopped(process_);
+  world_->KillIfDiskStopped(process_number_);
 }
 
 void ToyServer::OnLaneMessage(uint32_t index, Peer from, const Message& message, Sends* out) {
@@ -166,7 +166,7 @@ void ToyServer::OnMembers(uint32_t lane) {
     BeginLane(lane, members);
     round_lanes_[lane]->OnMembers(members, &sends);
   }
-  if (world_->KillIfDiskStopped(process_)) return;
+  if (world_->KillIfDiskStopped(process_number_)) return;
   SendToClients(std::move(sends));
 }
 
@@ -183,7 +183,8 @@ void ToyServer::Kill() {
 
 void ToyServer::SendToClients(Sends sends) {
   for (protocol::Send& send : sends) {
-    world_->network().SendToClient(process_, send.to, std::move(send.message), world_->now());
+    world_->network().SendToClient(process_number_, send.to, std::move(send.message),
+                                   world_->now());
   }
 }
 
@@ -198,13 +199,13 @@ void ToyServer::PerformActions(ControlActions actions) {
   for (ControlAction& action : actions) {
     switch (action.type) {
       case ControlAction::Type::kSend:
-        world_->network().SendToClient(process_, action.send.to, std::move(action.send.message),
-                                       world_->now());
+        world_->network().SendToClient(process_number_, action.send.to,
+                                       std::move(action.send.message), world_->now());
         break;
       case ControlAction::Type::kConnectShard0:
         if (shard0_connection_ != kNobody) world_->network().CloseConnection(shard0_connection_);
         shard0_connection_ =
-            world_->network().OpenConnection(false, process_, {0, 0}, 0, world_->now());
+            world_->network().OpenConnection(false, process_number_, {0, 0}, 0, world_->now());
         break;
       case ControlAction::Type::kSendShard0:
         world_->network().SendToServer(shard0_connection_, std::move(action.send.message),
@@ -213,7 +214,7 @@ void ToyServer::PerformActions(ControlActions actions) {
       case ControlAction::Type::kMembers:
         for (uint32_t l = 0; l < members_.size(); ++l) {
           members_[l].push_back(action.members);
-          world_->Post(world_->rng().Ms(0, 3), Event::Type::kServerMembers, process_, l);
+          world_->Post(world_->rng().Ms(0, 3), Event::Type::kServerMembers, process_number_, l);
         }
         break;
       case ControlAction::Type::kStop:
@@ -222,7 +223,7 @@ void ToyServer::PerformActions(ControlActions actions) {
       case ControlAction::Type::kEnded:
         is_alive_ = false;
         status_ = action.status;
-        world_->network().BreakAllOfServer(process_, world_->now());
+        world_->network().BreakAllOfServer(process_number_, world_->now());
         world_->Trace([&] {
           return "shard " + std::to_string(shard_) +
                  " ended: " + std::to_string(ExitCode(status_)) + " " + status_.message();

@@ -43,7 +43,7 @@ std::unique_ptr<ToyWorker> MakeWorker(World* world, uint32_t process, uint32_t r
 }
 
 ToyWorker::ToyWorker(World* world, uint32_t process, uint32_t rank, uint64_t incarnation)
-    : world_(world), process_(process), rank_(rank) {
+    : world_(world), process_number_(process), rank_(rank) {
   const Schedule& schedule = world->schedule();
   protocol::Session::Options options;
   options.rank = rank;
@@ -169,8 +169,8 @@ void ToyWorker::PerformAction(SessionAction& action) {
       is_admitted_ |= action.lane.lane != 0;  // data lanes connect only after shard 0's Welcome
       uint32_t& connection = connections_[action.lane.shard][action.lane.lane];
       if (connection != kNobody) world_->network().CloseConnection(connection);
-      connection =
-          world_->network().OpenConnection(true, process_, action.lane, action.port, world_->now());
+      connection = world_->network().OpenConnection(true, process_number_, action.lane, action.port,
+                                                    world_->now());
       return;
     }
     case SessionAction::Type::kSend:
@@ -197,7 +197,7 @@ void ToyWorker::PerformAction(SessionAction& action) {
     case SessionAction::Type::kEnded:
       is_alive_ = false;
       status_ = action.status;
-      world_->network().CloseAllOf(true, process_);
+      world_->network().CloseAllOf(true, process_number_);
       world_->OnWorkerEnded(*this);
       world_->Trace([&] {
         return "worker " + std::to_string(rank_) + " ended: " + std::to_string(ExitCode(status_)) +
@@ -278,7 +278,7 @@ void ToyWorker::SetApplied(uint64_t applied) {
 void ToyWorker::Finish() { PostTask(Task::kFinish, world_->rng().Ms(0, 20)); }
 
 void ToyWorker::PostTask(Task task, Time after) {
-  world_->Post(after, Event::Type::kWorkerTask, process_,
+  world_->Post(after, Event::Type::kWorkerTask, process_number_,
                generation_ * kNumTaskTypes + static_cast<uint32_t>(task));
 }
 

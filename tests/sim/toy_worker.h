@@ -75,7 +75,7 @@ class ToyWorker {
   void ReportViolation(const std::string& what);
 
   World* world_;
-  const uint32_t process_;
+  const uint32_t process_number_;
   const uint32_t rank_;
   uint64_t applied_ = 0;
 

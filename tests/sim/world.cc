@@ -527,7 +527,7 @@ void World::OnDisconnected(const Connection& connection) {
   servers_[connection.client]->OnShard0Disconnected();
 }
 
-bool World::MustDelay(const Connection& connection) {
+bool World::MustDelayToServer(const Connection& connection) {
   if (!connection.is_worker || !workers_[connection.client]->messages_held()) return false;
   if (!servers_[connection.server]->alive()) return false;
   const ToyWorker* successor = LiveWorker(workers_[connection.client]->rank());

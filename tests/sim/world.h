@@ -110,7 +110,7 @@ class World : private Network::Host {
                        const protocol::Message& message) override;
   void DeliverToClient(const Connection& connection, const protocol::Message& message) override;
   void OnDisconnected(const Connection& connection) override;
-  bool MustDelay(const Connection& connection) override;
+  bool MustDelayToServer(const Connection& connection) override;
 
   void CheckInvariants();
   void HandleEvent(const Event& event);

@@ -107,20 +107,20 @@ class Prediction {
   Status AddForecastRows(const Variant& variant, const Network& network) {
     const double samples = forecaster_.samples_per_worker();
     const double total_batch = forecaster_.job().job.train().batch_total();
-    const auto one_worker_weak = forecaster_.ForecastStep(variant, 1, samples, network);
-    if (!one_worker_weak.ok()) return one_worker_weak.status();
-    const auto one_worker_strong = forecaster_.ForecastStep(variant, 1, total_batch, network);
-    if (!one_worker_strong.ok()) return one_worker_strong.status();
+    const auto one_worker_weak_step = forecaster_.ForecastStep(variant, 1, samples, network);
+    if (!one_worker_weak_step.ok()) return one_worker_weak_step.status();
+    const auto one_worker_strong_step = forecaster_.ForecastStep(variant, 1, total_batch, network);
+    if (!one_worker_strong_step.ok()) return one_worker_strong_step.status();
     for (const uint32_t workers : options_.workers) {
-      TERN_RETURN_IF_ERROR(
-          AddRow(variant, network, {false, workers, samples}, samples / one_worker_weak->step_s));
+      TERN_RETURN_IF_ERROR(AddRow(variant, network, {false, workers, samples},
+                                  samples / one_worker_weak_step->step_s));
       TERN_RETURN_IF_ERROR(AddOdsgdRow(variant, network, workers));
     }
     for (const uint32_t workers : options_.workers) {
       const double samples_per_worker = total_batch / workers;
       if (samples_per_worker == static_cast<double>(static_cast<uint64_t>(samples_per_worker))) {
         TERN_RETURN_IF_ERROR(AddRow(variant, network, {true, workers, samples_per_worker},
-                                    total_batch / one_worker_strong->step_s));
+                                    total_batch / one_worker_strong_step->step_s));
       }
     }
     return Ok();

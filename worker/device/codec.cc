@@ -7,14 +7,14 @@
 #include "common/base/text.h"
 
 namespace tern::device {
-Status StatsWorkspace::Allocate(const MaxSizes& max_sizes) {
+Status StatsComputer::Allocate(const MaxSizes& max_sizes) {
   TERN_RETURN_IF_ERROR(tile_stats_.Allocate(max_sizes.tiles));
   TERN_RETURN_IF_ERROR(part_stats_.Allocate(max_sizes.parts));
   return tiles_done_.Allocate(max_sizes.parts);
 }
 
-Result<const kernels::DeviceStats*> StatsWorkspace::Launch(const float* arena, const Group& group,
-                                                           Stream* stream) {
+Result<const kernels::DeviceStats*> StatsComputer::Launch(const float* arena, const Group& group,
+                                                          Stream* stream) {
   const int error =
       kernels::ComputeStatsOnDevice(stream->get(), arena, group.tiling(), tile_stats_.get(),
                                     tiles_done_.get(), part_stats_.get());
@@ -22,8 +22,8 @@ Result<const kernels::DeviceStats*> StatsWorkspace::Launch(const float* arena, c
   return static_cast<const kernels::DeviceStats*>(part_stats_.get());
 }
 
-Result<std::vector<kernels::Stats>> StatsWorkspace::Compute(const float* arena, const Group& group,
-                                                            Stream* stream) {
+Result<std::vector<kernels::Stats>> StatsComputer::Compute(const float* arena, const Group& group,
+                                                           Stream* stream) {
   const auto launched_stats = Launch(arena, group, stream);
   if (!launched_stats.ok()) return launched_stats.status();
   std::vector<kernels::DeviceStats> raw_stats(group.size());

@@ -37,7 +37,7 @@ class DeviceCodec {
     std::vector<const float*> gradients;
     Stream* coder_stream;    // The stream of the thread that encodes.
     Stream* compute_stream;  // The stream of the thread that trains.
-    StatsWorkspace* stats;   // Computes statistics on the stream `coder_stream`.
+    StatsComputer* stats;    // Computes statistics on the stream `coder_stream`.
   };
   explicit DeviceCodec(const Context& context) : context_(context) {}
   virtual ~DeviceCodec() = default;

@@ -38,7 +38,7 @@ class CudaCodes : public DeviceCodes {
   const uint64_t num_elements_;  // The number of elements of the model.
   const ModelMemory& memory_;
   Stream& stream_;
-  StatsWorkspace stats_;
+  StatsComputer stats_;
   // The input, output and workspace of CountAtLeast.
   Array<float> magnitudes_;
   Array<uint32_t> counts_, counts_of_tiles_, counts_done_;

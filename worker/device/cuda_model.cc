@@ -59,7 +59,7 @@ class Model : public CudaModel {
   Array<float> means_;                     // Mean gradients; allocated on first use.
   std::unique_ptr<Event> retained_event_;  // Recorded after the last copy of RetainGradients.
   Array<float> decay_by_part_;             // The weight decay of each part (range of one tensor).
-  StatsWorkspace stats_;
+  StatsComputer stats_;
   Array<kernels::TensorRates> rates_;
   Array<uint32_t> bad_sum_count_;  // A counter of invalid sums.
   std::unique_ptr<CudaCodes> codes_;

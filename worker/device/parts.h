@@ -75,7 +75,7 @@ struct MaxSizes {
 };
 
 // Computes statistics (such as sums of squares) of the parts of a group, on the device.
-class StatsWorkspace {
+class StatsComputer {
  public:
   Status Allocate(const MaxSizes& max_sizes);
   // Returns the statistics of the arena's values, one element per part of the group. Waits for the

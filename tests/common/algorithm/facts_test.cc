@@ -58,20 +58,20 @@ struct AlgorithmRounds {
   std::vector<uint64_t> last_steps;     // the steps that end a round
 };
 const std::vector<uint64_t> kOneRoundPerStep = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
-const std::vector<uint64_t> kRoundOfFourSteps = {1, 1, 1, 1, 2, 2, 2, 2, 3, 3};
+const std::vector<uint64_t> kRoundsOfFourSteps = {1, 1, 1, 1, 2, 2, 2, 2, 3, 3};
 const AlgorithmRounds kRoundsOfAlgorithms[] = {
     {"ssgd", {1, 2, 3, 4}, kOneRoundPerStep, kOneRoundPerStep},
     {"odsgd", {1, 2, 3, 4}, kOneRoundPerStep, kOneRoundPerStep},
-    {"asgd", {4, 8, 12, 16}, kRoundOfFourSteps, {4, 8}},
+    {"asgd", {4, 8, 12, 16}, kRoundsOfFourSteps, {4, 8}},
     {"dcasgd_c", {1, 2, 3, 4}, kOneRoundPerStep, kOneRoundPerStep},
     {"dcasgd_a", {1, 2, 3, 4}, kOneRoundPerStep, kOneRoundPerStep},
     {"ssp", {1, 2, 3, 4}, kOneRoundPerStep, kOneRoundPerStep},
     {"softsync", {1, 2, 3, 4}, kOneRoundPerStep, kOneRoundPerStep},
-    {"psgd", {4, 8, 10, 10}, kRoundOfFourSteps, {4, 8, 10}},
+    {"psgd", {4, 8, 10, 10}, kRoundsOfFourSteps, {4, 8, 10}},
     {"rsgd", {0, 1, 1, 2}, {2, 4, 6, 8, 10, 12, 14, 16, 18, 20}, kOneRoundPerStep},
-    {"pqasgd", {4, 8, 10, 10}, kRoundOfFourSteps, {4, 8, 10}},
+    {"pqasgd", {4, 8, 10, 10}, kRoundsOfFourSteps, {4, 8, 10}},
     {"easgd", {5, 9, 13, 17}, {1, 1, 1, 1, 1, 2, 2, 2, 2, 3}, {5, 9}},
-    {"easgd_async", {4, 8, 12, 16}, kRoundOfFourSteps, {4, 8}},
+    {"easgd_async", {4, 8, 12, 16}, kRoundsOfFourSteps, {4, 8}},
 };
 
 TEST(Facts, DescribeTheRoundsOfEachAlgorithm) {

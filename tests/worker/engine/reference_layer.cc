@@ -274,7 +274,7 @@ class Standardize : public ReferenceLayer {
     const size_t sample_elements = x.values.size() / x.n;
     const auto count_as_double = static_cast<double>(sample_elements);
     inverse_deviations_.clear();
-    divides_by_deviation_.clear();
+    is_above_min_deviation_.clear();
     for (size_t n = 0; n < x.n; ++n) {
       double mean = 0, squares = 0;
       for (size_t i = 0; i < sample_elements; ++i)
@@ -282,7 +282,7 @@ class Standardize : public ReferenceLayer {
       for (size_t i = 0; i < sample_elements; ++i)
         squares += std::pow(x.values[n * sample_elements + i] - mean, 2);
       const double deviation = std::sqrt(squares / count_as_double);
-      divides_by_deviation_.push_back(deviation > 1 / std::sqrt(count_as_double));
+      is_above_min_deviation_.push_back(deviation > 1 / std::sqrt(count_as_double));
       inverse_deviations_.push_back(1 / std::max(deviation, 1 / std::sqrt(count_as_double)));
       for (size_t i = 0; i < sample_elements; ++i)
         y->values[n * sample_elements + i] =
@@ -301,7 +301,7 @@ class Standardize : public ReferenceLayer {
         dy_dot_y += dy.values[n * sample_elements + i] * y_.values[n * sample_elements + i] /
                     static_cast<double>(sample_elements);
       }
-      if (!divides_by_deviation_[n]) dy_dot_y = 0;
+      if (!is_above_min_deviation_[n]) dy_dot_y = 0;
       for (size_t i = 0; i < sample_elements; ++i) {
         dx.values[n * sample_elements + i] = (dy.values[n * sample_elements + i] - sum -
                                               dy_dot_y * y_.values[n * sample_elements + i]) *
@@ -314,7 +314,7 @@ class Standardize : public ReferenceLayer {
  private:
   Tensor y_;
   std::vector<double> inverse_deviations_;
-  std::vector<bool> divides_by_deviation_;
+  std::vector<bool> is_above_min_deviation_;
 };
 
 }  // namespace

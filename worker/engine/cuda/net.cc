@@ -106,7 +106,7 @@ class CudaNet : public Net {
   // parameter is number p.
   std::vector<std::unique_ptr<device::Event>> gradients_arrived_;
   std::unique_ptr<PixelInput> pixel_input_;  // Null unless images come as bytes.
-  kernels::DeviceStep step_;
+  kernels::DeviceStep host_step_;
   LossScale loss_scale_;
   // The batch-norm statistics before this step, for a repetition of the step.
   std::vector<float> statistics_before_;
@@ -256,22 +256,22 @@ std::pair<size_t, size_t> CudaNet::ArenaRangeOf(const Program::Range& range) con
 }
 
 Status CudaNet::UploadInputs(const Feed& feed) {
-  step_ = {.step = feed.step, .used = feed.used};
+  host_step_ = {.step = feed.step, .used = feed.used};
   if (ScalesLoss()) {
-    step_.loss_scale = loss_scale_.scale();
-    step_.inverse_scale = 1 / step_.loss_scale;
+    host_step_.loss_scale = loss_scale_.scale();
+    host_step_.inverse_scale = 1 / host_step_.loss_scale;
     statistics_before_.assign(statistics_.host_arena,
                               statistics_.host_arena + statistics_.num_elements);
   }
   TERN_RETURN_IF_ERROR(UploadImages(feed));
-  TERN_RETURN_IF_ERROR(stream_->CopyIn(device_step_.get(), &step_, sizeof step_));
+  TERN_RETURN_IF_ERROR(stream_->CopyIn(device_step_.get(), &host_step_, sizeof host_step_));
   TERN_RETURN_IF_ERROR(
       stream_->CopyIn(labels_.get(), feed.labels.data(), feed.used * sizeof(uint32_t)));
   return stream_->CopyIn(statistics_.device(), statistics_.host_arena, statistics_.bytes());
 }
 
 Status CudaNet::UploadImages(const Feed& feed) {
-  if (pixel_input_ != nullptr) return pixel_input_->Prepare(*stream_, feed, &step_);
+  if (pixel_input_ != nullptr) return pixel_input_->Prepare(*stream_, feed, &host_step_);
   return stream_->CopyIn(images_.get(), feed.images.data(), feed.images.size_bytes());
 }
 
@@ -368,9 +368,9 @@ Result<bool> CudaNet::HasOverflowed() {
 }
 
 Status CudaNet::RepeatForward() {
-  step_.loss_scale = loss_scale_.scale();
-  step_.inverse_scale = 1 / step_.loss_scale;
-  TERN_RETURN_IF_ERROR(stream_->CopyIn(device_step_.get(), &step_, sizeof step_));
+  host_step_.loss_scale = loss_scale_.scale();
+  host_step_.inverse_scale = 1 / host_step_.loss_scale;
+  TERN_RETURN_IF_ERROR(stream_->CopyIn(device_step_.get(), &host_step_, sizeof host_step_));
   TERN_RETURN_IF_ERROR(
       stream_->CopyIn(statistics_.device(), statistics_before_.data(), statistics_.bytes()));
   TERN_RETURN_IF_ERROR(program_.RunForward(*stream_, MakeTransfers(), nullptr));

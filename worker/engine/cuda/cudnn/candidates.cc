@@ -93,12 +93,12 @@ std::vector<Descriptor> FindCandidates(const Target& target, const Descriptor& g
                                        const ConvShape& shape, Heuristic heuristic,
                                        size_t max_candidates) {
   const bool is_fast = heuristic == Heuristic::kFast;
-  std::map<int64_t, int> num_taken;  // How many candidates of each engine were taken.
+  std::map<int64_t, int> num_suitable;  // How many candidates of each engine were taken.
   std::vector<Descriptor> candidates;
   for (Descriptor& candidate :
        QueryHeuristic(target, graph, is_fast ? CUDNN_HEUR_MODE_A : CUDNN_HEUR_MODE_FALLBACK)) {
     if (candidates.size() == max_candidates) break;
-    if (IsSuitable(candidate, shape) && num_taken[EngineNumberOf(candidate)]++ < kMaxPerEngine)
+    if (IsSuitable(candidate, shape) && num_suitable[EngineNumberOf(candidate)]++ < kMaxPerEngine)
       candidates.push_back(std::move(candidate));
   }
   return candidates;
