@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks that need no build: format, layers, names, files, comments, scripts, removals. Under 30 seconds.
+# Checks that need no build: format, layers, names, files, comments, mentions, scripts, removals. Under 30 seconds.
 #   scripts/lint.sh          all of them
 #   scripts/lint.sh --fix    formats the C++ files, then all of them
 #   scripts/lint.sh --tidy   besides, names by clang-tidy (minutes; needs clang-tidy; configures build/tidy)
@@ -55,7 +55,7 @@ case "${1:-}" in
 esac
 
 check 'format (scripts/lint.sh --fix mends it)' formatted
-for name in layers files names comments structure algorithms; do
+for name in layers files names comments mentions structure algorithms; do
   check "$name" python3 -B "scripts/lint/check_$name.py"
 done
 check 'the checks themselves' python3 -B scripts/lint/self_test.py

@@ -8,7 +8,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-CHECKS = ("layers", "files", "names", "comments", "structure", "algorithms")
+CHECKS = ("layers", "files", "names", "comments", "mentions", "structure", "algorithms")
 HEAD = "#pragma once\n"
 SECTIONS = """optional Psgd psgd = 1 [(traits) = {window: 1}];
 optional Ssp ssp = 2
@@ -79,6 +79,11 @@ FAULTS = [
     ("comments", "server/p.cc", "// As the design section 3 says.\n", "p.cc:1: 'design section' refers to a page that is not"),
     ("comments", "server/q.cc", "// As correction 5 says.\n", "q.cc:1: 'correction 5' refers to a page that is not"),
     ("comments", "server/r.cc", "// As page.md, section 2.\n", "r.cc:1: page.md has no section 2"),
+    ("mentions", "server/u.cc", "// Waits for `later_time`.\n", "u.cc:1: `later_time` is in neither this file"),
+    ("mentions", "server/v.cc", "// Guards count_ and counts_*.cc.\nint counts_;\n", "v.cc:1: there is no member count_"),
+    ("mentions", "server/w.cc", "// As DoThat() does.\n", "w.cc:1: there is no function DoThat"),
+    ("mentions", "server/x.cc", "// As Sound::DoMore does.\n", "x.cc:1: there is no function DoMore"),
+    ("mentions", "server/y.cc", "// `size` and DoLess() set size_.\nvoid DoLess(int size) { size_ = size; }\n", None),
     ("comments", "tests/b.py", '"""As gone.md says."""\n', "b.py:1: gone.md is not in the tree"),
     ("comments", "server/s.cc", """// The paper, section 3; page.md,
 // section 1; ok.h, x_ref.cc, *_cpu.cc and FILE.h.

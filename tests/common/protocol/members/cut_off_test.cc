@@ -1,6 +1,6 @@
 // In these tests shard 0, the server that decides who takes part in the job, hears none of its
 // workers, for example because its own link is down. All workers may come back with their state, so
-// while none is heard, none counts as lost before `wait_timeout` (20 s here).
+// while none is heard, none counts as lost before Timings::wait_timeout has passed (20 s here).
 #include <gmock/gmock.h>
 
 #include "tests/common/protocol/members/shard0/shard0.h"
