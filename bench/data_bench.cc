@@ -1,9 +1,10 @@
-// Measures how many training images per second some threads prepare: decoded, cropped from a padded
-// image, mirrored and standardized. Prints one line of JSON for each number of threads.
+// Measures how many training images per second a number of threads prepares. To prepare an image
+// means to decode, pad, crop, mirror and standardize it. Prints one line of JSON for each number of
+// threads.
 //
 //   data_bench FORMAT DIR BATCH STEPS THREADS...
 // For each number of THREADS, times STEPS batches of BATCH images of the data set in the folder
-// DIR, after a first batch. For example: data_bench packed cifar_packed 128 400 1 2
+// DIR. The first batch is not timed. For example: data_bench packed cifar_packed 128 400 1 2
 #include <cstdio>
 #include <cstdlib>
 #include <string>

@@ -1,6 +1,6 @@
-// Gives a lower bound of the CPU time of a parameter server: an echo server receives over ZeroMQ as
-// many bytes as a server of a job, and sends back as many. It calls libzmq directly and sends
-// without copying.
+// Gives a lower bound of the CPU time of a parameter server. An echo server receives and sends over
+// ZeroMQ as many bytes as a server of a job receives and sends. It calls libzmq directly and sends
+// answers without copying them.
 //
 //   echo server PORT MESSAGES ANSWER_BYTES
 //   echo client PORT MESSAGES PUSH_BYTES WINDOW
@@ -34,8 +34,8 @@ void* MakeSocket(void* context, int type) {
   return socket;
 }
 
-// ZeroMQ calls this function when it needs a message's bytes no more. The function does not free
-// them, because the caller of SendBytes owns them.
+// ZeroMQ calls this function when it no longer needs a message's bytes. The function does not free
+// the bytes, because the caller of SendBytes owns them.
 void KeepBytes(void*, void*) {}
 
 void SendBytes(void* socket, std::vector<char>& bytes) {

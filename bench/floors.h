@@ -1,6 +1,6 @@
 // Loops against which kernels are measured, on one core, with the widest vectors of the CPU. The
-// first three give lower bounds ("floors"): they only read and write memory. The kernels work on
-// ternary codes, which are stored as planes: a plane holds one bit of each element. The functions
+// first three give lower bounds ("floors"), because they do little more than read and write memory.
+// Ternary codes are stored as planes: a plane holds one bit of each element. All these functions
 // may skip the elements after the last multiple of 512.
 #pragma once
 

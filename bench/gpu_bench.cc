@@ -5,13 +5,13 @@
 //   gpu_bench [--device_only] [--elements 134217728] [--nets alexnet,resnet50] [--regions 7]
 //             [--region_ms 50]
 //
-// Every measurement times --regions regions. A region is a series of calls that takes at least
-// --region_ms milliseconds.
+// Every measurement times --regions regions. A region is a series of calls, so many that a trial
+// run takes at least --region_ms milliseconds.
 //
 // The "bytes" of a line are the necessary memory traffic. The kernels that compute statistics or
-// encode read 4 bytes per element; the latter also write the codes. The kernel that updates the
-// weights reads the encoded sum, and reads or writes 4 bytes for every access to a weight or its
-// optimizer state. Intermediate results of kernels do not count.
+// encode read 4 bytes per element; the kernels that encode also write the codes. The kernel that
+// updates the weights reads the encoded sum, and reads or writes 4 bytes for every access to a
+// weight or its optimizer state. Intermediate results of kernels do not count.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -48,8 +48,8 @@ constexpr uint64_t kChunkElements = uint64_t{4096} * 1024 / sizeof(float);
 constexpr float kSigma = 0.01f, kClip = 0.025f;
 // Longer arrays repeat this many random values.
 constexpr size_t kPatternSize = size_t{1} << 22;
-// Successive calls use different arrays with at least this many bytes together, more than any
-// cache. Arrays of at most kPatternSize values are used again and again.
+// Calls use several arrays in turn that together have at least this many bytes, more than any
+// cache. But arrays of at most kPatternSize values are used again and again.
 constexpr uint64_t kMinArrayBytes = uint64_t{400} << 20;
 
 struct Setting {
@@ -79,8 +79,8 @@ std::vector<Part> MakeTensors(const std::vector<uint64_t>& counts) {
   return parts;
 }
 
-// Cuts the tensors into chunks of kChunkElements, as the exchange of gradients does. Returns the
-// segments: the parts of a chunk that belong to one tensor.
+// Cuts the tensors into chunks of kChunkElements. Returns the segments: the parts of a chunk that
+// belong to one tensor.
 std::vector<Part> CutIntoSegments(const std::vector<Part>& tensors) {
   std::vector<Part> segments;
   uint64_t room_in_chunk = kChunkElements;
@@ -98,7 +98,7 @@ std::vector<Part> CutIntoSegments(const std::vector<Part>& tensors) {
   return segments;
 }
 
-// Parts of tensors, cut into tiles of a fixed size for the kernels, in device memory.
+// Parts of tensors in device memory, cut into tiles of a fixed size for the kernels.
 struct TiledParts {
   explicit TiledParts(const std::vector<Part>& parts)
       : host_tiling(kernels::CutIntoTiles(parts)),
@@ -122,7 +122,7 @@ uint64_t NumElements(const std::vector<Part>& tensors) {
 
 // Returns arrays of normally distributed values, each with one value per element of a model. Calls
 // use the arrays in turn. Arrays longer than kPatternSize are together larger than any cache, so no
-// cache holds the next one.
+// cache holds the array of the next call.
 std::vector<std::unique_ptr<DeviceArray<float>>> MakeArenas(uint64_t elements) {
   const std::vector<float> values =
       NormalValues(std::min<size_t>(kPatternSize, static_cast<size_t>(elements)), 1);

@@ -18,8 +18,8 @@ double Median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-// `run_region(calls)` calls the measured function `calls` times and returns the total seconds.
-// Returns the seconds per call of each region.
+// Measures regions with `run_region(calls)`, which calls the measured function `calls` times and
+// returns the total seconds. Returns the seconds per call of each region.
 std::vector<double> MeasureRegions(const RegionOptions& regions,
                                    const std::function<double(uint64_t)>& run_region) {
   run_region(1);

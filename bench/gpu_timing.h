@@ -54,8 +54,8 @@ class DeviceArray {
   T* data_ = nullptr;
 };
 
-// How to measure: `count` regions are timed. A region is a series of calls that together take at
-// least `min_seconds`.
+// How to measure: `count` regions are timed. A region is a series of calls, so many that a trial
+// run takes at least `min_seconds`.
 struct RegionOptions {
   int count = 7;
   double min_seconds = 0.05;

@@ -1,5 +1,6 @@
-// Measures the speed of the kernels on one core, in elements per second and in bytes per second of
-// floats that are read or written (BenchAddCodes: that the codes stand for).
+// Measures the speed of the kernels on one core, in elements per second and in bytes per second.
+// The bytes are those of the floats that a kernel reads or writes. BenchAddCodes handles no floats
+// and counts 4 bytes per element.
 //   kernels_bench --benchmark_filter=Ternarize
 #include <benchmark/benchmark.h>
 
@@ -122,7 +123,7 @@ void BenchMomentum(benchmark::State& state) {
   SetRates(state, 20);
 }
 
-// Numbers of elements for arrays that fit in the caches, and that do not.
+// Numbers of elements: of arrays that fit in the caches, and of arrays that do not.
 constexpr int64_t kElementsInCache = 1 << 16;
 constexpr int64_t kElementsInMemory = 1 << 24;
 

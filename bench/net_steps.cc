@@ -9,8 +9,8 @@
 //
 //   net_steps MODEL BATCH THREADS REGIONS fp32|tf32|bf16|fp16 [cpu|cuda [SECONDS]]
 //
-// On the CPU a region is one step, on a GPU as many steps as take at least 50 ms. SECONDS limits
-// the total time, with at least one region.
+// On the CPU a region is one step, on a GPU as many steps as take about 50 ms or longer. SECONDS
+// limits the total time, but at least one region is timed.
 #include <omp.h>
 #include <sys/resource.h>
 

@@ -23,8 +23,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 constexpr size_t kChains = 12;
 constexpr size_t kIterations = 20'000'000;
 
-// Computes the chains and returns the number of floating-point operations. Adds the results to
-// `sum`, so that the compiler does not omit the operations.
+// Computes the chains and returns the number of floating-point operations. Adds one element of each
+// chain to *sum, so that the compiler does not omit the operations.
 double MultiplyAndAdd(float* sum) {
   const hn::ScalableTag<float> tag;
   hn::Vec<decltype(tag)> chains[kChains];

@@ -1,7 +1,8 @@
 // Measures how fast the simulator of tests/sim plays schedules: random sequences of events
 // (messages, losses, restarts) for the servers and workers of a job. It uses two threads and checks
-// the invariants of every server and worker after every event. Half of the jobs have synchronous
-// rounds, a quarter have no rounds, and a quarter have checkpoints and may lose all processes.
+// the invariants of every server and worker after every event. Half of the schedules have
+// synchronous rounds, a quarter have no rounds, and a quarter have checkpoints and may lose all
+// processes.
 //   simulator [SCHEDULES] [FIRST_SEED]
 // Prints the seconds. If a schedule fails, prints what was wrong and exits with code 1.
 #include <chrono>

@@ -72,8 +72,8 @@ class RoundTimer {
       }
     }
   }
-  // Prints, for each round, the ratio of the times of the functions `other_name` and
-  // `tern_name`, multiplied by `scale`.
+  // Prints, for each round, `scale` times the time of the function `other_name` divided by the time
+  // of the function `tern_name`.
   void PrintRatios(const std::string& target, const std::string& other_name,
                    const std::string& tern_name, double scale, const std::string& note) const {
     std::vector<double> ratios;
@@ -109,7 +109,7 @@ class RoundTimer {
   std::map<std::string, std::vector<double>> seconds_;
 };
 
-// Returns n Gaussian values: 2^20 independent values, then copies of random ranges of these.
+// Returns n Gaussian values, which repeat 2^20 independent values.
 Floats RandomGradient(size_t n) {
   std::mt19937 random(1);
   std::normal_distribution<float> gaussian;

@@ -1,6 +1,7 @@
 // The instruction sets ("targets") for which the library Highway compiles the vectorized kernels.
 // Each call of a kernel uses the best target that the CPU supports, so that one binary runs on
-// every machine. On all targets the kernels of kernels/codes and kernels/update give the same bits.
+// different CPUs. On all targets the kernels of kernels/codes and kernels/update give the same
+// bits.
 #pragma once
 
 #include <string>

@@ -9,8 +9,8 @@
 
 namespace tern::models {
 
-// The VGG and ResNet builders use the papers' variants for small images (CIFAR) up to this height
-// in pixels.
+// For images of at most this height in pixels, the builders of VGG, ResNet50, ResNet152 and
+// ResNet18V2 build variants for small images.
 inline constexpr uint32_t kMaxSmallImageHeight = 64;
 
 struct BuildRequest {

@@ -85,8 +85,8 @@ std::string ShapeText(const pb::ImageShape& shape) {
          std::to_string(shape.width());
 }
 
-// Checks a net that the job defines: if it states its input and number of classes, they must be
-// those of the data. It may leave them out.
+// Checks a net that the job defines: its input and number of classes, if given, must be those of
+// the data.
 Status CheckAgainstData(const pb::NetDef& net, const pb::ImageShape& input, uint32_t classes) {
   const pb::ImageShape& stated_input = net.input();
   const bool is_consistent =

@@ -1,5 +1,5 @@
-// Writes a NetDef layer by layer. Each layer reads the output of the previous layer, unless the
-// caller names other tensors (SetNextInput, Add, Concat).
+// Writes a NetDef layer by layer. A layer reads the output of the previous layer, or the tensors
+// that the caller names (SetNextInput, Add, Concat).
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ pb::Init Constant(float value);
 pb::Init NormalStd(float std);
 pb::Init TruncatedNormalStd(float std);
 pb::Init Xavier();
-// `fan_out`: the variance is 2 / fan_out, else 2 / fan_in.
+// He's initialization: normal, with variance 2 / fan_out if `fan_out`, else 2 / fan_in.
 pb::Init He(bool fan_out);
 
 struct ConvShape {
@@ -36,7 +36,7 @@ class NetBuilder {
  public:
   explicit NetBuilder(const std::string& name) { net_.set_name(name); }
 
-  // Set the initial weights and biases of all layers that are added after the call.
+  // Set the initial weights and biases of all convolutions, or dense layers, added after the call.
   void InitConvs(pb::Init weight, pb::Init bias = Constant(0));
   void InitDense(pb::Init weight, pb::Init bias = Constant(0));
 

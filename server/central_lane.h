@@ -24,9 +24,8 @@ namespace tern::server {
 class CentralLane {
  public:
   // `options`: of the RoundLane; for an algorithm without rounds only its workers, incarnation and
-  // safeguards are used. `initial`: the weights of the whole model. `rate` is called only after the
-  // lane has opened. `setup` and `checkpoints` must outlive the result. Errors as in
-  // CentralChunk::Make.
+  // safeguards are used. `initial`: the weights of the whole model. Make does not call `rate`.
+  // `setup` and `checkpoints` must outlive the result. Errors as in CentralChunk::Make.
   static Result<std::unique_ptr<CentralLane>> Make(const setup::Setup& setup, uint32_t shard,
                                                    uint32_t lane,
                                                    const protocol::RoundLane::Options& options,
@@ -56,12 +55,12 @@ class CentralLane {
   // checkpoints.
   void Finish();
 
-  // Returns the cells to the checkpoint `target`, or to the initial weights if it is nullopt. The
-  // state machine returns to that time too, and then has no members. kBadData: the checkpoint is
-  // damaged; a lane with rounds has not changed, a lane without rounds has its initial state.
+  // Returns the cells to the checkpoint `target`, or to the initial weights if `target` is nullopt.
+  // The state machine returns to that time too, and then has no members. kBadData: the checkpoint
+  // is damaged; a lane with rounds has not changed, a lane without rounds has its initial state.
   Status GoBack(const std::optional<pb::Checkpoint>& target);
-  // The current weights of a cell. `version`: how often they have changed; with rounds, the newest
-  // round that the cell has closed. REQUIRES a cell of this lane.
+  // The current weights of a cell. `version`: how often the weights have changed; with rounds, the
+  // newest round that the cell has closed. REQUIRES a cell of this lane.
   struct Weights {
     uint64_t version = 0;
     std::span<const float> values;
@@ -82,11 +81,11 @@ class CentralLane {
   Result<std::vector<protocol::ClockCellSpec>> MakeClockCells(std::span<const float> initial);
   void MakeClockLane(std::vector<protocol::ClockCellSpec> cells);
   void RestoreClocks();     // copies clocks_by_cell_ to the state machine
-  bool HasChanged() const;  // whether any cell's weights have changed since they were made
+  bool HasChanged() const;  // whether any cell has closed a round or counted a push
   // Converts pushes of all workers to a cell into steps per worker, on average.
   uint64_t StepsOf(uint64_t pushes) const;
   Status ResetToInitial();
-  // Adds the clocks of one cell (which pushes were counted and answered) and the beginning to what
+  // Adds the clocks of one cell (which pushes were counted and answered) and beginning() to what
   // checkpoints save and restore.
   void AddClocksToState(const protocol::Cell& cell, SavedState* state);
 
@@ -96,8 +95,8 @@ class CentralLane {
   const protocol::RoundLane::Options options_;
   const Rate rate_;
   std::vector<const protocol::Chunk*> chunks_;  // the chunks that this lane serves
-  // One element per chunk: the first vector is used with rounds, the second without; the other is
-  // empty. clock_lane_ owns the rules.
+  // With rounds, the first vector has one element per chunk; without rounds, the second has. The
+  // other vector is empty. clock_lane_ owns the rules.
   std::vector<std::unique_ptr<CentralRounds>> rounds_of_chunks_;
   std::vector<const ClockRule*> rules_of_chunks_;
   // Without rounds: copies of the cells' clocks, used while a checkpoint is read or written.

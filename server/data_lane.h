@@ -1,7 +1,7 @@
 // One data lane of a server shard: the protocol's state machine that the job needs, the cells (the
-// sums or weights of the chunks that the lane serves), and their checkpoints on disk. The socket
-// and the thread are not part of it: LaneLoop has them in the daemon, and the simulator in tests
-// (tests/sim) has none. One thread uses a DataLane, except where a method says otherwise.
+// sums or weights of the chunks that the lane serves), and their checkpoints on disk. A DataLane
+// has no socket and no thread: in the daemon, LaneLoop has them; the simulator in tests (tests/sim)
+// needs none. One thread uses a DataLane, except where a method says otherwise.
 #pragma once
 
 #include <cstdint>

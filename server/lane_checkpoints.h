@@ -1,6 +1,6 @@
 // The checkpoints of one data lane: one socket of a server shard, with its thread and its cells
 // (the sums or weights of the chunks that it serves). A checkpoint has the state that the lane
-// keeps from round to round: central parameters, or the state of codecs. Files are in
+// keeps from round to round: weights that servers hold, or the state of codecs. Files are in
 // OUTPUT_DIR/checkpoints/shard.SHARD.lane.LANE. There are two kinds:
 //
 //   kOfAll   written every checkpoints.every_steps, after the same rounds as the workers'
@@ -10,8 +10,9 @@
 //            (common/protocol/members/recovery.h)
 //
 // With rounds, the checkpoint after a round is on disk before the lane sends the round's last
-// answer. So if a worker has the checkpoint of a step, all lanes have it. And all lanes have the
-// oldest kShard checkpoint that any lane keeps.
+// answer. So if a worker has a checkpoint of a step, all lanes have theirs of that step. And
+// each lane keeps so many kShard checkpoints that all lanes have one of the same step
+// (protocol::MinCheckpointsToKeep).
 //
 // Without rounds, a checkpoint of step s has the state of all cells when the workers have made s
 // steps each, on average. Each lane decides by itself when that is, so the checkpoints of two lanes

@@ -20,8 +20,8 @@
 
 namespace tern::server {
 
-// A command of the control thread to a lane: a new membership, or to stop the job after the round
-// that is in progress.
+// A command of the control thread to a lane: a new membership, or the request to stop the job
+// (DataLane::Stop).
 struct StopAfterThisRound {};
 using LaneCommand = std::variant<pb::Members, StopAfterThisRound>;
 

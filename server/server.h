@@ -28,8 +28,8 @@ class Server {
  public:
   struct Options {
     uint32_t shard = 0;
-    // A file descriptor to which shard 0 writes progress and summary, one JSON object per line. -1:
-    // none.
+    // A file descriptor to which the shard writes its summary, and shard 0 also its progress, one
+    // JSON object per line. -1: none.
     int progress_fd = -1;
   };
   // Binds all sockets and starts the lanes' threads. `setup` and `signals` must outlive the
@@ -74,13 +74,13 @@ class Server {
   std::vector<std::unique_ptr<LaneLoop>> lane_loops_;
   std::unique_ptr<net::RouterSocket> control_socket_;
   std::unique_ptr<net::DealerSocket> shard0_socket_;  // to shard 0; null on shard 0 itself
-  unsigned num_shard0_attempts_ = 0;                  // how often it tried to connect to shard 0
+  unsigned num_shard0_attempts_ = 0;                  // how often this shard tried to connect to it
   net::Poller poller_;
   std::unique_ptr<protocol::Control> control_;
   const protocol::Coordinator* coordinator_ = nullptr;  // points to control_ on shard 0; else null
   std::unique_ptr<net::MetricsPage> metrics_page_;
   Gauge& workers_present_;
-  LaneCounters control_counters_;  // of the control socket's cells
+  LaneCounters control_counters_;  // of lane 0, the state machine behind the control socket
   bool has_ended_ = false;
   Status final_status_;
   Time last_progress_at_{};

@@ -195,7 +195,7 @@ Status FinalStatus(const Status& status, const Status& write_status) {
 
 int ReportExit(const std::string& program, const Status& status) {
   if (status.ok()) return 0;
-  if (google::IsGoogleLoggingInitialized()) {  // else glog prints to stderr too
+  if (google::IsGoogleLoggingInitialized()) {  // otherwise LOG would print to stderr, too
     LOG(INFO) << "exits with code " << ExitCode(status) << ": " << status.message();
     google::FlushLogFiles(google::INFO);
   }

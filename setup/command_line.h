@@ -1,6 +1,7 @@
 // The command line of both daemons, tern_server and tern_worker:
 //
-//   --job FILE --rank N [--set KEY=VALUE]... [--check] [--log_dir DIR] [--version] [--help]
+//   --job FILE --rank N [--set KEY=VALUE]... [--check] [--log_dir DIR] [--progress_fd N]
+//   [--v N] [--vmodule NAME=N,...] [--version] [--help]
 //
 // A worker also has --evaluate FILE, which needs no rank.
 #pragma once
@@ -26,9 +27,8 @@ struct CommandLine {
   int progress_fd = -1;      // where to write progress as JSON lines, for `tern run`
 };
 
-// `role` is "server" or "worker". --help and --version print and exit with 0. kUsage: an unknown
-// flag (the message lists the known ones) or an invalid value. glog's flags --v and --vmodule work,
-// too.
+// `role` is "server" or "worker". --help and --version print and exit with 0. kUsage if a flag is
+// unknown or missing, or its value is invalid; the message says which.
 Result<CommandLine> ParseCommandLine(int argc, char** argv, const std::string& role);
 
 // Starts a daemon: reads the job, checks the rank against it, calls `before_writing` (if set; an

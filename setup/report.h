@@ -24,7 +24,8 @@
 //   refusals          received messages that were malformed
 //   t_cop_s, t_com_s, exchange_busy_s, step_s, step_s_equation_2, step_s_bounded, gradients,
 //   exchanges, local_steps, late, dropped     see step_figures.h
-//   staleness, mean_staleness         without rounds: how many pushes have staleness 0, 1, ...
+//   staleness         without rounds: how many pushes have staleness 0, 1, ...
+//   mean_staleness    without rounds: the mean staleness of the pushes
 #pragma once
 
 #include <cstdint>

@@ -41,7 +41,8 @@ Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
 // a data socket (lanes 1, 2, ...).
 size_t MaxPayloadBytes(const Setup& setup, uint32_t lane);
 
-// The owner of a daemon's checkpoints, in OUTPUT_DIR/checkpoints/NAME.
+// Describes a daemon's checkpoints, which are in OUTPUT_DIR/checkpoints/NAME, and what they belong
+// to.
 checkpoint::Owner CheckpointOwner(const Setup& setup, const std::string& output_dir,
                                   const std::string& name);
 

@@ -19,7 +19,7 @@ struct StepFigures {
   double step_s = 0;  // the measured time of a step
 
   // The step time by equation 2 of the OD-SGD paper: T_cop if T_com <= T_cop, else (T_cop + T_com)
-  // / 2. It assumes that latency dominates the time of an exchange.
+  // / 2. The equation assumes that latency dominates the time of an exchange.
   double equation_2_s() const;
   // Like equation_2_s(), but at least the time for which the network is busy: max(T_cop, busy_s,
   // (T_cop + T_com) / 2).

@@ -30,7 +30,8 @@ class Arguments {
   // Returns the last value of a flag as a number, or `default_value` if the flag is absent. Returns
   // kUsage if the value is not a whole number from 0 to `max`.
   Result<uint32_t> NumberValue(const std::string& flag, uint32_t default_value, uint32_t max) const;
-  // The arguments that are not flags. After "--" every argument is positional.
+  // The arguments that are neither flags nor values of flags. After "--" every argument is
+  // positional.
   const std::vector<std::string>& positional() const { return positional_; }
 
  private:

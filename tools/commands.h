@@ -1,4 +1,4 @@
-// The subcommands of `tern`, one file each. kCommands in main.cc lists them.
+// The subcommands of `tern`. kCommands in main.cc lists them.
 #pragma once
 
 #include <string>
@@ -11,17 +11,17 @@ namespace tern::tools {
 // The arguments of a command line after the subcommand's name.
 using Args = std::vector<std::string>;
 
-// Every function below runs one subcommand. If the returned status is an error, `tern` prints its
-// message to stderr. `tern` exits with the exit code of the status.
+// Every function below runs one subcommand. `tern` exits with the exit code of the returned status.
+// If the status is an error, `tern` first prints the status's message to stderr.
 
 // Starts a job's servers and workers on this machine and supervises them until they end
 // (run/run.cc).
 Status RunJob(const Args& args);
 // Checks a job and prints it with all defaults (check.cc).
 Status CheckJob(const Args& args);
-// Prints the layers of a network (model.cc).
+// Prints the layers of a network, or its NetDef (model.cc).
 Status ShowModel(const Args& args);
-// Forecasts a job's speed on other networks from a profile of one step (forecast/predict.cc).
+// Forecasts a job's speed with other links, workers, codecs and algorithms (forecast/predict.cc).
 Status PredictJob(const Args& args);
 // Converts files between Tern's formats and others (convert/convert.cc).
 Status ConvertFiles(const Args& args);

@@ -1,4 +1,4 @@
-// tern: the command-line tool. Every subcommand has a row in kCommands and a file of its own.
+// tern: the command-line tool. kCommands lists its subcommands, apart from `help` and `version`.
 #include <signal.h>
 
 #include <cstdio>

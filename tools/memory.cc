@@ -49,8 +49,8 @@ std::vector<MemoryItem> WorkerMemory(const setup::Setup& setup) {
 }
 
 std::vector<MemoryItem> ServerMemory(const setup::Setup& setup, uint32_t shard) {
-  // For each range of the model a server keeps the sums of 2 * window + 2 rounds. The window is the
-  // number of rounds that a worker may have open; 1 is assumed.
+  // For each range of the model a server keeps the sums of at most 2 * window + 2 rounds if rounds
+  // wait for all workers. The window is the number of rounds that a worker may have open: here 1.
   constexpr uint64_t kKeptRounds = 4;
   const uint64_t num_workers = setup.plan.workers;
   uint64_t sum_bytes = 0, open_sum_bytes = 0, parked_push_bytes = 0;

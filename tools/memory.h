@@ -1,5 +1,4 @@
-// Upper bounds of the memory that a job needs on its machines, which `tern check` prints. They
-// follow from the exchange plan (how the model is cut into pieces for the servers).
+// Upper bounds of the memory that a job needs on its machines, which `tern check` prints.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +17,8 @@ struct MemoryItem {
 
 // Returns the memory of a worker, without its images and oneDNN's own buffers.
 std::vector<MemoryItem> WorkerMemory(const setup::Setup& setup);
-// Returns the memory of a server shard when every worker is as many rounds ahead as the protocol
-// allows.
+// Returns the memory of a server shard. Assumes that a worker has at most one open round, and that
+// a round waits for all workers.
 std::vector<MemoryItem> ServerMemory(const setup::Setup& setup, uint32_t shard);
 
 }  // namespace tern::tools

@@ -28,8 +28,8 @@ struct LayerCost {
 };
 
 // Returns, by layer, the number of its parameters, and of its multiplications and additions in the
-// forward pass of one image. Only convolutions and dense layers count operations: they use each
-// weight once for every pixel of their output.
+// forward pass of one image. Counts operations of convolutions and dense layers only: these layers
+// use each weight once for every pixel of their output.
 std::map<std::string, LayerCost> CostsOfLayers(
     const pb::NetDef& net, const models::ParameterTable& table,
     const std::map<std::string, models::ImageDims>& shapes) {

@@ -75,7 +75,7 @@ class NetCompute : public BatchCompute {
   engine::Net* net_ = nullptr;
   uint32_t batch_size_ = 0;  // The batch size of net_.
   const data::Batch* announced_batch_ =
-      nullptr;         // The next batch, whose upload Backward starts; null if not announced.
+      nullptr;         // The next batch, whose upload Backward starts; null if there is none.
   Status net_status_;  // The first error in planning a net; a device may have too little memory.
 };
 

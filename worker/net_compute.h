@@ -12,8 +12,8 @@
 
 namespace tern::worker {
 
-// Return the device and the precision that a job asks for. REQUIRES the job with this rank's
-// overrides (config::JobForRank).
+// DeviceOf returns the device of one rank. REQUIRES the job with that rank's overrides
+// (config::JobForRank). PrecisionOf returns the precision, which is the same for all ranks.
 engine::Device DeviceOf(const pb::Job& job);
 engine::Precision PrecisionOf(const pb::Train& train);
 

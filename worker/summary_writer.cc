@@ -27,8 +27,8 @@ void AddHistogram(const std::string& tag, std::span<const float> values, pb::Eve
   *histogram->mutable_histo() = tensorboard::HistogramOf(values);
 }
 
-// Decodes the code of one segment of one worker, which begins at the front of `code`, to `values`.
-// Returns the size of that code in bytes.
+// Decodes one worker's code of one segment to `values`. `code` begins with that code. Returns the
+// size of that code in bytes.
 Result<size_t> DecodeSegment(const codec::Codec& codec, std::span<const uint8_t> code,
                              const codec::Segment& segment, float scaler, float* values) {
   if (!codec.shares_scaler()) return codec.DecodeSingleCode(code, segment, values);
@@ -76,7 +76,7 @@ SummaryWriter::~SummaryWriter() {
 void SummaryWriter::OnSteps(uint64_t steps) {
   step_ = steps + 1;
   const uint64_t rounds = progress_.rounds.value();
-  if (rounds == std::exchange(rounds_seen_, rounds)) {  // No new round: a start or restart.
+  if (rounds == std::exchange(rounds_seen_, rounds)) {  // Unchanged: a start or restart.
     last_histogram_step_ = steps;
     if (rounds == 0) last_counters_ = ReadCounters();
     return;

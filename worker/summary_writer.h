@@ -41,7 +41,6 @@ class SummaryWriter : public client::Observer {
                                              const net::Traffic& traffic);
   ~SummaryWriter() override;  // Writes all queued events to the file.
 
-  // The methods of Observer.
   void OnSteps(uint64_t steps) override;
   void OnEvaluation(uint64_t steps, const pb::Figures& figures) override;
   uint64_t StepToObserve() override;
@@ -60,8 +59,8 @@ class SummaryWriter : public client::Observer {
   void AddRates();
   pb::Event NewEvent(uint64_t step) const;
   void MakeHistograms(const PushedBucket& pushed, pb::Event* event) const;
-  // Decodes the codes of a bucket (a group of tensors) that this worker pushed to the servers,
-  // without the codes of other workers.
+  // Decodes what this worker pushed of a bucket (a range of the model), without the codes of other
+  // workers.
   std::vector<float> DecodePushed(const PushedBucket& pushed) const;
 
   const setup::Setup& setup_;
@@ -70,7 +69,7 @@ class SummaryWriter : public client::Observer {
   const uint64_t histogram_interval_;  // In steps; 0 if no histograms are written.
   const std::string gradient_tag_;     // "gradient", "parameters" or "change".
   uint64_t step_ = 0;                  // The number of the current step.
-  uint64_t last_histogram_step_ = 0;   // The newest step whose histograms are written.
+  uint64_t last_histogram_step_ = 0;   // The last step with histograms, or at which training began.
   uint64_t rounds_seen_ = 0;           // The value of progress_.rounds at the last call of OnSteps.
   CounterValues last_counters_;        // The counters when training began or AddRates last ran.
   Time last_rates_time_;

@@ -12,9 +12,9 @@ namespace tern::worker {
 // in the steps for which the job slows this worker down (train.compute_slow_factor). The time of a
 // pass is divided among the tensors in proportion to their elements: Forward calls `need` before a
 // tensor's time, Backward calls `ready` after it. Time spent in `need` is added to the step. The
-// gradients are Gaussian noise, different for each worker and the same in every step, and are
-// written to `gradients` at once. `setup` and `train`, the settings of this rank, must outlive the
-// BatchCompute.
+// gradients are Gaussian noise, different for each worker and the same in every step;
+// MakeWaitCompute writes them to `gradients`. `setup` and `train`, the settings of this rank, must
+// outlive the BatchCompute.
 std::unique_ptr<BatchCompute> MakeWaitCompute(const setup::Setup& setup, const pb::Train& train,
                                               uint32_t rank, float* gradients);
 

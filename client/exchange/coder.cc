@@ -177,8 +177,9 @@ Status Coder::OnScaled(Answer answer) {
   return EncodeWithSharedScalers(answer, std::move(waiting_bucket));
 }
 
-// Drops scalers of earlier rounds, and waiting buckets of rounds before the previous two. A late
-// worker skips the rounds that closed without it, so it may never encode their buckets.
+// Drops scalers of rounds before `round`, and waiting buckets of rounds before `round` - 2. A late
+// worker skips the rounds that closed without it, so it may never encode the buckets of these
+// rounds.
 void Coder::DropRoundsBefore(uint64_t round) {
   waiting_buckets_.erase(waiting_buckets_.begin(),
                          waiting_buckets_.lower_bound({round - std::min<uint64_t>(round, 2), 0}));

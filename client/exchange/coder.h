@@ -5,10 +5,11 @@
 //   --Scaled--> codes --Push-->
 //
 // (TernGrad, Algorithm 1, lines 3 and 4; sections 3.2 and 3.3.) Scalers are the codecs' scale
-// factors. A bucket whose scalers the workers do not share is encoded at once. A codec's memory
-// (its state from round to round, for example the residual of error feedback) is added to the
-// values before encoding and updated after encoding. Encoding has priority over the statistics of
-// buckets that have become ready, so that the network is not idle.
+// factors. A bucket needs no Scale and Scaled if its scalers are not shared, or if the workers use
+// the scalers of an earlier round. A codec's memory (its state from round to round, for example the
+// residual of error feedback) is added to the values before encoding and updated after encoding.
+// Encoding has priority over the statistics of buckets that have become ready, so that the network
+// is not idle.
 #pragma once
 
 #include <cstdint>
@@ -35,16 +36,16 @@ namespace tern::client {
 
 class Coder {
  public:
-  // Starts the thread, which alone uses `gradient_coder` from now on. A non-finite value ends the
-  // worker through `events`. The other arguments outlive the coder.
+  // Starts the thread, which alone uses `gradient_coder` from now on. An error, for example a value
+  // that is not finite, ends the worker through `events`. The references outlive the coder.
   Coder(const setup::Setup& setup, std::unique_ptr<GradientCoder> gradient_coder, Port& port,
         Events& events, Progress& progress);
   ~Coder();  // stops and joins the thread
 
   // Encodes and pushes a bucket in a round (in a job without rounds: in the exchange that `round`
   // numbers). The bucket's values must be final, and must not change until the answer has arrived.
-  // `arena` points at the model's first element. `wants_weights`: whether the answer must have
-  // weights. Called on the compute thread.
+  // `arena` points at the model's first element. `wants_weights`, without rounds: whether the
+  // answer must have weights. Called on the compute thread.
   void Push(uint64_t round, uint32_t bucket, const float* arena, bool wants_weights = true);
   // Sets the function that returns the scalers for rounds that are encoded with the scalers of an
   // earlier round. Call before the first Push.
@@ -60,7 +61,7 @@ class Coder {
   void AwaitEncoding();
   // Tells the servers that this worker takes no part in the round.
   void SkipRound(uint64_t round);
-  // Without rounds: tells the servers that this worker pushes nothing in this exchange or later.
+  // Without rounds: tells the servers that this worker pushes nothing in exchange `clock` or later.
   void AnnounceParting(uint64_t clock);
   // Drops all pushes that are not encoded yet, and clears the codecs' memories. Returns when that
   // is done. Called on the compute thread.
@@ -130,7 +131,7 @@ class Coder {
   Channel<std::variant<ReadyBucket, Answer, DropRequest, VisitRequest>> work_;
   std::deque<ReadyBucket> ready_buckets_;      // buckets to prepare, in order
   std::deque<Answer> scaler_answers_;          // answers with shared scalers, in order
-  std::optional<VisitRequest> pending_visit_;  // a request to run while the coder is idle
+  std::optional<VisitRequest> pending_visit_;  // a VisitRequest that waits until the coder is idle
   Thread thread_;  // The last member, because the thread uses all members above.
 };
 

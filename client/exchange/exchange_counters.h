@@ -34,7 +34,7 @@ class ExchangeCounters {
   void AddTo(pb::Counters* counters) const;
 
  private:
-  // One bin of the staleness histogram for each value from 0 to 31, one for all above.
+  // One bin of the staleness histogram for each value from 0 to 31, and one for all larger values.
   static constexpr size_t kStalenessBins = 33;
 
   struct OpenExchange {

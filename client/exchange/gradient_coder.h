@@ -22,7 +22,7 @@ namespace tern::client {
 class GradientCoder {
  public:
   // The bucket (range of the model) that is pushed in a round. `arena` points at the model's first
-  // element in the host's memory; a device ignores it and uses its own arrays.
+  // element in the host's memory; a device ignores `arena` and uses its own arrays.
   struct BucketValues {
     uint64_t round = 0;
     uint32_t bucket = 0;
@@ -36,17 +36,17 @@ class GradientCoder {
   virtual ~GradientCoder() = default;
 
   // Computes what the codecs need before they encode the bucket: statistics and this worker's
-  // scalers. Called as soon as the bucket's gradients are ready. Like the other calls of this class
-  // that compute statistics or codes, returns kDiverged for a value that is not finite.
+  // scalers. Called as soon as the bucket's gradients are ready. kDiverged for a value that is not
+  // finite; PrepareMemoryCodecs and Encode may return this error, too.
   virtual Result<BucketParams> Prepare(const BucketValues& values) = 0;
   // Prepares the parts whose codecs have a memory (state from round to round). Called just before
   // Encode, because encoding the bucket's previous round changes the memory.
   virtual Status PrepareMemoryCodecs(const BucketValues& /*values*/, BucketParams* /*params*/) {
     return Ok();
   }
-  // Counts the values of the bucket's shared parts (those with a scaler that all workers share)
-  // that, after clipping, exceed their scaler in `params`. `own_scalers`: this worker's scalers of
-  // those parts.
+  // Returns how many values, after clipping, exceed their scaler in `params`. Counts only in the
+  // bucket's shared parts: those whose scaler all workers share. `own_scalers`: this worker's
+  // scalers of the shared parts.
   virtual Result<uint64_t> CountClamped(const BucketValues& values, const BucketParams& params,
                                         std::span<const float> own_scalers) = 0;
   // Returns the payload of the chunk's push: first `leading_scalers` (scalers that travel with the

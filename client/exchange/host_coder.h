@@ -37,7 +37,7 @@ class HostCoder : public GradientCoder {
                      const codec::EncodeParams& params, std::vector<uint8_t>* codes);
 
   std::vector<std::unique_ptr<codec::Memory>> memories_;  // by tensor; null if its codec has none
-  // The values plus the memories, as long as the model; empty without memories.
+  // An array as long as the model: the values plus the memories. Empty without memories.
   Floats compensated_values_;
   Floats decoded_values_;  // what the codes of one segment (range of a tensor) decode to
   Floats joint_values_;    // the values of all tensors that are prepared together

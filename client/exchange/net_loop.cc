@@ -170,8 +170,9 @@ void NetLoop::ExecuteActions(protocol::SessionActions actions) {
         break;
       case Type::kSend: {
         const auto socket = sockets_.find(action.lane);
-        // A message that cannot be sent now is repeated later: a hello by a timer, any other
-        // message when the server's socket (lane) is connected again.
+        // A message that cannot be sent now may be dropped: a timer repeats hellos and heartbeats,
+        // and unanswered contributions are sent again when the lane (socket of the server) is
+        // connected.
         if (socket == sockets_.end() ||
             !socket->second->Send(action.message.head, action.message.payload).ok()) {
           VLOG(1) << "not connected to server shard " << action.lane.shard << ", lane "
@@ -208,7 +209,7 @@ void NetLoop::ExecuteActions(protocol::SessionActions actions) {
 }
 
 void NetLoop::DeliverAnswer(client::Answer answer) {
-  // The coder needs the scalers (scale factors) to encode, the compute thread to decode.
+  // The coder needs the scalers (scale factors) to encode; the compute thread needs them to decode.
   if (answer.cell.kind == protocol::Kind::kScale) options_.on_scaled(answer);
   exchange_counters_.OnAnswer(answer, clock_.Now());
   events_.Push(std::move(answer));

@@ -17,8 +17,8 @@ class Observer {
     uint64_t step = 0;
     uint32_t bucket = 0;
     std::vector<float> values;   // the bucket's values before encoding
-    std::vector<Bytes> codes;    // by chunk of the bucket: the payload of its push
-    std::vector<float> scalers;  // the scale factors of the bucket's parts (ranges with one each)
+    std::vector<Bytes> codes;    // the payload of each chunk of the bucket, in order
+    std::vector<float> scalers;  // one scale factor per part (range of elements) of the bucket
   };
 
   virtual ~Observer() = default;

@@ -27,7 +27,7 @@ struct ReadyToTrain {
 // A server's answer: scalers (codecs' scale factors), a sum, weights, or figures (workers'
 // metrics).
 using Answer = protocol::Exchange::Delivery;
-// Another worker needs this worker's State (all that it needs to continue): call
+// Another worker needs this worker's State (all that a worker needs to continue): call
 // Port::SendSnapshot.
 struct SnapshotWanted {};
 // The State after round `applied` has arrived: install it, then call Port::ReportInstalled.
@@ -39,13 +39,13 @@ struct StateArrived {
 struct ResumeWanted {
   pb::Checkpoint checkpoint;
 };
-// The job has gone back to round `applied`: discard all that came after it, pull the servers'
-// weights, then call Port::ReportInstalled.
+// The job has gone back to round `applied`: discard all that came after that round, pull the
+// servers' weights, then call Port::ReportInstalled.
 struct WentBack {
   uint64_t applied = 0;
 };
-// A signal asked this worker to leave (faults.worker_signal: leave): finish the round, then end
-// with `status`.
+// A signal asked this worker to leave (faults.worker_signal: leave): finish the current step, then
+// end with `status`.
 struct LeaveWanted {
   Status status;
 };
@@ -72,9 +72,9 @@ class Port {
   virtual void OfferCheckpoints(std::vector<pb::Checkpoint> checkpoints) = 0;
   // Reports that the weights and all other state after round `applied` are in place.
   virtual void ReportInstalled(uint64_t applied) = 0;
-  // Reports that this worker has finished training with `status`; no call follows. `figures`: the
-  // job's last evaluation. `steps`: how many of the job's steps the final weights include; 0 in a
-  // job without rounds.
+  // Reports that this worker has finished training with `status`. `figures`: the job's last
+  // evaluation. `steps`: how many of the job's steps the final weights include; 0 in a job without
+  // rounds.
   virtual void Finish(Status status, pb::Figures figures, uint64_t steps) = 0;
 };
 

@@ -198,7 +198,7 @@ Result<Sums::EncodedSum> Sums::GetEncodedSum(const protocol::Chunk& chunk,
     return WrongSize(chunk, payload_bytes, uncoded_bytes);
   EncodedSum encoded_sum;
   encoded_sum.contributors = plan.is_central ? 1 : static_cast<int>(answer.contributors);
-  // If no worker took part, the weights do not change.
+  // If no worker took part, or the servers sent an empty payload, the weights do not change.
   if (encoded_sum.contributors == 0 || (plan.is_central && payload_bytes == 0)) {
     if (payload_bytes != 0) return WrongSize(chunk, payload_bytes, 0);
     return EncodedSum();

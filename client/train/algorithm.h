@@ -1,6 +1,6 @@
 // The interface of training algorithms: what a worker does in a step. The files in
 // client/train/algorithms read like the pseudocode of the papers. algorithms.cc has the table;
-// job.proto has a section per algorithm, with the traits that the servers need.
+// job.proto has a section per algorithm, with the algorithm's traits.
 //
 //   W(r)    replica.parameters(): the weights after round r, on which the workers agree
 //   point   replica.point(): the weights at which this worker computes its gradients
@@ -77,9 +77,10 @@ class Algorithm {
     return applied_ != 0 && facts_.StepOfRound(applied_) == step;
   }
   // The next three functions save and restore this worker's private state besides the replica, for
-  // checkpoints. AddState adds the private state to *state; after a restart it is restored after
-  // Begin. CopyStateToHost copies it from a device, if it is on one, to the host; CopyStateFromHost
-  // copies it back. All three REQUIRE that Quiesce was called.
+  // checkpoints. AddState adds references to the private state to *state; after a restart, the
+  // trainer restores the private state after Begin. If a device holds the private state,
+  // CopyStateToHost copies it to the host, and CopyStateFromHost copies it back. All three REQUIRE
+  // that Quiesce was called.
   virtual Status CopyStateToHost() { return Ok(); }
   virtual Status CopyStateFromHost() { return Ok(); }
   virtual void AddState(SavedState* /*state*/) {}

@@ -18,8 +18,8 @@ class RoundApplier {
 
   // Changes W(round - 1) to W(round). If the workers hold the parameters (localized), applies the
   // mean gradient with the optimizer (TernGrad, Algorithm 1, lines 5 and 6). If the servers hold
-  // them (central), installs the weights or changes that the servers sent. kMismatch for an invalid
-  // answer. REQUIRES all answers of the round.
+  // the parameters (central), installs the weights or changes that the servers sent. kMismatch for
+  // an invalid answer. REQUIRES all answers of the round.
   Status ApplyRound(uint64_t round);
   // Applies one bucket only. REQUIRES that the workers hold the parameters, and the bucket's
   // answers. W(round) is complete after one call for each bucket, in any order.

@@ -27,7 +27,8 @@ struct HostValues {
   update::Optimizer* optimizer = nullptr;
 };
 
-// The host's state of the updates of w', the weights at which OD-SGD's workers compute gradients.
+// What the host stores for the updates of w', the weights at which OD-SGD's workers compute
+// gradients.
 struct LocalValues {
   // `elements`: the length of the updater's arrays. REQUIRES an algorithm with a local updater.
   LocalValues(const pb::Job& job, size_t elements);
@@ -44,7 +45,7 @@ class Arenas {
   virtual ~Arenas() = default;
 
   // CopyToHost updates the host's weights, optimizer state and average, if a device has newer ones.
-  // CopyFromHost copies them to the device after a change on the host.
+  // CopyFromHost copies these arrays to the device after a change on the host.
   virtual Status CopyToHost() = 0;
   virtual Status CopyFromHost() = 0;
 
@@ -61,7 +62,7 @@ class Arenas {
 
   // Sets w' = W.
   virtual Status ResetToGlobal() = 0;
-  // Saves W as local->reference_weights, if the delay compensation uses it.
+  // Saves W as local->reference_weights, if the updater uses reference weights.
   virtual Status SaveReference(LocalValues* local) = 0;
   // Copies the bucket's gradient, because the next backward pass overwrites it while the coder
   // still reads it. Returns the copy, as a pointer to the model's first element. At most two rounds

@@ -1,5 +1,5 @@
 // The base class of the algorithms without rounds. Servers hold the weights. This worker counts its
-// exchanges (its clock). An exchange returns newer weights, unless the worker wants none.
+// exchanges (its clock). An exchange returns newer weights, unless the worker wants no weights.
 #pragma once
 
 #include "client/train/algorithm.h"
@@ -15,11 +15,11 @@ class Asynchronous : public Algorithm {
   Status Begin(uint64_t applied) override;
   // Pulls the newest weights, and their moving average if the job has one.
   Status Drain() override;
-  // Sends a last exchange without a gradient.
+  // Sends a last exchange without a gradient, and waits for the answers.
   Status Leave() override;
-  // The step that follows the exchanges that the servers had counted when Begin returned.
+  // The first step after the exchanges of this rank that the servers had counted at Begin.
   uint64_t first_step() const override { return StepOfRound(first_clock_) + 1; }
-  // Saves only the weights, because the servers hold the other state of the job.
+  // Saves the State without the optimizer's state, which the servers hold.
   Bytes SaveState() override { return context_.state.SaveWeights(applied_); }
 
  protected:

@@ -1,5 +1,5 @@
-// A worker's checkpoints, which it writes every checkpoints.every_steps and resumes from. If
-// workers synchronize only every p steps, a checkpoint that is due waits for the next
+// A worker's checkpoints. A worker writes one every checkpoints.every_steps steps, and resumes from
+// one. If workers synchronize only every p steps, a checkpoint that is due waits for the next
 // synchronization.
 //
 // The compute thread writes a checkpoint and waits for the disk. A worker writes the checkpoint of
@@ -37,8 +37,8 @@ class Checkpoints {
   // The checkpoints from which this worker can resume. Before Begin, none if checkpoints.resume is
   // false.
   std::vector<pb::Checkpoint> Offers() const;
-  // Returns the checkpoints of Offers() and what is known of unusable ones in the folder. Call
-  // before Begin.
+  // Returns the checkpoints of Offers() and what is known of unusable ones in the folder; nothing
+  // if checkpoints.resume is false. Call before Begin.
   protocol::SavedCheckpoints FindSavedCheckpoints() const;
   // The newest checkpoint of `run` (the number of one execution of the job) among Offers().
   std::optional<pb::Checkpoint> NewestOfRun(uint64_t run) const;

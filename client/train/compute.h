@@ -42,7 +42,7 @@ class Compute {
   // gradients). If `before_read` ended the pass, or status() is an error afterwards, Backward must
   // not be called. REQUIRES that FetchSamples returned samples.
   virtual double Forward(const BeforeTensorRead& before_read) = 0;
-  // Writes the gradient of that loss to the replica's gradients, from the last tensor to the first.
+  // Writes the gradient of this loss to the replica's gradients, from the last tensor to the first.
   // REQUIRES that Forward was the previous call, and that the point has not changed since.
   virtual void Backward(const OnGradientReady& on_ready) = 0;
   // The error of a device that has failed. Losses and gradients are then undefined.

@@ -23,7 +23,7 @@ class Descent {
   const setup::Setup& setup_;
   Replica& replica_;
   const update::Schedule& schedule_;
-  // By tensor: the weight decay that U applies; 0 if the gradient contains it.
+  // By tensor: the weight decay that U applies; 0 if the gradient has the weight decay.
   std::vector<float> decays_;
 };
 

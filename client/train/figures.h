@@ -36,7 +36,7 @@ class FiguresExchange {
   // confusion matrix if the job asks for it. kBadData if test images are damaged.
   Result<pb::Figures> Evaluate(bool is_last);
   // Receives the servers' answer, the entries of all workers, for W after `steps` steps. kMismatch,
-  // with both hashes, if two workers' W differ.
+  // with both hashes, if two workers' W differ in a job with rounds.
   Status OnAnswer(const Answer& answer, uint64_t steps);
   // Whether this worker has the lowest rank of the workers in the newest comparison.
   bool HasLowestRank() const { return !present_ranks_.empty() && present_ranks_.front() == rank_; }
@@ -58,7 +58,7 @@ class FiguresExchange {
   Replica& replica_;
   Gradient& gradient_;
   std::vector<uint32_t> present_ranks_;  // the ranks in the newest comparison, ascending
-  pb::Figures compared_sums_;            // the losses and samples of these ranks, added up
+  pb::Figures compared_sums_;            // the losses and samples of present_ranks_, added up
   pb::Figures newest_evaluation_;
   Confusion confusion_;  // over all workers, at the last evaluation
 };

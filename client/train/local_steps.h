@@ -16,7 +16,7 @@ class LocalSteps : public Algorithm {
   explicit LocalSteps(const Context& context);
 
   Status Begin(uint64_t applied) override;
-  // Saves only W, because each worker has its own optimizer state.
+  // Saves the State without the optimizer's state, because each worker has its own optimizer state.
   Bytes SaveState() override { return context_.state.SaveWeights(applied_); }
 
  protected:

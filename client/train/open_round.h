@@ -25,7 +25,7 @@ class OpenRound {
   // The type of Context::wait_until.
   using WaitFunction = std::function<Status(const std::function<bool()>& is_done)>;
 
-  // All arguments outlive this object. Calls `on_applied(round)` when W(round) is in place.
+  // All references outlive this object. Calls `on_applied(round)` when W(round) is in place.
   OpenRound(const setup::Setup& setup, Replica& replica, Sums& sums, Progress& progress,
             WaitFunction wait, std::function<void(uint64_t round)> on_applied);
 

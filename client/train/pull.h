@@ -8,9 +8,9 @@
 namespace tern::client {
 
 // Asks the servers for their current weights, or with `wants_average` for the moving average of the
-// weights, waits for the answers, and writes them to w. If the servers send changes (exchange.pull:
-// changes), adds the changes to w: REQUIRES that w is the result of this worker's previous pull,
-// unless the servers send full weights to this worker.
+// weights, waits for the answers, and writes them to w. If a server sends a change of weights
+// instead (exchange.pull: changes), adds the change to w; w must then be the weights that this
+// worker received last.
 Status Pull(const Context& context, float* w, bool wants_average);
 
 }  // namespace tern::client

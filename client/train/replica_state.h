@@ -25,8 +25,8 @@ class ReplicaState {
   // Both arguments outlive this object.
   ReplicaState(const setup::Setup& setup, Replica& replica);
 
-  // Adds an array to the State besides the replica's own. Save reads it and Load writes it, so it
-  // must outlive this object.
+  // Adds an array to the State besides the replica's own. Save reads the array and Load writes it,
+  // so the array must outlive this object.
   void AddArray(SavedState::Array array) { extra_arrays_.push_back(std::move(array)); }
 
   // Returns the State: all that another worker needs to continue after round `applied`. `slots`

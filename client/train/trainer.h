@@ -10,14 +10,16 @@
 //   ending    drains, exchanges the last figures, writes the weights
 //   serving   sends its State to other workers until the job is over
 //
-// In every phase, a State may arrive, or the job may go back to an earlier round. The worker then
-// installs that state, resets all other state of its own, and waits for ReadyToTrain again. To
-// resume from its own checkpoint, it loads the checkpoint, reports that, and waits for
-// ReadyToTrain. It writes checkpoints between two steps, when no exchange is open (checkpoints.h).
+// In every phase the job may go back to an earlier round; before `serving`, a State may arrive,
+// too. The worker then installs that state, resets all other state of its own, and waits for
+// ReadyToTrain again. To resume from its own checkpoint, it loads the checkpoint, reports that, and
+// waits for ReadyToTrain. It writes checkpoints between two steps, when no exchange is open
+// (checkpoints.h).
 //
 // In jobs without rounds (asgd and others), replicas are not compared. At the end all workers wait
-// for each other, so that the last evaluation includes all pushes. The servers' checkpoints have
-// the state of the job; of a worker's, only its batch-norm statistics and private state are used.
+// for each other, so that the last evaluation includes all pushes. The state of the job comes from
+// the servers' checkpoints; a worker's checkpoint only restores its batch-norm statistics and
+// private state.
 //
 // Threads: the compute thread.
 #pragma once
@@ -110,7 +112,7 @@ class Trainer {
   Status SendState();
   Status HandleEvent(Event event);
   Status OnAnswer(const Answer& answer);
-  // Makes `round` the last round; 0 changes nothing.
+  // Ends the training after `round` (without rounds: after the current step); 0 changes nothing.
   void StopAfter(uint64_t round);
   // Sends this worker's figures and waits for the answer. `figures_kind`: protocol::kCompare or
   // kEvaluate. `is_last`: whether the job ends after this exchange.

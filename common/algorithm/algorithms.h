@@ -18,7 +18,7 @@ const std::vector<std::string>& AlgorithmNames();
 const google::protobuf::FieldDescriptor* SectionOf(const pb::Train& train);
 const pb::AlgorithmTraits* TraitsOf(const pb::Train& train);
 
-// The names of the sections in `train` that belong to other algorithms.
+// The names of the sections that are set in `train` and belong to other algorithms.
 std::vector<std::string> SectionsOfOtherAlgorithms(const pb::Train& train);
 
 // Names of the algorithms with this value of the trait `closes`, which says what closes a round.

@@ -16,7 +16,8 @@ using google::protobuf::Reflection;
 
 // Reads the section of a job's algorithm in the job's configuration. The algorithm's traits
 // (AlgorithmTraits of job.proto) give the names of the keys. A key that the job omits has its
-// default.
+// default. GetUInt32 returns `default_value` if `key` is empty, because the algorithm has no such
+// key.
 class Section {
  public:
   Section(const pb::Train& train, const FieldDescriptor* field)

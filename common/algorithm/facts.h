@@ -1,6 +1,6 @@
 // The facts about the algorithm of a job, from the algorithm's traits (proto/job.proto,
 // AlgorithmTraits) and the keys of its section. Workers, servers, checkpoints and forecasts use
-// these facts; only an algorithm's own files ask for its name.
+// these facts.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 
 namespace tern::algorithm {
 
-// The facts about one job. If train.algorithm names no algorithm, all members have the defaults
-// below.
+// The facts about one job. If train.algorithm names no algorithm, all members but is_central have
+// the defaults below.
 struct Facts {
   using Pushes = pb::AlgorithmTraits::Pushes;
 
-  // --- Rounds. Without rounds a server applies every push at once; the "round" of a worker then
-  // counts its own pushes.
+  // --- Rounds. Without rounds a server does not wait for pushes of all workers; the "round" of a
+  // worker then counts the worker's own pushes.
 
   bool has_rounds = true;
   uint32_t window = 1;                  // how many rounds a worker may have open

@@ -59,8 +59,8 @@ Status InUseError(const std::string& folder, int fd) {
                     "output_dir=FOLDER"));
 }
 
-// Opens the lock file; returns -1 and sets errno on failure. Refuses a pipe or a symbolic link in
-// its place.
+// Opens the lock file; returns -1 and sets errno on failure. Refuses a path that is a pipe or a
+// symbolic link.
 int OpenLockFile(const std::string& path, int flags) {
   const int fd = open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644);
   struct stat file_info = {};

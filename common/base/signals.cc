@@ -55,7 +55,7 @@ void StopSignals::Run() {
         info.si_pid != 0 && info.si_pid == getppid() ? parent_has_signaled_ : others_have_signaled_;
     const bool is_second = std::exchange(sender_has_signaled, true);
     if (on_second_signal_ == SecondSignal::kExit && is_second) _exit(128 + signal);
-    // The parent passes on the first signal, so its signal is not a second one.
+    // The parent passes signals on, so the first signal of another sender is not a second signal.
     if (on_second_signal_ == SecondSignal::kExit && first_signal_ != 0) continue;
     if (first_signal_ == 0) {
       first_was_sighup_ = received_signal == SIGHUP;

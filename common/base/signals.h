@@ -41,8 +41,8 @@ class StopSignals {
   // kInterrupted. Ok if there was no signal.
   Status status() const;
 
-  // Unblocks the signals, for a child process between fork and exec, which inherits the mask.
-  // Async-signal-safe.
+  // Unblocks the signals. Call this in a child process between fork and exec, because the child
+  // inherits the signal mask. Async-signal-safe.
   static void Unblock();
 
  private:

@@ -13,9 +13,9 @@
 //
 // Files are written under temporary names, flushed and renamed (common/base/atomic_file.h). The
 // manifest is written last and removed first. So the newest complete checkpoint survives a crash at
-// any time. Of the complete checkpoints the store deletes only the oldest of the current run, and
-// those after the checkpoint from which the run continues. Begin moves all that are not of this run
-// to FOLDER.DATE (UTC, 2026-11-22T22-26-01).
+// any time. The store deletes two kinds of complete checkpoints: the oldest of the current run, and
+// those after the checkpoint from which the run continues. Begin moves all checkpoints that are not
+// of this run to FOLDER.DATE (UTC, 2026-11-22T22-26-01).
 //
 // There are two kinds of checkpoints: those that all daemons write, and those that a shard writes
 // in addition, at shorter intervals. Each kind has its own number of checkpoints to keep.
@@ -40,7 +40,7 @@ namespace tern::checkpoint {
 struct Point {
   uint64_t run = 0;
   uint64_t step = 0;   // the number of completed steps
-  uint64_t round = 0;  // the newest exchange of gradients whose result the state includes
+  uint64_t round = 0;  // the newest round (exchange) whose result the state includes
   friend bool operator==(const Point&, const Point&) = default;
 };
 
@@ -99,9 +99,10 @@ class Store {
   const std::string& folder() const { return owner_.folder; }
 
   // Prepares the folder for checkpoints of `run`. If `starts_anew` is false, the run continues, and
-  // its complete checkpoints stay in the folder. Moves all others to FOLDER.DATE, or to
-  // FOLDER.DATE.2 and so on if that exists. Returns a sentence for the log; empty if nothing was
-  // moved. kCannotWrite if one cannot be moved; those not moved are still in FOLDER.
+  // its complete checkpoints stay in the folder. Moves all other checkpoints to FOLDER.DATE, or to
+  // FOLDER.DATE.2 and so on if FOLDER.DATE exists. Returns a sentence for the log; empty if nothing
+  // was moved. kCannotWrite if a checkpoint cannot be moved; the checkpoints not moved are still in
+  // FOLDER.
   Result<std::string> Begin(
       uint64_t run, bool starts_anew,
       std::chrono::system_clock::time_point now = std::chrono::system_clock::now());

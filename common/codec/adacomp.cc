@@ -9,7 +9,7 @@
 //   residue = G - code
 //
 // The class Residue computes the codes and returns them in place of the gradient. AdaComp::Encode
-// makes the same selection again, from the codes, which leaves them unchanged.
+// makes the same selection from these codes again; the selection leaves the codes unchanged.
 #include <algorithm>
 #include <bit>
 #include <cmath>

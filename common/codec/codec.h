@@ -53,8 +53,8 @@ struct Options {
   // For codecs that encode the sum again. True: the server sends the sum to workers as a code.
   // False: EncodeSum writes floats, because the server itself applies the sum to its parameters.
   bool coded_sums = true;
-  // The `exchange` section of the job file. A codec reads its settings from the subsection with its
-  // own name; QSGD and topk use the structs below instead.
+  // The `exchange` section of the job file. Some codecs read settings from the subsection with
+  // their own name; QSGD and topk use the structs below instead.
   pb::Exchange keys;
 
   struct Qsgd {
@@ -78,7 +78,7 @@ struct Options {
   // and clip_norm.
   struct TopK {
     double ratio = 0.001;        // share of a tensor's elements that is sent
-    double sample_ratio = 0.01;  // share of a tensor's elements that yields the first threshold
+    double sample_ratio = 0.01;  // share of a tensor's elements that gives the first threshold
     // What happens if too many elements exceed the threshold. True: exactly the wanted number is
     // selected. False: the threshold is raised.
     bool resample = true;
@@ -210,16 +210,16 @@ class Codec {
   // the code. kMismatch if the code is invalid. REQUIRES a codec that does not share scalers.
   virtual Result<size_t> DecodeSingleCode(std::span<const uint8_t> code, const Segment& segment,
                                           float* values) const;
-  // Decodes one worker's code as DecodeSingleCode does, but passes the values to `use` in order,
-  // block by block. After an error, `use` may have been called for some of the blocks. A server
-  // that sends one worker's code, and the workers that receive it, all decode it with this
-  // function, so that they get the same values bit for bit.
+  // Decodes one code as DecodeSingleCode does, but passes the values to `use` in order, block by
+  // block. After an error, `use` may have been called for some of the blocks. If a server sends a
+  // code of weights or changes, the server and the workers decode the code with this function, so
+  // that all get the same values bit for bit.
   using BlockVisitor = std::function<void(uint64_t first, std::span<const float> values)>;
   Result<size_t> DecodeSingleCodeInBlocks(std::span<const uint8_t> code, const Segment& segment,
                                           const BlockVisitor& use) const;
   // Sets mean[0, n) to the mean over the contributors of elements [first, first + n) of the
-  // segment. `sum` is its coded sum, exactly SumSize bytes. kMismatch if the bytes are not a valid
-  // sum.
+  // segment. `sum` is the coded sum of the segment, exactly SumSize bytes. kMismatch if the bytes
+  // are not a valid sum.
   virtual Status Decode(std::span<const uint8_t> sum, const Segment& segment, int contributors,
                         float scaler, uint64_t first, uint64_t n, float* mean) const = 0;
   // Decodes the means of the whole segment in order, block by block, and calls `use` for each block

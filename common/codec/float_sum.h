@@ -16,8 +16,8 @@ namespace tern::codec {
 void AppendFloats(std::span<const float> values, std::vector<uint8_t>* out);
 // Reads all of `values` from the front of `bytes`. REQUIRES bytes.size() >= 4 * values.size().
 void ReadFloats(std::span<const uint8_t> bytes, std::span<float> values);
-// kMismatch if a value is NaN or infinite; the message says which. values[0] is called element
-// first_index there.
+// kMismatch if a value is NaN or infinite; the message names the first such value. The message
+// calls values[0] element `first_index`.
 Status CheckFinite(std::span<const float> values, uint64_t first_index);
 
 // Implements Codec::Decode for codecs whose coded sum is the mean, `count` floats. Sets mean[0, n)

@@ -70,9 +70,9 @@ Result<std::unique_ptr<Codec>> MakeTopK(const Options& options);
 // sends this share of the elements in the bytes of topk. kBadJob for options outside their ranges.
 Result<std::unique_ptr<Codec>> MakeThreshold(const Options& options);
 
-// Adaptive quantization (Dryden et al. 2016): sends the largest elements of each sign, a given
-// share, all as the mean of those sent. The bytes up are those of sparse.h with a pair of values,
-// the bytes down those of sparse.h with floats. kBadJob for options outside their ranges.
+// Adaptive quantization (Dryden et al. 2016): sends a given share of the elements of each sign,
+// those of the largest magnitude, as their mean. The bytes up are those of sparse.h with a pair of
+// values, the bytes down those of sparse.h with floats. kBadJob for options outside their ranges.
 Result<std::unique_ptr<Codec>> MakeAdaptive(const Options& options);
 
 // AdaComp (Chen et al. 2018): sends the elements of each bin (a range of a tensor) whose magnitude

@@ -31,8 +31,8 @@ class Scratch {
   size_t size_ = 0;
 };
 
-// One worker's codes as two planes of one bit per element. They refer to the parsed bytes and to
-// the scratch buffer.
+// One worker's codes as two planes of one bit per element. The planes refer to the parsed bytes and
+// to the scratch buffer.
 struct ParsedCode {
   std::span<const uint8_t> mask;        // Bit i is 1 if the code of element i is not 0.
   std::span<const uint8_t> sign_plane;  // Bit i is 1 if the code of element i is -1.
@@ -43,7 +43,7 @@ struct ParsedCode {
 // too short or an unused bit is set. The result refers to `bytes` and `scratch`.
 Result<ParsedCode> ParseMaskSigns(std::span<const uint8_t> bytes, uint64_t count, Scratch* scratch);
 
-// Whether, in the last byte of a row of `bits` bits, the unused bits are zero.
+// Whether the unused bits in the last byte of a row of `bits` bits are zero.
 bool UnusedBitsAreZero(std::span<const uint8_t> row, uint64_t bits);
 
 }  // namespace tern::codec

@@ -34,8 +34,8 @@ struct GroupMeans {
 };
 
 // The byte format of the code of one segment (a range of a tensor): for each group the mean of its
-// negative and of its other elements, IEEE single, little-endian; then one bit per element, 1 if it
-// is negative.
+// negative and of its other elements, IEEE single, little-endian; then one bit per element, 1 for a
+// negative element.
 class OneBitFormat {
  public:
   OneBitFormat(const Segment& segment, uint64_t bucket_size)
@@ -68,7 +68,8 @@ class OneBitFormat {
 };
 
 // Computes the means of one group. Each of the two sums runs over all of v, with 0 in place of the
-// elements that it leaves out, and adds in the order that kernels/codes/stats.h defines.
+// elements that it leaves out. Each block is added in the order that kernels/codes/stats.h defines,
+// and the sums of the blocks are added one after the other.
 GroupMeans MeansOf(std::span<const float> v) {
   std::array<float, kBlockSize> kept_values;
   double sums[2] = {0, 0};

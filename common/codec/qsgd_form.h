@@ -9,8 +9,8 @@
 //   levels   a number per element (qsgd_levels.h), packed without gaps (bit_pack.h); unused bits of
 //            the last byte are zero
 //
-// `widths` and `ends` exist only if the job sets the number of levels instead of the bits per
-// element, because the buckets then differ in their bits per element.
+// `widths` and `ends` exist only if exchange.qsgd.levels is not `by_bits`, because the buckets then
+// differ in their bits per element.
 #pragma once
 
 #include <cstdint>

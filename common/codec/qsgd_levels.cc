@@ -20,7 +20,8 @@ static_assert(kernels::kQsgdMaxBits == kMaxPackedBits);
 constexpr uint64_t kMaxBucketElements = uint64_t{1} << 31;
 
 // The upper 16 bits of each element's 32 random bits (kernels/codes/philox.h). One block of the
-// random number generator serves 8 neighbouring elements, so it is fastest to ask in their order.
+// random number generator serves 8 neighbouring elements, so BitsOf is fastest if the elements
+// ascend.
 class RandomBits {
  public:
   explicit RandomBits(const kernels::NoiseKey& key) : key_(key) {}
@@ -145,7 +146,7 @@ Status CheckQsgd(const Qsgd& options) {
   if (options.levels == Qsgd::Levels::kBits) return Ok();
   if (options.layout == Qsgd::Layout::kIntervals)
     return bad_job_error(
-        "layout is intervals, whose number is 2^bits - 1: leave levels at bits, or set layout "
+        "layout is intervals, whose number is 2^bits - 1: leave levels at by_bits, or set layout "
         "to sign");
   if (options.levels == Qsgd::Levels::kGiven && !(options.s >= 1 && options.s <= kQsgdMostLevels))
     return bad_job_error(Cat("s is ", options.s, ", expected 1 to ", kQsgdMostLevels, " levels"));

@@ -2,20 +2,20 @@
 // elements v of one tensor, with their norm |v| (the largest magnitude, or the 2-norm) and s levels
 // between 0 and the norm. With x = s |v_i| / |v|, l = floor(x) and p = x - l, element v_i becomes
 //
-//   Q(v_i) = sgn(v_i) |v| / s (l + 1)    with probability p
-//   Q(v_i) = sgn(v_i) |v| / s l          otherwise
+//   Q(v_i) = sgn(v_i) (|v| / s) (l + 1)    with probability p
+//   Q(v_i) = sgn(v_i) (|v| / s) l          otherwise
 //
 // so that the expectation of Q(v_i) is v_i, and its variance (|v| / s)^2 p (1 - p). A code has b
 // bits, in one of two layouts:
 //
 //   sign       The lowest b - 1 bits are the level; the highest bit is the sign (1: negative;
-//              always 0 for level 0). If the job sets the bits, s = 2^(b-1) - 1.
-//   intervals  2^b - 1 equal intervals over [-|v|, |v|], whose ends are the levels: code k stands
-//              for |v| (2 k - m) / m with m = 2^b - 1. There is no level 0, but if |v| = 0, every
-//              code is 0 and every value 0.
+//              always 0 for level 0). If exchange.qsgd.levels is `by_bits`, s = 2^(b-1) - 1.
+//   intervals  [-|v|, |v|] is divided into m = 2^b - 1 equal intervals, and v_i becomes an end of
+//              its interval, at random with expectation v_i. Code k stands for the end
+//              |v| (2 k - m) / m. If |v| = 0, every code is 0 and every value 0.
 //
-// If the job sets s instead of the bits, the largest x of a bucket is L = s max|v_i| / |v|, and
-// each of its elements has
+// If exchange.qsgd.levels is not `by_bits`, let L = s max|v_i| / |v| be the largest x of a bucket.
+// Then each element of the bucket has
 //
 //   b = ceil(log2(2 ceil(L) + 1))
 //

@@ -69,8 +69,8 @@ void PutPositions(std::span<const uint16_t> positions, size_t length, uint8_t* r
   }
 }
 
-// Finds the one bits in a row from bit `at` on, and writes their distances from `at` to *ones.
-// Returns their number, or k + 1 as soon as there are more than k.
+// Finds the bits of value 1 in a row from bit `at` on, and writes their distances from `at` to
+// *ones. Returns the number of these bits, or k + 1 as soon as there are more than k.
 size_t FindOnes(std::span<const uint8_t> row, size_t at, size_t k, Positions* ones) {
   size_t num_found = 0;
   for (size_t byte = at / 8; byte < row.size(); ++byte) {

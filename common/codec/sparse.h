@@ -1,7 +1,7 @@
 // The wire format of segments in which few elements are not zero, for all sparse codecs and for
 // their sums. There are two kinds: "floats" sends a float for each non-zero element; "pair" sends
-// only the signs of the non-zero elements, and two floats that stand for all negative and all
-// positive ones.
+// only the signs of the non-zero elements, one float that stands for all negative elements, and one
+// float that stands for all positive elements.
 //
 //   values      only for pair: the value of negative and the value of positive elements
 //   directory   2 bytes per block of 4096 elements (the last block may be shorter): k, how many of
@@ -26,7 +26,8 @@
 //   pair        k bits, 1 for a positive element
 //
 // Equal segments have equal codes: zeros are sent only in dense blocks, and -0 becomes 0. The
-// largest code has 4 L + 2 bytes per block with floats, and L / 4 + 2 per block plus 8 with a pair.
+// largest code has 4 L + 2 bytes per block with floats, and 2 ceil(L / 8) + 2 bytes per block plus
+// 8 bytes with a pair.
 #pragma once
 
 #include <functional>

@@ -63,7 +63,7 @@ class TernarySum : public Accumulator {
   };
 
   // Checks a code and puts it in the list of waiting codes. `owner` keeps the bytes of the code
-  // alive, or is empty if the caller adds the waiting codes at once.
+  // alive, or is empty if the caller calls AddWaiting() immediately afterwards.
   Result<size_t> AddToWaiting(std::span<const uint8_t> bytes, const Bytes& owner) {
     if (num_waiting_ == kernels::kMaxCodes) AddWaiting();
     Result<ParsedCode> code = wire_.Parse(bytes, count_, &scratch_[num_waiting_]);

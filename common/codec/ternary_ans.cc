@@ -1,6 +1,7 @@
 // The wire format ternary_ans: TernGrad's codes (Wen et al. 2017) and the sums of the codes. Each
-// is in one of two formats, whichever is smaller: stored (the bytes of the codec ternary), or
-// entropy-coded by rANS (Duda 2013; ans_row.h). docs/ALGORITHMS.md, section 5, has the sizes.
+// is in the smaller of two formats: stored (the bytes of the codec ternary), or entropy-coded by
+// rANS (Duda 2013; ans_row.h). Sums of more than 127 contributors are always stored.
+// docs/ALGORITHMS.md, section 5, has the sizes.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -27,7 +28,8 @@ constexpr uint8_t kEntropyCoded = 1;
 // always read whole; sums have small ones, because they are read in ranges.
 constexpr size_t kCodeBlock = 16384;
 constexpr size_t kSumBlock = 4096;
-// Sums of more contributors are always stored, because 2 N + 1 symbols must fit in a byte.
+// Sums of more contributors are always stored, because every symbol, at most 2 N, must fit in a
+// byte.
 constexpr int kMaxContributors = 127;
 
 // Counts the symbols of a code. `mask`: one bit per element, 1 if the element's code is not 0;

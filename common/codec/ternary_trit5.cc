@@ -17,8 +17,8 @@ using kernels::TritBytes;
 
 constexpr unsigned kPowersOf3[] = {1, 3, 9, 27, 81, 243};
 
-// Checks that no byte is larger than its trits can make it: 3^5 - 1, or less for a last byte with
-// fewer than five trits.
+// Checks that no byte is larger than the largest number of its trits: 3^5 - 1, or less for a last
+// byte with fewer than five trits.
 Status CheckTrits(std::span<const uint8_t> bytes, uint64_t count) {
   // The first loop has no branches. The second loop only runs if a byte is invalid, to report it.
   unsigned largest = 0;

@@ -1,6 +1,7 @@
-// The byte formats of the ternary codecs (TernGrad, Wen et al. 2017). Codes (-1, 0, +1), random
-// numbers, scalers and sums are the same in all of them, so that decoded means are the same bit for
-// bit. An object of these classes has no state and may be used by any number of threads.
+// The byte formats of the ternary codecs (TernGrad, Wen et al. 2017). Only the bytes differ: the
+// codes (-1, 0, +1), random numbers, scalers and sums are the same in all formats, so that decoded
+// means are the same bit for bit. A TernaryWire has no state and may be used by any number of
+// threads.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +26,8 @@ class TernaryWire {
   virtual void Encode(const float* g, const Segment& segment, const EncodeParams& prepared,
                       const kernels::NoiseKey& noise, std::vector<uint8_t>* out) const = 0;
   virtual size_t MaxCodeSize(uint64_t count) const = 0;
-  // Checks and parses the code at the front of `bytes`: kMismatch unless that is a valid code of
-  // `count` elements. The result refers to `bytes` and `scratch`.
+  // Parses the code of `count` elements at the front of `bytes`. kMismatch if the code is invalid.
+  // The result refers to `bytes` and `scratch`.
   virtual Result<ParsedCode> Parse(std::span<const uint8_t> bytes, uint64_t count,
                                    Scratch* scratch) const = 0;
 

@@ -1,9 +1,9 @@
 // Chooses the threshold of the codec topk: elements of a tensor whose magnitude is at least the
 // threshold are sent. About a given share of the elements shall be sent. The threshold is first the
-// k-th largest magnitude of a sample, and is then adapted to the number of elements that it selects
-// (Lin et al. 2018, section 3, and the authors' code; docs/ALGORITHMS.md, section 17). This class
-// does not see the tensor: the caller, on a CPU or a GPU, finds k-th largest magnitudes and counts
-// the elements whose magnitude is at least a threshold.
+// k-th largest magnitude of a sample, and is then adapted to the number of elements that the
+// threshold selects (Lin et al. 2018, section 3, and the authors' code; docs/ALGORITHMS.md, section
+// 17). This class does not see the tensor: the caller, on a CPU or a GPU, finds k-th largest
+// magnitudes and counts the elements whose magnitude is at least a threshold.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class TopKThreshold {
     bool is_exact = false;     // the sample is the whole tensor: the first threshold is final
   };
   // Plans the sample of a tensor of `count` elements. `noise` has the worker's rank, the round and
-  // the number of the tensor.
+  // the index of the tensor.
   SamplePlan PlanFor(uint64_t count, const kernels::NoiseKey& noise) const;
 
   // What the caller does after Adapt.
@@ -39,8 +39,8 @@ class TopKThreshold {
   };
   // The caller calls Adapt at most this many times.
   static constexpr int kMaxAdaptations = 10;
-  // Adapts *threshold, with which `num_sent` elements would be sent, if they are too few or too
-  // many.
+  // `num_sent`: how many elements would be sent with *threshold. If these are too few or too many,
+  // changes *threshold or returns kExact.
   NextStep Adapt(const SamplePlan& plan, uint64_t num_sent, float* threshold) const;
 
  private:

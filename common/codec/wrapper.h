@@ -1,5 +1,5 @@
 // The base class of a codec that changes the behaviour of another codec, the inner codec. It
-// forwards all methods of Codec to the inner codec, except scaler_elements,
+// forwards all virtual methods of Codec to the inner codec, except scaler_elements,
 // prepares_tensors_together and DecodeInBlocks, which keep the defaults of Codec.
 #pragma once
 

@@ -13,10 +13,10 @@ namespace tern::config {
 void FillDefaults(google::protobuf::Message* message);
 
 // Returns the job with all defaults and without local keys (keys that may differ between hosts).
-// JobDigest is the digest of this.
+// JobDigest is the digest of the result.
 pb::Job WithoutLocalKeys(const pb::Job& job);
 // Like WithoutLocalKeys, and also without the keys that may change when a job resumes from a
-// checkpoint. StateDigest is the digest of this.
+// checkpoint. StateDigest is the digest of the result.
 pb::Job WithoutResumableKeys(const pb::Job& job);
 
 }  // namespace tern::config

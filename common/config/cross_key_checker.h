@@ -1,4 +1,4 @@
-// The base class of checks of a job's rules that concern several keys together.
+// The base class of checkers of rules that relate several keys of a job.
 #pragma once
 
 #include <algorithm>
@@ -24,8 +24,7 @@ class CrossKeyChecker {
   void Report(const std::string& key, const std::string& saw, const std::string& allowed) {
     context_.faults->Add(PositionOf(*context_.key_positions, key), key, saw, allowed);
   }
-  // The names in a table that the caller of the validation passed; empty if it did not pass that
-  // table.
+  // The names in a table; empty if the caller of the validation passed no such table.
   const std::vector<std::string>& NamesInTable(const std::string& table) const {
     static const std::vector<std::string> no_names;
     const auto entry = context_.tables.find(table);

@@ -12,8 +12,8 @@ namespace tern::config {
 // Returns the job as protobuf text, without the keys that may differ between hosts. Checkpoints
 // store this text.
 std::string JobText(const pb::Job& job);
-// Parses a text that JobText has returned. kBadData: it is not the text of a job, or has keys that
-// this version does not know.
+// Parses a text that JobText has returned. kBadData: `text` is not a job, or has keys that this
+// version does not know.
 Result<pb::Job> ReadJobText(const std::string& text);
 
 // Returns a sentence for each key that differs, in the order of job.proto:

@@ -1,4 +1,5 @@
-// Collects all faults of a job, one line per fault, in the order of the file:
+// Collects all faults of a job, one line per fault: in the order of the file, then those of --set
+// options.
 //
 //   job.yaml:12:16: train.batch_total: saw 0; allowed: a whole number, at least 1
 //   --set sede=5: sede: saw an unknown key; allowed: ..., seed, ...; did you mean seed?
@@ -17,7 +18,7 @@ namespace tern::config {
 struct Position {
   int line = 0;
   int column = 0;
-  // The index of the --set override that has the value; -1: the job file has it.
+  // The index of the --set override that has the value; -1: the value is in the job file.
   int override_index = -1;
 };
 

@@ -19,8 +19,8 @@ namespace tern::config {
 // The position of each key in the job, by its dotted name.
 using KeyPositions = std::map<std::string, Position>;
 
-// The position of `key`. If the job does not have it, the position of the innermost section that
-// contains it.
+// The position of `key`. If the job does not have the key: the position of the innermost section
+// around the key that the job has, or the beginning of the job file.
 Position PositionOf(const KeyPositions& key_positions, const std::string& key);
 
 const pb::Rule& RuleOf(const google::protobuf::FieldDescriptor* field);

@@ -17,11 +17,11 @@ struct ParseContext {
   KeyPositions* key_positions;
 };
 
-// Fills `message`, whose key is `key`, from `node`. Reports invalid values and skips them.
+// Fills `message`, whose key is `key`, from `node`. Reports invalid values.
 void FillMessage(const Node& node, const std::string& key, google::protobuf::Message* message,
                  const ParseContext& context);
-// Sets `field` of `message` from `node`. `key`: the field's dotted name. Items are added to a
-// repeated field.
+// Sets `field` of `message` from `node`. `key`: the field's dotted name. If the field is repeated,
+// the function adds items.
 void FillField(const Node& node, const std::string& key,
                const google::protobuf::FieldDescriptor* field, google::protobuf::Message* message,
                const ParseContext& context);

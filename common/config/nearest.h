@@ -7,8 +7,8 @@
 
 namespace tern::config {
 
-// The number of insertions, deletions, substitutions and swaps of neighbouring letters that turn
-// `a` into `b`. Takes time proportional to |a| |b|.
+// The least number of insertions, deletions, substitutions and swaps of neighbouring letters that
+// turn `a` into `b`. Takes time proportional to |a| |b|.
 size_t EditDistance(std::string_view a, std::string_view b);
 
 // The nearest of the names in `known`; the first one if several are equally near. A known name is

@@ -135,8 +135,8 @@ class Override {
   const ParseContext& context_;
   std::string value_;              // VALUE
   std::vector<std::string> path_;  // the names and list indices of KEY
-  size_t depth_ = 0;               // how much of the path was followed so far
-  std::string key_;                // the dotted key of that part of the path
+  size_t depth_ = 0;               // how many entries of path_ were followed so far
+  std::string key_;                // the dotted key of these entries
 };
 
 }  // namespace

@@ -5,9 +5,9 @@
 //
 //   rounding_codecs  deterministic: the codes do not depend on random numbers
 //   float_codecs     send the values themselves, at most rounded to 16 bits
-//   exact_codecs     send the values themselves, at most rounded, also with error_feedback: true
+//   exact_codecs     have the property of float_codecs even if error_feedback is true
 //   unbiased_codecs  do not carry the error of a code over to the next round
-//   sharing_codecs   workers use one common scaler per tensor, unless the job says otherwise
+//   sharing_codecs   workers share a tensor's scalers, if exchange.scaler is not per_worker
 #pragma once
 
 #include "common/config/fill.h"

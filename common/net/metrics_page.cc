@@ -26,8 +26,8 @@ void SetLimits(httplib::Server* server) {
   server->set_read_timeout(2);
   server->set_write_timeout(2);
   server->set_payload_max_length(kMaxRequestBytes);
-  // The library's default would share a port with other processes instead of reporting that it is
-  // in use.
+  // The library's default would share a port with other processes instead of reporting that the
+  // port is in use.
   server->set_socket_options([](socket_t socket) {
     const int enabled = 1;
     setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &enabled, sizeof enabled);

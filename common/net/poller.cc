@@ -79,9 +79,9 @@ Status Poller::Wait(Time timeout) {
   for (auto& entry : items.dealers) entry.is_ready = false;
   for (auto& entry : items.fds) entry.is_ready = false;
 
-  // A closed socket has no handle, and a dealer whose connection was lost has no monitor; neither
-  // gets a poll item. Poll items are in the order of the entries; a dealer's monitor follows the
-  // dealer.
+  // A closed socket has no handle, and a dealer whose connection was lost has no monitor. Each
+  // handle, monitor and descriptor that exists gets a poll item, in the order of the entries; a
+  // dealer's monitor follows the dealer's handle.
   std::vector<zmq_pollitem_t>& poll_items = items.poll_items;
   poll_items.clear();
   for (const auto& entry : items.routers) {
@@ -98,8 +98,8 @@ Status Poller::Wait(Time timeout) {
     }
     poll_items.push_back(MakePollItem(nullptr, entry.key));
   }
-  // A dealer socket that waits to reconnect does so in a call of link(). The next call must not be
-  // later than the end of its waiting time, which therefore limits the timeout.
+  // A dealer socket reconnects in a call of link(). If the socket waits to reconnect, its waiting
+  // time limits the timeout, so that the next call is not later than the end of that time.
   for (const auto& entry : items.dealers) {
     if (!entry.key->retry_at_) continue;
     const Time waiting_time = std::max(*entry.key->retry_at_ - Now(), Time::zero());

@@ -27,8 +27,8 @@ class Poller {
   void RemoveFd(int fd);
 
   // Waits until something is ready or `timeout` has passed (rounded up to a millisecond; negative:
-  // no timeout). May return early with nothing ready. kInternal: an invalid descriptor (such as -1,
-  // if the process was out of file descriptors when it was to be opened).
+  // no timeout). May return early with nothing ready. kInternal: a descriptor is negative, or the
+  // system call fails.
   Status Wait(Time timeout);
 
   // Whether the socket or descriptor was ready at the last Wait; false if it was not added.

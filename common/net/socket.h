@@ -38,17 +38,16 @@ inline constexpr int kFlushTimeMs = 2000;
 
 struct SocketOptions {
   // The largest payload in bytes, sent or received. libzmq closes the connection to a peer that
-  // sends a frame larger than this and than kMaxHeaderBytes.
+  // sends a frame larger than both max_payload_bytes and kMaxHeaderBytes.
   size_t max_payload_bytes = (1 << 20) + (64 << 10);
-  // The most messages that are queued per peer and direction. Choose it so large that it is never
-  // reached: at least twice the number of messages that a peer may send without waiting for an
-  // answer.
+  // The most messages that are queued per peer and direction. Choose a limit that is never reached:
+  // at least twice the number of messages that a peer may send without waiting for an answer.
   int high_water_mark = 1000;
   Traffic* traffic = nullptr;  // if set, counts all frames; must outlive the socket
 };
 
-// Identifies a peer of a RouterSocket. Constant for the lifetime of the peer's socket, never
-// reused, never 0.
+// Identifies a peer of a RouterSocket. Constant until the peer closes its socket or RouterSocket
+// forgets the peer. Never reused, never 0.
 using PeerId = uint64_t;
 
 struct ReceivedMessage {
@@ -89,7 +88,7 @@ class RouterSocket {
   // this machine.
   static Result<std::unique_ptr<RouterSocket>> Bind(Context& context, const std::string& host,
                                                     uint16_t port, const SocketOptions& options);
-  // Drops unsent messages, unless CloseAfterFlush was called.
+  // If CloseAfterFlush was not called, drops unsent messages.
   ~RouterSocket();
 
   uint16_t port() const;

@@ -38,7 +38,7 @@ class Traffic {
     uint64_t bytes = 0;
   };
   // Returns the entries with messages, ordered by the envelope's field numbers, sent before
-  // received.
+  // received; the entry of refused messages is last.
   std::vector<TypeTraffic> Snapshot() const;
   // The bytes of all types together, including refused messages.
   uint64_t Bytes(Direction direction) const;

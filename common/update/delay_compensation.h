@@ -6,7 +6,7 @@
 //                        g' = g + lambda / sqrt(MS + 1e-7) g g (w - w_bak)
 //
 // MS is a moving mean of the squared gradients; lambda and rho are keys of the job. g is the
-// worker's gradient: it includes the weight decay that is coded with it, not the decay that an
+// worker's gradient: it includes the weight decay that the worker adds to it, not the decay that an
 // optimizer adds later. MS starts at zero, is updated before it is used, and does not include the
 // 1e-7. (The code released with the paper adds 1e-7 to the stored MS in every step.)
 #pragma once

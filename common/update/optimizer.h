@@ -16,8 +16,8 @@
 //
 // lr is the learning rate; m (except in adam), b1, b2, epsilon and trust are keys of the job; t is
 // the number of the update, from 1. g is the mean gradient, plus decay * w if the optimizer adds
-// the weight decay; |g| in lars' r is without decay * w. |x| is the 2-norm. The rule r = 1 for |w|
-// = 0 lets a tensor that starts at zero change (docs/ALGORITHMS.md, section 13).
+// the weight decay; |g| in lars' r is without decay * w. |x| is the 2-norm. Because r is 1 if |w|
+// is 0, a tensor that starts at zero can change (docs/ALGORITHMS.md, section 13).
 //
 // All state is in StateArrays(). The number t is in Step, so a caller that resumes before update t
 // passes t. After a reset of the state to zero, the caller counts from 1 again.
@@ -48,9 +48,9 @@ class Optimizer {
   // Whether each range given to Update must be exactly one tensor (lars). Other optimizers give the
   // same bits however the model is cut into ranges.
   virtual bool needs_whole_tensors() const { return false; }
-  // An array of state, as long as the model and zero at the start. Checkpoints contain these
-  // arrays, and a worker that joins a running job gets them. The spans are valid as long as the
-  // optimizer.
+  // An array of state: one number per element of the model, zero at the start. Checkpoints contain
+  // these arrays, and a worker that joins a running job gets them. The spans are valid as long as
+  // the optimizer.
   struct StateArray {
     std::string name;
     std::span<float> values;

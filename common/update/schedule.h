@@ -16,9 +16,9 @@
 // s is the step of the job. With a warm-up of W steps, s' = s - W (0 during the warm-up), and u is
 // s' divided by the number of steps after the warm-up, at most 1. So schedules that use u span the
 // steps after the warm-up, while `step` and `multistep` count the job's steps, as papers do. Before
-// step W the rate is that of the schedule times warmup_start_factor + (1 - warmup_start_factor) s /
-// W. A growing batch (train.batch_growth) does not change the rate: jobs use it in place of a
-// falling rate.
+// step W the rate is that of the schedule times f + (1 - f) s / W, where f is warmup_start_factor.
+// A growing batch (train.batch_growth) does not change the rate: jobs use a growing batch in place
+// of a falling rate.
 #pragma once
 
 #include <cstdint>

@@ -22,7 +22,7 @@
 // last symbol the decoder must have consumed all words and all states must be L, so that n given
 // symbols have exactly one valid block.
 //
-// Functions named ...Ref give the same results with plain code.
+// Functions named ...Ref give the same results with scalar code.
 #pragma once
 
 #include <array>
@@ -61,13 +61,13 @@ struct AnsTable {
 // The most bytes of a block of n symbols.
 constexpr size_t MaxAnsBytes(size_t n) { return 4 * kAnsStates + 2 * n; }
 
-// The most blocks per call. Several blocks in one call are faster, because a CPU works on them at
-// the same time.
+// How many blocks a caller should pass in one call, if it has so many. Several blocks in one call
+// are faster, because a CPU works on them at the same time.
 constexpr size_t kAnsMaxBlocks = 8;
 
-// Encodes coded.size() blocks of n symbols each. Sets coded[k] to the bytes of the block of symbols
-// [k n, (k + 1) n), which lie in `buffer`. `buffer` has MaxAnsBytes(n) bytes for each block.
-// REQUIRES that the frequency of every symbol that occurs is above 0.
+// Encodes coded.size() blocks of n symbols each. Block k has symbols [k n, (k + 1) n); coded[k]
+// becomes its code, a range of `buffer`. REQUIRES that `buffer` has MaxAnsBytes(n) bytes for each
+// block, and that the frequency of every symbol that occurs is above 0.
 void EncodeAns(const AnsTable& table, const uint8_t* symbols, size_t n,
                std::span<std::span<const uint8_t>> coded, uint8_t* buffer);
 void EncodeAnsRef(const AnsTable& table, const uint8_t* symbols, size_t n,

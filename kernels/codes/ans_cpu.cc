@@ -15,8 +15,8 @@ HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The targets (instruction sets) below use the plain code. Vector code with one lane is no faster,
-// and vectors whose length is unknown at compile time cannot be members of a struct.
+// The targets (instruction sets) of the next line use the scalar code. Vector code with one lane is
+// no faster, and vectors whose length is unknown at compile time cannot be members of a struct.
 #if HWY_TARGET == HWY_SCALAR || HWY_HAVE_SCALABLE
 
 AnsCounts CountSymbols(const uint8_t* symbols, size_t n) { return CountSymbolsRef(symbols, n); }
@@ -31,15 +31,16 @@ bool DecodeAns(const AnsTable& table, std::span<const uint8_t> row,
 
 #else
 
-// The encoder of one block. Several blocks are encoded at a time. The functions below use fold
-// expressions over them instead of loops, so that compilers keep all encoders in registers.
+// The encoder of one block. Several blocks are encoded at a time. EncodeBlocks uses fold
+// expressions over their encoders instead of loops, so that compilers keep all encoders in
+// registers.
 struct Encoding {
   States x;      // the eight states
   uint8_t* out;  // the bytes written so far begin here; words are written below it
 };
 
-// Encodes eight symbols or, unless kAll, the first `num_active` of eight. Writes words below e->out
-// and lowers e->out by their size.
+// Encodes eight symbols or, if kAll is false, only the first `num_active` of eight. Writes words
+// below e->out and lowers e->out by their size.
 template <bool kAll, class Lookup>
 HWY_INLINE void EncodeStep(const Lookup& lookup, const uint8_t* symbols, size_t num_active,
                            Encoding* e) {
@@ -125,8 +126,8 @@ struct Decoding {
   const uint8_t* in;  // the next word to read
 };
 
-// Decodes eight symbols or, unless kAll, the first `num_active` of eight. Advances d->in by the
-// words that it reads. REQUIRES 16 readable bytes at d->in.
+// Decodes eight symbols or, if kAll is false, only the first `num_active` of eight. Advances d->in
+// by the words that it reads. REQUIRES 16 readable bytes at d->in.
 template <bool kAll, class Lookup>
 HWY_INLINE void DecodeStep(const Lookup& lookup, size_t num_active, uint8_t* symbols, Decoding* d) {
   const hn::Rebind<uint8_t, D> d8;
@@ -153,7 +154,7 @@ HWY_INLINE void DecodeStep(const Lookup& lookup, size_t num_active, uint8_t* sym
   }
 }
 
-// Starts a block by reading its states. Returns false if the block is too short or a state is
+// Starts a block by reading its states. Returns false if the size of the block or a state is
 // invalid.
 HWY_INLINE bool BeginDecoding(std::span<const uint8_t> block, Decoding* d) {
   uint32_t states[kAnsStates] = {};

@@ -63,8 +63,9 @@ HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The targets (instruction sets) excluded here use the plain code. Vector code with one lane is no
-// faster, and vectors whose length is unknown at compile time cannot be members of a struct.
+// The targets (instruction sets) that the next line excludes use the scalar code. Vector code with
+// one lane is no faster, and vectors whose length is unknown at compile time cannot be members of a
+// struct.
 #if HWY_TARGET != HWY_SCALAR && !HWY_HAVE_SCALABLE
 
 // Vectors of 32-bit states (tag D, type V, mask of lanes M), and of eight 16-bit words (tag D16).

@@ -1,4 +1,4 @@
-// The entropy coder of ans.h in plain code.
+// The entropy coder of ans.h in scalar code.
 #include <algorithm>
 #include <bit>
 #include <cstring>

@@ -1,8 +1,8 @@
 // Converts ternary codes and sums of ternary codes to and from symbols of the entropy coder
 // (ans.h), one byte per element. The symbol of an integer k in [-N, N] is k + N, with N = 1 for
-// codes. A row of elements is converted range by range, so that the symbols stay in a cache; each
-// range begins at a multiple of 64 elements. Functions named ...Ref give the same results with
-// plain code.
+// codes, and N = the number of workers for sums. A row of elements is converted range by range, so
+// that the symbols stay in a cache; each range begins at a multiple of 64 elements. Functions named
+// ...Ref give the same results with scalar code.
 #pragma once
 
 #include <cstddef>

@@ -17,7 +17,7 @@ HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-#if HWY_TARGET == HWY_SCALAR  // Vector code with one lane is no faster than the plain code.
+#if HWY_TARGET == HWY_SCALAR  // Vector code with one lane is no faster than the scalar code.
 
 size_t SymbolsOfCode(const uint8_t* mask, size_t n, const uint8_t* signs, size_t sign_bytes,
                      size_t sign_bit, uint8_t* symbols) {

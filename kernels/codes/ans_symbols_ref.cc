@@ -1,4 +1,4 @@
-// The conversions of ans_symbols.h in plain code.
+// The conversions of ans_symbols.h in scalar code.
 #include <algorithm>
 
 #include "kernels/codes/ans_symbols.h"

@@ -103,11 +103,11 @@ class SignReader {
         size_(size),
         fast_end_(size < 8 ? 0 : 8 * (size - 7)),
         next_bit_(first_bit) {}
-  // Returns the signs of the next 64 elements, spread: one for each one bit of `mask`, at its
-  // position.
+  // Returns the signs of the next 64 elements, spread: one for each one bit of `mask`, at the
+  // position of that bit.
   HWY_INLINE uint64_t ReadSigns(uint64_t mask) {
     const size_t num_signs = CountOneBits(mask);
-    // Eight bytes contain up to 57 signs, whatever the bit at which they begin.
+    // From any bit of the first byte on, eight bytes contain at least 57 signs.
     const uint64_t bits = HWY_LIKELY(num_signs <= 57 && next_bit_ < fast_end_)
                               ? LoadWord(bytes_ + next_bit_ / 8, 8) >> next_bit_ % 8
                               : LoadBits(bytes_, size_, next_bit_);

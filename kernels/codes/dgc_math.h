@@ -23,7 +23,7 @@ TERN_HOST_DEVICE float DgcScale(double clip_norm, double sum_squares) {
 }
 
 // Adds the gradient g of one element, times `scale`, to the element's momentum *u and accumulated
-// value *v. Without kMomentum, which stands for a momentum factor of 0, u is not used.
+// value *v. If kMomentum is false, the momentum factor is 0, and u is not used.
 template <bool kMomentum>
 TERN_HOST_DEVICE void AddToDgcElement(const DgcStep& step, float scale, float g, float* u,
                                       float* v) {

@@ -1,7 +1,7 @@
 // Converts arrays of n floats to and from 16-bit floats: IEEE half precision, and bfloat16, which
-// is the upper half of a float. Conversions round to nearest even. A finite value beyond the range
-// becomes the largest finite value, because a gradient that is sent must stay finite. NaN becomes a
-// quiet NaN. Functions named ...Ref give the same bits with plain code.
+// is the upper half of a float. Conversions from float round to nearest even. They convert a finite
+// value beyond the range to the largest finite value, because a gradient that is sent must stay
+// finite, and NaN to a quiet NaN. Functions named ...Ref give the same bits with scalar code.
 #pragma once
 
 #include <cstddef>

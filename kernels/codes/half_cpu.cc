@@ -16,7 +16,7 @@ HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-#if HWY_TARGET == HWY_SCALAR  // Vector code with one lane is no faster than the plain code.
+#if HWY_TARGET == HWY_SCALAR  // Vector code with one lane is no faster than the scalar code.
 
 void FloatToHalf(const float* x, size_t n, uint16_t* half) { FloatToHalfRef(x, n, half); }
 void HalfToFloat(const uint16_t* half, size_t n, float* x) { HalfToFloatRef(half, n, x); }

@@ -1,4 +1,4 @@
-// The conversions of half.h in plain code.
+// The conversions of half.h in scalar code.
 #include "kernels/codes/half.h"
 #include "kernels/codes/half_math.h"
 

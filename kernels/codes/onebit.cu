@@ -1,11 +1,11 @@
 // 1bitSGD on a GPU. Many tensors are encoded in two launches:
 //
 //   MeansOfGroups  computes v = g + residual (without a residual, v = g), and the two means of each
-//                  group. One warp sums up to 4096 neighbouring elements of a group
+//                  group. A warp, or a part of it, sums up to 4096 neighbouring elements of a group
 //   SignsOfTiles   writes signs and updates the residual. One thread block per tile
 //
 // and decoded in one launch, ReadTiles. A part is a run of elements of one tensor that has a code
-// of its own, and a tile is a range of 4096 elements of a part (kernels/device/tiling.h).
+// of its own, and a tile is a range of at most 4096 elements of a part (kernels/device/tiling.h).
 #include <cuda_runtime.h>
 
 #include "kernels/codes/code_bytes.cuh"

@@ -4,7 +4,7 @@
 // element. A server sends sums of n elements in this format, plane p from byte p * PlaneBytes(n)
 // on.
 //
-// Functions named ...Ref give the same results with plain code.
+// Functions named ...Ref give the same results with scalar code.
 #pragma once
 
 #include <cstddef>
@@ -26,9 +26,9 @@ struct WorkerCodes {
   const uint8_t* signs;
 };
 
-// Converts packed signs, one per non-zero element (ternary.h), to a plane of n bits, `plane`: bit
-// i is the sign of element i, or zero if the mask is zero. Returns the number of ones in the mask.
-// Signs beyond the end of `signs` count as zero; no byte beyond the end is read.
+// Converts packed signs, one per non-zero element (ternary.h), to a plane of n bits, `plane`: bit i
+// is the sign of element i, or zero if bit i of `mask` is zero. Returns the number of ones in the
+// mask. Signs beyond the end of `signs` count as zero; no byte beyond the end is read.
 size_t SpreadSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs, uint8_t* plane);
 size_t SpreadSignsRef(const uint8_t* mask, size_t n, std::span<const uint8_t> signs,
                       uint8_t* plane);

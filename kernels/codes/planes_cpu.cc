@@ -16,7 +16,7 @@ HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-#if HWY_TARGET == HWY_SCALAR  // Vector code with one lane is no faster than the plain code.
+#if HWY_TARGET == HWY_SCALAR  // Vector code with one lane is no faster than the scalar code.
 
 void AddCodes(std::span<const WorkerCodes> codes, size_t n, size_t stride, int old_bits,
               int new_bits, uint8_t* planes) {
@@ -34,8 +34,8 @@ bool DecodeMean(const uint8_t* planes, size_t n, const MeanTable& table, size_t 
 
 #else
 
-// How far ahead of the current byte rows of bits are prefetched; the mask in SpreadSigns twice as
-// far.
+// How many bytes ahead rows of bits are prefetched. SpreadSigns prefetches the mask twice as far
+// ahead.
 constexpr size_t kPrefetchBytes = 512;
 
 // The arguments of AddCodes.
@@ -108,7 +108,7 @@ HWY_INLINE void AddCodesToVector(D d, const CodeBatch& batch, size_t i) {
   const SumDigits<V> digits = SumOfCodes<kCodes>(d, batch, i);
   uint8_t* plane_byte = batch.planes + i;
   V carry = hn::Zero(d);
-  V plane = hn::Zero(d);  // Planes from batch.old_bits on repeat the last plane before, the sign.
+  V plane = hn::Zero(d);  // For p >= batch.old_bits: the sign, the sum's last plane.
   int p = 0;
   const auto add = [&](V digit) HWY_ATTR {
     if (p < batch.old_bits) plane = hn::LoadU(d, plane_byte);

@@ -1,4 +1,4 @@
-// The functions of planes.h in plain code.
+// The functions of planes.h in scalar code.
 #include <algorithm>
 
 #include "kernels/codes/planes.h"

@@ -1,13 +1,14 @@
 // Encodes many tensors with QSGD (qsgd.h) on a GPU. The kernels:
 //
-//   MeasureBuckets  computes the norms of buckets; one warp sums up to 4096 elements of a bucket.
-//                   If buckets differ in width (bits per element), the last thread block of a chunk
-//                   also computes where the levels of each bucket begin
+//   MeasureBuckets  computes the norms of buckets; a warp, or a part of it, sums up to 4096
+//                   elements of a bucket. If buckets differ in width (bits per element), the last
+//                   thread block of a chunk also writes the headers, and computes where the levels
+//                   of each bucket begin
 //   CodeTiles       encodes levels and packs them in shared memory; one thread block per tile
 //   MeasureAndCode  does both, if no bucket spans two tiles and all buckets have the same width
 //
-// A part is a run of elements of one tensor that has a code of its own; a tile is a range of 4096
-// elements of a part; a chunk is neighbouring parts whose codes are sent together
+// A part is a run of elements of one tensor that has a code of its own; a tile is a range of at
+// most 4096 elements of a part; a chunk is neighbouring parts whose codes are sent together
 // (kernels/device/tiling.h).
 #include <cuda_runtime.h>
 
@@ -228,9 +229,9 @@ struct TileEncoder {
     return SignedCode(v, level, WidthOf(b));
   }
 
-  // Encodes elements [index, index + count) of the part; `position` is the position of the first
-  // in its group. Tries QuickLevel for all elements first, and then computes the others in one
-  // loop.
+  // Encodes elements [index, index + count) of the part; `position` is the position of the first in
+  // its group. Tries QuickLevel for all elements first, and then computes the undecided elements
+  // with ExactCode, in one loop.
   __device__ void CodeEight(uint64_t index, uint32_t count, const GroupsOfTile::Position& position,
                             BitWriter* writer) const {
     const bool uses_intervals = args.coding.rule.uses_intervals;

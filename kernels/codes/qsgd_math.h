@@ -1,7 +1,8 @@
 // QSGD (Alistarh et al. 2017), with the same arithmetic on CPU and GPU. A bucket is a run of
 // neighbouring elements with a common norm |v|; each element becomes a sign and a level, from 0 for
-// the value 0 to s for the norm. common/codec/qsgd_levels.h defines the levels, and
-// common/codec/qsgd_form.h the bytes. The width of a bucket is the number of bits per element.
+// the value 0 to s for the norm (or, with QsgdRule::uses_intervals, the number of an end of an
+// interval). common/codec/qsgd_levels.h defines the levels, and common/codec/qsgd_form.h the bytes.
+// The width of a bucket is the number of bits per element.
 #pragma once
 
 #include <cmath>
@@ -115,8 +116,8 @@ TERN_HOST_DEVICE bool QsgdFires(double p, uint32_t draw, const LowDraw& low_draw
   return low_draw() < (threshold & 0xFFFF);
 }
 
-// The level of v or, if `uses_intervals`, the number of an end of the interval that contains v,
-// chosen at random. `draw` and low_draw() are as in QsgdFires. REQUIRES a norm above 0.
+// Chooses at random, and returns, the level of v or, if `uses_intervals`, the number of an end of
+// the interval that contains v. `draw` and low_draw() are as in QsgdFires. REQUIRES a norm above 0.
 template <typename LowDraw>
 TERN_HOST_DEVICE uint32_t QsgdLevel(bool uses_intervals, float v, const QsgdBucket& bucket,
                                     uint32_t draw, const LowDraw& low_draw) {
@@ -159,8 +160,9 @@ TERN_HOST_DEVICE bool QuickLevel(const QsgdQuick& quick, float x, uint32_t draw1
   return true;
 }
 
-// Decodes a code of sign and level to a signed level. `sign_bit` has the sign bit set, and
-// `max_level` is the largest valid level. Sets *is_valid to false if the code is invalid.
+// Decodes a code of sign and level to a signed level. `sign_bit` is the number with only the sign
+// bit set, and `max_level` is the largest valid level. Sets *is_valid to false if the code is
+// invalid.
 TERN_HOST_DEVICE int32_t SignedQsgdLevel(uint32_t code, uint32_t sign_bit, uint32_t max_level,
                                          bool* is_valid) {
   const uint32_t level = code & (sign_bit - 1);

@@ -4,8 +4,8 @@
 //                bucket begin; one thread per bucket
 //   ReadTiles    decodes; one thread block per tile, eight elements per thread at a time
 //
-// A part is a run of elements of one tensor that has a code of its own; a tile is a range of 4096
-// elements of a part (kernels/device/tiling.h).
+// A part is a run of elements of one tensor that has a code of its own; a tile is a range of at
+// most 4096 elements of a part (kernels/device/tiling.h).
 #include <cuda_runtime.h>
 
 #include "kernels/codes/code_bytes.cuh"
@@ -118,7 +118,8 @@ struct BucketHeader {
   uint32_t width, max_level, sign_bit;  // bits per level, the largest level, and the sign bit
 };
 
-// Decodes the header of a bucket. Reports an invalid header, and returns one whose elements are 0.
+// Decodes the header of a bucket. If the header is invalid, returns one whose elements are 0.
+// Reports the error only if all widths are the same; otherwise FindBuckets has reported it.
 __device__ BucketHeader ReadHeader(const CodeOfPart& code, uint64_t bucket) {
   const QsgdRule& rule = code.args.rule;
   const float norm = code.NormOf(bucket);

@@ -5,9 +5,10 @@
 //   WriteTiles  writes bodies, and sets sent elements to zero in the codec's memory
 //
 // One thread block per tile. A part is a run of elements of one tensor that has a code of its own;
-// a tile is a range of 4096 elements of a part, which is also a block of the format; a chunk is
-// neighbouring parts whose codes are sent together (kernels/device/tiling.h). The body of a tile is
-// its positions and values.
+// a tile is a range of at most 4096 elements of a part, which is also a block of the format; a
+// chunk is neighbouring parts whose codes are sent together (kernels/device/tiling.h). The
+// directory of a part has an entry per tile (EntryOf); the body of a tile is its positions and
+// values.
 #include <cuda_runtime.h>
 
 #include "kernels/codes/code_bytes.cuh"
@@ -61,8 +62,9 @@ __device__ void LayOutChunk(const DeviceTiling& tiling, uint32_t c,
   if (threadIdx.x == 0) sizes[c] = next_byte - chunk.code_begin;
 }
 
-// Writes the mask of a tile of `count` elements v: one where an element is sent. Each warp writes
-// half of the mask. Returns the number of ones in the words that this thread writes.
+// Writes the mask of a tile of `count` elements v: one bit per element, 1 if the element is sent.
+// Each warp writes half of the mask. Returns the number of ones in the words that this thread
+// writes.
 __device__ uint32_t MarkElements(const float* v, uint32_t count, float threshold, uint32_t* mask) {
   const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   uint32_t num_ones = 0;
@@ -111,15 +113,15 @@ struct SparseTile {
   const float* v;
   const uint32_t* mask;
   uint8_t* body;       // where the body is written
-  float* accumulated;  // the arrays of the codec's memory; both may be null
+  float* accumulated;  // the arrays of the codec's memory; each may be null
   float* momentum;
 
   __device__ void ClearMemory(uint32_t position) const {
     if (accumulated != nullptr) accumulated[position] = 0;
     if (momentum != nullptr) momentum[position] = 0;
   }
-  // Writes a float for each element, without positions: 0 for an element that is not sent. Clears
-  // the memory of the sent elements.
+  // Writes a float for each element, without positions: 0 for an element that is not sent. Calls
+  // ClearMemory for the sent elements.
   __device__ void WriteDense(uint32_t length) const {
     for (uint32_t i = threadIdx.x; i < length; i += kThreads) {
       const bool is_sent = (mask[i / 32] >> i % 32 & 1) != 0;
@@ -128,8 +130,8 @@ struct SparseTile {
     }
   }
   // Writes the elements of word w of the mask: their positions to the shared memory `row`, their
-  // values to the body. Clears their memory. The first of these elements is number i of the k that
-  // are sent.
+  // values to the body. Calls ClearMemory for them. The first of these elements is number i of the
+  // k that are sent.
   __device__ void WriteWord(uint32_t w, uint32_t i, uint32_t k, const SparseForm& form,
                             uint32_t* row) const {
     const uint32_t high_bits_at = k * form.low_bits, low_mask = (1u << form.low_bits) - 1;

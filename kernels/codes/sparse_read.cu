@@ -3,8 +3,9 @@
 //   FindTiles  computes where the body of each tile begins; one thread block per part
 //   ReadTiles  decodes; one thread block per tile
 //
-// A part is a run of elements of one tensor that has a code of its own; a tile is a range of 4096
-// elements of a part (kernels/device/tiling.h). The body of a tile is its positions and values.
+// A part is a run of elements of one tensor that has a code of its own; a tile is a range of at
+// most 4096 elements of a part (kernels/device/tiling.h). The body of a tile is its positions and
+// values.
 #include <cuda_runtime.h>
 
 #include "kernels/codes/code_bytes.cuh"

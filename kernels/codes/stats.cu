@@ -60,8 +60,8 @@ __device__ DeviceStats ShuffleDown(const DeviceStats& lane_stats, uint32_t lanes
           __shfl_down_sync(kAllLanes, lane_stats.is_finite, lanes)};
 }
 
-// Adds the statistics of all lanes; lane 0 returns the result. `lanes` is shared memory, one per
-// lane. REQUIRES a barrier between two calls with the same `lanes`.
+// Adds the statistics of all lanes; lane 0 returns the result. `lanes` is shared memory, one
+// element per lane. REQUIRES a barrier between two calls with the same `lanes`.
 __device__ DeviceStats FoldLanes(DeviceStats lane_stats, DeviceStats* lanes) {
   const uint32_t lane = threadIdx.x;
   uint32_t half = kLanes / 2;

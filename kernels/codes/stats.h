@@ -1,9 +1,9 @@
-// Statistics of a tensor, computed in one pass; codecs compute scalers and norms from them. The
-// order of additions is fixed, so that every device gives the same bits. Elements are added as
-// doubles, in blocks of 4096 elements. In a block, lane l (0 to 127) adds elements l, l + 128, ...;
-// then the lanes are folded: lane l adds lane l + 64 for l < 64, then lane l + 32 for l < 32, and
-// so on, until lane 0 has the sum of the block. The sums of the blocks are added in the same way,
-// block b by lane b % 128. Missing elements and blocks count as +0.
+// Statistics of a tensor, computed in one pass; codecs compute scalers (scale factors) and norms
+// from them. The order of additions is fixed, so that every device gives the same bits. Elements
+// are added as doubles, in blocks of 4096 elements. In a block, lane l (0 to 127) adds elements l,
+// l + 128, ...; then the lanes are folded: lane l adds lane l + 64 for l < 64, then lane l + 32 for
+// l < 32, and so on, until lane 0 has the sum of the block. The sums of the blocks are added in the
+// same way, block b by lane b % 128. Missing elements and blocks count as +0.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ struct Stats {
   bool is_finite = true;  // no NaN and no infinity; otherwise the other fields are unspecified
 };
 
-// The statistics of x[0, n). ComputeStatsRef gives the same results with plain code.
+// The statistics of x[0, n). ComputeStatsRef gives the same results with scalar code.
 Stats ComputeStats(const float* x, size_t n);
 Stats ComputeStatsRef(const float* x, size_t n);
 

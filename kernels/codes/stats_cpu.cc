@@ -14,7 +14,7 @@ HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-#if HWY_TARGET == HWY_SCALAR  // Vector code with one lane is no faster than the plain code.
+#if HWY_TARGET == HWY_SCALAR  // Vector code with one lane is no faster than the scalar code.
 
 Stats ComputeStats(const float* x, size_t n) { return ComputeStatsRef(x, n); }
 
@@ -41,10 +41,10 @@ double FoldLanes(double* lanes) {
 
 // A block is an array of rows of 128 elements, one per lane. Adds a strip of the block: the
 // elements of four vectors of lanes, from x on, in all rows; the sums of four vectors fit in the
-// registers of every target. Returns the largest magnitude as the bits of a float, which have the
-// order of the magnitudes; at least the bits of infinity if a value is not finite. Prefetches as
-// many floats from `next` on as it reads, because the rows of a strip are too far apart for a
-// hardware prefetcher.
+// registers of every target. Returns the largest magnitude, as the integer that has the bits of the
+// float; such integers are ordered like the magnitudes. If a value is not finite, the result is at
+// least that of infinity. Prefetches as many floats from `next` on as it reads, because the rows of
+// a strip are too far apart for a hardware prefetcher.
 int32_t AddStrip(const float* x, const float* next, size_t rows, double* sum, double* squares) {
   const hn::CappedTag<double, 8> d;
   const hn::Rebind<float, decltype(d)> df;

@@ -1,4 +1,4 @@
-// The statistics of stats.h in plain code.
+// The statistics of stats.h in scalar code.
 #include <algorithm>
 #include <array>
 #include <cmath>

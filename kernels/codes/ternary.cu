@@ -5,8 +5,8 @@
 //   WriteTiles  copies masks and signs from the workspace to the code of the chunk
 //
 // One thread block per tile. A part is a run of elements of one tensor that has a code of its own;
-// a tile is a range of 4096 elements of a part; a chunk is neighbouring parts whose codes are sent
-// together (kernels/device/tiling.h). An element "fires" if its code is not 0.
+// a tile is a range of at most 4096 elements of a part; a chunk is neighbouring parts whose codes
+// are sent together (kernels/device/tiling.h). An element "fires" if its code is not 0.
 #include <cuda_runtime.h>
 
 #include "kernels/codes/ternary.h"

@@ -13,7 +13,7 @@
 // element i fires. `signs` has one bit per element that fires, in the order of the elements, 1 if
 // the code is -1. Unused bits are zero.
 //
-// Functions named ...Ref give the same results with plain code.
+// Functions named ...Ref give the same results with scalar code.
 #pragma once
 
 #include <cstddef>
@@ -52,8 +52,8 @@ struct TernaryScale {
 
 // Device memory for intermediate results. `num_finished` counts finished work: it must be zero
 // before a call, and is zero after it. The other arrays need not be initialized. A part is a run of
-// elements of one tensor that has a code of its own; a tile is a range of 4096 elements of a part;
-// a chunk is neighbouring parts whose codes are sent together (tiling.h).
+// elements of one tensor that has a code of its own; a tile is a range of at most 4096 elements of
+// a part; a chunk is neighbouring parts whose codes are sent together (tiling.h).
 struct TernaryWorkspace {
   uint8_t* masks = nullptr;          // kTile / 8 bytes per tile
   uint8_t* signs = nullptr;          // kTile / 8 bytes per tile

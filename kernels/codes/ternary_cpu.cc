@@ -36,7 +36,7 @@ size_t CountOnes(const uint8_t* plane, size_t n) {
   return even_ones + odd_ones;
 }
 
-#if HWY_TARGET == HWY_SCALAR  // Vector code with one lane is no faster than the plain code.
+#if HWY_TARGET == HWY_SCALAR  // Vector code with one lane is no faster than the scalar code.
 
 size_t Ternarize(const float* g, size_t n, float s, float clip, const NoiseKey& key, uint64_t first,
                  uint8_t* mask, uint8_t* signs) {
@@ -149,9 +149,9 @@ HWY_INLINE V64 InBlockOrder(uint32_t first) {
 // fires if d < floor(t), does not if d > floor(t), and the lower 16 random bits decide if d ==
 // floor(t). T is x * rate, rounded to an integer, with rate = 65536 / s. It approximates floor(t):
 // three roundings of relative size 2^-24 and t <= 65536 keep x * rate within 3 / 256 of t, so that
-// T is floor(t) or floor(t) + 1. Hence the element fires if d < T - 1 and does not if d > T.
-// TernaryFires decides the two values between ("ties"). `limit` bounds x, so that T stays below
-// 65536; larger x change the result only for ties.
+// T is floor(t) or floor(t) + 1. Hence the element fires if d < T - 1 and does not if d > T. If d
+// is T - 1 or T (a "tie"), TernaryFires decides. `limit` bounds x, so that T stays below 65536;
+// larger x change the result only for ties.
 struct QuickRule {
   QuickRule(float s, float clip) : rate(65536.0f / s) {
     const float max_limit = s * (65535.0f / 65536.0f);
@@ -236,8 +236,8 @@ HWY_INLINE Draws FirstDraws(const Philox& philox, V64* blocks) {
   return draws;
 }
 
-// Encodes kStepElements elements with *draws, and computes the draws of the next step. Alternates
-// the computation of draws with the encoding, so that the CPU always has independent instructions.
+// Encodes kStepElements elements. *draws has the first of their draws, and gets the first draws of
+// the next step. Alternates drawing and encoding, which gives the CPU independent instructions.
 HWY_INLINE void CodeStep(const Philox& philox, const QuickRule& rule, const float* g, V64* blocks,
                          Draws* draws, Codes* codes, hn::Vec<DI>* largest) {
   const D64 d;
@@ -322,8 +322,8 @@ HWY_NOINLINE uint64_t DecideTies(const float* g, float s, float clip, const Nois
 
 size_t Ternarize(const float* g, size_t n, float s, float clip, const NoiseKey& key, uint64_t first,
                  uint8_t* mask, uint8_t* signs) {
-  // The plain code handles empty tensors, invalid scalers and clip levels, and scalers whose rate
-  // overflows a float.
+  // The scalar code handles empty tensors, invalid scalers and clip levels, and very small and very
+  // large scalers.
   if (n == 0 || !(s > 1e-30f) || s > 3.4e38f || !(clip >= 0)) {
     return TernarizeRef(g, n, s, clip, key, first, mask, signs);
   }

@@ -1,4 +1,4 @@
-// The functions of ternary.h in plain code.
+// The functions of ternary.h in scalar code.
 #include <cstring>
 
 #include "kernels/codes/ternary.h"

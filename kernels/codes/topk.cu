@@ -1,5 +1,6 @@
 // Deep gradient compression on a GPU, except for encoding (topk.h), for many tensors at once. Each
-// thread block processes a tile: a range of 4096 elements of a part (kernels/device/tiling.h).
+// thread block processes a tile: a range of at most 4096 elements of a part
+// (kernels/device/tiling.h).
 #include <cuda_runtime.h>
 
 #include "kernels/codes/half_math.h"

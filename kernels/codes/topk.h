@@ -3,8 +3,8 @@
 // results are those of common/codec/dgc_memory.h and common/codec/topk.cc. The host chooses samples
 // and thresholds, with the counts and magnitudes that these functions return.
 //
-// A part is a run of elements of the arena (one array with all tensors); a tile is a range of 4096
-// elements of a part (kernels/device/tiling.h).
+// A part is a run of elements of the arena (one array with all tensors); a tile is a range of at
+// most 4096 elements of a part (kernels/device/tiling.h).
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Ternary codes as digits in base 3 (trits), five per byte: t0 + 3 t1 + 9 t2 + 27 t3 + 81 t4, in
 // the order of the elements, where the code 0 has the digit 0, +1 has 1, and -1 has 2. Digits after
-// the last element are 0. Functions named ...Ref give the same results with plain code.
+// the last element are 0. Functions named ...Ref give the same results with scalar code.
 #pragma once
 
 #include <cstddef>

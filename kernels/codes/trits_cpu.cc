@@ -15,7 +15,7 @@ HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-#if HWY_TARGET == HWY_SCALAR  // Vector code with one lane is no faster than the plain code.
+#if HWY_TARGET == HWY_SCALAR  // Vector code with one lane is no faster than the scalar code.
 
 void TritsOfCode(const uint8_t* mask, const uint8_t* signs, size_t sign_bytes, size_t n,
                  uint8_t* trits) {
@@ -28,8 +28,8 @@ size_t CodeOfTrits(const uint8_t* trits, size_t n, uint8_t* mask, uint8_t* signs
 #else
 
 // 320 elements are converted at a time: kWords 64-bit words of a plane (one bit per element), and
-// kTritBytes bytes of trits. 40 elements are five bytes of a plane and eight bytes of trits.
-// Between the two formats, their 40 bits are spread over eight bytes, five bits in each byte.
+// kTritBytes bytes of trits. 40 elements are five bytes of a plane and eight bytes of trits. In an
+// intermediate format, 40 bits of a plane are spread over eight bytes, five bits in each byte.
 constexpr size_t kWords = 5;
 constexpr size_t kElements = 64 * kWords;
 constexpr size_t kTritBytes = kElements / kTritsInByte;

@@ -1,4 +1,4 @@
-// The conversions of trits.h in plain code.
+// The conversions of trits.h in scalar code.
 #include <algorithm>
 
 #include "kernels/codes/ternary.h"

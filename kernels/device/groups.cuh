@@ -1,16 +1,18 @@
 // Adds the elements of groups. A part is a run of elements of the arena (one array with all
 // tensors); it is cut into tiles of kTile elements, from its first element on, and into groups of a
 // given size (tiling.h). A group is added in blocks of kTile elements, from its first element on,
-// each in the order of stats.h: 128 lanes, which are then added in pairs. The sums of the blocks
-// are added in their order. One warp adds a block; the warp belongs to the thread block of the tile
+// each in the order of stats.h: 128 partial sums (lane l adds elements l, l + 128, ...), which are
+// then added in pairs. The sums of the blocks are added in their order. A warp adds a block; a part
+// of a warp adds a group of at most 16 elements. The warp belongs to the thread block of the tile
 // in which the block begins. For .cu files only.
 //
-// SumGroups is a template over two types. A Sum has Add(x), which adds an element; AddSum(sum),
+// SumGroups is a template over three types. A Sum has Add(x), which adds an element; AddSum(sum),
 // which adds another thread's sum; and MapWords(shuffle), which returns the sum that has
-// shuffle(word) in place of each of its words. A Source has Load(i), which returns element i of the
-// part, and OnLoaded(i, x), which is called with the loaded x. Both are called once per element,
-// but several elements are loaded before OnLoaded is called for the first, so that the latencies of
-// the loads overlap.
+// shuffle(number) in place of each of its numbers. A Source has Load(i), which returns element i of
+// the part, and OnLoaded(i, x), which is called with the loaded x. Load and OnLoaded are called
+// once per element, but several elements are loaded before OnLoaded is called for the first, so
+// that the latencies of the loads overlap. A Finish is a function that gets the number and the sum
+// of a group.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -151,7 +153,7 @@ __device__ void SumBlock(const GroupedTile<Sum>& tile, uint64_t group, uint64_t 
   const bool is_writer = threadIdx.x % 32 == 0;
   const uint32_t num_blocks = TilesOf(length);
   if (num_blocks > 1) {
-    // At most two blocks begin in a tile: the last of one group, and the first of the next group.
+    // At most two blocks begin in a tile. If two do, the second is the first block of a group.
     if (is_writer) tile.partial_sums[2 * (from / kTile) + (offset == 0 ? 1 : 0)] = sum;
     if (!IsLastWarpOf(tile.num_finished + group * tile.group_size / kTile, num_blocks)) return;
     sum = SumOfBlocks(tile, group, num_blocks);
@@ -159,10 +161,11 @@ __device__ void SumBlock(const GroupedTile<Sum>& tile, uint64_t group, uint64_t 
   if (is_writer) finish(group, sum);
 }
 
-// Adds the groups that this thread block's tile takes part in. Calls finish(group, sum) once for
-// every group of a part, in one thread of the thread block that completes the group. Must be called
-// by all kGroupThreads threads. `partial_sums` has two sums per tile. `num_finished` has one
-// counter per tile, which must be zero before the launch and is zero after it.
+// Adds the groups, or the blocks of large groups, that begin in this thread block's tile. Calls
+// finish(group, sum) once for every group of a part, in one thread of the thread block that
+// completes the group. Must be called by all kGroupThreads threads. `partial_sums` has two sums per
+// tile. `num_finished` has one counter per tile, which must be zero before the launch and is zero
+// after it.
 template <typename Sum, typename Source, typename Finish>
 __device__ void SumGroups(const DeviceTiling& tiling, uint64_t group_size, Sum* partial_sums,
                           uint32_t* num_finished, const Source& source, const Finish& finish) {
@@ -206,10 +209,10 @@ class GroupsOfTile {
       groups_after = static_cast<uint32_t>(offset) / static_cast<uint32_t>(group_size_);
     return {first_group_ + groups_after, offset - groups_after * group_size_};
   }
-  // Calls visit(k) for k = 0 to 7, where k stands for the k-th element after position `from`.
-  // Before visit(k), calls enter(group, k) if k is 0, or if element k is the first of a group and k
-  // < count. After unrolling k is a compile-time constant, so that arrays indexed with k stay in
-  // registers.
+  // Calls visit(k) for k = 0 to 7, where element 0 is at position `from`, and element k is k
+  // elements later. Before visit(k), calls enter(group, k) if k is 0, or if element k is the first
+  // of a group and k < count. After unrolling k is a compile-time constant, so that arrays indexed
+  // with k stay in registers.
   template <typename Enter, typename Visit>
   __device__ void VisitEight(const Position& from, uint32_t count, const Enter& enter,
                              const Visit& visit) const {

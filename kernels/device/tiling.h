@@ -3,9 +3,10 @@
 // tensor) are cut into tiles of kTile elements, and each thread block processes one tile. Several
 // neighbouring parts form a chunk, whose codes are sent in one message.
 //
-// Functions named ...OnDevice launch kernels, which give the same bits as the functions for the
-// CPU. Their arrays are in device memory unless stated otherwise. They do not wait for the kernels,
-// which run in the order of the stream. They return a cudaError_t: 0 if the launches were accepted.
+// Functions named ...OnDevice launch kernels. The kernels of kernels/codes and kernels/update give
+// the same bits as the functions for the CPU. All arrays are in device memory unless stated
+// otherwise. The functions do not wait for the kernels, which run in the order of the stream. The
+// functions return a cudaError_t: 0 if the launches were accepted.
 #pragma once
 
 #include <cstddef>
@@ -35,8 +36,8 @@ struct Part {
   uint64_t begin = 0;   // index of its first element in the arena
   uint64_t count = 0;   // number of elements, 1 to 2^32 - 1
   uint64_t first = 0;   // index of its first element in the tensor
-  uint32_t tensor = 0;  // number of the tensor
-  // Number of its chunk. In a list of parts, the parts of a chunk are neighbours. CutIntoTiles
+  uint32_t tensor = 0;  // index of the tensor
+  // Index of its chunk. In a list of parts, the parts of a chunk are neighbours. CutIntoTiles
   // numbers the chunks again, from 0.
   uint32_t chunk = 0;
 };
@@ -49,7 +50,7 @@ TERN_HOST_DEVICE uint32_t CountOf(const Part& part, uint32_t tile) {
 
 struct Tile {
   uint32_t part = 0;   // index in Tiling::parts
-  uint32_t index = 0;  // number of the tile in its part
+  uint32_t index = 0;  // index of the tile in its part
 };
 
 struct TiledPart {
@@ -88,8 +89,8 @@ struct CodeRange {
 };
 
 // Lays out the buffer of codes for a codec whose code of part p has at most size(p) bytes: sets
-// chunks[c].code_begin and out_bytes of the tiling. Returns the range of each part's code, which is
-// valid if the code of every part has its largest size.
+// chunks[c].code_begin and out_bytes of the tiling. Returns the range of each part's code, if every
+// code has its largest size.
 std::vector<CodeRange> LayOutCodes(const std::function<uint64_t(size_t part)>& size,
                                    Tiling* tiling);
 

@@ -22,7 +22,7 @@ __device__ void LoadChannelValues(const float* values, float* v) {
 }
 
 // A source for SumColumns: sums of x - pivot and (x - pivot)^2. The pivot of a channel is its first
-// element, which is near the mean.
+// element, which is usually near the mean.
 template <typename T, uint32_t kCount>
 struct MomentsSource {
   const T* x;
@@ -49,8 +49,8 @@ struct MomentsSource {
   }
 };
 
-// Computes scale x + shift. The backward pass repeats exactly this computation to find the sign of
-// the output, if no input was added.
+// Computes scale x + shift. If the forward pass added no input before the ReLU, the backward pass
+// repeats exactly this computation to find the sign of the output.
 struct Scaling {
   float scale, shift;
   __device__ float operator()(float x) const { return scale * x + shift; }
@@ -66,7 +66,7 @@ __device__ void LoadScaling(const DeviceNormState& state, uint32_t c, Scaling* s
 }
 
 // A source for SumColumns: sums of g and g (x - mean) (batch_norm.h). If the forward pass added an
-// input (kAdded), the output is read from y, and g is stored.
+// input before a ReLU (kAdded), reads the output from y, and stores g.
 template <typename T, uint32_t kCount, bool kAdded>
 struct GradientsSource {
   DeviceNormState state;
@@ -109,8 +109,8 @@ struct GradientsSource {
   }
 };
 
-// Computes mean, inverse, scale and shift of channel c from the sums of MomentsSource; in training,
-// also updates the running moments.
+// Computes mean, inverse, scale and shift of channel c. In training, uses the sums of
+// MomentsSource, and also updates the running moments; otherwise, uses the running moments.
 template <typename T>
 struct ScaleSetter {
   DeviceNorm norm;
@@ -183,7 +183,7 @@ template <uint32_t kCount>
 struct InputGradientOp {
   DeviceNormState state;
   const float *slope, *offset;
-  bool needs_mask;  // whether the second input is dy, from which g must be computed
+  bool needs_mask;  // true: the second input is dy, and the ReLU's mask gives g; false: it is g
   struct ChannelView {
     bool needs_mask;
     Scaling scaling[kCount];
@@ -259,7 +259,7 @@ int Map(DeviceStream stream, const DeviceNorm& norm, const Op& op, T* y, const X
                 kSumThreads, stream, norm.rows, norm.channels, threads_across, op, y, x...);
 }
 
-// The backward pass. kAdded: the forward pass added an input that needs a gradient.
+// The backward pass. kAdded: the forward pass added an input before a ReLU.
 template <typename T, uint32_t kCount, bool kAdded>
 int Backward(DeviceStream stream, const DeviceNorm& norm, const DeviceNormState& state,
              const DeviceNormBackward& arrays, T* dx, const ParameterGradients& gradients) {

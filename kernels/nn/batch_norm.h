@@ -92,9 +92,9 @@ struct DeviceNormState {
 [[nodiscard]] int BatchNormForwardOnDevice(DeviceStream stream, DeviceType type,
                                            const DeviceNorm& norm, const DeviceNormState& state,
                                            bool is_training, const void* x, const void* r, void* y);
-// The arrays of the backward pass. If the forward pass added r, and r needs a gradient, the
-// backward pass reads y and writes g, which is that gradient, to `g`; `g` may be `dy`. Otherwise y
-// and g are null.
+// The arrays of the backward pass. If the forward pass added r and applied a ReLU, the backward
+// pass reads y, and writes g, which is the gradient of r, to `g`; `g` may be `dy`. Otherwise y and
+// g are null.
 struct DeviceNormBackward {
   const void *x = nullptr, *dy = nullptr;
   const void* y = nullptr;

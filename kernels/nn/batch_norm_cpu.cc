@@ -19,8 +19,8 @@ using SingleTag = hn::CappedTag<float, 1>;
 
 constexpr size_t kVectorBytes = 64;  // bytes of a vector on the widest target
 
-// Calls process(d, c) for vectors of channels, where d is the type of the vector and c its first
-// channel.
+// Calls process(d, c) for vectors of channels, where d is the tag of the vector's type and c its
+// first channel.
 template <typename Process>
 HWY_INLINE void ForChannels(size_t channels, const Process& process) {
   const WideTag d;
@@ -37,7 +37,7 @@ struct ReluMask {
     scale = hn::LoadU(d, mask.scale + c);
     shift = hn::LoadU(d, mask.shift + c);
   }
-  // Returns g of the elements at offset `index` of the slab, whose input is x.
+  // Returns g for the row that begins at offset `index` of the slab. `x` is the input.
   HWY_INLINE hn::Vec<D> operator()(hn::Vec<D> dy, hn::Vec<D> x, size_t index) const {
     if (!has_relu) return dy;
     const auto out = y != nullptr ? hn::LoadU(d, y + index) : hn::MulAdd(x, scale, shift);

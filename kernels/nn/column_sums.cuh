@@ -17,14 +17,14 @@ constexpr uint32_t kSumThreads = 128;  // threads per block
 constexpr uint32_t kRowsInFloat = 16;  // the most rows that a thread adds in float
 constexpr uint32_t kRowsAtOnce = 4;    // how many rows a thread loads before it adds the first
 static_assert(kRowsInFloat % kRowsAtOnce == 0);
-// More shares than this are added by one thread block per channel; fewer, by one thread per
-// channel.
+// More shares than this are added by one thread block per channel; otherwise, one thread per
+// channel adds the shares.
 constexpr uint32_t kFewPartials = 16;
 
 // The threads of a block are arranged in rows: the threads of a row process neighbouring channels
 // of the same row of the array, one pack each. A pack is one channel, or as many neighbouring
-// channels as fit in 16 bytes. Returns the threads per row: a power of 2, at most 32, and at least
-// `num_packs` if possible.
+// channels as fit in 16 bytes. Returns the threads per row: the least power of 2 that is at least
+// `num_packs`, but at most 32.
 inline uint32_t ThreadsAcross(uint32_t num_packs) {
   uint32_t threads_across = 1;
   while (threads_across < num_packs && threads_across < 32) threads_across *= 2;
@@ -36,8 +36,8 @@ TERN_HOST_DEVICE uint32_t ColumnGroups(uint32_t num_packs, uint32_t threads_acro
   return (num_packs + threads_across - 1) / threads_across;
 }
 
-// Adds the sums of all threads of a block that have the same channels, into the sums of the first
-// of these threads.
+// Threads t, t + threads_across, ... of a block have the same channels. Adds their sums to the sums
+// of the first of these threads.
 template <uint32_t kSums>
 __device__ void FoldColumns(uint32_t threads_across, double (*sums)[kSumThreads]) {
   for (uint32_t half = kSumThreads / 2; half >= threads_across; half /= 2) {

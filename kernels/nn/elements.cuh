@@ -1,5 +1,5 @@
 // Loads, stores and conversions of the elements of images on a GPU. Elements are float, bfloat16 or
-// half precision in memory and float in arithmetic. A "pack" is the elements in 16 bytes, which a
+// half precision in memory and float in arithmetic. A "pack" is 16 bytes of elements, which a
 // thread loads or stores at once. For .cu files only.
 #pragma once
 
@@ -78,7 +78,8 @@ __device__ void AsFloats(const Raw<T, kCount>& raw, float* v) {
   for (uint32_t k = 0; k < kCount; ++k) v[k] = AsFloat(e[k]);
 }
 
-// Loads kCount elements from x, or stores them to y: one, or a pack aligned to 16 bytes.
+// Load converts kCount elements at x to floats v; Store converts floats v to kCount elements at y.
+// kCount is 1 or kPackElements<T>. A pack must be aligned to 16 bytes.
 template <uint32_t kCount, typename T>
 __device__ void Load(const T* x, float* v) {
   AsFloats<T, kCount>(LoadRaw<kCount>(x), v);
@@ -112,7 +113,7 @@ int DispatchType(DeviceType type, const Work& work) {
   return work.template operator()<float>();
 }
 // Returns work.operator()<T, kCount>(), where kCount is the number of neighbouring channels that a
-// thread processes: a pack if `channels` is a multiple of a pack, else one.
+// thread processes: kPackElements<T> if that divides `channels`, else 1.
 template <typename Work>
 int DispatchTypeAndPack(DeviceType type, uint32_t channels, const Work& work) {
   return DispatchType(type, [&]<typename T>() {

@@ -74,7 +74,7 @@ template <typename T, uint32_t kCount>
 struct CopyChannels {
   const T* x;
   DeviceChannels from, to;
-  uint32_t packs_per_pixel;  // runs of kCount channels per pixel
+  uint32_t packs_per_pixel;  // runs of kCount channels to copy per pixel
   T* y;
   __device__ void operator()(uint64_t i) const {
     const uint64_t pixel = i / packs_per_pixel, c = i % packs_per_pixel * kCount;

@@ -1,6 +1,6 @@
-// Converts bytes to images (pixels.h) on a GPU. If means are needed, a first launch computes them
-// with one thread block per image, and adds in the same order as on a CPU: all threads of the block
-// compute terms, and eight threads add them.
+// Converts bytes to images (pixels.h) on a GPU. If the rule changes colors or standardizes, a first
+// launch computes the means with one thread block per image. Sums are added in the same order as on
+// a CPU: all threads of the block compute terms, and eight threads add the terms.
 #include <cuda_runtime.h>
 
 #include "kernels/nn/elements.cuh"
@@ -36,7 +36,7 @@ struct Pixels {
         moments(all_moments.OfImage(n)) {
     bytes = step.bytes + uint64_t{n} * images.c * plane_size;
   }
-  // The value of pixel i of channel c, with the changed brightness.
+  // The value of pixel i of channel c; its brightness is changed if the rule changes colors.
   __device__ float BrightenedPixel(uint32_t c, uint32_t i) const {
     const uint32_t x = i % width, source = draws.is_mirrored != 0 ? i - x + (width - 1 - x) : i;
     const float value = bytes[uint64_t{c} * plane_size + source];

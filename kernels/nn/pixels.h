@@ -21,7 +21,7 @@ struct ChannelScale {
 struct PixelRule {
   std::vector<ChannelScale> channels;  // one per channel
   bool changes_colors = false;         // whether brightness and contrast change (PixelDraws)
-  bool standardizes = false;           // whether each image at last gets mean 0 and deviation 1
+  bool standardizes = false;           // whether each image finally gets mean 0 and deviation 1
 };
 
 // The random changes of one image.

@@ -1,6 +1,7 @@
 // Max and average pooling on a GPU (pool.h). A thread computes kCount neighbouring channels of one
-// pixel: one channel, or as many as fit in 16 bytes. In the forward pass they are outputs, in the
-// backward pass gradients of inputs. A "tap" is the index of an element in a window.
+// pixel: one channel, or as many as fit in 16 bytes. The pixel is one of the output in the forward
+// pass, and one of the input's gradient in the backward pass. A "tap" is the index of an element in
+// a window.
 #include <cuda_runtime.h>
 
 #include "kernels/device/tiling.h"
@@ -121,8 +122,8 @@ struct MaxBackward {
   }
 };
 
-// The divisor of the mean of output (h, w): the number of elements in its window, those of the
-// padding only if `include_padding`.
+// The divisor of the mean of output (h, w): the number of elements in its window. Elements of the
+// padding count only if `include_padding`.
 __device__ float DivisorOf(const DeviceSlide& slide, bool include_padding, uint32_t h, uint32_t w) {
   const DeviceAxis &rows = slide.window.rows, &columns = slide.window.columns;
   if (include_padding) return static_cast<float>(rows.kernel * columns.kernel);

@@ -19,7 +19,7 @@ namespace tern::kernels {
 // The result of one row of scores.
 struct DeviceLoss {
   double loss;
-  uint32_t label_rank;  // number of classes before the label, by falling score, then by number
+  uint32_t label_rank;  // classes with a higher score, or with an equal score and a lower number
   uint32_t unused;
 };
 // Computes the softmax cross-entropy loss of each of `rows` samples, with label smoothing

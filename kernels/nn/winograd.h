@@ -30,7 +30,7 @@ namespace tern::kernels {
 // Rows (and columns) of a filter, of a tile of outputs, and of a tile of inputs.
 constexpr size_t kWinogradWindow = 5, kWinogradStep = 4, kWinogradTile = 8;
 constexpr size_t kWinogradMatrices = kWinogradTile * kWinogradTile;  // the number of elements t
-constexpr size_t kWinogradChannels = 16;  // the largest number of channels in a call
+constexpr size_t kWinogradChannels = 16;  // the most channels of an image in a call
 
 // The layout of an image, or of a range of its channels. The `channels` channels of pixel p begin
 // at offset p * stride; pixels are counted row by row.

@@ -21,8 +21,8 @@ using V = hn::Vec<Tag>;
 
 constexpr size_t kTile = kWinogradTile, kStep = kWinogradStep, kWindow = kWinogradWindow;
 
-// Loads and stores neighbouring channels: those of a full vector or, if there are fewer, of its
-// first lanes.
+// Loads and stores `count` neighbouring channels: a full vector, or fewer at the end of the
+// channels.
 struct Lanes {
   explicit Lanes(size_t channels_left) : count(std::min(channels_left, hn::Lanes(Tag()))) {}
   bool is_full() const { return count == hn::Lanes(Tag()); }
@@ -37,7 +37,8 @@ struct Lanes {
   size_t count;
 };
 
-// Calls process(lanes, c) for each vector of `count` channels, where c is its first channel.
+// Cuts `count` channels into vectors. Calls process(lanes, c) for each vector; c is its first
+// channel.
 template <typename Process>
 HWY_INLINE void ForChannels(size_t count, const Process& process) {
   for (size_t c = 0; c < count; c += hn::Lanes(Tag())) process(Lanes(count - c), c);
@@ -48,11 +49,10 @@ HWY_INLINE V Times(float factor, V x) { return hn::Mul(hn::Set(Tag(), factor), x
 HWY_INLINE V Plus(V sum, float factor, V x) { return hn::MulAdd(hn::Set(Tag(), factor), x, sum); }
 
 // The functions Map... multiply a vector by one of the constant matrices A, B and G of winograd.h,
-// or by its transpose. Elements of `in` and `out` are `step` apart. The results for the
-// interpolation points p and -p (p = 1, 2, 1/2) are the sum and the difference of the same even and
-// odd terms.
+// or by its transpose. Elements of `in` and `out` are `step` apart.
 
-// Writes the results for the points p and -p: the sum and the difference of `even` and `odd`.
+// Writes the results for the interpolation points p and -p: the sum and the difference of `even`
+// and `odd`.
 HWY_INLINE void PutPair(V even, V odd, size_t step, V* out) {
   out[0] = hn::Add(even, odd);
   out[step] = hn::Sub(even, odd);
@@ -74,7 +74,8 @@ HWY_INLINE void MapInput(const V* in, size_t step, V* out) {
   out[7 * step] = Plus(hn::Sub(x7, x1), 5.25f, hn::Sub(x3, x5));
 }
 
-// The sums (even) and differences (odd) of the values of `in` for p and -p, with p = 1, 2 and 1/2.
+// The sums (even) and differences (odd) of the elements of `in` for the interpolation points p and
+// -p, with p = 1, 2 and 1/2.
 struct Pairs {
   HWY_INLINE Pairs(const V* in, size_t step)
       : even1(hn::Add(in[step], in[2 * step])),
@@ -123,7 +124,7 @@ HWY_INLINE void MapOutputBack(const V* in, size_t step, V* out) {
 // Computes out = G in.
 HWY_INLINE void MapFilter(const V* in, size_t step, V* out) {
   const V w0 = in[0], w1 = in[step], w2 = in[2 * step], w3 = in[3 * step], w4 = in[4 * step];
-  // For p = 1, 2 and 1/2: 1 / the product of the differences between p and the other points.
+  // For p = 1, 2 and 1/2: 1 / the product of the differences between p and the other finite points.
   const float factor1 = -2.f / 9, factor2 = 1.f / 90, factor_half = 32.f / 45;
   out[0] = w0;
   PutPair(Times(factor1, hn::Add(hn::Add(w0, w2), w4)), Times(factor1, hn::Add(w1, w3)), step,
@@ -172,8 +173,9 @@ struct Window {
         first_column(std::max<ptrdiff_t>(0, -column)),
         end_row(EndInside(row, size, image.height)),
         end_column(EndInside(column, size, image.width)) {}
-  // Where, along one axis of a tile that begins at `begin`, the part inside the image ends: at most
-  // after `size` elements. The image has `limit` elements along this axis.
+  // Returns where, along one axis, the part of a tile inside the image ends, counted from the
+  // beginning of the tile. The tile begins at position `begin` of the image and has `size`
+  // elements; the image has `limit` elements.
   static ptrdiff_t EndInside(ptrdiff_t begin, size_t size, size_t limit) {
     return std::min<ptrdiff_t>(static_cast<ptrdiff_t>(size), static_cast<ptrdiff_t>(limit) - begin);
   }
@@ -188,8 +190,8 @@ struct Window {
   ptrdiff_t row, column, first_row, first_column, end_row, end_column;
 };
 
-// Calls visit(i, j, offset) for all tiles (i, j), where `offset` is that of the tile's first
-// element.
+// Calls visit(i, j, offset) for all tiles (i, j). Element t of the tile is at offset +
+// t * matrix_stride.
 template <typename Visit>
 HWY_INLINE void ForTiles(const WinogradTiles& tiles, const Visit& visit) {
   for (size_t i = 0; i < tiles.rows; ++i)

@@ -1,5 +1,4 @@
-// Element-wise operations on arrays: conversions to and from 16-bit floats, scaling, weight decay,
-// moving averages.
+// Element-wise operations on arrays (arrays.h).
 #include <cuda_runtime.h>
 
 #include <cmath>

@@ -8,8 +8,8 @@
 
 namespace tern::kernels {
 
-// Both functions return the compensated gradient: the first with a constant lambda, the second with
-// lambda divided by the root of the mean square of the gradient, which it updates in *ms.
+// Both functions return the compensated gradient: CompensatedConstant by equation 4, and
+// CompensatedAdaptive, which also updates *ms, by equations 6 and 5.
 TERN_HOST_DEVICE float CompensatedConstant(float g, float w, float backup, float lambda) {
   return g + lambda * (g * g) * (w - backup);
 }

@@ -21,8 +21,8 @@ struct LocalArenas {
       nullptr;             // the moving mean square of the gradient, for adaptive compensation
   float* point = nullptr;  // the local weights w'
 };
-// Computes w' from W and the gradients (local_step_math.h) for all parts of `tiling`, which are
-// runs of elements of one tensor each. decay[p] is the weight decay of part p. One launch.
+// Computes w' from W and the gradients (local_step_math.h) for all parts of `tiling`. A part is a
+// run of elements of one tensor; decay[p] is the weight decay of part p. One launch.
 [[nodiscard]] int MoveLocallyOnDevice(DeviceStream stream, const DeviceTiling& tiling,
                                       const LocalStep& step, const float* decay,
                                       const LocalArenas& model);

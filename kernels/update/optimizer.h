@@ -24,7 +24,7 @@ void MomentumUpdate(float* w, float* v, const float* g, size_t n, float lr, floa
 //   v  = m v + d
 //   w -= lr (d + m v)
 void NesterovUpdate(float* w, float* v, const float* g, size_t n, float lr, float m, float decay);
-// LARS with momentum; local_rate is the rate of the layer:
+// LARS with momentum; local_rate is the local learning rate of the tensor:
 //   v  = m v + local_rate (g + decay * w)
 //   w -= lr v
 void LarsUpdate(float* w, float* v, const float* g, size_t n, float lr, float local_rate, float m,

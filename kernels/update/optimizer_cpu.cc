@@ -8,9 +8,9 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
-// The compiler vectorizes the loops below, except that of MomentumUpdate. It can, because
-// HWY_RESTRICT says that the arrays of a loop that changes several do not overlap, and the build
-// turns off errno for roots. The build also turns off fused multiply-add, which would change bits.
+// The compiler vectorizes the loops below, except that of MomentumUpdate. For that, the build turns
+// off errno for roots, and HWY_RESTRICT says that the arrays of a function do not overlap. The
+// build also turns off fused multiply-add, which would change bits.
 HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -27,7 +27,7 @@ void SgdUpdate(float* w, const float* g, size_t n, float lr, float decay) {
   for (size_t i = 0; i < n; ++i) w[i] -= lr * (g[i] + decay * w[i]);
 }
 
-// Most jobs use this rule, so it should be as fast as memory. It uses vector operations explicitly,
+// Most jobs use this rule, so it should be as fast as memory. The vector operations are explicit,
 // because compilers often do not choose the widest vectors.
 void MomentumUpdate(float* HWY_RESTRICT w, float* HWY_RESTRICT v, const float* HWY_RESTRICT g,
                     size_t n, float lr, float m, float decay) {

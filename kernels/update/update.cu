@@ -16,8 +16,8 @@ namespace {
 constexpr uint32_t kThreads = 128;
 constexpr uint32_t kMaxBits = 12;  // the most bits of a sum: those of 2047 contributors
 
-// There is a kernel for each number of bits from 2 to 5 (1 to 15 contributors): in it a thread
-// loads all planes at once, and the table of means takes little shared memory. One more kernel, for
+// There is a kernel for each number of bits from 2 to 5 (1 to 15 contributors). Such a kernel loads
+// all planes at once, and its table of means takes little shared memory. One more kernel, for
 // kAnyBits, processes any number of bits.
 constexpr uint32_t kAnyBits = 0;
 
@@ -70,8 +70,9 @@ __device__ void FillMeans(uint32_t bits, uint32_t contributors, float scaler, fl
     means[i] = static_cast<float>(static_cast<double>(scaler) * (i - divisor) / divisor);
 }
 
-// Calls work(at, count) for the runs of eight elements of the tile that this thread processes:
-// `count` elements from element `at` of the part on.
+// Calls work(at, count) for each run of eight elements of the tile that belongs to this thread. The
+// run begins at element `at` of the part and has `count` elements: eight, or fewer at the end of
+// the part.
 template <typename Work>
 __device__ void ForEachEight(const Part& part, uint32_t tile, const Work& work) {
   const uint64_t tile_begin = uint64_t{tile} * kTile;
@@ -107,9 +108,8 @@ struct CodedSums {
   uint32_t* invalid_count;
 };
 
-// Calls use(at, count, means) for each run of eight elements of the tile that this thread
-// processes: `count` elements from index `at` of the arena on. means() decodes and returns their
-// means.
+// Calls use(at, count, means) for each run that ForEachEight gives this thread. `at` is the index
+// of the first element of the run in the arena. means() decodes and returns the means of the run.
 template <uint32_t kBits, typename Use>
 __device__ void DecodeTile(const DeviceTiling& tiling, const CodedSums& coded, const Use& use) {
   __shared__ float means[1u << (kBits == kAnyBits ? kMaxBits : kBits)];

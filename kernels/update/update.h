@@ -9,8 +9,8 @@
 
 namespace tern::kernels {
 
-// The sum of a part: bit planes (kernels/codes/planes.h) with SumBits(contributors) planes of
-// PlaneBytes(count) bytes each.
+// The sum of a part of `count` elements: bit planes (kernels/codes/planes.h) with
+// SumBits(contributors) planes of PlaneBytes(count) bytes each.
 struct SumLocation {
   uint64_t begin = 0;  // byte offset of the planes in the buffer of sums
   float scaler = 0;    // the number that each code (-1, 0 or 1) multiplies

@@ -20,8 +20,8 @@ std::vector<tensors::TensorView> ViewArena(const ParameterTable& table, const fl
 // tensors.
 Status LoadArena(const tensors::TensorFile& file, const ParameterTable& table, float* arena,
                  const std::string& prefix = "");
-// Like ViewArena and LoadArena, for the arena of statistics (running means and variances of batch
-// norms).
+// Like ViewArena and LoadArena without a prefix, for the arena of statistics (running means and
+// variances of batch norms).
 std::vector<tensors::TensorView> ViewStatistics(const ParameterTable& table, const float* arena);
 Status LoadStatistics(const tensors::TensorFile& file, const ParameterTable& table, float* arena);
 

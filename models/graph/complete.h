@@ -9,14 +9,15 @@
 
 namespace tern::models {
 
-// The kind of a layer: "conv", "max_pool", ...; "none" if it is not set.
+// The kind of a layer: "conv", "max_pool", ...; "none" if no kind is set.
 std::string KindName(const pb::LayerDef& layer);
 // How error messages name a layer: `layer "conv1" (conv)`.
 std::string Describe(const pb::LayerDef& layer);
 
-// Fills in omitted fields, and checks everything that does not depend on shapes: names (unique,
-// plain), sizes in bounds, inputs made by earlier layers, every output but the last read,
-// softmax_loss exactly once and last. A second call changes nothing. kBadJob if a check fails.
+// Fills in omitted fields, and checks everything that does not depend on shapes: names are unique
+// and have only allowed characters, sizes are in bounds, inputs are "data", "label" or outputs of
+// earlier layers, all outputs except the last are read, and only the last layer is a softmax_loss.
+// A second call changes nothing. kBadJob if a check fails.
 Result<pb::NetDef> CompleteNet(pb::NetDef net);
 
 }  // namespace tern::models

@@ -10,7 +10,7 @@ namespace tern::models {
 namespace {
 
 // P(N(0, 1) < -2). A normal number truncated to [-2, 2] is the normal quantile of a number that is
-// uniform between this probability and 1 minus it.
+// uniform in [kBelowMinusTwo, 1 - kBelowMinusTwo].
 constexpr double kBelowMinusTwo = 0.022750131948179207200;
 
 // Calls put(element, u) for all elements from 0 to count - 1. u = (a random 32-bit number + 0.5) /

@@ -82,8 +82,8 @@ Parameter MakeParameter(const pb::LayerDef& layer, const char* role, std::vector
   for (size_t i = 1; i < parameter.shape.size(); ++i)
     parameter.fan_in = BoundedProduct(parameter.fan_in, parameter.shape[i]);
   parameter.count = BoundedProduct(parameter.fan_in, parameter.shape[0]);
-  // The first dimension of a weight is the outputs, the second the inputs. The others are those of
-  // a kernel; the number of its elements is a factor of both fan_in and fan_out.
+  // A weight has the dimensions outputs, inputs and those of a kernel. The number of elements of
+  // the kernel is a factor of fan_in and of fan_out.
   const uint64_t kernel_elements = parameter.is_bias ? 1 : parameter.fan_in / parameter.shape[1];
   parameter.fan_out = BoundedProduct(parameter.shape[0], kernel_elements);
   return parameter;

@@ -47,16 +47,16 @@ extern const LayerRules kConvRules, kMaxPoolRules, kAvgPoolRules, kDenseRules, k
 // Helpers that several kinds of layers use.
 Status BadLayer(const std::string& message);  // an error with code kBadJob
 std::string ShapeText(const ImageDims& dims);
-// Checks that `value` is from 1 to kMaxDim. `key` names it in the error message.
+// Checks that `value` is from 1 to kMaxDim. `key` names the value in the error message.
 Status CheckSize(const std::string& key, uint32_t value);
 // Checks that `value` is finite and in [min, max].
 Status CheckNumber(const std::string& key, float value, float min, float max);
-// Sets the initializer to `constant` if it is not set, and checks its numbers.
+// Sets `init` to `constant` if `init` is not set, and checks its numbers.
 Status CompleteInit(const std::string& key, float constant, pb::Init* init);
-// Sets the initializer to Xavier if it is not set, and checks its numbers.
+// Sets `init` to Xavier if `init` is not set, and checks its numbers.
 Status CompleteWeightInit(pb::Init* init);
-// Makes the parameter LAYER.role, for example role "weight". `shape` begins with the outputs, then
-// the inputs.
+// Makes the parameter LAYER.role, for example role "weight". `shape` is [outputs], or begins with
+// the outputs and the inputs.
 Parameter MakeParameter(const pb::LayerDef& layer, const char* role, std::vector<uint32_t> shape,
                         const pb::Init& init);
 inline Result<ImageDims> SameShape(const pb::LayerDef&, const InputShapes& inputs) {

@@ -9,7 +9,7 @@ namespace tern::models {
 inline constexpr int kMaxLayers = 10'000;
 // The largest height, width, kernel or stride, and the most outputs, channels or classes.
 inline constexpr uint32_t kMaxDim = 65'536;
-// The most elements of all parameters together, and of any single tensor.
+// The most elements of all parameters together, and of any tensor of one image.
 inline constexpr uint64_t kMaxElements = uint64_t{1} << 31;
 inline constexpr size_t kMaxLayerName = 128;  // characters
 inline constexpr int kMaxInputs = 64;         // the most inputs of one layer

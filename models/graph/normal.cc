@@ -15,7 +15,8 @@ double Polynomial(const Coefficients& c, double x) {
   return y;
 }
 
-// The quantile is a quotient of two polynomials. Numerator and denominator for |p - 0.5| <= 0.425:
+// The quantile of p with q = p - 0.5: if |q| <= 0.425, it is q times this numerator / denominator,
+// both at 0.425^2 - q^2.
 constexpr Coefficients kCentralNumerator = {3.3871328727963666080e0,  1.3314166789178437745e+2,
                                             1.9715909503065514427e+3, 1.3731693765509461125e+4,
                                             4.5921953931549871457e+4, 6.7265770927008700853e+4,
@@ -28,7 +29,8 @@ constexpr Coefficients kCentralDenominator = {1.0,
                                               3.9307895800092710610e+4,
                                               2.8729085735721942674e+4,
                                               5.2264952788528545610e+3};
-// Numerator and denominator for other p with r = sqrt(-log(min(p, 1 - p))) <= 5:
+// For other p, with r = sqrt(-log(min(p, 1 - p))): if r <= 5, the quantile is this numerator /
+// denominator, both at r - 1.6, and is negated if p < 0.5.
 constexpr Coefficients kTailNumerator = {1.42343711074968357734e0,  4.63033784615654529590e0,
                                          5.76949722146069140550e0,  3.64784832476320460504e0,
                                          1.27045825245236838258e0,  2.41780725177450611770e-1,
@@ -41,7 +43,7 @@ constexpr Coefficients kTailDenominator = {1.0,
                                            1.51986665636164571966e-2,
                                            5.47593808499534494600e-4,
                                            1.05075007164441684324e-9};
-// Numerator and denominator for r > 5:
+// If r > 5: as for r <= 5, but both at r - 5.
 constexpr Coefficients kFarTailNumerator = {6.65790464350110377720e0,  5.46378491116411436990e0,
                                             1.78482653991729133580e0,  2.96560571828504891230e-1,
                                             2.65321895265761230930e-2, 1.24266094738807843860e-3,

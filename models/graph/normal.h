@@ -1,6 +1,6 @@
-// Normal quantiles computed only by additions, multiplications, divisions and square roots, which
-// IEEE rounds the same everywhere. libm's log, sin and cos may differ in the last bit between
-// machines, but the initial parameters must be equal on all machines.
+// Normal quantiles that are the same bits on all machines, because the initial parameters must be.
+// They need only arithmetic and square roots, which IEEE rounds the same everywhere; libm's log,
+// sin and cos may differ in the last bit between machines.
 #pragma once
 
 namespace tern::models {

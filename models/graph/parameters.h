@@ -13,13 +13,13 @@ namespace tern::models {
 
 struct Parameter {
   std::string name;             // LAYER.weight, LAYER.bias
-  std::vector<uint32_t> shape;  // conv [O, I, KH, KW], dense [O, I], bias [O]
+  std::vector<uint32_t> shape;  // conv [O, I / groups, KH, KW], dense [O, I], bias [O]
   uint64_t offset = 0;          // of its first element in the array of all parameters
   uint64_t count = 0;           // how many elements it has
   bool is_bias = false;         // has one number per output: a bias, or the weight of a batch norm
   pb::Init init;
   uint64_t fan_in = 0;   // how many inputs contribute to one output; 1 for a bias, as in Caffe
-  uint64_t fan_out = 0;  // to how many outputs one input contributes
+  uint64_t fan_out = 0;  // to how many outputs one input contributes; for a bias, O
 };
 
 // State of a layer that is not trained, for example the running mean and variance of a batch norm.

@@ -16,7 +16,7 @@
 namespace tern::models {
 
 // The shape of every named tensor (without the batch), "data" included; and the table of
-// parameters. Both functions complete and check the net first; kBadJob names the layer.
+// parameters. Both functions complete and check the net first. kBadJob if a check fails.
 Result<std::map<std::string, ImageDims>> InferShapes(const pb::NetDef& net);
 Result<ParameterTable> MakeParameterTable(const pb::NetDef& net);
 
@@ -25,9 +25,9 @@ Result<ParameterTable> MakeParameterTable(const pb::NetDef& net);
 uint64_t ModelDigest(const pb::NetDef& net);
 
 // Sets an arena to the initial parameters, a pure function of (seed, table): the same bits on every
-// worker, machine and compiler (no libm beyond the correctly rounded square root). Element e of
-// parameter i takes 32 random bits r from the counter-based generator (key: seed, stream kInit,
-// tensor i; counter: e) and u = (r + 0.5) / 2^32. Its value is the quantile of the parameter's
+// worker, machine and compiler (no libm beyond the correctly rounded square root). Each element of
+// parameter i takes 32 random bits r from the counter-based generator with the key (seed, stream
+// kInit, tensor i), and u = (r + 0.5) / 2^32. Its value is the quantile of the parameter's
 // distribution at u, computed in double and rounded once to float.
 void InitParameters(const ParameterTable& table, uint64_t seed, float* arena);
 // Sets an arena of statistics to their initial values.

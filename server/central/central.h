@@ -1,7 +1,7 @@
 // One chunk (a range of the parameters) of the model on a server that holds the parameters (central
 // parameters): the weights, the optimizer's state, and the moving average of the weights. A server
-// has several lanes: each is one socket with one thread and some of the chunks. Only the lane's
-// thread uses a CentralChunk.
+// has one or more data lanes: each is one socket with one thread and some of the chunks. Only the
+// lane's thread uses a CentralChunk.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Central parameters (the servers hold the weights) in a job with rounds. A cell is one reduction
 // over the workers, here of the pushes for one chunk of the model; a RoundLane is the state machine
 // of the cells that one thread serves. When a round of such a cell closes, the server's weights
-// change, and the answer to the workers is the new weights.
+// change, and the answer to the workers is the new weights or their change (down_link.h).
 //
 //   ssgd, odsgd  w = optimizer(w, mean of the gradients)
 //   easgd        w += alpha * sum over the workers of (x_i - w)
@@ -33,27 +33,27 @@ class CentralRounds {
   // A function that is called after a round has closed.
   using OnClosed = std::function<void(uint64_t round)>;
 
-  // Arguments and errors as in CentralChunk::Make.
+  // `rate`: the learning rate by global step. Other arguments and errors as in CentralChunk::Make.
   static Result<std::unique_ptr<CentralRounds>> Make(const setup::Setup& setup,
                                                      const protocol::Chunk& chunk,
                                                      std::span<const float> initial, Rate rate);
 
-  // Returns the description of the cell for the lane. `sum`: the cell that the chunk would have if
-  // the workers held the parameters; it adds up the pushes.
+  // Returns the description of the cell for the lane. `sum` describes the cell that adds up the
+  // pushes if the workers hold the parameters.
   protocol::CellSpec DescribeCell(protocol::CellSpec sum);
   void SetOnClosed(OnClosed on_closed) { on_closed_ = std::move(on_closed); }
 
   // Closes the next round: applies the sum of `contributors` pushes, and returns the payload of the
   // answer. With 0 contributors the weights do not change, and the answer is empty.
   Bytes Close(const Bytes& sum, uint32_t contributors);
-  // Returns the weights that every worker has after the round round(), or, if `average`, their
-  // moving average. For workers that return to a checkpoint.
+  // Returns the weights that every worker has after the round round(), for workers that return to a
+  // checkpoint; if `average`, returns the moving average of the weights instead.
   protocol::CellSpec::PullAnswer Pull(bool average);
 
   protocol::Cell cell() const;
   uint64_t round() const { return round_; }  // the newest closed round; 0: none
   const CentralChunk& central() const { return *central_chunk_; }
-  // Adds weights, optimizer state and round to what checkpoints save and restore.
+  // Adds all state of this object to what checkpoints save and restore.
   void AddState(SavedState* state);
   // Returns to the state before the first round, with the weights `initial` of the whole model.
   Status Restart(std::span<const float> initial);

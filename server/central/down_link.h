@@ -5,15 +5,15 @@
 //   changes  the server sends code(w - h), then h += decoded code
 //
 // h is the weights that the receiver has, so the next change includes what the last code lost.
-// There is one h per receiver. In a job with rounds all workers have the same weights, so they are
-// one receiver.
+// There is one h per receiver. In a job with rounds all workers have the same weights, so all
+// workers together are one receiver.
 //
 // Changes need a codec whose error is smaller than the difference that it codes. A code drawn at
 // random may have a larger error, and w - h would grow with every change; so job validation refuses
 // such codecs for changes.
 //
-// If the server does not know which weights a receiver has, it sends the complete weights in fp32.
-// Only the thread that serves the chunk uses a DownLink.
+// With `changes`, if the server does not know which weights a receiver has, it sends the complete
+// weights in fp32. Only the thread that serves the chunk uses a DownLink.
 #pragma once
 
 #include <cstdint>

@@ -18,9 +18,9 @@
 
 namespace tern::server {
 
-// The base class of all rules. It has one chunk of central parameters and encodes the answers to
-// workers. A rule's ApplyPush defines what a push does to the weights. Only the lane's thread uses
-// it.
+// The base class of all rules. A rule has the server's weights of one chunk, and encodes the
+// answers to workers. Its ApplyPush defines what a push does to the weights. Only the lane's thread
+// uses it.
 class ClockRule : public protocol::ClockCell {
  public:
   ClockRule(std::unique_ptr<CentralChunk> central, Rate rate);

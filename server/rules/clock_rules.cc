@@ -1,4 +1,4 @@
-// The table of the rules of algorithms without rounds. A new algorithm adds a line to it.
+// The table of the rules of algorithms without rounds. A new algorithm adds a line to the table.
 #include "server/rules/clock_rules.h"
 
 #include <utility>

@@ -1,5 +1,5 @@
 // n-softsync (staleness-aware ASGD): with N workers, the weights w change once per c = floor(N / n)
-// pushes, by the mean of the gradients g_i of these pushes, each multiplied by m_i:
+// pushes (at least 1), by the mean of the gradients g_i of these pushes, each multiplied by m_i:
 //
 //   m_i = 1 / max(1, staleness of g_i)    modulation: by_staleness
 //   m_i = 1                               modulation: none

@@ -66,8 +66,9 @@ std::vector<uint8_t> ToVector(const Bytes& bytes) {
   return {bytes.span().begin(), bytes.span().end()};
 }
 
-// A drill runs server code and workers in one thread. This one has a rule for one chunk (range of
-// elements) of the model, which has elements of several tensors, and the workers' state.
+// A drill runs server code and workers in one thread. This one has the workers' state, and one
+// rule: that of the chunk (range of the model's elements) with the most segments (parts of
+// tensors).
 class RuleDrill {
  public:
   explicit RuleDrill(const setup::Setup& job) : job_(job), workers_(job.plan.workers) {

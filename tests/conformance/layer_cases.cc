@@ -1,6 +1,6 @@
 // The small networks on which every layer type is tested. A case has a name, the layers as text,
 // the channels, height and width of the input, the number of classes, and the batch size. A layer
-// reads the layer before it unless it has `inputs`; layers are named a, b, c ... in order.
+// without `inputs` reads the layer before it. Layers are named a, b, c ... in order.
 #include "tests/worker/engine/problem.h"
 
 namespace tern::engine {

@@ -1,6 +1,6 @@
 // Tests of lost processes in jobs whose servers hold the parameters. A job with rounds goes back to
-// a checkpoint that all shards have, and ends with the bytes of an undisturbed run if it is
-// deterministic. Without rounds, only the lost shard goes back, and it reports by how much.
+// a checkpoint that all shards have; if the job is deterministic, it ends with the bytes of an
+// undisturbed run. In a job without rounds, only the lost shard goes back, and reports by how much.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -75,7 +75,7 @@ void KillAndWait(TestProgram& program) {
   ASSERT_EQ(program.Wait(), 128 + SIGKILL) << "it had ended before";
 }
 
-// The steps to which the processes of shard 0 took the job back, from their logs.
+// The steps to which the processes of shard 0 took the job back, from their logs; 0: the beginning.
 std::vector<uint64_t> StepsWentBackTo(const TestJob& job) {
   std::vector<uint64_t> steps;
   const std::string log = job.Log("server", 0);

@@ -1,5 +1,6 @@
-// Tests of jobs that lose processes and go on from checkpoints, with rounds to the same result byte
-// for byte, and of starts that are refused because of the checkpoints that they find.
+// Tests of jobs that lose processes and go on from checkpoints, and of starts that are refused
+// because of the checkpoints that they find. Jobs with rounds must end with the same bytes as an
+// undisturbed run.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -80,7 +81,7 @@ void ExpectResumes(TestJob& job, const JobOptions& options, const std::string& w
   EXPECT_TRUE(job.Weights() == weights);
   for (uint32_t rank = 0; rank < options.workers; ++rank)
     EXPECT_NE(job.Log("worker", rank).find("goes on from the checkpoint"), std::string::npos);
-  // Steps count from the beginning of the job, and shard 0's log says where this run started.
+  // Steps count from the beginning of the job. Shard 0's log says from which step the job went on.
   const nlohmann::json summary = job.Output("server.0.json");
   EXPECT_EQ(summary["rounds"], options.steps);
   const uint64_t from_step = summary["from_step"];

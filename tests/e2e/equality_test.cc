@@ -75,7 +75,7 @@ const std::string& TernaryWeights() {
 }
 
 // With `on_worker_loss: fail` no worker can join later. So the answer to a bucket (a group of
-// tensors) is applied when it arrives, before the other buckets' answers.
+// tensors) is applied when it arrives, without waiting for the other buckets' answers.
 TEST(Ternary, AppliedBucketByBucketOrAtOnceEndsWithTheSameBytes) {
   for (const std::string on_loss : {"fail", "wait"}) {
     TestJob job(TernaryOptions(2));

@@ -44,7 +44,7 @@ std::vector<int64_t> StepsOf(const tensorboard::ValuesByTag& events, const std::
   return steps;
 }
 
-// The lower and the upper limit of each bucket of the histogram that is not empty.
+// The lower and the upper limits of the histogram's non-empty buckets.
 std::vector<std::pair<double, double>> NonEmptyBuckets(const pb::HistogramProto& histogram) {
   std::vector<std::pair<double, double>> limits;
   for (int i = 0; i < histogram.bucket_size(); ++i) {
@@ -73,8 +73,8 @@ TEST(Events, ShowLossesRatesEvaluationsAndTernaryGradients) {
       ASSERT_THAT(StepsOf(events, tag), Contains(12)) << tag;
       EXPECT_GT(events.at(tag).at(12).simple_value(), 0) << tag;
     }
-    // The net has 4 x 25 + 4 + 576 x 10 + 10 parameters. Workers send ternary codes and receive 3
-    // bits per element, plus headers.
+    // The net has 4 x 25 + 4 + 576 x 10 + 10 = 5874 parameters. Their ternary codes must take less
+    // than a quarter of the bytes of floats.
     EXPECT_LT(events.at("bytes_up_per_step").at(12).simple_value(), 5874 * 4 / 4);
     for (const char* tag : {"test/accuracy", "test/top5", "test/loss"}) {
       if (rank == 0) {

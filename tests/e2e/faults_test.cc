@@ -70,8 +70,8 @@ TEST(KilledWorker, ComesBackLongAfterItWasLost) {
 }
 
 TEST(KilledWorker, IsKilledAgainWhileItFetchesTheState) {
-  // With this timeout the suspended worker does not count as lost while the new worker asks it for
-  // the training state.
+  // With this timeout the suspended worker does not yet count as lost when the new worker asks it
+  // for the training state.
   TestJob job(LongJobOptions(
       "on_worker_loss: wait, heartbeat_ms: 50, suspect_after_s: 2, dead_after_s: 2.5"));
   job.StartAll();

@@ -126,8 +126,8 @@ std::vector<pb::Envelope> MessagesOfNonMembers() {
   return messages;
 }
 
-// Connects strangers that send nothing, invalid messages, or lies to each port. They stay connected
-// as long as the returned objects exist.
+// Connects strangers to each port, which send nothing, invalid messages, or messages with false
+// claims. They stay connected as long as the returned objects exist.
 std::vector<std::unique_ptr<Stranger>> ConnectStrangers(const std::vector<uint16_t>& ports) {
   std::vector<std::unique_ptr<Stranger>> strangers;
   const auto connect = [&strangers](uint16_t port) -> Stranger& {

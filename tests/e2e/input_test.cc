@@ -1,5 +1,5 @@
-// Tests that invalid input gives an error message and an exit code, and that invalid processes do
-// not disturb the daemons that already run. Also tests the metrics that daemons serve.
+// Tests that invalid input gives an error message and an exit code, and does not disturb the
+// daemons that already run. Also tests the metrics that daemons serve.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 // A job of real processes for tests: a folder with a tiny data set, a job file with free ports, and
-// the programs that the test starts, stops and waits for. The destructor of TestJob ends them all.
-// Nothing here waits for a fixed time, only for events, with a deadline. A daemon is a tern_server
-// or tern_worker process; its rank is its number among the servers or the workers.
+// the programs that the test starts, stops and waits for. The destructor of TestJob kills these
+// programs. Nothing here waits for a fixed time, only for events, with a deadline. A daemon is a
+// tern_server or tern_worker process; its rank is its number among the servers or the workers.
 //
 //   TestJob job({.workers = 2, .steps = 20});
 //   TestProgram& server = job.StartServer(0);
@@ -61,9 +61,8 @@ class TestProgram {
  public:
   explicit TestProgram(const tools::ProcessSpec& spec);
 
-  bool started() const {
-    return process_ != nullptr;
-  }  // if false, the constructor has failed the test
+  // Whether the program was started. If not, the constructor has made the test fail.
+  bool started() const { return process_ != nullptr; }
   pid_t pid() const;
   bool running();
   void Signal(int signal);

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
 
-// Options of a job that, if it waited for a lost worker, would wait for ten minutes.
+// Options of a job. If `on_loss` is "wait", the job waits ten minutes for a lost worker.
 JobOptions OptionsOf(const std::string& on_loss, const std::string& yaml = "") {
   JobOptions options;
   options.yaml = Cat("faults: {on_worker_loss: ", on_loss, "}\n", yaml);

@@ -1,5 +1,6 @@
-// Replicas that differ stop the job. No setting makes them differ, so the test flips a bit of one
-// worker's weights in its memory, as happens on machines without ECC.
+// If the workers' replicas of the weights differ, the job stops. No setting makes replicas differ,
+// so the test flips a bit of the weights in one worker's memory, as happens on machines without
+// ECC.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // Simulates the network link of a server's machine, which a test can take down. While the link is
-// up, it forwards some ports of 127.0.0.1 to the same ports of 127.0.0.2. Data that is in flight
-// when the link goes down arrives when it is up again, as with TCP. A connection that a client
-// starts while the link is down reaches the server when the link is up again.
+// up, TcpLink forwards the given ports of 127.0.0.1 to the same ports of 127.0.0.2. Data that is in
+// flight when the link goes down arrives when the link is up again, as with TCP. A connection that
+// a client starts while the link is down reaches the server when the link is up again.
 #pragma once
 
 #include <atomic>
@@ -30,16 +30,17 @@ class TcpLink {
     std::string buffered_bytes;
     bool is_ended = false;
   };
-  // A connection of a client to the link, and that of the link to the server.
+  // A client's connection to the link, and the link's connection to the server for this client.
   struct ForwardedConnection {
     int client_fd = -1, server_fd = -1;
     Direction directions[2];
   };
   void ForwardUntilQuit();
   void AcceptAll(int listener, uint16_t port);
-  // Forwards as many bytes as possible without waiting, in both directions or in one. Returns
-  // whether all of these are still open.
+  // Forwards as many bytes as possible without waiting, in both directions. Returns whether both
+  // directions are still open.
   static bool Forward(ForwardedConnection* connection);
+  // The same for one direction.
   static bool Forward(Direction* direction);
 
   std::vector<uint16_t> ports_;

@@ -30,7 +30,7 @@ struct FuzzCase {
   int num_workers;
   uint64_t num_elements;
   float scaler;
-  std::span<const uint8_t> bytes;
+  std::span<const uint8_t> bytes;  // the input after its first five bytes
 };
 
 // Aborts with a message if `condition` is false.
@@ -69,9 +69,9 @@ Bytes EncodeCheckedSum(const FuzzCase& c, Accumulator* accumulator) {
   return sum;
 }
 
-// For each worker, first adds the input's bytes as a code and, if the accumulator refuses them, a
-// valid code. Refused bytes must not change the sum. If the accumulator accepts the input, it must
-// read no more than the input's bytes.
+// For each worker, first adds c.bytes as a code. If the accumulator refuses c.bytes, adds a valid
+// code. Refused bytes must not change the sum. If the accumulator accepts c.bytes, it must not read
+// beyond their end.
 void CheckAddingInput(const FuzzCase& c) {
   const std::unique_ptr<Accumulator> expected_sum =
       c.codec->NewAccumulator({0, 0, c.num_elements}, c.num_workers);
@@ -109,8 +109,8 @@ void CheckAddingInput(const FuzzCase& c) {
   Require(is_decoded || (was_accepted && !c.codec->shares_scaler()), c, "a sum is not decoded");
 }
 
-// Decodes the input's bytes as a sum. A part of a valid sum must decode to the same values as in
-// the whole sum. A sum of the wrong size must be refused.
+// Decodes c.bytes as a sum. A part of a valid sum must decode to the same values as in the whole
+// sum. A sum of the wrong size must be refused.
 void CheckDecodingInput(const FuzzCase& c) {
   const Segment segment{0, 0, c.num_elements};
   const size_t max_size = c.codec->MaxSumSize(segment, c.num_workers);

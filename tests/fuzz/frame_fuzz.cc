@@ -24,7 +24,8 @@ int CheckFrame(std::span<const uint8_t> frame) {
   if (size < kPreambleBytes || size > kMaxHeaderBytes || TypeName(envelope) == "unknown") {
     __builtin_trap();
   }
-  // An accepted message can be encoded again, unless its canonical encoding exceeds the limit.
+  // Encodes the accepted message again. The new encoding may exceed the size limit; otherwise it
+  // must decode to a message of the same type.
   const auto encoded = EncodeHeader(envelope);
   if (!encoded.ok()) return 0;
   tern::pb::Envelope decoded;

@@ -4,7 +4,7 @@
 //
 // CORPUS is a folder or a single file. Runs the target on every file, then on at most MUTATIONS
 // random changes of the files, for at most SECONDS of CPU time. Mutation i depends only on i and
-// the corpus, so a slow machine runs the first mutations of those that a fast machine runs. The
+// the corpus, so a slow machine runs the same mutations as a fast machine, but fewer of them. The
 // file ./NAME_fuzz.last has the current input and remains after a crash.
 #include <unistd.h>
 
@@ -34,7 +34,7 @@ constexpr size_t kMaxInputBytes = size_t{1} << 16;
 // Returns a random number below n; 0 if n is 0.
 size_t RandomBelow(Random& random, size_t n) { return n == 0 ? 0 : random() % n; }
 
-// Returns the CPU time of this process. Unlike wall-clock time, it does not depend on other
+// Returns the CPU time of this process. Unlike wall-clock time, CPU time does not depend on other
 // programs.
 double CpuSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 

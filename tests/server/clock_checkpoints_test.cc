@@ -1,7 +1,7 @@
 // Tests of a server's checkpoints in algorithms without rounds: the server continues from a
 // checkpoint with exactly the same results, after a restart or if it goes back while it runs. A
-// lane is the protocol object of one of the server's sockets; a step is 4 pushes, one per worker. A
-// ClockDrill runs such a server and its workers in one thread.
+// lane is the protocol object of one of the server's sockets; a step is 4 pushes, as many as there
+// are workers. A ClockDrill runs such a server and its workers in one thread.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -32,8 +32,8 @@ std::vector<uint64_t> StepsOf(const LaneCheckpoints& checkpoints) {
   return steps;
 }
 
-// Each test has its own folder, which is deleted at the end. The server writes a checkpoint as all
-// processes do every 5 steps (20 pushes), and besides one of its own every 3 steps.
+// Each test has its own folder, which is deleted at the end. Every 5 steps (20 pushes) all
+// processes write a checkpoint. In addition, the server writes its own checkpoint every 3 steps.
 class ClockCheckpoints : public testing::Test {
  protected:
   ClockCheckpoints()
@@ -60,10 +60,10 @@ TEST_P(EveryClockCheckpoint, ContinueARestartedServerExactly) {
   LaneCheckpoints checkpoints(*job, 0, 1);
   ClockDrill uninterrupted_drill(*job, &checkpoints);
   ASSERT_TRUE(uninterrupted_drill.central().BeginRun(kRun).ok());
-  uninterrupted_drill.MakePushes(0, 43);  // The checkpoints of steps 5 and 10 follow pushes 20, 40.
+  uninterrupted_drill.MakePushes(0, 43);  // Writes the checkpoints of steps 5 and 10.
   EXPECT_THAT(StepsOf(checkpoints), ElementsAre(5, 10));
 
-  ClockDrill workers_at_40(*job);  // Has the workers' state after push 40.
+  ClockDrill workers_at_40(*job);  // For the workers' state after push 40.
   workers_at_40.MakePushes(0, 40);
   LaneCheckpoints reread_checkpoints(*job, 0, 1);
   ClockDrill restarted_drill(*job, &reread_checkpoints);
@@ -136,7 +136,8 @@ TEST_F(ClockCheckpoints, WithoutOneAServerGoesBackToTheInitialWeights) {
 }
 
 // A beginning is the number of the job's last start or return to a checkpoint. Checkpoints store
-// this number, so that a restarted server can tell whether its newest checkpoint is from before.
+// this number, so that a restarted server can tell whether its newest checkpoint is older than the
+// job's newest beginning.
 TEST_F(ClockCheckpoints, StoreTheirBeginning) {
   const auto job = MakeJob({"train.algorithm=asgd"});
   LaneCheckpoints checkpoints(*job, 0, 1);

@@ -43,7 +43,8 @@ TEST(Server, NamesAPortInUse) {
                                                HasSubstr(std::to_string(occupied_socket->port()))));
 }
 
-// A server's data socket that does not know its workers yet, and a socket that is connected to it.
+// A server's data socket that does not know its workers yet, and a peer's socket that is connected
+// to this data socket.
 class DataSocket : public testing::Test {
  protected:
   DataSocket()

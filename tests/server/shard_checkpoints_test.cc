@@ -1,7 +1,7 @@
 // Tests of a server's own checkpoints. All processes of a job write checkpoints after the same
 // steps; a server that holds the weights writes more of its own in between (shard checkpoints).
-// Tests how a server continues from them, with and without rounds. A lane is the protocol object of
-// one server socket. A ClockDrill runs a server and its workers in one thread.
+// Tests how a server continues from shard checkpoints, with and without rounds. A lane is the
+// protocol object of one server socket. A ClockDrill runs a server and its workers in one thread.
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -91,7 +91,7 @@ TEST_P(WithoutRounds, ContinueARestartedServerExactly) {
   EXPECT_THAT(OwnStepsOf(uninterrupted_server.checkpoints), ElementsAre(5u));
   EXPECT_THAT(CommonStepsOf(uninterrupted_server.checkpoints), IsEmpty());
 
-  ClockDrill workers_at_20(*job);  // Has the workers' state after push 20.
+  ClockDrill workers_at_20(*job);  // For the workers' state after push 20.
   workers_at_20.MakePushes(0, 20);
   ClockServer restarted_server(*job);
   EXPECT_EQ(restarted_server.StartRun(), 5u);
@@ -227,7 +227,7 @@ class RoundServer {
     }
     ASSERT_TRUE(central_->lane().open());
   }
-  // All workers push all chunks except `skipped_chunk`, and apply the answers.
+  // All workers push all chunks except the one with index `skipped_chunk`, and apply the answers.
   void MakeRound(uint64_t round, size_t skipped_chunk = SIZE_MAX) {
     const std::vector<float> w = weights_;
     const auto chunks = ChunksOf(job_);

@@ -24,7 +24,7 @@ std::vector<CodecCase> MakeCasesOfEveryCodec() {
   for (const std::string& name : codec::CodecNames()) {
     const bool is_float = name == "fp32" || name == "fp16" || name == "bf16";
     cases.push_back({{"exchange.codec=" + name}, is_float});
-    // Of these two rules, the first matches a tensor and the second none.
+    // A rule for "ip2.weight" matches a tensor; a rule for "nothing" matches none.
     for (const char* tensors : {"ip2.weight", "nothing"}) {
       cases.push_back({{"exchange.codec=fp32", "exchange.rules=[{tensors: " + std::string(tensors) +
                                                    ", codec: " + name + "}]"},

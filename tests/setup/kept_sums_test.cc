@@ -1,7 +1,7 @@
-// Some codecs store sums on the servers from round to round. Such servers write checkpoints, named
-// by the step at which a round ends. The servers compute this step without knowing how long the job
-// is. The result is wrong for algorithms whose last round may have fewer steps, so no such
-// algorithm may be used with such a codec.
+// With some codecs, the servers store sums from round to round and write checkpoints of them. A
+// checkpoint is named by the step at which its round ends. The servers compute this step without
+// knowing how long the job is, so the step is wrong if the last round of the job has fewer steps.
+// So no job may combine such a codec with an algorithm whose last round may have fewer steps.
 #include <gtest/gtest.h>
 
 #include <algorithm>

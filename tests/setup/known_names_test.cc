@@ -35,7 +35,7 @@ TEST(PullCodec, OfChangesIsAnyDeterministicCodec) {
     SCOPED_TRACE(name);
     const auto codec = codec::MakeCodec(name, {});
     ASSERT_TRUE(codec.ok());
-    // The codec of pushes (exchange.rules) makes no difference.
+    // The codec of pushes (exchange.rules) must not affect which pull codecs are valid.
     for (const char* push_codec : {"fp32", "ternary"}) {
       const auto job = MakeSetup(
           SmallJobFile().path(),

@@ -26,7 +26,7 @@ class FindSavedTest : public testing::Test {
   }
   ~FindSavedTest() override { fs::remove_all(dir_); }
 
-  // Returns the checkpoint folder of worker 0 of this job, which the caller must open.
+  // Returns a store for the checkpoint folder of worker 0. The caller must call Open on the store.
   std::unique_ptr<checkpoint::Store> MakeStore(const setup::Setup& setup) const {
     return std::make_unique<checkpoint::Store>(
         CheckpointOwner(setup, dir_, "worker.0"),

@@ -37,7 +37,8 @@ class ClockLedger {
   std::string RecordCounted(const protocol::Cell& cell, const Push& push,
                             const Weights& new_weights, const Schedule& schedule);
   // Records that a restarted cell continues after its first `num_pushes` pushes with the weights
-  // `new_weights`, and forgets its later pushes. Returns false if the cell never was in that state.
+  // `new_weights`, and forgets its later pushes. Returns false if the cell did not have these
+  // weights after that number of pushes.
   bool RestartFrom(const protocol::Cell& cell, uint64_t num_pushes, const Weights& new_weights);
   // The number of pushes that the cell has counted.
   uint64_t total(const protocol::Cell& cell) { return pushes_by_cell_[cell].size(); }

@@ -28,7 +28,7 @@ Counts CountsOf(const pb::Outcome& outcome) {
 
 }  // namespace
 
-// Called a second time if the other workers removed this worker and it then rejoined.
+// Called again if shard 0 removed this worker from the job and the worker then rejoined.
 void ClockWorker::OnReady(uint64_t) {
   CancelTasks();
   is_told_to_stop_ = false;

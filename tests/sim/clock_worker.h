@@ -57,7 +57,7 @@ class ClockWorker : public ToyWorker {
   Stage stage_ = Stage::kIdle;
   uint32_t num_awaited_ = 0;     // number of answers that have not arrived yet
   uint64_t clock_ = 0;           // the number of this worker's newest answered push
-  uint64_t newest_counted_ = 0;  // the newest of its pushes that a pull has reported as counted
+  uint64_t newest_counted_ = 0;  // the newest push that a pull has reported as counted
   bool is_told_to_stop_ = false;
   bool has_asked_for_average_ = false;  // the newest message was a pull of the averaged weights
   State weights_{};                     // this worker's copy of the weights, one word per chunk

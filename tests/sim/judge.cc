@@ -1,7 +1,7 @@
 // Decides at the end of a simulated schedule whether every process ended as it must. In these
-// comments, "under shrink", "wait" and "fail" name the job's setting on_loss: what it does when a
-// worker is lost (removes the worker, waits for its return, or fails). A shard is a server; shard 0
-// leads the job.
+// comments, "under shrink" and "under fail" name the value of the job's setting on_loss: when a
+// worker is lost, the job removes the worker (shrink), waits for its return (wait) or fails (fail).
+// A shard is a server; shard 0 leads the job.
 #include <algorithm>
 
 #include "tests/sim/world.h"
@@ -43,7 +43,7 @@ std::string World::DescribeRunningProcesses() const {
 }
 
 // Whether a server ended on a stop signal without the orderly end that shard 0 leads. For example,
-// a shard may end before it has told shard 0, and then shard 0 finds it missing.
+// a shard may end without having told shard 0, and shard 0 then finds that shard missing.
 bool World::StoppedEarly() const {
   for (uint32_t s = 0; any_asked_to_stop_ && s < schedule_.shards(); ++s) {
     if (current_server_[s] == kNobody) continue;
@@ -109,8 +109,9 @@ void World::JudgeJobEnd() {
   ReportViolation("shard 0 ended with " + DescribeExit(shard0_status));
 }
 
-// Whether the job may have lost its state under shrink. Only workers hold the state, and a worker
-// that was removed drops its copy: so faults at more than one worker may leave no copy.
+// Whether shard 0 reports, under shrink, that no copy of the state is left, and the faults can be
+// the cause: a worker that was removed drops its copy, so faults at more than one worker may leave
+// no copy.
 bool World::MayHaveLostState() const {
   const auto hits_worker = [](const Fault& fault) {
     return fault.kind == Fault::Kind::kKillWorker || fault.kind == Fault::Kind::kFreezeWorker ||
@@ -141,7 +142,8 @@ void World::JudgeReplicas(Code code) {
   if (!any_finished) ReportViolation("nobody finished");
 }
 
-// Judges an end under fail: every remaining process must exit with code 75 and name the lost rank.
+// Judges an end under fail: shard 0 and every worker that was not killed must have ended with code
+// 75 and a message that names the lost rank.
 void World::JudgeFailure() {
   const std::string name = "worker " + std::to_string(schedule_.faults[0].target) + " ";
   const auto is_wrong = [&](const Status& status) {
@@ -188,10 +190,10 @@ void World::JudgeFinished(Code code) {
     ReportViolation("the job ended early");
 }
 
-// Judges the number of pushes in a job without rounds. A worker ends once an answer says that some
-// cell has counted all pushes of the job, and pushes at most once after that. So every cell's count
-// is at most the job's pushes plus one for every worker process. It may be smaller by the pushes
-// that were dropped, or that were lost when processes died.
+// Judges the number of pushes in a job without rounds. After some cell has counted all pushes of
+// the job, each worker process pushes at most once more. So every cell's count is at most the job's
+// pushes plus one for every worker process. The count may be below the job's pushes, because pushes
+// may be dropped, or lost when processes die.
 void World::JudgeTotals() {
   const Clocks& clocks = schedule_.clocks;
   const uint64_t max_pushes = clocks.pushes + workers_.size();

@@ -1,6 +1,6 @@
 // Records what each rank contributed to every slot (a cell in one round; a cell is one reduction
-// over the workers, such as the sum of a chunk's gradients). Checks every outcome against these
-// records: its sum must be over the contributions of exactly the ranks that the outcome names.
+// over the workers, such as the sum of a chunk's gradients). Checks outcomes against these records:
+// a sum must be over the contributions of exactly the ranks that the outcome names.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,9 @@ class Ledger {
   // Records a contribution. A rank may contribute several values to a slot: if rounds can close
   // without some workers, successive processes of a rank may reach the round in different states.
   void RecordContribution(const protocol::Cell& cell, uint64_t round, uint32_t rank, uint64_t word);
-  // Returns what is wrong with an outcome, or an empty string. `is_sum`: whether the payload is a
-  // sum of contributions; if false, the payload has weights and is not checked.
+  // Returns what is wrong with an outcome, or an empty string. `is_sum`: whether the payload is
+  // made of contributions (their sum, their maximum, or figures by rank). If false, the payload has
+  // weights, which are not checked.
   std::string CheckOutcome(const protocol::Exchange::Delivery& answer, bool is_sum) const;
 
  private:

@@ -1,8 +1,8 @@
 // The simulated connections between processes. Like TCP, a connection delivers messages in order in
 // each direction; but the schedule's noise also loses, duplicates, delays and reorders messages. A
-// connection begins when its client tries to connect, and loses what is sent before a server has
-// accepted it. Once broken, it stays broken. The client is a worker, or a server shard that
-// connects to shard 0.
+// connection begins when its client tries to connect. Messages that are sent before a server has
+// accepted the connection are lost. A broken connection stays broken. The client is a worker, or a
+// server shard that connects to shard 0.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,8 @@ struct Connection {
   bool is_open = true;        // the client has not closed the connection
   bool is_broken = false;     // the connection carries no more messages
   uint32_t server = kNobody;  // the process that accepted the connection
-  // When the newest message arrives at the server, and at the client; reordered ones do not count.
+  // When the newest message arrives, at the server and at the client. Reordered messages do not
+  // count.
   Time last_arrival_at_server{}, last_arrival_at_client{};
 };
 

@@ -36,7 +36,7 @@ class PlayedLane {
   uint64_t total() const { return lane_->central()->clock_lane()->total(); }
 
  private:
-  // The same for one cell.
+  // In a job without rounds: the number of pushes of all ranks that the cell has counted.
   uint64_t total(const protocol::Cell& cell) const {
     return lane_->central()->clock_lane()->clocks(cell).total;
   }

@@ -1,7 +1,7 @@
 // A simulated worker process of a job with rounds: makes its contributions to the rounds and checks
-// every answer of the servers. In each round a worker first sends a scaler per bucket and then
-// pushes the bucket's chunks. Figures are metrics that workers exchange after some rounds. Class
-// ToyWorker has the part that does not depend on rounds.
+// every answer of the servers. For each bucket that a round exchanges, a worker first sends a
+// scaler and then pushes the bucket's chunks. Figures are metrics that workers exchange after some
+// rounds. Class ToyWorker has the part that does not depend on rounds.
 #pragma once
 
 #include <array>
@@ -43,8 +43,8 @@ class RoundWorker : public ToyWorker {
   // Contributes figures if the workers exchange figures after the newest applied round, or if only
   // the last figures are missing.
   void ContributeFigures();
-  // Applies all complete rounds. Then starts the next step if the window (the limit of open rounds)
-  // allows it.
+  // Applies rounds as long as the next round is complete. Then starts the next step if the window
+  // (the limit of open rounds) allows it.
   void ApplyAndStep();
   void PushBucket(uint64_t round, uint32_t bucket);
   void CheckAnswer(const protocol::Exchange::Delivery& answer);

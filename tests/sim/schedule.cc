@@ -121,8 +121,9 @@ void DrawServerAlgorithm(Rng* rng, Schedule* schedule) {
   const bool is_plain_asgd = schedule->algorithm == "asgd" && schedule->clocks.pull_every == 1;
   if (is_plain_asgd) schedule->algorithm = kNeverWaitingAlgorithms[rng->Below(4)];
   if (schedule->algorithm == "ssgd" && rng->Chance(0.3)) schedule->algorithm = "easgd";
-  // Answers may be changes of the weights only where adding them up gives the exact weights: in
-  // rounds, and under asgd and ssp. Elsewhere rounding would make a difference.
+  // Answers may be changes of the weights only in jobs with rounds, and under asgd and ssp. Under
+  // other algorithms without rounds, rounding could make a worker's weights differ from the
+  // server's.
   const bool adds_pushes_only = schedule->algorithm == "asgd" || schedule->algorithm == "ssp";
   schedule->sends_changes = (schedule->has_rounds() || adds_pushes_only) && rng->Chance(0.3);
 }

@@ -20,8 +20,9 @@ using protocol::Time;
 
 struct Fault {
   enum class Kind {
-    // Worker `target` is killed (SIGKILL) and started again after `down_time`. It stays away if
-    // the job fails at the first loss of a worker, or if the job can shrink and `for_good` is set.
+    // Worker `target` is killed (SIGKILL) and started again after `down_time`. The worker stays
+    // away if the job fails at the first loss of a worker, or if the job has begun and `for_good`
+    // is set (only in jobs that can shrink).
     kKillWorker,
     // Shard `target` is killed (SIGKILL) and started again after `down_time`, with other data
     // ports.
@@ -43,7 +44,9 @@ struct Fault {
   };
   // A point in a worker's round: the worker's step starts, the worker has pushed, has applied the
   // result, leaves the finished job, or joins the job. The fault is injected `delay_after_point`
-  // later than worker `witness` first reaches `point` of `round`.
+  // after worker `witness` first reaches `point` of `round`. For kLeaving, `round` is ignored; for
+  // kJoining, `round` counts the processes of the rank; in jobs without rounds, `round` is the
+  // number of the worker's push.
   enum class Point { kStart, kPush, kApplied, kLeaving, kJoining };
   // For kKillServer, in a job whose servers hold the weights: what happens to the shard's disk.
   enum class Disk {
@@ -89,8 +92,8 @@ struct Schedule {
   uint32_t window = 1;  // how many rounds a worker may have open at the same time
   bool has_skips =
       false;  // the training data are unevenly distributed: some workers skip some rounds
-  // A round may exchange only a part of the model: step s is round 2 s, which exchanges one bucket,
-  // sometimes followed by round 2 s + 1, which exchanges all buckets.
+  // If true, a step exchanges only a part of the model: step s is round 2 s, which exchanges one
+  // bucket. After some steps, round 2 s + 1 follows, which exchanges all buckets.
   bool exchanges_parts = false;
   // The job has rounds, and its servers hold the weights. When a server dies, all processes go back
   // to a checkpoint of the servers, or to the beginning.

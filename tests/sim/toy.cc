@@ -40,7 +40,7 @@ uint64_t MapFloats(uint64_t word, const Convert& convert) {
 }
 
 // A chunk in a job whose servers hold the weights: the server's word and the workers' copy of it.
-// They differ by rounding if the server sends changes instead of weights.
+// If the server sends changes instead of weights, rounding may make the two words differ.
 struct ServerChunk {
   uint64_t server_word = 0, worker_word = 0;
 };

@@ -1,10 +1,10 @@
 // The toy job of the simulator. Its model has 2 buckets of 2 chunks, and the state (weights) of a
 // chunk is one 64-bit integer, called a word. A cell is one reduction over the workers in a round:
-// of a bucket's scalers, of a chunk's pushes, or of figures (the workers' metrics). A worker's
-// contribution is a hash of the rank, the round, the cell, the state at which the worker computes
-// and, for a push, the bucket's scaler. So a single wrong, lost or repeated contribution changes
-// every later state. With a window of w open rounds, round r is computed at the state after round
-// r - w.
+// of a bucket's scalers, of a chunk's pushes, or of figures (the workers' metrics). In a job with
+// rounds, a worker's scaler or push is a hash of the rank, the round, the cell, the state at which
+// the worker computes and, for a push, the bucket's largest scaler. So a single wrong, lost or
+// repeated contribution changes every later state. With a window of w open rounds, round r is
+// computed at the state after round r - w.
 //
 // If the servers hold the weights, they run the real data lanes (server/data_lane.h): a word has
 // the bits of two floats (lane_job.h), and pushes change it by the equation of the training
@@ -73,7 +73,7 @@ constexpr double kFirstRate = 0.5, kRateFactor = 0.5;
 constexpr uint64_t kRateEvery = 2;
 // The learning rate of a step; steps count from 0.
 double RateAt(uint64_t step);
-// The learning rate that the answers of a round must contain.
+// The learning rate that shard 0's answers to the pushes of a round must contain.
 double LearningRate(const Schedule& schedule, uint64_t round);
 // A word with the bits of two floats, each a small integer taken from `bits`.
 uint64_t FloatsFromBits(uint64_t bits);

@@ -59,7 +59,7 @@ class ToyServer {
   void SendToClients(protocol::Sends sends);
 
   World* world_;
-  uint32_t process_number_;
+  uint32_t process_number_;  // index among all server processes of the World
   uint32_t shard_;
   std::vector<uint32_t> ports_;
   std::unique_ptr<protocol::Control> control_;

@@ -20,7 +20,8 @@ namespace {
 
 constexpr uint32_t kNumTaskTypes = 4;
 
-// Checkpoints contain floats, so these copy the bits of the replica's words to and from floats.
+// Checkpoints contain floats, so these functions copy the bits of the replica's words to and from
+// floats.
 std::vector<float> FloatsOfReplica(const Replica& replica) {
   std::vector<float> values(sizeof(Replica) / sizeof(float));
   std::memcpy(values.data(), &replica, sizeof(Replica));

@@ -52,8 +52,8 @@ class ToyWorker {
  protected:
   enum class Task : uint32_t { kStep, kSnapshot, kInstalled, kFinish };
 
-  // Subclasses override what a training thread does. Before OnInstall and OnGoBack are called, all
-  // posted tasks are cancelled (see CancelTasks).
+  // The virtual functions down to MakeStep do what a training thread does. Before OnInstall and
+  // OnGoBack are called, all posted tasks are cancelled (see CancelTasks).
   virtual Bytes SaveState() const { return {}; }
   virtual void OnInstall(const Bytes& /*state*/) {}
   // Writes a checkpoint to the disk of this worker's rank. REQUIRES that the job has checkpoints.
@@ -75,7 +75,7 @@ class ToyWorker {
   void ReportViolation(const std::string& what);
 
   World* world_;
-  const uint32_t process_number_;
+  const uint32_t process_number_;  // index among all worker processes of the World
   const uint32_t rank_;
   uint64_t applied_ = 0;
 

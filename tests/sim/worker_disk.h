@@ -1,5 +1,5 @@
-// The disk of a worker rank with its checkpoints. It outlives the rank's processes. Only in jobs
-// whose workers write checkpoints.
+// The disk of a worker rank with its checkpoints. The disk outlives the rank's processes. Used only
+// in jobs whose workers write checkpoints.
 #pragma once
 
 #include <string>
@@ -17,23 +17,24 @@ namespace tern::sim {
 
 class WorkerDisk {
  public:
-  // Opens the disk for a process of the job. `job` and this disk outlive the result.
+  // Opens the disk for a process of the job. `job` and this disk must outlive the result.
   client::Checkpoints OpenFor(const setup::Setup& job, const checkpoint::Owner& owner) {
     return client::Checkpoints(job, owner, storage_);
   }
-  // Call after each change of the files by a process: says what they are now.
+  // Must be called after each change of the files by a process. The arguments say what the disk has
+  // now.
   void SetSaved(uint64_t run, std::vector<pb::Checkpoint> checkpoints) {
     saved_.prepared_run = run;
     saved_.checkpoints = std::move(checkpoints);
   }
-  // Call when a process begins a run.
+  // Must be called when a process begins a run.
   void ResetStruck() { was_struck_ = false; }
-  // Call when `fault` has killed all processes: does to the disk what the fault says, if it is the
-  // fault's target. Besides, the machine may lose power. Returns an error if a file is lost that
+  // Must be called when `fault` has killed all workers. Does to the disk what the fault says, if
+  // `is_target`. In addition, the machine may lose power. Returns an error if a file is lost that
   // should have survived; else an empty string.
   std::string Strike(const Fault& fault, bool is_target, const setup::Setup& job,
                      const checkpoint::Owner& owner, const Chooser& chooser);
-  // What is on the disk.
+  // What the disk had at the last call of SetSaved or Strike.
   const protocol::SavedCheckpoints& saved() const { return saved_; }
   // Whether a fault damaged or removed a checkpoint or the record of the run since ResetStruck.
   bool was_struck() const { return was_struck_; }

@@ -84,7 +84,8 @@ void World::OnCellClosed(uint64_t beginning, const protocol::Cell& cell, uint64_
 bool World::IsRightState(uint64_t round, const State& state) {
   if (round > schedule_.rounds) return false;
   // In a job with Schedule::exchanges_parts, an additional last round exchanges all buckets. A stop
-  // moves it to an earlier step, and then the states differ from those of the run without faults.
+  // moves this round to an earlier step, and then the states differ from those of the run without
+  // faults.
   const bool follows_plan =
       !schedule_.exchanges_parts || std::none_of(schedule_.faults.begin(), schedule_.faults.end(),
                                                  [](const Fault& fault) { return fault.IsStop(); });

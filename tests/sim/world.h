@@ -65,8 +65,8 @@ class World : private Network::Host {
   ClockLedger& clock_ledger() { return clock_ledger_; }
   // The disk of a shard. It outlives the shard's processes.
   MemoryStorage& disk(uint32_t shard) { return disks_[shard]; }
-  // The job that the servers' lanes and the workers' checkpoints are of. REQUIRES that servers hold
-  // the weights, or that workers write checkpoints.
+  // The job to which the servers' lanes and the workers' checkpoints belong. REQUIRES that servers
+  // hold the weights, or that workers write checkpoints.
   const setup::Setup& job() const { return *job_; }
   WorkerDisk& worker_disk(uint32_t rank) { return worker_disks_[rank]; }
   // Opens the disk of a worker rank for a new process. REQUIRES that workers write checkpoints.
@@ -91,8 +91,8 @@ class World : private Network::Host {
   void SetCheckpointsOnDisk(protocol::LaneRef lane, Checkpoints checkpoints) {
     checkpoints_on_disk_[lane] = std::move(checkpoints);
   }
-  // Records the checkpoints that a lane of a starting process finds. They must be all that the
-  // previous process had, except those that a disk fault may have destroyed.
+  // Records the checkpoints that a lane of a starting process finds. These must include all
+  // checkpoints that the previous process had, except those that a disk fault may have destroyed.
   void CheckCheckpointsOnDisk(protocol::LaneRef lane, const Checkpoints& found_checkpoints);
   // If a fault has stopped the disk of this server process in the middle of a write, kills the
   // process and returns true.
@@ -110,6 +110,7 @@ class World : private Network::Host {
                        const protocol::Message& message) override;
   void DeliverToClient(const Connection& connection, const protocol::Message& message) override;
   void OnDisconnected(const Connection& connection) override;
+  // Holds messages of a killed worker back until another process of its rank is admitted.
   bool MustDelayToServer(const Connection& connection) override;
 
   void CheckInvariants();
@@ -119,7 +120,8 @@ class World : private Network::Host {
   void InjectFault(const Fault& fault);
   void InjectWorkerFault(const Fault& fault);
   void KillAll(const Fault& fault);
-  // Does to the workers' disks what the fault says, and sets what the job may do then.
+  // Does to the workers' disks what the fault says. Sets all_state_lost_, must_refuse_start_ and
+  // may_refuse_start_.
   void StrikeWorkerDisks(const Fault& fault);
   void InjectServerFault(const Fault& fault);
   void KillServer(uint32_t process, const Fault& fault);
@@ -179,7 +181,8 @@ class World : private Network::Host {
   std::unique_ptr<setup::Setup> job_;
   checkpoint::Owner checkpoint_owner_;    // of the checkpoints on each worker's disk
   std::vector<WorkerDisk> worker_disks_;  // by worker rank
-  bool all_state_lost_ = false;  // all workers were killed, and had no checkpoint in common
+  // All workers, but no servers, were killed while the workers had no checkpoint in common.
+  bool all_state_lost_ = false;
   // When all processes were last killed, the workers had no checkpoint in common: some checkpoints
   // were damaged or lost, and others were left. So the job must refuse to start again.
   bool must_refuse_start_ = false;

@@ -1,5 +1,6 @@
 // What a worker writes for TensorBoard. A bucket is a group of tensors; a chunk is a piece of a
-// bucket that is encoded separately. In a cell a server sums one chunk over the workers.
+// bucket that is encoded separately. In a cell a server combines over the workers the pushes of one
+// chunk, or the scalers of one bucket.
 #include "worker/summary_writer.h"
 
 #include <gmock/gmock.h>
@@ -49,7 +50,7 @@ std::unique_ptr<setup::Setup> MakeJobWithTensorBoard(std::vector<std::string> se
   return SmallJob(settings);
 }
 
-// Worker 1 of a job, which alone contributes to the rounds.
+// Worker 1 of a job. No other worker contributes to the rounds.
 class OnlyWorker {
  public:
   OnlyWorker(const setup::Setup& job)

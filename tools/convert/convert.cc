@@ -1,5 +1,5 @@
 // tern convert: converts files between Tern's formats and others. Every conversion has a row in
-// kConverters and a file of its own.
+// kConverters.
 #include "tools/convert/convert.h"
 
 #include <string>

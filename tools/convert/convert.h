@@ -1,4 +1,4 @@
-// The conversions of `tern convert`, one file each. kConverters in convert.cc lists them.
+// The conversions of `tern convert`. kConverters in convert.cc lists them.
 #pragma once
 
 #include "tools/commands.h"

@@ -19,9 +19,10 @@ constexpr char kInputName[] = "data", kOutputName[] = "scores";
 using NameList = std::vector<std::string>;
 using IntList = std::vector<int64_t>;
 
-// Writes an ONNX graph node by node. The output of a dense layer, and of the elementwise layers
-// after it, is flat: [batch, outputs]. All other tensors have the shape [batch, C, H, W]. A layer
-// that needs an image first reshapes a flat input.
+// Writes an ONNX graph node by node. The output of a dense layer is flat: [batch, outputs]. So is
+// the output of a ReLU, batch norm or dropout with a flat input, and "scores". The outputs of all
+// other layers have the shape [batch, C, H, W]. A layer that needs an image first reshapes a flat
+// input.
 class GraphWriter {
  public:
   GraphWriter(const pb::NetDef& net, const std::map<std::string, models::ImageDims>& shapes,

@@ -25,7 +25,7 @@ constexpr const char* kUsage =
     "[--threads N]";
 constexpr uint64_t kImagesPerBatch = 256;  // This many images are read in parallel, then written.
 
-// The bytes of an image in the packed file, or the error for which the image is left out.
+// The bytes of an image in the packed file, or the error because of which it is left out.
 struct PackedImage {
   std::vector<uint8_t> bytes;
   Status read_status;
@@ -46,7 +46,7 @@ Status WriteBatch(const data::Dataset& dataset, uint64_t begin,
   return Ok();
 }
 
-// Packs the images of `dataset`. Decodes each one completely, so that a packed file holds no
+// Packs the images of `dataset`. Decodes each image completely, so that a packed file holds no
 // damaged image.
 Status PackImages(const data::Dataset& dataset, uint32_t num_threads, ProgressBar* progress_bar,
                   data::PackWriter* writer) {

@@ -49,9 +49,10 @@ void Cluster::ConnectToServers(SimulatedWorker* worker) {
   }
 }
 
-// Sends a message. First the thread `sender` handles it. Then the I/O threads and the links of both
-// ends work on it at the same time. When these four have finished and the delay of the network has
-// passed, the thread `receiver` handles the message and calls `on_arrival`.
+// Sends a message. First the thread `sender` handles the message. Then the I/O threads and the
+// links of both ends work on the message at the same time. When these four have finished and the
+// delay of the network has passed, the thread `receiver` handles the message and calls
+// `on_arrival`.
 void Cluster::TransmitMessage(Node& from, WorkQueue& sender, HalfConnection& direction, Node& to,
                               WorkQueue& receiver, double bytes, Callback on_arrival) {
   auto num_unfinished = std::make_shared<int>(4);
@@ -83,8 +84,8 @@ void Cluster::SendAcknowledgements(HalfConnection& direction, double bytes) {
   direction.receive_queue.AddUrgentTask(bytes, nullptr);
 }
 
-// Returns a callback for the arrival of a control message. It calls `on_arrival`, after a
-// delay if the link is busy with bulk transfers when the message is sent.
+// Returns a callback for the arrival of a control message. The callback calls `on_arrival`. If
+// `link` is busy when the message is sent, the callback first waits for network_.queue_s.
 Callback Cluster::MakeDelayedCallback(const SharedResource& link, Callback on_arrival) {
   const double queue_wait_s = link.busy() ? network_.queue_s : 0;
   return [this, queue_wait_s, on_arrival = std::move(on_arrival)] {

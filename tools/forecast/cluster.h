@@ -2,7 +2,7 @@
 // of a training step uses them.
 //
 // A job has workers and servers; each server holds one shard of the model. A server has one control
-// thread and several data lanes. A lane is a socket with its own thread, to which workers push
+// thread and one or more data lanes. A lane is a socket with its own thread, to which workers push
 // their encoded gradients. A bucket is a group of neighbouring tensors; it is cut into chunks, and
 // each chunk is pushed in one message to one lane.
 #pragma once
@@ -20,8 +20,7 @@
 
 namespace tern::tools {
 
-// A process: the two directions of its machine's network link, and the threads that handle its
-// messages.
+// A process: the two directions of its network link, and the threads that handle its messages.
 struct Node {
   Node(EventLoop& loop, SharedResource& cores, double bytes_per_s, double burst)
       : inbound_link(loop, bytes_per_s, bytes_per_s, burst),
@@ -33,7 +32,7 @@ struct Node {
   WorkQueue net_thread;  // The network thread of a worker, or the control thread of a server.
 };
 
-// One direction of a connection. `send_queue` holds its messages for the sender's link,
+// One direction of a connection. A message is in `send_queue` for the sender's link, and in
 // `receive_queue` for the receiver's link.
 struct HalfConnection {
   HalfConnection(Node& from, Node& to)
@@ -64,7 +63,8 @@ struct SimulatedWorker {
   // To the lanes, by shard and then by lane.
   std::vector<std::vector<std::unique_ptr<Connection>>> lane_connections;
 
-  // The state of the current step. Times are in seconds. A round is one exchange with the servers.
+  // The state of the compute thread. Times are in seconds. A round is one exchange with the
+  // servers.
   uint64_t step = 0;                    // The number of the step, from 1.
   bool awaits_answers = false;          // The step has pushed its gradients and waits for answers.
   std::vector<bool> bucket_is_applied;  // By bucket: whether the servers' answer is in the weights.

@@ -31,7 +31,7 @@ Result<setup::Setup> MakeCodecSetup(const setup::Setup& job_setup, const std::st
   setup.job.mutable_exchange()->set_codec(codec);
   setup.job.mutable_exchange()->clear_rules();
   // With scalers (multipliers of the codes) that the workers of a round share, the codec does the
-  // same work, but it does not depend on an earlier round.
+  // same work without the scalers of an earlier round.
   if (setup.job.exchange().scaler() == pb::Exchange::previous)
     setup.job.mutable_exchange()->set_scaler(pb::Exchange::shared);
   std::vector<protocol::TensorInfo> tensors;
@@ -58,7 +58,7 @@ class ScopedTimer {
 
 // Encodes the gradients of one worker, with the same steps as a real worker. A bucket is a group of
 // tensors that is cut into chunks, a part is a range of one tensor that has one scaler, and a
-// segment is the piece of a chunk in one tensor.
+// segment is the piece of a chunk in one part.
 class WorkerCodec {
  public:
   WorkerCodec(const protocol::ExchangePlan& plan, uint16_t rank,
@@ -72,7 +72,8 @@ class WorkerCodec {
     }
   }
 
-  // Computes statistics and scalers of the bucket's parts. Returns the scalers that workers share.
+  // Computes statistics and scalers of the bucket's parts. Returns this worker's scalers of the
+  // parts whose scalers the workers share.
   std::vector<float> PrepareBucket(const protocol::Bucket& bucket, uint64_t round) {
     for (uint32_t p = bucket.first_part; p < bucket.first_part + bucket.parts; ++p) {
       const protocol::Part& part = plan_.parts[p];
@@ -116,8 +117,8 @@ class WorkerCodec {
   }
 
  private:
-  // Returns the values of a tensor to encode. If the codec keeps the errors of earlier rounds, they
-  // are added to the values.
+  // Returns the values of a tensor to encode. If the codec keeps the errors of earlier rounds,
+  // these errors are added to the values.
   const float* ValuesToCode(uint32_t t) const {
     return (error_memories_[t] == nullptr ? values_ : compensated_values_).data() +
            plan_.tensor_begin[t];

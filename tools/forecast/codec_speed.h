@@ -11,11 +11,11 @@
 namespace tern::tools {
 
 // Measures the codec `name` with all tensors of this job; stores the result in profile->codecs
-// under codec::Codec::name().
+// under codec::Codec::name(). Does nothing if the profile already has this codec.
 Status MeasureCodec(const setup::Setup& setup, const std::string& name, Profile* profile);
 
-// Measures the optimizer alone, and a plain copy of the parameters. Stores both in `profile`, in
-// seconds per element.
+// Measures the optimizer without decoding (with the moving average, if the job keeps one), and a
+// plain copy of the parameters. Stores both in `profile`, in seconds per element.
 Status MeasureUpdate(const setup::Setup& setup, Profile* profile);
 
 }  // namespace tern::tools

@@ -53,7 +53,7 @@ StepPattern StepPatternOf(const setup::Setup& setup, const Profile& profile) {
   return pattern;
 }
 
-// Adds the cost of a segment, the part of a chunk in one tensor, to its bucket and chunk.
+// Adds the cost of a segment (a piece of a chunk, within one tensor) to its bucket and chunk.
 class CostAdder {
  public:
   CostAdder(const setup::Setup& setup, const Profile& profile, const CodecSpeeds& speeds)

@@ -26,7 +26,7 @@ struct ChunkCost {
 // What one bucket costs, in the same units.
 struct BucketCost {
   // The workers may share the scalers (multipliers of the codes) of a bucket. Then a worker sends
-  // `scale_bytes` to the server `home_shard` and gets `scaled_bytes` back. 0: they share none.
+  // `scale_bytes` to the server `home_shard` and gets `scaled_bytes` back. Otherwise both are 0.
   double scale_bytes = 0, scaled_bytes = 0;
   uint32_t home_shard = 0;
   double need_s = 0;     // From the beginning of a step's compute to its first use of the bucket.
@@ -41,8 +41,8 @@ struct BucketCost {
 struct StepPattern {
   enum class PushTime { kInBackward, kAfterCompute, kBeforeCompute };
   PushTime push_time = PushTime::kInBackward;
-  uint64_t period = 1;  // Every period-th step makes an exchange.
-  uint64_t lag = 0;     // A step waits for the exchange this many exchanges before its own.
+  uint64_t period = 1;             // Every period-th step makes an exchange.
+  uint64_t lag = 0;                // A step waits for the exchange `lag` exchanges before its own.
   bool applies_by_bucket = false;  // Each bucket is applied when its own answers arrive.
   bool waits_in_forward = false;  // The next forward pass waits for a bucket when a layer needs it.
   bool has_rounds = true;         // False: a server answers each push alone, without other workers.

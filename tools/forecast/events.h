@@ -26,7 +26,7 @@ class EventLoop {
     ScheduleAt(now_ + seconds, std::move(callback));
   }
   // Runs events until `done` returns true, and calls `done` before every event. Returns false if no
-  // event is left before that.
+  // event is left and `done` still returns false.
   bool RunUntil(const std::function<bool()>& done);
 
  private:
@@ -47,7 +47,7 @@ class EventLoop {
 
 // A resource that its users share equally: the cores of a machine (the capacity is their number,
 // and a user gets at most one), or a network link (the capacity is in bytes per second). Every user
-// proceeds at the rate min(max_rate, capacity / total weight of the users).
+// proceeds at the rate min(max_rate, capacity / max(1, total weight of the users)).
 //
 // A link may be a token bucket: while the link is idle it saves up to `burst` bytes of capacity,
 // and the next user transfers these bytes in no time.
@@ -89,7 +89,8 @@ class SharedResource {
   std::priority_queue<Task> tasks_;
 };
 
-// A thread on a machine, or a connection on a link. It runs one task after the other.
+// A thread on a machine, or one direction of a connection on a link. It runs one task after the
+// other.
 class WorkQueue {
  public:
   explicit WorkQueue(SharedResource& resource) : resource_(&resource) {}

@@ -36,8 +36,8 @@ Result<RoundTotals> Forecaster::BytesOf(const Variant& variant, uint32_t workers
   return TotalsOf((*variant_setup)->sizes);
 }
 
-// Adds overrides that remove the settings of codecs which no tensor uses if `codec` is the job's
-// codec. A job with such settings would be invalid.
+// Adds overrides that remove the settings that would make the job invalid with the codec `codec`:
+// exchange.error_feedback, and the settings of codecs that no tensor would use.
 void Forecaster::DropCodecKeys(const std::string& codec,
                                std::vector<std::string>* overrides) const {
   overrides->push_back("exchange.error_feedback=null");

@@ -34,7 +34,7 @@ class Forecaster {
   Variant own_variant() const {
     return {job_setup_->job.train().algorithm(), job_setup_->job.exchange().codec()};
   }
-  // The number of samples per worker and step, as the job sets it.
+  // The job's total batch divided by its number of workers, at least 1.
   double samples_per_worker() const;
 
   // Returns the setup of a variant with `workers` workers, each with samples_per_worker() samples.
@@ -54,13 +54,14 @@ class Forecaster {
   static constexpr double kMinMbit = 0.1, kMaxMbit = 1e6;
   struct BreakEven {
     std::optional<double> mbit;
-    // If mbit is empty: true if `variant` is shorter at every rate, false if at none.
+    // If mbit is empty: true if a step of `variant` is shorter even at kMaxMbit, false if it is not
+    // shorter even at kMinMbit.
     bool is_shorter_at_every_rate = false;
   };
   // Finds the rate of the servers' links, in Mbit/s, below which a step of `variant` is shorter
-  // than a step of `other`. A bisection finds the rate to within 1 %. If the rate of the workers'
-  // links is limited, too, it is scaled by the same factor. If no rate between kMinMbit and
-  // kMaxMbit is a break-even, only `is_shorter_at_every_rate` is set.
+  // than a step of `other`. A bisection finds the rate to within 1 %. If the workers' links have a
+  // limited rate, it is scaled by the same factor. If no rate between kMinMbit and kMaxMbit is a
+  // break-even, only `is_shorter_at_every_rate` is set.
   Result<BreakEven> FindBreakEven(const Variant& variant, const Variant& other, uint32_t workers,
                                   double samples, const Network& network);
 

@@ -42,8 +42,8 @@ double StrongThroughput(const Cluster& cluster, const Workload& workload, uint32
 double WeakSeconds(const Cluster& cluster, const Workload& workload, uint32_t i, uint32_t j);
 double WeakThroughput(const Cluster& cluster, const Workload& workload, uint32_t i, uint32_t j);
 
-// Returns the compute_s for which equation 17 gives this speed-up over gradients of
-// `gradient_bytes` if the gradients are `compression` times smaller.
+// Returns the compute_s for which, by equation 17, a step becomes `speedup` times as fast if its
+// gradients of `gradient_bytes` become `compression` times smaller.
 double ComputeFromSpeedup(const Cluster& cluster, double gradient_bytes, double compression,
                           double speedup, uint32_t i, uint32_t j);
 

@@ -169,8 +169,8 @@ class Prediction {
     return Ok();
   }
 
-  // For every variant, finds the bandwidth below which it is faster than the same algorithm with
-  // fp32, if fp32 is forecast too.
+  // For every variant and number of workers, finds the bandwidth below which the variant is faster
+  // than the same algorithm with fp32, if fp32 is forecast too.
   Status FindBreakEvens() {
     for (const Variant& variant : variants_) {
       const Variant fp32_variant{variant.algorithm, "fp32"};

@@ -29,8 +29,8 @@ struct Profile {
   bool waits = false;  // The job has `train.compute: wait`: a step only waits and uses no core.
   // Forward and backward of b samples take compute_fixed_s + b * compute_sample_s seconds.
   double compute_fixed_s = 0, compute_sample_s = 0;
-  // By tensor, as fractions of the time of forward and backward: when the first layer reads the
-  // tensor (need_shares), and when its gradient is final (ready_shares).
+  // By tensor, as fractions of the time of forward and backward: when a layer first reads the
+  // tensor (need_shares), and when the tensor's gradient is final (ready_shares).
   std::vector<double> need_shares, ready_shares;
   double update_s = 0;  // Seconds per element of the optimizer alone.
   double copy_s = 0;    // Seconds per element to copy an array.
@@ -47,7 +47,7 @@ struct Profile {
   std::string ToJson() const;
   Status Write(const std::string& path) const;
 
-  // Returns kBadData if the profile was measured with another model.
+  // Returns kBadData if the profile is of a model with another number of parameters or tensors.
   Status CheckFor(const setup::Setup& setup) const;
   // Returns the speed of `codec`, or kBadData if it was not measured; the message lists the codecs
   // that were.

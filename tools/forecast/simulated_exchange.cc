@@ -19,8 +19,8 @@ constexpr uint32_t kControlLane = 0;
 double PayloadBytes(const Message& message) { return static_cast<double>(message.payload.size()); }
 
 // Returns what identifies the sum that an answer carries: kind, bucket, chunk and round (without
-// rounds: the count of pushes). The answers that carry one sum to several workers have the same
-// value. Other messages have a value that no sum has.
+// rounds: the worker's count of its pushes). The answers that carry one sum to several workers have
+// the same value. Messages that are not answers have a value that no sum has.
 std::tuple<Kind, uint32_t, uint32_t, uint64_t> ClosedSumOf(const Message& message) {
   Kind kind{};
   const pb::Outcome* outcome = protocol::AsOutcome(message.head, &kind);
@@ -98,8 +98,8 @@ void SimulatedExchange::OnBucketPrepared(SimulatedWorker* worker, uint64_t round
   });
 }
 
-// Encodes the bucket once the worker has computed its own scalers and received the shared ones.
-// Where rounds close without all workers, the shared ones may arrive first.
+// Encodes the bucket once the worker has computed its own scalers and received the shared scalers.
+// If rounds can close without some workers, the shared scalers may arrive first.
 void SimulatedExchange::EncodeIfScalersAreKnown(SimulatedWorker* worker, uint64_t round,
                                                 size_t bucket) {
   const OpenRound::ScalerState& scaler_state =
@@ -172,7 +172,7 @@ void SimulatedExchange::OnContribution(SimulatedWorker* worker, LaneRef lane,
                      [this, worker, lane, message] { HandleInLane(worker, lane, message); });
 }
 
-// Lets the lane handle a message. Whenever that closes the sum of a chunk, the lane's thread works
+// Lets the lane handle a message. If the message closes the sum of a chunk, the lane's thread works
 // for the chunk's `close_s` before the answers leave.
 void SimulatedExchange::HandleInLane(SimulatedWorker* worker, LaneRef lane,
                                      const Message& message) {

@@ -23,7 +23,8 @@ namespace tern::tools {
 
 class SimulatedExchange {
  public:
-  // Calls `on_answer` when a worker gets the answer to a chunk. The references outlive this object.
+  // Calls `on_answer` when a worker gets the answer to a chunk. The references must outlive this
+  // object.
   SimulatedExchange(Cluster& cluster, const StepCosts& costs, const Profile& profile,
                     std::function<void(SimulatedWorker*)> on_answer);
 
@@ -35,7 +36,8 @@ class SimulatedExchange {
   // Returns whether the worker has the answers to all chunks of a bucket.
   bool HasAnswer(SimulatedWorker* worker, uint64_t round, size_t bucket) const;
   // To be called when the worker has applied the answers of this round and of all rounds before.
-  // Deletes these answers. The worker's next messages tell the servers that it has applied them.
+  // Deletes the answers of this round. In a job with rounds, the worker's next messages tell the
+  // servers that it has applied them.
   void OnRoundApplied(SimulatedWorker* worker, uint64_t round);
 
  private:
@@ -65,7 +67,7 @@ class SimulatedExchange {
   void SendToServers(SimulatedWorker* worker,
                      const std::vector<protocol::Exchange::Outgoing>& messages);
 
-  // The next four functions run on the thread of a lane.
+  // The next four functions are the work of a server's lane, or of its control thread.
   void OnContribution(SimulatedWorker* worker, protocol::LaneRef lane,
                       const protocol::Message& message);
   void HandleInLane(SimulatedWorker* worker, protocol::LaneRef lane,
@@ -73,7 +75,7 @@ class SimulatedExchange {
   void SendToWorkers(protocol::LaneRef lane, const protocol::Sends& messages);
   void SendToWorkers(protocol::LaneRef lane, const protocol::Send& send);
 
-  // The next two functions run on the worker's network thread.
+  // The next two functions are the work of the worker's network thread.
   void OnMessage(SimulatedWorker* worker, protocol::LaneRef lane, const protocol::Message& message);
   void OnDelivery(SimulatedWorker* worker, const protocol::Exchange::Delivery& delivery);
   // Call these for every push and every answer. After the last answer of a round, CountAnswer adds

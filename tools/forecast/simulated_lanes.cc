@@ -45,7 +45,8 @@ class BlankWeights : public protocol::ClockCell {
   uint64_t version_ = 0;
 };
 
-// In a cell a lane adds up the pushes of one chunk, or the scalers of one bucket.
+// Returns a cell whose sums have no values. In a cell a lane combines over the workers the pushes
+// of one chunk, or the scalers of one bucket.
 protocol::CellSpec MakeBlankCell(const Cell& cell, const Bytes& answer) {
   protocol::CellSpec spec;
   spec.cell = cell;
@@ -142,7 +143,7 @@ std::unique_ptr<protocol::Lane> SimulatedLanes::MakeClockLane(uint32_t shard, ui
   return std::make_unique<protocol::ClockLane>(std::move(options), std::move(cells));
 }
 
-// Makes all workers members of the job in the lane, and receives a hello from each.
+// Tells the lane that all workers are members of the job, and passes a hello of each worker to it.
 void SimulatedLanes::AddAllWorkers(protocol::Lane* lane, uint32_t lane_index) const {
   protocol::Sends ignored_answers;
   pb::Members members;

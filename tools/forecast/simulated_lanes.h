@@ -1,6 +1,7 @@
 // The servers' lanes in the simulation of a step. A lane is the state machine behind one socket of
-// a server, as servers run it (RoundLane, or ClockLane in jobs without rounds). Here its sums have
-// lengths but no values. A call takes no virtual time; the caller adds the time.
+// a server: a RoundLane, or a ClockLane for the pushes of a job without rounds. The simulation uses
+// the same classes as a server, but sums and weights have lengths and no values. A call takes no
+// virtual time; the caller adds the time.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,8 @@ namespace tern::tools {
 // Returns as many zeros as the longest message of these costs has bytes. Payloads are slices of
 // these zeros.
 Bytes MakeZeros(const StepCosts& costs);
-// Returns a payload of `bytes` bytes, which stands for a message with its header. REQUIRES that
-// `zeros` has at least `bytes` bytes.
+// Returns a payload of `bytes` bytes (rounded, at least 1), which stands for a message with its
+// header. REQUIRES that `zeros` has at least as many bytes.
 Bytes BlankPayload(const Bytes& zeros, double bytes);
 
 // No process restarts, so each has one incarnation (the number that identifies a start). The set of
@@ -27,7 +28,7 @@ inline constexpr uint64_t kOnlyIncarnation = 1, kOnlyEpoch = 1;
 
 class SimulatedLanes {
  public:
-  // The costs outlive this object. All workers are members of the job from the start.
+  // `costs` must outlive this object. All workers are members of the job from the start.
   SimulatedLanes(const StepCosts& costs, uint32_t workers, const Bytes& zeros);
 
   static protocol::Peer PeerOf(uint32_t rank) { return rank + 1; }

@@ -33,8 +33,8 @@ double WireBytes(const pb::Envelope& envelope, double payload_bytes) {
                                          : payload_bytes + 9);
 }
 
-// Returns the header of a worker's message for a cell. A cell is what servers add up over the
-// workers in a round: the scalers of a bucket, or the pushes of a chunk.
+// Returns the header of a worker's message for a cell. In a cell the servers combine over the
+// workers the scalers of a bucket, or the pushes of a chunk.
 pb::Envelope ContributionHeader(const protocol::ExchangePlan& plan, protocol::Cell cell,
                                 bool has_digest) {
   pb::Envelope envelope;
@@ -79,8 +79,8 @@ pb::Envelope AnswerHeader(const protocol::ExchangePlan& plan, protocol::Cell cel
   return envelope;
 }
 
-// Encodes one segment (the part of a chunk in one tensor) of every worker, adds the codes up as a
-// server does, and returns the sizes of a worker's code and of the encoded sum.
+// Encodes one segment (a piece of a chunk, within one tensor) of every worker, adds the codes up as
+// a server does, and returns the sizes of a worker's code and of the encoded sum.
 class SegmentCoder {
  public:
   explicit SegmentCoder(uint32_t workers) : num_workers_(workers) {}
@@ -183,7 +183,7 @@ Result<std::vector<BucketBytes>> SizesOf(const protocol::ExchangePlan& plan) {
             push_coder.SizesOfCode(*plan.codec_of[segment.tensor], segment.count, segment.column);
         if (!code_sizes.ok()) return code_sizes.status();
         chunk_sizes.up += code_sizes->up;
-        if (plan.is_central) {  // A server answers with one code of the weights.
+        if (plan.is_central) {  // The answer codes weights (or their changes), not a sum.
           const Result<ByteCounts> answer_sizes =
               pull_coder.SizesOfCode(*plan.pull_codec, segment.count, segment.column);
           if (!answer_sizes.ok()) return answer_sizes.status();

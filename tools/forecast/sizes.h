@@ -12,15 +12,16 @@
 namespace tern::tools {
 
 struct BucketBytes {
-  // The messages in which one worker sends its scalers (the multipliers of codes) and gets the
-  // shared ones back. 0: the workers share no scalers of this bucket.
+  // The bytes of the messages in which one worker sends its scalers (the multipliers of codes) and
+  // gets the shared scalers back. Both are 0 if there are no such messages.
   double scale_bytes = 0, scaled_bytes = 0;
-  // By chunk: the push that one worker sends, and the answer that it gets.
+  // By chunk: the bytes of the push that one worker sends, and of the answer that it gets.
   std::vector<double> push_bytes, sum_bytes;
 };
 
-// A segment is the part of a chunk in one tensor. SizesOf encodes at most this many of its elements
-// (rounded up to whole groups of elements that the codec encodes together) and extrapolates.
+// A segment is a piece of a chunk, within one tensor. SizesOf encodes at most this many elements of
+// a segment (rounded up to whole groups of elements that the codec encodes together) and
+// extrapolates.
 inline constexpr uint64_t kSampledElements = 32768;
 // Returns the bytes of each bucket in a round to which all workers contribute. With central
 // parameters (the servers hold the weights) `sum_bytes` is the answer with the weights.
@@ -31,8 +32,8 @@ struct RoundTotals {
 };
 RoundTotals TotalsOf(const std::vector<BucketBytes>& sizes);
 
-// Returns `count` independent normal values with standard deviation 1e-3, which depend on `rank`
-// only.
+// Returns `count` independent normal values with mean 0 and standard deviation 1e-3. The values
+// depend on `rank` only.
 std::vector<float> GaussianValues(uint16_t rank, uint64_t count);
 
 }  // namespace tern::tools

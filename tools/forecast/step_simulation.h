@@ -7,7 +7,7 @@
 //            net thread       messages
 //            I/O thread       bytes
 //   server   control thread   maxima of the scalers
-//            lane threads     sums, encoding, the update of central parameters
+//            lane threads     sums, encoding, the update of weights that the servers hold
 //            I/O thread       bytes
 //
 // The connections of a server or worker share its link equally, in each direction. Threads share

@@ -50,7 +50,7 @@ std::vector<char*> PointersTo(std::vector<std::string>& strings) {
   return pointers;
 }
 
-// Returns this process's environment and those `added_entries` KEY=VALUE whose key it lacks.
+// Returns this process's environment, and those `added_entries` KEY=VALUE whose key it lacks.
 std::vector<std::string> ExtendedEnvironment(const std::vector<std::string>& added_entries) {
   std::vector<std::string> environment;
   for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
@@ -81,7 +81,7 @@ struct Child {
 };
 
 // Runs in the child after fork, and calls exec. Makes only async-signal-safe calls, because the
-// parent has several threads.
+// parent may have several threads.
 [[noreturn]] void ExecChild(const Child& child) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -153,7 +153,7 @@ Result<std::unique_ptr<Process>> Process::Start(const ProcessSpec& spec) {
   setpgid(pid, pid);
   error_writer.Close();
   int error = 0;
-  // exec closes the writing end, so nothing can be read if it has succeeded.
+  // A successful exec closes the writing end. Then nothing can be read.
   if (read(error_reader.get(), &error, sizeof error) > 0) {
     waitpid(pid, nullptr, 0);
     return Status(Code::kAddress, Cat("cannot run ", spec.program, ": ", std::strerror(error),

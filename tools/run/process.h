@@ -17,7 +17,8 @@ struct ProcessSpec {
   std::string name;                    // The name in messages, such as "worker 1".
   std::string program;                 // The path of the executable file.
   std::vector<std::string> arguments;  // The command line after the program's name.
-  // KEY=VALUE: added to the environment unless the parent's environment sets the same key.
+  // Entries KEY=VALUE for the environment. An entry is ignored if the parent's environment has its
+  // key.
   std::vector<std::string> environment;
   std::string stdout_path, stderr_path;  // The files for the process's output.
   // True: the output is appended to these files. False: they are truncated.

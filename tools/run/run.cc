@@ -91,9 +91,10 @@ Result<std::vector<Supervisor::Member>> MakeMembers(const RunPlan& plan, int pro
   if (!worker_program.ok()) return worker_program.status();
   const protocol::Timings& timings = plan.setup->timings;
   const auto on_loss = plan.setup->job.faults().on_worker_loss();
-  // Whether the job waits for a lost worker to come back, or continues without it.
+  // After the loss of a worker, the job waits for it to come back (job_waits), or continues without
+  // that worker (job_shrinks), or fails.
   const bool job_waits = on_loss == pb::Faults::wait, job_shrinks = on_loss == pb::Faults::shrink;
-  // After one process is lost, the others end within this time unless the job continues.
+  // If the loss of a process ends the job, the other processes end within this time.
   const Time exit_time = timings.dead_after + std::chrono::seconds(2);
   std::vector<Supervisor::Member> members;
   for (uint32_t shard = 0; shard < plan.setup->plan.data_lanes.size(); ++shard) {
@@ -120,7 +121,7 @@ Result<std::vector<Supervisor::Member>> MakeMembers(const RunPlan& plan, int pro
   return members;
 }
 
-// A non-blocking pipe for progress. Shard 0 gets the writing end; it must never wait for this
+// A non-blocking pipe for progress. Shard 0 gets the writing end, and must never wait for this
 // process to read.
 class ProgressPipe {
  public:
@@ -156,9 +157,9 @@ Status PrepareFolders(const RunPlan& plan) {
   return Ok();
 }
 
-// Locks the job's folder. Without the lock, another `tern run` would truncate the logs of this one
-// before the other's server finds the folder in use. Fails if a server that was started by hand
-// uses the folder.
+// Locks the job's folder. Without the lock, a second `tern run` would truncate the logs of the
+// first one before the second one's server finds the folder in use. Fails if another `tern run`, or
+// a server that was started by hand, uses the folder.
 Result<FolderLock> LockFolder(const pb::Job& job) {
   Result<FolderLock> lock = FolderLock::TryLock(job.output_dir(), "run.lock", job.name());
   if (!lock.ok()) return lock;
@@ -210,7 +211,7 @@ Status RunJob(const Args& args) {
   options.members = std::move(*members);
   options.max_restarts = plan->max_restarts;
   options.progress_fd = progress_pipe.reader();
-  // Shard 0 reports progress twice a second. When shard 0 aborts the job, it may end up to two
+  // Shard 0 reports progress twice a second. If shard 0 aborts the job, shard 0 may end up to two
   // heartbeats after the workers.
   options.max_report_delay = 2 * plan->setup->timings.heartbeat + std::chrono::milliseconds(700);
   Supervisor supervisor(std::move(options), stop_signals, screen);

@@ -14,7 +14,7 @@ namespace tern::tools {
 class RunResult {
  public:
   // Reads the result of an earlier run in `folder`; must be called before this run writes there.
-  // The earlier result is worth keeping if that run finished, or was stopped by a signal and left
+  // The earlier result is worth keeping if that run succeeded, or was stopped by a signal and left
   // weights.
   explicit RunResult(std::string folder);
 
@@ -25,8 +25,8 @@ class RunResult {
     Status status;  // kCannotWrite if the summary could not be written.
   };
   // Writes the summary of a run that ended with the exit code `code`, atomically. The file is
-  // summary.failed.json if the run failed, wrote no weights, and an earlier result is worth
-  // keeping. Otherwise it is summary.json, and an old summary.failed.json is removed.
+  // summary.failed.json if `code` is not 0, this run wrote no weights, and an earlier result is
+  // worth keeping. Otherwise it is summary.json, and an old summary.failed.json is removed.
   WrittenSummary WriteSummary(const std::string& summary, int code) const;
 
  private:

@@ -23,7 +23,8 @@ class Screen {
   // Prints one or more permanent lines.
   void PrintLine(const std::string& line);
   // Shows `progress_json`, the line in which shard 0 (the server that coordinates the job) reports
-  // progress. First prints a permanent line if the job continues from a checkpoint.
+  // progress. If the job has just continued from a checkpoint or gone back, first prints a
+  // permanent line that says so.
   void ShowProgress(const std::string& progress_json, Time now);
   // Prints only the permanent line of ShowProgress, if it has not been printed. For a job that ends
   // before it reports progress.
@@ -40,7 +41,7 @@ class Screen {
   const bool is_terminal_;
   bool has_open_line_ = false;        // No newline has ended the progress line on the terminal yet.
   bool has_shown_progress_ = false;   // A progress line was printed.
-  uint64_t newest_rounds_ = 0;        // The number of rounds in the newest progress.
+  uint64_t newest_rounds_ = 0;        // The steps done, by the newest progress line.
   std::string beginning_id_;          // Identifies the job's latest start or restart.
   bool may_announce_resume_ = false;  // beginning_id_ is new, and its first step is not known.
   Time shown_at_{};                   // The time of the last progress line.

@@ -166,7 +166,8 @@ void Supervisor::OnExit(Child* child, const Exit& exit) {
   child->is_running = false;
   const bool has_succeeded = exit.signal == 0 && exit.code == 0;
   const bool has_crashed = exit.signal != 0 || exit.code == static_cast<int>(Code::kInternal);
-  // A process that has not installed its signal handlers is killed by the stop signal of a user.
+  // A stop signal kills a process that has not installed its signal handlers yet. Other processes
+  // then exit with the code 128 + signal.
   const bool was_stopped_by_user = user_stop_.signal != 0 && (exit.signal == user_stop_.signal ||
                                                               exit.code == 128 + user_stop_.signal);
   const bool has_own_reason =
@@ -195,14 +196,14 @@ void Supervisor::RestartOrEnd(Child* child, const Exit& exit) {
     return screen_.PrintLine(Cat(failure_text, "\n  it is started again (", num_restarts_, " of ",
                                  options_.max_restarts, ")"));
   }
-  // Later processes that exited because another one was lost are not printed.
+  // After the first failure, a process that exited because another one was lost is not printed.
   if (failures_.size() == 1 || exit.signal != 0 || exit.code != static_cast<int>(Code::kPeerLost))
     screen_.PrintLine(failure_text);
   // No process can replace a member that would fail again, or the last worker.
   last_grace_ =
       would_recur || !AnyWorkerRuns() ? child->member.grace_if_irreplaceable : child->member.grace;
-  // A job that has not begun need not wait. But shard 0's report that it has begun may still be on
-  // its way.
+  // If the job has not begun, the other processes need not wait. But shard 0's report that the job
+  // has begun may still be on its way.
   EndWithin(job_has_begun_ ? last_grace_ : options_.max_report_delay);
 }
 

@@ -3,20 +3,21 @@
 //   running --1--> ending --deadline--> SIGTERM to all --2 s--> SIGKILL to all
 //
 //   1         a process failed and is not restarted; or shard 0 reports that the job ended; or a
-//             stop signal arrives while shard 0 is not running
+//             stop signal has arrived and shard 0 is not running
 //   deadline  3 s after the job's end; after a failure the `grace` of the process that failed, or
-//             its `grace_if_irreplaceable`, or `max_report_delay` if the job had not begun
+//             its `grace_if_irreplaceable`, or `max_report_delay` if the job had not begun; at once
+//             after a stop signal without shard 0
 //
 // While the state is "ending", processes exit by themselves.
 //
 // Shard 0 is the server that coordinates the job and reports its progress. A member is a process of
 // the job.
 //
-// A failed process is restarted if restarts are left, the job waits for it, and it would not fail
-// the same way again (a full disk, bad data). After a kill by a signal the restart is immediate;
-// otherwise it happens after `max_report_delay`, when it is clear that the process did not exit
-// because the job ended. The first stop signal is passed to shard 0, which stops the job in order;
-// the second one to all processes; a third one kills them.
+// A failed process is restarted if restarts are left, the job waits for the process, and its
+// failure would not recur (as that of a full disk or bad data would). After a kill by a signal the
+// restart is immediate; otherwise it happens after `max_report_delay`, when it is clear that the
+// process did not exit because the job ended. The first stop signal is passed to shard 0, which
+// stops the job in order; the second one to all processes; a third one kills them.
 #pragma once
 
 #include <cstdint>
@@ -104,9 +105,9 @@ class Supervisor {
   StopSignal user_stop_;
   int num_stop_signals_ = 0;
   uint32_t num_restarts_ = 0;
-  uint64_t newest_rounds_ = 0;  // The number of rounds in the newest progress.
+  uint64_t newest_rounds_ = 0;  // The steps done, by shard 0's newest progress line.
   Time newest_loss_at_{};       // The time of the newest failure or restart.
-  Time last_grace_{};           // The grace period that the newest failure started.
+  Time last_grace_{};           // The grace of the newest failure without a restart.
   // When to send SIGTERM, and SIGKILL, to all processes.
   std::optional<Time> terminate_at_, kill_at_;
 };

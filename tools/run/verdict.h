@@ -40,11 +40,12 @@ struct StopSignal {
 // Returns the status of the run; its message names the root cause. `failures` are in the order in
 // which they were seen; `end_report` is shard 0's report of the end, if it wrote one.
 //
-// The root cause is the first failure that is not the consequence of another failure. A process
-// that exits with 75 (a peer was lost), or with the exit code of the job, only reports a
-// consequence. The status has the exit code of the root cause if this code tells a reason.
-// Otherwise, as after a signal, it has the code of the job, or 75 if shard 0 did not report the
-// end. A forced stop makes processes lose each other; such a loss is not a failure.
+// The root cause is the first failure that is not the consequence of another failure. If the job
+// ended in order, only failures after its end count. A process that exits with 75 (a peer was
+// lost), or with the exit code of the job, only reports a consequence. The status has the exit code
+// of the root cause if this code tells a reason. Otherwise, as after a signal, it has the code of
+// the job, or 75 if shard 0 did not report the end. A forced stop makes processes lose each other;
+// such a loss is not a failure.
 Status JudgeRun(const std::vector<Failure>& failures,
                 const std::optional<setup::ProgressUpdate>& end_report, StopSignal stop);
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint32_t kMaxAttempts = 10;  // Attempts to find a box that lies in the image.
 
-// ToUnit, ToIndex and ToRange map a random 32-bit word to [0, 1), to 0 .. n - 1 and to [low, high).
+// Map a random 32-bit word: ToUnit to [0, 1), ToIndex to 0 .. n - 1, and ToRange to [low, high).
 double ToUnit(uint32_t word) { return word * 0x1p-32; }
 uint32_t ToIndex(uint32_t word, uint32_t n) {
   return static_cast<uint32_t>(uint64_t{word} * n >> 32);

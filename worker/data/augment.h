@@ -1,6 +1,7 @@
 // Turns a decoded image into the net's input: scales, pads, crops, mirrors, and changes brightness
-// and contrast as the job's data.augmentation (pb::Augmentation) says, in this order. Then
-// normalizes each channel (data.mean, data.std).
+// and contrast as the job's data.augmentation (pb::Augmentation) says, in this order. Then maps
+// pixels to floats by data.mean and data.std, or data.scale and data.offset, and standardizes the
+// image if data.standardize is set.
 //
 // Every random choice is a function of (seed, epoch, index of the sample), so that results do not
 // depend on the number of workers or threads. The random numbers are the 32-bit words of Philox

@@ -1,19 +1,19 @@
 // Chooses the samples of a worker at each step. The choice is a pure function of (job, rank, step),
 // so a worker that restarts can continue at any step without knowing what it did before.
 //
-// Let B be the batch size of all workers together, N the number of workers, and r the rank (number)
-// of a worker. The job's data.partition decides how workers share the images:
+// Let B be the batch size of all workers together, N the number of workers, and r the rank of a
+// worker, from 0 to N - 1. The job's data.partition decides how workers share the images:
 //
 //   shared     all workers draw from one sequence, the shuffled epochs one after the other (an
-//              epoch's order is a permutation by seed and epoch). Step t takes the samples
-//              [t * B, (t + 1) * B) of the sequence, and rank r the r-th of N equal parts of these,
-//              so the samples of a step do not depend on N.
+//              epoch's order is a permutation by seed and epoch). If B is constant and epoch_end is
+//              `wrap`, step t takes the samples [t * B, (t + 1) * B) of the sequence. Rank r takes
+//              part r of N equal parts of a step's samples, which do not depend on N.
 //   by_sample  rank r owns the images r, r + N, r + 2 N, ... It shuffles only these in each epoch,
 //              and takes B / N of them per step.
-//   by_class   as by_sample, but rank r owns the r-th of N ranges of the images sorted by label, as
-//              many images as with by_sample.
+//   by_class   as by_sample, but rank r owns part r of N parts of the images sorted by label. Each
+//              rank owns as many images as with by_sample.
 //
-// epochs.h defines what happens at the end of an epoch, and how batches may grow.
+// epochs.h defines the other values of epoch_end, and how batches may grow.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +34,7 @@ class Batches {
     pb::Data::EpochEnd epoch_end = pb::Data::wrap;
     std::vector<pb::BatchGrowth> batch_growth = {};
   };
-  // `samples` must outlive this object. Returns the errors of Epochs::Make: kBadJob if a batch size
-  // does not fit the number of workers or of images.
+  // `samples` must outlive this object. Returns the errors of Epochs::Make.
   static Result<Batches> Make(const Samples& samples, const Options& options);
 
   // Returns this rank's samples of a step. Only one thread at a time may call this, because it
@@ -55,7 +54,7 @@ class Batches {
   std::vector<uint32_t>
       owned_images_;  // With by_class, the images that this rank owns; otherwise empty.
   uint64_t cached_epoch_ = ~uint64_t{0};  // The epoch whose order is cached; ~0 if none is yet.
-  std::vector<uint32_t> cached_order_;    // What EpochOrder returns for that epoch.
+  std::vector<uint32_t> cached_order_;    // The order of epoch cached_epoch_.
 };
 
 // The indices [begin, end) of samples.

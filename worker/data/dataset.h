@@ -29,7 +29,7 @@ class Dataset {
 
   uint32_t channels = 0;                 // The number of channels of a decoded image.
   uint32_t height = 0, width = 0;        // The size of every image; 0 if sizes differ.
-  std::vector<Size> sizes;               // The size of each image; empty if all are height x width.
+  std::vector<Size> sizes;               // The size of each image; may be empty if all are equal.
   uint32_t classes = 0;                  // The number of classes; each label is less.
   std::vector<std::string> class_names;  // [classes] names of the classes, or empty.
   std::vector<uint32_t> labels;          // The label of each image.

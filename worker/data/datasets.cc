@@ -1,4 +1,4 @@
-// Chooses the function that reads a data set by the set's format: one case for each format.
+// Chooses the function that reads a data set by the set's format.
 #include "worker/data/datasets.h"
 
 #include "common/base/text.h"

@@ -15,7 +15,7 @@ namespace {
 Status BadDataError(const std::string& what) { return Status(Code::kBadData, what); }
 
 constexpr std::array<uint8_t, 8> kPngSignature = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
-constexpr uint64_t kMaxStrayBytes = 4096;  // The most stray bytes between a JPEG's segments.
+constexpr uint64_t kMaxStrayBytes = 4096;  // The most stray bytes before a JPEG's frame header.
 // How many bytes a PNG has up to the end of the image's size: the signature, the length and name of
 // the first chunk, the width, and the height.
 constexpr size_t kPngHeaderBytes = 24;
@@ -69,7 +69,7 @@ bool BeginsFrame(uint8_t marker) {
 // header.
 Result<ImageHeader> ReadJpegHeader(const ReadFunction& read, uint64_t size) {
   uint64_t offset = 2, num_stray = 0;
-  // The bytes: 0xff, marker, length (2 bytes), precision, height (2 bytes), width (2 bytes).
+  // The bytes of a frame header: 0xff, marker, length (2 bytes), precision, height (2), width (2).
   std::array<uint8_t, 9> segment_head;
   while (offset + 4 <= size) {
     const size_t num_read = read(offset, segment_head);

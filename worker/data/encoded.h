@@ -19,9 +19,9 @@ struct ImageHeader {
   uint32_t height = 0, width = 0;
 };
 
-// Reads the image's height and width from a file of `size` bytes, with as few calls of `read` as
-// possible. kBadData if the file is empty, is neither JPEG nor PNG, or does not state a size, or if
-// a side is 0 or the image has more than kMaxPixels pixels. The message does not name the file.
+// Reads the image's height and width from a file of `size` bytes, without decoding the image.
+// kBadData if the file is empty, is neither JPEG nor PNG, or does not state a size, or if a side is
+// 0 or the image has more than kMaxPixels pixels. The message does not name the file.
 Result<ImageHeader> ReadImageHeader(const ReadFunction& read, uint64_t size);
 
 // Decodes a JPEG or PNG to `channels` planes: 1 (luma: 0.299 R + 0.587 G + 0.114 B) or 3 (RGB).

@@ -83,7 +83,7 @@ void Epochs::AddStage(double at_epoch, uint32_t batch_total) {
       const uint64_t image_count = options_.num_images;
       const double samples_before_stage = at_epoch * static_cast<double>(image_count);
       const uint64_t stride = uint64_t{last_stage.worker_batch} * options_.workers;
-      // The samples that all workers together take before the last stage begins.
+      // The samples that all workers together take before the stage `last_stage` begins.
       const double samples_before_last_stage =
           static_cast<double>(last_stage.first_sample) *
           (options_.partition == pb::Data::shared ? 1.0 : options_.workers);

@@ -43,7 +43,7 @@ class Epochs {
   // The number of images that this rank draws from in an epoch: all images if workers share them,
   // else those that this rank owns.
   uint64_t epoch_length() const { return epoch_length_; }
-  // The number of steps in the first epoch; with `wrap`, rounded down.
+  // The number of steps in an epoch at the initial batch size; with `wrap`, rounded down.
   uint64_t steps_per_epoch() const;
   // The number of steps in the first `epochs` epochs, rounded to nearest, at least 1.
   uint64_t StepsOf(double epochs) const;

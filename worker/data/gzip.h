@@ -14,8 +14,8 @@ bool IsGzip(std::string_view bytes);
 
 // Decompresses all gzip members in `bytes` and returns their concatenated contents. kBadData if
 // `bytes` are not gzip, are truncated or damaged, contain anything after the last member, or
-// decompress to more than `max_bytes` bytes; then stops there, so that a small file cannot fill the
-// memory. `name` is the file's name in error messages.
+// decompress to more than `max_bytes` bytes. Stops decompressing at that size, so that a small file
+// cannot fill the memory. `name` is the file's name in error messages.
 Result<std::string> Gunzip(std::string_view bytes, const std::string& name, uint64_t max_bytes);
 
 }  // namespace tern::data

@@ -141,7 +141,7 @@ Result<IdxArray> ReadIdx(const std::string& path) {
   std::string bytes;
   TERN_RETURN_IF_ERROR(
       ReadWholeFile(existing_path, "an IDX file, plain or gzip", kMaxIdxBytes, &bytes));
-  // The first bytes tell whether the file is compressed, not the suffix: an uncompressed IDX file
+  // The first bytes, not the suffix, tell whether the file is compressed: an uncompressed IDX file
   // with the suffix .gz is accepted, too.
   if (IsGzip(bytes)) {
     Result<std::string> unpacked = Gunzip(bytes, existing_path, kMaxIdxBytes);

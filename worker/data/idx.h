@@ -17,13 +17,13 @@ struct IdxArray {
 };
 
 // Parses `bytes`, the decompressed contents of an IDX file. `name` is the file's name in error
-// messages. Allocates the array only when the dimensions match the number of bytes. kBadData if
-// they do not, if the magic number is wrong, if the values are not unsigned bytes, if the number of
-// dimensions is not 1 to 4, or if a dimension is 0.
+// messages. Allocates the array only if the dimensions match the number of bytes. kBadData if they
+// do not match, if the magic number is wrong, if the values are not unsigned bytes, if the number
+// of dimensions is not 1 to 4, or if a dimension is 0.
 Result<IdxArray> ParseIdx(const std::string& bytes, const std::string& name);
 
-// Reads the file `path` or, if that does not exist, `path`.gz. Decompresses the contents if they
-// begin with gzip's magic number, whatever the file's name, to at most 4 GiB.
+// Reads the file `path` or, if that does not exist, `path`.gz. If the contents begin with gzip's
+// magic number, decompresses them, whatever the suffix. kBadData for more than 4 GiB.
 Result<IdxArray> ReadIdx(const std::string& path);
 
 }  // namespace tern::data

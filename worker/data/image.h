@@ -16,8 +16,7 @@ struct Image {
 
   // The number of pixels of one channel.
   uint64_t plane() const { return uint64_t{height} * width; }
-  // Changes the size. Keeps the values in `pixels` if their number does not change; otherwise they
-  // are unspecified.
+  // Changes the size. Keeps the values at the beginning of `pixels`; new values are 0.
   void Resize(uint32_t c, uint32_t h, uint32_t w) {
     channels = c;
     height = h;

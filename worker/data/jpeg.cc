@@ -31,8 +31,8 @@ struct ErrorState {
   longjmp(errors->exit_point, 1);
 }
 
-// libjpeg calls this with a warning. Treats most warnings as errors, because libjpeg would fill
-// damaged areas of the image with gray.
+// libjpeg calls this with warnings (level < 0) and with trace messages, which are ignored. Treats
+// most warnings as errors, because libjpeg would fill damaged areas of the image with gray.
 void OnWarning(j_common_ptr info, int level) {
   const int message_code = info->err->msg_code;
   const bool is_harmless = message_code == JWRN_EXTRANEOUS_DATA ||

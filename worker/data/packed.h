@@ -43,10 +43,10 @@
 
 namespace tern::data {
 
-// Opens DIR/train.tpk (`is_training`) or DIR/test.tpk, of which at most `limit` images are used (0:
-// all). Reads and checks the header, the index and the class names; an image is read, and checked
-// by its digest, when it is used. kBadData if the file is not a packed file, has another version,
-// is truncated, or is inconsistent.
+// Opens DIR/train.tpk (`is_training`) or DIR/test.tpk, and uses its first `limit` images (0: all).
+// Reads and checks the header, the index and the class names; an image is read, and checked by its
+// digest, when it is used. kBadData if the file is not a packed file, has another version, is
+// truncated, or is inconsistent.
 Result<std::unique_ptr<Dataset>> OpenPacked(const pb::Data& data, bool is_training, uint64_t limit,
                                             const ReadOptions& options);
 
@@ -64,7 +64,7 @@ class PackWriter {
   // kCannotWrite if the file cannot be created.
   static Result<std::unique_ptr<PackWriter>> Make(const std::string& path,
                                                   const Properties& properties);
-  ~PackWriter();  // Removes the temporary file, unless Finish has succeeded.
+  ~PackWriter();  // Removes the temporary file if Finish has not succeeded.
   PackWriter(const PackWriter&) = delete;
   PackWriter& operator=(const PackWriter&) = delete;
 

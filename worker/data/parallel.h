@@ -11,8 +11,8 @@
 
 namespace tern::data {
 
-// Calls body(i) once for each i in [begin, end), on `threads` threads including the caller's, in no
-// particular order; returns when all calls are done.
+// Calls body(i) once for each i in [begin, end), on at most `threads` threads including the
+// caller's, in no particular order; returns when all calls are done.
 inline void ParallelFor(uint64_t begin, uint64_t end, uint32_t threads,
                         const std::function<void(uint64_t)>& body) {
   std::atomic<uint64_t> next_index{begin};

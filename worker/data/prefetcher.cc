@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kPieceImages = 8;  // How many images a thread takes at a time.
 
-// A batch and the state of its preparation. Objects are reused, so that steps allocate no memory.
+// A batch and the state of its preparation. The objects and their buffers are reused.
 struct PendingBatch {
   Batch batch;
   std::shared_ptr<void> page_lock;  // Keeps batch.bytes page-locked.

@@ -14,8 +14,8 @@ namespace tern::data {
 struct Batch {
   uint64_t step = 0;
   // Let n be the number of this worker's samples in the step. The images are [n, C, H, W] (or more,
-  // see Options::min_images), either as floats (`images`), or as bytes (`bytes`) with the random
-  // numbers [n] (`draws`) by which Samples::rule turns the bytes into floats.
+  // see Options::min_images), either as floats (`images`), or as bytes (`bytes`) with one entry of
+  // `draws` per image: the random numbers by which Samples::rule turns the bytes into floats.
   std::vector<float> images;
   std::vector<uint8_t> bytes;
   std::vector<kernels::PixelDraws> draws;

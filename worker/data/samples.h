@@ -38,7 +38,8 @@ class Samples {
   };
   // Decodes and augments `sample`, and writes its floats to out[0, image_size()) and its label to
   // *label. A damaged image is reported, counted, and replaced by the next undamaged image.
-  // kBadData if more than data.max_corrupt images are damaged. Any thread may call this.
+  // kBadData if more than data.max_corrupt images, or all images, are damaged. Any thread may call
+  // this.
   Status FillFloats(const Augmenter::SampleId& sample, Scratch* scratch, float* out,
                     uint32_t* label) const;
   // The same as FillFloats, but writes the image as bytes, and to *draws the random numbers by

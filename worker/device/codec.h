@@ -42,15 +42,15 @@ class DeviceCodec {
   explicit DeviceCodec(const Context& context) : context_(context) {}
   virtual ~DeviceCodec() = default;
 
-  // --- Called by the coder thread (which encodes). DeviceCodes (device_codes.h) has functions with
-  // the same names and meanings.
+  // --- Called by the coder thread (which encodes). Prepare and Encode do the same as the functions
+  // of these names in DeviceCodes (device_codes.h).
   virtual Result<std::vector<kernels::Stats>> Prepare(uint32_t bucket,
                                                       const kernels::NoiseKey& noise);
   virtual Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale> scales,
                                const kernels::NoiseKey& noise) = 0;
-  // The arena to look into after Encode for values that cannot be encoded: it has a value that is
-  // not finite wherever a value encoded in the round was not. By default, the arena of the
-  // gradients.
+  // The arena to check for values that cannot be encoded, after Encode. If a value that was encoded
+  // in the round is not finite, the arena's value of that element is not finite either. By default,
+  // the arena of the gradients.
   virtual const float* ArenaToCheck(uint64_t round) const { return GradientsOf(round); }
   // The arena of a round's gradients.
   const float* GradientsOf(uint64_t round) const {
@@ -86,7 +86,7 @@ class DeviceCodec {
     return {part.tensor, part.first, part.count, context_.layout.columns[part.tensor]};
   }
   // The byte range of each of the chunk's segments in the encoded sum `sums`. kMismatch if the
-  // segments do not have sums.bytes.size() bytes together.
+  // segments do not have sums.bytes.size() bytes together, or if these do not fit into sums_.
   Result<std::vector<kernels::CodeRange>> RangesOf(uint32_t chunk, const DeviceModel::Sums& sums);
   // UploadSums copies the encoded sum to sums_ on the device. UploadSumsWithRanges also copies the
   // result of RangesOf to ranges_.

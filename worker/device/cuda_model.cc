@@ -103,8 +103,8 @@ Status Model::CopyToHost(const HostCopies& to) {
   return stream_->Wait();
 }
 
-// Runs on the stream of the thread that encodes, because the launches that encode the gradient
-// follow on that stream, which does not wait for the stream of the compute thread.
+// Runs on the stream of the thread that encodes, because the launches that encode the gradients
+// follow on that stream. That stream does not wait for the stream of the compute thread.
 Status Model::AddDecay(uint64_t begin, uint64_t count, float decay) {
   float* decayed_gradients = memory_.gradients.get() + begin;
   return CheckCuda(kernels::AddDecayOnDevice(coder_stream_->get(), decayed_gradients,
@@ -125,8 +125,8 @@ Status Model::ScaleGradients(float factor) {
                    "clipping by norm");
 }
 
-// Copies on the stream of the thread that encodes, so that the copy precedes the round's codes
-// there. The compute thread's stream, which computes the next gradients, waits for the copy.
+// Copies on the stream of the thread that encodes, on which the launches that encode the copy
+// follow. The compute thread's stream, which computes the next gradients, waits for the copy.
 Status Model::RetainGradients(uint64_t round, uint32_t bucket) {
   const Group& group = memory_.buckets[bucket];
   float* retained_arena =

@@ -20,8 +20,8 @@ struct CUgraphExec_st;
 namespace tern::device {
 
 // Returns Ok if `error`, a cudaError_t, is 0; else kPeerLost with the name `call` and CUDA's
-// message. In case of an error, also clears CUDA's last error, so that a library that reads it
-// later does not blame another call.
+// message. In case of an error, also clears CUDA's last error, so that a library that reads the
+// last error later does not report this one.
 Status CheckCuda(int error, const std::string& call);
 // Checks that this process has a GPU that Tern supports. kBadJob if it has none, or too old a one.
 Status CheckDevice();

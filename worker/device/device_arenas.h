@@ -49,8 +49,8 @@ class DeviceArenas : public client::Arenas {
   // number `update` of these weights.
   Status UpdateAverage(uint64_t begin, uint64_t count, uint64_t update);
 
-  // A device array with the local weights (at which this worker computes gradients) or with the
-  // state of the rule that updates them, and the host's copy of that array.
+  // A device array that only algorithms with local weights (at which this worker computes
+  // gradients) have, and the host's copy of that array.
   struct LocalCopy {
     DeviceModel::LocalArray device_array;
     float* host_array;
@@ -60,7 +60,7 @@ class DeviceArenas : public client::Arenas {
   const setup::Setup& setup_;
   const client::HostValues host_;
   DeviceModel& model_;
-  // The weight decay of each tensor that ApplyBucket adds.
+  // For each tensor, the weight decay that ApplyBucket adds.
   const std::vector<float> decay_of_tensor_;
   bool device_is_newer_ = false;  // Whether the device's weights are newer than the host's copy.
 };

@@ -25,8 +25,8 @@ class DeviceCoder : public client::GradientCoder {
   Status VisitMemories(const std::function<void(SavedState)>& use) override;
 
  private:
-  // Returns kDiverged, with the name of the first tensor of the bucket (a group of tensors) that
-  // has a value that is not finite.
+  // Returns kDiverged. If a tensor of the bucket (a group of tensors) has a value that is not
+  // finite, the message names the first such tensor.
   Status NonFiniteError(const BucketValues& values);
 
   DeviceCodes& codes_;

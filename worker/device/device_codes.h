@@ -1,6 +1,6 @@
 // The interface that encodes the gradients of a model whose arrays are on a GPU (device_model.h).
-// Only the coder thread (which encodes) calls it. After an error of the device, every call that
-// uses the device fails with kPeerLost; the message names the CUDA call that reported the error.
+// Only the coder thread (which encodes) calls it. If the device fails, a call returns kPeerLost;
+// the message names the CUDA call that reported the error.
 #pragma once
 
 #include <cstdint>
@@ -16,24 +16,25 @@
 namespace tern::device {
 
 // The parameters `bucket` and `chunk` are indices into DeviceModel::Layout. A bucket is a group of
-// tensors that become ready together, a chunk is what one call encodes, and each consists of parts:
-// of ranges of one tensor.
+// tensors whose gradients become ready together. A chunk is the piece of a bucket that one call of
+// Encode encodes. Buckets and chunks consist of parts, which are ranges of one tensor.
 class DeviceCodes {
  public:
   virtual ~DeviceCodes() = default;
 
-  // Prepares a bucket for encoding. Call when its gradients are ready, before its chunks are
-  // encoded. Returns the statistics of the values to encode, one element per part of the bucket;
-  // empty if the codec does not need them. `noise`: the same as for Encode.
+  // Prepares a bucket for encoding. Call when the bucket's gradients are ready, before its chunks
+  // are encoded. Returns the statistics of the values to encode, one element per part of the
+  // bucket; empty if the codec does not need them. `noise`: the same as for Encode.
   virtual Result<std::vector<kernels::Stats>> Prepare(uint32_t bucket,
                                                       const kernels::NoiseKey& noise) = 0;
-  // Returns the statistics of the values that are encoded in the bucket, one element per part (for
-  // 1bitSGD, of its residual, which is not finite wherever such a value was not). Unlike Prepare,
-  // returns them for every codec, and prepares nothing.
+  // Returns statistics that show which of the bucket's encoded values are not finite, one element
+  // per part: those of the encoded values or, for 1bitSGD, of the residual, which is not finite
+  // where an encoded value was not. Unlike Prepare, returns them for every codec, and prepares
+  // nothing.
   virtual Result<std::vector<kernels::Stats>> StatsOfCodedValues(uint64_t round,
                                                                  uint32_t bucket) = 0;
-  // Counts the bucket's gradients whose magnitude is at least magnitudes[p] for their part p. Skips
-  // parts whose magnitudes[p] is negative.
+  // Counts the bucket's gradients g with |g| >= magnitudes[p], where p is the part that contains g.
+  // Skips parts whose magnitudes[p] is negative.
   virtual Result<uint64_t> CountAtLeast(uint64_t round, uint32_t bucket,
                                         std::span<const float> magnitudes) = 0;
   // Copies the gradients of elements [begin, begin + to.size()) of the model to the host.
@@ -47,8 +48,8 @@ class DeviceCodes {
                                const kernels::NoiseKey& noise) = 0;
   // CopyMemoryToHost and CopyMemoryToDevice copy what the codec keeps from round to round
   // (codec::Memory) for the model's elements from `begin` on. The spans are the host's arrays, in
-  // the order of the Memory's state; their length is the number of elements. ResetMemory sets the
-  // device's arrays to zero.
+  // the order of Memory::AddState; the length of each is the number of elements. ResetMemory sets
+  // the device's arrays to zero.
   virtual Status CopyMemoryToHost(uint64_t begin, std::span<const std::span<float>> to) = 0;
   virtual Status CopyMemoryToDevice(uint64_t begin, std::span<const std::span<float>> from) = 0;
   virtual Status ResetMemory() = 0;

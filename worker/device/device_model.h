@@ -1,16 +1,15 @@
 // A model whose values stay on a GPU during training: the weights W, the optimizer's state, the
 // moving average of the weights, the gradients, and the state that the codec keeps from round to
-// round. The GPU encodes the gradients, and updates the weights from sums of the workers' codes;
-// only codes, sums and scalers are copied between host and device.
+// round. The GPU encodes the gradients, and updates the weights from sums of the workers' codes; in
+// a round, codes and sums are copied between host and device instead of gradients and weights.
 //
 // Each array is an arena: it has all elements of the model in one order. A bucket is a group of
 // tensors whose gradients become ready together; it is divided into chunks, each encoded and summed
 // by itself. Buckets and chunks consist of parts, which are ranges of one tensor.
 //
 // Threads: the compute thread trains, and calls all functions of the model; the nets that use the
-// model share one stream. The coder thread encodes, and calls only codes(). After an error of the
-// device, every call that uses the device returns kPeerLost; the message names the CUDA call that
-// reported the error.
+// model share one stream. The coder thread encodes, and calls only codes(). If the device fails, a
+// call returns kPeerLost; the message names the CUDA call that reported the error.
 #pragma once
 
 #include <cstdint>
@@ -56,7 +55,8 @@ class DeviceModel {
     const codec::Codec* codec = nullptr;
     codec::Options options;  // The options that the codec was made with.
   };
-  // Makes a model whose arenas contain zeros. kBadJob if there is no GPU, or not enough memory.
+  // Makes a model whose arenas contain zeros. kBadJob if there is no suitable GPU, or not enough
+  // memory.
   static Result<std::unique_ptr<DeviceModel>> Make(const Layout& layout);
   virtual ~DeviceModel() = default;
 
@@ -97,8 +97,8 @@ class DeviceModel {
   virtual Status UpdateLocalWeights(const kernels::LocalStep& step,
                                     std::span<const float> decay) = 0;
 
-  // The encoded sum of the codes of a chunk over `contributors` workers: the codec's bytes, part
-  // after part, and the scaler of each part.
+  // The encoded sum of the codes that `contributors` workers sent for a chunk: the codec's bytes,
+  // part after part, and the scaler of each part.
   struct Sums {
     std::span<const uint8_t> bytes;
     uint32_t contributors = 0;

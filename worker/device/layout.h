@@ -1,6 +1,6 @@
 // Decides whether a worker's model (weights, gradients, optimizer state) stays on its GPU during
-// training (worker/device/device_model.h), and how it is laid out there. Otherwise the CPU updates
-// the weights and encodes the gradients, so that both are copied in every step.
+// training (worker/device/device_model.h), and how it is laid out there. If the model does not stay
+// there, the CPU updates the weights and encodes the gradients, and both are copied in every step.
 #pragma once
 
 #include "common/update/optimizer.h"

@@ -36,7 +36,7 @@ struct ModelMemory {
   Array<float> weights, gradients, average_arena;
   std::vector<Array<float>> state_arrays;
   std::map<DeviceModel::LocalArray, Array<float>> local_arenas;
-  std::vector<Array<float>> retained_gradients;  // Empty unless several rounds are in progress.
+  std::vector<Array<float>> retained_gradients;  // Empty if Layout::rounds is 1.
   Groups buckets, chunks;
   Group all_elements;  // All elements of the model, as a single part.
   Group all_parts;     // All parts of all buckets; empty without arrays of local weights.

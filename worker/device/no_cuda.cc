@@ -1,4 +1,4 @@
-// Replaces the .cc files of this folder that need CUDA in a build without CUDA.
+// In a build without CUDA, replaces the .cc files of this folder that need CUDA.
 #include "worker/device/device.h"
 #include "worker/device/device_model.h"
 

@@ -10,7 +10,7 @@ namespace tern::engine {
 
 Result<std::unique_ptr<Net>> MakeCpuNet(const pb::NetDef& def, const Net::Options& options,
                                         const Net::Arenas& arenas);
-// kBadJob if this build has no CUDA (no_cuda.cc) or there is no GPU.
+// kBadJob if this build has no CUDA (no_cuda.cc), or if there is no suitable GPU.
 Result<std::unique_ptr<Net>> MakeCudaNet(const pb::NetDef& def, const Net::Options& options,
                                          const Net::Arenas& arenas);
 

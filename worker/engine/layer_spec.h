@@ -16,7 +16,7 @@ namespace tern::engine {
 struct ParameterArrays {
   uint32_t index = 0;         // The parameter's number in the net's parameter table.
   float* values = nullptr;    // The layer only reads these.
-  float* gradient = nullptr;  // Null unless the net is for training.
+  float* gradient = nullptr;  // Null if the net is for evaluation.
 };
 
 // A layer, with its settings, shapes and arrays.

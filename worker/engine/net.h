@@ -92,7 +92,7 @@ class Net {
     // evaluation.
     uint32_t used = 0;
     uint64_t step = 0;  // The step's number, which selects the random numbers of dropout.
-    // Receives the scores from which the loss is computed, [batch, classes], unless it is empty.
+    // If not empty, receives the scores from which the loss is computed, [batch, classes].
     std::span<float> scores = {};
     // With Options::pixels, these replace `images`: the bytes [batch, C, H, W], and for each image
     // the random numbers of its conversion, [batch].
@@ -109,20 +109,20 @@ class Net {
   // Forward was called just before and that the parameters have not changed since, because layers
   // read them again.
   virtual void Backward(const std::function<void(uint32_t p)>& ready) = 0;
-  // Announces the feed of the next Forward, so that a GPU uploads its bytes while it computes the
+  // Announces the feed of the next Forward, so that a GPU uploads the feed's bytes during the
   // current step. The feed's memory must not change until that Forward has returned, or until
   // Unstage. For a training net with Options::pixels; call between Forward and Backward. Does
   // nothing on a CPU.
   virtual void Stage(const Feed& /*next*/) {}
   // Cancels the last Stage: the announced feed will not be used, and its memory may change.
   virtual void Unstage() {}
-  // Page-locks the memory until the returned handle is destroyed, so that a GPU copies it faster
-  // and while it computes. Returns null on a CPU. Any thread may call it.
+  // Page-locks the memory until the returned handle is destroyed, so that copies to a GPU are
+  // faster and run while the GPU computes. Returns null on a CPU. Any thread may call Pin.
   virtual std::shared_ptr<void> Pin(const void* /*begin*/, size_t /*bytes*/) const {
     return nullptr;
   }
-  // The first error of the device, or Ok. After an error, all results are unspecified, and Backward
-  // does not call `ready`.
+  // The first error of the device, or Ok. After an error, the results of Forward are unspecified,
+  // and Backward does nothing.
   virtual Status status() const { return Ok(); }
 };
 

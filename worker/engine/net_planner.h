@@ -19,7 +19,8 @@ class NetPlanner {
   struct Backend {
     std::function<std::unique_ptr<Layer>(const LayerSpec& spec)> make_layer;
     std::function<Value(const Value& a, const Value& b)> add_values;
-    // Called before each layer is planned. `where`: what error messages should call the layer.
+    // Called before a pass of a layer is planned. `where`: what error messages should call the
+    // pass.
     std::function<void(const std::string& where)> before_layer = [](const std::string&) {};
     // Called with the output of the last layer, after the forward passes of all layers are planned.
     std::function<void(const Value& scores)> after_forward = [](const Value&) {};

@@ -90,8 +90,8 @@ class LayerPlanner {
     return maker == layers_.end() ? nullptr : &*maker;
   }
 
-  // If `layer` is a ReLU that the layer before it can compute, makes that layer do so; returns
-  // whether it did.
+  // If `layer` is a ReLU that the layer before it can compute, makes the layer before it do so, and
+  // returns true. Otherwise returns false.
   bool FuseRelu(const pb::LayerDef& layer) {
     if (!layer.has_relu() || layer.relu().has_max()) return false;
     PlannedLayer* maker = MakerIfReadOnce(layer.inputs(0));
@@ -102,8 +102,8 @@ class LayerPlanner {
     return true;
   }
 
-  // If `layer` is a sum of two tensors, the later of which is the output of a batch norm, makes the
-  // batch norm add the other tensor; returns whether it did.
+  // If `layer` is a sum of two tensors, the later of which is the output of a batch norm that can
+  // add the other tensor, makes the batch norm do so, and returns true. Otherwise returns false.
   bool FuseAdd(const pb::LayerDef& layer) {
     if (!layer.has_add() || layer.inputs_size() != 2) return false;
     PlannedLayer* maker = nullptr;

@@ -14,7 +14,7 @@ namespace {
 // Floats that have the same upper 16 bits form a cell. Cells are so narrow that at most one limit
 // lies inside a cell, so a table by cell and one comparison find the bucket.
 struct Buckets {
-  static constexpr int kCellShift = 16;  // A float's bits, shifted right by this, are its cell.
+  static constexpr int kCellShift = 16;  // A float's bits, shifted right by this, number its cell.
 
   Buckets() {
     for (double limit = 1e-12; limit < 1e20; limit *= 1.1) limits.push_back(limit);

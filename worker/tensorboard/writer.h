@@ -20,8 +20,8 @@ class Writer {
   // Queues an event. Any thread may call Add, which never blocks. If 65536 events are waiting,
   // because the file system hangs, the event is dropped.
   void Add(pb::Event event);
-  // Queues a function that fills in an event; the writer's thread will call it. Blocks while
-  // `max_pending` functions are waiting.
+  // Queues a function that fills in an event. The writer's thread calls the function if the file is
+  // still open. Blocks while `max_pending` functions are waiting.
   void AddLater(std::function<void(pb::Event* event)> make_event);
 
  private:

@@ -7,12 +7,12 @@
 //   push g
 //   its weights = the answer
 //
-// There are two other kinds of workers. Downpour SGD (asgd.push_every or pull_every above 1):
-// between exchanges the worker applies its gradients to its own copy of the weights; it pushes the
-// sum of push_every gradients, and pulls every pull_every steps. DC-ASGD whose workers compute the
-// compensation term, with the weights just before the push: servers cannot if codes are random or
-// contain remainders of older gradients, because the square of a decoded push is then not that of
-// the gradient (docs/ALGORITHMS.md, section 9).
+// There are two other kinds of workers. In Downpour SGD (asgd.push_every or pull_every above 1), a
+// worker applies each gradient to its own copy of the weights, pushes the sum of push_every
+// gradients, and pulls every pull_every steps. In DC-ASGD, the workers may compute the compensation
+// term, with the weights just before the push. Servers cannot compute the term if codes are random
+// or contain remainders of older gradients, because the square of a decoded push is then not that
+// of the gradient (docs/ALGORITHMS.md, section 9).
 #include <algorithm>
 #include <optional>
 

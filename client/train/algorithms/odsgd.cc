@@ -41,7 +41,8 @@ class Odsgd : public Algorithm {
   }
 
   Status Step(uint64_t s) override {
-    // Answers before this worker's push: the worker is late, and applies the closed rounds instead.
+    // If the answers arrive before this worker's push, the worker is late, and applies the closed
+    // rounds instead.
     if (context_.sums.HasAnswers(s)) {
       last_pushed_ = s;
       TERN_RETURN_IF_ERROR(ApplyUpTo(s));

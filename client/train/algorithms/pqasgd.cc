@@ -1,7 +1,8 @@
-// PQASGD, Algorithm 2: local steps. After every p-th step, and after the last, the workers add the
-// mean of their quantized changes since the last synchronization. x_{j,i} are worker i's weights,
-// x_j the common weights, g is the gradient, gamma the learning rate, Q the codec and n the number
-// of workers. In iteration j, from 0 (the last three lines if p divides j + 1):
+// PQASGD, Algorithm 2: local steps. After every p-th step, and after the last, the workers add to
+// the common weights the mean of their quantized changes since the last synchronization. x_{j,i}
+// are worker i's weights, x_j the common weights, g is the gradient, gamma the learning rate, Q the
+// codec and n the number of workers. In iteration j, from 0 (if p does not divide j + 1, only the
+// first line):
 //
 //   x_{j+1,i} = x_{j,i} - gamma g(x_{j,i})
 //   G_i       = x_{j+1,i} - x_{j+1-p}

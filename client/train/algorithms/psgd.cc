@@ -5,9 +5,9 @@
 //   x_{j+1,i} = x_{j,i} - gamma g(x_{j,i})
 //   x_{j+1,i} = 1/n sum_k x_{j+1,k}           if p divides j + 1
 //
-// The job's key psgd.at_sync says what then happens to the optimizer's state (its arrays are called
-// slots): with `keep` each worker keeps its own, `reset` sets it to zero, `average` averages it
-// over the workers like the parameters.
+// The job's key psgd.at_sync says what then happens to the optimizer's state, whose arrays are
+// called slots: with `keep` each worker keeps its own state, `reset` sets the state to zero,
+// `average` averages it over the workers like the parameters.
 #include "client/train/algorithms.h"
 #include "client/train/local_steps.h"
 

@@ -9,7 +9,7 @@
 //   update w               applies each bucket when its answers arrive, if possible (apply.h)
 //
 // If buckets may be applied as they arrive, the last two lines move into the next forward pass,
-// which applies a bucket just before the first layer that needs it (open_round.h). So its first
+// which applies a bucket just before the first layer that needs it (open_round.h). So the first
 // layers run while answers for the last layers are under way. Every layer still reads W(t), so the
 // results are bit-identical.
 #include "client/train/algorithms.h"

@@ -1,7 +1,7 @@
 // The control plane of a server shard: the state machine behind its control socket. It handles
 // membership (which workers take part in the job) and the control lane, which reduces scalers (the
-// codecs' scale factors) and figures (the workers' metrics) over the workers. A data lane is the
-// state machine behind another socket of the shard, which reduces gradients. Shard 0 runs a
+// codecs' scale factors) and figures (the workers' metrics) over the workers. A data lane, the
+// state machine behind one of the shard's other sockets, handles pushes. Shard 0 runs a
 // Coordinator, which decides the membership; every other shard runs a Follower, which takes the
 // membership from shard 0. One thread calls the state machine; its owner does the input and output,
 // and passes in the time.
@@ -51,7 +51,7 @@ struct ControlOptions {
   pb::Hello expected_hello;          // the job name and digests that every peer's hello must have
   Timings timings;
   Elasticity elasticity;
-  uint32_t window = 1;  // how many rounds a worker may have open on the control lane
+  uint32_t window = 1;  // a worker may contribute to this many rounds after its newest applied one
   // Whether workers hold the state of the job, so that a newcomer gets it from another worker.
   // False: newcomers pull it from the data lanes, and the shards' checkpoints have it.
   bool workers_hold_state = true;
@@ -80,8 +80,8 @@ class Control {
   virtual void OnMessage(Peer from, const Message& message, Time now, ControlActions* out) = 0;
   // Call at least every `Timings::heartbeat` / 2.
   virtual void OnTimer(Time now, ControlActions* out) = 0;
-  // The process received a signal and ends the job in order. `code`: kInterrupted (130) or
-  // kTerminated (143).
+  // The process received a stop signal: asks for the orderly end of the job. `code`: kInterrupted
+  // (130) or kTerminated (143).
   virtual void OnStop(Code code, Time now, ControlActions* out) = 0;
   // Reports that this shard cannot take part any more. The shard ends with the error `status`, and
   // shard 0 ends the job with that error. May be called repeatedly.

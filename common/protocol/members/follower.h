@@ -1,6 +1,6 @@
-// The control plane of a server shard other than 0. Shard 0 tells it the members and the end of the
-// job. It runs this shard's own control lane: the state machine that reduces scalers (the codecs'
-// scale factors) over the workers.
+// The control plane of a server shard other than 0. Shard 0 tells this shard the members and the
+// end of the job. The Follower runs this shard's own control lane: the state machine that reduces
+// scalers (the codecs' scale factors) over the workers.
 //
 //   kGreeting --Welcome--> kFollowing
 //      ^                      |
@@ -14,7 +14,7 @@
 //                epoch (number of the membership) that this shard does not know.
 //   deadline     Shard 0 has been silent for too long: for start_timeout before its first Welcome;
 //                for server_return_timeout after its first Welcome; for dead_after if this shard
-//                was asked to stop or has failed (if it has failed while greeting: at once).
+//                was asked to stop or has failed. A shard that fails while greeting does not wait.
 #pragma once
 
 #include <cstdint>
@@ -33,9 +33,11 @@ class Follower : public Control {
   void OnMessageFromShard0(const Message& message, Time now, ControlActions* out) override;
   void OnTimer(Time now, ControlActions* out) override;
   void OnShard0Disconnected() override { is_disconnected_ = true; }
-  // Asks shard 0, in every pulse until the end, to stop the job in order. If shard 0 is silent,
-  // this shard ends at once; the other daemons then end when their deadlines pass.
+  // Asks shard 0, in every pulse until the end, to stop the job in order. If shard 0 is silent or
+  // has not sent a Welcome yet, this shard ends at once; the other daemons then end when their
+  // deadlines pass.
   void OnStop(Code code, Time now, ControlActions* out) override;
+  // This shard cannot go on. Sends Abort to shard 0 with every pulse from now on.
   void OnFailure(const Status& status, Time now, ControlActions* out) override;
   const RoundLane& lane() const override { return lane_; }
   // Checks what holds after every event: a following shard has received a Welcome, and peers_ has
@@ -47,7 +49,7 @@ class Follower : public Control {
 
   enum class State : uint8_t { kGreeting, kFollowing, kEnded };
   // Changes state_; no other function does. REQUIRES that the diagram has an arrow from the present
-  // state to `next`, or that they are the same.
+  // state to `next`, or that `next` is the present state.
   void Become(State next);
   bool ended() const { return state_ == State::kEnded; }
   bool following() const { return state_ == State::kFollowing; }

@@ -48,8 +48,9 @@ std::string WhyJobDoesNotFit(const std::vector<Offer>& offers) {
              "; start the job that wrote them, give another output_dir, or ", kHowToBeginAnew);
 }
 
-// Whether every daemon whose offer is required had started the same run and has at most one
-// checkpoint of that run. Then the run ended before all daemons had written their first checkpoint.
+// Whether no daemon has unusable checkpoints, and every daemon whose offer is required had started
+// the same run and has at most one checkpoint, of that run. Then the run ended before all daemons
+// had written their first checkpoint.
 bool EndedBeforeFirstCheckpoint(const std::vector<Offer>& offers) {
   std::set<uint64_t> runs;
   for (const Offer& offer : offers) {

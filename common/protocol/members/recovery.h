@@ -35,10 +35,10 @@
 // that they need from the shards.
 //
 // In a job without rounds, a shard that restarts alone loads its newest checkpoint of either kind
-// by itself, unless that checkpoint has another `beginning`. A job that starts again continues from
-// the shards' `checkpoints`; the checkpoint of step s is each shard's state when the workers had
-// made s steps each, on average. A worker continues at the clock that the shards have counted, with
-// its own private state (client/train/trainer.h).
+// by itself, if that checkpoint has the job's present `beginning`. A job that starts again
+// continues from the shards' `checkpoints`; the checkpoint of step s is each shard's state when the
+// workers had made s steps each, on average. A worker continues at the clock that the shards have
+// counted, with its own private state (client/train/trainer.h).
 //
 // The run keeps its number. No worker takes a step before all daemons know the checkpoint. A daemon
 // removes checkpoints newer than the chosen one, so files of two histories never mix. Going back
@@ -90,7 +90,7 @@ constexpr uint64_t MinCheckpointsToKeep(uint64_t every, uint64_t window) {
 // The checkpoints that a daemon has on its disk, as its hello offers them.
 struct SavedCheckpoints {
   std::vector<pb::Checkpoint> checkpoints;  // verified ones, of the kind that all daemons write
-  // Has a sentence that says why, if the disk also has checkpoints that cannot be used.
+  // If the disk also has checkpoints that cannot be used: a sentence that says why they cannot.
   pb::Unfit unfit;
   // The number of the run (execution of the job) for which the disk was last prepared; 0: none.
   uint64_t prepared_run = 0;

@@ -68,8 +68,8 @@ void CutParts(ExchangePlan* plan) {
   plan->first_part.push_back(static_cast<uint32_t>(plan->parts.size()));
 }
 
-// Fills buckets with whole tensors, from the last to the first. Starts a new bucket when the next
-// tensor would make it larger than `limit` elements.
+// Fills buckets with whole tensors, from the last to the first. Starts a new bucket if the next
+// tensor would make the present bucket larger than `limit` elements.
 void CutBuckets(uint64_t limit, ExchangePlan* plan) {
   for (size_t t = plan->tensor_count.size(); t-- > 0;) {
     if (plan->buckets.empty() || plan->buckets.back().count + plan->tensor_count[t] > limit)
@@ -82,8 +82,9 @@ void CutBuckets(uint64_t limit, ExchangePlan* plan) {
   }
 }
 
-// Makes `num_parts` buckets, which are equal ranges of all the model's parameters, one tensor after
-// the other. `key`: the job's key that sets `num_parts`, for the error message.
+// Makes `num_parts` buckets: ranges of the arena (all parameters, one tensor after the other) whose
+// sizes differ by at most one element. `key`: the job's key that sets `num_parts`, for the error
+// message.
 Status CutRanges(uint64_t num_parts, const std::string& key, ExchangePlan* plan) {
   const uint64_t num_parameters = plan->parameters();
   if (num_parts > num_parameters) {
@@ -203,7 +204,7 @@ uint64_t DigestOf(const ExchangePlan& plan) {
   const auto append = [&text](uint64_t value) { text += " " + std::to_string(value); };
   for (const codec::Codec* codec : plan.codec_of) text += " " + std::string(codec->name());
   // The word "code" makes the digest differ from that of earlier versions of Tern, which sent a sum
-  // for such a codec.
+  // even if the pull codec's SingleCodeIsSum() is false.
   if (plan.is_central)
     text += (plan.pull_codec->SingleCodeIsSum() ? " pull " : " pull code ") +
             std::string(plan.pull_codec->name());

@@ -4,9 +4,9 @@
 //
 // The arena is the array of all parameters in canonical order. A bucket is a contiguous range of
 // the arena that consists of whole tensors, up to a size; bucket 0 has the last tensors, because
-// their gradients are ready first. (In rsgd, bucket i is the i-th of p equal ranges of the arena,
-// and may end inside a tensor.) A chunk is a range of a bucket that is coded as one message; it
-// belongs to one data lane of one shard. A scaler is a codec's scale factor. A part is the range
+// their gradients are ready first. (In rsgd, bucket i is the i-th of p nearly equal ranges of the
+// arena, and may end inside a tensor.) A chunk is a range of a bucket that is coded as one message;
+// it belongs to one data lane of one shard. A scaler is a codec's scale factor. A part is the range
 // that has one scaler: a tensor, or a fixed number of its elements if the codec asks for that. A
 // chunk consists of segments; a segment lies within one part and is coded with its tensor's codec.
 #pragma once
@@ -49,7 +49,7 @@ struct Chunk {
   uint32_t lane = 0;          // which data lane of that shard, counted from 1
   size_t max_push_bytes = 0;  // upper bound of the bytes of one worker's push
   // An upper bound of the bytes of an answer. The answer has the sum over all workers or, if
-  // servers hold the parameters, weights.
+  // servers hold the parameters, weights or their change.
   size_t max_sum_bytes = 0;
 };
 
@@ -59,8 +59,8 @@ struct Bucket {
   // [first_part, first_part + parts).
   uint32_t first_tensor = 0, tensors = 0;
   uint32_t first_part = 0, parts = 0;
-  // The indices in ExchangePlan::parts of the bucket's parts whose scalers the workers share,
-  // ascending. If empty, the bucket needs no Scale message, with which workers share scalers.
+  // The bucket's parts whose scalers the workers share: ascending indices in ExchangePlan::parts.
+  // If empty, the bucket needs no Scale message (the message that shares scalers).
   std::vector<uint32_t> shared_parts;
   // The shard of the bucket's first chunk. The bucket's Scale message goes to this shard.
   uint32_t home_shard = 0;
@@ -87,8 +87,8 @@ struct ExchangePlan {
   float scaler_margin = 1;
   bool is_central = false;  // servers hold the parameters
   bool has_rounds = true;   // false: each push counts by itself, on arrival (ClockLane)
-  // If servers hold the parameters: the codec of the weights that servers send to workers. It codes
-  // the values of one sender, not a sum over workers.
+  // If servers hold the parameters: the codec of the weights, or changes of weights, that servers
+  // send to workers. It codes the values of one sender, not a sum over workers.
   const codec::Codec* pull_codec = nullptr;
   std::vector<Bucket> buckets;
   uint64_t digest = 0;
@@ -128,12 +128,12 @@ struct ExchangePlan {
                                    uint32_t num_slots = 0);
 };
 
-// Payload bytes of one round. `tern check` prints them, and sockets refuse larger payloads.
+// Payload bytes of one round.
 struct RoundBytes {
   uint64_t push = 0;     // upper bound of the bytes that one worker pushes
   uint64_t sum = 0;      // upper bound of the bytes that one worker gets as answers to its pushes
   uint64_t scalers = 0;  // bytes of the scalers that one worker sends; it receives as many
-  uint64_t largest_payload = 0;  // the bytes of the largest payload of one message
+  uint64_t largest_payload = 0;  // upper bound of the bytes of one push or one answer
 };
 RoundBytes CountRoundBytes(const ExchangePlan& plan);
 

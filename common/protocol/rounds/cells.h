@@ -16,8 +16,8 @@ namespace tern::protocol {
 // cells for pushes.)
 //
 //   MakeScaleCell    the maximum over the workers of each scaler; `num_scalers` is their number
-//   MakeFiguresCell  FiguresOfAll, which has an entry per worker, empty for a worker that skips; it
-//                    always waits for all members
+//   MakeFiguresCell  FiguresOfAll, which has an entry per worker, empty for a worker that skips;
+//                    the cell always waits for all members
 //   MakePushCell     the sum as the codecs of the chunk's segments make it; plan and chunk outlive
 //                    the cell
 CellSpec MakeScaleCell(uint32_t bucket, size_t num_scalers);
@@ -49,14 +49,14 @@ LaneRef LaneOf(const ExchangePlan& plan, const Cell& cell);
 // Whether the plan has this cell at this lane. `cell` comes from a peer, so it may be invalid.
 bool IsCellOfLane(const ExchangePlan& plan, const Cell& cell, LaneRef lane);
 
-// Checks that `payload` can be the answer to a push of the chunk. It has the maximum scalers, if
-// the chunk carries scalers, and then for each segment one sum over `contributors` workers (at
-// least 1) or, if servers hold the parameters, coded weights.
+// Checks that `payload` can be the answer to a push of the chunk. The payload has the maximum
+// scalers, if the chunk carries scalers, and then for each segment one sum over `contributors`
+// workers (at least 1) or, if servers hold the parameters, one code of weights or of their change.
 Status CheckSums(const ExchangePlan& plan, const Chunk& chunk, const Bytes& payload,
                  uint32_t contributors);
 
-// Parses exactly `count` scalers: float32, little-endian. kMismatch unless each is finite and not
-// negative.
+// Parses exactly `count` scalers: float32, little-endian. kMismatch if the size is wrong, or a
+// scaler is negative or not finite.
 Result<std::vector<float>> ParseScalers(const Bytes& payload, size_t count);
 // Parses `count` scalers at the front of `bytes`, which may be longer.
 Result<std::vector<float>> ParseLeadingScalers(std::span<const uint8_t> bytes, size_t count);

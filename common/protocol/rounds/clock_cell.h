@@ -1,6 +1,6 @@
-// For jobs without rounds: the interface of a cell, which has the weights of one chunk of the model
-// on a server, and the numbers that its lane (ClockLane, the state machine behind one server
-// socket) counts for each cell. A worker's clock is the number of its exchanges.
+// For jobs without rounds. ClockCell is the interface of a cell, which has the weights of one chunk
+// of the model on a server. CellClocks has the numbers that a lane (ClockLane, the state machine
+// behind one server socket) counts for one cell. A worker's clock is the number of its exchanges.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ class ClockCell {
   // How often the weights have changed so far.
   virtual uint64_t version() const = 0;
   // Returns the weights from which `rank` continues. `holds`: the version of the weights that the
-  // worker has; nullopt: none. If the worker still has the weights of this cell's last answer to
-  // it, the new answer may be the difference to those weights; else it is complete weights.
+  // worker has; nullopt: none. If that is the version of this cell's last answer to `rank`, the new
+  // answer may be the difference to those weights; else the answer is complete weights.
   virtual Answer Pull(uint32_t rank, std::optional<uint64_t> holds) = 0;
   // The moving average of the weights in fp32; the weights themselves if the job keeps no average.
   virtual Bytes Average() const = 0;
@@ -42,9 +42,10 @@ struct ClockCellSpec {
 
 // What a lane has counted for one cell. Checkpoints save these numbers.
 struct CellClocks {
-  uint64_t total = 0;                    // the number of pushes of all ranks
-  std::vector<uint64_t> counted_clocks;  // by rank: the newest clock whose push was counted
-  // By rank: the version of the weights in its last answer.
+  uint64_t total = 0;  // the number of counted pushes of all ranks
+  // By rank: the clock of the newest push that was counted, or dropped as too stale.
+  std::vector<uint64_t> counted_clocks;
+  // By rank: the version of the weights in the last answer to the rank.
   std::vector<uint64_t> answered_versions;
 };
 

@@ -1,14 +1,14 @@
 // A data lane of a server (the state machine behind one data socket) in a job without rounds (asgd,
 // dcasgd, ssp, softsync, asynchronous easgd). A cell of the lane has the weights of one chunk of
-// the model; a push that is counted changes the weights of its cell on arrival. A clock is the
-// sending worker's own count of exchanges, from 1. One thread calls a lane.
+// the model, and handles a push when it arrives (ClockCell::Push). A clock is the sending worker's
+// own count of exchanges, from 1. One thread calls a lane.
 //
 //   push(rank, clock) --once per (cell, rank, clock)--> ClockCell::Push --> answer: ClockCell::Pull
 //
 // Repeated pushes: a push with the newest clock of its rank is answered again but not counted
 // again. An older one is refused as stale; if another process has taken the rank since, the sender
-// is told to leave. Clocks may skip numbers, because a returning worker continues from the newest
-// clock of any cell.
+// is told to leave. Clocks may skip numbers, because a returning worker continues at the newest
+// clock that any cell has counted for it.
 //
 // ssp (stale synchronous parallel): the answer to a push is delayed while the clock of some member
 // is more than ClockLaneOptions::max_clocks_ahead behind the push. A rank delays no other worker if
@@ -17,12 +17,12 @@
 // A pull is answered at once; the answer has the clock after which the rank continues. A push that
 // wants no weights is counted, and its answer has no weights.
 //
-// After a restart of the server, workers hand back their newest answer to a push of each cell. The
-// answer proves that the previous server process had counted that clock, so the worker does not
-// repeat that push.
+// After a restart of the server, each worker hands back, for each cell, its newest answer to a
+// push. The answer proves that the previous server process had counted that clock, so the worker
+// does not repeat that push.
 //
-// When a cell has counted ClockLaneOptions::pushes pushes of all ranks together, or a stop is
-// requested, the lane sends the delayed answers, and every later answer says `stop`.
+// When a cell has counted target() pushes of all ranks together, or a stop is requested, the cell's
+// delayed answers are sent, and each later answer of the cell says `stop`.
 //
 // Besides its weights a cell keeps a few numbers per rank, so messages cannot make its memory grow.
 #pragma once
@@ -68,7 +68,7 @@ class ClockLane : public Lane {
   // Resets the lane to its initial state, with new cells and no members. The effect of earlier
   // pushes is lost. The counters keep their values.
   void GoBack(std::vector<ClockCellSpec> cells);
-  // How many pushes the cell has counted that has counted the fewest; 0 if the lane has no cells.
+  // The smallest number of pushes that a cell of the lane has counted; 0 if the lane has no cells.
   uint64_t total() const;
   // How many pushes of all ranks each cell gets in this job; 0: not known yet.
   uint64_t target() const { return state_.target_pushes; }
@@ -83,7 +83,7 @@ class ClockLane : public Lane {
   // a rank's newest clock is the greatest clock that a cell has counted for the rank; the histogram
   // of staleness has every counted or dropped push. Each cell (CountedCell): it has not counted
   // more pushes than the sum of its ranks' clocks; no answer had a newer version than the weights;
-  // a rank whose answer is delayed is a member and too far ahead.
+  // a rank whose answer is delayed is a member and, if no stop was requested, too far ahead.
   Status Check() const;
 
  private:

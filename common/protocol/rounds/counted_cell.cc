@@ -78,7 +78,8 @@ void CountedCell::OnChangedMember(uint32_t rank, bool was_removed) {
   const uint64_t least_other_clock = LeastClock(rank);
   Become(rank, RankState::kTraining);
   // While the rank had no process, the other workers continued. They must not wait until the new
-  // process has made as many pushes as they have, so its clock counts as at least theirs.
+  // process has made as many pushes as they have, so its clock counts as at least the least of
+  // their clocks.
   if (was_removed && lane_->options.max_clocks_ahead.has_value() && least_other_clock != kNoClock)
     entry.least_clock = std::max(entry.least_clock, least_other_clock);
 }

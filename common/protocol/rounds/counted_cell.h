@@ -6,20 +6,20 @@
 //                  its push must wait
 //   +--> kTraining -------------------> kWaiting
 //   |      |   ^                         |    |
-//   |      |   +---answered, counted-----+    |
-//   |      |       again, replaced            |
+//   |      |   +---answered, counted,----+    |
+//   |      |       replaced, removed          |
 //   |      +------part------+-------part------+
 //   |                       v
 //   +--counted, replaced-- kParted
 //
-//   kTraining  the cell answers the rank's pushes at once
+//   kTraining  no answer to a push of the rank is delayed
 //   kWaiting   (ssp, stale synchronous parallel) the rank's newest push is counted but not
 //              answered, because other ranks are too far behind
 //   kParted    the rank has sent Parting (it pushes no more), and delays no other worker
 //
-// Arrows: "counted": a push of the rank is counted; "replaced": another process, or none, has the
-// rank; "part": a Parting arrives. An incarnation is a random number that names a process; a lost
-// worker that joins again has a new one.
+// Arrows: "counted": a push of the rank is counted; "replaced": another process gets the rank;
+// "removed": no process has the rank; "part": a Parting arrives. An incarnation is a random number
+// that names a process; a lost worker that joins again has a new one.
 #pragma once
 
 #include <cstdint>
@@ -79,8 +79,8 @@ class CountedCell {
   // `lane` outlives the cell.
   CountedCell(ClockCellSpec spec, ClockLaneState* lane);
 
-  // Handle a member's contribution: a push (REQUIRES the form AtClock), a pull (form Pull), and the
-  // message that the worker pushes no more (form Parting).
+  // Handle a contribution of a member: a push (REQUIRES c.has_at_clock()), a pull (REQUIRES
+  // c.has_pull()), or a Parting, which says that the worker pushes no more.
   void OnPush(Peer from, const pb::Contribution& c, const Bytes& payload, Sends* out);
   void OnPull(Peer from, const pb::Contribution& c, Sends* out);
   void OnParting(Peer from, const pb::Contribution& c, Sends* out);
@@ -107,17 +107,17 @@ class CountedCell {
     // weights that the worker has.
     Peer peer = 0;
     std::optional<uint64_t> held_version;
-    // A lower bound of the rank's clock: the least clock of the other ranks when it joined, or a
-    // clock that a previous server process had answered.
+    // A lower bound of the rank's clock: the least clock of the other ranks when a new process got
+    // the rank, or a clock that a previous server process had answered.
     uint64_t least_clock = 0;
-    // The incarnation that sent the rank's newest push; 0: unknown after a restart of the server.
+    // The incarnation that sent the newest push that this server process counted; 0: none so far.
     uint64_t counted_incarnation = 0;
     uint64_t staleness = 0;   // of the rank's newest push
     bool is_dropped = false;  // whether the rank's newest push was dropped as too stale
   };
 
-  // Changes a rank's state; no other function does. Returns false and changes nothing if the
-  // diagram has no arrow from the rank's present state to `next`.
+  // Changes a rank's state; no other function does. Returns false and changes nothing if `next` is
+  // kWaiting and the rank is not kTraining.
   bool Become(uint32_t rank, RankState next);
   void RefuseAsStale(Peer from, const pb::Contribution& c, Sends* out) const;
   // Counts and applies a push. If the payload is invalid, refuses the push and returns false.
@@ -132,7 +132,7 @@ class CountedCell {
                   pb::Outcome::Weights* weights, Bytes* payload);
   // Makes an outcome message that names this cell. The caller sets which kind of answer it is.
   Send MakeAnswer(Peer to) const;
-  // Sets the clock, the count of pushes and the stop request in an answer of any form.
+  // Sets the clock, the count of pushes and the stop request in an answer of any kind.
   template <typename Form>
   void SetCounts(uint64_t clock, Form* form) const;
   // The least clock of the members that have not parted, `excluded_rank` left out; the greatest

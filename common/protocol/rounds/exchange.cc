@@ -11,8 +11,8 @@ namespace tern::protocol {
 
 namespace {
 
-// Servers keep fewer rounds than this beyond the floor (the rounds that all members have applied),
-// so an outcome further ahead is invalid.
+// Servers keep fewer rounds than this beyond the floor (the newest round that all members have
+// applied), so an outcome further ahead of this worker is invalid.
 constexpr uint64_t kMaxRoundsAhead = 64;
 
 // Visitor of a contribution that waits for its answer: returns whether `outcome`, which has the
@@ -196,7 +196,7 @@ void Exchange::OnLaneUp(LaneRef lane, uint64_t server_incarnation, Time now,
                         std::vector<Outgoing>* out) {
   const CheckInvariantsAtScopeEnd checked(*this);
   LaneState& lane_state = lanes_[lane];
-  // True also at the first Welcome of the lane, before which outcomes may have come.
+  // True also at the first Welcome of the lane. Outcomes may have come before that Welcome.
   const bool is_new_server = lane_state.server_incarnation != server_incarnation;
   lane_state.is_up = true;
   lane_state.server_incarnation = server_incarnation;

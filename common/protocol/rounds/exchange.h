@@ -10,8 +10,8 @@
 //
 // In a job without rounds an answer may be the difference to the weights that this worker has.
 // Therefore a repeated answer must not count as the answer to the next pull, and a version number
-// of one server process is never sent to another process. An incarnation is a random number that
-// names a process; a lost worker that joins again has a new one.
+// of one server process is never sent to another server process. An incarnation is a random number
+// that names a process; a lost worker that joins again has a new one.
 #pragma once
 
 #include <cstdint>
@@ -34,9 +34,9 @@ class Exchange {
   struct Options {
     uint32_t rank = 0;
     uint64_t incarnation = 0;
-    uint64_t credit_bytes = 16 << 20;  // most bytes of unanswered pushes on a lane
-    // A contribution without an answer for this long is sent again, unless outcomes arrive on its
-    // lane.
+    uint64_t credit_bytes = 16 << 20;  // the credit of a lane (send_queue.h)
+    // A contribution is sent again if, for this long, it had no answer and no outcome arrived on
+    // its lane.
     Time resend_after{};
     // Whether rounds may close without this worker's contribution.
     bool is_elastic = false;
@@ -64,27 +64,28 @@ class Exchange {
   // unanswered pull of the cell.
   void Contribute(const Cell& cell, LaneRef lane, Contribution contribution, Time now,
                   std::vector<Outgoing>* out);
-  // Returns the outcome as a delivery if it answers a contribution, or if this worker needs it
-  // although it has not contributed (WantsUnsolicited). Else returns nothing.
+  // Returns the outcome as a delivery if the outcome answers a contribution, or if this worker
+  // needs the outcome although it has not contributed (WantsUnsolicited). Else returns nothing.
   std::vector<Delivery> OnOutcome(LaneRef lane, Kind kind, const pb::Outcome& outcome,
                                   const Bytes& payload, Time now, std::vector<Outgoing>* out);
   // The server confirms an outcome that this worker handed back.
   void OnHeldConfirmed(LaneRef lane, Kind kind, const pb::Outcome& outcome);
-  // The server has answered the lane's hello. Sends the unanswered contributions again. To a new
-  // server process, also sends the kept outcomes; if only this worker's incarnation is new, only
-  // the clocks of these.
+  // The server has answered the lane's hello. Sends the unanswered contributions again. If the
+  // server process is new, also sends the kept outcomes. If only this worker's incarnation is new,
+  // also sends the kept clocks (held_outcomes.h).
   void OnLaneUp(LaneRef lane, uint64_t server_incarnation, Time now, std::vector<Outgoing>* out);
   void OnLaneDown(LaneRef lane);
   // The server has room again for contributions that it refused as early: sends the unanswered ones
   // again.
   void OnRoomAgain(LaneRef lane, Time now, std::vector<Outgoing>* out);
-  // All members have applied the rounds up to `floor`; their outcomes need not be kept any more.
+  // All members have applied the rounds up to `floor`; the outcomes of these rounds need not be
+  // kept any more.
   void OnFloor(uint64_t floor) { held_.OnFloor(floor); }
   void OnTimer(Time now, std::vector<Outgoing>* out);
-  // This worker has applied all rounds up to `applied`. REQUIRES that every answer of those rounds
-  // was delivered, because a worker that gets this worker's state does not contribute to them
-  // again. (With `is_elastic`: every answer needed to apply them; contributions to them that are
-  // still unanswered are dropped.)
+  // This worker has applied all rounds up to `applied`. With `is_elastic`, drops the unanswered
+  // contributions to those rounds. Without `is_elastic`, REQUIRES that every answer of those rounds
+  // was delivered, because a worker that gets this worker's state does not contribute to those
+  // rounds again.
   void SetApplied(uint64_t applied);
   // The worker installs the state (weights, optimizer) that another process sent, as it is after
   // round `applied`. Drops all contributions and kept outcomes.

@@ -1,6 +1,5 @@
-// The kinds ("forms") of a worker's contribution as C++ types, and functions that answer questions
-// about the forms of messages. The messages Contribution and Outcome (the answer) of
-// proto/wire.proto have the same forms.
+// The kinds ("forms") of a worker's contribution as C++ types, and functions for the messages
+// Contribution and Outcome (the answer) of proto/wire.proto, which also have forms.
 //
 // The number of an exchange is the round. In a job without rounds it is the worker's clock: the
 // worker's own count of its exchanges.
@@ -54,17 +53,17 @@ uint64_t ExchangeOf(const pb::Outcome& outcome);
 
 // Returns a text for log lines and errors, for example "push of bucket 0, chunk 3, clock 17".
 std::string ToString(const Cell& cell, const pb::Contribution& c);
-// Returns what is wrong with a message that no server can accept: it has no form, or it has a
-// payload although its form has none. The text is to be appended to the message's description
-// (ToString). Returns an empty string if nothing is wrong.
+// Returns what is wrong with a message that no server can accept: it has no form, it is a pull that
+// does not say what it asks for, or it has a payload although its form has none. The text is to be
+// appended to the message's description (ToString). Returns an empty string if nothing is wrong.
 std::string DescribeFormFault(const pb::Contribution& c, const Bytes& payload);
 
 // Returns the job's last round, or the worker's last clock, if the outcome says which it is; else
 // 0.
 uint64_t LastExchangeOf(const pb::Outcome& outcome);
-// The description of the weights in the outcome's payload; null if the payload is not weights.
+// Returns the outcome's description of the weights in its payload; null if the outcome has none.
 const pb::Outcome::Weights* WeightsOf(const pb::Outcome& outcome);
-// Whether the payload is fp32 values, not coded by the job's pull codec.
+// Whether the outcome says that its payload is fp32 values, not coded by the job's pull codec.
 bool HasFp32Payload(const pb::Outcome& outcome);
 
 }  // namespace tern::protocol

@@ -8,10 +8,10 @@
 //
 // The floor is the newest round that all members have applied; outcomes of rounds up to the floor
 // are dropped. A cell is one reduction over the workers; a lane is one server socket. In a job
-// without rounds the worker keeps, for each cell, only the clock (the worker's count of exchanges)
-// of its newest answer, and whether it has parted (pushes no more). Without these, a restarted
-// server would make other workers wait for this worker for ever. The worker also offers them when
-// it says hello as a new member.
+// without rounds the worker keeps for each cell only the clock (the worker's count of exchanges) of
+// the cell's newest answer, and whether the worker has parted (pushes no more). Without these
+// clocks, a restarted server would make other workers wait for this worker for ever. The worker
+// also offers the clocks when it says hello as a new member.
 #pragma once
 
 #include <cstdint>
@@ -51,8 +51,8 @@ class HeldOutcomes {
   void OnStateInstalled(uint64_t applied);
 
   // Returns the outcomes to offer on a lane that comes up: all outcomes of this lane, or, with
-  // `only_clocks`, only those that hold a newest clock. The pointers are valid until the next call
-  // of a member function.
+  // `only_clocks`, only those that have the newest clock of a cell. The pointers are valid until
+  // the next call of a member function.
   std::vector<const Item*> OfferOutcomes(LaneRef lane, bool only_clocks, Time now);
   // Returns the offered outcomes for which `is_due` returns true, to offer them again.
   std::vector<const Item*> OfferOverdueAgain(

@@ -1,5 +1,5 @@
 // The state machine behind one socket of a server shard. There are two kinds: RoundLane adds up
-// contributions over the workers, round by round; ClockLane applies every push as it arrives. One
+// contributions over the workers, round by round; ClockLane applies a push when it arrives. One
 // thread calls an instance. A slot is one reduction over the workers in one round. A clock is a
 // worker's count of its own exchanges, in jobs without rounds. A rank is the number of a worker. An
 // incarnation is a random number that names a process; a lost worker that joins again gets a new
@@ -20,7 +20,9 @@ struct Safeguards {
   bool keep_until_applied = true;  // an outcome is kept until all members have applied it
   // ssp (stale synchronous parallel) delays answers to fast workers
   bool delay_fast_workers = true;
-  bool heed_epochs = true;  // a contribution of a newer membership waits for that membership
+  // A contribution of a newer membership, coded with other scalers (scale factors) than those of
+  // its slot, is refused until the lane knows that membership.
+  bool heed_epochs = true;
   bool operator==(const Safeguards&) const = default;
 };
 
@@ -38,7 +40,8 @@ class Lane {
     uint64_t late = 0;      // contributions to rounds that had closed without them
     uint64_t skipped = 0;   // messages with which a worker declines to contribute
     uint64_t dropped = 0;   // pushes that were staler than the job allows
-    // Histogram of the staleness of pushes: bin i has those of staleness i, the last bin all above.
+    // Histogram of the staleness of pushes: bin i counts those of staleness i; the last bin also
+    // counts all staler ones.
     std::vector<uint64_t> staleness;
   };
 
@@ -51,7 +54,7 @@ class Lane {
   virtual void OnMessage(Peer from, const Message& message, Sends* out) = 0;
   // A heartbeat reports that a rank has applied all rounds up to `applied`.
   virtual void OnApplied(uint32_t rank, uint64_t incarnation, uint64_t applied) = 0;
-  // Handles a stop request: ends the job as soon as all workers can end after the same work.
+  // Handles a stop request: the job ends soon.
   virtual void OnStop() = 0;
 
   // Whether every member has said hello, so that the lane handles contributions.

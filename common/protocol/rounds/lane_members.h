@@ -17,8 +17,8 @@ namespace tern::protocol {
 struct LaneMember {
   uint64_t incarnation = 0;  // 0: the rank is not a member, and the job continues without it
   Peer peer = 0;
-  bool has_greeted = false;  // has said hello on this lane
-  bool is_joining = false;   // must get State (all that a worker needs) before it can contribute
+  bool has_greeted = false;       // has said hello on this lane
+  bool is_joining = false;        // must first fetch State (all that a worker needs to continue)
   bool is_applied_known = false;  // whether this incarnation has reported `applied`
   uint64_t applied = 0;           // the newest round whose result it has applied
 
@@ -31,9 +31,9 @@ class LaneMembers {
  public:
   explicit LaneMembers(uint32_t num_workers) : members_(num_workers) {}
 
-  // Adopts a membership unless it is older than the adopted one. A new member's `applied` is
-  // unknown until the member reports it, because the member may start from old State. Removes a
-  // rank whose incarnation is 0.
+  // Adopts a membership; ignores a membership that is older than the adopted one. A new member's
+  // `applied` is unknown until the member reports it, because the member may start from old State.
+  // Removes a rank whose incarnation is 0.
   void OnMembers(const pb::Members& members);
   // Returns the member that says hello. If the sender is no member, refuses the hello and returns
   // null. The refusal says `retry`, because the sender's membership may still be on its way to this

@@ -31,11 +31,11 @@ struct Send {
 };
 using Sends = std::vector<Send>;
 
-// What is reduced over the workers: the scalers (codecs' scale factors) of a bucket, the coded
-// gradients of a chunk, or the workers' metrics.
+// What is reduced over the workers: the scalers (codecs' scale factors) of a bucket of tensors, the
+// coded gradients of a chunk (a range of a bucket), or the workers' metrics.
 enum class Kind : uint8_t { kScale, kPush, kFigures };
 
-// Names one reduction over the workers. In a job with rounds it is done once per round.
+// Names one reduction over the workers. In a job with rounds the reduction is done once per round.
 struct Cell {
   Kind kind = Kind::kPush;
   uint32_t bucket = 0;
@@ -66,8 +66,8 @@ bool HasContributed(const std::string& contributor_bits, uint32_t rank);
 
 Message MakeRefuse(int code, std::string sentence, pb::Refuse::Then then);
 
-// Returns the error that a peer's message reports with its fields `code` and `sentence`. It is
-// never ok. Its code is an error code of Tern (ParseErrorCode); its sentence is printable and of
+// Returns the error that a peer's message reports with its fields `code` and `sentence`. The result
+// is never ok. Its code is an error code of Tern (ParseErrorCode); its message is printable and of
 // bounded length.
 Status ErrorFromPeer(uint32_t code, const std::string& sentence);
 // Returns the status that the message End reports; it may be ok.

@@ -29,8 +29,9 @@ struct RoundLaneOptions {
   // With quorum or shrink: how many rounds a cell may keep; `window` more for the slowest worker.
   uint32_t max_ahead = 16;
   uint64_t incarnation = 0;
-  std::vector<uint32_t> data_ports;  // the ports to send in Welcome; set for the control lane only
-  // Whether the lane answers hellos. For shard 0's control lane, the Coordinator answers them.
+  // The ports to send in Welcome. Set only for the control lane, which is lane 0 of a server shard.
+  std::vector<uint32_t> data_ports;
+  // Whether the lane answers hellos. On the control lane of shard 0, the Coordinator answers them.
   bool answers_hellos = true;
   // Returns the learning rate to send with the outcomes of a round. Set only on shard 0, the first
   // server process.
@@ -76,18 +77,17 @@ class RoundCell {
 
   // A member contributes to a round, or skips it (InRound, Skip).
   void Contribute(Peer from, const pb::Contribution& c, const Bytes& payload, Sends* out);
-  // Counts a member's report that its contribution to a round came too late. REQUIRES the form Late
-  // of the message.
+  // Counts a member's report that its contribution to a round came too late. REQUIRES c.has_late().
   void CountLate(const pb::Contribution& c);
   // A member asks for the weights. REQUIRES can_be_pulled().
   void AnswerPull(Peer from, const pb::Contribution& c, Sends* out) const;
-  // A member hands back an outcome of a previous server process. REQUIRES the form OfRound.
+  // A member hands back an outcome of a previous server process. REQUIRES held.has_of_round().
   void RestoreFromOutcome(Peer from, const pb::Outcome& held, const Bytes& payload, Sends* out);
   // Call when the members have changed. With `shrink` and CellSpec::is_for_members_only, drops open
   // slots that have a contribution of a removed member; the remaining members repeat theirs.
   void DropSlotsOfRemovedMembers();
-  // Closes the slots that have enough contributions, from the oldest to the first that must wait
-  // for more, and sends the outcomes to all members.
+  // Closes the slots that have enough contributions, the oldest first, until a slot must wait for
+  // more contributions or for an older round. Sends the outcomes to all members.
   void CloseReadySlots(Sends* out);
   // Drops the slots of rounds up to the floor.
   void DropUpTo(uint64_t floor);
@@ -112,9 +112,11 @@ class RoundCell {
   bool HasRoomFor(uint64_t round) const;
   // Counts a contribution to a closed slot as late or repeated.
   void CountLateOrRepeated(RoundSlot* slot, const pb::Contribution& c);
-  // Returns true if the contribution was coded with the same scalers (scale factors) as those in
-  // the slot. Else refuses it, only for now if it belongs to a newer membership; but if the members
-  // that contributed to the slot are all removed, empties the slot and returns true.
+  // Returns true if the slot is empty, or if its contributions were coded with the same scalers
+  // (scale factors). Otherwise, with `shrink`: if the contribution belongs to a newer membership
+  // than the lane knows, refuses it for now; if all contributors to the slot were removed, empties
+  // the slot and returns true. In all other cases, refuses the contribution. Returns false after a
+  // refusal.
   bool AcceptsScalersOf(Peer from, RoundSlot* slot, const pb::Contribution& c, Sends* out);
   // Adds a contribution (not a Skip) to the slot's sum. Returns false if it was refused.
   bool AddToSlot(Peer from, RoundSlot* slot, const pb::Contribution& c, const Bytes& payload,
@@ -124,7 +126,8 @@ class RoundCell {
   void SendOutcome(const RoundSlot& slot, Peer to, Sends* out) const;
   // Returns an error if the outcome that a worker hands back cannot be one of this cell.
   Status CheckHeldOutcome(const pb::Outcome::OfRound& held, const Bytes& payload) const;
-  // Check that the slots are of allowed rounds, and that the contributors to a slot are members.
+  // CheckRounds checks which rounds have slots, and which slots are closed. CheckMembers checks
+  // that the contributors to a slot are members.
   Status CheckRounds(bool floor_moved) const;
   Status CheckMembers(uint64_t round, const RoundSlot& slot) const;
 

@@ -19,8 +19,8 @@ Send MakeRefusal(Peer to, int code, std::string sentence, pb::Refuse::Then then)
   return {to, MakeRefuse(code, std::move(sentence), then)};
 }
 
-// The newest round whose result the sender has applied, as the contribution says; nullopt if it is
-// not a contribution to a round.
+// The newest round whose result the sender has applied, as the contribution says; nullopt if the
+// contribution is not to a round.
 std::optional<uint64_t> AppliedBy(const pb::Contribution& c) {
   switch (c.form_case()) {
     case pb::Contribution::kInRound:
@@ -83,8 +83,8 @@ void RoundLane::OpenIfComplete(Sends* out) {
   // A membership without members does not open the lane.
   if (std::none_of(state_.members.begin(), state_.members.end(), is_present)) return;
   state_.is_open = true;
-  // A member that has not reported what it has applied may get older State than the other members
-  // have. The floor is then 0.
+  // While a member has not reported what it has applied, the floor does not move, because that
+  // member may fetch an older state than the other members have.
   state_.floor = std::max(state_.floor, LeastApplied().value_or(0));
   for (const LaneMember& member : state_.members) {
     if (member.present()) SendWelcome(member.peer, out);

@@ -1,6 +1,6 @@
 // A lane (the state machine behind one socket) of a server shard in a job with rounds. It adds up
-// over the workers what arrives at the socket: on the control lane scalers (the codecs' scale
-// factors) and figures (the workers' metrics), on a data lane pushes. One thread calls it.
+// over the workers what arrives at the socket: on the control lane (lane 0) scalers (the codecs'
+// scale factors) and figures (the workers' metrics), on a data lane pushes. One thread calls it.
 //
 // A cell is one reduction over the workers; a slot is one cell in one round; round_slot.h has the
 // diagram of its states. The first contribution opens a slot, and enough contributions close it.
@@ -11,8 +11,9 @@
 // With `quorum`, the first `quorum` contributions are enough. If lost members are removed
 // (`shrink`), the slot waits for all members that are not fetching State (all that a worker needs
 // to continue). A slot does not wait for a removed member, but the contribution that the member
-// made before its removal counts. A slot does not close while an older slot of its cell is open.
-// The outcome (answer) of a slot names the ranks that contributed.
+// made before its removal counts (except in a cell with CellSpec::is_for_members_only, which starts
+// the slot again). A slot does not close while an older slot of its cell is open. The outcome
+// (answer) of a slot names the ranks that contributed.
 //
 // An outcome is final once any worker has it, even if the server restarts and loses it. So if a
 // member may keep an outcome of a round, a restarted lane closes that round only when all members
@@ -48,8 +49,8 @@ class RoundLane : public Lane {
   void OnMessage(Peer from, const Message& message, Sends* out) override;
   // A heartbeat reports that a rank has applied all rounds up to `applied`.
   void OnApplied(uint32_t rank, uint64_t incarnation, uint64_t applied) override;
-  // Ends the job soon. When the next round closes in the lane's first cell, the job's last round is
-  // set: the one that is `window` rounds later, where a worker may have `window` rounds open.
+  // Ends the job soon. If Options::decides_last_round is true: when the next round r closes in the
+  // lane's first cell, r + Options::window becomes the job's last round.
   void OnStop() override { state_.stop_requested = true; }
   // The job goes back to its state after `round`. Drops all slots and forgets all members, which
   // say hello again. The next round closes only when all members have contributed, so that all of
@@ -68,11 +69,11 @@ class RoundLane : public Lane {
   std::vector<uint32_t> MissingRanks() const;
 
   // These invariants hold after every event. Lane: it has no slots while it is not open; its floor
-  // is at least the newest round that all members have applied. Each cell: its slots are beyond the
-  // floor and at most MaxSlots(); its oldest open slot needs more contributions or
-  // (closes_every_round) an older round, unless the floor has just moved; with closes_every_round,
-  // no older round of a closed slot is missing. Each slot: its sum, its count and its outcome name
-  // the same ranks.
+  // is at least the newest round that all members have applied. Each cell: its slots are of rounds
+  // beyond the floor, and at most MaxSlots(); if the floor has not just moved, the oldest open slot
+  // needs more contributions or (closes_every_round) an older round; with closes_every_round, a
+  // slot closes only after all older rounds. Each slot: its sum, its count and its outcome name the
+  // same ranks.
   Status Check() const;
 
  private:

@@ -47,8 +47,8 @@ class RoundSlot {
   // Notes that the rank has arrived without adding to the sum: it skips (open slot) or is late
   // (closed slot). REQUIRES that it has not arrived before.
   void MarkArrived(uint32_t rank, uint64_t incarnation);
-  // Closes the sum, whose answer becomes the payload. If no rank is in the sum, the payload is
-  // empty, unless `even_if_empty`. REQUIRES an open slot.
+  // Closes the sum, whose answer becomes the payload. But if no rank is in the sum and
+  // `even_if_empty` is false, the payload is empty. REQUIRES an open slot.
   void Close(bool even_if_empty);
   // Adopts the outcome of a previous server process. REQUIRES a slot that is not closed, and an
   // outcome that names as many ranks as it counts.
@@ -64,7 +64,7 @@ class RoundSlot {
   bool added(uint32_t rank) const { return is_added_[rank]; }
   uint32_t contributors() const { return num_contributors_; }
   uint64_t digest() const { return digest_; }
-  // The outcome of a closed slot. The slot sets the contributors in it; the slot's owner sets the
+  // The outcome of a closed slot. Close sets only the contributors in it; the slot's owner sets the
   // rest.
   pb::Outcome& outcome() { return outcome_; }
   const pb::Outcome& outcome() const { return outcome_; }

@@ -4,14 +4,14 @@
 //
 //   Enqueue --> kWaiting --credit, lane up--> kSent --outcome--> (dropped)
 //                  ^                          |   ^ |
-//                  +-----its lane comes up----+   +-+ its lane has been silent: sent again
+//                  +--lane up, room at server-+   +-+ its lane has been silent: sent again
 //
 // Credit: the unanswered pushes that were sent on a lane have at most `credit_bytes` bytes, except
-// that the lane's first unanswered push may always be sent: the push of the oldest exchange, and in
-// it of the lowest bucket and chunk. This exception prevents a deadlock: workers may get their
-// scalers (codecs' scale factors) back in different orders, but all of them push to the first open
-// cell (one reduction over the workers). A server holds at most about workers * credit_bytes bytes
-// per lane.
+// that the lane's first unanswered push may always be sent. The first push is that of the oldest
+// exchange, in this exchange that of the lowest bucket, and in this bucket that of the lowest
+// chunk. This exception prevents a deadlock: workers may get their scalers (codecs' scale factors)
+// back in different orders, but all of them push to the first open cell (one reduction over the
+// workers). A server holds at most about workers * credit_bytes bytes per lane.
 //
 // Priority: of the pushes that wait for credit, those of the oldest exchange are sent first. Within
 // an exchange the last bucket is first, because it has the model's first tensors, which the next
@@ -84,7 +84,7 @@ class SendQueue {
 
  private:
   friend class ExchangePeer;  // for tests
-  // Every change of an entry's state goes through here, because it changes the lane's credit.
+  // Changes an entry's state and, if the entry is a push, the unanswered bytes of its lane.
   void Become(Item* item, State next);
   // The lane's first unanswered push (see Credit above), or null.
   const Item* FirstPush(LaneRef lane) const;

@@ -43,7 +43,7 @@ struct TestWorker {
 };
 
 // Returns the servers' answer to the contributions of 2 workers to a cell, with learning rate 0.1.
-// `payload` is their sum.
+// `payload` is the sum of the contributions.
 Answer MakeAnswer(const protocol::Cell& cell, uint64_t round, Bytes payload) {
   Answer answer;
   answer.cell = cell;
@@ -182,8 +182,8 @@ TEST(Coder, SelectsByAThresholdPerTensorOrForTheModel) {
 
 class EveryCodec : public testing::TestWithParam<std::string> {};
 
-// Cutting the model into chunks of another size must not change the result, because codes depend on
-// an element's position in its tensor. That also holds for codecs that store rounding errors.
+// The size of the chunks must not change the result: a code depends on an element's position in its
+// tensor, not in its chunk. This must hold for codecs that store rounding errors, too.
 TEST_P(EveryCodec, KeepsReplicasEqualForEveryPlan) {
   uint64_t previous_hash = 0;
   for (const std::string chunk_kib : {"1", "4096"}) {

@@ -44,8 +44,8 @@ void PutZeroSums(const setup::Setup& job, uint64_t round, uint32_t contributors,
   }
 }
 
-// A late worker may receive a sum before the scalers that decode it, because they come over
-// different connections.
+// A late worker may receive a sum before the scalers that decode it, because sums and scalers come
+// over different connections.
 TEST(Sums, HasARoundOnlyAfterItsScalersArrive) {
   const auto job = SmallJob();
   Sums sums(*job);
@@ -135,8 +135,8 @@ TEST(Sums, KeepScalersThroughARoundWithoutContributors) {
   EXPECT_EQ(sums.ScalersOfEarlierRound(3, 0), std::vector<float>(num_scalers, 7.f));
 }
 
-// A server that holds the weights can send their changes. It encodes them like one worker's push,
-// not like a sum.
+// A server that holds the weights can send changes of the weights. It encodes a change like one
+// worker's push, not like a sum.
 TEST(Sums, AddChangesToTheWorkersWeights) {
   for (const std::string& name : codec::CodecNames()) {
     const auto codec_of_name = codec::MakeCodec(name, {});

@@ -120,7 +120,7 @@ TEST(DcasgdA, DividesByTheRootOfOneMeanSquarePerWorker) {
               });
 }
 
-// Whether the servers compute DC-ASGD's compensation term. For it they store a backup of the
+// Whether the servers compute DC-ASGD's compensation term. If they do, they store a backup of the
 // weights that each worker pulled last.
 bool ServersCompensate(const setup::Setup& job) {
   auto rule = server::MakeClockRule(job, job.plan.chunk(0, 0), server::InitialWeights(job),
@@ -132,7 +132,7 @@ bool ServersCompensate(const setup::Setup& job) {
                      [](const auto& array) { return array.name == "backup.0"; });
 }
 
-// Whether the workers compute DC-ASGD's compensation term. For it they pull the newest weights
+// Whether the workers compute DC-ASGD's compensation term. If they do, they pull the newest weights
 // before every push.
 bool WorkersCompensate(const setup::Setup& job) {
   constexpr uint64_t kFewSteps = 4;

@@ -132,7 +132,7 @@ class Servers {
 
  private:
   static constexpr protocol::LaneRef kLane{0, 1};  // shard 0, lane 1
-  // The exchange of one worker, in algorithms without rounds.
+  // The state of one worker's exchange, in algorithms without rounds.
   struct WorkerState {
     std::vector<protocol::Message> pending_pushes;  // Pushes that the lane has not received yet.
     size_t num_unanswered = 0;                      // How many chunks still wait for an answer.
@@ -232,7 +232,7 @@ class Servers {
   size_t num_chunks_ = 0;
   bool has_rounds_ = true;
   std::mutex mutex_;
-  // CentralLane requires checkpoints. They write nothing, because nobody calls Begin.
+  // CentralLane requires checkpoints. No files are written, because nobody calls Begin.
   std::unique_ptr<server::LaneCheckpoints> checkpoints_;
   std::unique_ptr<server::CentralLane> central_lane_;
   std::unique_ptr<protocol::RoundLane> round_lane_;

@@ -1,6 +1,6 @@
-// Tests of OpenRound. A round is open while its answers are on their way; OpenRound updates the
-// weights of each bucket (a group of tensors) as soon as the bucket's answer is there and a layer
-// needs it.
+// Tests of OpenRound. A round is open while its answers are on their way. A bucket is a group of
+// tensors. When a layer needs a tensor, OpenRound waits for the answers to the bucket of that
+// tensor, and updates the weights of all buckets whose answers are there.
 #include "client/train/open_round.h"
 
 #include <gmock/gmock.h>

@@ -1,7 +1,8 @@
-// Tests of every algorithm with rounds. A reference computes the equations of the algorithm's paper
-// in double precision. The weights at which each worker computes gradients, and W (the weights that
+// Tests of algorithms with rounds. A reference computes the equations of the algorithm's paper in
+// double precision. The weights at which each worker computes gradients, and W (the weights that
 // the workers agree on after each round), must be close to those of the reference. In a reference,
-// x[i] are the weights of worker i, v momentum, and s or t counts steps from 1.
+// x[i] are the weights of worker i, v is momentum, and s (in the tests of Ssgd, t) counts steps
+// from 1.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -128,8 +129,8 @@ void CheckOdsgd(const setup::Setup& job, const OdsgdReference& ref) {
         local[i] = W[s];
         continue;
       }
-      // The local weights become W[s - 1] plus a local update with the compensated gradient
-      // g + lambda g g (W[s - 1] - reference).
+      // The local weights become W[s - 1] plus a local update with the gradient h = scale * g,
+      // compensated to h + lambda h h (W[s - 1] - reference).
       const Vector& global_weights = W[s - 1];
       const Vector& reference = ref.uses_previous_global ? W[s >= 2 ? s - 2 : 0] : local[i];
       Vector compensated_gradient = g[i];

@@ -290,8 +290,8 @@ class WatchedCompute : public worker::BatchCompute {
   std::function<void(uint64_t, uint32_t)> on_need_;
 };
 
-// Accepts images as bytes, as a GPU does, and converts them to floats. Checks that a batch that the
-// trainer has announced as the next is the one of the next forward pass.
+// Accepts images as bytes, as a GPU does, and converts them to floats. Checks that a forward pass
+// gets the batch that the trainer announced for it, if it announced one.
 class ByteCompute : public worker::BatchCompute {
  public:
   ByteCompute(std::unique_ptr<worker::BatchCompute> inner_compute, const kernels::PixelRule& rule)

@@ -53,8 +53,8 @@ pb::Job MakeJobWithPeriod(const std::string& name, uint32_t period) {
 // algorithm has periods.
 struct AlgorithmRounds {
   const char* name;
-  std::vector<uint64_t> step_of_round;  // the step after which each of the rounds 1 to 4 closes
-  std::vector<uint64_t> round_of_step;  // the round that each of the steps 1 to 10 belongs to
+  std::vector<uint64_t> step_of_round;  // StepOfRound(r, 10) for r = 1 to 4
+  std::vector<uint64_t> round_of_step;  // RoundOfStep(s) for s = 1 to 10
   std::vector<uint64_t> last_steps;     // the steps that end a round
 };
 const std::vector<uint64_t> kOneRoundPerStep = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
@@ -97,7 +97,7 @@ TEST(Facts, DescribeTheRoundsOfEachAlgorithm) {
   EXPECT_THAT(names, UnorderedElementsAreArray(AlgorithmNames()));
 }
 
-// A text with all facts except the rounds, which kRoundsOfAlgorithms has.
+// A text with the facts that DescribeEachAlgorithmWithItsDefaults compares.
 std::string Describe(const Facts& facts) {
   std::ostringstream out;
   out << (facts.has_rounds ? "rounds" : "pushes") << " of "

@@ -37,7 +37,7 @@ class MemoryStorage : public Storage {
   // RefuseAfter.
   void RestartProcess();
   // The machine starts again after a loss of power. Each change that was not flushed is there or
-  // not; bytes that were not flushed are there, or some of them, or zeros.
+  // not. Of a file's bytes that were not flushed, all, half or none are there, or all are zeros.
   void RestartMachine(const Chooser& chooser);
   // Damages the file that was written last (`age` 0) or the one before it (`age` 1): cuts off its
   // second half, although it was flushed.

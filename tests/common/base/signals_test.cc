@@ -1,5 +1,5 @@
-// Tests of StopSignals, which turns SIGTERM, SIGINT and SIGHUP into events. Each test runs in its
-// own process, which sends signals to itself.
+// Tests of StopSignals, which turns SIGTERM, SIGINT and SIGHUP into events. Each test runs in a
+// process of its own, which sends signals to itself or to a child that it forks.
 #include "common/base/signals.h"
 
 #include <gtest/gtest.h>
@@ -89,7 +89,7 @@ TEST_F(StopSignalsDeathTest, SighupCountsAsSigterm) {
   signal(SIGHUP, SIG_IGN);  // This is what nohup does.
   StopSignals stop_signals;
   kill(getpid(), SIGHUP);
-  kill(getpid(), SIGINT);  // This would be the second signal, if SIGHUP counted.
+  kill(getpid(), SIGINT);  // If SIGHUP counted, this would be the second signal.
   REQUIRE(WaitUntilReadable(stop_signals.fd()));
   REQUIRE(stop_signals.TakeSignal() == SIGINT);
   REQUIRE(stop_signals.signal() == SIGINT);
@@ -114,7 +114,7 @@ TEST_F(StopSignalsDeathTest, ASecondSignalEndsAProcessThatHangs) {
   EXPECT_EXIT(SecondSignalEnds(SIGTERM, SIGINT), ExitedWithCode(130), "");
 }
 
-// Whether a signal to the process is still pending.
+// Whether `signal` was sent to the process, but is not delivered yet.
 bool IsPending(pid_t process, int signal) {
   std::ifstream status_file("/proc/" + std::to_string(process) + "/status");
   for (std::string line; std::getline(status_file, line);) {
@@ -124,8 +124,9 @@ bool IsPending(pid_t process, int signal) {
   return false;
 }
 
-// If a signal goes to all processes of a job, a child receives it directly, and again from the
-// supervisor (its parent), which passes it on. The two signals count as one request to stop.
+// If a user signals all processes of a job, a child receives the signal directly, and once more
+// from its parent (the supervisor). The two signals must count as one request to stop. Only a later
+// signal of the parent ends the child, which hangs.
 [[noreturn]] void ParentsSignalIsTheSameRequest() {
   alarm(20);
   std::array<int, 2> ready_pipe{};

@@ -1,6 +1,6 @@
-// Kills a process that writes checkpoints (kill -9), before and after each of its system calls. The
-// newest complete checkpoint must then be the last that the process had finished, or the one that
-// it was writing.
+// Kills a process that writes checkpoints (kill -9), before and after its system calls. The newest
+// complete checkpoint must then be the last that the process had finished, or the one that it was
+// writing.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -26,9 +26,9 @@ std::vector<float> ValuesOf(uint64_t step) {
   return std::vector<float>(5000, static_cast<float>(step));
 }
 
-// The last step whose checkpoint the traced process has written completely, in memory that it
-// shares with the test. The process itself reports it, because the number of its system calls
-// differs from execution to execution and so does not tell the step.
+// The last step whose checkpoint the traced process has written completely, in memory that the
+// process shares with the test. The process itself reports the step, because the number of its
+// system calls differs from execution to execution.
 std::atomic<uint64_t>& LastWrittenStep() {
   static auto* const shared_step =
       new (mmap(nullptr, sizeof(std::atomic<uint64_t>), PROT_READ | PROT_WRITE,
@@ -52,9 +52,9 @@ std::atomic<uint64_t>& LastWrittenStep() {
   _exit(0);
 }
 
-// Runs WriteAllCheckpoints in a process until it has stopped `num_stops` times at system calls
-// (each call stops it twice, before and after), and kills it. Returns the exit code; nullopt if
-// killed.
+// Starts a process that runs WriteAllCheckpoints, and kills it when it has stopped `num_stops`
+// times at system calls (each call stops it twice, before and after). Returns the exit code if the
+// process ended before that; nullopt if it was killed.
 std::optional<int> RunUntilStop(const Owner& owner, uint64_t num_stops) {
   LastWrittenStep() = 0;
   const pid_t child = fork();
@@ -113,7 +113,7 @@ TEST_F(KillTest, AtEverySystemCallLeavesACompleteCheckpoint) {
     fs::remove_all(owner.folder);
   }
   EXPECT_EQ(LastWrittenStep(), kNumCheckpoints);
-  EXPECT_GT(num_stops, 50u * kNumCheckpoints / 2);  // enough to include the calls that write
+  EXPECT_GT(num_stops, 50u * kNumCheckpoints / 2);  // more than 25 stops per checkpoint
 }
 
 // After a process was killed, a second one opens the folder with the checkpoints that are left, and

@@ -343,8 +343,8 @@ TEST_F(StoreTest, NamesAMissingArrayOrNumber) {
               HasSubstr("no number other"));
 }
 
-// A checkpoint is of kind kOfAll if all daemons (workers and shards) wrote one after its step, of
-// kind kShard if only shards did.
+// A checkpoint is of kind kOfAll if all daemons (workers and shards) write one after its step, of
+// kind kShard if only shards do.
 TEST_F(StoreTest, KeepsTheTwoKindsApart) {
   const auto describe_points = [](const Store& store) {
     std::vector<std::string> descriptions;

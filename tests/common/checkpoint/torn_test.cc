@@ -1,4 +1,4 @@
-// A process writes checkpoints to a simulated disk. In each of its changes to the disk, one test
+// A process writes checkpoints to a simulated disk. At each of its changes to the disk, one test
 // stops the process, one stops the machine, one refuses the write because the disk is full, and one
 // damages the file. Only the checkpoint that is being written, moved or damaged may be lost.
 #include <gmock/gmock.h>
@@ -74,7 +74,7 @@ Steps CompleteSteps(const Owner& owner, uint64_t run, MemoryStorage& storage) {
   return steps;
 }
 
-// What the process has done before it stopped, and what must then be on the disk.
+// What the process has done before it stopped, and which checkpoints must then be on the disk.
 struct Expectation {
   Steps required_steps;    // steps of checkpoints that must be complete
   bool has_ended = false;  // whether the process wrote all its checkpoints before it stopped
@@ -86,8 +86,9 @@ Steps StepsIn(const Store& store) {
   return steps;
 }
 
-// Continues from the existing checkpoints and writes the others up to step kLastStep. That of the
-// last step is written twice: as a shard's own, then as one of all daemons, as at the end of a job.
+// Continues from the existing checkpoints and writes those of the later steps up to kLastStep. The
+// checkpoint of kLastStep is written twice: as a shard's own, then as one of all daemons, as at the
+// end of a job.
 Expectation WriteAllCheckpoints(MemoryStorage& storage) {
   Expectation expectation;
   Store store(OurOwner(), kNumKept, storage);
@@ -101,7 +102,7 @@ Expectation WriteAllCheckpoints(MemoryStorage& storage) {
     const Steps steps_in_store = StepsIn(store);
     if (write_status.ok() && !storage.stopped()) expectation.required_steps = steps_in_store;
     // If the write succeeded but the process stopped, the process was removing old checkpoints.
-    // Those may be gone.
+    // These old ones may be gone.
     if (write_status.ok() && storage.stopped())
       std::erase_if(expectation.required_steps, [&](uint64_t required_step) {
         return !steps_in_store.contains(required_step);
@@ -118,8 +119,8 @@ void ExpectKept(const Expectation& expectation, const Steps& complete_steps,
         << change << ": the checkpoint of step " << step << " is lost";
 }
 
-// Stops a process in each of its changes to the disk, restarts process or machine with `restart`,
-// and checks what is left. Returns the number of changes.
+// For each change to the disk: stops a process in that change, restarts the process or the machine
+// with `restart`, and checks what is left. Returns the number of changes.
 template <typename Restart>
 uint64_t StopInEveryChange(const Restart& restart) {
   for (uint64_t stop_change = 0;; ++stop_change) {
@@ -154,7 +155,8 @@ TEST(Torn, AMachineThatLosesItsPowerInAnyChangeLosesNoOtherCheckpoint) {
   EXPECT_GT(num_changes, 6 * kLastStep);
 }
 
-// From each change on in turn, the disk is full: for one change, for three, or for all that follow.
+// In each trial, the disk is full from another change on: for one change, for three, or for all
+// that follow.
 TEST(Torn, ARefusedWriteLosesNoOtherCheckpoint) {
   uint64_t num_trials = 0;
   for (const uint64_t num_refused : {uint64_t{1}, uint64_t{3}, UINT64_MAX}) {

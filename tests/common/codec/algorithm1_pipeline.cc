@@ -12,8 +12,8 @@
 namespace tern::codec {
 namespace {
 
-// Elements per segment. Not a multiple of 8, so that segments begin inside a block of random
-// numbers.
+// Elements per segment (part of a tensor that is encoded by itself). Not a multiple of 8, so that
+// segments begin inside a block of random numbers.
 constexpr uint64_t kSegmentElements = 500;
 
 update::Schedule MakeSchedule(const Problem& problem) {

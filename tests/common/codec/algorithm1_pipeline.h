@@ -53,7 +53,8 @@ class Pipeline {
   Tensors<float> ComputeGradients(uint64_t step, uint32_t tensor) const;
   // Exchanges one tensor: returns each worker's push, and sets the mean that each worker decodes.
   std::vector<PushedTensor> ExchangeTensor(uint64_t step, uint32_t tensor, Tensors<float>* means);
-  // Encodes one segment on all workers, adds it up on the server, and decodes it on all workers.
+  // Encodes one segment (part of a tensor) on all workers, adds the codes up on the server, and
+  // decodes the sum on all workers.
   void ExchangeSegment(uint64_t step, const Segment& segment, const Tensors<float>& gradients,
                        const std::vector<EncodeParams>& encode_params,
                        std::vector<PushedTensor>* pushed, Tensors<float>* means);

@@ -102,7 +102,7 @@ TEST_P(FloatCodec, AddsEachRankOnce) {
   const Round round =
       MakeRound(*codec, {SomeGradient(9, 1), SomeGradient(9, 2), SomeGradient(9, 3)});
   const auto sum = codec->NewAccumulator({0, 0, 9}, 3);
-  // The sum keeps this code until ranks 0 and 1 are added, because it adds in rank order.
+  // The sum adds in rank order. So it keeps this code until the codes of ranks 0 and 1 are added.
   ASSERT_TRUE(sum->Add(2, round.payloads[2]).ok());
   ASSERT_TRUE(sum->Add(0, round.payloads[0]).ok());  // This code is added immediately.
   for (int rank : {2, 0, 3, -1}) {

@@ -198,7 +198,7 @@ TEST(OneBit, WorkerErrorIsAddedToTheNextGradient) {
 }
 
 // The code of a round's sum, as a server computes it. Adds the payloads in the given order of
-// ranks; `memory` holds the server's residual, null: it keeps none.
+// ranks. `memory` holds the server's residual; if it is null, the server keeps no residual.
 std::vector<uint8_t> SumOf(const Codec& codec, const Round& round, Memory* memory,
                            const std::vector<int>& order) {
   const auto sum = codec.NewAccumulator({2, 0, round.count(), 25}, round.workers(), {{}, memory});

@@ -167,8 +167,8 @@ Code StatusOfAdding(const Codec& codec, std::span<const uint8_t> code, uint64_t 
   return consumed_bytes.ok() ? Code::kOk : consumed_bytes.status().code();
 }
 
-// The law: over many codes, an element v decodes to mean v and variance unit^2 p (1 - p), where
-// `unit` is the distance of neighbouring levels, and p the probability that v is rounded up.
+// The law: over many codes, an element v decodes to values of mean v and variance unit^2 p (1 - p),
+// where `unit` is the distance of neighbouring levels, p the probability that v is rounded up.
 struct LawCase {
   const char* name;
   Qsgd qsgd;
@@ -232,7 +232,7 @@ TEST_P(QsgdLaw, MeanAndVarianceOverManyDraws) {
     const double variance = unit * unit * p * (1 - p);
     const double standard_error = std::sqrt(variance / kDraws);
     EXPECT_NEAR(sum[i] / kDraws, 0, 4.5 * standard_error + 1e-6 * unit) << i;
-    // For a Bernoulli variable: Var(error^2) = variance unit^2 (1 - 2 p)^2.
+    // For error = unit (B - p) with B Bernoulli(p): Var(error^2) = variance unit^2 (1 - 2 p)^2.
     const double deviation_of_square = std::sqrt(variance / kDraws) * unit * std::abs(1 - 2 * p);
     EXPECT_NEAR(squares[i] / kDraws, variance, 4.5 * deviation_of_square + 1e-3 * variance + 1e-9)
         << i;
@@ -290,7 +290,7 @@ TEST(Qsgd, TwoBitsWithMaxNormEqualUnclippedTernaryBitForBit) {
 TEST(Qsgd, TheDrawDecidesToItsLastBits) {
   const auto codec = MakeQsgdCodec(WithBits(2, 0));
   for (const bool rounds_up : {false, true}) {
-    std::vector<float> g(4000, 1.0f);  // the first element is the norm
+    std::vector<float> g(4000, 1.0f);  // the first element stays 1, which is the norm
     for (size_t i = 1; i < g.size(); ++i) {
       const double draw = kernels::Draw32(NoiseOfRound(0), i);
       g[i] = static_cast<float>((draw + 1) * 0x1p-32);
@@ -314,8 +314,8 @@ TEST(Qsgd, ManyLevelsBoundTheErrorByNormOverS) {
   }
 }
 
-// The width of a code is ceil(log2(2 ceil(L) + 1)) bits, where L = s * max|v| / norm is the highest
-// level in the bucket. The text of the PQASGD paper counts one level less.
+// The width of a code is ceil(log2(2 ceil(L) + 1)) bits, where L = s * max|v| / norm is the
+// bucket's highest level before rounding. The text of the PQASGD paper counts one level less.
 TEST(Qsgd, WidthsFitTheLevelsThatABucketReaches) {
   const auto width_for = [](double highest_level) {
     return static_cast<int>(std::ceil(std::log2(2 * std::ceil(highest_level) + 1)));
@@ -343,7 +343,7 @@ TEST(Qsgd, LevelCountsOfThePapers) {
   EXPECT_EQ(QsgdLevels(qsgd).LevelCount(200), 40);
   qsgd.levels = Levels::kSqrtMPN;
   EXPECT_EQ(QsgdLevels(qsgd).LevelCount(100), 80);
-  // So many samples would give more levels than allowed, so the limit applies.
+  // So many samples would give more levels than the largest allowed number, 8388607.
   qsgd.samples = uint64_t{1} << 62;
   EXPECT_EQ(QsgdLevels(qsgd).LevelCount(100), 8388607);
   EXPECT_EQ(QsgdLevels(qsgd).MaxWidth(100), 24);
@@ -405,7 +405,7 @@ TEST(Qsgd, NoiseDependsOnTensorRoundAndRank) {
   EXPECT_NE(encode(1, 1, 1), encode(1, 1, 2));
 }
 
-// The code of a round's mean, as a server encodes it with its random numbers of `noise_round`.
+// The code of a round's mean, as a server encodes it with the random numbers of `noise_round`.
 std::vector<uint8_t> RecodedSum(const Codec& codec, const Round& round, uint64_t noise_round) {
   const auto sum = codec.NewAccumulator({2, 0, round.count()}, round.workers(),
                                         {NoiseOfRound(noise_round), nullptr});
@@ -544,7 +544,7 @@ TEST(Qsgd, AnyRangeOfManyBucketsDecodesAsPartOfTheWhole) {
 
 TEST(Qsgd, InconsistentHeadersAreRefused) {
   const auto codec = MakeQsgdCodec(WithLevels(Levels::kGiven, 2, Norm::kTwo, 9));
-  // 200 buckets of two elements. The header says where the codes of every 64 buckets end.
+  // 200 buckets of two elements. The header has the end of the codes of each group of 64 buckets.
   std::vector<float> g = SomeGradient(400, 6);
   g[0] = 1;
   const std::vector<uint8_t> valid_code = CodeOf(*codec, g);
@@ -563,7 +563,8 @@ TEST(Qsgd, InconsistentHeadersAreRefused) {
       EXPECT_TRUE(is_refused(at, valid_code[at] - 1)) << end << ' ' << byte;
     }
   }
-  // Decoding a range reads only the range's own buckets, and never beyond the bytes.
+  // The first group's end is wrong. A range that begins in the first two groups (256 elements) must
+  // be refused; other ranges may decode.
   std::vector<uint8_t> bad_code = valid_code;
   bad_code[1000 + 5] = 0xFF;
   std::vector<float> values(g.size());

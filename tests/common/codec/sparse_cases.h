@@ -17,8 +17,8 @@ namespace tern::codec {
 std::vector<size_t> UnusedBitsOfFloats(std::span<const uint8_t> payload, uint64_t count);
 std::vector<size_t> UnusedBitsOfPairs(std::span<const uint8_t> payload, uint64_t count);
 
-// A worker that encodes the same tensor in every round, and keeps in its memory what the codes left
-// out.
+// A worker that encodes a gradient of one tensor in every round, and keeps in its memory what the
+// codes left out.
 class Sender {
  public:
   Sender(const Codec& codec, uint64_t count) : codec_(codec), memory_(codec.NewMemory(count)) {}
@@ -42,7 +42,7 @@ class Sender {
   std::vector<uint8_t> code_;
 };
 
-// Checks that the codec refuses invalid options, with an error message that contains `key`.
+// Checks that the codec refuses `options`, with an error message that contains `key`.
 void ExpectRefused(const char* codec_name, const Options& options, const std::string& key);
 // Makes a codec from valid options.
 std::unique_ptr<Codec> MakeValidCodec(const char* codec_name, const Options& options);

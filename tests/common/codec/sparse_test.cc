@@ -21,8 +21,8 @@ namespace {
 using Bytes = std::vector<uint8_t>;
 constexpr SparsePair kPair = {-0.5, 2};
 
-// The code of x. It sends the non-zero values themselves or, for SparseValues::kPair, which of the
-// pair's two values each non-zero element has, according to the element's sign.
+// The code of x. It has the positions of the non-zero values. With SparseValues::kFloats it has
+// these values, too; with SparseValues::kPair it has `pair` and the signs of these values.
 Bytes CodeOf(SparseValues values, const std::vector<float>& x, const SparsePair& pair = kPair) {
   const auto copy_values = [&](uint64_t first, std::span<float> to) {
     std::copy_n(x.data() + first, to.size(), to.data());

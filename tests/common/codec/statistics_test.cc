@@ -124,8 +124,8 @@ TEST(TernaryStatistics, ShareOfNonZerosMatchesTheory) {
   EXPECT_GT(4.0 * g.size() / payload.size(), 24.0) << "times smaller than fp32";
 }
 
-// The measured variance of the mean over N workers with equal gradients, divided by the theoretical
-// one: |g| (scaler - |g|) / N per element, with |g| clipped.
+// The measured variance of the mean over N workers with equal gradients, divided by the variance in
+// theory. In theory the variance of an element is |g| (scaler - |g|) / N, with |g| clipped.
 double VarianceRatio(const Codec& codec, int workers) {
   constexpr int kNumRounds = 200;
   const std::vector<float> g = GaussianGradient(2048, 8);
@@ -173,7 +173,8 @@ TEST(TernaryStatistics, SharedNoiseOfWorkersIsDetected) {
   EXPECT_NEAR(VarianceRatio(*WithNoiseOfOneRank(MakeTernary()), 8), 8, 0.2);
 }
 
-// The mean of the codes over many rounds is the gradient, except for what is clipped (equation 7).
+// The mean of the decoded codes over many rounds is the gradient, except for what is clipped
+// (equation 7).
 TEST(TernaryStatistics, MeanOfManyRoundsIsTheClippedGradient) {
   constexpr int kNumRounds = 4000;
   const std::vector<float> g = GaussianGradient(64, 9);

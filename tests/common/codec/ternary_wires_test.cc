@@ -1,6 +1,6 @@
-// Tests of the other byte formats (wires) of ternary codes: the conformance suite, the same means
-// as those of the codec `ternary` bit for bit, the documented bytes, their sizes, and refused
-// inputs.
+// Tests of the byte formats (wires) of ternary codes other than that of the codec `ternary`: the
+// conformance suite, the same means as with `ternary` bit for bit, the documented bytes, their
+// sizes, and refused inputs.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -44,8 +44,9 @@ std::vector<size_t> UnusedBitsOfPlanes(std::span<const uint8_t>, uint64_t count,
   return bits;
 }
 
-// The unused bits of a short ternary_ans code, which is not entropy-coded: the first byte is 0 (its
-// bits 1 to 7 are unused), and then follow a mask and signs.
+// The unused bits of a short ternary_ans code, which is not entropy-coded. Its first byte is 0
+// (bits 1 to 7 are unused). Then follow a mask (one bit per element: whether the code is not 0) and
+// one sign bit per code that is not 0.
 std::vector<size_t> UnusedBitsOfAns(std::span<const uint8_t> payload, uint64_t count,
                                     size_t offset) {
   EXPECT_EQ(payload[offset], 0);
@@ -77,7 +78,7 @@ CodecCase MakeCase(const std::string& name, bool per_worker, UnusedBitsFunction 
   return c;
 }
 
-// The unused bits of a format that uses every bit.
+// For formats that use every bit.
 std::vector<size_t> NoUnusedBitsFrom(std::span<const uint8_t>, uint64_t, size_t) { return {}; }
 
 // The mean of the two payloads in the cases with per-worker scalers, as floats in hexadecimal.
@@ -318,8 +319,8 @@ TEST(TernaryAns, AnyRangeOfACodedSumDecodesAsPartOfTheWhole) {
   }
 }
 
-// A damaged code or sum must be refused or decode to another sum. Each has one block, so no part is
-// decoded without the rest.
+// A damaged code or sum must be refused or decode to another sum. All of its elements are decoded,
+// so no damaged part stays unread.
 TEST(TernaryAns, ADamagedBitIsRefusedOrChangesTheSum) {
   constexpr size_t kN = 5000;
   const auto codec = MakeCodecByName("ternary_ans");
@@ -399,8 +400,7 @@ TEST(TernaryAns, InvalidRowsAreRefused) {
   code_symbols[7] = 3;  // only symbols 0 to 2 are valid
   EXPECT_EQ(StatusOfAdding("ternary_ans", 4000, RowOf(code_symbols, 16384)).code(),
             Code::kMismatch);
-  // A row that would be smaller without entropy coding must not be entropy-coded: this bounds the
-  // size.
+  // A row that would be smaller without entropy coding must be refused.
   const Status status_of_larger_row = StatusOfAdding("ternary_ans", 40, RowOf(Bytes(40, 1), 16384));
   EXPECT_NE(status_of_larger_row.message().find("stored"), std::string::npos)
       << status_of_larger_row.message();

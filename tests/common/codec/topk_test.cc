@@ -91,8 +91,8 @@ TEST(TopK, ASampledThresholdSendsAboutTheRatio) {
   EXPECT_NEAR(static_cast<double>(total_sent) / 50, 200, 20);
 }
 
-// An alternative of the paper's authors: a threshold that lets too many elements pass is multiplied
-// by 1.3, and one that lets too few pass by 0.8, ten times at most.
+// The paper's authors allow this in place of resampling: a threshold that lets too many elements
+// pass is multiplied by 1.3, and one that lets too few pass by 0.8, ten times at most.
 TEST(TopK, ThresholdMovesInStepsWithoutResampling) {
   Options options = OptionsWithRatio(0.01);
   options.topk.resample = false;
@@ -216,7 +216,8 @@ TEST(TopK, RatioOneEqualsFp32) {
   }
 }
 
-// Sent plus kept values equal the input. The gradients are small integers, so that sums are exact.
+// The values sent plus the values kept equal the input. The gradients are small integers, so that
+// sums are exact.
 TEST(TopK, NothingIsLost) {
   const auto codec = MakeTopKCodec(0.05);
   const size_t n = 3000;

@@ -32,7 +32,8 @@ using FieldVisitor = std::function<void(google::protobuf::Message* message,
                                         const google::protobuf::FieldDescriptor* field,
                                         const std::string& key, bool is_local)>;
 
-// Visits the scalar fields of `message`, whose own key is `key`, and of all messages set in it.
+// Visits the scalar fields of `message` and of all messages set in it. `key` is the key of
+// `message` itself, and `is_local` tells whether `message` is part of a local section.
 inline void ForEachScalar(google::protobuf::Message* message, const std::string& key, bool is_local,
                           const FieldVisitor& visit) {
   const auto* type = message->GetDescriptor();

@@ -132,7 +132,8 @@ TEST(ReferenceYaml, HasTheDefaultsOfTheProto) {
   EXPECT_GE(num_compared, 95);
 }
 
-// Adds the section of each algorithm in turn, as the reference shows it, to the reference's job.
+// In the reference's job, each algorithm's section in turn, as the reference shows it, takes the
+// place of section ssgd.
 TEST(ReferenceYaml, ShowsValidSections) {
   const Reference reference = ReadReference();
   const auto reference_job = LoadJob("configs/reference.yaml", {}, TestTables());
@@ -147,8 +148,8 @@ TEST(ReferenceYaml, ShowsValidSections) {
     const auto* reflection = train.GetReflection();
     reflection->MutableMessage(&train, section)
         ->CopyFrom(reflection->GetMessage(reference.job.train(), section));
-    // Some keys in the section odsgd are, as its comments say, for another local updater, or an
-    // alternative to another key.
+    // As the comments of section odsgd say, some of its keys are for local.name dcasgd_a, and
+    // warmup_epochs excludes warmup_steps.
     if (train.has_odsgd()) {
       train.mutable_odsgd()->mutable_local()->set_name("dcasgd_a");
       train.mutable_odsgd()->clear_warmup_epochs();

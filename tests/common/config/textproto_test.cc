@@ -40,7 +40,7 @@ TEST(TextJob, EqualsTheYamlJob) {
   EXPECT_FALSE(Parse(SmallTextJob(), {}, "job.yaml").ok());
 }
 
-// The text uses all of the grammar that a job can use.
+// The text has comments, separators, lists, and both kinds of quotes and of brackets.
 TEST(TextJob, ParsesLikeTextFormat) {
   const std::string text =
       SmallTextJob() +

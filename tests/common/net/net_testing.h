@@ -19,7 +19,7 @@ namespace tern::net {
 // How long a test waits for an expected event.
 inline constexpr Time kPatience = std::chrono::seconds(20);
 
-// An envelope whose body is the message type of field `number`, with all fields unset.
+// An envelope whose body is an empty message: that of the envelope's field with this number.
 inline pb::Envelope EnvelopeOf(int number) {
   pb::Envelope envelope;
   const auto* field = pb::Envelope::descriptor()->FindFieldByNumber(number);

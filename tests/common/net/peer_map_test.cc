@@ -1,4 +1,4 @@
-// Tests of PeerMap, which gives a number to each sender of messages, whom it knows by the ZeroMQ
+// Tests of PeerMap, which numbers the senders of messages. It recognizes a sender by the ZeroMQ
 // routing id ("a", "b", ...).
 #include "common/net/peer_map.h"
 

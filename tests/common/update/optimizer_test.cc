@@ -50,12 +50,12 @@ std::vector<float> Train(const pb::Optimizer& config, float decay) {
                {std::begin(kSizes), std::end(kSizes)}, decay);
 }
 
-// A function that makes update t (from 1) of one tensor's weights w in double precision, and keeps
-// its state, such as momentum, between calls.
+// A function that makes update t (from 1) of one tensor's weights w in double precision. It keeps
+// state, such as momentum, between calls.
 using UpdateRule = std::function<void(size_t tensor, std::vector<double>& w,
                                       const std::vector<double>& g, int t, double rate)>;
 
-// The model's weights after the same training in double precision, tensor by tensor.
+// The model's weights after the same updates as in Train, in double precision, tensor by tensor.
 std::vector<double> TrainWithRule(const UpdateRule& rule) {
   const std::vector<float> initial_weights = RandomValues(kNumElements, 1);
   std::vector<double> model;

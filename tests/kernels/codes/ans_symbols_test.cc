@@ -1,8 +1,8 @@
 // Tests the kernels that convert ternary codes {-1, 0, 1} and their sums over workers to symbols of
 // the ANS entropy coder and back, against plain reference functions. A symbol is the code plus 1,
 // or the sum plus the number of workers. A ternary code in memory is a mask (one bit per element:
-// is it not 0?) and one sign bit per mask bit that is 1. The value 77 marks bytes, and 42 floats,
-// that must not change.
+// is it not 0?) and one sign bit per mask bit that is 1. Bytes that must not change have the value
+// 77; such floats have the value 42.
 #include "kernels/codes/ans_symbols.h"
 
 #include <algorithm>

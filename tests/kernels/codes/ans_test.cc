@@ -135,7 +135,7 @@ TEST_P(AnsOnTarget, FrequenciesSumToAllSlotsAndAreNeverZeroForUsedSymbols) {
   cases[1].fill(1);  // Each symbol gets 16 slots.
   // 255 symbols would get less than one slot; each must get one.
   cases[2].fill(1), cases[2][3] = 1000000000000;
-  // All numbers of slots are rounded up.
+  // The exact shares of 15.5 and 16.5 slots are all rounded up, to 4224 together: 128 too many.
   for (size_t s = 0; s < kAnsSymbols; ++s) cases[3][s] = 31 + 2 * (s % 2);
   for (size_t s = 0; s < kAnsSymbols; ++s) cases[4][s] = s * s * s;
   for (size_t s = 0; s < 3; ++s) cases[5][s] = 1;

@@ -370,8 +370,8 @@ TEST_F(DeviceCodes, QsgdReportsNonFiniteValues) {
   EXPECT_EQ(coder.num_bad(), 2u);
 }
 
-// Decodes the code on the CPU and on the device, which must both refuse it or give the same values.
-// Returns whether they refuse it.
+// Decodes the code on the CPU and on the device. Both must refuse the code, or both must decode it
+// to the same values. Returns whether both refuse it.
 bool IsRefused(const std::vector<uint8_t>& code, const Options::Qsgd& qsgd, uint64_t count) {
   const std::vector<Part> parts = {{0, count, 0, 1, 0}};
   Options options;
@@ -424,9 +424,8 @@ TEST_F(DeviceCodes, InvalidQsgdCodesAreCounted) {
   ExpectRefusals({.bucket = 0, .levels = Levels::kGiven, .s = 9.5}, 301, 4);
 }
 
-// The code has 150 buckets: first 150 norms of 4 bytes and 150 widths of one byte, then three end
-// positions in bits, of 8 bytes each, because the end of every 64th bucket and the last end are
-// stored.
+// The code has 150 buckets: first 150 norms of 4 bytes and 150 widths of one byte, then three
+// numbers of 8 bytes: the positions, in bits, at which buckets 63, 127 and 149 end.
 TEST_F(DeviceCodes, QsgdBucketsWithWrongEndsAreRefused) {
   const Options::Qsgd qsgd{.bucket = 4, .levels = Levels::kSqrtMN, .samples = 20};
   const std::vector<uint8_t> code = QsgdCodeOf(qsgd, 600, 5);
@@ -460,7 +459,7 @@ TEST(QuickLevels, AreNeverWrongWhenCertain) {
   std::mt19937_64 random(5);
   std::uniform_real_distribution<float> exponent(-110, 110), fraction(-1, 1);
   const double levels[] = {1, 3, 7, 15, 100.5, 255, 32767, kQsgdMostLevels};
-  uint64_t num_uncertain = 0, num_draws = 0;  // count only draws for buckets of at most 15 levels
+  uint64_t num_uncertain = 0, num_draws = 0;  // both only of buckets of at most 15 levels
   for (int i = 0; i < 40000; ++i) {
     const bool by_intervals = i % 2 == 1;
     const QsgdBucket bucket{std::exp2(exponent(random)), 0, levels[i / 2 % 8]};

@@ -264,8 +264,8 @@ TEST_F(DeviceCodes, StatisticsOfManyTensorsMatchCpu) {
   }
 }
 
-// Decodes the code on the CPU and on the device, which must both refuse it or give the same values.
-// Returns whether they refuse it.
+// Decodes the code on the CPU and on the device. Both must refuse the code, or both must decode it
+// to the same values. Returns whether both refuse it.
 bool IsRefused(const std::vector<uint8_t>& code, uint64_t count) {
   const std::vector<Part> parts = {{0, count, 0, 1, 0}};
   std::vector<float> mean(count);
@@ -313,8 +313,8 @@ TEST_F(DeviceCodes, InvalidSparseCodesAreCounted) {
 }
 
 // Element 999 of 1000 is the only one that is sent. Its position is coded as 9 low bits with the
-// value 487 (999 modulo 512), and one high bit. With larger low bits, the position would be beyond
-// the end.
+// value 487 (999 modulo 512) and the quotient 999 / 512 = 1. With larger low bits, the position
+// would be beyond the end.
 TEST_F(DeviceCodes, SparsePositionBeyondTheLastIsRefused) {
   std::vector<float> v(1000);
   v[999] = 3;

@@ -1,7 +1,8 @@
-// Tests of the statistics of an array: sum, sum of squares, largest magnitude, whether all are
-// finite. The sums must have the same bits everywhere, so stats.h defines the order of the
-// additions: element i of a block of 4096 belongs to partial sum i % 128, and partial sums are
-// added pairwise.
+// Tests of the statistics of an array: sum, sum of squares, largest magnitude, whether all elements
+// are finite. The sums must have the same bits on every machine, so stats.h defines the order of
+// the additions: element i of a block of 4096 is added to partial sum i % 128 of the block, and the
+// sum of block b to partial sum b % 128 of the array. SumByHalves shows how 128 partial sums are
+// added.
 #include "kernels/codes/stats.h"
 
 #include <algorithm>

@@ -47,7 +47,7 @@ TEST(TernaryLaw, IsUnbiasedWithTheVarianceOfTheory) {
     const double sample_variance =
         s * s * static_cast<double>(square_sums[i]) / kNumDraws - mean * mean;
     // A decoded value (s times the code) with mean magnitude m = |clipped_g| has the variance
-    // m (s - m). The variance's derivative s - 2 m turns an error of m into one of the variance.
+    // m (s - m). Its derivative s - 2 m turns an error of m into an error of the variance.
     const double slope = std::abs(s - 2 * std::abs(clipped_g));
     EXPECT_NEAR(sample_variance, variance,
                 4 * standard_error * slope + 16 * standard_error * standard_error + 1e-6)
@@ -156,8 +156,8 @@ TEST(TernaryLaw, ResolvesThresholdsFinerThan16Bits) {
   }
 }
 
-// Shows that the test above is sharp enough: codes from only 16 random bits have a wrong rate,
-// whether the probability is truncated or rounded to 16 bits.
+// Shows that the test above is sharp enough: codes from only 16 random bits have a wrong share of
+// non-zero codes, whether the probability is truncated or rounded to 16 bits.
 TEST(TernaryLaw, DetectsNoiseTruncatedTo16Bits) {
   constexpr uint64_t kN = 1 << 25;
   const double p = 3 * 0x1p-18;

@@ -98,7 +98,8 @@ TEST_P(TernaryOnTarget, EqualsTheReferenceForEveryPartOfTheKey) {
 }
 
 // Each probability is the upper 16 bits of its element's random number plus `fraction`, in units of
-// 2^-16. So the lower 16 bits of the random number decide, unless `fraction` is 1.
+// 2^-16. So the code is not 0 if the lower 16 bits of the random number, divided by 2^16, are less
+// than `fraction`.
 TEST_P(TernaryOnTarget, EqualsTheReferenceIfEveryDrawTies) {
   constexpr size_t kN = 6000;
   for (const double fraction : {0.0, 0.25, 0.5, 0.999, 1.0}) {

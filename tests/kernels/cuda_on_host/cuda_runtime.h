@@ -70,8 +70,9 @@ struct Block {
   }
   struct Warp {
     explicit Warp(uint32_t num_threads) : barrier(num_threads) {}
-    // Publishes this lane's word, waits for all lanes, and returns the words of all lanes. Calls
-    // use two arrays alternately, so that each call needs only one barrier.
+    // Publishes the word of this lane (a thread of the warp), waits for all lanes, and returns the
+    // words of all lanes. Calls use two arrays alternately, so that each call needs only one
+    // barrier.
     const uint64_t* Exchange(uint32_t lane, uint64_t word);
     Barrier barrier;
     uint64_t words[2][kWarpSize] = {};

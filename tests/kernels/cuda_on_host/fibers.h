@@ -1,8 +1,9 @@
-// Runs the threads of a simulated CUDA block on one host thread. Each of them runs on a fiber, that
-// is, on a stack of its own, until it waits for other threads of the block. To switch between
-// fibers takes nanoseconds; to switch between host threads would take microseconds. The sanitizers
-// learn of each switch. The thread sanitizer takes each fiber for a thread, and only Barrier orders
-// what two fibers do, so it finds the races that a GPU would have.
+// Runs the threads of a simulated CUDA block on one host thread. A thread runs on a fiber (a
+// separate stack). When the thread waits for other threads of the block, another fiber continues.
+// To switch between fibers takes nanoseconds; to switch between host threads would take
+// microseconds. The sanitizers learn of each switch. The thread sanitizer takes each fiber for a
+// thread. For this sanitizer, only Barrier orders what two fibers do, so the sanitizer finds the
+// races that a GPU would have.
 #pragma once
 
 #include <atomic>
@@ -37,7 +38,8 @@ namespace cuda_on_host {
 constexpr unsigned kTsanSwitchWithoutSync = 1;
 
 // A stack that code runs on, as the sanitizers know it. The thread sanitizer ignores what happens
-// between BeforeSwitch and AfterSwitch, which it would count to the wrong stack.
+// between BeforeSwitch and AfterSwitch, because the sanitizer would attribute it to the wrong
+// stack.
 class Stack {
  public:
   // Tells the sanitizers that this host thread is about to switch from this stack to `to`.
@@ -83,8 +85,8 @@ class Fibers {
     return *fibers;
   }
 
-  // Runs thread(0), ... thread(num_threads - 1). When one calls Yield, others go on. Returns when
-  // all have returned. Aborts when all that are left wait for ever.
+  // Runs thread(0), ... thread(num_threads - 1). When a thread calls Yield, other threads go on.
+  // Returns when all threads have returned. Aborts if all remaining threads wait for ever.
   void Run(uint32_t num_threads, const std::function<void(uint32_t)>& thread) {
     host_.SetTsanThread();
     thread_ = &thread;
@@ -151,9 +153,9 @@ class Fibers {
     fiber.stack.AfterSwitch(host_);
   }
 
-  // What a fiber does: runs threads of the current block that no fiber has begun. When a thread
-  // returns and others have not begun, goes on with the next of these. With the thread sanitizer
-  // each thread has a fiber of its own, because otherwise its races with others would not be found.
+  // What a fiber does: runs threads of the current block that no fiber has begun, one after the
+  // other. With the thread sanitizer, a fiber runs only one thread of each block, because the
+  // sanitizer finds no races between two threads on the same fiber.
   [[noreturn]] void RunThreads(Fiber& fiber) {
     const bool sees_races = __tsan_switch_to_fiber != nullptr;
     while (true) {

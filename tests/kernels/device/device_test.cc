@@ -334,7 +334,8 @@ TEST(QuickDecisions, AreUnsureAboutNansAndExtremeScalers) {
   }
 }
 
-// A tensor of zeros has a scaler of zero. The quick decision must be sure that its codes are 0.
+// If the scaler is 0, negative or NaN, or the limit `clip` is negative or NaN, DecideQuickly must
+// be sure that the code is 0.
 TEST(QuickDecisions, DecideForZeroScalers) {
   const float nan = std::nanf("");
   for (const auto& [s, clip] : std::vector<std::pair<float, float>>{

@@ -1,6 +1,6 @@
 // Tests of the four kernels of batch normalization (moments, output, sums of the backward pass,
-// input gradient) against their equations in double precision. A slab is a range of rows (pixels)
-// by channels; consecutive rows are `stride` elements apart.
+// input gradient) against their equations in double precision. A slab has rows (pixels) of
+// `channels` elements each; consecutive rows begin `stride` elements apart.
 #include "kernels/nn/batch_norm.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Tests that OD-SGD's local update (a step with a worker's own gradient, from the weights w to the
-// point at which it computes the next gradient) gives the same bits on a GPU as on the CPU. The
-// updaters dcasgd_c and dcasgd_a compensate for the difference between w and the weights
+// point at which the worker computes its next gradient) gives the same bits on a GPU as on the CPU.
+// The updaters dcasgd_c and dcasgd_a compensate for the difference between w and the weights
 // `reference`.
 #include <gtest/gtest.h>
 

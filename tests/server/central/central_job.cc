@@ -1,4 +1,4 @@
-// In this file, worker `rank` has the peer number 100 + rank in the lane (central_job.h).
+// In this file, the lane (see central_job.h) knows worker `rank` as peer number 100 + rank.
 #include "tests/server/central/central_job.h"
 
 #include <unistd.h>

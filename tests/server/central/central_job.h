@@ -1,7 +1,7 @@
-// A small job whose server holds the weights (central parameters), and drills: its server code and
-// workers in one thread, without sockets. Gradients come from an analytic function, so that tests
-// can compare with references in double precision. A lane is the protocol object of one server
-// socket; this job has one.
+// A small job whose server holds the weights (central parameters), and drills, which run the job's
+// server code and its workers in one thread, without sockets. Gradients come from an analytic
+// function, so that tests can compare with references in double precision. A lane is the protocol
+// object of one server socket; this job has one.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,8 +22,8 @@
 namespace tern::server {
 
 // Makes a job with four workers, one server, a dense network of 803 parameters in chunks (pieces of
-// the model) of at most 256, the codec fp32, and 40 steps. Each override is KEY=VALUE, as after the
-// option --set.
+// the model) of at most 256 parameters, the codec fp32, and 40 steps. Each override is KEY=VALUE,
+// as after the option --set.
 std::unique_ptr<setup::Setup> MakeCentralJob(const std::vector<std::string>& overrides);
 
 // Returns the gradient g_k = a_k (w_k - b_k(rank, step)) at the weights w, of a quadratic function
@@ -80,7 +80,7 @@ class ClockDrill {
   void Rejoin(uint32_t rank);
   // Copies the state of all workers from another drill.
   void CopyWorkersOf(const ClockDrill& other);
-  // Worker `rank` pulls the moving average of the weights. Returns it.
+  // Worker `rank` pulls the moving average of the weights. Returns this average.
   std::vector<float> PullAverage(uint32_t rank);
 
   // A rank's weights after its newest answer; before the first answer, the initial weights.
@@ -100,7 +100,8 @@ class ClockDrill {
   void SendHello(uint32_t rank);
   // `has_weights`: whether the worker has weights. The request then tells their version by chunk.
   void SendPull(uint32_t rank, bool has_weights);
-  // Returns a message about a chunk with its sender, to which the caller adds a push or a pull.
+  // Returns a message of worker `rank` about a chunk. The caller adds a push or a pull to the
+  // message.
   protocol::Message MakeMessage(uint32_t rank, const protocol::Chunk& chunk) const;
 
   const setup::Setup& job_;

@@ -210,7 +210,7 @@ TEST(Pull, SendsADifferenceOnlyToAWorkerThatHasThePreviousWeights) {
   };
   for (int i = 0; i < 3; ++i) push(0);
   EXPECT_FALSE(drill.answers_are_complete());
-  push(1);  // Worker 1 has the initial weights.
+  push(1);  // Before this push, worker 1 has the initial weights.
   EXPECT_FALSE(drill.answers_are_complete());
   EXPECT_EQ(drill.answer_bytes(), 2 * job->table.total);
   drill.Rejoin(2);  // Worker 2 gets complete weights.
@@ -247,7 +247,7 @@ TEST(CentralChunk, RefusesAnOptimizerThatNeedsWholeTensorsWhereTheyAreCut) {
     EXPECT_THAT(chunk_or_error.status().message(),
                 HasSubstr("set exchange.chunk_kib to at least 3"));
   }
-  EXPECT_EQ(num_refused, ChunksOf(*job).size());  // Every chunk has only a piece of some tensor.
+  EXPECT_EQ(num_refused, ChunksOf(*job).size());  // Each chunk contains a cut tensor.
 }
 
 TEST(CentralChunk, TakesTernaryPushesByTheScalerOfTheirWorker) {

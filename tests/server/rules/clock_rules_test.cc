@@ -47,7 +47,7 @@ class Reference {
   // Updates w, and returns the weights that the worker receives.
   virtual Values ApplyPush(uint32_t rank, const Values& g) = 0;
 
-  // Returns the learning rate: 0.1 * 0.8 ^ floor(step / 5), where a step is one push per worker.
+  // Returns the learning rate: 0.1 * 0.8 ^ floor(step / 5), where a step is kNumWorkers pushes.
   double LearningRate() const {
     const uint64_t step = num_pushes / kNumWorkers;
     return 0.1 * std::pow(0.8, static_cast<double>(step / 5));

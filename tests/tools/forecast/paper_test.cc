@@ -65,7 +65,7 @@ TEST(Figure5, ReproducesTheSpeedupsOfTheText) {
   EXPECT_EQ(PointAt("b", "VggNet-A", 512).machines, 128u);
 }
 
-// The paper's text also says, without numbers, which curves are above which others.
+// The paper's text also says, without numbers, which speedups are larger than which others.
 TEST(Figure5, AgreesWithTheStatementsOfTheText) {
   for (const char* panel : {"a", "b"}) {
     for (const uint32_t gpus : {8u, 64u, 512u}) {

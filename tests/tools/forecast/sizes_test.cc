@@ -39,7 +39,8 @@ TEST(Sizes, EveryChunkHasAHeader) {
 }
 
 // docs/ALGORITHMS.md, section 5: 31.8 % of the codes of a Gaussian clipped at 2.5 sigma are not
-// zero, so mask and signs take 1.318 bits; the sum of 2 workers takes 3 planes, of 8 workers 5.
+// zero, so a code has one mask bit per element and one sign bit per 1 in the mask: 1.318 bits per
+// element. The sum of 2 workers takes 3 bits per element, of 8 workers 5.
 TEST(Sizes, TernaryCodesHaveTheSizeForGaussians) {
   const RoundTotals two_worker_totals = TotalsFor({"exchange.codec=ternary"});
   EXPECT_NEAR(two_worker_totals.up * 8 / kNumParameters, 1.318, 0.015);
@@ -98,8 +99,8 @@ TEST(Sizes, CentralParametersTravelDownInThePullCodec) {
   EXPECT_NEAR(totals.down, 2 * kNumParameters, 100);
 }
 
-// An answer is coded like the code of one sender: only a mask, 1 bit per element, because no value
-// reaches the threshold. A sum would have two planes, 2 bits per element.
+// The server's answer is one code of the changes, and not a sum of the workers' codes. No value
+// reaches the threshold, so the code is only a mask with 1 bit per element.
 TEST(Sizes, ChangesHaveTheSizeOfOneCode) {
   const RoundTotals totals = TotalsFor({"exchange.codec=fp32", "train.parameters=central",
                                         "exchange.pull=changes", "exchange.pull_codec=threshold"});

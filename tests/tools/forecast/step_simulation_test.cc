@@ -135,9 +135,9 @@ TEST(StepSimulation, TheNextForwardWaitsForTheBucketsThatItNeeds) {
   EXPECT_NEAR(StepSecondsOf(costs, 1, NetworkWithServerLink(1)), 3 + 4 * 2 + 1 - 1, 1e-9);
   costs.pattern.waits_in_forward = false;
   EXPECT_NEAR(StepSecondsOf(costs, 1, NetworkWithServerLink(1)), 3 + 4 * 2 + 1, 1e-9);
-  // With credit for one chunk nothing overtakes: whatever the credit, a lane's first push in the
-  // order of buckets and chunks may be sent, so that workers who get their scalers in different
-  // orders cannot block each other.
+  // With credit for one chunk, the second bucket does not overtake. Whatever the credit is, the
+  // first unanswered push of a lane, in the order of buckets and chunks, may be sent. So workers
+  // that get their scalers in different orders cannot block each other.
   costs.pattern.waits_in_forward = true;
   costs.buckets[0].chunks.pop_back();
   costs.credit_bytes = 2.5 * kMegabyte;

@@ -76,7 +76,7 @@ TEST_F(ProcessTest, RunsInItsOwnGroupWithoutStdin) {
 }
 
 TEST_F(ProcessTest, DiesWithItsParent) {
-  // The test forks a parent process. The parent starts a child, and is killed while it runs.
+  // The test forks a parent process, and the parent starts a child. Then the test kills the parent.
   std::array<int, 2> pipe_ends{};
   ASSERT_EQ(pipe(pipe_ends.data()), 0);
   const pid_t parent_pid = fork();

@@ -1,5 +1,5 @@
-// `tern run` in the folder of an earlier or running job: it resumes, is refused, or keeps earlier
-// results.
+// `tern run` in the folder of an earlier or running job: the run resumes the job, is refused, or
+// keeps earlier results.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -79,8 +79,8 @@ TEST(RunAgain, AJobThatLostAWorkerStillReportsItsResult) {
   const pid_t worker_pid = TestJob::PidOf(tern, "worker 0");
   ASSERT_GT(worker_pid, 0);
   kill(worker_pid, SIGKILL);
-  // Progress lines are 5 s apart: if the loss of worker 0 failed the job, it would have ended
-  // before the second line.
+  // Progress lines are 5 s apart. If the loss of worker 0 failed the job, the job would end before
+  // the second line.
   ASSERT_TRUE(
       WaitUntil([&] { return OccurrencesOf(tern.out(), "workers 2/3") >= 2 || !tern.running(); }));
   tern.Signal(SIGTERM);
@@ -116,7 +116,7 @@ TEST(RunAgain, RefusesAFolderInUseBeforeItWritesAnything) {
   first_run.Signal(SIGTERM);
   EXPECT_EQ(first_run.Wait(), 143) << first_run.err();
   EXPECT_EQ(job.Output("summary.json")["code"], 143);
-  // The first `tern run` and its server, which had both locked the folder, have ended.
+  // The first `tern run` and its server had locked the folder. Both have ended.
   std::vector<std::string> short_run_arguments = arguments;
   short_run_arguments.insert(short_run_arguments.end(), {"--set", "train.steps=3"});
   EXPECT_EQ(job.StartTern(short_run_arguments).Wait(), 0);

@@ -32,7 +32,7 @@ class RunResultTest : public testing::Test {
     EXPECT_TRUE(WriteFileAtomically(Path("weights.safetensors"), bytes).ok());
   }
   static std::string SummaryJson(int code) { return Cat("{\"code\":", code, "}"); }
-  // Simulates a run that writes `weights` (unless empty) and ends with `code`.
+  // Simulates a run that writes `weights`, if not empty, and ends with `code`.
   RunResult::WrittenSummary SimulateRun(int code, const std::string& weights) const {
     const RunResult result(folder_);
     if (!weights.empty()) WriteWeights(weights);

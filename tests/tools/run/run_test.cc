@@ -40,7 +40,7 @@ TEST(Run, TrainsToTheEndAndShowsATable) {
 
 TEST(Run, SupportsOverridesTwoShardsAndFreePorts) {
   TestJob job({.servers = 2});
-  // An ordinary user cannot bind port 1; --free_ports replaces it.
+  // An ordinary user cannot bind port 1; --free_ports sets another port.
   TestProgram& tern = job.StartTern({"run", job.job_file(), "--set", "train.steps=7",
                                      "--set=servers[0].address=127.0.0.1:1", "--set",
                                      Cat("output_dir=", job.folder(), "/elsewhere"), "--free_ports",
@@ -207,7 +207,7 @@ TEST(Run, ReportsAPortInUse) {
 
 TEST(Run, ReportsAMissingProgram) {
   TestJob job;
-  // Runs a copy of tern that is alone in its folder, with a PATH without the other programs.
+  // Runs a copy of tern that is alone in its folder. PATH does not have the other programs either.
   const std::string tern_folder = job.folder() + "/alone";
   std::filesystem::create_directories(tern_folder);
   std::filesystem::copy(TestJob::BinaryPath("tern"), tern_folder + "/tern");
@@ -231,7 +231,7 @@ TEST(Run, ItsChildrenDieWithIt) {
     ASSERT_GT(child_pid, 0);
     EXPECT_TRUE(WaitUntil([&] {
       const std::string proc_stat = ReadFile(Cat("/proc/", child_pid, "/stat"));
-      // Whether the process has ended. Until its new parent reaps it, its state is Z (zombie).
+      // True once the process has ended. Until its new parent reaps it, its state is Z (zombie).
       return proc_stat.empty() || proc_stat.find(") Z ") != std::string::npos;
     })) << child_pid;
   }

@@ -101,8 +101,8 @@ TEST(Screen, AnnouncesThatAJobGoesBack) {
   EXPECT_EQ(
       ResumeLinesOf({ResumedProgressLine("b", 0, 100, 800), ResumedProgressLine("c", 0, 4, 800)}),
       "goes back from step 100 to step 0\n");
-  // Server 0 reports the progress. The first step that it reports after a restart of its process
-  // may be that of the slowest worker, though the job has not gone back.
+  // After server 0 has restarted, its first progress line may have a smaller step (97) than its
+  // last line before (100). The job has not gone back: it still runs from step 50.
   EXPECT_EQ(ResumeLinesOf({ResumedProgressLine("b", 50, 100, 800), ResumedProgressLine("", 0, 0, 0),
                            ResumedProgressLine("", 50, 97, 776)}),
             "goes on from step 50\n");
@@ -129,7 +129,7 @@ std::string OutputOnTerminal(UseScreen use_screen) {
   std::fflush(stdout);
   dup2(saved_stdout, STDOUT_FILENO);
   for (const int fd : {saved_stdout, writer_fd}) close(fd);
-  // The output arrives in pieces, then the end, because the other side is closed.
+  // Reads the output piece by piece. At its end read() fails, because the writing end is closed.
   std::string text;
   std::array<char, 4096> piece{};
   for (ssize_t read_bytes = 0; (read_bytes = read(reader_fd, piece.data(), piece.size())) > 0;) {

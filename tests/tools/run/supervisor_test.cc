@@ -98,7 +98,7 @@ TEST_F(SupervisorTest, RestartsAProcessThatExitedWhileTheJobRuns) {
 }
 
 TEST_F(SupervisorTest, DoesNotRestartAProcessThatExitedBecauseTheJobEnded) {
-  // The worker exits before shard 0 reports that the job was aborted.
+  // The worker may exit before shard 0 reports that the job was aborted.
   AddMember(
       R"(read word < $D/go; say '{"event":"ended","code":75,"sentence":"worker 1 is silent"}'; exit 75)");
   AddMember("echo go > $D/go; echo 'sh: worker 1 is silent' >&2; exit 75");
@@ -163,7 +163,8 @@ TEST_F(SupervisorTest, AFailureAfterTheEndOfTheJobFailsTheRun) {
 TEST_F(SupervisorTest, AFailureSeenBeforeTheEndOfTheJobFailsTheRunUnlessTheJobLostTheWorker) {
   for (const int present : {0, 1}) {
     options_.members.clear();
-    // Shard 0 reports the end once the pid of the worker is gone: the supervisor has reaped it.
+    // Shard 0 waits until the supervisor has reaped the worker (its pid is gone), then reports the
+    // end.
     AddMember(Cat("read pid < $D/go; while [ -e /proc/$pid ]; do sleep 0.01; done\n",
                   R"(say '{"event":"ended","code":0,"sentence":"","workers":1,"present":)", present,
                   "}'"));

@@ -35,7 +35,7 @@ TEST(Verdict, ASuccessfulJobIsOk) {
 
 TEST(Verdict, AnOrderlyStopIsNoFailure) {
   EXPECT_EQ(ExitCodeOf(JudgeRun({}, EndedUpdate(143, "stopped"), {15})), 143);
-  // The server itself got the signal (SIGINT: code 130); its workers may exit before it does.
+  // The server itself got SIGINT (code 130). A worker may exit before the server does.
   EXPECT_EQ(ExitCodeOf(JudgeRun({ExitedFailure("worker 0", 130)}, EndedUpdate(130), {})), 130);
 }
 

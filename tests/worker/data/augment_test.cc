@@ -33,8 +33,7 @@ std::vector<float> AugmentImage(const Augmenter& augmenter, const Image& image,
   return out;
 }
 
-// ReferenceAugmenter is a simple implementation of the augmentation in double precision, to compare
-// with; RandomNumbers are the random numbers of one image.
+// The random numbers with which Augmenter augments one image.
 struct RandomNumbers {
   Augmenter::SampleId sample_id;
   double UniformFor(uint32_t block, int word_index) const {
@@ -48,6 +47,7 @@ struct RandomNumbers {
   }
 };
 
+// A simple implementation of the augmentation in double precision, to compare Augmenter with.
 struct ReferenceAugmenter {
   uint32_t height, width, pad_pixels = 0;
   bool random_crop = false, mirror = false, standardize = false;

@@ -129,7 +129,7 @@ TEST(Batches, BySampleUsesOnlyAWorkersOwnImages) {
   for (uint64_t rank = 0; rank < 3; ++rank) {
     const uint64_t num_owned_images = rank < 2 ? 17 : 16;
     std::map<uint64_t, int> times_seen;
-    for (uint64_t step = 0; step < num_owned_images; ++step) {  // 4 a step: each is seen 4 times
+    for (uint64_t step = 0; step < num_owned_images; ++step) {  // 4 a step, each image 4 times
       for (const uint64_t index : IndicesOf(batches_by_rank[rank], step)) {
         ASSERT_EQ(index % 3, rank);
         ++times_seen[index];
@@ -165,7 +165,7 @@ TEST(Batches, ByClassDividesTheImagesByLabel) {
   for (uint64_t rank = 0; rank < 3; ++rank) {
     const uint64_t num_owned_images = rank < 2 ? 17 : 16;
     std::map<uint64_t, int> times_seen;
-    for (uint64_t step = 0; step < num_owned_images; ++step) {  // 4 a step: each is seen 4 times
+    for (uint64_t step = 0; step < num_owned_images; ++step) {  // 4 a step, each image 4 times
       for (const uint64_t index : IndicesOf(batches_by_rank[rank], step)) {
         ASSERT_TRUE(labels_of_rank[rank].contains(index % 10)) << index << " on " << rank;
         ++times_seen[index];

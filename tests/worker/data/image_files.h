@@ -20,8 +20,8 @@ struct JpegOptions {
 };
 std::string EncodeJpeg(const Image& image, const JpegOptions& options = {});
 
-// A PNG of 8 or 16 bits per value (for 16, each byte of a pixel is written twice), with or without
-// an alpha plane, interlaced or not.
+// A PNG of 8 or 16 bits per value, with or without an alpha channel, interlaced or not. For 16
+// bits, the byte of each value is written twice.
 struct PngOptions {
   int bits = 8;
   bool has_alpha = false, interlaced = false;

@@ -74,7 +74,7 @@ TEST(Prefetcher, BytesEqualTheFloatImages) {
   }
 }
 
-// Peek shows the batch that the next call of Next returns. That call does not change the batch.
+// Peek shows the batch that the next call of Next returns. Next does not change that batch.
 TEST(Prefetcher, PeekReturnsTheNextBatch) {
   const auto samples = SmallSamples(50);
   Prefetcher prefetcher(*samples, MakeSamplePlan(*samples),

@@ -58,8 +58,8 @@ TEST(ResizeBox, SameSizeChangesNothing) {
   EXPECT_EQ(resized.pixels, image.pixels);
 }
 
-// A row of 8 pixels is resized to 4, and one of 4 to 8. The expected values are those of PIL
-// 9.4.0's Image.resize with BILINEAR.
+// A row of 8 pixels is resized to 4 pixels, and a row of 4 pixels to 8. The expected values are
+// those of PIL 9.4.0's Image.resize with BILINEAR.
 TEST(ResizeBox, MatchesPil) {
   Image row, resized;
   row.Resize(1, 1, 8);

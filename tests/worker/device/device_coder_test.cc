@@ -64,9 +64,10 @@ TEST(CoderOnDevice, NamesTheNonFiniteTensor) {
                          " is not finite at round 3 on worker 1"));
 }
 
-// A scaler is the largest magnitude of a part (a tensor) of the bucket; codes are relative to it.
-// The previous round's scalers are 1 for the first part and 3 for the others; the worker's own are
-// 2. Only the first part's values can exceed the previous scaler and be clamped.
+// A scaler is the largest magnitude of a part (a tensor) of the bucket; codes are relative to the
+// scaler. The previous round's scalers are 1 for the first part and 3 for the others. The worker's
+// scalers of this round are 2. So values can be clamped at the previous scaler in the first part
+// only.
 TEST(CoderOnDevice, CodesWithPreviousScalers) {
   DeviceCoderFixture fixture("ternary", "exchange.scaler=previous");
   const protocol::Bucket& bucket = fixture.job->plan.buckets[0];

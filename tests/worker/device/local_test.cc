@@ -19,7 +19,7 @@ using LocalArray = device::DeviceModel::LocalArray;
 
 class LocalModelTest : public testing::Test {
  protected:
-  // Makes the model; its tensors are prepared together (one bucket) and encoded together (one
+  // Makes the model. All its tensors are prepared together (one bucket) and encoded together (one
   // chunk).
   void MakeModel(const std::vector<LocalArray>& local_arrays) {
     device::DeviceModel::Layout layout;
@@ -87,8 +87,8 @@ TEST_F(LocalModelTest, TrainsAtLocalWeightsAndEvaluatesAtW) {
   EXPECT_EQ(LossOf(false), loss_at_local_weights);
 }
 
-// The codes of a round are those of its own gradients, even if those of later rounds have been
-// computed meanwhile.
+// The codes of a round are made from that round's gradients, even if the gradients of a later round
+// have been computed meanwhile.
 TEST_F(LocalModelTest, RetainsGradientsOfOpenRounds) {
   MakeModel({LocalArray::kPoint});
   for (uint32_t round = 1; round <= 2; ++round) {
@@ -112,8 +112,8 @@ TEST_F(LocalModelTest, RetainsGradientsOfOpenRounds) {
   }
 }
 
-// Local updates with delay compensation. The compensation is relative to the previous W if the
-// test's parameter is true, and to w' if it is false.
+// Local updates with delay compensation. If the test's parameter is true, the compensation is
+// relative to an earlier W (kBefore), otherwise to w' (kPoint).
 class LocalMove : public LocalModelTest, public testing::WithParamInterface<bool> {};
 
 TEST_P(LocalMove, MatchesCpu) {

@@ -1,5 +1,5 @@
-// A DeviceModel in host memory, for tests of the classes that use one. It computes nothing: a test
-// sets the results of its functions.
+// A DeviceModel in host memory, for tests of the classes that use a DeviceModel. It copies, but
+// computes nothing: a test sets the results of its functions.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ class MemoryAsDevice : public DeviceModel, public DeviceCodes {
   std::vector<float> weights;
   std::vector<float> memory_values;           // what the codec keeps from round to round: one array
   Status copy_status;                         // returned by CopyToHost and CopyMemoryToHost
-  std::vector<kernels::Stats> stats;          // one per scaler of a bucket; from StatsOfCodedValues
+  std::vector<kernels::Stats> stats;          // returned by StatsOfCodedValues
   std::vector<kernels::Stats> prepare_stats;  // returned by Prepare
   std::vector<float> counted_magnitudes;      // the argument of the last CountAtLeast
   Result<Bytes> code = Bytes();               // returned by Encode for every chunk

@@ -59,7 +59,7 @@ std::vector<uint8_t> BytesOrFail(const Result<Bytes>& bytes) {
   return {bytes->span().begin(), bytes->span().end()};
 }
 
-// Encodes the gradients of one round after the other on the CPU.
+// Encodes gradients on the CPU, one round after the other.
 class CpuCoder {
  public:
   explicit CpuCoder(const DeviceModel::Layout& layout) : layout_(layout) {
@@ -163,7 +163,7 @@ class DeviceModelTest : public testing::Test {
                     .ok());
     ASSERT_TRUE(device.stream()->Wait().ok());
   }
-  // The gradients on the device, once all work launched before is done.
+  // The gradients on the device, once all work launched before this call is done.
   std::vector<float> GradientsOnDevice() {
     EXPECT_TRUE(model_->codes().StatsOfCodedValues(0, 0).ok());  // waits for the coder's stream
     const auto& device = static_cast<const CudaModel&>(*model_);
@@ -213,7 +213,7 @@ class DeviceModelTest : public testing::Test {
     }
     return sums;
   }
-  // The means over the workers, which the codec decodes from encoded sums.
+  // Decodes the means over the workers from the encoded sums of a chunk.
   std::vector<float> DecodedMeansOf(uint32_t chunk, std::span<const uint8_t> sums) {
     std::vector<float> means;
     for (const kernels::Part& part : layout_.chunks[chunk]) {
@@ -247,7 +247,7 @@ class DeviceModelTest : public testing::Test {
     }
     ExpectStateOnDevice(expected);
   }
-  // Compares the device's weights and state arrays with the expected ones.
+  // Expects the weights `expected` on the device, and the state arrays of optimizer_.
   void ExpectStateOnDevice(const std::vector<float>& expected) {
     std::vector<std::vector<float>> expected_arrays;
     for (const auto& state_array : optimizer_->StateArrays())
@@ -377,8 +377,8 @@ TEST_P(DeviceCodecs, RefuseSumsOfAnotherSize) {
   EXPECT_EQ(UpdateChunk(1, sums).code(), Code::kMismatch);
 }
 
-// Prepare finds a value that is not finite in the tensor's statistics. A codec that needs no
-// statistics finds it in Encode, which then fails once.
+// Prepare returns statistics of the tensor, which show a value that is not finite. If a codec needs
+// no statistics, Encode finds the value and fails once.
 TEST_P(DeviceCodecs, ReportNonFiniteValues) {
   MakeModel("sgd", GetParam());
   std::vector<float> gradients = gradients_;

@@ -1,4 +1,4 @@
-// The backend under test: the same tests run on each.
+// The device on which the engine's tests run. Each test program defines DeviceUnderTest once.
 #pragma once
 
 #include "worker/engine/net.h"

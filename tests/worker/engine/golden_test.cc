@@ -25,10 +25,11 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr double kErrorBound = 1e-4;  // relative to the largest element of a tensor
-// The following constants are equal to those of make_golden.py.
+constexpr double kErrorBound = 1e-4;  // relative to the largest magnitude in a tensor
+// The next two constants are equal to PICKED and PARTS of make_golden.py.
 constexpr size_t kPickedElements = 256, kSumRanges = 32;
-// If all values of a tensor are smaller than this, its errors are relative to the net's largest.
+// If all magnitudes in a tensor are below this bound, its errors are relative to the largest
+// magnitude in all tensors of the net.
 constexpr double kNegligible = 1e-9;
 constexpr uint32_t kTensorOfImages = 255;  // the argument `tensor` of Draw for the images
 
@@ -77,7 +78,7 @@ class GoldenCase {
         golden_tensors_[tensor.name.substr(name.size() + 1)] = &tensor;
   }
 
-  // Compares the log softmax of every sample's scores, unless the net smooths labels. The net
+  // If the net does not smooth labels, compares the log softmax of every sample's scores. The net
   // reports only losses: the loss of a sample with label c is minus the log softmax of score c, so
   // each label is evaluated in turn.
   void ExpectScores() {

@@ -30,7 +30,7 @@ TEST(Net, ReportsGradientsLastLayerFirst) {
               gradients_when_ready.begin() + parameter.offset);
   });
   EXPECT_THAT(ready_order, ElementsAre(7, 6, 5, 4, 3, 2, 1, 0));
-  EXPECT_EQ(gradients_when_ready, problem.gradients);  // they were final when reported ready
+  EXPECT_EQ(gradients_when_ready, problem.gradients);  // each was final when reported ready
 }
 
 TEST(Net, ReportsTheLastGradientBeforeComputingTheFirst) {

@@ -58,8 +58,7 @@ double RunStep(Net* net, const Net::Feed& feed, const PixelBatch* next_batch = n
   return loss;
 }
 
-// Trains with bytes and with floats and expects equal losses, gradients and statistics. The next
-// batch of bytes is uploaded while the net computes the current step.
+// Trains with bytes and with floats and expects equal losses, gradients and statistics.
 void ExpectSameSteps(Precision precision, const kernels::PixelRule& rule) {
   std::vector<PixelBatch> batches;
   for (uint64_t step = 0; step < 7; ++step) batches.emplace_back(step, rule);
@@ -67,7 +66,7 @@ void ExpectSameSteps(Precision precision, const kernels::PixelRule& rule) {
   const auto float_net = float_problem.MakeNet(true, precision);
   const auto byte_net = byte_problem.MakeNet(true, precision, rule);
   for (size_t i = 0; i < batches.size(); ++i) {
-    // At i = 3 a batch that does not come next is staged; at i = 5 none is.
+    // Stages the next batch, except that at i = 3 it stages another batch, and at i = 5 none.
     const PixelBatch* next_batch =
         i == 5 ? nullptr : &batches[i == 3 ? 0 : (i + 1) % batches.size()];
     const double loss = RunStep(float_net.get(), batches[i].AsFloats());
@@ -87,7 +86,7 @@ TEST(Pixels, TrainLikeTheirFloats) {
 }
 
 // If gradients overflow in half precision, the step is repeated with the same batch, although the
-// next one has been staged.
+// next batch has been staged.
 TEST(Pixels, RepeatedStepUsesTheSameBatch) {
   ExpectSameSteps(Precision::kFp16, {{{.scale = 2000}, {.scale = 3000}, {.scale = 2000}}});
 }

@@ -23,10 +23,10 @@ StepResult RunStep(const pb::NetDef& def, Precision precision) {
   return {loss, problem.gradients};
 }
 
-// bfloat16 keeps 8 bits, half 11: each factor has a relative error of at most 2^-8 or 2^-11. If the
-// error moves the input of a ReLU across zero, that unit's whole gradient is wrong. This happens to
-// less than one unit in a thousand. The norm of the gradient's error, relative to the gradient's
-// norm, is about the root of that share.
+// bfloat16 has 8 significant bits, half precision 11: the rounding error of a factor is at most
+// 2^-8 or 2^-11 of the factor. If the error moves the input of a ReLU across zero, that unit's
+// whole gradient is wrong. This happens to less than one unit in a thousand. The norm of the
+// gradient's error, relative to the gradient's norm, is about the root of that share.
 double GradientToleranceOf(Precision precision) {
   return precision == Precision::kBf16 ? 0.03 : 0.02;
 }

@@ -1,4 +1,4 @@
-// A net, with parameters and a batch of data that depend only on a seed.
+// A net with parameters and a batch of data, which are drawn from a seed.
 #pragma once
 
 #include <google/protobuf/text_format.h>

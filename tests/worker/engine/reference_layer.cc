@@ -314,6 +314,8 @@ class Standardize : public ReferenceLayer {
  private:
   Tensor y_;
   std::vector<double> inverse_deviations_;
+  // By sample: whether the deviation is above the bound 1 / sqrt(elements). If not, Forward divides
+  // by this bound.
   std::vector<bool> is_above_min_deviation_;
 };
 

@@ -33,7 +33,7 @@ struct Tensor {
 
 // What a layer's computation needs from its net.
 struct ReferenceState {
-  // The layer's parameters, and the gradients of each.
+  // The layer's parameters, and the gradient of each.
   std::vector<std::vector<double>> parameters, gradients;
   std::vector<std::vector<double>> statistics;  // batch norm's running mean and variance
   bool training = true;
@@ -46,8 +46,8 @@ class ReferenceLayer {
   virtual ~ReferenceLayer() = default;
   // REQUIRES that `inputs` stay valid until Backward, and that `output` already has its shape.
   virtual void Forward(const std::vector<const Tensor*>& inputs, Tensor* output) = 0;
-  // Takes the gradient of the output. Adds to the parameters' gradients, returns those of the
-  // inputs.
+  // Takes the gradient of the output, adds to the parameters' gradients in the state, and returns
+  // the gradients of the inputs.
   virtual std::vector<Tensor> Backward(const Tensor& dy) = 0;
 
  protected:

@@ -16,7 +16,7 @@ struct ReferenceRun {
   uint64_t correct = 0;            // the number of used samples that are classified correctly
   std::vector<double> gradients;   // gradients of `loss`, in the order of the parameter array
   std::vector<double> scores;      // the input of the loss layer, shape [batch, classes]
-  std::vector<double> statistics;  // batch norm's running statistics after a training step
+  std::vector<double> statistics;  // batch norm's running statistics after the run
 };
 
 struct ReferenceFeed {

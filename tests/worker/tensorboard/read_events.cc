@@ -23,7 +23,7 @@ T ReadNumber(std::string_view bytes, size_t position) {
   return value;
 }
 
-// Inverts the masking of checksums in event files: a rotation and an addition.
+// Inverts the masking of checksums in event files, which is a rotation and then an addition.
 uint32_t UnmaskCrc(uint32_t masked_crc) {
   const uint32_t rotated = masked_crc - 0xA282EAD8u;
   return rotated >> 17 | rotated << 15;

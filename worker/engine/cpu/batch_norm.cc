@@ -13,8 +13,8 @@ namespace {
 using dnnl::memory;
 using kernels::kNormChannels;
 
-// An estimate of the size of the caches near a core, in bytes. A larger tensor is not in them any
-// more when the next layer reads it.
+// An estimate of the size of the caches near a core, in bytes. Of a larger tensor, little is still
+// in the caches when the next layer reads the tensor.
 constexpr size_t kCacheBytes = size_t{4} << 20;
 
 // The shape and memory layout of a batch of images: channels last, or in blocks of 16 channels.
@@ -106,8 +106,8 @@ struct Norm {
   // and calls SetScale.
   void ComputeMoments(const float* x);
   // Updates the running mean and variance of channel c:
-  // running = (1 - momentum) running + momentum batch_value. The variance is scaled by m / (m - 1),
-  // where m = ValuesPerChannel(), unless m is 1.
+  // running = (1 - momentum) running + momentum batch_value. If m = ValuesPerChannel() is above 1,
+  // the variance of the batch is first multiplied by m / (m - 1).
   void UpdateRunning(size_t c, double batch_mean, double variance);
   // Sets mean, inverse, scale and shift of channel c.
   void SetScale(size_t c, double channel_mean, double variance);

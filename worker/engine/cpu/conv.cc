@@ -2,7 +2,8 @@
 // the first for which oneDNN has a fast implementation. 3 x 3 convolutions of many channels use
 // Winograd's algorithm F(4 x 4, 3 x 3) (Lavin and Gray 2016), which needs a quarter of the
 // multiplications. MakeConv leaves 5 x 5 convolutions that suit such an algorithm to winograd.cc.
-// Weights are copied between the caller's row-major arrays and oneDNN's layouts in every step.
+// In every step, weights and their gradients are copied between the caller's row-major arrays and
+// oneDNN's layouts where these differ.
 #include "worker/engine/cpu/layers.h"
 
 namespace tern::engine {
@@ -25,8 +26,9 @@ struct Variant {
 // gradients of the weights.
 constexpr uint32_t kWinogradMinForImages = 32, kWinogradMinForWeights = 64;
 
-// Returns the variants to try, the fastest first as measured on a CPU with AVX-512. Winograd's
-// algorithm is among them if there are at least `min_winograd_channels` channels.
+// Returns the variants to try, the fastest first as measured on a CPU with AVX-512. A variant with
+// Winograd's algorithm is among them only if input and output have at least `min_winograd_channels`
+// channels.
 std::vector<Variant> VariantsFor(const LayerSpec& spec, uint32_t min_winograd_channels) {
   const pb::ConvDef& def = spec.def->conv();
   const uint32_t input_channels = spec.input().c, output_channels = spec.output.c;

@@ -1,6 +1,6 @@
 // Dense layer (inner product) on the CPU, by oneDNN. Weights and their gradients are used where
-// they are, in the caller's row-major arrays (with bf16, a rounded copy of the weights), because at
-// the batch sizes of training a copy to a blocked layout and back costs more time than it saves.
+// they are, in the caller's row-major arrays, because at the batch sizes of training a copy to a
+// blocked layout and back costs more time than it saves. With bf16, weights are rounded to a copy.
 #include "worker/engine/cpu/layers.h"
 
 namespace tern::engine {

@@ -61,7 +61,7 @@ class Concat : public Layer {
   Tag tag_ = kBlocked;
 };
 
-// The sum of the inputs. If a ReLU follows, the last addition computes it too.
+// The sum of the inputs. If a ReLU follows the sum, the last addition computes the ReLU, too.
 class SumLayer : public Layer {
  public:
   explicit SumLayer(const LayerSpec& spec) : spec_(spec) {}

@@ -1,6 +1,6 @@
 // The interface of a layer of the CPU engine. A layer appends its steps to the program (the net's
 // list of steps, program.h) when the net is planned, and is then destroyed; only the steps remain.
-// Each kind of layer has its own file, and a line in the table of layers.h. Internal to the engine.
+// The table of layers.h names the function that makes each kind of layer. Internal to the engine.
 #pragma once
 
 #include <memory>

@@ -11,7 +11,7 @@ namespace {
 using Tag = dnnl::memory::format_tag;
 
 // Softmax with cross entropy on the CPU. In training, the forward pass also computes the gradient,
-// because both need the same exponentials.
+// because the loss and the gradient need the same exponentials.
 class SoftmaxLossLayer : public Layer {
  public:
   explicit SoftmaxLossLayer(const LayerSpec& spec) : spec_(spec) {}

@@ -17,8 +17,8 @@ using Tag = dnnl::memory::format_tag;
 using kernels::kWinogradChannels;
 using kernels::kWinogradMatrices;
 
-// A chunk of images has at most this many bytes of transformed tiles (but at least one image), so
-// that the tiles stay in a core's own cache.
+// The most bytes of transformed tiles of a chunk of images, so that the tiles stay in a core's own
+// cache. If the tiles of one image have more bytes, each chunk is one image.
 constexpr size_t kChunkBytes = size_t{640} << 10;
 // The sizes of a cache line and of a page of memory, in floats.
 constexpr size_t kCacheLineFloats = 64 / sizeof(float), kPageFloats = 4096 / sizeof(float);
@@ -43,8 +43,8 @@ struct ImageLayout {
             std::min(kWinogradChannels, channels - c)};
   }
   // The tiles of a chunk of images are stored as 64 matrices, one for each element of a tile.
-  // Returns the number of floats from one matrix to the next. It is not a multiple of a page,
-  // because then the 64 elements of a tile would compete for the same cache sets.
+  // Returns the number of floats from one matrix to the next. It is not a multiple of a page:
+  // otherwise the 64 elements of a tile would compete for the same cache sets.
   size_t MatrixStride(size_t images) const {
     const size_t stride =
         (images * tiles() * channels + kCacheLineFloats - 1) / kCacheLineFloats * kCacheLineFloats;

@@ -82,6 +82,7 @@ class ConvOperation {
     const std::shared_ptr<ConvPlan> plan = inputs_.convolutions->Plan(shape_, pass);
     const Value workspace = program->NewArray(plan->workspace_bytes());
     std::vector<Value> values = {x, kernel, y, workspace};
+    // Only the forward pass adds the bias.
     const bool has_bias = shape_.has_bias && pass == ConvPass::kForward;
     if (has_bias) values.push_back(bias_);
     program->CallOperation(what, values, [plan, has_bias](auto stream, const auto& data) {

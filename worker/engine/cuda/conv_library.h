@@ -1,7 +1,7 @@
 // The interface to a library that computes convolutions on a GPU, and dense layers as convolutions
-// of images of one pixel: cuDNN, cuBLASLt, or simple kernels of this project for shapes that cuDNN
-// cannot compute. A plan is made once, for one shape and one pass, and can then run many times.
-// Internal to the engine.
+// of images of one pixel: cuDNN, cuBLASLt or, where these cannot be used, simple kernels of this
+// project. A plan is made once, for one shape and one pass, and can then run many times. Internal
+// to the engine.
 #pragma once
 
 #include <memory>
@@ -27,10 +27,11 @@ struct ConvShape {
 
 // The arrays of a pass, on the device: the input images x and the output images y, [n, h, w, c];
 // the kernel (weights) [y channels, rows, columns, x channels / groups]; the bias [y channels]. All
-// have the type ConvShape::type. The forward pass reads x, the kernel and the bias, and writes y.
-// The backward passes read two of x, the kernel and y, and write the third; the arrays are then
-// gradients where the pass needs gradients. Addresses are aligned to MemoryPlan::kAlignment,
-// because the libraries rely on that.
+// have the type ConvShape::type. kForward reads x, the kernel and the bias, and writes y.
+// kBackwardData reads the kernel and the gradient of y, and writes the gradient of x.
+// kBackwardWeights reads x and the gradient of y, and writes the gradient of the kernel; a gradient
+// takes the place of its array. Addresses are aligned to MemoryPlan::kAlignment, because the
+// libraries rely on that.
 struct ConvData {
   void *x = nullptr, *kernel = nullptr, *y = nullptr, *bias = nullptr;
   void* workspace = nullptr;  // Has ConvPlan::workspace_bytes() bytes.

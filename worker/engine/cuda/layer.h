@@ -1,6 +1,6 @@
 // The interface of a layer of the GPU engine. A layer appends its kernel launches to the program
 // (the net's list of launches, program.h) when the net is planned, and is then destroyed; only the
-// launches remain. Each kind of layer has its own file, and a line in the table of layers.h. The
+// launches remain. The table of layers.h names the function that makes each kind of layer. The
 // parameters, gradients and statistics in the layer's LayerSpec are on the device. Internal to the
 // engine.
 #pragma once

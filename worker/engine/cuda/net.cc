@@ -102,10 +102,12 @@ class CudaNet : public Net {
   MirroredArena parameters_, gradients_, statistics_;
   device::DeviceMemory images_, labels_, losses_, device_step_, scores_, overflow_flag_;
   std::vector<kernels::DeviceLoss> host_losses_;  // The losses of the last step, in host memory.
-  // gradients_arrived_[p] marks the end of the copy to the host of a range of gradients whose first
-  // parameter is number p.
+  // gradients_arrived_[p], for a range of parameters that begins at number p: recorded when the
+  // gradients of the range are final and, if they are in host memory, have been copied there.
   std::vector<std::unique_ptr<device::Event>> gradients_arrived_;
-  std::unique_ptr<PixelInput> pixel_input_;  // Null unless images come as bytes.
+  std::unique_ptr<PixelInput> pixel_input_;  // Null if images come as floats.
+  // The values that change from step to step (step number, used samples, loss scale, addresses of
+  // bytes), in host memory. They are copied to device_step_.
   kernels::DeviceStep host_step_;
   LossScale loss_scale_;
   // The batch-norm statistics before this step, for a repetition of the step.
@@ -175,7 +177,7 @@ Value CudaNet::PlanInput() {
 }
 
 // Appends the launch that converts the scores to floats. If the feed asks for scores, RunForward
-// copies the floats there.
+// copies these floats to the feed's memory.
 void CudaNet::PlanScores(const Value& scores) {
   program_.Call("scores", {scores},
                 [float_scores = static_cast<float*>(scores_.get()),
@@ -344,8 +346,9 @@ Status CudaNet::RunScaledBackward(const std::function<void(uint32_t p)>& ready) 
     TERN_RETURN_IF_ERROR(program_.RunBackward(*stream_, MakeTransfers(), nullptr));
     const Result<bool> has_overflowed = HasOverflowed();
     if (!has_overflowed.ok()) return has_overflowed.status();
-    // At the smallest scale, the scale cannot be the cause of values that are not finite. They stay
-    // in the gradients, and the code that encodes the gradients reports an error.
+    // The loop ends if no gradient has overflowed, or if the scale is the smallest. At the smallest
+    // scale, the scale cannot be the cause of values that are not finite. They stay in the
+    // gradients, and the code that encodes the gradients reports an error.
     if (!loss_scale_.UpdateAfterStep(*has_overflowed)) break;
     TERN_RETURN_IF_ERROR(RepeatForward());
   }

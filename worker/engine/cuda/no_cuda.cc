@@ -1,4 +1,4 @@
-// Replaces the other .cc files of this folder in a build without CUDA.
+// In a build without CUDA, replaces the other .cc files of this folder.
 #include "worker/device/device.h"
 #include "worker/engine/backends.h"
 

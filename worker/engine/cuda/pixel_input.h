@@ -25,9 +25,10 @@ class PixelInput {
   // Begins to upload the next batch, on upload_stream_. REQUIRES `uploads_ahead`, and that all
   // launches so far are done on the device.
   Status Stage(const Net::Feed& next);
-  // Cancels the last Stage; when this returns, the caller may change the memory of that batch.
+  // Cancels the last Stage. When this returns, the caller may change the memory of the staged
+  // batch.
   Status Unstage();
-  // Uploads the batch of `feed`, unless Stage has done so, makes `stream` wait for the upload, and
+  // Uploads the batch of `feed` if Stage has not done so. Makes `stream` wait for the upload, and
   // writes the addresses on the device to *step.
   Status Prepare(const device::Stream& stream, const Net::Feed& feed, kernels::DeviceStep* step);
   // Launches the conversion to `images` of the batch whose addresses are in *step. `step` and

@@ -67,8 +67,8 @@ void Program::Segment::AddParameter(uint32_t p, size_t num_bytes) {
   bytes += num_bytes;
 }
 
-// Divides the forward pass into segments. A segment begins at a mark of a read parameter, because
-// the mark comes before the launches that read the parameter.
+// Divides the forward pass into segments. All but the first begin at a mark of a read parameter,
+// because the mark comes before the launches that read the parameter.
 void Program::CutForward(const std::vector<size_t>& parameter_bytes) {
   Segment segment;
   for (size_t i = 0; i < backward_begin_; ++i) {
@@ -109,8 +109,8 @@ Status Program::Launch(const device::Stream& stream, const Segment& segment) {
   return Ok();
 }
 
-// Captures the launches on the second run, because the first run loads kernels, which cannot be
-// captured.
+// Captures the launches on the second run, because the first run also loads the kernels, and
+// loading cannot be captured.
 Status Program::Run(const device::Stream& stream, Segment* segment) {
   if (++segment->runs == 2) {
     auto graph = device::Graph::Capture(stream, [&] { return Launch(stream, *segment); });

@@ -5,10 +5,10 @@
 //   { NewValue, NewArray, InPlaceOrNew, BeginLayer, Call, CallOperation, MarkRead }*
 //   -> EndForward -> { the same, MarkReady }* -> Bind -> { RunForward -> RunBackward? }*
 //
-// The list is divided into segments. Unless parameters and gradients stay on the device, the
-// parameters that a forward segment reads, a few megabytes, are copied to the device before the
-// segment, and gradients are copied to the host after each backward segment. The launches of a
-// segment are captured as a CUDA graph on its second run, and replayed from then on.
+// The list is divided into segments. If parameters and gradients are in host memory, the parameters
+// that a forward segment reads are copied to the device before the segment, and the gradients that
+// a backward segment completes are copied to the host after the segment. The launches of a segment
+// are captured as a CUDA graph on its second run, and replayed from then on.
 #pragma once
 
 #include <cstdint>
@@ -63,8 +63,8 @@ class Program {
   kernels::DeviceType type() const { return type_; }  // The type of stored images.
   Value NewValue(const models::ImageDims& image);
   Value NewArray(size_t bytes);
-  // Returns where an element-wise launch on `value` writes its result: `value` itself, unless it is
-  // shared; then a new buffer.
+  // Returns where an element-wise launch on `value` writes its result: a new buffer if `value` is
+  // shared, else `value` itself.
   Value InPlaceOrNew(const Value& value) { return value.is_shared ? NewValue(value.image) : value; }
   // Sets what error messages call the layer whose launches are appended next.
   void BeginLayer(const std::string& where) { where_ = where; }
@@ -86,7 +86,7 @@ class Program {
   // the pass without an error if `need` returns false.
   Status RunForward(const device::Stream& stream, const Transfers& transfers, const Need& need);
   // Launches the backward pass. Then calls `ready(p)`, if set, for each parameter p when the
-  // gradient of p is final and, unless gradients stay on the device, has been copied to the host.
+  // gradient of p is final and, if gradients are in host memory, has been copied there.
   Status RunBackward(const device::Stream& stream, const Transfers& transfers,
                      const std::function<void(uint32_t p)>& ready);
 
@@ -111,6 +111,7 @@ class Program {
   };
   void AddMark(int64_t Step::*mark, uint32_t p);
   void Append(const std::vector<Value>& values, Operation work);
+  // CutForward and CutBackward divide the steps of the forward and the backward pass into segments.
   void CutForward(const std::vector<size_t>& parameter_bytes);
   void CutBackward(const std::vector<size_t>& parameter_bytes);
   Status Run(const device::Stream& stream, Segment* segment);

@@ -5,7 +5,7 @@ namespace tern::engine::cuda {
 namespace {
 
 // Softmax with cross entropy on a GPU. In training, the forward pass also computes the gradient,
-// because both need the same exponentials.
+// because the loss and the gradient need the same exponentials.
 class SoftmaxLoss : public Layer {
  public:
   SoftmaxLoss(const LayerSpec& spec, const Inputs& inputs) : spec_(spec), inputs_(inputs) {}

@@ -6,8 +6,8 @@
 // floor. After the hello, no lane's floor can pass the round of the State that the worker will get,
 // so no lane drops an outcome that the worker still needs. After GoBack (shard 0's order to return
 // to a checkpoint), and at the start of a job that continues, a worker gets its state from the
-// servers or from its own checkpoint (recovery.h): its owner pulls or loads it, and then calls
-// OnInstalled.
+// servers or from its own checkpoint (recovery.h): its owner pulls or loads the state, and then
+// calls OnInstalled.
 #pragma once
 
 #include <cstdint>

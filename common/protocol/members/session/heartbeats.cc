@@ -24,7 +24,7 @@ void Heartbeats::Send(Time now, SessionActions* out) {
   beat->set_waiting(is_waiting_ || state_.phase() != SessionPhase::kRunning);
   // A stop request also goes out on a connection that shard 0 has not welcomed, in two cases: the
   // job has not started, or shard 0 has not admitted this worker again for `dead_after`. Shard 0
-  // then ends the job at once, because it cannot end it in order.
+  // then ends the job at once, not after the round in progress.
   const bool must_stop = !state_.stop_status.ok();
   const bool sends_even_if_down =
       must_stop && (state_.phase() == SessionPhase::kJoining ||

@@ -69,8 +69,8 @@ class Links {
   bool IsUp(LaneRef lane) const { return link(lane).state == State::kUp; }
   bool AllUp() const;
   std::string NameOf(uint32_t shard) const;  // for example "server shard 0 (127.0.0.1:7500)"
-  // These invariants hold after every event: a data link is down unless its shard has sent a
-  // Welcome; a link that is up is also up for the exchange.
+  // These invariants hold after every event: if a shard has sent no Welcome, its data links are
+  // down; a link that is up is also up for the exchange.
   Status Check() const;
 
  private:

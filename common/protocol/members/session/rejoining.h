@@ -4,8 +4,8 @@
 //
 // A worker that shard 0 removed while the worker was silent receives Refuse with `rejoin`, in any
 // phase. The worker says hello as a new incarnation and continues where it was. If
-// faults.on_worker_loss is `shrink`, the other workers have continued without the worker. Then,
-// unless it is leaving, it discards its state and joins like a new worker: the session emits
+// faults.on_worker_loss is `shrink`, the other workers have continued without the worker. If the
+// worker is not leaving, it then discards its state and joins like a new worker: the session emits
 // kInstall and kReady again.
 #pragma once
 
@@ -26,8 +26,8 @@ class Rejoining {
   void Rejoin(Time now, SessionActions* out);
   void OnGoBack(const pb::GoBack& message, Time now, SessionActions* out);
   // `floor`: the newest round that all members have applied. If this running worker has not applied
-  // that round, it cannot continue, because another process has continued with its rank. Then the
-  // session ends or, with `shrink`, joins again, and the result is true.
+  // that round, it cannot continue, because the job has continued without it. Then the session ends
+  // or, with `shrink`, joins again, and the result is true.
   bool HandleIfLeftBehind(uint64_t floor, Time now, SessionActions* out);
 
  private:

@@ -48,9 +48,10 @@ class Session {
   // Call at least every `Timings::hello_retry` / 2.
   void OnTimer(Time now, SessionActions* out);
 
-  // Sends a contribution to a cell (one reduction over the workers) of that lane, now or when
-  // credit allows. A worker without state sends nothing, because the state from which it computed
-  // the contribution is lost. Exception: a Pull that gets the state.
+  // Sends a contribution to a cell (one reduction over the workers) of that lane, now or when the
+  // limit of unanswered bytes (SessionOptions::credit_bytes) allows. A worker without state sends
+  // nothing, because the state from which it computed the contribution is lost. Exception: a Pull
+  // that gets the state.
   void Contribute(const Cell& cell, LaneRef lane, Contribution contribution, Time now,
                   SessionActions* out);
   // This worker has applied all rounds up to `applied`. REQUIRES that every answer of those rounds

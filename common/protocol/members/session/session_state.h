@@ -15,7 +15,7 @@
 //   any before kEnded:    GoBack --> kJoining, as a new incarnation without state (recovery.h)
 //                         Abort, Refuse(leave), deadlines --> kEnded
 //
-//   kJoining     says hello on every lane, and waits for their Welcomes ("up")
+//   kJoining     says hello on every lane, and waits for every lane's Welcome ("up")
 //   kFetching    gets State from another worker, piece by piece
 //   kInstalling  the owner of the session (the worker) installs the State that was fetched, pulls
 //                the state from the servers, or loads it from the disk
@@ -47,7 +47,7 @@ struct SessionOptions {
   pb::Hello hello;                   // the constant fields: job, digests, host, pid, ...
   uint64_t credit_bytes = 16 << 20;  // most bytes of unanswered pushes on a lane
   uint64_t max_state_bytes = 0;      // the largest State that this worker accepts
-  uint32_t piece_bytes = 256 << 10;  // the size of the pieces in which it sends its State
+  uint32_t piece_bytes = 256 << 10;  // the size of the pieces in which this worker sends State
   Timings timings;
   bool is_elastic = false;  // whether rounds may close without this worker's contribution
   // Whether the exchange plan has this cell (one reduction over the workers) at this lane.
@@ -64,11 +64,11 @@ struct SessionState {
   // went back to a checkpoint; until it has state again, an ok Finish() is ignored. kState: the
   // worker holds the state after round exchange.applied().
   enum class StateHeld : uint8_t { kNothing, kVoid, kState };
-  // From where a worker without state gets the state, as shard 0's Welcome says: from another
-  // worker, unless one of the members is set.
+  // From where a worker without state gets the state, as shard 0's Welcome says. If neither member
+  // is set: from another worker.
   struct Origin {
-    std::optional<uint64_t> begin;  // It pulls the parameters after this round from the servers.
-    std::optional<pb::Checkpoint> resume;  // It loads this checkpoint from its own disk.
+    std::optional<uint64_t> begin;         // from the servers: the parameters after this round
+    std::optional<pb::Checkpoint> resume;  // from the worker's own disk: this checkpoint
   };
 
   explicit SessionState(SessionOptions given);

@@ -31,7 +31,7 @@ void Watch::OnPulseOfShard0(const pb::Pulse& pulse, Time now) {
   absent_ranks_.assign(pulse.absent().begin(), pulse.absent().end());
   if (pulse.epoch() != 0) state_.absent_ranks = absent_ranks_;
   // A new process of shard 0 waits for all workers for the full start timeout, so this worker waits
-  // longer: after that time it still has to open its links.
+  // longer: it still has to open its links after that time.
   const uint64_t previous_incarnation = std::exchange(shard0_incarnation_, pulse.incarnation());
   if (previous_incarnation != 0 && previous_incarnation != pulse.incarnation())
     state_.joining_since = now + state_.options.timings.dead_after;

@@ -33,7 +33,7 @@ class Watch {
   // If the shard was silent for too long: ends the session and returns true.
   bool LeaveIfLost(uint32_t shard, Time now, SessionActions* out);
   void ReplaceIfSilent(uint32_t shard, Time now, SessionActions* out);
-  std::string WhoIsMissing() const;  // for example "shard 0 (127.0.0.1:7500), worker 1"
+  std::string WhoIsMissing() const;  // for example "data sockets" or "worker 1, worker 2"
 
   SessionState& state_;
   Leaving& leaving_;

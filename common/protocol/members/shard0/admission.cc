@@ -159,7 +159,8 @@ void Admission::Admit(Roster::Worker* worker, Peer from, const pb::Hello& hello,
                       ControlActions* out) {
   const bool has_returned = worker->presence == Presence::kLost || worker->is_awaited;
   const uint64_t first_epoch = worker->first_epoch;
-  // Whether no worker is left that holds the state of the job, because this one lost it.
+  // Whether this worker comes without state, and no other worker holds the state of the job or may
+  // return with it.
   const bool nobody_has_state = job_.running() && job_.options.workers_hold_state &&
                                 hello.fresh() && !job_.roster.MayHoldStateBeside(worker);
   const std::string restart_sentence = job_.roster.Name(hello.rank()) + " was started again";

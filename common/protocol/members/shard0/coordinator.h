@@ -21,8 +21,8 @@
 // A worker's message is accepted only on the connection on which its hello was admitted
 // (Roster::MemberOf).
 //
-// A worker that has sent Bye is done. Until all workers are done it can still be lost like any
-// other worker, because the others may need the state and outcomes that it keeps.
+// A worker that has sent Bye is done. Until all workers are done, the loss of a done worker matters
+// like that of any other: other workers may need the state and outcomes that it keeps.
 #pragma once
 
 #include <cstdint>

@@ -16,11 +16,11 @@ class Ending {
  public:
   explicit Ending(JobState* job) : job_(*job) {}
 
-  // A signal asks for an orderly end: at once if workers are missing, else after
-  // the round in progress.
+  // Handles a stop signal. If the job does not run or workers are missing, ends the job at once;
+  // else the job ends after the round in progress.
   void OnStop(Code code, Time now, ControlActions* out);
-  // Does the same for a signal that another daemon received. `who` names that daemon for the log;
-  // `code` is 130 (SIGINT) or 143 (SIGTERM).
+  // Does the same for a stop signal that another daemon received. `who` names that daemon for the
+  // log; `code` is 130 (SIGINT) or 143 (SIGTERM).
   void OnStopFrom(const std::string& who, uint32_t code, Time now, ControlActions* out);
   // Sends End to all daemons if every worker is done. If faults.on_worker_loss is `shrink`, only
   // the remaining workers must be done.

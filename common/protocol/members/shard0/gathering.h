@@ -2,7 +2,7 @@
 // decides where the job begins: from initial weights, from the state that some workers hold, or
 // from a checkpoint (recovery.h).
 //
-// After a restart of shard 0, the workers' hellos tell it again everything that it knew. If
+// After a restart of shard 0, the workers' hellos tell shard 0 again what it must know. If
 // faults.on_worker_loss is `shrink`, shard 0 then does not wait for ranks that the other workers
 // report as removed, and after the start timeout it does not wait for any missing rank.
 //
@@ -33,7 +33,7 @@ class Gathering {
   // that does not run.
   void RunIfGathered(Time now, ControlActions* out);
   // Runs the job once it need not wait for the missing workers any longer. Ends the job if workers
-  // that it needs are still missing after the start timeout.
+  // or checkpoint offers that it needs are still missing at the deadline.
   void OnTimer(Time now, ControlActions* out);
 
  private:
@@ -44,13 +44,14 @@ class Gathering {
   // Whether the other workers report every missing rank as removed. Used for a job with `shrink`
   // after a restart of shard 0.
   bool OnlyRemovedAreMissing() const;
-  // Ends the job, and returns true, if no worker holds the state of the job. Asks workers whose
-  // state is too old to say hello again; returns true if the job must wait for them.
+  // Ends the job, and returns true, if the job had begun, workers hold its state, and no live
+  // worker has it. Else asks workers whose state is too old to say hello again, and returns whether
+  // the job must wait for them.
   bool MustNotRunYet(Time now, ControlActions* out);
   // Asks each worker that has not applied the rounds up to `floor` to say hello again. Returns
   // whether there is such a worker.
   bool AskWorkersBelow(uint64_t floor, ControlActions* out);
-  // Whether the job must choose where it begins, because no worker brings its state.
+  // Whether TryToChooseBegin must choose where the job begins.
   bool MustChooseBegin() const;
   // Returns whether the job's `begin` is chosen. If not, does the next step towards the choice.
   bool TryToChooseBegin(Time now, ControlActions* out);
@@ -61,7 +62,7 @@ class Gathering {
   // this shard's offer to *own_hello, which must outlive the result.
   std::vector<Offer> CollectOffers(pb::Hello* own_hello) const;
   // REQUIRES offers without a common checkpoint. Returns whether the job may start from initial
-  // weights; if not, ends the job.
+  // weights; if not, ends the job once all shards have said hello.
   bool MayBeginAnew(const std::vector<Offer>& offers, Time now, ControlActions* out);
   // Returns whether all shards that keep state have offered their checkpoints. Asks those that have
   // not for their offers.

@@ -41,8 +41,8 @@ struct JobState {
   JobState(const JobState&) = delete;
   JobState& operator=(const JobState&) = delete;
 
-  // Changes the phase; no other function does. REQUIRES that the first table above has a row from
-  // the present phase to `next`.
+  // Changes the phase; no other function does. REQUIRES that the comment at the top of this file
+  // allows the change from the present phase to `next`.
   void Become(JobPhase next);
   bool running() const { return phase_ == JobPhase::kRunning; }
   bool ending() const { return phase_ == JobPhase::kEnding; }

@@ -20,9 +20,9 @@
 // error.
 //
 // If shard 0 hears none of the workers that hold the state of the job, its own network link may be
-// down. Under `wait` and `shrink` it then waits for them for up to `wait_timeout` before they are
-// lost (`is_awaited`), and they continue when they are heard again. The state of the job is lost
-// only when each of their processes has left or was replaced by a process without state.
+// down. Under `wait` and `shrink`, shard 0 then waits for these workers for up to `wait_timeout`
+// (`is_awaited`). Workers that are heard again in that time continue. After that time the job ends
+// under `wait`, and the silent workers are lost under `shrink`.
 #pragma once
 
 #include <cstdint>
@@ -49,13 +49,13 @@ class Liveness {
         stragglers_(job->options.workers) {}
 
   void Start(Time now);
-  // Call for every message of a member: records that shard 0 has heard it.
+  // Call for every message of a member: records that shard 0 has heard the member.
   void Hear(Roster::Worker* worker, Time now);
   // Handles a heartbeat of a member that is not lost.
   void OnHeartbeat(Roster::Worker* worker, const pb::Heartbeat& beat, Time now,
                    ControlActions* out);
-  // Call when a new process takes this rank: forgets the step times of the previous process, which
-  // `worker` still describes.
+  // Call when a new process takes this rank: forgets the step times of the previous process.
+  // REQUIRES that `worker` still describes the previous process.
   void OnNewcomer(const Roster::Worker& worker, uint32_t rank, Time now);
   // Sends pulses (shard 0's heartbeats); finds workers and shards that are silent, and workers
   // whose compute thread hangs.

@@ -8,7 +8,7 @@
 //              +-- Retire ----- lost --a new incarnation says hello--> present
 //
 //   absent   no process has the rank
-//   present  its process is a member, or is waited for with the others before the job runs
+//   present  its process is a member, or has said hello to a job that does not run yet
 //   lost     its process was silent for too long, hung or left
 //   done     its process has sent Bye, and stays until the job ends
 #pragma once
@@ -35,7 +35,7 @@ struct Roster {
     bool is_awaited = false;
     // Whether it is lost, but its process may be alive and come back with its state.
     bool may_return = false;
-    bool joining = false;  // Whether it was told to get state, and has not yet reported it.
+    bool joining = false;  // whether it was told to get state, and has not reported yet that it has
     // Whether it is `joining`, and gets the state from the servers or from its checkpoint, as all
     // workers do when the job goes back.
     bool joins_from_begin = false;

@@ -15,11 +15,11 @@ class Stragglers {
  public:
   explicit Stragglers(uint32_t workers) : workers_(workers) {}
 
-  // Takes the counters of a worker's heartbeat. If the worker has become slow, or is not slow any
-  // more, or its step time has changed much, returns what to log after the worker's name, for
-  // example " is slow: 31 ms a step, the others 10 ms"; else returns an empty string. The time of a
-  // step is the mean over the worker's last five or more steps. A worker becomes slow above 1.5
-  // times the median of the others, and stops being slow below 1.3 times that median.
+  // Takes the counters of a worker's heartbeat. If the worker has become slow, is not slow any
+  // more, or is slow and its step time has changed much, returns what to log after the worker's
+  // name, for example " is slow: 31 ms a step, the others 10 ms"; else returns an empty string. The
+  // time of a step is the mean over the worker's last five or more steps. A worker becomes slow
+  // above 1.5 times the median of the others, and stops being slow below 1.3 times that median.
   std::string OnCounters(uint32_t rank, const pb::Counters& counters);
   // Call when another process has taken this rank: forgets the times of the previous process.
   void Forget(uint32_t rank) { workers_[rank] = Worker{}; }

@@ -80,7 +80,7 @@ class GoingBack : public testing::Test {
     return MessageTo(200, Body::kGoBack, actions).head.has_go_back();
   }
   // Both workers say hello, as after the message GoBack: they hold no state, and were never
-  // admitted. `run`: the number of the job's execution; 0 if they do not know it.
+  // admitted. `run`: the number of the job's execution; 0 if the workers do not know this number.
   ControlActions WorkersSayHello(uint64_t process, uint64_t run = 0) {
     ControlActions all_actions;
     for (uint32_t rank : {0, 1}) {
@@ -90,7 +90,7 @@ class GoingBack : public testing::Test {
     }
     return all_actions;
   }
-  // Starts the job. Workers 0 and 1 then report that they have applied these rounds.
+  // Starts the job. Workers 0 and 1 then report these rounds as the newest that they have applied.
   void StartJob(uint64_t applied0, uint64_t applied1) {
     ShardSaysHello(1);
     WorkersSayHello(1);
@@ -443,7 +443,7 @@ class WorkerGoingBack : public testing::Test {
 
   std::unique_ptr<Session> session_;
   Time now_ = milliseconds(1000);
-  pb::Hello hello_;  // the newest that the worker sent
+  pb::Hello hello_;  // the worker's newest hello
 };
 
 TEST_F(WorkerGoingBack, ComesAsANewIncarnationPullsAndGoesOn) {

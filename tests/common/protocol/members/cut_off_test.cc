@@ -1,6 +1,7 @@
 // In these tests shard 0, the server that decides who takes part in the job, hears none of its
-// workers, for example because its own link is down. All workers may come back with their state, so
-// while none is heard, none counts as lost before Timings::wait_timeout has passed (20 s here).
+// workers, for example because its own link is down. All workers may come back with their state. So
+// with on_worker_loss wait or shrink, while no worker is heard, none counts as lost before
+// Timings::wait_timeout has passed (20 s here).
 #include <gmock/gmock.h>
 
 #include "tests/common/protocol/members/shard0/shard0.h"
@@ -68,7 +69,7 @@ TEST_P(CutOff, LosesADeadWorkerOnceAnotherIsHeardAgain) {
   EXPECT_EQ(shard0.workers()[1].presence, Presence::kLost);
 }
 
-// Worker 1 died just before the link went down. A new process asks for its rank.
+// Worker 1 died just before the link went down. Worker 1's new process asks for the rank.
 TEST_P(CutOff, DoesNotTakeADeadWorkerForALiveOne) {
   Shard0 shard0(GetParam());
   shard0.GatherWorkers();
@@ -156,8 +157,8 @@ TEST(CutOffUnderFail, EndsTheJobAsBefore) {
   EXPECT_EQ(end_status.code(), Code::kPeerLost);
 }
 
-// Shard 0 gave up worker 0 while it still heard worker 1. Then it hears neither. Worker 0's process
-// still has the state, and may bring it back.
+// While shard 0 still heard worker 1, it gave up worker 0. Then it hears neither. Worker 0's
+// process still has the state, and may bring the state back.
 TEST(CutOffUnderWait, ALostWorkerMayBringTheStateBack) {
   Shard0 shard0(OnLoss::kWait);
   shard0.GatherWorkers();

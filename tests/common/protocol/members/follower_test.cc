@@ -153,7 +153,7 @@ TEST_F(FollowerTest, GreetsAgainAfterARestartOfShard0) {
   follower_->OnShard0Disconnected();
   EXPECT_EQ(Count(AdvanceTime(milliseconds(100)), Type::kConnectShard0), 1);
   EXPECT_EQ(Count(AdvanceTime(milliseconds(2900)), Type::kConnectShard0), 0);
-  EXPECT_EQ(Count(AdvanceTime(milliseconds(200)), Type::kConnectShard0), 1);  // shard 0 is silent
+  EXPECT_EQ(Count(AdvanceTime(milliseconds(200)), Type::kConnectShard0), 1);  // silent for 3 s
 }
 
 TEST_F(FollowerTest, GivesShard0ItsTimeToReturn) {

@@ -422,7 +422,7 @@ TEST_F(Resuming, WhereTheCheckpointsAreOfAnotherJobTheStartEnds) {
   EXPECT_THAT(abort.sentence(), HasSubstr("worker 1 (node1): /a is of another job"));
 }
 
-// Unusable checkpoints do not matter if all daemons have one in common, or a worker has the state.
+// Unusable checkpoints do not matter if all have a usable one in common, or a worker has the state.
 TEST_F(Resuming, UnusableCheckpointsDoNotEndAJobThatCanContinue) {
   for (const bool worker0_has_state : {false, true}) {
     MakeCoordinatorWithShard1();
@@ -469,7 +469,8 @@ TEST_F(Resuming, AWorkerWithStateNeedsNoCheckpoint) {
   EXPECT_FALSE(WelcomeOf(100, out).needs_state());
 }
 
-// Worker 0 says hello again, because only worker 1's hello shows that no worker has the state.
+// Only worker 1's hello shows that no worker has the state. So shard 0 then sends worker 0 back,
+// whose next process says hello again.
 TEST_F(Resuming, ARunThatLostAllItsWorkersGoesBack) {
   LoseAllWorkers();
   WorkerGreets(0, CheckpointsAfter({10, 20}, 7), 2);
@@ -516,7 +517,7 @@ TEST_F(Resuming, AWorkerThatLostItsOwnStateMakesAllGoBack) {
   EXPECT_EQ(WelcomeOf(101, out).run(), 7u);
 }
 
-// Worker 1's checkpoints do not help: others may lack the newest, and some are of another run.
+// Of the job's run (7), worker 1 has only one checkpoint. Other workers may lack that checkpoint.
 TEST_F(Resuming, WithoutACommonCheckpointItGetsStateFromAnother) {
   for (const Checkpoints& offers :
        {Checkpoints{CheckpointAfter(10, 7)},

@@ -146,8 +146,8 @@ TEST(PlaceOfAShard, IsItsOwnWhileItIsHeard) {
   EXPECT_EQ(Shard0::RefuseTo(201, actions_on_second_process).then(), pb::Refuse::leave);
   EXPECT_EQ(Shard0::RefuseTo(201, actions_on_second_process).code(), 77u);
   EXPECT_TRUE(MessagesTo(200, SendsOf(actions_on_second_process)).empty());
-  // After two heartbeats of silence, shard 1's process counts as dead, and a new one gets its
-  // place.
+  // After 600 ms (more than two heartbeats) of silence, shard 1's process counts as dead, and a new
+  // one gets its place.
   shard0.PassTime(milliseconds(600), {0, 1});
   EXPECT_TRUE(
       FirstMessageTo(202, pb::Envelope::kWelcome, SendsOf(say_hello(202, 72))).head.has_welcome());

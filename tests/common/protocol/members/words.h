@@ -166,7 +166,8 @@ class ScopedNoChecks {
   InvariantHandler previous_handler_ = SetInvariantHandler(nullptr);
 };
 
-// Calls `act`, and returns the broken invariant that a state machine reports meanwhile.
+// Calls `act`, and returns the message of the broken invariant that a state machine reports
+// meanwhile; empty if none reports one.
 template <typename Act>
 std::string InvariantBrokenBy(const Act& act) {
   static std::string broken_invariant;

@@ -137,13 +137,13 @@ TEST(Plan, CutsTensorsIntoPartsOfScalerElements) {
   job.mutable_exchange()->set_scaler_elements(400);
   const auto plan = ExchangePlan::Make(job, kTensors);
   ASSERT_TRUE(plan.ok());
-  // A part has one scaler. conv.weight, conv.bias and ip.bias are one part each, ip.weight is cut
-  // into three.
+  // A part of a tensor has one scaler. conv.weight, conv.bias and ip.bias are one part each,
+  // ip.weight is cut into three.
   EXPECT_THAT(plan->first_part, ElementsAre(0, 1, 2, 5, 6));
   EXPECT_EQ(plan->parts[4].begin, 800u);
   EXPECT_EQ(plan->parts[4].count, 201u);
   EXPECT_THAT(plan->buckets[1].shared_parts, ElementsAre(2, 3, 4));
-  // The chunks have 251 elements. A chunk that meets two parts has a segment in each.
+  // Chunk 0 has 251 elements. So chunk 1 has elements of two parts, and a segment in each.
   const std::vector<Chunk>& chunks = plan->buckets[1].chunks;
   EXPECT_THAT(chunks[0].part_of_segment, ElementsAre(2));
   EXPECT_THAT(chunks[1].part_of_segment, ElementsAre(2, 3));

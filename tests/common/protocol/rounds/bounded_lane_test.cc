@@ -146,8 +146,8 @@ TEST_F(Ssp, ARestartedServerLearnsClocksFromTheMembers) {
   SetMembers(1, {10, 11, 12});
   for (uint32_t rank = 0; rank < 3; ++rank) SendHello(rank, 10 + rank, false);
   EXPECT_EQ(lane_->clocks(kFirstCell).total, 30u);
-  // The previous server answered clock 13 of ranks 1 and 2. They show this server those answers,
-  // and only then may it answer rank 0's clock 14.
+  // The previous server answered clock 13 of ranks 1 and 2. This server may answer rank 0's clock
+  // 14 only after ranks 1 and 2 have shown it those answers.
   EXPECT_TRUE(Push(0, 14).empty());
   EXPECT_EQ(SendHeldOutcome(1, 13).size(), 1u);
   EXPECT_EQ(Answer(0, SendHeldOutcome(2, 13)).clock(), 14u);

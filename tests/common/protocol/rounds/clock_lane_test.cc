@@ -1,6 +1,7 @@
 // Tests of ClockLane: a server socket without rounds, which answers each push by itself. A worker's
 // clock is its own count of pushes; the version is the number of pushes that the weights contain;
-// the staleness of a push is how many other pushes the weights had since the worker got them.
+// the staleness of a push is the version just before it minus the version that it was computed
+// from.
 #include "common/protocol/rounds/clock_lane.h"
 
 #include <gmock/gmock.h>
@@ -124,7 +125,7 @@ TEST_F(ClockLaneTest, CountsStalenessInAHistogramWhoseLastBinTakesTheRest) {
   MakeLane();
   Join();
   for (uint64_t clock = 1; clock <= 40; ++clock)
-    Push(0, clock);  // These are never stale, because no other rank pushes.
+    Push(0, clock);  // These pushes are not stale, because no other rank pushes.
   EXPECT_EQ(lane_->counters().staleness.size(), kStalenessBins);
   EXPECT_EQ(lane_->counters().staleness[0], 40u);
   EXPECT_EQ(Answer(1, Push(1, 1)).staleness(), 40u);
@@ -163,7 +164,8 @@ TEST_F(ClockLaneTest, CountsAPushThatAsksForNoWeights) {
   EXPECT_FALSE(acknowledgement.head.sum().at_clock().has_weights());
   EXPECT_TRUE(first_cell_->ranks_that_pulled.empty());
   EXPECT_EQ(first_cell_->pushed_text, "a");
-  // The first push makes the second stale, because the rank did not get the new weights.
+  // The first push makes the second stale, because the rank did not get the weights that contain
+  // the first.
   EXPECT_EQ(Answer(0, Push(0, 2, "b")).staleness(), 1u);
 }
 
@@ -179,7 +181,7 @@ TEST_F(ClockLaneTest, AnswersAPullWithTheNewestWeightsAndTheNewestCountedClock) 
   EXPECT_TRUE(pull_answer.head.sum().pulled().weights().whole());
   EXPECT_EQ(PullAnswer(1, Pull(1)).clock(), 0u);
   EXPECT_EQ(lane_->clocks(kFirstCell).total, 1u);
-  // The staleness of rank 1's next push counts from the weights that this pull gave it.
+  // The staleness of rank 1's next push counts from the weights that the pull above gave rank 1.
   Push(2, 1);
   EXPECT_EQ(Answer(1, Push(1, 1)).staleness(), 1u);
 }

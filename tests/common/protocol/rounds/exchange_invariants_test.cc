@@ -1,7 +1,7 @@
 // Tests of Exchange::Check(): each test plants one fault, and expects the invariant that it breaks.
 // An Exchange is the worker's side of the rounds: its contributions without an answer, and the
-// outcomes that it retains for a restarted server until the floor (the newest round that all have
-// applied) reaches them.
+// outcomes that it retains for a restarted server until the floor (the newest round that all
+// workers have applied) reaches them.
 #include <gmock/gmock.h>
 
 #include "common/protocol/rounds/exchange.h"

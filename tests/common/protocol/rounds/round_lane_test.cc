@@ -62,7 +62,7 @@ class RoundLaneTest : public testing::Test {
   static pb::Refuse RefuseTo(uint32_t rank, const Sends& out) {
     return FirstMessageTo(100 + rank, pb::Envelope::kRefuse, out).head.refuse();
   }
-  // A worker returns the outcome of a round, which it held, to a restarted server.
+  // A worker gives a restarted server the outcome of a round, which the worker has held.
   Sends SendHeldOutcome(Peer from, uint64_t round, const std::string& payload,
                         uint64_t stop_after = 0) {
     Message message;
@@ -486,7 +486,8 @@ TEST_F(RoundLaneTest, RefusesTheLargestRoundNumbers) {
     EXPECT_EQ(FirstMessageTo(100, pb::Envelope::kRefuse, out).head.refuse().then(),
               pb::Refuse::leave);
   }
-  // Rounds to which only one rank contributes take no more memory than others.
+  // Rank 0 contributes to 100 of the last rounds, and rank 1 to none. The slots must stay within
+  // their limit.
   for (uint64_t round = last_round; round > last_round - 100; --round) Push(0, round, round - 1);
   EXPECT_LE(lane_->LargestNumSlots(), lane_->MaxSlots());
   EXPECT_EQ(lane_->floor(), 0u);

@@ -80,7 +80,7 @@ struct NumberFormat {
 
 class PlansOfNetwork : public testing::TestWithParam<std::string> {
  protected:
-  // The plan made of the first of cuDNN's candidates that can be made into a plan.
+  // Makes a plan of the first of cuDNN's candidates for which this is possible.
   static Result<cudnn::Plan> MakeFirstPossiblePlan(const cudnn::Target& target,
                                                    const ConvShape& shape, ConvPass pass) {
     auto graph = cudnn::MakeGraph(target, shape, pass);

@@ -1,6 +1,6 @@
-// Failures of the device on which a net computes: the net has an error status with a message, and
-// reports no gradient as ready. cuda_on_host emulates a GPU, whose launches fail once launches_left
-// is 0, and allocations above max_allocation_bytes.
+// Failures of the device on which a net computes. After a failed launch, the net has an error
+// status with a message, and reports no gradient as ready. cuda_on_host emulates a GPU: launches
+// fail once launches_left is 0, and allocations of more than max_allocation_bytes fail.
 #include <cuda_runtime.h>
 #include <gmock/gmock.h>
 

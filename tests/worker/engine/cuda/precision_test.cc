@@ -56,7 +56,7 @@ TEST(DevicePrecision, AllLayersAreCloseInSixteenBits) {
 }
 
 // With images of large values, gradients of the first weights overflow fp16 at a loss scale of
-// 2^16. The step is repeated with a smaller scale; its result is close to that in fp32.
+// 2^16. The step is repeated with a smaller scale. The result is close to that in fp32.
 TEST(DevicePrecision, OverflowingStepIsRepeated) {
   constexpr float kImageFactor = 2000;
   const StepResult exact_result = RunStep(Precision::kFp32, kImageFactor);

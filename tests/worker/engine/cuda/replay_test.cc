@@ -16,7 +16,7 @@ class ReplayTest : public testing::Test {
  protected:
   void TearDown() override { cuda_on_host::launches_left = ~uint64_t{0}; }
 
-  // One step of `net`, with other images and weights each time.
+  // Runs a step of `net`. Every call first changes the images and the weights.
   static std::vector<float> RunStep(Net* net, Problem* problem, uint64_t step) {
     for (float& w : problem->parameters) w *= 0.9f;
     for (float& x : problem->images) x += 0.01f;
@@ -42,8 +42,9 @@ TEST_F(ReplayTest, EqualsFreshLaunches) {
       << "forward and backward from the second";
 }
 
-// The weights of this net need several segments. The launches of a segment are recorded and
-// replayed as one graph. Parameters are requested, and gradients reported ready, by segment.
+// The weights of this net are so large that each pass has several segments. The launches of a
+// segment are recorded and replayed as one graph. Parameters are requested, and gradients reported
+// ready, by segment.
 TEST_F(ReplayTest, LargeNetsRunInSegments) {
   Problem problem(
       MakeChain("dense { outputs: 2000 }; dense { outputs: 1100 }; dense { outputs: 10 }",
@@ -79,8 +80,9 @@ TEST_F(ReplayTest, EndedPassStops) {
   EXPECT_TRUE(net->status().ok()) << "that is no error";
 }
 
-// Stage uploads the next step's batch, and Forward then does not upload it again: here staging
-// copies at once, so later changes of the bytes have no effect. Forward uploads any other batch.
+// Stage uploads the next step's batch, and Forward then does not upload this batch again. Here
+// Stage copies at once, so later changes of the bytes have no effect. Forward uploads a batch that
+// was not staged.
 TEST_F(ReplayTest, StagedBatchIsUploadedOnce) {
   Problem problem(MakeChain("dense { outputs: 10 }", MakeImageShape(1, 8, 8), 10), 3);
   auto net = problem.MakeNet(true, Precision::kFp32, kernels::PixelRule{.channels = {{}}});

@@ -12,8 +12,8 @@
 namespace tern::engine::cuda::cudnn {
 namespace {
 
-// Returns the descriptor of the engine of a candidate, that is, of an engine configuration; null if
-// cuDNN does not report it.
+// Returns the descriptor of the engine of `candidate`, which is an engine configuration; null if
+// cuDNN does not report the engine.
 Descriptor DescribeEngine(const Descriptor& candidate) {
   cudnnBackendDescriptor_t raw_engine = nullptr;
   if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &raw_engine) != 0)
@@ -93,7 +93,7 @@ std::vector<Descriptor> FindCandidates(const Target& target, const Descriptor& g
                                        const ConvShape& shape, Heuristic heuristic,
                                        size_t max_candidates) {
   const bool is_fast = heuristic == Heuristic::kFast;
-  std::map<int64_t, int> num_suitable;  // How many candidates of each engine were taken.
+  std::map<int64_t, int> num_suitable;  // How many suitable candidates were found, by engine.
   std::vector<Descriptor> candidates;
   for (Descriptor& candidate :
        QueryHeuristic(target, graph, is_fast ? CUDNN_HEUR_MODE_A : CUDNN_HEUR_MODE_FALLBACK)) {

@@ -1,5 +1,5 @@
 // Computes dense layers by cuBLASLt, with the bias and the ReLU in the matrix product's epilogue.
-// Leaves all other shapes to another library.
+// Leaves other shapes, and dense layers that cuBLASLt cannot compute, to another library.
 #include "worker/engine/cuda/cudnn/cublas.h"
 
 #include <cublasLt.h>
@@ -41,7 +41,7 @@ cudaDataType_t DataTypeOf(kernels::DeviceType type) {
 // A matrix product in cuBLAS's terms. Our arrays are row-major and cuBLAS's matrices column-major,
 // so that cuBLAS sees the transpose of each array, and the factors change places. For x [rows, in],
 // weights [out, in] and y [rows, out] (where ^T is the transpose, and ' asks cuBLAS to transpose
-// what it sees) the passes compute:
+// what it sees) the passes compute (in the backward passes, y and the result are gradients):
 //
 //   forward            y^T = (weights^T)' x^T      (out x in) times (in x rows)
 //   backward data      x^T = weights^T y^T         (in x out) times (out x rows)
@@ -178,7 +178,7 @@ Status DensePlan::Run(kernels::DeviceStream stream, const ConvData& data) {
       "cublasLtMatmul");
 }
 
-// Makes plans of dense layers, and leaves other shapes to the library `other_library`.
+// Makes plans of dense layers, and leaves what it cannot plan to the library `other_library`.
 class Cublas : public ConvLibrary {
  public:
   Cublas(Handle handle, std::unique_ptr<ConvLibrary> other_library)

@@ -115,7 +115,8 @@ class Cudnn : public ConvLibrary {
   Result<SharedPlan> FindPlan(const std::string& key, const ConvShape& shape, ConvPass pass);
   Result<SharedPlan> ChoosePlan(const ConvShape& shape, ConvPass pass, TrialBuffers* buffers);
   void SaveStore();
-  // Runs the plan and waits. Called before a plan is timed, because the first run is slow.
+  // Allocates the plan's workspace, runs the plan once and waits. Called before a plan is timed or
+  // used, because the first run is slow and may fail.
   Status RunOnce(CudnnPlan* plan, TrialBuffers* buffers);
   // Returns the mean time of a run in milliseconds, over `runs` runs; without that argument, over a
   // number of runs that suits the plan's speed.
@@ -128,7 +129,7 @@ class Cudnn : public ConvLibrary {
   std::string device_text_;
   PlanStore store_;
   bool has_warned_ = false;  // Whether the last attempt to write the file failed and was logged.
-  // The plans of this process by key; null if cuDNN has no plan for a key.
+  // The plans made so far, by key; null if cuDNN has no plan for a key.
   std::map<std::string, SharedPlan> plans_;
 };
 

@@ -47,10 +47,10 @@ std::array<int64_t, 4> DimsOf(const kernels::DeviceImages& images) {
   return {images.n, images.c, images.h, images.w};
 }
 
-// Returns the padding after the image on one axis with `inputs` inputs and `outputs` outputs. It is
-// the same as the padding before the image if that gives `outputs` outputs, even if no window reads
-// all of it, because cuDNN has more and faster engines for equal padding. Otherwise it is as much
-// as the last window reads.
+// Returns the padding after the image on one axis with `inputs` inputs and `outputs` outputs. If
+// equal padding before and after the image gives `outputs` outputs, returns axis.pad, the padding
+// before the image, because cuDNN has more and faster engines for equal padding. Otherwise returns
+// as much padding as the last window reads.
 int64_t PaddingAfter(const kernels::DeviceAxis& axis, int64_t inputs, int64_t outputs) {
   const int64_t pad = axis.pad, stride = axis.stride;
   const int64_t window_extent = (int64_t{axis.kernel} - 1) * axis.dilation + 1;
@@ -132,8 +132,8 @@ Result<Descriptor> MakePointwise(cudnnPointwiseMode_t mode, const Descriptor& x,
 }
 
 // Makes the operations of a pass, in order: the convolution and, in the forward pass, the bias and
-// the ReLU. Tensors and operations may be destroyed when the graph is made, because cuDNN copies
-// them.
+// the ReLU. A tensor may be destroyed once its operations are made, and an operation once the graph
+// is made, because cuDNN copies them.
 class Operations {
  public:
   Operations(const ConvShape& shape, ConvPass pass)

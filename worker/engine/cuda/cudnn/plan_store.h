@@ -16,15 +16,16 @@ class PlanStore {
  public:
   // Reads the file. The store is empty if the file does not exist or is not in this format.
   explicit PlanStore(std::string path);
-  // Returns $XDG_CACHE_HOME/tern/plans.json or, without that variable, ~/.cache/tern/plans.json.
-  // Returns "" if there is no home folder either; a store with the path "" is never written.
+  // Returns $XDG_CACHE_HOME/tern/plans.json or, if that variable is not an absolute path,
+  // ~/.cache/tern/plans.json. Returns "" if there is no home folder either; a store with the path
+  // "" is never written.
   static std::string DefaultPath();
 
   // Returns the plan with this key, if there is one.
   std::optional<std::string> Find(const std::string& key) const;
   // Sets the plan of a key. The next Save writes it to the file.
   void PutPlan(const std::string& key, const std::string& plan);
-  // Writes the file, with the plans that other processes have written to it meanwhile.
+  // Adds the new plans to the file. kCannotWrite if the file cannot be written.
   Status Save();
 
  private:

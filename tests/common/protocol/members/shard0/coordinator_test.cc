@@ -34,7 +34,7 @@ class CoordinatorTest : public testing::Test {
     coordinator_->OnMessage(from, message, now_, &out);
     return out;
   }
-  // Lets time pass in steps of 100 ms, in which the ranks in `alive` send heartbeats.
+  // Lets time pass in steps of 100 ms. In each step the ranks in `alive` send heartbeats.
   ControlActions PassTime(Time time, const std::vector<uint32_t>& alive, bool waiting = true) {
     ControlActions all_actions;
     for (const Time end = now_ + time; now_ < end;) {
@@ -123,8 +123,8 @@ TEST_F(CoordinatorTest, RefusesASecondProcessOfARankThatLives) {
   EXPECT_EQ(presence(1), Presence::kPresent);
 }
 
-// A heartbeat on another connection than that of the newest hello is not echoed. Its sender is
-// asked to say hello again.
+// A heartbeat is echoed only on the connection of the worker's newest hello. The sender of a
+// heartbeat on another connection is asked to say hello again.
 TEST_F(CoordinatorTest, EchoesHeartbeatsOfTheConnectionThatItKnows) {
   GatherWorkers();
   Message heartbeat = HeartbeatMessage(1, 11, 0, 1, true);
@@ -336,7 +336,7 @@ TEST_F(CoordinatorTest, PassesNoStateOnBeforeItHasGatheredAgain) {
   Message state_request;
   state_request.head.mutable_state_want()->set_rank(1);
   state_request.head.mutable_state_want()->set_incarnation(51);
-  EXPECT_TRUE(Deliver(301, state_request).empty());  // the job does not end either
+  EXPECT_TRUE(Deliver(301, state_request).empty());  // no answer, and no end of the job
 }
 
 TEST_F(CoordinatorTest, DoesNotAdmitAWorkerBelowTheFloor) {
@@ -397,7 +397,8 @@ TEST_F(CoordinatorTest, TellsAShardItsMembers) {
   EXPECT_TRUE(FirstMessageTo(201, pb::Envelope::kMembers,
                              SendsOf(Deliver(201, HelloMessage(hello_of_shard))))
                   .head.has_members());
-  // The shard knows membership 8, from a previous process of shard 0. So this one gets number 9.
+  // The shard knows membership 8, from a previous process of shard 0. So the next membership gets
+  // number 9.
   Message pulse;
   pulse.head.mutable_pulse()->set_epoch(8);
   EXPECT_EQ(FirstMessageTo(201, pb::Envelope::kMembers, SendsOf(Deliver(201, pulse)))

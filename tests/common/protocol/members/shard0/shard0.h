@@ -1,6 +1,7 @@
 // The Coordinator (shard 0's protocol machine) of a job with two workers. Tests pass in messages
-// and the time, and look at its actions. Worker r has incarnation 10 + r (a number that identifies
-// its process) and connection 100 + r; shard 1, if there is one, has connection 200.
+// and the time, and look at the Coordinator's actions. Worker r has incarnation 10 + r (a number
+// that identifies its process) and connection 100 + r; shard 1, if there is one, has connection
+// 200.
 #pragma once
 
 #include <memory>
@@ -39,7 +40,7 @@ class Shard0 {
     coordinator_->OnStop(code, now_, &out);
     return out;
   }
-  // Lets time pass in steps of 100 ms, in which the ranks in `alive` send heartbeats with their
+  // Lets time pass in steps of 100 ms. In each step the ranks in `alive` send heartbeats with their
   // current incarnation.
   ControlActions PassTime(Time time, const std::vector<uint32_t>& alive) {
     ControlActions all_actions;
@@ -64,7 +65,7 @@ class Shard0 {
   }
   const Coordinator& coordinator() const { return *coordinator_; }
   const std::vector<Coordinator::Worker>& workers() const { return coordinator_->workers(); }
-  // The status with which the job ended; kOk with the text "it goes on" if it did not end.
+  // The status with which the job ended; kOk with the text "it goes on" if the job did not end.
   static Status EndStatusOf(const ControlActions& actions) {
     for (const ControlAction& action : actions) {
       if (action.type == ControlAction::Type::kEnded) return action.status;

@@ -116,8 +116,8 @@ TEST_P(StragglersOfAJob, AreNamedInTheLog) {
   for (uint32_t rank = 0; rank < 3; ++rank)
     coordinator.OnMessage(100 + rank, HelloMessage(TestHello(rank, 10 + rank)), {}, &out);
   std::string log;
-  // Heartbeats come every 250 ms; the slow worker needs 30 ms a step. The others wait for
-  // the slow one, unless rounds close with a quorum.
+  // Heartbeats come every 250 ms; the slow worker needs 30 ms a step. If the quorum is 0, the other
+  // workers wait for the slow one in every round.
   for (int interval = 0; interval <= 3; ++interval) {
     const auto slow_steps = static_cast<uint64_t>(interval * 250 / 30);
     for (uint32_t rank = 0; rank < 3; ++rank) {
