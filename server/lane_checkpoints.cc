@@ -201,8 +201,10 @@ void LaneCheckpoints::UpdateSaved() {
   // With resume: false no new run uses the checkpoints, but a run under way does.
   if (run_ == 0 && !setup_.job.checkpoints().resume()) {
     std::vector<pb::Checkpoint> checkpoints = std::exchange(saved, {}).checkpoints;
-    const std::vector<pb::Checkpoint> checkpoints_of_shard = setup::OffersOf(store_, Kind::kShard);
-    checkpoints.insert(checkpoints.end(), checkpoints_of_shard.begin(), checkpoints_of_shard.end());
+    const std::vector<pb::Checkpoint> shard_only_checkpoints =
+        setup::OffersOf(store_, Kind::kShard);
+    checkpoints.insert(checkpoints.end(), shard_only_checkpoints.begin(),
+                       shard_only_checkpoints.end());
     saved.shard_checkpoints = std::move(checkpoints);
   }
   const MutexLock lock(mutex_);

@@ -20,9 +20,9 @@
 
 namespace tern::server {
 
-// A command of the control thread to a lane: a new membership, or the request to stop the job
-// (DataLane::Stop).
+// The request to stop the job (DataLane::Stop).
 struct StopAfterThisRound {};
+// A command of the control thread to a lane: a new membership, or a stop.
 using LaneCommand = std::variant<pb::Members, StopAfterThisRound>;
 
 class LaneLoop {

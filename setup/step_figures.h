@@ -1,6 +1,5 @@
-// Quantities that the papers define, from the counters of all workers: the times of a step and of
-// an exchange, the step time that the OD-SGD paper predicts from them, and the staleness of
-// gradients.
+// Computes figures of a job from the counters of all workers: the times of a step and of an
+// exchange, the step time that the OD-SGD paper predicts from them, and the staleness of gradients.
 #pragma once
 
 #include <cstdint>

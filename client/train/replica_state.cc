@@ -66,9 +66,9 @@ Bytes ReplicaState::Save(uint64_t applied) {
 }
 
 Bytes ReplicaState::Save(uint64_t applied, const std::vector<std::vector<float>>& slots) {
-  std::vector<const float*> arenas;
-  for (const std::vector<float>& slot : slots) arenas.push_back(slot.data());
-  return Encode(applied, replica_.parameters(), arenas);
+  std::vector<const float*> slot_arrays;
+  for (const std::vector<float>& slot : slots) slot_arrays.push_back(slot.data());
+  return Encode(applied, replica_.parameters(), slot_arrays);
 }
 
 Bytes ReplicaState::SaveWeights(uint64_t applied, const float* weights) {

@@ -20,9 +20,10 @@ size_t SymbolsOfCode(const uint8_t* mask, size_t n, const uint8_t* signs, size_t
 size_t SymbolsOfCodeRef(const uint8_t* mask, size_t n, const uint8_t* signs, size_t sign_bytes,
                         size_t sign_bit, uint8_t* symbols);
 
-// Converts a range of n symbols back: writes the range's mask, and its signs from bit `sign_bit` of
-// the row's signs on. Unused bits become zero. Returns the bit at which the signs of the next range
-// begin. REQUIRES symbols below 3, and that `signs` has room for 8 bytes more than the signs take.
+// Converts the n symbols of a range to its mask and signs. `signs` has the signs of the whole row;
+// those of the range are written from bit `sign_bit` on. The other bits of the last bytes become
+// zero. Returns the bit at which the signs of the next range begin. REQUIRES symbols below 3, and
+// that `signs` has room for 8 bytes more than the signs take.
 size_t CodeOfSymbols(const uint8_t* symbols, size_t n, size_t sign_bit, uint8_t* mask,
                      uint8_t* signs);
 size_t CodeOfSymbolsRef(const uint8_t* symbols, size_t n, size_t sign_bit, uint8_t* mask,

@@ -82,14 +82,15 @@ int32_t AddStrip(const float* x, const float* next, size_t rows, double* sum, do
 }
 
 // Adds the sums of block number `block`, which has `rows` rows from x on, to the lane of lane_sums
-// to which the block belongs. Raises *max_bits to the bits of the block's largest magnitude.
-void AddBlock(const float* x, size_t rows, size_t block, BlockSums* lane_sums, int32_t* max_bits) {
+// to which the block belongs. Raises *max_abs_bits to the bits of the block's largest magnitude.
+void AddBlock(const float* x, size_t rows, size_t block, BlockSums* lane_sums,
+              int32_t* max_abs_bits) {
   const size_t strip_lanes = 4 * hn::Lanes(hn::CappedTag<double, 8>());
   BlockSums sums;
   for (size_t lane = 0; lane < kLanes; lane += strip_lanes) {
     const int32_t bits = AddStrip(x + lane, x + kPrefetchElements + rows * lane, rows,
                                   sums.sum + lane, sums.squares + lane);
-    if (bits > *max_bits) *max_bits = bits;
+    if (bits > *max_abs_bits) *max_abs_bits = bits;
   }
   lane_sums->sum[block % kLanes] += FoldLanes(sums.sum);
   lane_sums->squares[block % kLanes] += FoldLanes(sums.squares);
@@ -98,10 +99,10 @@ void AddBlock(const float* x, size_t rows, size_t block, BlockSums* lane_sums, i
 Stats ComputeStats(const float* x, size_t n) {
   Stats stats;
   BlockSums lane_sums = {};
-  int32_t max_bits = 0;
+  int32_t max_abs_bits = 0;
   size_t begin = 0;
   for (; n - begin >= kBlock; begin += kBlock) {
-    AddBlock(x + begin, kBlock / kLanes, begin / kBlock, &lane_sums, &max_bits);
+    AddBlock(x + begin, kBlock / kLanes, begin / kBlock, &lane_sums, &max_abs_bits);
   }
   if (begin < n) {
     alignas(64) float last_block[kBlock];
@@ -109,12 +110,12 @@ Stats ComputeStats(const float* x, size_t n) {
     const size_t rows = (count + kLanes - 1) / kLanes;
     std::memcpy(last_block, x + begin, count * sizeof(float));
     std::memset(last_block + count, 0, (rows * kLanes - count) * sizeof(float));
-    AddBlock(last_block, rows, begin / kBlock, &lane_sums, &max_bits);
+    AddBlock(last_block, rows, begin / kBlock, &lane_sums, &max_abs_bits);
   }
   stats.sum = FoldLanes(lane_sums.sum);
   stats.sum_squares = FoldLanes(lane_sums.squares);
-  stats.is_finite = max_bits < kInfinityBits;
-  std::memcpy(&stats.max_abs, &max_bits, sizeof(float));
+  stats.is_finite = max_abs_bits < kInfinityBits;
+  std::memcpy(&stats.max_abs, &max_abs_bits, sizeof(float));
   return stats;
 }
 

@@ -234,8 +234,10 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(WithoutRounds, OnlyAKilledShardGoesBackAndItSaysByHowMuch) {
   // The job ends before a second checkpoint. So whenever the shard is killed, it has counted pushes
   // that its checkpoint lacks.
-  constexpr uint64_t kOnlyCheckpoint = kSteps / 2 + 1;
-  TestJob job(CentralOptions("  algorithm: asgd\n", kOnlyCheckpoint));
+  constexpr uint64_t kLongerSteps = 5 * kSteps, kOnlyCheckpoint = kLongerSteps / 2 + 1;
+  JobOptions options = CentralOptions("  algorithm: asgd\n", kOnlyCheckpoint);
+  options.steps = kLongerSteps;
+  TestJob job(options);
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(kOnlyCheckpoint + 5));
   KillAndWait(job.server(1));

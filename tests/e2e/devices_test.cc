@@ -118,7 +118,7 @@ INSTANTIATE_TEST_SUITE_P(
 // A worker that comes back gets the training state from the other worker: first from the worker on
 // the GPU, then from the worker on the CPU.
 TEST(DevicesOfTwoKinds, SendEachOtherTheState) {
-  JobOptions options{.steps = 150, .model = kSmallNet};
+  JobOptions options{.steps = 3000, .model = kSmallNet};
   options.yaml =
       "faults: {on_worker_loss: wait, heartbeat_ms: 50, suspect_after_s: 0.4, dead_after_s: 1}\n";
   TestJob job(options);
@@ -189,7 +189,7 @@ TEST_P(KilledDevices, ACompleteJobResumesToTheSameBytes) {
 // The worker on the GPU is not killed, and goes back to a checkpoint with all others.
 TEST_P(KilledDevices, OneWorkerTakesTheOtherBackAndTheBytesAreTheSame) {
   const JobOptions options{
-      .steps = 30,
+      .steps = 200,
       .model = kSmallNet,
       .yaml =
           "checkpoints: {every_steps: 5}\nfaults: {on_worker_loss: wait, heartbeat_ms: 50, "

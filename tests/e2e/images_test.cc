@@ -107,8 +107,9 @@ TEST(Images, DamagedOnesAreNamedAndLeftOutUpToTheLimit) {
                                   HasSubstr("damaged images so far: 2, allowed: 1")));
 }
 
-// An image may be damaged in a way that only decoding detects. Then the worker that decodes it
-// ends, and the other workers do not wait for that worker.
+// Some damage is detected only when the image is decoded. If there are then more damaged images
+// than data.max_corrupt allows, the worker that decodes the image ends, and so does the whole job,
+// even if faults.on_worker_loss is `wait`.
 TEST(Images, OneDamagedImageTooManyEndsTheJobWhileItTrains) {
   TestJob job({.steps = 100000, .model = kNet, .yaml = "faults: {on_worker_loss: wait}\n"});
   const std::string images_folder = WriteImageFolder(job),

@@ -1,6 +1,6 @@
-// What a worker writes for TensorBoard. A bucket is a group of tensors; a chunk is a piece of a
-// bucket that is encoded separately. In a cell a server combines over the workers the pushes of one
-// chunk, or the scalers of one bucket.
+// Tests of what a worker writes for TensorBoard. A bucket is a group of tensors. A chunk is a piece
+// of a bucket that is encoded separately. A cell is one reduction over the workers, for example of
+// the pushes of one chunk, or of the scalers (the codecs' scale factors) of one bucket.
 #include "worker/summary_writer.h"
 
 #include <gmock/gmock.h>

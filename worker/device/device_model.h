@@ -98,7 +98,7 @@ class DeviceModel {
                                     std::span<const float> decay) = 0;
 
   // The encoded sum of the codes that `contributors` workers sent for a chunk: the codec's bytes,
-  // part after part, and the scaler of each part.
+  // part after part, and the scaler (scale factor) of each part.
   struct Sums {
     std::span<const uint8_t> bytes;
     uint32_t contributors = 0;

@@ -78,10 +78,10 @@ TEST(JobDigest, TreatsMissingKeysAsDefaults) {
   EXPECT_EQ(JobDigest(*job_without_defaults), JobDigest(*job_with_defaults));
   EXPECT_NE(JobDigest(*job_without_defaults), JobDigest(*job_with_other_seed));
   EXPECT_EQ(JobDigest(*job_without_defaults), JobDigest(*job_with_other_local_keys));
-  pb::Job job_with_cleared_sections = *job_without_defaults;
-  job_with_cleared_sections.clear_exchange();
-  job_with_cleared_sections.clear_seed();
-  EXPECT_EQ(JobDigest(*job_without_defaults), JobDigest(job_with_cleared_sections));
+  pb::Job job_with_cleared_keys = *job_without_defaults;
+  job_with_cleared_keys.clear_exchange();
+  job_with_cleared_keys.clear_seed();
+  EXPECT_EQ(JobDigest(*job_without_defaults), JobDigest(job_with_cleared_keys));
 }
 
 TEST(JobDigest, DependsOnTheOrderOfLists) {

@@ -58,8 +58,8 @@ struct Reference {
   }
 };
 
-// The largest error of an element over kNumSteps gradients, relative to |g| + |compensation term|,
-// because the sum of the two may nearly vanish.
+// The largest error of an element over kNumSteps gradients, relative to |g| + |compensation term|.
+// It is not relative to g + compensation term, because that may nearly vanish.
 double WorstError(DelayCompensation compensation, Reference reference,
                   size_t piece_elements = kNumElements) {
   double worst_error = 0;

@@ -170,7 +170,7 @@ void ExpectRoundsMatchCpu(const Options::TopK& topk, const std::vector<float>& t
   TilingOnDevice tiling(parts);
   SparseCoder coder(parts);
   DeviceArray<float> u(std::vector<float>(n, 0)), v(std::vector<float>(n, 0));
-  DeviceArray<DeviceStats> partial_stats(tiling.tiling.tiles.size()), stats(parts.size());
+  DeviceArray<DeviceStats> partial_stats(tiling.host_tiling.tiles.size()), stats(parts.size());
   DeviceArray<uint32_t> done_counters(std::vector<uint32_t>(parts.size()));
   const bool has_momentum = topk.momentum > 0;
   for (uint64_t round = 0; round < 2; ++round) {
@@ -249,7 +249,7 @@ TEST_F(DeviceCodes, StatisticsOfManyTensorsMatchCpu) {
   }
   thresholds[6] = std::nanf("");
   DeviceArray<float> device_thresholds(thresholds);
-  DeviceArray<uint32_t> partial_counts(tiling.tiling.tiles.size()), counts(parts.size());
+  DeviceArray<uint32_t> partial_counts(tiling.host_tiling.tiles.size()), counts(parts.size());
   for (int run = 0; run < 2; ++run) {
     EXPECT_EQ(CountAtLeastOnDevice(nullptr, arena.data(), tiling.Get(), device_thresholds.data(),
                                    partial_counts.data(), done_counters.data(), counts.data()),

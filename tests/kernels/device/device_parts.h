@@ -39,17 +39,17 @@ inline std::vector<float> NormalValues(size_t n, float sigma, uint64_t seed) {
 struct TilingOnDevice {
   explicit TilingOnDevice(const std::vector<Part>& parts) : TilingOnDevice(CutIntoTiles(parts)) {}
   explicit TilingOnDevice(const Tiling& host_tiling)
-      : tiling(host_tiling),
-        tiles(tiling.tiles),
-        tiled_parts(tiling.parts),
-        chunks(tiling.chunks) {}
+      : host_tiling(host_tiling),
+        tiles(host_tiling.tiles),
+        tiled_parts(host_tiling.parts),
+        chunks(host_tiling.chunks) {}
   // Returns pointers to the tiles, parts and chunks, as kernels take them.
   DeviceTiling Get() {
     return {tiles.data(), tiled_parts.data(), chunks.data(),
-            static_cast<uint32_t>(tiling.tiles.size())};
+            static_cast<uint32_t>(host_tiling.tiles.size())};
   }
 
-  Tiling tiling;
+  Tiling host_tiling;
   DeviceArray<Tile> tiles;
   DeviceArray<TiledPart> tiled_parts;
   DeviceArray<TiledChunk> chunks;

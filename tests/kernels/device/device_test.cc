@@ -35,7 +35,7 @@ class DeviceKernels : public testing::Test {
 std::vector<Stats> StatsOf(const std::vector<float>& values, const std::vector<Part>& parts) {
   TilingOnDevice tiling(parts);
   DeviceArray<float> arena(values);
-  DeviceArray<DeviceStats> partial_stats(tiling.tiling.tiles.size()), stats(parts.size());
+  DeviceArray<DeviceStats> partial_stats(tiling.host_tiling.tiles.size()), stats(parts.size());
   DeviceArray<uint32_t> done_counters(std::vector<uint32_t>(parts.size()));
   std::vector<Stats> stats_of_parts;
   // The second run shows that counters were reset to zero.
@@ -100,14 +100,15 @@ std::vector<std::vector<uint8_t>> ReferenceCodes(const std::vector<float>& value
 void ExpectCodesMatchCpu(const std::vector<float>& values, const std::vector<Part>& parts,
                          const std::vector<TernaryScale>& scales, uint64_t seed) {
   TilingOnDevice tiling(parts);
-  const size_t num_tiles = tiling.tiling.tiles.size(), num_chunks = tiling.tiling.chunks.size();
+  const size_t num_tiles = tiling.host_tiling.tiles.size(),
+               num_chunks = tiling.host_tiling.chunks.size();
   DeviceArray<float> arena(values);
   DeviceArray<TernaryScale> device_scales(scales);
   DeviceArray<uint8_t> masks(num_tiles * kTile / 8), signs(num_tiles * kTile / 8);
   DeviceArray<uint32_t> num_ones(num_tiles), sign_bit_offsets(num_tiles),
       done_counters(std::vector<uint32_t>(num_chunks, 0));
   DeviceArray<uint64_t> mask_byte_offsets(parts.size()), sizes(num_chunks);
-  DeviceArray<uint8_t> out(tiling.tiling.out_bytes);
+  DeviceArray<uint8_t> out(tiling.host_tiling.out_bytes);
   for (int run = 0; run < 2; ++run) {
     EXPECT_EQ(TernarizeOnDevice(
                   nullptr, arena.data(), tiling.Get(), device_scales.data(), NoiseKeyOf(seed),
@@ -122,8 +123,8 @@ void ExpectCodesMatchCpu(const std::vector<float>& values, const std::vector<Par
   ASSERT_EQ(num_chunks, expected.size());
   for (size_t c = 0; c < num_chunks; ++c) {
     ASSERT_EQ(host_sizes[c], expected[c].size()) << "chunk " << c;
-    EXPECT_EQ(std::memcmp(bytes.data() + tiling.tiling.chunks[c].code_begin, expected[c].data(),
-                          host_sizes[c]),
+    EXPECT_EQ(std::memcmp(bytes.data() + tiling.host_tiling.chunks[c].code_begin,
+                          expected[c].data(), host_sizes[c]),
               0)
         << "chunk " << c;
   }

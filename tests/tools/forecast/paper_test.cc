@@ -81,8 +81,9 @@ TEST(Figure5, AgreesWithTheStatementsOfTheText) {
   }
 }
 
-// AlexNet on 8 GPUs in panel (a); c is the time of the compute. |g|, the size of the gradients, is
-// 244.4 MB: 20.367 ms over PCIe, 1955.2 ms over Ethernet.
+// AlexNet in panel (a) on 2 machines of 4 GPUs, with 128 images a GPU. c is the time of the compute.
+// The gradients have 244.4 MB: 20.367 ms over PCIe, three times (to the CPU, and log2 4 times
+// between the GPUs), and 1955.2 ms over Ethernet, once, with 0.05 ms of latency.
 // fp32: c + 3 * 20.367 + 0.05 + 1955.2 = c + 2016.35; ternary: c + 0.05 + 2016.3 / 16 = c + 126.07.
 // Their ratio is 3.04, so c = 800.5 ms; throughputs are 8 * 128 / 2.8169 s and 8 * 128 / 0.92661 s.
 TEST(Figure5, AlexNetOnEightGpusByHand) {

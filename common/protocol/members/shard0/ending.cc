@@ -80,8 +80,9 @@ void Ending::Abort(Code code, const std::string& sentence, Time now, ControlActi
     }
     const Roster::Shard& shard = roster.shards.at(recipient.rank);
     recipient.is_awaited = recipient.peer != 0 && !shard.is_silent;
-    // If the shard is silent, the network link of this host may be down for a while. The shard
-    // waits long for shard 0, so this process repeats the message for longer.
+    // If the shard was not heard for longer than suspect_after, the network link of this host may
+    // be down for a while. The shard waits long for shard 0, so shard 0 repeats the message for
+    // longer.
     if (recipient.is_awaited && now - shard.heard_at > timings.suspect_after)
       deadline = now + 2 * timings.dead_after;
   }
