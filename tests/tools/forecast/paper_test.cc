@@ -81,7 +81,7 @@ TEST(Figure5, AgreesWithTheStatementsOfTheText) {
   }
 }
 
-// AlexNet in panel (a) on 2 machines of 4 GPUs, with 128 images a GPU. c is the time of the compute.
+// AlexNet in panel (a) on 2 machines of 4 GPUs, with 128 images a GPU. c is the time of computing.
 // The gradients have 244.4 MB: 20.367 ms over PCIe, three times (to the CPU, and log2 4 times
 // between the GPUs), and 1955.2 ms over Ethernet, once, with 0.05 ms of latency.
 // fp32: c + 3 * 20.367 + 0.05 + 1955.2 = c + 2016.35; ternary: c + 0.05 + 2016.3 / 16 = c + 126.07.
