@@ -228,6 +228,8 @@ void ToyWorker::GoBackToRound(const protocol::SessionAction& action) {
 }
 
 void ToyWorker::ResumeFromCheckpoint(const protocol::SessionAction& action) {
+  if (!checkpoints_.has_value())
+    return ReportViolation("was told to go on from a checkpoint, in a job without checkpoints");
   const Result<tensors::TensorFile> file = checkpoints_->Read(action.checkpoint);
   if (!file.ok() || file->tensors.size() != 1)
     return ReportViolation("was told to go on from a checkpoint that it does not have");

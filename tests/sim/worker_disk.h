@@ -24,8 +24,7 @@ class WorkerDisk {
   // Must be called after each change of the files by a process. The arguments say what the disk has
   // now.
   void SetSaved(uint64_t run, std::vector<pb::Checkpoint> checkpoints) {
-    saved_.prepared_run = run;
-    saved_.checkpoints = std::move(checkpoints);
+    saved_ = {std::move(checkpoints), {}, run};
   }
   // Must be called when a process begins a run.
   void ResetStruck() { was_struck_ = false; }

@@ -97,14 +97,12 @@ inline thread_local std::vector<int> stream_priorities;
 // Host threads may launch kernels at the same time, but kernels run one after the other.
 inline std::mutex launch_mutex;
 
-}  // namespace cuda_on_host
-
-namespace cuda_on_host {
 // Atomic, because all threads of a block share one ThreadIndex on the host; each thread sets it
 // whenever the thread begins or continues to run.
 struct ThreadIndex {
   std::atomic<uint32_t> x = 0;
 };
+
 }  // namespace cuda_on_host
 
 inline thread_local cuda_on_host::ThreadIndex threadIdx;
