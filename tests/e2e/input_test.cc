@@ -30,6 +30,17 @@ std::string WriteTextFile(const TestJob& job, const std::string& name, const std
   return path;
 }
 
+// ---- the machine
+
+TEST(Machine, ACpuWithoutBf16IsNamed) {
+  TestJob job({.train_images = 40, .test_images = 20});
+  ASSERT_EQ(setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1), 0);
+  TestProgram& worker = job.StartWorker(0, {"--set", "train.precision=bf16"});
+  unsetenv("ONEDNN_MAX_CPU_ISA");
+  EXPECT_EQ(worker.Wait(), 78);
+  EXPECT_THAT(worker.err(), HasSubstr("train.precision is bf16, which this CPU does not have"));
+}
+
 // ---- data files
 
 struct BadFile {

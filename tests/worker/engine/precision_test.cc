@@ -31,6 +31,10 @@ double GradientToleranceOf(Precision precision) {
   return precision == Precision::kBf16 ? 0.03 : 0.02;
 }
 
+bool DeviceMultipliesBf16() {
+  return DeviceUnderTest() != Device::kCpu || __builtin_cpu_supports("avx512bw");
+}
+
 std::vector<Precision> PrecisionsOfDevice() {
   if (DeviceUnderTest() == Device::kCpu) return {Precision::kBf16};
   return {Precision::kBf16, Precision::kFp16};
@@ -41,6 +45,7 @@ class PrecisionOfNet : public testing::TestWithParam<PrecisionCase> {};
 
 TEST_P(PrecisionOfNet, IsCloseToFp32) {
   const auto [layers, precision] = GetParam();
+  if (!DeviceMultipliesBf16()) GTEST_SKIP() << "this CPU lacks AVX-512";
   const pb::NetDef def = MakeChain(layers, MakeImageShape(3, 12, 12), 10);
   const StepResult exact_result = RunStep(def, Precision::kFp32),
                    rounded_result = RunStep(def, precision);

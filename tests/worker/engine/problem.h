@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/logging.h"
 #include "kernels/codes/philox.h"
 #include "models/graph/shapes.h"
 #include "models/models.h"
@@ -104,7 +105,7 @@ class Problem {
                    .precision = precision,
                    .pixels = pixel_rule},
                   {parameters.data(), training ? gradients.data() : nullptr, statistics.data()});
-    EXPECT_TRUE(model_net.ok()) << model_net.status().message();
+    CHECK(model_net.ok()) << model_net.status().message();
     return std::move(*model_net);
   }
 

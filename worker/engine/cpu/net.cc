@@ -12,6 +12,12 @@ namespace {
 
 Status BadJobError(const std::string& message) { return Status(Code::kBadJob, message); }
 
+// oneDNN multiplies bfloat16 on CPUs with AVX-512 only. The values of cpu_isa are sets of bits.
+bool CpuMultipliesBf16() {
+  constexpr auto kNeeded = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & kNeeded) == kNeeded;
+}
+
 bool HasCpuLayer(pb::LayerDef::KindCase kind) { return FindLayerKind(kind) != nullptr; }
 
 class CpuNet : public Net {
@@ -95,6 +101,10 @@ Result<std::unique_ptr<Net>> MakeCpuNet(const pb::NetDef& def, const Net::Option
     return BadJobError(
         "train.precision is fp16, which a CPU does not have: set it to bf16 or fp32, or "
         "workers.device to cuda");
+  }
+  if (options.precision == Precision::kBf16 && !CpuMultipliesBf16()) {
+    return BadJobError(
+        "train.precision is bf16, which this CPU does not have (it lacks AVX-512): set it to fp32");
   }
   auto net = std::make_unique<CpuNet>(def, options.batch);
   TERN_RETURN_IF_ERROR(net->MakeLayers(options, arenas));
