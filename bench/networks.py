@@ -29,6 +29,7 @@ LAYOUTS = ("plain", "channels_last")
 class Bench:
     def __init__(self, programs, bench, folder, rounds):
         self.programs, self.bench, self.folder, self.rounds = programs, bench, folder, rounds
+        self.has_bf16 = "avx512bw" in pathlib.Path("/proc/cpuinfo").read_text()  # oneDNN needs it
         self.pythons = {"torch": processes.python_with_torch()}
         if os.environ.get("TERN_NEWEST_TORCH"):
             self.pythons["newest torch"] = os.environ["TERN_NEWEST_TORCH"]
@@ -56,8 +57,9 @@ class Bench:
         """Returns the seconds of steps, by program."""
         net = self.folder / f"{model}.json"
         net.write_text(self.output(self.programs / "tern", "model", model, "--json"))
-        ways = {("tern", "fp32"): (self.bench / "net_steps", model, batch, threads, steps, "fp32"),
-                ("tern", "bf16"): (self.bench / "net_steps", model, batch, threads, steps, "bf16")}
+        ways = {("tern", "fp32"): (self.bench / "net_steps", model, batch, threads, steps, "fp32")}
+        if self.has_bf16:
+            ways["tern", "bf16"] = (self.bench / "net_steps", model, batch, threads, steps, "bf16")
         for peer, python in self.pythons.items():
             for layout in LAYOUTS:
                 ways[peer, layout] = (python, "-B", HERE / "torch_steps.py", net, batch, threads, steps, layout)
@@ -84,11 +86,12 @@ def measure(bench, models, figures):
         for threads in (1, 2):
             times = bench.steps(model, batch, steps, threads)
             own = times["tern", "fp32"]
+            bf16 = f"{times['tern', 'bf16'] * 1e3:.4g}" if bench.has_bf16 else "-"
             rate = bench.operations(model, batch) / own
             for peer in bench.pythons:
                 both = [times[peer, layout] for layout in LAYOUTS]
                 ratio = min(both) / own
-                print(f"| {model} | {batch} | {threads} | {own * 1e3:.4g} | {times['tern', 'bf16'] * 1e3:.4g} | {rate / 1e9:.0f} "
+                print(f"| {model} | {batch} | {threads} | {own * 1e3:.4g} | {bf16} | {rate / 1e9:.0f} "
                       f"({rate / peaks[threads]:.0%}) | {peer} | {both[0] * 1e3:.4g} | {both[1] * 1e3:.4g} | {ratio:.2f} |", flush=True)
                 worst.setdefault((peer, model), []).append(ratio)
     for (peer, model), ratios in worst.items():
