@@ -15,7 +15,7 @@ namespace {
 // Options of a job that is long enough that faults happen well before the end.
 JobOptions LongJobOptions(const std::string& faults) {
   JobOptions options;
-  options.steps = 150;
+  options.steps = 400;
   options.batch_total = 48;
   options.yaml = "faults: {" + faults + "}\n";
   return options;

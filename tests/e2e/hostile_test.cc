@@ -26,7 +26,7 @@ using ::testing::HasSubstr;
 
 JobOptions LongJobOptions() {
   JobOptions options;
-  options.steps = 120;
+  options.steps = 300;
   options.batch_total = 32;
   options.yaml =
       "faults: {on_worker_loss: wait, heartbeat_ms: 50, suspect_after_s: 0.4, dead_after_s: 1}\n";

@@ -26,7 +26,7 @@ struct LinkCase {
 
 JobOptions OptionsOf(const LinkCase& link_case) {
   JobOptions options;
-  options.steps = 150;
+  options.steps = 400;
   options.batch_total = 48;
   options.yaml =
       Cat("faults: {on_worker_loss: ", link_case.on_loss,

@@ -27,7 +27,7 @@ std::vector<std::string> ArgumentsFor(const std::string& algorithm) {
 JobOptions WaitingJobOptions() {
   return {.servers = 2,
           .workers = 3,
-          .steps = 150,
+          .steps = 300,
           .batch_total = 12,
           .yaml =
               "faults: {on_worker_loss: wait, heartbeat_ms: 50, suspect_after_s: 0.4, "

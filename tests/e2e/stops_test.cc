@@ -24,7 +24,7 @@ constexpr uint32_t kNumServers = 2, kNumWorkers = 3;
 JobOptions OptionsOf(const std::string& on_loss) {
   return {.servers = kNumServers,
           .workers = kNumWorkers,
-          .steps = 150,
+          .steps = 300,
           .batch_total = 48,
           .yaml = Cat("faults: {on_worker_loss: ", on_loss,
                       "}\nexchange: {chunk_kib: 256}\ncheckpoints: {every_steps: 1000000}\n")};
