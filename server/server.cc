@@ -143,6 +143,7 @@ Status Server::Run() {
     if (signals_.TakeSignal() != 0)
       control_->OnStop(signals_.status().code(), clock_.Now(), &new_actions);
     Receive(&new_actions);
+    ReportUnreachable();
     control_->OnTimer(clock_.Now(), &new_actions);
     CheckLanes(&new_actions);
     Execute(std::move(new_actions));
@@ -193,18 +194,27 @@ void Server::EndWith(Status status) {
   final_status_ = std::move(status);
 }
 
+// If the peer is not connected, the message may be lost: after connecting again, the peer repeats
+// the messages that have no answer.
+void Server::SendToPeer(const protocol::Send& send) {
+  const net::SendResult result =
+      control_socket_->Send(send.to, send.message.head, send.message.payload);
+  if (result.ok()) return;
+  VLOG(1) << "a peer is gone";
+  if (result.outcome == net::SendOutcome::kUnreachable) unreachable_peers_.push_back(send.to);
+}
+
+void Server::ReportUnreachable() {
+  for (const net::PeerId peer : std::exchange(unreachable_peers_, {}))
+    control_->OnUnreachable(peer, clock_.Now());
+}
+
 void Server::Execute(protocol::ControlActions actions) {
   using Type = protocol::ControlAction::Type;
   for (protocol::ControlAction& action : actions) {
     switch (action.type) {
       case Type::kSend:
-        // If the peer is not connected, the message may be lost: after connecting again, the peer
-        // repeats the messages that have no answer.
-        if (!control_socket_
-                 ->Send(action.send.to, action.send.message.head, action.send.message.payload)
-                 .ok()) {
-          VLOG(1) << "a peer is gone";
-        }
+        SendToPeer(action.send);
         break;
       case Type::kConnectShard0:
         if (Status connect_status = ConnectShard0(); !connect_status.ok()) {

@@ -55,6 +55,9 @@ class Server {
   void Receive(protocol::ControlActions* new_actions);
   void ReceiveFromShard0(protocol::ControlActions* new_actions);
   void EndWith(Status status);
+  void SendToPeer(const protocol::Send& send);
+  // Tells the control plane which peers' connections are closed.
+  void ReportUnreachable();
   // Executes the actions of the control plane, in order.
   void Execute(protocol::ControlActions actions);
   void ReportProgress();
@@ -75,6 +78,7 @@ class Server {
   std::unique_ptr<net::RouterSocket> control_socket_;
   std::unique_ptr<net::DealerSocket> shard0_socket_;  // to shard 0; null on shard 0 itself
   unsigned num_shard0_attempts_ = 0;                  // how often this shard tried to connect to it
+  std::vector<net::PeerId> unreachable_peers_;  // peers to which a message could not be sent
   net::Poller poller_;
   std::unique_ptr<protocol::Control> control_;
   const protocol::Coordinator* coordinator_ = nullptr;  // points to control_ on shard 0; else null

@@ -234,11 +234,15 @@ TEST(WithoutRounds, AfterAResumeAKilledShardContinuesFromItsNewestCheckpoint) {
   EXPECT_NE(job.Log("server", 1).find("goes on from its checkpoint of step"), std::string::npos);
 }
 
-// Only one worker is lost and comes back. Its private state (OD-SGD's w' and momentum, the
+// Only one worker is lost and comes back, or one worker and shard 0. Its private state (OD-SGD's w' and momentum, the
 // codecs' memories) is only on its disk, so all processes go back to a checkpoint.
-class KilledAlone : public testing::TestWithParam<JobCase> {};
+class KilledAlone : public testing::TestWithParam<JobCase> {
+ protected:
+  // Kills worker 1, and shard 0 with it if `kills_shard0`.
+  static void ExpectTheSameBytes(bool kills_shard0);
+};
 
-TEST_P(KilledAlone, TakesAllBackToTheSameBytes) {
+void KilledAlone::ExpectTheSameBytes(bool kills_shard0) {
   JobOptions options = OptionsFor(
       "faults: {on_worker_loss: wait, heartbeat_ms: 50, suspect_after_s: 0.4, dead_after_s: "
       "0.8}\n");
@@ -249,7 +253,10 @@ TEST_P(KilledAlone, TakesAllBackToTheSameBytes) {
   for (uint32_t rank = 0; rank < options.workers; ++rank)
     ASSERT_TRUE(WaitUntil([&] { return NewestStepOf(job, Cat("worker.", rank)) >= 20; }));
   job.worker(1).Signal(SIGKILL);
+  if (kills_shard0) job.server(0).Signal(SIGKILL);
   job.worker(1).Wait();
+  if (kills_shard0) job.server(0).Wait();
+  if (kills_shard0) job.StartServer(0, GetParam().arguments);
   job.StartWorker(1, GetParam().arguments);
   job.ExpectAllEnd(0);
   EXPECT_TRUE(job.Weights() == weights);
@@ -258,6 +265,9 @@ TEST_P(KilledAlone, TakesAllBackToTheSameBytes) {
   EXPECT_EQ(job.Output("server.0.json")["rounds"], kSteps);
   EXPECT_GE(job.Output("server.0.json")["from_step"], 10);
 }
+
+TEST_P(KilledAlone, TakesAllBackToTheSameBytes) { ExpectTheSameBytes(false); }
+TEST_P(KilledAlone, WithShard0TakesAllBackToTheSameBytes) { ExpectTheSameBytes(true); }
 
 INSTANTIATE_TEST_SUITE_P(Each, KilledAlone,
                          testing::Values(MakeCase("Odsgd", {"train.algorithm=odsgd",

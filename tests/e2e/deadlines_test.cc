@@ -21,7 +21,7 @@ constexpr uint64_t kEndlessSteps = 1000000;
 // The round that the message about the loss of worker 1 names; 0 if it names none.
 uint64_t RoundOfLoss(const std::string& text) {
   std::smatch match;
-  const std::regex sentence(R"(worker 1 \([^)]*\) was lost at round ([0-9]+): silent for)");
+  const std::regex sentence(R"(worker 1 \([^)]*\) was lost at round ([0-9]+): its connection is closed)");
   return std::regex_search(text, match, sentence) ? std::stoull(match[1]) : 0;
 }
 
@@ -40,6 +40,25 @@ TEST(Fail, AKilledWorkerEndsAllOthersWithinFiveSecondsNamingItAndTheRound) {
   EXPECT_LT(ended_after_s, 5.0);
   EXPECT_EQ(job.worker(1).Wait(), 128 + SIGKILL);
   EXPECT_EQ(RoundOfLoss(job.Output("server.0.json").dump()), RoundOfLoss(job.server(0).err()));
+}
+
+TEST(Wait, AKilledWorkerIsLostWithinASecondAndReplacedSoon) {
+  TestJob job({.steps = kEndlessSteps, .yaml = "faults: {on_worker_loss: wait}\n"});
+  job.StartAll();
+  ASSERT_TRUE(job.WaitForRound(3));
+  const Time kill_time = Now();
+  job.worker(1).Signal(SIGKILL);
+  ASSERT_TRUE(job.WaitForLog("server", 0, "its connection is closed; waiting for its return"));
+  const double lost_after_s = Seconds(Now() - kill_time);
+  RecordProperty("lost_after_s", std::to_string(lost_after_s));
+  EXPECT_LT(lost_after_s, 1.0);
+  job.StartWorker(1);
+  ASSERT_TRUE(job.WaitForLog("server", 0, "has come back"));
+  const double replaced_after_s = Seconds(Now() - kill_time);
+  RecordProperty("replaced_after_s", std::to_string(replaced_after_s));
+  EXPECT_LT(replaced_after_s, 2.0);
+  job.server(0).Signal(SIGTERM);
+  job.ExpectAllEnd(143);
 }
 
 TEST(Suspect, AStoppedWorkerIsNamedWithinThreeSeconds) {

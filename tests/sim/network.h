@@ -56,7 +56,8 @@ class Network {
                           Time now);
   void CloseConnection(uint32_t connection) { connections_[connection].is_open = false; }
   void SendToServer(uint32_t connection, protocol::Message message, Time now);
-  void SendToClient(uint32_t server, protocol::Peer peer, protocol::Message message, Time now);
+  // Returns false if the server's socket knows that the connection is closed.
+  bool SendToClient(uint32_t server, protocol::Peer peer, protocol::Message message, Time now);
   // Handles an event of type kToServer, kToClient, kConnect or kDisconnected.
   void OnEvent(const Event& event, Time now);
   void BreakAllOfServer(uint32_t server, Time now);

@@ -139,6 +139,8 @@ void ToyServer::OnShard0Disconnected() {
 
 void ToyServer::OnTick() {
   if (!is_alive_) return;
+  for (const Peer peer : std::exchange(unreachable_peers_, {}))
+    control_->OnUnreachable(peer, world_->now());
   ControlActions actions;
   control_->OnTimer(world_->now(), &actions);
   for (const auto& lane : lanes_) {
@@ -188,6 +190,12 @@ void ToyServer::SendToClients(Sends sends) {
   }
 }
 
+void ToyServer::SendFromControl(protocol::Send send) {
+  if (!world_->network().SendToClient(process_number_, send.to, std::move(send.message),
+                                      world_->now()))
+    unreachable_peers_.push_back(send.to);
+}
+
 void ToyServer::StopLanes() {
   for (auto& lane : round_lanes_) lane->OnStop();
   Sends sends;
@@ -199,8 +207,7 @@ void ToyServer::PerformActions(ControlActions actions) {
   for (ControlAction& action : actions) {
     switch (action.type) {
       case ControlAction::Type::kSend:
-        world_->network().SendToClient(process_number_, action.send.to,
-                                       std::move(action.send.message), world_->now());
+        SendFromControl(std::move(action.send));
         break;
       case ControlAction::Type::kConnectShard0:
         if (shard0_connection_ != kNobody) world_->network().CloseConnection(shard0_connection_);

@@ -57,6 +57,8 @@ class ToyServer {
   // Tells all data lanes that the job must stop.
   void StopLanes();
   void SendToClients(protocol::Sends sends);
+  // Sends a message of the control lane. Remembers a peer whose connection is closed.
+  void SendFromControl(protocol::Send send);
 
   World* world_;
   uint32_t process_number_;  // index among all server processes of the World
@@ -73,6 +75,7 @@ class ToyServer {
   // number tells the lane to go back to an earlier round.
   std::vector<uint64_t> beginnings_;
   uint32_t shard0_connection_ = kNobody;  // the connection to shard 0
+  std::vector<protocol::Peer> unreachable_peers_;  // OnTick() tells control_ of them
   bool is_alive_ = true, was_killed_ = false;
   Status status_;
 };

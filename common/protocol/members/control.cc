@@ -57,6 +57,14 @@ Message MakeRefusal(Code code, std::string sentence, pb::Refuse::Then then) {
   return MakeRefuse(static_cast<int>(code), std::move(sentence), then);
 }
 
+Message MakeGoBack(uint64_t incarnation, std::string why) {
+  Message message;
+  pb::GoBack* go_back = message.head.mutable_go_back();
+  go_back->set_incarnation(incarnation);
+  go_back->set_sentence(std::move(why));
+  return message;
+}
+
 void EmitSend(Peer to, Message message, ControlActions* out) {
   ControlAction& action = out->emplace_back();
   action.type = ControlAction::Type::kSend;

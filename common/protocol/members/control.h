@@ -83,6 +83,8 @@ class Control {
   // The process received a stop signal: asks for the orderly end of the job. `code`: kInterrupted
   // (130) or kTerminated (143).
   virtual void OnStop(Code code, Time now, ControlActions* out) = 0;
+  // Shard 0 only: a message to this peer could not be sent, because its connection is closed.
+  virtual void OnUnreachable(Peer, Time) {}
   // Reports that this shard cannot take part any more. The shard ends with the error `status`, and
   // shard 0 ends the job with that error. May be called repeatedly.
   virtual void OnFailure(const Status& status, Time now, ControlActions* out) = 0;
@@ -103,6 +105,8 @@ RoundLane::Options ControlLaneOptions(const ControlOptions& options);
 
 // Helpers of Coordinator and Follower that build messages and append actions to *out.
 Message MakeRefusal(Code code, std::string sentence, pb::Refuse::Then then);
+// Tells this incarnation of a worker to say hello as a new one; `why` goes to the worker's log.
+Message MakeGoBack(uint64_t incarnation, std::string why);
 void EmitSend(Peer to, Message message, ControlActions* out);
 // Answers a member's heartbeat with an Echo, from which the member measures the round-trip time.
 void EmitEcho(Peer to, const pb::Heartbeat& beat, ControlActions* out);

@@ -4,6 +4,12 @@
 
 namespace tern::protocol {
 
+namespace {
+
+constexpr size_t kMaxWhyBytes = 400;  // how much of a server's sentence goes to the log
+
+}  // namespace
+
 void Rejoining::Rejoin(Time now, SessionActions* out) {
   Log("this worker was given up while it was silent; it says hello again as a new incarnation",
       out);
@@ -19,7 +25,7 @@ void Rejoining::Rejoin(Time now, SessionActions* out) {
 void Rejoining::OnGoBack(const pb::GoBack& message, Time now, SessionActions* out) {
   if (message.incarnation() != state_.incarnation) return;
   if (state_.failed()) return;  // This worker is leaving with an error.
-  Log("a server lost what it held: all go back to an earlier round", out);
+  Log("all go back to an earlier round: " + Printable(message.sentence(), kMaxWhyBytes), out);
   fetching_.DropState();
   state_.state_held = SessionState::StateHeld::kVoid;
   state_.Become(SessionPhase::kJoining);

@@ -166,9 +166,8 @@ void Admission::Admit(Roster::Worker* worker, Peer from, const pb::Hello& hello,
   const std::string restart_sentence = job_.roster.Name(hello.rank()) + " was started again";
   if (nobody_has_state && job_.CanGoBack()) {
     going_back_.OnStateLost(restart_sentence, Code::kPeerLost, now, out);
-  } else if (job_.running() && going_back_.RequiresAllToGoBack(hello)) {
-    going_back_.GoBack(restart_sentence + ", and what it had of its own is on its disk alone", now,
-                       out);
+  } else if (job_.running() && going_back_.RequiresAllToGoBack(hello, job_.roster.run)) {
+    going_back_.GoBack(going_back_.WhyAllGoBackFor(hello.rank()), now, out);
   }
   AssignRank(worker, from, hello, now);
   EmitLog(job_.roster.Name(hello.rank()) + (has_returned ? " has come back" : " is here"), out);

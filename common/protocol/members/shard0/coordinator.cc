@@ -57,6 +57,11 @@ void Coordinator::OnStop(Code code, Time now, ControlActions* out) {
   ending_.OnStop(code, now, out);
 }
 
+void Coordinator::OnUnreachable(Peer peer, Time now) {
+  const CheckInvariantsAtScopeEnd checked(*this);
+  liveness_.OnUnreachable(peer, now);
+}
+
 void Coordinator::OnFailure(const Status& status, Time now, ControlActions* out) {
   const CheckInvariantsAtScopeEnd checked(*this);
   if (job_.ending()) return;

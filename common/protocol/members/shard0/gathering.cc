@@ -129,6 +129,21 @@ bool Gathering::AskWorkersBelow(uint64_t floor, ControlActions* out) {
   return any_asked;
 }
 
+std::string Gathering::WhyHoldersGoBack() const {
+  const std::vector<Roster::Worker>& workers = job_.roster.workers;
+  const auto holder =
+      std::find_if(workers.begin(), workers.end(), [](const Roster::Worker& worker) {
+        return worker.live() && !worker.hello.fresh() && worker.hello.run() != 0;
+      });
+  if (holder == workers.end()) return "";
+  for (uint32_t rank = 0; rank < workers.size(); ++rank) {
+    if (workers[rank].live() &&
+        going_back_.RequiresAllToGoBack(workers[rank].hello, holder->hello.run()))
+      return going_back_.WhyAllGoBackFor(rank);
+  }
+  return "";
+}
+
 bool Gathering::MustChooseBegin() const {
   const Roster& roster = job_.roster;
   if (job_.options.begins_from_shards) {  // If all workers are done, the job need not begin.
@@ -137,7 +152,7 @@ bool Gathering::MustChooseBegin() const {
                                               return worker.live() && !worker.hello.done();
                                             });
   }
-  if (!roster.NobodyHoldsState()) return false;
+  if (!roster.NobodyHoldsState()) return !WhyHoldersGoBack().empty();
   pb::Hello own_hello;
   return job_.options.can_resume || AnyHasCheckpoint(CollectOffers(&own_hello));
 }
@@ -152,6 +167,9 @@ bool Gathering::HasBegun() {
       job_.reached_round = std::max(job_.reached_round, worker.hello.applied());
   }
   if (!has_begun || job_.going_back()) return has_begun;
+  job_.why_going_back = job_.roster.NobodyHoldsState() ? "no live worker holds the state of the job"
+                        : job_.options.begins_from_shards ? "server shard 0 was started again"
+                                                          : WhyHoldersGoBack();
   job_.Become(JobPhase::kResuming);
   for (Roster::Worker& worker : job_.roster.workers) {
     // A worker can be missing here only if faults.on_worker_loss is `shrink`. The job then

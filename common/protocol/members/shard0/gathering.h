@@ -51,6 +51,9 @@ class Gathering {
   // Asks each worker that has not applied the rounds up to `floor` to say hello again. Returns
   // whether there is such a worker.
   bool AskWorkersBelow(uint64_t floor, ControlActions* out);
+  // After a restart of shard 0: why the workers that hold the state of the job must go back, too. A
+  // worker without state then needs private state that is on its disk alone. Else empty.
+  std::string WhyHoldersGoBack() const;
   // Whether TryToChooseBegin must choose where the job begins.
   bool MustChooseBegin() const;
   // Returns whether the job's `begin` is chosen. If not, does the next step towards the choice.

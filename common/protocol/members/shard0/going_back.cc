@@ -10,6 +10,7 @@ void GoingBack::GoBack(const std::string& why, Time now, ControlActions* out) {
   EmitLog(Cat(why, "; all go back to the newest checkpoint that ",
               job_.options.begins_from_shards ? "every server shard" : "everybody", " has"),
           out);
+  job_.why_going_back = why;
   job_.Become(JobPhase::kCalling);
   job_.gathering_since = now;
   for (Roster::Worker& worker : job_.roster.workers) {
@@ -23,9 +24,7 @@ void GoingBack::GoBack(const std::string& why, Time now, ControlActions* out) {
 }
 
 void GoingBack::TellToGoBack(Roster::Worker* worker, ControlActions* out) {
-  Message message;
-  message.head.mutable_go_back()->set_incarnation(worker->incarnation);
-  EmitSend(worker->peer, std::move(message), out);
+  EmitSend(worker->peer, MakeGoBack(worker->incarnation, job_.why_going_back), out);
   job_.roster.epoch = std::max(job_.roster.epoch, worker->epoch);
   worker->Retire();
 }
@@ -37,7 +36,7 @@ void GoingBack::OnStateLost(const std::string& what, Code code, Time now, Contro
   ending_.Abort(code, sentence, now, out);
 }
 
-bool GoingBack::RequiresAllToGoBack(const pb::Hello& hello) const {
+bool GoingBack::RequiresAllToGoBack(const pb::Hello& hello, uint64_t run) const {
   const ControlOptions& options = job_.options;
   if (!options.can_resume || options.begins_from_shards || !options.workers_hold_state)
     return false;
@@ -46,10 +45,14 @@ bool GoingBack::RequiresAllToGoBack(const pb::Hello& hello) const {
   // With two checkpoints of this run, the sender has one that all other workers have, too
   // (client/train/checkpoints.h).
   const auto& checkpoints = hello.checkpoints();
-  return std::count_if(checkpoints.begin(), checkpoints.end(),
-                       [this](const pb::Checkpoint& checkpoint) {
-                         return checkpoint.run() == job_.roster.run;
-                       }) >= 2;
+  return std::count_if(
+             checkpoints.begin(), checkpoints.end(),
+             [run](const pb::Checkpoint& checkpoint) { return checkpoint.run() == run; }) >= 2;
+}
+
+std::string GoingBack::WhyAllGoBackFor(uint32_t rank) const {
+  return job_.roster.Name(rank) +
+         " was started again, and what it had of its own is on its disk alone";
 }
 
 // A worker that was ever admitted may have sent contributions (pushes, scale factors, metrics).

@@ -3,6 +3,7 @@
 // checkpoint.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "common/protocol/members/control.h"
@@ -23,11 +24,13 @@ class GoingBack {
   // with `code`. `what`: the event that caused the loss, for the log; may be empty. REQUIRES a
   // running job.
   void OnStateLost(const std::string& what, Code code, Time now, ControlActions* out);
-  // Whether all workers must go back to a checkpoint because of this hello to a running job: the
+  // Whether all workers of the run `run` must go back to a checkpoint because of this hello: the
   // sender needs private state that exists only in the checkpoints on its disk (Hello.keeps_own).
-  bool RequiresAllToGoBack(const pb::Hello& hello) const;
+  bool RequiresAllToGoBack(const pb::Hello& hello, uint64_t run) const;
+  // Why all workers go back if RequiresAllToGoBack() for the hello of this rank.
+  std::string WhyAllGoBackFor(uint32_t rank) const;
   // Tells every live worker that was ever admitted to say hello as a new incarnation. Returns false
-  // if there is no such worker. REQUIRES a job that is going back.
+  // if there is no such worker. REQUIRES a job that is going back, and knows why.
   bool CallWorkers(Time now, ControlActions* out);
 
  private:

@@ -24,6 +24,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "common/base/status.h"
@@ -75,6 +76,7 @@ struct JobState {
   uint64_t beginning = 0;  // identifies `begin`; grows each time that the job goes back
   // The newest round that any worker had applied before the job went back.
   uint64_t reached_round = 0;
+  std::string why_going_back;  // why the job last went back, for the logs of the workers
 
  private:
   friend class CoordinatorPeer;  // Tests use it to make the state invalid.

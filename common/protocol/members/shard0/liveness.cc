@@ -26,6 +26,12 @@ void Liveness::Hear(Roster::Worker* worker, Time now) {
     for (Roster::Worker& other : job_.roster.workers) other.is_awaited = false;
   }
   worker->heard_at = now;
+  worker->closed_at = Time{};
+}
+
+void Liveness::OnUnreachable(Peer peer, Time now) {
+  Roster::Worker* const worker = job_.roster.FindByPeer(peer);
+  if (worker != nullptr && worker->live() && worker->closed_at == Time{}) worker->closed_at = now;
 }
 
 void Liveness::OnHeartbeat(Roster::Worker* worker, const pb::Heartbeat& beat, Time now,
@@ -88,6 +94,17 @@ Time Liveness::ProgressTimeout(const Roster::Worker& worker) const {
   return std::max<Time>(std::chrono::minutes(1), Time(static_cast<int64_t>(ten_steps_s * 1e9)));
 }
 
+Time Liveness::ReconnectTimeout() const {
+  const Timings& timings = job_.options.timings;
+  const bool can_undo = job_.options.elasticity.on_loss == OnLoss::kWait || !job_.running();
+  return timings.heartbeat + (can_undo ? Time{} : timings.suspect_after);
+}
+
+bool Liveness::IsDisconnected(const Roster::Worker& worker, Time now) const {
+  return worker.closed_at != Time{} && now - worker.closed_at > ReconnectTimeout() &&
+         !(job_.options.elasticity.shrinks_on_loss() && HearsNobody(now));
+}
+
 void Liveness::CheckSilence(uint32_t rank, Time now, ControlActions* out) {
   Roster::Worker& worker = job_.roster.workers[rank];
   const Timings& timings = job_.options.timings;
@@ -99,6 +116,8 @@ void Liveness::CheckSilence(uint32_t rank, Time now, ControlActions* out) {
                          now, out);
   }
   if (!worker.live()) return;
+  if (IsDisconnected(worker, now))
+    return HandleLoss(rank, {"its connection is closed"}, now, out);
   const Time silence = now - std::max(worker.heard_at, worker.excused_at);
   if (silence > timings.dead_after) {
     if (!worker.joining && HearsNobody(now)) return WaitForSilentWorker(rank, now, out);

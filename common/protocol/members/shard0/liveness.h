@@ -2,12 +2,17 @@
 // lost.
 //
 //   a rank: absent --Hello--> present --silent 1.5 s--> suspect --silent 3 s--> lost
-//                              ^   ^                     | heard                 |
-//                              |   +---------------------+                       |
+//                              ^   ^ |                   | heard               ^ |
+//                              |   +-|-------------------+                     | |
+//                              |     +--connection closed for 0.25 s (1.75 s)--+ |
 //                              +--- `wait`, `shrink`: a new incarnation says hello
 //
-// (1.5 s and 3 s are the defaults of suspect_after and dead_after.) What happens when a worker is
-// lost depends on faults.on_worker_loss:
+// (1.5 s and 3 s are the defaults of suspect_after and dead_after.) A killed process closes its
+// connections at once, so its loss is seen by them; but the network may close a connection, too.
+// Then the worker connects again, for which it has a heartbeat (0.25 s). Under `fail` and `shrink`
+// a loss cannot be undone, so it has suspect_after more (ReconnectTimeout).
+//
+// What happens when a worker is lost depends on faults.on_worker_loss:
 //
 //   fail    the job ends
 //   wait    the other workers wait. The worker comes back with its state, or a new process takes
@@ -54,6 +59,9 @@ class Liveness {
   // Handles a heartbeat of a member that is not lost.
   void OnHeartbeat(Roster::Worker* worker, const pb::Heartbeat& beat, Time now,
                    ControlActions* out);
+  // The connection `peer` is closed. If its worker is not heard within ReconnectTimeout(), on
+  // another connection, the worker is lost.
+  void OnUnreachable(Peer peer, Time now);
   // Call when a new process takes this rank: forgets the step times of the previous process.
   // REQUIRES that `worker` still describes the previous process.
   void OnNewcomer(const Roster::Worker& worker, uint32_t rank, Time now);
@@ -87,6 +95,10 @@ class Liveness {
   // Logs, once per 100 late rounds, that rounds close without this worker's contributions.
   void LogIfLate(uint32_t rank, ControlActions* out);
   Time ProgressTimeout(const Roster::Worker& worker) const;
+  // How long a worker whose connection is closed has to connect again.
+  Time ReconnectTimeout() const;
+  // Whether the worker's connection has been closed for that time.
+  bool IsDisconnected(const Roster::Worker& worker, Time now) const;
 
   JobState& job_;
   Ending& ending_;

@@ -42,11 +42,7 @@ void Membership::WelcomeAll(ControlActions* out) {
 }
 
 Message Membership::AnswerToRemovedWorker(uint64_t incarnation) const {
-  if (job_.CanGoBack() && !job_.running()) {
-    Message message;
-    message.head.mutable_go_back()->set_incarnation(incarnation);
-    return message;
-  }
+  if (job_.CanGoBack() && !job_.running()) return MakeGoBack(incarnation, job_.why_going_back);
   return MakeRefusal(Code::kNotAllowed, "given up while silent", pb::Refuse::rejoin);
 }
 

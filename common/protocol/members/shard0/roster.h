@@ -46,6 +46,7 @@ struct Roster {
     Peer peer = 0;
     pb::Hello hello;
     Time heard_at{};     // when its newest message came
+    Time closed_at{};    // when its connection was found closed, if it has not been heard since
     Time advanced_at{};  // when its compute thread last advanced, or waited for others
     Time lost_at{};
     Time excused_at{};  // silence before this time does not count, because shard 0 heard no worker

@@ -517,6 +517,46 @@ TEST_F(Resuming, AWorkerThatLostItsOwnStateMakesAllGoBack) {
   EXPECT_EQ(WelcomeOf(101, out).run(), 7u);
 }
 
+// Worker 1 and shard 0 were killed together. The new process of shard 0 learns of the run from the
+// hello of worker 0, which has the state.
+TEST_F(Resuming, AWorkerThatLostItsOwnStateTogetherWithShard0MakesAllGoBack) {
+  for (const bool holder_is_first : {true, false}) {
+    MakeCoordinatorWithShard1();
+    pb::Hello holder = HelloWithState(0, 10, 25, 4), newcomer = TestHello(1, 21);
+    holder.set_run(7);
+    newcomer.set_keeps_own(true);
+    for (const auto& c : CheckpointsAfter({10, 20}, 7)) *newcomer.add_checkpoints() = c;
+    if (holder_is_first) Deliver(100, HelloMessage(holder));
+    ControlActions out = Deliver(101, HelloMessage(newcomer));
+    if (!holder_is_first) out = Deliver(100, HelloMessage(holder));
+    EXPECT_FALSE(coordinator_->running());
+    const pb::GoBack go_back = FirstMessageTo(100, Body::kGoBack, SendsOf(out)).head.go_back();
+    EXPECT_EQ(go_back.incarnation(), 10u);
+    EXPECT_THAT(go_back.sentence(), HasSubstr("worker 1 (node1, pid 0) was started again"));
+    out = WorkerGreets(0, CheckpointsAfter({20, 30}, 7), 2);
+    ASSERT_TRUE(coordinator_->running());
+    EXPECT_EQ(WelcomeOf(100, out).resume().step(), 20u);
+    EXPECT_EQ(WelcomeOf(101, out).resume().step(), 20u);
+    EXPECT_EQ(WelcomeOf(101, out).run(), 7u);
+  }
+}
+
+TEST_F(Resuming, AfterARestartOfShard0AWorkerWithoutTwoCheckpointsOfTheRunGetsStateFromAnother) {
+  for (const Checkpoints& offers :
+       {Checkpoints{CheckpointAfter(10, 7)}, CheckpointsAfter({10, 20}, 3)}) {
+    MakeCoordinatorWithShard1();
+    pb::Hello holder = HelloWithState(0, 10, 25, 4), newcomer = TestHello(1, 21);
+    holder.set_run(7);
+    newcomer.set_keeps_own(true);
+    for (const auto& c : offers) *newcomer.add_checkpoints() = c;
+    Deliver(100, HelloMessage(holder));
+    const ControlActions out = Deliver(101, HelloMessage(newcomer));
+    EXPECT_TRUE(coordinator_->running());
+    EXPECT_TRUE(WelcomeOf(101, out).needs_state());
+    EXPECT_FALSE(WelcomeOf(101, out).has_resume());
+  }
+}
+
 // Of the job's run (7), worker 1 has only one checkpoint. Other workers may lack that checkpoint.
 TEST_F(Resuming, WithoutACommonCheckpointItGetsStateFromAnother) {
   for (const Checkpoints& offers :

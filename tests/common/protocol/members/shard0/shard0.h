@@ -40,6 +40,8 @@ class Shard0 {
     coordinator_->OnStop(code, now_, &out);
     return out;
   }
+  // A message to `peer` could not be sent, because the connection is closed.
+  void FindUnreachable(Peer peer) { coordinator_->OnUnreachable(peer, now_); }
   // Lets time pass in steps of 100 ms. In each step the ranks in `alive` send heartbeats with their
   // current incarnation.
   ControlActions PassTime(Time time, const std::vector<uint32_t>& alive) {
