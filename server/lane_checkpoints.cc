@@ -138,8 +138,10 @@ void LaneCheckpoints::Write(const checkpoint::Point& point, Kind kind, const Sna
   for (const tensors::Tensor& tensor : snapshot.tensors)
     views.push_back({tensor.name, tensor.shape, tensor.values});
   const Status write_status = store_.Write(point, kind, views, snapshot.metadata);
-  if (!write_status.ok())
+  if (!write_status.ok()) {
+    ++num_failed_;
     LOG(ERROR) << "no checkpoint of step " << point.step << ": " << write_status.message();
+  }
   UpdateSaved();
 }
 
@@ -207,6 +209,7 @@ void LaneCheckpoints::UpdateSaved() {
                        shard_only_checkpoints.end());
     saved.shard_checkpoints = std::move(checkpoints);
   }
+  saved.num_failed = num_failed_;
   const MutexLock lock(mutex_);
   saved_ = std::move(saved);
 }

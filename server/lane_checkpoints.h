@@ -108,7 +108,7 @@ class LaneCheckpoints {
   // Prepares the folder for `run`. `is_restart`: the run starts again from the initial state.
   Status PrepareFolder(uint64_t run, bool is_restart);
   Status LoadPoint(const checkpoint::Point& point);
-  // Updates saved_ from the files on disk.
+  // Updates saved_ from the files on disk and num_failed_.
   void UpdateSaved();
 
   const setup::Setup& setup_;
@@ -121,6 +121,7 @@ class LaneCheckpoints {
   std::map<protocol::Cell, uint64_t> closed_round_by_cell_;
   // The snapshots of rounds that not all cells have closed yet.
   std::map<uint64_t, Snapshot> incomplete_snapshot_by_round_;
+  uint64_t num_failed_ = 0;   // how many checkpoints could not be written
   uint64_t newest_step_ = 0;  // without rounds: the step of the newest checkpoint
   mutable Mutex mutex_;
   protocol::SavedCheckpoints saved_ TERN_GUARDED_BY(mutex_);

@@ -265,6 +265,10 @@ std::vector<setup::WorkerStatus> Server::UpdatePosition() {
   return workers;
 }
 
+uint64_t Server::FailedShardCheckpoints() const {
+  return coordinator_ == nullptr ? Saved().num_failed : coordinator_->FailedShardCheckpoints();
+}
+
 void Server::ReportProgress() {
   if (coordinator_ == nullptr || Now() - last_progress_at_ < std::chrono::milliseconds(500)) return;
   last_progress_at_ = Now();
@@ -272,18 +276,20 @@ void Server::ReportProgress() {
   workers_present_.Set(static_cast<double>(std::count_if(
       workers.begin(), workers.end(), [](const auto& worker) { return worker.is_present; })));
   if (options_.progress_fd < 0) return;
-  const std::string line = setup::ProgressJson(setup_, workers, job_position_) + "\n";
+  const std::string line =
+      setup::ProgressJson(setup_, workers, job_position_, FailedShardCheckpoints()) + "\n";
   if (write(options_.progress_fd, line.data(), line.size()) < 0)
     VLOG(1) << "cannot write the progress";
 }
 
 void Server::WriteSummary() {
   const std::string path = Cat(setup_.job.output_dir(), "/server.", options_.shard, ".json");
-  const Status write_status = setup::WriteSummaryFile(
-      path, setup::SummaryJson(setup_, UpdatePosition(), job_position_, final_status_));
-  final_status_ = setup::FinalStatus(final_status_, write_status);
-  const std::string summary =
-      setup::SummaryJson(setup_, UpdatePosition(), job_position_, final_status_);
+  const auto make_summary = [this] {
+    return setup::SummaryJson(setup_, UpdatePosition(), job_position_, final_status_,
+                              FailedShardCheckpoints());
+  };
+  final_status_ = setup::FinalStatus(final_status_, setup::WriteSummaryFile(path, make_summary()));
+  const std::string summary = make_summary();
   LOG(INFO) << summary;
   if (coordinator_ != nullptr) LOG(INFO) << "\n" << setup::SummaryTable(summary);
   if (options_.progress_fd >= 0) {

@@ -60,6 +60,8 @@ class Server {
   void ReportUnreachable();
   // Executes the actions of the control plane, in order.
   void Execute(protocol::ControlActions actions);
+  // How many checkpoints this shard could not write; on shard 0, all shards.
+  uint64_t FailedShardCheckpoints() const;
   void ReportProgress();
   void WriteSummary();
   std::vector<setup::WorkerStatus> WorkerStatuses() const;
@@ -78,7 +80,7 @@ class Server {
   std::unique_ptr<net::RouterSocket> control_socket_;
   std::unique_ptr<net::DealerSocket> shard0_socket_;  // to shard 0; null on shard 0 itself
   unsigned num_shard0_attempts_ = 0;                  // how often this shard tried to connect to it
-  std::vector<net::PeerId> unreachable_peers_;  // peers to which a message could not be sent
+  std::vector<net::PeerId> unreachable_peers_;        // peers to which a message could not be sent
   net::Poller poller_;
   std::unique_ptr<protocol::Control> control_;
   const protocol::Coordinator* coordinator_ = nullptr;  // points to control_ on shard 0; else null

@@ -18,7 +18,7 @@ const std::set<std::string> kRoundTypes = {"scale", "push", "scaled", "sum"};
 
 struct Totals {
   uint64_t rounds = 0;  // the sum over the workers
-  uint64_t samples = 0, refusals = 0;
+  uint64_t samples = 0, refusals = 0, failed_checkpoints = 0;
   double samples_per_s = 0;
   double compute_s = 0, encode_s = 0, decode_s = 0, communication_s = 0, train_s = 0, loss = 0;
   WorkerTraffic traffic;
@@ -41,6 +41,7 @@ Totals TotalsOf(const std::vector<WorkerStatus>& workers) {
     totals.rounds += counters.rounds();
     totals.samples += counters.samples();
     totals.refusals += counters.refusals();
+    totals.failed_checkpoints += counters.failed_checkpoints();
     const WorkerTraffic traffic = TrafficOf(counters);
     totals.traffic.up_bytes += traffic.up_bytes;
     totals.traffic.down_bytes += traffic.down_bytes;
@@ -84,7 +85,7 @@ void AddStepFigures(const std::vector<WorkerStatus>& workers, json* fields) {
 }
 
 json JobToJson(const Setup& setup, const std::vector<WorkerStatus>& workers,
-               const JobPosition& position) {
+               const JobPosition& position, uint64_t failed_shard_checkpoints) {
   const Totals totals = TotalsOf(workers);
   const uint64_t parameters = setup.table.total;
   json fields;
@@ -119,6 +120,7 @@ json JobToJson(const Setup& setup, const std::vector<WorkerStatus>& workers,
   fields["up_ratio"] = RatioToFp32(parameters, totals.rounds, totals.traffic.up_bytes);
   fields["down_ratio"] = RatioToFp32(parameters, totals.rounds, totals.traffic.down_bytes);
   fields["refusals"] = totals.refusals;
+  fields["failed_checkpoints"] = totals.failed_checkpoints + failed_shard_checkpoints;
   AddStepFigures(workers, &fields);
   return fields;
 }
@@ -150,15 +152,16 @@ double RatioToFp32(uint64_t parameters, uint64_t rounds, uint64_t bytes) {
 }
 
 std::string ProgressJson(const Setup& setup, const std::vector<WorkerStatus>& workers,
-                         const JobPosition& position) {
-  json fields = JobToJson(setup, workers, position);
+                         const JobPosition& position, uint64_t failed_shard_checkpoints) {
+  json fields = JobToJson(setup, workers, position, failed_shard_checkpoints);
   fields["event"] = "progress";
   return JsonText(fields);
 }
 
 std::string SummaryJson(const Setup& setup, const std::vector<WorkerStatus>& workers,
-                        const JobPosition& position, const Status& status) {
-  json fields = JobToJson(setup, workers, position);
+                        const JobPosition& position, const Status& status,
+                        uint64_t failed_shard_checkpoints) {
+  json fields = JobToJson(setup, workers, position, failed_shard_checkpoints);
   fields["event"] = "ended";
   fields["code"] = ExitCode(status);
   fields["sentence"] = status.message();
@@ -209,6 +212,7 @@ std::optional<ProgressUpdate> ParseProgressUpdate(const std::string& json_line) 
   update.rounds = get_number("rounds");
   update.from_step = get_number("from_step");
   update.samples = get_number("samples");
+  update.failed_checkpoints = get_number("failed_checkpoints");
   update.beginning = get_text("beginning");
   update.num_workers = static_cast<uint32_t>(get_number("workers"));
   update.num_present = static_cast<uint32_t>(get_number("present"));
@@ -236,6 +240,7 @@ std::string CountersJson(const pb::Counters& counters) {
                  {"train_s", counters.train_s()},
                  {"loss", counters.loss()},
                  {"refusals", counters.refusals()},
+                 {"failed_checkpoints", counters.failed_checkpoints()},
                  {"steps", counters.steps()},
                  {"job_step", counters.job_step()},
                  {"late", counters.late()},

@@ -22,6 +22,7 @@
 //   up_bytes_per_step, down_bytes_per_step    means over the workers
 //   up_ratio, down_ratio              RatioToFp32 of the bytes
 //   refusals          received messages that were malformed
+//   failed_checkpoints                checkpoints that workers and servers could not write
 //   t_cop_s, t_com_s, exchange_busy_s, step_s, step_s_equation_2, step_s_bounded, gradients,
 //   exchanges, local_steps, late, dropped     see step_figures.h
 //   staleness         without rounds: how many pushes have staleness 0, 1, ...
@@ -52,20 +53,22 @@ WorkerTraffic TrafficOf(const pb::Counters& counters);
 double RatioToFp32(uint64_t parameters, uint64_t rounds, uint64_t bytes);
 
 // Returns one JSON object, without a line end: {"event": "progress", "rounds": ..., ...}.
+// `failed_shard_checkpoints`: how many checkpoints the servers could not write.
 std::string ProgressJson(const Setup& setup, const std::vector<WorkerStatus>& workers,
-                         const JobPosition& position);
+                         const JobPosition& position, uint64_t failed_shard_checkpoints = 0);
 // Returns {"event": "ended", "code": 0, "sentence": "", ..., "replicas_agree": true}. Has accuracy,
 // test_loss, test_samples and parameters_hash only if the present workers have done the job's last
 // evaluation.
 std::string SummaryJson(const Setup& setup, const std::vector<WorkerStatus>& workers,
-                        const JobPosition& position, const Status& status);
+                        const JobPosition& position, const Status& status,
+                        uint64_t failed_shard_checkpoints = 0);
 
 // The data that `tern run` reads from a line of ProgressJson or SummaryJson.
 struct ProgressUpdate {
   bool has_ended = false;
   int code = 0;          // the exit code, from a SummaryJson
   std::string sentence;  // the reason of the end, from a SummaryJson
-  uint64_t rounds = 0, from_step = 0, samples = 0;
+  uint64_t rounds = 0, from_step = 0, samples = 0, failed_checkpoints = 0;
   std::string beginning;
   uint32_t num_workers = 0;  // of the job
   uint32_t num_present = 0;  // how many of them are connected or have finished

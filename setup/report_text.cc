@@ -72,6 +72,11 @@ void AddJobRows(const JsonFields& fields, TableRows* rows) {
   if (fields.Integer("from_step") > 0)
     rounds += " (this run went on from step " + fields.CountText("from_step") + ")";
   rows->emplace_back("rounds", rounds);
+  if (fields.Integer("failed_checkpoints") > 0) {
+    rows->emplace_back("checkpoints",
+                       fields.CountText("failed_checkpoints") +
+                           " COULD NOT BE WRITTEN; the logs of those daemons say why");
+  }
 }
 
 void AddTimeRows(const JsonFields& fields, TableRows* rows) {

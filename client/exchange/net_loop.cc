@@ -266,6 +266,7 @@ pb::Counters NetLoop::Counters() const {
   counters.set_clamped(progress_.num_clamped.value());
   counters.set_job_step(progress_.job_step);
   counters.set_from_step(progress_.from_step);
+  counters.set_failed_checkpoints(progress_.checkpoint_failures.value());
   counters.set_late(session_.exchange().num_late_rounds());
   exchange_counters_.AddTo(&counters);
   return counters;

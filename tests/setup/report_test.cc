@@ -149,6 +149,21 @@ TEST(Report, SummaryOmitsReplicasThatWereNotCompared) {
   EXPECT_EQ(j["sentence"], "worker 1 was lost");
 }
 
+TEST(Report, AddsUpTheCheckpointsThatCouldNotBeWritten) {
+  const auto setup = SmallSetup();
+  std::vector<WorkerStatus> workers = {WorkerAfter(0, 10), WorkerAfter(1, 10)};
+  const std::string without_failures = SummaryJson(*setup, workers, PositionOf(workers), Ok());
+  EXPECT_EQ(json::parse(without_failures)["failed_checkpoints"], 0);
+  EXPECT_THAT(SummaryTable(without_failures), Not(HasSubstr("COULD NOT BE WRITTEN")));
+  workers[1].counters.set_failed_checkpoints(2);
+  const std::string summary = SummaryJson(*setup, workers, PositionOf(workers), Ok(), 3);
+  EXPECT_EQ(json::parse(summary)["failed_checkpoints"], 5);
+  EXPECT_THAT(SummaryTable(summary), HasSubstr("5 COULD NOT BE WRITTEN"));
+  const auto update = ParseProgressUpdate(ProgressJson(*setup, workers, PositionOf(workers), 1));
+  ASSERT_TRUE(update.has_value());
+  EXPECT_EQ(update->failed_checkpoints, 3u);
+}
+
 TEST(Report, ProgressAndSummaryCanBeParsed) {
   const auto progress = ParseProgressUpdate(
       MakeProgressJson({WorkerAfter(0, 12), MarkWorkerLost(WorkerAfter(1, 12))}));

@@ -28,6 +28,7 @@ void Screen::ShowProgress(const std::string& progress_json, Time now) {
   const std::optional<setup::ProgressUpdate> update = setup::ParseProgressUpdate(progress_json);
   if (!update.has_value()) return;
   AnnounceResume(*update);
+  AnnounceFailedCheckpoints(*update);
   if (!is_terminal_ && (update->rounds == 0 || update->samples == 0 ||
                         (has_shown_progress_ && now - shown_at_ < kBetweenLines)))
     return;
@@ -65,6 +66,14 @@ void Screen::AnnounceResume(const setup::ProgressUpdate& update) {
     may_announce_resume_ = false;  // The job began at step 0, so there is nothing to announce.
   }
   if (update.rounds > 0) newest_rounds_ = update.rounds;
+}
+
+void Screen::AnnounceFailedCheckpoints(const setup::ProgressUpdate& update) {
+  if (update.failed_checkpoints == 0 || has_announced_failure_) return;
+  has_announced_failure_ = true;
+  PrintLine(
+      "a checkpoint could not be written; the log of the server names the daemon, whose log says "
+      "why");
 }
 
 void Screen::EndLine() {

@@ -23,8 +23,8 @@ class Screen {
   // Prints one or more permanent lines.
   void PrintLine(const std::string& line);
   // Shows `progress_json`, the line in which shard 0 (the server that coordinates the job) reports
-  // progress. If the job has just continued from a checkpoint or gone back, first prints a
-  // permanent line that says so.
+  // progress. If the job has just continued from a checkpoint or gone back, or the first checkpoint
+  // could not be written, first prints a permanent line that says so.
   void ShowProgress(const std::string& progress_json, Time now);
   // Prints only the permanent line of ShowProgress, if it has not been printed. For a job that ends
   // before it reports progress.
@@ -32,6 +32,7 @@ class Screen {
 
  private:
   void EndLine();
+  void AnnounceFailedCheckpoints(const setup::ProgressUpdate& update);
 
   // The least time between two progress lines, if stdout is no terminal.
   static constexpr Time kBetweenLines = std::chrono::seconds(5);
@@ -44,7 +45,8 @@ class Screen {
   uint64_t newest_rounds_ = 0;        // The steps done, by the newest progress line.
   std::string beginning_id_;          // Identifies the job's latest start or restart.
   bool may_announce_resume_ = false;  // beginning_id_ is new, and its first step is not known.
-  Time shown_at_{};                   // The time of the last progress line.
+  bool has_announced_failure_ = false;  // The failure of a checkpoint was announced.
+  Time shown_at_{};                     // The time of the last progress line.
   // Progress lines in JSON: speeds are measured since the line interval_begin_json_. The line
   // next_begin_json_, of time next_begin_at_, replaces that line once next_begin_json_ is
   // kSpeedInterval old.

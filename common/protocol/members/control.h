@@ -67,6 +67,10 @@ struct ControlOptions {
   std::vector<bool> shard_keeps_state;
   // Returns the checkpoints that are on this shard's disk now. Set only if this shard keeps state.
   std::function<SavedCheckpoints()> find_saved_checkpoints;
+  // How many checkpoints this shard could not write.
+  uint64_t NumFailedCheckpoints() const {
+    return find_saved_checkpoints ? find_saved_checkpoints().num_failed : 0;
+  }
   bool ShardKeepsState(uint32_t s) const {
     return s < shard_keeps_state.size() && shard_keeps_state[s];
   }

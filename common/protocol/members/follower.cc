@@ -210,6 +210,7 @@ void Follower::SendPulses(Time now, ControlActions* out) {
   pulse->set_floor(lane_.floor());
   SendToWorkers(message, out);
   if (stop_code_ != Code::kOk) pulse->set_stop(static_cast<uint32_t>(stop_code_));
+  pulse->set_failed_checkpoints(options_.NumFailedCheckpoints());
   if (following()) SendShard0(std::move(message), out);
   if (failure_.ok() || !following()) return;
   Message abort;

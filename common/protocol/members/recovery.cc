@@ -144,9 +144,11 @@ SavedCheckpoints CommonCheckpoints(const std::vector<SavedCheckpoints>& lanes) {
   if (lanes.empty()) return {};
   const std::vector<pb::Checkpoint> common_of_either_kind = CommonOfEitherKind(lanes);
   SavedCheckpoints common = lanes.front();
+  common.num_failed = 0;
   bool any_has_checkpoint = false;  // whether any lane has a checkpoint
   bool all_began_alike = true;      // whether all began one run, with at most one checkpoint
   for (const SavedCheckpoints& lane : lanes) {
+    common.num_failed += lane.num_failed;
     any_has_checkpoint |= !lane.checkpoints.empty();
     all_began_alike &= lane.checkpoints.size() <= 1 && lane.prepared_run == common.prepared_run;
     std::erase_if(common.checkpoints, [&](const pb::Checkpoint& checkpoint) {

@@ -95,11 +95,12 @@ struct SavedCheckpoints {
   // The number of the run (execution of the job) for which the disk was last prepared; 0: none.
   uint64_t prepared_run = 0;
   std::vector<pb::Checkpoint> shard_checkpoints = {};  // written by a shard between `checkpoints`
+  uint64_t num_failed = 0;  // how many checkpoints this process could not write; not in the hello
 
   void AddTo(pb::Hello* hello) const;
 };
 // Returns what a server offers if each of its data lanes saves its own parameters: the checkpoints
-// that all lanes have. `lanes`: what each lane has saved.
+// that all lanes have. `num_failed` is the sum over the lanes. `lanes`: what each lane has saved.
 SavedCheckpoints CommonCheckpoints(const std::vector<SavedCheckpoints>& lanes);
 
 // What one daemon offers to a job whose state no daemon holds in memory.

@@ -56,6 +56,23 @@ TEST(Screen, PrintsALineEveryFiveSecondsWithoutATerminal) {
                                   HasSubstr("step 21/100"), Not(HasSubstr("\r"))));
 }
 
+TEST(Screen, AnnouncesOnceThatACheckpointCouldNotBeWritten) {
+  testing::internal::CaptureStdout();
+  {
+    Screen screen;
+    for (int round = 1; round < 4; ++round) {
+      std::string line = ProgressLine(round);
+      line.pop_back();
+      line += Cat(R"(,"failed_checkpoints":)", round - 1, "}");
+      screen.ShowProgress(line, seconds(round));
+    }
+  }
+  const std::string out = testing::internal::GetCapturedStdout();
+  const size_t first = out.find("a checkpoint could not be written");
+  ASSERT_NE(first, std::string::npos) << out;
+  EXPECT_EQ(out.find("a checkpoint could not be written", first + 1), std::string::npos) << out;
+}
+
 TEST(Screen, IgnoresOtherLines) {
   testing::internal::CaptureStdout();
   {

@@ -57,6 +57,13 @@ void Coordinator::OnStop(Code code, Time now, ControlActions* out) {
   ending_.OnStop(code, now, out);
 }
 
+uint64_t Coordinator::FailedShardCheckpoints() const {
+  uint64_t failed_checkpoints = job_.options.NumFailedCheckpoints();
+  for (const auto& [shard, follower] : job_.roster.shards)
+    failed_checkpoints += follower.failed_checkpoints;
+  return failed_checkpoints;
+}
+
 void Coordinator::OnUnreachable(Peer peer, Time now) {
   const CheckInvariantsAtScopeEnd checked(*this);
   liveness_.OnUnreachable(peer, now);
@@ -84,6 +91,9 @@ void Coordinator::OnShardPulse(Peer from, const pb::Pulse& pulse, Time now, Cont
     is_known = true;
     follower.heard_at = now;
     follower.is_silent = false;
+    follower.failed_checkpoints = pulse.failed_checkpoints();
+    liveness_.LogIfCheckpointsFail(Cat("server shard ", shard), pulse.failed_checkpoints(),
+                                   &follower.logged_failed_checkpoints, out);
     if (pulse.stop() != 0) ending_.OnStopFrom(Cat("server shard ", shard), pulse.stop(), now, out);
   }
   if (!is_known || !job_.running() || pulse.epoch() <= job_.roster.epoch) return;

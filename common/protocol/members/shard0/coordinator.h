@@ -54,6 +54,9 @@ class Coordinator : public Control {
   // Checks what must hold after every event: kInternal, with the invariant that is broken, or ok.
   Status Check() const;
 
+  // How many checkpoints the present processes of all shards could not write.
+  uint64_t FailedShardCheckpoints() const;
+
   using Worker = Roster::Worker;
   const std::vector<Worker>& workers() const { return job_.roster.workers; }
   bool running() const { return job_.running(); }

@@ -44,6 +44,8 @@ void Liveness::OnHeartbeat(Roster::Worker* worker, const pb::Heartbeat& beat, Ti
       !slowness_text.empty())
     EmitLog(job_.roster.Name(beat.rank()) + slowness_text, out);
   LogIfLate(beat.rank(), out);
+  LogIfCheckpointsFail(job_.roster.Name(beat.rank()), worker->counters.failed_checkpoints(),
+                       &worker->logged_failed_checkpoints, out);
   worker->is_waiting = beat.waiting();
   if (beat.waiting() || beat.progress() != worker->progress) worker->advanced_at = now;
   worker->progress = beat.progress();
@@ -116,8 +118,7 @@ void Liveness::CheckSilence(uint32_t rank, Time now, ControlActions* out) {
                          now, out);
   }
   if (!worker.live()) return;
-  if (IsDisconnected(worker, now))
-    return HandleLoss(rank, {"its connection is closed"}, now, out);
+  if (IsDisconnected(worker, now)) return HandleLoss(rank, {"its connection is closed"}, now, out);
   const Time silence = now - std::max(worker.heard_at, worker.excused_at);
   if (silence > timings.dead_after) {
     if (!worker.joining && HearsNobody(now)) return WaitForSilentWorker(rank, now, out);
@@ -242,6 +243,15 @@ void Liveness::ContinueWithout(const std::string& what, Code code, Time now, Con
   EmitLog(Cat(what, "; going on with ", roster.LiveText()), out);
   membership_.PublishNext(out);
   ending_.EndIfAllDone(now, out);
+}
+
+void Liveness::LogIfCheckpointsFail(const std::string& who, uint64_t num_failed,
+                                    uint64_t* num_logged, ControlActions* out) {
+  if (num_failed == 0 || num_failed < 2 * *num_logged) return;
+  *num_logged = num_failed;
+  EmitLog(Cat(who, " could not write ", num_failed,
+              num_failed == 1 ? " checkpoint" : " checkpoints", " so far; its log says why"),
+          out);
 }
 
 void Liveness::LogIfLate(uint32_t rank, ControlActions* out) {

@@ -69,6 +69,11 @@ class Liveness {
   // whose compute thread hangs.
   void OnTimer(Time now, ControlActions* out);
 
+  // Logs that a daemon (`who`) could not write checkpoints: the first failure, and each time that
+  // their number has doubled since *num_logged.
+  static void LogIfCheckpointsFail(const std::string& who, uint64_t num_failed,
+                                   uint64_t* num_logged, ControlActions* out);
+
   struct Loss {
     std::string why;
     Code code = Code::kPeerLost;  // the job's exit code if it ends because of this loss

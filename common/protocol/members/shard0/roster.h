@@ -58,7 +58,9 @@ struct Roster {
     Time rival_since{};
     pb::Counters counters;
     uint64_t logged_late_rounds = 0;  // the value of counters.late when it was last logged
-    pb::Figures figures;              // the metrics in its Bye
+    // The value of counters.failed_checkpoints when it was last logged.
+    uint64_t logged_failed_checkpoints = 0;
+    pb::Figures figures;  // the metrics in its Bye
     // The newest few incarnations of this rank that were removed or replaced.
     std::vector<uint64_t> retired_incarnations;
 
@@ -75,6 +77,8 @@ struct Roster {
     // Another incarnation that asks for this shard's place; 0: none.
     uint64_t rival_incarnation = 0;
     Time rival_since{};
+    uint64_t failed_checkpoints = 0;         // how many checkpoints this process could not write
+    uint64_t logged_failed_checkpoints = 0;  // failed_checkpoints when it was last logged
   };
 
   // `workers`: the number of ranks. `fence`: whether a worker's message is accepted only on the

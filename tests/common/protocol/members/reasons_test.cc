@@ -100,5 +100,47 @@ TEST(ReasonsOfBadData, UnderShrinkEndTheJobOnlyWhereNobodyIsLeft) {
   EXPECT_EQ(Shard0::EndStatusOf(out).code(), Code::kBadData);
 }
 
+// A heartbeat of worker 0 that reports failed checkpoints, and a pulse of shard 1 that does.
+Message BeatWithFailures(uint64_t num_failed) {
+  Message message = HeartbeatMessage(0, 10, 0);
+  message.head.mutable_heartbeat()->mutable_counters()->set_failed_checkpoints(num_failed);
+  return message;
+}
+Message PulseWithFailures(uint64_t num_failed) {
+  Message message;
+  message.head.mutable_pulse()->set_failed_checkpoints(num_failed);
+  return message;
+}
+
+TEST(FailedCheckpoints, AreLoggedFirstAndWheneverTheirNumberHasDoubled) {
+  Shard0 shard0(OnLoss::kWait);
+  shard0.GatherWorkers();
+  std::vector<uint64_t> logged;
+  for (uint64_t num_failed = 0; num_failed <= 9; ++num_failed) {
+    const std::string log = Shard0::LogOf(shard0.Deliver(100, BeatWithFailures(num_failed)));
+    if (log.empty()) continue;
+    logged.push_back(num_failed);
+    EXPECT_THAT(log, HasSubstr("worker 0 (node0, pid 0) could not write " +
+                               std::to_string(num_failed) + " checkpoint"));
+    EXPECT_EQ(Shard0::LogOf(shard0.Deliver(100, BeatWithFailures(num_failed))), "");
+  }
+  EXPECT_EQ(logged, (std::vector<uint64_t>{1, 2, 4, 8}));
+}
+
+TEST(FailedCheckpoints, OfAllShardsAreAddedUp) {
+  ControlOptions options = TestOptions(2, 2, OnLoss::kWait);
+  options.find_saved_checkpoints = [] { return SavedCheckpoints{.num_failed = 4}; };
+  Shard0 shard0(std::move(options));
+  pb::Hello hello = TestHello(1, 50);
+  hello.set_role(pb::Hello::shard);
+  shard0.Deliver(200, HelloMessage(hello));
+  EXPECT_EQ(shard0.coordinator().FailedShardCheckpoints(), 4u);
+  EXPECT_THAT(Shard0::LogOf(shard0.Deliver(200, PulseWithFailures(3))),
+              HasSubstr("server shard 1 could not write 3 checkpoints so far"));
+  EXPECT_EQ(shard0.coordinator().FailedShardCheckpoints(), 7u);
+  shard0.Deliver(999, PulseWithFailures(5));
+  EXPECT_EQ(shard0.coordinator().FailedShardCheckpoints(), 7u) << "a stranger sent this pulse";
+}
+
 }  // namespace
 }  // namespace tern::protocol::test

@@ -165,6 +165,13 @@ TEST(CommonCheckpoints, HasWhatAllLanesHave) {
   EXPECT_FALSE(common_saved.unfit.has_sentence());
 }
 
+TEST(CommonCheckpoints, AddsUpWhatCouldNotBeWritten) {
+  SavedCheckpoints lane1 = SavedOnLane(CheckpointsAfter({10}), 3), lane2 = lane1;
+  lane1.num_failed = 2;
+  lane2.num_failed = 3;
+  EXPECT_EQ(CommonCheckpoints({lane1, lane2}).num_failed, 5u);
+}
+
 TEST(CommonCheckpoints, SaysWhereLanesHaveNothingInCommon) {
   const SavedCheckpoints common_with_lost_disk =
       CommonCheckpoints({SavedOnLane(CheckpointsAfter({10, 20}), 3), SavedOnLane({}, 0)});
