@@ -42,7 +42,7 @@ void Coder::Push(uint64_t round, uint32_t bucket, const float* arena, bool wants
   if (has_shared_scalers && !setup_.plan.shares_before(round))
     ready_bucket.scalers = get_earlier_scalers_(round, bucket);
   if (observer_ != nullptr) ready_bucket.observed_step = observer_->StepToObserve();
-  work_.Push(std::move(ready_bucket));
+  Submit(std::move(ready_bucket));
 }
 
 void Coder::SkipRound(uint64_t round) {
@@ -65,26 +65,32 @@ void Coder::AnnounceParting(uint64_t clock) {
 
 void Coder::DropPushesAndMemories() {
   std::promise<void> completion;
-  work_.Push(DropRequest{&completion});
+  Submit(DropRequest{&completion});
   completion.get_future().wait();
 }
 
 void Coder::AwaitEncoding() {
   std::promise<Status> completion;
-  work_.Push(VisitRequest{nullptr, &completion});
+  Submit(VisitRequest{nullptr, &completion});
   completion.get_future().wait();
 }
 
 Status Coder::VisitMemories(const std::function<void(SavedState)>& use) {
   std::promise<Status> completion;
-  work_.Push(VisitRequest{&use, &completion});
+  Submit(VisitRequest{&use, &completion});
   return completion.get_future().get();
+}
+
+void Coder::Submit(Work work) {
+  progress_.num_coder_items.fetch_add(1);
+  work_.Push(std::move(work));
 }
 
 void Coder::Run() {
   while (TakeWork()) {
     if (pending_visit_.has_value() && scaler_answers_.empty() && ready_buckets_.empty()) {
       const VisitRequest visit = *std::exchange(pending_visit_, std::nullopt);
+      progress_.num_coded_items.fetch_add(1);
       visit.completion->set_value(
           visit.use == nullptr ? Ok() : gradient_coder_->VisitMemories(*visit.use));
       continue;
@@ -95,10 +101,12 @@ void Coder::Run() {
       Answer answer = std::move(scaler_answers_.front());
       scaler_answers_.pop_front();
       status = OnScaled(std::move(answer));
+      progress_.num_coded_items.fetch_add(1);
     } else if (!ready_buckets_.empty()) {
       ReadyBucket ready_bucket = std::move(ready_buckets_.front());
       ready_buckets_.pop_front();
       status = Prepare(std::move(ready_bucket));
+      progress_.num_coded_items.fetch_add(1);
     }
     if (!status.ok()) events_.Push(Ended{status});
   }
@@ -123,6 +131,7 @@ bool Coder::TakeWork() {
 }
 
 void Coder::OnDropRequest(const DropRequest& drop) {
+  progress_.num_coded_items.fetch_add(1 + ready_buckets_.size() + scaler_answers_.size());
   ready_buckets_.clear();
   scaler_answers_.clear();
   waiting_buckets_.clear();

@@ -73,7 +73,7 @@ class Coder {
   // cannot return the memories.
   Status VisitMemories(const std::function<void(SavedState kept)>& use);
   // Receives the maximum over the workers of a bucket's scalers. Called on the net thread.
-  void ReceiveScalers(Answer answer) { work_.Push(std::move(answer)); }
+  void ReceiveScalers(Answer answer) { Submit(std::move(answer)); }
 
  private:
   // A bucket whose values are final, and how to push it.
@@ -99,6 +99,11 @@ class Coder {
     std::promise<Status>* completion;
   };
 
+  using Work = std::variant<ReadyBucket, Answer, DropRequest, VisitRequest>;
+
+  // Gives the coder thread an item of work. `progress_` counts the item, and counts it again when
+  // the coder has finished it.
+  void Submit(Work work);
   void Run();
   // Moves new work to ready_buckets_, scaler_answers_ and pending_visit_, and executes a
   // DropRequest; waits while there is nothing to do. Returns false if the channel is closed and no
@@ -128,7 +133,7 @@ class Coder {
   std::map<std::pair<uint64_t, uint32_t>, WaitingBucket> waiting_buckets_;
   std::map<std::pair<uint64_t, uint32_t>, Answer> early_scalers_;
   const bool has_memories_;
-  Channel<std::variant<ReadyBucket, Answer, DropRequest, VisitRequest>> work_;
+  Channel<Work> work_;
   std::deque<ReadyBucket> ready_buckets_;      // buckets to prepare, in order
   std::deque<Answer> scaler_answers_;          // answers with shared scalers, in order
   std::optional<VisitRequest> pending_visit_;  // a VisitRequest that waits until the coder is idle

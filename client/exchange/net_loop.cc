@@ -94,7 +94,8 @@ void NetLoop::Run() {
     protocol::SessionActions message_actions;
     ReceiveMessages(&message_actions);
     exchange_counters_.OnRoundTrips(session_.round_trips());
-    session_.SetProgress(progress_.num_advances, progress_.is_waiting, Counters());
+    session_.SetProgress(progress_.NumAdvances(), progress_.WaitsForOthers(events_.size()),
+                         Counters());
     session_.OnTimer(clock_.Now(), &message_actions);
     ExecuteActions(std::move(message_actions));
   }

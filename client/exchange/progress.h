@@ -48,8 +48,17 @@ struct Progress {
   // checkpoint from which all workers last continued, or 0.
   std::atomic<uint64_t> job_step{0}, from_step{0};
   std::atomic<uint64_t> num_advances{0};  // grows whenever the compute thread makes progress
-  std::atomic<bool> is_waiting{true};     // whether the compute thread waits for servers or workers
+  std::atomic<bool> is_waiting{true};     // whether the compute thread waits for an event
+  // Items of work that were given to the coder thread, and those that it has finished.
+  std::atomic<uint64_t> num_coder_items{0}, num_coded_items{0};
 
+  // Whether the worker waits for servers or other workers: its compute thread has no event to
+  // handle (`num_events` are queued), and its coder thread has nothing to do.
+  bool WaitsForOthers(size_t num_events) const {
+    return is_waiting && num_events == 0 && num_coder_items == num_coded_items;
+  }
+  // Grows whenever one of the two threads makes progress.
+  uint64_t NumAdvances() const { return num_advances + num_coded_items; }
   void CountAdvance() { num_advances.fetch_add(1, std::memory_order_relaxed); }
 };
 

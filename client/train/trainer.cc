@@ -71,7 +71,6 @@ Status Trainer::Run() {
   while (true) {
     const Status status = Train();
     if (pending_restart_.has_value()) continue;
-    deps_.progress.is_waiting = true;
     // This call is needed even if the job has ended without this worker, because the net thread
     // waits for it.
     deps_.port.Finish(status, figures_.newest_evaluation(), has_rounds_ ? steps_done_ : 0);
@@ -195,8 +194,16 @@ Status Trainer::CheckLossIsFinite() const {
                                      steps_done_, "; lower the learning rate"));
 }
 
+std::optional<Event> Trainer::AwaitEvent() {
+  deps_.progress.is_waiting = true;
+  std::optional<Event> event = deps_.events.Pop();
+  deps_.progress.is_waiting = false;
+  deps_.progress.CountAdvance();
+  return event;
+}
+
 bool Trainer::ServeUntilJobEnds() {
-  while (std::optional<Event> event = deps_.events.Pop()) {
+  while (std::optional<Event> event = AwaitEvent()) {
     if (std::holds_alternative<Ended>(*event)) return false;
     if (std::holds_alternative<SnapshotWanted>(*event) && !SendState().ok()) return false;
     if (std::holds_alternative<WentBack>(*event))
@@ -223,13 +230,11 @@ Status Trainer::SendState() {
 Status Trainer::WaitUntil(const std::function<bool()>& is_done) {
   if (is_done()) return Ok();
   TimeScope wait_scope(deps_.progress.wait_time);
-  deps_.progress.is_waiting = true;
   while (!is_done()) {
-    std::optional<Event> event = deps_.events.Pop();
+    std::optional<Event> event = AwaitEvent();
     if (!event.has_value()) return Status(Code::kInternal, "the net thread is gone");
     TERN_RETURN_IF_ERROR(HandleEvent(std::move(*event)));
   }
-  deps_.progress.is_waiting = false;
   return Ok();
 }
 

@@ -2,8 +2,7 @@
 
 namespace tern::protocol {
 
-void Heartbeats::SetProgress(uint64_t progress, bool waiting, const pb::Counters& counters) {
-  progress_ = progress;
+void Heartbeats::Set(bool waiting, const pb::Counters& counters) {
   is_waiting_ = waiting;
   counters_ = counters;
 }
@@ -19,9 +18,11 @@ void Heartbeats::Send(Time now, SessionActions* out) {
   beat->set_rank(state_.options.rank);
   beat->set_incarnation(state_.incarnation);
   if (state_.has_state()) beat->set_applied(state_.exchange.applied());
-  beat->set_progress(progress_);
+  beat->set_progress(state_.progress);
   beat->set_sent_ns(now.count());
-  beat->set_waiting(is_waiting_ || state_.phase() != SessionPhase::kRunning);
+  const SessionPhase phase = state_.phase();
+  const bool owner_acts = phase == SessionPhase::kRunning || phase == SessionPhase::kInstalling;
+  beat->set_waiting(is_waiting_ || !owner_acts);
   // A stop request also goes out on a connection that shard 0 has not welcomed, in two cases: the
   // job has not started, or shard 0 has not admitted this worker again for `dead_after`. Shard 0
   // then ends the job at once, not after the round in progress.

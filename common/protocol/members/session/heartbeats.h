@@ -12,16 +12,14 @@ class Heartbeats {
  public:
   explicit Heartbeats(const SessionState* state) : state_(*state) {}
 
-  // `progress` grows whenever the compute thread advances; `waiting`: that thread waits for other
-  // daemons.
-  void SetProgress(uint64_t progress, bool waiting, const pb::Counters& counters);
+  // `waiting`: the worker's threads wait for other daemons.
+  void Set(bool waiting, const pb::Counters& counters);
   void Send(Time now, SessionActions* out);
   void OnTimer(Time now, SessionActions* out);  // sends a heartbeat when one is due
 
  private:
   const SessionState& state_;
   Time sent_at_{};
-  uint64_t progress_ = 0;
   bool is_waiting_ = false;
   pb::Counters counters_;
 };

@@ -57,10 +57,11 @@ class Session {
   // This worker has applied all rounds up to `applied`. REQUIRES that every answer of those rounds
   // was delivered, also the answers to figures (the workers' metrics).
   void SetApplied(uint64_t applied);
-  // Sets what the next heartbeats report. `progress` grows whenever the compute thread advances;
-  // `waiting`: that thread waits for other daemons.
+  // Sets what the next heartbeats report. `progress` grows whenever the compute thread or the coder
+  // thread advances; `waiting`: both wait for other daemons.
   void SetProgress(uint64_t progress, bool waiting, const pb::Counters& counters) {
-    heartbeats_.SetProgress(progress, waiting, counters);
+    state_.progress = progress;
+    heartbeats_.Set(waiting, counters);
   }
   // Sets the checkpoints of the current run that are on this worker's disk now.
   void SetCheckpoints(std::vector<pb::Checkpoint> checkpoints) {

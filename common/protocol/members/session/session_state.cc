@@ -59,6 +59,7 @@ Message SessionState::MakeHello(LaneRef lane) const {
   hello->set_lane(lane.lane);
   hello->set_applied(has_state() ? exchange.applied() : 0);
   hello->set_fresh(!has_state());
+  hello->set_progress(progress);
   hello->set_epoch(epoch);
   hello->set_floor(exchange.floor());
   hello->set_newest_held(exchange.newest_held(lane));

@@ -99,7 +99,8 @@ struct SessionState {
   StateHeld state_held = StateHeld::kNothing;
   // The number of the newest membership in which shard 0 admitted this worker; 0: none.
   uint64_t epoch = 0;
-  uint64_t run = 0;  // the number of the job's run (execution); 0: not known
+  uint64_t run = 0;       // the number of the job's run (execution); 0: not known
+  uint64_t progress = 0;  // grows whenever a thread that trains advances; see Heartbeat.progress
   Time joining_since{};
   uint64_t stop_after = 0;  // the job's last round; 0: not decided, or not known yet
   // Ranks without which the job continues, from shard 0's heartbeats.

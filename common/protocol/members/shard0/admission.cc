@@ -111,6 +111,12 @@ void Admission::OnWorkerHello(Peer from, const pb::Hello& hello, Time now, Contr
 
 bool Admission::MayTakeRank(Roster::Worker* worker, Peer from, const pb::Hello& hello, Time now,
                             ControlActions* out) const {
+  // A new process has made no progress yet, so this is the net thread of the process that hangs.
+  if (worker->is_stuck && hello.progress() != 0 && hello.progress() == worker->progress) {
+    EmitSend(from, MakeRefusal(Code::kNotAllowed, "its compute thread hangs", pb::Refuse::retry),
+             out);
+    return false;
+  }
   const bool shrinks = job_.options.elasticity.shrinks_on_loss();
   if (shrinks && job_.running() && !hello.fresh() && !hello.done()) {
     // The other workers have continued without the state that the sender holds.
@@ -135,15 +141,17 @@ bool Admission::MayTakeRank(Roster::Worker* worker, Peer from, const pb::Hello& 
   return false;
 }
 
-// The worker that has the rank may just have died. So the sender must retry until one of two things
-// is known: that worker is lost, or it was heard long enough after the sender's first hello.
+// The worker that has the rank may just have died, or may hang. So the sender must retry until one
+// of two things is known: that worker is lost, or it was heard long enough after the sender's first
+// hello, and has advanced since then.
 void Admission::Refuse(Roster::Worker* holder, Peer from, const pb::Hello& hello, Time now,
                        ControlActions* out) const {
   if (holder->rival_incarnation != hello.incarnation()) {
     holder->rival_incarnation = hello.incarnation();
     holder->rival_since = now;
   }
-  if (holder->heard_at <= holder->rival_since + job_.options.timings.suspect_after) {
+  const Time surely_alive_at = holder->rival_since + job_.options.timings.suspect_after;
+  if (std::min(holder->heard_at, holder->advanced_at) <= surely_alive_at) {
     return EmitSend(from, MakeRefusal(Code::kNotAllowed, "the rank is taken", pb::Refuse::retry),
                     out);
   }

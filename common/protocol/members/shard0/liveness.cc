@@ -126,9 +126,11 @@ void Liveness::CheckSilence(uint32_t rank, Time now, ControlActions* out) {
   }
   if (job_.running() && worker.presence == Presence::kPresent &&
       now - worker.advanced_at > ProgressTimeout(worker)) {
-    return HandleLoss(
-        rank, {"its compute thread has not moved for " + SecondsText(now - worker.advanced_at)},
-        now, out);
+    HandleLoss(rank,
+               {"its compute thread has not moved for " + SecondsText(now - worker.advanced_at)},
+               now, out);
+    worker.is_stuck = worker.presence == Presence::kLost;
+    return;
   }
   if (silence > timings.suspect_after && !worker.suspect) {
     worker.suspect = true;

@@ -35,6 +35,9 @@ struct Roster {
     bool is_awaited = false;
     // Whether it is lost, but its process may be alive and come back with its state.
     bool may_return = false;
+    // Whether it is lost because its compute thread hangs. It may return only once that thread
+    // advances, because until then a new process may take its rank.
+    bool is_stuck = false;
     bool joining = false;  // whether it was told to get state, and has not reported yet that it has
     // Whether it is `joining`, and gets the state from the servers or from its checkpoint, as all
     // workers do when the job goes back.
@@ -50,7 +53,7 @@ struct Roster {
     Time advanced_at{};  // when its compute thread last advanced, or waited for others
     Time lost_at{};
     Time excused_at{};  // silence before this time does not count, because shard 0 heard no worker
-    uint64_t progress = 0;    // a counter in its heartbeats, which its compute thread increments
+    uint64_t progress = 0;    // a counter in its heartbeats, which its training threads increment
     uint64_t applied = 0;     // the newest round that it has applied
     uint64_t steps_done = 0;  // how many steps its weights include, from its last message, Bye
     bool is_waiting = true;   // whether its compute thread waits for other daemons
