@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/logging.h"
+#include "common/base/stack_trace.h"
 #include "common/base/text.h"
 
 namespace tern::server {
@@ -49,14 +50,35 @@ LaneLoop::~LaneLoop() {
 }
 
 void LaneLoop::Run() {
+  const Status status = Serve();
+  data_lane_->Finish();
+  socket_->CloseAfterFlush();
+  const MutexLock lock(mutex_);
+  serve_status_ = status;
+}
+
+Status LaneLoop::CheckThread(Time timeout, Time patience, Time now) {
+  TERN_RETURN_IF_ERROR(data_lane_->failure());
+  {
+    const MutexLock lock(mutex_);
+    TERN_RETURN_IF_ERROR(serve_status_);
+  }
+  const Time stands_still = watch_.Observe(num_turns_, false, now);
+  const std::string sentence = Cat("the thread of lane ", lane_number_, " has not moved for ",
+                                   protocol::SecondsText(stands_still));
+  if (watch_.MustLog(timeout, now))
+    LOG(ERROR) << sentence << ": " << StackOfThread(thread_.handle());
+  hangs_ = stands_still > timeout + patience;
+  return hangs_ ? Status(Code::kPeerLost, sentence) : Ok();
+}
+
+Status LaneLoop::Serve() {
   net::Poller poller;
   poller.Add(socket_.get());
   poller.AddFd(commands_.event_fd());
   while (!commands_.drained()) {
-    if (Status wait_status = poller.Wait(std::chrono::seconds(1)); !wait_status.ok()) {
-      LOG(ERROR) << wait_status.message();
-      return;
-    }
+    TERN_RETURN_IF_ERROR(poller.Wait(std::chrono::seconds(1)));
+    ++num_turns_;
     protocol::Sends sends;
     while (auto command = commands_.TryPop()) OnCommand(*command, &sends);
     SendAll(std::move(sends));
@@ -70,11 +92,11 @@ void LaneLoop::Run() {
         OnReceived(std::move(*received), &answers);
       }
       SendAll(std::move(answers));
+      ++num_turns_;
     }
     AfterMessages();
   }
-  data_lane_->Finish();
-  socket_->CloseAfterFlush();
+  return Ok();
 }
 
 void LaneLoop::OnCommand(const LaneCommand& command, protocol::Sends* sends) {

@@ -2,6 +2,7 @@
 // messages to a DataLane and sends the lane's answers.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -9,6 +10,9 @@
 #include <variant>
 
 #include "common/base/channel.h"
+#include "common/base/clock.h"
+#include "common/base/hang_watch.h"
+#include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/base/threads.h"
 #include "common/net/poller.h"
@@ -40,10 +44,15 @@ class LaneLoop {
   // Stops the thread and waits for its end.
   ~LaneLoop();
 
-  // The checkpoints on the lane's disk, and the error because of which this shard must leave the
-  // job: see DataLane. Any thread may call these two.
+  // The checkpoints on the lane's disk: see DataLane. Any thread may call it.
   std::optional<protocol::SavedCheckpoints> Saved() const { return data_lane_->Saved(); }
-  Status failure() const { return data_lane_->failure(); }
+  // Why this shard must leave the job: an error of the data lane or of the socket, or the lane's
+  // thread has stood still for `timeout` + `patience`. After `timeout`, logs the thread's stack. The
+  // thread stands still if it hangs or waits for a disk; while it waits for messages, it wakes once
+  // a second. Call regularly, on one thread.
+  Status CheckThread(Time timeout, Time patience, Time now);
+  // Whether CheckThread() has found that the thread hangs. The destructor would wait for it.
+  bool hangs() const { return hangs_; }
   uint16_t port() const { return socket_->port(); }
   // Passes a command to the lane's thread. Only the control thread calls it.
   void SendCommand(LaneCommand command) { commands_.Push(std::move(command)); }
@@ -52,6 +61,8 @@ class LaneLoop {
   LaneLoop(uint32_t lane, std::unique_ptr<DataLane> data_lane,
            std::unique_ptr<net::RouterSocket> socket, Registry* registry);
   void Run();
+  // Serves the socket and the commands until the owner stops the thread, or an error.
+  Status Serve();
   void OnCommand(const LaneCommand& command, protocol::Sends* sends);
   // Lets the lane write a checkpoint if one is due, updates the metrics, and logs lost clocks:
   // pushes that this server had counted before it restarted from an older checkpoint.
@@ -67,6 +78,11 @@ class LaneLoop {
   TimeCounter& sum_time_;
   Counter& unsent_answers_;
   LaneCounters lane_counters_;
+  std::atomic<uint64_t> num_turns_{0};  // grows while the thread serves its socket
+  HangWatch watch_;
+  bool hangs_ = false;
+  Mutex mutex_;
+  Status serve_status_ TERN_GUARDED_BY(mutex_);  // what Serve() returned
   Thread thread_;  // The last member, because the thread uses all others.
 };
 

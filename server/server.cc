@@ -111,8 +111,11 @@ protocol::SavedCheckpoints Server::Saved() const {
 
 void Server::CheckLanes(protocol::ControlActions* new_actions) {
   for (const auto& lane_loop : lane_loops_) {
-    if (const Status failure = lane_loop->failure(); !failure.ok())
-      return control_->OnFailure(failure, clock_.Now(), new_actions);
+    const Time now = clock_.Now();
+    const Status failure =
+        lane_loop->CheckThread(protocol::ProgressTimeout(setup_.timings, pb::Counters()),
+                               setup_.timings.server_return_timeout, now);
+    if (!failure.ok()) return control_->OnFailure(failure, now, new_actions);
   }
 }
 
@@ -152,7 +155,18 @@ Status Server::Run() {
   }
   WriteSummary();
   control_socket_->CloseAfterFlush();
+  EndProcessIfALaneHangs();
   return final_status_;
+}
+
+// All peers have answered the end of the job, or had time to do so (ending.h).
+void Server::EndProcessIfALaneHangs() const {
+  if (std::none_of(lane_loops_.begin(), lane_loops_.end(),
+                   [](const auto& lane_loop) { return lane_loop->hangs(); }))
+    return;
+  LOG(ERROR) << "a thread of this server hangs, so the process ends without it";
+  google::FlushLogFiles(google::INFO);
+  _exit(ExitCode(final_status_));
 }
 
 void Server::Receive(protocol::ControlActions* new_actions) {

@@ -49,8 +49,9 @@ class Server {
   void MakeControl();
   // The checkpoints that every lane with state has on disk, for this shard's hello message.
   protocol::SavedCheckpoints Saved() const;
-  // Tells the control plane of the first lane that has failed, if any.
+  // Tells the control plane of the first lane that has failed or whose thread hangs, if any.
   void CheckLanes(protocol::ControlActions* new_actions);
+  void EndProcessIfALaneHangs() const;
   Status ConnectShard0();
   void Receive(protocol::ControlActions* new_actions);
   void ReceiveFromShard0(protocol::ControlActions* new_actions);

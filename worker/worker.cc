@@ -136,9 +136,8 @@ Status Worker::Run() {
       client::ReplicaState::MaxBytes(setup_),
       checkpoints.FindSavedCheckpoints(),
       algorithm::FactsOf(job_).has_own_point || client::HasCodecMemory(setup_),
-      [&coder_pointer](client::Answer answer) {
-        coder_pointer->ReceiveScalers(std::move(answer));
-      }};
+      [&coder_pointer](client::Answer answer) { coder_pointer->ReceiveScalers(std::move(answer)); },
+      [&coder_pointer] { return coder_pointer->Stack(); }};
   client::NetLoop loop(setup_, signals_, registry_, traffic_, progress_, events,
                        std::move(options));
   const auto summary_writer = SummaryWriter::Make(setup_, rank_, progress_, traffic_);

@@ -19,6 +19,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -29,6 +30,7 @@
 #include "client/exchange/progress.h"
 #include "common/base/channel.h"
 #include "common/base/saved_state.h"
+#include "common/base/stack_trace.h"
 #include "common/base/threads.h"
 #include "setup/setup.h"
 
@@ -74,6 +76,8 @@ class Coder {
   Status VisitMemories(const std::function<void(SavedState kept)>& use);
   // Receives the maximum over the workers of a bucket's scalers. Called on the net thread.
   void ReceiveScalers(Answer answer) { Submit(std::move(answer)); }
+  // The call stack of the coder thread, for the log. Any thread may call it.
+  std::string Stack() { return StackOfThread(thread_.handle()); }
 
  private:
   // A bucket whose values are final, and how to push it.

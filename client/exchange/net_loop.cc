@@ -1,10 +1,13 @@
 #include "client/exchange/net_loop.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "common/algorithm/elasticity.h"
 #include "common/base/logging.h"
+#include "common/base/stack_trace.h"
 #include "common/base/text.h"
 #include "common/net/address.h"
 #include "common/protocol/rounds/cells.h"
@@ -52,13 +55,14 @@ NetLoop::NetLoop(const setup::Setup& setup, StopSignals& signals, Registry& regi
       clock_(setup.timings.heartbeat),
       session_(SessionOptions(setup, options_)) {}
 
-NetLoop::~NetLoop() { thread_.Join(); }
+NetLoop::~NetLoop() { (void)Join(); }
 
 void NetLoop::Start() {
   thread_ = Thread("net", [this] { Run(); });
 }
 
 Status NetLoop::Join() {
+  join_called_.Close();
   thread_.Join();
   return end_status_;
 }
@@ -96,10 +100,36 @@ void NetLoop::Run() {
     exchange_counters_.OnRoundTrips(session_.round_trips());
     session_.SetProgress(progress_.NumAdvances(), progress_.WaitsForOthers(events_.size()),
                          Counters());
+    WatchTraining();
     session_.OnTimer(clock_.Now(), &message_actions);
     ExecuteActions(std::move(message_actions));
   }
   for (auto& [lane, socket] : sockets_) socket->CloseAfterFlush();
+  AwaitJoin();
+}
+
+void NetLoop::AwaitJoin() {
+  while (!join_called_.closed()) {
+    (void)join_called_.Pop(tern::Now() + setup_.timings.heartbeat);
+    if (WatchTraining() <= protocol::ProgressTimeout(setup_.timings, Counters())) continue;
+    LOG(ERROR) << "training does not end, so this process ends without it: "
+               << end_status_.message();
+    google::FlushLogFiles(google::INFO);
+    _exit(ExitCode(end_status_));
+  }
+}
+
+// Shard 0 decides what follows, from the same figures in the heartbeats.
+Time NetLoop::WatchTraining() {
+  const Time now = clock_.Now();
+  const bool is_waiting = progress_.WaitsForOthers(events_.size());
+  const Time stands_still = training_watch_.Observe(progress_.NumAdvances(), is_waiting, now);
+  if (!training_watch_.MustLog(protocol::ProgressTimeout(setup_.timings, Counters()), now))
+    return stands_still;
+  LOG(ERROR) << "training has not moved for " << protocol::SecondsText(stands_still)
+             << ". The compute thread: " << StackOfThread(compute_thread_)
+             << "\nThe coder thread: " << options_.coder_stack();
+  return stands_still;
 }
 
 void NetLoop::OnSignal(protocol::SessionActions* out) {

@@ -4,10 +4,13 @@
 // directly to the coder thread.
 #pragma once
 
+#include <pthread.h>
+
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -16,6 +19,7 @@
 #include "client/exchange/progress.h"
 #include "common/base/channel.h"
 #include "common/base/clock.h"
+#include "common/base/hang_watch.h"
 #include "common/base/signals.h"
 #include "common/base/threads.h"
 #include "common/net/poller.h"
@@ -35,8 +39,10 @@ class NetLoop : public client::Port {
     bool keeps_own = false;  // whether this worker has private state that no other daemon has
     // Receives the answers with scalers (Coder::ReceiveScalers). Called on the net thread.
     std::function<void(client::Answer)> on_scaled;
+    // Returns the stack of the coder thread, for the log. Called on the net thread.
+    std::function<std::string()> coder_stack;
   };
-  // All references outlive the loop.
+  // All references outlive the loop. The thread that calls this is the compute thread.
   NetLoop(const setup::Setup& setup, StopSignals& signals, Registry& registry,
           net::Traffic& traffic, client::Progress& progress, client::Events& events,
           Options options);
@@ -44,7 +50,9 @@ class NetLoop : public client::Port {
   ~NetLoop() override;
 
   void Start();
-  // Waits until the session has ended, and returns the status with which it ended.
+  // Waits until the session has ended, and returns the status with which it ended. If the session
+  // ends while the training threads hang, so that nobody calls this, the net thread ends the process
+  // with the status' exit code.
   Status Join();
   pb::Counters Counters() const;
 
@@ -84,6 +92,10 @@ class NetLoop : public client::Port {
                                InstalledCommand, FinishCommand>;
 
   void Run();
+  // Returns how long the training threads have hung; logs their stacks when that is long.
+  Time WatchTraining();
+  // Waits for a call of Join(). If the training threads hang, ends the process.
+  void AwaitJoin();
   void OnSignal(protocol::SessionActions* out);
   void OnCommand(Command command, protocol::SessionActions* out);
   void ReceiveMessages(protocol::SessionActions* out);
@@ -106,6 +118,9 @@ class NetLoop : public client::Port {
   net::Poller poller_;
   std::map<protocol::LaneRef, std::unique_ptr<net::DealerSocket>> sockets_;
   unsigned num_connects_ = 0;
+  const pthread_t compute_thread_ = pthread_self();
+  HangWatch training_watch_;
+  Channel<int> join_called_;  // Join() closes it
   bool has_ended_ = false;
   Status end_status_;
   Thread thread_;  // The last member, because the thread uses all members above.

@@ -16,6 +16,7 @@ namespace tern::e2e {
 namespace {
 
 using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
 
 // Stops one thread of a process, which no signal can do. Returns false if this system does not
 // allow it.
@@ -63,7 +64,8 @@ void ExpectNoticedWhileItWaits(const std::string& thread_name) {
                .yaml = "faults: {on_worker_loss: wait, progress_timeout_s: 2}\n"});
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(2));
-  const pid_t process = job.worker(0).pid();
+  TestProgram& stuck_worker = job.worker(0);
+  const pid_t process = stuck_worker.pid();
   const pid_t thread = thread_name.empty() ? process : ThreadOf(process, thread_name);
   ASSERT_NE(thread, 0);
   job.worker(1).Signal(SIGSTOP);
@@ -77,7 +79,7 @@ void ExpectNoticedWhileItWaits(const std::string& thread_name) {
   job.StartWorker(0);
   ASSERT_TRUE(job.worker(0).WaitForErr("installed the state after round"));
   ASSERT_TRUE(job.WaitForRound(job.Progress().value("rounds", uint64_t{0}) + 5));
-  kill(process, SIGKILL);
+  EXPECT_EQ(stuck_worker.Wait(), 77) << "its rank is taken";
   job.server(0).Signal(SIGTERM);
   for (TestProgram* program : {&job.server(0), &job.worker(0), &job.worker(1)})
     EXPECT_EQ(program->Wait(), 143);
@@ -88,6 +90,19 @@ TEST(HangWhileItWaits, OfTheComputeThreadIsNoticedAndAReplacementLetIn) {
 }
 TEST(HangWhileItWaits, OfTheCoderThreadIsNoticedAndAReplacementLetIn) {
   ExpectNoticedWhileItWaits("coder");
+}
+
+TEST(HangOfAServer, OfALaneIsNamedAndEndsTheJobWhenItLasts) {
+  TestJob job(EndlessJobOptions("faults: {progress_timeout_s: 1.5, server_return_timeout_s: 2}\n"));
+  job.StartAll();
+  ASSERT_TRUE(job.WaitForRound(2));
+  const pid_t thread = ThreadOf(job.server(0).pid(), "lane1");
+  ASSERT_NE(thread, 0);
+  if (!StopThread(thread)) GTEST_SKIP() << "this system does not let us stop a thread";
+  ASSERT_TRUE(job.WaitForLog("server", 0, "the thread of lane 1 has not moved for 1."));
+  EXPECT_THAT(job.Log("server", 0), HasSubstr("its stack cannot be read"));
+  ASSERT_TRUE(job.worker(0).WaitForErr("the thread of lane 1 has not moved for 3."));
+  job.ExpectAllEnd(75);
 }
 
 }  // namespace

@@ -1,7 +1,11 @@
 // The intervals and deadlines of a job, from the section `faults` of job.proto.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
+
 #include "common/protocol/rounds/message.h"
+#include "proto/wire.pb.h"
 
 namespace tern::protocol {
 
@@ -15,9 +19,16 @@ struct Timings {
   Time server_return_timeout{};  // how long the other daemons wait for a silent shard
   Time hello_retry{};            // how long a hello may be unanswered before it is sent again
   Time resend_after{};           // the same for messages other than hellos
-  // A worker whose compute thread stands still for longer is lost. Zero: one minute or ten average
-  // steps of the worker, whichever is longer.
-  Time progress_timeout{};
+  Time progress_timeout{};       // see ProgressTimeout(); zero: the job sets none
 };
+
+// How long the training threads of a worker with these counters may stand still: the configured
+// timeout, or else one minute or ten of its average steps, whichever is longer.
+inline Time ProgressTimeout(const Timings& timings, const pb::Counters& counters) {
+  if (timings.progress_timeout != Time::zero()) return timings.progress_timeout;
+  const double num_steps = static_cast<double>(std::max<uint64_t>(1, counters.rounds()));
+  const double ten_steps_s = 10 * counters.compute_s() / num_steps;
+  return std::max<Time>(std::chrono::minutes(1), Time(static_cast<int64_t>(ten_steps_s * 1e9)));
+}
 
 }  // namespace tern::protocol

@@ -86,16 +86,6 @@ void Liveness::SendPulses(Time now, ControlActions* out) {
   }
 }
 
-// If the job sets no timeout, the timeout is one minute or ten average steps of this worker,
-// whichever is longer.
-Time Liveness::ProgressTimeout(const Roster::Worker& worker) const {
-  const Time configured_timeout = job_.options.timings.progress_timeout;
-  if (configured_timeout != Time::zero()) return configured_timeout;
-  const double num_steps = static_cast<double>(std::max<uint64_t>(1, worker.counters.rounds()));
-  const double ten_steps_s = 10 * worker.counters.compute_s() / num_steps;
-  return std::max<Time>(std::chrono::minutes(1), Time(static_cast<int64_t>(ten_steps_s * 1e9)));
-}
-
 Time Liveness::ReconnectTimeout() const {
   const Timings& timings = job_.options.timings;
   const bool can_undo = job_.options.elasticity.on_loss == OnLoss::kWait || !job_.running();
@@ -125,7 +115,7 @@ void Liveness::CheckSilence(uint32_t rank, Time now, ControlActions* out) {
     return HandleLoss(rank, {"silent for " + SecondsText(silence)}, now, out);
   }
   if (job_.running() && worker.presence == Presence::kPresent &&
-      now - worker.advanced_at > ProgressTimeout(worker)) {
+      now - worker.advanced_at > ProgressTimeout(timings, worker.counters)) {
     HandleLoss(rank,
                {"its compute thread has not moved for " + SecondsText(now - worker.advanced_at)},
                now, out);

@@ -99,7 +99,6 @@ class Liveness {
   void SendPulses(Time now, ControlActions* out);
   // Logs, once per 100 late rounds, that rounds close without this worker's contributions.
   void LogIfLate(uint32_t rank, ControlActions* out);
-  Time ProgressTimeout(const Roster::Worker& worker) const;
   // How long a worker whose connection is closed has to connect again.
   Time ReconnectTimeout() const;
   // Whether the worker's connection has been closed for that time.
