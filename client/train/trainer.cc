@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "client/train/pull.h"
+#include "common/algorithm/facts.h"
 #include "common/base/logging.h"
 #include "common/base/text.h"
 #include "common/protocol/rounds/cells.h"
@@ -113,8 +114,10 @@ Status Trainer::Restart() {
   if (const auto* arrived = std::get_if<StateArrived>(&event)) {
     TERN_RETURN_IF_ERROR(state_.Load(arrived->state));
     sums_.RestoreScalers(arrived->applied, state_scalers_);
-    LOG(WARNING) << "installed the state after round " << arrived->applied
-                 << " from another worker";
+    LOG(WARNING) << "installed the state after round " << arrived->applied << " from another worker"
+                 << (algorithm::FactsOf(deps_.setup.job).has_own_point
+                         ? "; this worker's own state (local weights, local updater) begins anew"
+                         : "");
     deps_.port.ReportInstalled(arrived->applied);
     return Ok();
   }
