@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "common/algorithm/elasticity.h"
@@ -62,7 +64,7 @@ void NetLoop::Start() {
 }
 
 Status NetLoop::Join() {
-  join_called_.Close();
+  join_called_ = true;
   thread_.Join();
   return end_status_;
 }
@@ -109,8 +111,8 @@ void NetLoop::Run() {
 }
 
 void NetLoop::AwaitJoin() {
-  while (!join_called_.closed()) {
-    (void)join_called_.Pop(tern::Now() + setup_.timings.heartbeat);
+  while (!join_called_ || !progress_.CoderIsIdle()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (WatchTraining() <= protocol::ProgressTimeout(setup_.timings, Counters())) continue;
     LOG(ERROR) << "training does not end, so this process ends without it: "
                << end_status_.message();

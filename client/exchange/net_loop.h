@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -94,7 +95,8 @@ class NetLoop : public client::Port {
   void Run();
   // Returns how long the training threads have hung; logs their stacks when that is long.
   Time WatchTraining();
-  // Waits for a call of Join(). If the training threads hang, ends the process.
+  // Waits for a call of Join(), and for the coder thread. If the training threads hang, ends the
+  // process.
   void AwaitJoin();
   void OnSignal(protocol::SessionActions* out);
   void OnCommand(Command command, protocol::SessionActions* out);
@@ -120,7 +122,7 @@ class NetLoop : public client::Port {
   unsigned num_connects_ = 0;
   const pthread_t compute_thread_ = pthread_self();
   HangWatch training_watch_;
-  Channel<int> join_called_;  // Join() closes it
+  std::atomic<bool> join_called_{false};
   bool has_ended_ = false;
   Status end_status_;
   Thread thread_;  // The last member, because the thread uses all members above.

@@ -55,8 +55,9 @@ struct Progress {
   // Whether the worker waits for servers or other workers: its compute thread has no event to
   // handle (`num_events` are queued), and its coder thread has nothing to do.
   bool WaitsForOthers(size_t num_events) const {
-    return is_waiting && num_events == 0 && num_coder_items == num_coded_items;
+    return is_waiting && num_events == 0 && CoderIsIdle();
   }
+  bool CoderIsIdle() const { return num_coder_items == num_coded_items; }
   // Grows whenever one of the two threads makes progress.
   uint64_t NumAdvances() const { return num_advances + num_coded_items; }
   void CountAdvance() { num_advances.fetch_add(1, std::memory_order_relaxed); }

@@ -48,6 +48,8 @@ TEST(Wait, AKilledWorkerIsLostWithinASecondAndReplacedSoon) {
   ASSERT_TRUE(job.WaitForRound(3));
   const Time kill_time = Now();
   job.worker(1).Signal(SIGKILL);
+  ASSERT_TRUE(job.WaitForLog("server", 0, "is suspect: its connection is closed"));
+  RecordProperty("noticed_after_s", std::to_string(Seconds(Now() - kill_time)));
   ASSERT_TRUE(job.WaitForLog("server", 0, "its connection is closed; waiting for its return"));
   const double lost_after_s = Seconds(Now() - kill_time);
   RecordProperty("lost_after_s", std::to_string(lost_after_s));

@@ -78,7 +78,7 @@ TEST(KilledWorker, IsKilledAgainWhileItFetchesTheState) {
   ASSERT_TRUE(job.WaitForRound(5));
   KillAndWait(job.worker(1));
   job.StartWorker(1);
-  ASSERT_TRUE(job.server(0).WaitForErr("its connection is closed"));
+  ASSERT_TRUE(job.server(0).WaitForErr("its connection is closed; waiting for its return"));
   job.worker(0).Signal(SIGSTOP);  // the only worker that can send the training state
   EXPECT_TRUE(job.worker(1).WaitForErr("fetching the state"));
   KillAndWait(job.worker(1));

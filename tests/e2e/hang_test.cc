@@ -26,6 +26,11 @@ bool StopThread(pid_t thread) {
   return ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr) == 0 &&
          waitpid(thread, &wait_status, __WALL) == thread;
 }
+// Waits until a stopped thread, other than the main thread, has ended with its process. Until then
+// the process cannot be waited for, because this test traces the thread.
+void AwaitEndOfStoppedThread(pid_t thread) {
+  EXPECT_TRUE(WaitUntil([&] { return waitpid(thread, nullptr, __WALL | WNOHANG) == thread; }));
+}
 void ContinueThread(pid_t thread) { ptrace(PTRACE_DETACH, thread, nullptr, nullptr); }
 
 TEST(Hang, AComputeThreadWithoutProgressIsNamedAndEndsTheJob) {
@@ -79,6 +84,7 @@ void ExpectNoticedWhileItWaits(const std::string& thread_name) {
   job.StartWorker(0);
   ASSERT_TRUE(job.worker(0).WaitForErr("installed the state after round"));
   ASSERT_TRUE(job.WaitForRound(job.Progress().value("rounds", uint64_t{0}) + 5));
+  if (thread != process) AwaitEndOfStoppedThread(thread);
   EXPECT_EQ(stuck_worker.Wait(), 77) << "its rank is taken";
   job.server(0).Signal(SIGTERM);
   for (TestProgram* program : {&job.server(0), &job.worker(0), &job.worker(1)})
@@ -102,6 +108,7 @@ TEST(HangOfAServer, OfALaneIsNamedAndEndsTheJobWhenItLasts) {
   ASSERT_TRUE(job.WaitForLog("server", 0, "the thread of lane 1 has not moved for 1."));
   EXPECT_THAT(job.Log("server", 0), HasSubstr("its stack cannot be read"));
   ASSERT_TRUE(job.worker(0).WaitForErr("the thread of lane 1 has not moved for 3."));
+  AwaitEndOfStoppedThread(thread);
   job.ExpectAllEnd(75);
 }
 

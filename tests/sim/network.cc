@@ -33,8 +33,10 @@ void Network::SendToServer(uint32_t index, Message message, Time now) {
 bool Network::SendToClient(uint32_t server, Peer peer, Message message, Time now) {
   Connection& connection = connections_[peer - 1];
   if (connection.server != server) return true;
-  // A server does not hear of every closed connection: the network may lose what tells it so.
-  if (!connection.is_open || connection.is_broken) return peer % 4 == 0;
+  // A server that is cut off does not hear of a closed connection; nor does any other of every one,
+  // because the network may lose what tells it so.
+  if (!connection.is_open || connection.is_broken)
+    return peer % 4 == 0 || FindActiveCut(connection, now) != nullptr;
   const auto index = static_cast<uint32_t>(peer - 1);
   Send(Event::Type::kToClient, index, std::move(message), &connection.last_arrival_at_client, now);
   return true;

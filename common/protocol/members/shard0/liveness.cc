@@ -89,12 +89,12 @@ void Liveness::SendPulses(Time now, ControlActions* out) {
 Time Liveness::ReconnectTimeout() const {
   const Timings& timings = job_.options.timings;
   const bool can_undo = job_.options.elasticity.on_loss == OnLoss::kWait || !job_.running();
-  return timings.heartbeat + (can_undo ? Time{} : timings.suspect_after);
+  return 2 * timings.heartbeat + (can_undo ? Time{} : timings.suspect_after);
 }
 
 bool Liveness::IsDisconnected(const Roster::Worker& worker, Time now) const {
   return worker.closed_at != Time{} && now - worker.closed_at > ReconnectTimeout() &&
-         !(job_.options.elasticity.shrinks_on_loss() && HearsNobody(now));
+         !HearsNobody(now);
 }
 
 void Liveness::CheckSilence(uint32_t rank, Time now, ControlActions* out) {
@@ -122,9 +122,11 @@ void Liveness::CheckSilence(uint32_t rank, Time now, ControlActions* out) {
     worker.is_stuck = worker.presence == Presence::kLost;
     return;
   }
-  if (silence > timings.suspect_after && !worker.suspect) {
+  const bool is_closed = worker.closed_at != Time{};
+  if ((silence > timings.suspect_after || is_closed) && !worker.suspect) {
     worker.suspect = true;
-    EmitLog(Cat(job_.roster.Name(rank), " is suspect: silent for ", SecondsText(silence),
+    EmitLog(Cat(job_.roster.Name(rank), " is suspect: ",
+                is_closed ? "its connection is closed" : "silent for " + SecondsText(silence),
                 ", at round ", worker.applied + 1),
             out);
   }
@@ -146,8 +148,10 @@ void Liveness::ExcuseSilence(Time now) {
     if (worker.live()) last_heard_at = std::max(last_heard_at, worker.heard_at);
   }
   for (Roster::Worker& worker : job_.roster.workers) {
-    if (worker.live() && worker.heard_at + job_.options.timings.suspect_after >= last_heard_at)
-      worker.excused_at = worker.advanced_at = now;
+    if (!worker.live() || worker.heard_at + job_.options.timings.suspect_after < last_heard_at)
+      continue;
+    worker.excused_at = worker.advanced_at = now;
+    if (worker.closed_at != Time{}) worker.closed_at = now;
   }
 }
 

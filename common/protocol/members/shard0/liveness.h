@@ -4,13 +4,13 @@
 //   a rank: absent --Hello--> present --silent 1.5 s--> suspect --silent 3 s--> lost
 //                              ^   ^ |                   | heard               ^ |
 //                              |   +-|-------------------+                     | |
-//                              |     +--connection closed for 0.25 s (1.75 s)--+ |
+//                              |     +--connection closed for 0.5 s (2 s)------+ |
 //                              +--- `wait`, `shrink`: a new incarnation says hello
 //
 // (1.5 s and 3 s are the defaults of suspect_after and dead_after.) A killed process closes its
-// connections at once, so its loss is seen by them; but the network may close a connection, too.
-// Then the worker connects again, for which it has a heartbeat (0.25 s). Under `fail` and `shrink`
-// a loss cannot be undone, so it has suspect_after more (ReconnectTimeout).
+// connections at once, so it is suspect at once; but the network may close a connection, too. Then
+// the worker connects again, for which it has two heartbeats (0.5 s). Under `fail` and `shrink` a
+// loss cannot be undone, so it has suspect_after more (ReconnectTimeout).
 //
 // What happens when a worker is lost depends on faults.on_worker_loss:
 //
@@ -87,7 +87,8 @@ class Liveness {
   // shard 0's own network link is down.
   bool HearsNobody(Time now) const;
   // Call when shard 0's network link is up again. Lets the silence of each worker that was heard
-  // until the link went down begin at `now`, so that each has time to be heard again.
+  // until the link went down, and the loss of its connection, begin at `now`, so that each has time
+  // to be heard again.
   void ExcuseSilence(Time now);
   // Call for a silent worker while HearsNobody(). Waits for that worker for up to wait_timeout.
   void WaitForSilentWorker(uint32_t rank, Time now, ControlActions* out);

@@ -118,18 +118,23 @@ TEST(FailedCheckpoints, AreLoggedFirstAndWheneverTheirNumberHasDoubled) {
   std::vector<uint64_t> logged;
   for (uint64_t num_failed = 0; num_failed <= 9; ++num_failed) {
     const std::string log = Shard0::LogOf(shard0.Deliver(100, BeatWithFailures(num_failed)));
-    if (log.empty()) continue;
+    if (log.find("could not write") == std::string::npos) continue;
     logged.push_back(num_failed);
     EXPECT_THAT(log, HasSubstr("worker 0 (node0, pid 0) could not write " +
                                std::to_string(num_failed) + " checkpoint"));
-    EXPECT_EQ(Shard0::LogOf(shard0.Deliver(100, BeatWithFailures(num_failed))), "");
+    EXPECT_THAT(Shard0::LogOf(shard0.Deliver(100, BeatWithFailures(num_failed))),
+                testing::Not(HasSubstr("could not write")));
   }
   EXPECT_EQ(logged, (std::vector<uint64_t>{1, 2, 4, 8}));
 }
 
 TEST(FailedCheckpoints, OfAllShardsAreAddedUp) {
   ControlOptions options = TestOptions(2, 2, OnLoss::kWait);
-  options.find_saved_checkpoints = [] { return SavedCheckpoints{.num_failed = 4}; };
+  options.find_saved_checkpoints = [] {
+    SavedCheckpoints saved;
+    saved.num_failed = 4;
+    return saved;
+  };
   Shard0 shard0(std::move(options));
   pb::Hello hello = TestHello(1, 50);
   hello.set_role(pb::Hello::shard);
