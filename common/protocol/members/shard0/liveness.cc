@@ -89,7 +89,7 @@ void Liveness::SendPulses(Time now, ControlActions* out) {
 Time Liveness::ReconnectTimeout() const {
   const Timings& timings = job_.options.timings;
   const bool can_undo = job_.options.elasticity.on_loss == OnLoss::kWait || !job_.running();
-  return 2 * timings.heartbeat + (can_undo ? Time{} : timings.suspect_after);
+  return 2 * timings.heartbeat + (can_undo ? 5 * timings.hello_retry : timings.suspect_after);
 }
 
 bool Liveness::IsDisconnected(const Roster::Worker& worker, Time now) const {

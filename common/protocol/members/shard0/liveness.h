@@ -4,13 +4,13 @@
 //   a rank: absent --Hello--> present --silent 1.5 s--> suspect --silent 3 s--> lost
 //                              ^   ^ |                   | heard               ^ |
 //                              |   +-|-------------------+                     | |
-//                              |     +--connection closed for 0.5 s (2 s)------+ |
+//                              |     +--connection closed for 1 s (2 s)--------+ |
 //                              +--- `wait`, `shrink`: a new incarnation says hello
 //
 // (1.5 s and 3 s are the defaults of suspect_after and dead_after.) A killed process closes its
 // connections at once, so it is suspect at once; but the network may close a connection, too. Then
-// the worker connects again, for which it has two heartbeats (0.5 s). Under `fail` and `shrink` a
-// loss cannot be undone, so it has suspect_after more (ReconnectTimeout).
+// the worker has one second to connect again; under `fail` and `shrink`, where a loss cannot be
+// undone, two (ReconnectTimeout).
 //
 // What happens when a worker is lost depends on faults.on_worker_loss:
 //
