@@ -21,7 +21,8 @@ constexpr uint64_t kEndlessSteps = 1000000;
 // The round that the message about the loss of worker 1 names; 0 if it names none.
 uint64_t RoundOfLoss(const std::string& text) {
   std::smatch match;
-  const std::regex sentence(R"(worker 1 \([^)]*\) was lost at round ([0-9]+): its connection is closed)");
+  const std::regex sentence(
+      R"(worker 1 \([^)]*\) was lost at round ([0-9]+): its connection is closed)");
   return std::regex_search(text, match, sentence) ? std::stoull(match[1]) : 0;
 }
 

@@ -74,7 +74,7 @@ class ToyServer {
   // For each lane in round_lanes_: the number of the job's newest start that the lane knows. A new
   // number tells the lane to go back to an earlier round.
   std::vector<uint64_t> beginnings_;
-  uint32_t shard0_connection_ = kNobody;  // the connection to shard 0
+  uint32_t shard0_connection_ = kNobody;           // the connection to shard 0
   std::vector<protocol::Peer> unreachable_peers_;  // OnTick() tells control_ of them
   bool is_alive_ = true, was_killed_ = false;
   Status status_;

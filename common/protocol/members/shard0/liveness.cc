@@ -57,7 +57,7 @@ void Liveness::OnHeartbeat(Roster::Worker* worker, const pb::Heartbeat& beat, Ti
 }
 
 void Liveness::OnNewcomer(const Roster::Worker& worker, uint32_t rank, Time now) {
-  if (worker.is_awaited) ExcuseSilence(now);
+  if (worker.is_awaited || HearsNobody(now)) ExcuseSilence(now);
   stragglers_.Forget(rank);
 }
 

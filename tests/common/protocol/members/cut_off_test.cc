@@ -203,6 +203,23 @@ TEST(CutOffWithoutRounds, ANewProcessShowsThatTheLinkIsBack) {
   }
 }
 
+// Worker 1 was lost before the link went down. Its successor is the first that is heard again; the
+// others have not had time to be.
+TEST(CutOffWithoutRounds, ANewProcessOfALostRankBlamesNobody) {
+  for (const OnLoss on_loss : {OnLoss::kWait, OnLoss::kShrink}) {
+    ControlOptions options = TestOptions(1, 2, on_loss);
+    options.workers_hold_state = false;
+    Shard0 shard0(std::move(options));
+    shard0.GatherWorkers();
+    shard0.PassTime(milliseconds(3'500), {0});
+    ASSERT_EQ(shard0.workers()[1].presence, Presence::kLost);
+    shard0.PassTime(milliseconds(5'000), {});
+    shard0.Deliver(301, HelloMessage(TestHello(1, 51)));
+    EXPECT_THAT(Shard0::LogOf(shard0.PassTime(milliseconds(2'500), {1})), Not(HasSubstr("lost")));
+    EXPECT_EQ(shard0.workers()[0].presence, Presence::kPresent);
+  }
+}
+
 TEST(CutOffUnderWait, ALostWorkerThatLeavesDoesNotReturn) {
   Shard0 shard0(OnLoss::kWait);
   shard0.GatherWorkers();
