@@ -47,9 +47,9 @@ class LaneLoop {
   // The checkpoints on the lane's disk: see DataLane. Any thread may call it.
   std::optional<protocol::SavedCheckpoints> Saved() const { return data_lane_->Saved(); }
   // Why this shard must leave the job: an error of the data lane or of the socket, or the lane's
-  // thread has stood still for `timeout` + `patience`. After `timeout`, logs the thread's stack. The
-  // thread stands still if it hangs or waits for a disk; while it waits for messages, it wakes once
-  // a second. Call regularly, on one thread.
+  // thread has stood still for `timeout` + `patience`. After `timeout`, logs the thread's stack.
+  // The thread stands still if it hangs or waits for a disk; while it waits for messages, it wakes
+  // once a second. Call regularly, on one thread.
   Status CheckThread(Time timeout, Time patience, Time now);
   // Whether CheckThread() has found that the thread hangs. The destructor would wait for it.
   bool hangs() const { return hangs_; }

@@ -52,8 +52,8 @@ class NetLoop : public client::Port {
 
   void Start();
   // Waits until the session has ended, and returns the status with which it ended. If the session
-  // ends while the training threads hang, so that nobody calls this, the net thread ends the process
-  // with the status' exit code.
+  // ends while the training threads hang, so that nobody calls this, the net thread ends the
+  // process with the exit code of that status.
   Status Join();
   pb::Counters Counters() const;
 

@@ -21,6 +21,15 @@ struct EndOfSteps {
   ~EndOfSteps() { compute.End(); }
 };
 
+// Waits for the next event, and counts it as progress. Returns nullopt if the net thread is gone.
+std::optional<Event> AwaitEvent(Events& events, Progress& progress) {
+  progress.is_waiting = true;
+  std::optional<Event> event = events.Pop();
+  progress.is_waiting = false;
+  progress.CountAdvance();
+  return event;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Trainer>> Trainer::Make(const Dependencies& dependencies) {
@@ -197,16 +206,8 @@ Status Trainer::CheckLossIsFinite() const {
                                      steps_done_, "; lower the learning rate"));
 }
 
-std::optional<Event> Trainer::AwaitEvent() {
-  deps_.progress.is_waiting = true;
-  std::optional<Event> event = deps_.events.Pop();
-  deps_.progress.is_waiting = false;
-  deps_.progress.CountAdvance();
-  return event;
-}
-
 bool Trainer::ServeUntilJobEnds() {
-  while (std::optional<Event> event = AwaitEvent()) {
+  while (std::optional<Event> event = AwaitEvent(deps_.events, deps_.progress)) {
     if (std::holds_alternative<Ended>(*event)) return false;
     if (std::holds_alternative<SnapshotWanted>(*event) && !SendState().ok()) return false;
     if (std::holds_alternative<WentBack>(*event))
@@ -234,7 +235,7 @@ Status Trainer::WaitUntil(const std::function<bool()>& is_done) {
   if (is_done()) return Ok();
   TimeScope wait_scope(deps_.progress.wait_time);
   while (!is_done()) {
-    std::optional<Event> event = AwaitEvent();
+    std::optional<Event> event = AwaitEvent(deps_.events, deps_.progress);
     if (!event.has_value()) return Status(Code::kInternal, "the net thread is gone");
     TERN_RETURN_IF_ERROR(HandleEvent(std::move(*event)));
   }

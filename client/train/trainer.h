@@ -99,8 +99,6 @@ class Trainer {
   void ReportStepsToObserver();
   // Calls Algorithm::Drain, whose time counts as training time.
   Status Drain();
-  // Waits for the next event, and counts it as progress. Returns nullopt if the net thread is gone.
-  std::optional<Event> AwaitEvent();
   // Handles events until `is_done` returns true, or returns the error that ends the worker.
   Status WaitUntil(const std::function<bool()>& is_done);
   // The phase `serving`: sends State, because a worker that was lost near the end may still need

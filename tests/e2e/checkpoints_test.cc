@@ -234,8 +234,9 @@ TEST(WithoutRounds, AfterAResumeAKilledShardContinuesFromItsNewestCheckpoint) {
   EXPECT_NE(job.Log("server", 1).find("goes on from its checkpoint of step"), std::string::npos);
 }
 
-// Only one worker is lost and comes back, or one worker and shard 0. Its private state (OD-SGD's w' and momentum, the
-// codecs' memories) is only on its disk, so all processes go back to a checkpoint.
+// Only one worker is lost and comes back, or one worker and shard 0. Its private state (OD-SGD's w'
+// and momentum, the codecs' memories) is only on its disk, so all processes go back to a
+// checkpoint.
 class KilledAlone : public testing::TestWithParam<JobCase> {
  protected:
   // Kills worker 1, and shard 0 with it if `kills_shard0`.

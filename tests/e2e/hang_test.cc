@@ -61,8 +61,8 @@ pid_t ThreadOf(pid_t process, const std::string& name) {
   return 0;
 }
 
-// Worker 1 is suspended, so worker 0 waits for its pushes. A thread of worker 0 is stopped then, and
-// does not take the sums (the scalers) that arrive when worker 1 runs again.
+// Worker 1 is suspended, so worker 0 waits for its pushes. A thread of worker 0 is stopped then,
+// and does not take the sums (the scalers) that arrive when worker 1 runs again.
 void ExpectNoticedWhileItWaits(const std::string& thread_name) {
   TestJob job({.workers = 2,
                .steps = 1000000,

@@ -12,7 +12,8 @@
 //              - servers hold the parameters, there are rounds, and a shard says hello as a new
 //                process;
 //              - a worker that was lost comes back, and needs private state that only the
-//                checkpoints on its disk have (Hello.keeps_own); shard 0 may have been lost with it;
+//                checkpoints on its disk have (Hello.keeps_own); shard 0 may have been lost with
+//                it;
 //              - shard 0 is a new process, and the workers that say hello had already started
 //                the job
 //   gathering  Shard 0 sends GoBack to every live worker that was ever admitted. The worker

@@ -42,8 +42,8 @@ class Admission {
   bool MayTakeRank(Roster::Worker* worker, Peer from, const pb::Hello& hello, Time now,
                    ControlActions* out) const;
   // Refuses a hello for a rank that the live worker `holder` has. The refusal is final if `holder`
-  // was heard, and advanced, more than suspect_after after the sender first asked for the rank; else
-  // the sender is told to retry.
+  // was heard, and advanced, more than suspect_after after the sender first asked for the rank;
+  // else the sender is told to retry.
   void Refuse(Roster::Worker* holder, Peer from, const pb::Hello& hello, Time now,
               ControlActions* out) const;
   // Admits the sender as the worker of its rank. If that completes the workers, the job runs; if

@@ -63,6 +63,19 @@ inline pb::Checkpoint CheckpointAt(uint64_t step, uint64_t run) {
   checkpoint.set_round(step);
   return checkpoint;
 }
+// The checkpoints that one daemon offers.
+using Checkpoints = std::vector<pb::Checkpoint>;
+// A checkpoint after `step`, where each round takes two steps.
+inline pb::Checkpoint CheckpointAfter(uint64_t step, uint64_t run = 3) {
+  pb::Checkpoint checkpoint = CheckpointAt(step, run);
+  checkpoint.set_round(step / 2);
+  return checkpoint;
+}
+inline Checkpoints CheckpointsAfter(const std::vector<uint64_t>& steps, uint64_t run = 3) {
+  Checkpoints checkpoints;
+  for (const uint64_t step : steps) checkpoints.push_back(CheckpointAfter(step, run));
+  return checkpoints;
+}
 // Options of a shard with incarnation 7 and one data lane (socket).
 inline ControlOptions TestOptions(uint32_t shards, uint32_t workers, OnLoss on_loss) {
   ControlOptions options;
