@@ -40,7 +40,7 @@ void Liveness::OnHeartbeat(Roster::Worker* worker, const pb::Heartbeat& beat, Ti
   worker->suspect = false;
   Hear(worker, now);
   worker->counters = beat.counters();
-  if (std::string slowness_text = stragglers_.OnCounters(beat.rank(), worker->counters);
+  if (std::string slowness_text = stragglers_.OnCounters(beat.rank(), worker->counters, now);
       !slowness_text.empty())
     EmitLog(job_.roster.Name(beat.rank()) + slowness_text, out);
   LogIfLate(beat.rank(), out);

@@ -10,6 +10,7 @@ namespace {
 
 constexpr uint64_t kMinSteps = 5;
 constexpr double kSlowFactor = 1.5, kNotSlowFactor = 1.3;
+constexpr Time kLeastBetweenLogs = std::chrono::minutes(1);
 
 std::string MillisecondsText(double seconds) {
   char text[32];
@@ -19,7 +20,7 @@ std::string MillisecondsText(double seconds) {
 
 }  // namespace
 
-std::string Stragglers::OnCounters(uint32_t rank, const pb::Counters& counters) {
+std::string Stragglers::OnCounters(uint32_t rank, const pb::Counters& counters, Time now) {
   Worker& worker = workers_[rank];
   if (!std::isfinite(counters.compute_s()) || counters.compute_s() < 0) return "";
   const uint64_t num_steps = counters.has_steps() ? counters.steps() : counters.rounds();
@@ -33,10 +34,12 @@ std::string Stragglers::OnCounters(uint32_t rank, const pb::Counters& counters) 
                   static_cast<double>(num_steps - first_sample.steps);
   const double others_s = MedianOfOthers(rank);
   if (others_s <= 0) return "";
+  if (worker.logged_at.has_value() && now - *worker.logged_at < kLeastBetweenLogs) return "";
   const std::string times_text =
       MillisecondsText(worker.step_s) + " a step, the others " + MillisecondsText(others_s);
   if (worker.logged_step_s != 0 && worker.step_s < kNotSlowFactor * others_s) {
     worker.logged_step_s = 0;
+    worker.logged_at = now;
     return " is not slow any more: " + times_text;
   }
   const bool is_slow = worker.step_s > kSlowFactor * others_s;
@@ -47,6 +50,7 @@ std::string Stragglers::OnCounters(uint32_t rank, const pb::Counters& counters) 
     return "";
   }
   worker.logged_step_s = worker.step_s;
+  worker.logged_at = now;
   return " is slow: " + times_text;
 }
 

@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "proto/wire.pb.h"
 
 namespace tern::protocol {
@@ -19,8 +21,9 @@ class Stragglers {
   // more, or is slow and its step time has changed much, returns what to log after the worker's
   // name, for example " is slow: 31 ms a step, the others 10 ms"; else returns an empty string. The
   // time of a step is the mean over the worker's last five or more steps. A worker becomes slow
-  // above 1.5 times the median of the others, and stops being slow below 1.3 times that median.
-  std::string OnCounters(uint32_t rank, const pb::Counters& counters);
+  // above 1.5 times the median of the others, and stops being slow below 1.3 times that median. A
+  // process is logged at most once a minute, with what is true then.
+  std::string OnCounters(uint32_t rank, const pb::Counters& counters, Time now);
   // Call when another process has taken this rank: forgets the times of the previous process.
   void Forget(uint32_t rank) { workers_[rank] = Worker{}; }
 
@@ -33,6 +36,7 @@ class Stragglers {
     std::deque<Sample> samples;  // oldest first; they span the last five or more steps
     double step_s = 0;           // mean seconds of a step; 0: not known yet
     double logged_step_s = 0;  // step_s when the worker was last logged as slow; 0: it is not slow
+    std::optional<Time> logged_at;  // when the worker was last logged
   };
   double MedianOfOthers(uint32_t rank) const;
 
