@@ -64,31 +64,29 @@ Status Ending::FinalStatus() const {
                 Cat("the job was stopped in order after step ", last_step, " of ", job_steps));
 }
 
+// A daemon that has been silent for a while, even a worker that counts as lost, may be cut off only
+// for that while. If it did not hear of the end, it would wait long for this shard. After a signal
+// this process must end soon, so it waits only for workers that are heard.
+bool Ending::MustHearOfAbort(const Farewell::Recipient& recipient, Time now) const {
+  const Timings& timings = job_.options.timings;
+  const Time max_silence = job_.IsStopping() ? timings.suspect_after : 2 * timings.dead_after;
+  if (recipient.role == pb::Hello::shard)
+    return now - job_.roster.shards.at(recipient.rank).heard_at <= max_silence;
+  const Roster::Worker& worker = job_.roster.workers[recipient.rank];
+  return worker.closed_at == Time{} && !worker.has_left && now - worker.heard_at <= max_silence;
+}
+
 void Ending::Abort(Code code, const std::string& sentence, Time now, ControlActions* out) {
   Message message;
   message.head.mutable_abort()->set_code(static_cast<uint32_t>(code));
   message.head.mutable_abort()->set_sentence(sentence);
-  const Roster& roster = job_.roster;
   const Timings& timings = job_.options.timings;
-  Time deadline = now + 2 * timings.heartbeat;
   std::vector<Farewell::Recipient> recipients = Recipients();
-  for (Farewell::Recipient& recipient : recipients) {
-    if (recipient.role == pb::Hello::worker) {
-      const Roster::Worker& worker = roster.workers[recipient.rank];
-      recipient.is_awaited = recipient.peer != 0 && worker.live() && !worker.suspect;
-      continue;
-    }
-    const Roster::Shard& shard = roster.shards.at(recipient.rank);
-    recipient.is_awaited = recipient.peer != 0 && !shard.is_silent;
-    // If the shard was not heard for longer than suspect_after, the network link of this host may
-    // be down for a while. The shard waits long for shard 0, so shard 0 repeats the message for
-    // longer.
-    if (recipient.is_awaited && now - shard.heard_at > timings.suspect_after)
-      deadline = now + 2 * timings.dead_after;
-  }
+  for (Farewell::Recipient& recipient : recipients)
+    recipient.is_awaited = recipient.peer != 0 && MustHearOfAbort(recipient, now);
   job_.Become(JobPhase::kEnding);
   farewell_.Start(std::move(message), Status(code, sentence), std::move(recipients),
-                  timings.hello_retry, deadline, now, out);
+                  timings.hello_retry, now + 2 * timings.dead_after, now, out);
 }
 
 std::vector<Farewell::Recipient> Ending::Recipients() const {

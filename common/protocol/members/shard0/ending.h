@@ -42,6 +42,8 @@ class Ending {
   // The status of a job whose workers are all done: ok, or the code of the stop request that ended
   // the job before its last step.
   Status FinalStatus() const;
+  // Whether to wait for this daemon's answer to an Abort.
+  bool MustHearOfAbort(const Farewell::Recipient& recipient, Time now) const;
   // Returns all workers and all shards but shard 0, to which the last message goes.
   std::vector<Farewell::Recipient> Recipients() const;
 

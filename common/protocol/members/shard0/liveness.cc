@@ -208,6 +208,7 @@ void Liveness::HandleLoss(uint32_t rank, const Loss& loss, Time now, ControlActi
   }
   worker.presence = Presence::kLost;
   worker.lost_at = now;
+  worker.has_left = loss.has_left;
   worker.may_return = waits && !loss.has_left && !worker.joining;
   worker.joining = worker.is_awaited = false;
   if (on_loss == OnLoss::kFail) return ending_.Abort(loss.code, what, now, out);

@@ -35,6 +35,7 @@ struct Roster {
     bool is_awaited = false;
     // Whether it is lost, but its process may be alive and come back with its state.
     bool may_return = false;
+    bool has_left = false;  // whether it is lost because its process said that it leaves
     // Whether it is lost because its compute thread hangs. It may return only once that thread
     // advances, because until then a new process may take its rank.
     bool is_stuck = false;

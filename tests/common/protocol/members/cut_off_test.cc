@@ -153,8 +153,32 @@ TEST(CutOffUnderFail, EndsTheJobAsBefore) {
   Shard0 shard0(OnLoss::kFail);
   shard0.GatherWorkers();
   shard0.PassTime(milliseconds(500), {0, 1});
-  const Status end_status = Shard0::EndStatusOf(shard0.PassTime(milliseconds(3'500), {}));
+  const Status end_status = Shard0::EndStatusOf(shard0.PassTime(milliseconds(9'500), {}));
   EXPECT_EQ(end_status.code(), Code::kPeerLost);
+}
+
+// A worker that was cut off for a few seconds learns from its first hello that the job has ended.
+TEST(CutOffUnderFail, ALostWorkerIsToldThatTheJobHasEnded) {
+  Shard0 shard0(OnLoss::kFail);
+  shard0.GatherWorkers();
+  shard0.PassTime(milliseconds(3'500), {0});
+  ASSERT_EQ(shard0.workers()[1].presence, Presence::kLost);
+  shard0.Deliver(100, EndMessage());
+  EXPECT_TRUE(Shard0::EndStatusOf(shard0.PassTime(milliseconds(4'000), {})).ok())
+      << "it waits for worker 1";
+  const ControlActions out = shard0.Deliver(301, HelloMessage(HelloWithState(1, 11, 4, 1)));
+  EXPECT_THAT(Shard0::AbortTo(301, out).sentence(), HasSubstr("worker 1 (node1, pid 0) was lost"));
+  EXPECT_EQ(Shard0::EndStatusOf(shard0.Deliver(301, EndMessage())).code(), Code::kPeerLost);
+}
+
+// A process that was killed will not answer.
+TEST(CutOffUnderFail, NobodyWaitsForAClosedConnection) {
+  Shard0 shard0(OnLoss::kFail);
+  shard0.GatherWorkers();
+  shard0.FindUnreachable(101);
+  shard0.PassTime(milliseconds(2'500), {0});
+  ASSERT_EQ(shard0.workers()[1].presence, Presence::kLost);
+  EXPECT_EQ(Shard0::EndStatusOf(shard0.Deliver(100, EndMessage())).code(), Code::kPeerLost);
 }
 
 // While shard 0 still heard worker 1, it gave up worker 0. Then it hears neither. Worker 0's

@@ -204,7 +204,7 @@ TEST_F(CoordinatorTest, EndsTheJobAtALossUnderFail) {
   GatherWorkers();
   applied_[0] = applied_[1] = 4;
   PassTime(milliseconds(500), {0, 1});
-  const ControlActions out = PassTime(milliseconds(3700), {0});
+  const ControlActions out = PassTime(milliseconds(9700), {0});
   const pb::Abort abort = FirstMessageTo(100, pb::Envelope::kAbort, SendsOf(out)).head.abort();
   EXPECT_EQ(abort.code(), 75u);
   EXPECT_THAT(abort.sentence(), HasSubstr("worker 1 (node1, pid 0) was lost at round 5"));
@@ -215,7 +215,7 @@ TEST_F(CoordinatorTest, LosesAWorkerWhoseComputeThreadIsStuck) {
   MakeCoordinator(false, 1);
   GatherWorkers();
   EXPECT_EQ(Count(PassTime(milliseconds(9000), {0, 1}, false), Type::kEnded), 0);
-  const ControlActions out = PassTime(milliseconds(2500), {0, 1}, false);
+  const ControlActions out = PassTime(milliseconds(8500), {0, 1}, false);
   EXPECT_THAT(EndStatusOf(out).message(), HasSubstr("compute thread has not moved for 10."));
 }
 
@@ -229,7 +229,7 @@ TEST_F(CoordinatorTest, EndsWhenNobodyHoldsTheState) {
 
 TEST_F(CoordinatorTest, DoesNotWaitForALostWorkerForEver) {
   GatherWorkers();
-  const ControlActions out = PassTime(milliseconds(24'500), {0});
+  const ControlActions out = PassTime(milliseconds(30'500), {0});
   EXPECT_EQ(EndStatusOf(out).code(), Code::kPeerLost);
   EXPECT_THAT(EndStatusOf(out).message(), HasSubstr("worker 1"));
 }
@@ -413,7 +413,7 @@ TEST_F(CoordinatorTest, TellsAShardItsMembers) {
 TEST_F(CoordinatorTest, GivesAShardItsTimeToReturn) {
   MakeCoordinator(true, 2);
   GatherWorkers();
-  const ControlActions out = PassTime(milliseconds(31'000), {0, 1});
+  const ControlActions out = PassTime(milliseconds(37'000), {0, 1});
   EXPECT_THAT(EndStatusOf(out).message(), HasSubstr("server shard 1 was lost"));
 }
 
