@@ -45,8 +45,7 @@ void PlayedLane::OnMembers(const pb::Members& members, Sends* out) {
     world_->OnBeginning(lane_->beginning(), members.begin());
   if (has_rounds_) ReportAnswers(*out, 0);
   if (world_->disk(lane_ref_.shard).stopped()) return;
-  if (members.has_beginning() && lane_->beginning() != members.beginning() &&
-      lane_->failure().ok())
+  if (members.has_beginning() && lane_->beginning() != members.beginning() && lane_->failure().ok())
     world_->ReportViolation(DisplayName() + " cannot go back");
   for (const Cell& cell : cells_) {
     if (has_rounds_) continue;
