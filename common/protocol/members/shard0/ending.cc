@@ -66,12 +66,14 @@ Status Ending::FinalStatus() const {
 
 // A daemon that has been silent for a while, even a worker that counts as lost, may be cut off only
 // for that while. If it did not hear of the end, it would wait long for this shard. After a signal
-// this process must end soon, so it waits only for workers that are heard.
+// this process must end soon, so it waits only for those workers that are heard.
 bool Ending::MustHearOfAbort(const Farewell::Recipient& recipient, Time now) const {
   const Timings& timings = job_.options.timings;
+  if (recipient.role == pb::Hello::shard) {
+    const Roster::Shard& shard = job_.roster.shards.at(recipient.rank);
+    return now - shard.heard_at <= 2 * timings.dead_after;
+  }
   const Time max_silence = job_.IsStopping() ? timings.suspect_after : 2 * timings.dead_after;
-  if (recipient.role == pb::Hello::shard)
-    return now - job_.roster.shards.at(recipient.rank).heard_at <= max_silence;
   const Roster::Worker& worker = job_.roster.workers[recipient.rank];
   return worker.closed_at == Time{} && !worker.has_left && now - worker.heard_at <= max_silence;
 }
