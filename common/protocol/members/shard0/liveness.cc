@@ -127,7 +127,7 @@ void Liveness::CheckSilence(uint32_t rank, Time now, ControlActions* out) {
     worker.suspect = true;
     EmitLog(Cat(job_.roster.Name(rank), " is suspect: ",
                 is_closed ? "its connection is closed" : "silent for " + SecondsText(silence),
-                ", at round ", worker.applied + 1),
+                ", at ", PlaceOf(worker, worker.applied)),
             out);
   }
 }
@@ -194,10 +194,17 @@ void Liveness::CheckShards(Time now, ControlActions* out) {
   }
 }
 
+// In a job without rounds the servers hold the state of the job.
+std::string Liveness::PlaceOf(const Roster::Worker& worker, uint64_t applied) const {
+  return job_.options.workers_hold_state ? Cat("round ", applied + 1)
+                                         : Cat("step ", worker.counters.job_step() + 1);
+}
+
 void Liveness::HandleLoss(uint32_t rank, const Loss& loss, Time now, ControlActions* out) {
   Roster::Worker& worker = job_.roster.workers[rank];
-  const std::string what = Cat(job_.roster.Name(rank), " was lost at round ",
-                               std::max(worker.applied, job_.lane.floor()) + 1, ": ", loss.why);
+  const std::string what =
+      Cat(job_.roster.Name(rank), " was lost at ",
+          PlaceOf(worker, std::max(worker.applied, job_.lane.floor())), ": ", loss.why);
   const OnLoss on_loss = job_.options.elasticity.on_loss;
   const bool waits = on_loss == OnLoss::kWait;
   if (!job_.running() && (waits || !job_.going_back())) {

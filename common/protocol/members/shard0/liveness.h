@@ -100,6 +100,9 @@ class Liveness {
   void SendPulses(Time now, ControlActions* out);
   // Logs, once per 100 late rounds, that rounds close without this worker's contributions.
   void LogIfLate(uint32_t rank, ControlActions* out);
+  // Where a worker is that has applied these rounds, for the log: "round 5" or, in a job without
+  // rounds, "step 5".
+  std::string PlaceOf(const Roster::Worker& worker, uint64_t applied) const;
   // How long a worker whose connection is closed has to connect again.
   Time ReconnectTimeout() const;
   // Whether the worker's connection has been closed for that time.

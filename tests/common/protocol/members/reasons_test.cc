@@ -147,5 +147,19 @@ TEST(FailedCheckpoints, OfAllShardsAreAddedUp) {
   EXPECT_EQ(shard0.coordinator().FailedShardCheckpoints(), 7u) << "a stranger sent this pulse";
 }
 
+// Without rounds, every worker would be at round 1.
+TEST(LossOfAWorker, IsPlacedByItsStepInAJobWithoutRounds) {
+  ControlOptions options = TestOptions(1, 2, OnLoss::kWait);
+  options.workers_hold_state = false;
+  Shard0 shard0(std::move(options));
+  shard0.GatherWorkers();
+  Message beat = HeartbeatMessage(1, 11, 0);
+  beat.head.mutable_heartbeat()->mutable_counters()->set_job_step(41);
+  shard0.Deliver(101, beat);
+  const std::string log = Shard0::LogOf(shard0.PassTime(milliseconds(3'500), {0}));
+  EXPECT_THAT(log, HasSubstr("worker 1 (node1, pid 0) is suspect: silent for 1.6 s, at step 42"));
+  EXPECT_THAT(log, HasSubstr("worker 1 (node1, pid 0) was lost at step 42: silent for 3.1 s"));
+}
+
 }  // namespace
 }  // namespace tern::protocol::test
