@@ -487,6 +487,28 @@ TEST_F(WorkerGoingBack, ComesAsANewIncarnationPullsAndGoesOn) {
   EXPECT_EQ(push.epoch(), 4u);
 }
 
+// While the worker installs the state, its compute thread has something to do, so it may hang.
+TEST_F(WorkerGoingBack, DoesNotCountAsWaitingBecauseItIsNotTraining) {
+  const auto says_waiting = [this](bool waiting) {
+    session_->SetProgress(1, waiting, {});
+    now_ += milliseconds(300);
+    SessionActions out;
+    session_->OnTimer(now_, &out);
+    for (const SessionAction& action : out) {
+      if (action.message.head.has_heartbeat()) return action.message.head.heartbeat().waiting();
+    }
+    ADD_FAILURE() << "no heartbeat";
+    return false;
+  };
+  Join(std::nullopt);
+  EXPECT_FALSE(says_waiting(false));
+  DeliverGoBack(10);
+  Join(20);
+  ASSERT_EQ(session_->phase(), Session::Phase::kInstalling);
+  EXPECT_FALSE(says_waiting(false));
+  EXPECT_TRUE(says_waiting(true));
+}
+
 TEST_F(WorkerGoingBack, StartsOverIfItIsToldAgain) {
   Join(std::nullopt);
   DeliverGoBack(10);
