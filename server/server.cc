@@ -110,11 +110,11 @@ protocol::SavedCheckpoints Server::Saved() const {
 }
 
 void Server::CheckLanes(protocol::ControlActions* new_actions) {
+  const Time now = clock_.Now();
+  const Time timeout = protocol::ProgressTimeout(setup_.timings, pb::Counters());
   for (const auto& lane_loop : lane_loops_) {
-    const Time now = clock_.Now();
     const Status failure =
-        lane_loop->CheckThread(protocol::ProgressTimeout(setup_.timings, pb::Counters()),
-                               setup_.timings.server_return_timeout, now);
+        lane_loop->CheckThread(timeout, setup_.timings.server_return_timeout, now);
     if (!failure.ok()) return control_->OnFailure(failure, now, new_actions);
   }
 }

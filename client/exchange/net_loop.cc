@@ -100,9 +100,10 @@ void NetLoop::Run() {
     protocol::SessionActions message_actions;
     ReceiveMessages(&message_actions);
     exchange_counters_.OnRoundTrips(session_.round_trips());
+    const pb::Counters counters = Counters();
     session_.SetProgress(progress_.NumAdvances(), progress_.WaitsForOthers(events_.size()),
-                         Counters());
-    WatchTraining();
+                         counters);
+    WatchTraining(protocol::ProgressTimeout(setup_.timings, counters));
     session_.OnTimer(clock_.Now(), &message_actions);
     ExecuteActions(std::move(message_actions));
   }
@@ -111,9 +112,10 @@ void NetLoop::Run() {
 }
 
 void NetLoop::AwaitJoin() {
+  const Time timeout = protocol::ProgressTimeout(setup_.timings, Counters());
   while (!join_called_ || !progress_.CoderIsIdle()) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    if (WatchTraining() <= protocol::ProgressTimeout(setup_.timings, Counters())) continue;
+    if (WatchTraining(timeout) <= timeout) continue;
     LOG(ERROR) << "training does not end, so this process ends without it: "
                << end_status_.message();
     google::FlushLogFiles(google::INFO);
@@ -122,12 +124,11 @@ void NetLoop::AwaitJoin() {
 }
 
 // Shard 0 decides what follows, from the same figures in the heartbeats.
-Time NetLoop::WatchTraining() {
+Time NetLoop::WatchTraining(Time timeout) {
   const Time now = clock_.Now();
   const bool is_waiting = progress_.WaitsForOthers(events_.size());
   const Time stands_still = training_watch_.Observe(progress_.NumAdvances(), is_waiting, now);
-  if (!training_watch_.MustLog(protocol::ProgressTimeout(setup_.timings, Counters()), now))
-    return stands_still;
+  if (!training_watch_.MustLog(timeout, now)) return stands_still;
   LOG(ERROR) << "training has not moved for " << protocol::SecondsText(stands_still)
              << ". The compute thread: " << StackOfThread(compute_thread_)
              << "\nThe coder thread: " << options_.coder_stack();

@@ -93,8 +93,8 @@ class NetLoop : public client::Port {
                                InstalledCommand, FinishCommand>;
 
   void Run();
-  // Returns how long the training threads have hung; logs their stacks when that is long.
-  Time WatchTraining();
+  // Returns how long the training threads have hung; logs their stacks after `timeout`.
+  Time WatchTraining(Time timeout);
   // Waits for a call of Join(), and for the coder thread. If the training threads hang, ends the
   // process.
   void AwaitJoin();
