@@ -19,6 +19,7 @@ if(NOT OpenMP_CXX_FOUND)
 endif()
 pkg_check_modules(zmq REQUIRED IMPORTED_TARGET libzmq)
 pkg_check_modules(sodium REQUIRED IMPORTED_TARGET libsodium)
+pkg_check_modules(isal REQUIRED IMPORTED_TARGET libisal)
 pkg_check_modules(httplib REQUIRED IMPORTED_TARGET cpp-httplib)
 
 # oneDNN's CMake package requires the headers of OpenCL, which Tern does not use.

@@ -10,7 +10,7 @@ packages=(
   g++                    # the compiler, C++20
   cmake                  # 3.25 or newer
   ninja-build            # the build tool that cmake generates files for
-  pkg-config             # cmake finds ZeroMQ, libsodium and cpp-httplib with it
+  pkg-config             # cmake finds ZeroMQ, libsodium, ISA-L and cpp-httplib with it
   ccache                 # makes rebuilds fast
   git                    # used by lint and for the version
   # Libraries.
@@ -23,6 +23,7 @@ packages=(
   libdnnl-dev            # oneDNN: layers on the CPU
   libhwy-dev             # Highway: SIMD in kernels
   libsodium-dev          # BLAKE2b digests
+  libisal-dev            # ISA-L: CRC-32C, the checksum of messages
   zlib1g-dev             # data files in gzip
   libjpeg62-turbo-dev    # libjpeg-turbo: JPEG images
   libpng-dev             # PNG images

@@ -6,6 +6,7 @@
 #include "common/base/logging.h"
 #include "common/base/stack_trace.h"
 #include "common/base/text.h"
+#include "server/malformed.h"
 
 namespace tern::server {
 
@@ -126,9 +127,7 @@ void LaneLoop::AfterMessages() {
 void LaneLoop::OnReceived(net::ReceivedMessage received, protocol::Sends* sends) {
   if (received.error.has_value()) {
     LOG_EVERY_N(WARNING, 100) << "refused a frame: " << received.error->status.message();
-    sends->push_back(
-        {received.peer, protocol::MakeRefuse(ExitCode(received.error->status),
-                                             received.error->status.message(), pb::Refuse::leave)});
+    sends->push_back({received.peer, AnswerToMalformed(*received.error)});
     return;
   }
   data_lane_->OnMessage(received.peer, {std::move(received.envelope), std::move(received.payload)},

@@ -13,6 +13,7 @@
 #include "common/net/address.h"
 #include "common/protocol/members/follower.h"
 #include "common/protocol/rounds/cells.h"
+#include "server/malformed.h"
 #include "setup/command_line.h"
 
 namespace tern::server {
@@ -175,9 +176,7 @@ void Server::Receive(protocol::ControlActions* new_actions) {
     if (!received.has_value()) break;
     if (received->error.has_value()) {
       LOG_EVERY_N(WARNING, 100) << "refused a frame: " << received->error->status.message();
-      const protocol::Message refuse = protocol::MakeRefuse(
-          ExitCode(received->error->status), received->error->status.message(), pb::Refuse::leave);
-      if (!control_socket_->Send(received->peer, refuse.head).ok())
+      if (!control_socket_->Send(received->peer, AnswerToMalformed(*received->error).head).ok())
         VLOG(1) << "could not send the refusal";
       continue;
     }
@@ -197,8 +196,10 @@ void Server::ReceiveFromShard0(protocol::ControlActions* new_actions) {
                                     clock_.Now(), new_actions);
     } else if (received->error->fault == net::Fault::kOtherVersion) {
       return EndWith(received->error->status.Within("server shard 0"));
+    } else {
+      LOG(WARNING) << "server shard 0: " << received->error->status.message();
+      return control_->OnShard0Disconnected();
     }
-    // Other malformed messages are ignored here; the socket counts them.
   }
   if (shard0_socket_->link() == net::DealerSocket::Link::kLost) control_->OnShard0Disconnected();
 }

@@ -170,6 +170,7 @@ void NetLoop::OnCommand(Command command, protocol::SessionActions* out) {
 
 void NetLoop::ReceiveMessages(protocol::SessionActions* out) {
   std::vector<protocol::LaneRef> lost_lanes;
+  std::vector<std::pair<protocol::LaneRef, std::string>> damaged_lanes;
   for (auto& [lane, socket] : sockets_) {
     for (int num_received = 0; num_received < 256; ++num_received) {
       std::optional<net::ReceivedMessage> received = socket->Receive();
@@ -177,9 +178,8 @@ void NetLoop::ReceiveMessages(protocol::SessionActions* out) {
       if (received->error.has_value()) {
         if (received->error->fault == net::Fault::kOtherVersion)
           return EndWith(received->error->status.Within(Cat("server shard ", lane.shard)));
-        LOG_EVERY_N(WARNING, 100) << "refused a frame of server shard " << lane.shard << ": "
-                                  << received->error->status.message();
-        continue;
+        damaged_lanes.emplace_back(lane, received->error->status.message());
+        break;
       }
       session_.OnMessage(lane, {std::move(received->envelope), std::move(received->payload)},
                          clock_.Now(), out);
@@ -187,6 +187,7 @@ void NetLoop::ReceiveMessages(protocol::SessionActions* out) {
     if (socket->link() == net::DealerSocket::Link::kLost) lost_lanes.push_back(lane);
   }
   for (const protocol::LaneRef& lane : lost_lanes) session_.OnDisconnected(lane, clock_.Now(), out);
+  for (const auto& [lane, why] : damaged_lanes) session_.OnDamaged(lane, why, clock_.Now(), out);
 }
 
 void NetLoop::EndWith(Status status) {

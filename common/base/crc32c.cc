@@ -1,27 +1,24 @@
 #include "common/base/crc32c.h"
 
-#include <array>
+#include <isa-l/crc.h>
+
+#include <algorithm>
 
 namespace tern {
-namespace {
 
-// The CRC of each byte value. 0x82F63B78 is the polynomial with its bits reversed.
-constexpr std::array<uint32_t, 256> kTable = [] {
-  std::array<uint32_t, 256> table{};
-  for (uint32_t byte = 0; byte < 256; ++byte) {
-    uint32_t crc = byte;
-    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (crc % 2 == 1 ? 0x82F63B78 : 0);
-    table[byte] = crc;
+uint32_t ExtendCrc32c(uint32_t crc, std::span<const uint8_t> bytes) {
+  constexpr size_t kMaxBytes = 1 << 30;  // The library counts bytes by an int.
+  while (!bytes.empty()) {
+    const std::span<const uint8_t> part = bytes.first(std::min(bytes.size(), kMaxBytes));
+    // The library does not write to the bytes. It expects and returns the inverted checksum.
+    crc = ~crc32_iscsi(const_cast<uint8_t*>(part.data()), static_cast<int>(part.size()), ~crc);
+    bytes = bytes.subspan(part.size());
   }
-  return table;
-}();
-
-}  // namespace
+  return crc;
+}
 
 uint32_t Crc32c(std::string_view bytes) {
-  uint32_t crc = ~uint32_t{0};
-  for (const char c : bytes) crc = crc >> 8 ^ kTable[(crc ^ static_cast<uint8_t>(c)) & 0xFF];
-  return ~crc;
+  return ExtendCrc32c(0, {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
 }
 
 }  // namespace tern

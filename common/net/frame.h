@@ -6,6 +6,8 @@
 //            version   u16 LE   kWireVersion; is at this offset in every version
 //            type      u16 LE   field number of the envelope's body; an error message can name it
 //                               even if this program does not know the field
+//            checksum  u32 LE   CRC-32C of the version, the type, the envelope and the payload; is
+//                               at this offset in every version from 4 on
 //            envelope  ...      a serialized pb::Envelope
 //   payload  raw bytes; the envelope defines their meaning
 #pragma once
@@ -21,8 +23,8 @@
 
 namespace tern::net {
 
-inline constexpr uint16_t kWireVersion = 3;
-inline constexpr size_t kPreambleBytes = 8;  // magic, version and type
+inline constexpr uint16_t kWireVersion = 4;
+inline constexpr size_t kPreambleBytes = 12;  // magic, version, type and checksum
 // Headers are limited because repeated empty submessages take about 36 times as much memory after
 // parsing as they have bytes in the frame.
 inline constexpr size_t kMaxHeaderBytes = 64 * 1024;
@@ -33,6 +35,7 @@ enum class Fault {
   kEmpty,      // a frame without bytes, or a message without frames
   kTruncated,  // the header has fewer than kPreambleBytes bytes
   kNotOurs,    // the header does not begin with "TERN": the peer is another program
+  kDamaged,    // the checksum does not fit: bytes changed between the peer and this process
   // another wire version. The status of this fault has Code::kMismatch; that of all other faults
   // has Code::kNotAllowed
   kOtherVersion,
@@ -44,7 +47,7 @@ enum class Fault {
   kPayloadTooLarge,
   kTooManyFrames,
 };
-inline constexpr int kNumFaults = 10;  // the number of values of Fault
+inline constexpr int kNumFaults = 11;  // the number of values of Fault
 // The name of the fault, for a label of metrics: "other_version".
 const char* FaultName(Fault fault);
 
@@ -58,12 +61,19 @@ std::string TypeName(const pb::Envelope& envelope);
 // The name of the body with this field number; "unknown" if there is none.
 std::string TypeName(int body_case);
 
-// Returns the header frame. kInternal: no body, or larger than kMaxHeaderBytes.
-Result<std::string> EncodeHeader(const pb::Envelope& envelope);
+// Returns the header frame of a message with this payload. kInternal: no body, or larger than
+// kMaxHeaderBytes.
+Result<std::string> EncodeHeader(const pb::Envelope& envelope,
+                                 std::span<const uint8_t> payload = {});
 
-// Reads a header frame into `envelope`, which is cleared first. Returns nullopt on success. After
-// an error the content of `envelope` is unspecified.
-std::optional<FrameError> DecodeHeader(std::span<const uint8_t> frame, pb::Envelope* envelope);
+// Reads the header frame of a message with this payload into `envelope`, which is cleared first.
+// Returns nullopt on success. After an error the content of `envelope` is unspecified.
+std::optional<FrameError> DecodeHeader(std::span<const uint8_t> frame, pb::Envelope* envelope,
+                                       std::span<const uint8_t> payload = {});
+
+// Writes the checksum of a message with this payload into its header frame. REQUIRES a frame of at
+// least kPreambleBytes bytes.
+void SealHeader(std::string* frame, std::span<const uint8_t> payload = {});
 
 // Checks a received message: the number of its frames, and the size of the payload (the second
 // frame). Returns nullopt if both are allowed.

@@ -216,7 +216,7 @@ SendResult SocketImpl::Send(const std::string* routing_id, const pb::Envelope& e
     return RefusedResult(Cat("cannot send a payload of ", payload.size(), " bytes; at most ",
                              options_.max_payload_bytes, " are allowed here"));
   }
-  const Result<std::string> header = EncodeHeader(envelope);
+  const Result<std::string> header = EncodeHeader(envelope, payload.span());
   if (!header.ok()) return {SendOutcome::kRefused, header.status()};
   const int more_flag = payload.empty() ? 0 : ZMQ_SNDMORE;
   int error = 0;
@@ -269,7 +269,8 @@ std::optional<ReceivedMessage> SocketImpl::Receive(std::string* routing_id) {
   }
   if (num_frames == 0 && routing_id == nullptr) return std::nullopt;
   received.error = CheckShape(num_frames, payload->size(), options_.max_payload_bytes);
-  if (!received.error) received.error = DecodeHeader(header.span(), &received.envelope);
+  if (!received.error)
+    received.error = DecodeHeader(header.span(), &received.envelope, payload->span());
   if (received.error) {
     received.envelope.Clear();
     if (options_.traffic) {

@@ -49,6 +49,7 @@ VENDORS = {
     "Highway": (("hwy/",), ["kernels"]),
     "cpp-httplib": (("httplib",), ["common/net", "tools"]),
     "nlohmann-json": (("nlohmann/",), ["common/tensors", "setup", "tools", "worker/engine"]),
+    "ISA-L": (("isa-l",), ["common/base"]),
     "libsodium": (("sodium",), ["common/base", "common/net", "setup"]),
     "zlib": (("zlib",), ["worker/data"]),
     "libjpeg-turbo": (("jpeglib", "jerror"), ["worker/data"]),

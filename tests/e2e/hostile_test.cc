@@ -70,12 +70,18 @@ std::vector<std::vector<std::string>> BrokenMessages() {
   unknown_type[6] = '\x63';                  // type 99
   without_body.resize(net::kPreambleBytes);  // the type says push, but the envelope has no push
   other_type[6] = pb::Envelope::kHeartbeat;  // the type says heartbeat, but the envelope has a push
+  std::string unparsable = HeaderFrame(push), damaged = HeaderFrame(push);
+  unparsable.resize(unparsable.size() - 2);
+  for (std::string* header : {&unknown_type, &without_body, &other_type, &unparsable})
+    net::SealHeader(header);
+  damaged.back() ^= 1;
   return {{""},
           {"", HeaderFrame(push)},
           {HeaderFrame(push), ""},
           {"TE"},
           {HeaderFrame(push).substr(0, 6)},
-          {HeaderFrame(push).substr(0, HeaderFrame(push).size() - 2)},
+          {unparsable},
+          {damaged},
           {"GET / HTTP/1.1\r\n\r\n"},
           {unknown_type},
           {without_body},
@@ -171,6 +177,7 @@ TEST(Strangers, AreCountedAndDoNotDisturbTheJob) {
   EXPECT_EQ(refused_count("unknown_type"), 2);
   EXPECT_EQ(refused_count("unset_body"), 2);
   EXPECT_EQ(refused_count("unparsable"), 4);
+  EXPECT_EQ(refused_count("damaged"), 2);
   EXPECT_EQ(refused_count("other_version"), 2);
   EXPECT_EQ(refused_count("header_too_large"), 2);
   EXPECT_EQ(refused_count("payload_too_large"), 0) << "libzmq cuts the connection";

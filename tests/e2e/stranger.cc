@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <zmq.h>
 
+#include <algorithm>
 #include <span>
 
 #include "common/base/clock.h"
@@ -31,7 +32,7 @@ void Stranger::SendFrames(const std::vector<std::string>& frames) {
 }
 
 void Stranger::SendEnvelope(const pb::Envelope& envelope, const std::string& payload) {
-  std::vector<std::string> frames = {HeaderOfVersion(envelope, net::kWireVersion)};
+  std::vector<std::string> frames = {HeaderOfVersion(envelope, net::kWireVersion, payload)};
   if (!payload.empty()) frames.push_back(payload);
   SendFrames(frames);
 }
@@ -44,19 +45,37 @@ std::optional<pb::Envelope> Stranger::Receive(double seconds) {
     std::vector<uint8_t> frame(net::kMaxHeaderBytes);
     const int frame_bytes = zmq_recv(socket_, frame.data(), frame.size(), ZMQ_DONTWAIT);
     pb::Envelope envelope;
-    if (frame_bytes > 0 &&
-        !net::DecodeHeader(std::span(frame).first(static_cast<size_t>(frame_bytes)), &envelope))
+    if (frame_bytes <= 0) continue;
+    const std::vector<uint8_t> payload = ReceivePayload();
+    if (!net::DecodeHeader(std::span(frame).first(static_cast<size_t>(frame_bytes)), &envelope,
+                           payload))
       return envelope;
   }
   return std::nullopt;
 }
 
-std::string HeaderOfVersion(const pb::Envelope& envelope, uint16_t version) {
-  Result<std::string> header = net::EncodeHeader(envelope);
+std::vector<uint8_t> Stranger::ReceivePayload() {
+  int has_more = 0;
+  size_t option_bytes = sizeof has_more;
+  zmq_getsockopt(socket_, ZMQ_RCVMORE, &has_more, &option_bytes);
+  std::vector<uint8_t> payload;
+  if (has_more == 0) return payload;
+  payload.resize(64 << 20);
+  payload.resize(static_cast<size_t>(
+      std::max(0, zmq_recv(socket_, payload.data(), payload.size(), ZMQ_DONTWAIT))));
+  return payload;
+}
+
+std::string HeaderOfVersion(const pb::Envelope& envelope, uint16_t version,
+                            const std::string& payload) {
+  const std::span<const uint8_t> payload_bytes(reinterpret_cast<const uint8_t*>(payload.data()),
+                                               payload.size());
+  Result<std::string> header = net::EncodeHeader(envelope, payload_bytes);
   EXPECT_TRUE(header.ok()) << header.status().message();
   if (!header.ok()) return "";
   (*header)[4] = static_cast<char>(version & 0xff);
   (*header)[5] = static_cast<char>(version >> 8);
+  net::SealHeader(&*header, payload_bytes);
   return *header;
 }
 

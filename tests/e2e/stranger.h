@@ -26,11 +26,15 @@ class Stranger {
   std::optional<pb::Envelope> Receive(double seconds = kPatienceSeconds);
 
  private:
+  // The payload of the message of which the header was received; empty if it has none.
+  std::vector<uint8_t> ReceivePayload();
+
   void* context_;
   void* socket_;
 };
 
-// The header frame of `envelope`, with `version` as the version of the wire format.
-std::string HeaderOfVersion(const pb::Envelope& envelope, uint16_t version);
+// The header frame of a message with `version` as the version of the wire format.
+std::string HeaderOfVersion(const pb::Envelope& envelope, uint16_t version,
+                            const std::string& payload = "");
 
 }  // namespace tern::e2e

@@ -79,7 +79,7 @@ void TcpLink::ForwardUntilQuit() {
     if (read(wake_fd_, &wake_count, sizeof wake_count) < 0 && errno != EAGAIN) return;
     if (!is_up_) continue;
     for (size_t i = 0; i < listeners_.size(); ++i) AcceptAll(listeners_[i], ports_[i]);
-    std::erase_if(connections_, [](const auto& connection) {
+    std::erase_if(connections_, [this](const auto& connection) {
       if (Forward(connection.get())) return false;
       close(connection->client_fd);
       close(connection->server_fd);
@@ -116,6 +116,17 @@ bool TcpLink::Forward(ForwardedConnection* connection) {
   return first_is_open && second_is_open;
 }
 
+void TcpLink::FlipBits(char* bytes, size_t num_bytes) {
+  const uint64_t bytes_per_flip = bytes_per_flip_;
+  if (bytes_per_flip == 0) return;
+  size_t at = bytes_to_next_flip_;
+  for (; at < num_bytes; at += 1 + random_() % (2 * bytes_per_flip)) {
+    bytes[at] = static_cast<char>(bytes[at] ^ 1 << random_() % 8);
+    ++num_flipped_;
+  }
+  bytes_to_next_flip_ = at - num_bytes;
+}
+
 bool TcpLink::Forward(Direction* direction) {
   std::array<char, 65536> read_buffer;
   while (!direction->is_ended && direction->buffered_bytes.size() < kMaxBufferedBytes) {
@@ -123,8 +134,9 @@ bool TcpLink::Forward(Direction* direction) {
     if (read_bytes < 0 && (errno == EAGAIN || errno == ENOTCONN))
       break;  // ENOTCONN: the connection is not established yet
     if (read_bytes <= 0) direction->is_ended = true;
-    if (read_bytes > 0)
-      direction->buffered_bytes.append(read_buffer.data(), static_cast<size_t>(read_bytes));
+    if (read_bytes <= 0) continue;
+    FlipBits(read_buffer.data(), static_cast<size_t>(read_bytes));
+    direction->buffered_bytes.append(read_buffer.data(), static_cast<size_t>(read_bytes));
   }
   while (!direction->buffered_bytes.empty()) {
     const ssize_t sent_bytes = send(direction->to_fd, direction->buffered_bytes.data(),

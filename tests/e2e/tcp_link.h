@@ -1,4 +1,5 @@
-// Simulates the network link of a server's machine, which a test can take down. While the link is
+// Simulates the network link of a server's machine, which a test can take down, or let damage what
+// it forwards. While the link is
 // up, TcpLink forwards the given ports of 127.0.0.1 to the same ports of 127.0.0.2. Data that is in
 // flight when the link goes down arrives when the link is up again, as with TCP. A connection that
 // a client starts while the link is down reaches the server when the link is up again.
@@ -7,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,6 +23,10 @@ class TcpLink {
   TcpLink& operator=(const TcpLink&) = delete;
 
   void SetLinkUp(bool is_up);
+  // From now on flips a bit in every `bytes` forwarded bytes or so, as a function of a constant
+  // seed; 0: flips none.
+  void FlipABitEvery(uint64_t bytes) { bytes_per_flip_ = bytes; }
+  uint64_t num_flipped() const { return num_flipped_; }
 
  private:
   // One direction of a connection.
@@ -39,15 +45,19 @@ class TcpLink {
   void AcceptAll(int listener, uint16_t port);
   // Forwards as many bytes as possible without waiting, in both directions. Returns whether both
   // directions are still open.
-  static bool Forward(ForwardedConnection* connection);
+  bool Forward(ForwardedConnection* connection);
   // The same for one direction.
-  static bool Forward(Direction* direction);
+  bool Forward(Direction* direction);
+  void FlipBits(char* bytes, size_t num_bytes);
 
   std::vector<uint16_t> ports_;
   std::vector<int> listeners_;
   std::vector<std::unique_ptr<ForwardedConnection>> connections_;
   int wake_fd_ = -1;  // an eventfd; writing to it wakes the thread from poll()
   std::atomic<bool> is_up_{true}, must_quit_{false};
+  std::atomic<uint64_t> bytes_per_flip_{0}, num_flipped_{0};
+  uint64_t bytes_to_next_flip_ = 0;
+  std::minstd_rand random_;
   std::thread thread_;
 };
 

@@ -2,7 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
+#include <string>
 
 #include "common/net/frame.h"
 
@@ -41,11 +41,14 @@ int CheckFrame(std::span<const uint8_t> frame) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr size_t kVersionOffset = 4;
   CheckFrame({data, size});
-  if (size < kVersionOffset + 2) return 0;
-  // Checks the frame again with this build's protocol version, so that corpus files of an older
-  // version still reach the code behind the version check.
-  std::vector<uint8_t> current_frame(data, data + size);
-  current_frame[kVersionOffset] = static_cast<uint8_t>(tern::net::kWireVersion & 0xff);
-  current_frame[kVersionOffset + 1] = static_cast<uint8_t>(tern::net::kWireVersion >> 8);
-  return CheckFrame(current_frame);
+  if (size < tern::net::kPreambleBytes) return 0;
+  // Checks the frame again with its right checksum, and with this build's wire version, so that
+  // changed frames and corpus files of an older version reach the code behind these checks.
+  std::string sealed(reinterpret_cast<const char*>(data), size);
+  tern::net::SealHeader(&sealed);
+  CheckFrame({reinterpret_cast<const uint8_t*>(sealed.data()), size});
+  sealed[kVersionOffset] = static_cast<char>(tern::net::kWireVersion & 0xff);
+  sealed[kVersionOffset + 1] = static_cast<char>(tern::net::kWireVersion >> 8);
+  tern::net::SealHeader(&sealed);
+  return CheckFrame({reinterpret_cast<const uint8_t*>(sealed.data()), size});
 }

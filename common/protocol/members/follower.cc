@@ -105,6 +105,7 @@ void Follower::OnMessageFromShard0(const Message& message, Time now, ControlActi
 }
 
 void Follower::OnRefuse(const pb::Refuse& refuse, ControlActions* out) {
+  if (refuse.then() == pb::Refuse::reconnect) is_disconnected_ = true;
   if (refuse.then() != pb::Refuse::leave) return;
   const Status error = ErrorFromPeer(refuse.code(), refuse.sentence());
   End(Status(error.code(), "refused by server shard 0: " + error.message()), out);

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <span>
 
 #include "common/base/text.h"
 #include "tests/common/net/net_testing.h"
@@ -16,8 +17,12 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
+std::span<const uint8_t> BytesOf(const std::string& text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+
 std::optional<FrameError> Decode(const std::string& frame, pb::Envelope* envelope) {
-  return DecodeHeader({reinterpret_cast<const uint8_t*>(frame.data()), frame.size()}, envelope);
+  return DecodeHeader(BytesOf(frame), envelope);
 }
 
 // Decodes a frame that must be refused, and returns its fault.
@@ -40,13 +45,23 @@ std::string ErrorOf(const std::string& frame) {
 
 std::string ValidFrame() { return Value(EncodeHeader(NumberedEnvelope(7))); }
 
-std::string MakePreamble(const std::string& magic, int version, int type) {
-  std::string out = magic;
+// A frame with these fields, these bytes behind them, and the right checksum.
+std::string MakeFrame(int version, int type, const std::string& bytes) {
+  std::string frame = "TERN";
   for (const int v : {version, type}) {
-    out += static_cast<char>(v & 0xff);
-    out += static_cast<char>(v >> 8);
+    frame += static_cast<char>(v & 0xff);
+    frame += static_cast<char>(v >> 8);
   }
-  return out;
+  frame += std::string(4, '\0') + bytes;
+  SealHeader(&frame);
+  return frame;
+}
+
+// The frame with other bytes at its end, and the right checksum.
+std::string WithMore(std::string frame, const std::string& bytes) {
+  frame += bytes;
+  SealHeader(&frame);
+  return frame;
 }
 
 // An envelope with an unknown field of `bytes` bytes, which protobuf keeps.
@@ -58,8 +73,8 @@ pb::Envelope EnvelopeWithUnknownField(size_t bytes) {
 
 TEST(Frame, EncodesTheHeaderAsDocumented) {
   const std::string frame = ValidFrame();
-  const int type = pb::Envelope::kPush;
-  EXPECT_EQ(frame.substr(0, kPreambleBytes), MakePreamble("TERN", kWireVersion, type));
+  EXPECT_EQ(frame, MakeFrame(kWireVersion, pb::Envelope::kPush, frame.substr(kPreambleBytes)));
+  EXPECT_EQ(frame.substr(0, 8), std::string("TERN\x04\0\x0b\0", 8));
   pb::Envelope body;
   ASSERT_TRUE(body.ParseFromString(frame.substr(kPreambleBytes)));
   EXPECT_EQ(body.push().in_round().round(), 7u);
@@ -103,17 +118,52 @@ TEST(Frame, RefusesAnEmptyFrame) { EXPECT_EQ(FaultOf(""), Fault::kEmpty); }
 TEST(Frame, RefusesAnotherMagic) {
   EXPECT_EQ(FaultOf("GET / HTTP/1.1\r\n\r\n"), Fault::kNotOurs);
   EXPECT_EQ(FaultOf("X"), Fault::kNotOurs);
-  EXPECT_EQ(FaultOf("TERM" + ValidFrame().substr(4)), Fault::kNotOurs);
+  EXPECT_EQ(FaultOf("TERM" + ValidFrame().substr(4, 10)), Fault::kNotOurs);
   EXPECT_THAT(ErrorOf("\x16\x03\x01\x02"), HasSubstr("\"\\x16\\x03\\x01\\x02\""));
 }
 
 TEST(Frame, RefusesAnotherVersionAndNamesBoth) {
-  const std::string frame = MakePreamble("TERN", 513, 1) + "whatever a later build puts here";
+  const std::string frame = MakeFrame(513, 1, "whatever a later build puts here");
   EXPECT_EQ(FaultOf(frame), Fault::kOtherVersion);
   EXPECT_THAT(ErrorOf(frame),
               AllOf(HasSubstr("version 513"), HasSubstr(Cat("wire version ", kWireVersion))));
-  EXPECT_EQ(FaultOf(frame.substr(0, 6)), Fault::kOtherVersion)
-      << "the version is at the same place in every version";
+}
+
+// Versions before 4 had no checksum.
+TEST(Frame, RefusesAnEarlierVersionAndNamesBoth) {
+  for (const char version : {1, 2, 3}) {
+    const std::string frame = std::string("TERN") + version + std::string("\0\x02\0", 3) + "hello";
+    EXPECT_EQ(FaultOf(frame), Fault::kOtherVersion);
+    EXPECT_EQ(FaultOf(frame.substr(0, 6)), Fault::kOtherVersion);
+    EXPECT_THAT(ErrorOf(frame), HasSubstr(Cat("version ", static_cast<int>(version))));
+  }
+}
+
+// No flipped bit may look like another program, another version or another type, because a daemon
+// would leave the job for that.
+TEST(Frame, KnowsEveryFlippedBit) {
+  const std::string payload = "ternary codes";
+  const std::string frame = Value(EncodeHeader(NumberedEnvelope(7), BytesOf(payload)));
+  pb::Envelope envelope;
+  EXPECT_FALSE(DecodeHeader(BytesOf(frame), &envelope, BytesOf(payload)).has_value());
+  for (size_t bit = 0; bit < 8 * (frame.size() + payload.size()); ++bit) {
+    std::string flipped = frame + payload;
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ 1 << bit % 8);
+    const auto error = DecodeHeader(BytesOf(flipped).first(frame.size()), &envelope,
+                                    BytesOf(flipped).subspan(frame.size()));
+    ASSERT_TRUE(error.has_value()) << bit;
+    EXPECT_EQ(error->fault, Fault::kDamaged) << bit;
+    EXPECT_EQ(error->status.code(), Code::kNotAllowed);
+  }
+}
+
+TEST(Frame, KnowsALostAndAStrangePayload) {
+  const std::string payload = "ternary codes";
+  const std::string frame = Value(EncodeHeader(NumberedEnvelope(7), BytesOf(payload)));
+  EXPECT_EQ(FaultOf(frame), Fault::kDamaged);
+  pb::Envelope envelope;
+  EXPECT_EQ(DecodeHeader(BytesOf(ValidFrame()), &envelope, BytesOf(payload))->fault,
+            Fault::kDamaged);
 }
 
 TEST(Frame, RefusesEveryTruncatedPreamble) {
@@ -124,29 +174,30 @@ TEST(Frame, RefusesEveryTruncatedPreamble) {
 
 TEST(Frame, RefusesATruncatedEnvelope) {
   const std::string frame = ValidFrame();
-  EXPECT_EQ(FaultOf(frame.substr(0, frame.size() - 1)), Fault::kUnparsable);
+  EXPECT_EQ(FaultOf(frame.substr(0, frame.size() - 1)), Fault::kDamaged);
+  EXPECT_EQ(FaultOf(WithMore(frame.substr(0, frame.size() - 1), "")), Fault::kUnparsable);
 }
 
 TEST(Frame, RefusesGarbageInTheEnvelope) {
-  EXPECT_EQ(FaultOf(MakePreamble("TERN", kWireVersion, pb::Envelope::kPush) + "\xff\xff\xff\xff"),
+  EXPECT_EQ(FaultOf(MakeFrame(kWireVersion, pb::Envelope::kPush, "\xff\xff\xff\xff")),
             Fault::kUnparsable);
-  EXPECT_EQ(FaultOf(ValidFrame() + '\0'), Fault::kUnparsable);
+  EXPECT_EQ(FaultOf(WithMore(ValidFrame(), std::string(1, '\0'))), Fault::kUnparsable);
 }
 
 TEST(Frame, RefusesAnEnvelopeWithoutBody) {
-  EXPECT_EQ(FaultOf(MakePreamble("TERN", kWireVersion, 0)), Fault::kUnsetBody);
-  EXPECT_EQ(FaultOf(MakePreamble("TERN", kWireVersion, pb::Envelope::kPush)), Fault::kUnsetBody);
+  EXPECT_EQ(FaultOf(MakeFrame(kWireVersion, 0, "")), Fault::kUnsetBody);
+  EXPECT_EQ(FaultOf(MakeFrame(kWireVersion, pb::Envelope::kPush, "")), Fault::kUnsetBody);
 }
 
 TEST(Frame, ReportsTheNumberOfAnUnknownType) {
-  const std::string frame = MakePreamble("TERN", kWireVersion, 4711) + "anything";
+  const std::string frame = MakeFrame(kWireVersion, 4711, "anything");
   EXPECT_EQ(FaultOf(frame), Fault::kUnknownType);
   EXPECT_THAT(ErrorOf(frame), HasSubstr("4711"));
 }
 
 TEST(Frame, RefusesABodyOfAnotherType) {
   const std::string frame =
-      MakePreamble("TERN", kWireVersion, pb::Envelope::kHello) + ValidFrame().substr(8);
+      MakeFrame(kWireVersion, pb::Envelope::kHello, ValidFrame().substr(kPreambleBytes));
   EXPECT_EQ(FaultOf(frame), Fault::kUnparsable);
   EXPECT_THAT(ErrorOf(frame), AllOf(HasSubstr("hello"), HasSubstr("push")));
 }
@@ -159,7 +210,8 @@ TEST(Frame, RefusesAHeaderOverTheLimit) {
 TEST(Frame, RefusesDeepNesting) {
   // A valid frame with `depth` nested unknown groups. Parsers recurse into groups.
   const auto frame_with_groups = [](int depth) {
-    return ValidFrame() + std::string(depth, '\x0b' + 0x60) + std::string(depth, '\x0c' + 0x60);
+    return WithMore(ValidFrame(),
+                    std::string(depth, '\x0b' + 0x60) + std::string(depth, '\x0c' + 0x60));
   };
   pb::Envelope envelope;
   EXPECT_FALSE(Decode(frame_with_groups(kMaxNesting - 1), &envelope).has_value());

@@ -82,15 +82,19 @@ TEST_F(Hostile, MalformedMessagesAreReportedAndCounted) {
   ExpectFault(Fault::kTruncated);
   SendRaw({"hello?", "payload"});
   ExpectFault(Fault::kNotOurs);
-  SendRaw({"TERN\x07" + std::string(3, '\0')});
+  SendRaw({"TERN\x03" + std::string(3, '\0')});
   ExpectFault(Fault::kOtherVersion);
   SendRaw({header + "\xff"});
+  ExpectFault(Fault::kDamaged);
+  std::string unparsable = header + "\xff";
+  SealHeader(&unparsable);
+  SendRaw({unparsable});
   ExpectFault(Fault::kUnparsable);
   SendRaw({header + std::string(kMaxHeaderBytes, 'x')});
   ExpectFault(Fault::kHeaderTooLarge);
   SendRaw({header, "one", "two"});
   ExpectFault(Fault::kTooManyFrames);
-  EXPECT_EQ(traffic_.NumRefusedMessages(), 9u);
+  EXPECT_EQ(traffic_.NumRefusedMessages(), 10u);
   ExpectWorkingPeerWorks();
 }
 

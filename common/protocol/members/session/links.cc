@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/invariants.h"
+#include "common/base/text.h"
 
 namespace tern::protocol {
 
@@ -16,10 +17,11 @@ const char* NameOf(Links::State state) { return kLinkStates[static_cast<size_t>(
 }  // namespace
 
 Links::Links(const std::vector<uint32_t>& data_lanes, std::vector<std::string> servers,
-             std::function<Message(LaneRef)> hello, Exchange* exchange)
+             std::function<Message(LaneRef)> hello, Exchange* exchange, Time patience)
     : server_addresses_(std::move(servers)),
       hello_(std::move(hello)),
       exchange_(exchange),
+      patience_(patience),
       shards_(data_lanes.size()) {
   for (uint32_t num_data_lanes : data_lanes) links_.emplace_back(num_data_lanes + 1);
 }
@@ -36,7 +38,8 @@ bool Links::Become(LaneRef lane, State next) {
 void Links::Connect(LaneRef lane, uint32_t port, Time now, SessionActions* out) {
   out->push_back(MakeAction(SessionAction::Type::kConnect, lane));
   out->back().port = port;
-  links_[lane.shard][lane.lane] = Link{State::kGreeting, port, now, now};
+  const Time patience = std::max(patience_, link(lane).patience);
+  links_[lane.shard][lane.lane] = Link{State::kGreeting, port, now, now, now, Time{}, patience};
   Greet(lane, now, out);
 }
 
@@ -71,6 +74,40 @@ void Links::GreetAgain(Time retry, Time now, SessionActions* out) {
   }
 }
 
+void Links::Hear(LaneRef lane, Time now) {
+  Link& heard = links_[lane.shard][lane.lane];
+  heard.heard_at = now;
+  heard.patience = patience_;
+  if (lane.lane == 0) shards_[lane.shard].heard_at = now;
+}
+
+void Links::Probe(LaneRef lane, Time now, SessionActions* out) {
+  if (lane.lane == 0 || !IsUp(lane) || link(lane).is_probed()) return;
+  Greet(lane, now, out);
+  links_[lane.shard][lane.lane].probed_at = now;
+}
+
+void Links::ReplaceUnanswered(Time now, SessionActions* out) {
+  constexpr Time kLongestPatience = std::chrono::minutes(10);
+  for (uint32_t s = 0; s < num_shards(); ++s) {
+    for (uint32_t l = 1; l < links_[s].size(); ++l) {
+      Link& data_link = links_[s][l];
+      const bool must_answer = data_link.state == State::kGreeting || data_link.is_probed();
+      const Time since = std::max(data_link.heard_at, data_link.probed_at);
+      if (!must_answer || now - since <= data_link.patience) continue;
+      data_link.patience = std::min(2 * data_link.patience, kLongestPatience);
+      Reconnect({s, l}, "answers nothing", now, out);
+    }
+  }
+}
+
+void Links::Reconnect(LaneRef lane, const std::string& why, Time now, SessionActions* out) {
+  if (!why.empty())
+    Log(Cat(NameOf(lane.shard), ", lane ", lane.lane, ": ", why, "; connecting again"), out);
+  exchange_->OnLaneDown(lane);
+  Connect(lane, link(lane).port, now, out);
+}
+
 void Links::DropDataLinks(uint32_t shard) {
   for (uint32_t l = 1; l < links_[shard].size(); ++l) {
     exchange_->OnLaneDown({shard, l});
@@ -88,8 +125,7 @@ void Links::ReconnectAll(Time now, SessionActions* out) {
 
 void Links::LoseShard(uint32_t shard, Time now, const std::string& why, SessionActions* out) {
   Log(NameOf(shard) + " is lost: " + why, out);
-  exchange_->OnLaneDown({shard, 0});
-  Connect({shard, 0}, 0, now, out);
+  Reconnect({shard, 0}, "", now, out);
 }
 
 bool Links::AllUp() const {

@@ -7,6 +7,11 @@
 //     |                         |   +-+ connects anew | |
 //     |                         |   +--asked to retry-+ |
 //     +--its server is replaced-+-----------------------+
+//
+// A shard that lives answers every hello on a data lane. If a lane that is up delivers no outcomes
+// although contributions wait for theirs, the worker probes it: it says hello once more. A data
+// connection on which nothing comes is replaced: bytes that were damaged on their way may have made
+// the other end wait for the rest of a message that never comes.
 #pragma once
 
 #include <cstdint>
@@ -29,18 +34,25 @@ class Links {
     uint32_t port = 0;    // 0: the port of the shard's configured address
     Time connected_at{};  // when the newest connection began
     Time hello_at{};      // when the newest hello was sent
+    Time heard_at{};      // when the newest message came
+    Time probed_at{};     // when the newest probe was sent
+    Time patience{};      // how long nothing may come before the connection is replaced
+    bool is_probed() const { return probed_at > heard_at; }  // Whether a probe has no answer yet.
   };
   struct Shard {
     // The incarnation of the server process that sent the newest Welcome; 0: no Welcome yet.
     uint64_t incarnation = 0;
     std::vector<uint32_t> data_ports;
-    Time heard_at{};  // when the newest message came on the control link
+    Time heard_at{};   // when the newest message came on the control link
+    Time echoed_at{};  // when the newest echo of a heartbeat came, or the control link came up
   };
   // `data_lanes`: by shard, the number of its data lanes. `servers`: addresses by shard, for log
   // lines and errors. `hello` makes the hello of a lane. `exchange` outlives the links, which
-  // report to it the lanes that go down.
+  // report to it the lanes that go down. `patience`: for how long nothing may come on a data lane
+  // that ought to answer. It doubles with each connection that is replaced for that, because on a
+  // slow link the answer may only be late.
   Links(const std::vector<uint32_t>& data_lanes, std::vector<std::string> servers,
-        std::function<Message(LaneRef)> hello, Exchange* exchange);
+        std::function<Message(LaneRef)> hello, Exchange* exchange, Time patience);
 
   // Opens a new connection of the lane and says hello on it. `port` 0: the port of the
   // shard's configured address.
@@ -53,6 +65,14 @@ class Links {
   void GreetAllUp(Time now, SessionActions* out);
   // Repeats every hello that has had no answer for `retry`.
   void GreetAgain(Time retry, Time now, SessionActions* out);
+  // A message came on the lane.
+  void Hear(LaneRef lane, Time now);
+  // Probes a data lane that is up, unless an earlier probe has no answer yet.
+  void Probe(LaneRef lane, Time now, SessionActions* out);
+  // Replaces the data connections on which nothing came for longer than their patience.
+  void ReplaceUnanswered(Time now, SessionActions* out);
+  // Replaces the connection of a lane that is not down; `why` goes to the log unless it is empty.
+  void Reconnect(LaneRef lane, const std::string& why, Time now, SessionActions* out);
   // Changes a link's state; besides this method, only Connect does that. Returns false and changes
   // nothing if the diagram has no arrow from the link's present state to `next`.
   bool Become(LaneRef lane, State next);
@@ -79,6 +99,7 @@ class Links {
   std::vector<std::string> server_addresses_;
   std::function<Message(LaneRef)> hello_;
   Exchange* exchange_;
+  const Time patience_;
   std::vector<std::vector<Link>> links_;  // [shard][lane]
   std::vector<Shard> shards_;
 };

@@ -20,7 +20,7 @@ void Session::Start(Time now, SessionActions* out) {
 void Session::OnMessage(LaneRef lane, const Message& message, Time now, SessionActions* out) {
   const CheckInvariantsAtScopeEnd checked(*this);
   if (state_.ended()) return;
-  if (lane.lane == 0) state_.links.shard(lane.shard).heard_at = now;
+  state_.links.Hear(lane, now);
   const pb::Envelope& head = message.head;
   switch (head.body_case()) {
     case pb::Envelope::kWelcome:
@@ -30,6 +30,7 @@ void Session::OnMessage(LaneRef lane, const Message& message, Time now, SessionA
     case pb::Envelope::kPulse:
       return watch_.OnPulse(lane.shard, head.pulse(), now, out);
     case pb::Envelope::kEcho:
+      state_.links.shard(lane.shard).echoed_at = now;
       return round_trips_.Add(now - Time(head.echo().sent_ns()),
                               state_.options.timings.server_return_timeout);
     case pb::Envelope::kStateWant:
@@ -110,6 +111,7 @@ bool Session::OnControlWelcome(uint32_t s, const pb::Welcome& welcome, Time now,
   }
   if (was_replaced) links.DropDataLinks(s);
   links.Become({s, 0}, Links::State::kUp);
+  shard.echoed_at = now;
   if (s == 0) OnWelcomeOfShard0(welcome, now, out);
   for (uint32_t t = 0; state_.origin.has_value() && t < links.num_shards(); ++t)
     links.ConnectDataLinks(t, now, out);
@@ -146,6 +148,8 @@ void Session::OnRefuse(LaneRef lane, const pb::Refuse& refuse, Time now, Session
       state_.exchange.OnRoomAgain(lane, now, &outgoing);
       return EmitOutgoing(std::move(outgoing), out);
     }
+    case pb::Refuse::reconnect:
+      return watch_.OnDamaged(lane, PrintableSentence(refuse.sentence()), now, out);
     case pb::Refuse::leave:
       break;
   }
@@ -158,6 +162,11 @@ void Session::OnDisconnected(LaneRef lane, Time now, SessionActions* out) {
   if (!state_.ended()) watch_.OnDisconnected(lane, now, out);
 }
 
+void Session::OnDamaged(LaneRef lane, const std::string& why, Time now, SessionActions* out) {
+  const CheckInvariantsAtScopeEnd checked(*this);
+  if (!state_.ended()) watch_.OnDamaged(lane, why, now, out);
+}
+
 void Session::OnTimer(Time now, SessionActions* out) {
   const CheckInvariantsAtScopeEnd checked(*this);
   if (state_.ended()) return;
@@ -165,6 +174,8 @@ void Session::OnTimer(Time now, SessionActions* out) {
   state_.links.GreetAgain(state_.options.timings.hello_retry, now, out);
   std::vector<Exchange::Outgoing> outgoing;
   state_.exchange.OnTimer(now, &outgoing);
+  for (const Exchange::Outgoing& sent_again : outgoing)
+    state_.links.Probe(sent_again.lane, now, out);
   EmitOutgoing(std::move(outgoing), out);
   fetching_.OnTimer(now, out);
   leaving_.OnTimer(now, out);

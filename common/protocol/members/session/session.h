@@ -45,6 +45,9 @@ class Session {
   // The socket reports that the connection of `lane` is lost. Without this call the session would
   // notice a lost control lane later, and a lost data lane never.
   void OnDisconnected(LaneRef lane, Time now, SessionActions* out);
+  // A message on `lane` is malformed, and `why` says how: it arrived damaged. Replaces the
+  // connection.
+  void OnDamaged(LaneRef lane, const std::string& why, Time now, SessionActions* out);
   // Call at least every `Timings::hello_retry` / 2.
   void OnTimer(Time now, SessionActions* out);
 

@@ -40,7 +40,7 @@ SessionState::SessionState(SessionOptions given)
                 options.is_elastic, options.in_plan}),
       links(
           options.data_lanes, options.servers, [this](LaneRef lane) { return MakeHello(lane); },
-          &exchange) {}
+          &exchange, std::max(options.timings.resend_after, options.timings.suspect_after)) {}
 
 bool SessionState::Become(SessionPhase next) {
   const bool is_allowed = MayBecome(phase_, next);

@@ -42,8 +42,12 @@ void Watch::OnDisconnected(LaneRef lane, Time now, SessionActions* out) {
   if (links.link(lane).state == Links::State::kDown) return;
   if (lane.lane == 0 && links.IsUp(lane))
     return links.LoseShard(lane.shard, now, "its connection closed", out);
-  state_.exchange.OnLaneDown(lane);
-  links.Connect(lane, links.link(lane).port, now, out);
+  links.Reconnect(lane, "", now, out);
+}
+
+void Watch::OnDamaged(LaneRef lane, const std::string& why, Time now, SessionActions* out) {
+  if (state_.links.link(lane).state != Links::State::kDown)
+    state_.links.Reconnect(lane, why, now, out);
 }
 
 void Watch::OnTimer(Time now, SessionActions* out) {
@@ -58,6 +62,7 @@ void Watch::OnTimer(Time now, SessionActions* out) {
     if (LeaveIfLost(s, now, out)) return;
     ReplaceIfSilent(s, now, out);
   }
+  state_.links.ReplaceUnanswered(now, out);
 }
 
 bool Watch::LeaveIfLost(uint32_t s, Time now, SessionActions* out) {
@@ -73,14 +78,22 @@ bool Watch::LeaveIfLost(uint32_t s, Time now, SessionActions* out) {
   return true;
 }
 
-// Replaces a shard's connection on which nothing has come for some time: for suspect_after, which
-// is so short that shard 0 has not yet removed this worker.
+// Replaces a shard's connection on which nothing has come for some time, or on which the shard has
+// not heard this worker: for suspect_after, which is so short that shard 0 has not yet removed this
+// worker.
 void Watch::ReplaceIfSilent(uint32_t s, Time now, SessionActions* out) {
-  const Time heard_at = state_.links.shard(s).heard_at;
-  const Time quiet_since = std::max(heard_at, state_.links.link({s, 0}).connected_at);
-  if (now - quiet_since <= state_.options.timings.suspect_after) return;
-  if (state_.links.IsUp({s, 0})) {
-    state_.links.LoseShard(s, now, "silent for " + SecondsText(now - heard_at), out);
+  const Links::Shard& shard = state_.links.shard(s);
+  const Time suspect_after = state_.options.timings.suspect_after;
+  const Time quiet_since = std::max(shard.heard_at, state_.links.link({s, 0}).connected_at);
+  const bool is_quiet = now - quiet_since > suspect_after;
+  const bool is_deaf =
+      state_.links.IsUp({s, 0}) && !state_.leaving() && now - shard.echoed_at > suspect_after;
+  if (!is_quiet && !is_deaf) return;
+  if (!is_quiet) {
+    state_.links.LoseShard(
+        s, now, "no answer to heartbeats for " + SecondsText(now - shard.echoed_at), out);
+  } else if (state_.links.IsUp({s, 0})) {
+    state_.links.LoseShard(s, now, "silent for " + SecondsText(now - shard.heard_at), out);
   } else {
     state_.links.Connect({s, 0}, 0, now, out);
   }

@@ -22,6 +22,8 @@ class Watch {
   // All calls REQUIRE a session that has not ended.
   void OnPulse(uint32_t shard, const pb::Pulse& pulse, Time now, SessionActions* out);
   void OnDisconnected(LaneRef lane, Time now, SessionActions* out);
+  // A message on the lane arrived damaged, as `why` says.
+  void OnDamaged(LaneRef lane, const std::string& why, Time now, SessionActions* out);
   // Replaces silent connections; ends the session if a deadline has passed.
   void OnTimer(Time now, SessionActions* out);
   // Shard 0 has welcomed this worker. Remembers the incarnation of shard 0, because shard 0 may die

@@ -71,6 +71,14 @@ class SessionTest : public testing::Test {
     message.head.mutable_pulse()->set_floor(floor);
     return Deliver(lane, message);
   }
+  void DeliverEcho(LaneRef lane) {
+    Message echo;
+    echo.head.mutable_echo()->set_sent_ns(now_.count());
+    Deliver(lane, echo);
+  }
+  void DeliverEchoes() {
+    for (const LaneRef& lane : {LaneRef{0, 0}, LaneRef{1, 0}}) DeliverEcho(lane);
+  }
   static std::vector<LaneRef> LanesToConnect(const SessionActions& actions) {
     std::vector<LaneRef> lanes;
     for (const auto& action : actions) {
@@ -269,6 +277,56 @@ TEST_F(SessionTest, ReplacesAControlConnectionThatIsSilent) {
   EXPECT_EQ(LanesToConnect(AdvanceTime(milliseconds(200))).size(), 2u);
   EXPECT_TRUE(LanesToConnect(AdvanceTime(milliseconds(1400))).empty());
   EXPECT_EQ(LanesToConnect(AdvanceTime(milliseconds(200))).size(), 2u);
+}
+
+TEST_F(SessionTest, ReplacesAConnectionOnWhichAMessageWasDamaged) {
+  JoinJob();
+  SessionActions out;
+  session_->OnDamaged({1, 2}, "a message was damaged on its way", now_, &out);
+  EXPECT_EQ(LanesToConnect(out), (std::vector<LaneRef>{{1, 2}}));
+  EXPECT_THAT(out[0].text, HasSubstr("server shard 1 (beta:2), lane 2: a message was damaged"));
+  Message refuse = MakeRefuse(77, "a message was damaged on its way", pb::Refuse::reconnect);
+  EXPECT_EQ(LanesToConnect(Deliver({0, 1}, refuse)), (std::vector<LaneRef>{{0, 1}}));
+  EXPECT_EQ(LanesToConnect(Deliver({0, 0}, refuse)), (std::vector<LaneRef>{{0, 0}}));
+}
+
+// The other end of a damaged connection may wait for the rest of a message that never comes.
+TEST_F(SessionTest, ReplacesADataConnectionThatDoesNotAnswerAProbe) {
+  JoinJob();
+  SessionActions out;
+  session_->Contribute({Kind::kPush, 0, 0}, {1, 2}, InRound{1, Text("x")}, now_, &out);
+  const auto is_replaced_within = [this](milliseconds time) {
+    for (const Time end = now_ + time; now_ < end;) {
+      DeliverEchoes();
+      for (const LaneRef& lane : LanesToConnect(AdvanceTime(milliseconds(100)))) {
+        EXPECT_EQ(lane, (LaneRef{1, 2}));
+        return true;
+      }
+    }
+    return false;
+  };
+  const auto probes = SentMessages(pb::Envelope::kHello, AdvanceTime(milliseconds(300)));
+  ASSERT_EQ(probes.size(), 1u);
+  EXPECT_EQ(probes[0].lane, (LaneRef{1, 2}));
+  DeliverWelcome({1, 2}, 71);
+  EXPECT_FALSE(is_replaced_within(milliseconds(1700))) << "the lane answered the first probe";
+  EXPECT_TRUE(is_replaced_within(milliseconds(300)));
+  // On a slow link an answer may only be late, so the next connection has twice the time.
+  EXPECT_FALSE(is_replaced_within(milliseconds(2900)));
+  EXPECT_TRUE(is_replaced_within(milliseconds(300)));
+}
+
+TEST_F(SessionTest, ReplacesAControlConnectionOnWhichItIsNotHeard) {
+  JoinJob();
+  for (int i = 0; i < 14; ++i) {
+    DeliverPulse({0, 0}, 70);
+    DeliverEcho({1, 0});
+    EXPECT_TRUE(LanesToConnect(AdvanceTime(milliseconds(100))).empty());
+  }
+  DeliverPulse({0, 0}, 70);
+  DeliverEcho({1, 0});
+  const SessionActions out = AdvanceTime(milliseconds(200));
+  EXPECT_EQ(LanesToConnect(out), (std::vector<LaneRef>{{0, 0}}));
 }
 
 TEST_F(SessionTest, GivesAServerItsTimeToReturn) {
