@@ -19,6 +19,7 @@
 #include "common/protocol/members/shard0/coordinator.h"
 #include "server/lane_counters.h"
 #include "server/lane_loop.h"
+#include "setup/none_reminder.h"
 #include "setup/report.h"
 #include "setup/setup.h"
 
@@ -91,6 +92,7 @@ class Server {
   bool has_ended_ = false;
   Status final_status_;
   Time last_progress_at_{};
+  setup::NoneReminder none_reminder_;
   setup::JobPosition job_position_;  // updated only on shard 0
 };
 
