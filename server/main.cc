@@ -34,8 +34,8 @@ tern::Status RunServer(int argc, char** argv) {
     std::printf("%s", tern::config::ToYaml((*setup)->job).c_str());
     return tern::Ok();
   }
-  auto server =
-      tern::server::Server::Make(**setup, signals, {command_line->rank, command_line->progress_fd});
+  auto server = tern::server::Server::Make(**setup, signals,
+                                           {command_line->rank, command_line->progress_fd, {}});
   if (!server.ok()) return server.status();
   return (*server)->Run();
 }

@@ -10,6 +10,7 @@
 #include "common/base/status.h"
 #include "common/checkpoint/store.h"
 #include "common/config/job.h"
+#include "common/net/security.h"
 #include "common/protocol/members/control.h"
 #include "common/protocol/plan/plan.h"
 #include "models/graph/shapes.h"
@@ -26,6 +27,8 @@ struct Setup {
   protocol::Timings timings;
   // Has only the job's name, the digests of job, model and plan, and this process's host and pid.
   pb::Hello hello;
+  // This daemon's keys, and those of its peers; null: as net::Security::Mechanism::kNull.
+  std::shared_ptr<const net::Security> security;
 };
 
 // The names of models, codecs, algorithms and so on that a job may use in this build, by table
