@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gflags/gflags.h>
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -119,6 +120,15 @@ Status SetFlag(ArgReader* reader) {
                     "'; allowed: ", flag_info.type == "bool" ? "true or false" : "a whole number"));
 }
 
+// Lets this process open as many files as the system allows it. With the usual 1024, a server with
+// many connections is out of them.
+void RaiseFileLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);  // Without success, the limit stays as it was.
+}
+
 // Sets the members of `setup` that come from key files.
 Status LoadKeys(const CommandLine& line, const std::string& role, Setup* setup) {
   const net::Principal self{
@@ -177,6 +187,7 @@ Result<CommandLine> ParseCommandLine(int argc, char** argv, const std::string& r
 Result<std::unique_ptr<Setup>> StartDaemon(
     const CommandLine& line, const std::string& role,
     const std::function<Status(const pb::Job&)>& before_writing) {
+  RaiseFileLimit();
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);  // A write beyond `ulimit -f` then fails with an error.
   auto setup = MakeSetup(line.job_path, line.overrides);

@@ -36,6 +36,8 @@ class PeerMap {
   // The routing id of a peer; null if the id is not known. The pointer is valid until the map
   // changes.
   const std::string* RoutingId(uint64_t id) const;
+  // The credentials of a peer. REQUIRES that the id is known.
+  const Credentials& CredentialsOf(uint64_t id) const { return peers_by_id_.at(id)->credentials; }
   // The ids of all peers with credentials for which `is_allowed` is false.
   std::vector<uint64_t> PeersUnless(
       const std::function<bool(const Credentials&)>& is_allowed) const;

@@ -11,6 +11,7 @@ namespace tern::net {
 namespace {
 
 constexpr size_t kMaxPeers = 65536;
+constexpr int kMaxDropped = 1000;  // messages of revoked peers that one call of Receive drops
 
 Status BindError(const std::string& host, uint16_t port) {
   const int error = zmq_errno();
@@ -114,6 +115,8 @@ SendResult RouterSocket::Send(PeerId peer, const pb::Envelope& envelope, const B
   if (routing_id == nullptr) {
     return {SendOutcome::kUnreachable, Status(Code::kPeerLost, "the peer is not known any more")};
   }
+  if (!envelope.has_refuse() && !IsAllowed(peers_->CredentialsOf(peer)))
+    return {SendOutcome::kUnreachable, Status(Code::kPeerLost, "the peer's key was revoked")};
   return impl_->Send(routing_id, envelope, payload);
 }
 
@@ -124,7 +127,8 @@ bool RouterSocket::IsAllowed(const Credentials& credentials) const {
 }
 
 std::optional<ReceivedMessage> RouterSocket::Receive() {
-  while (true) {
+  // Peers that are not allowed any more may send without end.
+  for (int num_dropped = 0; num_dropped < kMaxDropped; ++num_dropped) {
     Sender sender;
     std::optional<ReceivedMessage> received = impl_->Receive(&sender);
     if (!received) return received;
@@ -132,6 +136,7 @@ std::optional<ReceivedMessage> RouterSocket::Receive() {
     received->peer = peers_->IdOfSender(sender.routing_id, sender.credentials);
     return received;
   }
+  return std::nullopt;
 }
 
 std::vector<PeerId> RouterSocket::RevokedPeers() const {

@@ -108,6 +108,8 @@ class RouterSocket {
   uint16_t port() const;
 
   // Never waits. The bytes of `payload` must not change while any copy of that Bytes object exists.
+  // A peer whose key the ZapHandler does not allow any more is reached only by a Refuse; for all
+  // other messages it is kUnreachable.
   SendResult Send(PeerId peer, const pb::Envelope& envelope, const Bytes& payload = {});
   // Returns the next message, which may be malformed; nullopt if there is none. Never waits. Drops
   // messages of peers whose key the ZapHandler does not allow any more.
@@ -116,7 +118,7 @@ class RouterSocket {
   // a new PeerId. Beyond 65,536 peers the socket forgets the one whose last message is oldest, so
   // that unknown peers cannot exhaust memory.
   void Forget(PeerId peer);
-  // The peers whose key the ZapHandler does not allow any more. Send still reaches them.
+  // The peers whose key the ZapHandler does not allow any more.
   std::vector<PeerId> RevokedPeers() const;
 
   // Closes the socket; the context's destructor continues to send for up to kFlushTimeMs.

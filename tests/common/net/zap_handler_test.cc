@@ -186,6 +186,16 @@ TEST_F(WithoutKeys, ConnectionsThatCannotBeAcceptedAreLoggedOnce) {
   for (const int client : clients) close(client);
 }
 
+TEST_F(WithoutKeys, AThreadThatEndsSaysWhy) {
+  EXPECT_TRUE(zap_handler_->failure().ok());
+  zmq_ctx_shutdown(context_.handle());  // All calls of libzmq fail from now on.
+  const Time end = Now() + kPatience;
+  while (zap_handler_->failure().ok() && Now() < end) usleep(1000);
+  EXPECT_EQ(zap_handler_->failure().code(), Code::kInternal);
+  EXPECT_THAT(zap_handler_->failure().message(),
+              ::testing::HasSubstr("the thread that admits connections has ended"));
+}
+
 TEST(Origin, IsTheMachineOrTheNetworkOfAHost) {
   EXPECT_EQ(OriginOf("127.0.0.1"), OriginOf("127.9.8.7"));
   EXPECT_EQ(OriginOf("10.0.0.1"), OriginOf("::ffff:10.0.0.1"));

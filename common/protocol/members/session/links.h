@@ -34,7 +34,8 @@ class Links {
     // The incarnation of the server process that sent the newest Welcome; 0: no Welcome yet.
     uint64_t incarnation = 0;
     std::vector<uint32_t> data_ports;
-    Time heard_at{};  // when the newest message came on the control link
+    Time heard_at{};            // when the newest message came on the control link
+    bool refuses_keys = false;  // the newest handshake failed, where daemons have keys
   };
   // `data_lanes`: by shard, the number of its data lanes. `servers`: addresses by shard, for log
   // lines and errors. `hello` makes the hello of a lane. `exchange` outlives the links, which

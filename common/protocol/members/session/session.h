@@ -45,6 +45,11 @@ class Session {
   // The socket reports that the connection of `lane` is lost. Without this call the session would
   // notice a lost control lane later, and a lost data lane never.
   void OnDisconnected(LaneRef lane, Time now, SessionActions* out);
+  // Whether the newest handshake with this shard failed, where daemons have keys. When the time to
+  // start or to come back is over, the session then ends with kNotAllowed.
+  void SetRefusesKeys(uint32_t shard, bool refuses) {
+    state_.links.shard(shard).refuses_keys = refuses;
+  }
   // Call at least every `Timings::hello_retry` / 2.
   void OnTimer(Time now, SessionActions* out);
 
