@@ -13,13 +13,11 @@ namespace tern::server {
 Result<std::unique_ptr<LaneLoop>> LaneLoop::Start(const setup::Setup& setup, uint32_t shard,
                                                   uint32_t lane, uint64_t incarnation,
                                                   const std::string& host, uint16_t port,
-                                                  net::Context& context, net::Traffic* traffic,
+                                                  net::Context& context, net::SocketOptions options,
                                                   Registry* registry,
                                                   std::span<const float> initial) {
-  net::SocketOptions options;
   options.max_payload_bytes = setup::MaxPayloadBytes(setup, lane);
   options.high_water_mark = 100000;  // never reached: a worker limits its unanswered bytes
-  options.traffic = traffic;
   auto socket = net::RouterSocket::Bind(context, host, port, options);
   if (!socket.ok()) return socket.status().Within(Cat("data socket ", lane));
   auto data_lane = DataLane::Make(setup, shard, lane,
@@ -43,7 +41,8 @@ LaneLoop::LaneLoop(uint32_t lane, std::unique_ptr<DataLane> data_lane,
       unsent_answers_(registry->GetCounter(
           "tern_server_unsent_total", "Answers that could not be sent because the peer was gone",
           {{"lane", std::to_string(lane)}})),
-      lane_counters_(*registry, lane) {}
+      lane_counters_(*registry, lane),
+      door_(*registry, lane) {}
 
 LaneLoop::~LaneLoop() {
   commands_.Close();
@@ -128,6 +127,10 @@ void LaneLoop::OnReceived(net::ReceivedMessage received, protocol::Sends* sends)
   if (received.error.has_value()) {
     LOG_EVERY_N(WARNING, 100) << "refused a frame: " << received.error->status.message();
     sends->push_back({received.peer, AnswerToMalformed(*received.error)});
+    return;
+  }
+  if (!door_.LetsIn(received)) {
+    if (auto answer = door_.AnswerTo(received)) sends->push_back({received.peer, *answer});
     return;
   }
   data_lane_->OnMessage(received.peer, {std::move(received.envelope), std::move(received.payload)},

@@ -19,6 +19,7 @@
 #include "common/net/socket.h"
 #include "common/protocol/rounds/lane.h"
 #include "server/data_lane.h"
+#include "server/door.h"
 #include "server/lane_counters.h"
 #include "setup/setup.h"
 
@@ -32,13 +33,13 @@ using LaneCommand = std::variant<pb::Members, StopAfterThisRound>;
 class LaneLoop {
  public:
   // Binds the socket of lane `lane` (from 1) of `shard` and starts the thread. `port` 0: the system
-  // picks a port. References and pointers must outlive the loop. `initial`: the initial weights of
-  // the whole model, used if servers hold the parameters. kAddress if the port cannot be bound;
-  // kBadJob if servers cannot hold the job's parameters.
+  // picks a port. Of `options`, the limits are set here. References and pointers must outlive the
+  // loop. `initial`: the initial weights of the whole model, used if servers hold the parameters.
+  // kAddress if the port cannot be bound; kBadJob if servers cannot hold the job's parameters.
   static Result<std::unique_ptr<LaneLoop>> Start(const setup::Setup& setup, uint32_t shard,
                                                  uint32_t lane, uint64_t incarnation,
                                                  const std::string& host, uint16_t port,
-                                                 net::Context& context, net::Traffic* traffic,
+                                                 net::Context& context, net::SocketOptions options,
                                                  Registry* registry,
                                                  std::span<const float> initial = {});
   // Stops the thread and waits for its end.
@@ -78,6 +79,7 @@ class LaneLoop {
   TimeCounter& sum_time_;
   Counter& unsent_answers_;
   LaneCounters lane_counters_;
+  Door door_;
   std::atomic<uint64_t> num_turns_{0};  // grows while the thread serves its socket
   HangWatch watch_;
   bool hangs_ = false;

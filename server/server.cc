@@ -18,6 +18,20 @@
 
 namespace tern::server {
 
+namespace {
+
+// At least as many connections as all daemons of the job need, if they run on one host, also while
+// each replaces its connections.
+size_t MaxConnectionsPerAddress(const pb::Job& job) {
+  uint32_t sockets = 1;
+  for (const pb::Server& server : job.servers())
+    sockets = std::max(sockets, 1 + server.data_sockets());
+  const size_t daemons = job.workers().count() + static_cast<size_t>(job.servers_size());
+  return std::max<size_t>(64, 2 * sockets * daemons);
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Server>> Server::Make(const setup::Setup& setup, StopSignals& signals,
                                              const Options& options) {
   std::unique_ptr<Server> server(new Server(setup, signals, options));
@@ -34,28 +48,33 @@ Server::Server(const setup::Setup& setup, StopSignals& signals, const Options& o
       traffic_(registry_),
       workers_present_(
           registry_.GetGauge("tern_server_workers_present", "Workers that take part now")),
-      control_counters_(registry_, 0) {}
+      control_counters_(registry_, 0),
+      door_(registry_, 0),
+      none_reminder_(setup.job) {}
 
 Status Server::Open() {
   const pb::Server& server_keys = setup_.job.servers(static_cast<int>(options_.shard));
   Result<net::Address> address = net::ParseAddress(server_keys.address());
   if (!address.ok()) return address.status();
   const std::string host = server_keys.has_bind_host() ? server_keys.bind_host() : address->host;
+  auto zap_handler = net::ZapHandler::Start(
+      context_, {setup_.security.get(), MaxConnectionsPerAddress(setup_.job), &registry_});
+  if (!zap_handler.ok()) return zap_handler.status();
+  zap_handler_ = std::move(*zap_handler);
   std::vector<float> initial;
   if (setup_.plan.is_central) initial = InitialWeights(setup_);
   for (uint32_t lane = 1; lane <= server_keys.data_sockets(); ++lane) {
     const uint32_t port =
         server_keys.data_ports_size() > 0 ? server_keys.data_ports(static_cast<int>(lane) - 1) : 0;
-    auto lane_loop =
-        LaneLoop::Start(setup_, options_.shard, lane, incarnation_, host,
-                        static_cast<uint16_t>(port), context_, &traffic_, &registry_, initial);
+    auto lane_loop = LaneLoop::Start(setup_, options_.shard, lane, incarnation_, host,
+                                     static_cast<uint16_t>(port), context_, CommonSocketOptions(),
+                                     &registry_, initial);
     if (!lane_loop.ok()) return lane_loop.status();
     lane_loops_.push_back(std::move(*lane_loop));
   }
-  net::SocketOptions options;
+  net::SocketOptions options = CommonSocketOptions();
   options.max_payload_bytes = setup::MaxPayloadBytes(setup_, 0);
   options.high_water_mark = 100000;
-  options.traffic = &traffic_;
   auto socket = net::RouterSocket::Bind(context_, host, address->port, options);
   if (!socket.ok()) return socket.status().Within("control socket");
   control_socket_ = std::move(*socket);
@@ -71,6 +90,14 @@ Status Server::Open() {
   if (!page.ok()) return page.status();
   metrics_page_ = std::move(*page);
   return Ok();
+}
+
+net::SocketOptions Server::CommonSocketOptions() {
+  net::SocketOptions options;
+  options.traffic = &traffic_;
+  options.security = setup_.security.get();
+  options.zap_handler = zap_handler_.get();
+  return options;
 }
 
 void Server::MakeControl() {
@@ -110,8 +137,10 @@ protocol::SavedCheckpoints Server::Saved() const {
   return protocol::CommonCheckpoints(lanes_saved);
 }
 
-void Server::CheckLanes(protocol::ControlActions* new_actions) {
+void Server::CheckThreads(protocol::ControlActions* new_actions) {
   const Time now = clock_.Now();
+  if (const Status failure = zap_handler_->failure(); !failure.ok())
+    return control_->OnFailure(failure, now, new_actions);
   const Time timeout = protocol::ProgressTimeout(setup_.timings, pb::Counters());
   for (const auto& lane_loop : lane_loops_) {
     const Status failure =
@@ -120,16 +149,32 @@ void Server::CheckLanes(protocol::ControlActions* new_actions) {
   }
 }
 
+void Server::RereadAllowList(protocol::ControlActions* new_actions) {
+  if (!options_.read_allow_list) {
+    LOG(WARNING) << "SIGUSR2: this shard has no list of peers to read again";
+    return;
+  }
+  Result<net::AllowList> allowed = options_.read_allow_list();
+  if (!allowed.ok()) {
+    LOG(ERROR) << "SIGUSR2: the list of peers stays as it was: " << allowed.status().message();
+    return;
+  }
+  LOG(WARNING) << "SIGUSR2: the list of peers was read again; it has " << allowed->size()
+               << " keys";
+  zap_handler_->SetAllowed(*std::move(allowed));
+  for (const net::PeerId peer : control_socket_->RevokedPeers())
+    control_->OnRevoked(peer, clock_.Now(), new_actions);
+}
+
 Status Server::ConnectShard0() {
   Result<net::Address> address = net::ParseAddress(setup_.job.servers(0).address());
   if (!address.ok()) return address.status();
-  net::SocketOptions options;
+  net::SocketOptions options = CommonSocketOptions();
   options.max_payload_bytes = setup::MaxPayloadBytes(setup_, 0);
-  options.traffic = &traffic_;
   if (shard0_socket_ != nullptr) poller_.Remove(shard0_socket_.get());
-  shard0_socket_.reset();
+  const std::unique_ptr<net::DealerSocket> old_socket = std::move(shard0_socket_);
   auto socket = net::DealerSocket::Connect(context_, address->host, address->port, options,
-                                           num_shard0_attempts_++);
+                                           num_shard0_attempts_++, old_socket.get());
   if (!socket.ok()) return socket.status().Within("server shard 0");
   shard0_socket_ = std::move(*socket);
   poller_.Add(shard0_socket_.get());
@@ -146,13 +191,15 @@ Status Server::Run() {
     protocol::ControlActions new_actions;
     if (signals_.TakeSignal() != 0)
       control_->OnStop(signals_.status().code(), clock_.Now(), &new_actions);
+    if (signals_.TakeReread()) RereadAllowList(&new_actions);
     Receive(&new_actions);
     ReportUnreachable();
     control_->OnTimer(clock_.Now(), &new_actions);
-    CheckLanes(&new_actions);
+    CheckThreads(&new_actions);
     Execute(std::move(new_actions));
     control_counters_.Export(control_->lane());
     ReportProgress();
+    if (none_reminder_.IsDue(clock_.Now())) LOG(WARNING) << setup::kNoneWarning;
   }
   WriteSummary();
   control_socket_->CloseAfterFlush();
@@ -181,6 +228,10 @@ void Server::Receive(protocol::ControlActions* new_actions) {
       continue;
     }
     protocol::ControlActions answers;
+    if (!door_.LetsIn(*received)) {
+      if (auto answer = door_.AnswerTo(*received)) SendToPeer({received->peer, *std::move(answer)});
+      continue;
+    }
     control_->OnMessage(received->peer,
                         {std::move(received->envelope), std::move(received->payload)}, clock_.Now(),
                         &answers);
@@ -202,6 +253,8 @@ void Server::ReceiveFromShard0(protocol::ControlActions* new_actions) {
     }
   }
   if (shard0_socket_->link() == net::DealerSocket::Link::kLost) control_->OnShard0Disconnected();
+  if (net::HasKeys(setup_.security.get()))
+    control_->SetShard0RefusesKeys(shard0_socket_->handshake_failed());
 }
 
 void Server::EndWith(Status status) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,9 +17,12 @@
 #include "common/net/metrics_page.h"
 #include "common/net/socket.h"
 #include "common/net/traffic.h"
+#include "common/net/zap_handler.h"
 #include "common/protocol/members/shard0/coordinator.h"
+#include "server/door.h"
 #include "server/lane_counters.h"
 #include "server/lane_loop.h"
+#include "setup/none_reminder.h"
 #include "setup/report.h"
 #include "setup/setup.h"
 
@@ -31,6 +35,8 @@ class Server {
     // A file descriptor to which the shard writes its summary, and shard 0 also its progress, one
     // JSON object per line. -1: none.
     int progress_fd = -1;
+    // Reads the list of who may connect again. Set only if this shard has keys.
+    std::function<Result<net::AllowList>()> read_allow_list;
   };
   // Binds all sockets and starts the lanes' threads. `setup` and `signals` must outlive the
   // server. kAddress if a port cannot be bound; kBadJob if servers cannot hold the job's
@@ -46,12 +52,17 @@ class Server {
   Server(const setup::Setup& setup, StopSignals& signals, const Options& options);
   // Binds the sockets, and starts the lanes and the metrics page.
   Status Open();
+  net::SocketOptions CommonSocketOptions();  // of all sockets of this shard
   void MakeControl();
   // The checkpoints that every lane with state has on disk, for this shard's hello message.
   protocol::SavedCheckpoints Saved() const;
-  // Tells the control plane of the first lane that has failed or whose thread hangs, if any.
-  void CheckLanes(protocol::ControlActions* new_actions);
+  // Tells the control plane of the first lane that has failed or whose thread hangs, if any, and if
+  // the ZapHandler has failed.
+  void CheckThreads(protocol::ControlActions* new_actions);
   void EndProcessIfALaneHangs() const;
+  // Takes over the list of who may connect, read again after SIGUSR2, and tells the control plane
+  // whose keys are gone.
+  void RereadAllowList(protocol::ControlActions* new_actions);
   Status ConnectShard0();
   void Receive(protocol::ControlActions* new_actions);
   void ReceiveFromShard0(protocol::ControlActions* new_actions);
@@ -77,6 +88,7 @@ class Server {
   Registry registry_;
   net::Traffic traffic_;
   net::Context context_;
+  std::unique_ptr<net::ZapHandler> zap_handler_;  // outlives the sockets
   std::vector<std::unique_ptr<LaneLoop>> lane_loops_;
   std::unique_ptr<net::RouterSocket> control_socket_;
   std::unique_ptr<net::DealerSocket> shard0_socket_;  // to shard 0; null on shard 0 itself
@@ -88,9 +100,11 @@ class Server {
   std::unique_ptr<net::MetricsPage> metrics_page_;
   Gauge& workers_present_;
   LaneCounters control_counters_;  // of lane 0, the state machine behind the control socket
+  Door door_;                      // of the control socket
   bool has_ended_ = false;
   Status final_status_;
   Time last_progress_at_{};
+  setup::NoneReminder none_reminder_;
   setup::JobPosition job_position_;  // updated only on shard 0
 };
 

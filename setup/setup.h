@@ -10,6 +10,7 @@
 #include "common/base/status.h"
 #include "common/checkpoint/store.h"
 #include "common/config/job.h"
+#include "common/net/security.h"
 #include "common/protocol/members/control.h"
 #include "common/protocol/plan/plan.h"
 #include "models/graph/shapes.h"
@@ -26,6 +27,10 @@ struct Setup {
   protocol::Timings timings;
   // Has only the job's name, the digests of job, model and plan, and this process's host and pid.
   pb::Hello hello;
+  // This daemon's keys, and those of its peers; null: as net::Security::Mechanism::kNull.
+  std::shared_ptr<const net::Security> security;
+  // The secret of keys.checkpoint; null if the job has none. Like `security`, set by StartDaemon.
+  std::shared_ptr<const net::SecretKey> checkpoint_secret;
 };
 
 // The names of models, codecs, algorithms and so on that a job may use in this build, by table
@@ -42,7 +47,7 @@ Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
 size_t MaxPayloadBytes(const Setup& setup, uint32_t lane);
 
 // Describes a daemon's checkpoints, which are in OUTPUT_DIR/checkpoints/NAME, and what they belong
-// to.
+// to. With a checkpoint secret, they have tags: BLAKE2b-256 with the secret as its key.
 checkpoint::Owner CheckpointOwner(const Setup& setup, const std::string& output_dir,
                                   const std::string& name);
 

@@ -55,7 +55,8 @@ NetLoop::NetLoop(const setup::Setup& setup, StopSignals& signals, Registry& regi
       exchange_counters_(setup.plan, registry),
       options_(std::move(options)),
       clock_(setup.timings.heartbeat),
-      session_(SessionOptions(setup, options_)) {}
+      session_(SessionOptions(setup, options_)),
+      none_reminder_(setup.job) {}
 
 NetLoop::~NetLoop() { (void)Join(); }
 
@@ -95,6 +96,7 @@ void NetLoop::Run() {
     if (Status waited = poller_.Wait(poll_timeout); !waited.ok()) return EndWith(waited);
     protocol::SessionActions command_actions;
     if (signals_.TakeSignal() != 0) OnSignal(&command_actions);
+    if (signals_.TakeReread()) LOG(WARNING) << "SIGUSR2: a worker has no files to read again";
     while (auto command = commands_.TryPop()) OnCommand(std::move(*command), &command_actions);
     ExecuteActions(std::move(command_actions));
     protocol::SessionActions message_actions;
@@ -104,6 +106,7 @@ void NetLoop::Run() {
     session_.SetProgress(progress_.NumAdvances(), progress_.WaitsForOthers(events_.size()),
                          counters);
     WatchTraining(protocol::ProgressTimeout(setup_.timings, counters));
+    if (none_reminder_.IsDue(clock_.Now())) LOG(WARNING) << setup::kNoneWarning;
     session_.OnTimer(clock_.Now(), &message_actions);
     ExecuteActions(std::move(message_actions));
   }
@@ -185,6 +188,8 @@ void NetLoop::ReceiveMessages(protocol::SessionActions* out) {
                          clock_.Now(), out);
     }
     if (socket->link() == net::DealerSocket::Link::kLost) lost_lanes.push_back(lane);
+    if (net::HasKeys(setup_.security.get()) && lane.lane == 0)
+      session_.SetRefusesKeys(lane.shard, socket->handshake_failed());
   }
   for (const protocol::LaneRef& lane : lost_lanes) session_.OnDisconnected(lane, clock_.Now(), out);
   for (const auto& [lane, why] : damaged_lanes) session_.OnDamaged(lane, why, clock_.Now(), out);
@@ -253,17 +258,19 @@ void NetLoop::DeliverAnswer(client::Answer answer) {
 void NetLoop::ConnectLane(protocol::LaneRef lane, uint32_t port) {
   auto& slot = sockets_[lane];
   if (slot != nullptr) poller_.Remove(slot.get());
-  slot.reset();
+  const std::unique_ptr<net::DealerSocket> old_socket = std::move(slot);
   const Result<net::Address> address =
       net::ParseAddress(setup_.job.servers(static_cast<int>(lane.shard)).address());
   net::SocketOptions options;
   options.max_payload_bytes = setup::MaxPayloadBytes(setup_, lane.lane);
   options.high_water_mark = 100000;  // never reached: credit_bytes limits what is sent
   options.traffic = &traffic_;
+  options.security = setup_.security.get();
+  options.shard = lane.shard;
   auto socket = address.ok() ? net::DealerSocket::Connect(
                                    context_, address->host,
                                    static_cast<uint16_t>(port != 0 ? port : address->port), options,
-                                   num_connects_++)
+                                   num_connects_++, old_socket.get())
                              : Result<std::unique_ptr<net::DealerSocket>>(address.status());
   if (!socket.ok()) {
     sockets_.erase(lane);

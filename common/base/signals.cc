@@ -14,6 +14,7 @@ sigset_t SignalSet(bool with_sighup) {
   sigemptyset(&signal_set);
   sigaddset(&signal_set, SIGTERM);
   sigaddset(&signal_set, SIGINT);
+  sigaddset(&signal_set, SIGUSR2);
   if (with_sighup) sigaddset(&signal_set, SIGHUP);
   return signal_set;
 }
@@ -47,6 +48,10 @@ void StopSignals::Run() {
     siginfo_t info{};
     const int received_signal = sigwaitinfo(&signals, &info);
     if (must_quit_) return;
+    if (received_signal == SIGUSR2) {
+      must_reread_ = true;
+      event_.Raise();
+    }
     // sigwaitinfo fails with EINTR if another signal interrupts it.
     if (received_signal != SIGTERM && received_signal != SIGINT && received_signal != SIGHUP)
       continue;

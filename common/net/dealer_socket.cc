@@ -11,13 +11,19 @@ namespace {
 constexpr Time kFirstRetryWait = std::chrono::milliseconds(100);
 constexpr Time kLongestRetryWait = std::chrono::seconds(2);
 
-// The events of a failed attempt to connect. libzmq reports most failures as CONNECT_RETRIED, but
-// reports a peer that does not speak ZMTP only as a failed handshake.
-constexpr int kConnectFailures = ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
-                                 ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
-                                 ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+// A failed try to connect. libzmq reports most failures as CONNECT_RETRIED, but reports a peer that
+// does not complete the handshake only as a failed handshake.
+constexpr int kHandshakeFailures = ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
+                                   ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
+                                   ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+constexpr int kFailures = ZMQ_EVENT_CONNECT_RETRIED | kHandshakeFailures;
 constexpr int kMonitoredEvents =
-    ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED | kConnectFailures;
+    ZMQ_EVENT_CONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED | kFailures;
+
+size_t NumKeys(const SocketOptions& options) {
+  if (!HasKeys(options.security) || options.shard >= options.security->servers.size()) return 1;
+  return std::max<size_t>(1, options.security->servers[options.shard].size());
+}
 
 SendResult UnreachableResult(const char* reason) {
   return {SendOutcome::kUnreachable, Status(Code::kPeerLost, reason)};
@@ -28,7 +34,8 @@ SendResult UnreachableResult(const char* reason) {
 Result<std::unique_ptr<DealerSocket>> DealerSocket::Connect(Context& context,
                                                             const std::string& host, uint16_t port,
                                                             const SocketOptions& options,
-                                                            unsigned attempt) {
+                                                            unsigned attempt,
+                                                            const DealerSocket* replaced) {
   const std::string address_text = ToString(Address{host, port});
   if (port == 0) {
     return Status(Code::kAddress, Cat("cannot connect to ", address_text,
@@ -42,8 +49,16 @@ Result<std::unique_ptr<DealerSocket>> DealerSocket::Connect(Context& context,
   if (!impl.ok()) return impl.status();
   // Monitors the socket before it connects, so that no event is missed.
   TERN_RETURN_IF_ERROR((*impl)->StartMonitor(context, kMonitoredEvents));
+  const bool has_keys = (*impl)->has_keys();
   std::unique_ptr<DealerSocket> socket(
-      new DealerSocket(std::move(*impl), std::move(endpoints), attempt));
+      new DealerSocket(std::move(*impl), std::move(endpoints), NumKeys(options), attempt));
+  if (has_keys && replaced != nullptr &&
+      (replaced->handshake_failed_ || replaced->is_in_handshake_)) {
+    socket->handshake_failed_ = true;
+    socket->retry_wait_ = replaced->retry_wait_;
+    socket->retry_at_ = replaced->retry_at_;
+    if (socket->retry_at_.has_value()) return socket;
+  }
   if (const Status status = socket->TryConnect(); !status.ok()) {
     return status.Within("cannot connect to " + address_text);
   }
@@ -51,35 +66,43 @@ Result<std::unique_ptr<DealerSocket>> DealerSocket::Connect(Context& context,
 }
 
 DealerSocket::DealerSocket(std::unique_ptr<SocketImpl> impl, std::vector<std::string> endpoints,
-                           unsigned attempt)
+                           size_t num_keys, unsigned attempt)
     : impl_(std::move(impl)),
       endpoints_(std::move(endpoints)),
-      endpoint_number_(attempt),
+      num_keys_(num_keys),
+      try_number_(attempt),
       retry_wait_(kFirstRetryWait) {}
 
 DealerSocket::~DealerSocket() = default;
 
 Status DealerSocket::TryConnect() {
-  const std::string& endpoint = endpoints_[endpoint_number_ % endpoints_.size()];
-  if (zmq_connect(impl_->handle(), endpoint.c_str()) == 0) return Ok();
+  TERN_RETURN_IF_ERROR(impl_->PinServerKey(try_number_ / endpoints_.size()));
+  if (zmq_connect(impl_->handle(), endpoint().c_str()) == 0) return Ok();
   return Status(Code::kAddress, ZmqError());
 }
 
-void DealerSocket::TryNextEndpoint() {
+void DealerSocket::TryAgain() {
   retry_at_.reset();
-  zmq_disconnect(impl_->handle(), endpoints_[endpoint_number_ % endpoints_.size()].c_str());
-  ++endpoint_number_;
+  zmq_disconnect(impl_->handle(), endpoint().c_str());
+  ++try_number_;
   if (!TryConnect().ok()) retry_at_ = Now() + kLongestRetryWait;
 }
 
 void DealerSocket::OnMonitorEvent(int event) {
-  if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
+  if (event == ZMQ_EVENT_CONNECTED) {
+    is_in_handshake_ = true;
+  } else if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
     link_ = Link::kUp;
+    is_in_handshake_ = false;
+    handshake_failed_ = false;
     retry_at_.reset();
   } else if (event == ZMQ_EVENT_DISCONNECTED && link_ == Link::kUp) {
     link_ = Link::kLost;
     impl_->StopMonitor();
-  } else if ((event & kConnectFailures) != 0 && !retry_at_) {
+  } else if ((event & kFailures) != 0 && !retry_at_) {
+    is_in_handshake_ = false;
+    handshake_failed_ = event != ZMQ_EVENT_CONNECT_RETRIED;
+    if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) retry_wait_ = kLongestRetryWait;
     retry_at_ = Now() + retry_wait_;
     retry_wait_ = std::min(2 * retry_wait_, kLongestRetryWait);
   }
@@ -88,7 +111,7 @@ void DealerSocket::OnMonitorEvent(int event) {
 DealerSocket::Link DealerSocket::link() {
   while (const int event = impl_->NextEvent()) OnMonitorEvent(event);
   if (impl_->handle() == nullptr) retry_at_.reset();
-  if (retry_at_ && Now() >= *retry_at_) TryNextEndpoint();
+  if (retry_at_ && Now() >= *retry_at_) TryAgain();
   return link_;
 }
 

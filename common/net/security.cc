@@ -15,7 +15,10 @@ constexpr std::string_view kWorkerPrefix = "worker/", kShardPrefix = "shard/";
 
 }  // namespace
 
-SecretKey::SecretKey() : bytes_(static_cast<uint8_t*>(sodium_malloc(kSize))) {
+SecretKey::SecretKey() {
+  // sodium_malloc needs this call. Any thread may repeat it.
+  if (sodium_init() < 0) throw std::bad_alloc();
+  bytes_ = static_cast<uint8_t*>(sodium_malloc(kSize));
   if (bytes_ == nullptr) throw std::bad_alloc();
   sodium_memzero(bytes_, kSize);
 }

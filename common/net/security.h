@@ -74,4 +74,9 @@ struct Security {
   std::string domain;  // of ZAP (ZeroMQ RFC 27): the job's name and digest
 };
 
+// Whether the daemon has keys; null stands for kNull.
+inline bool HasKeys(const Security* security) {
+  return security != nullptr && security->mechanism == Security::Mechanism::kCurve;
+}
+
 }  // namespace tern::net

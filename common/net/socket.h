@@ -14,6 +14,7 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/net/frame.h"
+#include "common/net/security.h"
 #include "common/net/traffic.h"
 
 namespace tern::net {
@@ -36,6 +37,8 @@ class Context {
 
 inline constexpr int kFlushTimeMs = 2000;
 
+class ZapHandler;
+
 struct SocketOptions {
   // The largest payload in bytes, sent or received. libzmq closes the connection to a peer that
   // sends a frame larger than both max_payload_bytes and kMaxHeaderBytes.
@@ -44,6 +47,12 @@ struct SocketOptions {
   // at least twice the number of messages that a peer may send without waiting for an answer.
   int high_water_mark = 1000;
   Traffic* traffic = nullptr;  // if set, counts all frames; must outlive the socket
+  // How the peers know each other; null: they do not (Mechanism::kNull). Must outlive the socket.
+  const Security* security = nullptr;
+  // Of a RouterSocket: decides who may connect. Required with kCurve. Must outlive the socket.
+  ZapHandler* zap_handler = nullptr;
+  // Of a DealerSocket with kCurve: connects only to a server that has a key of this shard.
+  uint32_t shard = 0;
 };
 
 // Identifies a peer of a RouterSocket. Constant until the peer closes its socket or RouterSocket
@@ -52,6 +61,9 @@ using PeerId = uint64_t;
 
 struct ReceivedMessage {
   PeerId peer = 0;  // the sender; 0 if a DealerSocket received the message
+  // Whose key the sender has. Set by a RouterSocket with kCurve, for every message. The principal
+  // of a PeerId never changes.
+  std::optional<Principal> principal;
   pb::Envelope envelope;
   Bytes payload;            // refers to the memory of the received frame, without a copy
   uint64_t wire_bytes = 0;  // the bytes of all frames on the wire, including malformed frames
@@ -76,6 +88,7 @@ struct [[nodiscard]] SendResult {
 // Bytes after sending.
 inline constexpr size_t kZeroCopyBytes = 64 * 1024;
 
+struct Credentials;
 class PeerMap;
 class SocketImpl;  // A wrapper of a ZeroMQ socket, defined in socket_impl.h.
 
@@ -85,7 +98,8 @@ class RouterSocket {
   // Binds to host:port; port 0 takes any free port. `host` is an IPv4 or IPv6 address (brackets
   // allowed), a name (its first address is used), or "*" for all addresses. kAddress, with
   // different messages: the port is in use, the name does not resolve, the address is not one of
-  // this machine.
+  // this machine. With kCurve, also kBadJob if the bound socket lets a client without keys in,
+  // which Bind tries out; kInternal without a ZapHandler.
   static Result<std::unique_ptr<RouterSocket>> Bind(Context& context, const std::string& host,
                                                     uint16_t port, const SocketOptions& options);
   // If CloseAfterFlush was not called, drops unsent messages.
@@ -94,23 +108,30 @@ class RouterSocket {
   uint16_t port() const;
 
   // Never waits. The bytes of `payload` must not change while any copy of that Bytes object exists.
+  // A peer whose key the ZapHandler does not allow any more is reached only by a Refuse; for all
+  // other messages it is kUnreachable.
   SendResult Send(PeerId peer, const pb::Envelope& envelope, const Bytes& payload = {});
-  // Returns the next message, which may be malformed; nullopt if there is none. Never waits.
+  // Returns the next message, which may be malformed; nullopt if there is none. Never waits. Drops
+  // messages of peers whose key the ZapHandler does not allow any more.
   std::optional<ReceivedMessage> Receive();
   // Forgets a peer: Send to this PeerId then returns kUnreachable. If the peer sends again, it gets
   // a new PeerId. Beyond 65,536 peers the socket forgets the one whose last message is oldest, so
   // that unknown peers cannot exhaust memory.
   void Forget(PeerId peer);
+  // The peers whose key the ZapHandler does not allow any more.
+  std::vector<PeerId> RevokedPeers() const;
 
   // Closes the socket; the context's destructor continues to send for up to kFlushTimeMs.
   void CloseAfterFlush();
 
  private:
   friend class Poller;
-  RouterSocket(std::unique_ptr<SocketImpl> impl, uint16_t port);
+  RouterSocket(std::unique_ptr<SocketImpl> impl, const ZapHandler* checks_keys, uint16_t port);
+  bool IsAllowed(const Credentials& credentials) const;
 
   const std::unique_ptr<SocketImpl> impl_;
   const std::unique_ptr<PeerMap> peers_;
+  const ZapHandler* const checks_keys_;  // with kCurve: the ZapHandler; else null
   const uint16_t port_;
 };
 
@@ -120,10 +141,15 @@ class DealerSocket {
  public:
   // Starts to connect to host:port. Retries every 100 ms to 2 s, driven by calls of link(), Send,
   // Receive or a Poller. A name is resolved once; its addresses are tried in turn, beginning with
-  // number `attempt` modulo their count. kAddress: the host does not resolve.
+  // number `attempt` modulo their count; with kCurve, each address with each key of the shard.
+  // `replaced`, if set: the socket that the new one replaces. With kCurve, if its handshakes
+  // failed, the new socket waits as long as it would have waited, so that a server that refuses a
+  // daemon is not asked all the time. kAddress: the host does not resolve. kBadJob: the shard's
+  // keys are not known.
   static Result<std::unique_ptr<DealerSocket>> Connect(Context& context, const std::string& host,
                                                        uint16_t port, const SocketOptions& options,
-                                                       unsigned attempt = 0);
+                                                       unsigned attempt = 0,
+                                                       const DealerSocket* replaced = nullptr);
   ~DealerSocket();
 
   // libzmq's view of the connection. A closed connection is seen at once. But a peer that is
@@ -131,6 +157,10 @@ class DealerSocket {
   // final: Send then returns kUnreachable, and Receive still returns messages that arrived before.
   enum class Link { kConnecting, kUp, kLost };
   Link link();
+  // Whether the newest try with a result reached a server that did not complete the handshake: it
+  // has another key, does not allow this daemon's key, or is no server of Tern. With kCurve, a
+  // socket that was replaced during the handshake counts, too.
+  bool handshake_failed() const { return handshake_failed_; }
 
   // Never waits. kUnreachable before the connection is up and after its loss.
   SendResult Send(const pb::Envelope& envelope, const Bytes& payload = {});
@@ -140,14 +170,18 @@ class DealerSocket {
  private:
   friend class Poller;
   DealerSocket(std::unique_ptr<SocketImpl> impl, std::vector<std::string> endpoints,
-               unsigned attempt);
+               size_t num_keys, unsigned attempt);
+  const std::string& endpoint() const { return endpoints_[try_number_ % endpoints_.size()]; }
   Status TryConnect();
-  void TryNextEndpoint();
+  void TryAgain();
   void OnMonitorEvent(int event);
 
   const std::unique_ptr<SocketImpl> impl_;
   const std::vector<std::string> endpoints_;  // one per address of the host; tried in turn
-  size_t endpoint_number_;  // modulo the number of endpoints: the index of the endpoint in use
+  const size_t num_keys_;                     // of the server shard; 1 without keys
+  size_t try_number_;  // which endpoint and which key the newest try uses: see endpoint()
+  bool handshake_failed_ = false;
+  bool is_in_handshake_ = false;  // there is a TCP connection, and no result of the handshake yet
   Link link_ = Link::kConnecting;
   std::optional<Time> retry_at_;  // set after a failed attempt: when to try again
   Time retry_wait_;               // how long to wait after the next failed attempt

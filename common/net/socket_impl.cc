@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -84,6 +83,7 @@ Result<std::unique_ptr<SocketImpl>> SocketImpl::Open(Context& context, int type,
   }
   std::unique_ptr<SocketImpl> socket(new SocketImpl(handle, options));
   if (Status status = socket->SetOptions(type); !status.ok()) return status;
+  if (Status status = socket->SetSecurity(type); !status.ok()) return status;
   return socket;
 }
 
@@ -131,49 +131,6 @@ Status SocketImpl::SetOptions(int type) {
         is_ok && zmq_setsockopt(handle_, ZMQ_ROUTING_ID, routing_id.data(), routing_id.size()) == 0;
   }
   return is_ok ? Ok() : Status(Code::kInternal, Cat("cannot set a socket option: ", ZmqError()));
-}
-
-Status SocketImpl::StartMonitor(Context& context, int events) {
-  static std::atomic<uint64_t> num_monitors{0};
-  const std::string endpoint = "inproc://monitor-" + std::to_string(++num_monitors);
-  monitor_ = zmq_socket(context.handle(), ZMQ_PAIR);
-  const int linger = 0;
-  if (monitor_ == nullptr || zmq_socket_monitor(handle_, endpoint.c_str(), events) != 0 ||
-      zmq_setsockopt(monitor_, ZMQ_LINGER, &linger, sizeof linger) != 0 ||
-      zmq_connect(monitor_, endpoint.c_str()) != 0) {
-    return Status(Code::kInternal, Cat("cannot monitor a connection: ", ZmqError(),
-                                       "; raise the limit of open files (ulimit -n)"));
-  }
-  return Ok();
-}
-
-int SocketImpl::NextEvent() {
-  if (monitor_ == nullptr) return 0;
-  Frame event, endpoint;
-  int received_bytes;
-  do {
-    received_bytes = zmq_msg_recv(event.get(), monitor_, ZMQ_DONTWAIT);
-  } while (received_bytes < 0 && zmq_errno() == EINTR);
-  if (received_bytes < 2) return 0;
-  if (event.has_more()) zmq_msg_recv(endpoint.get(), monitor_, ZMQ_DONTWAIT);
-  uint16_t event_number = 0;
-  std::memcpy(&event_number, event.span().data(), sizeof event_number);
-  return event_number;
-}
-
-void SocketImpl::StopMonitor() {
-  if (monitor_ == nullptr) return;
-  if (handle_ != nullptr) zmq_socket_monitor(handle_, nullptr, 0);
-  zmq_close(monitor_);
-  monitor_ = nullptr;
-}
-
-void SocketImpl::Close(int linger_ms) {
-  StopMonitor();
-  if (handle_ == nullptr) return;
-  zmq_setsockopt(handle_, ZMQ_LINGER, &linger_ms, sizeof linger_ms);
-  zmq_close(handle_);
-  handle_ = nullptr;
 }
 
 int SocketImpl::SendFrame(const void* data, size_t size, int flags) {
@@ -247,13 +204,13 @@ bool SocketImpl::ReceiveFrame(Frame* frame) {
   return rc >= 0;
 }
 
-std::optional<ReceivedMessage> SocketImpl::Receive(std::string* routing_id) {
+std::optional<ReceivedMessage> SocketImpl::Receive(Sender* sender) {
   if (handle_ == nullptr) return std::nullopt;
   bool has_more = true;
-  if (routing_id != nullptr) {
+  if (sender != nullptr) {
     Frame id;
     if (!ReceiveFrame(&id)) return std::nullopt;
-    routing_id->assign(reinterpret_cast<const char*>(id.span().data()), id.size());
+    sender->routing_id.assign(reinterpret_cast<const char*>(id.span().data()), id.size());
     has_more = id.has_more();
   }
   ReceivedMessage received;
@@ -267,7 +224,11 @@ std::optional<ReceivedMessage> SocketImpl::Receive(std::string* routing_id) {
     received.wire_bytes += WireBytes(frame->size());
     has_more = frame->has_more();
   }
-  if (num_frames == 0 && routing_id == nullptr) return std::nullopt;
+  if (num_frames == 0 && sender == nullptr) return std::nullopt;
+  if (sender != nullptr && has_keys()) {
+    sender->credentials = ReadCredentials(header.get());
+    received.principal = sender->credentials.principal;
+  }
   received.error = CheckShape(num_frames, payload->size(), options_.max_payload_bytes);
   if (!received.error)
     received.error = DecodeHeader(header.span(), &received.envelope, payload->span());

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "common/base/bytes.h"
+#include "common/net/peer_map.h"
 #include "common/net/socket.h"
 
 namespace tern::net {
@@ -33,15 +34,42 @@ class Frame {
   zmq_msg_t message_;
 };
 
+// An event of a monitor: the ZMQ_EVENT_... bit, and its value, for example a file descriptor.
+struct MonitorEvent {
+  int event = 0;  // 0: there is none
+  int32_t value = 0;
+};
+// Makes libzmq report these ZMQ_EVENT_... of the socket `handle`, and returns the socket that
+// receives them (ReadMonitorEvent). Whoever closes that socket first ends the reports, else libzmq
+// waits for ever for somebody who takes them.
+Result<void*> OpenMonitor(Context& context, void* handle, int events);
+// The next event; never waits.
+MonitorEvent ReadMonitorEvent(void* monitor);
+
+// The metadata of a connection by which a ZapHandler tells a RouterSocket which key the peer
+// has (ToText). The principal is in libzmq's own User-Id.
+inline constexpr const char* kKeyProperty = "Tern-Key";
+
+// Who has sent a message to a RouterSocket.
+struct Sender {
+  std::string routing_id;
+  Credentials credentials;  // with kCurve only
+};
+
+// Reads the metadata of the first frame that follows the routing id; the routing id's own frame may
+// have none. Without valid metadata there is no principal.
+Credentials ReadCredentials(zmq_msg_t* message);
+
 class SocketImpl {
  public:
   // `type` is ZMQ_ROUTER or ZMQ_DEALER. kInternal: libzmq cannot open the socket (the process is
-  // out of sockets), or cannot set an option.
+  // out of sockets), or cannot set an option. kBadJob: the keys of `options` cannot be used.
   static Result<std::unique_ptr<SocketImpl>> Open(Context& context, int type,
                                                   const SocketOptions& options);
   ~SocketImpl();
 
-  void* handle() const { return handle_; }    // null after Close()
+  void* handle() const { return handle_; }  // null after Close()
+  bool has_keys() const { return HasKeys(options_.security); }
   void* monitor() const { return monitor_; }  // null if not monitored
 
   // Starts to monitor the socket's connections. `events`: the ZMQ_EVENT_... bits to report. Call
@@ -50,19 +78,26 @@ class SocketImpl {
   // Returns the ZMQ_EVENT_... bit of the next event; 0 if there is none.
   int NextEvent();
   void StopMonitor();
+  // Lets the ZapHandler of the options see the connections of this socket, until it is closed.
+  Status ReportTo(Context& context, ZapHandler* zap_handler);
+
+  // With kCurve: the next zmq_connect takes only a server with this key of the shard (their number,
+  // modulo their count).
+  Status PinServerKey(size_t number);
 
   // Sends a message. `routing_id`: the receiver's; null for a dealer. Returns kFull if libzmq sets
   // errno to EAGAIN: the queue is full or, only for a dealer, there is no connection.
   SendResult Send(const std::string* routing_id, const pb::Envelope& envelope,
                   const Bytes& payload);
-  // Receives a message; nullopt if there is none. Sets *routing_id to the sender's routing id. A
-  // dealer passes null.
-  std::optional<ReceivedMessage> Receive(std::string* routing_id);
+  // Receives a message; nullopt if there is none. A dealer passes null.
+  std::optional<ReceivedMessage> Receive(Sender* sender);
   void Close(int linger_ms);
 
  private:
   SocketImpl(void* handle, const SocketOptions& options) : handle_(handle), options_(options) {}
   Status SetOptions(int type);
+  Status SetSecurity(int type);
+  Status SetKey(int option, const uint8_t* key);
   int SendFrame(const void* data, size_t size, int flags);
   SendResult SendPayload(const Bytes& payload);
   // Returns false if no frame has arrived.
@@ -70,6 +105,7 @@ class SocketImpl {
 
   void* handle_;
   void* monitor_ = nullptr;
+  bool is_watched_ = false;  // a ZapHandler receives the events of this socket
   const SocketOptions options_;
 };
 

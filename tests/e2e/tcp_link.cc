@@ -61,6 +61,11 @@ void TcpLink::SetLinkUp(bool is_up) {
             static_cast<ssize_t>(sizeof wake_increment));
 }
 
+std::string TcpLink::Recording() const {
+  const std::lock_guard lock(recording_mutex_);
+  return recording_;
+}
+
 void TcpLink::ForwardUntilQuit() {
   while (!must_quit_) {
     std::vector<pollfd> poll_fds = {{wake_fd_, POLLIN, 0}};
@@ -137,6 +142,9 @@ bool TcpLink::Forward(Direction* direction) {
     if (read_bytes <= 0) continue;
     FlipBits(read_buffer.data(), static_cast<size_t>(read_bytes));
     direction->buffered_bytes.append(read_buffer.data(), static_cast<size_t>(read_bytes));
+    const std::lock_guard lock(recording_mutex_);
+    if (recording_.size() < kMaxRecordedBytes)
+      recording_.append(read_buffer.data(), static_cast<size_t>(read_bytes));
   }
   while (!direction->buffered_bytes.empty()) {
     const ssize_t sent_bytes = send(direction->to_fd, direction->buffered_bytes.data(),

@@ -1,13 +1,14 @@
 // Simulates the network link of a server's machine, which a test can take down, or let damage what
-// it forwards. While the link is
-// up, TcpLink forwards the given ports of 127.0.0.1 to the same ports of 127.0.0.2. Data that is in
-// flight when the link goes down arrives when the link is up again, as with TCP. A connection that
-// a client starts while the link is down reaches the server when the link is up again.
+// it forwards. While the link is up, TcpLink forwards the given ports of 127.0.0.1 to the same
+// ports of 127.0.0.2. Data that is in flight when the link goes down arrives when the link is up
+// again, as with TCP. A connection that a client starts while the link is down reaches the server
+// when the link is up again.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <string>
 #include <thread>
@@ -27,6 +28,9 @@ class TcpLink {
   // seed; 0: flips none.
   void FlipABitEvery(uint64_t bytes) { bytes_per_flip_ = bytes; }
   uint64_t num_flipped() const { return num_flipped_; }
+  // All bytes that were forwarded so far, in both directions, up to kMaxRecordedBytes.
+  std::string Recording() const;
+  static constexpr size_t kMaxRecordedBytes = 32 << 20;
 
  private:
   // One direction of a connection.
@@ -58,6 +62,8 @@ class TcpLink {
   std::atomic<uint64_t> bytes_per_flip_{0}, num_flipped_{0};
   uint64_t bytes_to_next_flip_ = 0;
   std::minstd_rand random_;
+  mutable std::mutex recording_mutex_;
+  std::string recording_;  // guarded by recording_mutex_
   std::thread thread_;
 };
 

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "server/lane_counters.h"
-#include "tests/common/net/net_testing.h"
+#include "tests/common/net/key_testing.h"
 
 namespace tern::server {
 namespace {
@@ -48,8 +48,8 @@ TEST(Server, NamesAPortInUse) {
 class DataSocket : public testing::Test {
  protected:
   DataSocket()
-      : lane_loop_(net::Value(
-            LaneLoop::Start(*job_, 0, 1, 99, "127.0.0.1", 0, context_, &traffic_, &registry_))),
+      : lane_loop_(net::Value(LaneLoop::Start(*job_, 0, 1, 99, "127.0.0.1", 0, context_,
+                                              {.traffic = &traffic_}, &registry_))),
         peer_(net::Value(net::DealerSocket::Connect(context_, "127.0.0.1", lane_loop_->port(),
                                                     net::SocketOptions()))) {
     EXPECT_TRUE(net::AwaitLink(*peer_, net::DealerSocket::Link::kUp));
@@ -78,6 +78,47 @@ class DataSocket : public testing::Test {
   const std::unique_ptr<LaneLoop> lane_loop_;
   const std::unique_ptr<net::DealerSocket> peer_;
 };
+
+// A data socket with keys, which allows workers 0 and 1.
+class KeyedDataSocket : public net::KeyedServer {
+ protected:
+  pb::Envelope SendAndReceive(net::DealerSocket& peer, const pb::Envelope& message) {
+    EXPECT_TRUE(peer.Send(message).ok());
+    const auto received = net::AwaitMessage(peer);
+    return received.has_value() ? received->envelope : pb::Envelope();
+  }
+
+  const std::unique_ptr<setup::Setup> job_ = MakeJob(7500);
+  const std::unique_ptr<LaneLoop> lane_loop_ = net::Value(
+      LaneLoop::Start(*job_, 0, 1, 99, "127.0.0.1", 0, context_, ServerOptions(), &registry_));
+  const std::unique_ptr<net::DealerSocket> peer0_ = net::Value(net::DealerSocket::Connect(
+      context_, "127.0.0.1", lane_loop_->port(), {.security = worker0_.get()}));
+};
+
+TEST_F(KeyedDataSocket, LetsAWorkerSpeakOnlyForItself) {
+  ASSERT_TRUE(net::AwaitLink(*peer0_, net::DealerSocket::Link::kUp));
+  pb::Envelope hello;
+  *hello.mutable_hello() = job_->hello;
+  hello.mutable_hello()->set_incarnation(1);
+  hello.mutable_hello()->set_lane(1);
+  hello.mutable_hello()->set_fresh(true);
+  hello.mutable_hello()->set_rank(1);
+  const pb::Envelope refused = SendAndReceive(*peer0_, hello);
+  EXPECT_EQ(refused.refuse().code(), 77u);
+  EXPECT_EQ(refused.refuse().then(), pb::Refuse::leave);
+  EXPECT_THAT(refused.refuse().sentence(), HasSubstr("the key of worker/0 was used to speak for "
+                                                     "worker/1"));
+  pb::Envelope push;  // gets no answer at all
+  push.mutable_push()->set_rank(1);
+  ASSERT_TRUE(peer0_->Send(push).ok());
+  hello.mutable_hello()->set_rank(0);
+  EXPECT_EQ(SendAndReceive(*peer0_, hello).refuse().then(), pb::Refuse::retry);
+  EXPECT_EQ(
+      registry_
+          .GetCounter("tern_server_refused_total", "", {{"lane", "1"}, {"reason", "not_yours"}})
+          .value(),
+      2u);
+}
 
 TEST_F(DataSocket, RefusesAPeerOfAnotherJob) {
   pb::Envelope hello = MakeHello(0, 1);

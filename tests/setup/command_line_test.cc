@@ -4,6 +4,7 @@
 #include <gflags/gflags.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include "tests/setup/small_job.h"
 
@@ -123,6 +124,17 @@ TEST(StartDaemon, AppliesOverridesBeforeItChecksTheRank) {
   const auto setup = StartDaemon(command_line, "worker");
   ASSERT_TRUE(setup.ok()) << setup.status().message();
   EXPECT_EQ((*setup)->plan.workers, 4u);
+}
+
+TEST(StartDaemon, RaisesTheLimitOfOpenFiles) {
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  limit.rlim_cur = limit.rlim_max - 1;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  const SmallJobFile file;
+  EXPECT_TRUE(StartDaemon(MakeCommandLine(file.path(), 0), "server").ok());
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_EQ(limit.rlim_cur, limit.rlim_max);
 }
 
 TEST(StartDaemon, ReturnsTheErrorsOfTheJob) {

@@ -65,6 +65,14 @@ Message MakeGoBack(uint64_t incarnation, std::string why) {
   return message;
 }
 
+Status RefusedKeys(const std::string& server, const std::string& own_role, Time waited) {
+  return Status(Code::kNotAllowed,
+                Cat(server, " does not hold the pinned key, or does not know this ", own_role,
+                    "'s key: no handshake succeeded in ", SecondsText(waited),
+                    "; compare the keys of both hosts, which must have been made together, and "
+                    "whether the key was revoked"));
+}
+
 void EmitSend(Peer to, Message message, ControlActions* out) {
   ControlAction& action = out->emplace_back();
   action.type = ControlAction::Type::kSend;

@@ -89,6 +89,8 @@ class Control {
   virtual void OnStop(Code code, Time now, ControlActions* out) = 0;
   // Shard 0 only: a message to this peer could not be sent, because its connection is closed.
   virtual void OnUnreachable(Peer, Time) {}
+  // Shard 0 only: this peer's key is not allowed any more. Its messages do not arrive any more.
+  virtual void OnRevoked(Peer, Time, ControlActions*) {}
   // Reports that this shard cannot take part any more. The shard ends with the error `status`, and
   // shard 0 ends the job with that error. May be called repeatedly.
   virtual void OnFailure(const Status& status, Time now, ControlActions* out) = 0;
@@ -97,6 +99,8 @@ class Control {
   // Followers only: the socket reports that the connection to shard 0 is lost. Without this call
   // the Follower would notice the loss later, by shard 0's silence.
   virtual void OnShard0Disconnected() {}
+  // Followers only: whether the newest handshake with shard 0 failed, where daemons have keys.
+  virtual void SetShard0RefusesKeys(bool) {}
   virtual const RoundLane& lane() const = 0;
 };
 
@@ -119,5 +123,8 @@ void EmitLog(std::string text, ControlActions* out);
 void EmitMembers(const pb::Members& members, ControlActions* out);
 void EmitEnded(Status status, ControlActions* out);
 std::string SecondsText(Time time);  // for example "3.0 s"
+// Why a daemon (`own_role`: "worker" or "shard") ends whose handshakes with `server` fail, where
+// daemons have keys.
+Status RefusedKeys(const std::string& server, const std::string& own_role, Time waited);
 
 }  // namespace tern::protocol

@@ -190,6 +190,8 @@ void Follower::OnTimer(Time now, ControlActions* out) {
   if (silence >
       (never_heard ? options_.timings.start_timeout : options_.timings.server_return_timeout)) {
     Become(State::kEnded);
+    if (shard0_refuses_keys_)
+      return EmitEnded(RefusedKeys("server shard 0", "shard", silence), out);
     return EmitEnded(
         Status(Code::kPeerLost, "server shard 0 was lost: silent for " + SecondsText(silence)),
         out);

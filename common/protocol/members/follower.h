@@ -33,6 +33,7 @@ class Follower : public Control {
   void OnMessageFromShard0(const Message& message, Time now, ControlActions* out) override;
   void OnTimer(Time now, ControlActions* out) override;
   void OnShard0Disconnected() override { is_disconnected_ = true; }
+  void SetShard0RefusesKeys(bool refuses) override { shard0_refuses_keys_ = refuses; }
   // Asks shard 0, in every pulse until the end, to stop the job in order. If shard 0 is silent or
   // has not sent a Welcome yet, this shard ends at once; the other daemons then end when their
   // deadlines pass.
@@ -72,6 +73,7 @@ class Follower : public Control {
   std::map<uint32_t, Peer> peers_;  // workers' connections, by rank
   State state_ = State::kGreeting;
   bool is_disconnected_ = false;
+  bool shard0_refuses_keys_ = false;
   Code stop_code_ = Code::kOk;  // kInterrupted or kTerminated once asked to stop
   Status failure_;              // why this shard cannot take part any more
   uint64_t shard0_incarnation_ = 0;

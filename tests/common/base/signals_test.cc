@@ -100,6 +100,23 @@ TEST_F(StopSignalsDeathTest, SighupUnderNohupIsIgnored) {
   EXPECT_EXIT(AHangupThatIsIgnoredStaysSo(), ExitedWithCode(0), "");
 }
 
+[[noreturn]] void AUserSignalAsksToReread() {
+  alarm(20);
+  StopSignals stop_signals;
+  REQUIRE(!stop_signals.TakeReread());
+  kill(getpid(), SIGUSR2);
+  REQUIRE(WaitUntilReadable(stop_signals.fd()));
+  REQUIRE(stop_signals.TakeSignal() == 0 && stop_signals.signal() == 0);
+  REQUIRE(stop_signals.TakeReread());
+  REQUIRE(!stop_signals.TakeReread());
+  REQUIRE(!IsReadableNow(stop_signals.fd()));
+  _exit(0);
+}
+
+TEST_F(StopSignalsDeathTest, Sigusr2AsksToReadFilesAgain) {
+  EXPECT_EXIT(AUserSignalAsksToReread(), ExitedWithCode(0), "");
+}
+
 [[noreturn]] void SecondSignalEnds(int first, int second) {
   alarm(20);
   StopSignals stop_signals;

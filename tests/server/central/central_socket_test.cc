@@ -18,8 +18,8 @@ class CentralSocket : public testing::Test {
   void StartServer(std::vector<std::string> overrides, uint64_t steps) {
     overrides.insert(overrides.end(), {"workers.count=2", "checkpoints.shard_every_steps=0"});
     job_ = MakeCentralJob(overrides);
-    lane_loop_ = net::Value(
-        LaneLoop::Start(*job_, 0, 1, 99, "127.0.0.1", 0, context_, &traffic_, &registry_));
+    lane_loop_ = net::Value(LaneLoop::Start(*job_, 0, 1, 99, "127.0.0.1", 0, context_,
+                                            {.traffic = &traffic_}, &registry_));
     pb::Members members;
     members.set_epoch(1);
     members.set_steps(steps);

@@ -45,6 +45,7 @@ class Links {
     std::vector<uint32_t> data_ports;
     Time heard_at{};   // when the newest message came on the control link
     Time echoed_at{};  // when the newest echo of a heartbeat came, or the control link came up
+    bool refuses_keys = false;  // the newest handshake failed, where daemons have keys
   };
   // `data_lanes`: by shard, the number of its data lanes. `servers`: addresses by shard, for log
   // lines and errors. `hello` makes the hello of a lane. `exchange` outlives the links, which

@@ -53,6 +53,9 @@ void Watch::OnDamaged(LaneRef lane, const std::string& why, Time now, SessionAct
 void Watch::OnTimer(Time now, SessionActions* out) {
   const Time start_timeout = state_.options.timings.start_timeout;
   if (state_.phase() == SessionPhase::kJoining && now - state_.joining_since > start_timeout) {
+    for (uint32_t s = 0; s < state_.links.num_shards(); ++s) {
+      if (LeaveIfRefused(s, start_timeout, out)) return;
+    }
     return leaving_.LeaveWith(
         Status(Code::kPeerLost, Cat("the job did not start within ", SecondsText(start_timeout),
                                     ": still waiting for ", WhoIsMissing())),
@@ -71,10 +74,17 @@ bool Watch::LeaveIfLost(uint32_t s, Time now, SessionActions* out) {
       silence <= state_.options.timings.server_return_timeout) {
     return false;
   }
+  if (LeaveIfRefused(s, silence, out)) return true;
   leaving_.LeaveWith(Status(Code::kPeerLost, Cat(state_.links.NameOf(s), " was lost at round ",
                                                  state_.exchange.applied() + 1, ": silent for ",
                                                  SecondsText(silence))),
                      out);
+  return true;
+}
+
+bool Watch::LeaveIfRefused(uint32_t s, Time waited, SessionActions* out) {
+  if (state_.links.IsUp({s, 0}) || !state_.links.shard(s).refuses_keys) return false;
+  leaving_.LeaveWith(RefusedKeys(state_.links.NameOf(s), "worker", waited), out);
   return true;
 }
 

@@ -34,6 +34,8 @@ class Watch {
   void OnPulseOfShard0(const pb::Pulse& pulse, Time now);
   // If the shard was silent for too long: ends the session and returns true.
   bool LeaveIfLost(uint32_t shard, Time now, SessionActions* out);
+  // If handshakes with the shard fail: ends the session and returns true.
+  bool LeaveIfRefused(uint32_t shard, Time waited, SessionActions* out);
   void ReplaceIfSilent(uint32_t shard, Time now, SessionActions* out);
   std::string WhoIsMissing() const;  // for example "data sockets" or "worker 1, worker 2"
 

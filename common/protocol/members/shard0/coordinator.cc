@@ -69,6 +69,22 @@ void Coordinator::OnUnreachable(Peer peer, Time now) {
   liveness_.OnUnreachable(peer, now);
 }
 
+// A worker may come back with another key of its rank. A shard may, too, until
+// server_return_timeout.
+void Coordinator::OnRevoked(Peer peer, Time now, ControlActions* out) {
+  const CheckInvariantsAtScopeEnd checked(*this);
+  if (job_.ending()) return;
+  const std::string why = "its key was revoked";
+  EmitSend(peer, MakeRefusal(Code::kNotAllowed, why, pb::Refuse::leave), out);
+  for (const auto& [shard, follower] : job_.roster.shards) {
+    if (follower.peer == peer) EmitLog(Cat("server shard ", shard, " is cut off: ", why), out);
+  }
+  const Worker* const worker = job_.roster.FindByPeer(peer);
+  if (worker == nullptr || !worker->live()) return;
+  const auto rank = static_cast<uint32_t>(worker - job_.roster.workers.data());
+  liveness_.HandleLoss(rank, {why, Code::kPeerLost, true}, now, out);
+}
+
 void Coordinator::OnFailure(const Status& status, Time now, ControlActions* out) {
   const CheckInvariantsAtScopeEnd checked(*this);
   if (job_.ending()) return;

@@ -49,6 +49,7 @@ class Coordinator : public Control {
   void OnTimer(Time now, ControlActions* out) override;
   void OnStop(Code code, Time now, ControlActions* out) override;
   void OnUnreachable(Peer peer, Time now) override;
+  void OnRevoked(Peer peer, Time now, ControlActions* out) override;
   void OnFailure(const Status& status, Time now, ControlActions* out) override;
   const RoundLane& lane() const override { return job_.lane; }
   // Checks what must hold after every event: kInternal, with the invariant that is broken, or ok.

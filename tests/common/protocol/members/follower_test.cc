@@ -80,6 +80,14 @@ class FollowerTest : public testing::Test {
   ControlActions start_actions_;
 };
 
+TEST_F(FollowerTest, EndsWithAnotherCodeIfShard0RefusesItsKeys) {
+  follower_->SetShard0RefusesKeys(true);
+  const ControlActions out = AdvanceTime(TestTimings().start_timeout + milliseconds(1));
+  ASSERT_EQ(Count(out, Type::kEnded), 1);
+  EXPECT_EQ(out.back().status.code(), Code::kNotAllowed);
+  EXPECT_THAT(out.back().status.message(), HasSubstr("does not know this shard's key"));
+}
+
 TEST_F(FollowerTest, GreetsShard0UntilItIsWelcome) {
   EXPECT_EQ(Count(start_actions_, Type::kConnectShard0), 1);
   EXPECT_EQ(CountHellos(start_actions_), 1);

@@ -207,6 +207,24 @@ TEST_F(SessionTest, LeavesWhereItIsRefused) {
   EXPECT_TRUE(AdvanceTime(milliseconds(1000)).empty());
 }
 
+TEST_F(SessionTest, EndsWithAnotherCodeIfAShardRefusesItsKeys) {
+  session_->SetRefusesKeys(1, true);
+  EXPECT_EQ(Count(AdvanceTime(TestTimings().start_timeout), Type::kEnded), 0);
+  const Status status = EndStatusOf(AdvanceTime(milliseconds(1)));
+  EXPECT_EQ(status.code(), Code::kNotAllowed);
+  EXPECT_THAT(status.message(), HasSubstr("server shard 1 (beta:2) does not hold the pinned key, "
+                                          "or does not know this worker's key"));
+}
+
+TEST_F(SessionTest, EndsWithAnotherCodeIfARestartedShardRefusesItsKeys) {
+  JoinJob();
+  AdvanceTime(milliseconds(2000));  // The session replaces the silent connections.
+  session_->SetRefusesKeys(0, true);
+  const Status status = EndStatusOf(AdvanceTime(TestTimings().server_return_timeout));
+  EXPECT_EQ(status.code(), Code::kNotAllowed);
+  EXPECT_THAT(status.message(), HasSubstr("server shard 0 (alpha:1) does not hold"));
+}
+
 TEST_F(SessionTest, SaysHelloAgainWhereItIsAskedTo) {
   JoinJob();
   Deliver({1, 2}, MakeRefuse(77, "not yet", pb::Refuse::retry));

@@ -42,6 +42,12 @@ class Shard0 {
   }
   // A message to `peer` could not be sent, because the connection is closed.
   void FindUnreachable(Peer peer) { coordinator_->OnUnreachable(peer, now_); }
+  // The key of `peer` is not allowed any more.
+  ControlActions Revoke(Peer peer) {
+    ControlActions out;
+    coordinator_->OnRevoked(peer, now_, &out);
+    return out;
+  }
   // Lets time pass in steps of 100 ms. In each step the ranks in `alive` send heartbeats with their
   // current incarnation.
   ControlActions PassTime(Time time, const std::vector<uint32_t>& alive) {

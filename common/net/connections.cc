@@ -1,0 +1,125 @@
+#include "common/net/connections.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/logging.h"
+#include "common/net/origin.h"
+
+namespace tern::net {
+namespace {
+
+// A little less than ZMQ_HANDSHAKE_IVL (SocketImpl::SetOptions).
+constexpr Time kHandshakeTimeout = std::chrono::milliseconds(2900);
+constexpr Time kAcceptFailureLogInterval = std::chrono::minutes(1);
+
+Counter& HandshakeCounter(Registry& registry, const char* result) {
+  return registry.GetCounter("tern_net_handshakes_total",
+                             "Handshakes of connections to this process, by result.",
+                             {{"result", result}});
+}
+
+}  // namespace
+
+Connections::Connections(Registry& registry)
+    : num_ok_(HandshakeCounter(registry, "ok")),
+      num_denied_(HandshakeCounter(registry, "denied")),
+      num_failed_(HandshakeCounter(registry, "failed")),
+      num_timeouts_(HandshakeCounter(registry, "timeout")),
+      num_connections_(registry.GetGauge(
+          "tern_net_connections", "Connections to this process, in handshake or after it.")) {}
+
+Connections::~Connections() {
+  for (void* monitor : monitors_) zmq_close(monitor);
+}
+
+void Connections::Add(void* monitor) { monitors_.push_back(monitor); }
+
+void Connections::ReadEvents(Time now) {
+  std::erase_if(monitors_, [&](void* monitor) {
+    if (ReadEventsOf(monitor, now)) return false;
+    for (auto next = connections_.begin(); next != connections_.end();) {
+      const auto connection = next++;
+      if (connection->second.monitor == monitor) Drop(connection);
+    }
+    zmq_close(monitor);
+    return true;
+  });
+  num_connections_.Set(static_cast<double>(connections_.size()));
+}
+
+size_t Connections::NumFrom(const std::string& origin) const {
+  const auto found = num_by_origin_.find(origin);
+  return found == num_by_origin_.end() ? 0 : found->second;
+}
+
+bool Connections::ReadEventsOf(void* monitor, Time now) {
+  while (true) {
+    const MonitorEvent read = ReadMonitorEvent(monitor);
+    switch (read.event) {
+      case 0:
+        return true;
+      case ZMQ_EVENT_MONITOR_STOPPED:
+        return false;
+      case ZMQ_EVENT_ACCEPTED:
+        OnAccepted(monitor, read.value, now);
+        break;
+      case ZMQ_EVENT_ACCEPT_FAILED:
+        LogAcceptFailure(read.value, now);
+        break;
+      case ZMQ_EVENT_DISCONNECTED:
+        OnDisconnected(read.value, now);
+        break;
+      case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
+        num_ok_.Add();
+        break;
+      case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
+        num_denied_.Add();
+        break;
+      case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
+        num_failed_.Add();
+        break;
+      case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
+        has_failed_ = true;  // DISCONNECTED follows at once, and tells how long it took.
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+void Connections::OnAccepted(void* monitor, int fd, Time now) {
+  const std::string origin = OriginOfPeer(fd);
+  if (origin.empty()) return;  // It is closed already.
+  if (const auto old = connections_.find(fd); old != connections_.end()) Drop(old);
+  connections_[fd] = Connection{monitor, origin, now};
+  ++num_by_origin_[origin];
+}
+
+void Connections::OnDisconnected(int fd, Time now) {
+  const auto connection = connections_.find(fd);
+  if (std::exchange(has_failed_, false)) {
+    const bool is_timeout = connection != connections_.end() &&
+                            now - connection->second.accepted_at >= kHandshakeTimeout;
+    (is_timeout ? num_timeouts_ : num_failed_).Add();
+  }
+  if (connection != connections_.end()) Drop(connection);
+}
+
+void Connections::Drop(std::unordered_map<int, Connection>::iterator connection) {
+  const auto count = num_by_origin_.find(connection->second.origin);
+  if (--count->second == 0) num_by_origin_.erase(count);
+  connections_.erase(connection);
+}
+
+void Connections::LogAcceptFailure(int error, Time now) {
+  const bool was_logged = accept_failure_logged_at_ != Time{};
+  if (was_logged && now - accept_failure_logged_at_ < kAcceptFailureLogInterval) return;
+  accept_failure_logged_at_ = now;
+  LOG(ERROR) << "cannot accept a connection: " << zmq_strerror(error) << "; this process has "
+             << connections_.size()
+             << " connections; if it is out of file descriptors, raise the limit of open files "
+                "(ulimit -n, LimitNOFILE)";
+}
+
+}  // namespace tern::net

@@ -1,0 +1,209 @@
+// Tests of ZapHandler without keys, where it limits the connections of an address, and of what it
+// answers to requests.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "common/base/logging.h"
+#include "common/net/origin.h"
+#include "tests/common/net/key_testing.h"
+
+namespace tern::net {
+namespace {
+
+// What the ZapHandler of a context answers to a request with these frames.
+std::vector<std::string> Ask(Context& context, const std::vector<std::string>& request) {
+  void* socket = zmq_socket(context.handle(), ZMQ_REQ);
+  const int linger_ms = 0, patience_ms = 20000;
+  zmq_setsockopt(socket, ZMQ_LINGER, &linger_ms, sizeof linger_ms);
+  zmq_setsockopt(socket, ZMQ_RCVTIMEO, &patience_ms, sizeof patience_ms);
+  EXPECT_EQ(zmq_connect(socket, "inproc://zeromq.zap.01"), 0);
+  for (size_t i = 0; i < request.size(); ++i)
+    zmq_send(socket, request[i].data(), request[i].size(),
+             i + 1 < request.size() ? ZMQ_SNDMORE : 0);
+  std::vector<std::string> answer;
+  int has_more_flag = 0;
+  for (bool has_more = true; has_more;) {
+    char frame[256];
+    const int frame_bytes = zmq_recv(socket, frame, sizeof frame, 0);
+    if (frame_bytes < 0) break;
+    answer.emplace_back(frame, static_cast<size_t>(frame_bytes));
+    size_t more_bytes = sizeof has_more_flag;
+    zmq_getsockopt(socket, ZMQ_RCVMORE, &has_more_flag, &more_bytes);
+    has_more = has_more_flag != 0;
+  }
+  zmq_close(socket);
+  return answer;
+}
+
+std::string Text(const PublicKey& key) { return {key.begin(), key.end()}; }
+
+using ZapRequests = KeyedServer;
+
+TEST_F(ZapRequests, AllowOnlyWhatIsExactlyRight) {
+  const std::string key = Text(worker1_->own_public);
+  const std::vector<std::string> right = {"1.0",   "7", security_->domain, "127.0.0.1", "id",
+                                          "CURVE", key};
+  const auto answer = Ask(context_, right);
+  ASSERT_EQ(answer.size(), 6u);
+  EXPECT_EQ(answer[0], "1.0");
+  EXPECT_EQ(answer[1], "7");
+  EXPECT_EQ(answer[2], "200");
+  EXPECT_EQ(answer[4], "worker/1");
+  const auto expect_denied = [&](size_t frame, const std::string& text) {
+    std::vector<std::string> request = right;
+    request[frame] = text;
+    const auto denied = Ask(context_, request);
+    ASSERT_EQ(denied.size(), 6u);
+    EXPECT_EQ(denied[2], "400") << "frame " << frame;
+    EXPECT_EQ(denied[4], "");
+  };
+  expect_denied(0, "2.0");
+  expect_denied(2, "another/0123456789abcdef");
+  expect_denied(5, "NULL");
+  expect_denied(5, "PLAIN");
+  expect_denied(6, key.substr(0, 31));
+  expect_denied(6, key + "x");
+  expect_denied(6, "");
+  expect_denied(6, Text(MakeKeyPair().public_key));
+  EXPECT_EQ(Ask(context_, {"1.0"})[2], "400");
+  std::vector<std::string> two_keys = right;
+  two_keys.push_back(key);
+  EXPECT_EQ(Ask(context_, two_keys)[2], "400");
+  EXPECT_EQ(Ask(context_, right)[2], "200") << "the handler still answers";
+}
+
+class WithoutKeys : public ::testing::Test {
+ protected:
+  std::vector<std::unique_ptr<DealerSocket>> ConnectMany(int num_dealers) {
+    std::vector<std::unique_ptr<DealerSocket>> dealers;
+    for (int i = 0; i < num_dealers; ++i) {
+      dealers.push_back(ConnectTo(context_, *router_));
+      EXPECT_TRUE(AwaitLink(*dealers.back(), DealerSocket::Link::kUp));
+    }
+    return dealers;
+  }
+  double NumConnections() { return registry_.GetGauge("tern_net_connections", "").value(); }
+  void AwaitConnections(double number) {
+    const Time end = Now() + kPatience;
+    while (NumConnections() != number && Now() < end) usleep(1000);
+    EXPECT_EQ(NumConnections(), number);
+  }
+
+  static constexpr int kLimit = 5;
+  Registry registry_;
+  Context context_;
+  std::unique_ptr<ZapHandler> zap_handler_ = Value(
+      ZapHandler::Start(context_, {.max_connections_per_address = kLimit, .registry = &registry_}));
+  std::unique_ptr<RouterSocket> router_ =
+      BindLoopback(context_, {.zap_handler = zap_handler_.get()});
+};
+
+TEST_F(WithoutKeys, AnAddressHasALimitedNumberOfConnections) {
+  auto dealers = ConnectMany(kLimit);
+  AwaitConnections(kLimit);
+  auto surplus = ConnectTo(context_, *router_);
+  Poller poller;
+  poller.Add(surplus.get());
+  for (const Time end = Now() + kPatience; !surplus->handshake_failed() && Now() < end;)
+    EXPECT_TRUE(poller.Wait(std::chrono::milliseconds(10)).ok());
+  EXPECT_TRUE(surplus->handshake_failed());
+  poller.Remove(surplus.get());
+
+  ASSERT_TRUE(dealers[0]->Send(NumberedEnvelope(1)).ok());
+  const auto received = AwaitMessage(*router_);
+  ASSERT_TRUE(received.has_value());
+  EXPECT_FALSE(received->principal.has_value());
+  surplus.reset();
+  AwaitConnections(kLimit);
+  dealers.pop_back();
+  AwaitConnections(kLimit - 1);
+  EXPECT_TRUE(AwaitLink(*ConnectTo(context_, *router_), DealerSocket::Link::kUp));
+}
+
+TEST_F(WithoutKeys, ConnectionsOfAllSocketsCountTogether) {
+  auto dealers = ConnectMany(kLimit);
+  auto other_router = BindLoopback(context_, {.zap_handler = zap_handler_.get()});
+  auto surplus = ConnectTo(context_, *other_router);
+  Poller poller;
+  poller.Add(surplus.get());
+  for (const Time end = Now() + kPatience; !surplus->handshake_failed() && Now() < end;)
+    EXPECT_TRUE(poller.Wait(std::chrono::milliseconds(10)).ok());
+  EXPECT_TRUE(surplus->handshake_failed());
+  surplus.reset();
+  // The connections of a closed socket do not count any more.
+  router_.reset();
+  AwaitConnections(0);
+  EXPECT_TRUE(AwaitLink(*ConnectTo(context_, *other_router), DealerSocket::Link::kUp));
+}
+
+// Waits for the log line of a failed accept().
+class AcceptFailureSink : public google::LogSink {
+ public:
+  AcceptFailureSink() { google::AddLogSink(this); }
+  ~AcceptFailureSink() override { google::RemoveLogSink(this); }
+  void send(google::LogSeverity severity, const char*, const char*, int, const struct tm*,
+            const char* message, size_t message_bytes) override {
+    if (severity == google::GLOG_ERROR &&
+        std::string(message, message_bytes).find("cannot accept a connection") == 0)
+      ++num_lines_;
+  }
+  int num_lines() const { return num_lines_; }
+
+ private:
+  std::atomic<int> num_lines_{0};
+};
+
+TEST_F(WithoutKeys, ConnectionsThatCannotBeAcceptedAreLoggedOnce) {
+  constexpr int kClients = 20;  // more than there are unused numbers of files below theirs
+  std::vector<int> clients;
+  for (int i = 0; i < kClients; ++i) clients.push_back(socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(router_->port());
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  rlimit old_limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &old_limit), 0);
+  const AcceptFailureSink sink;
+  // From now on, this process can open no more files.
+  rlimit limit = old_limit;
+  limit.rlim_cur = static_cast<rlim_t>(clients.back());
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  for (const int client : clients)
+    EXPECT_EQ(connect(client, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  for (const Time end = Now() + kPatience; sink.num_lines() == 0 && Now() < end;) usleep(1000);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &old_limit), 0);
+  AwaitConnections(kClients);
+  EXPECT_EQ(sink.num_lines(), 1);
+  for (const int client : clients) close(client);
+}
+
+TEST_F(WithoutKeys, AThreadThatEndsSaysWhy) {
+  EXPECT_TRUE(zap_handler_->failure().ok());
+  zmq_ctx_shutdown(context_.handle());  // All calls of libzmq fail from now on.
+  const Time end = Now() + kPatience;
+  while (zap_handler_->failure().ok() && Now() < end) usleep(1000);
+  EXPECT_EQ(zap_handler_->failure().code(), Code::kInternal);
+  EXPECT_THAT(zap_handler_->failure().message(),
+              ::testing::HasSubstr("the thread that admits connections has ended"));
+}
+
+TEST(Origin, IsTheMachineOrTheNetworkOfAHost) {
+  EXPECT_EQ(OriginOf("127.0.0.1"), OriginOf("127.9.8.7"));
+  EXPECT_EQ(OriginOf("10.0.0.1"), OriginOf("::ffff:10.0.0.1"));
+  EXPECT_NE(OriginOf("10.0.0.1"), OriginOf("10.0.0.2"));
+  EXPECT_EQ(OriginOf("2001:db8:1:2::1"), OriginOf("2001:db8:1:2:ffff::7"));
+  EXPECT_NE(OriginOf("2001:db8:1:2::1"), OriginOf("2001:db8:1:3::1"));
+  EXPECT_EQ(OriginOf("fe80::1%eth0"), OriginOf("fe80::1"));
+}
+
+}  // namespace
+}  // namespace tern::net
