@@ -59,6 +59,10 @@ class DataLane {
   // The error because of which this shard must leave the job; ok if there is none. Any thread may
   // call it.
   Status failure() const { return checkpoints_ == nullptr ? Ok() : checkpoints_->failure(); }
+  // How many checkpoints this lane could not write.
+  uint64_t NumFailedCheckpoints() const {
+    return checkpoints_ == nullptr ? 0 : checkpoints_->num_failed();
+  }
 
   const protocol::Lane& lane() const {
     return central_lane_ != nullptr ? central_lane_->lane() : *localized_lane_;

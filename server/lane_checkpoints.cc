@@ -122,7 +122,7 @@ void LaneCheckpoints::WriteIfDue(uint64_t step) {
 }
 
 void LaneCheckpoints::FinishAt(uint64_t step) {
-  if (every_steps_ != 0 && step != 0) WriteAll(step, Kind::kOfAll);
+  if (every_steps_ != 0 && step != 0 && failure().ok()) WriteAll(step, Kind::kOfAll);
 }
 
 void LaneCheckpoints::WriteAll(uint64_t step, Kind kind) {
@@ -161,14 +161,20 @@ Status LaneCheckpoints::LoadPoint(const checkpoint::Point& point) {
   newest_step_ = point.step;
   incomplete_snapshot_by_round_.clear();
   closed_round_by_cell_.clear();
-  store_.RemoveAfter(point);
+  const Result<std::string> move_sentence = store_.RemoveAfter(point);
+  if (!move_sentence.ok()) return move_sentence.status();
+  if (!move_sentence->empty()) LOG(WARNING) << *move_sentence;
   UpdateSaved();
   return Ok();
 }
 
 Status LaneCheckpoints::Load(const pb::Checkpoint& from) {
   if (state_adder_by_cell_.empty()) return Ok();
-  TERN_RETURN_IF_ERROR(LoadPoint({from.run(), from.step(), from.round()}));
+  if (const Status load_status = LoadPoint({from.run(), from.step(), from.round()});
+      !load_status.ok()) {
+    const MutexLock lock(mutex_);
+    return failure_ = load_status;
+  }
   LOG(WARNING) << "goes on from the checkpoint of step " << from.step();
   return Ok();
 }
@@ -202,7 +208,8 @@ void LaneCheckpoints::UpdateSaved() {
   protocol::SavedCheckpoints saved = setup::FindSaved(setup_, store_);
   // With resume: false no new run uses the checkpoints, but a run under way does.
   if (run_ == 0 && !setup_.job.checkpoints().resume()) {
-    std::vector<pb::Checkpoint> checkpoints = std::exchange(saved, {}).checkpoints;
+    std::vector<pb::Checkpoint> checkpoints = std::move(saved.checkpoints);
+    saved = {.checkpoints = {}, .unfit = {}, .prepared_run = saved.prepared_run};
     const std::vector<pb::Checkpoint> shard_only_checkpoints =
         setup::OffersOf(store_, Kind::kShard);
     checkpoints.insert(checkpoints.end(), shard_only_checkpoints.begin(),

@@ -74,7 +74,7 @@ class LaneCheckpoints {
   // `step`, if the job writes checkpoints.
   void FinishAt(uint64_t step);
   // Restores the cells from the checkpoint `from`, and removes newer files. kBadData: the
-  // checkpoint is damaged; nothing has changed.
+  // checkpoint is damaged; nothing has changed, and failure() then returns the same error.
   Status Load(const pb::Checkpoint& from);
   // Restores the cells from the newest undamaged checkpoint of this run, of either kind. Returns
   // its step; nullopt if there is none.
@@ -85,6 +85,8 @@ class LaneCheckpoints {
   // shard_checkpoints, so that only a run under way continues from them, and no new run does. Any
   // thread may call it.
   protocol::SavedCheckpoints Saved() const;
+  // How many checkpoints could not be written.
+  uint64_t num_failed() const { return num_failed_; }
   // Why the lane cannot take part any more; ok if it can. Any thread may call it.
   Status failure() const;
 

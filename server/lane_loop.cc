@@ -41,7 +41,10 @@ LaneLoop::LaneLoop(uint32_t lane, std::unique_ptr<DataLane> data_lane,
       unsent_answers_(registry->GetCounter(
           "tern_server_unsent_total", "Answers that could not be sent because the peer was gone",
           {{"lane", std::to_string(lane)}})),
-      lane_counters_(*registry, lane),
+      checkpoint_failures_(registry->GetCounter("tern_server_checkpoint_failures_total",
+                                                "Checkpoints that could not be written",
+                                                {{"lane", std::to_string(lane)}})),
+            lane_counters_(*registry, lane),
       door_(*registry, lane) {}
 
 LaneLoop::~LaneLoop() {
@@ -121,6 +124,7 @@ void LaneLoop::AfterMessages() {
     }
   }
   lane_counters_.Export(data_lane_->lane());
+  checkpoint_failures_.Add(data_lane_->NumFailedCheckpoints() - checkpoint_failures_.value());
 }
 
 void LaneLoop::OnReceived(net::ReceivedMessage received, protocol::Sends* sends) {

@@ -77,7 +77,7 @@ class LaneLoop {
   uint64_t reported_lost_clocks_ = 0;  // the number in the last warning about lost clocks
   Channel<LaneCommand> commands_;
   TimeCounter& sum_time_;
-  Counter& unsent_answers_;
+  Counter &unsent_answers_, &checkpoint_failures_;
   LaneCounters lane_counters_;
   Door door_;
   std::atomic<uint64_t> num_turns_{0};  // grows while the thread serves its socket

@@ -184,6 +184,11 @@ std::string SummaryJson(const Setup& setup, const std::vector<WorkerStatus>& wor
   if (figures.train_samples() > 0) {
     fields["train_loss"] = figures.train_loss() / static_cast<double>(figures.train_samples());
   }
+  if (figures.has_weights_error() && figures.has_weights_path()) {
+    fields["weights_path"] = figures.weights_path();
+    fields["weights_rank"] = figures.weights_rank();
+    fields["weights_error"] = figures.weights_error();
+  }
   if (std::all_of(figures_of_present.begin(), figures_of_present.end(), has_hash)) {
     fields["parameters_hash"] = Hex(figures.parameters_hash());
     fields["replicas_agree"] = std::all_of(

@@ -58,7 +58,8 @@ std::string ProgressJson(const Setup& setup, const std::vector<WorkerStatus>& wo
                          const JobPosition& position, uint64_t failed_shard_checkpoints = 0);
 // Returns {"event": "ended", "code": 0, "sentence": "", ..., "replicas_agree": true}. Has accuracy,
 // test_loss, test_samples and parameters_hash only if the present workers have done the job's last
-// evaluation.
+// evaluation. Has weights_path, weights_rank and weights_error only if the worker with the lowest
+// rank could not write the final weights, and worker weights_rank wrote them to weights_path.
 std::string SummaryJson(const Setup& setup, const std::vector<WorkerStatus>& workers,
                         const JobPosition& position, const Status& status,
                         uint64_t failed_shard_checkpoints = 0);

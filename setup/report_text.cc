@@ -128,6 +128,11 @@ void AddQualityRows(const JsonFields& fields, TableRows* rows) {
                                             fields.CountText("test_samples"));
     rows->emplace_back("test loss", fields.LossText("test_loss"));
   }
+  if (fields.Has("weights_path")) {
+    rows->emplace_back("weights", "in " + fields.Text("weights_path") + " of worker " +
+                                      fields.CountText("weights_rank") + ", because " +
+                                      fields.Text("weights_error"));
+  }
   if (fields.Has("parameters_hash")) {
     rows->emplace_back(
         "replicas", std::string(fields.IsTrue("replicas_agree") ? "agree" : "DIFFER") + ", hash " +

@@ -38,13 +38,14 @@ std::optional<pb::Checkpoint> Checkpoints::NewestOfRun(uint64_t run) const {
 }
 
 Status Checkpoints::Begin(uint64_t run, uint64_t step) {
-  const Result<std::string> move_report = store_.Begin(run, step == 0);
+  Result<std::string> move_report = store_.Begin(run, step == 0);
   if (!move_report.ok()) return move_report.status();
   if (!move_report->empty()) LOG(WARNING) << *move_report;
   run_ = run;
   has_begun_ = true;
-  store_.RemoveAfter({run, step, 0});
-  return Ok();
+  move_report = store_.RemoveAfter({run, step, 0});
+  if (move_report.ok() && !move_report->empty()) LOG(WARNING) << *move_report;
+  return move_report.status();
 }
 
 Status Checkpoints::Write(uint64_t step, uint64_t round, std::vector<tensors::TensorView> tensors,

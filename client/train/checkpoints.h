@@ -32,6 +32,7 @@ class Checkpoints {
   // The same for a given owner and storage.
   Checkpoints(const setup::Setup& setup, checkpoint::Owner owner, Storage& storage);
 
+  const std::string& folder() const { return store_.folder(); }
   // The interval in steps. 0: the job writes no checkpoints.
   uint64_t every_steps() const { return setup_.job.checkpoints().every_steps(); }
   // The checkpoints from which this worker can resume. Before Begin, none if checkpoints.resume is

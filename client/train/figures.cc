@@ -9,6 +9,13 @@
 
 namespace tern::client {
 
+namespace {
+
+// How much of a path and of an error the figures have.
+constexpr size_t kMaxPathBytes = 200, kMaxErrorBytes = 400;
+
+}  // namespace
+
 bool FiguresExchange::EvaluationIsDue(uint64_t steps) const {
   const uint64_t every_steps = setup_.job.evaluation().every_steps();
   return every_steps != 0 && steps > 0 && steps % every_steps == 0;
@@ -65,8 +72,30 @@ Status FiguresExchange::OnAnswer(const Answer& answer, uint64_t steps) {
       present_ranks_.push_back(static_cast<uint32_t>(rank));
   }
   if (is_comparison) return OnCompared(by_rank, steps);
-  OnEvaluated(by_rank, steps);
+  answer.cell.chunk == protocol::kEvaluate ? OnEvaluated(by_rank, steps) : OnWritten(by_rank);
   return Ok();
+}
+
+pb::Figures FiguresExchange::MakeWrittenFigures(const std::string& path, const Status& error) {
+  pb::Figures own_figures;
+  if (!path.empty()) own_figures.set_weights_path(Printable(path, kMaxPathBytes));
+  if (!error.ok())
+    own_figures.set_weights_error(PrintableSentence(error.message(), kMaxErrorBytes));
+  return own_figures;
+}
+
+void FiguresExchange::OnWritten(const std::vector<pb::Figures>& by_rank) {
+  newest_evaluation_.clear_weights_path();
+  for (uint32_t rank = 0; rank < by_rank.size(); ++rank) {
+    const pb::Figures& figures = by_rank[rank];
+    if (figures.has_weights_error() && !newest_evaluation_.has_weights_error()) {
+      newest_evaluation_.set_weights_error(
+          Cat("worker ", rank, ": ", PrintableSentence(figures.weights_error(), kMaxErrorBytes)));
+    }
+    if (!figures.has_weights_path() || newest_evaluation_.has_weights_path()) continue;
+    newest_evaluation_.set_weights_path(PrintableSentence(figures.weights_path(), kMaxPathBytes));
+    newest_evaluation_.set_weights_rank(rank);
+  }
 }
 
 Status FiguresExchange::OnCompared(const std::vector<pb::Figures>& by_rank, uint64_t steps) {

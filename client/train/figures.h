@@ -2,10 +2,12 @@
 // worker sends an entry of figures, and the servers answer with the entries of all workers. First
 // come hashes of W (the common weights) and losses (kCompare). If an evaluation is due, scores on
 // the test set follow (kEvaluate); the test set is divided among the workers whose entries the
-// first answer has. Threads: the compute thread.
+// first answer has. At the end of the job the workers tell each other who has written the final
+// weights (kWriteFirst, kWriteElsewhere). Threads: the compute thread.
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "client/exchange/port.h"
@@ -35,12 +37,18 @@ class FiguresExchange {
   // answer to kCompare. `is_last`: whether this is the job's last evaluation, which adds the
   // confusion matrix if the job asks for it. kBadData if test images are damaged.
   Result<pb::Figures> Evaluate(bool is_last);
+  // Returns the entry for kWriteFirst or kWriteElsewhere. `path`: the final weights that this
+  // worker has written, empty if it has written none. `error`: why it could not write the results;
+  // ok if it could, or has not tried.
+  static pb::Figures MakeWrittenFigures(const std::string& path, const Status& error);
   // Receives the servers' answer, the entries of all workers, for W after `steps` steps. kMismatch,
   // with both hashes, if two workers' W differ in a job with rounds.
   Status OnAnswer(const Answer& answer, uint64_t steps);
   // Whether this worker has the lowest rank of the workers in the newest comparison.
   bool HasLowestRank() const { return !present_ranks_.empty() && present_ranks_.front() == rank_; }
-  // The newest evaluation: sums over all workers.
+  // Whether some worker has written the final weights, as the newest answer says.
+  bool weights_are_written() const { return newest_evaluation_.has_weights_path(); }
+  // The newest evaluation: sums over all workers; and who has written the final weights.
   const pb::Figures& newest_evaluation() const { return newest_evaluation_; }
   // Writes the confusion matrix of the last evaluation, if the job asks for it.
   Status WriteConfusion() const;
@@ -51,6 +59,7 @@ class FiguresExchange {
   Status AverageStatistics(const std::vector<pb::Figures>& by_rank);
   Status OnCompared(const std::vector<pb::Figures>& by_rank, uint64_t steps);
   void OnEvaluated(const std::vector<pb::Figures>& by_rank, uint64_t steps);
+  void OnWritten(const std::vector<pb::Figures>& by_rank);
 
   const setup::Setup& setup_;
   const uint32_t rank_;

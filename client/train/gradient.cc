@@ -6,15 +6,38 @@
 
 namespace tern::client {
 
+namespace {
+
+// Whether gradients are computed. With train.compute: wait, they are the same noise in every step,
+// which decay and clipping would change in place: a worker that was started again would then push
+// other values than before.
+bool ComputesGradients(const setup::Setup& setup) {
+  return setup.job.train().compute() != pb::Train::wait;
+}
+
+// Weight decay in the gradient, by tensor.
+std::vector<float> DecaysInGradient(const setup::Setup& setup) {
+  std::vector<float> decays = DecaysOf(setup, pb::WeightDecay::in_gradient);
+  if (!ComputesGradients(setup)) decays.assign(decays.size(), 0);
+  return decays;
+}
+
+double MaxNormOf(const setup::Setup& setup) {
+  return ComputesGradients(setup) ? setup.job.train().clip_norm() : 0;
+}
+
+}  // namespace
+
 Gradient::Gradient(const setup::Setup& setup, Compute& compute, Replica& replica,
                    Progress& progress)
     : setup_(setup),
       compute_(compute),
       replica_(replica),
       progress_(progress),
-      decays_(DecaysOf(setup, pb::WeightDecay::in_gradient)),
+      decays_(DecaysInGradient(setup)),
+      max_norm_(MaxNormOf(setup)),
       buckets_of_tensor_(setup.plan.BucketsOfTensors()),
-      reports_in_backward_(setup.job.exchange().overlap() && setup.job.train().clip_norm() == 0) {}
+      reports_in_backward_(setup.job.exchange().overlap() && max_norm_ == 0) {}
 
 Status Gradient::FetchSamples() {
   const Result<uint32_t> num_samples = compute_.FetchSamples();
@@ -71,8 +94,7 @@ Status Gradient::Backward(const OnBucketReady& on_ready) {
   TERN_RETURN_IF_ERROR(decay_status);
   progress_.CountAdvance();
   if (reports_in_backward_) return Ok();
-  const double max_norm = setup_.job.train().clip_norm();
-  if (max_norm != 0) TERN_RETURN_IF_ERROR(replica_.arenas().ClipGradients(max_norm));
+  if (max_norm_ != 0) TERN_RETURN_IF_ERROR(replica_.arenas().ClipGradients(max_norm_));
   for (uint32_t b = 0; b < setup_.plan.buckets.size(); ++b) on_ready(b);
   return Ok();
 }

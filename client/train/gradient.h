@@ -1,5 +1,6 @@
 // Computes this worker's gradient of a step: forward and backward pass, weight decay in the
-// gradient (train.weight_decay.where), clipping by norm. Threads: the compute thread.
+// gradient (train.weight_decay.where), clipping by norm. With train.compute: wait, the gradient is
+// noise, without decay and clipping. Threads: the compute thread.
 #pragma once
 
 #include <functional>
@@ -55,6 +56,7 @@ class Gradient {
   Replica& replica_;
   Progress& progress_;
   const std::vector<float> decays_;  // by tensor: weight decay in the gradient
+  const double max_norm_;            // to which gradients are clipped; 0: they are not
   // By tensor: the buckets that have its elements.
   std::vector<std::vector<uint32_t>> buckets_of_tensor_;
   std::vector<uint32_t> tensors_left_;  // by bucket: how many tensors have no final gradient yet

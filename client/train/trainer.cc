@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "client/train/pull.h"
+#include "client/train/results.h"
 #include "common/algorithm/facts.h"
 #include "common/base/logging.h"
 #include "common/base/text.h"
@@ -97,11 +98,10 @@ Status Trainer::Train() {
   StopAfter(stop_after_);
   TERN_RETURN_IF_ERROR(TrainSteps());
   TERN_RETURN_IF_ERROR(EndTogether());
-  if (!figures_.HasLowestRank()) return end_checkpoint_status_;
-  // If the confusion matrix cannot be written, the weights still are.
-  const Status confusion_status = figures_.WriteConfusion();
-  TERN_RETURN_IF_ERROR(state_.WriteWeights(deps_.setup.job.output_dir(), steps_done_));
-  TERN_RETURN_IF_ERROR(confusion_status);
+  TERN_RETURN_IF_ERROR(WriteResults(deps_.setup.job.output_dir(), steps_done_, &figures_, &state_,
+                                    [this](uint32_t purpose, const pb::Figures& figures) {
+                                      return ExchangeFigures(purpose, figures);
+                                    }));
   return end_checkpoint_status_;
 }
 
@@ -163,9 +163,9 @@ Status Trainer::TrainSteps() {
     const bool has_new_push = algorithm_->last_pushed_round() > compared_round_;
     if (has_rounds_ && has_new_push && figures_.IsDue(steps_done_)) {
       TERN_RETURN_IF_ERROR(Drain());
-      TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kCompare, false));
+      TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kCompare, figures_.MakeComparisonFigures()));
       if (figures_.EvaluationIsDue(steps_done_))
-        TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kEvaluate, false));
+        TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kEvaluate, figures_.Evaluate(false)));
     }
     TERN_RETURN_IF_ERROR(HandleArrivedEvents());
     if (leave_status_.has_value()) return *leave_status_;
@@ -192,9 +192,9 @@ Status Trainer::EndTogether() {
   // With rounds, the workers exchange figures (metrics) about the last weights. Without rounds,
   // they do so after all workers have sent their last pushes.
   TERN_RETURN_IF_ERROR(has_rounds_ ? Drain() : algorithm_->Leave());
-  TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kCompare, false));
+  TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kCompare, figures_.MakeComparisonFigures()));
   if (!has_rounds_) TERN_RETURN_IF_ERROR(algorithm_->Drain());
-  TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kEvaluate, true));
+  TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kEvaluate, figures_.Evaluate(true)));
   return CheckLossIsFinite();
 }
 
@@ -304,15 +304,12 @@ void Trainer::StopAfter(uint64_t round) {
   if (step < deps_.steps) LOG(INFO) << "the job ends for this worker after step " << last_step_;
 }
 
-Status Trainer::ExchangeFigures(uint32_t figures_kind, bool is_last) {
+Status Trainer::ExchangeFigures(uint32_t purpose, const Result<pb::Figures>& own_figures) {
+  if (!own_figures.ok()) return own_figures.status();
   compared_round_ = algorithm_->applied();
   has_figures_answer_ = false;
   const uint64_t round = has_rounds_ ? algorithm_->applied() + 1 : 1;
-  const Result<pb::Figures> own_figures = figures_kind == protocol::kCompare
-                                              ? figures_.MakeComparisonFigures()
-                                              : figures_.Evaluate(is_last);
-  if (!own_figures.ok()) return own_figures.status();
-  deps_.port.Contribute({protocol::Kind::kFigures, 0, figures_kind},
+  deps_.port.Contribute({protocol::Kind::kFigures, 0, purpose},
                         protocol::InRound{round, Bytes::Own(own_figures->SerializeAsString())});
   return WaitUntil([this] { return has_figures_answer_; });
 }

@@ -114,9 +114,9 @@ class Trainer {
   Status OnAnswer(const Answer& answer);
   // Ends the training after `round` (without rounds: after the current step); 0 changes nothing.
   void StopAfter(uint64_t round);
-  // Sends this worker's figures and waits for the answer. `figures_kind`: protocol::kCompare or
-  // kEvaluate. `is_last`: whether the job ends after this exchange.
-  Status ExchangeFigures(uint32_t figures_kind, bool is_last);
+  // Sends this worker's figures and waits for the answer. Returns the error of `own_figures`, if it
+  // is one. `purpose`: protocol::FiguresPurpose.
+  Status ExchangeFigures(uint32_t purpose, const Result<pb::Figures>& own_figures);
 
   Dependencies deps_;
   update::Schedule schedule_;

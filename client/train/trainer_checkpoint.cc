@@ -93,7 +93,12 @@ Status Trainer::LoadCheckpoint(const pb::Checkpoint& checkpoint) {
 Status Trainer::RestoreLocalCheckpoint() {
   if (deps_.checkpoints == nullptr || has_rounds_ || steps_done_ != 0) return Ok();
   const std::optional<pb::Checkpoint> newest_checkpoint = deps_.checkpoints->NewestOfRun(run_);
-  if (!newest_checkpoint.has_value()) return Ok();
+  if (!newest_checkpoint.has_value()) {
+    LOG_IF(WARNING, *ready_round_ != 0 && deps_.checkpoints->every_steps() != 0)
+        << "there is no checkpoint of this worker and run in " << deps_.checkpoints->folder()
+        << ": the worker's own state begins anew";
+    return Ok();
+  }
   Result<tensors::TensorFile> file = deps_.checkpoints->Read(*newest_checkpoint);
   if (!file.ok()) return file.status();
   const std::string name = Cat("this worker's checkpoint of step ", newest_checkpoint->step());

@@ -78,10 +78,6 @@ std::string UnusedFolderName(const std::string& folder, std::chrono::system_cloc
   return name;
 }
 
-std::string ParentFolder(const std::string& folder) {
-  return std::filesystem::path(folder).parent_path().string();
-}
-
 Status MismatchError(const std::string& what, const std::string& seen,
                      const std::string& expected) {
   return Status(Code::kBadData,
@@ -266,7 +262,7 @@ Status Store::MoveCheckpoints(const std::string& folder, const std::vector<uint6
       storage_.FlushFolder(owner_.folder);
     }
   }
-  storage_.FlushFolder(ParentFolder(folder));
+  storage_.FlushFolder(std::filesystem::path(folder).parent_path().string());
   if (!error) return Ok();
   return Status(Code::kCannotWrite,
                 Cat("cannot move the checkpoints in ", owner_.folder,
@@ -274,37 +270,39 @@ Status Store::MoveCheckpoints(const std::string& folder, const std::vector<uint6
                     "; they are still there: move them by hand, or give another output_dir"));
 }
 
+Result<std::string> Store::MoveAway(const std::vector<uint64_t>& steps,
+                                    std::chrono::system_clock::time_point now) {
+  if (steps.empty()) return std::string();
+  uint64_t bytes = 0;
+  for (const uint64_t step : steps) {
+    for (const char* suffix : {kStateSuffix, kManifestSuffix})
+      bytes += storage_.SizeOf(PathOf(step, suffix));
+  }
+  const std::string new_folder = UnusedFolderName(owner_.folder, now, storage_);
+  const bool moves_all = steps.size() == StepsInFolder().size();
+  TERN_RETURN_IF_ERROR(MoveCheckpoints(new_folder, steps));
+  if (moves_all) own_recorded_run_ = record_run_ = 0;  // run.json was moved too.
+  for (const uint64_t step : steps) {
+    std::erase_if(points_, [step](const Point& point) { return point.step == step; });
+    shard_only_.erase(step);
+  }
+  return Cat("the checkpoints that ", owner_.folder, " had before are kept in ", new_folder, ": ",
+             steps.size(), ", the newest of step ", steps.back(), ", ", HumanBytes(bytes));
+}
+
+void Store::RecordRun(uint64_t run) {
+  if (num_kept_.num_of_all == 0 && num_kept_.num_of_shard == 0) return;
+  if (record_run_ != run || own_recorded_run_ != run) (void)WriteRecord(run);
+}
+
 Result<std::string> Store::Begin(uint64_t run, bool starts_anew,
                                  std::chrono::system_clock::time_point now) {
-  std::vector<uint64_t> steps = StepsInFolder();
-  if (!starts_anew) {
-    std::erase_if(steps, [&](uint64_t step) {
-      return std::any_of(points_.begin(), points_.end(), [&](const Point& point) {
-        return point.step == step && point.run == run;
-      });
-    });
-  }
-  std::string sentence;
-  if (!steps.empty()) {
-    uint64_t bytes = 0;
-    for (const uint64_t step : steps) {
-      for (const char* suffix : {kStateSuffix, kManifestSuffix})
-        bytes += storage_.SizeOf(PathOf(step, suffix));
-    }
-    const std::string new_folder = UnusedFolderName(owner_.folder, now, storage_);
-    TERN_RETURN_IF_ERROR(MoveCheckpoints(new_folder, steps));
-    sentence =
-        Cat("the checkpoints that ", owner_.folder, " had before are kept in ", new_folder, ": ",
-            steps.size(), ", the newest of step ", steps.back(), ", ", HumanBytes(bytes));
-  }
   std::erase_if(points_, [&](const Point& point) { return starts_anew || point.run != run; });
   refused_checkpoints_.clear();
-  if (!steps.empty() && points_.empty())
-    own_recorded_run_ = record_run_ = 0;  // run.json was moved too.
-  // An error here does not end the job: Write() will fail for the same reason and report it.
-  const bool writes_checkpoints = num_kept_.num_of_all != 0 || num_kept_.num_of_shard != 0;
-  if (writes_checkpoints && (record_run_ != run || own_recorded_run_ != run))
-    (void)WriteRecord(run);
+  std::vector<uint64_t> steps = StepsInFolder();
+  for (const Point& point : points_) std::erase(steps, point.step);
+  const Result<std::string> sentence = MoveAway(steps, now);
+  if (sentence.ok()) RecordRun(run);
   return sentence;
 }
 
@@ -383,16 +381,25 @@ void Store::Remove(uint64_t step) {
   shard_only_.erase(step);
 }
 
-void Store::RemoveAfter(const Point& point) {
-  bool has_removed_any = false;
-  for (const Point& candidate : std::vector<Point>(points_)) {
+Result<std::string> Store::RemoveAfter(const Point& point,
+                                       std::chrono::system_clock::time_point now) {
+  std::vector<uint64_t> later_steps;
+  size_t num_of_all = 0;
+  for (const Point& candidate : points_) {
     if (candidate.run != point.run || candidate.step <= point.step) continue;
-    Remove(candidate.step);
-    has_removed_any = true;
+    later_steps.push_back(candidate.step);
+    num_of_all += KindOf(candidate) == Kind::kOfAll;
   }
+  if (num_of_all > 1) {
+    const Result<std::string> sentence = MoveAway(later_steps, now);
+    RecordRun(point.run);
+    return sentence;
+  }
+  for (const uint64_t step : later_steps) Remove(step);
   // Without the flush, the removed checkpoints could exist again after a loss of power, together
   // with the checkpoints that the run writes after this call.
-  if (has_removed_any) storage_.FlushFolder(owner_.folder);
+  if (!later_steps.empty()) storage_.FlushFolder(owner_.folder);
+  return std::string();
 }
 
 }  // namespace tern::checkpoint

@@ -14,8 +14,9 @@
 // Files are written under temporary names, flushed and renamed (common/base/atomic_file.h). The
 // manifest is written last and removed first. So the newest complete checkpoint survives a crash at
 // any time. The store deletes two kinds of complete checkpoints: the oldest of the current run, and
-// those after the checkpoint from which the run continues. Begin moves all checkpoints that are not
-// of this run to FOLDER.DATE (UTC, 2026-11-22T22-26-01).
+// those that other daemons may lack because they died before writing theirs: of the checkpoints
+// after the one from which the run continues, the only one of kind kOfAll, and all of kind kShard.
+// All other checkpoints that do not stay are moved to FOLDER.DATE (UTC, 2026-11-22T22-26-01).
 //
 // There are two kinds of checkpoints: those that all daemons write, and those that a shard writes
 // in addition, at shorter intervals. Each kind has its own number of checkpoints to keep.
@@ -118,9 +119,12 @@ class Store {
                const tensors::Metadata& metadata);
   // Reads a checkpoint and checks its digest. kBadData if it is missing or damaged.
   Result<tensors::TensorFile> Read(const Point& point) const;
-  // Removes the checkpoints of the point's run with later steps, because the run continues from
-  // `point`.
-  void RemoveAfter(const Point& point);
+  // Call when the run continues from `point`. Removes the checkpoints of the point's run with later
+  // steps. If there are several of kind kOfAll, moves all later ones to FOLDER.DATE instead: some
+  // daemon has lost its own, which may be found again. Returns a sentence for the log, and errors,
+  // as Begin does.
+  Result<std::string> RemoveAfter(const Point& point, std::chrono::system_clock::time_point now =
+                                                          std::chrono::system_clock::now());
 
  private:
   std::string PathOf(uint64_t step, const char* suffix) const;
@@ -138,6 +142,13 @@ class Store {
   void RemoveOldest(Kind kind);
   void Remove(uint64_t step);
   Status MoveCheckpoints(const std::string& folder, const std::vector<uint64_t>& steps) const;
+  // Moves these checkpoints to FOLDER.DATE, and forgets them. Returns a sentence for the log; empty
+  // if there are none.
+  Result<std::string> MoveAway(const std::vector<uint64_t>& steps,
+                               std::chrono::system_clock::time_point now);
+  // Writes run.json if it is not about `run`, and if this daemon writes checkpoints. An error does
+  // not end the job: Write() will fail for the same reason and report it.
+  void RecordRun(uint64_t run);
   // The steps of the manifests in the folder, ascending.
   std::vector<uint64_t> StepsInFolder() const;
 

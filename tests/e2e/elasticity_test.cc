@@ -41,6 +41,20 @@ void ExpectOrderlyStop(TestJob& job) {
   EXPECT_EQ(summary["test_samples"], 60) << "those who are left evaluate all of the test set";
 }
 
+// Expects all results of a job of three workers that ended without worker `lost_rank`.
+void ExpectResultsWithout(const TestJob& job, uint32_t lost_rank) {
+  const nlohmann::json summary = job.Output("server.0.json");
+  EXPECT_EQ(summary["test_samples"], 60) << "those who are left evaluate all of the test set";
+  EXPECT_TRUE(summary.contains("accuracy") && summary.contains("train_loss"));
+  EXPECT_EQ(summary["replicas_agree"], true);
+  EXPECT_EQ(summary["parameters_hash"].get<std::string>().size(), 16u);
+  EXPECT_EQ(summary["present"], 2);
+  EXPECT_EQ(summary["lost"], nlohmann::json::array({lost_rank}));
+  EXPECT_THAT(job.Log("server", 0),
+              ContainsRegex("2 of 3 \\(without worker " + std::to_string(lost_rank) + "\\)"));
+  EXPECT_FALSE(job.Weights().empty());
+}
+
 TEST(Shrink, GoesOnWithoutAKilledWorker) {
   TestJob job(ShrinkOptions(kEndlessSteps));
   job.StartAll();
@@ -52,9 +66,19 @@ TEST(Shrink, GoesOnWithoutAKilledWorker) {
   job.server(0).Signal(SIGTERM);
   for (TestProgram* program : {&job.server(0), &job.server(1), &job.worker(0), &job.worker(2)})
     EXPECT_EQ(program->Wait(), 143);
-  const nlohmann::json summary = job.Output("server.0.json");
-  EXPECT_EQ(summary["test_samples"], 60) << "those who are left evaluate all of the test set";
-  EXPECT_FALSE(job.Weights().empty());
+  ExpectResultsWithout(job, 1);
+}
+
+TEST(Shrink, WithoutTheLowestRankItStillEndsWithAllResults) {
+  TestJob job(ShrinkOptions(kEndlessSteps));
+  job.StartAll();
+  ASSERT_TRUE(job.WaitForRound(5));
+  KillAndWait(job.worker(0));
+  ASSERT_TRUE(job.server(0).WaitForErr("going on with 2 of 3 workers"));
+  job.server(1).Signal(SIGTERM);
+  for (TestProgram* program : {&job.server(0), &job.server(1), &job.worker(1), &job.worker(2)})
+    EXPECT_EQ(program->Wait(), 143);
+  ExpectResultsWithout(job, 0);
 }
 
 TEST(Shrink, LetsAWorkerJoinLater) {

@@ -53,6 +53,28 @@ INSTANTIATE_TEST_SUITE_P(Each, WeightsThatCannotBeWritten,
                          testing::Values("fail", "wait", "shrink"),
                          [](const auto& info) { return info.param; });
 
+// The job's output_dir is on each host's own disk. That of worker 0 is full.
+class OneDiskThatIsFull : public testing::TestWithParam<std::string> {};
+
+TEST_P(OneDiskThatIsFull, AnotherWorkerWritesTheWeights) {
+  TestJob job(OptionsOf(GetParam()));
+  MakeUnwritable(job, "weights.safetensors");
+  const std::string other_dir = job.folder() + "/other";
+  job.StartServer(0);
+  job.StartWorker(0);
+  job.StartWorker(1, {"--set", "output_dir=" + other_dir});
+  job.ExpectAllEnd(0);
+  EXPECT_FALSE(ReadFile(other_dir + "/weights.safetensors").empty());
+  EXPECT_THAT(job.Log("worker", 0), HasSubstr("weights.safetensors: Is a directory"));
+  const auto summary = job.Output("server.0.json");
+  EXPECT_EQ(summary["weights_path"], other_dir + "/weights.safetensors");
+  EXPECT_EQ(summary["weights_rank"], 1);
+  EXPECT_THAT(job.Log("server", 0), HasSubstr("of worker 1, because worker 0: cannot rename "));
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, OneDiskThatIsFull, testing::Values("fail", "shrink"),
+                         [](const auto& info) { return info.param; });
+
 TEST(FullDisk, AtTheEndIsTheRunsRootCauseAndNoProcessIsRestarted) {
   TestJob job(OptionsOf("wait"));
   MakeUnwritable(job, "weights.safetensors");
@@ -93,6 +115,34 @@ TEST(FullDisk, ACheckpointOfAStopThatCannotBeWrittenEndsWith74) {
   job.server(0).Signal(SIGTERM);
   ExpectAllEndWithMessage(job, 74, "the checkpoint of step ");
   EXPECT_FALSE(job.Weights().empty()) << "they are written all the same";
+}
+
+TEST(FullDisk, CheckpointsThatCannotBeWrittenAreCountedAndShownEverywhere) {
+  const uint16_t metrics_port = FreeMetricsPort();
+  JobOptions options =
+      OptionsOf("wait", Cat("checkpoints: {every_steps: 5, shard_every_steps: 2}\nmetrics: {port: ",
+                            metrics_port, "}\n"));
+  options.steps = 1000000;
+  TestJob job(options);
+  fs::create_directories(job.output_dir());
+  std::ofstream(job.output_dir() + "/checkpoints").flush();  // a file, where they need a folder
+  TestProgram& tern = job.StartTern({"run", job.job_file(), "--set", "train.parameters=central"});
+  const auto failures_of = [](uint16_t port, const std::string& series) {
+    return MetricOf(GetMetrics(port), series);
+  };
+  EXPECT_TRUE(WaitUntil([&] {
+    return failures_of(metrics_port, "tern_server_checkpoint_failures_total{lane=\"1\"}") >= 3;
+  }));
+  EXPECT_TRUE(WaitUntil([&] {
+    return failures_of(metrics_port + 100, "tern_worker_checkpoint_failures_total") >= 1;
+  }));
+  EXPECT_TRUE(tern.WaitForOut("a checkpoint could not be written"));
+  EXPECT_TRUE(job.WaitForLog("server", 0, "worker 0 ("));
+  EXPECT_TRUE(job.WaitForLog("server", 0, " so far; its log says why"));
+  tern.Signal(SIGTERM);
+  EXPECT_EQ(tern.Wait(), 74) << "the checkpoint of the stop is missing";
+  EXPECT_GT(job.Output("summary.json")["failed_checkpoints"], 3);
+  EXPECT_THAT(tern.out(), HasSubstr(" COULD NOT BE WRITTEN"));
 }
 
 TEST(FullDisk, ASummaryThatCannotBeWrittenEndsWith74) {

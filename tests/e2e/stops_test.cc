@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 #include <tuple>
@@ -28,6 +29,16 @@ JobOptions OptionsOf(const std::string& on_loss) {
           .batch_total = 48,
           .yaml = Cat("faults: {on_worker_loss: ", on_loss,
                       "}\nexchange: {chunk_kib: 256}\ncheckpoints: {every_steps: 1000000}\n")};
+}
+
+// All processes of the job, in an order that depends on `seed`.
+std::vector<TestProgram*> ProgramsInAnyOrder(TestJob& job, unsigned seed) {
+  std::vector<TestProgram*> programs;
+  for (uint32_t shard = 0; shard < kNumServers; ++shard) programs.push_back(&job.server(shard));
+  for (uint32_t rank = 0; rank < kNumWorkers; ++rank) programs.push_back(&job.worker(rank));
+  std::mt19937 random(seed);
+  std::shuffle(programs.begin(), programs.end(), random);
+  return programs;
 }
 
 const std::string& UndisturbedWeights() {
@@ -76,12 +87,8 @@ TEST_P(StopOfAll, IsOrderlyInAnyOrder) {
   TestJob job(OptionsOf(on_loss));
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(3));
-  std::vector<TestProgram*> programs;
-  for (uint32_t shard = 0; shard < kNumServers; ++shard) programs.push_back(&job.server(shard));
-  for (uint32_t rank = 0; rank < kNumWorkers; ++rank) programs.push_back(&job.worker(rank));
-  std::mt19937 random(static_cast<unsigned>(seed));
-  std::shuffle(programs.begin(), programs.end(), random);
-  for (TestProgram* program : programs) program->Signal(signal);
+  for (TestProgram* program : ProgramsInAnyOrder(job, static_cast<unsigned>(seed)))
+    program->Signal(signal);
   ExpectStoppedTogether(job, 143);
   ExpectResumesToTheSameBytes(job);
 }
@@ -94,6 +101,73 @@ INSTANTIATE_TEST_SUITE_P(Each, StopOfAll, testing::Combine(kEachPolicy, testing:
                          NameOf);
 INSTANTIATE_TEST_SUITE_P(Thorough, StopOfAll, testing::Combine(kEachPolicy, testing::Range(2, 5)),
                          NameOf);
+
+struct StopCase {
+  std::string name;
+  std::vector<std::string> settings;
+};
+
+class StopOfAllOf : public testing::TestWithParam<StopCase> {};
+
+// Every worker writes a checkpoint, of one common step in a job with rounds, from which the job
+// goes on when it is started again.
+TEST_P(StopOfAllOf, AnyJobLeavesACheckpoint) {
+  JobOptions options = OptionsOf("wait");
+  options.steps = 1000000;
+  TestJob job(options);
+  std::vector<std::string> arguments;
+  for (const std::string& setting : GetParam().settings)
+    arguments.insert(arguments.end(), {"--set", setting});
+  job.StartAll(arguments);
+  ASSERT_TRUE(job.WaitForRound(6));
+  for (TestProgram* program : ProgramsInAnyOrder(job, 1)) program->Signal(SIGTERM);
+  job.ExpectAllEnd(143);
+  for (uint32_t rank = 0; rank < kNumWorkers; ++rank)
+    EXPECT_EQ(CheckpointsOf(job, rank).size(), 1u) << rank;
+  job.StartAll(arguments);
+  ASSERT_TRUE(job.WaitForLog("server", 0, "checkpoint of step"));
+  ASSERT_TRUE(WaitUntil([&] { return job.Progress().value("from_step", uint64_t{0}) != 0; }));
+  for (TestProgram* program : ProgramsInAnyOrder(job, 2)) program->Signal(SIGINT);
+  job.ExpectAllEnd(130);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Each, StopOfAllOf,
+    testing::Values(StopCase{"Central", {"train.parameters=central"}},
+                    StopCase{"Asgd", {"train.algorithm=asgd", "exchange.codec=fp32"}},
+                    StopCase{"Odsgd", {"train.algorithm=odsgd", "train.odsgd.warmup_steps=2"}},
+                    StopCase{"Psgd", {"train.algorithm=psgd", "train.psgd.p=4"}},
+                    StopCase{"DuringEvaluations", {"evaluation.every_steps=1"}}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(StopOfAllProcesses, WhileTheyGatherIsOrderly) {
+  TestJob job(OptionsOf("wait"));
+  for (uint32_t shard = 0; shard < kNumServers; ++shard) job.StartServer(shard);
+  job.StartWorker(1);
+  ASSERT_TRUE(job.server(0).WaitForErr("is here"));
+  for (TestProgram* program : {&job.worker(1), &job.server(1), &job.server(0)})
+    program->Signal(SIGTERM);
+  job.ExpectAllEnd(143);
+}
+
+// A worker was lost, and the job waits for it. The steps since the last checkpoint are lost, but no
+// checkpoint is.
+TEST(StopOfAllProcesses, WhileAWorkerIsAwaitedIsOrderlyAndLosesNoCheckpoint) {
+  JobOptions options = OptionsOf("wait");
+  options.yaml.replace(options.yaml.find("1000000"), 7, "10");
+  TestJob job(options);
+  job.StartAll();
+  ASSERT_TRUE(job.WaitForRound(25));
+  job.worker(2).Signal(SIGKILL);
+  ASSERT_TRUE(job.WaitForLog("server", 0, "waiting for its return"));
+  for (TestProgram* program : {&job.server(1), &job.worker(0), &job.server(0), &job.worker(1)}) {
+    program->Signal(SIGTERM);
+  }
+  for (TestProgram* program : {&job.server(1), &job.worker(0), &job.server(0), &job.worker(1)})
+    EXPECT_EQ(program->Wait(), 143) << program->err();
+  EXPECT_THAT(job.server(0).err(), testing::HasSubstr("stopped by a signal"));
+  ExpectResumesToTheSameBytes(job);
+}
 
 // Service managers stop `tern run` in this way: they signal `tern run` and all processes that it
 // has started.

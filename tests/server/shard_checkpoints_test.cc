@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "common/base/text.h"
 #include "common/protocol/rounds/forms.h"
@@ -167,6 +168,7 @@ TEST_F(ShardCheckpoints, AreUsedByTheirOwnRunEvenIfTheJobMustNotResume) {
   EXPECT_THAT(CommonStepsOf(server.checkpoints), ElementsAre(5));
   ClockServer restarted_server(*job);
   EXPECT_THAT(CommonStepsOf(restarted_server.checkpoints), IsEmpty());
+  EXPECT_EQ(restarted_server.checkpoints.Saved().prepared_run, kRun);
   EXPECT_THAT(OwnStepsOf(restarted_server.checkpoints), testing::UnorderedElementsAre(2, 4, 5, 6));
   EXPECT_EQ(restarted_server.StartRun(), 6u);
   EXPECT_THAT(CommonStepsOf(restarted_server.checkpoints), ElementsAre(5));
@@ -355,6 +357,20 @@ TEST_F(ShardCheckpoints, GoingBackToAMissingOneChangesNothing) {
   EXPECT_EQ(server.central().GoBack(CheckpointAt(3)).code(), Code::kBadData);
   EXPECT_EQ(server.central().step(), 3u);
   EXPECT_THAT(OwnStepsOf(server.checkpoints()), ElementsAre(2));
+  EXPECT_EQ(server.checkpoints().failure().code(), Code::kBadData) << "so the shard leaves the job";
+  EXPECT_THAT(server.checkpoints().failure().message(), testing::HasSubstr("step.3.safetensors"));
+}
+
+TEST_F(ShardCheckpoints, ThatCannotBeWrittenAreCounted) {
+  const auto job = MakeJob({"train.algorithm=ssgd", "checkpoints.shard_every_steps=2"});
+  RoundServer server(*job);
+  server.JoinWorkers(0);
+  server.MakeRound(1);
+  fs::remove_all(dir_ / "checkpoints");
+  std::ofstream(dir_ / "checkpoints").flush();  // a file, where the server needs a folder
+  for (uint64_t round = 2; round <= 4; ++round) server.MakeRound(round);
+  EXPECT_EQ(server.checkpoints().num_failed(), 2u);
+  EXPECT_EQ(server.checkpoints().Saved().num_failed, 2u);
 }
 
 TEST_F(ShardCheckpoints, AreNotNeededToGoBackToTheBeginning) {

@@ -220,6 +220,22 @@ TEST(Report, SummaryUsesTheEvaluationOfTheRemainingWorkers) {
                     HasSubstr("test accuracy         0.7500 of 200")));
 }
 
+TEST(Report, SaysWhoWroteTheWeightsIfTheLowestRankCouldNot) {
+  WorkerStatus worker0 = WorkerAfter(0, 10), worker1 = WorkerAfter(1, 10);
+  worker0.figures = MakeFigures(1);
+  worker0.figures.set_weights_path("/b/weights.safetensors");
+  worker1.figures = worker0.figures;
+  EXPECT_THAT(SummaryTable(MakeSummaryJson({worker0, worker1})), Not(HasSubstr("weights")));
+  worker0.figures.set_weights_rank(1);
+  worker0.figures.set_weights_error("worker 0: cannot write /a/weights.safetensors: disk full");
+  const std::string summary = MakeSummaryJson({worker0, worker1});
+  EXPECT_EQ(json::parse(summary)["weights_path"], "/b/weights.safetensors");
+  EXPECT_EQ(json::parse(summary)["weights_rank"], 1);
+  EXPECT_THAT(SummaryTable(summary),
+              HasSubstr("in /b/weights.safetensors of worker 1, because worker 0: cannot write "
+                        "/a/weights.safetensors: disk full"));
+}
+
 TEST(Report, AResumedRunCountsStepsOfTheJob) {
   // 10 rounds of 0.1 s in this run, after 150 rounds of an earlier run.
   WorkerStatus worker = WorkerAfter(0, 10);

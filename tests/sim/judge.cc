@@ -98,8 +98,11 @@ void World::JudgeJobEnd() {
   const bool ended_in_order =
       shard0_status.ok() || (shard0_status.code() == Code::kTerminated && any_asked_to_stop_);
   if (shard0_status.code() == Code::kBadData && may_refuse_start_) return;
-  // A lane that cannot move its old checkpoints away cannot go on.
-  if (schedule_.full_disk.changes != 0 && shard0_status.code() == Code::kCannotWrite) return;
+  // A lane that cannot move its old checkpoints away cannot go on. A disk that was full from the
+  // beginning of the run has nothing of it, like one that is missing.
+  if (schedule_.full_disk.changes != 0 &&
+      (shard0_status.code() == Code::kCannotWrite || shard0_status.code() == Code::kBadData))
+    return;
   if (ended_in_order && must_refuse_start_)
     return ReportViolation("the job began anew, though a disk with checkpoints was missing");
   if (ended_in_order && !schedule_.has_rounds()) JudgeTotals();

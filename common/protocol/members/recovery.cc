@@ -21,6 +21,10 @@ constexpr size_t kMaxSentenceBytes = 600;
 constexpr const char* kHowToBeginAnew =
     "begin anew with --set checkpoints.resume=false, which keeps what is there under another name";
 
+std::string HowToRestore() {
+  return Cat("; mount or restore what is missing and start again, or ", kHowToBeginAnew);
+}
+
 std::string AndMore(size_t num_more) {
   return num_more == 0 ? "" : Cat(" and ", num_more, " more");
 }
@@ -194,8 +198,31 @@ bool AnyHasCheckpoint(const std::vector<Offer>& offers) {
 std::string WhyNotBeginAnew(const std::vector<Offer>& offers) {
   if (std::string other = WhyJobDoesNotFit(offers); !other.empty()) return other;
   if (!AnyHasCheckpoint(offers) || EndedBeforeFirstCheckpoint(offers)) return "";
-  return Cat("no checkpoint is on the disks of all: ", WhoHasWhat(offers),
-             "; mount or restore what is missing and start again, or ", kHowToBeginAnew);
+  return Cat("no checkpoint is on the disks of all: ", WhoHasWhat(offers), HowToRestore());
+}
+
+std::string WhyNotGoBackToBeginning(const std::vector<Offer>& offers, uint64_t run) {
+  std::string holder;                   // the daemon with the newest checkpoint of the run
+  uint64_t newest_step = 0;             // of that checkpoint
+  std::vector<std::string> unprepared;  // the shards whose disks may be missing
+  for (const Offer& offer : offers) {
+    const pb::Hello& hello = *offer.hello;
+    for (const auto* checkpoints : {&hello.checkpoints(), &hello.shard_checkpoints()}) {
+      for (const pb::Checkpoint& checkpoint : *checkpoints) {
+        if (checkpoint.run() != run || checkpoint.step() <= newest_step) continue;
+        newest_step = checkpoint.step();
+        holder = offer.who;
+      }
+    }
+    if (hello.role() == pb::Hello::shard && hello.began() != run && !hello.has_unfit())
+      unprepared.push_back(offer.who);
+  }
+  if (holder.empty() || unprepared.empty()) return "";
+  const size_t num_unprepared = unprepared.size();
+  unprepared.resize(std::min(num_unprepared, kMaxNamed));
+  return Cat("the job would go back to its beginning: nothing of this run is on the disk of ",
+             Join(unprepared), AndMore(num_unprepared - unprepared.size()), ", while ", holder,
+             " has a checkpoint of step ", newest_step, HowToRestore());
 }
 
 }  // namespace tern::protocol

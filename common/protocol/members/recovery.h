@@ -132,5 +132,10 @@ bool AnyHasCheckpoint(const std::vector<Offer>& offers);
 // offer is required was prepared for that run and has at most one checkpoint of it. (A daemon
 // writes its second checkpoint only when all others have their first: client/train/checkpoints.h.)
 std::string WhyNotBeginAnew(const std::vector<Offer>& offers);
+// For a job whose servers hold the parameters, and that has begun the run `run`. REQUIRES that
+// ChooseBeginPoint found no checkpoint. Returns why the job must not go back to its beginning, or
+// an empty string if it may. It must not if a daemon has checkpoints of the run, and the disk of a
+// shard was never prepared for the run: that disk is probably missing, with its checkpoints.
+std::string WhyNotGoBackToBeginning(const std::vector<Offer>& offers, uint64_t run);
 
 }  // namespace tern::protocol

@@ -240,7 +240,7 @@ Status CheckSums(const ExchangePlan& plan, const Chunk& chunk, const Bytes& payl
 
 std::vector<CellSpec> MakeCellsOfLane(const ExchangePlan& plan, uint32_t shard, uint32_t lane) {
   std::vector<CellSpec> cells;
-  for (uint32_t which : {kCompare, kEvaluate}) {
+  for (uint32_t which : {kCompare, kEvaluate, kWriteFirst, kWriteElsewhere}) {
     if (lane == 0 && shard == 0) cells.push_back(MakeFiguresCell(plan, which));
   }
   for (uint32_t b = 0; b < plan.buckets.size(); ++b) {
@@ -282,7 +282,7 @@ LaneRef LaneOf(const ExchangePlan& plan, const Cell& cell) {
 
 bool IsCellOfLane(const ExchangePlan& plan, const Cell& cell, LaneRef lane) {
   if (cell.kind == Kind::kFigures)
-    return cell.bucket == 0 && cell.chunk <= kEvaluate && lane == LaneRef{};
+    return cell.bucket == 0 && cell.chunk <= kWriteElsewhere && lane == LaneRef{};
   if (cell.bucket >= plan.buckets.size()) return false;
   const Bucket& bucket = plan.buckets[cell.bucket];
   if (cell.kind == Kind::kScale && (cell.chunk != 0 || bucket.shared_parts.empty())) return false;

@@ -24,11 +24,14 @@ CellSpec MakeScaleCell(uint32_t bucket, size_t num_scalers);
 CellSpec MakeFiguresCell(const ExchangePlan& plan, uint32_t which);
 CellSpec MakePushCell(const ExchangePlan& plan, const Chunk& chunk);
 
-// The two cells of figures; the value is Cell::chunk. In kCompare, workers exchange the hash of
-// their weights and their losses, and learn which workers are present. The present workers divide
-// the evaluation among them and exchange the results in kEvaluate. In a job without rounds each of
-// the two cells is used once, after the last step of all workers.
-enum FiguresPurpose : uint32_t { kCompare, kEvaluate };
+// The cells of figures; the value is Cell::chunk. In kCompare, workers exchange the hash of their
+// weights and their losses, and learn which workers are present. The present workers divide the
+// evaluation among them and exchange the results in kEvaluate. After the job's last evaluation, the
+// worker with the lowest rank writes the final weights, and tells the others in kWriteFirst whether
+// it could. If it could not, or was lost, the others write them, and exchange in kWriteElsewhere
+// who could. In a job without rounds each of the cells is used once at most, after the last step of
+// all workers.
+enum FiguresPurpose : uint32_t { kCompare, kEvaluate, kWriteFirst, kWriteElsewhere };
 
 // Makes the cells of one lane of a shard. Lane 0 has the scalers of the buckets whose home is this
 // shard and, on shard 0, figures. Any other lane has the pushes of its chunks. The plan outlives

@@ -16,6 +16,7 @@
 #include "tests/client/train/train_job.h"
 #include "worker/job_compute.h"
 #include "worker/net_compute.h"
+#include "worker/wait_compute.h"
 
 namespace tern::client {
 namespace {
@@ -218,6 +219,37 @@ TEST_F(TrainerTest, ContinuesFromAStateThatArrives) {
   ASSERT_EQ(port_->hash_after_round.size(), kSteps - 7);
   EXPECT_EQ(port_->hash_after_round.begin()->first, 8u);
   EXPECT_NE(port_->hash_after_round[8], initial_hash);
+}
+
+class TrainerThatWaitsTest : public TrainerTest {
+ protected:
+  TrainerThatWaitsTest()
+      : TrainerTest({"train.compute=wait", "train.compute_wait_ms=0", "train.clip_norm=0.001",
+                     "train.weight_decay.rate=0.1", "train.weight_decay.where=in_gradient"}) {
+    UseWaitCompute();
+  }
+  void UseWaitCompute() {
+    compute_ = worker::MakeWaitCompute(*job_, job_->job.train(), 0, replica_->gradients());
+  }
+};
+
+// Without computing, every step has the same gradients, also after a restart.
+TEST_F(TrainerThatWaitsTest, ContinuesAfterARestartAsIfItHadNotBeenInterrupted) {
+  port_->on_contribute = [this](protocol::Cell cell, uint64_t round) {
+    if (cell.kind == protocol::Kind::kPush && round == 7) events_.Push(SnapshotWanted{});
+    return false;
+  };
+  events_.Push(ReadyToTrain{0});
+  EXPECT_TRUE(Run().ok());
+  const uint64_t final_hash = port_->hash_after_round[kSteps];
+  ASSERT_EQ(port_->snapshots.size(), 1u);
+  const auto [state, applied] = port_->snapshots[0];
+  ResetWorker();
+  UseWaitCompute();
+  events_.Push(StateArrived{state, applied});
+  events_.Push(ReadyToTrain{applied});
+  EXPECT_TRUE(Run().ok());
+  EXPECT_EQ(port_->hash_after_round[kSteps], final_hash);
 }
 
 class TrainerWithBatchNormTest : public TrainerTest {

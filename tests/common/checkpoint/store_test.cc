@@ -249,14 +249,33 @@ TEST_F(StoreTest, RemovesNothingThatCannotBeMoved) {
   EXPECT_TRUE(fs::exists(CheckpointPath(10, ".safetensors")));
 }
 
-TEST_F(StoreTest, RemovesCheckpointsAfterThePointFromWhichARunContinues) {
+// When the job was interrupted, the other workers may not have written their checkpoints of step 3.
+TEST_F(StoreTest, RemovesACheckpointAfterThePointFromWhichARunContinues) {
   Store store = MakeStore(5);
-  for (uint64_t step = 1; step <= 4; ++step) ASSERT_TRUE(WriteCheckpoint(store, step).ok());
+  for (uint64_t step = 1; step <= 3; ++step) ASSERT_TRUE(WriteCheckpoint(store, step).ok());
   ASSERT_TRUE(WriteCheckpoint(store, 5, 8).ok());
-  store.RemoveAfter({7, 2, 2});
+  EXPECT_EQ(*store.RemoveAfter({7, 2, 2}, kNow), "");
   EXPECT_THAT(store.points(), ElementsAre(Point{7, 1, 1}, Point{7, 2, 2}, Point{8, 5, 5}));
   EXPECT_FALSE(fs::exists(CheckpointPath(3, ".json")));
   EXPECT_TRUE(fs::exists(CheckpointPath(5, ".json"))) << "it is of another run";
+}
+
+// Another worker has lost its checkpoints of the steps 3 and 4, which all had written.
+TEST_F(StoreTest, KeepsSeveralCheckpointsAfterThePointFromWhichARunContinues) {
+  Store store = MakeStore(5);
+  BeginRun(store, 7);
+  for (uint64_t step = 1; step <= 4; ++step) ASSERT_TRUE(WriteCheckpoint(store, step).ok());
+  EXPECT_THAT(*store.RemoveAfter({7, 2, 2}, kNow), HasSubstr(": 2, the newest of step 4"));
+  EXPECT_THAT(store.points(), ElementsAre(Point{7, 1, 1}, Point{7, 2, 2}));
+  const std::string dated_folder = owner_.folder + ".2026-11-22T22-26-01/step.";
+  for (const char* name : {"3.json", "3.safetensors", "4.json", "4.safetensors"}) {
+    EXPECT_TRUE(fs::exists(dated_folder + name)) << name;
+    EXPECT_FALSE(fs::exists(Cat(owner_.folder, "/step.", name))) << name;
+  }
+  EXPECT_NE(*store.RemoveAfter({7, 0, 0}, kNow), "");
+  EXPECT_THAT(store.points(), IsEmpty());
+  EXPECT_EQ(store.own_recorded_run(), 7u) << "run.json was moved, too, and is written again";
+  EXPECT_TRUE(fs::exists(owner_.folder + "/run.json"));
 }
 
 TEST_F(StoreTest, RecordsTheRunAndItsJobBeforeTheFirstCheckpoint) {

@@ -250,7 +250,7 @@ TEST(Torn, RemovedCheckpointsDoNotComeBack) {
       Store store(OurOwner(), kNumKept, storage);
       (void)store.Open();
       ASSERT_TRUE(store.Begin(kRun, false, kBeginTime).ok());
-      store.RemoveAfter({kRun, 6, 6});
+      ASSERT_TRUE(store.RemoveAfter({kRun, 6, 6}, kBeginTime).ok());
     }
     storage.RestartMachine([&](uint64_t n) { return choices(n); });
     ASSERT_FALSE(CompleteSteps(OurOwner(), kRun, storage).contains(kLastStep));

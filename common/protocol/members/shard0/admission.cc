@@ -180,6 +180,12 @@ void Admission::Admit(Roster::Worker* worker, Peer from, const pb::Hello& hello,
   AssignRank(worker, from, hello, now);
   EmitLog(job_.roster.Name(hello.rank()) + (has_returned ? " has come back" : " is here"), out);
   if (!job_.running()) return gathering_.RunIfGathered(now, out);
+  if (!nobody_has_state && going_back_.BeginsOwnStateAnew(hello, job_.roster.run)) {
+    EmitLog(job_.roster.Name(hello.rank()) +
+                " has fewer than two checkpoints of this run on its disk: what it has of its own "
+                "(local weights, codecs' memories) begins anew",
+            out);
+  }
   if (nobody_has_state) return going_back_.OnStateLost(restart_sentence, Code::kPeerLost, now, out);
   worker->joining = job_.options.workers_hold_state && hello.fresh();
   worker->epoch = job_.roster.epoch + 1;

@@ -245,6 +245,21 @@ bool Gathering::MayBeginAnew(const std::vector<Offer>& offers, Time now, Control
   return true;
 }
 
+bool Gathering::MayGoBackToBeginning(const std::vector<Offer>& offers, Time now,
+                                     ControlActions* out) {
+  if (job_.options.begins_from_shards) {
+    const std::string why = WhyNotGoBackToBeginning(offers, job_.roster.run);
+    if (!why.empty()) ending_.Abort(Code::kBadData, why, now, out);
+    return why.empty();
+  }
+  const std::string why = WhyNotBeginAnew(offers);
+  ending_.Abort(why.empty() ? Code::kPeerLost : Code::kBadData,
+                "no live worker holds the state of the job, and " +
+                    (why.empty() ? "there is no checkpoint that all have" : why),
+                now, out);
+  return false;
+}
+
 void Gathering::LogBegin(ControlActions* out) const {
   const BeginPoint& begin_point = job_.begin;
   const std::string repeated_text =
@@ -256,6 +271,20 @@ void Gathering::LogBegin(ControlActions* out) const {
   EmitLog(Cat("all go on from the ", begin_point.workers_load_checkpoint ? "" : "servers' ",
               "checkpoint of step ", begin_point.checkpoint->step(), repeated_text),
           out);
+  if (job_.options.workers_hold_state) return;
+  // Without rounds, a worker can continue without its own checkpoint.
+  for (uint32_t rank = 0; rank < job_.roster.workers.size(); ++rank) {
+    const Roster::Worker& worker = job_.roster.workers[rank];
+    const auto& checkpoints = worker.hello.checkpoints();
+    const bool has_any = std::any_of(
+        checkpoints.begin(), checkpoints.end(),
+        [&](const pb::Checkpoint& own) { return own.run() == begin_point.checkpoint->run(); });
+    if (!worker.live() || has_any) continue;
+    EmitLog(job_.roster.Name(rank) +
+                " has no checkpoint of this run on its disk: what it has of "
+                "its own begins anew",
+            out);
+  }
 }
 
 bool Gathering::TryToChooseBegin(Time now, ControlActions* out) {
@@ -268,14 +297,8 @@ bool Gathering::TryToChooseBegin(Time now, ControlActions* out) {
   job_.begin = ChooseBeginPoint(
       offers, has_begun && begins_from_shards ? std::optional(job_.roster.run) : std::nullopt);
   if (!job_.begin.checkpoint.has_value()) {
-    if (!has_begun && !MayBeginAnew(offers, now, out)) return false;
-    if (has_begun && !begins_from_shards) {
-      ending_.Abort(
-          Code::kPeerLost,
-          "no live worker holds the state of the job, and there is no checkpoint that all have",
-          now, out);
+    if (!(has_begun ? MayGoBackToBeginning(offers, now, out) : MayBeginAnew(offers, now, out)))
       return false;
-    }
   } else {
     job_.roster.run = job_.begin.checkpoint->run();
   }

@@ -67,6 +67,9 @@ class Gathering {
   // REQUIRES offers without a common checkpoint. Returns whether the job may start from initial
   // weights; if not, ends the job once all shards have said hello.
   bool MayBeginAnew(const std::vector<Offer>& offers, Time now, ControlActions* out);
+  // REQUIRES offers without a common checkpoint, of a run that has begun and whose state is lost.
+  // Returns whether the job may go back to its beginning; if not, ends the job.
+  bool MayGoBackToBeginning(const std::vector<Offer>& offers, Time now, ControlActions* out);
   // Returns whether all shards that keep state have offered their checkpoints. Asks those that have
   // not for their offers.
   bool ShardsHaveOffered(Time now, ControlActions* out);

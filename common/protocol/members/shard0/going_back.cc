@@ -6,6 +6,19 @@
 
 namespace tern::protocol {
 
+namespace {
+
+// With two checkpoints of this run, the sender has one that all other workers have, too
+// (client/train/checkpoints.h).
+bool HasTwoCheckpoints(const pb::Hello& hello, uint64_t run) {
+  const auto& checkpoints = hello.checkpoints();
+  return std::count_if(
+             checkpoints.begin(), checkpoints.end(),
+             [run](const pb::Checkpoint& checkpoint) { return checkpoint.run() == run; }) >= 2;
+}
+
+}  // namespace
+
 void GoingBack::GoBack(const std::string& why, Time now, ControlActions* out) {
   EmitLog(Cat(why, "; all go back to the newest checkpoint that ",
               job_.options.begins_from_shards ? "every server shard" : "everybody", " has"),
@@ -36,18 +49,18 @@ void GoingBack::OnStateLost(const std::string& what, Code code, Time now, Contro
   ending_.Abort(code, sentence, now, out);
 }
 
-bool GoingBack::RequiresAllToGoBack(const pb::Hello& hello, uint64_t run) const {
+bool GoingBack::NeedsOwnCheckpoints(const pb::Hello& hello) const {
   const ControlOptions& options = job_.options;
-  if (!options.can_resume || options.begins_from_shards || !options.workers_hold_state)
-    return false;
-  if (options.elasticity.on_loss != OnLoss::kWait) return false;
-  if (!hello.fresh() || !hello.keeps_own()) return false;
-  // With two checkpoints of this run, the sender has one that all other workers have, too
-  // (client/train/checkpoints.h).
-  const auto& checkpoints = hello.checkpoints();
-  return std::count_if(
-             checkpoints.begin(), checkpoints.end(),
-             [run](const pb::Checkpoint& checkpoint) { return checkpoint.run() == run; }) >= 2;
+  return options.can_resume && !options.begins_from_shards && options.workers_hold_state &&
+         options.elasticity.on_loss == OnLoss::kWait && hello.fresh() && hello.keeps_own();
+}
+
+bool GoingBack::RequiresAllToGoBack(const pb::Hello& hello, uint64_t run) const {
+  return NeedsOwnCheckpoints(hello) && HasTwoCheckpoints(hello, run);
+}
+
+bool GoingBack::BeginsOwnStateAnew(const pb::Hello& hello, uint64_t run) const {
+  return NeedsOwnCheckpoints(hello) && !HasTwoCheckpoints(hello, run);
 }
 
 std::string GoingBack::WhyAllGoBackFor(uint32_t rank) const {

@@ -27,6 +27,9 @@ class GoingBack {
   // Whether all workers of the run `run` must go back to a checkpoint because of this hello: the
   // sender needs private state that exists only in the checkpoints on its disk (Hello.keeps_own).
   bool RequiresAllToGoBack(const pb::Hello& hello, uint64_t run) const;
+  // Whether the private state of the sender is lost, because its disk has too few checkpoints of
+  // the run `run`, and the job goes on with a private state that begins anew.
+  bool BeginsOwnStateAnew(const pb::Hello& hello, uint64_t run) const;
   // Why all workers go back if RequiresAllToGoBack() for the hello of this rank.
   std::string WhyAllGoBackFor(uint32_t rank) const;
   // Tells every live worker that was ever admitted to say hello as a new incarnation. Returns false
@@ -34,6 +37,9 @@ class GoingBack {
   bool CallWorkers(Time now, ControlActions* out);
 
  private:
+  // Whether the job can restore the private state of the sender from checkpoints alone, and the
+  // sender needs that.
+  bool NeedsOwnCheckpoints(const pb::Hello& hello) const;
   void TellToGoBack(Roster::Worker* worker, ControlActions* out);
 
   JobState& job_;

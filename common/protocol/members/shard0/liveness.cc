@@ -218,10 +218,10 @@ void Liveness::HandleLoss(uint32_t rank, const Loss& loss, Time now, ControlActi
   worker.has_left = loss.has_left;
   worker.may_return = waits && !loss.has_left && !worker.joining;
   worker.joining = worker.is_awaited = false;
+  if (job_.IsStopping() && !job_.options.elasticity.shrinks_on_loss())
+    return ending_.Abort(job_.stop_code, "stopped by a signal; " + what, now, out);
   if (on_loss == OnLoss::kFail) return ending_.Abort(loss.code, what, now, out);
   if (!waits) return ContinueWithout(what, loss.code, now, out);
-  if (job_.IsStopping())
-    return ending_.Abort(job_.stop_code, "stopped by a signal; " + what, now, out);
   if (!job_.roster.MayHoldStateBeside(nullptr))
     return going_back_.OnStateLost(what, loss.code, now, out);
   EmitLog(Cat(what, "; waiting for its return for up to ",

@@ -76,6 +76,18 @@ TEST_P(Reasons, ASignalToOneWorkerEndsAJobThatHasNotBegun) {
   EXPECT_EQ(Shard0::AbortTo(100, shard0.Deliver(100, heartbeat)).code(), 143u);
 }
 
+// All processes get the signal, and one of them does not live to see the end.
+TEST_P(Reasons, ALossWhileTheJobStopsDoesNotChangeTheReason) {
+  Shard0 shard0(GetParam());
+  shard0.GatherWorkers();
+  shard0.Stop(Code::kTerminated);
+  ControlActions out = shard0.PassTime(milliseconds(3'500), {0});
+  Shard0::Append(shard0.Deliver(100, ByeMessage(0, 10)), &out);
+  Shard0::Append(shard0.Deliver(100, EndMessage()), &out);
+  EXPECT_EQ(Shard0::EndStatusOf(out).code(), Code::kTerminated)
+      << Shard0::EndStatusOf(out).message();
+}
+
 INSTANTIATE_TEST_SUITE_P(Each, Reasons,
                          testing::Values(OnLoss::kFail, OnLoss::kWait, OnLoss::kShrink),
                          [](const auto& info) { return NameOf(info.param); });

@@ -11,164 +11,8 @@
 namespace tern::protocol::test {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 using Body = pb::Envelope::BodyCase;
-
-TEST(NewestCommonCheckpoint, IsTheNewestThatIsInEveryOffer) {
-  const Checkpoints a = CheckpointsAfter({10, 20, 30}), b = CheckpointsAfter({20, 10}),
-                    c = CheckpointsAfter({30, 20}), none = {};
-  const auto newest_step = [](const std::vector<const Checkpoints*>& offers) {
-    const auto checkpoint = NewestCommonCheckpoint(offers);
-    return checkpoint.has_value() ? checkpoint->step() : 0;
-  };
-  EXPECT_EQ(newest_step({&a}), 30u);
-  EXPECT_EQ(newest_step({&a, &b}), 20u);
-  EXPECT_EQ(newest_step({&c, &b, &a}), 20u);
-  EXPECT_EQ(newest_step({&a, &none}), 0u);
-  EXPECT_EQ(newest_step({}), 0u);
-  const Checkpoints offer_of_another_run = {CheckpointAfter(20, 4)};
-  EXPECT_EQ(newest_step({&a, &offer_of_another_run}), 0u)
-      << "the same step of another run is something else";
-}
-
-// A hello with these checkpoints; `began`: the run whose beginning the disk records, 0 if none.
-pb::Hello HelloWith(const Checkpoints& checkpoints, uint64_t began = 0) {
-  pb::Hello hello;
-  for (const pb::Checkpoint& checkpoint : checkpoints) *hello.add_checkpoints() = checkpoint;
-  hello.set_began(began);
-  return hello;
-}
-// A hello of a daemon whose checkpoints are unusable. `sentence` says why.
-pb::Hello HelloWithUnfit(bool other_job, const std::string& sentence) {
-  pb::Hello hello;
-  hello.mutable_unfit()->set_other_job(other_job);
-  hello.mutable_unfit()->set_sentence(sentence);
-  return hello;
-}
-// Why the job must not begin anew, given the hellos of workers 0, 1, ...; empty if it may.
-std::string WhyNotAnewOf(const std::vector<pb::Hello>& hellos) {
-  std::vector<Offer> offers;
-  for (const pb::Hello& hello : hellos) {
-    const std::string number = std::to_string(offers.size());
-    offers.push_back({"worker " + number + " (node" + number + ")", &hello});
-  }
-  return WhyNotBeginAnew(offers);
-}
-constexpr char kAdviceIfMissing[] =
-    "; mount or restore what is missing and start again, or begin anew with --set "
-    "checkpoints.resume=false, which keeps what is there under another name";
-
-TEST(WhyNotBeginAnew, IsEmptyWhereNobodyHasAny) {
-  EXPECT_EQ(WhyNotAnewOf({HelloWith({}), HelloWith({})}), "");
-  EXPECT_EQ(WhyNotAnewOf({HelloWith({}, 3), HelloWith({})}), "")
-      << "a run that began and wrote no checkpoint";
-  EXPECT_EQ(WhyNotAnewOf({}), "");
-}
-
-TEST(WhyNotBeginAnew, SaysWhoHasWhat) {
-  EXPECT_EQ(WhyNotAnewOf({HelloWith(CheckpointsAfter({100, 200, 390}), 3), HelloWith({})}),
-            std::string("no checkpoint is on the disks of all: worker 0 (node0) has steps 100 to "
-                        "390; worker 1 (node1) has none") +
-                kAdviceIfMissing);
-  const pb::Hello hello = HelloWith(CheckpointsAfter({10, 20}));
-  EXPECT_THAT(WhyNotAnewOf({hello, hello, HelloWith({CheckpointAfter(30)})}),
-              HasSubstr("worker 0 (node0), worker 1 (node1) have steps 10 and 20; worker 2 (node2) "
-                        "has step 30;"));
-}
-
-TEST(WhyNotBeginAnew, TellsDamagedOnesFromNone) {
-  const std::string fault = "/a has checkpoints up to step 20, which are damaged";
-  EXPECT_THAT(WhyNotAnewOf({HelloWith({}), HelloWithUnfit(false, fault)}),
-              HasSubstr("worker 0 (node0) has none; worker 1 (node1) has none that is whole: " +
-                        fault + "; mount or restore"));
-}
-
-TEST(WhyNotBeginAnew, NamesTheRunsWhereTheyDiffer) {
-  EXPECT_THAT(WhyNotAnewOf({HelloWith(CheckpointsAfter({10, 20}, 3)),
-                            HelloWith(CheckpointsAfter({10, 20}, 4))}),
-              HasSubstr("worker 0 (node0) has steps 10 and 20 of run 0000000000000003; worker 1 "
-                        "(node1) has steps 10 and 20 of run 0000000000000004"));
-}
-
-TEST(WhyNotBeginAnew, NamesAFewOfMany) {
-  std::vector<pb::Hello> hellos(100, HelloWith(CheckpointsAfter({10, 20})));
-  hellos[99] = HelloWith({});
-  EXPECT_THAT(WhyNotAnewOf(hellos),
-              HasSubstr("worker 5 (node5) and 93 more have steps 10 and 20; worker "
-                        "99 (node99) has none"));
-  for (uint64_t rank = 0; rank < 100; ++rank)
-    hellos[rank] = HelloWith({CheckpointAfter(10 + rank), CheckpointAfter(500 + rank)});
-  EXPECT_LT(WhyNotAnewOf(hellos).size(), 1000u);
-  EXPECT_THAT(WhyNotAnewOf(hellos), HasSubstr("the others differ too (100 kinds)"));
-}
-
-TEST(WhyNotBeginAnew, TellsOfAnotherJobFirst) {
-  const std::string fault =
-      "/a has checkpoints up to step 390 of another job: seed was 1, is now 2";
-  EXPECT_EQ(
-      WhyNotAnewOf({HelloWith({}), HelloWithUnfit(true, fault)}),
-      "this job does not fit the checkpoints of worker 1 (node1): " + fault +
-          "; start the job that wrote them, give another output_dir, or begin anew with --set "
-          "checkpoints.resume=false, which keeps what is there under another name");
-  EXPECT_THAT(WhyNotAnewOf({HelloWithUnfit(true, "x"), HelloWithUnfit(true, "y"),
-                            HelloWithUnfit(true, "z")}),
-              HasSubstr("of worker 0 (node0) and 2 more daemons: x;"));
-}
-
-TEST(WhyNotBeginAnew, TakesNoControlCharactersFromAPeer) {
-  const std::string reason = WhyNotAnewOf({HelloWithUnfit(true, "a\nb" + std::string(5000, 'c'))});
-  EXPECT_LT(reason.size(), 1000u);
-  EXPECT_EQ(WhyNotAnewOf({HelloWithUnfit(true, "a\nb")}).find('\n'), std::string::npos);
-}
-
-// All daemons were killed when some had written their first checkpoint and some had not.
-TEST(WhyNotBeginAnew, IsEmptyWhereARunEndedBeforeAllHadTheirFirst) {
-  const pb::Hello hello0 = HelloWith({CheckpointAfter(10)}, 3);
-  EXPECT_EQ(WhyNotAnewOf({hello0, HelloWith({}, 3)}), "");
-  EXPECT_NE(WhyNotAnewOf({hello0, HelloWith({}, 4)}), "") << "another run began there";
-  EXPECT_NE(WhyNotAnewOf({hello0, HelloWith({})}), "") << "no run began there: a disk is missing";
-  EXPECT_NE(WhyNotAnewOf({HelloWith(CheckpointsAfter({10, 20}), 3), HelloWith({}, 3)}), "")
-      << "the run had a common checkpoint";
-  EXPECT_NE(WhyNotAnewOf({HelloWith({CheckpointAfter(10, 4)}, 3), HelloWith({}, 3)}), "")
-      << "the checkpoint is of another run";
-  EXPECT_NE(WhyNotAnewOf({hello0, HelloWith({}, 3), HelloWithUnfit(false, "damaged")}), "");
-}
-
-TEST(Choose, TakesTheNewestCommonUnlessShardsOfThisRunHaveANewerOne) {
-  pb::Hello worker = HelloWith(CheckpointsAfter({10, 20}, 7)), shard0 = worker, shard1 = worker;
-  shard0.set_role(pb::Hello::shard);
-  shard1.set_role(pb::Hello::shard);
-  for (const auto& c : CheckpointsAfter({24, 26, 28}, 7)) *shard0.add_shard_checkpoints() = c;
-  for (const auto& c : CheckpointsAfter({22, 24, 26}, 7)) *shard1.add_shard_checkpoints() = c;
-  const std::vector<Offer> offers = {{"a", &worker}, {"b", &shard0}, {"c", &shard1}};
-  const BeginPoint begin_of_started_job = ChooseBeginPoint(offers, std::nullopt);
-  EXPECT_EQ(begin_of_started_job.checkpoint->step(), 20u);
-  EXPECT_TRUE(begin_of_started_job.workers_load_checkpoint);
-  const BeginPoint begin_of_running_job = ChooseBeginPoint(offers, 7);
-  EXPECT_EQ(begin_of_running_job.checkpoint->step(), 26u);
-  EXPECT_EQ(begin_of_running_job.round(), 13u);
-  EXPECT_FALSE(begin_of_running_job.workers_load_checkpoint);
-  EXPECT_EQ(ChooseBeginPoint(offers, 8).checkpoint->step(), 20u)
-      << "the shards' checkpoints are of another run";
-  shard1.clear_shard_checkpoints();
-  EXPECT_TRUE(ChooseBeginPoint(offers, 7).workers_load_checkpoint)
-      << "the shards have no newer checkpoint in common";
-  worker.clear_checkpoints();
-  EXPECT_EQ(ChooseBeginPoint(offers, 7).checkpoint->step(), 20u)
-      << "only the shards have this checkpoint";
-  EXPECT_FALSE(ChooseBeginPoint(offers, 7).workers_load_checkpoint);
-  EXPECT_FALSE(ChooseBeginPoint(offers, std::nullopt).checkpoint.has_value());
-  EXPECT_EQ(ChooseBeginPoint(offers, std::nullopt).round(), 0u);
-}
-
-TEST(AnyHasCheckpoint, DoesNotCountAShardsOwn) {
-  pb::Hello hello;
-  *hello.add_shard_checkpoints() = CheckpointAfter(10);
-  EXPECT_FALSE(AnyHasCheckpoint({{"a", &hello}}));
-  *hello.add_checkpoints() = CheckpointAfter(10);
-  EXPECT_TRUE(AnyHasCheckpoint({{"a", &hello}}));
-}
 
 // Shard 0 of a job with two shards and two workers. Worker r is peer (connection) 100 + r,
 // shard 1 is peer 200. `shard_keeps`: whether shard 1 writes checkpoints of its own state.
@@ -412,8 +256,20 @@ TEST_F(Resuming, ARunThatLostAllItsWorkersEndsWithoutACommonCheckpoint) {
   WorkerGreets(1, {CheckpointAfter(20, 7)}, 2);
   const ControlActions out = WorkerGreets(0, {CheckpointAfter(10, 7)}, 3);
   const pb::Abort abort = AbortTo(100, out);
-  EXPECT_EQ(abort.code(), static_cast<uint32_t>(Code::kPeerLost)) << LogOf(out);
-  EXPECT_THAT(abort.sentence(), HasSubstr("no checkpoint that all have"));
+  EXPECT_EQ(abort.code(), static_cast<uint32_t>(Code::kBadData)) << LogOf(out);
+  EXPECT_THAT(abort.sentence(),
+              HasSubstr("no live worker holds the state of the job, and no checkpoint is on the "
+                        "disks of all: worker 0 (node0) has step 10; worker 1 (node1) has step "
+                        "20"));
+}
+
+TEST_F(Resuming, ARunThatLostAllItsWorkersBeforeTheFirstCheckpointMayStartAgain) {
+  LoseAllWorkers();
+  WorkerGreets(0, {}, 2);
+  WorkerGreets(1, {}, 2);
+  const pb::Abort abort = AbortTo(100, WorkerGreets(0, {}, 3));
+  EXPECT_EQ(abort.code(), static_cast<uint32_t>(Code::kPeerLost));
+  EXPECT_THAT(abort.sentence(), HasSubstr("there is no checkpoint that all have"));
 }
 
 TEST_F(Resuming, AShardWithStateIsAskedForItsCheckpointsAgain) {
@@ -489,6 +345,8 @@ TEST_F(Resuming, WithoutACommonCheckpointItGetsStateFromAnother) {
     EXPECT_TRUE(coordinator_->running());
     EXPECT_TRUE(WelcomeOf(101, out).needs_state());
     EXPECT_FALSE(WelcomeOf(101, out).has_resume());
+    EXPECT_THAT(LogOf(out), HasSubstr("worker 1 (node1, pid 0) has fewer than two checkpoints of "
+                                      "this run on its disk: what it has of its own"));
   }
 }
 
@@ -508,6 +366,9 @@ TEST_F(Resuming, OnlyCheckpointsOfServersThatHoldTheStateCount) {
   ASSERT_TRUE(coordinator_->running());
   for (const Peer peer : {100, 101}) EXPECT_EQ(WelcomeOf(peer, out).resume().step(), 30u);
   EXPECT_EQ(MembersToldToShard(out).resume().step(), 30u);
+  EXPECT_THAT(LogOf(out), HasSubstr("worker 1 (node1, pid 0) has no checkpoint of this run on its "
+                                    "disk: what it has of its own begins anew"));
+  EXPECT_THAT(LogOf(out), testing::Not(HasSubstr("worker 0 (node0, pid 0) has no checkpoint")));
 }
 
 // The workers' checkpoints cannot replace the servers', but show that the job had begun.
@@ -528,6 +389,36 @@ TEST_F(Resuming, EndsTheStartIfServersLostTheWeightsOfRounds) {
   const ControlActions out = ShardGreets({});
   EXPECT_FALSE(coordinator_->running());
   EXPECT_THAT(AbortTo(100, out).sentence(), HasSubstr("server shard 1 (node1) has none"));
+}
+
+// Servers hold the weights. Shard 1 was killed, and its disk is missing when it starts again.
+TEST_F(Resuming, ARunningJobDoesNotGoBackToItsBeginningBecauseADiskIsMissing) {
+  for (const bool disk_is_missing : {true, false}) {
+    MakeCoordinator(true, true, true);
+    ShardGreets();
+    WorkerGreets(0);
+    WorkerGreets(1);
+    ASSERT_TRUE(coordinator_->running());
+    pb::Hello shard = TestHello(1, 51);
+    shard.set_role(pb::Hello::shard);
+    if (!disk_is_missing) shard.set_began(7);
+    PassTime(milliseconds(600));
+    Deliver(200, HelloMessage(shard));
+    for (const uint32_t rank : {0, 1}) {
+      pb::Hello worker = TestHello(rank, 20 + rank);
+      worker.set_run(7);
+      *worker.add_checkpoints() = CheckpointAfter(20, 7);
+      Deliver(100 + rank, HelloMessage(worker));
+    }
+    const ControlActions out = Deliver(200, HelloMessage(shard));
+    EXPECT_EQ(coordinator_->running(), !disk_is_missing);
+    if (!disk_is_missing) continue;
+    const pb::Abort abort = AbortTo(100, out);
+    EXPECT_EQ(abort.code(), static_cast<uint32_t>(Code::kBadData));
+    EXPECT_THAT(abort.sentence(), HasSubstr("nothing of this run is on the disk of server shard 1 "
+                                            "(node1), while worker 0 (node0) has a checkpoint of "
+                                            "step 20"));
+  }
 }
 
 TEST_F(Resuming, AShardThatCannotGoOnEndsTheJob) {

@@ -76,6 +76,20 @@ inline Checkpoints CheckpointsAfter(const std::vector<uint64_t>& steps, uint64_t
   for (const uint64_t step : steps) checkpoints.push_back(CheckpointAfter(step, run));
   return checkpoints;
 }
+// A hello with these checkpoints; `began`: the run whose beginning the disk records, 0 if none.
+inline pb::Hello HelloWith(const Checkpoints& checkpoints, uint64_t began = 0) {
+  pb::Hello hello;
+  for (const pb::Checkpoint& checkpoint : checkpoints) *hello.add_checkpoints() = checkpoint;
+  hello.set_began(began);
+  return hello;
+}
+// A hello of a daemon whose checkpoints are unusable. `sentence` says why.
+inline pb::Hello HelloWithUnfit(bool other_job, const std::string& sentence) {
+  pb::Hello hello;
+  hello.mutable_unfit()->set_other_job(other_job);
+  hello.mutable_unfit()->set_sentence(sentence);
+  return hello;
+}
 // Options of a shard with incarnation 7 and one data lane (socket).
 inline ControlOptions TestOptions(uint32_t shards, uint32_t workers, OnLoss on_loss) {
   ControlOptions options;

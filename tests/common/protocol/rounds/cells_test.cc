@@ -42,7 +42,7 @@ TEST(Cells, AreOnTheLaneOfThePlan) {
       ++num_cells;
     }
   }
-  EXPECT_EQ(num_cells, 2u + 2 + 3);  // 2 cells of figures, 2 of scalers, 3 of chunks
+  EXPECT_EQ(num_cells, 4u + 2 + 3);  // 4 cells of figures, 2 of scalers, 3 of chunks
   EXPECT_THAT(CellKeysOfLane(plan, {0, 0}),
               testing::IsSupersetOf(
                   {Cell{Kind::kFigures, 0, kCompare}, Cell{Kind::kFigures, 0, kEvaluate}}));
@@ -52,14 +52,14 @@ TEST(Cells, AreOnTheLaneOfThePlan) {
 TEST(Cells, TakeTheMaximumOfScalers) {
   const ExchangePlan plan = PlanOf("ternary");
   const std::vector<CellSpec> cells = MakeCellsOfLane(plan, 0, 0);
-  ASSERT_EQ(cells[2].cell.kind, Kind::kScale);
-  auto max_reduction = cells[2].open(1);
+  ASSERT_EQ(cells[4].cell.kind, Kind::kScale);
+  auto max_reduction = cells[4].open(1);
   EXPECT_TRUE(max_reduction->Add(0, EncodeScalers({1.5f, 0.25f})).ok());
   EXPECT_TRUE(max_reduction->Add(1, EncodeScalers({0.5f, 2.f})).ok());
   const Bytes outcome = max_reduction->Close();
   EXPECT_THAT(*ParseScalers(outcome, 2), ElementsAre(1.5f, 2.f));
-  EXPECT_TRUE(cells[2].check_outcome(outcome, 2).ok());
-  EXPECT_FALSE(cells[2].check_outcome(Text("abc"), 2).ok());
+  EXPECT_TRUE(cells[4].check_outcome(outcome, 2).ok());
+  EXPECT_FALSE(cells[4].check_outcome(Text("abc"), 2).ok());
 }
 
 TEST(Cells, RefuseInvalidScalers) {
