@@ -164,6 +164,7 @@ Result<std::string> Store::ReadState(const pb::Manifest& manifest) const {
     return MismatchError("size in bytes", Cat(bytes->size()), Cat(manifest.bytes()));
   const std::string digest = Hex(Digest(std::string_view(*bytes)));
   if (digest != manifest.digest()) return MismatchError("digest", digest, manifest.digest());
+  TERN_RETURN_IF_ERROR(CheckTag(owner_.tag_of, manifest, *bytes));
   return bytes;
 }
 
@@ -174,6 +175,7 @@ void Store::ReadRecord() {
   pb::Manifest record;
   if (!json.ok() || !google::protobuf::util::JsonStringToMessage(*json, &record).ok()) return;
   if (record.format() != kFormatVersion || record.checksum() != ChecksumOf(record)) return;
+  if (!CheckTag(owner_.tag_of, record, "").ok()) return;
   record_run_ = ParseHex(record.run()).value_or(0);
   job_text_ = record.job_text();
   if (CheckOwner(record, ExpectedManifest()).ok()) own_recorded_run_ = record_run_;
@@ -187,6 +189,7 @@ Status Store::WriteRecord(uint64_t run) {
   pb::Manifest record = ExpectedManifest();
   record.set_run(Hex(run));
   record.set_job_text(owner_.job_text);
+  SetTag(owner_.tag_of, "", &record);
   record.set_checksum(ChecksumOf(record));
   TERN_RETURN_IF_ERROR(WriteFileAtomically(RecordPath(), ToJson(record), storage_));
   own_recorded_run_ = record_run_ = run;
@@ -305,7 +308,8 @@ Result<std::string> Store::Begin(uint64_t run, bool starts_anew,
   return sentence;
 }
 
-Status Store::WriteManifest(pb::Manifest manifest) const {
+Status Store::WriteManifest(pb::Manifest manifest, std::string_view state) const {
+  SetTag(owner_.tag_of, state, &manifest);
   manifest.set_checksum(ChecksumOf(manifest));
   return WriteFileAtomically(PathOf(manifest.step(), kManifestSuffix), ToJson(manifest), storage_);
 }
@@ -316,8 +320,10 @@ Status Store::Write(const Point& point, Kind kind, const std::vector<tensors::Te
     if (kind == KindOf(point) || kind == Kind::kShard) return Ok();
     Result<pb::Manifest> manifest = ReadManifest(point.step);
     if (!manifest.ok()) return manifest.status();
+    const Result<std::string> state = owner_.tag_of ? ReadState(*manifest) : std::string();
+    if (!state.ok()) return state.status();
     manifest->clear_shard_only();
-    TERN_RETURN_IF_ERROR(WriteManifest(*manifest));
+    TERN_RETURN_IF_ERROR(WriteManifest(*manifest, *state));
     shard_only_.erase(point.step);
     RemoveOldest(kind);
     return Ok();
@@ -333,7 +339,7 @@ Status Store::Write(const Point& point, Kind kind, const std::vector<tensors::Te
   if (kind == Kind::kShard) manifest.set_shard_only(true);
   Remove(point.step);  // An incomplete checkpoint of this step may exist.
   TERN_RETURN_IF_ERROR(WriteFileAtomically(PathOf(point.step, kStateSuffix), bytes, storage_));
-  if (const Status write_status = WriteManifest(manifest); !write_status.ok()) {
+  if (const Status write_status = WriteManifest(manifest, bytes); !write_status.ok()) {
     Remove(point.step);
     return write_status;
   }

@@ -27,10 +27,12 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/status.h"
 #include "common/base/storage.h"
+#include "common/checkpoint/tag.h"
 #include "common/tensors/safetensors.h"
 #include "proto/checkpoint.pb.h"
 
@@ -64,6 +66,8 @@ struct Owner {
   uint64_t model_digest = 0;
   uint64_t plan_digest = 0;  // of the exchange plan: how messages divide the model
   std::string job_text;      // the job as text: config::JobText
+  // With a function, checkpoints and records without the right tag are not used.
+  TagFunction tag_of = nullptr;
 };
 
 // A checkpoint that cannot be used.
@@ -128,9 +132,9 @@ class Store {
   // Reads run.json, the record of the run.
   void ReadRecord();
   Status WriteRecord(uint64_t run);
-  // Reads the .safetensors file and checks its size and digest.
+  // Reads the .safetensors file and checks its size, its digest and the manifest's tag.
   Result<std::string> ReadState(const pb::Manifest& manifest) const;
-  Status WriteManifest(pb::Manifest manifest) const;
+  Status WriteManifest(pb::Manifest manifest, std::string_view state) const;
   void RemoveOldest(Kind kind);
   void Remove(uint64_t step);
   Status MoveCheckpoints(const std::string& folder, const std::vector<uint64_t>& steps) const;

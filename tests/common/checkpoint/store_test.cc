@@ -4,6 +4,7 @@
 #include "common/checkpoint/store.h"
 
 #include <gmock/gmock.h>
+#include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "common/base/hash.h"
 #include "common/base/text.h"
 #include "common/checkpoint/saved.h"
 
@@ -388,6 +390,84 @@ TEST_F(StoreTest, WritesNothingIfNoKindIsKept) {
   Store store = MakeStore(0);
   EXPECT_EQ(BeginRun(store, 7), "");
   EXPECT_FALSE(fs::exists(owner_.folder));
+}
+
+// A toy in place of a keyed digest: 64 bits of a digest of the secret and everything.
+TagFunction TagOf(const std::string& secret) {
+  return [secret](std::string_view manifest, std::string_view state) {
+    return Hex(Digest(Cat(secret, "|", manifest.size(), "|", manifest, state)));
+  };
+}
+
+TEST_F(StoreTest, WithASecretReadsWhatWasWrittenWithIt) {
+  owner_.tag_of = TagOf("secret");
+  Store store = MakeStore(2, 2);
+  BeginRun(store, 7);
+  ASSERT_TRUE(WriteCheckpoint(store, 10).ok());
+  ASSERT_TRUE(WriteCheckpoint(store, 11, 7, Kind::kShard).ok());
+  ASSERT_TRUE(WriteCheckpoint(store, 11, 7, Kind::kOfAll).ok());  // only changes the kind
+  Store reopened = MakeStore(2, 2);
+  EXPECT_THAT(reopened.Open(), IsEmpty());
+  EXPECT_THAT(reopened.points(), ElementsAre(Point{7, 10, 10}, Point{7, 11, 11}));
+  EXPECT_EQ(reopened.KindOf({7, 11, 11}), Kind::kOfAll);
+  EXPECT_EQ(reopened.own_recorded_run(), 7u);
+  EXPECT_TRUE(reopened.Read({7, 11, 11}).ok());
+}
+
+TEST_F(StoreTest, WithASecretRefusesWhatWasWrittenWithoutIt) {
+  for (const TagFunction& wrong_tag : {TagFunction(), TagOf("another secret")}) {
+    owner_.tag_of = wrong_tag;
+    Store store = MakeStore();
+    BeginRun(store, 7, true);
+    ASSERT_TRUE(WriteCheckpoint(store, 10).ok());
+    owner_.tag_of = TagOf("secret");
+    Store reopened = MakeStore();
+    EXPECT_THAT(reopened.Open(), ElementsAre(testing::AllOf(
+                                     HasSubstr("step.10.safetensors is not used: "),
+                                     HasSubstr(wrong_tag ? "its tag is not" : "it has no tag"),
+                                     HasSubstr("keys.checkpoint"))));
+    EXPECT_THAT(reopened.points(), IsEmpty());
+    EXPECT_EQ(reopened.own_recorded_run(), 0u);
+    EXPECT_FALSE(reopened.Read({7, 10, 10}).ok());
+  }
+}
+
+// Who can write the files, but does not have the secret, makes the digest and the checksum right.
+TEST_F(StoreTest, WithASecretRefusesAStateOfSomebodyElse) {
+  owner_.tag_of = TagOf("secret");
+  Store store = MakeStore();
+  ASSERT_TRUE(WriteCheckpoint(store, 10).ok());
+  const std::string tagged_manifest = ReadFile(CheckpointPath(10, ".json"));
+  owner_.tag_of = nullptr;
+  Store forger = MakeStore();
+  const std::vector<float> values(100, 99.f);
+  ASSERT_TRUE(forger.Write({7, 10, 10}, Kind::kOfAll, {{"weights", {10, 10}, values}}, {}).ok());
+  // With the tag of the true checkpoint, too.
+  pb::Manifest forged, tagged;
+  ASSERT_TRUE(
+      google::protobuf::util::JsonStringToMessage(ReadFile(CheckpointPath(10, ".json")), &forged)
+          .ok());
+  ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(tagged_manifest, &tagged).ok());
+  forged.set_tag(tagged.tag());
+  forged.clear_checksum();
+  forged.set_checksum(Hex(Digest(std::string_view(forged.SerializeAsString()))));
+  std::string forged_json;
+  ASSERT_TRUE(google::protobuf::util::MessageToJsonString(forged, &forged_json).ok());
+  WriteFile(CheckpointPath(10, ".json"), forged_json);
+  EXPECT_TRUE(MakeStore().Open().empty());  // without the secret, it is a checkpoint like others
+  owner_.tag_of = TagOf("secret");
+  Store reopened = MakeStore();
+  EXPECT_THAT(reopened.Open(), ElementsAre(HasSubstr("its tag is not that of its bytes")));
+}
+
+TEST_F(StoreTest, WithoutASecretIgnoresTags) {
+  owner_.tag_of = TagOf("secret");
+  Store store = MakeStore();
+  ASSERT_TRUE(WriteCheckpoint(store, 10).ok());
+  owner_.tag_of = nullptr;
+  Store reopened = MakeStore();
+  EXPECT_THAT(reopened.Open(), IsEmpty());
+  EXPECT_TRUE(reopened.Read({7, 10, 10}).ok());
 }
 
 }  // namespace
