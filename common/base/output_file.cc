@@ -16,16 +16,20 @@ namespace tern {
 namespace {
 
 constexpr mode_t kNewFileMode = 0640;
-constexpr int kOpenFlags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW;
+constexpr int kOpenFlags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY;
 
 Status CannotWriteError(const std::string& path, const std::string& reason) {
   return Status(Code::kCannotWrite, Cat("cannot write ", path, ": ", reason));
 }
 
-bool IsLink(const std::string& path) {
+// The type of what has that name, without following a symbolic link: S_IFREG, S_IFLNK and so on; 0
+// if there is nothing.
+mode_t TypeOf(const std::string& path) {
   struct stat file_info = {};
-  return lstat(path.c_str(), &file_info) == 0 && S_ISLNK(file_info.st_mode);
+  return lstat(path.c_str(), &file_info) == 0 ? file_info.st_mode & S_IFMT : 0;
 }
+
+bool IsLink(const std::string& path) { return TypeOf(path) == S_IFLNK; }
 
 Status LinkError(const std::string& path) {
   return CannotWriteError(path,
@@ -41,15 +45,20 @@ Result<int> OpenForAppending(const std::string& path) {
   if (fd < 0 && errno == ELOOP && IsLink(path)) return LinkError(path);
   if (fd < 0) return CannotWriteError(path, std::strerror(errno));
   struct stat file_info = {};
-  if (fstat(fd, &file_info) == 0 && S_ISREG(file_info.st_mode)) return fd;
+  if (fstat(fd, &file_info) == 0 && (S_ISREG(file_info.st_mode) || S_ISCHR(file_info.st_mode)) &&
+      fcntl(fd, F_SETFL, kOpenFlags) == 0)  // without O_NONBLOCK
+    return fd;
   close(fd);
   return CannotWriteError(path, "it is not a regular file; remove it");
 }
 
 Result<int> CreateAnew(const std::string& path) {
   int fd = open(path.c_str(), kOpenFlags | O_EXCL, kNewFileMode);
-  if (fd < 0 && errno == EEXIST && unlink(path.c_str()) == 0)
-    fd = open(path.c_str(), kOpenFlags | O_EXCL, kNewFileMode);
+  if (fd < 0 && errno == EEXIST) {
+    const mode_t type = TypeOf(path);
+    if (type == S_IFCHR || type == S_IFIFO) return OpenForAppending(path);
+    if (unlink(path.c_str()) == 0) fd = open(path.c_str(), kOpenFlags | O_EXCL, kNewFileMode);
+  }
   if (fd < 0) return CannotWriteError(path, std::strerror(errno));
   return fd;
 }

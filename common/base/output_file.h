@@ -14,10 +14,11 @@ namespace tern {
 // descriptor, which the caller closes. kCannotWrite, with the system's message, if the file cannot
 // be opened.
 //
-// Opens the file or creates it. kCannotWrite if `path` is a symbolic link, a pipe or a device.
+// Opens the file or creates it. kCannotWrite if `path` is a symbolic link or a pipe. A terminal is
+// opened, too.
 Result<int> OpenForAppending(const std::string& path);
-// Creates the file. If something has its name, a symbolic link for example, removes that first: a
-// file elsewhere keeps its bytes.
+// Creates the file. Removes a file or symbolic link of that name first, so that a file elsewhere
+// keeps its bytes. A terminal is opened as it is. kCannotWrite if `path` is a folder or a pipe.
 Result<int> CreateAnew(const std::string& path);
 
 // kCannotWrite if one of the folders that a job expects in `output_dir` ("logs", "checkpoints" and

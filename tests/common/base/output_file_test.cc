@@ -1,5 +1,6 @@
 #include "common/base/output_file.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -79,9 +80,17 @@ TEST_F(OutputFileTest, NeverWritesThroughALink) {
   }
 }
 
-TEST_F(OutputFileTest, RefusesToAppendToAPipe) {
+TEST_F(OutputFileTest, RefusesAPipeAndWritesToATerminal) {
   ASSERT_EQ(mkfifo(Path("out/pipe").c_str(), 0600), 0);
-  EXPECT_EQ(OpenForAppending(Path("out/pipe")).status().code(), Code::kCannotWrite);
+  const int terminal_fd = posix_openpt(O_RDWR | O_NOCTTY);
+  ASSERT_TRUE(grantpt(terminal_fd) == 0 && unlockpt(terminal_fd) == 0);
+  const std::string terminal = ptsname(terminal_fd);
+  for (const auto open_file : {&OpenForAppending, &CreateAnew}) {
+    EXPECT_EQ(open_file(Path("out/pipe")).status().code(), Code::kCannotWrite);
+    WriteAndClose(open_file(terminal));
+    EXPECT_TRUE(fs::is_character_file(terminal));
+  }
+  close(terminal_fd);
 }
 
 // An atomic write ignores what stands in its way: a link with the file's name, and links with
