@@ -46,6 +46,7 @@ case "${1:-}" in
     packages+=(
       clang-16        # the second compiler
       libomp-16-dev   # its OpenMP
+      libclang-rt-16-dev # its sanitizers and libFuzzer: scripts/fuzz.sh
       clang-tidy      # names
       python3-venv    # a place for PyTorch and ONNX Runtime
     ) ;;

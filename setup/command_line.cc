@@ -15,6 +15,7 @@
 
 #include "common/base/atomic_file.h"
 #include "common/base/logging.h"
+#include "common/base/output_file.h"
 #include "common/base/text.h"
 #include "setup/none_reminder.h"
 #include "setup/security.h"
@@ -201,12 +202,15 @@ Result<std::unique_ptr<Setup>> StartDaemon(
                       num_ranks == 1 ? "" : "s", ", so the rank is at most ", num_ranks - 1));
   }
   if (line.check_only) return setup;
+  TERN_RETURN_IF_ERROR(CheckOutputFolder(job.output_dir()));
   if (line.weights_path.empty()) TERN_RETURN_IF_ERROR(LoadKeys(line, role, setup->get()));
   if (before_writing) TERN_RETURN_IF_ERROR(before_writing(job));
   TERN_RETURN_IF_ERROR(
       InitLogging("tern_" + role, Cat(role, ".", line.rank),
                   line.log_dir.empty() ? job.output_dir() + "/logs" : line.log_dir));
   LOG(INFO) << "the job as this " << role << " understands it:\n" << config::ToYaml(job);
+  if (const std::string warning = WarningOfOpenFolder(job.output_dir()); !warning.empty())
+    LOG(WARNING) << warning;
   if (job.security() == pb::Job::none) {
     LOG(WARNING) << kNoneWarning;
   }
@@ -214,8 +218,8 @@ Result<std::unique_ptr<Setup>> StartDaemon(
 }
 
 Status WriteSummaryFile(const std::string& path, const std::string& line) {
-  std::error_code ignored_error;  // If the folder is missing, the write below fails and reports it.
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored_error);
+  // If the folder cannot be created, the write below fails and reports it.
+  (void)Disk().CreateFolders(std::filesystem::path(path).parent_path().string());
   const Status write_status = WriteFileAtomically(path, line + "\n");
   if (!write_status.ok()) LOG(ERROR) << write_status.message();
   return write_status;

@@ -27,12 +27,11 @@ std::vector<MemoryItem> WorkerMemory(const setup::Setup& setup) {
   const protocol::RoundBytes round_bytes = protocol::CountRoundBytes(setup.plan);
   std::vector<MemoryItem> items = {{"parameters", model_bytes, "fp32"},
                                    {"gradients", model_bytes, "fp32"}};
-  if (auto optimizer = update::MakeOptimizer(job.train().optimizer(), setup.table.total);
-      optimizer.ok()) {
-    for (const update::Optimizer::StateArray& state_array : (*optimizer)->StateArrays()) {
-      items.push_back(
-          {"optimizer: " + state_array.name, state_array.values.size() * kFloatBytes, "fp32"});
-    }
+  // This optimizer has the state arrays of the job's, but without elements: each of the job's has
+  // one element per parameter.
+  if (auto optimizer = update::MakeOptimizer(job.train().optimizer(), 0); optimizer.ok()) {
+    for (const update::Optimizer::StateArray& state_array : (*optimizer)->StateArrays())
+      items.push_back({"optimizer: " + state_array.name, model_bytes, "fp32"});
   }
   if (job.evaluation().ema_decay() > 0) items.push_back({"moving average", model_bytes, "fp32"});
   const uint64_t batch_size = job.train().batch_total() / setup.plan.workers;

@@ -3,9 +3,8 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 
+#include "common/base/atomic_file.h"
 #include "common/base/text.h"
 #include "models/graph/complete.h"
 #include "models/models.h"
@@ -15,11 +14,16 @@ namespace tern::tools {
 namespace {
 
 Result<pb::NetDef> ReadNetJson(const std::string& path) {
-  std::ifstream file(path);
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (!file) return Status(Code::kBadData, "cannot read " + path);
+  constexpr uint64_t kMaxBytes = 16 << 20;
+  constexpr Time kReadTimeout = std::chrono::seconds(5);
+  const Result<std::string> text = ReadAtMost(path, kMaxBytes + 1, kReadTimeout);
+  if (!text.ok()) return text.status();
+  if (text->size() > kMaxBytes) {
+    return Status(Code::kBadData, Cat(path, " has more than ", kMaxBytes,
+                                      " bytes, the most allowed; is it a NetDef in JSON?"));
+  }
   pb::Model model;
-  const auto parse_status = google::protobuf::util::JsonStringToMessage(text, model.mutable_net());
+  const auto parse_status = google::protobuf::util::JsonStringToMessage(*text, model.mutable_net());
   if (!parse_status.ok()) {
     return Status(Code::kBadData, Cat(path, ": is not a NetDef in JSON (",
                                       Printable(std::string(parse_status.message()), 200),

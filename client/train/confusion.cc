@@ -1,19 +1,13 @@
 #include "client/train/confusion.h"
 
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
+#include <sstream>
 
-#include "common/base/text.h"
+#include "common/base/atomic_file.h"
 
 namespace tern::client {
 
 Status WriteConfusion(const std::string& folder, const Confusion& counts, uint32_t classes) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  const std::string path = folder + "/confusion.csv";
-  std::ofstream file(path);
+  std::ostringstream file;
   file << "true";
   for (uint32_t c = 0; c < classes; ++c) file << "," << c;
   file << "\n";
@@ -22,10 +16,8 @@ Status WriteConfusion(const std::string& folder, const Confusion& counts, uint32
     for (uint32_t c = 0; c < classes; ++c) file << "," << counts[size_t{row} * classes + c];
     file << "\n";
   }
-  file.close();
-  if (!file)
-    return Status(Code::kCannotWrite, Cat("cannot write ", path, ": ", std::strerror(errno)));
-  return Ok();
+  (void)Disk().CreateFolders(folder);  // If that fails, the write below fails, too.
+  return WriteFileAtomically(folder + "/confusion.csv", file.str());
 }
 
 }  // namespace tern::client

@@ -1,7 +1,6 @@
 #include "client/train/replica_state.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <string>
 #include <utility>
 
@@ -140,8 +139,7 @@ uint64_t ReplicaState::MaxBytes(const setup::Setup& setup) {
 
 Status ReplicaState::WriteWeights(const std::string& folder, uint64_t step) {
   TERN_RETURN_IF_ERROR(replica_.CopyToHost());
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
+  (void)Disk().CreateFolders(folder);  // If that fails, the writes below fail, too.
   TERN_RETURN_IF_ERROR(WriteFile(folder + "/weights.safetensors", replica_.parameters(), step));
   if (replica_.average().empty()) return Ok();
   return WriteFile(folder + "/weights_average.safetensors", replica_.average().data(), step);

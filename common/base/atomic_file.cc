@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sodium.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,12 +11,21 @@
 #include <cstring>
 
 #include "common/base/file.h"
+#include "common/base/hash.h"
 #include "common/base/text.h"
 
 namespace tern {
 namespace {
 
 constexpr std::string_view kTemporaryInfix = ".tmp.";
+constexpr size_t kSuffixDigits = 16;
+
+// Random, so that nobody can place a file or link with the temporary name beforehand.
+std::string RandomSuffix() {
+  uint64_t number = 0;
+  randombytes_buf(&number, sizeof number);
+  return Hex(number);
+}
 
 Status ReadError(const std::string& what) {
   return Status(Code::kBadData, what + ": " + std::strerror(errno));
@@ -29,7 +39,7 @@ std::string ParentFolder(const std::string& path) {
 }  // namespace
 
 Status WriteFileAtomically(const std::string& path, std::string_view bytes, Storage& storage) {
-  const std::string temporary_path = Cat(path, kTemporaryInfix, getpid());
+  const std::string temporary_path = Cat(path, kTemporaryInfix, RandomSuffix());
   Status status = storage.Write(temporary_path, bytes);
   if (status.ok()) {
     if (const std::error_code error = storage.Rename(temporary_path, path)) {
@@ -45,12 +55,13 @@ Status WriteFileAtomically(const std::string& path, std::string_view bytes, Stor
   return Ok();
 }
 
-bool IsTemporaryName(std::string_view name) {
+std::string_view NameWithoutTemporarySuffix(std::string_view name) {
   const size_t infix_at = name.rfind(kTemporaryInfix);
-  if (infix_at == std::string_view::npos || infix_at + kTemporaryInfix.size() == name.size())
-    return false;
-  const std::string_view pid = name.substr(infix_at + kTemporaryInfix.size());
-  return pid.find_first_not_of("0123456789") == std::string_view::npos;
+  if (infix_at == std::string_view::npos) return "";
+  const std::string_view suffix = name.substr(infix_at + kTemporaryInfix.size());
+  const bool is_suffix = suffix.size() == kSuffixDigits &&
+                         suffix.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+  return is_suffix ? name.substr(0, infix_at) : "";
 }
 
 Result<std::string> ReadWholeFile(const std::string& path, uint64_t max_bytes) {

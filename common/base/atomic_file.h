@@ -12,14 +12,15 @@
 
 namespace tern {
 
-// Writes `bytes` to a temporary name beside `path` ("PATH.tmp.PID"), flushes it to the disk,
-// renames it to `path`, and flushes the folder. On failure `path` is unchanged, and the result is
-// kCannotWrite with the system's message.
+// Writes `bytes` to a temporary name beside `path`, PATH.tmp.SUFFIX with 16 random hexadecimal
+// digits, flushes it to the disk, renames it to `path`, and flushes the folder. If `path` is a
+// symbolic link, the link is replaced, and not followed. On failure `path` is unchanged, and the
+// result is kCannotWrite with the system's message.
 Status WriteFileAtomically(const std::string& path, std::string_view bytes,
                            Storage& storage = Disk());
-// Whether `name` is the name of a temporary file of WriteFileAtomically. Such a file remains if the
-// process dies while it writes.
-bool IsTemporaryName(std::string_view name);
+// If `name` is the name of a temporary file of WriteFileAtomically, returns the final name of that
+// file; else "". A temporary file remains if the process dies while it writes.
+std::string_view NameWithoutTemporarySuffix(std::string_view name);
 
 // Reads all bytes of a regular file from the machine's file system. kBadData if the file is longer
 // than `max_bytes`, is not a regular file, or cannot be read.

@@ -10,11 +10,11 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
-#include <filesystem>
 #include <sstream>
 #include <utility>
 
 #include "common/base/host_name.h"
+#include "common/base/storage.h"
 #include "common/base/text.h"
 
 namespace tern {
@@ -62,7 +62,7 @@ Status InUseError(const std::string& folder, int fd) {
 // Opens the lock file; returns -1 and sets errno on failure. Refuses a path that is a pipe or a
 // symbolic link.
 int OpenLockFile(const std::string& path, int flags) {
-  const int fd = open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644);
+  const int fd = open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0640);
   struct stat file_info = {};
   if (fd < 0 || (fstat(fd, &file_info) == 0 && S_ISREG(file_info.st_mode))) return fd;
   close(fd);
@@ -74,8 +74,7 @@ int OpenLockFile(const std::string& path, int flags) {
 
 Result<FolderLock> FolderLock::TryLock(const std::string& folder, const std::string& name,
                                        const std::string& job) {
-  std::error_code ignored_error;  // If the folder is missing, opening the file below fails too.
-  std::filesystem::create_directories(folder, ignored_error);
+  (void)Disk().CreateFolders(folder);  // If that fails, opening the file below fails, too.
   const std::string path = Cat(folder, "/", name);
   const auto make_without_lock = [&path] {
     return FolderLock(-1, Cat("cannot lock ", path, ": ", std::strerror(errno),

@@ -6,12 +6,14 @@
 
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "common/base/host_name.h"
 #include "common/base/mutex.h"
+#include "common/base/output_file.h"
+#include "common/base/storage.h"
 #include "common/base/text.h"
 
 namespace tern {
@@ -28,39 +30,60 @@ std::string log_file TERN_GUARDED_BY(logging_mutex);
   _exit(static_cast<int>(Code::kInternal));
 }
 
-// kFailed means that the file cannot be opened; errno has the reason.
-enum class LogFileState { kFree, kLocked, kFailed };
+// Writes the lines of glog to a file that this process has opened itself, because glog would follow
+// a symbolic link in place of the file.
+class LogFileWriter : public google::base::Logger {
+ public:
+  explicit LogFileWriter(int fd) : fd_(fd) {}
+  // A line that cannot be written, because the disk is full for example, is lost.
+  void Write(bool, time_t, const char* line, size_t size) override {
+    while (size > 0) {
+      const ssize_t n = write(fd_, line, size);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return;
+      line += n;
+      size -= static_cast<size_t>(n);
+    }
+  }
+  void Flush() override {}
+  google::uint32 LogSize() override { return 0; }
 
-// Says whether this process can use `path` as its log. glog locks its file, so a second process of
-// the same rank needs a file of its own.
-LogFileState StateOfFile(const std::string& path) {
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0664);
-  if (fd < 0) return LogFileState::kFailed;
+ private:
+  const int fd_;  // Stays open until the process ends.
+};
+
+struct OpenLog {
+  std::string path;
+  int fd = -1;
+};
+
+// Opens the file `path` and locks it until the process ends. If another process has locked it, a
+// second process of the same rank for example, sets fd to -1.
+Result<OpenLog> TryOpenLog(const std::string& path) {
+  const Result<int> fd = OpenForAppending(path);
+  if (!fd.ok()) {
+    return Status(Code::kCannotWrite, Cat("the log: ", fd.status().message(),
+                                          "; give a directory that this user may write to"));
+  }
   struct flock lock {};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
-  const bool is_locked = fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
-  close(fd);
-  return is_locked ? LogFileState::kLocked : LogFileState::kFree;
+  const bool is_locked_by_other =
+      fcntl(*fd, F_SETLK, &lock) != 0 && (errno == EAGAIN || errno == EACCES);
+  if (!is_locked_by_other) return OpenLog{path, *fd};
+  close(*fd);
+  return OpenLog{path, -1};
 }
 
-Result<std::string> ChooseLogFile(const std::string& stem, const std::string& log_dir) {
-  const auto cannot_write = [](const std::string& path, const std::string& reason) {
-    return Status(Code::kCannotWrite, Cat("cannot write the log ", path, ": ", reason,
+Result<OpenLog> OpenLogIn(const std::string& log_dir, const std::string& stem) {
+  const std::string path = (std::filesystem::path(log_dir) / stem).string();
+  if (const std::error_code error = Disk().CreateFolders(log_dir)) {
+    return Status(Code::kCannotWrite, Cat("cannot write the log ", path, ".log: ", error.message(),
                                           "; give a directory that this user may write to"));
-  };
-  std::string path = (std::filesystem::path(log_dir) / stem).string() + ".log";
-  std::error_code error;
-  std::filesystem::create_directories(log_dir, error);
-  if (error) return cannot_write(path, error.message());
-  LogFileState state = StateOfFile(path);
-  if (state == LogFileState::kLocked) {
-    path =
-        (std::filesystem::path(log_dir) / stem).string() + "." + std::to_string(getpid()) + ".log";
-    state = StateOfFile(path);
   }
-  if (state == LogFileState::kFailed) return cannot_write(path, std::strerror(errno));
-  return path;
+  Result<OpenLog> log = TryOpenLog(path + ".log");
+  if (log.ok() && log->fd < 0) log = TryOpenLog(Cat(path, ".", getpid(), ".log"));
+  return log;
 }
 
 }  // namespace
@@ -69,30 +92,27 @@ Status InitLogging(const std::string& program, const std::string& role_and_rank,
                    const std::string& log_dir) {
   const MutexLock lock(logging_mutex);
   if (is_initialized) return Status(Code::kInternal, "logging was set up twice in one process");
-  std::string path_of_file;
+  OpenLog log;
   if (!log_dir.empty()) {
-    const auto chosen_path =
-        ChooseLogFile(program + "." + role_and_rank + "." + HostName(), log_dir);
-    if (!chosen_path.ok()) return chosen_path.status();
-    path_of_file = *chosen_path;
+    Result<OpenLog> opened_log =
+        OpenLogIn(log_dir, Cat(program, ".", role_and_rank, ".", HostName()));
+    if (!opened_log.ok()) return opened_log.status();
+    log = std::move(*opened_log);
   }
   static const std::string kept_program_name = program;  // Static, because glog keeps the pointer.
   google::InitGoogleLogging(kept_program_name.c_str());
   google::InstallFailureFunction(
       reinterpret_cast<google::logging_fail_func_t>(&ExitWithStackTrace));
-  FLAGS_timestamp_in_logfile_name = false;
-  FLAGS_logbufsecs = 0;
-  FLAGS_logbuflevel = -1;
   FLAGS_stderrthreshold = google::GLOG_WARNING;
-  // Only glog's file for INFO is written, because it has the messages of all severities.
   for (const int severity :
        {google::GLOG_INFO, google::GLOG_WARNING, google::GLOG_ERROR, google::GLOG_FATAL}) {
-    google::SetLogDestination(severity, severity == google::GLOG_INFO ? path_of_file.c_str() : "");
+    google::SetLogDestination(severity, "");  // glog opens no file.
     google::SetLogSymlink(severity, "");
   }
+  // The logger for INFO receives the messages of all severities. It belongs to glog from now on.
+  if (log.fd >= 0) google::base::SetLogger(google::GLOG_INFO, new LogFileWriter(log.fd));
   is_initialized = true;
-  log_file = path_of_file;
-  // The first message opens and locks the file.
+  log_file = log.path;
   LOG(INFO) << program << " " << role_and_rank << " starts as process " << getpid();
   return Ok();
 }

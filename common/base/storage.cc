@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "common/base/file.h"
+#include "common/base/output_file.h"
 #include "common/base/text.h"
 
 namespace tern {
@@ -34,8 +35,9 @@ bool WriteAll(int fd, std::string_view bytes) {
 class SystemDisk : public Storage {
  public:
   Status Write(const std::string& path, std::string_view bytes) override {
-    File file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-    if (file.fd() < 0) return SystemError(Code::kCannotWrite, "cannot create " + path);
+    const Result<int> fd = CreateAnew(path);
+    if (!fd.ok()) return fd.status();
+    File file(*fd);
     if (!WriteAll(file.fd(), bytes)) return SystemError(Code::kCannotWrite, "cannot write " + path);
     if (fsync(file.fd()) != 0) return SystemError(Code::kCannotWrite, "cannot flush " + path);
     if (!file.Close()) return SystemError(Code::kCannotWrite, "cannot close " + path);
@@ -56,12 +58,17 @@ class SystemDisk : public Storage {
     for (fs::path path = folder; !path.empty() && !fs::exists(path, error);
          path = path.parent_path())
       missing_folders.push_back(path);
-    fs::create_directories(folder, error);
+    for (size_t i = missing_folders.size(); i > 0; --i) {
+      const fs::path& missing_folder = missing_folders[i - 1];
+      if (mkdir(missing_folder.c_str(), 0750) != 0 && errno != EEXIST)
+        return std::error_code(errno, std::generic_category());
+    }
     for (const fs::path& created_folder : missing_folders) {
       const fs::path parent = created_folder.parent_path();
-      if (!error) FlushFolder(parent.empty() ? "." : parent.string());
+      FlushFolder(parent.empty() ? "." : parent.string());
     }
-    return error;
+    const bool is_folder = fs::is_directory(folder, error);
+    return is_folder || error ? error : std::make_error_code(std::errc::not_a_directory);
   }
 
   void FlushFolder(const std::string& folder) override {

@@ -27,14 +27,14 @@ class Storage {
  public:
   virtual ~Storage() = default;
 
-  // Creates the file or replaces its bytes, and flushes them to the disk. On failure, returns
-  // kCannotWrite with the system's message, and the file may have any part of the new bytes.
+  // Creates or replaces the file (or symbolic link), and flushes its bytes to the disk. On failure,
+  // returns kCannotWrite with the system's message; the file may have any part of the new bytes.
   virtual Status Write(const std::string& path, std::string_view bytes) = 0;
   // Renames a file, or a folder with its contents. If a file `to` exists, it is replaced.
   virtual std::error_code Rename(const std::string& from, const std::string& to) = 0;
   // Removes a file, if it exists.
   virtual void Remove(const std::string& path) = 0;
-  // Creates the folder and the folders above it that do not exist.
+  // Creates the folder and the folders above it that do not exist, with mode 0750.
   virtual std::error_code CreateFolders(const std::string& folder) = 0;
   // Makes creations, renames and removals in a folder durable. Does nothing on file systems that
   // cannot flush folders.

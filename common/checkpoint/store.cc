@@ -24,6 +24,7 @@ constexpr uint64_t kMaxRecordBytes = 16 << 20;
 constexpr std::string_view kNamePrefix = "step.";
 constexpr const char* kStateSuffix = ".safetensors";
 constexpr const char* kManifestSuffix = ".json";
+constexpr std::string_view kRecordName = "run.json";
 
 std::string ChecksumOf(pb::Manifest manifest) {
   manifest.clear_checksum();
@@ -47,15 +48,23 @@ std::optional<uint64_t> ParseHex(const std::string& text) {
   return value;
 }
 
-// The step in the file name of a manifest (step.STEP.json); nullopt for other files.
-std::optional<uint64_t> StepOf(std::string_view name) {
-  if (!name.starts_with(kNamePrefix) || !name.ends_with(kManifestSuffix)) return std::nullopt;
+// The step in the name step.STEP with that suffix; nullopt for other names.
+std::optional<uint64_t> StepOf(std::string_view name, std::string_view suffix) {
+  if (!name.starts_with(kNamePrefix) || !name.ends_with(suffix) ||
+      name.size() <= kNamePrefix.size() + suffix.size())
+    return std::nullopt;
   name.remove_prefix(kNamePrefix.size());
-  name.remove_suffix(std::string_view(kManifestSuffix).size());
+  name.remove_suffix(suffix.size());
   uint64_t step = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), step);
   if (error != std::errc() || end != name.data() + name.size()) return std::nullopt;
   return step;
+}
+
+// Whether a store writes files with that name.
+bool IsNameOfStore(std::string_view name) {
+  return name == kRecordName || StepOf(name, kManifestSuffix).has_value() ||
+         StepOf(name, kStateSuffix).has_value();
 }
 
 // Formats a time in UTC: "2026-11-22T22-26-01".
@@ -130,7 +139,7 @@ std::vector<uint64_t> Store::StepsInFolder() const {
   (void)storage_.List(owner_.folder, &names);  // Open() reports a folder that cannot be read.
   std::vector<uint64_t> steps;
   for (const std::string& name : names) {
-    if (const auto step = StepOf(name)) steps.push_back(*step);
+    if (const auto step = StepOf(name, kManifestSuffix)) steps.push_back(*step);
   }
   std::sort(steps.begin(), steps.end());
   return steps;
@@ -201,13 +210,10 @@ std::vector<std::string> Store::Open() {
   std::vector<std::string> names;
   const std::error_code error = storage_.List(owner_.folder, &names);
   for (const std::string& name : names) {
-    const std::string path = Cat(owner_.folder, "/", name);
-    const bool is_state = name.starts_with(kNamePrefix) && name.ends_with(kStateSuffix);
-    const std::string manifest =
-        is_state
-            ? path.substr(0, path.size() - std::string_view(kStateSuffix).size()) + kManifestSuffix
-            : "";
-    if (IsTemporaryName(name) || (is_state && !storage_.Exists(manifest))) storage_.Remove(path);
+    const std::optional<uint64_t> step = StepOf(name, kStateSuffix);
+    const bool is_incomplete = step.has_value() && !storage_.Exists(PathOf(*step, kManifestSuffix));
+    if (is_incomplete || IsNameOfStore(NameWithoutTemporarySuffix(name)))
+      storage_.Remove(Cat(owner_.folder, "/", name));
   }
   points_.clear();
   shard_only_.clear();

@@ -4,8 +4,9 @@
 #include <bit>
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <set>
+#include <utility>
+
+#include "common/tensors/safetensors_header.h"
 
 namespace tern::tensors {
 namespace {
@@ -17,98 +18,14 @@ using Json = nlohmann::json;
 
 constexpr uint64_t kLengthBytes = 8;
 constexpr uint64_t kMaxHeaderBytes = 16 << 20;
-constexpr uint64_t kMaxDims = 8;
 constexpr char kMetadata[] = "__metadata__";
 
 Status BadData(const std::string& message) { return Status(Code::kBadData, message); }
-
-struct HeaderEntry {
-  std::string name;
-  std::vector<uint64_t> shape;
-  uint64_t begin = 0;
-  uint64_t end = 0;
-};
 
 uint64_t ReadHeaderLength(std::string_view bytes) {
   uint64_t length = 0;
   std::memcpy(&length, bytes.data(), kLengthBytes);
   return length;
-}
-
-// nlohmann silently keeps the last of two equal keys; this parser reports the first duplicate.
-std::optional<Json> ParseWithoutDuplicates(std::string_view text, std::string* duplicate) {
-  std::vector<std::set<std::string>> keys_of_open_objects;
-  const auto find_duplicate = [&](int, Json::parse_event_t event, Json& value) {
-    if (event == Json::parse_event_t::object_start) keys_of_open_objects.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys_of_open_objects.pop_back();
-    if (event == Json::parse_event_t::key && duplicate->empty()) {
-      const std::string& key = value.get_ref<const std::string&>();
-      if (!keys_of_open_objects.back().insert(key).second) *duplicate = key;
-    }
-    return true;
-  };
-  Json json = Json::parse(text, find_duplicate, /*allow_exceptions=*/false);
-  if (json.is_discarded() || !json.is_object()) return std::nullopt;
-  return json;
-}
-
-std::optional<std::vector<uint64_t>> ParseWholeNumbers(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  if (found == object.end() || !found->is_array()) return std::nullopt;
-  std::vector<uint64_t> numbers;
-  for (const Json& item : *found) {
-    if (!item.is_number_unsigned()) return std::nullopt;
-    numbers.push_back(item.get<uint64_t>());
-  }
-  return numbers;
-}
-
-// The size in bytes of a float32 tensor of that shape; nullopt if the size exceeds 63 bits.
-std::optional<uint64_t> TensorBytes(const std::vector<uint64_t>& shape) {
-  unsigned __int128 bytes = sizeof(float);
-  bool is_empty = false;
-  for (uint64_t dim : shape) {
-    is_empty = is_empty || dim == 0;
-    if (dim != 0) bytes *= dim;
-    if (bytes >> 63 != 0) return std::nullopt;
-  }
-  return is_empty ? 0 : static_cast<uint64_t>(bytes);
-}
-
-Result<HeaderEntry> ParseEntry(const std::string& name, const Json& json) {
-  const std::string tensor_text = "tensor \"" + name.substr(0, 256) + "\"";
-  if (!json.is_object()) return BadData(tensor_text + " is not described by a JSON object");
-  const auto dtype = json.find("dtype");
-  if (dtype == json.end() || !dtype->is_string()) return BadData(tensor_text + " has no dtype");
-  if (*dtype != "F32") {
-    return BadData(tensor_text + " has dtype " + dtype->get<std::string>().substr(0, 32) +
-                   "; only F32 is read");
-  }
-  const auto shape = ParseWholeNumbers(json, "shape");
-  if (!shape || shape->size() > kMaxDims) {
-    return BadData(tensor_text + ": shape must be a list of at most 8 whole numbers");
-  }
-  const auto offsets = ParseWholeNumbers(json, "data_offsets");
-  if (!offsets || offsets->size() != 2 || (*offsets)[0] > (*offsets)[1]) {
-    return BadData(tensor_text + ": data_offsets must be two whole numbers, begin and end");
-  }
-  const std::optional<uint64_t> bytes = TensorBytes(*shape);
-  const uint64_t span_bytes = (*offsets)[1] - (*offsets)[0];
-  if (!bytes || *bytes != span_bytes) {
-    return BadData(tensor_text + ": data_offsets span " + std::to_string(span_bytes) +
-                   " bytes, its shape needs " +
-                   (bytes ? std::to_string(*bytes) : "more than 2^63"));
-  }
-  return HeaderEntry{name, *shape, (*offsets)[0], (*offsets)[1]};
-}
-
-Status ParseMetadata(const Json& json, Metadata* metadata) {
-  if (!json.is_object()) return BadData("__metadata__ must be a JSON object of strings");
-  for (const auto& [key, value] : json.items()) {
-    if (!value.is_string()) return BadData("__metadata__ must hold strings only");
-    (*metadata)[key] = value.get<std::string>();
-  }
-  return Ok();
 }
 
 // Checks that the ranges of the entries, in their order, cover [0, num_bytes) without gap or
@@ -117,9 +34,8 @@ Status CheckRanges(const std::vector<HeaderEntry>& entries, uint64_t num_bytes) 
   uint64_t expected_begin = 0;
   for (const HeaderEntry& entry : entries) {
     if (entry.begin != expected_begin) {
-      return BadData("tensor \"" + entry.name.substr(0, 256) + "\" begins at byte " +
-                     std::to_string(entry.begin) + ", but the tensor before it ends at " +
-                     std::to_string(expected_begin));
+      return BadData(TensorText(entry.name) + " begins at byte " + std::to_string(entry.begin) +
+                     ", but the tensor before it ends at " + std::to_string(expected_begin));
     }
     expected_begin = entry.end;
   }
@@ -127,29 +43,6 @@ Status CheckRanges(const std::vector<HeaderEntry>& entries, uint64_t num_bytes) 
   return BadData("the tensors need " + std::to_string(expected_begin) + " bytes, but " +
                  std::to_string(num_bytes) +
                  " follow the header; the file is truncated or damaged");
-}
-
-Result<std::vector<HeaderEntry>> ParseHeader(std::string_view text, Metadata* metadata) {
-  std::string duplicate;
-  const std::optional<Json> json = ParseWithoutDuplicates(text, &duplicate);
-  if (!json) return BadData("the header is not a JSON object");
-  if (!duplicate.empty()) {
-    return BadData("the header has the key \"" + duplicate.substr(0, 256) + "\" twice");
-  }
-  std::vector<HeaderEntry> entries;
-  for (const auto& [name, value] : json->items()) {
-    if (name == kMetadata) {
-      TERN_RETURN_IF_ERROR(ParseMetadata(value, metadata));
-      continue;
-    }
-    Result<HeaderEntry> entry = ParseEntry(name, value);
-    if (!entry.ok()) return entry.status();
-    entries.push_back(std::move(*entry));
-  }
-  std::stable_sort(entries.begin(), entries.end(), [](const HeaderEntry& a, const HeaderEntry& b) {
-    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
-  });
-  return entries;
 }
 
 // Returns the JSON text. Replaces bytes that are not UTF-8, which JSON does not allow.
@@ -210,6 +103,10 @@ Result<TensorFile> DecodeSafetensors(std::string_view bytes) {
   Result<std::vector<HeaderEntry>> entries =
       ParseHeader(bytes.substr(kLengthBytes, header_bytes), &file.metadata);
   if (!entries.ok()) return entries.status();
+  std::stable_sort(entries->begin(), entries->end(),
+                   [](const HeaderEntry& a, const HeaderEntry& b) {
+                     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+                   });
   const std::string_view tensor_bytes = bytes.substr(kLengthBytes + header_bytes);
   TERN_RETURN_IF_ERROR(CheckRanges(*entries, tensor_bytes.size()));
   for (HeaderEntry& entry : *entries) {

@@ -20,5 +20,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!unpacked.ok()) return 0;
   if (unpacked->size() > kMaxUnpackedBytes) __builtin_trap();
   parse(*unpacked);
+  for (const uint64_t num_bytes : {uint64_t{0}, uint64_t{20}, kMaxUnpackedBytes}) {
+    const auto begin = tern::data::GunzipBegin(bytes, "fuzz", num_bytes);
+    if (!begin.ok() || *begin != unpacked->substr(0, num_bytes)) __builtin_trap();
+  }
   return 0;
 }

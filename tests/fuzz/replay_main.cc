@@ -6,6 +6,13 @@
 // random changes of the files, for at most SECONDS of CPU time. Mutation i depends only on i and
 // the corpus, so a slow machine runs the same mutations as a fast machine, but fewer of them. The
 // file ./NAME_fuzz.last has the current input and remains after a crash.
+//
+// An input may take 2 s of CPU time and 512 MiB of memory; more is a crash. Under a sanitizer,
+// which makes a program slower and reserves far more memory than it uses, an input may take 20 s,
+// and memory is not limited.
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,6 +28,15 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TERN_FUZZ_HAS_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || \
+    __has_feature(undefined_behavior_sanitizer)
+#define TERN_FUZZ_HAS_SANITIZER 1
+#endif
+#endif
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
@@ -151,8 +167,39 @@ class LastInput {
   std::FILE* const file_;
 };
 
+#ifdef TERN_FUZZ_HAS_SANITIZER
+constexpr int kMaxSecondsPerInput = 20;
+void LimitMemory() {}
+#else
+constexpr int kMaxSecondsPerInput = 2;
+// Lets this process allocate 512 MiB more than it has now.
+void LimitMemory() {
+  constexpr uint64_t kMaxBytes = uint64_t{512} << 20;
+  unsigned long num_pages = 0;
+  std::FILE* const file = std::fopen("/proc/self/statm", "r");
+  if (file == nullptr || std::fscanf(file, "%lu", &num_pages) != 1) std::abort();
+  std::fclose(file);
+  const rlim_t limit = num_pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) + kMaxBytes;
+  const rlimit limits{limit, limit};
+  if (setrlimit(RLIMIT_AS, &limits) != 0) std::abort();
+}
+#endif
+
+// Aborts this process after kMaxSecondsPerInput seconds of CPU time.
+void StartTimer() {
+  const itimerval limit{{0, 0}, {kMaxSecondsPerInput, 0}};
+  setitimer(ITIMER_PROF, &limit, nullptr);
+}
+
+void OnTimer(int) {
+  constexpr char kText[] = "this input takes too much CPU time\n";
+  (void)!write(STDERR_FILENO, kText, sizeof kText - 1);
+  std::abort();
+}
+
 void RunInput(const Input& input, LastInput* last_input) {
   last_input->Write(input);
+  StartTimer();
   // Copies the input to a heap block of exactly its size, so that the address sanitizer detects
   // reads beyond the end.
   const std::unique_ptr<uint8_t[]> copy(new uint8_t[input.size()]);
@@ -176,6 +223,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s holds no files\n", argv[1]);
     return 1;
   }
+  LimitMemory();
+  signal(SIGPROF, &OnTimer);
   LastInput last_input(std::filesystem::path(argv[0]).filename().string() + ".last");
   for (const Input& input : corpus) RunInput(input, &last_input);
 

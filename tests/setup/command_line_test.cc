@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <filesystem>
+
 #include "tests/setup/small_job.h"
 
 namespace tern::setup {
@@ -115,6 +117,24 @@ TEST(StartDaemon, ChecksTheRankAgainstTheJob) {
   ASSERT_FALSE(server_setup.ok());
   EXPECT_EQ(server_setup.status().message(),
             "--rank 1: the job has 1 server, so the rank is at most 0");
+}
+
+// Nothing is written to the folder before the check: not even the lock.
+TEST(StartDaemon, RefusesAnOutputFolderWithALinkInPlaceOfAFolder) {
+  const SmallJobFile file;
+  const std::string folder = file.path() + ".out";
+  std::filesystem::create_directories(folder + "/theirs");
+  std::filesystem::create_directory_symlink(folder + "/theirs", folder + "/checkpoints");
+  CommandLine command_line = MakeCommandLine(file.path(), 0);
+  command_line.check_only = false;
+  command_line.overrides = {"output_dir=" + folder};
+  const auto setup = StartDaemon(command_line, "worker", [](const pb::Job&) -> Status {
+    ADD_FAILURE() << "the start goes on";
+    return Status(Code::kInternal, "");
+  });
+  EXPECT_EQ(setup.status().code(), Code::kCannotWrite);
+  EXPECT_THAT(setup.status().message(), HasSubstr("/checkpoints: it is a symbolic link"));
+  std::filesystem::remove_all(folder);
 }
 
 TEST(StartDaemon, AppliesOverridesBeforeItChecksTheRank) {

@@ -5,6 +5,7 @@
 #include "common/base/text.h"
 #include "setup/setup.h"
 #include "tests/e2e/job_fixture.h"
+#include "tests/limited_memory.h"
 #include "tools/memory.h"
 
 namespace tern::e2e {
@@ -95,6 +96,16 @@ TEST(Memory, CountsTheArraysOfTheJob) {
   EXPECT_EQ(BytesOfItem(worker_items, "moving average"), 4u * 431080);
   EXPECT_EQ(BytesOfItem(tools::ServerMemory(**ternary_setup, 0), "parked float sums"), 0u)
       << "codes are added as they arrive";
+}
+
+// This model has 1.6 billion parameters.
+TEST(Memory, IsCountedWithoutBeingAllocated) {
+  TestJob job;
+  TERN_EXPECT_WITHIN_MEMORY(64 << 20, [&job] {
+    const auto setup = setup::MakeSetup(job.job_file(), {"model.input_height=65536"});
+    return setup.ok() && BytesOfItem(tools::WorkerMemory(**setup), "optimizer: momentum") ==
+                             4 * (*setup)->table.total;
+  }());
 }
 
 TEST(Memory, FloatSumsParkAtMostOneRoundPerWorker) {

@@ -3,6 +3,8 @@
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "models/graph/shapes.h"
 #include "models/models.h"
 #include "tests/e2e/job_fixture.h"
@@ -40,6 +42,15 @@ TEST(Model, PrintsANetDefThatCanBeBuilt) {
   const auto net = models::BuildNet(model, model.net().input(), model.net().classes());
   ASSERT_TRUE(net.ok()) << net.status().message();
   EXPECT_EQ(models::MakeParameterTable(*net)->total, 25'557'032u);
+}
+
+TEST(Model, RefusesAHugeNetDef) {
+  TestJob job;
+  const std::string path = job.folder() + "/net.json";
+  std::ofstream(path) << std::string((16 << 20) + 1, ' ');
+  TestProgram& tern = job.StartTern({"convert", "onnx", path, "none.safetensors", "none.onnx"});
+  EXPECT_EQ(tern.Wait(), 65);
+  EXPECT_THAT(tern.err(), HasSubstr("net.json has more than 16777216 bytes, the most allowed"));
 }
 
 TEST(Model, ListsTheKnownNetworks) {

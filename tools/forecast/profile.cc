@@ -4,8 +4,9 @@
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
+#include "common/base/atomic_file.h"
+#include "common/base/json_depth.h"
 #include "common/base/text.h"
 #include "common/codec/codec.h"
 
@@ -13,9 +14,15 @@ namespace tern::tools {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+// Reading an ordered_json takes quadratic time in the number of keys, writing one does not matter.
+using Json = nlohmann::json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr int kVersion = 2;
+constexpr uint64_t kMaxProfileBytes = 4 << 20;
+constexpr size_t kMaxProfileDepth = 3;
+// How long a program that writes the profile into a pipe may write nothing.
+constexpr Time kProfileReadTimeout = std::chrono::seconds(5);
 
 struct ProfileField {
   const char* name;
@@ -105,7 +112,8 @@ std::vector<double> ReadShares(const char* key, ObjectReader* reader) {
 }  // namespace
 
 Result<Profile> Profile::Parse(const std::string& text, const std::string& name) {
-  const Json json = Json::parse(text, nullptr, false);
+  const Json json =
+      JsonNestsAtMost(text, kMaxProfileDepth) ? Json::parse(text, nullptr, false) : Json();
   if (!json.is_object())
     return Status(Code::kBadData, name + " is not a profile: it is not a JSON object");
   Profile profile;
@@ -129,15 +137,17 @@ Result<Profile> Profile::Parse(const std::string& text, const std::string& name)
 }
 
 Result<Profile> Profile::Read(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) return Status(Code::kBadData, "cannot read the profile " + path);
-  return Parse(text.str(), path);
+  const Result<std::string> text = ReadAtMost(path, kMaxProfileBytes + 1, kProfileReadTimeout);
+  if (!text.ok()) return text.status().Within("the profile");
+  if (text->size() > kMaxProfileBytes) {
+    return Status(Code::kBadData, Cat("the profile ", path, " has more than ", kMaxProfileBytes,
+                                      " bytes, the most allowed; is it a profile?"));
+  }
+  return Parse(*text, path);
 }
 
 std::string Profile::ToJson() const {
-  Json json;
+  OrderedJson json;
   json["version"] = kVersion;
   json["model"] = model;
   json["machine"] = machine;
@@ -146,7 +156,7 @@ std::string Profile::ToJson() const {
   for (const ProfileField& field : kProfileFields) json[field.name] = this->*field.member;
   json["need"] = need_shares;
   json["ready"] = ready_shares;
-  json["codecs"] = Json::object();
+  json["codecs"] = OrderedJson::object();
   for (const auto& [key, speed] : codecs) {
     for (const SpeedField& field : kSpeedFields)
       json["codecs"][key][field.name] = speed.*field.member;

@@ -1,6 +1,7 @@
 #include "tools/run/process.h"
 
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -17,6 +18,7 @@
 #include <sstream>
 #include <utility>
 
+#include "common/base/output_file.h"
 #include "common/base/signals.h"
 #include "common/base/text.h"
 
@@ -62,13 +64,10 @@ std::vector<std::string> ExtendedEnvironment(const std::vector<std::string>& add
 }
 
 Result<OwnedFd> OpenOutput(const std::string& path, bool appends) {
-  OwnedFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_APPEND | (appends ? 0 : O_TRUNC),
-                  0664));
-  if (fd.get() < 0) {
-    return Status(Code::kCannotWrite, Cat("cannot write ", path, ": ", std::strerror(errno),
-                                          "; give a directory that this user may write to"));
-  }
-  return fd;
+  const Result<int> fd = appends ? OpenForAppending(path) : CreateAnew(path);
+  if (fd.ok()) return OwnedFd(*fd);
+  return Status(Code::kCannotWrite,
+                Cat(fd.status().message(), "; give a directory that this user may write to"));
 }
 
 // What a child needs between fork and exec. If the program cannot run, the child writes errno
@@ -77,9 +76,26 @@ struct Child {
   char* const* arguments;
   char* const* environment;
   int out_fd, err_fd, error_pipe;
-  const std::vector<int>& inherited_fds;
+  const int* inherited_fds;
+  size_t num_inherited;
   pid_t parent;
 };
+
+// Lets only stdin, stdout, stderr and the child's inherited descriptors survive exec. Returns false
+// and sets errno if that fails. Makes only async-signal-safe calls.
+bool KeepOnlyInheritedFds(const Child& child) {
+  constexpr unsigned kFirstFd = STDERR_FILENO + 1;
+  constexpr int kMaxFdWithoutCloseRange = 65536;
+  if (syscall(SYS_close_range, kFirstFd, ~0u, CLOSE_RANGE_CLOEXEC) != 0) {
+    // Linux before 5.11 cannot mark a range of descriptors.
+    for (int fd = kFirstFd; fd < kMaxFdWithoutCloseRange; ++fd)
+      (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+  }
+  for (size_t i = 0; i < child.num_inherited; ++i) {
+    if (fcntl(child.inherited_fds[i], F_SETFD, 0) != 0) return false;
+  }
+  return true;
+}
 
 // Runs in the child after fork, and calls exec. Makes only async-signal-safe calls, because the
 // parent may have several threads.
@@ -90,9 +106,7 @@ struct Child {
   const int null_fd = open("/dev/null", O_RDONLY);
   const bool is_ready = null_fd >= 0 && dup2(null_fd, STDIN_FILENO) >= 0 &&
                         dup2(child.out_fd, STDOUT_FILENO) >= 0 &&
-                        dup2(child.err_fd, STDERR_FILENO) >= 0 &&
-                        std::all_of(child.inherited_fds.begin(), child.inherited_fds.end(),
-                                    [](int fd) { return fcntl(fd, F_SETFD, 0) == 0; });
+                        dup2(child.err_fd, STDERR_FILENO) >= 0 && KeepOnlyInheritedFds(child);
   if (null_fd > STDERR_FILENO) close(null_fd);
   StopSignals::Unblock();
   if (is_ready) execve(child.arguments[0], child.arguments, child.environment);
@@ -143,9 +157,10 @@ Result<std::unique_ptr<Process>> Process::Start(const ProcessSpec& spec) {
   if (pipe2(pipe_fds.data(), O_CLOEXEC) != 0)
     return Status(Code::kInternal, Cat("cannot create a pipe: ", std::strerror(errno)));
   OwnedFd error_reader(pipe_fds[0]), error_writer(pipe_fds[1]);
-  const Child child{
-      command_pointers.data(), environment_pointers.data(), out_file->get(), err_file->get(),
-      error_writer.get(),      spec.inherited_fds,          getpid()};
+  const Child child{command_pointers.data(),   environment_pointers.data(),
+                    out_file->get(),           err_file->get(),
+                    error_writer.get(),        spec.inherited_fds.data(),
+                    spec.inherited_fds.size(), getpid()};
   const pid_t pid = fork();
   if (pid == 0) ExecChild(child);
   if (pid < 0)
@@ -213,8 +228,9 @@ Result<std::string> FindProgram(const std::string& name) {
   std::vector<std::filesystem::path> folders = {own_folder};
   const char* path_variable = getenv("PATH");
   std::istringstream path_list(path_variable == nullptr ? "" : path_variable);
-  for (std::string path_folder; std::getline(path_list, path_folder, ':');)
-    folders.emplace_back(path_folder.empty() ? "." : path_folder);
+  for (std::string path_folder; std::getline(path_list, path_folder, ':');) {
+    if (path_folder.starts_with('/')) folders.emplace_back(path_folder);
+  }
   for (const std::filesystem::path& folder : folders) {
     const std::string candidate = (folder / name).string();
     if (access(candidate.c_str(), X_OK) == 0 && std::filesystem::is_regular_file(candidate, error))

@@ -23,7 +23,8 @@ struct ProcessSpec {
   std::string stdout_path, stderr_path;  // The files for the process's output.
   // True: the output is appended to these files. False: they are truncated.
   bool appends_output = false;
-  // Descriptors that the child inherits under the same numbers.
+  // The descriptors that the child inherits, under the same numbers, besides its stdin (/dev/null),
+  // stdout and stderr. All others are closed.
   std::vector<int> inherited_fds;
 };
 
@@ -69,7 +70,8 @@ class Process {
 };
 
 // Returns the path of one of Tern's programs. Looks in the folder of the running program, then in
-// PATH. Returns kAddress if neither has the program.
+// the folders of PATH; ignores those without a leading slash, and so never looks in the current
+// folder. Returns kAddress if neither has the program.
 Result<std::string> FindProgram(const std::string& name);
 
 }  // namespace tern::tools

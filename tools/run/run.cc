@@ -7,12 +7,13 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <utility>
 
 #include "common/base/clock.h"
 #include "common/base/folder_lock.h"
+#include "common/base/output_file.h"
 #include "common/base/signals.h"
+#include "common/base/storage.h"
 #include "common/base/text.h"
 #include "setup/command_line.h"
 #include "setup/report.h"
@@ -155,15 +156,17 @@ class ProgressPipe {
 };
 
 Status PrepareFolders(const RunPlan& plan) {
-  for (const std::string& folder : {plan.setup->job.output_dir(), plan.log_dir}) {
-    std::error_code error;
-    std::filesystem::create_directories(folder, error);
-    if (error) {
+  const std::string& output_dir = plan.setup->job.output_dir();
+  TERN_RETURN_IF_ERROR(CheckOutputFolder(output_dir));
+  for (const std::string& folder : {output_dir, plan.log_dir}) {
+    if (const std::error_code error = Disk().CreateFolders(folder)) {
       return Status(Code::kCannotWrite,
                     Cat("cannot create the folder ", folder, ": ", error.message(),
                         "; give one that this user may write to"));
     }
   }
+  if (const std::string warning = WarningOfOpenFolder(output_dir); !warning.empty())
+    std::fprintf(stderr, "tern: %s\n", warning.c_str());
   return Ok();
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/atomic_file.h"
+#include "common/base/json_depth.h"
 
 namespace tern::tools {
 namespace {
@@ -14,6 +15,7 @@ constexpr const char* kSummary = "summary.json";
 constexpr const char* kFailedSummary = "summary.failed.json";
 constexpr const char* kWeights = "weights.safetensors";
 constexpr uint64_t kMaxSummaryBytes = 16 << 20;
+constexpr size_t kMaxSummaryDepth = 16;
 
 std::optional<struct stat> StatFile(const std::string& path) {
   struct stat file_info = {};
@@ -31,7 +33,7 @@ bool IsSameFile(const struct stat& a, const struct stat& b) {
 // Returns the exit code in a summary file; empty if the file is not a summary.
 std::optional<int> ReadExitCode(const std::string& path) {
   const Result<std::string> text = ReadWholeFile(path, kMaxSummaryBytes);
-  if (!text.ok()) return std::nullopt;
+  if (!text.ok() || !JsonNestsAtMost(*text, kMaxSummaryDepth)) return std::nullopt;
   const nlohmann::json summary = nlohmann::json::parse(*text, nullptr, false);
   if (!summary.is_object() || !summary.contains("code")) return std::nullopt;
   const nlohmann::json& code = summary["code"];

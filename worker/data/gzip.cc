@@ -39,11 +39,10 @@ Status InflateError(const z_stream& stream, int zlib_result, const std::string& 
   return BadDataError(name, "damaged gzip (" + message + "); get it again");
 }
 
-}  // namespace
-
-bool IsGzip(std::string_view bytes) { return bytes.starts_with("\x1f\x8b"); }
-
-Result<std::string> Gunzip(std::string_view bytes, const std::string& name, uint64_t max_bytes) {
+// Decompresses up to `max_bytes` bytes. If there are more, returns those, or an error with the text
+// `limit` if `limit` is not empty.
+Result<std::string> Unpack(std::string_view bytes, const std::string& name, uint64_t max_bytes,
+                           const std::string& limit) {
   if (!IsGzip(bytes)) return BadDataError(name, "not gzip: it does not begin with 1f 8b");
   z_stream stream = {};
   if (inflateInit2(&stream, kGzipWindowBits) != Z_OK) {
@@ -65,11 +64,13 @@ Result<std::string> Gunzip(std::string_view bytes, const std::string& name, uint
     stream.avail_out = static_cast<uInt>(output_piece.size());
     const int zlib_result = inflate(&stream, Z_NO_FLUSH);
     const size_t num_output = output_piece.size() - stream.avail_out;
-    if (num_output > max_bytes - output.size()) {
-      return BadDataError(
-          name, "unpacks to more than " + std::to_string(max_bytes) + " bytes, the most allowed");
+    const uint64_t num_allowed = max_bytes - output.size();
+    if (num_output > num_allowed && !limit.empty()) {
+      return BadDataError(name,
+                          "unpacks to more than " + std::to_string(max_bytes) + " bytes, " + limit);
     }
-    output.append(output_piece.data(), num_output);
+    output.append(output_piece.data(), std::min<uint64_t>(num_output, num_allowed));
+    if (limit.empty() && output.size() == max_bytes) return output;
     if (zlib_result == Z_STREAM_END) {
       const std::string_view rest_bytes = bytes.substr(next_input - stream.avail_in);
       if (rest_bytes.empty()) return output;
@@ -84,6 +85,20 @@ Result<std::string> Gunzip(std::string_view bytes, const std::string& name, uint
       return InflateError(stream, zlib_result, name, bytes.size());
     }
   }
+}
+
+}  // namespace
+
+bool IsGzip(std::string_view bytes) { return bytes.starts_with("\x1f\x8b"); }
+
+Result<std::string> Gunzip(std::string_view bytes, const std::string& name, uint64_t max_bytes,
+                           const std::string& limit) {
+  return Unpack(bytes, name, max_bytes, limit);
+}
+
+Result<std::string> GunzipBegin(std::string_view bytes, const std::string& name,
+                                uint64_t num_bytes) {
+  return Unpack(bytes, name, num_bytes, "");
 }
 
 }  // namespace tern::data

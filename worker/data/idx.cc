@@ -95,37 +95,66 @@ uint64_t CountValues(std::span<const uint32_t> dims) {
   return num_values;
 }
 
-}  // namespace
+// What the header of an IDX file promises.
+struct IdxHeader {
+  std::vector<uint32_t> dims;
+  uint64_t header_bytes = 0, num_values = 0;
+};
 
-Result<IdxArray> ParseIdx(const std::string& bytes, const std::string& name) {
+// Parses the header at the begin of `bytes`.
+Result<IdxHeader> ParseHeader(const std::string& bytes, const std::string& name) {
   const Result<size_t> num_dims = ParseMagic(bytes, name);
   if (!num_dims.ok()) return num_dims.status();
-  const size_t header_bytes = kMagicBytes + 4 * *num_dims;
-  if (bytes.size() < header_bytes) {
+  IdxHeader header;
+  header.header_bytes = kMagicBytes + 4 * *num_dims;
+  if (bytes.size() < header.header_bytes) {
     return BadDataError(name, "truncated: " + std::to_string(bytes.size()) +
                                   " bytes, but the header of " + std::to_string(*num_dims) +
-                                  " dimensions alone takes " + std::to_string(header_bytes) +
+                                  " dimensions alone takes " + std::to_string(header.header_bytes) +
                                   "; get it again");
   }
-  IdxArray array;
-  for (size_t d = 0; d < *num_dims; ++d) array.dims.push_back(ReadWord(bytes, kMagicBytes + 4 * d));
-  const std::string shape = ShapeText(array.dims);
-  for (const uint32_t dim : array.dims) {
+  for (size_t d = 0; d < *num_dims; ++d)
+    header.dims.push_back(ReadWord(bytes, kMagicBytes + 4 * d));
+  const std::string shape = ShapeText(header.dims);
+  for (const uint32_t dim : header.dims) {
     if (dim == 0)
       return BadDataError(name, "a dimension of zero (" + shape + "): there is nothing in it");
   }
-  const uint64_t num_values = CountValues(array.dims);
-  if (num_values > kMaxIdxBytes) {
+  header.num_values = CountValues(header.dims);
+  if (header.num_values > kMaxIdxBytes) {
     return BadDataError(name,
                         "the header promises " + shape + " values, more than the 4 GiB allowed");
   }
-  const uint64_t num_following = bytes.size() - header_bytes;
-  const std::string explanation = "the header promises " + shape + " = " +
-                                  std::to_string(num_values) + " values, " +
+  return header;
+}
+
+// Decompresses an IDX file, but no more bytes than its header promises.
+Result<std::string> UnpackIdx(const std::string& bytes, const std::string& name) {
+  const Result<std::string> begin = GunzipBegin(bytes, name, kMagicBytes + 4 * kMaxDims);
+  if (!begin.ok()) return begin;
+  const Result<IdxHeader> header = ParseHeader(*begin, name);
+  if (!header.ok()) return header.status();
+  return Gunzip(bytes, name, header->header_bytes + header->num_values,
+                "which its header promises (" + ShapeText(header->dims) +
+                    " values after the header); get it again");
+}
+
+}  // namespace
+
+Result<IdxArray> ParseIdx(const std::string& bytes, const std::string& name) {
+  Result<IdxHeader> header = ParseHeader(bytes, name);
+  if (!header.ok()) return header.status();
+  const uint64_t num_following = bytes.size() - header->header_bytes;
+  const std::string explanation = "the header promises " + ShapeText(header->dims) + " = " +
+                                  std::to_string(header->num_values) + " values, " +
                                   std::to_string(num_following) + " follow; get it again";
-  if (num_following < num_values) return BadDataError(name, "truncated: " + explanation);
-  if (num_following > num_values) return BadDataError(name, "bytes after the end: " + explanation);
-  array.values.assign(bytes.begin() + static_cast<std::ptrdiff_t>(header_bytes), bytes.end());
+  if (num_following < header->num_values) return BadDataError(name, "truncated: " + explanation);
+  if (num_following > header->num_values)
+    return BadDataError(name, "bytes after the end: " + explanation);
+  IdxArray array;
+  array.dims = std::move(header->dims);
+  array.values.assign(bytes.begin() + static_cast<std::ptrdiff_t>(header->header_bytes),
+                      bytes.end());
   return array;
 }
 
@@ -144,7 +173,7 @@ Result<IdxArray> ReadIdx(const std::string& path) {
   // The first bytes, not the suffix, tell whether the file is compressed: an uncompressed IDX file
   // with the suffix .gz is accepted, too.
   if (IsGzip(bytes)) {
-    Result<std::string> unpacked = Gunzip(bytes, existing_path, kMaxIdxBytes);
+    Result<std::string> unpacked = UnpackIdx(bytes, existing_path);
     if (!unpacked.ok()) return unpacked.status();
     bytes = std::move(*unpacked);
   } else if (!is_plain && !bytes.starts_with('\0')) {

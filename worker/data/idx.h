@@ -23,7 +23,8 @@ struct IdxArray {
 Result<IdxArray> ParseIdx(const std::string& bytes, const std::string& name);
 
 // Reads the file `path` or, if that does not exist, `path`.gz. If the contents begin with gzip's
-// magic number, decompresses them, whatever the suffix. kBadData for more than 4 GiB.
+// magic number, decompresses them, whatever the suffix, but no more bytes than the IDX header
+// promises. kBadData for more than 4 GiB.
 Result<IdxArray> ReadIdx(const std::string& path);
 
 }  // namespace tern::data

@@ -14,6 +14,7 @@ namespace {
 
 constexpr uint64_t kMaxImages = uint64_t{1} << 32;
 constexpr uint32_t kMaxClasses = 65536;
+constexpr uint64_t kMaxNamesBytes = uint64_t{64} << 20;
 constexpr const char* kPackAgain = "; pack it again (tern convert pack)";
 
 std::span<const uint8_t> AsBytes(const void* data, size_t size) {
@@ -104,8 +105,8 @@ Status PackedDataset::CheckSections(const PackedHeader& header) const {
   if (header.count == 0) return BadDataError("holds no images");
   if (header.count > kMaxImages || header.index_bytes != header.count * kPackedEntryBytes ||
       !is_inside(header.index_begin, header.index_bytes) ||
-      !is_inside(header.names_begin, header.names_bytes) || header.is_encoded > 1 ||
-      header.classes == 0 || header.classes > kMaxClasses ||
+      !is_inside(header.names_begin, header.names_bytes) || header.names_bytes > kMaxNamesBytes ||
+      header.is_encoded > 1 || header.classes == 0 || header.classes > kMaxClasses ||
       (header.is_encoded == 0 && (header.channels == 0 || header.channels > 1024))) {
     return BadDataError(Cat("the numbers of its header are inconsistent", kPackAgain));
   }
@@ -154,7 +155,7 @@ Status PackedDataset::ReadNames(const PackedHeader& header) {
   if (Digest(names_text) != header.names_digest)
     return BadDataError(Cat("the digest of the class names does not match", kPackAgain));
   size_t position = 0;
-  while (position < names_text.size()) {
+  while (position < names_text.size() && class_names.size() < classes) {
     uint32_t name_bytes = 0;
     if (names_text.size() - position < sizeof name_bytes) break;
     std::memcpy(&name_bytes, names_text.data() + position, sizeof name_bytes);

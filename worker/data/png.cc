@@ -19,6 +19,13 @@ namespace {
 constexpr uint64_t kMaxExpansionFactor = 1032;
 constexpr uint32_t kMaxSide = 1u << 26;
 constexpr size_t kMaxChunkBytes = size_t{8} << 20;  // The most bytes of a PNG chunk without pixels.
+constexpr uint32_t kMaxCachedChunks = 64;           // How many such chunks libpng keeps in memory.
+
+// The chunks that are skipped without being unpacked, because no pixel depends on them. Their names
+// have 4 letters and a zero byte each. A small chunk can unpack to kMaxChunkBytes, and an image can
+// have any number of some of them.
+constexpr png_byte kSkippedChunks[] = "iCCP\0zTXt\0iTXt\0tEXt\0eXIf\0sPLT\0hIST\0pCAL\0sCAL\0tIME";
+constexpr int kNumSkippedChunks = sizeof kSkippedChunks / 5;
 
 // The state of libpng's callbacks: where to jump on an error, the message, and the unread input.
 struct ReadState {
@@ -68,6 +75,9 @@ class Decompressor {
     png_set_read_fn(png_, &read_state_, &ReadInput);
     png_set_user_limits(png_, kMaxSide, kMaxSide);
     png_set_chunk_malloc_max(png_, kMaxChunkBytes);
+    png_set_chunk_cache_max(png_, kMaxCachedChunks);
+    png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, 0);
+    png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, kSkippedChunks, kNumSkippedChunks);
     png_read_info(png_, info_);
     bytes_promised_ = uint64_t{png_get_rowbytes(png_, info_)} * height();
     png_set_expand(png_);  // Expands palettes, samples below 8 bits, and transparent colors.

@@ -6,12 +6,12 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <filesystem>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "common/base/crc32c.h"
+#include "common/base/storage.h"
 #include "common/base/text.h"
 
 namespace tern::tensorboard {
@@ -41,13 +41,12 @@ double WallTime() {
 }
 
 Result<EventFile> EventFile::Make(const std::string& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) return CannotWriteError(folder, error.message());
+  if (const std::error_code error = Disk().CreateFolders(folder))
+    return CannotWriteError(folder, error.message());
   auto seconds = static_cast<uint64_t>(WallTime());
   while (true) {
     const std::string path = Cat(folder, "/events.out.tfevents.", seconds++, ".tern");
-    const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
     if (fd < 0 && errno == EEXIST) continue;
     if (fd < 0) return CannotWriteError(path, std::strerror(errno));
     EventFile file(path, fd);

@@ -8,12 +8,17 @@
 
 #include "common/algorithm/facts.h"
 #include "common/base/hash.h"
+#include "common/base/text.h"
 #include "common/codec/codecs.h"
 #include "common/protocol/plan/codec_options.h"
 
 namespace tern::protocol {
 
 namespace {
+
+// Planning takes about 100 bytes for each part and 200 bytes for each chunk.
+constexpr uint64_t kMaxParts = uint64_t{1} << 22;
+constexpr uint64_t kMaxChunks = uint64_t{1} << 20;
 
 std::string CodecNameOf(const pb::Exchange& exchange, const TensorInfo& tensor) {
   for (const pb::CodecRule& rule : exchange.rules()) {
@@ -54,6 +59,29 @@ Status ChoosePullCodec(const pb::Job& job, ExchangePlan* plan) {
   plan->pull_codec = plan->codecs.back().get();
   plan->is_central = true;
   return Ok();
+}
+
+// kBadJob if the model would have more than kMaxParts parts.
+Status CheckNumParts(const ExchangePlan& plan) {
+  uint64_t num_parts = 0;
+  for (size_t t = 0; t < plan.tensor_count.size(); ++t) {
+    const uint64_t scaler_elements = plan.codec_of[t]->scaler_elements();
+    num_parts += scaler_elements == 0 ? 1 : (plan.tensor_count[t] - 1) / scaler_elements + 1;
+  }
+  if (num_parts <= kMaxParts) return Ok();
+  return Status(Code::kBadJob,
+                Cat("exchange.scaler_elements: the model would have ", num_parts,
+                    " scalers, expected at most ", kMaxParts, "; give a larger number"));
+}
+
+// kBadJob if chunks of about `limit` elements would be more than kMaxChunks.
+Status CheckNumChunks(const ExchangePlan& plan, uint64_t limit) {
+  uint64_t num_chunks = 0;
+  for (const Bucket& bucket : plan.buckets) num_chunks += (bucket.count + limit - 1) / limit;
+  if (num_chunks <= kMaxChunks) return Ok();
+  return Status(Code::kBadJob,
+                Cat("exchange.chunk_kib: the model would have ", num_chunks,
+                    " chunks, expected at most ", kMaxChunks, "; give a larger number"));
 }
 
 // Cuts each tensor into parts, which are the ranges that have one scaler each.
@@ -129,12 +157,18 @@ Chunk MakeChunk(const ExchangePlan& plan, const Bucket& bucket, uint64_t begin, 
   Chunk chunk;
   chunk.begin = begin;
   chunk.count = count;
-  for (uint32_t p = bucket.first_part; p < bucket.first_part + bucket.parts; ++p) {
+  const auto first_part = plan.parts.begin() + bucket.first_part;
+  const auto first_part_of_chunk =
+      std::partition_point(first_part, first_part + bucket.parts, [&](const Part& part) {
+        return plan.tensor_begin[part.tensor] + part.begin + part.count <= begin;
+      });
+  for (auto p = static_cast<uint32_t>(first_part_of_chunk - plan.parts.begin());
+       p < bucket.first_part + bucket.parts; ++p) {
     const Part& part = plan.parts[p];
     const uint64_t tensor_begin = plan.tensor_begin[part.tensor];
+    if (tensor_begin + part.begin >= begin + count) break;
     const uint64_t segment_begin = std::max(begin, tensor_begin + part.begin);
     const uint64_t segment_end = std::min(begin + count, tensor_begin + part.begin + part.count);
-    if (segment_begin >= segment_end) continue;
     const codec::Segment segment{part.tensor, segment_begin - tensor_begin,
                                  segment_end - segment_begin, plan.column[part.tensor]};
     const codec::Codec& codec = *plan.codec_of[part.tensor];
@@ -278,6 +312,7 @@ Result<ExchangePlan> ExchangePlan::Make(const pb::Job& job, const std::vector<Te
   }
   if (tensors.empty()) return Status(Code::kBadJob, "model: there are no parameters to train");
   TERN_RETURN_IF_ERROR(ChooseCodecs(job, tensors, &plan));
+  TERN_RETURN_IF_ERROR(CheckNumParts(plan));
   CutParts(&plan);
   const algorithm::Facts facts = algorithm::FactsOf(job);
   plan.has_rounds = facts.has_rounds;
@@ -297,8 +332,10 @@ Result<ExchangePlan> ExchangePlan::Make(const pb::Job& job, const std::vector<Te
   }
   if (facts.averages_state) RepeatBuckets(num_slots, &plan);
   SetPartsAndSharedScalers(&plan);
-  CutChunks(uint64_t{job.exchange().chunk_kib()} * 256,
-            job.security() == pb::Job::curve ? kMaxEncryptedPayload : UINT64_MAX, &plan);
+  const uint64_t chunk_limit = uint64_t{job.exchange().chunk_kib()} * 256;
+  TERN_RETURN_IF_ERROR(CheckNumChunks(plan, chunk_limit));
+  CutChunks(chunk_limit, job.security() == pb::Job::curve ? kMaxEncryptedPayload : UINT64_MAX,
+            &plan);
   plan.digest = DigestOf(plan);
   return plan;
 }

@@ -10,6 +10,8 @@
 #include <sstream>
 #include <vector>
 
+#include "common/base/host_name.h"
+
 namespace tern {
 namespace {
 
@@ -100,6 +102,21 @@ TEST_F(LoggingDeathTest, ASecondProcessOfARankGetsItsOwnFile) {
 TEST_F(LoggingDeathTest, ReportsADirectoryThatCannotBeWritten) {
   EXPECT_EXIT(PrintErrorOfInitLogging("/proc/none"), ExitedWithCode(74),
               "cannot write the log /proc/none");
+}
+
+// Puts a link to the file "theirs" in place of the log.
+[[noreturn]] void LogThroughALink(const std::filesystem::path& dir) {
+  std::filesystem::create_directories(dir);
+  std::ofstream(dir / "theirs") << "theirs";
+  std::filesystem::create_symlink(dir / "theirs",
+                                  dir / ("tern_worker.worker.1." + HostName() + ".log"));
+  PrintErrorOfInitLogging(dir);
+}
+
+TEST_F(LoggingDeathTest, WritesThroughNoLink) {
+  EXPECT_EXIT(LogThroughALink(dir_), ExitedWithCode(74),
+              AllOf(HasSubstr("the log: cannot write"), HasSubstr("it is a symbolic link")));
+  EXPECT_EQ(ReadFile(dir_ / "theirs"), "theirs");
 }
 
 [[noreturn]] void FailACheck() {

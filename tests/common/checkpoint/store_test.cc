@@ -163,11 +163,12 @@ TEST_F(StoreTest, SaysWhyCheckpointsOfAnotherOwnerAreNotUsed) {
 TEST_F(StoreTest, RemovesIncompleteFiles) {
   Store store = MakeStore();
   ASSERT_TRUE(WriteCheckpoint(store, 1).ok());
-  WriteFile(CheckpointPath(2, ".safetensors.tmp.4711"), "half");
+  const std::string temporary_path = CheckpointPath(2, ".safetensors.tmp.0123456789abcdef");
+  WriteFile(temporary_path, "half");
   WriteFile(CheckpointPath(3, ".safetensors"), "without a manifest");
   Store reopened = MakeStore();
   EXPECT_THAT(reopened.Open(), IsEmpty());
-  EXPECT_FALSE(fs::exists(CheckpointPath(2, ".safetensors.tmp.4711")));
+  EXPECT_FALSE(fs::exists(temporary_path));
   EXPECT_FALSE(fs::exists(CheckpointPath(3, ".safetensors")));
   EXPECT_THAT(reopened.points(), ElementsAre(Point{7, 1, 1}));
 }
@@ -311,6 +312,18 @@ TEST_F(StoreTest, DistinguishesDamagedCheckpointsFromThoseOfOtherOwners) {
   EXPECT_EQ(other_store.refused_checkpoints()[1].step, 2u);
   EXPECT_TRUE(other_store.refused_checkpoints()[1].is_foreign);
   EXPECT_EQ(other_store.refused_checkpoints()[1].run, 7u);
+}
+
+TEST_F(StoreTest, RemovesNoFilesButItsOwn) {
+  Store store = MakeStore();
+  ASSERT_TRUE(WriteCheckpoint(store, 1).ok());
+  const std::vector<std::string> names = {
+      "step.last.safetensors",      "step..safetensors",
+      "step.2.old.safetensors",     "x.tmp.123",
+      "notes.tmp.0123456789abcdef", "step.2.safetensors.tmp.123"};
+  for (const std::string& name : names) WriteFile(owner_.folder + "/" + name, "theirs");
+  EXPECT_THAT(MakeStore().Open(), IsEmpty());
+  for (const std::string& name : names) EXPECT_TRUE(fs::exists(owner_.folder + "/" + name)) << name;
 }
 
 // The manifest is the small file that completes a checkpoint. A folder with the manifest's name

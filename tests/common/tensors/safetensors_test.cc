@@ -11,6 +11,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/limited_memory.h"
+
 namespace tern::tensors {
 namespace {
 
@@ -154,6 +156,62 @@ TEST(Safetensors, RefusesOverlapsDuplicatesAndInvalidJson) {
   EXPECT_THAT(RefusalOrAccepted(FileWithHeader("{\"__metadata__\":{\"k\":3}}", 0)),
               HasSubstr("strings only"));
   EXPECT_THAT(RefusalOrAccepted(FileWithHeader("{\"\xff\":{}}", 0)), HasSubstr("JSON object"));
+}
+
+// The tensor `name` without elements, as an entry of the header.
+std::string EmptyEntry(const std::string& name) {
+  return "\"" + name + "\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]}";
+}
+
+TEST(Safetensors, LimitsTheNumberOfTensors) {
+  std::string header = "{\"__metadata__\":{\"k\":\"v\"}";
+  for (int i = 0; i < 131'073; ++i) header += "," + EmptyEntry(std::to_string(i));
+  EXPECT_EQ(RefusalOrAccepted(FileWithHeader(header + "}", 0)),
+            "the header has more than 131072 tensors, the most allowed");
+}
+
+TEST(Safetensors, LimitsTheKeysOfATensorAndOfTheMetadata) {
+  std::string keys;
+  for (int i = 0; i < 70'000; ++i) keys += (i == 0 ? "\"" : ",\"") + std::to_string(i) + "\":\"\"";
+  EXPECT_EQ(RefusalOrAccepted(FileWithHeader("{\"a\":{" + keys + "}}", 0)),
+            "tensor \"a\" has more than 16 keys, the most allowed");
+  EXPECT_EQ(RefusalOrAccepted(FileWithHeader("{\"__metadata__\":{" + keys + "}}", 0)),
+            "__metadata__ has more than 65536 entries, the most allowed");
+}
+
+TEST(Safetensors, LimitsTheDepth) {
+  const auto refusal_with = [](const std::string& value) {
+    return RefusalOrAccepted(FileWithHeader(
+        R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8],"x":)" + value + "}}", 8));
+  };
+  EXPECT_EQ(refusal_with(R"([1,-1,1.5,"y",null,true])"), "accepted");
+  EXPECT_EQ(refusal_with(R"({"y":1,"z":2})"), "accepted");
+  for (const char* value : {"[[]]", "[{}]", R"({"y":[]})", R"({"y":{}})"}) {
+    EXPECT_EQ(refusal_with(value), "tensor \"a\": the header nests more than three deep") << value;
+  }
+}
+
+TEST(Safetensors, EscapesNamesInMessages) {
+  EXPECT_EQ(RefusalOrAccepted(FileWithHeader(R"({"\u001b[2J":3})", 0)),
+            "tensor \"\\x1b[2J\" is not described by a JSON object");
+}
+
+// However long a header is, it is refused at its first fault, and little memory is used.
+TEST(Safetensors, RefusesAHostileHeaderWithLittleMemory) {
+  constexpr size_t kHeaderBytes = 2 << 20;
+  const auto repeat = [](const std::string& text, size_t num_bytes) {
+    std::string repeated;
+    while (repeated.size() < num_bytes) repeated += text;
+    return repeated;
+  };
+  for (const std::string& header :
+       {std::string(kHeaderBytes, '['), R"({"a":)" + std::string(kHeaderBytes, '['),
+        R"({"a":{"shape":[0)" + repeat(",0", kHeaderBytes),
+        R"({"a":{"x":[0)" + repeat(",0", kHeaderBytes),
+        R"({"a":{"x":{"y":)" + std::string(kHeaderBytes, '[')}) {
+    const std::string file = FileWithHeader(header, 0);
+    TERN_EXPECT_WITHIN_MEMORY(1 << 20, !DecodeSafetensors(file).ok()) << header.substr(0, 20);
+  }
 }
 
 class SafetensorsFile : public testing::Test {

@@ -114,7 +114,7 @@ TEST(ConvertOnnx, ReportsErrors) {
       {{"convert", "jpeg"}, 64, "does not know 'jpeg'; known: onnx"},
       {{"convert", "onnx", "lenet"}, 64, "expected a network, its weights and a file to write"},
       {{"convert", "onnx", "lenot", "w", "o"}, 64, "there is no network 'lenot'; known: lenet, "},
-      {{"convert", "onnx", "net.json", "w", "o"}, 65, "cannot read net.json"},
+      {{"convert", "onnx", "net.json", "w", "o"}, 65, "cannot open net.json"},
       {{"convert", "onnx", "net.json", "w", "o", "--classes", "9"}, 64, "--classes applies to"},
       {{"convert", "onnx", "lenet", "/nowhere", "o"}, 65, "cannot open /nowhere"},
   };

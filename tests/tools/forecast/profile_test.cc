@@ -5,8 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "common/base/text.h"
 #include "tests/e2e/job_fixture.h"
+#include "tests/limited_memory.h"
 
 namespace tern::tools {
 namespace {
@@ -89,9 +92,21 @@ TEST(Profile, ListsTheMeasuredCodecs) {
               HasSubstr("no measurement of codec qsgd; it has fp32"));
 }
 
+TEST(Profile, RefusesAHugeFileWithLittleMemory) {
+  const e2e::TestJob job;
+  const std::string path = job.folder() + "/profile.json";
+  constexpr size_t kHugeBytes = 64 << 20;
+  std::ofstream(path) << std::string(kHugeBytes, ' ');
+  EXPECT_THAT(Profile::Read(path).status().message(),
+              HasSubstr("profile.json has more than 4194304 bytes"));
+  std::ofstream(path) << "{\"codecs\":" << std::string(1 << 20, '[');
+  EXPECT_THAT(Profile::Read(path).status().message(), HasSubstr("not a JSON object"));
+  TERN_EXPECT_WITHIN_MEMORY(16 << 20, !Profile::Read(path).ok());
+}
+
 TEST(Profile, ReportsAMissingFile) {
   EXPECT_THAT(Profile::Read("/nowhere/p.json").status().message(),
-              HasSubstr("cannot read the profile /nowhere/p.json"));
+              HasSubstr("the profile: cannot open /nowhere/p.json: No such file"));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 
 #include <array>
 #include <filesystem>
+#include <fstream>
 
 #include "common/base/signals.h"
 #include "common/base/text.h"
@@ -141,6 +142,36 @@ TEST_F(ProcessTest, InheritsOnlyTheGivenDescriptor) {
     close(fd);
 }
 
+// A descriptor without FD_CLOEXEC, as a shell may leave it open, reaches no child either.
+TEST_F(ProcessTest, InheritsNoDescriptorThatThisProcessInherited) {
+  const int leaked_fd = open("/dev/null", O_WRONLY);
+  ASSERT_GE(leaked_fd, 0);
+  auto process = StartProcess(ShellSpec("ls /proc/self/fd"));
+  EXPECT_EQ(WaitForExit(*process).code, 0);
+  close(leaked_fd);
+  EXPECT_EQ(ReadFile(folder_ + "/out"), "0\n1\n2\n3\n") << "3 is the folder that ls reads";
+}
+
+TEST_F(ProcessTest, WritesItsOutputThroughNoLink) {
+  const ProcessSpec spec = ShellSpec("echo ours; echo ours >&2");
+  const std::string target = folder_ + "/theirs";
+  std::ofstream(target) << "theirs";
+  std::filesystem::create_symlink(target, spec.stdout_path);
+  std::filesystem::create_symlink(target, spec.stderr_path);
+  WaitForExit(*StartProcess(spec));
+  EXPECT_EQ(ReadFile(spec.stdout_path), "ours\n");
+  EXPECT_EQ(ReadFile(spec.stderr_path), "ours\n");
+  EXPECT_EQ(ReadFile(target), "theirs");
+  std::filesystem::remove(spec.stderr_path);
+  std::filesystem::create_symlink(target, spec.stderr_path);
+  ProcessSpec restarted_spec = spec;
+  restarted_spec.appends_output = true;
+  const auto process = Process::Start(restarted_spec);
+  EXPECT_EQ(process.status().code(), Code::kCannotWrite);
+  EXPECT_THAT(process.status().message(), HasSubstr("err: it is a symbolic link"));
+  EXPECT_EQ(ReadFile(target), "theirs");
+}
+
 TEST_F(ProcessTest, LastSentenceIsItsErrorSentence) {
   auto process = StartProcess(
       ShellSpec("echo 'W0727 10:00:00.1 7 a.cc:1] warned' >&2; echo 'sh: the port is taken' >&2; "
@@ -193,6 +224,24 @@ TEST_F(ProcessTest, FindsProgramsInPath) {
   EXPECT_EQ(missing_program.status().code(), Code::kAddress);
   EXPECT_THAT(missing_program.status().message(),
               HasSubstr("cannot find the program tern_no_such_program"));
+}
+
+// An empty element of PATH means the current folder, to which others may be able to write.
+TEST_F(ProcessTest, FindsNoProgramInTheCurrentFolder) {
+  const std::string program = folder_ + "/tern_planted";
+  std::ofstream(program) << "#!/bin/sh\n";
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  const std::filesystem::path earlier_folder = std::filesystem::current_path();
+  const std::string earlier_path = getenv("PATH");
+  std::filesystem::current_path(folder_);
+  for (const std::string path : {":", "::/bin", ".", "./"}) {
+    setenv("PATH", path.c_str(), 1);
+    EXPECT_FALSE(FindProgram("tern_planted").ok()) << path;
+  }
+  setenv("PATH", (":" + folder_).c_str(), 1);
+  EXPECT_EQ(*FindProgram("tern_planted"), program);
+  setenv("PATH", earlier_path.c_str(), 1);
+  std::filesystem::current_path(earlier_folder);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "common/base/atomic_file.h"
 #include "common/base/text.h"
+#include "tests/limited_memory.h"
 
 namespace tern::tools {
 namespace {
@@ -84,6 +85,13 @@ TEST_F(RunResultTest, WithoutAnEarlierResultAFailureBecomesTheSummary) {
     std::ofstream(Path("summary.json")) << bad_summary;
     EXPECT_EQ(SimulateRun(75, "").path, Path("summary.json")) << bad_summary;
   }
+}
+
+// The output folder may be from elsewhere.
+TEST_F(RunResultTest, IgnoresADeepSummaryWithLittleMemory) {
+  std::ofstream(Path("summary.json")) << std::string(4 << 20, '[');
+  TERN_EXPECT_WITHIN_MEMORY(24 << 20,
+                            !RunResult(folder_).WriteSummary("{}", 1).kept_earlier_result);
 }
 
 TEST_F(RunResultTest, ReportsASummaryThatCannotBeWritten) {

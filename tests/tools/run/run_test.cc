@@ -64,6 +64,19 @@ TEST(Run, ABadJobStartsNoProcessAndNamesAllErrors) {
   EXPECT_FALSE(std::filesystem::exists(job.output_dir()));
 }
 
+TEST(Run, RefusesAnOutputFolderWithALinkInPlaceOfAFolder) {
+  TestJob job;
+  const std::string target = job.folder() + "/theirs";
+  std::filesystem::create_directory(target);
+  std::filesystem::create_directory(job.output_dir());
+  std::filesystem::create_directory_symlink(target, job.output_dir() + "/logs");
+  TestProgram& tern = job.StartTern({"run", job.job_file()});
+  EXPECT_EQ(tern.Wait(), 74);
+  EXPECT_THAT(tern.err(), HasSubstr("/logs: it is a symbolic link"));
+  EXPECT_TRUE(std::filesystem::is_empty(target));
+  EXPECT_FALSE(std::filesystem::exists(job.output_dir() + "/run.lock"));
+}
+
 TEST(Run, WrongArgumentsAreUsageErrors) {
   TestJob job;
   TestProgram& unknown_command = job.StartTern({"trian"});

@@ -1,10 +1,12 @@
 #include "worker/data/encoded.h"
 
 #include <gmock/gmock.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <cstring>
 
+#include "tests/limited_memory.h"
 #include "tests/worker/data/image_files.h"
 #include "worker/data/jpeg.h"
 
@@ -122,6 +124,55 @@ TEST(Png, ExpandsAPalette) {
       EXPECT_EQ(image.pixels[70 + y * 7 + x], 10 * color_index);
     }
   }
+}
+
+std::string BigEndian(uint64_t value) {
+  std::string bytes;
+  for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(value >> shift & 0xff);
+  return bytes;
+}
+
+// A chunk of a PNG file. `type` has 4 letters.
+std::string PngChunk(const std::string& type, const std::string& data) {
+  const std::string type_and_data = type + data;
+  const uint64_t crc = crc32(0, reinterpret_cast<const Bytef*>(type_and_data.data()),
+                             static_cast<uInt>(type_and_data.size()));
+  return BigEndian(data.size()) + type_and_data + BigEndian(crc);
+}
+
+std::string Deflate(std::string bytes) {
+  z_stream stream = {};
+  EXPECT_EQ(deflateInit(&stream, 6), Z_OK);
+  std::string out(deflateBound(&stream, bytes.size()), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(bytes.data());
+  stream.avail_in = static_cast<uInt>(bytes.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+// Chunks without pixels are not unpacked: neither their number nor what they unpack to costs
+// memory.
+TEST(Png, SkipsPackedChunksWithoutPixels) {
+  constexpr size_t kSizeOfHeaderChunk = 25, kSizeOfSignature = 8;
+  const Image picture = MakePicture(3, 33, 47);
+  const std::string deflated = Deflate(std::string(7 << 20, '\0'));
+  const std::string zero(1, '\0');
+  const std::string text = "k" + zero + "\1" + zero + zero + zero + deflated;
+  std::string chunks = PngChunk("iCCP", "p" + zero + zero + deflated);
+  for (int i = 0; i < 60; ++i)
+    chunks += PngChunk("iTXt", text) + PngChunk("zTXt", "k" + zero + zero + deflated);
+  for (int i = 0; i < 2000; ++i) chunks += PngChunk("tEXt", "k" + zero + std::string(10'000, 'x'));
+  chunks += PngChunk("abCd", std::string(7 << 20, 'x'));
+  std::string bytes = EncodePng(picture);
+  bytes.insert(kSizeOfSignature + kSizeOfHeaderChunk, chunks);
+  const std::vector<uint8_t> file = AsVector(bytes);
+  Image image;
+  TERN_EXPECT_WITHIN_MEMORY(
+      8 << 20, DecodeImage(file, 3, &image).ok() && LargestDifference(image, picture) == 0);
 }
 
 TEST(DecodeImage, ConvertsBetweenGrayAndRgb) {

@@ -41,6 +41,20 @@ TEST(Gunzip, StopsAtTheCap) {
   EXPECT_THAT(ErrorOfGunzip(Gzip("123") + Gzip("45"), 4), HasSubstr("more than 4 bytes"));
 }
 
+TEST(Gunzip, NamesWhatSetsTheCap) {
+  EXPECT_EQ(Gunzip(Gzip("12345"), "f", 4, "as promised").status().message(),
+            "f: unpacks to more than 4 bytes, as promised");
+}
+
+TEST(GunzipBegin, UnpacksNoMoreThanAsked) {
+  EXPECT_EQ(*GunzipBegin(Gzip("12345"), "f", 3), "123");
+  EXPECT_EQ(*GunzipBegin(Gzip("12345"), "f", 9), "12345");
+  EXPECT_EQ(*GunzipBegin(Gzip("12") + Gzip("345"), "f", 4), "1234");
+  const std::string truncated_bytes = Gzip("12345").substr(0, 12);
+  EXPECT_THAT(GunzipBegin(truncated_bytes, "f", 9).status().message(),
+              HasSubstr("f: truncated gzip"));
+}
+
 TEST(Gunzip, RejectsAWrongChecksum) {
   std::string compressed_bytes = Gzip("some text");
   // The last 8 bytes are the CRC-32 and the length.

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <random>
 
+#include "tests/limited_memory.h"
 #include "tests/worker/data/idx_files.h"
 
 namespace tern::data {
@@ -113,6 +114,18 @@ TEST(Idx, RecognizesGzipByContent) {
     ASSERT_TRUE(array.ok()) << array.status().message();
     EXPECT_EQ(array->values, kValues) << name;
   }
+}
+
+TEST(Idx, UnpacksNoMoreThanTheHeaderPromises) {
+  const TempFolder folder;
+  const std::string bomb = Gzip(IdxBytes(kDims, kValues) + std::string(16 << 20, '\0'));
+  folder.WriteFile("bomb.gz", bomb);
+  const std::string path = folder.path() + "/bomb";
+  EXPECT_EQ(ErrorOf(ReadIdx(path)),
+            path +
+                ".gz: unpacks to more than 22 bytes, which its header promises (2 x 1 x 3 values "
+                "after the header); get it again");
+  TERN_EXPECT_WITHIN_MEMORY(4 << 20, !ReadIdx(path).ok());
 }
 
 TEST(Idx, PrefersThePlainFile) {

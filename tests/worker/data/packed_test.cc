@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "common/base/hash.h"
+#include "tests/limited_memory.h"
 #include "tests/worker/data/idx_files.h"
 #include "tests/worker/data/image_files.h"
 #include "worker/data/datasets.h"
@@ -207,6 +208,19 @@ TEST_F(PackedTest, ChecksEveryNumberOfTheIndex) {
   EXPECT_THAT(error_of_entry_with(offsetof(PackedEntry, height), 0u), HasSubstr("5 x 0"));
   EXPECT_THAT(error_of_entry_with(offsetof(PackedEntry, width), 0xffffffffu),
               HasSubstr("does not fit"));
+}
+
+// A section of class names can have millions of empty names.
+TEST_F(PackedTest, ReadsNoMoreNamesThanClasses) {
+  constexpr size_t kNamesBytes = 8 << 20;
+  std::string bytes = bytes_ + std::string(kNamesBytes, '\0');
+  WriteNumber(&bytes, offsetof(PackedHeader, names_begin), uint64_t{bytes_.size()});
+  WriteNumber(&bytes, offsetof(PackedHeader, names_bytes), uint64_t{kNamesBytes});
+  WriteNumber(&bytes, offsetof(PackedHeader, names_digest), Digest(bytes.substr(bytes_.size())));
+  WriteNumber(&bytes, offsetof(PackedHeader, file_bytes), uint64_t{bytes.size()});
+  UpdateDigests(&bytes);
+  EXPECT_THAT(ErrorOfBytes(bytes), HasSubstr("the names of its 3 classes do not fit"));
+  TERN_EXPECT_WITHIN_MEMORY(24 << 20, !ReadPacked().ok());
 }
 
 TEST_F(PackedTest, RefusesAnUnwritableFolder) {

@@ -216,6 +216,19 @@ TEST(Plan, RefusesInvalidJobs) {
   EXPECT_THAT(plan_status.message(), testing::AllOf(HasSubstr("tertiary"), HasSubstr("ternary")));
 }
 
+TEST(Plan, RefusesMorePartsOrChunksThanItCanPlan) {
+  const std::vector<TensorInfo> tensors = {{"w", uint64_t{1} << 30}};
+  pb::Job job = JobOf(2, {1}, 4096, 4096);
+  job.mutable_exchange()->set_scaler_elements(255);
+  EXPECT_EQ(ExchangePlan::Make(job, tensors).status().message(),
+            "exchange.scaler_elements: the model would have 4210753 scalers, expected at most "
+            "4194304; give a larger number");
+  job = JobOf(2, {1}, 4096, 1);
+  EXPECT_EQ(ExchangePlan::Make(job, tensors).status().message(),
+            "exchange.chunk_kib: the model would have 4194304 chunks, expected at most 1048576; "
+            "give a larger number");
+}
+
 TEST(Plan, HasADigestThatTellsPlansApart) {
   const auto digest = [](const pb::Job& job) { return ExchangePlan::Make(job, kTensors)->digest; };
   const uint64_t base_digest = digest(JobOf(2, {1}, 2, 1));

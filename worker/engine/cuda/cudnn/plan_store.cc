@@ -1,22 +1,23 @@
 #include "worker/engine/cuda/cudnn/plan_store.h"
 
-#include <unistd.h>
-
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "common/base/atomic_file.h"
+#include "common/base/json_depth.h"
 #include "common/base/text.h"
 
 namespace tern::engine {
 namespace {
 
 std::map<std::string, std::string> ReadPlans(const std::string& path) {
-  std::ifstream file(path);
-  const auto json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  constexpr uint64_t kMaxBytes = 64 << 20;
   std::map<std::string, std::string> plans;
+  const Result<std::string> text = ReadWholeFile(path, kMaxBytes);
+  if (!text.ok() || !JsonNestsAtMost(*text, 1)) return plans;
+  const auto json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return plans;
   for (const auto& [key, plan] : json.items()) {
     if (plan.is_string()) plans[key] = plan.get<std::string>();
@@ -48,21 +49,13 @@ void PlanStore::PutPlan(const std::string& key, const std::string& plan) {
   plans_[key] = unsaved_plans_[key] = plan;
 }
 
-// Writes a temporary file, with this process's number in its name, and renames it, so that
-// concurrent readers see either the old or the new file.
 Status PlanStore::Save() {
   if (unsaved_plans_.empty() || path_.empty()) return Ok();
   std::map<std::string, std::string> all_plans = ReadPlans(path_);
   for (const auto& [key, plan] : unsaved_plans_) all_plans[key] = plan;
-  std::error_code error;
-  std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), error);
-  const std::string temporary_path = Cat(path_, ".", getpid());
-  std::ofstream file(temporary_path);
-  file << nlohmann::json(all_plans).dump(1) << '\n';
-  file.close();
-  if (file) std::filesystem::rename(temporary_path, path_, error);
-  if (!file || error) {
-    std::filesystem::remove(temporary_path, error);
+  // If the folder cannot be created, the write below fails, too.
+  (void)Disk().CreateFolders(std::filesystem::path(path_).parent_path().string());
+  if (!WriteFileAtomically(path_, nlohmann::json(all_plans).dump(1) + '\n').ok()) {
     return Status(Code::kCannotWrite,
                   Cat("cannot write ", path_, ": plans will be chosen again in the next run"));
   }
