@@ -19,7 +19,7 @@ if(NOT OpenMP_CXX_FOUND)
 endif()
 pkg_check_modules(zmq REQUIRED IMPORTED_TARGET libzmq)
 pkg_check_modules(sodium REQUIRED IMPORTED_TARGET libsodium)
-pkg_check_modules(httplib REQUIRED IMPORTED_TARGET cpp-httplib)
+pkg_check_modules(microhttpd REQUIRED IMPORTED_TARGET libmicrohttpd)
 
 # oneDNN's CMake package requires the headers of OpenCL, which Tern does not use.
 find_library(TERN_DNNL_LIBRARY dnnl REQUIRED)
