@@ -11,6 +11,7 @@ packages=(
   cmake                  # 3.25 or newer
   ninja-build            # the build tool that cmake generates files for
   pkg-config             # cmake finds ZeroMQ, libsodium and libmicrohttpd with it
+  dpkg-dev               # unpacks Debian's source of libzmq (scripts/build_libzmq.sh)
   ccache                 # makes rebuilds fast
   git                    # used by lint and for the version
   # Libraries.

@@ -13,6 +13,7 @@
 #include "common/base/atomic_file.h"
 #include "common/base/logging.h"
 #include "common/base/text.h"
+#include "common/net/zmq_version.h"
 
 DEFINE_string(job, "", "");
 DEFINE_int32(rank, -1, "");
@@ -123,7 +124,8 @@ Result<CommandLine> ParseCommandLine(int argc, char** argv, const std::string& r
       PrintHelp(role);
       std::exit(0);
     } else if (reader.name == "version") {
-      std::printf("tern_%s version %s\n", role.c_str(), TERN_VERSION);
+      std::printf("tern_%s version %s, %s\n", role.c_str(), TERN_VERSION,
+                  net::ZmqVersion().c_str());
       std::exit(0);
     } else if (reader.name == "set") {
       TERN_RETURN_IF_ERROR(reader.RequireValue());
