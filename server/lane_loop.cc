@@ -125,10 +125,8 @@ void LaneLoop::AfterMessages() {
 
 void LaneLoop::OnReceived(net::ReceivedMessage received, protocol::Sends* sends) {
   if (received.error.has_value()) {
-    LOG_EVERY_N(WARNING, 100) << "refused a frame: " << received.error->status.message();
-    sends->push_back(
-        {received.peer, protocol::MakeRefuse(ExitCode(received.error->status),
-                                             received.error->status.message(), pb::Refuse::leave)});
+    auto refusal = frame_refusals_.Answer(received.peer, received.error->status, Now());
+    if (refusal.has_value()) sends->push_back({received.peer, std::move(*refusal)});
     return;
   }
   data_lane_->OnMessage(received.peer, {std::move(received.envelope), std::move(received.payload)},

@@ -19,6 +19,7 @@
 #include "common/net/socket.h"
 #include "common/protocol/rounds/lane.h"
 #include "server/data_lane.h"
+#include "server/frame_refusals.h"
 #include "server/lane_counters.h"
 #include "setup/setup.h"
 
@@ -78,6 +79,7 @@ class LaneLoop {
   TimeCounter& sum_time_;
   Counter& unsent_answers_;
   LaneCounters lane_counters_;
+  FrameRefusals frame_refusals_;
   std::atomic<uint64_t> num_turns_{0};  // grows while the thread serves its socket
   HangWatch watch_;
   bool hangs_ = false;

@@ -174,10 +174,9 @@ void Server::Receive(protocol::ControlActions* new_actions) {
     std::optional<net::ReceivedMessage> received = control_socket_->Receive();
     if (!received.has_value()) break;
     if (received->error.has_value()) {
-      LOG_EVERY_N(WARNING, 100) << "refused a frame: " << received->error->status.message();
-      const protocol::Message refuse = protocol::MakeRefuse(
-          ExitCode(received->error->status), received->error->status.message(), pb::Refuse::leave);
-      if (!control_socket_->Send(received->peer, refuse.head).ok())
+      const auto refusal =
+          frame_refusals_.Answer(received->peer, received->error->status, clock_.Now());
+      if (refusal.has_value() && !control_socket_->Send(received->peer, refusal->head).ok())
         VLOG(1) << "could not send the refusal";
       continue;
     }

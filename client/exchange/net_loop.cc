@@ -177,8 +177,11 @@ void NetLoop::ReceiveMessages(protocol::SessionActions* out) {
       if (received->error.has_value()) {
         if (received->error->fault == net::Fault::kOtherVersion)
           return EndWith(received->error->status.Within(Cat("server shard ", lane.shard)));
-        LOG_EVERY_N(WARNING, 100) << "refused a frame of server shard " << lane.shard << ": "
-                                  << received->error->status.message();
+        if (refused_frames_.Allow(clock_.Now())) {
+          LOG(WARNING) << "refused a frame of server shard " << lane.shard
+                       << refused_frames_.TakeAndMore() << ": "
+                       << received->error->status.message();
+        }
         continue;
       }
       session_.OnMessage(lane, {std::move(received->envelope), std::move(received->payload)},

@@ -21,6 +21,7 @@
 #include "common/base/channel.h"
 #include "common/base/clock.h"
 #include "common/base/hang_watch.h"
+#include "common/base/rate_limit.h"
 #include "common/base/signals.h"
 #include "common/base/threads.h"
 #include "common/net/poller.h"
@@ -114,6 +115,7 @@ class NetLoop : public client::Port {
   ExchangeCounters exchange_counters_;
   const Options options_;
   LoopClock clock_;
+  RateLimiter refused_frames_{3, std::chrono::seconds(1)};  // log lines about them
   net::Context context_;
   protocol::Session session_;
   Channel<Command> commands_;
