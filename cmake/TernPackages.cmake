@@ -20,7 +20,21 @@ endif()
 pkg_check_modules(zmq REQUIRED IMPORTED_TARGET libzmq)
 pkg_check_modules(sodium REQUIRED IMPORTED_TARGET libsodium)
 pkg_check_modules(isal REQUIRED IMPORTED_TARGET libisal)
-pkg_check_modules(httplib REQUIRED IMPORTED_TARGET cpp-httplib)
+pkg_check_modules(microhttpd REQUIRED IMPORTED_TARGET libmicrohttpd)
+
+# libzmq with Tern's patches where scripts/build_libzmq.sh has built it, else Debian's. The thread sanitizer needs a
+# shared library: scripts/tsan.supp names it.
+set(TERN_ZMQ ${CMAKE_SOURCE_DIR}/build/libzmq CACHE PATH "The libzmq of scripts/build_libzmq.sh; Debian's if it is not there")
+add_library(tern_zmq INTERFACE)
+if(EXISTS ${TERN_ZMQ}/stamp AND NOT TERN_SANITIZE STREQUAL "thread")
+  message(STATUS "libzmq: ${TERN_ZMQ}")
+  target_include_directories(tern_zmq SYSTEM INTERFACE ${TERN_ZMQ}/include)
+  target_compile_definitions(tern_zmq INTERFACE ZMQ_STATIC)
+  target_link_libraries(tern_zmq INTERFACE ${TERN_ZMQ}/lib/libzmq.a PkgConfig::sodium Threads::Threads rt)
+else()
+  message(STATUS "libzmq: Debian's, without Tern's patches (scripts/build_libzmq.sh)")
+  target_link_libraries(tern_zmq INTERFACE PkgConfig::zmq)
+endif()
 
 # oneDNN's CMake package requires the headers of OpenCL, which Tern does not use.
 find_library(TERN_DNNL_LIBRARY dnnl REQUIRED)

@@ -10,7 +10,8 @@ packages=(
   g++                    # the compiler, C++20
   cmake                  # 3.25 or newer
   ninja-build            # the build tool that cmake generates files for
-  pkg-config             # cmake finds ZeroMQ, libsodium, ISA-L and cpp-httplib with it
+  pkg-config             # cmake finds ZeroMQ, libsodium, ISA-L and libmicrohttpd with it
+  dpkg-dev               # unpacks Debian's source of libzmq (scripts/build_libzmq.sh)
   ccache                 # makes rebuilds fast
   git                    # used by lint and for the version
   # Libraries.
@@ -28,7 +29,7 @@ packages=(
   libjpeg62-turbo-dev    # libjpeg-turbo: JPEG images
   libpng-dev             # PNG images
   nlohmann-json3-dev     # JSON lines, headers of safetensors
-  libcpp-httplib-dev     # the metrics page
+  libmicrohttpd-dev      # the metrics page
   # To test.
   libgtest-dev           # GoogleTest
   libgmock-dev           # its matchers

@@ -14,7 +14,15 @@ if [ -e "$to" ] && [ ! -e "$to/bin/tern_worker" ]; then
   exit 64
 fi
 source scripts/lib/programs.sh
+if [ -z "${TERN_BUILD_DIR:-}" ]; then
+  scripts/install_deps.sh
+  scripts/build_libzmq.sh
+fi
 use_programs
+if [[ $("$bin/tern" --version) != *"with Tern's patches" ]]; then
+  echo "package: the programs in $bin are linked with Debian's libzmq; run scripts/build_libzmq.sh and build again" >&2
+  exit 1
+fi
 
 # Libraries of the target machine: the C library, and those of a GPU's driver and toolkit.
 node_has='^(linux-vdso|ld-linux-x86-64|libc|libm|libdl|librt|libpthread|libresolv|libanl|libutil)\.so'
@@ -28,6 +36,15 @@ package_of() {
   { dpkg-query -S "$1" 2>/dev/null || dpkg-query -S "${1#/usr}" 2>/dev/null || true; } | head -n 1 | cut -d: -f1
 }
 
+# The versions of what the package freezes: who runs it compares them with the distribution's security updates.
+frozen_versions() {
+  echo "# Made on $(date --utc +%F) by scripts/package.sh. Security updates of these packages need a new package."
+  echo "tern $(git describe --always --dirty 2>/dev/null || echo unknown)"
+  "$to/bin/tern" --version
+  echo "libzmq.a zeromq3 $(cat build/libzmq/version) with the patches in share/doc/libzmq"
+  sort -u "$1"
+}
+
 rm -rf "$to"
 mkdir -p "$to/lib" "$to/share/doc"
 build=$(dirname "$bin")
@@ -39,6 +56,8 @@ if [ -x "$build/bench/gpu_bench" ]; then
   cmake --install "$build" --prefix "$to" --component gpu_check >/dev/null
   programs+=("$to"/bench/gpu_bench "$to"/bench/net_steps "$to"/tests/kernels/gpu_kernels_test "$to"/tests/worker/engine/gpu_engine_test)
 fi
+versions=$(mktemp)
+trap 'rm -f "$versions"' EXIT
 while read -r name path; do
   [[ $name =~ $node_has ]] && continue
   if [ "$path" = not ]; then
@@ -47,10 +66,16 @@ while read -r name path; do
   fi
   cp -L "$path" "$to/lib/$name"
   package=$(package_of "$(realpath "$path")")
+  echo "$name ${package:-unknown} $([ -z "$package" ] || dpkg-query -W -f='${Version}' "$package")" >>"$versions"
   if [ -n "$package" ] && [ -r "/usr/share/doc/$package/copyright" ]; then
     cp "/usr/share/doc/$package/copyright" "$to/share/doc/$package.copyright"
   fi
 done < <(needed "${programs[@]}")
+
+# libzmq is linked into the programs.
+mkdir -p "$to/share/doc/libzmq"
+cp build/libzmq/doc/* "$to/share/doc/libzmq"
+frozen_versions "$versions" >"$to/share/doc/versions.txt"
 
 # Checks that no library of this machine is used, except those that every machine has.
 while read -r name path; do

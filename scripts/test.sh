@@ -5,6 +5,7 @@ cd "$(dirname "$0")/.."
 source scripts/lib/phases.sh
 
 phase install scripts/install_deps.sh
+phase libzmq scripts/build_libzmq.sh --try
 phase configure cmake --preset cpu
 phase build cmake --build --preset cpu -j "$(nproc)"
 phase test ctest --preset cpu -j "$(nproc)" --output-log build/cpu/ctest.log "$@"

@@ -6,7 +6,6 @@
 #include "common/base/logging.h"
 #include "common/base/stack_trace.h"
 #include "common/base/text.h"
-#include "server/malformed.h"
 
 namespace tern::server {
 
@@ -44,7 +43,7 @@ LaneLoop::LaneLoop(uint32_t lane, std::unique_ptr<DataLane> data_lane,
       checkpoint_failures_(registry->GetCounter("tern_server_checkpoint_failures_total",
                                                 "Checkpoints that could not be written",
                                                 {{"lane", std::to_string(lane)}})),
-            lane_counters_(*registry, lane),
+      lane_counters_(*registry, lane),
       door_(*registry, lane) {}
 
 LaneLoop::~LaneLoop() {
@@ -129,8 +128,8 @@ void LaneLoop::AfterMessages() {
 
 void LaneLoop::OnReceived(net::ReceivedMessage received, protocol::Sends* sends) {
   if (received.error.has_value()) {
-    LOG_EVERY_N(WARNING, 100) << "refused a frame: " << received.error->status.message();
-    sends->push_back({received.peer, AnswerToMalformed(*received.error)});
+    auto refusal = frame_refusals_.Answer(received.peer, *received.error, Now());
+    if (refusal.has_value()) sends->push_back({received.peer, std::move(*refusal)});
     return;
   }
   if (!door_.LetsIn(received)) {

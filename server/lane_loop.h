@@ -20,6 +20,7 @@
 #include "common/protocol/rounds/lane.h"
 #include "server/data_lane.h"
 #include "server/door.h"
+#include "server/frame_refusals.h"
 #include "server/lane_counters.h"
 #include "setup/setup.h"
 
@@ -80,6 +81,7 @@ class LaneLoop {
   Counter &unsent_answers_, &checkpoint_failures_;
   LaneCounters lane_counters_;
   Door door_;
+  FrameRefusals frame_refusals_;
   std::atomic<uint64_t> num_turns_{0};  // grows while the thread serves its socket
   HangWatch watch_;
   bool hangs_ = false;

@@ -13,7 +13,6 @@
 #include "common/net/address.h"
 #include "common/protocol/members/follower.h"
 #include "common/protocol/rounds/cells.h"
-#include "server/malformed.h"
 #include "setup/command_line.h"
 
 namespace tern::server {
@@ -222,8 +221,8 @@ void Server::Receive(protocol::ControlActions* new_actions) {
     std::optional<net::ReceivedMessage> received = control_socket_->Receive();
     if (!received.has_value()) break;
     if (received->error.has_value()) {
-      LOG_EVERY_N(WARNING, 100) << "refused a frame: " << received->error->status.message();
-      if (!control_socket_->Send(received->peer, AnswerToMalformed(*received->error).head).ok())
+      const auto refusal = frame_refusals_.Answer(received->peer, *received->error, clock_.Now());
+      if (refusal.has_value() && !control_socket_->Send(received->peer, refusal->head).ok())
         VLOG(1) << "could not send the refusal";
       continue;
     }

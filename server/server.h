@@ -20,6 +20,7 @@
 #include "common/net/zap_handler.h"
 #include "common/protocol/members/shard0/coordinator.h"
 #include "server/door.h"
+#include "server/frame_refusals.h"
 #include "server/lane_counters.h"
 #include "server/lane_loop.h"
 #include "setup/none_reminder.h"
@@ -94,6 +95,7 @@ class Server {
   std::unique_ptr<net::DealerSocket> shard0_socket_;  // to shard 0; null on shard 0 itself
   unsigned num_shard0_attempts_ = 0;                  // how often this shard tried to connect to it
   std::vector<net::PeerId> unreachable_peers_;        // peers to which a message could not be sent
+  FrameRefusals frame_refusals_;                      // of control_socket_
   net::Poller poller_;
   std::unique_ptr<protocol::Control> control_;
   const protocol::Coordinator* coordinator_ = nullptr;  // points to control_ on shard 0; else null

@@ -17,6 +17,7 @@
 #include "common/base/logging.h"
 #include "common/base/output_file.h"
 #include "common/base/text.h"
+#include "common/net/zmq_version.h"
 #include "setup/none_reminder.h"
 #include "setup/security.h"
 
@@ -154,7 +155,8 @@ Result<CommandLine> ParseCommandLine(int argc, char** argv, const std::string& r
       PrintHelp(role);
       std::exit(0);
     } else if (reader.name == "version") {
-      std::printf("tern_%s version %s\n", role.c_str(), TERN_VERSION);
+      std::printf("tern_%s version %s, %s\n", role.c_str(), TERN_VERSION,
+                  net::ZmqVersion().c_str());
       std::exit(0);
     } else if (reader.name == "set") {
       TERN_RETURN_IF_ERROR(reader.RequireValue());

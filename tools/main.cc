@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/base/text.h"
+#include "common/net/zmq_version.h"
 #include "tools/commands.h"
 
 namespace {
@@ -74,7 +75,7 @@ Status RunCommand(const Args& args) {
     return tern::Ok();
   }
   if (name == "version" || name == "--version") {
-    std::printf("tern version %s\n", TERN_VERSION);
+    std::printf("tern version %s, %s\n", TERN_VERSION, tern::net::ZmqVersion().c_str());
     return tern::Ok();
   }
   for (const Command& command : kCommands) {

@@ -1,96 +1,304 @@
 #include "common/net/metrics_page.h"
 
-#include <httplib.h>
+#include <arpa/inet.h>
+#include <microhttpd.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <strings.h>
+#include <sys/socket.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
-#include <exception>
-#include <thread>
+#include <cerrno>
+#include <list>
+#include <map>
+#include <string_view>
 #include <utility>
+#include <vector>
 
-#include "common/base/logging.h"
+#include "common/base/event_fd.h"
+#include "common/base/host_name.h"
 #include "common/base/text.h"
 #include "common/base/threads.h"
-#include "common/net/address.h"
+#include "common/net/tcp_listener.h"
 
 namespace tern::net {
 namespace {
 
-constexpr int kNumThreads = 2;
-constexpr size_t kMaxRequestBytes = 4096;
+constexpr size_t kMaxVisitors = 16;
+// The library's memory for a connection: a request's line and headers, and an answer's headers.
+constexpr size_t kVisitorBytes = 8192;
+constexpr Time kTimeToStop = std::chrono::seconds(1);
+// How long no client is accepted after the system refused to accept one (it has no descriptor).
+constexpr Time kAcceptPause = std::chrono::milliseconds(100);
 
-// Limits the server to two threads and short timeouts, so that slow clients cannot use more
-// threads.
-void SetLimits(httplib::Server* server) {
-  server->new_task_queue = [] { return new httplib::ThreadPool(kNumThreads); };
-  server->set_keep_alive_max_count(1);
-  server->set_read_timeout(2);
-  server->set_write_timeout(2);
-  server->set_payload_max_length(kMaxRequestBytes);
-  // The library's default would share a port with other processes instead of reporting that the
-  // port is in use.
-  server->set_socket_options([](socket_t socket) {
-    const int enabled = 1;
-    setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &enabled, sizeof enabled);
-  });
+bool IsSameName(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && strncasecmp(a.data(), b.data(), a.size()) == 0;
+}
+
+// The name in a Host header: without port and brackets.
+std::string NameInHost(std::string_view value) {
+  if (value.starts_with('[')) {
+    const size_t end = value.find(']');
+    return std::string(value.substr(1, end == std::string_view::npos ? end : end - 1));
+  }
+  return std::string(value.substr(0, value.find(':')));
+}
+
+bool IsIpAddress(const std::string& name) {
+  std::array<uint8_t, sizeof(in6_addr)> unused;
+  return inet_pton(AF_INET, name.c_str(), unused.data()) == 1 ||
+         inet_pton(AF_INET6, name.substr(0, name.find('%')).c_str(), unused.data()) == 1;
+}
+
+MHD_Result CollectHost(void* hosts, MHD_ValueKind, const char* key, const char* value) {
+  if (strcasecmp(key, MHD_HTTP_HEADER_HOST) == 0)
+    static_cast<std::vector<std::string>*>(hosts)->emplace_back(value == nullptr ? "" : value);
+  return MHD_YES;
+}
+
+void SetOption(int fd, int level, int name, int value) {
+  setsockopt(fd, level, name, &value, sizeof value);
+}
+
+int Milliseconds(Time time) {
+  return static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(time).count());
 }
 
 }  // namespace
 
-struct MetricsPage::Impl {
-  httplib::Server server;
-  uint16_t port = 0;
-  std::atomic<bool> has_ended{false};
-  Thread thread;
-
-  void Serve() {
-    try {
-      server.listen_after_bind();
-    } catch (const std::exception& e) {
-      LOG(ERROR) << "the metrics page has stopped: " << e.what();
-    }
-    has_ended = true;
-  }
-
+class MetricsPage::Impl {
+ public:
+  Impl(std::string host, std::unique_ptr<TcpListener> listener, std::function<std::string()> text,
+       Time request_time)
+      : host_(std::move(host)),
+        listener_(std::move(listener)),
+        text_(std::move(text)),
+        request_time_(request_time) {}
   ~Impl() {
-    server.stop();
-    thread.Join();
+    is_stopping_ = true;
+    wake_.Raise();
+    thread_.Join();
+    if (daemon_ != nullptr) MHD_stop_daemon(daemon_);
   }
+
+  Status Start() {
+    // The library neither listens nor has a thread: Serve() accepts clients and runs it. Without
+    // MHD_USE_ERROR_LOG it writes nothing about what clients do.
+    daemon_ = MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET, 0, nullptr, nullptr,
+                               &Impl::OnRequest, this,                                //
+                               MHD_OPTION_CONNECTION_LIMIT, unsigned{kMaxVisitors},   //
+                               MHD_OPTION_CONNECTION_MEMORY_LIMIT, kVisitorBytes,     //
+                               MHD_OPTION_NOTIFY_CONNECTION, &Impl::OnVisitor, this,  //
+                               MHD_OPTION_END);
+    if (daemon_ == nullptr || wake_.fd() < 0) {
+      return Status(Code::kInternal,
+                    "cannot serve metrics: no file descriptor or no memory is left; raise the "
+                    "limit of open files (ulimit -n)");
+    }
+    thread_ = Thread("metrics", [this] { Serve(); });
+    return Ok();
+  }
+
+  uint16_t port() const { return listener_->port(); }
+
+ private:
+  // A client that is connected.
+  struct Visitor {
+    int fd = -1;
+    Origin origin{};
+    Time deadline{};
+    bool is_answered = false;  // The library has its answer and sends it.
+  };
+
+  void Serve();
+  void Wait();
+  void AcceptVisitors();
+  // Closes a connection: MHD_run then calls OnVisitor.
+  void Cut(const Visitor& visitor);
+  void CutTheMostFrequent();
+  void CutTheLate();
+  // Whether nothing is left to do.
+  bool HasStopped();
+  std::pair<unsigned, std::string> Answer(MHD_Connection* connection, std::string_view path,
+                                          std::string_view method);
+  bool IsOwnHost(const std::vector<std::string>& hosts) const;
+
+  // What libmicrohttpd calls, on the page's thread.
+  static MHD_Result OnRequest(void* impl, MHD_Connection* connection, const char* path,
+                              const char* method, const char* version, const char* upload,
+                              size_t* upload_bytes, void** request);
+  static void OnVisitor(void* impl, MHD_Connection* connection, void** visitor,
+                        MHD_ConnectionNotificationCode event);
+
+  const std::string host_;
+  const std::unique_ptr<TcpListener> listener_;
+  const std::function<std::string()> text_;
+  const Time request_time_;
+  MHD_Daemon* daemon_ = nullptr;
+  EventFd wake_;
+  std::atomic<bool> is_stopping_{false};
+  // Of the page's thread only:
+  std::list<Visitor> visitors_;  // the oldest first
+  Visitor newcomer_;             // whom MHD_add_connection is about to report
+  Time no_accept_before_{};
+  Time stop_deadline_{};  // zero until the thread sees is_stopping_
+  Thread thread_;
 };
 
-Result<std::unique_ptr<MetricsPage>> MetricsPage::Start(const std::string& host, uint16_t port,
-                                                        std::function<std::string()> text) {
-  const auto addresses = Resolve(host == "*" ? "::" : host);
-  if (!addresses.ok()) return addresses.status();
-  const std::string address_text = ToString(Address{host, port});
-  try {
-    auto impl = std::make_unique<Impl>();
-    httplib::Server& server = impl->server;
-    SetLimits(&server);
-    server.Get("/metrics", [text = std::move(text)](const httplib::Request&, httplib::Response& r) {
-      r.set_content(text(), "text/plain; version=0.0.4; charset=utf-8");
-    });
-    const std::string& numeric_host = addresses->front();
-    const int bound_port = port == 0 ? server.bind_to_any_port(numeric_host)
-                           : server.bind_to_port(numeric_host, port) ? port
-                                                                     : -1;
-    if (bound_port <= 0) {
-      return Status(Code::kAddress, Cat("cannot serve metrics on ", address_text,
-                                        ": the port is in use, or the host is not an address of "
-                                        "this machine; choose another"));
-    }
-    impl->port = static_cast<uint16_t>(bound_port);
-    impl->thread = Thread("metrics", [i = impl.get()] { i->Serve(); });
-    // httplib's stop() has no effect before the server runs, so wait until it does.
-    while (!server.is_running() && !impl->has_ended) std::this_thread::yield();
-    return std::unique_ptr<MetricsPage>(new MetricsPage(std::move(impl)));
-  } catch (const std::exception& e) {
-    return Status(Code::kAddress, Cat("cannot serve metrics on ", address_text, ": ", e.what()));
+void MetricsPage::Impl::Serve() {
+  while (!HasStopped()) {
+    Wait();
+    if (!is_stopping_) AcceptVisitors();
+    CutTheLate();
+    MHD_run(daemon_);
   }
+}
+
+bool MetricsPage::Impl::HasStopped() {
+  if (!is_stopping_) return false;
+  if (stop_deadline_ == Time{}) stop_deadline_ = Now() + kTimeToStop;
+  return Now() >= stop_deadline_ ||
+         std::none_of(visitors_.begin(), visitors_.end(),
+                      [](const Visitor& visitor) { return visitor.is_answered; });
+}
+
+void MetricsPage::Impl::Wait() {
+  const int library_fd = MHD_get_daemon_info(daemon_, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+  const Time now = Now();
+  const bool is_pausing = now < no_accept_before_;
+  std::array<pollfd, 3> fds = {pollfd{library_fd, POLLIN, 0}, pollfd{listener_->fd(), POLLIN, 0},
+                               pollfd{wake_.fd(), POLLIN, 0}};
+  if (is_pausing || is_stopping_) fds[1].fd = -1;  // poll() ignores it.
+  if (is_stopping_) fds[2].fd = -1;
+  Time timeout = Time::max();
+  if (is_pausing) timeout = no_accept_before_ - now;
+  if (is_stopping_) timeout = std::min(timeout, std::max(stop_deadline_ - now, Time{}));
+  for (const Visitor& visitor : visitors_)
+    timeout = std::min(timeout, std::max(visitor.deadline - now, Time{}));
+  MHD_UNSIGNED_LONG_LONG library_ms = 0;
+  if (MHD_get_timeout(daemon_, &library_ms) == MHD_YES)
+    timeout = std::min<Time>(timeout, std::chrono::milliseconds(library_ms));
+  poll(fds.data(), fds.size(), timeout == Time::max() ? -1 : Milliseconds(timeout));
+}
+
+void MetricsPage::Impl::AcceptVisitors() {
+  if (Now() < no_accept_before_) return;
+  // Half of the places at most, so that a newcomer's request is read before another newcomer takes
+  // its place.
+  for (size_t i = 0; i < kMaxVisitors / 2; ++i) {
+    const std::optional<TcpListener::Client> client = listener_->Accept();
+    if (!client.has_value()) {
+      const bool is_system_full =
+          errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+      if (is_system_full) no_accept_before_ = Now() + kAcceptPause;
+      return;
+    }
+    if (visitors_.size() >= kMaxVisitors) CutTheMostFrequent();
+    newcomer_ = {client->fd, client->origin, Now() + request_time_, false};
+    // The system, too, gives up on a client that does not take the rest of its answer.
+    SetOption(client->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, Milliseconds(request_time_));
+    sockaddr_storage unused{};
+    unused.ss_family = AF_INET;
+    // The library closes the connection if it cannot take it.
+    MHD_add_connection(daemon_, client->fd, reinterpret_cast<sockaddr*>(&unused),
+                       sizeof(sockaddr_in));
+  }
+}
+
+void MetricsPage::Impl::Cut(const Visitor& visitor) {
+  // What was not sent yet is discarded.
+  const linger at_once{1, 0};
+  setsockopt(visitor.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+  shutdown(visitor.fd, SHUT_RDWR);
+}
+
+void MetricsPage::Impl::CutTheMostFrequent() {
+  std::map<Origin, int> connections;
+  for (const Visitor& visitor : visitors_) ++connections[visitor.origin];
+  const auto oldest_of_most =
+      std::max_element(visitors_.begin(), visitors_.end(), [&](const Visitor& a, const Visitor& b) {
+        return connections[a.origin] < connections[b.origin];
+      });
+  Cut(*oldest_of_most);
+  MHD_run(daemon_);
+}
+
+void MetricsPage::Impl::CutTheLate() {
+  const Time now = Now();
+  for (const Visitor& visitor : visitors_)
+    if (now >= visitor.deadline) Cut(visitor);
+}
+
+bool MetricsPage::Impl::IsOwnHost(const std::vector<std::string>& hosts) const {
+  if (hosts.size() != 1) return false;
+  const std::string name = NameInHost(hosts.front());
+  return IsIpAddress(name) || IsSameName(name, "localhost") || IsSameName(name, host_) ||
+         IsSameName(name, HostName());
+}
+
+std::pair<unsigned, std::string> MetricsPage::Impl::Answer(MHD_Connection* connection,
+                                                           std::string_view path,
+                                                           std::string_view method) {
+  std::vector<std::string> hosts;
+  MHD_get_connection_values(connection, MHD_HEADER_KIND, &CollectHost, &hosts);
+  if (!IsOwnHost(hosts)) {
+    return {MHD_HTTP_FORBIDDEN,
+            "The header Host has to be an IP address, localhost, this machine's name or the job's "
+            "metrics.host.\n"};
+  }
+  if (path != "/metrics") return {MHD_HTTP_NOT_FOUND, "The metrics are at /metrics.\n"};
+  if (method != MHD_HTTP_METHOD_GET && method != MHD_HTTP_METHOD_HEAD)
+    return {MHD_HTTP_METHOD_NOT_ALLOWED, "The metrics can only be read: GET or HEAD.\n"};
+  return {MHD_HTTP_OK, text_()};
+}
+
+MHD_Result MetricsPage::Impl::OnRequest(void* impl, MHD_Connection* connection, const char* path,
+                                        const char* method, const char*, const char*, size_t*,
+                                        void**) {
+  auto& page = *static_cast<Impl*>(impl);
+  // The answer does not wait for a body: the library then closes the connection without reading it.
+  auto [http_status, text] = page.Answer(connection, path, method);
+  MHD_Response* response =
+      MHD_create_response_from_buffer(text.size(), text.data(), MHD_RESPMEM_MUST_COPY);
+  if (response == nullptr) return MHD_NO;
+  MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
+                          "text/plain; version=0.0.4; charset=utf-8");
+  MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+  MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+  if (http_status == MHD_HTTP_METHOD_NOT_ALLOWED)
+    MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+  const MHD_Result result = MHD_queue_response(connection, http_status, response);
+  MHD_destroy_response(response);
+  const auto* info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+  static_cast<Visitor*>(info->socket_context)->is_answered = true;
+  return result;
+}
+
+void MetricsPage::Impl::OnVisitor(void* impl, MHD_Connection*, void** visitor,
+                                  MHD_ConnectionNotificationCode event) {
+  auto& page = *static_cast<Impl*>(impl);
+  if (event == MHD_CONNECTION_NOTIFY_STARTED) {
+    *visitor = &page.visitors_.emplace_back(page.newcomer_);
+  } else {
+    page.visitors_.remove_if([&](const Visitor& each) { return &each == *visitor; });
+  }
+}
+
+Result<std::unique_ptr<MetricsPage>> MetricsPage::Start(const std::string& host, uint16_t port,
+                                                        std::function<std::string()> text,
+                                                        Time request_time) {
+  auto listener = TcpListener::Listen(host, port);
+  if (!listener.ok()) return listener.status().Within("metrics page");
+  auto impl = std::make_unique<Impl>(host, std::move(*listener), std::move(text), request_time);
+  if (Status status = impl->Start(); !status.ok()) return status;
+  return std::unique_ptr<MetricsPage>(new MetricsPage(std::move(impl)));
 }
 
 MetricsPage::MetricsPage(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 MetricsPage::~MetricsPage() = default;
 
-uint16_t MetricsPage::port() const { return impl_->port; }
+uint16_t MetricsPage::port() const { return impl_->port(); }
 
 }  // namespace tern::net

@@ -12,6 +12,7 @@ use_programs() {
     bin=$PWD/build/cpu/bin
     echo '== install what is missing'
     scripts/install_deps.sh
+    scripts/build_libzmq.sh --try
     echo '== configure and build the programs in build/cpu'
     cmake --preset cpu --log-level=WARNING
     cmake --build --preset cpu -j "$(nproc)" --target tern tern_server tern_worker

@@ -47,7 +47,7 @@ VENDORS = {
     "oneDNN": (("dnnl", "oneapi/"), ["worker/engine"]),
     "CUDA": (("cuda", "cudnn", "cublas"), ["kernels", "worker/device", "worker/engine"]),
     "Highway": (("hwy/",), ["kernels"]),
-    "cpp-httplib": (("httplib",), ["common/net", "tools"]),
+    "libmicrohttpd": (("microhttpd",), ["common/net"]),
     "nlohmann-json": (("nlohmann/",), ["common/tensors", "setup", "tools", "worker/engine"]),
     "ISA-L": (("isa-l",), ["common/base"]),
     "libsodium": (("sodium",), ["common/base", "common/net", "setup"]),

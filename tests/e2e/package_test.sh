@@ -5,15 +5,30 @@ cd "$(dirname "$0")/../.."
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
+if [[ $("$1/bin/tern" --version) == *"without Tern's patches" ]]; then
+  if TERN_BUILD_DIR=$1 scripts/package.sh "$folder/made" 2>"$folder/said"; then
+    echo "a package with Debian's libzmq was made" >&2
+    exit 1
+  fi
+  grep -q 'scripts/build_libzmq.sh' "$folder/said"
+  echo "libzmq is Debian's here, which is refused in packages"
+  exit 0
+fi
 TERN_BUILD_DIR=$1 scripts/package.sh "$folder/made"
 mv "$folder/made" "$folder/moved"
 # The package has the licences.
 cmp LICENSE "$folder/moved/share/doc/tern/LICENSE"
 if command -v dpkg-query >/dev/null; then
-  for package in libzmq5 zlib1g libcom-err2; do
+  for package in libmicrohttpd12 zlib1g libsodium23; do
     test -s "$folder/moved/share/doc/$package.copyright"
   done
 fi
+for file in COPYING.LESSER libzmq.copyright 1-router-refuses-ids.patch; do
+  test -s "$folder/moved/share/doc/libzmq/$file"
+done
+# It says what it was made of.
+grep -Eq '^libpng16.so.16 libpng16-16 1[.]' "$folder/moved/share/doc/versions.txt"
+grep -Eq '^libzmq.a zeromq3 4[.]' "$folder/moved/share/doc/versions.txt"
 env -i "$folder/moved/bin/tern" run "$folder/moved/share/tern/configs/lenet_fashion.yaml" --free_ports \
   --set train.steps=10 --set train.batch_total=16 --set output_dir="$folder/out"
 

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -51,6 +53,13 @@ inline std::unique_ptr<RouterSocket> BindLoopback(Context& context, SocketOption
 inline std::unique_ptr<DealerSocket> ConnectTo(Context& context, const RouterSocket& router,
                                                SocketOptions options = {}) {
   return Value(DealerSocket::Connect(context, "127.0.0.1", router.port(), options));
+}
+
+// How much of this process is in memory.
+inline size_t ResidentBytes() {
+  size_t pages = 0, resident_pages = 0;
+  std::ifstream("/proc/self/statm") >> pages >> resident_pages;
+  return resident_pages * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
 
 // Waits for the next message of a socket; empty after a timeout.

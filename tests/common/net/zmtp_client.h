@@ -1,0 +1,73 @@
+// A TCP client that speaks ZeroMQ's protocol (ZMTP 3.1, mechanism NULL) byte by byte, so that it
+// can send what libzmq never would.
+#pragma once
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+
+namespace tern::net {
+
+class ZmtpClient {
+ public:
+  // Connects to 127.0.0.1:port and introduces itself as a DEALER with this routing id; an empty one
+  // means that the ROUTER gives it one.
+  ZmtpClient(uint16_t port, const std::string& routing_id) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    std::string greeting = "\xff" + std::string(8, '\0') + "\x7f\x03";
+    greeting += std::string(1, '\1') + "NULL";
+    greeting.resize(64);
+    Send(greeting);
+    char greeting_of_router[64];
+    EXPECT_EQ(recv(fd_, greeting_of_router, sizeof greeting_of_router, MSG_WAITALL), 64);
+    const std::string ready = std::string("\x05READY") + Property("Socket-Type", "DEALER") +
+                              Property("Identity", routing_id);
+    Send(std::string("\x04") + static_cast<char>(ready.size()) + ready);
+  }
+  ~ZmtpClient() { close(fd_); }
+  ZmtpClient(const ZmtpClient&) = delete;
+  ZmtpClient& operator=(const ZmtpClient&) = delete;
+
+  // Sends a frame, which is the last one of its message unless `has_more`. Returns whether the
+  // connection was still open.
+  bool SendFrame(const std::string& data, bool has_more) {
+    std::string frame(1, has_more ? '\3' : '\2');  // The size has 8 bytes.
+    for (int shift = 56; shift >= 0; shift -= 8)
+      frame += static_cast<char>(static_cast<uint64_t>(data.size()) >> shift);
+    return Send(frame + data);
+  }
+  // Receives and drops what arrives until the other side closes the connection. False if it does
+  // not for `seconds`.
+  bool WaitUntilClosed(int seconds = 20) {
+    const timeval timeout{seconds, 0};
+    setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+    char buffer[4096];
+    ssize_t received_bytes;
+    while ((received_bytes = recv(fd_, buffer, sizeof buffer, 0)) > 0) {
+    }
+    return received_bytes == 0 || errno == ECONNRESET;
+  }
+
+ private:
+  static std::string Property(const std::string& name, const std::string& value) {
+    return static_cast<char>(name.size()) + name + std::string(3, '\0') +
+           static_cast<char>(value.size()) + value;
+  }
+  bool Send(const std::string& bytes) {
+    return send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
+           static_cast<ssize_t>(bytes.size());
+  }
+
+  const int fd_;
+};
+
+}  // namespace tern::net
