@@ -10,6 +10,7 @@
 #include "common/base/signals.h"
 #include "server/server.h"
 #include "setup/command_line.h"
+#include "setup/security.h"
 
 namespace {
 
@@ -34,8 +35,13 @@ tern::Status RunServer(int argc, char** argv) {
     std::printf("%s", tern::config::ToYaml((*setup)->job).c_str());
     return tern::Ok();
   }
-  auto server = tern::server::Server::Make(**setup, signals,
-                                           {command_line->rank, command_line->progress_fd, {}});
+  tern::server::Server::Options options{command_line->rank, command_line->progress_fd, {}};
+  if (const auto& security = (*setup)->security; security != nullptr) {
+    options.read_allow_list = [&job = (*setup)->job, self = security->self] {
+      return tern::setup::LoadAllowList(job, self);
+    };
+  }
+  auto server = tern::server::Server::Make(**setup, signals, options);
   if (!server.ok()) return server.status();
   return (*server)->Run();
 }

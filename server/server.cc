@@ -48,7 +48,8 @@ Server::Server(const setup::Setup& setup, StopSignals& signals, const Options& o
       workers_present_(
           registry_.GetGauge("tern_server_workers_present", "Workers that take part now")),
       control_counters_(registry_, 0),
-      door_(registry_, 0) {}
+      door_(registry_, 0),
+      none_reminder_(setup.job) {}
 
 Status Server::Open() {
   const pb::Server& server_keys = setup_.job.servers(static_cast<int>(options_.shard));
@@ -197,6 +198,7 @@ Status Server::Run() {
     Execute(std::move(new_actions));
     control_counters_.Export(control_->lane());
     ReportProgress();
+    if (none_reminder_.IsDue(clock_.Now())) LOG(WARNING) << setup::kNoneWarning;
   }
   WriteSummary();
   control_socket_->CloseAfterFlush();

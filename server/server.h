@@ -22,6 +22,7 @@
 #include "server/door.h"
 #include "server/lane_counters.h"
 #include "server/lane_loop.h"
+#include "setup/none_reminder.h"
 #include "setup/report.h"
 #include "setup/setup.h"
 
@@ -103,6 +104,7 @@ class Server {
   bool has_ended_ = false;
   Status final_status_;
   Time last_progress_at_{};
+  setup::NoneReminder none_reminder_;
   setup::JobPosition job_position_;  // updated only on shard 0
 };
 

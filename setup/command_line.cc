@@ -9,17 +9,22 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "common/base/atomic_file.h"
 #include "common/base/logging.h"
 #include "common/base/text.h"
+#include "setup/none_reminder.h"
+#include "setup/security.h"
 
 DEFINE_string(job, "", "");
 DEFINE_int32(rank, -1, "");
 DEFINE_bool(check, false, "");
 DEFINE_string(evaluate, "", "");
 DEFINE_int32(progress_fd, -1, "");
+DEFINE_int32(keys_fd, -1, "");
 
 namespace tern::setup {
 
@@ -40,6 +45,7 @@ const std::vector<KnownFlag> kFlags = {
     {"log_dir", "DIR: the folder of the logs; default: output_dir/logs of the job"},
     {"progress_fd",
      "N: an open file descriptor to which progress is written, one JSON object per line"},
+    {"keys_fd", "N: an open file descriptor with this daemon's keys, which `tern run` makes"},
     {"v", "N: log messages up to this verbosity level"},
     {"vmodule", "NAME=N,...: the verbosity level of single source files"},
 };
@@ -123,6 +129,20 @@ void RaiseFileLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);  // Without success, the limit stays as it was.
 }
 
+// Sets the members of `setup` that come from key files.
+Status LoadKeys(const CommandLine& line, const std::string& role, Setup* setup) {
+  const net::Principal self{
+      role == "server" ? net::Principal::Role::kShard : net::Principal::Role::kWorker, line.rank};
+  Result<net::Security> security = LoadSecurity(setup->job, self, line.keys_fd);
+  if (!security.ok()) return security.status();
+  if (security->mechanism != net::Security::Mechanism::kNull)
+    setup->security = std::make_shared<net::Security>(std::move(*security));
+  auto checkpoint_secret = LoadCheckpointSecret(setup->job);
+  if (!checkpoint_secret.ok()) return checkpoint_secret.status();
+  setup->checkpoint_secret = std::move(*checkpoint_secret);
+  return Ok();
+}
+
 }  // namespace
 
 Result<CommandLine> ParseCommandLine(int argc, char** argv, const std::string& role) {
@@ -148,9 +168,11 @@ Result<CommandLine> ParseCommandLine(int argc, char** argv, const std::string& r
   if (!FLAGS_evaluate.empty() && FLAGS_rank < 0) FLAGS_rank = 0;
   if (FLAGS_rank < 0)
     return UsageError("--rank N is missing: the number of this " + role + " in the job, from 0");
-  if (FLAGS_progress_fd >= 0 && fcntl(FLAGS_progress_fd, F_GETFD) < 0) {
-    return Status(Code::kUsage, Cat("--progress_fd ", FLAGS_progress_fd,
-                                    ": no file descriptor with that number is open"));
+  for (const auto& [name, fd] :
+       {std::pair{"progress_fd", FLAGS_progress_fd}, std::pair{"keys_fd", FLAGS_keys_fd}}) {
+    if (fd < 0 || fcntl(fd, F_GETFD) >= 0) continue;
+    return Status(Code::kUsage,
+                  Cat("--", name, " ", fd, ": no file descriptor with that number is open"));
   }
   line.job_path = FLAGS_job;
   line.rank = static_cast<uint32_t>(FLAGS_rank);
@@ -158,6 +180,7 @@ Result<CommandLine> ParseCommandLine(int argc, char** argv, const std::string& r
   line.weights_path = FLAGS_evaluate;
   line.log_dir = FLAGS_log_dir;
   line.progress_fd = FLAGS_progress_fd;
+  line.keys_fd = FLAGS_keys_fd;
   return line;
 }
 
@@ -178,14 +201,14 @@ Result<std::unique_ptr<Setup>> StartDaemon(
                       num_ranks == 1 ? "" : "s", ", so the rank is at most ", num_ranks - 1));
   }
   if (line.check_only) return setup;
+  if (line.weights_path.empty()) TERN_RETURN_IF_ERROR(LoadKeys(line, role, setup->get()));
   if (before_writing) TERN_RETURN_IF_ERROR(before_writing(job));
   TERN_RETURN_IF_ERROR(
       InitLogging("tern_" + role, Cat(role, ".", line.rank),
                   line.log_dir.empty() ? job.output_dir() + "/logs" : line.log_dir));
   LOG(INFO) << "the job as this " << role << " understands it:\n" << config::ToYaml(job);
   if (job.security() == pb::Job::none) {
-    LOG(WARNING) << "security: none: peers are not authenticated; anyone who can reach the ports "
-                    "may take part";
+    LOG(WARNING) << kNoneWarning;
   }
   return setup;
 }

@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <string_view>
 #include <utility>
 
 #include "common/algorithm/algorithms.h"
@@ -157,6 +159,30 @@ size_t MaxPayloadBytes(const Setup& setup, uint32_t lane) {
          (64 << 10);
 }
 
+namespace {
+
+// The function that computes tags of checkpoints; null without a secret.
+checkpoint::TagFunction TagOf(const std::shared_ptr<const net::SecretKey>& secret) {
+  if (secret == nullptr) return nullptr;
+  return [secret](std::string_view manifest, std::string_view state) {
+    crypto_generichash_state hash;
+    std::array<uint8_t, crypto_generichash_BYTES> tag{};
+    crypto_generichash_init(&hash, secret->data(), net::SecretKey::kSize, tag.size());
+    // The size in front says where the manifest ends and the state begins.
+    const uint64_t manifest_bytes = manifest.size();
+    crypto_generichash_update(&hash, reinterpret_cast<const uint8_t*>(&manifest_bytes),
+                              sizeof manifest_bytes);
+    for (const std::string_view part : {manifest, state})
+      crypto_generichash_update(&hash, reinterpret_cast<const uint8_t*>(part.data()), part.size());
+    crypto_generichash_final(&hash, tag.data(), tag.size());
+    std::array<char, 2 * crypto_generichash_BYTES + 1> text{};
+    sodium_bin2hex(text.data(), text.size(), tag.data(), tag.size());
+    return std::string(text.data());
+  };
+}
+
+}  // namespace
+
 checkpoint::Owner CheckpointOwner(const Setup& setup, const std::string& output_dir,
                                   const std::string& name) {
   return {output_dir + "/checkpoints/" + name,
@@ -165,7 +191,8 @@ checkpoint::Owner CheckpointOwner(const Setup& setup, const std::string& output_
           config::StateDigest(setup.job),
           setup.hello.model_digest(),
           setup.hello.plan_digest(),
-          config::JobText(setup.job)};
+          config::JobText(setup.job),
+          TagOf(setup.checkpoint_secret)};
 }
 
 uint64_t RandomIncarnation() {

@@ -29,6 +29,8 @@ struct Setup {
   pb::Hello hello;
   // This daemon's keys, and those of its peers; null: as net::Security::Mechanism::kNull.
   std::shared_ptr<const net::Security> security;
+  // The secret of keys.checkpoint; null if the job has none. Like `security`, set by StartDaemon.
+  std::shared_ptr<const net::SecretKey> checkpoint_secret;
 };
 
 // The names of models, codecs, algorithms and so on that a job may use in this build, by table
@@ -45,7 +47,7 @@ Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
 size_t MaxPayloadBytes(const Setup& setup, uint32_t lane);
 
 // Describes a daemon's checkpoints, which are in OUTPUT_DIR/checkpoints/NAME, and what they belong
-// to.
+// to. With a checkpoint secret, they have tags: BLAKE2b-256 with the secret as its key.
 checkpoint::Owner CheckpointOwner(const Setup& setup, const std::string& output_dir,
                                   const std::string& name);
 

@@ -23,6 +23,8 @@ Status CheckJob(const Args& args);
 Status ShowModel(const Args& args);
 // Forecasts a job's speed with other links, workers, codecs and algorithms (forecast/predict.cc).
 Status PredictJob(const Args& args);
+// Makes the keys of a job (keys.cc).
+Status ManageKeys(const Args& args);
 // Converts files between Tern's formats and others (convert/convert.cc).
 Status ConvertFiles(const Args& args);
 

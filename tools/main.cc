@@ -28,6 +28,8 @@ const std::vector<Command> kCommands = {
     {"check", "JOB [--set KEY=VALUE]...",
      "check a job; print it with all defaults, its exchange plan and the memory that it needs",
      &tern::tools::CheckJob},
+    {"keys", "make DIR --job JOB [--set KEY=VALUE]...",
+     "make the keys of a job with security: curve, in a new folder", &tern::tools::ManageKeys},
     {"model",
      "NAME [--channels N] [--height N] [--width N] [--classes N] [--batch_norm] [--netdef | "
      "--json]",

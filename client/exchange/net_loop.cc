@@ -55,7 +55,8 @@ NetLoop::NetLoop(const setup::Setup& setup, StopSignals& signals, Registry& regi
       exchange_counters_(setup.plan, registry),
       options_(std::move(options)),
       clock_(setup.timings.heartbeat),
-      session_(SessionOptions(setup, options_)) {}
+      session_(SessionOptions(setup, options_)),
+      none_reminder_(setup.job) {}
 
 NetLoop::~NetLoop() { (void)Join(); }
 
@@ -105,6 +106,7 @@ void NetLoop::Run() {
     session_.SetProgress(progress_.NumAdvances(), progress_.WaitsForOthers(events_.size()),
                          counters);
     WatchTraining(protocol::ProgressTimeout(setup_.timings, counters));
+    if (none_reminder_.IsDue(clock_.Now())) LOG(WARNING) << setup::kNoneWarning;
     session_.OnTimer(clock_.Now(), &message_actions);
     ExecuteActions(std::move(message_actions));
   }

@@ -26,6 +26,7 @@
 #include "common/net/poller.h"
 #include "common/net/socket.h"
 #include "common/protocol/members/session/session.h"
+#include "setup/none_reminder.h"
 #include "setup/setup.h"
 
 namespace tern::client {
@@ -122,6 +123,7 @@ class NetLoop : public client::Port {
   unsigned num_connects_ = 0;
   const pthread_t compute_thread_ = pthread_self();
   HangWatch training_watch_;
+  setup::NoneReminder none_reminder_;
   std::atomic<bool> join_called_{false};
   bool has_ended_ = false;
   Status end_status_;

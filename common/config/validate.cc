@@ -17,6 +17,7 @@ class JobChecker : private CrossKeyChecker {
   void Check() {
     CheckServers();
     CheckLoopback();
+    CheckKeys();
     CheckWorkers();
     CheckModel();
     CheckExchange();
@@ -104,8 +105,29 @@ class JobChecker : private CrossKeyChecker {
     if (IsLoopback(host) || !AreValid({key})) return;
     Report(key, Excerpt(text),
            "a loopback address (127.0.0.0/8, ::1 or localhost), because the job has security: "
-           "loopback; to use other machines set security: none, but then anyone who can reach the "
-           "ports may take part");
+           "loopback; to use other machines set security: curve and make keys with `tern keys "
+           "make`; or set security: none, but then anyone who can reach the ports may take part");
+  }
+
+  void CheckKeys() {
+    const pb::Keys& keys = job_.keys();
+    if (keys.ByteSizeLong() == 0 || !AreValid({"security", "keys"})) return;
+    if (job_.security() != pb::Job::curve) {
+      return Report("keys", "keys with security: " + pb::Job::Security_Name(job_.security()),
+                    "keys only with security: curve");
+    }
+    if (keys.dir().empty() && (keys.own().empty() || keys.peers().empty())) {
+      Report("keys.dir", "nothing",
+             "the folder that `tern keys make` wrote; or set keys.own and keys.peers");
+    }
+    std::string own = keys.own();
+    for (const std::string placeholder : {"{role}", "{rank}"}) {
+      while (own.find(placeholder) != std::string::npos)
+        own.erase(own.find(placeholder), placeholder.size());
+    }
+    if (own.find_first_of("{}") != std::string::npos) {
+      Report("keys.own", Excerpt(keys.own()), "a path in which only {role} and {rank} have braces");
+    }
   }
 
   void CheckWorkers() {

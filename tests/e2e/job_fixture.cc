@@ -264,7 +264,7 @@ TestProgram& TestJob::Start(const std::string& name, const std::string& path,
   spec.environment = {"OMP_WAIT_POLICY=passive", "RES_OPTIONS=timeout:1 attempts:1"};
   spec.stdout_path = Cat(folder_, "/programs/", programs_.size(), ".", name, ".out");
   spec.stderr_path = Cat(folder_, "/programs/", programs_.size(), ".", name, ".err");
-  spec.inherited_fd = name == "server.0" ? progress_fd_ : -1;
+  if (name == "server.0" && progress_fd_ >= 0) spec.inherited_fds = {progress_fd_};
   programs_.push_back(std::make_unique<TestProgram>(spec));
   return *programs_.back();
 }

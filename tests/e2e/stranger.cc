@@ -4,16 +4,23 @@
 #include <zmq.h>
 
 #include <span>
+#include <utility>
 
 #include "common/base/clock.h"
 #include "common/net/frame.h"
 
 namespace tern::e2e {
 
-Stranger::Stranger(uint16_t port)
+Stranger::Stranger(uint16_t port, const std::optional<StrangerKeys>& keys)
     : context_(zmq_ctx_new()), socket_(zmq_socket(context_, ZMQ_DEALER)) {
   const int linger_ms = 0;
   zmq_setsockopt(socket_, ZMQ_LINGER, &linger_ms, sizeof linger_ms);
+  if (keys.has_value()) {
+    for (const auto& [option, key] : {std::pair{ZMQ_CURVE_SERVERKEY, &keys->server_public},
+                                      std::pair{ZMQ_CURVE_PUBLICKEY, &keys->own_public},
+                                      std::pair{ZMQ_CURVE_SECRETKEY, &keys->own_secret}})
+      EXPECT_EQ(zmq_setsockopt(socket_, option, key->c_str(), key->size() + 1), 0);
+  }
   EXPECT_EQ(zmq_connect(socket_, ("tcp://127.0.0.1:" + std::to_string(port)).c_str()), 0);
 }
 

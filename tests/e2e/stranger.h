@@ -11,9 +11,16 @@
 
 namespace tern::e2e {
 
+// The keys of a client that uses CURVE, as text (common/net/keys.h).
+struct StrangerKeys {
+  std::string server_public;  // the key that the client expects of the server
+  std::string own_public, own_secret;
+};
+
 class Stranger {
  public:
-  explicit Stranger(uint16_t port);  // connects to 127.0.0.1
+  // Connects to 127.0.0.1, without CURVE if there are no keys.
+  explicit Stranger(uint16_t port, const std::optional<StrangerKeys>& keys = {});
   ~Stranger();
   Stranger(const Stranger&) = delete;
   Stranger& operator=(const Stranger&) = delete;

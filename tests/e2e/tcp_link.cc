@@ -61,6 +61,11 @@ void TcpLink::SetLinkUp(bool is_up) {
             static_cast<ssize_t>(sizeof wake_increment));
 }
 
+std::string TcpLink::Recording() const {
+  const std::lock_guard lock(recording_mutex_);
+  return recording_;
+}
+
 void TcpLink::ForwardUntilQuit() {
   while (!must_quit_) {
     std::vector<pollfd> poll_fds = {{wake_fd_, POLLIN, 0}};
@@ -79,7 +84,7 @@ void TcpLink::ForwardUntilQuit() {
     if (read(wake_fd_, &wake_count, sizeof wake_count) < 0 && errno != EAGAIN) return;
     if (!is_up_) continue;
     for (size_t i = 0; i < listeners_.size(); ++i) AcceptAll(listeners_[i], ports_[i]);
-    std::erase_if(connections_, [](const auto& connection) {
+    std::erase_if(connections_, [this](const auto& connection) {
       if (Forward(connection.get())) return false;
       close(connection->client_fd);
       close(connection->server_fd);
@@ -123,8 +128,11 @@ bool TcpLink::Forward(Direction* direction) {
     if (read_bytes < 0 && (errno == EAGAIN || errno == ENOTCONN))
       break;  // ENOTCONN: the connection is not established yet
     if (read_bytes <= 0) direction->is_ended = true;
-    if (read_bytes > 0)
-      direction->buffered_bytes.append(read_buffer.data(), static_cast<size_t>(read_bytes));
+    if (read_bytes <= 0) continue;
+    direction->buffered_bytes.append(read_buffer.data(), static_cast<size_t>(read_bytes));
+    const std::lock_guard lock(recording_mutex_);
+    if (recording_.size() < kMaxRecordedBytes)
+      recording_.append(read_buffer.data(), static_cast<size_t>(read_bytes));
   }
   while (!direction->buffered_bytes.empty()) {
     const ssize_t sent_bytes = send(direction->to_fd, direction->buffered_bytes.data(),

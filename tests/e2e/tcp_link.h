@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,6 +22,9 @@ class TcpLink {
   TcpLink& operator=(const TcpLink&) = delete;
 
   void SetLinkUp(bool is_up);
+  // All bytes that were forwarded so far, in both directions, up to kMaxRecordedBytes.
+  std::string Recording() const;
+  static constexpr size_t kMaxRecordedBytes = 32 << 20;
 
  private:
   // One direction of a connection.
@@ -39,15 +43,17 @@ class TcpLink {
   void AcceptAll(int listener, uint16_t port);
   // Forwards as many bytes as possible without waiting, in both directions. Returns whether both
   // directions are still open.
-  static bool Forward(ForwardedConnection* connection);
+  bool Forward(ForwardedConnection* connection);
   // The same for one direction.
-  static bool Forward(Direction* direction);
+  bool Forward(Direction* direction);
 
   std::vector<uint16_t> ports_;
   std::vector<int> listeners_;
   std::vector<std::unique_ptr<ForwardedConnection>> connections_;
   int wake_fd_ = -1;  // an eventfd; writing to it wakes the thread from poll()
   std::atomic<bool> is_up_{true}, must_quit_{false};
+  mutable std::mutex recording_mutex_;
+  std::string recording_;  // guarded by recording_mutex_
   std::thread thread_;
 };
 

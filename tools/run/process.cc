@@ -76,7 +76,8 @@ Result<OwnedFd> OpenOutput(const std::string& path, bool appends) {
 struct Child {
   char* const* arguments;
   char* const* environment;
-  int out_fd, err_fd, inherited_fd, error_pipe;
+  int out_fd, err_fd, error_pipe;
+  const std::vector<int>& inherited_fds;
   pid_t parent;
 };
 
@@ -90,7 +91,8 @@ struct Child {
   const bool is_ready = null_fd >= 0 && dup2(null_fd, STDIN_FILENO) >= 0 &&
                         dup2(child.out_fd, STDOUT_FILENO) >= 0 &&
                         dup2(child.err_fd, STDERR_FILENO) >= 0 &&
-                        (child.inherited_fd < 0 || fcntl(child.inherited_fd, F_SETFD, 0) == 0);
+                        std::all_of(child.inherited_fds.begin(), child.inherited_fds.end(),
+                                    [](int fd) { return fcntl(fd, F_SETFD, 0) == 0; });
   if (null_fd > STDERR_FILENO) close(null_fd);
   StopSignals::Unblock();
   if (is_ready) execve(child.arguments[0], child.arguments, child.environment);
@@ -143,7 +145,7 @@ Result<std::unique_ptr<Process>> Process::Start(const ProcessSpec& spec) {
   OwnedFd error_reader(pipe_fds[0]), error_writer(pipe_fds[1]);
   const Child child{
       command_pointers.data(), environment_pointers.data(), out_file->get(), err_file->get(),
-      spec.inherited_fd,       error_writer.get(),          getpid()};
+      error_writer.get(),      spec.inherited_fds,          getpid()};
   const pid_t pid = fork();
   if (pid == 0) ExecChild(child);
   if (pid < 0)

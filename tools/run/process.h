@@ -23,7 +23,8 @@ struct ProcessSpec {
   std::string stdout_path, stderr_path;  // The files for the process's output.
   // True: the output is appended to these files. False: they are truncated.
   bool appends_output = false;
-  int inherited_fd = -1;  // A descriptor that the child inherits under the same number; -1: none.
+  // Descriptors that the child inherits under the same numbers.
+  std::vector<int> inherited_fds;
 };
 
 // How a process ended.

@@ -19,6 +19,7 @@
 #include "setup/setup.h"
 #include "tools/arguments.h"
 #include "tools/commands.h"
+#include "tools/run/ephemeral_keys.h"
 #include "tools/run/free_ports.h"
 #include "tools/run/run_result.h"
 #include "tools/run/screen.h"
@@ -84,6 +85,15 @@ ProcessSpec MakeSpec(const RunPlan& plan, const std::string& role, uint32_t rank
   return spec;
 }
 
+// Gives each member its own keys of `keys`: the members are the servers, then the workers.
+void GiveKeys(const EphemeralKeys& keys, std::vector<Supervisor::Member>* members) {
+  for (size_t i = 0; i < keys.fds().size(); ++i) {
+    ProcessSpec& spec = (*members)[i].spec;
+    spec.inherited_fds.push_back(keys.fds()[i]);
+    spec.arguments.insert(spec.arguments.end(), {"--keys_fd", Cat(keys.fds()[i])});
+  }
+}
+
 Result<std::vector<Supervisor::Member>> MakeMembers(const RunPlan& plan, int progress_fd) {
   const Result<std::string> server_program = FindProgram("tern_server");
   if (!server_program.ok()) return server_program.status();
@@ -100,7 +110,7 @@ Result<std::vector<Supervisor::Member>> MakeMembers(const RunPlan& plan, int pro
   for (uint32_t shard = 0; shard < plan.setup->plan.data_lanes.size(); ++shard) {
     ProcessSpec spec = MakeSpec(plan, "server", shard, *server_program);
     if (shard == 0) {
-      spec.inherited_fd = progress_fd;
+      spec.inherited_fds = {progress_fd};
       spec.arguments.insert(spec.arguments.end(), {"--progress_fd", Cat(progress_fd)});
     }
     // No server that a user starts can replace shard 0, the server that reports progress: a user's
@@ -206,6 +216,9 @@ Status RunJob(const Args& args) {
     return Status(Code::kInternal, Cat("cannot create a pipe: ", std::strerror(errno)));
   Result<std::vector<Supervisor::Member>> members = MakeMembers(*plan, progress_pipe.writer());
   if (!members.ok()) return members.status();
+  const auto keys = EphemeralKeys::MakeFor(plan->setup->job);
+  if (!keys.ok()) return keys.status();
+  GiveKeys(**keys, &*members);
   Screen screen;
   Supervisor::Options options;
   options.members = std::move(*members);

@@ -131,7 +131,7 @@ TEST_F(ProcessTest, InheritsOnlyTheGivenDescriptor) {
   ASSERT_EQ(pipe2(closed_pipe.data(), O_CLOEXEC), 0);
   ProcessSpec spec =
       ShellSpec(Cat("echo hello >&", inherited_pipe[1], "; echo no >&", closed_pipe[1]));
-  spec.inherited_fd = inherited_pipe[1];
+  spec.inherited_fds = {inherited_pipe[1]};
   const Exit exit = WaitForExit(*StartProcess(spec));
   EXPECT_NE(exit.code, 0) << "the other one is closed";
   std::array<char, 16> received{};

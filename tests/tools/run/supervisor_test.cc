@@ -43,7 +43,7 @@ class SupervisorTest : public testing::Test {
         "-c", Cat("D=", folder_, "; say() { echo \"$1\" >&", progress_pipe_[1], "; }\n", script)};
     member.spec.stdout_path = folder_ + "/" + member.spec.name + ".out";
     member.spec.stderr_path = folder_ + "/" + member.spec.name + ".err";
-    member.spec.inherited_fd = progress_pipe_[1];
+    member.spec.inherited_fds = {progress_pipe_[1]};
     member.job_waits = job_waits;
     member.is_worker = !options_.members.empty();
     member.grace = member.grace_if_irreplaceable = seconds(60);
