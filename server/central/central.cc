@@ -28,11 +28,16 @@ Status CheckSegment(const setup::Setup& setup, const codec::Segment& segment,
                       "parameters must read every push alone: set exchange.scaler to per_worker");
   }
   if (needs_whole_tensors && segment.count != setup.plan.tensor_count[segment.tensor]) {
-    return Status(Code::kBadJob,
-                  Cat("train.optimizer.name is '", setup.job.train().optimizer().name(),
-                      "', which needs whole tensors, but ", tensor,
-                      " is cut over several chunks: set exchange.chunk_kib to at least ",
-                      (setup.plan.tensor_count[segment.tensor] + 255) / 256));
+    const uint64_t tensor_kib = (setup.plan.tensor_count[segment.tensor] + 255) / 256;
+    const bool is_too_large = setup.job.security() == pb::Job::curve &&
+                              tensor_kib > protocol::kMaxEncryptedPayload / 1024;
+    return Status(
+        Code::kBadJob,
+        Cat("train.optimizer.name is '", setup.job.train().optimizer().name(),
+            "', which needs whole tensors, but ", tensor, " is cut over several chunks: ",
+            is_too_large ? std::string("with security: curve a chunk has at most 256 KiB; "
+                                       "set train.parameters to localized")
+                         : Cat("set exchange.chunk_kib to at least ", tensor_kib)));
   }
   return Ok();
 }

@@ -167,33 +167,63 @@ uint64_t EndOfGroup(const ExchangePlan& plan, const Bucket& bucket, uint64_t beg
   return begin + std::min(left_in_tensor, plan.codec_of[t]->Granularity(plan.column[t]));
 }
 
-// Cuts buckets into chunks of about `limit` elements. Assigns the chunks to the server shards
-// round-robin, and the chunks of a shard to its data lanes (sockets) round-robin.
-void CutChunks(uint64_t limit, ExchangePlan* plan) {
+// The chunks of a bucket, each of about `limit` elements.
+std::vector<Chunk> ChunksOf(const ExchangePlan& plan, const Bucket& bucket, uint64_t limit) {
+  std::vector<Chunk> chunks;
+  const uint64_t num_chunks = std::max<uint64_t>(1, (bucket.count + limit - 1) / limit);
+  const uint64_t chunk_elements = (bucket.count + num_chunks - 1) / num_chunks;
+  for (uint64_t begin = bucket.begin, end = bucket.begin + bucket.count; begin < end;) {
+    uint64_t chunk_end = CutBefore(plan, bucket, std::min(begin + chunk_elements, end));
+    // A group of elements that are coded together may be larger than `limit`.
+    if (chunk_end <= begin) chunk_end = std::min(end, EndOfGroup(plan, bucket, begin));
+    Chunk chunk = MakeChunk(plan, bucket, begin, chunk_end - begin);
+    chunk.index = static_cast<uint32_t>(chunks.size());
+    if (chunk.index == 0 && plan.scaler_age_rounds != 0) {
+      chunk.num_scalers = bucket.shared_parts.size();
+      chunk.max_push_bytes += chunk.num_scalers * sizeof(float);
+      chunk.max_sum_bytes += chunk.num_scalers * sizeof(float);
+    }
+    chunks.push_back(std::move(chunk));
+    begin = chunk_end;
+  }
+  return chunks;
+}
+
+uint64_t LargestPayload(const ExchangePlan& plan, const Chunk& chunk) {
+  const uint64_t uncoded_bytes = plan.is_central ? chunk.count * sizeof(float) : 0;
+  return std::max<uint64_t>({chunk.max_push_bytes, chunk.max_sum_bytes, uncoded_bytes});
+}
+
+uint64_t LargestPayload(const ExchangePlan& plan, const std::vector<Chunk>& chunks) {
+  uint64_t largest = 0;
+  for (const Chunk& chunk : chunks) largest = std::max(largest, LargestPayload(plan, chunk));
+  return largest;
+}
+
+// Cuts buckets into chunks of about `limit` elements; fewer where a payload could otherwise be
+// larger than `max_payload` bytes, unless that is because of elements that are coded together.
+// Assigns the chunks to the server shards round-robin, and the chunks of a shard to its data lanes
+// (sockets) round-robin.
+void CutChunks(uint64_t limit, uint64_t max_payload, ExchangePlan* plan) {
   uint64_t num_assigned_chunks = 0;
   const uint64_t num_shards = plan->data_lanes.size();
   for (size_t b = 0; b < plan->buckets.size(); ++b) {
     Bucket& bucket = plan->buckets[b];
-    const uint64_t num_chunks = std::max<uint64_t>(1, (bucket.count + limit - 1) / limit);
-    const uint64_t chunk_elements = (bucket.count + num_chunks - 1) / num_chunks;
-    for (uint64_t begin = bucket.begin, end = bucket.begin + bucket.count; begin < end;
-         ++num_assigned_chunks) {
-      uint64_t chunk_end = CutBefore(*plan, bucket, std::min(begin + chunk_elements, end));
-      // A group of elements that are coded together may be larger than `limit`.
-      if (chunk_end <= begin) chunk_end = std::min(end, EndOfGroup(*plan, bucket, begin));
-      Chunk chunk = MakeChunk(*plan, bucket, begin, chunk_end - begin);
+    bucket.chunks = ChunksOf(*plan, bucket, limit);
+    uint64_t largest_payload = LargestPayload(*plan, bucket.chunks);
+    for (uint64_t half = limit / 2; largest_payload > max_payload && half > 0; half /= 2) {
+      std::vector<Chunk> smaller_chunks = ChunksOf(*plan, bucket, half);
+      const uint64_t smaller_payload = LargestPayload(*plan, smaller_chunks);
+      if (smaller_payload == largest_payload && half < bucket.count) break;
+      bucket.chunks = std::move(smaller_chunks);
+      largest_payload = smaller_payload;
+    }
+    for (Chunk& chunk : bucket.chunks) {
       chunk.bucket = static_cast<uint32_t>(b);
-      chunk.index = static_cast<uint32_t>(bucket.chunks.size());
-      if (chunk.index == 0 && plan->scaler_age_rounds != 0) {
-        chunk.num_scalers = bucket.shared_parts.size();
-        chunk.max_push_bytes += chunk.num_scalers * sizeof(float);
-        chunk.max_sum_bytes += chunk.num_scalers * sizeof(float);
-      }
       chunk.shard = static_cast<uint32_t>(num_assigned_chunks % num_shards);
       chunk.lane = 1 + static_cast<uint32_t>(num_assigned_chunks / num_shards %
                                              plan->data_lanes[chunk.shard]);
-      bucket.chunks.push_back(std::move(chunk));
-      begin = chunk_end;
+      ++num_assigned_chunks;
     }
     bucket.home_shard = bucket.chunks.front().shard;
   }
@@ -267,7 +297,8 @@ Result<ExchangePlan> ExchangePlan::Make(const pb::Job& job, const std::vector<Te
   }
   if (facts.averages_state) RepeatBuckets(num_slots, &plan);
   SetPartsAndSharedScalers(&plan);
-  CutChunks(uint64_t{job.exchange().chunk_kib()} * 256, &plan);
+  CutChunks(uint64_t{job.exchange().chunk_kib()} * 256,
+            job.security() == pb::Job::curve ? kMaxEncryptedPayload : UINT64_MAX, &plan);
   plan.digest = DigestOf(plan);
   return plan;
 }
@@ -295,9 +326,7 @@ RoundBytes CountRoundBytes(const ExchangePlan& plan) {
     for (const Chunk& chunk : bucket.chunks) {
       bytes.push += chunk.max_push_bytes;
       bytes.sum += chunk.max_sum_bytes;
-      const uint64_t uncoded_bytes = plan.is_central ? chunk.count * sizeof(float) : 0;
-      bytes.largest_payload = std::max<uint64_t>(
-          {bytes.largest_payload, chunk.max_push_bytes, chunk.max_sum_bytes, uncoded_bytes});
+      bytes.largest_payload = std::max(bytes.largest_payload, LargestPayload(plan, chunk));
     }
   }
   return bytes;

@@ -59,6 +59,35 @@ TEST(Plan, CutsABucketIntoEqualChunksThatCoverIt) {
   EXPECT_EQ(bucket.chunks[3].count, 248u);
 }
 
+// The bytes of the largest payload of a job with these keys and one tensor of 4 Mi elements.
+uint64_t LargestPayloadOf(const std::string& codec, pb::Job::Security security,
+                          pb::Train::Parameters parameters = pb::Train::localized) {
+  pb::Job job = JobOf(3, {1}, 65536, 65536);
+  job.set_security(security);
+  job.mutable_exchange()->set_codec(codec);
+  job.mutable_train()->set_parameters(parameters);
+  if (parameters == pb::Train::central)
+    job.mutable_exchange()->set_scaler(pb::Exchange::per_worker);
+  const auto plan = ExchangePlan::Make(job, {{"ip.weight", 4 << 20, 4096}});
+  EXPECT_TRUE(plan.ok()) << plan.status().message();
+  uint64_t num_elements = 0;
+  for (const Chunk& chunk : plan->buckets[0].chunks) num_elements += chunk.count;
+  EXPECT_EQ(num_elements, plan->parameters());
+  return CountRoundBytes(*plan).largest_payload;
+}
+
+TEST(Plan, LimitsPayloadsThatAreEncrypted) {
+  for (const std::string codec : {"fp32", "fp16", "ternary", "qsgd", "onebit", "topk"}) {
+    EXPECT_GT(LargestPayloadOf(codec, pb::Job::none), kMaxEncryptedPayload) << codec;
+    EXPECT_LE(LargestPayloadOf(codec, pb::Job::curve), kMaxEncryptedPayload) << codec;
+    // More than an eighth of the limit, because chunks are halved only as often as needed.
+    EXPECT_GT(LargestPayloadOf(codec, pb::Job::curve), kMaxEncryptedPayload / 8) << codec;
+    EXPECT_LE(LargestPayloadOf(codec, pb::Job::curve, pb::Train::central), kMaxEncryptedPayload)
+        << codec;
+  }
+  EXPECT_EQ(LargestPayloadOf("fp32", pb::Job::curve), kMaxEncryptedPayload);
+}
+
 TEST(Plan, CutsChunksIntoSegmentsByTensor) {
   const auto plan = ExchangePlan::Make(JobOf(3, {1}, 2, 1), kTensors);
   ASSERT_TRUE(plan.ok());
