@@ -91,19 +91,18 @@ def parse(words):
     parser.add_argument("--steps", type=int, default=0, help="train.steps; default: measured, to fit the seconds")
     parser.add_argument("--every", default="1,5", metavar="A,B", help="seconds between two faults (1,5)")
     parser.add_argument("--seed", type=int, default=1, help="decides all faults (1)")
-    parser.add_argument("--faults", default=",".join(faults.KINDS), help="a list of kinds, or all but some: -flip,-drop")
+    parser.add_argument("--faults", default=",".join(faults.KINDS), metavar="KIND,...", help="the kinds of faults (all)")
+    parser.add_argument("--without", default="", metavar="KIND,...", help="kinds that are left out")
     parser.add_argument("--loopback", action="store_true", help="no network namespaces")
     parser.add_argument("--no_times", action="store_true", help="silences are no failure, as on a machine under load")
     parser.add_argument("--json", default="", metavar="FILE", help="where to write all events")
     parser.add_argument("--keep", action="store_true", help="keep the folders of all runs; else only of failed ones")
     options = parser.parse_args(words)
     options.every = tuple(float(word) for word in options.every.split(","))
-    names = options.faults.split(",")
-    unknown = [name for name in names if name.lstrip("-") not in faults.KINDS]
-    if unknown:
-        parser.error(f"--faults: there is no {', '.join(unknown)}; known: {', '.join(faults.KINDS)}")
-    left_out = {name[1:] for name in names if name.startswith("-")}
-    options.faults = [kind for kind in faults.KINDS if (kind not in left_out if left_out else kind in names)]
+    names, without = options.faults.split(","), list(filter(None, options.without.split(",")))
+    if unknown := [name for name in [*names, *without] if name not in faults.KINDS]:
+        parser.error(f"there is no fault {', '.join(unknown)}; known: {', '.join(faults.KINDS)}")
+    options.faults = [kind for kind in names if kind not in without]
     return options
 
 
