@@ -1,0 +1,66 @@
+"""A short soak of one kind of job: soak_test.py ROOT BUILD localized|central|odsgd|topk|shrink.
+
+It asserts the bytes of the final weights and exit codes, and no times. The faults are a function of the seed."""
+import pathlib
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+
+SECONDS, SEED = 12, 7
+SIDE = 28
+
+JOB = """name: soak
+seed: 1
+output_dir: out
+servers: [{servers}]
+workers: {{count: 2}}
+model: {{name: lenet}}
+data: {{dir: {data}}}
+checkpoints: {{every_steps: {every_steps}}}
+faults: {{on_worker_loss: {policy}, progress_timeout_s: 20}}
+{more}
+"""
+
+KINDS = {
+    "localized": {"more": "train: {batch_total: 8, steps: 100}"},
+    "central": {"servers": 2, "every_steps": 30,
+                "more": "train: {batch_total: 8, steps: 100, parameters: central}\nexchange: {chunk_kib: 256}"},
+    "odsgd": {"every_steps": 30, "more": "train: {batch_total: 8, steps: 100, algorithm: odsgd, odsgd: {warmup_steps: 5, local: {momentum: 0.9}}}"},
+    "topk": {"every_steps": 30, "more": "train: {batch_total: 8, steps: 100, optimizer: {name: sgd}}\nexchange: {codec: topk, topk: {momentum: 0.9}}"},
+    "shrink": {"policy": "shrink", "more": "train: {batch_total: 8, steps: 100}"},
+}
+
+
+def write_images(folder, stem, count, seed):
+    """Writes images that a network can learn: a bright square in noise, whose position is the label."""
+    numbers = random.Random(seed)
+    pixels = bytearray()
+    for i in range(count):
+        image = bytearray(numbers.randrange(64) for _ in range(SIDE * SIDE))
+        top, left = 3 + 12 * (i % 10 // 5), 1 + 5 * (i % 5)
+        for y in range(top, top + 8):
+            image[y * SIDE + left:y * SIDE + left + 5] = bytes(numbers.randrange(192, 256) for _ in range(5))
+        pixels += image
+    (folder / f"{stem}-images-idx3-ubyte").write_bytes(struct.pack(">4I", 0x803, count, SIDE, SIDE) + pixels)
+    (folder / f"{stem}-labels-idx1-ubyte").write_bytes(struct.pack(">2I", 0x801, count) + bytes(i % 10 for i in range(count)))
+
+
+def main():
+    root, build, name = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3]
+    kind = {"servers": 1, "policy": "wait", "every_steps": 0, **KINDS[name]}
+    with tempfile.TemporaryDirectory() as folder:
+        data = pathlib.Path(folder) / "data"
+        data.mkdir()
+        write_images(data, "train", 240, 1)
+        write_images(data, "t10k", 60, 2)
+        kind["servers"] = ", ".join(f'{{address: "127.0.0.1:{1 + n}"}}' for n in range(kind["servers"]))
+        job = pathlib.Path(folder) / f"{name}.yaml"
+        job.write_text(JOB.format(data=data, **kind))
+        words = ["--job", job, "--seconds", str(SECONDS), "--every", "0.2,1.5", "--seed", str(SEED), "--no_times"]
+        return subprocess.run([sys.executable, "-B", root / "scripts/drill/drill.py", build / "bin", *words]).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
