@@ -76,6 +76,7 @@ void Follower::OnMessageFromShard0(const Message& message, Time now, ControlActi
   const CheckInvariantsAtScopeEnd checked(*this);
   if (ended()) return;
   heard_at_ = now;
+  was_shard0_heard_ = true;
   switch (message.head.body_case()) {
     case pb::Envelope::kWelcome:
       shard0_incarnation_ = message.head.welcome().incarnation();
@@ -185,9 +186,8 @@ void Follower::OnTimer(Time now, ControlActions* out) {
   if (now - pulse_at_ >= options_.timings.heartbeat) SendPulses(now, out);
   if (!following() && now - hello_at_ >= options_.timings.hello_retry) SendHello(now, out);
   const Time silence = now - heard_at_;
-  const bool never_heard = shard0_incarnation_ == 0;
-  if (silence >
-      (never_heard ? options_.timings.start_timeout : options_.timings.server_return_timeout)) {
+  if (silence > (was_shard0_heard_ ? options_.timings.server_return_timeout
+                                   : options_.timings.start_timeout)) {
     Become(State::kEnded);
     return EmitEnded(
         Status(Code::kPeerLost, "server shard 0 was lost: silent for " + SecondsText(silence)),

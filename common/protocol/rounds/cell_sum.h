@@ -38,8 +38,9 @@ struct CellSpec {
   // Whether a slot closes only when all members have contributed, even if the job has a smaller
   // quorum.
   bool waits_for_all = false;
-  // Whether an open slot is dropped when a contributor is removed from the members. (Only a job
-  // with `shrink` removes lost members.)
+  // Whether an open slot is dropped when a contributor is removed or replaced, in a job whose
+  // rounds may close without some workers. There the state of a lost worker may include sums that
+  // no other process has, so that they are formed again in another way.
   bool is_for_members_only = false;
   // Whether every round of this cell closes, in order, because round r + 1 builds on round r; even
   // a round in which no worker contributed.

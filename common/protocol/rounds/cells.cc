@@ -181,7 +181,8 @@ CellSpec MakeFiguresCell(const ExchangePlan& plan, uint32_t which) {
     return CheckFigures(payload, workers, max_bytes);
   };
   spec.waits_for_all = true;
-  // The hash of a removed worker's weights says nothing about the remaining workers.
+  // The hash of a lost worker's weights says nothing about the other workers, if rounds may close
+  // without some of them.
   spec.is_for_members_only = which == kCompare;
   return spec;
 }

@@ -12,7 +12,7 @@
 // (`shrink`), the slot waits for all members that are not fetching State (all that a worker needs
 // to continue). A slot does not wait for a removed member, but the contribution that the member
 // made before its removal counts (except in a cell with CellSpec::is_for_members_only, which starts
-// the slot again). A slot does not close while an older slot of its cell is open. The outcome
+// the slot again; with `quorum`, it does so for a replaced member, too). A slot does not close while an older slot of its cell is open. The outcome
 // (answer) of a slot names the ranks that contributed.
 //
 // An outcome is final once any worker has it, even if the server restarts and loses it. So if a
