@@ -68,6 +68,7 @@ void Follower::SendHello(Time now, ControlActions* out) {
   hello->set_role(pb::Hello::shard);
   hello->set_rank(options_.shard);
   hello->set_incarnation(options_.incarnation);
+  if (members_.run() != 0) hello->set_run(members_.run());
   if (options_.find_saved_checkpoints) options_.find_saved_checkpoints().AddTo(hello);
   SendShard0(std::move(message), out);
 }

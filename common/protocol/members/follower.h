@@ -73,8 +73,8 @@ class Follower : public Control {
   State state_ = State::kGreeting;
   bool is_disconnected_ = false;
   bool was_shard0_heard_ = false;  // whether any process of shard 0 has sent a message
-  Code stop_code_ = Code::kOk;  // kInterrupted or kTerminated once asked to stop
-  Status failure_;              // why this shard cannot take part any more
+  Code stop_code_ = Code::kOk;     // kInterrupted or kTerminated once asked to stop
+  Status failure_;                 // why this shard cannot take part any more
   uint64_t shard0_incarnation_ = 0;
   // The incarnation of shard 0 that sent members_. Two incarnations of shard 0 may use equal
   // epochs.

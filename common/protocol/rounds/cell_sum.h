@@ -45,6 +45,10 @@ struct CellSpec {
   // Whether every round of this cell closes, in order, because round r + 1 builds on round r; even
   // a round in which no worker contributed.
   bool closes_every_round = false;
+  // Checks the answer of a round before it is sent: whether the contributors agree on what all of
+  // them must hold alike. The error says who has what; the lane then answers nothing until the job
+  // goes back (RoundLane::agreement). Unset: nothing is checked.
+  std::function<Status(const Bytes& answer, uint64_t round)> check_agreement = nullptr;
   // Returns the weights, or their moving average, to answer a pull. Unset: the cell cannot be
   // pulled, because the servers do not hold the parameters.
   struct PullAnswer {

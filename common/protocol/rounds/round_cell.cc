@@ -260,13 +260,22 @@ void RoundCell::CloseSlot(uint64_t round, RoundSlot* slot, Sends* out) {
   outcome.set_chunk(spec_.cell.chunk);
   if (lane_->options.learning_rate) outcome.set_learning_rate(lane_->options.learning_rate(round));
   if (lane_->last_round != 0) outcome.mutable_of_round()->set_stop_after(lane_->last_round);
+  CheckAgreement(round, *slot);
   for (const LaneMember& member : lane_->members) {
     if (member.peer != 0) SendOutcome(*slot, member.peer, out);
   }
   if (!lane_->options.safeguards.keep_until_applied) slot->DropPayload();
 }
 
+void RoundCell::CheckAgreement(uint64_t round, const RoundSlot& slot) {
+  if (!spec_.check_agreement || slot.contributors() == 0 || !lane_->agreement.status.ok()) return;
+  lane_->agreement.status = spec_.check_agreement(slot.payload(), round);
+  if (lane_->agreement.status.ok())
+    lane_->agreement.newest_round = std::max(lane_->agreement.newest_round, round - 1);
+}
+
 void RoundCell::SendOutcome(const RoundSlot& slot, Peer to, Sends* out) const {
+  if (!lane_->agreement.status.ok()) return;
   Send send{to, {}};
   pb::Outcome* outcome = MutableOutcome(spec_.cell.kind, &send.message.head);
   *outcome = slot.outcome();

@@ -18,6 +18,12 @@
 
 namespace tern::protocol {
 
+// Whether the contributors to the cells with CellSpec::check_agreement agree.
+struct Agreement {
+  Status status;              // ok, or the first error since the lane last went back
+  uint64_t newest_round = 0;  // the newest round after which they were found to agree; 0: none
+};
+
 struct RoundLaneOptions {
   uint32_t workers = 1;
   // How many rounds a worker may take part in at the same time: 1, but 2 for OD-SGD.
@@ -66,6 +72,7 @@ struct RoundLaneState {
   // a newer membership than the lane knows, or has dropped them with their slot. The lane tells the
   // rank when it may send them again.
   std::vector<bool> refused_for_now;
+  Agreement agreement;  // While its status is an error, no outcome is sent.
   Lane::Counters counters;
   std::vector<uint64_t> late_by_rank;  // how many contributions came after their slot had closed
 };
@@ -126,6 +133,8 @@ class RoundCell {
                  Sends* out);
   bool IsReadyToClose(uint64_t round, const RoundSlot& slot) const;
   void CloseSlot(uint64_t round, RoundSlot* slot, Sends* out);
+  // Checks whether the contributors to a slot that has closed agree.
+  void CheckAgreement(uint64_t round, const RoundSlot& slot);
   void SendOutcome(const RoundSlot& slot, Peer to, Sends* out) const;
   // Returns an error if the outcome that a worker hands back cannot be one of this cell.
   Status CheckHeldOutcome(const pb::Outcome::OfRound& held, const Bytes& payload) const;
