@@ -25,13 +25,15 @@ std::vector<pb::Checkpoint> Checkpoints::Offers() const {
 }
 
 protocol::SavedCheckpoints Checkpoints::FindSavedCheckpoints() const {
-  return setup_.job.checkpoints().resume() ? setup::FindSaved(setup_, store_)
-                                           : protocol::SavedCheckpoints();
+  if (setup_.job.checkpoints().resume()) return setup::FindSaved(setup_, store_);
+  protocol::SavedCheckpoints saved;
+  saved.shard_checkpoints = setup::OffersOf(store_);
+  return saved;
 }
 
 std::optional<pb::Checkpoint> Checkpoints::NewestOfRun(uint64_t run) const {
   std::optional<pb::Checkpoint> newest;
-  for (const pb::Checkpoint& checkpoint : Offers()) {  // The checkpoints' steps ascend.
+  for (const pb::Checkpoint& checkpoint : setup::OffersOf(store_)) {  // The steps ascend.
     if (checkpoint.run() == run) newest = checkpoint;
   }
   return newest;

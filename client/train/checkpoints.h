@@ -38,10 +38,12 @@ class Checkpoints {
   // The checkpoints from which this worker can resume. Before Begin, none if checkpoints.resume is
   // false.
   std::vector<pb::Checkpoint> Offers() const;
-  // Returns the checkpoints of Offers() and what is known of unusable ones in the folder; nothing
-  // if checkpoints.resume is false. Call before Begin.
+  // Returns the checkpoints of Offers() and what is known of unusable ones in the folder. If
+  // checkpoints.resume is false: only such from which a run under way may continue
+  // (SavedCheckpoints::shard_checkpoints). Call before Begin.
   protocol::SavedCheckpoints FindSavedCheckpoints() const;
-  // The newest checkpoint of `run` (the number of one execution of the job) among Offers().
+  // The newest checkpoint of `run` (the number of one execution of the job), even if
+  // checkpoints.resume is false.
   std::optional<pb::Checkpoint> NewestOfRun(uint64_t run) const;
   // Call when training of `run` begins after `step`. Removes later checkpoints of that run, and
   // moves the checkpoints of other runs to another folder (Store::Begin, whose error it returns).

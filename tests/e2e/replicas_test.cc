@@ -73,7 +73,7 @@ TEST(Replicas, ThatDifferStopTheJobWhichNamesBothHashes) {
   job.StartServer(0);
   job.StartWorker(0);
   const char* difference_pattern =
-      "the replicas differ after step 5: worker 0 has hash [0-9a-f]+, worker 1 has [0-9a-f]+";
+      "the replicas differ after round 5: worker 0 has hash [0-9a-f]+, worker 1 has [0-9a-f]+";
   for (const uint32_t rank : {0, 1}) {
     const int exit_code = job.worker(rank).Wait();
     EXPECT_EQ(exit_code,

@@ -109,9 +109,19 @@ void World::JudgeJobEnd() {
   if (ended_in_order)
     return schedule_.shrinks() ? JudgeReplicas(shard0_status.code())
                                : JudgeFinished(shard0_status.code());
+  if (shard0_status.code() == Code::kMismatch && MayEndAsReplicasDiffer()) return;
   if (schedule_.elasticity.on_loss == algorithm::OnLoss::kFail) return JudgeFailure();
   if (schedule_.shrinks() && MayHaveLostState()) return;
   ReportViolation("shard 0 ended with " + DescribeExit(shard0_status));
+}
+
+bool World::MayEndAsReplicasDiffer() const {
+  if (!round_of_flip_.has_value()) return false;
+  // The workers send a digest of their state after every odd round.
+  const uint64_t agreed_round = *round_of_flip_ == 0 ? 0 : (*round_of_flip_ - 1) / 2 * 2 + 1;
+  std::vector<const std::vector<pb::Checkpoint>*> offers;
+  for (const WorkerDisk& disk : worker_disks_) offers.push_back(&disk.saved().checkpoints);
+  return !protocol::NewestCommonCheckpoint(offers, agreed_round).has_value();
 }
 
 // Whether shard 0 reports, under shrink, that no copy of the state is left, and the faults can be

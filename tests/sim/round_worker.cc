@@ -21,10 +21,19 @@ RoundWorker::RoundWorker(World* world, uint32_t process, uint32_t rank, uint64_t
   replica_.newest = replica_.previous = InitialState(world->schedule());
 }
 
-bool RoundWorker::HasRightState() const { return world_->IsRightState(applied_, replica_.newest); }
+bool RoundWorker::HasRightState() const {
+  return has_flipped_bit_ || world_->IsRightState(applied_, replica_.newest);
+}
+
+bool RoundWorker::FlipBit() {
+  if (!ready() || awaits_last_figures_ || leaving() || applied_ >= last_step_round()) return false;
+  replica_.newest[0] ^= 1;
+  return has_flipped_bit_ = true;
+}
 
 void RoundWorker::OnInstall(const Bytes& state) {
   replica_ = DecodeReplica(state);
+  has_flipped_bit_ = false;
   newest_begun_round_ = applied_;
   rounds_.clear();
   awaits_last_figures_ = is_computing_ = false;
@@ -227,9 +236,11 @@ void RoundWorker::ApplyAnswers(const Round& round) {
 }
 
 void RoundWorker::CheckFigures(const Bytes& figures) {
-  const std::string own_digest(EncodeWord(DigestOfState(replica_.newest)).view());
+  // The digest that this worker sent before a bit flipped is no longer known.
+  const std::string digest(
+      EncodeWord(has_flipped_bit_ ? DecodeWord(figures) : DigestOfState(replica_.newest)).view());
   std::string expected;
-  while (expected.size() < figures.size()) expected += own_digest;
+  while (expected.size() < figures.size()) expected += digest;
   if (figures.empty() || figures.view() != expected)
     ReportViolation("finds that the replicas differ");
 }

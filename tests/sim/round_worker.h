@@ -16,6 +16,7 @@ class RoundWorker : public ToyWorker {
  public:
   RoundWorker(World* world, uint32_t process, uint32_t rank, uint64_t incarnation);
   bool HasRightState() const override;
+  bool FlipBit() override;
 
  protected:
   Bytes SaveState() const override { return EncodeReplica(replica_); }
@@ -63,6 +64,8 @@ class RoundWorker : public ToyWorker {
   bool awaits_last_figures_ = false;  // all rounds are applied; only the last figures are missing
   uint64_t figures_round_ = 0;        // the newest round to which this worker contributed figures
   bool is_computing_ = false;         // a step has begun and has not ended
+  // Whether a bit of replica_ has flipped since it was installed.
+  bool has_flipped_bit_ = false;
   Replica replica_;
   uint64_t newest_begun_round_ =
       0;                     // the newest round for which this worker has begun to contribute

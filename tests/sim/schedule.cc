@@ -238,6 +238,30 @@ Schedule Schedule::MakeWithCheckpoints(uint64_t seed) {
   return schedule;
 }
 
+Schedule Schedule::MakeWithFlippedBit(uint64_t seed) {
+  Schedule schedule = MakeWithCheckpoints(seed);
+  Rng rng(seed ^ 0xf11b);
+  // A new process of shard 0 does not know at which round the replicas agreed.
+  std::erase_if(schedule.faults, [](const Fault& fault) {
+    const bool kills_follower = fault.kind == Fault::Kind::kKillServer && fault.target != 0;
+    return !kills_follower && fault.kind != Fault::Kind::kCutServer &&
+           fault.kind != Fault::Kind::kCutConnections;
+  });
+  if (rng.Chance(0.3)) {
+    schedule.elasticity.on_loss = algorithm::OnLoss::kShrink;
+  } else if (rng.Chance(0.3)) {
+    schedule.elasticity.quorum = schedule.workers - 1;
+  }
+  Fault flip;
+  flip.kind = Fault::Kind::kFlipBit;
+  flip.target = flip.witness = static_cast<uint32_t>(rng.Below(schedule.workers));
+  flip.point = Fault::Point::kApplied;
+  flip.round = 1 + rng.Below(schedule.rounds - 1);
+  flip.delay_after_point = rng.Ms(0, 10);
+  schedule.faults.push_back(flip);
+  return schedule;
+}
+
 bool Schedule::HasFaultOfKind(Fault::Kind kind) const {
   return std::any_of(faults.begin(), faults.end(),
                      [kind](const Fault& f) { return f.kind == kind; });
@@ -263,7 +287,8 @@ std::string ToString(const Schedule& schedule) {
                               "stop worker",
                               "stop all, beside",
                               "kill all",
-                              "kill all workers"};
+                              "kill all workers",
+                              "flip a bit of worker"};
   const char* on_loss_names[] = {"fail", "wait", "shrink"};
   const char* point_names[] = {"start", "push", "applied", "leaving", "joining"};
   const auto ms = [](Time time) { return std::chrono::duration_cast<milliseconds>(time).count(); };

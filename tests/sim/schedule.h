@@ -41,6 +41,7 @@ struct Fault {
     // worker `target` is damaged; if `for_good`, all checkpoints of that worker are lost.
     kKillAll,
     kKillWorkers,  // like kKillAll, but servers are not killed
+    kFlipBit,      // a bit of the weights in the memory of worker `target` flips
   };
   // A point in a worker's round: the worker's step starts, the worker has pushed, has applied the
   // result, leaves the finished job, or joins the job. The fault is injected `delay_after_point`
@@ -141,6 +142,9 @@ struct Schedule {
   static Schedule MakeWithoutRounds(uint64_t seed);
   // Makes a job with rounds and workers' checkpoints. All its processes may be killed at once.
   static Schedule MakeWithCheckpoints(uint64_t seed);
+  // Makes a job like MakeWithCheckpoints. A bit of one worker's weights flips; there are faults of
+  // the network and of shards other than 0, and no others.
+  static Schedule MakeWithFlippedBit(uint64_t seed);
 };
 // Describes a schedule in one line.
 std::string ToString(const Schedule& schedule);

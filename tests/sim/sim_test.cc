@@ -1,8 +1,8 @@
 // Simulates the protocol under faults. A schedule is a job with its faults, made from a seed. Plays
-// 30,000 schedules of jobs with rounds, 15,000 of jobs without, and 15,000 in which all processes
-// or all workers are killed at once; fewer with a sanitizer. Also switches each safeguard of the
-// protocol off (a mutant) and expects that the simulator finds a violation. Shard 0 is the server
-// that leads the job.
+// 30,000 schedules of jobs with rounds, 15,000 of jobs without, 15,000 in which all processes or
+// all workers are killed at once (fewer with a sanitizer), and 3,000 in which a bit of a worker's
+// weights flips. Also switches each safeguard of the protocol off (a mutant) and expects that the
+// simulator finds a violation. Shard 0 is the server that leads the job.
 //
 // TERN_SIM_SEED=n plays only the schedule of seed n and logs every event (choose the test with
 // --gtest_filter); TERN_SIM_FROM=n plays the schedules from seed n on; TERN_SIM_TIMES=n plays n
@@ -83,6 +83,10 @@ TEST(Simulator, EveryScheduleWithoutRoundsKeepsItsPromises) {
 
 TEST(Simulator, EveryScheduleWithCheckpointsEndsAsIfNothingHadBeenLost) {
   ExpectAllEndWell(Schedule::MakeWithCheckpoints, kNumClockSchedules);
+}
+
+TEST(Simulator, EveryScheduleWithAFlippedBitEndsAsIfNoneHadFlipped) {
+  ExpectAllEndWell(Schedule::MakeWithFlippedBit, 3 * kNumFewSchedules);
 }
 
 struct Mutant {

@@ -114,7 +114,19 @@ CellSpec MakeCellSpec(const Cell& cell, const Schedule& schedule, const Report* 
                ? Ok()
                : Status(Code::kMismatch, "not a toy outcome");
   };
-  spec.waits_for_all = spec.is_for_members_only = cell.kind == Kind::kFigures;
+  if (cell.kind != Kind::kFigures) return spec;
+  spec.waits_for_all = spec.is_for_members_only = true;
+  if (!schedule.has_rounds()) return spec;  // workers may hold different weights
+  const bool may_differ = schedule.HasFaultOfKind(Fault::Kind::kFlipBit);
+  spec.check_agreement = [=](const Bytes& answer, uint64_t round) {
+    const std::vector<uint64_t> digests = DecodeWords(answer);
+    const bool agree = std::all_of(digests.begin(), digests.end(),
+                                   [&](uint64_t digest) { return digest == digests.front(); });
+    if (!agree && !may_differ) (*report)("the replicas differ, and no bit has flipped");
+    return agree ? Ok()
+                 : Status(Code::kMismatch,
+                          "the replicas differ after round " + std::to_string(round - 1));
+  };
   return spec;
 }
 

@@ -237,6 +237,7 @@ void ToyWorker::ResumeFromCheckpoint(const protocol::SessionAction& action) {
   world_->worker_disk(rank_).gap = 0;
   is_leaving_ = false;
   applied_ = action.applied;
+  world_->OnResumed(applied_);
   OnInstall(EncodeReplicaOfFloats(file->tensors[0].values));
   PostTask(Task::kInstalled, world_->rng().Ms(0, 150));
 }

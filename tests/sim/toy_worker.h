@@ -48,6 +48,9 @@ class ToyWorker {
   // Whether the worker's state is right for its applied round. Always true in jobs without rounds,
   // where the workers' states differ.
   virtual bool HasRightState() const { return true; }
+  // A bit of this worker's weights flips, unless it has sent its last figures. Returns whether it
+  // did. Only for jobs with rounds.
+  virtual bool FlipBit() { return false; }
 
  protected:
   enum class Task : uint32_t { kStep, kSnapshot, kInstalled, kFinish };

@@ -83,6 +83,7 @@ void World::OnCellClosed(uint64_t beginning, const protocol::Cell& cell, uint64_
 
 bool World::IsRightState(uint64_t round, const State& state) {
   if (round > schedule_.rounds) return false;
+  if (spoiled_after_.has_value() && round >= *spoiled_after_) return true;
   // In a job with Schedule::exchanges_parts, an additional last round exchanges all buckets. A stop
   // moves this round to an earlier step, and then the states differ from those of the run without
   // faults.
@@ -108,6 +109,15 @@ bool World::IsStateOfLanes(uint64_t round, const State& state) const {
     return true;
   };
   return std::any_of(chunk_histories_.begin(), chunk_histories_.end(), is_state_of);
+}
+
+void World::OnResumed(uint64_t round) {
+  if (!spoiled_after_.has_value()) return;
+  if (round > *spoiled_after_)
+    return ReportViolation("all go on from a checkpoint with a flipped bit");
+  spoiled_after_.reset();
+  // Where rounds may close without some workers, the repeated rounds may have other contributors.
+  for (uint64_t later = round + 1; later <= schedule_.rounds; ++later) first_states_[later].reset();
 }
 
 std::string World::Run() {
@@ -273,6 +283,8 @@ void World::InjectFault(const Fault& fault) {
     case Fault::Kind::kKillAll:
     case Fault::Kind::kKillWorkers:
       return KillAll(fault);
+    case Fault::Kind::kFlipBit:
+      return FlipBit(fault);
     default:
       return InjectWorkerFault(fault);
   }
@@ -382,6 +394,13 @@ void World::KillAll(const Fault& fault) {
     ++num_starting_;
     queue_.Post(now_ + fault.down_time + rng_.Ms(0, 50), Event::Type::kStartServer, shard);
   }
+}
+
+void World::FlipBit(const Fault& fault) {
+  ToyWorker* const worker = LiveWorker(fault.target);
+  if (worker == nullptr || worker->frozen() || !worker->FlipBit()) return;
+  Trace([&] { return "FAULT: a bit of worker " + std::to_string(fault.target) + " flips"; });
+  round_of_flip_ = spoiled_after_ = worker->applied();
 }
 
 void World::StrikeWorkerDisks(const Fault& fault) {

@@ -50,11 +50,15 @@ class World : private Network::Host {
   const protocol::Safeguards& safeguards() const { return safeguards_; }
   const Layout& layout() const { return layout_; }
   const Report* report() const { return &report_; }
-  // Whether `state` is a right state after `round`. If the result of the job does not depend on
+  // Whether `state` is a right state after `round`. While a worker has weights in which a bit has
+  // flipped, its pushes spoil the states of all, so every state of this round or a later one counts
+  // as right until the workers have gone back. If the result of the job does not depend on
   // faults, only the state of the run without faults is right. Else, if servers hold the weights,
   // every state is right that the servers' lanes had after this round, under any beginning. If
   // workers hold the weights, the state of the first worker that has applied this round is right.
   bool IsRightState(uint64_t round, const State& state);
+  // Records that a worker goes on from its checkpoint of a round.
+  void OnResumed(uint64_t round);
   // Records that a lane has adopted a beginning, which continues after round `begin`. Is called
   // only if servers hold the weights.
   void OnBeginning(uint64_t beginning, uint64_t begin);
@@ -120,6 +124,7 @@ class World : private Network::Host {
   void InjectFault(const Fault& fault);
   void InjectWorkerFault(const Fault& fault);
   void KillAll(const Fault& fault);
+  void FlipBit(const Fault& fault);
   // Does to the workers' disks what the fault says. Sets all_state_lost_, must_refuse_start_ and
   // may_refuse_start_.
   void StrikeWorkerDisks(const Fault& fault);
@@ -144,6 +149,9 @@ class World : private Network::Host {
 
   // The remaining functions are in judge.cc.
   void JudgeJobEnd();
+  // Whether a job whose replicas differ may end: no checkpoint of a round at which they agreed is
+  // on the disks of all workers.
+  bool MayEndAsReplicasDiffer() const;
   // Whether a server ended on a stop signal without waiting for the orderly end of the job.
   bool StoppedEarly() const;
   bool StoppedWhileCutOff() const;
@@ -181,6 +189,9 @@ class World : private Network::Host {
   std::unique_ptr<setup::Setup> job_;
   checkpoint::Owner checkpoint_owner_;    // of the checkpoints on each worker's disk
   std::vector<WorkerDisk> worker_disks_;  // by worker rank
+  // The newest round whose state had no flipped bit in it, at the flip; and the same until the
+  // workers have gone back to it or to an earlier round.
+  std::optional<uint64_t> round_of_flip_, spoiled_after_;
   // All workers, but no servers, were killed while the workers had no checkpoint in common.
   bool all_state_lost_ = false;
   // When all processes were last killed, the workers had no checkpoint in common: some checkpoints

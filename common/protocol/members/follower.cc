@@ -68,6 +68,7 @@ void Follower::SendHello(Time now, ControlActions* out) {
   hello->set_role(pb::Hello::shard);
   hello->set_rank(options_.shard);
   hello->set_incarnation(options_.incarnation);
+  if (members_.run() != 0) hello->set_run(members_.run());
   if (options_.find_saved_checkpoints) options_.find_saved_checkpoints().AddTo(hello);
   SendShard0(std::move(message), out);
 }
@@ -76,6 +77,7 @@ void Follower::OnMessageFromShard0(const Message& message, Time now, ControlActi
   const CheckInvariantsAtScopeEnd checked(*this);
   if (ended()) return;
   heard_at_ = now;
+  was_shard0_heard_ = true;
   switch (message.head.body_case()) {
     case pb::Envelope::kWelcome:
       shard0_incarnation_ = message.head.welcome().incarnation();
@@ -186,9 +188,8 @@ void Follower::OnTimer(Time now, ControlActions* out) {
   if (now - pulse_at_ >= options_.timings.heartbeat) SendPulses(now, out);
   if (!following() && now - hello_at_ >= options_.timings.hello_retry) SendHello(now, out);
   const Time silence = now - heard_at_;
-  const bool never_heard = shard0_incarnation_ == 0;
-  if (silence >
-      (never_heard ? options_.timings.start_timeout : options_.timings.server_return_timeout)) {
+  if (silence > (was_shard0_heard_ ? options_.timings.server_return_timeout
+                                   : options_.timings.start_timeout)) {
     Become(State::kEnded);
     if (shard0_refuses_keys_)
       return EmitEnded(RefusedKeys("server shard 0", "shard", silence), out);

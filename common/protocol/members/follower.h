@@ -12,9 +12,9 @@
 //                silent or the connection to shard 0 is lost. It uses the old connection when a
 //                pulse (heartbeat) of shard 0 shows a new incarnation (process) of shard 0, or an
 //                epoch (number of the membership) that this shard does not know.
-//   deadline     Shard 0 has been silent for too long: for start_timeout before its first Welcome;
-//                for server_return_timeout after its first Welcome; for dead_after if this shard
-//                was asked to stop or has failed. A shard that fails while greeting does not wait.
+//   deadline     Shard 0 has been silent for too long: for start_timeout before its first message;
+//                for server_return_timeout after that; for dead_after if this shard was asked to
+//                stop or has failed. A shard that fails while greeting does not wait.
 #pragma once
 
 #include <cstdint>
@@ -74,8 +74,9 @@ class Follower : public Control {
   State state_ = State::kGreeting;
   bool is_disconnected_ = false;
   bool shard0_refuses_keys_ = false;
-  Code stop_code_ = Code::kOk;  // kInterrupted or kTerminated once asked to stop
-  Status failure_;              // why this shard cannot take part any more
+  bool was_shard0_heard_ = false;  // whether any process of shard 0 has sent a message
+  Code stop_code_ = Code::kOk;     // kInterrupted or kTerminated once asked to stop
+  Status failure_;                 // why this shard cannot take part any more
   uint64_t shard0_incarnation_ = 0;
   // The incarnation of shard 0 that sent members_. Two incarnations of shard 0 may use equal
   // epochs.

@@ -171,7 +171,8 @@ SavedCheckpoints CommonCheckpoints(const std::vector<SavedCheckpoints>& lanes) {
   return common;
 }
 
-BeginPoint ChooseBeginPoint(const std::vector<Offer>& offers, std::optional<uint64_t> run) {
+BeginPoint ChooseBeginPoint(const std::vector<Offer>& offers, std::optional<uint64_t> run,
+                            uint64_t max_round) {
   std::vector<const google::protobuf::RepeatedPtrField<pb::Checkpoint>*> required_lists;
   std::vector<std::vector<pb::Checkpoint>> run_checkpoints;
   for (const Offer& offer : offers) {
@@ -184,11 +185,33 @@ BeginPoint ChooseBeginPoint(const std::vector<Offer>& offers, std::optional<uint
                    [&](const pb::Checkpoint& checkpoint) { return checkpoint.run() == *run; });
     }
   }
-  const BeginPoint common_begin{NewestCommonCheckpoint(required_lists), true};
+  const BeginPoint common_begin{NewestCommonCheckpoint(required_lists, max_round), true};
   std::vector<const std::vector<pb::Checkpoint>*> shard_lists;
   for (const auto& checkpoints : run_checkpoints) shard_lists.push_back(&checkpoints);
-  const BeginPoint shards_begin{NewestCommonCheckpoint(shard_lists), false};
+  const BeginPoint shards_begin{NewestCommonCheckpoint(shard_lists, max_round), false};
   return shards_begin.round() > common_begin.round() ? shards_begin : common_begin;
+}
+
+void OfferCheckpointsOfRun(uint64_t run, pb::Hello* hello) {
+  auto* const checkpoints = hello->mutable_checkpoints();
+  for (const pb::Checkpoint& candidate : hello->shard_checkpoints()) {
+    if (candidate.run() != run) continue;
+    const bool is_known =
+        std::any_of(checkpoints->begin(), checkpoints->end(),
+                    [&](const pb::Checkpoint& known) { return KeyOf(known) == KeyOf(candidate); });
+    if (!is_known) *checkpoints->Add() = candidate;
+  }
+  std::sort(checkpoints->begin(), checkpoints->end(),
+            [](const auto& a, const auto& b) { return KeyOf(a) < KeyOf(b); });
+}
+
+size_t NumCheckpointsOfRun(const pb::Hello& hello, uint64_t run) {
+  const auto is_of_run = [run](const pb::Checkpoint& checkpoint) {
+    return checkpoint.run() == run;
+  };
+  const auto &common = hello.checkpoints(), &other = hello.shard_checkpoints();
+  return static_cast<size_t>(std::count_if(common.begin(), common.end(), is_of_run) +
+                             std::count_if(other.begin(), other.end(), is_of_run));
 }
 
 bool AnyHasCheckpoint(const std::vector<Offer>& offers) {

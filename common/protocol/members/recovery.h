@@ -51,6 +51,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -65,13 +66,17 @@ inline std::tuple<uint64_t, uint64_t, uint64_t> KeyOf(const pb::Checkpoint& chec
   return {checkpoint.step(), checkpoint.round(), checkpoint.run()};
 }
 
-// Returns the newest checkpoint that is in every list; nullopt if there is none.
+inline constexpr uint64_t kAnyRound = std::numeric_limits<uint64_t>::max();
+
+// Returns the newest checkpoint, of a round up to `max_round`, that is in every list; nullopt if
+// there is none.
 template <typename CheckpointList>
 std::optional<pb::Checkpoint> NewestCommonCheckpoint(
-    const std::vector<const CheckpointList*>& lists) {
+    const std::vector<const CheckpointList*>& lists, uint64_t max_round = kAnyRound) {
   std::optional<pb::Checkpoint> newest;
   if (lists.empty()) return newest;
   for (const pb::Checkpoint& candidate : *lists.front()) {
+    if (candidate.round() > max_round) continue;
     const bool is_common = std::all_of(lists.begin(), lists.end(), [&](const CheckpointList* list) {
       return std::any_of(list->begin(), list->end(),
                          [&](const auto& other) { return KeyOf(other) == KeyOf(candidate); });
@@ -95,7 +100,9 @@ struct SavedCheckpoints {
   pb::Unfit unfit;
   // The number of the run (execution of the job) for which the disk was last prepared; 0: none.
   uint64_t prepared_run = 0;
-  std::vector<pb::Checkpoint> shard_checkpoints = {};  // written by a shard between `checkpoints`
+  // From which only a run under way may continue: written by a shard between `checkpoints`, or, if
+  // the daemon was started with checkpoints.resume: false, all that it has.
+  std::vector<pb::Checkpoint> shard_checkpoints = {};
   uint64_t num_failed = 0;  // how many checkpoints this process could not write; not in the hello
 
   void AddTo(pb::Hello* hello) const;
@@ -121,8 +128,17 @@ struct BeginPoint {
 };
 // Chooses the newest checkpoint that is in all required offers. `run`: the run that is under way,
 // if the shards hold its parameters. If all shards have a newer checkpoint of that run, of either
-// kind, the function returns that checkpoint instead.
-BeginPoint ChooseBeginPoint(const std::vector<Offer>& offers, std::optional<uint64_t> run);
+// kind, the function returns that checkpoint instead. Checkpoints of rounds beyond `max_round` do
+// not count.
+BeginPoint ChooseBeginPoint(const std::vector<Offer>& offers, std::optional<uint64_t> run,
+                            uint64_t max_round = kAnyRound);
+
+// Adds to the hello's `checkpoints` those of `run` among its `shard_checkpoints`, and sorts them.
+// For use while the run is under way, because a daemon that was started with checkpoints.resume:
+// false offers nothing else.
+void OfferCheckpointsOfRun(uint64_t run, pb::Hello* hello);
+// How many checkpoints of `run`, of either kind, the hello offers.
+size_t NumCheckpointsOfRun(const pb::Hello& hello, uint64_t run);
 
 // Whether any daemon has a checkpoint, including those of other jobs and damaged ones.
 bool AnyHasCheckpoint(const std::vector<Offer>& offers);

@@ -38,12 +38,17 @@ struct CellSpec {
   // Whether a slot closes only when all members have contributed, even if the job has a smaller
   // quorum.
   bool waits_for_all = false;
-  // Whether an open slot is dropped when a contributor is removed from the members. (Only a job
-  // with `shrink` removes lost members.)
+  // Whether an open slot is dropped when a contributor is removed or replaced, in a job whose
+  // rounds may close without some workers. There the state of a lost worker may include sums that
+  // no other process has, so that they are formed again in another way.
   bool is_for_members_only = false;
   // Whether every round of this cell closes, in order, because round r + 1 builds on round r; even
   // a round in which no worker contributed.
   bool closes_every_round = false;
+  // Checks the answer of a round before it is sent: whether the contributors agree on what all of
+  // them must hold alike. The error says who has what; the lane then answers nothing until the job
+  // goes back (RoundLane::agreement). Unset: nothing is checked.
+  std::function<Status(const Bytes& answer, uint64_t round)> check_agreement = nullptr;
   // Returns the weights, or their moving average, to answer a pull. Unset: the cell cannot be
   // pulled, because the servers do not hold the parameters.
   struct PullAnswer {

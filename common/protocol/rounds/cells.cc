@@ -4,8 +4,12 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
+
+#include "common/base/hash.h"
+#include "common/base/text.h"
 
 namespace tern::protocol {
 
@@ -172,6 +176,27 @@ CellSpec MakeScaleCell(uint32_t bucket, size_t num_scalers) {
   return spec;
 }
 
+// Whether all workers with figures in `answer`, a FiguresOfAll, have the same weights. The hashes
+// in round r are of the weights after round r - 1.
+Status CheckHashesAgree(const Bytes& answer, uint64_t round) {
+  pb::FiguresOfAll figures_of_all;
+  if (!figures_of_all.ParseFromArray(answer.data(), static_cast<int>(answer.size())))
+    return Status(Code::kInternal, "the figures of all workers do not parse");
+  std::optional<std::pair<int, uint64_t>> first;  // the first rank with figures, and its hash
+  for (int rank = 0; rank < figures_of_all.by_rank_size(); ++rank) {
+    pb::Figures figures;
+    if (figures_of_all.by_rank(rank).empty() ||
+        !figures.ParseFromString(figures_of_all.by_rank(rank)))
+      continue;
+    if (!first.has_value()) first = {rank, figures.parameters_hash()};
+    if (figures.parameters_hash() == first->second) continue;
+    return Status(Code::kMismatch, Cat("the replicas differ after round ", round - 1, ": worker ",
+                                       first->first, " has hash ", Hex(first->second), ", worker ",
+                                       rank, " has ", Hex(figures.parameters_hash())));
+  }
+  return Ok();
+}
+
 CellSpec MakeFiguresCell(const ExchangePlan& plan, uint32_t which) {
   CellSpec spec;
   spec.cell = {Kind::kFigures, 0, which};
@@ -181,8 +206,11 @@ CellSpec MakeFiguresCell(const ExchangePlan& plan, uint32_t which) {
     return CheckFigures(payload, workers, max_bytes);
   };
   spec.waits_for_all = true;
-  // The hash of a removed worker's weights says nothing about the remaining workers.
+  // The hash of a lost worker's weights says nothing about the other workers, if rounds may close
+  // without some of them.
   spec.is_for_members_only = which == kCompare;
+  // In a job without rounds, workers may hold different weights.
+  if (which == kCompare && plan.has_rounds) spec.check_agreement = CheckHashesAgree;
   return spec;
 }
 

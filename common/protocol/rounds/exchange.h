@@ -14,6 +14,7 @@
 // that names a process; a lost worker that joins again has a new one.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -43,7 +44,7 @@ class Exchange {
     // With `is_elastic`: returns whether the exchange plan (which cells the job has, and on which
     // lanes) has this cell at this lane. Unset: not checked.
     std::function<bool(const Cell&, LaneRef)> in_plan = nullptr;
-    uint64_t epoch = 0;  // the number of the newest membership that shard 0 has told this worker
+    uint64_t epoch = 0;  // the number of the newest membership that a server has told this worker
   };
   struct Outgoing {
     LaneRef lane;
@@ -91,7 +92,8 @@ class Exchange {
   // round `applied`. Drops all contributions and kept outcomes.
   void Restart(uint64_t applied);
   void SetIncarnation(uint64_t incarnation) { options_.incarnation = incarnation; }
-  void SetEpoch(uint64_t epoch) { options_.epoch = epoch; }
+  // A server has told this worker of the membership with this number.
+  void RaiseEpoch(uint64_t epoch) { options_.epoch = std::max(options_.epoch, epoch); }
 
   bool IsUp(LaneRef lane) const;
   uint64_t applied() const { return applied_; }

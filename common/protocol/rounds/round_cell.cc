@@ -24,19 +24,23 @@ void ConfirmHeldOutcome(Peer to, Kind kind, const pb::Outcome& held, Sends* out)
   out->push_back(std::move(send));
 }
 
+// Whether the rank's contribution is in the slot's sum, and its sender is still the member of the
+// rank.
+bool IsPresentContributor(uint32_t rank, const RoundSlot& slot, const LaneMembers& members) {
+  return slot.added(rank) && members[rank].incarnation == slot.arrived_incarnation(rank);
+}
+
 // Whether all contributors to the slot were removed or replaced.
 bool AllContributorsRemoved(const RoundSlot& slot, const LaneMembers& members) {
   for (uint32_t rank = 0; rank < members.size(); ++rank) {
-    if (slot.added(rank) && members[rank].incarnation == slot.arrived_incarnation(rank))
-      return false;
+    if (IsPresentContributor(rank, slot, members)) return false;
   }
   return true;
 }
 
 bool AnyContributorRemoved(const RoundSlot& slot, const LaneMembers& members) {
   for (uint32_t rank = 0; rank < members.size(); ++rank) {
-    if (slot.added(rank) && members[rank].incarnation != slot.arrived_incarnation(rank))
-      return true;
+    if (slot.added(rank) && !IsPresentContributor(rank, slot, members)) return true;
   }
   return false;
 }
@@ -155,16 +159,16 @@ bool RoundCell::AcceptsScalersOf(Peer from, RoundSlot* slot, const pb::Contribut
                                  Sends* out) {
   const uint64_t round = c.in_round().round(), digest = c.in_round().digest();
   if (slot->contributors() == 0 || slot->digest() == digest) return true;
-  const bool is_shrinking = lane_->options.shrink;
+  const bool is_elastic = lane_->IsElastic();
   const bool heeds_epochs = lane_->options.safeguards.heed_epochs;
-  if (is_shrinking && heeds_epochs && c.epoch() > lane_->members.epoch()) {
-    // The earlier contributors may have been removed. This lane learns that from the newer
-    // membership.
+  if (is_elastic && heeds_epochs && c.epoch() > lane_->members.epoch()) {
+    // The earlier contributors may have been removed or replaced. This lane learns that from the
+    // newer membership.
     ++lane_->counters.early;
     lane_->refused_for_now[c.rank()] = true;
     return false;
   }
-  if (!is_shrinking || !AllContributorsRemoved(*slot, lane_->members)) {
+  if (!is_elastic || !AllContributorsRemoved(*slot, lane_->members)) {
     ++lane_->counters.bad;
     out->push_back(MakeRefusal(from, kMismatch,
                                ToString(spec_.cell, round) + " was coded with scalers " +
@@ -172,8 +176,8 @@ bool RoundCell::AcceptsScalersOf(Peer from, RoundSlot* slot, const pb::Contribut
                                pb::Refuse::leave));
     return false;
   }
-  // No remaining member has the scalers of the slot: their server restarted and lost them, and all
-  // workers that had received them are removed. So the slot starts again with the new scalers.
+  // No present member has the scalers of the slot: their server restarted and lost them, and all
+  // workers that had received them are gone. So the slot starts again with the new scalers.
   slot->Open(spec_.open(round));
   return true;
 }
@@ -199,9 +203,14 @@ bool RoundCell::AddToSlot(Peer from, RoundSlot* slot, const pb::Contribution& c,
 }
 
 void RoundCell::DropSlotsOfRemovedMembers() {
-  if (!lane_->options.shrink || !spec_.is_for_members_only) return;
+  if (!lane_->IsElastic() || !spec_.is_for_members_only) return;
   std::erase_if(slots_, [this](const auto& item) {
-    return !item.second.closed() && AnyContributorRemoved(item.second, lane_->members);
+    const RoundSlot& slot = item.second;
+    if (slot.closed() || !AnyContributorRemoved(slot, lane_->members)) return false;
+    for (uint32_t rank = 0; rank < lane_->members.size(); ++rank) {
+      if (IsPresentContributor(rank, slot, lane_->members)) lane_->refused_for_now[rank] = true;
+    }
+    return true;
   });
 }
 
@@ -251,13 +260,22 @@ void RoundCell::CloseSlot(uint64_t round, RoundSlot* slot, Sends* out) {
   outcome.set_chunk(spec_.cell.chunk);
   if (lane_->options.learning_rate) outcome.set_learning_rate(lane_->options.learning_rate(round));
   if (lane_->last_round != 0) outcome.mutable_of_round()->set_stop_after(lane_->last_round);
+  CheckAgreement(round, *slot);
   for (const LaneMember& member : lane_->members) {
     if (member.peer != 0) SendOutcome(*slot, member.peer, out);
   }
   if (!lane_->options.safeguards.keep_until_applied) slot->DropPayload();
 }
 
+void RoundCell::CheckAgreement(uint64_t round, const RoundSlot& slot) {
+  if (!spec_.check_agreement || slot.contributors() == 0 || !lane_->agreement.status.ok()) return;
+  lane_->agreement.status = spec_.check_agreement(slot.payload(), round);
+  if (lane_->agreement.status.ok())
+    lane_->agreement.newest_round = std::max(lane_->agreement.newest_round, round - 1);
+}
+
 void RoundCell::SendOutcome(const RoundSlot& slot, Peer to, Sends* out) const {
+  if (!lane_->agreement.status.ok()) return;
   Send send{to, {}};
   pb::Outcome* outcome = MutableOutcome(spec_.cell.kind, &send.message.head);
   *outcome = slot.outcome();
@@ -361,7 +379,7 @@ Status RoundCell::Check(bool floor_moved) const {
   TERN_RETURN_IF_ERROR(CheckRounds(floor_moved));
   for (const auto& [round, slot] : slots_) {
     TERN_RETURN_IF_ERROR(slot.Check(spec_.cell, round));
-    const bool needs_members = lane_->options.shrink && spec_.is_for_members_only && !slot.closed();
+    const bool needs_members = lane_->IsElastic() && spec_.is_for_members_only && !slot.closed();
     if (needs_members) TERN_RETURN_IF_ERROR(CheckMembers(round, slot));
   }
   return Ok();

@@ -18,6 +18,12 @@
 
 namespace tern::protocol {
 
+// Whether the contributors to the cells with CellSpec::check_agreement agree.
+struct Agreement {
+  Status status;              // ok, or the first error since the lane last went back
+  uint64_t newest_round = 0;  // the newest round after which they were found to agree; 0: none
+};
+
 struct RoundLaneOptions {
   uint32_t workers = 1;
   // How many rounds a worker may take part in at the same time: 1, but 2 for OD-SGD.
@@ -63,8 +69,10 @@ struct RoundLaneState {
   bool stop_requested = false;
   uint64_t last_round = 0;  // of the job; 0: not decided
   // By rank: whether the lane has refused contributions for lack of room, or because they belong to
-  // a newer membership than the lane knows. The lane tells the rank when it may send them again.
+  // a newer membership than the lane knows, or has dropped them with their slot. The lane tells the
+  // rank when it may send them again.
   std::vector<bool> refused_for_now;
+  Agreement agreement;  // While its status is an error, no outcome is sent.
   Lane::Counters counters;
   std::vector<uint64_t> late_by_rank;  // how many contributions came after their slot had closed
 };
@@ -83,8 +91,10 @@ class RoundCell {
   void AnswerPull(Peer from, const pb::Contribution& c, Sends* out) const;
   // A member hands back an outcome of a previous server process. REQUIRES held.has_of_round().
   void RestoreFromOutcome(Peer from, const pb::Outcome& held, const Bytes& payload, Sends* out);
-  // Call when the members have changed. With `shrink` and CellSpec::is_for_members_only, drops open
-  // slots that have a contribution of a removed member; the remaining members repeat theirs.
+  // Call when the members have changed. If rounds may close without some workers, and with
+  // CellSpec::is_for_members_only, drops open slots that have a contribution of a member that was
+  // removed or replaced. The lane then tells the other contributors to repeat theirs
+  // (RoundLaneState::refused_for_now).
   void DropSlotsOfRemovedMembers();
   // Closes the slots that have enough contributions, the oldest first, until a slot must wait for
   // more contributions or for an older round. Sends the outcomes to all members.
@@ -113,16 +123,18 @@ class RoundCell {
   // Counts a contribution to a closed slot as late or repeated.
   void CountLateOrRepeated(RoundSlot* slot, const pb::Contribution& c);
   // Returns true if the slot is empty, or if its contributions were coded with the same scalers
-  // (scale factors). Otherwise, with `shrink`: if the contribution belongs to a newer membership
-  // than the lane knows, refuses it for now; if all contributors to the slot were removed, empties
-  // the slot and returns true. In all other cases, refuses the contribution. Returns false after a
-  // refusal.
+  // (scale factors). Otherwise, if rounds may close without some workers: if the contribution
+  // belongs to a newer membership than the lane knows, refuses it for now; if all contributors to
+  // the slot were removed or replaced, empties the slot and returns true. In all other cases,
+  // refuses the contribution. Returns false after a refusal.
   bool AcceptsScalersOf(Peer from, RoundSlot* slot, const pb::Contribution& c, Sends* out);
   // Adds a contribution (not a Skip) to the slot's sum. Returns false if it was refused.
   bool AddToSlot(Peer from, RoundSlot* slot, const pb::Contribution& c, const Bytes& payload,
                  Sends* out);
   bool IsReadyToClose(uint64_t round, const RoundSlot& slot) const;
   void CloseSlot(uint64_t round, RoundSlot* slot, Sends* out);
+  // Checks whether the contributors to a slot that has closed agree.
+  void CheckAgreement(uint64_t round, const RoundSlot& slot);
   void SendOutcome(const RoundSlot& slot, Peer to, Sends* out) const;
   // Returns an error if the outcome that a worker hands back cannot be one of this cell.
   Status CheckHeldOutcome(const pb::Outcome::OfRound& held, const Bytes& payload) const;

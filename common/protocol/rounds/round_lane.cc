@@ -100,6 +100,7 @@ void RoundLane::GoBack(uint64_t round) {
   state_.newest_held_round = round + 1;
   state_.last_round = 0;
   state_.refused_for_now.assign(state_.options.workers, false);
+  state_.agreement = {Ok(), std::min(state_.agreement.newest_round, round)};
   floor_moved_ = false;
 }
 

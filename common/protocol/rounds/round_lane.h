@@ -12,8 +12,9 @@
 // (`shrink`), the slot waits for all members that are not fetching State (all that a worker needs
 // to continue). A slot does not wait for a removed member, but the contribution that the member
 // made before its removal counts (except in a cell with CellSpec::is_for_members_only, which starts
-// the slot again). A slot does not close while an older slot of its cell is open. The outcome
-// (answer) of a slot names the ranks that contributed.
+// the slot again; with `quorum`, it does so for a replaced member, too). A slot does not close
+// while an older slot of its cell is open. The outcome (answer) of a slot names the ranks that
+// contributed.
 //
 // An outcome is final once any worker has it, even if the server restarts and loses it. So if a
 // member may keep an outcome of a round, a restarted lane closes that round only when all members
@@ -57,6 +58,9 @@ class RoundLane : public Lane {
   // them pull the same state first.
   void GoBack(uint64_t round);
 
+  // While its status is an error, the lane sends no outcomes; it sends some again once it has gone
+  // back.
+  const Agreement& agreement() const { return state_.agreement; }
   bool open() const override { return state_.is_open; }
   uint64_t floor() const override { return state_.floor; }
   const Counters& counters() const override { return state_.counters; }

@@ -88,6 +88,7 @@ void Session::OnWelcome(LaneRef lane, const pb::Welcome& welcome, Time now, Sess
     return;  // The Welcome is from a server process that was replaced.
   }
   links.Become(lane, Links::State::kUp);
+  state_.exchange.RaiseEpoch(welcome.epoch());
   std::vector<Exchange::Outgoing> outgoing;
   state_.exchange.OnLaneUp(lane, welcome.incarnation(), now, &outgoing);
   EmitOutgoing(std::move(outgoing), out);
@@ -120,7 +121,6 @@ bool Session::OnControlWelcome(uint32_t s, const pb::Welcome& welcome, Time now,
 
 void Session::OnWelcomeOfShard0(const pb::Welcome& welcome, Time now, SessionActions* out) {
   state_.epoch = std::max(state_.epoch, welcome.epoch());
-  state_.exchange.SetEpoch(state_.epoch);
   if (welcome.run() != 0) state_.run = welcome.run();
   watch_.OnWelcomeOfShard0(welcome.incarnation());
   if (!state_.origin.has_value()) {

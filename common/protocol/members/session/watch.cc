@@ -51,6 +51,13 @@ void Watch::OnDamaged(LaneRef lane, const std::string& why, Time now, SessionAct
 }
 
 void Watch::OnTimer(Time now, SessionActions* out) {
+  // A job that has begun does not fail to start while a server is away: that server has a deadline
+  // of its own (LeaveIfLost).
+  for (uint32_t s = 0; s < state_.links.num_shards(); ++s) {
+    if (HasBegunWith(s) &&
+        now - state_.links.shard(s).heard_at > state_.options.timings.suspect_after)
+      state_.joining_since = now;
+  }
   const Time start_timeout = state_.options.timings.start_timeout;
   if (state_.phase() == SessionPhase::kJoining && now - state_.joining_since > start_timeout) {
     for (uint32_t s = 0; s < state_.links.num_shards(); ++s) {
@@ -68,12 +75,16 @@ void Watch::OnTimer(Time now, SessionActions* out) {
   state_.links.ReplaceUnanswered(now, out);
 }
 
+bool Watch::HasBegunWith(uint32_t s) const {
+  if (state_.phase() != SessionPhase::kJoining) return true;
+  return state_.origin.has_value() && state_.links.shard(s).incarnation != 0;
+}
+
 bool Watch::LeaveIfLost(uint32_t s, Time now, SessionActions* out) {
   const Time silence = now - state_.links.shard(s).heard_at;
-  if (state_.phase() == SessionPhase::kJoining || state_.leaving() ||
-      silence <= state_.options.timings.server_return_timeout) {
+  if (!HasBegunWith(s) || state_.leaving() ||
+      silence <= state_.options.timings.server_return_timeout)
     return false;
-  }
   if (LeaveIfRefused(s, silence, out)) return true;
   leaving_.LeaveWith(Status(Code::kPeerLost, Cat(state_.links.NameOf(s), " was lost at round ",
                                                  state_.exchange.applied() + 1, ": silent for ",

@@ -32,6 +32,10 @@ class Watch {
 
  private:
   void OnPulseOfShard0(const pb::Pulse& pulse, Time now);
+  // Whether the job has begun for this worker, and this shard has taken part: the worker is not
+  // joining, or shard 0 has welcomed it as the incarnation that it is now, and the shard has sent a
+  // Welcome before.
+  bool HasBegunWith(uint32_t shard) const;
   // If the shard was silent for too long: ends the session and returns true.
   bool LeaveIfLost(uint32_t shard, Time now, SessionActions* out);
   // If handshakes with the shard fail: ends the session and returns true.

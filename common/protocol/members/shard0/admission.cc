@@ -48,6 +48,8 @@ void Admission::OnShardHello(Peer from, const pb::Hello& hello, Time now, Contro
   if (was_restarted && job_.options.begins_from_shards) {
     return going_back_.GoBack(Cat("server shard ", hello.rank(), " was started again"), now, out);
   }
+  const bool is_new_process = previous_incarnation != hello.incarnation();
+  if (is_new_process && going_back_.GoBackForShard(hello.rank(), hello, now, out)) return;
   membership_.TellShard(from, out);
 }
 

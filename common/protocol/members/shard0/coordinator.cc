@@ -23,6 +23,15 @@ void Coordinator::Start(Time now, ControlActions*) { liveness_.Start(now); }
 void Coordinator::OnMessage(Peer from, const Message& message, Time now, ControlActions* out) {
   const CheckInvariantsAtScopeEnd checked(*this);
   if (job_.ending()) return ending_.OnMessage(from, message, out);
+  Dispatch(from, message, now, out);
+  CheckReplicas(now, out);
+}
+
+void Coordinator::CheckReplicas(Time now, ControlActions* out) {
+  if (job_.running() && !job_.lane.agreement().status.ok()) going_back_.OnReplicasDiffer(now, out);
+}
+
+void Coordinator::Dispatch(Peer from, const Message& message, Time now, ControlActions* out) {
   switch (message.head.body_case()) {
     case pb::Envelope::kHello:
       return admission_.OnHello(from, message.head.hello(), now, out);
@@ -50,6 +59,7 @@ void Coordinator::OnTimer(Time now, ControlActions* out) {
   if (job_.ending()) return ending_.OnTimer(now, out);
   liveness_.OnTimer(now, out);
   if (!job_.running() && !job_.ending()) gathering_.OnTimer(now, out);
+  CheckReplicas(now, out);
 }
 
 void Coordinator::OnStop(Code code, Time now, ControlActions* out) {

@@ -23,6 +23,8 @@ void Gathering::RunIfGathered(Time now, ControlActions* out) {
               ? Cat("all ", roster.workers.size(), " workers are here")
               : "going on with " + roster.LiveText(),
           out);
+  if (job_.options.ShardKeepsState(0) && going_back_.GoBackForShard(0, OwnHello(), now, out))
+    return;
   ending_.EndIfAllDone(now, out);
 }
 
@@ -141,6 +143,12 @@ std::string Gathering::WhyHoldersGoBack() const {
         going_back_.RequiresAllToGoBack(workers[rank].hello, holder->hello.run()))
       return going_back_.WhyAllGoBackFor(rank);
   }
+  for (uint32_t shard = 0; shard < job_.options.shards; ++shard) {
+    if (!job_.options.ShardKeepsState(shard)) continue;
+    const pb::Hello hello = shard == 0 ? OwnHello() : job_.roster.shards.at(shard).hello;
+    if (going_back_.ShardRequiresAllToGoBack(hello, holder->hello.run()))
+      return going_back_.WhyAllGoBackForShard(shard);
+  }
   return "";
 }
 
@@ -152,6 +160,7 @@ bool Gathering::MustChooseBegin() const {
                                               return worker.live() && !worker.hello.done();
                                             });
   }
+  if (!job_.lane.agreement().status.ok()) return true;
   if (!roster.NobodyHoldsState()) return !WhyHoldersGoBack().empty();
   pb::Hello own_hello;
   return job_.options.can_resume || AnyHasCheckpoint(CollectOffers(&own_hello));
@@ -203,6 +212,20 @@ bool Gathering::ShardsHaveOffered(Time now, ControlActions* out) {
   return all_offered;
 }
 
+pb::Hello Gathering::OwnHello() const {
+  pb::Hello hello;
+  hello.set_role(pb::Hello::shard);
+  job_.options.find_saved_checkpoints().AddTo(&hello);
+  return hello;
+}
+
+void Gathering::OfferCheckpointsOfRun() {
+  for (Roster::Worker& worker : job_.roster.workers)
+    protocol::OfferCheckpointsOfRun(job_.roster.run, &worker.hello);
+  for (auto& [shard, follower] : job_.roster.shards)
+    protocol::OfferCheckpointsOfRun(job_.roster.run, &follower.hello);
+}
+
 std::vector<Offer> Gathering::CollectOffers(pb::Hello* own_hello) const {
   const auto describe = [](const char* role, uint32_t rank, const std::string& host) {
     return Cat(role, rank, " (", Printable(host), ")");
@@ -216,8 +239,9 @@ std::vector<Offer> Gathering::CollectOffers(pb::Hello* own_hello) const {
         {describe("worker ", hello.rank(), hello.host()), &hello, options.workers_hold_state});
   }
   if (options.ShardKeepsState(0)) {
-    own_hello->set_role(pb::Hello::shard);
-    options.find_saved_checkpoints().AddTo(own_hello);
+    *own_hello = OwnHello();
+    if (job_.going_back() && !options.begins_from_shards)
+      protocol::OfferCheckpointsOfRun(job_.roster.run, own_hello);
     offers.push_back({describe("server shard ", 0, options.expected_hello.host()), own_hello});
   }
   for (const auto& [shard, follower] : job_.roster.shards) {
@@ -287,15 +311,39 @@ void Gathering::LogBegin(ControlActions* out) const {
   }
 }
 
+std::string Gathering::WhyNotRepair() const {
+  if (!job_.begin.checkpoint.has_value())
+    return "there is no checkpoint of a round at which they agreed that all have";
+  if (job_.repaired_from.has_value() && KeyOf(*job_.repaired_from) == KeyOf(*job_.begin.checkpoint))
+    return Cat("they differed before after all had gone on from the checkpoint of step ",
+               job_.begin.checkpoint->step(), ": memory or a build of one of the hosts is faulty");
+  return "";
+}
+
 bool Gathering::TryToChooseBegin(Time now, ControlActions* out) {
   const bool has_begun = HasBegun();
   if (has_begun && going_back_.CallWorkers(now, out)) return false;
   if (!ShardsHaveOffered(now, out)) return false;
   pb::Hello own_hello;
-  const std::vector<Offer> offers = CollectOffers(&own_hello);
   const bool begins_from_shards = job_.options.begins_from_shards;
+  if (has_begun && !begins_from_shards) OfferCheckpointsOfRun();
+  const std::vector<Offer> offers = CollectOffers(&own_hello);
+  const bool replicas_differed = !job_.lane.agreement().status.ok();
+  // A checkpoint of a later round may have the difference in it.
+  const uint64_t max_round = replicas_differed
+                                 ? std::max(job_.lane.agreement().newest_round, job_.begin.round())
+                                 : kAnyRound;
   job_.begin = ChooseBeginPoint(
-      offers, has_begun && begins_from_shards ? std::optional(job_.roster.run) : std::nullopt);
+      offers, has_begun && begins_from_shards ? std::optional(job_.roster.run) : std::nullopt,
+      max_round);
+  if (replicas_differed) {
+    if (const std::string why = WhyNotRepair(); !why.empty()) {
+      ending_.Abort(job_.lane.agreement().status.code(),
+                    Cat(job_.lane.agreement().status.message(), "; ", why), now, out);
+      return false;
+    }
+    job_.repaired_from = job_.begin.checkpoint;
+  }
   if (!job_.begin.checkpoint.has_value()) {
     if (!(has_begun ? MayGoBackToBeginning(offers, now, out) : MayBeginAnew(offers, now, out)))
       return false;

@@ -52,7 +52,8 @@ class Gathering {
   // whether there is such a worker.
   bool AskWorkersBelow(uint64_t floor, ControlActions* out);
   // After a restart of shard 0: why the workers that hold the state of the job must go back, too. A
-  // worker without state then needs private state that is on its disk alone. Else empty.
+  // worker without state then needs private state that is on its disk alone, or a new process of a
+  // shard needs its codecs' memory. Else empty.
   std::string WhyHoldersGoBack() const;
   // Whether TryToChooseBegin must choose where the job begins.
   bool MustChooseBegin() const;
@@ -61,6 +62,11 @@ class Gathering {
   // Returns whether the run was under way before the workers gathered. If so, and if the job is not
   // going back yet, the phase becomes kResuming, from which the job goes back to a checkpoint.
   bool HasBegun();
+  // The hello that offers the checkpoints of this shard. REQUIRES that the shard keeps state.
+  pb::Hello OwnHello() const;
+  // Lets daemons that were started with checkpoints.resume: false offer what they have of the run
+  // under way. Not needed where the servers hold the parameters: their checkpoints are enough.
+  void OfferCheckpointsOfRun();
   // Returns the checkpoint offers of all daemons that have said hello, and of this shard. Writes
   // this shard's offer to *own_hello, which must outlive the result.
   std::vector<Offer> CollectOffers(pb::Hello* own_hello) const;
@@ -70,6 +76,9 @@ class Gathering {
   // REQUIRES offers without a common checkpoint, of a run that has begun and whose state is lost.
   // Returns whether the job may go back to its beginning; if not, ends the job.
   bool MayGoBackToBeginning(const std::vector<Offer>& offers, Time now, ControlActions* out);
+  // After TryToChooseBegin has chosen `begin` for workers whose replicas differed: returns why the
+  // job must end instead, or an empty string.
+  std::string WhyNotRepair() const;
   // Returns whether all shards that keep state have offered their checkpoints. Asks those that have
   // not for their offers.
   bool ShardsHaveOffered(Time now, ControlActions* out);

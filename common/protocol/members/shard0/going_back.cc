@@ -6,19 +6,6 @@
 
 namespace tern::protocol {
 
-namespace {
-
-// With two checkpoints of this run, the sender has one that all other workers have, too
-// (client/train/checkpoints.h).
-bool HasTwoCheckpoints(const pb::Hello& hello, uint64_t run) {
-  const auto& checkpoints = hello.checkpoints();
-  return std::count_if(
-             checkpoints.begin(), checkpoints.end(),
-             [run](const pb::Checkpoint& checkpoint) { return checkpoint.run() == run; }) >= 2;
-}
-
-}  // namespace
-
 void GoingBack::GoBack(const std::string& why, Time now, ControlActions* out) {
   EmitLog(Cat(why, "; all go back to the newest checkpoint that ",
               job_.options.begins_from_shards ? "every server shard" : "everybody", " has"),
@@ -49,6 +36,12 @@ void GoingBack::OnStateLost(const std::string& what, Code code, Time now, Contro
   ending_.Abort(code, sentence, now, out);
 }
 
+void GoingBack::OnReplicasDiffer(Time now, ControlActions* out) {
+  const Status difference = job_.lane.agreement().status;
+  if (job_.CanGoBack() && !job_.IsStopping()) return GoBack(difference.message(), now, out);
+  ending_.Abort(difference.code(), difference.message(), now, out);
+}
+
 bool GoingBack::NeedsOwnCheckpoints(const pb::Hello& hello) const {
   const ControlOptions& options = job_.options;
   return options.can_resume && !options.begins_from_shards && options.workers_hold_state &&
@@ -56,11 +49,48 @@ bool GoingBack::NeedsOwnCheckpoints(const pb::Hello& hello) const {
 }
 
 bool GoingBack::RequiresAllToGoBack(const pb::Hello& hello, uint64_t run) const {
-  return NeedsOwnCheckpoints(hello) && HasTwoCheckpoints(hello, run);
+  // With two checkpoints of this run, the sender has one that all other workers have, too
+  // (client/train/checkpoints.h).
+  return NeedsOwnCheckpoints(hello) && NumCheckpointsOfRun(hello, run) >= 2;
 }
 
 bool GoingBack::BeginsOwnStateAnew(const pb::Hello& hello, uint64_t run) const {
-  return NeedsOwnCheckpoints(hello) && !HasTwoCheckpoints(hello, run);
+  return NeedsOwnCheckpoints(hello) && NumCheckpointsOfRun(hello, run) < 2;
+}
+
+bool GoingBack::ShardRequiresAllToGoBack(const pb::Hello& hello, uint64_t run) const {
+  const ControlOptions& options = job_.options;
+  if (!options.can_resume || options.begins_from_shards || !options.workers_hold_state)
+    return false;
+  if (options.elasticity.has_unsolicited_outcomes() || hello.run() != 0) return false;
+  // The other daemons may lack the newest one, but not the one from which all began.
+  const bool has_begin = job_.begin.checkpoint.has_value() && job_.begin.checkpoint->run() == run;
+  return NumCheckpointsOfRun(hello, run) >= (has_begin ? 1 : 2);
+}
+
+bool GoingBack::GoBackForShard(uint32_t shard, const pb::Hello& hello, Time now,
+                               ControlActions* out) {
+  const ControlOptions& options = job_.options;
+  const std::vector<Roster::Worker>& workers = job_.roster.workers;
+  const bool any_round_done = std::any_of(
+      workers.begin(), workers.end(),
+      [this](const Roster::Worker& worker) { return worker.applied > job_.begin.round(); });
+  if (!options.ShardKeepsState(shard) || options.begins_from_shards ||
+      !options.workers_hold_state || hello.run() != 0 || !any_round_done)
+    return false;
+  if (ShardRequiresAllToGoBack(hello, job_.roster.run)) {
+    GoBack(WhyAllGoBackForShard(shard), now, out);
+    return true;
+  }
+  EmitLog(Cat("server shard ", shard,
+              " was started again: what its codecs lost of earlier sums begins anew"),
+          out);
+  return false;
+}
+
+std::string GoingBack::WhyAllGoBackForShard(uint32_t shard) const {
+  return Cat("server shard ", shard,
+             " was started again, and what its codecs lost of earlier sums is on its disk alone");
 }
 
 std::string GoingBack::WhyAllGoBackFor(uint32_t rank) const {

@@ -24,12 +24,23 @@ class GoingBack {
   // with `code`. `what`: the event that caused the loss, for the log; may be empty. REQUIRES a
   // running job.
   void OnStateLost(const std::string& what, Code code, Time now, ControlActions* out);
+  // Call when the lane finds that the workers' replicas differ (RoundLane::agreement). The job
+  // goes back if it can; else it ends with that error. REQUIRES a running job.
+  void OnReplicasDiffer(Time now, ControlActions* out);
   // Whether all workers of the run `run` must go back to a checkpoint because of this hello: the
   // sender needs private state that exists only in the checkpoints on its disk (Hello.keeps_own).
   bool RequiresAllToGoBack(const pb::Hello& hello, uint64_t run) const;
   // Whether the private state of the sender is lost, because its disk has too few checkpoints of
   // the run `run`, and the job goes on with a private state that begins anew.
   bool BeginsOwnStateAnew(const pb::Hello& hello, uint64_t run) const;
+  // Whether all workers of the run `run` must go back because a new process of a shard has sent
+  // this hello: workers hold the weights, but what the shard's codecs keep from one sum to the next
+  // exists only in the checkpoints on its disk.
+  bool ShardRequiresAllToGoBack(const pb::Hello& hello, uint64_t run) const;
+  // Call when a new process of this shard says hello to a running job. If its codecs have lost what
+  // they kept: the job goes back and the result is true, or a log line says that they begin anew.
+  bool GoBackForShard(uint32_t shard, const pb::Hello& hello, Time now, ControlActions* out);
+  std::string WhyAllGoBackForShard(uint32_t shard) const;
   // Why all workers go back if RequiresAllToGoBack() for the hello of this rank.
   std::string WhyAllGoBackFor(uint32_t rank) const;
   // Tells every live worker that was ever admitted to say hello as a new incarnation. Returns false

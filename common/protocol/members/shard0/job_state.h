@@ -24,6 +24,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -74,6 +75,8 @@ struct JobState {
   Time gathering_since{};
   BeginPoint begin;        // the point from which the job started or last continued
   uint64_t beginning = 0;  // identifies `begin`; grows each time that the job goes back
+  // The checkpoint to which the job last went back because the workers' replicas differed.
+  std::optional<pb::Checkpoint> repaired_from;
   // The newest round that any worker had applied before the job went back.
   uint64_t reached_round = 0;
   std::string why_going_back;  // why the job last went back, for the logs of the workers

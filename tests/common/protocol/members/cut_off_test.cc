@@ -4,6 +4,8 @@
 // Timings::wait_timeout has passed (20 s here).
 #include <gmock/gmock.h>
 
+#include <tuple>
+
 #include "tests/common/protocol/members/shard0/shard0.h"
 
 namespace tern::protocol::test {
@@ -320,6 +322,74 @@ TEST_P(CutOffWithCheckpoints, GoesBackAsSoonAsAllWereReplaced) {
       FirstMessageTo(301, pb::Envelope::kWelcome, SendsOf(actions_on_new_hello)).head.welcome();
   EXPECT_EQ(GetParam() ? welcome.begin() : welcome.resume().step(), GetParam() ? 10u : 20u);
 }
+
+// Who holds the state of the job, and where it can go back to.
+enum class HeldState {
+  kLocalized,
+  kWithCheckpoints,
+  kCentral,
+  kCentralWithCheckpoints,
+  kWithoutRounds
+};
+
+std::string NameOfHeld(HeldState held) {
+  constexpr const char* kNames[] = {"Localized", "WithCheckpoints", "Central",
+                                    "CentralWithCheckpoints", "WithoutRounds"};
+  return kNames[static_cast<size_t>(held)];
+}
+
+class CutOffOfEachJob : public testing::TestWithParam<std::tuple<OnLoss, HeldState>> {
+ protected:
+  static ControlOptions OptionsOfJob() {
+    const auto [on_loss, job] = GetParam();
+    ControlOptions options = TestOptions(1, 2, on_loss);
+    const bool is_central = job == HeldState::kCentral || job == HeldState::kCentralWithCheckpoints;
+    options.can_resume =
+        job == HeldState::kWithCheckpoints || job == HeldState::kCentralWithCheckpoints;
+    options.begins_from_shards = is_central;
+    options.workers_hold_state = job != HeldState::kWithoutRounds;
+    if (is_central || job == HeldState::kWithoutRounds) {
+      options.shard_keeps_state = {true};
+      options.find_saved_checkpoints = [] { return SavedCheckpoints(); };
+    }
+    return options;
+  }
+};
+
+// The link is down for longer than dead_after. The same processes come back, one of them later than
+// the other.
+TEST_P(CutOffOfEachJob, NobodyIsLostAndNothingIsDoneAgain) {
+  Shard0 shard0(OptionsOfJob());
+  shard0.GatherWorkers();
+  shard0.PassTime(milliseconds(500), {0, 1});
+  const uint64_t beginning = shard0.coordinator().beginning();
+  ControlActions out = shard0.PassTime(milliseconds(15'000), {});
+  for (const uint32_t rank : {0, 1}) {
+    Shard0::Append(shard0.Deliver(300 + rank, HelloMessage(HelloWithState(rank, 10 + rank, 4, 1))),
+                   &out);
+    Shard0::Append(shard0.PassTime(milliseconds(900), {0}), &out);
+  }
+  Shard0::Append(shard0.PassTime(milliseconds(5'000), {0, 1}), &out);
+  EXPECT_THAT(Shard0::LogOf(out), Not(HasSubstr("lost")));
+  EXPECT_THAT(Shard0::LogOf(out), Not(HasSubstr("go back")));
+  EXPECT_TRUE(shard0.coordinator().running());
+  EXPECT_EQ(shard0.coordinator().beginning(), beginning);
+  EXPECT_EQ(Count(out, ControlAction::Type::kMembers), 0);
+  for (const uint32_t rank : {0, 1}) {
+    EXPECT_EQ(shard0.workers()[rank].incarnation, 10 + rank);
+    EXPECT_EQ(shard0.workers()[rank].presence, Presence::kPresent);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Each, CutOffOfEachJob,
+    testing::Combine(testing::Values(OnLoss::kWait, OnLoss::kShrink),
+                     testing::Values(HeldState::kLocalized, HeldState::kWithCheckpoints,
+                                     HeldState::kCentral, HeldState::kCentralWithCheckpoints,
+                                     HeldState::kWithoutRounds)),
+    [](const auto& info) {
+      return NameOf(std::get<0>(info.param)) + NameOfHeld(std::get<1>(info.param));
+    });
 
 INSTANTIATE_TEST_SUITE_P(Each, CutOffWithCheckpoints, testing::Bool(),
                          [](const auto& info) { return info.param ? "OfServers" : "OfWorkers"; });

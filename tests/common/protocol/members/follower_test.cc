@@ -173,6 +173,21 @@ TEST_F(FollowerTest, GivesShard0ItsTimeToReturn) {
   EXPECT_THAT(out.back().status.message(), HasSubstr("server shard 0 was lost"));
 }
 
+// The simulator found this case (tests/sim/recorded/221777.events): the process is new, and shard 0
+// has not given it the place of the previous process yet.
+TEST_F(FollowerTest, GivesShard0NoLongerThanThatIfShard0HasAnsweredWithoutAWelcome) {
+  Message refusal;
+  refusal.head.mutable_refuse()->set_then(pb::Refuse::retry);
+  DeliverFromShard0(refusal);
+  EXPECT_EQ(Count(AdvanceTime(milliseconds(29'000)), Type::kEnded), 0);
+  EXPECT_EQ(Count(AdvanceTime(milliseconds(1'500)), Type::kEnded), 1);
+}
+
+TEST_F(FollowerTest, GivesShard0TheTimeOfAStartIfItWasNeverHeard) {
+  EXPECT_EQ(Count(AdvanceTime(milliseconds(59'000)), Type::kEnded), 0);
+  EXPECT_EQ(Count(AdvanceTime(milliseconds(1'500)), Type::kEnded), 1);
+}
+
 TEST_F(FollowerTest, AnswersTheEndAndEnds) {
   BecomeFollowing();
   const ControlActions out = DeliverFromShard0(EndMessage(Code::kTerminated, "stopped"));

@@ -94,6 +94,28 @@ TEST(Cells, GatherFiguresByRank) {
   EXPECT_FALSE(cells[0].check_outcome(Text(""), 2).ok());
 }
 
+TEST(Cells, CompareHashesOfReplicas) {
+  const ExchangePlan plan = PlanOf("fp32");
+  const std::vector<CellSpec> cells = MakeCellsOfLane(plan, 0, 0);
+  EXPECT_FALSE(cells[kEvaluate].check_agreement);
+  for (const uint64_t other_hash : {0xaa, 0xbb}) {
+    auto figures_of_all = cells[kCompare].open(31);
+    pb::Figures figures;
+    for (const uint32_t rank : {0, 1}) {
+      figures.set_parameters_hash(rank == 0 ? 0xaa : other_hash);
+      EXPECT_TRUE(figures_of_all->Add(rank, Text(figures.SerializeAsString())).ok());
+    }
+    const Status agreement = cells[kCompare].check_agreement(figures_of_all->Close(), 31);
+    EXPECT_EQ(agreement.ok(), other_hash == 0xaa);
+    if (agreement.ok()) continue;
+    EXPECT_EQ(agreement.code(), Code::kMismatch);
+    EXPECT_EQ(
+        agreement.message(),
+        "the replicas differ after round 30: worker 0 has hash 00000000000000aa, worker 1 has "
+        "00000000000000bb");
+  }
+}
+
 TEST(Cells, AddUpChunks) {
   const ExchangePlan plan = PlanOf("fp32");
   for (const CellSpec& spec : MakeCellsOfLane(plan, 0, 1)) {

@@ -283,7 +283,8 @@ TEST_F(ClockExchangeTest, TellsItsClocksAgainAsANewIncarnation) {
 }
 
 TEST_F(ClockExchangeTest, SaysWhetherAPushWantsWeightsAndWhichMembershipItsSenderKnows) {
-  exchange_.SetEpoch(4);
+  exchange_.RaiseEpoch(4);
+  exchange_.RaiseEpoch(3);
   BringLaneUp(7);
   const pb::Contribution push = PushAt(1).at(0).message.head.push();
   EXPECT_TRUE(push.at_clock().wants_weights());

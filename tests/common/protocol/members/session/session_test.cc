@@ -361,10 +361,42 @@ TEST_F(SessionTest, NamesWhomTheStartWaitsFor) {
   pulse.head.mutable_pulse()->add_absent(0);
   DeliverWelcome({0, 0}, 70);
   pulse.head.mutable_pulse()->set_incarnation(70);
-  Deliver({0, 0}, pulse);
-  const SessionActions out = AdvanceTime(milliseconds(61'000));
+  SessionActions out;
+  for (int i = 0; i < 61; ++i) {
+    Deliver({0, 0}, pulse);
+    out = AdvanceTime(milliseconds(1'000));
+  }
   EXPECT_THAT(EndStatusOf(out).message(),
               testing::AllOf(HasSubstr("server shard 1 (beta:2)"), HasSubstr("worker 0")));
+}
+
+// The simulator found this case (tests/sim/recorded/117079.events): the link of a server is down
+// while a worker opens its data links, and later again.
+TEST_F(SessionTest, TheStartDoesNotFailForAServerThatIsAway) {
+  DeliverWelcome({0, 0}, 70);
+  DeliverWelcome({1, 0}, 71);
+  const auto pass_time = [this](int seconds, bool hears_shard0) {
+    for (int i = 0; i < 10 * seconds && session_->phase() == Phase::kJoining; ++i) {
+      if (hears_shard0) DeliverPulse({0, 0}, 70);
+      DeliverPulse({1, 0}, 71);
+      AdvanceTime(milliseconds(100));
+    }
+  };
+  for (int i = 0; i < 3; ++i) {
+    pass_time(/*seconds=*/25, false);
+    pass_time(/*seconds=*/5, true);
+  }
+  EXPECT_EQ(session_->phase(), Phase::kJoining) << "75 s without a server";
+  pass_time(/*seconds=*/50, true);
+  EXPECT_EQ(session_->phase(), Phase::kJoining);
+  pass_time(/*seconds=*/10, true);
+  EXPECT_EQ(session_->phase(), Phase::kEnded) << "the data links are missing";
+}
+
+TEST_F(SessionTest, AServerThatIsAwayAtTheStartHasTheTimeOfAnyOther) {
+  DeliverWelcome({0, 0}, 70);
+  const SessionActions out = AdvanceTime(milliseconds(30'100));
+  EXPECT_THAT(EndStatusOf(out).message(), HasSubstr("server shard 0 (alpha:1) was lost"));
 }
 
 TEST_F(SessionTest, GivesARestartedShard0ItsTimeEvenIfTheFirstSentNoPulse) {

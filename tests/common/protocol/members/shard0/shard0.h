@@ -22,9 +22,9 @@ inline std::string NameOf(OnLoss on_loss) {
 
 class Shard0 {
  public:
-  explicit Shard0(ControlOptions options) {
-    coordinator_ = std::make_unique<Coordinator>(std::move(options),
-                                                 std::vector{LetterCell({Kind::kScale, 0, 0})});
+  explicit Shard0(ControlOptions options,
+                  std::vector<CellSpec> cells = {LetterCell({Kind::kScale, 0, 0})}) {
+    coordinator_ = std::make_unique<Coordinator>(std::move(options), std::move(cells));
     ControlActions out;
     coordinator_->Start(now_, &out);
   }
