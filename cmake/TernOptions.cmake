@@ -15,7 +15,18 @@ if(TERN_CCACHE)
                                   ${TERN_CCACHE})
 endif()
 
+# What makes a fault in memory end a process before it can be exploited, for libraries that read bytes of strangers.
+# Not with sanitizers, which find such faults themselves, and not in debug builds: _FORTIFY_SOURCE needs optimization.
+add_library(tern_hardening INTERFACE)
+if(NOT TERN_SANITIZE)
+  target_compile_options(
+    tern_hardening INTERFACE
+    "$<$<CONFIG:Release>:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=2;-D_GLIBCXX_ASSERTIONS;-fstack-protector-strong;-fstack-clash-protection;-fcf-protection>")
+endif()
+
 add_library(tern_flags INTERFACE)
+# Functions of libraries are bound at the start, so that the table of their addresses can be read-only.
+target_link_options(tern_flags INTERFACE -Wl,-z,relro,-z,now,-z,noexecstack)
 target_include_directories(tern_flags INTERFACE ${CMAKE_SOURCE_DIR})
 # Floating-point contraction is off everywhere, because codes and updates must be bit-equal on every device and
 # compiler. -Wno-restrict: g++ 12 warns of std::string's own operator+ (GCC bug 105329).

@@ -26,9 +26,10 @@ fi
 for file in COPYING.LESSER libzmq.copyright 1-router-refuses-ids.patch; do
   test -s "$folder/moved/share/doc/libzmq/$file"
 done
-# It says what it was made of.
+# It says what it was made of, and is protected as the build is.
 grep -Eq '^libpng16.so.16 libpng16-16 1[.]' "$folder/moved/share/doc/versions.txt"
 grep -Eq '^libzmq.a zeromq3 4[.]' "$folder/moved/share/doc/versions.txt"
+python3 -B scripts/check_hardening.py "$folder/moved"
 env -i "$folder/moved/bin/tern" run "$folder/moved/share/tern/configs/lenet_fashion.yaml" --free_ports \
   --set train.steps=10 --set train.batch_total=16 --set output_dir="$folder/out"
 
