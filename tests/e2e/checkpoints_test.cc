@@ -207,6 +207,28 @@ INSTANTIATE_TEST_SUITE_P(
                     WithModel(MakeCase("OneBit", {"exchange.codec=onebit"}), "{name: lenet}", 2)),
     NameOf);
 
+// All daemons of a run are started with checkpoints.resume: false. A worker that is started again
+// in the same way must not lose its own state, which is on its disk alone.
+TEST(KilledWorker, OfARunThatBeganWithoutResumeTakesAllBackToTheSameBytes) {
+  const std::vector<std::string> arguments = {"--set", "checkpoints.resume=false",
+                                              "--set", "train.algorithm=odsgd",
+                                              "--set", "train.odsgd.warmup_steps=5"};
+  const JobOptions options = OptionsFor(
+      "faults: {on_worker_loss: wait, heartbeat_ms: 50, suspect_after_s: 0.4, dead_after_s: "
+      "0.8}\n");
+  const std::string weights = UndisturbedWeights(options, arguments);
+  TestJob job(options);
+  job.StartAll(arguments);
+  for (uint32_t rank = 0; rank < options.workers; ++rank)
+    ASSERT_TRUE(WaitUntil([&] { return NewestStepOf(job, Cat("worker.", rank)) >= 20; }));
+  job.worker(1).Signal(SIGKILL);
+  job.worker(1).Wait();
+  job.StartWorker(1, arguments);
+  job.ExpectAllEnd(0);
+  EXPECT_TRUE(job.Weights() == weights);
+  EXPECT_NE(job.Log("worker", 1).find("goes on from the checkpoint"), std::string::npos);
+}
+
 TEST(Checkpoints, ATruncatedOneIsRefusedAndThePreviousOneUsed) {
   const JobOptions options = OptionsFor();
   const std::string weights = UndisturbedWeights(options);
