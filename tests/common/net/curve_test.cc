@@ -114,6 +114,9 @@ TEST_F(KeyedServer, LetsNobodyInWhileNoZapHandlerRuns) {
   auto router = BindLoopback(other_context, ServerOptions());
   auto dealer = ConnectTo(context_, *router, {.security = worker0_.get()});
   ExpectRefused(*dealer);
+  router.reset();
+  router_.reset();
+  zap_handler_.reset();  // It follows the router, and so has a socket of the other context.
 }
 
 TEST_F(KeyedServer, RefusesAKeyThatCannotBeUsed) {
