@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "common/net/keys.h"
@@ -63,6 +64,12 @@ class KeyedServer : public ::testing::Test {
     EXPECT_EQ(dealer.link(), DealerSocket::Link::kConnecting);
     EXPECT_FALSE(dealer.Send(NumberedEnvelope(1)).ok());
     EXPECT_FALSE(router_->Receive().has_value());
+  }
+  // Waits until this many handshakes had this result; the ZapHandler counts them on its thread.
+  void AwaitHandshakes(const std::string& result, uint64_t number) {
+    const Time end = Now() + kPatience;
+    while (NumHandshakes(result) < number && Now() < end) std::this_thread::yield();
+    EXPECT_EQ(NumHandshakes(result), number);
   }
   uint64_t NumHandshakes(const std::string& result) {
     return registry_.GetCounter("tern_net_handshakes_total", "", {{"result", result}}).value();
