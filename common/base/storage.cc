@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "common/base/failpoint.h"
 #include "common/base/file.h"
 #include "common/base/text.h"
 
@@ -36,6 +37,14 @@ class SystemDisk : public Storage {
   Status Write(const std::string& path, std::string_view bytes) override {
     File file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
     if (file.fd() < 0) return SystemError(Code::kCannotWrite, "cannot create " + path);
+    if (const auto failpoint = HitFailpoint(FailPlace::kDiskWrite)) {
+      bytes = bytes.substr(0, bytes.size() / 2);
+      if (failpoint->action == FailAction::kFull) {
+        (void)WriteAll(file.fd(), bytes);
+        errno = ENOSPC;
+        return SystemError(Code::kCannotWrite, "cannot write " + path);
+      }
+    }
     if (!WriteAll(file.fd(), bytes)) return SystemError(Code::kCannotWrite, "cannot write " + path);
     if (fsync(file.fd()) != 0) return SystemError(Code::kCannotWrite, "cannot flush " + path);
     if (!file.Close()) return SystemError(Code::kCannotWrite, "cannot close " + path);
@@ -43,6 +52,8 @@ class SystemDisk : public Storage {
   }
 
   std::error_code Rename(const std::string& from, const std::string& to) override {
+    if (HitFailpoint(FailPlace::kDiskRename))
+      return std::make_error_code(std::errc::no_space_on_device);
     std::error_code error;
     fs::rename(from, to, error);
     return error;

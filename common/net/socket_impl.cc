@@ -11,6 +11,7 @@
 
 #include "common/base/logging.h"
 #include "common/base/text.h"
+#include "common/net/socket_faults.h"
 
 namespace tern::net {
 namespace {
@@ -218,6 +219,7 @@ SendResult SocketImpl::Send(const std::string* routing_id, const pb::Envelope& e
   }
   const Result<std::string> header = EncodeHeader(envelope);
   if (!header.ok()) return {SendOutcome::kRefused, header.status()};
+  if (IsLostInSending()) return {};
   const int more_flag = payload.empty() ? 0 : ZMQ_SNDMORE;
   int error = 0;
   if (routing_id != nullptr) error = SendFrame(routing_id->data(), routing_id->size(), ZMQ_SNDMORE);
@@ -268,6 +270,7 @@ std::optional<ReceivedMessage> SocketImpl::Receive(std::string* routing_id) {
     has_more = frame->has_more();
   }
   if (num_frames == 0 && routing_id == nullptr) return std::nullopt;
+  if (IsLostInReceiving(header.mutable_span(), payload->mutable_span())) return std::nullopt;
   received.error = CheckShape(num_frames, payload->size(), options_.max_payload_bytes);
   if (!received.error) received.error = DecodeHeader(header.span(), &received.envelope);
   if (received.error) {
