@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "common/base/failpoint.h"
 #include "common/base/logging.h"
 #include "common/base/stack_trace.h"
 #include "common/base/text.h"
@@ -80,6 +81,7 @@ Status LaneLoop::Serve() {
   poller.AddFd(commands_.event_fd());
   while (!commands_.drained()) {
     TERN_RETURN_IF_ERROR(poller.Wait(std::chrono::seconds(1)));
+    HitFailpoint(FailPlace::kThreadLane);
     ++num_turns_;
     protocol::Sends sends;
     while (auto command = commands_.TryPop()) OnCommand(*command, &sends);

@@ -8,6 +8,7 @@
 #include "common/algorithm/elasticity.h"
 #include "common/algorithm/facts.h"
 #include "common/base/atomic_file.h"
+#include "common/base/failpoint.h"
 #include "common/base/logging.h"
 #include "common/base/text.h"
 #include "common/net/address.h"
@@ -187,6 +188,7 @@ Status Server::Run() {
   const Time tick_interval = setup_.timings.hello_retry / 2;
   while (!has_ended_) {
     TERN_RETURN_IF_ERROR(poller_.Wait(tick_interval));
+    HitFailpoint(FailPlace::kThreadControl);
     protocol::ControlActions new_actions;
     if (signals_.TakeSignal() != 0)
       control_->OnStop(signals_.status().code(), clock_.Now(), &new_actions);

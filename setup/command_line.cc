@@ -13,6 +13,7 @@
 #include <optional>
 #include <utility>
 
+#include "common/base/armed_failpoints.h"
 #include "common/base/atomic_file.h"
 #include "common/base/logging.h"
 #include "common/base/output_file.h"
@@ -52,18 +53,22 @@ const std::vector<KnownFlag> kFlags = {
     {"vmodule", "NAME=N,...: the verbosity level of single source files"},
 };
 constexpr const char* kSetHelp = "KEY=VALUE: overrides a key of the job file; may be repeated";
+constexpr const char* kFailHelp =
+    "FAILPOINT: lets this process fail on purpose, for drills; may be repeated; --fail list "
+    "describes them";
 
 Status UsageError(const std::string& sentence) {
   std::string flags_text;
   for (const KnownFlag& flag : kFlags) flags_text += Cat("--", flag.name, ", ");
   return Status(Code::kUsage,
-                sentence + "; known flags: " + flags_text + "--set, --help, --version");
+                sentence + "; known flags: " + flags_text + "--set, --fail, --help, --version");
 }
 
 void PrintHelp(const std::string& role) {
   std::printf("tern_%s: a Tern %s\n\n", role.c_str(), role.c_str());
   for (const KnownFlag& flag : kFlags) std::printf("  --%-12s %s\n", flag.name, flag.help);
-  std::printf("  --%-12s %s\n  --help, --version\n", "set", kSetHelp);
+  std::printf("  --%-12s %s\n", "set", kSetHelp);
+  std::printf("  --%-12s %s\n  --help, --version\n", "fail", kFailHelp);
 }
 
 // Reads a command line flag by flag.
@@ -101,6 +106,18 @@ class ArgReader {
   const std::vector<std::string> args_;
   size_t next_index_ = 0;
 };
+
+// Reads the value of --fail into *line. "list" prints all failpoints and ends the process.
+Status AddFailpoint(ArgReader* reader, const std::string& role, CommandLine* line) {
+  TERN_RETURN_IF_ERROR(reader->RequireValue());
+  if (*reader->value == "list") {
+    std::printf("%s", DescribeFailpoints(role).c_str());
+    std::exit(0);
+  }
+  Result<Failpoint> failpoint = ParseFailpoint(*reader->value, role);
+  if (failpoint.ok()) line->failpoints.push_back(std::move(*failpoint));
+  return failpoint.status();
+}
 
 Status SetFlag(ArgReader* reader) {
   const bool is_known = std::any_of(kFlags.begin(), kFlags.end(), [&](const KnownFlag& flag) {
@@ -161,6 +178,8 @@ Result<CommandLine> ParseCommandLine(int argc, char** argv, const std::string& r
     } else if (reader.name == "set") {
       TERN_RETURN_IF_ERROR(reader.RequireValue());
       line.overrides.push_back(*reader.value);
+    } else if (reader.name == "fail") {
+      TERN_RETURN_IF_ERROR(AddFailpoint(&reader, role, &line));
     } else {
       TERN_RETURN_IF_ERROR(SetFlag(&reader));
     }
@@ -216,6 +235,9 @@ Result<std::unique_ptr<Setup>> StartDaemon(
   if (job.security() == pb::Job::none) {
     LOG(WARNING) << kNoneWarning;
   }
+  for (const Failpoint& failpoint : line.failpoints)
+    LOG(WARNING) << "failpoint " << failpoint.text << " is on: this process fails on purpose";
+  ArmFailpoints(line.failpoints);
   return setup;
 }
 

@@ -1,7 +1,7 @@
 // The command line of both daemons, tern_server and tern_worker:
 //
 //   --job FILE --rank N [--set KEY=VALUE]... [--check] [--log_dir DIR] [--progress_fd N]
-//   [--keys_fd N] [--v N] [--vmodule NAME=N,...] [--version] [--help]
+//   [--keys_fd N] [--fail FAILPOINT]... [--v N] [--vmodule NAME=N,...] [--version] [--help]
 //
 // A worker also has --evaluate FILE, which needs no rank.
 #pragma once
@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/failpoint_flag.h"
 #include "common/base/status.h"
 #include "setup/setup.h"
 
@@ -26,19 +27,20 @@ struct CommandLine {
   std::string log_dir;       // empty: output_dir/logs
   int progress_fd = -1;      // where to write progress as JSON lines, for `tern run`
   int keys_fd = -1;          // where to read this daemon's keys (MakeKeysFd), from `tern run`
+  std::vector<Failpoint> failpoints;
 };
 
-// `role` is "server" or "worker". --help and --version print and exit with 0. kUsage if a flag is
-// unknown or missing, or its value is invalid; the message says which.
+// `role` is "server" or "worker". --help, --version and --fail list print and exit with 0. kUsage
+// if a flag is unknown or missing, or its value is invalid; the message says which.
 Result<CommandLine> ParseCommandLine(int argc, char** argv, const std::string& role);
 
 // Starts a daemon: reads the job, checks the rank against it, reads its keys (setup/security.h),
-// calls `before_writing` (if set; an error ends the start), opens the log, and logs the resolved
-// job. With check_only it only reads the job and checks the rank; a worker with weights_path reads
-// no keys. Logs a warning if the job has `security: none`, because peers are
-// then not authenticated. After this call SIGPIPE and SIGXFSZ are ignored: writing to a closed
-// pipe, or beyond `ulimit -f`, fails that write instead of killing the process. The process may
-// then open as many files as its hard limit allows (`ulimit -Hn`).
+// calls `before_writing` (if set; an error ends the start), opens the log, logs the resolved job,
+// and switches on the failpoints. With check_only it only reads the job and checks the rank; a
+// worker with weights_path reads no keys. Logs a warning if the job has `security: none`, because
+// peers are then not authenticated. After this call SIGPIPE and SIGXFSZ are ignored: writing to a
+// closed pipe, or beyond `ulimit -f`, fails that write instead of killing the process. The process
+// may then open as many files as its hard limit allows (`ulimit -Hn`).
 Result<std::unique_ptr<Setup>> StartDaemon(
     const CommandLine& line, const std::string& role,
     const std::function<Status(const pb::Job&)>& before_writing = {});

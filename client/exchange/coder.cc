@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/failpoint.h"
 #include "common/base/hash.h"
 #include "common/protocol/rounds/cells.h"
 
@@ -88,6 +89,7 @@ void Coder::Submit(Work work) {
 
 void Coder::Run() {
   while (TakeWork()) {
+    HitFailpoint(FailPlace::kThreadCoder);
     if (pending_visit_.has_value() && scaler_answers_.empty() && ready_buckets_.empty()) {
       const VisitRequest visit = *std::exchange(pending_visit_, std::nullopt);
       progress_.num_coded_items.fetch_add(1);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/algorithm/elasticity.h"
+#include "common/base/failpoint.h"
 #include "common/base/logging.h"
 #include "common/base/stack_trace.h"
 #include "common/base/text.h"
@@ -94,6 +95,7 @@ void NetLoop::Run() {
   const Time poll_timeout = setup_.timings.hello_retry / 2;
   while (!has_ended_) {
     if (Status waited = poller_.Wait(poll_timeout); !waited.ok()) return EndWith(waited);
+    HitFailpoint(FailPlace::kThreadNet);
     protocol::SessionActions command_actions;
     if (signals_.TakeSignal() != 0) OnSignal(&command_actions);
     if (signals_.TakeReread()) LOG(WARNING) << "SIGUSR2: a worker has no files to read again";

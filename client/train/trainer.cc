@@ -8,6 +8,7 @@
 #include "client/train/pull.h"
 #include "client/train/results.h"
 #include "common/algorithm/facts.h"
+#include "common/base/failpoint.h"
 #include "common/base/logging.h"
 #include "common/base/text.h"
 #include "common/protocol/rounds/cells.h"
@@ -26,6 +27,7 @@ struct EndOfSteps {
 std::optional<Event> AwaitEvent(Events& events, Progress& progress) {
   progress.is_waiting = true;
   std::optional<Event> event = events.Pop();
+  HitFailpoint(FailPlace::kThreadWait);
   progress.is_waiting = false;
   progress.CountAdvance();
   return event;
@@ -169,6 +171,8 @@ Status Trainer::TrainSteps() {
     }
     TERN_RETURN_IF_ERROR(HandleArrivedEvents());
     if (leave_status_.has_value()) return *leave_status_;
+    SetFailpointStep(steps_done_ + 1);
+    HitFailpoint(FailPlace::kThreadCompute);
     TimeScope time(deps_.progress.train_time);
     TERN_RETURN_IF_ERROR(gradient_.FetchSamples());
     TERN_RETURN_IF_ERROR(algorithm_->Step(steps_done_ + 1));

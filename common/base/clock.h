@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "common/base/failpoint.h"
+
 namespace tern {
 
 using Time = std::chrono::nanoseconds;
@@ -24,16 +26,18 @@ class LoopClock {
   explicit LoopClock(Time max_advance) : max_advance_(max_advance), last_call_(tern::Now()) {}
 
   Time Now() {
-    const Time now = tern::Now();
-    now_ += std::min(now - last_call_, max_advance_);
+    if (const auto failpoint = HitFailpoint(FailPlace::kClock)) step_ += Time(failpoint->amount_ns);
+    const Time now = tern::Now() + step_;
+    now_ += std::clamp(now - last_call_, Time{}, max_advance_);
     last_call_ = now;
     return now_;
   }
 
  private:
   const Time max_advance_;
-  Time last_call_;         // The system's monotonic time at the last call of Now().
+  Time last_call_;         // The system's monotonic time plus step_ at the last call of Now().
   Time now_ = last_call_;  // The time that this clock shows.
+  Time step_{};            // By how much failpoints have moved the system's time.
 };
 
 inline double Seconds(Time t) { return std::chrono::duration<double>(t).count(); }

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "common/base/failpoint.h"
 #include "common/base/file.h"
 #include "common/base/output_file.h"
 #include "common/base/text.h"
@@ -38,6 +39,14 @@ class SystemDisk : public Storage {
     const Result<int> fd = CreateAnew(path);
     if (!fd.ok()) return fd.status();
     File file(*fd);
+    if (const auto failpoint = HitFailpoint(FailPlace::kDiskWrite)) {
+      bytes = bytes.substr(0, bytes.size() / 2);
+      if (failpoint->action == FailAction::kFull) {
+        (void)WriteAll(file.fd(), bytes);
+        errno = ENOSPC;
+        return SystemError(Code::kCannotWrite, "cannot write " + path);
+      }
+    }
     if (!WriteAll(file.fd(), bytes)) return SystemError(Code::kCannotWrite, "cannot write " + path);
     if (fsync(file.fd()) != 0) return SystemError(Code::kCannotWrite, "cannot flush " + path);
     if (!file.Close()) return SystemError(Code::kCannotWrite, "cannot close " + path);
@@ -45,6 +54,8 @@ class SystemDisk : public Storage {
   }
 
   std::error_code Rename(const std::string& from, const std::string& to) override {
+    if (HitFailpoint(FailPlace::kDiskRename))
+      return std::make_error_code(std::errc::no_space_on_device);
     std::error_code error;
     fs::rename(from, to, error);
     return error;

@@ -10,6 +10,7 @@
 
 #include "common/base/logging.h"
 #include "common/base/text.h"
+#include "common/net/socket_faults.h"
 
 namespace tern::net {
 namespace {
@@ -175,6 +176,7 @@ SendResult SocketImpl::Send(const std::string* routing_id, const pb::Envelope& e
   }
   const Result<std::string> header = EncodeHeader(envelope, payload.span());
   if (!header.ok()) return {SendOutcome::kRefused, header.status()};
+  if (IsLostInSending()) return {};
   const int more_flag = payload.empty() ? 0 : ZMQ_SNDMORE;
   int error = 0;
   if (routing_id != nullptr) error = SendFrame(routing_id->data(), routing_id->size(), ZMQ_SNDMORE);
@@ -229,6 +231,7 @@ std::optional<ReceivedMessage> SocketImpl::Receive(Sender* sender) {
     sender->credentials = ReadCredentials(header.get());
     received.principal = sender->credentials.principal;
   }
+  if (IsLostInReceiving(header.mutable_span(), payload->mutable_span())) return std::nullopt;
   received.error = CheckShape(num_frames, payload->size(), options_.max_payload_bytes);
   if (!received.error)
     received.error = DecodeHeader(header.span(), &received.envelope, payload->span());

@@ -29,6 +29,9 @@ class Frame {
   std::span<const uint8_t> span() {
     return {static_cast<const uint8_t*>(zmq_msg_data(&message_)), size()};
   }
+  std::span<uint8_t> mutable_span() {
+    return {static_cast<uint8_t*>(zmq_msg_data(&message_)), size()};
+  }
 
  private:
   zmq_msg_t message_;

@@ -3,7 +3,6 @@ import dataclasses
 import re
 import time
 
-import daemons
 import faults
 import logs
 
@@ -176,6 +175,3 @@ def measured(soak):
         logs.measure(event, lines, soak.job.history, max(until, event["begin"] + event["lasted_s"] + 1))
     first = soak.job.history[0][0] if soak.job.history else soak.begin
     return soak.events, logs.silences(lines, soak.job.history, first, soak.end or time.time(), 5.0)
-
-
-__all__ = ["Failed", "Soak", "daemons", "judge", "measured", "undisturbed"]

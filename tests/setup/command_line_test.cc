@@ -92,6 +92,19 @@ TEST(CommandLine, RefusesADescriptorThatIsNotOpen) {
                    "--progress_fd 987: no file descriptor with that number is open");
 }
 
+TEST(CommandLine, ReadsFailpointsOfItsDaemon) {
+  const Result<CommandLine> command_line = ParseWorkerArguments(
+      {"--job", "a", "--rank", "0", "--fail", "disk.write=full@3", "--fail=net.send=drop"});
+  ASSERT_TRUE(command_line.ok()) << command_line.status().message();
+  ASSERT_EQ(command_line->failpoints.size(), 2u);
+  EXPECT_EQ(command_line->failpoints[0].text, "disk.write=full@3");
+  EXPECT_EQ(command_line->failpoints[1].text, "net.send=drop");
+  ExpectUsageError({"--job", "a", "--rank", "0", "--fail", "thread.lane=hang"},
+                   "--fail thread.lane=hang: tern_worker has no place 'thread.lane'");
+  ExpectUsageError({"--job", "a", "--rank", "0", "--fail"}, "--fail needs a value after it");
+  EXPECT_EXIT((void)ParseWorkerArguments({"--fail", "list"}), testing::ExitedWithCode(0), "");
+}
+
 TEST(CommandLine, PrintsItsVersionAndExitsWithZero) {
   EXPECT_EXIT((void)ParseWorkerArguments({"--version"}), testing::ExitedWithCode(0), "");
   EXPECT_EXIT((void)ParseWorkerArguments({"--help"}), testing::ExitedWithCode(0), "");
