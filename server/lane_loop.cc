@@ -42,7 +42,8 @@ LaneLoop::LaneLoop(uint32_t lane, std::unique_ptr<DataLane> data_lane,
       unsent_answers_(registry->GetCounter(
           "tern_server_unsent_total", "Answers that could not be sent because the peer was gone",
           {{"lane", std::to_string(lane)}})),
-      lane_counters_(*registry, lane) {}
+      lane_counters_(*registry, lane),
+      answer_limit_(*registry, lane) {}
 
 LaneLoop::~LaneLoop() {
   commands_.Close();
@@ -125,10 +126,11 @@ void LaneLoop::AfterMessages() {
 
 void LaneLoop::OnReceived(net::ReceivedMessage received, protocol::Sends* sends) {
   if (received.error.has_value()) {
-    LOG_EVERY_N(WARNING, 100) << "refused a frame: " << received.error->status.message();
+    const Status& error = received.error->status;
+    const std::string line = malformed_log_.Line("refused a frame: " + error.message(), Now());
+    if (!line.empty()) LOG(WARNING) << line;
     sends->push_back(
-        {received.peer, protocol::MakeRefuse(ExitCode(received.error->status),
-                                             received.error->status.message(), pb::Refuse::leave)});
+        {received.peer, protocol::MakeRefuse(ExitCode(error), error.message(), pb::Refuse::leave)});
     return;
   }
   data_lane_->OnMessage(received.peer, {std::move(received.envelope), std::move(received.payload)},
@@ -137,6 +139,10 @@ void LaneLoop::OnReceived(net::ReceivedMessage received, protocol::Sends* sends)
 
 void LaneLoop::SendAll(protocol::Sends sends) {
   for (const protocol::Send& send : sends) {
+    // Strangers get nothing but refusals, and members get few, except those that say `again`.
+    const pb::Envelope& head = send.message.head;
+    const bool is_limited = head.has_refuse() && head.refuse().then() != pb::Refuse::again;
+    if (is_limited && !answer_limit_.MayAnswer(send.to, Now())) continue;
     // If the peer is not connected, the answer may be lost: after connecting again, the peer
     // repeats the messages that have no answer.
     if (!socket_->Send(send.to, send.message.head, send.message.payload).ok())

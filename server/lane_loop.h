@@ -12,12 +12,14 @@
 #include "common/base/channel.h"
 #include "common/base/clock.h"
 #include "common/base/hang_watch.h"
+#include "common/base/log_limit.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/base/threads.h"
 #include "common/net/poller.h"
 #include "common/net/socket.h"
 #include "common/protocol/rounds/lane.h"
+#include "server/answer_limit.h"
 #include "server/data_lane.h"
 #include "server/lane_counters.h"
 #include "setup/setup.h"
@@ -78,6 +80,8 @@ class LaneLoop {
   TimeCounter& sum_time_;
   Counter& unsent_answers_;
   LaneCounters lane_counters_;
+  AnswerLimit answer_limit_;
+  LogLimit malformed_log_;
   std::atomic<uint64_t> num_turns_{0};  // grows while the thread serves its socket
   HangWatch watch_;
   bool hangs_ = false;

@@ -10,6 +10,7 @@
 #include "common/base/atomic_file.h"
 #include "common/base/logging.h"
 #include "common/base/text.h"
+#include "common/config/key_digests.h"
 #include "common/net/address.h"
 #include "common/protocol/members/follower.h"
 #include "common/protocol/rounds/cells.h"
@@ -31,6 +32,7 @@ Server::Server(const setup::Setup& setup, StopSignals& signals, const Options& o
       incarnation_(setup::RandomIncarnation()),
       clock_(setup.timings.heartbeat),
       traffic_(registry_),
+      answer_limit_(registry_, 0),
       workers_present_(
           registry_.GetGauge("tern_server_workers_present", "Workers that take part now")),
       control_counters_(registry_, 0) {}
@@ -80,6 +82,8 @@ void Server::MakeControl() {
   control_options.incarnation = incarnation_;
   for (const auto& lane_loop : lane_loops_) control_options.data_ports.push_back(lane_loop->port());
   control_options.expected_hello = setup_.hello;
+  control_options.keys = config::SharedKeys();
+  if (setup_.job.train().has_steps()) control_options.steps = setup_.job.train().steps();
   control_options.timings = setup_.timings;
   control_options.elasticity = algorithm::Elasticity::FromJob(setup_.job);
   const algorithm::Facts facts = algorithm::FactsOf(setup_.job);
@@ -174,11 +178,11 @@ void Server::Receive(protocol::ControlActions* new_actions) {
     std::optional<net::ReceivedMessage> received = control_socket_->Receive();
     if (!received.has_value()) break;
     if (received->error.has_value()) {
-      LOG_EVERY_N(WARNING, 100) << "refused a frame: " << received->error->status.message();
-      const protocol::Message refuse = protocol::MakeRefuse(
-          ExitCode(received->error->status), received->error->status.message(), pb::Refuse::leave);
-      if (!control_socket_->Send(received->peer, refuse.head).ok())
-        VLOG(1) << "could not send the refusal";
+      const Status& error = received->error->status;
+      const std::string line = malformed_log_.Line("refused a frame: " + error.message(), Now());
+      if (!line.empty()) LOG(WARNING) << line;
+      SendToPeer({received->peer,
+                  protocol::MakeRefuse(ExitCode(error), error.message(), pb::Refuse::leave)});
       continue;
     }
     protocol::ControlActions answers;
@@ -211,6 +215,7 @@ void Server::EndWith(Status status) {
 // If the peer is not connected, the message may be lost: after connecting again, the peer repeats
 // the messages that have no answer.
 void Server::SendToPeer(const protocol::Send& send) {
+  if (!control_->IsPeerOfJob(send.to) && !answer_limit_.MayAnswer(send.to, Now())) return;
   const net::SendResult result =
       control_socket_->Send(send.to, send.message.head, send.message.payload);
   if (result.ok()) return;

@@ -11,12 +11,14 @@
 
 #include "common/base/clock.h"
 #include "common/base/counters.h"
+#include "common/base/log_limit.h"
 #include "common/base/signals.h"
 #include "common/base/status.h"
 #include "common/net/metrics_page.h"
 #include "common/net/socket.h"
 #include "common/net/traffic.h"
 #include "common/protocol/members/shard0/coordinator.h"
+#include "server/answer_limit.h"
 #include "server/lane_counters.h"
 #include "server/lane_loop.h"
 #include "setup/report.h"
@@ -81,7 +83,9 @@ class Server {
   std::unique_ptr<net::RouterSocket> control_socket_;
   std::unique_ptr<net::DealerSocket> shard0_socket_;  // to shard 0; null on shard 0 itself
   unsigned num_shard0_attempts_ = 0;                  // how often this shard tried to connect to it
-  std::vector<net::PeerId> unreachable_peers_;        // peers to which a message could not be sent
+  AnswerLimit answer_limit_;
+  LogLimit malformed_log_;
+  std::vector<net::PeerId> unreachable_peers_;  // peers to which a message could not be sent
   net::Poller poller_;
   std::unique_ptr<protocol::Control> control_;
   const protocol::Coordinator* coordinator_ = nullptr;  // points to control_ on shard 0; else null

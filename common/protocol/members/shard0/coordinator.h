@@ -50,6 +50,7 @@ class Coordinator : public Control {
   void OnStop(Code code, Time now, ControlActions* out) override;
   void OnUnreachable(Peer peer, Time now) override;
   void OnFailure(const Status& status, Time now, ControlActions* out) override;
+  bool IsPeerOfJob(Peer peer) const override;
   const RoundLane& lane() const override { return job_.lane; }
   // Checks what must hold after every event: kInternal, with the invariant that is broken, or ok.
   Status Check() const;
