@@ -45,7 +45,8 @@ LaneLoop::LaneLoop(uint32_t lane, std::unique_ptr<DataLane> data_lane,
                                                 "Checkpoints that could not be written",
                                                 {{"lane", std::to_string(lane)}})),
       lane_counters_(*registry, lane),
-      door_(*registry, lane) {}
+      door_(*registry, lane),
+      answer_limit_(*registry, lane) {}
 
 LaneLoop::~LaneLoop() {
   commands_.Close();
@@ -144,6 +145,10 @@ void LaneLoop::OnReceived(net::ReceivedMessage received, protocol::Sends* sends)
 
 void LaneLoop::SendAll(protocol::Sends sends) {
   for (const protocol::Send& send : sends) {
+    // Strangers get nothing but refusals, and members get few, except those that say `again`.
+    const pb::Envelope& head = send.message.head;
+    const bool is_limited = head.has_refuse() && head.refuse().then() != pb::Refuse::again;
+    if (is_limited && !answer_limit_.MayAnswer(send.to, Now())) continue;
     // If the peer is not connected, the answer may be lost: after connecting again, the peer
     // repeats the messages that have no answer.
     if (!socket_->Send(send.to, send.message.head, send.message.payload).ok())

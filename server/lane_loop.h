@@ -12,12 +12,14 @@
 #include "common/base/channel.h"
 #include "common/base/clock.h"
 #include "common/base/hang_watch.h"
+#include "common/base/log_limit.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/base/threads.h"
 #include "common/net/poller.h"
 #include "common/net/socket.h"
 #include "common/protocol/rounds/lane.h"
+#include "server/answer_limit.h"
 #include "server/data_lane.h"
 #include "server/door.h"
 #include "server/frame_refusals.h"
@@ -82,6 +84,7 @@ class LaneLoop {
   LaneCounters lane_counters_;
   Door door_;
   FrameRefusals frame_refusals_;
+  AnswerLimit answer_limit_;
   std::atomic<uint64_t> num_turns_{0};  // grows while the thread serves its socket
   HangWatch watch_;
   bool hangs_ = false;

@@ -11,6 +11,7 @@
 #include "common/base/failpoint.h"
 #include "common/base/logging.h"
 #include "common/base/text.h"
+#include "common/config/key_digests.h"
 #include "common/net/address.h"
 #include "common/protocol/members/follower.h"
 #include "common/protocol/rounds/cells.h"
@@ -46,6 +47,7 @@ Server::Server(const setup::Setup& setup, StopSignals& signals, const Options& o
       incarnation_(setup::RandomIncarnation()),
       clock_(setup.timings.heartbeat),
       traffic_(registry_),
+      answer_limit_(registry_, 0),
       workers_present_(
           registry_.GetGauge("tern_server_workers_present", "Workers that take part now")),
       control_counters_(registry_, 0),
@@ -108,6 +110,8 @@ void Server::MakeControl() {
   control_options.incarnation = incarnation_;
   for (const auto& lane_loop : lane_loops_) control_options.data_ports.push_back(lane_loop->port());
   control_options.expected_hello = setup_.hello;
+  control_options.keys = config::SharedKeys();
+  if (setup_.job.train().has_steps()) control_options.steps = setup_.job.train().steps();
   control_options.timings = setup_.timings;
   control_options.elasticity = algorithm::Elasticity::FromJob(setup_.job);
   const algorithm::Facts facts = algorithm::FactsOf(setup_.job);
@@ -266,6 +270,7 @@ void Server::EndWith(Status status) {
 // If the peer is not connected, the message may be lost: after connecting again, the peer repeats
 // the messages that have no answer.
 void Server::SendToPeer(const protocol::Send& send) {
+  if (!control_->IsPeerOfJob(send.to) && !answer_limit_.MayAnswer(send.to, Now())) return;
   const net::SendResult result =
       control_socket_->Send(send.to, send.message.head, send.message.payload);
   if (result.ok()) return;

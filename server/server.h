@@ -12,6 +12,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/counters.h"
+#include "common/base/log_limit.h"
 #include "common/base/signals.h"
 #include "common/base/status.h"
 #include "common/net/metrics_page.h"
@@ -19,6 +20,7 @@
 #include "common/net/traffic.h"
 #include "common/net/zap_handler.h"
 #include "common/protocol/members/shard0/coordinator.h"
+#include "server/answer_limit.h"
 #include "server/door.h"
 #include "server/frame_refusals.h"
 #include "server/lane_counters.h"
@@ -94,8 +96,9 @@ class Server {
   std::unique_ptr<net::RouterSocket> control_socket_;
   std::unique_ptr<net::DealerSocket> shard0_socket_;  // to shard 0; null on shard 0 itself
   unsigned num_shard0_attempts_ = 0;                  // how often this shard tried to connect to it
-  std::vector<net::PeerId> unreachable_peers_;        // peers to which a message could not be sent
-  FrameRefusals frame_refusals_;                      // of control_socket_
+  AnswerLimit answer_limit_;
+  FrameRefusals frame_refusals_;                // of control_socket_
+  std::vector<net::PeerId> unreachable_peers_;  // peers to which a message could not be sent
   net::Poller poller_;
   std::unique_ptr<protocol::Control> control_;
   const protocol::Coordinator* coordinator_ = nullptr;  // points to control_ on shard 0; else null

@@ -14,6 +14,7 @@
 #include "common/codec/codec.h"
 #include "common/codec/codecs.h"
 #include "common/config/differences.h"
+#include "common/config/key_digests.h"
 #include "common/protocol/rounds/cells.h"
 #include "common/update/local_updater.h"
 #include "common/update/optimizer.h"
@@ -61,6 +62,7 @@ pb::Hello HelloOf(const Setup& setup) {
   hello.set_job_digest(config::JobDigest(setup.job));
   hello.set_model_digest(models::ModelDigest(setup.net));
   hello.set_plan_digest(setup.plan.digest);
+  for (const uint32_t digest : config::KeyDigests(setup.job)) hello.add_key_digests(digest);
   hello.set_host(HostName());
   hello.set_pid(static_cast<uint32_t>(getpid()));
   return hello;

@@ -25,7 +25,8 @@ struct Setup {
   models::ParameterTable table;
   protocol::ExchangePlan plan;
   protocol::Timings timings;
-  // Has only the job's name, the digests of job, model and plan, and this process's host and pid.
+  // Has only the job's name, the digests of job, keys, model and plan, and this process's host and
+  // pid.
   pb::Hello hello;
   // This daemon's keys, and those of its peers; null: as net::Security::Mechanism::kNull.
   std::shared_ptr<const net::Security> security;

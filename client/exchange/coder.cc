@@ -200,7 +200,7 @@ void Coder::DropRoundsBefore(uint64_t round) {
 Status Coder::EncodeWithSharedScalers(const Answer& answer, WaitingBucket waiting_bucket) {
   const protocol::Bucket& bucket = setup_.plan.buckets[answer.cell.bucket];
   const Result<std::vector<float>> scalers =
-      protocol::ParseScalers(answer.payload, bucket.shared_parts.size());
+      protocol::ParseScalers(answer.payload, bucket.shared_parts.size(), setup_.plan.max_scaler);
   if (!scalers.ok()) return scalers.status().Within("shared scalers from the server");
   SetScalers(bucket, *scalers, &waiting_bucket.params);
   return EncodeAndPush(std::move(waiting_bucket), Digest(answer.payload.span()));

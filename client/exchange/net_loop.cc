@@ -24,6 +24,7 @@ protocol::Session::Options SessionOptions(const setup::Setup& setup,
   protocol::Session::Options session_options;
   session_options.rank = options.rank;
   session_options.incarnation = setup::RandomIncarnation();
+  session_options.incarnation_secret = setup::RandomIncarnation();
   session_options.data_lanes = setup.plan.data_lanes;
   for (const pb::Server& server : setup.job.servers())
     session_options.servers.push_back(server.address());

@@ -32,8 +32,8 @@ void Sums::Store(const Answer& answer) {
   Round& round = rounds_[outcome.has_pulled() ? kPullRound : protocol::ExchangeOf(outcome)];
   Bucket& bucket = round.buckets[answer.cell.bucket];
   if (answer.cell.kind == protocol::Kind::kScale) {
-    Result<std::vector<float>> scalers =
-        protocol::ParseScalers(answer.payload, planned_bucket.shared_parts.size());
+    Result<std::vector<float>> scalers = protocol::ParseScalers(
+        answer.payload, planned_bucket.shared_parts.size(), setup_.plan.max_scaler);
     if (scalers.ok()) bucket.scalers = std::move(*scalers);
     bucket.has_scalers = true;  // An answer without scalers counts, too: no worker took part.
     return;
@@ -63,7 +63,8 @@ void Sums::StoreMaxScalers(const Answer& answer) {
     return;
   }
   // Scalers that do not parse are ignored here: decoding the chunk reports them.
-  auto leading_scalers = protocol::ParseLeadingScalers(answer.payload.span(), count);
+  auto leading_scalers =
+      protocol::ParseLeadingScalers(answer.payload.span(), count, setup_.plan.max_scaler);
   max_scalers = leading_scalers.ok() ? std::move(*leading_scalers) : std::vector<float>(count);
 }
 
@@ -210,7 +211,7 @@ Result<Sums::EncodedSum> Sums::GetEncodedSum(const protocol::Chunk& chunk,
   }
   encoded_sum.sums = answer.payload.span();
   if (const auto leading_scalers =
-          protocol::ParseLeadingScalers(encoded_sum.sums, chunk.num_scalers);
+          protocol::ParseLeadingScalers(encoded_sum.sums, chunk.num_scalers, plan.max_scaler);
       !leading_scalers.ok())
     return leading_scalers.status();
   encoded_sum.sums = encoded_sum.sums.subspan(chunk.num_scalers * sizeof(float));

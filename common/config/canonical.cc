@@ -153,7 +153,9 @@ pb::Job WithoutResumableKeys(const pb::Job& job) {
   job_without_resumable_keys.mutable_train()->clear_epochs();
   job_without_resumable_keys.clear_evaluation();
   job_without_resumable_keys.mutable_evaluation()->set_ema_decay(job.evaluation().ema_decay());
-  return WithoutLocalKeys(job_without_resumable_keys);
+  pb::Job canonical_job = WithoutLocalKeys(job_without_resumable_keys);
+  canonical_job.mutable_exchange()->clear_max_scaler();  // a limit, which changes no result
+  return canonical_job;
 }
 
 uint64_t JobDigest(const pb::Job& job) { return DigestOf(WithoutLocalKeys(job)); }

@@ -193,6 +193,49 @@ TEST(Strangers, AreCountedAndDoNotDisturbTheJob) {
   EXPECT_TRUE(job.Weights() == UndisturbedWeights());
 }
 
+// How much memory a program uses, in bytes.
+uint64_t MemoryOf(const TestProgram& program) {
+  const std::string status = ReadFile(Cat("/proc/", program.pid(), "/status"));
+  const size_t line = status.find("VmRSS:");
+  return line == std::string::npos ? 0 : std::stoull(status.substr(line + 6)) * 1024;
+}
+
+class Floods : public testing::TestWithParam<const char*> {};
+
+// A stranger says hello very often, with much text in its name, and reads no answer.
+TEST_P(Floods, OfHellosCostTheServerNeitherMemoryNorDisk) {
+  JobOptions options = LongJobOptions();
+  options.yaml += Cat("security: ", GetParam(), "\n");
+  TestJob job(options);
+  const uint16_t metrics_port = FreeMetricsPort();
+  const std::vector<std::string> arguments = {"--set", Cat("metrics.port=", metrics_port)};
+  job.StartServer(0, arguments);
+  job.StartWorker(0, arguments);
+  ASSERT_TRUE(job.server(0).WaitForErr("worker 0"));
+  const uint64_t memory_before = MemoryOf(job.server(0));
+  const size_t log_before = job.server(0).err().size();
+  const Time start = Now();
+  Stranger stranger(job.port(0));
+  pb::Envelope hello;
+  hello.mutable_hello()->set_job(std::string(40'000, '\n'));
+  hello.mutable_hello()->set_host(std::string(10'000, '\x1b'));
+  constexpr int kNumHellos = 1500;
+  for (int i = 0; i < kNumHellos; ++i) stranger.SendEnvelope(hello);
+  ASSERT_TRUE(WaitUntil([&] {
+    return MetricOf(GetMetrics(metrics_port), "tern_server_unanswered_total{lane=\"0\"}") >=
+           kNumHellos - 100;
+  }));
+  const auto seconds = static_cast<uint64_t>((Now() - start) / std::chrono::seconds(1));
+  EXPECT_LT(MemoryOf(job.server(0)), memory_before + (16 << 20));
+  EXPECT_LT(job.server(0).err().size(), log_before + 2000 * (seconds + 2));
+  job.StartWorker(1, arguments);
+  job.ExpectAllEnd(0);
+  EXPECT_TRUE(job.Weights() == UndisturbedWeights());
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, Floods, testing::Values("loopback", "none"),
+                         [](const auto& info) { return std::string(info.param); });
+
 TEST(Version, AnotherOneIsRefusedByTheServerWhichNamesBoth) {
   TestJob job;
   job.StartServer(0);

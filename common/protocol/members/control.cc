@@ -9,31 +9,64 @@ namespace tern::protocol {
 
 namespace {
 
-// The largest round, step count or epoch that a hello may have. It is so low that additions to
-// these numbers cannot overflow.
-constexpr uint64_t kMaxCount = uint64_t{1} << 62;
+// A sender with more different keys than kMaxDifferentKeys does not have the job's file. It is not
+// told which keys differ, because it could find out their values one by one.
+constexpr size_t kMaxDifferentKeys = 8, kMaxNamedKeys = 3;
 
-Status CompareDigests(const char* what, uint64_t theirs, uint64_t ours) {
-  if (theirs == ours) return Ok();
-  return Status(Code::kMismatch, std::string(what) + " differs: the peer's digest is " +
-                                     Hex(theirs) + ", the server's " + Hex(ours) +
-                                     "; start all from the same job file");
+constexpr const char* kSameFile = "; start all from the same job file";
+
+// Returns the names of the keys that differ, if they are few; else an empty list.
+std::vector<std::string> DifferentKeys(const pb::Hello& hello, const pb::Hello& expected,
+                                       const std::vector<std::string>& keys) {
+  const auto &theirs = hello.key_digests(), &ours = expected.key_digests();
+  std::vector<std::string> different_keys;
+  if (theirs.size() != ours.size() || ours.size() != static_cast<int>(keys.size())) return {};
+  for (int i = 0; i < ours.size(); ++i) {
+    if (theirs[i] != ours[i]) different_keys.push_back(keys[static_cast<size_t>(i)]);
+  }
+  if (different_keys.size() > kMaxDifferentKeys) return {};
+  if (different_keys.size() > kMaxNamedKeys) {
+    const size_t num_more = different_keys.size() - kMaxNamedKeys;
+    different_keys.resize(kMaxNamedKeys);
+    different_keys.push_back(Cat(num_more, " more"));
+  }
+  return different_keys;
+}
+
+Status CheckDigests(const pb::Hello& hello, const pb::Hello& expected,
+                    const std::vector<std::string>& keys, std::string* for_log) {
+  std::string what, values;
+  const auto compare = [&](const char* name, uint64_t theirs, uint64_t ours) {
+    if (!what.empty() || theirs == ours) return;
+    what = name;
+    values = Cat("the peer's digest is ", Hex(theirs), ", this server's ", Hex(ours));
+  };
+  if (hello.job() != expected.job()) {
+    what = "the job";
+    values = Cat("the peer runs job '", Printable(hello.job()), "', this server job '",
+                 expected.job(), "'");
+  }
+  compare("the job", hello.job_digest(), expected.job_digest());
+  compare("the model", hello.model_digest(), expected.model_digest());
+  compare("the exchange plan", hello.plan_digest(), expected.plan_digest());
+  if (what.empty()) return Ok();
+  const std::vector<std::string> different_keys = DifferentKeys(hello, expected, keys);
+  const std::string sentence =
+      Cat(what, " differs from the server's",
+          different_keys.empty() ? "" : " in " + Join(different_keys, ", "));
+  if (for_log != nullptr) *for_log = Cat(sentence, ": ", values);
+  return Status(Code::kMismatch, sentence + kSameFile);
 }
 
 }  // namespace
 
-Status CheckHello(const pb::Hello& hello, const pb::Hello& expected) {
-  if (hello.job() != expected.job()) {
-    return Status(Code::kMismatch, "the peer runs job '" + Printable(hello.job()) +
-                                       "', the server job '" + expected.job() + "'");
-  }
-  TERN_RETURN_IF_ERROR(CompareDigests("the job", hello.job_digest(), expected.job_digest()));
-  TERN_RETURN_IF_ERROR(CompareDigests("the model", hello.model_digest(), expected.model_digest()));
-  TERN_RETURN_IF_ERROR(
-      CompareDigests("the exchange plan", hello.plan_digest(), expected.plan_digest()));
+Status CheckHello(const pb::Hello& hello, const pb::Hello& expected,
+                  const std::vector<std::string>& keys, std::string* for_log) {
+  TERN_RETURN_IF_ERROR(CheckDigests(hello, expected, keys, for_log));
   if (hello.incarnation() == 0)
     return Status(Code::kMismatch, "the peer's hello names no incarnation of its process");
-  for (const uint64_t count : {hello.epoch(), hello.applied(), hello.floor(), hello.steps()}) {
+  for (const uint64_t count :
+       {hello.epoch(), hello.applied(), hello.floor(), hello.steps(), hello.newest_held()}) {
     if (count > kMaxCount) {
       return Status(Code::kMismatch, Cat("the peer's hello has a count of ", count,
                                          ", expected at most ", kMaxCount));

@@ -43,12 +43,15 @@ struct ControlAction {
 using ControlActions = std::vector<ControlAction>;
 
 struct ControlOptions {
-  uint32_t shard = 0;                // the number of this shard
-  uint32_t shards = 1;               // how many shards the job has
-  uint32_t workers = 1;              // how many workers the job has
+  uint32_t shard = 0;    // the number of this shard
+  uint32_t shards = 1;   // how many shards the job has
+  uint32_t workers = 1;  // how many workers the job has
+  // The job's length in steps; 0: only the workers know it, from the size of their data.
+  uint64_t steps = 0;
   uint64_t incarnation = 0;          // a random number that identifies this process
   std::vector<uint32_t> data_ports;  // the ports of this shard's data lanes, in order
   pb::Hello expected_hello;          // the job name and digests that every peer's hello must have
+  std::vector<std::string> keys;  // the names of the job's keys, in the order of Hello.key_digests
   Timings timings;
   Elasticity elasticity;
   uint32_t window = 1;  // a worker may contribute to this many rounds after its newest applied one
@@ -101,12 +104,22 @@ class Control {
   virtual void OnShard0Disconnected() {}
   // Followers only: whether the newest handshake with shard 0 failed, where daemons have keys.
   virtual void SetShard0RefusesKeys(bool) {}
+  // Whether this connection belongs to a worker or shard of the job, as far as this shard knows.
+  virtual bool IsPeerOfJob(Peer peer) const = 0;
   virtual const RoundLane& lane() const = 0;
 };
 
-// Ok if the hello names the expected job and digests. Else kMismatch, with both sides' values.
-// kMismatch also if a field has a value that no Tern daemon sends.
-Status CheckHello(const pb::Hello& hello, const pb::Hello& expected);
+// The largest round, step count or epoch in a message. It is so low that additions to these numbers
+// cannot overflow.
+inline constexpr uint64_t kMaxCount = uint64_t{1} << 62;
+
+// Ok if the hello names the expected job and digests. Else kMismatch, also if a field has a value
+// that no Tern daemon sends. The error goes to the sender, who may be a stranger. Therefore it does
+// not have the server's values; it names the keys that differ (`keys`: the names of all) only if
+// they are few. *for_log, if not null, gets a sentence with both sides' values for the server's own
+// log.
+Status CheckHello(const pb::Hello& hello, const pb::Hello& expected,
+                  const std::vector<std::string>& keys = {}, std::string* for_log = nullptr);
 
 // The options of the control lane that are the same in a Coordinator and in a Follower.
 RoundLane::Options ControlLaneOptions(const ControlOptions& options);

@@ -1,5 +1,6 @@
 #include "common/protocol/members/follower.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/invariants.h"
@@ -80,6 +81,7 @@ void Follower::OnMessageFromShard0(const Message& message, Time now, ControlActi
   was_shard0_heard_ = true;
   switch (message.head.body_case()) {
     case pb::Envelope::kWelcome:
+      if (message.head.welcome().incarnation() == 0) return;  // no process has this incarnation
       shard0_incarnation_ = message.head.welcome().incarnation();
       return Become(State::kFollowing);
     case pb::Envelope::kPulse:
@@ -146,8 +148,14 @@ void Follower::OnMessage(Peer from, const Message& message, Time, ControlActions
   EmitSends(std::move(sends), out);
 }
 
+bool Follower::IsPeerOfJob(Peer peer) const {
+  return std::any_of(peers_.begin(), peers_.end(),
+                     [peer](const auto& item) { return item.second == peer; });
+}
+
 void Follower::OnHello(Peer from, const pb::Hello& hello, ControlActions* out) {
-  if (Status hello_status = CheckHello(hello, options_.expected_hello); !hello_status.ok()) {
+  if (Status hello_status = CheckHello(hello, options_.expected_hello, options_.keys);
+      !hello_status.ok()) {
     return EmitSend(
         from, MakeRefuse(ExitCode(hello_status), hello_status.message(), pb::Refuse::leave), out);
   }

@@ -40,6 +40,7 @@ class Follower : public Control {
   void OnStop(Code code, Time now, ControlActions* out) override;
   // This shard cannot go on. Sends Abort to shard 0 with every pulse from now on.
   void OnFailure(const Status& status, Time now, ControlActions* out) override;
+  bool IsPeerOfJob(Peer peer) const override;
   const RoundLane& lane() const override { return lane_; }
   // Checks what holds after every event: a following shard has received a Welcome, and peers_ has
   // only ranks below `workers`.

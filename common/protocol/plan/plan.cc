@@ -318,6 +318,7 @@ Result<ExchangePlan> ExchangePlan::Make(const pb::Job& job, const std::vector<Te
   plan.has_rounds = facts.has_rounds;
   if (job.exchange().scaler() == pb::Exchange::previous) plan.scaler_age_rounds = facts.window;
   plan.scaler_margin = static_cast<float>(job.exchange().scaler_margin());
+  plan.max_scaler = static_cast<float>(job.exchange().max_scaler());
   if (job.train().parameters() == pb::Train::central)
     TERN_RETURN_IF_ERROR(ChoosePullCodec(job, &plan));
   if (facts.num_parts != 0) {

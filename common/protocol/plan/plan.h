@@ -90,6 +90,7 @@ struct ExchangePlan {
   // scalers within the round before they push (Kind::kScale).
   uint32_t scaler_age_rounds = 0;
   float scaler_margin = 1;
+  float max_scaler = 1e6f;  // a greater scaler is invalid
   bool is_central = false;  // servers hold the parameters
   bool has_rounds = true;   // false: each push counts by itself, on arrival (ClockLane)
   // If servers hold the parameters: the codec of the weights, or changes of weights, that servers

@@ -16,15 +16,16 @@ namespace tern::protocol {
 static_assert(std::endian::native == std::endian::little,
               "scalers travel as little-endian float32");
 
-Result<std::vector<float>> ParseScalers(const Bytes& payload, size_t count) {
+Result<std::vector<float>> ParseScalers(const Bytes& payload, size_t count, float max_scaler) {
   if (payload.size() != count * sizeof(float)) {
     return Status(Code::kMismatch, std::to_string(payload.size()) + " bytes of scalers, expected " +
                                        std::to_string(count * sizeof(float)));
   }
-  return ParseLeadingScalers(payload.span(), count);
+  return ParseLeadingScalers(payload.span(), count, max_scaler);
 }
 
-Result<std::vector<float>> ParseLeadingScalers(std::span<const uint8_t> bytes, size_t count) {
+Result<std::vector<float>> ParseLeadingScalers(std::span<const uint8_t> bytes, size_t count,
+                                               float max_scaler) {
   if (bytes.size() < count * sizeof(float)) {
     return Status(Code::kMismatch, std::to_string(bytes.size()) + " bytes, expected " +
                                        std::to_string(count) + " scalers before the codes");
@@ -36,6 +37,11 @@ Result<std::vector<float>> ParseLeadingScalers(std::span<const uint8_t> bytes, s
       return Status(Code::kMismatch, "scaler " + std::to_string(i) + " is " +
                                          std::to_string(scalers[i]) +
                                          ", expected a finite value that is not negative");
+    }
+    if (scalers[i] > max_scaler) {
+      return Status(Code::kDiverged,
+                    Cat("scaler ", i, " is ", scalers[i], ", more than exchange.max_scaler, ",
+                        max_scaler, ": the training has diverged; lower the learning rate"));
     }
   }
   return scalers;
@@ -56,10 +62,11 @@ void TakeMax(const std::vector<float>& values, std::vector<float>* max) {
 // is the maximum over the workers.
 class MaxOfScalers : public CellSum {
  public:
-  explicit MaxOfScalers(size_t count) : max_scalers_(count, 0.f) {}
+  MaxOfScalers(size_t count, float max_scaler)
+      : max_scalers_(count, 0.f), max_scaler_(max_scaler) {}
 
   Status Add(uint32_t, const Bytes& payload) override {
-    Result<std::vector<float>> scalers = ParseScalers(payload, max_scalers_.size());
+    Result<std::vector<float>> scalers = ParseScalers(payload, max_scalers_.size(), max_scaler_);
     if (!scalers.ok()) return scalers.status();
     TakeMax(*scalers, &max_scalers_);
     return Ok();
@@ -68,6 +75,7 @@ class MaxOfScalers : public CellSum {
 
  private:
   std::vector<float> max_scalers_;
+  const float max_scaler_;  // a greater scaler is invalid
 };
 
 // Every worker gets the figures (metrics) of all workers, and adds them up in the order of the
@@ -108,7 +116,7 @@ class ChunkSum : public CellSum {
  public:
   ChunkSum(const ExchangePlan& plan, const Chunk& chunk, uint64_t round,
            const SumMemories& memories)
-      : chunk_(chunk), max_scalers_(chunk.num_scalers, 0.f) {
+      : chunk_(chunk), max_scaler_(plan.max_scaler), max_scalers_(chunk.num_scalers, 0.f) {
     codec::RecodeInputs recode_inputs;
     recode_inputs.noise.seed = plan.seed;
     recode_inputs.noise.stream = kernels::NoiseStream::kServerCodes;
@@ -123,7 +131,7 @@ class ChunkSum : public CellSum {
   Status Add(uint32_t rank, const Bytes& payload) override {
     std::span<const uint8_t> unread_bytes = payload.span();
     const Result<std::vector<float>> scalers =
-        ParseLeadingScalers(unread_bytes, max_scalers_.size());
+        ParseLeadingScalers(unread_bytes, max_scalers_.size(), max_scaler_);
     if (!scalers.ok()) return scalers.status();
     unread_bytes = unread_bytes.subspan(max_scalers_.size() * sizeof(float));
     for (size_t i = 0; i < sums_.size(); ++i) {
@@ -150,6 +158,7 @@ class ChunkSum : public CellSum {
 
  private:
   const Chunk& chunk_;
+  const float max_scaler_;          // a greater scaler is invalid
   std::vector<float> max_scalers_;  // of each scaler that pushes carry: the maximum over the pushes
   std::vector<std::unique_ptr<codec::Accumulator>> sums_;
 };
@@ -166,12 +175,14 @@ Status CheckFigures(const Bytes& payload, uint32_t workers, size_t max_worker_by
 
 }  // namespace
 
-CellSpec MakeScaleCell(uint32_t bucket, size_t num_scalers) {
+CellSpec MakeScaleCell(uint32_t bucket, size_t num_scalers, float max_scaler) {
   CellSpec spec;
   spec.cell = {Kind::kScale, bucket, 0};
-  spec.open = [num_scalers](uint64_t) { return std::make_unique<MaxOfScalers>(num_scalers); };
-  spec.check_outcome = [num_scalers](const Bytes& payload, uint32_t) {
-    return ParseScalers(payload, num_scalers).status();
+  spec.open = [num_scalers, max_scaler](uint64_t) {
+    return std::make_unique<MaxOfScalers>(num_scalers, max_scaler);
+  };
+  spec.check_outcome = [num_scalers, max_scaler](const Bytes& payload, uint32_t) {
+    return ParseScalers(payload, num_scalers, max_scaler).status();
   };
   return spec;
 }
@@ -248,7 +259,8 @@ CellSpec MakePushCell(const ExchangePlan& plan, const Chunk& chunk) {
 Status CheckSums(const ExchangePlan& plan, const Chunk& chunk, const Bytes& payload,
                  uint32_t contributors) {
   std::span<const uint8_t> unread_bytes = payload.span();
-  const Result<std::vector<float>> scalers = ParseLeadingScalers(unread_bytes, chunk.num_scalers);
+  const Result<std::vector<float>> scalers =
+      ParseLeadingScalers(unread_bytes, chunk.num_scalers, plan.max_scaler);
   if (!scalers.ok()) return scalers.status();
   unread_bytes = unread_bytes.subspan(chunk.num_scalers * sizeof(float));
   for (const codec::Segment& segment : chunk.segments) {
@@ -274,7 +286,7 @@ std::vector<CellSpec> MakeCellsOfLane(const ExchangePlan& plan, uint32_t shard, 
   for (uint32_t b = 0; b < plan.buckets.size(); ++b) {
     const Bucket& bucket = plan.buckets[b];
     if (lane == 0 && bucket.home_shard == shard && !bucket.shared_parts.empty())
-      cells.push_back(MakeScaleCell(b, bucket.shared_parts.size()));
+      cells.push_back(MakeScaleCell(b, bucket.shared_parts.size(), plan.max_scaler));
     for (const Chunk& chunk : bucket.chunks) {
       if (chunk.shard == shard && chunk.lane == lane) cells.push_back(MakePushCell(plan, chunk));
     }

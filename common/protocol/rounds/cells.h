@@ -15,12 +15,13 @@ namespace tern::protocol {
 // One function per kind of cell. (Where servers hold the parameters, server/central/ makes the
 // cells for pushes.)
 //
-//   MakeScaleCell    the maximum over the workers of each scaler; `num_scalers` is their number
+//   MakeScaleCell    the maximum over the workers of each scaler; `num_scalers` is their number,
+//                    and a scaler above `max_scaler` is refused
 //   MakeFiguresCell  FiguresOfAll, which has an entry per worker, empty for a worker that skips;
 //                    the cell always waits for all members
 //   MakePushCell     the sum as the codecs of the chunk's segments make it; plan and chunk outlive
 //                    the cell
-CellSpec MakeScaleCell(uint32_t bucket, size_t num_scalers);
+CellSpec MakeScaleCell(uint32_t bucket, size_t num_scalers, float max_scaler);
 CellSpec MakeFiguresCell(const ExchangePlan& plan, uint32_t which);
 CellSpec MakePushCell(const ExchangePlan& plan, const Chunk& chunk);
 
@@ -59,10 +60,11 @@ Status CheckSums(const ExchangePlan& plan, const Chunk& chunk, const Bytes& payl
                  uint32_t contributors);
 
 // Parses exactly `count` scalers: float32, little-endian. kMismatch if the size is wrong, or a
-// scaler is negative or not finite.
-Result<std::vector<float>> ParseScalers(const Bytes& payload, size_t count);
+// scaler is negative or not finite; kDiverged if a scaler is greater than `max_scaler`.
+Result<std::vector<float>> ParseScalers(const Bytes& payload, size_t count, float max_scaler);
 // Parses `count` scalers at the front of `bytes`, which may be longer.
-Result<std::vector<float>> ParseLeadingScalers(std::span<const uint8_t> bytes, size_t count);
+Result<std::vector<float>> ParseLeadingScalers(std::span<const uint8_t> bytes, size_t count,
+                                               float max_scaler);
 Bytes EncodeScalers(const std::vector<float>& scalers);
 
 }  // namespace tern::protocol

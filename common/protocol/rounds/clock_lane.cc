@@ -139,6 +139,11 @@ void ClockLane::OnContribution(Peer from, Kind kind, const pb::Contribution& c,
     return;
   }
   if (!state_.is_open) return;  // The sender has no Welcome yet and will repeat its message.
+  if (must_check_incarnation && member->peer != from) {
+    ++state_.counters.fenced;
+    out->push_back(RefuseOtherConnection(from));
+    return;
+  }
   CountedCell* cell = Find(cell_name);
   const std::string fault =
       cell == nullptr ? " is not in this lane's plan" : WhatIsWrong(c, payload);

@@ -6,14 +6,11 @@
 #include <variant>
 
 #include "common/base/invariants.h"
+#include "common/protocol/rounds/lane.h"
 
 namespace tern::protocol {
 
 namespace {
-
-// Servers keep fewer rounds than this beyond the floor (the newest round that all members have
-// applied), so an outcome further ahead of this worker is invalid.
-constexpr uint64_t kMaxRoundsAhead = 64;
 
 // Visitor of a contribution that waits for its answer: returns whether `outcome`, which has the
 // same cell and the same number of the round or clock, is the answer.

@@ -13,6 +13,10 @@
 
 namespace tern::protocol {
 
+// Servers keep fewer rounds than this beyond the floor (the newest round that all members have
+// applied), so an outcome further ahead of a worker is invalid.
+inline constexpr uint64_t kMaxRoundsAhead = 64;
+
 // Rules of the protocol. Tests switch them off, one at a time, to show that each is needed.
 struct Safeguards {
   bool count_once = true;          // a repeated contribution is not counted again

@@ -58,6 +58,19 @@ bool LaneMembers::IsPeerOfMember(Peer peer) const {
                                   [&](const LaneMember& member) { return member.peer == peer; });
 }
 
+Send RefuseOtherConnection(Peer from) {
+  return {from,
+          MakeRefuse(static_cast<int>(Code::kNotAllowed), "say hello first", pb::Refuse::retry)};
+}
+
+void RefuseAllMembers(const LaneMembers& members, const std::string& sentence, Sends* out) {
+  for (const LaneMember& member : members) {
+    if (member.peer == 0) continue;
+    out->push_back(
+        {member.peer, MakeRefuse(static_cast<int>(Code::kMismatch), sentence, pb::Refuse::leave)});
+  }
+}
+
 Message MakeLaneWelcome(uint64_t incarnation, uint64_t epoch,
                         const std::vector<uint32_t>& data_ports) {
   Message message;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "common/base/status.h"
@@ -59,6 +60,11 @@ class LaneMembers {
   uint64_t epoch_ = 0;
 };
 
+// Refuses a message that names a member, but came on another connection than the member's hello. A
+// true member then says hello on this connection.
+Send RefuseOtherConnection(Peer from);
+// Refuses all members, who then end the job with kMismatch and this sentence.
+void RefuseAllMembers(const LaneMembers& members, const std::string& sentence, Sends* out);
 // Makes a lane's answer to a member's hello. `incarnation`: that of the server process.
 Message MakeLaneWelcome(uint64_t incarnation, uint64_t epoch,
                         const std::vector<uint32_t>& data_ports);

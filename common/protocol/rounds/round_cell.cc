@@ -1,11 +1,14 @@
 #include "common/protocol/rounds/round_cell.h"
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "common/base/hash.h"
 #include "common/base/invariants.h"
+#include "common/base/text.h"
 #include "common/protocol/rounds/forms.h"
 
 namespace tern::protocol {
@@ -16,12 +19,6 @@ constexpr int kMismatch = static_cast<int>(Code::kMismatch);
 
 Send MakeRefusal(Peer to, int code, std::string sentence, pb::Refuse::Then then) {
   return {to, MakeRefuse(code, std::move(sentence), then)};
-}
-
-void ConfirmHeldOutcome(Peer to, Kind kind, const pb::Outcome& held, Sends* out) {
-  Send send{to, {}};
-  *MutableHeldOutcome(kind, &send.message.head) = held;
-  out->push_back(std::move(send));
 }
 
 // Whether the rank's contribution is in the slot's sum, and its sender is still the member of the
@@ -43,6 +40,19 @@ bool AnyContributorRemoved(const RoundSlot& slot, const LaneMembers& members) {
     if (slot.added(rank) && !IsPresentContributor(rank, slot, members)) return true;
   }
   return false;
+}
+
+// Returns the digest that the most ranks have; nullopt if two digests have equally many.
+std::optional<uint64_t> MostFrequentOf(
+    const std::map<uint64_t, std::vector<uint32_t>>& ranks_by_digest) {
+  size_t most = 0;
+  std::optional<uint64_t> most_frequent;
+  for (const auto& [digest, ranks] : ranks_by_digest) {
+    if (ranks.size() < most) continue;
+    most_frequent = ranks.size() == most ? std::nullopt : std::optional(digest);
+    most = ranks.size();
+  }
+  return most_frequent;
 }
 
 }  // namespace
@@ -99,8 +109,12 @@ void RoundCell::Contribute(Peer from, const pb::Contribution& c, const Bytes& pa
     ++lane_->counters.skipped;
     slot->MarkArrived(c.rank(), c.incarnation());
   } else if (!AddToSlot(from, slot, c, payload, out)) {
+    // The slot may be gone.
+    if (const auto found = slots_.find(ExchangeOf(c)); found != slots_.end())
+      SettleScalers(found->first, &found->second, out);
     return;
   }
+  SettleScalers(ExchangeOf(c), slot, out);
   CloseReadySlots(out);
 }
 
@@ -116,7 +130,7 @@ RoundSlot* RoundCell::FindOrOpenSlot(Peer from, const pb::Contribution& c, Sends
     return nullptr;
   }
   if (const auto found = slots_.find(round); found != slots_.end()) return &found->second;
-  if (!HasRoomFor(round)) {
+  if (!MakeRoomFor(round)) {
     ++lane_->counters.early;
     if (lane_->IsElastic()) {
       lane_->refused_for_now[c.rank()] = true;
@@ -131,13 +145,27 @@ RoundSlot* RoundCell::FindOrOpenSlot(Peer from, const pb::Contribution& c, Sends
   return &slot;
 }
 
-bool RoundCell::HasRoomFor(uint64_t round) const {
-  if (!lane_->IsElastic()) return slots_.size() < lane_->MaxSlots();
-  // The last `window` slots are reserved for the rounds of the slowest worker, because only its
-  // progress moves the floor.
+bool RoundCell::MakeRoomFor(uint64_t round) {
+  // With a quorum or shrink, the last `window` slots are reserved for the rounds of the slowest
+  // worker, because only its progress moves the floor.
   const uint32_t window = lane_->options.window;
-  const bool is_for_slowest_worker = round <= lane_->floor + window;
-  return slots_.size() + (is_for_slowest_worker ? 0 : window) < lane_->MaxSlots();
+  const bool is_for_slowest_worker = !lane_->IsElastic() || round <= lane_->floor + window;
+  const size_t max_slots = lane_->MaxSlots() - (is_for_slowest_worker ? 0 : window);
+  if (slots_.size() < max_slots) return true;
+  const size_t num_to_drop = slots_.size() - max_slots + 1;
+  auto newest = slots_.rbegin();
+  for (size_t i = 0; i < num_to_drop; ++i, ++newest) {
+    if (newest == slots_.rend() || newest->first <= round || newest->second.closed()) return false;
+  }
+  for (size_t i = 0; i < num_to_drop; ++i) {
+    const auto dropped = std::prev(slots_.end());
+    for (uint32_t rank = 0; rank < lane_->members.size(); ++rank) {
+      if (lane_->IsElastic() && dropped->second.arrived_incarnation(rank) != 0)
+        lane_->refused_for_now[rank] = true;
+    }
+    slots_.erase(dropped);
+  }
+  return true;
 }
 
 void RoundCell::CountLate(const pb::Contribution& c) {
@@ -155,9 +183,10 @@ void RoundCell::CountLateOrRepeated(RoundSlot* slot, const pb::Contribution& c) 
   ++lane_->late_by_rank[c.rank()];
 }
 
-bool RoundCell::AcceptsScalersOf(Peer from, RoundSlot* slot, const pb::Contribution& c,
-                                 Sends* out) {
+bool RoundCell::AcceptsScalersOf(RoundSlot* slot, const pb::Contribution& c) {
   const uint64_t round = c.in_round().round(), digest = c.in_round().digest();
+  // Only pushes are coded with scalers.
+  if (spec_.cell.kind != Kind::kPush) return true;
   if (slot->contributors() == 0 || slot->digest() == digest) return true;
   const bool is_elastic = lane_->IsElastic();
   const bool heeds_epochs = lane_->options.safeguards.heed_epochs;
@@ -170,10 +199,7 @@ bool RoundCell::AcceptsScalersOf(Peer from, RoundSlot* slot, const pb::Contribut
   }
   if (!is_elastic || !AllContributorsRemoved(*slot, lane_->members)) {
     ++lane_->counters.bad;
-    out->push_back(MakeRefusal(from, kMismatch,
-                               ToString(spec_.cell, round) + " was coded with scalers " +
-                                   Hex(digest) + ", others with " + Hex(slot->digest()),
-                               pb::Refuse::leave));
+    slot->NoteOtherScalers(c.rank(), c.incarnation(), digest);
     return false;
   }
   // No present member has the scalers of the slot: their server restarted and lost them, and all
@@ -182,10 +208,47 @@ bool RoundCell::AcceptsScalersOf(Peer from, RoundSlot* slot, const pb::Contribut
   return true;
 }
 
+void RoundCell::SettleScalers(uint64_t round, RoundSlot* slot, Sends* out) {
+  if (slot->other_scalers().empty()) return;
+  std::map<uint64_t, std::vector<uint32_t>> ranks_by_digest;
+  std::vector<std::string> who_used_what;
+  std::vector<bool> is_by_former_process(lane_->members.size());
+  for (uint32_t rank = 0; rank < lane_->members.size(); ++rank) {
+    const LaneMember& member = lane_->members[rank];
+    const auto other = slot->other_scalers().find(rank);
+    const bool used_others =
+        other != slot->other_scalers().end() && other->second.incarnation == member.incarnation;
+    if (!used_others && slot->arrived_incarnation(rank) == 0 && lane_->IsRequired(member)) return;
+    if (!used_others && !slot->added(rank)) continue;
+    is_by_former_process[rank] =
+        !used_others && slot->arrived_incarnation(rank) != member.incarnation;
+    const uint64_t digest = used_others ? other->second.digest : slot->digest();
+    ranks_by_digest[digest].push_back(rank);
+    who_used_what.push_back(Cat("rank ", rank, " ", Hex(digest)));
+  }
+  const std::string sentence = Cat("the workers coded ", ToString(spec_.cell, round),
+                                   " with different scalers: ", Join(who_used_what));
+  const std::optional<uint64_t> right_digest = MostFrequentOf(ranks_by_digest);
+  if (!right_digest.has_value()) return RefuseAllMembers(lane_->members, sentence, out);
+  const bool restarts = *right_digest != slot->digest();
+  if (restarts) slot->Open(spec_.open(round));
+  for (const auto& [digest, ranks] : ranks_by_digest) {
+    for (const uint32_t rank : ranks) {
+      const Peer peer = lane_->members[rank].peer;
+      if (digest != *right_digest && !is_by_former_process[rank]) {
+        out->push_back(MakeRefusal(peer, kMismatch, sentence, pb::Refuse::leave));
+      } else if (restarts) {
+        out->push_back(MakeRefusal(peer, 0, "the sum starts again", pb::Refuse::again));
+      }
+    }
+  }
+}
+
 bool RoundCell::AddToSlot(Peer from, RoundSlot* slot, const pb::Contribution& c,
                           const Bytes& payload, Sends* out) {
-  if (!AcceptsScalersOf(from, slot, c, out)) return false;
-  const uint64_t round = c.in_round().round(), digest = c.in_round().digest();
+  if (!AcceptsScalersOf(slot, c)) return false;
+  const uint64_t round = c.in_round().round();
+  const uint64_t digest = spec_.cell.kind == Kind::kPush ? c.in_round().digest() : 0;
   const Status add_status = slot->Add(c.rank(), c.incarnation(), digest, payload);
   if (!add_status.ok()) {
     ++lane_->counters.bad;
@@ -288,49 +351,6 @@ void RoundCell::ResendMissedOutcomes(const LaneMember& member, Sends* out) const
   for (const auto& [round, slot] : slots_) {
     if (slot.closed() && round > member.applied) SendOutcome(slot, member.peer, out);
   }
-}
-
-Status RoundCell::CheckHeldOutcome(const pb::Outcome::OfRound& held, const Bytes& payload) const {
-  uint32_t num_contributors = 0;
-  for (uint32_t rank = 0; rank < lane_->members.size(); ++rank)
-    num_contributors += HasContributed(held.contributor_bits(), rank);
-  if (num_contributors != held.contributors()) {
-    return Status(Code::kMismatch, "it names " + std::to_string(num_contributors) +
-                                       " contributors and counts " +
-                                       std::to_string(held.contributors()));
-  }
-  if (num_contributors != 0) return spec_.check_outcome(payload, num_contributors);
-  return payload.empty() ? Ok() : Status(Code::kMismatch, "a sum over nobody");
-}
-
-void RoundCell::RestoreFromOutcome(Peer from, const pb::Outcome& held, const Bytes& payload,
-                                   Sends* out) {
-  TERN_REQUIRES(held.has_of_round(), "a cell in rounds is handed an outcome of no round");
-  const Kind kind = spec_.cell.kind;
-  const uint64_t round = held.of_round().round();
-  const auto found = slots_.find(round);
-  const bool is_closed = found != slots_.end() && found->second.closed();
-  if (round <= lane_->floor || is_closed) return ConfirmHeldOutcome(from, kind, held, out);
-  if (found == slots_.end() && !HasRoomFor(round)) return;
-  if (Status check_status = CheckHeldOutcome(held.of_round(), payload); !check_status.ok()) {
-    ++lane_->counters.bad;
-    out->push_back(MakeRefusal(from, kMismatch,
-                               "the held outcome of " + ToString(spec_.cell, round) +
-                                   " cannot be one: " + check_status.message(),
-                               pb::Refuse::leave));
-    return;
-  }
-  RoundSlot& slot = slots_.try_emplace(round, lane_->members.size()).first->second;
-  slot.Restore(held, payload);
-  if (lane_->options.learning_rate)
-    slot.outcome().set_learning_rate(lane_->options.learning_rate(round));
-  if (held.of_round().stop_after() != 0) lane_->last_round = held.of_round().stop_after();
-  ++lane_->counters.restored;
-  ConfirmHeldOutcome(from, kind, held, out);
-  for (const LaneMember& member : lane_->members) {
-    if (member.peer != 0 && member.peer != from) SendOutcome(slot, member.peer, out);
-  }
-  CloseReadySlots(out);
 }
 
 const RoundSlot* RoundCell::OldestOpenSlot(uint64_t* round) const {

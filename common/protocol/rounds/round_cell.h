@@ -89,7 +89,8 @@ class RoundCell {
   void CountLate(const pb::Contribution& c);
   // A member asks for the weights. REQUIRES can_be_pulled().
   void AnswerPull(Peer from, const pb::Contribution& c, Sends* out) const;
-  // A member hands back an outcome of a previous server process. REQUIRES held.has_of_round().
+  // A member hands back an outcome of a previous server process. Ignores an outcome of a round of
+  // which no member had one when the lane opened. REQUIRES held.has_of_round().
   void RestoreFromOutcome(Peer from, const pb::Outcome& held, const Bytes& payload, Sends* out);
   // Call when the members have changed. If rounds may close without some workers, and with
   // CellSpec::is_for_members_only, drops open slots that have a contribution of a member that was
@@ -119,16 +120,25 @@ class RoundCell {
   // Returns the slot of a contribution; opens the slot if needed. If the contribution is stale or
   // too early, refuses the contribution and returns null.
   RoundSlot* FindOrOpenSlot(Peer from, const pb::Contribution& c, Sends* out);
-  bool HasRoomFor(uint64_t round) const;
+  // Whether the cell can have one slot more, for this round. If necessary, drops the newest slots,
+  // if they are open and of later rounds: their contributors repeat their contributions. So workers
+  // that run ahead cannot keep the others from contributing.
+  bool MakeRoomFor(uint64_t round);
   // Counts a contribution to a closed slot as late or repeated.
   void CountLateOrRepeated(RoundSlot* slot, const pb::Contribution& c);
   // Returns true if the slot is empty, or if its contributions were coded with the same scalers
   // (scale factors). Otherwise, if rounds may close without some workers: if the contribution
   // belongs to a newer membership than the lane knows, refuses it for now; if all contributors to
-  // the slot were removed or replaced, empties the slot and returns true. In all other cases,
-  // refuses the contribution. Returns false after a refusal.
-  bool AcceptsScalersOf(Peer from, RoundSlot* slot, const pb::Contribution& c, Sends* out);
-  // Adds a contribution (not a Skip) to the slot's sum. Returns false if it was refused.
+  // the slot were removed or replaced, empties the slot and returns true. In all other cases, notes
+  // in the slot that the worker used other scalers. Returns false if the contribution must not be
+  // added.
+  bool AcceptsScalersOf(RoundSlot* slot, const pb::Contribution& c);
+  // Call when a member has contributed to an open slot. If members used different scalers, decides
+  // once all of them have contributed: the scalers that most of them used are right, and the others
+  // are refused. If no scalers have most, all members are refused, because nobody knows who is
+  // wrong. In both cases the refusal names all ranks and the digests of their scalers.
+  void SettleScalers(uint64_t round, RoundSlot* slot, Sends* out);
+  // Adds a contribution (not a Skip) to the slot's sum. Returns false if it was not added.
   bool AddToSlot(Peer from, RoundSlot* slot, const pb::Contribution& c, const Bytes& payload,
                  Sends* out);
   bool IsReadyToClose(uint64_t round, const RoundSlot& slot) const;

@@ -86,6 +86,11 @@ void RoundLane::OpenIfComplete(Sends* out) {
   // While a member has not reported what it has applied, the floor does not move, because that
   // member may fetch an older state than the other members have.
   state_.floor = std::max(state_.floor, LeastApplied().value_or(0));
+  // No member is further ahead of the others than this, whatever it said.
+  if (LeastApplied().has_value()) {
+    state_.newest_held_round =
+        std::min(state_.newest_held_round, state_.floor + state_.MaxSlots() + kMaxRoundsAhead);
+  }
   for (const LaneMember& member : state_.members) {
     if (member.present()) SendWelcome(member.peer, out);
   }
@@ -188,6 +193,11 @@ void RoundLane::OnContribution(Peer from, Kind kind, const pb::Contribution& c,
     return;
   }
   if (!state_.is_open) return;  // The sender has no Welcome yet and will repeat its message.
+  if (state_.options.safeguards.fence_incarnations && member->peer != from) {
+    ++state_.counters.fenced;
+    out->push_back(RefuseOtherConnection(from));
+    return;
+  }
   RoundCell* cell = FindCell(cell_name);
   if (const std::string fault = WhatIsWrong(cell, c, payload); !fault.empty()) {
     ++state_.counters.bad;

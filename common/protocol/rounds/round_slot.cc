@@ -43,6 +43,13 @@ void RoundSlot::Open(std::unique_ptr<CellSum> sum) {
   is_added_.assign(is_added_.size(), false);
   num_contributors_ = 0;
   digest_ = 0;
+  other_scalers_.clear();
+}
+
+void RoundSlot::NoteOtherScalers(uint32_t rank, uint64_t incarnation, uint64_t digest) {
+  TERN_REQUIRES(state_ == State::kOpen, "rank ", rank, " used other scalers for a slot that is ",
+                NameOf(state_));
+  other_scalers_[rank] = {incarnation, digest};
 }
 
 Status RoundSlot::Add(uint32_t rank, uint64_t incarnation, uint64_t digest, const Bytes& payload) {

@@ -19,6 +19,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -44,6 +45,9 @@ class RoundSlot {
   // REQUIRES an open slot, a rank that is not in the sum, and the same digest as that of the
   // contributions in the sum.
   Status Add(uint32_t rank, uint64_t incarnation, uint64_t digest, const Bytes& payload);
+  // Notes that the rank's contribution is not in the sum, because it was coded with other scalers,
+  // of this digest. REQUIRES an open slot.
+  void NoteOtherScalers(uint32_t rank, uint64_t incarnation, uint64_t digest);
   // Notes that the rank has arrived without adding to the sum: it skips (open slot) or is late
   // (closed slot). REQUIRES that it has not arrived before.
   void MarkArrived(uint32_t rank, uint64_t incarnation);
@@ -64,6 +68,12 @@ class RoundSlot {
   bool added(uint32_t rank) const { return is_added_[rank]; }
   uint32_t contributors() const { return num_contributors_; }
   uint64_t digest() const { return digest_; }
+  struct OtherScalers {
+    uint64_t incarnation = 0;
+    uint64_t digest = 0;
+  };
+  // The newest NoteOtherScalers of each rank since the slot was opened, by rank.
+  const std::map<uint32_t, OtherScalers>& other_scalers() const { return other_scalers_; }
   // The outcome of a closed slot. Close sets only the contributors in it; the slot's owner sets the
   // rest.
   pb::Outcome& outcome() { return outcome_; }
@@ -85,6 +95,7 @@ class RoundSlot {
   std::vector<bool> is_added_;                  // by rank: whether its contribution is in the sum
   uint32_t num_contributors_ = 0;               // how many ranks are in the sum
   uint64_t digest_ = 0;  // of the scalers with which the contributions in the sum were coded
+  std::map<uint32_t, OtherScalers> other_scalers_;
   pb::Outcome outcome_;
   Bytes payload_;
 };

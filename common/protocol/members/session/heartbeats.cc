@@ -31,7 +31,8 @@ void Heartbeats::Send(Time now, SessionActions* out) {
       must_stop && (state_.phase() == SessionPhase::kJoining ||
                     now - state_.stop_at > state_.options.timings.dead_after);
   for (uint32_t s = state_.links.num_shards(); s-- > 0;) {
-    if (s == 0) {  // Only shard 0 uses counters and stop requests.
+    if (s == 0) {  // Only shard 0 uses counters, pulse marks and stop requests.
+      beat->set_pulse_mark(state_.pulse_mark);
       *beat->mutable_counters() = counters_;
       if (must_stop) beat->set_stop(static_cast<uint32_t>(ExitCode(state_.stop_status)));
     }

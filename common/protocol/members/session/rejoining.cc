@@ -1,5 +1,6 @@
 #include "common/protocol/members/session/rejoining.h"
 
+#include "common/base/hash.h"
 #include "common/base/text.h"
 
 namespace tern::protocol {
@@ -35,9 +36,10 @@ void Rejoining::OnGoBack(const pb::GoBack& message, Time now, SessionActions* ou
 }
 
 void Rejoining::StartNewIncarnation(Time now, SessionActions* out) {
-  // The next number of a linear congruential sequence. It identifies this worker uniquely, because
-  // the sequence starts at a random number, the first incarnation of this process.
-  state_.incarnation = state_.incarnation * 6364136223846793005u + 1442695040888963407u;
+  do {
+    state_.incarnation =
+        Digest(Cat(state_.options.incarnation_secret, " then ", state_.incarnation));
+  } while (state_.incarnation == 0);
   state_.exchange.SetIncarnation(state_.incarnation);
   state_.origin.reset();
   fetching_.ForgetFetched();

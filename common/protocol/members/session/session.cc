@@ -77,6 +77,7 @@ void Session::OnRoundMessage(LaneRef lane, const Message& message, Time now, Ses
 }
 
 void Session::OnWelcome(LaneRef lane, const pb::Welcome& welcome, Time now, SessionActions* out) {
+  if (welcome.incarnation() == 0) return;  // no server process has this incarnation
   Links& links = state_.links;
   const uint64_t server_incarnation = links.shard(lane.shard).incarnation;
   if (links.IsUp(lane) && server_incarnation == welcome.incarnation())

@@ -41,7 +41,10 @@ namespace tern::protocol {
 
 struct SessionOptions {
   uint32_t rank = 0;
-  uint64_t incarnation = 0;          // a random number that identifies this worker; not 0
+  uint64_t incarnation = 0;  // a random number that identifies this worker; not 0
+  // A random number that is in no message. Later incarnations of this worker are made from it, so
+  // that who knows one of them cannot tell the next.
+  uint64_t incarnation_secret = 0;
   std::vector<uint32_t> data_lanes;  // by shard: the number of data lanes
   std::vector<std::string> servers;  // addresses by shard, for log lines and errors
   pb::Hello hello;                   // the constant fields: job, digests, host, pid, ...
@@ -103,6 +106,7 @@ struct SessionState {
   uint64_t progress = 0;  // grows whenever a thread that trains advances; see Heartbeat.progress
   Time joining_since{};
   uint64_t stop_after = 0;  // the job's last round; 0: not decided, or not known yet
+  uint64_t pulse_mark = 0;  // Pulse.mark of shard 0's newest pulse; 0: none yet
   // Ranks without which the job continues, from shard 0's heartbeats.
   std::vector<uint32_t> absent_ranks;
   Status stop_status;   // names the stop signal that this process received; ok: none

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/hash.h"
+#include "common/base/text.h"
+
 namespace tern::protocol {
 
 bool StateGiver::OnWant(const pb::StateWant& want, std::optional<Message>* piece) {
@@ -11,7 +14,7 @@ bool StateGiver::OnWant(const pb::StateWant& want, std::optional<Message>* piece
   if (is_new) {
     snapshot = Snapshot{};
     snapshot.incarnation = want.incarnation();
-    snapshot.transfer = incarnation_ + ++num_transfers_;
+    snapshot.transfer = Digest(Cat(incarnation_, " gives ", ++num_transfers_));
   }
   snapshot.asked_piece = want.piece();
   if (snapshot.is_taken) *piece = Piece(want.rank(), snapshot);

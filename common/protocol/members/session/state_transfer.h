@@ -43,7 +43,7 @@ class StateGiver {
   };
   std::optional<Message> Piece(uint32_t rank, const Snapshot& snapshot) const;
 
-  uint64_t incarnation_;  // this worker's random number; transfers are numbered from it on
+  uint64_t incarnation_;  // this worker's random number, from which transfers get theirs
   uint32_t piece_bytes_;
   uint64_t num_transfers_ = 0;
   std::map<uint32_t, Snapshot> snapshots_;  // by rank of the taker

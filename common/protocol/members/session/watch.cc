@@ -28,6 +28,7 @@ void Watch::OnPulse(uint32_t shard, const pb::Pulse& pulse, Time now, SessionAct
 }
 
 void Watch::OnPulseOfShard0(const pb::Pulse& pulse, Time now) {
+  state_.pulse_mark = pulse.mark();
   absent_ranks_.assign(pulse.absent().begin(), pulse.absent().end());
   if (pulse.epoch() != 0) state_.absent_ranks = absent_ranks_;
   // A new process of shard 0 waits for all workers for the full start timeout, so this worker waits

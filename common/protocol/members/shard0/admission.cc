@@ -1,6 +1,7 @@
 #include "common/protocol/members/shard0/admission.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/base/text.h"
 
@@ -12,6 +13,11 @@ using Presence = Roster::Worker::Presence;
 
 constexpr size_t kMaxHostBytes = 256;  // the longest name of a host that is kept from a hello
 
+void EmitLogLimited(std::string text, LogLimit* limit, Time now, ControlActions* out) {
+  if (std::string line = limit->Line(std::move(text), now); !line.empty())
+    EmitLog(std::move(line), out);
+}
+
 Message MakeFinalRefusal(Code code, const std::string& sentence) {
   return MakeRefusal(code, sentence, pb::Refuse::leave);
 }
@@ -21,8 +27,12 @@ Message MakeFinalRefusal(Code code, const std::string& sentence) {
 void Admission::OnHello(Peer from, const pb::Hello& received, Time now, ControlActions* out) {
   pb::Hello hello = received;
   hello.set_host(Printable(received.host(), kMaxHostBytes));
-  if (Status check_status = CheckHello(hello, job_.options.expected_hello); !check_status.ok()) {
-    EmitLog("refused a hello from " + hello.host() + ": " + check_status.message(), out);
+  std::string for_log;
+  if (Status check_status =
+          CheckHello(hello, job_.options.expected_hello, job_.options.keys, &for_log);
+      !check_status.ok()) {
+    const std::string& why = for_log.empty() ? check_status.message() : for_log;
+    EmitLogLimited(Cat("refused a hello from ", hello.host(), ": ", why), &misfit_log_, now, out);
     return EmitSend(from, MakeFinalRefusal(check_status.code(), check_status.message()), out);
   }
   if (hello.role() == pb::Hello::shard) return OnShardHello(from, hello, now, out);
@@ -80,6 +90,9 @@ bool Admission::FitsTheJob(Peer from, const pb::Hello& hello, ControlActions* ou
   std::string sentence;
   if (hello.rank() >= roster.workers.size()) {
     sentence = Cat("there is no worker ", hello.rank(), ": the job has ", roster.workers.size());
+  } else if (job_.options.steps != 0 && hello.steps() != job_.options.steps) {
+    sentence = Cat("worker ", hello.rank(), " counts ", hello.steps(), " steps, the job has ",
+                   job_.options.steps);
   } else if (roster.steps != 0 && hello.steps() != roster.steps) {
     sentence = Cat("worker ", hello.rank(), " counts ", hello.steps(), " steps, others ",
                    roster.steps, "; give all workers the same data");
@@ -105,6 +118,7 @@ void Admission::OnWorkerHello(Peer from, const pb::Hello& hello, Time now, Contr
   }
   worker.peer = from;  // a repeated hello, perhaps on a new connection
   liveness_.Hear(&worker, now);
+  liveness_.OnPulseMark(&worker, hello.pulse_mark(), /*is_idle=*/!job_.running(), hello.progress());
   worker.hello = hello;
   worker.joining &= hello.fresh();
   worker.joins_from_begin &= hello.fresh();
@@ -112,7 +126,7 @@ void Admission::OnWorkerHello(Peer from, const pb::Hello& hello, Time now, Contr
 }
 
 bool Admission::MayTakeRank(Roster::Worker* worker, Peer from, const pb::Hello& hello, Time now,
-                            ControlActions* out) const {
+                            ControlActions* out) {
   // A new process has made no progress yet, so this is the net thread of the process that hangs.
   if (worker->is_stuck && hello.progress() != 0 && hello.progress() == worker->progress) {
     EmitSend(from, MakeRefusal(Code::kNotAllowed, "its compute thread hangs", pb::Refuse::retry),
@@ -138,22 +152,27 @@ bool Admission::MayTakeRank(Roster::Worker* worker, Peer from, const pb::Hello& 
   // the sender had replaced the process that has the rank now. But a worker without state must not
   // replace a worker with state.
   const bool loses_state = hello.fresh() && !worker->hello.fresh();
-  if (!job_.running() && hello.epoch() > worker->epoch && !loses_state) return true;
+  if (!job_.running() && hello.epoch() > worker->epoch && !loses_state) {
+    // Anybody can claim an epoch. So the sender must know the run, which no stranger knows. Until a
+    // worker that knows it, too, has said hello, the sender is told to retry.
+    if (job_.roster.KnowsRun(hello.run())) return true;
+    EmitSend(from, MakeRefusal(Code::kNotAllowed, "the rank is taken", pb::Refuse::retry), out);
+    return false;
+  }
   Refuse(worker, from, hello, now, out);
   return false;
 }
 
 // The worker that has the rank may just have died, or may hang. So the sender must retry until one
-// of two things is known: that worker is lost, or it was heard long enough after the sender's first
-// hello, and has advanced since then.
+// of two things is known: that worker is lost, or it answered a pulse that was sent after the
+// sender's first hello, and does not hang.
 void Admission::Refuse(Roster::Worker* holder, Peer from, const pb::Hello& hello, Time now,
-                       ControlActions* out) const {
-  if (holder->rival_incarnation != hello.incarnation()) {
-    holder->rival_incarnation = hello.incarnation();
-    holder->rival_since = now;
+                       ControlActions* out) {
+  if (holder->rival.incarnation != hello.incarnation()) {
+    holder->rival = {hello.incarnation(), job_.num_pulses, std::nullopt, false};
+    liveness_.OnRival(now, out);
   }
-  const Time surely_alive_at = holder->rival_since + job_.options.timings.suspect_after;
-  if (std::min(holder->heard_at, holder->advanced_at) <= surely_alive_at) {
+  if (!holder->rival.is_refuted) {
     return EmitSend(from, MakeRefusal(Code::kNotAllowed, "the rank is taken", pb::Refuse::retry),
                     out);
   }
@@ -162,7 +181,8 @@ void Admission::Refuse(Roster::Worker* holder, Peer from, const pb::Hello& hello
       MakeFinalRefusal(Code::kNotAllowed, Cat("rank ", hello.rank(), " is taken by ",
                                               job_.roster.Name(hello.rank()), ", which is alive")),
       out);
-  EmitLog(Cat("refused a second process of rank ", hello.rank(), " on ", hello.host()), out);
+  EmitLogLimited(Cat("refused a second process of rank ", hello.rank(), " on ", hello.host()),
+                 &rival_log_, now, out);
 }
 
 void Admission::Admit(Roster::Worker* worker, Peer from, const pb::Hello& hello, Time now,

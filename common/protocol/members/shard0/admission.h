@@ -5,6 +5,7 @@
 // `rejoin`), and only while no other process has its rank.
 #pragma once
 
+#include "common/base/log_limit.h"
 #include "common/protocol/members/control.h"
 #include "common/protocol/members/shard0/gathering.h"
 #include "common/protocol/members/shard0/going_back.h"
@@ -31,8 +32,8 @@ class Admission {
  private:
   void OnWorkerHello(Peer from, const pb::Hello& hello, Time now, ControlActions* out);
   void OnShardHello(Peer from, const pb::Hello& hello, Time now, ControlActions* out);
-  // Whether the rank exists and the sender counts as many steps as the other workers. If not,
-  // refuses the hello.
+  // Whether the rank exists and the sender counts as many steps as the job and the other workers.
+  // If not, refuses the hello.
   bool FitsTheJob(Peer from, const pb::Hello& hello, ControlActions* out) const;
   // Whether the sender may become this shard. If not, refuses the hello.
   bool MayTakeShardPlace(Roster::Shard* place, Peer from, const pb::Hello& hello, Time now,
@@ -40,12 +41,12 @@ class Admission {
   // Whether the sender may take the rank, which another incarnation or none has. If not, refuses
   // the hello.
   bool MayTakeRank(Roster::Worker* worker, Peer from, const pb::Hello& hello, Time now,
-                   ControlActions* out) const;
+                   ControlActions* out);
   // Refuses a hello for a rank that the live worker `holder` has. The refusal is final if `holder`
-  // was heard, and advanced, more than suspect_after after the sender first asked for the rank;
-  // else the sender is told to retry.
+  // is known to have been alive, and not to hang, after the sender first asked for the rank; else
+  // the sender is told to retry.
   void Refuse(Roster::Worker* holder, Peer from, const pb::Hello& hello, Time now,
-              ControlActions* out) const;
+              ControlActions* out);
   // Admits the sender as the worker of its rank. If that completes the workers, the job runs; if
   // the state of the job is lost, the job goes back to a checkpoint or ends.
   void Admit(Roster::Worker* worker, Peer from, const pb::Hello& hello, Time now,
@@ -58,6 +59,7 @@ class Admission {
   GoingBack& going_back_;
   Gathering& gathering_;
   Liveness& liveness_;
+  LogLimit misfit_log_, rival_log_;  // for hellos that do not fit, and for those for a taken rank
 };
 
 }  // namespace tern::protocol

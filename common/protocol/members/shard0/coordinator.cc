@@ -67,6 +67,12 @@ void Coordinator::OnStop(Code code, Time now, ControlActions* out) {
   ending_.OnStop(code, now, out);
 }
 
+bool Coordinator::IsPeerOfJob(Peer peer) const {
+  const auto has_peer = [peer](const auto& item) { return item.second.peer == peer; };
+  const std::map<uint32_t, Roster::Shard>& shards = job_.roster.shards;
+  return job_.roster.HasPeer(peer) || std::any_of(shards.begin(), shards.end(), has_peer);
+}
+
 uint64_t Coordinator::FailedShardCheckpoints() const {
   uint64_t failed_checkpoints = job_.options.NumFailedCheckpoints();
   for (const auto& [shard, follower] : job_.roster.shards)
@@ -122,7 +128,8 @@ void Coordinator::OnShardPulse(Peer from, const pb::Pulse& pulse, Time now, Cont
                                    &follower.logged_failed_checkpoints, out);
     if (pulse.stop() != 0) ending_.OnStopFrom(Cat("server shard ", shard), pulse.stop(), now, out);
   }
-  if (!is_known || !job_.running() || pulse.epoch() <= job_.roster.epoch) return;
+  const bool is_epoch = pulse.epoch() > job_.roster.epoch && pulse.epoch() <= kMaxCount;
+  if (!is_known || !job_.running() || !is_epoch) return;
   // The shard follows the membership of an earlier process of shard 0, whose epoch is higher. It
   // would ignore the membership of this process as older.
   job_.roster.epoch = pulse.epoch();

@@ -51,6 +51,7 @@ class Coordinator : public Control {
   void OnUnreachable(Peer peer, Time now) override;
   void OnRevoked(Peer peer, Time now, ControlActions* out) override;
   void OnFailure(const Status& status, Time now, ControlActions* out) override;
+  bool IsPeerOfJob(Peer peer) const override;
   const RoundLane& lane() const override { return job_.lane; }
   // Checks what must hold after every event: kInternal, with the invariant that is broken, or ok.
   Status Check() const;

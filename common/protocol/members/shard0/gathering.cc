@@ -101,26 +101,31 @@ bool Gathering::HasGatheredAgain(Time now) const {
 
 bool Gathering::MustNotRunYet(Time now, ControlActions* out) {
   bool anyone_has_state = false, has_begun = false;
-  uint64_t floor = 0;
   for (const Roster::Worker& worker : job_.roster.workers) {
     if (!worker.live()) continue;
     has_begun |= worker.hello.epoch() != 0;
     anyone_has_state |= !worker.hello.fresh();
-    floor = std::max(floor, worker.hello.floor());
   }
   if (has_begun && !anyone_has_state && job_.options.workers_hold_state) {
     ending_.Abort(Code::kPeerLost, "no live worker holds the state of the job", now, out);
     return true;
   }
-  return AskWorkersBelow(floor, out) && !HasGathered(now);
+  return AskWorkersBelowFloor(out) && !HasGathered(now);
 }
 
 // A worker below the floor (all members have applied a round that it has not) cannot continue:
 // another process took its rank, and the rounds' sums that the worker needs were then dropped. But
 // the worker may have advanced since its hello, so it is asked for a new hello.
-bool Gathering::AskWorkersBelow(uint64_t floor, ControlActions* out) {
+bool Gathering::AskWorkersBelowFloor(ControlActions* out) {
+  // A worker is told only of floors of its own run, whose number no stranger knows.
+  std::map<uint64_t, uint64_t> floor_of_run;
+  for (const Roster::Worker& worker : job_.roster.workers) {
+    uint64_t& floor = floor_of_run[worker.hello.run()];
+    if (worker.live()) floor = std::max(floor, worker.hello.floor());
+  }
   bool any_asked = false;
   for (Roster::Worker& worker : job_.roster.workers) {
+    const uint64_t floor = floor_of_run[worker.hello.run()];
     if (!worker.live() || worker.hello.fresh() || worker.hello.applied() >= floor) continue;
     Message retry_request = MakeRefusal(Code::kNotAllowed, "say hello again", pb::Refuse::retry);
     retry_request.head.mutable_refuse()->set_floor(floor);
@@ -361,9 +366,9 @@ bool Gathering::TryToChooseBegin(Time now, ControlActions* out) {
 
 void Gathering::AdmitGathered(Time now) {
   Roster& roster = job_.roster;
+  roster.epoch = std::max(roster.epoch, roster.NewestEpoch());
   bool anyone_has_state = false;
   for (const Roster::Worker& worker : roster.workers) {
-    roster.epoch = std::max(roster.epoch, worker.epoch);
     if (!worker.live() || worker.hello.fresh()) continue;
     anyone_has_state = true;
     if (worker.hello.run() != 0) roster.run = worker.hello.run();
@@ -381,6 +386,7 @@ void Gathering::AdmitGathered(Time now) {
     worker.joining =
         goes_back || (job_.options.workers_hold_state && anyone_has_state && worker.hello.fresh());
     if (worker.joining || worker.first_epoch == 0) worker.first_epoch = roster.epoch;
+    worker.first_epoch = std::min(worker.first_epoch, roster.epoch);
   }
 }
 

@@ -48,9 +48,9 @@ class Gathering {
   // worker has it. Else asks workers whose state is too old to say hello again, and returns whether
   // the job must wait for them.
   bool MustNotRunYet(Time now, ControlActions* out);
-  // Asks each worker that has not applied the rounds up to `floor` to say hello again. Returns
-  // whether there is such a worker.
-  bool AskWorkersBelow(uint64_t floor, ControlActions* out);
+  // Asks each worker that has not applied the rounds up to the floor of its run, as the other
+  // workers' hellos say it, to say hello again. Returns whether there is such a worker.
+  bool AskWorkersBelowFloor(ControlActions* out);
   // After a restart of shard 0: why the workers that hold the state of the job must go back, too. A
   // worker without state then needs private state that is on its disk alone, or a new process of a
   // shard needs its codecs' memory. Else empty.

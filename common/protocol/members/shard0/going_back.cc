@@ -13,6 +13,7 @@ void GoingBack::GoBack(const std::string& why, Time now, ControlActions* out) {
   job_.why_going_back = why;
   job_.Become(JobPhase::kCalling);
   job_.gathering_since = now;
+  job_.roster.epoch = std::max(job_.roster.epoch, job_.roster.NewestEpoch());
   for (Roster::Worker& worker : job_.roster.workers) {
     job_.reached_round = std::max(job_.reached_round, worker.applied);
     if (worker.live()) {
@@ -25,7 +26,6 @@ void GoingBack::GoBack(const std::string& why, Time now, ControlActions* out) {
 
 void GoingBack::TellToGoBack(Roster::Worker* worker, ControlActions* out) {
   EmitSend(worker->peer, MakeGoBack(worker->incarnation, job_.why_going_back), out);
-  job_.roster.epoch = std::max(job_.roster.epoch, worker->epoch);
   worker->Retire();
 }
 
@@ -102,6 +102,7 @@ std::string GoingBack::WhyAllGoBackFor(uint32_t rank) const {
 // When it comes back as a new incarnation, no server accepts the old contributions.
 bool GoingBack::CallWorkers(Time now, ControlActions* out) {
   bool has_told_any = false;
+  job_.roster.epoch = std::max(job_.roster.epoch, job_.roster.NewestEpoch());
   for (Roster::Worker& worker : job_.roster.workers) {
     if (!worker.live() || worker.hello.epoch() == 0) continue;
     TellToGoBack(&worker, out);

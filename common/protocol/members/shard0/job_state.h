@@ -63,6 +63,13 @@ struct JobState {
     return options.begins_from_shards || options.can_resume || begin.checkpoint.has_value();
   }
   bool IsStopping() const { return stop_code != Code::kOk; }
+  // Pulse.mark of the newest pulse.
+  uint64_t PulseMark() const { return options.incarnation + num_pulses; }
+  // The number of the pulse with this mark; 0 if this process has sent no such pulse.
+  uint64_t PulseOfMark(uint64_t mark) const {
+    const uint64_t number = mark - options.incarnation;
+    return number <= num_pulses ? number : 0;
+  }
   // Checks what must hold after every event: kInternal, with the invariant that is broken, or ok.
   Status Check() const;
 
@@ -73,8 +80,9 @@ struct JobState {
   Roster roster;
   Code stop_code = Code::kOk;  // kInterrupted or kTerminated after a signal asked the job to stop
   Time gathering_since{};
-  BeginPoint begin;        // the point from which the job started or last continued
-  uint64_t beginning = 0;  // identifies `begin`; grows each time that the job goes back
+  uint64_t num_pulses = 0;  // how many pulses (heartbeats) this process of shard 0 has sent
+  BeginPoint begin;         // the point from which the job started or last continued
+  uint64_t beginning = 0;   // identifies `begin`; grows each time that the job goes back
   // The checkpoint to which the job last went back because the workers' replicas differed.
   std::optional<pb::Checkpoint> repaired_from;
   // The newest round that any worker had applied before the job went back.

@@ -46,6 +46,7 @@ void Liveness::OnHeartbeat(Roster::Worker* worker, const pb::Heartbeat& beat, Ti
   LogIfLate(beat.rank(), out);
   LogIfCheckpointsFail(job_.roster.Name(beat.rank()), worker->counters.failed_checkpoints(),
                        &worker->logged_failed_checkpoints, out);
+  OnPulseMark(worker, beat.pulse_mark(), beat.waiting(), beat.progress());
   worker->is_waiting = beat.waiting();
   if (beat.waiting() || beat.progress() != worker->progress) worker->advanced_at = now;
   worker->progress = beat.progress();
@@ -54,6 +55,18 @@ void Liveness::OnHeartbeat(Roster::Worker* worker, const pb::Heartbeat& beat, Ti
     worker->applied = std::max(worker->applied, beat.applied());
     job_.lane.OnApplied(beat.rank(), beat.incarnation(), beat.applied());
   }
+}
+
+void Liveness::OnRival(Time now, ControlActions* out) {
+  if (now - pulse_sent_at_ >= job_.options.timings.heartbeat / 4) SendPulses(now, out);
+}
+
+void Liveness::OnPulseMark(Roster::Worker* worker, uint64_t mark, bool is_idle,
+                           uint64_t progress) const {
+  Roster::Worker::Rival& rival = worker->rival;
+  if (rival.incarnation == 0 || job_.PulseOfMark(mark) <= rival.num_pulses) return;
+  rival.is_refuted |= is_idle || (rival.progress.has_value() && *rival.progress != progress);
+  if (!rival.progress.has_value()) rival.progress = progress;
 }
 
 void Liveness::OnNewcomer(const Roster::Worker& worker, uint32_t rank, Time now) {
@@ -70,11 +83,13 @@ void Liveness::OnTimer(Time now, ControlActions* out) {
 
 void Liveness::SendPulses(Time now, ControlActions* out) {
   pulse_sent_at_ = now;
+  ++job_.num_pulses;
   Message message;
   pb::Pulse* pulse = message.head.mutable_pulse();
   pulse->set_incarnation(job_.options.incarnation);
   pulse->set_epoch(job_.running() ? job_.roster.epoch : 0);
   pulse->set_floor(job_.lane.floor());
+  pulse->set_mark(job_.PulseMark());
   for (uint32_t rank = 0; rank < job_.roster.workers.size(); ++rank) {
     if (!job_.roster.workers[rank].live()) pulse->add_absent(rank);
   }

@@ -59,6 +59,12 @@ class Liveness {
   // Handles a heartbeat of a member that is not lost.
   void OnHeartbeat(Roster::Worker* worker, const pb::Heartbeat& beat, Time now,
                    ControlActions* out);
+  // Another incarnation asks for the rank of a live worker: sends a pulse, the answer to which
+  // shows that the worker is alive (Worker::Rival).
+  void OnRival(Time now, ControlActions* out);
+  // Handles the pulse mark in a heartbeat or a hello of a worker. `is_idle`: whether the worker's
+  // compute thread does not have to advance.
+  void OnPulseMark(Roster::Worker* worker, uint64_t mark, bool is_idle, uint64_t progress) const;
   // The connection `peer` is closed. If its worker is not heard within ReconnectTimeout(), on
   // another connection, the worker is lost.
   void OnUnreachable(Peer peer, Time now);

@@ -10,6 +10,9 @@ namespace tern::protocol {
 namespace {
 
 constexpr size_t kMaxRetired = 8;  // how many incarnations Worker::retired_incarnations keeps
+// An epoch that is greater than kLargeEpoch counts only if another worker's is at most
+// kMaxEpochLead smaller.
+constexpr uint64_t kLargeEpoch = uint64_t{1} << 40, kMaxEpochLead = uint64_t{1} << 20;
 
 Status CheckWorker(const Roster::Worker& worker, size_t rank) {
   using Presence = Roster::Worker::Presence;
@@ -60,6 +63,11 @@ Roster::Worker* Roster::FindByPeer(Peer peer) {
   return nullptr;
 }
 
+bool Roster::HasPeer(Peer peer) const {
+  return std::any_of(workers.begin(), workers.end(),
+                     [peer](const Worker& worker) { return worker.peer == peer && peer != 0; });
+}
+
 size_t Roster::NumLive() const {
   return static_cast<size_t>(std::count_if(workers.begin(), workers.end(),
                                            [](const Worker& worker) { return worker.live(); }));
@@ -83,6 +91,23 @@ bool Roster::NobodyHoldsState() const {
   return std::none_of(workers.begin(), workers.end(), [](const Worker& worker) {
     return worker.live() && (!worker.hello.fresh() || worker.hello.done());
   });
+}
+
+bool Roster::KnowsRun(uint64_t number) const {
+  return number != 0 && std::any_of(workers.begin(), workers.end(), [number](const Worker& worker) {
+           return worker.live() && worker.hello.run() == number;
+         });
+}
+
+uint64_t Roster::NewestEpoch() const {
+  std::vector<uint64_t> epochs = {0};
+  for (const Worker& worker : workers) {
+    if (worker.live()) epochs.push_back(worker.epoch);
+  }
+  std::sort(epochs.begin(), epochs.end());
+  while (epochs.back() > kLargeEpoch && epochs.back() - epochs[epochs.size() - 2] > kMaxEpochLead)
+    epochs.pop_back();
+  return epochs.back();
 }
 
 Status Roster::Check() const {

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -58,8 +59,18 @@ struct Roster {
     uint64_t applied = 0;     // the newest round that it has applied
     uint64_t steps_done = 0;  // how many steps its weights include, from its last message, Bye
     bool is_waiting = true;   // whether its compute thread waits for other daemons
-    uint64_t rival_incarnation = 0;  // another incarnation that asks for this rank; 0: none
-    Time rival_since{};
+    // Another incarnation that asks for this rank.
+    struct Rival {
+      uint64_t incarnation = 0;  // 0: there is none
+      uint64_t num_pulses = 0;   // how many pulses shard 0 had sent when the rival first asked
+      // The first heartbeat that answered a later pulse, and so was sent after the rival had asked,
+      // had this `progress`.
+      std::optional<uint64_t> progress;
+      // Whether this worker was alive, and its compute thread did not hang, after the rival had
+      // asked.
+      bool is_refuted = false;
+    };
+    Rival rival;
     pb::Counters counters;
     uint64_t logged_late_rounds = 0;  // the value of counters.late when it was last logged
     // The value of counters.failed_checkpoints when it was last logged.
@@ -96,6 +107,7 @@ struct Roster {
   // `from`: the hello on this connection has not arrived yet, or an older hello arrived after it.
   bool IsOnAnotherConnection(Peer from, uint32_t rank, uint64_t incarnation) const;
   Worker* FindByPeer(Peer peer);          // the worker of this connection, or null
+  bool HasPeer(Peer peer) const;          // whether a worker has this connection
   size_t NumLive() const;                 // how many workers are live
   std::string LiveText() const;           // how many workers are live, for example "3 of 4 workers"
   std::string Name(uint32_t rank) const;  // for example "worker 1 (node3, pid 4711)"
@@ -104,6 +116,12 @@ struct Roster {
   // Whether no live worker holds the state of the job, as the workers' hellos say. For use before
   // the job runs.
   bool NobodyHoldsState() const;
+  // Whether a live worker's hello names this run. Only members learn the run's number, so a process
+  // that names it, too, has been a member of the run.
+  bool KnowsRun(uint64_t number) const;
+  // The newest epoch of any live worker. An epoch comes from the worker's hello, so an impossible
+  // one (much newer than those of the other workers) does not count.
+  uint64_t NewestEpoch() const;
   // Checks what must hold after every event: kInternal, with the invariant that is broken, or ok.
   Status Check() const;
 

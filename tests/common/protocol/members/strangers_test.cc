@@ -214,6 +214,197 @@ TEST(Hellos, OfRefusedPeersDoNotSetTheLengthOfTheJob) {
   EXPECT_EQ(shard0.coordinator().steps(), 100u);
 }
 
+// A worker of run 5 that holds the state after round `applied`.
+pb::Hello HelloOfRun(uint32_t rank, uint64_t incarnation, uint64_t epoch, uint64_t run = 5,
+                     uint64_t applied = 50) {
+  pb::Hello hello = HelloWithState(rank, incarnation, applied, epoch);
+  hello.set_run(run);
+  return hello;
+}
+
+// While shard 0 gathers the workers again after its restart, the newer of two processes of a rank
+// is the one with the higher epoch (the number of the membership). But anybody can say a number.
+TEST(RankOfALiveWorker, IsNotTakenByAHigherEpochWithoutTheNumberOfTheRun) {
+  for (const bool holder_is_fresh : {true, false}) {
+    Shard0 shard0(OnLoss::kWait);
+    shard0.Deliver(100, HelloMessage(holder_is_fresh ? TestHello(0, 10) : HelloOfRun(0, 10, 1)));
+    for (const uint64_t run : {0, 6}) {
+      const ControlActions out = shard0.Deliver(kStranger, HelloMessage(HelloOfRun(0, 66, 9, run)));
+      EXPECT_EQ(Shard0::RefuseTo(kStranger, out).then(), pb::Refuse::retry);
+      EXPECT_EQ(shard0.workers()[0].incarnation, 10u);
+    }
+  }
+}
+
+TEST(RankOfALiveWorker, IsTakenByAHigherEpochOfTheSameRun) {
+  Shard0 shard0(TestOptions(1, 3, OnLoss::kWait));
+  shard0.Deliver(100, HelloMessage(TestHello(0, 10)));
+  const Message later_process = HelloMessage(HelloOfRun(0, 66, 9));
+  shard0.Deliver(200, later_process);
+  EXPECT_EQ(shard0.workers()[0].incarnation, 10u);
+  shard0.Deliver(101, HelloMessage(HelloOfRun(1, 11, 3)));  // knows the run, too
+  shard0.Deliver(200, later_process);
+  EXPECT_EQ(shard0.workers()[0].incarnation, 66u);
+}
+
+TEST(Hellos, DoNotMakeTheEpochOfTheJobImpossiblyHigh) {
+  Shard0 shard0(OnLoss::kWait);
+  shard0.Deliver(100, HelloMessage(HelloOfRun(0, 10, 7)));
+  const ControlActions out =
+      shard0.Deliver(101, HelloMessage(HelloOfRun(1, 11, uint64_t{1} << 62)));
+  EXPECT_TRUE(shard0.coordinator().running());
+  EXPECT_EQ(FirstMessageTo(100, pb::Envelope::kWelcome, SendsOf(out)).head.welcome().epoch(), 8u);
+}
+
+TEST(Hellos, OfAnotherRunDoNotTurnAwayWorkersWithAFloor) {
+  Shard0 shard0(OnLoss::kWait);
+  shard0.Deliver(100, HelloMessage(HelloOfRun(0, 10, 3)));
+  pb::Hello lie = HelloOfRun(1, 66, 3, 6, 1'000'000);
+  lie.set_floor(1'000'000);
+  const ControlActions out = shard0.Deliver(kStranger, HelloMessage(lie));
+  EXPECT_FALSE(Shard0::RefuseTo(100, out).has_floor());
+  EXPECT_EQ(shard0.workers()[0].incarnation, 10u);
+}
+
+TEST(Hellos, MustHaveTheStepsOfTheJob) {
+  ControlOptions options = TestOptions(1, 2, OnLoss::kFail);
+  options.steps = 100;
+  Shard0 shard0(std::move(options));
+  pb::Hello hello = TestHello(0, 66);
+  hello.set_steps(5);
+  EXPECT_THAT(
+      Shard0::RefuseTo(kStranger, shard0.Deliver(kStranger, HelloMessage(hello))).sentence(),
+      HasSubstr("worker 0 counts 5 steps, the job has 100"));
+  shard0.GatherWorkers();
+  EXPECT_TRUE(shard0.coordinator().running());
+}
+
+TEST(Hellos, ThatDoNotFitAreToldWhichKeysDifferButNoValues) {
+  ControlOptions options = TestOptions(1, 2, OnLoss::kFail);
+  options.keys = {"seed", "train.algorithm", "train.optimizer.momentum"};
+  for (const uint32_t digest : {11, 12, 13}) options.expected_hello.add_key_digests(digest);
+  Shard0 shard0(std::move(options));
+  pb::Hello hello = TestHello(0, 10);
+  hello.set_job_digest(0xabc);
+  for (const uint32_t digest : {11, 12, 99}) hello.add_key_digests(digest);
+  ControlActions out = shard0.Deliver(100, HelloMessage(hello));
+  EXPECT_EQ(
+      Shard0::RefuseTo(100, out).sentence(),
+      "the job differs from the server's in train.optimizer.momentum; start all from the same "
+      "job file");
+  EXPECT_THAT(Shard0::LogOf(out), HasSubstr("the peer's digest is 0000000000000abc, this server's "
+                                            "0000000000000001"));
+  hello.set_job("another");
+  out = shard0.Deliver(100, HelloMessage(hello));
+  EXPECT_THAT(Shard0::RefuseTo(100, out).sentence(), Not(HasSubstr("test")));
+}
+
+TEST(Hellos, WithManyDifferentKeysAreNotToldWhich) {
+  ControlOptions options = TestOptions(1, 2, OnLoss::kFail);
+  for (uint32_t i = 0; i < 9; ++i) {
+    options.keys.push_back("key" + std::to_string(i));
+    options.expected_hello.add_key_digests(i + 1);
+  }
+  Shard0 shard0(std::move(options));
+  pb::Hello hello = TestHello(0, 10);
+  hello.set_job_digest(0xabc);
+  const auto sentence = [&] {
+    return Shard0::RefuseTo(100, shard0.Deliver(100, HelloMessage(hello))).sentence();
+  };
+  EXPECT_EQ(sentence(), "the job differs from the server's; start all from the same job file");
+  for (uint32_t i = 0; i < 9; ++i) hello.add_key_digests(77);
+  EXPECT_EQ(sentence(), "the job differs from the server's; start all from the same job file");
+  for (int i = 4; i < 9; ++i) hello.set_key_digests(i, static_cast<uint32_t>(i) + 1);
+  EXPECT_EQ(
+      sentence(),
+      "the job differs from the server's in key0, key1, key2, 1 more; start all from the same "
+      "job file");
+}
+
+TEST(Hellos, ThatDoNotFitAreLoggedOnceASecond) {
+  Shard0 shard0(OnLoss::kFail);
+  pb::Hello hello = TestHello(0, 10);
+  hello.set_job_digest(0xabc);
+  int num_lines = 0;
+  for (int i = 0; i < 500; ++i) {
+    num_lines += Count(shard0.Deliver(kStranger, HelloMessage(hello)), ControlAction::Type::kLog);
+  }
+  EXPECT_EQ(num_lines, 1);
+  shard0.PassTime(milliseconds(1000), {});
+  EXPECT_THAT(Shard0::LogOf(shard0.Deliver(kStranger, HelloMessage(hello))),
+              HasSubstr("(and 499 more like it before)"));
+}
+
+// Rank 1 belongs to worker 1. Another process asks for it.
+class TakenRank : public testing::Test {
+ protected:
+  TakenRank() : shard0_(OnLoss::kWait) { shard0_.GatherWorkers(); }
+  // The other process says hello. Returns what it is told to do.
+  pb::Refuse Ask() {
+    const ControlActions out = shard0_.Deliver(300, HelloMessage(TestHello(1, 50)));
+    NoteMark(out);
+    return Shard0::RefuseTo(300, out);
+  }
+  // Lets 50 ms pass. If `is_alive`, worker 1 sends a heartbeat that answers shard 0's newest pulse.
+  void PassTime(bool is_alive, uint64_t progress, bool waiting) {
+    NoteMark(shard0_.PassTime(milliseconds(100), {0}));
+    if (!is_alive) return;
+    Message heartbeat = HeartbeatMessage(1, 11, 0, progress, waiting);
+    heartbeat.head.mutable_heartbeat()->set_pulse_mark(mark_);
+    shard0_.Deliver(101, heartbeat);
+  }
+  void NoteMark(const ControlActions& actions) {
+    const Message pulse = FirstMessageTo(101, pb::Envelope::kPulse, SendsOf(actions));
+    if (pulse.head.has_pulse()) mark_ = pulse.head.pulse().mark();
+  }
+
+  Shard0 shard0_;
+  uint64_t mark_ = 0;
+};
+
+TEST_F(TakenRank, IsRefusedWithinASecondWhileItsWorkerAdvances) {
+  uint64_t progress = 0;
+  int num_ticks = 0;
+  for (; Ask().then() == pb::Refuse::retry && num_ticks < 50; ++num_ticks)
+    PassTime(/*is_alive=*/true, ++progress, /*waiting=*/false);
+  EXPECT_LT(num_ticks, 10);
+  const pb::Refuse refuse = Ask();
+  EXPECT_EQ(refuse.then(), pb::Refuse::leave);
+  EXPECT_EQ(refuse.code(), 77u);
+  EXPECT_THAT(refuse.sentence(), HasSubstr("rank 1 is taken by worker 1 (node1, pid 0), which is"));
+}
+
+TEST_F(TakenRank, IsNotRefusedForHeartbeatsThatADeadWorkerHadSent) {
+  PassTime(/*is_alive=*/true, 1, /*waiting=*/true);
+  const uint64_t last_mark = mark_;
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(Ask().then(), pb::Refuse::retry);
+    PassTime(/*is_alive=*/false, 0, false);
+    Message late = HeartbeatMessage(1, 11, 0, 2 + i, true);
+    late.head.mutable_heartbeat()->set_pulse_mark(last_mark);
+    shard0_.Deliver(101, late);
+  }
+}
+
+TEST_F(TakenRank, IsNotRefusedForAWorkerThatHangs) {
+  PassTime(/*is_alive=*/true, 1, /*waiting=*/false);
+  // Its thread advanced once more, and then hung, before its next heartbeat.
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(Ask().then(), pb::Refuse::retry);
+    PassTime(/*is_alive=*/true, 2, /*waiting=*/false);
+  }
+}
+
+TEST_F(TakenRank, IsNotRefusedForMarksOfAnotherProcessOfShard0) {
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(Ask().then(), pb::Refuse::retry);
+    PassTime(/*is_alive=*/false, 0, false);
+    Message heartbeat = HeartbeatMessage(1, 11, 0, 2 + i, true);
+    heartbeat.head.mutable_heartbeat()->set_pulse_mark(0xfeedfacefeedface);
+    shard0_.Deliver(101, heartbeat);
+  }
+}
+
 TEST(WhatPeersSay, ComesIntoLogsWithoutControlCharacters) {
   Shard0 shard0(OnLoss::kFail);
   pb::Hello hello = TestHello(0, 10);
@@ -221,7 +412,7 @@ TEST(WhatPeersSay, ComesIntoLogsWithoutControlCharacters) {
   EXPECT_THAT(Shard0::LogOf(shard0.Deliver(100, HelloMessage(hello))),
               HasSubstr("worker 0 (node\\x0a\\x1b[2J, pid 0) is here"));
   hello.set_job("\x1b]0;title\x07");
-  EXPECT_THAT(Shard0::RefuseTo(300, shard0.Deliver(300, HelloMessage(hello))).sentence(),
+  EXPECT_THAT(Shard0::LogOf(shard0.Deliver(300, HelloMessage(hello))),
               testing::AllOf(HasSubstr("\\x1b]0;title"), Not(HasSubstr("\x1b"))));
   shard0.Deliver(101, HelloMessage(TestHello(1, 11)));
   const ControlActions out =

@@ -50,11 +50,14 @@ TEST_F(Ssp, AnswersOnTheRanksNewestConnection) {
   // Shard 0 decides on members. Its new process does not know that the previous one had given up
   // rank 0.
   SetMembers(3, {10, 11, 12});
+  SendHello(0, 10);
   Push(0, 2);
   Message repeated_push = FormlessContribution(0, std::nullopt, kFirstCell);
   repeated_push.head.mutable_push()->mutable_at_clock()->set_clock(2);
   repeated_push.head.mutable_push()->mutable_at_clock()->set_wants_weights(true);
   Sends out;
+  lane_->OnHello(200, HelloWithState(0, 10, 0, 1), &out);
+  out.clear();
   lane_->OnMessage(200, repeated_push, &out);
   EXPECT_TRUE(out.empty());
   Push(1, 2);

@@ -57,20 +57,34 @@ TEST(Cells, TakeTheMaximumOfScalers) {
   EXPECT_TRUE(max_reduction->Add(0, EncodeScalers({1.5f, 0.25f})).ok());
   EXPECT_TRUE(max_reduction->Add(1, EncodeScalers({0.5f, 2.f})).ok());
   const Bytes outcome = max_reduction->Close();
-  EXPECT_THAT(*ParseScalers(outcome, 2), ElementsAre(1.5f, 2.f));
+  EXPECT_THAT(*ParseScalers(outcome, 2, 1e6f), ElementsAre(1.5f, 2.f));
   EXPECT_TRUE(cells[4].check_outcome(outcome, 2).ok());
   EXPECT_FALSE(cells[4].check_outcome(Text("abc"), 2).ok());
 }
 
 TEST(Cells, RefuseInvalidScalers) {
-  EXPECT_THAT(ParseScalers(EncodeScalers({1.f}), 2).status().message(),
+  EXPECT_THAT(ParseScalers(EncodeScalers({1.f}), 2, 1e6f).status().message(),
               HasSubstr("4 bytes of scalers, expected 8"));
   for (float bad_scaler : {std::numeric_limits<float>::quiet_NaN(), -1.f, -0.f,
                            std::numeric_limits<float>::infinity()}) {
-    const Status parse_status = ParseScalers(EncodeScalers({1.f, bad_scaler}), 2).status();
+    const Status parse_status = ParseScalers(EncodeScalers({1.f, bad_scaler}), 2, 1e6f).status();
     EXPECT_EQ(parse_status.code(), Code::kMismatch);
     EXPECT_THAT(parse_status.message(), HasSubstr("scaler 1 is"));
   }
+}
+
+TEST(Cells, RefuseScalersThatAreTooLarge) {
+  const ExchangePlan plan = PlanOf("ternary");
+  EXPECT_EQ(plan.max_scaler, 1e6f);
+  const std::vector<CellSpec> cells = MakeCellsOfLane(plan, 0, 0);
+  auto max_reduction = cells[2].open(1);
+  EXPECT_TRUE(max_reduction->Add(0, EncodeScalers({1.f, 1e6f})).ok());
+  const Status add_status = max_reduction->Add(1, EncodeScalers({1.f, 3e38f}));
+  EXPECT_EQ(add_status.code(), Code::kDiverged);
+  EXPECT_THAT(add_status.message(),
+              HasSubstr("scaler 1 is 3e+38, more than exchange.max_scaler, 1e+06"));
+  EXPECT_FALSE(cells[2].check_outcome(EncodeScalers({1.f, 3e38f}), 2).ok())
+      << "nor as an outcome that a worker hands back";
 }
 
 TEST(Cells, GatherFiguresByRank) {
@@ -130,7 +144,7 @@ TEST(Cells, AddUpChunks) {
     const Bytes outcome = sum_reduction->Close();
     EXPECT_EQ(outcome.size(), chunk.max_sum_bytes);
     // The outcome is the workers' mean.
-    EXPECT_THAT(*ParseScalers(outcome, chunk.count), testing::Each(2.f));
+    EXPECT_THAT(*ParseScalers(outcome, chunk.count, 1e6f), testing::Each(2.f));
     EXPECT_TRUE(spec.check_outcome(outcome, 2).ok());
     EXPECT_FALSE(spec.check_outcome(Text("short"), 2).ok());
   }

@@ -90,18 +90,17 @@ TEST_F(CoordinatorTest, WelcomesAllOnceAllAreHere) {
   EXPECT_EQ(coordinator_->steps(), 100u);
 }
 
-TEST_F(CoordinatorTest, RefusesAnotherJobModelOrPlanNamingBothValues) {
+TEST_F(CoordinatorTest, RefusesAnotherJobModelOrPlan) {
   pb::Hello hello = TestHello(0, 10);
   hello.set_job("other");
   EXPECT_THAT(RefuseTo(100, Deliver(100, HelloMessage(hello))).sentence(),
-              testing::AllOf(HasSubstr("'other'"), HasSubstr("'test'")));
+              HasSubstr("the job differs"));
   hello = TestHello(0, 10);
   hello.set_plan_digest(0xabc);
   const pb::Refuse refuse = RefuseTo(100, Deliver(100, HelloMessage(hello)));
   EXPECT_EQ(refuse.code(), 76u);
   EXPECT_EQ(refuse.then(), pb::Refuse::leave);
-  EXPECT_THAT(refuse.sentence(),
-              testing::AllOf(HasSubstr("0000000000000abc"), HasSubstr("0000000000000003")));
+  EXPECT_THAT(refuse.sentence(), HasSubstr("the exchange plan differs"));
   hello = TestHello(2, 12);
   EXPECT_THAT(RefuseTo(100, Deliver(100, HelloMessage(hello))).sentence(),
               HasSubstr("no worker 2"));
@@ -115,7 +114,12 @@ TEST_F(CoordinatorTest, RefusesAnotherJobModelOrPlanNamingBothValues) {
 TEST_F(CoordinatorTest, RefusesASecondProcessOfARankThatLives) {
   GatherWorkers();
   EXPECT_EQ(RefuseTo(300, Deliver(300, HelloMessage(TestHello(1, 50)))).then(), pb::Refuse::retry);
-  PassTime(milliseconds(1700), {0, 1});
+  Message heartbeat = HeartbeatMessage(1, 11, 0);
+  heartbeat.head.mutable_heartbeat()->set_pulse_mark(
+      FirstMessageTo(101, pb::Envelope::kPulse, SendsOf(PassTime(milliseconds(300), {0, 1})))
+          .head.pulse()
+          .mark());
+  Deliver(101, heartbeat);
   const pb::Refuse refuse = RefuseTo(300, Deliver(300, HelloMessage(TestHello(1, 50))));
   EXPECT_EQ(refuse.code(), 77u);
   EXPECT_EQ(refuse.then(), pb::Refuse::leave);
@@ -315,8 +319,12 @@ TEST_F(CoordinatorTest, GathersAgainAfterItsRestart) {
 }
 
 TEST_F(CoordinatorTest, PrefersTheSuccessorWhenItGathersAgain) {
-  Deliver(101, HelloMessage(HelloWithState(1, 11, 5, 1)));
-  Deliver(301, HelloMessage(HelloWithState(1, 51, 5, 2)));
+  pb::Hello hello = HelloWithState(1, 11, 5, 1);
+  hello.set_run(3);
+  Deliver(101, HelloMessage(hello));
+  hello = HelloWithState(1, 51, 5, 2);
+  hello.set_run(3);
+  Deliver(301, HelloMessage(hello));
   EXPECT_EQ(coordinator_->workers()[1].incarnation, 51u);
 }
 

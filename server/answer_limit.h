@@ -1,0 +1,31 @@
+// Limits a server's answers to peers that do not belong to the job. ZeroMQ keeps every answer that
+// a peer does not read, so a stranger that only sends could make the server's memory grow.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+
+#include "common/base/clock.h"
+#include "common/base/counters.h"
+#include "common/net/socket.h"
+
+namespace tern::server {
+
+class AnswerLimit {
+ public:
+  // `lane`: the number of the server's socket, for the metric of answers that were not sent.
+  AnswerLimit(Registry& registry, uint32_t lane);
+  // Whether the server may answer this peer now: 16 times at once, and then once a second. With
+  // very many peers at once, only those that were known first are answered.
+  bool MayAnswer(net::PeerId peer, Time now);
+
+ private:
+  struct Allowance {
+    double num_answers = 0;  // how many answers the peer may still get now
+    Time counted_at{};
+  };
+  std::unordered_map<net::PeerId, Allowance> allowances_;
+  Counter& dropped_;
+};
+
+}  // namespace tern::server

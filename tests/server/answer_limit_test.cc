@@ -1,0 +1,42 @@
+// Tests of how often a server answers peers that do not belong to the job.
+#include "server/answer_limit.h"
+
+#include <gtest/gtest.h>
+
+namespace tern::server {
+namespace {
+
+using std::chrono::seconds;
+
+int NumAnswered(AnswerLimit* limit, net::PeerId peer, int num_messages, Time now) {
+  int num_answered = 0;
+  for (int i = 0; i < num_messages; ++i) num_answered += limit->MayAnswer(peer, now);
+  return num_answered;
+}
+
+TEST(AnswerLimit, AllowsSixteenAtOnceAndThenOneASecond) {
+  Registry registry;
+  AnswerLimit limit(registry, 0);
+  EXPECT_EQ(NumAnswered(&limit, 1, 100, seconds(10)), 16);
+  EXPECT_EQ(NumAnswered(&limit, 1, 100, seconds(11)), 1);
+  EXPECT_EQ(NumAnswered(&limit, 2, 100, seconds(11)), 16) << "each peer counts for itself";
+  EXPECT_EQ(NumAnswered(&limit, 1, 100, seconds(15)), 4);
+  EXPECT_EQ(NumAnswered(&limit, 1, 100, seconds(1000)), 16);
+  EXPECT_NE(registry.PrometheusText().find("tern_server_unanswered_total{lane=\"0\"} 447"),
+            std::string::npos)
+      << registry.PrometheusText();
+}
+
+TEST(AnswerLimit, RemembersALimitedNumberOfPeers) {
+  Registry registry;
+  AnswerLimit limit(registry, 0);
+  for (net::PeerId peer = 1; peer <= 4096; ++peer) EXPECT_TRUE(limit.MayAnswer(peer, seconds(10)));
+  EXPECT_FALSE(limit.MayAnswer(5000, seconds(10)));
+  EXPECT_TRUE(limit.MayAnswer(7, seconds(20)));
+  // By now all peers but 7 may get 16 answers again, so they need not be remembered.
+  EXPECT_EQ(NumAnswered(&limit, 5000, 100, seconds(26)), 16);
+  EXPECT_TRUE(limit.MayAnswer(7, seconds(26)));
+}
+
+}  // namespace
+}  // namespace tern::server
