@@ -99,13 +99,21 @@ void Follower::OnMessageFromShard0(const Message& message, Time now, ControlActi
     case pb::Envelope::kEnd:
       return End(StatusOf(message.head.end()), out);
     case pb::Envelope::kAbort:
-      SendToWorkers(message, out);
-      return End(ErrorFromPeer(message.head.abort().code(), message.head.abort().sentence()), out);
+      return OnAbort(message.head.abort(), out);
     case pb::Envelope::kRefuse:
       return OnRefuse(message.head.refuse(), out);
     default:
       return EmitLog("dropped a message that shard 0 does not send", out);
   }
+}
+
+void Follower::OnAbort(const pb::Abort& abort, ControlActions* out) {
+  const Status error = ErrorFromPeer(abort.code(), abort.sentence());
+  Message message;
+  message.head.mutable_abort()->set_code(static_cast<uint32_t>(ExitCode(error)));
+  message.head.mutable_abort()->set_sentence(error.message());
+  SendToWorkers(message, out);
+  End(error, out);
 }
 
 void Follower::OnRefuse(const pb::Refuse& refuse, ControlActions* out) {
