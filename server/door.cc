@@ -1,7 +1,5 @@
 #include "server/door.h"
 
-#include <utility>
-
 #include "common/base/logging.h"
 #include "common/base/text.h"
 
@@ -9,8 +7,6 @@ namespace tern::server {
 namespace {
 
 using net::Principal;
-
-constexpr Time kLogInterval = std::chrono::seconds(1);
 
 std::string Sentence(const Principal& sender, const Principal& claimed) {
   return Cat("the key of ", ToString(sender), " was used to speak for ", ToString(claimed),
@@ -45,13 +41,10 @@ bool Door::LetsIn(const net::ReceivedMessage& received) {
   const std::optional<Principal> claimed = SpeaksFor(received.envelope);
   if (!claimed.has_value() || *claimed == *received.principal) return true;
   num_refused_.Add();
-  ++num_unlogged_;
-  const Time now = Now();
-  if (logged_at_ != Time{} && now - logged_at_ < kLogInterval) return false;
-  logged_at_ = now;
-  const uint64_t num_others = std::exchange(num_unlogged_, 0) - 1;
-  LOG(WARNING) << "refused a message: " << Sentence(*received.principal, *claimed)
-               << (num_others == 0 ? "" : Cat("; and ", num_others, " others before"));
+  if (log_limiter_.Allow(Now())) {
+    LOG(WARNING) << "refused a message" << log_limiter_.TakeAndMore() << ": "
+                 << Sentence(*received.principal, *claimed);
+  }
   return false;
 }
 

@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
-#include "common/base/clock.h"
 #include "common/base/counters.h"
+#include "common/base/rate_limit.h"
 #include "common/net/security.h"
 #include "common/net/socket.h"
 #include "common/protocol/rounds/message.h"
@@ -33,8 +33,7 @@ class Door {
 
  private:
   Counter& num_refused_;
-  uint64_t num_unlogged_ = 0;
-  Time logged_at_{};
+  RateLimiter log_limiter_{1, std::chrono::seconds(1)};
 };
 
 }  // namespace tern::server

@@ -131,8 +131,7 @@ void LaneLoop::AfterMessages() {
 
 void LaneLoop::OnReceived(net::ReceivedMessage received, protocol::Sends* sends) {
   if (received.error.has_value()) {
-    auto refusal = frame_refusals_.Answer(received.peer, *received.error, Now());
-    if (refusal.has_value()) sends->push_back({received.peer, std::move(*refusal)});
+    sends->push_back({received.peer, frame_refusals_.Answer(*received.error, Now())});
     return;
   }
   if (!door_.LetsIn(received)) {

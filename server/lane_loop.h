@@ -12,7 +12,6 @@
 #include "common/base/channel.h"
 #include "common/base/clock.h"
 #include "common/base/hang_watch.h"
-#include "common/base/log_limit.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/base/threads.h"

@@ -227,9 +227,7 @@ void Server::Receive(protocol::ControlActions* new_actions) {
     std::optional<net::ReceivedMessage> received = control_socket_->Receive();
     if (!received.has_value()) break;
     if (received->error.has_value()) {
-      const auto refusal = frame_refusals_.Answer(received->peer, *received->error, clock_.Now());
-      if (refusal.has_value() && !control_socket_->Send(received->peer, refusal->head).ok())
-        VLOG(1) << "could not send the refusal";
+      SendToPeer({received->peer, frame_refusals_.Answer(*received->error, clock_.Now())});
       continue;
     }
     protocol::ControlActions answers;

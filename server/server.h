@@ -12,7 +12,6 @@
 
 #include "common/base/clock.h"
 #include "common/base/counters.h"
-#include "common/base/log_limit.h"
 #include "common/base/signals.h"
 #include "common/base/status.h"
 #include "common/net/metrics_page.h"

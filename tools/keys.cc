@@ -24,7 +24,7 @@
 namespace tern::tools {
 namespace {
 
-constexpr const char* kUsage = "tern keys make DIR --job JOB [--set KEY=VALUE]...";
+constexpr const char* kKeysUsage = "tern keys make DIR --job JOB [--set KEY=VALUE]...";
 constexpr const char* kCheckpointFile = "checkpoint.secret";
 
 // Makes a folder that only its user may use, or takes an empty one.
@@ -110,11 +110,11 @@ Status MakeKeys(const std::string& folder, const pb::Job& job) {
 }  // namespace
 
 Status ManageKeys(const Args& args) {
-  const Result<Arguments> arguments = Arguments::Parse(args, {{"job"}, {"set"}}, kUsage);
+  const Result<Arguments> arguments = Arguments::Parse(args, {{"job"}, {"set"}}, kKeysUsage);
   if (!arguments.ok()) return arguments.status();
   const std::vector<std::string>& words = arguments->positional();
   if (words.size() != 2 || words[0] != "make" || !arguments->HasFlag("job")) {
-    return Status(Code::kUsage, Cat("expected \"make\", a folder and --job\nusage: ", kUsage));
+    return Status(Code::kUsage, Cat("expected \"make\", a folder and --job\nusage: ", kKeysUsage));
   }
   const Result<pb::Job> job = config::LoadJob(arguments->LastValue("job", ""),
                                               arguments->AllValues("set"), setup::KnownNames());

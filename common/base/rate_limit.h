@@ -35,10 +35,10 @@ class RateLimiter {
     return num_held_back;
   }
 
-  // The same as the end of a log line: " (and 12 more)", or nothing if none was held back.
+  // The same as the end of a log line: " (and 12 more before)", or nothing if none was held back.
   std::string TakeAndMore() {
     const uint64_t num_held_back = TakeHeldBack();
-    return num_held_back == 0 ? "" : " (and " + std::to_string(num_held_back) + " more)";
+    return num_held_back == 0 ? "" : " (and " + std::to_string(num_held_back) + " more before)";
   }
 
  private:

@@ -13,6 +13,7 @@
 #include "common/base/atomic_file.h"
 #include "common/base/hash.h"
 #include "common/base/text.h"
+#include "common/checkpoint/names.h"
 
 namespace tern::checkpoint {
 
@@ -21,10 +22,6 @@ namespace {
 constexpr uint32_t kFormatVersion = 1;
 constexpr uint64_t kMaxManifestBytes = 64 << 10;
 constexpr uint64_t kMaxRecordBytes = 16 << 20;
-constexpr std::string_view kNamePrefix = "step.";
-constexpr const char* kStateSuffix = ".safetensors";
-constexpr const char* kManifestSuffix = ".json";
-constexpr std::string_view kRecordName = "run.json";
 
 std::string ChecksumOf(pb::Manifest manifest) {
   manifest.clear_checksum();
@@ -46,45 +43,6 @@ std::optional<uint64_t> ParseHex(const std::string& text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
-}
-
-// The step in the name step.STEP with that suffix; nullopt for other names.
-std::optional<uint64_t> StepOf(std::string_view name, std::string_view suffix) {
-  if (!name.starts_with(kNamePrefix) || !name.ends_with(suffix) ||
-      name.size() <= kNamePrefix.size() + suffix.size())
-    return std::nullopt;
-  name.remove_prefix(kNamePrefix.size());
-  name.remove_suffix(suffix.size());
-  uint64_t step = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), step);
-  if (error != std::errc() || end != name.data() + name.size()) return std::nullopt;
-  return step;
-}
-
-// Whether a store writes files with that name.
-bool IsNameOfStore(std::string_view name) {
-  return name == kRecordName || StepOf(name, kManifestSuffix).has_value() ||
-         StepOf(name, kStateSuffix).has_value();
-}
-
-// Formats a time in UTC: "2026-11-22T22-26-01".
-std::string FormatDate(std::chrono::system_clock::time_point now) {
-  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
-  std::tm utc = {};
-  gmtime_r(&seconds, &utc);
-  char text[32] = {};
-  (void)std::strftime(text, sizeof text, "%Y-%m-%dT%H-%M-%S", &utc);
-  return text;
-}
-
-// Returns FOLDER.DATE or, if that exists, the first of FOLDER.DATE.2, FOLDER.DATE.3, ... that does
-// not exist.
-std::string UnusedFolderName(const std::string& folder, std::chrono::system_clock::time_point now,
-                             const Storage& storage) {
-  const std::string dated_name = Cat(folder, ".", FormatDate(now));
-  std::string name = dated_name;
-  for (int i = 2; storage.Exists(name); ++i) name = Cat(dated_name, ".", i);
-  return name;
 }
 
 Status MismatchError(const std::string& what, const std::string& seen,

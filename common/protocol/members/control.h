@@ -42,6 +42,9 @@ struct ControlAction {
 };
 using ControlActions = std::vector<ControlAction>;
 
+// How often daemons log for whom they wait, so that a job that stands says why.
+inline constexpr Time kAwaitedLogInterval = std::chrono::seconds(4);
+
 struct ControlOptions {
   uint32_t shard = 0;    // the number of this shard
   uint32_t shards = 1;   // how many shards the job has

@@ -15,6 +15,13 @@ RoundLane::Options LaneOptions(const ControlOptions& options) {
   return lane_options;
 }
 
+Message MakeAbort(const Status& error) {
+  Message message;
+  message.head.mutable_abort()->set_code(static_cast<uint32_t>(ExitCode(error)));
+  message.head.mutable_abort()->set_sentence(error.message());
+  return message;
+}
+
 }  // namespace
 
 Follower::Follower(ControlOptions options, std::vector<CellSpec> cells)
@@ -98,22 +105,17 @@ void Follower::OnMessageFromShard0(const Message& message, Time now, ControlActi
       return SendHello(now, out);  // the hello offers the checkpoints that are on disk now
     case pb::Envelope::kEnd:
       return End(StatusOf(message.head.end()), out);
-    case pb::Envelope::kAbort:
-      return OnAbort(message.head.abort(), out);
+    case pb::Envelope::kAbort: {
+      const Status error =
+          ErrorFromPeer(message.head.abort().code(), message.head.abort().sentence());
+      SendToWorkers(MakeAbort(error), out);
+      return End(error, out);
+    }
     case pb::Envelope::kRefuse:
       return OnRefuse(message.head.refuse(), out);
     default:
       return EmitLog("dropped a message that shard 0 does not send", out);
   }
-}
-
-void Follower::OnAbort(const pb::Abort& abort, ControlActions* out) {
-  const Status error = ErrorFromPeer(abort.code(), abort.sentence());
-  Message message;
-  message.head.mutable_abort()->set_code(static_cast<uint32_t>(ExitCode(error)));
-  message.head.mutable_abort()->set_sentence(error.message());
-  SendToWorkers(message, out);
-  End(error, out);
 }
 
 void Follower::OnRefuse(const pb::Refuse& refuse, ControlActions* out) {
@@ -233,10 +235,7 @@ void Follower::SendPulses(Time now, ControlActions* out) {
   pulse->set_failed_checkpoints(options_.NumFailedCheckpoints());
   if (following()) SendShard0(std::move(message), out);
   if (failure_.ok() || !following()) return;
-  Message abort;
-  abort.head.mutable_abort()->set_code(static_cast<uint32_t>(ExitCode(failure_)));
-  abort.head.mutable_abort()->set_sentence(failure_.message());
-  SendShard0(std::move(abort), out);
+  SendShard0(MakeAbort(failure_), out);
 }
 
 void Follower::OnFailure(const Status& status, Time now, ControlActions* out) {

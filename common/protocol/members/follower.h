@@ -57,7 +57,6 @@ class Follower : public Control {
   bool following() const { return state_ == State::kFollowing; }
   void OnMembers(const pb::Members& members, ControlActions* out);
   void OnRefuse(const pb::Refuse& refuse, ControlActions* out);
-  void OnAbort(const pb::Abort& abort, ControlActions* out);
   void OnHello(Peer from, const pb::Hello& hello, ControlActions* out);
   void OnHeartbeat(Peer from, const pb::Heartbeat& beat, ControlActions* out);
   void ConnectToShard0(Time now, ControlActions* out);

@@ -151,7 +151,6 @@ class RoundCell {
   // CheckRounds checks which rounds have slots, and which slots are closed. CheckMembers checks
   // that the contributors to a slot are members.
   Status CheckRounds(bool floor_moved) const;
-  Status CheckMembers(uint64_t round, const RoundSlot& slot) const;
 
   CellSpec spec_;
   bool decides_last_round_;

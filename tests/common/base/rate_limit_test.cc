@@ -41,7 +41,7 @@ TEST(RateLimiter, CountsWhatItHeldBack) {
   EXPECT_EQ(limiter.TakeAndMore(), "");
   for (int i = 0; i < 12; ++i) EXPECT_FALSE(limiter.Allow(seconds(1)));
   EXPECT_TRUE(limiter.Allow(seconds(2)));
-  EXPECT_EQ(limiter.TakeAndMore(), " (and 12 more)");
+  EXPECT_EQ(limiter.TakeAndMore(), " (and 12 more before)");
   EXPECT_EQ(limiter.TakeHeldBack(), 0u);
 }
 

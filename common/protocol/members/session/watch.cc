@@ -74,6 +74,17 @@ void Watch::OnTimer(Time now, SessionActions* out) {
     ReplaceIfSilent(s, now, out);
   }
   state_.links.ReplaceUnanswered(now, out);
+  LogWhoIsMissing(now, out);
+}
+
+void Watch::LogWhoIsMissing(Time now, SessionActions* out) {
+  bool is_missing = state_.phase() == SessionPhase::kJoining;
+  for (uint32_t s = 0; s < state_.links.num_shards(); ++s)
+    is_missing = is_missing || !state_.links.IsUp({s, 0});
+  const bool is_first = missing_logged_at_ == Time{};
+  if (is_missing && !is_first && now - missing_logged_at_ < kAwaitedLogInterval) return;
+  missing_logged_at_ = now;
+  if (is_missing && !is_first) Log("still waiting for " + WhoIsMissing(), out);
 }
 
 bool Watch::HasBegunWith(uint32_t s) const {

@@ -41,6 +41,8 @@ class Watch {
   // If handshakes with the shard fail: ends the session and returns true.
   bool LeaveIfRefused(uint32_t shard, Time waited, SessionActions* out);
   void ReplaceIfSilent(uint32_t shard, Time now, SessionActions* out);
+  // Logs from time to time for whom this worker waits, if it joins or a shard is not connected.
+  void LogWhoIsMissing(Time now, SessionActions* out);
   std::string WhoIsMissing() const;  // for example "data sockets" or "worker 1, worker 2"
 
   SessionState& state_;
@@ -48,6 +50,7 @@ class Watch {
   Fetching& fetching_;
   Rejoining& rejoining_;
   std::vector<uint32_t> absent_ranks_;  // the ranks that shard 0's last pulse named as absent
+  Time missing_logged_at_{};            // when nobody was missing any more, or that was last logged
   uint64_t shard0_incarnation_ = 0;     // from shard 0's newest pulse or first Welcome; 0: none yet
 };
 

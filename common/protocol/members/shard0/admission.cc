@@ -13,9 +13,8 @@ using Presence = Roster::Worker::Presence;
 
 constexpr size_t kMaxHostBytes = 256;  // the longest name of a host that is kept from a hello
 
-void EmitLogLimited(std::string text, LogLimit* limit, Time now, ControlActions* out) {
-  if (std::string line = limit->Line(std::move(text), now); !line.empty())
-    EmitLog(std::move(line), out);
+void EmitLogLimited(const std::string& text, RateLimiter* limiter, Time now, ControlActions* out) {
+  if (limiter->Allow(now)) EmitLog(text + limiter->TakeAndMore(), out);
 }
 
 Message MakeFinalRefusal(Code code, const std::string& sentence) {

@@ -5,7 +5,7 @@
 // `rejoin`), and only while no other process has its rank.
 #pragma once
 
-#include "common/base/log_limit.h"
+#include "common/base/rate_limit.h"
 #include "common/protocol/members/control.h"
 #include "common/protocol/members/shard0/gathering.h"
 #include "common/protocol/members/shard0/going_back.h"
@@ -59,7 +59,8 @@ class Admission {
   GoingBack& going_back_;
   Gathering& gathering_;
   Liveness& liveness_;
-  LogLimit misfit_log_, rival_log_;  // for hellos that do not fit, and for those for a taken rank
+  // Of log lines about hellos that do not fit, and about those for a rank that is taken.
+  RateLimiter misfit_log_{1, std::chrono::seconds(1)}, rival_log_{1, std::chrono::seconds(1)};
 };
 
 }  // namespace tern::protocol

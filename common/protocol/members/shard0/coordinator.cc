@@ -24,11 +24,7 @@ void Coordinator::OnMessage(Peer from, const Message& message, Time now, Control
   const CheckInvariantsAtScopeEnd checked(*this);
   if (job_.ending()) return ending_.OnMessage(from, message, out);
   Dispatch(from, message, now, out);
-  CheckReplicas(now, out);
-}
-
-void Coordinator::CheckReplicas(Time now, ControlActions* out) {
-  if (job_.running() && !job_.lane.agreement().status.ok()) going_back_.OnReplicasDiffer(now, out);
+  going_back_.CheckReplicas(now, out);
 }
 
 void Coordinator::Dispatch(Peer from, const Message& message, Time now, ControlActions* out) {
@@ -59,7 +55,7 @@ void Coordinator::OnTimer(Time now, ControlActions* out) {
   if (job_.ending()) return ending_.OnTimer(now, out);
   liveness_.OnTimer(now, out);
   if (!job_.running() && !job_.ending()) gathering_.OnTimer(now, out);
-  CheckReplicas(now, out);
+  going_back_.CheckReplicas(now, out);
 }
 
 void Coordinator::OnStop(Code code, Time now, ControlActions* out) {

@@ -72,8 +72,6 @@ class Coordinator : public Control {
   friend class CoordinatorPeer;  // Tests use it to make the state invalid.
 
   void Dispatch(Peer from, const Message& message, Time now, ControlActions* out);
-  // If the lane has found in this event that the workers' replicas differ: goes back, or ends.
-  void CheckReplicas(Time now, ControlActions* out);
   void OnHeartbeat(Peer from, const pb::Heartbeat& beat, Time now, ControlActions* out);
   void OnRoundMessage(Peer from, const Message& message, Time now, ControlActions* out);
   void OnStateWant(Peer from, const Message& message, Time now, ControlActions* out);

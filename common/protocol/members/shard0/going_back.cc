@@ -36,8 +36,9 @@ void GoingBack::OnStateLost(const std::string& what, Code code, Time now, Contro
   ending_.Abort(code, sentence, now, out);
 }
 
-void GoingBack::OnReplicasDiffer(Time now, ControlActions* out) {
+void GoingBack::CheckReplicas(Time now, ControlActions* out) {
   const Status difference = job_.lane.agreement().status;
+  if (!job_.running() || difference.ok()) return;
   if (job_.CanGoBack() && !job_.IsStopping()) return GoBack(difference.message(), now, out);
   ending_.Abort(difference.code(), difference.message(), now, out);
 }

@@ -24,9 +24,9 @@ class GoingBack {
   // with `code`. `what`: the event that caused the loss, for the log; may be empty. REQUIRES a
   // running job.
   void OnStateLost(const std::string& what, Code code, Time now, ControlActions* out);
-  // Call when the lane finds that the workers' replicas differ (RoundLane::agreement). The job
-  // goes back if it can; else it ends with that error. REQUIRES a running job.
-  void OnReplicasDiffer(Time now, ControlActions* out);
+  // If the control lane has found that the workers' replicas differ: goes back to a checkpoint of a
+  // round at which they agreed, or ends the job.
+  void CheckReplicas(Time now, ControlActions* out);
   // Whether all workers of the run `run` must go back to a checkpoint because of this hello: the
   // sender needs private state that exists only in the checkpoints on its disk (Hello.keeps_own).
   bool RequiresAllToGoBack(const pb::Hello& hello, uint64_t run) const;

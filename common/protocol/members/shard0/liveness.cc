@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "common/base/text.h"
 
@@ -16,7 +17,7 @@ constexpr uint64_t kLateRoundsPerLog = 100;  // a worker's late rounds between t
 }  // namespace
 
 void Liveness::Start(Time now) {
-  job_.gathering_since = now;
+  job_.gathering_since = awaited_logged_at_ = now;
   for (uint32_t s = 1; s < job_.options.shards; ++s) job_.roster.shards[s].heard_at = now;
 }
 
@@ -79,6 +80,24 @@ void Liveness::OnTimer(Time now, ControlActions* out) {
   for (uint32_t rank = 0; rank < job_.roster.workers.size() && !job_.ending(); ++rank)
     CheckSilence(rank, now, out);
   if (!job_.ending()) CheckShards(now, out);
+  if (!job_.ending()) LogWhoIsAwaited(now, out);
+}
+
+void Liveness::LogWhoIsAwaited(Time now, ControlActions* out) {
+  const bool waits_for_lost = job_.options.elasticity.on_loss == OnLoss::kWait;
+  std::vector<std::string> names;
+  for (uint32_t rank = 0; rank < job_.roster.workers.size(); ++rank) {
+    const Roster::Worker& worker = job_.roster.workers[rank];
+    const bool is_awaited =
+        worker.is_awaited || (waits_for_lost && worker.presence == Presence::kLost);
+    if (job_.running() ? is_awaited : !worker.live()) names.push_back(Cat("worker ", rank));
+  }
+  for (const auto& [shard, follower] : job_.roster.shards) {
+    if (follower.is_silent) names.push_back(Cat("server shard ", shard));
+  }
+  if (!names.empty() && now - awaited_logged_at_ < kAwaitedLogInterval) return;
+  awaited_logged_at_ = now;
+  if (!names.empty()) EmitLog("still waiting for " + Join(names), out);
 }
 
 void Liveness::SendPulses(Time now, ControlActions* out) {

@@ -103,6 +103,8 @@ class Liveness {
   void ContinueWithout(const std::string& what, Code code, Time now, ControlActions* out);
   void CheckSilence(uint32_t rank, Time now, ControlActions* out);
   void CheckShards(Time now, ControlActions* out);
+  // Logs from time to time which workers and shards the job waits for.
+  void LogWhoIsAwaited(Time now, ControlActions* out);
   void SendPulses(Time now, ControlActions* out);
   // Logs, once per 100 late rounds, that rounds close without this worker's contributions.
   void LogIfLate(uint32_t rank, ControlActions* out);
@@ -120,6 +122,7 @@ class Liveness {
   GoingBack& going_back_;
   Stragglers stragglers_;
   Time pulse_sent_at_{};
+  Time awaited_logged_at_{};  // when nobody was awaited any more, or that was last logged
 };
 
 }  // namespace tern::protocol

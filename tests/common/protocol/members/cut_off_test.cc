@@ -4,6 +4,8 @@
 // Timings::wait_timeout has passed (20 s here).
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <string>
 #include <tuple>
 
 #include "tests/common/protocol/members/shard0/shard0.h"
@@ -45,6 +47,35 @@ TEST_P(CutOff, GoesOnWithAllWhenTheLinkIsBack) {
   EXPECT_EQ(shard0.workers()[0].incarnation, 10u);
   EXPECT_EQ(shard0.workers()[1].incarnation, 11u);
   EXPECT_EQ(shard0.workers()[1].presence, Presence::kPresent);
+}
+
+// How often `text` is in the log of these actions.
+int CountInLog(const ControlActions& actions, const std::string& text) {
+  return static_cast<int>(std::count_if(
+      actions.begin(), actions.end(),
+      [&](const ControlAction& action) { return action.text.find(text) != std::string::npos; }));
+}
+
+TEST_P(CutOff, SaysEveryFourSecondsForWhomItWaits) {
+  Shard0 shard0(GetParam());
+  shard0.GatherWorkers();
+  EXPECT_EQ(CountInLog(shard0.PassTime(milliseconds(9'000), {0, 1}), "still waiting"), 0);
+  const ControlActions actions = shard0.PassTime(milliseconds(15'500), {});
+  EXPECT_EQ(CountInLog(actions, "still waiting for worker 0, worker 1"), 3);
+}
+
+TEST(Awaited, ALostWorkerIsNamedEveryFourSeconds) {
+  Shard0 shard0(OnLoss::kWait);
+  shard0.GatherWorkers();
+  const ControlActions actions = shard0.PassTime(milliseconds(15'500), {0});
+  EXPECT_EQ(CountInLog(actions, "still waiting for worker 1"), 3);
+  EXPECT_EQ(CountInLog(actions, "still waiting for worker 0"), 0);
+}
+
+TEST(Awaited, AWorkerThatHasNotCalledIsNamedWhileTheJobStarts) {
+  Shard0 shard0(OnLoss::kFail);
+  shard0.Deliver(100, HelloMessage(TestHello(0, 10)));
+  EXPECT_EQ(CountInLog(shard0.PassTime(milliseconds(9'000), {0}), "still waiting for worker 1"), 2);
 }
 
 TEST_P(CutOff, DoesNotBlameWorkersForItsOwnSilentLink) {

@@ -332,7 +332,7 @@ TEST(Hellos, ThatDoNotFitAreLoggedOnceASecond) {
   EXPECT_EQ(num_lines, 1);
   shard0.PassTime(milliseconds(1000), {});
   EXPECT_THAT(Shard0::LogOf(shard0.Deliver(kStranger, HelloMessage(hello))),
-              HasSubstr("(and 499 more like it before)"));
+              HasSubstr("(and 499 more before)"));
 }
 
 // Rank 1 belongs to worker 1. Another process asks for it.

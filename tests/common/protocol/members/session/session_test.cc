@@ -297,6 +297,20 @@ TEST_F(SessionTest, ReplacesAControlConnectionThatIsSilent) {
   EXPECT_EQ(LanesToConnect(AdvanceTime(milliseconds(200))).size(), 2u);
 }
 
+TEST_F(SessionTest, SaysEveryFourSecondsForWhichServerItWaits) {
+  JoinJob();
+  std::string log;
+  for (int i = 0; i < 150; ++i) {
+    DeliverPulse({0, 0}, 70);
+    DeliverEcho({0, 0});
+    for (const SessionAction& action : AdvanceTime(milliseconds(100))) log += action.text + "\n";
+  }
+  constexpr char kSentence[] = "still waiting for server shard 1 (beta:2)\n";
+  const size_t first = log.find(kSentence), second = log.find(kSentence, first + 1);
+  EXPECT_NE(second, std::string::npos) << log;
+  EXPECT_NE(log.find(kSentence, second + 1), std::string::npos) << log;
+}
+
 TEST_F(SessionTest, ReplacesAConnectionOnWhichAMessageWasDamaged) {
   JoinJob();
   SessionActions out;
