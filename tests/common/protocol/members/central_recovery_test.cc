@@ -68,6 +68,7 @@ class GoingBack : public testing::Test {
     pb::Hello hello = TestHello(1, 50 + process_of_shard_);
     hello.set_role(pb::Hello::shard);
     SavedAt(rounds, run).AddTo(&hello);
+    hello.set_began(run);
     return Deliver(200, HelloMessage(hello));
   }
   // The checkpoints of a shard that saved them in this run after these rounds.

@@ -77,13 +77,13 @@ TEST(Cells, RefuseScalersThatAreTooLarge) {
   const ExchangePlan plan = PlanOf("ternary");
   EXPECT_EQ(plan.max_scaler, 1e6f);
   const std::vector<CellSpec> cells = MakeCellsOfLane(plan, 0, 0);
-  auto max_reduction = cells[2].open(1);
+  auto max_reduction = cells[4].open(1);
   EXPECT_TRUE(max_reduction->Add(0, EncodeScalers({1.f, 1e6f})).ok());
   const Status add_status = max_reduction->Add(1, EncodeScalers({1.f, 3e38f}));
   EXPECT_EQ(add_status.code(), Code::kDiverged);
   EXPECT_THAT(add_status.message(),
               HasSubstr("scaler 1 is 3e+38, more than exchange.max_scaler, 1e+06"));
-  EXPECT_FALSE(cells[2].check_outcome(EncodeScalers({1.f, 3e38f}), 2).ok())
+  EXPECT_FALSE(cells[4].check_outcome(EncodeScalers({1.f, 3e38f}), 2).ok())
       << "nor as an outcome that a worker hands back";
 }
 

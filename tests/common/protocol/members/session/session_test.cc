@@ -511,6 +511,7 @@ TEST_F(SessionTest, AsksShard0ToStopTheJobUntilItEnds) {
   for (int i = 0; i < 20; ++i) {
     DeliverPulse({0, 0}, 70);
     DeliverPulse({1, 0}, 71);
+    DeliverEchoes();
     const auto repeated_messages =
         SentMessages(pb::Envelope::kHeartbeat, AdvanceTime(milliseconds(250)));
     ASSERT_EQ(repeated_messages.size(), 2u);
