@@ -225,13 +225,13 @@ std::string WhyNotBeginAnew(const std::vector<Offer>& offers) {
 }
 
 std::string WhyNotGoBackToBeginning(const std::vector<Offer>& offers, uint64_t run) {
-  std::string holder;                   // the daemon with the newest checkpoint of the run
+  std::string holder;                   // the worker with the newest second checkpoint of the run
   uint64_t newest_step = 0;             // of that checkpoint
   std::vector<std::string> unprepared;  // the shards whose disks may be missing
   for (const Offer& offer : offers) {
     const pb::Hello& hello = *offer.hello;
-    for (const auto* checkpoints : {&hello.checkpoints(), &hello.shard_checkpoints()}) {
-      for (const pb::Checkpoint& checkpoint : *checkpoints) {
+    if (hello.role() == pb::Hello::worker && NumCheckpointsOfRun(hello, run) >= 2) {
+      for (const pb::Checkpoint& checkpoint : hello.checkpoints()) {
         if (checkpoint.run() != run || checkpoint.step() <= newest_step) continue;
         newest_step = checkpoint.step();
         holder = offer.who;

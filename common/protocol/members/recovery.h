@@ -150,8 +150,9 @@ bool AnyHasCheckpoint(const std::vector<Offer>& offers);
 std::string WhyNotBeginAnew(const std::vector<Offer>& offers);
 // For a job whose servers hold the parameters, and that has begun the run `run`. REQUIRES that
 // ChooseBeginPoint found no checkpoint. Returns why the job must not go back to its beginning, or
-// an empty string if it may. It must not if a daemon has checkpoints of the run, and the disk of a
-// shard was never prepared for the run: that disk is probably missing, with its checkpoints.
+// an empty string if it may. It must not if a worker has two checkpoints of the run, and the disk
+// of a shard was never prepared for the run: that disk is missing, with its checkpoints. (A worker
+// has its second checkpoint only after every shard has written its first.)
 std::string WhyNotGoBackToBeginning(const std::vector<Offer>& offers, uint64_t run);
 
 }  // namespace tern::protocol

@@ -208,15 +208,15 @@ class Servers {
   // worker.
   void GatherFigures(uint32_t rank, const protocol::Cell& cell, uint64_t round,
                      const Bytes& payload) {
-    std::vector<std::string>& figures_by_rank = figures_[{cell, round}];
+    std::vector<std::optional<std::string>>& figures_by_rank = figures_[{cell, round}];
     figures_by_rank.resize(members_.size());
-    figures_by_rank[rank] = payload.view();
+    figures_by_rank[rank] = std::string(payload.view());
     if (!has_rounds_) worker_states_[rank].has_finished = true;
     if (std::any_of(figures_by_rank.begin(), figures_by_rank.end(),
-                    [](const auto& each) { return each.empty(); }))
+                    [](const auto& each) { return !each.has_value(); }))
       return has_rounds_ ? void() : ProcessNextWorker();
     pb::FiguresOfAll figures_of_all;
-    for (const std::string& each : figures_by_rank) figures_of_all.add_by_rank(each);
+    for (const auto& each : figures_by_rank) figures_of_all.add_by_rank(*each);
     Answer answer;
     answer.cell = cell;
     answer.outcome.mutable_of_round()->set_round(round);
@@ -238,7 +238,8 @@ class Servers {
   std::unique_ptr<protocol::RoundLane> round_lane_;
   std::vector<protocol::Exchange> exchanges_;
   std::vector<WorkerState> worker_states_;
-  std::map<std::pair<protocol::Cell, uint64_t>, std::vector<std::string>> figures_;
+  // By cell and round: the figures of each rank, once they have arrived.
+  std::map<std::pair<protocol::Cell, uint64_t>, std::vector<std::optional<std::string>>> figures_;
 };
 
 // Connects one worker's training threads to Servers, and records the worker's trace.

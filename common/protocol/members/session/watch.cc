@@ -112,15 +112,17 @@ bool Watch::LeaveIfRefused(uint32_t s, Time waited, SessionActions* out) {
 }
 
 // Replaces a shard's connection on which nothing has come for some time, or on which the shard has
-// not heard this worker: for suspect_after, which is so short that shard 0 has not yet removed this
-// worker.
+// not heard this worker: for little more than suspect_after, which is so short that shard 0 has not
+// yet removed this worker.
 void Watch::ReplaceIfSilent(uint32_t s, Time now, SessionActions* out) {
   const Links::Shard& shard = state_.links.shard(s);
   const Time suspect_after = state_.options.timings.suspect_after;
   const Time quiet_since = std::max(shard.heard_at, state_.links.link({s, 0}).connected_at);
   const bool is_quiet = now - quiet_since > suspect_after;
+  // The echo of a shard that falls silent is older than its last pulse by up to two heartbeats.
+  const Time deaf_after = suspect_after + 2 * state_.options.timings.heartbeat;
   const bool is_deaf =
-      state_.links.IsUp({s, 0}) && !state_.leaving() && now - shard.echoed_at > suspect_after;
+      state_.links.IsUp({s, 0}) && !state_.leaving() && now - shard.echoed_at > deaf_after;
   if (!is_quiet && !is_deaf) return;
   if (!is_quiet) {
     state_.links.LoseShard(

@@ -407,7 +407,7 @@ TEST_F(Resuming, ARunningJobDoesNotGoBackToItsBeginningBecauseADiskIsMissing) {
     for (const uint32_t rank : {0, 1}) {
       pb::Hello worker = TestHello(rank, 20 + rank);
       worker.set_run(7);
-      *worker.add_checkpoints() = CheckpointAfter(20, 7);
+      for (const uint64_t step : {10, 20}) *worker.add_checkpoints() = CheckpointAfter(step, 7);
       Deliver(100 + rank, HelloMessage(worker));
     }
     const ControlActions out = Deliver(200, HelloMessage(shard));

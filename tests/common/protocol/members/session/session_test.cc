@@ -350,7 +350,7 @@ TEST_F(SessionTest, ReplacesADataConnectionThatDoesNotAnswerAProbe) {
 
 TEST_F(SessionTest, ReplacesAControlConnectionOnWhichItIsNotHeard) {
   JoinJob();
-  for (int i = 0; i < 14; ++i) {
+  for (int i = 0; i < 19; ++i) {
     DeliverPulse({0, 0}, 70);
     DeliverEcho({1, 0});
     EXPECT_TRUE(LanesToConnect(AdvanceTime(milliseconds(100))).empty());
