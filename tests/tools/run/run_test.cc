@@ -83,7 +83,8 @@ TEST(Run, WrongArgumentsAreUsageErrors) {
   EXPECT_EQ(unknown_command.Wait(), 64);
   EXPECT_THAT(
       unknown_command.err(),
-      HasSubstr("there is no command 'trian'; known: run, check, keys, model, convert, predict, help"));
+      HasSubstr(
+          "there is no command 'trian'; known: run, check, keys, model, convert, predict, help"));
   EXPECT_EQ(job.StartTern({"run"}).Wait(), 64);
   EXPECT_EQ(job.StartTern({"run", job.job_file(), "--restarts", "many"}).Wait(), 64);
   EXPECT_EQ(job.StartTern({}).Wait(), 64);
