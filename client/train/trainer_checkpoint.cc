@@ -94,7 +94,8 @@ Status Trainer::RestoreLocalCheckpoint() {
   if (deps_.checkpoints == nullptr || has_rounds_ || steps_done_ != 0) return Ok();
   const std::optional<pb::Checkpoint> newest_checkpoint = deps_.checkpoints->NewestOfRun(run_);
   if (!newest_checkpoint.has_value()) {
-    LOG_IF(WARNING, *ready_round_ != 0 && deps_.checkpoints->every_steps() != 0)
+    const bool has_begun = deps_.progress.from_step != 0 || *ready_round_ != 0;
+    LOG_IF(WARNING, has_begun && deps_.checkpoints->every_steps() != 0)
         << "there is no checkpoint of this worker and run in " << deps_.checkpoints->folder()
         << ": the worker's own state begins anew";
     return Ok();
