@@ -16,6 +16,9 @@ namespace tern::net {
 namespace {
 
 constexpr int kOneDayMs = 24 * 3600 * 1000;
+// How many received messages of a peer libzmq keeps before this process has taken them. A peer that
+// sends faster is slowed down by TCP, so that a stranger costs bounded memory.
+constexpr int kMaxReceived = 64;
 
 // The results of Send after a failure: the peer is gone, its queue is full, or (because of a bug in
 // Tern or a lack of memory) the message cannot be sent at all.
@@ -97,7 +100,7 @@ Status SocketImpl::SetOptions(int type) {
   const std::array common_options = {
       Option{ZMQ_LINGER, 0},
       Option{ZMQ_SNDHWM, options_.high_water_mark},
-      Option{ZMQ_RCVHWM, options_.high_water_mark},
+      Option{ZMQ_RCVHWM, std::min(options_.high_water_mark, kMaxReceived)},
       Option{ZMQ_HANDSHAKE_IVL, 3000},
       Option{ZMQ_IPV6, 1},
       Option{ZMQ_TCP_KEEPALIVE, 1},
