@@ -80,7 +80,7 @@ TEST_P(LinkOfTheServer, MayBeDownForAWhile) {
 // leaves.
 TEST_P(LinkOfTheServer, MayDamageBytes) {
   StartJob();
-  link_.FlipABitEvery(1'500'000);
+  link_.FlipABitEvery(6'000'000);
   ExpectUndisturbedEnd();
   EXPECT_GT(link_.num_flipped(), 10u);
   EXPECT_THAT(job_.Log("server", 0), HasSubstr("was damaged on its way"));
