@@ -43,9 +43,9 @@ struct SocketOptions {
   // The largest payload in bytes, sent or received. libzmq closes the connection to a peer that
   // sends a frame larger than both max_payload_bytes and kMaxHeaderBytes.
   size_t max_payload_bytes = (1 << 20) + (64 << 10);
-  // The most messages that wait to be sent to a peer. Choose a limit that is never reached: at least
-  // twice the number of messages that a peer may leave unanswered. Received messages wait in the
-  // same number, 64 at most: then the peer is slowed down.
+  // The most messages that wait to be sent to a peer. Choose a limit that is never reached: at
+  // least twice the number of messages that a peer may leave unanswered. Received messages wait in
+  // the same number, 64 at most: then the peer is slowed down.
   int high_water_mark = 1000;
   Traffic* traffic = nullptr;  // if set, counts all frames; must outlive the socket
   // How the peers know each other; null: they do not (Mechanism::kNull). Must outlive the socket.
