@@ -1,9 +1,11 @@
 // Tests that if a process ends with an error that would occur again after a restart, the whole job
 // ends with that error at once, and no process is restarted.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -124,9 +126,13 @@ TEST(FullDisk, CheckpointsThatCannotBeWrittenAreCountedAndShownEverywhere) {
                             metrics_port, "}\n"));
   options.steps = 1000000;
   TestJob job(options);
-  fs::create_directories(job.output_dir());
-  std::ofstream(job.output_dir() + "/checkpoints").flush();  // a file, where they need a folder
   TestProgram& tern = job.StartTern({"run", job.job_file(), "--set", "train.parameters=central"});
+  const std::string folder = job.output_dir() + "/checkpoints", file = job.folder() + "/file";
+  for (const char* daemon : {"worker.0", "worker.1", "shard.0.lane.1"})
+    ASSERT_TRUE(WaitUntil([&] { return fs::exists(Cat(folder, "/", daemon, "/run.json")); }));
+  std::ofstream(file).flush();
+  // From now on there is a file where the daemons need a folder.
+  ASSERT_EQ(renameat2(AT_FDCWD, file.c_str(), AT_FDCWD, folder.c_str(), RENAME_EXCHANGE), 0);
   const auto failures_of = [](uint16_t port, const std::string& series) {
     return MetricOf(GetMetrics(port), series);
   };
