@@ -32,9 +32,10 @@ JobOptions OptionsOf(const std::string& on_loss) {
 }
 
 // All processes of the job, in an order that depends on `seed`.
-std::vector<TestProgram*> ProgramsInAnyOrder(TestJob& job, unsigned seed) {
+std::vector<TestProgram*> ProgramsInAnyOrder(TestJob& job, unsigned seed,
+                                             uint32_t servers = kNumServers) {
   std::vector<TestProgram*> programs;
-  for (uint32_t shard = 0; shard < kNumServers; ++shard) programs.push_back(&job.server(shard));
+  for (uint32_t shard = 0; shard < servers; ++shard) programs.push_back(&job.server(shard));
   for (uint32_t rank = 0; rank < kNumWorkers; ++rank) programs.push_back(&job.worker(rank));
   std::mt19937 random(seed);
   std::shuffle(programs.begin(), programs.end(), random);
@@ -105,6 +106,7 @@ INSTANTIATE_TEST_SUITE_P(Thorough, StopOfAll, testing::Combine(kEachPolicy, test
 struct StopCase {
   std::string name;
   std::vector<std::string> settings;
+  uint32_t servers = kNumServers;
 };
 
 class StopOfAllOf : public testing::TestWithParam<StopCase> {};
@@ -114,27 +116,30 @@ class StopOfAllOf : public testing::TestWithParam<StopCase> {};
 TEST_P(StopOfAllOf, AnyJobLeavesACheckpoint) {
   JobOptions options = OptionsOf("wait");
   options.steps = 1000000;
+  options.servers = GetParam().servers;
   TestJob job(options);
   std::vector<std::string> arguments;
   for (const std::string& setting : GetParam().settings)
     arguments.insert(arguments.end(), {"--set", setting});
   job.StartAll(arguments);
   ASSERT_TRUE(job.WaitForRound(6));
-  for (TestProgram* program : ProgramsInAnyOrder(job, 1)) program->Signal(SIGTERM);
+  for (TestProgram* program : ProgramsInAnyOrder(job, 1, options.servers)) program->Signal(SIGTERM);
   job.ExpectAllEnd(143);
   for (uint32_t rank = 0; rank < kNumWorkers; ++rank)
     EXPECT_EQ(CheckpointsOf(job, rank).size(), 1u) << rank;
   job.StartAll(arguments);
   ASSERT_TRUE(job.WaitForLog("server", 0, "checkpoint of step"));
   ASSERT_TRUE(WaitUntil([&] { return job.Progress().value("from_step", uint64_t{0}) != 0; }));
-  for (TestProgram* program : ProgramsInAnyOrder(job, 2)) program->Signal(SIGINT);
+  for (TestProgram* program : ProgramsInAnyOrder(job, 2, options.servers)) program->Signal(SIGINT);
   job.ExpectAllEnd(130);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Each, StopOfAllOf,
     testing::Values(StopCase{"Central", {"train.parameters=central"}},
-                    StopCase{"Asgd", {"train.algorithm=asgd", "exchange.codec=fp32"}},
+                    // Without rounds, two shards stop after different steps and have no
+                    // common checkpoint of the stop (docs/FAULTS.md).
+                    StopCase{"Asgd", {"train.algorithm=asgd", "exchange.codec=fp32"}, 1},
                     StopCase{"Odsgd", {"train.algorithm=odsgd", "train.odsgd.warmup_steps=2"}},
                     StopCase{"Psgd", {"train.algorithm=psgd", "train.psgd.p=4"}},
                     StopCase{"DuringEvaluations", {"evaluation.every_steps=1"}}),
