@@ -70,14 +70,22 @@ BENCH = ("copy", "to_device", "from_device", "launch", "ternarize", "codes", "te
 TORCH = ("product_bf16", "product_tf32", "ternarize_vs_eager", "ternarize_vs_compiled", "resnet50_vs_eager", "decode_vs_torch")
 
 
+def in_pairs(steps):
+    return [steps[i:i + 2] for i in range(0, len(steps), 2)]
+
+
 def stages(quick):
-    """Yields lists of steps in order. The steps of a list run in parallel; such lists measure no times that matter."""
-    yield [tests("tests_kernels"), tests("tests_engine"), *map(mixed, gpu_train.MIXED),
-           Step("train_lenet", ("train_lenet",), gpu_train.lenet)]
+    """Yields lists of steps in order. The steps of a list run in parallel; such lists measure no times that matter. What
+    must be quiet comes first, because a step that hangs or fails then costs it nothing."""
+    yield [tests("tests_kernels")]
     yield [Step("bench", BENCH, gpu_measure.bench)]
-    for model in ("resnet20", "lenet", "resnet50"):
+    for model in ("resnet20", "lenet"):
         yield [eager(model)]
+    yield [tests("tests_engine")]
+    yield [eager("resnet50")]
     yield [Step("torch", TORCH, gpu_measure.torch_device, 20)]
+    yield [Step("train_lenet", ("train_lenet",), gpu_train.lenet)]
+    yield from in_pairs([mixed(name) for name in gpu_train.MIXED])
     # compute-sanitizer slows programs down ten times and more, so of the nets' tests only those of each kind of layer
     # run.
     yield [Step("train_resnet20", ("train_resnet20",), gpu_train.resnet20, 20), sanitized("kernels", None),

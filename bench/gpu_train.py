@@ -29,7 +29,7 @@ MIXED = {
 }
 
 
-def unit_tests(name, check, tool=(), filter_=None, limit_s=110, key=None):
+def unit_tests(name, check, tool=(), filter_=None, limit_s=240, key=None):
     """Runs a GoogleTest program; passes if tests ran and none failed."""
     environment = dict(check.environment, TERN_GOLDEN_FILE=str(check.place.golden))
     filters = [f"--gtest_filter={filter_}"] if filter_ else []
@@ -59,6 +59,7 @@ def run_job(check, job, name, settings, limit_s):
     """Runs a job and returns its summary. Raises NotMeasured if it fails."""
     folder = check.folder / name
     words = [check.place.tern, "run", check.place.configs / job, "--free_ports"]
+    settings = ["faults.start_timeout_s=300", *settings]  # a GPU's first worker measures cuDNN's plans before it joins
     for setting in [*settings, f"output_dir={folder}"]:
         words += ["--set", setting]
     ended = check.tern_run(words, limit_s)
