@@ -194,37 +194,6 @@ int LaunchBackwardWeights(cudaStream_t stream, uint64_t num_weights,
                 work);
 }
 
-// Converts an index in the layout [output, row, column, input] of the kernels to an index in the
-// layout [output, input, row, column] of the arena (the array of all parameters).
-struct KernelLayout {
-  uint32_t inputs, taps;
-  __device__ uint64_t ArenaIndexOf(uint64_t i) const {
-    const uint64_t row = i / inputs;
-    return (row / taps * inputs + i % inputs) * taps + row % taps;
-  }
-};
-
-template <typename T>
-struct ToKernel {
-  KernelLayout layout;
-  const float* weights;
-  T* kernel_weights;
-  __device__ void operator()(uint64_t i) const {
-    kernel_weights[i] = FromFloat<T>(weights[layout.ArenaIndexOf(i)]);
-  }
-};
-
-template <typename T>
-struct FromKernel {
-  KernelLayout layout;
-  const T* kernel_gradient;
-  const DeviceStep* step;
-  float* gradient;
-  __device__ void operator()(uint64_t i) const {
-    gradient[layout.ArenaIndexOf(i)] = AsFloat(kernel_gradient[i]) * step->inverse_scale;
-  }
-};
-
 // A source for SumColumns (column_sums.cuh) that adds the elements themselves.
 template <typename T, uint32_t kCount>
 struct ColumnsSource {
@@ -248,22 +217,6 @@ struct StoreSum {
 };
 
 }  // namespace
-
-int ToKernelOnDevice(DeviceStream stream, const float* weights, uint32_t outputs, uint32_t inputs,
-                     uint32_t taps, DeviceType type, void* to) {
-  return DispatchType(type, [&]<typename T>() {
-    return ForEach(stream, uint64_t{outputs} * inputs * taps,
-                   ToKernel<T>{{inputs, taps}, weights, static_cast<T*>(to)});
-  });
-}
-
-int FromKernelOnDevice(DeviceStream stream, DeviceType type, const void* from, uint32_t outputs,
-                       uint32_t inputs, uint32_t taps, const DeviceStep* step, float* gradient) {
-  return DispatchType(type, [&]<typename T>() {
-    return ForEach(stream, uint64_t{outputs} * inputs * taps,
-                   FromKernel<T>{{inputs, taps}, static_cast<const T*>(from), step, gradient});
-  });
-}
 
 int ConvForwardOnDevice(DeviceStream stream, DeviceType type, const DeviceSlide& slide,
                         uint32_t groups, const void* x, const void* weight, const void* bias,

@@ -1,6 +1,5 @@
-// Convolutions on a GPU in plain loops, for shapes for which no library has a fast kernel; and
-// functions for all convolutions: conversions of weights, and sums. Images are [n, h, w, c]
-// (device_images.h).
+// Convolutions on a GPU in plain loops, for shapes for which no library has a fast kernel; and the
+// gradients of all convolutions' biases. Images are [n, h, w, c] (device_images.h).
 #pragma once
 
 #include <cstdint>
@@ -9,17 +8,8 @@
 
 namespace tern::kernels {
 
-// Converts weights from the layout of the parameters, [outputs, inputs, taps] in float, to
-// [outputs, taps, inputs] in the type of the images. `outputs` is the number of output channels,
-// `inputs` the number of input channels of a group, and `taps` the number of elements of the
-// window. FromKernelOnDevice converts a gradient back and divides it by the loss scale.
-[[nodiscard]] int ToKernelOnDevice(DeviceStream stream, const float* weights, uint32_t outputs,
-                                   uint32_t inputs, uint32_t taps, DeviceType type, void* to);
-[[nodiscard]] int FromKernelOnDevice(DeviceStream stream, DeviceType type, const void* from,
-                                     uint32_t outputs, uint32_t inputs, uint32_t taps,
-                                     const DeviceStep* step, float* gradient);
 // Direct convolution with a bias (may be null) and a ReLU (if `has_relu`), and the gradients of its
-// input and of its weights. Weights and their gradients are in the layout of ToKernelOnDevice.
+// input and of its weights. Weights and their gradients are kernels in the sense of weights.h.
 [[nodiscard]] int ConvForwardOnDevice(DeviceStream stream, DeviceType type,
                                       const DeviceSlide& slide, uint32_t groups, const void* x,
                                       const void* weight, const void* bias, bool has_relu, void* y);

@@ -36,7 +36,8 @@ Status CheckDevice() {
   TERN_RETURN_IF_ERROR(
       CheckCuda(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0),
                 "cudaDeviceGetAttribute"));
-  if (major > kMinMajor || (major == kMinMajor && minor >= kMinMinor)) return Ok();
+  if (major > kMinMajor || (major == kMinMajor && minor >= kMinMinor))
+    return CheckCuda(cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync), "cudaSetDeviceFlags");
   return BadJobError(Cat("the GPU has compute capability ", major, ".", minor,
                          ", expected at least ", kMinMajor, ".", kMinMinor));
 }
@@ -56,6 +57,16 @@ Result<DeviceMemory> AllocateDevice(size_t bytes) {
   // cudaMemset may return before the memory is set, and other streams do not wait for it.
   TERN_RETURN_IF_ERROR(CheckCuda(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize"));
   return owned;
+}
+
+Result<DeviceMemory> AllocateDevice(const void* host, size_t bytes) {
+  auto memory = AllocateDevice(bytes);
+  if (!memory.ok() || bytes == 0) return memory;
+  TERN_RETURN_IF_ERROR(
+      CheckCuda(cudaMemcpy(memory->get(), host, bytes, cudaMemcpyHostToDevice), "cudaMemcpy"));
+  // cudaMemcpy may return before the bytes have arrived, and other streams do not wait for them.
+  TERN_RETURN_IF_ERROR(CheckCuda(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize"));
+  return memory;
 }
 
 PinnedRange::PinnedRange(const void* begin, size_t bytes) {
@@ -138,8 +149,9 @@ Status Stream::WaitFor(const Event& event) const {
 
 Result<std::unique_ptr<Event>> Event::Make() {
   std::unique_ptr<Event> event(new Event);
-  TERN_RETURN_IF_ERROR(CheckCuda(cudaEventCreateWithFlags(&event->event_, cudaEventDisableTiming),
-                                 "cudaEventCreateWithFlags"));
+  TERN_RETURN_IF_ERROR(CheckCuda(
+      cudaEventCreateWithFlags(&event->event_, cudaEventDisableTiming | cudaEventBlockingSync),
+      "cudaEventCreateWithFlags"));
   return event;
 }
 
@@ -151,15 +163,14 @@ Status Event::Record(const Stream& stream) {
   return CheckCuda(cudaEventRecord(event_, stream.get()), "cudaEventRecord");
 }
 
-Result<std::unique_ptr<Graph>> Graph::Capture(const Stream& stream,
+Result<std::unique_ptr<Graph>> Graph::Capture(kernels::DeviceStream stream,
                                               const std::function<Status()>& launch) {
-  TERN_RETURN_IF_ERROR(
-      CheckCuda(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal),
-                "cudaStreamBeginCapture"));
+  TERN_RETURN_IF_ERROR(CheckCuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
+                                 "cudaStreamBeginCapture"));
   const Status launch_status = launch();
   cudaGraph_t captured_graph = nullptr;
   const Status end_status =
-      CheckCuda(cudaStreamEndCapture(stream.get(), &captured_graph), "cudaStreamEndCapture");
+      CheckCuda(cudaStreamEndCapture(stream, &captured_graph), "cudaStreamEndCapture");
   if (!launch_status.ok() || !end_status.ok()) {
     if (captured_graph != nullptr) cudaGraphDestroy(captured_graph);
     cudaGetLastError();  // A call may have left an error during the capture.
@@ -177,8 +188,8 @@ Graph::~Graph() {
   if (graph_ != nullptr) cudaGraphExecDestroy(graph_);
 }
 
-Status Graph::Launch(const Stream& stream) {
-  return CheckCuda(cudaGraphLaunch(graph_, stream.get()), "cudaGraphLaunch");
+Status Graph::Launch(kernels::DeviceStream stream) {
+  return CheckCuda(cudaGraphLaunch(graph_, stream), "cudaGraphLaunch");
 }
 
 Status Event::Wait() { return CheckCuda(cudaEventSynchronize(event_), "cudaEventSynchronize"); }

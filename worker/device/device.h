@@ -24,6 +24,7 @@ namespace tern::device {
 // last error later does not report this one.
 Status CheckCuda(int error, const std::string& call);
 // Checks that this process has a GPU that Tern supports. kBadJob if it has none, or too old a one.
+// Also makes threads that wait for the GPU sleep; by default they would spin on a core each.
 Status CheckDevice();
 
 // Frees device memory.
@@ -33,6 +34,8 @@ struct FreeDevice {
 using DeviceMemory = std::unique_ptr<void, FreeDevice>;
 // Allocates zeroed device memory. kBadJob if there is not enough.
 Result<DeviceMemory> AllocateDevice(size_t bytes);
+// Allocates device memory, and copies `bytes` bytes of host memory to it.
+Result<DeviceMemory> AllocateDevice(const void* host, size_t bytes);
 
 // Page-locks the caller's memory while this object lives, so that CUDA copies it to and from a
 // device directly. If the system does not allow that, copies are slower but correct.
@@ -115,10 +118,10 @@ class Graph {
  public:
   // Captures the launches that `launch` makes on the stream, without running them. Returns the
   // error of `launch`, or CUDA's.
-  static Result<std::unique_ptr<Graph>> Capture(const Stream& stream,
+  static Result<std::unique_ptr<Graph>> Capture(kernels::DeviceStream stream,
                                                 const std::function<Status()>& launch);
   ~Graph();
-  Status Launch(const Stream& stream);  // Replays the captured launches on the stream.
+  Status Launch(kernels::DeviceStream stream);  // Replays the captured launches on the stream.
 
  private:
   Graph() = default;

@@ -56,24 +56,18 @@ class ConvOperation {
                              kernels::BytesOf(program->type()));
   }
 
+  kernels::WeightArray WeightsOf(float* parameters) const {
+    return {parameters, nullptr, outputs() * inputs() * window_pixels(), inputs(), window_pixels()};
+  }
+
   Value AddKernel(Program* program) {
     const Value kernel = NewKernel(program);
-    program->Call(
-        "conversion of weights", {kernel},
-        [weights = spec_.parameters[0].values, outputs = outputs(), inputs = inputs(),
-         window_pixels = window_pixels(), type = program->type()](auto stream, const auto& data) {
-          return kernels::ToKernelOnDevice(stream, weights, outputs, inputs, window_pixels, type,
-                                           data[0]);
-        });
+    program->ConvertWeights(WeightsOf(spec_.parameters[0].values), kernel);
     return kernel;
   }
   Value AddBias(Program* program) {
     const Value bias = program->NewArray(outputs() * kernels::BytesOf(program->type()));
-    program->Call("conversion of a bias", {bias},
-                  [bias_values = spec_.parameters[1].values, count = outputs(),
-                   type = program->type()](auto stream, const auto& data) {
-                    return kernels::FromFloatsOnDevice(stream, bias_values, count, type, data[0]);
-                  });
+    program->ConvertWeights({spec_.parameters[1].values, nullptr, outputs()}, bias);
     return bias;
   }
 
@@ -94,13 +88,7 @@ class ConvOperation {
     const Value kernel_gradient = NewKernel(program);
     AddPass(program, "convolution, gradient of its weights", ConvPass::kBackwardWeights, input_,
             kernel_gradient, gradient);
-    program->Call("conversion of the gradient of weights", {kernel_gradient},
-                  [weight_gradient = spec_.parameters[0].gradient, outputs = outputs(),
-                   inputs = inputs(), window_pixels = window_pixels(), type = program->type(),
-                   step = inputs_.step](auto stream, const auto& data) {
-                    return kernels::FromKernelOnDevice(stream, type, data[0], outputs, inputs,
-                                                       window_pixels, step, weight_gradient);
-                  });
+    program->ConvertWeights(WeightsOf(spec_.parameters[0].gradient), kernel_gradient);
     if (!shape_.has_bias) return;
     const uint64_t rows = shape_.slide.out.pixels();
     const Value partial_sums =

@@ -54,8 +54,8 @@ class ConvLibrary {
 
 // Makes the library that uses the simple kernels of this project.
 std::unique_ptr<ConvLibrary> MakeConvLoops();
-// Makes the fastest library in this build. `stream` is the net's stream; each net has its own
-// library.
+// Makes the fastest library in this build. `stream` is the net's stream. Each net has its own
+// library, and destroys it when the net is planned, so that other processes can then plan.
 Result<std::unique_ptr<ConvLibrary>> MakeConvLibrary(kernels::DeviceStream stream);
 
 }  // namespace tern::engine::cuda

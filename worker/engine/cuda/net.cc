@@ -223,7 +223,7 @@ Status CudaNet::Plan(const Arenas& arenas) {
   std::vector<size_t> parameter_bytes;
   for (const models::Parameter& parameter : parameter_table_.parameters)
     parameter_bytes.push_back(parameter.count * sizeof(float));
-  return program_.Bind(parameter_bytes);
+  return program_.Bind(parameter_bytes, inputs.step);
 }
 
 Program::Transfers CudaNet::MakeTransfers() {

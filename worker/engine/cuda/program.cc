@@ -1,6 +1,7 @@
 #include "worker/engine/cuda/program.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "common/base/logging.h"
@@ -44,19 +45,61 @@ void Program::Append(const std::vector<Value>& values, Operation work) {
   step.work = std::move(work);
 }
 
+void Program::ConvertWeights(const kernels::WeightArray& weights, const Value& kernel) {
+  Append({kernel}, nullptr);
+  steps_.back().weights = weights;
+}
+
 void Program::AddMark(int64_t Step::*mark, uint32_t p) { steps_.emplace_back().*mark = p; }
 
-Status Program::Bind(const std::vector<size_t>& parameter_bytes) {
+Status Program::Bind(const std::vector<size_t>& parameter_bytes, const kernels::DeviceStep* step) {
+  device_step_ = step;
+  CutForward(parameter_bytes);
+  CutBackward(parameter_bytes);
+  for (const auto* segments : {&forward_segments_, &backward_segments_})
+    for (const Segment& segment : *segments) RecordConversions(segment);
   auto arena = device::AllocateDevice(plan_.AssignOffsets());
   if (!arena.ok()) return arena.status();
   arena_ = std::move(*arena);
-  for (Step& step : steps_) {
-    for (const Value& value : step.values) {
-      step.data.push_back(static_cast<std::byte*>(arena_.get()) + plan_.OffsetOf(value.buffer));
+  for (Step& bound_step : steps_) {
+    for (const Value& value : bound_step.values) {
+      bound_step.data.push_back(static_cast<std::byte*>(arena_.get()) +
+                                plan_.OffsetOf(value.buffer));
     }
   }
-  CutForward(parameter_bytes);
-  CutBackward(parameter_bytes);
+  for (auto* segments : {&forward_segments_, &backward_segments_})
+    for (Segment& segment : *segments) TERN_RETURN_IF_ERROR(MakeWeightTable(&segment));
+  return Ok();
+}
+
+void Program::RecordConversions(const Segment& segment) {
+  const size_t conversion_step = IsForward(segment) ? segment.begin : segment.end - 1;
+  for (size_t i = segment.begin; i < segment.end; ++i) {
+    if (steps_[i].weights.count > 0)
+      plan_.RecordUse(steps_[i].values[0].buffer, static_cast<int>(conversion_step));
+  }
+}
+
+Status Program::MakeWeightTable(Segment* segment) {
+  std::vector<kernels::WeightArray> arrays;
+  for (size_t i = segment->begin; i < segment->end; ++i) {
+    if (steps_[i].weights.count == 0) continue;
+    arrays.push_back(steps_[i].weights);
+    arrays.back().kernel = steps_[i].data[0];
+  }
+  const std::vector<kernels::WeightBlock> blocks = kernels::BlocksOfWeights(arrays);
+  for (const auto& [memory, bytes, data] :
+       {std::tuple{&segment->weight_arrays, arrays.size() * sizeof arrays[0],
+                   static_cast<const void*>(arrays.data())},
+        std::tuple{&segment->weight_blocks, blocks.size() * sizeof blocks[0],
+                   static_cast<const void*>(blocks.data())}}) {
+    auto table_memory = device::AllocateDevice(data, bytes);
+    if (!table_memory.ok()) return table_memory.status();
+    *memory = std::move(*table_memory);
+  }
+  segment->weights = {static_cast<const kernels::WeightArray*>(segment->weight_arrays.get()),
+                      static_cast<const kernels::WeightBlock*>(segment->weight_blocks.get()),
+                      static_cast<uint32_t>(blocks.size())};
   return Ok();
 }
 
@@ -101,24 +144,36 @@ void Program::CutBackward(const std::vector<size_t>& parameter_bytes) {
   if (segment.bytes > 0) backward_segments_.push_back(std::move(segment));
 }
 
+Status Program::ConvertWeightsOf(const device::Stream& stream, const Segment& segment) {
+  if (IsForward(segment)) {
+    return device::CheckCuda(kernels::ToKernelsOnDevice(stream.get(), type_, segment.weights),
+                             "conversion of weights");
+  }
+  return device::CheckCuda(
+      kernels::FromKernelsOnDevice(stream.get(), type_, segment.weights, device_step_),
+      "conversion of the gradients of weights");
+}
+
 Status Program::Launch(const device::Stream& stream, const Segment& segment) {
+  if (IsForward(segment)) TERN_RETURN_IF_ERROR(ConvertWeightsOf(stream, segment));
   for (size_t i = segment.begin; i < segment.end; ++i) {
     const Step& step = steps_[i];
     if (step.work) TERN_RETURN_IF_ERROR(step.work(stream.get(), step.data));
   }
-  return Ok();
+  return IsForward(segment) ? Ok() : ConvertWeightsOf(stream, segment);
 }
 
 // Captures the launches on the second run, because the first run also loads the kernels, and
 // loading cannot be captured.
 Status Program::Run(const device::Stream& stream, Segment* segment) {
   if (++segment->runs == 2) {
-    auto graph = device::Graph::Capture(stream, [&] { return Launch(stream, *segment); });
+    auto graph = device::Graph::Capture(stream.get(), [&] { return Launch(stream, *segment); });
     if (graph.ok()) segment->graph = std::move(*graph);
     LOG_IF(WARNING, !graph.ok()) << "CUDA cannot capture launches, so they run one by one: "
                                  << graph.status().message();
   }
-  return segment->graph != nullptr ? segment->graph->Launch(stream) : Launch(stream, *segment);
+  return segment->graph != nullptr ? segment->graph->Launch(stream.get())
+                                   : Launch(stream, *segment);
 }
 
 Status Program::RunForward(const device::Stream& stream, const Transfers& transfers,

@@ -2,7 +2,7 @@
 // arena). When the net is planned, layers append their launches (layer.h); then the program only
 // runs them. Internal to the engine. The order of calls:
 //
-//   { NewValue, NewArray, InPlaceOrNew, BeginLayer, Call, CallOperation, MarkRead }*
+//   { NewValue, NewArray, InPlaceOrNew, BeginLayer, Call, CallOperation, ConvertWeights, MarkRead }*
 //   -> EndForward -> { the same, MarkReady }* -> Bind -> { RunForward -> RunBackward? }*
 //
 // The list is divided into segments. If parameters and gradients are in host memory, the parameters
@@ -20,6 +20,7 @@
 #include "kernels/device/tiling.h"
 #include "kernels/nn/batch_norm.h"
 #include "kernels/nn/device_images.h"
+#include "kernels/nn/weights.h"
 #include "models/graph/shapes.h"
 #include "worker/device/device.h"
 #include "worker/engine/memory_plan.h"
@@ -72,6 +73,11 @@ class Program {
   // names the launch in error messages.
   void Call(const char* what, const std::vector<Value>& values, Kernel kernel);
   void CallOperation(const char* what, const std::vector<Value>& values, Operation work);
+  // Says that the launches appended next read `kernel`, which is weights.parameters in the layout
+  // and the type of convolutions (weights.h). In the backward pass: says that the launches so far
+  // have set `kernel`, and weights.parameters takes the gradient. All weights of a segment are
+  // converted in one launch. `weights.kernel` is not used.
+  void ConvertWeights(const kernels::WeightArray& weights, const Value& kernel);
   // MarkRead says that launches appended later read parameter number p; MarkReady, that the
   // gradient of parameter p is final after the launches so far.
   void MarkRead(uint32_t p) { AddMark(&Step::read_parameter, p); }
@@ -79,8 +85,8 @@ class Program {
   // Says that the forward pass is complete; launches appended later belong to the backward pass.
   void EndForward() { backward_begin_ = steps_.size(); }
   // Allocates the arena, and assigns addresses to all values. parameter_bytes[p] is the size of
-  // parameter p. kBadJob if the device has too little memory.
-  Status Bind(const std::vector<size_t>& parameter_bytes);
+  // parameter p; `step` is device memory. kBadJob if the device has too little memory.
+  Status Bind(const std::vector<size_t>& parameter_bytes, const kernels::DeviceStep* step);
 
   // Launches the forward pass. Calls `need(p)`, if set, before parameter p is copied or read; ends
   // the pass without an error if `need` returns false.
@@ -91,19 +97,24 @@ class Program {
                      const std::function<void(uint32_t p)>& ready);
 
  private:
-  // A launch or a mark. In a mark, `read_parameter` or `ready_parameter` is the number of a
-  // parameter.
+  // A launch, a conversion of weights or a mark. In a mark, `read_parameter` or `ready_parameter` is
+  // the number of a parameter.
   struct Step {
     std::vector<Value> values;
     Operation work;
-    Data data;  // Set by Bind.
+    kernels::WeightArray weights;  // Has no weights if the step is not a conversion.
+    Data data;                     // Set by Bind.
     int64_t read_parameter = -1, ready_parameter = -1;
   };
   struct Segment {
     size_t begin = 0, end = 0;  // The segment consists of steps [begin, end).
     Range parameters;           // The parameters that it reads, or whose gradients it completes.
     size_t bytes = 0;           // The bytes of these parameters.
-    uint64_t runs = 0;          // How often the segment has run.
+    // The weights that a forward segment converts before its steps, and a backward segment after
+    // them; and the memory of the table.
+    kernels::WeightTable weights;
+    device::DeviceMemory weight_arrays, weight_blocks;
+    uint64_t runs = 0;  // How often the segment has run.
     // The captured launches, from the second run on; null if CUDA cannot capture them.
     std::unique_ptr<device::Graph> graph;
     // Adds parameter p, of `num_bytes` bytes, to `parameters` and `bytes`.
@@ -114,6 +125,11 @@ class Program {
   // CutForward and CutBackward divide the steps of the forward and the backward pass into segments.
   void CutForward(const std::vector<size_t>& parameter_bytes);
   void CutBackward(const std::vector<size_t>& parameter_bytes);
+  bool IsForward(const Segment& segment) const { return segment.begin < backward_begin_; }
+  // Says in the memory plan how long a segment uses the kernels that it converts.
+  void RecordConversions(const Segment& segment);
+  Status MakeWeightTable(Segment* segment);
+  Status ConvertWeightsOf(const device::Stream& stream, const Segment& segment);
   Status Run(const device::Stream& stream, Segment* segment);
   Status Launch(const device::Stream& stream, const Segment& segment);
 
@@ -124,6 +140,7 @@ class Program {
   std::vector<Step> steps_;
   size_t backward_begin_ = 0;  // The number of the first step of the backward pass.
   std::vector<Segment> forward_segments_, backward_segments_;
+  const kernels::DeviceStep* device_step_ = nullptr;
   device::DeviceMemory arena_;
 };
 

@@ -2,9 +2,11 @@
 
 #include <gmock/gmock.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <future>
 
 namespace tern::engine {
 namespace {
@@ -22,19 +24,31 @@ TEST_F(PlanStoreTest, KeepsPlansFromRunToRun) {
   EXPECT_EQ(store.Find("a"), std::nullopt);
   store.PutPlan("a", R"({"engine": "\"quoted\""})");
   EXPECT_EQ(store.Find("a"), R"({"engine": "\"quoted\""})");
-  ASSERT_TRUE(store.Save().ok());
+  ASSERT_TRUE(store.Close().ok());
   EXPECT_EQ(PlanStore(path_).Find("a"), R"({"engine": "\"quoted\""})");
 }
 
-TEST_F(PlanStoreTest, KeepsPlansThatOthersWroteMeanwhile) {
-  PlanStore my_store(path_), other_store(path_);
-  my_store.PutPlan("mine", "1");
-  other_store.PutPlan("other", "2");
-  ASSERT_TRUE(other_store.Save().ok());
-  ASSERT_TRUE(my_store.Save().ok());
+TEST_F(PlanStoreTest, WaitsForAProcessThatPlans) {
+  std::optional<PlanStore> first_store(std::in_place, path_);
+  auto second_plan = std::async(std::launch::async, [this] { return PlanStore(path_).Find("a"); });
+  first_store->PutPlan("a", "1");
+  EXPECT_EQ(second_plan.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+  ASSERT_TRUE(first_store->Close().ok());
+  EXPECT_EQ(second_plan.get(), "1");
+}
+
+TEST_F(PlanStoreTest, WithoutTheLockKeepsThePlansThatOthersWroteMeanwhile) {
+  PlanStore store(path_), store_without_lock(path_, /*max_wait=*/Time(0));
+  store_without_lock.PutPlan("mine", "1");
+  store_without_lock.PutPlan("both", "1");
+  store.PutPlan("other", "2");
+  store.PutPlan("both", "2");
+  ASSERT_TRUE(store.Close().ok());
+  ASSERT_TRUE(store_without_lock.Close().ok());
   const PlanStore merged_store(path_);
   EXPECT_EQ(merged_store.Find("mine"), "1");
   EXPECT_EQ(merged_store.Find("other"), "2");
+  EXPECT_EQ(merged_store.Find("both"), "2") << "other processes may use it already";
 }
 
 TEST_F(PlanStoreTest, IgnoresOtherFiles) {
@@ -48,10 +62,10 @@ TEST_F(PlanStoreTest, IgnoresOtherFiles) {
 TEST_F(PlanStoreTest, NamesAnUnwritableFile) {
   PlanStore store("/proc/nowhere/plans.json");
   store.PutPlan("a", "1");
-  EXPECT_THAT(store.Save().message(), testing::HasSubstr("/proc/nowhere/plans.json"));
+  EXPECT_THAT(store.Close().message(), testing::HasSubstr("/proc/nowhere/plans.json"));
   PlanStore store_without_path("");
   store_without_path.PutPlan("a", "1");
-  EXPECT_TRUE(store_without_path.Save().ok()) << "it was to keep nothing";
+  EXPECT_TRUE(store_without_path.Close().ok()) << "it was to keep nothing";
 }
 
 }  // namespace

@@ -94,13 +94,16 @@ std::vector<Descriptor> FindCandidates(const Target& target, const Descriptor& g
                                        size_t max_candidates) {
   const bool is_fast = heuristic == Heuristic::kFast;
   std::map<int64_t, int> num_suitable;  // How many suitable candidates were found, by engine.
-  std::vector<Descriptor> candidates;
+  std::vector<Descriptor> candidates, others;
   for (Descriptor& candidate :
        QueryHeuristic(target, graph, is_fast ? CUDNN_HEUR_MODE_A : CUDNN_HEUR_MODE_FALLBACK)) {
     if (candidates.size() == max_candidates) break;
-    if (IsSuitable(candidate, shape) && num_suitable[EngineNumberOf(candidate)]++ < kMaxPerEngine)
-      candidates.push_back(std::move(candidate));
+    if (!IsSuitable(candidate, shape)) continue;
+    const bool is_early = num_suitable[EngineNumberOf(candidate)]++ < kMaxPerEngine;
+    (is_early ? candidates : others).push_back(std::move(candidate));
   }
+  for (Descriptor& candidate : others)
+    if (candidates.size() < max_candidates) candidates.push_back(std::move(candidate));
   return candidates;
 }
 

@@ -12,16 +12,17 @@ namespace tern::engine::cuda::cudnn {
 // that run on every device.
 enum class Heuristic { kFast, kFallback };
 
-// FindCandidates returns at most this many configurations of one engine, because configurations of
-// the same engine are about equally fast.
+// FindCandidates returns more configurations of one engine than this only if all engines together
+// have too few.
 constexpr int kMaxPerEngine = 3;
 
 // Returns cuDNN's number of the engine of a configuration; -1 if cuDNN does not report it.
 int64_t EngineNumberOf(const Descriptor& candidate);
 
 // Returns at most `max_candidates` engine configurations that are deterministic and do not round
-// more than `shape` allows, in the order in which the heuristic prefers them. Empty if the
-// heuristic recommends no such configuration.
+// more than `shape` allows, in the order in which the heuristic prefers them, but configurations of
+// an engine that already has kMaxPerEngine come last. Empty if the heuristic recommends no such
+// configuration.
 std::vector<Descriptor> FindCandidates(const Target& target, const Descriptor& graph,
                                        const ConvShape& shape, Heuristic heuristic,
                                        size_t max_candidates);

@@ -234,6 +234,12 @@ Result<Plan> PlanFromDescriptor(Descriptor descriptor) {
 
 }  // namespace
 
+bool HasUnequalPadding(const kernels::DeviceSlide& slide) {
+  const auto& [rows, columns] = slide.window;
+  return PaddingAfter(rows, slide.in.h, slide.out.h) != rows.pad ||
+         PaddingAfter(columns, slide.in.w, slide.out.w) != columns.pad;
+}
+
 Result<Target> TargetOf(const std::string& json) {
   auto properties = DescriptorBuilder(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, "a device")
                         .Set<char>(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, json)

@@ -31,6 +31,8 @@ Result<Target> TargetOf(const std::string& json);
 // forward pass, before the bias is added and before the ReLU.
 enum TensorUid : int64_t { kImagesIn = 1, kKernel, kImagesOut, kBias, kBeforeBias, kBeforeRelu };
 
+// Whether the graph of a pass has unequal padding before and after the image on an axis.
+bool HasUnequalPadding(const kernels::DeviceSlide& slide);
 // Makes the operation graph of a pass.
 Result<Descriptor> MakeGraph(const Target& target, const ConvShape& shape, ConvPass pass);
 

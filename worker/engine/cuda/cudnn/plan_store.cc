@@ -1,12 +1,15 @@
 #include "worker/engine/cuda/cudnn/plan_store.h"
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <thread>
 #include <utility>
 
 #include "common/base/atomic_file.h"
 #include "common/base/json_depth.h"
+#include "common/base/logging.h"
 #include "common/base/text.h"
 
 namespace tern::engine {
@@ -25,9 +28,23 @@ std::map<std::string, std::string> ReadPlans(const std::string& path) {
   return plans;
 }
 
+std::optional<FolderLock> LockFolderOf(const std::string& path, Time max_wait) {
+  if (path.empty()) return std::nullopt;
+  constexpr Time kPause = std::chrono::milliseconds(50);
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  for (const Time begin = Now();; std::this_thread::sleep_for(kPause)) {
+    auto lock = FolderLock::TryLock(folder, "plans.lock", "plans of convolutions");
+    if (lock.ok()) return std::move(*lock);
+    if (Now() - begin < max_wait) continue;
+    LOG(WARNING) << lock.status().message() << "; its plans are used as they are now";
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
-PlanStore::PlanStore(std::string path) : path_(std::move(path)), plans_(ReadPlans(path_)) {}
+PlanStore::PlanStore(std::string path, Time max_wait)
+    : path_(std::move(path)), lock_(LockFolderOf(path_, max_wait)), plans_(ReadPlans(path_)) {}
 
 std::string PlanStore::DefaultPath() {
   const char* cache_folder = std::getenv("XDG_CACHE_HOME");
@@ -49,18 +66,19 @@ void PlanStore::PutPlan(const std::string& key, const std::string& plan) {
   plans_[key] = unsaved_plans_[key] = plan;
 }
 
-Status PlanStore::Save() {
+Status PlanStore::Close() {
+  const std::optional<FolderLock> lock = std::move(lock_);  // Unlocks at the end.
+  lock_.reset();
   if (unsaved_plans_.empty() || path_.empty()) return Ok();
+  // Reads the file again, because a store without a lock may have written it.
   std::map<std::string, std::string> all_plans = ReadPlans(path_);
-  for (const auto& [key, plan] : unsaved_plans_) all_plans[key] = plan;
+  all_plans.insert(unsaved_plans_.begin(), unsaved_plans_.end());
+  unsaved_plans_.clear();
   // If the folder cannot be created, the write below fails, too.
   (void)Disk().CreateFolders(std::filesystem::path(path_).parent_path().string());
-  if (!WriteFileAtomically(path_, nlohmann::json(all_plans).dump(1) + '\n').ok()) {
-    return Status(Code::kCannotWrite,
-                  Cat("cannot write ", path_, ": plans will be chosen again in the next run"));
-  }
-  unsaved_plans_.clear();
-  return Ok();
+  if (WriteFileAtomically(path_, nlohmann::json(all_plans).dump(1) + '\n').ok()) return Ok();
+  return Status(Code::kCannotWrite,
+                Cat("cannot write ", path_, ": plans will be chosen again in the next run"));
 }
 
 }  // namespace tern::engine

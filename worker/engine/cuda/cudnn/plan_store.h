@@ -1,21 +1,31 @@
 // A file with the cuDNN plans that were chosen by measuring their time, for later runs of the
 // program. The key of a plan is a text that contains the device, the driver, cuDNN's version, the
-// pass and the shape of the convolution. Entries that other runs wrote stay in the file. Internal
-// to the engine.
+// pass and the shape of the convolution.
+//
+// A store locks the file from its construction until it is closed, so that processes that plan at
+// the same time use the same plans, and do not disturb each other's measurements. Plans with the
+// same key may add in different orders, and then give different last bits. Internal to the engine.
 #pragma once
 
 #include <map>
 #include <optional>
 #include <string>
 
+#include "common/base/clock.h"
+#include "common/base/folder_lock.h"
 #include "common/base/status.h"
 
 namespace tern::engine {
 
 class PlanStore {
  public:
-  // Reads the file. The store is empty if the file does not exist or is not in this format.
-  explicit PlanStore(std::string path);
+  // How long a store waits for the lock.
+  static constexpr Time kMaxWait = std::chrono::minutes(2);
+
+  // Locks and reads the file. The store is empty if the file does not exist or is not in this
+  // format. If another store does not release the lock within `max_wait`, or the folder cannot be
+  // locked, goes on without the lock.
+  explicit PlanStore(std::string path, Time max_wait = kMaxWait);
   // Returns $XDG_CACHE_HOME/tern/plans.json or, if that variable is not an absolute path,
   // ~/.cache/tern/plans.json. Returns "" if there is no home folder either; a store with the path
   // "" is never written.
@@ -23,13 +33,15 @@ class PlanStore {
 
   // Returns the plan with this key, if there is one.
   std::optional<std::string> Find(const std::string& key) const;
-  // Sets the plan of a key. The next Save writes it to the file.
+  // Sets the plan of a key. Close writes it to the file.
   void PutPlan(const std::string& key, const std::string& plan);
-  // Adds the new plans to the file. kCannotWrite if the file cannot be written.
-  Status Save();
+  // Adds the new plans to the file, and unlocks it. kCannotWrite if the file cannot be written.
+  // REQUIRES that PutPlan is not called afterwards.
+  Status Close();
 
  private:
   const std::string path_;
+  std::optional<FolderLock> lock_;
   std::map<std::string, std::string> plans_, unsaved_plans_;
 };
 

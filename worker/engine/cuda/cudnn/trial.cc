@@ -1,0 +1,199 @@
+#include "worker/engine/cuda/cudnn/trial.h"
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "common/base/clock.h"
+#include "kernels/device/tiling.h"
+#include "worker/engine/cuda/cudnn/graph.h"
+
+namespace tern::engine::cuda::cudnn {
+namespace {
+
+using kernels::DeviceType;
+
+constexpr size_t kMaxWorkspaceBytes = size_t{1} << 30;
+// A plan is timed kRounds times, each time over at most 8 runs and about 8 ms, but at least over one
+// run. More would take too long, because a net may have a thousand candidates.
+constexpr int kRounds = 3;
+constexpr float kMaxTimedRuns = 8, kMaxTimedMs = 8;
+// How long the GPU must compute until it is surely at its full clock rate.
+constexpr double kWarmUpSeconds = 0.1;
+
+// The bits of 1 in a type of images.
+uint32_t BitsOfOne(DeviceType type) {
+  switch (type) {
+    case DeviceType::kBfloat:
+      return 0x3F80;
+    case DeviceType::kHalf:
+      return 0x3C00;
+    case DeviceType::kFloat:
+      break;
+  }
+  return 0x3F800000;
+}
+
+// Returns `bytes` bytes of the numbers -1, 0 and 1 in no regular order.
+std::vector<uint8_t> SmallNumbers(DeviceType type, size_t bytes, uint32_t seed) {
+  const size_t size = kernels::BytesOf(type);
+  const uint32_t one = BitsOfOne(type), sign = 1u << (8 * size - 1);
+  std::vector<uint8_t> numbers(bytes);
+  uint32_t state = seed;
+  for (size_t i = 0; i + size <= bytes; i += size) {
+    state = state * 1664525 + 1013904223;
+    const uint32_t draw = state >> 30;
+    const uint32_t bits = draw == 0 ? one | sign : draw == 1 ? one : 0;
+    memcpy(numbers.data() + i, &bits, size);
+  }
+  return numbers;
+}
+
+// Whether two arrays have the same numbers. -0 equals 0.
+template <typename Bits>
+bool HaveSameNumbers(const std::vector<uint8_t>& a, const std::vector<uint8_t>& b) {
+  for (size_t i = 0; i < a.size(); i += sizeof(Bits)) {
+    Bits x, y;
+    memcpy(&x, a.data() + i, sizeof x);
+    memcpy(&y, b.data() + i, sizeof y);
+    const bool are_zero = ((x | y) & static_cast<Bits>(~Bits{0} >> 1)) == 0;
+    if (x != y && !are_zero) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Trial>> Trial::Make(kernels::DeviceStream stream, const ConvShape& shape,
+                                           ConvPass pass) {
+  std::unique_ptr<Trial> trial(new Trial(stream, shape, pass));
+  TERN_RETURN_IF_ERROR(trial->Allocate());
+  if (HasUnequalPadding(shape.slide)) TERN_RETURN_IF_ERROR(trial->PrepareCheck());
+  return trial;
+}
+
+Status Trial::Allocate() {
+  const kernels::DeviceSlide& slide = shape_.slide;
+  const size_t kernel_elements = size_t{slide.out.c} * (slide.in.c / shape_.groups) *
+                                 slide.window.rows.kernel * slide.window.columns.kernel;
+  for (const size_t num_elements :
+       {size_t{slide.in.size()}, kernel_elements, size_t{slide.out.size()}, size_t{slide.out.c}}) {
+    array_bytes_.push_back(num_elements * kernels::BytesOf(shape_.type));
+    auto memory = device::AllocateDevice(array_bytes_.back());
+    if (!memory.ok()) return memory.status();
+    memory_.push_back(std::move(*memory));
+  }
+  return Ok();
+}
+
+Status Trial::PrepareCheck() {
+  for (uint32_t i = 0; i < memory_.size(); ++i) {
+    const std::vector<uint8_t> numbers = SmallNumbers(shape_.type, array_bytes_[i], i);
+    auto memory = device::AllocateDevice(numbers.data(), numbers.size());
+    if (!memory.ok()) return memory.status();
+    memory_[i] = std::move(*memory);
+  }
+  const std::unique_ptr<ConvPlan> loops = MakeConvLoops()->Plan(shape_, pass_);
+  TERN_RETURN_IF_ERROR(loops->Run(stream_, data()));
+  auto result = ReadResult();
+  if (!result.ok()) return result.status();
+  expected_result_ = std::move(*result);
+  return Ok();
+}
+
+size_t Trial::ResultArray() const {
+  switch (pass_) {
+    case ConvPass::kBackwardData:
+      return 0;
+    case ConvPass::kBackwardWeights:
+      return 1;
+    case ConvPass::kForward:
+      break;
+  }
+  return 2;
+}
+
+Result<std::vector<uint8_t>> Trial::ReadResult() {
+  TERN_RETURN_IF_ERROR(Wait());
+  std::vector<uint8_t> result(array_bytes_[ResultArray()]);
+  TERN_RETURN_IF_ERROR(device::CheckCuda(cudaMemcpy(result.data(), memory_[ResultArray()].get(),
+                                                    result.size(), cudaMemcpyDeviceToHost),
+                                         "cudaMemcpy"));
+  return result;
+}
+
+ConvData Trial::data() const {
+  return {memory_[0].get(), memory_[1].get(), memory_[2].get(), memory_[3].get(), workspace_.get()};
+}
+
+Status Trial::Wait() {
+  return device::CheckCuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+}
+
+Status Trial::Run(ConvPlan* plan) {
+  if (plan->workspace_bytes() > kMaxWorkspaceBytes)
+    return Status(Code::kBadJob, "its workspace is too large");
+  workspace_.reset();
+  auto workspace = device::AllocateDevice(plan->workspace_bytes());
+  if (!workspace.ok()) return workspace.status();
+  workspace_ = std::move(*workspace);
+  TERN_RETURN_IF_ERROR(plan->Run(stream_, data()));
+  return expected_result_.empty() ? Wait() : CheckResult();
+}
+
+Status Trial::CheckResult() {
+  const auto result = ReadResult();
+  if (!result.ok()) return result.status();
+  const bool is_right = kernels::BytesOf(shape_.type) == 4
+                            ? HaveSameNumbers<uint32_t>(*result, expected_result_)
+                            : HaveSameNumbers<uint16_t>(*result, expected_result_);
+  return is_right ? Ok() : Status(Code::kBadJob, "its result is wrong");
+}
+
+// Times replays of captured runs, because the time of single launches of a short plan would mostly
+// be the host's. The least of several times is the one that is disturbed least.
+Result<float> Trial::MeasureTimeMs(ConvPlan* plan) {
+  const auto run_once = [&] { return plan->Run(stream_, data()); };
+  static const bool is_warm = [&] {
+    const Time begin = Now();
+    while (Seconds(Now() - begin) < kWarmUpSeconds && TimeMs(run_once).ok()) {
+    }
+    return true;
+  }();
+  static_cast<void>(is_warm);
+  const Result<float> once_ms = TimeMs(run_once);
+  if (!once_ms.ok()) return once_ms;
+  const auto runs = static_cast<int>(std::clamp(kMaxTimedMs / *once_ms, 1.0f, kMaxTimedRuns));
+  const auto graph = device::Graph::Capture(stream_, [&] {
+    for (int run = 0; run < runs; ++run) TERN_RETURN_IF_ERROR(run_once());
+    return Ok();
+  });
+  if (!graph.ok()) return once_ms;
+  float least_ms = *once_ms;
+  for (int round = 0; round < kRounds; ++round) {
+    const Result<float> total_ms = TimeMs([&] { return (*graph)->Launch(stream_); });
+    if (!total_ms.ok()) return total_ms;
+    least_ms = std::min(least_ms, *total_ms / static_cast<float>(runs));
+  }
+  return least_ms;
+}
+
+Result<float> Trial::TimeMs(const std::function<Status()>& launch) {
+  struct Timer {
+    Timer() { cudaEventCreate(&event); }
+    ~Timer() { cudaEventDestroy(event); }
+    cudaEvent_t event = nullptr;
+  } begin, end;
+  float time_ms = 0;
+  TERN_RETURN_IF_ERROR(device::CheckCuda(cudaEventRecord(begin.event, stream_), "cudaEventRecord"));
+  TERN_RETURN_IF_ERROR(launch());
+  TERN_RETURN_IF_ERROR(device::CheckCuda(cudaEventRecord(end.event, stream_), "cudaEventRecord"));
+  TERN_RETURN_IF_ERROR(device::CheckCuda(cudaEventSynchronize(end.event), "cudaEventSynchronize"));
+  TERN_RETURN_IF_ERROR(device::CheckCuda(cudaEventElapsedTime(&time_ms, begin.event, end.event),
+                                         "cudaEventElapsedTime"));
+  return time_ms;
+}
+
+}  // namespace tern::engine::cuda::cudnn
