@@ -26,9 +26,9 @@ __device__ uint32_t KernelIndexOf(uint32_t i, const WeightArray& array) {
   return (output * array.taps + tap) * array.inputs + input;
 }
 
-// Calls store(array, i, load(array, i)) for each weight i of this thread block. Neighbouring threads
-// get neighbouring weights. A thread loads all its weights before it stores the first, so that the
-// latencies of the loads overlap.
+// Calls store(array, i, load(array, i)) for each weight i of this thread block. Neighbouring
+// threads get neighbouring weights. A thread loads all its weights before it stores the first, so
+// that the latencies of the loads overlap.
 template <typename LoadWeight, typename StoreWeight>
 __device__ void ConvertWeightsOfBlock(const WeightTable& table, const LoadWeight& load,
                                       const StoreWeight& store) {

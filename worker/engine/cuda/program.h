@@ -2,7 +2,8 @@
 // arena). When the net is planned, layers append their launches (layer.h); then the program only
 // runs them. Internal to the engine. The order of calls:
 //
-//   { NewValue, NewArray, InPlaceOrNew, BeginLayer, Call, CallOperation, ConvertWeights, MarkRead }*
+//   { NewValue, NewArray, InPlaceOrNew, BeginLayer, Call, CallOperation, ConvertWeights,
+//     MarkRead }*
 //   -> EndForward -> { the same, MarkReady }* -> Bind -> { RunForward -> RunBackward? }*
 //
 // The list is divided into segments. If parameters and gradients are in host memory, the parameters
@@ -97,8 +98,8 @@ class Program {
                      const std::function<void(uint32_t p)>& ready);
 
  private:
-  // A launch, a conversion of weights or a mark. In a mark, `read_parameter` or `ready_parameter` is
-  // the number of a parameter.
+  // A launch, a conversion of weights or a mark. In a mark, `read_parameter` or `ready_parameter`
+  // is the number of a parameter.
   struct Step {
     std::vector<Value> values;
     Operation work;

@@ -16,8 +16,8 @@ namespace {
 using kernels::DeviceType;
 
 constexpr size_t kMaxWorkspaceBytes = size_t{1} << 30;
-// A plan is timed kRounds times, each time over at most 8 runs and about 8 ms, but at least over one
-// run. More would take too long, because a net may have a thousand candidates.
+// A plan is timed kRounds times, each time over at most 8 runs and about 8 ms, but at least over
+// one run. More would take too long, because a net may have a thousand candidates.
 constexpr int kRounds = 3;
 constexpr float kMaxTimedRuns = 8, kMaxTimedMs = 8;
 // How long the GPU must compute until it is surely at its full clock rate.

@@ -1,5 +1,5 @@
-// Runs plans of one pass of a convolution on arrays of its own, to find out whether they run, whether
-// their results are right, and how long they take. Internal to the engine.
+// Runs plans of one pass of a convolution on arrays of its own, to find out whether they run,
+// whether their results are right, and how long they take. Internal to the engine.
 #pragma once
 
 #include <memory>
