@@ -3,6 +3,8 @@
 // over the elements.
 #include <cuda_runtime.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "kernels/device/tiling.h"
@@ -38,7 +40,7 @@ struct MomentsSource {
       for (uint32_t k = 0; k < kCount; ++k) {
         const float deviation = v[k] - pivot[k];
         first[k] += deviation;
-        second[k] += deviation * deviation;
+        second[k] = fmaf(deviation, deviation, second[k]);
       }
     }
   };
@@ -53,7 +55,7 @@ struct MomentsSource {
 // repeats exactly this computation to find the sign of the output.
 struct Scaling {
   float scale, shift;
-  __device__ float operator()(float x) const { return scale * x + shift; }
+  __device__ float operator()(float x) const { return fmaf(scale, x, shift); }
 };
 // Loads scale and shift of channels [c, c + kCount).
 template <uint32_t kCount>
@@ -96,7 +98,7 @@ struct GradientsSource {
         if constexpr (!kAdded) out[k] = scaling[k](v[k]);
         if (source.has_relu && out[k] <= 0) d[k] = 0;
         first[k] += d[k];
-        second[k] += d[k] * (v[k] - mean[k]);
+        second[k] = fmaf(d[k], v[k] - mean[k], second[k]);
       }
       if constexpr (kAdded) Store<kCount>(d, source.g + i);
     }
@@ -190,7 +192,7 @@ struct InputGradientOp {
     float mean[kCount], slope[kCount], offset[kCount];
     __device__ float operator()(uint32_t k, float x, float dy) const {
       const float g = needs_mask && scaling[k](x) <= 0 ? 0 : dy;
-      return scaling[k].scale * g + (slope[k] * (x - mean[k]) + offset[k]);
+      return fmaf(scaling[k].scale, g, fmaf(slope[k], x - mean[k], offset[k]));
     }
   };
   __device__ ChannelView ViewOf(uint32_t c) const {
@@ -202,6 +204,18 @@ struct InputGradientOp {
     return view;
   }
 };
+
+constexpr uint32_t kMapThreads = 128;  // threads per block
+constexpr uint32_t kMapRows = 4;       // rows per thread
+
+// The threads of a block are arranged in rows, as in column_sums.cuh. Returns the threads per row:
+// the least power of 2 that is at least `num_packs`, but at most 32.
+uint32_t ThreadsAcross(uint32_t num_packs) { return std::min(std::bit_ceil(num_packs), 32u); }
+
+// How many rows of threads are needed for all packs of one row of the array.
+TERN_HOST_DEVICE uint32_t ColumnGroups(uint32_t num_packs, uint32_t threads_across) {
+  return (num_packs + threads_across - 1) / threads_across;
+}
 
 // Sets y to view(k, x...) for the elements i + k, i + element_step + k, ... of kRows rows, where k
 // goes from 0 to kCount - 1.
@@ -228,22 +242,22 @@ __device__ void MapRowsAt(uint64_t i, uint64_t element_step, const ChannelView& 
   }
 }
 
-// A thread processes the same channels of kRowsAtOnce rows, so that it loads the values of these
+// A thread processes the same channels of kMapRows rows, so that it loads the values of these
 // channels once.
 template <uint32_t kCount, typename Op, typename T, typename... X>
-__global__ void __launch_bounds__(kSumThreads)
+__global__ void __launch_bounds__(kMapThreads)
     MapRows(uint64_t rows, uint32_t channels, uint32_t threads_across, Op op, T* y, const X*... x) {
   const uint32_t num_groups = ColumnGroups(channels / kCount, threads_across),
-                 threads_down = kSumThreads / threads_across;
+                 threads_down = kMapThreads / threads_across;
   const uint32_t c =
       (blockIdx.x % num_groups * threads_across + threadIdx.x % threads_across) * kCount;
   if (c >= channels) return;
   const auto view = op.ViewOf(c);
   const uint64_t element_step = uint64_t{threads_down} * channels;
   uint64_t row =
-      uint64_t{blockIdx.x / num_groups} * threads_down * kRowsAtOnce + threadIdx.x / threads_across;
-  if (row + (kRowsAtOnce - 1) * threads_down < rows)
-    return MapRowsAt<kRowsAtOnce, kCount>(row * channels + c, element_step, view, y, x...);
+      uint64_t{blockIdx.x / num_groups} * threads_down * kMapRows + threadIdx.x / threads_across;
+  if (row + (kMapRows - 1) * threads_down < rows)
+    return MapRowsAt<kMapRows, kCount>(row * channels + c, element_step, view, y, x...);
   for (; row < rows; row += threads_down)
     MapRowsAt<1, kCount>(row * channels + c, element_step, view, y, x...);
 }
@@ -253,10 +267,10 @@ __global__ void __launch_bounds__(kSumThreads)
 template <uint32_t kCount, typename Op, typename T, typename... X>
 int Map(DeviceStream stream, const DeviceNorm& norm, const Op& op, T* y, const X*... x) {
   const uint32_t num_packs = norm.channels / kCount, threads_across = ThreadsAcross(num_packs);
-  const uint64_t rows_at_once = uint64_t{kSumThreads} / threads_across * kRowsAtOnce;
+  const uint64_t rows_at_once = uint64_t{kMapThreads} / threads_across * kMapRows;
   const auto blocks = static_cast<uint32_t>((norm.rows + rows_at_once - 1) / rows_at_once);
   return Launch(MapRows<kCount, Op, T, X...>, blocks * ColumnGroups(num_packs, threads_across),
-                kSumThreads, stream, norm.rows, norm.channels, threads_across, op, y, x...);
+                kMapThreads, stream, norm.rows, norm.channels, threads_across, op, y, x...);
 }
 
 // The backward pass. kAdded: the forward pass added an input before a ReLU.
@@ -268,7 +282,7 @@ int Backward(DeviceStream stream, const DeviceNorm& norm, const DeviceNormState&
   const GradientsSource<T, kCount, kAdded> source{
       state, norm.has_relu, x, dy, static_cast<const T*>(arrays.y), g};
   const int error =
-      SumColumns<kCount>(stream, norm.rows, norm.channels, source, state.partial_sums, gradients);
+      SumColumns<kCount>(stream, norm.rows, norm.channels, source, state.workspace, gradients);
   if (error != 0) return error;
   const InputGradientOp<kCount> gradient_op{state, gradients.slope, gradients.offset,
                                             norm.has_relu && !kAdded};
@@ -285,7 +299,7 @@ int BatchNormForwardOnDevice(DeviceStream stream, DeviceType type, const DeviceN
     const ScaleSetter<T> set_scale{norm, state, is_training, input};
     const int error = is_training ? SumColumns<kCount>(stream, norm.rows, norm.channels,
                                                        MomentsSource<T, kCount>{input},
-                                                       state.partial_sums, set_scale)
+                                                       state.workspace, set_scale)
                                   : ForEach(stream, norm.channels, set_scale);
     if (error != 0) return error;
     const OutputOp<kCount> output_op{state, norm.has_relu};
