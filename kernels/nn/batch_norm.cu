@@ -180,24 +180,24 @@ struct ParameterGradients {
 };
 
 // Computes dx = scale g + (slope (x - mean) + offset) of one element. Subtracting the mean first
-// avoids cancellation for large means.
-template <uint32_t kCount>
+// avoids cancellation for large means. kMasks: the second input is dy, and the ReLU's mask gives
+// g; otherwise, the second input is g.
+template <uint32_t kCount, bool kMasks>
 struct InputGradientOp {
   DeviceNormState state;
   const float *slope, *offset;
-  bool needs_mask;  // true: the second input is dy, and the ReLU's mask gives g; false: it is g
   struct ChannelView {
-    bool needs_mask;
-    Scaling scaling[kCount];
+    float scale[kCount], shift[kMasks ? kCount : 1];
     float mean[kCount], slope[kCount], offset[kCount];
-    __device__ float operator()(uint32_t k, float x, float dy) const {
-      const float g = needs_mask && scaling[k](x) <= 0 ? 0 : dy;
-      return fmaf(scaling[k].scale, g, fmaf(slope[k], x - mean[k], offset[k]));
+    __device__ float operator()(uint32_t k, float x, float g) const {
+      if constexpr (kMasks) g = Scaling{scale[k], shift[k]}(x) <= 0 ? 0 : g;
+      return fmaf(scale[k], g, fmaf(slope[k], x - mean[k], offset[k]));
     }
   };
   __device__ ChannelView ViewOf(uint32_t c) const {
-    ChannelView view{needs_mask, {}, {}, {}, {}};
-    LoadScaling<kCount>(state, c, view.scaling);
+    ChannelView view;
+    LoadChannelValues<kCount>(state.scale + c, view.scale);
+    if constexpr (kMasks) LoadChannelValues<kCount>(state.shift + c, view.shift);
     LoadChannelValues<kCount>(state.mean + c, view.mean);
     LoadChannelValues<kCount>(slope + c, view.slope);
     LoadChannelValues<kCount>(offset + c, view.offset);
@@ -206,7 +206,7 @@ struct InputGradientOp {
 };
 
 constexpr uint32_t kMapThreads = 128;  // threads per block
-constexpr uint32_t kMapRows = 4;       // rows per thread
+constexpr uint32_t kMapRows = 4;       // rows that a thread processes at once
 
 // The threads of a block are arranged in rows, as in column_sums.cuh. Returns the threads per row:
 // the least power of 2 that is at least `num_packs`, but at most 32.
@@ -217,20 +217,21 @@ TERN_HOST_DEVICE uint32_t ColumnGroups(uint32_t num_packs, uint32_t threads_acro
   return (num_packs + threads_across - 1) / threads_across;
 }
 
-// Sets y to view(k, x...) for the elements i + k, i + element_step + k, ... of kRows rows, where k
-// goes from 0 to kCount - 1.
-template <uint32_t kRows, uint32_t kCount, typename ChannelView, typename T, typename... X>
-__device__ void MapRowsAt(uint64_t i, uint64_t element_step, const ChannelView& view, T* y,
-                          const X*... x) {
+// Sets y to view(k, x...) for the elements i + k, i + element_step + k, ... of kMapRows rows, where
+// k goes from 0 to kCount - 1. These rows are 0, row_step, ...; only rows below num_rows exist.
+template <uint32_t kCount, typename ChannelView, typename T, typename... X>
+__device__ void MapRowsAt(uint64_t i, uint64_t element_step, uint64_t num_rows, uint32_t row_step,
+                          const ChannelView& view, T* y, const X*... x) {
   constexpr uint32_t kInputs = sizeof...(X);
-  Raw<T, kCount> raw[kRows][kInputs];
+  Raw<T, kCount> raw[kMapRows][kInputs];
 #pragma unroll
-  for (uint32_t r = 0; r < kRows; ++r) {
+  for (uint32_t r = 0; r < kMapRows; ++r) {
     uint32_t n = 0;
-    ((raw[r][n++] = LoadRaw<kCount>(x + i + r * element_step)), ...);
+    if (r * row_step < num_rows) ((raw[r][n++] = LoadRaw<kCount>(x + i + r * element_step)), ...);
   }
 #pragma unroll
-  for (uint32_t r = 0; r < kRows; ++r) {
+  for (uint32_t r = 0; r < kMapRows; ++r) {
+    if (r * row_step >= num_rows) continue;
     float in[kInputs][kCount], out[kCount];
     for (uint32_t n = 0; n < kInputs; ++n) AsFloats<T, kCount>(raw[r][n], in[n]);
 #pragma unroll
@@ -251,15 +252,11 @@ __global__ void __launch_bounds__(kMapThreads)
                  threads_down = kMapThreads / threads_across;
   const uint32_t c =
       (blockIdx.x % num_groups * threads_across + threadIdx.x % threads_across) * kCount;
-  if (c >= channels) return;
-  const auto view = op.ViewOf(c);
-  const uint64_t element_step = uint64_t{threads_down} * channels;
-  uint64_t row =
+  const uint64_t row =
       uint64_t{blockIdx.x / num_groups} * threads_down * kMapRows + threadIdx.x / threads_across;
-  if (row + (kMapRows - 1) * threads_down < rows)
-    return MapRowsAt<kMapRows, kCount>(row * channels + c, element_step, view, y, x...);
-  for (; row < rows; row += threads_down)
-    MapRowsAt<1, kCount>(row * channels + c, element_step, view, y, x...);
+  if (c >= channels || row >= rows) return;
+  MapRowsAt<kCount>(row * channels + c, uint64_t{threads_down} * channels, rows - row, threads_down,
+                    op.ViewOf(c), y, x...);
 }
 
 // Sets y[i] to op.ViewOf(c)(k, x[i]...) for all elements i, where element i belongs to channel
@@ -284,9 +281,14 @@ int Backward(DeviceStream stream, const DeviceNorm& norm, const DeviceNormState&
   const int error =
       SumColumns<kCount>(stream, norm.rows, norm.channels, source, state.workspace, gradients);
   if (error != 0) return error;
-  const InputGradientOp<kCount> gradient_op{state, gradients.slope, gradients.offset,
-                                            norm.has_relu && !kAdded};
-  return Map<kCount>(stream, norm, gradient_op, dx, x, kAdded ? static_cast<const T*>(g) : dy);
+  if (norm.has_relu && !kAdded) {
+    return Map<kCount>(stream, norm,
+                       InputGradientOp<kCount, true>{state, gradients.slope, gradients.offset}, dx,
+                       x, dy);
+  }
+  return Map<kCount>(stream, norm,
+                     InputGradientOp<kCount, false>{state, gradients.slope, gradients.offset}, dx,
+                     x, kAdded ? static_cast<const T*>(g) : dy);
 }
 
 }  // namespace
