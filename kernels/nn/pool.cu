@@ -138,17 +138,29 @@ struct MaxForward {
   }
 };
 
+// A thread computes the gradients of kBackwardColumns neighbouring columns, so that it finds its
+// position and rows once.
+constexpr uint32_t kBackwardColumns = 4;
+
 template <typename T, uint32_t kCount>
 struct MaxBackward {
   DeviceSlide slide;
+  DeviceImages threads;  // `slide.in` with runs of kBackwardColumns columns instead of columns
   const T* dy;
   const uint16_t* winner;
   T* dx;
 
   __device__ void operator()(uint64_t i) const {
-    const ChannelPosition position = PositionOf<kCount>(i, slide.in);
+    ChannelPosition position = PositionOf<kCount>(i, threads);
+    position.w *= kBackwardColumns;
+    const Span rows = OutputsOf(slide.window.rows, position.h, slide.out.h);
+#pragma unroll 1
+    for (uint32_t j = 0; j < kBackwardColumns && position.w < slide.in.w; ++j, ++position.w)
+      StoreGradient(position, rows);
+  }
+  // `rows` are the output rows that read the position.
+  __device__ void StoreGradient(const ChannelPosition& position, const Span& rows) const {
     const DeviceAxis &h_axis = slide.window.rows, &w_axis = slide.window.columns;
-    const Span rows = OutputsOf(h_axis, position.h, slide.out.h);
     const Span columns = OutputsOf(w_axis, position.w, slide.out.w);
     float sum[kCount] = {}, gradient[kCount];
     uint16_t winner_taps[kCount];
@@ -163,7 +175,7 @@ struct MaxBackward {
         for (uint32_t k = 0; k < kCount; ++k) sum[k] += winner_taps[k] == tap ? gradient[k] : 0;
       }
     }
-    Store<kCount>(sum, dx + i * kCount);
+    Store<kCount>(sum, dx + IndexOf(position, slide.in));
   }
 };
 
@@ -300,9 +312,11 @@ int MaxPoolForwardOnDevice(DeviceStream stream, DeviceType type, const DeviceSli
 int MaxPoolBackwardOnDevice(DeviceStream stream, DeviceType type, const DeviceSlide& slide,
                             const void* dy, const uint16_t* winner, void* dx) {
   return DispatchTypeAndPack(type, slide.in.c, [&]<typename T, uint32_t kCount>() {
-    return ForEach(
-        stream, slide.in.size() / kCount,
-        MaxBackward<T, kCount>{slide, static_cast<const T*>(dy), winner, static_cast<T*>(dx)});
+    DeviceImages threads = slide.in;
+    threads.w = (threads.w + kBackwardColumns - 1) / kBackwardColumns;
+    return ForEach(stream, threads.size() / kCount,
+                   MaxBackward<T, kCount>{slide, threads, static_cast<const T*>(dy), winner,
+                                          static_cast<T*>(dx)});
   });
 }
 
