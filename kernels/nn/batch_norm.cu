@@ -3,6 +3,8 @@
 // over the elements.
 #include <cuda_runtime.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "kernels/device/tiling.h"
@@ -38,7 +40,7 @@ struct MomentsSource {
       for (uint32_t k = 0; k < kCount; ++k) {
         const float deviation = v[k] - pivot[k];
         first[k] += deviation;
-        second[k] += deviation * deviation;
+        second[k] = fmaf(deviation, deviation, second[k]);
       }
     }
   };
@@ -53,7 +55,7 @@ struct MomentsSource {
 // repeats exactly this computation to find the sign of the output.
 struct Scaling {
   float scale, shift;
-  __device__ float operator()(float x) const { return scale * x + shift; }
+  __device__ float operator()(float x) const { return fmaf(scale, x, shift); }
 };
 // Loads scale and shift of channels [c, c + kCount).
 template <uint32_t kCount>
@@ -96,7 +98,7 @@ struct GradientsSource {
         if constexpr (!kAdded) out[k] = scaling[k](v[k]);
         if (source.has_relu && out[k] <= 0) d[k] = 0;
         first[k] += d[k];
-        second[k] += d[k] * (v[k] - mean[k]);
+        second[k] = fmaf(d[k], v[k] - mean[k], second[k]);
       }
       if constexpr (kAdded) Store<kCount>(d, source.g + i);
     }
@@ -178,24 +180,24 @@ struct ParameterGradients {
 };
 
 // Computes dx = scale g + (slope (x - mean) + offset) of one element. Subtracting the mean first
-// avoids cancellation for large means.
-template <uint32_t kCount>
+// avoids cancellation for large means. kMasks: the second input is dy, and the ReLU's mask gives
+// g; otherwise, the second input is g.
+template <uint32_t kCount, bool kMasks>
 struct InputGradientOp {
   DeviceNormState state;
   const float *slope, *offset;
-  bool needs_mask;  // true: the second input is dy, and the ReLU's mask gives g; false: it is g
   struct ChannelView {
-    bool needs_mask;
-    Scaling scaling[kCount];
+    float scale[kCount], shift[kMasks ? kCount : 1];
     float mean[kCount], slope[kCount], offset[kCount];
-    __device__ float operator()(uint32_t k, float x, float dy) const {
-      const float g = needs_mask && scaling[k](x) <= 0 ? 0 : dy;
-      return scaling[k].scale * g + (slope[k] * (x - mean[k]) + offset[k]);
+    __device__ float operator()(uint32_t k, float x, float g) const {
+      if constexpr (kMasks) g = Scaling{scale[k], shift[k]}(x) <= 0 ? 0 : g;
+      return fmaf(scale[k], g, fmaf(slope[k], x - mean[k], offset[k]));
     }
   };
   __device__ ChannelView ViewOf(uint32_t c) const {
-    ChannelView view{needs_mask, {}, {}, {}, {}};
-    LoadScaling<kCount>(state, c, view.scaling);
+    ChannelView view;
+    LoadChannelValues<kCount>(state.scale + c, view.scale);
+    if constexpr (kMasks) LoadChannelValues<kCount>(state.shift + c, view.shift);
     LoadChannelValues<kCount>(state.mean + c, view.mean);
     LoadChannelValues<kCount>(slope + c, view.slope);
     LoadChannelValues<kCount>(offset + c, view.offset);
@@ -203,20 +205,33 @@ struct InputGradientOp {
   }
 };
 
-// Sets y to view(k, x...) for the elements i + k, i + element_step + k, ... of kRows rows, where k
-// goes from 0 to kCount - 1.
-template <uint32_t kRows, uint32_t kCount, typename ChannelView, typename T, typename... X>
-__device__ void MapRowsAt(uint64_t i, uint64_t element_step, const ChannelView& view, T* y,
-                          const X*... x) {
+constexpr uint32_t kMapThreads = 128;  // threads per block
+constexpr uint32_t kMapRows = 4;       // rows that a thread processes at once
+
+// The threads of a block are arranged in rows, as in column_sums.cuh. Returns the threads per row:
+// the least power of 2 that is at least `num_packs`, but at most 32.
+uint32_t ThreadsAcross(uint32_t num_packs) { return std::min(std::bit_ceil(num_packs), 32u); }
+
+// How many rows of threads are needed for all packs of one row of the array.
+TERN_HOST_DEVICE uint32_t ColumnGroups(uint32_t num_packs, uint32_t threads_across) {
+  return (num_packs + threads_across - 1) / threads_across;
+}
+
+// Sets y to view(k, x...) for the elements i + k, i + element_step + k, ... of kMapRows rows, where
+// k goes from 0 to kCount - 1. These rows are 0, row_step, ...; only rows below num_rows exist.
+template <uint32_t kCount, typename ChannelView, typename T, typename... X>
+__device__ void MapRowsAt(uint64_t i, uint64_t element_step, uint64_t num_rows, uint32_t row_step,
+                          const ChannelView& view, T* y, const X*... x) {
   constexpr uint32_t kInputs = sizeof...(X);
-  Raw<T, kCount> raw[kRows][kInputs];
+  Raw<T, kCount> raw[kMapRows][kInputs];
 #pragma unroll
-  for (uint32_t r = 0; r < kRows; ++r) {
+  for (uint32_t r = 0; r < kMapRows; ++r) {
     uint32_t n = 0;
-    ((raw[r][n++] = LoadRaw<kCount>(x + i + r * element_step)), ...);
+    if (r * row_step < num_rows) ((raw[r][n++] = LoadRaw<kCount>(x + i + r * element_step)), ...);
   }
 #pragma unroll
-  for (uint32_t r = 0; r < kRows; ++r) {
+  for (uint32_t r = 0; r < kMapRows; ++r) {
+    if (r * row_step >= num_rows) continue;
     float in[kInputs][kCount], out[kCount];
     for (uint32_t n = 0; n < kInputs; ++n) AsFloats<T, kCount>(raw[r][n], in[n]);
 #pragma unroll
@@ -228,24 +243,20 @@ __device__ void MapRowsAt(uint64_t i, uint64_t element_step, const ChannelView& 
   }
 }
 
-// A thread processes the same channels of kRowsAtOnce rows, so that it loads the values of these
+// A thread processes the same channels of kMapRows rows, so that it loads the values of these
 // channels once.
 template <uint32_t kCount, typename Op, typename T, typename... X>
-__global__ void __launch_bounds__(kSumThreads)
+__global__ void __launch_bounds__(kMapThreads)
     MapRows(uint64_t rows, uint32_t channels, uint32_t threads_across, Op op, T* y, const X*... x) {
   const uint32_t num_groups = ColumnGroups(channels / kCount, threads_across),
-                 threads_down = kSumThreads / threads_across;
+                 threads_down = kMapThreads / threads_across;
   const uint32_t c =
       (blockIdx.x % num_groups * threads_across + threadIdx.x % threads_across) * kCount;
-  if (c >= channels) return;
-  const auto view = op.ViewOf(c);
-  const uint64_t element_step = uint64_t{threads_down} * channels;
-  uint64_t row =
-      uint64_t{blockIdx.x / num_groups} * threads_down * kRowsAtOnce + threadIdx.x / threads_across;
-  if (row + (kRowsAtOnce - 1) * threads_down < rows)
-    return MapRowsAt<kRowsAtOnce, kCount>(row * channels + c, element_step, view, y, x...);
-  for (; row < rows; row += threads_down)
-    MapRowsAt<1, kCount>(row * channels + c, element_step, view, y, x...);
+  const uint64_t row =
+      uint64_t{blockIdx.x / num_groups} * threads_down * kMapRows + threadIdx.x / threads_across;
+  if (c >= channels || row >= rows) return;
+  MapRowsAt<kCount>(row * channels + c, uint64_t{threads_down} * channels, rows - row, threads_down,
+                    op.ViewOf(c), y, x...);
 }
 
 // Sets y[i] to op.ViewOf(c)(k, x[i]...) for all elements i, where element i belongs to channel
@@ -253,10 +264,10 @@ __global__ void __launch_bounds__(kSumThreads)
 template <uint32_t kCount, typename Op, typename T, typename... X>
 int Map(DeviceStream stream, const DeviceNorm& norm, const Op& op, T* y, const X*... x) {
   const uint32_t num_packs = norm.channels / kCount, threads_across = ThreadsAcross(num_packs);
-  const uint64_t rows_at_once = uint64_t{kSumThreads} / threads_across * kRowsAtOnce;
+  const uint64_t rows_at_once = uint64_t{kMapThreads} / threads_across * kMapRows;
   const auto blocks = static_cast<uint32_t>((norm.rows + rows_at_once - 1) / rows_at_once);
   return Launch(MapRows<kCount, Op, T, X...>, blocks * ColumnGroups(num_packs, threads_across),
-                kSumThreads, stream, norm.rows, norm.channels, threads_across, op, y, x...);
+                kMapThreads, stream, norm.rows, norm.channels, threads_across, op, y, x...);
 }
 
 // The backward pass. kAdded: the forward pass added an input before a ReLU.
@@ -268,11 +279,16 @@ int Backward(DeviceStream stream, const DeviceNorm& norm, const DeviceNormState&
   const GradientsSource<T, kCount, kAdded> source{
       state, norm.has_relu, x, dy, static_cast<const T*>(arrays.y), g};
   const int error =
-      SumColumns<kCount>(stream, norm.rows, norm.channels, source, state.partial_sums, gradients);
+      SumColumns<kCount>(stream, norm.rows, norm.channels, source, state.workspace, gradients);
   if (error != 0) return error;
-  const InputGradientOp<kCount> gradient_op{state, gradients.slope, gradients.offset,
-                                            norm.has_relu && !kAdded};
-  return Map<kCount>(stream, norm, gradient_op, dx, x, kAdded ? static_cast<const T*>(g) : dy);
+  if (norm.has_relu && !kAdded) {
+    return Map<kCount>(stream, norm,
+                       InputGradientOp<kCount, true>{state, gradients.slope, gradients.offset}, dx,
+                       x, dy);
+  }
+  return Map<kCount>(stream, norm,
+                     InputGradientOp<kCount, false>{state, gradients.slope, gradients.offset}, dx,
+                     x, kAdded ? static_cast<const T*>(g) : dy);
 }
 
 }  // namespace
@@ -285,7 +301,7 @@ int BatchNormForwardOnDevice(DeviceStream stream, DeviceType type, const DeviceN
     const ScaleSetter<T> set_scale{norm, state, is_training, input};
     const int error = is_training ? SumColumns<kCount>(stream, norm.rows, norm.channels,
                                                        MomentsSource<T, kCount>{input},
-                                                       state.partial_sums, set_scale)
+                                                       state.workspace, set_scale)
                                   : ForEach(stream, norm.channels, set_scale);
     if (error != 0) return error;
     const OutputOp<kCount> output_op{state, norm.has_relu};

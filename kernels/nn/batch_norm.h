@@ -22,6 +22,7 @@
 
 #include <cstddef>
 
+#include "kernels/nn/column_sums.h"
 #include "kernels/nn/device_images.h"
 
 namespace tern::kernels {
@@ -78,14 +79,13 @@ struct DeviceNorm {
   double momentum = 0;    // the weight of the batch in the running moments
   bool has_relu = false;  // whether a ReLU follows
 };
-// Arrays with one number per channel; only `partial_sums`, memory for intermediate results, has
-// 2 * PartialsOf(rows) numbers per channel. `inverse` is 1 / d. `mean`, `scale` and `shift` are
-// aligned to 16 bytes.
+// Arrays with one number per channel, and memory for sums of columns. `inverse` is 1 / d. `mean`,
+// `scale` and `shift` are aligned to 16 bytes.
 struct DeviceNormState {
   const float *gamma = nullptr, *beta = nullptr;
   float *running_mean = nullptr, *running_variance = nullptr;
   float *mean = nullptr, *scale = nullptr, *shift = nullptr, *inverse = nullptr;
-  double* partial_sums = nullptr;
+  ColumnWorkspace workspace = {};
 };
 // Computes y from x and r; `r` may be null. In training, normalizes with the moments of the batch
 // and updates the running moments; otherwise, normalizes with the running moments.

@@ -251,11 +251,11 @@ int ConvBackwardWeightsOnDevice(DeviceStream stream, DeviceType type, const Devi
 }
 
 int ColumnSumsOnDevice(DeviceStream stream, DeviceType type, const void* x, uint64_t rows,
-                       uint32_t columns, const DeviceStep* step, double* partial_sums,
+                       uint32_t columns, const DeviceStep* step, const ColumnWorkspace& workspace,
                        float* sums) {
   return DispatchTypeAndPack(type, columns, [&]<typename T, uint32_t kCount>() {
     return SumColumns<kCount>(stream, rows, columns,
-                              ColumnsSource<T, kCount>{static_cast<const T*>(x)}, partial_sums,
+                              ColumnsSource<T, kCount>{static_cast<const T*>(x)}, workspace,
                               StoreSum{step, sums});
   });
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "kernels/nn/column_sums.h"
 #include "kernels/nn/device_images.h"
 
 namespace tern::kernels {
@@ -21,9 +22,9 @@ namespace tern::kernels {
                                               const void* x, const void* dy, void* weight_gradient);
 
 // Sets sums[c] to the sum of x[row, c] over all rows, divided by the loss scale, which is the
-// gradient of a bias. `partial_sums` is device memory for 2 * columns * PartialsOf(rows) numbers.
+// gradient of a bias.
 [[nodiscard]] int ColumnSumsOnDevice(DeviceStream stream, DeviceType type, const void* x,
                                      uint64_t rows, uint32_t columns, const DeviceStep* step,
-                                     double* partial_sums, float* sums);
+                                     const ColumnWorkspace& workspace, float* sums);
 
 }  // namespace tern::kernels

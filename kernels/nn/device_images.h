@@ -3,7 +3,6 @@
 // order that does not depend on the device, so that two runs give the same bits.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -53,11 +52,5 @@ struct DeviceSlide {
   DeviceImages in, out;
   DeviceWindow window;
 };
-
-// The number of partial sums into which the sum of a column of `rows` elements is divided.
-constexpr uint32_t PartialsOf(uint64_t rows) {
-  constexpr uint64_t kRowsPerSum = 128, kMaxSums = 512;
-  return static_cast<uint32_t>(std::clamp<uint64_t>(rows / kRowsPerSum, 1, kMaxSums));
-}
 
 }  // namespace tern::kernels

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "kernels/nn/batch_norm.h"
+#include "kernels/nn/column_sums.h"
 #include "kernels/nn/conv.h"
 #include "kernels/nn/device_images.h"
 #include "kernels/nn/elementwise.h"
@@ -54,6 +55,25 @@ class TypedArray {
   DeviceArray<uint8_t> bytes_;
 };
 
+// Memory for sums of columns. Expects that launches leave all counters at zero.
+class SumsMemory {
+ public:
+  SumsMemory(uint64_t rows, uint32_t channels)
+      : partial_sums_(PartialSumsOf(rows, channels)),
+        counters_(std::vector<uint32_t>(CountersOf(channels))) {}
+  ~SumsMemory() {
+    for (const uint32_t counter : counters_.Read()) EXPECT_EQ(counter, 0);
+  }
+  SumsMemory(const SumsMemory&) = delete;
+  SumsMemory& operator=(const SumsMemory&) = delete;
+
+  ColumnWorkspace workspace() { return {partial_sums_.data(), counters_.data()}; }
+
+ private:
+  DeviceArray<double> partial_sums_;
+  DeviceArray<uint32_t> counters_;
+};
+
 class DeviceLayers : public testing::Test {
  protected:
   void SetUp() override {
@@ -90,10 +110,10 @@ class DeviceRows : public DeviceLayers, public testing::WithParamInterface<RowsC
 TEST_P(DeviceRows, SumsColumns) {
   const std::vector<float> x = SmallIntegers(size(), 1);
   TypedArray x_on_device(type_, x);
-  DeviceArray<double> partial_sums(2 * channels_ * PartialsOf(rows_));
+  SumsMemory memory(rows_, channels_);
   DeviceArray<float> sums(channels_);
   ASSERT_EQ(ColumnSumsOnDevice(nullptr, type_, x_on_device.data(), rows_, channels_, step_->data(),
-                               partial_sums.data(), sums.data()),
+                               memory.workspace(), sums.data()),
             0);
   std::vector<float> expected(channels_);
   for (size_t i = 0; i < size(); ++i) expected[i % channels_] += x[i];
@@ -111,13 +131,13 @@ void DeviceRows::ExpectNorm(bool has_relu, bool has_addend) {
   DeviceArray<float> gamma(gammas), beta(betas), running_mean(zeros), running_variance(gammas);
   DeviceArray<float> statistics(4 * channels_), sums(2 * channels_), dgamma(channels_);
   DeviceArray<float> dbeta(channels_);
-  DeviceArray<double> partial_sums(2 * channels_ * PartialsOf(rows_));
+  SumsMemory memory(rows_, channels_);
   DeviceNormState state{gamma.data(), beta.data(), running_mean.data(), running_variance.data()};
   state.mean = statistics.data();
   state.scale = state.mean + channels_;
   state.shift = state.scale + channels_;
   state.inverse = state.shift + channels_;
-  state.partial_sums = partial_sums.data();
+  state.workspace = memory.workspace();
   ASSERT_EQ(BatchNormForwardOnDevice(nullptr, type_, norm, state, /*is_training=*/true, x.data(),
                                      has_addend ? addend.data() : nullptr, y.data()),
             0);
@@ -170,8 +190,10 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(RowsCase{"Floats", DeviceType::kFloat, 1201, 8},
                     // A thread sums only a limited number of rows in float; here it has more.
                     RowsCase{"FloatsOfManyChannels", DeviceType::kFloat, 603, 136},
+                    RowsCase{"FloatsOfManyRows", DeviceType::kFloat, 90000, 4},
+                    // The channels are divided into large groups, the last of which is not full.
+                    RowsCase{"BfloatsOfManyChannels", DeviceType::kBfloat, 300, 328},
                     RowsCase{"FloatsByThemselves", DeviceType::kFloat, 1201, 5},
-                    // There are so many partial sums that a block per channel adds them.
                     RowsCase{"Bfloats", DeviceType::kBfloat, 4500, 8},
                     RowsCase{"BfloatsOfThreePacks", DeviceType::kBfloat, 700, 24},
                     RowsCase{"Halves", DeviceType::kHalf, 999, 16}),

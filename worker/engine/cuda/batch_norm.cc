@@ -19,18 +19,17 @@ class BatchNorm : public Layer {
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
     const size_t array_bytes = size_t{spec_.output.c} * sizeof(float);
     state_ = program->NewArray(6 * array_bytes);
-    partial_sums_ = program->NewArray(size_t{2} * norm_.channels * kernels::PartialsOf(norm_.rows) *
-                                      sizeof(double));
+    counters_ = program->NewLastingArray(kernels::CountersOf(norm_.channels) * sizeof(uint32_t));
     input_ = inputs[0];
     output_ = program->NewValue(spec_.output);
-    std::vector<Value> values = {state_, partial_sums_, input_, output_};
+    std::vector<Value> values = {state_, NewPartialSums(program), counters_, input_, output_};
     if (AddsSecondInput()) values.push_back(inputs[1]);
     program->Call(
         "batch norm", values,
         [spec = spec_, norm = norm_, type = program->type()](auto stream, const auto& data) {
           return kernels::BatchNormForwardOnDevice(stream, type, norm, StateOf(spec, data),
-                                                   spec.is_training, data[2],
-                                                   data.size() > 4 ? data[4] : nullptr, data[3]);
+                                                   spec.is_training, data[3],
+                                                   data.size() > 5 ? data[5] : nullptr, data[4]);
         });
     return output_;
   }
@@ -43,17 +42,18 @@ class BatchNorm : public Layer {
     Value added_gradient = masks_gradient ? program->InPlaceOrNew(gradient) : gradient;
     added_gradient.is_shared |= AddsSecondInput();
     const Value input_gradient = program->InPlaceOrNew(added_gradient);
-    std::vector<Value> values = {state_, partial_sums_, input_, gradient, input_gradient};
+    std::vector<Value> values = {state_,   NewPartialSums(program), counters_, input_,
+                                 gradient, input_gradient};
     if (masks_gradient) values.insert(values.end(), {output_, added_gradient});
     program->Call("batch norm, backward", values,
                   [spec = spec_, norm = norm_, type = program->type(), step = step_](
                       auto stream, const auto& data) {
-                    kernels::DeviceNormBackward norm_arrays{data[2], data[3]};
-                    if (data.size() > 5) norm_arrays.y = data[5], norm_arrays.g = data[6];
+                    kernels::DeviceNormBackward norm_arrays{data[3], data[4]};
+                    if (data.size() > 6) norm_arrays.y = data[6], norm_arrays.g = data[7];
                     const kernels::DeviceNormState state = StateOf(spec, data);
                     return kernels::BatchNormBackwardOnDevice(
                         stream, type, norm, state, norm_arrays, step, state.inverse + norm.channels,
-                        data[4], spec.parameters[0].gradient, spec.parameters[1].gradient);
+                        data[5], spec.parameters[0].gradient, spec.parameters[1].gradient);
                   });
     std::vector<Value> gradients = {input_gradient};
     if (AddsSecondInput()) gradients.push_back(added_gradient);
@@ -65,8 +65,12 @@ class BatchNorm : public Layer {
   // Whether the layer also adds a second input.
   bool AddsSecondInput() const { return spec_.inputs.size() > 1; }
 
-  // Returns the parameters, statistics and state arrays of the norm. The first two values of each
-  // launch must be state_ and partial_sums_.
+  Value NewPartialSums(Program* program) const {
+    return program->NewArray(kernels::PartialSumsOf(norm_.rows, norm_.channels) * sizeof(double));
+  }
+
+  // Returns the parameters, statistics and state arrays of the norm. The first three values of each
+  // launch must be state_, partial sums and counters_.
   static kernels::DeviceNormState StateOf(const LayerSpec& spec, const Program::Data& data) {
     kernels::DeviceNormState state;
     state.gamma = spec.parameters[0].values;
@@ -77,7 +81,7 @@ class BatchNorm : public Layer {
     state.scale = state.mean + spec.output.c;
     state.shift = state.scale + spec.output.c;
     state.inverse = state.shift + spec.output.c;
-    state.partial_sums = static_cast<double*>(data[1]);
+    state.workspace = {static_cast<double*>(data[1]), static_cast<uint32_t*>(data[2])};
     return state;
   }
 
@@ -85,8 +89,8 @@ class BatchNorm : public Layer {
   const kernels::DeviceNorm norm_;
   const kernels::DeviceStep* const step_;
   // state_ has six arrays with one float per channel: the mean, the scale, the shift, the inverse
-  // of the standard deviation, and two arrays of workspace. partial_sums_ is workspace, too.
-  Value state_, partial_sums_, input_, output_;
+  // of the standard deviation, and two arrays of workspace. counters_ are those of the sums.
+  Value state_, counters_, input_, output_;
 };
 
 }  // namespace

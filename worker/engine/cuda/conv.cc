@@ -92,13 +92,16 @@ class ConvOperation {
     if (!shape_.has_bias) return;
     const uint64_t rows = shape_.slide.out.pixels();
     const Value partial_sums =
-        program->NewArray(size_t{2} * outputs() * kernels::PartialsOf(rows) * sizeof(double));
-    program->Call("gradient of a bias", {gradient, partial_sums},
+        program->NewArray(kernels::PartialSumsOf(rows, outputs()) * sizeof(double));
+    const Value counters =
+        program->NewLastingArray(kernels::CountersOf(outputs()) * sizeof(uint32_t));
+    program->Call("gradient of a bias", {gradient, partial_sums, counters},
                   [rows, columns = outputs(), bias_gradient = spec_.parameters[1].gradient,
                    type = program->type(), step = inputs_.step](auto stream, const auto& data) {
-                    return kernels::ColumnSumsOnDevice(stream, type, data[0], rows, columns, step,
-                                                       static_cast<double*>(data[1]),
-                                                       bias_gradient);
+                    return kernels::ColumnSumsOnDevice(
+                        stream, type, data[0], rows, columns, step,
+                        {static_cast<double*>(data[1]), static_cast<uint32_t*>(data[2])},
+                        bias_gradient);
                   });
   }
 

@@ -22,6 +22,12 @@ Value Program::NewValue(const models::ImageDims& image) {
 
 Value Program::NewArray(size_t bytes) { return {{}, plan_.AddBuffer(bytes)}; }
 
+Value Program::NewLastingArray(size_t bytes) {
+  const Value array = NewArray(bytes);
+  lasting_buffers_.push_back(array.buffer);
+  return array;
+}
+
 void Program::Call(const char* what, const std::vector<Value>& values, Kernel kernel) {
   Append(values,
          [name = where_ + ", " + what, kernel = std::move(kernel)](auto stream, const Data& data) {
@@ -58,7 +64,11 @@ Status Program::Bind(const std::vector<size_t>& parameter_bytes, const kernels::
   CutBackward(parameter_bytes);
   for (const auto* segments : {&forward_segments_, &backward_segments_})
     for (const Segment& segment : *segments) RecordConversions(segment);
-  auto arena = device::AllocateDevice(plan_.AssignOffsets());
+  for (const int buffer : lasting_buffers_) {
+    plan_.RecordUse(buffer, 0);
+    plan_.RecordUse(buffer, static_cast<int>(steps_.size()));
+  }
+  auto arena = device::AllocateDevice(plan_.AssignOffsets());  // All bytes are zero.
   if (!arena.ok()) return arena.status();
   arena_ = std::move(*arena);
   for (Step& bound_step : steps_) {

@@ -2,8 +2,8 @@
 // arena). When the net is planned, layers append their launches (layer.h); then the program only
 // runs them. Internal to the engine. The order of calls:
 //
-//   { NewValue, NewArray, InPlaceOrNew, BeginLayer, Call, CallOperation, ConvertWeights,
-//     MarkRead }*
+//   { NewValue, NewArray, NewLastingArray, InPlaceOrNew, BeginLayer, Call, CallOperation,
+//     ConvertWeights, MarkRead }*
 //   -> EndForward -> { the same, MarkReady }* -> Bind -> { RunForward -> RunBackward? }*
 //
 // The list is divided into segments. If parameters and gradients are in host memory, the parameters
@@ -65,6 +65,9 @@ class Program {
   kernels::DeviceType type() const { return type_; }  // The type of stored images.
   Value NewValue(const models::ImageDims& image);
   Value NewArray(size_t bytes);
+  // Returns a new array that no other buffer overlaps, so that its contents stay intact from one
+  // run to the next. All its bytes are zero before the first run.
+  Value NewLastingArray(size_t bytes);
   // Returns where an element-wise launch on `value` writes its result: a new buffer if `value` is
   // shared, else `value` itself.
   Value InPlaceOrNew(const Value& value) { return value.is_shared ? NewValue(value.image) : value; }
@@ -138,6 +141,7 @@ class Program {
   const kernels::DeviceType type_;
   std::string where_ = "the net";
   MemoryPlan plan_;
+  std::vector<int> lasting_buffers_;  // The numbers of the buffers of lasting arrays.
   std::vector<Step> steps_;
   size_t backward_begin_ = 0;  // The number of the first step of the backward pass.
   std::vector<Segment> forward_segments_, backward_segments_;
