@@ -36,7 +36,8 @@ std::vector<Stats> StatsOf(const std::vector<float>& values, const std::vector<P
   TilingOnDevice tiling(parts);
   DeviceArray<float> arena(values);
   DeviceArray<DeviceStats> partial_stats(tiling.host_tiling.tiles.size()), stats(parts.size());
-  DeviceArray<uint32_t> done_counters(std::vector<uint32_t>(parts.size()));
+  DeviceArray<uint32_t> done_counters(
+      std::vector<uint32_t>(NumStatsCounters(parts.size(), tiling.host_tiling.tiles.size())));
   std::vector<Stats> stats_of_parts;
   // The second run shows that counters were reset to zero.
   for (int run = 0; run < 2; ++run) {
@@ -60,6 +61,22 @@ TEST_F(DeviceKernels, StatisticsMatchCpu) {
     EXPECT_EQ(stats[p].sum_squares, expected.sum_squares) << p;
     EXPECT_EQ(stats[p].max_abs, expected.max_abs) << p;
     EXPECT_TRUE(stats[p].is_finite) << p;
+  }
+}
+
+// A large part has several strips. The parts after it must not use their counters.
+TEST_F(DeviceKernels, StatisticsOfLargePartsMatchCpu) {
+  constexpr uint64_t kStrip = uint64_t{kStripTiles} * kTile;
+  const auto parts = MakeParts({kStrip + 200 * kTile + 17, 2, 77});
+  std::vector<float> values(ArenaSize(parts));
+  std::mt19937 random(3);
+  for (float& value : values) value = static_cast<float>(static_cast<int32_t>(random())) * 1e-9f;
+  const std::vector<Stats> stats = StatsOf(values, parts);
+  for (size_t p = 0; p < parts.size(); ++p) {
+    const Stats expected = ComputeStatsRef(values.data() + parts[p].begin, parts[p].count);
+    EXPECT_EQ(stats[p].sum, expected.sum) << p;
+    EXPECT_EQ(stats[p].sum_squares, expected.sum_squares) << p;
+    EXPECT_EQ(stats[p].max_abs, expected.max_abs) << p;
   }
 }
 
