@@ -144,7 +144,8 @@ class TernarizeBenchmark {
         arenas_(MakeArenas(elements_)),
         partial_stats_(tensors_.host_tiling.tiles.size()),
         stats_(tensors.size()),
-        num_finished_tiles_(std::vector<uint32_t>(tensors.size())),
+        num_finished_tiles_(std::vector<uint32_t>(
+            kernels::NumStatsCounters(tensors.size(), tensors_.host_tiling.tiles.size()))),
         scales_(
             std::vector<kernels::TernaryScale>(segments_.host_tiling.parts.size(), {kClip, kClip})),
         masks_(segments_.host_tiling.tiles.size() * kernels::kTile / 8),

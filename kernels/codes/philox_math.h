@@ -28,26 +28,63 @@ TERN_HOST_DEVICE WideProduct MultiplyWide(uint32_t a, uint32_t b) {
 #endif
 }
 
+// One round of the generator.
+TERN_HOST_DEVICE PhiloxWords PhiloxRound(const PhiloxWords& counter, uint32_t key0, uint32_t key1) {
+  const WideProduct product0 = MultiplyWide(0xD2511F53, counter.w[0]);
+  const WideProduct product1 = MultiplyWide(0xCD9E8D57, counter.w[2]);
+  return {{product1.high ^ counter.w[1] ^ key0, product1.low, product0.high ^ counter.w[3] ^ key1,
+           product0.low}};
+}
+
 // Philox4x32-10 (Salmon et al., SC 2011). The constants are those of the paper's table 2:
 // multipliers, and the increments of the key per round.
+constexpr uint32_t kPhiloxRounds = 10, kPhiloxIncrement0 = 0x9E3779B9,
+                   kPhiloxIncrement1 = 0xBB67AE85;
 TERN_HOST_DEVICE PhiloxWords PhiloxBlock(PhiloxWords counter, uint32_t key0, uint32_t key1) {
-  for (int round = 0; round < 10; ++round) {
-    const WideProduct product0 = MultiplyWide(0xD2511F53, counter.w[0]);
-    const WideProduct product1 = MultiplyWide(0xCD9E8D57, counter.w[2]);
-    counter = {{product1.high ^ counter.w[1] ^ key0, product1.low,
-                product0.high ^ counter.w[3] ^ key1, product0.low}};
-    key0 += 0x9E3779B9;
-    key1 += 0xBB67AE85;
+  for (uint32_t round = 0; round < kPhiloxRounds; ++round) {
+    counter = PhiloxRound(counter, key0, key1);
+    key0 += kPhiloxIncrement0;
+    key1 += kPhiloxIncrement1;
   }
   return counter;
 }
 
-// The block with the draws of elements [8 * block, 8 * block + 8).
-TERN_HOST_DEVICE PhiloxWords NoiseWords(const NoiseKey& key, uint32_t block, uint8_t level) {
+// The keys of all rounds. As a parameter of a kernel they need neither additions nor registers.
+struct PhiloxKeys {
+  uint32_t w[kPhiloxRounds][2];
+};
+inline PhiloxKeys PhiloxKeysOf(uint64_t seed) {
+  PhiloxKeys keys;
+  for (uint32_t round = 0; round < kPhiloxRounds; ++round) {
+    keys.w[round][0] = static_cast<uint32_t>(seed) + round * kPhiloxIncrement0;
+    keys.w[round][1] = static_cast<uint32_t>(seed >> 32) + round * kPhiloxIncrement1;
+  }
+  return keys;
+}
+
+// The counter of a block (philox.h).
+TERN_HOST_DEVICE PhiloxWords CounterOf(const NoiseKey& key, uint32_t block, uint8_t level) {
   const uint32_t last_word =
       uint32_t{static_cast<uint8_t>(key.stream)} << 24 | uint32_t{level} << 16 | uint32_t{key.rank};
-  return PhiloxBlock({{block, key.tensor, static_cast<uint32_t>(key.round), last_word}},
-                     static_cast<uint32_t>(key.seed), static_cast<uint32_t>(key.seed >> 32));
+  return {{block, key.tensor, static_cast<uint32_t>(key.round), last_word}};
+}
+
+// The block with the draws of elements [8 * block, 8 * block + 8).
+TERN_HOST_DEVICE PhiloxWords NoiseWords(const NoiseKey& key, uint32_t block, uint8_t level) {
+  return PhiloxBlock(CounterOf(key, block, level), static_cast<uint32_t>(key.seed),
+                     static_cast<uint32_t>(key.seed >> 32));
+}
+
+// Like NoiseWords with level 0, with the keys of all rounds: PhiloxKeysOf(key.seed).
+TERN_HOST_DEVICE PhiloxWords NoiseWords(const NoiseKey& key, const PhiloxKeys& keys,
+                                        uint32_t block) {
+  PhiloxWords counter = CounterOf(key, block, 0);
+#ifdef __CUDA_ARCH__
+#pragma unroll
+#endif
+  for (uint32_t round = 0; round < kPhiloxRounds; ++round)
+    counter = PhiloxRound(counter, keys.w[round][0], keys.w[round][1]);
+  return counter;
 }
 
 // The 16-bit draw at `position` (0 to 7) of a block. Selects the word with conditions instead of an

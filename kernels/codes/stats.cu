@@ -1,5 +1,8 @@
-// The statistics of stats.h on a GPU. A thread block adds a tile of 4096 elements, and each of its
-// 128 threads is a lane of stats.h.
+// The statistics of stats.h on a GPU. A warp adds a tile of 4096 elements: each of its threads adds
+// four of the tile's 128 lanes, so that it can load 16 bytes at a time. 2048 neighbouring tiles of
+// a part form a strip. The thread block that completes a strip adds the strip's tiles, one lane per
+// thread, to the sums of the strips before it. So hardly any work remains after the last tile, no
+// matter how many tiles a part has.
 #include <cuda_runtime.h>
 
 #include "kernels/codes/stats.h"
@@ -10,6 +13,13 @@ namespace tern::kernels {
 namespace {
 
 constexpr uint32_t kLanes = 128;
+constexpr uint32_t kThreads = kLanes;
+constexpr uint32_t kWarps = kThreads / 32;  // also the number of tiles per thread block
+// Thread blocks per multiprocessor. With more, threads have too few registers to load eight rows
+// before they add the first.
+constexpr uint32_t kResidentBlocks = 7;
+constexpr uint32_t kLanesOfThread = kLanes / 32;
+static_assert(kLanesOfThread == 4, "a float4 has an element of each of a thread's lanes");
 
 // Adds the statistics of other elements to *to.
 __device__ void Add(const DeviceStats& other, DeviceStats* to) {
@@ -19,37 +29,73 @@ __device__ void Add(const DeviceStats& other, DeviceStats* to) {
   to->is_finite &= other.is_finite;
 }
 
-// The statistics of one lane of a tile.
-struct LaneStats {
-  __device__ void Add(float value) {
-    const double as_double = value;
-    sum += as_double;
-    // The square is exact in double, so that a fused multiply-add rounds like two operations.
-    sum_squares = fma(as_double, as_double, sum_squares);
-    max_abs = fmaxf(max_abs, fabsf(value));
-    zero = fmaf(value, 0, zero);
+// The statistics of a thread's four lanes of a tile.
+struct ThreadStats {
+  // Adds a row, which has one element for each lane.
+  __device__ void AddRow(const float4& row) {
+    const float values[kLanesOfThread] = {row.x, row.y, row.z, row.w};
+#pragma unroll
+    for (uint32_t k = 0; k < kLanesOfThread; ++k) {
+      const double as_double = values[k];
+      sum[k] += as_double;
+      // The square is exact in double, so that a fused multiply-add rounds like two operations.
+      sum_squares[k] = fma(as_double, as_double, sum_squares[k]);
+      max_abs = fmaxf(max_abs, fabsf(values[k]));
+    }
   }
-  __device__ DeviceStats ToDeviceStats() const {
-    return {sum, sum_squares, max_abs, zero == 0 ? 1u : 0u};
+  // Adds the statistics of the thread that is `threads` threads above this one in the warp.
+  __device__ void AddThreadAbove(uint32_t threads) {
+#pragma unroll
+    for (uint32_t k = 0; k < kLanesOfThread; ++k) {
+      sum[k] += __shfl_down_sync(kAllLanes, sum[k], threads);
+      sum_squares[k] += __shfl_down_sync(kAllLanes, sum_squares[k], threads);
+    }
+    max_abs = fmaxf(max_abs, __shfl_down_sync(kAllLanes, max_abs, threads));
   }
 
-  double sum = 0, sum_squares = 0;
+  double sum[kLanesOfThread] = {}, sum_squares[kLanesOfThread] = {};
   float max_abs = 0;
-  float zero = 0;  // the sum of 0 times each value: NaN if a value is not finite, else 0
 };
 
-// The statistics of this thread's elements among the `count` elements of a tile.
-__device__ DeviceStats StatsOfLane(const float* x, uint32_t count) {
-  LaneStats lane;
-  if (count == kTile) {
-    const float* lane_values = x + threadIdx.x;
-#pragma unroll 8
-    for (uint32_t i = 0; i < kTile; i += kLanes) lane.Add(lane_values[i]);
+// Adds the lanes of a tile in the order of stats.h. Thread 0 of the warp returns the result.
+__device__ DeviceStats FoldTile(ThreadStats stats) {
+  for (uint32_t threads = 16; threads > 0; threads /= 2) stats.AddThreadAbove(threads);
+  const double sum = (stats.sum[0] + stats.sum[2]) + (stats.sum[1] + stats.sum[3]);
+  const double sum_squares =
+      (stats.sum_squares[0] + stats.sum_squares[2]) + (stats.sum_squares[1] + stats.sum_squares[3]);
+  // Squares of finite floats are far too small for their sum to overflow a double. A sum with the
+  // square of an infinity or NaN is infinite or NaN.
+  return {sum, sum_squares, stats.max_abs, sum_squares < INFINITY ? 1u : 0u};
+}
+
+// Returns elements i to i + 3 of a tile of `count` elements, and zeros after the last element.
+__device__ float4 LoadFour(const float* x, uint32_t i, uint32_t count) {
+  return {i < count ? x[i] : 0, i + 1 < count ? x[i + 1] : 0, i + 2 < count ? x[i + 2] : 0,
+          i + 3 < count ? x[i + 3] : 0};
+}
+
+// A warp adds a tile of `count` elements. Thread 0 of the warp returns the result. Each thread
+// loads several rows before it adds the first, so that the latencies of the loads overlap.
+__device__ DeviceStats StatsOfTile(const float* x, uint32_t count) {
+  const uint32_t first_lane = threadIdx.x % 32 * kLanesOfThread;
+  ThreadStats stats;
+  if (count == kTile && reinterpret_cast<uintptr_t>(x) % sizeof(float4) == 0) {
+    constexpr uint32_t kRowsAtOnce = 8;
+    const auto* rows = reinterpret_cast<const float4*>(x + first_lane);
+#pragma unroll 1
+    for (uint32_t row = 0; row < kTile / kLanes; row += kRowsAtOnce) {
+      float4 loaded[kRowsAtOnce];
+#pragma unroll
+      for (uint32_t k = 0; k < kRowsAtOnce; ++k) loaded[k] = rows[(row + k) * 32];
+#pragma unroll
+      for (uint32_t k = 0; k < kRowsAtOnce; ++k) stats.AddRow(loaded[k]);
+    }
   } else {
 #pragma unroll 4
-    for (uint32_t i = threadIdx.x; i < count; i += kLanes) lane.Add(x[i]);
+    for (uint32_t i = first_lane; i < count; i += kLanes) stats.AddRow(LoadFour(x, i, count));
   }
-  return lane.ToDeviceStats();
+  __syncwarp();  // The threads may have added different numbers of rows.
+  return FoldTile(stats);
 }
 
 // The statistics of the thread that is `lanes` threads above this one in the warp.
@@ -61,9 +107,10 @@ __device__ DeviceStats ShuffleDown(const DeviceStats& lane_stats, uint32_t lanes
 }
 
 // Adds the statistics of all lanes; lane 0 returns the result. `lanes` is shared memory, one
-// element per lane. REQUIRES a barrier between two calls with the same `lanes`.
+// element per lane.
 __device__ DeviceStats FoldLanes(DeviceStats lane_stats, DeviceStats* lanes) {
   const uint32_t lane = threadIdx.x;
+  __syncthreads();  // Waits until no thread reads an earlier content of `lanes`.
   uint32_t half = kLanes / 2;
   for (; half >= 32; half /= 2) {
     if (lane >= half && lane < 2 * half) lanes[lane] = lane_stats;
@@ -75,48 +122,102 @@ __device__ DeviceStats FoldLanes(DeviceStats lane_stats, DeviceStats* lanes) {
   return lane_stats;
 }
 
-// Adds the statistics of a part's tiles that belong to this lane. Loads those of several tiles
-// before it adds the first, so that the latencies of the loads overlap.
-__device__ DeviceStats AddTiles(const DeviceStats* partial_stats, uint32_t num_tiles) {
-  constexpr uint32_t kTilesAtOnce = 4;
-  DeviceStats lane_stats{0, 0, 0, 1};
+// Adds those of `num_tiles` tiles that belong to this lane to the lane's statistics. Loads the
+// statistics of several tiles before it adds the first, so that the latencies of the loads overlap.
+__device__ void AddTiles(const DeviceStats* tiles, uint32_t num_tiles, DeviceStats* lane_stats) {
+  constexpr uint32_t kTilesAtOnce = 8;
+#pragma unroll 1
   for (uint32_t first = threadIdx.x; first < num_tiles; first += kTilesAtOnce * kLanes) {
     DeviceStats loaded[kTilesAtOnce];
 #pragma unroll
     for (uint32_t k = 0; k < kTilesAtOnce; ++k) {
       const uint32_t i = first + k * kLanes;
-      loaded[k] = i < num_tiles ? LoadFresh(partial_stats + i) : DeviceStats{};
+      loaded[k] = i < num_tiles ? LoadFresh(tiles + i) : DeviceStats{0, 0, 0, 1};
     }
 #pragma unroll
-    for (uint32_t k = 0; k < kTilesAtOnce; ++k) {
-      if (first + k * kLanes < num_tiles) Add(loaded[k], &lane_stats);
-    }
+    for (uint32_t k = 0; k < kTilesAtOnce; ++k) Add(loaded[k], lane_stats);
   }
-  return lane_stats;
 }
 
-__global__ void __launch_bounds__(kLanes)
+// The strips of a part.
+struct Strips {
+  uint32_t num_tiles;      // tiles of the part
+  DeviceStats* tiles;      // their statistics
+  uint32_t* num_finished;  // one counter per strip
+
+  __device__ uint32_t Count() const { return (num_tiles + kStripTiles - 1) / kStripTiles; }
+  __device__ uint32_t TilesOfStrip(uint32_t strip) const {
+    const uint32_t remaining = num_tiles - strip * kStripTiles;
+    return remaining < kStripTiles ? remaining : kStripTiles;
+  }
+  // The number of warps and thread blocks that count up the counter of a strip: the strip's tiles,
+  // and the block that adds the strip before it.
+  __device__ uint32_t NumToFinish(uint32_t strip) const {
+    return TilesOfStrip(strip) + (strip > 0 ? 1 : 0);
+  }
+};
+
+// The strips of part number p. Its counters follow those of the parts before it, which have at most
+// one strip each beyond their tiles / kStripTiles.
+__device__ Strips StripsOf(const TiledPart& part, uint32_t p, DeviceStats* partial_stats,
+                           uint32_t* num_finished) {
+  return {TilesOf(part.part.count), partial_stats + part.tile_begin,
+          num_finished + p + part.tile_begin / kStripTiles};
+}
+
+// Adds strip number `strip` of a part, whose tiles and earlier strips are complete, and the later
+// strips that are completed by it. Sets *total if the last strip is one of them. Overwrites the
+// statistics of a strip's first tiles with those of the lanes after the strip.
+__device__ void AddStrips(const Strips& strips, uint32_t strip, DeviceStats* lanes,
+                          DeviceStats* total) {
+  const uint32_t lane = threadIdx.x;
+  DeviceStats lane_stats{0, 0, 0, 1};
+  if (strip > 0) lane_stats = LoadFresh(strips.tiles + (strip - 1) * kStripTiles + lane);
+  for (;; ++strip) {
+    DeviceStats* tiles = strips.tiles + strip * kStripTiles;
+    AddTiles(tiles, strips.TilesOfStrip(strip), &lane_stats);
+    if (strip + 1 == strips.Count()) break;
+    tiles[lane] = lane_stats;
+    if (!IsLastBlockOf(strips.num_finished + strip + 1, strips.NumToFinish(strip + 1))) return;
+  }
+  const DeviceStats sum = FoldLanes(lane_stats, lanes);
+  if (lane == 0) *total = sum;
+}
+
+__global__ void __launch_bounds__(kThreads, kResidentBlocks)
     StatsOfTiles(const float* arena, DeviceTiling tiling, DeviceStats* partial_stats,
                  uint32_t* num_finished, DeviceStats* stats) {
   __shared__ DeviceStats lanes[kLanes];
-  const Tile tile = tiling.tiles[blockIdx.x];
-  const TiledPart part = tiling.parts[tile.part];
-  const uint64_t begin = uint64_t{tile.index} * kTile;
-  const DeviceStats sum = FoldLanes(
-      StatsOfLane(arena + part.part.begin + begin, CountOf(part.part, tile.index)), lanes);
-  if (threadIdx.x == 0) partial_stats[blockIdx.x] = sum;
-  const uint32_t num_tiles = TilesOf(part.part.count);
-  if (!IsLastBlockOf(num_finished + tile.part, num_tiles)) return;
-  const DeviceStats total = FoldLanes(AddTiles(partial_stats + part.tile_begin, num_tiles), lanes);
-  if (threadIdx.x == 0) stats[tile.part] = total;
+  __shared__ bool completes_strip[kWarps];  // whether a warp's tile is the last of its strip
+  const uint32_t warp = threadIdx.x / 32, tile_of_warp = blockIdx.x * kWarps + warp;
+  const bool is_writer = threadIdx.x % 32 == 0;
+  bool completes = false;
+  if (tile_of_warp < tiling.tile_count) {
+    const Tile tile = tiling.tiles[tile_of_warp];
+    const TiledPart part = tiling.parts[tile.part];
+    const DeviceStats tile_stats = StatsOfTile(
+        arena + part.part.begin + uint64_t{tile.index} * kTile, CountOf(part.part, tile.index));
+    if (is_writer) partial_stats[tile_of_warp] = tile_stats;
+    const Strips strips = StripsOf(part, tile.part, partial_stats, num_finished);
+    const uint32_t strip = tile.index / kStripTiles;
+    completes = IsLastWarpOf(strips.num_finished + strip, strips.NumToFinish(strip));
+  }
+  if (is_writer) completes_strip[warp] = completes;
+  __syncthreads();
+  for (uint32_t w = 0; w < kWarps; ++w) {
+    if (!completes_strip[w]) continue;
+    const Tile tile = tiling.tiles[blockIdx.x * kWarps + w];
+    AddStrips(StripsOf(tiling.parts[tile.part], tile.part, partial_stats, num_finished),
+              tile.index / kStripTiles, lanes, stats + tile.part);
+  }
 }
 
 }  // namespace
 
 int ComputeStatsOnDevice(DeviceStream stream, const float* arena, const DeviceTiling& tiling,
                          DeviceStats* partial_stats, uint32_t* num_finished, DeviceStats* stats) {
-  return Launch(StatsOfTiles, tiling.tile_count, kLanes, stream, arena, tiling, partial_stats,
-                num_finished, stats);
+  return Launch(StatsOfTiles, (tiling.tile_count + kWarps - 1) / kWarps, kThreads, stream, arena,
+                tiling, partial_stats, num_finished, stats);
 }
 
 }  // namespace tern::kernels

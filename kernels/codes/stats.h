@@ -37,10 +37,17 @@ inline Stats ToStats(const DeviceStats& s) {
   return {s.sum, s.sum_squares, s.max_abs, s.is_finite != 0};
 }
 
+// The number of counters that ComputeStatsOnDevice needs for so many parts and tiles: one for each
+// strip, a run of kStripTiles tiles of a part.
+constexpr uint32_t kStripTiles = 2048;
+constexpr size_t NumStatsCounters(size_t parts, size_t tiles) {
+  return parts + tiles / kStripTiles;
+}
+
 // Sets stats[p] to the statistics of part p, a run of elements of the arena (one array with all
 // tensors; kernels/device/tiling.h). `partial_stats` is memory for intermediate results, one per
-// tile of 4096 elements. `num_finished` has one counter per part, which must be zero before the
-// call and is zero after it. One launch.
+// tile of 4096 elements. `num_finished` has NumStatsCounters counters, which must be zero before
+// the call and are zero after it. One launch.
 [[nodiscard]] int ComputeStatsOnDevice(DeviceStream stream, const float* arena,
                                        const DeviceTiling& tiling, DeviceStats* partial_stats,
                                        uint32_t* num_finished, DeviceStats* stats);

@@ -1,10 +1,10 @@
 // Encodes many tensors with ternary codes (ternary.h) on a GPU, in two launches:
 //
-//   CodeTiles   writes the mask and the packed signs of each tile to the workspace. The last thread
-//               block of a chunk computes where each part's mask and each tile's signs begin
+//   CodeTiles   writes the mask and the packed signs of each tile to the workspace. The last
+//               warp of a chunk computes where each part's mask and each tile's signs begin
 //   WriteTiles  copies masks and signs from the workspace to the code of the chunk
 //
-// One thread block per tile. A part is a run of elements of one tensor that has a code of its own;
+// One warp per tile. A part is a run of elements of one tensor that has a code of its own;
 // a tile is a range of at most 4096 elements of a part; a chunk is neighbouring parts whose codes
 // are sent together (kernels/device/tiling.h). An element "fires" if its code is not 0.
 #include <cuda_runtime.h>
@@ -20,167 +20,257 @@ namespace {
 
 constexpr uint32_t kThreads = 128;
 constexpr uint32_t kWarps = kThreads / 32;
+// Thread blocks of CodeTiles per multiprocessor. With more, threads have too few registers to load
+// two runs before they compute.
+constexpr uint32_t kResidentBlocks = 7;
 constexpr uint32_t kTileMaskBytes = kTile / 8;  // bytes of a tile's mask
+
+// The number of this warp, if each warp of a launch has one tile.
+__device__ uint32_t TileOfWarp() { return blockIdx.x * kWarps + threadIdx.x / 32; }
 
 __device__ uint64_t BytesForBits(uint64_t bits) { return (bits + 7) / 8; }
 
-// A thread encodes four runs of eight elements, one in each of four passes over the tile. A run
-// has one byte of the mask: a bit per element, 1 if its code is not 0.
-constexpr uint32_t kPasses = kTileMaskBytes / kThreads;
-static_assert(kPasses == 4, "a thread's codes are a word");
+constexpr uint32_t kTileWords = kTile / 32;  // words of a tile's mask
+
+// A warp encodes a tile in sections of 1024 elements. In a section, each thread decides which
+// elements of four runs fire; a run has eight elements. The runs of pass 0 are the section's first
+// 32 runs, one per thread, and so on. Then each thread takes 32 neighbouring elements, a word of
+// the mask, and packs their signs.
+constexpr uint32_t kPasses = 4;
+constexpr uint32_t kSection = kPasses * 32 * kEight;
+static_assert(kSection == 32 * 32, "each thread has a word of the mask");
 
 // The elements of a tile.
 struct Elements {
   const float* values;    // the tile's first element, in the arena
   uint32_t count;         // elements of the tile
   uint64_t tensor_begin;  // index of the tile's first element in its tensor
-  // The index in the tile of the first element that this thread encodes in a pass.
-  __device__ uint32_t FirstOfRun(uint32_t pass) const {
-    return (pass * kThreads + threadIdx.x) * kEight;
+
+  // Whether all runs are complete, can be loaded as vectors, and have one block of random numbers.
+  __device__ bool AreAligned() const {
+    return count == kTile && CanLoadVector(values, kEight) && tensor_begin % kEight == 0;
   }
-  // How many elements the run that begins at FirstOfRun(pass) has, at most eight.
-  __device__ uint32_t CountOfRun(uint32_t pass) const {
-    const uint32_t first = FirstOfRun(pass);
-    return first < count ? AtMostEight(count - first) : 0;
+  // Loads the run that begins at an element. Elements after the last one are zero.
+  template <bool kAligned>
+  __device__ EightFloats LoadRun(uint32_t begin) const {
+    if constexpr (kAligned) {
+      const auto* from = reinterpret_cast<const float4*>(values + begin);
+      const float4 a = __ldcs(from), b = __ldcs(from + 1);
+      return {{a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w}};
+    } else {
+      return Load(values + begin, begin < count ? AtMostEight(count - begin) : 0);
+    }
+  }
+  // The random numbers of the run that begins at an element.
+  template <bool kAligned>
+  __device__ PhiloxWords NoiseOfRun(const NoiseKey& key, const PhiloxKeys& keys,
+                                    uint32_t begin) const {
+    if constexpr (kAligned)
+      return NoiseWords(key, keys, static_cast<uint32_t>((tensor_begin + begin) / kEight));
+    else
+      return NoiseOfEight(key, tensor_begin + begin);
   }
 };
 
-// Decides, with the exact and slow function Fires, whether some elements fire: the few whose bits
-// in `unsure` are 1. In the result, the bits of those that fire are 1, and all other bits are 0.
-__device__ uint32_t DecideExactly(const Elements& elements, uint32_t unsure,
-                                  const TernaryScale& scale, const NoiseKey& key) {
-  uint32_t fires = 0;
-  while (unsure != 0) {
-    const auto bit = static_cast<uint32_t>(__ffs(static_cast<int>(unsure))) - 1;
-    unsure &= unsure - 1;
-    const uint32_t i = elements.FirstOfRun(bit / kEight) + bit % kEight;
-    if (i < elements.count &&
-        Fires(elements.values[i], scale.scaler, scale.clip, key, elements.tensor_begin + i))
-      fires |= 1u << bit;
-  }
-  return fires;
+// Shared memory of a warp.
+struct WarpMemory {
+  uint32_t signs[kTileWords];  // the tile's packed signs
+  // One bit per element of a section: whether it does not fire, and whether it is negative.
+  uint32_t not_firing[32], negative[32];
+  // What only DecideExactly needs. In registers it would take room from what all sections need.
+  TernaryScale scale;
+  NoiseKey key;
+};
+__device__ uint8_t& ByteOf(uint32_t* words, uint32_t byte) {
+  return reinterpret_cast<uint8_t*>(words)[byte];
 }
 
-// The codes of a thread's four runs. Bit k of byte `pass` belongs to element k of the run that the
-// thread encodes in that pass.
+// Whether an element fires, by the exact and slow function Fires. Not inlined, so that it does not
+// take registers from the rest.
+__device__ __noinline__ bool FiresExactly(float g, uint64_t element, const WarpMemory& memory) {
+  return Fires(g, memory.scale.scaler, memory.scale.clip, memory.key, element);
+}
+
+// Decides with FiresExactly. The warp decides the four runs of each of the
+// threads in `unsure_threads`, one bit per thread: each thread decides one element.
+__device__ void DecideExactly(const Elements& elements, uint32_t section, uint32_t unsure_threads,
+                              WarpMemory* memory) {
+  const uint32_t lane = threadIdx.x % 32;
+  for (; unsure_threads != 0; unsure_threads &= unsure_threads - 1) {
+    const auto thread = static_cast<uint32_t>(__ffs(static_cast<int>(unsure_threads))) - 1;
+    const uint32_t run = lane / kEight * 32 + thread;
+    const uint32_t i = section + run * kEight + lane % kEight;
+    const bool fires =
+        i < elements.count && FiresExactly(elements.values[i], elements.tensor_begin + i, *memory);
+    const uint32_t not_firing = ~__ballot_sync(kAllLanes, fires);
+    if (lane % kEight == 0)
+      ByteOf(memory->not_firing, run) = static_cast<uint8_t>(not_firing >> lane);
+  }
+}
+
+// The codes of a thread's 32 neighbouring elements of a section.
 struct Codes {
   uint32_t fires, negative;
 };
 
-// Encodes the thread's four runs. Loads two runs at a time, because loading all four takes so many
-// registers that fewer thread blocks can be resident.
-__device__ Codes EncodeRuns(const Elements& elements, const TernaryScale& scale,
-                            const NoiseKey& key) {
+// Encodes the section that begins at element `section` of a tile. Loads two runs at a time, because
+// loading all four takes so many registers that fewer thread blocks can be resident.
+template <bool kAligned>
+__device__ Codes EncodeSection(const Elements& elements, uint32_t section,
+                               const QuickScale& quick_scale, const NoiseKey& key,
+                               const PhiloxKeys& keys, WarpMemory* memory) {
   constexpr uint32_t kRunsAtOnce = 2;
-  const QuickScale scale_constants = QuickScaleOf(scale.scaler, scale.clip);
-  QuickCodes quick;
+  const uint32_t lane = threadIdx.x % 32;
+  float min_margin = 1;
 #pragma unroll 1
   for (uint32_t pass = 0; pass < kPasses; pass += kRunsAtOnce) {
+    const uint32_t first_run = pass * 32 + lane;
     EightFloats g[kRunsAtOnce];
 #pragma unroll
     for (uint32_t i = 0; i < kRunsAtOnce; ++i)
-      g[i] = Load(elements.values + elements.FirstOfRun(pass + i), elements.CountOfRun(pass + i));
+      g[i] = elements.LoadRun<kAligned>(section + (first_run + i * 32) * kEight);
 #pragma unroll
     for (uint32_t i = 0; i < kRunsAtOnce; ++i) {
-      const uint32_t bits = 8 * (pass + i);
-      const PhiloxWords draws =
-          NoiseOfEight(key, elements.tensor_begin + elements.FirstOfRun(pass + i));
-      const QuickCodes codes = DecideQuickly(g[i].x, draws, scale_constants);
-      quick.not_firing |= codes.not_firing << bits;
-      quick.negative |= codes.negative << bits;
-      quick.unsure |= codes.unsure << bits;
+      const uint32_t run = first_run + i * 32;
+      const QuickCodes codes = DecideQuickly(
+          g[i].x, elements.NoiseOfRun<kAligned>(key, keys, section + run * kEight), quick_scale);
+      ByteOf(memory->not_firing, run) = static_cast<uint8_t>(codes.not_firing);
+      ByteOf(memory->negative, run) = static_cast<uint8_t>(codes.negative);
+      min_margin = MinOrNan(min_margin, codes.min_margin);
     }
   }
-  const uint32_t exact_fires = DecideExactly(elements, quick.unsure, scale, key);
-  return {(~quick.not_firing & ~quick.unsure) | exact_fires, quick.negative};
-}
-
-// The numbers of elements that fire in each pass are kept in one 64-bit word, 16 bits each. Returns
-// the first bit of the number of a pass.
-__device__ uint32_t CountShift(uint32_t pass) { return pass % 2 * 32 + pass / 2 * 16; }
-
-// Counts the elements that fire in each pass.
-__device__ uint64_t CountsOfPasses(uint32_t fires) {
-  const uint32_t ones = OnesOfBytes(fires);
-  return uint64_t{ones >> 8 & 0x00FF00FF} << 32 | (ones & 0x00FF00FF);
-}
-
-// Writes the signs of this thread's codes to the tile's packed signs, in shared memory. Returns the
-// number of signs of the tile. REQUIRES that each thread has set its word of `signs` to zero.
-__device__ uint32_t GatherSigns(const Codes& codes, uint32_t* signs) {
-  __shared__ uint64_t row[kWarps];
-  const uint64_t thread_counts = CountsOfPasses(codes.fires);
-  const uint32_t packed_signs = CompressBytes(codes.negative, codes.fires);
-  uint64_t totals;
-  // When SumBefore returns, all threads have set `signs` to zero.
-  const uint64_t counts_before = SumBefore<kThreads>(thread_counts, row, &totals);
-  uint32_t num_signs = 0;
-#pragma unroll
-  for (uint32_t pass = 0; pass < kPasses; ++pass) {
-    const uint32_t shift = CountShift(pass);
-    const uint32_t first_bit = num_signs + static_cast<uint32_t>(counts_before >> shift & 0xFFFF);
-    const uint32_t run_signs = packed_signs >> 8 * pass & 0xFF;
-    if (run_signs != 0) {
-      const uint64_t shifted_signs = uint64_t{run_signs} << first_bit % 32;
-      atomicOr(signs + first_bit / 32, static_cast<uint32_t>(shifted_signs));
-      const auto next_signs = static_cast<uint32_t>(shifted_signs >> 32);
-      if (next_signs != 0) atomicOr(signs + first_bit / 32 + 1, next_signs);
-    }
-    num_signs += static_cast<uint32_t>(totals >> shift & 0xFFFF);
+  const uint32_t unsure_threads = __ballot_sync(kAllLanes, !(min_margin >= kMinMargin));
+  __syncwarp();
+  if (unsure_threads != 0) {
+    DecideExactly(elements, section, unsure_threads, memory);
+    __syncwarp();
   }
+  const Codes codes{~memory->not_firing[lane], memory->negative[lane]};
+  __syncwarp();
+  return codes;
+}
+
+// Moves the bits of `bits` at the positions where `mask` is one to the low end, in order.
+__device__ uint32_t CompressWord(uint32_t bits, uint32_t mask) {
+  const uint32_t bytes = CompressBytes(bits, mask);
+  return (bytes & 0xFF) | (bytes >> 8 & 0xFF) << __popc(mask & 0xFF) |
+         (bytes >> 16 & 0xFF) << __popc(mask & 0xFFFF) | (bytes >> 24) << __popc(mask & 0xFFFFFF);
+}
+
+// Appends the signs of a section's codes to the tile's `num_signs` packed signs, in shared memory.
+// Returns the new number of signs. REQUIRES that all bits after the last sign are zero.
+__device__ uint32_t AppendSigns(const Codes& codes, uint32_t num_signs, uint32_t* signs) {
+  const auto count = static_cast<uint32_t>(__popc(codes.fires));
+  const uint32_t count_up_to_thread = SumUpToThread(count);
+  const uint32_t packed_signs = CompressWord(codes.negative, codes.fires);
+  const uint32_t first_bit = num_signs + count_up_to_thread - count;
+  if (packed_signs != 0) {
+    const uint64_t shifted_signs = uint64_t{packed_signs} << first_bit % 32;
+    atomicOr(signs + first_bit / 32, static_cast<uint32_t>(shifted_signs));
+    const auto next_signs = static_cast<uint32_t>(shifted_signs >> 32);
+    if (next_signs != 0) atomicOr(signs + first_bit / 32 + 1, next_signs);
+  }
+  return num_signs + __shfl_sync(kAllLanes, count_up_to_thread, 31);
+}
+
+// Encodes a tile. Writes its mask to `mask`, and its packed signs to shared memory. Returns the
+// number of signs.
+template <bool kAligned>
+__device__ uint32_t EncodeTile(const Elements& elements, const TernaryScale& scale,
+                               const NoiseKey& key, const PhiloxKeys& keys, uint32_t* mask,
+                               WarpMemory* memory) {
+  const uint32_t lane = threadIdx.x % 32;
+  const QuickScale quick_scale = QuickScaleOf(scale.scaler, scale.clip);
+  for (uint32_t word = lane; word < kTileWords; word += 32) memory->signs[word] = 0;
+  if (lane == 0) {
+    memory->scale = scale;
+    memory->key = key;
+  }
+  __syncwarp();
+  uint32_t num_signs = 0, section = 0;
+#pragma unroll 1
+  for (; section < elements.count; section += kSection) {
+    const Codes codes = EncodeSection<kAligned>(elements, section, quick_scale, key, keys, memory);
+    mask[section / 32 + lane] = codes.fires;
+    num_signs = AppendSigns(codes, num_signs, memory->signs);
+  }
+  // WriteTiles may read one more word than there are words with elements.
+  if (section < kTile && lane == 0) mask[section / 32] = 0;
+  __syncwarp();
   return num_signs;
 }
 
 // Computes where the masks of the parts of chunk c and the signs of its tiles begin. Called by the
-// last thread block of the chunk.
+// last warp of the chunk.
 __device__ void LayOutChunk(const DeviceTiling& tiling, uint32_t c,
                             const TernaryWorkspace& workspace, uint64_t* sizes) {
-  __shared__ uint32_t row[kWarps];
+  constexpr uint32_t kTilesAtOnce = 8;  // tiles per thread that are loaded at once
+  const uint32_t lane = threadIdx.x % 32;
   const TiledChunk chunk = tiling.chunks[c];
-  uint64_t next_byte = 0;
-  for (uint32_t p = chunk.part_begin; p < chunk.part_end; ++p) {
-    const TiledPart part = tiling.parts[p];
-    const uint32_t num_tiles = TilesOf(part.part.count);
-    uint32_t num_ones = 0;
-    for (uint32_t begin = 0; begin < num_tiles; begin += kThreads) {
-      const uint32_t i = begin + threadIdx.x;
-      const uint32_t tile_ones =
-          i < num_tiles ? LoadFresh(workspace.num_ones + part.tile_begin + i) : 0;
-      uint32_t step_ones;
-      const uint32_t ones_before = SumBefore<kThreads>(tile_ones, row, &step_ones);
-      if (i < num_tiles) workspace.sign_offsets[part.tile_begin + i] = num_ones + ones_before;
-      num_ones += step_ones;
+  uint32_t num_ones = 0;
+  for (uint32_t begin = chunk.tile_begin; begin < chunk.tile_end; begin += 32 * kTilesAtOnce) {
+    uint32_t tile_ones[kTilesAtOnce];
+#pragma unroll
+    for (uint32_t k = 0; k < kTilesAtOnce; ++k) {
+      const uint32_t i = begin + k * 32 + lane;
+      tile_ones[k] = i < chunk.tile_end ? LoadFresh(workspace.num_ones + i) : 0;
     }
-    if (threadIdx.x == 0) workspace.mask_offsets[p] = next_byte;
-    next_byte += BytesForBits(part.part.count) + BytesForBits(num_ones);
+#pragma unroll
+    for (uint32_t k = 0; k < kTilesAtOnce; ++k) {
+      const uint32_t i = begin + k * 32 + lane, ones_up_to_tile = SumUpToThread(tile_ones[k]);
+      if (i < chunk.tile_end) workspace.sign_offsets[i] = num_ones + ones_up_to_tile - tile_ones[k];
+      num_ones += __shfl_sync(kAllLanes, ones_up_to_tile, 31);
+    }
   }
-  if (threadIdx.x == 0) sizes[c] = next_byte;
+  __syncwarp();
+  uint64_t next_byte = 0;
+  for (uint32_t begin = chunk.part_begin; begin < chunk.part_end; begin += 32) {
+    const uint32_t p = begin + lane;
+    uint64_t bytes = 0;
+    if (p < chunk.part_end) {
+      const TiledPart part = tiling.parts[p];
+      const uint32_t tile_end = part.tile_begin + TilesOf(part.part.count);
+      const uint32_t ones_before = LoadFresh(workspace.sign_offsets + part.tile_begin);
+      const uint32_t ones_up_to_end =
+          tile_end < chunk.tile_end ? LoadFresh(workspace.sign_offsets + tile_end) : num_ones;
+      bytes = BytesForBits(part.part.count) + BytesForBits(ones_up_to_end - ones_before);
+    }
+    __syncwarp();
+    const uint64_t bytes_up_to_part = SumUpToThread(bytes);
+    if (p < chunk.part_end) workspace.mask_offsets[p] = next_byte + bytes_up_to_part - bytes;
+    next_byte += __shfl_sync(kAllLanes, bytes_up_to_part, 31);
+  }
+  if (lane == 0) sizes[c] = next_byte;
 }
 
-__global__ void __launch_bounds__(kThreads)
+// Encodes the last tiles first: the statistics of the same tensors often come just before, and
+// what they have read last is still in the L2 cache.
+__global__ void __launch_bounds__(kThreads, kResidentBlocks)
     CodeTiles(const float* arena, DeviceTiling tiling, const TernaryScale* scales, NoiseKey key,
-              TernaryWorkspace workspace, uint64_t* sizes) {
-  __shared__ uint32_t signs[kTileMaskBytes / 4];
-  const Tile tile = tiling.tiles[blockIdx.x];
+              PhiloxKeys keys, TernaryWorkspace workspace, uint64_t* sizes) {
+  __shared__ WarpMemory memories[kWarps];
+  const uint32_t lane = threadIdx.x % 32, tile_from_end = TileOfWarp();
+  if (tile_from_end >= tiling.tile_count) return;
+  const uint32_t tile_number = tiling.tile_count - 1 - tile_from_end;
+  WarpMemory* memory = memories + threadIdx.x / 32;
+  const Tile tile = tiling.tiles[tile_number];
   const Part part = tiling.parts[tile.part].part;
   const uint64_t begin = uint64_t{tile.index} * kTile;
   key.tensor = part.tensor;
   const Elements elements{arena + part.begin + begin, CountOf(part, tile.index),
                           part.first + begin};
-  signs[threadIdx.x] = 0;
-  const Codes codes = EncodeRuns(elements, scales[tile.part], key);
-  uint8_t* masks = workspace.masks + uint64_t{blockIdx.x} * kTileMaskBytes + threadIdx.x;
-#pragma unroll
-  for (uint32_t pass = 0; pass < kPasses; ++pass)
-    masks[pass * kThreads] = static_cast<uint8_t>(codes.fires >> 8 * pass);
-  const uint32_t num_signs = GatherSigns(codes, signs);
-  __syncthreads();
-  reinterpret_cast<uint32_t*>(
-      workspace.signs)[uint64_t{blockIdx.x} * (kTileMaskBytes / 4) + threadIdx.x] =
-      signs[threadIdx.x];
-  if (threadIdx.x == 0) workspace.num_ones[blockIdx.x] = num_signs;
+  const TernaryScale scale = scales[tile.part];
+  auto* mask = reinterpret_cast<uint32_t*>(workspace.masks) + uint64_t{tile_number} * kTileWords;
+  auto* signs = reinterpret_cast<uint32_t*>(workspace.signs) + uint64_t{tile_number} * kTileWords;
+  const uint32_t num_signs = elements.AreAligned()
+                                 ? EncodeTile<true>(elements, scale, key, keys, mask, memory)
+                                 : EncodeTile<false>(elements, scale, key, keys, mask, memory);
+  // WriteTiles may read one more word than there are words with signs.
+  for (uint32_t word = lane; word < kTileWords && word * 32 < num_signs + 32; word += 32)
+    signs[word] = memory->signs[word];
+  if (lane == 0) workspace.num_ones[tile_number] = num_signs;
   const TiledChunk chunk = tiling.chunks[part.chunk];
-  if (IsLastBlockOf(workspace.num_finished + part.chunk, chunk.tile_end - chunk.tile_begin))
+  if (IsLastWarpOf(workspace.num_finished + part.chunk, chunk.tile_end - chunk.tile_begin))
     LayOutChunk(tiling, part.chunk, workspace, sizes);
 }
 
@@ -211,9 +301,6 @@ __device__ WordPiece PieceOf(uint8_t* row, uint32_t begin, uint32_t end, uint32_
   return {row, word == 0 ? begin : unaligned_begin - offset_in_word,
           unaligned_begin + 4 - offset_in_word < end ? unaligned_begin + 4 - offset_in_word : end};
 }
-// The most pieces of a tile: its whole words, and one more if it begins inside a word.
-constexpr uint32_t kMaxPieces = kTileMaskBytes / 4 + 1;
-
 // Returns 32 bits of a tile, from bit `from` on. Bits after the last bit of the tile are zero.
 __device__ uint32_t BitsOfTile(const uint8_t* tile_bits, uint32_t tile, uint32_t from) {
   const auto* words =
@@ -238,33 +325,47 @@ __device__ uint32_t SignsFrom(const TernaryWorkspace& workspace, uint32_t tile, 
   return signs;
 }
 
+// Copies the mask of a tile, `num_bytes` bytes, to byte `begin` of the part's mask, `masks`.
+__device__ void WriteMask(const TernaryWorkspace& workspace, uint32_t tile, uint8_t* masks,
+                          uint32_t begin, uint32_t num_bytes) {
+  const uint32_t lane = threadIdx.x % 32;
+  static_assert(kTileMaskBytes == 32 * sizeof(uint4), "a warp copies the mask of a tile at once");
+  if (num_bytes == kTileMaskBytes &&
+      reinterpret_cast<uintptr_t>(masks + begin) % sizeof(uint4) == 0) {
+    reinterpret_cast<uint4*>(masks + begin)[lane] =
+        reinterpret_cast<const uint4*>(workspace.masks + uint64_t{tile} * kTileMaskBytes)[lane];
+    return;
+  }
+  for (uint32_t i = lane;; i += 32) {
+    const WordPiece piece = PieceOf(masks, begin, begin + num_bytes, i);
+    if (!piece.HasBytes()) return;
+    piece.Store(BitsOfTile(workspace.masks, tile, 8 * (piece.begin - begin)));
+  }
+}
+
 __global__ void __launch_bounds__(kThreads)
     WriteTiles(DeviceTiling tiling, TernaryWorkspace workspace, uint8_t* out) {
-  const uint32_t tile_number = blockIdx.x;
-  const uint32_t first_sign = workspace.sign_offsets[tile_number],
+  const uint32_t tile_number = TileOfWarp();
+  if (tile_number >= tiling.tile_count) return;
+  const uint32_t ones_before = workspace.sign_offsets[tile_number],
                  num_signs = workspace.num_ones[tile_number];
   const Tile tile = tiling.tiles[tile_number];
   const TiledPart part = tiling.parts[tile.part];
+  const uint32_t first_sign = ones_before - workspace.sign_offsets[part.tile_begin];
   const uint32_t tile_end = part.tile_begin + TilesOf(part.part.count);
   uint8_t* masks =
       out + tiling.chunks[part.part.chunk].code_begin + workspace.mask_offsets[tile.part];
   uint8_t* signs = masks + BytesForBits(part.part.count);
-  const uint32_t mask_begin = tile.index * kTileMaskBytes;
-  const auto mask_bytes = static_cast<uint32_t>(BytesForBits(CountOf(part.part, tile.index)));
-  // This block writes the bytes of signs whose first bit belongs to its tile.
+  WriteMask(workspace, tile_number, masks, tile.index * kTileMaskBytes,
+            static_cast<uint32_t>(BytesForBits(CountOf(part.part, tile.index))));
+  // This warp writes the bytes of signs whose first bit belongs to its tile.
   const auto sign_begin = static_cast<uint32_t>(BytesForBits(first_sign));
   const auto sign_end = static_cast<uint32_t>(BytesForBits(uint64_t{first_sign} + num_signs));
-  for (uint32_t i = threadIdx.x; i < kMaxPieces; i += kThreads) {
-    const WordPiece mask = PieceOf(masks, mask_begin, mask_begin + mask_bytes, i);
-    const WordPiece sign = PieceOf(signs, sign_begin, sign_end, i);
-    uint32_t mask_word = 0, sign_word = 0;  // Both are loaded before the first is stored.
-    if (mask.HasBytes())
-      mask_word = BitsOfTile(workspace.masks, tile_number, 8 * (mask.begin - mask_begin));
-    if (sign.HasBytes())
-      sign_word =
-          SignsFrom(workspace, tile_number, tile_end, first_sign, num_signs, 8 * sign.begin);
-    if (mask.HasBytes()) mask.Store(mask_word);
-    if (sign.HasBytes()) sign.Store(sign_word);
+  for (uint32_t i = threadIdx.x % 32;; i += 32) {
+    const WordPiece piece = PieceOf(signs, sign_begin, sign_end, i);
+    if (!piece.HasBytes()) return;
+    piece.Store(
+        SignsFrom(workspace, tile_number, tile_end, first_sign, num_signs, 8 * piece.begin));
   }
 }
 
@@ -273,10 +374,11 @@ __global__ void __launch_bounds__(kThreads)
 int TernarizeOnDevice(DeviceStream stream, const float* arena, const DeviceTiling& tiling,
                       const TernaryScale* scales, const NoiseKey& key,
                       const TernaryWorkspace& workspace, uint8_t* out, uint64_t* sizes) {
-  const int error = Launch(CodeTiles, tiling.tile_count, kThreads, stream, arena, tiling, scales,
-                           key, workspace, sizes);
+  const uint32_t blocks = (tiling.tile_count + kWarps - 1) / kWarps;
+  const int error = Launch(CodeTiles, blocks, kThreads, stream, arena, tiling, scales, key,
+                           PhiloxKeysOf(key.seed), workspace, sizes);
   if (error != 0) return error;
-  return Launch(WriteTiles, tiling.tile_count, kThreads, stream, tiling, workspace, out);
+  return Launch(WriteTiles, blocks, kThreads, stream, tiling, workspace, out);
 }
 
 }  // namespace tern::kernels

@@ -58,7 +58,7 @@ struct TernaryWorkspace {
   uint8_t* masks = nullptr;          // kTile / 8 bytes per tile
   uint8_t* signs = nullptr;          // kTile / 8 bytes per tile
   uint32_t* num_ones = nullptr;      // one per tile: how many elements fire
-  uint32_t* sign_offsets = nullptr;  // one per tile: the bit of its first sign in the part's signs
+  uint32_t* sign_offsets = nullptr;  // one per tile: how many elements of the chunk fire before it
   // One per part: the byte at which its mask begins in the code of its chunk.
   uint64_t* mask_offsets = nullptr;
   uint32_t* num_finished = nullptr;  // one counter per chunk

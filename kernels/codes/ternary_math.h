@@ -23,12 +23,17 @@ TERN_HOST_DEVICE bool Fires(float g, float s, float clip, const NoiseKey& key, u
   return draw < threshold;
 }
 
+// The least |margin| with which DecideQuickly is sure.
+constexpr float kMinMargin = 0.5f + 0x1p-6f;
+
 // The result of DecideQuickly, which makes the same decision for eight elements, without divisions
 // and branches, from the upper 16 of the 32 random bits. Bit k of each member belongs to element k.
-// `unsure`: undecided, which is rare. `not_firing`: the element does not fire, if it is decided.
-// `negative`: the sign of the value.
+// `not_firing`: the element does not fire, if it is decided. `negative`: the sign of the value.
 struct QuickCodes {
-  uint32_t not_firing = 0, negative = 0, unsure = 0;
+  uint32_t not_firing = 0, negative = 0;
+  // The least |margin| of the eight elements, or NaN if one is NaN. If it is not at least
+  // kMinMargin, which is rare, some of the elements are undecided.
+  float min_margin = 1;
 };
 
 // The constants of DecideQuickly for one scaler s and clip level. `scale` is 2^16 / s. It is 0 if
@@ -43,10 +48,30 @@ TERN_HOST_DEVICE QuickScale QuickScaleOf(float s, float clip) {
   return {clip, s > 0x1p-100f && s < 0x1p100f ? 0x1p16f / s : NAN};
 }
 
+// Returns the lesser of two floats, or NaN if one of them is NaN. One instruction on a GPU.
+TERN_HOST_DEVICE float MinOrNan(float a, float b) {
+#ifdef __CUDA_ARCH__
+  float min;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(min) : "f"(a), "f"(b));
+  return min;
+#else
+  return a < b || a != a ? a : b;
+#endif
+}
+
 // Returns d + 1/2, exactly, for the 16-bit random number d at `position` of a block. Puts the bits
 // of d into the low bits of the float 2^23, and subtracts 2^23 - 1/2.
 TERN_HOST_DEVICE float DrawAndHalf(const PhiloxWords& draws, uint32_t position) {
-  return FloatOf(0x4B000000 | DrawOf(draws, position)) - (0x1p23f - 0.5f);
+#ifdef __CUDA_ARCH__
+  const uint32_t low = (position & 2) == 0 ? draws.w[0] : draws.w[1];
+  const uint32_t high = (position & 2) == 0 ? draws.w[2] : draws.w[3];
+  // One instruction selects the two bytes of d and those of 2^23.
+  const uint32_t bits =
+      __byte_perm((position & 4) == 0 ? low : high, 0x4B00, position % 2 == 0 ? 0x5410 : 0x5432);
+#else
+  const uint32_t bits = 0x4B000000 | DrawOf(draws, position);
+#endif
+  return FloatOf(bits) - (0x1p23f - 0.5f);
 }
 
 // Decides for eight elements g as Fires does. Let x = min(|g|, clip), let d be the upper 16 bits of
@@ -58,18 +83,16 @@ TERN_HOST_DEVICE float DrawAndHalf(const PhiloxWords& draws, uint32_t position) 
 // kMinMargin adds 2^-6 to 1/2, about twice the sum of these errors.
 TERN_HOST_DEVICE QuickCodes DecideQuickly(const float* g, const PhiloxWords& draws,
                                           const QuickScale& quick) {
-  constexpr float kMinMargin = 0.5f + 0x1p-6f;
   QuickCodes codes;
 #ifdef __CUDA_ARCH__
 #pragma unroll
 #endif
   for (uint32_t k = 8; k-- > 0;) {
-    const float magnitude = fabsf(g[k]);
-    const float x = magnitude > quick.clip ? quick.clip : magnitude;  // A NaN stays NaN.
+    const float x = MinOrNan(fabsf(g[k]), quick.clip);
     const float margin = fmaf(x, quick.scale, -DrawAndHalf(draws, k));
     codes.not_firing = codes.not_firing << 1 | BitsOf(margin) >> 31;
     codes.negative = codes.negative << 1 | BitsOf(g[k]) >> 31;
-    codes.unsure |= fabsf(margin) >= kMinMargin ? 0 : 1u << k;
+    codes.min_margin = MinOrNan(codes.min_margin, fabsf(margin));
   }
   return codes;
 }
@@ -90,13 +113,6 @@ TERN_HOST_DEVICE uint32_t CompressBytes(uint32_t bits, uint32_t mask) {
     zeros &= ~parity;
   }
   return bits;
-}
-
-// Returns the number of ones of each byte, in that byte.
-TERN_HOST_DEVICE uint32_t OnesOfBytes(uint32_t word) {
-  word -= word >> 1 & 0x55555555;
-  word = (word & 0x33333333) + (word >> 2 & 0x33333333);
-  return (word + (word >> 4)) & 0x0F0F0F0F;
 }
 
 }  // namespace tern::kernels

@@ -88,17 +88,26 @@ int ForEach(cudaStream_t stream, uint64_t n, const Work& work) {
   return Launch(CallForEachElement<Work>, blocks, kElementThreads, stream, n, work);
 }
 
+// Returns the sum of `value` over the threads of the warp up to and including this thread. Called
+// by all threads of a warp.
+template <typename T>
+__device__ T SumUpToThread(T value) {
+  const uint32_t lane = threadIdx.x % 32;
+  T sum = value;
+  for (uint32_t step = 1; step < 32; step *= 2) {
+    const T lower_sum = __shfl_up_sync(kAllLanes, sum, step);
+    if (lane >= step) sum += lower_sum;
+  }
+  return sum;
+}
+
 // Returns the sum of `value` over the threads of the block that precede this thread. Sets *total to
 // the sum over all threads of the block. `row` is shared memory of kThreads / 32 elements. Called
 // by all threads of a block.
 template <uint32_t kThreads, typename T>
 __device__ T SumBefore(T value, T* row, T* total) {
   const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  T sum = value;
-  for (uint32_t step = 1; step < 32; step *= 2) {
-    const T lower_sum = __shfl_up_sync(kAllLanes, sum, step);
-    if (lane >= step) sum += lower_sum;
-  }
+  const T sum = SumUpToThread(value);
   __syncthreads();  // Waits until no thread reads an earlier content of `row`.
   if (lane == 31) row[warp] = sum;
   __syncthreads();

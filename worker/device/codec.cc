@@ -10,7 +10,7 @@ namespace tern::device {
 Status StatsComputer::Allocate(const MaxSizes& max_sizes) {
   TERN_RETURN_IF_ERROR(tile_stats_.Allocate(max_sizes.tiles));
   TERN_RETURN_IF_ERROR(part_stats_.Allocate(max_sizes.parts));
-  return tiles_done_.Allocate(max_sizes.parts);
+  return tiles_done_.Allocate(kernels::NumStatsCounters(max_sizes.parts, max_sizes.tiles));
 }
 
 Result<const kernels::DeviceStats*> StatsComputer::Launch(const float* arena, const Group& group,

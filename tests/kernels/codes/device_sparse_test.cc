@@ -171,7 +171,8 @@ void ExpectRoundsMatchCpu(const Options::TopK& topk, const std::vector<float>& t
   SparseCoder coder(parts);
   DeviceArray<float> u(std::vector<float>(n, 0)), v(std::vector<float>(n, 0));
   DeviceArray<DeviceStats> partial_stats(tiling.host_tiling.tiles.size()), stats(parts.size());
-  DeviceArray<uint32_t> done_counters(std::vector<uint32_t>(parts.size()));
+  DeviceArray<uint32_t> done_counters(
+      std::vector<uint32_t>(NumStatsCounters(parts.size(), tiling.host_tiling.tiles.size())));
   const bool has_momentum = topk.momentum > 0;
   for (uint64_t round = 0; round < 2; ++round) {
     const std::vector<float> g = NormalValues(n, 1, round);

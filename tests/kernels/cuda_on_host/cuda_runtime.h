@@ -25,6 +25,7 @@
 #define __host__
 #define __shared__ static
 #define __launch_bounds__(...)
+#define __noinline__
 
 struct CUstream_st;
 using cudaStream_t = CUstream_st*;
@@ -52,6 +53,9 @@ struct dim3 {
 };
 struct alignas(16) float4 {
   float x, y, z, w;
+};
+struct alignas(16) uint4 {
+  uint32_t x, y, z, w;
 };
 struct cudaLaunchConfig_t {
   dim3 gridDim, blockDim;
@@ -173,6 +177,10 @@ inline uint32_t __ballot_sync(uint32_t /*all*/, bool predicate) {
   for (uint32_t lane = 0; lane < cuda_on_host::kWarpSize; ++lane)
     ones |= static_cast<uint32_t>(words[lane]) << lane;
   return ones;
+}
+template <typename T>
+T __ldcs(const T* from) {
+  return *from;
 }
 inline int __popc(uint32_t word) { return __builtin_popcount(word); }
 inline int __ffs(int word) { return __builtin_ffs(word); }

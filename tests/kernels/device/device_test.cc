@@ -36,7 +36,8 @@ std::vector<Stats> StatsOf(const std::vector<float>& values, const std::vector<P
   TilingOnDevice tiling(parts);
   DeviceArray<float> arena(values);
   DeviceArray<DeviceStats> partial_stats(tiling.host_tiling.tiles.size()), stats(parts.size());
-  DeviceArray<uint32_t> done_counters(std::vector<uint32_t>(parts.size()));
+  DeviceArray<uint32_t> done_counters(
+      std::vector<uint32_t>(NumStatsCounters(parts.size(), tiling.host_tiling.tiles.size())));
   std::vector<Stats> stats_of_parts;
   // The second run shows that counters were reset to zero.
   for (int run = 0; run < 2; ++run) {
@@ -60,6 +61,22 @@ TEST_F(DeviceKernels, StatisticsMatchCpu) {
     EXPECT_EQ(stats[p].sum_squares, expected.sum_squares) << p;
     EXPECT_EQ(stats[p].max_abs, expected.max_abs) << p;
     EXPECT_TRUE(stats[p].is_finite) << p;
+  }
+}
+
+// A large part has several strips. The parts after it must not use their counters.
+TEST_F(DeviceKernels, StatisticsOfLargePartsMatchCpu) {
+  constexpr uint64_t kStrip = uint64_t{kStripTiles} * kTile;
+  const auto parts = MakeParts({kStrip + 200 * kTile + 17, 2, 77});
+  std::vector<float> values(ArenaSize(parts));
+  std::mt19937 random(3);
+  for (float& value : values) value = static_cast<float>(static_cast<int32_t>(random())) * 1e-9f;
+  const std::vector<Stats> stats = StatsOf(values, parts);
+  for (size_t p = 0; p < parts.size(); ++p) {
+    const Stats expected = ComputeStatsRef(values.data() + parts[p].begin, parts[p].count);
+    EXPECT_EQ(stats[p].sum, expected.sum) << p;
+    EXPECT_EQ(stats[p].sum_squares, expected.sum_squares) << p;
+    EXPECT_EQ(stats[p].max_abs, expected.max_abs) << p;
   }
 }
 
@@ -146,6 +163,15 @@ TEST_F(DeviceKernels, SignsOfManyTilesCanShareAByte) {
   const auto parts = MakeParts({50000, 60000, 70000});
   const std::vector<float> values = NormalValues(ArenaSize(parts), 0.01f, 3);
   ExpectCodesMatchCpu(values, parts, {{20, kInfinity}, {300, kInfinity}, {3, kInfinity}}, 12);
+}
+
+TEST_F(DeviceKernels, ChunkOfManyPartsIsCodedLikeCpu) {
+  std::vector<uint64_t> sizes(70, 300);
+  sizes[40] = 300 * kTile + 5;
+  auto parts = MakeParts(sizes);
+  for (Part& part : parts) part.chunk = 0;
+  const std::vector<float> values = NormalValues(ArenaSize(parts), 0.01f, 5);
+  ExpectCodesMatchCpu(values, parts, std::vector<TernaryScale>(70, {0.025f, 0.025f}), 14);
 }
 
 TEST_F(DeviceKernels, OddValuesAreCodedLikeCpu) {
@@ -278,18 +304,21 @@ TEST_F(DeviceKernels, InvalidSumsAreCounted) {
   EXPECT_EQ(num_bad.Read()[0], 1u);
 }
 
+// The decision of DecideQuickly for one element.
+struct QuickDecision {
+  uint32_t not_firing, negative, unsure;
+};
+
 // DecideQuickly decides eight elements at once. Passes it the same element eight times, checks that
 // all decisions are equal, and returns the first one.
-QuickCodes DecideOneElement(float g, float s, float clip, uint32_t draw16) {
+QuickDecision DecideOneElement(float g, float s, float clip, uint32_t draw16) {
   const float eight[8] = {g, g, g, g, g, g, g, g};
   const uint32_t doubled_draw = draw16 * 0x10001;
-  QuickCodes codes = DecideQuickly(
+  const QuickCodes codes = DecideQuickly(
       eight, {{doubled_draw, doubled_draw, doubled_draw, doubled_draw}}, QuickScaleOf(s, clip));
-  for (uint32_t* bits : {&codes.not_firing, &codes.negative, &codes.unsure}) {
-    EXPECT_TRUE(*bits == 0 || *bits == 0xFF) << *bits;
-    *bits &= 1;
-  }
-  return codes;
+  for (const uint32_t bits : {codes.not_firing, codes.negative})
+    EXPECT_TRUE(bits == 0 || bits == 0xFF) << bits;
+  return {codes.not_firing & 1, codes.negative & 1, codes.min_margin >= kMinMargin ? 0u : 1u};
 }
 
 // A code is decided by a 32-bit random number. DecideQuickly sees its upper 16 bits and reports
@@ -309,7 +338,7 @@ TEST(QuickDecisions, AreNeverWrongWhenCertain) {
     for (int64_t d = nearest_draw - 3; d <= nearest_draw + 3; ++d) {
       if (d < 0 || d > 65535) continue;
       const auto draw = static_cast<uint64_t>(d) << 16;
-      const QuickCodes codes =
+      const QuickDecision codes =
           DecideOneElement(i % 3 == 0 ? -g : g, s, clip, static_cast<uint32_t>(d));
       ASSERT_EQ(codes.negative, i % 3 == 0 ? 1u : 0u);
       const bool is_right = codes.unsure != 0 ||
@@ -342,7 +371,7 @@ TEST(QuickDecisions, DecideForZeroScalers) {
   for (const auto& [s, clip] : std::vector<std::pair<float, float>>{
            {0.f, kInfinity}, {-1.f, kInfinity}, {nan, kInfinity}, {1.f, nan}, {1.f, -1.f}}) {
     for (const float g : {0.f, 1.f, -3e38f}) {
-      const QuickCodes codes = DecideOneElement(g, s, clip, 1);
+      const QuickDecision codes = DecideOneElement(g, s, clip, 1);
       EXPECT_EQ(codes.not_firing & ~codes.unsure, 1u) << g << " of " << s << ", clip " << clip;
     }
   }
@@ -362,7 +391,6 @@ TEST(CompressBytes, CompressesEachByteAlone) {
       ASSERT_EQ(compressed_word, packed_bits * 0x01010001) << mask << " " << bits;
       ASSERT_EQ(CompressBytes(bits << 8 | 0xFFFF00FF, mask << 8 | 0xFFFF00FF),
                 packed_bits << 8 | 0xFFFF00FF);
-      ASSERT_EQ(OnesOfBytes(mask * 0x01010001), num_ones * 0x01010001);
     }
   }
 }
