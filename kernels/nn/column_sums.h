@@ -21,15 +21,18 @@ constexpr ColumnShares ColumnSharesOf(uint64_t rows, uint32_t channels) {
   // All blocks fit on a large GPU at once, two per multiprocessor. The last block of a group adds
   // the results of all its blocks: an array of many channels has larger groups because fewer blocks
   // process each group.
-  constexpr uint32_t kMaxBlocks = 256, kMinElements = 4096;
+  constexpr uint32_t kMaxBlocks = 256;
   constexpr uint32_t kManyChannels = 256, kLargeGroup = 64, kSmallGroup = 32;
+  // A block adds at least as many elements as its threads load at once: fewer blocks leave less to
+  // add to the last one. Threads load eight times as much if packs have several channels.
+  const uint32_t min_elements = channels % 8 == 0 ? 16384 : 4096;
   ColumnShares shares;
   shares.group_channels = std::min(std::bit_ceil(std::max(channels, 1u)),
                                    channels >= kManyChannels ? kLargeGroup : kSmallGroup);
   shares.num_groups = (channels + shares.group_channels - 1) / shares.group_channels;
   const uint64_t max_shares = std::max(kMaxBlocks / std::max(shares.num_groups, 1u), 1u);
   shares.num_shares = static_cast<uint32_t>(
-      std::clamp<uint64_t>(rows * shares.group_channels / kMinElements, 1, max_shares));
+      std::clamp<uint64_t>(rows * shares.group_channels / min_elements, 1, max_shares));
   return shares;
 }
 

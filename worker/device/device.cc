@@ -36,8 +36,7 @@ Status CheckDevice() {
   TERN_RETURN_IF_ERROR(
       CheckCuda(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0),
                 "cudaDeviceGetAttribute"));
-  if (major > kMinMajor || (major == kMinMajor && minor >= kMinMinor))
-    return CheckCuda(cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync), "cudaSetDeviceFlags");
+  if (major > kMinMajor || (major == kMinMajor && minor >= kMinMinor)) return Ok();
   return BadJobError(Cat("the GPU has compute capability ", major, ".", minor,
                          ", expected at least ", kMinMajor, ".", kMinMinor));
 }
@@ -149,9 +148,8 @@ Status Stream::WaitFor(const Event& event) const {
 
 Result<std::unique_ptr<Event>> Event::Make() {
   std::unique_ptr<Event> event(new Event);
-  TERN_RETURN_IF_ERROR(CheckCuda(
-      cudaEventCreateWithFlags(&event->event_, cudaEventDisableTiming | cudaEventBlockingSync),
-      "cudaEventCreateWithFlags"));
+  TERN_RETURN_IF_ERROR(CheckCuda(cudaEventCreateWithFlags(&event->event_, cudaEventDisableTiming),
+                                 "cudaEventCreateWithFlags"));
   return event;
 }
 

@@ -24,7 +24,6 @@ namespace tern::device {
 // last error later does not report this one.
 Status CheckCuda(int error, const std::string& call);
 // Checks that this process has a GPU that Tern supports. kBadJob if it has none, or too old a one.
-// Also makes threads that wait for the GPU sleep; by default they would spin on a core each.
 Status CheckDevice();
 
 // Frees device memory.

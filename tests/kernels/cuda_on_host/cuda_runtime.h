@@ -43,8 +43,7 @@ struct CUevent_st {
   std::chrono::steady_clock::time_point time;
 };
 using cudaEvent_t = CUevent_st*;
-constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2, cudaEventBlockingSync = 1;
-constexpr unsigned cudaDeviceScheduleBlockingSync = 4;
+constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2;
 constexpr unsigned cudaHostRegisterDefault = 0;
 
 struct dim3 {
@@ -337,7 +336,6 @@ inline const char* cudaGetErrorString(cudaError_t error) {
 inline cudaError_t cudaGetLastError() {
   return std::exchange(cuda_on_host::last_error, cudaSuccess);
 }
-inline cudaError_t cudaSetDeviceFlags(unsigned) { return cudaSuccess; }
 inline cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   *least = 0;
   *greatest = -5;
