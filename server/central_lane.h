@@ -52,8 +52,9 @@ class CentralLane {
   // rounds, checkpoints are written when rounds close.)
   void AfterMessages();
   // Call when the process ends: writes the newest state as a checkpoint, if the job writes
-  // checkpoints.
-  void Finish();
+  // checkpoints. `last_step`, without rounds: the step of that checkpoint, which shard 0 has named;
+  // 0: none, and nothing is written.
+  void Finish(uint64_t last_step);
 
   // Returns the cells to the checkpoint `target`, or to the initial weights if `target` is nullopt.
   // The state machine returns to that time too, and then has no members. kBadData: the checkpoint
@@ -66,9 +67,12 @@ class CentralLane {
     std::span<const float> values;
   };
   Weights weights(const protocol::Cell& cell) const;
-  // The newest round that all cells have closed; without rounds, the global step that all cells
-  // have reached.
+  // The newest round that all cells have closed; without rounds, the step that all cells have
+  // reached, at most the job's last.
   uint64_t step() const;
+  // Without rounds: step(), rounded up. So no checkpoint of this step lacks a push that all cells
+  // have counted. With rounds: 0.
+  uint64_t last_step() const;
 
  private:
   CentralLane(const setup::Setup& setup, uint32_t shard, uint32_t lane,
@@ -82,6 +86,8 @@ class CentralLane {
   void MakeClockLane(std::vector<protocol::ClockCellSpec> cells);
   void RestoreClocks();     // copies clocks_by_cell_ to the state machine
   bool HasChanged() const;  // whether any cell has closed a round or counted a push
+  // The pushes of all workers that all cells have counted, at most those of the whole job.
+  uint64_t NumPushes() const;
   // Converts pushes of all workers to a cell into steps per worker, on average.
   uint64_t StepsOf(uint64_t pushes) const;
   Status ResetToInitial();

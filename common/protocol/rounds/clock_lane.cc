@@ -196,15 +196,6 @@ uint64_t ClockLane::total() const {
   return cells_.empty() ? 0 : least_total;
 }
 
-bool ClockLane::done() const {
-  if (!state_.is_open || state_.stop_requested || state_.target_pushes == 0) return false;
-  for (const auto& [name, cell] : cells_) {
-    for (uint32_t rank = 0; rank < state_.members.size(); ++rank)
-      if (state_.members[rank].present() && !cell.parted(rank)) return false;
-  }
-  return true;
-}
-
 CountedCell* ClockLane::Find(const Cell& cell) {
   const auto found_cell = cells_.find(cell);
   return found_cell == cells_.end() ? nullptr : &found_cell->second;

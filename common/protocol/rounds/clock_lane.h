@@ -72,9 +72,6 @@ class ClockLane : public Lane {
   uint64_t total() const;
   // How many pushes of all ranks each cell gets in this job; 0: not known yet.
   uint64_t target() const { return state_.target_pushes; }
-  // Whether the job is done: the lane is open and knows its target(), no stop was requested, and
-  // every member has sent a Parting to every cell.
-  bool done() const;
   // How many pushes of one member are lost, as the maximum over members and cells: a previous
   // process of this server had answered them, but this process restored older weights.
   uint64_t lost_clocks() const { return state_.lost_clocks; }

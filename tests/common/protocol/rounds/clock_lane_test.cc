@@ -211,25 +211,12 @@ TEST_F(ClockLaneTest, ConfirmsAHeldOutcome) {
 TEST_F(ClockLaneTest, SaysStopToEveryoneOnceAllPushesOfTheJobHaveCome) {
   MakeLane();
   Join(2);  // A job of 2 steps with 3 workers has 6 pushes.
+  EXPECT_EQ(lane_->target(), 6u);
   for (uint64_t clock = 1; clock <= 5; ++clock) EXPECT_FALSE(Answer(0, Push(0, clock)).stop());
   EXPECT_TRUE(Answer(1, Push(1, 1)).stop());
   EXPECT_TRUE(Answer(0, Push(0, 6)).stop());
   EXPECT_TRUE(PullAnswer(2, Pull(2)).stop());
   EXPECT_FALSE(Answer(0, SendPush(0, 1, kSecondCell, "x", {})).stop());
-}
-
-TEST_F(ClockLaneTest, IsDoneWhenAllMembersHaveFinishedWithoutAStop) {
-  MakeLane();
-  Join(/*steps=*/2);
-  SetMembers(2, {10, 11, 0}, /*steps=*/2);  // rank 2 was removed
-  for (uint32_t rank = 0; rank < 2; ++rank) {
-    EXPECT_FALSE(lane_->done()) << rank;
-    for (const Cell& cell : {kFirstCell, kSecondCell}) SendParting(rank, 1, cell);
-  }
-  EXPECT_TRUE(lane_->done());
-  EXPECT_EQ(lane_->target(), 6u);
-  lane_->OnStop();
-  EXPECT_FALSE(lane_->done());
 }
 
 TEST_F(ClockLaneTest, RefusesAProcessWhoseRankHasPushedFurther) {
