@@ -183,11 +183,6 @@ Status CentralLane::ResetToInitial() {
   return Ok();
 }
 
-uint64_t CentralLane::NumPushes() const {
-  const uint64_t target = clock_lane_->target();
-  return target == 0 ? clock_lane_->total() : std::min(clock_lane_->total(), target);
-}
-
 uint64_t CentralLane::StepsOf(uint64_t pushes) const {
   return facts_.StepsOfPushes(pushes, options_.workers);
 }
@@ -204,7 +199,7 @@ CentralLane::Weights CentralLane::weights(const protocol::Cell& cell) const {
 }
 
 uint64_t CentralLane::step() const {
-  if (clock_lane_ != nullptr) return StepsOf(NumPushes());
+  if (clock_lane_ != nullptr) return StepsOf(clock_lane_->position());
   uint64_t oldest_round = std::numeric_limits<uint64_t>::max();
   for (const auto& chunk_rounds : rounds_of_chunks_)
     oldest_round = std::min(oldest_round, chunk_rounds->round());
@@ -213,7 +208,7 @@ uint64_t CentralLane::step() const {
 
 uint64_t CentralLane::last_step() const {
   if (clock_lane_ == nullptr) return 0;
-  const uint64_t pushes = NumPushes(), step = StepsOf(pushes);
+  const uint64_t pushes = clock_lane_->position(), step = StepsOf(pushes);
   const bool is_whole = step * options_.workers == pushes * facts_.period;
   return is_whole || pushes == clock_lane_->target() ? step : step + 1;
 }

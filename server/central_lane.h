@@ -67,11 +67,11 @@ class CentralLane {
     std::span<const float> values;
   };
   Weights weights(const protocol::Cell& cell) const;
-  // The newest round that all cells have closed; without rounds, the step that all cells have
-  // reached, at most the job's last.
+  // The newest round that all cells have closed; without rounds, how many steps each worker has
+  // made, on average (ClockLane::position).
   uint64_t step() const;
-  // Without rounds: step(), rounded up. So no checkpoint of this step lacks a push that all cells
-  // have counted. With rounds: 0.
+  // Without rounds: step(), rounded up, so that no checkpoint of this step was written before the
+  // newest push. With rounds: 0.
   uint64_t last_step() const;
 
  private:
@@ -86,8 +86,6 @@ class CentralLane {
   void MakeClockLane(std::vector<protocol::ClockCellSpec> cells);
   void RestoreClocks();     // copies clocks_by_cell_ to the state machine
   bool HasChanged() const;  // whether any cell has closed a round or counted a push
-  // The pushes of all workers that all cells have counted, at most those of the whole job.
-  uint64_t NumPushes() const;
   // Converts pushes of all workers to a cell into steps per worker, on average.
   uint64_t StepsOf(uint64_t pushes) const;
   Status ResetToInitial();

@@ -135,6 +135,25 @@ TEST_F(ClockCheckpoints, ThereIsNoLastOneIfShard0NamesNoStep) {
   EXPECT_THAT(StepsOf(checkpoints), ElementsAre(5));
 }
 
+// The server is killed three times, and goes back to its newest checkpoint. The workers go on, as
+// do the other servers, whose checkpoints must be of the same steps.
+TEST_F(ClockCheckpoints, AreOfTheJobsStepsAlsoAfterPushesWereLost) {
+  const auto job = MakeJob({"train.algorithm=asgd", "checkpoints.shard_every_steps=0"});
+  ClockDrill workers(*job);
+  int pushes = 0;
+  for (const int next_pushes : {38, 78, 118, 140}) {
+    LaneCheckpoints checkpoints(*job, 0, 1);
+    ClockDrill drill(*job, &checkpoints);
+    ASSERT_TRUE(drill.central().BeginRun(kRun).ok());
+    drill.CopyWorkersOf(workers);
+    drill.MakePushes(pushes, next_pushes);
+    workers.CopyWorkersOf(drill);
+    pushes = next_pushes;
+    EXPECT_EQ(drill.central().step(), static_cast<uint64_t>(pushes) / 4);
+    EXPECT_EQ(StepsOf(checkpoints).back(), static_cast<uint64_t>(pushes) / 20 * 5);
+  }
+}
+
 // The other lanes have lost pushes, so they are behind. The folder keeps two checkpoints, and the
 // one that all lanes have must be among them.
 TEST_F(ClockCheckpoints, TheLastOneReplacesLaterOnes) {

@@ -208,6 +208,39 @@ TEST_F(ClockLaneTest, ConfirmsAHeldOutcome) {
             3u);
 }
 
+// The position must be the same on all servers, whichever pushes each has dropped or lost.
+TEST_F(ClockLaneTest, HasThePositionOfTheCellThatIsFurthestBehind) {
+  ClockLane::Options options;
+  options.max_staleness = 1;
+  MakeLane(options);
+  Join();
+  for (const Cell& cell : {kFirstCell, kSecondCell}) {
+    for (uint32_t rank = 0; rank < 3; ++rank)
+      SendPush(rank, 1, cell, "x", {.held_version = 0});  // Drops the push of rank 2.
+  }
+  EXPECT_EQ(lane_->total(), 2u);
+  EXPECT_EQ(lane_->position(), 3u);
+  SendPush(1, 5, kFirstCell, "x", {.held_version = 2});  // The pushes 2 to 4 were lost.
+  EXPECT_EQ(lane_->position(), 3u);
+  SendPush(1, 5, kSecondCell, "x", {.held_version = 2});
+  EXPECT_EQ(lane_->total(), 3u);
+  EXPECT_EQ(lane_->position(), 7u);
+}
+
+TEST_F(ClockLaneTest, HasNoPositionBeyondTheJob) {
+  MakeLane();
+  Join(/*steps=*/2);
+  for (const Cell& cell : {kFirstCell, kSecondCell}) {
+    for (uint64_t clock = 1; clock <= 8; ++clock) SendPush(0, clock, cell, "x", {});
+  }
+  EXPECT_EQ(lane_->total(), 8u);
+  EXPECT_EQ(lane_->position(), 6u);
+  for (const Cell& cell : {kFirstCell, kSecondCell}) {
+    for (uint32_t rank = 0; rank < 3; ++rank) SendPush(rank, kMaxClock, cell, "x", {});
+  }
+  EXPECT_EQ(lane_->position(), kMaxClock - 5) << "it does not overflow";
+}
+
 TEST_F(ClockLaneTest, SaysStopToEveryoneOnceAllPushesOfTheJobHaveCome) {
   MakeLane();
   Join(2);  // A job of 2 steps with 3 workers has 6 pushes.
