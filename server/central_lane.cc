@@ -147,12 +147,9 @@ void CentralLane::AfterMessages() {
   if (clock_lane_ != nullptr) checkpoints_.WriteIfDue(step());
 }
 
-void CentralLane::Finish() {
+void CentralLane::Finish(uint64_t last_step) {
   if (clock_lane_ == nullptr) return checkpoints_.Finish();
-  // The lanes of the servers may have counted different numbers of pushes, because a lane that was
-  // restarted has lost pushes. Still, when the job is done, all lanes name their last checkpoint
-  // after the job's last step.
-  checkpoints_.FinishAt(clock_lane_->done() ? StepsOf(clock_lane_->target()) : step());
+  if (last_step != 0) checkpoints_.FinishAt(last_step);
 }
 
 Status CentralLane::GoBack(const std::optional<pb::Checkpoint>& target) {
@@ -202,11 +199,18 @@ CentralLane::Weights CentralLane::weights(const protocol::Cell& cell) const {
 }
 
 uint64_t CentralLane::step() const {
-  if (clock_lane_ != nullptr) return StepsOf(clock_lane_->total());
+  if (clock_lane_ != nullptr) return StepsOf(clock_lane_->position());
   uint64_t oldest_round = std::numeric_limits<uint64_t>::max();
   for (const auto& chunk_rounds : rounds_of_chunks_)
     oldest_round = std::min(oldest_round, chunk_rounds->round());
   return oldest_round;
+}
+
+uint64_t CentralLane::last_step() const {
+  if (clock_lane_ == nullptr) return 0;
+  const uint64_t pushes = clock_lane_->position(), step = StepsOf(pushes);
+  const bool is_whole = step * options_.workers == pushes * facts_.period;
+  return is_whole || pushes == clock_lane_->target() ? step : step + 1;
 }
 
 }  // namespace tern::server

@@ -52,8 +52,9 @@ class CentralLane {
   // rounds, checkpoints are written when rounds close.)
   void AfterMessages();
   // Call when the process ends: writes the newest state as a checkpoint, if the job writes
-  // checkpoints.
-  void Finish();
+  // checkpoints. `last_step`, without rounds: the step of that checkpoint, which shard 0 has named;
+  // 0: none, and nothing is written.
+  void Finish(uint64_t last_step);
 
   // Returns the cells to the checkpoint `target`, or to the initial weights if `target` is nullopt.
   // The state machine returns to that time too, and then has no members. kBadData: the checkpoint
@@ -66,9 +67,12 @@ class CentralLane {
     std::span<const float> values;
   };
   Weights weights(const protocol::Cell& cell) const;
-  // The newest round that all cells have closed; without rounds, the global step that all cells
-  // have reached.
+  // The newest round that all cells have closed; without rounds, how many steps each worker has
+  // made, on average (ClockLane::position).
   uint64_t step() const;
+  // Without rounds: step(), rounded up, so that no checkpoint of this step was written before the
+  // newest push. With rounds: 0.
+  uint64_t last_step() const;
 
  private:
   CentralLane(const setup::Setup& setup, uint32_t shard, uint32_t lane,

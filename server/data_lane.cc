@@ -111,6 +111,7 @@ void DataLane::OnMembers(const pb::Members& members, protocol::Sends* sends) {
     if (schedule.ok()) schedule_ = std::move(*schedule);
   }
   if (AdoptRunAndBeginning(members)) state_machine().OnMembers(members, sends);
+  UpdateLastStep();
 }
 
 bool DataLane::AdoptRunAndBeginning(const pb::Members& members) {
@@ -144,11 +145,16 @@ Status DataLane::GoBack(const std::optional<pb::Checkpoint>& target) {
 
 void DataLane::AfterMessages() {
   if (central_lane_ != nullptr) central_lane_->AfterMessages();
+  UpdateLastStep();
 }
 
-void DataLane::Finish() {
+void DataLane::UpdateLastStep() {
+  if (central_lane_ != nullptr) last_step_ = central_lane_->last_step();
+}
+
+void DataLane::Finish(uint64_t last_step) {
   if (central_lane_ != nullptr) {
-    central_lane_->Finish();
+    central_lane_->Finish(last_step);
   } else if (checkpoints_ != nullptr) {
     checkpoints_->Finish();
   }
@@ -156,7 +162,11 @@ void DataLane::Finish() {
 
 void DataLane::OnMessage(protocol::Peer from, const protocol::Message& message,
                          protocol::Sends* sends) {
-  if (!message.head.has_hello()) return state_machine().OnMessage(from, message, sends);
+  if (!message.head.has_hello()) {
+    state_machine().OnMessage(from, message, sends);
+    if (message.head.push().has_parting()) UpdateLastStep();
+    return;
+  }
   const Status hello_status = protocol::CheckHello(message.head.hello(), setup_.hello);
   if (!hello_status.ok()) {
     sends->push_back({from, protocol::MakeRefuse(ExitCode(hello_status), hello_status.message(),

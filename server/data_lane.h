@@ -4,6 +4,7 @@
 // needs none. One thread uses a DataLane, except where a method says otherwise.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -51,7 +52,8 @@ class DataLane {
   // due. (With rounds a checkpoint is written before the answers are sent.)
   void AfterMessages();
   // Call when the process ends: writes a last checkpoint, if the job writes checkpoints.
-  void Finish();
+  // `last_step`: see CentralLane::Finish.
+  void Finish(uint64_t last_step);
 
   // The lane's checkpoints on disk; nullopt if the lane has no state to save. Any thread may call
   // it.
@@ -59,6 +61,10 @@ class DataLane {
   // The error because of which this shard must leave the job; ok if there is none. Any thread may
   // call it.
   Status failure() const { return checkpoints_ == nullptr ? Ok() : checkpoints_->failure(); }
+  // Without rounds: the step that the lane has reached, rounded up (CentralLane::last_step). It is
+  // up to date when a Parting, a worker's last message to the lane, has been answered, and after
+  // AfterMessages. Any thread may call it.
+  uint64_t last_step() const { return last_step_; }
   // How many checkpoints this lane could not write.
   uint64_t NumFailedCheckpoints() const {
     return checkpoints_ == nullptr ? 0 : checkpoints_->num_failed();
@@ -81,6 +87,7 @@ class DataLane {
   // Adopts the run and the beginning that `members` name, and goes back to a checkpoint if needed.
   // Returns false on failure.
   bool AdoptRunAndBeginning(const pb::Members& members);
+  void UpdateLastStep();
   // Returns to the checkpoint `target`, or to the initial state if `target` is nullopt.
   Status GoBack(const std::optional<pb::Checkpoint>& target);
   protocol::Lane& state_machine() {
@@ -94,6 +101,7 @@ class DataLane {
   std::unique_ptr<protocol::RoundLane> localized_lane_;  // null if servers hold the parameters
   std::unique_ptr<CentralLane> central_lane_;            // null if workers hold the parameters
   uint64_t beginning_ = 0;  // the newest beginning that OnMembers has adopted
+  std::atomic<uint64_t> last_step_{0};
 };
 
 }  // namespace tern::server

@@ -122,7 +122,14 @@ void LaneCheckpoints::WriteIfDue(uint64_t step) {
 }
 
 void LaneCheckpoints::FinishAt(uint64_t step) {
-  if (every_steps_ != 0 && step != 0 && failure().ok()) WriteAll(step, Kind::kOfAll);
+  if (every_steps_ == 0 || run_ == 0 || !failure().ok()) return;
+  const Result<std::string> move_sentence = store_.RemoveAfter({run_, step, 0});
+  if (!move_sentence.ok()) {
+    LOG(ERROR) << move_sentence.status().message();
+  } else if (!move_sentence->empty()) {
+    LOG(WARNING) << *move_sentence;
+  }
+  WriteAll(step, Kind::kOfAll);
 }
 
 void LaneCheckpoints::WriteAll(uint64_t step, Kind kind) {

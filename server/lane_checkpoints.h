@@ -16,7 +16,9 @@
 //
 // Without rounds, a checkpoint of step s has the state of all cells when the workers have made s
 // steps each, on average. Each lane decides by itself when that is, so the checkpoints of two lanes
-// may differ by the pushes that were on their way to the servers.
+// may differ by the pushes that were on their way to the servers. The step of the last checkpoint,
+// when the job ends, is the same for all lanes, because shard 0 tells it to all shards
+// (common/protocol/members/shard0/ending.h).
 //
 // Used by the thread of the lane alone, except Saved() and failure().
 #pragma once
@@ -70,8 +72,10 @@ class LaneCheckpoints {
   // With rounds: call when the process ends. Writes the current state if the job writes checkpoints
   // and all cells have closed the same round.
   void Finish();
-  // Without rounds: call when the process ends. Writes the current state as the checkpoint of
-  // `step`, if the job writes checkpoints.
+  // Without rounds: call when the process ends, if shard 0 has named the step of the last
+  // checkpoint. Writes the current state as the checkpoint of `step`, if the job writes
+  // checkpoints and has none of that step. Removes later checkpoints, which this lane has if others
+  // have lost pushes: they are not common to all lanes.
   void FinishAt(uint64_t step);
   // Restores the cells from the checkpoint `from`, and removes newer files. kBadData: the
   // checkpoint is damaged; nothing has changed, and failure() then returns the same error.

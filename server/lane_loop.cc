@@ -55,7 +55,7 @@ LaneLoop::~LaneLoop() {
 
 void LaneLoop::Run() {
   const Status status = Serve();
-  data_lane_->Finish();
+  data_lane_->Finish(last_checkpoint_step_);
   socket_->CloseAfterFlush();
   const MutexLock lock(mutex_);
   serve_status_ = status;
@@ -107,6 +107,8 @@ Status LaneLoop::Serve() {
 void LaneLoop::OnCommand(const LaneCommand& command, protocol::Sends* sends) {
   if (const auto* members = std::get_if<pb::Members>(&command)) {
     data_lane_->OnMembers(*members, sends);
+  } else if (const auto* last = std::get_if<LastCheckpoint>(&command)) {
+    last_checkpoint_step_ = last->step;
   } else {
     data_lane_->Stop(sends);
   }

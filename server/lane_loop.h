@@ -29,8 +29,12 @@ namespace tern::server {
 
 // The request to stop the job (DataLane::Stop).
 struct StopAfterThisRound {};
-// A command of the control thread to a lane: a new membership, or a stop.
-using LaneCommand = std::variant<pb::Members, StopAfterThisRound>;
+// The step of the lane's last checkpoint (DataLane::Finish). It is the last command to a lane.
+struct LastCheckpoint {
+  uint64_t step = 0;
+};
+// A command of the control thread to a lane: a new membership, a stop, or the end.
+using LaneCommand = std::variant<pb::Members, StopAfterThisRound, LastCheckpoint>;
 
 class LaneLoop {
  public:
@@ -57,6 +61,8 @@ class LaneLoop {
   // Whether CheckThread() has found that the thread hangs. The destructor would wait for it.
   bool hangs() const { return hangs_; }
   uint16_t port() const { return socket_->port(); }
+  // See DataLane. Any thread may call it.
+  uint64_t last_step() const { return data_lane_->last_step(); }
   // Passes a command to the lane's thread. Only the control thread calls it.
   void SendCommand(LaneCommand command) { commands_.Push(std::move(command)); }
 
@@ -76,6 +82,7 @@ class LaneLoop {
   const uint32_t lane_number_;
   std::unique_ptr<net::RouterSocket> socket_;
   std::unique_ptr<DataLane> data_lane_;
+  uint64_t last_checkpoint_step_ = 0;  // of the command LastCheckpoint; 0: none has come
   uint64_t reported_lost_clocks_ = 0;  // the number in the last warning about lost clocks
   Channel<LaneCommand> commands_;
   TimeCounter& sum_time_;

@@ -122,6 +122,8 @@ void Server::MakeControl() {
   control_options.shard_keeps_state = protocol::ShardsThatKeepState(setup_.plan);
   if (control_options.ShardKeepsState(options_.shard))
     control_options.find_saved_checkpoints = [this] { return Saved(); };
+  if (options_.shard == 0 && !facts.has_rounds)
+    control_options.find_last_step = [this] { return LastStep(); };
   std::vector<protocol::CellSpec> cells = protocol::MakeCellsOfLane(setup_.plan, options_.shard, 0);
   if (options_.shard == 0) {
     auto coordinator = std::make_unique<protocol::Coordinator>(control_options, std::move(cells));
@@ -139,6 +141,12 @@ protocol::SavedCheckpoints Server::Saved() const {
       lanes_saved.push_back(std::move(*saved));
   }
   return protocol::CommonCheckpoints(lanes_saved);
+}
+
+uint64_t Server::LastStep() const {
+  uint64_t last_step = 0;
+  for (const auto& lane_loop : lane_loops_) last_step = std::max(last_step, lane_loop->last_step());
+  return last_step;
 }
 
 void Server::CheckThreads(protocol::ControlActions* new_actions) {
@@ -308,6 +316,8 @@ void Server::Execute(protocol::ControlActions actions) {
         for (auto& lane_loop : lane_loops_) lane_loop->SendCommand(StopAfterThisRound{});
         break;
       case Type::kEnded:
+        for (auto& lane_loop : lane_loops_)
+          lane_loop->SendCommand(LastCheckpoint{action.last_step});
         EndWith(action.status);
         break;
       case Type::kLog:

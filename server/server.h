@@ -58,6 +58,8 @@ class Server {
   void MakeControl();
   // The checkpoints that every lane with state has on disk, for this shard's hello message.
   protocol::SavedCheckpoints Saved() const;
+  // The step that the lanes of this shard have reached (ControlOptions::find_last_step).
+  uint64_t LastStep() const;
   // Tells the control plane of the first lane that has failed or whose thread hangs, if any, and if
   // the ZapHandler has failed.
   void CheckThreads(protocol::ControlActions* new_actions);

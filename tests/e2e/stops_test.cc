@@ -6,6 +6,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -32,10 +33,9 @@ JobOptions OptionsOf(const std::string& on_loss) {
 }
 
 // All processes of the job, in an order that depends on `seed`.
-std::vector<TestProgram*> ProgramsInAnyOrder(TestJob& job, unsigned seed,
-                                             uint32_t servers = kNumServers) {
+std::vector<TestProgram*> ProgramsInAnyOrder(TestJob& job, unsigned seed) {
   std::vector<TestProgram*> programs;
-  for (uint32_t shard = 0; shard < servers; ++shard) programs.push_back(&job.server(shard));
+  for (uint32_t shard = 0; shard < kNumServers; ++shard) programs.push_back(&job.server(shard));
   for (uint32_t rank = 0; rank < kNumWorkers; ++rank) programs.push_back(&job.worker(rank));
   std::mt19937 random(seed);
   std::shuffle(programs.begin(), programs.end(), random);
@@ -52,16 +52,24 @@ const std::string& UndisturbedWeights() {
   return weights;
 }
 
-// The file names of the complete checkpoints of a worker. Each name contains the step.
-std::vector<std::string> CheckpointsOf(const TestJob& job, uint32_t rank) {
+// The file names of the complete checkpoints of a worker ("worker.0") or of a data lane of a shard
+// ("shard.0.lane.1"), of the kind that all daemons write. Each name contains the step.
+std::vector<std::string> CheckpointsOf(const TestJob& job, const std::string& owner) {
   std::vector<std::string> checkpoints;
   std::error_code ignored_error;
   for (const auto& entry : std::filesystem::directory_iterator(
-           Cat(job.output_dir(), "/checkpoints/worker.", rank), ignored_error)) {
+           Cat(job.output_dir(), "/checkpoints/", owner), ignored_error)) {
     const std::string name = entry.path().filename();
-    if (name.starts_with("step.") && name.ends_with(".json")) checkpoints.push_back(name);
+    const bool is_manifest = name.starts_with("step.") && name.ends_with(".json");
+    if (!is_manifest) continue;
+    const auto manifest = nlohmann::json::parse(ReadFile(entry.path()));
+    if (!manifest.contains("shard_only")) checkpoints.push_back(name);
   }
+  std::sort(checkpoints.begin(), checkpoints.end());
   return checkpoints;
+}
+std::vector<std::string> CheckpointsOf(const TestJob& job, uint32_t rank) {
+  return CheckpointsOf(job, Cat("worker.", rank));
 }
 
 void ExpectStoppedTogether(TestJob& job, int code) {
@@ -106,7 +114,6 @@ INSTANTIATE_TEST_SUITE_P(Thorough, StopOfAll, testing::Combine(kEachPolicy, test
 struct StopCase {
   std::string name;
   std::vector<std::string> settings;
-  uint32_t servers = kNumServers;
 };
 
 class StopOfAllOf : public testing::TestWithParam<StopCase> {};
@@ -116,34 +123,99 @@ class StopOfAllOf : public testing::TestWithParam<StopCase> {};
 TEST_P(StopOfAllOf, AnyJobLeavesACheckpoint) {
   JobOptions options = OptionsOf("wait");
   options.steps = 1000000;
-  options.servers = GetParam().servers;
   TestJob job(options);
   std::vector<std::string> arguments;
   for (const std::string& setting : GetParam().settings)
     arguments.insert(arguments.end(), {"--set", setting});
   job.StartAll(arguments);
   ASSERT_TRUE(job.WaitForRound(6));
-  for (TestProgram* program : ProgramsInAnyOrder(job, 1, options.servers)) program->Signal(SIGTERM);
+  for (TestProgram* program : ProgramsInAnyOrder(job, 1)) program->Signal(SIGTERM);
   job.ExpectAllEnd(143);
   for (uint32_t rank = 0; rank < kNumWorkers; ++rank)
     EXPECT_EQ(CheckpointsOf(job, rank).size(), 1u) << rank;
   job.StartAll(arguments);
   ASSERT_TRUE(job.WaitForLog("server", 0, "checkpoint of step"));
   ASSERT_TRUE(WaitUntil([&] { return job.Progress().value("from_step", uint64_t{0}) != 0; }));
-  for (TestProgram* program : ProgramsInAnyOrder(job, 2, options.servers)) program->Signal(SIGINT);
+  for (TestProgram* program : ProgramsInAnyOrder(job, 2)) program->Signal(SIGINT);
   job.ExpectAllEnd(130);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Each, StopOfAllOf,
     testing::Values(StopCase{"Central", {"train.parameters=central"}},
-                    // Without rounds, two shards stop after different steps and have no
-                    // common checkpoint of the stop (docs/FAULTS.md).
-                    StopCase{"Asgd", {"train.algorithm=asgd", "exchange.codec=fp32"}, 1},
                     StopCase{"Odsgd", {"train.algorithm=odsgd", "train.odsgd.warmup_steps=2"}},
                     StopCase{"Psgd", {"train.algorithm=psgd", "train.psgd.p=4"}},
                     StopCase{"DuringEvaluations", {"evaluation.every_steps=1"}}),
     [](const auto& info) { return info.param.name; });
+
+// A job without rounds. The servers hold its state, and each counts the steps for itself.
+class StopWithoutRounds : public testing::TestWithParam<std::string> {
+ protected:
+  StopWithoutRounds() : job_(MakeOptions()) {}
+  static JobOptions MakeOptions() {
+    JobOptions options = OptionsOf("wait");
+    options.steps = 1000000;
+    return options;
+  }
+
+  void Start() {
+    job_.StartAll({"--set", "train.algorithm=" + GetParam(), "--set", "exchange.codec=fp32"});
+  }
+  // Both shards have one checkpoint, of the same step; returns this step.
+  uint64_t ExpectOneCheckpointOfAll() const {
+    const std::vector<std::string> checkpoints = CheckpointsOf(job_, "shard.0.lane.1");
+    EXPECT_EQ(checkpoints.size(), 1u);
+    EXPECT_EQ(CheckpointsOf(job_, "shard.1.lane.1"), checkpoints);
+    return checkpoints.empty() ? 0 : std::stoull(checkpoints[0].substr(strlen("step.")));
+  }
+  // Starts the job again, and expects that it goes on from `step`.
+  void ExpectGoesOnFrom(uint64_t step) {
+    Start();
+    ASSERT_TRUE(WaitUntil([&] { return job_.Progress().value("from_step", uint64_t{0}) == step; }));
+    EXPECT_THAT(job_.Log("server", 0), testing::HasSubstr(Cat("the checkpoint of step ", step)));
+  }
+
+  TestJob job_;
+};
+
+TEST_P(StopWithoutRounds, LeavesACheckpointThatAllShardsHave) {
+  Start();
+  ASSERT_TRUE(job_.WaitForRound(6));
+  for (TestProgram* program : ProgramsInAnyOrder(job_, 1)) program->Signal(SIGTERM);
+  job_.ExpectAllEnd(143);
+  const uint64_t step = ExpectOneCheckpointOfAll();
+  EXPECT_GE(step, 2u) << "a worker has made 6 steps, and there are 3 workers";
+  for (uint32_t rank = 0; rank < kNumWorkers; ++rank)
+    EXPECT_EQ(CheckpointsOf(job_, rank).size(), 1u) << rank;
+  ExpectGoesOnFrom(step);
+  job_.worker(1).Signal(SIGTERM);
+  job_.ExpectAllEnd(143);
+  EXPECT_EQ(CheckpointsOf(job_, "shard.0.lane.1"), CheckpointsOf(job_, "shard.1.lane.1"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, StopWithoutRounds, testing::Values("asgd", "ssp"),
+                         [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Thorough, StopWithoutRounds,
+                         testing::Values("dcasgd_c", "dcasgd_a", "softsync", "easgd_async"),
+                         [](const auto& info) { return info.param; });
+
+using StopWithoutRoundsOfAsgd = StopWithoutRounds;
+
+// A worker was lost, and the job waits for it. The servers have the state of the job.
+TEST_P(StopWithoutRoundsOfAsgd, LeavesACheckpointWhileAWorkerIsAwaited) {
+  Start();
+  ASSERT_TRUE(job_.WaitForRound(6));
+  job_.worker(2).Signal(SIGKILL);
+  ASSERT_TRUE(job_.WaitForLog("server", 0, "waiting for its return"));
+  for (TestProgram* program : {&job_.server(1), &job_.worker(0), &job_.server(0), &job_.worker(1)})
+    program->Signal(SIGTERM);
+  for (TestProgram* program : {&job_.server(1), &job_.worker(0), &job_.server(0), &job_.worker(1)})
+    EXPECT_EQ(program->Wait(), 143) << program->err();
+  ExpectGoesOnFrom(ExpectOneCheckpointOfAll());
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, StopWithoutRoundsOfAsgd, testing::Values("asgd"),
+                         [](const auto& info) { return info.param; });
 
 TEST(StopOfAllProcesses, WhileTheyGatherIsOrderly) {
   TestJob job(OptionsOf("wait"));

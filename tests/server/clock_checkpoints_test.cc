@@ -111,14 +111,74 @@ INSTANTIATE_TEST_SUITE_P(
                     std::vector<std::string>{"train.algorithm=easgd_async",
                                              "train.easgd_async.tau=1"}));
 
-TEST_F(ClockCheckpoints, TheLastOneIsWrittenAfterAnyStep) {
+TEST_F(ClockCheckpoints, TheLastOneIsOfTheStepThatShard0Names) {
   const auto job = MakeJob({"train.algorithm=asgd"});
   LaneCheckpoints checkpoints(*job, 0, 1);
   ClockDrill drill(*job, &checkpoints);
   ASSERT_TRUE(drill.central().BeginRun(kRun).ok());
   drill.MakePushes(0, 33);
-  drill.central().Finish();
-  EXPECT_THAT(StepsOf(checkpoints), ElementsAre(5, 8));
+  drill.central().Finish(12);
+  EXPECT_THAT(StepsOf(checkpoints), ElementsAre(5, 12));
+  LaneCheckpoints reread_checkpoints(*job, 0, 1);
+  ClockDrill restarted_drill(*job, &reread_checkpoints);
+  ASSERT_TRUE(restarted_drill.central().GoBack(CheckpointAt(12)).ok());
+  EXPECT_EQ(restarted_drill.central().clock_lane()->total(), 33u);
+}
+
+TEST_F(ClockCheckpoints, ThereIsNoLastOneIfShard0NamesNoStep) {
+  const auto job = MakeJob({"train.algorithm=asgd"});
+  LaneCheckpoints checkpoints(*job, 0, 1);
+  ClockDrill drill(*job, &checkpoints);
+  ASSERT_TRUE(drill.central().BeginRun(kRun).ok());
+  drill.MakePushes(0, 33);
+  drill.central().Finish(0);
+  EXPECT_THAT(StepsOf(checkpoints), ElementsAre(5));
+}
+
+// The server is killed three times, and goes back to its newest checkpoint. The workers go on, as
+// do the other servers, whose checkpoints must be of the same steps.
+TEST_F(ClockCheckpoints, AreOfTheJobsStepsAlsoAfterPushesWereLost) {
+  const auto job = MakeJob({"train.algorithm=asgd", "checkpoints.shard_every_steps=0"});
+  ClockDrill workers(*job);
+  int pushes = 0;
+  for (const int next_pushes : {38, 78, 118, 140}) {
+    LaneCheckpoints checkpoints(*job, 0, 1);
+    ClockDrill drill(*job, &checkpoints);
+    ASSERT_TRUE(drill.central().BeginRun(kRun).ok());
+    drill.CopyWorkersOf(workers);
+    drill.MakePushes(pushes, next_pushes);
+    workers.CopyWorkersOf(drill);
+    pushes = next_pushes;
+    EXPECT_EQ(drill.central().step(), static_cast<uint64_t>(pushes) / 4);
+    EXPECT_EQ(StepsOf(checkpoints).back(), static_cast<uint64_t>(pushes) / 20 * 5);
+  }
+}
+
+// The other lanes have lost pushes, so they are behind. The folder keeps two checkpoints, and the
+// one that all lanes have must be among them.
+TEST_F(ClockCheckpoints, TheLastOneReplacesLaterOnes) {
+  const auto job = MakeJob({"train.algorithm=asgd"});
+  LaneCheckpoints checkpoints(*job, 0, 1);
+  ClockDrill drill(*job, &checkpoints);
+  ASSERT_TRUE(drill.central().BeginRun(kRun).ok());
+  drill.MakePushes(0, 62);
+  EXPECT_THAT(StepsOf(checkpoints), ElementsAre(10, 15));
+  drill.central().Finish(8);
+  EXPECT_THAT(StepsOf(checkpoints), ElementsAre(8));
+}
+
+// A step is 4 pushes, and the job has 40 steps.
+TEST_F(ClockCheckpoints, TheLastStepIsRoundedUpAndAtMostTheJobs) {
+  const auto job = MakeJob({"train.algorithm=asgd"});
+  ClockDrill drill(*job);
+  EXPECT_EQ(drill.central().last_step(), 0u);
+  drill.MakePushes(0, 32);
+  EXPECT_EQ(drill.central().last_step(), 8u);
+  drill.MakePushes(32, 33);
+  EXPECT_EQ(drill.central().last_step(), 9u);
+  EXPECT_EQ(drill.central().step(), 8u);
+  drill.MakePushes(33, 163);
+  EXPECT_EQ(drill.central().last_step(), 40u);
 }
 
 TEST_F(ClockCheckpoints, WithoutOneAServerGoesBackToTheInitialWeights) {

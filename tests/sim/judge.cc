@@ -66,6 +66,7 @@ bool World::StoppedWhileCutOff() const {
 
 void World::JudgeJobEnd() {
   if (current_server_[0] == kNobody) return ReportViolation("shard 0 never started");
+  if (!schedule_.has_rounds()) JudgeLastCheckpoints();
   if (StoppedEarly()) {
     const bool is_undisturbed =
         schedule_.loss + schedule_.delay == 0 && schedule_.faults.size() == 1;
@@ -222,6 +223,29 @@ void World::JudgeTotals() {
           (total > max_pushes || (must_be_exact && total + max_dead_processes < clocks.pushes)))
         ReportViolation("shard " + std::to_string(s) + " counted " + std::to_string(total) +
                         " pushes");
+    }
+  }
+}
+
+// Judges the last checkpoints of a job without rounds. Shard 0 names a step when the job ends, also
+// if a signal or an error ends it. Every shard that shard 0 has told of the end must have a
+// checkpoint of that step on its disk, unless a fault has struck the disk.
+void World::JudgeLastCheckpoints() {
+  const uint64_t last_step = Server(0)->last_step();
+  const Status& shard0_status = Server(0)->status();
+  for (uint32_t s = 0; last_step != 0 && s < schedule_.shards(); ++s) {
+    if (current_server_[s] == kNobody || Server(s)->killed()) continue;
+    const Status& status = Server(s)->status();
+    const bool was_told =
+        status.code() == shard0_status.code() && status.message() == shard0_status.message();
+    const bool is_disk_faulty = schedule_.full_disk.changes != 0 || write_faults_[s] != nullptr;
+    if (!was_told || is_disk_faulty) continue;
+    for (const auto& lane : Server(s)->lanes()) {
+      if (!lane->has_cells() || !lane->lane().lane().open()) continue;
+      const auto checkpoints = lane->lane().Saved()->checkpoints;
+      if (checkpoints.empty() || checkpoints.back().step() != last_step)
+        ReportViolation("shard " + std::to_string(s) + " has no checkpoint of the last step " +
+                        std::to_string(last_step));
     }
   }
 }

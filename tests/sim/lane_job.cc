@@ -38,7 +38,8 @@ void FillJob(const Schedule& schedule, pb::Job* job) {
   train->mutable_easgd_async()->set_tau(1);
   if (schedule.sends_changes) job->mutable_exchange()->set_pull(pb::Exchange::changes);
   pb::Checkpoints* checkpoints = job->mutable_checkpoints();
-  checkpoints->set_every_steps(schedule.checkpoint_every);
+  checkpoints->set_every_steps(schedule.has_rounds() ? schedule.checkpoint_every
+                                                     : 2 + schedule.clocks.save_every % 4);
   checkpoints->set_shard_every_steps(schedule.has_rounds() ? schedule.save_every
                                                            : 1 + schedule.clocks.save_every % 3);
 }

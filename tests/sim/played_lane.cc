@@ -74,8 +74,10 @@ World::Checkpoints PlayedLane::CheckpointsOnDisk() const {
   World::Checkpoints checkpoints;
   const std::optional<protocol::SavedCheckpoints> saved = lane_->Saved();
   if (!saved.has_value()) return checkpoints;
-  for (const pb::Checkpoint& checkpoint : saved->shard_checkpoints)
-    checkpoints.insert(protocol::KeyOf(checkpoint));
+  for (const auto* saved_of_kind : {&saved->checkpoints, &saved->shard_checkpoints}) {
+    for (const pb::Checkpoint& checkpoint : *saved_of_kind)
+      checkpoints.insert(protocol::KeyOf(checkpoint));
+  }
   return checkpoints;
 }
 

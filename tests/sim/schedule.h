@@ -82,7 +82,9 @@ struct Clocks {
   std::optional<uint64_t> bound;  // only with algorithm ssp: its staleness bound
   uint64_t max_staleness = 0;     // servers drop pushes that are staler; 0: they drop none
   uint64_t pull_every = 1;        // every pull_every-th push of a worker also asks for the weights
-  uint64_t save_every = 4;        // servers write a checkpoint after every 1 + save_every % 3 steps
+  // Servers write a checkpoint of their own after every 1 + save_every % 3 steps, and one that all
+  // have in common after every 2 + save_every % 4 steps and at the end.
+  uint64_t save_every = 4;
 };
 
 struct Schedule {

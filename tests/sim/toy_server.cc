@@ -1,5 +1,6 @@
 #include "tests/sim/toy_server.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/protocol/members/follower.h"
@@ -38,6 +39,8 @@ ToyServer::ToyServer(World* world, uint32_t process, uint32_t shard, uint64_t in
     options.shard_keeps_state = protocol::ShardsThatKeepState(world->job().plan);
     if (options.ShardKeepsState(shard))
       options.find_saved_checkpoints = [this] { return CheckpointsOfAllLanes(); };
+    if (shard == 0 && !schedule.has_rounds())
+      options.find_last_step = [this] { return LastStepOfLanes(); };
   }
   for (uint32_t l = 1; l <= num_data_lanes; ++l) MakeLane(l, incarnation);
   members_.resize(num_data_lanes);
@@ -81,6 +84,12 @@ protocol::SavedCheckpoints ToyServer::CheckpointsOfAllLanes() const {
       saved_of_lanes.push_back(std::move(*saved));
   }
   return protocol::CommonCheckpoints(saved_of_lanes);
+}
+
+uint64_t ToyServer::LastStepOfLanes() const {
+  uint64_t last_step = 0;
+  for (const auto& lane : lanes_) last_step = std::max(last_step, lane->lane().last_step());
+  return last_step;
 }
 
 std::vector<const protocol::RoundLane*> ToyServer::round_lanes() const {
@@ -230,6 +239,8 @@ void ToyServer::PerformActions(ControlActions actions) {
       case ControlAction::Type::kEnded:
         is_alive_ = false;
         status_ = action.status;
+        last_step_ = action.last_step;
+        for (const auto& lane : lanes_) lane->Finish(last_step_);
         world_->network().BreakAllOfServer(process_number_, world_->now());
         world_->Trace([&] {
           return "shard " + std::to_string(shard_) +

@@ -38,6 +38,8 @@ class ToyServer {
   uint32_t shard() const { return shard_; }
   bool ListensAt(protocol::LaneRef lane, uint32_t port) const;
   const Status& status() const { return status_; }
+  // The step that shard 0 has named for the last checkpoint; 0: none, or this process is running.
+  uint64_t last_step() const { return last_step_; }
   // REQUIRES that this is shard 0 and was not killed.
   const protocol::Coordinator& coordinator() const { return *coordinator_; }
   // All lanes of this process that run rounds, lane 0 first. REQUIRES that it was not killed.
@@ -53,6 +55,8 @@ class ToyServer {
   void BeginLane(uint32_t index, const pb::Members& members);
   // The checkpoints that all data lanes of this process have on their disk.
   protocol::SavedCheckpoints CheckpointsOfAllLanes() const;
+  // The step that the data lanes of this process have reached, rounded up.
+  uint64_t LastStepOfLanes() const;
   void PerformActions(protocol::ControlActions actions);
   // Tells all data lanes that the job must stop.
   void StopLanes();
@@ -78,6 +82,7 @@ class ToyServer {
   std::vector<protocol::Peer> unreachable_peers_;  // OnTick() tells control_ of them
   bool is_alive_ = true, was_killed_ = false;
   Status status_;
+  uint64_t last_step_ = 0;
 };
 
 }  // namespace tern::sim

@@ -159,6 +159,7 @@ class World : private Network::Host {
   void JudgeFinished(Code code);
   void JudgeReplicas(Code code);
   void JudgeTotals();
+  void JudgeLastCheckpoints();
   bool MayHaveLostState() const;
   // Describes the processes that still run.
   std::string DescribeRunningProcesses() const;

@@ -134,10 +134,11 @@ void EmitMembers(const pb::Members& members, ControlActions* out) {
   action.members = members;
 }
 
-void EmitEnded(Status status, ControlActions* out) {
+void EmitEnded(Status status, uint64_t last_step, ControlActions* out) {
   ControlAction& action = out->emplace_back();
   action.type = ControlAction::Type::kEnded;
   action.status = std::move(status);
+  action.last_step = last_step;
 }
 
 std::string SecondsText(Time time) {

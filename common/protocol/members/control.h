@@ -39,6 +39,9 @@ struct ControlAction {
   pb::Members members;
   Status status;
   std::string text;
+  // With kEnded, in a job without rounds: the step as whose checkpoint the data lanes write their
+  // last state (ending.h); 0: they write none.
+  uint64_t last_step = 0;
 };
 using ControlActions = std::vector<ControlAction>;
 
@@ -73,6 +76,9 @@ struct ControlOptions {
   std::vector<bool> shard_keeps_state;
   // Returns the checkpoints that are on this shard's disk now. Set only if this shard keeps state.
   std::function<SavedCheckpoints()> find_saved_checkpoints;
+  // On shard 0 of a job without rounds: returns the step that the data lanes of this shard have
+  // reached by now, rounded up; 0: they have no state of the run.
+  std::function<uint64_t()> find_last_step;
   // How many checkpoints this shard could not write.
   uint64_t NumFailedCheckpoints() const {
     return find_saved_checkpoints ? find_saved_checkpoints().num_failed : 0;
@@ -137,7 +143,8 @@ void EmitEcho(Peer to, const pb::Heartbeat& beat, ControlActions* out);
 void EmitSends(Sends sends, ControlActions* out);
 void EmitLog(std::string text, ControlActions* out);
 void EmitMembers(const pb::Members& members, ControlActions* out);
-void EmitEnded(Status status, ControlActions* out);
+// `last_step`: see ControlAction::last_step.
+void EmitEnded(Status status, uint64_t last_step, ControlActions* out);
 std::string SecondsText(Time time);  // for example "3.0 s"
 // Why a daemon (`own_role`: "worker" or "shard") ends whose handshakes with `server` fail, where
 // daemons have keys.

@@ -60,12 +60,12 @@ void Follower::SendShard0(Message message, ControlActions* out) {
   action.send.message = std::move(message);
 }
 
-void Follower::End(Status status, ControlActions* out) {
+void Follower::End(Status status, uint64_t last_step, ControlActions* out) {
   Become(State::kEnded);
   Message answer;
   answer.head.mutable_end();
   SendShard0(std::move(answer), out);
-  EmitEnded(std::move(status), out);
+  EmitEnded(std::move(status), last_step, out);
 }
 
 void Follower::SendHello(Time now, ControlActions* out) {
@@ -104,12 +104,12 @@ void Follower::OnMessageFromShard0(const Message& message, Time now, ControlActi
     case pb::Envelope::kGoBack:
       return SendHello(now, out);  // the hello offers the checkpoints that are on disk now
     case pb::Envelope::kEnd:
-      return End(StatusOf(message.head.end()), out);
+      return End(StatusOf(message.head.end()), message.head.end().last_step(), out);
     case pb::Envelope::kAbort: {
       const Status error =
           ErrorFromPeer(message.head.abort().code(), message.head.abort().sentence());
       SendToWorkers(MakeAbort(error), out);
-      return End(error, out);
+      return End(error, message.head.abort().last_step(), out);
     }
     case pb::Envelope::kRefuse:
       return OnRefuse(message.head.refuse(), out);
@@ -122,7 +122,7 @@ void Follower::OnRefuse(const pb::Refuse& refuse, ControlActions* out) {
   if (refuse.then() == pb::Refuse::reconnect) is_disconnected_ = true;
   if (refuse.then() != pb::Refuse::leave) return;
   const Status error = ErrorFromPeer(refuse.code(), refuse.sentence());
-  End(Status(error.code(), "refused by server shard 0: " + error.message()), out);
+  End(Status(error.code(), "refused by server shard 0: " + error.message()), 0, out);
 }
 
 void Follower::OnMembers(const pb::Members& members, ControlActions* out) {
@@ -201,7 +201,7 @@ void Follower::OnTimer(Time now, ControlActions* out) {
     return EndWithoutShard0(out);
   if (!failure_.ok() && (!following() || now - heard_at_ > options_.timings.dead_after)) {
     Become(State::kEnded);
-    return EmitEnded(failure_, out);
+    return EmitEnded(failure_, 0, out);
   }
   if (now - pulse_at_ >= options_.timings.heartbeat) SendPulses(now, out);
   if (!following() && now - hello_at_ >= options_.timings.hello_retry) SendHello(now, out);
@@ -210,9 +210,9 @@ void Follower::OnTimer(Time now, ControlActions* out) {
                                    : options_.timings.start_timeout)) {
     Become(State::kEnded);
     if (shard0_refuses_keys_)
-      return EmitEnded(RefusedKeys("server shard 0", "shard", silence), out);
+      return EmitEnded(RefusedKeys("server shard 0", "shard", silence), 0, out);
     return EmitEnded(
-        Status(Code::kPeerLost, "server shard 0 was lost: silent for " + SecondsText(silence)),
+        Status(Code::kPeerLost, "server shard 0 was lost: silent for " + SecondsText(silence)), 0,
         out);
   }
   const bool is_stale =
@@ -259,7 +259,7 @@ void Follower::OnStop(Code code, Time now, ControlActions* out) {
 
 void Follower::EndWithoutShard0(ControlActions* out) {
   Become(State::kEnded);
-  EmitEnded(Status(stop_code_, "stopped by a signal while server shard 0 was not there"), out);
+  EmitEnded(Status(stop_code_, "stopped by a signal while server shard 0 was not there"), 0, out);
 }
 
 void Follower::SendToWorkers(const Message& message, ControlActions* out) {

@@ -62,8 +62,9 @@ class Follower : public Control {
   void ConnectToShard0(Time now, ControlActions* out);
   void SendHello(Time now, ControlActions* out);
   void SendShard0(Message message, ControlActions* out);
-  // Confirms to shard 0 that this shard ends, as shard 0 asked, and ends.
-  void End(Status status, ControlActions* out);
+  // Confirms to shard 0 that this shard ends, as shard 0 asked, and ends. `last_step`: see
+  // ControlAction::last_step.
+  void End(Status status, uint64_t last_step, ControlActions* out);
   void SendPulses(Time now, ControlActions* out);
   void EndWithoutShard0(ControlActions* out);
   void SendToWorkers(const Message& message, ControlActions* out);

@@ -196,13 +196,17 @@ uint64_t ClockLane::total() const {
   return cells_.empty() ? 0 : least_total;
 }
 
-bool ClockLane::done() const {
-  if (!state_.is_open || state_.stop_requested || state_.target_pushes == 0) return false;
+uint64_t ClockLane::position() const {
+  uint64_t least_position = kMaxClock;
   for (const auto& [name, cell] : cells_) {
-    for (uint32_t rank = 0; rank < state_.members.size(); ++rank)
-      if (state_.members[rank].present() && !cell.parted(rank)) return false;
+    uint64_t sum_of_clocks = 0;
+    for (const uint64_t clock : cell.clocks().counted_clocks)
+      sum_of_clocks = std::min(sum_of_clocks + clock, kMaxClock);
+    const uint64_t total = cell.clocks().total;
+    const uint64_t beyond_target = target() == 0 || total < target() ? 0 : total - target();
+    least_position = std::min(least_position, sum_of_clocks - beyond_target);
   }
-  return true;
+  return cells_.empty() ? 0 : least_position;
 }
 
 CountedCell* ClockLane::Find(const Cell& cell) {

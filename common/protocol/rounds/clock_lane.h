@@ -70,11 +70,13 @@ class ClockLane : public Lane {
   void GoBack(std::vector<ClockCellSpec> cells);
   // The smallest number of pushes that a cell of the lane has counted; 0 if the lane has no cells.
   uint64_t total() const;
+  // How many pushes the ranks have made together, as the cell knows that is furthest behind: the
+  // sum of the clocks that it has counted, without the pushes beyond target(). It includes the
+  // pushes that the cell has dropped as too stale, or lost when its server was restarted. So the
+  // lanes of all servers agree on it, up to the pushes that are on their way.
+  uint64_t position() const;
   // How many pushes of all ranks each cell gets in this job; 0: not known yet.
   uint64_t target() const { return state_.target_pushes; }
-  // Whether the job is done: the lane is open and knows its target(), no stop was requested, and
-  // every member has sent a Parting to every cell.
-  bool done() const;
   // How many pushes of one member are lost, as the maximum over members and cells: a previous
   // process of this server had answered them, but this process restored older weights.
   uint64_t lost_clocks() const { return state_.lost_clocks; }

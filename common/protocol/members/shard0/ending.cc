@@ -43,6 +43,8 @@ void Ending::EndIfAllDone(Time now, ControlActions* out) {
   Message end;
   end.head.mutable_end()->set_code(static_cast<uint32_t>(ExitCode(status)));
   end.head.mutable_end()->set_sentence(status.message());
+  if (const uint64_t last_step = LastStep(); last_step != 0)
+    end.head.mutable_end()->set_last_step(last_step);
   job_.Become(JobPhase::kEnding);
   const Timings& timings = job_.options.timings;
   // A peer may need up to dead_after to notice that its connection is broken.
@@ -64,6 +66,10 @@ Status Ending::FinalStatus() const {
                 Cat("the job was stopped in order after step ", last_step, " of ", job_steps));
 }
 
+uint64_t Ending::LastStep() const {
+  return job_.options.find_last_step ? job_.options.find_last_step() : 0;
+}
+
 // A daemon that has been silent for a while, even a worker that counts as lost, may be cut off only
 // for that while. If it did not hear of the end, it would wait long for this shard. After a signal
 // this process must end soon, so it waits only for those workers that are heard.
@@ -82,6 +88,9 @@ void Ending::Abort(Code code, const std::string& sentence, Time now, ControlActi
   Message message;
   message.head.mutable_abort()->set_code(static_cast<uint32_t>(code));
   message.head.mutable_abort()->set_sentence(sentence);
+  // After a divergence the newest weights are useless, and an older checkpoint may be good.
+  if (const uint64_t last_step = LastStep(); last_step != 0 && code != Code::kDiverged)
+    message.head.mutable_abort()->set_last_step(last_step);
   const Timings& timings = job_.options.timings;
   std::vector<Farewell::Recipient> recipients = Recipients();
   for (Farewell::Recipient& recipient : recipients)

@@ -1,5 +1,20 @@
 // How shard 0 ends a job: successfully, stopped by a signal, or with an error that it tells all
 // daemons.
+//
+// In a job without rounds, the data lanes of the shards (the state machines behind their sockets)
+// hold the state of the job, and each counts for itself how many steps the workers have made. So
+// that a stop leaves one checkpoint that all lanes have, shard 0 alone names its step:
+//
+//   running --signal--> stopping --Bye of the last worker--> ending --all have answered--> ended
+//
+//   stopping  The lanes of shard 0 say `stop` in their answers. Each worker ends the exchange with
+//             all lanes in which it is, sends Parting to all lanes and waits for their answers,
+//             evaluates, and says Bye. So the lanes change no more.
+//   ending    The messages End and Abort name the step that shard 0's lanes have reached. Every
+//             shard that gets one of them writes its state as the checkpoint of that step.
+//
+// After an error (Abort) the lanes may differ by the pushes that were on their way, as they may in
+// every checkpoint of such a job (server/lane_checkpoints.h).
 #pragma once
 
 #include <string>
@@ -42,6 +57,8 @@ class Ending {
   // The status of a job whose workers are all done: ok, or the code of the stop request that ended
   // the job before its last step.
   Status FinalStatus() const;
+  // The step as whose checkpoint all lanes write their last state; 0: they write none.
+  uint64_t LastStep() const;
   // Whether to wait for this daemon's answer to an Abort.
   bool MustHearOfAbort(const Farewell::Recipient& recipient, Time now) const;
   // Returns all workers and all shards but shard 0, to which the last message goes.

@@ -75,7 +75,8 @@ void Farewell::EndIfAnswered(ControlActions* out) {
                   [](const Recipient& recipient) { return recipient.is_awaited; });
   if (is_over_ || must_wait) return;
   is_over_ = true;
-  EmitEnded(status_, out);
+  const pb::Envelope& head = message_.head;
+  EmitEnded(status_, head.has_end() ? head.end().last_step() : head.abort().last_step(), out);
 }
 
 }  // namespace tern::protocol

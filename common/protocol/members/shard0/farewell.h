@@ -20,9 +20,9 @@ class Farewell {
     bool is_awaited = true;  // whether to wait for the recipient's answer
   };
 
-  // Sends `message` (End or Abort) to all recipients. `status`: the status with which this process
-  // ends when all have answered. `resend_after`: the time between two repetitions. After
-  // `deadline` this process ends without the missing answers.
+  // Sends `message` (End or Abort) to all recipients. Its last_step is this process's, too.
+  // `status`: the status with which this process ends when all have answered. `resend_after`: the
+  // time between two repetitions. After `deadline` this process ends without the missing answers.
   void Start(Message message, Status status, std::vector<Recipient> recipients, Time resend_after,
              Time deadline, Time now, ControlActions* out);
   // An End is a recipient's answer. A hello, Bye or heartbeat gets the last message as its answer.

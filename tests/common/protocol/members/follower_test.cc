@@ -245,6 +245,25 @@ TEST_F(FollowerTest, TellsShard0WhyItCannotGoOnAndEndsAsShard0Says) {
   ASSERT_EQ(Count(end_actions, Type::kEnded), 1);
 }
 
+TEST_F(FollowerTest, WritesItsLastCheckpointAsShard0Names) {
+  BecomeFollowing();
+  Message end;
+  end.head.mutable_end()->set_last_step(12);
+  const ControlActions out = DeliverFromShard0(end);
+  ASSERT_EQ(Count(out, Type::kEnded), 1);
+  EXPECT_EQ(out.back().last_step, 12u);
+}
+
+TEST_F(FollowerTest, WritesItsLastCheckpointAsShard0NamesAfterAnError) {
+  BecomeFollowing();
+  Message abort;
+  abort.head.mutable_abort()->set_code(75);
+  abort.head.mutable_abort()->set_last_step(12);
+  const ControlActions out = DeliverFromShard0(abort);
+  ASSERT_EQ(Count(out, Type::kEnded), 1);
+  EXPECT_EQ(out.back().last_step, 12u);
+}
+
 TEST_F(FollowerTest, EndsByItselfWhereItCannotGoOnAndShard0IsSilent) {
   BecomeFollowing();
   ControlActions out;

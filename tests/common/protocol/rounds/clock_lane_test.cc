@@ -208,28 +208,48 @@ TEST_F(ClockLaneTest, ConfirmsAHeldOutcome) {
             3u);
 }
 
+// The position must be the same on all servers, whichever pushes each has dropped or lost.
+TEST_F(ClockLaneTest, HasThePositionOfTheCellThatIsFurthestBehind) {
+  ClockLane::Options options;
+  options.max_staleness = 1;
+  MakeLane(options);
+  Join();
+  for (const Cell& cell : {kFirstCell, kSecondCell}) {
+    for (uint32_t rank = 0; rank < 3; ++rank)
+      SendPush(rank, 1, cell, "x", {.held_version = 0});  // Drops the push of rank 2.
+  }
+  EXPECT_EQ(lane_->total(), 2u);
+  EXPECT_EQ(lane_->position(), 3u);
+  SendPush(1, 5, kFirstCell, "x", {.held_version = 2});  // The pushes 2 to 4 were lost.
+  EXPECT_EQ(lane_->position(), 3u);
+  SendPush(1, 5, kSecondCell, "x", {.held_version = 2});
+  EXPECT_EQ(lane_->total(), 3u);
+  EXPECT_EQ(lane_->position(), 7u);
+}
+
+TEST_F(ClockLaneTest, HasNoPositionBeyondTheJob) {
+  MakeLane();
+  Join(/*steps=*/2);
+  for (const Cell& cell : {kFirstCell, kSecondCell}) {
+    for (uint64_t clock = 1; clock <= 8; ++clock) SendPush(0, clock, cell, "x", {});
+  }
+  EXPECT_EQ(lane_->total(), 8u);
+  EXPECT_EQ(lane_->position(), 6u);
+  for (const Cell& cell : {kFirstCell, kSecondCell}) {
+    for (uint32_t rank = 0; rank < 3; ++rank) SendPush(rank, kMaxClock, cell, "x", {});
+  }
+  EXPECT_EQ(lane_->position(), kMaxClock - 5) << "it does not overflow";
+}
+
 TEST_F(ClockLaneTest, SaysStopToEveryoneOnceAllPushesOfTheJobHaveCome) {
   MakeLane();
   Join(2);  // A job of 2 steps with 3 workers has 6 pushes.
+  EXPECT_EQ(lane_->target(), 6u);
   for (uint64_t clock = 1; clock <= 5; ++clock) EXPECT_FALSE(Answer(0, Push(0, clock)).stop());
   EXPECT_TRUE(Answer(1, Push(1, 1)).stop());
   EXPECT_TRUE(Answer(0, Push(0, 6)).stop());
   EXPECT_TRUE(PullAnswer(2, Pull(2)).stop());
   EXPECT_FALSE(Answer(0, SendPush(0, 1, kSecondCell, "x", {})).stop());
-}
-
-TEST_F(ClockLaneTest, IsDoneWhenAllMembersHaveFinishedWithoutAStop) {
-  MakeLane();
-  Join(/*steps=*/2);
-  SetMembers(2, {10, 11, 0}, /*steps=*/2);  // rank 2 was removed
-  for (uint32_t rank = 0; rank < 2; ++rank) {
-    EXPECT_FALSE(lane_->done()) << rank;
-    for (const Cell& cell : {kFirstCell, kSecondCell}) SendParting(rank, 1, cell);
-  }
-  EXPECT_TRUE(lane_->done());
-  EXPECT_EQ(lane_->target(), 6u);
-  lane_->OnStop();
-  EXPECT_FALSE(lane_->done());
 }
 
 TEST_F(ClockLaneTest, RefusesAProcessWhoseRankHasPushedFurther) {
