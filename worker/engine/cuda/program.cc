@@ -83,7 +83,7 @@ Status Program::Bind(const std::vector<size_t>& parameter_bytes, const kernels::
 }
 
 void Program::RecordConversions(const Segment& segment) {
-  const size_t conversion_step = IsForward(segment) ? segment.begin : segment.end - 1;
+  const size_t conversion_step = segment.is_forward ? segment.begin : segment.end - 1;
   for (size_t i = segment.begin; i < segment.end; ++i) {
     if (steps_[i].weights.count > 0)
       plan_.RecordUse(steps_[i].values[0].buffer, static_cast<int>(conversion_step));
@@ -135,6 +135,7 @@ void Program::CutForward(const std::vector<size_t>& parameter_bytes) {
   }
   segment.end = backward_begin_;
   forward_segments_.push_back(std::move(segment));
+  for (Segment& forward_segment : forward_segments_) forward_segment.is_forward = true;
 }
 
 // Divides the backward pass into segments. A segment ends with a mark of a ready gradient, because
@@ -155,7 +156,7 @@ void Program::CutBackward(const std::vector<size_t>& parameter_bytes) {
 }
 
 Status Program::ConvertWeightsOf(const device::Stream& stream, const Segment& segment) {
-  if (IsForward(segment)) {
+  if (segment.is_forward) {
     return device::CheckCuda(kernels::ToKernelsOnDevice(stream.get(), type_, segment.weights),
                              "conversion of weights");
   }
@@ -165,12 +166,12 @@ Status Program::ConvertWeightsOf(const device::Stream& stream, const Segment& se
 }
 
 Status Program::Launch(const device::Stream& stream, const Segment& segment) {
-  if (IsForward(segment)) TERN_RETURN_IF_ERROR(ConvertWeightsOf(stream, segment));
+  if (segment.is_forward) TERN_RETURN_IF_ERROR(ConvertWeightsOf(stream, segment));
   for (size_t i = segment.begin; i < segment.end; ++i) {
     const Step& step = steps_[i];
     if (step.work) TERN_RETURN_IF_ERROR(step.work(stream.get(), step.data));
   }
-  return IsForward(segment) ? Ok() : ConvertWeightsOf(stream, segment);
+  return segment.is_forward ? Ok() : ConvertWeightsOf(stream, segment);
 }
 
 // Captures the launches on the second run, because the first run also loads the kernels, and

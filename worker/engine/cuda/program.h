@@ -111,6 +111,7 @@ class Program {
     int64_t read_parameter = -1, ready_parameter = -1;
   };
   struct Segment {
+    bool is_forward = false;
     size_t begin = 0, end = 0;  // The segment consists of steps [begin, end).
     Range parameters;           // The parameters that it reads, or whose gradients it completes.
     size_t bytes = 0;           // The bytes of these parameters.
@@ -129,7 +130,6 @@ class Program {
   // CutForward and CutBackward divide the steps of the forward and the backward pass into segments.
   void CutForward(const std::vector<size_t>& parameter_bytes);
   void CutBackward(const std::vector<size_t>& parameter_bytes);
-  bool IsForward(const Segment& segment) const { return segment.begin < backward_begin_; }
   // Says in the memory plan how long a segment uses the kernels that it converts.
   void RecordConversions(const Segment& segment);
   Status MakeWeightTable(Segment* segment);
