@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "server/data_lane.h"
 #include "server/lane_checkpoints.h"
 #include "tests/server/central/central_job.h"
 
@@ -193,6 +194,46 @@ TEST_F(ClockCheckpoints, WithoutOneAServerGoesBackToTheInitialWeights) {
   drill.MakePushes(0, 12);
   fresh_drill.MakePushes(0, 12);
   EXPECT_EQ(drill.weights_of(1), fresh_drill.weights_of(1));
+}
+
+// Shard 0's control thread asks for the last step when the last worker has said Bye, which it does
+// after the answers to its Parting.
+TEST_F(ClockCheckpoints, TheLastStepIsKnownOnceAPartingIsAnswered) {
+  const auto job = MakeJob({"train.algorithm=asgd"});
+  auto lane = DataLane::Make(*job, 0, 1, DataLane::OptionsOf(*job, 0, 1, 7));
+  ASSERT_TRUE(lane.ok());
+  pb::Members members;
+  members.set_epoch(1);
+  members.set_steps(40);
+  for (uint32_t rank = 0; rank < 4; ++rank) members.add_incarnations(10 + rank);
+  protocol::Sends sends;
+  (*lane)->OnMembers(members, &sends);
+  for (uint32_t rank = 0; rank < 4; ++rank) {
+    protocol::Message hello;
+    *hello.head.mutable_hello() = job->hello;
+    hello.head.mutable_hello()->set_rank(rank);
+    hello.head.mutable_hello()->set_incarnation(10 + rank);
+    (*lane)->OnMessage(100 + rank, hello, &sends);
+  }
+  const std::vector<float> gradient(job->table.total, 1.f);
+  for (const bool is_parting : {false, true}) {
+    EXPECT_EQ((*lane)->last_step(), 0u);
+    for (const protocol::Chunk* chunk : ChunksOf(*job)) {
+      protocol::Message message;
+      pb::Contribution* contribution = message.head.mutable_push();
+      contribution->set_bucket(chunk->bucket);
+      contribution->set_chunk(chunk->index);
+      contribution->set_incarnation(10);
+      if (is_parting) {
+        contribution->mutable_parting()->set_clock(2);
+      } else {
+        contribution->mutable_at_clock()->set_clock(1);
+        message.payload = EncodePush(*job, *chunk, gradient, 0, 1);
+      }
+      (*lane)->OnMessage(100, message, &sends);
+    }
+  }
+  EXPECT_EQ((*lane)->last_step(), 1u);
 }
 
 // A beginning is the number of the job's last start or return to a checkpoint. Checkpoints store
