@@ -94,10 +94,19 @@ void Network::OnEvent(const Event& event, Time now) {
   const Message message = std::move(messages_in_flight_[event.index]);
   free_slots_.push_back(event.index);
   if (active_cut != nullptr) return;
+  if (rng_.Chance(schedule_.damage)) return DeliverDamaged(event, connection);
   if (event.type == Event::Type::kToServer) {
     host_.DeliverToServer(connection, Peer{event.who} + 1, message);
   } else if (connection.is_open) {
     host_.DeliverToClient(connection, message);
+  }
+}
+
+void Network::DeliverDamaged(const Event& event, const Connection& connection) {
+  if (event.type == Event::Type::kToServer) {
+    host_.DeliverDamagedToServer(connection, Peer{event.who} + 1);
+  } else if (connection.is_open) {
+    host_.DeliverDamagedToClient(connection);
   }
 }
 

@@ -43,6 +43,9 @@ class Network {
                                  const protocol::Message& message) = 0;
     virtual void DeliverToClient(const Connection& connection,
                                  const protocol::Message& message) = 0;
+    // A message has arrived whose checksum is wrong.
+    virtual void DeliverDamagedToServer(const Connection& connection, protocol::Peer peer) = 0;
+    virtual void DeliverDamagedToClient(const Connection& connection) = 0;
     virtual void OnDisconnected(const Connection& connection) = 0;
     // Whether messages of this connection to the server must be delayed further.
     virtual bool MustDelayToServer(const Connection& connection) = 0;
@@ -76,6 +79,7 @@ class Network {
   void Send(Event::Type type, uint32_t connection, protocol::Message message, Time* last_arrival,
             Time now);
   void PostMessage(Event::Type type, uint32_t connection, protocol::Message message, Time time);
+  void DeliverDamaged(const Event& event, const Connection& connection);
   // Breaks a connection. The client learns of it if `always_told`, else with probability 0.7.
   void BreakConnection(uint32_t connection, bool always_told, Time now);
   struct Cut {

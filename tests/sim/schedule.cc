@@ -306,7 +306,8 @@ std::string ToString(const Schedule& schedule) {
        << schedule.elasticity.quorum << ", "
        << on_loss_names[static_cast<int>(schedule.elasticity.on_loss)] << ", loss " << schedule.loss
        << ", duplicate " << schedule.duplicate << ", reorder " << schedule.reorder << ", delay "
-       << schedule.delay << " up to " << ms(schedule.longest_delay) << " ms";
+       << schedule.delay << " up to " << ms(schedule.longest_delay) << " ms, damage "
+       << schedule.damage;
   if (!schedule.has_rounds()) text << ToString(schedule.clocks);
   if (schedule.checkpoint_every != 0) text << ", a checkpoint every " << schedule.checkpoint_every;
   if (schedule.keeps_own_state) text << ", workers keep state of their own";

@@ -111,8 +111,8 @@ struct Schedule {
   bool keeps_own_state = false;
   Clocks clocks;
   algorithm::Elasticity elasticity{0, algorithm::OnLoss::kWait, 1};
-  // Probabilities that the network loses, duplicates, delays or reorders a message.
-  double loss = 0, duplicate = 0, delay = 0, reorder = 0;
+  // Probabilities that the network loses, duplicates, delays, reorders or damages a message.
+  double loss = 0, duplicate = 0, delay = 0, reorder = 0, damage = 0;
   Time longest_delay{};
   std::vector<Fault> faults;
   // In a job whose servers hold the weights: the disk of `shard` refuses changes number `from` to

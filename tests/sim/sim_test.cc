@@ -1,8 +1,9 @@
 // Simulates the protocol under faults. A schedule is a job with its faults, made from a seed. Plays
 // 30,000 schedules of jobs with rounds, 15,000 of jobs without, 15,000 in which all processes or
-// all workers are killed at once (fewer with a sanitizer), and 3,000 in which a bit of a worker's
-// weights flips. Also switches each safeguard of the protocol off (a mutant) and expects that the
-// simulator finds a violation. Shard 0 is the server that leads the job.
+// all workers are killed at once (fewer with a sanitizer), 3,000 in which a bit of a worker's
+// weights flips, and 3,000 in which messages arrive damaged. Also switches each safeguard of the
+// protocol off (a mutant) and expects that the simulator finds a violation. Shard 0 is the server
+// that leads the job.
 //
 // TERN_SIM_SEED=n plays only the schedule of seed n and logs every event (choose the test with
 // --gtest_filter); TERN_SIM_FROM=n plays the schedules from seed n on; TERN_SIM_TIMES=n plays n
@@ -75,6 +76,16 @@ TEST(Simulator, EveryScheduleEndsAsIfNothingHadFailed) {
 
 TEST(Simulator, EveryScheduleThatLosesScalersEndsAsIfNothingHadFailed) {
   ExpectAllEndWell(MakeLostScalers, kNumFewSchedules);
+}
+
+// Makes a schedule, with or without rounds, whose network damages messages.
+Schedule MakeWithDamage(uint64_t seed) {
+  Schedule schedule = seed % 2 == 0 ? Schedule::Make(seed) : Schedule::MakeWithoutRounds(seed);
+  schedule.damage = seed % 3 == 0 ? 0.05 : 0.005;
+  return schedule;
+}
+TEST(Simulator, EveryScheduleThatDamagesMessagesEndsAsIfNothingHadFailed) {
+  ExpectAllEndWell(MakeWithDamage, 3 * kNumFewSchedules);
 }
 
 TEST(Simulator, EveryScheduleWithoutRoundsKeepsItsPromises) {

@@ -128,6 +128,16 @@ void ToyServer::OnMessage(uint32_t lane, Peer from, const Message& message) {
   world_->KillIfDiskStopped(process_number_);
 }
 
+void ToyServer::OnDamaged(uint32_t lane, Peer from) {
+  if (!is_alive_) return;
+  protocol::Send answer{from, protocol::MakeRefuse(ExitCode(Status(Code::kMismatch, "")), "damaged",
+                                                   pb::Refuse::reconnect)};
+  if (lane == 0) return SendFromControl(std::move(answer));
+  Sends sends;
+  sends.push_back(std::move(answer));
+  SendToClients(std::move(sends));
+}
+
 void ToyServer::OnLaneMessage(uint32_t index, Peer from, const Message& message, Sends* out) {
   if (!lanes_.empty()) return lanes_[index]->OnMessage(from, message, out);
   if (message.head.has_hello())

@@ -24,6 +24,7 @@ class ToyServer {
 
   void Start();
   void OnMessage(uint32_t lane, protocol::Peer from, const protocol::Message& message);
+  void OnDamaged(uint32_t lane, protocol::Peer from);  // asks the sender for a new connection
   void OnMessageFromShard0(const protocol::Message& message);
   void OnShard0Disconnected();
   void OnTick();

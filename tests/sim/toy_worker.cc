@@ -87,6 +87,18 @@ void ToyWorker::OnMessage(LaneRef lane, const Message& message) {
   PerformActions(std::move(actions));
 }
 
+void ToyWorker::OnDamaged(LaneRef lane) {
+  if (!is_alive_) return;
+  if (is_frozen_) {
+    // When the process goes on, a lost connection has the same effect.
+    lanes_broken_while_frozen_.push_back(lane);
+    return;
+  }
+  SessionActions actions;
+  session_->OnDamaged(lane, "damaged", world_->now(), &actions);
+  PerformActions(std::move(actions));
+}
+
 void ToyWorker::OnDisconnected(LaneRef lane) {
   if (!is_alive_) return;
   if (is_frozen_) {

@@ -24,6 +24,7 @@ class ToyWorker {
 
   void Start();
   void OnMessage(protocol::LaneRef lane, const protocol::Message& message);
+  void OnDamaged(protocol::LaneRef lane);  // a message of this lane has arrived damaged
   void OnDisconnected(protocol::LaneRef lane);
   void OnTick();
   void OnTask(uint32_t task);  // runs a task that PostTask() has posted

@@ -542,6 +542,15 @@ void World::DeliverToClient(const Connection& connection, const Message& message
   servers_[connection.client]->OnMessageFromShard0(message);
 }
 
+void World::DeliverDamagedToServer(const Connection& connection, Peer peer) {
+  servers_[connection.server]->OnDamaged(connection.lane.lane, peer);
+}
+
+void World::DeliverDamagedToClient(const Connection& connection) {
+  if (connection.is_worker) return workers_[connection.client]->OnDamaged(connection.lane);
+  servers_[connection.client]->OnShard0Disconnected();
+}
+
 void World::OnDisconnected(const Connection& connection) {
   if (connection.is_worker) return workers_[connection.client]->OnDisconnected(connection.lane);
   servers_[connection.client]->OnShard0Disconnected();

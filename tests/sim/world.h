@@ -113,6 +113,8 @@ class World : private Network::Host {
   void DeliverToServer(const Connection& connection, protocol::Peer peer,
                        const protocol::Message& message) override;
   void DeliverToClient(const Connection& connection, const protocol::Message& message) override;
+  void DeliverDamagedToServer(const Connection& connection, protocol::Peer peer) override;
+  void DeliverDamagedToClient(const Connection& connection) override;
   void OnDisconnected(const Connection& connection) override;
   // Holds messages of a killed worker back until another process of its rank is admitted.
   bool MustDelayToServer(const Connection& connection) override;
