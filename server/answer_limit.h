@@ -7,6 +7,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/counters.h"
+#include "common/base/rate_limit.h"
 #include "common/net/socket.h"
 
 namespace tern::server {
@@ -20,11 +21,7 @@ class AnswerLimit {
   bool MayAnswer(net::PeerId peer, Time now);
 
  private:
-  struct Allowance {
-    double num_answers = 0;  // how many answers the peer may still get now
-    Time counted_at{};
-  };
-  std::unordered_map<net::PeerId, Allowance> allowances_;
+  std::unordered_map<net::PeerId, RateLimiter> limiters_;
   Counter& dropped_;
 };
 

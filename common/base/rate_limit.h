@@ -28,6 +28,9 @@ class RateLimiter {
     return true;
   }
 
+  // Whether `burst` events may happen at once from now on, as if there had been none so far.
+  bool IsUnused(Time now) const { return next_ <= now; }
+
   // How many events were held back since the last call of TakeHeldBack.
   uint64_t TakeHeldBack() {
     const uint64_t num_held_back = num_held_back_;

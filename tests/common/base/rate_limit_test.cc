@@ -45,5 +45,13 @@ TEST(RateLimiter, CountsWhatItHeldBack) {
   EXPECT_EQ(limiter.TakeHeldBack(), 0u);
 }
 
+TEST(RateLimiter, IsUnusedOnceTheWholeBurstMayHappenAgain) {
+  RateLimiter limiter(3, seconds(1));
+  EXPECT_TRUE(limiter.IsUnused(seconds(10)));
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(limiter.Allow(seconds(10)));
+  EXPECT_FALSE(limiter.IsUnused(seconds(11)));
+  EXPECT_TRUE(limiter.IsUnused(seconds(12)));
+}
+
 }  // namespace
 }  // namespace tern
