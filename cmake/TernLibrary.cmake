@@ -94,13 +94,14 @@ function(tern_test_options target)
   target_precompile_headers(${target} REUSE_FROM tern_test_headers)
 endfunction()
 
-# tern_test(NAME SOURCES ... ALONE ... DEPS ... [COMPUTES] [TIMEOUT S] [LABELS ...]): one GoogleTest program NAME_test,
-# one ctest entry. COMPUTES: the test itself computes much and is optimized. Labels: `tsan` marks tests of the thread-sanitizer run, `process` tests that start real processes, `e2e` tests
+# tern_test(NAME SOURCES ... ALONE ... DEPS ... [COMPUTES] [TIMEOUT S] [NO_TSAN PATTERN] [LABELS ...]): one GoogleTest
+# program NAME_test, one ctest entry. COMPUTES: the test itself computes much and is optimized. NO_TSAN: a pattern of
+# GoogleTest for cases that the thread-sanitizer run leaves out. Labels: `tsan` marks tests of the thread-sanitizer run, `process` tests that start real processes, `e2e` tests
 # that only test whole programs; all others are unit tests. The targets unit_tests and tsan_tests build those tests.
 add_custom_target(unit_tests)
 add_custom_target(tsan_tests)
 function(tern_test name)
-  cmake_parse_arguments(ARG "COMPUTES" "TIMEOUT" "SOURCES;ALONE;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "COMPUTES" "TIMEOUT;NO_TSAN" "SOURCES;ALONE;DEPS;LABELS" ${ARGN})
   tern_together(files ${name}_test ${ARG_SOURCES} ALONE ${ARG_ALONE})
   add_executable(${name}_test ${files})
   target_link_libraries(${name}_test PRIVATE tern_flags ${ARG_DEPS} GTest::gmock GTest::gtest_main)
@@ -109,10 +110,15 @@ function(tern_test name)
   else()
     tern_test_options(${name}_test)
   endif()
+  set(left_out)
   if(NOT TERN_THOROUGH)
-    set(filter --gtest_filter=-Thorough/*)
+    list(APPEND left_out "Thorough/*")
   endif()
-  add_test(NAME ${name} COMMAND ${name}_test ${filter} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  if(TERN_SANITIZE STREQUAL thread)
+    list(APPEND left_out ${ARG_NO_TSAN})
+  endif()
+  list(JOIN left_out ":" left_out)
+  add_test(NAME ${name} COMMAND ${name}_test "--gtest_filter=-${left_out}" WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
