@@ -2,6 +2,7 @@
 // whether their results are right, and how long they take. Internal to the engine.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -32,6 +33,8 @@ class Trial {
   // Fills all arrays with -1, 0 and 1, for which all sums are exact in any order, and sets
   // expected_result_.
   Status PrepareCheck();
+  // Fills the array that the pass sets with NaN, so that a plan that leaves a part out is noticed.
+  Status SpoilResult();
   Status CheckResult();
   // The number of the array in memory_ that the pass sets.
   size_t ResultArray() const;
