@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Soaks any job in faults, compares its final weights with those of an undisturbed run, and prints how long
+# Soaks any job in faults of all kinds, compares its final weights with those of an undisturbed run, and prints how long
 # recovery took by kind of fault. docs/RECOVERY.md has measured tables. As root, each daemon gets a network namespace.
 #   scripts/drill.sh --job FILE [--job FILE]... [--seconds N] [--seed N] [--faults KIND,...] [--json FILE]; --help
 # TERN_BUILD_DIR=FOLDER uses the programs of that build instead of building them.

@@ -78,13 +78,15 @@ class Job:
     def servers(self):
         return [name for name in self.daemons if name.startswith("server")]
 
-    def start(self, name):
+    def start(self, name, failpoints=()):
         daemon = self.daemons[name]
         role, rank = name.split(".")
         words = [*self.hosts.prefix(name), self.bin_folder / f"tern_{role}", "--job", self.job, "--rank", rank,
                  "--log_dir", self.folder / "logs" / f"{name}.{daemon.starts}"]
         for setting in self.settings:
             words += ["--set", setting]
+        for failpoint in failpoints:
+            words += ["--fail", failpoint]
         if name == "server.0":
             words += ["--progress_fd", str(self.progress_fd)]
         with open(self.folder / f"{name}.{daemon.starts}.stderr", "wb") as errors:
@@ -116,13 +118,19 @@ class Job:
     def rounds(self):
         return self.newest.get("rounds", 0)
 
+    def checkpoints_of(self, name):
+        """Returns the steps of which a worker has a whole checkpoint."""
+        files = (self.folder / "out" / "checkpoints" / name).glob("step.*.json")
+        return {int(path.name.split(".")[1]) for path in files}
+
     def newest_common_checkpoint(self):
         """Returns the newest step of which every worker has a whole checkpoint; 0 if there is none."""
-        steps = []
-        for name in self.workers():
-            files = (self.folder / "out" / "checkpoints" / name).glob("step.*.json")
-            steps.append({int(path.name.split(".")[1]) for path in files})
-        return max(set.intersection(*steps), default=0)
+        return max(set.intersection(*map(self.checkpoints_of, self.workers())), default=0)
+
+    def loses_nothing(self):
+        """Whether the job has begun and, if it writes checkpoints, each worker has the two that docs/FAULTS.md asks for."""
+        has_two = all(len(self.checkpoints_of(name)) >= 2 for name in self.workers())
+        return self.rounds() >= 3 and (has_two or not self.facts["checkpoints"])
 
     def last_sentence(self, name):
         """Returns the last line that the newest process of a daemon wrote to stderr."""

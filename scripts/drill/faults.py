@@ -8,8 +8,16 @@ KINDS = {
     "kill_server": ("SIGKILL of a server shard", ""),
     "kill_both": ("SIGKILL of a worker and of shard 0", ""),
     "kill_all": ("SIGKILL of all daemons", "checkpoints"),
+    "die_at_step": ("a worker dies at a step (failpoint)", ""),
     "stop_worker": ("SIGSTOP of a worker, then SIGCONT", ""),
     "stop_server": ("SIGSTOP of a server shard, then SIGCONT", ""),
+    "hang": ("a thread of a worker hangs for a while (failpoint)", ""),
+    "cut": ("all connections of a worker close, again and again (failpoint)", ""),
+    "drop": ("messages of a worker are lost (failpoint)", ""),
+    "flip": ("bits flip in what a worker receives (failpoint)", ""),
+    "full_disk": ("a worker's disk is full for a while (failpoint)", "checkpoints"),
+    "slow_disk": ("a worker's disk is slow (failpoint)", "checkpoints"),
+    "clock": ("the clock of a worker or server jumps by an hour (failpoint)", ""),
     "sigterm_all": ("SIGTERM to all daemons, then a new start", "checkpoints"),
     "cut_off_worker": ("the link of a worker is down", "links"),
     "cut_off_server": ("the link of a server shard is down", "links"),
@@ -19,7 +27,8 @@ KINDS = {
     "reset": ("all connections of a worker or server are reset", "links"),
 }
 # Faults after which the state that a process held is gone.
-LETHAL = {"kill_worker", "kill_server", "kill_both", "kill_all", "sigterm_all"}
+LETHAL = {"kill_worker", "kill_server", "kill_both", "kill_all", "die_at_step", "hang", "cut", "drop", "flip", "full_disk",
+          "slow_disk", "clock", "sigterm_all"}
 HARMLESS_PARTNERS = {"stop_worker", "stop_server", "reset", "loss", "cut_off_worker", "cut_off_server"}
 
 
@@ -32,6 +41,7 @@ class Fault:
     pause_s: float   # from the previous fault
     by_step: bool    # the pause ends at a step, not at a time
     seconds: float   # how long it lasts; kills: until the restart
+    seed: int
     partner: str = ""  # a second fault that begins with it
 
 
@@ -45,12 +55,27 @@ def plan(random, kinds, every):
         fault = Fault(kind=kind, worker=random.randrange(64), shard=random.randrange(64),
                       on_server=random.random() < 0.5, pause_s=random.uniform(*every), by_step=random.random() < 0.5,
                       seconds=random.choice([0.0, random.uniform(0, longest)]) if kind in LETHAL
-                      else random.uniform(0.5, longest))
+                      else random.uniform(0.5, longest), seed=random.randrange(1, 10**6))
         with_partner = random.random() < 0.25
         partner = random.choice(partners) if partners else ""
         if with_partner and kind not in ("kill_all", "sigterm_all") and partner != kind:
             fault.partner = partner
         yield fault
+
+
+def failpoints_of(fault, rounds):
+    """Returns the flags --fail of a worker that is started with this fault, in a job that is at round `rounds`."""
+    return {
+        "die_at_step": [f"thread.compute=die@step:{rounds + 10 + fault.seed % 30}"],
+        "hang": [f"thread.{('compute', 'wait', 'coder', 'net')[fault.seed % 4]}=hang:{2 + fault.seed % 3}"
+                 f"@{20 + fault.seed % 200}"],
+        "cut": [f"net.{('send', 'receive')[fault.seed % 2]}=cut@every:{150 + fault.seed % 300}"],
+        "drop": [f"net.{('send', 'receive')[fault.seed % 2]}=drop@chance:0.0003:{fault.seed}"],
+        "flip": [f"net.receive=flip@chance:0.002:{fault.seed}"],
+        "full_disk": ["disk.write=full@2", "disk.rename=full@4"],
+        "slow_disk": ["disk.write=delay:0.3@every:2"],
+        "clock": [f"clock=step:{('+3600', '-3600', '+5', '-1')[fault.seed % 4]}@{100 + fault.seed % 300}"],
+    }.get(fault.kind, [])
 
 
 def targets_of(fault, job):
@@ -61,7 +86,7 @@ def targets_of(fault, job):
         return [*job.daemons]
     if fault.kind == "kill_both":
         return [worker, "server.0"]
-    if fault.kind in ("loss", "reset"):
+    if fault.kind in ("clock", "loss", "reset"):
         return [server if fault.on_server else worker]
     return [server if fault.kind.endswith("_server") else worker]
 
@@ -71,6 +96,7 @@ def begin(fault, job, at):
     targets = targets_of(fault, job)
     daemons = [job.daemons[name] for name in targets]
     if fault.kind in LETHAL:
+        failpoints = failpoints_of(fault, job.rounds())
         if fault.kind == "sigterm_all":
             for daemon in daemons:
                 daemon.is_expected_to_end = True
@@ -79,7 +105,7 @@ def begin(fault, job, at):
         for daemon in daemons:
             daemon.kill()
         for name in targets:
-            at(fault.seconds, lambda name=name: job.start(name))
+            at(fault.seconds, lambda name=name: job.start(name, failpoints))
         return fault.seconds
     if fault.kind.startswith("stop_"):
         daemons[0].is_stopped = True

@@ -30,7 +30,7 @@ class Soak:
     def run(self):
         self.begin = time.time()
         self.job.start_all()
-        self.wait(lambda: self.job.rounds() >= 3, "the job begins")
+        self.wait(self.job.loses_nothing, "the job begins")
         while self.begin_next_fault():
             pass
         self.wait(lambda: not self.job.daemons["server.0"].runs(), "the job ends",
@@ -63,6 +63,10 @@ class Soak:
             self.begin_fault(dataclasses.replace(fault, kind=fault.partner, worker=fault.worker + 1), is_partner=True)
         if fault.kind == "sigterm_all":
             self.stop_and_start(event)
+        if fault.kind == "die_at_step":
+            num_events = len(self.events)
+            self.wait(lambda: len(self.events) > num_events or not self.job.daemons["server.0"].runs(), "the worker dies")
+            event = self.events[-1]
         self.wait(lambda: not self.later, "", PATIENCE_S)
         mended, rounds = time.time(), self.job.rounds()
         self.wait(lambda: self.is_whole(mended, rounds), f"the job moves after {fault.kind}")
@@ -82,14 +86,17 @@ class Soak:
     def begin_fault(self, fault, is_partner=False):
         targets = faults.targets_of(fault, self.job)
         rounds = self.job.rounds()
-        event = {"kind": fault.kind, "targets": targets, "begin": time.time(), "rounds": rounds,
+        # A worker that will die at a step is first killed, and started with the failpoint.
+        kind = "kill_worker" if fault.kind == "die_at_step" else fault.kind
+        event = {"kind": kind, "targets": targets, "begin": time.time(), "rounds": rounds,
                  "partner": is_partner or bool(fault.partner), "restarts": fault.kind in faults.LETHAL}
         event["lasted_s"] = faults.begin(fault, self.job, lambda seconds, do: self.later.append((time.time() + seconds, do)))
         self.job.read_progress()  # what a killed shard 0 had still reported
         event["mended"] = max(time.time(), event["begin"] + event["lasted_s"])
         self.events.append(event)
         self.say(f"{event['begin'] - self.begin:6.1f} s, round {rounds}: {fault.kind} of {', '.join(targets)}"
-                 f" for {event['lasted_s']:.1f} s{' (with the one before)' if is_partner else ''}")
+                 f" for {event['lasted_s']:.1f} s{' (with the one before)' if is_partner else ''}"
+                 f"{''.join(' --fail ' + failpoint for failpoint in faults.failpoints_of(fault, rounds))}")
         return event
 
     def stop_and_start(self, event):
@@ -129,7 +136,12 @@ class Soak:
             if daemon.process is None or daemon.runs() or daemon.is_expected_to_end:
                 continue
             code, sentence = daemon.code(), self.job.last_sentence(name)
-            if code in (75, 77) and GIVEN_AWAY.search(sentence) and self.job.facts["policy"] == "shrink":
+            if code == 137 and not sentence.startswith("tern_"):  # by a failpoint
+                self.events.append({"kind": "die_at_step", "targets": [name], "begin": time.time(), "lasted_s": 0.0,
+                                    "mended": time.time(), "rounds": self.job.rounds(), "partner": False, "restarts": True})
+                self.say(f"{time.time() - self.begin:6.1f} s, round {self.job.rounds()}: {name} has died at its step")
+                self.job.start(name)
+            elif code in (75, 77) and GIVEN_AWAY.search(sentence) and self.job.facts["policy"] == "shrink":
                 self.given_away.append((name, sentence))
                 self.job.start(name)
             elif not (has_ended or code == 0):

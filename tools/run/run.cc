@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <utility>
 
 #include "common/base/clock.h"
@@ -22,6 +23,7 @@
 #include "tools/commands.h"
 #include "tools/run/ephemeral_keys.h"
 #include "tools/run/free_ports.h"
+#include "tools/run/member_failpoints.h"
 #include "tools/run/run_result.h"
 #include "tools/run/screen.h"
 #include "tools/run/supervisor.h"
@@ -30,7 +32,8 @@ namespace tern::tools {
 namespace {
 
 constexpr const char* kUsage =
-    "tern run JOB [--set KEY=VALUE]... [--restarts N] [--log_dir DIR] [--free_ports]";
+    "tern run JOB [--set KEY=VALUE]... [--restarts N] [--log_dir DIR] [--free_ports] "
+    "[--fail ROLE.RANK:FAILPOINT]...";
 
 constexpr Time kForever = std::chrono::hours(24 * 365 * 10);
 
@@ -41,10 +44,12 @@ struct RunPlan {
   std::unique_ptr<setup::Setup> setup;
   std::string log_dir;
   uint32_t max_restarts = 0;
+  std::map<std::string, std::vector<std::string>> fail_arguments;  // by the name of the process
 };
 
 Result<RunPlan> MakeRunPlan(const Args& args) {
-  const std::vector<Flag> flags = {{"set"}, {"restarts"}, {"log_dir"}, {"free_ports", false}};
+  const std::vector<Flag> flags = {
+      {"set"}, {"restarts"}, {"log_dir"}, {"free_ports", false}, {"fail"}};
   Result<Arguments> arguments = Arguments::Parse(args, flags, kUsage);
   if (!arguments.ok()) return arguments.status();
   if (arguments->positional().size() != 1) {
@@ -67,6 +72,11 @@ Result<RunPlan> MakeRunPlan(const Args& args) {
     if (!setup.ok()) return setup.status();
   }
   plan.setup = std::move(*setup);
+  auto fail_arguments = ReadMemberFailpoints(arguments->AllValues("fail"),
+                                             static_cast<uint32_t>(plan.setup->job.servers_size()),
+                                             plan.setup->job.workers().count());
+  if (!fail_arguments.ok()) return fail_arguments.status();
+  plan.fail_arguments = std::move(*fail_arguments);
   plan.log_dir = arguments->LastValue("log_dir", plan.setup->job.output_dir() + "/logs");
   return plan;
 }
@@ -128,6 +138,10 @@ Result<std::vector<Supervisor::Member>> MakeMembers(const RunPlan& plan, int pro
                        : job_waits ? exit_time + timings.wait_timeout
                                    : exit_time,
                        job_shrinks ? kForever : exit_time});
+  }
+  for (Supervisor::Member& member : members) {
+    const auto found = plan.fail_arguments.find(member.spec.name);
+    if (found != plan.fail_arguments.end()) member.first_arguments = found->second;
   }
   return members;
 }

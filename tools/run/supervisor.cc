@@ -53,7 +53,11 @@ bool Supervisor::HaveAllEnded() const {
 
 Status Supervisor::StartChild(Child* child, bool is_restart) {
   child->member.spec.appends_output = is_restart;
-  auto process = Process::Start(child->member.spec);
+  ProcessSpec spec = child->member.spec;
+  const std::vector<std::string>& first_arguments = child->member.first_arguments;
+  if (!is_restart)
+    spec.arguments.insert(spec.arguments.end(), first_arguments.begin(), first_arguments.end());
+  auto process = Process::Start(spec);
   if (!process.ok()) return process.status();
   child->process = std::move(*process);
   child->is_running = true;

@@ -45,6 +45,8 @@ class Supervisor {
     // How long the other processes may take to end after they lost this one: if a new process could
     // replace it, and if none can.
     Time grace{}, grace_if_irreplaceable{};
+    // More arguments of the first process, which a restarted one does not get.
+    std::vector<std::string> first_arguments{};
   };
   struct Options {
     std::vector<Member> members;  // Shard 0 is the first.
