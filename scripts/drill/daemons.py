@@ -57,7 +57,7 @@ class Daemon:
 
 
 class Job:
-    def __init__(self, hosts_type, bin_folder, job, settings, folder, facts):
+    def __init__(self, hosts_type, bin_folder, job, settings, folder, facts, pace_s=0.0):
         self.bin_folder, self.job, self.folder, self.facts = pathlib.Path(bin_folder), job, pathlib.Path(folder), facts
         names = [f"server.{n}" for n in range(facts["servers"])] + [f"worker.{n}" for n in range(facts["workers"])]
         self.daemons = {name: Daemon(name) for name in names}
@@ -65,6 +65,8 @@ class Job:
         self.folder.mkdir(parents=True)
         addresses = [f"servers.{n}.address={self.hosts.address(f'server.{n}')}" for n in range(facts["servers"])]
         self.settings = [*settings, *addresses, *self.hosts.settings(), f"output_dir={self.folder}/out"]
+        # The failpoints of every worker. Of two that are due at a place, the first one fires, so those of faults come first.
+        self.failpoints_of_workers = [f"thread.compute=delay:{pace_s}"] if pace_s else []
         self.progress_file = self.folder / "progress"
         self.progress_fd = os.open(self.progress_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self.read_bytes = 0
@@ -85,7 +87,7 @@ class Job:
                  "--log_dir", self.folder / "logs" / f"{name}.{daemon.starts}"]
         for setting in self.settings:
             words += ["--set", setting]
-        for failpoint in failpoints:
+        for failpoint in [*failpoints, *(self.failpoints_of_workers if role == "worker" else [])]:
             words += ["--fail", failpoint]
         if name == "server.0":
             words += ["--progress_fd", str(self.progress_fd)]

@@ -32,13 +32,14 @@ def soak_job(job, options, hosts_type, folder):
     if not steps:
         # A short run measures how many steps fit. Faults take time, too, so the job outlasts them.
         weights, summary, step_s = run_undisturbed(job, [*options.set, "train.steps=100"], options, hosts_type, folder / "first")
-        steps = max(100, int(options.seconds / step_s))
+        steps = max(100, int(options.seconds / (step_s + 1e-3 * options.pace_ms)))
     settings = [*options.set, f"train.steps={steps}"]
     weights, summary, step_s = run_undisturbed(job, settings, options, hosts_type, folder / "undisturbed")
     print(f"undisturbed: {steps} steps of {1000 * step_s:.1f} ms, hash {summary.get('parameters_hash')}", flush=True)
     facts["steps"] = steps
     kinds = kinds_for(options, facts, hosts_type.has_links)
-    running = daemons.Job(hosts_type, options.bin, job, settings, folder / "disturbed", facts)
+    step_s += 1e-3 * options.pace_ms
+    running = daemons.Job(hosts_type, options.bin, job, settings, folder / "disturbed", facts, 1e-3 * options.pace_ms)
     one = soak.Soak(running, faults.plan(random.Random(options.seed), kinds, options.every), options.seconds, step_s,
                     lambda line: print(line, flush=True))
     try:
@@ -89,6 +90,8 @@ def parse(words):
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="overrides a key of every job")
     parser.add_argument("--seconds", type=float, default=60, help="how long each job gets faults (60)")
     parser.add_argument("--steps", type=int, default=0, help="train.steps; default: measured, to fit the seconds")
+    parser.add_argument("--pace_ms", type=float, default=0, help="how long workers sleep before a step, so that long soaks use "
+                        "little of the machine (0)")
     parser.add_argument("--every", default="1,5", metavar="A,B", help="seconds between two faults (1,5)")
     parser.add_argument("--seed", type=int, default=1, help="decides all faults (1)")
     parser.add_argument("--faults", default=",".join(faults.KINDS), metavar="KIND,...", help="the kinds of faults (all)")
