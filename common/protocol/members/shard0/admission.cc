@@ -168,9 +168,10 @@ bool Admission::MayTakeRank(Roster::Worker* worker, Peer from, const pb::Hello& 
 void Admission::Refuse(Roster::Worker* holder, Peer from, const pb::Hello& hello, Time now,
                        ControlActions* out) {
   if (holder->rival.incarnation != hello.incarnation()) {
-    holder->rival = {hello.incarnation(), job_.num_pulses, std::nullopt, false};
+    holder->rival = {hello.incarnation(), job_.num_pulses, now, std::nullopt, false};
     liveness_.OnRival(now, out);
   }
+  holder->rival.heard_at = now;
   if (!holder->rival.is_refuted) {
     return EmitSend(from, MakeRefusal(Code::kNotAllowed, "the rank is taken", pb::Refuse::retry),
                     out);

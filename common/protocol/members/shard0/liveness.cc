@@ -120,14 +120,19 @@ void Liveness::SendPulses(Time now, ControlActions* out) {
   }
 }
 
-Time Liveness::ReconnectTimeout() const {
+Time Liveness::ReconnectTimeout(const Roster::Worker& worker, Time now) const {
   const Timings& timings = job_.options.timings;
-  const bool can_undo = job_.options.elasticity.on_loss == OnLoss::kWait || !job_.running();
-  return 2 * timings.heartbeat + (can_undo ? 5 * timings.hello_retry : timings.suspect_after);
+  const Time longest_retry = 5 * timings.hello_retry;
+  const bool has_successor = job_.options.elasticity.shrinks_on_loss() &&
+                             worker.rival.incarnation != 0 &&
+                             now - worker.rival.heard_at < longest_retry;
+  const bool can_undo =
+      job_.options.elasticity.on_loss == OnLoss::kWait || has_successor || !job_.running();
+  return 2 * timings.heartbeat + (can_undo ? longest_retry : timings.suspect_after);
 }
 
 bool Liveness::IsDisconnected(const Roster::Worker& worker, Time now) const {
-  return worker.closed_at != Time{} && now - worker.closed_at > ReconnectTimeout() &&
+  return worker.closed_at != Time{} && now - worker.closed_at > ReconnectTimeout(worker, now) &&
          !HearsNobody(now);
 }
 

@@ -10,7 +10,7 @@
 // (1.5 s and 3 s are the defaults of suspect_after and dead_after.) A killed process closes its
 // connections at once, so it is suspect at once; but the network may close a connection, too. Then
 // the worker has one second to connect again; under `fail` and `shrink`, where a loss cannot be
-// undone, two (ReconnectTimeout).
+// undone, two, or one if a new process has asked for the rank (ReconnectTimeout).
 //
 // What happens when a worker is lost depends on faults.on_worker_loss:
 //
@@ -112,7 +112,7 @@ class Liveness {
   // rounds, "step 5".
   std::string PlaceOf(const Roster::Worker& worker, uint64_t applied) const;
   // How long a worker whose connection is closed has to connect again.
-  Time ReconnectTimeout() const;
+  Time ReconnectTimeout(const Roster::Worker& worker, Time now) const;
   // Whether the worker's connection has been closed for that time.
   bool IsDisconnected(const Roster::Worker& worker, Time now) const;
 

@@ -63,6 +63,7 @@ struct Roster {
     struct Rival {
       uint64_t incarnation = 0;  // 0: there is none
       uint64_t num_pulses = 0;   // how many pulses shard 0 had sent when the rival first asked
+      Time heard_at{};           // when it last asked
       // The first heartbeat that answered a later pulse, and so was sent after the rival had asked,
       // had this `progress`.
       std::optional<uint64_t> progress;

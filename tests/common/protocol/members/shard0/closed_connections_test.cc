@@ -61,6 +61,23 @@ TEST(ClosedConnection, UnderFailAndShrinkAWorkerIsLostAfterSuspectAfter) {
   }
 }
 
+// A new process of the rank shows that the old one has died. A new process that asked long ago, and
+// was told that the rank is taken, shows nothing.
+TEST(ClosedConnection, UnderShrinkANewProcessOfTheRankHasToWaitForASecondOnly) {
+  for (const bool asks_again : {true, false}) {
+    Shard0 shard0 = RunningJob(OnLoss::kShrink);
+    shard0.Deliver(200, HelloMessage(TestHello(1, 20)));
+    shard0.PassTime(milliseconds(600), {0, 1});
+    shard0.FindUnreachable(101);
+    for (int i = 0; i < 11; ++i) {
+      if (asks_again) shard0.Deliver(200, HelloMessage(TestHello(1, 20)));
+      EXPECT_EQ(shard0.workers()[1].presence, Presence::kPresent);
+      shard0.PassTime(milliseconds(100), {0});
+    }
+    EXPECT_EQ(shard0.workers()[1].presence, asks_again ? Presence::kLost : Presence::kPresent);
+  }
+}
+
 // The machine of shard 0 may have lost all connections, for example because its address changed.
 TEST(ClosedConnection, UnderShrinkNobodyIsLostWhileNobodyIsHeard) {
   Shard0 shard0 = RunningJob(OnLoss::kShrink);
