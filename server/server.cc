@@ -9,6 +9,7 @@
 #include "common/algorithm/facts.h"
 #include "common/base/atomic_file.h"
 #include "common/base/failpoint.h"
+#include "common/base/ip_network.h"
 #include "common/base/logging.h"
 #include "common/base/text.h"
 #include "common/config/key_digests.h"
@@ -29,6 +30,15 @@ size_t MaxConnectionsPerAddress(const pb::Job& job) {
     sockets = std::max(sockets, 1 + server.data_sockets());
   const size_t daemons = job.workers().count() + static_cast<size_t>(job.servers_size());
   return std::max<size_t>(64, 2 * sockets * daemons);
+}
+
+std::vector<IpNetwork> AllowedNetworks(const pb::Job& job) {
+  std::vector<IpNetwork> networks;
+  for (const std::string& text : job.allow()) {
+    if (const std::optional<IpNetwork> network = IpNetwork::Parse(text); network.has_value())
+      networks.push_back(*network);
+  }
+  return networks;
 }
 
 }  // namespace
@@ -60,7 +70,8 @@ Status Server::Open() {
   if (!address.ok()) return address.status();
   const std::string host = server_keys.has_bind_host() ? server_keys.bind_host() : address->host;
   auto zap_handler = net::ZapHandler::Start(
-      context_, {setup_.security.get(), MaxConnectionsPerAddress(setup_.job), &registry_});
+      context_, {setup_.security.get(), MaxConnectionsPerAddress(setup_.job),
+                 AllowedNetworks(setup_.job), &registry_});
   if (!zap_handler.ok()) return zap_handler.status();
   zap_handler_ = std::move(*zap_handler);
   std::vector<float> initial;

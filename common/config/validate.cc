@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/cpus.h"
+#include "common/base/ip_network.h"
 #include "common/config/address.h"
 #include "common/config/cross_key_checker.h"
 
@@ -18,6 +19,7 @@ class JobChecker : private CrossKeyChecker {
     CheckServers();
     CheckLoopback();
     CheckKeys();
+    CheckAllow();
     CheckWorkers();
     CheckModel();
     CheckExchange();
@@ -130,6 +132,19 @@ class JobChecker : private CrossKeyChecker {
     }
   }
 
+  void CheckAllow() {
+    if (job_.allow_size() == 0 || !AreValid({"security", "allow"})) return;
+    if (job_.security() != pb::Job::none) {
+      return Report("allow", "networks with security: " + pb::Job::Security_Name(job_.security()),
+                    "networks only with security: none");
+    }
+    for (int i = 0; i < job_.allow_size(); ++i) {
+      if (IpNetwork::Parse(job_.allow(i))) continue;
+      Report(Join("allow", static_cast<size_t>(i)), Excerpt(job_.allow(i)),
+             "a network or an address, e.g. 10.0.0.0/24, fd00::/64 or 10.0.0.7");
+    }
+  }
+
   void CheckWorkers() {
     if (job_.workers().has_cpus()) CheckCpus("workers.cpus", job_.workers().cpus());
     std::set<uint32_t> ranks;
@@ -199,6 +214,22 @@ class JobChecker : private CrossKeyChecker {
   }
 
   void CheckMetrics() {
+    CheckHistograms();
+    CheckOpenMetrics();
+  }
+
+  void CheckOpenMetrics() {
+    const pb::Metrics& metrics = job_.metrics();
+    const std::optional<std::string> host = ParseHost(metrics.host());
+    if (!AreValid({"security", "metrics"}) || job_.security() != pb::Job::curve || !host ||
+        IsLoopback(*host) || metrics.port() == 0 || metrics.open())
+      return;
+    Report("metrics.host", Excerpt(metrics.host()),
+           "a loopback address, because the page is neither encrypted nor asks for a key; or set "
+           "metrics.open: true");
+  }
+
+  void CheckHistograms() {
     const pb::Metrics& metrics = job_.metrics();
     const std::string key = "metrics.histograms_every_steps";
     if (!AreValid({key, "metrics.tensorboard"}) || metrics.histograms_every_steps() == 0 ||

@@ -101,6 +101,7 @@ ZapHandler::ZapHandler(void* socket, const Options& options)
       has_keys_(HasKeys(options.security)),
       domain_(has_keys_ ? options.security->domain : kDomainWithoutKeys),
       max_connections_per_address_(options.max_connections_per_address),
+      networks_(options.networks),
       connections_(std::make_unique<Connections>(*options.registry)) {
   options.registry
       ->GetGauge("tern_security", "1 for the mechanism by which daemons know each other.",
@@ -202,10 +203,9 @@ ZapHandler::Verdict ZapHandler::Judge(const std::vector<std::string>& request) {
   }
   const std::string& address = request[kAddressFrame];
   if (!has_keys_) {
-    const size_t num_connections = connections_->NumFrom(OriginOf(address));
-    if (num_connections <= max_connections_per_address_) return {"200", "OK", "", ""};
-    LogDenial(address, Cat("it has ", num_connections, " connections; at most ",
-                           max_connections_per_address_, " are allowed without keys"));
+    const std::string why = WhyDenied(address);
+    if (why.empty()) return {"200", "OK", "", ""};
+    LogDenial(address, why);
     return denied;
   }
   PublicKey key;
@@ -216,6 +216,18 @@ ZapHandler::Verdict ZapHandler::Judge(const std::vector<std::string>& request) {
     return {"200", "OK", ToString(*principal), Property(kKeyProperty, ToText(key))};
   LogDenial(address, Cat("its key ", ToText(key), " is not in the list of allowed keys"));
   return denied;
+}
+
+std::string ZapHandler::WhyDenied(const std::string& address) const {
+  const bool is_allowed = networks_.empty() || std::any_of(networks_.begin(), networks_.end(),
+                                                           [&](const IpNetwork& network) {
+                                                             return network.Contains(address);
+                                                           });
+  if (!is_allowed) return "it is in no network of the job's list `allow`";
+  const size_t num_connections = connections_->NumFrom(OriginOf(address));
+  if (num_connections <= max_connections_per_address_) return "";
+  return Cat("it has ", num_connections, " connections; at most ", max_connections_per_address_,
+             " are allowed without keys");
 }
 
 std::optional<Principal> ZapHandler::OwnerOf(const PublicKey& key) const {

@@ -2,7 +2,7 @@
 // each handshake (ZAP, ZeroMQ RFC 27). It has a thread of its own.
 //
 // With keys (Mechanism::kCurve), it accepts a connection whose key is in the allow list, and tells
-// the socket whose key it is. Without keys, it accepts a limited number of connections from one
+// the socket whose key it is. Without keys, it accepts connections from allowed networks only, and a limited number from one
 // address, because a peer with very many of them can guess what libzmq calls another connection
 // (its routing id), and so end the process.
 //
@@ -18,6 +18,7 @@
 
 #include "common/base/counters.h"
 #include "common/base/event_fd.h"
+#include "common/base/ip_network.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/base/threads.h"
@@ -32,8 +33,10 @@ class ZapHandler {
  public:
   struct Options {
     const Security* security = nullptr;  // null: as kNull; must outlive the handler
-    // Without keys: the most connections that one address may have at a time.
+    // Without keys: the most connections that one address may have at a time, and the networks from
+    // which connections are accepted; none: from everywhere.
     size_t max_connections_per_address = 64;
+    std::vector<IpNetwork> networks{};
     // Gets tern_net_handshakes_total, tern_net_connections and tern_security; must outlive the
     // handler.
     Registry* registry = nullptr;
@@ -71,6 +74,8 @@ class ZapHandler {
     std::string code, text, user_id, metadata;
   };
   Verdict Judge(const std::vector<std::string>& request);
+  // Without keys: why a connection from this address is denied; empty if it is accepted.
+  std::string WhyDenied(const std::string& address) const;
   std::optional<Principal> OwnerOf(const PublicKey& key) const;  // by the allow list
   void LogDenial(const std::string& address, const std::string& reason);
 
@@ -78,6 +83,7 @@ class ZapHandler {
   const bool has_keys_;
   const std::string domain_;
   const size_t max_connections_per_address_;
+  const std::vector<IpNetwork> networks_;
   std::unique_ptr<Connections> connections_;
   uint64_t num_unlogged_denials_ = 0;
   Time denial_logged_at_{};

@@ -193,6 +193,17 @@ TEST(Strangers, AreCountedAndDoNotDisturbTheJob) {
   EXPECT_TRUE(job.Weights() == UndisturbedWeights());
 }
 
+TEST(Strangers, OfOtherNetworksAreDenied) {
+  JobOptions options;
+  options.yaml = "security: none\nallow: [10.0.0.0/24, 127.0.0.2]\nfaults: {start_timeout_s: 1}\n";
+  TestJob job(options);
+  job.StartServer(0);
+  TestProgram& worker = job.StartWorker(0);
+  ASSERT_TRUE(job.WaitForLog("server", 0, "denied a connection from 127.0.0.1: it is in no network"));
+  EXPECT_NE(worker.Wait(), 0);
+  EXPECT_NE(job.server(0).Wait(), 0);
+}
+
 // How much memory a program uses, in bytes.
 uint64_t MemoryOf(const TestProgram& program) {
   const std::string status = ReadFile(Cat("/proc/", program.pid(), "/status"));

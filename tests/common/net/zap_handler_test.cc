@@ -107,6 +107,25 @@ class WithoutKeys : public ::testing::Test {
       BindLoopback(context_, {.zap_handler = zap_handler_.get()});
 };
 
+TEST(AllowedNetworks, OthersAreDenied) {
+  for (const bool is_allowed : {true, false}) {
+    Registry registry;
+    Context context;
+    const auto zap_handler = Value(ZapHandler::Start(
+        context, {.networks = {*IpNetwork::Parse("10.0.0.0/24"),
+                               *IpNetwork::Parse(is_allowed ? "127.0.0.0/8" : "127.0.1.0/24")},
+                  .registry = &registry}));
+    const auto router = BindLoopback(context, {.zap_handler = zap_handler.get()});
+    const auto dealer = ConnectTo(context, *router);
+    const auto is_decided = [&] {
+      return dealer->link() == DealerSocket::Link::kUp || dealer->handshake_failed();
+    };
+    for (const Time end = Now() + kPatience; !is_decided() && Now() < end;) usleep(1000);
+    EXPECT_EQ(dealer->link() == DealerSocket::Link::kUp, is_allowed);
+    EXPECT_EQ(dealer->handshake_failed(), !is_allowed);
+  }
+}
+
 TEST_F(WithoutKeys, AnAddressHasALimitedNumberOfConnections) {
   auto dealers = ConnectMany(kLimit);
   AwaitConnections(kLimit);
