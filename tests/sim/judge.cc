@@ -111,7 +111,8 @@ void World::JudgeJobEnd() {
     return schedule_.shrinks() ? JudgeReplicas(shard0_status.code())
                                : JudgeFinished(shard0_status.code());
   if (shard0_status.code() == Code::kMismatch && MayEndAsReplicasDiffer()) return;
-  if (schedule_.elasticity.on_loss == algorithm::OnLoss::kFail) return JudgeFailure();
+  const bool fails_at_loss = schedule_.elasticity.on_loss == algorithm::OnLoss::kFail;
+  if (fails_at_loss && !schedule_.faults.empty()) return JudgeFailure();
   if (schedule_.shrinks() && MayHaveLostState()) return;
   ReportViolation("shard 0 ended with " + DescribeExit(shard0_status));
 }
@@ -233,6 +234,9 @@ void World::JudgeTotals() {
 void World::JudgeLastCheckpoints() {
   const uint64_t last_step = Server(0)->last_step();
   const Status& shard0_status = Server(0)->status();
+  // A server that was started again at the end may know of no step.
+  if (last_step == 0 && shard0_status.ok() && !schedule_.HasFaultOfKind(Fault::Kind::kKillServer))
+    return ReportViolation("shard 0 named no last checkpoint");
   for (uint32_t s = 0; last_step != 0 && s < schedule_.shards(); ++s) {
     if (current_server_[s] == kNobody || Server(s)->killed()) continue;
     const Status& status = Server(s)->status();

@@ -94,12 +94,21 @@ void Network::OnEvent(const Event& event, Time now) {
   const Message message = std::move(messages_in_flight_[event.index]);
   free_slots_.push_back(event.index);
   if (active_cut != nullptr) return;
-  if (rng_.Chance(schedule_.damage)) return DeliverDamaged(event, connection);
+  if (IsDamaged(event)) return DeliverDamaged(event, connection);
   if (event.type == Event::Type::kToServer) {
     host_.DeliverToServer(connection, Peer{event.who} + 1, message);
   } else if (connection.is_open) {
     host_.DeliverToClient(connection, message);
   }
+}
+
+bool Network::IsDamaged(const Event& event) {
+  Connection& connection = connections_[event.who];
+  bool& damages_all = event.type == Event::Type::kToServer ? connection.damages_to_server
+                                                           : connection.damages_to_client;
+  const bool is_damaged = rng_.Chance(schedule_.damage) || damages_all;
+  damages_all = is_damaged && schedule_.damage_stays;
+  return is_damaged;
 }
 
 void Network::DeliverDamaged(const Event& event, const Connection& connection) {

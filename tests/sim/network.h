@@ -2,7 +2,7 @@
 // each direction; but the schedule's noise also loses, duplicates, delays and reorders messages. A
 // connection begins when its client tries to connect. Messages that are sent before a server has
 // accepted the connection are lost. A broken connection stays broken. The client is a worker, or a
-// server shard that connects to shard 0.
+// server shard that connects to shard 0, or a stranger.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ constexpr uint32_t kNobody = ~0u;
 
 struct Connection {
   bool is_worker = false;     // true: the client is a worker; false: a server shard
-  uint32_t client = 0;        // the client's process
+  uint32_t client = 0;        // the client's process; kNobody: a stranger
   protocol::LaneRef lane;     // the socket to which the client connects: a shard, and its lane
   uint32_t port = 0;          // 0: the shard's control address, at whatever process listens there
   bool is_open = true;        // the client has not closed the connection
@@ -29,6 +29,10 @@ struct Connection {
   // When the newest message arrives, at the server and at the client. Reordered messages do not
   // count.
   Time last_arrival_at_server{}, last_arrival_at_client{};
+  // With Schedule::damage_stays: whether all messages to the server, or to the client, are damaged.
+  bool damages_to_server = false, damages_to_client = false;
+
+  bool is_of_stranger() const { return client == kNobody; }
 };
 
 class Network {
@@ -79,6 +83,8 @@ class Network {
   void Send(Event::Type type, uint32_t connection, protocol::Message message, Time* last_arrival,
             Time now);
   void PostMessage(Event::Type type, uint32_t connection, protocol::Message message, Time time);
+  // Whether a message that arrives now is damaged.
+  bool IsDamaged(const Event& event);
   void DeliverDamaged(const Event& event, const Connection& connection);
   // Breaks a connection. The client learns of it if `always_told`, else with probability 0.7.
   void BreakConnection(uint32_t connection, bool always_told, Time now);

@@ -24,6 +24,7 @@ struct Event {
     kThaw,           // worker process `who` continues after a freeze
     kStartWorker,    // a process of rank `who` starts
     kStartServer,    // a process of shard `who` starts
+    kStrangerTick,   // the stranger sends a message
   };
   protocol::Time time{};
   uint64_t order = 0;  // the number of this event in the order of posting

@@ -262,6 +262,27 @@ Schedule Schedule::MakeWithFlippedBit(uint64_t seed) {
   return schedule;
 }
 
+Schedule Schedule::MakeWithDamage(uint64_t seed) {
+  Schedule schedule = seed % 2 == 0 ? Make(seed) : MakeWithoutRounds(seed);
+  schedule.damage = seed % 3 == 0 ? 0.05 : 0.005;
+  if (seed % 4 < 2) return schedule;
+  schedule.damage_stays = true;
+  schedule.damage = 0.01;
+  schedule.loss = schedule.delay = 0;
+  schedule.faults.clear();
+  schedule.elasticity = {0, algorithm::OnLoss::kFail, 1};
+  return schedule;
+}
+
+Schedule Schedule::MakeWithStranger(uint64_t seed) {
+  Schedule schedule = seed % 2 == 0 ? Make(seed) : MakeWithoutRounds(seed);
+  schedule.has_stranger = true;
+  schedule.loss = schedule.delay = 0;
+  schedule.faults.clear();
+  schedule.full_disk = {};
+  return schedule;
+}
+
 bool Schedule::HasFaultOfKind(Fault::Kind kind) const {
   return std::any_of(faults.begin(), faults.end(),
                      [kind](const Fault& f) { return f.kind == kind; });
@@ -307,7 +328,9 @@ std::string ToString(const Schedule& schedule) {
        << on_loss_names[static_cast<int>(schedule.elasticity.on_loss)] << ", loss " << schedule.loss
        << ", duplicate " << schedule.duplicate << ", reorder " << schedule.reorder << ", delay "
        << schedule.delay << " up to " << ms(schedule.longest_delay) << " ms, damage "
-       << schedule.damage;
+       << schedule.damage << (schedule.damage_stays ? " from then on" : "")
+       << (schedule.ignores_damage ? ", which is ignored" : "")
+       << (schedule.has_stranger ? ", a stranger" : "");
   if (!schedule.has_rounds()) text << ToString(schedule.clocks);
   if (schedule.checkpoint_every != 0) text << ", a checkpoint every " << schedule.checkpoint_every;
   if (schedule.keeps_own_state) text << ", workers keep state of their own";

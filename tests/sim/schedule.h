@@ -113,6 +113,11 @@ struct Schedule {
   algorithm::Elasticity elasticity{0, algorithm::OnLoss::kWait, 1};
   // Probabilities that the network loses, duplicates, delays, reorders or damages a message.
   double loss = 0, duplicate = 0, delay = 0, reorder = 0, damage = 0;
+  // After the first damaged message, a connection damages all messages in the same direction.
+  bool damage_stays = false;
+  // The processes ignore damaged messages: a planted fault.
+  bool ignores_damage = false;
+  bool has_stranger = false;  // a process that is no member sends messages in the members' names
   Time longest_delay{};
   std::vector<Fault> faults;
   // In a job whose servers hold the weights: the disk of `shard` refuses changes number `from` to
@@ -147,6 +152,13 @@ struct Schedule {
   // Makes a job like MakeWithCheckpoints. A bit of one worker's weights flips; there are faults of
   // the network and of shards other than 0, and no others.
   static Schedule MakeWithFlippedBit(uint64_t seed);
+  // Makes a job, with or without rounds, whose network damages messages: some of them, or, from
+  // some time on, all of a connection. In the second case the job fails at the first loss of a
+  // worker, and none is lost if the processes open new connections.
+  static Schedule MakeWithDamage(uint64_t seed);
+  // Makes a job, with or without rounds, on whose servers a stranger calls. It has no faults: the
+  // stranger may take the rank of a worker that is lost.
+  static Schedule MakeWithStranger(uint64_t seed);
 };
 // Describes a schedule in one line.
 std::string ToString(const Schedule& schedule);

@@ -1,9 +1,9 @@
 // Simulates the protocol under faults. A schedule is a job with its faults, made from a seed. Plays
 // 30,000 schedules of jobs with rounds, 15,000 of jobs without, 15,000 in which all processes or
 // all workers are killed at once (fewer with a sanitizer), 3,000 in which a bit of a worker's
-// weights flips, and 3,000 in which messages arrive damaged. Also switches each safeguard of the
-// protocol off (a mutant) and expects that the simulator finds a violation. Shard 0 is the server
-// that leads the job.
+// weights flips, 3,000 in which messages arrive damaged, and 500 in which a stranger sends messages
+// in the members' names. Also switches each safeguard of the protocol off (a mutant) and expects
+// that the simulator finds a violation. Shard 0 is the server that leads the job.
 //
 // TERN_SIM_SEED=n plays only the schedule of seed n and logs every event (choose the test with
 // --gtest_filter); TERN_SIM_FROM=n plays the schedules from seed n on; TERN_SIM_TIMES=n plays n
@@ -78,14 +78,12 @@ TEST(Simulator, EveryScheduleThatLosesScalersEndsAsIfNothingHadFailed) {
   ExpectAllEndWell(MakeLostScalers, kNumFewSchedules);
 }
 
-// Makes a schedule, with or without rounds, whose network damages messages.
-Schedule MakeWithDamage(uint64_t seed) {
-  Schedule schedule = seed % 2 == 0 ? Schedule::Make(seed) : Schedule::MakeWithoutRounds(seed);
-  schedule.damage = seed % 3 == 0 ? 0.05 : 0.005;
-  return schedule;
-}
 TEST(Simulator, EveryScheduleThatDamagesMessagesEndsAsIfNothingHadFailed) {
-  ExpectAllEndWell(MakeWithDamage, kNumDamageSchedules);
+  ExpectAllEndWell(Schedule::MakeWithDamage, kNumDamageSchedules);
+}
+
+TEST(Simulator, EveryScheduleWithAStrangerEndsAsIfThereWereNone) {
+  ExpectAllEndWell(Schedule::MakeWithStranger, kNumFewSchedules / 2);
 }
 
 TEST(Simulator, EveryScheduleWithoutRoundsKeepsItsPromises) {
@@ -115,6 +113,15 @@ TEST_P(Mutants, AreCaughtWithinAThousandSchedules) {
       PlayAll(GetParam().make_schedule, FirstSeed(), kNumFewSchedules, safeguards, 1).empty());
 }
 
+TEST(Mutants, ProcessesThatIgnoreDamagedMessagesAreCaught) {
+  const MakeSchedule make_schedule = [](uint64_t seed) {
+    Schedule schedule = Schedule::MakeWithDamage(seed);
+    schedule.ignores_damage = true;
+    return schedule;
+  };
+  EXPECT_FALSE(PlayAll(make_schedule, FirstSeed(), kNumFewSchedules, {}, 1).empty());
+}
+
 TEST(Mutants, NoneFailsWithAllSafeguardsInPlace) {
   EXPECT_TRUE(PlayAll(Schedule::Make, FirstSeed(), kNumFewSchedules, {}, 1).empty());
   EXPECT_TRUE(PlayAll(Schedule::MakeWithoutRounds, FirstSeed(), kNumFewSchedules, {}, 1).empty());
@@ -130,8 +137,13 @@ INSTANTIATE_TEST_SUITE_P(
         Mutant{"CountClocksOnce", Schedule::MakeWithoutRounds, &protocol::Safeguards::count_once},
         Mutant{"FenceClocks", Schedule::MakeWithoutRounds,
                &protocol::Safeguards::fence_incarnations},
-        Mutant{"KeepBound", Schedule::MakeWithoutRounds,
-               &protocol::Safeguards::delay_fast_workers}),
+        Mutant{"KeepBound", Schedule::MakeWithoutRounds, &protocol::Safeguards::delay_fast_workers},
+        Mutant{"FenceConnections", Schedule::MakeWithStranger,
+               &protocol::Safeguards::fence_connections},
+        Mutant{"FenceShards", Schedule::MakeWithStranger, &protocol::Safeguards::fence_shards},
+        Mutant{"AskForRun", Schedule::MakeWithStranger, &protocol::Safeguards::ask_for_run},
+        Mutant{"HeedOwnSilence", Schedule::Make, &protocol::Safeguards::heed_own_silence},
+        Mutant{"NameLastStep", Schedule::MakeWithoutRounds, &protocol::Safeguards::name_last_step}),
     [](const auto& info) { return info.param.name; });
 
 TEST(Simulator, PlaysASeedTheSameWayTwice) {

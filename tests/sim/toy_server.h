@@ -37,6 +37,10 @@ class ToyServer {
   bool alive() const { return is_alive_; }  // neither killed nor ended
   bool killed() const { return was_killed_; }
   uint32_t shard() const { return shard_; }
+  // Whether shard 0 has told this shard who the members are, so that it has its place.
+  bool has_place() const { return control_->lane().open(); }
+  // The port of a lane, or 0 for the control lane.
+  uint32_t PortOf(uint32_t lane) const { return lane == 0 ? 0 : ports_[lane - 1]; }
   bool ListensAt(protocol::LaneRef lane, uint32_t port) const;
   const Status& status() const { return status_; }
   // The step that shard 0 has named for the last checkpoint; 0: none, or this process is running.

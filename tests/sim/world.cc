@@ -20,6 +20,12 @@ namespace {
 constexpr Time kDeadline = milliseconds(50'000);
 // The same for jobs whose processes may all be killed and started again, up to twice.
 constexpr Time kDeadlineOfDisasters = milliseconds(90'000);
+constexpr Time kStrangerInterval = milliseconds(5);
+
+std::string NameOfClient(const Connection& connection, const ToyWorker* worker) {
+  if (connection.is_of_stranger()) return "stranger";
+  return worker == nullptr ? "follower" : "worker " + std::to_string(worker->rank());
+}
 
 }  // namespace
 
@@ -43,6 +49,7 @@ World::World(const Schedule& schedule, const protocol::Safeguards& safeguards, s
                : nullptr),
       worker_disks_(schedule.workers),
       report_([this](const std::string& what) { ReportViolation(what); }),
+      stranger_(this, schedule.seed ^ 0x57a46e),
       num_processes_(schedule.workers),
       current_server_(schedule.shards(), kNobody),
       is_posted_(schedule.faults.size()) {
@@ -129,6 +136,7 @@ std::string World::Run() {
     ++num_starting_;
     queue_.Post(rng_.Ms(0, 30), Event::Type::kStartWorker, r);
   }
+  if (schedule_.has_stranger) queue_.Post(kStrangerInterval, Event::Type::kStrangerTick, 0);
   while (!queue_.empty() && violation_.empty()) {
     const Event event = queue_.Pop();
     if (event.time > (schedule_.checkpoint_every != 0 ? kDeadlineOfDisasters : kDeadline)) {
@@ -185,6 +193,9 @@ void World::HandleEvent(const Event& event) {
       return StartWorker(event.who);
     case Event::Type::kStartServer:
       return StartServer(event.who);
+    case Event::Type::kStrangerTick:
+      queue_.Post(now_ + kStrangerInterval, event.type, event.who);
+      return stranger_.OnTick();
   }
 }
 
@@ -515,6 +526,11 @@ void World::CheckMemoryBounds() {
   }
 }
 
+const ToyWorker* World::WorkerOf(const Connection& connection) const {
+  return connection.is_worker && !connection.is_of_stranger() ? workers_[connection.client].get()
+                                                              : nullptr;
+}
+
 uint32_t World::ListeningProcess(LaneRef lane, uint32_t port) {
   const uint32_t process = current_server_[lane.shard];
   return process != kNobody && servers_[process]->ListensAt(lane, port) ? process : kNobody;
@@ -522,10 +538,9 @@ uint32_t World::ListeningProcess(LaneRef lane, uint32_t port) {
 
 void World::DeliverToServer(const Connection& connection, Peer peer, const Message& message) {
   Trace([&] {
-    return (connection.is_worker ? "worker " + std::to_string(workers_[connection.client]->rank())
-                                 : std::string("follower")) +
-           " -> shard " + std::to_string(connection.lane.shard) + "." +
-           std::to_string(connection.lane.lane) + ": " + message.head.ShortDebugString();
+    return NameOfClient(connection, WorkerOf(connection)) + " -> shard " +
+           std::to_string(connection.lane.shard) + "." + std::to_string(connection.lane.lane) +
+           ": " + message.head.ShortDebugString();
   });
   servers_[connection.server]->OnMessage(connection.lane.lane, peer, message);
 }
@@ -534,32 +549,34 @@ void World::DeliverToClient(const Connection& connection, const Message& message
   Trace([&] {
     return "shard " + std::to_string(connection.lane.shard) + "." +
            std::to_string(connection.lane.lane) + " -> " +
-           (connection.is_worker ? "worker " + std::to_string(workers_[connection.client]->rank())
-                                 : std::string("follower")) +
-           ": " + message.head.ShortDebugString();
+           NameOfClient(connection, WorkerOf(connection)) + ": " + message.head.ShortDebugString();
   });
+  if (connection.is_of_stranger()) return;
   if (connection.is_worker) return workers_[connection.client]->OnMessage(connection.lane, message);
   servers_[connection.client]->OnMessageFromShard0(message);
 }
 
 void World::DeliverDamagedToServer(const Connection& connection, Peer peer) {
-  servers_[connection.server]->OnDamaged(connection.lane.lane, peer);
+  if (!schedule_.ignores_damage) servers_[connection.server]->OnDamaged(connection.lane.lane, peer);
 }
 
 void World::DeliverDamagedToClient(const Connection& connection) {
+  if (schedule_.ignores_damage || connection.is_of_stranger()) return;
   if (connection.is_worker) return workers_[connection.client]->OnDamaged(connection.lane);
   servers_[connection.client]->OnShard0Disconnected();
 }
 
 void World::OnDisconnected(const Connection& connection) {
+  if (connection.is_of_stranger()) return;
   if (connection.is_worker) return workers_[connection.client]->OnDisconnected(connection.lane);
   servers_[connection.client]->OnShard0Disconnected();
 }
 
 bool World::MustDelayToServer(const Connection& connection) {
-  if (!connection.is_worker || !workers_[connection.client]->messages_held()) return false;
+  const ToyWorker* const worker = WorkerOf(connection);
+  if (worker == nullptr || !worker->messages_held()) return false;
   if (!servers_[connection.server]->alive()) return false;
-  const ToyWorker* successor = LiveWorker(workers_[connection.client]->rank());
+  const ToyWorker* successor = LiveWorker(worker->rank());
   return successor == nullptr || !successor->admitted();
 }
 

@@ -24,6 +24,7 @@
 #include "tests/sim/ledger.h"
 #include "tests/sim/network.h"
 #include "tests/sim/schedule.h"
+#include "tests/sim/stranger.h"
 #include "tests/sim/toy.h"
 #include "tests/sim/toy_server.h"
 #include "tests/sim/toy_worker.h"
@@ -67,6 +68,14 @@ class World : private Network::Host {
   void OnCellClosed(uint64_t beginning, const protocol::Cell& cell, uint64_t round, uint64_t word);
   Ledger& ledger() { return ledger_; }
   ClockLedger& clock_ledger() { return clock_ledger_; }
+  // The control machine of shard 0; null if no process of shard 0 runs.
+  const protocol::Coordinator* RunningCoordinator() const {
+    return current_server_[0] != kNobody && Server(0)->alive() ? &Server(0)->coordinator()
+                                                               : nullptr;
+  }
+  bool HasPlace(uint32_t shard) const { return Server(shard)->has_place(); }
+  // The port of a lane of a running shard.
+  uint32_t PortOf(protocol::LaneRef lane) const { return Server(lane.shard)->PortOf(lane.lane); }
   // The disk of a shard. It outlives the shard's processes.
   MemoryStorage& disk(uint32_t shard) { return disks_[shard]; }
   // The job to which the servers' lanes and the workers' checkpoints belong. REQUIRES that servers
@@ -144,6 +153,8 @@ class World : private Network::Host {
   bool HasDonorOtherThan(uint32_t rank) const;
   // Returns the newest living process of a rank, or null.
   ToyWorker* LiveWorker(uint32_t rank) const;
+  // Returns the worker at the other end of a server's connection; null if that is no worker.
+  const ToyWorker* WorkerOf(const Connection& connection) const;
   ToyServer* Server(uint32_t shard) const { return servers_[current_server_[shard]].get(); }
   bool IsOver() const;
   void CheckMemoryBounds();
@@ -203,6 +214,7 @@ class World : private Network::Host {
   // The job may refuse to start, because a worker lacks a checkpoint.
   bool may_refuse_start_ = false;
   Report report_;
+  Stranger stranger_;
   Time now_{};
   uint64_t num_events_handled_ = 0;
   std::vector<std::unique_ptr<ToyWorker>> workers_;  // all worker processes so far, ended ones too

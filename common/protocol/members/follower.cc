@@ -184,8 +184,8 @@ void Follower::OnHello(Peer from, const pb::Hello& hello, ControlActions* out) {
 
 void Follower::OnHeartbeat(Peer from, const pb::Heartbeat& beat, ControlActions* out) {
   const auto found_peer = peers_.find(beat.rank());
-  if (found_peer == peers_.end() ||
-      found_peer->second != from) {  // The rank has said no hello on this connection.
+  const bool has_greeted = found_peer != peers_.end() && found_peer->second == from;
+  if (!has_greeted && options_.safeguards.checks_connections()) {
     return EmitSend(
         from, MakeRefuse(static_cast<int>(Code::kNotAllowed), "say hello first", pb::Refuse::retry),
         out);

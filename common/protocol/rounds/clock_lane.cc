@@ -139,7 +139,7 @@ void ClockLane::OnContribution(Peer from, Kind kind, const pb::Contribution& c,
     return;
   }
   if (!state_.is_open) return;  // The sender has no Welcome yet and will repeat its message.
-  if (must_check_incarnation && member->peer != from) {
+  if (state_.options.safeguards.checks_connections() && member->peer != from) {
     ++state_.counters.fenced;
     out->push_back(RefuseOtherConnection(from));
     return;

@@ -19,14 +19,28 @@ inline constexpr uint64_t kMaxRoundsAhead = 64;
 
 // Rules of the protocol. Tests switch them off, one at a time, to show that each is needed.
 struct Safeguards {
-  bool count_once = true;          // a repeated contribution is not counted again
-  bool fence_incarnations = true;  // messages of an older incarnation of a rank are refused
+  bool count_once = true;  // a repeated contribution is not counted again
+  // Messages of an older incarnation of a rank are refused. If this is off, fence_connections is,
+  // too.
+  bool fence_incarnations = true;
+  // A message of a member counts only if it comes on the connection of that member's hello.
+  bool fence_connections = true;
+  // A second process does not get the place of a server shard that is alive.
+  bool fence_shards = true;
+  // Before the job runs, a process that claims a newer membership replaces a worker only if it
+  // knows the run.
+  bool ask_for_run = true;
+  // No worker is lost while shard 0 hears none of those that hold the state of the job.
+  bool heed_own_silence = true;
+  // When a job without rounds ends, shard 0 names the step of the last checkpoint of all shards.
+  bool name_last_step = true;
   bool keep_until_applied = true;  // an outcome is kept until all members have applied it
   // ssp (stale synchronous parallel) delays answers to fast workers
   bool delay_fast_workers = true;
   // A contribution of a newer membership, coded with other scalers (scale factors) than those of
   // its slot, is refused until the lane knows that membership.
   bool heed_epochs = true;
+  bool checks_connections() const { return fence_incarnations && fence_connections; }
   bool operator==(const Safeguards&) const = default;
 };
 

@@ -193,7 +193,7 @@ void RoundLane::OnContribution(Peer from, Kind kind, const pb::Contribution& c,
     return;
   }
   if (!state_.is_open) return;  // The sender has no Welcome yet and will repeat its message.
-  if (state_.options.safeguards.fence_incarnations && member->peer != from) {
+  if (state_.options.safeguards.checks_connections() && member->peer != from) {
     ++state_.counters.fenced;
     out->push_back(RefuseOtherConnection(from));
     return;

@@ -68,7 +68,8 @@ bool Admission::MayTakeShardPlace(Roster::Shard* place, Peer from, const pb::Hel
                                   ControlActions* out) const {
   const Timings& timings = job_.options.timings;
   const bool is_free = place->incarnation == 0 || place->incarnation == hello.incarnation() ||
-                       now - place->heard_at > 2 * timings.heartbeat;
+                       now - place->heard_at > 2 * timings.heartbeat ||
+                       !job_.options.safeguards.fence_shards;
   if (is_free) return true;
   if (place->rival_incarnation != hello.incarnation()) {
     place->rival_incarnation = hello.incarnation();
@@ -154,7 +155,7 @@ bool Admission::MayTakeRank(Roster::Worker* worker, Peer from, const pb::Hello& 
   if (!job_.running() && hello.epoch() > worker->epoch && !loses_state) {
     // Anybody can claim an epoch. So the sender must know the run, which no stranger knows. Until a
     // worker that knows it, too, has said hello, the sender is told to retry.
-    if (job_.roster.KnowsRun(hello.run())) return true;
+    if (!job_.options.safeguards.ask_for_run || job_.roster.KnowsRun(hello.run())) return true;
     EmitSend(from, MakeRefusal(Code::kNotAllowed, "the rank is taken", pb::Refuse::retry), out);
     return false;
   }

@@ -67,7 +67,8 @@ Status Ending::FinalStatus() const {
 }
 
 uint64_t Ending::LastStep() const {
-  return job_.options.find_last_step ? job_.options.find_last_step() : 0;
+  const bool must_name = job_.options.find_last_step && job_.options.safeguards.name_last_step;
+  return must_name ? job_.options.find_last_step() : 0;
 }
 
 // A daemon that has been silent for a while, even a worker that counts as lost, may be cut off only

@@ -42,7 +42,7 @@ RoundLane::Options LaneOptions(const ControlOptions& options) {
 JobState::JobState(ControlOptions given, std::vector<CellSpec> cells)
     : options(std::move(given)),
       lane(LaneOptions(options), std::move(cells)),
-      roster(options.workers, options.safeguards.fence_incarnations) {}
+      roster(options.workers, options.safeguards) {}
 
 void JobState::Become(JobPhase next) {
   TERN_REQUIRES(MayFollow(phase_, next), "a job that is ", NameOf(phase_), " cannot become ",

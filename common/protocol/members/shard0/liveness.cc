@@ -172,7 +172,8 @@ void Liveness::CheckSilence(uint32_t rank, Time now, ControlActions* out) {
 }
 
 bool Liveness::HearsNobody(Time now) const {
-  if (!job_.running() || job_.options.elasticity.on_loss == OnLoss::kFail || job_.IsStopping())
+  if (!job_.running() || job_.options.elasticity.on_loss == OnLoss::kFail || job_.IsStopping() ||
+      !job_.options.safeguards.heed_own_silence)
     return false;
   const std::vector<Roster::Worker>& workers = job_.roster.workers;
   return std::none_of(workers.begin(), workers.end(), [&](const Roster::Worker& worker) {

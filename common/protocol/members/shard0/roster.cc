@@ -46,14 +46,15 @@ void Roster::Worker::Retire() {
 Roster::Worker* Roster::MemberOf(Peer from, uint32_t rank, uint64_t incarnation) {
   if (rank >= workers.size()) return nullptr;
   Worker& worker = workers[rank];
-  if (!fence) return &worker;
-  if (incarnation == 0 || worker.incarnation != incarnation || worker.peer != from) return nullptr;
+  if (!safeguards.fence_incarnations) return &worker;
+  if (incarnation == 0 || worker.incarnation != incarnation) return nullptr;
+  if (safeguards.fence_connections && worker.peer != from) return nullptr;
   return worker.presence == Worker::Presence::kAbsent ? nullptr : &worker;
 }
 
 bool Roster::IsOnAnotherConnection(Peer from, uint32_t rank, uint64_t incarnation) const {
-  return rank < workers.size() && incarnation != 0 && workers[rank].incarnation == incarnation &&
-         workers[rank].peer != from;
+  return safeguards.checks_connections() && rank < workers.size() && incarnation != 0 &&
+         workers[rank].incarnation == incarnation && workers[rank].peer != from;
 }
 
 Roster::Worker* Roster::FindByPeer(Peer peer) {

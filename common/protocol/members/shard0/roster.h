@@ -21,6 +21,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
+#include "common/protocol/rounds/lane.h"
 #include "common/protocol/rounds/message.h"
 #include "proto/wire.pb.h"
 
@@ -97,12 +98,12 @@ struct Roster {
     uint64_t logged_failed_checkpoints = 0;  // failed_checkpoints when it was last logged
   };
 
-  // `workers`: the number of ranks. `fence`: whether a worker's message is accepted only on the
-  // connection on which its hello was admitted.
-  Roster(uint32_t workers, bool fence) : workers(workers), fence(fence) {}
+  // `workers`: the number of ranks.
+  Roster(uint32_t workers, const Safeguards& safeguards)
+      : workers(workers), safeguards(safeguards) {}
 
   // The worker of this rank, if it is not absent, has this incarnation, and was admitted on the
-  // connection `from`; else null. Without `fence`, always the worker of this rank.
+  // connection `from`; else null. Without fence_incarnations, always the worker of this rank.
   Worker* MemberOf(Peer from, uint32_t rank, uint64_t incarnation);
   // Whether the rank has this incarnation, but its hello was admitted on another connection than
   // `from`: the hello on this connection has not arrived yet, or an older hello arrived after it.
@@ -132,7 +133,7 @@ struct Roster {
   uint64_t run = 0;                  // identifies this run of the job
   // The job's length in steps, from the first worker's hello; 0: no hello yet.
   uint64_t steps = 0;
-  const bool fence;
+  const Safeguards safeguards;
 };
 
 }  // namespace tern::protocol
