@@ -275,8 +275,7 @@ void Server::ReceiveFromShard0(protocol::ControlActions* new_actions) {
     }
   }
   if (shard0_socket_->link() == net::DealerSocket::Link::kLost) control_->OnShard0Disconnected();
-  if (net::HasKeys(setup_.security.get()))
-    control_->SetShard0RefusesKeys(shard0_socket_->handshake_failed());
+  control_->SetRefusalOfShard0(shard0_socket_->refusal());
 }
 
 void Server::EndWith(Status status) {

@@ -191,8 +191,7 @@ void NetLoop::ReceiveMessages(protocol::SessionActions* out) {
                          clock_.Now(), out);
     }
     if (socket->link() == net::DealerSocket::Link::kLost) lost_lanes.push_back(lane);
-    if (net::HasKeys(setup_.security.get()) && lane.lane == 0)
-      session_.SetRefusesKeys(lane.shard, socket->handshake_failed());
+    if (lane.lane == 0) session_.SetRefusal(lane.shard, socket->refusal());
   }
   for (const protocol::LaneRef& lane : lost_lanes) session_.OnDisconnected(lane, clock_.Now(), out);
   for (const auto& [lane, why] : damaged_lanes) session_.OnDamaged(lane, why, clock_.Now(), out);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/logging.h"
+#include "common/base/text.h"
 #include "common/net/origin.h"
 
 namespace tern::net {
@@ -12,6 +13,9 @@ namespace {
 // A little less than ZMQ_HANDSHAKE_IVL (SocketImpl::SetOptions).
 constexpr Time kHandshakeTimeout = std::chrono::milliseconds(2900);
 constexpr Time kAcceptFailureLogInterval = std::chrono::minutes(1);
+// Of one origin. Probes of monitoring systems come again and again.
+constexpr Time kFailureLogInterval = std::chrono::minutes(1);
+constexpr size_t kMaxFailedOrigins = 1000;
 
 Counter& HandshakeCounter(Registry& registry, const char* result) {
   return registry.GetCounter("tern_net_handshakes_total",
@@ -21,8 +25,9 @@ Counter& HandshakeCounter(Registry& registry, const char* result) {
 
 }  // namespace
 
-Connections::Connections(Registry& registry)
-    : num_ok_(HandshakeCounter(registry, "ok")),
+Connections::Connections(Registry& registry, bool has_keys)
+    : has_keys_(has_keys),
+      num_ok_(HandshakeCounter(registry, "ok")),
       num_denied_(HandshakeCounter(registry, "denied")),
       num_failed_(HandshakeCounter(registry, "failed")),
       num_timeouts_(HandshakeCounter(registry, "timeout")),
@@ -77,10 +82,10 @@ bool Connections::ReadEventsOf(void* monitor, Time now) {
         num_denied_.Add();
         break;
       case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
-        num_failed_.Add();
+        failure_ = Failure::kProtocol;  // DISCONNECTED follows at once, and tells whose it was.
         break;
       case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
-        has_failed_ = true;  // DISCONNECTED follows at once, and tells how long it took.
+        failure_ = Failure::kUnknown;
         break;
       default:
         break;
@@ -98,10 +103,11 @@ void Connections::OnAccepted(void* monitor, int fd, Time now) {
 
 void Connections::OnDisconnected(int fd, Time now) {
   const auto connection = connections_.find(fd);
-  if (std::exchange(has_failed_, false)) {
-    const bool is_timeout = connection != connections_.end() &&
+  if (const Failure failure = std::exchange(failure_, Failure::kNone); failure != Failure::kNone) {
+    const bool is_timeout = failure == Failure::kUnknown && connection != connections_.end() &&
                             now - connection->second.accepted_at >= kHandshakeTimeout;
     (is_timeout ? num_timeouts_ : num_failed_).Add();
+    if (connection != connections_.end()) LogFailure(connection->second.origin, is_timeout, now);
   }
   if (connection != connections_.end()) Drop(connection);
 }
@@ -110,6 +116,20 @@ void Connections::Drop(std::unordered_map<int, Connection>::iterator connection)
   const auto count = num_by_origin_.find(connection->second.origin);
   if (--count->second == 0) num_by_origin_.erase(count);
   connections_.erase(connection);
+}
+
+void Connections::LogFailure(const std::string& origin, bool is_timeout, Time now) {
+  const auto logged = failures_logged_at_.find(origin);
+  if (logged != failures_logged_at_.end() && now - logged->second < kFailureLogInterval) return;
+  if (!failure_log_limiter_.Allow(now)) return;
+  if (failures_logged_at_.size() > kMaxFailedOrigins) failures_logged_at_.clear();
+  failures_logged_at_[origin] = now;
+  const char* const reason =
+      is_timeout  ? "it was not completed in time"
+      : has_keys_ ? "it has no keys, or does not expect the key of this server"
+                  : "it expects a server with keys (security: curve), or is no daemon of Tern";
+  LOG(WARNING) << "the handshake of a connection from " << OriginText(origin)
+               << " failed: " << reason;
 }
 
 void Connections::LogAcceptFailure(int error, Time now) {

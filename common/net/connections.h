@@ -1,6 +1,6 @@
 // The connections that a process's RouterSockets have now, from the events of libzmq's monitors,
-// with the metrics about them. Used by one thread, that of the ZapHandler. Only for the .cc files
-// of common/net.
+// with the metrics about them and log lines about failed handshakes. Used by one thread, that of
+// the ZapHandler. Only for the .cc files of common/net.
 //
 //   tern_net_handshakes_total{result="ok|denied|failed|timeout"}
 //   tern_net_connections
@@ -15,6 +15,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/counters.h"
+#include "common/base/rate_limit.h"
 #include "common/net/socket_impl.h"
 
 namespace tern::net {
@@ -28,7 +29,8 @@ class Connections {
       ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
       ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
 
-  explicit Connections(Registry& registry);
+  // `has_keys`: whether the sockets use CURVE.
+  Connections(Registry& registry, bool has_keys);
   ~Connections();
   Connections(const Connections&) = delete;
   Connections& operator=(const Connections&) = delete;
@@ -51,13 +53,18 @@ class Connections {
   bool ReadEventsOf(void* monitor, Time now);
   void OnAccepted(void* monitor, int fd, Time now);
   void OnDisconnected(int fd, Time now);
+  void LogFailure(const std::string& origin, bool is_timeout, Time now);
   void LogAcceptFailure(int error, Time now);
   void Drop(std::unordered_map<int, Connection>::iterator connection);
 
   std::vector<void*> monitors_;
   std::unordered_map<int, Connection> connections_;  // by file descriptor
   std::unordered_map<std::string, size_t> num_by_origin_;
-  bool has_failed_ = false;  // the next connection that closes is one whose handshake failed
+  const bool has_keys_;
+  // Of the next connection that closes: whether its handshake failed, and whether by what it sent.
+  enum class Failure : uint8_t { kNone, kProtocol, kUnknown } failure_ = Failure::kNone;
+  std::unordered_map<std::string, Time> failures_logged_at_;  // by origin
+  RateLimiter failure_log_limiter_{16, std::chrono::seconds(1)};
   Time accept_failure_logged_at_{};
   Counter &num_ok_, &num_denied_, &num_failed_, &num_timeouts_;
   Gauge& num_connections_;

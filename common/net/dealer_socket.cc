@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cerrno>
 
 #include "common/base/text.h"
 #include "common/net/address.h"
@@ -16,6 +17,8 @@ constexpr Time kLongestRetryWait = std::chrono::seconds(2);
 constexpr int kHandshakeFailures = ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
                                    ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
                                    ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+// How many handshakes have to fail before the server seems to refuse this daemon.
+constexpr size_t kRefusedHandshakes = 2;
 constexpr int kFailures = ZMQ_EVENT_CONNECT_RETRIED | kHandshakeFailures;
 constexpr int kMonitoredEvents =
     ZMQ_EVENT_CONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED | kFailures;
@@ -49,16 +52,10 @@ Result<std::unique_ptr<DealerSocket>> DealerSocket::Connect(Context& context,
   if (!impl.ok()) return impl.status();
   // Monitors the socket before it connects, so that no event is missed.
   TERN_RETURN_IF_ERROR((*impl)->StartMonitor(context, kMonitoredEvents));
-  const bool has_keys = (*impl)->has_keys();
   std::unique_ptr<DealerSocket> socket(
       new DealerSocket(std::move(*impl), std::move(endpoints), NumKeys(options), attempt));
-  if (has_keys && replaced != nullptr &&
-      (replaced->handshake_failed_ || replaced->is_in_handshake_)) {
-    socket->handshake_failed_ = true;
-    socket->retry_wait_ = replaced->retry_wait_;
-    socket->retry_at_ = replaced->retry_at_;
-    if (socket->retry_at_.has_value()) return socket;
-  }
+  if (replaced != nullptr) socket->TakeOver(*replaced);
+  if (socket->retry_at_.has_value()) return socket;
   if (const Status status = socket->TryConnect(); !status.ok()) {
     return status.Within("cannot connect to " + address_text);
   }
@@ -88,28 +85,78 @@ void DealerSocket::TryAgain() {
   if (!TryConnect().ok()) retry_at_ = Now() + kLongestRetryWait;
 }
 
-void DealerSocket::OnMonitorEvent(int event) {
-  if (event == ZMQ_EVENT_CONNECTED) {
+void DealerSocket::TakeOver(const DealerSocket& replaced) {
+  const bool has_failed = replaced.handshake_failed_ || replaced.is_in_handshake_;
+  if (impl_->has_keys() ? !has_failed : replaced.refusal().empty()) return;
+  handshake_failed_ = true;
+  num_failed_handshakes_ = replaced.num_failed_handshakes_ + (replaced.is_in_handshake_ ? 1 : 0);
+  is_denied_ = replaced.is_denied_;
+  retry_wait_ = replaced.retry_wait_;
+  retry_at_ = replaced.retry_at_;
+}
+
+void DealerSocket::OnMonitorEvent(const MonitorEvent& event) {
+  if (event.event == ZMQ_EVENT_CONNECTED) {
     is_in_handshake_ = true;
-  } else if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
+  } else if (event.event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
     link_ = Link::kUp;
-    is_in_handshake_ = false;
-    handshake_failed_ = false;
+    is_in_handshake_ = handshake_failed_ = false;
+    ForgetFailures();
     retry_at_.reset();
-  } else if (event == ZMQ_EVENT_DISCONNECTED && link_ == Link::kUp) {
+  } else if (event.event == ZMQ_EVENT_DISCONNECTED && link_ == Link::kUp) {
     link_ = Link::kLost;
     impl_->StopMonitor();
-  } else if ((event & kFailures) != 0 && !retry_at_) {
-    is_in_handshake_ = false;
-    handshake_failed_ = event != ZMQ_EVENT_CONNECT_RETRIED;
-    if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) retry_wait_ = kLongestRetryWait;
-    retry_at_ = Now() + retry_wait_;
-    retry_wait_ = std::min(2 * retry_wait_, kLongestRetryWait);
+  } else if ((event.event & kFailures) != 0 && !retry_at_) {
+    OnFailure(event);
   }
 }
 
+void DealerSocket::OnFailure(const MonitorEvent& event) {
+  is_in_handshake_ = false;
+  handshake_failed_ = event.event != ZMQ_EVENT_CONNECT_RETRIED;
+  // Without keys, a server that is only slow or stopped does not refuse anybody.
+  const bool is_ended_by_server = event.event != ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL ||
+                                  event.value == EPIPE || event.value == ECONNRESET;
+  if (handshake_failed_ && (impl_->has_keys() || is_ended_by_server)) {
+    ++num_failed_handshakes_;
+    is_denied_ = is_denied_ || event.event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+  } else if (handshake_failed_ || endpoints_.size() == 1) {  // else another address may refuse it
+    ForgetFailures();
+  }
+  if (event.event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) retry_wait_ = kLongestRetryWait;
+  retry_at_ = Now() + retry_wait_;
+  retry_wait_ = std::min(2 * retry_wait_, kLongestRetryWait);
+}
+
+void DealerSocket::ForgetFailures() {
+  num_failed_handshakes_ = 0;
+  is_denied_ = false;
+}
+
+std::string DealerSocket::refusal() const {
+  const bool has_keys = impl_->has_keys();
+  if (is_denied_ && has_keys) {
+    return "does not know the key of this daemon, or it was revoked; compare the keys of both "
+           "hosts, which must have been made together";
+  }
+  if (is_denied_) {
+    return "denies the connection, because this address is in no network of its list `allow`, or has "
+           "too many connections; its log says which";
+  }
+  // Every address is tried with every key first.
+  if (num_failed_handshakes_ < std::max(kRefusedHandshakes, endpoints_.size() * num_keys_))
+    return "";
+  if (has_keys) {
+    return "does not hold the pinned key, or has no keys; compare the keys of both hosts, which "
+           "must have been made together";
+  }
+  return "ends every handshake; it lets in only daemons with keys (security: curve), or is no "
+         "server of Tern";
+}
+
 DealerSocket::Link DealerSocket::link() {
-  while (const int event = impl_->NextEvent()) OnMonitorEvent(event);
+  for (MonitorEvent event = impl_->NextEvent(); event.event != 0; event = impl_->NextEvent())
+    OnMonitorEvent(event);
   if (impl_->handle() == nullptr) retry_at_.reset();
   if (retry_at_ && Now() >= *retry_at_) TryAgain();
   return link_;

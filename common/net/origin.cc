@@ -4,11 +4,16 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <cstdint>
 #include <cstring>
 
+#include "common/base/text.h"
+
 namespace tern::net {
 namespace {
+
+constexpr size_t kIpv6PrefixBytes = 8;
 
 std::string OriginOf(const in_addr& address) {
   uint32_t host = ntohl(address.s_addr);
@@ -22,7 +27,7 @@ std::string OriginOf(const in6_addr& address) {
     std::memcpy(&ipv4, address.s6_addr + 12, sizeof ipv4);
     return OriginOf(ipv4);
   }
-  return std::string(reinterpret_cast<const char*>(address.s6_addr), 8);
+  return std::string(reinterpret_cast<const char*>(address.s6_addr), kIpv6PrefixBytes);
 }
 
 }  // namespace
@@ -35,6 +40,19 @@ std::string OriginOf(const std::string& address) {
   if (inet_pton(AF_INET6, address.substr(0, address.find('%')).c_str(), &ipv6) == 1)
     return OriginOf(ipv6);
   return address;
+}
+
+std::string OriginText(const std::string& origin) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (uint32_t host; origin.size() == sizeof host) {
+    std::memcpy(&host, origin.data(), sizeof host);
+    host = htonl(host);
+    return inet_ntop(AF_INET, &host, text.data(), text.size());
+  }
+  if (origin.size() != kIpv6PrefixBytes) return Printable(origin);
+  in6_addr ipv6{};
+  std::memcpy(ipv6.s6_addr, origin.data(), kIpv6PrefixBytes);
+  return inet_ntop(AF_INET6, &ipv6, text.data(), text.size()) + std::string("/64");
 }
 
 std::string OriginOfPeer(int fd) {

@@ -64,7 +64,7 @@ Status TryWithoutKeys(Context& context, const std::string& host, uint16_t port) 
   for (Time now = Now(); now < end; now = Now()) {
     const auto wait = std::chrono::ceil<std::chrono::milliseconds>(end - now);
     zmq_poll(&item, 1, static_cast<long>(wait.count()));
-    while (const int event = (*impl)->NextEvent()) {
+    while (const int event = (*impl)->NextEvent().event) {
       if ((event & kRefusals) != 0) return Ok();
       return Status(Code::kBadJob,
                     "security: curve: the socket lets clients without keys in; this is a fault of "

@@ -92,6 +92,7 @@ inline constexpr size_t kZeroCopyBytes = 64 * 1024;
 struct Credentials;
 class PeerMap;
 class SocketImpl;  // A wrapper of a ZeroMQ socket, defined in socket_impl.h.
+struct MonitorEvent;
 
 // The server's end of its connections to any number of workers.
 class RouterSocket {
@@ -143,10 +144,10 @@ class DealerSocket {
   // Starts to connect to host:port. Retries every 100 ms to 2 s, driven by calls of link(), Send,
   // Receive or a Poller. A name is resolved once; its addresses are tried in turn, beginning with
   // number `attempt` modulo their count; with kCurve, each address with each key of the shard.
-  // `replaced`, if set: the socket that the new one replaces. With kCurve, if its handshakes
-  // failed, the new socket waits as long as it would have waited, so that a server that refuses a
-  // daemon is not asked all the time. kAddress: the host does not resolve. kBadJob: the shard's
-  // keys are not known.
+  // `replaced`, if set: the socket that the new one replaces. If the server refuses this daemon or,
+  // with kCurve, its newest handshake failed, the new socket waits as long as the old one would
+  // have waited, so that such a server is not asked all the time. kAddress: the host does not
+  // resolve. kBadJob: the shard's keys are not known.
   static Result<std::unique_ptr<DealerSocket>> Connect(Context& context, const std::string& host,
                                                        uint16_t port, const SocketOptions& options,
                                                        unsigned attempt = 0,
@@ -162,6 +163,11 @@ class DealerSocket {
   // has another key, does not allow this daemon's key, or is no server of Tern. With kCurve, a
   // socket that was replaced during the handshake counts, too.
   bool handshake_failed() const { return handshake_failed_; }
+  // Why the server seems to refuse this daemon, and what to do, as the rest of a sentence that
+  // begins with the server's name; empty if it does not seem to. One handshake that the server
+  // denied is enough; of those that it did not complete it takes several, because a single one may
+  // have met a server that was ending.
+  std::string refusal() const;
 
   // Never waits. kUnreachable before the connection is up and after its loss.
   SendResult Send(const pb::Envelope& envelope, const Bytes& payload = {});
@@ -175,7 +181,11 @@ class DealerSocket {
   const std::string& endpoint() const { return endpoints_[try_number_ % endpoints_.size()]; }
   Status TryConnect();
   void TryAgain();
-  void OnMonitorEvent(int event);
+  void OnMonitorEvent(const MonitorEvent& event);
+  void OnFailure(const MonitorEvent& event);
+  void ForgetFailures();
+  // Goes on as `replaced` would have, if the server refuses this daemon.
+  void TakeOver(const DealerSocket& replaced);
 
   const std::unique_ptr<SocketImpl> impl_;
   const std::vector<std::string> endpoints_;  // one per address of the host; tried in turn
@@ -183,6 +193,8 @@ class DealerSocket {
   size_t try_number_;  // which endpoint and which key the newest try uses: see endpoint()
   bool handshake_failed_ = false;
   bool is_in_handshake_ = false;  // there is a TCP connection, and no result of the handshake yet
+  size_t num_failed_handshakes_ = 0;  // since the server was last known not to refuse this daemon
+  bool is_denied_ = false;  // the server answered one of them that it does not let this daemon in
   Link link_ = Link::kConnecting;
   std::optional<Time> retry_at_;  // set after a failed attempt: when to try again
   Time retry_wait_;               // how long to wait after the next failed attempt

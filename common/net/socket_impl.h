@@ -78,8 +78,8 @@ class SocketImpl {
   // Starts to monitor the socket's connections. `events`: the ZMQ_EVENT_... bits to report. Call
   // before zmq_connect.
   Status StartMonitor(Context& context, int events);
-  // Returns the ZMQ_EVENT_... bit of the next event; 0 if there is none.
-  int NextEvent();
+  // The next event of the monitor; never waits.
+  MonitorEvent NextEvent();
   void StopMonitor();
   // Lets the ZapHandler of the options see the connections of this socket, until it is closed.
   Status ReportTo(Context& context, ZapHandler* zap_handler);

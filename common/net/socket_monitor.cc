@@ -49,7 +49,9 @@ Status SocketImpl::StartMonitor(Context& context, int events) {
   return Ok();
 }
 
-int SocketImpl::NextEvent() { return monitor_ == nullptr ? 0 : ReadMonitorEvent(monitor_).event; }
+MonitorEvent SocketImpl::NextEvent() {
+  return monitor_ == nullptr ? MonitorEvent() : ReadMonitorEvent(monitor_);
+}
 
 void SocketImpl::StopMonitor() {
   if (monitor_ == nullptr) return;

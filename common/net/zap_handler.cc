@@ -102,7 +102,7 @@ ZapHandler::ZapHandler(void* socket, const Options& options)
       domain_(has_keys_ ? options.security->domain : kDomainWithoutKeys),
       max_connections_per_address_(options.max_connections_per_address),
       networks_(options.networks),
-      connections_(std::make_unique<Connections>(*options.registry)) {
+      connections_(std::make_unique<Connections>(*options.registry, has_keys_)) {
   options.registry
       ->GetGauge("tern_security", "1 for the mechanism by which daemons know each other.",
                  {{"mechanism", has_keys_ ? "curve" : "null"}})

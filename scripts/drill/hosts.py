@@ -75,7 +75,7 @@ class Namespaces:
         call("ip", "link", "add", f"{self.tag}br", "type", "bridge")
         call("ip", "link", "set", f"{self.tag}br", "up")
         for name, number in self.hosts.items():
-            inside, outside = self._inside(name), self._outside(name)
+            inside, outside = self._inside(name), self.outside(name)
             call("ip", "netns", "add", inside)
             call("ip", "link", "add", outside, "type", "veth", "peer", "name", "eth0", "netns", inside)
             call("ip", "link", "set", outside, "master", f"{self.tag}br", "up")
@@ -86,7 +86,8 @@ class Namespaces:
     def _inside(self, name):
         return f"{self.tag}n{self.hosts[name]}"
 
-    def _outside(self, name):
+    def outside(self, name):
+        """The device on the bridge's side of a daemon's link."""
         return f"{self.tag}o{self.hosts[name]}"
 
     def address(self, name):
@@ -107,10 +108,10 @@ class Namespaces:
 
     def cut_off(self, name):
         """Nothing passes in either direction. Neither side is told."""
-        call("ip", "link", "set", self._outside(name), "nomaster")
+        call("ip", "link", "set", self.outside(name), "nomaster")
 
     def plug_in(self, name):
-        call("ip", "link", "set", self._outside(name), "master", f"{self.tag}br")
+        call("ip", "link", "set", self.outside(name), "master", f"{self.tag}br")
 
     def mute(self, name):
         """The daemon hears the others, and nothing that it sends arrives."""
@@ -121,12 +122,12 @@ class Namespaces:
 
     def lose(self, name):
         """Packets to the daemon are lost: 15 % of them, or, without netem, those beyond a narrow queue."""
-        add = ("tc", "qdisc", "add", "dev", self._outside(name), "root")
+        add = ("tc", "qdisc", "add", "dev", self.outside(name), "root")
         if not works(*add, "netem", "loss", "15%"):
             call(*add, "tbf", "rate", "20mbit", "burst", "4kb", "limit", "12kb")
 
     def lose_no_more(self, name):
-        call("tc", "qdisc", "del", "dev", self._outside(name), "root")
+        call("tc", "qdisc", "del", "dev", self.outside(name), "root")
 
     def reset(self, name):
         """Resets all connections of the daemon. Returns how many."""

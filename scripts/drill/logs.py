@@ -12,10 +12,10 @@ BACK = {
 }
 
 
-def lines_of(folder):
-    """Returns (time, daemon, text) of all lines of all logs, by time."""
+def lines_of(folder, daemons="*"):
+    """Returns (time, daemon, text) of all lines of the logs of these daemons, a pattern, by time."""
     lines = []
-    for path in (folder / "logs").glob("*/*.log"):
+    for path in (folder / "logs").glob(f"{daemons}.*/*.log"):
         daemon = path.parent.name.rsplit(".", 1)[0]
         for line in path.read_text(errors="replace").splitlines():
             if found := LINE.match(line):

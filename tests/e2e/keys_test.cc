@@ -187,6 +187,20 @@ TEST(Keys, OfEachRankAreForThatRankOnly) {
   EXPECT_EQ(server.Wait(), 0);
 }
 
+TEST(Keys, AWorkerWithoutKeysIsToldAtOnceWhyItIsRefused) {
+  TestJob job;
+  const Keys keys(job, "keys");
+  TestProgram& server = job.StartServer(0, keys.Arguments());
+  ASSERT_TRUE(job.WaitForLog("server", 0, "the job as this server understands it"));
+  TestProgram& worker = job.StartWorker(0, {"--set", "faults.start_timeout_s=3"});
+  ASSERT_TRUE(job.WaitForLog("worker", 0, "lets in only daemons with keys"));
+  EXPECT_TRUE(job.WaitForLog("server", 0, "connection from 127.0.0.1 failed: it has no keys"));
+  EXPECT_EQ(worker.Wait(), 77) << worker.err();
+  EXPECT_THAT(worker.err(), HasSubstr("lets in only daemons with keys"));
+  server.Signal(SIGTERM);
+  EXPECT_EQ(server.Wait(), 143);
+}
+
 TEST(Keys, AFalseServerIsNotBelieved) {
   JobOptions options;
   options.yaml = "faults: {start_timeout_s: 2}\n";
@@ -196,6 +210,7 @@ TEST(Keys, AFalseServerIsNotBelieved) {
   TestProgram& worker = job.StartWorker(0, keys.Arguments());
   EXPECT_EQ(worker.Wait(), 77) << worker.err();
   EXPECT_THAT(worker.err(), HasSubstr(Cat("127.0.0.1:", job.port(0))));
+  EXPECT_THAT(job.Log("worker", 0), HasSubstr("does not hold the pinned key"));
   EXPECT_NE(false_server.Wait(), 0);
   EXPECT_THAT(job.Log("server", 0), Not(HasSubstr("worker 0 (")));
 }

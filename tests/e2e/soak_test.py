@@ -2,14 +2,14 @@
 
 It asserts the bytes of the final weights and exit codes, and no times. The faults are a function of the seed."""
 import pathlib
-import random
-import struct
 import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts/drill"))
+import images  # noqa: E402
+
 SECONDS, SEED = 12, 7
-SIDE = 28
 
 JOB = """name: soak
 seed: 1
@@ -33,28 +33,14 @@ KINDS = {
 }
 
 
-def write_images(folder, stem, count, seed):
-    """Writes images that a network can learn: a bright square in noise, whose position is the label."""
-    numbers = random.Random(seed)
-    pixels = bytearray()
-    for i in range(count):
-        image = bytearray(numbers.randrange(64) for _ in range(SIDE * SIDE))
-        top, left = 3 + 12 * (i % 10 // 5), 1 + 5 * (i % 5)
-        for y in range(top, top + 8):
-            image[y * SIDE + left:y * SIDE + left + 5] = bytes(numbers.randrange(192, 256) for _ in range(5))
-        pixels += image
-    (folder / f"{stem}-images-idx3-ubyte").write_bytes(struct.pack(">4I", 0x803, count, SIDE, SIDE) + pixels)
-    (folder / f"{stem}-labels-idx1-ubyte").write_bytes(struct.pack(">2I", 0x801, count) + bytes(i % 10 for i in range(count)))
-
-
 def main():
     root, build, name = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3]
     kind = {"servers": 1, "policy": "wait", "every_steps": 0, **KINDS[name]}
     with tempfile.TemporaryDirectory() as folder:
         data = pathlib.Path(folder) / "data"
         data.mkdir()
-        write_images(data, "train", 240, 1)
-        write_images(data, "t10k", 60, 2)
+        images.write_images(data, "train", 240, 1)
+        images.write_images(data, "t10k", 60, 2)
         kind["servers"] = ", ".join(f'{{address: "127.0.0.1:{1 + n}"}}' for n in range(kind["servers"]))
         job = pathlib.Path(folder) / f"{name}.yaml"
         job.write_text(JOB.format(data=data, **kind))

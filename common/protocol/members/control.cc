@@ -98,12 +98,13 @@ Message MakeGoBack(uint64_t incarnation, std::string why) {
   return message;
 }
 
-Status RefusedKeys(const std::string& server, const std::string& own_role, Time waited) {
+Status Refusal(const std::string& server, const std::string& why, Time waited) {
   return Status(Code::kNotAllowed,
-                Cat(server, " does not hold the pinned key, or does not know this ", own_role,
-                    "'s key: no handshake succeeded in ", SecondsText(waited),
-                    "; compare the keys of both hosts, which must have been made together, and "
-                    "whether the key was revoked"));
+                Cat(server, " ", why, " (no handshake succeeded in ", SecondsText(waited), ")"));
+}
+
+std::string RefusalForLog(const std::string& server, const std::string& why) {
+  return Cat(server, " ", why, "; trying again");
 }
 
 void EmitSend(Peer to, Message message, ControlActions* out) {

@@ -111,8 +111,9 @@ class Control {
   // Followers only: the socket reports that the connection to shard 0 is lost. Without this call
   // the Follower would notice the loss later, by shard 0's silence.
   virtual void OnShard0Disconnected() {}
-  // Followers only: whether the newest handshake with shard 0 failed, where daemons have keys.
-  virtual void SetShard0RefusesKeys(bool) {}
+  // Followers only: why the socket of shard 0 seems to refuse this shard, as the rest of a sentence
+  // that begins with "server shard 0"; empty if it does not.
+  virtual void SetRefusalOfShard0(std::string) {}
   // Whether this connection belongs to a worker or shard of the job, as far as this shard knows.
   virtual bool IsPeerOfJob(Peer peer) const = 0;
   virtual const RoundLane& lane() const = 0;
@@ -146,8 +147,10 @@ void EmitMembers(const pb::Members& members, ControlActions* out);
 // `last_step`: see ControlAction::last_step.
 void EmitEnded(Status status, uint64_t last_step, ControlActions* out);
 std::string SecondsText(Time time);  // for example "3.0 s"
-// Why a daemon (`own_role`: "worker" or "shard") ends whose handshakes with `server` fail, where
-// daemons have keys.
-Status RefusedKeys(const std::string& server, const std::string& own_role, Time waited);
+// Why a daemon ends that `server` refuses; `why` is the rest of a sentence that begins with the
+// server's name.
+Status Refusal(const std::string& server, const std::string& why, Time waited);
+// What such a daemon logs as soon as it knows that it is refused.
+std::string RefusalForLog(const std::string& server, const std::string& why);
 
 }  // namespace tern::protocol

@@ -8,6 +8,7 @@ namespace tern::net {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 TEST_F(KeyedServer, TellsWhoseKeyTheSenderOfAMessageHas) {
@@ -34,13 +35,17 @@ TEST_F(KeyedServer, RefusesAKeyThatItDoesNotKnow) {
   const auto stranger = NewSecurity(Worker(0));
   auto dealer = Connect(*stranger);
   ExpectRefused(*dealer);
+  EXPECT_THAT(dealer->refusal(), HasSubstr("does not know the key of this daemon"));
   AwaitHandshakes("denied", 1);
   EXPECT_EQ(NumHandshakes("ok"), 0u);
 }
 
 TEST_F(KeyedServer, RefusesAClientWithoutKeys) {
+  const LogLines lines("the handshake of a connection from 127.0.0.1 failed: it has no keys");
   auto dealer = ConnectTo(context_, *router_);
   ExpectRefused(*dealer);
+  AwaitRefusal(*dealer, "lets in only daemons with keys");
+  EXPECT_TRUE(lines.AwaitOne());
   EXPECT_EQ(NumHandshakes("ok"), 0u);
 }
 
@@ -48,6 +53,8 @@ TEST_F(KeyedServer, IsRefusedByAClientThatTrustsAnotherKey) {
   worker0_->servers = {{MakeKeyPair().public_key}};
   auto dealer = Connect(*worker0_);
   ExpectRefused(*dealer);
+  EXPECT_EQ(dealer->refusal(), "") << "the server may be ending";
+  AwaitRefusal(*dealer, "does not hold the pinned key");
   EXPECT_EQ(NumHandshakes("ok"), 0u);
 }
 
@@ -56,6 +63,7 @@ TEST_F(KeyedServer, IsFoundByAClientThatTrustsAnOldAndANewKey) {
   auto dealer = Connect(*worker0_);
   EXPECT_TRUE(AwaitLink(*dealer, DealerSocket::Link::kUp));
   EXPECT_FALSE(dealer->handshake_failed());
+  EXPECT_EQ(dealer->refusal(), "");
 }
 
 TEST_F(KeyedServer, DropsWhatARevokedPeerSendsAndTellsItOnlyThat) {
@@ -173,6 +181,7 @@ TEST_F(KeyedServer, IsAskedSeldomByAClientThatItRefuses) {
     dealer = Value(DealerSocket::Connect(context_, "127.0.0.1", router_->port(),
                                          {.security = stranger.get()}, 0, dealer.get()));
     EXPECT_TRUE(dealer->handshake_failed());
+    EXPECT_THAT(dealer->refusal(), HasSubstr("does not know the key"));
     dealer->link();
   }
   auto allowed = Connect(*worker0_);

@@ -65,6 +65,14 @@ class KeyedServer : public ::testing::Test {
     EXPECT_FALSE(dealer.Send(NumberedEnvelope(1)).ok());
     EXPECT_FALSE(router_->Receive().has_value());
   }
+  // Waits until the dealer says this of its refusal.
+  void AwaitRefusal(DealerSocket& dealer, const std::string& text) {
+    Poller poller;
+    poller.Add(&dealer);
+    for (const Time end = Now() + kPatience; Now() < end && dealer.refusal().empty();)
+      EXPECT_TRUE(poller.Wait(std::chrono::milliseconds(10)).ok());
+    EXPECT_NE(dealer.refusal().find(text), std::string::npos) << dealer.refusal();
+  }
   // Waits until this many handshakes had this result; the ZapHandler counts them on its thread.
   void AwaitHandshakes(const std::string& result, uint64_t number) {
     const Time end = Now() + kPatience;

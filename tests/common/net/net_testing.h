@@ -5,14 +5,17 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "common/base/clock.h"
+#include "common/base/logging.h"
 #include "common/net/poller.h"
 #include "common/net/socket.h"
 #include "tests/limited_memory.h"
@@ -36,6 +39,27 @@ inline pb::Envelope NumberedEnvelope(uint64_t number) {
   envelope.mutable_push()->mutable_in_round()->set_round(number);
   return envelope;
 }
+
+// Counts the lines of the log, warnings and errors, that begin with a text.
+class LogLines : public google::LogSink {
+ public:
+  explicit LogLines(std::string begin) : begin_(std::move(begin)) { google::AddLogSink(this); }
+  ~LogLines() override { google::RemoveLogSink(this); }
+  void send(google::LogSeverity severity, const char*, const char*, int, const struct tm*,
+            const char* message, size_t message_bytes) override {
+    const std::string_view line(message, message_bytes);
+    if (severity >= google::GLOG_WARNING && line.starts_with(begin_)) ++number_;
+  }
+  int number() const { return number_; }
+  bool AwaitOne() const {
+    for (const Time end = Now() + kPatience; number_ == 0 && Now() < end;) usleep(1000);
+    return number_ != 0;
+  }
+
+ private:
+  const std::string begin_;
+  std::atomic<int> number_{0};
+};
 
 // A payload with these characters.
 inline Bytes Text(const std::string& text) { return Bytes::Own(text); }

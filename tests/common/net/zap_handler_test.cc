@@ -164,23 +164,6 @@ TEST_F(WithoutKeys, ConnectionsOfAllSocketsCountTogether) {
   EXPECT_TRUE(AwaitLink(*ConnectTo(context_, *other_router), DealerSocket::Link::kUp));
 }
 
-// Waits for the log line of a failed accept().
-class AcceptFailureSink : public google::LogSink {
- public:
-  AcceptFailureSink() { google::AddLogSink(this); }
-  ~AcceptFailureSink() override { google::RemoveLogSink(this); }
-  void send(google::LogSeverity severity, const char*, const char*, int, const struct tm*,
-            const char* message, size_t message_bytes) override {
-    if (severity == google::GLOG_ERROR &&
-        std::string(message, message_bytes).find("cannot accept a connection") == 0)
-      ++num_lines_;
-  }
-  int num_lines() const { return num_lines_; }
-
- private:
-  std::atomic<int> num_lines_{0};
-};
-
 TEST_F(WithoutKeys, ConnectionsThatCannotBeAcceptedAreLoggedOnce) {
   constexpr int kClients = 20;  // more than there are unused numbers of files below theirs
   std::vector<int> clients;
@@ -191,17 +174,17 @@ TEST_F(WithoutKeys, ConnectionsThatCannotBeAcceptedAreLoggedOnce) {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   rlimit old_limit{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &old_limit), 0);
-  const AcceptFailureSink sink;
+  const LogLines lines("cannot accept a connection");
   // From now on, this process can open no more files.
   rlimit limit = old_limit;
   limit.rlim_cur = static_cast<rlim_t>(clients.back());
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
   for (const int client : clients)
     EXPECT_EQ(connect(client, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-  for (const Time end = Now() + kPatience; sink.num_lines() == 0 && Now() < end;) usleep(1000);
+  EXPECT_TRUE(lines.AwaitOne());
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &old_limit), 0);
   AwaitConnections(kClients);
-  EXPECT_EQ(sink.num_lines(), 1);
+  EXPECT_EQ(lines.number(), 1);
   for (const int client : clients) close(client);
 }
 
@@ -222,6 +205,9 @@ TEST(Origin, IsTheMachineOrTheNetworkOfAHost) {
   EXPECT_EQ(OriginOf("2001:db8:1:2::1"), OriginOf("2001:db8:1:2:ffff::7"));
   EXPECT_NE(OriginOf("2001:db8:1:2::1"), OriginOf("2001:db8:1:3::1"));
   EXPECT_EQ(OriginOf("fe80::1%eth0"), OriginOf("fe80::1"));
+  EXPECT_EQ(OriginText(OriginOf("127.9.8.7")), "127.0.0.1");
+  EXPECT_EQ(OriginText(OriginOf("::ffff:10.0.0.2")), "10.0.0.2");
+  EXPECT_EQ(OriginText(OriginOf("2001:db8:1:2::1")), "2001:db8:1:2::/64");
 }
 
 }  // namespace

@@ -48,10 +48,11 @@ class Session {
   // A message on `lane` is malformed, and `why` says how: it arrived damaged. Replaces the
   // connection.
   void OnDamaged(LaneRef lane, const std::string& why, Time now, SessionActions* out);
-  // Whether the newest handshake with this shard failed, where daemons have keys. When the time to
-  // start or to come back is over, the session then ends with kNotAllowed.
-  void SetRefusesKeys(uint32_t shard, bool refuses) {
-    state_.links.shard(shard).refuses_keys = refuses;
+  // Why the shard's socket seems to refuse this worker, as the rest of a sentence that begins with
+  // the shard's name; empty if it does not. The session logs it at once, and goes on trying: keys
+  // may be replaced. When the time to start or to come back is over, it ends with kNotAllowed.
+  void SetRefusal(uint32_t shard, std::string why) {
+    state_.links.shard(shard).refusal = std::move(why);
   }
   // Call at least every `Timings::hello_retry` / 2.
   void OnTimer(Time now, SessionActions* out);

@@ -70,6 +70,7 @@ void Watch::OnTimer(Time now, SessionActions* out) {
         out);
   }
   for (uint32_t s = 0; s < state_.links.num_shards(); ++s) {
+    LogRefusal(s, out);
     if (LeaveIfLost(s, now, out)) return;
     ReplaceIfSilent(s, now, out);
   }
@@ -106,9 +107,18 @@ bool Watch::LeaveIfLost(uint32_t s, Time now, SessionActions* out) {
 }
 
 bool Watch::LeaveIfRefused(uint32_t s, Time waited, SessionActions* out) {
-  if (state_.links.IsUp({s, 0}) || !state_.links.shard(s).refuses_keys) return false;
-  leaving_.LeaveWith(RefusedKeys(state_.links.NameOf(s), "worker", waited), out);
+  const std::string& why = state_.links.shard(s).refusal;
+  if (state_.links.IsUp({s, 0}) || why.empty()) return false;
+  leaving_.LeaveWith(Refusal(state_.links.NameOf(s), why, waited), out);
   return true;
+}
+
+void Watch::LogRefusal(uint32_t s, SessionActions* out) {
+  Links::Shard& shard = state_.links.shard(s);
+  const bool is_up = state_.links.IsUp({s, 0});
+  if (!is_up && !shard.refusal.empty() && !shard.is_refusal_logged)
+    Log(RefusalForLog(state_.links.NameOf(s), shard.refusal), out);
+  shard.is_refusal_logged = !is_up && (shard.is_refusal_logged || !shard.refusal.empty());
 }
 
 // Replaces a shard's connection on which nothing has come for some time, or on which the shard has

@@ -38,7 +38,9 @@ class Watch {
   bool HasBegunWith(uint32_t shard) const;
   // If the shard was silent for too long: ends the session and returns true.
   bool LeaveIfLost(uint32_t shard, Time now, SessionActions* out);
-  // If handshakes with the shard fail: ends the session and returns true.
+  // If the shard refuses this worker: logs that once.
+  void LogRefusal(uint32_t shard, SessionActions* out);
+  // If the shard refuses this worker: ends the session and returns true.
   bool LeaveIfRefused(uint32_t shard, Time waited, SessionActions* out);
   void ReplaceIfSilent(uint32_t shard, Time now, SessionActions* out);
   // Logs from time to time for whom this worker waits, if it joins or a shard is not connected.

@@ -80,12 +80,14 @@ class FollowerTest : public testing::Test {
   ControlActions start_actions_;
 };
 
-TEST_F(FollowerTest, EndsWithAnotherCodeIfShard0RefusesItsKeys) {
-  follower_->SetShard0RefusesKeys(true);
-  const ControlActions out = AdvanceTime(TestTimings().start_timeout + milliseconds(1));
+TEST_F(FollowerTest, SaysAtOnceThatShard0RefusesItAndEndsWithAnotherCode) {
+  follower_->SetRefusalOfShard0("does not know the key");
+  EXPECT_EQ(Count(AdvanceTime(milliseconds(1)), Type::kLog), 1);
+  EXPECT_EQ(Count(AdvanceTime(milliseconds(1)), Type::kLog), 0);
+  const ControlActions out = AdvanceTime(TestTimings().start_timeout);
   ASSERT_EQ(Count(out, Type::kEnded), 1);
   EXPECT_EQ(out.back().status.code(), Code::kNotAllowed);
-  EXPECT_THAT(out.back().status.message(), HasSubstr("does not know this shard's key"));
+  EXPECT_THAT(out.back().status.message(), HasSubstr("server shard 0 does not know the key"));
 }
 
 TEST_F(FollowerTest, GreetsShard0UntilItIsWelcome) {

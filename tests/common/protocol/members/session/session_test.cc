@@ -12,6 +12,7 @@ namespace tern::protocol::test {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 using Type = SessionAction::Type;
 using Phase = Session::Phase;
 
@@ -207,19 +208,30 @@ TEST_F(SessionTest, LeavesWhereItIsRefused) {
   EXPECT_TRUE(AdvanceTime(milliseconds(1000)).empty());
 }
 
-TEST_F(SessionTest, EndsWithAnotherCodeIfAShardRefusesItsKeys) {
-  session_->SetRefusesKeys(1, true);
-  EXPECT_EQ(Count(AdvanceTime(TestTimings().start_timeout), Type::kEnded), 0);
+std::string LogText(const SessionActions& actions) {
+  std::string text;
+  for (const SessionAction& action : actions) {
+    if (action.type == Type::kLog) text += action.text + "\n";
+  }
+  return text;
+}
+
+TEST_F(SessionTest, SaysAtOnceThatAShardRefusesItAndEndsWithAnotherCode) {
+  session_->SetRefusal(1, "does not know the key");
+  const SessionActions out = AdvanceTime(milliseconds(100));
+  EXPECT_THAT(LogText(out), HasSubstr("server shard 1 (beta:2) does not know the key"));
+  // The log says it once.
+  EXPECT_THAT(LogText(AdvanceTime(milliseconds(100))), Not(HasSubstr("does not know")));
+  EXPECT_EQ(Count(AdvanceTime(TestTimings().start_timeout - milliseconds(200)), Type::kEnded), 0);
   const Status status = EndStatusOf(AdvanceTime(milliseconds(1)));
   EXPECT_EQ(status.code(), Code::kNotAllowed);
-  EXPECT_THAT(status.message(), HasSubstr("server shard 1 (beta:2) does not hold the pinned key, "
-                                          "or does not know this worker's key"));
+  EXPECT_THAT(status.message(), HasSubstr("server shard 1 (beta:2) does not know the key"));
 }
 
 TEST_F(SessionTest, EndsWithAnotherCodeIfARestartedShardRefusesItsKeys) {
   JoinJob();
   AdvanceTime(milliseconds(2000));  // The session replaces the silent connections.
-  session_->SetRefusesKeys(0, true);
+  session_->SetRefusal(0, "does not hold the pinned key");
   const Status status = EndStatusOf(AdvanceTime(TestTimings().server_return_timeout));
   EXPECT_EQ(status.code(), Code::kNotAllowed);
   EXPECT_THAT(status.message(), HasSubstr("server shard 0 (alpha:1) does not hold"));
