@@ -7,7 +7,7 @@ log of the servers, the rate of rounds, exit codes and the final weights.
 Each attack gets a job of its own. The workers run on all cores but the last one; the servers share the last one with
 the attacker. The rate of rounds under attack is divided by that beside a process that only spins in the attacker's
 place, before and after the attack. Every job has the same number of steps as an undisturbed one, and has to end with the
-same exit codes and the same hash of the weights.
+same exit codes and the same hash of the weights. Takes about 20 minutes for each kind of security.
 """
 import argparse
 import dataclasses
@@ -32,7 +32,11 @@ MAX_GROWTH_MIB, MAX_LOG_BYTES_S, MIN_RATIO = (targets.TARGETS[f"attack_{key}"].b
 
 
 class Ended(Exception):
-    """The job, or a daemon of it, ended before the attack."""
+    """A daemon ended before the attack did."""
+
+
+class TooShort(Exception):
+    """The job had done all its steps before the attack ended."""
 
 
 @dataclasses.dataclass
@@ -45,11 +49,17 @@ class Attack:
 
 @dataclasses.dataclass
 class Phase:
-    """What was seen while an attack ran."""
+    """What was seen while an attack, or the spinning process, ran."""
     rate: float  # rounds a second
     growth_mib: float  # of the server that grew most
     log_bytes_s: float  # of the server that wrote most
+    cpu: float  # CPU seconds of both servers a second
     sent: dict  # what the attacker says of itself
+
+
+def mean(one, other):
+    keys_of = ("rate", "growth_mib", "log_bytes_s", "cpu")
+    return Phase(*((getattr(one, key) + getattr(other, key)) / 2 for key in keys_of), {})
 
 
 def list_attacks(attacker):
@@ -86,7 +96,7 @@ class AttackedJob:
     """The daemons of one job, and what can be seen of them from outside."""
 
     def __init__(self, options, settings, steps):
-        self.options = options
+        self.options, self.steps = options, steps
         self.holder = tempfile.TemporaryDirectory(prefix="tern_attacks.")
         self.folder = pathlib.Path(self.holder.name)
         self.out = self.folder / "out"
@@ -118,14 +128,16 @@ class AttackedJob:
 
     def look(self):
         """Reads the newest report of shard 0. Raises Ended if a daemon has ended."""
-        for name, process in self.running.items():
-            if process.poll() is not None:
-                raise Ended(f"{name} ended with {process.returncode}: {self.last_line(name)}")
         text = self.progress.read_bytes()
         lines = text[:text.rfind(b"\n") + 1].splitlines()
         if lines and len(lines) > len(self.history):
             self.history += [None] * (len(lines) - len(self.history) - 1)
             self.history.append((self.progress.stat().st_mtime, json.loads(lines[-1]).get("rounds", 0)))
+        for name, process in self.running.items():
+            if process.poll() is not None:
+                if process.returncode == 0 and self.rounds() == self.steps:
+                    raise TooShort
+                raise Ended(f"{name} ended with {process.returncode} at round {self.rounds()}: {self.last_line(name)}")
 
     def rate(self, begin):
         """Returns the rounds a second since `begin`."""
@@ -155,6 +167,11 @@ class AttackedJob:
                    if name in path.name and path.is_file() and not path.is_symlink())
         return max(logs, (self.folder / f"{name}.stderr").stat().st_size)
 
+    def cpu_s(self):
+        """Returns the CPU seconds of both servers so far."""
+        fields = [pathlib.Path(f"/proc/{self.running[name].pid}/stat").read_text().rsplit(")", 1)[1].split() for name in SERVERS]
+        return sum(int(one[11]) + int(one[12]) for one in fields) / os.sysconf("SC_CLK_TCK")
+
     def last_line(self, name):
         lines = (self.folder / f"{name}.stderr").read_text(errors="replace").strip().splitlines()
         return lines[-1][:300] if lines else ""
@@ -164,7 +181,7 @@ class AttackedJob:
         ports = self.control_ports if attack.ports == "control" else [self.metrics_port, self.metrics_port + 1]
         words = [self.options.attacker, attack.name, "--seconds", seconds, "--job", JOB, *self.setting_words(), *ports]
         before = {name: (self.memory_mib(name), self.log_bytes(name)) for name in SERVERS}
-        begin, growth = time.time(), 0.0
+        begin, cpu_before, growth = time.time(), self.cpu_s(), 0.0
         process = subprocess.Popen(list(map(str, words)), stdout=subprocess.PIPE, text=True,
                                    preexec_fn=pinned(self.options.attacker_cores))
         try:
@@ -179,8 +196,9 @@ class AttackedJob:
             said = process.communicate()[0]
         if process.returncode != 0:
             raise RuntimeError(f"the attack {attack.name} failed")
-        log = max(self.log_bytes(name) - before[name][1] for name in SERVERS) / (time.time() - begin)
-        return Phase(self.rate(begin), growth, log, json.loads(said))
+        seconds = time.time() - begin
+        log = max(self.log_bytes(name) - before[name][1] for name in SERVERS) / seconds
+        return Phase(self.rate(begin), growth, log, (self.cpu_s() - cpu_before) / seconds, json.loads(said))
 
     def end(self, timeout_s):
         """Waits for the job's end. Returns (exit codes, hash of the weights)."""
@@ -219,17 +237,42 @@ def undisturbed(options, settings, steps):
         job.close()
 
 
-def measure(options, settings, steps, spin, attack):
-    """Returns (Phase of the attack, rate beside the spinning process, (exit codes, hash))."""
+def attack_job(options, settings, steps, spin, attack):
+    """Returns (Phase of the attack, Phase beside the spinning process, (exit codes, hash))."""
     job = AttackedJob(options, settings, steps)
     try:
         job.wait_for_round(20)
         before = job.attack(spin, options.spin_seconds)
         under_attack = job.attack(attack, options.seconds)
         after = job.attack(spin, options.spin_seconds)
-        return under_attack, (before.rate + after.rate) / 2, job.end(600)
+        return under_attack, mean(before, after), job.end(600)
     finally:
         job.close()
+
+
+class Bench:
+    """Measures attacks one by one, in jobs of as many steps as attacks need on this machine."""
+
+    def __init__(self, options, spin):
+        self.options, self.spin = options, spin
+        seconds = options.seconds + 2 * options.spin_seconds + 2
+        self._set_steps(round(1.15 * seconds * rate_without_attack(options, [])))
+
+    def _set_steps(self, steps):
+        self.steps, self.expected = steps, undisturbed(self.options, [], steps)
+        print(f"{steps} steps; undisturbed: exit codes {self.expected[0]}, hash {self.expected[1]}", flush=True)
+        if any(self.expected[0]) or self.expected[1] is None:
+            raise RuntimeError("the undisturbed job failed")
+
+    def measure(self, settings, attack):
+        """Returns (Phase of the attack, Phase beside the spinning process, whether the end was as without attacks)."""
+        for _ in range(4):
+            try:
+                under_attack, spinning, outcome = attack_job(self.options, settings, self.steps, self.spin, attack)
+                return under_attack, spinning, outcome == self.expected
+            except TooShort:
+                self._set_steps(self.steps * 3 // 2)
+        raise Ended(f"the job is faster and faster: {self.steps} steps are too few")
 
 
 class Table:
@@ -241,11 +284,11 @@ class Table:
 
     def begin(self, security):
         print(f"\n## security: {security}\n\n| attack | of | connections/s | sent, MB/s | memory, MiB | log, B/s | "
-              "rounds/s spinning | attacked | ratio | codes, hash | verdict |\n|---|---|---|---|---|---|---|---|---|---|---|",
+              "rounds/s: spinning | attacked | ratio | servers' CPU: spinning | attacked | codes, hash | verdict |\n" + "|---" * 13 + "|",
               flush=True)
 
-    def add(self, security, attack, seconds, phase, spinning_rate, is_same):
-        ratio = phase.rate / spinning_rate if spinning_rate > 0 else 0.0
+    def add(self, security, attack, seconds, phase, spinning, is_same):
+        ratio = phase.rate / spinning.rate if spinning.rate > 0 else 0.0
         where = f"{attack.name} under {security}"
         self.num_attacks += 1
         self.worst["memory"] = max(self.worst["memory"], (phase.growth_mib, where))
@@ -256,13 +299,13 @@ class Table:
         is_met = phase.growth_mib <= MAX_GROWTH_MIB and phase.log_bytes_s <= MAX_LOG_BYTES_S and ratio >= MIN_RATIO and is_same
         print(f"| {attack.name} | {attack.finding} | {phase.sent['connections'] / seconds:.0f} | "
               f"{phase.sent['sent_bytes'] / seconds / 1e6:.2f} | {phase.growth_mib:.1f} | {phase.log_bytes_s:.0f} | "
-              f"{spinning_rate:.1f} | {phase.rate:.1f} | {ratio:.3f} | {'same' if is_same else 'OTHER'} | "
-              f"{'met' if is_met else 'MISSED'} |", flush=True)
+              f"{spinning.rate:.1f} | {phase.rate:.1f} | {ratio:.3f} | {spinning.cpu:.0%} | {phase.cpu:.0%} | "
+              f"{'same' if is_same else 'OTHER'} | {'met' if is_met else 'MISSED'} |", flush=True)
 
     def add_broken(self, security, attack, why):
         self.num_attacks += 1
         self.failures.append(f"{attack.name} under {security}")
-        print(f"| {attack.name} | {attack.finding} | | | | | | | | {str(why).replace('|', '/')} | MISSED |", flush=True)
+        print(f"| {attack.name} | {attack.finding} | | | | | | | | | | {str(why).replace('|', '/')} | MISSED |", flush=True)
 
     def figures(self):
         figures = targets.Figures()
@@ -294,21 +337,15 @@ def main():
     table = Table()
     with tempfile.TemporaryDirectory(prefix="tern_attacks.") as folder:
         keys.make_keys(options.bin, pathlib.Path(folder) / "keys", JOB)
-        steps = round(1.15 * (options.seconds + 2 * options.spin_seconds + 2) * rate_without_attack(options, []))
-        expected = undisturbed(options, [], steps)
-        print(f"{steps} steps; undisturbed: exit codes {expected[0]}, hash {expected[1]}")
-        if any(expected[0]) or expected[1] is None:
-            raise RuntimeError("the undisturbed job failed")
+        bench = Bench(options, spin)
         for security in options.securities.split(","):
             settings = [f"security={security}"] + [f"keys.dir={folder}/keys"] * (security == "curve")
             table.begin(security)
             for attack in chosen:
                 try:
-                    phase, spinning_rate, outcome = measure(options, settings, steps, spin, attack)
+                    table.add(security, attack, options.seconds, *bench.measure(settings, attack))
                 except (Ended, TimeoutError) as why:
                     table.add_broken(security, attack, why)
-                    continue
-                table.add(security, attack, options.seconds, phase, spinning_rate, outcome == expected)
     figures = table.figures()
     figures.write(options.json)
     print("\n" + figures.table())

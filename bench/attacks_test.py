@@ -20,7 +20,7 @@ OPTIONS = argparse.Namespace(bin=BIN, attacker=ATTACKER, worker_cores=None, atta
 
 
 def phase(rate=9.5, growth_mib=15.0, log_bytes_s=1900.0):
-    return attacks.Phase(rate, growth_mib, log_bytes_s, {"connections": 3, "sent_bytes": 10**6})
+    return attacks.Phase(rate, growth_mib, log_bytes_s, 0.5, {"connections": 3, "sent_bytes": 10**6})
 
 
 class Attacker(unittest.TestCase):
@@ -53,7 +53,7 @@ class Verdicts(unittest.TestCase):
         """Returns the verdict of a row, and the keys of the targets that are missed."""
         table, printed = attacks.Table(), io.StringIO()
         with contextlib.redirect_stdout(printed):
-            table.add("none", attacks.Attack("silent", "F16", "control", "-"), 1, seen, 10.0, is_same)
+            table.add("none", attacks.Attack("silent", "F16", "control", "-"), 1, seen, phase(rate=10.0), is_same)
         return re.search(r"(\w+) \|$", printed.getvalue())[1], table.figures().missed()
 
     def test_a_row_is_met_if_all_is(self):

@@ -8,7 +8,15 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "tests/common/net/zmtp_bytes.h"
+
 namespace tern::attacks {
+namespace {
+
+// The shortest command with which a server answers a handshake, an ERROR, is longer.
+constexpr size_t kCommandHeadBytes = 8;
+
+}  // namespace
 
 Client::Client(const Aim& aim, uint16_t port)
     : aim_(aim), fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -63,6 +71,11 @@ bool Client::Look() {
     if (received <= 0 && errno != EINTR) is_open_ = false;
   }
   return is_open_;
+}
+
+bool Client::ShakeHands(const std::string& routing_id) {
+  Send(net::ZmtpGreeting("NULL") + net::ZmtpReady(routing_id));
+  return Receive(net::kZmtpGreetingBytes + kCommandHeadBytes);
 }
 
 }  // namespace tern::attacks

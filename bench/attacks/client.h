@@ -46,6 +46,9 @@ class Client {
   // Finds out, without waiting, whether the other side has closed the connection, and drops what it
   // has sent. Returns is_open().
   bool Look();
+  // Does the handshake of a DEALER with this routing id (NULL), and waits until the server has done
+  // its part. Returns is_open().
+  bool ShakeHands(const std::string& routing_id);
 
  private:
   const Aim& aim_;

@@ -23,8 +23,7 @@ void SendOverAndOver(const Aim& aim, const std::string& bytes) {
     for (size_t i = 0; i < clients.size(); ++i) {
       if (clients[i] == nullptr || !clients[i]->is_open()) {
         clients[i] = std::make_unique<Client>(aim, aim.ports[i]);
-        const std::string id = "stranger" + std::to_string(++made);
-        clients[i]->Send(net::ZmtpGreeting("NULL") + net::ZmtpReady(id));
+        clients[i]->ShakeHands("stranger" + std::to_string(++made));
       }
       clients[i]->Send(bytes);
     }
