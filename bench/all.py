@@ -32,7 +32,7 @@ def parts(build, quick):
     bench, programs = build / "bench", build / "bin"
     fewer = {"link": ["--repeats", "1", "--rounds", "4", "--codecs", "fp32,fp16,ternary,ternary_ans"],
              "keys": ["--repeats", "1", "--rounds", "4"], "server_cpu": ["--repeats", "2"], "odsgd": ["--repeats", "1"],
-             "networks": ["--rounds", "1"]} if quick else {}
+             "networks": ["--rounds", "1"], "attacks": ["--securities", "loopback", "--seconds", "5"]} if quick else {}
     whole = [("kernels", [sys.executable, "-B", HERE / "kernels.py", bench]),
              ("bytes", [sys.executable, "-B", HERE / "bytes.py", programs]),
              ("server_cpu", [sys.executable, "-B", HERE / "server_cpu.py", programs, bench / "echo"]),
@@ -42,6 +42,7 @@ def parts(build, quick):
              ("stragglers", [sys.executable, "-B", HERE / "stragglers.py", programs]),
              ("networks", [sys.executable, "-B", HERE / "networks.py", programs, bench]),
              ("predict", [sys.executable, "-B", HERE / "predict_check.py", programs]),
+             ("attacks", [sys.executable, "-B", HERE / "attacks.py", programs, bench / "attacker"]),
              ("simulator", [sys.executable, "-B", HERE / "simulator.py", bench])]
     return [(name, [*command, *fewer.get(name, [])]) for name, command in whole]
 

@@ -16,8 +16,8 @@ import processes
 import targets
 
 
-def make_keys(bin_folder, folder):
-    words = [bin_folder / "tern", "keys", "make", folder, "--job", link.JOB, "--set", f"workers.count={link.WORKERS}"]
+def make_keys(bin_folder, folder, job, settings=()):
+    words = [bin_folder / "tern", "keys", "make", folder, "--job", job, *(word for one in settings for word in ("--set", one))]
     subprocess.run(words, check=True, capture_output=True)
 
 
@@ -65,7 +65,7 @@ def main():
     try:
         with tempfile.TemporaryDirectory(prefix="tern_bench.") as folder:
             keys = pathlib.Path(folder) / "keys"
-            make_keys(options.bin, keys)
+            make_keys(options.bin, keys, link.JOB, [f"workers.count={link.WORKERS}"])
             for rate in map(int, options.rates_mbit.split(",")):
                 at_rate(rate, options, keys, figures)
     except processes.Unavailable as why:

@@ -62,6 +62,10 @@ TARGETS = {
     "step_newest_alexnet": Target("training step, alexnet, newest PyTorch / Tern", 1),
     "step_newest_vgg16": Target("training step, vgg16, newest PyTorch / Tern", 1),
     "simulator": at_most("100,000 schedules of the simulator on two cores, s", 60),
+    "attack_memory": at_most("a server's memory under the worst of all attacks (attacks.py), MiB more", 16),
+    "attack_log": at_most("its log under the worst of them, B/s", 2000),
+    "attack_rate": Target("rounds a second under the worst of them / beside a spinning process", 0.9),
+    "attack_outcome": Target("exit codes and weights are those without attacks"),
     "predict_error": at_most("tern predict's largest error, %", 15),
 }
 

@@ -11,6 +11,8 @@
 #include <cerrno>
 #include <string>
 
+#include "tests/common/net/zmtp_bytes.h"
+
 namespace tern::net {
 
 class ZmtpClient {
@@ -23,15 +25,11 @@ class ZmtpClient {
     address.sin_port = htons(port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     EXPECT_EQ(connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-    std::string greeting = "\xff" + std::string(8, '\0') + "\x7f\x03";
-    greeting += std::string(1, '\1') + "NULL";
-    greeting.resize(64);
-    Send(greeting);
-    char greeting_of_router[64];
-    EXPECT_EQ(recv(fd_, greeting_of_router, sizeof greeting_of_router, MSG_WAITALL), 64);
-    const std::string ready = std::string("\x05READY") + Property("Socket-Type", "DEALER") +
-                              Property("Identity", routing_id);
-    Send(std::string("\x04") + static_cast<char>(ready.size()) + ready);
+    Send(ZmtpGreeting("NULL"));
+    char greeting_of_router[kZmtpGreetingBytes];
+    EXPECT_EQ(recv(fd_, greeting_of_router, sizeof greeting_of_router, MSG_WAITALL),
+              static_cast<ssize_t>(sizeof greeting_of_router));
+    Send(ZmtpReady(routing_id));
   }
   ~ZmtpClient() { close(fd_); }
   ZmtpClient(const ZmtpClient&) = delete;
@@ -39,12 +37,7 @@ class ZmtpClient {
 
   // Sends a frame, which is the last one of its message unless `has_more`. Returns whether the
   // connection was still open.
-  bool SendFrame(const std::string& data, bool has_more) {
-    std::string frame(1, has_more ? '\3' : '\2');  // The size has 8 bytes.
-    for (int shift = 56; shift >= 0; shift -= 8)
-      frame += static_cast<char>(static_cast<uint64_t>(data.size()) >> shift);
-    return Send(frame + data);
-  }
+  bool SendFrame(const std::string& data, bool has_more) { return Send(ZmtpFrame(data, has_more)); }
   // Receives and drops what arrives until the other side closes the connection. False if it does
   // not for `seconds`.
   bool WaitUntilClosed(int seconds = 20) {
@@ -58,10 +51,6 @@ class ZmtpClient {
   }
 
  private:
-  static std::string Property(const std::string& name, const std::string& value) {
-    return static_cast<char>(name.size()) + name + std::string(3, '\0') +
-           static_cast<char>(value.size()) + value;
-  }
   bool Send(const std::string& bytes) {
     return send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
            static_cast<ssize_t>(bytes.size());
