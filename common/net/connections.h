@@ -28,7 +28,8 @@ class Connections {
       ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
       ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
 
-  explicit Connections(Registry& registry);
+  // Closes connections that are accepted beyond `max_per_origin`.
+  Connections(Registry& registry, size_t max_per_origin);
   ~Connections();
   Connections(const Connections&) = delete;
   Connections& operator=(const Connections&) = delete;
@@ -54,6 +55,7 @@ class Connections {
   void LogAcceptFailure(int error, Time now);
   void Drop(std::unordered_map<int, Connection>::iterator connection);
 
+  const size_t max_per_origin_;
   std::vector<void*> monitors_;
   std::unordered_map<int, Connection> connections_;  // by file descriptor
   std::unordered_map<std::string, size_t> num_by_origin_;

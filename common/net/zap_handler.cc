@@ -101,7 +101,8 @@ ZapHandler::ZapHandler(void* socket, const Options& options)
       has_keys_(HasKeys(options.security)),
       domain_(has_keys_ ? options.security->domain : kDomainWithoutKeys),
       max_connections_per_address_(options.max_connections_per_address),
-      connections_(std::make_unique<Connections>(*options.registry)) {
+      connections_(std::make_unique<Connections>(
+          *options.registry, max_connections_per_address_ + options.max_surplus_per_address)) {
   options.registry
       ->GetGauge("tern_security", "1 for the mechanism by which daemons know each other.",
                  {{"mechanism", has_keys_ ? "curve" : "null"}})
