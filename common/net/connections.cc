@@ -1,5 +1,7 @@
 #include "common/net/connections.h"
 
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -25,8 +27,9 @@ Counter& HandshakeCounter(Registry& registry, const char* result) {
 
 }  // namespace
 
-Connections::Connections(Registry& registry, bool has_keys)
+Connections::Connections(Registry& registry, bool has_keys, size_t max_per_origin)
     : has_keys_(has_keys),
+      max_per_origin_(max_per_origin),
       num_ok_(HandshakeCounter(registry, "ok")),
       num_denied_(HandshakeCounter(registry, "denied")),
       num_failed_(HandshakeCounter(registry, "failed")),
@@ -98,7 +101,9 @@ void Connections::OnAccepted(void* monitor, int fd, Time now) {
   if (origin.empty()) return;  // It is closed already.
   if (const auto old = connections_.find(fd); old != connections_.end()) Drop(old);
   connections_[fd] = Connection{monitor, origin, now};
-  ++num_by_origin_[origin];
+  // libzmq asks about a connection at the end of its handshake, and each has memory before that. It
+  // closes its end when it finds the other one closed.
+  if (++num_by_origin_[origin] > max_per_origin_) shutdown(fd, SHUT_RDWR);
 }
 
 void Connections::OnDisconnected(int fd, Time now) {

@@ -29,8 +29,9 @@ class Connections {
       ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
       ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
 
-  // `has_keys`: whether the sockets use CURVE.
-  Connections(Registry& registry, bool has_keys);
+  // `has_keys`: whether the sockets use CURVE. Closes connections that are accepted beyond
+  // `max_per_origin`.
+  Connections(Registry& registry, bool has_keys, size_t max_per_origin);
   ~Connections();
   Connections(const Connections&) = delete;
   Connections& operator=(const Connections&) = delete;
@@ -57,10 +58,11 @@ class Connections {
   void LogAcceptFailure(int error, Time now);
   void Drop(std::unordered_map<int, Connection>::iterator connection);
 
+  const bool has_keys_;
+  const size_t max_per_origin_;
   std::vector<void*> monitors_;
   std::unordered_map<int, Connection> connections_;  // by file descriptor
   std::unordered_map<std::string, size_t> num_by_origin_;
-  const bool has_keys_;
   // Of the next connection that closes: whether its handshake failed, and whether by what it sent.
   enum class Failure : uint8_t { kNone, kProtocol, kUnknown } failure_ = Failure::kNone;
   std::unordered_map<std::string, Time> failures_logged_at_;  // by origin

@@ -102,7 +102,9 @@ ZapHandler::ZapHandler(void* socket, const Options& options)
       domain_(has_keys_ ? options.security->domain : kDomainWithoutKeys),
       max_connections_per_address_(options.max_connections_per_address),
       networks_(options.networks),
-      connections_(std::make_unique<Connections>(*options.registry, has_keys_)) {
+      connections_(std::make_unique<Connections>(
+          *options.registry, has_keys_,
+          max_connections_per_address_ + options.max_surplus_per_address)) {
   options.registry
       ->GetGauge("tern_security", "1 for the mechanism by which daemons know each other.",
                  {{"mechanism", has_keys_ ? "curve" : "null"}})

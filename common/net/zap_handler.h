@@ -6,6 +6,9 @@
 // address, because a peer with very many of them can guess what libzmq calls another connection
 // (its routing id), and so end the process.
 //
+// With or without keys, it also limits the connections of one address that do not end their
+// handshakes.
+//
 // If its thread ends, libzmq refuses all new connections.
 #pragma once
 
@@ -40,6 +43,10 @@ class ZapHandler {
     // Gets tern_net_handshakes_total, tern_net_connections and tern_security; must outlive the
     // handler.
     Registry* registry = nullptr;
+    // With or without keys: how many connections one address may have beyond that number while they
+    // have not ended their handshakes. More are closed when they are accepted: a silent one takes
+    // 4 KB for the 3 s until libzmq closes it.
+    size_t max_surplus_per_address = 1000;
   };
   // Starts the thread. Call before the first RouterSocket of the context is bound, at most once for
   // a context. kInternal: libzmq cannot open or bind the socket on which it asks.

@@ -165,16 +165,17 @@ TEST(Keys, StrangersAreRefusedAndTheJobGoesOn) {
 }
 
 TEST(Keys, OfEachRankAreForThatRankOnly) {
-  constexpr uint32_t kRanks = 4;
-  TestJob job(JobOptions{.workers = kRanks});
+  constexpr uint32_t kRanks = 16;
+  TestJob job(JobOptions{.workers = kRanks, .batch_total = kRanks});
   const Keys keys(job, "keys");
   TestProgram& server = job.StartServer(0, keys.Arguments());
-  const std::vector<std::string> overrides = {"security=curve", "keys.dir=" + keys.folder()};
+  pb::Envelope hello = HelloOf(job, {"security=curve", "keys.dir=" + keys.folder()}, 0);
   for (uint32_t owner = 0; owner < kRanks; ++owner) {
     for (uint32_t claimed = 0; claimed < kRanks; ++claimed) {
       if (claimed == owner) continue;
       Stranger client(job.port(0), keys.ClientKeys(Cat("worker ", owner)));
-      client.SendEnvelope(HelloOf(job, overrides, claimed));
+      hello.mutable_hello()->set_rank(claimed);
+      client.SendEnvelope(hello);
       const auto answer = client.Receive();
       ASSERT_TRUE(answer.has_value() && answer->has_refuse()) << owner << " as " << claimed;
       EXPECT_EQ(answer->refuse().code(), 77u);
