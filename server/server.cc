@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "common/algorithm/elasticity.h"
@@ -11,6 +12,7 @@
 #include "common/base/failpoint.h"
 #include "common/base/ip_network.h"
 #include "common/base/logging.h"
+#include "common/base/loop_watchdog.h"
 #include "common/base/text.h"
 #include "common/config/key_digests.h"
 #include "common/net/address.h"
@@ -209,8 +211,12 @@ Status Server::Run() {
   control_->Start(clock_.Now(), &actions);
   Execute(std::move(actions));
   const Time tick_interval = setup_.timings.hello_retry / 2;
+  std::optional<LoopWatchdog> watchdog;
+  watchdog.emplace("control thread",
+                   protocol::ProgressTimeout(setup_.timings, pb::Counters()));
   while (!has_ended_) {
     TERN_RETURN_IF_ERROR(poller_.Wait(tick_interval));
+    watchdog->OnTurn();
     HitFailpoint(FailPlace::kThreadControl);
     protocol::ControlActions new_actions;
     if (signals_.TakeSignal() != 0)
@@ -225,6 +231,7 @@ Status Server::Run() {
     ReportProgress();
     if (none_reminder_.IsDue(clock_.Now())) LOG(WARNING) << setup::kNoneWarning;
   }
+  watchdog.reset();
   WriteSummary();
   control_socket_->CloseAfterFlush();
   EndProcessIfALaneHangs();

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <thread>
 #include <utility>
 
 #include "common/algorithm/elasticity.h"
 #include "common/base/failpoint.h"
 #include "common/base/logging.h"
+#include "common/base/loop_watchdog.h"
 #include "common/base/stack_trace.h"
 #include "common/base/text.h"
 #include "common/net/address.h"
@@ -94,8 +96,11 @@ void NetLoop::Run() {
   session_.Start(clock_.Now(), &actions);
   ExecuteActions(std::move(actions));
   const Time poll_timeout = setup_.timings.hello_retry / 2;
+  std::optional<LoopWatchdog> watchdog;
+  watchdog.emplace("net thread", protocol::ProgressTimeout(setup_.timings, pb::Counters()));
   while (!has_ended_) {
     if (Status waited = poller_.Wait(poll_timeout); !waited.ok()) return EndWith(waited);
+    watchdog->OnTurn();
     HitFailpoint(FailPlace::kThreadNet);
     protocol::SessionActions command_actions;
     if (signals_.TakeSignal() != 0) OnSignal(&command_actions);
@@ -113,6 +118,7 @@ void NetLoop::Run() {
     session_.OnTimer(clock_.Now(), &message_actions);
     ExecuteActions(std::move(message_actions));
   }
+  watchdog.reset();
   for (auto& [lane, socket] : sockets_) socket->CloseAfterFlush();
   AwaitJoin();
 }
