@@ -203,16 +203,18 @@ TEST(Keys, AWorkerWithoutKeysIsToldAtOnceWhyItIsRefused) {
 }
 
 TEST(Keys, AFalseServerIsNotBelieved) {
-  JobOptions options;
-  options.yaml = "faults: {start_timeout_s: 2}\n";
-  TestJob job(options);
+  TestJob job;
   const Keys keys(job, "keys"), other_keys(job, "other_keys");
   TestProgram& false_server = job.StartServer(0, other_keys.Arguments());
-  TestProgram& worker = job.StartWorker(0, keys.Arguments());
+  ASSERT_TRUE(job.WaitForLog("server", 0, "the job as this server understands it"));
+  std::vector<std::string> arguments = keys.Arguments();
+  arguments.insert(arguments.end(), {"--set", "faults.start_timeout_s=3"});
+  TestProgram& worker = job.StartWorker(0, arguments);
   EXPECT_EQ(worker.Wait(), 77) << worker.err();
   EXPECT_THAT(worker.err(), HasSubstr(Cat("127.0.0.1:", job.port(0))));
   EXPECT_THAT(job.Log("worker", 0), HasSubstr("does not hold the pinned key"));
-  EXPECT_NE(false_server.Wait(), 0);
+  false_server.Signal(SIGTERM);
+  EXPECT_EQ(false_server.Wait(), 143);
   EXPECT_THAT(job.Log("server", 0), Not(HasSubstr("worker 0 (")));
 }
 
