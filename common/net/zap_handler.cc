@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -244,8 +245,11 @@ void ZapHandler::LogDenial(const std::string& address, const std::string& reason
   if (denial_logged_at_ != Time{} && now - denial_logged_at_ < kDenialLogInterval) return;
   denial_logged_at_ = now;
   const uint64_t num_others = std::exchange(num_unlogged_denials_, 0) - 1;
-  LOG(WARNING) << "denied a connection from " << Printable(address) << ": " << reason
-               << (num_others == 0 ? "" : Cat("; and ", num_others, " others before"));
+  constexpr std::string_view kIpv4AsIpv6 = "::ffff:";
+  const bool is_ipv4 = address.starts_with(kIpv4AsIpv6) && address.find('.') != std::string::npos;
+  LOG(WARNING) << "denied a connection from "
+               << Printable(is_ipv4 ? address.substr(kIpv4AsIpv6.size()) : address) << ": "
+               << reason << (num_others == 0 ? "" : Cat("; and ", num_others, " others before"));
 }
 
 }  // namespace tern::net
