@@ -212,8 +212,7 @@ Status Server::Run() {
   Execute(std::move(actions));
   const Time tick_interval = setup_.timings.hello_retry / 2;
   std::optional<LoopWatchdog> watchdog;
-  watchdog.emplace("control thread",
-                   protocol::ProgressTimeout(setup_.timings, pb::Counters()));
+  watchdog.emplace("control thread", protocol::ProgressTimeout(setup_.timings, pb::Counters()));
   while (!has_ended_) {
     TERN_RETURN_IF_ERROR(poller_.Wait(tick_interval));
     watchdog->OnTurn();

@@ -66,8 +66,7 @@ void LoopWatchdog::Check() {
     LogOrDie(sentence + ", so this process ends without it");
     _exit(static_cast<int>(Code::kPeerLost));
   }
-  if (watch_.MustLog(timeout_, now_))
-    LogOrDie(Cat(sentence, ": ", StackOfThread(watched_thread_)));
+  if (watch_.MustLog(timeout_, now_)) LogOrDie(Cat(sentence, ": ", StackOfThread(watched_thread_)));
 }
 
 }  // namespace tern

@@ -64,8 +64,37 @@ bool World::StoppedWhileCutOff() const {
          });
 }
 
+// Judges a job in which hosts have slept for an hour. If all timeouts are longer, and the job does
+// not fail or shrink because a worker is silent, it ends as if nobody had slept. In any case all
+// processes end, and with a sentence.
+void World::JudgeSleep() {
+  const Status& shard0_status = Server(0)->status();
+  const auto check_end = [&](const std::string& name, const Status& status) {
+    const bool is_known = status.ok() || status.code() == Code::kPeerLost;
+    if (!is_known || status.ok() != status.message().empty())
+      ReportViolation(name + " ended with " + DescribeExit(status));
+  };
+  for (uint32_t s = 0; s < schedule_.shards(); ++s)
+    check_end("shard " + std::to_string(s), Server(s)->status());
+  for (const auto& worker : workers_)
+    check_end("worker " + std::to_string(worker->rank()), worker->status());
+  const Fault& sleep = schedule_.faults[0];
+  const protocol::Timings& timings = schedule_.timings;
+  if (now_ > sleep.down_time + timings.wait_timeout + timings.server_return_timeout)
+    ReportViolation("somebody ended long after all had woken");
+  const bool is_short = timings.wait_timeout > sleep.down_time;
+  const auto sleeps = [&](uint32_t host) { return (host == sleep.target) != sleep.all_others; };
+  bool is_any_silent = false;  // whether shard 0 was awake while a worker slept
+  for (uint32_t rank = 0; rank < schedule_.workers; ++rank)
+    is_any_silent |= !sleeps(0) && sleeps(schedule_.shards() + rank);
+  const bool waits = schedule_.elasticity.on_loss == algorithm::OnLoss::kWait || !is_any_silent;
+  if (is_short && waits) return JudgeFinished(Code::kOk);
+  if (schedule_.shrinks() && shard0_status.ok()) return JudgeReplicas(Code::kOk);
+}
+
 void World::JudgeJobEnd() {
   if (current_server_[0] == kNobody) return ReportViolation("shard 0 never started");
+  if (schedule_.HasFaultOfKind(Fault::Kind::kSleep)) return JudgeSleep();
   if (!schedule_.has_rounds()) JudgeLastCheckpoints();
   if (StoppedEarly()) {
     const bool is_undisturbed =

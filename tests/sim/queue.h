@@ -22,6 +22,7 @@ struct Event {
     kServerMembers,  // data lane `index` of server process `who` gets its next membership message
     kFault,          // fault number `who` of the schedule is injected
     kThaw,           // worker process `who` continues after a freeze
+    kWake,           // the host of server process `who` wakes
     kStartWorker,    // a process of rank `who` starts
     kStartServer,    // a process of shard `who` starts
     kStrangerTick,   // the stranger sends a message

@@ -10,6 +10,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
+constexpr Time kHour = std::chrono::hours(1);
+
 protocol::Timings MakeTimings() {
   protocol::Timings timings;
   timings.heartbeat = milliseconds(250);
@@ -274,6 +276,37 @@ Schedule Schedule::MakeWithDamage(uint64_t seed) {
   return schedule;
 }
 
+Schedule Schedule::MakeWithSleep(uint64_t seed) {
+  Schedule schedule = seed % 2 == 0 ? Make(seed) : MakeWithoutRounds(seed);
+  Rng rng(seed ^ 0x51ee9);
+  schedule.loss = schedule.delay = 0;
+  schedule.full_disk = {};
+  schedule.elasticity.on_loss = static_cast<algorithm::OnLoss>(rng.Below(3));
+  schedule.elasticity.quorum = 0;
+  protocol::Timings& timings = schedule.timings;
+  timings.heartbeat = milliseconds(2'000);  // An hour with the usual intervals has too many events.
+  timings.suspect_after = milliseconds(12'000);
+  timings.dead_after = milliseconds(24'000);
+  timings.hello_retry = milliseconds(800);
+  timings.resend_after = milliseconds(2'400);
+  timings.start_timeout = milliseconds(60'000);
+  timings.progress_timeout = 2 * kHour;  // The simulated workers never say that they wait.
+  const bool is_patient = rng.Chance(0.5);
+  timings.wait_timeout = is_patient ? kHour + kHour / 6 : kHour / 6;
+  timings.server_return_timeout = is_patient ? timings.wait_timeout : kHour / 60;
+  Fault sleep;
+  sleep.kind = Fault::Kind::kSleep;
+  sleep.target = static_cast<uint32_t>(rng.Below(schedule.shards() + schedule.workers));
+  sleep.witness = static_cast<uint32_t>(rng.Below(schedule.workers));
+  sleep.point = static_cast<Fault::Point>(rng.Below(3));
+  sleep.round = 1 + rng.Below(schedule.rounds);
+  sleep.down_time = kHour;
+  sleep.hold = rng.Chance(0.5);
+  sleep.all_others = rng.Chance(0.3);
+  schedule.faults = {sleep};
+  return schedule;
+}
+
 Schedule Schedule::MakeWithStranger(uint64_t seed) {
   Schedule schedule = seed % 2 == 0 ? Make(seed) : MakeWithoutRounds(seed);
   schedule.has_stranger = true;
@@ -309,7 +342,8 @@ std::string ToString(const Schedule& schedule) {
                               "stop all, beside",
                               "kill all",
                               "kill all workers",
-                              "flip a bit of worker"};
+                              "flip a bit of worker",
+                              "sleep"};
   const char* on_loss_names[] = {"fail", "wait", "shrink"};
   const char* point_names[] = {"start", "push", "applied", "leaving", "joining"};
   const auto ms = [](Time time) { return std::chrono::duration_cast<milliseconds>(time).count(); };
@@ -345,7 +379,7 @@ std::string ToString(const Schedule& schedule) {
          << ms(fault.delay_after_point) << " ms after worker " << fault.witness << " comes to "
          << point_names[static_cast<int>(fault.point)] << " of round " << fault.round << ", for "
          << (fault.for_good ? "ever, not " : "") << ms(fault.down_time) << " ms"
-         << (fault.hold ? ", holding its messages" : "")
+         << (fault.hold ? ", holding its messages" : "") << (fault.all_others ? ", all others" : "")
          << disk_texts[static_cast<int>(fault.disk)];
     if (fault.disk == Fault::Disk::kInWrite || fault.disk == Fault::Disk::kPowerInWrite)
       text << ", " << fault.change << " on";

@@ -42,6 +42,10 @@ struct Fault {
     kKillAll,
     kKillWorkers,  // like kKillAll, but servers are not killed
     kFlipBit,      // a bit of the weights in the memory of worker `target` flips
+    // The host of a daemon sleeps for `down_time`, and its clock stands still: that of shard
+    // `target`, or of worker `target` - shards(). If `all_others`, the hosts of all others sleep.
+    // If not `hold`, the sleepers' connections break.
+    kSleep,
   };
   // A point in a worker's round: the worker's step starts, the worker has pushed, has applied the
   // result, leaves the finished job, or joins the job. The fault is injected `delay_after_point`
@@ -70,6 +74,7 @@ struct Fault {
   // For kKillWorker: messages that the killed process had sent arrive only after the process that
   // replaces it was admitted. The other kinds that use `hold` say so above.
   bool hold = false;
+  bool all_others = false;  // for kSleep
 
   bool IsStop() const {
     return kind == Kind::kStop || kind == Kind::kStopWorker || kind == Kind::kStopAll;
@@ -156,6 +161,9 @@ struct Schedule {
   // some time on, all of a connection. In the second case the job fails at the first loss of a
   // worker, and none is lost if the processes open new connections.
   static Schedule MakeWithDamage(uint64_t seed);
+  // Makes a job, with or without rounds, in which some hosts sleep for an hour. The job's timeouts
+  // are longer or shorter than that.
+  static Schedule MakeWithSleep(uint64_t seed);
   // Makes a job, with or without rounds, on whose servers a stranger calls. It has no faults: the
   // stranger may take the rank of a worker that is lost.
   static Schedule MakeWithStranger(uint64_t seed);

@@ -1,9 +1,10 @@
 // Simulates the protocol under faults. A schedule is a job with its faults, made from a seed. Plays
 // 30,000 schedules of jobs with rounds, 15,000 of jobs without, 15,000 in which all processes or
 // all workers are killed at once (fewer with a sanitizer), 3,000 in which a bit of a worker's
-// weights flips, 3,000 in which messages arrive damaged, and 500 in which a stranger sends messages
-// in the members' names. Also switches each safeguard of the protocol off (a mutant) and expects
-// that the simulator finds a violation. Shard 0 is the server that leads the job.
+// weights flips, 3,000 in which messages arrive damaged, 500 in which a stranger sends messages in
+// the members' names, and 40 in which hosts sleep for an hour. Also switches each safeguard of the
+// protocol off (a mutant) and expects that the simulator finds a violation. Shard 0 is the server
+// that leads the job.
 //
 // TERN_SIM_SEED=n plays only the schedule of seed n and logs every event (choose the test with
 // --gtest_filter); TERN_SIM_FROM=n plays the schedules from seed n on; TERN_SIM_TIMES=n plays n
@@ -24,7 +25,7 @@ constexpr uint64_t kNumSchedules = 5'000, kNumClockSchedules = 2'500, kNumDamage
 #else
 constexpr uint64_t kNumSchedules = 30'000, kNumClockSchedules = 15'000, kNumDamageSchedules = 3'000;
 #endif
-constexpr uint64_t kNumFewSchedules = 1'000;
+constexpr uint64_t kNumFewSchedules = 1'000, kNumSleepSchedules = 40;
 
 // Makes a schedule in which shard 0 may die when only worker 0 has received a round's scalers, and
 // worker 0 may die soon after it has pushed with these scalers. Such a schedule once failed; its
@@ -80,6 +81,48 @@ TEST(Simulator, EveryScheduleThatLosesScalersEndsAsIfNothingHadFailed) {
 
 TEST(Simulator, EveryScheduleThatDamagesMessagesEndsAsIfNothingHadFailed) {
   ExpectAllEndWell(Schedule::MakeWithDamage, kNumDamageSchedules);
+}
+
+TEST(Simulator, EveryScheduleWhoseHostsSleepForAnHourEndsInOrderOrWithASentence) {
+  ExpectAllEndWell(Schedule::MakeWithSleep, kNumSleepSchedules);
+}
+
+// A job of two workers in which the host of worker 1 sleeps for an hour.
+Schedule MakeWithSleepingWorker(Time wait_timeout) {
+  Schedule schedule = Schedule::MakeWithSleep(2);
+  schedule.workers = 2;
+  schedule.data_lanes = {1};
+  schedule.is_central = schedule.exchanges_parts = false;
+  schedule.algorithm.clear();
+  schedule.elasticity.on_loss = algorithm::OnLoss::kWait;
+  schedule.timings.wait_timeout = wait_timeout;
+  schedule.timings.server_return_timeout = std::chrono::seconds(60);
+  Fault& sleep = schedule.faults[0];
+  sleep.target = schedule.shards() + 1;
+  sleep.witness = sleep.round = 1;
+  sleep.point = Fault::Point::kStart;
+  sleep.all_others = false;
+  return schedule;
+}
+
+TEST(Simulator, AWorkerWhoseHostSleptForAnHourGoesOnWhereItWas) {
+  const Schedule schedule = MakeWithSleepingWorker(std::chrono::hours(2));
+  World world(schedule, {}, nullptr);
+  EXPECT_EQ(world.Run(), "");
+  EXPECT_TRUE(world.StatusOfShard(0).ok()) << world.StatusOfShard(0).message();
+  EXPECT_GT(world.now(), std::chrono::hours(1));
+}
+
+TEST(Simulator, AWorkerWhoseHostSleptForTooLongEndsSoonAfterItWakes) {
+  const Schedule schedule = MakeWithSleepingWorker(std::chrono::minutes(10));
+  World world(schedule, {}, nullptr);
+  EXPECT_EQ(world.Run(), "");
+  EXPECT_EQ(world.StatusOfShard(0).message(),
+            "worker 1 (, pid 0) was lost and nobody took its place within 600.0 s");
+  EXPECT_EQ(world.StatusOfWorker(0).message(), world.StatusOfShard(0).message());
+  EXPECT_EQ(world.StatusOfWorker(1).code(), Code::kPeerLost);
+  EXPECT_NE(world.StatusOfWorker(1).message(), "");
+  EXPECT_LT(world.now(), std::chrono::minutes(62));
 }
 
 TEST(Simulator, EveryScheduleWithAStrangerEndsAsIfThereWereNone) {

@@ -16,6 +16,13 @@ using protocol::Message;
 using protocol::Peer;
 using protocol::Sends;
 
+namespace {
+
+// A membership message waits this long again while the process sleeps.
+constexpr protocol::Time kMembersRetry = std::chrono::seconds(60);
+
+}  // namespace
+
 ToyServer::ToyServer(World* world, uint32_t process, uint32_t shard, uint64_t incarnation)
     : world_(world), process_number_(process), shard_(shard) {
   const Schedule& schedule = world->schedule();
@@ -103,20 +110,24 @@ std::vector<const protocol::RoundLane*> ToyServer::round_lanes() const {
 
 void ToyServer::Start() {
   ControlActions actions;
-  control_->Start(world_->now(), &actions);
+  control_->Start(Now(), &actions);
   PerformActions(std::move(actions));
 }
 
 bool ToyServer::ListensAt(LaneRef lane, uint32_t port) const {
-  if (!is_alive_ || lane.shard != shard_) return false;
+  if (!is_alive_ || asleep_since_.has_value() || lane.shard != shard_) return false;
   return lane.lane == 0 ? port == 0 : lane.lane <= ports_.size() && port == ports_[lane.lane - 1];
 }
 
 void ToyServer::OnMessage(uint32_t lane, Peer from, const Message& message) {
   if (!is_alive_) return;
+  if (asleep_since_.has_value()) {
+    inbox_.push_back({lane, from, message});
+    return;
+  }
   if (lane == 0) {
     ControlActions actions;
-    control_->OnMessage(from, message, world_->now(), &actions);
+    control_->OnMessage(from, message, Now(), &actions);
     return PerformActions(std::move(actions));
   }
   Sends sends;
@@ -129,7 +140,7 @@ void ToyServer::OnMessage(uint32_t lane, Peer from, const Message& message) {
 }
 
 void ToyServer::OnDamaged(uint32_t lane, Peer from) {
-  if (!is_alive_) return;
+  if (!is_alive_ || asleep_since_.has_value()) return;
   protocol::Send answer{from, protocol::MakeRefuse(ExitCode(Status(Code::kMismatch, "")), "damaged",
                                                    pb::Refuse::reconnect)};
   if (lane == 0) return SendFromControl(std::move(answer));
@@ -147,24 +158,30 @@ void ToyServer::OnLaneMessage(uint32_t index, Peer from, const Message& message,
 
 void ToyServer::OnMessageFromShard0(const Message& message) {
   if (!is_alive_) return;
+  if (asleep_since_.has_value()) {
+    inbox_.push_back({0, 0, message});
+    return;
+  }
   ControlActions actions;
-  control_->OnMessageFromShard0(message, world_->now(), &actions);
+  control_->OnMessageFromShard0(message, Now(), &actions);
   PerformActions(std::move(actions));
 }
 
 void ToyServer::OnShard0Disconnected() {
-  if (is_alive_) control_->OnShard0Disconnected();
+  if (!is_alive_) return;
+  lost_shard0_while_asleep_ = asleep_since_.has_value();
+  if (!lost_shard0_while_asleep_) control_->OnShard0Disconnected();
 }
 
 void ToyServer::OnTick() {
-  if (!is_alive_) return;
+  if (!is_alive_ || asleep_since_.has_value()) return;
   for (const Peer peer : std::exchange(unreachable_peers_, {}))
-    control_->OnUnreachable(peer, world_->now());
+    control_->OnUnreachable(peer, Now());
   ControlActions actions;
-  control_->OnTimer(world_->now(), &actions);
+  control_->OnTimer(Now(), &actions);
   for (const auto& lane : lanes_) {
     const Status failure = lane->lane().failure();
-    if (!failure.ok()) control_->OnFailure(failure, world_->now(), &actions);
+    if (!failure.ok()) control_->OnFailure(failure, Now(), &actions);
   }
   PerformActions(std::move(actions));
 }
@@ -172,12 +189,14 @@ void ToyServer::OnTick() {
 void ToyServer::OnStop() {
   if (!is_alive_) return;
   ControlActions actions;
-  control_->OnStop(Code::kTerminated, world_->now(), &actions);
+  control_->OnStop(Code::kTerminated, Now(), &actions);
   PerformActions(std::move(actions));
 }
 
 void ToyServer::OnMembers(uint32_t lane) {
   if (!is_alive_) return;
+  if (asleep_since_.has_value())
+    return world_->Post(kMembersRetry, Event::Type::kServerMembers, process_number_, lane);
   const pb::Members members = std::move(members_[lane].front());
   members_[lane].pop_front();
   Sends sends;
@@ -200,6 +219,24 @@ void ToyServer::BeginLane(uint32_t index, const pb::Members& members) {
 void ToyServer::Kill() {
   is_alive_ = false;
   was_killed_ = true;
+}
+
+void ToyServer::Sleep() { asleep_since_ = world_->now(); }
+
+protocol::Time ToyServer::Now() const { return world_->now() - slept_; }
+
+void ToyServer::Wake() {
+  if (!is_alive_) return;
+  slept_ += world_->now() - *asleep_since_;
+  asleep_since_.reset();
+  for (const Arrived& arrived : std::exchange(inbox_, {})) {
+    if (arrived.from == 0) {
+      OnMessageFromShard0(arrived.message);
+    } else {
+      OnMessage(arrived.lane, arrived.from, arrived.message);
+    }
+  }
+  if (std::exchange(lost_shard0_while_asleep_, false)) OnShard0Disconnected();
 }
 
 void ToyServer::SendToClients(Sends sends) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "common/protocol/members/shard0/coordinator.h"
@@ -33,6 +34,9 @@ class ToyServer {
   void OnMembers(uint32_t lane);
   void OnStop();
   void Kill();
+  // The process's host sleeps: until Wake(), the process does nothing, and its clock stands still.
+  void Sleep();
+  void Wake();
 
   bool alive() const { return is_alive_; }  // neither killed nor ended
   bool killed() const { return was_killed_; }
@@ -53,7 +57,13 @@ class ToyServer {
   const std::vector<std::unique_ptr<PlayedLane>>& lanes() const { return lanes_; }
 
  private:
+  struct Arrived {  // a message that has come while the process slept
+    uint32_t lane = 0;
+    protocol::Peer from = 0;  // 0: shard 0
+    protocol::Message message;
+  };
   void MakeLane(uint32_t lane, uint64_t incarnation);
+  protocol::Time Now() const;  // the time by this process's clock
   void OnLaneMessage(uint32_t index, protocol::Peer from, const protocol::Message& message,
                      protocol::Sends* out);
   // Tells a data lane to go back if `members` has a new beginning (see beginnings_).
@@ -86,6 +96,10 @@ class ToyServer {
   uint32_t shard0_connection_ = kNobody;           // the connection to shard 0
   std::vector<protocol::Peer> unreachable_peers_;  // OnTick() tells control_ of them
   bool is_alive_ = true, was_killed_ = false;
+  std::optional<protocol::Time> asleep_since_;  // set while the process sleeps
+  protocol::Time slept_{};                      // how long it has slept so far
+  std::vector<Arrived> inbox_;
+  bool lost_shard0_while_asleep_ = false;
   Status status_;
   uint64_t last_step_ = 0;
 };

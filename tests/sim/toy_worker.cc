@@ -72,7 +72,7 @@ ToyWorker::ToyWorker(World* world, uint32_t process, uint32_t rank, uint64_t inc
 
 void ToyWorker::Start() {
   SessionActions actions;
-  session_->Start(world_->now(), &actions);
+  session_->Start(Now(), &actions);
   PerformActions(std::move(actions));
 }
 
@@ -83,7 +83,7 @@ void ToyWorker::OnMessage(LaneRef lane, const Message& message) {
     return;
   }
   SessionActions actions;
-  session_->OnMessage(lane, message, world_->now(), &actions);
+  session_->OnMessage(lane, message, Now(), &actions);
   PerformActions(std::move(actions));
 }
 
@@ -95,7 +95,7 @@ void ToyWorker::OnDamaged(LaneRef lane) {
     return;
   }
   SessionActions actions;
-  session_->OnDamaged(lane, "damaged", world_->now(), &actions);
+  session_->OnDamaged(lane, "damaged", Now(), &actions);
   PerformActions(std::move(actions));
 }
 
@@ -106,14 +106,14 @@ void ToyWorker::OnDisconnected(LaneRef lane) {
     return;
   }
   SessionActions actions;
-  session_->OnDisconnected(lane, world_->now(), &actions);
+  session_->OnDisconnected(lane, Now(), &actions);
   PerformActions(std::move(actions));
 }
 
 void ToyWorker::OnTick() {
   if (!is_alive_ || is_frozen_) return;
   SessionActions actions;
-  session_->OnTimer(world_->now(), &actions);
+  session_->OnTimer(Now(), &actions);
   PerformActions(std::move(actions));
 }
 
@@ -131,16 +131,16 @@ void ToyWorker::OnTask(uint32_t posted_task) {
       if (is_current) MakeStep();
       return;
     case Task::kSnapshot:
-      session_->OnSnapshot(SaveState(), applied_, world_->now(), &actions);
+      session_->OnSnapshot(SaveState(), applied_, Now(), &actions);
       break;
     case Task::kInstalled:
-      if (is_current) session_->OnInstalled(applied_, world_->now(), &actions);
+      if (is_current) session_->OnInstalled(applied_, Now(), &actions);
       break;
     case Task::kFinish:
       if (!is_current) return;
       world_->OnReached(rank_, Fault::Point::kLeaving, applied_);
       is_leaving_ = true;
-      session_->Finish(Ok(), {}, {}, applied_, world_->now(), &actions);
+      session_->Finish(Ok(), {}, {}, applied_, Now(), &actions);
       break;
   }
   PerformActions(std::move(actions));
@@ -148,7 +148,7 @@ void ToyWorker::OnTask(uint32_t posted_task) {
 
 void ToyWorker::OnStop() {
   SessionActions actions;
-  session_->Stop(Status(Code::kTerminated, "stopped"), world_->now(), &actions);
+  session_->Stop(Status(Code::kTerminated, "stopped"), Now(), &actions);
   PerformActions(std::move(actions));
 }
 
@@ -159,9 +159,18 @@ void ToyWorker::Kill(bool holds_messages) {
   session_.reset();
 }
 
+void ToyWorker::Sleep() {
+  Freeze();
+  asleep_since_ = world_->now();
+}
+
+Time ToyWorker::Now() const { return world_->now() - slept_; }
+
 void ToyWorker::Thaw() {
   if (!is_alive_ || !is_frozen_) return;
   is_frozen_ = false;
+  if (asleep_since_.has_value()) slept_ += world_->now() - *asleep_since_;
+  asleep_since_.reset();
   // A process that continues after a freeze sees its timers expire before it reads its messages.
   OnTick();
   for (LaneRef lane : std::exchange(lanes_broken_while_frozen_, {})) OnDisconnected(lane);
@@ -281,7 +290,7 @@ void ToyWorker::OfferCheckpoints() {
 void ToyWorker::Contribute(const Cell& cell, protocol::Contribution contribution) {
   SessionActions actions;
   session_->SetProgress(++progress_, false, {});
-  session_->Contribute(cell, world_->layout().LaneOf(cell), std::move(contribution), world_->now(),
+  session_->Contribute(cell, world_->layout().LaneOf(cell), std::move(contribution), Now(),
                        &actions);
   PerformActions(std::move(actions));
 }

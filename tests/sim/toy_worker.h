@@ -31,6 +31,8 @@ class ToyWorker {
   void OnStop();
   void Kill(bool holds_messages);
   void Freeze() { is_frozen_ = true; }
+  // Like Freeze(), for a process on a host that sleeps: its clock stands still until Thaw().
+  void Sleep();
   void Thaw();
 
   bool alive() const { return is_alive_; }  // neither killed nor ended
@@ -84,6 +86,7 @@ class ToyWorker {
   uint64_t applied_ = 0;
 
  private:
+  Time Now() const;  // the time by this process's clock
   void PerformActions(protocol::SessionActions actions);
   void PerformAction(protocol::SessionAction& action);
   void InstallState(const protocol::SessionAction& action);
@@ -98,7 +101,9 @@ class ToyWorker {
   bool is_alive_ = true, was_killed_ = false, holds_messages_ = false, is_frozen_ = false,
        is_ready_ = false;
   bool is_leaving_ = false, is_admitted_ = false;
-  uint32_t generation_ = 0;  // tasks of an older generation are cancelled
+  std::optional<Time> asleep_since_;  // set while the process sleeps
+  Time slept_{};                      // how long it has slept so far
+  uint32_t generation_ = 0;           // tasks of an older generation are cancelled
   std::vector<std::pair<protocol::LaneRef, protocol::Message>>
       inbox_;  // messages that arrived while frozen
   // Lanes whose connection broke while this process was frozen.

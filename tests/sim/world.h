@@ -1,5 +1,6 @@
 // Simulates one schedule (a job with its faults): has the simulated clock, random numbers, network,
-// disks and processes, injects the faults, and judges at the end whether all went well (judge.cc).
+// disks and processes, injects the faults (faults.cc), and judges at the end whether all went well
+// (judge.cc).
 //
 // Words used here: a cell is one reduction over the workers, such as the pushes of a chunk of the
 // model. A lane is one socket of a server shard with its state machine. The state of the model is
@@ -40,6 +41,9 @@ class World : private Network::Host {
   // Simulates the schedule to its end. Returns the first violation, or an empty string.
   std::string Run();
 
+  // With which status a daemon's newest process has ended. REQUIRES that one was started.
+  const Status& StatusOfShard(uint32_t shard) const { return Server(shard)->status(); }
+  const Status& StatusOfWorker(uint32_t rank) const;
   uint64_t num_events() const { return num_events_handled_; }
   uint64_t num_messages() const { return network_.num_messages(); }
 
@@ -132,9 +136,12 @@ class World : private Network::Host {
   void HandleEvent(const Event& event);
   void StartWorker(uint32_t rank);
   void StartServer(uint32_t shard);
+
+  // The functions down to ForgetStatesOfAbsentWorkers are in faults.cc.
   void InjectFault(const Fault& fault);
   void InjectWorkerFault(const Fault& fault);
   void KillAll(const Fault& fault);
+  void PutToSleep(const Fault& fault);
   void FlipBit(const Fault& fault);
   // Does to the workers' disks what the fault says. Sets all_state_lost_, must_refuse_start_ and
   // may_refuse_start_.
@@ -145,6 +152,7 @@ class World : private Network::Host {
   // Forgets the states of rounds that only dead or frozen workers have applied. The remaining
   // workers may repeat such rounds with other contributors, and so reach other states.
   void ForgetStatesOfAbsentWorkers();
+
   // Whether the servers' lanes had this state after this round, under any beginning.
   bool IsStateOfLanes(uint64_t round, const State& state) const;
   bool IsEnding() const;  // whether any process has been told that the job is done
@@ -169,6 +177,7 @@ class World : private Network::Host {
   bool StoppedEarly() const;
   bool StoppedWhileCutOff() const;
   void JudgeFailure();
+  void JudgeSleep();
   void JudgeFinished(Code code);
   void JudgeReplicas(Code code);
   void JudgeTotals();
