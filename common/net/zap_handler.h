@@ -44,9 +44,9 @@ class ZapHandler {
     // handler.
     Registry* registry = nullptr;
     // With or without keys: how many connections one address may have beyond that number while they
-    // have not ended their handshakes. More are closed when they are accepted: a silent one takes
-    // 4 KB for the 3 s until libzmq closes it.
-    size_t max_surplus_per_address = 1000;
+    // have not ended their handshakes. More are closed when they are accepted: one that stays silent
+    // takes 4 KB for the 3 s until libzmq closes it, one that is denied 27 KB.
+    size_t max_surplus_per_address = 250;
   };
   // Starts the thread. Call before the first RouterSocket of the context is bound, at most once for
   // a context. kInternal: libzmq cannot open or bind the socket on which it asks.
