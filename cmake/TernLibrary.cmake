@@ -35,13 +35,16 @@ function(tern_together out target)
   set(${out} ${alone} PARENT_SCOPE)
 endfunction()
 
-# tern_library(NAME SOURCES ... ALONE ... DEPS ... PRIVATE_DEPS ...): a static library tern_NAME. PRIVATE_DEPS are
-# external libraries that no header of ours includes.
+# tern_library(NAME [UNCHECKED] SOURCES ... ALONE ... DEPS ... PRIVATE_DEPS ...): a static library tern_NAME. PRIVATE_DEPS
+# are external libraries that no header of ours includes. UNCHECKED: without tern_hardening.
 function(tern_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;ALONE;DEPS;PRIVATE_DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "UNCHECKED" "" "SOURCES;ALONE;DEPS;PRIVATE_DEPS" ${ARGN})
   tern_together(files tern_${name} ${ARG_SOURCES} ALONE ${ARG_ALONE})
   add_library(tern_${name} STATIC ${files})
   target_link_libraries(tern_${name} PUBLIC tern_flags ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
+  if(NOT ARG_UNCHECKED)
+    target_link_libraries(tern_${name} PRIVATE tern_hardening)
+  endif()
 endfunction()
 
 # tern_installed(FOLDER TARGETS...): installs programs that find their libraries in FOLDER, relative to their own folder
@@ -59,7 +62,7 @@ endfunction()
 function(tern_binary name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
-  target_link_libraries(${name} PRIVATE tern_flags ${ARG_DEPS})
+  target_link_libraries(${name} PRIVATE tern_flags tern_hardening ${ARG_DEPS})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
   tern_installed(../lib ${name})
   install(TARGETS ${name} DESTINATION bin)

@@ -15,13 +15,14 @@ if(TERN_CCACHE)
                                   ${TERN_CCACHE})
 endif()
 
-# What makes a fault in memory end a process before it can be exploited, for libraries that read bytes of strangers.
+# What makes a fault in memory end a process before it can be exploited. For everything but the
+# loops over all weights or pixels (kernels, codecs, updates, engine).
 # Not with sanitizers, which find such faults themselves, and not in debug builds: _FORTIFY_SOURCE needs optimization.
 add_library(tern_hardening INTERFACE)
 if(NOT TERN_SANITIZE)
   target_compile_options(
     tern_hardening INTERFACE
-    "$<$<CONFIG:Release>:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=2;-D_GLIBCXX_ASSERTIONS;-fstack-protector-strong;-fstack-clash-protection;-fcf-protection>")
+    "$<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=2;-D_GLIBCXX_ASSERTIONS;-fstack-protector-strong;-fstack-clash-protection;-fcf-protection>")
 endif()
 
 add_library(tern_flags INTERFACE)

@@ -4,7 +4,8 @@
 Checks every program below the folder: position-independent code, no executable stack, addresses of library functions
 bound at the start and then read-only, no relocations in code, and search paths for libraries that are absolute or
 relative to the program. The programs in FOLDER/bin (in a package, too) also need stack protectors and, where the
-system's own start files have it, the note for control-flow protection (CET).
+system's own start files have it, the note for control-flow protection (CET). In a build folder, two of our own
+libraries show that stack protectors and _FORTIFY_SOURCE are on.
 """
 import concurrent.futures
 import os
@@ -54,17 +55,18 @@ def faults_of_link(path):
         yield f"looks for libraries in '{search_path}', expected folders that are absolute or begin with $ORIGIN"
 
 
-def has_stack_protector(path):
-    """Whether a program or an archive calls what a stack protector calls."""
-    return "__stack_chk_fail" in readelf(["--syms"], path)
-
-
 def faults_of_code(path, has_cet):
     """Yields what is wrong with how a program was compiled."""
-    if not has_stack_protector(path):
+    if "__stack_chk_fail" not in readelf(["--syms"], path):
         yield "has no stack protector"
     if has_cet and not re.search(r"x86 feature:.*IBT.*SHSTK", readelf(["-n"], path)):
         yield "has no note for control-flow protection (IBT, SHSTK)"
+
+
+# Of two of our own libraries, a function that they call only if they were compiled with what tern_hardening says
+# (cmake/TernOptions.cmake). A program may call it for a library of others.
+SIGNS = {"common/net/libtern_net.a": ("__stack_chk_fail", "a stack protector"),
+         "common/base/libtern_base.a": ("__snprintf_chk", "_FORTIFY_SOURCE")}
 
 
 def start_files_have_cet():
@@ -91,10 +93,9 @@ def main():
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         found = list(zip(programs, pool.map(faults, programs)))
-    # A program may have its only stack protector from a library of others. This one has arrays on its stack.
-    archive = folder / "common/net/libtern_net.a"
-    if archive.exists() and not has_stack_protector(archive):
-        found.append((archive, ["has no stack protector"]))
+    for name, (function, what) in SIGNS.items():
+        if (folder / name).exists() and function not in readelf(["--syms"], folder / name):
+            found.append((folder / name, [f"was compiled without {what}"]))
     for path, lines in found:
         for line in lines:
             print(f"{path} {line}", file=sys.stderr)
