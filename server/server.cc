@@ -71,9 +71,9 @@ Status Server::Open() {
   Result<net::Address> address = net::ParseAddress(server_keys.address());
   if (!address.ok()) return address.status();
   const std::string host = server_keys.has_bind_host() ? server_keys.bind_host() : address->host;
-  auto zap_handler = net::ZapHandler::Start(
-      context_, {setup_.security.get(), MaxConnectionsPerAddress(setup_.job),
-                 AllowedNetworks(setup_.job), &registry_});
+  auto zap_handler =
+      net::ZapHandler::Start(context_, {setup_.security.get(), MaxConnectionsPerAddress(setup_.job),
+                                        AllowedNetworks(setup_.job), &registry_});
   if (!zap_handler.ok()) return zap_handler.status();
   zap_handler_ = std::move(*zap_handler);
   std::vector<float> initial;

@@ -140,7 +140,8 @@ std::string DealerSocket::refusal() const {
            "hosts, which must have been made together";
   }
   if (is_denied_) {
-    return "denies the connection, because this address is in no network of its list `allow`, or has "
+    return "denies the connection, because this address is in no network of its list `allow`, or "
+           "has "
            "too many connections; its log says which";
   }
   // Every address is tried with every key first.

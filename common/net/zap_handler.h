@@ -2,9 +2,9 @@
 // each handshake (ZAP, ZeroMQ RFC 27). It has a thread of its own.
 //
 // With keys (Mechanism::kCurve), it accepts a connection whose key is in the allow list, and tells
-// the socket whose key it is. Without keys, it accepts connections from allowed networks only, and a limited number from one
-// address, because a peer with very many of them can guess what libzmq calls another connection
-// (its routing id), and so end the process.
+// the socket whose key it is. Without keys, it accepts connections from allowed networks only, and
+// a limited number from one address, because a peer with very many of them can guess what libzmq
+// calls another connection (its routing id), and so end the process.
 //
 // With or without keys, it also limits the connections of one address that do not end their
 // handshakes.
@@ -44,8 +44,8 @@ class ZapHandler {
     // handler.
     Registry* registry = nullptr;
     // With or without keys: how many connections one address may have beyond that number while they
-    // have not ended their handshakes. More are closed when they are accepted: one that stays silent
-    // takes 4 KB for the 3 s until libzmq closes it, one that is denied 27 KB.
+    // have not ended their handshakes. More are closed when they are accepted: a silent one takes
+    // 4 KB for the 3 s until libzmq closes it, one that is denied 27 KB.
     size_t max_surplus_per_address = 250;
   };
   // Starts the thread. Call before the first RouterSocket of the context is bound, at most once for

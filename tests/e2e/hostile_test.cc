@@ -199,7 +199,8 @@ TEST(Strangers, OfOtherNetworksAreDenied) {
   TestJob job(options);
   job.StartServer(0);
   TestProgram& worker = job.StartWorker(0);
-  ASSERT_TRUE(job.WaitForLog("server", 0, "denied a connection from 127.0.0.1: it is in no network"));
+  ASSERT_TRUE(
+      job.WaitForLog("server", 0, "denied a connection from 127.0.0.1: it is in no network"));
   EXPECT_EQ(worker.Wait(), 77);
   EXPECT_THAT(worker.err(), HasSubstr("is in no network of its list `allow`"));
   EXPECT_NE(job.server(0).Wait(), 0);
