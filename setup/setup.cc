@@ -50,8 +50,8 @@ protocol::Timings TimingsOf(const pb::Faults& faults) {
   timings.server_return_timeout = FromSeconds(faults.server_return_timeout_s());
   timings.hello_retry = FromSeconds(0.1);
   // Resending is rarely needed, because a connection loses no messages while it is up. The time is
-  // long because whole pushes are sent again.
-  timings.resend_after = FromSeconds(5);
+  // long because whole pushes are sent again, but no job stands for 5 s without a word in a log.
+  timings.resend_after = FromSeconds(4);
   timings.progress_timeout = FromSeconds(faults.progress_timeout_s());
   return timings;
 }

@@ -85,7 +85,7 @@ INSTANTIATE_TEST_SUITE_P(
         DrillCase{"ClocksBack", {"clock=step:-5@200"}, {"clock=step:-3600@step:20"}},
         DrillCase{"AWorkerHangsForAMoment", {}, {"thread.net=hang:1.5@step:20"}}),
     [](const testing::TestParamInfo<DrillCase>& info) { return info.param.name; });
-// What is lost on a connection that stays open is repeated after five seconds.
+// What is lost on a connection that stays open is repeated after four seconds.
 INSTANTIATE_TEST_SUITE_P(
     Thorough, Drill,
     testing::Values(DrillCase{"MessagesOfAWorkerLost", {}, {"net.send=drop@step:20"}},

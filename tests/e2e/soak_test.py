@@ -44,7 +44,7 @@ def main():
         kind["servers"] = ", ".join(f'{{address: "127.0.0.1:{1 + n}"}}' for n in range(kind["servers"]))
         job = pathlib.Path(folder) / f"{name}.yaml"
         job.write_text(JOB.format(data=data, **kind))
-        # A lost message is repeated only after 5 s, too long for a short soak.
+        # A lost message is repeated only after 4 s, too long for a short soak.
         words = ["--job", job, "--seconds", str(SECONDS), "--every", "0.2,1.5", "--seed", str(SEED), "--no_times",
                  "--without", "drop"]
         return subprocess.run([sys.executable, "-B", root / "scripts/drill/drill.py", build / "bin", *words]).returncode
