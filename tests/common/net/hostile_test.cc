@@ -131,14 +131,17 @@ TEST_F(Hostile, AMalformedPeerCanBeAnswered) {
 }
 
 TEST_F(Hostile, ManySmallFramesAreOneRefusedMessageOrCloseTheConnection) {
-  std::vector<std::string> frames(20000, "x");
+  // Debian's libzmq keeps all frames, which takes the thread sanitizer a millisecond each.
+  const size_t num_frames = ZmqHasTernsPatches() ? 20000 : 2000;
+  std::vector<std::string> frames(num_frames, "x");
   frames[0] = Value(EncodeHeader(NumberedEnvelope(1)));
   SendRaw(frames);
   if (ZmqHasTernsPatches()) {
     ExpectWorkingPeerWorks();
   } else {
     ExpectFault(Fault::kTooManyFrames);
-    EXPECT_EQ(traffic_.Bytes(Direction::kIn), WireBytes(frames[0].size()) + 19999 * WireBytes(1));
+    EXPECT_EQ(traffic_.Bytes(Direction::kIn),
+              WireBytes(frames[0].size()) + (num_frames - 1) * WireBytes(1));
   }
   EXPECT_FALSE(router_->Receive().has_value()) << "the rest was discarded";
   ExpectWorkingPeerWorks();
