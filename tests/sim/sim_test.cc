@@ -22,10 +22,12 @@ namespace {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr uint64_t kNumSchedules = 5'000, kNumClockSchedules = 2'500, kNumDamageSchedules = 500;
+constexpr uint64_t kNumSleepSchedules = 8;
 #else
 constexpr uint64_t kNumSchedules = 30'000, kNumClockSchedules = 15'000, kNumDamageSchedules = 3'000;
+constexpr uint64_t kNumSleepSchedules = 40;
 #endif
-constexpr uint64_t kNumFewSchedules = 1'000, kNumSleepSchedules = 40;
+constexpr uint64_t kNumFewSchedules = 1'000;
 
 // Makes a schedule in which shard 0 may die when only worker 0 has received a round's scalers, and
 // worker 0 may die soon after it has pushed with these scalers. Such a schedule once failed; its
