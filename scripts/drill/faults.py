@@ -26,7 +26,8 @@ KINDS = {
     "loss": ("packets to a worker or server are lost", "links"),
     "reset": ("all connections of a worker or server are reset", "links"),
 }
-# Faults after which the state that a process held is gone.
+# Faults after which the state that a process held is gone. Those by a failpoint begin with a kill: the process is started
+# again with the failpoint.
 LETHAL = {"kill_worker", "kill_server", "kill_both", "kill_all", "die_at_step", "hang", "cut", "drop", "flip", "full_disk",
           "slow_disk", "clock", "sigterm_all"}
 HARMLESS_PARTNERS = {"stop_worker", "stop_server", "reset", "loss", "cut_off_worker", "cut_off_server"}
