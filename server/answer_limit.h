@@ -1,8 +1,10 @@
-// Limits a server's answers to peers that do not belong to the job. ZeroMQ keeps every answer that
-// a peer does not read, so a stranger that only sends could make the server's memory grow.
+// Limits a server's answers to peers that do not belong to the job, and how long it listens to
+// them. ZeroMQ keeps every answer that a peer does not read, so a stranger that only sends could
+// make the server's memory grow; and to read what it sends keeps the server from its work.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <unordered_map>
 
 #include "common/base/clock.h"
@@ -14,13 +16,17 @@ namespace tern::server {
 
 class AnswerLimit {
  public:
+  // Closes the connection of a peer.
+  using HangUp = std::function<void(net::PeerId peer)>;
   // `lane`: the number of the server's socket, for the metric of answers that were not sent.
-  AnswerLimit(Registry& registry, uint32_t lane);
-  // Whether the server may answer this peer now: 16 times at once, and then once a second. With
-  // very many peers at once, only those that were known first are answered.
+  AnswerLimit(Registry& registry, uint32_t lane, HangUp hang_up);
+  // Whether the server may answer a message of this peer now: 16 times at once, and then once a
+  // second. Calls `hang_up` for a peer that has sent 16 messages without an answer. With very many
+  // peers at once, only those that were known first are answered.
   bool MayAnswer(net::PeerId peer, Time now);
 
  private:
+  const HangUp hang_up_;
   std::unordered_map<net::PeerId, RateLimiter> limiters_;
   Counter& dropped_;
 };

@@ -17,7 +17,6 @@ Result<std::unique_ptr<LaneLoop>> LaneLoop::Start(const setup::Setup& setup, uin
                                                   Registry* registry,
                                                   std::span<const float> initial) {
   options.max_payload_bytes = setup::MaxPayloadBytes(setup, lane);
-  options.high_water_mark = 100000;  // never reached: a worker limits its unanswered bytes
   auto socket = net::RouterSocket::Bind(context, host, port, options);
   if (!socket.ok()) return socket.status().Within(Cat("data socket ", lane));
   auto data_lane = DataLane::Make(setup, shard, lane,
@@ -46,7 +45,7 @@ LaneLoop::LaneLoop(uint32_t lane, std::unique_ptr<DataLane> data_lane,
                                                 {{"lane", std::to_string(lane)}})),
       lane_counters_(*registry, lane),
       door_(*registry, lane),
-      answer_limit_(*registry, lane) {}
+      answer_limit_(*registry, lane, [this](net::PeerId peer) { socket_->Disconnect(peer); }) {}
 
 LaneLoop::~LaneLoop() {
   commands_.Close();

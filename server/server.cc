@@ -59,7 +59,7 @@ Server::Server(const setup::Setup& setup, StopSignals& signals, const Options& o
       incarnation_(setup::RandomIncarnation()),
       clock_(setup.timings.heartbeat),
       traffic_(registry_),
-      answer_limit_(registry_, 0),
+      answer_limit_(registry_, 0, [this](net::PeerId peer) { control_socket_->Disconnect(peer); }),
       workers_present_(
           registry_.GetGauge("tern_server_workers_present", "Workers that take part now")),
       control_counters_(registry_, 0),
@@ -89,7 +89,7 @@ Status Server::Open() {
   }
   net::SocketOptions options = CommonSocketOptions();
   options.max_payload_bytes = setup::MaxPayloadBytes(setup_, 0);
-  options.high_water_mark = 100000;
+  options.max_waiting = 16;  // Strangers are heard here first, and members say little.
   auto socket = net::RouterSocket::Bind(context_, host, address->port, options);
   if (!socket.ok()) return socket.status().Within("control socket");
   control_socket_ = std::move(*socket);
@@ -108,11 +108,10 @@ Status Server::Open() {
 }
 
 net::SocketOptions Server::CommonSocketOptions() {
-  net::SocketOptions options;
-  options.traffic = &traffic_;
-  options.security = setup_.security.get();
-  options.zap_handler = zap_handler_.get();
-  return options;
+  return {.high_water_mark = 100000,  // never reached: a worker limits its unanswered bytes
+          .traffic = &traffic_,
+          .security = setup_.security.get(),
+          .zap_handler = zap_handler_.get()};
 }
 
 void Server::MakeControl() {

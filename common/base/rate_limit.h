@@ -32,6 +32,8 @@ class RateLimiter {
   bool IsUnused(Time now) const { return next_ <= now; }
 
   // How many events were held back since the last call of TakeHeldBack.
+  uint64_t num_held_back() const { return num_held_back_; }
+  // The same, and counts from 0 again.
   uint64_t TakeHeldBack() {
     const uint64_t num_held_back = num_held_back_;
     num_held_back_ = 0;

@@ -141,6 +141,11 @@ void Connections::LogAcceptFailure(int error, Time now) {
   const bool was_logged = accept_failure_logged_at_ != Time{};
   if (was_logged && now - accept_failure_logged_at_ < kAcceptFailureLogInterval) return;
   accept_failure_logged_at_ = now;
+  if (error == EUSERS) {
+    LOG(WARNING) << "an address opens too many connections; beyond 200 at once, and 10 a second in "
+                    "the long run, they are closed";
+    return;
+  }
   LOG(ERROR) << "cannot accept a connection: " << zmq_strerror(error) << "; this process has "
              << connections_.size()
              << " connections; if it is out of file descriptors, raise the limit of open files "

@@ -6,6 +6,7 @@
 #include "common/net/socket.h"
 #include "common/net/socket_impl.h"
 #include "common/net/zap_handler.h"
+#include "common/net/zmq_version.h"
 
 namespace tern::net {
 namespace {
@@ -145,6 +146,12 @@ std::vector<PeerId> RouterSocket::RevokedPeers() const {
 }
 
 void RouterSocket::Forget(PeerId peer) { peers_->Forget(peer); }
+
+void RouterSocket::Disconnect(PeerId peer) {
+  const std::string* const routing_id = peers_->RoutingId(peer);
+  if (routing_id != nullptr && ZmqHasTernsPatches()) impl_->Disconnect(*routing_id);
+  Forget(peer);
+}
 
 void RouterSocket::CloseAfterFlush() { impl_->Close(kFlushTimeMs); }
 

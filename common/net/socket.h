@@ -44,9 +44,11 @@ struct SocketOptions {
   // sends a frame larger than both max_payload_bytes and kMaxHeaderBytes.
   size_t max_payload_bytes = (1 << 20) + (64 << 10);
   // The most messages that wait to be sent to a peer. Choose a limit that is never reached: at
-  // least twice the number of messages that a peer may leave unanswered. Received messages wait in
-  // the same number, 64 at most: then the peer is slowed down.
+  // least twice the number of messages that a peer may leave unanswered.
   int high_water_mark = 1000;
+  // The most messages of a peer that wait to be received, and no more than high_water_mark. Then
+  // TCP slows the peer down, so that a stranger that sends faster costs bounded memory.
+  int max_waiting = 64;
   Traffic* traffic = nullptr;  // if set, counts all frames; must outlive the socket
   // How the peers know each other; null: they do not (Mechanism::kNull). Must outlive the socket.
   const Security* security = nullptr;
@@ -120,6 +122,9 @@ class RouterSocket {
   // a new PeerId. Beyond 65,536 peers the socket forgets the one whose last message is oldest, so
   // that unknown peers cannot exhaust memory.
   void Forget(PeerId peer);
+  // Forgets a peer, closes its connection, and drops what it has sent. It may connect again. With a
+  // libzmq without Tern's patches, it only forgets the peer.
+  void Disconnect(PeerId peer);
   // The peers whose key the ZapHandler does not allow any more.
   std::vector<PeerId> RevokedPeers() const;
 

@@ -16,9 +16,6 @@ namespace tern::net {
 namespace {
 
 constexpr int kOneDayMs = 24 * 3600 * 1000;
-// How many received messages of a peer libzmq keeps before this process has taken them. A peer that
-// sends faster is slowed down by TCP, so that a stranger costs bounded memory.
-constexpr int kMaxReceived = 64;
 
 // The results of Send after a failure: the peer is gone, its queue is full, or (because of a bug in
 // Tern or a lack of memory) the message cannot be sent at all.
@@ -100,7 +97,7 @@ Status SocketImpl::SetOptions(int type) {
   const std::array common_options = {
       Option{ZMQ_LINGER, 0},
       Option{ZMQ_SNDHWM, options_.high_water_mark},
-      Option{ZMQ_RCVHWM, std::min(options_.high_water_mark, kMaxReceived)},
+      Option{ZMQ_RCVHWM, std::min(options_.high_water_mark, options_.max_waiting)},
       Option{ZMQ_HANDSHAKE_IVL, 3000},
       Option{ZMQ_IPV6, 1},
       Option{ZMQ_TCP_KEEPALIVE, 1},
@@ -108,7 +105,8 @@ Status SocketImpl::SetOptions(int type) {
       Option{ZMQ_TCP_KEEPALIVE_INTVL, 2},
       Option{ZMQ_TCP_KEEPALIVE_CNT, 3},
   };
-  const std::array router_options = {Option{ZMQ_ROUTER_MANDATORY, 1},
+  // The backlog holds what comes while a listener pauses because a stranger connects all the time.
+  const std::array router_options = {Option{ZMQ_ROUTER_MANDATORY, 1}, Option{ZMQ_BACKLOG, 1024},
                                      Option{ZMQ_ROUTER_HANDOVER, 0}};
   // ZMQ_IMMEDIATE 1 would drop received messages that are still unread when the connection ends.
   // With 0, libzmq would send queued messages after it reconnects. So the long reconnect interval
@@ -198,6 +196,12 @@ SendResult SocketImpl::Send(const std::string* routing_id, const pb::Envelope& e
     options_.traffic->Count(Direction::kOut, envelope.body_case(), wire_bytes);
   }
   return {};
+}
+
+void SocketImpl::Disconnect(const std::string& routing_id) {
+  if (handle_ == nullptr) return;
+  // If it fails, the connection is closed already, or its queue is full and it is closed later.
+  if (SendFrame(routing_id.data(), routing_id.size(), ZMQ_SNDMORE) == 0) SendFrame("", 0, 0);
 }
 
 bool SocketImpl::ReceiveFrame(Frame* frame) {

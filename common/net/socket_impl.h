@@ -95,6 +95,8 @@ class SocketImpl {
   // Receives a message; nullopt if there is none. A dealer passes null.
   std::optional<ReceivedMessage> Receive(Sender* sender);
   void Close(int linger_ms);
+  // Closes the connection of a router's peer. REQUIRES a libzmq with Tern's patches.
+  void Disconnect(const std::string& routing_id);
 
  private:
   SocketImpl(void* handle, const SocketOptions& options) : handle_(handle), options_(options) {}

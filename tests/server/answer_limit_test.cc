@@ -14,9 +14,11 @@ int NumAnswered(AnswerLimit* limit, net::PeerId peer, int num_messages, Time now
   return num_answered;
 }
 
+void StayConnected(net::PeerId) {}
+
 TEST(AnswerLimit, AllowsSixteenAtOnceAndThenOneASecond) {
   Registry registry;
-  AnswerLimit limit(registry, 0);
+  AnswerLimit limit(registry, 0, StayConnected);
   EXPECT_EQ(NumAnswered(&limit, 1, 100, seconds(10)), 16);
   EXPECT_EQ(NumAnswered(&limit, 1, 100, seconds(11)), 1);
   EXPECT_EQ(NumAnswered(&limit, 2, 100, seconds(11)), 16) << "each peer counts for itself";
@@ -27,9 +29,22 @@ TEST(AnswerLimit, AllowsSixteenAtOnceAndThenOneASecond) {
       << registry.PrometheusText();
 }
 
+TEST(AnswerLimit, HangsUpAfterManyMessagesWithoutAnAnswer) {
+  Registry registry;
+  std::vector<net::PeerId> hung_up;
+  AnswerLimit limit(registry, 0, [&](net::PeerId peer) { hung_up.push_back(peer); });
+  EXPECT_EQ(NumAnswered(&limit, 1, 16 + 15, seconds(10)), 16);
+  EXPECT_EQ(NumAnswered(&limit, 2, 16, seconds(10)), 16);
+  EXPECT_TRUE(hung_up.empty());
+  EXPECT_EQ(NumAnswered(&limit, 1, 1, seconds(10)), 0);
+  EXPECT_EQ(hung_up, std::vector<net::PeerId>{1});
+  EXPECT_EQ(NumAnswered(&limit, 1, 16, seconds(10)), 0);
+  EXPECT_EQ(hung_up.size(), 2u) << "messages that had arrived before are not answered, either";
+}
+
 TEST(AnswerLimit, RemembersALimitedNumberOfPeers) {
   Registry registry;
-  AnswerLimit limit(registry, 0);
+  AnswerLimit limit(registry, 0, StayConnected);
   for (net::PeerId peer = 1; peer <= 4096; ++peer) EXPECT_TRUE(limit.MayAnswer(peer, seconds(10)));
   EXPECT_FALSE(limit.MayAnswer(5000, seconds(10)));
   EXPECT_TRUE(limit.MayAnswer(7, seconds(20)));

@@ -19,6 +19,18 @@
 namespace tern::net {
 namespace {
 
+// A TCP connection to a port of 127.0.0.1; its file descriptor.
+int ConnectTcp(uint16_t port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  EXPECT_GE(fd, 0);
+  EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  return fd;
+}
+
 class Hostile : public ::testing::Test {
  protected:
   Hostile() {
@@ -194,6 +206,34 @@ TEST_F(Hostile, AnIdThatIsTakenClosesTheSecondConnection) {
   ExpectFault(Fault::kNotOurs);
 }
 
+TEST_F(Hostile, ARouterClosesAConnectionAtItsOwnersWish) {
+  if (!ZmqHasTernsPatches()) GTEST_SKIP() << kUnpatched;
+  ZmtpClient client(router_->port(), "stranger");
+  EXPECT_TRUE(client.SendFrame("hello?", false));
+  ExpectFault(Fault::kNotOurs);
+  router_->Disconnect(faulty_peer_);
+  EXPECT_TRUE(RouterCloses(client));
+  EXPECT_EQ(router_->Send(faulty_peer_, NumberedEnvelope(1)).outcome, SendOutcome::kUnreachable);
+  router_->Disconnect(faulty_peer_);  // of a peer that is not known any more
+  ExpectWorkingPeerWorks();
+}
+
+TEST_F(Hostile, AnAddressOpensALimitedNumberOfConnections) {
+  if (!ZmqHasTernsPatches()) GTEST_SKIP() << kUnpatched;
+  // libzmq greets those that it accepts: 200 at once, and 10 more a second. So this takes more than
+  // 400 connections only if they take 20 seconds.
+  int num_greeted = 0;
+  for (bool is_greeted = true; is_greeted && num_greeted < 5000; num_greeted += is_greeted) {
+    const int fd = ConnectTcp(router_->port());
+    char greeting;
+    is_greeted = recv(fd, &greeting, 1, 0) == 1;
+    close(fd);
+  }
+  EXPECT_GE(num_greeted, 190);
+  EXPECT_LT(num_greeted, 5000);
+  ExpectWorkingPeerWorks();
+}
+
 TEST_F(Hostile, APayloadOverTheLimitClosesTheConnection) {
   SendRaw({Value(EncodeHeader(NumberedEnvelope(1))), std::string(kMaxPayload + 1, 'x')});
   ExpectWorkingPeerWorks();
@@ -238,17 +278,11 @@ TEST(HostileServer, ADealerRetriesAfterAServerThatIsNotTern) {
 }
 
 TEST_F(Hostile, BytesThatAreNotZmtpDisturbNoPeer) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(router_->port());
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   std::vector<int> stranger_sockets;
   for (const std::string& garbage :
        {std::string("GET / HTTP/1.0\r\n\r\n"), std::string(100000, '\xff'), std::string("\xff"),
         std::string("\xff\0\0\0\0\0\0\0\x01\x7f\x03", 11), std::string()}) {
-    const int fd = socket(AF_INET, SOCK_STREAM, 0);
-    ASSERT_GE(fd, 0);
-    ASSERT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    const int fd = ConnectTcp(router_->port());
     // The other end may close the connection at once, which is fine here.
     (void)!send(fd, garbage.data(), garbage.size(), MSG_NOSIGNAL);
     stranger_sockets.push_back(fd);
