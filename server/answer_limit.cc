@@ -8,10 +8,10 @@ namespace tern::server {
 
 namespace {
 
-constexpr int kMaxAtOnce = 16;                       // answers that a peer gets at once
-constexpr Time kInterval = std::chrono::seconds(1);  // between further answers
-constexpr uint64_t kMaxUnanswered = 16;              // messages of a peer
-constexpr size_t kMaxPeers = 4096;                   // peers that are remembered
+// Of answers to a peer, and of messages of a peer without an answer.
+constexpr RateLimiter kAnswered{16, std::chrono::seconds(1)};
+constexpr RateLimiter kUnanswered{16, std::chrono::milliseconds(50)};
+constexpr size_t kMaxPeers = 4096;  // peers that are remembered
 
 }  // namespace
 
@@ -24,15 +24,12 @@ AnswerLimit::AnswerLimit(Registry& registry, uint32_t lane, HangUp hang_up)
                                    {{"lane", std::to_string(lane)}})) {}
 
 bool AnswerLimit::MayAnswer(net::PeerId peer, Time now) {
-  if (limiters_.size() >= kMaxPeers && !limiters_.contains(peer))
-    std::erase_if(limiters_, [now](const auto& item) { return item.second.IsUnused(now); });
-  if (limiters_.contains(peer) || limiters_.size() < kMaxPeers) {
-    RateLimiter& limiter = limiters_.try_emplace(peer, kMaxAtOnce, kInterval).first->second;
-    if (limiter.Allow(now)) return true;
-    if (limiter.num_held_back() >= kMaxUnanswered) {
-      limiter.TakeHeldBack();
-      hang_up_(peer);
-    }
+  if (limits_.size() >= kMaxPeers && !limits_.contains(peer))
+    std::erase_if(limits_, [now](const auto& item) { return item.second.answered.IsUnused(now); });
+  if (limits_.contains(peer) || limits_.size() < kMaxPeers) {
+    Limits& limits = limits_.try_emplace(peer, kAnswered, kUnanswered).first->second;
+    if (limits.answered.Allow(now)) return true;
+    if (!limits.unanswered.Allow(now)) hang_up_(peer);
   }
   dropped_.Add();
   return false;

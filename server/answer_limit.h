@@ -21,13 +21,17 @@ class AnswerLimit {
   // `lane`: the number of the server's socket, for the metric of answers that were not sent.
   AnswerLimit(Registry& registry, uint32_t lane, HangUp hang_up);
   // Whether the server may answer a message of this peer now: 16 times at once, and then once a
-  // second. Calls `hang_up` for a peer that has sent 16 messages without an answer. With very many
-  // peers at once, only those that were known first are answered.
+  // second. Calls `hang_up` for a peer that goes on: after 16 messages without an answer at once,
+  // or more than 20 a second in the long run. (A daemon that waits for its rank says hello 10 times
+  // a second.) With very many peers at once, only those that were known first are answered.
   bool MayAnswer(net::PeerId peer, Time now);
 
  private:
   const HangUp hang_up_;
-  std::unordered_map<net::PeerId, RateLimiter> limiters_;
+  struct Limits {
+    RateLimiter answered, unanswered;
+  };
+  std::unordered_map<net::PeerId, Limits> limits_;
   Counter& dropped_;
 };
 

@@ -14,7 +14,7 @@ namespace tern {
 class RateLimiter {
  public:
   // REQUIRES burst >= 1, interval > 0.
-  RateLimiter(int burst, Time interval)
+  constexpr RateLimiter(int burst, Time interval)
       : burst_allowance_((burst - 1) * interval), interval_(interval) {}
 
   // Whether an event may happen now. If not, it is counted as held back. `now` does not decrease
@@ -32,8 +32,6 @@ class RateLimiter {
   bool IsUnused(Time now) const { return next_ <= now; }
 
   // How many events were held back since the last call of TakeHeldBack.
-  uint64_t num_held_back() const { return num_held_back_; }
-  // The same, and counts from 0 again.
   uint64_t TakeHeldBack() {
     const uint64_t num_held_back = num_held_back_;
     num_held_back_ = 0;

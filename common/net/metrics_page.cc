@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <strings.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -19,6 +20,7 @@
 
 #include "common/base/event_fd.h"
 #include "common/base/host_name.h"
+#include "common/base/rate_limit.h"
 #include "common/base/text.h"
 #include "common/base/threads.h"
 #include "common/net/tcp_listener.h"
@@ -32,6 +34,11 @@ constexpr size_t kVisitorBytes = 8192;
 constexpr Time kTimeToStop = std::chrono::seconds(1);
 // How long no client is accepted after the system refused to accept one (it has no descriptor).
 constexpr Time kAcceptPause = std::chrono::milliseconds(100);
+// Connections from one origin: 100 at once, and 20 a second in the long run. Further ones are
+// reset, and then none is accepted for a while, because to be woken up for each of them costs more.
+constexpr RateLimiter kVisits{100, std::chrono::milliseconds(50)};
+constexpr Time kRefusalPause = std::chrono::milliseconds(2);
+constexpr size_t kMaxKnownOrigins = 1024;
 
 bool IsSameName(std::string_view a, std::string_view b) {
   return a.size() == b.size() && strncasecmp(a.data(), b.data(), a.size()) == 0;
@@ -60,6 +67,12 @@ MHD_Result CollectHost(void* hosts, MHD_ValueKind, const char* key, const char* 
 
 void SetOption(int fd, int level, int name, int value) {
   setsockopt(fd, level, name, &value, sizeof value);
+}
+
+// When the connection is closed, what was not sent yet is discarded.
+void ResetAtClose(int fd) {
+  const linger at_once{1, 0};
+  setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
 }
 
 int Milliseconds(Time time) {
@@ -115,6 +128,7 @@ class MetricsPage::Impl {
   void Serve();
   void Wait();
   void AcceptVisitors();
+  bool MayVisit(const Origin& origin);
   // Closes a connection: MHD_run then calls OnVisitor.
   void Cut(const Visitor& visitor);
   void CutTheMostFrequent();
@@ -142,6 +156,7 @@ class MetricsPage::Impl {
   // Of the page's thread only:
   std::list<Visitor> visitors_;  // the oldest first
   Visitor newcomer_;             // whom MHD_add_connection is about to report
+  std::map<Origin, RateLimiter> visits_;
   Time no_accept_before_{};
   Time stop_deadline_{};  // zero until the thread sees is_stopping_
   Thread thread_;
@@ -195,6 +210,12 @@ void MetricsPage::Impl::AcceptVisitors() {
       if (is_system_full) no_accept_before_ = Now() + kAcceptPause;
       return;
     }
+    if (!MayVisit(client->origin)) {
+      ResetAtClose(client->fd);
+      close(client->fd);
+      no_accept_before_ = Now() + kRefusalPause;
+      continue;
+    }
     if (visitors_.size() >= kMaxVisitors) CutTheMostFrequent();
     newcomer_ = {client->fd, client->origin, Now() + request_time_, false};
     // The system, too, gives up on a client that does not take the rest of its answer.
@@ -207,10 +228,13 @@ void MetricsPage::Impl::AcceptVisitors() {
   }
 }
 
+bool MetricsPage::Impl::MayVisit(const Origin& origin) {
+  if (visits_.size() >= kMaxKnownOrigins && !visits_.contains(origin)) visits_.clear();
+  return visits_.try_emplace(origin, kVisits).first->second.Allow(Now());
+}
+
 void MetricsPage::Impl::Cut(const Visitor& visitor) {
-  // What was not sent yet is discarded.
-  const linger at_once{1, 0};
-  setsockopt(visitor.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+  ResetAtClose(visitor.fd);
   shutdown(visitor.fd, SHUT_RDWR);
 }
 

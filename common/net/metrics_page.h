@@ -14,7 +14,8 @@ namespace tern::net {
 // Whoever reaches the port may send what it likes, so a page costs a bounded amount: one thread, 16
 // connections, 8 KiB and one answer each. A client has 5 seconds from its connection to the last
 // byte of its answer. If 16 are connected, a new client takes the place of the oldest connection of
-// the address that has the most, so one address cannot keep others out.
+// the address that has the most, so one address cannot keep others out. One address may open 100
+// connections at once, and 20 a second in the long run.
 //
 // The header Host must name an IP address, localhost, this machine or the page's own host: a web
 // site whose name leads to this address cannot read the page with somebody's browser.

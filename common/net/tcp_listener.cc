@@ -16,6 +16,8 @@ namespace tern::net {
 namespace {
 
 constexpr int kWaitingClients = 128;  // Those beyond are refused by the system.
+// How much of what a client sends the system keeps, at most twice this. Requests are shorter.
+constexpr int kReceiveBytes = 8192;
 
 // Returns a socket that listens at a numeric host; -1 with errno if that fails.
 int ListenAt(const std::string& numeric_host, uint16_t port) {
@@ -34,6 +36,7 @@ int ListenAt(const std::string& numeric_host, uint16_t port) {
   if (fd >= 0) {
     // Without SO_REUSEADDR the port of a process that has just ended could not be bound.
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &kReceiveBytes, sizeof kReceiveBytes);
     if (numeric_host == "::") setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
   }
   const bool is_listening = fd >= 0 && bind(fd, address->ai_addr, address->ai_addrlen) == 0 &&

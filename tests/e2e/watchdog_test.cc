@@ -53,5 +53,19 @@ TEST(Watchdog, AServerWhoseControlThreadHangsEndsAndAReplacementGoesOn) {
   ExpectGoesOn(job);
 }
 
+TEST(Watchdog, TernRunRestartsAWorkerWhoseNetThreadHung) {
+  JobOptions options;
+  options.yaml = kFaults;
+  TestJob undisturbed(options);
+  undisturbed.StartAll();
+  undisturbed.ExpectAllEnd(0);
+  TestJob job(options);
+  TestProgram& tern = job.StartTern(
+      {"run", job.job_file(), "--restarts", "1", "--fail", "worker.0:thread.net=hang@step:5"});
+  EXPECT_EQ(tern.Wait(), 0) << tern.err();
+  EXPECT_EQ(job.Output("summary.json")["restarts"], 1);
+  EXPECT_TRUE(job.Weights() == undisturbed.Weights());
+}
+
 }  // namespace
 }  // namespace tern::e2e

@@ -184,6 +184,20 @@ TEST(MetricsPage, ManyConnectionsOfOneAddressDoNotTakeThePlaceOfAnother) {
   EXPECT_THAT(client.ReadAll(), StartsWith("HTTP/1.1 200"));
 }
 
+TEST(MetricsPage, AnAddressOpensALimitedNumberOfConnections) {
+  const auto page = StartPage();
+  // 100 at once and 20 more a second: so this takes more than 200 only if they take 5 seconds.
+  int num_answered = 0;
+  for (bool is_answered = true; is_answered && num_answered < 2000; num_answered += is_answered) {
+    HttpClient client(page->port());
+    client.Send(Get("/metrics"));
+    is_answered = !client.ReadAll().empty();
+  }
+  EXPECT_GE(num_answered, 100);
+  EXPECT_LT(num_answered, 2000);
+  EXPECT_THAT(Answer(page->port(), Get("/metrics"), "127.0.0.2"), StartsWith("HTTP/1.1 200"));
+}
+
 TEST(MetricsPage, ARequestHasItsTimeAndNoMore) {
   const auto page = StartPage(std::string(50 << 20, 'x'), std::chrono::milliseconds(300));
   HttpClient silent(page->port());
