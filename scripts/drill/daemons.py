@@ -36,6 +36,7 @@ class Daemon:
         self.name = name
         self.process = None
         self.starts = 0
+        self.failpoints = []  # of its newest process, without those of every worker
         self.is_stopped = False  # by SIGSTOP
         self.is_expected_to_end = False
 
@@ -95,6 +96,7 @@ class Job:
             daemon.process = subprocess.Popen([str(word) for word in words], stdout=subprocess.DEVNULL, stderr=errors,
                                               pass_fds=[self.progress_fd], env=dict(os.environ, OMP_WAIT_POLICY="passive"))
         daemon.starts += 1
+        daemon.failpoints = list(failpoints)
         daemon.is_stopped = daemon.is_expected_to_end = False
 
     def start_all(self):
@@ -134,10 +136,17 @@ class Job:
         has_two = all(len(self.checkpoints_of(name)) >= 2 for name in self.workers())
         return self.rounds() >= 3 and (has_two or not self.facts["checkpoints"])
 
+    def has_state(self, name):
+        """Whether the newest process of a worker has the state of the job: it began with the job, or has got it from another."""
+        return self.daemons[name].starts == 1 or "installed the state" in self.errors_of(name)
+
+    def errors_of(self, name):
+        """Returns what the newest process of a daemon wrote to stderr."""
+        return (self.folder / f"{name}.{self.daemons[name].starts - 1}.stderr").read_text(errors="replace")
+
     def last_sentence(self, name):
-        """Returns the last line that the newest process of a daemon wrote to stderr."""
-        path = self.folder / f"{name}.{self.daemons[name].starts - 1}.stderr"
-        lines = path.read_text(errors="replace").strip().splitlines()
+        """Returns the last line of it."""
+        lines = self.errors_of(name).strip().splitlines()
         return lines[-1] if lines else ""
 
     def result(self):
