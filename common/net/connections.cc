@@ -142,8 +142,9 @@ void Connections::LogAcceptFailure(int error, Time now) {
   if (was_logged && now - accept_failure_logged_at_ < kAcceptFailureLogInterval) return;
   accept_failure_logged_at_ = now;
   if (error == EUSERS) {
-    LOG(WARNING) << "an address opens connections without end; beyond 200 at once, and 10 a second in "
-                    "the long run, they are closed; if it is no host of the job, keep it out by a firewall";
+    LOG(WARNING)
+        << "an address opens connections without end; beyond 200 at once, and 10 a second in "
+           "the long run, they are closed; if it is no host of the job, keep it out by a firewall";
     return;
   }
   LOG(ERROR) << "cannot accept a connection: " << zmq_strerror(error) << "; this process has "
