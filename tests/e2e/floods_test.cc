@@ -49,18 +49,22 @@ void ExpectLittleGrowth(TestJob& job, const std::string& name, Attack attack) {
       << name;
 }
 
-// Sends something again and again on one connection, and makes a new one when it is closed.
+// Sends something again and again on one connection, and makes a new one when it is closed. Two
+// flooders of a port stay below the number of connections that it accepts from an address.
 class Flooder {
  public:
   Flooder(uint16_t port, std::string name) : port_(port), name_(std::move(name)) {}
 
   void SendFrame(const std::string& data, bool has_more) {
-    if (client_ == nullptr || !client_->SendFrame(data, has_more))
-      client_ = std::make_unique<net::ZmtpClient>(port_, name_ + std::to_string(++num_clients_));
+    if (client_ != nullptr && client_->SendFrame(data, has_more)) return;
+    if (num_clients_ == kMaxClients) return;
+    client_ = std::make_unique<net::ZmtpClient>(port_, name_ + std::to_string(++num_clients_));
+    EXPECT_TRUE(client_->is_greeted());
   }
   int num_clients() const { return num_clients_; }
 
  private:
+  static constexpr int kMaxClients = 90;
   const uint16_t port_;
   const std::string name_;
   int num_clients_ = 0;

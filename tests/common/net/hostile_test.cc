@@ -166,6 +166,7 @@ TEST_F(Hostile, AMessageWithoutEndClosesItsConnection) {
   if (!ZmqHasTernsPatches()) GTEST_SKIP() << kUnpatched;
   const size_t before = ResidentBytes();
   ZmtpClient client(router_->port(), "endless");
+  ASSERT_TRUE(client.is_greeted());
   const std::string frame(65536, 'x');
   size_t sent_bytes = 0;
   while (sent_bytes < (256u << 20) && client.SendFrame(frame, true)) sent_bytes += frame.size();

@@ -40,8 +40,10 @@ class ZmtpClient {
   bool SendFrame(const std::string& data, bool has_more) {
     return is_greeted_ && Send(ZmtpFrame(data, has_more));
   }
+  // Whether the router accepted the connection and sent its greeting.
+  bool is_greeted() const { return is_greeted_; }
   // Receives and drops what arrives until the other side closes the connection. False if it does
-  // not for `seconds`.
+  // not for `seconds`, or did not even send its greeting.
   bool WaitUntilClosed(int seconds = 20) {
     const timeval timeout{seconds, 0};
     setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
@@ -49,7 +51,7 @@ class ZmtpClient {
     ssize_t received_bytes;
     while ((received_bytes = recv(fd_, buffer, sizeof buffer, 0)) > 0) {
     }
-    return received_bytes == 0 || errno == ECONNRESET;
+    return is_greeted_ && (received_bytes == 0 || errno == ECONNRESET);
   }
 
  private:
@@ -59,7 +61,7 @@ class ZmtpClient {
   }
 
   const int fd_;
-  bool is_greeted_ = false;  // false if the router did not accept the connection
+  bool is_greeted_ = false;
 };
 
 }  // namespace tern::net
