@@ -19,6 +19,7 @@
 #include "common/base/output_file.h"
 #include "common/base/text.h"
 #include "common/net/zmq_version.h"
+#include "setup/first_weights.h"
 #include "setup/none_reminder.h"
 #include "setup/security.h"
 
@@ -222,6 +223,7 @@ Result<std::unique_ptr<Setup>> StartDaemon(
                   Cat("--rank ", line.rank, ": the job has ", num_ranks, " ", role,
                       num_ranks == 1 ? "" : "s", ", so the rank is at most ", num_ranks - 1));
   }
+  if (line.weights_path.empty()) TERN_RETURN_IF_ERROR(ReadGivenWeights(setup->get()));
   if (line.check_only) return setup;
   TERN_RETURN_IF_ERROR(CheckOutputFolder(job.output_dir()));
   if (line.weights_path.empty()) TERN_RETURN_IF_ERROR(LoadKeys(line, role, setup->get()));

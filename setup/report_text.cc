@@ -128,6 +128,13 @@ void AddQualityRows(const JsonFields& fields, TableRows* rows) {
                                             fields.CountText("test_samples"));
     rows->emplace_back("test loss", fields.LossText("test_loss"));
   }
+  if (fields.Has("best_accuracy")) {
+    rows->emplace_back(
+        "best evaluation",
+        Format("%.4f", fields.Number("best_accuracy")) + " after step " +
+            fields.CountText("best_step") +
+            (fields.IsTrue("stopped_early") ? "; train.stop_when ended the job" : ""));
+  }
   if (fields.Has("weights_path")) {
     rows->emplace_back("weights", "in " + fields.Text("weights_path") + " of worker " +
                                       fields.CountText("weights_rank") + ", because " +

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "common/algorithm/algorithms.h"
+#include "common/base/hash.h"
 #include "common/base/host_name.h"
 #include "common/codec/codec.h"
 #include "common/codec/codecs.h"
@@ -114,6 +115,10 @@ config::NameTables KnownNames() {
       {"schedules", update::ScheduleNames()}};
 }
 
+std::vector<std::string> FrozenPatterns(const pb::Job& job) {
+  return {job.train().freeze().begin(), job.train().freeze().end()};
+}
+
 Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
                                          const std::vector<std::string>& overrides) {
   Result<pb::Job> job = config::LoadJob(path, overrides, KnownNames());
@@ -124,7 +129,8 @@ Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
   Result<pb::NetDef> net = models::BuildNet(model, InputOf(model), ClassesOf(model));
   if (!net.ok()) return net.status().Within(path);
   setup->net = std::move(*net);
-  Result<models::ParameterTable> table = models::MakeParameterTable(setup->net);
+  Result<models::ParameterTable> table =
+      models::MakeParameterTable(setup->net, FrozenPatterns(setup->job));
   if (!table.ok()) return table.status().Within(path);
   setup->table = std::move(*table);
   std::vector<protocol::TensorInfo> tensors;
@@ -187,11 +193,17 @@ checkpoint::TagFunction TagOf(const std::shared_ptr<const net::SecretKey>& secre
 
 checkpoint::Owner CheckpointOwner(const Setup& setup, const std::string& output_dir,
                                   const std::string& name) {
+  // Checkpoints do not contain frozen parameters, so they belong to the file that does.
+  uint64_t model_digest = setup.hello.model_digest();
+  if (setup.given_weights != nullptr && !setup.table.frozen.empty()) {
+    const models::Weights frozen{{}, setup.given_weights->frozen, {}};
+    model_digest = Digest(Hex(model_digest) + Hex(models::WeightsDigest(frozen)));
+  }
   return {output_dir + "/checkpoints/" + name,
           name,
           setup.plan.workers,
           config::StateDigest(setup.job),
-          setup.hello.model_digest(),
+          model_digest,
           setup.hello.plan_digest(),
           config::JobText(setup.job),
           TagOf(setup.checkpoint_secret)};

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "common/base/text.h"
+#include "setup/first_weights.h"
 #include "setup/setup.h"
 #include "tools/arguments.h"
 #include "tools/commands.h"
@@ -27,6 +28,11 @@ void PrintParameters(const setup::Setup& setup) {
                     std::string(setup.plan.codec_of[t]->name())});
   }
   PrintTable(rows);
+  if (setup.table.frozen.empty()) return;
+  std::printf("\nfrozen: %s in %zu tensors, which are neither trained nor sent\n",
+              Cat(setup.table.frozen_total).c_str(), setup.table.frozen.size());
+  for (const models::Parameter& parameter : setup.table.frozen)
+    std::printf("  %s\n", parameter.name.c_str());
 }
 
 void PrintBuckets(const setup::Setup& setup) {
@@ -135,6 +141,7 @@ Status CheckJob(const Args& args) {
   const auto made_setup =
       setup::MakeSetup(arguments->positional().front(), arguments->AllValues("set"));
   if (!made_setup.ok()) return made_setup.status();
+  TERN_RETURN_IF_ERROR(setup::ReadGivenWeights(made_setup->get()));
   const setup::Setup& setup = **made_setup;
   std::printf("# the job with every key\n%s", config::ToYaml(setup.job).c_str());
   PrintParameters(setup);

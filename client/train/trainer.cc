@@ -33,6 +33,15 @@ std::optional<Event> AwaitEvent(Events& events, Progress& progress) {
   return event;
 }
 
+// kDiverged if the loss of the last evaluation is not finite. The gradients of the last step were
+// finite, but the updated weights may not be.
+Status CheckLossIsFinite(const pb::Job& job, const pb::Figures& last_evaluation, uint64_t steps) {
+  const bool is_computing = job.train().compute() != pb::Train::wait;
+  if (!is_computing || std::isfinite(last_evaluation.test_loss())) return Ok();
+  return Status(Code::kDiverged, Cat("the loss on the test set is not finite after step ", steps,
+                                     "; lower the learning rate"));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Trainer>> Trainer::Make(const Dependencies& dependencies) {
@@ -50,6 +59,7 @@ Trainer::Trainer(const Dependencies& dependencies, update::Schedule schedule)
       state_(deps_.setup, deps_.replica),
       sums_(deps_.setup),
       figures_(deps_.setup, deps_.rank, deps_.compute, deps_.replica, gradient_),
+      evaluation_files_(deps_.setup.job),
       context_{deps_.setup,
                deps_.rank,
                deps_.steps,
@@ -71,6 +81,8 @@ Trainer::Trainer(const Dependencies& dependencies, update::Schedule schedule)
   });
   for (size_t i = 0; i < state_scalers_.size(); ++i)
     state_.AddArray({Cat("scalers.", i), state_scalers_[i]});
+  if (figures_.record().is_used())
+    state_.AddOptionalArray({"evaluations", figures_.record().floats()});
 }
 
 Status Trainer::MakeAlgorithm() {
@@ -98,6 +110,7 @@ Status Trainer::Train() {
   TERN_RETURN_IF_ERROR(algorithm_->Begin(*ready_round_));
   TERN_RETURN_IF_ERROR(RestorePrivateState());
   StopAfter(stop_after_);
+  StopAsRecorded(/*was_evaluated=*/false);
   TERN_RETURN_IF_ERROR(TrainSteps());
   TERN_RETURN_IF_ERROR(EndTogether());
   TERN_RETURN_IF_ERROR(WriteResults(deps_.setup.job.output_dir(), steps_done_, &figures_, &state_,
@@ -134,6 +147,7 @@ Status Trainer::Restart() {
   }
   const uint64_t applied = std::get<WentBack>(event).applied;
   deps_.replica.ResetOptimizer();
+  figures_.record().ForgetLastStep();
   TERN_RETURN_IF_ERROR(Pull(context_, deps_.replica.parameters(), false));
   if (!deps_.replica.average().empty())
     TERN_RETURN_IF_ERROR(Pull(context_, deps_.replica.average().data(), true));
@@ -150,6 +164,7 @@ Status Trainer::Restart() {
 Status Trainer::TrainSteps() {
   steps_done_ = checkpoint_step_ = algorithm_->first_step() - 1;
   deps_.progress.job_step = steps_done_;
+  evaluation_files_.Begin(steps_done_);
   if (deps_.checkpoints != nullptr) {
     TERN_RETURN_IF_ERROR(deps_.checkpoints->Begin(run_, steps_done_));
     deps_.port.OfferCheckpoints(deps_.checkpoints->Offers());
@@ -199,15 +214,7 @@ Status Trainer::EndTogether() {
   TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kCompare, figures_.MakeComparisonFigures()));
   if (!has_rounds_) TERN_RETURN_IF_ERROR(algorithm_->Drain());
   TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kEvaluate, figures_.Evaluate(true)));
-  return CheckLossIsFinite();
-}
-
-// The gradients of the last step were finite, but the updated weights may not be.
-Status Trainer::CheckLossIsFinite() const {
-  const bool is_computing = deps_.setup.job.train().compute() != pb::Train::wait;
-  if (!is_computing || std::isfinite(figures_.newest_evaluation().test_loss())) return Ok();
-  return Status(Code::kDiverged, Cat("the loss on the test set is not finite after step ",
-                                     steps_done_, "; lower the learning rate"));
+  return CheckLossIsFinite(deps_.setup.job, figures_.newest_evaluation(), steps_done_);
 }
 
 bool Trainer::ServeUntilJobEnds() {
@@ -290,12 +297,31 @@ Status Trainer::OnAnswer(const Answer& answer) {
     if (deps_.observer != nullptr && figures_.HasLowestRank() &&
         answer.cell.chunk == protocol::kEvaluate)
       deps_.observer->OnEvaluation(steps_done_, figures_.newest_evaluation());
+    if (answer.cell.chunk == protocol::kCompare)
+      evaluation_files_.OnCompared(steps_done_, figures_);
+    if (answer.cell.chunk != protocol::kEvaluate) return Ok();
+    evaluation_files_.OnEvaluated(steps_done_, figures_, state_);
+    StopAsRecorded(/*was_evaluated=*/true);
     return Ok();
   }
   sums_.Store(answer);
   if (answer.cell.kind == protocol::Kind::kPush)
     StopAfter(protocol::LastExchangeOf(answer.outcome));
   return Ok();
+}
+
+void Trainer::StopAsRecorded(bool was_evaluated) {
+  EvaluationRecord& record = figures_.record();
+  // The limits of a job that resumes may be wider than before.
+  if (!record.StopsJob()) return record.ForgetLastStep();
+  // The next round is the last, as after a signal.
+  if (has_rounds_ && was_evaluated)
+    record.SetLastStep(algorithm_->StepOfRound(algorithm_->applied() + 1));
+  if (record.last_step() == 0 || record.last_step() >= last_step_) return;
+  last_step_ = std::max(record.last_step(), algorithm_->first_step() - 1);
+  LOG(INFO) << "train.stop_when: " << record.Get().not_better()
+            << " evaluations were not better than that with accuracy "
+            << record.Get().bar_accuracy() << ", so the job ends after step " << last_step_;
 }
 
 void Trainer::StopAfter(uint64_t round) {

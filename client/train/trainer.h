@@ -36,6 +36,7 @@
 #include "client/train/algorithm.h"
 #include "client/train/checkpoints.h"
 #include "client/train/compute.h"
+#include "client/train/evaluation_files.h"
 #include "client/train/figures.h"
 #include "client/train/gradient.h"
 #include "client/train/replica.h"
@@ -94,8 +95,6 @@ class Trainer {
   Status TrainSteps();
   // Waits for open exchanges, and exchanges the last figures (metrics) with all workers.
   Status EndTogether();
-  // kDiverged if the loss of the last evaluation is not finite.
-  Status CheckLossIsFinite() const;
   void ReportStepsToObserver();
   // Calls Algorithm::Drain, whose time counts as training time.
   Status Drain();
@@ -112,6 +111,9 @@ class Trainer {
   Status SendState();
   Status HandleEvent(Event event);
   Status OnAnswer(const Answer& answer);
+  // Ends the training where the record of evaluations says so (train.stop_when). Call it when
+  // training begins, because a State or a checkpoint has a record, and after an evaluation.
+  void StopAsRecorded(bool was_evaluated);
   // Ends the training after `round` (without rounds: after the current step); 0 changes nothing.
   void StopAfter(uint64_t round);
   // Sends this worker's figures and waits for the answer. Returns the error of `own_figures`, if it
@@ -124,6 +126,7 @@ class Trainer {
   ReplicaState state_;
   Sums sums_;
   FiguresExchange figures_;
+  EvaluationFiles evaluation_files_;
   const Context context_;
   const bool has_rounds_;
   std::unique_ptr<Algorithm> algorithm_;

@@ -79,6 +79,8 @@ Status Trainer::LoadCheckpoint(const pb::Checkpoint& checkpoint) {
   const std::string name = Cat("the checkpoint of step ", checkpoint.step());
   TERN_RETURN_IF_ERROR(state_.LoadCheckpointTensors(*file).Within(name));
   sums_.RestoreScalers(checkpoint.round(), state_scalers_);
+  // If servers hold the weights, other workers may go back without a checkpoint of theirs.
+  if (deps_.setup.plan.is_central) figures_.record().ForgetLastStep();
   loaded_checkpoint_ = std::move(*file);
   LOG(WARNING) << "goes on from " << name;
   if (checkpoint.step() >= deps_.steps) {

@@ -115,11 +115,11 @@ Result<std::unique_ptr<worker::BatchCompute>> MakeCompute(const setup::Setup& se
 
 Status MeasureCompute(const setup::Setup& setup, Profile* profile) {
   omp_set_num_threads(static_cast<int>(setup.job.workers().threads()));
-  std::vector<float> parameters(setup.table.total), gradients(setup.table.total);
-  models::InitParameters(setup.table, setup.job.seed(), parameters.data());
-  std::vector<float> statistics(setup.table.statistics_total);
-  models::InitStatistics(setup.table, statistics.data());
-  const auto compute = MakeCompute(setup, {parameters.data(), gradients.data(), statistics.data()});
+  models::Weights weights = models::RandomWeights(setup.table, setup.job.seed());
+  std::vector<float> gradients(setup.table.total);
+  const auto compute =
+      MakeCompute(setup, {weights.parameters.data(), gradients.data(), weights.statistics.data(),
+                          /*model=*/nullptr, weights.frozen.data()});
   if (!compute.ok()) return compute.status();
   const uint32_t batch_size = std::max(1u, setup.job.train().batch_total() / setup.plan.workers);
   const StepTimes full_batch_times = TimeSteps(**compute, setup, batch_size);

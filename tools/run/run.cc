@@ -17,6 +17,7 @@
 #include "common/base/storage.h"
 #include "common/base/text.h"
 #include "setup/command_line.h"
+#include "setup/first_weights.h"
 #include "setup/report.h"
 #include "setup/setup.h"
 #include "tools/arguments.h"
@@ -71,6 +72,8 @@ Result<RunPlan> MakeRunPlan(const Args& args) {
     setup = setup::MakeSetup(plan.job_file, plan.overrides);
     if (!setup.ok()) return setup.status();
   }
+  TERN_RETURN_IF_ERROR(setup::ReadGivenWeights(setup->get()));
+  (*setup)->given_weights.reset();  // Only the daemons need the weights.
   plan.setup = std::move(*setup);
   auto fail_arguments = ReadMemberFailpoints(arguments->AllValues("fail"),
                                              static_cast<uint32_t>(plan.setup->job.servers_size()),
