@@ -50,6 +50,11 @@ case "${1:-}" in
       libclang-rt-16-dev # its sanitizers and libFuzzer: scripts/fuzz.sh
       clang-tidy      # names
       python3-venv    # a place for PyTorch and ONNX Runtime
+      lintian         # judges the Debian package
+      mmdebstrap      # a bare root of Debian to install it in
+      buildah         # makes the OCI image
+      umoci           # unpacks it
+      runc            # runs it
     ) ;;
   *) echo "install_deps: unknown argument '$1'; known: --check, --release" >&2; exit 64 ;;
 esac
