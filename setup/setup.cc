@@ -187,6 +187,11 @@ checkpoint::TagFunction TagOf(const std::shared_ptr<const net::SecretKey>& secre
 
 checkpoint::Owner CheckpointOwner(const Setup& setup, const std::string& output_dir,
                                   const std::string& name) {
+  const auto is_same_job = [job = setup.job](const std::string& text) {
+    // The defaults of keys that an earlier version did not have are filled in.
+    const Result<pb::Job> old_job = config::ReadJobText(text);
+    return old_job.ok() && config::DifferencesAtResume(*old_job, job).empty();
+  };
   return {output_dir + "/checkpoints/" + name,
           name,
           setup.plan.workers,
@@ -194,6 +199,7 @@ checkpoint::Owner CheckpointOwner(const Setup& setup, const std::string& output_
           setup.hello.model_digest(),
           setup.hello.plan_digest(),
           config::JobText(setup.job),
+          is_same_job,
           TagOf(setup.checkpoint_secret)};
 }
 
