@@ -50,7 +50,14 @@ torch() {
   ! grep -E 'Skipped' build/cpu/ctest_torch.log
 }
 
-checks=(each_file thorough clang names cuda removals asan_programs torch)
+# Watches a job with Prometheus, a browser and a terminal; no test may be skipped.
+watching() {
+  cmake --preset cpu && cmake --build --preset cpu -j "$(nproc)" || return
+  ctest --preset cpu -R '^e2e_watching$' -V --no-tests=error --output-log build/cpu/ctest_watching.log || return
+  ! grep -E 'skipped' build/cpu/ctest_watching.log
+}
+
+checks=(each_file thorough clang names cuda removals asan_programs torch watching)
 chosen=("$@")
 [ ${#chosen[@]} -gt 0 ] || chosen=("${checks[@]}")
 for check in "${chosen[@]}"; do

@@ -11,9 +11,10 @@ const isNumber = (value) => typeof value === "number" && Number.isFinite(value);
 const known = (format) => (value) => (isNumber(value) ? format(value) : "–");
 const count = known((n) => n.toLocaleString("en-US", { maximumFractionDigits: 0 }));
 const speed = known((n) => n.toLocaleString("en-US", { maximumSignificantDigits: 3 }));
-const fraction = known((n) => n.toPrecision(4));
+const fraction = known((n) => (n !== 0 && Math.abs(n) < 0.001 ? n.toExponential(2) : n.toPrecision(4)));
 const percent = known((n) => `${(100 * n).toFixed(n < 0.0995 ? 1 : 0)} %`);
 const ratio = known((n) => `${n.toPrecision(3)}x`);
+const axis = known((n) => (n !== 0 && Math.abs(n) < 0.01 ? n.toExponential(0) : n.toPrecision(3)));
 const bytes = known((n) => {
   const units = ["B", "KB", "MB", "GB"];
   let unit = 0;
@@ -37,7 +38,7 @@ const classOfState = (state) => STATE_CLASS[state] || "bad";
 // A column: its heading, a worker's (or shard's) text, and the class of the cell.
 const WORKER_COLUMNS = [
   ["rank", (w) => String(w.rank)],
-  ["host", (w) => String(w.host), () => "text"],
+  ["host", (w) => String(w.host), () => "text host"],
   ["state", (w) => String(w.state), (w) => `text ${classOfState(w.state)}`],
   ["silent for", (w) => seconds(w.silent_s), (w) => (w.state === "silent" || w.state === "lost" ? "bad" : "")],
   ["step", (w) => count(w.step)],
@@ -53,7 +54,7 @@ const WORKER_COLUMNS = [
 ];
 const SHARD_COLUMNS = [
   ["shard", (s) => String(s.shard)],
-  ["host", (s) => String(s.host), () => "text"],
+  ["host", (s) => String(s.host), () => "text host"],
   ["state", (s) => String(s.state), (s) => `text ${classOfState(s.state)}`],
   ["silent for", (s) => (s.shard === 0 ? "–" : seconds(s.silent_s))],
 ];
@@ -92,11 +93,10 @@ function showFigures(status) {
     ["step", status.steps === null ? count(status.step) : `${count(status.step)} of ${count(status.steps)}`],
     ["time left", seconds(status.left_s)],
     ["training loss", fraction(status.loss)],
-    ["test accuracy", isNumber(status.accuracy) ? `${percent(status.accuracy)} at step ${count(status.tested_step)}` : "–"],
+    ["test accuracy", isNumber(status.accuracy) ? `${(100 * status.accuracy).toFixed(2)} % at step ${count(status.tested_step)}` : "–"],
     ["samples/s", speed(status.samples_per_s)],
     ["steps/s", speed(status.steps_per_s)],
-    ["smaller than fp32, up", ratio(status.up_ratio)],
-    ["smaller than fp32, down", ratio(status.down_ratio)],
+    ["smaller than fp32", `${ratio(status.up_ratio)} up, ${ratio(status.down_ratio)} down`],
     ["newest checkpoint", saved.step === null ? "–" : `step ${count(saved.step)}${isNumber(saved.age_s) ? `, ${seconds(saved.age_s)} ago` : ""}`],
   ];
   if (saved.failed > 0) figures.push(["checkpoints that failed", count(saved.failed)]);
@@ -134,7 +134,7 @@ function showCurve(status) {
     parts.push(svgElement("line", { x1: left, x2: right, y1: y(share), y2: y(share) }));
     parts.push(svgElement("text", { x: right + 4, y: y(share) + 4 }, share.toFixed(1)));
     if (losses.length) {
-      const label = (low + share * (high - low)).toPrecision(3);
+      const label = axis(low + share * (high - low));
       parts.push(svgElement("text", { x: left - 4, y: y(share) + 4, "text-anchor": "end" }, label));
     }
   }
@@ -144,7 +144,7 @@ function showCurve(status) {
   const testPoints = tests.map(([step, accuracy]) => [x(step), y(accuracy)]);
   parts.push(svgElement("path", { class: "loss", d: path(lossPoints) }));
   parts.push(svgElement("path", { class: "accuracy", d: path(testPoints) }));
-  for (const [cx, cy] of testPoints.slice(-60)) parts.push(svgElement("circle", { cx, cy, r: 3 }));
+  for (const [cx, cy] of testPoints.slice(-60)) parts.push(svgElement("circle", { cx, cy, r: 0.2 * em }));
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   svg.replaceChildren(...parts);
 }
@@ -180,6 +180,7 @@ function show(status) {
 function alarmOf(status, silentMs) {
   if (silentMs > 3000) return `Server shard 0 has not answered for ${seconds(silentMs / 1000)}; the job may have ended. This is what it said last.`;
   if (!status) return "";
+  if (status.age_s > 5) return `The control thread of server shard 0 has not turned for ${seconds(status.age_s)}.`;
   const bad = status.workers.filter((w) => classOfState(w.state) === "bad" && !(w.state === "absent" && status.state === "gathering"));
   return bad.map((w) => `Worker ${w.rank}${w.host ? ` on ${w.host}` : ""} is ${w.state}${isNumber(w.silent_s) ? `, not heard for ${seconds(w.silent_s)}` : ""}.`).join(" ");
 }

@@ -48,7 +48,9 @@ std::optional<Url> ParseUrl(const std::string& text) {
   }
   url.host = rest;
   const auto is_blank = [](char c) { return c <= ' ' || c == 127; };
-  if (url.host.empty() || url.port.empty() || std::any_of(text.begin(), text.end(), is_blank))
+  const bool has_bracket = url.host.find_first_of("[]") != std::string::npos;
+  if (url.host.empty() || has_bracket || url.port.empty() ||
+      std::any_of(text.begin(), text.end(), is_blank))
     return std::nullopt;
   return url;
 }

@@ -29,6 +29,11 @@ std::optional<double> Number(const json& object, const char* key) {
   if (!member.is_number() || !std::isfinite(member.get<double>())) return std::nullopt;
   return member.get<double>();
 }
+const json& Elements(const json& object, const char* key) {
+  static const json kNone = json::array();
+  const json& member = Member(object, key);
+  return member.is_array() ? member : kNone;
+}
 std::string Text(const json& object, const char* key) {
   const json& member = Member(object, key);
   return member.is_string() ? PrintableSentence(member.get<std::string>(), kMaxCellBytes) : "";
@@ -49,6 +54,10 @@ std::string LossText(std::optional<double> n) { return n ? Format("%.4g", *n) : 
 std::string SecondsText(std::optional<double> s) {
   if (!s || *s < 0 || *s > 1e9) return kUnknown;
   return HumanTime(Time(static_cast<int64_t>(*s * 1e9)));
+}
+// At most six characters.
+std::string SilenceText(std::optional<double> s) {
+  return s && *s >= 0 && *s < 59.95 ? Format("%.1f s", *s) : SecondsText(s);
 }
 std::string SpeedText(std::optional<double> n) {
   return n ? Format(*n < 99.5 ? "%.3g" : "%.0f", *n) : kUnknown;
@@ -74,7 +83,7 @@ const std::vector<Column> kColumns = {
     {"rank", 4, [](const json& w) { return CountText(Number(w, "rank")); }},
     {"host", -9, [](const json& w) { return Text(w, "host"); }},
     {"state", -8, [](const json& w) { return Text(w, "state"); }},
-    {"silent", 6, [](const json& w) { return SecondsText(Number(w, "silent_s")); }},
+    {"silent", 6, [](const json& w) { return SilenceText(Number(w, "silent_s")); }},
     {"step", 7, [](const json& w) { return CountText(Number(w, "step")); }},
     {"sampl/s", 7, [](const json& w) { return SpeedText(Number(w, "samples_per_s")); }},
     {"comp", 4, [](const json& w) { return PercentText(Number(w, "computing")); }},
@@ -173,13 +182,13 @@ std::vector<std::string> FiguresOf(const json& status) {
 
 std::vector<std::string> AlarmsOf(const json& status) {
   std::vector<std::string> alarms;
-  for (const json& worker : Member(status, "workers")) {
+  for (const json& worker : Elements(status, "workers")) {
     const std::string state = Text(worker, "state");
     if (!IsBad(state) || (state == "absent" && Text(status, "state") == "gathering")) continue;
     alarms.push_back(Cat("worker ", CountText(Number(worker, "rank")), " is ", state,
-                         ", not heard for ", SecondsText(Number(worker, "silent_s"))));
+                         ", not heard for ", SilenceText(Number(worker, "silent_s"))));
   }
-  for (const json& shard : Member(status, "servers")) {
+  for (const json& shard : Elements(status, "servers")) {
     if (Text(shard, "state") != "present")
       alarms.push_back(
           Cat("server shard ", CountText(Number(shard, "shard")), " is ", Text(shard, "state")));
@@ -211,7 +220,7 @@ Result<std::vector<ViewLine>> ViewStatus(const std::string& status_json,
                    LineKind::kHeading});
 
   std::vector<std::string> events;
-  for (const json& event : Member(status, "events")) events.push_back(Text(event, "text"));
+  for (const json& event : Elements(status, "events")) events.push_back(Text(event, "text"));
   const size_t num_events = std::min(kMaxEvents, events.size());
   const std::vector<const json*> workers = SortedWorkers(Member(status, "workers"), options.sort);
   size_t num_rows = workers.size();

@@ -68,7 +68,7 @@ TEST(StatusView, FitsInto80Characters) {
   EXPECT_EQ(lines[3],
             "rank host       state    silent    step sampl/s comp code wait  up/step     down");
   EXPECT_EQ(lines[4],
-            "   0 node0      training 250.0      120     100  50%  12%  25%  64.9 KB 160.0 KB");
+            "   0 node0      training  0.2 s     120     100  50%  12%  25%  64.9 KB 160.0 KB");
   EXPECT_EQ(lines[6], "newer");
   for (const std::string& line : lines) EXPECT_LE(line.size(), 80u);
 }
@@ -81,7 +81,7 @@ TEST(StatusView, AWiderTerminalShowsMore) {
 TEST(StatusView, NamesWhoIsMissing) {
   const auto lines = ViewStatus(Job({Worker(0), Worker(1, "silent")}).dump(), {});
   ASSERT_TRUE(lines.ok());
-  EXPECT_EQ((*lines)[3].text, "worker 1 is silent, not heard for 250.0 ms");
+  EXPECT_EQ((*lines)[3].text, "worker 1 is silent, not heard for 0.2 s");
   EXPECT_EQ((*lines)[3].kind, LineKind::kAlarm);
   EXPECT_EQ((*lines)[6].kind, LineKind::kBadRow);
   json status = Job({Worker(0)});
