@@ -59,7 +59,14 @@ deb() { programs && tests/e2e/deb_check.sh build/cpu; }
 # Trains in a container of the OCI image.
 image() { programs && tests/e2e/image_check.sh build/cpu; }
 
-checks=(each_file thorough clang names cuda removals asan_programs torch deb image)
+# Watches a job with Prometheus, a browser and a terminal; no test may be skipped.
+watching() {
+  cmake --preset cpu && cmake --build --preset cpu -j "$(nproc)" || return
+  ctest --preset cpu -R '^e2e_watching$' -V --no-tests=error --output-log build/cpu/ctest_watching.log || return
+  ! grep -E 'skipped' build/cpu/ctest_watching.log
+}
+
+checks=(each_file thorough clang names cuda removals asan_programs torch watching deb image)
 chosen=("$@")
 [ ${#chosen[@]} -gt 0 ] || chosen=("${checks[@]}")
 for check in "${chosen[@]}"; do

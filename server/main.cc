@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "common/base/commit.h"
 #include "common/base/folder_lock.h"
 #include "common/base/logging.h"
 #include "common/base/signals.h"
@@ -30,6 +31,7 @@ tern::Status RunServer(int argc, char** argv) {
   };
   auto setup = tern::setup::StartDaemon(*command_line, "server", lock_output_folder);
   if (!setup.ok()) return setup.status();
+  (*setup)->commit = tern::Commit();
   if (lock.has_value() && !lock->is_held()) LOG(WARNING) << lock->warning();
   if (command_line->check_only) {
     std::printf("%s", tern::config::ToYaml((*setup)->job).c_str());

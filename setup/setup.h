@@ -28,6 +28,7 @@ struct Setup {
   // Has only the job's name, the digests of job, keys, model and plan, and this process's host and
   // pid.
   pb::Hello hello;
+  std::string commit = "unknown";  // of which the program was built, for its metrics
   // This daemon's keys, and those of its peers; null: as net::Security::Mechanism::kNull.
   std::shared_ptr<const net::Security> security;
   // The secret of keys.checkpoint; null if the job has none. Like `security`, set by StartDaemon.

@@ -25,6 +25,10 @@ Status ShowModel(const Args& args);
 Status PredictJob(const Args& args);
 // Makes the keys of a job (keys.cc).
 Status ManageKeys(const Args& args);
+// Shows a running job in the terminal (top/top.cc).
+Status ShowTop(const Args& args);
+// Prints the status of a running job once (top/status.cc).
+Status ShowStatus(const Args& args);
 // Converts files between Tern's formats and others (convert/convert.cc).
 Status ConvertFiles(const Args& args);
 

@@ -31,6 +31,11 @@ const std::vector<Command> kCommands = {
      &tern::tools::CheckJob},
     {"keys", "make DIR --job JOB [--set KEY=VALUE]...",
      "make the keys of a job with security: curve, in a new folder", &tern::tools::ManageKeys},
+    {"top", "JOB|URL [--set KEY=VALUE]...",
+     "show a running job in the terminal: its progress and each worker (keys: q, s, p)",
+     &tern::tools::ShowTop},
+    {"status", "JOB|URL [--json] [--set KEY=VALUE]...", "print the same once, or as JSON",
+     &tern::tools::ShowStatus},
     {"model",
      "NAME [--channels N] [--height N] [--width N] [--classes N] [--batch_norm] [--netdef | "
      "--json]",

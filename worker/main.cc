@@ -2,6 +2,7 @@
 // weights; with --check it only prints the job as this worker sees it.
 #include <cstdio>
 
+#include "common/base/commit.h"
 #include "common/base/signals.h"
 #include "setup/command_line.h"
 #include "worker/evaluate_alone.h"
@@ -21,6 +22,7 @@ tern::Status RunWorker(int argc, char** argv) {
   tern::StopSignals signals;
   auto setup = tern::setup::StartDaemon(*command_line, "worker");
   if (!setup.ok()) return setup.status();
+  (*setup)->commit = tern::Commit();
   if (command_line->check_only) {
     std::printf(
         "%s",

@@ -12,6 +12,7 @@
 #include "common/base/text.h"
 #include "common/protocol/plan/plan.h"
 #include "setup/command_line.h"
+#include "setup/metrics_routes.h"
 #include "setup/report.h"
 #include "worker/compute_threads.h"
 #include "worker/device/device_arenas.h"
@@ -67,11 +68,13 @@ Status Worker::Initialize() {
   if (!evaluator.ok()) return evaluator.status();
   evaluator_ = std::move(*evaluator);
   if (job_.metrics().port() == 0) return Ok();
-  auto page = net::MetricsPage::Start(job_.metrics().host(),
-                                      static_cast<uint16_t>(job_.metrics().port() + 100 + rank_),
-                                      [this] { return registry_.PrometheusText(); });
-  if (!page.ok()) return page.status();
-  metrics_page_ = std::move(*page);
+  net::HttpRoutes routes = setup::MetricsRoutes(setup_, registry_);
+  routes["/"] = setup::SignpostRoute(setup_.job, Cat("worker ", rank_));
+  auto http_server = net::HttpServer::Start(
+      job_.metrics().host(), static_cast<uint16_t>(job_.metrics().port() + 100 + rank_),
+      std::move(routes));
+  if (!http_server.ok()) return http_server.status();
+  http_server_ = std::move(*http_server);
   return Ok();
 }
 

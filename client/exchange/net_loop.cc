@@ -317,6 +317,7 @@ pb::Counters NetLoop::Counters() const {
   counters.set_job_step(progress_.job_step);
   counters.set_from_step(progress_.from_step);
   counters.set_failed_checkpoints(progress_.checkpoint_failures.value());
+  counters.set_checkpoint_step(progress_.checkpoint_step);
   counters.set_late(session_.exchange().num_late_rounds());
   exchange_counters_.AddTo(&counters);
   return counters;

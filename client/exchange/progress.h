@@ -47,8 +47,9 @@ struct Progress {
   // job_step: how many of the job's steps the weights include. from_step: the step of the
   // checkpoint from which all workers last continued, or 0.
   std::atomic<uint64_t> job_step{0}, from_step{0};
-  std::atomic<uint64_t> num_advances{0};  // grows whenever the compute thread makes progress
-  std::atomic<bool> is_waiting{true};     // whether the compute thread waits for an event
+  std::atomic<uint64_t> checkpoint_step{0};  // of the newest checkpoint written; 0: none
+  std::atomic<uint64_t> num_advances{0};     // grows whenever the compute thread makes progress
+  std::atomic<bool> is_waiting{true};        // whether the compute thread waits for an event
   // Items of work that were given to the coder thread, and those that it has finished.
   std::atomic<uint64_t> num_coder_items{0}, num_coded_items{0};
 

@@ -61,6 +61,7 @@ Status Trainer::WriteCheckpoint() {
   if (steps_done_ >= last_step_)
     end_checkpoint_status_ = write_status.Within(Cat("the checkpoint of step ", steps_done_));
   (write_status.ok() ? deps_.progress.checkpoints : deps_.progress.checkpoint_failures).Add();
+  if (write_status.ok()) deps_.progress.checkpoint_step = steps_done_;
   deps_.port.OfferCheckpoints(deps_.checkpoints->Offers());
   deps_.progress.CountAdvance();
   return Ok();

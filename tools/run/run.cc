@@ -17,6 +17,7 @@
 #include "common/base/storage.h"
 #include "common/base/text.h"
 #include "setup/command_line.h"
+#include "setup/metrics_routes.h"
 #include "setup/report.h"
 #include "setup/setup.h"
 #include "tools/arguments.h"
@@ -244,6 +245,8 @@ Status RunJob(const Args& args) {
   // Shard 0 reports progress twice a second. If shard 0 aborts the job, shard 0 may end up to two
   // heartbeats after the workers.
   options.max_report_delay = 2 * plan->setup->timings.heartbeat + std::chrono::milliseconds(700);
+  if (const std::string url = setup::PageUrl(plan->setup->job); !url.empty())
+    screen.PrintLine("the page of this job is " + url);
   Supervisor supervisor(std::move(options), stop_signals, screen);
   TERN_RETURN_IF_ERROR(supervisor.Run());
   return ReportResult(*plan, supervisor, run_result, run_begin, &screen);

@@ -1,5 +1,5 @@
-// Tests of the HTTP page from which Prometheus reads the metrics of a process.
-#include "common/net/metrics_page.h"
+// Tests of the HTTP server that serves the metrics and the status of a process.
+#include "common/net/http_server.h"
 
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
@@ -67,10 +67,14 @@ class HttpClient {
   const int fd_;
 };
 
-std::unique_ptr<MetricsPage> StartPage(const std::string& text = "x",
-                                       Time request_time = MetricsPage::kRequestTime) {
-  return Value(MetricsPage::Start(
-      "127.0.0.1", 0, [text] { return text; }, request_time));
+std::unique_ptr<HttpServer> StartPage(const std::string& text = "x",
+                                      Time request_time = HttpServer::kRequestTime) {
+  return Value(HttpServer::Start("127.0.0.1", 0,
+                                 {{"/metrics",
+                                   [text] {
+                                     return HttpAnswer{200, text};
+                                   }}},
+                                 request_time));
 }
 
 // Returns the whole HTTP answer to a request.
@@ -85,29 +89,57 @@ std::string Get(const std::string& path, const std::string& host = "127.0.0.1") 
   return "GET " + path + " HTTP/1.1\r\nHost: " + host + "\r\n\r\n";
 }
 
-TEST(MetricsPage, ServesTheCurrentText) {
+TEST(HttpServer, ServesTheCurrentText) {
   std::atomic<int> num_calls{0};
-  const auto page = Value(MetricsPage::Start(
-      "127.0.0.1", 0, [&] { return "tern_calls " + std::to_string(++num_calls) + "\n"; }));
+  const HttpRoutes routes = {
+      {"/",
+       [] {
+         return HttpAnswer{200, "<p>", "text/html"};
+       }},
+      {"/metrics",
+       [&] {
+         return HttpAnswer{200, "tern_calls " + std::to_string(++num_calls) + "\n"};
+       }},
+      {"/readyz", [] {
+         return HttpAnswer{503, "not ready\n"};
+       }}};
+  const auto page = Value(HttpServer::Start("127.0.0.1", 0, routes));
   ASSERT_NE(page->port(), 0);
-  EXPECT_THAT(Answer(page->port(), Get("/metrics")),
-              AllOf(StartsWith("HTTP/1.1 200"), HasSubstr("text/plain; version=0.0.4"),
-                    HasSubstr("Connection: close"), HasSubstr("\r\n\r\ntern_calls 1\n")));
+  EXPECT_THAT(
+      Answer(page->port(), Get("/metrics")),
+      AllOf(StartsWith("HTTP/1.1 200"), HasSubstr("Content-Type: text/plain; charset=utf-8"),
+            HasSubstr("Connection: close"), HasSubstr("\r\n\r\ntern_calls 1\n")));
   EXPECT_THAT(Answer(page->port(), Get("/metrics")), HasSubstr("tern_calls 2\n"));
   EXPECT_THAT(Answer(page->port(), "HEAD /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"),
               AllOf(StartsWith("HTTP/1.1 200"), Not(HasSubstr("tern_calls"))));
+  EXPECT_THAT(Answer(page->port(), Get("/readyz")),
+              AllOf(StartsWith("HTTP/1.1 503"), HasSubstr("not ready\n")));
+  EXPECT_THAT(Answer(page->port(), Get("/?x=1")),
+              AllOf(StartsWith("HTTP/1.1 200"), HasSubstr("Content-Type: text/html\r\n")));
 }
 
-TEST(MetricsPage, ServesNothingElse) {
+TEST(HttpServer, EveryAnswerForbidsBrowsersAllThatIsNotOfThisServer) {
   const auto page = StartPage();
-  EXPECT_THAT(Answer(page->port(), Get("/other")), StartsWith("HTTP/1.1 404"));
+  for (const std::string path : {"/metrics", "/other"}) {
+    EXPECT_THAT(Answer(page->port(), Get(path)),
+                AllOf(HasSubstr("Content-Security-Policy: default-src 'none'; script-src 'self'; "),
+                      HasSubstr("frame-ancestors 'none'"), Not(HasSubstr("unsafe")),
+                      HasSubstr("X-Content-Type-Options: nosniff"),
+                      HasSubstr("Cross-Origin-Resource-Policy: same-origin")));
+  }
+}
+
+TEST(HttpServer, ServesNothingElse) {
+  const auto page = StartPage();
+  EXPECT_THAT(Answer(page->port(), Get("/other")),
+              AllOf(StartsWith("HTTP/1.1 404"), HasSubstr("known: /metrics\n")));
   EXPECT_THAT(Answer(page->port(), "DELETE /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"),
               AllOf(StartsWith("HTTP/1.1 405"), HasSubstr("Allow: GET, HEAD")));
   EXPECT_THAT(Answer(page->port(), "\x16\x03\x01 a TLS greeting\r\n\r\n"),
               Not(HasSubstr("HTTP/1.1 200")));
 }
 
-TEST(MetricsPage, IsReadOnlyUnderItsOwnNames) {
+TEST(HttpServer, IsReadOnlyUnderItsOwnNames) {
   const auto page = StartPage();
   for (const std::string& host :
        {std::string("127.0.0.1:9100"), std::string("10.0.0.1"), std::string("[::1]:9100"),
@@ -126,22 +158,21 @@ TEST(MetricsPage, IsReadOnlyUnderItsOwnNames) {
               Not(HasSubstr("200 OK")));
 }
 
-TEST(MetricsPage, ReportsAPortInUse) {
+TEST(HttpServer, ReportsAPortInUse) {
   const auto page = StartPage();
-  const auto page_on_same_port =
-      MetricsPage::Start("127.0.0.1", page->port(), [] { return std::string(); });
+  const auto page_on_same_port = HttpServer::Start("127.0.0.1", page->port(), {});
   ASSERT_FALSE(page_on_same_port.ok());
   EXPECT_EQ(page_on_same_port.status().code(), Code::kAddress);
   EXPECT_THAT(page_on_same_port.status().message(), HasSubstr(std::to_string(page->port())));
 }
 
-TEST(MetricsPage, ReportsAHostOfAnotherMachine) {
-  const auto page = MetricsPage::Start("192.0.2.1", 0, [] { return std::string(); });
+TEST(HttpServer, ReportsAHostOfAnotherMachine) {
+  const auto page = HttpServer::Start("192.0.2.1", 0, {});
   ASSERT_FALSE(page.ok());
   EXPECT_EQ(page.status().code(), Code::kAddress);
 }
 
-TEST(MetricsPage, StopsAtOnceWithAndWithoutRequests) {
+TEST(HttpServer, StopsAtOnceWithAndWithoutRequests) {
   const Time begin = Now();
   for (int i = 0; i < 3; ++i) {
     const auto page = StartPage();
@@ -151,7 +182,7 @@ TEST(MetricsPage, StopsAtOnceWithAndWithoutRequests) {
   EXPECT_LT(Now() - begin, std::chrono::seconds(5));
 }
 
-TEST(MetricsPage, SlowClientsDoNotBlockTheOthers) {
+TEST(HttpServer, SlowClientsDoNotBlockTheOthers) {
   const auto page = StartPage();
   std::atomic<bool> is_over{false};
   std::thread attacker([&] {
@@ -170,7 +201,7 @@ TEST(MetricsPage, SlowClientsDoNotBlockTheOthers) {
   attacker.join();
 }
 
-TEST(MetricsPage, ManyConnectionsOfOneAddressDoNotTakeThePlaceOfAnother) {
+TEST(HttpServer, ManyConnectionsOfOneAddressDoNotTakeThePlaceOfAnother) {
   const auto page = StartPage();
   std::vector<std::unique_ptr<HttpClient>> crowd;
   for (int i = 0; i < 16; ++i) crowd.push_back(std::make_unique<HttpClient>(page->port()));
@@ -184,7 +215,7 @@ TEST(MetricsPage, ManyConnectionsOfOneAddressDoNotTakeThePlaceOfAnother) {
   EXPECT_THAT(client.ReadAll(), StartsWith("HTTP/1.1 200"));
 }
 
-TEST(MetricsPage, AnAddressOpensALimitedNumberOfConnections) {
+TEST(HttpServer, AnAddressOpensALimitedNumberOfConnections) {
   const auto page = StartPage();
   // 100 at once and 20 more a second: so this takes more than 200 only if they take 5 seconds.
   int num_answered = 0;
@@ -198,7 +229,7 @@ TEST(MetricsPage, AnAddressOpensALimitedNumberOfConnections) {
   EXPECT_THAT(Answer(page->port(), Get("/metrics"), "127.0.0.2"), StartsWith("HTTP/1.1 200"));
 }
 
-TEST(MetricsPage, ARequestHasItsTimeAndNoMore) {
+TEST(HttpServer, ARequestHasItsTimeAndNoMore) {
   const auto page = StartPage(std::string(50 << 20, 'x'), std::chrono::milliseconds(300));
   HttpClient silent(page->port());
   EXPECT_TRUE(silent.WaitUntilCut());
@@ -213,7 +244,7 @@ TEST(MetricsPage, ARequestHasItsTimeAndNoMore) {
 }
 
 // The page runs in this process, so what it keeps of a request is seen in the process's memory.
-TEST(MetricsPage, EndlessRequestsCostNoMemory) {
+TEST(HttpServer, EndlessRequestsCostNoMemory) {
   const auto page = StartPage();
   struct Attack {
     std::string name, begin, repeated;

@@ -1,4 +1,4 @@
-#include "common/net/metrics_page.h"
+#include "common/net/http_server.h"
 
 #include <arpa/inet.h>
 #include <microhttpd.h>
@@ -39,6 +39,17 @@ constexpr Time kAcceptPause = std::chrono::milliseconds(100);
 constexpr RateLimiter kVisits{100, std::chrono::milliseconds(50)};
 constexpr Time kRefusalPause = std::chrono::milliseconds(2);
 constexpr size_t kMaxKnownOrigins = 1024;
+
+// The headers of every answer: name and value.
+constexpr std::pair<const char*, const char*> kHeaders[] = {
+    {MHD_HTTP_HEADER_CONNECTION, "close"},
+    {MHD_HTTP_HEADER_CACHE_CONTROL, "no-store"},
+    {"X-Content-Type-Options", "nosniff"},
+    {"Referrer-Policy", "no-referrer"},
+    {"Cross-Origin-Resource-Policy", "same-origin"},
+    {"Content-Security-Policy",
+     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"}};
 
 bool IsSameName(std::string_view a, std::string_view b) {
   return a.size() == b.size() && strncasecmp(a.data(), b.data(), a.size()) == 0;
@@ -81,13 +92,13 @@ int Milliseconds(Time time) {
 
 }  // namespace
 
-class MetricsPage::Impl {
+class HttpServer::Impl {
  public:
-  Impl(std::string host, std::unique_ptr<TcpListener> listener, std::function<std::string()> text,
+  Impl(std::string host, std::unique_ptr<TcpListener> listener, HttpRoutes routes,
        Time request_time)
       : host_(std::move(host)),
         listener_(std::move(listener)),
-        text_(std::move(text)),
+        routes_(std::move(routes)),
         request_time_(request_time) {}
   ~Impl() {
     is_stopping_ = true;
@@ -107,10 +118,10 @@ class MetricsPage::Impl {
                                MHD_OPTION_END);
     if (daemon_ == nullptr || wake_.fd() < 0) {
       return Status(Code::kInternal,
-                    "cannot serve metrics: no file descriptor or no memory is left; raise the "
+                    "cannot serve HTTP: no file descriptor or no memory is left; raise the "
                     "limit of open files (ulimit -n)");
     }
-    thread_ = Thread("metrics", [this] { Serve(); });
+    thread_ = Thread("http", [this] { Serve(); });
     return Ok();
   }
 
@@ -135,11 +146,10 @@ class MetricsPage::Impl {
   void CutTheLate();
   // Whether nothing is left to do.
   bool HasStopped();
-  std::pair<unsigned, std::string> Answer(MHD_Connection* connection, std::string_view path,
-                                          std::string_view method);
+  HttpAnswer Answer(MHD_Connection* connection, std::string_view path, std::string_view method);
   bool IsOwnHost(const std::vector<std::string>& hosts) const;
 
-  // What libmicrohttpd calls, on the page's thread.
+  // What libmicrohttpd calls, on the server's thread.
   static MHD_Result OnRequest(void* impl, MHD_Connection* connection, const char* path,
                               const char* method, const char* version, const char* upload,
                               size_t* upload_bytes, void** request);
@@ -148,12 +158,12 @@ class MetricsPage::Impl {
 
   const std::string host_;
   const std::unique_ptr<TcpListener> listener_;
-  const std::function<std::string()> text_;
+  const HttpRoutes routes_;
   const Time request_time_;
   MHD_Daemon* daemon_ = nullptr;
   EventFd wake_;
   std::atomic<bool> is_stopping_{false};
-  // Of the page's thread only:
+  // Of the server's thread only:
   std::list<Visitor> visitors_;  // the oldest first
   Visitor newcomer_;             // whom MHD_add_connection is about to report
   std::map<Origin, RateLimiter> visits_;
@@ -162,7 +172,7 @@ class MetricsPage::Impl {
   Thread thread_;
 };
 
-void MetricsPage::Impl::Serve() {
+void HttpServer::Impl::Serve() {
   while (!HasStopped()) {
     Wait();
     if (!is_stopping_) AcceptVisitors();
@@ -171,7 +181,7 @@ void MetricsPage::Impl::Serve() {
   }
 }
 
-bool MetricsPage::Impl::HasStopped() {
+bool HttpServer::Impl::HasStopped() {
   if (!is_stopping_) return false;
   if (stop_deadline_ == Time{}) stop_deadline_ = Now() + kTimeToStop;
   return Now() >= stop_deadline_ ||
@@ -179,7 +189,7 @@ bool MetricsPage::Impl::HasStopped() {
                       [](const Visitor& visitor) { return visitor.is_answered; });
 }
 
-void MetricsPage::Impl::Wait() {
+void HttpServer::Impl::Wait() {
   const int library_fd = MHD_get_daemon_info(daemon_, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
   const Time now = Now();
   const bool is_pausing = now < no_accept_before_;
@@ -198,7 +208,7 @@ void MetricsPage::Impl::Wait() {
   poll(fds.data(), fds.size(), timeout == Time::max() ? -1 : Milliseconds(timeout));
 }
 
-void MetricsPage::Impl::AcceptVisitors() {
+void HttpServer::Impl::AcceptVisitors() {
   if (Now() < no_accept_before_) return;
   // Half of the places at most, so that a newcomer's request is read before another newcomer takes
   // its place.
@@ -228,17 +238,17 @@ void MetricsPage::Impl::AcceptVisitors() {
   }
 }
 
-bool MetricsPage::Impl::MayVisit(const Origin& origin) {
+bool HttpServer::Impl::MayVisit(const Origin& origin) {
   if (visits_.size() >= kMaxKnownOrigins && !visits_.contains(origin)) visits_.clear();
   return visits_.try_emplace(origin, kVisits).first->second.Allow(Now());
 }
 
-void MetricsPage::Impl::Cut(const Visitor& visitor) {
+void HttpServer::Impl::Cut(const Visitor& visitor) {
   ResetAtClose(visitor.fd);
   shutdown(visitor.fd, SHUT_RDWR);
 }
 
-void MetricsPage::Impl::CutTheMostFrequent() {
+void HttpServer::Impl::CutTheMostFrequent() {
   std::map<Origin, int> connections;
   for (const Visitor& visitor : visitors_) ++connections[visitor.origin];
   const auto oldest_of_most =
@@ -249,22 +259,21 @@ void MetricsPage::Impl::CutTheMostFrequent() {
   MHD_run(daemon_);
 }
 
-void MetricsPage::Impl::CutTheLate() {
+void HttpServer::Impl::CutTheLate() {
   const Time now = Now();
   for (const Visitor& visitor : visitors_)
     if (now >= visitor.deadline) Cut(visitor);
 }
 
-bool MetricsPage::Impl::IsOwnHost(const std::vector<std::string>& hosts) const {
+bool HttpServer::Impl::IsOwnHost(const std::vector<std::string>& hosts) const {
   if (hosts.size() != 1) return false;
   const std::string name = NameInHost(hosts.front());
   return IsIpAddress(name) || IsSameName(name, "localhost") || IsSameName(name, host_) ||
          IsSameName(name, HostName());
 }
 
-std::pair<unsigned, std::string> MetricsPage::Impl::Answer(MHD_Connection* connection,
-                                                           std::string_view path,
-                                                           std::string_view method) {
+HttpAnswer HttpServer::Impl::Answer(MHD_Connection* connection, std::string_view path,
+                                    std::string_view method) {
   std::vector<std::string> hosts;
   MHD_get_connection_values(connection, MHD_HEADER_KIND, &CollectHost, &hosts);
   if (!IsOwnHost(hosts)) {
@@ -272,57 +281,59 @@ std::pair<unsigned, std::string> MetricsPage::Impl::Answer(MHD_Connection* conne
             "The header Host has to be an IP address, localhost, this machine's name or the job's "
             "metrics.host.\n"};
   }
-  if (path != "/metrics") return {MHD_HTTP_NOT_FOUND, "The metrics are at /metrics.\n"};
+  const auto route = routes_.find(path);
+  if (route == routes_.end()) {
+    std::vector<std::string> paths;
+    for (const auto& [known_path, answer] : routes_) paths.push_back(known_path);
+    return {MHD_HTTP_NOT_FOUND, "There is no such path; known: " + Join(paths) + "\n"};
+  }
   if (method != MHD_HTTP_METHOD_GET && method != MHD_HTTP_METHOD_HEAD)
-    return {MHD_HTTP_METHOD_NOT_ALLOWED, "The metrics can only be read: GET or HEAD.\n"};
-  return {MHD_HTTP_OK, text_()};
+    return {MHD_HTTP_METHOD_NOT_ALLOWED, "This can only be read: GET or HEAD.\n"};
+  return route->second();
 }
 
-MHD_Result MetricsPage::Impl::OnRequest(void* impl, MHD_Connection* connection, const char* path,
-                                        const char* method, const char*, const char*, size_t*,
-                                        void**) {
-  auto& page = *static_cast<Impl*>(impl);
+MHD_Result HttpServer::Impl::OnRequest(void* impl, MHD_Connection* connection, const char* path,
+                                       const char* method, const char*, const char*, size_t*,
+                                       void**) {
+  auto& server = *static_cast<Impl*>(impl);
   // The answer does not wait for a body: the library then closes the connection without reading it.
-  auto [http_status, text] = page.Answer(connection, path, method);
-  MHD_Response* response =
-      MHD_create_response_from_buffer(text.size(), text.data(), MHD_RESPMEM_MUST_COPY);
+  HttpAnswer answer = server.Answer(connection, path, method);
+  MHD_Response* response = MHD_create_response_from_buffer(answer.body.size(), answer.body.data(),
+                                                           MHD_RESPMEM_MUST_COPY);
   if (response == nullptr) return MHD_NO;
-  MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
-                          "text/plain; version=0.0.4; charset=utf-8");
-  MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
-  MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
-  if (http_status == MHD_HTTP_METHOD_NOT_ALLOWED)
+  MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, answer.content_type.c_str());
+  for (const auto& [name, value] : kHeaders) MHD_add_response_header(response, name, value);
+  if (answer.status == MHD_HTTP_METHOD_NOT_ALLOWED)
     MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
-  const MHD_Result result = MHD_queue_response(connection, http_status, response);
+  const MHD_Result result = MHD_queue_response(connection, answer.status, response);
   MHD_destroy_response(response);
   const auto* info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
   static_cast<Visitor*>(info->socket_context)->is_answered = true;
   return result;
 }
 
-void MetricsPage::Impl::OnVisitor(void* impl, MHD_Connection*, void** visitor,
-                                  MHD_ConnectionNotificationCode event) {
-  auto& page = *static_cast<Impl*>(impl);
+void HttpServer::Impl::OnVisitor(void* impl, MHD_Connection*, void** visitor,
+                                 MHD_ConnectionNotificationCode event) {
+  auto& server = *static_cast<Impl*>(impl);
   if (event == MHD_CONNECTION_NOTIFY_STARTED) {
-    *visitor = &page.visitors_.emplace_back(page.newcomer_);
+    *visitor = &server.visitors_.emplace_back(server.newcomer_);
   } else {
-    page.visitors_.remove_if([&](const Visitor& each) { return &each == *visitor; });
+    server.visitors_.remove_if([&](const Visitor& each) { return &each == *visitor; });
   }
 }
 
-Result<std::unique_ptr<MetricsPage>> MetricsPage::Start(const std::string& host, uint16_t port,
-                                                        std::function<std::string()> text,
-                                                        Time request_time) {
+Result<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string& host, uint16_t port,
+                                                      HttpRoutes routes, Time request_time) {
   auto listener = TcpListener::Listen(host, port);
-  if (!listener.ok()) return listener.status().Within("metrics page");
-  auto impl = std::make_unique<Impl>(host, std::move(*listener), std::move(text), request_time);
+  if (!listener.ok()) return listener.status().Within("metrics.port");
+  auto impl = std::make_unique<Impl>(host, std::move(*listener), std::move(routes), request_time);
   if (Status status = impl->Start(); !status.ok()) return status;
-  return std::unique_ptr<MetricsPage>(new MetricsPage(std::move(impl)));
+  return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
 }
 
-MetricsPage::MetricsPage(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-MetricsPage::~MetricsPage() = default;
+HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+HttpServer::~HttpServer() = default;
 
-uint16_t MetricsPage::port() const { return impl_->port(); }
+uint16_t HttpServer::port() const { return impl_->port(); }
 
 }  // namespace tern::net
