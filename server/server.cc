@@ -1,7 +1,5 @@
 #include "server/server.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -39,7 +37,8 @@ Server::Server(const setup::Setup& setup, StopSignals& signals, const Options& o
       answer_limit_(registry_, 0, [this](net::PeerId peer) { control_socket_->Disconnect(peer); }),
       control_counters_(registry_, 0),
       door_(registry_, 0),
-      none_reminder_(setup.job) {}
+      none_reminder_(setup.job),
+      report_(setup, options.shard, options.progress_fd) {}
 
 Status Server::Open() {
   const pb::Server& server_keys = setup_.job.servers(static_cast<int>(options_.shard));
@@ -155,8 +154,8 @@ void Server::RereadAllowList(protocol::ControlActions* new_actions) {
     LOG(ERROR) << "SIGUSR2: the list of peers stays as it was: " << allowed.status().message();
     return;
   }
-  LOG(WARNING) << "SIGUSR2: the list of peers was read again; it has " << allowed->size()
-               << " keys";
+  LogInfo(Cat("SIGUSR2: the list of peers was read again; it has ", allowed->size(), " keys"),
+          Print::kYes);
   zap_handler_->SetAllowed(*std::move(allowed));
   for (const net::PeerId peer : control_socket_->RevokedPeers())
     control_->OnRevoked(peer, clock_.Now(), new_actions);
@@ -310,7 +309,11 @@ void Server::Execute(protocol::ControlActions actions) {
         EndWith(action.status);
         break;
       case Type::kLog:
-        LOG(WARNING) << action.text;
+        if (action.is_normal) {
+          LogInfo(action.text, Print::kYes);
+        } else {
+          LOG(WARNING) << action.text;
+        }
         if (status_board_.has_value()) status_board_->AddEvent(action.text);
         break;
     }
@@ -349,28 +352,14 @@ void Server::ReportProgress() {
     status_board_->Update(Observe(*coordinator_, clock_.Now()), job_position_, Now());
     status_metrics_->Update(*status_board_->status());
   }
-  if (options_.progress_fd < 0) return;
-  const std::string line =
-      setup::ProgressJson(setup_, workers, job_position_, FailedShardCheckpoints()) + "\n";
-  if (write(options_.progress_fd, line.data(), line.size()) < 0)
-    VLOG(1) << "cannot write the progress";
+  report_.ShowProgress(workers, job_position_, FailedShardCheckpoints(), clock_.Now());
 }
 
 void Server::WriteSummary() {
-  const std::string path = Cat(setup_.job.output_dir(), "/server.", options_.shard, ".json");
-  const auto make_summary = [this] {
-    return setup::SummaryJson(setup_, UpdatePosition(), job_position_, final_status_,
+  final_status_ = report_.ShowSummary(final_status_, [this](const Status& status) {
+    return setup::SummaryJson(setup_, UpdatePosition(), job_position_, status,
                               FailedShardCheckpoints());
-  };
-  final_status_ = setup::FinalStatus(final_status_, setup::WriteSummaryFile(path, make_summary()));
-  const std::string summary = make_summary();
-  LOG(INFO) << summary;
-  if (coordinator_ != nullptr) LOG(INFO) << "\n" << setup::SummaryTable(summary);
-  if (options_.progress_fd >= 0) {
-    const std::string line = summary + "\n";
-    if (write(options_.progress_fd, line.data(), line.size()) < 0)
-      VLOG(1) << "cannot write the progress";
-  }
+  });
 }
 
 }  // namespace tern::server

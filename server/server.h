@@ -23,6 +23,7 @@
 #include "server/answer_limit.h"
 #include "server/door.h"
 #include "server/frame_refusals.h"
+#include "server/job_report.h"
 #include "server/lane_counters.h"
 #include "server/lane_loop.h"
 #include "server/status/status_board.h"
@@ -38,7 +39,7 @@ class Server {
   struct Options {
     uint32_t shard = 0;
     // A file descriptor to which the shard writes its summary, and shard 0 also its progress, one
-    // JSON object per line. -1: none.
+    // JSON object per line. -1: none, as a user has started the shard (server/job_report.h).
     int progress_fd = -1;
     // Reads the list of who may connect again. Set only if this shard has keys.
     std::function<Result<net::AllowList>()> read_allow_list;
@@ -117,6 +118,7 @@ class Server {
   Time last_progress_at_{};
   setup::NoneReminder none_reminder_;
   setup::JobPosition job_position_;  // updated only on shard 0
+  JobReport report_;
 };
 
 }  // namespace tern::server

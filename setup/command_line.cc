@@ -19,6 +19,7 @@
 #include "common/base/output_file.h"
 #include "common/base/text.h"
 #include "common/net/zmq_version.h"
+#include "setup/json_log.h"
 #include "setup/none_reminder.h"
 #include "setup/security.h"
 
@@ -226,9 +227,10 @@ Result<std::unique_ptr<Setup>> StartDaemon(
   TERN_RETURN_IF_ERROR(CheckOutputFolder(job.output_dir()));
   if (line.weights_path.empty()) TERN_RETURN_IF_ERROR(LoadKeys(line, role, setup->get()));
   if (before_writing) TERN_RETURN_IF_ERROR(before_writing(job));
-  TERN_RETURN_IF_ERROR(
-      InitLogging("tern_" + role, Cat(role, ".", line.rank),
-                  line.log_dir.empty() ? job.output_dir() + "/logs" : line.log_dir));
+  LogOptions log_options{.program = "tern_" + role, .role = role, .rank = line.rank};
+  log_options.log_dir = line.log_dir.empty() ? job.output_dir() + "/logs" : line.log_dir;
+  if (job.metrics().log_format() == pb::Metrics::json) log_options.format = JsonLogLine;
+  TERN_RETURN_IF_ERROR(InitLogging(log_options));
   LOG(INFO) << "the job as this " << role << " understands it:\n" << config::ToYaml(job);
   if (const std::string warning = WarningOfOpenFolder(job.output_dir()); !warning.empty())
     LOG(WARNING) << warning;

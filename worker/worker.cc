@@ -157,6 +157,8 @@ Status Worker::Run() {
   const Status loop_status = loop.Join();
   const pb::Counters counters = loop.Counters();
   LOG(INFO) << setup::CountersJson(counters);
+  if (train_status.ok() && loop_status.ok())
+    LogInfo(Cat("worker ", rank_, " has finished after step ", counters.job_step()), Print::kYes);
   const Status write_status = setup::WriteSummaryFile(
       Cat(job_.output_dir(), "/worker.", rank_, ".json"), setup::CountersJson(counters));
   return setup::FinalStatus(train_status.ok() ? loop_status : train_status, write_status);

@@ -71,7 +71,8 @@ Status Trainer::LoadCheckpoint(const pb::Checkpoint& checkpoint) {
   if (deps_.checkpoints == nullptr) return Status(Code::kInternal, "this job has no checkpoints");
   deps_.progress.from_step = checkpoint.step();
   if (!has_rounds_) {
-    LOG(WARNING) << "the servers go on from their checkpoint of step " << checkpoint.step();
+    LogInfo(Cat("the servers go on from their checkpoint of step ", checkpoint.step()),
+            Print::kYes);
     deps_.port.ReportInstalled(checkpoint.round());
     return Ok();
   }
@@ -81,7 +82,7 @@ Status Trainer::LoadCheckpoint(const pb::Checkpoint& checkpoint) {
   TERN_RETURN_IF_ERROR(state_.LoadCheckpointTensors(*file).Within(name));
   sums_.RestoreScalers(checkpoint.round(), state_scalers_);
   loaded_checkpoint_ = std::move(*file);
-  LOG(WARNING) << "goes on from " << name;
+  LogInfo("goes on from " + name, Print::kYes);
   if (checkpoint.step() >= deps_.steps) {
     LOG(WARNING)
         << "the job has only " << deps_.steps
@@ -106,7 +107,7 @@ Status Trainer::RestoreLocalCheckpoint() {
   const std::string name = Cat("this worker's checkpoint of step ", newest_checkpoint->step());
   TERN_RETURN_IF_ERROR(state_.LoadCheckpointTensors(*file).Within(name));
   loaded_checkpoint_ = std::move(*file);
-  LOG(WARNING) << "this worker's own state is loaded from " << name;
+  LogInfo("this worker's own state is loaded from " + name, Print::kYes);
   return Ok();
 }
 

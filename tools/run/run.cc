@@ -19,6 +19,7 @@
 #include "setup/command_line.h"
 #include "setup/metrics_routes.h"
 #include "setup/report.h"
+#include "setup/screen.h"
 #include "setup/setup.h"
 #include "tools/arguments.h"
 #include "tools/commands.h"
@@ -26,7 +27,6 @@
 #include "tools/run/free_ports.h"
 #include "tools/run/member_failpoints.h"
 #include "tools/run/run_result.h"
-#include "tools/run/screen.h"
 #include "tools/run/supervisor.h"
 
 namespace tern::tools {
@@ -197,7 +197,7 @@ Result<FolderLock> LockFolder(const pb::Job& job) {
 }
 
 Status ReportResult(const RunPlan& plan, const Supervisor& supervisor, const RunResult& run_result,
-                    Time run_begin, Screen* screen) {
+                    Time run_begin, setup::Screen* screen) {
   const Status verdict = supervisor.verdict();
   const std::string summary = setup::RunSummaryJson(
       supervisor.newest_progress(),
@@ -237,7 +237,8 @@ Status RunJob(const Args& args) {
   const auto keys = EphemeralKeys::MakeFor(plan->setup->job);
   if (!keys.ok()) return keys.status();
   GiveKeys(**keys, &*members);
-  Screen screen;
+  TerminalLine stdout_line(STDOUT_FILENO);
+  setup::Screen screen(stdout_line);
   Supervisor::Options options;
   options.members = std::move(*members);
   options.max_restarts = plan->max_restarts;

@@ -20,13 +20,13 @@ void Ending::OnStop(Code code, Time now, ControlActions* out) {
       });
   if (!job_.running() || is_any_missing)
     return Abort(code, "stopped by a signal while not all workers were there", now, out);
-  EmitLog("stopping: the round in progress is the last", out);
+  EmitNormalLog("stopping: the round in progress is the last", out);
   out->emplace_back().type = ControlAction::Type::kStop;
 }
 
 void Ending::OnStopFrom(const std::string& who, uint32_t code, Time now, ControlActions* out) {
   if (job_.ending()) return;
-  if (!job_.IsStopping()) EmitLog(who + " was asked to stop", out);
+  if (!job_.IsStopping()) EmitNormalLog(who + " was asked to stop", out);
   const bool is_interrupted = code == static_cast<uint32_t>(Code::kInterrupted);
   OnStop(is_interrupted ? Code::kInterrupted : Code::kTerminated, now, out);
 }

@@ -37,7 +37,7 @@ void Liveness::OnUnreachable(Peer peer, Time now) {
 
 void Liveness::OnHeartbeat(Roster::Worker* worker, const pb::Heartbeat& beat, Time now,
                            ControlActions* out) {
-  if (worker->suspect) EmitLog(job_.roster.Name(beat.rank()) + " is heard again", out);
+  if (worker->suspect) EmitNormalLog(job_.roster.Name(beat.rank()) + " is heard again", out);
   worker->suspect = false;
   Hear(worker, now);
   worker->counters = beat.counters();

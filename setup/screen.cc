@@ -1,36 +1,16 @@
-#include "tools/run/screen.h"
-
-#include <sys/ioctl.h>
-#include <unistd.h>
-
-#include <cstdio>
+#include "setup/screen.h"
 
 #include "common/base/text.h"
 
-namespace tern::tools {
-
-size_t ScreenColumns() {
-  winsize window_size{};
-  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &window_size) == 0 && window_size.ws_col > 1
-             ? window_size.ws_col
-             : 80;
-}
-
-Screen::Screen() : is_terminal_(isatty(STDOUT_FILENO) == 1) {}
-
-void Screen::PrintLine(const std::string& line) {
-  EndLine();
-  std::printf("%s\n", line.c_str());
-  std::fflush(stdout);
-}
+namespace tern::setup {
 
 void Screen::ShowProgress(const std::string& progress_json, Time now) {
-  const std::optional<setup::ProgressUpdate> update = setup::ParseProgressUpdate(progress_json);
+  const std::optional<ProgressUpdate> update = ParseProgressUpdate(progress_json);
   if (!update.has_value()) return;
   AnnounceResume(*update);
   AnnounceFailedCheckpoints(*update);
-  if (!is_terminal_ && (update->rounds == 0 || update->samples == 0 ||
-                        (has_shown_progress_ && now - shown_at_ < kBetweenLines)))
+  if (!line_.is_in_place() && (update->rounds == 0 || update->samples == 0 ||
+                               (has_shown_progress_ && now - shown_at_ < kBetweenLines)))
     return;
   // Speeds are measured from a line of progress that is at least kSpeedInterval old.
   if (!next_begin_json_.empty() && now - next_begin_at_ >= kSpeedInterval) {
@@ -41,17 +21,17 @@ void Screen::ShowProgress(const std::string& progress_json, Time now) {
     next_begin_json_ = progress_json;
     next_begin_at_ = now;
   }
-  std::string line = setup::ProgressLine(progress_json, interval_begin_json_);
+  if (line_.is_in_place())
+    return line_.Redraw(ProgressLine(progress_json, interval_begin_json_, line_.columns() - 1));
+  const std::string text = ProgressLine(progress_json, interval_begin_json_);
+  if (text == shown_text_ && now - shown_at_ < kBetweenSameLines) return;
   has_shown_progress_ = true;
   shown_at_ = now;
-  if (!is_terminal_) return PrintLine(line);
-  line = line.substr(0, ScreenColumns() - 1);  // A wrapped line cannot be redrawn.
-  std::printf("\r%s\x1b[K", line.c_str());
-  std::fflush(stdout);
-  has_open_line_ = true;
+  shown_text_ = text;
+  line_.Print(text);
 }
 
-void Screen::AnnounceResume(const setup::ProgressUpdate& update) {
+void Screen::AnnounceResume(const ProgressUpdate& update) {
   if (!update.beginning.empty() && update.beginning != beginning_id_) {
     beginning_id_ = update.beginning;
     may_announce_resume_ = true;
@@ -68,7 +48,7 @@ void Screen::AnnounceResume(const setup::ProgressUpdate& update) {
   if (update.rounds > 0) newest_rounds_ = update.rounds;
 }
 
-void Screen::AnnounceFailedCheckpoints(const setup::ProgressUpdate& update) {
+void Screen::AnnounceFailedCheckpoints(const ProgressUpdate& update) {
   if (update.failed_checkpoints == 0 || has_announced_failure_) return;
   has_announced_failure_ = true;
   PrintLine(
@@ -76,9 +56,4 @@ void Screen::AnnounceFailedCheckpoints(const setup::ProgressUpdate& update) {
       "why");
 }
 
-void Screen::EndLine() {
-  if (has_open_line_) std::printf("\n");
-  has_open_line_ = false;
-}
-
-}  // namespace tern::tools
+}  // namespace tern::setup

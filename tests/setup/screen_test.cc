@@ -1,4 +1,4 @@
-#include "tools/run/screen.h"
+#include "setup/screen.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 
 #include "common/base/text.h"
 
-namespace tern::tools {
+namespace tern::setup {
 namespace {
 
 using std::chrono::milliseconds;
@@ -23,7 +23,7 @@ using std::chrono::seconds;
 using testing::HasSubstr;
 using testing::Not;
 
-std::string ProgressLine(int round, int workers_present = 2) {
+std::string ProgressAt(int round, int workers_present = 2) {
   return Cat(R"({"event":"progress","rounds":)", round, R"(,"steps":100,"samples":)", 10 * round,
              R"(,"train_s":)", round, R"(,"workers":2,"samples_per_s":10,"present":)",
              workers_present, R"(,"loss":0.5})");
@@ -44,10 +44,11 @@ int LineCountOf(const std::string& text) {
 TEST(Screen, PrintsALineEveryFiveSecondsWithoutATerminal) {
   testing::internal::CaptureStdout();
   {
-    Screen screen;
-    screen.ShowProgress(ProgressLine(0), seconds(1));
+    TerminalLine line(STDOUT_FILENO);
+    Screen screen(line);
+    screen.ShowProgress(ProgressAt(0), seconds(1));
     for (int half_second = 0; half_second < 24; ++half_second)
-      screen.ShowProgress(ProgressLine(1 + half_second),
+      screen.ShowProgress(ProgressAt(1 + half_second),
                           seconds(2) + half_second * milliseconds(500));
   }
   const std::string out = testing::internal::GetCapturedStdout();
@@ -59,9 +60,10 @@ TEST(Screen, PrintsALineEveryFiveSecondsWithoutATerminal) {
 TEST(Screen, AnnouncesOnceThatACheckpointCouldNotBeWritten) {
   testing::internal::CaptureStdout();
   {
-    Screen screen;
+    TerminalLine line(STDOUT_FILENO);
+    Screen screen(line);
     for (int round = 1; round < 4; ++round) {
-      std::string line = ProgressLine(round);
+      std::string line = ProgressAt(round);
       line.pop_back();
       line += Cat(R"(,"failed_checkpoints":)", round - 1, "}");
       screen.ShowProgress(line, seconds(round));
@@ -76,7 +78,8 @@ TEST(Screen, AnnouncesOnceThatACheckpointCouldNotBeWritten) {
 TEST(Screen, IgnoresOtherLines) {
   testing::internal::CaptureStdout();
   {
-    Screen screen;
+    TerminalLine line(STDOUT_FILENO);
+    Screen screen(line);
     screen.ShowProgress("", seconds(1));
     screen.ShowProgress("{\"event\":", seconds(9));
   }
@@ -86,7 +89,8 @@ TEST(Screen, IgnoresOtherLines) {
 std::string ResumeLinesOf(const std::vector<std::string>& progress_lines) {
   testing::internal::CaptureStdout();
   {
-    Screen screen;
+    TerminalLine line(STDOUT_FILENO);
+    Screen screen(line);
     for (const std::string& progress_line : progress_lines)
       screen.ShowProgress(progress_line, seconds(1));
   }
@@ -127,7 +131,8 @@ TEST(Screen, AnnouncesThatAJobGoesBack) {
 
 // The output of a Screen on a terminal of 40 columns.
 template <typename UseScreen>
-std::string OutputOnTerminal(UseScreen use_screen) {
+std::string OutputOnTerminal(UseScreen use_screen, const char* terminal = "xterm") {
+  setenv("TERM", terminal, 1);
   int reader_fd = -1, writer_fd = -1;
   winsize window{};
   window.ws_col = 40;
@@ -140,7 +145,8 @@ std::string OutputOnTerminal(UseScreen use_screen) {
   const int saved_stdout = dup(STDOUT_FILENO);
   dup2(writer_fd, STDOUT_FILENO);
   {
-    Screen screen;
+    TerminalLine line(STDOUT_FILENO);
+    Screen screen(line);
     use_screen(screen);
   }
   std::fflush(stdout);
@@ -158,21 +164,61 @@ std::string OutputOnTerminal(UseScreen use_screen) {
 
 TEST(Screen, RedrawsOneLineOnATerminalAndNeverWraps) {
   const std::string out = OutputOnTerminal([](Screen& screen) {
-    screen.ShowProgress(ProgressLine(1), seconds(1));
-    screen.ShowProgress(ProgressLine(2), seconds(1) + milliseconds(500));
+    screen.ShowProgress(ProgressAt(1), seconds(1));
+    screen.ShowProgress(ProgressAt(2), seconds(1) + milliseconds(500));
   });
-  EXPECT_EQ(out,
-            "\rstep 1/100  loss 0.5000  10 img/s  comm\x1b[K\rstep 2/100  loss 0.5000  10 img/s  "
-            "comm\x1b[K\r\n");
+  EXPECT_EQ(
+      out,
+      "\rstep 1/100  loss 0.5000  10 img/s\x1b[K\rstep 2/100  loss 0.5000  10 img/s\x1b[K\r\n");
+}
+
+TEST(Screen, ADumbTerminalGetsLinesWithoutControlSequences) {
+  const std::string out = OutputOnTerminal(
+      [](Screen& screen) {
+        screen.ShowProgress(ProgressAt(1), seconds(1));
+        screen.ShowProgress(ProgressAt(2), seconds(2));
+        screen.ShowProgress(ProgressAt(6), seconds(6));
+      },
+      "dumb");
+  EXPECT_THAT(
+      out, testing::AllOf(HasSubstr("step 1/100"), Not(HasSubstr("step 2/100")),
+                          HasSubstr("step 6/100"), Not(HasSubstr("\x1b")), Not(HasSubstr("\r\r"))));
+}
+
+// While nothing changes, the same line would fill the file to which the output goes.
+TEST(Screen, RepeatsALineWithoutATerminalOnlyOnceAMinute) {
+  testing::internal::CaptureStdout();
+  {
+    TerminalLine line(STDOUT_FILENO);
+    Screen screen(line);
+    for (int second = 0; second <= 90; ++second)
+      screen.ShowProgress(ProgressAt(5), seconds(second));
+  }
+  EXPECT_EQ(LineCountOf(testing::internal::GetCapturedStdout()), 2);
+}
+
+TEST(Screen, ShowsHowFarAnEvaluationIs) {
+  std::string progress = ProgressAt(50);
+  progress.pop_back();
+  EXPECT_THAT(OutputOnTerminal([&](Screen& screen) {
+                screen.ShowProgress(progress + R"(,"evaluated":4000,"to_evaluate":10000})",
+                                    seconds(1));
+              }),
+              HasSubstr("step 50/100  evaluating 4,000 of 10,000"));
+  EXPECT_THAT(OutputOnTerminal([&](Screen& screen) {
+                screen.ShowProgress(progress + R"(,"evaluated":10000,"to_evaluate":10000})",
+                                    seconds(1));
+              }),
+              Not(HasSubstr("evaluating")));
 }
 
 TEST(Screen, APermanentLineBeginsOnANewLine) {
   const std::string out = OutputOnTerminal([](Screen& screen) {
-    screen.ShowProgress(ProgressLine(0, 1), seconds(1));
+    screen.ShowProgress(ProgressAt(0, 1), seconds(1));
     screen.PrintLine("worker 1 is here");
   });
   EXPECT_EQ(out, "\rwaiting for the first step  workers 1/2\x1b[K\r\nworker 1 is here\r\n");
 }
 
 }  // namespace
-}  // namespace tern::tools
+}  // namespace tern::setup

@@ -1,6 +1,6 @@
 """What people and machines see of a running job: status.json, the page, `tern top`, Prometheus.
 
-  watching_test.py ROOT BUILD [-v] [TEST...]
+  page_test.py ROOT BUILD [-v] [TEST...]
 
 One job of four workers serves all tests. Those that need a program that is not installed (chromium-headless-shell, tmux,
 prometheus) are skipped.
