@@ -100,7 +100,7 @@ void AddTimeRows(const JsonFields& fields, TableRows* rows) {
   rows->emplace_back("training time", fields.TimeText("train_s"));
   rows->emplace_back("  computing", time_and_share("compute_s"));
   rows->emplace_back("  waiting for sums", time_and_share("communication_s"));
-  rows->emplace_back("  waiting for samples", time_and_share("data_s"));
+  rows->emplace_back("  waiting for data", time_and_share("data_s"));
   rows->emplace_back("  decoding, updating", time_and_share("decode_s"));
   rows->emplace_back("  encoding", fields.TimeText("encode_s") + " (in parallel with computing)");
   if (fields.Number("checkpoint_s") > 0)
