@@ -43,7 +43,8 @@ TEST(MetricsRoutes, ThePageIsWhereOthersReachShard0) {
   };
   EXPECT_EQ(url({}), "");
   EXPECT_EQ(url({"metrics.port=7600"}), "http://127.0.0.1:7600/");
-  EXPECT_EQ(url({"metrics.port=7600", "metrics.host=node3"}), "http://node3:7600/");
+  EXPECT_EQ(url({"metrics.port=7600", "metrics.host=node3", "security=none"}),
+            "http://node3:7600/");
   EXPECT_EQ(url({"metrics.port=7600", "metrics.host=\"[::1]\""}), "http://[::1]:7600/");
   EXPECT_EQ(url({"metrics.port=7600", "metrics.host=0.0.0.0", "servers.0.address=node1:7500",
                  "security=none"}),
