@@ -11,12 +11,13 @@
 #include "server/server.h"
 #include "setup/command_line.h"
 #include "setup/security.h"
+#include "setup/version.h"
 
 namespace {
 
 tern::Status RunServer(int argc, char** argv) {
-  tern::Result<tern::setup::CommandLine> command_line =
-      tern::setup::ParseCommandLine(argc, argv, "server");
+  tern::Result<tern::setup::CommandLine> command_line = tern::setup::ParseCommandLine(
+      argc, argv, "server", tern::setup::VersionText("tern_server", tern::setup::GitCommit(), {}));
   if (!command_line.ok()) return command_line.status();
   tern::StopSignals signals;
   std::optional<tern::FolderLock> lock;  // Held until the process ends.

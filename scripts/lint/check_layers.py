@@ -36,7 +36,7 @@ LAYERS = {
     "worker/tensorboard": ["common/base", "proto"],
     "server": COMMON + ["models", "proto", "setup"],
     "worker": COMMON + LEAVES + ["client", "models", "setup", "worker/data", "worker/device", "worker/engine", "worker/tensorboard"],
-    # `tern predict` measures the code of workers.
+    # `tern forecast` measures the code of workers.
     "tools": COMMON + LEAVES + ["client", "models", "setup", "worker", "worker/data", "worker/engine"],
 }
 
@@ -54,7 +54,8 @@ VENDORS = {
     "zlib": (("zlib",), ["worker/data"]),
     "libjpeg-turbo": (("jpeglib", "jerror"), ["worker/data"]),
     "libpng": (("png.h", "pngconf"), ["worker/data"]),
-    "gflags": (("gflags/",), ["setup", "tools"]),
+    "CLI11": (("CLI/",), ["setup"]),
+    "gflags": (("gflags/",), ["setup"]),
     "glog": (("glog/",), ["common/base"]),
 }
 # Headers that are meant to expose a library.
