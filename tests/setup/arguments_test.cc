@@ -20,7 +20,7 @@ const CommandDef kCommand = {
     {{"JOB", "The job's file."}, {"OUT", "Where to write.", true}},
     {kSetFlag, {"restarts", "N", "7", "How often."}, {"free_ports", "", "", "Use free ports."}}};
 
-void ExpectUsageError(const std::vector<std::string>& args, const std::string& expected_message) {
+void ExpectRefusal(const std::vector<std::string>& args, const std::string& expected_message) {
   const auto arguments = Arguments::Parse(kCommand, args);
   ASSERT_FALSE(arguments.ok()) << testing::PrintToString(args);
   EXPECT_EQ(arguments.status().code(), Code::kUsage);
@@ -65,33 +65,32 @@ TEST(Arguments, TwoDashesEndTheFlags) {
   const auto arguments = Arguments::Parse(kCommand, {"--", "--set"});
   ASSERT_TRUE(arguments.ok()) << arguments.status().message();
   EXPECT_THAT(arguments->positional(), ElementsAre("--set"));
-  ExpectUsageError({"--", "--set", "b", "--c"}, "saw '--c', which is one argument too many");
+  ExpectRefusal({"--", "--set", "b", "--c"}, "saw '--c', which is one argument too many");
 }
 
 TEST(Arguments, RefusesMissingAndUnexpectedValues) {
-  ExpectUsageError({"job", "--set"}, "--set needs a value after it");
-  ExpectUsageError({"--set=", "job"}, "--set= has no value");
-  ExpectUsageError({"job", "--free_ports=yes"}, "--free_ports takes no value");
+  ExpectRefusal({"job", "--set"}, "--set needs a value after it");
+  ExpectRefusal({"--set=", "job"}, "--set= has no value");
+  ExpectRefusal({"job", "--free_ports=yes"}, "--free_ports takes no value");
 }
 
 TEST(Arguments, RefusesMissingAndSurplusArguments) {
-  ExpectUsageError({}, "JOB is missing: The job's file.");
-  ExpectUsageError({"--restarts", "3"}, "JOB is missing");
-  ExpectUsageError({"a", "b", "c"}, "saw 'c', which is one argument too many");
+  ExpectRefusal({}, "JOB is missing: The job's file.");
+  ExpectRefusal({"--restarts", "3"}, "JOB is missing");
+  ExpectRefusal({"a", "b", "c"}, "saw 'c', which is one argument too many");
 }
 
 TEST(Arguments, SaysWhatAnUnknownFlagProbablyMeans) {
-  ExpectUsageError({"job", "--sett", "a=1"}, "there is no flag --sett; did you mean --set?");
-  ExpectUsageError({"job", "-restarts", "1"},
-                   "there is no flag -restarts; did you mean --restarts?");
-  ExpectUsageError({"job", "--nonsense"}, "there is no flag --nonsense; `");
-  ExpectUsageError({"job", "--\x01"}, "there is no flag --\\x01");
+  ExpectRefusal({"job", "--sett", "a=1"}, "there is no flag --sett; did you mean --set?");
+  ExpectRefusal({"job", "-restarts", "1"}, "there is no flag -restarts; did you mean --restarts?");
+  ExpectRefusal({"job", "--nonsense"}, "there is no flag --nonsense; `");
+  ExpectRefusal({"job", "--\x01"}, "there is no flag --\\x01");
 }
 
 TEST(Arguments, NamesTheKeyOfTheJobThatAnUnknownFlagIsCalledLike) {
-  ExpectUsageError({"job", "--steps", "10"}, "say --set train.steps=VALUE");
-  ExpectUsageError({"job", "--workers=4"}, "say --set workers.count=4");
-  ExpectUsageError({"job", "--address=x"}, "say --set servers.0.address=x");
+  ExpectRefusal({"job", "--steps", "10"}, "say --set train.steps=VALUE");
+  ExpectRefusal({"job", "--workers=4"}, "say --set workers.count=4");
+  ExpectRefusal({"job", "--address=x"}, "say --set servers.0.address=x");
   const auto arguments = Arguments::Parse({"tern x", "", "", {}, {}}, {"--steps"});
   EXPECT_THAT(arguments.status().message(), testing::Not(HasSubstr("--set")))
       << "the command does not have it";
