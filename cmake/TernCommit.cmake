@@ -1,17 +1,9 @@
-# Writes OUT, a source file with the commit of which SOURCE is checked out, if it has changed:
-#   cmake -DSOURCE=FOLDER -DOUT=FILE -P cmake/TernCommit.cmake
-set(ENV{GIT_OPTIONAL_LOCKS} 0)
-execute_process(COMMAND git describe --always --dirty WORKING_DIRECTORY ${SOURCE}
-                OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-if(NOT commit MATCHES "^[-.0-9A-Za-z]+$")
-  set(commit unknown)
-endif()
-file(CONFIGURE OUTPUT ${OUT} CONTENT [[
-#include "common/base/commit.h"
-
-namespace tern {
-
-const char* Commit() { return "@commit@"; }
-
-}  // namespace tern
-]] @ONLY)
+# tern_commit: the file that knows the commit. Only programs link it, so that a commit links them anew and compiles
+# nothing else.
+set(commit_file ${CMAKE_BINARY_DIR}/git_commit.cc)
+add_custom_target(tern_find_commit
+  COMMAND ${CMAKE_COMMAND} -D SOURCE=${CMAKE_SOURCE_DIR} -D OUT=${commit_file} -P ${CMAKE_SOURCE_DIR}/cmake/git_commit.cmake
+  BYPRODUCTS ${commit_file})
+add_library(tern_commit OBJECT ${commit_file})
+add_dependencies(tern_commit tern_find_commit)
+target_link_libraries(tern_commit PRIVATE tern_flags tern_hardening)

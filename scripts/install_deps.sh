@@ -18,7 +18,8 @@ packages=(
   libzmq3-dev            # ZeroMQ: messages between daemons
   protobuf-compiler      # protoc: jobs and messages
   libprotobuf-dev        # Protocol Buffers
-  libgflags-dev          # flags of the programs
+  libcli11-dev           # CLI11: command lines and their --help
+  libgflags-dev          # flags of glog
   libgoogle-glog-dev     # logs
   libyaml-cpp-dev        # jobs in YAML
   libdnnl-dev            # oneDNN: layers on the CPU

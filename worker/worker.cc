@@ -19,6 +19,7 @@
 #include "worker/device/device_coder.h"
 #include "worker/device/layout.h"
 #include "worker/job_compute.h"
+#include "worker/machine.h"
 #include "worker/net_compute.h"
 #include "worker/read_samples.h"
 #include "worker/summary_writer.h"
@@ -43,6 +44,7 @@ Worker::Worker(const setup::Setup& setup, StopSignals& signals, uint32_t rank)
 
 Status Worker::Initialize() {
   TERN_RETURN_IF_ERROR(SetComputeThreads(job_, rank_));
+  if (const std::string warning = WarningOfThreads(job_); !warning.empty()) LOG(WARNING) << warning;
   TERN_RETURN_IF_ERROR(ReadData());
   data::Batches::Options options;
   options.seed = job_.seed();

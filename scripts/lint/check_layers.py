@@ -36,7 +36,7 @@ LAYERS = {
     "worker/tensorboard": ["common/base", "proto"],
     "server": COMMON + ["models", "proto", "setup"],
     "worker": COMMON + LEAVES + ["client", "models", "setup", "worker/data", "worker/device", "worker/engine", "worker/tensorboard"],
-    # `tern predict` measures the code of workers.
+    # `tern forecast` measures the code of workers.
     "tools": COMMON + LEAVES + ["client", "models", "setup", "worker", "worker/data", "worker/engine"],
 }
 
@@ -56,6 +56,7 @@ VENDORS = {
     "libpng": (("png.h", "pngconf"), ["worker/data"]),
     "ncurses": (("curses", "ncurses"), ["tools"]),
     "Boost.Beast and Asio": (("boost/",), ["tools"]),
+    "CLI11": (("CLI/",), ["setup"]),
     "gflags": (("gflags/",), ["setup", "tools"]),
     "glog": (("glog/",), ["common/base"]),
 }

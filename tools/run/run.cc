@@ -21,7 +21,6 @@
 #include "setup/report.h"
 #include "setup/screen.h"
 #include "setup/setup.h"
-#include "tools/arguments.h"
 #include "tools/commands.h"
 #include "tools/run/ephemeral_keys.h"
 #include "tools/run/free_ports.h"
@@ -31,10 +30,6 @@
 
 namespace tern::tools {
 namespace {
-
-constexpr const char* kUsage =
-    "tern run JOB [--set KEY=VALUE]... [--restarts N] [--log_dir DIR] [--free_ports] "
-    "[--fail ROLE.RANK:FAILPOINT]...";
 
 constexpr Time kForever = std::chrono::hours(24 * 365 * 10);
 
@@ -48,24 +43,16 @@ struct RunPlan {
   std::map<std::string, std::vector<std::string>> fail_arguments;  // by the name of the process
 };
 
-Result<RunPlan> MakeRunPlan(const Args& args) {
-  const std::vector<Flag> flags = {
-      {"set"}, {"restarts"}, {"log_dir"}, {"free_ports", false}, {"fail"}};
-  Result<Arguments> arguments = Arguments::Parse(args, flags, kUsage);
-  if (!arguments.ok()) return arguments.status();
-  if (arguments->positional().size() != 1) {
-    return Status(Code::kUsage, Cat("saw ", arguments->positional().size(),
-                                    " job files, expected one\nusage: ", kUsage));
-  }
-  const Result<uint32_t> max_restarts = arguments->NumberValue("restarts", 0, 1'000'000);
+Result<RunPlan> MakeRunPlan(const Arguments& arguments) {
+  const Result<uint32_t> max_restarts = arguments.NumberValue("restarts", 1'000'000);
   if (!max_restarts.ok()) return max_restarts.status();
   RunPlan plan;
-  plan.job_file = arguments->positional().front();
-  plan.overrides = arguments->AllValues("set");
+  plan.job_file = arguments.positional().front();
+  plan.overrides = arguments.AllValues("set");
   plan.max_restarts = *max_restarts;
   auto setup = setup::MakeSetup(plan.job_file, plan.overrides);
   if (!setup.ok()) return setup.status();
-  if (arguments->HasFlag("free_ports")) {
+  if (arguments.HasFlag("free_ports")) {
     const Result<std::vector<std::string>> port_overrides = FreePortOverrides((*setup)->job);
     if (!port_overrides.ok()) return port_overrides.status();
     plan.overrides.insert(plan.overrides.end(), port_overrides->begin(), port_overrides->end());
@@ -73,12 +60,13 @@ Result<RunPlan> MakeRunPlan(const Args& args) {
     if (!setup.ok()) return setup.status();
   }
   plan.setup = std::move(*setup);
-  auto fail_arguments = ReadMemberFailpoints(arguments->AllValues("fail"),
+  auto fail_arguments = ReadMemberFailpoints(arguments.AllValues("fail"),
                                              static_cast<uint32_t>(plan.setup->job.servers_size()),
                                              plan.setup->job.workers().count());
   if (!fail_arguments.ok()) return fail_arguments.status();
   plan.fail_arguments = std::move(*fail_arguments);
-  plan.log_dir = arguments->LastValue("log_dir", plan.setup->job.output_dir() + "/logs");
+  plan.log_dir = arguments.HasFlag("log_dir") ? arguments.LastValue("log_dir")
+                                              : plan.setup->job.output_dir() + "/logs";
   return plan;
 }
 
@@ -219,9 +207,9 @@ Status ReportResult(const RunPlan& plan, const Supervisor& supervisor, const Run
 
 }  // namespace
 
-Status RunJob(const Args& args) {
+Status RunJob(const Arguments& arguments) {
   const Time run_begin = Now();
-  const Result<RunPlan> plan = MakeRunPlan(args);
+  const Result<RunPlan> plan = MakeRunPlan(arguments);
   if (!plan.ok()) return plan.status();
   TERN_RETURN_IF_ERROR(PrepareFolders(*plan));
   const Result<FolderLock> lock = LockFolder(plan->setup->job);

@@ -13,14 +13,8 @@
 
 namespace tern::tools {
 
-namespace {
-
-constexpr const char* kStatusUsage = "tern status JOB|URL [--json] [--set KEY=VALUE]...";
-
-}  // namespace
-
-Status ShowStatus(const Args& args) {
-  const Result<Target> target = ParseTarget(args, kStatusUsage, true);
+Status ShowStatus(const Arguments& arguments) {
+  const Result<Target> target = ReadTarget(arguments);
   if (!target.ok()) return target.status();
   HttpGet http;
   const Result<std::string> answer = http.Read(target->url);

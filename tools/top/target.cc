@@ -4,7 +4,6 @@
 #include "common/config/job.h"
 #include "setup/metrics_routes.h"
 #include "setup/setup.h"
-#include "tools/arguments.h"
 
 namespace tern::tools {
 
@@ -23,21 +22,15 @@ Result<std::string> PageUrlOf(const std::string& job_path,
 
 }  // namespace
 
-Result<Target> ParseTarget(const Args& args, const std::string& usage, bool allows_json) {
-  std::vector<Flag> flags = {{"set"}};
-  if (allows_json) flags.push_back({"json", false});
-  const Result<Arguments> arguments = Arguments::Parse(args, flags, usage);
-  if (!arguments.ok()) return arguments.status();
-  if (arguments->positional().size() != 1)
-    return Status(Code::kUsage, Cat("expected one JOB or URL\nusage: ", usage));
+Result<Target> ReadTarget(const setup::Arguments& arguments) {
   Target target;
-  target.as_json = allows_json && arguments->HasFlag("json");
-  target.url = arguments->positional()[0];
+  target.as_json = arguments.HasFlag("json");
+  target.url = arguments.positional()[0];
   if (const size_t scheme = target.url.find("://"); scheme != std::string::npos) {
     if (!target.url.starts_with("http://"))
       return Status(Code::kUsage, Cat("'", Printable(target.url), "': expected http://HOST:PORT/"));
   } else {
-    Result<std::string> url = PageUrlOf(target.url, arguments->AllValues("set"));
+    Result<std::string> url = PageUrlOf(target.url, arguments.AllValues("set"));
     if (!url.ok()) return url.status();
     target.url = std::move(*url);
   }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "tools/commands.h"
+#include "setup/arguments.h"
 
 namespace tern::tools {
 
@@ -14,8 +14,8 @@ struct Target {
   bool as_json = false;
 };
 
-// Reads JOB|URL, --set of a job, and, if `allows_json`, --json. kUsage, or the job's fault: also if
-// its key metrics.port is 0, because then nobody serves its status.
-Result<Target> ParseTarget(const Args& args, const std::string& usage, bool allows_json);
+// Reads JOB|URL, --set of a job, and --json if the command has it. kUsage, or the job's fault: also
+// if its key metrics.port is 0, because then nobody serves its status.
+Result<Target> ReadTarget(const setup::Arguments& arguments);
 
 }  // namespace tern::tools

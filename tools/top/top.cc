@@ -18,7 +18,6 @@ namespace tern::tools {
 
 namespace {
 
-constexpr const char* kTopUsage = "tern top JOB|URL [--set KEY=VALUE]...";
 constexpr int kMinColumns = 80, kMinRows = 24;
 constexpr int kKeyWaitMs = 200;
 constexpr Time kLateAfter = std::chrono::seconds(3);
@@ -122,8 +121,8 @@ void ShowUntilQuit(const std::string& url) {
 
 }  // namespace
 
-Status ShowTop(const Args& args) {
-  const Result<Target> target = ParseTarget(args, kTopUsage, false);
+Status ShowTop(const Arguments& arguments) {
+  const Result<Target> target = ReadTarget(arguments);
   if (!target.ok()) return target.status();
   if (isatty(STDOUT_FILENO) == 0 || isatty(STDIN_FILENO) == 0)
     return Status(Code::kUsage, "tern top needs a terminal; tern status prints the same once");

@@ -1,9 +1,11 @@
-// Tests of `tern predict`: its output, its files and its exit codes.
+// Tests of `tern forecast`: its output, its files and its exit codes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "common/base/text.h"
 #include "tests/e2e/job_fixture.h"
+#include "tools/command_table.h"
+#include "tools/forecast/measure.h"
 #include "tools/forecast/options.h"
 #include "tools/forecast/profile.h"
 #include "tools/forecast/report.h"
@@ -15,11 +17,17 @@ using testing::AllOf;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 
-TEST(PredictOptions, TakesListsAndNumbers) {
-  const auto options = tools::ParsePredictOptions(
-      {"job.yaml", "--set", "seed=2", "--link_mbit", "100,1000.5", "--workers=1,8", "--codecs",
-       "fp32,qsgd", "--latency_us", "50", "--burst_kib", "64", "--queue_ms", "2", "--cores_shared",
-       "2", "--worker_link_mbit", "0"});
+Result<tools::ForecastOptions> ParseForecast(const std::vector<std::string>& args) {
+  const auto arguments = setup::Arguments::Parse(tools::CommandCalled("tern forecast").def, args);
+  if (!arguments.ok()) return arguments.status();
+  return tools::ParseForecastOptions(*arguments);
+}
+
+TEST(ForecastOptions, TakesListsAndNumbers) {
+  const auto options =
+      ParseForecast({"job.yaml", "--set", "seed=2", "--link_mbit", "100,1000.5", "--workers=1,8",
+                     "--codecs", "fp32,qsgd", "--latency_us", "50", "--burst_kib", "64",
+                     "--queue_ms", "2", "--cores_shared", "2", "--worker_link_mbit", "0"});
   ASSERT_TRUE(options.ok()) << options.status().message();
   EXPECT_EQ(options->job, "job.yaml");
   EXPECT_EQ(options->overrides, std::vector<std::string>{"seed=2"});
@@ -31,12 +39,17 @@ TEST(PredictOptions, TakesListsAndNumbers) {
   EXPECT_DOUBLE_EQ(options->network.queue_s, 0.002);
   EXPECT_EQ(options->network.cores_shared, 2u);
   EXPECT_EQ(options->network.worker_mbit, 0);
-  EXPECT_EQ(tools::ParsePredictOptions({"--job", "a.yaml"})->job, "a.yaml");
+  const auto defaults = ParseForecast({"--job", "a.yaml"});
+  ASSERT_TRUE(defaults.ok()) << defaults.status().message();
+  EXPECT_EQ(defaults->job, "a.yaml");
+  EXPECT_EQ(defaults->link_mbit, (std::vector<double>{1000}));
+  EXPECT_EQ(defaults->workers, (std::vector<uint32_t>{1, 2, 4, 8, 16}));
+  EXPECT_EQ(defaults->network.worker_mbit, -1) << "as the servers' links";
 }
 
-TEST(PredictOptions, RefusesInvalidFlags) {
+TEST(ForecastOptions, RefusesInvalidFlags) {
   const auto error_message_of = [](std::vector<std::string> arguments) {
-    const auto options = tools::ParsePredictOptions(arguments);
+    const auto options = ParseForecast(arguments);
     EXPECT_FALSE(options.ok());
     if (options.ok()) return std::string();
     EXPECT_EQ(options.status().code(), Code::kUsage);
@@ -54,11 +67,31 @@ TEST(PredictOptions, RefusesInvalidFlags) {
   EXPECT_THAT(error_message_of({"j", "--algorithms", "sgdd"}),
               AllOf(HasSubstr("--algorithms: saw 'sgdd'"), HasSubstr("odsgd")));
   EXPECT_THAT(error_message_of({}), HasSubstr("saw 0 job files, expected one"));
-  EXPECT_THAT(error_message_of({"j", "k"}), HasSubstr("saw 2 job files"));
+  EXPECT_THAT(error_message_of({"j", "k"}), HasSubstr("saw 'k', which is one argument too many"));
   EXPECT_THAT(error_message_of({"--paper", "j"}), HasSubstr("--paper takes no job"));
   EXPECT_THAT(error_message_of({"--paper", "--workers", "2"}),
               HasSubstr("--paper takes no --workers"));
   EXPECT_THAT(error_message_of({"j", "--nonsense"}), HasSubstr("there is no flag"));
+}
+
+TEST(FitCompute, FindsFixedAndProportionalTime) {
+  const tools::ComputeFit fit = tools::FitCompute({64, 0.070}, {32, 0.040});
+  EXPECT_DOUBLE_EQ(fit.sample_s, 0.030 / 32);
+  EXPECT_DOUBLE_EQ(fit.fixed_s, 0.070 - 64 * (0.030 / 32));
+  EXPECT_EQ(fit.warning, "");
+  const tools::ComputeFit no_fixed_time = tools::FitCompute({64, 0.070}, {32, 0.030});
+  EXPECT_DOUBLE_EQ(no_fixed_time.sample_s, 0.070 / 64);
+  EXPECT_DOUBLE_EQ(no_fixed_time.fixed_s, 0);
+}
+
+TEST(FitCompute, IsProportionalWhereTheMeasurementsContradictEachOther) {
+  for (const double half_s : {0.034, 0.040}) {
+    const tools::ComputeFit fit = tools::FitCompute({64, 0.034}, {32, half_s});
+    EXPECT_DOUBLE_EQ(fit.sample_s, 0.034 / 64);
+    EXPECT_DOUBLE_EQ(fit.fixed_s, 0);
+    EXPECT_THAT(fit.warning, HasSubstr("the two measurements contradict each other, the machine "
+                                       "is busy: a step of 64 samples took 34 ms"));
+  }
 }
 
 TEST(OdsgdRow, HasTheEquationsOfThePaper) {
@@ -72,12 +105,12 @@ TEST(OdsgdRow, HasTheEquationsOfThePaper) {
   EXPECT_DOUBLE_EQ(row.equation_2_s(), 4);
 }
 
-TEST(Predict, MeasuresForecastsAndWritesFiles) {
+TEST(Forecast, MeasuresForecastsAndWritesFiles) {
   TestJob job;
   const std::string profile_path = job.folder() + "/profile.json",
                     csv_path = job.folder() + "/rows.csv";
   TestProgram& tern =
-      job.StartTern({"predict", job.job_file(), "--set", "train.compute=wait", "--set",
+      job.StartTern({"forecast", job.job_file(), "--set", "train.compute=wait", "--set",
                      "train.compute_wait_ms=2", "--workers", "1,2", "--link_mbit", "100,1000",
                      "--save_profile", profile_path, "--csv", csv_path});
   ASSERT_EQ(tern.Wait(), 0) << tern.err();
@@ -98,14 +131,14 @@ TEST(Predict, MeasuresForecastsAndWritesFiles) {
 }
 
 // With --profile nothing is measured, so equal arguments give equal output.
-TEST(Predict, SameProfileGivesTheSameForecast) {
+TEST(Forecast, SameProfileGivesTheSameForecast) {
   TestJob job;
   const std::string profile_path = job.folder() + "/profile.json";
-  const std::vector<std::string> arguments = {"predict",      job.job_file(), "--profile",
+  const std::vector<std::string> arguments = {"forecast",     job.job_file(), "--profile",
                                               profile_path,   "--workers",    "1,4",
                                               "--algorithms", "ssgd,odsgd"};
   ASSERT_EQ(
-      job.StartTern({"predict", job.job_file(), "--save_profile", profile_path, "--workers", "1"})
+      job.StartTern({"forecast", job.job_file(), "--save_profile", profile_path, "--workers", "1"})
           .Wait(),
       0);
   TestProgram& first_forecast = job.StartTern(arguments);
@@ -116,10 +149,10 @@ TEST(Predict, SameProfileGivesTheSameForecast) {
   EXPECT_THAT(first_forecast.out(), HasSubstr("odsgd by the equations of its paper"));
 }
 
-TEST(Predict, ForecastsEveryAlgorithm) {
+TEST(Forecast, ForecastsEveryAlgorithm) {
   TestJob job;
   TestProgram& tern = job.StartTern(
-      {"predict", job.job_file(), "--set", "train.compute=wait", "--workers", "2", "--codecs",
+      {"forecast", job.job_file(), "--set", "train.compute=wait", "--workers", "2", "--codecs",
        "fp32", "--algorithms",
        "ssgd,odsgd,asgd,dcasgd_c,dcasgd_a,ssp,softsync,psgd,rsgd,pqasgd,easgd,easgd_async"});
   ASSERT_EQ(tern.Wait(), 0) << tern.err();
@@ -129,30 +162,30 @@ TEST(Predict, ForecastsEveryAlgorithm) {
   }
 }
 
-TEST(Predict, ReportsErrors) {
+TEST(Forecast, ReportsErrors) {
   TestJob job;
   TestProgram& missing_profile_run =
-      job.StartTern({"predict", job.job_file(), "--profile", "/nowhere.json"});
+      job.StartTern({"forecast", job.job_file(), "--profile", "/nowhere.json"});
   EXPECT_EQ(missing_profile_run.Wait(), 65);
   EXPECT_THAT(missing_profile_run.err(), HasSubstr("/nowhere.json"));
-  TestProgram& unknown_codec_run = job.StartTern({"predict", job.job_file(), "--codecs", "qsgx"});
+  TestProgram& unknown_codec_run = job.StartTern({"forecast", job.job_file(), "--codecs", "qsgx"});
   EXPECT_EQ(unknown_codec_run.Wait(), 64);
   EXPECT_THAT(unknown_codec_run.err(), HasSubstr("qsgx"));
   TestProgram& bad_job_run =
-      job.StartTern({"predict", job.job_file(), "--set", "train.batch_total=0"});
+      job.StartTern({"forecast", job.job_file(), "--set", "train.batch_total=0"});
   EXPECT_EQ(bad_job_run.Wait(), 78);
   // The codec ternary rounds at random, so it must not encode parameters. But psgd pushes them.
   TestProgram& psgd_with_ternary_run =
-      job.StartTern({"predict", job.job_file(), "--set", "train.compute=wait", "--algorithms",
+      job.StartTern({"forecast", job.job_file(), "--set", "train.compute=wait", "--algorithms",
                      "psgd", "--codecs", "ternary"});
   EXPECT_EQ(psgd_with_ternary_run.Wait(), 78);
   EXPECT_THAT(psgd_with_ternary_run.err(), HasSubstr("psgd pushes the parameters themselves"));
 }
 
-TEST(Predict, ReproducesThePapersFigure) {
+TEST(Forecast, ReproducesThePapersFigure) {
   TestJob job;
   const std::string csv_path = job.folder() + "/figure5.csv";
-  TestProgram& tern = job.StartTern({"predict", "--paper", "--csv", csv_path});
+  TestProgram& tern = job.StartTern({"forecast", "--paper", "--csv", csv_path});
   ASSERT_EQ(tern.Wait(), 0) << tern.err();
   EXPECT_THAT(tern.out(), AllOf(ContainsRegex("AlexNet +8 +2 +[0-9]+ +[0-9]+ +3\\.04"),
                                 HasSubstr("our assumptions")));

@@ -1,4 +1,4 @@
-// tern predict: how fast a job will be with other links, workers, codecs and algorithms.
+// tern forecast: how fast a job will be with other links, workers, codecs and algorithms.
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
@@ -22,9 +22,9 @@ Status WriteText(const std::string& path, const std::string& text) {
 }
 
 // One run of the command: makes and prints all forecasts that its options ask for.
-class Prediction {
+class ForecastRun {
  public:
-  Prediction(const PredictOptions& options, Forecaster& forecaster)
+  ForecastRun(const ForecastOptions& options, Forecaster& forecaster)
       : options_(options), forecaster_(forecaster) {
     if (std::find(options.workers.begin(), options.workers.end(), 1u) == options.workers.end())
       worker_counts_ = {1};  // Speed-ups are relative to one worker.
@@ -94,7 +94,10 @@ class Prediction {
         if (!setup.ok()) return setup.status();
         setups.push_back(*setup);
       }
-      auto measured_profile = MeasureProfile(forecaster_.job(), setups);
+      auto measured_profile =
+          MeasureProfile(forecaster_.job(), setups, [](const std::string& sentence) {
+            std::fprintf(stderr, "tern: warning: %s\n", sentence.c_str());
+          });
       if (!measured_profile.ok()) return measured_profile.status();
       profile_ = std::move(*measured_profile);
     }
@@ -188,7 +191,7 @@ class Prediction {
     return Ok();
   }
 
-  const PredictOptions& options_;
+  const ForecastOptions& options_;
   Forecaster& forecaster_;
   std::vector<uint32_t> worker_counts_;
   std::vector<Variant> variants_;
@@ -198,7 +201,7 @@ class Prediction {
   std::vector<BreakEvenRow> break_evens_;
 };
 
-Status PredictPaper(const PredictOptions& options) {
+Status ForecastPaper(const ForecastOptions& options) {
   const std::vector<paper::Point> points = paper::Figure5();
   std::printf("%s", paper::FormatTables(points).c_str());
   return WriteText(options.csv_path, paper::FormatCsv(points));
@@ -206,13 +209,13 @@ Status PredictPaper(const PredictOptions& options) {
 
 }  // namespace
 
-Status PredictJob(const Args& args) {
-  const Result<PredictOptions> options = ParsePredictOptions(args);
+Status ForecastJob(const Arguments& arguments) {
+  const Result<ForecastOptions> options = ParseForecastOptions(arguments);
   if (!options.ok()) return options.status();
-  if (options->wants_paper_model) return PredictPaper(*options);
+  if (options->wants_paper_model) return ForecastPaper(*options);
   const auto forecaster = Forecaster::Make(options->job, options->overrides);
   if (!forecaster.ok()) return forecaster.status();
-  return Prediction(*options, **forecaster).Run();
+  return ForecastRun(*options, **forecaster).Run();
 }
 
 }  // namespace tern::tools
