@@ -333,7 +333,6 @@ inline cudaError_t cudaDriverGetVersion(int* version) {
   *version = 0;
   return cudaSuccess;
 }
-inline cudaError_t cudaRuntimeGetVersion(int* version) { return cudaDriverGetVersion(version); }
 inline const char* cudaGetErrorString(cudaError_t error) {
   return error == cudaErrorLaunchFailure ? "launch failure" : "out of memory";
 }
