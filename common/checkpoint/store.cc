@@ -23,6 +23,8 @@ constexpr uint32_t kFormatVersion = 1;
 constexpr uint64_t kMaxManifestBytes = 64 << 10;
 constexpr uint64_t kMaxRecordBytes = 16 << 20;
 
+std::string RecordPath(const std::string& folder) { return folder + "/run.json"; }
+
 std::string ChecksumOf(pb::Manifest manifest) {
   manifest.clear_checksum();
   return Hex(Digest(std::string_view(manifest.SerializeAsString())));
@@ -137,7 +139,7 @@ void Store::ReadRecord() {
   own_recorded_run_ = record_run_ = 0;
   job_text_.clear();
   same_jobs_.clear();
-  const Result<std::string> json = storage_.Read(RecordPath(), kMaxRecordBytes);
+  const Result<std::string> json = storage_.Read(RecordPath(owner_.folder), kMaxRecordBytes);
   pb::Manifest record;
   if (!json.ok() || !google::protobuf::util::JsonStringToMessage(*json, &record).ok()) return;
   if (record.format() != kFormatVersion || record.checksum() != ChecksumOf(record)) return;
@@ -166,7 +168,7 @@ Status Store::WriteRecord(uint64_t run) {
   record.set_job_text(owner_.job_text);
   SetTag(owner_.tag_of, "", &record);
   record.set_checksum(ChecksumOf(record));
-  TERN_RETURN_IF_ERROR(WriteFileAtomically(RecordPath(), ToJson(record), storage_));
+  TERN_RETURN_IF_ERROR(WriteFileAtomically(RecordPath(owner_.folder), ToJson(record), storage_));
   own_recorded_run_ = record_run_ = run;
   job_text_ = owner_.job_text;
   same_jobs_.insert(record.job());

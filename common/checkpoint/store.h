@@ -132,7 +132,6 @@ class Store {
 
  private:
   std::string PathOf(uint64_t step, const char* suffix) const;
-  std::string RecordPath() const { return owner_.folder + "/run.json"; }
   // A manifest with this owner's name, digests and number of workers.
   pb::Manifest ExpectedManifest() const;
   // kBadData if a manifest's owner, job, model, exchange plan or number of workers is another's.

@@ -279,8 +279,7 @@ TEST_P(MistakenStart, StartsAreRefusedByTheKeyThatDiffersAndLoseNothing) {
   other_arguments.insert(other_arguments.begin(), {"run", job.job_file()});
   TestProgram& tern_run = job.StartTern(other_arguments);
   EXPECT_EQ(tern_run.Wait(), 65);
-  EXPECT_NE(tern_run.err().find("train.weight_decay.rate was 0, is now 0.025"),
-            std::string::npos)
+  EXPECT_NE(tern_run.err().find("train.weight_decay.rate was 0, is now 0.025"), std::string::npos)
       << tern_run.err();
   EXPECT_TRUE(CheckpointFilesOf(job) == saved_files);
   ExpectResumes(job, options, weights, GetParam().arguments);

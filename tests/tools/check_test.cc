@@ -24,7 +24,7 @@ TEST(Check, PrintsItsVerdictAndThePlan) {
   TestJob job;
   TestProgram& tern = job.StartTern({"check", job.job_file(), "--set", "exchange.bucket_kib=64"});
   ASSERT_EQ(tern.Wait(), 0) << tern.err();
-  EXPECT_THAT(tern.out(), AllOf(StartsWith("the job tern is valid and can run here: ssgd, ternary, "
+  EXPECT_THAT(tern.out(), AllOf(StartsWith("the job test is valid and can run here: ssgd, ternary, "
                                            "workers: 2, servers: 1\n"),
                                 Not(HasSubstr("bucket_kib"))));
   EXPECT_THAT(tern.out(), AllOf(HasSubstr("parameters: 431080 in 8 tensors"),
@@ -43,8 +43,8 @@ TEST(Check, PrintsTheJobIfAskedTo) {
   TestJob job;
   TestProgram& tern = job.StartTern({"check", job.job_file(), "--verbose"});
   ASSERT_EQ(tern.Wait(), 0) << tern.err();
-  EXPECT_THAT(tern.out(), AllOf(StartsWith("the job tern is valid"),
-                                HasSubstr("the job with every key\nname: tern\n"),
+  EXPECT_THAT(tern.out(), AllOf(StartsWith("the job test is valid"),
+                                HasSubstr("the job with every key\nname: test\n"),
                                 HasSubstr("  on_worker_loss: fail\n")));
 }
 
@@ -52,7 +52,7 @@ TEST(Check, WarnsOfMoreThreadsThanCpus) {
   TestJob job;
   TestProgram& tern = job.StartTern({"check", job.job_file(), "--set", "workers.threads=1024"});
   ASSERT_EQ(tern.Wait(), 0) << tern.err();
-  EXPECT_THAT(tern.out(), AllOf(StartsWith("the job tern is valid and can run here"),
+  EXPECT_THAT(tern.out(), AllOf(StartsWith("the job test is valid and can run here"),
                                 HasSubstr("warning: workers.threads is 1024, but this machine")));
 }
 
@@ -62,7 +62,7 @@ TEST(Check, SaysThatThereIsNoGpu) {
   TestProgram& tern = job.StartTern({"check", job.job_file(), "--set", "workers.device=cuda"});
   if (tern.Wait() == 0) GTEST_SKIP() << "this machine has a GPU";
   EXPECT_EQ(tern.Wait(), 78);
-  EXPECT_THAT(tern.out(), AllOf(StartsWith("the job tern is valid, but cannot run here"),
+  EXPECT_THAT(tern.out(), AllOf(StartsWith("the job test is valid, but cannot run here"),
                                 HasSubstr("parameters: 431080")));
   EXPECT_THAT(tern.err(), HasSubstr("worker 0: workers.device is cuda, but "));
 }
