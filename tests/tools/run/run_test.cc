@@ -82,13 +82,8 @@ TEST(Run, WrongArgumentsAreUsageErrors) {
   TestProgram& unknown_command = job.StartTern({"trian"});
   EXPECT_EQ(unknown_command.Wait(), 64);
   EXPECT_THAT(unknown_command.err(),
-<<<<<<< HEAD
               HasSubstr("there is no command 'trian'; known: run, top, status, check, config, "
                         "keys, model, convert, forecast, help"));
-=======
-              HasSubstr("there is no command 'trian'; known: run, check, config, keys, model, "
-                        "convert, forecast, help"));
->>>>>>> cef8431b62147a3e18ae1b1f30c5ee0c61b5780c
   EXPECT_EQ(job.StartTern({"run"}).Wait(), 64);
   EXPECT_EQ(job.StartTern({"run", job.job_file(), "--restarts", "many"}).Wait(), 64);
   EXPECT_EQ(job.StartTern({}).Wait(), 64);
