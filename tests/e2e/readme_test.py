@@ -178,12 +178,13 @@ def check_shown(readme, output):
 
 
 def jobs_that_train(block):
-    """Returns the job file of each run that a block starts, and the output_dir of its command line or None."""
-    for line in block:
+    """Returns the job file of each run that a block starts and does not stop, and the output_dir of its command line or
+    None."""
+    for line in map(str.rstrip, block):
         words = line.split()
         if line.startswith(QUICKSTART):
             yield "configs/lenet_fashion.yaml", None
-        elif line.startswith("tern run"):
+        elif line.startswith("tern run") and not line.endswith("job=$!"):
             folders = [word.removeprefix("output_dir=") for word in words if word.startswith("output_dir=")]
             yield words[2], folders[-1] if folders else None
         elif line.startswith("tern_server"):
