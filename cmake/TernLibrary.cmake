@@ -89,8 +89,10 @@ function(tern_test_options target)
     add_executable(tern_test_headers ${CMAKE_BINARY_DIR}/test_headers.cc)
     target_link_libraries(tern_test_headers PRIVATE tern_flags tern_proto GTest::gmock GTest::gtest_main
                                                     nlohmann_json::nlohmann_json)
-    set_target_properties(tern_test_headers PROPERTIES
-      CXX_COMPILER_LAUNCHER "${CMAKE_SOURCE_DIR}/cmake/without_old_output.sh;${CMAKE_CXX_COMPILER_LAUNCHER}")
+    if(TERN_CCACHE)
+      set_target_properties(tern_test_headers PROPERTIES
+        CXX_COMPILER_LAUNCHER "${CMAKE_SOURCE_DIR}/cmake/without_old_output.sh;${CMAKE_CXX_COMPILER_LAUNCHER}")
+    endif()
     target_compile_options(tern_test_headers PRIVATE $<$<CONFIG:Release>:-O0>)
     target_precompile_headers(tern_test_headers PRIVATE ${TERN_TEST_HEADERS} <proto/job.pb.h> <proto/wire.pb.h>)
   endif()

@@ -66,7 +66,9 @@ install_documents() {
   install -m 644 -t "$doc" README.md SECURITY.md
   install -D -m 644 -t "$doc/docs" docs/*.md
   install -D -m 644 deploy/debian/lintian-overrides "$root/usr/share/lintian/overrides/tern"
-  find "$root/usr/share/man" -type f -exec gzip -9n {} + 2>/dev/null || true
+  find "$root/usr/share/man" -type f -exec gzip -9n {} +
+  # Where Debian's zsh looks for what packages bring.
+  mv "$root/usr/share/zsh/site-functions" "$root/usr/share/zsh/vendor-completions"
 }
 
 # dpkg-shlibdeps names the packages of the libraries; it wants a debian/control beside it.

@@ -62,8 +62,8 @@ image() { programs && tests/e2e/image_check.sh build/cpu; }
 # Watches a job with Prometheus, a browser and a terminal; no test may be skipped.
 watching() {
   cmake --preset cpu && cmake --build --preset cpu -j "$(nproc)" || return
-  ctest --preset cpu -R '^e2e_page$' -V --no-tests=error --output-log build/cpu/ctest_watching.log || return
-  ! grep -E 'skipped' build/cpu/ctest_watching.log
+  ctest --preset cpu -R '^e2e_page$' -V --no-tests=error --output-log build/cpu/ctest_page.log || return
+  ! grep -E 'skipped' build/cpu/ctest_page.log
 }
 
 checks=(each_file thorough clang names cuda removals asan_programs torch watching deb image)

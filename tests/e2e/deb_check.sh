@@ -35,7 +35,9 @@ installed=$((SECONDS - begin))
 in_root bash -c 'cd /tmp && tern run /usr/share/tern/configs/lenet_fashion.yaml' >"$work/run.log" || { tail "$work/run.log" >&2; exit 1; }
 took=$((SECONDS - begin))
 grep accuracy "$work/run.log"
-[ -z "$(in_root bash -c "command -v man" || true)" ] || in_root man -w tern >/dev/null
+for page in man1/tern.1 man1/tern-run.1 man1/tern_server.1 man1/tern_worker.1 man5/tern-job.5; do
+  test -s "$root/usr/share/man/$page.gz"
+done
 
 # Without the package, but with the libraries that it needs, the root has the same files.
 in_root dpkg --purge tern >/dev/null

@@ -100,7 +100,7 @@ void ExpectOrderlyStop(int signal, int exit_code) {
   TestJob job(EndlessJobOptions());
   TestProgram& tern = job.StartTern({"run", job.job_file()});
   ASSERT_TRUE(job.WaitForTraining());
-  ASSERT_TRUE(tern.WaitForOut(" img/s  communication "));
+  ASSERT_TRUE(tern.WaitForOut(" img/s  waiting "));
   tern.Signal(signal);
   EXPECT_EQ(tern.Wait(), exit_code) << tern.err();
   EXPECT_THAT(tern.out(),

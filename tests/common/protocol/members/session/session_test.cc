@@ -360,6 +360,23 @@ TEST_F(SessionTest, ReplacesADataConnectionThatDoesNotAnswerAProbe) {
   EXPECT_TRUE(is_replaced_within(milliseconds(300)));
 }
 
+// The shard was replaced, and its data sockets have other ports, which its welcome names.
+TEST_F(SessionTest, ConnectsNoDataLaneAgainThatWasProbedBeforeItRejoined) {
+  JoinJob();
+  SessionActions out;
+  session_->Contribute({Kind::kPush, 0, 0}, {1, 2}, InRound{1, Text("x")}, now_, &out);
+  ASSERT_EQ(SentMessages(pb::Envelope::kHello, AdvanceTime(milliseconds(300))).size(), 1u);
+  Deliver({0, 0}, MakeRefuse(77, "given up", pb::Refuse::rejoin));
+  DeliverWelcome({1, 0}, 81);  // that of shard 0 is late
+  for (int i = 0; i < 30; ++i) {
+    DeliverEcho({1, 0});
+    for (const LaneRef& lane : LanesToConnect(AdvanceTime(milliseconds(100))))
+      EXPECT_EQ(lane.lane, 0u) << "of shard " << lane.shard;
+  }
+  EXPECT_EQ(LanesToConnect(DeliverWelcome({0, 0}, 70)),
+            (std::vector<LaneRef>{{0, 1}, {1, 1}, {1, 2}}));
+}
+
 TEST_F(SessionTest, ReplacesAControlConnectionOnWhichItIsNotHeard) {
   JoinJob();
   for (int i = 0; i < 19; ++i) {
