@@ -103,8 +103,8 @@ endfunction()
 # tern_test(NAME SOURCES ... ALONE ... DEPS ... [COMPUTES] [TIMEOUT S] [NO_TSAN PATTERN] [LABELS ...]): one GoogleTest
 # program NAME_test, one ctest entry. COMPUTES: the test itself computes much and is optimized. NO_TSAN: a pattern of
 # GoogleTest for cases that the thread-sanitizer run leaves out. Labels: `tsan` marks tests of the thread-sanitizer run,
-# which have threads that share something, `process` tests that start real processes, `e2e` tests that only test whole programs; all others are unit tests. The
-# targets unit_tests and tsan_tests build those tests.
+# whose code has threads that share something; `process` tests that start real processes; `e2e` tests that only test
+# whole programs; all others are unit tests. The targets unit_tests and tsan_tests build those tests.
 add_custom_target(unit_tests)
 add_custom_target(tsan_tests)
 function(tern_test name)
