@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares forecasts of `tern predict` with measured steps: three models, 100 Mbit/s and 1 Gbit/s, 1, 2 and 4 workers,
+"""Compares forecasts of `tern forecast` with measured steps: three models, 100 Mbit/s and 1 Gbit/s, 1, 2 and 4 workers,
 fp32 and ternary. The server and each worker have their own network namespace, tc limits the server's link in both
 directions, and a calibrated wait replaces the compute.
 
@@ -33,9 +33,9 @@ def list_of(kind):
 
 
 def tern(options, *words):
-    done = subprocess.run([options.bin / "tern", "predict", *map(str, words)], capture_output=True, text=True)
+    done = subprocess.run([options.bin / "tern", "forecast", *map(str, words)], capture_output=True, text=True)
     if done.returncode != 0:
-        raise RuntimeError(f"tern predict ended with {done.returncode}: {done.stderr}")
+        raise RuntimeError(f"tern forecast ended with {done.returncode}: {done.stderr}")
     return done.stdout
 
 

@@ -66,7 +66,7 @@ TARGETS = {
     "attack_log": at_most("its log under the worst of them, B/s", 2000),
     "attack_rate": Target("rounds a second under the worst of them / beside a spinning process", 0.9),
     "attack_outcome": Target("exit codes and weights are those without attacks"),
-    "predict_error": at_most("tern predict's largest error, %", 15),
+    "predict_error": at_most("tern forecast's largest error, %", 15),
 }
 
 

@@ -62,7 +62,7 @@ endfunction()
 function(tern_binary name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
-  target_link_libraries(${name} PRIVATE tern_flags tern_hardening ${ARG_DEPS})
+  target_link_libraries(${name} PRIVATE tern_flags tern_hardening tern_commit ${ARG_DEPS})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
   tern_installed(../lib ${name})
   install(TARGETS ${name} DESTINATION bin)
@@ -89,7 +89,10 @@ function(tern_test_options target)
     add_executable(tern_test_headers ${CMAKE_BINARY_DIR}/test_headers.cc)
     target_link_libraries(tern_test_headers PRIVATE tern_flags tern_proto GTest::gmock GTest::gtest_main
                                                     nlohmann_json::nlohmann_json)
-    # Without -fpch-preprocess: with it, a compiler cache would take the headers from the file of the build before.
+    if(TERN_CCACHE)
+      set_target_properties(tern_test_headers PROPERTIES
+        CXX_COMPILER_LAUNCHER "${CMAKE_SOURCE_DIR}/cmake/without_old_output.sh;${CMAKE_CXX_COMPILER_LAUNCHER}")
+    endif()
     target_compile_options(tern_test_headers PRIVATE $<$<CONFIG:Release>:-O0>)
     target_precompile_headers(tern_test_headers PRIVATE ${TERN_TEST_HEADERS} <proto/job.pb.h> <proto/wire.pb.h>)
   endif()
@@ -100,8 +103,8 @@ endfunction()
 # tern_test(NAME SOURCES ... ALONE ... DEPS ... [COMPUTES] [TIMEOUT S] [NO_TSAN PATTERN] [LABELS ...]): one GoogleTest
 # program NAME_test, one ctest entry. COMPUTES: the test itself computes much and is optimized. NO_TSAN: a pattern of
 # GoogleTest for cases that the thread-sanitizer run leaves out. Labels: `tsan` marks tests of the thread-sanitizer run,
-# `process` tests that start real processes, `e2e` tests that only test whole programs; all others are unit tests. The
-# targets unit_tests and tsan_tests build those tests.
+# whose code has threads that share something; `process` tests that start real processes; `e2e` tests that only test
+# whole programs; all others are unit tests. The targets unit_tests and tsan_tests build those tests.
 add_custom_target(unit_tests)
 add_custom_target(tsan_tests)
 function(tern_test name)

@@ -18,7 +18,8 @@ packages=(
   libzmq3-dev            # ZeroMQ: messages between daemons
   protobuf-compiler      # protoc: jobs and messages
   libprotobuf-dev        # Protocol Buffers
-  libgflags-dev          # flags of the programs
+  libcli11-dev           # CLI11: command lines and their --help
+  libgflags-dev          # flags of glog
   libgoogle-glog-dev     # logs
   libyaml-cpp-dev        # jobs in YAML
   libdnnl-dev            # oneDNN: layers on the CPU
@@ -29,7 +30,9 @@ packages=(
   libjpeg62-turbo-dev    # libjpeg-turbo: JPEG images
   libpng-dev             # PNG images
   nlohmann-json3-dev     # JSON lines, headers of safetensors
-  libmicrohttpd-dev      # the metrics page
+  libmicrohttpd-dev      # metrics and status over HTTP
+  libboost-dev           # Boost.Beast: `tern top` reads the status over HTTP
+  libncurses-dev         # `tern top` in the terminal
   # To test.
   libgtest-dev           # GoogleTest
   libgmock-dev           # its matchers
@@ -49,7 +52,15 @@ case "${1:-}" in
       libomp-16-dev   # its OpenMP
       libclang-rt-16-dev # its sanitizers and libFuzzer: scripts/fuzz.sh
       clang-tidy      # names
+      prometheus      # asks every query of the dashboard, and checks the alerts
+      chromium-headless-shell # shows the page of a job
+      tmux            # a terminal for `tern top`
       python3-venv    # a place for PyTorch and ONNX Runtime
+      lintian         # judges the Debian package
+      mmdebstrap      # a bare root of Debian to install it in
+      buildah         # makes the OCI image
+      umoci           # unpacks it
+      runc            # runs it
     ) ;;
   *) echo "install_deps: unknown argument '$1'; known: --check, --release" >&2; exit 64 ;;
 esac

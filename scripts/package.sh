@@ -19,7 +19,7 @@ if [ -z "${TERN_BUILD_DIR:-}" ]; then
   scripts/build_libzmq.sh
 fi
 use_programs
-if [[ $("$bin/tern" --version) != *"with Tern's patches" ]]; then
+if [[ $("$bin/tern" --version) != *"with Tern's patches"* ]]; then
   echo "package: the programs in $bin are linked with Debian's libzmq; run scripts/build_libzmq.sh and build again" >&2
   exit 1
 fi

@@ -50,7 +50,23 @@ torch() {
   ! grep -E 'Skipped' build/cpu/ctest_torch.log
 }
 
-checks=(each_file thorough clang names cuda removals asan_programs torch)
+# Builds the programs for the two checks of packages.
+programs() { cmake --preset cpu && cmake --build --preset cpu -j "$(nproc)" --target tern tern_server tern_worker; }
+
+# Installs the Debian package into a bare root, trains, and purges it.
+deb() { programs && tests/e2e/deb_check.sh build/cpu; }
+
+# Trains in a container of the OCI image.
+image() { programs && tests/e2e/image_check.sh build/cpu; }
+
+# Watches a job with Prometheus, a browser and a terminal; no test may be skipped.
+watching() {
+  cmake --preset cpu && cmake --build --preset cpu -j "$(nproc)" || return
+  ctest --preset cpu -R '^e2e_page$' -V --no-tests=error --output-log build/cpu/ctest_page.log || return
+  ! grep -E 'skipped' build/cpu/ctest_page.log
+}
+
+checks=(each_file thorough clang names cuda removals asan_programs torch watching deb image)
 chosen=("$@")
 [ ${#chosen[@]} -gt 0 ] || chosen=("${checks[@]}")
 for check in "${chosen[@]}"; do
@@ -79,7 +95,7 @@ for check in "${chosen[@]}"; do
     77) result=skipped ;;
     *) result="fails ($code)"; failed=$((failed + 1)) ;;
   esac
-  words=$(grep -E 'tests passed|lint: |removals: |all of it|no CUDA' "$out/$check.log" | tail -n 1 || true)
+  words=$(grep -E 'tests passed|lint: |removals: |all of it|no CUDA|^(deb|image)_check: ' "$out/$check.log" | tail -n 1 || true)
   printf '| %s | %s | %d | %s |\n' "$check" "$result" $((SECONDS - begin)) "${words//|/ }" >>"$out.md"
 done
 cat "$out.md"

@@ -139,7 +139,7 @@ Status CentralLane::BeginRun(uint64_t run) {
   const std::optional<uint64_t> step = checkpoints_.LoadNewest();
   if (!step.has_value()) return Ok();
   RestoreClocks();
-  LOG(WARNING) << "lane " << lane_number_ << " goes on from its checkpoint of step " << *step;
+  LogInfo(Cat("lane ", lane_number_, " goes on from its checkpoint of step ", *step), Print::kYes);
   return Ok();
 }
 

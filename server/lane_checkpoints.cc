@@ -182,7 +182,7 @@ Status LaneCheckpoints::Load(const pb::Checkpoint& from) {
     const MutexLock lock(mutex_);
     return failure_ = load_status;
   }
-  LOG(WARNING) << "goes on from the checkpoint of step " << from.step();
+  LogInfo(Cat("goes on from the checkpoint of step ", from.step()), Print::kYes);
   return Ok();
 }
 

@@ -44,6 +44,7 @@ LaneLoop::LaneLoop(uint32_t lane, std::unique_ptr<DataLane> data_lane,
                                                 "Checkpoints that could not be written",
                                                 {{"lane", std::to_string(lane)}})),
       lane_counters_(*registry, lane),
+      round_times_(*registry),
       door_(*registry, lane),
       answer_limit_(*registry, lane, [this](net::PeerId peer) { socket_->Disconnect(peer); }) {}
 
@@ -127,6 +128,7 @@ void LaneLoop::AfterMessages() {
     }
   }
   lane_counters_.Export(data_lane_->lane());
+  if (lane_number_ == 1) round_times_.Update(data_lane_->lane().floor(), Now());
   checkpoint_failures_.Add(data_lane_->NumFailedCheckpoints() - checkpoint_failures_.value());
 }
 

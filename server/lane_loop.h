@@ -23,6 +23,7 @@
 #include "server/door.h"
 #include "server/frame_refusals.h"
 #include "server/lane_counters.h"
+#include "server/round_times.h"
 #include "setup/setup.h"
 
 namespace tern::server {
@@ -88,6 +89,7 @@ class LaneLoop {
   TimeCounter& sum_time_;
   Counter &unsent_answers_, &checkpoint_failures_;
   LaneCounters lane_counters_;
+  RoundTimes round_times_;  // of lane 1, for the whole shard
   Door door_;
   FrameRefusals frame_refusals_;
   AnswerLimit answer_limit_;

@@ -11,12 +11,13 @@
 #include "server/server.h"
 #include "setup/command_line.h"
 #include "setup/security.h"
+#include "setup/version.h"
 
 namespace {
 
 tern::Status RunServer(int argc, char** argv) {
-  tern::Result<tern::setup::CommandLine> command_line =
-      tern::setup::ParseCommandLine(argc, argv, "server");
+  tern::Result<tern::setup::CommandLine> command_line = tern::setup::ParseCommandLine(
+      argc, argv, "server", tern::setup::VersionText("tern_server", tern::setup::GitCommit(), {}));
   if (!command_line.ok()) return command_line.status();
   tern::StopSignals signals;
   std::optional<tern::FolderLock> lock;  // Held until the process ends.
@@ -30,6 +31,7 @@ tern::Status RunServer(int argc, char** argv) {
   };
   auto setup = tern::setup::StartDaemon(*command_line, "server", lock_output_folder);
   if (!setup.ok()) return setup.status();
+  (*setup)->commit = tern::setup::GitCommit();
   if (lock.has_value() && !lock->is_held()) LOG(WARNING) << lock->warning();
   if (command_line->check_only) {
     std::printf("%s", tern::config::ToYaml((*setup)->job).c_str());

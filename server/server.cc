@@ -1,49 +1,24 @@
 #include "server/server.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <optional>
 #include <utility>
 
-#include "common/algorithm/elasticity.h"
-#include "common/algorithm/facts.h"
 #include "common/base/atomic_file.h"
 #include "common/base/failpoint.h"
-#include "common/base/ip_network.h"
 #include "common/base/logging.h"
 #include "common/base/loop_watchdog.h"
 #include "common/base/text.h"
-#include "common/config/key_digests.h"
 #include "common/net/address.h"
 #include "common/protocol/members/follower.h"
 #include "common/protocol/rounds/cells.h"
+#include "server/control_options.h"
+#include "server/status/observation.h"
+#include "server/status/status_routes.h"
 #include "setup/command_line.h"
+#include "setup/metrics_routes.h"
 
 namespace tern::server {
-
-namespace {
-
-// At least as many connections as all daemons of the job need, if they run on one host, also while
-// each replaces its connections.
-size_t MaxConnectionsPerAddress(const pb::Job& job) {
-  uint32_t sockets = 1;
-  for (const pb::Server& server : job.servers())
-    sockets = std::max(sockets, 1 + server.data_sockets());
-  const size_t daemons = job.workers().count() + static_cast<size_t>(job.servers_size());
-  return std::max<size_t>(64, 2 * sockets * daemons);
-}
-
-std::vector<IpNetwork> AllowedNetworks(const pb::Job& job) {
-  std::vector<IpNetwork> networks;
-  for (const std::string& text : job.allow()) {
-    if (const std::optional<IpNetwork> network = IpNetwork::Parse(text); network.has_value())
-      networks.push_back(*network);
-  }
-  return networks;
-}
-
-}  // namespace
 
 Result<std::unique_ptr<Server>> Server::Make(const setup::Setup& setup, StopSignals& signals,
                                              const Options& options) {
@@ -60,11 +35,10 @@ Server::Server(const setup::Setup& setup, StopSignals& signals, const Options& o
       clock_(setup.timings.heartbeat),
       traffic_(registry_),
       answer_limit_(registry_, 0, [this](net::PeerId peer) { control_socket_->Disconnect(peer); }),
-      workers_present_(
-          registry_.GetGauge("tern_server_workers_present", "Workers that take part now")),
       control_counters_(registry_, 0),
       door_(registry_, 0),
-      none_reminder_(setup.job) {}
+      none_reminder_(setup.job),
+      report_(setup, options.shard, options.progress_fd) {}
 
 Status Server::Open() {
   const pb::Server& server_keys = setup_.job.servers(static_cast<int>(options_.shard));
@@ -97,13 +71,25 @@ Status Server::Open() {
   poller_.AddFd(signals_.fd());
 
   MakeControl();
-  if (setup_.job.metrics().port() == 0) return Ok();
-  auto page =
-      net::MetricsPage::Start(setup_.job.metrics().host(),
-                              static_cast<uint16_t>(setup_.job.metrics().port() + options_.shard),
-                              [this] { return registry_.PrometheusText(); });
-  if (!page.ok()) return page.status();
-  metrics_page_ = std::move(*page);
+  return StartHttp();
+}
+
+Status Server::StartHttp() {
+  const pb::Metrics& metrics = setup_.job.metrics();
+  if (metrics.port() == 0) return Ok();
+  net::HttpRoutes routes = setup::MetricsRoutes(setup_, registry_);
+  if (options_.shard == 0) {
+    status_board_.emplace(setup_);
+    status_metrics_.emplace(registry_, setup_.plan.workers);
+    AddStatusRoutes(setup_, *status_board_, &routes);
+    LOG(INFO) << "this job can be watched at " << setup::PageUrl(setup_.job);
+  } else {
+    routes["/"] = setup::SignpostRoute(setup_.job, Cat("server shard ", options_.shard));
+  }
+  auto http_server = net::HttpServer::Start(
+      metrics.host(), static_cast<uint16_t>(metrics.port() + options_.shard), std::move(routes));
+  if (!http_server.ok()) return http_server.status();
+  http_server_ = std::move(*http_server);
   return Ok();
 }
 
@@ -115,26 +101,11 @@ net::SocketOptions Server::CommonSocketOptions() {
 }
 
 void Server::MakeControl() {
-  protocol::ControlOptions control_options;
-  control_options.shard = options_.shard;
-  control_options.shards = static_cast<uint32_t>(setup_.plan.data_lanes.size());
-  control_options.workers = setup_.plan.workers;
-  control_options.incarnation = incarnation_;
+  protocol::ControlOptions control_options = ControlOptionsOf(setup_, options_.shard, incarnation_);
   for (const auto& lane_loop : lane_loops_) control_options.data_ports.push_back(lane_loop->port());
-  control_options.expected_hello = setup_.hello;
-  control_options.keys = config::SharedKeys();
-  if (setup_.job.train().has_steps()) control_options.steps = setup_.job.train().steps();
-  control_options.timings = setup_.timings;
-  control_options.elasticity = algorithm::Elasticity::FromJob(setup_.job);
-  const algorithm::Facts facts = algorithm::FactsOf(setup_.job);
-  control_options.window = facts.window;
-  control_options.workers_hold_state = facts.has_rounds;
-  control_options.begins_from_shards = setup_.plan.is_central && setup_.plan.has_rounds;
-  control_options.can_resume = setup_.job.checkpoints().every_steps() != 0;
-  control_options.shard_keeps_state = protocol::ShardsThatKeepState(setup_.plan);
   if (control_options.ShardKeepsState(options_.shard))
     control_options.find_saved_checkpoints = [this] { return Saved(); };
-  if (options_.shard == 0 && !facts.has_rounds)
+  if (options_.shard == 0 && !setup_.plan.has_rounds)
     control_options.find_last_step = [this] { return LastStep(); };
   std::vector<protocol::CellSpec> cells = protocol::MakeCellsOfLane(setup_.plan, options_.shard, 0);
   if (options_.shard == 0) {
@@ -183,8 +154,8 @@ void Server::RereadAllowList(protocol::ControlActions* new_actions) {
     LOG(ERROR) << "SIGUSR2: the list of peers stays as it was: " << allowed.status().message();
     return;
   }
-  LOG(WARNING) << "SIGUSR2: the list of peers was read again; it has " << allowed->size()
-               << " keys";
+  LogInfo(Cat("SIGUSR2: the list of peers was read again; it has ", allowed->size(), " keys"),
+          Print::kYes);
   zap_handler_->SetAllowed(*std::move(allowed));
   for (const net::PeerId peer : control_socket_->RevokedPeers())
     control_->OnRevoked(peer, clock_.Now(), new_actions);
@@ -309,6 +280,8 @@ void Server::Execute(protocol::ControlActions actions) {
   for (protocol::ControlAction& action : actions) {
     switch (action.type) {
       case Type::kSend:
+        if (status_board_.has_value())
+          status_board_->OnSent(action.send.message.head, action.send.message.payload);
         SendToPeer(action.send);
         break;
       case Type::kConnectShard0:
@@ -336,7 +309,12 @@ void Server::Execute(protocol::ControlActions actions) {
         EndWith(action.status);
         break;
       case Type::kLog:
-        LOG(WARNING) << action.text;
+        if (action.is_normal) {
+          LogInfo(action.text, Print::kYes);
+        } else {
+          LOG(WARNING) << action.text;
+        }
+        if (status_board_.has_value()) status_board_->AddEvent(action.text);
         break;
     }
   }
@@ -358,7 +336,7 @@ std::vector<setup::WorkerStatus> Server::WorkerStatuses() const {
 std::vector<setup::WorkerStatus> Server::UpdatePosition() {
   std::vector<setup::WorkerStatus> workers = WorkerStatuses();
   if (coordinator_ != nullptr)
-    job_position_.Update(coordinator_->steps(), coordinator_->beginning(), workers);
+    job_position_.Update(coordinator_->job().roster.steps, coordinator_->job().beginning, workers);
   return workers;
 }
 
@@ -370,30 +348,18 @@ void Server::ReportProgress() {
   if (coordinator_ == nullptr || Now() - last_progress_at_ < std::chrono::milliseconds(500)) return;
   last_progress_at_ = Now();
   const std::vector<setup::WorkerStatus> workers = UpdatePosition();
-  workers_present_.Set(static_cast<double>(std::count_if(
-      workers.begin(), workers.end(), [](const auto& worker) { return worker.is_present; })));
-  if (options_.progress_fd < 0) return;
-  const std::string line =
-      setup::ProgressJson(setup_, workers, job_position_, FailedShardCheckpoints()) + "\n";
-  if (write(options_.progress_fd, line.data(), line.size()) < 0)
-    VLOG(1) << "cannot write the progress";
+  if (status_board_.has_value()) {
+    status_board_->Update(Observe(*coordinator_, clock_.Now()), job_position_, Now());
+    status_metrics_->Update(*status_board_->status());
+  }
+  report_.ShowProgress(workers, job_position_, FailedShardCheckpoints(), clock_.Now());
 }
 
 void Server::WriteSummary() {
-  const std::string path = Cat(setup_.job.output_dir(), "/server.", options_.shard, ".json");
-  const auto make_summary = [this] {
-    return setup::SummaryJson(setup_, UpdatePosition(), job_position_, final_status_,
+  final_status_ = report_.ShowSummary(final_status_, [this](const Status& status) {
+    return setup::SummaryJson(setup_, UpdatePosition(), job_position_, status,
                               FailedShardCheckpoints());
-  };
-  final_status_ = setup::FinalStatus(final_status_, setup::WriteSummaryFile(path, make_summary()));
-  const std::string summary = make_summary();
-  LOG(INFO) << summary;
-  if (coordinator_ != nullptr) LOG(INFO) << "\n" << setup::SummaryTable(summary);
-  if (options_.progress_fd >= 0) {
-    const std::string line = summary + "\n";
-    if (write(options_.progress_fd, line.data(), line.size()) < 0)
-      VLOG(1) << "cannot write the progress";
-  }
+  });
 }
 
 }  // namespace tern::server

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,7 @@
 #include "common/base/counters.h"
 #include "common/base/signals.h"
 #include "common/base/status.h"
-#include "common/net/metrics_page.h"
+#include "common/net/http_server.h"
 #include "common/net/socket.h"
 #include "common/net/traffic.h"
 #include "common/net/zap_handler.h"
@@ -22,8 +23,11 @@
 #include "server/answer_limit.h"
 #include "server/door.h"
 #include "server/frame_refusals.h"
+#include "server/job_report.h"
 #include "server/lane_counters.h"
 #include "server/lane_loop.h"
+#include "server/status/status_board.h"
+#include "server/status/status_metrics.h"
 #include "setup/none_reminder.h"
 #include "setup/report.h"
 #include "setup/setup.h"
@@ -35,7 +39,7 @@ class Server {
   struct Options {
     uint32_t shard = 0;
     // A file descriptor to which the shard writes its summary, and shard 0 also its progress, one
-    // JSON object per line. -1: none.
+    // JSON object per line. -1: none, as a user has started the shard (server/job_report.h).
     int progress_fd = -1;
     // Reads the list of who may connect again. Set only if this shard has keys.
     std::function<Result<net::AllowList>()> read_allow_list;
@@ -52,8 +56,9 @@ class Server {
 
  private:
   Server(const setup::Setup& setup, StopSignals& signals, const Options& options);
-  // Binds the sockets, and starts the lanes and the metrics page.
+  // Binds the sockets, and starts the lanes and the HTTP server.
   Status Open();
+  Status StartHttp();
   net::SocketOptions CommonSocketOptions();  // of all sockets of this shard
   void MakeControl();
   // The checkpoints that every lane with state has on disk, for this shard's hello message.
@@ -103,8 +108,9 @@ class Server {
   net::Poller poller_;
   std::unique_ptr<protocol::Control> control_;
   const protocol::Coordinator* coordinator_ = nullptr;  // points to control_ on shard 0; else null
-  std::unique_ptr<net::MetricsPage> metrics_page_;
-  Gauge& workers_present_;
+  std::optional<StatusBoard> status_board_;             // on shard 0, with metrics.port
+  std::optional<StatusMetrics> status_metrics_;         // the same
+  std::unique_ptr<net::HttpServer> http_server_;
   LaneCounters control_counters_;  // of lane 0, the state machine behind the control socket
   Door door_;                      // of the control socket
   bool has_ended_ = false;
@@ -112,6 +118,7 @@ class Server {
   Time last_progress_at_{};
   setup::NoneReminder none_reminder_;
   setup::JobPosition job_position_;  // updated only on shard 0
+  JobReport report_;
 };
 
 }  // namespace tern::server

@@ -9,8 +9,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "common/base/armed_failpoints.h"
@@ -18,126 +18,63 @@
 #include "common/base/logging.h"
 #include "common/base/output_file.h"
 #include "common/base/text.h"
-#include "common/net/zmq_version.h"
+#include "setup/arguments.h"
+#include "setup/daemon_def.h"
 #include "setup/first_weights.h"
+#include "setup/json_log.h"
 #include "setup/none_reminder.h"
 #include "setup/security.h"
-
-DEFINE_string(job, "", "");
-DEFINE_int32(rank, -1, "");
-DEFINE_bool(check, false, "");
-DEFINE_string(evaluate, "", "");
-DEFINE_int32(progress_fd, -1, "");
-DEFINE_int32(keys_fd, -1, "");
 
 namespace tern::setup {
 
 namespace {
 
-// A flag of the command line. Only the flags in kFlags are accepted, because some of gflags' own
-// flags end the process with exit code 1.
-struct KnownFlag {
-  const char* name;
-  const char* help;
-};
-const std::vector<KnownFlag> kFlags = {
-    {"job", "FILE: the job, YAML, or protobuf text (.textproto, .pbtxt, .prototxt)"},
-    {"rank", "N: the number of this server shard or worker in the job, from 0"},
-    {"check", "read and check the job, print it with all defaults, and exit"},
-    {"evaluate",
-     "FILE: (worker only) evaluate these weights on the test set, without a server, and exit"},
-    {"log_dir", "DIR: the folder of the logs; default: output_dir/logs of the job"},
-    {"progress_fd",
-     "N: an open file descriptor to which progress is written, one JSON object per line"},
-    {"keys_fd", "N: an open file descriptor with this daemon's keys, which `tern run` makes"},
-    {"v", "N: log messages up to this verbosity level"},
-    {"vmodule", "NAME=N,...: the verbosity level of single source files"},
-};
-constexpr const char* kSetHelp = "KEY=VALUE: overrides a key of the job file; may be repeated";
-constexpr const char* kFailHelp =
-    "FAILPOINT: lets this process fail on purpose, for drills; may be repeated; --fail list "
-    "describes them";
+constexpr uint32_t kMaxNumber = std::numeric_limits<int32_t>::max();
 
-Status UsageError(const std::string& sentence) {
-  std::string flags_text;
-  for (const KnownFlag& flag : kFlags) flags_text += Cat("--", flag.name, ", ");
-  return Status(Code::kUsage,
-                sentence + "; known flags: " + flags_text + "--set, --fail, --help, --version");
-}
-
-void PrintHelp(const std::string& role) {
-  std::printf("tern_%s: a Tern %s\n\n", role.c_str(), role.c_str());
-  for (const KnownFlag& flag : kFlags) std::printf("  --%-12s %s\n", flag.name, flag.help);
-  std::printf("  --%-12s %s\n", "set", kSetHelp);
-  std::printf("  --%-12s %s\n  --help, --version\n", "fail", kFailHelp);
-}
-
-// Reads a command line flag by flag.
-class ArgReader {
- public:
-  ArgReader(int argc, char** argv) : args_(argv + std::min(1, argc), argv + argc) {}
-
-  bool done() const { return next_index_ >= args_.size(); }
-
-  // Reads "--name=value" or "--name" into name and value.
-  Status Next() {
-    const std::string arg = args_[next_index_++];
-    if (arg.size() < 2 || arg[0] != '-') {
-      return UsageError("'" + Printable(arg) + "' is not a flag; the job file goes after --job");
+// Reads the values of --fail into *line. "list" prints all failpoints and ends the process.
+Status AddFailpoints(const Arguments& arguments, const std::string& role, CommandLine* line) {
+  for (const std::string& text : arguments.AllValues("fail")) {
+    if (text == "list") {
+      std::printf("%s", DescribeFailpoints(role).c_str());
+      std::exit(0);
     }
-    const std::string flag_text = arg.substr(arg.starts_with("--") ? 2 : 1);
-    const size_t equals_at = flag_text.find('=');
-    name = flag_text.substr(0, equals_at);
-    value.reset();
-    if (equals_at != std::string::npos) value = flag_text.substr(equals_at + 1);
-    return Ok();
+    Result<Failpoint> failpoint = ParseFailpoint(text, role);
+    if (!failpoint.ok()) return failpoint.status();
+    line->failpoints.push_back(std::move(*failpoint));
   }
-  // Makes sure that the flag has a value: without "=value", the next argument becomes the value.
-  Status RequireValue() {
-    if (value.has_value()) return Ok();
-    if (done()) return UsageError("--" + name + " needs a value after it");
-    value = args_[next_index_++];
-    return Ok();
-  }
-
-  std::string name;
-  std::optional<std::string> value;
-
- private:
-  const std::vector<std::string> args_;
-  size_t next_index_ = 0;
-};
-
-// Reads the value of --fail into *line. "list" prints all failpoints and ends the process.
-Status AddFailpoint(ArgReader* reader, const std::string& role, CommandLine* line) {
-  TERN_RETURN_IF_ERROR(reader->RequireValue());
-  if (*reader->value == "list") {
-    std::printf("%s", DescribeFailpoints(role).c_str());
-    std::exit(0);
-  }
-  Result<Failpoint> failpoint = ParseFailpoint(*reader->value, role);
-  if (failpoint.ok()) line->failpoints.push_back(std::move(*failpoint));
-  return failpoint.status();
+  return Ok();
 }
 
-Status SetFlag(ArgReader* reader) {
-  const bool is_known = std::any_of(kFlags.begin(), kFlags.end(), [&](const KnownFlag& flag) {
-    return reader->name == flag.name;
-  });
-  gflags::CommandLineFlagInfo flag_info;
-  if (!is_known || !gflags::GetCommandLineFlagInfo(reader->name.c_str(), &flag_info)) {
-    return UsageError("there is no flag --" + Printable(reader->name));
+// Sets the flags of glog.
+Status SetLogFlags(const Arguments& arguments) {
+  for (const char* name : {"v", "vmodule"}) {
+    if (!arguments.HasFlag(name)) continue;
+    const std::string value = arguments.LastValue(name);
+    if (gflags::SetCommandLineOption(name, value.c_str()).empty()) {
+      return Status(Code::kUsage,
+                    Cat("--", name, ": saw '", Printable(value), "'; allowed: a whole number"));
+    }
   }
-  if (flag_info.type == "bool") {
-    reader->value = reader->value.value_or("true");
-  } else {
-    TERN_RETURN_IF_ERROR(reader->RequireValue());
-  }
-  if (!gflags::SetCommandLineOption(reader->name.c_str(), reader->value->c_str()).empty())
-    return Ok();
+  return Ok();
+}
+
+// Reads --rank, or 0 if it is missing and weights are only evaluated.
+Result<uint32_t> ReadRank(const Arguments& arguments, const CommandDef& def,
+                          const std::string& role) {
+  if (arguments.HasFlag("rank")) return arguments.NumberValue("rank", kMaxNumber);
+  if (arguments.HasFlag("evaluate")) return 0;
+  return UsageError(def, "--rank N is missing: the number of this " + role + " in the job, from 0");
+}
+
+// Reads a flag with the number of an open file descriptor. -1 if it is missing.
+Result<int> ReadDescriptor(const Arguments& arguments, const std::string& name) {
+  if (!arguments.HasFlag(name)) return -1;
+  const Result<uint32_t> number = arguments.NumberValue(name, kMaxNumber);
+  if (!number.ok()) return number.status();
+  const int fd = static_cast<int>(*number);
+  if (fcntl(fd, F_GETFD) >= 0) return fd;
   return Status(Code::kUsage,
-                Cat("--", reader->name, ": saw '", Printable(*reader->value),
-                    "'; allowed: ", flag_info.type == "bool" ? "true or false" : "a whole number"));
+                Cat("--", name, " ", fd, ": no file descriptor with that number is open"));
 }
 
 // Lets this process open as many files as the system allows it. With the usual 1024, a server with
@@ -165,45 +102,38 @@ Status LoadKeys(const CommandLine& line, const std::string& role, Setup* setup) 
 
 }  // namespace
 
-Result<CommandLine> ParseCommandLine(int argc, char** argv, const std::string& role) {
+Result<CommandLine> ParseCommandLine(int argc, char** argv, const std::string& role,
+                                     const std::string& version_text) {
+  const CommandDef& def = DaemonDef(role);
+  const auto arguments =
+      Arguments::Parse(def, std::vector<std::string>(argv + std::min(1, argc), argv + argc));
+  if (!arguments.ok()) return arguments.status();
+  if (!arguments->help_text().empty()) {
+    std::printf("%s", arguments->help_text().c_str());
+    std::exit(0);
+  }
+  if (arguments->HasFlag("version")) {
+    std::printf("%s", version_text.c_str());
+    std::exit(0);
+  }
   CommandLine line;
-  for (ArgReader reader(argc, argv); !reader.done();) {
-    TERN_RETURN_IF_ERROR(reader.Next());
-    if (reader.name == "help") {
-      PrintHelp(role);
-      std::exit(0);
-    } else if (reader.name == "version") {
-      std::printf("tern_%s version %s, %s\n", role.c_str(), TERN_VERSION,
-                  net::ZmqVersion().c_str());
-      std::exit(0);
-    } else if (reader.name == "set") {
-      TERN_RETURN_IF_ERROR(reader.RequireValue());
-      line.overrides.push_back(*reader.value);
-    } else if (reader.name == "fail") {
-      TERN_RETURN_IF_ERROR(AddFailpoint(&reader, role, &line));
-    } else {
-      TERN_RETURN_IF_ERROR(SetFlag(&reader));
-    }
-  }
-  if (FLAGS_job.empty()) return UsageError("--job FILE is missing");
-  if (!FLAGS_evaluate.empty() && role != "worker")
-    return UsageError("--evaluate is for tern_worker, which reads the test set");
-  if (!FLAGS_evaluate.empty() && FLAGS_rank < 0) FLAGS_rank = 0;
-  if (FLAGS_rank < 0)
-    return UsageError("--rank N is missing: the number of this " + role + " in the job, from 0");
-  for (const auto& [name, fd] :
-       {std::pair{"progress_fd", FLAGS_progress_fd}, std::pair{"keys_fd", FLAGS_keys_fd}}) {
-    if (fd < 0 || fcntl(fd, F_GETFD) >= 0) continue;
-    return Status(Code::kUsage,
-                  Cat("--", name, " ", fd, ": no file descriptor with that number is open"));
-  }
-  line.job_path = FLAGS_job;
-  line.rank = static_cast<uint32_t>(FLAGS_rank);
-  line.check_only = FLAGS_check;
-  line.weights_path = FLAGS_evaluate;
-  line.log_dir = FLAGS_log_dir;
-  line.progress_fd = FLAGS_progress_fd;
-  line.keys_fd = FLAGS_keys_fd;
+  TERN_RETURN_IF_ERROR(AddFailpoints(*arguments, role, &line));
+  line.job_path = arguments->LastValue("job");
+  if (line.job_path.empty()) return UsageError(def, "--job FILE is missing");
+  const Result<uint32_t> rank = ReadRank(*arguments, def, role);
+  if (!rank.ok()) return rank.status();
+  line.rank = *rank;
+  const Result<int> progress_fd = ReadDescriptor(*arguments, "progress_fd");
+  if (!progress_fd.ok()) return progress_fd.status();
+  line.progress_fd = *progress_fd;
+  const Result<int> keys_fd = ReadDescriptor(*arguments, "keys_fd");
+  if (!keys_fd.ok()) return keys_fd.status();
+  line.keys_fd = *keys_fd;
+  line.overrides = arguments->AllValues("set");
+  line.check_only = arguments->HasFlag("check");
+  if (arguments->HasFlag("evaluate")) line.weights_path = arguments->LastValue("evaluate");
+  line.log_dir = arguments->LastValue("log_dir");
+  TERN_RETURN_IF_ERROR(SetLogFlags(*arguments));
   return line;
 }
 
@@ -228,9 +158,10 @@ Result<std::unique_ptr<Setup>> StartDaemon(
   TERN_RETURN_IF_ERROR(CheckOutputFolder(job.output_dir()));
   if (line.weights_path.empty()) TERN_RETURN_IF_ERROR(LoadKeys(line, role, setup->get()));
   if (before_writing) TERN_RETURN_IF_ERROR(before_writing(job));
-  TERN_RETURN_IF_ERROR(
-      InitLogging("tern_" + role, Cat(role, ".", line.rank),
-                  line.log_dir.empty() ? job.output_dir() + "/logs" : line.log_dir));
+  LogOptions log_options{.program = "tern_" + role, .role = role, .rank = line.rank};
+  log_options.log_dir = line.log_dir.empty() ? job.output_dir() + "/logs" : line.log_dir;
+  if (job.metrics().log_format() == pb::Metrics::json) log_options.format = JsonLogLine;
+  TERN_RETURN_IF_ERROR(InitLogging(log_options));
   LOG(INFO) << "the job as this " << role << " understands it:\n" << config::ToYaml(job);
   if (const std::string warning = WarningOfOpenFolder(job.output_dir()); !warning.empty())
     LOG(WARNING) << warning;

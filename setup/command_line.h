@@ -1,9 +1,4 @@
-// The command line of both daemons, tern_server and tern_worker:
-//
-//   --job FILE --rank N [--set KEY=VALUE]... [--check] [--log_dir DIR] [--progress_fd N]
-//   [--keys_fd N] [--fail FAILPOINT]... [--v N] [--vmodule NAME=N,...] [--version] [--help]
-//
-// A worker also has --evaluate FILE, which needs no rank.
+// The command line of both daemons, tern_server and tern_worker: daemon_def.h defines it.
 #pragma once
 
 #include <cstdint>
@@ -30,9 +25,11 @@ struct CommandLine {
   std::vector<Failpoint> failpoints;
 };
 
-// `role` is "server" or "worker". --help, --version and --fail list print and exit with 0. kUsage
+// `role` is "server" or "worker". --help, --version (which prints `version_text`) and
+// --fail list print and exit with 0. kUsage
 // if a flag is unknown or missing, or its value is invalid; the message says which.
-Result<CommandLine> ParseCommandLine(int argc, char** argv, const std::string& role);
+Result<CommandLine> ParseCommandLine(int argc, char** argv, const std::string& role,
+                                     const std::string& version_text);
 
 // Starts a daemon: reads the job, checks the rank against it, reads its keys (setup/security.h),
 // calls `before_writing` (if set; an error ends the start), opens the log, logs the resolved job,

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
 
+#include "common/algorithm/facts.h"
 #include "common/base/hash.h"
+#include "setup/advice.h"
 #include "setup/step_figures.h"
 
 namespace tern::setup {
@@ -12,57 +13,6 @@ namespace tern::setup {
 using nlohmann::json;
 
 namespace {
-
-// The types of messages that belong to training rounds.
-const std::set<std::string> kRoundTypes = {"scale", "push", "scaled", "sum"};
-
-struct Totals {
-  uint64_t rounds = 0;  // the sum over the workers
-  uint64_t samples = 0, refusals = 0, failed_checkpoints = 0;
-  double samples_per_s = 0;
-  double compute_s = 0, encode_s = 0, decode_s = 0, communication_s = 0, train_s = 0, loss = 0;
-  WorkerTraffic traffic;
-};
-
-size_t CountPresent(const std::vector<WorkerStatus>& workers) {
-  return static_cast<size_t>(
-      std::count_if(workers.begin(), workers.end(),
-                    [](const WorkerStatus& worker) { return worker.is_present; }));
-}
-
-// Times and loss are means over the present workers (over all workers if none is present).
-// samples_per_s is the sum over the same workers. All other members are sums over all workers.
-Totals TotalsOf(const std::vector<WorkerStatus>& workers) {
-  Totals totals;
-  const size_t num_present = CountPresent(workers);
-  const auto num_counted = static_cast<double>(num_present == 0 ? workers.size() : num_present);
-  for (const WorkerStatus& worker : workers) {
-    const pb::Counters& counters = worker.counters;
-    totals.rounds += counters.rounds();
-    totals.samples += counters.samples();
-    totals.refusals += counters.refusals();
-    totals.failed_checkpoints += counters.failed_checkpoints();
-    const WorkerTraffic traffic = TrafficOf(counters);
-    totals.traffic.up_bytes += traffic.up_bytes;
-    totals.traffic.down_bytes += traffic.down_bytes;
-    totals.traffic.all_up_bytes += traffic.all_up_bytes;
-    totals.traffic.all_down_bytes += traffic.all_down_bytes;
-    if (num_present != 0 && !worker.is_present) continue;
-    if (counters.train_s() > 0)
-      totals.samples_per_s += static_cast<double>(counters.samples()) / counters.train_s();
-    totals.compute_s += counters.compute_s() / num_counted;
-    totals.encode_s += counters.encode_s() / num_counted;
-    totals.decode_s += counters.decode_s() / num_counted;
-    totals.train_s += counters.train_s() / num_counted;
-    // wait_s includes waiting at the start and during evaluations. So communication_s is at most
-    // the part of train_s that is not computing or decoding.
-    const double not_computing =
-        std::max(0.0, counters.train_s() - counters.compute_s() - counters.decode_s());
-    totals.communication_s += std::min(counters.wait_s(), not_computing) / num_counted;
-    totals.loss += counters.loss() / num_counted;
-  }
-  return totals;
-}
 
 void AddStepFigures(const std::vector<WorkerStatus>& workers, json* fields) {
   std::vector<pb::Counters> counters;
@@ -109,17 +59,24 @@ json JobToJson(const Setup& setup, const std::vector<WorkerStatus>& workers,
   fields["compute_s"] = totals.compute_s;
   fields["encode_s"] = totals.encode_s;
   fields["decode_s"] = totals.decode_s;
+  fields["data_s"] = totals.data_s;
+  fields["checkpoint_s"] = totals.checkpoint_s;
   fields["communication_s"] = totals.communication_s;
-  fields["communication_share"] = totals.train_s > 0 ? totals.communication_s / totals.train_s : 0;
+  fields["communication_share"] = totals.ShareOf(totals.communication_s);
   fields["up_bytes"] = totals.traffic.up_bytes;
   fields["down_bytes"] = totals.traffic.down_bytes;
-  fields["up_bytes_per_step"] = totals.rounds > 0 ? totals.traffic.up_bytes / totals.rounds : 0;
-  fields["down_bytes_per_step"] = totals.rounds > 0 ? totals.traffic.down_bytes / totals.rounds : 0;
+  fields["up_bytes_per_step"] = totals.up_bytes_per_step();
+  fields["down_bytes_per_step"] = totals.down_bytes_per_step();
   fields["all_up_bytes"] = totals.traffic.all_up_bytes;
   fields["all_down_bytes"] = totals.traffic.all_down_bytes;
   fields["up_ratio"] = RatioToFp32(parameters, totals.rounds, totals.traffic.up_bytes);
   fields["down_ratio"] = RatioToFp32(parameters, totals.rounds, totals.traffic.down_bytes);
   fields["refusals"] = totals.refusals;
+  fields["evaluated"] = totals.evaluated;
+  fields["to_evaluate"] = totals.to_evaluate;
+  const algorithm::Facts facts = algorithm::FactsOf(setup.job);
+  fields["overlaps_exchanges"] = facts.rounds_ahead > 0;
+  fields["has_local_steps"] = facts.period > 1;
   fields["failed_checkpoints"] = totals.failed_checkpoints + failed_shard_checkpoints;
   AddStepFigures(workers, &fields);
   return fields;
@@ -132,18 +89,6 @@ std::string JsonText(const json& fields) {
 }
 
 }  // namespace
-
-WorkerTraffic TrafficOf(const pb::Counters& counters) {
-  WorkerTraffic traffic;
-  for (const pb::Traffic& row : counters.traffic()) {
-    traffic.all_up_bytes += row.bytes_out();
-    traffic.all_down_bytes += row.bytes_in();
-    if (!kRoundTypes.contains(row.type())) continue;
-    traffic.up_bytes += row.bytes_out();
-    traffic.down_bytes += row.bytes_in();
-  }
-  return traffic;
-}
 
 double RatioToFp32(uint64_t parameters, uint64_t rounds, uint64_t bytes) {
   if (bytes == 0) return 0;
@@ -165,6 +110,8 @@ std::string SummaryJson(const Setup& setup, const std::vector<WorkerStatus>& wor
   fields["event"] = "ended";
   fields["code"] = ExitCode(status);
   fields["sentence"] = status.message();
+  if (const auto advice = AdviseOn(AdviceFactsOf(setup, workers)); !advice.empty())
+    fields["advice"] = advice;
   std::vector<const pb::Figures*> figures_of_present;  // the figures of the present workers
   for (const WorkerStatus& worker : workers) {
     if (worker.is_present) figures_of_present.push_back(&worker.figures);

@@ -13,15 +13,19 @@
 // and these about the work of the current process of each worker:
 //
 //   samples, samples_per_s, loss
-//   train_s, compute_s, decode_s, communication_s, encode_s   means over the workers present;
-//                     communication_s is the time of waiting for sums in training rounds; encoding
-//                     is parallel to computing
+//   train_s, compute_s, decode_s, data_s, communication_s, encode_s, checkpoint_s   means over the
+//                     workers present; data_s and communication_s are the times of waiting for
+//                     samples and for sums in training rounds; encoding is parallel to computing;
+//                     writing checkpoints is no part of train_s
 //   communication_share               communication_s / train_s
 //   up_bytes, down_bytes              frames of training rounds, summed over the workers
 //   all_up_bytes, all_down_bytes      all frames
 //   up_bytes_per_step, down_bytes_per_step    means over the workers
 //   up_ratio, down_ratio              RatioToFp32 of the bytes
 //   refusals          received messages that were malformed
+//   evaluated, to_evaluate            test samples of the newest evaluation: done, and all
+//   overlaps_exchanges, has_local_steps    whether steps are computed while an exchange is open;
+//                     whether workers exchange only after several steps
 //   failed_checkpoints                checkpoints that workers and servers could not write
 //   t_cop_s, t_com_s, exchange_busy_s, step_s, step_s_equation_2, step_s_bounded, gradients,
 //   exchanges, local_steps, late, dropped     see step_figures.h
@@ -37,16 +41,9 @@
 #include "proto/wire.pb.h"
 #include "setup/job_position.h"
 #include "setup/setup.h"
+#include "setup/totals.h"
 
 namespace tern::setup {
-
-// Bytes of the frames of training rounds (scalers, pushes, sums), and of all frames.
-struct WorkerTraffic {
-  uint64_t up_bytes = 0, down_bytes = 0;  // up: sent by the worker; down: received by it
-  uint64_t all_up_bytes = 0, all_down_bytes = 0;
-};
-// The traffic of one worker.
-WorkerTraffic TrafficOf(const pb::Counters& counters);
 
 // The bytes that the exchanges would need in fp32, divided by `bytes`: 4 * parameters * rounds /
 // bytes; 0 if `bytes` is 0. `rounds` and `bytes` are of one worker, or sums over the same workers.
@@ -58,7 +55,8 @@ std::string ProgressJson(const Setup& setup, const std::vector<WorkerStatus>& wo
                          const JobPosition& position, uint64_t failed_shard_checkpoints = 0);
 // Returns {"event": "ended", "code": 0, "sentence": "", ..., "replicas_agree": true}. Has accuracy,
 // test_loss, test_samples and parameters_hash only if the present workers have done the job's last
-// evaluation. Has weights_path, weights_rank and weights_error only if the worker with the lowest
+// evaluation. Has advice, a list of sentences, if the figures show what would make the job faster
+// (advice.h). Has weights_path, weights_rank and weights_error only if the worker with the lowest
 // rank could not write the final weights, and worker weights_rank wrote them to weights_path.
 std::string SummaryJson(const Setup& setup, const std::vector<WorkerStatus>& workers,
                         const JobPosition& position, const Status& status,
@@ -93,8 +91,10 @@ std::string RunSummaryJson(const std::string& newest, const RunEnd& end);
 std::string SummaryTable(const std::string& summary_json);
 // Returns a progress line for people: "step 812/3000  loss 0.3121  ...". Speed, communication share
 // and time left cover the interval since `previous_json`, an earlier ProgressJson, or since the
-// start if it is empty.
-std::string ProgressLine(const std::string& progress_json, const std::string& previous_json = "");
+// start if it is empty. Leaves out the least important parts until the line has at most
+// `max_columns` characters or only the most important ones are left.
+std::string ProgressLine(const std::string& progress_json, const std::string& previous_json = "",
+                         size_t max_columns = 1000);
 
 // The counters of one daemon as a JSON line.
 std::string CountersJson(const pb::Counters& counters);

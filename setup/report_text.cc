@@ -1,5 +1,6 @@
 // The progress line, and the table at the end of a job, made from the JSON lines of report.h.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -34,6 +35,7 @@ class JsonFields {
     return IsNumber(key) && Number(key) > 0 ? object_[key].get<uint64_t>() : 0;
   }
   std::string CountText(const char* key) const { return std::to_string(Integer(key)); }
+  std::string GroupedText(const char* key) const { return Thousands(Integer(key)); }
   std::string BytesText(const char* key) const { return HumanBytes(Integer(key)); }
   std::string TimeText(const char* key) const { return Format("%.1f s", Number(key)); }
   std::string Text(const char* key) const {
@@ -47,6 +49,15 @@ class JsonFields {
       if (item.is_number_unsigned()) items.push_back(std::to_string(item.get<uint64_t>()));
     }
     return Join(items);
+  }
+  // Returns a list of texts.
+  std::vector<std::string> Texts(const char* key) const {
+    std::vector<std::string> texts;
+    if (!Has(key) || !object_[key].is_array()) return texts;
+    for (const json& item : object_[key]) {
+      if (item.is_string()) texts.push_back(item.get<std::string>());
+    }
+    return texts;
   }
   bool IsTrue(const char* key) const { return Has(key) && object_[key] == true; }
   std::string LossText(const char* key) const {
@@ -89,22 +100,31 @@ void AddTimeRows(const JsonFields& fields, TableRows* rows) {
   rows->emplace_back("training time", fields.TimeText("train_s"));
   rows->emplace_back("  computing", time_and_share("compute_s"));
   rows->emplace_back("  waiting for sums", time_and_share("communication_s"));
+  rows->emplace_back("  waiting for data", time_and_share("data_s"));
   rows->emplace_back("  decoding, updating", time_and_share("decode_s"));
-  rows->emplace_back("  encoding", fields.TimeText("encode_s") + " (beside the computing)");
+  rows->emplace_back("  encoding", fields.TimeText("encode_s") + " (in parallel with computing)");
+  if (fields.Number("checkpoint_s") > 0)
+    rows->emplace_back("writing checkpoints", fields.TimeText("checkpoint_s"));
 }
 
 void AddStepRows(const JsonFields& fields, TableRows* rows) {
   const auto ms_text = [&fields](const char* key) {
     return Format("%.3f ms", 1000 * fields.Number(key));
   };
-  rows->emplace_back("a step", ms_text("step_s") + " measured; the OD-SGD model has " +
-                                   ms_text("step_s_equation_2") + " (equation 2), " +
-                                   ms_text("step_s_bounded") + " with the link as a bound");
-  rows->emplace_back("  T_cop, T_com", ms_text("t_cop_s") + ", " + ms_text("t_com_s"));
-  rows->emplace_back("gradients", fields.CountText("gradients") + ", " +
-                                      fields.CountText("local_steps") + " of them local steps; " +
-                                      fields.CountText("late") + " late, " +
-                                      fields.CountText("dropped") + " dropped");
+  rows->emplace_back("a step", ms_text("step_s"));
+  if (fields.IsTrue("overlaps_exchanges")) {
+    rows->emplace_back("  OD-SGD's model", ms_text("step_s_equation_2") + " (equation 2), " +
+                                               ms_text("step_s_bounded") +
+                                               " with the link as a bound");
+    rows->emplace_back("  T_cop, T_com", ms_text("t_cop_s") + ", " + ms_text("t_com_s"));
+  }
+  std::string gradients = fields.CountText("gradients");
+  if (fields.IsTrue("has_local_steps"))
+    gradients += ", " + fields.CountText("local_steps") + " of them local steps";
+  for (const char* key : {"late", "dropped"}) {
+    if (fields.Integer(key) > 0) gradients += ", " + fields.CountText(key) + " " + key;
+  }
+  rows->emplace_back("gradients", gradients);
   if (fields.Has("mean_staleness"))
     rows->emplace_back("staleness", Format("%.2f in the mean", fields.Number("mean_staleness")));
 }
@@ -118,14 +138,17 @@ void AddTrafficRows(const JsonFields& fields, TableRows* rows) {
   rows->emplace_back("down-link", link_text("down_bytes", "down_bytes_per_step", "down_ratio"));
   rows->emplace_back("all frames", fields.BytesText("all_up_bytes") + " up, " +
                                        fields.BytesText("all_down_bytes") + " down, " +
-                                       fields.CountText("refusals") + " refused");
+                                       fields.CountText("refusals") + " rejected");
 }
 
 void AddQualityRows(const JsonFields& fields, TableRows* rows) {
   if (fields.Has("train_loss")) rows->emplace_back("training loss", fields.LossText("train_loss"));
   if (fields.Has("accuracy")) {
-    rows->emplace_back("test accuracy", Format("%.4f", fields.Number("accuracy")) + " of " +
-                                            fields.CountText("test_samples"));
+    const double num_correct = fields.Number("accuracy") * fields.Number("test_samples");
+    rows->emplace_back("test accuracy",
+                       Format("%.2f %% (", 100 * fields.Number("accuracy")) +
+                           Thousands(static_cast<uint64_t>(std::llround(num_correct))) + " of " +
+                           fields.GroupedText("test_samples") + " images)");
     rows->emplace_back("test loss", fields.LossText("test_loss"));
   }
   if (fields.Has("best_accuracy")) {
@@ -146,6 +169,30 @@ void AddQualityRows(const JsonFields& fields, TableRows* rows) {
                         fields.Text("parameters_hash"));
   }
 }
+
+// What ProgressLine shows, from left to right. The parts with the largest rank are left out first.
+class LineParts {
+ public:
+  // `rank` 0: never left out.
+  void Add(int rank, std::string text) { parts_.emplace_back(rank, std::move(text)); }
+  std::string Fit(size_t max_columns) const {
+    int max_rank = 0;
+    for (const auto& [rank, text] : parts_) max_rank = std::max(max_rank, rank);
+    while (max_rank > 0 && LineOf(max_rank).size() > max_columns) --max_rank;
+    return LineOf(max_rank);
+  }
+
+ private:
+  std::string LineOf(int max_rank) const {
+    std::vector<std::string> texts;
+    for (const auto& [rank, text] : parts_) {
+      if (rank <= max_rank) texts.push_back(text);
+    }
+    return Join(texts, "  ");
+  }
+
+  std::vector<std::pair<int, std::string>> parts_;
+};
 
 // Returns by how much a value has grown since `previous`, or since the start if `previous` is not
 // valid.
@@ -170,6 +217,7 @@ std::string SummaryTable(const std::string& summary_json) {
     AddTrafficRows(fields, &rows);
   }
   AddQualityRows(fields, &rows);
+  for (const std::string& sentence : fields.Texts("advice")) rows.emplace_back("advice", sentence);
   if (fields.Has("wall_s")) {
     rows.emplace_back(
         "whole run", fields.TimeText("wall_s") + ", " + fields.CountText("restarts") + " restarts");
@@ -184,7 +232,8 @@ std::string SummaryTable(const std::string& summary_json) {
   return table;
 }
 
-std::string ProgressLine(const std::string& progress_json, const std::string& previous_json) {
+std::string ProgressLine(const std::string& progress_json, const std::string& previous_json,
+                         size_t max_columns) {
   const JsonFields current(progress_json);
   if (!current.valid()) return "";
   const std::string workers =
@@ -194,6 +243,10 @@ std::string ProgressLine(const std::string& progress_json, const std::string& pr
   if (rounds == 0) return "waiting for the first step  " + workers;
   if (current.Integer("samples") == 0)
     return step + "  waiting for the first step from there  " + workers;
+  if (current.Integer("evaluated") < current.Integer("to_evaluate")) {
+    return step + "  evaluating " + current.GroupedText("evaluated") + " of " +
+           current.GroupedText("to_evaluate") + "  " + workers;
+  }
   JsonFields previous(previous_json);
   // A restarted worker counts from 0, and a job that continued from a checkpoint has steps that
   // took no time in this process. In such cases the interval since `previous_json` cannot be
@@ -209,12 +262,20 @@ std::string ProgressLine(const std::string& progress_json, const std::string& pr
                                         : current.Number("samples_per_s");
   const double share =
       interval_s > 0 ? GrowthSince(current, previous, "communication_s") / interval_s : 0;
-  std::string line =
-      step + "  loss " + current.LossText("loss") + Format("  %.0f img/s", speed) +
-      Format("  communication %.0f %%", 100 * share) + "  " +
-      HumanBytes(current.Integer("up_bytes_per_step") + current.Integer("down_bytes_per_step")) +
-      " a step" + Format(", fp32 / %.1f up", current.Number("up_ratio")) +
-      Format(" %.1f down", current.Number("down_ratio")) + "  " + workers;
+  LineParts parts;
+  parts.Add(0, step);
+  parts.Add(1, "loss " + current.LossText("loss"));
+  parts.Add(1, Format("%.0f img/s", speed));
+  parts.Add(3, Format("waiting %.0f %%", 100 * share));
+  // In the first steps, the bytes of a round are not complete yet.
+  if (current.Integer("exchanges") > 0 && current.Integer("down_bytes_per_step") > 0) {
+    parts.Add(4, HumanBytes(current.Integer("up_bytes_per_step") +
+                            current.Integer("down_bytes_per_step")) +
+                     " a step");
+    parts.Add(5, Format("%.1fx less up, ", current.Number("up_ratio")) +
+                     Format("%.1fx less down", current.Number("down_ratio")));
+  }
+  parts.Add(2, workers);
   // Without a measured interval, uses the mean time of a step in this process.
   const double rounds_done = GrowthSince(current, previous, "rounds");
   const double step_s = !previous.valid() ? current.Number("step_s")
@@ -222,9 +283,9 @@ std::string ProgressLine(const std::string& progress_json, const std::string& pr
                                           : 0;
   if (steps > rounds && step_s > 0) {
     const double seconds_left = std::min(1e9, step_s * (steps - rounds));
-    line += "  " + HumanTime(Time(static_cast<int64_t>(seconds_left * 1e9))) + " left";
+    parts.Add(0, HumanTime(Time(static_cast<int64_t>(seconds_left * 1e9))) + " left");
   }
-  return line;
+  return parts.Fit(max_columns);
 }
 
 }  // namespace tern::setup

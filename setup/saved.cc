@@ -18,8 +18,7 @@ constexpr size_t kMaxNamedKeys = 3;
 std::string DifferencesOf(const std::string& text, const pb::Job& job) {
   const Result<pb::Job> old_job = config::ReadJobText(text);
   if (!old_job.ok()) return "";
-  std::vector<std::string> differences = config::Differences(config::WithoutResumableKeys(*old_job),
-                                                             config::WithoutResumableKeys(job));
+  std::vector<std::string> differences = config::DifferencesAtResume(*old_job, job);
   if (differences.empty()) {
     // The list of servers decides which shard saves which part of the model.
     pb::Job old_servers, new_servers;
@@ -49,6 +48,14 @@ std::vector<pb::Checkpoint> OffersOf(const checkpoint::Store& store, checkpoint:
     offer.set_round(point.round);
   }
   return offers;
+}
+
+std::string ChangesAtResume(const pb::Job& job, const checkpoint::Store& store, uint64_t run) {
+  const std::string text = store.JobTextOf(run);
+  const Result<pb::Job> old_job = config::ReadJobText(text);
+  if (text.empty() || !old_job.ok()) return "";
+  return Join(
+      config::Differences(config::WithoutLocalKeys(*old_job), config::WithoutLocalKeys(job)), "; ");
 }
 
 protocol::SavedCheckpoints FindSaved(const Setup& setup, const checkpoint::Store& store) {

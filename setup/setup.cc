@@ -199,6 +199,11 @@ checkpoint::Owner CheckpointOwner(const Setup& setup, const std::string& output_
     const models::Weights frozen{{}, setup.given_weights->frozen, {}};
     model_digest = Digest(Hex(model_digest) + Hex(models::WeightsDigest(frozen)));
   }
+  const auto is_same_job = [job = setup.job](const std::string& text) {
+    // The defaults of keys that an earlier version did not have are filled in.
+    const Result<pb::Job> old_job = config::ReadJobText(text);
+    return old_job.ok() && config::DifferencesAtResume(*old_job, job).empty();
+  };
   return {output_dir + "/checkpoints/" + name,
           name,
           setup.plan.workers,
@@ -206,6 +211,7 @@ checkpoint::Owner CheckpointOwner(const Setup& setup, const std::string& output_
           model_digest,
           setup.hello.plan_digest(),
           config::JobText(setup.job),
+          is_same_job,
           TagOf(setup.checkpoint_secret)};
 }
 

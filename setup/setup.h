@@ -31,6 +31,7 @@ struct Setup {
   pb::Hello hello;
   // The weights of model.weights (setup/first_weights.h); null: the job has none.
   std::shared_ptr<const models::Weights> given_weights;
+  std::string commit = "unknown";  // of which the program was built, for its metrics
   // This daemon's keys, and those of its peers; null: as net::Security::Mechanism::kNull.
   std::shared_ptr<const net::Security> security;
   // The secret of keys.checkpoint; null if the job has none. Like `security`, set by StartDaemon.

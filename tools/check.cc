@@ -1,20 +1,19 @@
-// tern check: prints the job with all defaults, its exchange plan, its memory and its data.
+// tern check: says whether a job can run here; prints its data, its exchange plan and its memory.
 #include <algorithm>
 #include <cstdio>
 
 #include "common/base/text.h"
 #include "setup/first_weights.h"
 #include "setup/setup.h"
-#include "tools/arguments.h"
 #include "tools/commands.h"
+#include "tools/job_arguments.h"
 #include "tools/memory.h"
 #include "tools/table.h"
 #include "worker/data/samples.h"
+#include "worker/machine.h"
 
 namespace tern::tools {
 namespace {
-
-constexpr const char* kUsage = "tern check JOB [--set KEY=VALUE]...";
 
 void PrintParameters(const setup::Setup& setup) {
   std::printf("\nparameters: %s in %zu tensors\n", Cat(setup.table.total).c_str(),
@@ -107,43 +106,70 @@ Status CheckShape(const setup::Setup& setup, const data::Samples& samples,
           input.height(), " x ", input.width(), " and ", setup.net.classes()));
 }
 
-Status PrintData(const setup::Setup& setup) {
+// The images of the job, in a line for each split. kBadData if they cannot be read, or do not fit
+// the model.
+Result<std::string> DescribeData(const setup::Setup& setup) {
+  std::string text;
   for (const auto& [split, name] :
        {std::pair{data::Split::kTrain, "training"}, std::pair{data::Split::kTest, "test"}}) {
     data::ReadOptions options;
     options.channels = setup.net.input().channels();
-    options.warn = [](const std::string& sentence) { std::printf("%s\n", sentence.c_str()); };
+    options.warn = [&](const std::string& sentence) { text += sentence + "\n"; };
     const auto read_samples =
         data::Samples::Read(setup.job.data(), setup.job.seed(), split, options);
     if (!read_samples.ok()) return read_samples.status();
     const data::Samples& samples = **read_samples;
-    std::printf("%s images: %s of %s, %u classes", name, Cat(samples.count()).c_str(),
-                ShapeText(samples).c_str(), samples.dataset().classes);
-    if (split == data::Split::kTrain) {
-      std::printf(", %s steps an epoch",
-                  Cat(samples.count() / setup.job.train().batch_total()).c_str());
-    }
-    std::printf("\n");
+    text += Cat(name, " images: ", samples.count(), " of ", ShapeText(samples), ", ",
+                samples.dataset().classes, " classes");
+    if (split == data::Split::kTrain)
+      text += Cat(", ", samples.count() / setup.job.train().batch_total(), " steps an epoch");
+    text += "\n";
     TERN_RETURN_IF_ERROR(CheckShape(setup, samples, name));
+  }
+  return text;
+}
+
+// Whether this program can compute as the job wants. Adds to *warnings what it can do, but slowly.
+Status CheckMachine(const pb::Job& job, std::vector<std::string>* warnings) {
+  for (uint32_t rank = 0; rank < job.workers().count(); ++rank) {
+    const pb::Job rank_job = config::JobForRank(job, rank);
+    TERN_RETURN_IF_ERROR(worker::CheckDeviceOf(rank_job).Within(Cat("worker ", rank)));
+    const std::string warning = worker::WarningOfThreads(rank_job);
+    if (!warning.empty() &&
+        std::find(warnings->begin(), warnings->end(), warning) == warnings->end())
+      warnings->push_back(warning);
   }
   return Ok();
 }
 
+// Prints whether the job can run here, before everything else. Returns why it cannot.
+Status PrintVerdict(const setup::Setup& setup) {
+  const pb::Job& job = setup.job;
+  const Result<std::string> data = DescribeData(setup);
+  std::vector<std::string> warnings;
+  const Status machine_status = CheckMachine(job, &warnings);
+  const Status status = data.ok() ? machine_status : data.status();
+  if (status.ok()) {
+    std::printf("the job %s is valid and can run here: ", job.name().c_str());
+  } else {
+    std::printf("the job %s is valid, but cannot run here (the last line says why): ",
+                job.name().c_str());
+  }
+  std::printf("%s, %s, workers: %u, servers: %d\n", job.train().algorithm().c_str(),
+              job.exchange().codec().c_str(), job.workers().count(), job.servers_size());
+  for (const std::string& warning : warnings) std::printf("warning: %s\n", warning.c_str());
+  if (data.ok()) std::printf("%s", data->c_str());
+  return status;
+}
+
 }  // namespace
 
-Status CheckJob(const Args& args) {
-  const Result<Arguments> arguments = Arguments::Parse(args, {{"set"}}, kUsage);
-  if (!arguments.ok()) return arguments.status();
-  if (arguments->positional().size() != 1) {
-    return Status(Code::kUsage, Cat("saw ", arguments->positional().size(),
-                                    " job files, expected one\nusage: ", kUsage));
-  }
-  const auto made_setup =
-      setup::MakeSetup(arguments->positional().front(), arguments->AllValues("set"));
+Status CheckJob(const Arguments& arguments) {
+  const auto made_setup = SetupOfJob(arguments);
   if (!made_setup.ok()) return made_setup.status();
   TERN_RETURN_IF_ERROR(setup::ReadGivenWeights(made_setup->get()));
   const setup::Setup& setup = **made_setup;
-  std::printf("# the job with every key\n%s", config::ToYaml(setup.job).c_str());
+  const Status verdict = PrintVerdict(setup);
   PrintParameters(setup);
   PrintBuckets(setup);
   PrintRound(setup);
@@ -151,8 +177,9 @@ Status CheckJob(const Args& args) {
   for (uint32_t shard = 0; shard < setup.plan.data_lanes.size(); ++shard) {
     PrintMemory(Cat("server ", shard), ServerMemory(setup, shard));
   }
-  std::printf("\n");
-  return PrintData(setup);
+  if (arguments.HasFlag("verbose"))
+    std::printf("\nthe job with every key\n%s", config::ToYaml(setup.job).c_str());
+  return verdict;
 }
 
 }  // namespace tern::tools

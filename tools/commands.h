@@ -1,31 +1,39 @@
-// The subcommands of `tern`. kCommands in main.cc lists them.
+// What the commands of `tern` do. command_table.cc lists them.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "common/base/status.h"
+#include "setup/arguments.h"
 
 namespace tern::tools {
 
-// The arguments of a command line after the subcommand's name.
-using Args = std::vector<std::string>;
+using setup::Arguments;
 
-// Every function below runs one subcommand. `tern` exits with the exit code of the returned status.
+// Every function below runs one command. `tern` exits with the exit code of the returned status.
 // If the status is an error, `tern` first prints the status's message to stderr.
 
 // Starts a job's servers and workers on this machine and supervises them until they end
 // (run/run.cc).
-Status RunJob(const Args& args);
-// Checks a job and prints it with all defaults (check.cc).
-Status CheckJob(const Args& args);
+Status RunJob(const Arguments& arguments);
+// Prints a job with all defaults (config.cc).
+Status PrintConfig(const Arguments& arguments);
+// Says whether a job can run here, and what it costs (check.cc).
+Status CheckJob(const Arguments& arguments);
 // Prints the layers of a network, or its NetDef (model.cc).
-Status ShowModel(const Args& args);
-// Forecasts a job's speed with other links, workers, codecs and algorithms (forecast/predict.cc).
-Status PredictJob(const Args& args);
+Status ShowModel(const Arguments& arguments);
+// Forecasts a job's speed with other links, workers, codecs and algorithms
+// (forecast/forecast_job.cc).
+Status ForecastJob(const Arguments& arguments);
 // Makes the keys of a job (keys.cc).
-Status ManageKeys(const Args& args);
-// Converts files between Tern's formats and others (convert/convert.cc).
-Status ConvertFiles(const Args& args);
+Status MakeKeys(const Arguments& arguments);
+// Packs a data set into two files that load faster (convert/pack.cc).
+Status ConvertPack(const Arguments& arguments);
+// Writes a network with its weights as an ONNX file (convert/onnx.cc).
+Status ConvertOnnx(const Arguments& arguments);
+// Writes man pages and completion of shells (docs/generate_docs.cc).
+Status GenerateDocs(const Arguments& arguments);
+// Shows a running job in the terminal (top/top.cc).
+Status ShowTop(const Arguments& arguments);
+// Prints the status of a running job once (top/status.cc).
+Status ShowStatus(const Arguments& arguments);
 
 }  // namespace tern::tools

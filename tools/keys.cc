@@ -1,4 +1,4 @@
-// tern keys: makes the keys of a job with security: curve.
+// tern keys make: makes the keys of a job with security: curve.
 #include "common/net/keys.h"
 
 #include <dirent.h>
@@ -18,13 +18,12 @@
 #include "setup/key_files.h"
 #include "setup/security.h"
 #include "setup/setup.h"
-#include "tools/arguments.h"
+#include "tools/command_table.h"
 #include "tools/commands.h"
 
 namespace tern::tools {
 namespace {
 
-constexpr const char* kKeysUsage = "tern keys make DIR --job JOB [--set KEY=VALUE]...";
 constexpr const char* kCheckpointFile = "checkpoint.secret";
 
 // Makes a folder that only its user may use, or takes an empty one.
@@ -90,7 +89,7 @@ void PrintWhatToCopy(const pb::Job& job, const std::string& folder) {
       kCheckpointFile, folder.c_str(), kCheckpointFile);
 }
 
-Status MakeKeys(const std::string& folder, const pb::Job& job) {
+Status WriteKeys(const std::string& folder, const pb::Job& job) {
   TERN_RETURN_IF_ERROR(MakeFolder(folder));
   setup::ForbidDumps();
   pb::Keys keys;
@@ -109,17 +108,13 @@ Status MakeKeys(const std::string& folder, const pb::Job& job) {
 
 }  // namespace
 
-Status ManageKeys(const Args& args) {
-  const Result<Arguments> arguments = Arguments::Parse(args, {{"job"}, {"set"}}, kKeysUsage);
-  if (!arguments.ok()) return arguments.status();
-  const std::vector<std::string>& words = arguments->positional();
-  if (words.size() != 2 || words[0] != "make" || !arguments->HasFlag("job")) {
-    return Status(Code::kUsage, Cat("expected \"make\", a folder and --job\nusage: ", kKeysUsage));
-  }
-  const Result<pb::Job> job = config::LoadJob(arguments->LastValue("job", ""),
-                                              arguments->AllValues("set"), setup::KnownNames());
+Status MakeKeys(const Arguments& arguments) {
+  if (!arguments.HasFlag("job"))
+    return setup::UsageError(CommandCalled("tern keys make").def, "--job JOB is missing");
+  const Result<pb::Job> job =
+      config::LoadJob(arguments.LastValue("job"), arguments.AllValues("set"), setup::KnownNames());
   if (!job.ok()) return job.status();
-  return MakeKeys(words[1], *job);
+  return WriteKeys(arguments.positional()[0], *job);
 }
 
 }  // namespace tern::tools

@@ -1,4 +1,4 @@
-// tern model: prints the layers of a network, or its NetDef.
+// tern model: prints the layers of a network, or its definition.
 #include <google/protobuf/text_format.h>
 #include <google/protobuf/util/json_util.h>
 
@@ -7,20 +7,16 @@
 
 #include "common/base/logging.h"
 #include "common/base/text.h"
+#include "common/config/model_yaml.h"
 #include "models/graph/complete.h"
 #include "models/graph/shapes.h"
 #include "models/models.h"
-#include "tools/arguments.h"
 #include "tools/commands.h"
 #include "tools/net_arguments.h"
 #include "tools/table.h"
 
 namespace tern::tools {
 namespace {
-
-constexpr const char* kUsage =
-    "tern model NAME [--channels N] [--height N] [--width N] [--classes N] [--batch_norm] "
-    "[--netdef | --json]";
 
 struct LayerCost {
   uint64_t parameters = 0;
@@ -94,20 +90,17 @@ void PrintDef(const pb::NetDef& net, bool as_json) {
 
 }  // namespace
 
-Status ShowModel(const Args& args) {
-  std::vector<Flag> flags = NetFlags();
-  flags.insert(flags.end(), {{"netdef", false}, {"json", false}});
-  const auto arguments = Arguments::Parse(args, flags, kUsage);
-  if (!arguments.ok()) return arguments.status();
-  if (arguments->positional().size() != 1) {
-    return Status(
-        Code::kUsage,
-        Cat("expected the name of one network, known: ", Join(models::ModelNames()), "; ", kUsage));
-  }
-  const auto net = NetByName(arguments->positional()[0], *arguments);
+Status ShowModel(const Arguments& arguments) {
+  const auto net = NetFromArgument(arguments.positional()[0], arguments);
   if (!net.ok()) return net.status();
-  if (arguments->HasFlag("netdef") || arguments->HasFlag("json")) {
-    PrintDef(*net, arguments->HasFlag("json"));
+  if (arguments.HasFlag("yaml")) {
+    pb::Model model;
+    *model.mutable_net() = *net;
+    std::printf("%s", config::ModelToYaml(model).c_str());
+    return Ok();
+  }
+  if (arguments.HasFlag("netdef") || arguments.HasFlag("json")) {
+    PrintDef(*net, arguments.HasFlag("json"));
     return Ok();
   }
   const auto table = models::MakeParameterTable(*net);

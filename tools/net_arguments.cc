@@ -6,9 +6,11 @@
 
 #include "common/base/atomic_file.h"
 #include "common/base/text.h"
+#include "common/config/nearest.h"
 #include "models/graph/complete.h"
 #include "models/models.h"
 #include "setup/setup.h"
+#include "tools/job_arguments.h"
 
 namespace tern::tools {
 namespace {
@@ -34,22 +36,21 @@ Result<pb::NetDef> ReadNetJson(const std::string& path) {
   return net;
 }
 
-}  // namespace
-
-std::vector<Flag> NetFlags() {
-  return {{"channels"}, {"height"}, {"width"}, {"classes"}, {"batch_norm", false}};
+// The value of a numeric flag, or `published` if it is missing.
+Result<uint32_t> NumberOr(const setup::Arguments& arguments, const char* flag, uint32_t published) {
+  if (!arguments.HasFlag(flag)) return published;
+  return arguments.NumberValue(flag, models::kMaxDim);
 }
 
-Result<pb::NetDef> NetByName(const std::string& name, const Arguments& arguments) {
+Result<pb::NetDef> NetByName(const std::string& name, const setup::Arguments& arguments) {
   pb::Model model;
   model.set_name(name);
   model.set_batch_norm(arguments.HasFlag("batch_norm"));
   const models::PublishedImage published_image = models::PublishedImageOf(name);
-  const auto channels =
-      arguments.NumberValue("channels", published_image.channels, models::kMaxDim);
-  const auto height = arguments.NumberValue("height", published_image.side, models::kMaxDim);
-  const auto width = arguments.NumberValue("width", published_image.side, models::kMaxDim);
-  const auto classes = arguments.NumberValue("classes", published_image.classes, models::kMaxDim);
+  const auto channels = NumberOr(arguments, "channels", published_image.channels);
+  const auto height = NumberOr(arguments, "height", published_image.side);
+  const auto width = NumberOr(arguments, "width", published_image.side);
+  const auto classes = NumberOr(arguments, "classes", published_image.classes);
   for (const auto* number : {&channels, &height, &width, &classes})
     if (!number->ok()) return number->status();
   pb::ImageShape input;
@@ -59,22 +60,26 @@ Result<pb::NetDef> NetByName(const std::string& name, const Arguments& arguments
   return models::BuildNet(model, input, *classes);
 }
 
-Result<pb::NetDef> NetFromArgument(const std::string& name, const Arguments& arguments) {
+}  // namespace
+
+Result<pb::NetDef> NetFromArgument(const std::string& name, const setup::Arguments& arguments) {
   const std::vector<std::string>& known_names = models::ModelNames();
   if (std::find(known_names.begin(), known_names.end(), name) != known_names.end())
     return NetByName(name, arguments);
-  for (const Flag& flag : NetFlags()) {
-    if (!arguments.HasFlag(flag.name)) continue;
-    return Status(Code::kUsage,
-                  Cat("--", flag.name, " applies to the name of a known network only; ",
-                      Printable(name), " is a file"));
+  for (const char* flag : {"channels", "height", "width", "classes", "batch_norm"}) {
+    if (!arguments.HasFlag(flag)) continue;
+    return Status(Code::kUsage, Cat("--", flag, " applies to the name of a known network only; ",
+                                    Printable(name), " is a file"));
   }
   if (name.ends_with(".json")) return ReadNetJson(name);
-  if (name.find('.') == std::string::npos && name.find('/') == std::string::npos) {
-    return Status(Code::kUsage, Cat("there is no network '", Printable(name), "'; known: ",
-                                    Join(known_names), "; or give a NetDef (.json) or a job"));
+  if (name != "-" && name.find('.') == std::string::npos && name.find('/') == std::string::npos) {
+    const std::string nearest = config::NearestName(name, known_names);
+    return Status(Code::kUsage, Cat("there is no network '", Printable(name), "'; ",
+                                    nearest.empty() ? "" : "did you mean " + nearest + "? ",
+                                    "known: ", Join(known_names),
+                                    "; or give the file of a job, or a NetDef (.json)"));
   }
-  const auto setup = setup::MakeSetup(name, {});
+  const auto setup = setup::MakeSetup(JobPath(name), {});
   if (!setup.ok()) return setup.status();
   return (*setup)->net;
 }

@@ -64,6 +64,8 @@ Result<engine::Score> Evaluator::Run(uint32_t part, uint32_t num_parts,
   data::Prefetcher prefetcher(
       test_samples_, batch_samples,
       {.threads = threads_, .min_images = batch_, .fills_bytes = takes_bytes_});
+  progress_.num_evaluated = 0;
+  progress_.num_to_evaluate = range.end - range.begin;
   engine::Score score;
   std::vector<float> scores;
   if (confusion != nullptr) {
@@ -83,6 +85,7 @@ Result<engine::Score> Evaluator::Run(uint32_t part, uint32_t num_parts,
       const auto predicted = std::max_element(row, row + classes_) - row;
       ++(*confusion)[size_t{(*batch)->labels[n]} * classes_ + static_cast<size_t>(predicted)];
     }
+    progress_.num_evaluated += std::min<uint64_t>(batch_, range.end - begin);
     progress_.CountAdvance();
   }
   return score;

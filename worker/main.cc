@@ -4,14 +4,18 @@
 
 #include "common/base/signals.h"
 #include "setup/command_line.h"
+#include "setup/version.h"
+#include "worker/engine/libraries.h"
 #include "worker/evaluate_alone.h"
 #include "worker/worker.h"
 
 namespace {
 
 tern::Status RunWorker(int argc, char** argv) {
-  tern::Result<tern::setup::CommandLine> command_line =
-      tern::setup::ParseCommandLine(argc, argv, "worker");
+  tern::Result<tern::setup::CommandLine> command_line = tern::setup::ParseCommandLine(
+      argc, argv, "worker",
+      tern::setup::VersionText("tern_worker", tern::setup::GitCommit(),
+                               tern::engine::ComputeLibraries()));
   if (!command_line.ok()) return command_line.status();
   if (!command_line->weights_path.empty() && !command_line->check_only) {
     auto setup = tern::setup::StartDaemon(*command_line, "worker");
@@ -21,6 +25,7 @@ tern::Status RunWorker(int argc, char** argv) {
   tern::StopSignals signals;
   auto setup = tern::setup::StartDaemon(*command_line, "worker");
   if (!setup.ok()) return setup.status();
+  (*setup)->commit = tern::setup::GitCommit();
   if (command_line->check_only) {
     std::printf(
         "%s",

@@ -13,12 +13,14 @@
 #include "common/base/text.h"
 #include "common/protocol/plan/plan.h"
 #include "setup/command_line.h"
+#include "setup/metrics_routes.h"
 #include "setup/report.h"
 #include "worker/compute_threads.h"
 #include "worker/device/device_arenas.h"
 #include "worker/device/device_coder.h"
 #include "worker/device/layout.h"
 #include "worker/job_compute.h"
+#include "worker/machine.h"
 #include "worker/net_compute.h"
 #include "worker/read_samples.h"
 #include "worker/summary_writer.h"
@@ -52,6 +54,7 @@ Worker::Worker(const setup::Setup& setup, StopSignals& signals, uint32_t rank)
 
 Status Worker::Initialize() {
   TERN_RETURN_IF_ERROR(SetComputeThreads(job_, rank_));
+  if (const std::string warning = WarningOfThreads(job_); !warning.empty()) LOG(WARNING) << warning;
   TERN_RETURN_IF_ERROR(ReadData());
   data::Batches::Options options;
   options.seed = job_.seed();
@@ -77,11 +80,13 @@ Status Worker::Initialize() {
   if (!evaluator.ok()) return evaluator.status();
   evaluator_ = std::move(*evaluator);
   if (job_.metrics().port() == 0) return Ok();
-  auto page = net::MetricsPage::Start(job_.metrics().host(),
-                                      static_cast<uint16_t>(job_.metrics().port() + 100 + rank_),
-                                      [this] { return registry_.PrometheusText(); });
-  if (!page.ok()) return page.status();
-  metrics_page_ = std::move(*page);
+  net::HttpRoutes routes = setup::MetricsRoutes(setup_, registry_);
+  routes["/"] = setup::SignpostRoute(setup_.job, Cat("worker ", rank_));
+  auto http_server = net::HttpServer::Start(
+      job_.metrics().host(), static_cast<uint16_t>(job_.metrics().port() + 100 + rank_),
+      std::move(routes));
+  if (!http_server.ok()) return http_server.status();
+  http_server_ = std::move(*http_server);
   return Ok();
 }
 
@@ -170,6 +175,8 @@ Status Worker::Run() {
   const Status loop_status = loop.Join();
   const pb::Counters counters = loop.Counters();
   LOG(INFO) << setup::CountersJson(counters);
+  if (train_status.ok() && loop_status.ok())
+    LogInfo(Cat("worker ", rank_, " has finished after step ", counters.job_step()), Print::kYes);
   const Status write_status = setup::WriteSummaryFile(
       Cat(job_.output_dir(), "/worker.", rank_, ".json"), setup::CountersJson(counters));
   return setup::FinalStatus(train_status.ok() ? loop_status : train_status, write_status);

@@ -12,7 +12,7 @@
 #include "common/base/counters.h"
 #include "common/base/signals.h"
 #include "common/base/status.h"
-#include "common/net/metrics_page.h"
+#include "common/net/http_server.h"
 #include "common/net/traffic.h"
 #include "setup/setup.h"
 #include "worker/batch_compute.h"
@@ -55,7 +55,7 @@ class Worker {
   std::unique_ptr<client::Replica> replica_;
   std::unique_ptr<BatchCompute> compute_;
   std::unique_ptr<Evaluator> evaluator_;
-  std::unique_ptr<net::MetricsPage> metrics_page_;
+  std::unique_ptr<net::HttpServer> http_server_;
 };
 
 }  // namespace tern::worker

@@ -26,13 +26,14 @@ ExchangeCounters::ExchangeCounters(const protocol::ExchangePlan& plan, Registry&
           registry.GetCounter("tern_worker_answers_total", "Answers to pushes of a chunk")),
       num_dropped_(registry.GetCounter("tern_worker_dropped_total",
                                        "Pushes that servers dropped for their staleness")),
-      staleness_(registry.GetHistogram("tern_worker_staleness",
-                                       "Changes of the weights between a gradient's and its push",
-                                       WholeNumbers(kStalenessBins - 1))),
       control_trip_times_(registry.GetHistogram("tern_worker_control_round_trip_seconds",
                                                 "From a heartbeat to its echo",
                                                 Histogram::ExponentialBounds(1e-4, 2, 16))) {
   for (const protocol::Bucket& bucket : plan.buckets) num_chunks_ += bucket.chunks.size();
+  if (plan.has_rounds) return;
+  staleness_ = &registry.GetHistogram("tern_worker_staleness",
+                                      "Changes of the weights between a gradient's and its push",
+                                      WholeNumbers(kStalenessBins - 1));
 }
 
 void ExchangeCounters::OnPush(const protocol::Cell& cell, uint64_t exchange, Time now) {
@@ -55,8 +56,8 @@ void ExchangeCounters::OnAnswer(const protocol::Exchange::Delivery& answer, Time
   }
   // The staleness of one chunk of the model is counted for the whole push.
   if (answer.cell.bucket != 0 || answer.cell.chunk != 0) return;
-  if (!answer.outcome.has_at_clock()) return;
-  staleness_.Observe(static_cast<double>(answer.outcome.at_clock().staleness()));
+  if (staleness_ == nullptr || !answer.outcome.has_at_clock()) return;
+  staleness_->Observe(static_cast<double>(answer.outcome.at_clock().staleness()));
   if (answer.outcome.at_clock().dropped()) num_dropped_.Add();
 }
 
@@ -77,8 +78,8 @@ void ExchangeCounters::AddTo(pb::Counters* counters) const {
   counters->set_control_round_trips(round_trips_.count);
   counters->set_control_round_trip_s(Seconds(round_trips_.total));
   counters->set_control_round_trip_max_s(Seconds(round_trips_.longest));
-  if (staleness_.count() == 0) return;
-  for (size_t i = 0; i < kStalenessBins; ++i) counters->add_staleness(staleness_.bucket(i));
+  if (staleness_ == nullptr || staleness_->count() == 0) return;
+  for (size_t i = 0; i < kStalenessBins; ++i) counters->add_staleness(staleness_->bucket(i));
   counters->set_dropped(num_dropped_.value());
 }
 

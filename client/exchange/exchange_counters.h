@@ -47,7 +47,7 @@ class ExchangeCounters {
   Time busy_since_{};  // since when at least one exchange is open; unused if none is open
   TimeCounter &exchange_time_, &busy_time_;
   Counter &num_answers_, &num_dropped_;
-  Histogram& staleness_;
+  Histogram* staleness_ = nullptr;  // of pushes; null in jobs with rounds
   Histogram& control_trip_times_;
   protocol::Session::RoundTrips round_trips_;
 };

@@ -14,8 +14,10 @@
 #include "common/base/loop_watchdog.h"
 #include "common/base/stack_trace.h"
 #include "common/base/text.h"
+#include "common/config/job.h"
 #include "common/net/address.h"
 #include "common/protocol/rounds/cells.h"
+#include "setup/machine.h"
 
 namespace tern::client {
 
@@ -60,7 +62,10 @@ NetLoop::NetLoop(const setup::Setup& setup, StopSignals& signals, Registry& regi
       options_(std::move(options)),
       clock_(setup.timings.heartbeat),
       session_(SessionOptions(setup, options_)),
-      none_reminder_(setup.job) {}
+      figure_log_(setup.job),
+      none_reminder_(setup.job) {
+  setup::SetMachineFigures(config::JobForRank(setup.job, options_.rank), &machine_figures_);
+}
 
 NetLoop::~NetLoop() { (void)Join(); }
 
@@ -114,6 +119,7 @@ void NetLoop::Run() {
     session_.SetProgress(progress_.NumAdvances(), progress_.WaitsForOthers(events_.size()),
                          counters);
     WatchTraining(protocol::ProgressTimeout(setup_.timings, counters));
+    figure_log_.LogIfDue(counters, options_.steps, clock_.Now());
     if (none_reminder_.IsDue(clock_.Now())) LOG(WARNING) << setup::kNoneWarning;
     session_.OnTimer(clock_.Now(), &message_actions);
     ExecuteActions(std::move(message_actions));
@@ -229,6 +235,8 @@ void NetLoop::ExecuteActions(protocol::SessionActions actions) {
         break;
       }
       case Type::kReady:
+        LogInfo(Cat("worker ", options_.rank, " takes part in the job ", setup_.job.name()),
+                Print::kYes);
         events_.Push(client::ReadyToTrain{action.applied, action.stop_after, action.run});
         break;
       case Type::kDeliver:
@@ -250,7 +258,11 @@ void NetLoop::ExecuteActions(protocol::SessionActions actions) {
         EndWith(action.status);
         break;
       case Type::kLog:
-        LOG(WARNING) << action.text;
+        if (action.is_normal) {
+          LogInfo(action.text, Print::kYes);
+        } else {
+          LOG(WARNING) << action.text;
+        }
         break;
     }
   }
@@ -289,7 +301,7 @@ void NetLoop::ConnectLane(protocol::LaneRef lane, uint32_t port) {
 }
 
 pb::Counters NetLoop::Counters() const {
-  pb::Counters counters;
+  pb::Counters counters = machine_figures_;
   std::map<std::string, pb::Traffic> traffic_by_type;
   for (const net::Traffic::TypeTraffic& row : traffic_.Snapshot()) {
     pb::Traffic& traffic = traffic_by_type[row.type];
@@ -310,6 +322,10 @@ pb::Counters NetLoop::Counters() const {
   counters.set_decode_s(Seconds(progress_.decode_time.value()));
   counters.set_wait_s(Seconds(progress_.wait_time.value()));
   counters.set_train_s(Seconds(progress_.train_time.value()));
+  counters.set_data_s(Seconds(progress_.data_time.value()));
+  counters.set_checkpoint_s(Seconds(progress_.checkpoint_time.value()));
+  counters.set_evaluated(progress_.num_evaluated);
+  counters.set_to_evaluate(progress_.num_to_evaluate);
   counters.set_loss(progress_.loss.value());
   counters.set_refusals(traffic_.NumRefusedMessages());
   counters.set_steps(progress_.steps.value());
@@ -317,6 +333,7 @@ pb::Counters NetLoop::Counters() const {
   counters.set_job_step(progress_.job_step);
   counters.set_from_step(progress_.from_step);
   counters.set_failed_checkpoints(progress_.checkpoint_failures.value());
+  counters.set_checkpoint_step(progress_.checkpoint_step);
   counters.set_late(session_.exchange().num_late_rounds());
   exchange_counters_.AddTo(&counters);
   return counters;

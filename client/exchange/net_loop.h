@@ -26,6 +26,7 @@
 #include "common/net/poller.h"
 #include "common/net/socket.h"
 #include "common/protocol/members/session/session.h"
+#include "setup/figure_log.h"
 #include "setup/none_reminder.h"
 #include "setup/setup.h"
 
@@ -123,6 +124,8 @@ class NetLoop : public client::Port {
   unsigned num_connects_ = 0;
   const pthread_t compute_thread_ = pthread_self();
   HangWatch training_watch_;
+  pb::Counters machine_figures_;  // only those of this worker's machine
+  setup::FigureLog figure_log_;
   setup::NoneReminder none_reminder_;
   std::atomic<bool> join_called_{false};
   bool has_ended_ = false;

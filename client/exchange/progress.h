@@ -33,6 +33,8 @@ struct Progress {
         checkpoint_time(
             registry.GetTimeCounter("tern_worker_checkpoint_seconds_total",
                                     "Time of the compute thread in writing checkpoints")),
+        data_time(registry.GetTimeCounter("tern_worker_data_seconds_total",
+                                          "Time of the compute thread waiting for samples")),
         train_time(registry.GetTimeCounter("tern_worker_train_seconds_total",
                                            "Wall time of the training rounds")),
         loss(registry.GetGauge("tern_worker_loss", "Loss of the newest step")),
@@ -42,11 +44,14 @@ struct Progress {
   Counter &rounds, &steps, &samples, &push_bytes, &num_clamped;
   TimeCounter &compute_time, &encode_time, &decode_time, &wait_time;
   Counter &checkpoints, &checkpoint_failures;
-  TimeCounter &checkpoint_time, &train_time;
+  TimeCounter &checkpoint_time, &data_time, &train_time;
   Gauge &loss, &learning_rate;
   // job_step: how many of the job's steps the weights include. from_step: the step of the
   // checkpoint from which all workers last continued, or 0.
   std::atomic<uint64_t> job_step{0}, from_step{0};
+  std::atomic<uint64_t> checkpoint_step{0};  // of the newest checkpoint written; 0: none
+  // The newest evaluation: how many of its `num_to_evaluate` test samples the worker has evaluated.
+  std::atomic<uint64_t> num_evaluated{0}, num_to_evaluate{0};
   std::atomic<uint64_t> num_advances{0};  // grows whenever the compute thread makes progress
   std::atomic<bool> is_waiting{true};     // whether the compute thread waits for an event
   // Items of work that were given to the coder thread, and those that it has finished.

@@ -10,7 +10,7 @@ namespace tern::client {
 Status Asynchronous::Begin(uint64_t) {
   TERN_RETURN_IF_ERROR(Pull(context_, context_.replica.parameters(), false));
   first_clock_ = clock_ = context_.sums.counted_clock();
-  if (clock_ > 0) LOG(WARNING) << "continuing after exchange " << clock_ << " of this rank";
+  if (clock_ > 0) LogInfo(Cat("continuing after exchange ", clock_, " of this rank"), Print::kYes);
   std::copy_n(context_.replica.parameters(), context_.setup.table.total, context_.replica.point());
   return Ok();
 }

@@ -40,6 +40,9 @@ std::optional<pb::Checkpoint> Checkpoints::NewestOfRun(uint64_t run) const {
 }
 
 Status Checkpoints::Begin(uint64_t run, uint64_t step) {
+  const std::string changes = setup::ChangesAtResume(setup_.job, store_, run);
+  if (step != 0 && !changes.empty())
+    LOG(WARNING) << "the job goes on with other settings: " << changes;
   Result<std::string> move_report = store_.Begin(run, step == 0);
   if (!move_report.ok()) return move_report.status();
   if (!move_report->empty()) LOG(WARNING) << *move_report;

@@ -40,6 +40,7 @@ Gradient::Gradient(const setup::Setup& setup, Compute& compute, Replica& replica
       reports_in_backward_(setup.job.exchange().overlap() && max_norm_ == 0) {}
 
 Status Gradient::FetchSamples() {
+  const TimeScope time(progress_.data_time);
   const Result<uint32_t> num_samples = compute_.FetchSamples();
   num_samples_ = num_samples.ok() ? *num_samples : 0;
   return num_samples.status();

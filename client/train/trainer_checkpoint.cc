@@ -61,6 +61,7 @@ Status Trainer::WriteCheckpoint() {
   if (steps_done_ >= last_step_)
     end_checkpoint_status_ = write_status.Within(Cat("the checkpoint of step ", steps_done_));
   (write_status.ok() ? deps_.progress.checkpoints : deps_.progress.checkpoint_failures).Add();
+  if (write_status.ok()) deps_.progress.checkpoint_step = steps_done_;
   deps_.port.OfferCheckpoints(deps_.checkpoints->Offers());
   deps_.progress.CountAdvance();
   return Ok();
@@ -70,7 +71,8 @@ Status Trainer::LoadCheckpoint(const pb::Checkpoint& checkpoint) {
   if (deps_.checkpoints == nullptr) return Status(Code::kInternal, "this job has no checkpoints");
   deps_.progress.from_step = checkpoint.step();
   if (!has_rounds_) {
-    LOG(WARNING) << "the servers go on from their checkpoint of step " << checkpoint.step();
+    LogInfo(Cat("the servers go on from their checkpoint of step ", checkpoint.step()),
+            Print::kYes);
     deps_.port.ReportInstalled(checkpoint.round());
     return Ok();
   }
@@ -82,7 +84,7 @@ Status Trainer::LoadCheckpoint(const pb::Checkpoint& checkpoint) {
   // If servers hold the weights, other workers may go back without a checkpoint of theirs.
   if (deps_.setup.plan.is_central) figures_.record().ForgetLastStep();
   loaded_checkpoint_ = std::move(*file);
-  LOG(WARNING) << "goes on from " << name;
+  LogInfo("goes on from " + name, Print::kYes);
   if (checkpoint.step() >= deps_.steps) {
     LOG(WARNING)
         << "the job has only " << deps_.steps
@@ -107,7 +109,7 @@ Status Trainer::RestoreLocalCheckpoint() {
   const std::string name = Cat("this worker's checkpoint of step ", newest_checkpoint->step());
   TERN_RETURN_IF_ERROR(state_.LoadCheckpointTensors(*file).Within(name));
   loaded_checkpoint_ = std::move(*file);
-  LOG(WARNING) << "this worker's own state is loaded from " << name;
+  LogInfo("this worker's own state is loaded from " + name, Print::kYes);
   return Ok();
 }
 

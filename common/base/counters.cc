@@ -119,6 +119,7 @@ struct Registry::Family {
   std::string type;
   std::string help;
   std::vector<double> bounds;  // the upper bounds of a histogram's buckets; else empty
+  bool hides_zeros = false;    // whether PrometheusText() leaves out counters that are 0
   std::vector<Series> series;
 };
 
@@ -131,8 +132,8 @@ T& Registry::GetMetric(const char* type, const std::string& name, const std::str
   const MutexLock lock(mutex_);
   std::unique_ptr<Family>& family = families_[name];
   if (!family) {
-    family =
-        std::make_unique<Family>(Family{type, help, bounds ? *bounds : std::vector<double>(), {}});
+    family = std::make_unique<Family>(
+        Family{type, help, bounds ? *bounds : std::vector<double>(), false, {}});
   }
   for (Series& series : family->series) {
     CHECK(std::holds_alternative<std::unique_ptr<T>>(series.value))
@@ -168,6 +169,11 @@ Histogram& Registry::GetHistogram(const std::string& name, const std::string& he
   return GetMetric<Histogram>("histogram", name, help, std::move(labels), &bounds);
 }
 
+void Registry::HideZeros(const std::string& name) {
+  const MutexLock lock(mutex_);
+  families_.at(name)->hides_zeros = true;
+}
+
 std::vector<MetricSample> Registry::Snapshot() const {
   const MutexLock lock(mutex_);
   std::vector<MetricSample> samples;
@@ -200,7 +206,8 @@ std::string Registry::PrometheusText() const {
     for (const Series& series : family->series) {
       const std::string labels = LabelText(series.labels);
       if (const auto* c = std::get_if<std::unique_ptr<Counter>>(&series.value)) {
-        AddLine(&out, name, labels, std::to_string((*c)->value()));
+        const uint64_t value = (*c)->value();
+        if (value != 0 || !family->hides_zeros) AddLine(&out, name, labels, std::to_string(value));
       } else if (const auto* t = std::get_if<std::unique_ptr<TimeCounter>>(&series.value)) {
         AddLine(&out, name, labels, FormatNumber(Seconds((*t)->value())));
       } else if (const auto* g = std::get_if<std::unique_ptr<Gauge>>(&series.value)) {

@@ -119,6 +119,10 @@ class Registry {
   Histogram& GetHistogram(const std::string& name, const std::string& help,
                           const std::vector<double>& bounds, Labels labels = {});
 
+  // From now on PrometheusText() leaves out the counters with this name that are 0: for a family of
+  // many counters, most of which never count. REQUIRES that a counter with this name is registered.
+  void HideZeros(const std::string& name);
+
   // Returns all values, sorted by name, then in the order of registration. A histogram has two
   // entries: NAME_sum and NAME_count.
   std::vector<MetricSample> Snapshot() const;

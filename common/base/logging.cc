@@ -14,6 +14,7 @@
 #include "common/base/mutex.h"
 #include "common/base/output_file.h"
 #include "common/base/storage.h"
+#include "common/base/terminal_line.h"
 #include "common/base/text.h"
 
 namespace tern {
@@ -30,26 +31,54 @@ std::string log_file TERN_GUARDED_BY(logging_mutex);
   _exit(static_cast<int>(Code::kInternal));
 }
 
-// Writes the lines of glog to a file that this process has opened itself, because glog would follow
-// a symbolic link in place of the file.
-class LogFileWriter : public google::base::Logger {
+// What LogInfo adds to the line that this thread is logging.
+struct LineExtras {
+  Print print = Print::kNo;
+  LogNumbers numbers;
+};
+thread_local const LineExtras* line_extras = nullptr;
+
+// Writes all lines to the log file, and warnings, errors and what LogInfo prints to stderr. Glog
+// itself would follow a symbolic link in place of the file, and would print into the line that is
+// redrawn in place on stderr. glog calls send() for one line at a time.
+class LineWriter : public google::LogSink {
  public:
-  explicit LogFileWriter(int fd) : fd_(fd) {}
-  // A line that cannot be written, because the disk is full for example, is lost.
-  void Write(bool, time_t, const char* line, size_t size) override {
-    while (size > 0) {
-      const ssize_t n = write(fd_, line, size);
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return;
-      line += n;
-      size -= static_cast<size_t>(n);
+  // `fd`: the open log file, or -1. It stays open until the process ends.
+  LineWriter(LogOptions options, int fd) : options_(std::move(options)), fd_(fd) {}
+
+  void send(google::LogSeverity severity, const char*, const char* file, int line,
+            const google::LogMessageTime& time, const char* message, size_t size) override {
+    const std::string text = ToString(severity, file, line, time, message, size) + "\n";
+    if (severity >= google::GLOG_WARNING) {
+      StderrLine().Print(text);
+    } else if (line_extras != nullptr && line_extras->print == Print::kYes) {
+      StderrLine().TryPrint(text);
     }
+    if (fd_ < 0) return;
+    if (options_.format == nullptr) return WriteToFile(text);
+    LogLine log_line{std::chrono::system_clock::from_time_t(time.timestamp()) +
+                         std::chrono::microseconds(time.usec()),
+                     google::GetLogSeverityName(severity),
+                     file,
+                     line,
+                     std::string(message, size),
+                     line_extras == nullptr ? LogNumbers() : line_extras->numbers};
+    WriteToFile(options_.format(log_line, options_.role, options_.rank) + "\n");
   }
-  void Flush() override {}
-  google::uint32 LogSize() override { return 0; }
 
  private:
-  const int fd_;  // Stays open until the process ends.
+  // A line that cannot be written, because the disk is full for example, is lost.
+  void WriteToFile(const std::string& text) const {
+    for (size_t num_written = 0; num_written < text.size();) {
+      const ssize_t n = write(fd_, text.data() + num_written, text.size() - num_written);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return;
+      num_written += static_cast<size_t>(n);
+    }
+  }
+
+  const LogOptions options_;
+  const int fd_;
 };
 
 struct OpenLog {
@@ -88,33 +117,43 @@ Result<OpenLog> OpenLogIn(const std::string& log_dir, const std::string& stem) {
 
 }  // namespace
 
-Status InitLogging(const std::string& program, const std::string& role_and_rank,
-                   const std::string& log_dir) {
+Status InitLogging(const LogOptions& options) {
   const MutexLock lock(logging_mutex);
   if (is_initialized) return Status(Code::kInternal, "logging was set up twice in one process");
+  const std::string role_and_rank = Cat(options.role, ".", options.rank);
   OpenLog log;
-  if (!log_dir.empty()) {
+  if (!options.log_dir.empty()) {
     Result<OpenLog> opened_log =
-        OpenLogIn(log_dir, Cat(program, ".", role_and_rank, ".", HostName()));
+        OpenLogIn(options.log_dir, Cat(options.program, ".", role_and_rank, ".", HostName()));
     if (!opened_log.ok()) return opened_log.status();
     log = std::move(*opened_log);
   }
-  static const std::string kept_program_name = program;  // Static, because glog keeps the pointer.
+  // Static, because glog keeps the pointer.
+  static const std::string kept_program_name = options.program;
   google::InitGoogleLogging(kept_program_name.c_str());
   google::InstallFailureFunction(
       reinterpret_cast<google::logging_fail_func_t>(&ExitWithStackTrace));
-  FLAGS_stderrthreshold = google::GLOG_WARNING;
+  FLAGS_stderrthreshold = google::NUM_SEVERITIES;  // glog prints nothing itself.
   for (const int severity :
        {google::GLOG_INFO, google::GLOG_WARNING, google::GLOG_ERROR, google::GLOG_FATAL}) {
     google::SetLogDestination(severity, "");  // glog opens no file.
     google::SetLogSymlink(severity, "");
   }
-  // The logger for INFO receives the messages of all severities. It belongs to glog from now on.
-  if (log.fd >= 0) google::base::SetLogger(google::GLOG_INFO, new LogFileWriter(log.fd));
+  google::AddLogSink(new LineWriter(options, log.fd));  // Never removed.
   is_initialized = true;
   log_file = log.path;
-  LOG(INFO) << program << " " << role_and_rank << " starts as process " << getpid();
+  LOG(INFO) << options.program << " " << role_and_rank << " starts as process " << getpid();
   return Ok();
+}
+
+void LogInfo(const std::string& message, Print print, const LogNumbers& numbers,
+             std::source_location location) {
+  const LineExtras extras{print, numbers};
+  line_extras = &extras;
+  google::LogMessage(location.file_name(), static_cast<int>(location.line()), google::GLOG_INFO)
+          .stream()
+      << message;
+  line_extras = nullptr;
 }
 
 std::string LogFile() {

@@ -26,6 +26,8 @@ class TERN_THREAD_ANNOTATION(capability("mutex")) Mutex {
   Mutex& operator=(const Mutex&) = delete;
   void Lock() TERN_THREAD_ANNOTATION(acquire_capability()) { mutex_.lock(); }
   void Unlock() TERN_THREAD_ANNOTATION(release_capability()) { mutex_.unlock(); }
+  // Does not wait; returns whether the mutex is now held.
+  bool TryLock() TERN_THREAD_ANNOTATION(try_acquire_capability(true)) { return mutex_.try_lock(); }
 
  private:
   friend class Condition;

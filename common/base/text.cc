@@ -55,6 +55,12 @@ static std::string MakePrintable(std::string_view text, size_t max_bytes, bool e
   return out;
 }
 
+std::string Thousands(uint64_t number) {
+  std::string text = std::to_string(number);
+  for (size_t comma_at = text.size(); comma_at > 3;) text.insert(comma_at -= 3, ",");
+  return text;
+}
+
 std::string Printable(std::string_view text, size_t max_bytes) {
   return MakePrintable(text, max_bytes, true);
 }

@@ -20,6 +20,8 @@ std::string Cat(const Parts&... parts);
 std::string HumanBytes(uint64_t bytes);
 // Formats a duration: "350 us", "12.5 ms", "3.2 s", "4m 05s", "2h 03m".
 std::string HumanTime(Time t);
+// Formats a number with a comma after every three digits: "60,000".
+std::string Thousands(uint64_t number);
 // Makes untrusted bytes safe for a log line: keeps printable ASCII, replaces other bytes by \xNN,
 // and cuts after `max_bytes` input bytes with "...".
 std::string Printable(std::string_view text, size_t max_bytes = 80);

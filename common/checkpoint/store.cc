@@ -23,6 +23,8 @@ constexpr uint32_t kFormatVersion = 1;
 constexpr uint64_t kMaxManifestBytes = 64 << 10;
 constexpr uint64_t kMaxRecordBytes = 16 << 20;
 
+std::string RecordPath(const std::string& folder) { return folder + "/run.json"; }
+
 std::string ChecksumOf(pb::Manifest manifest) {
   manifest.clear_checksum();
   return Hex(Digest(std::string_view(manifest.SerializeAsString())));
@@ -51,27 +53,6 @@ Status MismatchError(const std::string& what, const std::string& seen,
                 Cat("its ", what, " is ", Printable(seen), ", expected ", expected));
 }
 
-// kBadData if the manifest's owner, job, model, exchange plan or number of workers is not that of
-// `expected`.
-Status CheckOwner(const pb::Manifest& manifest, const pb::Manifest& expected) {
-  if (manifest.owner() != expected.owner())
-    return MismatchError("owner", manifest.owner(), expected.owner());
-  if (manifest.model() != expected.model())
-    return MismatchError("model digest", manifest.model(), expected.model());
-  if (manifest.workers() != expected.workers())
-    return MismatchError("number of workers", Cat(manifest.workers()), Cat(expected.workers()));
-  if (manifest.job() != expected.job()) {
-    return Status(Code::kBadData,
-                  Cat("it is of a job with other settings (digest ", Printable(manifest.job()),
-                      ", expected ", expected.job(),
-                      "): only the length of a job, its servers, faults, evaluation, metrics and "
-                      "checkpoints may change when it resumes from a checkpoint"));
-  }
-  if (manifest.plan() != expected.plan())
-    return MismatchError("plan digest", manifest.plan(), expected.plan());
-  return Ok();
-}
-
 }  // namespace
 
 Store::Store(Owner owner, NumKept num_kept, Storage& storage)
@@ -90,6 +71,29 @@ pb::Manifest Store::ExpectedManifest() const {
   manifest.set_owner(owner_.name);
   manifest.set_workers(owner_.workers);
   return manifest;
+}
+
+Status Store::CheckOwner(const pb::Manifest& manifest) const {
+  const pb::Manifest expected = ExpectedManifest();
+  if (manifest.owner() != expected.owner())
+    return MismatchError("owner", manifest.owner(), expected.owner());
+  if (manifest.model() != expected.model())
+    return MismatchError("model digest", manifest.model(), expected.model());
+  if (manifest.workers() != expected.workers())
+    return MismatchError("number of workers", Cat(manifest.workers()), Cat(expected.workers()));
+  const bool is_of_same_run =
+      ParseHex(manifest.run()) == record_run_ && same_jobs_.contains(manifest.job());
+  if (manifest.job() != expected.job() && !is_of_same_run) {
+    return Status(Code::kBadData,
+                  Cat("it is of a job with other settings (digest ", Printable(manifest.job()),
+                      ", expected ", expected.job(),
+                      "): only the length of a job, its schedule, servers, faults, evaluation, "
+                      "metrics and checkpoints may change when it resumes from a checkpoint, and "
+                      "what checkpoints.accept names"));
+  }
+  if (manifest.plan() != expected.plan())
+    return MismatchError("plan digest", manifest.plan(), expected.plan());
+  return Ok();
 }
 
 std::vector<uint64_t> Store::StepsInFolder() const {
@@ -134,14 +138,20 @@ Result<std::string> Store::ReadState(const pb::Manifest& manifest) const {
 void Store::ReadRecord() {
   own_recorded_run_ = record_run_ = 0;
   job_text_.clear();
-  const Result<std::string> json = storage_.Read(RecordPath(), kMaxRecordBytes);
+  same_jobs_.clear();
+  const Result<std::string> json = storage_.Read(RecordPath(owner_.folder), kMaxRecordBytes);
   pb::Manifest record;
   if (!json.ok() || !google::protobuf::util::JsonStringToMessage(*json, &record).ok()) return;
   if (record.format() != kFormatVersion || record.checksum() != ChecksumOf(record)) return;
   if (!CheckTag(owner_.tag_of, record, "").ok()) return;
   record_run_ = ParseHex(record.run()).value_or(0);
   job_text_ = record.job_text();
-  if (CheckOwner(record, ExpectedManifest()).ok()) own_recorded_run_ = record_run_;
+  const bool is_own_job = record.job() == Hex(owner_.job_digest);
+  if (is_own_job || (owner_.is_same_job && owner_.is_same_job(job_text_))) {
+    same_jobs_.insert(record.earlier_jobs().begin(), record.earlier_jobs().end());
+    same_jobs_.insert(record.job());
+  }
+  if (CheckOwner(record).ok()) own_recorded_run_ = record_run_;
 }
 
 Status Store::WriteRecord(uint64_t run) {
@@ -150,13 +160,18 @@ Status Store::WriteRecord(uint64_t run) {
                   Cat("cannot create the folder ", owner_.folder, ": ", error.message()));
   }
   pb::Manifest record = ExpectedManifest();
+  if (run != record_run_) same_jobs_.clear();
+  for (const std::string& job : same_jobs_) {
+    if (job != record.job()) record.add_earlier_jobs(job);
+  }
   record.set_run(Hex(run));
   record.set_job_text(owner_.job_text);
   SetTag(owner_.tag_of, "", &record);
   record.set_checksum(ChecksumOf(record));
-  TERN_RETURN_IF_ERROR(WriteFileAtomically(RecordPath(), ToJson(record), storage_));
+  TERN_RETURN_IF_ERROR(WriteFileAtomically(RecordPath(owner_.folder), ToJson(record), storage_));
   own_recorded_run_ = record_run_ = run;
   job_text_ = owner_.job_text;
+  same_jobs_.insert(record.job());
   return Ok();
 }
 
@@ -188,7 +203,7 @@ std::vector<std::string> Store::Open() {
     }
     const uint64_t run = *ParseHex(manifest->run());
     const Kind kind = manifest->shard_only() ? Kind::kShard : Kind::kOfAll;
-    if (const Status owner_check = CheckOwner(*manifest, ExpectedManifest()); !owner_check.ok()) {
+    if (const Status owner_check = CheckOwner(*manifest); !owner_check.ok()) {
       refused_checkpoints_.push_back({step, true, run, kind, owner_check.message()});
     } else if (const Result<std::string> state = ReadState(*manifest); !state.ok()) {
       refused_checkpoints_.push_back({step, false, 0, kind, state.status().message()});
@@ -256,7 +271,8 @@ Result<std::string> Store::MoveAway(const std::vector<uint64_t>& steps,
 
 void Store::RecordRun(uint64_t run) {
   if (num_kept_.num_of_all == 0 && num_kept_.num_of_shard == 0) return;
-  if (record_run_ != run || own_recorded_run_ != run) (void)WriteRecord(run);
+  if (record_run_ != run || own_recorded_run_ != run || job_text_ != owner_.job_text)
+    (void)WriteRecord(run);
 }
 
 Result<std::string> Store::Begin(uint64_t run, bool starts_anew,
@@ -326,7 +342,7 @@ Result<tensors::TensorFile> Store::Read(const Point& point) const {
   const std::string path = PathOf(point.step, kStateSuffix);
   const Result<pb::Manifest> manifest = ReadManifest(point.step);
   if (!manifest.ok()) return manifest.status().Within(path);
-  TERN_RETURN_IF_ERROR(CheckOwner(*manifest, ExpectedManifest()).Within(path));
+  TERN_RETURN_IF_ERROR(CheckOwner(*manifest).Within(path));
   if (manifest->run() != Hex(point.run))
     return MismatchError("run", manifest->run(), Hex(point.run)).Within(path);
   if (manifest->round() != point.round)

@@ -26,6 +26,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -67,6 +68,9 @@ struct Owner {
   uint64_t model_digest = 0;
   uint64_t plan_digest = 0;  // of the exchange plan: how messages divide the model
   std::string job_text;      // the job as text: config::JobText
+  // Whether the job may resume from checkpoints of the job with this text, although their digests
+  // differ. nullptr: from none of them.
+  std::function<bool(const std::string& job_text)> is_same_job = nullptr;
   // With a function, checkpoints and records without the right tag are not used.
   TagFunction tag_of = nullptr;
 };
@@ -128,9 +132,10 @@ class Store {
 
  private:
   std::string PathOf(uint64_t step, const char* suffix) const;
-  std::string RecordPath() const { return owner_.folder + "/run.json"; }
   // A manifest with this owner's name, digests and number of workers.
   pb::Manifest ExpectedManifest() const;
+  // kBadData if a manifest's owner, job, model, exchange plan or number of workers is another's.
+  Status CheckOwner(const pb::Manifest& manifest) const;
   // Reads a manifest and checks everything in it but its owner.
   Result<pb::Manifest> ReadManifest(uint64_t step) const;
   // Reads run.json, the record of the run.
@@ -162,6 +167,9 @@ class Store {
   uint64_t own_recorded_run_ = 0;
   uint64_t record_run_ = 0;  // the run in run.json, whichever owner it belongs to
   std::string job_text_;     // the text of the job in run.json
+  // Digests of the jobs that have executed record_run_, if this owner's job may resume from their
+  // checkpoints.
+  std::set<std::string> same_jobs_;
 };
 
 }  // namespace tern::checkpoint

@@ -152,6 +152,7 @@ pb::Job WithoutResumableKeys(const pb::Job& job) {
   job_without_resumable_keys.clear_checkpoints();
   job_without_resumable_keys.mutable_train()->clear_steps();
   job_without_resumable_keys.mutable_train()->clear_epochs();
+  job_without_resumable_keys.mutable_train()->clear_schedule();
   job_without_resumable_keys.mutable_train()->clear_stop_when();
   job_without_resumable_keys.mutable_model()->clear_new_tensors();
   job_without_resumable_keys.clear_evaluation();
@@ -159,6 +160,34 @@ pb::Job WithoutResumableKeys(const pb::Job& job) {
   pb::Job canonical_job = WithoutLocalKeys(job_without_resumable_keys);
   canonical_job.mutable_exchange()->clear_max_scaler();  // a limit, which changes no result
   return canonical_job;
+}
+
+bool IsKey(const std::string& key) {
+  const google::protobuf::Descriptor* section = pb::Job::descriptor();
+  for (size_t begin = 0, dot = 0; dot != std::string::npos; begin = dot + 1) {
+    dot = key.find('.', begin);
+    const FieldDescriptor* field =
+        section == nullptr ? nullptr : section->FindFieldByName(key.substr(begin, dot - begin));
+    if (field == nullptr) return false;
+    section = field->is_repeated() ? nullptr : field->message_type();
+  }
+  return true;
+}
+
+void ClearKey(const std::string& key, pb::Job* job) {
+  if (!IsKey(key)) return;
+  Message* section = job;
+  size_t begin = 0;
+  for (size_t dot = key.find('.'); dot != std::string::npos; dot = key.find('.', begin)) {
+    const FieldDescriptor* field =
+        section->GetDescriptor()->FindFieldByName(key.substr(begin, dot - begin));
+    const Reflection* reflection = section->GetReflection();
+    if (!reflection->HasField(*section, field)) return;
+    section = reflection->MutableMessage(section, field);
+    begin = dot + 1;
+  }
+  section->GetReflection()->ClearField(
+      section, section->GetDescriptor()->FindFieldByName(key.substr(begin)));
 }
 
 uint64_t JobDigest(const pb::Job& job) { return DigestOf(WithoutLocalKeys(job)); }

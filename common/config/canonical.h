@@ -3,6 +3,8 @@
 
 #include <google/protobuf/message.h>
 
+#include <string>
+
 #include "proto/job.pb.h"
 
 namespace tern::config {
@@ -18,5 +20,10 @@ pb::Job WithoutLocalKeys(const pb::Job& job);
 // Like WithoutLocalKeys, and also without the keys that may change when a job resumes from a
 // checkpoint. StateDigest is the digest of the result.
 pb::Job WithoutResumableKeys(const pb::Job& job);
+
+// Whether a job can have the key or section `key`, for example "train.optimizer.momentum".
+bool IsKey(const std::string& key);
+// Removes a key or section from the job. Does nothing if the job does not have it.
+void ClearKey(const std::string& key, pb::Job* job);
 
 }  // namespace tern::config

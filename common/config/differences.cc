@@ -141,4 +141,13 @@ std::vector<std::string> Differences(const Message& old_message, const Message& 
   return comparison.TakeSentences();
 }
 
+std::vector<std::string> DifferencesAtResume(const pb::Job& old_job, const pb::Job& new_job) {
+  pb::Job old_keys = WithoutResumableKeys(old_job), new_keys = WithoutResumableKeys(new_job);
+  for (const std::string& key : new_job.checkpoints().accept()) {
+    ClearKey(key, &old_keys);
+    ClearKey(key, &new_keys);
+  }
+  return Differences(old_keys, new_keys);
+}
+
 }  // namespace tern::config

@@ -21,4 +21,8 @@ Result<pb::Job> ReadJobText(const std::string& text);
 std::vector<std::string> Differences(const google::protobuf::Message& old_message,
                                      const google::protobuf::Message& new_message);
 
+// Those of a job and the job whose checkpoints it wants to resume from that prevent it: no key that
+// may change at a resume, and none of the new job's checkpoints.accept.
+std::vector<std::string> DifferencesAtResume(const pb::Job& old_job, const pb::Job& new_job);
+
 }  // namespace tern::config

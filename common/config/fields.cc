@@ -125,6 +125,18 @@ std::string FindKeyByName(const std::string& name) {
   return FindKey([&](const FieldDescriptor& field) { return field.name() == name; });
 }
 
+std::string FindValueKey(const std::string& name) {
+  std::string key = FindKey([&](const FieldDescriptor& field) {
+    return field.name() == name && field.message_type() == nullptr;
+  });
+  const FieldDescriptor* section = pb::Job::descriptor()->FindFieldByName(name);
+  if (key.empty() && section != nullptr && section->message_type() != nullptr &&
+      section->message_type()->FindFieldByName("count") != nullptr)
+    key = name + ".count";
+  for (size_t i = 0; (i = key.find("[0]", i)) != std::string::npos;) key.replace(i, 3, ".0");
+  return key;
+}
+
 std::string NumberText(double number) { return ShortestText(number); }
 std::string NumberText(float number) { return ShortestText(number); }
 

@@ -50,6 +50,10 @@ std::string FindKey(
 // The dotted name of the first key, in any section of a job, that is called `name`; empty if there
 // is none.
 std::string FindKeyByName(const std::string& name);
+// The first key that is called `name` and has a value, as --set takes it: "servers.0.address" for
+// "address". For a section with a key `count`, that key: "workers.count" for "workers". Empty if
+// there is none.
+std::string FindValueKey(const std::string& name);
 
 // The shortest text that parses to the same number: "0.1", "64", "1e-05".
 std::string NumberText(double number);

@@ -3,6 +3,7 @@
 #include "common/config/canonical.h"
 #include "common/config/fields.h"
 #include "common/config/job.h"
+#include "common/config/model_yaml.h"
 #include "proto/job.pb.h"
 
 namespace tern::config {
@@ -143,6 +144,12 @@ std::string ToYaml(const pb::Job& job) {
   FillDefaults(&complete_job);
   YamlWriter writer;
   writer.WriteKeys(complete_job, 0, "");
+  return writer.TakeText();
+}
+
+std::string ModelToYaml(const pb::Model& model) {
+  YamlWriter writer;
+  writer.WriteKeys(model, 2, "model:\n  ");
   return writer.TakeText();
 }
 

@@ -6,6 +6,7 @@
 #include "common/base/cpus.h"
 #include "common/base/ip_network.h"
 #include "common/config/address.h"
+#include "common/config/canonical.h"
 #include "common/config/cross_key_checker.h"
 
 namespace tern::config {
@@ -24,6 +25,7 @@ class JobChecker : private CrossKeyChecker {
     CheckModel();
     CheckExchange();
     CheckFaults();
+    CheckCheckpoints();
     CheckMetrics();
   }
 
@@ -215,6 +217,15 @@ class JobChecker : private CrossKeyChecker {
         faults.dead_after_s() <= faults.suspect_after_s()) {
       Report("faults.dead_after_s", NumberText(faults.dead_after_s()),
              "more than faults.suspect_after_s (" + NumberText(faults.suspect_after_s()) + ")");
+    }
+  }
+
+  void CheckCheckpoints() {
+    for (int i = 0; i < job_.checkpoints().accept_size(); ++i) {
+      const std::string& key = job_.checkpoints().accept(i);
+      if (IsKey(key)) continue;
+      Report(Join("checkpoints.accept", static_cast<size_t>(i)), Excerpt(key),
+             "a key or section of a job, e.g. train.batch_total or train.optimizer");
     }
   }
 

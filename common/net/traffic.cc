@@ -34,6 +34,7 @@ Traffic::Traffic(Registry& registry) {
     refused_by_fault_[i] = &registry.GetCounter(kRefusedMetric, kRefusedHelp,
                                                 {{"fault", FaultName(static_cast<Fault>(i))}});
   }
+  for (const char* metric : {kMessagesMetric, kBytesMetric}) registry.HideZeros(metric);
   refused_bytes_ =
       &registry.GetCounter(kBytesMetric, kBytesHelp, {{"direction", "in"}, {"type", "refused"}});
 }

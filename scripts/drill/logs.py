@@ -4,6 +4,7 @@ import re
 import statistics
 
 LINE = re.compile(r"^[IWEF](\d{8} \d\d:\d\d:\d\d\.\d{6}) +\d+ [\w.]+:\d+\] (.*)$")
+FIGURES = re.compile(r"^step \d+")  # the line of every metrics.log_every_s, which says nothing of a fault
 NOTICED = re.compile(r"is suspect|is lost|was lost|is silent for|silent for|was asked to stop|has not moved")
 WENT_BACK = re.compile(r"(?:goes on from|all go on from|go on from).*? step (\d+)|went back to round (\d+)|all go back to the beginning")
 BACK = {
@@ -25,8 +26,8 @@ def lines_of(folder, daemons="*"):
 
 
 def silences(lines, history, begin, end, longest_s):
-    """Returns (begin, seconds) of each stretch longer than `longest_s` with no line of a log and no new round."""
-    signs = sorted([begin, end, *(when for when, _, _ in lines), *(when for when, _ in history)])
+    """Returns (begin, seconds) of each stretch longer than `longest_s` with no new round, and no line of a log but of figures."""
+    signs = sorted([begin, end, *(when for when, _, text in lines if not FIGURES.match(text)), *(when for when, _ in history)])
     signs = [when for when in signs if begin <= when <= end]
     return [(a, b - a) for a, b in zip(signs, signs[1:]) if b - a > longest_s]
 

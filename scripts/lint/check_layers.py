@@ -36,7 +36,7 @@ LAYERS = {
     "worker/tensorboard": ["common/base", "proto"],
     "server": COMMON + ["models", "proto", "setup"],
     "worker": COMMON + LEAVES + ["client", "models", "setup", "worker/data", "worker/device", "worker/engine", "worker/tensorboard"],
-    # `tern predict` measures the code of workers.
+    # `tern forecast` measures the code of workers.
     "tools": COMMON + LEAVES + ["client", "models", "setup", "worker", "worker/data", "worker/engine"],
 }
 
@@ -48,12 +48,15 @@ VENDORS = {
     "CUDA": (("cuda", "cudnn", "cublas"), ["kernels", "worker/device", "worker/engine"]),
     "Highway": (("hwy/",), ["kernels"]),
     "libmicrohttpd": (("microhttpd",), ["common/net"]),
-    "nlohmann-json": (("nlohmann/",), ["common/tensors", "setup", "tools", "worker/engine"]),
+    "nlohmann-json": (("nlohmann/",), ["common/tensors", "server", "setup", "tools", "worker/engine"]),
     "ISA-L": (("isa-l",), ["common/base"]),
     "libsodium": (("sodium",), ["common/base", "common/net", "setup"]),
     "zlib": (("zlib",), ["worker/data"]),
     "libjpeg-turbo": (("jpeglib", "jerror"), ["worker/data"]),
     "libpng": (("png.h", "pngconf"), ["worker/data"]),
+    "ncurses": (("curses", "ncurses"), ["tools"]),
+    "Boost.Beast and Asio": (("boost/",), ["tools"]),
+    "CLI11": (("CLI/",), ["setup"]),
     "gflags": (("gflags/",), ["setup", "tools"]),
     "glog": (("glog/",), ["common/base"]),
 }

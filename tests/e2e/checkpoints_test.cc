@@ -267,20 +267,19 @@ TEST_P(MistakenStart, StartsAreRefusedByTheKeyThatDiffersAndLoseNothing) {
   const auto saved_files = CheckpointFilesOf(job);
   const uint64_t newest_step = NewestStepOf(job, "worker.0");
   std::vector<std::string> other_arguments = GetParam().arguments;
-  other_arguments.insert(other_arguments.end(), {"--set", "train.schedule.learning_rate=0.025"});
+  other_arguments.insert(other_arguments.end(), {"--set", "train.weight_decay.rate=0.025"});
   job.StartAll(other_arguments);
   job.ExpectAllEnd(65);
   EXPECT_TRUE(CheckpointFilesOf(job) == saved_files);
   ExpectInAllLogs(job, options,
                   Cat("worker.0 has checkpoints up to step ", newest_step,
-                      " of another job: train.schedule.learning_rate was 0.01, is now 0.025"));
+                      " of another job: train.weight_decay.rate was 0, is now 0.025"));
   ExpectInAllLogs(job, options, "--set checkpoints.resume=false");
   // The command `tern run` refuses the start in the same way.
   other_arguments.insert(other_arguments.begin(), {"run", job.job_file()});
   TestProgram& tern_run = job.StartTern(other_arguments);
   EXPECT_EQ(tern_run.Wait(), 65);
-  EXPECT_NE(tern_run.err().find("train.schedule.learning_rate was 0.01, is now 0.025"),
-            std::string::npos)
+  EXPECT_NE(tern_run.err().find("train.weight_decay.rate was 0, is now 0.025"), std::string::npos)
       << tern_run.err();
   EXPECT_TRUE(CheckpointFilesOf(job) == saved_files);
   ExpectResumes(job, options, weights, GetParam().arguments);

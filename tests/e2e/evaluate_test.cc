@@ -118,7 +118,7 @@ TEST(Evaluate, IsRefusedByServers) {
   TestJob job;
   TestProgram& server = job.StartServer(0, {"--evaluate", "weights"});
   EXPECT_EQ(server.Wait(), 64);
-  EXPECT_THAT(server.err(), HasSubstr("--evaluate is for tern_worker"));
+  EXPECT_THAT(server.err(), HasSubstr("there is no flag --evaluate"));
 }
 
 TEST(Evaluate, RefusesAConfusionMatrixOfTooManyClasses) {

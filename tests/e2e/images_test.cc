@@ -133,7 +133,7 @@ TEST(Images, ConvertListsItsFormats) {
   TestProgram& convert_without_kind = job.StartTern({"convert"});
   EXPECT_EQ(convert_without_kind.Wait(), 64);
   EXPECT_THAT(convert_without_kind.err(),
-              HasSubstr("needs the name of a conversion; known: onnx, pack"));
+              HasSubstr("tern convert needs a word after it; known: pack, onnx"));
   TestProgram& unknown_format = job.StartTern({"convert", "pack", "a", "b", "--format", "packed"});
   EXPECT_EQ(unknown_format.Wait(), 64);
   EXPECT_THAT(unknown_format.err(), HasSubstr("--format: saw 'packed'; allowed: folder, cifar10"));

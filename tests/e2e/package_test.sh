@@ -5,7 +5,7 @@ cd "$(dirname "$0")/../.."
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-if [[ $("$1/bin/tern" --version) == *"without Tern's patches" ]]; then
+if [[ $("$1/bin/tern" --version) == *"without Tern's patches"* ]]; then
   if TERN_BUILD_DIR=$1 scripts/package.sh "$folder/made" 2>"$folder/said"; then
     echo "a package with Debian's libzmq was made" >&2
     exit 1

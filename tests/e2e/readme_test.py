@@ -178,20 +178,22 @@ def check_shown(readme, output):
 
 
 def jobs_that_train(block):
-    """Returns the job files of the runs that a block starts."""
-    for line in block:
+    """Returns the job file of each run that a block starts and does not stop, and the output_dir of its command line or
+    None."""
+    for line in map(str.rstrip, block):
         words = line.split()
         if line.startswith(QUICKSTART):
-            yield "configs/lenet_fashion.yaml"
-        elif line.startswith("tern run"):
-            yield words[2]
+            yield "configs/lenet_fashion.yaml", None
+        elif line.startswith("tern run") and not line.endswith("job=$!"):
+            folders = [word.removeprefix("output_dir=") for word in words if word.startswith("output_dir=")]
+            yield words[2], folders[-1] if folders else None
         elif line.startswith("tern_server"):
-            yield words[words.index("--job") + 1]
+            yield words[words.index("--job") + 1], None
 
 
-def check_training(tree, job):
+def check_training(tree, job, folder):
     """Checks that the job has written its figures, and that they report success."""
-    folder = re.search(r"^output_dir: (\S+)", (tree / job).read_text(), re.MULTILINE).group(1)
+    folder = folder or re.search(r"^output_dir: (\S+)", (tree / job).read_text(), re.MULTILINE).group(1)
     try:
         figures = json.loads((tree / folder / "server.0.json").read_text())
     except (OSError, ValueError) as error:
@@ -236,8 +238,8 @@ def run_page(tree, text, environment, readme):
         output = run_block(tree, block, environment)
         if QUICKSTART in block:
             check_shown(readme, output)
-        for job in jobs_that_train(block):
-            check_training(tree, job)
+        for job, folder in jobs_that_train(block):
+            check_training(tree, job, folder)
 
 
 def main():

@@ -8,19 +8,22 @@
 #include <string>
 #include <vector>
 
+#include "setup/arguments.h"
 #include "setup/command_line.h"
-#include "tools/arguments.h"
 
 namespace {
 
-// Whether an argument asks for help or the version, which end the process.
+const tern::setup::CommandDef kCommand = {
+    "target",
+    "",
+    "",
+    {{"JOB", ""}, {"OUT", "", true}},
+    {tern::setup::kSetFlag, {"rank", "N", "3", ""}, {"check", "", "", ""}}};
+
+// Whether an argument might ask for help or the version, which end the process.
 bool EndsTheProcess(const std::string& argument) {
-  for (const std::string name : {"help", "version"}) {
-    for (const std::string& flag : {"-" + name, "--" + name}) {
-      if (argument == flag || argument.starts_with(flag + "=")) return true;
-    }
-  }
-  return false;
+  return argument.starts_with("-h") || argument.starts_with("--help") ||
+         argument.starts_with("--version");
 }
 
 // The message of a usage error is printable.
@@ -39,7 +42,7 @@ void CheckDaemon(const std::vector<std::string>& arguments, const std::string& r
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   const auto line =
-      tern::setup::ParseCommandLine(static_cast<int>(words.size()), argv.data(), role);
+      tern::setup::ParseCommandLine(static_cast<int>(words.size()), argv.data(), role, "");
   if (!line.ok()) return CheckError(line.status());
   if (line->job_path.empty() || (role == "server" && !line->weights_path.empty())) std::abort();
 }
@@ -54,13 +57,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   CheckDaemon(arguments, "server");
   CheckDaemon(arguments, "worker");
-  const auto parsed = tern::tools::Arguments::Parse(
-      arguments, {{"set"}, {"rank"}, {"check", false}}, "usage of the target");
+  const auto parsed = tern::setup::Arguments::Parse(kCommand, arguments);
   if (!parsed.ok()) {
     CheckError(parsed.status());
     return 0;
   }
-  if (const auto number = parsed->NumberValue("rank", 3, 1000); !number.ok()) {
+  if (const auto number = parsed->NumberValue("rank", 1000); !number.ok()) {
     CheckError(number.status());
   } else if (*number > 1000) {
     std::abort();

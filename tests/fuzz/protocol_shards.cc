@@ -197,11 +197,12 @@ class Shard0 {
   Peer NewPeer() { return 1000 + num_processes_; }
 
   std::string DescribeState() const {
-    std::string text =
-        std::to_string(coordinator_.running()) + std::to_string(coordinator_.ending()) + " " +
-        std::to_string(coordinator_.steps()) + " " + std::to_string(coordinator_.beginning()) +
-        " " + std::to_string(coordinator_.lane().floor()) + " " +
-        std::to_string(coordinator_.lane().counters().counted);
+    std::string text = std::to_string(coordinator_.running()) +
+                       std::to_string(coordinator_.ending()) + " " +
+                       std::to_string(coordinator_.job().roster.steps) + " " +
+                       std::to_string(coordinator_.job().beginning) + " " +
+                       std::to_string(coordinator_.lane().floor()) + " " +
+                       std::to_string(coordinator_.lane().counters().counted);
     for (const Coordinator::Worker& worker : coordinator_.workers()) {
       for (const uint64_t field : {static_cast<uint64_t>(worker.presence), uint64_t{worker.suspect},
                                    uint64_t{worker.joining}, worker.incarnation, worker.epoch,

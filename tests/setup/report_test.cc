@@ -34,6 +34,8 @@ WorkerStatus WorkerAfter(uint32_t rank, uint64_t rounds) {
   pb::Counters& counters = worker.counters;
   const auto num_rounds = static_cast<double>(rounds);
   counters.set_rounds(rounds);
+  counters.set_steps(rounds);
+  counters.set_exchanges(rounds);
   counters.set_samples(32 * rounds);
   counters.set_train_s(0.1 * num_rounds);
   counters.set_compute_s(0.05 * num_rounds);
@@ -217,7 +219,7 @@ TEST(Report, SummaryUsesTheEvaluationOfTheRemainingWorkers) {
   EXPECT_THAT(SummaryTable(summary),
               AllOf(HasSubstr("servers, workers      1, 1 of 2 (without worker 0)\n"),
                     HasSubstr("replicas              agree"),
-                    HasSubstr("test accuracy         0.7500 of 200")));
+                    HasSubstr("test accuracy         75.00 % (150 of 200 images)")));
 }
 
 TEST(Report, SaysWhoWroteTheWeightsIfTheLowestRankCouldNot) {
@@ -284,7 +286,7 @@ TEST(Report, TableShowsAllRows) {
                            HasSubstr("samples               640, 640 a second"),
                            HasSubstr("up-link               22.0 KB, 1.1 KB a worker and step, "
                                      "1567.56x smaller than fp32"),
-                           HasSubstr("test accuracy         0.7500 of 200"),
+                           HasSubstr("test accuracy         75.00 % (150 of 200 images)"),
                            HasSubstr("replicas              agree, hash 0000000000000abc")));
   worker1.figures.set_parameters_hash(1);
   EXPECT_THAT(SummaryTable(MakeSummaryJson({worker0, worker1})), HasSubstr("DIFFER"));
@@ -295,9 +297,62 @@ TEST(Report, TableShowsAllRows) {
 TEST(Report, ProgressLineShowsAllValues) {
   const std::string line = ProgressLine(MakeProgressJson({WorkerAfter(0, 10), WorkerAfter(1, 10)}));
   EXPECT_EQ(line,
-            "step 10/100  loss 0.5000  640 img/s  communication 40 %  3.2 KB a step, fp32 / 1567.6 "
-            "up 821.1 down  "
-            "workers 2/2  9.0 s left");
+            "step 10/100  loss 0.5000  640 img/s  waiting 40 %  3.2 KB a step  1567.6x less up, "
+            "821.1x less down  workers 2/2  9.0 s left");
+}
+
+TEST(Report, ANarrowProgressLineKeepsWhatIsMostImportant) {
+  const std::string progress = MakeProgressJson({WorkerAfter(0, 10), WorkerAfter(1, 10)});
+  EXPECT_EQ(ProgressLine(progress, "", 79),
+            "step 10/100  loss 0.5000  640 img/s  waiting 40 %  workers 2/2  9.0 s left");
+  EXPECT_EQ(ProgressLine(progress, "", 60),
+            "step 10/100  loss 0.5000  640 img/s  workers 2/2  9.0 s left");
+  EXPECT_EQ(ProgressLine(progress, "", 50), "step 10/100  loss 0.5000  640 img/s  9.0 s left");
+  EXPECT_EQ(ProgressLine(progress, "", 10), "step 10/100  9.0 s left");
+}
+
+TEST(Report, ProgressLineHasNoBytesBeforeTheFirstExchangeIsComplete) {
+  WorkerStatus worker = WorkerAfter(0, 1);
+  worker.counters.clear_exchanges();
+  EXPECT_THAT(
+      ProgressLine(MakeProgressJson({worker})),
+      AllOf(HasSubstr("step 1/100  loss"), Not(HasSubstr("less up")), Not(HasSubstr("KB"))));
+}
+
+TEST(Report, ProgressLineShowsAnEvaluation) {
+  WorkerStatus worker0 = WorkerAfter(0, 100), worker1 = WorkerAfter(1, 100);
+  for (WorkerStatus* worker : {&worker0, &worker1}) {
+    worker->counters.set_evaluated(2000);
+    worker->counters.set_to_evaluate(5000);
+  }
+  EXPECT_EQ(ProgressLine(MakeProgressJson({worker0, worker1})),
+            "step 100/100  evaluating 4,000 of 10,000  workers 2/2");
+}
+
+std::string TableOfJob(const std::vector<std::string>& overrides) {
+  std::vector<WorkerStatus> workers = {WorkerAfter(0, 10), WorkerAfter(1, 10)};
+  return SummaryTable(SummaryJson(*SmallSetup(overrides), workers, PositionOf(workers, 10), Ok()));
+}
+
+TEST(Report, TableHasTheFiguresOfAnAlgorithmOnlyWhereItIsUsed) {
+  EXPECT_THAT(TableOfJob({}), AllOf(HasSubstr("a step                100.000 ms\n"),
+                                    HasSubstr("gradients             20\n"),
+                                    Not(HasSubstr("OD-SGD")), Not(HasSubstr("T_cop"))));
+  EXPECT_THAT(
+      TableOfJob({"train.algorithm=odsgd"}),
+      AllOf(HasSubstr("OD-SGD's model"), HasSubstr("T_cop, T_com"), Not(HasSubstr("local steps"))));
+  EXPECT_THAT(TableOfJob({"train.algorithm=psgd", "train.psgd.p=4", "exchange.codec=fp32"}),
+              AllOf(HasSubstr("20, 0 of them local steps\n"), Not(HasSubstr("OD-SGD"))));
+}
+
+TEST(Report, TableHasTheAdvice) {
+  std::vector<WorkerStatus> workers = {WorkerAfter(0, 10), WorkerAfter(1, 10)};
+  for (WorkerStatus& worker : workers) worker.counters.set_checkpoint_s(1);
+  const std::string summary = MakeSummaryJson(workers);
+  EXPECT_EQ(json::parse(summary)["advice"].size(), 1u);
+  EXPECT_THAT(SummaryTable(RunSummaryJson(summary, {0, "", 0, 3})),
+              AllOf(HasSubstr("writing checkpoints   1.0 s\n"),
+                    HasSubstr("advice                writing checkpoints took 50 % of the time")));
 }
 
 TEST(Report, ProgressLineCoversTheIntervalSinceThePreviousOne) {
@@ -309,8 +364,8 @@ TEST(Report, ProgressLineCoversTheIntervalSinceThePreviousOne) {
   later_worker.counters.set_decode_s(0.3);
   const std::string earlier_progress = MakeProgressJson({WorkerAfter(0, 10)});
   const std::string line = ProgressLine(MakeProgressJson({later_worker}), earlier_progress);
-  EXPECT_THAT(line, AllOf(HasSubstr("160 img/s"), HasSubstr("communication 80 %"),
-                          HasSubstr("16.0 s left")));
+  EXPECT_THAT(line,
+              AllOf(HasSubstr("160 img/s"), HasSubstr("waiting 80 %"), HasSubstr("16.0 s left")));
 }
 
 TEST(Report, ProgressLineIgnoresALineFromBeforeARestart) {

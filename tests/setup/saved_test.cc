@@ -59,7 +59,8 @@ TEST_F(FindSavedTest, OffersCheckpointsOfTheSameJob) {
   // A job may resume from a checkpoint although these keys have changed.
   const protocol::SavedCheckpoints saved =
       FindForJob({"train.steps=500", "evaluation.every_steps=7", "workers.threads=2",
-                  "servers.0.address=127.0.0.1:7777", "checkpoints.keep=3"});
+                  "servers.0.address=127.0.0.1:7777", "checkpoints.keep=3",
+                  "train.schedule.learning_rate=0.5"});
   ASSERT_THAT(saved.checkpoints, SizeIs(2));
   EXPECT_EQ(saved.checkpoints[1].step(), 20u);
   EXPECT_EQ(saved.checkpoints[1].run(), 7u);
@@ -68,14 +69,57 @@ TEST_F(FindSavedTest, OffersCheckpointsOfTheSameJob) {
 }
 
 TEST_F(FindSavedTest, NamesTheKeyThatDiffersInAnotherJob) {
-  WriteCheckpoints({"train.schedule.learning_rate=0.01"}, {10, 20});
-  const protocol::SavedCheckpoints saved = FindForJob({"train.schedule.learning_rate=0.02"});
+  WriteCheckpoints({"train.clip_norm=1"}, {10, 20});
+  const protocol::SavedCheckpoints saved = FindForJob({"train.clip_norm=2"});
   EXPECT_THAT(saved.checkpoints, SizeIs(0));
   EXPECT_EQ(saved.prepared_run, 0u);
   EXPECT_TRUE(saved.unfit.other_job());
   EXPECT_EQ(saved.unfit.sentence(), FolderPath() +
                                         " has checkpoints up to step 20 of another job: "
-                                        "train.schedule.learning_rate was 0.01, is now 0.02");
+                                        "train.clip_norm was 1, is now 2");
+}
+
+TEST_F(FindSavedTest, OffersCheckpointsOfAJobWhoseDifferencesAreAccepted) {
+  WriteCheckpoints({"train.clip_norm=1", "train.optimizer.momentum=0.8"}, {10, 20});
+  const std::vector<std::string> changes = {"train.clip_norm=2", "train.optimizer.momentum=0.9"};
+  const auto find_with = [&](const std::string& accept) {
+    std::vector<std::string> overrides = changes;
+    overrides.push_back("checkpoints.accept=" + accept);
+    return FindForJob(overrides);
+  };
+  EXPECT_THAT(find_with("[train.clip_norm, train.optimizer]").checkpoints, SizeIs(2));
+  const protocol::SavedCheckpoints saved = find_with("[train.clip_norm]");
+  EXPECT_THAT(saved.checkpoints, SizeIs(0));
+  EXPECT_THAT(saved.unfit.sentence(), HasSubstr(": train.optimizer.momentum was 0.8, is now 0.9"));
+}
+
+// A job stays the same while the keys that it accepts change: what it wrote before can be used
+// until all daemons have written something newer.
+TEST_F(FindSavedTest, UsesWhatAJobWroteBeforeAndAfterItsKeysChanged) {
+  WriteCheckpoints({"train.clip_norm=1"}, {10, 20});
+  const std::vector<std::string> changed = {"train.clip_norm=2",
+                                            "checkpoints.accept=[train.clip_norm]"};
+  const auto setup = SmallSetup(changed);
+  {
+    const auto store = MakeStore(*setup);
+    store->Open();
+    EXPECT_THAT(ChangesAtResume(setup->job, *store, 7),
+                HasSubstr("train.clip_norm was 1, is now 2"));
+    ASSERT_TRUE(store->Begin(7, false).ok());
+  }
+  ASSERT_THAT(FindForJob({"train.clip_norm=2"}).checkpoints, SizeIs(2))
+      << "run.json is of the changed job, to which these checkpoints belong";
+  const std::vector<float> values(10);
+  {
+    const auto store = MakeStore(*setup);
+    store->Open();
+    ASSERT_TRUE(
+        store->Write({7, 30, 30}, checkpoint::Kind::kOfAll, {{"weights", {10}, values}}, {}).ok());
+    EXPECT_TRUE(store->Read({7, 20, 20}).ok()) << "of the job before";
+  }
+  EXPECT_THAT(FindForJob({"train.clip_norm=2"}).checkpoints, SizeIs(2));
+  EXPECT_THAT(FindForJob({"train.clip_norm=1"}).unfit.sentence(),
+              HasSubstr("up to step 30 of another job: train.clip_norm was 2, is now 1"));
 }
 
 TEST_F(FindSavedTest, OffersAShardsOwnCheckpointsSeparately) {

@@ -1,6 +1,9 @@
-// Tests of `tern check`: its output, its exit codes, and the memory that it predicts.
+// Tests of `tern check` and `tern config`: their output, their exit codes, and the memory that a
+// job needs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <cstdlib>
 
 #include "common/base/text.h"
 #include "setup/setup.h"
@@ -14,17 +17,20 @@ namespace {
 using testing::AllOf;
 using testing::ContainsRegex;
 using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
 
-TEST(Check, PrintsTheJobAndItsPlan) {
+TEST(Check, PrintsItsVerdictAndThePlan) {
   TestJob job;
   TestProgram& tern = job.StartTern({"check", job.job_file(), "--set", "exchange.bucket_kib=64"});
   ASSERT_EQ(tern.Wait(), 0) << tern.err();
-  EXPECT_THAT(tern.out(),
-              AllOf(HasSubstr("bucket_kib: 64\n"), HasSubstr("  on_worker_loss: fail\n"),
-                    HasSubstr("parameters: 431080 in 8 tensors"),
-                    ContainsRegex("conv2.weight +50 x 20 x 5 x 5 +25000 +ternary"),
-                    HasSubstr("exchange: 5 buckets, 5 chunks"),
-                    ContainsRegex("fc3.weight +400000 +1 +1 +0\n")));
+  EXPECT_THAT(tern.out(), AllOf(StartsWith("the job test is valid and can run here: ssgd, ternary, "
+                                           "workers: 2, servers: 1\n"),
+                                Not(HasSubstr("bucket_kib"))));
+  EXPECT_THAT(tern.out(), AllOf(HasSubstr("parameters: 431080 in 8 tensors"),
+                                ContainsRegex("conv2.weight +50 x 20 x 5 x 5 +25000 +ternary"),
+                                HasSubstr("exchange: 5 buckets, 5 chunks"),
+                                ContainsRegex("fc3.weight +400000 +1 +1 +0\n")));
   EXPECT_THAT(tern.out(),
               AllOf(ContainsRegex("fp32, each way +1724320 +1.7 MB +1.00"),
                     HasSubstr("memory of a worker"), HasSubstr("optimizer: momentum"),
@@ -33,16 +39,53 @@ TEST(Check, PrintsTheJobAndItsPlan) {
                     HasSubstr("test images: 60")));
 }
 
-TEST(Check, PrintsAJobThatCanBeLoaded) {
-  TestJob job({.yaml = "exchange: {rules: [{tensors: '*.bias', codec: fp32}]}\n"});
-  TestProgram& tern = job.StartTern({"check", job.job_file()});
+TEST(Check, PrintsTheJobIfAskedTo) {
+  TestJob job;
+  TestProgram& tern = job.StartTern({"check", job.job_file(), "--verbose"});
   ASSERT_EQ(tern.Wait(), 0) << tern.err();
-  const std::string output = tern.out();
-  const std::string yaml = output.substr(0, output.find("\n\nparameters:"));
-  const auto reparsed_job = config::ParseJob(yaml, "again.yaml", {}, setup::KnownNames());
+  EXPECT_THAT(tern.out(), AllOf(StartsWith("the job test is valid"),
+                                HasSubstr("the job with every key\nname: test\n"),
+                                HasSubstr("  on_worker_loss: fail\n")));
+}
+
+TEST(Check, WarnsOfMoreThreadsThanCpus) {
+  TestJob job;
+  TestProgram& tern = job.StartTern({"check", job.job_file(), "--set", "workers.threads=1024"});
+  ASSERT_EQ(tern.Wait(), 0) << tern.err();
+  EXPECT_THAT(tern.out(), AllOf(StartsWith("the job test is valid and can run here"),
+                                HasSubstr("warning: workers.threads is 1024, but this machine")));
+}
+
+// A machine that has CUDA, but no GPU, is refused by another sentence.
+TEST(Check, SaysThatThereIsNoGpu) {
+  TestJob job;
+  TestProgram& tern = job.StartTern({"check", job.job_file(), "--set", "workers.device=cuda"});
+  if (tern.Wait() == 0) GTEST_SKIP() << "this machine has a GPU";
+  EXPECT_EQ(tern.Wait(), 78);
+  EXPECT_THAT(tern.out(), AllOf(StartsWith("the job test is valid, but cannot run here"),
+                                HasSubstr("parameters: 431080")));
+  EXPECT_THAT(tern.err(), HasSubstr("worker 0: workers.device is cuda, but "));
+}
+
+TEST(Config, PrintsAJobThatCanBeLoaded) {
+  TestJob job({.yaml = "exchange: {rules: [{tensors: '*.bias', codec: fp32}]}\n"});
+  TestProgram& tern = job.StartTern({"config", job.job_file(), "--set", "train.steps=21"});
+  ASSERT_EQ(tern.Wait(), 0) << tern.err();
+  const auto reparsed_job = config::ParseJob(tern.out(), "again.yaml", {}, setup::KnownNames());
   ASSERT_TRUE(reparsed_job.ok()) << reparsed_job.status().message();
   EXPECT_EQ(reparsed_job->exchange().rules(0).codec(), "fp32");
-  EXPECT_EQ(reparsed_job->train().steps(), 20u);
+  EXPECT_EQ(reparsed_job->train().steps(), 21u);
+  const auto job_with_set =
+      config::LoadJob(job.job_file(), {"train.steps=21"}, setup::KnownNames());
+  EXPECT_EQ(config::ToYaml(*job_with_set), tern.out());
+}
+
+TEST(Config, ReadsAJobFromStdin) {
+  TestJob job;
+  const std::string command = Cat("cat ", job.job_file(), " | ", TestJob::BinaryPath("tern"));
+  EXPECT_EQ(std::system(Cat(command, " config - > ", job.folder(), "/complete.yaml").c_str()), 0);
+  EXPECT_THAT(ReadFile(job.folder() + "/complete.yaml"), HasSubstr("\n  credit_kib: 16384\n"));
+  EXPECT_EQ(std::system(Cat(command, " check - > /dev/null").c_str()), 0);
 }
 
 TEST(Check, NamesAllErrorsOfABadJob) {

@@ -97,7 +97,7 @@ TEST(Keys, NeedAJobAndAFolder) {
         {"keys", "show", job.folder() + "/k", "--job", job.job_file()}}) {
     TestProgram& tern = job.StartTern(arguments);
     EXPECT_EQ(tern.Wait(), 64);
-    EXPECT_THAT(tern.err(), HasSubstr("usage: tern keys make DIR --job JOB"));
+    EXPECT_THAT(tern.err(), HasSubstr("--help`"));
   }
   TestProgram& tern = MakeKeys(job, job.folder() + "/no/such/folder");
   EXPECT_EQ(tern.Wait(), 74);

@@ -1,4 +1,4 @@
-// Tests of `tern model`: its table of layers, and the network (NetDef) that it prints.
+// Tests of `tern model`: its table of layers, and the definition of a network that it prints.
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
@@ -7,6 +7,7 @@
 
 #include "models/graph/shapes.h"
 #include "models/models.h"
+#include "setup/setup.h"
 #include "tests/e2e/job_fixture.h"
 
 namespace tern::e2e {
@@ -53,14 +54,45 @@ TEST(Model, RefusesAHugeNetDef) {
   EXPECT_THAT(tern.err(), HasSubstr("net.json has more than 16777216 bytes, the most allowed"));
 }
 
+TEST(Model, PrintsASectionOfAJob) {
+  TestJob job;
+  for (const std::string name : {"googlenet", "resnet20", "alexnet", "mobilenet"}) {
+    TestProgram& tern = job.StartTern({"model", name, "--yaml", "--classes", "10"});
+    ASSERT_EQ(tern.Wait(), 0) << tern.err();
+    EXPECT_THAT(tern.out(), testing::StartsWith("model:\n  net:\n    name: "));
+    std::ofstream(job.folder() + "/own.yaml")
+        << "servers: [{address: 127.0.0.1:7500}]\nworkers: {count: 1}\ndata: {dir: d}\n"
+        << "train: {batch_total: 1, steps: 1}\n"
+        << tern.out();
+    const auto setup = setup::MakeSetup(job.folder() + "/own.yaml", {});
+    ASSERT_TRUE(setup.ok()) << setup.status().message();
+    TestProgram& again = job.StartTern({"model", job.folder() + "/own.yaml", "--yaml"});
+    ASSERT_EQ(again.Wait(), 0) << again.err();
+    EXPECT_EQ(again.out(), tern.out());
+  }
+}
+
+TEST(Model, ShowsTheNetworkOfAJob) {
+  TestJob job;
+  TestProgram& of_job = job.StartTern({"model", job.job_file()});
+  ASSERT_EQ(of_job.Wait(), 0) << of_job.err();
+  TestProgram& by_name = job.StartTern({"model", "lenet"});
+  ASSERT_EQ(by_name.Wait(), 0) << by_name.err();
+  EXPECT_EQ(of_job.out(), by_name.out());
+  TestProgram& changed = job.StartTern({"model", job.job_file(), "--classes", "5"});
+  EXPECT_EQ(changed.Wait(), 64);
+  EXPECT_THAT(changed.err(), HasSubstr("--classes applies to the name of a known network only"));
+}
+
 TEST(Model, ListsTheKnownNetworks) {
   TestJob job;
   TestProgram& no_name_run = job.StartTern({"model"});
   EXPECT_EQ(no_name_run.Wait(), 64);
-  EXPECT_THAT(no_name_run.err(), HasSubstr("known: lenet, cifarnet"));
+  EXPECT_THAT(no_name_run.err(), HasSubstr("NET is missing"));
   TestProgram& misspelt_name_run = job.StartTern({"model", "lenett"});
-  EXPECT_EQ(misspelt_name_run.Wait(), 78);
-  EXPECT_THAT(misspelt_name_run.err(), HasSubstr("\"lenett\" is not known"));
+  EXPECT_EQ(misspelt_name_run.Wait(), 64);
+  EXPECT_THAT(misspelt_name_run.err(),
+              HasSubstr("no network 'lenett'; did you mean lenet? known: lenet, cifarnet"));
 }
 
 }  // namespace

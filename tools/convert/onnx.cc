@@ -7,17 +7,12 @@
 #include "common/base/text.h"
 #include "common/tensors/safetensors.h"
 #include "models/graph/shapes.h"
-#include "tools/arguments.h"
-#include "tools/convert/convert.h"
+#include "tools/commands.h"
 #include "tools/convert/onnx_graph.h"
 #include "tools/net_arguments.h"
 
 namespace tern::tools {
 namespace {
-
-constexpr const char* kUsage =
-    "tern convert onnx JOB|NAME|NET.json WEIGHTS.safetensors OUT.onnx [--channels N] [--height N] "
-    "[--width N] [--classes N] [--batch_norm]";
 
 Status WriteFile(const std::string& path, const std::string& bytes) {
   std::ofstream file(path, std::ios::binary);
@@ -29,15 +24,10 @@ Status WriteFile(const std::string& path, const std::string& bytes) {
 
 }  // namespace
 
-Status ConvertOnnx(const Args& args) {
-  const auto arguments = Arguments::Parse(args, NetFlags(), kUsage);
-  if (!arguments.ok()) return arguments.status();
-  if (arguments->positional().size() != 3)
-    return Status(Code::kUsage,
-                  Cat("expected a network, its weights and a file to write; ", kUsage));
-  const std::string &weights_path = arguments->positional()[1],
-                    &out_path = arguments->positional()[2];
-  const auto net = NetFromArgument(arguments->positional()[0], *arguments);
+Status ConvertOnnx(const Arguments& arguments) {
+  const std::string &weights_path = arguments.positional()[1],
+                    &out_path = arguments.positional()[2];
+  const auto net = NetFromArgument(arguments.positional()[0], arguments);
   if (!net.ok()) return net.status();
   const auto weights = tensors::ReadSafetensors(weights_path);
   if (!weights.ok()) return weights.status();

@@ -9,8 +9,7 @@
 
 #include "common/base/text.h"
 #include "proto/job.pb.h"
-#include "tools/arguments.h"
-#include "tools/convert/convert.h"
+#include "tools/commands.h"
 #include "tools/run/progress_bar.h"
 #include "worker/data/dataset.h"
 #include "worker/data/datasets.h"
@@ -20,9 +19,6 @@
 namespace tern::tools {
 namespace {
 
-constexpr const char* kUsage =
-    "tern convert pack DIR OUT_DIR [--format folder | cifar10 | cifar100 | idx] [--max_corrupt N] "
-    "[--threads N]";
 constexpr uint64_t kImagesPerBatch = 256;  // This many images are read in parallel, then written.
 
 // The bytes of an image in the packed file, or the error because of which it is left out.
@@ -97,7 +93,7 @@ Status SetFormat(const std::string& name, pb::Data* data_def) {
   pb::Data::Format format = pb::Data::folder;
   if (!pb::Data::Format_Parse(name, &format) || format == pb::Data::packed) {
     return Status(Code::kUsage, Cat("--format: saw '", Printable(name),
-                                    "'; allowed: folder, cifar10, cifar100, idx\nusage: ", kUsage));
+                                    "'; allowed: folder, cifar10, cifar100, idx"));
   }
   data_def->set_format(format);
   return Ok();
@@ -105,27 +101,20 @@ Status SetFormat(const std::string& name, pb::Data* data_def) {
 
 }  // namespace
 
-Status ConvertPack(const Args& args) {
-  const Result<Arguments> arguments =
-      Arguments::Parse(args, {{"format"}, {"max_corrupt"}, {"threads"}}, kUsage);
-  if (!arguments.ok()) return arguments.status();
-  if (arguments->positional().size() != 2) {
-    return Status(Code::kUsage, Cat("saw ", arguments->positional().size(),
-                                    " folders, expected two: the folder of the images and the "
-                                    "folder for the packed files\nusage: ",
-                                    kUsage));
-  }
+Status ConvertPack(const Arguments& arguments) {
   pb::Data data_def;
-  data_def.set_dir(arguments->positional()[0]);
-  TERN_RETURN_IF_ERROR(SetFormat(arguments->LastValue("format", "folder"), &data_def));
-  const auto max_corrupt = arguments->NumberValue("max_corrupt", 0, 1u << 31);
+  data_def.set_dir(arguments.positional()[0]);
+  TERN_RETURN_IF_ERROR(SetFormat(arguments.LastValue("format"), &data_def));
+  const auto max_corrupt = arguments.NumberValue("max_corrupt", 1u << 31);
   if (!max_corrupt.ok()) return max_corrupt.status();
   data_def.set_max_corrupt(*max_corrupt);
   const uint32_t num_cores = std::max(1u, std::thread::hardware_concurrency());
-  const auto threads = arguments->NumberValue("threads", std::min(num_cores, 256u), 256);
+  const Result<uint32_t> threads = arguments.HasFlag("threads")
+                                       ? arguments.NumberValue("threads", 256)
+                                       : std::min(num_cores, 256u);
   if (!threads.ok()) return threads.status();
   data_def.set_threads(std::max(*threads, 1u));
-  const std::string& out_folder = arguments->positional()[1];
+  const std::string& out_folder = arguments.positional()[1];
   std::error_code error;
   std::filesystem::create_directories(out_folder, error);
   if (error)

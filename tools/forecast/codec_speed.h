@@ -1,4 +1,4 @@
-// Measures how fast a codec is on this machine with the job's own model, for `tern predict`. One
+// Measures how fast a codec is on this machine with the job's own model, for `tern forecast`. One
 // thread runs whole rounds of two workers and the servers, with the code that workers and servers
 // run.
 #pragma once

@@ -1,4 +1,4 @@
-// The cost of each part of a training step, for `tern predict`: the speeds of a profile times the
+// The cost of each part of a training step, for `tern forecast`: the speeds of a profile times the
 // sizes in the exchange plan, and the order in which the algorithm does the parts. The plan groups
 // neighbouring tensors into buckets and cuts each bucket into chunks. A worker pushes each chunk to
 // a lane (a socket with a thread) of the server that holds this shard of the model.

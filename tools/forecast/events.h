@@ -1,4 +1,4 @@
-// A small discrete-event simulation in virtual time, for `tern predict`: an event loop, resources
+// A small discrete-event simulation in virtual time, for `tern forecast`: an event loop, resources
 // that several users share, and work queues. Deterministic: simultaneous events run in the order in
 // which they were scheduled. One thread.
 #pragma once

@@ -1,4 +1,4 @@
-// Forecasts a job with other algorithms, codecs and numbers of workers, for `tern predict`.
+// Forecasts a job with other algorithms, codecs and numbers of workers, for `tern forecast`.
 #pragma once
 
 #include <map>

@@ -9,6 +9,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/host_name.h"
+#include "common/base/text.h"
 #include "kernels/codes/philox.h"
 #include "tools/forecast/codec_speed.h"
 #include "tools/forecast/ping.h"
@@ -113,7 +114,8 @@ Result<std::unique_ptr<worker::BatchCompute>> MakeCompute(const setup::Setup& se
   return worker::MakeNetCompute(setup, 0, arenas, augmenter->rule());
 }
 
-Status MeasureCompute(const setup::Setup& setup, Profile* profile) {
+Status MeasureCompute(const setup::Setup& setup,
+                      const std::function<void(const std::string&)>& warn, Profile* profile) {
   omp_set_num_threads(static_cast<int>(setup.job.workers().threads()));
   models::Weights weights = models::RandomWeights(setup.table, setup.job.seed());
   std::vector<float> gradients(setup.table.total);
@@ -126,16 +128,15 @@ Status MeasureCompute(const setup::Setup& setup, Profile* profile) {
   profile->waits = setup.job.train().compute() == pb::Train::wait;
   // With `compute: wait` a step takes the same time for every batch size. All of this time is
   // counted per sample.
-  profile->compute_sample_s = full_batch_times.step_s / batch_size;
-  profile->compute_fixed_s = 0;
+  ComputeFit fit{0, full_batch_times.step_s / batch_size, ""};
   if (!profile->waits && batch_size >= 2) {
     const uint32_t half_batch_size = batch_size / 2;
     const double half_batch_s = TimeSteps(**compute, setup, half_batch_size).step_s;
-    profile->compute_sample_s =
-        std::clamp((full_batch_times.step_s - half_batch_s) / (batch_size - half_batch_size), 0.0,
-                   full_batch_times.step_s / batch_size);
-    profile->compute_fixed_s = full_batch_times.step_s - batch_size * profile->compute_sample_s;
+    fit = FitCompute({batch_size, full_batch_times.step_s}, {half_batch_size, half_batch_s});
   }
+  profile->compute_fixed_s = fit.fixed_s;
+  profile->compute_sample_s = fit.sample_s;
+  if (!fit.warning.empty()) warn(fit.warning);
   const auto share_of_step = [&](double seconds) {
     return std::clamp(seconds / full_batch_times.step_s, 0.0, 1.0);
   };
@@ -158,13 +159,28 @@ Status MeasureCodecsOf(const setup::Setup& variant, Profile* profile) {
 
 }  // namespace
 
+ComputeFit FitCompute(const TimedStep& full, const TimedStep& half) {
+  const double slope = (full.seconds - half.seconds) / (full.samples - half.samples);
+  if (slope <= 0) {
+    return {0, full.seconds / full.samples,
+            Cat("the two measurements contradict each other, the machine is busy: a step of ",
+                full.samples, " samples took ", 1e3 * full.seconds, " ms, one of ", half.samples,
+                " took ", 1e3 * half.seconds,
+                " ms; the forecast takes time as proportional to samples, measure again on a quiet "
+                "machine")};
+  }
+  const double sample_s = std::min(slope, full.seconds / full.samples);
+  return {full.seconds - full.samples * sample_s, sample_s, ""};
+}
+
 Result<Profile> MeasureProfile(const setup::Setup& setup,
-                               const std::vector<const setup::Setup*>& variants) {
+                               const std::vector<const setup::Setup*>& variants,
+                               const std::function<void(const std::string&)>& warn) {
   Profile profile;
   profile.model = setup.net.name();
   profile.parameters = setup.table.total;
   profile.machine = HostName();
-  TERN_RETURN_IF_ERROR(MeasureCompute(setup, &profile));
+  TERN_RETURN_IF_ERROR(MeasureCompute(setup, warn, &profile));
   TERN_RETURN_IF_ERROR(MeasureUpdate(setup, &profile));
   for (const setup::Setup* variant : variants)
     TERN_RETURN_IF_ERROR(MeasureCodecsOf(*variant, &profile));

@@ -1,6 +1,9 @@
 // Measures a Profile on this machine, in about 20 seconds.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "common/base/status.h"
@@ -8,9 +11,25 @@
 
 namespace tern::tools {
 
+// A timed step: forward and backward of this many samples.
+struct TimedStep {
+  uint32_t samples = 0;
+  double seconds = 0;
+};
+// A step of b samples takes fixed_s + b * sample_s seconds.
+struct ComputeFit {
+  double fixed_s = 0, sample_s = 0;
+  std::string warning;  // A sentence if the two steps contradict each other; else empty.
+};
+// Fits two steps; REQUIRES full.samples > half.samples. If the longer step took no more time, other
+// processes have disturbed them: the fit is then proportional to `full`, with a warning.
+ComputeFit FitCompute(const TimedStep& full, const TimedStep& half);
+
 // Measures forward, backward and update of the model of `setup`, a message, and the codecs of all
 // `variants`, which are setups of the same job with other codecs or algorithms.
+// Calls `warn` with a sentence if the machine was too busy to measure well.
 Result<Profile> MeasureProfile(const setup::Setup& setup,
-                               const std::vector<const setup::Setup*>& variants);
+                               const std::vector<const setup::Setup*>& variants,
+                               const std::function<void(const std::string&)>& warn);
 
 }  // namespace tern::tools

@@ -9,15 +9,9 @@
 #include "common/base/text.h"
 #include "common/codec/codec.h"
 #include "common/codec/codecs.h"
-#include "tools/arguments.h"
+#include "tools/command_table.h"
 
 namespace tern::tools {
-
-const char* const kPredictUsage =
-    "tern predict JOB [--set KEY=VALUE]... [--link_mbit X,...] [--worker_link_mbit X] "
-    "[--latency_us X] [--burst_kib X] [--queue_ms X] [--cores_shared N] [--workers N,...] "
-    "[--codecs NAME,...] [--algorithms NAME,...] [--profile FILE] [--save_profile FILE] [--csv "
-    "FILE]; tern predict --paper [--csv FILE]";
 
 namespace {
 
@@ -58,12 +52,12 @@ Result<double> ParseNumber(const std::string& flag, const std::string& text, con
 // Stores the values of numeric flags in variables. Keeps the first error in status().
 class NumberFlags {
  public:
-  explicit NumberFlags(const Arguments& arguments) : arguments_(arguments) {}
+  explicit NumberFlags(const setup::Arguments& arguments) : arguments_(arguments) {}
 
   // Stores the value of the flag, multiplied by `factor`, if the flag is present.
   void StoreNumber(const std::string& flag, const Range& range, double factor, double* target) {
-    if (!arguments_.HasFlag(flag)) return;
-    if (const auto value = ParseNumber(flag, arguments_.LastValue(flag, ""), range); value.ok()) {
+    if (arguments_.LastValue(flag).empty() && !arguments_.HasFlag(flag)) return;
+    if (const auto value = ParseNumber(flag, arguments_.LastValue(flag), range); value.ok()) {
       *target = *value * factor;
     } else if (status_.ok()) {
       status_ = value.status();
@@ -71,9 +65,8 @@ class NumberFlags {
   }
   template <typename T>
   void StoreList(const std::string& flag, const Range& range, std::vector<T>* target) {
-    if (!arguments_.HasFlag(flag)) return;
     target->clear();
-    for (const std::string& text : SplitAtCommas(arguments_.LastValue(flag, ""))) {
+    for (const std::string& text : SplitAtCommas(arguments_.LastValue(flag))) {
       if (const auto value = ParseNumber(flag, text, range); value.ok()) {
         target->push_back(static_cast<T>(*value));
       } else if (status_.ok()) {
@@ -84,14 +77,15 @@ class NumberFlags {
   const Status& status() const { return status_; }
 
  private:
-  const Arguments& arguments_;
+  const setup::Arguments& arguments_;
   Status status_;
 };
 
-Result<std::vector<std::string>> ParseNames(const Arguments& arguments, const std::string& flag,
+Result<std::vector<std::string>> ParseNames(const setup::Arguments& arguments,
+                                            const std::string& flag,
                                             const std::vector<std::string>& known_names) {
   if (!arguments.HasFlag(flag)) return std::vector<std::string>();
-  std::vector<std::string> names = SplitAtCommas(arguments.LastValue(flag, ""));
+  std::vector<std::string> names = SplitAtCommas(arguments.LastValue(flag));
   for (const std::string& name : names) {
     if (std::find(known_names.begin(), known_names.end(), name) == known_names.end()) {
       return Status(Code::kUsage,
@@ -101,9 +95,9 @@ Result<std::vector<std::string>> ParseNames(const Arguments& arguments, const st
   return names;
 }
 
-Status CheckFlags(const Arguments& arguments, const PredictOptions& options) {
+Status CheckFlags(const setup::Arguments& arguments, const ForecastOptions& options) {
   const auto usage_error = [](const std::string& sentence) {
-    return Status(Code::kUsage, sentence + "\nusage: " + kPredictUsage);
+    return setup::UsageError(CommandCalled("tern forecast").def, sentence);
   };
   const size_t num_jobs = arguments.positional().size() + arguments.AllValues("job").size();
   if (!options.wants_paper_model && num_jobs != 1)
@@ -120,41 +114,23 @@ Status CheckFlags(const Arguments& arguments, const PredictOptions& options) {
 
 }  // namespace
 
-Result<PredictOptions> ParsePredictOptions(const std::vector<std::string>& args) {
-  const auto arguments = Arguments::Parse(args,
-                                          {{"job"},
-                                           {"set"},
-                                           {"link_mbit"},
-                                           {"worker_link_mbit"},
-                                           {"latency_us"},
-                                           {"burst_kib"},
-                                           {"queue_ms"},
-                                           {"cores_shared"},
-                                           {"workers"},
-                                           {"codecs"},
-                                           {"algorithms"},
-                                           {"profile"},
-                                           {"save_profile"},
-                                           {"csv"},
-                                           {"paper", false}},
-                                          kPredictUsage);
-  if (!arguments.ok()) return arguments.status();
-  PredictOptions options;
-  options.wants_paper_model = arguments->HasFlag("paper");
-  TERN_RETURN_IF_ERROR(CheckFlags(*arguments, options));
-  if (!arguments->positional().empty()) options.job = arguments->positional().front();
-  options.job = arguments->LastValue("job", options.job);
-  options.overrides = arguments->AllValues("set");
-  options.profile_path = arguments->LastValue("profile", "");
-  options.save_profile_path = arguments->LastValue("save_profile", "");
-  options.csv_path = arguments->LastValue("csv", "");
-  auto codecs = ParseNames(*arguments, "codecs", codec::CodecNames());
+Result<ForecastOptions> ParseForecastOptions(const setup::Arguments& arguments) {
+  ForecastOptions options;
+  options.wants_paper_model = arguments.HasFlag("paper");
+  TERN_RETURN_IF_ERROR(CheckFlags(arguments, options));
+  if (!arguments.positional().empty()) options.job = arguments.positional().front();
+  if (arguments.HasFlag("job")) options.job = arguments.LastValue("job");
+  options.overrides = arguments.AllValues("set");
+  options.profile_path = arguments.LastValue("profile");
+  options.save_profile_path = arguments.LastValue("save_profile");
+  options.csv_path = arguments.LastValue("csv");
+  auto codecs = ParseNames(arguments, "codecs", codec::CodecNames());
   if (!codecs.ok()) return codecs.status();
   options.codecs = std::move(*codecs);
-  auto algorithms = ParseNames(*arguments, "algorithms", algorithm::AlgorithmNames());
+  auto algorithms = ParseNames(arguments, "algorithms", algorithm::AlgorithmNames());
   if (!algorithms.ok()) return algorithms.status();
   options.algorithms = std::move(*algorithms);
-  NumberFlags number_flags(*arguments);
+  NumberFlags number_flags(arguments);
   double shared_cores = 0;
   const Range rate_range{0, kMaxMbit, true}, delay_range{0, 1e6};
   number_flags.StoreList("link_mbit", rate_range, &options.link_mbit);

@@ -1,4 +1,4 @@
-// The command line of `tern predict`.
+// The command line of `tern forecast`.
 #pragma once
 
 #include <cstdint>
@@ -6,18 +6,19 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "setup/arguments.h"
 #include "tools/forecast/network.h"
 
 namespace tern::tools {
 
-struct PredictOptions {
+struct ForecastOptions {
   std::string job;  // The path of the job file.
   std::vector<std::string> overrides;
-  std::vector<double> link_mbit = {1000};  // Rates of the servers' links, in Mbit/s.
+  std::vector<double> link_mbit;  // Rates of the servers' links, in Mbit/s.
   // The network; its server_mbit is replaced by each rate of link_mbit. A negative worker_mbit
   // means that the workers' links have the same rate as the servers' links.
   Network network = {.server_mbit = 0, .worker_mbit = -1, .ack_bytes_per_byte = kAckBytesPerByte};
-  std::vector<uint32_t> workers = {1, 2, 4, 8, 16};
+  std::vector<uint32_t> workers;
   std::vector<std::string> codecs;      // Empty: fp32 and the codec of the job.
   std::vector<std::string> algorithms;  // Empty: the algorithm of the job.
   // Paths of files; empty: no file. The profile is read from `profile_path` instead of measured. It
@@ -27,9 +28,8 @@ struct PredictOptions {
   bool wants_paper_model = false;
 };
 
-extern const char* const kPredictUsage;
-// Parses the arguments of the command. Returns kUsage for an invalid one; the message says what
-// was seen and what is allowed.
-Result<PredictOptions> ParsePredictOptions(const std::vector<std::string>& args);
+// Checks the values of the command's arguments. Returns kUsage for an invalid one; the message says
+// what was seen and what is allowed.
+Result<ForecastOptions> ParseForecastOptions(const setup::Arguments& arguments);
 
 }  // namespace tern::tools

@@ -1,4 +1,4 @@
-// Measures the cost of a message on this machine, for `tern predict`: two threads send pings over
+// Measures the cost of a message on this machine, for `tern forecast`: two threads send pings over
 // loopback through the same kind of sockets as servers and workers.
 #pragma once
 

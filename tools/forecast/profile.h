@@ -1,4 +1,4 @@
-// What one step of a job costs on one machine, for `tern predict`: measured on this machine
+// What one step of a job costs on one machine, for `tern forecast`: measured on this machine
 // (measure.h), or read from a file that was written on a worker's machine.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What `tern predict` prints.
+// What `tern forecast` prints.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-// Simulates a job's training steps in virtual time, for `tern predict`. These threads take time, by
-// the costs of costs.h (a bucket is a group of tensors that are pushed together, a scaler is the
+// Simulates a job's training steps in virtual time, for `tern forecast`. These threads take time,
+// by the costs of costs.h (a bucket is a group of tensors that are pushed together, a scaler is the
 // multiplier of a code, and a lane is a server's socket for pushes):
 //
 //   worker   compute thread   forward, backward (which pushes buckets), update

@@ -127,7 +127,7 @@ std::string PickErrorLine(const std::string& text, const std::string& program) {
     const size_t log_header_end = is_log_line ? line.find("] ") : std::string::npos;
     const std::string line_content =
         log_header_end == std::string::npos ? line : line.substr(log_header_end + 2);
-    last_line = line_content;
+    if (!is_log_line || line[0] != 'I') last_line = line_content;
     if (is_log_line && line[0] == 'F') fatal_line = line_content;
     if (line.starts_with(program + ": ")) sentence = line.substr(program.size() + 2);
   }

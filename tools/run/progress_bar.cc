@@ -3,22 +3,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
 #include "common/base/text.h"
-#include "tools/run/screen.h"
 
 namespace tern::tools {
 namespace {
 
 constexpr uint64_t kBarWidth = 30;
-
-std::string Thousands(uint64_t number) {
-  std::string text = Cat(number);
-  for (size_t comma_at = text.size(); comma_at > 3;) text.insert(comma_at -= 3, ",");
-  return text;
-}
 
 }  // namespace
 
@@ -42,37 +34,24 @@ std::string BarText(const std::string& name, uint64_t num_done, uint64_t total,
 ProgressBar::ProgressBar(std::string name, std::string unit)
     : name_(std::move(name)),
       unit_(std::move(unit)),
-      is_terminal_(isatty(STDOUT_FILENO) == 1),
+      line_(STDOUT_FILENO),
       begin_(Now()),
       shown_at_(begin_) {}
 
 void ProgressBar::ShowProgress(uint64_t num_done, uint64_t total) {
   const Time now = Now();
   const bool is_last = num_done == total;
-  if (!is_last && now - shown_at_ < (is_terminal_ ? kBetweenFrames : kBetweenLines)) return;
+  if (!is_last && now - shown_at_ < (line_.is_in_place() ? kBetweenFrames : kBetweenLines)) return;
   shown_at_ = now;
-  std::string line = BarText(name_, num_done, total, unit_, now - begin_);
-  if (is_terminal_) {
-    line = line.substr(0, ScreenColumns() - 1);  // A wrapped line cannot be redrawn.
-    std::printf("\r%s\x1b[K", line.c_str());
-    has_open_line_ = true;
-  } else {
-    std::printf("%s\n", line.c_str());
-  }
-  if (is_last) EndLine();
-  std::fflush(stdout);
+  const std::string text = BarText(name_, num_done, total, unit_, now - begin_);
+  if (!line_.is_in_place()) return line_.Print(text);
+  line_.Redraw(text);
+  if (is_last) line_.End();
 }
 
 void ProgressBar::PrintLine(const std::string& line) {
-  if (has_open_line_) std::printf("\r\x1b[K");
-  has_open_line_ = false;
-  std::printf("%s\n", line.c_str());
-  std::fflush(stdout);
-}
-
-void ProgressBar::EndLine() {
-  if (has_open_line_) std::printf("\n");
-  has_open_line_ = false;
+  line_.Erase();
+  line_.Print(line);
 }
 
 }  // namespace tern::tools

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "common/base/clock.h"
+#include "common/base/terminal_line.h"
 
 namespace tern::tools {
 
@@ -17,27 +18,22 @@ class ProgressBar {
  public:
   // The bar writes to stdout. Its speed is measured from the construction on.
   ProgressBar(std::string name, std::string unit);
-  ~ProgressBar() { EndLine(); }
 
   // Shows that `num_done` of `total` units are done. Often does nothing, to limit how often it
   // prints.
   void ShowProgress(uint64_t num_done, uint64_t total);
-  // Prints a permanent line above the bar.
+  // Prints a permanent line in place of the bar.
   void PrintLine(const std::string& line);
 
  private:
-  void EndLine();
-
   // The least time between two lines, if stdout is no terminal, and between two redraws, if it is.
   static constexpr Time kBetweenLines = std::chrono::seconds(5);
   static constexpr Time kBetweenFrames = std::chrono::milliseconds(50);
 
   const std::string name_, unit_;
-  const bool is_terminal_;
+  TerminalLine line_;
   const Time begin_;
   Time shown_at_;
-  // Whether the bar stands on a line of the terminal that no newline has ended yet.
-  bool has_open_line_ = false;
 };
 
 }  // namespace tern::tools

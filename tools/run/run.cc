@@ -18,23 +18,19 @@
 #include "common/base/text.h"
 #include "setup/command_line.h"
 #include "setup/first_weights.h"
+#include "setup/metrics_routes.h"
 #include "setup/report.h"
+#include "setup/screen.h"
 #include "setup/setup.h"
-#include "tools/arguments.h"
 #include "tools/commands.h"
 #include "tools/run/ephemeral_keys.h"
 #include "tools/run/free_ports.h"
 #include "tools/run/member_failpoints.h"
 #include "tools/run/run_result.h"
-#include "tools/run/screen.h"
 #include "tools/run/supervisor.h"
 
 namespace tern::tools {
 namespace {
-
-constexpr const char* kUsage =
-    "tern run JOB [--set KEY=VALUE]... [--restarts N] [--log_dir DIR] [--free_ports] "
-    "[--fail ROLE.RANK:FAILPOINT]...";
 
 constexpr Time kForever = std::chrono::hours(24 * 365 * 10);
 
@@ -48,24 +44,16 @@ struct RunPlan {
   std::map<std::string, std::vector<std::string>> fail_arguments;  // by the name of the process
 };
 
-Result<RunPlan> MakeRunPlan(const Args& args) {
-  const std::vector<Flag> flags = {
-      {"set"}, {"restarts"}, {"log_dir"}, {"free_ports", false}, {"fail"}};
-  Result<Arguments> arguments = Arguments::Parse(args, flags, kUsage);
-  if (!arguments.ok()) return arguments.status();
-  if (arguments->positional().size() != 1) {
-    return Status(Code::kUsage, Cat("saw ", arguments->positional().size(),
-                                    " job files, expected one\nusage: ", kUsage));
-  }
-  const Result<uint32_t> max_restarts = arguments->NumberValue("restarts", 0, 1'000'000);
+Result<RunPlan> MakeRunPlan(const Arguments& arguments) {
+  const Result<uint32_t> max_restarts = arguments.NumberValue("restarts", 1'000'000);
   if (!max_restarts.ok()) return max_restarts.status();
   RunPlan plan;
-  plan.job_file = arguments->positional().front();
-  plan.overrides = arguments->AllValues("set");
+  plan.job_file = arguments.positional().front();
+  plan.overrides = arguments.AllValues("set");
   plan.max_restarts = *max_restarts;
   auto setup = setup::MakeSetup(plan.job_file, plan.overrides);
   if (!setup.ok()) return setup.status();
-  if (arguments->HasFlag("free_ports")) {
+  if (arguments.HasFlag("free_ports")) {
     const Result<std::vector<std::string>> port_overrides = FreePortOverrides((*setup)->job);
     if (!port_overrides.ok()) return port_overrides.status();
     plan.overrides.insert(plan.overrides.end(), port_overrides->begin(), port_overrides->end());
@@ -75,12 +63,13 @@ Result<RunPlan> MakeRunPlan(const Args& args) {
   TERN_RETURN_IF_ERROR(setup::ReadGivenWeights(setup->get()));
   (*setup)->given_weights.reset();  // Only the daemons need the weights.
   plan.setup = std::move(*setup);
-  auto fail_arguments = ReadMemberFailpoints(arguments->AllValues("fail"),
+  auto fail_arguments = ReadMemberFailpoints(arguments.AllValues("fail"),
                                              static_cast<uint32_t>(plan.setup->job.servers_size()),
                                              plan.setup->job.workers().count());
   if (!fail_arguments.ok()) return fail_arguments.status();
   plan.fail_arguments = std::move(*fail_arguments);
-  plan.log_dir = arguments->LastValue("log_dir", plan.setup->job.output_dir() + "/logs");
+  plan.log_dir = arguments.HasFlag("log_dir") ? arguments.LastValue("log_dir")
+                                              : plan.setup->job.output_dir() + "/logs";
   return plan;
 }
 
@@ -199,7 +188,7 @@ Result<FolderLock> LockFolder(const pb::Job& job) {
 }
 
 Status ReportResult(const RunPlan& plan, const Supervisor& supervisor, const RunResult& run_result,
-                    Time run_begin, Screen* screen) {
+                    Time run_begin, setup::Screen* screen) {
   const Status verdict = supervisor.verdict();
   const std::string summary = setup::RunSummaryJson(
       supervisor.newest_progress(),
@@ -221,9 +210,9 @@ Status ReportResult(const RunPlan& plan, const Supervisor& supervisor, const Run
 
 }  // namespace
 
-Status RunJob(const Args& args) {
+Status RunJob(const Arguments& arguments) {
   const Time run_begin = Now();
-  const Result<RunPlan> plan = MakeRunPlan(args);
+  const Result<RunPlan> plan = MakeRunPlan(arguments);
   if (!plan.ok()) return plan.status();
   TERN_RETURN_IF_ERROR(PrepareFolders(*plan));
   const Result<FolderLock> lock = LockFolder(plan->setup->job);
@@ -239,7 +228,8 @@ Status RunJob(const Args& args) {
   const auto keys = EphemeralKeys::MakeFor(plan->setup->job);
   if (!keys.ok()) return keys.status();
   GiveKeys(**keys, &*members);
-  Screen screen;
+  TerminalLine stdout_line(STDOUT_FILENO);
+  setup::Screen screen(stdout_line);
   Supervisor::Options options;
   options.members = std::move(*members);
   options.max_restarts = plan->max_restarts;
@@ -247,6 +237,8 @@ Status RunJob(const Args& args) {
   // Shard 0 reports progress twice a second. If shard 0 aborts the job, shard 0 may end up to two
   // heartbeats after the workers.
   options.max_report_delay = 2 * plan->setup->timings.heartbeat + std::chrono::milliseconds(700);
+  if (const std::string url = setup::PageUrl(plan->setup->job); !url.empty())
+    screen.PrintLine("the page of this job is " + url);
   Supervisor supervisor(std::move(options), stop_signals, screen);
   TERN_RETURN_IF_ERROR(supervisor.Run());
   return ReportResult(*plan, supervisor, run_result, run_begin, &screen);

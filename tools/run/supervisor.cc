@@ -24,7 +24,7 @@ constexpr size_t kMaxLineBytes = 1 << 20;
 
 }  // namespace
 
-Supervisor::Supervisor(Options options, StopSignals& stop_signals, Screen& screen)
+Supervisor::Supervisor(Options options, StopSignals& stop_signals, setup::Screen& screen)
     : options_(std::move(options)), stop_signals_(stop_signals), screen_(screen) {
   for (const Member& member : options_.members) children_.emplace_back().member = member;
 }

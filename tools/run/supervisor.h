@@ -30,8 +30,8 @@
 #include "common/base/signals.h"
 #include "common/base/status.h"
 #include "setup/report.h"
+#include "setup/screen.h"
 #include "tools/run/process.h"
-#include "tools/run/screen.h"
 #include "tools/run/verdict.h"
 
 namespace tern::tools {
@@ -57,7 +57,7 @@ class Supervisor {
   };
   // `stop_signals` also reports the signals after the first. `stop_signals` and `screen` must
   // outlive this object.
-  Supervisor(Options options, StopSignals& stop_signals, Screen& screen);
+  Supervisor(Options options, StopSignals& stop_signals, setup::Screen& screen);
 
   // Runs until all processes have ended. Returns an error if a process could not be started; the
   // destructor then kills the others.
@@ -96,7 +96,7 @@ class Supervisor {
 
   const Options options_;
   StopSignals& stop_signals_;
-  Screen& screen_;
+  setup::Screen& screen_;
   std::vector<Child> children_;
   std::string progress_buffer_, newest_progress_;
   std::vector<Failure> failures_;                    // The failures since the job last recovered.

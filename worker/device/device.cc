@@ -24,6 +24,12 @@ Status CheckCuda(int error, const std::string& call) {
                 Cat(call, ": ", cudaGetErrorString(static_cast<cudaError_t>(error))));
 }
 
+std::string CudaVersion() {
+  int version = 0;
+  if (cudaRuntimeGetVersion(&version) != cudaSuccess) return "CUDA";
+  return Cat("CUDA ", version / 1000, ".", version % 1000 / 10);
+}
+
 Status CheckDevice() {
   int device_count = 0;
   const Status count_status = CheckCuda(cudaGetDeviceCount(&device_count), "CUDA says");

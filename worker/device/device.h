@@ -25,6 +25,8 @@ namespace tern::device {
 Status CheckCuda(int error, const std::string& call);
 // Checks that this process has a GPU that Tern supports. kBadJob if it has none, or too old a one.
 Status CheckDevice();
+// "CUDA 13.0": the version of the runtime library.
+std::string CudaVersion();
 
 // Frees device memory.
 struct FreeDevice {

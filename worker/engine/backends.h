@@ -3,6 +3,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "worker/engine/net.h"
 
@@ -13,5 +15,8 @@ Result<std::unique_ptr<Net>> MakeCpuNet(const pb::NetDef& def, const Net::Option
 // kBadJob if this build has no CUDA (no_cuda.cc), or if there is no suitable GPU.
 Result<std::unique_ptr<Net>> MakeCudaNet(const pb::NetDef& def, const Net::Options& options,
                                          const Net::Arenas& arenas);
+
+// The libraries of MakeCudaNet, each with its version; {"without CUDA"} if this build has none.
+std::vector<std::string> CudaLibraries();
 
 }  // namespace tern::engine

@@ -142,6 +142,11 @@ void EmitLog(std::string text, ControlActions* out) {
   action.text = std::move(text);
 }
 
+void EmitNormalLog(std::string text, ControlActions* out) {
+  EmitLog(std::move(text), out);
+  out->back().is_normal = true;
+}
+
 void EmitMembers(const pb::Members& members, ControlActions* out) {
   ControlAction& action = out->emplace_back();
   action.type = ControlAction::Type::kMembers;

@@ -39,6 +39,7 @@ struct ControlAction {
   pb::Members members;
   Status status;
   std::string text;
+  bool is_normal = false;  // kLog: `text` tells of a normal event, which is no reason for a warning
   // With kEnded, in a job without rounds: the step as whose checkpoint the data lanes write their
   // last state (ending.h); 0: they write none.
   uint64_t last_step = 0;
@@ -143,6 +144,8 @@ void EmitSend(Peer to, Message message, ControlActions* out);
 void EmitEcho(Peer to, const pb::Heartbeat& beat, ControlActions* out);
 void EmitSends(Sends sends, ControlActions* out);
 void EmitLog(std::string text, ControlActions* out);
+// Like EmitLog, for a normal event.
+void EmitNormalLog(std::string text, ControlActions* out);
 void EmitMembers(const pb::Members& members, ControlActions* out);
 // `last_step`: see ControlAction::last_step.
 void EmitEnded(Status status, uint64_t last_step, ControlActions* out);

@@ -255,7 +255,7 @@ void Follower::OnStop(Code code, Time now, ControlActions* out) {
   const bool hears_shard0 =
       shard0_incarnation_ != 0 && now - heard_at_ <= options_.timings.dead_after;
   if (!hears_shard0) return EndWithoutShard0(out);
-  EmitLog("asking shard 0 to stop the job", out);
+  EmitNormalLog("asking shard 0 to stop the job", out);
   SendPulses(now, out);
 }
 

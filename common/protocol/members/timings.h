@@ -22,6 +22,12 @@ struct Timings {
   Time progress_timeout{};       // see ProgressTimeout(); zero: the job sets none
 };
 
+// How long a worker whose connection was closed may take to say hello on another one: the time in
+// which it sends a heartbeat and finds out, and a few hellos of which some get lost.
+inline Time ReconnectTime(const Timings& timings) {
+  return 2 * timings.heartbeat + 5 * timings.hello_retry;
+}
+
 // How long the training threads of a worker with these counters may stand still: the configured
 // timeout, or else one minute or ten of its average steps, whichever is longer.
 inline Time ProgressTimeout(const Timings& timings, const pb::Counters& counters) {

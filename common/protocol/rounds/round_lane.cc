@@ -68,6 +68,9 @@ void RoundLane::OnHello(Peer from, const pb::Hello& hello, Sends* out) {
   if (member == nullptr) return;
   if (!state_.is_open) {
     state_.newest_held_round = std::max(state_.newest_held_round, hello.newest_held());
+    // An earlier process of this shard has decided the last round.
+    if (state_.options.decides_last_round && state_.last_round == 0)
+      state_.last_round = hello.stop_after();
     return OpenIfComplete(out);
   }
   AdvanceFloor();

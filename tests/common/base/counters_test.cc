@@ -10,7 +10,9 @@
 namespace tern {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(Registry, ReturnsTheSameCounterForTheSameNameAndLabels) {
   Registry registry;
@@ -58,6 +60,18 @@ TEST(Registry, EscapesLabelsAndHelp) {
   const std::string metrics_text = registry.PrometheusText();
   EXPECT_THAT(metrics_text, HasSubstr("# HELP tern_x_total One\\nline \"here\".\n"));
   EXPECT_THAT(metrics_text, HasSubstr("tern_x_total{path=\"a\\\\b\\\"c\\n\"} 0\n"));
+}
+
+TEST(Registry, LeavesOutZerosWhereItIsTold) {
+  Registry registry;
+  registry.GetCounter("tern_x_total", "X.", {{"type", "push"}}).Add(3);
+  registry.GetCounter("tern_x_total", "X.", {{"type", "sum"}});
+  registry.GetCounter("tern_y_total", "Y.");
+  registry.HideZeros("tern_x_total");
+  EXPECT_THAT(registry.PrometheusText(),
+              AllOf(HasSubstr("tern_x_total{type=\"push\"} 3\n"), Not(HasSubstr("sum")),
+                    HasSubstr("tern_y_total 0\n")));
+  EXPECT_EQ(registry.Snapshot().size(), 3u);
 }
 
 TEST(Registry, SnapshotListsAllValues) {

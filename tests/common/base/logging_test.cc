@@ -47,8 +47,12 @@ std::string ReadFile(const std::filesystem::path& file) {
   return contents.str();
 }
 
+LogOptions OptionsIn(const std::string& dir) {
+  return {.program = "tern_worker", .role = "worker", .rank = 1, .log_dir = dir};
+}
+
 [[noreturn]] void LogLines(const std::string& dir, const std::string& text) {
-  if (!InitLogging("tern_worker", "worker.1", dir).ok()) _exit(1);
+  if (!InitLogging(OptionsIn(dir)).ok()) _exit(1);
   LOG(INFO) << "all is well " << text;
   LOG(WARNING) << "beware " << text;
   _exit(0);  // ends like a killed process: no buffer is written
@@ -65,6 +69,34 @@ TEST_F(LoggingDeathTest, WritesOneFilePerRankAndWarningsToStderr) {
               AllOf(HasSubstr("all is well once"), HasSubstr("beware once")));
 }
 
+[[noreturn]] void LogNormalEvents(const std::string& dir) {
+  LogOptions options = OptionsIn(dir);
+  options.format = [](const LogLine& line, const std::string& role, uint32_t rank) {
+    std::ostringstream text;
+    text << role << rank << '|' << line.level << '|' << line.file << '|' << line.message;
+    for (const auto& [name, number] : line.numbers) text << '|' << name << '=' << number;
+    return text.str();
+  };
+  if (!InitLogging(options).ok()) _exit(1);
+  LogInfo("only in the file", Print::kNo, {{"step", 7}});
+  LogInfo("worker 1 is here", Print::kYes);
+  LOG(WARNING) << "beware";
+  _exit(0);
+}
+
+TEST_F(LoggingDeathTest, PrintsNormalEventsAsTextAndFormatsTheLinesOfTheFile) {
+  EXPECT_EXIT(
+      LogNormalEvents(dir_), ExitedWithCode(0),
+      AllOf(::testing::ContainsRegex("I[0-9]+ [^\n]*logging_test.cc:[0-9]+] worker 1 is here"),
+            ::testing::ContainsRegex("W[0-9]+ [^\n]*] beware"),
+            Not(HasSubstr("only in the file"))));
+  ASSERT_EQ(LogFiles().size(), 1u);
+  EXPECT_THAT(ReadFile(LogFiles()[0]),
+              HasSubstr("worker1|INFO|logging_test.cc|only in the file|step=7\n"
+                        "worker1|INFO|logging_test.cc|worker 1 is here\n"
+                        "worker1|WARNING|logging_test.cc|beware\n"));
+}
+
 TEST_F(LoggingDeathTest, AppendsAfterARestart) {
   EXPECT_EXIT(LogLines(dir_, "first"), ExitedWithCode(0), "");
   EXPECT_EXIT(LogLines(dir_, "second"), ExitedWithCode(0), "");
@@ -78,7 +110,7 @@ TEST_F(LoggingDeathTest, AppendsAfterARestart) {
   if (pipe(ready_pipe) != 0 || pipe(exit_pipe) != 0) _exit(1);
   char byte = 0;
   if (fork() == 0) {
-    if (!InitLogging("tern_worker", "worker.1", dir).ok()) _exit(1);
+    if (!InitLogging(OptionsIn(dir)).ok()) _exit(1);
     (void)!write(ready_pipe[1], &byte, 1);
     close(exit_pipe[1]);
     (void)!read(exit_pipe[0], &byte, 1);  // waits until the other process has ended
@@ -94,7 +126,7 @@ TEST_F(LoggingDeathTest, ASecondProcessOfARankGetsItsOwnFile) {
 }
 
 [[noreturn]] void PrintErrorOfInitLogging(const std::string& dir) {
-  const Status status = InitLogging("tern_worker", "worker.1", dir);
+  const Status status = InitLogging(OptionsIn(dir));
   fprintf(stderr, "%s\n", status.message().c_str());
   _exit(ExitCode(status));
 }
@@ -120,7 +152,7 @@ TEST_F(LoggingDeathTest, WritesThroughNoLink) {
 }
 
 [[noreturn]] void FailACheck() {
-  if (!InitLogging("tern_worker", "worker.1", "").ok()) _exit(1);
+  if (!InitLogging(OptionsIn("")).ok()) _exit(1);
   CHECK_EQ(1, 2) << "numbers are broken";
   _exit(0);
 }
@@ -130,8 +162,8 @@ TEST_F(LoggingDeathTest, AFailedCheckExitsWithSeventy) {
 }
 
 [[noreturn]] void InitLoggingTwice() {
-  if (!InitLogging("tern_worker", "worker.1", "").ok()) _exit(1);
-  _exit(ExitCode(InitLogging("tern_worker", "worker.1", "")));
+  if (!InitLogging(OptionsIn("")).ok()) _exit(1);
+  _exit(ExitCode(InitLogging(OptionsIn(""))));
 }
 
 TEST_F(LoggingDeathTest, RefusesASecondInitialization) {

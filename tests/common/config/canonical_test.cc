@@ -1,5 +1,7 @@
 // Tests of a job's digest, of a job printed as YAML, and of the job of a single rank. A key of a
 // job may be local: it may then differ between hosts, and is not in the digest.
+#include "common/config/canonical.h"
+
 #include <gmock/gmock.h>
 #include <google/protobuf/util/message_differencer.h>
 
@@ -132,6 +134,29 @@ TEST(ToYaml, WritesEveryDefault) {
   EXPECT_THAT(ToYaml(*job), HasSubstr("  credit_kib: 16384\n"));
   EXPECT_THAT(ToYaml(*job), HasSubstr("\n    where: in_gradient\n"));
   EXPECT_THAT(ToYaml(*job), HasSubstr("  overrides: []\n"));
+}
+
+TEST(Keys, AreKeysAndSectionsOfAJob) {
+  for (const char* key : {"seed", "train", "train.optimizer.momentum", "servers", "model.net"})
+    EXPECT_TRUE(IsKey(key)) << key;
+  for (const char* key : {"", ".", "seeds", "seed.", "seed.x", "train.", "train.speed",
+                          "servers.address", "train..seed"})
+    EXPECT_FALSE(IsKey(key)) << key;
+}
+
+TEST(Keys, AreCleared) {
+  auto job = Parse(SmallJob());
+  ASSERT_TRUE(job.ok());
+  job->mutable_train()->mutable_optimizer()->set_momentum(0.5);
+  ClearKey("train.optimizer.momentum", &*job);
+  EXPECT_FALSE(job->train().optimizer().has_momentum());
+  EXPECT_TRUE(job->train().has_optimizer());
+  ClearKey("train", &*job);
+  EXPECT_FALSE(job->has_train());
+  const pb::Job before = *job;
+  ClearKey("train.optimizer.momentum", &*job);  // its section is missing
+  ClearKey("no.key", &*job);
+  EXPECT_TRUE(MessageDifferencer::Equals(*job, before));
 }
 
 TEST(JobForRank, AppliesOnlyTheOverridesOfThatRank) {

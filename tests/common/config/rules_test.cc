@@ -228,7 +228,10 @@ INSTANTIATE_TEST_SUITE_P(
                  "metrics.histograms_every_steps: saw 10 with tensorboard: false; "
                  "allowed: 0, because histograms are written to TensorBoard's event files; or set "
                  "metrics.tensorboard: true"},
-        RuleCase{"", "", "metrics: {histograms_every_steps: 10, tensorboard: true}\n", ""}));
+        RuleCase{"", "", "metrics: {histograms_every_steps: 10, tensorboard: true}\n", ""},
+        RuleCase{"", "", "checkpoints: {accept: [train.optimizer, train.speed]}\n",
+                 "checkpoints.accept[1]: saw train.speed; allowed: a key or section of a job"},
+        RuleCase{"", "", "checkpoints: {accept: [train.optimizer, seed]}\n", ""}));
 
 INSTANTIATE_TEST_SUITE_P(
     Cpus, RuleBetweenKeys,

@@ -41,6 +41,7 @@ TEST(Traffic, CountsByTypeAndDirection) {
   EXPECT_THAT(page, HasSubstr("tern_net_bytes_total{direction=\"out\",type=\"push\"} 150\n"));
   EXPECT_THAT(page, HasSubstr("tern_net_messages_total{direction=\"in\",type=\"sum\"} 1\n"));
   EXPECT_THAT(page, HasSubstr("tern_net_refused_total{fault=\"not_ours\"} 1\n"));
+  EXPECT_THAT(page, Not(HasSubstr("type=\"scale\""))) << "no message of this type so far";
 }
 
 TEST(Traffic, BothEndsCountTheSameBytes) {

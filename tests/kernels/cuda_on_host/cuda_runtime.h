@@ -310,6 +310,10 @@ inline cudaError_t cudaGetDeviceCount(int* count) {
   *count = 1;
   return cudaSuccess;
 }
+inline cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = 13000;
+  return cudaSuccess;
+}
 inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   *value = attribute == cudaDevAttrComputeCapabilityMajor ? 9 : 0;
   return cudaSuccess;
@@ -329,7 +333,6 @@ inline cudaError_t cudaDriverGetVersion(int* version) {
   *version = 0;
   return cudaSuccess;
 }
-inline cudaError_t cudaRuntimeGetVersion(int* version) { return cudaDriverGetVersion(version); }
 inline const char* cudaGetErrorString(cudaError_t error) {
   return error == cudaErrorLaunchFailure ? "launch failure" : "out of memory";
 }

@@ -110,10 +110,12 @@ TEST(ConvertOnnx, ReportsErrors) {
     int code;
     const char* error;
   } bad_conversions[] = {
-      {{"convert"}, 64, "needs the name of a conversion; known: onnx"},
-      {{"convert", "jpeg"}, 64, "does not know 'jpeg'; known: onnx"},
-      {{"convert", "onnx", "lenet"}, 64, "expected a network, its weights and a file to write"},
-      {{"convert", "onnx", "lenot", "w", "o"}, 64, "there is no network 'lenot'; known: lenet, "},
+      {{"convert"}, 64, "tern convert needs a word after it; known: pack, onnx"},
+      {{"convert", "jpeg"}, 64, "no command 'convert jpeg'; known: pack, onnx"},
+      {{"convert", "onnx", "lenet"}, 64, "WEIGHTS is missing"},
+      {{"convert", "onnx", "lenot", "w", "o"},
+       64,
+       "there is no network 'lenot'; did you mean lenet? known: lenet, "},
       {{"convert", "onnx", "net.json", "w", "o"}, 65, "cannot open net.json"},
       {{"convert", "onnx", "net.json", "w", "o", "--classes", "9"}, 64, "--classes applies to"},
       {{"convert", "onnx", "lenet", "/nowhere", "o"}, 65, "cannot open /nowhere"},

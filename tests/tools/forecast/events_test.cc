@@ -1,5 +1,5 @@
-// Tests of the simulator of `tern predict`: its event loop, and how tasks that share cores or links
-// slow each other down.
+// Tests of the simulator of `tern forecast`: its event loop, and how tasks that share cores or
+// links slow each other down.
 #include "tools/forecast/events.h"
 
 #include <gtest/gtest.h>

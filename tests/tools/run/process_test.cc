@@ -186,9 +186,10 @@ TEST_F(ProcessTest, LastSentenceIsOtherwiseTheFailedCheckOrTheLastLine) {
   WaitForExit(*crashed_process);
   EXPECT_EQ(crashed_process->LastSentence(), "Check failed: x == 1");
   auto warning_process = StartProcess(
-      ShellSpec("echo one >&2; echo 'W0727 10:00:00.1 7 a.cc:1] worker 1 is here' >&2; echo >&2"));
+      ShellSpec("echo one >&2; echo 'W0727 10:00:00.1 7 a.cc:1] the disk is slow' >&2; "
+                "echo 'I0727 10:00:00.2 7 a.cc:1] worker 1 takes part' >&2; echo >&2"));
   WaitForExit(*warning_process);
-  EXPECT_EQ(warning_process->LastSentence(), "worker 1 is here");
+  EXPECT_EQ(warning_process->LastSentence(), "the disk is slow");
   auto silent_process = StartProcess(ShellSpec("true"));
   WaitForExit(*silent_process);
   EXPECT_EQ(silent_process->LastSentence(), "");

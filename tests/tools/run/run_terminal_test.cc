@@ -1,4 +1,4 @@
-// The output of `tern run` on a terminal.
+// The output of `tern run`, and of a shard 0 that a user has started, on a terminal.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -6,6 +6,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <vector>
@@ -87,7 +88,7 @@ TEST(Terminal, TheClosingTableBeginsOnANewLineAndIsTheLastOutput) {
   spec.name = "tern";
   spec.program = TestJob::BinaryPath("tern");
   spec.arguments = {"run", job.job_file()};
-  spec.environment = {"OMP_WAIT_POLICY=passive"};
+  spec.environment = {"OMP_WAIT_POLICY=passive", "TERM=xterm"};
   spec.stdout_path = terminal.name();
   spec.stderr_path = job.folder() + "/tern.err";
   TestProgram tern(spec);
@@ -110,6 +111,33 @@ TEST(Terminal, TheClosingTableBeginsOnANewLineAndIsTheLastOutput) {
   EXPECT_THAT(rows[rows.size() - 2], HasSubstr("summary.json"));
   for (size_t row = 0; row + 1 < rows.size(); ++row)
     EXPECT_NE(rows[row], "") << "row " << row << " is empty:\n" << bytes;
+}
+
+TEST(Terminal, ShardZeroStartedByHandShowsTheProgressInPlaceAndTheClosingTable) {
+  TestJob job({.steps = 60});
+  const PseudoTerminal terminal;
+  tools::ProcessSpec spec;
+  spec.name = "server 0";
+  spec.program = TestJob::BinaryPath("tern_server");
+  spec.arguments = {"--job", job.job_file(), "--rank", "0", "--set", "train.compute=wait"};
+  spec.environment = {"TERM=xterm"};
+  spec.stdout_path = job.folder() + "/server.out";
+  spec.stderr_path = terminal.name();
+  TestProgram server(spec);
+  ASSERT_TRUE(server.started());
+  for (uint32_t rank = 0; rank < 2; ++rank) job.StartWorker(rank, {"--set", "train.compute=wait"});
+  const std::string bytes = terminal.ReadToTheEnd(server);
+  EXPECT_EQ(server.Wait(), 0) << bytes;
+  EXPECT_THAT(bytes, HasSubstr("\rwaiting for the first step  workers "));
+  const std::vector<std::string> rows = RowsOf(bytes);
+  const auto is_table = [](const std::string& row) { return row.starts_with("  job   "); };
+  EXPECT_EQ(std::count_if(rows.begin(), rows.end(), is_table), 1) << bytes;
+  const auto is_log_line = [](const std::string& row) {
+    return row.find("all 2 workers are here") != std::string::npos;
+  };
+  const auto log_row = std::find_if(rows.begin(), rows.end(), is_log_line);
+  ASSERT_NE(log_row, rows.end()) << bytes;
+  EXPECT_TRUE(log_row->starts_with("I")) << "it begins on a new line: " << *log_row;
 }
 
 }  // namespace

@@ -81,16 +81,16 @@ TEST(Run, WrongArgumentsAreUsageErrors) {
   TestJob job;
   TestProgram& unknown_command = job.StartTern({"trian"});
   EXPECT_EQ(unknown_command.Wait(), 64);
-  EXPECT_THAT(
-      unknown_command.err(),
-      HasSubstr(
-          "there is no command 'trian'; known: run, check, keys, model, convert, predict, help"));
+  EXPECT_THAT(unknown_command.err(),
+              HasSubstr("there is no command 'trian'; known: run, top, status, check, config, "
+                        "keys, model, convert, forecast, help"));
   EXPECT_EQ(job.StartTern({"run"}).Wait(), 64);
   EXPECT_EQ(job.StartTern({"run", job.job_file(), "--restarts", "many"}).Wait(), 64);
   EXPECT_EQ(job.StartTern({}).Wait(), 64);
   TestProgram& help = job.StartTern({"help"});
   EXPECT_EQ(help.Wait(), 0);
-  EXPECT_THAT(help.out(), AllOf(HasSubstr("tern run JOB"), HasSubstr("tern check JOB")));
+  EXPECT_THAT(help.out(),
+              AllOf(HasSubstr("  run "), HasSubstr("  check "), HasSubstr("  convert onnx ")));
   TestProgram& version = job.StartTern({"--version"});
   EXPECT_EQ(version.Wait(), 0);
   EXPECT_THAT(version.out(), HasSubstr("tern version "));
@@ -100,7 +100,7 @@ void ExpectOrderlyStop(int signal, int exit_code) {
   TestJob job(EndlessJobOptions());
   TestProgram& tern = job.StartTern({"run", job.job_file()});
   ASSERT_TRUE(job.WaitForTraining());
-  ASSERT_TRUE(tern.WaitForOut(" img/s  communication "));
+  ASSERT_TRUE(tern.WaitForOut(" img/s  waiting "));
   tern.Signal(signal);
   EXPECT_EQ(tern.Wait(), exit_code) << tern.err();
   EXPECT_THAT(tern.out(),

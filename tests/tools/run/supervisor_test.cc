@@ -56,7 +56,8 @@ class SupervisorTest : public testing::Test {
     options_.progress_fd = progress_pipe_[0];
     testing::internal::CaptureStdout();
     {
-      Screen screen;
+      TerminalLine stdout_line(STDOUT_FILENO);
+      setup::Screen screen(stdout_line);
       StopSignals signals(StopSignals::SecondSignal::kReport);
       Supervisor supervisor(options_, signals, screen);
       const Status run_status = supervisor.Run();
@@ -206,7 +207,8 @@ TEST_F(SupervisorTest, AProgramThatCannotStartEndsTheOthers) {
   AddMember("true");
   options_.members.back().spec.program = folder_ + "/none";
   options_.progress_fd = progress_pipe_[0];
-  Screen screen;
+  TerminalLine stdout_line(STDOUT_FILENO);
+  setup::Screen screen(stdout_line);
   StopSignals signals(StopSignals::SecondSignal::kReport);
   Supervisor supervisor(options_, signals, screen);
   EXPECT_EQ(supervisor.Run().code(), Code::kAddress);

@@ -57,5 +57,7 @@ std::unique_ptr<ConvLibrary> MakeConvLoops();
 // Makes the fastest library in this build. `stream` is the net's stream. Each net has its own
 // library, and destroys it when the net is planned, so that other processes can then plan.
 Result<std::unique_ptr<ConvLibrary>> MakeConvLibrary(kernels::DeviceStream stream);
+// The name and version of that library: "cuDNN 91000", or "without cuDNN".
+std::string ConvLibraryName();
 
 }  // namespace tern::engine::cuda

@@ -382,4 +382,8 @@ Result<std::unique_ptr<Net>> MakeCudaNet(const pb::NetDef& def, const Net::Optio
   return std::unique_ptr<Net>(std::move(net));
 }
 
+std::vector<std::string> CudaLibraries() {
+  return {device::CudaVersion(), cuda::ConvLibraryName()};
+}
+
 }  // namespace tern::engine

@@ -9,4 +9,6 @@ Result<std::unique_ptr<Net>> MakeCudaNet(const pb::NetDef&, const Net::Options&,
   return device::CheckDevice();
 }
 
+std::vector<std::string> CudaLibraries() { return {"without CUDA"}; }
+
 }  // namespace tern::engine

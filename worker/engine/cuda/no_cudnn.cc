@@ -8,4 +8,6 @@ Result<std::unique_ptr<ConvLibrary>> MakeConvLibrary(kernels::DeviceStream) {
   return MakeConvLoops();
 }
 
+std::string ConvLibraryName() { return "without cuDNN"; }
+
 }  // namespace tern::engine::cuda

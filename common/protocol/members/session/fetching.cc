@@ -26,7 +26,7 @@ void Fetching::AdvanceIfAllUp(Time now, SessionActions* out) {
     StartInstalling(SessionAction::Type::kGoBack, *origin.begin, out);
   } else {
     state_.Become(SessionPhase::kFetching);
-    Log("fetching the state of the job from another worker", out);
+    LogNormal("fetching the state of the job from another worker", out);
     AskForState(now, out);
   }
 }

@@ -30,7 +30,7 @@ void Leaving::Stop(const Status& status, Time now, SessionActions* out) {
   if (!state_.stop_status.ok() || state_.failed()) return;
   state_.stop_status = status;
   state_.stop_at = now;
-  Log("asking server shard 0 to stop the job", out);
+  LogNormal("asking server shard 0 to stop the job", out);
   heartbeats_.Send(now, out);
 }
 

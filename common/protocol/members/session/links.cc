@@ -92,7 +92,8 @@ void Links::ReplaceUnanswered(Time now, SessionActions* out) {
   for (uint32_t s = 0; s < num_shards(); ++s) {
     for (uint32_t l = 1; l < links_[s].size(); ++l) {
       Link& data_link = links_[s][l];
-      const bool must_answer = data_link.state == State::kGreeting || data_link.is_probed();
+      const bool must_answer = data_link.state == State::kGreeting ||
+                               (data_link.state == State::kUp && data_link.is_probed());
       const Time since = std::max(data_link.heard_at, data_link.probed_at);
       if (!must_answer || now - since <= data_link.patience) continue;
       data_link.patience = std::min(2 * data_link.patience, kLongestPatience);

@@ -43,6 +43,7 @@ struct SessionAction {
   pb::Checkpoint checkpoint;
   Status status;
   std::string text;
+  bool is_normal = false;  // kLog: `text` tells of a normal event, which is no reason for a warning
 };
 using SessionActions = std::vector<SessionAction>;
 
@@ -62,6 +63,12 @@ inline SessionAction MakeSend(LaneRef lane, Message message) {
 inline void Log(std::string text, SessionActions* out) {
   out->push_back(MakeAction(SessionAction::Type::kLog));
   out->back().text = std::move(text);
+}
+
+// Like Log, for a normal event.
+inline void LogNormal(std::string text, SessionActions* out) {
+  Log(std::move(text), out);
+  out->back().is_normal = true;
 }
 
 }  // namespace tern::protocol

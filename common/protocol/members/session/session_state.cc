@@ -63,6 +63,7 @@ Message SessionState::MakeHello(LaneRef lane) const {
   hello->set_epoch(epoch);
   hello->set_floor(exchange.floor());
   hello->set_newest_held(exchange.newest_held(lane));
+  if (stop_after != 0) hello->set_stop_after(stop_after);
   hello->set_done(leaving() && leave_status.ok());
   if (run != 0) hello->set_run(run);
   if (!has_state() && lane == LaneRef{}) {

@@ -63,10 +63,8 @@ class Coordinator : public Control {
   const std::vector<Worker>& workers() const { return job_.roster.workers; }
   bool running() const { return job_.running(); }
   bool ending() const { return job_.ending(); }
-  uint64_t steps() const { return job_.roster.steps; }  // the job's length; 0: not known yet
-  // Identifies the start of the job, or its latest return to a checkpoint (see Members.beginning in
-  // wire.proto). Workers that have not loaded their state since are `joining`.
-  uint64_t beginning() const { return job_.beginning; }
+  // The whole state, for the job's status: shards, length in steps, phase.
+  const JobState& job() const { return job_; }
 
  private:
   friend class CoordinatorPeer;  // Tests use it to make the state invalid.

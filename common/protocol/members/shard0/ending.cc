@@ -20,13 +20,13 @@ void Ending::OnStop(Code code, Time now, ControlActions* out) {
       });
   if (!job_.running() || is_any_missing)
     return Abort(code, "stopped by a signal while not all workers were there", now, out);
-  EmitLog("stopping: the round in progress is the last", out);
+  EmitNormalLog("stopping: the round in progress is the last", out);
   out->emplace_back().type = ControlAction::Type::kStop;
 }
 
 void Ending::OnStopFrom(const std::string& who, uint32_t code, Time now, ControlActions* out) {
   if (job_.ending()) return;
-  if (!job_.IsStopping()) EmitLog(who + " was asked to stop", out);
+  if (!job_.IsStopping()) EmitNormalLog(who + " was asked to stop", out);
   const bool is_interrupted = code == static_cast<uint32_t>(Code::kInterrupted);
   OnStop(is_interrupted ? Code::kInterrupted : Code::kTerminated, now, out);
 }
@@ -46,10 +46,8 @@ void Ending::EndIfAllDone(Time now, ControlActions* out) {
   if (const uint64_t last_step = LastStep(); last_step != 0)
     end.head.mutable_end()->set_last_step(last_step);
   job_.Become(JobPhase::kEnding);
-  const Timings& timings = job_.options.timings;
-  // A peer may need up to dead_after to notice that its connection is broken.
-  farewell_.Start(std::move(end), status, Recipients(), timings.hello_retry,
-                  now + 2 * timings.dead_after, now, out);
+  farewell_.Start(std::move(end), status, Recipients(now), job_.options.timings.hello_retry, now,
+                  out);
 }
 
 Status Ending::FinalStatus() const {
@@ -72,17 +70,22 @@ uint64_t Ending::LastStep() const {
 }
 
 // A daemon that has been silent for a while, even a worker that counts as lost, may be cut off only
-// for that while. If it did not hear of the end, it would wait long for this shard. After a signal
-// this process must end soon, so it waits only for those workers that are heard.
-bool Ending::MustHearOfAbort(const Farewell::Recipient& recipient, Time now) const {
+// for that while; and a worker whose connection is closed may be about to connect again. If it did
+// not hear of the end, it would wait long for this shard. After a signal this process must end
+// soon, so it waits only for those workers that are heard.
+Time Ending::AbortDeadline(const Farewell::Recipient& recipient, Time now) const {
   const Timings& timings = job_.options.timings;
+  const Time last_deadline = now + 2 * timings.dead_after;
+  if (recipient.peer == 0) return Time{};
   if (recipient.role == pb::Hello::shard) {
     const Roster::Shard& shard = job_.roster.shards.at(recipient.rank);
-    return now - shard.heard_at <= 2 * timings.dead_after;
+    return now - shard.heard_at <= 2 * timings.dead_after ? last_deadline : Time{};
   }
   const Time max_silence = job_.IsStopping() ? timings.suspect_after : 2 * timings.dead_after;
   const Roster::Worker& worker = job_.roster.workers[recipient.rank];
-  return worker.closed_at == Time{} && !worker.has_left && now - worker.heard_at <= max_silence;
+  if (worker.has_left || now - worker.heard_at > max_silence) return Time{};
+  if (worker.closed_at == Time{}) return last_deadline;
+  return std::min(last_deadline, worker.closed_at + ReconnectTime(timings));
 }
 
 void Ending::Abort(Code code, const std::string& sentence, Time now, ControlActions* out) {
@@ -92,23 +95,25 @@ void Ending::Abort(Code code, const std::string& sentence, Time now, ControlActi
   // After a divergence the newest weights are useless, and an older checkpoint may be good.
   if (const uint64_t last_step = LastStep(); last_step != 0 && code != Code::kDiverged)
     message.head.mutable_abort()->set_last_step(last_step);
-  const Timings& timings = job_.options.timings;
-  std::vector<Farewell::Recipient> recipients = Recipients();
+  std::vector<Farewell::Recipient> recipients = Recipients(now);
   for (Farewell::Recipient& recipient : recipients)
-    recipient.is_awaited = recipient.peer != 0 && MustHearOfAbort(recipient, now);
+    recipient.awaited_until = AbortDeadline(recipient, now);
   job_.Become(JobPhase::kEnding);
   farewell_.Start(std::move(message), Status(code, sentence), std::move(recipients),
-                  timings.hello_retry, now + 2 * timings.dead_after, now, out);
+                  job_.options.timings.hello_retry, now, out);
 }
 
-std::vector<Farewell::Recipient> Ending::Recipients() const {
+std::vector<Farewell::Recipient> Ending::Recipients(Time now) const {
+  // A peer may need up to dead_after to notice that its connection is broken.
+  const Time deadline = now + 2 * job_.options.timings.dead_after;
   std::vector<Farewell::Recipient> recipients;
   for (uint32_t rank = 0; rank < job_.roster.workers.size(); ++rank) {
     const Roster::Worker& worker = job_.roster.workers[rank];
-    recipients.push_back({pb::Hello::worker, rank, worker.incarnation, worker.peer, worker.live()});
+    recipients.push_back({pb::Hello::worker, rank, worker.incarnation, worker.peer,
+                          worker.live() ? deadline : Time{}});
   }
   for (const auto& [shard, follower] : job_.roster.shards)
-    recipients.push_back({pb::Hello::shard, shard, 0, follower.peer, true});
+    recipients.push_back({pb::Hello::shard, shard, 0, follower.peer, deadline});
   return recipients;
 }
 

@@ -59,10 +59,12 @@ class Ending {
   Status FinalStatus() const;
   // The step as whose checkpoint all lanes write their last state; 0: they write none.
   uint64_t LastStep() const;
-  // Whether to wait for this daemon's answer to an Abort.
-  bool MustHearOfAbort(const Farewell::Recipient& recipient, Time now) const;
-  // Returns all workers and all shards but shard 0, to which the last message goes.
-  std::vector<Farewell::Recipient> Recipients() const;
+  // How long to wait for this daemon's answer to an Abort; zero, or a time that has passed: not at
+  // all.
+  Time AbortDeadline(const Farewell::Recipient& recipient, Time now) const;
+  // Returns all workers and all shards but shard 0, to which the last message goes, and how long to
+  // wait for the answer of each to an End.
+  std::vector<Farewell::Recipient> Recipients(Time now) const;
 
   JobState& job_;
   Farewell farewell_;

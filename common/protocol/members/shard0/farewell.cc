@@ -10,13 +10,13 @@ namespace {
 // Returns the sender of `message`, a hello, heartbeat or Bye, as a recipient on connection `from`.
 template <typename FromDaemon>
 Farewell::Recipient SenderOf(pb::Hello::Role role, const FromDaemon& message, Peer from) {
-  return {role, message.rank(), role == pb::Hello::worker ? message.incarnation() : 0, from, true};
+  return {role, message.rank(), role == pb::Hello::worker ? message.incarnation() : 0, from, {}};
 }
 
 }  // namespace
 
 void Farewell::Start(Message message, Status status, std::vector<Recipient> recipients,
-                     Time resend_after, Time deadline, Time now, ControlActions* out) {
+                     Time resend_after, Time now, ControlActions* out) {
   if (has_started_) return;
   has_started_ = true;
   message_ = std::move(message);
@@ -24,7 +24,6 @@ void Farewell::Start(Message message, Status status, std::vector<Recipient> reci
   recipients_ = std::move(recipients);
   resend_after_ = resend_after;
   sent_at_ = now;
-  deadline_ = deadline;
   for (const Recipient& recipient : recipients_) {
     if (recipient.peer != 0) EmitSend(recipient.peer, message_, out);
   }
@@ -34,7 +33,9 @@ void Farewell::Start(Message message, Status status, std::vector<Recipient> reci
 void Farewell::OnMessage(Peer from, const Message& message, ControlActions* out) {
   switch (message.head.body_case()) {
     case pb::Envelope::kEnd:
-      for (Recipient& recipient : recipients_) recipient.is_awaited &= recipient.peer != from;
+      for (Recipient& recipient : recipients_) {
+        if (recipient.peer == from) recipient.awaited_until = Time{};
+      }
       return EndIfAnswered(out);
     case pb::Envelope::kHello:
       return AnswerSender(SenderOf(message.head.hello().role(), message.head.hello(), from), out);
@@ -62,8 +63,8 @@ void Farewell::OnTimer(Time now, ControlActions* out) {
   const bool is_due = now - sent_at_ >= resend_after_;
   if (is_due) sent_at_ = now;
   for (Recipient& recipient : recipients_) {
-    recipient.is_awaited &= now < deadline_;
-    if (is_due && recipient.is_awaited && recipient.peer != 0)
+    if (now >= recipient.awaited_until) recipient.awaited_until = Time{};
+    if (is_due && recipient.awaited_until != Time{} && recipient.peer != 0)
       EmitSend(recipient.peer, message_, out);
   }
   EndIfAnswered(out);
@@ -72,7 +73,7 @@ void Farewell::OnTimer(Time now, ControlActions* out) {
 void Farewell::EndIfAnswered(ControlActions* out) {
   const bool must_wait =
       std::any_of(recipients_.begin(), recipients_.end(),
-                  [](const Recipient& recipient) { return recipient.is_awaited; });
+                  [](const Recipient& recipient) { return recipient.awaited_until != Time{}; });
   if (is_over_ || must_wait) return;
   is_over_ = true;
   const pb::Envelope& head = message_.head;

@@ -16,15 +16,15 @@ class Farewell {
     // The random number that identifies the worker's process; 0: no process has the rank. Always 0
     // for a shard, because a shard may restart and still must get the message.
     uint64_t incarnation = 0;
-    Peer peer = 0;           // the connection; 0: none yet
-    bool is_awaited = true;  // whether to wait for the recipient's answer
+    Peer peer = 0;         // the connection; 0: none yet
+    Time awaited_until{};  // how long to wait for the recipient's answer; zero: not at all
   };
 
   // Sends `message` (End or Abort) to all recipients. Its last_step is this process's, too.
-  // `status`: the status with which this process ends when all have answered. `resend_after`: the
-  // time between two repetitions. After `deadline` this process ends without the missing answers.
+  // `status`: the status with which this process ends when all have answered, or are awaited no
+  // longer. `resend_after`: the time between two repetitions.
   void Start(Message message, Status status, std::vector<Recipient> recipients, Time resend_after,
-             Time deadline, Time now, ControlActions* out);
+             Time now, ControlActions* out);
   // An End is a recipient's answer. A hello, Bye or heartbeat gets the last message as its answer.
   void OnMessage(Peer from, const Message& message, ControlActions* out);
   void OnTimer(Time now, ControlActions* out);
@@ -39,7 +39,7 @@ class Farewell {
   Message message_;
   Status status_;
   std::vector<Recipient> recipients_;
-  Time resend_after_{}, sent_at_{}, deadline_{};
+  Time resend_after_{}, sent_at_{};
 };
 
 }  // namespace tern::protocol

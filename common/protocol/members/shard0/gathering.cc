@@ -19,10 +19,11 @@ void Gathering::RunIfGathered(Time now, ControlActions* out) {
   membership_.Publish(out);
   membership_.WelcomeAll(out);
   const Roster& roster = job_.roster;
-  EmitLog(roster.NumLive() == roster.workers.size()
-              ? Cat("all ", roster.workers.size(), " workers are here")
-              : "going on with " + roster.LiveText(),
-          out);
+  if (roster.NumLive() == roster.workers.size()) {
+    EmitNormalLog(Cat("all ", roster.workers.size(), " workers are here"), out);
+  } else {
+    EmitLog("going on with " + roster.LiveText(), out);
+  }
   if (job_.options.ShardKeepsState(0) && going_back_.GoBackForShard(0, OwnHello(), now, out))
     return;
   ending_.EndIfAllDone(now, out);
@@ -297,9 +298,9 @@ void Gathering::LogBegin(ControlActions* out) const {
           : std::string();
   if (!begin_point.checkpoint.has_value())
     return EmitLog("all go back to the beginning" + repeated_text, out);
-  EmitLog(Cat("all go on from the ", begin_point.workers_load_checkpoint ? "" : "servers' ",
-              "checkpoint of step ", begin_point.checkpoint->step(), repeated_text),
-          out);
+  EmitNormalLog(Cat("all go on from the ", begin_point.workers_load_checkpoint ? "" : "servers' ",
+                    "checkpoint of step ", begin_point.checkpoint->step(), repeated_text),
+                out);
   if (job_.options.workers_hold_state) return;
   // Without rounds, a worker can continue without its own checkpoint.
   for (uint32_t rank = 0; rank < job_.roster.workers.size(); ++rank) {

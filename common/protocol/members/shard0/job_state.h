@@ -82,7 +82,9 @@ struct JobState {
   Time gathering_since{};
   uint64_t num_pulses = 0;  // how many pulses (heartbeats) this process of shard 0 has sent
   BeginPoint begin;         // the point from which the job started or last continued
-  uint64_t beginning = 0;   // identifies `begin`; grows each time that the job goes back
+  // Identifies `begin`; grows each time that the job goes back (see Members.beginning in
+  // wire.proto). Workers that have not loaded their state since are `joining`.
+  uint64_t beginning = 0;
   // The checkpoint to which the job last went back because the workers' replicas differed.
   std::optional<pb::Checkpoint> repaired_from;
   // The newest round that any worker had applied before the job went back.

@@ -37,7 +37,7 @@ void Liveness::OnUnreachable(Peer peer, Time now) {
 
 void Liveness::OnHeartbeat(Roster::Worker* worker, const pb::Heartbeat& beat, Time now,
                            ControlActions* out) {
-  if (worker->suspect) EmitLog(job_.roster.Name(beat.rank()) + " is heard again", out);
+  if (worker->suspect) EmitNormalLog(job_.roster.Name(beat.rank()) + " is heard again", out);
   worker->suspect = false;
   Hear(worker, now);
   worker->counters = beat.counters();
@@ -128,7 +128,7 @@ Time Liveness::ReconnectTimeout(const Roster::Worker& worker, Time now) const {
                              now - worker.rival.heard_at < longest_retry;
   const bool can_undo =
       job_.options.elasticity.on_loss == OnLoss::kWait || has_successor || !job_.running();
-  return 2 * timings.heartbeat + (can_undo ? longest_retry : timings.suspect_after);
+  return can_undo ? ReconnectTime(timings) : 2 * timings.heartbeat + timings.suspect_after;
 }
 
 bool Liveness::IsDisconnected(const Roster::Worker& worker, Time now) const {

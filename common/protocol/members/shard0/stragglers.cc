@@ -35,8 +35,9 @@ std::string Stragglers::OnCounters(uint32_t rank, const pb::Counters& counters, 
   const double others_s = MedianOfOthers(rank);
   if (others_s <= 0) return "";
   if (worker.logged_at.has_value() && now - *worker.logged_at < kLeastBetweenLogs) return "";
-  const std::string times_text =
-      MillisecondsText(worker.step_s) + " a step, the others " + MillisecondsText(others_s);
+  const std::string times_text = MillisecondsText(worker.step_s) + " a step, " +
+                                 (workers_.size() == 2 ? "the other " : "the others ") +
+                                 MillisecondsText(others_s);
   if (worker.logged_step_s != 0 && worker.step_s < kNotSlowFactor * others_s) {
     worker.logged_step_s = 0;
     worker.logged_at = now;

@@ -393,7 +393,7 @@ TEST_P(CutOffOfEachJob, NobodyIsLostAndNothingIsDoneAgain) {
   Shard0 shard0(OptionsOfJob());
   shard0.GatherWorkers();
   shard0.PassTime(milliseconds(500), {0, 1});
-  const uint64_t beginning = shard0.coordinator().beginning();
+  const uint64_t beginning = shard0.coordinator().job().beginning;
   ControlActions out = shard0.PassTime(milliseconds(15'000), {});
   for (const uint32_t rank : {0, 1}) {
     Shard0::Append(shard0.Deliver(300 + rank, HelloMessage(HelloWithState(rank, 10 + rank, 4, 1))),
@@ -404,7 +404,7 @@ TEST_P(CutOffOfEachJob, NobodyIsLostAndNothingIsDoneAgain) {
   EXPECT_THAT(Shard0::LogOf(out), Not(HasSubstr("lost")));
   EXPECT_THAT(Shard0::LogOf(out), Not(HasSubstr("go back")));
   EXPECT_TRUE(shard0.coordinator().running());
-  EXPECT_EQ(shard0.coordinator().beginning(), beginning);
+  EXPECT_EQ(shard0.coordinator().job().beginning, beginning);
   EXPECT_EQ(Count(out, ControlAction::Type::kMembers), 0);
   for (const uint32_t rank : {0, 1}) {
     EXPECT_EQ(shard0.workers()[rank].incarnation, 10 + rank);

@@ -17,7 +17,7 @@ constexpr Peer kStranger = 666;
 std::string DescribeState(const Shard0& shard0) {
   const Coordinator& coordinator = shard0.coordinator();
   std::string text = std::to_string(coordinator.running()) + std::to_string(coordinator.ending()) +
-                     " steps " + std::to_string(coordinator.steps()) + " floor " +
+                     " steps " + std::to_string(coordinator.job().roster.steps) + " floor " +
                      std::to_string(coordinator.lane().floor());
   for (const Coordinator::Worker& worker : coordinator.workers()) {
     for (const uint64_t field :
@@ -205,13 +205,13 @@ TEST(Hellos, OfRefusedPeersDoNotSetTheLengthOfTheJob) {
   pb::Hello hello = TestHello(5, 10);
   hello.set_steps(7);
   shard0.Deliver(kStranger, HelloMessage(hello));
-  EXPECT_EQ(shard0.coordinator().steps(), 0u);
+  EXPECT_EQ(shard0.coordinator().job().roster.steps, 0u);
   hello.set_rank(0);
   shard0.Deliver(100, HelloMessage(hello));
-  EXPECT_EQ(shard0.coordinator().steps(), 7u);
+  EXPECT_EQ(shard0.coordinator().job().roster.steps, 7u);
   shard0.PassTime(milliseconds(3'500), {});  // rank 0 is lost before rank 1 has come
   shard0.GatherWorkers();
-  EXPECT_EQ(shard0.coordinator().steps(), 100u);
+  EXPECT_EQ(shard0.coordinator().job().roster.steps, 100u);
 }
 
 // A worker of run 5 that holds the state after round `applied`.

@@ -35,6 +35,7 @@ class RoundLaneTest : public testing::Test {
     pb::Hello hello = HelloWithState(rank, incarnation, applied, 1);
     hello.set_fresh(fresh);
     hello.set_newest_held(newest_held_);
+    hello.set_stop_after(stop_after_);
     lane_->OnHello(peer, hello, &out_);
   }
   // Sends a push of `rank`, and returns the lane's messages.
@@ -80,6 +81,7 @@ class RoundLaneTest : public testing::Test {
 
   std::unique_ptr<RoundLane> lane_;
   uint64_t newest_held_ = 0;  // the newest round of which the members say that they hold an outcome
+  uint64_t stop_after_ = 0;   // the last round, as far as the members know
   Sends out_;
 };
 
@@ -458,6 +460,19 @@ TEST_F(RoundLaneTest, KeepsToTheLastRoundThatAHeldOutcomeNames) {
   const pb::Outcome sum =
       FirstMessageTo(101, pb::Envelope::kSum, SendHeldOutcome(100, 5, "xx", 5)).head.sum();
   EXPECT_EQ(sum.of_round().stop_after(), 5u);
+}
+
+// Nobody holds the outcome any more that named round 7: all have applied it.
+TEST_F(RoundLaneTest, KeepsToTheLastRoundThatAHelloNames) {
+  RoundLane::Options options;
+  options.decides_last_round = true;
+  MakeLane(options);
+  stop_after_ = 7;
+  Join(false, 4, 4);
+  lane_->OnStop();
+  Push(0, 5, 4);
+  const pb::Outcome sum = FirstMessageTo(100, pb::Envelope::kSum, Push(1, 5, 4)).head.sum();
+  EXPECT_EQ(sum.of_round().stop_after(), 7u);
 }
 
 TEST_F(RoundLaneTest, CountsARankThatSkipsTheRound) {

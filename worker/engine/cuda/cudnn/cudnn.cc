@@ -197,4 +197,6 @@ Result<std::unique_ptr<ConvLibrary>> MakeConvLibrary(kernels::DeviceStream strea
   return MakeCublas(std::move(library));
 }
 
+std::string ConvLibraryName() { return Cat("cuDNN ", cudnnGetVersion()); }
+
 }  // namespace tern::engine::cuda

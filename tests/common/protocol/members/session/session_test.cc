@@ -6,7 +6,7 @@
 
 #include <gmock/gmock.h>
 
-#include "tests/common/protocol/members/words.h"
+#include "tests/common/protocol/members/session/session_fixture.h"
 
 namespace tern::protocol::test {
 namespace {
@@ -15,99 +15,6 @@ using testing::HasSubstr;
 using testing::Not;
 using Type = SessionAction::Type;
 using Phase = Session::Phase;
-
-// Rank 1 of a job with two shards, the first with one data lane, the other with two.
-class SessionTest : public testing::Test {
- protected:
-  SessionTest() { MakeSession(); }
-  void MakeSession() {
-    start_actions_.clear();
-    Session::Options options;
-    options.rank = 1;
-    options.incarnation = 11;
-    options.data_lanes = {1, 2};
-    options.servers = {"alpha:1", "beta:2"};
-    options.hello = TestHello(1, 0);
-    options.max_state_bytes = 100;
-    options.piece_bytes = 4;
-    options.timings = TestTimings();
-    session_ = std::make_unique<Session>(std::move(options));
-    session_->Start(now_, &start_actions_);
-  }
-  SessionActions Deliver(LaneRef lane, const Message& message) {
-    SessionActions out;
-    session_->OnMessage(lane, message, now_, &out);
-    return out;
-  }
-  SessionActions AdvanceTime(Time time) {
-    now_ += time;
-    SessionActions out;
-    session_->OnTimer(now_, &out);
-    return out;
-  }
-  SessionActions DeliverWelcome(LaneRef lane, uint64_t incarnation, bool needs_state = false) {
-    Message message;
-    pb::Welcome* welcome = message.head.mutable_welcome();
-    welcome->set_incarnation(incarnation);
-    welcome->set_epoch(1);
-    welcome->set_needs_state(needs_state);
-    for (uint32_t data_lane = 0; lane.lane == 0 && data_lane <= lane.shard; ++data_lane) {
-      welcome->add_data_ports(5000 + lane.shard * 10 + data_lane);
-    }
-    return Deliver(lane, message);
-  }
-  SessionActions JoinJob(bool needs_state = false) {
-    SessionActions all_actions;
-    for (LaneRef lane :
-         {LaneRef{0, 0}, LaneRef{1, 0}, LaneRef{0, 1}, LaneRef{1, 1}, LaneRef{1, 2}}) {
-      for (auto& action : DeliverWelcome(lane, 70 + lane.shard, needs_state))
-        all_actions.push_back(action);
-    }
-    return all_actions;
-  }
-  SessionActions DeliverPulse(LaneRef lane, uint64_t incarnation, uint64_t floor = 0) {
-    Message message;
-    message.head.mutable_pulse()->set_incarnation(incarnation);
-    message.head.mutable_pulse()->set_epoch(1);
-    message.head.mutable_pulse()->set_floor(floor);
-    return Deliver(lane, message);
-  }
-  void DeliverEcho(LaneRef lane) {
-    Message echo;
-    echo.head.mutable_echo()->set_sent_ns(now_.count());
-    Deliver(lane, echo);
-  }
-  void DeliverEchoes() {
-    for (const LaneRef& lane : {LaneRef{0, 0}, LaneRef{1, 0}}) DeliverEcho(lane);
-  }
-  static std::vector<LaneRef> LanesToConnect(const SessionActions& actions) {
-    std::vector<LaneRef> lanes;
-    for (const auto& action : actions) {
-      if (action.type == Type::kConnect) lanes.push_back(action.lane);
-    }
-    return lanes;
-  }
-  static std::vector<SessionAction> SentMessages(pb::Envelope::BodyCase body,
-                                                 const SessionActions& actions) {
-    std::vector<SessionAction> sent_messages;
-    for (const auto& action : actions) {
-      if (action.type == Type::kSend && action.message.head.body_case() == body) {
-        sent_messages.push_back(action);
-      }
-    }
-    return sent_messages;
-  }
-  static Status EndStatusOf(const SessionActions& actions) {
-    for (const auto& action : actions) {
-      if (action.type == Type::kEnded) return action.status;
-    }
-    return Status(Code::kInternal, "not ended");
-  }
-
-  Time now_ = milliseconds(1000);
-  std::unique_ptr<Session> session_;
-  SessionActions start_actions_;
-};
 
 TEST_F(SessionTest, GreetsEveryControlSocketFirst) {
   EXPECT_EQ(LanesToConnect(start_actions_), (std::vector<LaneRef>{{0, 0}, {1, 0}}));
@@ -290,25 +197,6 @@ TEST_F(SessionTest, FindsARestartedServerAndGivesItWhatItHolds) {
   EXPECT_TRUE(SentMessages(pb::Envelope::kHeldSum, AdvanceTime(milliseconds(300))).empty());
 }
 
-TEST_F(SessionTest, ReplacesAConnectionThatBreaks) {
-  JoinJob();
-  SessionActions out;
-  session_->OnDisconnected({1, 2}, now_, &out);
-  EXPECT_EQ(LanesToConnect(out), (std::vector<LaneRef>{{1, 2}}));
-  EXPECT_EQ(out[0].port, 5011u);
-  out.clear();
-  session_->OnDisconnected({1, 0}, now_, &out);
-  EXPECT_EQ(LanesToConnect(out), (std::vector<LaneRef>{{1, 0}}));
-}
-
-TEST_F(SessionTest, ReplacesAControlConnectionThatIsSilent) {
-  JoinJob();
-  EXPECT_TRUE(LanesToConnect(AdvanceTime(milliseconds(1400))).empty());
-  EXPECT_EQ(LanesToConnect(AdvanceTime(milliseconds(200))).size(), 2u);
-  EXPECT_TRUE(LanesToConnect(AdvanceTime(milliseconds(1400))).empty());
-  EXPECT_EQ(LanesToConnect(AdvanceTime(milliseconds(200))).size(), 2u);
-}
-
 TEST_F(SessionTest, SaysEveryFourSecondsForWhichServerItWaits) {
   JoinJob();
   std::string log;
@@ -323,56 +211,8 @@ TEST_F(SessionTest, SaysEveryFourSecondsForWhichServerItWaits) {
   EXPECT_NE(log.find(kSentence, second + 1), std::string::npos) << log;
 }
 
-TEST_F(SessionTest, ReplacesAConnectionOnWhichAMessageWasDamaged) {
-  JoinJob();
-  SessionActions out;
-  session_->OnDamaged({1, 2}, "a message was damaged on its way", now_, &out);
-  EXPECT_EQ(LanesToConnect(out), (std::vector<LaneRef>{{1, 2}}));
-  EXPECT_THAT(out[0].text, HasSubstr("server shard 1 (beta:2), lane 2: a message was damaged"));
-  Message refuse = MakeRefuse(77, "a message was damaged on its way", pb::Refuse::reconnect);
-  EXPECT_EQ(LanesToConnect(Deliver({0, 1}, refuse)), (std::vector<LaneRef>{{0, 1}}));
-  EXPECT_EQ(LanesToConnect(Deliver({0, 0}, refuse)), (std::vector<LaneRef>{{0, 0}}));
-}
-
 // The other end of a damaged connection may wait for the rest of a message that never comes.
-TEST_F(SessionTest, ReplacesADataConnectionThatDoesNotAnswerAProbe) {
-  JoinJob();
-  SessionActions out;
-  session_->Contribute({Kind::kPush, 0, 0}, {1, 2}, InRound{1, Text("x")}, now_, &out);
-  const auto is_replaced_within = [this](milliseconds time) {
-    for (const Time end = now_ + time; now_ < end;) {
-      DeliverEchoes();
-      for (const LaneRef& lane : LanesToConnect(AdvanceTime(milliseconds(100)))) {
-        EXPECT_EQ(lane, (LaneRef{1, 2}));
-        return true;
-      }
-    }
-    return false;
-  };
-  const auto probes = SentMessages(pb::Envelope::kHello, AdvanceTime(milliseconds(300)));
-  ASSERT_EQ(probes.size(), 1u);
-  EXPECT_EQ(probes[0].lane, (LaneRef{1, 2}));
-  DeliverWelcome({1, 2}, 71);
-  EXPECT_FALSE(is_replaced_within(milliseconds(1700))) << "the lane answered the first probe";
-  EXPECT_TRUE(is_replaced_within(milliseconds(300)));
-  // On a slow link an answer may only be late, so the next connection has twice the time.
-  EXPECT_FALSE(is_replaced_within(milliseconds(2900)));
-  EXPECT_TRUE(is_replaced_within(milliseconds(300)));
-}
-
-TEST_F(SessionTest, ReplacesAControlConnectionOnWhichItIsNotHeard) {
-  JoinJob();
-  for (int i = 0; i < 19; ++i) {
-    DeliverPulse({0, 0}, 70);
-    DeliverEcho({1, 0});
-    EXPECT_TRUE(LanesToConnect(AdvanceTime(milliseconds(100))).empty());
-  }
-  DeliverPulse({0, 0}, 70);
-  DeliverEcho({1, 0});
-  const SessionActions out = AdvanceTime(milliseconds(200));
-  EXPECT_EQ(LanesToConnect(out), (std::vector<LaneRef>{{0, 0}}));
-}
-
+// The shard was replaced, and its data sockets have other ports, which its welcome names.
 TEST_F(SessionTest, GivesAServerItsTimeToReturn) {
   JoinJob();
   now_ += milliseconds(29'000);

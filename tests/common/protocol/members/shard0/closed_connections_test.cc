@@ -103,6 +103,29 @@ TEST(ClosedConnection, BeforeTheJobBeginsItsRankIsFreeAtOnce) {
   EXPECT_EQ(shard0.workers()[0].incarnation, 20u);
 }
 
+// Worker 0 connects again while the job fails, because worker 1 was lost. It is told so.
+TEST(ClosedConnection, AFailingJobWaitsForAWorkerThatConnectsAgain) {
+  for (const bool comes_back : {true, false}) {
+    Shard0 shard0 = RunningJob(OnLoss::kFail);
+    shard0.FindUnreachable(101);
+    shard0.PassTime(milliseconds(1900), {0});
+    shard0.FindUnreachable(100);
+    ControlActions out = shard0.PassTime(milliseconds(500), {});
+    EXPECT_NE(Shard0::AbortTo(100, out).code(), 0u);
+    EXPECT_EQ(Shard0::EndStatusOf(out).message(), "it goes on");
+    if (comes_back) {
+      out = shard0.Deliver(300, HelloMessage(HelloWithState(0, 10, 4, 1)));
+      EXPECT_THAT(Shard0::AbortTo(300, out).sentence(), HasSubstr("worker 1"));
+      Message end;
+      end.head.mutable_end();
+      out = shard0.Deliver(300, end);
+    } else {
+      out = shard0.PassTime(milliseconds(700), {});
+    }
+    EXPECT_EQ(Shard0::EndStatusOf(out).code(), Code::kPeerLost);
+  }
+}
+
 TEST(ClosedConnection, OfAStrangerChangesNothing) {
   Shard0 shard0 = RunningJob(OnLoss::kWait);
   shard0.FindUnreachable(999);

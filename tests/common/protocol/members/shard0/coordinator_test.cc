@@ -87,7 +87,7 @@ TEST_F(CoordinatorTest, WelcomesAllOnceAllAreHere) {
     EXPECT_EQ(welcome.data_ports(0), 4000u);
   }
   EXPECT_EQ(Count(out, Type::kMembers), 1);
-  EXPECT_EQ(coordinator_->steps(), 100u);
+  EXPECT_EQ(coordinator_->job().roster.steps, 100u);
 }
 
 TEST_F(CoordinatorTest, RefusesAnotherJobModelOrPlan) {

@@ -1,0 +1,51 @@
+#include "server/job_report.h"
+
+#include <unistd.h>
+
+#include "common/base/logging.h"
+#include "common/base/terminal_line.h"
+#include "common/base/text.h"
+#include "setup/command_line.h"
+#include "setup/report.h"
+
+namespace tern::server {
+
+JobReport::JobReport(const setup::Setup& setup, uint32_t shard, int progress_fd)
+    : setup_(setup), shard_(shard), progress_fd_(progress_fd), figure_log_(setup.job) {
+  if (shard == 0 && progress_fd < 0 && StderrLine().is_in_place()) screen_.emplace(StderrLine());
+}
+
+void JobReport::ShowProgress(const std::vector<setup::WorkerStatus>& workers,
+                             const setup::JobPosition& position, uint64_t failed_shard_checkpoints,
+                             Time now) {
+  const bool must_print = progress_fd_ < 0 && !screen_.has_value();
+  figure_log_.LogIfDue(workers, position.steps_done(), position.steps(), now,
+                       must_print ? Print::kYes : Print::kNo);
+  if (must_print) return;
+  const std::string json = setup::ProgressJson(setup_, workers, position, failed_shard_checkpoints);
+  if (screen_.has_value()) screen_->ShowProgress(json, now);
+  WriteToFd(json);
+}
+
+Status JobReport::ShowSummary(const Status& status,
+                              const std::function<std::string(const Status&)>& make_summary) {
+  const std::string path = Cat(setup_.job.output_dir(), "/server.", shard_, ".json");
+  const Status final_status =
+      setup::FinalStatus(status, setup::WriteSummaryFile(path, make_summary(status)));
+  const std::string summary = make_summary(final_status);
+  LOG(INFO) << summary;
+  WriteToFd(summary);
+  if (shard_ != 0) return final_status;
+  const std::string table = setup::SummaryTable(summary);
+  LOG(INFO) << "\n" << table;
+  if (progress_fd_ < 0 && !table.empty()) StderrLine().Print(table);
+  return final_status;
+}
+
+void JobReport::WriteToFd(const std::string& json_line) const {
+  if (progress_fd_ < 0) return;
+  const std::string line = json_line + "\n";
+  if (write(progress_fd_, line.data(), line.size()) < 0) VLOG(1) << "cannot write the progress";
+}
+
+}  // namespace tern::server

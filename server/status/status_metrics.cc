@@ -1,0 +1,71 @@
+#include "server/status/status_metrics.h"
+
+#include <string>
+
+namespace tern::server {
+
+namespace {
+
+Gauge& OfRank(Registry& registry, const std::string& name, const std::string& help, uint32_t rank) {
+  return registry.GetGauge(name, help, {{"rank", std::to_string(rank)}});
+}
+
+bool TakesPart(const WorkerRow& row) {
+  return row.state != "absent" && row.state != "lost" && row.state != "left" &&
+         row.state != "stuck";
+}
+
+}  // namespace
+
+StatusMetrics::StatusMetrics(Registry& registry, uint32_t workers)
+    : registry_(registry),
+      workers_present_(
+          registry.GetGauge("tern_server_workers_present", "Workers that take part now")),
+      steps_(registry.GetGauge("tern_job_steps", "Steps that are done")),
+      target_steps_(
+          registry.GetGauge("tern_job_target_steps", "Steps of the whole job; 0: unknown")),
+      loss_(registry.GetGauge("tern_job_loss", "Loss of the newest step, mean over the workers")) {
+  registry.GetGauge("tern_job_workers", "Workers of the job").Set(workers);
+  for (uint32_t rank = 0; rank < workers; ++rank) {
+    of_workers_.push_back(
+        {OfRank(registry, "tern_job_worker_lag_steps",
+                "Steps by which the worker is behind the one with the most", rank),
+         OfRank(registry, "tern_job_worker_silent_seconds",
+                "Time since the newest message of the worker", rank),
+         OfRank(registry, "tern_job_worker_samples_per_second",
+                "Training samples of the worker, over the last ten seconds", rank)});
+  }
+}
+
+void StatusMetrics::Update(const JobStatus& status) {
+  steps_.Set(static_cast<double>(status.step));
+  target_steps_.Set(static_cast<double>(status.steps));
+  if (status.loss.has_value()) loss_.Set(*status.loss);
+  int num_present = 0;
+  for (size_t rank = 0; rank < status.workers.size() && rank < of_workers_.size(); ++rank) {
+    const WorkerRow& row = status.workers[rank];
+    if (TakesPart(row)) ++num_present;
+    of_workers_[rank].lag_steps.Set(static_cast<double>(row.lag_steps));
+    of_workers_[rank].silent_s.Set(row.silent_s.value_or(0));
+    of_workers_[rank].samples_per_s.Set(row.samples_per_s);
+  }
+  workers_present_.Set(num_present);
+  if (!status.tests.empty()) {
+    const TestPoint& test = status.tests.back();
+    registry_.GetGauge("tern_job_test_accuracy", "Of the newest evaluation, from 0 to 1")
+        .Set(test.accuracy);
+    registry_.GetGauge("tern_job_test_loss", "Of the newest evaluation").Set(test.loss);
+  }
+  if (status.checkpoint_step != 0) {
+    registry_.GetGauge("tern_job_checkpoint_step", "Step of the newest checkpoint of all workers")
+        .Set(static_cast<double>(status.checkpoint_step));
+  }
+  if (status.checkpoint_age_s.has_value()) {
+    registry_
+        .GetGauge("tern_job_checkpoint_age_seconds",
+                  "Time since the newest checkpoint of all workers was written")
+        .Set(*status.checkpoint_age_s);
+  }
+}
+
+}  // namespace tern::server

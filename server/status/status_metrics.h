@@ -1,0 +1,28 @@
+// The metrics of the whole job, which shard 0 knows.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "common/base/counters.h"
+#include "server/status/job_status.h"
+
+namespace tern::server {
+
+class StatusMetrics {
+ public:
+  // `registry` outlives this object.
+  StatusMetrics(Registry& registry, uint32_t workers);
+  // One thread. Metrics of evaluations and checkpoints appear with the first of them.
+  void Update(const JobStatus& status);
+
+ private:
+  struct OfWorker {
+    Gauge &lag_steps, &silent_s, &samples_per_s;
+  };
+  Registry& registry_;
+  Gauge &workers_present_, &steps_, &target_steps_, &loss_;
+  std::vector<OfWorker> of_workers_;  // by rank
+};
+
+}  // namespace tern::server

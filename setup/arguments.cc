@@ -1,0 +1,218 @@
+#include "setup/arguments.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <sstream>
+
+#include "common/base/text.h"
+#include "common/config/fields.h"
+#include "common/config/nearest.h"
+
+namespace tern::setup {
+namespace {
+
+constexpr size_t kHelpColumn = 28, kHelpWidth = 100;
+
+// Breaks a text into lines of at most kHelpWidth - `indent` characters; longer words stand alone.
+std::string Wrap(const std::string& text, size_t indent) {
+  std::istringstream words(text);
+  std::string wrapped;
+  size_t line_length = 0;
+  for (std::string word; words >> word;) {
+    if (line_length > 0 && line_length + 1 + word.size() > kHelpWidth - indent) {
+      wrapped += '\n';
+      line_length = 0;
+    } else if (line_length > 0) {
+      wrapped += ' ';
+      ++line_length;
+    }
+    wrapped += word;
+    line_length += word.size();
+  }
+  return wrapped;
+}
+
+std::string Dashed(const std::string& name) { return "--" + name; }
+
+// CLI11's parser of a command.
+class Parser {
+ public:
+  explicit Parser(const CommandDef& command)
+      : app_(Wrap(Cat(command.name, ": ", command.summary, ". ", command.description), 0),
+             command.name) {
+    app_.get_formatter()->column_width(kHelpColumn);
+    app_.set_help_flag(Cat("-h,", Dashed(kHelpFlag.name)), kHelpFlag.help);
+    app_.allow_extras();  // Arguments::Parse explains them better.
+    for (const PositionalDef& positional : command.positionals) {
+      const std::string help = Wrap(positional.help, kHelpColumn);
+      positionals_.push_back(app_.add_option(positional.name, help)->option_text(" "));
+      // The count is checked in Arguments::Parse; this is for the usage line.
+      is_required_.push_back(!positional.is_optional);
+    }
+    for (const FlagDef& flag : command.flags) {
+      const std::string help = Wrap(FlagHelp(flag), kHelpColumn);
+      flags_.push_back(*flag.value_name == 0
+                           ? app_.add_flag(Dashed(flag.name), help)->disable_flag_override()
+                           : app_.add_option(Dashed(flag.name), help)
+                                 ->expected(1)
+                                 ->take_all()
+                                 ->allow_extra_args(false)
+                                 ->option_text(flag.value_name));
+    }
+  }
+
+  // Throws what CLI11 throws.
+  void Parse(const std::vector<std::string>& args) {
+    std::vector<std::string> reversed(args.rbegin(), args.rend());
+    app_.parse(reversed);
+  }
+  std::string Help() {
+    for (size_t i = 0; i < positionals_.size(); ++i) positionals_[i]->required(is_required_[i]);
+    return app_.help();
+  }
+  const std::vector<CLI::Option*>& flags() const { return flags_; }
+  const std::vector<CLI::Option*>& positionals() const { return positionals_; }
+  std::vector<std::string> extras() const { return app_.remaining(); }
+
+ private:
+  CLI::App app_;
+  std::vector<CLI::Option*> flags_, positionals_;
+  std::vector<bool> is_required_;
+};
+
+bool IsFlag(const std::string& argument) { return argument.size() > 1 && argument[0] == '-'; }
+
+const FlagDef* FindFlag(const CommandDef& command, const std::string& name) {
+  const auto flag = std::find_if(command.flags.begin(), command.flags.end(),
+                                 [&](const FlagDef& f) { return name == f.name; });
+  return flag == command.flags.end() ? nullptr : &*flag;
+}
+
+// "-name", "--name" or "--name=value" without dashes and value.
+std::string NameOf(const std::string& argument) {
+  const size_t begin = std::min(argument.find_first_not_of('-'), argument.size());
+  return argument.substr(begin, argument.find('=', begin) - begin);
+}
+
+// What the user of an unknown flag probably meant.
+std::string Suggestion(const CommandDef& command, const std::string& argument) {
+  const std::string name = NameOf(argument);
+  const std::string key =
+      FindFlag(command, kSetFlag.name) == nullptr ? "" : config::FindValueKey(name);
+  if (!key.empty()) {
+    const size_t equals = argument.find('=');
+    const std::string value =
+        equals == std::string::npos ? "VALUE" : Printable(argument.substr(equals + 1));
+    return Cat("; that is a key of the job: say --set ", key, "=", value);
+  }
+  std::vector<std::string> known_names = {kHelpFlag.name};
+  for (const FlagDef& flag : command.flags) known_names.emplace_back(flag.name);
+  const std::string nearest = config::NearestName(name, known_names);
+  return nearest.empty() ? "" : Cat("; did you mean ", Dashed(nearest), "?");
+}
+
+// Flags without value and unknown ones: the error, if `args` have one that CLI11 does not see.
+Status CheckFlags(const CommandDef& command, const std::vector<std::string>& args,
+                  const std::vector<std::string>& extras) {
+  for (const std::string& argument : args) {
+    if (argument == "--") break;
+    // CLI11 would take the next argument as the value.
+    if (!argument.starts_with("--") || argument.find('=') + 1 != argument.size()) continue;
+    const FlagDef* flag = FindFlag(command, NameOf(argument));
+    if (flag != nullptr && *flag->value_name != 0)
+      return UsageError(command, Cat(Printable(argument), " has no value"));
+  }
+  for (const std::string& argument : extras) {
+    if (argument == "--") break;
+    if (IsFlag(argument)) {
+      return UsageError(
+          command, Cat("there is no flag ", Printable(argument), Suggestion(command, argument)));
+    }
+  }
+  return Ok();
+}
+
+Status CheckPositionals(const CommandDef& command, const std::vector<std::string>& extras,
+                        size_t given) {
+  for (const std::string& argument : extras) {
+    if (argument == "--") continue;
+    return UsageError(
+        command, Cat("saw '", Printable(argument), "', which is one argument too many",
+                     FindFlag(command, "job") == nullptr ? "" : "; the job file goes after --job"));
+  }
+  for (size_t i = given; i < command.positionals.size(); ++i) {
+    const PositionalDef& positional = command.positionals[i];
+    if (!positional.is_optional)
+      return UsageError(command, Cat(positional.name, " is missing: ", positional.help));
+  }
+  return Ok();
+}
+
+// The error that CLI11 has thrown: a flag lacks its value, or has one and takes none.
+Status ValueError(const CommandDef& command, const std::string& what) {
+  const std::string name = NameOf(what.substr(0, what.find_first_of(": ")));
+  const FlagDef* flag = FindFlag(command, name);
+  if (flag == nullptr) return UsageError(command, Printable(what, 200));
+  return UsageError(command, Cat(Dashed(name), *flag->value_name == 0 ? " takes no value"
+                                                                      : " needs a value after it"));
+}
+
+}  // namespace
+
+Status UsageError(const CommandDef& command, const std::string& sentence) {
+  const bool ends = sentence.ends_with('.') || sentence.ends_with('?');
+  return Status(Code::kUsage, Cat(sentence, ends ? " " : "; ", "`", command.name,
+                                  " --help` lists arguments and flags"));
+}
+
+Result<Arguments> Arguments::Parse(const CommandDef& command,
+                                   const std::vector<std::string>& args) {
+  Arguments arguments;
+  Parser parser(command);
+  try {
+    parser.Parse(args);
+  } catch (const CLI::CallForHelp&) {
+    arguments.help_text_ = parser.Help();
+    return arguments;
+  } catch (const CLI::Error& error) {
+    TERN_RETURN_IF_ERROR(CheckFlags(command, args, parser.extras()));
+    return ValueError(command, error.what());
+  }
+  TERN_RETURN_IF_ERROR(CheckFlags(command, args, parser.extras()));
+  for (const CLI::Option* positional : parser.positionals()) {
+    if (!positional->empty()) arguments.positional_.push_back(positional->results().front());
+  }
+  TERN_RETURN_IF_ERROR(CheckPositionals(command, parser.extras(), arguments.positional_.size()));
+  for (size_t i = 0; i < command.flags.size(); ++i) {
+    const FlagDef& flag = command.flags[i];
+    arguments.defaults_[flag.name] = flag.default_value;
+    if (!parser.flags()[i]->empty())
+      arguments.values_of_flags_[flag.name] = parser.flags()[i]->results();
+  }
+  return arguments;
+}
+
+std::vector<std::string> Arguments::AllValues(const std::string& flag) const {
+  const auto flag_values = values_of_flags_.find(flag);
+  return flag_values == values_of_flags_.end() ? std::vector<std::string>() : flag_values->second;
+}
+
+std::string Arguments::LastValue(const std::string& flag) const {
+  const std::vector<std::string> values = AllValues(flag);
+  return values.empty() ? defaults_.at(flag) : values.back();
+}
+
+Result<uint32_t> Arguments::NumberValue(const std::string& flag, uint32_t max) const {
+  const std::string value_text = LastValue(flag);
+  uint32_t number = 0;
+  const auto [end, error] =
+      std::from_chars(value_text.data(), value_text.data() + value_text.size(), number);
+  if (error == std::errc() && end == value_text.data() + value_text.size() && number <= max &&
+      !value_text.empty())
+    return number;
+  return Status(Code::kUsage, Cat("--", flag, ": saw '", Printable(value_text),
+                                  "'; allowed: a whole number, 0 to ", max));
+}
+
+}  // namespace tern::setup

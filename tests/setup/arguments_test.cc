@@ -1,0 +1,123 @@
+#include "setup/arguments.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/base/text.h"
+
+namespace tern::setup {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+const CommandDef kCommand = {
+    "tern try",
+    "try a job",
+    "Tries it.",
+    {{"JOB", "The job's file."}, {"OUT", "Where to write.", true}},
+    {kSetFlag, {"restarts", "N", "7", "How often."}, {"free_ports", "", "", "Use free ports."}}};
+
+void ExpectRefusal(const std::vector<std::string>& args, const std::string& expected_message) {
+  const auto arguments = Arguments::Parse(kCommand, args);
+  ASSERT_FALSE(arguments.ok()) << testing::PrintToString(args);
+  EXPECT_EQ(arguments.status().code(), Code::kUsage);
+  EXPECT_THAT(arguments.status().message(), HasSubstr(expected_message));
+  EXPECT_THAT(arguments.status().message(),
+              HasSubstr("`tern try --help` lists arguments and flags"));
+}
+
+TEST(Arguments, ReadsFlagsBeforeAndAfterPositionalArguments) {
+  const auto arguments = Arguments::Parse(
+      kCommand, {"--set", "a=1", "job.yaml", "--free_ports", "--set=b=2", "--restarts", "3"});
+  ASSERT_TRUE(arguments.ok()) << arguments.status().message();
+  EXPECT_THAT(arguments->AllValues("set"), ElementsAre("a=1", "b=2"));
+  EXPECT_EQ(arguments->LastValue("set"), "b=2");
+  EXPECT_THAT(arguments->positional(), ElementsAre("job.yaml"));
+  EXPECT_TRUE(arguments->HasFlag("free_ports"));
+  EXPECT_EQ(*arguments->NumberValue("restarts", 10), 3u);
+  EXPECT_EQ(arguments->help_text(), "");
+}
+
+TEST(Arguments, MissingFlagsHaveTheirDefaults) {
+  const auto arguments = Arguments::Parse(kCommand, {"job.yaml", "out"});
+  ASSERT_TRUE(arguments.ok());
+  EXPECT_THAT(arguments->positional(), ElementsAre("job.yaml", "out"));
+  EXPECT_FALSE(arguments->HasFlag("free_ports"));
+  EXPECT_FALSE(arguments->HasFlag("restarts"));
+  EXPECT_THAT(arguments->AllValues("set"), IsEmpty());
+  EXPECT_EQ(arguments->LastValue("set"), "");
+  EXPECT_EQ(*arguments->NumberValue("restarts", 10), 7u);
+}
+
+// Values may look like flags, like lists of CLI11, or be empty.
+TEST(Arguments, TakesEveryValueAsItIs) {
+  for (const std::string value : {"-3", "--set", "[a,b]", "{}", "", "a b", "'x'", "a=b=c"}) {
+    const auto arguments = Arguments::Parse(kCommand, {"job.yaml", "--set", value});
+    ASSERT_TRUE(arguments.ok()) << value << ": " << arguments.status().message();
+    EXPECT_THAT(arguments->AllValues("set"), ElementsAre(value));
+  }
+}
+
+TEST(Arguments, TwoDashesEndTheFlags) {
+  const auto arguments = Arguments::Parse(kCommand, {"--", "--set"});
+  ASSERT_TRUE(arguments.ok()) << arguments.status().message();
+  EXPECT_THAT(arguments->positional(), ElementsAre("--set"));
+  ExpectRefusal({"--", "--set", "b", "--c"}, "saw '--c', which is one argument too many");
+}
+
+TEST(Arguments, RefusesMissingAndUnexpectedValues) {
+  ExpectRefusal({"job", "--set"}, "--set needs a value after it");
+  ExpectRefusal({"--set=", "job"}, "--set= has no value");
+  ExpectRefusal({"job", "--free_ports=yes"}, "--free_ports takes no value");
+}
+
+TEST(Arguments, RefusesMissingAndSurplusArguments) {
+  ExpectRefusal({}, "JOB is missing: The job's file.");
+  ExpectRefusal({"--restarts", "3"}, "JOB is missing");
+  ExpectRefusal({"a", "b", "c"}, "saw 'c', which is one argument too many");
+}
+
+TEST(Arguments, SaysWhatAnUnknownFlagProbablyMeans) {
+  ExpectRefusal({"job", "--sett", "a=1"}, "there is no flag --sett; did you mean --set?");
+  ExpectRefusal({"job", "-restarts", "1"}, "there is no flag -restarts; did you mean --restarts?");
+  ExpectRefusal({"job", "--nonsense"}, "there is no flag --nonsense; `");
+  ExpectRefusal({"job", "--\x01"}, "there is no flag --\\x01");
+}
+
+TEST(Arguments, NamesTheKeyOfTheJobThatAnUnknownFlagIsCalledLike) {
+  ExpectRefusal({"job", "--steps", "10"}, "say --set train.steps=VALUE");
+  ExpectRefusal({"job", "--workers=4"}, "say --set workers.count=4");
+  ExpectRefusal({"job", "--address=x"}, "say --set servers.0.address=x");
+  const auto arguments = Arguments::Parse({"tern x", "", "", {}, {}}, {"--steps"});
+  EXPECT_THAT(arguments.status().message(), testing::Not(HasSubstr("--set")))
+      << "the command does not have it";
+}
+
+TEST(Arguments, RefusesInvalidAndTooLargeNumbers) {
+  for (const char* text : {"x", "-1", "1x", "11", "99999999999999999999"}) {
+    const auto arguments = Arguments::Parse(kCommand, {"job", Cat("--restarts=", text)});
+    ASSERT_TRUE(arguments.ok());
+    const auto number = arguments->NumberValue("restarts", 10);
+    ASSERT_FALSE(number.ok()) << text;
+    EXPECT_EQ(number.status().message(),
+              Cat("--restarts: saw '", text, "'; allowed: a whole number, 0 to 10"));
+  }
+}
+
+TEST(Arguments, HelpExplainsEverything) {
+  for (const std::string flag : {"-h", "--help"}) {
+    const auto arguments = Arguments::Parse(kCommand, {"--restarts", "x", flag, "--nonsense"});
+    ASSERT_TRUE(arguments.ok()) << arguments.status().message();
+    EXPECT_THAT(arguments->help_text(),
+                AllOf(HasSubstr("tern try: try a job. Tries it."),
+                      HasSubstr("Usage: tern try [OPTIONS] JOB [OUT]"),
+                      HasSubstr("The job's file."), HasSubstr("--restarts N"),
+                      HasSubstr("How often. Default: 7."), HasSubstr("--set KEY=VALUE")));
+  }
+}
+
+}  // namespace
+}  // namespace tern::setup

@@ -1,0 +1,227 @@
+#include "tools/command_table.h"
+
+#include <algorithm>
+
+#include "common/base/logging.h"
+#include "tools/commands.h"
+
+namespace tern::tools {
+namespace {
+
+using setup::FlagDef;
+using setup::kSetFlag;
+using setup::PositionalDef;
+
+constexpr PositionalDef kJob = {
+    "JOB", "The file of the job: YAML, or protobuf text (.textproto, .pbtxt, .prototxt)."};
+
+constexpr PositionalDef kJobOrStdin = {"JOB",
+                                       "The file of the job: YAML, or protobuf text (.textproto, "
+                                       ".pbtxt, .prototxt); - reads YAML from "
+                                       "stdin."};
+
+constexpr PositionalDef kNet = {"NET",
+                                "The network: the name of a built-in one, such as lenet or "
+                                "resnet50; the file of a job; or JSON "
+                                "as `tern model --json` prints it (.json)."};
+
+constexpr FlagDef kChannelsFlag = {
+    "channels", "N", "", "Channels of an image. Default: those of the network's publication."};
+constexpr FlagDef kHeightFlag = {
+    "height", "N", "", "Rows of an image, in pixels. Default: those of the network's publication."};
+constexpr FlagDef kWidthFlag = {
+    "width", "N", "",
+    "Columns of an image, in pixels. Default: those of the network's publication."};
+constexpr FlagDef kClassesFlag = {"classes", "N", "",
+                                  "Number of classes. Default: that of the network's publication."};
+constexpr FlagDef kBatchNormFlag = {
+    "batch_norm", "", "",
+    "For alexnet, vgg_a, vgg16, vgg19: a batch norm after every convolution."};
+
+Command RunCommand() {
+  return {
+      {"tern run",
+       "start a job's servers and workers on this machine, and supervise them until they end",
+       "Shows the progress, and at the end a table of results; writes logs, summary.json and "
+       "the weights to the job's output_dir. The exit code is that of the job. SIGINT, SIGTERM "
+       "or SIGHUP stop the job in order: it is evaluated and writes its weights.",
+       {kJob},
+       {kSetFlag,
+        {"restarts", "N", "0",
+         "How often in all a process that is lost is started again, if the job's "
+         "faults.on_worker_loss allows it."},
+        {"log_dir", "DIR", "", "The folder of the logs. Default: logs in the job's output_dir."},
+        {"free_ports", "", "",
+         "Use free ports of this machine instead of the job's, so that several jobs can run."},
+        {"fail", "ROLE.RANK:FAILPOINT", "",
+         "Let a process fail on purpose, for drills: worker.1:disk.write=full. May be repeated; "
+         "`tern_worker --fail list` describes the failpoints."}}},
+      &RunJob};
+}
+
+constexpr PositionalDef kJobOrUrl = {
+    "JOB|URL",
+    "The file of a running job with metrics.port, or where it serves its page: http://HOST:PORT/."};
+
+Command TopCommand() {
+  return {{"tern top",
+           "show a running job in the terminal: its progress and each worker",
+           "Keys: q quits, s sorts the workers by another column, p pauses. The terminal must have "
+           "80 x 24 characters.",
+           {kJobOrUrl},
+           {kSetFlag}},
+          &ShowTop};
+}
+
+Command StatusCommand() {
+  return {{"tern status",
+           "print the status of a running job once",
+           "The same figures as `tern top`.",
+           {kJobOrUrl},
+           {kSetFlag, {"json", "", "", "Print status.json as the job serves it."}}},
+          &ShowStatus};
+}
+
+Command CheckCommand() {
+  return {
+      {"tern check",
+       "check a job; print what it sends, and the memory that it needs",
+       "Checks every key, the network, the data and this machine, without starting a process. "
+       "The first line says whether the job can run here. An invalid job is refused with all its "
+       "faults, each with file and line.",
+       {kJobOrStdin},
+       {kSetFlag, {"verbose", "", "", "Print the job with every key, too, as `tern config`."}}},
+      &CheckJob};
+}
+
+Command ConfigCommand() {
+  return {{"tern config",
+           "print a job with all defaults",
+           "The output is YAML with every key of the job, and nothing else: a complete job file.",
+           {kJobOrStdin},
+           {kSetFlag}},
+          &PrintConfig};
+}
+
+Command KeysCommand() {
+  return {
+      {"tern keys make",
+       "make the keys of a job with security: curve, in a new folder",
+       "Writes a secret key for every server shard and worker, the list of their public keys, "
+       "and a secret for checkpoints; prints which host needs which file.",
+       {{"DIR", "The folder for the keys: a new one, or an empty one that only its user may use."}},
+       {{"job", "JOB", "", "The file of the job that the keys are for. Required."}, kSetFlag}},
+      &MakeKeys};
+}
+
+Command ModelCommand() {
+  return {
+      {"tern model",
+       "print a network's layers, parameters and operations; or its definition",
+       "The table has the shape of every layer's output for one image.",
+       {kNet},
+       {kChannelsFlag,
+        kHeightFlag,
+        kWidthFlag,
+        kClassesFlag,
+        kBatchNormFlag,
+        {"yaml", "", "", "Print the network as the section `model` of a job, to change it there."},
+        {"json", "", "", "Print the network as JSON, which `tern convert onnx` reads."},
+        {"netdef", "", "", "Print the network as protobuf text."}}},
+      &ShowModel};
+}
+
+Command PackCommand() {
+  return {
+      {"tern convert pack",
+       "pack images into train.tpk and test.tpk, which load faster than a folder",
+       "Decodes every image once, so that the packed files have no damaged one. A job reads them "
+       "with data.format: packed.",
+       {{"DIR", "The folder with the images."}, {"OUT_DIR", "The folder for the packed files."}},
+       {{"format", "folder|cifar10|cifar100|idx", "folder",
+         "The format of the images, as the job's data.format."},
+        {"max_corrupt", "N", "0",
+         "Up to this many damaged images are left out; one more is an error."},
+        {"threads", "N", "",
+         "Threads that decode, 1 to 256. Default: as many as this machine has cores."}}},
+      &ConvertPack};
+}
+
+Command OnnxCommand() {
+  return {{"tern convert onnx",
+           "write a network with trained weights as an ONNX file",
+           "The ONNX model takes \"data\" [batch, channels, height, width] and gives \"scores\" "
+           "[batch, "
+           "classes], before softmax.",
+           {kNet,
+            {"WEIGHTS", "The file of the weights (safetensors)."},
+            {"OUT", "The ONNX file to write."}},
+           {kChannelsFlag, kHeightFlag, kWidthFlag, kClassesFlag, kBatchNormFlag}},
+          &ConvertOnnx};
+}
+
+Command ForecastCommand() {
+  return {
+      {"tern forecast",
+       "measure one step; forecast the job's speed on other links, with other workers and codecs",
+       "Times the job's network, codecs and messages on this machine for some seconds, and "
+       "simulates "
+       "the job's steps with these times. Tables of weak and strong scaling follow, and the "
+       "bandwidth below which the job's codec is faster than fp32.",
+       {{kJob.name, kJob.help, true}},
+       {kSetFlag,
+        {"job", "JOB", "", "The file of the job, in place of the argument."},
+        {"link_mbit", "X,...", "1000", "Rates of the servers' links, in Mbit/s each way."},
+        {"worker_link_mbit", "X", "",
+         "Rate of the workers' links, in Mbit/s each way; 0: no limit. Default: as link_mbit."},
+        {"latency_us", "X", "0", "Time that a packet travels one way, in microseconds."},
+        {"burst_kib", "X", "0", "What a link may send at once beyond its rate, in KiB."},
+        {"queue_ms", "X", "0", "How long a packet may wait in a link's queue, in milliseconds."},
+        {"cores_shared", "N", "0",
+         "Cores that servers and workers share, if they are on one machine; 0: each process has "
+         "its "
+         "own."},
+        {"workers", "N,...", "1,2,4,8,16", "Numbers of workers, 1 to 127."},
+        {"codecs", "NAME,...", "", "Codecs. Default: fp32 and the job's."},
+        {"algorithms", "NAME,...", "", "Algorithms. Default: the job's."},
+        {"profile", "FILE", "", "Read the times from this file instead of measuring them."},
+        {"save_profile", "FILE", "", "Write the times to this file (JSON)."},
+        {"csv", "FILE", "", "Write the forecasts to this file (CSV)."},
+        {"paper", "", "",
+         "Print the performance model of the TernGrad paper instead of a forecast; takes no "
+         "JOB."}}},
+      &ForecastJob,
+      "tern predict"};
+}
+
+Command DocsCommand() {
+  return {{"tern generate_docs",
+           "write the man pages and the completion of shells",
+           "For packages: writes man/man1, man/man5, bash-completion/completions and "
+           "zsh/site-functions.",
+           {{"DIR", "The folder to write to, such as build/cpu/share."},
+            {"REFERENCE", "The file configs/reference.yaml."}},
+           {}},
+          &GenerateDocs,
+          "",
+          true};
+}
+
+}  // namespace
+
+const std::vector<Command>& Commands() {
+  static const std::vector<Command> commands = {RunCommand(),      TopCommand(),    StatusCommand(),
+                                                CheckCommand(),    ConfigCommand(), KeysCommand(),
+                                                ModelCommand(),    PackCommand(),   OnnxCommand(),
+                                                ForecastCommand(), DocsCommand()};
+  return commands;
+}
+
+const Command& CommandCalled(const std::string& name) {
+  const auto command = std::find_if(Commands().begin(), Commands().end(),
+                                    [&](const Command& c) { return name == c.def.name; });
+  CHECK(command != Commands().end()) << name;
+  return *command;
+}
+
+}  // namespace tern::tools

@@ -1,0 +1,23 @@
+#include "worker/machine.h"
+
+#include "common/base/cpus.h"
+#include "common/base/text.h"
+#include "worker/device/device.h"
+
+namespace tern::worker {
+
+Status CheckDeviceOf(const pb::Job& job) {
+  return job.workers().device() == pb::Workers::cuda ? device::CheckDevice() : Ok();
+}
+
+std::string WarningOfThreads(const pb::Job& job) {
+  const auto cpus = CpusOfThisThread();
+  const uint32_t num_threads = job.workers().threads();
+  if (!cpus.ok() || num_threads <= cpus->size()) return "";
+  return Cat("workers.threads is ", num_threads, ", but this machine gives ", cpus->size(),
+             cpus->size() == 1 ? " CPU" : " CPUs",
+             " to the process: threads that wait for a CPU make training slower; set it to ",
+             cpus->size(), " or less");
+}
+
+}  // namespace tern::worker
