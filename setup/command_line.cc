@@ -154,6 +154,7 @@ Result<std::unique_ptr<Setup>> StartDaemon(
                       num_ranks == 1 ? "" : "s", ", so the rank is at most ", num_ranks - 1));
   }
   if (line.weights_path.empty()) TERN_RETURN_IF_ERROR(ReadGivenWeights(setup->get()));
+  if (role == "server" && !(*setup)->plan.is_central) (*setup)->given_weights.reset();
   if (line.check_only) return setup;
   TERN_RETURN_IF_ERROR(CheckOutputFolder(job.output_dir()));
   if (line.weights_path.empty()) TERN_RETURN_IF_ERROR(LoadKeys(line, role, setup->get()));

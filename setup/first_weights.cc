@@ -19,6 +19,8 @@ Status ReadGivenWeights(Setup* setup) {
                : weights.status().Within(Cat("model.weights: ", model.weights()));
   }
   setup->hello.set_weights_digest(models::WeightsDigest(*weights));
+  if (!setup->table.frozen.empty())
+    setup->frozen_digest = models::WeightsDigest({{}, weights->frozen, {}});
   setup->given_weights = std::make_shared<const models::Weights>(std::move(*weights));
   return Ok();
 }

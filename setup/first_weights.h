@@ -8,8 +8,9 @@
 
 namespace tern::setup {
 
-// Reads the file model.weights, if the job has that key, into setup->given_weights, and sets the
-// digest of setup->hello. kBadData or kBadJob if the file does not fit the model.
+// Reads the file model.weights, if the job has that key, into setup->given_weights, and sets
+// setup->frozen_digest and the digest of setup->hello. kBadData or kBadJob if the file does not fit
+// the model.
 Status ReadGivenWeights(Setup* setup);
 
 // REQUIRES that ReadGivenWeights was called if the job has model.weights.

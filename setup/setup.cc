@@ -195,10 +195,8 @@ checkpoint::Owner CheckpointOwner(const Setup& setup, const std::string& output_
                                   const std::string& name) {
   // Checkpoints do not contain frozen parameters, so they belong to the file that does.
   uint64_t model_digest = setup.hello.model_digest();
-  if (setup.given_weights != nullptr && !setup.table.frozen.empty()) {
-    const models::Weights frozen{{}, setup.given_weights->frozen, {}};
-    model_digest = Digest(Hex(model_digest) + Hex(models::WeightsDigest(frozen)));
-  }
+  if (setup.frozen_digest != 0)
+    model_digest = Digest(Hex(model_digest) + Hex(setup.frozen_digest));
   const auto is_same_job = [job = setup.job](const std::string& text) {
     // The defaults of keys that an earlier version did not have are filled in.
     const Result<pb::Job> old_job = config::ReadJobText(text);

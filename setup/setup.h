@@ -29,8 +29,11 @@ struct Setup {
   // Has only the job's name, the digests of job, keys, model, plan and given weights, and this
   // process's host and pid.
   pb::Hello hello;
-  // The weights of model.weights (setup/first_weights.h); null: the job has none.
+  // The weights of model.weights (setup/first_weights.h); null: the job has none, or this daemon
+  // holds no weights.
   std::shared_ptr<const models::Weights> given_weights;
+  // The digest of those that are frozen, which checkpoints do not contain; 0: there are none.
+  uint64_t frozen_digest = 0;
   std::string commit = "unknown";  // of which the program was built, for its metrics
   // This daemon's keys, and those of its peers; null: as net::Security::Mechanism::kNull.
   std::shared_ptr<const net::Security> security;
