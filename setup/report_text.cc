@@ -154,7 +154,7 @@ void AddQualityRows(const JsonFields& fields, TableRows* rows) {
   if (fields.Has("best_accuracy")) {
     rows->emplace_back(
         "best evaluation",
-        Format("%.4f", fields.Number("best_accuracy")) + " after step " +
+        Format("%.2f %% after step ", 100 * fields.Number("best_accuracy")) +
             fields.CountText("best_step") +
             (fields.IsTrue("stopped_early") ? "; train.stop_when ended the job" : ""));
   }

@@ -33,7 +33,7 @@ Status NoTensor(const std::string& key, const std::string& pattern, const Parame
       Code::kBadJob,
       Cat(key, ": \"", Printable(pattern), "\" is the name of no tensor of the model; its ",
           num_names > kMaxNames ? "first " : "", "tensors are ", Join(names, ", "),
-          num_names > kMaxNames ? "; `tern model` lists all" : ""));
+          num_names > kMaxNames ? "; `tern check` lists all of a job's" : ""));
 }
 
 // The name of the layer: that of its parameter without the last part.
