@@ -250,7 +250,7 @@ TEST_F(FineTuning, SaysWhatIsWrongInTheJob) {
   EXPECT_THAT(error_of({"model.new_tensors=[\"scores.*\"]"}, 78),
               HasSubstr("model.new_tensors: saw names of tensors without model.weights"));
   EXPECT_THAT(error_of({"model.weights=nowhere.safetensors"}, 65),
-              HasSubstr("model.weights: nowhere.safetensors: No such file"));
+              HasSubstr("model.weights: cannot open nowhere.safetensors: No such file"));
 }
 
 }  // namespace
