@@ -1,10 +1,7 @@
 // tern sweep: runs a job with every combination of values of some of its keys, one run after the
 // other. A sweep that was stopped or killed goes on where it was: a run that has ended well is not
 // run again.
-#include <poll.h>
-
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <filesystem>
 #include <utility>
@@ -17,7 +14,7 @@
 #include "common/config/job.h"
 #include "setup/setup.h"
 #include "tools/commands.h"
-#include "tools/run/process.h"
+#include "tools/run/run_to_end.h"
 #include "tools/sweep/grid.h"
 #include "tools/sweep/results.h"
 
@@ -118,27 +115,6 @@ Status CheckJobFile(const PlannedRun& planned) {
                                      "folder with --out, or remove this one"));
 }
 
-// Runs `tern run` for one job until it ends. A stop signal is passed on to it.
-Result<Exit> RunToEnd(const PlannedRun& planned, StopSignals* stop_signals) {
-  const Result<std::string> program = FindProgram("tern");
-  if (!program.ok()) return program.status();
-  ProcessSpec spec;
-  spec.name = planned.name;
-  spec.program = *program;
-  spec.arguments = {"run", planned.job_file()};
-  spec.stdout_path = planned.folder + "/run.stdout";
-  spec.stderr_path = planned.folder + "/run.stderr";
-  const auto process = Process::Start(spec);
-  if (!process.ok()) return process.status();
-  while (true) {
-    if (const std::optional<Exit> exit = (*process)->TryWait(); exit.has_value()) return *exit;
-    std::array<pollfd, 2> fds = {pollfd{(*process)->pidfd(), POLLIN, 0},
-                                 pollfd{stop_signals->fd(), POLLIN, 0}};
-    poll(fds.data(), fds.size(), -1);
-    if (const int signal = stop_signals->TakeSignal(); signal != 0) (*process)->Signal(signal);
-  }
-}
-
 // Starts one run and stores its result. kInterrupted or kTerminated after a stop signal.
 Status RunOne(size_t index, StopSignals* stop_signals, Sweep* sweep) {
   const PlannedRun& planned = sweep->planned[index];
@@ -147,7 +123,7 @@ Status RunOne(size_t index, StopSignals* stop_signals, Sweep* sweep) {
                   Cat("cannot create the folder ", planned.folder, ": ", error.message()));
   }
   TERN_RETURN_IF_ERROR(WriteFileAtomically(planned.job_file(), planned.job_yaml));
-  const Result<Exit> exit = RunToEnd(planned, stop_signals);
+  const Result<Exit> exit = RunToEnd(planned.job_file(), planned.folder, stop_signals);
   if (!exit.ok()) return exit.status();
   if (stop_signals->signal() != 0) return stop_signals->status();
   std::optional<SweepResult>& result = sweep->results[index];
