@@ -122,12 +122,13 @@ TEST(StopWhen, AWorkerThatReturnsStopsWithTheOthers) {
 }
 
 TEST(KeepBest, KeepsTheBestOfTheEvaluations) {
-  // The steps are so large that many evaluations are worse than earlier ones.
+  // From step 20 on, the steps are so large that evaluations get worse.
   JobOptions options = {.steps = 60};
   options.yaml = "evaluation: {every_steps: 3, keep_best: true, confusion: true}\n";
   TestJob job(options);
-  job.StartAll(SetArguments({"train.schedule.learning_rate=0.3", "train.clip_norm=1",
-                             "train.optimizer.name=sgd"}));
+  job.StartAll(SetArguments({"train.schedule.name=multistep", "train.schedule.learning_rate=0.1",
+                             "train.schedule.milestones=[20]", "train.schedule.gamma=50",
+                             "train.clip_norm=1", "train.optimizer.name=sgd"}));
   job.ExpectAllEnd(0);
   unsigned best_step = 0, num_worse = 0;
   double best_accuracy = 0, best_loss = 0;
