@@ -344,7 +344,7 @@ INSTANTIATE_TEST_SUITE_P(
             "entry (2)"},
         RuleCase{"batch_growth: [{at_epoch: 2, batch_total: 129}]", "",
                  "train.batch_growth[0].batch_total: saw 129; allowed: a multiple of workers.count "
-                 "(2)"},
+                 "(2), such as 128 or 130"},
         RuleCase{"batch_growth: [{at_epoch: 2, batch_total: 64}]", "",
                  "train.batch_growth[0].batch_total: saw 64; allowed: more than the previous batch "
                  "(64)"},
