@@ -113,9 +113,7 @@ TEST_F(MistakesTest, InTheFileOfTheJob) {
   WriteFile("section.yaml", "train: 5\n");
   WriteFile("job.json", R"({"name": "mine", "sede": 1})");
   WriteFile("job.textproto", "train { optimizer { name: momentum } }\n");
-  WriteFile("program.yaml", std::string("\x7f"
-                                        "ELF\x02\x01\0\0",
-                                        8));
+  WriteFile("program.yaml", std::string("\177ELF\2\1\0\0", 8));
   WriteFile("folder/job.yaml", "");
   ExpectAnswers({
       {{"check", "DIR/none.yaml"}, 65, "cannot open DIR/none.yaml: No such file"},

@@ -148,7 +148,7 @@ Result<std::unique_ptr<Process>> Process::Start(const ProcessSpec& spec) {
   const OwnedFd null_file(open("/dev/null", O_RDONLY));
   if (null_file.get() < 0) {
     return Status(Code::kAddress, Cat("cannot open /dev/null: ", std::strerror(errno),
-                                      "; programs need it; a container or chroot may lack it"));
+                                      "; a chroot or container needs it, too: mount /dev there"));
   }
 
   std::vector<std::string> command = {spec.program};

@@ -19,8 +19,18 @@ using ::testing::HasSubstr;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
+TEST(Rules, AnEmptyJobHasOneFault) {
+  for (const char* text : {"", "{}\n", "# name: mine\n", "---\n"}) {
+    EXPECT_THAT(FaultsOf(text),
+                ElementsAre(HasSubstr("saw an empty job; allowed: a job with servers, workers, "
+                                      "model, data, train; begin with a copy of ")))
+        << text;
+  }
+  EXPECT_THAT(FaultsOf("", {"seed=5"}), SizeIs(5)) << "--set may give all that a job needs";
+}
+
 TEST(Rules, NameEveryMissingKeyOnce) {
-  EXPECT_THAT(FaultsOf(""),
+  EXPECT_THAT(FaultsOf("name: mine\n"),
               ElementsAre(HasSubstr(": servers: saw nothing"), HasSubstr(": workers: saw nothing"),
                           HasSubstr(": model: saw nothing"), HasSubstr(": data: saw nothing"),
                           HasSubstr(": train: saw nothing")));

