@@ -23,11 +23,13 @@
 #include "setup/screen.h"
 #include "setup/setup.h"
 #include "tools/commands.h"
+#include "tools/job_arguments.h"
 #include "tools/run/ephemeral_keys.h"
 #include "tools/run/free_ports.h"
 #include "tools/run/member_failpoints.h"
 #include "tools/run/run_result.h"
 #include "tools/run/supervisor.h"
+#include "worker/machine.h"
 
 namespace tern::tools {
 namespace {
@@ -49,6 +51,10 @@ Result<RunPlan> MakeRunPlan(const Arguments& arguments) {
   if (!max_restarts.ok()) return max_restarts.status();
   RunPlan plan;
   plan.job_file = arguments.positional().front();
+  if (JobPath(plan.job_file).starts_with("/dev/")) {
+    return Status(Code::kUsage, Cat("the job cannot come from ", Printable(plan.job_file),
+                                    ", because the daemons read it, too; write it to a file"));
+  }
   plan.overrides = arguments.AllValues("set");
   plan.max_restarts = *max_restarts;
   auto setup = setup::MakeSetup(plan.job_file, plan.overrides);
@@ -239,6 +245,8 @@ Status RunJob(const Arguments& arguments) {
   options.max_report_delay = 2 * plan->setup->timings.heartbeat + std::chrono::milliseconds(700);
   if (const std::string url = setup::PageUrl(plan->setup->job); !url.empty())
     screen.PrintLine("the page of this job is " + url);
+  for (const std::string& warning : worker::WarningsOfThreads(plan->setup->job))
+    screen.PrintLine("warning: " + warning);
   Supervisor supervisor(std::move(options), stop_signals, screen);
   TERN_RETURN_IF_ERROR(supervisor.Run());
   return ReportResult(*plan, supervisor, run_result, run_begin, &screen);

@@ -202,8 +202,10 @@ TEST(Run, ALostServerIsRestarted) {
 TEST(Run, ABadDataFolderIsTheRootCauseAndEndsTheJobAtOnce) {
   TestJob job;
   TestProgram& tern =
-      job.StartTern({"run", job.job_file(), "--set", "data.dir=" + job.folder() + "/nothing"});
+      job.StartTern({"run", job.job_file(), "--set", "data.dir=" + job.folder() + "/nothing",
+                     "--set", "workers.threads=1024"});
   EXPECT_EQ(tern.Wait(20), 65) << tern.err();
+  EXPECT_THAT(tern.out(), HasSubstr("warning: workers.threads is 1024, but this machine gives"));
   EXPECT_THAT(tern.err(), AllOf(HasSubstr("root cause: worker "),
                                 HasSubstr("exited with code 65: "), HasSubstr("/nothing")));
 }
