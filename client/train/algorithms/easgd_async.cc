@@ -10,6 +10,7 @@
 #include "client/train/algorithms.h"
 #include "client/train/asynchronous.h"
 #include "client/train/descent.h"
+#include "common/base/trace.h"
 
 namespace tern::client {
 
@@ -37,6 +38,7 @@ class EasgdAsync : public Asynchronous {
     }
     if (exchanges_now) {
       TERN_RETURN_IF_ERROR(AwaitExchange());
+      const TraceSpan span("decode, update", {.round = clock()});
       TERN_RETURN_IF_ERROR(InstallWeights(context_.replica.parameters()));
       const float* x = context_.replica.point();
       const float* centre = context_.replica.parameters();

@@ -10,6 +10,7 @@
 //   x_{j+1}   = x_{j+1-p} + 1/n sum_k Delta_k
 #include "client/train/algorithms.h"
 #include "client/train/local_steps.h"
+#include "common/base/trace.h"
 
 namespace tern::client {
 
@@ -42,6 +43,7 @@ class Pqasgd : public LocalSteps {
  private:
   Status Synchronize(uint64_t round) {
     TimeScope decode_scope(context_.progress.decode_time);
+    const TraceSpan span("decode, update", {.round = round});
     TERN_RETURN_IF_ERROR(
         context_.sums.Decode(round, [&](uint32_t, uint64_t first, std::span<const float> mean) {
           float* x = context_.replica.parameters() + first;
