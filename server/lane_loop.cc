@@ -88,7 +88,7 @@ Status LaneLoop::Serve() {
     ++num_turns_;
     protocol::Sends sends;
     while (auto command = commands_.TryPop()) OnCommand(*command, &sends);
-    SendAll(std::move(sends));
+    SendAll(std::move(sends), {});
     // A batch is limited, so that commands do not wait long.
     for (int num_messages = 0; num_messages < 256; ++num_messages) {
       const Time receive_begin = TraceBegin();

@@ -80,7 +80,7 @@ class LaneLoop {
   void AfterMessages();
   void OnReceived(net::ReceivedMessage received, protocol::Sends* sends);
   // `about`: what the trace says of the sending.
-  void SendAll(protocol::Sends sends, const TraceArgs& about = {});
+  void SendAll(protocol::Sends sends, const TraceArgs& about);
 
   const uint32_t lane_number_;
   std::unique_ptr<net::RouterSocket> socket_;

@@ -60,10 +60,10 @@ void TraceCloses(std::vector<protocol::CellSpec>* cells) {
   if (TraceSteps() == 0) return;
   for (protocol::CellSpec& spec : *cells) {
     spec.open = [cell = spec.cell, open = std::move(spec.open)](uint64_t round) {
-      return std::make_unique<TracedSum>(
-          open(round), TraceArgs{.round = round,
-                                 .bucket = static_cast<int32_t>(cell.bucket),
-                                 .chunk = static_cast<int32_t>(cell.chunk)});
+      return std::make_unique<TracedSum>(open(round),
+                                         TraceArgs{.round = round,
+                                                   .bucket = static_cast<int32_t>(cell.bucket),
+                                                   .chunk = static_cast<int32_t>(cell.chunk)});
     };
   }
 }

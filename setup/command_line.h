@@ -37,11 +37,11 @@ Result<CommandLine> ParseCommandLine(int argc, char** argv, const std::string& r
 
 // Starts a daemon: reads the job, checks the rank against it, reads its keys (setup/security.h),
 // calls `before_writing` (if set; an error ends the start), opens the log, logs the resolved job,
-// and switches on the failpoints and the trace. With check_only it only reads the job and checks the rank; a
-// worker with weights_path reads no keys. Logs a warning if the job has `security: none`, because
-// peers are then not authenticated. After this call SIGPIPE and SIGXFSZ are ignored: writing to a
-// closed pipe, or beyond `ulimit -f`, fails that write instead of killing the process. The process
-// may then open as many files as its hard limit allows (`ulimit -Hn`).
+// and switches on the failpoints and the trace. With check_only it only reads the job and checks
+// the rank; a worker with weights_path reads no keys. Logs a warning if the job has
+// `security: none`, because peers are then not authenticated. After this call SIGPIPE and SIGXFSZ
+// are ignored: writing to a closed pipe, or beyond `ulimit -f`, fails that write instead of killing
+// the process. The process may then open as many files as its hard limit allows (`ulimit -Hn`).
 Result<std::unique_ptr<Setup>> StartDaemon(
     const CommandLine& line, const std::string& role,
     const std::function<Status(const pb::Job&)>& before_writing = {});

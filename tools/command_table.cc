@@ -63,6 +63,26 @@ Command RunCommand() {
       &RunJob};
 }
 
+Command SweepCommand() {
+  return {
+      {"tern sweep",
+       "run a job with every combination of values of some keys, and compare the results",
+       "Each run is a `tern run` in a folder of its own, one after the other. The table at the end "
+       "has the best values first; sweep.csv has every run. The same command goes on after a stop "
+       "or a kill: runs that are done are not run again. The exit code is that of the first run "
+       "that failed.",
+       {kJob},
+       {{"grid", "KEY=VALUE,VALUE,...", "",
+         "A key of the job and its values, such as train.schedule.learning_rate=0.01,0.1. May be "
+         "repeated: all combinations are run."},
+        {"seeds", "N", "0",
+         "Run each combination with the seeds 1 to N; the table has means and standard "
+         "deviations. 0: once, with the job's own seed."},
+        {"out", "DIR", "", "The folder of the runs. Default: sweep in the job's output_dir."},
+        kSetFlag}},
+      &SweepJob};
+}
+
 constexpr PositionalDef kJobOrUrl = {
     "JOB|URL",
     "The file of a running job with metrics.port, or where it serves its page: http://HOST:PORT/."};
@@ -214,10 +234,10 @@ Command DocsCommand() {
 }  // namespace
 
 const std::vector<Command>& Commands() {
-  static const std::vector<Command> commands = {RunCommand(),      TopCommand(),    StatusCommand(),
-                                                CheckCommand(),    ConfigCommand(), KeysCommand(),
-                                                ModelCommand(),    PackCommand(),   OnnxCommand(),
-                                                ForecastCommand(), DocsCommand()};
+  static const std::vector<Command> commands = {RunCommand(),    SweepCommand(),    TopCommand(),
+                                                StatusCommand(), CheckCommand(),    ConfigCommand(),
+                                                KeysCommand(),   ModelCommand(),    PackCommand(),
+                                                OnnxCommand(),   ForecastCommand(), DocsCommand()};
   return commands;
 }
 

@@ -12,8 +12,7 @@ RoundApplier::RoundApplier(const setup::Setup& setup, Replica& replica, const Su
       applies_by_bucket_(algorithm::FactsOf(setup.job).applies_by_bucket) {}
 
 Status RoundApplier::ApplyBucket(uint64_t round, uint32_t bucket) {
-  const TraceSpan span("decode, update",
-                       {.round = round, .bucket = static_cast<int32_t>(bucket)});
+  const TraceSpan span("decode, update", {.round = round, .bucket = static_cast<int32_t>(bucket)});
   return replica_.arenas().ApplyBucket(sums_, round, bucket);
 }
 

@@ -151,16 +151,17 @@ Status WriteTrace() {
   const MutexLock lock(recorder.mutex);
   const TraceOptions& options = recorder.options;
   if (options.steps == 0) return Ok();
-  std::vector<std::string> events = {Cat("{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":",
-                                         options.id, ",\"args\":{\"name\":\"", options.process,
-                                         "\"}}")};
+  std::vector<std::string> events = {
+      Cat("{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":", options.id, ",\"args\":{\"name\":\"",
+          options.process, "\"}}")};
   uint64_t num_dropped = 0;
   for (size_t i = 0; i < recorder.tracks.size(); ++i) {
     AppendTrack(*recorder.tracks[i], options.id, i + 1, &events);
     num_dropped += recorder.tracks[i]->num_dropped();
   }
   return WriteFileAtomically(options.path,
-                             Cat("{\"droppedEvents\":", num_dropped, ",\"traceEvents\":[\n", Join(events, ",\n"), "\n]}\n"));
+                             Cat("{\"droppedEvents\":", num_dropped, ",\"traceEvents\":[\n",
+                                 Join(events, ",\n"), "\n]}\n"));
 }
 
 }  // namespace tern

@@ -37,8 +37,8 @@ struct TraceOptions {
   // How many events of a thread are kept.
   size_t max_events = size_t{1} << 17;
 };
-// Prepares this process for recording, and forgets what was recorded before. REQUIRES that no thread
-// has a TraceThread.
+// Prepares this process for recording, and forgets what was recorded before. REQUIRES that no
+// thread has a TraceThread.
 void ArmTrace(TraceOptions options);
 // TraceOptions::steps; 0 without ArmTrace.
 uint64_t TraceSteps();
@@ -124,7 +124,8 @@ inline void RecordFlight(const char* name, Time begin, const TraceArgs& args) {
 }
 // Records a moment.
 inline void TraceInstant(const char* name, const TraceArgs& args) {
-  if (trace_internal::Track* track = trace_internal::RecordingTrack(); track != nullptr) [[unlikely]]
+  trace_internal::Track* const track = trace_internal::RecordingTrack();
+  if (track != nullptr) [[unlikely]]
     trace_internal::Record(track, trace_internal::Shape::kInstant, name, Now(), args);
 }
 

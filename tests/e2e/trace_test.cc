@@ -40,7 +40,7 @@ struct Span {
 // A trace as its readers see it: the spans of "worker 0: compute" in the order of the file, and
 // more.
 struct Trace {
-  std::map<std::string, std::vector<Span>> spans;       // by thread
+  std::map<std::string, std::vector<Span>> spans;        // by thread
   std::map<std::string, std::set<std::string>> flights;  // by process: the names
   std::map<std::string, std::set<std::string>> moments;  // by thread
   size_t num_open_flights = 0;                           // that begin and do not end
@@ -129,8 +129,8 @@ double TimeInPartsOf(const std::vector<Span>& steps, const std::vector<Span>& sp
   return covered;
 }
 
-// Expects that a worker's compute thread has the steps from `first` to `last`, and that the spans in
-// them account for their time.
+// Expects that a worker's compute thread has the steps from `first` to `last`, and that the spans
+// in them account for their time.
 void ExpectStepsAddUp(const std::vector<Span>& spans, uint64_t first, uint64_t last) {
   const std::vector<Span> steps = StepsOf(spans);
   ASSERT_EQ(steps.size(), last - first + 1);
@@ -142,8 +142,7 @@ void ExpectStepsAddUp(const std::vector<Span>& spans, uint64_t first, uint64_t l
 std::vector<std::string> RunArguments(const TestJob& job, const std::string& steps,
                                       const std::vector<std::string>& settings) {
   std::vector<std::string> arguments = {"run", job.job_file(), "--trace", steps};
-  for (const std::string& setting : settings)
-    arguments.insert(arguments.end(), {"--set", setting});
+  for (const std::string& setting : settings) arguments.insert(arguments.end(), {"--set", setting});
   return arguments;
 }
 
@@ -152,16 +151,16 @@ TEST(Trace, ShowsAStepFromThePassesToTheSums) {
   TestProgram& tern =
       job.StartTern(RunArguments(job, "15", {"exchange.codec=ternary", "exchange.scaler=shared"}));
   ASSERT_EQ(tern.Wait(), 0) << tern.err();
-  EXPECT_THAT(tern.out(), HasSubstr("the trace is in " + job.output_dir() + "/trace.json; open it"));
+  EXPECT_THAT(tern.out(),
+              HasSubstr("the trace is in " + job.output_dir() + "/trace.json; open it"));
   const Trace trace = ReadTrace(job.Output("trace.json"));
   for (const auto& [thread, spans] : trace.spans) ExpectNesting(spans, thread);
   EXPECT_THAT(trace.spans, testing::SizeIs(9)) << "two servers, of which one has no scalers";
   for (const std::string worker : {"worker 0", "worker 1"}) {
     const std::vector<Span>& compute = trace.spans.at(worker + ": compute");
     ExpectStepsAddUp(compute, 11, 25);
-    EXPECT_THAT(NamesOf(compute),
-                ElementsAre("backward", "decode, update", "forward", "step", "wait for samples",
-                            "wait for servers"));
+    EXPECT_THAT(NamesOf(compute), ElementsAre("backward", "decode, update", "forward", "step",
+                                              "wait for samples", "wait for servers"));
     EXPECT_THAT(trace.moments.at(worker + ": compute"), ElementsAre("bucket ready"));
     EXPECT_THAT(NamesOf(trace.spans.at(worker + ": coder")), ElementsAre("encode", "statistics"));
     EXPECT_THAT(trace.flights.at(worker), ElementsAre("wire", "wire, scalers"));
@@ -213,7 +212,8 @@ TEST(Trace, AddsUpToTheMeasuredTime) {
   for (const std::string rank : {"0", "1"}) {
     const std::vector<Span>& compute = trace.spans.at("worker " + rank + ": compute");
     ExpectStepsAddUp(compute, 1, 300);
-    const double measured_us = job.Output("worker." + rank + ".json")["train_s"].get<double>() * 1e6;
+    const double measured_us =
+        job.Output("worker." + rank + ".json")["train_s"].get<double>() * 1e6;
     EXPECT_THAT(TimeInPartsOf(StepsOf(compute), compute) / measured_us,
                 AllOf(Ge(kLeastShare), Le(kGreatestShare)));
   }
@@ -258,9 +258,10 @@ TEST_P(TracedAlgorithms, AddUp) {
   EXPECT_THAT(NamesOf(trace.spans.at("server 0: lane 1")),
               IsSupersetOf({"receive", "send", "sum"}));
 }
-INSTANTIATE_TEST_SUITE_P(
-    Fp32, TracedAlgorithms, testing::ValuesIn(TracedCases()),
-    [](const testing::TestParamInfo<TracedCase>& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Fp32, TracedAlgorithms, testing::ValuesIn(TracedCases()),
+                         [](const testing::TestParamInfo<TracedCase>& info) {
+                           return info.param.name;
+                         });
 
 TEST(Trace, NamesAProcessThatLeftNone) {
   TestJob job({.steps = 40, .yaml = "faults: {on_worker_loss: shrink}\n"});

@@ -70,7 +70,7 @@ TEST_F(LaneTraceTest, RecordsTheFirstExchangesOfEachWorker) {
     receive(PushOf(0, 101));
     receive(PushOf(0, 112));
     receive(PushOf(0, 113));
-    receive(PushOf(1, 5));  // a worker that is slow, in a job without rounds
+    receive(PushOf(1, 5));    // a worker that is slow, in a job without rounds
     receive(PushOf(7, 101));  // no rank of this job
     pb::Envelope figures;
     figures.mutable_figures()->set_rank(1);
@@ -80,9 +80,8 @@ TEST_F(LaneTraceTest, RecordsTheFirstExchangesOfEachWorker) {
     receive(heartbeat);
     receive(PushOf(1, 6));
   }
-  EXPECT_THAT(Write(),
-              ElementsAre("receive 0 101", "sum 0 101", "receive 0 112", "sum 0 112",
-                          "receive 1 5", "sum 1 5", "receive 1 6", "sum 1 6"));
+  EXPECT_THAT(Write(), ElementsAre("receive 0 101", "sum 0 101", "receive 0 112", "sum 0 112",
+                                   "receive 1 5", "sum 1 5", "receive 1 6", "sum 1 6"));
 }
 
 TEST_F(LaneTraceTest, ShowsWhenARoundCloses) {

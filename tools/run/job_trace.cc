@@ -106,8 +106,7 @@ class Merger {
 JobTrace::JobTrace(std::string output_dir, uint32_t servers, uint32_t workers)
     : output_dir_(std::move(output_dir)) {
   for (uint32_t rank = 0; rank < workers; ++rank)
-    parts_.push_back(
-        {Cat("worker ", rank), setup::TracePath(output_dir_, "worker", rank), true});
+    parts_.push_back({Cat("worker ", rank), setup::TracePath(output_dir_, "worker", rank), true});
   for (uint32_t shard = 0; shard < servers; ++shard)
     parts_.push_back(
         {Cat("server ", shard), setup::TracePath(output_dir_, "server", shard), false});

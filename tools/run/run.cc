@@ -259,8 +259,7 @@ Status RunJob(const Arguments& arguments) {
   Supervisor supervisor(std::move(options), stop_signals, screen);
   TERN_RETURN_IF_ERROR(supervisor.Run());
   const Status status = ReportResult(*plan, supervisor, run_result, run_begin, &screen);
-  return plan->trace_steps == 0 ? status
-                                : setup::FinalStatus(status, MergeTraces(trace, &screen));
+  return plan->trace_steps == 0 ? status : setup::FinalStatus(status, MergeTraces(trace, &screen));
 }
 
 }  // namespace tern::tools

@@ -81,8 +81,8 @@ TEST_F(JobTraceTest, SaysWhatIsMissing) {
                     HasSubstr("1,234 events had no room"), Not(HasSubstr("no worker"))));
   written = Trace().Merge();
   EXPECT_TRUE(written.status.ok());
-  EXPECT_THAT(written.sentence, AllOf(HasSubstr("worker 0, server 0"),
-                                      HasSubstr("no worker has recorded a step")));
+  EXPECT_THAT(written.sentence,
+              AllOf(HasSubstr("worker 0, server 0"), HasSubstr("no worker has recorded a step")));
 }
 
 TEST_F(JobTraceTest, TakesNothingFromADamagedFile) {
