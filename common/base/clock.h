@@ -1,4 +1,4 @@
-// Monotonic time: it never jumps when the date is changed. Values of two machines are not
+// Monotonic time: it never jumps when the date is changed. Values of two processes are not
 // comparable.
 #pragma once
 

@@ -1,6 +1,7 @@
 // Records what the threads of this process do and when, as a file in Chrome's trace-event format
 // (JSON), which ui.perfetto.dev and chrome://tracing show (docs/WATCHING.md has the names).
-// Recording is off unless ArmTrace was called; a span then costs a load and a branch.
+// Recording is off unless ArmTrace was called; a span then costs a load and a branch. Times are
+// those of Now(), which Linux reads from one clock for all processes of a machine.
 //
 // Only threads with a TraceThread are recorded, each into a buffer of fixed size of its own; events
 // beyond that are counted and dropped. Any thread may call the functions below, except where they
