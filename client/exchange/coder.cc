@@ -39,7 +39,7 @@ Coder::~Coder() {
 }
 
 void Coder::Push(uint64_t round, uint32_t bucket, const float* arena, bool wants_weights) {
-  TraceInstant("bucket ready", {.round = round, .bucket = static_cast<int32_t>(bucket)});
+  const TraceSpan span("bucket ready", {.round = round, .bucket = static_cast<int32_t>(bucket)});
   ReadyBucket ready_bucket{{round, bucket, arena}, wants_weights, {}};
   const bool has_shared_scalers = !setup_.plan.buckets[bucket].shared_parts.empty();
   if (has_shared_scalers && !setup_.plan.shares_before(round))

@@ -88,23 +88,14 @@ void AppendEvent(const Track::Event& event, const std::string& place, const std:
                  std::vector<std::string>* out) {
   const std::string common = Cat("{\"name\":\"", event.name, "\",", place, ",");
   const std::string args = ArgsText(event.args);
-  switch (event.shape) {
-    case Shape::kSpan:
-      out->push_back(Cat(common, "\"ph\":\"X\",\"ts\":", Microseconds(event.begin),
-                         ",\"dur\":", Microseconds(event.end - event.begin), ",", args, "}"));
-      break;
-    case Shape::kInstant:
-      out->push_back(Cat(common, "\"ph\":\"i\",\"s\":\"t\",\"ts\":", Microseconds(event.begin), ",",
-                         args, "}"));
-      break;
-    case Shape::kFlight: {
-      const std::string flight = Cat(common, "\"cat\":\"wire\",\"id\":\"", flight_id, "\",");
-      out->push_back(
-          Cat(flight, "\"ph\":\"b\",\"ts\":", Microseconds(event.begin), ",", args, "}"));
-      out->push_back(Cat(flight, "\"ph\":\"e\",\"ts\":", Microseconds(event.end), ",\"args\":{}}"));
-      break;
-    }
+  if (event.shape == Shape::kSpan) {
+    out->push_back(Cat(common, "\"ph\":\"X\",\"ts\":", Microseconds(event.begin),
+                       ",\"dur\":", Microseconds(event.end - event.begin), ",", args, "}"));
+    return;
   }
+  const std::string flight = Cat(common, "\"cat\":\"wire\",\"id\":\"", flight_id, "\",");
+  out->push_back(Cat(flight, "\"ph\":\"b\",\"ts\":", Microseconds(event.begin), ",", args, "}"));
+  out->push_back(Cat(flight, "\"ph\":\"e\",\"ts\":", Microseconds(event.end), ",\"args\":{}}"));
 }
 
 void AppendTrack(const Track& track, uint32_t process_id, size_t thread_id,

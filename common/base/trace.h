@@ -62,7 +62,7 @@ inline Track* RecordingTrack() {
     return nullptr;
   return is_paused ? nullptr : track;
 }
-enum class Shape : uint8_t { kSpan, kFlight, kInstant };
+enum class Shape : uint8_t { kSpan, kFlight };
 void Record(Track* track, Shape shape, const char* name, Time begin, const TraceArgs& args);
 }  // namespace trace_internal
 
@@ -123,11 +123,4 @@ inline void RecordFlight(const char* name, Time begin, const TraceArgs& args) {
     trace_internal::Record(trace_internal::track, trace_internal::Shape::kFlight, name, begin,
                            args);
 }
-// Records a moment.
-inline void TraceInstant(const char* name, const TraceArgs& args) {
-  trace_internal::Track* const track = trace_internal::RecordingTrack();
-  if (track != nullptr) [[unlikely]]
-    trace_internal::Record(track, trace_internal::Shape::kInstant, name, Now(), args);
-}
-
 }  // namespace tern

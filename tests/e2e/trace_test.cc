@@ -42,7 +42,6 @@ struct Span {
 struct Trace {
   std::map<std::string, std::vector<Span>> spans;        // by thread
   std::map<std::string, std::set<std::string>> flights;  // by process: the names
-  std::map<std::string, std::set<std::string>> moments;  // by thread
   size_t num_open_flights = 0;                           // that begin and do not end
 };
 
@@ -68,8 +67,6 @@ Trace ReadTrace(const json& file) {
       EXPECT_GE(event["dur"], 0) << event;
       trace.spans[thread].push_back(
           {event["name"], ts, ts + event["dur"].get<double>(), event["args"]});
-    } else if (event["ph"] == "i") {
-      trace.moments[thread].insert(event["name"]);
     } else if (event["ph"] == "b") {
       trace.flights[process].insert(event["name"]);
       EXPECT_TRUE(flights.emplace(event["id"], ts).second) << event;
@@ -129,11 +126,10 @@ double TimeInPartsOf(const std::vector<Span>& steps, const std::vector<Span>& sp
   return covered;
 }
 
-// Expects that a worker's compute thread has the steps from `first` to `last`, and that the spans
-// in them account for their time.
-void ExpectStepsAddUp(const std::vector<Span>& spans, uint64_t first, uint64_t last) {
+// Expects that a worker's compute thread has steps from number `first` on, and that the spans in
+// them account for their time.
+void ExpectStepsAddUp(const std::vector<Span>& spans, uint64_t first) {
   const std::vector<Span> steps = StepsOf(spans);
-  ASSERT_EQ(steps.size(), last - first + 1);
   for (size_t i = 0; i < steps.size(); ++i) EXPECT_EQ(steps[i].args["step"], first + i);
   const double parts = TimeInPartsOf(steps, spans), total = TotalOf(steps);
   EXPECT_THAT(parts / total, AllOf(Ge(kLeastShare), Le(1 + 1e-6)));
@@ -149,19 +145,21 @@ std::vector<std::string> RunArguments(const TestJob& job, const std::string& ste
 TEST(Trace, ShowsAStepFromThePassesToTheSums) {
   TestJob job({.servers = 2, .steps = 40});
   TestProgram& tern =
-      job.StartTern(RunArguments(job, "15", {"exchange.codec=ternary", "exchange.scaler=shared"}));
+      job.StartTern(RunArguments(job, "15",
+                                 {"exchange.codec=ternary", "exchange.scaler=shared",
+                                  "exchange.bucket_kib=256", "exchange.chunk_kib=64"}));
   ASSERT_EQ(tern.Wait(), 0) << tern.err();
   EXPECT_THAT(tern.out(),
               HasSubstr("the trace is in " + job.output_dir() + "/trace.json; open it"));
   const Trace trace = ReadTrace(job.Output("trace.json"));
   for (const auto& [thread, spans] : trace.spans) ExpectNesting(spans, thread);
-  EXPECT_THAT(trace.spans, testing::SizeIs(9)) << "two servers, of which one has no scalers";
   for (const std::string worker : {"worker 0", "worker 1"}) {
     const std::vector<Span>& compute = trace.spans.at(worker + ": compute");
-    ExpectStepsAddUp(compute, 11, 25);
-    EXPECT_THAT(NamesOf(compute), ElementsAre("backward", "decode, update", "forward", "step",
-                                              "wait for samples", "wait for servers"));
-    EXPECT_THAT(trace.moments.at(worker + ": compute"), ElementsAre("bucket ready"));
+    ASSERT_EQ(StepsOf(compute).size(), 15u);
+    ExpectStepsAddUp(compute, 11);
+    EXPECT_THAT(NamesOf(compute),
+                ElementsAre("backward", "bucket ready", "decode, update", "end of round", "forward",
+                            "step", "wait for samples", "wait for servers"));
     EXPECT_THAT(NamesOf(trace.spans.at(worker + ": coder")), ElementsAre("encode", "statistics"));
     EXPECT_THAT(trace.flights.at(worker), ElementsAre("wire", "wire, scalers"));
   }
@@ -211,7 +209,8 @@ TEST(Trace, AddsUpToTheMeasuredTime) {
   const Trace trace = ReadTrace(job.Output("trace.json"));
   for (const std::string rank : {"0", "1"}) {
     const std::vector<Span>& compute = trace.spans.at("worker " + rank + ": compute");
-    ExpectStepsAddUp(compute, 1, 300);
+    ASSERT_EQ(StepsOf(compute).size(), 300u);
+    ExpectStepsAddUp(compute, 1);
     const double measured_us =
         job.Output("worker." + rank + ".json")["train_s"].get<double>() * 1e6;
     EXPECT_THAT(TimeInPartsOf(StepsOf(compute), compute) / measured_us,
@@ -221,6 +220,7 @@ TEST(Trace, AddsUpToTheMeasuredTime) {
 
 struct TracedCase {
   std::string name;
+  bool has_rounds;
   std::vector<std::string> settings;
 };
 std::ostream& operator<<(std::ostream& out, const TracedCase& c) { return out << c.name; }
@@ -234,6 +234,7 @@ std::vector<TracedCase> TracedCases() {
     for (const int place : algorithm::TraitsOf(train)->holding()) {
       const std::string place_name = pb::Train::Parameters_Name(place);
       cases.push_back({name + "_" + place_name,
+                       algorithm::TraitsOf(train)->closes() == pb::AlgorithmTraits::all_come,
                        {"train.algorithm=" + name, "train.parameters=" + place_name,
                         "exchange.codec=fp32", "train.optimizer.name=sgd"}});
     }
@@ -243,15 +244,23 @@ std::vector<TracedCase> TracedCases() {
 
 class TracedAlgorithms : public testing::TestWithParam<TracedCase> {};
 
+// Without rounds a slow worker makes few steps, so all of them are recorded.
 TEST_P(TracedAlgorithms, AddUp) {
+  const bool has_rounds = GetParam().has_rounds;
   TestJob job({.steps = 40});
-  TestProgram& tern = job.StartTern(RunArguments(job, "25", GetParam().settings));
+  TestProgram& tern =
+      job.StartTern(RunArguments(job, has_rounds ? "25" : "100", GetParam().settings));
   ASSERT_EQ(tern.Wait(), 0) << tern.err();
   const Trace trace = ReadTrace(job.Output("trace.json"));
   for (const auto& [thread, spans] : trace.spans) ExpectNesting(spans, thread);
   for (const std::string worker : {"worker 0", "worker 1"}) {
     const std::vector<Span>& compute = trace.spans.at(worker + ": compute");
-    ExpectStepsAddUp(compute, 11, 35);
+    if (has_rounds) {
+      ASSERT_EQ(StepsOf(compute).size(), 25u);
+    } else {
+      ASSERT_GE(StepsOf(compute).size(), 1u);
+    }
+    ExpectStepsAddUp(compute, has_rounds ? 11 : 1);
     EXPECT_THAT(NamesOf(compute), IsSupersetOf({"forward", "backward", "step"}));
     EXPECT_THAT(trace.flights.at(worker), testing::Contains("wire"));
   }
@@ -288,8 +297,8 @@ TEST(Trace, OfADaemonIsAFileOfItsOwn) {
   job.StartAll({"--trace", "5"});
   job.ExpectAllEnd(0);
   size_t num_steps = 0;
-  for (const json& event : job.Output("trace.worker.1.json")["traceEvents"])
-    num_steps += event["name"] == "step";
+  const json file = job.Output("trace.worker.1.json");
+  for (const json& event : file["traceEvents"]) num_steps += event["name"] == "step";
   EXPECT_EQ(num_steps, 5u);
   EXPECT_THAT(job.OutputBytes("trace.server.0.json"), HasSubstr("\"close of round\""));
   TestProgram& tern = job.StartTern({"run", job.job_file(), "--trace", "1001"});

@@ -46,7 +46,8 @@ class LaneTraceTest : public testing::Test {
     const Result<std::string> text = ReadWholeFile(path_);
     std::vector<std::string> spans;
     if (!text.ok()) return spans;
-    for (const json& event : json::parse(*text)["traceEvents"]) {
+    const json trace = json::parse(*text);
+    for (const json& event : trace["traceEvents"]) {
       if (event["ph"] != "X") continue;
       spans.push_back(Cat(event["name"].get<std::string>(), " ", event["args"].value("rank", -1),
                           " ", event["args"].value("round", 0)));

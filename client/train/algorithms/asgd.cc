@@ -61,6 +61,7 @@ class Downpour : public Asynchronous {
     if (pushes) TERN_RETURN_IF_ERROR(Push(pulls));
     if (pulls && !pushes)
       TERN_RETURN_IF_ERROR(client::Pull(context_, context_.replica.parameters(), false));
+    const TraceSpan span("update");
     if (pulls)
       std::copy_n(context_.replica.parameters(), num_parameters_, context_.replica.point());
     return Ok();
@@ -77,6 +78,7 @@ class Downpour : public Asynchronous {
     for (uint32_t b = 0; b < context_.setup.plan.buckets.size(); ++b)
       context_.coder.Push(clock() + 1, b, gradient_sum_.data(), /*wants_weights=*/wants_weights);
     TERN_RETURN_IF_ERROR(AwaitExchange());
+    const TraceSpan span("update");
     std::fill(gradient_sum_.begin(), gradient_sum_.end(), 0.f);
     return wants_weights ? InstallWeights(context_.replica.parameters()) : Ok();
   }
@@ -103,7 +105,7 @@ class DelayCompensated : public Asynchronous {
     if (!context_.gradient.has_samples()) return Ok();
     TERN_RETURN_IF_ERROR(context_.gradient.ForwardBackward());
     // If servers send changes, the changes are relative to this worker's parameters.
-    std::copy_n(context_.replica.parameters(), pulled_weights_.size(), pulled_weights_.data());
+    CopyWeights();
     TERN_RETURN_IF_ERROR(client::Pull(context_, pulled_weights_.data(), false));
     float* g = context_.replica.gradients();
     Compensate(g);
@@ -118,6 +120,10 @@ class DelayCompensated : public Asynchronous {
   }
 
  private:
+  void CopyWeights() {
+    const TraceSpan span("compensate");
+    std::copy_n(context_.replica.parameters(), pulled_weights_.size(), pulled_weights_.data());
+  }
   void Compensate(float* g) {
     const TraceSpan span("compensate");
     compensation_.CompensateGradient(g, pulled_weights_.data(), context_.replica.parameters(), 0,

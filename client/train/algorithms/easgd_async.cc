@@ -45,6 +45,7 @@ class EasgdAsync : public Asynchronous {
       for (size_t i = 0; i < elastic_terms_.size(); ++i)
         elastic_terms_[i] = alpha_ * (x[i] - centre[i]);
     }
+    const TraceSpan span("update");
     if (context_.gradient.has_samples()) descent_.MovePoint(step);
     float* x = context_.replica.point();
     for (size_t i = 0; exchanges_now && i < elastic_terms_.size(); ++i) x[i] -= elastic_terms_[i];

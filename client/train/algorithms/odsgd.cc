@@ -13,7 +13,6 @@
 
 #include "client/train/algorithms.h"
 #include "client/train/local_point.h"
-#include "common/base/trace.h"
 
 namespace tern::client {
 
@@ -57,7 +56,6 @@ class Odsgd : public Algorithm {
     }
     TERN_RETURN_IF_ERROR(ApplyUpTo(s - 1));
     TimeScope decode_scope(context_.progress.decode_time);
-    const TraceSpan span("update");
     return local_point_.MovePoint(LearningRateOf(s));  // w'_{s+1} = W(s-1) + U_local(g_s)
   }
 

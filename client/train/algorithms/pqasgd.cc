@@ -29,9 +29,7 @@ class Pqasgd : public LocalSteps {
     if (!context_.sums.HasAnswers(round)) {
       TERN_RETURN_IF_ERROR(Descend(step));
       if (!EndsRound(step)) return Ok();
-      const float* x = context_.replica.point();
-      const float* common_weights = context_.replica.parameters();
-      for (size_t i = 0; i < num_parameters_; ++i) changes_[i] = x[i] - common_weights[i];
+      ComputeChanges();
       PushAll(round, changes_.data());
       TERN_RETURN_IF_ERROR(AwaitSums(round));
     } else if (!EndsRound(step)) {
@@ -41,6 +39,12 @@ class Pqasgd : public LocalSteps {
   }
 
  private:
+  void ComputeChanges() {
+    const TraceSpan span("update");
+    const float* x = context_.replica.point();
+    const float* common_weights = context_.replica.parameters();
+    for (size_t i = 0; i < num_parameters_; ++i) changes_[i] = x[i] - common_weights[i];
+  }
   Status Synchronize(uint64_t round) {
     TimeScope decode_scope(context_.progress.decode_time);
     const TraceSpan span("decode, update", {.round = round});
