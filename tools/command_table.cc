@@ -53,6 +53,10 @@ Command RunCommand() {
         {"log_dir", "DIR", "", "The folder of the logs. Default: logs in the job's output_dir."},
         {"free_ports", "", "",
          "Use free ports of this machine instead of the job's, so that several jobs can run."},
+        {"trace", "N", "0",
+         "Record what every process does in N steps, up to 1000, in trace.json in the job's "
+         "output_dir, which ui.perfetto.dev and chrome://tracing show; 0: nothing. The first ten "
+         "steps are left out, if the job has enough."},
         {"fail", "ROLE.RANK:FAILPOINT", "",
          "Let a process fail on purpose, for drills: worker.1:disk.write=full. May be repeated; "
          "`tern_worker --fail list` describes the failpoints."}}},

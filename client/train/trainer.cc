@@ -11,16 +11,20 @@
 #include "common/base/failpoint.h"
 #include "common/base/logging.h"
 #include "common/base/text.h"
+#include "common/base/trace.h"
 #include "common/protocol/rounds/cells.h"
 #include "common/protocol/rounds/forms.h"
 
 namespace tern::client {
 namespace {
 
-// Calls Compute::End when it goes out of scope.
+// Stops the recording of steps, and calls Compute::End, when it goes out of scope.
 struct EndOfSteps {
   Compute& compute;
-  ~EndOfSteps() { compute.End(); }
+  ~EndOfSteps() {
+    SetTracing(false);
+    compute.End();
+  }
 };
 
 // Waits for the next event, and counts it as progress. Returns nullopt if the net thread is gone.
@@ -93,6 +97,7 @@ Status Trainer::MakeAlgorithm() {
 }
 
 Status Trainer::Run() {
+  const TraceThread trace_thread("compute");
   while (true) {
     const Status status = Train();
     if (pending_restart_.has_value()) continue;
@@ -171,14 +176,17 @@ Status Trainer::TrainSteps() {
   }
   deps_.compute.Begin(steps_done_);
   const EndOfSteps end_of_steps{deps_.compute};
+  traced_steps_.Begin(steps_done_, deps_.steps);
   LOG(INFO) << "training from step " << steps_done_ + 1 << " to "
             << (has_rounds_ ? last_step_ : deps_.steps);
   while (true) {
+    traced_steps_.OnStep(steps_done_ + 1);
     TERN_RETURN_IF_ERROR(WriteCheckpointIfDue());
     ReportStepsToObserver();
     if (steps_done_ >= last_step_) return Ok();
     const bool has_new_push = algorithm_->last_pushed_round() > compared_round_;
     if (has_rounds_ && has_new_push && figures_.IsDue(steps_done_)) {
+      const TraceSpan span("compare, evaluate", {.step = steps_done_});
       TERN_RETURN_IF_ERROR(Drain());
       TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kCompare, figures_.MakeComparisonFigures()));
       if (figures_.EvaluationIsDue(steps_done_))
@@ -189,6 +197,7 @@ Status Trainer::TrainSteps() {
     SetFailpointStep(steps_done_ + 1);
     HitFailpoint(FailPlace::kThreadCompute);
     TimeScope time(deps_.progress.train_time);
+    const TraceSpan span("step", {.step = steps_done_ + 1});
     TERN_RETURN_IF_ERROR(gradient_.FetchSamples());
     TERN_RETURN_IF_ERROR(algorithm_->Step(steps_done_ + 1));
     deps_.progress.job_step = ++steps_done_;
@@ -245,6 +254,7 @@ Status Trainer::SendState() {
 Status Trainer::WaitUntil(const std::function<bool()>& is_done) {
   if (is_done()) return Ok();
   TimeScope wait_scope(deps_.progress.wait_time);
+  const TraceSpan span("wait for servers");
   while (!is_done()) {
     std::optional<Event> event = AwaitEvent(deps_.events, deps_.progress);
     if (!event.has_value()) return Status(Code::kInternal, "the net thread is gone");

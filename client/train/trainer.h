@@ -41,6 +41,7 @@
 #include "client/train/gradient.h"
 #include "client/train/replica.h"
 #include "client/train/replica_state.h"
+#include "client/train/traced_steps.h"
 #include "common/base/status.h"
 #include "common/update/schedule.h"
 #include "setup/setup.h"
@@ -144,6 +145,7 @@ class Trainer {
   bool has_figures_answer_ = false;
   std::vector<std::vector<float>> state_scalers_;  // from Sums::SaveScalers; a part of the State
   std::optional<Status> leave_status_;             // set if a signal asked this worker to leave
+  TracedSteps traced_steps_;
   Status end_checkpoint_status_;  // whether the checkpoint of the last step could be written
 };
 

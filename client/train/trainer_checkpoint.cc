@@ -5,6 +5,7 @@
 #include "client/train/trainer.h"
 #include "common/base/logging.h"
 #include "common/base/text.h"
+#include "common/base/trace.h"
 #include "common/checkpoint/saved.h"
 
 namespace tern::client {
@@ -44,6 +45,7 @@ Status Trainer::WriteCheckpointIfDue() {
 // step.
 Status Trainer::WriteCheckpoint() {
   TimeScope time(deps_.progress.checkpoint_time);
+  const TraceSpan span("write checkpoint", {.step = steps_done_});
   TERN_RETURN_IF_ERROR(deps_.replica.CopyToHost());
   TERN_RETURN_IF_ERROR(algorithm_->CopyStateToHost());
   CopyScalers();
