@@ -195,22 +195,15 @@ checkpoint::Owner CheckpointOwner(const Setup& setup, const std::string& output_
                                   const std::string& name) {
   // Checkpoints do not contain frozen parameters, so they belong to the file that does.
   uint64_t model_digest = setup.hello.model_digest();
-  if (setup.frozen_digest != 0)
-    model_digest = Digest(Hex(model_digest) + Hex(setup.frozen_digest));
+  if (setup.frozen_digest != 0) model_digest = Digest(Hex(model_digest) + Hex(setup.frozen_digest));
   const auto is_same_job = [job = setup.job](const std::string& text) {
     // The defaults of keys that an earlier version did not have are filled in.
     const Result<pb::Job> old_job = config::ReadJobText(text);
     return old_job.ok() && config::DifferencesAtResume(*old_job, job).empty();
   };
-  return {output_dir + "/checkpoints/" + name,
-          name,
-          setup.plan.workers,
-          config::StateDigest(setup.job),
-          model_digest,
-          setup.hello.plan_digest(),
-          config::JobText(setup.job),
-          is_same_job,
-          TagOf(setup.checkpoint_secret)};
+  return {output_dir + "/checkpoints/" + name, name,         setup.plan.workers,
+          config::StateDigest(setup.job),      model_digest, setup.hello.plan_digest(),
+          config::JobText(setup.job),          is_same_job,  TagOf(setup.checkpoint_secret)};
 }
 
 uint64_t RandomIncarnation() {
