@@ -3,7 +3,8 @@
 
     scripts/torch_to_safetensors.py WEIGHTS.pt OUT.safetensors
 
-Needs only PyTorch. Converts every tensor to float32; skips the batch counters (num_batches_tracked).
+Needs only PyTorch. Converts every tensor to float32; skips the batch counters (num_batches_tracked). If all names begin
+with "module.", as in a checkpoint of DistributedDataParallel, leaves that out.
 """
 import json
 import struct
@@ -33,7 +34,8 @@ def save(path, tensors, metadata=None):
 def weights_of(state):
     """Returns the tensors of a state dict that Tern stores. A checkpoint may contain the state dict as `state_dict`."""
     state = state.get("state_dict", state)
-    return {name: tensor for name, tensor in state.items() if not name.endswith("num_batches_tracked")}
+    prefix = "module." if all(name.startswith("module.") for name in state) else ""
+    return {name.removeprefix(prefix): tensor for name, tensor in state.items() if not name.endswith("num_batches_tracked")}
 
 
 def main():

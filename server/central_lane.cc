@@ -8,6 +8,7 @@
 #include "common/base/logging.h"
 #include "common/base/text.h"
 #include "common/protocol/rounds/cells.h"
+#include "server/lane_trace.h"
 #include "server/rules/clock_rules.h"
 
 namespace tern::server {
@@ -89,6 +90,7 @@ void CentralLane::MakeRoundLane() {
         specs.push_back(chunk_rounds->DescribeCell(std::move(spec)));
     }
   }
+  TraceCloses(&specs);
   auto lane = std::make_unique<protocol::RoundLane>(options_, std::move(specs));
   round_lane_ = lane.get();
   lane_ = std::move(lane);

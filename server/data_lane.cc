@@ -9,6 +9,7 @@
 #include "common/base/logging.h"
 #include "common/protocol/members/control.h"
 #include "common/protocol/rounds/cells.h"
+#include "server/lane_trace.h"
 
 namespace tern::server {
 
@@ -89,6 +90,7 @@ std::vector<protocol::CellSpec> DataLane::MakeLocalizedCells() {
           open(round), [this, cell, round] { checkpoints_->OnRoundClosed(cell, round); });
     };
   }
+  TraceCloses(&cells);
   return cells;
 }
 

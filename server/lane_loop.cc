@@ -23,13 +23,13 @@ Result<std::unique_ptr<LaneLoop>> LaneLoop::Start(const setup::Setup& setup, uin
                                   DataLane::OptionsOf(setup, shard, lane, incarnation), initial);
   if (!data_lane.ok()) return data_lane.status();
   std::unique_ptr<LaneLoop> lane_loop(
-      new LaneLoop(lane, std::move(*data_lane), std::move(*socket), registry));
+      new LaneLoop(lane, setup.plan.workers, std::move(*data_lane), std::move(*socket), registry));
   lane_loop->thread_ =
       Thread(Cat("lane", lane), [this_loop = lane_loop.get()] { this_loop->Run(); });
   return lane_loop;
 }
 
-LaneLoop::LaneLoop(uint32_t lane, std::unique_ptr<DataLane> data_lane,
+LaneLoop::LaneLoop(uint32_t lane, uint32_t workers, std::unique_ptr<DataLane> data_lane,
                    std::unique_ptr<net::RouterSocket> socket, Registry* registry)
     : lane_number_(lane),
       socket_(std::move(socket)),
@@ -44,6 +44,7 @@ LaneLoop::LaneLoop(uint32_t lane, std::unique_ptr<DataLane> data_lane,
                                                 "Checkpoints that could not be written",
                                                 {{"lane", std::to_string(lane)}})),
       lane_counters_(*registry, lane),
+      trace_(workers),
       round_times_(*registry),
       door_(*registry, lane),
       answer_limit_(*registry, lane, [this](net::PeerId peer) { socket_->Disconnect(peer); }) {}
@@ -54,6 +55,7 @@ LaneLoop::~LaneLoop() {
 }
 
 void LaneLoop::Run() {
+  const TraceThread trace_thread(Cat("lane ", lane_number_));
   const Status status = Serve();
   data_lane_->Finish(last_checkpoint_step_);
   socket_->CloseAfterFlush();
@@ -86,17 +88,20 @@ Status LaneLoop::Serve() {
     ++num_turns_;
     protocol::Sends sends;
     while (auto command = commands_.TryPop()) OnCommand(*command, &sends);
-    SendAll(std::move(sends));
+    SendAll(std::move(sends), {});
     // A batch is limited, so that commands do not wait long.
     for (int num_messages = 0; num_messages < 256; ++num_messages) {
+      const Time receive_begin = TraceBegin();
       std::optional<net::ReceivedMessage> received = socket_->Receive();
       if (!received.has_value()) break;
+      trace_.OnReceived(receive_begin, received->envelope);
       protocol::Sends answers;
       {
         TimeScope time(sum_time_);
+        const TraceSpan span("sum", trace_.args());
         OnReceived(std::move(*received), &answers);
       }
-      SendAll(std::move(answers));
+      SendAll(std::move(answers), trace_.args());
       ++num_turns_;
     }
     AfterMessages();
@@ -145,7 +150,9 @@ void LaneLoop::OnReceived(net::ReceivedMessage received, protocol::Sends* sends)
                         sends);
 }
 
-void LaneLoop::SendAll(protocol::Sends sends) {
+void LaneLoop::SendAll(protocol::Sends sends, const TraceArgs& about) {
+  if (sends.empty()) return;
+  const TraceSpan span("send", about);
   for (const protocol::Send& send : sends) {
     // Strangers get nothing but refusals, and members get few, except those that say `again`.
     const pb::Envelope& head = send.message.head;

@@ -23,6 +23,7 @@
 #include "server/door.h"
 #include "server/frame_refusals.h"
 #include "server/lane_counters.h"
+#include "server/lane_trace.h"
 #include "server/round_times.h"
 #include "setup/setup.h"
 
@@ -68,7 +69,7 @@ class LaneLoop {
   void SendCommand(LaneCommand command) { commands_.Push(std::move(command)); }
 
  private:
-  LaneLoop(uint32_t lane, std::unique_ptr<DataLane> data_lane,
+  LaneLoop(uint32_t lane, uint32_t workers, std::unique_ptr<DataLane> data_lane,
            std::unique_ptr<net::RouterSocket> socket, Registry* registry);
   void Run();
   // Serves the socket and the commands until the owner stops the thread, or an error.
@@ -78,7 +79,8 @@ class LaneLoop {
   // pushes that this server had counted before it restarted from an older checkpoint.
   void AfterMessages();
   void OnReceived(net::ReceivedMessage received, protocol::Sends* sends);
-  void SendAll(protocol::Sends sends);
+  // `about`: what the trace says of the sending.
+  void SendAll(protocol::Sends sends, const TraceArgs& about);
 
   const uint32_t lane_number_;
   std::unique_ptr<net::RouterSocket> socket_;
@@ -89,6 +91,7 @@ class LaneLoop {
   TimeCounter& sum_time_;
   Counter &unsent_answers_, &checkpoint_failures_;
   LaneCounters lane_counters_;
+  LaneTrace trace_;
   RoundTimes round_times_;  // of lane 1, for the whole shard
   Door door_;
   FrameRefusals frame_refusals_;

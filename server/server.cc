@@ -37,6 +37,7 @@ Server::Server(const setup::Setup& setup, StopSignals& signals, const Options& o
       answer_limit_(registry_, 0, [this](net::PeerId peer) { control_socket_->Disconnect(peer); }),
       control_counters_(registry_, 0),
       door_(registry_, 0),
+      trace_(setup.plan.workers),
       none_reminder_(setup.job),
       report_(setup, options.shard, options.progress_fd) {}
 
@@ -177,6 +178,8 @@ Status Server::ConnectShard0() {
 }
 
 Status Server::Run() {
+  const TraceThread trace_thread("control");
+  SetTracing(true);
   protocol::ControlActions actions;
   control_->Start(clock_.Now(), &actions);
   Execute(std::move(actions));
@@ -219,8 +222,10 @@ void Server::EndProcessIfALaneHangs() const {
 
 void Server::Receive(protocol::ControlActions* new_actions) {
   for (int num_messages = 0; num_messages < 1024; ++num_messages) {
+    const Time receive_begin = TraceBegin();
     std::optional<net::ReceivedMessage> received = control_socket_->Receive();
     if (!received.has_value()) break;
+    trace_.OnReceived(receive_begin, received->envelope);
     if (received->error.has_value()) {
       SendToPeer({received->peer, frame_refusals_.Answer(*received->error, clock_.Now())});
       continue;
@@ -230,9 +235,14 @@ void Server::Receive(protocol::ControlActions* new_actions) {
       if (auto answer = door_.AnswerTo(*received)) SendToPeer({received->peer, *std::move(answer)});
       continue;
     }
-    control_->OnMessage(received->peer,
-                        {std::move(received->envelope), std::move(received->payload)}, clock_.Now(),
-                        &answers);
+    {
+      const TraceSpan span("sum", trace_.args());
+      control_->OnMessage(received->peer,
+                          {std::move(received->envelope), std::move(received->payload)},
+                          clock_.Now(), &answers);
+    }
+    if (answers.empty()) continue;
+    const TraceSpan span("send", trace_.args());
     Execute(std::move(answers));
   }
   if (shard0_socket_ != nullptr) ReceiveFromShard0(new_actions);

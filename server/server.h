@@ -26,6 +26,7 @@
 #include "server/job_report.h"
 #include "server/lane_counters.h"
 #include "server/lane_loop.h"
+#include "server/lane_trace.h"
 #include "server/status/status_board.h"
 #include "server/status/status_metrics.h"
 #include "setup/none_reminder.h"
@@ -113,6 +114,7 @@ class Server {
   std::unique_ptr<net::HttpServer> http_server_;
   LaneCounters control_counters_;  // of lane 0, the state machine behind the control socket
   Door door_;                      // of the control socket
+  LaneTrace trace_;
   bool has_ended_ = false;
   Status final_status_;
   Time last_progress_at_{};

@@ -39,7 +39,7 @@ std::string Dashed(const std::string& name) { return "--" + name; }
 class Parser {
  public:
   explicit Parser(const CommandDef& command)
-      : app_(Wrap(Cat(command.name, ": ", command.summary, ". ", command.description), 0),
+      : app_(Wrap(Cat(command.name, ": ", command.summary, ". ", command.description), 0) + "\n",
              command.name) {
     app_.get_formatter()->column_width(kHelpColumn);
     app_.set_help_flag(Cat("-h,", Dashed(kHelpFlag.name)), kHelpFlag.help);
@@ -95,16 +95,25 @@ std::string NameOf(const std::string& argument) {
   return argument.substr(begin, argument.find('=', begin) - begin);
 }
 
-// What the user of an unknown flag probably meant.
-std::string Suggestion(const CommandDef& command, const std::string& argument) {
+// The value of the unknown flag `argument` of `args`: what follows "=", or the next argument; else
+// "VALUE".
+std::string ValueOf(const std::string& argument, const std::vector<std::string>& args) {
+  if (const size_t equals = argument.find('='); equals != std::string::npos)
+    return argument.substr(equals + 1);
+  const auto flag = std::find(args.begin(), args.end(), argument);
+  if (flag == args.end() || flag + 1 == args.end() || IsFlag(flag[1])) return "VALUE";
+  return flag[1];
+}
+
+// What the user of the unknown flag `argument` of `args` probably meant.
+std::string Suggestion(const CommandDef& command, const std::string& argument,
+                       const std::vector<std::string>& args) {
   const std::string name = NameOf(argument);
   const std::string key =
       FindFlag(command, kSetFlag.name) == nullptr ? "" : config::FindValueKey(name);
   if (!key.empty()) {
-    const size_t equals = argument.find('=');
-    const std::string value =
-        equals == std::string::npos ? "VALUE" : Printable(argument.substr(equals + 1));
-    return Cat("; that is a key of the job: say --set ", key, "=", value);
+    return Cat("; that is a key of the job: say --set ", key, "=",
+               Printable(ValueOf(argument, args)));
   }
   std::vector<std::string> known_names = {kHelpFlag.name};
   for (const FlagDef& flag : command.flags) known_names.emplace_back(flag.name);
@@ -126,8 +135,8 @@ Status CheckFlags(const CommandDef& command, const std::vector<std::string>& arg
   for (const std::string& argument : extras) {
     if (argument == "--") break;
     if (IsFlag(argument)) {
-      return UsageError(
-          command, Cat("there is no flag ", Printable(argument), Suggestion(command, argument)));
+      return UsageError(command, Cat("there is no flag ", Printable(argument),
+                                     Suggestion(command, argument, args)));
     }
   }
   return Ok();

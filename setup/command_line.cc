@@ -18,8 +18,10 @@
 #include "common/base/logging.h"
 #include "common/base/output_file.h"
 #include "common/base/text.h"
+#include "common/base/trace.h"
 #include "setup/arguments.h"
 #include "setup/daemon_def.h"
+#include "setup/first_weights.h"
 #include "setup/json_log.h"
 #include "setup/none_reminder.h"
 #include "setup/security.h"
@@ -29,6 +31,8 @@ namespace tern::setup {
 namespace {
 
 constexpr uint32_t kMaxNumber = std::numeric_limits<int32_t>::max();
+// In a trace, the first server has this number, and worker R the number R + 1.
+constexpr uint32_t kFirstServerInTrace = 1001;
 
 // Reads the values of --fail into *line. "list" prints all failpoints and ends the process.
 Status AddFailpoints(const Arguments& arguments, const std::string& role, CommandLine* line) {
@@ -128,6 +132,9 @@ Result<CommandLine> ParseCommandLine(int argc, char** argv, const std::string& r
   const Result<int> keys_fd = ReadDescriptor(*arguments, "keys_fd");
   if (!keys_fd.ok()) return keys_fd.status();
   line.keys_fd = *keys_fd;
+  const Result<uint32_t> trace_steps = arguments->NumberValue("trace", kMaxTraceSteps);
+  if (!trace_steps.ok()) return trace_steps.status();
+  line.trace_steps = *trace_steps;
   line.overrides = arguments->AllValues("set");
   line.check_only = arguments->HasFlag("check");
   if (arguments->HasFlag("evaluate")) line.weights_path = arguments->LastValue("evaluate");
@@ -152,6 +159,8 @@ Result<std::unique_ptr<Setup>> StartDaemon(
                   Cat("--rank ", line.rank, ": the job has ", num_ranks, " ", role,
                       num_ranks == 1 ? "" : "s", ", so the rank is at most ", num_ranks - 1));
   }
+  if (line.weights_path.empty()) TERN_RETURN_IF_ERROR(ReadGivenWeights(setup->get()));
+  if (role == "server" && !(*setup)->plan.is_central) (*setup)->given_weights.reset();
   if (line.check_only) return setup;
   TERN_RETURN_IF_ERROR(CheckOutputFolder(job.output_dir()));
   if (line.weights_path.empty()) TERN_RETURN_IF_ERROR(LoadKeys(line, role, setup->get()));
@@ -169,7 +178,17 @@ Result<std::unique_ptr<Setup>> StartDaemon(
   for (const Failpoint& failpoint : line.failpoints)
     LOG(WARNING) << "failpoint " << failpoint.text << " is on: this process fails on purpose";
   ArmFailpoints(line.failpoints);
+  if (line.trace_steps != 0) {
+    ArmTrace({.steps = line.trace_steps,
+              .path = TracePath(job.output_dir(), role, line.rank),
+              .process = Cat(role, " ", line.rank),
+              .id = line.rank + (role == "server" ? kFirstServerInTrace : 1)});
+  }
   return setup;
+}
+
+std::string TracePath(const std::string& output_dir, const std::string& role, uint32_t rank) {
+  return Cat(output_dir, "/trace.", role, ".", rank, ".json");
 }
 
 Status WriteSummaryFile(const std::string& path, const std::string& line) {
@@ -186,7 +205,8 @@ Status FinalStatus(const Status& status, const Status& write_status) {
   return is_orderly_end && !write_status.ok() ? write_status : status;
 }
 
-int ReportExit(const std::string& program, const Status& status) {
+int ReportExit(const std::string& program, const Status& run_status) {
+  const Status status = FinalStatus(run_status, WriteTrace());
   if (status.ok()) return 0;
   if (google::IsGoogleLoggingInitialized()) {  // otherwise LOG would print to stderr, too
     LOG(INFO) << "exits with code " << ExitCode(status) << ": " << status.message();

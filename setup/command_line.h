@@ -23,7 +23,11 @@ struct CommandLine {
   int progress_fd = -1;      // where to write progress as JSON lines, for `tern run`
   int keys_fd = -1;          // where to read this daemon's keys (MakeKeysFd), from `tern run`
   std::vector<Failpoint> failpoints;
+  uint32_t trace_steps = 0;  // how many steps to record (common/base/trace.h)
 };
+
+// Where a daemon with --trace writes.
+std::string TracePath(const std::string& output_dir, const std::string& role, uint32_t rank);
 
 // `role` is "server" or "worker". --help, --version (which prints `version_text`) and
 // --fail list print and exit with 0. kUsage
@@ -33,11 +37,11 @@ Result<CommandLine> ParseCommandLine(int argc, char** argv, const std::string& r
 
 // Starts a daemon: reads the job, checks the rank against it, reads its keys (setup/security.h),
 // calls `before_writing` (if set; an error ends the start), opens the log, logs the resolved job,
-// and switches on the failpoints. With check_only it only reads the job and checks the rank; a
-// worker with weights_path reads no keys. Logs a warning if the job has `security: none`, because
-// peers are then not authenticated. After this call SIGPIPE and SIGXFSZ are ignored: writing to a
-// closed pipe, or beyond `ulimit -f`, fails that write instead of killing the process. The process
-// may then open as many files as its hard limit allows (`ulimit -Hn`).
+// and switches on the failpoints and the trace. With check_only it only reads the job and checks
+// the rank; a worker with weights_path reads no keys. Logs a warning if the job has
+// `security: none`, because peers are then not authenticated. After this call SIGPIPE and SIGXFSZ
+// are ignored: writing to a closed pipe, or beyond `ulimit -f`, fails that write instead of killing
+// the process. The process may then open as many files as its hard limit allows (`ulimit -Hn`).
 Result<std::unique_ptr<Setup>> StartDaemon(
     const CommandLine& line, const std::string& role,
     const std::function<Status(const pb::Job&)>& before_writing = {});
@@ -50,7 +54,8 @@ Status WriteSummaryFile(const std::string& path, const std::string& line);
 // summary could not be written; else `status`.
 Status FinalStatus(const Status& status, const Status& write_status);
 
-// Writes the message of `status` to stderr and the log unless it is ok. Returns the exit code.
+// Writes the trace if there is one. Writes the message of `status`, or of the error in writing the
+// trace, to stderr and the log unless it is ok. Returns the exit code.
 int ReportExit(const std::string& program, const Status& status);
 
 }  // namespace tern::setup

@@ -18,6 +18,10 @@ constexpr FlagDef kKeysFlag = {
 constexpr FlagDef kFailFlag = {"fail", "FAILPOINT", "",
                                "Let this process fail on purpose, for drills. May be repeated; "
                                "--fail list describes the failpoints."};
+constexpr FlagDef kTraceFlag = {
+    "trace", "N", "0",
+    "Record what this process does in N steps of the job, in trace.ROLE.RANK.json in the job's "
+    "output_dir; 0: nothing. `tern run --trace` makes one file of those of all processes."};
 // Of glog.
 constexpr FlagDef kVerbosityFlag = {"v", "N", "0", "Log messages up to this level of verbosity."};
 constexpr FlagDef kModulesFlag = {
@@ -39,6 +43,7 @@ CommandDef MakeServerDef() {
        kProgressFlag,
        kKeysFlag,
        kFailFlag,
+       kTraceFlag,
        kVerbosityFlag,
        kModulesFlag,
        kVersionFlag}};
@@ -63,6 +68,7 @@ CommandDef MakeWorkerDef() {
        kProgressFlag,
        kKeysFlag,
        kFailFlag,
+       kTraceFlag,
        kVerbosityFlag,
        kModulesFlag,
        kVersionFlag}};

@@ -128,6 +128,14 @@ std::string SummaryJson(const Setup& setup, const std::vector<WorkerStatus>& wor
     fields["test_loss"] = figures.test_loss() / samples;
     fields["test_samples"] = figures.test_samples();
   }
+  if (figures.evaluations().count() > 0) {
+    const pb::Evaluations& evaluations = figures.evaluations();
+    fields["best_step"] = evaluations.best_step();
+    fields["best_accuracy"] = evaluations.best_accuracy();
+    fields["best_test_loss"] = evaluations.best_loss();
+    if (evaluations.last_step() != 0 && evaluations.last_step() < position.steps())
+      fields["stopped_early"] = true;
+  }
   if (figures.train_samples() > 0) {
     fields["train_loss"] = figures.train_loss() / static_cast<double>(figures.train_samples());
   }

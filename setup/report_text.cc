@@ -151,6 +151,13 @@ void AddQualityRows(const JsonFields& fields, TableRows* rows) {
                            fields.GroupedText("test_samples") + " images)");
     rows->emplace_back("test loss", fields.LossText("test_loss"));
   }
+  if (fields.Has("best_accuracy")) {
+    rows->emplace_back(
+        "best evaluation",
+        Format("%.2f %% after step ", 100 * fields.Number("best_accuracy")) +
+            fields.CountText("best_step") +
+            (fields.IsTrue("stopped_early") ? "; train.stop_when ended the job" : ""));
+  }
   if (fields.Has("weights_path")) {
     rows->emplace_back("weights", "in " + fields.Text("weights_path") + " of worker " +
                                       fields.CountText("weights_rank") + ", because " +

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "common/algorithm/algorithms.h"
+#include "common/base/hash.h"
 #include "common/base/host_name.h"
 #include "common/codec/codec.h"
 #include "common/codec/codecs.h"
@@ -114,6 +115,10 @@ config::NameTables KnownNames() {
       {"schedules", update::ScheduleNames()}};
 }
 
+std::vector<std::string> FrozenPatterns(const pb::Job& job) {
+  return {job.train().freeze().begin(), job.train().freeze().end()};
+}
+
 Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
                                          const std::vector<std::string>& overrides) {
   Result<pb::Job> job = config::LoadJob(path, overrides, KnownNames());
@@ -124,7 +129,8 @@ Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
   Result<pb::NetDef> net = models::BuildNet(model, InputOf(model), ClassesOf(model));
   if (!net.ok()) return net.status().Within(path);
   setup->net = std::move(*net);
-  Result<models::ParameterTable> table = models::MakeParameterTable(setup->net);
+  Result<models::ParameterTable> table =
+      models::MakeParameterTable(setup->net, FrozenPatterns(setup->job));
   if (!table.ok()) return table.status().Within(path);
   setup->table = std::move(*table);
   std::vector<protocol::TensorInfo> tensors;
@@ -187,20 +193,17 @@ checkpoint::TagFunction TagOf(const std::shared_ptr<const net::SecretKey>& secre
 
 checkpoint::Owner CheckpointOwner(const Setup& setup, const std::string& output_dir,
                                   const std::string& name) {
+  // Checkpoints do not contain frozen parameters, so they belong to the file that does.
+  uint64_t model_digest = setup.hello.model_digest();
+  if (setup.frozen_digest != 0) model_digest = Digest(Hex(model_digest) + Hex(setup.frozen_digest));
   const auto is_same_job = [job = setup.job](const std::string& text) {
     // The defaults of keys that an earlier version did not have are filled in.
     const Result<pb::Job> old_job = config::ReadJobText(text);
     return old_job.ok() && config::DifferencesAtResume(*old_job, job).empty();
   };
-  return {output_dir + "/checkpoints/" + name,
-          name,
-          setup.plan.workers,
-          config::StateDigest(setup.job),
-          setup.hello.model_digest(),
-          setup.hello.plan_digest(),
-          config::JobText(setup.job),
-          is_same_job,
-          TagOf(setup.checkpoint_secret)};
+  return {output_dir + "/checkpoints/" + name, name,         setup.plan.workers,
+          config::StateDigest(setup.job),      model_digest, setup.hello.plan_digest(),
+          config::JobText(setup.job),          is_same_job,  TagOf(setup.checkpoint_secret)};
 }
 
 uint64_t RandomIncarnation() {

@@ -14,6 +14,7 @@
 #include "common/protocol/members/control.h"
 #include "common/protocol/plan/plan.h"
 #include "models/graph/shapes.h"
+#include "models/graph/weights.h"
 #include "proto/job.pb.h"
 #include "proto/wire.pb.h"
 
@@ -25,9 +26,14 @@ struct Setup {
   models::ParameterTable table;
   protocol::ExchangePlan plan;
   protocol::Timings timings;
-  // Has only the job's name, the digests of job, keys, model and plan, and this process's host and
-  // pid.
+  // Has only the job's name, the digests of job, keys, model, plan and given weights, and this
+  // process's host and pid.
   pb::Hello hello;
+  // The weights of model.weights (setup/first_weights.h); null: the job has none, or this daemon
+  // holds no weights.
+  std::shared_ptr<const models::Weights> given_weights;
+  // The digest of those that are frozen, which checkpoints do not contain; 0: there are none.
+  uint64_t frozen_digest = 0;
   std::string commit = "unknown";  // of which the program was built, for its metrics
   // This daemon's keys, and those of its peers; null: as net::Security::Mechanism::kNull.
   std::shared_ptr<const net::Security> security;
@@ -40,9 +46,13 @@ struct Setup {
 config::NameTables KnownNames();
 
 // Reads and validates the job file at `path`, applies `overrides` (KEY=VALUE), and derives the
-// setup. kBadJob or kBadData if that is not possible; the message says why.
+// setup, without the weights of model.weights. kBadJob or kBadData if that is not possible; the
+// message says why.
 Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
                                          const std::vector<std::string>& overrides);
+
+// The job's train.freeze, as MakeParameterTable and the engine take it.
+std::vector<std::string> FrozenPatterns(const pb::Job& job);
 
 // The largest payload of a message, in bytes, on a server's socket: the control socket (lane 0) or
 // a data socket (lanes 1, 2, ...).

@@ -3,11 +3,13 @@
 #include <cstdio>
 
 #include "common/base/text.h"
+#include "setup/first_weights.h"
 #include "setup/setup.h"
 #include "tools/commands.h"
 #include "tools/job_arguments.h"
 #include "tools/memory.h"
 #include "tools/table.h"
+#include "worker/data/epochs.h"
 #include "worker/data/samples.h"
 #include "worker/machine.h"
 
@@ -26,6 +28,11 @@ void PrintParameters(const setup::Setup& setup) {
                     std::string(setup.plan.codec_of[t]->name())});
   }
   PrintTable(rows);
+  if (setup.table.frozen.empty()) return;
+  std::printf("\nfrozen: %s in %zu tensors, which are neither trained nor sent\n",
+              Cat(setup.table.frozen_total).c_str(), setup.table.frozen.size());
+  for (const models::Parameter& parameter : setup.table.frozen)
+    std::printf("  %s\n", parameter.name.c_str());
 }
 
 void PrintBuckets(const setup::Setup& setup) {
@@ -100,8 +107,20 @@ Status CheckShape(const setup::Setup& setup, const data::Samples& samples,
           input.height(), " x ", input.width(), " and ", setup.net.classes()));
 }
 
+// The epochs of worker 0.
+Result<data::Epochs> EpochsOf(const pb::Job& job, uint64_t num_images) {
+  data::Epochs::Options options;
+  options.workers = job.workers().count();
+  options.batch_total = job.train().batch_total();
+  options.partition = job.data().partition();
+  options.epoch_end = job.data().epoch_end();
+  options.batch_growth.assign(job.train().batch_growth().begin(), job.train().batch_growth().end());
+  options.num_images = num_images;
+  return data::Epochs::Make(options);
+}
+
 // The images of the job, in a line for each split. kBadData if they cannot be read, or do not fit
-// the model.
+// the model; kBadJob if they are fewer than a batch.
 Result<std::string> DescribeData(const setup::Setup& setup) {
   std::string text;
   for (const auto& [split, name] :
@@ -115,23 +134,22 @@ Result<std::string> DescribeData(const setup::Setup& setup) {
     const data::Samples& samples = **read_samples;
     text += Cat(name, " images: ", samples.count(), " of ", ShapeText(samples), ", ",
                 samples.dataset().classes, " classes");
-    if (split == data::Split::kTrain)
-      text += Cat(", ", samples.count() / setup.job.train().batch_total(), " steps an epoch");
-    text += "\n";
     TERN_RETURN_IF_ERROR(CheckShape(setup, samples, name));
+    if (split == data::Split::kTrain) {
+      const Result<data::Epochs> epochs = EpochsOf(setup.job, samples.count());
+      if (!epochs.ok()) return epochs.status();
+      text += Cat(", ", epochs->steps_per_epoch(), " steps an epoch");
+    }
+    text += "\n";
   }
   return text;
 }
 
-// Whether this program can compute as the job wants. Adds to *warnings what it can do, but slowly.
-Status CheckMachine(const pb::Job& job, std::vector<std::string>* warnings) {
+// Whether this program can compute as the job wants.
+Status CheckMachine(const pb::Job& job) {
   for (uint32_t rank = 0; rank < job.workers().count(); ++rank) {
-    const pb::Job rank_job = config::JobForRank(job, rank);
-    TERN_RETURN_IF_ERROR(worker::CheckDeviceOf(rank_job).Within(Cat("worker ", rank)));
-    const std::string warning = worker::WarningOfThreads(rank_job);
-    if (!warning.empty() &&
-        std::find(warnings->begin(), warnings->end(), warning) == warnings->end())
-      warnings->push_back(warning);
+    TERN_RETURN_IF_ERROR(
+        worker::CheckDeviceOf(config::JobForRank(job, rank)).Within(Cat("worker ", rank)));
   }
   return Ok();
 }
@@ -140,8 +158,7 @@ Status CheckMachine(const pb::Job& job, std::vector<std::string>* warnings) {
 Status PrintVerdict(const setup::Setup& setup) {
   const pb::Job& job = setup.job;
   const Result<std::string> data = DescribeData(setup);
-  std::vector<std::string> warnings;
-  const Status machine_status = CheckMachine(job, &warnings);
+  const Status machine_status = CheckMachine(job);
   const Status status = data.ok() ? machine_status : data.status();
   if (status.ok()) {
     std::printf("the job %s is valid and can run here: ", job.name().c_str());
@@ -151,7 +168,8 @@ Status PrintVerdict(const setup::Setup& setup) {
   }
   std::printf("%s, %s, workers: %u, servers: %d\n", job.train().algorithm().c_str(),
               job.exchange().codec().c_str(), job.workers().count(), job.servers_size());
-  for (const std::string& warning : warnings) std::printf("warning: %s\n", warning.c_str());
+  for (const std::string& warning : worker::WarningsOfThreads(job))
+    std::printf("warning: %s\n", warning.c_str());
   if (data.ok()) std::printf("%s", data->c_str());
   return status;
 }
@@ -161,6 +179,7 @@ Status PrintVerdict(const setup::Setup& setup) {
 Status CheckJob(const Arguments& arguments) {
   const auto made_setup = SetupOfJob(arguments);
   if (!made_setup.ok()) return made_setup.status();
+  TERN_RETURN_IF_ERROR(setup::ReadGivenWeights(made_setup->get()));
   const setup::Setup& setup = **made_setup;
   const Status verdict = PrintVerdict(setup);
   PrintParameters(setup);

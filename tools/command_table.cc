@@ -53,6 +53,10 @@ Command RunCommand() {
         {"log_dir", "DIR", "", "The folder of the logs. Default: logs in the job's output_dir."},
         {"free_ports", "", "",
          "Use free ports of this machine instead of the job's, so that several jobs can run."},
+        {"trace", "N", "0",
+         "Record what every process does in N steps, up to 1000, in trace.json in the job's "
+         "output_dir, which ui.perfetto.dev and chrome://tracing show; 0: nothing. The first ten "
+         "steps are left out, if the job has enough."},
         {"fail", "ROLE.RANK:FAILPOINT", "",
          "Let a process fail on purpose, for drills: worker.1:disk.write=full. May be repeated; "
          "`tern_worker --fail list` describes the failpoints."}}},
@@ -70,6 +74,26 @@ Command InitCommand() {
              "with train.tpk, train-images-idx3-ubyte, data_batch_1.bin or train.bin."}},
            {{"job", "FILE", "job.yaml", "The file to write."}}},
           &InitJob};
+}
+
+Command SweepCommand() {
+  return {
+      {"tern sweep",
+       "run a job with every combination of values of some keys, and compare the results",
+       "Each run is a `tern run` in a folder of its own, one after the other. The table at the end "
+       "has the best values first; sweep.csv has every run. The same command goes on after a stop "
+       "or a kill: runs that are done are not run again. The exit code is that of the first run "
+       "that failed.",
+       {kJob},
+       {{"grid", "KEY=VALUE,VALUE,...", "",
+         "A key of the job and its values, such as train.schedule.learning_rate=0.01,0.1. May be "
+         "repeated: all combinations are run."},
+        {"seeds", "N", "0",
+         "Run each combination with the seeds 1 to N; the table has means and standard "
+         "deviations. 0: once, with the job's own seed."},
+        {"out", "DIR", "", "The folder of the runs. Default: sweep in the job's output_dir."},
+        kSetFlag}},
+      &SweepJob};
 }
 
 constexpr PositionalDef kJobOrUrl = {
@@ -240,9 +264,9 @@ Command DocsCommand() {
 
 const std::vector<Command>& Commands() {
   static const std::vector<Command> commands = {
-      RunCommand(),    InitCommand(),     TopCommand(),  StatusCommand(), CheckCommand(),
-      DoctorCommand(), ConfigCommand(),   KeysCommand(), ModelCommand(),  PackCommand(),
-      OnnxCommand(),   ForecastCommand(), DocsCommand()};
+      RunCommand(),   InitCommand(),   SweepCommand(),    TopCommand(),  StatusCommand(),
+      CheckCommand(), DoctorCommand(), ConfigCommand(),   KeysCommand(), ModelCommand(),
+      PackCommand(),  OnnxCommand(),   ForecastCommand(), DocsCommand()};
   return commands;
 }
 

@@ -14,6 +14,8 @@ using setup::Arguments;
 // Starts a job's servers and workers on this machine and supervises them until they end
 // (run/run.cc).
 Status RunJob(const Arguments& arguments);
+// Runs a job with every combination of values of some keys (sweep/sweep.cc).
+Status SweepJob(const Arguments& arguments);
 // Prints a job with all defaults (config.cc).
 Status PrintConfig(const Arguments& arguments);
 // Says whether a job can run here, and what it costs (check.cc).

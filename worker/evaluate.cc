@@ -15,16 +15,19 @@ Result<std::unique_ptr<Evaluator>> Evaluator::Make(
     client::Progress& progress, engine::Device device, device::DeviceModel* model) {
   // A moving average that is on a device is copied to the host before each evaluation, so the net
   // reads the host's copy and gets no device model.
-  return Make(setup, test, replica.evaluated_weights(), replica.mean_statistics().data(), progress,
-              device, replica.average().empty() ? model : nullptr);
+  return Make(setup, test,
+              {.parameters = replica.evaluated_weights(),
+               .statistics = replica.mean_statistics().data(),
+               .model = replica.average().empty() ? model : nullptr,
+               .frozen = replica.frozen()},
+              progress, device);
 }
 
 Result<std::unique_ptr<Evaluator>> Evaluator::Make(const setup::Setup& setup,
                                                    const data::Samples& test,
-                                                   const float* parameters, float* statistics,
+                                                   const engine::Net::Arenas& arenas,
                                                    client::Progress& progress,
-                                                   engine::Device device,
-                                                   device::DeviceModel* model) {
+                                                   engine::Device device) {
   const bool takes_bytes = device == engine::Device::kCuda;
   std::unique_ptr<Evaluator> evaluator(new Evaluator(setup, test, progress, takes_bytes));
   engine::Net::Options options = {.device = device,
@@ -32,8 +35,8 @@ Result<std::unique_ptr<Evaluator>> Evaluator::Make(const setup::Setup& setup,
                                   .is_training = false,
                                   .precision = PrecisionOf(setup.job.train())};
   if (takes_bytes) options.pixels = test.rule();
-  auto net = engine::Net::Make(
-      setup.net, options, {.parameters = parameters, .statistics = statistics, .model = model});
+  if (arenas.frozen != nullptr) options.freeze = setup::FrozenPatterns(setup.job);
+  auto net = engine::Net::Make(setup.net, options, arenas);
   if (!net.ok()) return net.status();
   evaluator->net_ = std::move(*net);
   return evaluator;

@@ -26,13 +26,16 @@ class Evaluator {
                                                  client::Replica& replica,
                                                  client::Progress& progress, engine::Device device,
                                                  device::DeviceModel* model = nullptr);
-  // The same for `parameters` and batch-norm `statistics` in arrays of the caller, which must
-  // outlive the Evaluator.
+  // The same for weights in arrays of the caller, which must outlive the Evaluator. If
+  // arenas.frozen is null, arenas.parameters has all parameters, frozen ones, too.
   static Result<std::unique_ptr<Evaluator>> Make(const setup::Setup& setup,
-                                                 const data::Samples& test, const float* parameters,
-                                                 float* statistics, client::Progress& progress,
-                                                 engine::Device device,
-                                                 device::DeviceModel* model = nullptr);
+                                                 const data::Samples& test,
+                                                 const engine::Net::Arenas& arenas,
+                                                 client::Progress& progress, engine::Device device);
+  // The names of the test set's classes; empty if it has none.
+  const std::vector<std::string>& class_names() const {
+    return test_samples_.dataset().class_names;
+  }
   // Evaluates part number `part` (from 0) of the `num_parts` nearly equal parts of the test set.
   // Returns the sum of the losses and the numbers of correct samples. If `confusion` is not null,
   // overwrites it with a [classes, classes] matrix of counts: row = label, column = predicted

@@ -34,13 +34,16 @@ Status EvaluateAlone(const setup::Setup& setup, uint32_t rank, const std::string
   const pb::Job job = config::JobForRank(setup.job, rank);
   TERN_RETURN_IF_ERROR(SetComputeThreads(job, rank));
   std::vector<float> parameters, statistics;
-  TERN_RETURN_IF_ERROR(LoadWeights(weights_path, setup.table, &parameters, &statistics));
+  const auto table = models::MakeParameterTable(setup.net);
+  if (!table.ok()) return table.status();
+  TERN_RETURN_IF_ERROR(LoadWeights(weights_path, *table, &parameters, &statistics));
   const auto test_samples = ReadSamples(setup, job, data::Split::kTest);
   if (!test_samples.ok()) return test_samples.status();
   Registry registry;
   client::Progress progress(registry);
-  auto evaluator = Evaluator::Make(setup, **test_samples, parameters.data(), statistics.data(),
-                                   progress, DeviceOf(job));
+  auto evaluator = Evaluator::Make(
+      setup, **test_samples, {.parameters = parameters.data(), .statistics = statistics.data()},
+      progress, DeviceOf(job));
   if (!evaluator.ok()) return evaluator.status();
   const bool wants_confusion = job.evaluation().confusion();
   client::Confusion confusion;
@@ -53,7 +56,8 @@ Status EvaluateAlone(const setup::Setup& setup, uint32_t rank, const std::string
               static_cast<double>(score->among_five) / num_samples, score->loss / num_samples,
               static_cast<unsigned long long>(score->samples));
   if (!wants_confusion) return Ok();
-  return client::WriteConfusion(job.output_dir(), confusion, setup.net.classes());
+  return client::WriteConfusion(job.output_dir(), confusion, setup.net.classes(),
+                                (*evaluator)->class_names());
 }
 
 }  // namespace tern::worker

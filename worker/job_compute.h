@@ -24,6 +24,7 @@ class JobCompute : public client::Compute {
   ~JobCompute() override { End(); }
 
   uint64_t steps_per_epoch() const override { return batches_.epochs().steps_per_epoch(); }
+  std::vector<std::string> class_names() const override { return evaluator_.class_names(); }
   void Begin(uint64_t steps_done) override;
   void End() override;
   Result<uint32_t> FetchSamples() override;

@@ -1,7 +1,10 @@
 #include "worker/machine.h"
 
+#include <algorithm>
+
 #include "common/base/cpus.h"
 #include "common/base/text.h"
+#include "common/config/job.h"
 #include "worker/device/device.h"
 
 namespace tern::worker {
@@ -18,6 +21,16 @@ std::string WarningOfThreads(const pb::Job& job) {
              cpus->size() == 1 ? " CPU" : " CPUs",
              " to the process: threads that wait for a CPU make training slower; set it to ",
              cpus->size(), " or less");
+}
+
+std::vector<std::string> WarningsOfThreads(const pb::Job& job) {
+  std::vector<std::string> warnings;
+  for (uint32_t rank = 0; rank < job.workers().count(); ++rank) {
+    const std::string warning = WarningOfThreads(config::JobForRank(job, rank));
+    if (!warning.empty() && std::find(warnings.begin(), warnings.end(), warning) == warnings.end())
+      warnings.push_back(warning);
+  }
+  return warnings;
 }
 
 }  // namespace tern::worker

@@ -29,7 +29,8 @@ class NetCompute : public BatchCompute {
                                             .seed = setup_.job.seed(),
                                             .rank = static_cast<uint16_t>(rank_),
                                             .precision = PrecisionOf(setup_.job.train()),
-                                            .pixels = pixels_};
+                                            .pixels = pixels_,
+                                            .freeze = setup::FrozenPatterns(setup_.job)};
       auto new_net = engine::Net::Make(setup_.net, options, arenas_);
       if (!new_net.ok()) return new_net.status();
       net = std::move(*new_net);

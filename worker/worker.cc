@@ -8,6 +8,7 @@
 #include "client/exchange/host_coder.h"
 #include "client/train/trainer.h"
 #include "common/algorithm/facts.h"
+#include "common/base/hash.h"
 #include "common/base/logging.h"
 #include "common/base/text.h"
 #include "common/protocol/plan/plan.h"
@@ -26,6 +27,15 @@
 #include "worker/wait_compute.h"
 
 namespace tern::worker {
+
+namespace {
+
+std::string FrozenText(const models::ParameterTable& table) {
+  if (table.frozen.empty()) return "";
+  return Cat(" that are trained and ", table.frozen_total, " that are frozen");
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Worker>> Worker::Make(const setup::Setup& setup, StopSignals& signals,
                                              uint32_t rank) {
@@ -104,10 +114,10 @@ Status Worker::MakeCompute() {
         std::make_unique<device::DeviceArenas>(setup_, replica_->host_values(), *model_)));
     LOG(INFO) << "weights, gradients, codes and updates stay on the GPU";
   }
-  auto compute = MakeNetCompute(
-      setup_, rank_,
-      {replica_->point(), replica_->gradients(), replica_->statistics().data(), model_.get()},
-      train_samples_->rule());
+  auto compute = MakeNetCompute(setup_, rank_,
+                                {replica_->point(), replica_->gradients(),
+                                 replica_->statistics().data(), model_.get(), replica_->frozen()},
+                                train_samples_->rule());
   if (!compute.ok()) return compute.status();
   compute_ = std::move(*compute);
   return Ok();
@@ -119,15 +129,21 @@ std::unique_ptr<client::GradientCoder> Worker::MakeGradientCoder() const {
 }
 
 void Worker::LogStart() const {
+  if (setup_.given_weights != nullptr) {
+    LOG(INFO) << "the first weights are those of " << setup_.job.model().weights() << ", digest "
+              << Hex(setup_.hello.weights_digest());
+  }
+  LOG_IF(WARNING, setup_.given_weights == nullptr && !setup_.table.frozen.empty())
+      << "train.freeze keeps random weights, because the job has no model.weights";
   const protocol::RoundBytes round_bytes = protocol::CountRoundBytes(setup_.plan);
   LOG(INFO) << "worker " << rank_ << " of " << setup_.plan.workers << ": " << setup_.table.total
-            << " parameters, global batch " << job_.train().batch_total() << ", "
-            << batches_->epochs().steps_per_epoch() << " steps an epoch, " << total_steps_
-            << " steps; schedule " << job_.train().schedule().name() << " from "
-            << job_.train().schedule().learning_rate() << "; a round takes at most "
-            << HumanBytes(round_bytes.push + round_bytes.scalers) << " up and "
-            << HumanBytes(round_bytes.sum + round_bytes.scalers) << " down, fp32 would take "
-            << HumanBytes(4 * setup_.table.total) << " each way";
+            << " parameters" << FrozenText(setup_.table) << ", global batch "
+            << job_.train().batch_total() << ", " << batches_->epochs().steps_per_epoch()
+            << " steps an epoch, " << total_steps_ << " steps; schedule "
+            << job_.train().schedule().name() << " from " << job_.train().schedule().learning_rate()
+            << "; a round takes at most " << HumanBytes(round_bytes.push + round_bytes.scalers)
+            << " up and " << HumanBytes(round_bytes.sum + round_bytes.scalers)
+            << " down, fp32 would take " << HumanBytes(4 * setup_.table.total) << " each way";
 }
 
 Status Worker::Run() {

@@ -5,6 +5,7 @@
 
 #include "common/base/failpoint.h"
 #include "common/base/hash.h"
+#include "common/base/trace.h"
 #include "common/protocol/rounds/cells.h"
 
 namespace tern::client {
@@ -38,6 +39,7 @@ Coder::~Coder() {
 }
 
 void Coder::Push(uint64_t round, uint32_t bucket, const float* arena, bool wants_weights) {
+  const TraceSpan span("bucket ready", {.round = round, .bucket = static_cast<int32_t>(bucket)});
   ReadyBucket ready_bucket{{round, bucket, arena}, wants_weights, {}};
   const bool has_shared_scalers = !setup_.plan.buckets[bucket].shared_parts.empty();
   if (has_shared_scalers && !setup_.plan.shares_before(round))
@@ -88,6 +90,7 @@ void Coder::Submit(Work work) {
 }
 
 void Coder::Run() {
+  const TraceThread trace_thread("coder");
   while (TakeWork()) {
     HitFailpoint(FailPlace::kThreadCoder);
     if (pending_visit_.has_value() && scaler_answers_.empty() && ready_buckets_.empty()) {
@@ -143,10 +146,17 @@ void Coder::OnDropRequest(const DropRequest& drop) {
   drop.completion->set_value();
 }
 
+Result<GradientCoder::BucketParams> Coder::PrepareParams(
+    const GradientCoder::BucketValues& values) {
+  const TraceSpan span("statistics",
+                       {.round = values.round, .bucket = static_cast<int32_t>(values.bucket)});
+  return gradient_coder_->Prepare(values);
+}
+
 Status Coder::Prepare(ReadyBucket ready_bucket) {
   const auto [round, bucket_index, arena] = ready_bucket.values;
   const protocol::Bucket& bucket = setup_.plan.buckets[bucket_index];
-  Result<GradientCoder::BucketParams> params = gradient_coder_->Prepare(ready_bucket.values);
+  Result<GradientCoder::BucketParams> params = PrepareParams(ready_bucket.values);
   if (!params.ok()) return params.status();
   WaitingBucket waiting_bucket{std::move(ready_bucket), std::move(*params), {}};
   if (bucket.shared_parts.empty()) return EncodeAndPush(std::move(waiting_bucket), 0);
@@ -216,6 +226,8 @@ protocol::Contribution Coder::MakeContribution(const ReadyBucket& ready_bucket, 
 
 Status Coder::EncodeAndPush(WaitingBucket waiting_bucket, uint64_t digest) {
   const GradientCoder::BucketValues& values = waiting_bucket.ready_bucket.values;
+  const TraceSpan span("encode",
+                       {.round = values.round, .bucket = static_cast<int32_t>(values.bucket)});
   TERN_RETURN_IF_ERROR(gradient_coder_->PrepareMemoryCodecs(values, &waiting_bucket.params));
   Observer::PushedBucket pushed_bucket{
       waiting_bucket.ready_bucket.observed_step, values.bucket, {}, {}, {}};

@@ -116,6 +116,7 @@ class Coder {
   void OnDropRequest(const DropRequest& drop);
   // The functions below that return a Status return the error that ends the worker, if any.
   Status Prepare(ReadyBucket ready_bucket);
+  Result<GradientCoder::BucketParams> PrepareParams(const GradientCoder::BucketValues& values);
   Status OnScaled(Answer answer);
   Status EncodeWithSharedScalers(const Answer& answer, WaitingBucket waiting_bucket);
   Status EncodeWithEarlierScalers(WaitingBucket waiting_bucket);

@@ -14,6 +14,7 @@
 #include "common/base/loop_watchdog.h"
 #include "common/base/stack_trace.h"
 #include "common/base/text.h"
+#include "common/base/trace.h"
 #include "common/config/job.h"
 #include "common/net/address.h"
 #include "common/protocol/rounds/cells.h"
@@ -95,6 +96,7 @@ void NetLoop::Finish(Status status, pb::Figures figures, uint64_t steps) {
 }
 
 void NetLoop::Run() {
+  const TraceThread trace_thread("net");
   poller_.AddFd(commands_.event_fd());
   poller_.AddFd(signals_.fd());
   protocol::SessionActions actions;
@@ -179,6 +181,7 @@ void NetLoop::OnCommand(Command command, protocol::SessionActions* out) {
     session_.SetCheckpoints(std::move(offer->checkpoints));
   } else if (const auto* installed = std::get_if<InstalledCommand>(&command)) {
     exchange_counters_.DropOpenExchanges();
+    wire_trace_.DropUnanswered();
     session_.OnInstalled(installed->applied, now, out);
   } else {
     const auto& finish = std::get<FinishCommand>(command);
@@ -224,6 +227,7 @@ void NetLoop::ExecuteActions(protocol::SessionActions actions) {
         break;
       case Type::kSend: {
         const auto socket = sockets_.find(action.lane);
+        wire_trace_.OnSend(action.message.head);
         // A message that cannot be sent now may be dropped: a timer repeats hellos and heartbeats,
         // and unanswered contributions are sent again when the lane (socket of the server) is
         // connected.
@@ -270,6 +274,7 @@ void NetLoop::ExecuteActions(protocol::SessionActions actions) {
 
 void NetLoop::DeliverAnswer(client::Answer answer) {
   // The coder needs the scalers (scale factors) to encode; the compute thread needs them to decode.
+  wire_trace_.OnAnswer(answer);
   if (answer.cell.kind == protocol::Kind::kScale) options_.on_scaled(answer);
   exchange_counters_.OnAnswer(answer, clock_.Now());
   events_.Push(std::move(answer));

@@ -18,6 +18,7 @@
 #include "client/exchange/exchange_counters.h"
 #include "client/exchange/port.h"
 #include "client/exchange/progress.h"
+#include "client/exchange/wire_trace.h"
 #include "common/base/channel.h"
 #include "common/base/clock.h"
 #include "common/base/hang_watch.h"
@@ -114,6 +115,7 @@ class NetLoop : public client::Port {
   client::Progress& progress_;
   client::Events& events_;
   ExchangeCounters exchange_counters_;
+  WireTrace wire_trace_;
   const Options options_;
   LoopClock clock_;
   net::Context context_;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "common/base/text.h"
+#include "common/base/trace.h"
 #include "common/protocol/rounds/cells.h"
 #include "common/protocol/rounds/forms.h"
 
@@ -163,6 +164,7 @@ Status Sums::Decode(uint64_t round, uint32_t bucket, const UseValues& use) const
 }
 
 Status Sums::InstallWeights(uint64_t round, float* w) const {
+  const TraceSpan span("decode", {.round = round});
   const bool sends_changes = setup_.job.exchange().pull() == pb::Exchange::changes;
   for (const protocol::Bucket& bucket : setup_.plan.buckets) {
     for (const protocol::Chunk& chunk : bucket.chunks) {

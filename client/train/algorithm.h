@@ -26,6 +26,7 @@
 #include "common/algorithm/facts.h"
 #include "common/base/saved_state.h"
 #include "common/base/status.h"
+#include "common/base/trace.h"
 #include "common/update/schedule.h"
 #include "setup/setup.h"
 
@@ -116,6 +117,7 @@ class Algorithm {
   }
   // Call when the parameters are W(round).
   void MarkApplied(uint64_t round) {
+    const TraceSpan span("end of round", {.round = round});
     // The pushed values must not change until they are encoded.
     if (may_close_without_worker_) context_.coder.AwaitEncoding();
     applied_ = round;

@@ -1,6 +1,7 @@
 #include "client/train/apply.h"
 
 #include "common/algorithm/facts.h"
+#include "common/base/trace.h"
 
 namespace tern::client {
 
@@ -9,6 +10,11 @@ RoundApplier::RoundApplier(const setup::Setup& setup, Replica& replica, const Su
       replica_(replica),
       sums_(sums),
       applies_by_bucket_(algorithm::FactsOf(setup.job).applies_by_bucket) {}
+
+Status RoundApplier::ApplyBucket(uint64_t round, uint32_t bucket) {
+  const TraceSpan span("decode, update", {.round = round, .bucket = static_cast<int32_t>(bucket)});
+  return replica_.arenas().ApplyBucket(sums_, round, bucket);
+}
 
 Status RoundApplier::ApplyRound(uint64_t round) {
   if (setup_.plan.is_central) {

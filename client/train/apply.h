@@ -23,9 +23,7 @@ class RoundApplier {
   Status ApplyRound(uint64_t round);
   // Applies one bucket only. REQUIRES that the workers hold the parameters, and the bucket's
   // answers. W(round) is complete after one call for each bucket, in any order.
-  Status ApplyBucket(uint64_t round, uint32_t bucket) {
-    return replica_.arenas().ApplyBucket(sums_, round, bucket);
-  }
+  Status ApplyBucket(uint64_t round, uint32_t bucket);
   // Whether a round may be applied bucket by bucket while other answers are on their way. Between
   // two buckets the parameters are not a valid W. So this is false if a joining worker may request
   // W at any time (on_worker_loss: wait or shrink).

@@ -4,6 +4,7 @@
 
 #include "client/train/pull.h"
 #include "common/base/logging.h"
+#include "common/base/trace.h"
 
 namespace tern::client {
 
@@ -28,12 +29,14 @@ Status Asynchronous::Leave() {
 
 Status Asynchronous::AwaitExchange() {
   TERN_RETURN_IF_ERROR(AwaitSums(clock_ + 1));
+  const TraceSpan span("end of round", {.round = clock_ + 1});
   context_.sums.DropRoundsUpTo(clock_);
   ++clock_;
   return Ok();
 }
 
 Status Asynchronous::MovePointToAnswer() {
+  const TraceSpan span("decode, update", {.round = clock_});
   TERN_RETURN_IF_ERROR(InstallWeights(context_.replica.parameters()));
   if (context_.replica.point() != context_.replica.parameters())
     std::copy_n(context_.replica.parameters(), context_.setup.table.total,

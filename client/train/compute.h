@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "client/train/confusion.h"
 #include "common/base/status.h"
@@ -28,6 +30,8 @@ class Compute {
 
   virtual ~Compute() = default;
   virtual uint64_t steps_per_epoch() const = 0;
+  // The names of the classes, by label; empty if the data set has none.
+  virtual std::vector<std::string> class_names() const { return {}; }
 
   // Announces that the next call of FetchSamples is for step `steps_done` + 1. Called before the
   // first step, and again whenever the worker goes back to an earlier step.

@@ -14,8 +14,15 @@ namespace tern::client {
 using Confusion = std::vector<uint64_t>;
 
 // Writes FOLDER/confusion.csv: one row per true class, one column per predicted class, with the
-// classes' numbers in the first column and row. Creates the folder. REQUIRES counts.size() =
-// classes^2. kCannotWrite if the system refuses.
-Status WriteConfusion(const std::string& folder, const Confusion& counts, uint32_t classes);
+// classes' names in the first column and row. `names`: by class; a class without a name has its
+// number. Creates the folder. REQUIRES counts.size() = classes^2. kCannotWrite if the system
+// refuses.
+Status WriteConfusion(const std::string& folder, const Confusion& counts, uint32_t classes,
+                      const std::vector<std::string>& names);
+
+// Writes FOLDER/classes.txt: the name of class n in line n, counted from 0, so that whoever uses
+// the weights knows which output is which class. Does nothing without names. Otherwise as
+// WriteConfusion.
+Status WriteClasses(const std::string& folder, const std::vector<std::string>& names);
 
 }  // namespace tern::client

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "client/train/host_arenas.h"
+#include "common/base/trace.h"
 
 namespace tern::client {
 
@@ -13,6 +14,7 @@ Descent::Descent(const setup::Setup& setup, Replica& replica, const update::Sche
       decays_(DecaysOf(setup, pb::WeightDecay::local)) {}
 
 void Descent::MovePoint(uint64_t step) {
+  const TraceSpan span("update");
   const update::Step update_step{schedule_.Rate(step - 1), step};
   for (uint32_t t = 0; t < decays_.size(); ++t) {
     const uint64_t begin = setup_.plan.tensor_begin[t];

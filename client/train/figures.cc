@@ -53,6 +53,7 @@ Result<pb::Figures> FiguresExchange::Evaluate(bool is_last) {
   own_figures.set_test_correct(score->correct);
   own_figures.set_test_top5_correct(score->among_five);
   own_figures.set_test_samples(score->samples);
+  if (record_.is_used()) *own_figures.mutable_evaluations() = record_.Get();
   for (const uint64_t count : confusion) own_figures.add_confusion(static_cast<uint32_t>(count));
   return own_figures;
 }
@@ -142,6 +143,11 @@ Status FiguresExchange::AverageStatistics(const std::vector<pb::Figures>& by_ran
   for (size_t i = 0; i + 1 < table.statistics.size(); i += 2) {
     const models::Statistic &mean_row = table.statistics[i],
                             &variance_row = table.statistics[i + 1];
+    if (mean_row.is_frozen) {  // The average of equal variances would be off by a rounding error.
+      for (const models::Statistic* row : {&mean_row, &variance_row})
+        std::copy_n(&replica_.statistics()[row->offset], row->count, &means[row->offset]);
+      continue;
+    }
     for (uint64_t c = 0; c < mean_row.count; ++c) {
       const double mean = sums[mean_row.offset + c] / num_workers;
       means[mean_row.offset + c] = static_cast<float>(mean);
@@ -178,14 +184,19 @@ void FiguresExchange::OnEvaluated(const std::vector<pb::Figures>& by_rank, uint6
             << (setup_.plan.has_rounds
                     ? Cat(", replicas agree on hash ", Hex(total.parameters_hash()))
                     : std::string());
+  record_.Add(by_rank, total, steps);
+  if (record_.is_used()) *total.mutable_evaluations() = record_.Get();
   newest_evaluation_ = total;
 }
 
-Status FiguresExchange::WriteConfusion() const {
+Status FiguresExchange::WriteClasses() const {
+  const std::string& folder = setup_.job.output_dir();
+  const std::vector<std::string> names = compute_.class_names();
+  TERN_RETURN_IF_ERROR(client::WriteClasses(folder, names));
   if (setup_.plan.num_confusion_entries == 0 ||
       confusion_.size() != setup_.plan.num_confusion_entries)
     return Ok();
-  return client::WriteConfusion(setup_.job.output_dir(), confusion_, setup_.net.classes());
+  return client::WriteConfusion(folder, confusion_, setup_.net.classes(), names);
 }
 
 }  // namespace tern::client

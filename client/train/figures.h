@@ -13,6 +13,7 @@
 #include "client/exchange/port.h"
 #include "client/train/compute.h"
 #include "client/train/confusion.h"
+#include "client/train/evaluation_record.h"
 #include "client/train/gradient.h"
 #include "client/train/replica.h"
 #include "common/base/status.h"
@@ -25,7 +26,12 @@ class FiguresExchange {
   // The arguments outlive this object.
   FiguresExchange(const setup::Setup& setup, uint32_t rank, Compute& compute, Replica& replica,
                   Gradient& gradient)
-      : setup_(setup), rank_(rank), compute_(compute), replica_(replica), gradient_(gradient) {}
+      : setup_(setup),
+        rank_(rank),
+        compute_(compute),
+        replica_(replica),
+        gradient_(gradient),
+        record_(setup.job) {}
 
   // Whether workers exchange figures after `steps` steps, and whether an evaluation is due then.
   bool IsDue(uint64_t steps) const;
@@ -50,8 +56,14 @@ class FiguresExchange {
   bool weights_are_written() const { return newest_evaluation_.has_weights_path(); }
   // The newest evaluation: sums over all workers; and who has written the final weights.
   const pb::Figures& newest_evaluation() const { return newest_evaluation_; }
-  // Writes the confusion matrix of the last evaluation, if the job asks for it.
-  Status WriteConfusion() const;
+  // The sums over all workers in the newest comparison.
+  const pb::Figures& compared_sums() const { return compared_sums_; }
+  // What the evaluations so far have shown.
+  EvaluationRecord& record() { return record_; }
+  const EvaluationRecord& record() const { return record_; }
+  // Writes the names of the classes, if there are any, and the confusion matrix of the last
+  // evaluation, if the job asks for it.
+  Status WriteClasses() const;
 
  private:
   // Averages the batch-norm statistics of the compared workers: means, and second moments
@@ -69,6 +81,7 @@ class FiguresExchange {
   std::vector<uint32_t> present_ranks_;  // the ranks in the newest comparison, ascending
   pb::Figures compared_sums_;            // the losses and samples of present_ranks_, added up
   pb::Figures newest_evaluation_;
+  EvaluationRecord record_;
   Confusion confusion_;  // over all workers, at the last evaluation
 };
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "client/train/host_arenas.h"
+#include "common/base/trace.h"
 
 namespace tern::client {
 
@@ -41,6 +42,7 @@ Gradient::Gradient(const setup::Setup& setup, Compute& compute, Replica& replica
 
 Status Gradient::FetchSamples() {
   const TimeScope time(progress_.data_time);
+  const TraceSpan span("wait for samples");
   const Result<uint32_t> num_samples = compute_.FetchSamples();
   num_samples_ = num_samples.ok() ? *num_samples : 0;
   return num_samples.status();
@@ -66,6 +68,7 @@ Status Gradient::ForwardBackward(const BeforeTensorRead& before_read,
 }
 
 Result<double> Gradient::Forward(const BeforeTensorRead& before_read, TimeScope* time) {
+  const TraceSpan span("forward");
   if (!before_read) return compute_.Forward(nullptr);
   Status before_read_status = Ok();
   const double loss = compute_.Forward([&](uint32_t tensor) {
@@ -79,6 +82,7 @@ Result<double> Gradient::Forward(const BeforeTensorRead& before_read, TimeScope*
 }
 
 Status Gradient::Backward(const OnBucketReady& on_ready) {
+  const TraceSpan span("backward");
   tensors_left_.clear();
   for (const protocol::Bucket& bucket : setup_.plan.buckets)
     tensors_left_.push_back(bucket.tensors);

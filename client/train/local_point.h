@@ -9,6 +9,7 @@
 #include "client/train/replica.h"
 #include "common/base/saved_state.h"
 #include "common/base/status.h"
+#include "common/base/trace.h"
 #include "setup/setup.h"
 
 namespace tern::client {
@@ -21,9 +22,15 @@ class LocalPoint {
   // Sets w' = W, and calls SaveReference.
   Status Begin();
   // Sets w' = W.
-  Status ResetToGlobal() { return arenas_.ResetToGlobal(); }
+  Status ResetToGlobal() {
+    const TraceSpan span("update");
+    return arenas_.ResetToGlobal();
+  }
   // Call before W is updated: saves W, if the delay compensation needs W later.
-  Status SaveReference() { return arenas_.SaveReference(&local_values_); }
+  Status SaveReference() {
+    const TraceSpan span("update");
+    return arenas_.SaveReference(&local_values_);
+  }
   // Copies the gradient of a bucket (a range of the model), because the next backward pass
   // overwrites it. Returns the copy, as a pointer to the model's first element.
   Result<const float*> RetainGradient(uint64_t round, uint32_t bucket) {
@@ -31,6 +38,7 @@ class LocalPoint {
   }
   // Sets w' = W + U_local(g): the algorithm's local update with the gradient g.
   Status MovePoint(float learning_rate) {
+    const TraceSpan span("update");
     return arenas_.MoveLocalPoint(learning_rate, decays_, &local_values_);
   }
 

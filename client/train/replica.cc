@@ -6,6 +6,7 @@
 #include "client/train/host_arenas.h"
 #include "common/algorithm/facts.h"
 #include "common/base/hash.h"
+#include "setup/first_weights.h"
 
 namespace tern::client {
 
@@ -20,9 +21,10 @@ Result<std::unique_ptr<Replica>> Replica::Make(const setup::Setup& setup) {
 
 Replica::Replica(const setup::Setup& setup)
     : setup_(setup), parameters_(setup.table.total), gradients_(setup.table.total) {
-  models::InitParameters(setup.table, setup.job.seed(), parameters_.data());
-  statistics_.resize(setup.table.statistics_total);
-  models::InitStatistics(setup.table, statistics_.data());
+  models::Weights first_weights = setup::FirstWeights(setup);
+  std::copy(first_weights.parameters.begin(), first_weights.parameters.end(), parameters_.begin());
+  frozen_ = std::move(first_weights.frozen);
+  statistics_ = std::move(first_weights.statistics);
   mean_statistics_ = statistics_;
   if (algorithm::FactsOf(setup.job).has_own_point) point_ = parameters_;
   if (setup.job.evaluation().ema_decay() > 0) average_ = parameters_;

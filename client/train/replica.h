@@ -20,8 +20,7 @@ namespace tern::client {
 
 class Replica {
  public:
-  // Makes a replica with the initial weights, a function of the job's seed. `setup` must outlive
-  // the replica.
+  // Makes a replica with the weights of setup::FirstWeights. `setup` must outlive the replica.
   static Result<std::unique_ptr<Replica>> Make(const setup::Setup& setup);
 
   float* parameters() { return parameters_.data(); }  // W
@@ -33,6 +32,8 @@ class Replica {
   // mean.
   std::vector<float>& statistics() { return statistics_; }
   std::vector<float>& mean_statistics() { return mean_statistics_; }
+  // The frozen parameters, which are part of the model but not of W.
+  const float* frozen() const { return frozen_.data(); }
   // The weights for evaluation: the moving average if the job has one, else W.
   const float* evaluated_weights() const {
     return average_.empty() ? parameters_.data() : average_.data();
@@ -65,7 +66,7 @@ class Replica {
   explicit Replica(const setup::Setup& setup);
   const setup::Setup& setup_;
   Floats parameters_, point_, gradients_, average_;
-  std::vector<float> statistics_, mean_statistics_;
+  std::vector<float> frozen_, statistics_, mean_statistics_;
   std::unique_ptr<update::Optimizer> optimizer_;
   std::unique_ptr<Arenas> arenas_;  // The last member, because it uses the arrays above.
 };

@@ -36,8 +36,10 @@ std::vector<tensors::TensorView> ReplicaState::ViewTensors(const float* weights,
   for (size_t i = 0; i < slots.size(); ++i)
     add_arena(slots[i], TensorNamePrefixOf(state_arrays[i]));
   if (!replica_.average().empty()) add_arena(replica_.average().data(), "average.");
-  for (const SavedState::Array& array : extra_arrays_)
-    tensors.push_back({array.name, {array.values.size()}, array.values});
+  for (const auto* arrays : {&extra_arrays_, &optional_arrays_}) {
+    for (const SavedState::Array& array : *arrays)
+      tensors.push_back({array.name, {array.values.size()}, array.values});
+  }
   return tensors;
 }
 
@@ -111,6 +113,9 @@ Status ReplicaState::LoadTensors(const tensors::TensorFile& file, bool requires_
 Status ReplicaState::LoadArrays(const tensors::TensorFile& file, bool requires_slots) {
   TERN_RETURN_IF_ERROR(models::LoadArena(file, setup_.table, replica_.parameters()));
   for (const SavedState::Array& array : extra_arrays_) TERN_RETURN_IF_ERROR(LoadArray(file, array));
+  for (const SavedState::Array& array : optional_arrays_) {
+    if (!LoadArray(file, array).ok()) std::fill(array.values.begin(), array.values.end(), 0.f);
+  }
   const std::string& first_parameter = setup_.table.parameters[0].name;
   for (const update::Optimizer::StateArray& slot : replica_.optimizer().StateArrays()) {
     const std::string name = TensorNamePrefixOf(slot) + first_parameter;
@@ -145,14 +150,23 @@ Status ReplicaState::WriteWeights(const std::string& folder, uint64_t step) {
   return WriteFile(folder + "/weights_average.safetensors", replica_.average().data(), step);
 }
 
-Status ReplicaState::WriteFile(const std::string& path, const float* arena, uint64_t step) {
+Status ReplicaState::WriteBestWeights(const std::string& folder, uint64_t step,
+                                      const tensors::Metadata& metadata) {
+  (void)Disk().CreateFolders(folder);  // If that fails, the write below fails, too.
+  return WriteFile(folder + "/weights_best.safetensors", replica_.evaluated_weights(), step,
+                   metadata);
+}
+
+Status ReplicaState::WriteFile(const std::string& path, const float* arena, uint64_t step,
+                               tensors::Metadata metadata) {
   std::vector<tensors::TensorView> tensors = models::ViewArena(setup_.table, arena);
+  for (tensors::TensorView& view : models::ViewFrozen(setup_.table, replica_.frozen()))
+    tensors.push_back(std::move(view));
   for (tensors::TensorView& view :
        models::ViewStatistics(setup_.table, replica_.mean_statistics().data()))
     tensors.push_back(std::move(view));
-  return tensors::WriteSafetensors(
-      path, tensors,
-      {{"job", setup_.job.name()}, {"step", std::to_string(step)}, {"format", "pt"}});
+  metadata.insert({{"job", setup_.job.name()}, {"step", std::to_string(step)}, {"format", "pt"}});
+  return tensors::WriteSafetensors(path, tensors, metadata);
 }
 
 }  // namespace tern::client

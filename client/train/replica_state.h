@@ -28,6 +28,9 @@ class ReplicaState {
   // Adds an array to the State besides the replica's own. Save reads the array and Load writes it,
   // so the array must outlive this object.
   void AddArray(SavedState::Array array) { extra_arrays_.push_back(std::move(array)); }
+  // The same for an array that States and checkpoints of an earlier start may lack: Load then sets
+  // it to zeros.
+  void AddOptionalArray(SavedState::Array array) { optional_arrays_.push_back(std::move(array)); }
 
   // Returns the State: all that another worker needs to continue after round `applied`. `slots`
   // replaces the arrays of the optimizer's state. REQUIRES that the host's arrays are up to date
@@ -55,6 +58,10 @@ class ReplicaState {
   // Writes W as a safetensors file to `folder`, which it creates. If the job has a moving average
   // of W, writes the average to a second file. The metadata of both files contain `step`.
   Status WriteWeights(const std::string& folder, uint64_t step);
+  // Writes Replica::evaluated_weights() to weights_best.safetensors in `folder`, with `metadata`.
+  // REQUIRES that the host's arrays are up to date.
+  Status WriteBestWeights(const std::string& folder, uint64_t step,
+                          const tensors::Metadata& metadata);
 
  private:
   std::vector<tensors::TensorView> ViewTensors(const float* weights,
@@ -65,12 +72,14 @@ class ReplicaState {
   // `requires_slots`: whether it is an error if the optimizer's state is missing.
   Status LoadTensors(const tensors::TensorFile& file, bool requires_slots);
   Status LoadArrays(const tensors::TensorFile& file, bool requires_slots);
-  // Writes the parameters in `arena` under their names, and the mean statistics.
-  Status WriteFile(const std::string& path, const float* arena, uint64_t step);
+  // Writes the parameters in `arena` and the frozen ones under their names, and the mean
+  // statistics.
+  Status WriteFile(const std::string& path, const float* arena, uint64_t step,
+                   tensors::Metadata metadata = {});
 
   const setup::Setup& setup_;
   Replica& replica_;
-  std::vector<SavedState::Array> extra_arrays_;
+  std::vector<SavedState::Array> extra_arrays_, optional_arrays_;
 };
 
 }  // namespace tern::client

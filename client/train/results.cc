@@ -9,12 +9,12 @@ namespace tern::client {
 
 namespace {
 
-// If the confusion matrix cannot be written, the weights still are.
+// If the classes and their confusion matrix cannot be written, the weights still are.
 Status WriteOwnResults(const std::string& output_dir, uint64_t steps,
                        const FiguresExchange& figures, ReplicaState* state) {
-  const Status confusion_status = figures.WriteConfusion();
+  const Status classes_status = figures.WriteClasses();
   TERN_RETURN_IF_ERROR(state->WriteWeights(output_dir, steps));
-  return confusion_status;
+  return classes_status;
 }
 
 }  // namespace

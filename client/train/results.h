@@ -1,4 +1,5 @@
-// Writes the results of a job: the final weights and, if the job asks for it, the confusion matrix.
+// Writes the results of a job: the final weights, the names of the classes if the data has any and,
+// if the job asks for it, the confusion matrix.
 #pragma once
 
 #include <cstdint>

@@ -11,16 +11,20 @@
 #include "common/base/failpoint.h"
 #include "common/base/logging.h"
 #include "common/base/text.h"
+#include "common/base/trace.h"
 #include "common/protocol/rounds/cells.h"
 #include "common/protocol/rounds/forms.h"
 
 namespace tern::client {
 namespace {
 
-// Calls Compute::End when it goes out of scope.
+// Stops the recording of steps, and calls Compute::End, when it goes out of scope.
 struct EndOfSteps {
   Compute& compute;
-  ~EndOfSteps() { compute.End(); }
+  ~EndOfSteps() {
+    SetTracing(false);
+    compute.End();
+  }
 };
 
 // Waits for the next event, and counts it as progress. Returns nullopt if the net thread is gone.
@@ -31,6 +35,15 @@ std::optional<Event> AwaitEvent(Events& events, Progress& progress) {
   progress.is_waiting = false;
   progress.CountAdvance();
   return event;
+}
+
+// kDiverged if the loss of the last evaluation is not finite. The gradients of the last step were
+// finite, but the updated weights may not be.
+Status CheckLossIsFinite(const pb::Job& job, const pb::Figures& last_evaluation, uint64_t steps) {
+  const bool is_computing = job.train().compute() != pb::Train::wait;
+  if (!is_computing || std::isfinite(last_evaluation.test_loss())) return Ok();
+  return Status(Code::kDiverged, Cat("the loss on the test set is not finite after step ", steps,
+                                     "; lower the learning rate"));
 }
 
 }  // namespace
@@ -50,6 +63,7 @@ Trainer::Trainer(const Dependencies& dependencies, update::Schedule schedule)
       state_(deps_.setup, deps_.replica),
       sums_(deps_.setup),
       figures_(deps_.setup, deps_.rank, deps_.compute, deps_.replica, gradient_),
+      evaluation_files_(deps_.setup.job),
       context_{deps_.setup,
                deps_.rank,
                deps_.steps,
@@ -71,6 +85,8 @@ Trainer::Trainer(const Dependencies& dependencies, update::Schedule schedule)
   });
   for (size_t i = 0; i < state_scalers_.size(); ++i)
     state_.AddArray({Cat("scalers.", i), state_scalers_[i]});
+  if (figures_.record().is_used())
+    state_.AddOptionalArray({"evaluations", figures_.record().floats()});
 }
 
 Status Trainer::MakeAlgorithm() {
@@ -81,6 +97,7 @@ Status Trainer::MakeAlgorithm() {
 }
 
 Status Trainer::Run() {
+  const TraceThread trace_thread("compute");
   while (true) {
     const Status status = Train();
     if (pending_restart_.has_value()) continue;
@@ -98,6 +115,7 @@ Status Trainer::Train() {
   TERN_RETURN_IF_ERROR(algorithm_->Begin(*ready_round_));
   TERN_RETURN_IF_ERROR(RestorePrivateState());
   StopAfter(stop_after_);
+  StopAsRecorded(/*was_evaluated=*/false);
   TERN_RETURN_IF_ERROR(TrainSteps());
   TERN_RETURN_IF_ERROR(EndTogether());
   TERN_RETURN_IF_ERROR(WriteResults(deps_.setup.job.output_dir(), steps_done_, &figures_, &state_,
@@ -134,6 +152,7 @@ Status Trainer::Restart() {
   }
   const uint64_t applied = std::get<WentBack>(event).applied;
   deps_.replica.ResetOptimizer();
+  figures_.record().ForgetLastStep();
   TERN_RETURN_IF_ERROR(Pull(context_, deps_.replica.parameters(), false));
   if (!deps_.replica.average().empty())
     TERN_RETURN_IF_ERROR(Pull(context_, deps_.replica.average().data(), true));
@@ -150,20 +169,24 @@ Status Trainer::Restart() {
 Status Trainer::TrainSteps() {
   steps_done_ = checkpoint_step_ = algorithm_->first_step() - 1;
   deps_.progress.job_step = steps_done_;
+  evaluation_files_.Begin(steps_done_);
   if (deps_.checkpoints != nullptr) {
     TERN_RETURN_IF_ERROR(deps_.checkpoints->Begin(run_, steps_done_));
     deps_.port.OfferCheckpoints(deps_.checkpoints->Offers());
   }
   deps_.compute.Begin(steps_done_);
   const EndOfSteps end_of_steps{deps_.compute};
+  traced_steps_.Begin(steps_done_, deps_.steps);
   LOG(INFO) << "training from step " << steps_done_ + 1 << " to "
             << (has_rounds_ ? last_step_ : deps_.steps);
   while (true) {
+    traced_steps_.OnStep(steps_done_ + 1);
     TERN_RETURN_IF_ERROR(WriteCheckpointIfDue());
     ReportStepsToObserver();
     if (steps_done_ >= last_step_) return Ok();
     const bool has_new_push = algorithm_->last_pushed_round() > compared_round_;
     if (has_rounds_ && has_new_push && figures_.IsDue(steps_done_)) {
+      const TraceSpan span("compare, evaluate", {.step = steps_done_});
       TERN_RETURN_IF_ERROR(Drain());
       TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kCompare, figures_.MakeComparisonFigures()));
       if (figures_.EvaluationIsDue(steps_done_))
@@ -174,6 +197,7 @@ Status Trainer::TrainSteps() {
     SetFailpointStep(steps_done_ + 1);
     HitFailpoint(FailPlace::kThreadCompute);
     TimeScope time(deps_.progress.train_time);
+    const TraceSpan span("step", {.step = steps_done_ + 1});
     TERN_RETURN_IF_ERROR(gradient_.FetchSamples());
     TERN_RETURN_IF_ERROR(algorithm_->Step(steps_done_ + 1));
     deps_.progress.job_step = ++steps_done_;
@@ -199,15 +223,7 @@ Status Trainer::EndTogether() {
   TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kCompare, figures_.MakeComparisonFigures()));
   if (!has_rounds_) TERN_RETURN_IF_ERROR(algorithm_->Drain());
   TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kEvaluate, figures_.Evaluate(true)));
-  return CheckLossIsFinite();
-}
-
-// The gradients of the last step were finite, but the updated weights may not be.
-Status Trainer::CheckLossIsFinite() const {
-  const bool is_computing = deps_.setup.job.train().compute() != pb::Train::wait;
-  if (!is_computing || std::isfinite(figures_.newest_evaluation().test_loss())) return Ok();
-  return Status(Code::kDiverged, Cat("the loss on the test set is not finite after step ",
-                                     steps_done_, "; lower the learning rate"));
+  return CheckLossIsFinite(deps_.setup.job, figures_.newest_evaluation(), steps_done_);
 }
 
 bool Trainer::ServeUntilJobEnds() {
@@ -238,6 +254,7 @@ Status Trainer::SendState() {
 Status Trainer::WaitUntil(const std::function<bool()>& is_done) {
   if (is_done()) return Ok();
   TimeScope wait_scope(deps_.progress.wait_time);
+  const TraceSpan span("wait for servers");
   while (!is_done()) {
     std::optional<Event> event = AwaitEvent(deps_.events, deps_.progress);
     if (!event.has_value()) return Status(Code::kInternal, "the net thread is gone");
@@ -290,12 +307,31 @@ Status Trainer::OnAnswer(const Answer& answer) {
     if (deps_.observer != nullptr && figures_.HasLowestRank() &&
         answer.cell.chunk == protocol::kEvaluate)
       deps_.observer->OnEvaluation(steps_done_, figures_.newest_evaluation());
+    if (answer.cell.chunk == protocol::kCompare)
+      evaluation_files_.OnCompared(steps_done_, figures_);
+    if (answer.cell.chunk != protocol::kEvaluate) return Ok();
+    evaluation_files_.OnEvaluated(steps_done_, figures_, state_);
+    StopAsRecorded(/*was_evaluated=*/true);
     return Ok();
   }
   sums_.Store(answer);
   if (answer.cell.kind == protocol::Kind::kPush)
     StopAfter(protocol::LastExchangeOf(answer.outcome));
   return Ok();
+}
+
+void Trainer::StopAsRecorded(bool was_evaluated) {
+  EvaluationRecord& record = figures_.record();
+  // The limits of a job that resumes may be wider than before.
+  if (!record.StopsJob()) return record.ForgetLastStep();
+  // The next round is the last, as after a signal.
+  if (has_rounds_ && was_evaluated)
+    record.SetLastStep(algorithm_->StepOfRound(algorithm_->applied() + 1));
+  if (record.last_step() == 0 || record.last_step() >= last_step_) return;
+  last_step_ = std::max(record.last_step(), algorithm_->first_step() - 1);
+  LOG(INFO) << "train.stop_when: " << record.Get().not_better()
+            << " evaluations were not better than that with accuracy "
+            << record.Get().bar_accuracy() << ", so the job ends after step " << last_step_;
 }
 
 void Trainer::StopAfter(uint64_t round) {

@@ -36,10 +36,12 @@
 #include "client/train/algorithm.h"
 #include "client/train/checkpoints.h"
 #include "client/train/compute.h"
+#include "client/train/evaluation_files.h"
 #include "client/train/figures.h"
 #include "client/train/gradient.h"
 #include "client/train/replica.h"
 #include "client/train/replica_state.h"
+#include "client/train/traced_steps.h"
 #include "common/base/status.h"
 #include "common/update/schedule.h"
 #include "setup/setup.h"
@@ -94,8 +96,6 @@ class Trainer {
   Status TrainSteps();
   // Waits for open exchanges, and exchanges the last figures (metrics) with all workers.
   Status EndTogether();
-  // kDiverged if the loss of the last evaluation is not finite.
-  Status CheckLossIsFinite() const;
   void ReportStepsToObserver();
   // Calls Algorithm::Drain, whose time counts as training time.
   Status Drain();
@@ -112,6 +112,9 @@ class Trainer {
   Status SendState();
   Status HandleEvent(Event event);
   Status OnAnswer(const Answer& answer);
+  // Ends the training where the record of evaluations says so (train.stop_when). Call it when
+  // training begins, because a State or a checkpoint has a record, and after an evaluation.
+  void StopAsRecorded(bool was_evaluated);
   // Ends the training after `round` (without rounds: after the current step); 0 changes nothing.
   void StopAfter(uint64_t round);
   // Sends this worker's figures and waits for the answer. Returns the error of `own_figures`, if it
@@ -124,6 +127,7 @@ class Trainer {
   ReplicaState state_;
   Sums sums_;
   FiguresExchange figures_;
+  EvaluationFiles evaluation_files_;
   const Context context_;
   const bool has_rounds_;
   std::unique_ptr<Algorithm> algorithm_;
@@ -141,6 +145,7 @@ class Trainer {
   bool has_figures_answer_ = false;
   std::vector<std::vector<float>> state_scalers_;  // from Sums::SaveScalers; a part of the State
   std::optional<Status> leave_status_;             // set if a signal asked this worker to leave
+  TracedSteps traced_steps_;
   Status end_checkpoint_status_;  // whether the checkpoint of the last step could be written
 };
 

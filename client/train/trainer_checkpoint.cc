@@ -5,6 +5,7 @@
 #include "client/train/trainer.h"
 #include "common/base/logging.h"
 #include "common/base/text.h"
+#include "common/base/trace.h"
 #include "common/checkpoint/saved.h"
 
 namespace tern::client {
@@ -44,6 +45,7 @@ Status Trainer::WriteCheckpointIfDue() {
 // step.
 Status Trainer::WriteCheckpoint() {
   TimeScope time(deps_.progress.checkpoint_time);
+  const TraceSpan span("write checkpoint", {.step = steps_done_});
   TERN_RETURN_IF_ERROR(deps_.replica.CopyToHost());
   TERN_RETURN_IF_ERROR(algorithm_->CopyStateToHost());
   CopyScalers();
@@ -81,6 +83,8 @@ Status Trainer::LoadCheckpoint(const pb::Checkpoint& checkpoint) {
   const std::string name = Cat("the checkpoint of step ", checkpoint.step());
   TERN_RETURN_IF_ERROR(state_.LoadCheckpointTensors(*file).Within(name));
   sums_.RestoreScalers(checkpoint.round(), state_scalers_);
+  // If servers hold the weights, other workers may go back without a checkpoint of theirs.
+  if (deps_.setup.plan.is_central) figures_.record().ForgetLastStep();
   loaded_checkpoint_ = std::move(*file);
   LogInfo("goes on from " + name, Print::kYes);
   if (checkpoint.step() >= deps_.steps) {

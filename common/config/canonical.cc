@@ -78,6 +78,7 @@ bool IsCodecSection(const google::protobuf::Descriptor* message) {
 bool IsJobSection(const google::protobuf::Descriptor* message) {
   return message->file() == pb::Job::descriptor()->file() ||
          message->file() == pb::Optimizer::descriptor()->file() ||
+         message->file() == pb::Evaluation::descriptor()->file() ||
          message->file() == pb::Exchange::descriptor()->file() ||
          message->file() == pb::Faults::descriptor()->file() || IsCodecSection(message);
 }
@@ -152,6 +153,8 @@ pb::Job WithoutResumableKeys(const pb::Job& job) {
   job_without_resumable_keys.mutable_train()->clear_steps();
   job_without_resumable_keys.mutable_train()->clear_epochs();
   job_without_resumable_keys.mutable_train()->clear_schedule();
+  job_without_resumable_keys.mutable_train()->clear_stop_when();
+  job_without_resumable_keys.mutable_model()->clear_new_tensors();
   job_without_resumable_keys.clear_evaluation();
   job_without_resumable_keys.mutable_evaluation()->set_ema_decay(job.evaluation().ema_decay());
   pb::Job canonical_job = WithoutLocalKeys(job_without_resumable_keys);

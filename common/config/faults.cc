@@ -41,9 +41,10 @@ void Faults::Add(const Position& position, const std::string& key, const std::st
     position_text =
         file_name_ + ":" + std::to_string(position.line) + ":" + std::to_string(position.column);
   }
-  std::string fault_text = position_text + ": " + (key.empty() ? "" : Excerpt(key) + ": ") +
-                           "saw " + saw + "; allowed: " + allowed;
-  if (!suggestion.empty()) fault_text += "; did you mean " + suggestion + "?";
+  std::string fault_text =
+      position_text + ": " + (key.empty() ? "" : Excerpt(key) + ": ") + "saw " + saw;
+  fault_text += suggestion.empty() ? "; allowed: " : "; did you mean " + suggestion + "? Allowed: ";
+  fault_text += allowed;
   faults_.push_back({position, std::move(fault_text)});
   Mute(key);
 }

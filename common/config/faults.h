@@ -2,7 +2,7 @@
 // options.
 //
 //   job.yaml:12:16: train.batch_total: saw 0; allowed: a whole number, at least 1
-//   --set sede=5: sede: saw an unknown key; allowed: ..., seed, ...; did you mean seed?
+//   --set sede=5: sede: saw an unknown key; did you mean seed? Allowed: one of name, ...
 #pragma once
 
 #include <set>

@@ -1,6 +1,7 @@
 #include "common/config/job.h"
 
 #include "common/base/atomic_file.h"
+#include "common/base/text.h"
 #include "common/config/canonical.h"
 #include "common/config/overrides.h"
 #include "common/config/rules.h"
@@ -48,6 +49,17 @@ bool CheckText(std::string_view text, Faults* faults) {
   return true;
 }
 
+// The sections that every job has.
+std::vector<std::string> RequiredSections() {
+  std::vector<std::string> names;
+  const auto* type = pb::Job::descriptor();
+  for (int i = 0; i < type->field_count(); ++i) {
+    const pb::Rule& rule = RuleOf(type->field(i));
+    if (rule.required() || rule.min_items() > 0) names.push_back(type->field(i)->name());
+  }
+  return names;
+}
+
 // Some editors write a byte order mark before UTF-8.
 std::string WithoutByteOrderMark(const std::string& text) {
   return text.compare(0, 3, "\xef\xbb\xbf") == 0 ? text.substr(3) : text;
@@ -73,6 +85,12 @@ Result<pb::Job> ParseJob(const std::string& bytes, const std::string& name,
   } else {
     faults.Add(root.position, "", root.kind == Node::Kind::kList ? "a list" : Excerpt(root.text),
                "a map with the keys of a job");
+    return faults.ToStatus();
+  }
+  if (root.items.empty() && overrides.empty()) {
+    faults.Add(root.position, "", "an empty job",
+               "a job with " + tern::Join(RequiredSections()) +
+                   "; begin with a copy of configs/lenet_fashion.yaml");
     return faults.ToStatus();
   }
   ApplyOverrides(overrides, &job, context);

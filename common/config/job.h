@@ -18,7 +18,7 @@ namespace tern::config {
 // `overrides`, fills in defaults and validates. kBadJob with all faults, one per line, in the order
 // of the file; kBadData if the file cannot be read. Each line is
 //
-//   FILE:LINE:COLUMN: KEY: saw X; allowed: Y; did you mean Z?
+//   FILE:LINE:COLUMN: KEY: saw X; did you mean Z? Allowed: Y
 //
 // with "--set KEY=VALUE" in place of FILE:LINE:COLUMN if an override is at fault. An override is
 // "train.batch_total=64" or "servers.0.address=127.0.0.1:7501"; its value is YAML; `null` removes

@@ -23,12 +23,31 @@ size_t EditDistance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+namespace {
+
+std::string WithoutDigits(std::string_view text) {
+  std::string rest;
+  for (const char c : text) {
+    if (c < '0' || c > '9') rest += c;
+  }
+  return rest;
+}
+
+// resnet34 is another network than resnet32, not a misspelling of it.
+bool DifferOnlyInNumbers(std::string_view a, std::string_view b) {
+  const std::string a_rest = WithoutDigits(a), b_rest = WithoutDigits(b);
+  return a_rest == b_rest && a_rest.size() < a.size() && b_rest.size() < b.size();
+}
+
+}  // namespace
+
 std::string NearestName(std::string_view name, const std::vector<std::string>& known) {
   std::string nearest_name;
   if (name.size() > 64) return nearest_name;
   // A known name that differs from `name` in every letter has at least this distance: not near.
   size_t best_distance = name.size();
   for (const std::string& candidate : known) {
+    if (DifferOnlyInNumbers(name, candidate)) continue;
     const size_t distance = EditDistance(name, candidate);
     if (distance < best_distance && distance <= std::max<size_t>(2, candidate.size() / 3)) {
       best_distance = distance;

@@ -181,6 +181,11 @@ class JobChecker : private CrossKeyChecker {
              model.has_net() ? "both name and net" : "neither name nor net",
              "exactly one of model.name and model.net");
     }
+    if (AreValid({"model.new_tensors", "model.weights"}) && model.new_tensors_size() > 0 &&
+        model.weights().empty()) {
+      Report("model.new_tensors", "names of tensors without model.weights",
+             "names only with model.weights, because all tensors are new without it");
+    }
     if (model.padding() != pb::Model::valid && model.name() != "lenet") {
       Report("model.padding", "same", "valid (only lenet supports another padding)");
     }

@@ -36,6 +36,7 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
     CheckMinWorkers();
     CheckBackupWorkers();
     CheckLocalUpdater();
+    CheckStopWhen();
     algorithm::CheckOwnRules(job_, this);
   }
 
@@ -298,6 +299,22 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
              "nothing, because " + updater + " does not use it; remove the key, or set " +
                  Join(facts_.local_updater_key, "name") + ": " +
                  tern::Join({names.begin(), names.end()}, " or "));
+    }
+  }
+
+  void CheckStopWhen() {
+    const std::string key = "train.stop_when.no_better_evaluations";
+    if (!AreValid({key, "evaluation.every_steps"}) ||
+        train_.stop_when().no_better_evaluations() == 0)
+      return;
+    if (!facts_.has_rounds) {
+      Report(key, std::to_string(train_.stop_when().no_better_evaluations()) + with_algorithm_text_,
+             "0, because an algorithm without rounds evaluates only at the job's end");
+    } else if (job_.evaluation().every_steps() == 0) {
+      Report(key,
+             std::to_string(train_.stop_when().no_better_evaluations()) +
+                 " with evaluation.every_steps: 0",
+             "0, because the job evaluates only at its end; or set evaluation.every_steps");
     }
   }
 

@@ -19,9 +19,12 @@ class TrainChecker : private CrossKeyChecker {
 
  private:
   void CheckBatch(const std::string& key, uint32_t batch) {
-    if (!AreValid({key, "workers.count"}) || batch % job_.workers().count() == 0) return;
+    const uint64_t count = job_.workers().count();
+    if (!AreValid({key, "workers.count"}) || batch % count == 0) return;
+    const uint64_t below = batch / count * count;
     Report(key, std::to_string(batch),
-           "a multiple of workers.count (" + std::to_string(job_.workers().count()) + ")");
+           "a multiple of workers.count (" + std::to_string(count) + "), such as " +
+               (below == 0 ? "" : std::to_string(below) + " or ") + std::to_string(below + count));
   }
 
   void CheckLength() {
@@ -29,7 +32,8 @@ class TrainChecker : private CrossKeyChecker {
       return;
     Report(train_.has_epochs() ? "train.epochs" : "train",
            train_.has_epochs() ? "both steps and epochs" : "neither steps nor epochs",
-           "exactly one of train.steps and train.epochs");
+           "exactly one of train.steps and train.epochs; null removes a key, as in --set "
+           "train.epochs=null");
   }
 
   void CheckBatchGrowth() {

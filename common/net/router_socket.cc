@@ -27,7 +27,7 @@ Status BindError(const std::string& host, uint16_t port) {
       return Status(
           Code::kAddress,
           Cat("cannot bind to ", address_text, ": ", host,
-              " is not an address of this machine; give one of its addresses, or \"*\" for all"));
+              " is not an address of this machine; give one of its addresses, or 0.0.0.0 for all"));
     case EACCES:
       return Status(Code::kAddress, Cat("cannot bind to ", address_text, ": port ", port,
                                         " needs privileges; choose a port from 1024 up"));

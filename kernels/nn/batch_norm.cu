@@ -164,16 +164,17 @@ struct OutputOp {
 };
 
 // Computes the gradients of gamma and beta of channel c from the sums of GradientsSource, and slope
-// and offset for InputGradientOp.
+// and offset for InputGradientOp. Slope and offset are 0 if the moments are constants.
 struct ParameterGradients {
   const float *scale, *inverse;
   const DeviceStep* step;
   double rows;
+  bool has_constant_moments;
   float *slope, *offset, *gamma, *beta;
   __device__ void operator()(uint64_t c, const TwoSums& sums) const {
     const double sum_g_x = sums.second * inverse[c], scale_per_row = scale[c] / rows;
-    slope[c] = static_cast<float>(-scale_per_row * sum_g_x * inverse[c]);
-    offset[c] = static_cast<float>(-scale_per_row * sums.first);
+    slope[c] = has_constant_moments ? 0 : static_cast<float>(-scale_per_row * sum_g_x * inverse[c]);
+    offset[c] = has_constant_moments ? 0 : static_cast<float>(-scale_per_row * sums.first);
     gamma[c] = static_cast<float>(sum_g_x * step->inverse_scale);
     beta[c] = static_cast<float>(sums.first * step->inverse_scale);
   }
@@ -315,9 +316,15 @@ int BatchNormBackwardOnDevice(DeviceStream stream, DeviceType type, const Device
                               const DeviceNormState& state, const DeviceNormBackward& arrays,
                               const DeviceStep* step, float* sums, void* dx, float* gamma_gradient,
                               float* beta_gradient) {
-  const ParameterGradients gradients{
-      state.scale, state.inverse,        step,           static_cast<double>(norm.rows),
-      sums,        sums + norm.channels, gamma_gradient, beta_gradient};
+  const ParameterGradients gradients{state.scale,
+                                     state.inverse,
+                                     step,
+                                     static_cast<double>(norm.rows),
+                                     norm.has_constant_moments,
+                                     sums,
+                                     sums + norm.channels,
+                                     gamma_gradient,
+                                     beta_gradient};
   return DispatchTypeAndPack(type, norm.channels, [&]<typename T, uint32_t kCount>() {
     auto* input_gradient = static_cast<T*>(dx);
     if (arrays.g == nullptr)

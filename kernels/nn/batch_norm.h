@@ -78,6 +78,8 @@ struct DeviceNorm {
   double epsilon = 0;
   double momentum = 0;    // the weight of the batch in the running moments
   bool has_relu = false;  // whether a ReLU follows
+  // For the backward pass: whether the forward pass used the running moments, which are constants.
+  bool has_constant_moments = false;
 };
 // Arrays with one number per channel, and memory for sums of columns. `inverse` is 1 / d. `mean`,
 // `scale` and `shift` are aligned to 16 bytes.

@@ -5,18 +5,18 @@
 
 namespace tern::models {
 
-std::vector<tensors::TensorView> ViewArena(const ParameterTable& table, const float* arena,
-                                           const std::string& prefix) {
+namespace {
+
+std::vector<tensors::TensorView> ViewParameters(const std::vector<Parameter>& parameters,
+                                                const float* arena, const std::string& prefix) {
   std::vector<tensors::TensorView> views;
-  for (const Parameter& parameter : table.parameters) {
+  for (const Parameter& parameter : parameters) {
     views.push_back({prefix + parameter.name,
                      {parameter.shape.begin(), parameter.shape.end()},
                      {arena + parameter.offset, parameter.count}});
   }
   return views;
 }
-
-namespace {
 
 Status WrongModel(const std::string& message) {
   return Status(Code::kBadData, message + "; it is another model's");
@@ -51,6 +51,15 @@ Status LoadTensor(const TensorsByName& tensors, const std::string& name,
 }
 
 }  // namespace
+
+std::vector<tensors::TensorView> ViewArena(const ParameterTable& table, const float* arena,
+                                           const std::string& prefix) {
+  return ViewParameters(table.parameters, arena, prefix);
+}
+
+std::vector<tensors::TensorView> ViewFrozen(const ParameterTable& table, const float* arena) {
+  return ViewParameters(table.frozen, arena, "");
+}
 
 Status LoadArena(const tensors::TensorFile& file, const ParameterTable& table, float* arena,
                  const std::string& prefix) {

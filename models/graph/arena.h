@@ -15,6 +15,8 @@ namespace tern::models {
 // PREFIX + the parameter's name.
 std::vector<tensors::TensorView> ViewArena(const ParameterTable& table, const float* arena,
                                            const std::string& prefix = "");
+// The same for the arena of frozen parameters, without a prefix.
+std::vector<tensors::TensorView> ViewFrozen(const ParameterTable& table, const float* arena);
 // Copies the tensors of a file into an arena. The file must have every PREFIX + parameter name with
 // the parameter's shape; otherwise kBadData, and the arena may be partly written. Ignores other
 // tensors.

@@ -62,16 +62,24 @@ void InitParameter(const Parameter& parameter, const kernels::NoiseKey& key, flo
   }
 }
 
-}  // namespace
-
-void InitParameters(const ParameterTable& table, uint64_t seed, float* arena) {
-  for (size_t i = 0; i < table.parameters.size(); ++i) {
+void InitAll(const std::vector<Parameter>& parameters, uint64_t seed, float* arena) {
+  for (const Parameter& parameter : parameters) {
     kernels::NoiseKey key;
     key.seed = seed;
     key.stream = kernels::NoiseStream::kInit;
-    key.tensor = static_cast<uint32_t>(i);
-    InitParameter(table.parameters[i], key, arena + table.parameters[i].offset);
+    key.tensor = parameter.number;
+    InitParameter(parameter, key, arena + parameter.offset);
   }
+}
+
+}  // namespace
+
+void InitParameters(const ParameterTable& table, uint64_t seed, float* arena) {
+  InitAll(table.parameters, seed, arena);
+}
+
+void InitFrozen(const ParameterTable& table, uint64_t seed, float* arena) {
+  InitAll(table.frozen, seed, arena);
 }
 
 void InitStatistics(const ParameterTable& table, float* arena) {

@@ -5,6 +5,7 @@
 
 #include "common/base/text.h"
 #include "models/graph/complete.h"
+#include "models/graph/freeze.h"
 #include "models/graph/layer_rules.h"
 
 namespace tern::models {
@@ -55,6 +56,7 @@ Result<std::map<std::string, ImageDims>> ShapesOf(const pb::NetDef& net) {
 
 Status AddState(const pb::LayerDef& layer, LayerState state, ParameterTable* table) {
   for (Parameter& parameter : state.parameters) {
+    parameter.number = static_cast<uint32_t>(table->parameters.size());
     parameter.offset = table->total;
     table->total += parameter.count;
     if (table->total > kMaxElements)
@@ -77,7 +79,8 @@ Result<std::map<std::string, ImageDims>> InferShapes(const pb::NetDef& net) {
   return ShapesOf(*complete_net);
 }
 
-Result<ParameterTable> MakeParameterTable(const pb::NetDef& net) {
+Result<ParameterTable> MakeParameterTable(const pb::NetDef& net,
+                                          const std::vector<std::string>& freeze) {
   Result<pb::NetDef> complete_net = CompleteNet(net);
   if (!complete_net.ok()) return complete_net.status();
   const Result<std::map<std::string, ImageDims>> shapes = ShapesOf(*complete_net);
@@ -91,6 +94,7 @@ Result<ParameterTable> MakeParameterTable(const pb::NetDef& net) {
     return BadLayer(
         "net: no layer has parameters, so there is nothing to train; add a dense or a conv");
   }
+  TERN_RETURN_IF_ERROR(FreezeParameters(freeze, &table));
   return table;
 }
 

@@ -3,7 +3,7 @@
 #include "common/base/text.h"
 #include "common/codec/float_sum.h"
 #include "common/update/average.h"
-#include "models/graph/shapes.h"
+#include "setup/first_weights.h"
 
 namespace tern::server {
 
@@ -126,9 +126,7 @@ void CentralChunk::AddState(SavedState* state) {
 }
 
 std::vector<float> InitialWeights(const setup::Setup& setup) {
-  std::vector<float> weights(setup.table.total);
-  models::InitParameters(setup.table, setup.job.seed(), weights.data());
-  return weights;
+  return setup::FirstWeights(setup).parameters;
 }
 
 Bytes Fp32Bytes(std::span<const float> values) {

@@ -60,7 +60,8 @@ std::vector<std::string> DataArguments(const std::string& format, const std::str
 TEST(Images, GiveTheSameWeightsFromAFolderAndPackedWithAnyNumberOfThreads) {
   std::string weights;
   for (const char* threads : {"1", "3"}) {
-    TestJob job({.steps = 12, .model = kNet, .yaml = "evaluation: {every_steps: 6}\n"});
+    TestJob job(
+        {.steps = 12, .model = kNet, .yaml = "evaluation: {every_steps: 6, confusion: true}\n"});
     const std::string images_folder = WriteImageFolder(job),
                       packed_folder = job.folder() + "/packed";
     TestProgram& pack_program = job.StartTern({"convert", "pack", images_folder, packed_folder});
@@ -73,6 +74,9 @@ TEST(Images, GiveTheSameWeightsFromAFolderAndPackedWithAnyNumberOfThreads) {
       job.ExpectAllEnd(0);
       EXPECT_THAT(job.Log("worker", 0), HasSubstr("36 training images in 3 classes"));
       if (weights.empty()) weights = job.Weights();
+      EXPECT_EQ(job.OutputBytes("classes.txt"), "class0\nclass1\nclass2\n");
+      EXPECT_THAT(job.OutputBytes("confusion.csv"),
+                  HasSubstr("true,class0,class1,class2\nclass0,"));
       EXPECT_EQ(job.Weights(), weights) << threads << " threads, packed: " << is_packed;
     }
   }

@@ -88,7 +88,10 @@ TEST(Arguments, SaysWhatAnUnknownFlagProbablyMeans) {
 }
 
 TEST(Arguments, NamesTheKeyOfTheJobThatAnUnknownFlagIsCalledLike) {
-  ExpectRefusal({"job", "--steps", "10"}, "say --set train.steps=VALUE");
+  ExpectRefusal({"job", "--steps", "10"}, "say --set train.steps=10");
+  ExpectRefusal({"--steps", "10", "job"}, "say --set train.steps=10");
+  ExpectRefusal({"job", "--steps"}, "say --set train.steps=VALUE");
+  ExpectRefusal({"job", "--steps", "--free_ports"}, "say --set train.steps=VALUE");
   ExpectRefusal({"job", "--workers=4"}, "say --set workers.count=4");
   ExpectRefusal({"job", "--address=x"}, "say --set servers.0.address=x");
   const auto arguments = Arguments::Parse({"tern x", "", "", {}, {}}, {"--steps"});
@@ -112,8 +115,8 @@ TEST(Arguments, HelpExplainsEverything) {
     const auto arguments = Arguments::Parse(kCommand, {"--restarts", "x", flag, "--nonsense"});
     ASSERT_TRUE(arguments.ok()) << arguments.status().message();
     EXPECT_THAT(arguments->help_text(),
-                AllOf(HasSubstr("tern try: try a job. Tries it."),
-                      HasSubstr("Usage: tern try [OPTIONS] JOB [OUT]"),
+                AllOf(HasSubstr("tern try: try a job. Tries it.\n\n"
+                                "Usage: tern try [OPTIONS] JOB [OUT]"),
                       HasSubstr("The job's file."), HasSubstr("--restarts N"),
                       HasSubstr("How often. Default: 7."), HasSubstr("--set KEY=VALUE")));
   }

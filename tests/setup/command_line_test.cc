@@ -37,14 +37,16 @@ void ExpectUsageError(const std::vector<std::string>& arguments,
 }
 
 TEST(CommandLine, ReadsValuesAfterTheFlagOrAfterAnEqualsSign) {
-  const Result<CommandLine> command_line = ParseWorkerArguments(
-      {"--job", "a.yaml", "--rank=3", "--log_dir", "logs", "--check", "--progress_fd=2"});
+  const Result<CommandLine> command_line =
+      ParseWorkerArguments({"--job", "a.yaml", "--rank=3", "--log_dir", "logs", "--check",
+                            "--progress_fd=2", "--trace=20"});
   ASSERT_TRUE(command_line.ok()) << command_line.status().message();
   EXPECT_EQ(command_line->job_path, "a.yaml");
   EXPECT_EQ(command_line->rank, 3u);
   EXPECT_EQ(command_line->log_dir, "logs");
   EXPECT_TRUE(command_line->check_only);
   EXPECT_EQ(command_line->progress_fd, 2);
+  EXPECT_EQ(command_line->trace_steps, 20u);
 }
 
 TEST(CommandLine, KeepsAllOverridesInOrder) {
@@ -77,6 +79,7 @@ TEST(CommandLine, RefusesGflagsFlagsThatEndTheProcess) {
 TEST(CommandLine, RefusesValuesOfAnotherType) {
   ExpectUsageError({"--job", "a", "--rank", "one"}, "--rank: saw 'one'; allowed: a whole number");
   ExpectUsageError({"--job", "a", "--rank=1.5"}, "--rank: saw '1.5'");
+  ExpectUsageError({"--job", "a", "--rank=0", "--trace=1001"}, "--trace: saw '1001'");
   ExpectUsageError({"--job", "a", "--rank=99999999999"}, "--rank: saw '99999999999'");
   ExpectUsageError({"--job", "a", "--rank", "0", "--check=perhaps"}, "--check takes no value");
 }

@@ -116,19 +116,19 @@ Result<std::unique_ptr<worker::BatchCompute>> MakeCompute(const setup::Setup& se
 
 // A network with its initial weights, and what computes it.
 struct MeasuredNet {
-  std::vector<float> parameters, gradients, statistics;
+  models::Weights weights;
+  std::vector<float> gradients;
   std::unique_ptr<worker::BatchCompute> compute;
 };
 
 Status MakeMeasuredNet(const setup::Setup& setup, MeasuredNet* net) {
   omp_set_num_threads(static_cast<int>(setup.job.workers().threads()));
-  net->parameters.resize(setup.table.total);
+  net->weights = models::RandomWeights(setup.table, setup.job.seed());
   net->gradients.resize(setup.table.total);
-  net->statistics.resize(setup.table.statistics_total);
-  models::InitParameters(setup.table, setup.job.seed(), net->parameters.data());
-  models::InitStatistics(setup.table, net->statistics.data());
+  models::Weights& weights = net->weights;
   auto compute =
-      MakeCompute(setup, {net->parameters.data(), net->gradients.data(), net->statistics.data()});
+      MakeCompute(setup, {weights.parameters.data(), net->gradients.data(),
+                          weights.statistics.data(), /*model=*/nullptr, weights.frozen.data()});
   if (!compute.ok()) return compute.status();
   net->compute = std::move(*compute);
   return Ok();

@@ -75,7 +75,7 @@ Result<OwnedFd> OpenOutput(const std::string& path, bool appends) {
 struct Child {
   char* const* arguments;
   char* const* environment;
-  int out_fd, err_fd, error_pipe;
+  int in_fd, out_fd, err_fd, error_pipe;
   const int* inherited_fds;
   size_t num_inherited;
   pid_t parent;
@@ -103,11 +103,9 @@ bool KeepOnlyInheritedFds(const Child& child) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != child.parent) _exit(128 + SIGKILL);  // The parent died before the call of prctl.
-  const int null_fd = open("/dev/null", O_RDONLY);
-  const bool is_ready = null_fd >= 0 && dup2(null_fd, STDIN_FILENO) >= 0 &&
+  const bool is_ready = dup2(child.in_fd, STDIN_FILENO) >= 0 &&
                         dup2(child.out_fd, STDOUT_FILENO) >= 0 &&
                         dup2(child.err_fd, STDERR_FILENO) >= 0 && KeepOnlyInheritedFds(child);
-  if (null_fd > STDERR_FILENO) close(null_fd);
   StopSignals::Unblock();
   if (is_ready) execve(child.arguments[0], child.arguments, child.environment);
   const int error = errno;
@@ -147,6 +145,11 @@ Result<std::unique_ptr<Process>> Process::Start(const ProcessSpec& spec) {
   Result<OwnedFd> err_file = OpenOutput(spec.stderr_path, spec.appends_output);
   if (!err_file.ok()) return err_file.status();
   const off_t stderr_begin = lseek(err_file->get(), 0, SEEK_END);
+  const OwnedFd null_file(open("/dev/null", O_RDONLY));
+  if (null_file.get() < 0) {
+    return Status(Code::kAddress, Cat("cannot open /dev/null: ", std::strerror(errno),
+                                      "; a chroot or container needs it, too: mount /dev there"));
+  }
 
   std::vector<std::string> command = {spec.program};
   command.insert(command.end(), spec.arguments.begin(), spec.arguments.end());
@@ -157,10 +160,15 @@ Result<std::unique_ptr<Process>> Process::Start(const ProcessSpec& spec) {
   if (pipe2(pipe_fds.data(), O_CLOEXEC) != 0)
     return Status(Code::kInternal, Cat("cannot create a pipe: ", std::strerror(errno)));
   OwnedFd error_reader(pipe_fds[0]), error_writer(pipe_fds[1]);
-  const Child child{command_pointers.data(),   environment_pointers.data(),
-                    out_file->get(),           err_file->get(),
-                    error_writer.get(),        spec.inherited_fds.data(),
-                    spec.inherited_fds.size(), getpid()};
+  const Child child{command_pointers.data(),
+                    environment_pointers.data(),
+                    null_file.get(),
+                    out_file->get(),
+                    err_file->get(),
+                    error_writer.get(),
+                    spec.inherited_fds.data(),
+                    spec.inherited_fds.size(),
+                    getpid()};
   const pid_t pid = fork();
   if (pid == 0) ExecChild(child);
   if (pid < 0)
@@ -218,7 +226,7 @@ std::string Process::LastSentence() const {
   std::string text(static_cast<size_t>(std::max<off_t>(0, file_size - begin)), '\0');
   const ssize_t bytes_read = pread(fd.get(), text.data(), text.size(), begin);
   text.resize(static_cast<size_t>(std::max<ssize_t>(0, bytes_read)));
-  return Printable(PickErrorLine(text, std::filesystem::path(spec_.program).filename()), 1000);
+  return PrintableSentence(PickErrorLine(text, std::filesystem::path(spec_.program).filename()));
 }
 
 Result<std::string> FindProgram(const std::string& name) {

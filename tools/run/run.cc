@@ -16,17 +16,22 @@
 #include "common/base/signals.h"
 #include "common/base/storage.h"
 #include "common/base/text.h"
+#include "common/base/trace.h"
 #include "setup/command_line.h"
+#include "setup/first_weights.h"
 #include "setup/metrics_routes.h"
 #include "setup/report.h"
 #include "setup/screen.h"
 #include "setup/setup.h"
 #include "tools/commands.h"
+#include "tools/job_arguments.h"
 #include "tools/run/ephemeral_keys.h"
 #include "tools/run/free_ports.h"
+#include "tools/run/job_trace.h"
 #include "tools/run/member_failpoints.h"
 #include "tools/run/run_result.h"
 #include "tools/run/supervisor.h"
+#include "worker/machine.h"
 
 namespace tern::tools {
 namespace {
@@ -40,16 +45,24 @@ struct RunPlan {
   std::unique_ptr<setup::Setup> setup;
   std::string log_dir;
   uint32_t max_restarts = 0;
+  uint32_t trace_steps = 0;  // how many steps to record; 0: no trace
   std::map<std::string, std::vector<std::string>> fail_arguments;  // by the name of the process
 };
 
 Result<RunPlan> MakeRunPlan(const Arguments& arguments) {
   const Result<uint32_t> max_restarts = arguments.NumberValue("restarts", 1'000'000);
   if (!max_restarts.ok()) return max_restarts.status();
+  const Result<uint32_t> trace_steps = arguments.NumberValue("trace", kMaxTraceSteps);
+  if (!trace_steps.ok()) return trace_steps.status();
   RunPlan plan;
   plan.job_file = arguments.positional().front();
+  if (JobPath(plan.job_file).starts_with("/dev/")) {
+    return Status(Code::kUsage, Cat("the job cannot come from ", Printable(plan.job_file),
+                                    ", because the daemons read it, too; write it to a file"));
+  }
   plan.overrides = arguments.AllValues("set");
   plan.max_restarts = *max_restarts;
+  plan.trace_steps = *trace_steps;
   auto setup = setup::MakeSetup(plan.job_file, plan.overrides);
   if (!setup.ok()) return setup.status();
   if (arguments.HasFlag("free_ports")) {
@@ -59,6 +72,8 @@ Result<RunPlan> MakeRunPlan(const Arguments& arguments) {
     setup = setup::MakeSetup(plan.job_file, plan.overrides);
     if (!setup.ok()) return setup.status();
   }
+  TERN_RETURN_IF_ERROR(setup::ReadGivenWeights(setup->get()));
+  (*setup)->given_weights.reset();  // Only the daemons need the weights.
   plan.setup = std::move(*setup);
   auto fail_arguments = ReadMemberFailpoints(arguments.AllValues("fail"),
                                              static_cast<uint32_t>(plan.setup->job.servers_size()),
@@ -131,6 +146,9 @@ Result<std::vector<Supervisor::Member>> MakeMembers(const RunPlan& plan, int pro
   for (Supervisor::Member& member : members) {
     const auto found = plan.fail_arguments.find(member.spec.name);
     if (found != plan.fail_arguments.end()) member.first_arguments = found->second;
+    if (plan.trace_steps == 0) continue;
+    // A process that is started again would overwrite the trace of the first.
+    member.first_arguments.insert(member.first_arguments.end(), {"--trace", Cat(plan.trace_steps)});
   }
   return members;
 }
@@ -171,6 +189,13 @@ Status PrepareFolders(const RunPlan& plan) {
   if (const std::string warning = WarningOfOpenFolder(output_dir); !warning.empty())
     std::fprintf(stderr, "tern: %s\n", warning.c_str());
   return Ok();
+}
+
+// Makes one trace of those of all processes, and says where it is.
+Status MergeTraces(const JobTrace& trace, setup::Screen* screen) {
+  const JobTrace::Written written = trace.Merge();
+  if (written.status.ok()) screen->PrintLine(written.sentence);
+  return written.status;
 }
 
 // Locks the job's folder. Without the lock, a second `tern run` would truncate the logs of the
@@ -215,6 +240,10 @@ Status RunJob(const Arguments& arguments) {
   const Result<FolderLock> lock = LockFolder(plan->setup->job);
   if (!lock.ok()) return lock.status();
   const RunResult run_result(plan->setup->job.output_dir());
+  const JobTrace trace(plan->setup->job.output_dir(),
+                       static_cast<uint32_t>(plan->setup->job.servers_size()),
+                       plan->setup->plan.workers);
+  if (plan->trace_steps != 0) trace.RemoveOldFiles();
   signal(SIGPIPE, SIG_IGN);  // The job continues if the reader of this output ends.
   StopSignals stop_signals(StopSignals::SecondSignal::kReport);
   const ProgressPipe progress_pipe;
@@ -236,9 +265,12 @@ Status RunJob(const Arguments& arguments) {
   options.max_report_delay = 2 * plan->setup->timings.heartbeat + std::chrono::milliseconds(700);
   if (const std::string url = setup::PageUrl(plan->setup->job); !url.empty())
     screen.PrintLine("the page of this job is " + url);
+  for (const std::string& warning : worker::WarningsOfThreads(plan->setup->job))
+    screen.PrintLine("warning: " + warning);
   Supervisor supervisor(std::move(options), stop_signals, screen);
   TERN_RETURN_IF_ERROR(supervisor.Run());
-  return ReportResult(*plan, supervisor, run_result, run_begin, &screen);
+  const Status status = ReportResult(*plan, supervisor, run_result, run_begin, &screen);
+  return plan->trace_steps == 0 ? status : setup::FinalStatus(status, MergeTraces(trace, &screen));
 }
 
 }  // namespace tern::tools

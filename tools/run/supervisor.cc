@@ -21,6 +21,9 @@ constexpr Time kBetweenSignals = seconds(2);  // The time from SIGTERM to SIGKIL
 // Shard 0, the server that reports progress, knows within this time that a process was lost.
 constexpr Time kLossDetectionTime = seconds(5);
 constexpr size_t kMaxLineBytes = 1 << 20;
+// So begin the lines in which a daemon logs whom it awaits (common/protocol/members: watch.cc of
+// workers, liveness.cc of shard 0).
+constexpr const char* kStillWaiting = "still waiting for ";
 
 }  // namespace
 
@@ -31,6 +34,7 @@ Supervisor::Supervisor(Options options, StopSignals& stop_signals, setup::Screen
 
 Status Supervisor::Run() {
   for (Child& child : children_) TERN_RETURN_IF_ERROR(StartChild(&child, false));
+  start_notice_at_ = Now() + options_.start_notice_after;
   while (!HaveAllEnded()) {
     WaitForEvent();
     ReadProgress();  // Before the exits are handled: shard 0 reports the job's end, then exits.
@@ -74,6 +78,7 @@ void Supervisor::WaitForEvent() {
       wake_time = deadline;
   };
   wake_no_later_than(kill_at_);
+  wake_no_later_than(start_notice_at_);
   for (const Child& child : children_) {
     if (child.is_running) poll_fds.push_back({child.process->pidfd(), POLLIN, 0});
     wake_no_later_than(child.restart_at);
@@ -113,6 +118,7 @@ void Supervisor::OnProgressLine(const std::string& line) {
   if (!job_has_begun_ && (update->rounds > 0 || (update->num_workers > 0 &&
                                                  update->num_present == update->num_workers))) {
     job_has_begun_ = true;
+    start_notice_at_.reset();
     if (terminate_at_.has_value()) {
       terminate_at_.reset();
       EndWithin(last_grace_);
@@ -231,8 +237,30 @@ void Supervisor::CancelRestarts() {
   }
 }
 
+void Supervisor::ShowWhoIsAwaited(Time now) {
+  start_notice_at_.reset();
+  if (user_stop_.signal != 0 || terminate_at_.has_value() || end_report_.has_value()) return;
+  std::vector<std::string> lines, sentences;
+  bool has_worker_spoken = false;
+  for (const Child& child : children_) {
+    const std::string sentence = child.is_running ? child.process->LastSentence() : "";
+    if (!sentence.starts_with(kStillWaiting)) continue;
+    has_worker_spoken |= child.member.is_worker;
+    // Many workers may wait for the same server.
+    if (std::count(sentences.begin(), sentences.end(), sentence) > 0) continue;
+    sentences.push_back(sentence);
+    lines.push_back(Cat("  ", child.member.spec.name, ": ", sentence));
+  }
+  if (has_worker_spoken) {
+    screen_.PrintLine("the job has not begun yet\n" + Join(lines, "\n"));
+  } else {  // The workers still read their data.
+    start_notice_at_ = now + options_.start_notice_after;
+  }
+}
+
 Status Supervisor::OnTimers() {
   const Time now = Now();
+  if (start_notice_at_.has_value() && now >= *start_notice_at_) ShowWhoIsAwaited(now);
   for (Child& child : children_) {
     if (!child.restart_at.has_value() || now < *child.restart_at) continue;
     child.restart_at.reset();

@@ -54,6 +54,9 @@ class Supervisor {
     int progress_fd = -1;         // The non-blocking pipe to which shard 0 writes JSON lines.
     // How long shard 0 may take, after a process exited, to report that the job ended or has begun.
     Time max_report_delay{};
+    // If the job has not begun after this time, the screen shows whom the processes wait for. By
+    // then a daemon that cannot reach another one has said so.
+    Time start_notice_after = std::chrono::seconds(5);
   };
   // `stop_signals` also reports the signals after the first. `stop_signals` and `screen` must
   // outlive this object.
@@ -87,6 +90,8 @@ class Supervisor {
   void OnExit(Child* child, const Exit& exit);
   void RestartOrEnd(Child* child, const Exit& exit);
   Status OnTimers();
+  // Prints whom the processes wait for, once a worker has said that.
+  void ShowWhoIsAwaited(Time now);
   // Returns whether a worker runs or will be restarted.
   bool AnyWorkerRuns() const;
   void EndWithin(Time grace);
@@ -107,9 +112,10 @@ class Supervisor {
   StopSignal user_stop_;
   int num_stop_signals_ = 0;
   uint32_t num_restarts_ = 0;
-  uint64_t newest_rounds_ = 0;  // The steps done, by shard 0's newest progress line.
-  Time newest_loss_at_{};       // The time of the newest failure or restart.
-  Time last_grace_{};           // The grace of the newest failure without a restart.
+  uint64_t newest_rounds_ = 0;           // The steps done, by shard 0's newest progress line.
+  Time newest_loss_at_{};                // The time of the newest failure or restart.
+  Time last_grace_{};                    // The grace of the newest failure without a restart.
+  std::optional<Time> start_notice_at_;  // Empty once the job has begun, or the notice is shown.
   // When to send SIGTERM, and SIGKILL, to all processes.
   std::optional<Time> terminate_at_, kill_at_;
 };

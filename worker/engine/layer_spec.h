@@ -14,9 +14,10 @@ namespace tern::engine {
 // A parameter of a layer. It is in the arenas of the engine's caller, each of which is one array
 // for all layers of the net.
 struct ParameterArrays {
-  uint32_t index = 0;         // The parameter's number in the net's parameter table.
+  uint32_t index = 0;         // The parameter's index in ParameterTable::parameters.
   float* values = nullptr;    // The layer only reads these.
   float* gradient = nullptr;  // Null if the net is for evaluation.
+  bool is_frozen = false;     // It is not trained: it has no index, and nobody reads its gradient.
 };
 
 // A layer, with its settings, shapes and arrays.
@@ -31,6 +32,9 @@ struct LayerSpec {
   models::ImageDims output;
   bool has_relu = false;  // Whether the layer also computes the ReLU that follows it.
   std::vector<ParameterArrays> parameters;
+  // Whether the layer has parameters, and all are frozen. It then computes no gradients of them,
+  // and a batch norm computes as in evaluation.
+  bool is_frozen = false;
   std::vector<float*> statistics;  // The running statistics of a batch norm, in the caller's arena.
   // The key of dropout's random numbers. Its field `tensor` is the layer's number; each step sets
   // the field `round` to the number of the step.

@@ -19,6 +19,8 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "common/base/status.h"
 #include "kernels/nn/pixels.h"
@@ -68,10 +70,14 @@ class Net {
     // If set, images are given as bytes, which the device converts by this rule to the same floats
     // as kernels::PixelTables does. On a GPU only.
     std::optional<kernels::PixelRule> pixels = std::nullopt;
+    // Patterns of the names of parameters that are not trained (models/graph/freeze.h). A batch
+    // norm whose parameters are all frozen computes as in evaluation.
+    std::vector<std::string> freeze = {};
   };
   // The caller's arenas, which must outlive the net. `parameters` and, in training, `gradients`
-  // contain all parameters of the net; `statistics` contains the running statistics of the net's
-  // batch norms, which evaluation reads and each Forward in training updates.
+  // contain all parameters of the net but the frozen ones, `frozen` these, which must not change;
+  // `statistics` contains the running statistics of the net's batch norms, which evaluation reads
+  // and each Forward in training updates.
   struct Arenas {
     const float* parameters = nullptr;
     float* gradients = nullptr;
@@ -79,6 +85,7 @@ class Net {
     // For a net on a GPU whose parameters and gradients stay there: the model that holds them, in
     // place of `parameters` and `gradients`.
     device::DeviceModel* model = nullptr;
+    const float* frozen = nullptr;
   };
   static Result<std::unique_ptr<Net>> Make(const pb::NetDef& def, const Options& options,
                                            const Arenas& arenas);
@@ -101,8 +108,8 @@ class Net {
   };
   // Copies the images, reads the parameters, and returns the mean loss of the valid samples. Adds
   // the sums over the valid samples to *score unless `score` is null. Calls `need(p)`, if set, on
-  // this thread for each parameter p, in ascending order. If `need` ended the pass, the result is
-  // unspecified.
+  // this thread for each parameter p of the table, in ascending order. If `need` ended the pass,
+  // the result is unspecified.
   virtual double Forward(const Feed& feed, Score* score, const Need& need = nullptr) = 0;
   // Writes the gradient of the mean loss to the arena of gradients. Calls `ready(p)`, on this
   // thread, when the gradient of parameter p is final, in descending order of p. REQUIRES that

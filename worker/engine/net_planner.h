@@ -1,6 +1,7 @@
 // Turns a net's layers into the steps of a program: the forward pass, and in training the backward
-// pass through the tensors that depend on parameters. A template, because each backend (CPU, GPU)
-// has its own classes Program, Layer and Value (a tensor of the program). Internal to the engine.
+// pass through the tensors that depend on trained parameters. A template, because each backend
+// (CPU, GPU) has its own classes Program, Layer and Value (a tensor of the program). Internal to
+// the engine.
 #pragma once
 
 #include <functional>
@@ -46,14 +47,15 @@ class NetPlanner {
   void PlanForward(const PlannedLayer& layer) {
     backend_.before_layer("layer \"" + layer.spec.def->name() + "\"");
     bool& is_dependent = depends_on_parameters_[layer.output_tensor] =
-        !layer.spec.parameters.empty();
+        !layer.spec.parameters.empty() && !layer.spec.is_frozen;
     std::vector<Value> inputs;
     for (const std::string& tensor : layer.input_tensors) {
       inputs.push_back(values_.at(tensor));
       is_dependent |= depends_on_parameters_[tensor];
     }
-    for (const ParameterArrays& parameter : layer.spec.parameters)
-      program_.MarkRead(parameter.index);
+    for (const ParameterArrays& parameter : layer.spec.parameters) {
+      if (!parameter.is_frozen) program_.MarkRead(parameter.index);
+    }
     layers_.push_back(backend_.make_layer(layer.spec));
     values_[layer.output_tensor] = layers_.back()->Forward(&program_, inputs);
   }
@@ -69,8 +71,10 @@ class NetPlanner {
     for (size_t k = 0; k < wanted_inputs.size(); ++k) {
       if (wanted_inputs[k]) AddGradient(planned_layer.input_tensors[k], input_gradients[k]);
     }
-    for (size_t p = planned_layer.spec.parameters.size(); p-- > 0;)
-      program_.MarkReady(planned_layer.spec.parameters[p].index);
+    for (size_t p = planned_layer.spec.parameters.size(); p-- > 0;) {
+      const ParameterArrays& parameter = planned_layer.spec.parameters[p];
+      if (!parameter.is_frozen) program_.MarkReady(parameter.index);
+    }
   }
 
   // Adds `gradient`, which the backward step of a layer that reads the tensor has returned, to the

@@ -34,16 +34,23 @@ Status CheckTensorSizes(const Shapes& shapes, uint32_t batch) {
 // Call AssignArrays for all layers, in the order in which the arenas contain their parameters.
 class ArenaCursor {
  public:
-  ArenaCursor(const models::ParameterTable& table, const Net::Arenas& arenas)
-      : table_(table), arenas_(arenas) {}
+  ArenaCursor(const models::ParameterTable& table, const Net::Arenas& arenas,
+              float* frozen_gradients)
+      : table_(table), arenas_(arenas), frozen_gradients_(frozen_gradients) {}
 
   void AssignArrays(const std::string& layer, LayerSpec* spec) {
-    while (next_parameter_ < table_.parameters.size() &&
-           BelongsTo(layer, table_.parameters[next_parameter_].name)) {
-      const uint64_t offset = table_.parameters[next_parameter_].offset;
-      spec->parameters.push_back({next_parameter_++,
-                                  const_cast<float*>(arenas_.parameters) + offset,
-                                  spec->is_training ? arenas_.gradients + offset : nullptr});
+    spec->is_frozen = IsNext(layer, table_.frozen, next_frozen_);
+    while (true) {
+      const bool is_trained = IsNext(layer, table_.parameters, next_parameter_);
+      const bool is_frozen = IsNext(layer, table_.frozen, next_frozen_);
+      if (!is_trained && !is_frozen) break;
+      // A layer's parameters keep their order, whichever of them are frozen.
+      const bool takes_frozen =
+          is_frozen && !(is_trained && table_.parameters[next_parameter_].number <
+                                           table_.frozen[next_frozen_].number);
+      spec->parameters.push_back(takes_frozen ? TakeFrozen(spec->is_training)
+                                              : TakeTrained(spec->is_training));
+      spec->is_frozen &= takes_frozen;
     }
     while (next_statistic_ < table_.statistics.size() &&
            BelongsTo(layer, table_.statistics[next_statistic_].name))
@@ -51,6 +58,20 @@ class ArenaCursor {
   }
 
  private:
+  static bool IsNext(const std::string& layer, const std::vector<models::Parameter>& parameters,
+                     size_t next) {
+    return next < parameters.size() && BelongsTo(layer, parameters[next].name);
+  }
+  ParameterArrays TakeTrained(bool is_training) {
+    const uint64_t offset = table_.parameters[next_parameter_].offset;
+    return {next_parameter_++, const_cast<float*>(arenas_.parameters) + offset,
+            is_training ? arenas_.gradients + offset : nullptr};
+  }
+  ParameterArrays TakeFrozen(bool is_training) {
+    const uint64_t offset = table_.frozen[next_frozen_++].offset;
+    return {0, const_cast<float*>(arenas_.frozen) + offset,
+            is_training ? frozen_gradients_ + offset : nullptr, /*is_frozen=*/true};
+  }
   // Whether the parameter `name`, LAYER.PARAMETER, belongs to the layer. LAYER may contain dots.
   static bool BelongsTo(const std::string& layer, const std::string& name) {
     return name.substr(0, name.rfind('.')) == layer;
@@ -58,7 +79,8 @@ class ArenaCursor {
 
   const models::ParameterTable& table_;
   const Net::Arenas& arenas_;
-  uint32_t next_parameter_ = 0, next_statistic_ = 0;
+  float* const frozen_gradients_;
+  uint32_t next_parameter_ = 0, next_frozen_ = 0, next_statistic_ = 0;
 };
 
 class LayerPlanner {
@@ -163,13 +185,15 @@ class LayerPlanner {
 }  // namespace
 
 Result<std::vector<PlannedLayer>> PlanLayers(const pb::NetDef& def, const Net::Options& options,
-                                             const Net::Arenas& arenas, HasLayer has_layer) {
+                                             const models::ParameterTable& table,
+                                             const Net::Arenas& arenas, float* frozen_gradients,
+                                             HasLayer has_layer) {
   const auto shapes = models::InferShapes(def);
   if (!shapes.ok()) return shapes.status();
-  const auto table = models::MakeParameterTable(def);
-  if (!table.ok()) return table.status();
   TERN_RETURN_IF_ERROR(CheckTensorSizes(*shapes, options.batch));
-  return LayerPlanner(def, options, *shapes, ArenaCursor(*table, arenas), has_layer).Plan();
+  return LayerPlanner(def, options, *shapes, ArenaCursor(table, arenas, frozen_gradients),
+                      has_layer)
+      .Plan();
 }
 
 }  // namespace tern::engine

@@ -21,9 +21,13 @@ struct PlannedLayer {
 // A function that returns whether the backend supports layers of a kind.
 using HasLayer = bool (*)(pb::LayerDef::KindCase kind);
 
-// Returns the layers of a net in the order of execution. `def` must outlive the result. REQUIRES
-// that `def` comes from models::CompleteNet, which fills in inputs, outputs and defaults.
+// Returns the layers of a net in the order of execution. `table`: the net's parameters, as
+// options.freeze divides them. `frozen_gradients`: in training, an array of table.frozen_total
+// floats, for gradients that nobody reads. `def` must outlive the result. REQUIRES that `def` comes
+// from models::CompleteNet, which fills in inputs, outputs and defaults.
 Result<std::vector<PlannedLayer>> PlanLayers(const pb::NetDef& def, const Net::Options& options,
-                                             const Net::Arenas& arenas, HasLayer has_layer);
+                                             const models::ParameterTable& table,
+                                             const Net::Arenas& arenas, float* frozen_gradients,
+                                             HasLayer has_layer);
 
 }  // namespace tern::engine

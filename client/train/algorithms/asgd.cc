@@ -20,6 +20,7 @@
 #include "client/train/asynchronous.h"
 #include "client/train/pull.h"
 #include "common/base/text.h"
+#include "common/base/trace.h"
 #include "common/protocol/plan/codec_options.h"
 #include "common/update/delay_compensation.h"
 #include "kernels/update/optimizer.h"
@@ -53,25 +54,31 @@ class Downpour : public Asynchronous {
   Status Step(uint64_t step) override {
     if (!context_.gradient.has_samples()) return Ok();
     TERN_RETURN_IF_ERROR(context_.gradient.ForwardBackward());
-    const float* g = context_.replica.gradients();
-    for (size_t i = 0; i < num_parameters_; ++i) gradient_sum_[i] += g[i];
-    kernels::SgdUpdate(context_.replica.point(), g, num_parameters_, LearningRateOf(step), 0);
+    MoveOwnPoint(step);
     ++num_steps_;
     const bool pushes = num_steps_ % settings_.push_every() == 0,
                pulls = num_steps_ % settings_.pull_every() == 0;
     if (pushes) TERN_RETURN_IF_ERROR(Push(pulls));
     if (pulls && !pushes)
       TERN_RETURN_IF_ERROR(client::Pull(context_, context_.replica.parameters(), false));
+    const TraceSpan span("update");
     if (pulls)
       std::copy_n(context_.replica.parameters(), num_parameters_, context_.replica.point());
     return Ok();
   }
 
  private:
+  void MoveOwnPoint(uint64_t step) {
+    const TraceSpan span("update");
+    const float* g = context_.replica.gradients();
+    for (size_t i = 0; i < num_parameters_; ++i) gradient_sum_[i] += g[i];
+    kernels::SgdUpdate(context_.replica.point(), g, num_parameters_, LearningRateOf(step), 0);
+  }
   Status Push(bool wants_weights) {
     for (uint32_t b = 0; b < context_.setup.plan.buckets.size(); ++b)
       context_.coder.Push(clock() + 1, b, gradient_sum_.data(), /*wants_weights=*/wants_weights);
     TERN_RETURN_IF_ERROR(AwaitExchange());
+    const TraceSpan span("update");
     std::fill(gradient_sum_.begin(), gradient_sum_.end(), 0.f);
     return wants_weights ? InstallWeights(context_.replica.parameters()) : Ok();
   }
@@ -98,12 +105,10 @@ class DelayCompensated : public Asynchronous {
     if (!context_.gradient.has_samples()) return Ok();
     TERN_RETURN_IF_ERROR(context_.gradient.ForwardBackward());
     // If servers send changes, the changes are relative to this worker's parameters.
-    std::copy_n(context_.replica.parameters(), pulled_weights_.size(), pulled_weights_.data());
+    CopyWeights();
     TERN_RETURN_IF_ERROR(client::Pull(context_, pulled_weights_.data(), false));
     float* g = context_.replica.gradients();
-    compensation_.CompensateGradient(g, pulled_weights_.data(), context_.replica.parameters(), 0,
-                                     pulled_weights_.size(), g);
-    std::copy_n(pulled_weights_.data(), pulled_weights_.size(), context_.replica.parameters());
+    Compensate(g);
     PushAll(clock() + 1, g);
     TERN_RETURN_IF_ERROR(AwaitExchange());
     return InstallWeights(context_.replica.parameters());
@@ -115,6 +120,17 @@ class DelayCompensated : public Asynchronous {
   }
 
  private:
+  void CopyWeights() {
+    const TraceSpan span("compensate");
+    std::copy_n(context_.replica.parameters(), pulled_weights_.size(), pulled_weights_.data());
+  }
+  void Compensate(float* g) {
+    const TraceSpan span("compensate");
+    compensation_.CompensateGradient(g, pulled_weights_.data(), context_.replica.parameters(), 0,
+                                     pulled_weights_.size(), g);
+    std::copy_n(pulled_weights_.data(), pulled_weights_.size(), context_.replica.parameters());
+  }
+
   std::vector<float> pulled_weights_;
   update::DelayCompensation compensation_;
 };

@@ -13,6 +13,7 @@
 #include "client/train/algorithms.h"
 #include "client/train/apply.h"
 #include "client/train/local_steps.h"
+#include "common/base/trace.h"
 
 namespace tern::client {
 
@@ -37,6 +38,7 @@ class Easgd : public LocalSteps {
       TERN_RETURN_IF_ERROR(context_.gradient.ForwardBackward());
     }
     TERN_RETURN_IF_ERROR(AwaitSums(round));
+    const TraceSpan span("decode, update", {.round = round});
     float* x = context_.replica.point();
     const float* centre = context_.replica.parameters();
     for (size_t i = 0; i < num_parameters_; ++i) elastic_terms_[i] = alpha_ * (x[i] - centre[i]);

@@ -10,6 +10,7 @@
 #include "client/train/algorithms.h"
 #include "client/train/asynchronous.h"
 #include "client/train/descent.h"
+#include "common/base/trace.h"
 
 namespace tern::client {
 
@@ -37,12 +38,14 @@ class EasgdAsync : public Asynchronous {
     }
     if (exchanges_now) {
       TERN_RETURN_IF_ERROR(AwaitExchange());
+      const TraceSpan span("decode, update", {.round = clock()});
       TERN_RETURN_IF_ERROR(InstallWeights(context_.replica.parameters()));
       const float* x = context_.replica.point();
       const float* centre = context_.replica.parameters();
       for (size_t i = 0; i < elastic_terms_.size(); ++i)
         elastic_terms_[i] = alpha_ * (x[i] - centre[i]);
     }
+    const TraceSpan span("update");
     if (context_.gradient.has_samples()) descent_.MovePoint(step);
     float* x = context_.replica.point();
     for (size_t i = 0; exchanges_now && i < elastic_terms_.size(); ++i) x[i] -= elastic_terms_[i];

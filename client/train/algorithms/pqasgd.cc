@@ -10,6 +10,7 @@
 //   x_{j+1}   = x_{j+1-p} + 1/n sum_k Delta_k
 #include "client/train/algorithms.h"
 #include "client/train/local_steps.h"
+#include "common/base/trace.h"
 
 namespace tern::client {
 
@@ -28,9 +29,7 @@ class Pqasgd : public LocalSteps {
     if (!context_.sums.HasAnswers(round)) {
       TERN_RETURN_IF_ERROR(Descend(step));
       if (!EndsRound(step)) return Ok();
-      const float* x = context_.replica.point();
-      const float* common_weights = context_.replica.parameters();
-      for (size_t i = 0; i < num_parameters_; ++i) changes_[i] = x[i] - common_weights[i];
+      ComputeChanges();
       PushAll(round, changes_.data());
       TERN_RETURN_IF_ERROR(AwaitSums(round));
     } else if (!EndsRound(step)) {
@@ -40,8 +39,15 @@ class Pqasgd : public LocalSteps {
   }
 
  private:
+  void ComputeChanges() {
+    const TraceSpan span("update");
+    const float* x = context_.replica.point();
+    const float* common_weights = context_.replica.parameters();
+    for (size_t i = 0; i < num_parameters_; ++i) changes_[i] = x[i] - common_weights[i];
+  }
   Status Synchronize(uint64_t round) {
     TimeScope decode_scope(context_.progress.decode_time);
+    const TraceSpan span("decode, update", {.round = round});
     TERN_RETURN_IF_ERROR(
         context_.sums.Decode(round, [&](uint32_t, uint64_t first, std::span<const float> mean) {
           float* x = context_.replica.parameters() + first;

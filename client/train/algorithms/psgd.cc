@@ -10,6 +10,7 @@
 // `average` averages it over the workers like the parameters.
 #include "client/train/algorithms.h"
 #include "client/train/local_steps.h"
+#include "common/base/trace.h"
 
 namespace tern::client {
 
@@ -59,6 +60,7 @@ class Psgd : public LocalSteps {
   }
   Status Synchronize(uint64_t round) {
     TimeScope decode_scope(context_.progress.decode_time);
+    const TraceSpan span("decode, update", {.round = round});
     for (uint32_t b = 0; b < context_.setup.plan.buckets.size(); ++b) {
       float* arena = context_.setup.plan.buckets[b].arena_index == 0 ? context_.replica.parameters()
                                                                      : ArenaOf(b);

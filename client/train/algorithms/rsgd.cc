@@ -10,6 +10,7 @@
 // all workers; x does not change.
 #include "client/train/algorithms.h"
 #include "client/train/local_steps.h"
+#include "common/base/trace.h"
 
 namespace tern::client {
 
@@ -34,6 +35,7 @@ class Rsgd : public LocalSteps {
       TERN_RETURN_IF_ERROR(
           context_.wait_until([&] { return context_.sums.HasAnswers(round, part); }));
     }
+    const TraceSpan span("decode, update", {.round = round, .bucket = static_cast<int32_t>(part)});
     const uint64_t num_averages =
         (step - 1) / num_parts_ + 1;  // how often this part has been averaged
     TERN_RETURN_IF_ERROR(context_.sums.Decode(

@@ -33,6 +33,19 @@ std::vector<std::string> DifferentKeys(const pb::Hello& hello, const pb::Hello& 
   return different_keys;
 }
 
+// The digests of the weights from which the daemons start; 0: random ones.
+Status CheckWeights(const pb::Hello& hello, const pb::Hello& expected, std::string* for_log) {
+  if (hello.weights_digest() == expected.weights_digest()) return Ok();
+  std::string sentence = "the weights in model.weights differ from the server's";
+  if (hello.weights_digest() == 0) sentence = "the peer has no model.weights, the server has";
+  if (expected.weights_digest() == 0) sentence = "the peer has model.weights, the server has none";
+  if (for_log != nullptr) {
+    *for_log = Cat(sentence, ": the peer's digest is ", Hex(hello.weights_digest()),
+                   ", this server's ", Hex(expected.weights_digest()));
+  }
+  return Status(Code::kMismatch, sentence + "; give all of them the same file");
+}
+
 Status CheckDigests(const pb::Hello& hello, const pb::Hello& expected,
                     const std::vector<std::string>& keys, std::string* for_log) {
   std::string what, values;
@@ -49,7 +62,7 @@ Status CheckDigests(const pb::Hello& hello, const pb::Hello& expected,
   compare("the job", hello.job_digest(), expected.job_digest());
   compare("the model", hello.model_digest(), expected.model_digest());
   compare("the exchange plan", hello.plan_digest(), expected.plan_digest());
-  if (what.empty()) return Ok();
+  if (what.empty()) return CheckWeights(hello, expected, for_log);
   const std::vector<std::string> different_keys = DifferentKeys(hello, expected, keys);
   const std::string sentence =
       Cat(what, " differs from the server's",

@@ -30,6 +30,14 @@ TEST(NearestName, IgnoresNamesThatAreTooDifferent) {
   EXPECT_EQ(NearestName("steps", {}), "");
 }
 
+TEST(NearestName, IgnoresNamesThatDifferOnlyInNumbers) {
+  const std::vector<std::string> known = {"lenet", "resnet18_v2", "resnet32", "resnet110"};
+  EXPECT_EQ(NearestName("resnet34", known), "");
+  EXPECT_EQ(NearestName("resnet18", known), "resnet18_v2");
+  EXPECT_EQ(NearestName("resent32", known), "resnet32");
+  EXPECT_EQ(NearestName("lenet5", known), "lenet") << "only one of the two has a number";
+}
+
 TEST(Address, SplitsHostAndPort) {
   const auto ipv6_address = ParseAddress("[FE80::1]:65535");
   ASSERT_TRUE(ipv6_address);

@@ -19,8 +19,18 @@ using ::testing::HasSubstr;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
+TEST(Rules, AnEmptyJobHasOneFault) {
+  for (const char* text : {"", "{}\n", "# name: mine\n", "---\n"}) {
+    EXPECT_THAT(FaultsOf(text),
+                ElementsAre(HasSubstr("saw an empty job; allowed: a job with servers, workers, "
+                                      "model, data, train; begin with a copy of ")))
+        << text;
+  }
+  EXPECT_THAT(FaultsOf("", {"seed=5"}), SizeIs(5)) << "--set may give all that a job needs";
+}
+
 TEST(Rules, NameEveryMissingKeyOnce) {
-  EXPECT_THAT(FaultsOf(""),
+  EXPECT_THAT(FaultsOf("name: mine\n"),
               ElementsAre(HasSubstr(": servers: saw nothing"), HasSubstr(": workers: saw nothing"),
                           HasSubstr(": model: saw nothing"), HasSubstr(": data: saw nothing"),
                           HasSubstr(": train: saw nothing")));
@@ -50,7 +60,8 @@ TEST(Rules, ReportAllFaultsInOrderOfLines) {
   EXPECT_THAT(
       FaultsOf(text),
       ElementsAre(
-          "job.yaml:1:22: train.batch_total: saw 63; allowed: a multiple of workers.count (2)",
+          "job.yaml:1:22: train.batch_total: saw 63; allowed: a multiple of workers.count (2), "
+          "such as 62 or 64",
           "job.yaml:1:33: train.steps: saw 0; allowed: a whole number, at least 1",
           "job.yaml:2:30: workers.threads: saw 2000; allowed: a whole number, 1 to 1024",
           StartsWith("job.yaml:3:21: servers[0].address: saw nowhere; allowed: HOST:PORT"),
@@ -111,8 +122,13 @@ INSTANTIATE_TEST_SUITE_P(
                  "9:1: train: saw neither steps nor epochs; allowed: exactly one"},
         RuleCase{"steps: 100", "epochs: 0", "",
                  "train.epochs: saw 0; allowed: a number, more than 0"},
-        RuleCase{"count: 2", "count: 3", "",
-                 "train.batch_total: saw 64; allowed: a multiple of workers.count (3)"},
+        RuleCase{
+            "count: 2", "count: 3", "",
+            "train.batch_total: saw 64; allowed: a multiple of workers.count (3), such as 63 or "
+            "66"},
+        RuleCase{"count: 2", "count: 100", "",
+                 "train.batch_total: saw 64; allowed: a multiple of workers.count (100), such as "
+                 "100"},
         RuleCase{"count: 2", "count: 64", "", ""},
         RuleCase{"count: 2", "count: 0", "", "workers.count: saw 0"},
         RuleCase{"count: 2", "count: 128", "",
@@ -213,7 +229,7 @@ INSTANTIATE_TEST_SUITE_P(
         RuleCase{"", "", "exchange: {clip: official, scaler: per_worker}\n", ""},
         RuleCase{"", "", "exchange: {rules: [{tensors: a}]}\n",
                  "exchange.rules[0].codec: saw nothing; allowed: one of fp32"},
-        RuleCase{"", "", "exchange: {rules: [{codec: fp33}]}\n", "did you mean fp32?"},
+        RuleCase{"", "", "exchange: {rules: [{codec: pf32}]}\n", "did you mean fp32?"},
         RuleCase{"", "", "exchange: {chunk_kib: 20000}\n",
                  "exchange.credit_kib: saw 16384; allowed: at least"},
         RuleCase{"", "", "faults: {dead_after_s: 1.5}\n",

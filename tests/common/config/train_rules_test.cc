@@ -49,12 +49,14 @@ INSTANTIATE_TEST_SUITE_P(
             "psgd: {p: 4}", "",
             "12:3: train.psgd: saw a section of psgd with algorithm: ssgd; allowed: sections of "
             "ssgd; remove this one, or set train.algorithm: psgd"},
-        RuleCase{"ssgd: {p: 4}", "", "train.ssgd.p: saw an unknown key; allowed: backup_workers"},
+        RuleCase{
+            "ssgd: {p: 4}", "",
+            "train.ssgd.p: saw an unknown key; did you mean train.psgd.p? Allowed: backup_workers"},
         RuleCase{"algorithm: psgd\npsgd: {p: 4}", kFp32, ""},
         RuleCase{"algorithm: psgd\npsgd: {p: 4}\nrsgd: {p: 4}", kFp32,
                  "train.rsgd: saw a section of rsgd with algorithm: psgd"},
         RuleCase{"algorithm: asdg", "",
-                 "train.algorithm: saw asdg; allowed: one of ssgd, odsgd, asgd"},
+                 "train.algorithm: saw asdg; did you mean asgd? Allowed: one of ssgd, odsgd, asgd"},
         // The keys of an unused section are not checked.
         RuleCase{"ssgd: {}\nsoftsync: {n: 9}", "", "train.softsync: saw a section of softsync"}));
 
@@ -344,7 +346,7 @@ INSTANTIATE_TEST_SUITE_P(
             "entry (2)"},
         RuleCase{"batch_growth: [{at_epoch: 2, batch_total: 129}]", "",
                  "train.batch_growth[0].batch_total: saw 129; allowed: a multiple of workers.count "
-                 "(2)"},
+                 "(2), such as 128 or 130"},
         RuleCase{"batch_growth: [{at_epoch: 2, batch_total: 64}]", "",
                  "train.batch_growth[0].batch_total: saw 64; allowed: more than the previous batch "
                  "(64)"},

@@ -73,15 +73,13 @@ TEST(YamlJob, SuggestsTheNearestKey) {
       FaultsOf(SmallJobWith("steps: 100", "stesp: 100",
                             "momentum: 1\nexchange: {bukcet_kib: 4, xyzzy: 1}\n")),
       ElementsAre(
-          AllOf(StartsWith(
-                    "job.yaml:11:3: train.stesp: saw an unknown key; allowed: one of algorithm, "),
-                HasSubstr("; did you mean train.steps?")),
-          AllOf(StartsWith(
-                    "job.yaml:12:1: momentum: saw an unknown key; allowed: one of name, seed, "),
-                HasSubstr("; did you mean train.optimizer.momentum?")),
-          AllOf(StartsWith("job.yaml:13:12: exchange.bukcet_kib: "),
-                HasSubstr("; did you mean exchange.bucket_kib?")),
-          AllOf(StartsWith("job.yaml:13:27: exchange.xyzzy: "), Not(HasSubstr("did you mean")))));
+          StartsWith("job.yaml:11:3: train.stesp: saw an unknown key; did you mean train.steps? "
+                     "Allowed: one of algorithm, "),
+          StartsWith("job.yaml:12:1: momentum: saw an unknown key; did you mean "
+                     "train.optimizer.momentum? Allowed: one of name, seed, "),
+          StartsWith("job.yaml:13:12: exchange.bukcet_kib: saw an unknown key; did you mean "
+                     "exchange.bucket_kib? Allowed: "),
+          StartsWith("job.yaml:13:27: exchange.xyzzy: saw an unknown key; allowed: one of codec")));
 }
 
 TEST(YamlJob, NamesTheNewNameOfARenamedKey) {
@@ -222,7 +220,7 @@ TEST_P(MistypedValue, IsRefusedWithTheAllowedValues) {
   }
   EXPECT_THAT(FaultsOf(text),
               ElementsAre(AllOf(HasSubstr(": " + key + ": saw "),
-                                HasSubstr(std::string("; allowed: ") + mistyped.allowed_values))))
+                                HasSubstr(std::string("llowed: ") + mistyped.allowed_values))))
       << text;
 }
 INSTANTIATE_TEST_SUITE_P(
@@ -275,14 +273,13 @@ TEST(YamlJob, AcceptsOnlyTrueAndFalseAsBooleans) {
 TEST(YamlJob, SuggestsTheNearestName) {
   EXPECT_THAT(
       FaultsOf(SmallJobWith("lenet", "letnet", "exchange: {codec: ternery, clip: papr}\n")),
-      ElementsAre("job.yaml:6:9: model.name: saw letnet; allowed: one of lenet, cifarnet, "
-                  "resnet20; did you mean lenet?",
-                  "job.yaml:12:19: exchange.codec: saw ternery; allowed: one of fp32, fp16, bf16, "
-                  "ternary, qsgd, onebit, topk, threshold, adaptive, adacomp; did you "
-                  "mean ternary?",
-                  "job.yaml:12:34: exchange.clip: saw papr; allowed: one of paper, official, "
-                  "grace, none; did "
-                  "you mean paper?"));
+      ElementsAre(
+          "job.yaml:6:9: model.name: saw letnet; did you mean lenet? Allowed: one of lenet, "
+          "cifarnet, resnet20",
+          "job.yaml:12:19: exchange.codec: saw ternery; did you mean ternary? Allowed: one "
+          "of fp32, fp16, bf16, ternary, qsgd, onebit, topk, threshold, adaptive, adacomp",
+          "job.yaml:12:34: exchange.clip: saw papr; did you mean paper? Allowed: one of "
+          "paper, official, grace, none"));
 }
 
 }  // namespace

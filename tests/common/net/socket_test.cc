@@ -330,7 +330,10 @@ TEST(Socket, ReportsAHostOfAnotherMachine) {
   const auto router = RouterSocket::Bind(context, "192.0.2.1", 0, {});
   ASSERT_FALSE(router.ok());
   EXPECT_EQ(router.status().code(), Code::kAddress);
-  EXPECT_THAT(router.status().message(), HasSubstr("192.0.2.1 is not an address of this machine"));
+  EXPECT_THAT(
+      router.status().message(),
+      HasSubstr("192.0.2.1 is not an address of this machine; give one of its addresses, or "
+                "0.0.0.0 for all"));
 }
 
 TEST(Socket, ReportsAHostThatDoesNotResolve) {

@@ -21,6 +21,7 @@ Parameter MakeParameter(uint64_t count, uint64_t fan_in, const pb::Init& init) {
 ParameterTable TableOf(std::vector<Parameter> parameters) {
   ParameterTable table;
   for (Parameter& parameter : parameters) {
+    parameter.number = static_cast<uint32_t>(table.parameters.size());
     parameter.offset = table.total;
     table.total += parameter.count;
     table.parameters.push_back(parameter);

@@ -195,6 +195,12 @@ TEST_F(ProcessTest, LastSentenceIsOtherwiseTheFailedCheckOrTheLastLine) {
   EXPECT_EQ(silent_process->LastSentence(), "");
 }
 
+TEST_F(ProcessTest, LastSentenceKeepsWhatItsProgramHasEscaped) {
+  auto process = StartProcess(ShellSpec(R"(printf 'sh: it begins with "a\\x0a\033"\n' >&2)"));
+  WaitForExit(*process);
+  EXPECT_EQ(process->LastSentence(), R"(it begins with "a\x0a\x1b")");
+}
+
 TEST_F(ProcessTest, LastSentenceIgnoresEarlierProcesses) {
   ProcessSpec spec = ShellSpec("echo 'sh: first' >&2");
   WaitForExit(*StartProcess(spec));

@@ -81,9 +81,10 @@ TEST(Run, WrongArgumentsAreUsageErrors) {
   TestJob job;
   TestProgram& unknown_command = job.StartTern({"trian"});
   EXPECT_EQ(unknown_command.Wait(), 64);
-  EXPECT_THAT(unknown_command.err(),
-              HasSubstr("there is no command 'trian'; known: run, top, status, check, config, "
-                        "keys, model, convert, forecast, help"));
+  EXPECT_THAT(
+      unknown_command.err(),
+      HasSubstr("there is no command 'trian'; known: run, sweep, top, status, check, config, "
+                "keys, model, convert, forecast, help"));
   EXPECT_EQ(job.StartTern({"run"}).Wait(), 64);
   EXPECT_EQ(job.StartTern({"run", job.job_file(), "--restarts", "many"}).Wait(), 64);
   EXPECT_EQ(job.StartTern({}).Wait(), 64);
@@ -202,8 +203,10 @@ TEST(Run, ALostServerIsRestarted) {
 TEST(Run, ABadDataFolderIsTheRootCauseAndEndsTheJobAtOnce) {
   TestJob job;
   TestProgram& tern =
-      job.StartTern({"run", job.job_file(), "--set", "data.dir=" + job.folder() + "/nothing"});
+      job.StartTern({"run", job.job_file(), "--set", "data.dir=" + job.folder() + "/nothing",
+                     "--set", "workers.threads=1024"});
   EXPECT_EQ(tern.Wait(20), 65) << tern.err();
+  EXPECT_THAT(tern.out(), HasSubstr("warning: workers.threads is 1024, but this machine gives"));
   EXPECT_THAT(tern.err(), AllOf(HasSubstr("root cause: worker "),
                                 HasSubstr("exited with code 65: "), HasSubstr("/nothing")));
 }

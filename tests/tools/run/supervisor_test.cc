@@ -98,6 +98,23 @@ TEST_F(SupervisorTest, RestartsAProcessThatExitedWhileTheJobRuns) {
   EXPECT_THAT(out, HasSubstr("exited with code 75\n  it is started again (1 of 1)"));
 }
 
+TEST_F(SupervisorTest, SaysWhomTheProcessesWaitForIfTheJobDoesNotBegin) {
+  const std::string awaits = "echo 'W0727 10:00:00.1 7 a.cc:1] still waiting for ";
+  options_.start_notice_after = milliseconds(1);
+  AddMember(Cat(awaits, "worker 0, worker 1' >&2; read word < $D/go\n", kReportSuccessCommand));
+  // The supervisor prints to the file that its descriptor 1 names.
+  AddMember(Cat(awaits,
+                "server shard 0 (127.0.0.1:7500)' >&2; "
+                "while ! grep -q 'not begun' /proc/$PPID/fd/1; do sleep 0.01; done; "
+                "echo go > $D/go"));
+  AddMember(Cat(awaits, "server shard 0 (127.0.0.1:7500)' >&2"));
+  const std::string out = RunSupervisor(0, seconds(60));
+  EXPECT_THAT(out, HasSubstr("the job has not begun yet\n"));
+  const std::string sentence = ": still waiting for server shard 0 (127.0.0.1:7500)\n";
+  EXPECT_THAT(out, HasSubstr(sentence));
+  EXPECT_EQ(out.find(sentence), out.rfind(sentence)) << "of two workers, once:\n" << out;
+}
+
 TEST_F(SupervisorTest, DoesNotRestartAProcessThatExitedBecauseTheJobEnded) {
   // The worker may exit before shard 0 reports that the job was aborted.
   AddMember(

@@ -73,7 +73,9 @@ class ImageSums {
 // d = sqrt(variance + epsilon).
 struct Norm {
   Geometry geometry;
-  bool is_training = false, has_relu = false;
+  // Whether mean and variance are those of the batch, and become part of the running ones.
+  bool uses_batch_moments = false;
+  bool has_relu = false;
   double epsilon = 0, momentum = 0;
   const float *gamma = nullptr, *beta = nullptr;
   float *gamma_gradient = nullptr, *beta_gradient = nullptr;
@@ -95,8 +97,9 @@ struct Norm {
         inverse(shape.channels) {}
 
   void Forward(const float* x, const float* r, float* y);
-  // Computes dx and the gradients of gamma and beta. If a tensor was added before a ReLU, writes
-  // that tensor's gradient to `g`: dy where y > 0, else 0. Otherwise `g` and `y` are null.
+  // Computes dx and, unless the layer is frozen, the gradients of gamma and beta. If a tensor was
+  // added before a ReLU, writes that tensor's gradient to `g`: dy where y > 0, else 0. Otherwise
+  // `g` and `y` are null.
   void Backward(const float* x, const float* y, const float* dy, float* g, float* dx);
 
  private:
@@ -151,7 +154,7 @@ void Norm::ComputeMoments(const float* x) {
 }
 
 void Norm::Forward(const float* x, const float* r, float* y) {
-  if (is_training) {
+  if (uses_batch_moments) {
     ComputeMoments(x);
   } else {
     for (size_t c = 0; c < geometry.channels; ++c)
@@ -178,6 +181,10 @@ void Norm::Backward(const float* x, const float* y, const float* dy, float* g, f
                               sums.SecondSums(n, c), g == nullptr ? nullptr : g + block_begin);
   });
   for (size_t c = 0; c < geometry.channels; ++c) {
+    if (!uses_batch_moments) {  // Mean and variance are constants.
+      slope[c] = offset[c] = 0;
+      continue;
+    }
     const auto [sum, sum_of_products] = sums.Totals(c);
     gamma_gradient[c] = static_cast<float>(sum_of_products * inverse[c]);
     beta_gradient[c] = static_cast<float>(sum);
@@ -201,7 +208,7 @@ class BatchNorm : public Layer {
     const models::ImageDims& image = spec.output;
     norm_ = std::make_shared<Norm>(Geometry{spec.batch, image.c, size_t{image.h} * image.w,
                                             ActivationTag(image.c) == kBlocked});
-    norm_->is_training = spec.is_training;
+    norm_->uses_batch_moments = spec.is_training && !spec.is_frozen;
     norm_->has_relu = spec.has_relu;
     norm_->epsilon = spec.def->batch_norm().epsilon();
     norm_->momentum = spec.def->batch_norm().momentum();

@@ -104,7 +104,7 @@ class Conv : public Layer {
                               const std::vector<bool>& wanted) override {
     Value masked_gradient = gradient;
     if (spec_.has_relu) masked_gradient = AddReluBackward(program, output_, gradient);
-    AddBackwardWeights(program, masked_gradient);
+    if (!spec_.is_frozen) AddBackwardWeights(program, masked_gradient);
     return {wanted[0] ? AddBackwardData(program, masked_gradient) : Value()};
   }
 

@@ -52,7 +52,7 @@ class Dense : public Layer {
     Value flat_gradient = Reinterpret(flat_output_, program->Convert(gradient, output_image_));
     if (spec_.has_relu) flat_gradient = AddReluBackward(program, output_, flat_gradient);
     flat_gradient = program->Convert(flat_gradient, flat_output_factor_);
-    AddBackwardWeights(program, flat_gradient);
+    if (!spec_.is_frozen) AddBackwardWeights(program, flat_gradient);
     return {wanted[0] ? AddBackwardData(program, flat_gradient) : Value()};
   }
 

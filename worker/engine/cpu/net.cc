@@ -25,7 +25,10 @@ class CpuNet : public Net {
   CpuNet(const pb::NetDef& def, uint32_t batch) : def_(def), batch_size_(batch) {}
 
   Status MakeLayers(const Options& options, const Arenas& arenas) {
-    auto layers = PlanLayers(def_, options, arenas, HasCpuLayer);
+    const auto table = models::MakeParameterTable(def_, options.freeze);
+    if (!table.ok()) return table.status();
+    if (options.is_training) frozen_gradients_.resize(table->frozen_total);
+    auto layers = PlanLayers(def_, options, *table, arenas, frozen_gradients_.data(), HasCpuLayer);
     if (!layers.ok()) return layers.status();
     layers_ = std::move(*layers);
     return Ok();
@@ -60,6 +63,8 @@ class CpuNet : public Net {
   const pb::NetDef def_;
   const uint64_t batch_size_;
   uint64_t image_elements_ = 0;  // The number of elements of one input image.
+  // Of layers with frozen and trained parameters: the gradients of the frozen ones.
+  std::vector<float> frozen_gradients_;
   Program program_;
   std::vector<PlannedLayer> layers_;
 };

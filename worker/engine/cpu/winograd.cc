@@ -173,15 +173,17 @@ std::vector<Value> Winograd::Backward(Program* program, const Value& gradient,
   for (size_t i = 0; i < chunks_.size(); ++i) {
     const Value tiles_gradient = program->NewValue(y_layout_.TilesDesc(chunks_[i].num_images));
     AddOutputBackward(program, chunks_[i], masked_gradient, tiles_gradient);
-    AddProduct(program, TransposeMatrices(tiles_[i]), tiles_gradient, filters_gradient,
-               /*accumulates=*/i > 0);
+    if (!spec_.is_frozen) {
+      AddProduct(program, TransposeMatrices(tiles_[i]), tiles_gradient, filters_gradient,
+                 /*accumulates=*/i > 0);
+    }
     if (!wanted[0]) continue;
     const Value product = program->NewValue(x_layout_.TilesDesc(chunks_[i].num_images));
     AddProduct(program, tiles_gradient, TransposeMatrices(transformed_filters_), product,
                /*accumulates=*/false);
     AddInputBackward(program, chunks_[i], product, input_gradient);
   }
-  AddFilterBackward(program, filters_gradient);
+  if (!spec_.is_frozen) AddFilterBackward(program, filters_gradient);
   return {input_gradient};
 }
 

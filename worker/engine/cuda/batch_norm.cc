@@ -12,8 +12,12 @@ class BatchNorm : public Layer {
  public:
   BatchNorm(const LayerSpec& spec, const Inputs& inputs)
       : spec_(spec),
-        norm_{ImagesOf(spec.batch, spec.output).pixels(), spec.output.c,
-              spec.def->batch_norm().epsilon(), spec.def->batch_norm().momentum(), spec.has_relu},
+        norm_{ImagesOf(spec.batch, spec.output).pixels(),
+              spec.output.c,
+              spec.def->batch_norm().epsilon(),
+              spec.def->batch_norm().momentum(),
+              spec.has_relu,
+              spec.is_frozen},
         step_(inputs.step) {}
 
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
@@ -28,7 +32,7 @@ class BatchNorm : public Layer {
         "batch norm", values,
         [spec = spec_, norm = norm_, type = program->type()](auto stream, const auto& data) {
           return kernels::BatchNormForwardOnDevice(stream, type, norm, StateOf(spec, data),
-                                                   spec.is_training, data[3],
+                                                   spec.is_training && !spec.is_frozen, data[3],
                                                    data.size() > 5 ? data[5] : nullptr, data[4]);
         });
     return output_;

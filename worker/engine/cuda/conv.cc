@@ -36,7 +36,7 @@ class ConvOperation {
   Value Backward(Program* program, const Value& gradient, bool wanted) {
     const Value masked_gradient =
         spec_.has_relu ? AddReluBackward(program, output_, gradient) : gradient;
-    AddParameterGradients(program, masked_gradient);
+    if (!spec_.is_frozen) AddParameterGradients(program, masked_gradient);
     if (!wanted) return {};
     const Value input_gradient = program->NewValue(input_.image);
     AddPass(program, "convolution, gradient of its images", ConvPass::kBackwardData, input_gradient,

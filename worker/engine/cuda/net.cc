@@ -12,6 +12,7 @@
 #include "worker/engine/backends.h"
 #include "worker/engine/cuda/layers.h"
 #include "worker/engine/cuda/loss_scale.h"
+#include "worker/engine/cuda/mirrored_arena.h"
 #include "worker/engine/cuda/pixel_input.h"
 #include "worker/engine/net_planner.h"
 
@@ -34,34 +35,6 @@ kernels::DeviceType TypeOf(Precision precision) {
 
 bool HasCudaLayer(pb::LayerDef::KindCase kind) { return FindLayerKind(kind) != nullptr; }
 
-// An arena of the caller in host memory and its copy on the device, or an arena on the device.
-struct MirroredArena {
-  float* host_arena = nullptr;  // Null if the arena is on the device.
-  size_t num_elements = 0;
-  float* device_data = nullptr;  // The arena or its copy on the device.
-  device::DeviceMemory memory;
-  std::unique_ptr<device::PinnedRange> page_lock;
-
-  float* device() const { return device_data; }
-  size_t bytes() const { return num_elements * sizeof(float); }
-  // Allocates the copy of an arena in host memory.
-  Status Make(const float* arena, size_t elements) {
-    host_arena = const_cast<float*>(arena);
-    num_elements = elements;
-    auto new_memory = device::AllocateDevice(bytes());
-    if (!new_memory.ok()) return new_memory.status();
-    memory = std::move(*new_memory);
-    device_data = static_cast<float*>(memory.get());
-    page_lock = std::make_unique<device::PinnedRange>(host_arena, bytes());
-    return Ok();
-  }
-  // Uses an arena that is on the device.
-  void UseDeviceArena(float* device_arena, size_t elements) {
-    device_data = device_arena;
-    num_elements = elements;
-  }
-};
-
 class CudaNet : public Net {
  public:
   CudaNet(const pb::NetDef& def, const Options& options)
@@ -79,6 +52,7 @@ class CudaNet : public Net {
 
  private:
   Status AllocateMemory(const Arenas& arenas);
+  Status MakeFrozen(const float* frozen);
   Value PlanInput();
   void PlanScores(const Value& scores);
   Program::Transfers MakeTransfers();
@@ -100,6 +74,8 @@ class CudaNet : public Net {
   models::ParameterTable parameter_table_;
   std::shared_ptr<device::Stream> stream_;
   MirroredArena parameters_, gradients_, statistics_;
+  // The frozen parameters, and, of layers that also have trained ones, their gradients.
+  device::DeviceMemory frozen_, frozen_gradients_;
   device::DeviceMemory images_, labels_, losses_, device_step_, scores_, overflow_flag_;
   std::vector<kernels::DeviceLoss> host_losses_;  // The losses of the last step, in host memory.
   // gradients_arrived_[p], for a range of parameters that begins at number p: recorded when the
@@ -134,6 +110,7 @@ Status CudaNet::AllocateMemory(const Arenas& arenas) {
         gradients_.Make(arenas.gradients, options_.is_training ? parameter_table_.total : 0));
   }
   TERN_RETURN_IF_ERROR(statistics_.Make(arenas.statistics, parameter_table_.statistics_total));
+  TERN_RETURN_IF_ERROR(MakeFrozen(arenas.frozen));
   const size_t batch = options_.batch;
   for (const auto& [memory, bytes] :
        {std::pair{&images_, pixel_input_ != nullptr ? 0 : batch * image_elements_ * sizeof(float)},
@@ -152,6 +129,19 @@ Status CudaNet::AllocateMemory(const Arenas& arenas) {
     if (!event.ok()) return event.status();
     gradients_arrived_.push_back(std::move(*event));
   }
+  return Ok();
+}
+
+// Copies the frozen parameters to the device, where they stay.
+Status CudaNet::MakeFrozen(const float* frozen) {
+  const size_t bytes = parameter_table_.frozen_total * sizeof(float);
+  if (bytes == 0) return Ok();
+  auto values = device::AllocateDevice(frozen, bytes);
+  if (!values.ok()) return values.status();
+  frozen_ = std::move(*values);
+  auto gradients = device::AllocateDevice(options_.is_training ? bytes : 0);
+  if (!gradients.ok()) return gradients.status();
+  frozen_gradients_ = std::move(*gradients);
   return Ok();
 }
 
@@ -189,7 +179,7 @@ void CudaNet::PlanScores(const Value& scores) {
 
 Status CudaNet::Plan(const Arenas& arenas) {
   TERN_RETURN_IF_ERROR(device::CheckDevice());
-  auto table = models::MakeParameterTable(def_);
+  auto table = models::MakeParameterTable(def_, options_.freeze);
   if (!table.ok()) return table.status();
   parameter_table_ = std::move(*table);
   const pb::ImageShape& input = def_.input();
@@ -201,8 +191,10 @@ Status CudaNet::Plan(const Arenas& arenas) {
     pixel_input_ = std::move(*pixel_input);
   }
   TERN_RETURN_IF_ERROR(AllocateMemory(arenas));
-  const Arenas device_arenas{parameters_.device(), gradients_.device(), statistics_.device()};
-  auto layers = PlanLayers(def_, options_, device_arenas, HasCudaLayer);
+  const Arenas device_arenas{parameters_.device(), gradients_.device(), statistics_.device(),
+                             /*model=*/nullptr, static_cast<const float*>(frozen_.get())};
+  auto layers = PlanLayers(def_, options_, parameter_table_, device_arenas,
+                           static_cast<float*>(frozen_gradients_.get()), HasCudaLayer);
   if (!layers.ok()) return layers.status();
   layers_ = std::move(*layers);
   auto convolutions = MakeConvLibrary(stream_->get());

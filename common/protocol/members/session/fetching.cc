@@ -1,5 +1,6 @@
 #include "common/protocol/members/session/fetching.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -13,7 +14,8 @@ Fetching::Fetching(SessionState* state, Heartbeats* heartbeats, Leaving* leaving
       heartbeats_(*heartbeats),
       leaving_(*leaving),
       giver_(state->incarnation, state->options.piece_bytes),
-      taker_(state->options.max_state_bytes) {}
+      taker_(state->options.max_state_bytes),
+      ask_again_after_(state->options.timings.resend_after / 8) {}
 
 void Fetching::AdvanceIfAllUp(Time now, SessionActions* out) {
   if (state_.phase() != SessionPhase::kJoining || !state_.links.AllUp()) return;
@@ -54,9 +56,9 @@ void Fetching::AskForState(Time now, SessionActions* out) {
 }
 
 void Fetching::OnTimer(Time now, SessionActions* out) {
-  if (state_.phase() == SessionPhase::kFetching &&
-      now - asked_at_ >= state_.options.timings.resend_after)
-    AskForState(now, out);
+  if (state_.phase() != SessionPhase::kFetching || now - asked_at_ < ask_again_after_) return;
+  ask_again_after_ = std::min(2 * ask_again_after_, state_.options.timings.resend_after);
+  AskForState(now, out);
 }
 
 void Fetching::OnStatePiece(const pb::StatePiece& piece, const Bytes& payload, Time now,

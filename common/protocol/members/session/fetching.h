@@ -60,6 +60,9 @@ class Fetching {
   StateGiver giver_;
   StateTaker taker_;
   Time asked_at_{};
+  // How long to wait for a piece before asking for it again. Doubles with each repetition, up to
+  // Timings::resend_after: a lost piece costs little, and a slow network carries few twice.
+  Time ask_again_after_;
 };
 
 }  // namespace tern::protocol

@@ -189,6 +189,20 @@ TEST(EndInOrder, IsNotReportedForAJobThatEndedBeforeItsLastStep) {
   }
 }
 
+// The workers stopped early because train.stop_when says so.
+TEST(EndInOrder, IsReportedForAJobWhoseEvaluationsEndedIt) {
+  Shard0 shard0(OnLoss::kFail);
+  shard0.GatherWorkers();
+  for (const uint32_t rank : {0, 1}) {
+    Message bye = ByeMessage(rank, 10 + rank);
+    bye.head.mutable_bye()->set_steps(40);
+    bye.head.mutable_bye()->mutable_figures()->mutable_evaluations()->set_last_step(40);
+    const ControlActions out = shard0.Deliver(100 + rank, bye);
+    if (rank == 0) continue;
+    EXPECT_EQ(FirstMessageTo(100, pb::Envelope::kEnd, SendsOf(out)).head.end().code(), 0u);
+  }
+}
+
 TEST(Hellos, WithImpossibleFieldsAreRefused) {
   Shard0 shard0(OnLoss::kFail);
   EXPECT_EQ(Shard0::RefuseTo(100, shard0.Deliver(100, HelloMessage(TestHello(0, 0)))).code(), 76u);

@@ -44,7 +44,8 @@ std::vector<ConvShape> ShapesOf(const std::string& name, uint32_t batch) {
   input.set_width(image.side);
   const auto net_def = models::BuildNet(model, input, image.classes);
   EXPECT_TRUE(net_def.ok());
-  const auto layers = PlanLayers(*net_def, {.batch = batch}, {}, [](auto) { return true; });
+  const auto layers = PlanLayers(*net_def, {.batch = batch}, *models::MakeParameterTable(*net_def),
+                                 {}, nullptr, [](auto) { return true; });
   EXPECT_TRUE(layers.ok());
   std::map<std::string, ConvShape> shapes_by_key;
   for (const PlannedLayer& layer : *layers) {

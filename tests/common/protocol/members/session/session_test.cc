@@ -48,8 +48,10 @@ TEST_F(SessionTest, FetchesStateAfterGreetingEveryLane) {
   EXPECT_TRUE(SentMessages(pb::Envelope::kStateWant, DeliverWelcome({1, 1}, 71)).empty());
   EXPECT_EQ(SentMessages(pb::Envelope::kStateWant, DeliverWelcome({1, 2}, 71)).size(), 1u);
   EXPECT_EQ(session_->phase(), Phase::kFetching);
-  EXPECT_EQ(SentMessages(pb::Envelope::kStateWant, AdvanceTime(milliseconds(300))).size(),
-            1u);  // The request is repeated.
+  // The request is repeated after an eighth of resend_after, then after twice as long.
+  EXPECT_EQ(SentMessages(pb::Envelope::kStateWant, AdvanceTime(milliseconds(40))).size(), 1u);
+  EXPECT_EQ(SentMessages(pb::Envelope::kStateWant, AdvanceTime(milliseconds(70))).size(), 0u);
+  EXPECT_EQ(SentMessages(pb::Envelope::kStateWant, AdvanceTime(milliseconds(10))).size(), 1u);
   Message message;
   pb::StatePiece* piece = message.head.mutable_state_piece();
   piece->set_incarnation(11);
