@@ -21,7 +21,7 @@
 namespace tern::tools {
 namespace {
 
-void Print(const Findings& findings, Findings* all) {
+void PrintAndKeep(const Findings& findings, Findings* all) {
   std::printf("%s", FormatFindings(findings).c_str());
   std::fflush(stdout);  // Some checks take seconds.
   all->insert(all->end(), findings.begin(), findings.end());
@@ -54,18 +54,18 @@ Status RunDoctor(const Arguments& arguments) {
               MembersText(*members).c_str());
   const GroupLimits group = ReadGroupLimits();
   Findings all;
-  Print(CheckLimits(setup, *members, group), &all);
-  Print(CheckCores(setup.job, *members, group.cpus), &all);
+  PrintAndKeep(CheckLimits(setup, *members, group), &all);
+  PrintAndKeep(CheckCores(setup.job, *members, group.cpus), &all);
   // With too little memory or too few cores, a measured step would say nothing, or end badly.
   const bool can_measure = std::all_of(
       all.begin(), all.end(), [](const Finding& finding) { return finding.grade == Grade::kGood; });
   Findings step_findings;
   const std::optional<double> step_s = can_measure ? TimeStep(setup, &step_findings) : std::nullopt;
-  Print(step_findings, &all);
-  Print({CheckClock(setup.job, *members)}, &all);
-  Print(CheckDisk(setup, *members, step_s), &all);
-  Print(CheckPorts(setup.job, *members), &all);
-  Print(CheckLinks(setup, *members, step_s), &all);
+  PrintAndKeep(step_findings, &all);
+  PrintAndKeep({CheckClock(setup.job, *members)}, &all);
+  PrintAndKeep(CheckDisk(setup, *members, step_s), &all);
+  PrintAndKeep(CheckPorts(setup.job, *members), &all);
+  PrintAndKeep(CheckLinks(setup, *members, step_s), &all);
   return StatusOf(all);
 }
 

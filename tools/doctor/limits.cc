@@ -23,7 +23,7 @@ std::vector<std::string> FirstWords(const std::string& path, size_t count) {
   return words;
 }
 
-std::optional<double> NumberIn(const std::vector<std::string>& words, size_t index) {
+std::optional<double> NumberAt(const std::vector<std::string>& words, size_t index) {
   double number = 0;
   if (index >= words.size() || !(std::istringstream(words[index]) >> number)) return std::nullopt;
   return number;
@@ -38,7 +38,7 @@ void AddGroup(const std::string& folder, GroupLimits* limits) {
   // Version 1 has a huge number for "no limit", version 2 the word "max".
   constexpr double kNoMemoryLimit = 0x1p60;
   for (const char* name : {"/memory.max", "/memory.limit_in_bytes"}) {
-    const std::optional<double> bytes = NumberIn(FirstWords(folder + name, 1), 0);
+    const std::optional<double> bytes = NumberAt(FirstWords(folder + name, 1), 0);
     if (bytes && *bytes < kNoMemoryLimit)
       TakeSmaller(&limits->memory_bytes, static_cast<uint64_t>(*bytes));
   }
@@ -48,8 +48,8 @@ void AddGroup(const std::string& folder, GroupLimits* limits) {
     for (const std::string& word : FirstWords(folder + "/cpu.cfs_period_us", 1))
       quota.push_back(word);
   }
-  const std::optional<double> quota_us = NumberIn(quota, 0);
-  const std::optional<double> period_us = NumberIn(quota, 1);
+  const std::optional<double> quota_us = NumberAt(quota, 0);
+  const std::optional<double> period_us = NumberAt(quota, 1);
   if (quota_us && period_us && *quota_us > 0 && *period_us > 0)
     TakeSmaller(&limits->cpus, *quota_us / *period_us);
 }
