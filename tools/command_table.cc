@@ -63,6 +63,19 @@ Command RunCommand() {
       &RunJob};
 }
 
+Command InitCommand() {
+  return {{"tern init",
+           "write a first job file for your images",
+           "Looks at the images, and writes a job that trains a network which suits their size and "
+           "channels, with comments. Reads folders of JPEG and PNG, packed files, IDX and CIFAR; "
+           "docs/DATA.md describes them. Never overwrites a file.",
+           {{"DIR",
+             "The folder with the images: with train/CLASS/FILE and test/CLASS/FILE, or "
+             "with train.tpk, train-images-idx3-ubyte, data_batch_1.bin or train.bin."}},
+           {{"job", "FILE", "job.yaml", "The file to write."}}},
+          &InitJob};
+}
+
 Command SweepCommand() {
   return {
       {"tern sweep",
@@ -116,6 +129,22 @@ Command CheckCommand() {
        {kJobOrStdin},
        {kSetFlag, {"verbose", "", "", "Print the job with every key, too, as `tern config`."}}},
       &CheckJob};
+}
+
+Command DoctorCommand() {
+  return {
+      {"tern doctor",
+       "look at this machine as a member of a job: its limits, cores, disk, ports and links",
+       "Prints a line for each finding: good; warn, if the job may be slow or fail later; bad, if "
+       "it cannot run. Starts no daemon, and connects to servers on other machines without "
+       "taking part. The exit code is that with which the job would end, or 0. The rates of links "
+       "are not measured. `tern check` looks at the job and its data.",
+       {kJob},
+       {kSetFlag,
+        {"workers", "RANKS", "",
+         "The workers on this machine, such as 0-3,8. Default: all, if all servers have addresses "
+         "of this machine; else 0."}}},
+      &RunDoctor};
 }
 
 Command ConfigCommand() {
@@ -234,10 +263,10 @@ Command DocsCommand() {
 }  // namespace
 
 const std::vector<Command>& Commands() {
-  static const std::vector<Command> commands = {RunCommand(),    SweepCommand(),    TopCommand(),
-                                                StatusCommand(), CheckCommand(),    ConfigCommand(),
-                                                KeysCommand(),   ModelCommand(),    PackCommand(),
-                                                OnnxCommand(),   ForecastCommand(), DocsCommand()};
+  static const std::vector<Command> commands = {
+      RunCommand(),   InitCommand(),   SweepCommand(),    TopCommand(),  StatusCommand(),
+      CheckCommand(), DoctorCommand(), ConfigCommand(),   KeysCommand(), ModelCommand(),
+      PackCommand(),  OnnxCommand(),   ForecastCommand(), DocsCommand()};
   return commands;
 }
 

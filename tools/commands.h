@@ -20,6 +20,10 @@ Status SweepJob(const Arguments& arguments);
 Status PrintConfig(const Arguments& arguments);
 // Says whether a job can run here, and what it costs (check.cc).
 Status CheckJob(const Arguments& arguments);
+// Looks at this machine as a member of a job (doctor/doctor.cc).
+Status RunDoctor(const Arguments& arguments);
+// Writes a job for a folder of images (init/init.cc).
+Status InitJob(const Arguments& arguments);
 // Prints the layers of a network, or its NetDef (model.cc).
 Status ShowModel(const Arguments& arguments);
 // Forecasts a job's speed with other links, workers, codecs and algorithms

@@ -114,24 +114,43 @@ Result<std::unique_ptr<worker::BatchCompute>> MakeCompute(const setup::Setup& se
   return worker::MakeNetCompute(setup, 0, arenas, augmenter->rule());
 }
 
+// A network with its initial weights, and what computes it.
+struct MeasuredNet {
+  models::Weights weights;
+  std::vector<float> gradients;
+  std::unique_ptr<worker::BatchCompute> compute;
+};
+
+Status MakeMeasuredNet(const setup::Setup& setup, MeasuredNet* net) {
+  omp_set_num_threads(static_cast<int>(setup.job.workers().threads()));
+  net->weights = models::RandomWeights(setup.table, setup.job.seed());
+  net->gradients.resize(setup.table.total);
+  models::Weights& weights = net->weights;
+  auto compute =
+      MakeCompute(setup, {weights.parameters.data(), net->gradients.data(),
+                          weights.statistics.data(), /*model=*/nullptr, weights.frozen.data()});
+  if (!compute.ok()) return compute.status();
+  net->compute = std::move(*compute);
+  return Ok();
+}
+
+uint32_t BatchOfWorker(const setup::Setup& setup) {
+  return std::max(1u, setup.job.train().batch_total() / setup.plan.workers);
+}
+
 Status MeasureCompute(const setup::Setup& setup,
                       const std::function<void(const std::string&)>& warn, Profile* profile) {
-  omp_set_num_threads(static_cast<int>(setup.job.workers().threads()));
-  models::Weights weights = models::RandomWeights(setup.table, setup.job.seed());
-  std::vector<float> gradients(setup.table.total);
-  const auto compute =
-      MakeCompute(setup, {weights.parameters.data(), gradients.data(), weights.statistics.data(),
-                          /*model=*/nullptr, weights.frozen.data()});
-  if (!compute.ok()) return compute.status();
-  const uint32_t batch_size = std::max(1u, setup.job.train().batch_total() / setup.plan.workers);
-  const StepTimes full_batch_times = TimeSteps(**compute, setup, batch_size);
+  MeasuredNet net;
+  TERN_RETURN_IF_ERROR(MakeMeasuredNet(setup, &net));
+  const uint32_t batch_size = BatchOfWorker(setup);
+  const StepTimes full_batch_times = TimeSteps(*net.compute, setup, batch_size);
   profile->waits = setup.job.train().compute() == pb::Train::wait;
   // With `compute: wait` a step takes the same time for every batch size. All of this time is
   // counted per sample.
   ComputeFit fit{0, full_batch_times.step_s / batch_size, ""};
   if (!profile->waits && batch_size >= 2) {
     const uint32_t half_batch_size = batch_size / 2;
-    const double half_batch_s = TimeSteps(**compute, setup, half_batch_size).step_s;
+    const double half_batch_s = TimeSteps(*net.compute, setup, half_batch_size).step_s;
     fit = FitCompute({batch_size, full_batch_times.step_s}, {half_batch_size, half_batch_s});
   }
   profile->compute_fixed_s = fit.fixed_s;
@@ -171,6 +190,12 @@ ComputeFit FitCompute(const TimedStep& full, const TimedStep& half) {
   }
   const double sample_s = std::min(slope, full.seconds / full.samples);
   return {full.seconds - full.samples * sample_s, sample_s, ""};
+}
+
+Result<double> MeasureStep(const setup::Setup& setup) {
+  MeasuredNet net;
+  TERN_RETURN_IF_ERROR(MakeMeasuredNet(setup, &net));
+  return TimeSteps(*net.compute, setup, BatchOfWorker(setup)).step_s;
 }
 
 Result<Profile> MeasureProfile(const setup::Setup& setup,

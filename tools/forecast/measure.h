@@ -25,6 +25,11 @@ struct ComputeFit {
 // processes have disturbed them: the fit is then proportional to `full`, with a warning.
 ComputeFit FitCompute(const TimedStep& full, const TimedStep& half);
 
+// Returns the seconds of forward and backward of a worker's batch on this machine, with random
+// images; measures for at most 3 seconds, or 4 steps if they take longer. REQUIRES that worker
+// 0 computes on a CPU, or waits (train.compute).
+Result<double> MeasureStep(const setup::Setup& setup);
+
 // Measures forward, backward and update of the model of `setup`, a message, and the codecs of all
 // `variants`, which are setups of the same job with other codecs or algorithms.
 // Calls `warn` with a sentence if the machine was too busy to measure well.

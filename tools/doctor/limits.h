@@ -1,0 +1,34 @@
+// The limits that the system sets to the processes of this machine, and whether a job's daemons
+// need more.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "setup/setup.h"
+#include "tools/doctor/finding.h"
+#include "tools/doctor/members.h"
+
+namespace tern::tools {
+
+// The limits of the control groups (cgroups) in which this process is: the smallest of the group
+// and those above it. Nullopt: no limit.
+struct GroupLimits {
+  std::optional<uint64_t> memory_bytes;
+  std::optional<double> cpus;  // CPU-seconds a second
+};
+// Reads cgroups of both versions. `root` stands for "/" in tests.
+GroupLimits ReadGroupLimits(const std::string& root = "");
+
+// `limit`: files that one process may have open. `needed`: about as many as the daemon with the
+// most has.
+Finding JudgeOpenFiles(uint64_t limit, uint64_t needed);
+// `available_bytes`: what processes may still use. `needed_bytes`: an upper bound for the daemons
+// here, without images and the programs themselves.
+Finding JudgeMemory(uint64_t available_bytes, bool is_of_group, uint64_t needed_bytes);
+
+// All findings about limits of files and memory.
+Findings CheckLimits(const setup::Setup& setup, const Members& members, const GroupLimits& group);
+
+}  // namespace tern::tools
