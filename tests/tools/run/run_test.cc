@@ -81,10 +81,10 @@ TEST(Run, WrongArgumentsAreUsageErrors) {
   TestJob job;
   TestProgram& unknown_command = job.StartTern({"trian"});
   EXPECT_EQ(unknown_command.Wait(), 64);
-  EXPECT_THAT(
-      unknown_command.err(),
-      HasSubstr("there is no command 'trian'; known: run, sweep, top, status, check, config, "
-                "keys, model, convert, forecast, help"));
+  EXPECT_THAT(unknown_command.err(),
+              HasSubstr("there is no command 'trian'; known: run, init, sweep, top, status, check, "
+                        "doctor, config, "
+                        "keys, model, convert, forecast, help"));
   EXPECT_EQ(job.StartTern({"run"}).Wait(), 64);
   EXPECT_EQ(job.StartTern({"run", job.job_file(), "--restarts", "many"}).Wait(), 64);
   EXPECT_EQ(job.StartTern({}).Wait(), 64);
