@@ -93,7 +93,7 @@ TEST(CommandLine, ExplainsTheWordsAfterAFirstOne) {
 
 TEST(CommandLine, SaysWhatAnUnknownCommandProbablyMeans) {
   EXPECT_THAT(UsageErrorOf({"chekc"}), HasSubstr("no command 'chekc'; did you mean tern check? "
-                                                 "Known: run, sweep, "));
+                                                 "Known: run, "));
   EXPECT_THAT(UsageErrorOf({"train", "x"}), HasSubstr("did you mean tern run?"));
   EXPECT_THAT(UsageErrorOf({"evaluate"}), HasSubstr("did you mean tern_worker"));
   EXPECT_THAT(UsageErrorOf({"nonsense"}),
