@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "common/base/atomic_file.h"
 #include "common/base/text.h"
@@ -32,7 +33,8 @@ class JobTraceTest : public testing::Test {
   void WriteText(const std::string& role, const std::string& text) const {
     EXPECT_TRUE(WriteFileAtomically(setup::TracePath(folder_, role, 0), text).ok());
   }
-  void WritePart(const std::string& role, const json& events, uint64_t num_dropped = 0) const {
+  void WritePart(const std::string& role, const std::vector<json>& events,
+                 uint64_t num_dropped = 0) const {
     WriteText(role, json({{"droppedEvents", num_dropped}, {"traceEvents", events}}).dump());
   }
   static json Span(const std::string& name, double begin, double duration) {
