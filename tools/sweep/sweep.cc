@@ -106,7 +106,8 @@ Result<Sweep> PlanSweep(const Arguments& arguments) {
 
 // Refuses a folder with a run of another job, whose result would otherwise count as this one's.
 Status CheckJobFile(const PlannedRun& planned) {
-  if (!std::filesystem::exists(planned.job_file())) return Ok();
+  std::error_code ignored;  // A folder that cannot be entered is refused when the run is written.
+  if (!std::filesystem::exists(planned.job_file(), ignored)) return Ok();
   const Result<std::string> text = ReadWholeFile(planned.job_file(), kMaxJobBytes);
   if (!text.ok()) return text.status();
   if (*text == planned.job_yaml) return Ok();
