@@ -5,9 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <memory>
 
 #include "client/exchange/host_coder.h"
 #include "common/base/hash.h"
@@ -439,14 +441,15 @@ TEST_F(TrainerTest, AJoiningWorkerStopsAfterTheJobsLastRound) {
 
 TEST_F(TrainerTest, FinishesItsStepAndLeavesOnASignal) {
   events_.Push(ReadyToTrain{0});
-  uint64_t newest_round = 0;
-  port_->on_contribute = [&](protocol::Cell cell, uint64_t round) {
+  // The coder's thread may still push after Run() has returned.
+  const auto newest_round = std::make_shared<std::atomic<uint64_t>>(0);
+  port_->on_contribute = [this, newest_round](protocol::Cell cell, uint64_t round) {
     events_.Push(LeaveWanted{Status(Code::kTerminated, "stopped")});
-    if (cell.kind == protocol::Kind::kPush) newest_round = round;
+    if (cell.kind == protocol::Kind::kPush) *newest_round = round;
     return false;
   };
   EXPECT_EQ(Run().code(), Code::kTerminated);
-  EXPECT_LE(newest_round, 2u);  // Step 2 may have begun when the signal arrives.
+  EXPECT_LE(*newest_round, 2u);  // Step 2 may have begun when the signal arrives.
   EXPECT_EQ(port_->finish_calls.at(0).first.code(), Code::kTerminated);
 }
 
