@@ -46,6 +46,7 @@ std::vector<pb::Checkpoint> OffersOf(const checkpoint::Store& store, checkpoint:
     offer.set_run(point.run);
     offer.set_step(point.step);
     offer.set_round(point.round);
+    if (point.weights_hash != 0) offer.set_weights_hash(point.weights_hash);
   }
   return offers;
 }

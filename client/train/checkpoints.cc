@@ -54,11 +54,11 @@ Status Checkpoints::Begin(uint64_t run, uint64_t step) {
 }
 
 Status Checkpoints::Write(uint64_t step, uint64_t round, std::vector<tensors::TensorView> tensors,
-                          const SavedState& extra) {
+                          const SavedState& extra, uint64_t weights_hash) {
   tensors::Metadata metadata{{"job", setup_.job.name()}, {"format", "pt"}};
   checkpoint::AddSavedState(extra, &tensors, &metadata);
   Status write_status =
-      store_.Write({run_, step, round}, checkpoint::Kind::kOfAll, tensors, metadata);
+      store_.Write({run_, step, round, weights_hash}, checkpoint::Kind::kOfAll, tensors, metadata);
   if (write_status.ok()) {
     LOG(INFO) << "wrote the checkpoint of step " << step << " to " << store_.folder();
   } else {

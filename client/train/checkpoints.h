@@ -49,9 +49,10 @@ class Checkpoints {
   // moves the checkpoints of other runs to another folder (Store::Begin, whose error it returns).
   Status Begin(uint64_t run, uint64_t step);
   // Writes a checkpoint with `tensors` (ReplicaState::ViewTensors) and `extra`. If that fails, logs
-  // and returns the error; the older checkpoints are kept.
+  // and returns the error; the older checkpoints are kept. `weights_hash`: Replica::Hash() of W, if
+  // all workers have the same; else 0.
   Status Write(uint64_t step, uint64_t round, std::vector<tensors::TensorView> tensors,
-               const SavedState& extra);
+               const SavedState& extra, uint64_t weights_hash);
   Result<tensors::TensorFile> Read(const pb::Checkpoint& checkpoint) const;
 
  private:

@@ -53,11 +53,12 @@ Status Trainer::WriteCheckpoint() {
   algorithm_->AddState(&private_state);
   SavedLosses losses{std::bit_cast<uint64_t>(gradient_.losses().sum), gradient_.losses().samples};
   losses.AddState(&private_state);
+  const uint64_t weights_hash = has_rounds_ ? deps_.replica.Hash() : 0;
   Status write_status;
   const Status visit_status = deps_.coder.VisitMemories([&](const SavedState& memories) {
     private_state.Append(memories);
     write_status = deps_.checkpoints->Write(steps_done_, algorithm_->applied(),
-                                            state_.ViewTensors(), private_state);
+                                            state_.ViewTensors(), private_state, weights_hash);
   });
   TERN_RETURN_IF_ERROR(visit_status);
   if (steps_done_ >= last_step_)

@@ -188,6 +188,9 @@ std::vector<std::string> Store::Open() {
     if (is_incomplete || IsNameOfStore(NameWithoutTemporarySuffix(name)))
       storage_.Remove(Cat(owner_.folder, "/", name));
   }
+  // A process may have died after it had renamed a checkpoint, before it had flushed the folder.
+  // This daemon will offer the checkpoint, so a loss of power must not take it away any more.
+  if (!names.empty()) storage_.FlushFolder(owner_.folder);
   points_.clear();
   shard_only_.clear();
   refused_checkpoints_.clear();
@@ -208,7 +211,7 @@ std::vector<std::string> Store::Open() {
     } else if (const Result<std::string> state = ReadState(*manifest); !state.ok()) {
       refused_checkpoints_.push_back({step, false, 0, kind, state.status().message()});
     } else {
-      points_.push_back({run, step, manifest->round()});
+      points_.push_back({run, step, manifest->round(), ParseHex(manifest->weights()).value_or(0)});
       if (kind == Kind::kShard) shard_only_.insert(step);
     }
   }
@@ -315,6 +318,7 @@ Status Store::Write(const Point& point, Kind kind, const std::vector<tensors::Te
   manifest.set_bytes(bytes.size());
   manifest.set_digest(Hex(Digest(std::string_view(bytes))));
   if (kind == Kind::kShard) manifest.set_shard_only(true);
+  if (point.weights_hash != 0) manifest.set_weights(Hex(point.weights_hash));
   Remove(point.step);  // An incomplete checkpoint of this step may exist.
   TERN_RETURN_IF_ERROR(WriteFileAtomically(PathOf(point.step, kStateSuffix), bytes, storage_));
   if (const Status write_status = WriteManifest(manifest, bytes); !write_status.ok()) {

@@ -45,7 +45,12 @@ struct Point {
   uint64_t run = 0;
   uint64_t step = 0;   // the number of completed steps
   uint64_t round = 0;  // the newest round (exchange) whose result the state includes
-  friend bool operator==(const Point&, const Point&) = default;
+  // The hash of the weights that all workers have in common; 0: unknown, or there are none.
+  uint64_t weights_hash = 0;
+  // Whether the points name the same checkpoint. Its weights are not a part of its name.
+  friend bool operator==(const Point& a, const Point& b) {
+    return a.run == b.run && a.step == b.step && a.round == b.round;
+  }
 };
 
 enum class Kind {
@@ -89,7 +94,8 @@ class Store {
   // `storage` must outlive the store.
   Store(Owner owner, NumKept num_kept, Storage& storage = Disk());
 
-  // Scans the folder: removes incomplete files, and checks the digest of every checkpoint. Returns
+  // Scans the folder: removes incomplete files, checks the digest of every checkpoint, and makes
+  // those of a process that died durable. Returns
   // a sentence for each checkpoint that cannot be used, with the reason. A missing folder has no
   // checkpoints; a folder that cannot be read adds a RefusedCheckpoint with step 0.
   std::vector<std::string> Open();

@@ -275,7 +275,8 @@ void ToyWorker::BeginRun(uint64_t run) {
 void ToyWorker::WriteCheckpoint(const Replica& replica) {
   const std::vector<float> values = FloatsOfReplica(replica);
   const Status status =
-      checkpoints_->Write(applied_, applied_, {{"replica", {values.size()}, values}}, SavedState());
+      checkpoints_->Write(applied_, applied_, {{"replica", {values.size()}, values}}, SavedState(),
+                          DigestOfState(replica.newest));
   if (!status.ok()) ReportViolation("cannot write a checkpoint: " + status.message());
   WorkerDisk& disk = world_->worker_disk(rank_);
   disk.gap = std::max(0, disk.gap - 1);

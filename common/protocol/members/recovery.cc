@@ -33,6 +33,14 @@ std::string SentenceOf(const pb::Hello& hello) {
   return Printable(hello.unfit().sentence(), kMaxSentenceBytes);
 }
 
+// The checkpoint with the key of `checkpoint` that the hello offers; nullptr if there is none.
+const pb::Checkpoint* FindIn(const pb::Hello& hello, const pb::Checkpoint& checkpoint) {
+  for (const pb::Checkpoint& own : hello.checkpoints()) {
+    if (KeyOf(own) == KeyOf(checkpoint)) return &own;
+  }
+  return nullptr;
+}
+
 bool HasAnyCheckpoint(const Offer& offer) {
   return offer.hello->checkpoints_size() != 0 || offer.hello->has_unfit();
 }
@@ -65,7 +73,7 @@ bool EndedBeforeFirstCheckpoint(const std::vector<Offer>& offers) {
     for (const pb::Checkpoint& checkpoint : offer.hello->checkpoints())
       runs.insert(checkpoint.run());
   }
-  return runs.size() == 1 && *runs.begin() != 0;
+  return runs.size() == 1 && *runs.begin() != 0 && WhereWeightsDiffer(offers, 0).empty();
 }
 
 std::string DescribeSteps(const pb::Hello& hello, bool name_runs) {
@@ -214,6 +222,32 @@ size_t NumCheckpointsOfRun(const pb::Hello& hello, uint64_t run) {
                              std::count_if(other.begin(), other.end(), is_of_run));
 }
 
+std::string WhereWeightsDiffer(const std::vector<Offer>& offers, uint64_t after_step) {
+  const auto first = std::find_if(offers.begin(), offers.end(),
+                                  [](const Offer& offer) { return offer.is_required; });
+  if (first == offers.end()) return "";
+  std::string difference;
+  for (const pb::Checkpoint& checkpoint : first->hello->checkpoints()) {  // The steps ascend.
+    if (checkpoint.step() <= after_step || checkpoint.weights_hash() == 0) continue;
+    const bool all_have_it = std::all_of(first, offers.end(), [&](const Offer& offer) {
+      return !offer.is_required || FindIn(*offer.hello, checkpoint) != nullptr;
+    });
+    if (!all_have_it) continue;
+    const auto other = std::find_if(first, offers.end(), [&](const Offer& offer) {
+      const pb::Checkpoint* const own = FindIn(*offer.hello, checkpoint);
+      return offer.is_required && own->weights_hash() != 0 &&
+             own->weights_hash() != checkpoint.weights_hash();
+    });
+    difference =
+        other == offers.end()
+            ? ""
+            : Cat("the weights in the checkpoint of step ", checkpoint.step(),
+                  " differ: ", first->who, " has hash ", Hex(checkpoint.weights_hash()), ", ",
+                  other->who, " has ", Hex(FindIn(*other->hello, checkpoint)->weights_hash()));
+  }
+  return difference;
+}
+
 bool AnyHasCheckpoint(const std::vector<Offer>& offers) {
   return std::any_of(offers.begin(), offers.end(), HasAnyCheckpoint);
 }
@@ -221,7 +255,9 @@ bool AnyHasCheckpoint(const std::vector<Offer>& offers) {
 std::string WhyNotBeginAnew(const std::vector<Offer>& offers) {
   if (std::string other = WhyJobDoesNotFit(offers); !other.empty()) return other;
   if (!AnyHasCheckpoint(offers) || EndedBeforeFirstCheckpoint(offers)) return "";
-  return Cat("no checkpoint is on the disks of all: ", WhoHasWhat(offers), HowToRestore());
+  const std::string difference = WhereWeightsDiffer(offers, 0);
+  return Cat("no checkpoint is on the disks of all: ", WhoHasWhat(offers),
+             difference.empty() ? "" : "; ", difference, HowToRestore());
 }
 
 std::string WhyNotGoBackToBeginning(const std::vector<Offer>& offers, uint64_t run) {

@@ -68,8 +68,8 @@ inline std::tuple<uint64_t, uint64_t, uint64_t> KeyOf(const pb::Checkpoint& chec
 
 inline constexpr uint64_t kAnyRound = std::numeric_limits<uint64_t>::max();
 
-// Returns the newest checkpoint, of a round up to `max_round`, that is in every list; nullopt if
-// there is none.
+// Returns the newest checkpoint, of a round up to `max_round`, that is in every list, with the same
+// weights wherever their hash is known; nullopt if there is none.
 template <typename CheckpointList>
 std::optional<pb::Checkpoint> NewestCommonCheckpoint(
     const std::vector<const CheckpointList*>& lists, uint64_t max_round = kAnyRound) {
@@ -77,9 +77,14 @@ std::optional<pb::Checkpoint> NewestCommonCheckpoint(
   if (lists.empty()) return newest;
   for (const pb::Checkpoint& candidate : *lists.front()) {
     if (candidate.round() > max_round) continue;
+    uint64_t hash = 0;
     const bool is_common = std::all_of(lists.begin(), lists.end(), [&](const CheckpointList* list) {
-      return std::any_of(list->begin(), list->end(),
-                         [&](const auto& other) { return KeyOf(other) == KeyOf(candidate); });
+      const auto other = std::find_if(list->begin(), list->end(), [&](const auto& checkpoint) {
+        return KeyOf(checkpoint) == KeyOf(candidate);
+      });
+      if (other == list->end()) return false;
+      if (hash == 0) hash = other->weights_hash();
+      return other->weights_hash() == 0 || other->weights_hash() == hash;
     });
     if (is_common && (!newest.has_value() || KeyOf(*newest) < KeyOf(candidate))) newest = candidate;
   }
@@ -140,13 +145,19 @@ void OfferCheckpointsOfRun(uint64_t run, pb::Hello* hello);
 // How many checkpoints of `run`, of either kind, the hello offers.
 size_t NumCheckpointsOfRun(const pb::Hello& hello, uint64_t run);
 
+// Returns which weights differ in the newest checkpoint that is in all required offers, if its step
+// is greater than `after_step`; empty if none differ. Weights differ if a worker wrote the
+// checkpoint after its memory was damaged, and before the replicas were compared.
+std::string WhereWeightsDiffer(const std::vector<Offer>& offers, uint64_t after_step);
+
 // Whether any daemon has a checkpoint, including those of other jobs and damaged ones.
 bool AnyHasCheckpoint(const std::vector<Offer>& offers);
 // REQUIRES offers without a common checkpoint. Returns why the job must not start from initial
 // weights, or an empty string if it may. It may if no daemon has any checkpoint. It also may if the
 // last run ended before all daemons had written their first checkpoint: then every daemon whose
-// offer is required was prepared for that run and has at most one checkpoint of it. (A daemon
-// writes its second checkpoint only when all others have their first: client/train/checkpoints.h.)
+// offer is required was prepared for that run and has at most one checkpoint of it, and not all
+// have that one. (A daemon writes its second checkpoint only when all others have their first:
+// client/train/checkpoints.h.)
 std::string WhyNotBeginAnew(const std::vector<Offer>& offers);
 // For a job whose servers hold the parameters, and that has begun the run `run`. REQUIRES that
 // ChooseBeginPoint found no checkpoint. Returns why the job must not go back to its beginning, or

@@ -89,6 +89,20 @@ TEST_F(StoreTest, ReadsWhatWasWritten) {
   EXPECT_EQ(file->metadata.at("a"), "b");
 }
 
+TEST_F(StoreTest, KnowsTheHashOfTheWeightsInACheckpoint) {
+  const std::vector<float> values(100, 1.f);
+  Store store = MakeStore();
+  ASSERT_TRUE(store.Write({7, 10, 10, 0xabc}, Kind::kOfAll, {{"w", {100}, values}}, {}).ok());
+  ASSERT_TRUE(WriteCheckpoint(store, 20).ok());
+  Store reopened = MakeStore();
+  EXPECT_THAT(reopened.Open(), IsEmpty());
+  for (const Store* each : {&store, &reopened}) {
+    ASSERT_THAT(each->points(), SizeIs(2));
+    EXPECT_EQ(each->points()[0].weights_hash, 0xabcu);
+    EXPECT_EQ(each->points()[1].weights_hash, 0u);
+  }
+}
+
 TEST_F(StoreTest, KeepsOnlyTheNewest) {
   Store store = MakeStore(3);
   for (uint64_t step = 1; step <= 5; ++step) ASSERT_TRUE(WriteCheckpoint(store, step).ok());

@@ -155,6 +155,25 @@ TEST(Torn, AMachineThatLosesItsPowerInAnyChangeLosesNoOtherCheckpoint) {
   EXPECT_GT(num_changes, 6 * kLastStep);
 }
 
+// A process dies in any change. The next process finds some checkpoints and offers them to the job.
+// These survive if the machine loses its power then.
+TEST(Torn, WhatTheNextProcessFindsSurvivesALossOfPower) {
+  bool has_ended = false;
+  for (uint64_t stop_change = 0; !has_ended; ++stop_change) {
+    AllChoices choices;
+    do {
+      MemoryStorage storage;
+      const Chooser choose = [&](uint64_t n) { return choices(n); };
+      storage.StopAfter(stop_change, choose);
+      has_ended = WriteAllCheckpoints(storage).has_ended;
+      storage.RestartProcess();
+      const Steps found_steps = CompleteSteps(OurOwner(), kRun, storage);
+      storage.RestartMachine(choose);
+      ASSERT_EQ(CompleteSteps(OurOwner(), kRun, storage), found_steps) << "change " << stop_change;
+    } while (choices.BeginNextSequence());
+  }
+}
+
 // In each trial, the disk is full from another change on: for one change, for three, or for all
 // that follow.
 TEST(Torn, ARefusedWriteLosesNoOtherCheckpoint) {

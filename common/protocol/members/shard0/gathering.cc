@@ -335,13 +335,15 @@ bool Gathering::TryToChooseBegin(Time now, ControlActions* out) {
   if (has_begun && !begins_from_shards) OfferCheckpointsOfRun();
   const std::vector<Offer> offers = CollectOffers(&own_hello);
   const bool replicas_differed = !job_.lane.agreement().status.ok();
-  // A checkpoint of a later round may have the difference in it.
-  const uint64_t max_round = replicas_differed
-                                 ? std::max(job_.lane.agreement().newest_round, job_.begin.round())
-                                 : kAnyRound;
-  job_.begin = ChooseBeginPoint(
-      offers, has_begun && begins_from_shards ? std::optional(job_.roster.run) : std::nullopt,
-      max_round);
+  const std::optional<uint64_t> run_of_shards =
+      has_begun && begins_from_shards ? std::optional(job_.roster.run) : std::nullopt;
+  job_.begin = ChooseBeginPoint(offers, run_of_shards, job_.NewestTrustedRound());
+  if (!job_.begin.checkpoint.has_value() && !replicas_differed)
+    job_.begin = ChooseBeginPoint(offers, run_of_shards);
+  if (const std::string difference =
+          WhereWeightsDiffer(offers, job_.begin.checkpoint ? job_.begin.checkpoint->step() : 0);
+      !difference.empty())
+    EmitLog(difference + "; it is not used", out);
   if (replicas_differed) {
     if (const std::string why = WhyNotRepair(); !why.empty()) {
       ending_.Abort(job_.lane.agreement().status.code(),

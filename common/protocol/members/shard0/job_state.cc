@@ -1,5 +1,6 @@
 #include "common/protocol/members/shard0/job_state.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/invariants.h"
@@ -48,6 +49,14 @@ void JobState::Become(JobPhase next) {
   TERN_REQUIRES(MayFollow(phase_, next), "a job that is ", NameOf(phase_), " cannot become ",
                 NameOf(next));
   phase_ = next;
+}
+
+uint64_t JobState::NewestTrustedRound() const {
+  const Agreement& agreement = lane.agreement();
+  if (!agreement.status.ok()) return std::max(agreement.newest_round, begin.round());
+  if (!repaired_from.has_value() || agreement.newest_round > repaired_from->round())
+    return kAnyRound;
+  return repaired_from->round();
 }
 
 Status JobState::Check() const {

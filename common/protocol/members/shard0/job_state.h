@@ -70,6 +70,11 @@ struct JobState {
     const uint64_t number = mark - options.incarnation;
     return number <= num_pulses ? number : 0;
   }
+  // The newest round whose checkpoints are not suspected of a difference between the replicas. If
+  // the replicas differ: the newest round after which they agreed, or from which all began. After
+  // all went back for that, still the round of that checkpoint, until they agree at a later round:
+  // a fault may make all go back again before all have removed their later checkpoints.
+  uint64_t NewestTrustedRound() const;
   // Checks what must hold after every event: kInternal, with the invariant that is broken, or ok.
   Status Check() const;
 

@@ -28,6 +28,21 @@ TEST(NewestCommonCheckpoint, IsTheNewestThatIsInEveryOffer) {
       << "the same step of another run is something else";
 }
 
+Checkpoints WithHashes(Checkpoints checkpoints, const std::vector<uint64_t>& hashes) {
+  for (size_t i = 0; i < hashes.size(); ++i)
+    checkpoints[static_cast<int>(i)].set_weights_hash(hashes[i]);
+  return checkpoints;
+}
+
+TEST(NewestCommonCheckpoint, HasTheSameWeightsEverywhere) {
+  const Checkpoints a = WithHashes(CheckpointsAfter({10, 20}), {1, 2}),
+                    b = WithHashes(CheckpointsAfter({10, 20}), {1, 3}),
+                    unknown = CheckpointsAfter({10, 20});
+  EXPECT_EQ(NewestCommonCheckpoint(std::vector{&a, &b})->step(), 10u);
+  EXPECT_EQ(NewestCommonCheckpoint(std::vector{&unknown, &a, &b})->step(), 10u);
+  EXPECT_EQ(NewestCommonCheckpoint(std::vector{&a, &unknown, &a})->step(), 20u);
+}
+
 // Why the job must not begin anew, given the hellos of workers 0, 1, ...; empty if it may.
 std::string WhyNotAnewOf(const std::vector<pb::Hello>& hellos) {
   std::vector<Offer> offers;
@@ -64,6 +79,17 @@ TEST(WhyNotBeginAnew, TellsDamagedOnesFromNone) {
   EXPECT_THAT(WhyNotAnewOf({HelloWith({}), HelloWithUnfit(false, fault)}),
               HasSubstr("worker 0 (node0) has none; worker 1 (node1) has none that is whole: " +
                         fault + "; mount or restore"));
+}
+
+TEST(WhyNotBeginAnew, NamesTheWeightsThatDiffer) {
+  const pb::Hello hello = HelloWith(WithHashes(CheckpointsAfter({10}), {1}), 3),
+                  other = HelloWith(WithHashes(CheckpointsAfter({10}), {2}), 3);
+  EXPECT_EQ(WhyNotAnewOf({hello, hello, other}),
+            std::string("no checkpoint is on the disks of all: worker 0 (node0), worker 1 (node1), "
+                        "worker 2 (node2) have step 10; the weights in the checkpoint of step 10 "
+                        "differ: worker 0 (node0) has hash 0000000000000001, worker 2 (node2) has "
+                        "0000000000000002") +
+                kAdviceIfMissing);
 }
 
 TEST(WhyNotBeginAnew, NamesTheRunsWhereTheyDiffer) {

@@ -79,6 +79,7 @@ class ReplicasThatDiffer : public testing::TestWithParam<OnLoss> {
     }
     return out;
   }
+  void LoseWorkers() { shard0_->PassTime(milliseconds(3500), {}); }
   static Message FiguresTo(Peer peer, const ControlActions& actions) {
     return FirstMessageTo(peer, pb::Envelope::kAllFigures, SendsOf(actions));
   }
@@ -112,6 +113,32 @@ TEST_P(ReplicasThatDiffer, GoBackToTheNewestCheckpointOfARoundAtWhichTheyAgreed)
   ASSERT_TRUE(shard0_->coordinator().running());
   for (const Peer worker : {100, 101}) EXPECT_EQ(WelcomeTo(worker, again).resume().step(), 15u);
   EXPECT_EQ(View(FiguresTo(100, Compare(30, "cc")).payload), "cc");
+}
+
+// Another fault makes all go back once more before all have removed their checkpoints of later
+// steps, which may have the difference in them.
+TEST_P(ReplicasThatDiffer, GoBackNoFurtherForwardUntilTheyAgreeAgain) {
+  if (GetParam() == OnLoss::kFail) return;  // the job ends at the first loss
+  StartJob();
+  Compare(20, "aa");
+  Compare(30, "ab");
+  const std::vector<Checkpoints> offers(2, At({15, 25}));
+  GatherAgain(offers);
+  LoseWorkers();
+  EXPECT_EQ(WelcomeTo(100, GatherAgain(offers)).resume().step(), 15u);
+  Compare(30, "cc");
+  Compare(40, "cd");
+  EXPECT_EQ(WelcomeTo(100, GatherAgain({At({15, 30}), At({15, 30})})).resume().step(), 30u);
+}
+
+TEST_P(ReplicasThatDiffer, GoBackToALaterCheckpointIfThereIsNoOther) {
+  if (GetParam() == OnLoss::kFail) return;  // the job ends at the first loss
+  StartJob();
+  Compare(20, "aa");
+  Compare(30, "ab");
+  GatherAgain({At({15}), At({15})});
+  LoseWorkers();
+  EXPECT_EQ(WelcomeTo(100, GatherAgain({At({25, 28}), At({25, 28})})).resume().step(), 28u);
 }
 
 TEST_P(ReplicasThatDiffer, AnswerNoRepeatedHash) {
