@@ -98,7 +98,8 @@ Command SweepCommand() {
 
 constexpr PositionalDef kJobOrUrl = {
     "JOB|URL",
-    "The file of a running job with metrics.port, or where it serves its page: http://HOST:PORT/."};
+    "The file of a running job with metrics.port, or where it serves its page: http://HOST:PORT/ "
+    "or HOST:PORT."};
 
 Command TopCommand() {
   return {{"tern top",

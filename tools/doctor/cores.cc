@@ -94,24 +94,27 @@ Finding JudgeClock(std::optional<bool> is_synchronized, bool is_of_one_machine) 
                  "or systemd-timesyncd");
 }
 
+uint32_t NumComputeThreads(const pb::Job& job, const Members& members) {
+  uint32_t num_threads = 0;
+  for (const uint32_t rank : members.workers) {
+    const pb::Workers workers = config::JobForRank(job, rank).workers();
+    if (workers.device() == pb::Workers::cpu && job.train().compute() != pb::Train::wait)
+      num_threads += workers.threads();
+  }
+  return num_threads;
+}
+
 Findings CheckCores(const pb::Job& job, const Members& members, std::optional<double> quota) {
   Findings findings;
   const Result<std::vector<uint32_t>> allowed = CpusOfThisThread();
-  uint32_t num_threads = 0;
-  bool computes_on_cpus = false;
-  for (const uint32_t rank : members.workers) {
-    const pb::Workers workers = config::JobForRank(job, rank).workers();
-    if (workers.device() != pb::Workers::cpu || job.train().compute() == pb::Train::wait) continue;
-    num_threads += workers.threads();
-    computes_on_cpus = true;
-  }
+  const uint32_t num_threads = NumComputeThreads(job, members);
   if (!allowed.ok()) {
     findings.push_back(Warning("cores", allowed.status().message()));
   } else {
     findings.push_back(JudgeThreads(num_threads, static_cast<uint32_t>(allowed->size()), quota));
     CheckBindings(job, members, *allowed, &findings);
   }
-  const bool wants_bf16 = computes_on_cpus && job.train().precision() == pb::Train::bf16;
+  const bool wants_bf16 = num_threads > 0 && job.train().precision() == pb::Train::bf16;
   findings.push_back(JudgeProcessor(__builtin_cpu_supports("avx2"),
                                     __builtin_cpu_supports("avx512bw"), wants_bf16));
   CheckDevices(job, members, &findings);

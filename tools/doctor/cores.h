@@ -11,7 +11,10 @@
 
 namespace tern::tools {
 
-// `threads`: those that compute, of all workers here. `allowed`: the CPUs on which processes may
+// How many threads compute on CPUs, in all workers here.
+uint32_t NumComputeThreads(const pb::Job& job, const Members& members);
+
+// `threads`: NumComputeThreads. `allowed`: the CPUs on which processes may
 // run. `quota`: how many of them the control group lets work all the time; nullopt: all.
 Finding JudgeThreads(uint32_t threads, uint32_t allowed, std::optional<double> quota);
 // `wants_bf16`: whether a worker here computes in bf16 on its CPU.

@@ -129,9 +129,12 @@ DiskNeeds DiskNeedsOf(const setup::Setup& setup, const Members& members) {
     for (uint32_t lane = 0; lane <= num_lanes; ++lane)
       own_bytes += BytesIn(folder + Cat("shard.", shard, ".lane.", lane));
   }
-  const uint64_t num_files = setup.job.evaluation().ema_decay() > 0 ? 2 : 1;
+  const pb::Evaluation& evaluation = setup.job.evaluation();
+  const uint64_t num_files =
+      1 + (evaluation.ema_decay() > 0 ? 1 : 0) + (evaluation.keep_best() ? 1 : 0);
+  const uint64_t num_values = setup.table.total + setup.table.frozen_total;
   needs.total_bytes =
-      kept_bytes - std::min(kept_bytes, own_bytes) + num_files * setup.table.total * kBytesOfFloat;
+      kept_bytes - std::min(kept_bytes, own_bytes) + num_files * num_values * kBytesOfFloat;
   return needs;
 }
 

@@ -13,6 +13,7 @@
 #include "tools/doctor/finding.h"
 #include "tools/doctor/limits.h"
 #include "tools/doctor/links.h"
+#include "tools/doctor/load.h"
 #include "tools/doctor/members.h"
 #include "tools/doctor/ports.h"
 #include "tools/forecast/measure.h"
@@ -62,6 +63,7 @@ Status RunDoctor(const Arguments& arguments) {
   Findings step_findings;
   const std::optional<double> step_s = can_measure ? TimeStep(setup, &step_findings) : std::nullopt;
   PrintAndKeep(step_findings, &all);
+  PrintAndKeep(CheckLoad(setup.job, *members), &all);
   PrintAndKeep({CheckClock(setup.job, *members)}, &all);
   PrintAndKeep(CheckDisk(setup, *members, step_s), &all);
   PrintAndKeep(CheckPorts(setup.job, *members), &all);

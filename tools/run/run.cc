@@ -42,6 +42,7 @@ constexpr Time kForever = std::chrono::hours(24 * 365 * 10);
 struct RunPlan {
   std::string job_file;
   std::vector<std::string> overrides;
+  bool has_overrides = false;  // whether the user has given some
   std::unique_ptr<setup::Setup> setup;
   std::string log_dir;
   uint32_t max_restarts = 0;
@@ -61,6 +62,7 @@ Result<RunPlan> MakeRunPlan(const Arguments& arguments) {
                                     ", because the daemons read it, too; write it to a file"));
   }
   plan.overrides = arguments.AllValues("set");
+  plan.has_overrides = !plan.overrides.empty();
   plan.max_restarts = *max_restarts;
   plan.trace_steps = *trace_steps;
   auto setup = setup::MakeSetup(plan.job_file, plan.overrides);
@@ -209,6 +211,14 @@ Result<FolderLock> LockFolder(const pb::Job& job) {
   return lock;
 }
 
+// What one can do with the result of a job that has ended well.
+std::string WhatNext(const RunPlan& plan) {
+  return Cat("what next: tern_worker --job ", plan.job_file, " --evaluate ",
+             plan.setup->job.output_dir(), "/weights.safetensors evaluates these weights",
+             plan.has_overrides ? " (with the same --set)" : "",
+             ", and PyTorch opens them, too (docs/NETWORKS.md)");
+}
+
 Status ReportResult(const RunPlan& plan, const Supervisor& supervisor, const RunResult& run_result,
                     Time run_begin, setup::Screen* screen) {
   const Status verdict = supervisor.verdict();
@@ -221,6 +231,7 @@ Status ReportResult(const RunPlan& plan, const Supervisor& supervisor, const Run
       supervisor.newest_progress().empty() ? "" : setup::SummaryTable(summary);
   screen->PrintLine(Cat(summary_table, "logs are in ", plan.log_dir, ", the summary is in ",
                         written_summary.path));
+  if (verdict.ok() && written_summary.status.ok()) screen->PrintLine(WhatNext(plan));
   if (written_summary.kept_earlier_result)
     screen->PrintLine(
         "summary.json and weights.safetensors in that folder are still those of an earlier run");

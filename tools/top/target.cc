@@ -1,7 +1,10 @@
 #include "tools/top/target.h"
 
+#include <filesystem>
+
 #include "common/base/text.h"
 #include "common/config/job.h"
+#include "common/net/address.h"
 #include "setup/metrics_routes.h"
 #include "setup/setup.h"
 
@@ -29,6 +32,8 @@ Result<Target> ReadTarget(const setup::Arguments& arguments) {
   if (const size_t scheme = target.url.find("://"); scheme != std::string::npos) {
     if (!target.url.starts_with("http://"))
       return Status(Code::kUsage, Cat("'", Printable(target.url), "': expected http://HOST:PORT/"));
+  } else if (net::ParseAddress(target.url).ok() && !std::filesystem::exists(target.url)) {
+    target.url = "http://" + target.url;
   } else {
     Result<std::string> url = PageUrlOf(target.url, arguments.AllValues("set"));
     if (!url.ok()) return url.status();

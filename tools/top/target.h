@@ -14,8 +14,8 @@ struct Target {
   bool as_json = false;
 };
 
-// Reads JOB|URL, --set of a job, and --json if the command has it. kUsage, or the job's fault: also
-// if its key metrics.port is 0, because then nobody serves its status.
+// Reads JOB|URL (or HOST:PORT), --set of a job, and --json if the command has it. kUsage, or the
+// job's fault: also if its key metrics.port is 0, because then nobody serves its status.
 Result<Target> ReadTarget(const setup::Arguments& arguments);
 
 }  // namespace tern::tools

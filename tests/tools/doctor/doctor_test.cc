@@ -8,6 +8,7 @@
 #include "common/base/text.h"
 #include "common/net/tcp_listener.h"
 #include "tests/e2e/job_fixture.h"
+#include "tools/doctor/disk.h"
 #include "tools/doctor/ports.h"
 
 namespace tern::e2e {
@@ -25,17 +26,30 @@ TEST(Doctor, FindsNothingBadOnThisMachine) {
   TestJob job({.yaml = kCheckpoints});
   TestProgram& doctor = job.StartTern({"doctor", job.job_file()});
   EXPECT_EQ(doctor.Wait(), 0) << doctor.err();
-  EXPECT_THAT(
-      doctor.out(),
-      AllOf(HasSubstr("as a member of the job test: server 0, workers 0-1\n"),
-            HasSubstr("good  open files: "), HasSubstr("good  memory: "), HasSubstr("  cores: "),
-            HasSubstr("  processor: "), HasSubstr("  clock: "), HasSubstr("good  output_dir: "),
-            HasSubstr("good  free disk: "), HasSubstr("  speed of the disk: "),
-            HasSubstr("good  host of server 0: 127.0.0.1 is this machine")));
+  EXPECT_THAT(doctor.out(),
+              AllOf(HasSubstr("as a member of the job test: server 0, workers 0-1\n"),
+                    HasSubstr("good  open files: "), HasSubstr("good  memory: "),
+                    HasSubstr("  cores: "), HasSubstr("  load: "), HasSubstr("  processor: "),
+                    HasSubstr("  clock: "), HasSubstr("good  output_dir: "),
+                    HasSubstr("good  free disk: "), HasSubstr("  speed of the disk: "),
+                    HasSubstr("good  host of server 0: 127.0.0.1 is this machine")));
   EXPECT_THAT(doctor.out(),
               HasSubstr(Cat("good  port of server 0: 127.0.0.1:", job.port(0), " is free\n")));
   EXPECT_THAT(doctor.out(), Not(HasSubstr("bad ")));
   EXPECT_FALSE(std::filesystem::exists(job.output_dir())) << "nothing is written";
+}
+
+// LeNet has 431,080 parameters.
+TEST(DiskNeeds, CountAllFilesOfWeights) {
+  const TestJob job;
+  const auto bytes_with = [&job](const std::vector<std::string>& overrides) {
+    const auto setup = setup::MakeSetup(job.job_file(), overrides);
+    EXPECT_TRUE(setup.ok()) << setup.status().message();
+    return setup.ok() ? tools::DiskNeedsOf(**setup, {{0}, {0, 1}}).total_bytes : 0;
+  };
+  EXPECT_EQ(bytes_with({}), 4u * 431080);
+  EXPECT_EQ(bytes_with({"evaluation.every_steps=10", "evaluation.keep_best=true"}), 8u * 431080);
+  EXPECT_EQ(bytes_with({"train.freeze=[\"conv*\"]"}), 4u * 431080);
 }
 
 TEST(Doctor, NamesTheProgramThatHasThePort) {

@@ -7,6 +7,7 @@
 #include "tools/doctor/finding.h"
 #include "tools/doctor/limits.h"
 #include "tools/doctor/links.h"
+#include "tools/doctor/load.h"
 
 namespace tern::tools {
 namespace {
@@ -63,6 +64,17 @@ TEST(Judgement, OfTheProcessor) {
   const Finding no_bf16 = JudgeProcessor(true, false, true);
   EXPECT_EQ(no_bf16.grade, Grade::kBad);
   EXPECT_EQ(no_bf16.code, Code::kBadJob);
+}
+
+TEST(Judgement, OfTheLoad) {
+  EXPECT_EQ(JudgeLoad({0.1, ""}, 2, 2).grade, Grade::kGood);
+  EXPECT_EQ(JudgeLoad({1, "stress (process 7)"}, 4, 2).grade, Grade::kGood);
+  EXPECT_EQ(JudgeLoad({0.1, ""}, 2, 8).grade, Grade::kGood) << "that is the finding of cores";
+  const Finding finding = JudgeLoad({1, "stress (process 7)"}, 2, 2);
+  EXPECT_EQ(finding.grade, Grade::kWarning);
+  EXPECT_THAT(finding.sentence,
+              HasSubstr("saw that 1.0 of 2 CPUs are busy with other programs, most of all with "
+                        "stress (process 7), expected 2 free for the 2 threads that compute"));
 }
 
 TEST(Judgement, OfTheClock) {
