@@ -106,9 +106,10 @@ TEST(Terminal, TheClosingTableBeginsOnANewLineAndIsTheLastOutput) {
   EXPECT_TRUE(rows[table_row - 1].starts_with("step ") ||
               rows[table_row - 1].starts_with("waiting"))
       << "the progress stays above the table: '" << rows[table_row - 1] << "'";
-  ASSERT_GE(rows.size(), 2u);
+  ASSERT_GE(rows.size(), 3u);
   EXPECT_EQ(rows.back(), "") << "it ends with the end of a line";
-  EXPECT_THAT(rows[rows.size() - 2], HasSubstr("summary.json"));
+  EXPECT_THAT(rows[rows.size() - 3], HasSubstr("summary.json"));
+  EXPECT_THAT(rows[rows.size() - 2], HasSubstr("what next: "));
   for (size_t row = 0; row + 1 < rows.size(); ++row)
     EXPECT_NE(rows[row], "") << "row " << row << " is empty:\n" << bytes;
 }
