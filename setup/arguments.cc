@@ -224,4 +224,16 @@ Result<uint32_t> Arguments::NumberValue(const std::string& flag, uint32_t max) c
                                   "'; allowed: a whole number, 0 to ", max));
 }
 
+Result<double> Arguments::PositiveValue(const std::string& flag, double max) const {
+  const std::string value_text = LastValue(flag);
+  double number = 0;
+  const auto [end, error] =
+      std::from_chars(value_text.data(), value_text.data() + value_text.size(), number);
+  if (error == std::errc() && end == value_text.data() + value_text.size() && number > 0 &&
+      number <= max)
+    return number;
+  return Status(Code::kUsage, Cat("--", flag, ": saw '", Printable(value_text),
+                                  "'; allowed: a number above 0, up to ", max));
+}
+
 }  // namespace tern::setup

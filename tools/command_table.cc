@@ -96,6 +96,25 @@ Command SweepCommand() {
       &SweepJob};
 }
 
+Command FindLrCommand() {
+  return {
+      {"tern find_lr",
+       "suggest a learning rate for a job: the range test",
+       "Trains the job's network for some steps while the learning rate grows exponentially, and "
+       "suggests a third of the rate at which the smoothed training loss was lowest. Everything is "
+       "written to the folder find_lr in the job's output_dir: find_lr.csv has the loss at each "
+       "rate, find_lr.svg draws them. The job's own results stay as they are. The algorithm must "
+       "have rounds.",
+       {kJob},
+       {{"steps", "N", "200", "The length of the test, in steps, 20 to 100000."},
+        {"from", "RATE", "1e-5", "The learning rate of the first step."},
+        {"to", "RATE", "10",
+         "The learning rate of the last step. The test may end before it: when the smoothed loss "
+         "is more than 4 times the lowest so far, or the training diverges."},
+        kSetFlag}},
+      &FindLearningRate};
+}
+
 constexpr PositionalDef kJobOrUrl = {
     "JOB|URL",
     "The file of a running job with metrics.port, or where it serves its page: http://HOST:PORT/."};
@@ -264,7 +283,7 @@ Command DocsCommand() {
 
 const std::vector<Command>& Commands() {
   static const std::vector<Command> commands = {
-      RunCommand(),   InitCommand(),   SweepCommand(),    TopCommand(),  StatusCommand(),
+      RunCommand(),   InitCommand(),   SweepCommand(),    FindLrCommand(), TopCommand(),  StatusCommand(),
       CheckCommand(), DoctorCommand(), ConfigCommand(),   KeysCommand(), ModelCommand(),
       PackCommand(),  OnnxCommand(),   ForecastCommand(), DocsCommand()};
   return commands;

@@ -113,6 +113,17 @@ std::optional<SweepResult> ReadResult(const std::string& folder) {
   return std::nullopt;
 }
 
+SweepResult ResultOf(const Exit& exit, const std::string& folder) {
+  std::optional<SweepResult> result = ReadResult(folder);
+  if (result.has_value() && exit.signal == 0 && result->code == exit.code)
+    return std::move(*result);
+  SweepResult exit_result;
+  exit_result.code = exit.signal != 0 ? 128 + exit.signal : exit.code;
+  if (exit_result.code != 0)
+    exit_result.sentence = Cat("tern run ", Describe(exit), "; see ", folder, "/run.stderr");
+  return exit_result;
+}
+
 std::vector<TableRow> SweepTable(const std::vector<GridKey>& grid,
                                  const std::vector<SweepRun>& runs,
                                  const std::vector<std::optional<SweepResult>>& results) {
