@@ -283,9 +283,9 @@ Command DocsCommand() {
 
 const std::vector<Command>& Commands() {
   static const std::vector<Command> commands = {
-      RunCommand(),   InitCommand(),   SweepCommand(),    FindLrCommand(), TopCommand(),  StatusCommand(),
-      CheckCommand(), DoctorCommand(), ConfigCommand(),   KeysCommand(), ModelCommand(),
-      PackCommand(),  OnnxCommand(),   ForecastCommand(), DocsCommand()};
+      RunCommand(),    InitCommand(),  SweepCommand(),  FindLrCommand(),   TopCommand(),
+      StatusCommand(), CheckCommand(), DoctorCommand(), ConfigCommand(),   KeysCommand(),
+      ModelCommand(),  PackCommand(),  OnnxCommand(),   ForecastCommand(), DocsCommand()};
   return commands;
 }
 

@@ -83,9 +83,10 @@ std::vector<double> Axis::Ticks() const {
 }
 
 Plot::Plot(const std::string& title)
-    : svg_("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 760 420\" width=\"760\" "
-           "height=\"420\" font-family=\"sans-serif\" font-size=\"13\">\n"
-           "<rect width=\"760\" height=\"420\" fill=\"white\"/>\n"),
+    : svg_(
+          "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 760 420\" width=\"760\" "
+          "height=\"420\" font-family=\"sans-serif\" font-size=\"13\">\n"
+          "<rect width=\"760\" height=\"420\" fill=\"white\"/>\n"),
       legend_x_(XOf(0) + 10) {
   svg_ += Label(kWidth / 2, 20, "middle", title, " font-size=\"15\"");
 }

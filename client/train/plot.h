@@ -1,6 +1,6 @@
 // A drawing (SVG) of lines over a horizontal axis. The drawing is 760 x 420, with a margin for the
-// labels of the axes. Places are shares of the frame: x from 0, left, to 1, right; y from 0, bottom,
-// to 1, top. A color is a name or code of CSS. Threads: any, one at a time.
+// labels of the axes. Places are shares of the frame: x from 0, left, to 1, right; y from 0,
+// bottom, to 1, top. A color is a name or code of CSS. Threads: any, one at a time.
 #pragma once
 
 #include <string>

@@ -97,8 +97,9 @@ Result<RangeTestJob> ReadJob(const Arguments& arguments, const RateRange& range)
                       "one with --set train.algorithm=NAME"));
   }
   if (test.job.train().compute() != pb::Train::net) {
-    return Status(Code::kBadJob, Cat(job_file, ": train.compute: saw wait, which has no loss; the "
-                                               "range test needs net"));
+    return Status(Code::kBadJob, Cat(job_file,
+                                     ": train.compute: saw wait, which has no loss; the "
+                                     "range test needs net"));
   }
   const uint32_t scaling_batch = test.job.train().schedule().linear_scaling_batch();
   if (scaling_batch != 0) {
@@ -154,9 +155,10 @@ void PrintSuggestion(const RangeTestJob& test, const RateRange& range,
                 test.rate_factor);
   }
   if (suggestion.may_be_higher) {
-    std::printf("the loss has not risen clearly up to %g; with a higher --to, the suggestion may be "
-                "higher\n",
-                range.to);
+    std::printf(
+        "the loss has not risen clearly up to %g; with a higher --to, the suggestion may be "
+        "higher\n",
+        range.to);
   }
 }
 
@@ -192,8 +194,8 @@ Status FindLearningRate(const Arguments& arguments) {
     return Status(run_status.code(),
                   Cat(suggestion.status().message(), "; the run ended: ", run_status.message()));
   }
-  TERN_RETURN_IF_ERROR(WriteFileAtomically(
-      folder + "/find_lr.svg", RangeTestSvg(test->title, *range, losses, *suggestion)));
+  TERN_RETURN_IF_ERROR(WriteFileAtomically(folder + "/find_lr.svg",
+                                           RangeTestSvg(test->title, *range, losses, *suggestion)));
   PrintTable(RangeTestTable(*range, losses));
   PrintSuggestion(*test, *range, *suggestion);
   std::printf("every loss is in %s/find_lr.csv, drawn in find_lr.svg\n", folder.c_str());

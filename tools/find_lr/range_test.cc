@@ -11,8 +11,8 @@
 namespace tern::tools {
 namespace {
 
-constexpr double kLeastFall = 0.01;  // of the smoothed loss, as a share
-constexpr double kClearRise = 1.1;   // above its minimum, as a factor
+constexpr double kLeastFall = 0.01;          // of the smoothed loss, as a share
+constexpr double kClearRise = 1.1;           // above its minimum, as a factor
 constexpr double kSuggestedShare = 1.0 / 3;  // of the rate with the lowest smoothed loss
 
 // The highest loss that the drawing shows: single losses may be far above the smoothed ones.
@@ -59,14 +59,14 @@ std::vector<RatedLoss> RateLosses(const RateRange& range,
 
 Result<Suggestion> SuggestRate(const std::vector<RatedLoss>& losses) {
   if (losses.size() < kMinLosses) {
-    return Status(Code::kUsage, Cat("the range test has ", losses.size(), " losses, expected at least ",
-                                    kMinLosses, "; give a lower --from or more --steps"));
+    return Status(Code::kUsage,
+                  Cat("the range test has ", losses.size(), " losses, expected at least ",
+                      kMinLosses, "; give a lower --from or more --steps"));
   }
   const auto settled = losses.begin() + kSettlingLosses;
-  const auto lowest =
-      std::min_element(settled, losses.end(), [](const RatedLoss& a, const RatedLoss& b) {
-        return a.smoothed_loss < b.smoothed_loss;
-      });
+  const auto lowest = std::min_element(
+      settled, losses.end(),
+      [](const RatedLoss& a, const RatedLoss& b) { return a.smoothed_loss < b.smoothed_loss; });
   const double first_loss = settled->smoothed_loss;
   if (!(lowest->smoothed_loss < (1 - kLeastFall) * first_loss)) {
     return Status(Code::kUsage,

@@ -44,7 +44,8 @@ struct Suggestion {
 // Returns the losses of the curve's rows, each with its rate. The test ends before the first loss
 // that is not finite, and with the first whose smoothed loss is more than kTooHigh times the lowest
 // so far; later rows are left out.
-std::vector<RatedLoss> RateLosses(const RateRange& range, const std::vector<client::CurveRow>& rows);
+std::vector<RatedLoss> RateLosses(const RateRange& range,
+                                  const std::vector<client::CurveRow>& rows);
 inline constexpr double kTooHigh = 4;
 
 // Suggests a learning rate: a third of the rate at which the smoothed loss is lowest (docs/JOBS.md

@@ -24,8 +24,8 @@ struct SweepResult {
 // success removes, or else summary.json. Nullopt if there is none.
 std::optional<SweepResult> ReadResult(const std::string& folder);
 
-// The result of a `tern run` in the folder that ended with `exit`: that of ReadResult or, if the run
-// could not even write its summary, the exit code and where its output is.
+// The result of a `tern run` in the folder that ended with `exit`: that of ReadResult or, if the
+// run could not even write its summary, the exit code and where its output is.
 SweepResult ResultOf(const Exit& exit, const std::string& folder);
 
 // One row for each combination of values, best first: by mean accuracy, or, without a test set, by

@@ -55,10 +55,10 @@ TEST(FindLr, LeavesTheJobsOwnResultsAlone) {
   ASSERT_EQ(run.Wait(), 0) << run.err();
   const std::string weights = job.Weights();
   const std::string curve = ReadFile(job.output_dir() + "/curve.csv");
-  TestProgram& find_lr =
-      FindLr(job, {"--steps", "40", "--from", "1e-3", "--to", "0.1", "--set",
-                   "train.schedule.linear_scaling_batch=4", "--set", "train.schedule.warmup_steps=9",
-                   "--set", "checkpoints.every_steps=5", "--set", "evaluation.every_steps=7"});
+  TestProgram& find_lr = FindLr(
+      job, {"--steps", "40", "--from", "1e-3", "--to", "0.1", "--set",
+            "train.schedule.linear_scaling_batch=4", "--set", "train.schedule.warmup_steps=9",
+            "--set", "checkpoints.every_steps=5", "--set", "evaluation.every_steps=7"});
   EXPECT_EQ(find_lr.Wait(), 0) << find_lr.err();
   // The job's batch is 8, so its rate is twice the key's value.
   const double rate = NumberBehind(find_lr.out(), "suggested learning rate: ");

@@ -71,10 +71,9 @@ TEST(SuggestRate, IsBelowTheRateWithTheLowestLoss) {
   const std::vector<RatedLoss> losses = RateLosses(kRange, CurveOf(1e-3, 0.3));
   const Result<Suggestion> suggestion = SuggestRate(losses);
   ASSERT_TRUE(suggestion.ok()) << suggestion.status().message();
-  const auto lowest =
-      std::min_element(losses.begin(), losses.end(), [](const RatedLoss& a, const RatedLoss& b) {
-        return a.smoothed_loss < b.smoothed_loss;
-      });
+  const auto lowest = std::min_element(
+      losses.begin(), losses.end(),
+      [](const RatedLoss& a, const RatedLoss& b) { return a.smoothed_loss < b.smoothed_loss; });
   EXPECT_EQ(suggestion->lowest_rate, lowest->rate);
   EXPECT_DOUBLE_EQ(suggestion->rate, suggestion->lowest_rate / 3);
   EXPECT_GT(suggestion->rate, 1e-3);
@@ -85,7 +84,8 @@ TEST(SuggestRate, IsBelowTheRateWithTheLowestLoss) {
 TEST(SuggestRate, FollowsTheCurve) {
   double previous_rate = 0;
   for (const double good : {1e-4, 1e-3, 1e-2}) {
-    const Result<Suggestion> suggestion = SuggestRate(RateLosses(kRange, CurveOf(good, 100 * good)));
+    const Result<Suggestion> suggestion =
+        SuggestRate(RateLosses(kRange, CurveOf(good, 100 * good)));
     ASSERT_TRUE(suggestion.ok());
     if (previous_rate > 0) {
       EXPECT_NEAR(suggestion->rate / previous_rate, 10, 1);
