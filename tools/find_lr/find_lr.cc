@@ -147,16 +147,16 @@ std::vector<TableRow> RangeTestTable(const RateRange& range, const std::vector<R
 void PrintSuggestion(const RangeTestJob& test, const RateRange& range,
                      const Suggestion& suggestion) {
   std::printf(
-      "suggested learning rate: %.2g, a third of the rate at which the smoothed loss was lowest, "
-      "%.2g\n  --set train.schedule.learning_rate=%.2g\n",
-      suggestion.rate, suggestion.lowest_rate, suggestion.rate / test.rate_factor);
+      "suggested learning rate: %.2g, a quarter of %.2g, where the smoothed loss had risen halfway "
+      "back from its lowest value\n  --set train.schedule.learning_rate=%.2g\n",
+      suggestion.rate, suggestion.too_high_rate, suggestion.rate / test.rate_factor);
   if (test.rate_factor != 1) {
     std::printf("  (train.schedule.linear_scaling_batch multiplies that key's value by %g)\n",
                 test.rate_factor);
   }
   if (suggestion.may_be_higher) {
     std::printf(
-        "the loss has not risen clearly up to %g; with a higher --to, the suggestion may be "
+        "the loss has not risen so far up to %g; with a higher --to, the suggestion may be "
         "higher\n",
         range.to);
   }
@@ -188,7 +188,7 @@ Status FindLearningRate(const Arguments& arguments) {
     rows = client::ParseCurve(*csv);
   const std::vector<RatedLoss> losses = RateLosses(*range, rows);
   TERN_RETURN_IF_ERROR(WriteFileAtomically(folder + "/find_lr.csv", RangeTestCsv(losses)));
-  const Result<Suggestion> suggestion = SuggestRate(losses);
+  const Result<Suggestion> suggestion = SuggestRate(*range, losses);
   if (!suggestion.ok()) {
     if (run_status.ok()) return suggestion.status();
     return Status(run_status.code(),

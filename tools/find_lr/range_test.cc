@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "client/train/plot.h"
@@ -11,9 +12,18 @@
 namespace tern::tools {
 namespace {
 
-constexpr double kLeastFall = 0.01;          // of the smoothed loss, as a share
-constexpr double kClearRise = 1.1;           // above its minimum, as a factor
-constexpr double kSuggestedShare = 1.0 / 3;  // of the rate with the lowest smoothed loss
+constexpr double kLeastFall = 0.01;      // of the smoothed loss, as a share
+constexpr double kShareOfRise = 0.5;     // of the way from the minimum back to the first loss
+constexpr double kShareOfTooHigh = 0.25;  // the suggestion, as a share of the rate there
+
+// The mean of the first tenth of the losses. Their rates are so low that they hardly change it.
+double FirstLoss(const std::vector<RatedLoss>& losses) {
+  const auto count = static_cast<std::ptrdiff_t>(losses.size() / 10);
+  const double sum = std::accumulate(
+      losses.begin(), losses.begin() + count, 0.0,
+      [](double sum_so_far, const RatedLoss& loss) { return sum_so_far + loss.loss; });
+  return sum / static_cast<double>(count);
+}
 
 // The highest loss that the drawing shows: single losses may be far above the smoothed ones.
 double HighestSmoothedLoss(const std::vector<RatedLoss>& losses) {
@@ -57,29 +67,31 @@ std::vector<RatedLoss> RateLosses(const RateRange& range,
   return losses;
 }
 
-Result<Suggestion> SuggestRate(const std::vector<RatedLoss>& losses) {
+Result<Suggestion> SuggestRate(const RateRange& range, const std::vector<RatedLoss>& losses) {
   if (losses.size() < kMinLosses) {
     return Status(Code::kUsage,
                   Cat("the range test has ", losses.size(), " losses, expected at least ",
                       kMinLosses, "; give a lower --from or more --steps"));
   }
-  const auto settled = losses.begin() + kSettlingLosses;
-  const auto lowest = std::min_element(
-      settled, losses.end(),
-      [](const RatedLoss& a, const RatedLoss& b) { return a.smoothed_loss < b.smoothed_loss; });
-  const double first_loss = settled->smoothed_loss;
-  if (!(lowest->smoothed_loss < (1 - kLeastFall) * first_loss)) {
+  const double first_loss = FirstLoss(losses);
+  const auto lowest =
+      std::min_element(losses.begin(), losses.end(), [](const RatedLoss& a, const RatedLoss& b) {
+        return a.smoothed_loss < b.smoothed_loss;
+      });
+  const double fall = first_loss - lowest->smoothed_loss;
+  if (!(fall > kLeastFall * first_loss)) {
     return Status(Code::kUsage,
                   Cat("the smoothed loss was ", first_loss, " at first and ", lowest->smoothed_loss,
                       " at its lowest, so no rate is suggested; expected a fall of at least ",
                       100 * kLeastFall, " %; give other --from and --to, or more --steps"));
   }
-  Suggestion suggestion;
-  suggestion.lowest_rate = lowest->rate;
-  suggestion.rate = kSuggestedShare * lowest->rate;
-  suggestion.may_be_higher = std::none_of(lowest, losses.end(), [&](const RatedLoss& loss) {
-    return loss.smoothed_loss > kClearRise * lowest->smoothed_loss;
+  const auto too_high = std::find_if(lowest, losses.end(), [&](const RatedLoss& loss) {
+    return loss.smoothed_loss > lowest->smoothed_loss + kShareOfRise * fall;
   });
+  Suggestion suggestion;
+  suggestion.too_high_rate = too_high != losses.end() ? too_high->rate : losses.back().rate;
+  suggestion.rate = kShareOfTooHigh * suggestion.too_high_rate;
+  suggestion.may_be_higher = too_high == losses.end() && losses.back().step == range.steps;
   return suggestion;
 }
 

@@ -35,9 +35,8 @@ inline constexpr double kSmoothing = 0.9;
 
 struct Suggestion {
   double rate = 0;
-  double lowest_rate = 0;  // the rate at which the smoothed loss was lowest
-  // Whether the smoothed loss never rose clearly above its minimum, so that higher rates may be
-  // good, too.
+  double too_high_rate = 0;  // the rate from which the suggestion was taken: see SuggestRate
+  // The loss did not rise up to the last rate, so higher rates may be good, too.
   bool may_be_higher = false;
 };
 
@@ -48,11 +47,13 @@ std::vector<RatedLoss> RateLosses(const RateRange& range,
                                   const std::vector<client::CurveRow>& rows);
 inline constexpr double kTooHigh = 4;
 
-// Suggests a learning rate: a third of the rate at which the smoothed loss is lowest (docs/JOBS.md
-// says how that was chosen). Smoothed losses of the first kSettlingLosses losses do not count.
-// kUsage if there are fewer than kMinLosses losses, or the smoothed loss never falls by 1 %.
-Result<Suggestion> SuggestRate(const std::vector<RatedLoss>& losses);
-inline constexpr size_t kMinLosses = 20, kSettlingLosses = 5;
+// Suggests a learning rate: a quarter of the rate at which the smoothed loss has, after its minimum,
+// risen halfway back to the first loss (docs/JOBS.md says how that was chosen). If the losses end
+// before that, the test has diverged or reached its last step, and their last rate counts. The
+// first loss is the mean of the first tenth of the losses. kUsage if there are fewer than
+// kMinLosses losses, or the smoothed loss never falls by 1 %.
+Result<Suggestion> SuggestRate(const RateRange& range, const std::vector<RatedLoss>& losses);
+inline constexpr size_t kMinLosses = 20;
 
 // The text of find_lr.csv: a line for each loss, with a header.
 std::string RangeTestCsv(const std::vector<RatedLoss>& losses);

@@ -37,7 +37,7 @@ TEST(FindLr, SuggestsARateOfAJobThatDivergesAtTheHighestRates) {
   EXPECT_EQ(find_lr.Wait(), 0) << find_lr.err();
   EXPECT_THAT(find_lr.out(),
               AllOf(HasSubstr("training for up to 60 steps, with learning rates from 1e-05 to"),
-                    HasSubstr("smoothed loss"), HasSubstr("a third of the rate at which")));
+                    HasSubstr("smoothed loss"), HasSubstr("where the smoothed loss had risen halfway")));
   const double rate = NumberBehind(find_lr.out(), "--set train.schedule.learning_rate=");
   EXPECT_GT(rate, 1e-4);
   EXPECT_LT(rate, 1);

@@ -67,17 +67,31 @@ TEST(RateLosses, EndWhereTheLossIsTooHighOrNotFinite) {
   EXPECT_TRUE(RateLosses(kRange, {{.step = 3, .test_loss = 1}}).empty());
 }
 
-TEST(SuggestRate, IsBelowTheRateWithTheLowestLoss) {
-  const std::vector<RatedLoss> losses = RateLosses(kRange, CurveOf(1e-3, 0.3));
-  const Result<Suggestion> suggestion = SuggestRate(losses);
+TEST(SuggestRate, IsAQuarterOfTheRateWhereTheLossIsHalfwayBack) {
+  // The smoothed losses are the losses: 4, then 2, then 2.9, 3.1, 4, with the minimum 2 and the
+  // first loss 4, so halfway back is 3.
+  std::vector<RatedLoss> losses;
+  for (uint64_t step = 1; step <= 30; ++step) {
+    const double loss = step <= 10   ? 4
+                        : step <= 20 ? 2
+                        : step == 21 ? 2.9
+                        : step == 22 ? 3.1
+                                     : 4;
+    losses.push_back({step, kRange.RateOf(static_cast<double>(step)), loss, loss});
+  }
+  const Result<Suggestion> suggestion = SuggestRate(kRange, losses);
   ASSERT_TRUE(suggestion.ok()) << suggestion.status().message();
-  const auto lowest = std::min_element(
-      losses.begin(), losses.end(),
-      [](const RatedLoss& a, const RatedLoss& b) { return a.smoothed_loss < b.smoothed_loss; });
-  EXPECT_EQ(suggestion->lowest_rate, lowest->rate);
-  EXPECT_DOUBLE_EQ(suggestion->rate, suggestion->lowest_rate / 3);
-  EXPECT_GT(suggestion->rate, 1e-3);
-  EXPECT_LT(suggestion->rate, 0.3);
+  EXPECT_DOUBLE_EQ(suggestion->too_high_rate, kRange.RateOf(22));
+  EXPECT_DOUBLE_EQ(suggestion->rate, kRange.RateOf(22) / 4);
+  EXPECT_FALSE(suggestion->may_be_higher);
+}
+
+TEST(SuggestRate, TakesTheLastRateOfATestThatDivergedBeforeItsLossRose) {
+  std::vector<CurveRow> rows = CurveOf(1e-3, 1000);
+  rows.resize(150);
+  const Result<Suggestion> suggestion = SuggestRate(kRange, RateLosses(kRange, rows));
+  ASSERT_TRUE(suggestion.ok());
+  EXPECT_DOUBLE_EQ(suggestion->too_high_rate, kRange.RateOf(150));
   EXPECT_FALSE(suggestion->may_be_higher);
 }
 
@@ -85,7 +99,7 @@ TEST(SuggestRate, FollowsTheCurve) {
   double previous_rate = 0;
   for (const double good : {1e-4, 1e-3, 1e-2}) {
     const Result<Suggestion> suggestion =
-        SuggestRate(RateLosses(kRange, CurveOf(good, 100 * good)));
+        SuggestRate(kRange, RateLosses(kRange, CurveOf(good, 100 * good)));
     ASSERT_TRUE(suggestion.ok());
     if (previous_rate > 0) {
       EXPECT_NEAR(suggestion->rate / previous_rate, 10, 1);
@@ -95,17 +109,17 @@ TEST(SuggestRate, FollowsTheCurve) {
 }
 
 TEST(SuggestRate, SaysIfHigherRatesMayBeGood) {
-  const Result<Suggestion> suggestion = SuggestRate(RateLosses(kRange, CurveOf(1, 1000)));
+  const Result<Suggestion> suggestion = SuggestRate(kRange, RateLosses(kRange, CurveOf(1, 1000)));
   ASSERT_TRUE(suggestion.ok());
   EXPECT_TRUE(suggestion->may_be_higher);
 }
 
 TEST(SuggestRate, RefusesCurvesThatSayNothing) {
   const Result<Suggestion> too_few =
-      SuggestRate(RateLosses(kRange, {{.step = 1, .train_loss = 4}, {.step = 2, .train_loss = 2}}));
+      SuggestRate(kRange, RateLosses(kRange, {{.step = 1, .train_loss = 4}, {.step = 2, .train_loss = 2}}));
   EXPECT_EQ(too_few.status().code(), Code::kUsage);
   EXPECT_THAT(too_few.status().message(), HasSubstr("has 2 losses, expected at least 20"));
-  const Result<Suggestion> flat = SuggestRate(RateLosses(kRange, CurveOf(1e6, 1e6)));
+  const Result<Suggestion> flat = SuggestRate(kRange, RateLosses(kRange, CurveOf(1e6, 1e6)));
   EXPECT_EQ(flat.status().code(), Code::kUsage);
   EXPECT_THAT(flat.status().message(), HasSubstr("no rate is suggested"));
 }
@@ -115,7 +129,7 @@ TEST(RangeTestFiles, HaveALineForEachLossAndTheSuggestion) {
   const std::string csv = RangeTestCsv(losses);
   EXPECT_THAT(csv, HasSubstr("step,learning_rate,training_loss,smoothed_loss\n1,1e-05,2.4998"));
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), static_cast<int64_t>(losses.size()) + 1);
-  const std::string svg = RangeTestSvg("a < b", kRange, losses, *SuggestRate(losses));
+  const std::string svg = RangeTestSvg("a < b", kRange, losses, *SuggestRate(kRange, losses));
   for (const char* text : {">a &lt; b<", ">learning rate<", ">training loss<", ">1e-05<", ">0.01<",
                            ">10<", ">suggested: 0.", "stroke-dasharray"})
     EXPECT_THAT(svg, HasSubstr(text));
