@@ -101,7 +101,8 @@ Command FindLrCommand() {
       {"tern find_lr",
        "suggest a learning rate for a job: the range test",
        "Trains the job's network for some steps while the learning rate grows exponentially, and "
-       "suggests a quarter of the rate at which the smoothed training loss, after its lowest value, "
+       "suggests a quarter of the rate at which the smoothed training loss, after its lowest "
+       "value, "
        "has risen halfway back to the first loss. Everything is "
        "written to the folder find_lr in the job's output_dir: find_lr.csv has the loss at each "
        "rate, find_lr.svg draws them. The job's own results stay as they are. The algorithm must "
@@ -121,7 +122,8 @@ Command ClassifyCommand() {
       {"tern classify",
        "name the classes of images with trained weights",
        "Prints a line for each image: its path, its class and the probability of that class. The "
-       "images are changed as the job's evaluation does (data.augmentation). Classes have the names "
+       "images are changed as the job's evaluation does (data.augmentation). Classes have the "
+       "names "
        "in classes.txt beside the weights, or those of the job's data, or else their numbers. An "
        "image that cannot be read does not stop the others; the exit code is then 65. Needs no "
        "server and no test set; computes on the CPU.",
@@ -300,9 +302,10 @@ Command DocsCommand() {
 
 const std::vector<Command>& Commands() {
   static const std::vector<Command> commands = {
-      RunCommand(),    InitCommand(),  SweepCommand(),  FindLrCommand(), ClassifyCommand(),   TopCommand(),
-      StatusCommand(), CheckCommand(), DoctorCommand(), ConfigCommand(),   KeysCommand(),
-      ModelCommand(),  PackCommand(),  OnnxCommand(),   ForecastCommand(), DocsCommand()};
+      RunCommand(),      InitCommand(),   SweepCommand(),    FindLrCommand(),
+      ClassifyCommand(), TopCommand(),    StatusCommand(),   CheckCommand(),
+      DoctorCommand(),   ConfigCommand(), KeysCommand(),     ModelCommand(),
+      PackCommand(),     OnnxCommand(),   ForecastCommand(), DocsCommand()};
   return commands;
 }
 

@@ -81,8 +81,8 @@ Result<std::unique_ptr<Classifier>> Classifier::Make(const setup::Setup& setup,
 Result<std::vector<double>> Classifier::Classify(const std::string& image_path) {
   const pb::ImageShape& input = setup_.net.input();
   std::vector<uint8_t> bytes;
-  TERN_RETURN_IF_ERROR(data::ReadWholeFile(image_path, "a JPEG or PNG image",
-                                           data::kMaxEncodedBytes, &bytes));
+  TERN_RETURN_IF_ERROR(
+      data::ReadWholeFile(image_path, "a JPEG or PNG image", data::kMaxEncodedBytes, &bytes));
   data::Image image;
   TERN_RETURN_IF_ERROR(data::DecodeImage(bytes, input.channels(), &image).Within(image_path));
   const Result<data::Size> size = augmenter_.OutputSizeOf({image.height, image.width});
@@ -109,8 +109,9 @@ Result<std::vector<double>> Classifier::Classify(const std::string& image_path) 
   const bool is_finite =
       std::all_of(scores.begin(), scores.end(), [](float score) { return std::isfinite(score); });
   if (is_finite) return Softmax(scores);
-  return Status(Code::kBadData, Cat(image_path, ": its scores are not finite; the weights are of a "
-                                                "training that diverged"));
+  return Status(Code::kBadData, Cat(image_path,
+                                    ": its scores are not finite; the weights are of a "
+                                    "training that diverged"));
 }
 
 std::string Classifier::NameOf(size_t class_number) const {

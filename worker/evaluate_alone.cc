@@ -27,8 +27,8 @@ Status EvaluateAlone(const setup::Setup& setup, uint32_t rank, const std::string
   client::Progress progress(registry);
   auto evaluator = Evaluator::Make(
       setup, **test_samples,
-      {.parameters = weights->parameters.data(), .statistics = weights->statistics.data()}, progress,
-      DeviceOf(job));
+      {.parameters = weights->parameters.data(), .statistics = weights->statistics.data()},
+      progress, DeviceOf(job));
   if (!evaluator.ok()) return evaluator.status();
   const bool wants_confusion = job.evaluation().confusion();
   client::Confusion confusion;

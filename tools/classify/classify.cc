@@ -1,4 +1,6 @@
 // tern classify: names the classes of images with the weights of a job.
+#include "worker/classify.h"
+
 #include <algorithm>
 #include <cstdio>
 #include <numeric>
@@ -7,7 +9,6 @@
 #include "common/base/text.h"
 #include "setup/setup.h"
 #include "tools/commands.h"
-#include "worker/classify.h"
 
 namespace tern::tools {
 namespace {

@@ -12,8 +12,8 @@
 namespace tern::tools {
 namespace {
 
-constexpr double kLeastFall = 0.01;      // of the smoothed loss, as a share
-constexpr double kShareOfRise = 0.5;     // of the way from the minimum back to the first loss
+constexpr double kLeastFall = 0.01;       // of the smoothed loss, as a share
+constexpr double kShareOfRise = 0.5;      // of the way from the minimum back to the first loss
 constexpr double kShareOfTooHigh = 0.25;  // the suggestion, as a share of the rate there
 
 // The mean of the first tenth of the losses. Their rates are so low that they hardly change it.
@@ -74,10 +74,9 @@ Result<Suggestion> SuggestRate(const RateRange& range, const std::vector<RatedLo
                       kMinLosses, "; give a lower --from or more --steps"));
   }
   const double first_loss = FirstLoss(losses);
-  const auto lowest =
-      std::min_element(losses.begin(), losses.end(), [](const RatedLoss& a, const RatedLoss& b) {
-        return a.smoothed_loss < b.smoothed_loss;
-      });
+  const auto lowest = std::min_element(
+      losses.begin(), losses.end(),
+      [](const RatedLoss& a, const RatedLoss& b) { return a.smoothed_loss < b.smoothed_loss; });
   const double fall = first_loss - lowest->smoothed_loss;
   if (!(fall > kLeastFall * first_loss)) {
     return Status(Code::kUsage,

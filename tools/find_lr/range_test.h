@@ -47,11 +47,11 @@ std::vector<RatedLoss> RateLosses(const RateRange& range,
                                   const std::vector<client::CurveRow>& rows);
 inline constexpr double kTooHigh = 4;
 
-// Suggests a learning rate: a quarter of the rate at which the smoothed loss has, after its minimum,
-// risen halfway back to the first loss (docs/JOBS.md says how that was chosen). If the losses end
-// before that, the test has diverged or reached its last step, and their last rate counts. The
-// first loss is the mean of the first tenth of the losses. kUsage if there are fewer than
-// kMinLosses losses, or the smoothed loss never falls by 1 %.
+// Suggests a learning rate: a quarter of the rate at which the smoothed loss, after its minimum,
+// has risen halfway back to the first loss (docs/RESULTS.md says how that was chosen). If the
+// losses end before that, the test has diverged or reached its last step, and their last rate
+// counts. The first loss is the mean of the first tenth of the losses. kUsage if there are fewer
+// than kMinLosses losses, or the smoothed loss never falls by 1 %.
 Result<Suggestion> SuggestRate(const RateRange& range, const std::vector<RatedLoss>& losses);
 inline constexpr size_t kMinLosses = 20;
 

@@ -73,9 +73,9 @@ TEST_F(Classify, PrintsTheClassOfEachImageByName) {
   TestProgram& classify =
       Start({"--weights", weights(), Image("test/dark/3.png"), Image("test/light/5.jpg")});
   EXPECT_EQ(classify.Wait(), 0) << classify.err();
-  EXPECT_THAT(classify.out(), AllOf(HasSubstr(Image("test/dark/3.png") + ": dark "),
-                                    HasSubstr(Image("test/light/5.jpg") + ": light "),
-                                    Not(HasSubstr(", "))));
+  EXPECT_THAT(classify.out(),
+              AllOf(HasSubstr(Image("test/dark/3.png") + ": dark "),
+                    HasSubstr(Image("test/light/5.jpg") + ": light "), Not(HasSubstr(", "))));
   EXPECT_EQ(classify.err(), "");
 }
 

@@ -35,9 +35,10 @@ TEST(FindLr, SuggestsARateOfAJobThatDivergesAtTheHighestRates) {
   TestJob job({.steps = 1'000'000});
   TestProgram& find_lr = FindLr(job, {"--steps", "60", "--to", "1e5"});
   EXPECT_EQ(find_lr.Wait(), 0) << find_lr.err();
-  EXPECT_THAT(find_lr.out(),
-              AllOf(HasSubstr("training for up to 60 steps, with learning rates from 1e-05 to"),
-                    HasSubstr("smoothed loss"), HasSubstr("where the smoothed loss had risen halfway")));
+  EXPECT_THAT(
+      find_lr.out(),
+      AllOf(HasSubstr("training for up to 60 steps, with learning rates from 1e-05 to"),
+            HasSubstr("smoothed loss"), HasSubstr("where the smoothed loss had risen halfway")));
   const double rate = NumberBehind(find_lr.out(), "--set train.schedule.learning_rate=");
   EXPECT_GT(rate, 1e-4);
   EXPECT_LT(rate, 1);
@@ -97,7 +98,8 @@ TEST(FindLr, PassesOnWhyTheRunFailed) {
   TestJob job;
   TestProgram& find_lr = FindLr(job, {"--set", "data.dir=/nowhere"});
   EXPECT_EQ(find_lr.Wait(), 65);
-  EXPECT_THAT(find_lr.err(), HasSubstr("/nowhere"));
+  EXPECT_THAT(find_lr.err(), AllOf(HasSubstr("the job failed; root cause: "),
+                                   HasSubstr("/nowhere"), Not(HasSubstr("\\x0a"))));
   EXPECT_THAT(find_lr.out(), Not(HasSubstr("suggested")));
 }
 

@@ -72,11 +72,7 @@ TEST(SuggestRate, IsAQuarterOfTheRateWhereTheLossIsHalfwayBack) {
   // first loss 4, so halfway back is 3.
   std::vector<RatedLoss> losses;
   for (uint64_t step = 1; step <= 30; ++step) {
-    const double loss = step <= 10   ? 4
-                        : step <= 20 ? 2
-                        : step == 21 ? 2.9
-                        : step == 22 ? 3.1
-                                     : 4;
+    const double loss = step <= 10 ? 4 : step <= 20 ? 2 : step == 21 ? 2.9 : step == 22 ? 3.1 : 4;
     losses.push_back({step, kRange.RateOf(static_cast<double>(step)), loss, loss});
   }
   const Result<Suggestion> suggestion = SuggestRate(kRange, losses);
@@ -115,8 +111,8 @@ TEST(SuggestRate, SaysIfHigherRatesMayBeGood) {
 }
 
 TEST(SuggestRate, RefusesCurvesThatSayNothing) {
-  const Result<Suggestion> too_few =
-      SuggestRate(kRange, RateLosses(kRange, {{.step = 1, .train_loss = 4}, {.step = 2, .train_loss = 2}}));
+  const Result<Suggestion> too_few = SuggestRate(
+      kRange, RateLosses(kRange, {{.step = 1, .train_loss = 4}, {.step = 2, .train_loss = 2}}));
   EXPECT_EQ(too_few.status().code(), Code::kUsage);
   EXPECT_THAT(too_few.status().message(), HasSubstr("has 2 losses, expected at least 20"));
   const Result<Suggestion> flat = SuggestRate(kRange, RateLosses(kRange, CurveOf(1e6, 1e6)));
