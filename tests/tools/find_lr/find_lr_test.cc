@@ -98,8 +98,8 @@ TEST(FindLr, PassesOnWhyTheRunFailed) {
   TestJob job;
   TestProgram& find_lr = FindLr(job, {"--set", "data.dir=/nowhere"});
   EXPECT_EQ(find_lr.Wait(), 65);
-  EXPECT_THAT(find_lr.err(), AllOf(HasSubstr("the job failed; root cause: "),
-                                   HasSubstr("/nowhere"), Not(HasSubstr("\\x0a"))));
+  EXPECT_THAT(find_lr.err(), AllOf(HasSubstr("the job failed; root cause: "), HasSubstr("/nowhere"),
+                                   Not(HasSubstr("\\x0a"))));
   EXPECT_THAT(find_lr.out(), Not(HasSubstr("suggested")));
 }
 
