@@ -47,6 +47,8 @@ class Parser {
     for (const PositionalDef& positional : command.positionals) {
       const std::string help = Wrap(positional.help, kHelpColumn);
       positionals_.push_back(app_.add_option(positional.name, help)->option_text(" "));
+      if (positional.is_repeated)
+        positionals_.back()->expected(1, -1)->take_all()->allow_extra_args();
       // The count is checked in Arguments::Parse; this is for the usage line.
       is_required_.push_back(!positional.is_optional);
     }
@@ -190,7 +192,8 @@ Result<Arguments> Arguments::Parse(const CommandDef& command,
   }
   TERN_RETURN_IF_ERROR(CheckFlags(command, args, parser.extras()));
   for (const CLI::Option* positional : parser.positionals()) {
-    if (!positional->empty()) arguments.positional_.push_back(positional->results().front());
+    const std::vector<std::string>& values = positional->results();
+    arguments.positional_.insert(arguments.positional_.end(), values.begin(), values.end());
   }
   TERN_RETURN_IF_ERROR(CheckPositionals(command, parser.extras(), arguments.positional_.size()));
   for (size_t i = 0; i < command.flags.size(); ++i) {
@@ -222,6 +225,18 @@ Result<uint32_t> Arguments::NumberValue(const std::string& flag, uint32_t max) c
     return number;
   return Status(Code::kUsage, Cat("--", flag, ": saw '", Printable(value_text),
                                   "'; allowed: a whole number, 0 to ", max));
+}
+
+Result<double> Arguments::PositiveValue(const std::string& flag, double max) const {
+  const std::string value_text = LastValue(flag);
+  double number = 0;
+  const auto [end, error] =
+      std::from_chars(value_text.data(), value_text.data() + value_text.size(), number);
+  if (error == std::errc() && end == value_text.data() + value_text.size() && number > 0 &&
+      number <= max)
+    return number;
+  return Status(Code::kUsage, Cat("--", flag, ": saw '", Printable(value_text),
+                                  "'; allowed: a number above 0, up to ", max));
 }
 
 }  // namespace tern::setup

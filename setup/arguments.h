@@ -29,6 +29,8 @@ class Arguments {
   std::string LastValue(const std::string& flag) const;
   // LastValue as a number. kUsage if it is not a whole number from 0 to `max`.
   Result<uint32_t> NumberValue(const std::string& flag, uint32_t max) const;
+  // LastValue as a number with a fraction. kUsage if it is not above 0 and at most `max`.
+  Result<double> PositiveValue(const std::string& flag, double max) const;
   // The arguments that are neither flags nor values of flags: as many as the command has, optional
   // ones perhaps left out.
   const std::vector<std::string>& positional() const { return positional_; }

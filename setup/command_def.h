@@ -22,6 +22,7 @@ struct PositionalDef {
   const char* name;  // In capitals; shells complete as for FlagDef::value_name.
   const char* help;
   bool is_optional = false;
+  bool is_repeated = false;  // One or more; only of a command's last positional.
 };
 
 struct CommandDef {

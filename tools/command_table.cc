@@ -96,6 +96,44 @@ Command SweepCommand() {
       &SweepJob};
 }
 
+Command FindLrCommand() {
+  return {
+      {"tern find_lr",
+       "suggest a learning rate for a job: the range test",
+       "Trains the job's network for some steps while the learning rate grows exponentially, and "
+       "suggests a quarter of the rate at which the smoothed training loss, after its lowest "
+       "value, "
+       "has risen halfway back to the first loss. Everything is "
+       "written to the folder find_lr in the job's output_dir: find_lr.csv has the loss at each "
+       "rate, find_lr.svg draws them. The job's own results stay as they are. The algorithm must "
+       "have rounds.",
+       {kJob},
+       {{"steps", "N", "200", "The length of the test, in steps, 20 to 100000."},
+        {"from", "RATE", "1e-5", "The learning rate of the first step."},
+        {"to", "RATE", "10",
+         "The learning rate of the last step. The test may end before it: when the smoothed loss "
+         "is more than 4 times the lowest so far, or the training diverges."},
+        kSetFlag}},
+      &FindLearningRate};
+}
+
+Command ClassifyCommand() {
+  return {
+      {"tern classify",
+       "name the classes of images with trained weights",
+       "Prints a line for each image: its path, its class and the probability of that class. The "
+       "images are changed as the job's evaluation does (data.augmentation). Classes have the "
+       "names "
+       "in classes.txt beside the weights, or those of the job's data, or else their numbers. An "
+       "image that cannot be read does not stop the others; the exit code is then 65. Needs no "
+       "server and no test set; computes on the CPU.",
+       {kJob, {"IMAGE", "A JPEG or PNG file.", false, true}},
+       {{"weights", "FILE", "", "The weights of the network (safetensors). Required."},
+        {"top", "N", "1", "How many classes to print, those with the highest probabilities."},
+        kSetFlag}},
+      &ClassifyImages};
+}
+
 constexpr PositionalDef kJobOrUrl = {
     "JOB|URL",
     "The file of a running job with metrics.port, or where it serves its page: http://HOST:PORT/ "
@@ -265,9 +303,10 @@ Command DocsCommand() {
 
 const std::vector<Command>& Commands() {
   static const std::vector<Command> commands = {
-      RunCommand(),   InitCommand(),   SweepCommand(),    TopCommand(),  StatusCommand(),
-      CheckCommand(), DoctorCommand(), ConfigCommand(),   KeysCommand(), ModelCommand(),
-      PackCommand(),  OnnxCommand(),   ForecastCommand(), DocsCommand()};
+      RunCommand(),      InitCommand(),   SweepCommand(),    FindLrCommand(),
+      ClassifyCommand(), TopCommand(),    StatusCommand(),   CheckCommand(),
+      DoctorCommand(),   ConfigCommand(), KeysCommand(),     ModelCommand(),
+      PackCommand(),     OnnxCommand(),   ForecastCommand(), DocsCommand()};
   return commands;
 }
 

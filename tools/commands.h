@@ -16,6 +16,11 @@ using setup::Arguments;
 Status RunJob(const Arguments& arguments);
 // Runs a job with every combination of values of some keys (sweep/sweep.cc).
 Status SweepJob(const Arguments& arguments);
+// Trains a job's network for some steps at rising learning rates, and suggests one
+// (find_lr/find_lr.cc).
+Status FindLearningRate(const Arguments& arguments);
+// Names the classes of images with given weights (classify/classify.cc).
+Status ClassifyImages(const Arguments& arguments);
 // Prints a job with all defaults (config.cc).
 Status PrintConfig(const Arguments& arguments);
 // Says whether a job can run here, and what it costs (check.cc).

@@ -5,13 +5,21 @@
 
 namespace tern::client {
 
+bool EvaluationFiles::WriteCurve(const FiguresExchange& figures) {
+  if (!figures.HasLowestRank()) return false;
+  const Status status = curve_.Write();
+  LOG_IF(ERROR, !status.ok()) << "the learning curve is not written: " << status.message();
+  return true;
+}
+
+void EvaluationFiles::OnFailed(const FiguresExchange& figures) {
+  if (!curve_.rows().empty()) WriteCurve(figures);
+}
+
 void EvaluationFiles::OnEvaluated(uint64_t step, const FiguresExchange& figures,
                                   ReplicaState& state) {
   curve_.AddScores(step, figures.newest_evaluation());
-  if (!figures.HasLowestRank()) return;
-  const Status curve_status = curve_.Write();
-  LOG_IF(ERROR, !curve_status.ok())
-      << "the learning curve is not written: " << curve_status.message();
+  if (!WriteCurve(figures)) return;
   if (!job_.evaluation().keep_best() || !figures.record().IsBest(step)) return;
   const pb::Evaluations best = figures.record().Get();
   const Status best_status = state.WriteBestWeights(

@@ -1,6 +1,7 @@
 // The files that a job writes after every evaluation: the learning curve (curve.h) and, with
-// evaluation.keep_best, the best weights so far. The worker with the lowest rank writes them. If
-// they cannot be written, the job goes on, and the log has an error. Threads: the compute thread.
+// evaluation.keep_best, the best weights so far. A job that ends by an error writes the curve, too.
+// The worker with the lowest rank writes them. If they cannot be written, the job goes on, and the
+// log has an error. Threads: the compute thread.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +26,13 @@ class EvaluationFiles {
     curve_.AddLoss(step, figures.compared_sums());
   }
   void OnEvaluated(uint64_t step, const FiguresExchange& figures, ReplicaState& state);
+  // Call when an error ends this worker's training, such as kDiverged: writes the rows so far.
+  void OnFailed(const FiguresExchange& figures);
 
  private:
+  // Writes the curve if this worker has the lowest rank. Returns whether it has.
+  bool WriteCurve(const FiguresExchange& figures);
+
   const pb::Job& job_;
   Curve curve_;
 };

@@ -101,6 +101,7 @@ Status Trainer::Run() {
   while (true) {
     const Status status = Train();
     if (pending_restart_.has_value()) continue;
+    if (!status.ok()) evaluation_files_.OnFailed(figures_);
     // This call is needed even if the job has ended without this worker, because the net thread
     // waits for it.
     deps_.port.Finish(status, figures_.newest_evaluation(), has_rounds_ ? steps_done_ : 0);

@@ -52,6 +52,21 @@ TEST(Arguments, MissingFlagsHaveTheirDefaults) {
   EXPECT_EQ(*arguments->NumberValue("restarts", 10), 7u);
 }
 
+TEST(Arguments, TheLastPositionalMayBeRepeated) {
+  const CommandDef command = {"tern try",
+                              "try a command",
+                              "It does nothing.",
+                              {{"JOB", "The job."}, {"IMAGE", "An image.", false, true}},
+                              {{"top", "N", "1", "A number."}}};
+  const auto arguments = Arguments::Parse(command, {"job.yaml", "a", "--top", "2", "b", "c"});
+  ASSERT_TRUE(arguments.ok()) << arguments.status().message();
+  EXPECT_THAT(arguments->positional(), ElementsAre("job.yaml", "a", "b", "c"));
+  EXPECT_EQ(arguments->LastValue("top"), "2");
+  const auto missing = Arguments::Parse(command, {"job.yaml"});
+  EXPECT_THAT(missing.status().message(), HasSubstr("IMAGE is missing"));
+  EXPECT_THAT(Arguments::Parse(command, {"--help"})->help_text(), HasSubstr("JOB IMAGE..."));
+}
+
 // Values may look like flags, like lists of CLI11, or be empty.
 TEST(Arguments, TakesEveryValueAsItIs) {
   for (const std::string value : {"-3", "--set", "[a,b]", "{}", "", "a b", "'x'", "a=b=c"}) {

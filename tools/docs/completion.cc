@@ -100,7 +100,7 @@ std::string ZshText(const std::string& text) {
 std::string ZshAction(const std::string& value_name, const Words& choices) {
   if (!choices.empty()) return Cat("(", Join(choices, " "), ")");
   return IsFileName(value_name) || value_name == "NET" || value_name == "WEIGHTS" ||
-                 value_name == "OUT"
+                 value_name == "OUT" || value_name == "IMAGE"
              ? "_files"
              : "";
 }
@@ -119,7 +119,8 @@ std::string ZshCase(const CommandDef& command) {
               "]' \\\n        '(- *)-h[", setup::kHelpFlag.help, "]'");
   for (size_t i = 0; i < command.positionals.size(); ++i) {
     const PositionalDef& positional = command.positionals[i];
-    text += Cat(" \\\n        '", i + 1, positional.is_optional ? "::" : ":", positional.name, ":",
+    const std::string place = positional.is_repeated ? "*" : Cat(i + 1);
+    text += Cat(" \\\n        '", place, positional.is_optional ? "::" : ":", positional.name, ":",
                 ZshAction(positional.name, {}), "'");
   }
   return text + "\n      ;;\n";

@@ -93,7 +93,8 @@ std::string ManPage(const CommandDef& command, const std::string& version) {
   std::string roff = Header(page, 1, version) + Name(page, command.summary) + Section("SYNOPSIS");
   roff += Cat(".B ", RoffText(command.name), "\n[\\fIOPTIONS\\fR]");
   for (const PositionalDef& positional : command.positionals) {
-    const std::string name = Cat("\\fI", RoffText(positional.name), "\\fR");
+    const std::string name =
+        Cat("\\fI", RoffText(positional.name), "\\fR", positional.is_repeated ? "..." : "");
     roff += positional.is_optional ? Cat(" [", name, "]") : " " + name;
   }
   roff += Cat("\n", Section("DESCRIPTION"), RoffSentences(command.description), "\n");

@@ -213,10 +213,12 @@ Result<FolderLock> LockFolder(const pb::Job& job) {
 
 // What one can do with the result of a job that has ended well.
 std::string WhatNext(const RunPlan& plan) {
-  return Cat("what next: tern_worker --job ", plan.job_file, " --evaluate ",
-             plan.setup->job.output_dir(), "/weights.safetensors evaluates these weights",
-             plan.has_overrides ? " (with the same --set)" : "",
-             ", and PyTorch opens them, too (docs/NETWORKS.md)");
+  const std::string weights = plan.setup->job.output_dir() + "/weights.safetensors";
+  return Cat("what next: tern_worker --job ", plan.job_file, " --evaluate ", weights,
+             " evaluates the weights",
+             plan.has_overrides ? " (with the same --set)" : "", ", tern classify ", plan.job_file,
+             " IMAGE --weights ", weights,
+             " names an image's class, and PyTorch opens the file, too (docs/NETWORKS.md)");
 }
 
 Status ReportResult(const RunPlan& plan, const Supervisor& supervisor, const RunResult& run_result,

@@ -24,6 +24,20 @@ std::optional<double> NumberIn(const json& summary, const char* key) {
   return found->get<double>();
 }
 
+// A message of several lines as one sentence: "the job failed; root cause: ...".
+std::string OneLine(const std::string& message) {
+  std::string line;
+  for (size_t i = 0; i < message.size(); ++i) {
+    if (message[i] != '\n') {
+      line += message[i];
+      continue;
+    }
+    line += "; ";
+    while (i + 1 < message.size() && message[i + 1] == ' ') ++i;
+  }
+  return line;
+}
+
 // The runs of one combination of values.
 struct Combination {
   std::vector<std::string> values;
@@ -103,7 +117,7 @@ std::optional<SweepResult> ReadResult(const std::string& folder) {
     SweepResult result;
     result.code = static_cast<int>(*code);
     if (result.code != 0 && summary.contains("sentence") && summary["sentence"].is_string())
-      result.sentence = PrintableSentence(summary["sentence"].get<std::string>());
+      result.sentence = PrintableSentence(OneLine(summary["sentence"].get<std::string>()));
     result.accuracy = NumberIn(summary, "accuracy");
     result.test_loss = NumberIn(summary, "test_loss");
     result.train_loss = NumberIn(summary, "train_loss");
@@ -111,6 +125,17 @@ std::optional<SweepResult> ReadResult(const std::string& folder) {
     return result;
   }
   return std::nullopt;
+}
+
+SweepResult ResultOf(const Exit& exit, const std::string& folder) {
+  std::optional<SweepResult> result = ReadResult(folder);
+  if (result.has_value() && exit.signal == 0 && result->code == exit.code)
+    return std::move(*result);
+  SweepResult exit_result;
+  exit_result.code = exit.signal != 0 ? 128 + exit.signal : exit.code;
+  if (exit_result.code != 0)
+    exit_result.sentence = Cat("tern run ", Describe(exit), "; see ", folder, "/run.stderr");
+  return exit_result;
 }
 
 std::vector<TableRow> SweepTable(const std::vector<GridKey>& grid,

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/run/process.h"
 #include "tools/sweep/grid.h"
 #include "tools/table.h"
 
@@ -22,6 +23,10 @@ struct SweepResult {
 // Reads the summary of the newest `tern run` in the folder: summary.failed.json, which a later
 // success removes, or else summary.json. Nullopt if there is none.
 std::optional<SweepResult> ReadResult(const std::string& folder);
+
+// The result of a `tern run` in the folder that ended with `exit`: that of ReadResult or, if the
+// run could not even write its summary, the exit code and where its output is.
+SweepResult ResultOf(const Exit& exit, const std::string& folder);
 
 // One row for each combination of values, best first: by mean accuracy, or, without a test set, by
 // mean training loss. Figures of several seeds are "mean +- standard deviation". `results` has one

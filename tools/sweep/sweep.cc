@@ -127,15 +127,7 @@ Status RunOne(size_t index, StopSignals* stop_signals, Sweep* sweep) {
   const Result<Exit> exit = RunToEnd(planned.job_file(), planned.folder, stop_signals);
   if (!exit.ok()) return exit.status();
   if (stop_signals->signal() != 0) return stop_signals->status();
-  std::optional<SweepResult>& result = sweep->results[index];
-  result = ReadResult(planned.folder);
-  if (!result.has_value() || exit->signal != 0 || result->code != exit->code) {
-    // `tern run` could not even write its summary.
-    result = SweepResult{};
-    result->code = exit->signal != 0 ? 128 + exit->signal : exit->code;
-    if (result->code != 0)
-      result->sentence = Cat("tern run ", Describe(*exit), "; see ", planned.folder, "/run.stderr");
-  }
+  sweep->results[index] = ResultOf(*exit, planned.folder);
   return Ok();
 }
 

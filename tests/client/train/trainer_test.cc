@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "client/exchange/host_coder.h"
+#include "common/base/atomic_file.h"
 #include "common/base/hash.h"
 #include "common/protocol/rounds/cells.h"
 #include "common/tensors/safetensors.h"
@@ -461,6 +462,22 @@ TEST_F(TrainerTest, EndsWithTheJob) {
   events_.Push(ReadyToTrain{0});
   EXPECT_EQ(Run().code(), Code::kPeerLost);
   EXPECT_EQ(port_->hash_after_round.size(), 1u);
+}
+
+TEST_F(TrainerTest, AnErrorLeavesTheCurveSoFar) {
+  port_->on_contribute = [this](protocol::Cell cell, uint64_t round) {
+    const bool ends = round == 6 && cell.kind == protocol::Kind::kPush;
+    if (ends) events_.Push(Ended{Status(Code::kDiverged, "not finite")});
+    return ends;
+  };
+  events_.Push(ReadyToTrain{0});
+  EXPECT_EQ(Run().code(), Code::kDiverged);
+  const Result<std::string> csv = ReadWholeFile(folder_ + "/curve.csv");
+  ASSERT_TRUE(csv.ok()) << csv.status().message();
+  const std::vector<CurveRow> rows = ParseCurve(*csv);
+  ASSERT_EQ(rows.size(), 1u);  // Losses are compared every four steps.
+  EXPECT_EQ(rows[0].step, 4u);
+  EXPECT_TRUE(rows[0].train_loss.has_value());
 }
 
 TEST_F(TrainerTest, EndsOnASumOfTheWrongSize) {
