@@ -215,9 +215,8 @@ Result<FolderLock> LockFolder(const pb::Job& job) {
 std::string WhatNext(const RunPlan& plan) {
   const std::string weights = plan.setup->job.output_dir() + "/weights.safetensors";
   return Cat("what next: tern_worker --job ", plan.job_file, " --evaluate ", weights,
-             " evaluates the weights",
-             plan.has_overrides ? " (with the same --set)" : "", ", tern classify ", plan.job_file,
-             " IMAGE --weights ", weights,
+             " evaluates the weights", plan.has_overrides ? " (with the same --set)" : "",
+             ", tern classify ", plan.job_file, " IMAGE --weights ", weights,
              " names an image's class, and PyTorch opens the file, too (docs/NETWORKS.md)");
 }
 
