@@ -32,7 +32,7 @@ class Trial:
         self.bin, self.job, self.folder = options.bin, options.job, folder
 
     def settings(self, *more):
-        words = [f"output_dir={self.folder}/out", "train.steps=400", "evaluation.every_steps=0", *more]
+        words = [f"output_dir={self.folder}/out", "train.steps=250", "evaluation.every_steps=0", *more]
         return [word for setting in words for word in ("--set", setting)]
 
     def run(self, *more, flags=()):
@@ -91,11 +91,11 @@ class Trial:
         try:
             hosts.call("tc", "qdisc", "add", "dev", places.outside("server.0"), "root", "tbf", "rate", "20mbit", "burst",
                        "16kb", "latency", "50ms")
-            settings = self.settings("exchange.codec=fp32", "train.steps=30", f"servers.0.address={places.address('server.0')}",
+            settings = self.settings("exchange.codec=fp32", "train.steps=15", f"servers.0.address={places.address('server.0')}",
                                      *places.settings())
             daemons = [subprocess.Popen([*places.prefix(name), self.bin / f"tern_{name.split('.')[0]}", "--job", self.job,
                                          "--rank", name.split(".")[1], "--log_dir", f"{self.folder}/logs", *settings],
-                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) for name in names]
+                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for name in names]
             outs = [daemon.communicate()[0] for daemon in daemons]
             if any(daemon.returncode != 0 for daemon in daemons):
                 sys.exit(f"advice: the daemons ended with {[daemon.returncode for daemon in daemons]}")
