@@ -17,15 +17,14 @@ JOB = pathlib.Path("configs/cifar10_resnet20.yaml")
 
 
 def write_half(source, folder, labels):
-    """Writes the images of these classes, numbered from 0, as CIFAR-10 files."""
+    """Writes the images of these classes as CIFAR-10 files. The files' format has ten classes, so the head keeps ten outputs."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in [f"data_batch_{n}.bin" for n in range(1, 6)] + ["test_batch.bin"]:
         records = (source / name).read_bytes()
         kept = bytearray()
         for at in range(0, len(records), RECORD_BYTES):
             if records[at] in labels:
-                kept.append(labels.index(records[at]))
-                kept += records[at + 1:at + RECORD_BYTES]
+                kept += records[at:at + RECORD_BYTES]
         (folder / name).write_bytes(kept)
 
 
@@ -35,7 +34,7 @@ class Experiment:
         self.folder = pathlib.Path(options.out)
 
     def run_of(self, case, seed, data, *settings):
-        return runs.Run(case, seed, "ternary", JOB, (f"model.classes={CLASSES}", f"data.dir={self.folder}/data/{data}", f"seed={seed}",
+        return runs.Run(case, seed, "ternary", JOB, (f"data.dir={self.folder}/data/{data}", f"seed={seed}",
                                                      "train.schedule.warmup_steps=50", *settings),
                         self.folder / case / f"seed_{seed}")
 
@@ -89,8 +88,8 @@ def main():
     options = parser.parse_args()
     experiment = Experiment(options)
     if not (experiment.folder / "data" / "last_five" / "test_batch.bin").exists():
-        write_half(options.data, experiment.folder / "data" / "first_five", list(range(CLASSES)))
-        write_half(options.data, experiment.folder / "data" / "last_five", list(range(CLASSES, 2 * CLASSES)))
+        write_half(options.data, experiment.folder / "data" / "first_five", range(CLASSES))
+        write_half(options.data, experiment.folder / "data" / "last_five", range(CLASSES, 2 * CLASSES))
 
     def report_run(run, result, num_left):
         print(f"{run.name}: {100 * result['accuracy']:.2f} %" if result else f"{run.name}: failed", f"({num_left} left)", flush=True)
