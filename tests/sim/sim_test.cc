@@ -1,5 +1,5 @@
 // Simulates the protocol under faults. A schedule is a job with its faults, made from a seed. Plays
-// 30,000 schedules of jobs with rounds, 15,000 of jobs without, 15,000 in which all processes or
+// 48,000 schedules of jobs with rounds, 23,000 of jobs without, 23,000 in which all processes or
 // all workers are killed at once (fewer with a sanitizer), 3,000 in which a bit of a worker's
 // weights flips, 3,000 in which messages arrive damaged, 500 in which a stranger sends messages in
 // the members' names, and 40 in which hosts sleep for an hour. Also switches each safeguard of the
@@ -24,7 +24,7 @@ namespace {
 constexpr uint64_t kNumSchedules = 1'200, kNumClockSchedules = 600, kNumDamageSchedules = 300;
 constexpr uint64_t kNumFewSchedules = 200, kNumSleepSchedules = 4;
 #else
-constexpr uint64_t kNumSchedules = 30'000, kNumClockSchedules = 15'000, kNumDamageSchedules = 3'000;
+constexpr uint64_t kNumSchedules = 48'000, kNumClockSchedules = 23'000, kNumDamageSchedules = 3'000;
 constexpr uint64_t kNumFewSchedules = 1'000, kNumSleepSchedules = 40;
 #endif
 constexpr uint64_t kNumMutantSchedules = 1'000;
