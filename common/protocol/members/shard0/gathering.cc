@@ -338,6 +338,7 @@ bool Gathering::TryToChooseBegin(Time now, ControlActions* out) {
   const std::optional<uint64_t> run_of_shards =
       has_begun && begins_from_shards ? std::optional(job_.roster.run) : std::nullopt;
   job_.begin = ChooseBeginPoint(offers, run_of_shards, job_.NewestTrustedRound());
+  // A later checkpoint, at which replicas that agree now may have differed, is better than none.
   if (!job_.begin.checkpoint.has_value() && !replicas_differed)
     job_.begin = ChooseBeginPoint(offers, run_of_shards);
   if (const std::string difference =
