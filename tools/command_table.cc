@@ -99,13 +99,14 @@ Command SweepCommand() {
 Command FindLrCommand() {
   return {
       {"tern find_lr",
-       "suggest a learning rate for a job: the range test",
+       "suggest a learning rate for a job: a range test and trials",
        "Trains the job's network for some steps while the learning rate grows exponentially, and "
-       "suggests a quarter of the rate at which the smoothed training loss, after its lowest "
-       "value, "
-       "has risen halfway back to the first loss. Everything is "
-       "written to the folder find_lr in the job's output_dir: find_lr.csv has the loss at each "
-       "rate, find_lr.svg draws them. The job's own results stay as they are. The algorithm must "
+       "takes a quarter of the rate at which the smoothed training loss, after its lowest value, "
+       "has risen halfway back to the first loss. Then trains it from the beginning at this rate, a "
+       "third and three times of it, further on while the best of all is the lowest or the highest, "
+       "up to six trials, and suggests the one with the lowest loss. Everything is written to the "
+       "folder find_lr in the job's output_dir: find_lr.csv has the loss at each rate of the range "
+       "test, find_lr.svg draws them. The job's own results stay as they are. The algorithm must "
        "have rounds.",
        {kJob},
        {{"steps", "N", "200", "The length of the test, in steps, 20 to 100000."},
@@ -113,6 +114,8 @@ Command FindLrCommand() {
         {"to", "RATE", "10",
          "The learning rate of the last step. The test may end before it: when the smoothed loss "
          "is more than 4 times the lowest so far, or the training diverges."},
+        {"trial_steps", "N", "200",
+         "The length of a trial, in steps, up to 100000. 0: the range test alone suggests a rate."},
         kSetFlag}},
       &FindLearningRate};
 }

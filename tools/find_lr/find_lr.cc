@@ -1,12 +1,15 @@
-// tern find_lr: the learning-rate range test. It runs the job for some steps as `tern run` does, in
-// a folder of its own, with a rate that grows exponentially, and reads the losses from that run's
-// curve.csv.
+// tern find_lr: the learning-rate range test, and trials around its suggestion. Each runs the job for
+// some steps as `tern run` does, in a folder of its own: the range test with a rate that grows
+// exponentially, a trial with one that stays. The losses are those of the run's curve.csv.
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "client/train/curve.h"
 #include "client/train/plot.h"
@@ -19,6 +22,7 @@
 #include "setup/setup.h"
 #include "tools/commands.h"
 #include "tools/find_lr/range_test.h"
+#include "tools/find_lr/trials.h"
 #include "tools/run/run_to_end.h"
 #include "tools/sweep/results.h"
 #include "tools/table.h"
@@ -32,11 +36,17 @@ constexpr uint64_t kTestImages = 100;  // A run ends with an evaluation, which i
 constexpr uint64_t kMaxCsvBytes = 64 << 20;
 constexpr double kRowsADecade = 2;  // of the table on the screen
 
-// The job of the range test.
-struct RangeTestJob {
-  pb::Job job;
-  double rate_factor = 1;  // The job's rate is train.schedule.learning_rate times this.
-  std::string title;
+// What every training of the command has in common.
+struct TestJob {
+  pb::Job job;             // The user's, whose output_dir is the command's own folder.
+  double rate_factor = 1;  // The user's rate is train.schedule.learning_rate times this.
+  uint64_t trial_steps = 0;  // 0: no trials
+};
+
+// A training of the command: how it ended, and its losses.
+struct TestRun {
+  Status status;
+  std::vector<client::CurveRow> rows;
 };
 
 Result<RateRange> ReadRange(const Arguments& arguments) {
@@ -58,20 +68,28 @@ Result<RateRange> ReadRange(const Arguments& arguments) {
                                   "; --from must be below --to"));
 }
 
-// Changes the keys of the job that say how long it trains, at which rates and what it writes.
-void MakeRangeTest(const RateRange& range, const std::string& folder, pb::Job* job) {
-  job->set_output_dir(folder);
+// Returns a schedule with this name and rate, and nothing else.
+pb::Schedule ScheduleOf(const std::string& name, double rate) {
+  pb::Schedule schedule;
+  schedule.set_name(name);
+  schedule.set_learning_rate(rate);
+  return schedule;
+}
+
+pb::Schedule RangeTestSchedule(const RateRange& range) {
+  pb::Schedule schedule = ScheduleOf("exponential", range.from);
+  schedule.set_gamma(range.to / range.from);
+  schedule.set_step_every(range.steps - 1);
+  return schedule;
+}
+
+// Clears the keys that say how long the job trains and what else it does.
+void MakeTestJob(pb::Job* job) {
+  job->set_output_dir(job->output_dir() + "/find_lr");
   pb::Train* train = job->mutable_train();
   train->clear_epochs();
-  train->set_steps(range.steps);
   train->clear_batch_growth();
   train->clear_stop_when();
-  train->clear_schedule();
-  pb::Schedule* schedule = train->mutable_schedule();
-  schedule->set_name("exponential");
-  schedule->set_learning_rate(range.from);
-  schedule->set_gamma(range.to / range.from);
-  schedule->set_step_every(range.steps - 1);
   pb::Evaluation* evaluation = job->mutable_evaluation();
   evaluation->clear_every_steps();
   evaluation->clear_keep_best();
@@ -83,50 +101,59 @@ void MakeRangeTest(const RateRange& range, const std::string& folder, pb::Job* j
   job->clear_metrics();
 }
 
-Result<RangeTestJob> ReadJob(const Arguments& arguments, const RateRange& range) {
+Result<TestJob> ReadJob(const Arguments& arguments) {
+  const Result<uint32_t> trial_steps = arguments.NumberValue("trial_steps", kMaxSteps);
+  if (!trial_steps.ok()) return trial_steps.status();
   const std::string& job_file = arguments.positional().front();
   auto setup = setup::MakeSetup(job_file, arguments.AllValues("set"));
   if (!setup.ok()) return setup.status();
-  RangeTestJob test;
-  test.job = (*setup)->job;
+  TestJob test = {.job = (*setup)->job, .trial_steps = *trial_steps};
+  const pb::Train& train = test.job.train();
   if (!(*setup)->plan.has_rounds) {
     return Status(Code::kBadJob,
-                  Cat(job_file, ": train.algorithm: saw ", test.job.train().algorithm(),
+                  Cat(job_file, ": train.algorithm: saw ", train.algorithm(),
                       ", which has no rounds, so a step has no loss that all workers share; the "
                       "range test needs an algorithm with rounds (docs/JOBS.md lists them); choose "
                       "one with --set train.algorithm=NAME"));
   }
-  if (test.job.train().compute() != pb::Train::net) {
+  if (train.compute() != pb::Train::net) {
     return Status(Code::kBadJob, Cat(job_file,
                                      ": train.compute: saw wait, which has no loss; the "
                                      "range test needs net"));
   }
-  const uint32_t scaling_batch = test.job.train().schedule().linear_scaling_batch();
+  const uint32_t scaling_batch = train.schedule().linear_scaling_batch();
   if (scaling_batch != 0) {
     test.rate_factor =
-        static_cast<double>(test.job.train().batch_total()) / static_cast<double>(scaling_batch);
+        static_cast<double>(train.batch_total()) / static_cast<double>(scaling_batch);
   }
-  test.title = "learning-rate range test of " + test.job.name();
-  MakeRangeTest(range, test.job.output_dir() + "/find_lr", &test.job);
+  MakeTestJob(&test.job);
   return test;
 }
 
-// Runs the job in its folder, and returns how it ended. Only a run that ended well or diverged has
-// a whole curve.
-Status TrainToEnd(const pb::Job& job, StopSignals* stop_signals) {
+// Runs the job in its folder. Returns an error if its curve is not that of a training that ended
+// well or diverged.
+Result<TestRun> TrainToEnd(const pb::Job& job, StopSignals* stop_signals) {
   const std::string& folder = job.output_dir();
+  if (const std::error_code error = Disk().CreateFolders(folder)) {
+    return Status(Code::kCannotWrite,
+                  Cat("cannot create the folder ", folder, ": ", error.message()));
+  }
   const std::string job_file = folder + "/job.yaml";
   // A run that ends before its first step leaves no curve, and none of an earlier test may remain.
-  for (const char* name : {"/curve.csv", "/curve.svg", "/find_lr.csv", "/find_lr.svg"})
-    unlink((folder + name).c_str());
+  for (const char* name : {"/curve.csv", "/curve.svg"}) unlink((folder + name).c_str());
   TERN_RETURN_IF_ERROR(WriteFileAtomically(job_file, config::ToYaml(job)));
   const Result<Exit> exit = RunToEnd(job_file, folder, stop_signals);
   unlink((folder + "/weights.safetensors").c_str());  // They are of no use.
   if (!exit.ok()) return exit.status();
   if (stop_signals->signal() != 0) return stop_signals->status();
   const SweepResult result = ResultOf(*exit, folder);
-  if (result.code == 0) return Ok();
-  return Status(ParseErrorCode(static_cast<uint32_t>(result.code)), result.sentence);
+  TestRun run;
+  if (result.code != 0)
+    run.status = Status(ParseErrorCode(static_cast<uint32_t>(result.code)), result.sentence);
+  if (!run.status.ok() && run.status.code() != Code::kDiverged) return run.status;
+  if (const auto csv = ReadWholeFile(folder + "/curve.csv", kMaxCsvBytes); csv.ok())
+    run.rows = client::ParseCurve(*csv);
+  return run;
 }
 
 // Some of the losses, about kRowsADecade for each power of ten of the rate, and the last.
@@ -144,16 +171,52 @@ std::vector<TableRow> RangeTestTable(const RateRange& range, const std::vector<R
   return rows;
 }
 
-void PrintSuggestion(const RangeTestJob& test, const RateRange& range,
-                     const Suggestion& suggestion) {
-  std::printf(
-      "suggested learning rate: %.2g, a quarter of %.2g, where the smoothed loss had risen halfway "
-      "back from its lowest value\n  --set train.schedule.learning_rate=%.2g\n",
-      suggestion.rate, suggestion.too_high_rate, suggestion.rate / test.rate_factor);
-  if (test.rate_factor != 1) {
-    std::printf("  (train.schedule.linear_scaling_batch multiplies that key's value by %g)\n",
-                test.rate_factor);
+// Runs the range test, and writes its losses, whatever they are. kUsage or kDiverged if no rate can be
+// suggested.
+Result<Suggestion> RunRangeTest(const TestJob& test, const RateRange& range,
+                                StopSignals* stop_signals, std::vector<RatedLoss>* losses) {
+  pb::Job job = test.job;
+  job.mutable_train()->set_steps(range.steps);
+  *job.mutable_train()->mutable_schedule() = RangeTestSchedule(range);
+  const Result<TestRun> run = TrainToEnd(job, stop_signals);
+  if (!run.ok()) return run.status();
+  *losses = RateLosses(range, run->rows);
+  TERN_RETURN_IF_ERROR(
+      WriteFileAtomically(job.output_dir() + "/find_lr.csv", RangeTestCsv(*losses)));
+  Result<Suggestion> suggestion = SuggestRate(range, *losses);
+  if (suggestion.ok() || run->status.ok()) return suggestion;
+  return Status(run->status.code(), Cat(suggestion.status().message(),
+                                        "; the run ended: ", run->status.message()));
+}
+
+// Runs the trials around the range test's rate, and returns the best one's.
+Result<double> RunTrials(const TestJob& test, double range_test_rate, StopSignals* stop_signals) {
+  std::vector<Trial> trials;
+  while (const std::optional<double> rate = NextTrialRate(range_test_rate, trials)) {
+    std::printf("trial %zu: training for %s steps with the learning rate %.2g\n",
+                trials.size() + 1, Thousands(test.trial_steps).c_str(), *rate);
+    std::fflush(stdout);
+    pb::Job job = test.job;
+    job.set_output_dir(Cat(job.output_dir(), "/trial_", trials.size() + 1));
+    job.mutable_train()->set_steps(test.trial_steps);
+    *job.mutable_train()->mutable_schedule() = ScheduleOf("fixed", *rate);
+    const Result<TestRun> run = TrainToEnd(job, stop_signals);
+    if (!run.ok()) return run.status();
+    trials.push_back({*rate, run->status.ok() ? TrialLoss(test.trial_steps, run->rows) : std::nullopt});
   }
+  PrintTable(TrialTable(trials));
+  if (const Trial* best = BestTrial(trials)) return best->rate;
+  return Status(Code::kDiverged,
+                Cat("all ", trials.size(), " trials diverged; the last had the learning rate ",
+                    trials.back().rate, "; try lower ones with tern sweep --grid "
+                    "train.schedule.learning_rate=RATE,RATE,..."));
+}
+
+void PrintRangeTest(const RateRange& range, const Suggestion& suggestion) {
+  std::printf(
+      "range test: %.2g, a quarter of %.2g, where the smoothed loss had risen halfway back from its "
+      "lowest value\n",
+      suggestion.rate, suggestion.too_high_rate);
   if (suggestion.may_be_higher) {
     std::printf(
         "the loss has not risen so far up to %g; with a higher --to, the suggestion may be "
@@ -162,12 +225,54 @@ void PrintSuggestion(const RangeTestJob& test, const RateRange& range,
   }
 }
 
+void PrintSuggestion(const TestJob& test, double rate) {
+  std::printf("suggested learning rate: %.2g\n  --set train.schedule.learning_rate=%.2g\n", rate,
+              rate / test.rate_factor);
+  if (test.rate_factor != 1) {
+    std::printf("  (train.schedule.linear_scaling_batch multiplies that key's value by %g)\n",
+                test.rate_factor);
+  }
+}
+
+// Removes what an earlier command left: if this one fails, nothing of it may pass for a result.
+void RemoveEarlierResults(const std::string& folder) {
+  for (const char* name : {"/find_lr.csv", "/find_lr.svg"}) unlink((folder + name).c_str());
+  for (size_t i = 1; i <= kMaxTrials; ++i) {
+    std::error_code ignored;  // A folder that stays is used again.
+    std::filesystem::remove_all(Cat(folder, "/trial_", i), ignored);
+  }
+}
+
+// Trains with rates in the job's folder, which is locked, and writes and prints what it finds.
+Status TestRates(const TestJob& test, const RateRange& range) {
+  const std::string& folder = test.job.output_dir();
+  RemoveEarlierResults(folder);
+  std::printf("training for up to %s steps, with learning rates from %g to %g, in %s\n",
+              Thousands(range.steps).c_str(), range.from, range.to, folder.c_str());
+  std::fflush(stdout);
+  StopSignals stop_signals(StopSignals::SecondSignal::kReport);
+  std::vector<RatedLoss> losses;
+  const Result<Suggestion> suggestion = RunRangeTest(test, range, &stop_signals, &losses);
+  if (!suggestion.ok()) return suggestion.status();
+  PrintTable(RangeTestTable(range, losses));
+  PrintRangeTest(range, *suggestion);
+  Result<double> rate = suggestion->rate;
+  if (test.trial_steps > 0) rate = RunTrials(test, suggestion->rate, &stop_signals);
+  if (!rate.ok()) return rate.status();
+  const std::string title = "learning-rate range test of " + test.job.name();
+  TERN_RETURN_IF_ERROR(WriteFileAtomically(folder + "/find_lr.svg",
+                                           RangeTestSvg(title, range, losses, *rate)));
+  PrintSuggestion(test, *rate);
+  std::printf("every loss is in %s/find_lr.csv, drawn in find_lr.svg\n", folder.c_str());
+  return Ok();
+}
+
 }  // namespace
 
 Status FindLearningRate(const Arguments& arguments) {
   const Result<RateRange> range = ReadRange(arguments);
   if (!range.ok()) return range.status();
-  const Result<RangeTestJob> test = ReadJob(arguments, *range);
+  const Result<TestJob> test = ReadJob(arguments);
   if (!test.ok()) return test.status();
   const std::string& folder = test->job.output_dir();
   if (const std::error_code error = Disk().CreateFolders(folder)) {
@@ -177,29 +282,7 @@ Status FindLearningRate(const Arguments& arguments) {
   const Result<FolderLock> lock =
       FolderLock::TryLock(folder, "find_lr.lock", arguments.positional().front());
   if (!lock.ok()) return lock.status();
-  std::printf("training for up to %s steps, with learning rates from %g to %g, in %s\n",
-              Thousands(range->steps).c_str(), range->from, range->to, folder.c_str());
-  std::fflush(stdout);
-  StopSignals stop_signals(StopSignals::SecondSignal::kReport);
-  const Status run_status = TrainToEnd(test->job, &stop_signals);
-  if (!run_status.ok() && run_status.code() != Code::kDiverged) return run_status;
-  std::vector<client::CurveRow> rows;
-  if (const auto csv = ReadWholeFile(folder + "/curve.csv", kMaxCsvBytes); csv.ok())
-    rows = client::ParseCurve(*csv);
-  const std::vector<RatedLoss> losses = RateLosses(*range, rows);
-  TERN_RETURN_IF_ERROR(WriteFileAtomically(folder + "/find_lr.csv", RangeTestCsv(losses)));
-  const Result<Suggestion> suggestion = SuggestRate(*range, losses);
-  if (!suggestion.ok()) {
-    if (run_status.ok()) return suggestion.status();
-    return Status(run_status.code(),
-                  Cat(suggestion.status().message(), "; the run ended: ", run_status.message()));
-  }
-  TERN_RETURN_IF_ERROR(WriteFileAtomically(folder + "/find_lr.svg",
-                                           RangeTestSvg(test->title, *range, losses, *suggestion)));
-  PrintTable(RangeTestTable(*range, losses));
-  PrintSuggestion(*test, *range, *suggestion);
-  std::printf("every loss is in %s/find_lr.csv, drawn in find_lr.svg\n", folder.c_str());
-  return Ok();
+  return TestRates(*test, *range);
 }
 
 }  // namespace tern::tools

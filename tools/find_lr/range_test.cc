@@ -102,7 +102,7 @@ std::string RangeTestCsv(const std::vector<RatedLoss>& losses) {
 }
 
 std::string RangeTestSvg(const std::string& title, const RateRange& range,
-                         const std::vector<RatedLoss>& losses, const Suggestion& suggestion) {
+                         const std::vector<RatedLoss>& losses, double suggested_rate) {
   const client::Axis loss_axis = client::Axis::UpTo(HighestSmoothedLoss(losses));
   const auto share_of_rate = [&](double rate) {
     return std::log(rate / range.from) / std::log(range.to / range.from);
@@ -123,8 +123,8 @@ std::string RangeTestSvg(const std::string& title, const RateRange& range,
   }
   plot.AddLine("loss of a step", "#b5cfe8", points);
   plot.AddLine("smoothed loss", "#1f77b4", smoothed_points);
-  plot.AddMark(share_of_rate(suggestion.rate), "#d95f02",
-               "suggested: " + client::FormatWith("%.2g", suggestion.rate));
+  plot.AddMark(share_of_rate(suggested_rate), "#d95f02",
+               "suggested: " + client::FormatWith("%.2g", suggested_rate));
   return plot.Svg();
 }
 

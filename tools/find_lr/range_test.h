@@ -58,8 +58,8 @@ inline constexpr size_t kMinLosses = 20;
 // The text of find_lr.csv: a line for each loss, with a header.
 std::string RangeTestCsv(const std::vector<RatedLoss>& losses);
 // The drawing find_lr.svg: losses and smoothed losses over the rate, whose axis is logarithmic, and
-// the suggestion. REQUIRES losses. `title`: the job's name.
+// the suggested rate. REQUIRES losses.
 std::string RangeTestSvg(const std::string& title, const RateRange& range,
-                         const std::vector<RatedLoss>& losses, const Suggestion& suggestion);
+                         const std::vector<RatedLoss>& losses, double suggested_rate);
 
 }  // namespace tern::tools

@@ -33,12 +33,13 @@ double NumberBehind(const std::string& output, const std::string& text) {
 
 TEST(FindLr, SuggestsARateOfAJobThatDivergesAtTheHighestRates) {
   TestJob job({.steps = 1'000'000});
-  TestProgram& find_lr = FindLr(job, {"--steps", "60", "--to", "1e5"});
+  TestProgram& find_lr = FindLr(job, {"--steps", "60", "--to", "1e5", "--trial_steps", "12"});
   EXPECT_EQ(find_lr.Wait(), 0) << find_lr.err();
   EXPECT_THAT(
       find_lr.out(),
       AllOf(HasSubstr("training for up to 60 steps, with learning rates from 1e-05 to"),
-            HasSubstr("smoothed loss"), HasSubstr("where the smoothed loss had risen halfway")));
+            HasSubstr("smoothed loss"), HasSubstr("where the smoothed loss had risen halfway"),
+            HasSubstr("trial 3: training for 12 steps with the learning rate ")));
   const double rate = NumberBehind(find_lr.out(), "--set train.schedule.learning_rate=");
   EXPECT_GT(rate, 1e-4);
   EXPECT_LT(rate, 1);
@@ -47,6 +48,8 @@ TEST(FindLr, SuggestsARateOfAJobThatDivergesAtTheHighestRates) {
   EXPECT_GT(num_lines, 20);
   EXPECT_LT(num_lines, 61);  // It ended before its last step.
   EXPECT_THAT(ReadFile(RunFolder(job) + "/find_lr.svg"), HasSubstr("suggested: "));
+  const std::string trial = ReadFile(RunFolder(job) + "/trial_2/curve.csv");
+  EXPECT_EQ(std::count(trial.begin(), trial.end(), '\n'), 13) << trial;
   EXPECT_THAT(ReadFile(RunFolder(job) + "/run.stderr"), HasSubstr("the job failed"));
 }
 
@@ -57,7 +60,7 @@ TEST(FindLr, LeavesTheJobsOwnResultsAlone) {
   const std::string weights = job.Weights();
   const std::string curve = ReadFile(job.output_dir() + "/curve.csv");
   TestProgram& find_lr = FindLr(
-      job, {"--steps", "40", "--from", "1e-3", "--to", "0.1", "--set",
+      job, {"--steps", "40", "--from", "1e-3", "--to", "0.1", "--trial_steps", "0", "--set",
             "train.schedule.linear_scaling_batch=4", "--set", "train.schedule.warmup_steps=9",
             "--set", "checkpoints.every_steps=5", "--set", "evaluation.every_steps=7"});
   EXPECT_EQ(find_lr.Wait(), 0) << find_lr.err();
@@ -70,6 +73,7 @@ TEST(FindLr, LeavesTheJobsOwnResultsAlone) {
   EXPECT_EQ(ReadFile(job.output_dir() + "/curve.csv"), curve);
   EXPECT_FALSE(fs::exists(RunFolder(job) + "/weights.safetensors"));
   EXPECT_FALSE(fs::exists(RunFolder(job) + "/checkpoints"));
+  EXPECT_FALSE(fs::exists(RunFolder(job) + "/trial_1"));
   const std::string csv = ReadFile(RunFolder(job) + "/find_lr.csv");
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 41) << csv;
 }
@@ -85,6 +89,7 @@ TEST(FindLr, RefusesBeforeItStartsAnything) {
   };
   expect_refused({"--steps", "19"}, 64, "--steps: saw 19; allowed: a whole number, 20 to 100000");
   expect_refused({"--steps", "many"}, 64, "--steps: saw 'many'");
+  expect_refused({"--trial_steps", "100001"}, 64, "--trial_steps: saw '100001'");
   expect_refused({"--from", "0"}, 64, "--from: saw '0'; allowed: a number above 0");
   expect_refused({"--to", "inf"}, 64, "--to: saw 'inf'");
   expect_refused({"--from", "1", "--to", "0.1"}, 64, "--from must be below --to");

@@ -125,7 +125,7 @@ TEST(RangeTestFiles, HaveALineForEachLossAndTheSuggestion) {
   const std::string csv = RangeTestCsv(losses);
   EXPECT_THAT(csv, HasSubstr("step,learning_rate,training_loss,smoothed_loss\n1,1e-05,2.4998"));
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), static_cast<int64_t>(losses.size()) + 1);
-  const std::string svg = RangeTestSvg("a < b", kRange, losses, *SuggestRate(kRange, losses));
+  const std::string svg = RangeTestSvg("a < b", kRange, losses, SuggestRate(kRange, losses)->rate);
   for (const char* text : {">a &lt; b<", ">learning rate<", ">training loss<", ">1e-05<", ">0.01<",
                            ">10<", ">suggested: 0.", "stroke-dasharray"})
     EXPECT_THAT(svg, HasSubstr(text));
