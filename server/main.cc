@@ -9,6 +9,7 @@
 #include "common/base/logging.h"
 #include "common/base/signals.h"
 #include "server/server.h"
+#include "server/tensor_wait.h"
 #include "setup/command_line.h"
 #include "setup/security.h"
 #include "setup/version.h"
@@ -42,6 +43,11 @@ tern::Status RunServer(int argc, char** argv) {
     options.read_allow_list = [&job = (*setup)->job, self = security->self] {
       return tern::setup::LoadAllowList(job, self);
     };
+  }
+  if (tern::setup::IsClientJob((*setup)->job)) {
+    const auto tensors = tern::server::AwaitTensors(**setup, command_line->rank, signals);
+    if (!tensors.ok()) return tensors.status();
+    TERN_RETURN_IF_ERROR(tern::setup::SetTensors(*tensors, setup->get()));
   }
   auto server = tern::server::Server::Make(**setup, signals, options);
   if (!server.ok()) return server.status();

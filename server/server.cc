@@ -216,7 +216,6 @@ void Server::EndProcessIfALaneHangs() const {
                    [](const auto& lane_loop) { return lane_loop->hangs(); }))
     return;
   LOG(ERROR) << "a thread of this server hangs, so the process ends without it";
-  google::FlushLogFiles(google::INFO);
   _exit(ExitCode(final_status_));
 }
 

@@ -15,6 +15,7 @@
 
 #include "common/base/armed_failpoints.h"
 #include "common/base/atomic_file.h"
+#include "common/base/daemon_log.h"
 #include "common/base/logging.h"
 #include "common/base/output_file.h"
 #include "common/base/text.h"
@@ -48,17 +49,12 @@ Status AddFailpoints(const Arguments& arguments, const std::string& role, Comman
   return Ok();
 }
 
-// Sets the flags of glog.
+// Sets the flag of glog.
 Status SetLogFlags(const Arguments& arguments) {
-  for (const char* name : {"v", "vmodule"}) {
-    if (!arguments.HasFlag(name)) continue;
-    const std::string value = arguments.LastValue(name);
-    if (gflags::SetCommandLineOption(name, value.c_str()).empty()) {
-      return Status(Code::kUsage,
-                    Cat("--", name, ": saw '", Printable(value), "'; allowed: a whole number"));
-    }
-  }
-  return Ok();
+  if (!arguments.HasFlag("v")) return Ok();
+  const std::string value = arguments.LastValue("v");
+  if (!gflags::SetCommandLineOption("v", value.c_str()).empty()) return Ok();
+  return Status(Code::kUsage, Cat("--v: saw '", Printable(value), "'; allowed: a whole number"));
 }
 
 // Reads --rank, or 0 if it is missing and weights are only evaluated.
@@ -149,7 +145,8 @@ Result<std::unique_ptr<Setup>> StartDaemon(
   RaiseFileLimit();
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);  // A write beyond `ulimit -f` then fails with an error.
-  auto setup = MakeSetup(line.job_path, line.overrides);
+  auto setup = role == "server" ? MakeSetupWithoutTensors(line.job_path, line.overrides)
+                                : MakeSetup(line.job_path, line.overrides);
   if (!setup.ok()) return setup;
   const pb::Job& job = (*setup)->job;
   const uint32_t num_ranks =
@@ -208,10 +205,8 @@ Status FinalStatus(const Status& status, const Status& write_status) {
 int ReportExit(const std::string& program, const Status& run_status) {
   const Status status = FinalStatus(run_status, WriteTrace());
   if (status.ok()) return 0;
-  if (google::IsGoogleLoggingInitialized()) {  // otherwise LOG would print to stderr, too
+  if (LoggingIsInitialized())  // Otherwise LOG would print to stderr, too.
     LOG(INFO) << "exits with code " << ExitCode(status) << ": " << status.message();
-    google::FlushLogFiles(google::INFO);
-  }
   std::fprintf(stderr, "%s: %s\n", program.c_str(), status.message().c_str());
   return ExitCode(status);
 }

@@ -24,9 +24,6 @@ constexpr FlagDef kTraceFlag = {
     "output_dir; 0: nothing. `tern run --trace` makes one file of those of all processes."};
 // Of glog.
 constexpr FlagDef kVerbosityFlag = {"v", "N", "0", "Log messages up to this level of verbosity."};
-constexpr FlagDef kModulesFlag = {
-    "vmodule", "NAME=N,...", "",
-    "The level of verbosity of single source files, without their endings."};
 
 CommandDef MakeServerDef() {
   return {
@@ -45,7 +42,6 @@ CommandDef MakeServerDef() {
        kFailFlag,
        kTraceFlag,
        kVerbosityFlag,
-       kModulesFlag,
        kVersionFlag}};
 }
 
@@ -70,7 +66,6 @@ CommandDef MakeWorkerDef() {
        kFailFlag,
        kTraceFlag,
        kVerbosityFlag,
-       kModulesFlag,
        kVersionFlag}};
 }
 

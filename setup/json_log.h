@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "common/base/logging.h"
+#include "common/base/daemon_log.h"
 
 namespace tern::setup {
 

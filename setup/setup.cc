@@ -1,5 +1,6 @@
 #include "setup/setup.h"
 
+#include <google/protobuf/util/json_util.h>
 #include <sodium.h>
 #include <unistd.h>
 
@@ -10,8 +11,10 @@
 #include <utility>
 
 #include "common/algorithm/algorithms.h"
+#include "common/base/atomic_file.h"
 #include "common/base/hash.h"
 #include "common/base/host_name.h"
+#include "common/base/text.h"
 #include "common/codec/codec.h"
 #include "common/codec/codecs.h"
 #include "common/config/differences.h"
@@ -20,6 +23,7 @@
 #include "common/update/local_updater.h"
 #include "common/update/optimizer.h"
 #include "common/update/schedule.h"
+#include "models/graph/tensor_table.h"
 #include "models/models.h"
 
 namespace tern::setup {
@@ -57,11 +61,24 @@ protocol::Timings TimingsOf(const pb::Faults& faults) {
   return timings;
 }
 
-pb::Hello HelloOf(const Setup& setup) {
+// Derives the exchange plan from the table. `num_slots`: the arrays of the optimizer's state.
+Status SetPlan(size_t num_slots, Setup* setup) {
+  std::vector<protocol::TensorInfo> tensors;
+  for (const models::Parameter& parameter : setup->table.parameters)
+    tensors.push_back(
+        {parameter.name, parameter.count, parameter.is_bias ? parameter.count : parameter.fan_in});
+  Result<protocol::ExchangePlan> plan =
+      protocol::ExchangePlan::Make(setup->job, tensors, static_cast<uint32_t>(num_slots));
+  if (!plan.ok()) return plan.status();
+  setup->plan = std::move(*plan);
+  return Ok();
+}
+
+pb::Hello HelloOf(const Setup& setup, uint64_t model_digest) {
   pb::Hello hello;
   hello.set_job(setup.job.name());
   hello.set_job_digest(config::JobDigest(setup.job));
-  hello.set_model_digest(models::ModelDigest(setup.net));
+  hello.set_model_digest(model_digest);
   hello.set_plan_digest(setup.plan.digest);
   for (const uint32_t digest : config::KeyDigests(setup.job)) hello.add_key_digests(digest);
   hello.set_host(HostName());
@@ -119,41 +136,92 @@ std::vector<std::string> FrozenPatterns(const pb::Job& job) {
   return {job.train().freeze().begin(), job.train().freeze().end()};
 }
 
-Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
-                                         const std::vector<std::string>& overrides) {
+namespace {
+
+// Derives the table from the job's network.
+Status SetNet(Setup* setup) {
+  const pb::Model& model = setup->job.model();
+  Result<pb::NetDef> net = models::BuildNet(model, InputOf(model), ClassesOf(model));
+  if (!net.ok()) return net.status();
+  setup->net = std::move(*net);
+  Result<models::ParameterTable> table =
+      models::MakeParameterTable(setup->net, FrozenPatterns(setup->job));
+  if (!table.ok()) return table.status();
+  setup->table = std::move(*table);
+  auto optimizer = update::MakeOptimizer(setup->job.train().optimizer(), 0);
+  if (!optimizer.ok()) return optimizer.status();
+  TERN_RETURN_IF_ERROR(SetPlan((*optimizer)->StateArrays().size(), setup));
+  setup->plan.num_statistics = setup->table.statistics_total;
+  const Result<uint64_t> confusion_elements = ConfusionMatrixSize(*setup);
+  if (!confusion_elements.ok()) return confusion_elements.status();
+  setup->plan.num_confusion_entries = *confusion_elements;
+  // Makes a schedule only to report its errors before a worker connects. The errors do not depend
+  // on the number of steps, which is not known yet.
+  if (auto schedule = update::Schedule::Make(setup->job.train(), 1); !schedule.ok())
+    return schedule.status();
+  setup->hello = HelloOf(*setup, models::ModelDigest(setup->net));
+  return Ok();
+}
+
+Status ReadTensors(const std::string& path, Setup* setup) {
+  constexpr size_t kMaxBytes = 16 << 20;
+  const Result<std::string> text = ReadWholeFile(path, kMaxBytes);
+  if (!text.ok()) return text.status().Within("the file of the job's tensors");
+  pb::TensorTable tensors;
+  if (const auto parsed = google::protobuf::util::JsonStringToMessage(*text, &tensors);
+      !parsed.ok()) {
+    return Status(Code::kBadData,
+                  Cat(path, ": ", Printable(parsed.ToString()),
+                      "; expected JSON as tern.torch.describe writes it: {\"tensors\": [{\"name\": "
+                      "\"fc.weight\", \"shape\": [10, 84]}, ...]}"));
+  }
+  return SetTensors(tensors, setup).Within(path);
+}
+
+}  // namespace
+
+Status SetTensors(const pb::TensorTable& tensors, Setup* setup) {
+  Result<models::ParameterTable> table = models::TableOfTensors(tensors);
+  if (!table.ok()) return table.status();
+  setup->table = std::move(*table);
+  TERN_RETURN_IF_ERROR(SetPlan(0, setup));
+  setup->hello = HelloOf(*setup, models::TensorTableDigest(tensors));
+  setup->tensor_table = tensors.SerializeAsString();
+  if (setup->tensor_table.size() <= kMaxTensorTableBytes) return Ok();
+  return Status(Code::kBadData, Cat("saw a table of tensors of ", setup->tensor_table.size(),
+                                    " bytes; allowed: ", kMaxTensorTableBytes,
+                                    "; give the tensors shorter names"));
+}
+
+Result<std::unique_ptr<Setup>> MakeSetupWithoutTensors(const std::string& path,
+                                                       const std::vector<std::string>& overrides) {
   Result<pb::Job> job = config::LoadJob(path, overrides, KnownNames());
   if (!job.ok()) return job.status();
   auto setup = std::make_unique<Setup>();
   setup->job = std::move(*job);
-  const pb::Model& model = setup->job.model();
-  Result<pb::NetDef> net = models::BuildNet(model, InputOf(model), ClassesOf(model));
-  if (!net.ok()) return net.status().Within(path);
-  setup->net = std::move(*net);
-  Result<models::ParameterTable> table =
-      models::MakeParameterTable(setup->net, FrozenPatterns(setup->job));
-  if (!table.ok()) return table.status().Within(path);
-  setup->table = std::move(*table);
-  std::vector<protocol::TensorInfo> tensors;
-  for (const models::Parameter& parameter : setup->table.parameters)
-    tensors.push_back(
-        {parameter.name, parameter.count, parameter.is_bias ? parameter.count : parameter.fan_in});
-  auto optimizer = update::MakeOptimizer(setup->job.train().optimizer(), 0);
-  if (!optimizer.ok()) return optimizer.status().Within(path);
-  Result<protocol::ExchangePlan> plan = protocol::ExchangePlan::Make(
-      setup->job, tensors, static_cast<uint32_t>((*optimizer)->StateArrays().size()));
-  if (!plan.ok()) return plan.status().Within(path);
-  setup->plan = std::move(*plan);
-  setup->plan.num_statistics = setup->table.statistics_total;
-  const Result<uint64_t> confusion_elements = ConfusionMatrixSize(*setup);
-  if (!confusion_elements.ok()) return confusion_elements.status().Within(path);
-  setup->plan.num_confusion_entries = *confusion_elements;
-  // Makes a schedule only to report its errors before a worker connects. The errors do not depend
-  // on the number of steps, which is not known yet.
-  if (auto schedule = update::Schedule::Make(setup->job.train(), 1); !schedule.ok()) {
-    return schedule.status().Within(path);
-  }
   setup->timings = TimingsOf(setup->job.faults());
-  setup->hello = HelloOf(*setup);
+  if (IsClientJob(setup->job)) {
+    setup->hello = HelloOf(*setup, 0);
+    return setup;
+  }
+  if (const Status status = SetNet(setup.get()); !status.ok()) return status.Within(path);
+  return setup;
+}
+
+Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
+                                         const std::vector<std::string>& overrides) {
+  auto setup = MakeSetupWithoutTensors(path, overrides);
+  if (!setup.ok() || !IsClientJob((*setup)->job)) return setup;
+  const pb::Job& job = (*setup)->job;
+  if (job.tensors().empty()) {
+    return Status(Code::kBadJob,
+                  Cat(path, ": train.compute: saw client, so the workers are programs of yours, and "
+                            "this command does not know their tensors; start each shard with "
+                            "tern_server, and the workers by your own program; or, to look at the job, "
+                            "write the tensors to a file with tern.torch.describe(model) and give "
+                            "--set tensors=FILE"));
+  }
+  TERN_RETURN_IF_ERROR(ReadTensors(job.tensors(), setup->get()));
   return setup;
 }
 
@@ -161,7 +229,8 @@ size_t MaxPayloadBytes(const Setup& setup, uint32_t lane) {
   const protocol::RoundBytes round_bytes = protocol::CountRoundBytes(setup.plan);
   constexpr size_t kStatePieceBytes = 256 << 10;  // the largest payload of a StatePiece message
   const size_t figures_bytes = setup.plan.workers * (setup.plan.max_figures_bytes() + 8);
-  return (lane == 0 ? std::max({kStatePieceBytes, figures_bytes,
+  const size_t table_bytes = IsClientJob(setup.job) ? kMaxTensorTableBytes : 0;
+  return (lane == 0 ? std::max({kStatePieceBytes, figures_bytes, table_bytes,
                                 static_cast<size_t>(round_bytes.scalers)})
                     : round_bytes.largest_payload) +
          (64 << 10);

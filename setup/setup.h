@@ -1,5 +1,6 @@
 // Derives from a job what every program needs: the network, its table of parameters, the exchange
-// plan (how the model is cut into pieces for the servers) and the first message to other daemons.
+// plan (how the model is cut into pieces for the servers) and the first message to other daemons. A
+// job whose workers are clients (train.compute: client) has no network; its table comes from a client.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +40,15 @@ struct Setup {
   std::shared_ptr<const net::Security> security;
   // The secret of keys.checkpoint; null if the job has none. Like `security`, set by StartDaemon.
   std::shared_ptr<const net::SecretKey> checkpoint_secret;
+  // With train.compute: client, the table that the client brought along, serialized. Workers send it
+  // with their hellos. Empty: none is known yet, so `table` and `plan` are empty.
+  std::string tensor_table;
 };
+
+// Whether the workers are programs that compute gradients and update weights themselves.
+inline bool IsClientJob(const pb::Job& job) { return job.train().compute() == pb::Train::client; }
+// The length of a client's job, in steps: nobody knows it before the end.
+inline constexpr uint64_t kUnknownSteps = uint64_t{1} << 62;
 
 // The names of models, codecs, algorithms and so on that a job may use in this build, by table
 // (common/config/name_tables.h).
@@ -47,9 +56,16 @@ config::NameTables KnownNames();
 
 // Reads and validates the job file at `path`, applies `overrides` (KEY=VALUE), and derives the
 // setup, without the weights of model.weights. kBadJob or kBadData if that is not possible; the
-// message says why.
+// message says why. The table of a client's job is that of the file `tensors`; kBadJob if the job has
+// no such key.
 Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
                                          const std::vector<std::string>& overrides);
+// The same for those who get the table of a client's job later: a server, or the client itself.
+Result<std::unique_ptr<Setup>> MakeSetupWithoutTensors(const std::string& path,
+                                                       const std::vector<std::string>& overrides);
+// Derives the table and the plan of a client's job from `tensors`. kBadData if the table is not valid.
+inline constexpr size_t kMaxTensorTableBytes = 1 << 20;  // serialized
+Status SetTensors(const pb::TensorTable& tensors, Setup* setup);
 
 // The job's train.freeze, as MakeParameterTable and the engine take it.
 std::vector<std::string> FrozenPatterns(const pb::Job& job);

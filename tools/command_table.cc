@@ -102,9 +102,10 @@ Command FindLrCommand() {
        "suggest a learning rate for a job: a range test and trials",
        "Trains the job's network for some steps while the learning rate grows exponentially, and "
        "takes a quarter of the rate at which the smoothed training loss, after its lowest value, "
-       "has risen halfway back to the first loss. Then trains it from the beginning at this rate, a "
-       "third and three times of it, further on while the best of all is the lowest or the highest, "
-       "up to six trials, and suggests the one with the lowest loss. Everything is written to the "
+       "has risen halfway back to the first loss. Then trains it from the beginning with the job's "
+       "schedule, without warm-up, at this rate, a third and three times of it, further on while the "
+       "best of all is the lowest or the highest, up to six trials, and suggests the one with the "
+       "lowest loss at its end. Everything is written to the "
        "folder find_lr in the job's output_dir: find_lr.csv has the loss at each rate of the range "
        "test, find_lr.svg draws them. The job's own results stay as they are. The algorithm must "
        "have rounds.",

@@ -110,7 +110,7 @@ Status Worker::MakeCompute() {
         device::LayoutOf(setup_, replica_->optimizer().StateArrays().size()));
     if (!model.ok()) return model.status();
     model_ = std::move(*model);
-    TERN_RETURN_IF_ERROR(replica_->MoveToDevice(
+    TERN_RETURN_IF_ERROR(replica_->MoveTo(
         std::make_unique<device::DeviceArenas>(setup_, replica_->host_values(), *model_)));
     LOG(INFO) << "weights, gradients, codes and updates stay on the GPU";
   }

@@ -35,6 +35,7 @@ protocol::Session::Options SessionOptions(const setup::Setup& setup,
     session_options.servers.push_back(server.address());
   session_options.hello = setup.hello;
   session_options.hello.set_steps(options.steps);
+  session_options.tensor_table = Bytes::Own(setup.tensor_table);
   session_options.credit_bytes = uint64_t{setup.job.exchange().credit_kib()} * 1024;
   session_options.max_state_bytes = options.max_state_bytes;
   session_options.saved_checkpoints = options.saved;
@@ -104,10 +105,11 @@ void NetLoop::Run() {
   ExecuteActions(std::move(actions));
   const Time poll_timeout = setup_.timings.hello_retry / 2;
   std::optional<LoopWatchdog> watchdog;
-  watchdog.emplace("net thread", protocol::ProgressTimeout(setup_.timings, pb::Counters()));
+  if (options_.owns_process)
+    watchdog.emplace("net thread", protocol::ProgressTimeout(setup_.timings, pb::Counters()));
   while (!has_ended_) {
     if (Status waited = poller_.Wait(poll_timeout); !waited.ok()) return EndWith(waited);
-    watchdog->OnTurn();
+    if (watchdog.has_value()) watchdog->OnTurn();
     HitFailpoint(FailPlace::kThreadNet);
     protocol::SessionActions command_actions;
     if (signals_.TakeSignal() != 0) OnSignal(&command_actions);
@@ -135,10 +137,9 @@ void NetLoop::AwaitJoin() {
   const Time timeout = protocol::ProgressTimeout(setup_.timings, Counters());
   while (!join_called_ || !progress_.CoderIsIdle()) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    if (WatchTraining(timeout) <= timeout) continue;
+    if (WatchTraining(timeout) <= timeout || !options_.owns_process) continue;
     LOG(ERROR) << "training does not end, so this process ends without it: "
                << end_status_.message();
-    google::FlushLogFiles(google::INFO);
     _exit(ExitCode(end_status_));
   }
 }
@@ -149,6 +150,10 @@ Time NetLoop::WatchTraining(Time timeout) {
   const bool is_waiting = progress_.WaitsForOthers(events_.size());
   const Time stands_still = training_watch_.Observe(progress_.NumAdvances(), is_waiting, now);
   if (!training_watch_.MustLog(timeout, now)) return stands_still;
+  if (!options_.owns_process) {
+    LOG(ERROR) << "training has not moved for " << protocol::SecondsText(stands_still);
+    return stands_still;
+  }
   LOG(ERROR) << "training has not moved for " << protocol::SecondsText(stands_still)
              << ". The compute thread: " << StackOfThread(compute_thread_)
              << "\nThe coder thread: " << options_.coder_stack();

@@ -49,12 +49,15 @@ struct WentBack {
 struct LeaveWanted {
   Status status;
 };
+// A foreign program has samples for the next step, or has finished (Compute::HasSamples). Not from the
+// net thread.
+struct SamplesReady {};
 // The job is over for this worker, or has failed.
 struct Ended {
   Status status;
 };
 using Event = std::variant<ReadyToTrain, Answer, SnapshotWanted, StateArrived, ResumeWanted,
-                           WentBack, LeaveWanted, Ended>;
+                           WentBack, LeaveWanted, SamplesReady, Ended>;
 using Events = Channel<Event>;
 
 // Calls from the training threads. Thread-safe; no call blocks.

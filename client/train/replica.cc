@@ -12,7 +12,7 @@ namespace tern::client {
 
 Result<std::unique_ptr<Replica>> Replica::Make(const setup::Setup& setup) {
   std::unique_ptr<Replica> replica(new Replica(setup));
-  auto optimizer = update::MakeOptimizer(setup.job.train().optimizer(), setup.table.total);
+  auto optimizer = update::MakeOptimizer(setup.job.train().optimizer(), replica->parameters_.size());
   if (!optimizer.ok()) return optimizer.status();
   replica->optimizer_ = std::move(*optimizer);
   replica->arenas_ = std::make_unique<HostArenas>(setup, replica->host_values());
@@ -20,7 +20,9 @@ Result<std::unique_ptr<Replica>> Replica::Make(const setup::Setup& setup) {
 }
 
 Replica::Replica(const setup::Setup& setup)
-    : setup_(setup), parameters_(setup.table.total), gradients_(setup.table.total) {
+    : setup_(setup), gradients_(setup.table.total) {
+  if (setup::IsClientJob(setup.job)) return;
+  parameters_ = Floats(setup.table.total);
   models::Weights first_weights = setup::FirstWeights(setup);
   std::copy(first_weights.parameters.begin(), first_weights.parameters.end(), parameters_.begin());
   frozen_ = std::move(first_weights.frozen);
@@ -35,7 +37,7 @@ HostValues Replica::host_values() {
           optimizer_.get()};
 }
 
-Status Replica::MoveToDevice(std::unique_ptr<Arenas> arenas) {
+Status Replica::MoveTo(std::unique_ptr<Arenas> arenas) {
   arenas_ = std::move(arenas);
   return CopyFromHost();
 }

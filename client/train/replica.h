@@ -20,7 +20,8 @@ namespace tern::client {
 
 class Replica {
  public:
-  // Makes a replica with the weights of setup::FirstWeights. `setup` must outlive the replica.
+  // Makes a replica with the weights of setup::FirstWeights; without weights and optimizer state in a
+  // client's job, where the program has them. `setup` must outlive the replica.
   static Result<std::unique_ptr<Replica>> Make(const setup::Setup& setup);
 
   float* parameters() { return parameters_.data(); }  // W
@@ -43,10 +44,10 @@ class Replica {
   update::Optimizer& optimizer() { return *optimizer_; }
   // The object with a step's operations on the arrays. At first it uses the arrays of this object.
   Arenas& arenas() { return *arenas_; }
-  // Copies weights and optimizer state to the device of `arenas`, whose operations are used from
-  // then on. Then call CopyToHost before reading this object's arrays, and CopyFromHost after
-  // changing them.
-  Status MoveToDevice(std::unique_ptr<Arenas> arenas);
+  // Uses the operations of `arenas` from then on, and copies weights and optimizer state to its
+  // device, if it has one. Then call CopyToHost before reading this object's arrays, and CopyFromHost
+  // after changing them.
+  Status MoveTo(std::unique_ptr<Arenas> arenas);
   // Returns pointers to this object's arrays.
   HostValues host_values();
   Status CopyToHost() { return arenas_->CopyToHost(); }

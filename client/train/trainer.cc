@@ -40,7 +40,7 @@ std::optional<Event> AwaitEvent(Events& events, Progress& progress) {
 // kDiverged if the loss of the last evaluation is not finite. The gradients of the last step were
 // finite, but the updated weights may not be.
 Status CheckLossIsFinite(const pb::Job& job, const pb::Figures& last_evaluation, uint64_t steps) {
-  const bool is_computing = job.train().compute() != pb::Train::wait;
+  const bool is_computing = job.train().compute() == pb::Train::net;
   if (!is_computing || std::isfinite(last_evaluation.test_loss())) return Ok();
   return Status(Code::kDiverged, Cat("the loss on the test set is not finite after step ", steps,
                                      "; lower the learning rate"));
@@ -119,6 +119,7 @@ Status Trainer::Train() {
   StopAsRecorded(/*was_evaluated=*/false);
   TERN_RETURN_IF_ERROR(TrainSteps());
   TERN_RETURN_IF_ERROR(EndTogether());
+  if (setup::IsClientJob(deps_.setup.job)) return Ok();  // The weights are the program's.
   TERN_RETURN_IF_ERROR(WriteResults(deps_.setup.job.output_dir(), steps_done_, &figures_, &state_,
                                     [this](uint32_t purpose, const pb::Figures& figures) {
                                       return ExchangeFigures(purpose, figures);
@@ -199,8 +200,10 @@ Status Trainer::TrainSteps() {
     HitFailpoint(FailPlace::kThreadCompute);
     TimeScope time(deps_.progress.train_time);
     const TraceSpan span("step", {.step = steps_done_ + 1});
+    TERN_RETURN_IF_ERROR(AwaitSamples());
     TERN_RETURN_IF_ERROR(gradient_.FetchSamples());
     TERN_RETURN_IF_ERROR(algorithm_->Step(steps_done_ + 1));
+    if (deps_.compute.IsOver()) return Ok();
     deps_.progress.job_step = ++steps_done_;
     deps_.progress.rounds.Add();
     deps_.progress.learning_rate.Set(schedule_.Rate(steps_done_ - 1));
@@ -270,6 +273,18 @@ Status Trainer::RestartFrom(RestartEvent event) {
   return Status(Code::kPeerLost, "this worker restarts");  // Run does not report this error.
 }
 
+Status Trainer::AwaitSamples() {
+  deps_.compute.OpenStep();
+  const TimeScope time(deps_.progress.compute_time);
+  while (!deps_.compute.HasSamples()) {
+    std::optional<Event> event = AwaitEvent(deps_.events, deps_.progress);
+    if (!event.has_value()) return Status(Code::kInternal, "the net thread is gone");
+    TERN_RETURN_IF_ERROR(HandleEvent(std::move(*event)));
+    if (leave_status_.has_value()) return *leave_status_;
+  }
+  return Ok();
+}
+
 Status Trainer::HandleArrivedEvents() {
   while (std::optional<Event> event = deps_.events.TryPop())
     TERN_RETURN_IF_ERROR(HandleEvent(std::move(*event)));
@@ -295,6 +310,8 @@ Status Trainer::HandleEvent(Event event) {
   } else if (const auto* leave = std::get_if<LeaveWanted>(&event)) {
     leave_status_ = leave->status;
     if (!ready_round_.has_value()) return *leave_status_;
+  } else if (std::holds_alternative<SamplesReady>(event)) {
+    return deps_.compute.status();  // The program may have left.
   } else {
     return std::get<Ended>(event).status;
   }

@@ -105,6 +105,8 @@ class Trainer {
   // it. Returns true if the job goes back, so that this worker must restart.
   bool ServeUntilJobEnds();
   Status MakeAlgorithm();
+  // Handles events until the compute has samples for the next step.
+  Status AwaitSamples();
   // Handles the events that have arrived, without waiting. A late worker learns from them that
   // rounds have closed.
   Status HandleArrivedEvents();

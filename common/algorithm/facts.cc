@@ -133,8 +133,9 @@ Facts FactsOf(const pb::Job& job) {
   if (traits.has_elastic_key()) facts.elastic_rate = section.GetDouble(traits.elastic_key());
   facts.applies_by_bucket = facts.pushed_quantity == pb::AlgorithmTraits::gradient &&
                             !facts.is_central && job.faults().on_worker_loss() == pb::Faults::fail;
-  facts.applies_in_forward =
-      traits.applied_in_forward() && facts.applies_by_bucket && job.exchange().overlap();
+  // A client waits for the mean of its gradients, so it must not wait for its next step.
+  facts.applies_in_forward = traits.applied_in_forward() && facts.applies_by_bucket &&
+                             job.exchange().overlap() && train.compute() != pb::Train::client;
   facts.stays_on_device = traits.stays_on_device();
   if (traits.has_term_key() && section.IsWritten(traits.term_key()))
     facts.term_on_worker = section.GetEnumName(traits.term_key()) == "on_worker";

@@ -1,61 +1,61 @@
-// Logs go through glog: LOG(INFO) << ..., and CHECK for bugs of the program only, never for input
-// from users, files or peers: a failed CHECK prints its stack and ends the process with exit code
-// 70. Every line is written out at once, so a killed process loses none.
+// The log: LOG(INFO) << ..., and CHECK for bugs of the program only, never for input from users, files
+// or peers. log_sink.h says where the lines go. Thread-safe.
+//
+//   LOG(level) << ...                level: INFO, WARNING, ERROR or FATAL, which ends the process
+//   LOG_IF(level, condition) << ...
+//   VLOG(n) << ...                   a line of level INFO if SetVerbosity was called with n or more
+//   CHECK(condition) << ...          a line of level FATAL if the condition does not hold
+//   CHECK_EQ(a, b), CHECK_LT(a, b)   the same, with both values
 #pragma once
 
-#include <glog/logging.h>
-
-#include <chrono>
-#include <cstdint>
-#include <source_location>
+#include <sstream>
 #include <string>
-#include <utility>
-#include <vector>
 
-#include "common/base/status.h"
+#include "common/base/log_sink.h"
 
-namespace tern {
+namespace tern::logging_internal {
 
-// Names and values, in the order in which a log line has them.
-using LogNumbers = std::vector<std::pair<std::string, double>>;
+// A line that is being written; its destructor logs it.
+class Line {
+ public:
+  Line(LogLevel level, const char* file, int line) : level_(level), file_(file), line_(line) {}
+  ~Line();
+  Line(const Line&) = delete;
+  Line& operator=(const Line&) = delete;
+  std::ostream& stream() { return stream_; }
 
-// One line of the log.
-struct LogLine {
-  std::chrono::system_clock::time_point time;
-  std::string level;  // INFO, WARNING, ERROR or FATAL
-  std::string file;   // without its folder
-  int line = 0;
-  std::string message;  // any bytes
-  LogNumbers numbers;
+ private:
+  const LogLevel level_;
+  const char* const file_;
+  const int line_;
+  std::ostringstream stream_;
 };
 
-struct LogOptions {
-  std::string program;  // "tern_worker"
-  std::string role;     // "worker"
-  uint32_t rank = 0;
-  // The folder of the log file. Created if needed. Empty: no file.
-  std::string log_dir{};
-  // Returns a line as it stands in the file, without a newline; thread-safe. Null: the lines of
-  // glog, which do not have the numbers. What is printed to stderr is always text.
-  std::string (*format)(const LogLine& line, const std::string& role, uint32_t rank) = nullptr;
+// Makes an expression with << void, so that it can stand behind ?:.
+struct Voidify {
+  void operator&(std::ostream&) {}
 };
 
-// Call once, early in main, before other threads log. Lines go to
-// LOG_DIR/PROGRAM.ROLE.RANK.HOST.log ("tern_worker.worker.1.node7.log"), which is appended to;
-// warnings and errors go to stderr as well. If another process holds that file (a second process of
-// the same rank), the name of this process's file contains its pid. kCannotWrite: the directory
-// cannot be written.
-Status InitLogging(const LogOptions& options);
+// Nullptr if the comparison holds; otherwise what was compared, and both values.
+template <typename A, typename B, typename Compare>
+std::string* FailedComparison(const A& a, const B& b, Compare compare, const char* text) {
+  if (compare(a, b)) return nullptr;
+  std::ostringstream stream;
+  stream << "Check failed: " << text << " (" << a << " vs. " << b << ") ";
+  return new std::string(stream.str());  // The process ends.
+}
 
-// Returns the path of the log file; empty if there is none.
-std::string LogFile();
+}  // namespace tern::logging_internal
 
-// Whether a line of level INFO goes to stderr as well.
-enum class Print { kNo, kYes };
-
-// Logs a line of level INFO that has `numbers` beside its text. With Print::kYes the text is also
-// printed to stderr, unless stderr takes no output now: for normal events that users want to see.
-void LogInfo(const std::string& message, Print print, const LogNumbers& numbers = {},
-             std::source_location location = std::source_location::current());
-
-}  // namespace tern
+#define LOG(level) \
+  ::tern::logging_internal::Line(::tern::LogLevel::k##level, __FILE__, __LINE__).stream()
+#define LOG_IF(level, condition) \
+  !(condition) ? (void)0 : ::tern::logging_internal::Voidify() & LOG(level)
+#define VLOG(n) LOG_IF(INFO, ::tern::IsVerbose(n))
+#define CHECK(condition) LOG_IF(FATAL, !(condition)) << "Check failed: " #condition " "
+#define TERN_CHECK_THAT(a, op, b)                                                               \
+  while (const std::string* failed = ::tern::logging_internal::FailedComparison(                \
+             a, b, [](const auto& x, const auto& y) { return x op y; }, #a " " #op " " #b)) \
+  LOG(FATAL) << *failed
+#define CHECK_EQ(a, b) TERN_CHECK_THAT(a, ==, b)
+#define CHECK_LT(a, b) TERN_CHECK_THAT(a, <, b)

@@ -35,7 +35,11 @@ StopSignals::StopSignals(SecondSignal on_second_signal)
   thread_ = Thread("signals", [this] { Run(); });
 }
 
+StopSignals::StopSignals(TakesNone)
+    : on_second_signal_(SecondSignal::kReport), handles_sighup_(false) {}
+
 StopSignals::~StopSignals() {
+  if (!thread_.running()) return;
   must_quit_ = true;
   pthread_kill(thread_.handle(), SIGTERM);  // Wakes Run(), which returns because must_quit_ is set.
   thread_.Join();

@@ -25,6 +25,9 @@ class StopSignals {
     kReport,  // TakeSignal() also returns the signals after the first.
   };
   explicit StopSignals(SecondSignal on_second_signal = SecondSignal::kExit);
+  // For a library in a foreign process: blocks and takes no signals; any number at a time.
+  struct TakesNone {};
+  explicit StopSignals(TakesNone);
   ~StopSignals();  // Restores the calling thread's signal mask.
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
@@ -55,7 +58,7 @@ class StopSignals {
   const SecondSignal on_second_signal_;
   const bool handles_sighup_;
   EventFd event_;
-  sigset_t old_mask_;
+  sigset_t old_mask_{};
   std::atomic<bool> must_quit_{false};
   std::atomic<int> first_signal_{0};
   std::atomic<bool> first_was_sighup_{false};

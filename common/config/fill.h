@@ -15,6 +15,8 @@ struct ParseContext {
   const NameTables& tables;  // the allowed names of models, codecs, ...
   Faults* faults;
   KeyPositions* key_positions;
+  // Whether the job has train.compute: client, so that some required keys have no meaning in it.
+  bool is_client_job = false;
 };
 
 // Fills `message`, whose key is `key`, from `node`. Reports invalid values.

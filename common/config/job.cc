@@ -96,11 +96,13 @@ Result<pb::Job> ParseJob(const std::string& bytes, const std::string& name,
   ApplyOverrides(overrides, &job, context);
   pb::Job complete_job = job;
   FillDefaults(&complete_job);
+  ParseContext check_context = context;
+  check_context.is_client_job = job.train().compute() == pb::Train::client;
   // Checks the job first as written: FillDefaults adds missing sections, whose required keys would
   // then be reported one by one.
-  CheckRules(job, "", context);
-  CheckRules(complete_job, "", context);
-  CheckJob(complete_job, context);
+  CheckRules(job, "", check_context);
+  CheckRules(complete_job, "", check_context);
+  CheckJob(complete_job, check_context);
   if (!faults.empty()) return faults.ToStatus();
   return complete_job;
 }

@@ -76,7 +76,7 @@ class RuleChecker {
         CheckItems(message, field, field_key);
       } else if (message.GetReflection()->HasField(message, field)) {
         CheckValue({message, field, 0}, field_key);
-      } else if (RuleOf(field).required()) {
+      } else if (RuleOf(field).required() && !IsMeaningless(field)) {
         Report(field_key, "nothing",
                AllowedField(field, context_.tables) + " (this key is required)");
       }
@@ -84,6 +84,10 @@ class RuleChecker {
   }
 
  private:
+  bool IsMeaningless(const FieldDescriptor* field) const {
+    return context_.is_client_job && RuleOf(field).not_for_client();
+  }
+
   void CheckItems(const Message& message, const FieldDescriptor* field, const std::string& key) {
     const pb::Rule& rule = RuleOf(field);
     const auto num_items =

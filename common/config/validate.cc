@@ -175,6 +175,7 @@ class JobChecker : private CrossKeyChecker {
 
   void CheckModel() {
     const pb::Model& model = job_.model();
+    if (context_.is_client_job) return;
     if (!AreValid({"model.name", "model.net", "model.padding"})) return;
     if (model.has_name() == model.has_net()) {
       Report(model.has_net() ? "model.net" : "model",
@@ -261,8 +262,12 @@ class JobChecker : private CrossKeyChecker {
 
 void CheckJob(const pb::Job& job, const ParseContext& context) {
   JobChecker(job, context).Check();
-  CheckData(job, context);
-  CheckTrain(job, context);
+  if (context.is_client_job) {
+    CheckClient(job, context);
+  } else {
+    CheckData(job, context);
+    CheckTrain(job, context);
+  }
   CheckAlgorithm(job, context);
 }
 

@@ -1,8 +1,9 @@
 // Tests of the answers to senders of invalid frames, and of the log lines about them.
 #include "server/frame_refusals.h"
 
-#include <glog/logging.h>
 #include <gtest/gtest.h>
+
+#include "common/base/log_sink.h"
 
 namespace tern::server {
 namespace {
@@ -11,18 +12,15 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 // Counts the lines that are logged while it lives.
-class LogLines : public google::LogSink {
+class LogLines {
  public:
-  LogLines() { google::AddLogSink(this); }
-  ~LogLines() override { google::RemoveLogSink(this); }
-  void send(google::LogSeverity, const char*, const char*, int, const struct ::tm*, const char*,
-            size_t) override {
-    ++count_;
-  }
+  LogLines() : old_sink_(SetLogSink([](const LogRecord&) { ++count_; })) { count_ = 0; }
+  ~LogLines() { SetLogSink(old_sink_); }
   int count() const { return count_; }
 
  private:
-  int count_ = 0;
+  inline static int count_ = 0;
+  const LogSink old_sink_;
 };
 
 const net::FrameError kFault{net::Fault::kDamaged,

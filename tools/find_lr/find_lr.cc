@@ -1,6 +1,6 @@
 // tern find_lr: the learning-rate range test, and trials around its suggestion. Each runs the job for
 // some steps as `tern run` does, in a folder of its own: the range test with a rate that grows
-// exponentially, a trial with one that stays. The losses are those of the run's curve.csv.
+// exponentially, a trial with the job's schedule. The losses are those of the run's curve.csv.
 #include <unistd.h>
 
 #include <algorithm>
@@ -68,18 +68,20 @@ Result<RateRange> ReadRange(const Arguments& arguments) {
                                   "; --from must be below --to"));
 }
 
-// Returns a schedule with this name and rate, and nothing else.
-pb::Schedule ScheduleOf(const std::string& name, double rate) {
+pb::Schedule RangeTestSchedule(const RateRange& range) {
   pb::Schedule schedule;
-  schedule.set_name(name);
-  schedule.set_learning_rate(rate);
+  schedule.set_name("exponential");
+  schedule.set_learning_rate(range.from);
+  schedule.set_gamma(range.to / range.from);
+  schedule.set_step_every(range.steps - 1);
   return schedule;
 }
 
-pb::Schedule RangeTestSchedule(const RateRange& range) {
-  pb::Schedule schedule = ScheduleOf("exponential", range.from);
-  schedule.set_gamma(range.to / range.from);
-  schedule.set_step_every(range.steps - 1);
+// The job's schedule with another rate and without a warm-up, which may be longer than a trial.
+pb::Schedule TrialSchedule(pb::Schedule schedule, double rate) {
+  schedule.set_learning_rate(rate);
+  schedule.clear_linear_scaling_batch();
+  schedule.clear_warmup_steps();
   return schedule;
 }
 
@@ -199,7 +201,7 @@ Result<double> RunTrials(const TestJob& test, double range_test_rate, StopSignal
     pb::Job job = test.job;
     job.set_output_dir(Cat(job.output_dir(), "/trial_", trials.size() + 1));
     job.mutable_train()->set_steps(test.trial_steps);
-    *job.mutable_train()->mutable_schedule() = ScheduleOf("fixed", *rate);
+    *job.mutable_train()->mutable_schedule() = TrialSchedule(job.train().schedule(), *rate);
     const Result<TestRun> run = TrainToEnd(job, stop_signals);
     if (!run.ok()) return run.status();
     trials.push_back({*rate, run->status.ok() ? TrialLoss(test.trial_steps, run->rows) : std::nullopt});

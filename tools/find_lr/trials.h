@@ -1,6 +1,6 @@
-// The trials behind a range test: short trainings, each at a constant rate, which show what the range
-// test cannot, how well the network learns at a rate that stays. The rates are a factor of
-// kTrialFactor apart, around the range test's suggestion. No file and no process here.
+// The trials behind a range test: short trainings with the job's schedule, shrunk to their length,
+// which show what the range test cannot: how well the network has learned in the end. Their rates
+// are a factor of kTrialFactor apart, around the range test's. No file and no process here.
 #pragma once
 
 #include <cstddef>

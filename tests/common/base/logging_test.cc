@@ -1,4 +1,5 @@
 // Logging can be initialized only once per process, so each test runs in its own process.
+#include "common/base/daemon_log.h"
 #include "common/base/logging.h"
 
 #include <gmock/gmock.h>

@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "common/base/clock.h"
-#include "common/base/logging.h"
+#include "common/base/log_sink.h"
 #include "common/net/poller.h"
 #include "common/net/socket.h"
 #include "tests/limited_memory.h"
@@ -41,15 +41,16 @@ inline pb::Envelope NumberedEnvelope(uint64_t number) {
 }
 
 // Counts the lines of the log, warnings and errors, that begin with a text.
-class LogLines : public google::LogSink {
+class LogLines {
  public:
-  explicit LogLines(std::string begin) : begin_(std::move(begin)) { google::AddLogSink(this); }
-  ~LogLines() override { google::RemoveLogSink(this); }
-  void send(google::LogSeverity severity, const char*, const char*, int, const struct tm*,
-            const char* message, size_t message_bytes) override {
-    const std::string_view line(message, message_bytes);
-    if (severity >= google::GLOG_WARNING && line.starts_with(begin_)) ++number_;
+  explicit LogLines(const std::string& begin) {
+    begin_ = begin;
+    number_ = 0;
+    old_sink_ = SetLogSink([](const LogRecord& record) {
+      if (record.level >= LogLevel::kWARNING && record.message.starts_with(begin_)) ++number_;
+    });
   }
+  ~LogLines() { SetLogSink(old_sink_); }
   int number() const { return number_; }
   bool AwaitOne() const {
     for (const Time end = Now() + kPatience; number_ == 0 && Now() < end;) usleep(1000);
@@ -57,8 +58,10 @@ class LogLines : public google::LogSink {
   }
 
  private:
-  const std::string begin_;
-  std::atomic<int> number_{0};
+  // Static, because a LogSink is a function. A test has one such object at a time.
+  inline static std::string begin_;
+  inline static std::atomic<int> number_{0};
+  LogSink old_sink_ = nullptr;
 };
 
 // A payload with these characters.

@@ -70,7 +70,11 @@ Message SessionState::MakeHello(LaneRef lane) const {
     hello->set_keeps_own(options.keeps_own);
     options.saved_checkpoints.AddTo(hello);
   }
-  if (lane.lane != 0) hello->clear_key_digests();
+  if (lane.lane != 0) {
+    hello->clear_key_digests();
+  } else {
+    message.payload = options.tensor_table;
+  }
   if (pulse_mark != 0 && lane == LaneRef{}) hello->set_pulse_mark(pulse_mark);
   if (options.shrink && lane == LaneRef{})
     hello->mutable_gone()->Add(absent_ranks.begin(), absent_ranks.end());

@@ -48,6 +48,7 @@ struct SessionOptions {
   std::vector<uint32_t> data_lanes;  // by shard: the number of data lanes
   std::vector<std::string> servers;  // addresses by shard, for log lines and errors
   pb::Hello hello;                   // the constant fields: job, digests, host, pid, ...
+  Bytes tensor_table;                // the payload of hellos on control lanes; empty: none
   uint64_t credit_bytes = 16 << 20;  // most bytes of unanswered pushes on a lane
   uint64_t max_state_bytes = 0;      // the largest State that this worker accepts
   uint32_t piece_bytes = 256 << 10;  // the size of the pieces in which this worker sends State

@@ -1,0 +1,173 @@
+// The C interface over Guest. No exception leaves it: those that the standard library may throw become
+// errors.
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "client/guest/guest.h"
+#include "client/tern.h"
+#include "common/base/text.h"
+
+struct tern_client {
+  std::unique_ptr<tern::client::Guest> guest;
+};
+
+namespace {
+
+using tern::Cat;
+using tern::Code;
+using tern::Result;
+using tern::Status;
+using tern::client::Guest;
+using tern::client::GuestEvent;
+
+constexpr tern::Time kPushPatience = std::chrono::milliseconds(100);
+
+// Copies as much as fits, without cutting a character in two.
+void CopyText(const std::string& from, char (&to)[TERN_TEXT_BYTES]) {
+  size_t size = std::min(from.size(), sizeof to - 1);
+  if (size < from.size()) {
+    while (size > 0 && (static_cast<unsigned char>(from[size]) & 0xc0) == 0x80) --size;
+  }
+  std::memcpy(to, from.data(), size);
+  to[size] = 0;
+}
+
+int Report(const Status& status, tern_error* error) {
+  const int code = tern::ExitCode(status);
+  if (error == nullptr) return code;
+  error->code = code;
+  CopyText(status.message(), error->sentence);
+  return code;
+}
+
+// Calls `body`, which returns a Status.
+template <typename Body>
+int Guarded(tern_error* error, const Body& body) {
+  try {
+    return Report(body(), error);
+  } catch (const std::exception& exception) {
+    return Report(Status(Code::kInternal, Cat("unexpected: ", exception.what())), error);
+  }
+}
+
+Result<tern::pb::TensorTable> TableOf(const tern_options& options) {
+  tern::pb::TensorTable table;
+  for (size_t t = 0; t < options.num_tensors; ++t) {
+    const tern_tensor& tensor = options.tensors[t];
+    if (tensor.name == nullptr || (tensor.shape == nullptr && tensor.num_dims > 0))
+      return Status(Code::kUsage, Cat("tensor ", t, ": saw a null pointer as its name or shape"));
+    tern::pb::Tensor* row = table.add_tensors();
+    row->set_name(tensor.name);
+    row->mutable_shape()->Add(tensor.shape, tensor.shape + tensor.num_dims);
+  }
+  return table;
+}
+
+Status Open(const tern_options* options, tern_client** client) {
+  if (options == nullptr || client == nullptr)
+    return Status(Code::kUsage, "tern_open: saw a null pointer as options or client");
+  if (options->abi_version != TERN_ABI_VERSION) {
+    return Status(Code::kUsage, Cat("the program was compiled for version ", options->abi_version,
+                                    " of Tern's C interface, and this library has version ",
+                                    TERN_ABI_VERSION, "; compile it with the library's tern.h"));
+  }
+  if (options->job_path == nullptr || (options->tensors == nullptr && options->num_tensors > 0) ||
+      (options->overrides == nullptr && options->num_overrides > 0))
+    return Status(Code::kUsage, "tern_open: saw a null pointer as job_path, overrides or tensors");
+  Guest::Options guest_options;
+  guest_options.job_path = options->job_path;
+  for (size_t i = 0; i < options->num_overrides; ++i)
+    guest_options.overrides.emplace_back(options->overrides[i]);
+  guest_options.rank = options->rank;
+  auto table = TableOf(*options);
+  if (!table.ok()) return table.status();
+  guest_options.tensors = *std::move(table);
+  auto guest = Guest::Open(guest_options);
+  if (!guest.ok()) return guest.status();
+  *client = new tern_client{std::move(*guest)};
+  return tern::Ok();
+}
+
+void CopyEvent(const GuestEvent& from, tern_event* to) {
+  to->level = to->code = 0;
+  to->tensor = from.tensor;
+  to->step = from.step;
+  to->text[0] = 0;
+  switch (from.type) {
+    case GuestEvent::Type::kNothing:
+      to->type = TERN_NOTHING;
+      return;
+    case GuestEvent::Type::kLog:
+      to->type = TERN_LOG;
+      to->level = std::min(static_cast<int>(from.level), static_cast<int>(TERN_ERROR));
+      return CopyText(from.text, to->text);
+    case GuestEvent::Type::kReady:
+      to->type = TERN_READY;
+      return;
+    case GuestEvent::Type::kTensor:
+      to->type = TERN_TENSOR;
+      return;
+    case GuestEvent::Type::kEnded:
+      to->type = TERN_ENDED;
+      to->code = tern::ExitCode(from.status);
+      return CopyText(from.status.message(), to->text);
+  }
+}
+
+}  // namespace
+
+uint32_t tern_abi_version(void) { return TERN_ABI_VERSION; }
+const char* tern_version(void) { return TERN_VERSION; }
+
+int tern_open(const tern_options* options, tern_client** client, tern_error* error) {
+  if (client != nullptr) *client = nullptr;
+  return Guarded(error, [&] { return Open(options, client); });
+}
+
+void tern_poll(tern_client* client, double timeout_s, tern_event* event) {
+  const double seconds = std::clamp(timeout_s, 0.0, 1e6);
+  CopyEvent(client->guest->Poll(tern::Time(static_cast<int64_t>(seconds * 1e9))), event);
+}
+
+int tern_push(tern_client* client, uint32_t tensor, const float* gradient, float* mean,
+              tern_error* error) {
+  bool is_taken = false;
+  const int code = Guarded(error, [&] {
+    const Result<bool> pushed =
+        client->guest->handoff().Push(tensor, gradient, mean, kPushPatience);
+    if (pushed.ok()) is_taken = *pushed;
+    return pushed.status();
+  });
+  return code == TERN_OK && !is_taken ? TERN_AGAIN : code;
+}
+
+void tern_report(tern_client* client, double loss, uint32_t num_samples) {
+  client->guest->handoff().Report(loss, num_samples);
+}
+
+uint64_t tern_steps(tern_client* client) { return client->guest->steps(); }
+
+size_t tern_stats(tern_client* client, char* json, size_t num_bytes) {
+  const std::string text = client->guest->StatsJson();
+  if (json == nullptr || num_bytes == 0) return text.size();
+  const size_t size = std::min(text.size(), num_bytes - 1);
+  std::memcpy(json, text.data(), size);
+  json[size] = 0;
+  return text.size();
+}
+
+void tern_finish(tern_client* client) { client->guest->handoff().Finish(); }
+
+void tern_close(tern_client* client, int code, const char* sentence) {
+  if (client == nullptr) return;
+  if (code != TERN_OK) {
+    client->guest->handoff().End(
+        Status(tern::ParseErrorCode(static_cast<uint32_t>(code)),
+               sentence == nullptr ? "the program has left the job" : sentence));
+  }
+  delete client;
+}

@@ -1,0 +1,63 @@
+// A worker in a foreign process, behind the C interface (client/tern.h): joins a client's job
+// (train.compute: client) and takes part in it on threads of its own, until the job ends.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/exchange/progress.h"
+#include "client/guest/handoff.h"
+#include "common/base/counters.h"
+#include "common/base/mutex.h"
+#include "common/base/signals.h"
+#include "common/base/status.h"
+#include "common/base/threads.h"
+#include "common/net/traffic.h"
+#include "proto/net.pb.h"
+#include "setup/setup.h"
+
+namespace tern::client {
+
+class Guest {
+ public:
+  struct Options {
+    std::string job_path;
+    std::vector<std::string> overrides;  // KEY=VALUE
+    uint32_t rank = 0;
+    pb::TensorTable tensors;
+  };
+  // Reads the job and its keys, and begins to join it. kBadJob if the job is not a client's.
+  static Result<std::unique_ptr<Guest>> Open(const Options& options);
+  // Ends the worker, if it has not ended, and waits for its threads.
+  ~Guest();
+
+  // Waits up to `timeout` for the next event.
+  GuestEvent Poll(Time timeout);
+  Handoff& handoff() { return handoff_; }
+  uint64_t steps() const { return progress_.job_step; }
+  std::string StatsJson() const;
+
+ private:
+  Guest(std::unique_ptr<setup::Setup> setup, uint32_t rank);
+  // The compute thread: trains to the end of the job.
+  void Run();
+  Status Train();
+
+  const std::unique_ptr<setup::Setup> setup_;
+  const uint32_t rank_;
+  StopSignals signals_{StopSignals::TakesNone()};
+  Registry registry_;
+  net::Traffic traffic_{registry_};
+  Progress progress_;
+  Events events_;
+  GuestEvents guest_events_;
+  Handoff handoff_;
+  mutable Mutex mutex_;
+  pb::Counters counters_ TERN_GUARDED_BY(mutex_);  // of the net loop, when it has ended
+  const class NetLoop* loop_ TERN_GUARDED_BY(mutex_) = nullptr;
+  Thread thread_;  // The last member, because the thread uses all members above.
+};
+
+}  // namespace tern::client

@@ -1,0 +1,52 @@
+#include "client/guest/guest_compute.h"
+
+#include <utility>
+
+namespace tern::client {
+
+void GuestCompute::Begin(uint64_t steps_done) {
+  step_ = steps_done;
+  guest_events_.Push({.type = GuestEvent::Type::kReady, .step = steps_done});
+}
+
+Result<uint32_t> GuestCompute::FetchSamples() {
+  if (const Status status = handoff_.end_status(); !status.ok()) return status;
+  return handoff_.NumSamples();
+}
+
+void GuestCompute::Backward(const OnGradientReady& on_ready) {
+  for (size_t i = 0; i < num_tensors_; ++i) {
+    progress_.is_waiting = true;
+    const std::optional<uint32_t> tensor = handoff_.AwaitPushed();
+    progress_.is_waiting = false;
+    if (!tensor.has_value()) return;  // status() says why.
+    on_ready(*tensor);
+  }
+}
+
+GuestArenas::GuestArenas(const setup::Setup& setup, Handoff& handoff, GuestRound& round)
+    : setup_(setup), handoff_(handoff), round_(round) {
+  for (const std::vector<uint32_t>& buckets : setup.plan.BucketsOfTensors())
+    buckets_of_tensor_.push_back(static_cast<uint32_t>(buckets.size()));
+}
+
+Status GuestArenas::ApplyBucket(const Sums& sums, uint64_t round, uint32_t bucket) {
+  if (round != newest_round_) {
+    newest_round_ = round;
+    round_.has_values = false;
+    buckets_left_ = buckets_of_tensor_;
+  }
+  TERN_RETURN_IF_ERROR(
+      sums.Decode(round, bucket, [&](uint32_t tensor, uint64_t first, std::span<const float> mean) {
+        round_.has_values = true;
+        handoff_.WriteMean(tensor, first - setup_.plan.tensor_begin[tensor], mean);
+      }));
+  const protocol::Bucket& planned_bucket = setup_.plan.buckets[bucket];
+  for (uint32_t t = planned_bucket.first_tensor;
+       t < planned_bucket.first_tensor + planned_bucket.tensors; ++t) {
+    if (--buckets_left_[t] == 0) handoff_.CompleteMean(t);
+  }
+  return Ok();
+}
+
+}  // namespace tern::client

@@ -1,0 +1,159 @@
+#include "client/guest/handoff.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/text.h"
+
+namespace tern::client {
+
+Handoff::Handoff(const setup::Setup& setup, Events& wake, GuestEvents& guest_events)
+    : setup_(setup),
+      wake_(wake),
+      guest_events_(guest_events),
+      is_pushed_(setup.table.parameters.size()),
+      means_(setup.table.parameters.size()) {}
+
+Result<bool> Handoff::Push(uint32_t tensor, const float* gradient, float* mean, Time patience) {
+  if (tensor >= means_.size()) {
+    return Status(Code::kUsage, Cat("pushed tensor ", tensor, "; the table has the tensors 0 to ",
+                                    means_.size() - 1));
+  }
+  bool is_first = false;
+  {
+    const std::chrono::steady_clock::time_point until{Now() + patience};
+    const MutexLock lock(mutex_);
+    while (!is_open_ && !has_ended_ && !has_finished_) {
+      if (!changed_.WaitUntil(mutex_, until)) break;
+    }
+    if (has_ended_) {
+      return end_status_.ok() ? Status(Code::kUsage, "pushed a gradient, but the job has ended")
+                              : end_status_;
+    }
+    if (has_finished_) return Status(Code::kUsage, "pushed a gradient after tern_finish");
+    if (!is_open_) return false;
+    if (is_pushed_[tensor]) {
+      const auto missing = std::find(is_pushed_.begin(), is_pushed_.end(), false);
+      return Status(
+          Code::kUsage,
+          Cat("pushed ", setup_.table.parameters[tensor].name, " twice in step ", step_, ", in which ",
+              setup_.table.parameters[static_cast<size_t>(missing - is_pushed_.begin())].name,
+              " was not pushed; every tensor is pushed once a step"));
+    }
+    is_pushed_[tensor] = true;
+    is_first = num_pushed_ == 0;
+    if (++num_pushed_ == is_pushed_.size()) is_open_ = false;
+  }
+  const models::Parameter& parameter = setup_.table.parameters[tensor];
+  float* const target = gradients_ + parameter.offset;
+  if (gradient != nullptr) {
+    std::copy_n(gradient, parameter.count, target);
+  } else {
+    std::fill_n(target, parameter.count, 0.f);
+  }
+  means_[tensor] = mean;
+  {
+    const MutexLock lock(mutex_);
+    pushed_.push_back(tensor);
+  }
+  changed_.NotifyAll();
+  if (is_first) wake_.Push(SamplesReady{});
+  return true;
+}
+
+void Handoff::Report(double loss, uint32_t num_samples) {
+  const MutexLock lock(mutex_);
+  loss_ = loss;
+  num_samples_ = std::max(1u, num_samples);
+}
+
+void Handoff::Finish() {
+  std::vector<uint32_t> missing;  // in a step that the program has begun
+  {
+    const MutexLock lock(mutex_);
+    if (std::exchange(has_finished_, true)) return;
+    for (uint32_t t = 0; is_open_ && num_pushed_ > 0 && t < is_pushed_.size(); ++t) {
+      if (!is_pushed_[t]) missing.push_back(t);
+    }
+    is_open_ = false;
+  }
+  for (const uint32_t t : missing) {
+    const models::Parameter& parameter = setup_.table.parameters[t];
+    std::fill_n(gradients_ + parameter.offset, parameter.count, 0.f);
+    means_[t] = nullptr;
+    const MutexLock lock(mutex_);
+    ++num_pushed_;
+    pushed_.push_back(t);
+  }
+  changed_.NotifyAll();
+  wake_.Push(SamplesReady{});
+}
+
+void Handoff::OpenStep(uint64_t step) {
+  {
+    const MutexLock lock(mutex_);
+    step_ = step;
+    num_pushed_ = 0;
+    std::fill(is_pushed_.begin(), is_pushed_.end(), false);
+    std::fill(means_.begin(), means_.end(), nullptr);
+    is_open_ = !has_finished_;
+  }
+  changed_.NotifyAll();
+}
+
+bool Handoff::HasStep() const {
+  const MutexLock lock(mutex_);
+  return num_pushed_ > 0 || has_finished_ || has_ended_;
+}
+
+uint32_t Handoff::NumSamples() const {
+  const MutexLock lock(mutex_);
+  return num_pushed_ > 0 ? num_samples_ : 0;
+}
+
+double Handoff::Loss() const {
+  const MutexLock lock(mutex_);
+  return loss_;
+}
+
+std::optional<uint32_t> Handoff::AwaitPushed() {
+  const MutexLock lock(mutex_);
+  while (pushed_.empty() && !has_ended_) changed_.Wait(mutex_);
+  if (has_ended_) return std::nullopt;
+  const uint32_t tensor = pushed_.front();
+  pushed_.pop_front();
+  return tensor;
+}
+
+void Handoff::WriteMean(uint32_t tensor, uint64_t first, std::span<const float> values) {
+  if (means_[tensor] != nullptr)
+    std::copy(values.begin(), values.end(), means_[tensor] + first);
+}
+
+void Handoff::CompleteMean(uint32_t tensor) {
+  if (means_[tensor] == nullptr) return;
+  GuestEvent event{.type = GuestEvent::Type::kTensor, .tensor = tensor};
+  {
+    const MutexLock lock(mutex_);
+    event.step = step_;
+  }
+  guest_events_.Push(std::move(event));
+}
+
+void Handoff::End(const Status& status) {
+  {
+    const MutexLock lock(mutex_);
+    if (std::exchange(has_ended_, true)) return;
+    end_status_ = status;
+    is_open_ = false;
+  }
+  changed_.NotifyAll();
+  wake_.Push(SamplesReady{});
+}
+
+Status Handoff::end_status() const {
+  const MutexLock lock(mutex_);
+  return end_status_;
+}
+
+}  // namespace tern::client

@@ -1,0 +1,100 @@
+// Where a foreign program (client/tern.h) and the training thread of its guest meet: the program's
+// threads hand over gradients, tensor by tensor, and get means back.
+//
+//   closed --OpenStep--> open --every tensor pushed--> closed          a step; it repeats
+//   any --Finish--> finished: no pushes; the steps that follow have no samples
+//   any --End--> ended: the program's calls return that status
+//
+// In `closed`, a push waits: the means of the step before may not be in place yet.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "client/exchange/port.h"
+#include "common/base/channel.h"
+#include "common/base/clock.h"
+#include "common/base/log_sink.h"
+#include "common/base/mutex.h"
+#include "common/base/status.h"
+#include "setup/setup.h"
+
+namespace tern::client {
+
+// What the program learns from polling.
+struct GuestEvent {
+  enum class Type { kNothing, kLog, kReady, kTensor, kEnded };
+  Type type = Type::kNothing;
+  LogLevel level = LogLevel::kINFO;  // of kLog
+  uint64_t step = 0;                 // of kReady, the steps done; of kTensor
+  uint32_t tensor = 0;               // of kTensor
+  Status status = {};                // of kEnded
+  std::string text = {};             // of kLog
+};
+using GuestEvents = Channel<GuestEvent>;
+
+class Handoff {
+ public:
+  // The arguments outlive this object. `wake`: gets SamplesReady when a step, or the end, has come.
+  Handoff(const setup::Setup& setup, Events& wake, GuestEvents& guest_events);
+
+  // --- The program's threads.
+
+  // Copies a gradient into the arena `gradients`. Returns false if the step is not open within
+  // `patience`. kUsage for an unknown tensor, one that was pushed in this step before, or a push after
+  // Finish; after the end, its status, or kUsage if that is ok. `mean` may be null.
+  Result<bool> Push(uint32_t tensor, const float* gradient, float* mean, Time patience);
+  // The loss and samples of the step.
+  void Report(double loss, uint32_t num_samples);
+  void Finish();
+
+  // --- The training thread.
+
+  // `gradients`: the arena, as long as the model. Call it before the first step.
+  void SetArena(float* gradients) { gradients_ = gradients; }
+  // Lets the program push; `step` counts from 1.
+  void OpenStep(uint64_t step);
+  // Whether the program has begun to push, or has finished, or the job has ended.
+  bool HasStep() const;
+  // The samples of the step; 0: the program has finished. 1 if it did not say how many.
+  uint32_t NumSamples() const;
+  double Loss() const;
+  // Waits for the next tensor that was pushed in this step; nullopt after the end.
+  std::optional<uint32_t> AwaitPushed();
+  // Writes elements [first, first + values.size()) of a tensor's mean to where the program wants it.
+  void WriteMean(uint32_t tensor, uint64_t first, std::span<const float> values);
+  // Tells the program that the tensor's mean is in place.
+  void CompleteMean(uint32_t tensor);
+
+  // --- Any thread. Ends all waiting; the first call counts.
+  void End(const Status& status);
+  Status end_status() const;
+
+ private:
+  const setup::Setup& setup_;
+  Events& wake_;
+  GuestEvents& guest_events_;
+  float* gradients_ = nullptr;
+
+  mutable Mutex mutex_;
+  Condition changed_;
+  bool is_open_ TERN_GUARDED_BY(mutex_) = false;
+  bool has_finished_ TERN_GUARDED_BY(mutex_) = false;
+  bool has_ended_ TERN_GUARDED_BY(mutex_) = false;
+  Status end_status_ TERN_GUARDED_BY(mutex_);
+  uint64_t step_ TERN_GUARDED_BY(mutex_) = 0;
+  double loss_ TERN_GUARDED_BY(mutex_) = 0;
+  uint32_t num_samples_ TERN_GUARDED_BY(mutex_) = 1;
+  std::vector<bool> is_pushed_ TERN_GUARDED_BY(mutex_);  // by tensor, in this step
+  size_t num_pushed_ TERN_GUARDED_BY(mutex_) = 0;
+  std::deque<uint32_t> pushed_ TERN_GUARDED_BY(mutex_);  // those that AwaitPushed has not returned
+  // By tensor, where the program wants the mean of this step. Written before the tensor is in
+  // pushed_, and read after that, by the training thread.
+  std::vector<float*> means_;
+};
+
+}  // namespace tern::client

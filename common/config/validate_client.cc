@@ -1,0 +1,49 @@
+#include "common/config/cross_key_checker.h"
+#include "common/config/validate.h"
+
+namespace tern::config {
+namespace {
+
+class ClientChecker : private CrossKeyChecker {
+ public:
+  ClientChecker(const pb::Job& job, const ParseContext& context) : CrossKeyChecker(job, context) {}
+
+  void Check() {
+    CheckMeaninglessKeys(pb::Job::descriptor(), "");
+    CheckMeaninglessKeys(pb::Train::descriptor(), "train");
+    if (AreValid({"train.algorithm"}) && job_.train().algorithm() != "ssgd") {
+      Report("train.algorithm", Excerpt(job_.train().algorithm()),
+             "ssgd with compute: client, because the clients update their weights themselves");
+    }
+    if (AreValid({"train.parameters"}) && job_.train().parameters() != pb::Train::localized) {
+      Report("train.parameters", "central",
+             "localized with compute: client, because the clients hold the weights");
+    }
+    if (AreValid({"faults.on_worker_loss"}) &&
+        job_.faults().on_worker_loss() != pb::Faults::fail) {
+      Report("faults.on_worker_loss",
+             pb::Faults::OnWorkerLoss_Name(job_.faults().on_worker_loss()),
+             "fail with compute: client, because Tern cannot give a client's state to another");
+    }
+  }
+
+ private:
+  // Reports the keys of a section that the job has, but that mean nothing in it.
+  void CheckMeaninglessKeys(const google::protobuf::Descriptor* section, const std::string& name) {
+    for (int i = 0; i < section->field_count(); ++i) {
+      const std::string key = Join(name, section->field(i)->name());
+      if (!RuleOf(section->field(i)).not_for_client() || !context_.key_positions->contains(key))
+        continue;
+      Report(key, "this key with compute: client",
+             "nothing: the client's own program has its model, data, optimizer and length");
+    }
+  }
+};
+
+}  // namespace
+
+void CheckClient(const pb::Job& job, const ParseContext& context) {
+  ClientChecker(job, context).Check();
+}
+
+}  // namespace tern::config
