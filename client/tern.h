@@ -63,6 +63,7 @@ typedef struct tern_options {
   size_t num_overrides;
   const tern_tensor *tensors;
   size_t num_tensors;
+  uint64_t weights_digest; /* any digest of the first weights, which are compared; 0: they are not */
 } tern_options;
 
 enum tern_event_type {

@@ -45,7 +45,7 @@ class TensorWait {
     return Ok();
   }
 
-  Result<pb::TensorTable> Await(StopSignals& signals) {
+  Result<ClientTensors> Await(StopSignals& signals) {
     net::Poller poller;
     poller.Add(socket_.get());
     poller.AddFd(signals.fd());
@@ -63,15 +63,17 @@ class TensorWait {
   }
 
  private:
-  // The table that a worker of this job has sent; nullopt if the message has none. A worker that is
+  // What a worker of this job has sent; nullopt if the message is none of that. A worker that is
   // not refused repeats its hello.
-  std::optional<pb::TensorTable> TensorsIn(const net::ReceivedMessage& received) {
+  std::optional<ClientTensors> TensorsIn(const net::ReceivedMessage& received) {
     if (received.error.has_value() || !received.envelope.has_hello() || !door_.LetsIn(received))
       return std::nullopt;
     pb::Hello hello = received.envelope.hello();
     if (hello.role() != pb::Hello::worker) return std::nullopt;
     hello.set_model_digest(setup_.hello.model_digest());  // This shard cannot know them yet.
     hello.set_plan_digest(setup_.hello.plan_digest());
+    const uint64_t weights_digest = hello.weights_digest();
+    hello.clear_weights_digest();
     std::string for_log;
     Status status =
         protocol::CheckHello(hello, setup_.hello, config::SharedKeys(), &for_log);
@@ -80,7 +82,7 @@ class TensorWait {
                                                static_cast<int>(received.payload.size())))
       status = Status(Code::kMismatch, "the table of tensors in the peer's hello does not parse");
     if (status.ok()) status = models::TableOfTensors(tensors).status();
-    if (status.ok()) return tensors;
+    if (status.ok()) return ClientTensors{std::move(tensors), weights_digest};
     LOG(WARNING) << "refused worker " << hello.rank() << ": " << status.message() << " " << for_log;
     const protocol::Message refusal =
         protocol::MakeRefusal(status.code(), status.message(), pb::Refuse::leave);
@@ -98,7 +100,7 @@ class TensorWait {
 
 }  // namespace
 
-Result<pb::TensorTable> AwaitTensors(const setup::Setup& setup, uint32_t shard,
+Result<ClientTensors> AwaitTensors(const setup::Setup& setup, uint32_t shard,
                                      StopSignals& signals) {
   TensorWait wait(setup);
   TERN_RETURN_IF_ERROR(wait.Bind(shard));

@@ -175,17 +175,18 @@ Status ReadTensors(const std::string& path, Setup* setup) {
                       "; expected JSON as tern.torch.describe writes it: {\"tensors\": [{\"name\": "
                       "\"fc.weight\", \"shape\": [10, 84]}, ...]}"));
   }
-  return SetTensors(tensors, setup).Within(path);
+  return SetTensors(tensors, 0, setup).Within(path);
 }
 
 }  // namespace
 
-Status SetTensors(const pb::TensorTable& tensors, Setup* setup) {
+Status SetTensors(const pb::TensorTable& tensors, uint64_t weights_digest, Setup* setup) {
   Result<models::ParameterTable> table = models::TableOfTensors(tensors);
   if (!table.ok()) return table.status();
   setup->table = std::move(*table);
   TERN_RETURN_IF_ERROR(SetPlan(0, setup));
   setup->hello = HelloOf(*setup, models::TensorTableDigest(tensors));
+  if (weights_digest != 0) setup->hello.set_weights_digest(weights_digest);
   setup->tensor_table = tensors.SerializeAsString();
   if (setup->tensor_table.size() <= kMaxTensorTableBytes) return Ok();
   return Status(Code::kBadData, Cat("saw a table of tensors of ", setup->tensor_table.size(),

@@ -86,6 +86,7 @@ Status Open(const tern_options* options, tern_client** client) {
   auto table = TableOf(*options);
   if (!table.ok()) return table.status();
   guest_options.tensors = *std::move(table);
+  guest_options.weights_digest = options->weights_digest;
   auto guest = Guest::Open(guest_options);
   if (!guest.ok()) return guest.status();
   *client = new tern_client{std::move(*guest)};

@@ -31,7 +31,7 @@ Result<std::unique_ptr<Guest>> Guest::Open(const Options& options) {
                   Cat("saw rank ", options.rank, "; the job has ", job.workers().count(),
                       " workers (workers.count), so the rank is at most ", job.workers().count() - 1));
   }
-  TERN_RETURN_IF_ERROR(setup::SetTensors(options.tensors, setup->get()));
+  TERN_RETURN_IF_ERROR(setup::SetTensors(options.tensors, options.weights_digest, setup->get()));
   auto security =
       setup::LoadSecurity(job, {net::Principal::Role::kWorker, options.rank}, /*keys_fd=*/-1);
   if (!security.ok()) return security.status();

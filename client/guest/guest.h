@@ -27,6 +27,7 @@ class Guest {
     std::vector<std::string> overrides;  // KEY=VALUE
     uint32_t rank = 0;
     pb::TensorTable tensors;
+    uint64_t weights_digest = 0;  // of the first weights, as the program counts it; 0: not compared
   };
   // Reads the job and its keys, and begins to join it. kBadJob if the job is not a client's.
   static Result<std::unique_ptr<Guest>> Open(const Options& options);

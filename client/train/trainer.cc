@@ -179,8 +179,9 @@ Status Trainer::TrainSteps() {
   deps_.compute.Begin(steps_done_);
   const EndOfSteps end_of_steps{deps_.compute};
   traced_steps_.Begin(steps_done_, deps_.steps);
-  LOG(INFO) << "training from step " << steps_done_ + 1 << " to "
-            << (has_rounds_ ? last_step_ : deps_.steps);
+  const uint64_t to_step = has_rounds_ ? last_step_ : deps_.steps;
+  LOG(INFO) << "training from step " << steps_done_ + 1
+            << (to_step < setup::kUnknownSteps ? Cat(" to ", to_step) : "");
   while (true) {
     traced_steps_.OnStep(steps_done_ + 1);
     TERN_RETURN_IF_ERROR(WriteCheckpointIfDue());

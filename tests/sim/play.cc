@@ -1,10 +1,11 @@
 #include "tests/sim/play.h"
 
 #include <atomic>
+#include <cstdio>
 #include <mutex>
 #include <thread>
 
-#include "common/base/logging.h"
+#include "common/base/log_sink.h"
 #include "tests/sim/world.h"
 
 namespace tern::sim {
@@ -12,7 +13,10 @@ namespace tern::sim {
 std::vector<std::string> PlayAll(MakeSchedule make_schedule, uint64_t first_seed, uint64_t count,
                                  const protocol::Safeguards& safeguards, size_t max_failures) {
   // Without this, the servers' lanes log what they do after every fault.
-  FLAGS_minloglevel = google::GLOG_FATAL;
+  SetLogSink([](const LogRecord& record) {
+    if (record.level == LogLevel::kFATAL)
+      std::fprintf(stderr, "%.*s\n", static_cast<int>(record.message.size()), record.message.data());
+  });
   std::atomic<uint64_t> next_seed = first_seed;
   std::atomic<size_t> num_failures = 0;
   std::mutex mutex;

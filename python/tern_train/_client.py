@@ -1,0 +1,171 @@
+"""A worker of a Tern job, without a framework."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import enum
+import json
+import logging
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from tern_train import _library
+from tern_train._library import lib
+
+_log = logging.getLogger("tern_train")
+_LEVELS = (logging.INFO, logging.WARNING, logging.ERROR)
+
+
+class TernError(RuntimeError):
+    """An error of Tern: one sentence, and the exit code that a daemon would end with.
+
+    ``code``: 64 usage, 65 bad data, 69 address, 70 a bug of Tern's, 75 a peer was lost (another try may
+    help), 76 the workers do not fit together, 77 not allowed, 78 bad job file, 79 diverged.
+    """
+
+    def __init__(self, code: int, sentence: str):
+        super().__init__(sentence)
+        self.code = code
+
+
+class Ended(TernError):
+    """The job has ended for this worker, and not as planned."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Tensor:
+    """A tensor's name, unique in its model, and its shape."""
+
+    name: str
+    shape: tuple[int, ...]
+
+
+class EventType(enum.IntEnum):
+    NOTHING = _library.NOTHING  #: the time is up
+    READY = _library.READY  #: all workers are here; ``step`` steps are done
+    TENSOR = _library.TENSOR  #: the mean of ``tensor`` in ``step`` is in place
+    ENDED = _library.ENDED  #: the last event; ``code`` 0, or why, in ``text``
+
+
+@dataclasses.dataclass(frozen=True)
+class Event:
+    type: EventType
+    step: int = 0
+    tensor: int = 0
+    code: int = 0
+    text: str = ""
+
+
+def abi_version() -> int:
+    """The version of the loaded library's C interface."""
+    return int(lib.tern_abi_version())
+
+
+def version() -> str:
+    """The version of Tern."""
+    return str(lib.tern_version().decode())
+
+
+class Client:
+    """Takes part in a job: pushes gradients, and gets their mean over the workers.
+
+    One thread calls :meth:`poll` all the time; any thread may call the other methods. After a fork only
+    the parent may use the client.
+
+    ``job``: the path of the job file, which has ``train: {compute: client}``. ``tensors``: in the same
+    order, with the same names and shapes, in all workers. ``overrides``: "KEY=VALUE", as after ``--set``.
+    ``weights_digest``: any digest of the first weights, which must then be the same in all workers; 0: they are not
+    compared.
+    """
+
+    def __init__(
+        self,
+        job: str | os.PathLike[str],
+        tensors: Sequence[Tensor],
+        rank: int,
+        overrides: Sequence[str] = (),
+        weights_digest: int = 0,
+    ):
+        shapes = [(ctypes.c_uint32 * len(tensor.shape))(*tensor.shape) for tensor in tensors]
+        table = (_library.CTensor * len(tensors))(
+            *(
+                _library.CTensor(tensor.name.encode(), shape, len(shape))
+                for tensor, shape in zip(tensors, shapes)
+            )
+        )
+        texts = (ctypes.c_char_p * len(overrides))(*(text.encode() for text in overrides))
+        options = _library.COptions(
+            _library.ABI_VERSION,
+            rank,
+            os.fsencode(job),
+            texts,
+            len(texts),
+            table,
+            len(table),
+            weights_digest,
+        )
+        self._handle = ctypes.c_void_p()
+        self._pid = os.getpid()
+        self.tensors = tuple(tensors)
+        error = _library.CError()
+        if lib.tern_open(ctypes.byref(options), ctypes.byref(self._handle), ctypes.byref(error)) != 0:
+            raise TernError(error.code, error.sentence.decode(errors="replace"))
+
+    def _live_handle(self) -> ctypes.c_void_p:
+        if self._pid != os.getpid():
+            raise TernError(64, "a Tern client was used in a forked child; only the process that opened it may")
+        if not self._handle:
+            raise TernError(64, "a Tern client was used after close()")
+        return self._handle
+
+    def poll(self, timeout_s: float) -> Event:
+        """Waits up to ``timeout_s`` seconds for the next event. Lines of the log go to the logger "tern_train"."""
+        event = _library.CEvent()
+        lib.tern_poll(self._live_handle(), timeout_s, ctypes.byref(event))
+        text = event.text.decode(errors="replace")
+        if event.type == _library.LOG:
+            _log.log(_LEVELS[event.level], "%s", text)
+            return Event(EventType.NOTHING)
+        return Event(EventType(event.type), event.step, event.tensor, event.code, text)
+
+    def push(self, tensor: int, gradient: int | None, mean: int | None) -> None:
+        """Hands over the gradient of a tensor in the current step.
+
+        ``gradient``: the address of the tensor's fp32 numbers, which are copied; None: zeros. ``mean``: the address
+        where their mean over the workers is to be written, valid until the event TENSOR or ENDED, may be
+        ``gradient``; None: it is not wanted. A step ends when every tensor was pushed once. Waits for the step
+        before to end, and for the job to begin.
+        """
+        error = _library.CError()
+        code = _library.AGAIN
+        while code == _library.AGAIN:
+            code = lib.tern_push(self._live_handle(), tensor, gradient, mean, ctypes.byref(error))
+        if code != 0:
+            raise TernError(code, error.sentence.decode(errors="replace"))
+
+    def report(self, loss: float, num_samples: int) -> None:
+        """The mean loss and the number of samples of the step, for the log and the closing table."""
+        lib.tern_report(self._live_handle(), loss, num_samples)
+
+    @property
+    def steps(self) -> int:
+        """How many steps are done."""
+        return int(lib.tern_steps(self._live_handle()))
+
+    def stats(self) -> dict[str, Any]:
+        """This worker's counters."""
+        text = ctypes.create_string_buffer(lib.tern_stats(self._live_handle(), None, 0) + 4096)
+        lib.tern_stats(self._live_handle(), text, len(text))
+        return dict(json.loads(text.value))
+
+    def finish(self) -> None:
+        """Says that this worker pushes no more. The event ENDED comes when all have finished."""
+        lib.tern_finish(self._live_handle())
+
+    def close(self, code: int = 0, sentence: str = "") -> None:
+        """Leaves the job. Before ENDED, the job fails with ``code`` and ``sentence`` of this worker."""
+        if self._handle and self._pid == os.getpid():
+            handle, self._handle = self._handle, ctypes.c_void_p()
+            lib.tern_close(handle, code, sentence.encode())
