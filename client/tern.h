@@ -5,7 +5,7 @@
  * comes back. What the program does with the mean is its own affair.
  *
  *   tern_open                                 join the job; returns at once
- *   tern_poll     in a thread of its own      wait for what happens: TERN_READY, then for each step
+ *   tern_poll     by one thread at a time     wait for what happens: TERN_READY, then for each step
  *                                             TERN_TENSOR for each tensor whose mean is in place
  *   tern_push     once a tensor and step      hand over a gradient
  *   tern_finish                               no more gradients from here; the others may still train
@@ -21,8 +21,7 @@
  * mismatch, 77 not allowed, 78 bad job file, 79 diverged) with one sentence in tern_error that says what
  * was seen, what was expected and what to do. Texts are UTF-8, end with 0 and belong to their struct.
  */
-#ifndef TERN_CLIENT_TERN_H_
-#define TERN_CLIENT_TERN_H_
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -50,20 +49,23 @@ typedef struct tern_error {
 /* A tensor of fp32 numbers, row-major. The order of the tensors, their names and shapes must be the same
  * in all workers. */
 typedef struct tern_tensor {
-  const char *name;      /* unique; 1 to 256 printable characters */
-  const uint32_t *shape; /* outermost dimension first; of a weight matrix, the outputs */
+  const char* name;      /* unique; 1 to 256 printable characters */
+  const uint32_t* shape; /* outermost dimension first; of a weight matrix, the outputs */
   uint32_t num_dims;     /* at most 16; with 0 or 1 the tensor counts as a bias */
 } tern_tensor;
 
 typedef struct tern_options {
   uint32_t abi_version;         /* TERN_ABI_VERSION */
   uint32_t rank;                /* of this worker: 0 to workers.count - 1 */
-  const char *job_path;         /* the job file */
-  const char *const *overrides; /* "KEY=VALUE", as after --set; may be null */
+  const char* job_path;         /* the job file */
+  const char* const* overrides; /* "KEY=VALUE", as after --set; may be null */
   size_t num_overrides;
-  const tern_tensor *tensors;
+  const tern_tensor* tensors;
   size_t num_tensors;
-  uint64_t weights_digest; /* any digest of the first weights, which are compared; 0: they are not */
+  /* Of one worker, rank 0 by custom: the state from which all begin, in any format of the program's. It
+   * is copied. The others get it as TERN_STATE. Null: every program begins with what it has. */
+  const void* state;
+  size_t num_state_bytes;
 } tern_options;
 
 enum tern_event_type {
@@ -71,7 +73,8 @@ enum tern_event_type {
   TERN_LOG = 1,     /* a line of the log: `level` and `text` */
   TERN_READY = 2,   /* all workers are here, and training goes on after `step` steps */
   TERN_TENSOR = 3,  /* the mean gradient of `tensor` in `step` is in place */
-  TERN_ENDED = 4    /* the job has ended for this worker, with `code` and `text`; the last event */
+  TERN_STATE = 4,   /* another worker's state has come; TERN_READY follows */
+  TERN_ENDED = 5    /* the job has ended for this worker, with `code` and `text`; the last event */
 };
 enum tern_log_level { TERN_INFO = 0, TERN_WARNING = 1, TERN_ERROR = 2 };
 
@@ -80,50 +83,50 @@ typedef struct tern_event {
   int level; /* TERN_LOG */
   int code;  /* TERN_ENDED: 0 or an exit code */
   uint32_t tensor;
-  uint64_t step; /* counts from 1; TERN_READY: how many are done */
+  uint64_t step;     /* counts from 1; TERN_READY: how many are done */
+  const void* state; /* TERN_STATE; valid until the next tern_poll */
+  size_t num_state_bytes;
   char text[TERN_TEXT_BYTES];
 } tern_event;
 
 /* The version of the loaded library's interface, and of Tern ("0.1.0"). */
 uint32_t tern_abi_version(void);
-const char *tern_version(void);
+const char* tern_version(void);
 
 /* Reads the job and joins it in the background. The options may be freed afterwards. The client is
  * freed by tern_close. */
-int tern_open(const tern_options *options, tern_client **client, tern_error *error);
+int tern_open(const tern_options* options, tern_client** client, tern_error* error);
 
 /* Waits up to `timeout_s` seconds for the next event. Events must be fetched, or they pile up. */
-void tern_poll(tern_client *client, double timeout_s, tern_event *event);
+void tern_poll(tern_client* client, double timeout_s, tern_event* event);
 
 /* Hands over the gradient of a tensor in the current step, which ends when every tensor was pushed once.
  * `gradient`: the tensor's numbers; they are copied before the function returns. Null: zeros. `mean`: where the
  * mean over the workers is to be written, may be `gradient`; it must stay valid until TERN_TENSOR or
  * TERN_ENDED. Null: the mean is not wanted. Waits a tenth of a second for the step before to end, or for the
  * job to begin, and then returns TERN_AGAIN. */
-int tern_push(tern_client *client, uint32_t tensor, const float *gradient, float *mean,
-              tern_error *error);
+int tern_push(tern_client* client, uint32_t tensor, const float* gradient, float* mean,
+              tern_error* error);
 
 /* The mean loss and the number of samples of the step that is being pushed, for the log and the closing
  * table. Not needed. */
-void tern_report(tern_client *client, double loss, uint32_t num_samples);
+void tern_report(tern_client* client, double loss, uint32_t num_samples);
 
 /* How many steps are done. */
-uint64_t tern_steps(tern_client *client);
+uint64_t tern_steps(tern_client* client);
 
 /* This worker's counters as a JSON object. Returns its length without the final 0; `json` gets as much of it
  * as fits. */
-size_t tern_stats(tern_client *client, char *json, size_t num_bytes);
+size_t tern_stats(tern_client* client, char* json, size_t num_bytes);
 
 /* Says that this worker pushes no more. It takes part in the others' steps without a gradient, until
  * all have finished; then TERN_ENDED comes. */
-void tern_finish(tern_client *client);
+void tern_finish(tern_client* client);
 
 /* Leaves the job and frees the client. Before TERN_ENDED, the job fails with `code` and `sentence` (may be
  * null) of this worker. Waits up to a few seconds until the servers know. */
-void tern_close(tern_client *client, int code, const char *sentence);
+void tern_close(tern_client* client, int code, const char* sentence);
 
 #ifdef __cplusplus
 }
 #endif
-
-#endif /* TERN_CLIENT_TERN_H_ */

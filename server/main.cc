@@ -45,10 +45,9 @@ tern::Status RunServer(int argc, char** argv) {
     };
   }
   if (tern::setup::IsClientJob((*setup)->job)) {
-    const auto client = tern::server::AwaitTensors(**setup, command_line->rank, signals);
-    if (!client.ok()) return client.status();
-    TERN_RETURN_IF_ERROR(
-        tern::setup::SetTensors(client->tensors, client->weights_digest, setup->get()));
+    const auto tensors = tern::server::AwaitTensors(**setup, command_line->rank, signals);
+    if (!tensors.ok()) return tensors.status();
+    TERN_RETURN_IF_ERROR(tern::setup::SetTensors(*tensors, setup->get()));
   }
   auto server = tern::server::Server::Make(**setup, signals, options);
   if (!server.ok()) return server.status();

@@ -45,7 +45,7 @@ class TensorWait {
     return Ok();
   }
 
-  Result<ClientTensors> Await(StopSignals& signals) {
+  Result<pb::TensorTable> Await(StopSignals& signals) {
     net::Poller poller;
     poller.Add(socket_.get());
     poller.AddFd(signals.fd());
@@ -56,33 +56,30 @@ class TensorWait {
         if (auto tensors = TensorsIn(*received)) return *std::move(tensors);
       }
     }
-    return Status(Code::kPeerLost,
-                  Cat("no client has connected within ",
-                      protocol::SecondsText(setup_.timings.start_timeout),
-                      " (faults.start_timeout_s), so the tensors of the job are not known"));
+    return Status(
+        Code::kPeerLost,
+        Cat("no client has connected within ", protocol::SecondsText(setup_.timings.start_timeout),
+            " (faults.start_timeout_s), so the tensors of the job are not known"));
   }
 
  private:
-  // What a worker of this job has sent; nullopt if the message is none of that. A worker that is
+  // The table that a worker of this job has sent; nullopt if the message has none. A worker that is
   // not refused repeats its hello.
-  std::optional<ClientTensors> TensorsIn(const net::ReceivedMessage& received) {
+  std::optional<pb::TensorTable> TensorsIn(const net::ReceivedMessage& received) {
     if (received.error.has_value() || !received.envelope.has_hello() || !door_.LetsIn(received))
       return std::nullopt;
     pb::Hello hello = received.envelope.hello();
     if (hello.role() != pb::Hello::worker) return std::nullopt;
     hello.set_model_digest(setup_.hello.model_digest());  // This shard cannot know them yet.
     hello.set_plan_digest(setup_.hello.plan_digest());
-    const uint64_t weights_digest = hello.weights_digest();
-    hello.clear_weights_digest();
     std::string for_log;
-    Status status =
-        protocol::CheckHello(hello, setup_.hello, config::SharedKeys(), &for_log);
+    Status status = protocol::CheckHello(hello, setup_.hello, config::SharedKeys(), &for_log);
     pb::TensorTable tensors;
-    if (status.ok() && !tensors.ParseFromArray(received.payload.data(),
-                                               static_cast<int>(received.payload.size())))
+    if (status.ok() &&
+        !tensors.ParseFromArray(received.payload.data(), static_cast<int>(received.payload.size())))
       status = Status(Code::kMismatch, "the table of tensors in the peer's hello does not parse");
     if (status.ok()) status = models::TableOfTensors(tensors).status();
-    if (status.ok()) return ClientTensors{std::move(tensors), weights_digest};
+    if (status.ok()) return tensors;
     LOG(WARNING) << "refused worker " << hello.rank() << ": " << status.message() << " " << for_log;
     const protocol::Message refusal =
         protocol::MakeRefusal(status.code(), status.message(), pb::Refuse::leave);
@@ -100,8 +97,8 @@ class TensorWait {
 
 }  // namespace
 
-Result<ClientTensors> AwaitTensors(const setup::Setup& setup, uint32_t shard,
-                                     StopSignals& signals) {
+Result<pb::TensorTable> AwaitTensors(const setup::Setup& setup, uint32_t shard,
+                                   StopSignals& signals) {
   TensorWait wait(setup);
   TERN_RETURN_IF_ERROR(wait.Bind(shard));
   LogInfo("waits for the first client, which says what tensors the job has", Print::kYes);

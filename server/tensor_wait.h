@@ -11,18 +11,11 @@
 
 namespace tern::server {
 
-// What the first client has said.
-struct ClientTensors {
-  pb::TensorTable tensors;
-  uint64_t weights_digest = 0;  // of its first weights; 0: it has not said
-};
-
 // Binds the shard's control socket, waits for the first hello of a worker of this job, and returns
-// what it says. The socket is closed then: the worker repeats its hello until the
+// the table in its payload. The socket is closed then: the worker repeats its hello until the
 // Server has bound the same port. Refuses workers of another job. kPeerLost if no worker comes
 // within faults.start_timeout_s; kAddress if the port cannot be bound; the status of `signals` after a
 // stop signal.
-Result<ClientTensors> AwaitTensors(const setup::Setup& setup, uint32_t shard,
-                                     StopSignals& signals);
+Result<pb::TensorTable> AwaitTensors(const setup::Setup& setup, uint32_t shard, StopSignals& signals);
 
 }  // namespace tern::server

@@ -175,23 +175,22 @@ Status ReadTensors(const std::string& path, Setup* setup) {
                       "; expected JSON as tern.torch.describe writes it: {\"tensors\": [{\"name\": "
                       "\"fc.weight\", \"shape\": [10, 84]}, ...]}"));
   }
-  return SetTensors(tensors, 0, setup).Within(path);
+  return SetTensors(tensors, setup).Within(path);
 }
 
 }  // namespace
 
-Status SetTensors(const pb::TensorTable& tensors, uint64_t weights_digest, Setup* setup) {
+Status SetTensors(const pb::TensorTable& tensors, Setup* setup) {
   Result<models::ParameterTable> table = models::TableOfTensors(tensors);
   if (!table.ok()) return table.status();
   setup->table = std::move(*table);
   TERN_RETURN_IF_ERROR(SetPlan(0, setup));
   setup->hello = HelloOf(*setup, models::TensorTableDigest(tensors));
-  if (weights_digest != 0) setup->hello.set_weights_digest(weights_digest);
   setup->tensor_table = tensors.SerializeAsString();
   if (setup->tensor_table.size() <= kMaxTensorTableBytes) return Ok();
-  return Status(Code::kBadData, Cat("saw a table of tensors of ", setup->tensor_table.size(),
-                                    " bytes; allowed: ", kMaxTensorTableBytes,
-                                    "; give the tensors shorter names"));
+  return Status(Code::kBadData,
+                Cat("saw a table of tensors of ", setup->tensor_table.size(),
+                    " bytes; allowed: ", kMaxTensorTableBytes, "; give the tensors shorter names"));
 }
 
 Result<std::unique_ptr<Setup>> MakeSetupWithoutTensors(const std::string& path,
@@ -214,15 +213,16 @@ Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
   auto setup = MakeSetupWithoutTensors(path, overrides);
   if (!setup.ok() || !IsClientJob((*setup)->job)) return setup;
   const pb::Job& job = (*setup)->job;
-  if (job.tensors().empty()) {
+  if (job.train().tensors().empty()) {
     return Status(Code::kBadJob,
-                  Cat(path, ": train.compute: saw client, so the workers are programs of yours, and "
-                            "this command does not know their tensors; start each shard with "
-                            "tern_server, and the workers by your own program; or, to look at the job, "
-                            "write the tensors to a file with tern.torch.describe(model) and give "
-                            "--set tensors=FILE"));
+                  Cat(path,
+                      ": train.compute: saw client, so the workers are programs of yours, and "
+                      "this command does not know their tensors; start each shard with "
+                      "tern_server, and the workers by your own program; or, to look at the job, "
+                      "write the tensors to a file with tern.torch.describe(model) and give "
+                      "--set train.tensors=FILE"));
   }
-  TERN_RETURN_IF_ERROR(ReadTensors(job.tensors(), setup->get()));
+  TERN_RETURN_IF_ERROR(ReadTensors(job.train().tensors(), setup->get()));
   return setup;
 }
 

@@ -56,17 +56,17 @@ config::NameTables KnownNames();
 
 // Reads and validates the job file at `path`, applies `overrides` (KEY=VALUE), and derives the
 // setup, without the weights of model.weights. kBadJob or kBadData if that is not possible; the
-// message says why. The table of a client's job is that of the file `tensors`; kBadJob if the job has
+// message says why. The table of a client's job is that of the file train.tensors; kBadJob if the job has
 // no such key.
 Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
                                          const std::vector<std::string>& overrides);
 // The same for those who get the table of a client's job later: a server, or the client itself.
 Result<std::unique_ptr<Setup>> MakeSetupWithoutTensors(const std::string& path,
                                                        const std::vector<std::string>& overrides);
-// Derives the table and the plan of a client's job from `tensors`. `weights_digest`: of the clients'
-// first weights; 0: they are not compared. kBadData if the table is not valid.
+// Derives the table and the plan of a client's job from `tensors`. kBadData if the table is not
+// valid.
 inline constexpr size_t kMaxTensorTableBytes = 1 << 20;  // serialized
-Status SetTensors(const pb::TensorTable& tensors, uint64_t weights_digest, Setup* setup);
+Status SetTensors(const pb::TensorTable& tensors, Setup* setup);
 
 // The job's train.freeze, as MakeParameterTable and the engine take it.
 std::vector<std::string> FrozenPatterns(const pb::Job& job);

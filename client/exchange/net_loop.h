@@ -41,6 +41,7 @@ class NetLoop : public client::Port {
     uint64_t max_state_bytes = 0;      // the largest training state that this worker accepts
     protocol::SavedCheckpoints saved;  // the checkpoints on this worker's disk
     bool keeps_own = false;  // whether this worker has private state that no other daemon has
+    bool begins_with_state = false;  // whether the other workers fetch their first state from this one
     // Receives the answers with scalers (Coder::ReceiveScalers). Called on the net thread.
     std::function<void(client::Answer)> on_scaled;
     // Returns the stack of the coder thread, for the log. Called on the net thread.

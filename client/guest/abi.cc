@@ -13,6 +13,7 @@
 
 struct tern_client {
   std::unique_ptr<tern::client::Guest> guest;
+  tern::Bytes state;  // of the newest TERN_STATE
 };
 
 namespace {
@@ -86,15 +87,20 @@ Status Open(const tern_options* options, tern_client** client) {
   auto table = TableOf(*options);
   if (!table.ok()) return table.status();
   guest_options.tensors = *std::move(table);
-  guest_options.weights_digest = options->weights_digest;
+  if (options->state != nullptr) {
+    guest_options.state.emplace(static_cast<const char*>(options->state),
+                                options->num_state_bytes);
+  }
   auto guest = Guest::Open(guest_options);
   if (!guest.ok()) return guest.status();
-  *client = new tern_client{std::move(*guest)};
+  *client = new tern_client{std::move(*guest), {}};
   return tern::Ok();
 }
 
 void CopyEvent(const GuestEvent& from, tern_event* to) {
   to->level = to->code = 0;
+  to->state = from.state.data();
+  to->num_state_bytes = from.state.size();
   to->tensor = from.tensor;
   to->step = from.step;
   to->text[0] = 0;
@@ -111,6 +117,9 @@ void CopyEvent(const GuestEvent& from, tern_event* to) {
       return;
     case GuestEvent::Type::kTensor:
       to->type = TERN_TENSOR;
+      return;
+    case GuestEvent::Type::kState:
+      to->type = TERN_STATE;
       return;
     case GuestEvent::Type::kEnded:
       to->type = TERN_ENDED;
@@ -131,7 +140,10 @@ int tern_open(const tern_options* options, tern_client** client, tern_error* err
 
 void tern_poll(tern_client* client, double timeout_s, tern_event* event) {
   const double seconds = std::clamp(timeout_s, 0.0, 1e6);
-  CopyEvent(client->guest->Poll(tern::Time(static_cast<int64_t>(seconds * 1e9))), event);
+  const GuestEvent guest_event =
+      client->guest->Poll(tern::Time(static_cast<int64_t>(seconds * 1e9)));
+  client->state = guest_event.state;
+  CopyEvent(guest_event, event);
 }
 
 int tern_push(tern_client* client, uint32_t tensor, const float* gradient, float* mean,

@@ -17,6 +17,9 @@
 
 namespace tern::client {
 
+// How much larger another program's state may be than four times the parameters.
+constexpr uint64_t kMoreStateBytes = uint64_t{64} << 20;
+
 Result<std::unique_ptr<Guest>> Guest::Open(const Options& options) {
   auto setup = setup::MakeSetupWithoutTensors(options.job_path, options.overrides);
   if (!setup.ok()) return setup.status();
@@ -27,24 +30,27 @@ Result<std::unique_ptr<Guest>> Guest::Open(const Options& options) {
                                      "; a program can take part only in a job with client"));
   }
   if (options.rank >= job.workers().count()) {
-    return Status(Code::kUsage,
-                  Cat("saw rank ", options.rank, "; the job has ", job.workers().count(),
-                      " workers (workers.count), so the rank is at most ", job.workers().count() - 1));
+    return Status(
+        Code::kUsage,
+        Cat("saw rank ", options.rank, "; the job has ", job.workers().count(),
+            " workers (workers.count), so the rank is at most ", job.workers().count() - 1));
   }
-  TERN_RETURN_IF_ERROR(setup::SetTensors(options.tensors, options.weights_digest, setup->get()));
+  TERN_RETURN_IF_ERROR(setup::SetTensors(options.tensors, setup->get()));
   auto security =
       setup::LoadSecurity(job, {net::Principal::Role::kWorker, options.rank}, /*keys_fd=*/-1);
   if (!security.ok()) return security.status();
   if (security->mechanism != net::Security::Mechanism::kNull)
     (*setup)->security = std::make_shared<net::Security>(std::move(*security));
-  std::unique_ptr<Guest> guest(new Guest(std::move(*setup), options.rank));
+  std::unique_ptr<Guest> guest(new Guest(std::move(*setup), options));
   guest->thread_ = Thread("tern", [guest = guest.get()] { guest->Run(); });
   return guest;
 }
 
-Guest::Guest(std::unique_ptr<setup::Setup> setup, uint32_t rank)
+Guest::Guest(std::unique_ptr<setup::Setup> setup, const Options& options)
     : setup_(std::move(setup)),
-      rank_(rank),
+      rank_(options.rank),
+      first_state_(options.state.has_value() ? std::optional(Bytes::Own(*options.state))
+                                             : std::nullopt),
       progress_(registry_),
       handoff_(*setup_, events_, guest_events_) {
   AddLogReceiver(&guest_events_);
@@ -77,10 +83,10 @@ Status Guest::Train() {
   auto replica = Replica::Make(*setup_);
   if (!replica.ok()) return replica.status();
   GuestRound round;
-  TERN_RETURN_IF_ERROR(
-      (*replica)->MoveTo(std::make_unique<GuestArenas>(*setup_, handoff_, round)));
+  TERN_RETURN_IF_ERROR((*replica)->MoveTo(std::make_unique<GuestArenas>(*setup_, handoff_, round)));
   handoff_.SetArena((*replica)->gradients());
-  GuestCompute compute(handoff_, round, setup_->table.parameters.size(), progress_, guest_events_);
+  GuestCompute compute(handoff_, round, setup_->table.parameters.size(), progress_, guest_events_,
+                       first_state_.value_or(Bytes()));
 
   Coder* coder_pointer = nullptr;
   NetLoop::Options options;
@@ -88,6 +94,8 @@ Status Guest::Train() {
   options.keeps_own = HasCodecMemory(*setup_);
   options.on_scaled = [&](Answer answer) { coder_pointer->ReceiveScalers(std::move(answer)); };
   options.owns_process = false;
+  options.begins_with_state = first_state_.has_value();
+  options.max_state_bytes = 4 * sizeof(float) * setup_->table.total + kMoreStateBytes;
   NetLoop loop(*setup_, signals_, registry_, traffic_, progress_, events_, std::move(options));
   Coder coder(*setup_, std::make_unique<HostCoder>(*setup_, rank_), loop, events_, progress_);
   coder_pointer = &coder;
@@ -96,8 +104,8 @@ Status Guest::Train() {
     const MutexLock lock(mutex_);
     loop_ = &loop;
   }
-  auto trainer = Trainer::Make({*setup_, rank_, setup::kUnknownSteps, compute, **replica, coder, loop,
-                                events_, progress_});
+  auto trainer = Trainer::Make(
+      {*setup_, rank_, setup::kUnknownSteps, compute, **replica, coder, loop, events_, progress_});
   if (!trainer.ok()) loop.Finish(trainer.status(), {}, 0);
   const Status train_status = trainer.ok() ? (*trainer)->Run() : trainer.status();
   const Status loop_status = loop.Join();

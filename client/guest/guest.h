@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,7 @@ class Guest {
     std::vector<std::string> overrides;  // KEY=VALUE
     uint32_t rank = 0;
     pb::TensorTable tensors;
-    uint64_t weights_digest = 0;  // of the first weights, as the program counts it; 0: not compared
+    std::optional<std::string> state;  // the program's first state, which the others fetch
   };
   // Reads the job and its keys, and begins to join it. kBadJob if the job is not a client's.
   static Result<std::unique_ptr<Guest>> Open(const Options& options);
@@ -41,13 +42,14 @@ class Guest {
   std::string StatsJson() const;
 
  private:
-  Guest(std::unique_ptr<setup::Setup> setup, uint32_t rank);
+  Guest(std::unique_ptr<setup::Setup> setup, const Options& options);
   // The compute thread: trains to the end of the job.
   void Run();
   Status Train();
 
   const std::unique_ptr<setup::Setup> setup_;
   const uint32_t rank_;
+  const std::optional<Bytes> first_state_;
   StopSignals signals_{StopSignals::TakesNone()};
   Registry registry_;
   net::Traffic traffic_{registry_};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "client/exchange/progress.h"
@@ -22,12 +23,13 @@ class GuestCompute : public Compute {
  public:
   // The arguments outlive this object.
   GuestCompute(Handoff& handoff, const GuestRound& round, size_t num_tensors, Progress& progress,
-               GuestEvents& guest_events)
+               GuestEvents& guest_events, Bytes first_state)
       : handoff_(handoff),
         round_(round),
         num_tensors_(num_tensors),
         progress_(progress),
-        guest_events_(guest_events) {}
+        guest_events_(guest_events),
+        first_state_(std::move(first_state)) {}
 
   uint64_t steps_per_epoch() const override { return 1; }
   void Begin(uint64_t steps_done) override;
@@ -40,6 +42,9 @@ class GuestCompute : public Compute {
   // Calls `on_ready` in the order in which the program pushes its tensors.
   void Backward(const OnGradientReady& on_ready) override;
   Status status() const override { return handoff_.end_status(); }
+  // No worker is asked for its state after the first step, because a lost worker ends the job.
+  Bytes SaveState() override { return first_state_; }
+  void LoadState(const Bytes& state) override;
   Result<Score> Evaluate(uint32_t, uint32_t, Confusion*) override { return Score(); }
 
  private:
@@ -48,6 +53,7 @@ class GuestCompute : public Compute {
   const size_t num_tensors_;
   Progress& progress_;
   GuestEvents& guest_events_;
+  const Bytes first_state_;
   uint64_t step_ = 0;
 };
 

@@ -36,7 +36,8 @@ Result<bool> Handoff::Push(uint32_t tensor, const float* gradient, float* mean, 
       const auto missing = std::find(is_pushed_.begin(), is_pushed_.end(), false);
       return Status(
           Code::kUsage,
-          Cat("pushed ", setup_.table.parameters[tensor].name, " twice in step ", step_, ", in which ",
+          Cat("pushed ", setup_.table.parameters[tensor].name, " twice in step ", step_,
+              ", in which ",
               setup_.table.parameters[static_cast<size_t>(missing - is_pushed_.begin())].name,
               " was not pushed; every tensor is pushed once a step"));
     }
@@ -126,8 +127,7 @@ std::optional<uint32_t> Handoff::AwaitPushed() {
 }
 
 void Handoff::WriteMean(uint32_t tensor, uint64_t first, std::span<const float> values) {
-  if (means_[tensor] != nullptr)
-    std::copy(values.begin(), values.end(), means_[tensor] + first);
+  if (means_[tensor] != nullptr) std::copy(values.begin(), values.end(), means_[tensor] + first);
 }
 
 void Handoff::CompleteMean(uint32_t tensor) {

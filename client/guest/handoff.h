@@ -1,9 +1,9 @@
 // Where a foreign program (client/tern.h) and the training thread of its guest meet: the program's
 // threads hand over gradients, tensor by tensor, and get means back.
 //
-//   closed --OpenStep--> open --every tensor pushed--> closed          a step; it repeats
-//   any --Finish--> finished: no pushes; the steps that follow have no samples
-//   any --End--> ended: the program's calls return that status
+//   closed --OpenStep--> open --every tensor pushed--> closed
+//   closed, open --Finish--> finished    no pushes; the steps that follow have no samples
+//   any --End--> ended                   the program's calls return that status
 //
 // In `closed`, a push waits: the means of the step before may not be in place yet.
 #pragma once
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "client/exchange/port.h"
+#include "common/base/bytes.h"
 #include "common/base/channel.h"
 #include "common/base/clock.h"
 #include "common/base/log_sink.h"
@@ -27,13 +28,14 @@ namespace tern::client {
 
 // What the program learns from polling.
 struct GuestEvent {
-  enum class Type { kNothing, kLog, kReady, kTensor, kEnded };
+  enum class Type { kNothing, kLog, kReady, kTensor, kState, kEnded };
   Type type = Type::kNothing;
   LogLevel level = LogLevel::kINFO;  // of kLog
   uint64_t step = 0;                 // of kReady, the steps done; of kTensor
   uint32_t tensor = 0;               // of kTensor
   Status status = {};                // of kEnded
   std::string text = {};             // of kLog
+  Bytes state = {};                  // of kState
 };
 using GuestEvents = Channel<GuestEvent>;
 

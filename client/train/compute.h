@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "client/train/confusion.h"
+#include "common/base/bytes.h"
 #include "common/base/status.h"
 
 namespace tern::client {
@@ -58,6 +59,11 @@ class Compute {
   virtual void Backward(const OnGradientReady& on_ready) = 0;
   // The error of a device that has failed. Losses and gradients are then undefined.
   virtual Status status() const { return Ok(); }
+
+  // In a client's job: the program's own state, in place of the replica's, to give to another worker;
+  // and the state that another worker has given.
+  virtual Bytes SaveState() { return {}; }
+  virtual void LoadState(const Bytes& /*state*/) {}
 
   // Evaluates part `part` of `num_parts` nearly equal parts of the test set (part < num_parts),
   // with Replica::evaluated_weights() as the weights. If `confusion` is not null, overwrites it

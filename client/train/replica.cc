@@ -12,15 +12,15 @@ namespace tern::client {
 
 Result<std::unique_ptr<Replica>> Replica::Make(const setup::Setup& setup) {
   std::unique_ptr<Replica> replica(new Replica(setup));
-  auto optimizer = update::MakeOptimizer(setup.job.train().optimizer(), replica->parameters_.size());
+  auto optimizer =
+      update::MakeOptimizer(setup.job.train().optimizer(), replica->parameters_.size());
   if (!optimizer.ok()) return optimizer.status();
   replica->optimizer_ = std::move(*optimizer);
   replica->arenas_ = std::make_unique<HostArenas>(setup, replica->host_values());
   return replica;
 }
 
-Replica::Replica(const setup::Setup& setup)
-    : setup_(setup), gradients_(setup.table.total) {
+Replica::Replica(const setup::Setup& setup) : setup_(setup), gradients_(setup.table.total) {
   if (setup::IsClientJob(setup.job)) return;
   parameters_ = Floats(setup.table.total);
   models::Weights first_weights = setup::FirstWeights(setup);

@@ -143,6 +143,11 @@ Status Trainer::Restart() {
   loaded_checkpoint_.reset();
   if (resume != nullptr) return LoadCheckpoint(resume->checkpoint);
   if (const auto* arrived = std::get_if<StateArrived>(&event)) {
+    if (setup::IsClientJob(deps_.setup.job)) {
+      deps_.compute.LoadState(arrived->state);
+      deps_.port.ReportInstalled(arrived->applied);
+      return Ok();
+    }
     TERN_RETURN_IF_ERROR(state_.Load(arrived->state));
     sums_.RestoreScalers(arrived->applied, state_scalers_);
     LOG(WARNING) << "installed the state after round " << arrived->applied << " from another worker"
@@ -185,7 +190,7 @@ Status Trainer::TrainSteps() {
   while (true) {
     traced_steps_.OnStep(steps_done_ + 1);
     TERN_RETURN_IF_ERROR(WriteCheckpointIfDue());
-    ReportStepsToObserver();
+    if (deps_.observer != nullptr) deps_.observer->OnSteps(steps_done_);
     if (steps_done_ >= last_step_) return Ok();
     const bool has_new_push = algorithm_->last_pushed_round() > compared_round_;
     if (has_rounds_ && has_new_push && figures_.IsDue(steps_done_)) {
@@ -210,10 +215,6 @@ Status Trainer::TrainSteps() {
     deps_.progress.learning_rate.Set(schedule_.Rate(steps_done_ - 1));
     deps_.progress.CountAdvance();
   }
-}
-
-void Trainer::ReportStepsToObserver() {
-  if (deps_.observer != nullptr) deps_.observer->OnSteps(steps_done_);
 }
 
 Status Trainer::Drain() {
@@ -250,6 +251,10 @@ void Trainer::CopyScalers() {
 }
 
 Status Trainer::SendState() {
+  if (setup::IsClientJob(deps_.setup.job)) {
+    deps_.port.SendSnapshot(deps_.compute.SaveState(), algorithm_->applied());
+    return Ok();
+  }
   TERN_RETURN_IF_ERROR(deps_.replica.CopyToHost());
   CopyScalers();
   deps_.port.SendSnapshot(algorithm_->SaveState(), algorithm_->applied());

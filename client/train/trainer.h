@@ -96,7 +96,6 @@ class Trainer {
   Status TrainSteps();
   // Waits for open exchanges, and exchanges the last figures (metrics) with all workers.
   Status EndTogether();
-  void ReportStepsToObserver();
   // Calls Algorithm::Drain, whose time counts as training time.
   Status Drain();
   // Handles events until `is_done` returns true, or returns the error that ends the worker.

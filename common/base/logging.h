@@ -53,8 +53,8 @@ std::string* FailedComparison(const A& a, const B& b, Compare compare, const cha
   !(condition) ? (void)0 : ::tern::logging_internal::Voidify() & LOG(level)
 #define VLOG(n) LOG_IF(INFO, ::tern::IsVerbose(n))
 #define CHECK(condition) LOG_IF(FATAL, !(condition)) << "Check failed: " #condition " "
-#define TERN_CHECK_THAT(a, op, b)                                                               \
-  while (const std::string* failed = ::tern::logging_internal::FailedComparison(                \
+#define TERN_CHECK_THAT(a, op, b)                                                           \
+  while (const std::string* failed = ::tern::logging_internal::FailedComparison(            \
              a, b, [](const auto& x, const auto& y) { return x op y; }, #a " " #op " " #b)) \
   LOG(FATAL) << *failed
 #define CHECK_EQ(a, b) TERN_CHECK_THAT(a, ==, b)

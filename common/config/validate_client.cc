@@ -1,3 +1,4 @@
+#include "common/algorithm/facts.h"
 #include "common/config/cross_key_checker.h"
 #include "common/config/validate.h"
 
@@ -11,18 +12,20 @@ class ClientChecker : private CrossKeyChecker {
   void Check() {
     CheckMeaninglessKeys(pb::Job::descriptor(), "");
     CheckMeaninglessKeys(pb::Train::descriptor(), "train");
-    if (AreValid({"train.algorithm"}) && job_.train().algorithm() != "ssgd") {
+    const algorithm::Facts facts = algorithm::FactsOf(job_);
+    const bool only_exchanges = facts.has_rounds && !facts.has_own_point && facts.period == 1 &&
+                                facts.pushed_quantity == pb::AlgorithmTraits::gradient;
+    if (AreValid({"train.algorithm"}) && !only_exchanges) {
       Report("train.algorithm", Excerpt(job_.train().algorithm()),
-             "ssgd with compute: client, because the clients update their weights themselves");
+             "with compute: client, an algorithm that only takes the mean of the workers' gradients, "
+             "as the default does, because the clients update their weights themselves");
     }
     if (AreValid({"train.parameters"}) && job_.train().parameters() != pb::Train::localized) {
       Report("train.parameters", "central",
              "localized with compute: client, because the clients hold the weights");
     }
-    if (AreValid({"faults.on_worker_loss"}) &&
-        job_.faults().on_worker_loss() != pb::Faults::fail) {
-      Report("faults.on_worker_loss",
-             pb::Faults::OnWorkerLoss_Name(job_.faults().on_worker_loss()),
+    if (AreValid({"faults.on_worker_loss"}) && job_.faults().on_worker_loss() != pb::Faults::fail) {
+      Report("faults.on_worker_loss", pb::Faults::OnWorkerLoss_Name(job_.faults().on_worker_loss()),
              "fail with compute: client, because Tern cannot give a client's state to another");
     }
   }

@@ -15,6 +15,10 @@ class TrainChecker : private CrossKeyChecker {
     CheckBatchGrowth();
     CheckOptimizer();
     CheckSchedule();
+    if (train_.has_tensors() && AreValid({"train.tensors"})) {
+      Report("train.tensors", Excerpt(train_.tensors()),
+             "nothing, because the model's tensors are known; only train.compute: client has it");
+    }
   }
 
  private:

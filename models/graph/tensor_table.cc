@@ -46,8 +46,9 @@ Result<Parameter> MakeParameter(const pb::Tensor& tensor, uint32_t number, uint6
 
 Result<ParameterTable> TableOfTensors(const pb::TensorTable& tensors) {
   if (tensors.tensors_size() < 1 || tensors.tensors_size() > kMaxTensors) {
-    return Status(Code::kBadData, Cat("saw ", tensors.tensors_size(),
-                                      " tensors in the client's table; allowed: 1 to ", kMaxTensors));
+    return Status(Code::kBadData,
+                  Cat("saw ", tensors.tensors_size(),
+                      " tensors in the client's table; allowed: 1 to ", kMaxTensors));
   }
   ParameterTable table;
   std::set<std::string> names;
@@ -58,9 +59,9 @@ Result<ParameterTable> TableOfTensors(const pb::TensorTable& tensors) {
     if (!parameter.ok()) return parameter.status();
     table.total += parameter->count;
     if (table.total > kMaxElements) {
-      return Status(Code::kBadData, Cat("saw more than ", kMaxElements,
-                                        " elements up to tensor ", parameter->name,
-                                        "; allowed: at most that many in all tensors together"));
+      return Status(Code::kBadData,
+                    Cat("saw more than ", kMaxElements, " elements up to tensor ", parameter->name,
+                        "; allowed: at most that many in all tensors together"));
     }
     table.parameters.push_back(std::move(*parameter));
   }

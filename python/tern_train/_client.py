@@ -46,6 +46,7 @@ class EventType(enum.IntEnum):
     NOTHING = _library.NOTHING  #: the time is up
     READY = _library.READY  #: all workers are here; ``step`` steps are done
     TENSOR = _library.TENSOR  #: the mean of ``tensor`` in ``step`` is in place
+    STATE = _library.STATE  #: another worker's state has come, in ``state``; READY follows
     ENDED = _library.ENDED  #: the last event; ``code`` 0, or why, in ``text``
 
 
@@ -56,6 +57,7 @@ class Event:
     tensor: int = 0
     code: int = 0
     text: str = ""
+    state: bytes = b""
 
 
 def abi_version() -> int:
@@ -76,8 +78,8 @@ class Client:
 
     ``job``: the path of the job file, which has ``train: {compute: client}``. ``tensors``: in the same
     order, with the same names and shapes, in all workers. ``overrides``: "KEY=VALUE", as after ``--set``.
-    ``weights_digest``: any digest of the first weights, which must then be the same in all workers; 0: they are not
-    compared.
+    ``state``: of one worker, rank 0 by custom: the state from which all begin, as bytes of any format. The others
+    get it as the event STATE. None: every program begins with what it has.
     """
 
     def __init__(
@@ -86,7 +88,7 @@ class Client:
         tensors: Sequence[Tensor],
         rank: int,
         overrides: Sequence[str] = (),
-        weights_digest: int = 0,
+        state: bytes | None = None,
     ):
         shapes = [(ctypes.c_uint32 * len(tensor.shape))(*tensor.shape) for tensor in tensors]
         table = (_library.CTensor * len(tensors))(
@@ -104,7 +106,8 @@ class Client:
             len(texts),
             table,
             len(table),
-            weights_digest,
+            state,
+            0 if state is None else len(state),
         )
         self._handle = ctypes.c_void_p()
         self._pid = os.getpid()
@@ -128,7 +131,8 @@ class Client:
         if event.type == _library.LOG:
             _log.log(_LEVELS[event.level], "%s", text)
             return Event(EventType.NOTHING)
-        return Event(EventType(event.type), event.step, event.tensor, event.code, text)
+        state = ctypes.string_at(event.state, event.num_state_bytes) if event.type == _library.STATE else b""
+        return Event(EventType(event.type), event.step, event.tensor, event.code, text, state)
 
     def push(self, tensor: int, gradient: int | None, mean: int | None) -> None:
         """Hands over the gradient of a tensor in the current step.

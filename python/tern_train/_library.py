@@ -7,7 +7,7 @@ import pathlib
 ABI_VERSION = 1
 TEXT_BYTES = 2048
 AGAIN = -1
-NOTHING, LOG, READY, TENSOR, ENDED = range(5)
+NOTHING, LOG, READY, TENSOR, STATE, ENDED = range(6)
 
 
 class CError(ctypes.Structure):
@@ -31,7 +31,8 @@ class COptions(ctypes.Structure):
         ("num_overrides", ctypes.c_size_t),
         ("tensors", ctypes.POINTER(CTensor)),
         ("num_tensors", ctypes.c_size_t),
-        ("weights_digest", ctypes.c_uint64),
+        ("state", ctypes.c_char_p),
+        ("num_state_bytes", ctypes.c_size_t),
     ]
 
 
@@ -42,6 +43,8 @@ class CEvent(ctypes.Structure):
         ("code", ctypes.c_int),
         ("tensor", ctypes.c_uint32),
         ("step", ctypes.c_uint64),
+        ("state", ctypes.c_void_p),
+        ("num_state_bytes", ctypes.c_size_t),
         ("text", ctypes.c_char * TEXT_BYTES),
     ]
 

@@ -13,7 +13,7 @@ says how many workers there are, where the servers are and which codec is used.
 """
 
 import atexit
-import hashlib
+import io
 import json
 import logging
 import os
@@ -69,18 +69,16 @@ def _table(parameters: Iterable[tuple[str, torch.nn.Parameter]]) -> list[Tensor]
 
 
 def describe(module: torch.nn.Module) -> str:
-    """The module's table of tensors as JSON, for ``tern check`` and ``tern forecast`` with ``--set tensors=FILE``."""
+    """The module's table of tensors as JSON, for ``tern check`` and ``tern forecast`` with ``--set train.tensors=FILE``."""
     rows = [{"name": tensor.name, "shape": list(tensor.shape)} for tensor in _table(_trained_parameters(module))]
     return json.dumps({"tensors": rows})
 
 
-def _digest(parameters: Iterable[tuple[str, torch.nn.Parameter]]) -> int:
-    """A digest of the weights; never 0."""
-    state = hashlib.blake2b(digest_size=8)
-    for _, parameter in parameters:
-        values = parameter.detach().contiguous().cpu()
-        state.update(values.view(-1).view(torch.uint8).numpy().data)
-    return int.from_bytes(state.digest(), "little") or 1
+def _state_bytes(module: torch.nn.Module) -> bytes:
+    """The module's parameters and buffers."""
+    stream = io.BytesIO()
+    torch.save(module.state_dict(), stream)
+    return stream.getvalue()
 
 
 class _Bucket:
@@ -130,9 +128,9 @@ class Exchange:
     """A model's part in a job: takes gradients, and gives their mean over the workers.
 
     ``module``: its trained parameters (``requires_grad``), with their names and order, must be the same in
-    all workers, and so must be their first values, which are compared by digest. ``job``: the path of the job
-    file; None: that of the environment variable TERN_JOB. ``rank``: None: see :func:`rank_of_environment`.
-    ``overrides``: "KEY=VALUE", as after ``--set``.
+    all workers. The constructor waits until all workers are here, and gives rank 0's parameters and buffers to
+    all. ``job``: the path of the job file; None: that of the environment variable TERN_JOB. ``rank``: None: see
+    :func:`rank_of_environment`. ``overrides``: "KEY=VALUE", as after ``--set``.
 
     At the end of the program, or of the ``with`` statement, it waits until all workers have finished. A program
     that ends with an exception ends the job.
@@ -164,17 +162,17 @@ class Exchange:
         self._failure: TernError | None = None
         self._has_ended = threading.Event()
         self._is_closed = False
-        named = _trained_parameters(module)
-        self.client = Client(
-            job,
-            _table(named),
-            rank_of_environment() if rank is None else rank,
-            overrides,
-            weights_digest=_digest(named),
-        )
+        self._module = module
+        self._is_ready = threading.Event()
+        rank = rank_of_environment() if rank is None else rank
+        state = _state_bytes(module) if rank == 0 else None
+        self.client = Client(job, _table(_trained_parameters(module)), rank, overrides, state)
         self._thread = threading.Thread(target=self._poll, name="tern_train", daemon=True)
         self._thread.start()
         atexit.register(self._at_exit)
+        while not self._is_ready.wait(0.1):  # Wakes up for Ctrl-C.
+            if self._failure is not None:
+                raise self._failure
 
     # --- Gradients
 
@@ -225,6 +223,10 @@ class Exchange:
                 bucket.num_left -= 1
             if bucket.num_left == 0:
                 bucket.complete()
+        elif event.type == EventType.STATE:
+            self._module.load_state_dict(torch.load(io.BytesIO(event.state), weights_only=True))
+        elif event.type == EventType.READY:
+            self._is_ready.set()
         elif event.type == EventType.ENDED:
             with self._lock:
                 if event.code != 0:
@@ -316,8 +318,8 @@ def ddp(
     """
     if not dist.is_initialized():
         dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    net = DistributedDataParallel(module, **ddp_arguments)
     exchange = Exchange(module, job, rank=rank, overrides=overrides)
+    net = DistributedDataParallel(module, **ddp_arguments)
     net.register_comm_hook(exchange, hook)
     net.tern = exchange  # type: ignore[assignment]
     return net

@@ -13,8 +13,8 @@ CONSTANT = re.compile(r"k[A-Z0-9]\w*")
 LOWER_CAMEL = re.compile(r"\b(?!k[A-Z0-9])[a-z][a-z0-9]*(?:[A-Z][a-z0-9]*)+\b")
 # Functions and types of C libraries, which use other styles.
 FOREIGN = re.compile(r"(inflate|deflate|cuda|cudnn|cublas)[A-Z]|uInt\b|aBcd16b\b|(thread|block)Idx\b|atomic(Add|Or)\b|(block|grid)Dim\b|workspaceSize\b")
-# Files that replace a library's files and use its names.
-STAND_INS = {"tests/kernels/cuda_on_host/cuda_runtime.h"}
+# Files that replace a library's files and use its names (glog's macros), and the C interface with what implements it.
+STAND_INS = {"tests/kernels/cuda_on_host/cuda_runtime.h", "common/base/logging.h", "client/tern.h", "client/guest/abi.cc"}
 STANDARD_TYPES = {"value_type", "iterator", "is_transparent", "difference_type", "iterator_category"}
 
 TYPE = re.compile(r"\b(?:class|struct|union)\s+(?:\[\[\w+\]\]\s*)?(\w+)(?:\s+final)?\s*(?::[^:]|\{)")

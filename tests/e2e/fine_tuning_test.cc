@@ -202,12 +202,12 @@ TEST_F(FineTuning, AWorkerWithOtherWeightsIsRefused) {
   TestProgram& other_file =
       job.StartWorker(1, {"--set", "model.weights=" + other.output_dir() + "/weights.safetensors"});
   EXPECT_EQ(other_file.Wait(), 76);
-  EXPECT_THAT(other_file.err(), HasSubstr("the first weights differ from the server's"));
+  EXPECT_THAT(other_file.err(), HasSubstr("the weights in model.weights differ from the server's"));
   TestProgram& no_file = job.StartWorker(1);
   EXPECT_EQ(no_file.Wait(), 76);
-  EXPECT_THAT(no_file.err(), HasSubstr("the peer gives no first weights, the server does"));
+  EXPECT_THAT(no_file.err(), HasSubstr("the peer has no model.weights, the server has"));
   EXPECT_TRUE(job.WaitForLog("server", 0,
-                             "the first weights differ from the server's: "
+                             "the weights in model.weights differ from the server's: "
                              "the peer's digest is "));
 }
 

@@ -15,7 +15,8 @@ std::vector<std::string> PlayAll(MakeSchedule make_schedule, uint64_t first_seed
   // Without this, the servers' lanes log what they do after every fault.
   SetLogSink([](const LogRecord& record) {
     if (record.level == LogLevel::kFATAL)
-      std::fprintf(stderr, "%.*s\n", static_cast<int>(record.message.size()), record.message.data());
+      std::fprintf(stderr, "%.*s\n", static_cast<int>(record.message.size()),
+                   record.message.data());
   });
   std::atomic<uint64_t> next_seed = first_seed;
   std::atomic<size_t> num_failures = 0;

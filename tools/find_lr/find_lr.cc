@@ -38,8 +38,8 @@ constexpr double kRowsADecade = 2;  // of the table on the screen
 
 // What every training of the command has in common.
 struct TestJob {
-  pb::Job job;             // The user's, whose output_dir is the command's own folder.
-  double rate_factor = 1;  // The user's rate is train.schedule.learning_rate times this.
+  pb::Job job;               // The user's, whose output_dir is the command's own folder.
+  double rate_factor = 1;    // The user's rate is train.schedule.learning_rate times this.
   uint64_t trial_steps = 0;  // 0: no trials
 };
 
@@ -187,16 +187,16 @@ Result<Suggestion> RunRangeTest(const TestJob& test, const RateRange& range,
       WriteFileAtomically(job.output_dir() + "/find_lr.csv", RangeTestCsv(*losses)));
   Result<Suggestion> suggestion = SuggestRate(range, *losses);
   if (suggestion.ok() || run->status.ok()) return suggestion;
-  return Status(run->status.code(), Cat(suggestion.status().message(),
-                                        "; the run ended: ", run->status.message()));
+  return Status(run->status.code(),
+                Cat(suggestion.status().message(), "; the run ended: ", run->status.message()));
 }
 
 // Runs the trials around the range test's rate, and returns the best one's.
 Result<double> RunTrials(const TestJob& test, double range_test_rate, StopSignals* stop_signals) {
   std::vector<Trial> trials;
   while (const std::optional<double> rate = NextTrialRate(range_test_rate, trials)) {
-    std::printf("trial %zu: training for %s steps with the learning rate %.2g\n",
-                trials.size() + 1, Thousands(test.trial_steps).c_str(), *rate);
+    std::printf("trial %zu: training for %s steps with the learning rate %.2g\n", trials.size() + 1,
+                Thousands(test.trial_steps).c_str(), *rate);
     std::fflush(stdout);
     pb::Job job = test.job;
     job.set_output_dir(Cat(job.output_dir(), "/trial_", trials.size() + 1));
@@ -204,19 +204,22 @@ Result<double> RunTrials(const TestJob& test, double range_test_rate, StopSignal
     *job.mutable_train()->mutable_schedule() = TrialSchedule(job.train().schedule(), *rate);
     const Result<TestRun> run = TrainToEnd(job, stop_signals);
     if (!run.ok()) return run.status();
-    trials.push_back({*rate, run->status.ok() ? TrialLoss(test.trial_steps, run->rows) : std::nullopt});
+    trials.push_back(
+        {*rate, run->status.ok() ? TrialLoss(test.trial_steps, run->rows) : std::nullopt});
   }
   PrintTable(TrialTable(trials));
   if (const Trial* best = BestTrial(trials)) return best->rate;
   return Status(Code::kDiverged,
                 Cat("all ", trials.size(), " trials diverged; the last had the learning rate ",
-                    trials.back().rate, "; try lower ones with tern sweep --grid "
+                    trials.back().rate,
+                    "; try lower ones with tern sweep --grid "
                     "train.schedule.learning_rate=RATE,RATE,..."));
 }
 
 void PrintRangeTest(const RateRange& range, const Suggestion& suggestion) {
   std::printf(
-      "range test: %.2g, a quarter of %.2g, where the smoothed loss had risen halfway back from its "
+      "range test: %.2g, a quarter of %.2g, where the smoothed loss had risen halfway back from "
+      "its "
       "lowest value\n",
       suggestion.rate, suggestion.too_high_rate);
   if (suggestion.may_be_higher) {
@@ -262,8 +265,8 @@ Status TestRates(const TestJob& test, const RateRange& range) {
   if (test.trial_steps > 0) rate = RunTrials(test, suggestion->rate, &stop_signals);
   if (!rate.ok()) return rate.status();
   const std::string title = "learning-rate range test of " + test.job.name();
-  TERN_RETURN_IF_ERROR(WriteFileAtomically(folder + "/find_lr.svg",
-                                           RangeTestSvg(title, range, losses, *rate)));
+  TERN_RETURN_IF_ERROR(
+      WriteFileAtomically(folder + "/find_lr.svg", RangeTestSvg(title, range, losses, *rate)));
   PrintSuggestion(test, *rate);
   std::printf("every loss is in %s/find_lr.csv, drawn in find_lr.svg\n", folder.c_str());
   return Ok();

@@ -36,16 +36,14 @@ std::vector<std::string> DifferentKeys(const pb::Hello& hello, const pb::Hello& 
 // The digests of the weights from which the daemons start; 0: random ones.
 Status CheckWeights(const pb::Hello& hello, const pb::Hello& expected, std::string* for_log) {
   if (hello.weights_digest() == expected.weights_digest()) return Ok();
-  std::string sentence = "the first weights differ from the server's";
-  if (hello.weights_digest() == 0) sentence = "the peer gives no first weights, the server does";
-  if (expected.weights_digest() == 0) sentence = "the peer gives first weights, the server none";
+  std::string sentence = "the weights in model.weights differ from the server's";
+  if (hello.weights_digest() == 0) sentence = "the peer has no model.weights, the server has";
+  if (expected.weights_digest() == 0) sentence = "the peer has model.weights, the server has none";
   if (for_log != nullptr) {
     *for_log = Cat(sentence, ": the peer's digest is ", Hex(hello.weights_digest()),
                    ", this server's ", Hex(expected.weights_digest()));
   }
-  return Status(Code::kMismatch,
-                sentence + "; give all of them the same file as model.weights, or, to programs of your "
-                           "own, the same seed");
+  return Status(Code::kMismatch, sentence + "; give all of them the same file");
 }
 
 Status CheckDigests(const pb::Hello& hello, const pb::Hello& expected,

@@ -1,5 +1,4 @@
 // Logging can be initialized only once per process, so each test runs in its own process.
-#include "common/base/daemon_log.h"
 #include "common/base/logging.h"
 
 #include <gmock/gmock.h>
@@ -11,6 +10,7 @@
 #include <sstream>
 #include <vector>
 
+#include "common/base/daemon_log.h"
 #include "common/base/host_name.h"
 
 namespace tern {

@@ -40,8 +40,7 @@ auto LossWithBest(double best) {
 
 TEST(Trials, EndAfterThreeWhereTheRangeTestWasRight) {
   const std::vector<Trial> trials = Play(LossWithBest(0.12));
-  EXPECT_THAT(RatesOf(trials),
-              ElementsAre(0.1, DoubleNear(0.1 / 3, 1e-9), DoubleNear(0.3, 1e-9)));
+  EXPECT_THAT(RatesOf(trials), ElementsAre(0.1, DoubleNear(0.1 / 3, 1e-9), DoubleNear(0.3, 1e-9)));
   EXPECT_DOUBLE_EQ(BestTrial(trials)->rate, 0.1);
 }
 
@@ -80,9 +79,10 @@ TEST(TrialLoss, OfATrainingWithALossThatIsNotFiniteIsNone) {
 }
 
 TEST(TrialTable, IsByAscendingRateAndNamesWhatDiverged) {
-  EXPECT_THAT(TrialTable({{0.1, 0.5}, {0.3, std::nullopt}, {0.03, 1.25}}),
-              ElementsAre(ElementsAre("trial's learning rate", "loss"), ElementsAre("0.03", "1.2500"),
-                          ElementsAre("0.1", "0.5000"), ElementsAre("0.3", "diverged")));
+  EXPECT_THAT(
+      TrialTable({{0.1, 0.5}, {0.3, std::nullopt}, {0.03, 1.25}}),
+      ElementsAre(ElementsAre("trial's learning rate", "loss"), ElementsAre("0.03", "1.2500"),
+                  ElementsAre("0.1", "0.5000"), ElementsAre("0.3", "diverged")));
 }
 
 }  // namespace

@@ -14,8 +14,7 @@ TEST(DeviceArenas, BringCopiesWeightsToTheReplica) {
   auto replica = std::move(*client::Replica::Make(*job));
   MemoryAsDevice device(job->table.total);
   ASSERT_TRUE(
-      replica->MoveTo(std::make_unique<DeviceArenas>(*job, replica->host_values(), device))
-          .ok());
+      replica->MoveTo(std::make_unique<DeviceArenas>(*job, replica->host_values(), device)).ok());
   const float first_weight = replica->parameters()[0];
   EXPECT_EQ(device.weights[0], first_weight);
   const Bytes checkpoint = client::ReplicaState(*job, *replica).Save(0);

@@ -40,7 +40,9 @@ SessionState::SessionState(SessionOptions given)
                 options.is_elastic, options.in_plan}),
       links(
           options.data_lanes, options.servers, [this](LaneRef lane) { return MakeHello(lane); },
-          &exchange, std::max(options.timings.resend_after, options.timings.suspect_after)) {}
+          &exchange, std::max(options.timings.resend_after, options.timings.suspect_after)) {
+  if (options.begins_with_state) state_held = StateHeld::kState;
+}
 
 bool SessionState::Become(SessionPhase next) {
   const bool is_allowed = MayBecome(phase_, next);

@@ -378,7 +378,7 @@ void Gathering::AdmitGathered(Time now) {
     if (worker.hello.run() != 0) roster.run = worker.hello.run();
   }
   const bool goes_back = job_.going_back() || job_.begin.checkpoint.has_value();
-  if (!anyone_has_state && !goes_back)
+  if ((!anyone_has_state && !goes_back) || roster.run == 0)
     roster.run = job_.options.incarnation;  // random, so no other run has it
   job_.Become(JobPhase::kRunning);
   ++roster.epoch;

@@ -1,0 +1,59 @@
+// Tests of jobs whose workers are programs of the user's (train.compute: client).
+#include <gmock/gmock.h>
+
+#include <string>
+
+#include "tests/common/config/job_text.h"
+
+namespace tern::config {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr const char* kClientJob =
+    "servers:\n"
+    "  - address: 127.0.0.1:7500\n"
+    "workers: {count: 2}\n"
+    "train: {compute: client}\n";
+
+TEST(ClientRules, AJobNeedsNothingButServersAndWorkers) {
+  EXPECT_THAT(FaultsOf(kClientJob), IsEmpty());
+  EXPECT_THAT(FaultsOf(std::string(kClientJob) + "exchange: {codec: ternary}\n"), IsEmpty());
+  EXPECT_THAT(FaultsOf(kClientJob, {"train.tensors=tensors.json"}), IsEmpty());
+  EXPECT_THAT(FaultsOf(kClientJob, {"train.ssgd={backup_workers: 1}"}), IsEmpty());
+}
+
+TEST(ClientRules, KeysThatMeanNothingAreRefusedByName) {
+  for (const char* override :
+       {"model.name=lenet", "data.dir=/data", "evaluation.every_steps=5", "checkpoints.keep=3",
+        "train.batch_total=64", "train.steps=5", "train.epochs=5", "train.optimizer.name=sgd",
+        "train.schedule.learning_rate=0.1", "train.weight_decay.rate=0.1", "train.clip_norm=1",
+        "train.precision=bf16", "train.freeze=[conv1]", "train.stop_when.accuracy=0.5",
+        "train.max_staleness=3"}) {
+    EXPECT_THAT(FaultsOf(kClientJob, {override}),
+                ElementsAre(HasSubstr("saw this key with compute: client; allowed: nothing")))
+        << override;
+  }
+}
+
+TEST(ClientRules, TheClientsHoldTheWeights) {
+  EXPECT_THAT(FaultsOf(kClientJob, {"train.algorithm=psgd", "exchange.codec=fp32"}),
+              ElementsAre(HasSubstr("train.algorithm: saw psgd; allowed: with compute: client, an "
+                                    "algorithm that only takes the mean")));
+  EXPECT_THAT(FaultsOf(kClientJob, {"train.parameters=central", "exchange.codec=fp32"}),
+              ElementsAre(HasSubstr("train.parameters: saw central; allowed: localized")));
+  EXPECT_THAT(FaultsOf(kClientJob, {"faults.on_worker_loss=wait"}),
+              ElementsAre(HasSubstr("faults.on_worker_loss: saw wait; allowed: fail")));
+}
+
+TEST(ClientRules, OtherJobsHaveNoTable) {
+  EXPECT_THAT(FaultsOf(SmallJob(), {"train.tensors=tensors.json"}),
+              ElementsAre(HasSubstr("train.tensors: saw tensors.json; allowed: nothing")));
+  EXPECT_THAT(FaultsOf(SmallJob(), {"train.batch_total=null"}),
+              ElementsAre(HasSubstr("train.batch_total: saw nothing")));
+}
+
+}  // namespace
+}  // namespace tern::config

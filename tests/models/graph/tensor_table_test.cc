@@ -1,0 +1,62 @@
+#include "models/graph/tensor_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace tern::models {
+namespace {
+
+using testing::HasSubstr;
+
+pb::TensorTable TableWith(const std::vector<std::pair<std::string, std::vector<uint32_t>>>& rows) {
+  pb::TensorTable tensors;
+  for (const auto& [name, shape] : rows) {
+    pb::Tensor* tensor = tensors.add_tensors();
+    tensor->set_name(name);
+    tensor->mutable_shape()->Add(shape.begin(), shape.end());
+  }
+  return tensors;
+}
+
+std::string ErrorOf(const pb::TensorTable& tensors) {
+  const Result<ParameterTable> table = TableOfTensors(tensors);
+  EXPECT_EQ(table.ok() ? Code::kOk : table.status().code(), Code::kBadData);
+  return table.ok() ? "" : table.status().message();
+}
+
+TEST(TensorTable, HasOffsetsAndColumns) {
+  const ParameterTable table =
+      *TableOfTensors(TableWith({{"conv.weight", {20, 3, 5, 5}}, {"conv.bias", {20}}, {"scale", {}}}));
+  EXPECT_EQ(table.total, 1500u + 20 + 1);
+  ASSERT_EQ(table.parameters.size(), 3u);
+  EXPECT_EQ(table.parameters[0].fan_in, 75u);
+  EXPECT_FALSE(table.parameters[0].is_bias);
+  EXPECT_EQ(table.parameters[1].offset, 1500u);
+  EXPECT_TRUE(table.parameters[1].is_bias);
+  EXPECT_EQ(table.parameters[2].count, 1u);
+  EXPECT_TRUE(table.parameters[2].is_bias);
+}
+
+TEST(TensorTable, RefusesWhatIsNoTable) {
+  EXPECT_THAT(ErrorOf({}), HasSubstr("saw 0 tensors"));
+  EXPECT_THAT(ErrorOf(TableWith({{"", {1}}})), HasSubstr("saw the name ''"));
+  EXPECT_THAT(ErrorOf(TableWith({{"a\nb", {1}}})), HasSubstr("printable characters"));
+  EXPECT_THAT(ErrorOf(TableWith({{std::string(257, 'a'), {1}}})), HasSubstr("1 to 256"));
+  EXPECT_THAT(ErrorOf(TableWith({{"a", {1}}, {"a", {2}}})), HasSubstr("'a' a second time"));
+  EXPECT_THAT(ErrorOf(TableWith({{"a", {2, 0}}})), HasSubstr("0 elements"));
+  EXPECT_THAT(ErrorOf(TableWith({{"a", std::vector<uint32_t>(17, 1)}})), HasSubstr("17 dimensions"));
+  EXPECT_THAT(ErrorOf(TableWith({{"a", {65536, 65536, 65536, 65536}}})), HasSubstr("more than"));
+}
+
+TEST(TensorTable, DigestsDifferByNameShapeAndOrder) {
+  const uint64_t digest = TensorTableDigest(TableWith({{"a", {1, 2}}, {"b", {3}}}));
+  EXPECT_EQ(digest, TensorTableDigest(TableWith({{"a", {1, 2}}, {"b", {3}}})));
+  EXPECT_NE(digest, TensorTableDigest(TableWith({{"b", {3}}, {"a", {1, 2}}})));
+  EXPECT_NE(digest, TensorTableDigest(TableWith({{"a", {2, 1}}, {"b", {3}}})));
+  EXPECT_NE(digest, TensorTableDigest(TableWith({{"a", {1, 2}}, {"c", {3}}})));
+  EXPECT_NE(TensorTableDigest(TableWith({{"a", {1}}, {"b", {}}})),
+            TensorTableDigest(TableWith({{"a,1;1:b", {}}})));
+}
+
+}  // namespace
+}  // namespace tern::models
