@@ -62,10 +62,9 @@ typedef struct tern_options {
   size_t num_overrides;
   const tern_tensor* tensors;
   size_t num_tensors;
-  /* Of one worker, rank 0 by custom: the state from which all begin, in any format of the program's. It
-   * is copied. The others get it as TERN_STATE. Null: every program begins with what it has. */
-  const void* state;
-  size_t num_state_bytes;
+  /* Not 0 in one worker, rank 0 by custom: all others begin with its state, for which TERN_GIVE_STATE asks.
+   * 0 in all: every program begins with what it has. */
+  int has_first_state;
 } tern_options;
 
 enum tern_event_type {
@@ -73,8 +72,11 @@ enum tern_event_type {
   TERN_LOG = 1,     /* a line of the log: `level` and `text` */
   TERN_READY = 2,   /* all workers are here, and training goes on after `step` steps */
   TERN_TENSOR = 3,  /* the mean gradient of `tensor` in `step` is in place */
-  TERN_STATE = 4,   /* another worker's state has come; TERN_READY follows */
-  TERN_ENDED = 5    /* the job has ended for this worker, with `code` and `text`; the last event */
+  /* Another worker needs this program's state: call tern_give_state. The state is that between two
+   * steps, and does not change before that: the means of the step that is under way come later. */
+  TERN_GIVE_STATE = 4,
+  TERN_STATE = 5, /* another worker's state has come; TERN_READY follows */
+  TERN_ENDED = 6  /* the job has ended for this worker, with `code` and `text`; the last event */
 };
 enum tern_log_level { TERN_INFO = 0, TERN_WARNING = 1, TERN_ERROR = 2 };
 
@@ -111,6 +113,10 @@ int tern_push(tern_client* client, uint32_t tensor, const float* gradient, float
 /* The mean loss and the number of samples of the step that is being pushed, for the log and the closing
  * table. Not needed. */
 void tern_report(tern_client* client, double loss, uint32_t num_samples);
+
+/* Gives this program's state (weights, optimizer, ...), in any format of the program's, to the worker that needs
+ * it. It is copied. */
+void tern_give_state(tern_client* client, const void* state, size_t num_bytes);
 
 /* How many steps are done. */
 uint64_t tern_steps(tern_client* client);

@@ -180,11 +180,29 @@ Status ReadTensors(const std::string& path, Setup* setup) {
 
 }  // namespace
 
+namespace {
+
+// A client that returns gets the state of another's program, and no codec's memory.
+Status CheckCodecsOfClient(const Setup& setup) {
+  if (setup.job.faults().on_worker_loss() == pb::Faults::fail) return Ok();
+  for (size_t t = 0; t < setup.plan.codec_of.size(); ++t) {
+    if (setup.plan.codec_of[t]->NewMemory(1) == nullptr) continue;
+    return Status(Code::kBadJob,
+                  Cat("faults.on_worker_loss: saw wait, and for ", setup.table.parameters[t].name,
+                      " a codec with a memory of earlier gradients, which is lost with a client; "
+                      "choose a codec without one, or fail"));
+  }
+  return Ok();
+}
+
+}  // namespace
+
 Status SetTensors(const pb::TensorTable& tensors, Setup* setup) {
   Result<models::ParameterTable> table = models::TableOfTensors(tensors);
   if (!table.ok()) return table.status();
   setup->table = std::move(*table);
   TERN_RETURN_IF_ERROR(SetPlan(0, setup));
+  TERN_RETURN_IF_ERROR(CheckCodecsOfClient(*setup));
   setup->hello = HelloOf(*setup, models::TensorTableDigest(tensors));
   setup->tensor_table = tensors.SerializeAsString();
   if (setup->tensor_table.size() <= kMaxTensorTableBytes) return Ok();

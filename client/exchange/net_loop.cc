@@ -40,7 +40,7 @@ protocol::Session::Options SessionOptions(const setup::Setup& setup,
   session_options.max_state_bytes = options.max_state_bytes;
   session_options.saved_checkpoints = options.saved;
   session_options.keeps_own = options.keeps_own;
-  session_options.begins_with_state = options.begins_with_state;
+  session_options.has_first_state = options.has_first_state;
   session_options.timings = setup.timings;
   const algorithm::Elasticity elasticity = algorithm::Elasticity::FromJob(setup.job);
   session_options.is_elastic = elasticity.has_unsolicited_outcomes() && setup.plan.has_rounds;

@@ -41,7 +41,6 @@ class NetLoop : public client::Port {
     uint64_t max_state_bytes = 0;      // the largest training state that this worker accepts
     protocol::SavedCheckpoints saved;  // the checkpoints on this worker's disk
     bool keeps_own = false;  // whether this worker has private state that no other daemon has
-    bool begins_with_state = false;  // whether the other workers fetch their first state from this one
     // Receives the answers with scalers (Coder::ReceiveScalers). Called on the net thread.
     std::function<void(client::Answer)> on_scaled;
     // Returns the stack of the coder thread, for the log. Called on the net thread.
@@ -49,6 +48,7 @@ class NetLoop : public client::Port {
     // Whether the process is Tern's, which may then be ended and its threads' stacks be looked at. In a
     // foreign process, the net thread waits however long training hangs.
     bool owns_process = true;
+    bool has_first_state = false;  // whether the others fetch their first state from this worker
   };
   // All references outlive the loop. The thread that calls this is the compute thread.
   NetLoop(const setup::Setup& setup, StopSignals& signals, Registry& registry,

@@ -52,12 +52,18 @@ struct LeaveWanted {
 // A foreign program has samples for the next step, or has finished (Compute::HasSamples). Not from the
 // net thread.
 struct SamplesReady {};
+// The foreign program's state after round `applied`, for which Compute::AskForState asked. Not from
+// the net thread either.
+struct StateGiven {
+  Bytes state;
+  uint64_t applied = 0;
+};
 // The job is over for this worker, or has failed.
 struct Ended {
   Status status;
 };
 using Event = std::variant<ReadyToTrain, Answer, SnapshotWanted, StateArrived, ResumeWanted,
-                           WentBack, LeaveWanted, SamplesReady, Ended>;
+                           WentBack, LeaveWanted, SamplesReady, StateGiven, Ended>;
 using Events = Channel<Event>;
 
 // Calls from the training threads. Thread-safe; no call blocks.

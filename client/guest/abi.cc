@@ -87,10 +87,7 @@ Status Open(const tern_options* options, tern_client** client) {
   auto table = TableOf(*options);
   if (!table.ok()) return table.status();
   guest_options.tensors = *std::move(table);
-  if (options->state != nullptr) {
-    guest_options.state.emplace(static_cast<const char*>(options->state),
-                                options->num_state_bytes);
-  }
+  guest_options.has_first_state = options->has_first_state != 0;
   auto guest = Guest::Open(guest_options);
   if (!guest.ok()) return guest.status();
   *client = new tern_client{std::move(*guest), {}};
@@ -117,6 +114,9 @@ void CopyEvent(const GuestEvent& from, tern_event* to) {
       return;
     case GuestEvent::Type::kTensor:
       to->type = TERN_TENSOR;
+      return;
+    case GuestEvent::Type::kGiveState:
+      to->type = TERN_GIVE_STATE;
       return;
     case GuestEvent::Type::kState:
       to->type = TERN_STATE;
@@ -160,6 +160,11 @@ int tern_push(tern_client* client, uint32_t tensor, const float* gradient, float
 
 void tern_report(tern_client* client, double loss, uint32_t num_samples) {
   client->guest->handoff().Report(loss, num_samples);
+}
+
+void tern_give_state(tern_client* client, const void* state, size_t num_bytes) {
+  client->guest->handoff().GiveState(
+      tern::Bytes::Own(std::string(static_cast<const char*>(state), num_bytes)));
 }
 
 uint64_t tern_steps(tern_client* client) { return client->guest->steps(); }

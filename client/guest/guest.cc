@@ -49,8 +49,7 @@ Result<std::unique_ptr<Guest>> Guest::Open(const Options& options) {
 Guest::Guest(std::unique_ptr<setup::Setup> setup, const Options& options)
     : setup_(std::move(setup)),
       rank_(options.rank),
-      first_state_(options.state.has_value() ? std::optional(Bytes::Own(*options.state))
-                                             : std::nullopt),
+      has_first_state_(options.has_first_state),
       progress_(registry_),
       handoff_(*setup_, events_, guest_events_) {
   AddLogReceiver(&guest_events_);
@@ -85,8 +84,7 @@ Status Guest::Train() {
   GuestRound round;
   TERN_RETURN_IF_ERROR((*replica)->MoveTo(std::make_unique<GuestArenas>(*setup_, handoff_, round)));
   handoff_.SetArena((*replica)->gradients());
-  GuestCompute compute(handoff_, round, setup_->table.parameters.size(), progress_, guest_events_,
-                       first_state_.value_or(Bytes()));
+  GuestCompute compute(handoff_, round, setup_->table.parameters.size(), progress_, guest_events_);
 
   Coder* coder_pointer = nullptr;
   NetLoop::Options options;
@@ -94,7 +92,7 @@ Status Guest::Train() {
   options.keeps_own = HasCodecMemory(*setup_);
   options.on_scaled = [&](Answer answer) { coder_pointer->ReceiveScalers(std::move(answer)); };
   options.owns_process = false;
-  options.begins_with_state = first_state_.has_value();
+  options.has_first_state = has_first_state_;
   options.max_state_bytes = 4 * sizeof(float) * setup_->table.total + kMoreStateBytes;
   NetLoop loop(*setup_, signals_, registry_, traffic_, progress_, events_, std::move(options));
   Coder coder(*setup_, std::make_unique<HostCoder>(*setup_, rank_), loop, events_, progress_);

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,7 +27,7 @@ class Guest {
     std::vector<std::string> overrides;  // KEY=VALUE
     uint32_t rank = 0;
     pb::TensorTable tensors;
-    std::optional<std::string> state;  // the program's first state, which the others fetch
+    bool has_first_state = false;  // whether the others begin with the state of this program
   };
   // Reads the job and its keys, and begins to join it. kBadJob if the job is not a client's.
   static Result<std::unique_ptr<Guest>> Open(const Options& options);
@@ -49,7 +48,7 @@ class Guest {
 
   const std::unique_ptr<setup::Setup> setup_;
   const uint32_t rank_;
-  const std::optional<Bytes> first_state_;
+  const bool has_first_state_;
   StopSignals signals_{StopSignals::TakesNone()};
   Registry registry_;
   net::Traffic traffic_{registry_};

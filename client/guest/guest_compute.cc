@@ -9,10 +9,6 @@ void GuestCompute::Begin(uint64_t steps_done) {
   guest_events_.Push({.type = GuestEvent::Type::kReady, .step = steps_done});
 }
 
-void GuestCompute::LoadState(const Bytes& state) {
-  guest_events_.Push({.type = GuestEvent::Type::kState, .state = state});
-}
-
 Result<uint32_t> GuestCompute::FetchSamples() {
   if (const Status status = handoff_.end_status(); !status.ok()) return status;
   return handoff_.NumSamples();

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "client/exchange/progress.h"
@@ -23,13 +22,12 @@ class GuestCompute : public Compute {
  public:
   // The arguments outlive this object.
   GuestCompute(Handoff& handoff, const GuestRound& round, size_t num_tensors, Progress& progress,
-               GuestEvents& guest_events, Bytes first_state)
+               GuestEvents& guest_events)
       : handoff_(handoff),
         round_(round),
         num_tensors_(num_tensors),
         progress_(progress),
-        guest_events_(guest_events),
-        first_state_(std::move(first_state)) {}
+        guest_events_(guest_events) {}
 
   uint64_t steps_per_epoch() const override { return 1; }
   void Begin(uint64_t steps_done) override;
@@ -42,9 +40,8 @@ class GuestCompute : public Compute {
   // Calls `on_ready` in the order in which the program pushes its tensors.
   void Backward(const OnGradientReady& on_ready) override;
   Status status() const override { return handoff_.end_status(); }
-  // No worker is asked for its state after the first step, because a lost worker ends the job.
-  Bytes SaveState() override { return first_state_; }
-  void LoadState(const Bytes& state) override;
+  void AskForState() override { handoff_.AskForState(); }
+  void LoadState(const Bytes& state) override { handoff_.LoadState(state); }
   Result<Score> Evaluate(uint32_t, uint32_t, Confusion*) override { return Score(); }
 
  private:
@@ -53,7 +50,6 @@ class GuestCompute : public Compute {
   const size_t num_tensors_;
   Progress& progress_;
   GuestEvents& guest_events_;
-  const Bytes first_state_;
   uint64_t step_ = 0;
 };
 

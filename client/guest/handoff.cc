@@ -19,7 +19,7 @@ Result<bool> Handoff::Push(uint32_t tensor, const float* gradient, float* mean, 
     return Status(Code::kUsage, Cat("pushed tensor ", tensor, "; the table has the tensors 0 to ",
                                     means_.size() - 1));
   }
-  bool is_first = false;
+  bool is_first = false, must_ask = false;
   {
     const std::chrono::steady_clock::time_point until{Now() + patience};
     const MutexLock lock(mutex_);
@@ -44,7 +44,9 @@ Result<bool> Handoff::Push(uint32_t tensor, const float* gradient, float* mean, 
     is_pushed_[tensor] = true;
     is_first = num_pushed_ == 0;
     if (++num_pushed_ == is_pushed_.size()) is_open_ = false;
+    must_ask = std::exchange(must_ask_for_state_, false);
   }
+  if (must_ask) guest_events_.Push({.type = GuestEvent::Type::kGiveState});
   const models::Parameter& parameter = setup_.table.parameters[tensor];
   float* const target = gradients_ + parameter.offset;
   if (gradient != nullptr) {
@@ -93,6 +95,7 @@ void Handoff::Finish() {
 void Handoff::OpenStep(uint64_t step) {
   {
     const MutexLock lock(mutex_);
+    has_done_step_ |= num_pushed_ > 0;
     step_ = step;
     num_pushed_ = 0;
     std::fill(is_pushed_.begin(), is_pushed_.end(), false);
@@ -138,6 +141,44 @@ void Handoff::CompleteMean(uint32_t tensor) {
     event.step = step_;
   }
   guest_events_.Push(std::move(event));
+}
+
+void Handoff::AskForState() {
+  {
+    const MutexLock lock(mutex_);
+    must_ask_for_state_ = has_done_step_ && num_pushed_ == 0 && !has_finished_;
+    if (must_ask_for_state_) return;  // Push asks.
+    if (!has_finished_) {
+      guest_events_.Push({.type = GuestEvent::Type::kGiveState});
+      return;
+    }
+  }
+  End(Status(Code::kPeerLost,
+             "another worker needs the state of the job, but this program has finished before"));
+}
+
+void Handoff::GiveState(Bytes state) {
+  uint64_t step = 0;
+  {
+    const MutexLock lock(mutex_);
+    step = step_;
+  }
+  wake_.Push(StateGiven{std::move(state), step == 0 ? 0 : step - 1});
+}
+
+void Handoff::LoadState(const Bytes& state) {
+  bool has_begun = false;
+  {
+    const MutexLock lock(mutex_);
+    has_begun = has_done_step_ || num_pushed_ > 0;
+  }
+  if (!has_begun) {
+    guest_events_.Push({.type = GuestEvent::Type::kState, .state = state});
+    return;
+  }
+  End(Status(Code::kPeerLost,
+             "this worker was lost to the job for a while, and its program cannot go on from another "
+             "state; start it again"));
 }
 
 void Handoff::End(const Status& status) {

@@ -28,7 +28,7 @@ namespace tern::client {
 
 // What the program learns from polling.
 struct GuestEvent {
-  enum class Type { kNothing, kLog, kReady, kTensor, kState, kEnded };
+  enum class Type { kNothing, kLog, kReady, kTensor, kGiveState, kState, kEnded };
   Type type = Type::kNothing;
   LogLevel level = LogLevel::kINFO;  // of kLog
   uint64_t step = 0;                 // of kReady, the steps done; of kTensor
@@ -53,6 +53,8 @@ class Handoff {
   // The loss and samples of the step.
   void Report(double loss, uint32_t num_samples);
   void Finish();
+  // Answers a GuestEvent kGiveState.
+  void GiveState(Bytes state);
 
   // --- The training thread.
 
@@ -71,6 +73,13 @@ class Handoff {
   void WriteMean(uint32_t tensor, uint64_t first, std::span<const float> values);
   // Tells the program that the tensor's mean is in place.
   void CompleteMean(uint32_t tensor);
+  // Asks the program for its state, by kGiveState, as soon as it is the state between two steps: once the
+  // program has begun to push the next step, so that it has used the means of the step before. The
+  // event StateGiven brings it. A program that has finished has no newer state: the job ends.
+  void AskForState();
+  // Gives the program another worker's state, with which it begins. After its first step, the program
+  // cannot go on from another one: the job ends for it.
+  void LoadState(const Bytes& state);
 
   // --- Any thread. Ends all waiting; the first call counts.
   void End(const Status& status);
@@ -89,6 +98,8 @@ class Handoff {
   bool has_ended_ TERN_GUARDED_BY(mutex_) = false;
   Status end_status_ TERN_GUARDED_BY(mutex_);
   uint64_t step_ TERN_GUARDED_BY(mutex_) = 0;
+  bool has_done_step_ TERN_GUARDED_BY(mutex_) = false;
+  bool must_ask_for_state_ TERN_GUARDED_BY(mutex_) = false;
   double loss_ TERN_GUARDED_BY(mutex_) = 0;
   uint32_t num_samples_ TERN_GUARDED_BY(mutex_) = 1;
   std::vector<bool> is_pushed_ TERN_GUARDED_BY(mutex_);  // by tensor, in this step

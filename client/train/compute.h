@@ -60,9 +60,9 @@ class Compute {
   // The error of a device that has failed. Losses and gradients are then undefined.
   virtual Status status() const { return Ok(); }
 
-  // In a client's job: the program's own state, in place of the replica's, to give to another worker;
-  // and the state that another worker has given.
-  virtual Bytes SaveState() { return {}; }
+  // In a client's job, whose program holds the state. AskForState: the program is to give its state to
+  // another worker, by the event StateGiven. LoadState: another worker has given this state.
+  virtual void AskForState() {}
   virtual void LoadState(const Bytes& /*state*/) {}
 
   // Evaluates part `part` of `num_parts` nearly equal parts of the test set (part < num_parts),

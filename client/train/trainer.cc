@@ -252,7 +252,7 @@ void Trainer::CopyScalers() {
 
 Status Trainer::SendState() {
   if (setup::IsClientJob(deps_.setup.job)) {
-    deps_.port.SendSnapshot(deps_.compute.SaveState(), algorithm_->applied());
+    deps_.compute.AskForState();
     return Ok();
   }
   TERN_RETURN_IF_ERROR(deps_.replica.CopyToHost());
@@ -316,6 +316,12 @@ Status Trainer::HandleEvent(Event event) {
   } else if (const auto* leave = std::get_if<LeaveWanted>(&event)) {
     leave_status_ = leave->status;
     if (!ready_round_.has_value()) return *leave_status_;
+  } else if (auto* given = std::get_if<StateGiven>(&event)) {
+    if (given->applied != algorithm_->applied()) {
+      deps_.compute.AskForState();
+    } else {
+      deps_.port.SendSnapshot(std::move(given->state), given->applied);
+    }
   } else if (std::holds_alternative<SamplesReady>(event)) {
     return deps_.compute.status();  // The program may have left.
   } else {

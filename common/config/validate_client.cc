@@ -24,9 +24,11 @@ class ClientChecker : private CrossKeyChecker {
       Report("train.parameters", "central",
              "localized with compute: client, because the clients hold the weights");
     }
-    if (AreValid({"faults.on_worker_loss"}) && job_.faults().on_worker_loss() != pb::Faults::fail) {
-      Report("faults.on_worker_loss", pb::Faults::OnWorkerLoss_Name(job_.faults().on_worker_loss()),
-             "fail with compute: client, because Tern cannot give a client's state to another");
+    if (AreValid({"faults.on_worker_loss"}) &&
+        job_.faults().on_worker_loss() == pb::Faults::shrink) {
+      Report("faults.on_worker_loss", "shrink",
+             "fail or wait with compute: client, because a client that joins cannot make up for the "
+             "steps that it has missed");
     }
   }
 

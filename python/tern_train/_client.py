@@ -46,6 +46,7 @@ class EventType(enum.IntEnum):
     NOTHING = _library.NOTHING  #: the time is up
     READY = _library.READY  #: all workers are here; ``step`` steps are done
     TENSOR = _library.TENSOR  #: the mean of ``tensor`` in ``step`` is in place
+    GIVE_STATE = _library.GIVE_STATE  #: another worker needs this program's state: call ``give_state``
     STATE = _library.STATE  #: another worker's state has come, in ``state``; READY follows
     ENDED = _library.ENDED  #: the last event; ``code`` 0, or why, in ``text``
 
@@ -78,8 +79,8 @@ class Client:
 
     ``job``: the path of the job file, which has ``train: {compute: client}``. ``tensors``: in the same
     order, with the same names and shapes, in all workers. ``overrides``: "KEY=VALUE", as after ``--set``.
-    ``state``: of one worker, rank 0 by custom: the state from which all begin, as bytes of any format. The others
-    get it as the event STATE. None: every program begins with what it has.
+    ``has_first_state``: true in one worker, rank 0 by custom: all others begin with its state, for which the event
+    GIVE_STATE asks. False in all: every program begins with what it has.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class Client:
         tensors: Sequence[Tensor],
         rank: int,
         overrides: Sequence[str] = (),
-        state: bytes | None = None,
+        has_first_state: bool = False,
     ):
         shapes = [(ctypes.c_uint32 * len(tensor.shape))(*tensor.shape) for tensor in tensors]
         table = (_library.CTensor * len(tensors))(
@@ -106,8 +107,7 @@ class Client:
             len(texts),
             table,
             len(table),
-            state,
-            0 if state is None else len(state),
+            has_first_state,
         )
         self._handle = ctypes.c_void_p()
         self._pid = os.getpid()
@@ -152,6 +152,10 @@ class Client:
     def report(self, loss: float, num_samples: int) -> None:
         """The mean loss and the number of samples of the step, for the log and the closing table."""
         lib.tern_report(self._live_handle(), loss, num_samples)
+
+    def give_state(self, state: bytes) -> None:
+        """Gives this program's state between two steps, in any format, to the worker that needs it."""
+        lib.tern_give_state(self._live_handle(), state, len(state))
 
     @property
     def steps(self) -> int:

@@ -7,7 +7,7 @@ import pathlib
 ABI_VERSION = 1
 TEXT_BYTES = 2048
 AGAIN = -1
-NOTHING, LOG, READY, TENSOR, STATE, ENDED = range(6)
+NOTHING, LOG, READY, TENSOR, GIVE_STATE, STATE, ENDED = range(7)
 
 
 class CError(ctypes.Structure):
@@ -31,8 +31,7 @@ class COptions(ctypes.Structure):
         ("num_overrides", ctypes.c_size_t),
         ("tensors", ctypes.POINTER(CTensor)),
         ("num_tensors", ctypes.c_size_t),
-        ("state", ctypes.c_char_p),
-        ("num_state_bytes", ctypes.c_size_t),
+        ("has_first_state", ctypes.c_int),
     ]
 
 
@@ -77,6 +76,7 @@ def _load() -> ctypes.CDLL:
             ctypes.c_int,
         ),
         "tern_report": ([client, ctypes.c_double, ctypes.c_uint32], None),
+        "tern_give_state": ([client, ctypes.c_char_p, ctypes.c_size_t], None),
         "tern_steps": ([client], ctypes.c_uint64),
         "tern_stats": ([client, ctypes.c_char_p, ctypes.c_size_t], ctypes.c_size_t),
         "tern_finish": ([client], None),

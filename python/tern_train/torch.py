@@ -20,7 +20,7 @@ import os
 import sys
 import threading
 import types
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -74,13 +74,6 @@ def describe(module: torch.nn.Module) -> str:
     return json.dumps({"tensors": rows})
 
 
-def _state_bytes(module: torch.nn.Module) -> bytes:
-    """The module's parameters and buffers."""
-    stream = io.BytesIO()
-    torch.save(module.state_dict(), stream)
-    return stream.getvalue()
-
-
 class _Bucket:
     """Tensors whose means come back together.
 
@@ -128,8 +121,10 @@ class Exchange:
     """A model's part in a job: takes gradients, and gives their mean over the workers.
 
     ``module``: its trained parameters (``requires_grad``), with their names and order, must be the same in
-    all workers. The constructor waits until all workers are here, and gives rank 0's parameters and buffers to
-    all. ``job``: the path of the job file; None: that of the environment variable TERN_JOB. ``rank``: None: see
+    all workers. The constructor waits until all workers are here, and gives rank 0's state to all. So does a worker
+    that was lost and starts again (``faults.on_worker_loss: wait``): it gets the state of another, and
+    ``steps`` says after how many steps it goes on. ``state_dict`` returns that state, ``load_state_dict`` installs it;
+    None: the module's, which is enough only if the optimizer keeps nothing. ``job``: the path of the job file; None: that of the environment variable TERN_JOB. ``rank``: None: see
     :func:`rank_of_environment`. ``overrides``: "KEY=VALUE", as after ``--set``.
 
     At the end of the program, or of the ``with`` statement, it waits until all workers have finished. A program
@@ -143,6 +138,8 @@ class Exchange:
         *,
         rank: int | None = None,
         overrides: Sequence[str] = (),
+        state_dict: Callable[[], Any] | None = None,
+        load_state_dict: Callable[[Any], Any] | None = None,
     ):
         if job is None:
             job = os.environ.get("TERN_JOB")
@@ -162,11 +159,11 @@ class Exchange:
         self._failure: TernError | None = None
         self._has_ended = threading.Event()
         self._is_closed = False
-        self._module = module
+        self._state_dict = state_dict or module.state_dict
+        self._load_state_dict = load_state_dict or module.load_state_dict
         self._is_ready = threading.Event()
         rank = rank_of_environment() if rank is None else rank
-        state = _state_bytes(module) if rank == 0 else None
-        self.client = Client(job, _table(_trained_parameters(module)), rank, overrides, state)
+        self.client = Client(job, _table(_trained_parameters(module)), rank, overrides, has_first_state=rank == 0)
         self._thread = threading.Thread(target=self._poll, name="tern_train", daemon=True)
         self._thread.start()
         atexit.register(self._at_exit)
@@ -213,8 +210,11 @@ class Exchange:
     # --- What comes back
 
     def _poll(self) -> None:
-        while not self._has_ended.is_set():
-            self._on_event(self.client.poll(0.5))
+        try:
+            while not self._has_ended.is_set():
+                self._on_event(self.client.poll(0.5))
+        except Exception as error:  # Of the hooks for the state.
+            self._fail(TernError(70, f"{type(error).__name__}: {error}"))
 
     def _on_event(self, event: Event) -> None:
         if event.type == EventType.TENSOR:
@@ -224,18 +224,30 @@ class Exchange:
             if bucket.num_left == 0:
                 bucket.complete()
         elif event.type == EventType.STATE:
-            self._module.load_state_dict(torch.load(io.BytesIO(event.state), weights_only=True))
+            self._load_state_dict(torch.load(io.BytesIO(event.state), weights_only=True))
+        elif event.type == EventType.GIVE_STATE:
+            stream = io.BytesIO()
+            torch.save(self._state_dict(), stream)
+            self.client.give_state(stream.getvalue())
         elif event.type == EventType.READY:
             self._is_ready.set()
         elif event.type == EventType.ENDED:
-            with self._lock:
-                if event.code != 0:
-                    self._failure = Ended(event.code, event.text)
-                lost = set(self._waiting.values())
-                self._waiting.clear()
-            for bucket in lost:
-                bucket.fail(self._failure or Ended(70, "the job ended in the middle of a step"))
-            self._has_ended.set()
+            self._fail(Ended(event.code, event.text) if event.code != 0 else None)
+
+    def _fail(self, failure: TernError | None) -> None:
+        """Ends all waiting; None: the job has ended as planned."""
+        with self._lock:
+            self._failure = self._failure or failure
+            lost = set(self._waiting.values())
+            self._waiting.clear()
+        for bucket in lost:
+            bucket.fail(failure or Ended(70, "the job ended in the middle of a step"))
+        self._has_ended.set()
+
+    @property
+    def steps(self) -> int:
+        """How many steps are done: more than 0 at the beginning of a worker that was lost and starts again."""
+        return self.client.steps
 
     # --- The end
 
@@ -308,17 +320,21 @@ def ddp(
     *,
     rank: int | None = None,
     overrides: Sequence[str] = (),
+    state_dict: Callable[[], Any] | None = None,
+    load_state_dict: Callable[[Any], Any] | None = None,
     **ddp_arguments: Any,
 ) -> DistributedDataParallel:
     """A DistributedDataParallel whose gradients travel over Tern.
 
-    ``job``, ``rank``, ``overrides``: as for :class:`Exchange`, which becomes the attribute ``tern`` of what is
+    ``job``, ``rank``, ``overrides``, ``state_dict``, ``load_state_dict``: as for :class:`Exchange`, which becomes the attribute ``tern`` of what is
     returned. ``ddp_arguments``: for DistributedDataParallel. If the program has no process group, one of this
     process alone is made, so that nothing but Tern travels.
     """
     if not dist.is_initialized():
         dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    exchange = Exchange(module, job, rank=rank, overrides=overrides)
+    exchange = Exchange(
+        module, job, rank=rank, overrides=overrides, state_dict=state_dict, load_state_dict=load_state_dict
+    )
     net = DistributedDataParallel(module, **ddp_arguments)
     net.register_comm_hook(exchange, hook)
     net.tern = exchange  # type: ignore[assignment]

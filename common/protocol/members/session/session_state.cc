@@ -40,9 +40,7 @@ SessionState::SessionState(SessionOptions given)
                 options.is_elastic, options.in_plan}),
       links(
           options.data_lanes, options.servers, [this](LaneRef lane) { return MakeHello(lane); },
-          &exchange, std::max(options.timings.resend_after, options.timings.suspect_after)) {
-  if (options.begins_with_state) state_held = StateHeld::kState;
-}
+          &exchange, std::max(options.timings.resend_after, options.timings.suspect_after)) {}
 
 bool SessionState::Become(SessionPhase next) {
   const bool is_allowed = MayBecome(phase_, next);
@@ -70,6 +68,7 @@ Message SessionState::MakeHello(LaneRef lane) const {
   if (run != 0) hello->set_run(run);
   if (!has_state() && lane == LaneRef{}) {
     hello->set_keeps_own(options.keeps_own);
+    if (options.has_first_state) hello->set_first_state(true);
     options.saved_checkpoints.AddTo(hello);
   }
   if (lane.lane != 0) {

@@ -59,8 +59,7 @@ struct SessionOptions {
   bool shrink = false;  // whether faults.on_worker_loss is `shrink`: lost members are removed
   SavedCheckpoints saved_checkpoints;  // the checkpoints on this worker's disk
   bool keeps_own = false;  // whether it has private state that no other daemon can send it
-  // Whether the worker begins with state that the others do not have: they fetch it from this one.
-  bool begins_with_state = false;
+  bool has_first_state = false;  // Hello.first_state
 };
 
 enum class SessionPhase : uint8_t { kJoining, kFetching, kInstalling, kRunning, kLeaving, kEnded };

@@ -378,8 +378,14 @@ void Gathering::AdmitGathered(Time now) {
     if (worker.hello.run() != 0) roster.run = worker.hello.run();
   }
   const bool goes_back = job_.going_back() || job_.begin.checkpoint.has_value();
-  if ((!anyone_has_state && !goes_back) || roster.run == 0)
+  if (!anyone_has_state && !goes_back)
     roster.run = job_.options.incarnation;  // random, so no other run has it
+  // All but one of the workers that offer it fetch the first state.
+  const Roster::Worker* first_giver = nullptr;
+  for (const Roster::Worker& worker : roster.workers) {
+    if (first_giver == nullptr && worker.live() && worker.hello.first_state())
+      first_giver = &worker;
+  }
   job_.Become(JobPhase::kRunning);
   ++roster.epoch;
   for (Roster::Worker& worker : roster.workers) {
@@ -387,8 +393,10 @@ void Gathering::AdmitGathered(Time now) {
     worker.epoch = roster.epoch;
     worker.advanced_at = now;
     worker.joins_from_begin = goes_back;
+    const bool others_have_state =
+        anyone_has_state || (first_giver != nullptr && first_giver != &worker);
     worker.joining =
-        goes_back || (job_.options.workers_hold_state && anyone_has_state && worker.hello.fresh());
+        goes_back || (job_.options.workers_hold_state && others_have_state && worker.hello.fresh());
     if (worker.joining || worker.first_epoch == 0) worker.first_epoch = roster.epoch;
     worker.first_epoch = std::min(worker.first_epoch, roster.epoch);
   }
