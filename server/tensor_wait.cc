@@ -98,7 +98,7 @@ class TensorWait {
 }  // namespace
 
 Result<pb::TensorTable> AwaitTensors(const setup::Setup& setup, uint32_t shard,
-                                   StopSignals& signals) {
+                                     StopSignals& signals) {
   TensorWait wait(setup);
   TERN_RETURN_IF_ERROR(wait.Bind(shard));
   LogInfo("waits for the first client, which says what tensors the job has", Print::kYes);

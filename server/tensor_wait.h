@@ -1,5 +1,5 @@
-// The first moments of a shard in a client's job (train.compute: client): it cannot plan the exchange
-// before a client has said which tensors there are.
+// The first moments of a shard in a client's job (train.compute: client): it cannot plan the
+// exchange before a client has said which tensors there are.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,9 @@ namespace tern::server {
 // Binds the shard's control socket, waits for the first hello of a worker of this job, and returns
 // the table in its payload. The socket is closed then: the worker repeats its hello until the
 // Server has bound the same port. Refuses workers of another job. kPeerLost if no worker comes
-// within faults.start_timeout_s; kAddress if the port cannot be bound; the status of `signals` after a
-// stop signal.
-Result<pb::TensorTable> AwaitTensors(const setup::Setup& setup, uint32_t shard, StopSignals& signals);
+// within faults.start_timeout_s; kAddress if the port cannot be bound; the status of `signals`
+// after a stop signal.
+Result<pb::TensorTable> AwaitTensors(const setup::Setup& setup, uint32_t shard,
+                                     StopSignals& signals);
 
 }  // namespace tern::server

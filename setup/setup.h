@@ -1,6 +1,7 @@
 // Derives from a job what every program needs: the network, its table of parameters, the exchange
 // plan (how the model is cut into pieces for the servers) and the first message to other daemons. A
-// job whose workers are clients (train.compute: client) has no network; its table comes from a client.
+// job whose workers are clients (train.compute: client) has no network; its table comes from a
+// client.
 #pragma once
 
 #include <cstdint>
@@ -40,8 +41,8 @@ struct Setup {
   std::shared_ptr<const net::Security> security;
   // The secret of keys.checkpoint; null if the job has none. Like `security`, set by StartDaemon.
   std::shared_ptr<const net::SecretKey> checkpoint_secret;
-  // With train.compute: client, the table that the client brought along, serialized. Workers send it
-  // with their hellos. Empty: none is known yet, so `table` and `plan` are empty.
+  // With train.compute: client, the table that the client brought along, serialized. Workers send
+  // it with their hellos. Empty: none is known yet, so `table` and `plan` are empty.
   std::string tensor_table;
 };
 
@@ -56,8 +57,8 @@ config::NameTables KnownNames();
 
 // Reads and validates the job file at `path`, applies `overrides` (KEY=VALUE), and derives the
 // setup, without the weights of model.weights. kBadJob or kBadData if that is not possible; the
-// message says why. The table of a client's job is that of the file train.tensors; kBadJob if the job has
-// no such key.
+// message says why. The table of a client's job is that of the file train.tensors; kBadJob if the
+// job has no such key.
 Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
                                          const std::vector<std::string>& overrides);
 // The same for those who get the table of a client's job later: a server, or the client itself.

@@ -45,8 +45,8 @@ class NetLoop : public client::Port {
     std::function<void(client::Answer)> on_scaled;
     // Returns the stack of the coder thread, for the log. Called on the net thread.
     std::function<std::string()> coder_stack;
-    // Whether the process is Tern's, which may then be ended and its threads' stacks be looked at. In a
-    // foreign process, the net thread waits however long training hangs.
+    // Whether the process is Tern's, which may then be ended and its threads' stacks be looked at.
+    // In a foreign process, the net thread waits however long training hangs.
     bool owns_process = true;
     bool has_first_state = false;  // whether the others fetch their first state from this worker
   };

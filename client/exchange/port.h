@@ -49,8 +49,8 @@ struct WentBack {
 struct LeaveWanted {
   Status status;
 };
-// A foreign program has samples for the next step, or has finished (Compute::HasSamples). Not from the
-// net thread.
+// A foreign program has samples for the next step, or has finished (Compute::HasSamples). Not from
+// the net thread.
 struct SamplesReady {};
 // The foreign program's state after round `applied`, for which Compute::AskForState asked. Not from
 // the net thread either.

@@ -1,5 +1,5 @@
-// The C interface over Guest. No exception leaves it: those that the standard library may throw become
-// errors.
+// The C interface over Guest. No exception leaves it: those that the standard library may throw
+// become errors.
 #include <algorithm>
 #include <cstring>
 #include <exception>

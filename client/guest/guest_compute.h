@@ -1,5 +1,5 @@
-// What computes and updates in a client's job: the foreign program. GuestCompute takes its gradients,
-// GuestArenas gives it their means. Threads: the compute thread.
+// What computes and updates in a client's job: the foreign program. GuestCompute takes its
+// gradients, GuestArenas gives it their means. Threads: the compute thread.
 #pragma once
 
 #include <cstdint>

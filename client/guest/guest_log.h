@@ -1,4 +1,5 @@
-// The log of a library in a foreign process: lines go to the programs' polls, not to files and stderr.
+// The log of a library in a foreign process: lines go to the programs' polls, not to files and
+// stderr.
 #pragma once
 
 #include "client/guest/handoff.h"

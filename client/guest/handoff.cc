@@ -176,9 +176,10 @@ void Handoff::LoadState(const Bytes& state) {
     guest_events_.Push({.type = GuestEvent::Type::kState, .state = state});
     return;
   }
-  End(Status(Code::kPeerLost,
-             "this worker was lost to the job for a while, and its program cannot go on from another "
-             "state; start it again"));
+  End(Status(
+      Code::kPeerLost,
+      "this worker was lost to the job for a while, and its program cannot go on from another "
+      "state; start it again"));
 }
 
 void Handoff::End(const Status& status) {

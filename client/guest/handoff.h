@@ -1,11 +1,10 @@
 // Where a foreign program (client/tern.h) and the training thread of its guest meet: the program's
 // threads hand over gradients, tensor by tensor, and get means back.
 //
-//   closed --OpenStep--> open --every tensor pushed--> closed
-//   closed, open --Finish--> finished    no pushes; the steps that follow have no samples
-//   any --End--> ended                   the program's calls return that status
-//
-// In `closed`, a push waits: the means of the step before may not be in place yet.
+//   closed    a push waits: the means of the step before may not be in place yet
+//   open      after OpenStep, until every tensor was pushed
+//   finished  after Finish: no pushes; the steps that follow have no samples
+//   ended     after End: the program's calls return that status
 #pragma once
 
 #include <cstdint>
@@ -47,8 +46,8 @@ class Handoff {
   // --- The program's threads.
 
   // Copies a gradient into the arena `gradients`. Returns false if the step is not open within
-  // `patience`. kUsage for an unknown tensor, one that was pushed in this step before, or a push after
-  // Finish; after the end, its status, or kUsage if that is ok. `mean` may be null.
+  // `patience`. kUsage for an unknown tensor, one that was pushed in this step before, or a push
+  // after Finish; after the end, its status, or kUsage if that is ok. `mean` may be null.
   Result<bool> Push(uint32_t tensor, const float* gradient, float* mean, Time patience);
   // The loss and samples of the step.
   void Report(double loss, uint32_t num_samples);
@@ -69,16 +68,18 @@ class Handoff {
   double Loss() const;
   // Waits for the next tensor that was pushed in this step; nullopt after the end.
   std::optional<uint32_t> AwaitPushed();
-  // Writes elements [first, first + values.size()) of a tensor's mean to where the program wants it.
+  // Writes elements [first, first + values.size()) of a tensor's mean to where the program wants
+  // it.
   void WriteMean(uint32_t tensor, uint64_t first, std::span<const float> values);
   // Tells the program that the tensor's mean is in place.
   void CompleteMean(uint32_t tensor);
-  // Asks the program for its state, by kGiveState, as soon as it is the state between two steps: once the
-  // program has begun to push the next step, so that it has used the means of the step before. The
-  // event StateGiven brings it. A program that has finished has no newer state: the job ends.
+  // Asks the program for its state, by kGiveState, as soon as it is the state between two steps:
+  // once the program has begun to push the next step, so that it has used the means of the step
+  // before. The event StateGiven brings it. A program that has finished has no newer state: the job
+  // ends.
   void AskForState();
-  // Gives the program another worker's state, with which it begins. After its first step, the program
-  // cannot go on from another one: the job ends for it.
+  // Gives the program another worker's state, with which it begins. After its first step, the
+  // program cannot go on from another one: the job ends for it.
   void LoadState(const Bytes& state);
 
   // --- Any thread. Ends all waiting; the first call counts.

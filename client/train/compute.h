@@ -39,12 +39,13 @@ class Compute {
   virtual void Begin(uint64_t steps_done) = 0;
   // Announces that FetchSamples is not called again before the next Begin.
   virtual void End() = 0;
-  // Before FetchSamples of each step, where samples come from a foreign program (client/tern.h): lets
-  // it begin the step. The trainer then handles events until HasSamples(), so that it does not wait
-  // for a program that takes long; SamplesReady announces it.
+  // Before FetchSamples of each step, where samples come from a foreign program (client/tern.h):
+  // lets it begin the step. The trainer then handles events until HasSamples(), so that it does not
+  // wait for a program that takes long; SamplesReady announces it.
   virtual void OpenStep() {}
   virtual bool HasSamples() const { return true; }
-  // Whether the step that was just made was none, because nobody has samples any more: the job ends.
+  // Whether the step that was just made was none, because nobody has samples any more: the job
+  // ends.
   virtual bool IsOver() const { return false; }
   // Waits for the samples of the next step and returns their number: 0 if this worker takes no part
   // in the step. kBadData names a damaged sample.
@@ -60,8 +61,8 @@ class Compute {
   // The error of a device that has failed. Losses and gradients are then undefined.
   virtual Status status() const { return Ok(); }
 
-  // In a client's job, whose program holds the state. AskForState: the program is to give its state to
-  // another worker, by the event StateGiven. LoadState: another worker has given this state.
+  // In a client's job, whose program holds the state. AskForState: the program is to give its state
+  // to another worker, by the event StateGiven. LoadState: another worker has given this state.
   virtual void AskForState() {}
   virtual void LoadState(const Bytes& /*state*/) {}
 

@@ -20,8 +20,8 @@ namespace tern::client {
 
 class Replica {
  public:
-  // Makes a replica with the weights of setup::FirstWeights; without weights and optimizer state in a
-  // client's job, where the program has them. `setup` must outlive the replica.
+  // Makes a replica with the weights of setup::FirstWeights; without weights and optimizer state in
+  // a client's job, where the program has them. `setup` must outlive the replica.
   static Result<std::unique_ptr<Replica>> Make(const setup::Setup& setup);
 
   float* parameters() { return parameters_.data(); }  // W
@@ -45,8 +45,8 @@ class Replica {
   // The object with a step's operations on the arrays. At first it uses the arrays of this object.
   Arenas& arenas() { return *arenas_; }
   // Uses the operations of `arenas` from then on, and copies weights and optimizer state to its
-  // device, if it has one. Then call CopyToHost before reading this object's arrays, and CopyFromHost
-  // after changing them.
+  // device, if it has one. Then call CopyToHost before reading this object's arrays, and
+  // CopyFromHost after changing them.
   Status MoveTo(std::unique_ptr<Arenas> arenas);
   // Returns pointers to this object's arrays.
   HostValues host_values();

@@ -1,5 +1,5 @@
-// Where a daemon's log goes: through glog, to a file and to stderr. Every line is written out at once,
-// so a killed process loses none.
+// Where a daemon's log goes: through glog, to a file and to stderr. Every line is written out at
+// once, so a killed process loses none.
 #pragma once
 
 #include <chrono>

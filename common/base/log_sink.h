@@ -1,5 +1,5 @@
-// Who receives the lines of the log (logging.h). Where they go is the program's affair: a daemon's go to
-// its log file (daemon_log.h), those of a library in a foreign process to that process
+// Who receives the lines of the log (logging.h). Where they go is the program's affair: a daemon's
+// go to its log file (daemon_log.h), those of a library in a foreign process to that process
 // (client/tern.h), all others to stderr. Thread-safe.
 #pragma once
 
@@ -40,8 +40,9 @@ LogSink SetLogSink(LogSink sink);
 void SetVerbosity(int level);
 bool IsVerbose(int level);
 
-// Logs a line of level INFO that has `numbers` beside its text. With Print::kYes a daemon also prints
-// the text to stderr, unless stderr takes no output now: for normal events that users want to see.
+// Logs a line of level INFO that has `numbers` beside its text. With Print::kYes a daemon also
+// prints the text to stderr, unless stderr takes no output now: for normal events that users want
+// to see.
 void LogInfo(const std::string& message, Print print, const LogNumbers& numbers = {},
              std::source_location location = std::source_location::current());
 

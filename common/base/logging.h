@@ -1,5 +1,5 @@
-// The log: LOG(INFO) << ..., and CHECK for bugs of the program only, never for input from users, files
-// or peers. log_sink.h says where the lines go. Thread-safe.
+// The log: LOG(INFO) << ..., and CHECK for bugs of the program only, never for input from users,
+// files or peers. log_sink.h says where the lines go. Thread-safe.
 //
 //   LOG(level) << ...                level: INFO, WARNING, ERROR or FATAL, which ends the process
 //   LOG_IF(level, condition) << ...

@@ -20,8 +20,8 @@ namespace tern::config {
 void CheckJob(const pb::Job& job, const ParseContext& context);
 
 // The parts of CheckJob, each in its own file: data with its augmentation; train with its optimizer
-// and schedule; the algorithm and what it requires of exchange, workers and faults; what a job whose
-// workers are clients must not have.
+// and schedule; the algorithm and what it requires of exchange, workers and faults; what a job
+// whose workers are clients must not have.
 void CheckData(const pb::Job& job, const ParseContext& context);
 void CheckTrain(const pb::Job& job, const ParseContext& context);
 void CheckAlgorithm(const pb::Job& job, const ParseContext& context);

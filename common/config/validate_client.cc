@@ -16,9 +16,10 @@ class ClientChecker : private CrossKeyChecker {
     const bool only_exchanges = facts.has_rounds && !facts.has_own_point && facts.period == 1 &&
                                 facts.pushed_quantity == pb::AlgorithmTraits::gradient;
     if (AreValid({"train.algorithm"}) && !only_exchanges) {
-      Report("train.algorithm", Excerpt(job_.train().algorithm()),
-             "with compute: client, an algorithm that only takes the mean of the workers' gradients, "
-             "as the default does, because the clients update their weights themselves");
+      Report(
+          "train.algorithm", Excerpt(job_.train().algorithm()),
+          "with compute: client, an algorithm that only takes the mean of the workers' gradients, "
+          "as the default does, because the clients update their weights themselves");
     }
     if (AreValid({"train.parameters"}) && job_.train().parameters() != pb::Train::localized) {
       Report("train.parameters", "central",
@@ -26,9 +27,10 @@ class ClientChecker : private CrossKeyChecker {
     }
     if (AreValid({"faults.on_worker_loss"}) &&
         job_.faults().on_worker_loss() == pb::Faults::shrink) {
-      Report("faults.on_worker_loss", "shrink",
-             "fail or wait with compute: client, because a client that joins cannot make up for the "
-             "steps that it has missed");
+      Report(
+          "faults.on_worker_loss", "shrink",
+          "fail or wait with compute: client, because a client that joins cannot make up for the "
+          "steps that it has missed");
     }
   }
 

@@ -15,9 +15,9 @@ inline constexpr size_t kMaxTensorName = 256;  // bytes
 inline constexpr int kMaxTensorDims = 16;
 
 // The table of parameters, in the order of `tensors`. A tensor of one dimension or none counts as a
-// bias; fan_in is the product of all dimensions but the first. kBadData if there are no tensors or more
-// than kMaxTensors, a name is empty, too long, not printable or twice there, a tensor has no element
-// or more than kMaxTensorDims dimensions, or there are more than kMaxElements elements.
+// bias; fan_in is the product of all dimensions but the first. kBadData if there are no tensors or
+// more than kMaxTensors, a name is empty, too long, not printable or twice there, a tensor has no
+// element or more than kMaxTensorDims dimensions, or there are more than kMaxElements elements.
 Result<ParameterTable> TableOfTensors(const pb::TensorTable& tensors);
 
 // The digest of names and shapes, in their order.

@@ -51,12 +51,12 @@ class CEvent(ctypes.Structure):
 def _library_path() -> str:
     if path := os.environ.get("TERN_LIBRARY"):
         return path
-    path = pathlib.Path(__file__).parent / "lib" / "libtern.so"
-    if not path.exists():
+    packaged = pathlib.Path(__file__).parent / "lib" / "libtern.so"
+    if not packaged.exists():
         raise ImportError(
-            f"{path} is missing; install the wheel, or set TERN_LIBRARY to the path of a libtern.so"
+            f"{packaged} is missing; install the wheel, or set TERN_LIBRARY to the path of a libtern.so"
         )
-    return str(path)
+    return str(packaged)
 
 
 def _load() -> ctypes.CDLL:

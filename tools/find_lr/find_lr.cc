@@ -1,5 +1,5 @@
-// tern find_lr: the learning-rate range test, and trials around its suggestion. Each runs the job for
-// some steps as `tern run` does, in a folder of its own: the range test with a rate that grows
+// tern find_lr: the learning-rate range test, and trials around its suggestion. Each runs the job
+// for some steps as `tern run` does, in a folder of its own: the range test with a rate that grows
 // exponentially, a trial with the job's schedule. The losses are those of the run's curve.csv.
 #include <unistd.h>
 
@@ -173,8 +173,8 @@ std::vector<TableRow> RangeTestTable(const RateRange& range, const std::vector<R
   return rows;
 }
 
-// Runs the range test, and writes its losses, whatever they are. kUsage or kDiverged if no rate can be
-// suggested.
+// Runs the range test, and writes its losses, whatever they are. kUsage or kDiverged if no rate can
+// be suggested.
 Result<Suggestion> RunRangeTest(const TestJob& test, const RateRange& range,
                                 StopSignals* stop_signals, std::vector<RatedLoss>* losses) {
   pb::Job job = test.job;

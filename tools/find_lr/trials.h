@@ -24,8 +24,8 @@ struct Trial {
 std::optional<double> TrialLoss(uint64_t steps, const std::vector<client::CurveRow>& rows);
 
 // The rate of the next trial; nullopt if there is none. The first three are the range test's rate
-// and its neighbours; as long as the best of all is the lowest or the highest rate, there is another
-// beyond it, up to kMaxTrials trials.
+// and its neighbours; as long as the best of all is the lowest or the highest rate, there is
+// another beyond it, up to kMaxTrials trials.
 std::optional<double> NextTrialRate(double range_test_rate, const std::vector<Trial>& trials);
 inline constexpr double kTrialFactor = 3;
 inline constexpr size_t kMaxTrials = 6;

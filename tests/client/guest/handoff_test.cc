@@ -6,7 +6,6 @@
 
 #include <thread>
 
-
 namespace tern::client {
 namespace {
 
@@ -116,6 +115,48 @@ TEST_F(HandoffTest, APushWaitsForItsStep) {
   handoff_->OpenStep(1);
   EXPECT_EQ(handoff_->AwaitPushed(), 0u);
   pushing.join();
+}
+
+// The state between two steps is asked for only when it is that: before the first step, or once the
+// program has begun to push the next one.
+TEST_F(HandoffTest, AsksForTheStateBetweenTwoSteps) {
+  const auto is_asked = [&] {
+    const std::optional<GuestEvent> event = guest_events_.TryPop();
+    return event.has_value() && event->type == GuestEvent::Type::kGiveState;
+  };
+  handoff_->OpenStep(5);
+  handoff_->AskForState();
+  EXPECT_TRUE(is_asked());  // Nothing has been trained in this process.
+  handoff_->GiveState(Bytes::Own(std::string("state")));
+  const Event given = *wake_.TryPop();
+  EXPECT_EQ(std::get<StateGiven>(given).applied, 4u);
+  EXPECT_EQ(std::get<StateGiven>(given).state.size(), 5u);
+  EXPECT_TRUE(*Push(0, std::vector<float>(6)));
+  EXPECT_TRUE(*Push(1, std::vector<float>(4)));
+  handoff_->OpenStep(6);
+  handoff_->AskForState();
+  EXPECT_FALSE(is_asked());  // The program may still be using the means of step 5.
+  EXPECT_TRUE(*Push(0, std::vector<float>(6)));
+  EXPECT_TRUE(is_asked());
+  handoff_->AskForState();
+  EXPECT_TRUE(is_asked());
+}
+
+TEST_F(HandoffTest, AProgramThatHasFinishedHasNoState) {
+  handoff_->OpenStep(1);
+  handoff_->Finish();
+  handoff_->AskForState();
+  EXPECT_THAT(handoff_->end_status().message(), HasSubstr("this program has finished before"));
+}
+
+TEST_F(HandoffTest, AnotherStateIsForAProgramThatBegins) {
+  handoff_->OpenStep(1);
+  handoff_->LoadState(Bytes::Own(std::string("state")));
+  EXPECT_EQ(guest_events_.TryPop()->type, GuestEvent::Type::kState);
+  EXPECT_TRUE(*Push(0, std::vector<float>(6)));
+  handoff_->LoadState(Bytes::Own(std::string("state")));
+  EXPECT_FALSE(guest_events_.TryPop().has_value());
+  EXPECT_THAT(handoff_->end_status().message(), HasSubstr("start it again"));
 }
 
 }  // namespace

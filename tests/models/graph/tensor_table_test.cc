@@ -25,8 +25,8 @@ std::string ErrorOf(const pb::TensorTable& tensors) {
 }
 
 TEST(TensorTable, HasOffsetsAndColumns) {
-  const ParameterTable table =
-      *TableOfTensors(TableWith({{"conv.weight", {20, 3, 5, 5}}, {"conv.bias", {20}}, {"scale", {}}}));
+  const ParameterTable table = *TableOfTensors(
+      TableWith({{"conv.weight", {20, 3, 5, 5}}, {"conv.bias", {20}}, {"scale", {}}}));
   EXPECT_EQ(table.total, 1500u + 20 + 1);
   ASSERT_EQ(table.parameters.size(), 3u);
   EXPECT_EQ(table.parameters[0].fan_in, 75u);
@@ -44,7 +44,8 @@ TEST(TensorTable, RefusesWhatIsNoTable) {
   EXPECT_THAT(ErrorOf(TableWith({{std::string(257, 'a'), {1}}})), HasSubstr("1 to 256"));
   EXPECT_THAT(ErrorOf(TableWith({{"a", {1}}, {"a", {2}}})), HasSubstr("'a' a second time"));
   EXPECT_THAT(ErrorOf(TableWith({{"a", {2, 0}}})), HasSubstr("0 elements"));
-  EXPECT_THAT(ErrorOf(TableWith({{"a", std::vector<uint32_t>(17, 1)}})), HasSubstr("17 dimensions"));
+  EXPECT_THAT(ErrorOf(TableWith({{"a", std::vector<uint32_t>(17, 1)}})),
+              HasSubstr("17 dimensions"));
   EXPECT_THAT(ErrorOf(TableWith({{"a", {65536, 65536, 65536, 65536}}})), HasSubstr("more than"));
 }
 

@@ -58,7 +58,7 @@ struct SessionOptions {
   std::function<bool(const Cell&, LaneRef)> in_plan;
   bool shrink = false;  // whether faults.on_worker_loss is `shrink`: lost members are removed
   SavedCheckpoints saved_checkpoints;  // the checkpoints on this worker's disk
-  bool keeps_own = false;  // whether it has private state that no other daemon can send it
+  bool keeps_own = false;        // whether it has private state that no other daemon can send it
   bool has_first_state = false;  // Hello.first_state
 };
 

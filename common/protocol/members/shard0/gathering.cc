@@ -372,20 +372,16 @@ void Gathering::AdmitGathered(Time now) {
   Roster& roster = job_.roster;
   roster.epoch = std::max(roster.epoch, roster.NewestEpoch());
   bool anyone_has_state = false;
+  const Roster::Worker* first_giver = nullptr;  // its state is the first that all have
   for (const Roster::Worker& worker : roster.workers) {
+    if (worker.live() && worker.hello.first_state() && first_giver == nullptr)
+      first_giver = &worker;
     if (!worker.live() || worker.hello.fresh()) continue;
     anyone_has_state = true;
     if (worker.hello.run() != 0) roster.run = worker.hello.run();
   }
   const bool goes_back = job_.going_back() || job_.begin.checkpoint.has_value();
-  if (!anyone_has_state && !goes_back)
-    roster.run = job_.options.incarnation;  // random, so no other run has it
-  // All but one of the workers that offer it fetch the first state.
-  const Roster::Worker* first_giver = nullptr;
-  for (const Roster::Worker& worker : roster.workers) {
-    if (first_giver == nullptr && worker.live() && worker.hello.first_state())
-      first_giver = &worker;
-  }
+  if (!anyone_has_state && !goes_back) roster.run = job_.options.incarnation;  // random
   job_.Become(JobPhase::kRunning);
   ++roster.epoch;
   for (Roster::Worker& worker : roster.workers) {
@@ -393,10 +389,9 @@ void Gathering::AdmitGathered(Time now) {
     worker.epoch = roster.epoch;
     worker.advanced_at = now;
     worker.joins_from_begin = goes_back;
-    const bool others_have_state =
-        anyone_has_state || (first_giver != nullptr && first_giver != &worker);
-    worker.joining =
-        goes_back || (job_.options.workers_hold_state && others_have_state && worker.hello.fresh());
+    const bool is_first = first_giver == nullptr || first_giver == &worker;
+    const bool lacks_state = worker.hello.fresh() && (anyone_has_state || !is_first);
+    worker.joining = goes_back || (job_.options.workers_hold_state && lacks_state);
     if (worker.joining || worker.first_epoch == 0) worker.first_epoch = roster.epoch;
     worker.first_epoch = std::min(worker.first_epoch, roster.epoch);
   }

@@ -1,0 +1,290 @@
+"""A PyTorch module's part in a job."""
+
+import atexit
+import io
+import json
+import logging
+import os
+import sys
+import threading
+import types
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from tern_train._client import Client, Ended, Event, EventType, Tensor, TernError
+
+_log = logging.getLogger("tern_train")
+
+_RANK_VARIABLES = (
+    "TERN_RANK",
+    "SLURM_PROCID",
+    "OMPI_COMM_WORLD_RANK",
+    "PMI_RANK",
+    "JOB_COMPLETION_INDEX",
+    "RANK",
+)
+
+
+def rank_of_environment() -> int:
+    """This worker's rank, from the first of TERN_RANK, SLURM_PROCID, OMPI_COMM_WORLD_RANK, PMI_RANK,
+    JOB_COMPLETION_INDEX and RANK that is set. ``TernError`` if none is, or it is no number."""
+    for name in _RANK_VARIABLES:
+        text = os.environ.get(name)
+        if text is None:
+            continue
+        if not text.isdecimal():
+            raise TernError(64, f"{name}: saw '{text}'; allowed: this worker's rank, a whole number from 0")
+        _log.info("the rank is %s, from %s", text, name)
+        return int(text)
+    raise TernError(
+        64, f"this worker's rank is not known: give rank=N, or set one of {', '.join(_RANK_VARIABLES)}"
+    )
+
+
+def _trained_parameters(module: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
+    """The parameters that have gradients, each once, in the module's order."""
+    return [(name, p) for name, p in module.named_parameters() if p.requires_grad]
+
+
+def _table(parameters: Iterable[tuple[str, torch.nn.Parameter]]) -> list[Tensor]:
+    return [Tensor(name, tuple(parameter.shape)) for name, parameter in parameters]
+
+
+def describe(module: torch.nn.Module) -> str:
+    """The module's table of tensors as JSON, for ``tern check`` and ``tern forecast`` with ``--set train.tensors=FILE``."""
+    rows = [{"name": tensor.name, "shape": list(tensor.shape)} for tensor in _table(_trained_parameters(module))]
+    return json.dumps({"tensors": rows})
+
+
+class _Bucket:
+    """Tensors whose means come back together.
+
+    The means are written into the tensors' own memory where that is dense fp32 memory of the host, otherwise
+    into ``staged``, from where :meth:`complete` copies them.
+    """
+
+    def __init__(self, tensors: Sequence[torch.Tensor]):
+        self.done = threading.Event()
+        self.error: TernError | None = None
+        self.num_left = len(tensors)
+        self.future: "torch.futures.Future[torch.Tensor] | None" = None
+        self.buffer: torch.Tensor | None = None
+        self.addresses: list[int] = []
+        self._staged: list[tuple[torch.Tensor, torch.Tensor]] = []
+        for tensor in tensors:
+            self.addresses.append(self._address(tensor))
+
+    def _address(self, tensor: torch.Tensor) -> int:
+        is_dense = tensor.is_non_overlapping_and_dense() if hasattr(tensor, "is_non_overlapping_and_dense") else tensor.is_contiguous()
+        if tensor.device.type == "cpu" and tensor.dtype == torch.float32 and is_dense:
+            return tensor.data_ptr()
+        staged = torch.empty(
+            tensor.shape, dtype=torch.float32, pin_memory=tensor.device.type == "cuda"
+        )
+        staged.copy_(tensor)  # From a GPU: waits for the gradient, and for the copy.
+        self._staged.append((tensor, staged))
+        return staged.data_ptr()
+
+    def complete(self) -> None:
+        for tensor, staged in self._staged:
+            tensor.copy_(staged, non_blocking=True)
+        if self.future is not None and self.buffer is not None:
+            self.future.set_result(self.buffer)
+        self.done.set()
+
+    def fail(self, error: TernError) -> None:
+        self.error = error
+        if self.future is not None:
+            self.future.set_exception(error)  # type: ignore[arg-type]
+        self.done.set()
+
+
+class Exchange:
+    """A model's part in a job: takes gradients, and gives their mean over the workers.
+
+    ``module``: its trained parameters (``requires_grad``), with their names and order, must be the same in
+    all workers. The constructor waits until all workers are here, and gives rank 0's state to all. So does a worker
+    that was lost and starts again (``faults.on_worker_loss: wait``): it gets the state of another, and
+    ``steps`` says after how many steps it goes on. ``state_dict`` returns that state, ``load_state_dict`` installs it;
+    None: the module's, which is enough only if the optimizer keeps nothing. ``job``: the path of the job file; None: that of the environment variable TERN_JOB. ``rank``: None: see
+    :func:`rank_of_environment`. ``overrides``: "KEY=VALUE", as after ``--set``.
+
+    At the end of the program, or of the ``with`` statement, it waits until all workers have finished. A program
+    that ends with an exception ends the job.
+    """
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        job: str | os.PathLike[str] | None = None,
+        *,
+        rank: int | None = None,
+        overrides: Sequence[str] = (),
+        state_dict: Callable[[], Any] | None = None,
+        load_state_dict: Callable[[Any], Any] | None = None,
+    ):
+        if job is None:
+            job = os.environ.get("TERN_JOB")
+            if not job:
+                raise TernError(64, "the job file is not known: give job=PATH, or set TERN_JOB")
+        for name, submodule in module.named_modules():
+            if isinstance(submodule, torch.nn.SyncBatchNorm):
+                raise TernError(
+                    64,
+                    f"{name}: saw a SyncBatchNorm, whose statistics need an all-reduce in the forward pass, which "
+                    "Tern has not; use BatchNorm, whose statistics stay local",
+                )
+        self.parameters = [parameter for _, parameter in _trained_parameters(module)]
+        self._index = {id(parameter): t for t, parameter in enumerate(self.parameters)}
+        self._lock = threading.Lock()
+        self._waiting: dict[int, _Bucket] = {}  # by tensor
+        self._failure: TernError | None = None
+        self._has_ended = threading.Event()
+        self._is_closed = False
+        self._state_dict = state_dict or module.state_dict
+        self._load_state_dict = load_state_dict or module.load_state_dict
+        self._is_ready = threading.Event()
+        rank = rank_of_environment() if rank is None else rank
+        self.client = Client(job, _table(_trained_parameters(module)), rank, overrides, has_first_state=rank == 0)
+        self._thread = threading.Thread(target=self._poll, name="tern_train", daemon=True)
+        self._thread.start()
+        atexit.register(self._at_exit)
+        while not self._is_ready.wait(0.1):  # Wakes up for Ctrl-C.
+            if self._failure is not None:
+                raise self._failure
+
+    # --- Gradients
+
+    def hook(self, bucket: dist.GradBucket) -> "torch.futures.Future[torch.Tensor]":  # type: ignore[name-defined]
+        """Exchanges a bucket of DistributedDataParallel; see :func:`hook`."""
+        gradients = bucket.gradients()
+        indices = [self._index[id(parameter)] for parameter in bucket.parameters()]
+        devices = [bucket.buffer().device] if bucket.buffer().is_cuda else None
+        pending = _Bucket(gradients)
+        pending.future = torch.futures.Future(devices=devices)
+        pending.buffer = bucket.buffer()
+        self._push(indices, pending)
+        # In the callback, value() raises what set_exception was given. DistributedDataParallel itself would
+        # take the exception for a tensor.
+        return pending.future.then(lambda future: future.value())
+
+    def mean_(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Replaces tensors, one for each of ``parameters``, by their means over the workers. Waits for them."""
+        pending = _Bucket(tensors)
+        self._push(list(range(len(tensors))), pending)
+        while not pending.done.wait(0.1):  # Wakes up for Ctrl-C.
+            pass
+        if pending.error is not None:
+            raise pending.error
+
+    def _push(self, indices: Sequence[int], pending: _Bucket) -> None:
+        with self._lock:
+            if self._failure is not None:
+                raise self._failure
+            for t in indices:
+                self._waiting[t] = pending
+        for t, address in zip(indices, pending.addresses):
+            try:
+                self.client.push(t, address, address)
+            except TernError as error:
+                raise (self._failure or error) from None
+
+    # --- What comes back
+
+    def _poll(self) -> None:
+        try:
+            while not self._has_ended.is_set():
+                self._on_event(self.client.poll(0.5))
+        except Exception as error:  # Of the hooks for the state.
+            self._fail(TernError(70, f"{type(error).__name__}: {error}"))
+
+    def _on_event(self, event: Event) -> None:
+        if event.type == EventType.TENSOR:
+            with self._lock:
+                bucket = self._waiting.pop(event.tensor)
+                bucket.num_left -= 1
+            if bucket.num_left == 0:
+                bucket.complete()
+        elif event.type == EventType.STATE:
+            self._load_state_dict(torch.load(io.BytesIO(event.state), weights_only=True))
+        elif event.type == EventType.GIVE_STATE:
+            stream = io.BytesIO()
+            torch.save(self._state_dict(), stream)
+            self.client.give_state(stream.getvalue())
+        elif event.type == EventType.READY:
+            self._is_ready.set()
+        elif event.type == EventType.ENDED:
+            self._fail(Ended(event.code, event.text) if event.code != 0 else None)
+
+    def _fail(self, failure: TernError | None) -> None:
+        """Ends all waiting; None: the job has ended as planned."""
+        with self._lock:
+            self._failure = self._failure or failure
+            lost = set(self._waiting.values())
+            self._waiting.clear()
+        for bucket in lost:
+            bucket.fail(failure or Ended(70, "the job ended in the middle of a step"))
+        self._has_ended.set()
+
+    @property
+    def steps(self) -> int:
+        """How many steps are done: more than 0 at the beginning of a worker that was lost and starts again."""
+        return self.client.steps
+
+    # --- The end
+
+    def finish(self) -> None:
+        """Says that this worker has no more gradients, and waits until all workers have finished.
+
+        Raises ``Ended`` if the job failed."""
+        if self._is_closed:
+            return
+        self.client.finish()
+        while not self._has_ended.wait(0.1):
+            pass
+        self.close()
+        if self._failure is not None:
+            raise self._failure
+
+    def close(self, code: int = 0, sentence: str = "") -> None:
+        """Leaves the job. Before :meth:`finish`, the job fails with ``code`` and ``sentence``."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        atexit.unregister(self._at_exit)
+        if not self._has_ended.is_set() and code == 0:
+            code, sentence = 75, sentence or "the program has left the job"
+        self._has_ended.set()
+        self._thread.join()
+        self.client.close(code, sentence)
+
+    def __enter__(self) -> "Exchange":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: types.TracebackType | None,
+    ) -> None:
+        if error is None:
+            self.finish()
+        else:
+            self.close(70, f"{type(error).__name__}: {error}")
+
+    def _at_exit(self) -> None:
+        error = getattr(sys, "last_value", None)  # what ends the program
+        if error is not None:
+            self.close(70, f"{type(error).__name__}: {error}")
+        else:
+            try:
+                self.finish()
+            except TernError as failure:
+                print(f"tern_train: {failure}", file=sys.stderr)
+        if self._failure is not None:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(self._failure.code)  # An exception cannot change the exit code any more.
