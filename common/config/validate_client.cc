@@ -38,10 +38,13 @@ class ClientChecker : private CrossKeyChecker {
   // Reports the keys of a section that the job has, but that mean nothing in it.
   void CheckMeaninglessKeys(const google::protobuf::Descriptor* section, const std::string& name) {
     for (int i = 0; i < section->field_count(); ++i) {
+      if (!RuleOf(section->field(i)).not_for_client()) continue;
       const std::string key = Join(name, section->field(i)->name());
-      if (!RuleOf(section->field(i)).not_for_client() || !context_.key_positions->contains(key))
-        continue;
-      Report(key, "this key with compute: client",
+      // An override may give a key of a section, without the section itself.
+      const auto given = context_.key_positions->lower_bound(key);
+      if (given == context_.key_positions->end()) continue;
+      if (given->first != key && given->first.rfind(key + ".", 0) != 0) continue;
+      Report(given->first, "this key with compute: client",
              "nothing: the client's own program has its model, data, optimizer and length");
     }
   }

@@ -30,7 +30,7 @@ TEST(ClientRules, KeysThatMeanNothingAreRefusedByName) {
        {"model.name=lenet", "data.dir=/data", "evaluation.every_steps=5", "checkpoints.keep=3",
         "train.batch_total=64", "train.steps=5", "train.epochs=5", "train.optimizer.name=sgd",
         "train.schedule.learning_rate=0.1", "train.weight_decay.rate=0.1", "train.clip_norm=1",
-        "train.precision=bf16", "train.freeze=[conv1]", "train.stop_when.accuracy=0.5",
+        "train.precision=bf16", "train.freeze=[conv1]", "train.stop_when.no_better_evaluations=5",
         "train.max_staleness=3"}) {
     EXPECT_THAT(FaultsOf(kClientJob, {override}),
                 ElementsAre(HasSubstr("saw this key with compute: client; allowed: nothing")))
