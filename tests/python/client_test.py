@@ -29,7 +29,7 @@ class Means(unittest.TestCase):
             one.run("means", 3)
 
     def test_of_two_servers(self):
-        with job(servers=2) as two:
+        with job(servers=2, bucket_kib=1) as two:
             two.run("means", 5, 5)
 
     def test_workers_may_finish_earlier_than_others(self):
@@ -153,7 +153,7 @@ class Faults(unittest.TestCase):
             self.assertRegex(first.output, "error: Ended: .*worker 1")
 
     def killed_server(self, count, shard, from_step):
-        with job(servers=count) as two:
+        with job(servers=count, bucket_kib=1) as two:
             held = two.start_worker(1, "paced", 6, 1, 2)
             other = two.start_worker(0, "paced", 6, 1, 2)
             for step in range(6):

@@ -111,7 +111,7 @@ def push_twice():
 
 
 def push_unknown():
-    Worker().push(len(TENSORS))
+    Worker().client.push(len(TENSORS), None, None)
 
 
 def push_after_finish():

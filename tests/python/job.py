@@ -17,12 +17,12 @@ PYTHON_FOLDER = HERE.parents[1] / "python"
 # For a busy machine; a test that goes well takes a few seconds.
 PATIENCE_S = 90
 
-JOB = """name: {name}
+JOB = """name: python
 output_dir: {folder}/out
 servers: [{servers}]
 workers: {{count: {workers}}}
 train: {{compute: client}}
-exchange: {{codec: {codec}}}
+exchange: {{codec: {codec}, bucket_kib: {bucket_kib}}}
 """
 
 
@@ -104,14 +104,15 @@ class Job:
     more: further lines of the job file. script: the file with the workers' programs.
     """
 
-    def __init__(self, script, workers=2, servers=1, codec="fp32", more="", name="python"):
+    def __init__(self, script, workers=2, servers=1, codec="fp32", bucket_kib=4096, more=""):
         self.script = script
         self.count = workers
         self._temporary = tempfile.TemporaryDirectory()
         self.folder = pathlib.Path(self._temporary.name)
         self.path = self.folder / "job.yaml"
         addresses = ", ".join(f'{{address: "127.0.0.1:{port}"}}' for port in free_ports(servers))
-        self.path.write_text(JOB.format(name=name, folder=self.folder, servers=addresses, workers=workers, codec=codec) + more)
+        self.path.write_text(JOB.format(folder=self.folder, servers=addresses, workers=workers,
+                                         codec=codec, bucket_kib=bucket_kib) + more)
         self.servers = [self.start_server(shard) for shard in range(servers)]
         self.workers = []
 
