@@ -47,8 +47,8 @@ class CEvent(ctypes.Structure):
 
 
 def _library_path() -> str:
-    if path := os.environ.get("TERN_LIBRARY"):
-        return path
+    if chosen := os.environ.get("TERN_LIBRARY"):
+        return chosen
     path = pathlib.Path(__file__).parent / "lib" / "libtern.so"
     if not path.exists():
         raise ImportError(

@@ -1,6 +1,7 @@
 """A job of foreign programs: servers and workers as processes, each with a deadline.
 
 The environment says where the built files are: TERN_SERVER is the path of tern_server, TERN_LIBRARY that of libtern.so.
+Without TERN_LIBRARY, an installed tern_train is tested, with its own library, and not that of the tree.
 """
 import os
 import pathlib
@@ -15,7 +16,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 PYTHON_FOLDER = HERE.parents[1] / "python"
 # For a busy machine; a test that goes well takes a few seconds.
-PATIENCE_S = 90
+PATIENCE_S = float(os.environ.get("TERN_TEST_PATIENCE_S", "90"))
 
 JOB = """name: python
 output_dir: {folder}/out
@@ -136,9 +137,10 @@ class Job:
 
     def start_worker(self, rank, *words, **environment):
         """Starts a worker's program: `script WORDS...`."""
-        path = os.pathsep.join(filter(None, [str(PYTHON_FOLDER), os.environ.get("PYTHONPATH")]))
-        environment = {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1", "TERN_JOB": str(self.path),
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1", "TERN_JOB": str(self.path),
                        "TERN_RANK": str(rank), **environment}
+        if "TERN_LIBRARY" in os.environ:
+            environment["PYTHONPATH"] = str(PYTHON_FOLDER)
         self.workers.append(Process(f"worker {rank}", [sys.executable, "-B", self.script, *words], environment))
         return self.workers[-1]
 

@@ -50,8 +50,8 @@ def batches(count, shape, seed=0):
         yield torch.randn(8, *shape, generator=generator), torch.randint(0, 5, (8,), generator=generator)
 
 
-def optimizer_of(module):
-    return torch.optim.SGD([p for p in module.parameters() if p.requires_grad], lr=0.05, momentum=0.9)
+def optimizer_of(module, momentum=0.9):
+    return torch.optim.SGD([p for p in module.parameters() if p.requires_grad], lr=0.05, momentum=momentum)
 
 
 def train(net, data, before_step=lambda: None, change=lambda x: x):
@@ -102,10 +102,11 @@ def clipping(wrap):
 
 
 def unused(wrap, set_to_none=True, **ddp_arguments):
-    """Which branch is used depends on the step and, in every third one, on the rank."""
+    """Which branch is used depends on the step and, in every third one, on the rank. Without momentum a gradient of zeros,
+    which is what Tern gives to parameters that no rank has used, is as good as none."""
     module = Branches()
     net = wrap(module, find_unused_parameters=True, **SMALL, **ddp_arguments)
-    optimizer = optimizer_of(module)
+    optimizer = optimizer_of(module, momentum=0)
     for step, (x, y) in enumerate(batches(9, (8,))):
         module.branch = RANK % 2 if step % 3 == 0 else step % 2
         optimizer.zero_grad(set_to_none)

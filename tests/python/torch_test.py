@@ -90,7 +90,7 @@ class Ways(unittest.TestCase):
     def test_a_process_group_of_all_workers(self):
         with job() as two, job() as other:
             self.assertEqual(self.equal_weights(two.run("own_group", two.folder / "meeting", 2)),
-                             self.equal_weights(other.run("simple")))
+                             self.equal_weights(other.run("unused")))
 
     def test_two_models(self):
         with job() as first, job() as second:
@@ -132,13 +132,10 @@ class Faults(unittest.TestCase):
             self.assertNotEqual(two.servers[0].wait(), 0)
 
     def test_an_exception_in_the_loop(self):
-        self.both_end("raise_in_the_loop", (70, 1), "worker 1.*ValueError: on purpose")
+        self.both_end("raise_in_the_loop", (75, 1), "worker 1.*ValueError: on purpose")
 
     def test_an_exception_in_with(self):
-        self.both_end("raise_in_with", (70, 1), "worker 1.*ValueError: on purpose")
-
-    def test_an_exit_with_a_code(self):
-        self.both_end("exit_early", (70, 3), "worker 1")
+        self.both_end("raise_in_with", (75, 1), "worker 1.*ValueError: on purpose")
 
     def test_other_first_weights(self):
         with job(more="faults: {start_timeout_s: 10}\n") as two:

@@ -48,7 +48,7 @@ def join_group(meeting_file, world):
 def own_group(meeting_file, world):
     """The script has made a process group of all workers, and uses it for other things."""
     join_group(meeting_file, world)
-    run("simple", tern.torch.ddp)
+    run("unused", tern.torch.ddp)
     sum_of_ranks = torch.tensor(RANK)
     dist.all_reduce(sum_of_ranks)
     assert sum_of_ranks == sum(range(int(world)))
@@ -92,15 +92,6 @@ def raise_in_with():
         if RANK == 1:
             raise ValueError("on purpose")
         train(net, images(50))
-
-
-def exit_early():
-    """sys.exit with a code that says that something went wrong."""
-    torch.manual_seed(1)
-    train(tern.torch.ddp(programs.conv_net()), images(3))
-    if RANK == 1:
-        sys.exit(3)
-    train(tern.torch.ddp(programs.conv_net()), images(50))
 
 
 def uneven():
