@@ -14,6 +14,7 @@ if [ -e "$to" ] && [ ! -e "$to/bin/tern_worker" ]; then
   exit 64
 fi
 source scripts/lib/programs.sh
+source scripts/lib/libraries.sh
 if [ -z "${TERN_BUILD_DIR:-}" ]; then
   scripts/install_deps.sh
   scripts/build_libzmq.sh
@@ -23,18 +24,6 @@ if [[ $("$bin/tern" --version) != *"with Tern's patches"* ]]; then
   echo "package: the programs in $bin are linked with Debian's libzmq; run scripts/build_libzmq.sh and build again" >&2
   exit 1
 fi
-
-# Libraries of the target machine: the C library, and those of a GPU's driver and toolkit.
-node_has='^(linux-vdso|ld-linux-x86-64|libc|libm|libdl|librt|libpthread|libresolv|libanl|libutil)\.so'
-node_has+='|^lib(cuda|cudart|cublas|cublasLt|cudnn[a-z_]*|nvrtc|nvJitLink)\.so'
-
-# Prints the libraries that a file needs, as "NAME PATH".
-needed() { ldd "$@" | awk '$2 == "=>" {print $1, $3}' | sort -u; }
-
-# Prints the package of a file, or nothing. Some packages list /lib for files in /usr/lib.
-package_of() {
-  { dpkg-query -S "$1" 2>/dev/null || dpkg-query -S "${1#/usr}" 2>/dev/null || true; } | head -n 1 | cut -d: -f1
-}
 
 # The versions of what the package freezes: who runs it compares them with the distribution's security updates.
 frozen_versions() {

@@ -16,9 +16,9 @@ The job file says ``train: {compute: client}``; the servers are ordinary ``tern_
 import importlib
 import types
 
-from tern_train._client import Client, Ended, Event, TernError, Tensor, abi_version, version
+from tern_train._client import Client, Ended, Event, EventType, Tensor, TernError, abi_version, version
 
-__all__ = ["Client", "Ended", "Event", "TernError", "Tensor", "abi_version", "torch", "version"]
+__all__ = ["Client", "Ended", "Event", "EventType", "Tensor", "TernError", "abi_version", "torch", "version"]
 
 torch: types.ModuleType
 

@@ -59,14 +59,26 @@ def describe(module: torch.nn.Module) -> str:
     return json.dumps({"tensors": rows})
 
 
+def refuse_sync_batch_norm(module: torch.nn.Module) -> None:
+    """``TernError`` if the module has a SyncBatchNorm."""
+    for name, submodule in module.named_modules():
+        if isinstance(submodule, torch.nn.SyncBatchNorm):
+            raise TernError(
+                64,
+                f"{name or 'the module'}: saw a SyncBatchNorm, whose statistics need an all-reduce in the forward pass, "
+                "which Tern has not; use BatchNorm, whose statistics stay local",
+            )
+
+
 class _Bucket:
     """Tensors whose means come back together.
 
-    The means are written into the tensors' own memory where that is dense fp32 memory of the host, otherwise
-    into ``staged``, from where :meth:`complete` copies them.
+    The means are written into the tensors' own memory where that is contiguous fp32 memory of the host,
+    otherwise into ``staged``, from where :meth:`complete` copies them.
     """
 
     def __init__(self, tensors: Sequence[torch.Tensor]):
+        self.tensors = tensors
         self.done = threading.Event()
         self.error: TernError | None = None
         self.num_left = len(tensors)
@@ -78,8 +90,7 @@ class _Bucket:
             self.addresses.append(self._address(tensor))
 
     def _address(self, tensor: torch.Tensor) -> int:
-        is_dense = tensor.is_non_overlapping_and_dense() if hasattr(tensor, "is_non_overlapping_and_dense") else tensor.is_contiguous()
-        if tensor.device.type == "cpu" and tensor.dtype == torch.float32 and is_dense:
+        if tensor.device.type == "cpu" and tensor.dtype == torch.float32 and tensor.is_contiguous():
             return tensor.data_ptr()
         staged = torch.empty(
             tensor.shape, dtype=torch.float32, pin_memory=tensor.device.type == "cuda"
@@ -87,6 +98,13 @@ class _Bucket:
         staged.copy_(tensor)  # From a GPU: waits for the gradient, and for the copy.
         self._staged.append((tensor, staged))
         return staged.data_ptr()
+
+    def wait(self) -> None:
+        """Waits for the means. Raises ``Ended`` if they do not come."""
+        while not self.done.wait(0.1):  # Wakes up for Ctrl-C.
+            pass
+        if self.error is not None:
+            raise self.error
 
     def complete(self) -> None:
         for tensor, staged in self._staged:
@@ -100,6 +118,11 @@ class _Bucket:
         if self.future is not None:
             self.future.set_exception(error)  # type: ignore[arg-type]
         self.done.set()
+
+
+def _at_end_of_backward(function: Callable[[], None]) -> None:
+    """Calls the function after this backward pass, in the order of these calls, before backward() returns."""
+    torch.autograd.Variable._execution_engine.queue_callback(function)
 
 
 class Exchange:
@@ -130,20 +153,18 @@ class Exchange:
             job = os.environ.get("TERN_JOB")
             if not job:
                 raise TernError(64, "the job file is not known: give job=PATH, or set TERN_JOB")
-        for name, submodule in module.named_modules():
-            if isinstance(submodule, torch.nn.SyncBatchNorm):
-                raise TernError(
-                    64,
-                    f"{name}: saw a SyncBatchNorm, whose statistics need an all-reduce in the forward pass, which "
-                    "Tern has not; use BatchNorm, whose statistics stay local",
-                )
+        refuse_sync_batch_norm(module)
         self.parameters = [parameter for _, parameter in _trained_parameters(module)]
         self._index = {id(parameter): t for t, parameter in enumerate(self.parameters)}
         self._lock = threading.Lock()
+        #: Whether backward passes may leave parameters out (``find_unused_parameters`` or ``static_graph``).
+        self.may_be_unused = False
+        self._buckets: list[tuple[list[torch.Tensor], _Bucket]] = []  # of the backward pass
         self._waiting: dict[int, _Bucket] = {}  # by tensor
         self._failure: TernError | None = None
         self._has_ended = threading.Event()
         self._is_closed = False
+        self._pid = os.getpid()
         self._state_dict = state_dict or module.state_dict
         self._load_state_dict = load_state_dict or module.load_state_dict
         self._is_ready = threading.Event()
@@ -162,23 +183,46 @@ class Exchange:
         """Exchanges a bucket of DistributedDataParallel; see :func:`hook`."""
         gradients = bucket.gradients()
         indices = [self._index[id(parameter)] for parameter in bucket.parameters()]
-        devices = [bucket.buffer().device] if bucket.buffer().is_cuda else None
+        devices: list[int | str | torch.device] | None = [bucket.buffer().device] if bucket.buffer().is_cuda else None
         pending = _Bucket(gradients)
         pending.future = torch.futures.Future(devices=devices)
         pending.buffer = bucket.buffer()
+        if bucket.index() == 0:  # The buckets of each backward pass come in order.
+            self._buckets = []
+            _at_end_of_backward(self._await_means)
+        self._buckets.append((bucket.parameters(), pending))
         self._push(indices, pending)
         # In the callback, value() raises what set_exception was given. DistributedDataParallel itself would
         # take the exception for a tensor.
         return pending.future.then(lambda future: future.value())
 
+    def _await_means(self) -> None:
+        """Waits before DistributedDataParallel does, whose waiting Ctrl-C cannot end and which hides the error."""
+        for _, bucket in self._buckets:
+            bucket.wait()
+        if dist.get_world_size() == 1:
+            _at_end_of_backward(self._give_unused)
+
+    @torch.no_grad()
+    def _give_unused(self) -> None:
+        """Gives their means to parameters that only other workers have used.
+
+        A DistributedDataParallel of one process leaves the gradients alone of parameters that this process has not used,
+        and then the replicas would part.
+        """
+        for parameters, bucket in self._buckets:
+            for parameter, mean in zip(parameters, bucket.tensors):
+                if parameter.grad is None:
+                    parameter.grad = mean.to(parameter.dtype, copy=True)
+                elif self.may_be_unused:
+                    parameter.grad.copy_(mean)
+        self._buckets = []
+
     def mean_(self, tensors: Sequence[torch.Tensor]) -> None:
         """Replaces tensors, one for each of ``parameters``, by their means over the workers. Waits for them."""
         pending = _Bucket(tensors)
         self._push(list(range(len(tensors))), pending)
-        while not pending.done.wait(0.1):  # Wakes up for Ctrl-C.
-            pass
-        if pending.error is not None:
-            raise pending.error
+        pending.wait()
 
     def _push(self, indices: Sequence[int], pending: _Bucket) -> None:
         with self._lock:
@@ -276,6 +320,8 @@ class Exchange:
             self.close(70, f"{type(error).__name__}: {error}")
 
     def _at_exit(self) -> None:
+        if os.getpid() != self._pid:
+            return  # a forked child; the job is its parent's
         error = getattr(sys, "last_value", None)  # what ends the program
         if error is not None:
             self.close(70, f"{type(error).__name__}: {error}")

@@ -20,12 +20,13 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from tern_train._exchange import Exchange, describe, rank_of_environment
+from tern_train._exchange import Exchange, describe, rank_of_environment, refuse_sync_batch_norm
 from tern_train._local_steps import LocalSteps
 
 __all__ = ["Exchange", "LocalSteps", "ddp", "describe", "hook", "rank_of_environment"]
 
 
+# DistributedDataParallel looks at the annotations, and takes no others.
 def hook(exchange: Exchange, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:  # type: ignore[name-defined]
     """The communication hook: ``net.register_comm_hook(exchange, tern_train.torch.hook)``.
 
@@ -51,12 +52,14 @@ def ddp(
     returned. ``ddp_arguments``: for DistributedDataParallel. If the program has no process group, one of this
     process alone is made, so that nothing but Tern travels.
     """
+    refuse_sync_batch_norm(module)  # DistributedDataParallel would say something else.
     if not dist.is_initialized():
         dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)  # type: ignore[attr-defined]
     exchange = Exchange(
         module, job, rank=rank, overrides=overrides, state_dict=state_dict, load_state_dict=load_state_dict
     )
     net = DistributedDataParallel(module, **ddp_arguments)
+    exchange.may_be_unused = net.find_unused_parameters or net.static_graph
     net.register_comm_hook(exchange, hook)
     net.tern = exchange  # type: ignore[assignment]
     return net

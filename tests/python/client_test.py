@@ -1,0 +1,188 @@
+"""tern_train.Client with real servers: what goes right, what is refused, and what is lost.
+
+  client_test.py [-v] [TEST...]    with TERN_SERVER and TERN_LIBRARY (job.py)
+"""
+import signal
+import time
+import unittest
+
+from job import HERE, Job
+
+SCRIPT = HERE / "client_worker.py"
+
+
+def job(**options):
+    return Job(SCRIPT, **options)
+
+
+class Means(unittest.TestCase):
+    def test_of_two_workers(self):
+        with job() as two:
+            two.run("means", 5, 5)
+
+    def test_of_three_workers(self):
+        with job(workers=3) as three:
+            three.run("means", 5, 5, 5)
+
+    def test_of_one_worker(self):
+        with job(workers=1) as one:
+            one.run("means", 3)
+
+    def test_of_two_servers(self):
+        with job(servers=2, bucket_kib=1) as two:
+            two.run("means", 5, 5)
+
+    def test_workers_may_finish_earlier_than_others(self):
+        with job(workers=3) as three:
+            three.run("means", 3, 8, 5)
+
+    def test_a_worker_may_finish_before_its_first_step(self):
+        with job() as two:
+            two.run("means", 0, 4)
+
+    def test_no_gradient_counts_as_zeros_and_a_mean_need_not_be_wanted(self):
+        with job() as two:
+            two.run("halves")
+
+    def test_two_jobs_in_one_process(self):
+        with job() as first, job() as second:
+            first.start_workers("two_jobs", second.path)
+            first.finish()
+            second.finish()
+            for worker in first.workers:
+                self.assertIn("trained 2", worker.output)
+                self.assertIn("trained 4", worker.output)
+
+
+class Refusals(unittest.TestCase):
+    def refuse(self, code, *words, workers=1, text, **options):
+        """Runs workers of which the last must end with the code and the text."""
+        with job(workers=workers, **options) as refused:
+            last = refused.start_workers(*words)[-1]
+            self.assertEqual(last.wait(), code, last.output)
+            self.assertRegex(last.output, text)
+
+    def test_a_tensor_that_was_pushed_in_this_step(self):
+        self.refuse(64, "push_twice", text="pushed conv.weight twice in step 1, in which fc.weight was not pushed")
+
+    def test_an_unknown_tensor(self):
+        self.refuse(64, "push_unknown", text="pushed tensor 4; the table has the tensors 0 to 3")
+
+    def test_a_push_after_finish(self):
+        self.refuse(64, "push_after_finish", text="pushed a gradient")
+
+    def test_a_rank_that_the_job_has_not(self):
+        self.refuse(64, "wrong_rank", 3, text="saw rank 3; the job has 1 workers")
+
+    def test_a_job_of_the_engine(self):
+        with job(workers=1) as own:
+            text = own.path.read_text().replace("train: {compute: client}",
+                                                "model: {name: lenet}\ndata: {dir: data}\ntrain: {steps: 5, batch_total: 8}")
+            other = own.folder / "engine.yaml"
+            other.write_text(text)
+            worker = own.start_worker(0, "means", 1, TERN_JOB=str(other))
+            self.assertEqual(worker.wait(), 78, worker.output)
+            self.assertIn("a program can take part only in a job with client", worker.output)
+
+    def test_a_job_file_that_is_missing(self):
+        with job(workers=1) as own:
+            worker = own.start_worker(0, "means", 1, TERN_JOB=str(own.folder / "none.yaml"))
+            self.assertNotEqual(worker.wait(), 0)
+            self.assertRegex(worker.output, "error: TernError: .*none.yaml")
+
+    def test_tables_that_make_no_sense(self):
+        with job(workers=1) as own:
+            worker = own.start_worker(0, "bad_tables")
+            self.assertEqual(worker.wait(), 0, worker.output)
+            self.assertEqual(worker.output.count("refused: "), 4, worker.output)
+
+    def test_use_after_close(self):
+        self.refuse(64, "after_close", text="used after close")
+
+    def one_is_refused(self, program, text):
+        """Of two workers that differ, the one that the server sees second is refused, and says why."""
+        with job(more="faults: {start_timeout_s: 10}\n") as two:
+            workers = two.start_workers(program)
+            codes = [worker.wait() for worker in workers]
+            self.assertIn(76, codes, "\n".join(worker.output for worker in workers))
+            self.assertNotIn(0, codes)
+            self.assertRegex(workers[codes.index(76)].output, text)
+
+    def test_other_tensors(self):
+        self.one_is_refused("other_tensors", "error: .*(tensors|parameters|model)")
+
+    def test_other_first_weights(self):
+        self.one_is_refused("other_weights", "error: .*weights")
+
+    def test_use_in_a_forked_child(self):
+        with job(workers=1) as one:
+            output, = one.run("in_a_fork")
+            self.assertIn("child: 64 a Tern client was used in a forked child", output)
+
+
+class Faults(unittest.TestCase):
+    def test_a_killed_worker_ends_the_others_within_5_s(self):
+        with job(workers=3) as three:
+            workers = three.start_workers("paced", 6, 1, 3)
+            victim = workers.pop(1)
+            for step in range(3):
+                victim.await_text(f"before step {step}")
+                victim.say("go on")
+            victim.await_text("before step 3")
+            victim.signal(signal.SIGKILL)
+            begin = time.monotonic()
+            for worker in workers:
+                self.assertEqual(worker.wait(), 75, worker.output)
+                self.assertRegex(worker.output, "error: Ended: .*worker 1")
+            seconds = time.monotonic() - begin
+            print(f"the others ended {seconds:.2f} s after the kill")
+            self.assertLess(seconds, 5)
+
+    def test_a_worker_that_leaves_ends_the_others_with_its_sentence(self):
+        with job() as two:
+            first, second = two.start_workers("leave")
+            self.assertEqual(second.wait(), 0, second.output)
+            self.assertNotEqual(first.wait(), 0, first.output)
+            self.assertRegex(first.output, "error: Ended: .*worker 1.*on purpose")
+
+    def test_an_exception_in_a_program_that_closes_nothing(self):
+        with job() as two:
+            first, second = two.start_workers("never_closed")
+            self.assertEqual(second.wait(), 1, second.output)
+            self.assertEqual(first.wait(), 75, first.output)
+            self.assertRegex(first.output, "error: Ended: .*worker 1")
+
+    def killed_server(self, count, shard, from_step):
+        with job(servers=count, bucket_kib=1) as two:
+            held = two.start_worker(1, "paced", 6, 1, 2)
+            other = two.start_worker(0, "paced", 6, 1, 2)
+            for step in range(6):
+                held.await_text(f"before step {step}")
+                if step == from_step:
+                    two.restart_server(shard)
+                held.say("go on")
+            two.finish()
+            self.assertEqual((held.wait(), other.wait()), (0, 0))
+
+    def test_a_killed_server_that_returns(self):
+        self.killed_server(count=1, shard=0, from_step=3)
+
+    def test_a_killed_server_that_returns_in_the_first_step(self):
+        self.killed_server(count=1, shard=0, from_step=1)
+
+    def test_one_of_two_servers_that_returns(self):
+        self.killed_server(count=2, shard=1, from_step=3)
+
+    def test_ctrl_c_while_a_push_waits(self):
+        with job() as two:
+            worker = two.start_worker(0, "interrupted")
+            worker.await_text("pushes")
+            begin = time.monotonic()
+            worker.signal(signal.SIGINT)
+            self.assertEqual(worker.wait(), -signal.SIGINT, worker.output)
+            self.assertIn("KeyboardInterrupt", worker.output)
+            self.assertLess(time.monotonic() - begin, 2)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,215 @@
+"""The workers of torch_test.py, with TERN_JOB and TERN_RANK.
+
+  torch_worker.py PROGRAM [ARGUMENT...]            a function of this file, or one of torch_programs.py over Tern
+  torch_worker.py plain FILE WORLD PROGRAM...      programs of torch_programs.py over gloo, which meets in the file
+"""
+import hashlib
+import logging
+import os
+import sys
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+import torch_programs as programs
+from torch_programs import PROGRAMS, RANK, SMALL, images, train
+
+import tern_train as tern
+
+
+def digest(module):
+    state = hashlib.sha256()
+    for parameter in module.parameters():
+        state.update(parameter.detach().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+    return state.hexdigest()
+
+
+def show(name, module):
+    assert all(torch.isfinite(p).all() for p in module.parameters()), name
+    print(f"weights of {name}: {digest(module)}", flush=True)
+
+
+def run(name, wrap):
+    torch.manual_seed(1)
+    show(name, PROGRAMS[name](wrap))
+
+
+def plain(meeting_file, world, *names):
+    join_group(meeting_file, world)
+    for name in names:
+        run(name, DistributedDataParallel)
+
+
+def join_group(meeting_file, world):
+    dist.init_process_group("gloo", init_method=f"file://{meeting_file}", rank=RANK, world_size=int(world))
+
+
+def own_group(meeting_file, world):
+    """The script has made a process group of all workers, and uses it for other things."""
+    join_group(meeting_file, world)
+    run("unused", tern.torch.ddp)
+    sum_of_ranks = torch.tensor(RANK)
+    dist.all_reduce(sum_of_ranks)
+    assert sum_of_ranks == sum(range(int(world)))
+
+
+def hook_alone():
+    """As power users do it."""
+    def wrap(module, **arguments):
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        net = DistributedDataParallel(module, **arguments)
+        net.register_comm_hook(tern.torch.Exchange(module), tern.torch.hook)
+        return net
+    run("simple", wrap)
+
+
+def two_models(other_job):
+    """Two models in one process, each in a job of its own, that train in turns."""
+    torch.manual_seed(1)
+    modules = [programs.conv_net(), programs.conv_net()]
+    nets = [tern.torch.ddp(module, job, **SMALL) for module, job in zip(modules, (os.environ["TERN_JOB"], other_job))]
+    for seed in range(3):
+        for net in nets:
+            train(net, programs.batches(2, (1, 12, 12), seed))
+    for number, module in enumerate(modules):
+        show(f"model {number}", module)
+
+
+def raise_in_the_loop():
+    torch.manual_seed(1)
+    def before_step():
+        if RANK == 1:
+            raise ValueError("on purpose")
+    train(tern.torch.ddp(programs.conv_net()), images(50), before_step)
+
+
+def raise_in_with():
+    torch.manual_seed(1)
+    net = tern.torch.ddp(programs.conv_net())
+    with net.tern:
+        train(net, images(3))
+        if RANK == 1:
+            raise ValueError("on purpose")
+        train(net, images(50))
+
+
+def uneven():
+    """Worker 1 has more data than worker 0."""
+    torch.manual_seed(1)
+    train(tern.torch.ddp(programs.conv_net()), images(3 + 3 * RANK))
+
+
+def sync_batch_norm():
+    tern.torch.ddp(torch.nn.SyncBatchNorm.convert_sync_batchnorm(programs.conv_net()))
+
+
+def no_rank():
+    del os.environ["TERN_RANK"]
+    tern.torch.ddp(programs.conv_net())
+
+
+def other_weights():
+    torch.manual_seed(RANK)
+    train(tern.torch.ddp(programs.conv_net()), images())
+
+
+def wait_alone():
+    """Backward waits for a worker that does not come."""
+    torch.manual_seed(1)
+    net = tern.torch.ddp(programs.conv_net())
+    print("waits", flush=True)
+    train(net, images())
+
+
+def wait_in_step():
+    """Backward waits for the other worker, which says "stays away" and waits for a line of input."""
+    torch.manual_seed(1)
+    net = tern.torch.ddp(programs.conv_net())
+    train(net, images(2))
+    print("stays away" if RANK == 1 else "waits", flush=True)
+    if RANK == 1:
+        sys.stdin.readline()
+    train(net, images())
+
+
+def forked_child():
+    """A child that ends as Python programs do leaves the parent's job alone."""
+    torch.manual_seed(1)
+    net = tern.torch.ddp(programs.conv_net())
+    train(net, images(2))
+    child = os.fork()
+    if child == 0:
+        sys.exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    train(net, images(2))
+
+
+def local_module():
+    torch.manual_seed(1)
+    return torch.nn.Sequential(torch.nn.Linear(8, 12), torch.nn.Tanh(), torch.nn.Linear(12, 5))
+
+
+def local_samples(rank):
+    generator = torch.Generator().manual_seed(rank)
+    for _ in range(12):
+        yield torch.randn(8, 8, generator=generator), torch.randint(0, 5, (8,), generator=generator)
+
+
+def local_step(module, optimizer, sample):
+    optimizer.zero_grad()
+    torch.nn.functional.cross_entropy(module(sample[0]), sample[1]).backward()
+    optimizer.step()
+
+
+def local_steps(outer):
+    """The weights are those that averaging by hand, over both workers' data, gives."""
+    def outer_of(module):
+        if outer == "diloco":
+            return torch.optim.SGD(module.parameters(), lr=0.5, momentum=0.5, nesterov=True)
+        return None
+
+    module = local_module()
+    local = tern.torch.LocalSteps(module, inner=torch.optim.AdamW(module.parameters()), outer=outer_of(module), every=4)
+    for sample in local_samples(RANK):
+        local_step(module, local, sample)
+    local.finish()
+    show("local steps", module)
+
+    centre = local_module()
+    outer_optimizer = outer_of(centre) or torch.optim.SGD(centre.parameters(), lr=1.0)
+    replicas = [local_module() for _ in range(2)]
+    optimizers = [torch.optim.AdamW(replica.parameters()) for replica in replicas]
+    for number, pair in enumerate(zip(local_samples(0), local_samples(1))):
+        for replica, optimizer, sample in zip(replicas, optimizers, pair):
+            local_step(replica, optimizer, sample)
+        if number % 4 == 3:
+            average(centre, replicas, outer_optimizer)
+    show("averaging by hand", centre)
+
+
+@torch.no_grad()
+def average(centre, replicas, outer_optimizer):
+    for weights, first, second in zip(centre.parameters(), *(replica.parameters() for replica in replicas)):
+        weights.grad = ((weights - first) + (weights - second)) / 2
+    outer_optimizer.step()
+    for replica in replicas:
+        replica.load_state_dict(centre.state_dict())
+
+
+def described():
+    print(tern.torch.describe(programs.Tied()))
+
+
+def main():
+    logging.basicConfig(level=logging.WARNING)
+    torch.set_num_threads(1)
+    name, *words = sys.argv[1:]
+    if name in PROGRAMS:
+        run(name, tern.torch.ddp)
+    else:
+        globals()[name](*words)
+
+
+if __name__ == "__main__":
+    main()
