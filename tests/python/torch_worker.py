@@ -2,6 +2,7 @@
 
   torch_worker.py PROGRAM [ARGUMENT...]            a function of this file, or one of torch_programs.py over Tern
   torch_worker.py plain FILE WORLD PROGRAM...      programs of torch_programs.py over gloo, which meets in the file
+  torch_worker.py over_tern PROGRAM=JOB...         the same over Tern, each in a job of its own
 """
 import hashlib
 import logging
@@ -39,6 +40,20 @@ def plain(meeting_file, world, *names):
     join_group(meeting_file, world)
     for name in names:
         run(name, DistributedDataParallel)
+
+
+def over_tern(*programs_and_jobs):
+    for pair in programs_and_jobs:
+        name, job = pair.split("=")
+        exchanges = []
+
+        def wrap(module, **arguments):
+            net = tern.torch.ddp(module, job, **arguments)
+            exchanges.append(net.tern)
+            return net
+
+        run(name, wrap)
+        exchanges[0].finish()
 
 
 def join_group(meeting_file, world):
