@@ -37,7 +37,7 @@ class Guest {
   // Waits up to `timeout` for the next event.
   GuestEvent Poll(Time timeout);
   Handoff& handoff() { return handoff_; }
-  uint64_t steps() const { return progress_.job_step; }
+  uint64_t steps() const { return handoff_.steps_done(); }
   std::string StatsJson() const;
 
  private:

@@ -6,6 +6,7 @@ namespace tern::client {
 
 void GuestCompute::Begin(uint64_t steps_done) {
   step_ = steps_done;
+  handoff_.SetStepsDone(steps_done);
   guest_events_.Push({.type = GuestEvent::Type::kReady, .step = steps_done});
 }
 
@@ -35,6 +36,7 @@ Status GuestArenas::ApplyBucket(const Sums& sums, uint64_t round, uint32_t bucke
     newest_round_ = round;
     round_.has_values = false;
     buckets_left_ = buckets_of_tensor_;
+    tensors_left_ = buckets_left_.size();
   }
   TERN_RETURN_IF_ERROR(
       sums.Decode(round, bucket, [&](uint32_t tensor, uint64_t first, std::span<const float> mean) {
@@ -44,7 +46,10 @@ Status GuestArenas::ApplyBucket(const Sums& sums, uint64_t round, uint32_t bucke
   const protocol::Bucket& planned_bucket = setup_.plan.buckets[bucket];
   for (uint32_t t = planned_bucket.first_tensor;
        t < planned_bucket.first_tensor + planned_bucket.tensors; ++t) {
-    if (--buckets_left_[t] == 0) handoff_.CompleteMean(t);
+    if (--buckets_left_[t] != 0) continue;
+    // Rounds are steps.
+    if (--tensors_left_ == 0 && round_.has_values) handoff_.SetStepsDone(round);
+    handoff_.CompleteMean(t);
   }
   return Ok();
 }

@@ -87,6 +87,7 @@ class GuestArenas : public Arenas {
   GuestRound& round_;
   std::vector<uint32_t> buckets_of_tensor_;  // by tensor: how many buckets it lies in
   std::vector<uint32_t> buckets_left_;       // by tensor: how many of them the round still lacks
+  size_t tensors_left_ = 0;                  // how many tensors the round still lacks
   uint64_t newest_round_ = 0;
 };
 

@@ -7,6 +7,7 @@
 //   ended     after End: the program's calls return that status
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -73,6 +74,8 @@ class Handoff {
   void WriteMean(uint32_t tensor, uint64_t first, std::span<const float> values);
   // Tells the program that the tensor's mean is in place.
   void CompleteMean(uint32_t tensor);
+  // How many steps are done: before the last mean of a step is announced, that step counts.
+  void SetStepsDone(uint64_t steps) { steps_done_ = steps; }
   // Asks the program for its state, by kGiveState, as soon as it is the state between two steps:
   // once the program has begun to push the next step, so that it has used the means of the step
   // before. The event StateGiven brings it. A program that has finished has no newer state: the job
@@ -82,7 +85,10 @@ class Handoff {
   // program cannot go on from another one: the job ends for it.
   void LoadState(const Bytes& state);
 
-  // --- Any thread. Ends all waiting; the first call counts.
+  // --- Any thread.
+
+  uint64_t steps_done() const { return steps_done_; }
+  // Ends all waiting; the first call counts.
   void End(const Status& status);
   Status end_status() const;
 
@@ -91,6 +97,7 @@ class Handoff {
   Events& wake_;
   GuestEvents& guest_events_;
   float* gradients_ = nullptr;
+  std::atomic<uint64_t> steps_done_{0};
 
   mutable Mutex mutex_;
   Condition changed_;

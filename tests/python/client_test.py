@@ -111,9 +111,6 @@ class Refusals(unittest.TestCase):
     def test_other_tensors(self):
         self.one_is_refused("other_tensors", "error: .*(tensors|parameters|model)")
 
-    def test_other_first_weights(self):
-        self.one_is_refused("other_weights", "error: .*weights")
-
     def test_use_in_a_forked_child(self):
         with job(workers=1) as one:
             output, = one.run("in_a_fork")
@@ -151,6 +148,30 @@ class Faults(unittest.TestCase):
             self.assertEqual(second.wait(), 1, second.output)
             self.assertEqual(first.wait(), 75, first.output)
             self.assertRegex(first.output, "error: Ended: .*worker 1")
+
+    def number_of(self, steps, killed=None):
+        """The state of all workers at the end of `keep`. Worker `killed` is killed before step 3 and started again."""
+        with job(more="faults: {on_worker_loss: wait}\n") as two:
+            workers = two.start_workers("keep", steps)
+            for step in range(steps):
+                workers[1].await_text(f"before step {step}")
+                if step == 3 and killed is not None:
+                    workers[killed].signal(signal.SIGKILL)
+                    workers[killed].wait()
+                    two.workers.remove(workers[killed])
+                    workers[killed] = two.start_worker(killed, "keep", steps)
+                    workers[1].await_text("before step 3")
+                workers[1].say("go on")
+            two.finish()
+            numbers = {worker.output.split("the number is ")[1].strip() for worker in workers}
+            self.assertEqual(len(numbers), 1, numbers)
+            return numbers.pop()
+
+    def test_a_killed_worker_that_returns_gets_the_state_of_another(self):
+        undisturbed = self.number_of(6)
+        self.assertEqual(float(undisturbed), 100 + sum((12 + 24) / 2 + 24 * step for step in range(6)))
+        for killed in (0, 1):
+            self.assertEqual(self.number_of(6, killed), undisturbed)
 
     def killed_server(self, count, shard, from_step):
         with job(servers=count, bucket_kib=1) as two:

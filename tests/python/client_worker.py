@@ -29,10 +29,10 @@ class Worker:
         self.client.push(t, address if has_gradient else None, address if wants_mean else None)
 
     def await_event(self, kind):
-        """Polls until an event of the kind comes. Raises Ended if the job fails before."""
+        """Polls until an event of the kind, or any if it is None, comes. Raises Ended if the job fails before."""
         while True:
             event = self.client.poll(CALM_S)
-            if event.type == kind and event.code == 0:
+            if kind in (None, event.type) and event.code == 0:
                 return event
             if event.type == EventType.ENDED:
                 raise Ended(event.code, event.text or "the job has ended, and not by this program's finish()")
@@ -53,6 +53,26 @@ class Worker:
         self.client.finish()
         self.await_event(EventType.ENDED)
         self.client.close()
+
+
+class Keeper(Worker):
+    """A worker whose state is a number, to which each step adds a mean. All begin with that of rank 0."""
+
+    def __init__(self):
+        self.number = 100.0 * (RANK + 1)
+        super().__init__(has_first_state=RANK == 0)
+        self.await_event(EventType.READY)
+
+    def await_event(self, kind):
+        while (event := super().await_event(None)).type != kind:
+            if event.type == EventType.GIVE_STATE:
+                self.client.give_state(repr(self.number).encode())
+            elif event.type == EventType.STATE:
+                self.number = float(event.state)
+        return event
+
+    def step(self, step):
+        self.number += self.exchange([gradient(RANK, step, t) for t in range(len(TENSORS))])[0]
 
 
 def gradient(rank, step, t):
@@ -91,6 +111,18 @@ def paced(steps, held_rank, workers):
         expected = [mean(range(int(workers)), step, t) for t in range(len(TENSORS))]
         assert seen == expected, f"step {step}: saw {seen}, expected {expected}"
     worker.finish()
+
+
+def keep(steps):
+    """Trains a Keeper from where the job is to step `steps`. Worker 1 says "before step N" and waits for a line of input."""
+    keeper = Keeper()
+    for step in range(keeper.client.steps, int(steps)):
+        if RANK == 1:
+            print(f"before step {step}", flush=True)
+            sys.stdin.readline()
+        keeper.step(step)
+    print("the number is", keeper.number)
+    keeper.finish()
 
 
 def interrupted():
@@ -146,10 +178,6 @@ def other_tensors():
     wait_for_the_end(tensors=TENSORS if RANK == 0 else (*TENSORS[:-1], Tensor("scale", (2,))))
 
 
-def other_weights():
-    wait_for_the_end(weights_digest=RANK + 1)
-
-
 def bad_tables():
     """Tables of tensors that are refused at once."""
     for tensors in ((), (Tensor("a", (2,)), Tensor("a", (2,))), (Tensor("", (2,)),), (Tensor("a", (0,)),)):
@@ -196,7 +224,7 @@ def two_jobs(other_job):
             seen = worker.exchange([number] * len(worker.tensors))
             assert seen == [factor * (1.5 + step)] * len(worker.tensors), seen
         worker.finish()
-        print("trained", len(worker.tensors))
+        print(f"trained {len(worker.tensors)}\n", end="")  # one piece, as two threads print
 
     threads = [threading.Thread(target=train, args=(worker, 2.0 ** i)) for i, worker in enumerate(workers)]
     for thread in threads:

@@ -30,7 +30,7 @@ def run_job(source, build, folder, text):
     job = folder / "job.yaml"
     job.write_text(text.replace("127.0.0.1:7500", f"127.0.0.1:{free_port()}"))
     commands = [[build / "bin/tern_server", "--job", job, "--rank", "0"]]
-    commands += [[build / "bin/least_squares", job, str(rank)] for rank in range(2)]
+    commands += [[build / "examples/least_squares", job, str(rank)] for rank in range(2)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": folder}
     programs = [subprocess.Popen(command, **pipes) for command in commands]
     try:
@@ -59,7 +59,7 @@ def test_refusals(source, build, folder):
         ([source / "client/examples/least_squares.yaml", "2"], 64, "saw rank 2; the job has 2 workers"),
         ([folder / "none.yaml", "0"], 65, "none.yaml"),
     ):
-        run = subprocess.run([build / "bin/least_squares", *arguments], capture_output=True, text=True, timeout=SECONDS)
+        run = subprocess.run([build / "examples/least_squares", *arguments], capture_output=True, text=True, timeout=SECONDS)
         expect(run.returncode == code and sentence in run.stderr, f"{arguments}: ended with {run}")
     worker = subprocess.run(
         [build / "bin/tern_worker", "--job", source / "client/examples/least_squares.yaml", "--rank", "0"],
