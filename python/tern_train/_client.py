@@ -43,14 +43,19 @@ class Tensor:
 
 
 class EventType(enum.IntEnum):
-    NOTHING = _library.NOTHING  #: the time is up
-    READY = _library.READY  #: all workers are here; ``step`` steps are done
-    TENSOR = _library.TENSOR  #: the mean of ``tensor`` in ``step`` is in place
-    ENDED = _library.ENDED  #: the last event; ``code`` 0, or why, in ``text``
+    """What has happened: NOTHING (the time is up, or a line of the log came), READY (all workers are here; ``step`` steps are done),
+    TENSOR (the mean of ``tensor`` in ``step`` is in place), ENDED (the last event; ``code`` is 0, or ``text`` says why)."""
+
+    NOTHING = _library.NOTHING
+    READY = _library.READY
+    TENSOR = _library.TENSOR
+    ENDED = _library.ENDED
 
 
 @dataclasses.dataclass(frozen=True)
 class Event:
+    """What :meth:`Client.poll` returns. ``step`` counts from 1, ``tensor`` is a position in ``Client.tensors``."""
+
     type: EventType
     step: int = 0
     tensor: int = 0

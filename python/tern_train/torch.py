@@ -27,6 +27,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+from tern_train._bucket import Bucket
 from tern_train._client import Client, Ended, Event, EventType, Tensor, TernError
 
 __all__ = ["Exchange", "LocalSteps", "ddp", "describe", "hook", "rank_of_environment"]
@@ -93,56 +94,6 @@ def _refuse_sync_batch_norm(module: torch.nn.Module) -> None:
             )
 
 
-class _Bucket:
-    """Tensors whose means come back together.
-
-    The means are written into the tensors' own memory where that is contiguous fp32 memory of the host,
-    otherwise into ``staged``, from where :meth:`complete` copies them.
-    """
-
-    def __init__(self, tensors: Sequence[torch.Tensor]):
-        self.tensors = tensors
-        self.done = threading.Event()
-        self.error: TernError | None = None
-        self.num_left = len(tensors)
-        self.future: "torch.futures.Future[torch.Tensor] | None" = None
-        self.buffer: torch.Tensor | None = None
-        self.addresses: list[int] = []
-        self._staged: list[tuple[torch.Tensor, torch.Tensor]] = []
-        for tensor in tensors:
-            self.addresses.append(self._address(tensor))
-
-    def _address(self, tensor: torch.Tensor) -> int:
-        if tensor.device.type == "cpu" and tensor.dtype == torch.float32 and tensor.is_contiguous():
-            return tensor.data_ptr()
-        staged = torch.empty(
-            tensor.shape, dtype=torch.float32, pin_memory=tensor.device.type == "cuda"
-        )
-        staged.copy_(tensor)  # From a GPU: waits for the gradient, and for the copy.
-        self._staged.append((tensor, staged))
-        return staged.data_ptr()
-
-    def wait(self) -> None:
-        """Waits for the means. Raises ``Ended`` if they do not come."""
-        while not self.done.wait(0.1):  # Wakes up for Ctrl-C.
-            pass
-        if self.error is not None:
-            raise self.error
-
-    def complete(self) -> None:
-        for tensor, staged in self._staged:
-            tensor.copy_(staged, non_blocking=True)
-        if self.future is not None and self.buffer is not None:
-            self.future.set_result(self.buffer)
-        self.done.set()
-
-    def fail(self, error: TernError) -> None:
-        self.error = error
-        if self.future is not None:
-            self.future.set_exception(error)  # type: ignore[arg-type]  # The annotation is wrong.
-        self.done.set()
-
-
 def _at_end_of_backward(function: Callable[[], None]) -> None:
     """Calls the function after this backward pass, in the order of these calls, before backward() returns."""
     torch.autograd.Variable._execution_engine.queue_callback(function)
@@ -178,8 +129,8 @@ class Exchange:
         self._lock = threading.Lock()
         #: Whether backward passes may leave parameters out (``find_unused_parameters`` or ``static_graph``).
         self.may_be_unused = False
-        self._buckets: list[tuple[list[torch.Tensor], _Bucket]] = []  # of the backward pass
-        self._waiting: dict[int, _Bucket] = {}  # by tensor
+        self._buckets: list[tuple[list[torch.Tensor], Bucket]] = []  # of the backward pass
+        self._waiting: dict[int, Bucket] = {}  # by tensor
         self._failure: TernError | None = None
         self._has_ended = threading.Event()
         self._is_closed = False
@@ -203,7 +154,7 @@ class Exchange:
         gradients = bucket.gradients()
         indices = [self._index[id(parameter)] for parameter in bucket.parameters()]
         devices: list[int | str | torch.device] | None = [bucket.buffer().device] if bucket.buffer().is_cuda else None
-        pending = _Bucket(gradients)
+        pending = Bucket(gradients)
         pending.future = torch.futures.Future(devices=devices)
         pending.buffer = bucket.buffer()
         if bucket.index() == 0:  # The buckets of each backward pass come in order.
@@ -239,11 +190,11 @@ class Exchange:
 
     def mean_(self, tensors: Sequence[torch.Tensor]) -> None:
         """Replaces tensors, one for each of ``parameters``, by their means over the workers. Waits for them."""
-        pending = _Bucket(tensors)
+        pending = Bucket(tensors)
         self._push(list(range(len(tensors))), pending)
         pending.wait()
 
-    def _push(self, indices: Sequence[int], pending: _Bucket) -> None:
+    def _push(self, indices: Sequence[int], pending: Bucket) -> None:
         with self._lock:
             if self._failure is not None:
                 raise self._failure
@@ -341,7 +292,8 @@ def hook(exchange: Exchange, bucket: dist.GradBucket) -> torch.futures.Future[to
     """The communication hook: ``net.register_comm_hook(exchange, tern_train.torch.hook)``.
 
     For a DistributedDataParallel whose process group has one process, or is the default group of as many processes
-    as the job has workers.
+    as the job has workers. In a group of one, with find_unused_parameters or static_graph, also set
+    ``exchange.may_be_unused = True``.
     """
     return exchange.hook(bucket)
 
@@ -359,6 +311,15 @@ def ddp(
     ``job``, ``rank``, ``overrides``: as for :class:`Exchange`, which becomes the attribute ``tern`` of what is
     returned. ``ddp_arguments``: for DistributedDataParallel. If the program has no process group, one of this
     process alone is made, so that nothing but Tern travels.
+
+    What is as with DistributedDataParallel: no_sync(), gradient clipping, frozen and tied parameters, static_graph,
+    gradient_as_bucket_view, loss scaling, torch.compile. What is not:
+
+    - First weights are compared and not broadcast: give all workers the same seed or the same file.
+    - Buffers, such as batch norm's statistics, stay each worker's own.
+    - With find_unused_parameters, parameters that no worker has used have gradients of zeros, not None.
+    - A gradient that is not finite ends the job, so a loss scale must not overflow.
+    - A worker with less data than others may end; the mean is that of those that go on.
     """
     _refuse_sync_batch_norm(module)  # DistributedDataParallel would say something else.
     if not dist.is_initialized():

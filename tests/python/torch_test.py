@@ -147,6 +147,9 @@ class Faults(unittest.TestCase):
     def test_an_exception_in_with(self):
         self.both_end("raise_in_with", (75, 1), "worker 1.*ValueError: on purpose")
 
+    def test_a_gradient_that_is_not_finite(self):
+        self.both_end("overflow", (79, 79), "worker 1.*the gradient of .* is not finite at round 3")
+
     def test_other_first_weights(self):
         with job(more="faults: {start_timeout_s: 10}\n") as two:
             workers = two.start_workers("other_weights")

@@ -45,15 +45,9 @@ def plain(meeting_file, world, *names):
 def over_tern(*programs_and_jobs):
     for pair in programs_and_jobs:
         name, job = pair.split("=")
-        exchanges = []
-
-        def wrap(module, **arguments):
-            net = tern.torch.ddp(module, job, **arguments)
-            exchanges.append(net.tern)
-            return net
-
-        run(name, wrap)
-        exchanges[0].finish()
+        nets = []
+        run(name, lambda module, job=job, nets=nets, **more: nets.append(tern.torch.ddp(module, job, **more)) or nets[0])
+        nets[0].tern.finish()
 
 
 def join_group(meeting_file, world):
@@ -107,6 +101,11 @@ def raise_in_with():
         if RANK == 1:
             raise ValueError("on purpose")
         train(net, images(50))
+
+
+def overflow():
+    torch.manual_seed(1)
+    programs.scaler(tern.torch.ddp, overflows_in=2)
 
 
 def uneven():
