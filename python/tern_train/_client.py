@@ -43,16 +43,23 @@ class Tensor:
 
 
 class EventType(enum.IntEnum):
-    NOTHING = _library.NOTHING  #: the time is up
-    READY = _library.READY  #: all workers are here; ``step`` steps are done
-    TENSOR = _library.TENSOR  #: the mean of ``tensor`` in ``step`` is in place
-    GIVE_STATE = _library.GIVE_STATE  #: another worker needs this program's state: call ``give_state``
-    STATE = _library.STATE  #: another worker's state has come, in ``state``; READY follows
-    ENDED = _library.ENDED  #: the last event; ``code`` 0, or why, in ``text``
+    """What has happened: NOTHING (the time is up, or a line of the log came), READY (all workers are here; ``step`` steps are
+    done), TENSOR (the mean of ``tensor`` in ``step`` is in place), GIVE_STATE (another worker needs this program's state:
+    call ``give_state``), STATE (another worker's state has come, in ``state``; READY follows), ENDED (the last event; ``code``
+    is 0, or ``text`` says why)."""
+
+    NOTHING = _library.NOTHING
+    READY = _library.READY
+    TENSOR = _library.TENSOR
+    GIVE_STATE = _library.GIVE_STATE
+    STATE = _library.STATE
+    ENDED = _library.ENDED
 
 
 @dataclasses.dataclass(frozen=True)
 class Event:
+    """What :meth:`Client.poll` returns. ``step`` counts from 1, ``tensor`` is a position in ``Client.tensors``."""
+
     type: EventType
     step: int = 0
     tensor: int = 0

@@ -31,7 +31,8 @@ def hook(exchange: Exchange, bucket: dist.GradBucket) -> torch.futures.Future[to
     """The communication hook: ``net.register_comm_hook(exchange, tern_train.torch.hook)``.
 
     For a DistributedDataParallel whose process group has one process, or is the default group of as many processes
-    as the job has workers.
+    as the job has workers. In a group of one, with find_unused_parameters or static_graph, also set
+    ``exchange.may_be_unused = True``.
     """
     return exchange.hook(bucket)
 
@@ -51,6 +52,14 @@ def ddp(
     ``job``, ``rank``, ``overrides``, ``state_dict``, ``load_state_dict``: as for :class:`Exchange`, which becomes the attribute ``tern`` of what is
     returned. ``ddp_arguments``: for DistributedDataParallel. If the program has no process group, one of this
     process alone is made, so that nothing but Tern travels.
+
+    What is as with DistributedDataParallel: first weights from rank 0, no_sync(), gradient clipping, frozen and tied
+    parameters, static_graph, gradient_as_bucket_view, loss scaling, torch.compile. What is not:
+
+    - Buffers, such as batch norm's statistics, stay each worker's own after the beginning.
+    - With find_unused_parameters, parameters that no worker has used have gradients of zeros, not None.
+    - A gradient that is not finite ends the job, so a loss scale must not overflow.
+    - A worker with less data than others may end; the mean is that of those that go on.
     """
     refuse_sync_batch_norm(module)  # DistributedDataParallel would say something else.
     if not dist.is_initialized():

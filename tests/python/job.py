@@ -91,12 +91,29 @@ class Process:
         self._reader.join(5)
         return code
 
+    def has_ended_within(self, seconds):
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
     def end(self):
         self._process.kill()
         self._process.wait()
         self._reader.join(5)
         self._process.stdin.close()
         self._process.stdout.close()
+
+
+def first_to_end(processes):
+    """Waits until one of the processes has ended, and returns it."""
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end:
+        for process in processes:
+            if process.has_ended_within(0.1):
+                return process
+    raise AssertionError("no process has ended: " + "\n".join(process.output[-2000:] for process in processes))
 
 
 class Job:

@@ -145,15 +145,16 @@ class Faults(unittest.TestCase):
         self.both_end("raise_in_the_loop", (75, 1), "worker 1.*ValueError: on purpose")
 
     def test_an_exception_in_with(self):
-        self.both_end("raise_in_with", (75, 1), "worker 1.*ValueError: on purpose")
+        # Here the program could catch what the job's end raises, so the exit code is Python's.
+        self.both_end("raise_in_with", (1, 1), "worker 1.*ValueError: on purpose")
+
+    def test_a_gradient_that_is_not_finite(self):
+        self.both_end("overflow", (79, 79), "worker 1.*the gradient of .* is not finite at round 3")
 
     def test_other_first_weights(self):
-        with job(more="faults: {start_timeout_s: 10}\n") as two:
-            workers = two.start_workers("other_weights")
-            codes = [worker.wait() for worker in workers]
-            self.assertIn(76, codes, "\n".join(worker.output for worker in workers))
-            self.assertNotIn(0, codes)
-            self.assertIn("weights", workers[codes.index(76)].output)
+        with job() as two:
+            digests = {weights_in(output)["other_weights"] for output in two.run("other_weights")}
+            self.assertEqual(len(digests), 1, digests)
 
     def is_refused(self, program, text):
         with job(workers=1) as one:
@@ -172,7 +173,7 @@ class Faults(unittest.TestCase):
         worker.signal(signal.SIGINT)
         self.assertNotEqual(worker.wait(), 0, worker.output)
         self.assertIn("KeyboardInterrupt", worker.output)
-        self.assertLess(time.monotonic() - begin, 4)
+        self.assertLess(time.monotonic() - begin, 30)  # PyTorch takes a while to end; without care it would never.
 
     def test_ctrl_c_before_the_job_has_begun(self):
         with job() as two:

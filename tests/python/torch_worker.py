@@ -45,15 +45,9 @@ def plain(meeting_file, world, *names):
 def over_tern(*programs_and_jobs):
     for pair in programs_and_jobs:
         name, job = pair.split("=")
-        exchanges = []
-
-        def wrap(module, **arguments):
-            net = tern.torch.ddp(module, job, **arguments)
-            exchanges.append(net.tern)
-            return net
-
-        run(name, wrap)
-        exchanges[0].finish()
+        nets = []
+        run(name, lambda module, job=job, nets=nets, **more: nets.append(tern.torch.ddp(module, job, **more)) or nets[0])
+        nets[0].tern.finish()
 
 
 def join_group(meeting_file, world):
@@ -109,6 +103,11 @@ def raise_in_with():
         train(net, images(50))
 
 
+def overflow():
+    torch.manual_seed(1)
+    programs.scaler(tern.torch.ddp, overflows_in=2)
+
+
 def uneven():
     """Worker 1 has more data than worker 0."""
     torch.manual_seed(1)
@@ -125,16 +124,18 @@ def no_rank():
 
 
 def other_weights():
+    """Worker 1 begins with other weights, and gets those of worker 0."""
     torch.manual_seed(RANK)
-    train(tern.torch.ddp(programs.conv_net()), images())
+    module = programs.conv_net()
+    train(tern.torch.ddp(module), images())
+    show("other_weights", module)
 
 
 def wait_alone():
     """Backward waits for a worker that does not come."""
     torch.manual_seed(1)
-    net = tern.torch.ddp(programs.conv_net())
     print("waits", flush=True)
-    train(net, images())
+    train(tern.torch.ddp(programs.conv_net()), images())
 
 
 def wait_in_step():
