@@ -24,6 +24,7 @@
 #include "setup/daemon_def.h"
 #include "setup/first_weights.h"
 #include "setup/json_log.h"
+#include "setup/key_files.h"
 #include "setup/none_reminder.h"
 #include "setup/security.h"
 
@@ -89,6 +90,7 @@ void RaiseFileLimit() {
 Status LoadKeys(const CommandLine& line, const std::string& role, Setup* setup) {
   const net::Principal self{
       role == "server" ? net::Principal::Role::kShard : net::Principal::Role::kWorker, line.rank};
+  if (setup->job.security() == pb::Job::curve) ForbidDumps();
   Result<net::Security> security = LoadSecurity(setup->job, self, line.keys_fd);
   if (!security.ok()) return security.status();
   if (security->mechanism != net::Security::Mechanism::kNull)

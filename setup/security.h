@@ -19,9 +19,10 @@ KeyPaths KeyPathsOf(const pb::Keys& keys, const net::Principal& self);
 // Whether the job has a section `keys` that is not empty.
 bool HasKeys(const pb::Job& job);
 
-// The security of the daemon `self`. With `security: curve`, reads its key files, after
-// ForbidDumps(). kBadJob if a file is unsuitable (setup/key_files.h), or the files do not belong
-// together: the peers file must have a key of every shard, and the daemon's own key.
+// The security of the daemon `self`. With `security: curve`, reads its key files. kBadJob if a file
+// is unsuitable (setup/key_files.h), or the files do not belong together: the peers file must have
+// a key of every shard, and the daemon's own key. A program of ours calls ForbidDumps() before
+// this; a library in a foreign process leaves the process as it is.
 //
 // `keys_fd`: a descriptor from MakeKeysFd, for a job without the section `keys`, or -1. It is read
 // and closed.
