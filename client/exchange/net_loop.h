@@ -48,6 +48,9 @@ class NetLoop : public client::Port {
     // Whether the process is Tern's, which may then be ended and its threads' stacks be looked at.
     // In a foreign process, the net thread waits however long training hangs.
     bool owns_process = true;
+    // Receives the counters at every turn of the net thread, which calls it. Null: nobody wants
+    // them.
+    std::function<void(const pb::Counters&)> on_counters;
     bool has_first_state = false;  // whether the others fetch their first state from this worker
   };
   // All references outlive the loop. The thread that calls this is the compute thread.

@@ -5,7 +5,6 @@
 #include "client/exchange/coder.h"
 #include "client/exchange/host_coder.h"
 #include "client/exchange/net_loop.h"
-#include "client/guest/guest_compute.h"
 #include "client/guest/guest_log.h"
 #include "client/train/replica.h"
 #include "client/train/trainer.h"
@@ -67,7 +66,15 @@ GuestEvent Guest::Poll(Time timeout) {
 
 std::string Guest::StatsJson() const {
   const MutexLock lock(mutex_);
-  return setup::CountersJson(loop_ != nullptr ? loop_->Counters() : counters_);
+  return setup::CountersJson(counters_);
+}
+
+void Guest::OnCounters(const pb::Counters& counters) {
+  const Time now = Now();
+  if (now - counted_at_ < std::chrono::milliseconds(200)) return;
+  counted_at_ = now;
+  const MutexLock lock(mutex_);
+  counters_ = counters;
 }
 
 void Guest::Run() {
@@ -81,16 +88,17 @@ void Guest::Run() {
 Status Guest::Train() {
   auto replica = Replica::Make(*setup_);
   if (!replica.ok()) return replica.status();
-  GuestRound round;
-  TERN_RETURN_IF_ERROR((*replica)->MoveTo(std::make_unique<GuestArenas>(*setup_, handoff_, round)));
-  handoff_.SetArena((*replica)->gradients());
-  GuestCompute compute(handoff_, round, setup_->table.parameters.size(), progress_, guest_events_);
+  replica_ = std::move(*replica);
+  TERN_RETURN_IF_ERROR(replica_->MoveTo(std::make_unique<GuestArenas>(*setup_, handoff_, round_)));
+  handoff_.SetArena(replica_->gradients());
+  GuestCompute compute(handoff_, round_, setup_->table.parameters.size(), progress_, guest_events_);
 
   Coder* coder_pointer = nullptr;
   NetLoop::Options options;
   options.rank = rank_;
   options.keeps_own = HasCodecMemory(*setup_);
   options.on_scaled = [&](Answer answer) { coder_pointer->ReceiveScalers(std::move(answer)); };
+  options.on_counters = [this](const pb::Counters& counters) { OnCounters(counters); };
   options.owns_process = false;
   options.has_first_state = has_first_state_;
   options.max_state_bytes = 4 * sizeof(float) * setup_->table.total + kMoreStateBytes;
@@ -98,19 +106,14 @@ Status Guest::Train() {
   Coder coder(*setup_, std::make_unique<HostCoder>(*setup_, rank_), loop, events_, progress_);
   coder_pointer = &coder;
   loop.Start();
-  {
-    const MutexLock lock(mutex_);
-    loop_ = &loop;
-  }
   auto trainer = Trainer::Make(
-      {*setup_, rank_, setup::kUnknownSteps, compute, **replica, coder, loop, events_, progress_});
+      {*setup_, rank_, setup::kUnknownSteps, compute, *replica_, coder, loop, events_, progress_});
   if (!trainer.ok()) loop.Finish(trainer.status(), {}, 0);
   const Status train_status = trainer.ok() ? (*trainer)->Run() : trainer.status();
   const Status loop_status = loop.Join();
   {
     const MutexLock lock(mutex_);
     counters_ = loop.Counters();
-    loop_ = nullptr;
   }
   return train_status.ok() ? loop_status : train_status;
 }

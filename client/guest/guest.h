@@ -8,7 +8,10 @@
 #include <vector>
 
 #include "client/exchange/progress.h"
+#include "client/guest/guest_compute.h"
 #include "client/guest/handoff.h"
+#include "client/train/replica.h"
+#include "common/base/clock.h"
 #include "common/base/counters.h"
 #include "common/base/mutex.h"
 #include "common/base/signals.h"
@@ -45,10 +48,13 @@ class Guest {
   // The compute thread: trains to the end of the job.
   void Run();
   Status Train();
+  // Keeps the counters for StatsJson, a few times a second. On the net thread.
+  void OnCounters(const pb::Counters& counters);
 
   const std::unique_ptr<setup::Setup> setup_;
   const uint32_t rank_;
   const bool has_first_state_;
+  Time counted_at_{};  // used on the net thread
   StopSignals signals_{StopSignals::TakesNone()};
   Registry registry_;
   net::Traffic traffic_{registry_};
@@ -56,9 +62,12 @@ class Guest {
   Events events_;
   GuestEvents guest_events_;
   Handoff handoff_;
+  // Made on thread_. It lives as long as the guest, because the program may be copying a gradient
+  // into it when the job ends.
+  std::unique_ptr<Replica> replica_;
+  GuestRound round_;
   mutable Mutex mutex_;
-  pb::Counters counters_ TERN_GUARDED_BY(mutex_);  // of the net loop, when it has ended
-  const class NetLoop* loop_ TERN_GUARDED_BY(mutex_) = nullptr;
+  pb::Counters counters_ TERN_GUARDED_BY(mutex_);  // the newest of the net thread, or almost
   Thread thread_;  // The last member, because the thread uses all members above.
 };
 
