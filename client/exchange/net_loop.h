@@ -50,7 +50,7 @@ class NetLoop : public client::Port {
     bool owns_process = true;
     // Receives the counters at every turn of the net thread, which calls it. Null: nobody wants
     // them.
-    std::function<void(const pb::Counters&)> on_counters;
+    std::function<void(const pb::Counters&)> on_counters = nullptr;
     bool has_first_state = false;  // whether the others fetch their first state from this worker
   };
   // All references outlive the loop. The thread that calls this is the compute thread.
