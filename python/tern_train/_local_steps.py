@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -38,12 +39,27 @@ class LocalSteps:
     ):
         if every < 1:
             raise TernError(64, f"every: saw {every}; allowed: a whole number, at least 1")
-        self.exchange = Exchange(module, job, rank=rank, overrides=overrides)
+        parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
         self.inner = inner
-        self.outer = outer or torch.optim.SGD(self.exchange.parameters, lr=1.0)
+        self.outer = outer or torch.optim.SGD(parameters, lr=1.0)
         self.every = every
         self.steps = 0
-        self._anchors = [parameter.detach().clone() for parameter in self.exchange.parameters]
+        self._anchors = [parameter.detach().clone() for parameter in parameters]
+        self._parameters = parameters
+        # The state between two exchanges is that of the last one, however far this worker has trained on.
+        self.exchange = Exchange(
+            module, job, rank=rank, overrides=overrides, state_dict=self._state, load_state_dict=self._load_state
+        )
+
+    def _state(self) -> dict[str, Any]:
+        return {"anchors": self._anchors, "outer": self.outer.state_dict()}
+
+    @torch.no_grad()
+    def _load_state(self, state: dict[str, Any]) -> None:
+        for parameter, anchor, value in zip(self._parameters, self._anchors, state["anchors"]):
+            parameter.copy_(value)
+            anchor.copy_(value)
+        self.outer.load_state_dict(state["outer"])
 
     def step(self) -> None:
         """A step of the inner optimizer; after every ``every`` of them, an exchange and a step of the outer one."""
