@@ -23,19 +23,36 @@ int Launch(void (*kernel)(Parameters...), uint32_t blocks, uint32_t threads, cud
   return cudaLaunchKernelEx(&config, kernel, static_cast<Arguments&&>(arguments)...);
 }
 
+// Adds 1 to a counter, and returns its value before. What this thread has stored before, or has seen
+// other threads store, is visible to a thread that reads the new value and then calls
+// SeeOtherBlocks. Both cost less than __threadfence, which orders all accesses of all threads.
+__device__ inline uint32_t CountUp(uint32_t* counter) {
+#ifdef __CUDA_ARCH__
+  uint32_t before;
+  asm volatile("atom.release.gpu.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
+  return before;
+#else
+  return atomicAdd(counter, 1u);
+#endif
+}
+__device__ inline void SeeOtherBlocks() {
+#ifdef __CUDA_ARCH__
+  asm volatile("fence.acq_rel.gpu;" ::: "memory");
+#endif
+}
+
 // Returns true in the last of `count` thread blocks that call this function with the same counter.
 // This block can then load (with LoadFresh) everything that the other blocks stored before their
 // calls. The counter must be zero before the first call, and is zero after the last. Called by all
 // threads of a block.
 __device__ inline bool IsLastBlockOf(uint32_t* counter, uint32_t count) {
   __shared__ bool is_last;
-  __syncthreads();
+  __syncthreads();  // What the threads have stored is seen by the first, which passes it on.
   if (threadIdx.x == 0) {
-    __threadfence();  // With the barriers before and after, this is a fence for the whole block.
-    is_last = atomicAdd(counter, 1u) == count - 1;
+    is_last = CountUp(counter) == count - 1;
     if (is_last) {
       *counter = 0;
-      __threadfence();
+      SeeOtherBlocks();
     }
   }
   __syncthreads();
@@ -48,15 +65,13 @@ constexpr uint32_t kAllLanes = 0xFFFFFFFF;  // the mask of all threads of a warp
 // only the first thread has stored data for the last warp. Called by all threads of a warp.
 __device__ inline bool IsLastWarpOf(uint32_t* counter, uint32_t count) {
   uint32_t is_last = 0;
-  if (threadIdx.x % 32 == 0) {
-    __threadfence();
-    is_last = atomicAdd(counter, 1u) == count - 1 ? 1 : 0;
-    __threadfence();  // Also orders the loads of the other threads, which follow __syncwarp.
-    if (is_last != 0) *counter = 0;
-  }
+  if (threadIdx.x % 32 == 0) is_last = CountUp(counter) == count - 1 ? 1 : 0;
   is_last = __shfl_sync(kAllLanes, is_last, 0);
+  if (is_last == 0) return false;
+  SeeOtherBlocks();
+  if (threadIdx.x % 32 == 0) *counter = 0;
   __syncwarp();
-  return is_last != 0;
+  return true;
 }
 
 // Loads data that other thread blocks of the same launch have stored. Does not use the L1 cache.

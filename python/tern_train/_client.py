@@ -8,7 +8,7 @@ import enum
 import json
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tern_train import _library
@@ -141,17 +141,21 @@ class Client:
         state = ctypes.string_at(event.state, event.num_state_bytes) if event.type == _library.STATE else b""
         return Event(EventType(event.type), event.step, event.tensor, event.code, text, state)
 
-    def push(self, tensor: int, gradient: int | None, mean: int | None) -> None:
+    def push(
+        self, tensor: int, gradient: int | None, mean: int | None, gives_up: Callable[[], bool] = lambda: False
+    ) -> None:
         """Hands over the gradient of a tensor in the current step.
 
         ``gradient``: the address of the tensor's fp32 numbers, which are copied; None: zeros. ``mean``: the address
         where their mean over the workers is to be written, valid until the event TENSOR or ENDED, may be
         ``gradient``; None: it is not wanted. A step ends when every tensor was pushed once. Waits for the step
-        before to end, and for the job to begin.
+        before to end, and for the job to begin, but no longer than ``gives_up`` returns False.
         """
         error = _library.CError()
         code = _library.AGAIN
         while code == _library.AGAIN:
+            if gives_up():
+                raise TernError(75, "the program has left the job")
             code = lib.tern_push(self._live_handle(), tensor, gradient, mean, ctypes.byref(error))
         if code != 0:
             raise TernError(code, error.sentence.decode(errors="replace"))

@@ -5,6 +5,7 @@ import io
 import json
 import logging
 import os
+import queue
 import sys
 import threading
 import types
@@ -14,6 +15,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from tern_train._bucket import Bucket, Streams
 from tern_train._client import Client, Ended, Event, EventType, Tensor, TernError
 
 _log = logging.getLogger("tern_train")
@@ -70,56 +72,6 @@ def refuse_sync_batch_norm(module: torch.nn.Module) -> None:
             )
 
 
-class _Bucket:
-    """Tensors whose means come back together.
-
-    The means are written into the tensors' own memory where that is contiguous fp32 memory of the host,
-    otherwise into ``staged``, from where :meth:`complete` copies them.
-    """
-
-    def __init__(self, tensors: Sequence[torch.Tensor]):
-        self.tensors = tensors
-        self.done = threading.Event()
-        self.error: TernError | None = None
-        self.num_left = len(tensors)
-        self.future: "torch.futures.Future[torch.Tensor] | None" = None
-        self.buffer: torch.Tensor | None = None
-        self.addresses: list[int] = []
-        self._staged: list[tuple[torch.Tensor, torch.Tensor]] = []
-        for tensor in tensors:
-            self.addresses.append(self._address(tensor))
-
-    def _address(self, tensor: torch.Tensor) -> int:
-        if tensor.device.type == "cpu" and tensor.dtype == torch.float32 and tensor.is_contiguous():
-            return tensor.data_ptr()
-        staged = torch.empty(
-            tensor.shape, dtype=torch.float32, pin_memory=tensor.device.type == "cuda"
-        )
-        staged.copy_(tensor)  # From a GPU: waits for the gradient, and for the copy.
-        self._staged.append((tensor, staged))
-        return staged.data_ptr()
-
-    def wait(self) -> None:
-        """Waits for the means. Raises ``Ended`` if they do not come."""
-        while not self.done.wait(0.1):  # Wakes up for Ctrl-C.
-            pass
-        if self.error is not None:
-            raise self.error
-
-    def complete(self) -> None:
-        for tensor, staged in self._staged:
-            tensor.copy_(staged, non_blocking=True)
-        if self.future is not None and self.buffer is not None:
-            self.future.set_result(self.buffer)
-        self.done.set()
-
-    def fail(self, error: TernError) -> None:
-        self.error = error
-        if self.future is not None:
-            self.future.set_exception(error)  # type: ignore[arg-type]
-        self.done.set()
-
-
 def _at_end_of_backward(function: Callable[[], None]) -> None:
     """Calls the function after this backward pass, in the order of these calls, before backward() returns."""
     torch.autograd.Variable._execution_engine.queue_callback(function)
@@ -159,8 +111,12 @@ class Exchange:
         self._lock = threading.Lock()
         #: Whether backward passes may leave parameters out (``find_unused_parameters`` or ``static_graph``).
         self.may_be_unused = False
-        self._buckets: list[tuple[list[torch.Tensor], _Bucket]] = []  # of the backward pass
-        self._waiting: dict[int, _Bucket] = {}  # by tensor
+        self._streams = Streams()
+        self._buckets: list[tuple[list[torch.Tensor], Bucket]] = []  # of the backward pass
+        self._waiting: dict[int, Bucket] = {}  # by tensor
+        # Buckets whose gradients come from a GPU, and the thread that waits for them; it is started with the first.
+        self._arriving: "queue.SimpleQueue[tuple[Sequence[int], Bucket]]" = queue.SimpleQueue()
+        self._pusher: threading.Thread | None = None
         self._failure: TernError | None = None
         self._has_ended = threading.Event()
         self._is_closed = False
@@ -184,7 +140,7 @@ class Exchange:
         gradients = bucket.gradients()
         indices = [self._index[id(parameter)] for parameter in bucket.parameters()]
         devices: list[int | str | torch.device] | None = [bucket.buffer().device] if bucket.buffer().is_cuda else None
-        pending = _Bucket(gradients)
+        pending = Bucket.of_gradients(bucket.buffer(), gradients, self._streams)
         pending.future = torch.futures.Future(devices=devices)
         pending.buffer = bucket.buffer()
         if bucket.index() == 0:  # The buckets of each backward pass come in order.
@@ -220,19 +176,44 @@ class Exchange:
 
     def mean_(self, tensors: Sequence[torch.Tensor]) -> None:
         """Replaces tensors, one for each of ``parameters``, by their means over the workers. Waits for them."""
-        pending = _Bucket(tensors)
+        pending = Bucket(tensors, self._streams)
         self._push(list(range(len(tensors))), pending)
         pending.wait()
 
-    def _push(self, indices: Sequence[int], pending: _Bucket) -> None:
+    def _push(self, indices: Sequence[int], pending: Bucket) -> None:
         with self._lock:
             if self._failure is not None:
                 raise self._failure
             for t in indices:
                 self._waiting[t] = pending
+        if pending.arrived is None:
+            self._push_now(indices, pending)
+            return
+        if self._pusher is None:
+            self._pusher = threading.Thread(target=self._push_what_arrives, name="tern_train gpu", daemon=True)
+            self._pusher.start()
+        self._arriving.put((indices, pending))
+
+    def _push_what_arrives(self) -> None:
+        """Waits for gradients from a GPU, so that the backward pass need not."""
+        try:
+            while not self._has_ended.is_set():
+                try:
+                    indices, pending = self._arriving.get(timeout=0.5)
+                except queue.Empty:
+                    continue
+                assert pending.arrived is not None
+                pending.arrived.synchronize()
+                self._push_now(indices, pending)
+        except TernError as error:
+            self._fail(error)
+        except Exception as error:  # of the GPU
+            self._fail(TernError(70, f"{type(error).__name__}: {error}"))
+
+    def _push_now(self, indices: Sequence[int], pending: Bucket) -> None:
         for t, address in zip(indices, pending.addresses):
             try:
-                self.client.push(t, address, address)
+                self.client.push(t, address, address, gives_up=self._has_ended.is_set)
             except TernError as error:
                 raise (self._failure or error) from None
 
@@ -253,8 +234,13 @@ class Exchange:
             if bucket.num_left == 0:
                 bucket.complete()
         elif event.type == EventType.STATE:
-            self._load_state_dict(torch.load(io.BytesIO(event.state), weights_only=True))
+            # The program's hooks put the values where they belong, which may be another GPU than the giver's.
+            self._load_state_dict(torch.load(io.BytesIO(event.state), map_location="cpu", weights_only=True))
+            for device in {p.device for p in self.parameters if p.is_cuda}:
+                torch.cuda.synchronize(device)
         elif event.type == EventType.GIVE_STATE:
+            for device in {p.device for p in self.parameters if p.is_cuda}:
+                torch.cuda.synchronize(device)  # This thread's copies do not wait for the program's streams.
             stream = io.BytesIO()
             torch.save(self._state_dict(), stream)
             self.client.give_state(stream.getvalue())
@@ -303,6 +289,8 @@ class Exchange:
             code, sentence = 75, sentence or "the program has left the job"
         self._has_ended.set()
         self._thread.join()
+        if self._pusher is not None:
+            self._pusher.join()
         self.client.close(code, sentence)
 
     def __enter__(self) -> "Exchange":

@@ -1,5 +1,6 @@
 """What torch_worker.py trains: each program takes `wrap`, which makes a DistributedDataParallel of a module, and returns
-the module that it has trained. The same program runs over Tern and, for comparison, over gloo."""
+the module that it has trained. The same program runs over Tern and, for comparison, over gloo. With TERN_TEST_DEVICE=cuda,
+modules and data are on the GPU."""
 import contextlib
 import os
 
@@ -7,6 +8,11 @@ import torch
 from torch.nn import functional
 
 RANK = int(os.environ["TERN_RANK"])
+DEVICE = os.environ.get("TERN_TEST_DEVICE", "cpu")
+if DEVICE != "cpu":
+    os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.set_default_device(DEVICE)
 # Small buckets, so that there are several; DistributedDataParallel cuts them anew after the first step.
 SMALL = {"bucket_cap_mb": 0.002}
 
@@ -45,9 +51,10 @@ class Tied(torch.nn.Module):
 
 def batches(count, shape, seed=0):
     """Samples and classes of this rank."""
-    generator = torch.Generator().manual_seed(1000 + 10 * seed + RANK)
+    generator = torch.Generator("cpu").manual_seed(1000 + 10 * seed + RANK)
     for _ in range(count):
-        yield torch.randn(8, *shape, generator=generator), torch.randint(0, 5, (8,), generator=generator)
+        yield (torch.randn(8, *shape, generator=generator, device="cpu").to(DEVICE),
+               torch.randint(0, 5, (8,), generator=generator, device="cpu").to(DEVICE))
 
 
 def optimizer_of(module, momentum=0.9):
@@ -172,9 +179,11 @@ def loader(wrap):
     """The data come from two forked processes, started after the job has begun."""
     module = conv_net()
     net = wrap(module, **SMALL)
-    samples = [(x[0], y[0]) for x, y in images(48)]
+    samples = [(x[0].cpu(), y[0].cpu()) for x, y in images(48)]
+    generator = torch.Generator("cpu")
     for _ in range(2):
-        train(net, torch.utils.data.DataLoader(samples, batch_size=8, num_workers=2, multiprocessing_context="fork"))
+        loader = torch.utils.data.DataLoader(samples, batch_size=8, num_workers=2, multiprocessing_context="fork", generator=generator)
+        train(net, ((x.to(DEVICE), y.to(DEVICE)) for x, y in loader))
     return module
 
 
@@ -183,7 +192,7 @@ def scaler(wrap, overflows_in=None):
     module = conv_net()
     net = wrap(module, **SMALL)
     optimizer = optimizer_of(module)
-    scale = torch.amp.GradScaler("cpu", init_scale=1024.0)
+    scale = torch.amp.GradScaler(DEVICE, init_scale=1024.0)
     for step, (x, y) in enumerate(images()):
         optimizer.zero_grad()
         loss = functional.cross_entropy(net(x), y)

@@ -22,7 +22,7 @@ import tern_train as tern
 def digest(module):
     state = hashlib.sha256()
     for parameter in module.parameters():
-        state.update(parameter.detach().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+        state.update(parameter.detach().contiguous().view(-1).view(torch.uint8).cpu().numpy().tobytes())
     return state.hexdigest()
 
 
@@ -167,9 +167,10 @@ def local_module():
 
 
 def local_samples(rank):
-    generator = torch.Generator().manual_seed(rank)
+    generator = torch.Generator("cpu").manual_seed(rank)
     for _ in range(12):
-        yield torch.randn(8, 8, generator=generator), torch.randint(0, 5, (8,), generator=generator)
+        yield (torch.randn(8, 8, generator=generator, device="cpu").to(programs.DEVICE),
+               torch.randint(0, 5, (8,), generator=generator, device="cpu").to(programs.DEVICE))
 
 
 def local_step(module, optimizer, sample):
