@@ -43,29 +43,54 @@ struct ThreadStats {
       max_abs = fmaxf(max_abs, fabsf(values[k]));
     }
   }
-  // Adds the statistics of the thread that is `threads` threads above this one in the warp.
-  __device__ void AddThreadAbove(uint32_t threads) {
-#pragma unroll
-    for (uint32_t k = 0; k < kLanesOfThread; ++k) {
-      sum[k] += __shfl_down_sync(kAllLanes, sum[k], threads);
-      sum_squares[k] += __shfl_down_sync(kAllLanes, sum_squares[k], threads);
-    }
-    max_abs = fmaxf(max_abs, __shfl_down_sync(kAllLanes, max_abs, threads));
-  }
 
   double sum[kLanesOfThread] = {}, sum_squares[kLanesOfThread] = {};
   float max_abs = 0;
 };
 
+// Adds the numbers of two threads of a warp, whose numbers differ by `distance`, in pairs: the lower
+// thread gets the sums of the first kCount / 2 numbers, the higher thread those of the others.
+template <uint32_t kCount>
+__device__ void AddHalves(uint32_t distance, double* numbers) {
+  const bool is_higher = (threadIdx.x & distance) != 0;
+#pragma unroll
+  for (uint32_t i = 0; i < kCount / 2; ++i) {
+    const double low = numbers[i], high = numbers[i + kCount / 2];
+    numbers[i] = (is_higher ? high : low) +
+                 __shfl_xor_sync(kAllLanes, is_higher ? low : high, distance);
+  }
+}
+
 // Adds the lanes of a tile in the order of stats.h. Thread 0 of the warp returns the result.
-__device__ DeviceStats FoldTile(ThreadStats stats) {
-  for (uint32_t threads = 16; threads > 0; threads /= 2) stats.AddThreadAbove(threads);
-  const double sum = (stats.sum[0] + stats.sum[2]) + (stats.sum[1] + stats.sum[3]);
-  const double sum_squares =
-      (stats.sum_squares[0] + stats.sum_squares[2]) + (stats.sum_squares[1] + stats.sum_squares[3]);
+//
+// Of each of a thread's eight sums, the sums of all threads are added in pairs, those of threads
+// that are 16 apart first, then those that are 8 apart, and so on. After each of the first three
+// steps, a thread has half as many sums: sum t of the eight in the order of `numbers` ends in
+// thread 4 t, added over all threads.
+__device__ DeviceStats FoldTile(const ThreadStats& stats) {
+  double numbers[2 * kLanesOfThread];
+#pragma unroll
+  for (uint32_t k = 0; k < kLanesOfThread; ++k) {
+    numbers[k] = stats.sum[k];
+    numbers[kLanesOfThread + k] = stats.sum_squares[k];
+  }
+  AddHalves<8>(16, numbers);
+  AddHalves<4>(8, numbers);
+  AddHalves<2>(4, numbers);
+  double number = numbers[0];
+  float max_abs = stats.max_abs;
+  for (uint32_t distance = 2; distance > 0; distance /= 2)
+    number += __shfl_xor_sync(kAllLanes, number, distance);
+  for (uint32_t distance = 16; distance > 0; distance /= 2)
+    max_abs = fmaxf(max_abs, __shfl_xor_sync(kAllLanes, max_abs, distance));
+  // Threads 0, 4, 8 and 12 have the four sums, threads 16 to 28 the sums of squares. Pairs: sums 0
+  // and 2, 1 and 3, and then both.
+  number += __shfl_down_sync(kAllLanes, number, 8);
+  number += __shfl_down_sync(kAllLanes, number, 4);
+  const double sum_squares = __shfl_sync(kAllLanes, number, 16);
   // Squares of finite floats are far too small for their sum to overflow a double. A sum with the
   // square of an infinity or NaN is infinite or NaN.
-  return {sum, sum_squares, stats.max_abs, sum_squares < INFINITY ? 1u : 0u};
+  return {number, sum_squares, max_abs, sum_squares < INFINITY ? 1u : 0u};
 }
 
 // Returns elements i to i + 3 of a tile of `count` elements, and zeros after the last element.
@@ -82,6 +107,7 @@ __device__ DeviceStats StatsOfTile(const float* x, uint32_t count) {
   if (count == kTile && reinterpret_cast<uintptr_t>(x) % sizeof(float4) == 0) {
     constexpr uint32_t kRowsAtOnce = 8;
     const auto* rows = reinterpret_cast<const float4*>(x + first_lane);
+    PrefetchTile(x);
 #pragma unroll 1
     for (uint32_t row = 0; row < kTile / kLanes; row += kRowsAtOnce) {
       float4 loaded[kRowsAtOnce];
@@ -195,8 +221,7 @@ __global__ void __launch_bounds__(kThreads, kResidentBlocks)
   if (tile_of_warp < tiling.tile_count) {
     const Tile tile = tiling.tiles[tile_of_warp];
     const TiledPart part = tiling.parts[tile.part];
-    const DeviceStats tile_stats = StatsOfTile(
-        arena + part.part.begin + uint64_t{tile.index} * kTile, CountOf(part.part, tile.index));
+    const DeviceStats tile_stats = StatsOfTile(arena + tile.begin, tile.count);
     if (is_writer) partial_stats[tile_of_warp] = tile_stats;
     const Strips strips = StripsOf(part, tile.part, partial_stats, num_finished);
     const uint32_t strip = tile.index / kStripTiles;

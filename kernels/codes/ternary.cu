@@ -186,6 +186,7 @@ __device__ uint32_t EncodeTile(const Elements& elements, const TernaryScale& sca
     memory->scale = scale;
     memory->key = key;
   }
+  if constexpr (kAligned) PrefetchTile(elements.values);
   __syncwarp();
   uint32_t num_signs = 0, section = 0;
 #pragma unroll 1
@@ -254,12 +255,13 @@ __global__ void __launch_bounds__(kThreads, kResidentBlocks)
   const uint32_t tile_number = tiling.tile_count - 1 - tile_from_end;
   WarpMemory* memory = memories + threadIdx.x / 32;
   const Tile tile = tiling.tiles[tile_number];
-  const Part part = tiling.parts[tile.part].part;
-  const uint64_t begin = uint64_t{tile.index} * kTile;
-  key.tensor = part.tensor;
-  const Elements elements{arena + part.begin + begin, CountOf(part, tile.index),
-                          part.first + begin};
   const TernaryScale scale = scales[tile.part];
+  const Part part = tiling.parts[tile.part].part;
+  key.tensor = part.tensor;
+  const Elements elements{arena + tile.begin, tile.count,
+                          part.first + uint64_t{tile.index} * kTile};
+  const TiledChunk chunk = tiling.chunks[tile.chunk];
+  const uint32_t chunk_tiles = chunk.tile_end - chunk.tile_begin;
   auto* mask = reinterpret_cast<uint32_t*>(workspace.masks) + uint64_t{tile_number} * kTileWords;
   auto* signs = reinterpret_cast<uint32_t*>(workspace.signs) + uint64_t{tile_number} * kTileWords;
   const uint32_t num_signs = elements.AreAligned()
@@ -269,9 +271,8 @@ __global__ void __launch_bounds__(kThreads, kResidentBlocks)
   for (uint32_t word = lane; word < kTileWords && word * 32 < num_signs + 32; word += 32)
     signs[word] = memory->signs[word];
   if (lane == 0) workspace.num_ones[tile_number] = num_signs;
-  const TiledChunk chunk = tiling.chunks[part.chunk];
-  if (IsLastWarpOf(workspace.num_finished + part.chunk, chunk.tile_end - chunk.tile_begin))
-    LayOutChunk(tiling, part.chunk, workspace, sizes);
+  if (IsLastWarpOf(workspace.num_finished + tile.chunk, chunk_tiles))
+    LayOutChunk(tiling, tile.chunk, workspace, sizes);
 }
 
 // A range of up to four bytes of an array of bytes, `row`: bytes [begin, end), which lie in one
@@ -301,71 +302,93 @@ __device__ WordPiece PieceOf(uint8_t* row, uint32_t begin, uint32_t end, uint32_
   return {row, word == 0 ? begin : unaligned_begin - offset_in_word,
           unaligned_begin + 4 - offset_in_word < end ? unaligned_begin + 4 - offset_in_word : end};
 }
-// Returns 32 bits of a tile, from bit `from` on. Bits after the last bit of the tile are zero.
-__device__ uint32_t BitsOfTile(const uint8_t* tile_bits, uint32_t tile, uint32_t from) {
-  const auto* words =
-      reinterpret_cast<const uint32_t*>(tile_bits + uint64_t{tile} * kTileMaskBytes) + from / 32;
-  const uint32_t shift = from % 32;
-  const uint32_t low = words[0] >> shift;
-  return shift == 0 || from / 32 + 1 == kTileMaskBytes / 4 ? low : low | words[1] << (32 - shift);
+// The words of a tile in an array with kTileMaskBytes bytes for each tile.
+__device__ const uint32_t* WordsOfTile(const uint8_t* tiles, uint32_t tile) {
+  return reinterpret_cast<const uint32_t*>(tiles + uint64_t{tile} * kTileMaskBytes);
 }
 
-// Returns 32 signs of a part, from bit `begin_bit` of the part's signs on. The first belongs to
-// tile number `tile`, whose `num_tile_signs` signs begin at bit `tile_begin_bit`. The part's tiles
-// end before `tile_end`. Bits after the last sign are zero.
-__device__ uint32_t SignsFrom(const TernaryWorkspace& workspace, uint32_t tile, uint32_t tile_end,
-                              uint32_t tile_begin_bit, uint32_t num_tile_signs,
-                              uint32_t begin_bit) {
-  uint32_t signs = BitsOfTile(workspace.signs, tile, begin_bit - tile_begin_bit);
-  uint32_t num_signs = tile_begin_bit + num_tile_signs - begin_bit;
-  for (uint32_t next = tile + 1; num_signs < 32 && next < tile_end; ++next) {
-    signs |= BitsOfTile(workspace.signs, next, 0) << num_signs;
+// Returns 32 bits of a tile's words, from bit `from` on. Bits after the last bit of the tile are
+// zero.
+__device__ uint32_t BitsOfTile(const uint32_t* tile_words, uint32_t from) {
+  const uint32_t* words = tile_words + from / 32;
+  const uint32_t shift = from % 32;
+  const uint32_t low = words[0] >> shift;
+  return shift == 0 || from / 32 + 1 == kTileWords ? low : low | words[1] << (32 - shift);
+}
+
+// The signs of the elements of a tile that fire.
+struct TileSigns {
+  const uint32_t* words;  // in shared memory
+  uint32_t tile;          // number of the tile
+  uint32_t begin_bit;     // index of the first sign among the signs of the part
+  uint32_t count;
+};
+
+// Returns 32 signs of a part, from bit `begin_bit` of the part's signs on, which is one of the
+// tile's. The part's tiles end before `tile_end`. Bits after the last sign are zero.
+__device__ uint32_t SignsFrom(const TernaryWorkspace& workspace, const TileSigns& of_tile,
+                              uint32_t tile_end, uint32_t begin_bit) {
+  uint32_t signs = BitsOfTile(of_tile.words, begin_bit - of_tile.begin_bit);
+  uint32_t num_signs = of_tile.begin_bit + of_tile.count - begin_bit;
+  for (uint32_t next = of_tile.tile + 1; num_signs < 32 && next < tile_end; ++next) {
+    signs |= BitsOfTile(WordsOfTile(workspace.signs, next), 0) << num_signs;
     num_signs += workspace.num_ones[next];
   }
   return signs;
 }
 
-// Copies the mask of a tile, `num_bytes` bytes, to byte `begin` of the part's mask, `masks`.
-__device__ void WriteMask(const TernaryWorkspace& workspace, uint32_t tile, uint8_t* masks,
+static_assert(kTileMaskBytes == 32 * sizeof(uint4), "a warp copies the mask of a tile at once");
+
+// Writes the mask of a tile, `num_bytes` bytes, to byte `begin` of the part's mask, `masks`. The
+// threads of the warp have its bytes in `quarter_words`, 16 each; `tile_words` are the same bytes.
+__device__ void WriteMask(const uint4& quarter_words, const uint32_t* tile_words, uint8_t* masks,
                           uint32_t begin, uint32_t num_bytes) {
   const uint32_t lane = threadIdx.x % 32;
-  static_assert(kTileMaskBytes == 32 * sizeof(uint4), "a warp copies the mask of a tile at once");
   if (num_bytes == kTileMaskBytes &&
       reinterpret_cast<uintptr_t>(masks + begin) % sizeof(uint4) == 0) {
-    reinterpret_cast<uint4*>(masks + begin)[lane] =
-        reinterpret_cast<const uint4*>(workspace.masks + uint64_t{tile} * kTileMaskBytes)[lane];
+    reinterpret_cast<uint4*>(masks + begin)[lane] = quarter_words;
     return;
   }
   for (uint32_t i = lane;; i += 32) {
     const WordPiece piece = PieceOf(masks, begin, begin + num_bytes, i);
     if (!piece.HasBytes()) return;
-    piece.Store(BitsOfTile(workspace.masks, tile, 8 * (piece.begin - begin)));
+    piece.Store(BitsOfTile(tile_words, 8 * (piece.begin - begin)));
   }
 }
 
+// Loads all that does not depend on other loads first, so that few latencies add up.
 __global__ void __launch_bounds__(kThreads)
     WriteTiles(DeviceTiling tiling, TernaryWorkspace workspace, uint8_t* out) {
-  const uint32_t tile_number = TileOfWarp();
+  __shared__ uint4 sign_words[kWarps][32];
+  const uint32_t tile_number = TileOfWarp(), lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   if (tile_number >= tiling.tile_count) return;
+  const uint32_t* mask_words = WordsOfTile(workspace.masks, tile_number);
+  const auto* all_signs =
+      reinterpret_cast<const uint4*>(WordsOfTile(workspace.signs, tile_number));
+  const uint4 mask = reinterpret_cast<const uint4*>(mask_words)[lane];
+  sign_words[warp][lane] = all_signs[lane];
   const uint32_t ones_before = workspace.sign_offsets[tile_number],
                  num_signs = workspace.num_ones[tile_number];
   const Tile tile = tiling.tiles[tile_number];
+  const uint64_t chunk_begin = tiling.chunks[tile.chunk].code_begin;
+  const uint64_t mask_offset = workspace.mask_offsets[tile.part];
   const TiledPart part = tiling.parts[tile.part];
   const uint32_t first_sign = ones_before - workspace.sign_offsets[part.tile_begin];
   const uint32_t tile_end = part.tile_begin + TilesOf(part.part.count);
-  uint8_t* masks =
-      out + tiling.chunks[part.part.chunk].code_begin + workspace.mask_offsets[tile.part];
+  uint8_t* masks = out + chunk_begin + mask_offset;
   uint8_t* signs = masks + BytesForBits(part.part.count);
-  WriteMask(workspace, tile_number, masks, tile.index * kTileMaskBytes,
-            static_cast<uint32_t>(BytesForBits(CountOf(part.part, tile.index))));
+  __syncwarp();  // The threads have stored sign_words.
+  WriteMask(mask, mask_words, masks, tile.index * kTileMaskBytes,
+            static_cast<uint32_t>(BytesForBits(tile.count)));
   // This warp writes the bytes of signs whose first bit belongs to its tile.
+  const TileSigns of_tile{reinterpret_cast<const uint32_t*>(sign_words[warp]), tile_number,
+                          first_sign, num_signs};
   const auto sign_begin = static_cast<uint32_t>(BytesForBits(first_sign));
   const auto sign_end = static_cast<uint32_t>(BytesForBits(uint64_t{first_sign} + num_signs));
-  for (uint32_t i = threadIdx.x % 32;; i += 32) {
+  for (uint32_t i = lane;; i += 32) {
     const WordPiece piece = PieceOf(signs, sign_begin, sign_end, i);
     if (!piece.HasBytes()) return;
-    piece.Store(
-        SignsFrom(workspace, tile_number, tile_end, first_sign, num_signs, 8 * piece.begin));
+    piece.Store(SignsFrom(workspace, of_tile, tile_end, 8 * piece.begin));
   }
 }
 

@@ -22,7 +22,11 @@ Tiling CutIntoTiles(std::span<const Part> parts) {
       tiling.chunks.push_back({part_index, part_index, tile_index, tile_index, 0});
     tiling.parts.push_back({parts[p], tile_index});
     tiling.parts.back().part.chunk = static_cast<uint32_t>(tiling.chunks.size() - 1);
-    for (uint32_t i = 0; i < TilesOf(parts[p].count); ++i) tiling.tiles.push_back({part_index, i});
+    const Part& part = tiling.parts.back().part;
+    for (uint32_t i = 0; i < TilesOf(part.count); ++i) {
+      tiling.tiles.push_back(
+          {part_index, i, part.begin + uint64_t{i} * kTile, CountOf(part, i), part.chunk});
+    }
     tiling.chunks.back().part_end = part_index + 1;
     tiling.chunks.back().tile_end = static_cast<uint32_t>(tiling.tiles.size());
   }

@@ -51,6 +51,10 @@ TERN_HOST_DEVICE uint32_t CountOf(const Part& part, uint32_t tile) {
 struct Tile {
   uint32_t part = 0;   // index in Tiling::parts
   uint32_t index = 0;  // index of the tile in its part
+  // What follows from the part. A kernel that has to load the part first begins later.
+  uint64_t begin = 0;  // index of its first element in the arena
+  uint32_t count = 0;  // number of elements
+  uint32_t chunk = 0;  // index in Tiling::chunks
 };
 
 struct TiledPart {

@@ -120,26 +120,34 @@ struct ScaleSetter {
   bool is_training;
   const T* x;
 
-  __device__ void operator()(uint64_t c, const TwoSums& sums) const {
-    double mean = state.running_mean[c], variance = state.running_variance[c];
+  // What is loaded for a channel.
+  struct Inputs {
+    float running_mean, running_variance, gamma, beta, pivot;
+  };
+  __device__ Inputs Load(uint64_t c) const {
+    return {state.running_mean[c], state.running_variance[c], state.gamma[c], state.beta[c],
+            AsFloat(x[c])};
+  }
+  __device__ void operator()(uint64_t c, const TwoSums& sums, const Inputs& inputs) const {
+    double mean = inputs.running_mean, variance = inputs.running_variance;
     if (is_training) {
       const auto n = static_cast<double>(norm.rows);
       const double mean_minus_pivot = sums.first / n;
       variance = fmax(0.0, sums.second / n - mean_minus_pivot * mean_minus_pivot);
-      mean = AsFloat(x[c]) + mean_minus_pivot;
+      mean = inputs.pivot + mean_minus_pivot;
       const double unbiased = n > 1 ? n / (n - 1) : 1, running_weight = 1 - norm.momentum;
       state.running_mean[c] =
-          static_cast<float>(running_weight * state.running_mean[c] + norm.momentum * mean);
-      state.running_variance[c] = static_cast<float>(running_weight * state.running_variance[c] +
+          static_cast<float>(running_weight * inputs.running_mean + norm.momentum * mean);
+      state.running_variance[c] = static_cast<float>(running_weight * inputs.running_variance +
                                                      norm.momentum * unbiased * variance);
     }
     const double inverse = 1 / sqrt(variance + norm.epsilon);
     state.mean[c] = static_cast<float>(mean);
     state.inverse[c] = static_cast<float>(inverse);
-    state.scale[c] = static_cast<float>(state.gamma[c] * inverse);
-    state.shift[c] = static_cast<float>(state.beta[c] - mean * state.gamma[c] * inverse);
+    state.scale[c] = static_cast<float>(inputs.gamma * inverse);
+    state.shift[c] = static_cast<float>(inputs.beta - mean * inputs.gamma * inverse);
   }
-  __device__ void operator()(uint64_t c) const { (*this)(c, {}); }
+  __device__ void operator()(uint64_t c) const { (*this)(c, {}, Load(c)); }
 };
 
 // Computes the output y of one element from its input x and, if there is one, the added input r.
@@ -171,12 +179,18 @@ struct ParameterGradients {
   double rows;
   bool has_constant_moments;
   float *slope, *offset, *gamma, *beta;
-  __device__ void operator()(uint64_t c, const TwoSums& sums) const {
-    const double sum_g_x = sums.second * inverse[c], scale_per_row = scale[c] / rows;
-    slope[c] = has_constant_moments ? 0 : static_cast<float>(-scale_per_row * sum_g_x * inverse[c]);
+  // What is loaded for a channel.
+  struct Inputs {
+    float scale, inverse, inverse_scale;
+  };
+  __device__ Inputs Load(uint64_t c) const { return {scale[c], inverse[c], step->inverse_scale}; }
+  __device__ void operator()(uint64_t c, const TwoSums& sums, const Inputs& inputs) const {
+    const double sum_g_x = sums.second * inputs.inverse, scale_per_row = inputs.scale / rows;
+    slope[c] =
+        has_constant_moments ? 0 : static_cast<float>(-scale_per_row * sum_g_x * inputs.inverse);
     offset[c] = has_constant_moments ? 0 : static_cast<float>(-scale_per_row * sums.first);
-    gamma[c] = static_cast<float>(sum_g_x * step->inverse_scale);
-    beta[c] = static_cast<float>(sums.first * step->inverse_scale);
+    gamma[c] = static_cast<float>(sum_g_x * inputs.inverse_scale);
+    beta[c] = static_cast<float>(sums.first * inputs.inverse_scale);
   }
 };
 

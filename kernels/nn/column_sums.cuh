@@ -17,11 +17,11 @@ struct TwoSums {
 constexpr uint32_t kSumThreads = 256;  // threads per block
 constexpr uint32_t kSumBlocks = 2;     // blocks that run on a multiprocessor at the same time
 constexpr uint32_t kRowsInFloat = 16;  // the most rows that a thread adds in float
-constexpr uint32_t kSharesAtOnce = 8;  // how many shares a thread loads before it adds the first
+constexpr uint32_t kSharesAtOnce = 16; // how many shares a thread loads before it adds the first
 
-// How many rows a thread loads before it adds the first: more if it loads from one array only.
+// How many rows a thread loads before it adds the first: more if it loads from one or two arrays.
 template <typename RawPack>
-inline constexpr uint32_t kRowsAtOnce = sizeof(RawPack) <= 16 ? 8 : 4;
+inline constexpr uint32_t kRowsAtOnce = sizeof(RawPack) <= 32 ? 8 : 4;
 
 // Threads t, t + threads_across, ... of a block have the same columns. Adds their sums to the sums
 // of the first of these threads.
@@ -95,10 +95,12 @@ __device__ double FoldThreads(uint32_t threads_across, ThreadSums<kSums>& sums) 
 }
 
 // Adds the shares of the group of channels that begins at channel `first_channel`, and calls
-// work(c, sums) for each channel c of the group. `row` is shared memory of kSumThreads numbers.
+// work(c, sums, inputs) for each channel c of the group, in thread c - first_channel, which has the
+// channel's inputs. `row` is shared memory of kSumThreads numbers.
 template <typename Work>
 __device__ void FoldShares(const ColumnShares& shares, uint32_t channels, uint32_t first_channel,
-                           const double* partial_sums, double* row, const Work& work) {
+                           const double* partial_sums, double* row, const Work& work,
+                           const typename Work::Inputs& inputs) {
   const uint32_t group_sums = 2 * shares.group_channels, num_parts = kSumThreads / group_sums;
   const uint32_t i = 2 * first_channel + threadIdx.x % group_sums;
   double sum = 0;
@@ -125,7 +127,7 @@ __device__ void FoldShares(const ColumnShares& shares, uint32_t channels, uint32
     sums.first += row[part * group_sums + 2 * threadIdx.x];
     sums.second += row[part * group_sums + 2 * threadIdx.x + 1];
   }
-  work(c, sums);
+  work(c, sums, inputs);
 }
 
 // source.ViewOf(c) is the thread's view of channels [c, c + kCount): its LoadRow(i) loads kCount
@@ -152,11 +154,16 @@ __global__ void __launch_bounds__(kSumThreads, kSumBlocks)
   const uint32_t i = 2 * first_channel + threadIdx.x;
   if (threadIdx.x < 2 * shares.group_channels && i < 2 * channels)
     workspace.partial_sums[uint64_t{2} * channels * share + i] = sum;
+  // Every block loads the inputs before it is known which block needs them, so that the last does
+  // not wait for them.
+  typename Work::Inputs inputs{};
+  if (threadIdx.x < shares.group_channels && first_channel + threadIdx.x < channels)
+    inputs = work.Load(first_channel + threadIdx.x);
   if (!IsLastBlockOf(workspace.counters + group, shares.num_shares)) return;
-  FoldShares(shares, channels, first_channel, workspace.partial_sums, sums[0], work);
+  FoldShares(shares, channels, first_channel, workspace.partial_sums, sums[0], work, inputs);
 }
 
-// Calls work(c, sums) on the GPU with the sums of each channel c.
+// Calls work(c, sums, work.Load(c)) on the GPU with the sums of each channel c.
 template <uint32_t kCount, typename Source, typename Work>
 int SumColumns(cudaStream_t stream, uint64_t rows, uint32_t channels, const Source& source,
                const ColumnWorkspace& workspace, const Work& work) {

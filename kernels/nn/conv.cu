@@ -211,8 +211,10 @@ struct ColumnsSource {
 struct StoreSum {
   const DeviceStep* step;
   float* sums;
-  __device__ void operator()(uint64_t c, const TwoSums& pair) const {
-    sums[c] = static_cast<float>(pair.first * step->inverse_scale);
+  using Inputs = float;  // step->inverse_scale
+  __device__ Inputs Load(uint64_t) const { return step->inverse_scale; }
+  __device__ void operator()(uint64_t c, const TwoSums& pair, Inputs inverse_scale) const {
+    sums[c] = static_cast<float>(pair.first * inverse_scale);
   }
 };
 

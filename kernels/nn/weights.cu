@@ -7,7 +7,7 @@ namespace tern::kernels {
 namespace {
 
 constexpr uint32_t kWeightThreads = 128;
-constexpr uint32_t kWeightsOfThread = 16;
+constexpr uint32_t kWeightsOfThread = 8;
 constexpr uint32_t kWeightsOfBlock = kWeightThreads * kWeightsOfThread;
 
 // Returns the index in the parameters of the weight with index i in the kernel.

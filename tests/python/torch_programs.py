@@ -180,10 +180,10 @@ def loader(wrap):
     module = conv_net()
     net = wrap(module, **SMALL)
     samples = [(x[0].cpu(), y[0].cpu()) for x, y in images(48)]
-    generator = torch.Generator("cpu")
-    for _ in range(2):
-        loader = torch.utils.data.DataLoader(samples, batch_size=8, num_workers=2, multiprocessing_context="fork", generator=generator)
-        train(net, ((x.to(DEVICE), y.to(DEVICE)) for x, y in loader))
+    with torch.device("cpu"):  # of the loader's random numbers
+        for _ in range(2):
+            loaded = torch.utils.data.DataLoader(samples, batch_size=8, num_workers=2, multiprocessing_context="fork")
+            train(net, ((x.to(DEVICE), y.to(DEVICE)) for x, y in loaded))
     return module
 
 

@@ -60,6 +60,9 @@ Status DeviceCodec::AllocateBuffers() {
     max_segments = std::max(max_segments, chunk.size());
   }
   pool_ = std::make_shared<PinnedPool>(max_code_bytes);
+  auto host_size = AllocatePinned(sizeof(uint64_t));
+  if (!host_size.ok()) return host_size.status();
+  host_size_ = std::move(*host_size);
   TERN_RETURN_IF_ERROR(code_.Allocate(max_code_bytes));
   TERN_RETURN_IF_ERROR(sums_.Allocate(max_sums_bytes));
   max_sums_bytes_ = max_sums_bytes;
@@ -121,11 +124,11 @@ Result<Bytes> DeviceCodec::CopyCode(uint64_t size, uint32_t* bad_count) {
 Result<Bytes> DeviceCodec::CopyCodeWithin(uint64_t max_size, const uint64_t* device_size) {
   auto slab = pool_->Acquire();
   if (!slab.ok()) return slab.status();
-  uint64_t code_bytes = 0;
-  TERN_RETURN_IF_ERROR(context_.coder_stream->CopyOut(&code_bytes, device_size, sizeof code_bytes));
+  auto* code_bytes = reinterpret_cast<uint64_t*>(host_size_.get());
+  TERN_RETURN_IF_ERROR(context_.coder_stream->CopyOut(code_bytes, device_size, sizeof *code_bytes));
   TERN_RETURN_IF_ERROR(context_.coder_stream->CopyOut(slab->get(), code_.get(), max_size));
   TERN_RETURN_IF_ERROR(context_.coder_stream->Wait());
-  return BytesOfSlab(std::move(*slab), code_bytes);
+  return BytesOfSlab(std::move(*slab), *code_bytes);
 }
 
 Result<Bytes> DeviceCodec::CopyCodeOfSize(const uint64_t* device_size, uint32_t* bad_count) {

@@ -113,6 +113,7 @@ class DeviceCodec {
   Bytes BytesOfSlab(PinnedPool::Slab slab, uint64_t size);
 
   std::shared_ptr<PinnedPool> pool_;  // Page-locked buffers for codes that are being sent.
+  PinnedMemory host_size_;            // Receives a code's size, a uint64_t.
 };
 
 }  // namespace tern::device

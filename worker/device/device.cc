@@ -85,7 +85,11 @@ PinnedRange::~PinnedRange() {
   if (begin_ != nullptr) cudaHostUnregister(begin_);
 }
 
-void PinnedPool::FreePinned::operator()(uint8_t* memory) const { cudaFreeHost(memory); }
+Result<PinnedMemory> AllocatePinned(size_t bytes) {
+  void* memory = nullptr;
+  TERN_RETURN_IF_ERROR(CheckCuda(cudaMallocHost(&memory, bytes), "cudaMallocHost"));
+  return PinnedMemory(static_cast<uint8_t*>(memory), [](uint8_t* m) { cudaFreeHost(m); });
+}
 
 Result<PinnedPool::Slab> PinnedPool::Acquire() {
   {
@@ -96,9 +100,7 @@ Result<PinnedPool::Slab> PinnedPool::Acquire() {
       return slab;
     }
   }
-  void* memory = nullptr;
-  TERN_RETURN_IF_ERROR(CheckCuda(cudaMallocHost(&memory, slab_bytes_), "cudaMallocHost"));
-  return Slab(static_cast<uint8_t*>(memory), FreePinned());
+  return AllocatePinned(slab_bytes_);
 }
 
 void PinnedPool::Release(Slab slab) {

@@ -51,15 +51,15 @@ class PinnedRange {
   void* begin_ = nullptr;
 };
 
+// Page-locked host memory.
+using PinnedMemory = std::shared_ptr<uint8_t>;
+Result<PinnedMemory> AllocatePinned(size_t bytes);
+
 // A pool of page-locked host buffers for copies from the device. Any thread may use it.
 class PinnedPool {
  public:
-  // Frees page-locked memory.
-  struct FreePinned {
-    void operator()(uint8_t* memory) const;
-  };
   // A buffer of the size that was passed to the constructor.
-  using Slab = std::shared_ptr<uint8_t>;
+  using Slab = PinnedMemory;
   explicit PinnedPool(size_t bytes) : slab_bytes_(bytes) {}
   // Takes a buffer from the pool, or allocates one if the pool is empty.
   Result<Slab> Acquire();

@@ -109,7 +109,8 @@ class Net {
   // Copies the images, reads the parameters, and returns the mean loss of the valid samples. Adds
   // the sums over the valid samples to *score unless `score` is null. Calls `need(p)`, if set, on
   // this thread for each parameter p of the table, in ascending order. If `need` ended the pass,
-  // the result is unspecified.
+  // the result is unspecified. In training on a GPU with Arenas::model, the gradient may be written
+  // from here on.
   virtual double Forward(const Feed& feed, Score* score, const Need& need = nullptr) = 0;
   // Writes the gradient of the mean loss to the arena of gradients. Calls `ready(p)`, on this
   // thread, when the gradient of parameter p is final, in descending order of p. REQUIRES that

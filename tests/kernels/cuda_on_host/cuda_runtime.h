@@ -168,6 +168,10 @@ T __shfl_down_sync(uint32_t /*all*/, T value, uint32_t delta) {
   return cuda_on_host::ReadFromLane(value,
                                     lane + delta < cuda_on_host::kWarpSize ? lane + delta : lane);
 }
+template <typename T>
+T __shfl_xor_sync(uint32_t /*all*/, T value, uint32_t mask) {
+  return cuda_on_host::ReadFromLane(value, cuda_on_host::MyLane() ^ mask);
+}
 inline void __syncwarp() { cuda_on_host::Wait(cuda_on_host::MyWarp().barrier); }
 inline uint32_t __ballot_sync(uint32_t /*all*/, bool predicate) {
   const uint64_t* words =

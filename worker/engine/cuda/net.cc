@@ -2,6 +2,7 @@
 // all layers). If the arenas are in host memory, copies parameters to the device before the layers
 // that read them run, and copies gradients back in the order in which they are computed.
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "common/base/logging.h"
@@ -14,6 +15,7 @@
 #include "worker/engine/cuda/loss_scale.h"
 #include "worker/engine/cuda/mirrored_arena.h"
 #include "worker/engine/cuda/pixel_input.h"
+#include "worker/engine/cuda/step_memory.h"
 #include "worker/engine/net_planner.h"
 
 namespace tern::engine {
@@ -60,7 +62,10 @@ class CudaNet : public Net {
   void CheckFeed(const Feed& feed) const;
   Status UploadInputs(const Feed& feed);
   Status UploadImages(const Feed& feed);
+  // Launches the forward pass and, if nothing can keep it from following, the backward pass. Waits
+  // for the first.
   Status RunForward(const Feed& feed, const Need& need);
+  Status RunBackward(const std::function<void(uint32_t p)>& ready);
   // Runs the backward pass with loss scaling: while a gradient overflows, halves the scale and
   // repeats the forward and the backward pass.
   Status RunScaledBackward(const std::function<void(uint32_t p)>& ready);
@@ -76,14 +81,16 @@ class CudaNet : public Net {
   MirroredArena parameters_, gradients_, statistics_;
   // The frozen parameters, and, of layers that also have trained ones, their gradients.
   device::DeviceMemory frozen_, frozen_gradients_;
-  device::DeviceMemory images_, labels_, losses_, device_step_, scores_, overflow_flag_;
-  std::vector<kernels::DeviceLoss> host_losses_;  // The losses of the last step, in host memory.
+  device::DeviceMemory images_, scores_, overflow_flag_;
+  StepMemory step_memory_;
+  std::unique_ptr<device::Event> forward_done_;  // Recorded after the forward pass and its copies.
+  bool has_launched_backward_ = false;           // whether RunForward has launched it
   // gradients_arrived_[p], for a range of parameters that begins at number p: recorded when the
   // gradients of the range are final and, if they are in host memory, have been copied there.
   std::vector<std::unique_ptr<device::Event>> gradients_arrived_;
   std::unique_ptr<PixelInput> pixel_input_;  // Null if images come as floats.
   // The values that change from step to step (step number, used samples, loss scale, addresses of
-  // bytes), in host memory. They are copied to device_step_.
+  // bytes), in host memory.
   kernels::DeviceStep host_step_;
   LossScale loss_scale_;
   // The batch-norm statistics before this step, for a repetition of the step.
@@ -114,16 +121,16 @@ Status CudaNet::AllocateMemory(const Arenas& arenas) {
   const size_t batch = options_.batch;
   for (const auto& [memory, bytes] :
        {std::pair{&images_, pixel_input_ != nullptr ? 0 : batch * image_elements_ * sizeof(float)},
-        std::pair{&labels_, batch * sizeof(uint32_t)},
-        std::pair{&losses_, batch * sizeof(kernels::DeviceLoss)},
         std::pair{&scores_, batch * def_.classes() * sizeof(float)},
-        std::pair{&device_step_, sizeof(kernels::DeviceStep)},
         std::pair{&overflow_flag_, sizeof(uint32_t)}}) {
     auto new_memory = device::AllocateDevice(bytes);
     if (!new_memory.ok()) return new_memory.status();
     *memory = std::move(*new_memory);
   }
-  host_losses_.resize(batch);
+  TERN_RETURN_IF_ERROR(step_memory_.Allocate(batch));
+  auto forward_done = device::Event::Make();
+  if (!forward_done.ok()) return forward_done.status();
+  forward_done_ = std::move(*forward_done);
   for (size_t p = 0; options_.is_training && p < parameter_table_.parameters.size(); ++p) {
     auto event = device::Event::Make();
     if (!event.ok()) return event.status();
@@ -149,7 +156,7 @@ Value CudaNet::PlanInput() {
   const pb::ImageShape& input = def_.input();
   const Value input_value = program_.NewValue({input.channels(), input.height(), input.width()});
   if (pixel_input_ != nullptr) {
-    const auto* step = static_cast<const kernels::DeviceStep*>(device_step_.get());
+    const auto* step = step_memory_.step();
     program_.Call("bytes to images", {input_value},
                   [this, step](auto to_stream, const auto& addresses) {
                     return pixel_input_->Launch(to_stream, step, program_.type(), addresses[0]);
@@ -199,9 +206,8 @@ Status CudaNet::Plan(const Arenas& arenas) {
   layers_ = std::move(*layers);
   auto convolutions = MakeConvLibrary(stream_->get());
   if (!convolutions.ok()) return convolutions.status();
-  const Inputs inputs{static_cast<const kernels::DeviceStep*>(device_step_.get()),
-                      static_cast<const uint32_t*>(labels_.get()),
-                      static_cast<kernels::DeviceLoss*>(losses_.get()), convolutions->get()};
+  const Inputs inputs{step_memory_.step(), step_memory_.labels(), step_memory_.losses(),
+                      convolutions->get()};
   using Planner = NetPlanner<Program, Layer, Value>;
   const Planner::Backend backend{[inputs](const LayerSpec& spec) {
                                    return FindLayerKind(spec.def->kind_case())->make(spec, inputs);
@@ -258,9 +264,7 @@ Status CudaNet::UploadInputs(const Feed& feed) {
                               statistics_.host_arena + statistics_.num_elements);
   }
   TERN_RETURN_IF_ERROR(UploadImages(feed));
-  TERN_RETURN_IF_ERROR(stream_->CopyIn(device_step_.get(), &host_step_, sizeof host_step_));
-  TERN_RETURN_IF_ERROR(
-      stream_->CopyIn(labels_.get(), feed.labels.data(), feed.used * sizeof(uint32_t)));
+  TERN_RETURN_IF_ERROR(step_memory_.Upload(*stream_, host_step_, feed.labels.first(feed.used)));
   return stream_->CopyIn(statistics_.device(), statistics_.host_arena, statistics_.bytes());
 }
 
@@ -271,28 +275,29 @@ Status CudaNet::UploadImages(const Feed& feed) {
 
 Status CudaNet::RunForward(const Feed& feed, const Need& need) {
   TERN_RETURN_IF_ERROR(UploadInputs(feed));
-  TERN_RETURN_IF_ERROR(program_.RunForward(*stream_, MakeTransfers(), need));
+  const Result<bool> is_complete = program_.LaunchForward(*stream_, MakeTransfers(), need);
+  if (!is_complete.ok()) return is_complete.status();
   if (options_.is_training) {
     TERN_RETURN_IF_ERROR(
         stream_->CopyOut(statistics_.host_arena, statistics_.device(), statistics_.bytes()));
   }
-  TERN_RETURN_IF_ERROR(stream_->CopyOut(host_losses_.data(), losses_.get(),
-                                        feed.used * sizeof(kernels::DeviceLoss)));
+  TERN_RETURN_IF_ERROR(step_memory_.DownloadLosses(*stream_, feed.used));
   if (!feed.scores.empty()) {
     TERN_RETURN_IF_ERROR(
         stream_->CopyOut(feed.scores.data(), scores_.get(), feed.scores.size_bytes()));
   }
-  return stream_->Wait();
+  TERN_RETURN_IF_ERROR(forward_done_->Record(*stream_));
+  // So the GPU does not wait for the host between the passes. Gradients in host memory are left
+  // alone until the caller asks for them.
+  has_launched_backward_ = options_.is_training && *is_complete && !ScalesLoss() &&
+                           gradients_.host_arena == nullptr;
+  if (has_launched_backward_)
+    TERN_RETURN_IF_ERROR(program_.LaunchBackward(*stream_, MakeTransfers()));
+  return forward_done_->Wait();
 }
 
 double CudaNet::SumLosses(const Feed& feed, Score* score) const {
-  Score sums;
-  sums.samples = feed.used;
-  for (uint32_t n = 0; n < feed.used; ++n) {
-    sums.loss += host_losses_[n].loss;
-    sums.correct += host_losses_[n].label_rank == 0;
-    sums.among_five += host_losses_[n].label_rank < 5;
-  }
+  const Score sums = step_memory_.SumLosses(feed.used);
   if (score != nullptr) {
     score->loss += sums.loss;
     score->correct += sums.correct;
@@ -329,13 +334,18 @@ double CudaNet::Forward(const Feed& feed, Score* score, const Need& need) {
 
 void CudaNet::Backward(const std::function<void(uint32_t p)>& ready) {
   if (!status_.ok()) return;
-  status_ = ScalesLoss() ? RunScaledBackward(ready)
-                         : program_.RunBackward(*stream_, MakeTransfers(), ready);
+  status_ = ScalesLoss() ? RunScaledBackward(ready) : RunBackward(ready);
+}
+
+Status CudaNet::RunBackward(const std::function<void(uint32_t p)>& ready) {
+  if (!std::exchange(has_launched_backward_, false))
+    TERN_RETURN_IF_ERROR(program_.LaunchBackward(*stream_, MakeTransfers()));
+  return program_.AwaitBackward(MakeTransfers(), ready);
 }
 
 Status CudaNet::RunScaledBackward(const std::function<void(uint32_t p)>& ready) {
   while (true) {
-    TERN_RETURN_IF_ERROR(program_.RunBackward(*stream_, MakeTransfers(), nullptr));
+    TERN_RETURN_IF_ERROR(RunBackward(nullptr));
     const Result<bool> has_overflowed = HasOverflowed();
     if (!has_overflowed.ok()) return has_overflowed.status();
     // The loop ends if no gradient has overflowed, or if the scale is the smallest. At the smallest
@@ -365,11 +375,11 @@ Result<bool> CudaNet::HasOverflowed() {
 Status CudaNet::RepeatForward() {
   host_step_.loss_scale = loss_scale_.scale();
   host_step_.inverse_scale = 1 / host_step_.loss_scale;
-  TERN_RETURN_IF_ERROR(stream_->CopyIn(device_step_.get(), &host_step_, sizeof host_step_));
+  TERN_RETURN_IF_ERROR(step_memory_.Upload(*stream_, host_step_, {}));
   TERN_RETURN_IF_ERROR(
       stream_->CopyIn(statistics_.device(), statistics_before_.data(), statistics_.bytes()));
-  TERN_RETURN_IF_ERROR(program_.RunForward(*stream_, MakeTransfers(), nullptr));
-  return stream_->Wait();
+  const Result<bool> is_complete = program_.LaunchForward(*stream_, MakeTransfers(), nullptr);
+  return is_complete.ok() ? stream_->Wait() : is_complete.status();
 }
 
 }  // namespace

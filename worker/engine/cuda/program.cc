@@ -187,24 +187,28 @@ Status Program::Run(const device::Stream& stream, Segment* segment) {
                                    : Launch(stream, *segment);
 }
 
-Status Program::RunForward(const device::Stream& stream, const Transfers& transfers,
-                           const Need& need) {
+Result<bool> Program::LaunchForward(const device::Stream& stream, const Transfers& transfers,
+                                    const Need& need) {
   for (Segment& segment : forward_segments_) {
     const Range& range = segment.parameters;
     for (uint32_t p = range.begin; need && p < range.end; ++p)
-      if (!need(p)) return Ok();
+      if (!need(p)) return false;
     TERN_RETURN_IF_ERROR(transfers.upload_parameters(range));
     TERN_RETURN_IF_ERROR(Run(stream, &segment));
   }
-  return Ok();
+  return true;
 }
 
-Status Program::RunBackward(const device::Stream& stream, const Transfers& transfers,
-                            const std::function<void(uint32_t p)>& ready) {
+Status Program::LaunchBackward(const device::Stream& stream, const Transfers& transfers) {
   for (Segment& segment : backward_segments_) {
     TERN_RETURN_IF_ERROR(Run(stream, &segment));
     TERN_RETURN_IF_ERROR(transfers.download_gradients(segment.parameters));
   }
+  return Ok();
+}
+
+Status Program::AwaitBackward(const Transfers& transfers,
+                              const std::function<void(uint32_t p)>& ready) {
   for (const Segment& segment : backward_segments_) {
     const Range& range = segment.parameters;
     TERN_RETURN_IF_ERROR(transfers.wait_for_gradients(range));

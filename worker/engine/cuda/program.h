@@ -93,12 +93,13 @@ class Program {
   Status Bind(const std::vector<size_t>& parameter_bytes, const kernels::DeviceStep* step);
 
   // Launches the forward pass. Calls `need(p)`, if set, before parameter p is copied or read; ends
-  // the pass without an error if `need` returns false.
-  Status RunForward(const device::Stream& stream, const Transfers& transfers, const Need& need);
-  // Launches the backward pass. Then calls `ready(p)`, if set, for each parameter p when the
-  // gradient of p is final and, if gradients are in host memory, has been copied there.
-  Status RunBackward(const device::Stream& stream, const Transfers& transfers,
-                     const std::function<void(uint32_t p)>& ready);
+  // the pass without an error if `need` returns false. Returns whether the pass is complete.
+  Result<bool> LaunchForward(const device::Stream& stream, const Transfers& transfers,
+                             const Need& need);
+  Status LaunchBackward(const device::Stream& stream, const Transfers& transfers);
+  // After LaunchBackward: calls `ready(p)`, if set, for each parameter p when the gradient of p is
+  // final and, if gradients are in host memory, has been copied there.
+  Status AwaitBackward(const Transfers& transfers, const std::function<void(uint32_t p)>& ready);
 
  private:
   // A launch, a conversion of weights or a mark. In a mark, `read_parameter` or `ready_parameter`
