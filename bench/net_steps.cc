@@ -154,7 +154,7 @@ class GpuTrainer : public Trainer {
     std::vector<kernels::TernaryScale> scales;
     for (size_t t = 0; t < stats->size(); ++t) {
       const auto clip =
-          static_cast<float>(2.5 * kernels::Sigma((*stats)[t], problem_.table.parameters[t].count));
+          static_cast<float>(2.5 * kernels::Sigma((*stats)[t]));
       scales.push_back({std::min(clip, (*stats)[t].max_abs), clip});
     }
     const auto codes = model_->codes().Encode(0, scales, {.round = step});

@@ -138,7 +138,7 @@ void MeasureTernarizing(const Setting& setting, const Floats& g) {
   RoundTimer rounds;
   rounds.AddFunction("tern", [&] {
     const kernels::Stats stats = kernels::ComputeStats(g.data(), n);
-    const auto clip = static_cast<float>(kClipSigma * kernels::Sigma(stats, n));
+    const auto clip = static_cast<float>(kClipSigma * kernels::Sigma(stats));
     ++noise_key.round;
     result_sink =
         kernels::Ternarize(g.data(), n, clip, clip, noise_key, 0, mask.data(), signs.data());

@@ -7,11 +7,11 @@
 
 namespace tern::codec {
 
-EncodeParams PrepareTernary(const kernels::Stats& stats, size_t n, const Options& options) {
+EncodeParams PrepareTernary(const kernels::Stats& stats, const Options& options) {
   const EncodeParams unclipped{stats.max_abs, std::numeric_limits<float>::infinity()};
   const double largest_float = std::numeric_limits<float>::max();
   const auto sigma_limit =  // k of clip.h
-      static_cast<float>(std::min(options.clip_sigma * kernels::Sigma(stats, n), largest_float));
+      static_cast<float>(std::min(options.clip_sigma * kernels::Sigma(stats), largest_float));
   if (!(sigma_limit > 0)) return unclipped;
   switch (options.clip) {
     case Clip::kPaper:

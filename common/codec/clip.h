@@ -7,7 +7,7 @@
 
 namespace tern::codec {
 
-// Computes the clip level and the scaler of a tensor g of n elements from its statistics. With
+// Computes the clip level and the scaler of a tensor g from its statistics. With
 // m = max|g|, c = options.clip_sigma, sigma the standard deviation of g, and
 // k = min(float(c * sigma), the largest float):
 //
@@ -19,6 +19,6 @@ namespace tern::codec {
 // If k is 0 (one element, or all elements equal), every variant acts like kNone, because clipping
 // at 0 would always delete the tensor's gradient. An all-zero gradient has scaler 0. REQUIRES
 // stats.is_finite.
-EncodeParams PrepareTernary(const kernels::Stats& stats, size_t n, const Options& options);
+EncodeParams PrepareTernary(const kernels::Stats& stats, const Options& options);
 
 }  // namespace tern::codec

@@ -125,9 +125,9 @@ class Ternary : public Codec {
   bool is_stochastic() const override { return true; }
   uint64_t scaler_elements() const override { return options_.scaler_elements; }
   bool shares_scaler() const override { return true; }
-  EncodeParams Prepare(const kernels::Stats& stats, std::span<const float> values,
+  EncodeParams Prepare(const kernels::Stats& stats, std::span<const float>,
                        const kernels::NoiseKey&) const override {
-    return PrepareTernary(stats, values.size(), options_);
+    return PrepareTernary(stats, options_);
   }
   void Encode(const float* g, const Segment& segment, const EncodeParams& prepared,
               const kernels::NoiseKey& noise, std::vector<uint8_t>* out) const override {

@@ -107,7 +107,6 @@ __device__ DeviceStats StatsOfTile(const float* x, uint32_t count) {
   if (count == kTile && reinterpret_cast<uintptr_t>(x) % sizeof(float4) == 0) {
     constexpr uint32_t kRowsAtOnce = 8;
     const auto* rows = reinterpret_cast<const float4*>(x + first_lane);
-    PrefetchTile(x);
 #pragma unroll 1
     for (uint32_t row = 0; row < kTile / kLanes; row += kRowsAtOnce) {
       float4 loaded[kRowsAtOnce];

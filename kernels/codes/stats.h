@@ -17,15 +17,16 @@ struct Stats {
   double sum = 0;
   double sum_squares = 0;
   float max_abs = 0;
-  bool is_finite = true;  // no NaN and no infinity; otherwise the other fields are unspecified
+  bool is_finite = true;  // no NaN and no infinity; otherwise the sums and max_abs are unspecified
+  uint64_t count = 0;     // number of elements
 };
 
 // The statistics of x[0, n). ComputeStatsRef gives the same results with scalar code.
 Stats ComputeStats(const float* x, size_t n);
 Stats ComputeStatsRef(const float* x, size_t n);
 
-// The population standard deviation of n elements with these statistics; 0 for n == 0.
-double Sigma(const Stats& stats, size_t n);
+// The population standard deviation of the elements with these statistics; 0 if there are none.
+double Sigma(const Stats& stats);
 
 // Stats in device memory.
 struct DeviceStats {
@@ -33,8 +34,9 @@ struct DeviceStats {
   float max_abs;
   uint32_t is_finite;  // 1 if all elements are finite, else 0
 };
-inline Stats ToStats(const DeviceStats& s) {
-  return {s.sum, s.sum_squares, s.max_abs, s.is_finite != 0};
+// `count`: the number of elements.
+inline Stats ToStats(const DeviceStats& s, uint64_t count) {
+  return {s.sum, s.sum_squares, s.max_abs, s.is_finite != 0, count};
 }
 
 // The number of counters that ComputeStatsOnDevice needs for so many parts and tiles: one for each

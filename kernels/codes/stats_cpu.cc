@@ -98,6 +98,7 @@ void AddBlock(const float* x, size_t rows, size_t block, BlockSums* lane_sums,
 
 Stats ComputeStats(const float* x, size_t n) {
   Stats stats;
+  stats.count = n;
   BlockSums lane_sums = {};
   int32_t max_abs_bits = 0;
   size_t begin = 0;

@@ -24,6 +24,7 @@ double FoldLanes(Lanes lanes) {
 
 Stats ComputeStatsRef(const float* x, size_t n) {
   Stats stats;
+  stats.count = n;
   Lanes sums{}, sums_squares{};  // Lane l has the sums of blocks l, l + 128, ...
   for (size_t begin = 0; begin < n; begin += kBlock) {
     const size_t count = std::min(kBlock, n - begin);
@@ -45,10 +46,11 @@ Stats ComputeStatsRef(const float* x, size_t n) {
   return stats;
 }
 
-double Sigma(const Stats& stats, size_t n) {
-  if (n == 0) return 0;
-  const double mean = stats.sum / static_cast<double>(n);
-  const double variance = stats.sum_squares / static_cast<double>(n) - mean * mean;
+double Sigma(const Stats& stats) {
+  if (stats.count == 0) return 0;
+  const auto n = static_cast<double>(stats.count);
+  const double mean = stats.sum / n;
+  const double variance = stats.sum_squares / n - mean * mean;
   return variance > 0 ? std::sqrt(variance) : 0;
 }
 

@@ -186,7 +186,6 @@ __device__ uint32_t EncodeTile(const Elements& elements, const TernaryScale& sca
     memory->scale = scale;
     memory->key = key;
   }
-  if constexpr (kAligned) PrefetchTile(elements.values);
   __syncwarp();
   uint32_t num_signs = 0, section = 0;
 #pragma unroll 1

@@ -8,8 +8,6 @@
 #include <cstring>
 #include <type_traits>
 
-#include "kernels/device/tiling.h"
-
 namespace tern::kernels {
 
 // Launches a kernel with `blocks` thread blocks of `threads` threads; does nothing for 0 blocks.
@@ -87,24 +85,6 @@ __device__ T LoadFresh(const T* from) {
   T value;
   memcpy(&value, words, sizeof value);
   return value;
-}
-
-// The size of the range of memory that PrefetchLine copies.
-constexpr uint32_t kLineBytes = 128;
-// Begins to copy the line with this address from memory to the L2 cache, for a later load.
-__device__ inline void PrefetchLine([[maybe_unused]] const void* address) {
-#ifdef __CUDA_ARCH__
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
-#endif
-}
-
-// Begins to copy a complete tile to the L2 cache, except for its first lines, which the warp that
-// calls this loads at once. So its later loads do not wait as long.
-__device__ inline void PrefetchTile(const float* tile) {
-  constexpr uint32_t kLineElements = kLineBytes / sizeof(float);
-#pragma unroll
-  for (uint32_t line = 32; line < kTile / kLineElements; line += 32)
-    PrefetchLine(tile + (line + threadIdx.x % 32) * kLineElements);
 }
 
 constexpr uint32_t kElementThreads = 256;  // threads per block of ForEach

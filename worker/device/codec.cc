@@ -31,8 +31,8 @@ Result<std::vector<kernels::Stats>> StatsComputer::Compute(const float* arena, c
                                        raw_stats.size() * sizeof(kernels::DeviceStats)));
   TERN_RETURN_IF_ERROR(stream->Wait());
   std::vector<kernels::Stats> stats;
-  for (const kernels::DeviceStats& part_stats : raw_stats)
-    stats.push_back(kernels::ToStats(part_stats));
+  for (size_t p = 0; p < raw_stats.size(); ++p)
+    stats.push_back(kernels::ToStats(raw_stats[p], group.part(p).count));
   return stats;
 }
 

@@ -38,6 +38,7 @@ Result<DeviceCoder::BucketParams> DeviceCoder::Prepare(const BucketValues& value
     noise.tensor = setup_.plan.parts[bucket.first_part + i].tensor;
     TERN_RETURN_IF_ERROR(CheckFinite((*stats)[i], noise.tensor, values.round));
     const codec::Codec& codec = *setup_.plan.codec_of[noise.tensor];
+    // The codecs that a device has, and that share scalers, prepare without the values.
     if (codec.shares_scaler()) params[i] = codec.Prepare((*stats)[i], {}, noise);
   }
   return params;

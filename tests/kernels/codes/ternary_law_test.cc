@@ -111,7 +111,7 @@ TEST(TernaryLaw, DrawsOfNeighboursRoundsAndRanksAreIndependent) {
 TEST(TernaryLaw, MatchesTheTheoryOfAGaussianClippedAtTwoAndAHalfSigma) {
   const std::vector<float> g = Gaussian(4'000'000, 42, 0.01);
   const Stats stats = ComputeStats(g.data(), g.size());
-  const auto s = static_cast<float>(2.5 * Sigma(stats, g.size()));
+  const auto s = static_cast<float>(2.5 * Sigma(stats));
   double num_clipped = 0;
   double squared_norm = 0;
   double dot_product = 0;

@@ -45,8 +45,9 @@ std::vector<Stats> StatsOf(const std::vector<float>& values, const std::vector<P
                                    done_counters.data(), stats.data()),
               0);
     stats_of_parts.clear();
-    for (const DeviceStats& part_stats : stats.Read())
-      stats_of_parts.push_back(ToStats(part_stats));
+    const std::vector<DeviceStats> raw_stats = stats.Read();
+    for (size_t p = 0; p < parts.size(); ++p)
+      stats_of_parts.push_back(ToStats(raw_stats[p], parts[p].count));
   }
   return stats_of_parts;
 }

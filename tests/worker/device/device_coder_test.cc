@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <random>
 
 #include "client/exchange/coder.h"
+#include "client/exchange/host_coder.h"
 #include "tests/client/train/recording_port.h"
 #include "tests/client/train/train_job.h"
 #include "tests/worker/device/memory_as_device.h"
@@ -62,6 +64,40 @@ TEST(CoderOnDevice, NamesTheNonFiniteTensor) {
       end_status.message(),
       testing::HasSubstr("the gradient of " + fixture.job->table.parameters[second_tensor].name +
                          " is not finite at round 3 on worker 1"));
+}
+
+// With the statistics that the host computes, too. A worker on a GPU that clips otherwise than one on
+// a CPU trains worse, although the replicas of both agree.
+TEST(CoderOnDevice, PreparesTheScalersAndClipLevelsOfTheHost) {
+  for (const char* setting :
+       {"seed=1", "exchange.clip=official", "exchange.scaler_elements=64"}) {
+    SCOPED_TRACE(setting);
+    const auto job = client::SmallJob({"exchange.codec=ternary", setting});
+    MemoryAsDevice device(job->table.total);
+    DeviceCoder coder(*job, 1, device);
+    client::HostCoder host_coder(*job, 1);
+    std::mt19937 random(1);
+    std::normal_distribution<float> normal(0, 0.01f);
+    std::vector<float> gradients(job->table.total);
+    for (float& gradient : gradients) gradient = normal(random);
+    for (uint32_t b = 0; b < job->plan.buckets.size(); ++b) {
+      const protocol::Bucket& bucket = job->plan.buckets[b];
+      device.prepare_stats.clear();
+      for (uint32_t p = bucket.first_part; p < bucket.first_part + bucket.parts; ++p) {
+        const protocol::Part& part = job->plan.parts[p];
+        device.prepare_stats.push_back(kernels::ComputeStats(
+            &gradients[job->plan.tensor_begin[part.tensor] + part.begin], part.count));
+      }
+      const client::GradientCoder::BucketValues values{
+          .round = 3, .bucket = b, .arena = gradients.data()};
+      const auto params = coder.Prepare(values), host_params = host_coder.Prepare(values);
+      ASSERT_TRUE(params.ok() && host_params.ok());
+      for (uint32_t p = 0; p < bucket.parts; ++p) {
+        EXPECT_EQ((*params)[p].scaler, (*host_params)[p].scaler) << p;
+        EXPECT_EQ((*params)[p].clip, (*host_params)[p].clip) << p;
+      }
+    }
+  }
 }
 
 // A scaler is the largest magnitude of a part (a tensor) of the bucket; codes are relative to the

@@ -185,9 +185,19 @@ class DeviceModelTest : public testing::Test {
   codec::Segment SegmentOf(const kernels::Part& part) const {
     return {part.tensor, part.first, part.count, layout_.columns[part.tensor]};
   }
-  void PrepareBuckets(const kernels::NoiseKey& noise) {
-    for (uint32_t b = 0; b < layout_.buckets.size(); ++b)
-      ASSERT_TRUE(model_->codes().Prepare(b, noise).ok());
+  // Computes the statistics. They give the scalers and clip levels of the CPU's coder, if the codec
+  // has such that the workers share.
+  void PrepareBuckets(const CpuCoder& cpu, const kernels::NoiseKey& noise) {
+    for (uint32_t b = 0; b < layout_.buckets.size(); ++b) {
+      const auto stats = model_->codes().Prepare(b, noise);
+      ASSERT_TRUE(stats.ok());
+      for (size_t i = 0; codec_->shares_scaler() && i < stats->size(); ++i) {
+        const codec::EncodeParams params = codec_->Prepare((*stats)[i], {}, noise),
+                                  &expected = cpu.EncodeParamsOf(layout_.buckets[b][i].tensor);
+        EXPECT_EQ(params.scaler, expected.scaler) << "bucket " << b;
+        EXPECT_EQ(params.clip, expected.clip) << "bucket " << b;
+      }
+    }
   }
   Result<Bytes> EncodeChunk(uint32_t chunk, const CpuCoder& cpu, const kernels::NoiseKey& noise) {
     std::vector<kernels::TernaryScale> scales;
@@ -322,7 +332,7 @@ TEST_P(DeviceCodecs, CodesAndMemoryMatchCpu) {
     const kernels::NoiseKey noise{.seed = 9, .rank = 1, .round = round};
     const auto expected = cpu.EncodeRound(gradients, noise);
     CopyGradientsToDevice(gradients);
-    PrepareBuckets(noise);
+    PrepareBuckets(cpu, noise);
     for (uint32_t c = 0; c < layout_.chunks.size(); ++c)
       EXPECT_EQ(BytesOrFail(EncodeChunk(c, cpu, noise)), expected[c])
           << "round " << round << ", chunk " << c;
@@ -353,7 +363,7 @@ TEST_P(DeviceCodecs, ContinueFromSavedMemory) {
   ASSERT_TRUE(model_->codes().CopyMemoryToDevice(0, first_parts).ok());
   ASSERT_TRUE(model_->codes().CopyMemoryToDevice(2000, second_parts).ok());
   const auto expected = cpu.EncodeRound(gradients_, noise);
-  PrepareBuckets(noise);
+  PrepareBuckets(cpu, noise);
   for (uint32_t c = 0; c < layout_.chunks.size(); ++c)
     EXPECT_EQ(BytesOrFail(EncodeChunk(c, cpu, noise)), expected[c]) << "chunk " << c;
 
