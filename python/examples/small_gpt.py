@@ -43,7 +43,8 @@ class Gpt(nn.Module):
         self.characters, self.positions = nn.Embedding(alphabet, width), nn.Embedding(context, width)
         self.blocks = nn.Sequential(*(Block(width, heads) for _ in range(layers)), nn.LayerNorm(width))
         self.out = nn.Linear(width, alphabet, bias=False)
-        nn.init.normal_(self.characters.weight, std=0.02)
+        for embedding in (self.characters, self.positions):
+            nn.init.normal_(embedding.weight, std=0.02)
         self.out.weight = self.characters.weight
 
     def forward(self, x):
@@ -96,7 +97,7 @@ def arguments():
     parser.add_argument("--width", type=int, default=128)
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--heads", type=int, default=4)
-    parser.add_argument("--learning_rate", type=float, default=1e-3)
+    parser.add_argument("--learning_rate", type=float, default=2e-3)
     parser.add_argument("--print_hash_every", type=int, default=50, metavar="STEPS")
     parser.add_argument("--write", type=int, default=300, metavar="COUNT", help="characters that rank 0 writes at the end")
     return parser.parse_args()
