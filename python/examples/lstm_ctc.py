@@ -64,7 +64,7 @@ def train(net, data, options):
 
 @torch.no_grad()
 def recognized(model, x, frames, spoken):
-    """The part of the utterances of which every phoneme is right: the likeliest of each frame, repeats and blanks left out."""
+    """The part of the utterances that are right: of each frame the likeliest, without repeats and blanks."""
     right = 0
     for likeliest, count, word in zip(model(x).argmax(2).T, frames, spoken):
         heard = likeliest[:count].unique_consecutive()
