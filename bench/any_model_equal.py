@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Compares the weights of ResNet-18 (python/examples/resnet18_cifar10.py) after training over Tern with those after training over
-PyTorch's own DistributedDataParallel on gloo. All processes run on this machine, on the CPU, each with one thread.
+"""Compares the weights of ResNet-18 (python/examples/resnet18_cifar10.py) that was trained over Tern with those that were
+trained over PyTorch's own DistributedDataParallel on gloo. All processes run on this machine's CPU, with one thread each.
 
   any_model_equal.py BUILD_FOLDER CIFAR_FOLDER [--two 50] [--four 20] [--codes 100] [--batch 8] [--width 64]
+    [--learning_rate 0.02]
 
 BUILD_FOLDER has bin/tern_server and lib/libtern.so; CIFAR_FOLDER has CIFAR-10's binary files. The Python that runs this
 needs PyTorch and NumPy. Three parts, each for the steps that its flag says; 0 leaves it out:
 
   two    2 processes, codec fp32, 1 and 2 servers: the digests of the weights against gloo's
-  four   4 processes, codec fp32, 1 and 2 servers: the relative norm of the difference to gloo after 1 step and after all, beside
-         that of gloo whose ranks are permuted
+  four   4 processes, codec fp32, 1 and 2 servers: the relative norm of the difference to gloo after 1 step and after all,
+         beside that of gloo whose ranks are permuted
   codes  2 and 4 processes, codec ternary_ans, 1 and 2 servers: whether all ranks have the same digest every 50 steps
 """
 import argparse
@@ -52,12 +53,13 @@ faults: {{start_timeout_s: 300}}
 
 
 class Run:
-    """A training. digests: for each rank, the digest by step. vector(step): rank 0's weights after the step, if they were saved."""
+    """A training. digests: for each rank, the digest by step. vector(step): rank 0's weights after the step, if saved."""
 
     def __init__(self, options, folder, workers, steps, codec=None, servers=0, ranks="0123", saved=()):
         self.folder = pathlib.Path(tempfile.mkdtemp(dir=folder))
         processes = []
-        words = ["--ranks", ranks, "--steps", steps, "--every", options.every, "--save", ",".join(map(str, saved))]
+        words = ["--ranks", ranks, "--steps", steps, "--print_hash_every", options.print_hash_every,
+                 "--save", ",".join(map(str, saved))]
         if codec:
             job = job_file(self.folder, codec, workers, servers)
             words += ["--job", job]
@@ -65,15 +67,19 @@ class Run:
                           for shard in range(servers)]
         environment = {"TERN_LIBRARY": str(options.build / "lib/libtern.so"), "OMP_NUM_THREADS": "1",
                        "PYTHONPATH": f"{PYTHON}:{PYTHON / 'examples'}"}
-        words += ["--batch", options.batch, "--width", options.width, "--world", workers, "--folder", self.folder]
+        words += ["--batch", options.batch, "--width", options.width, "--learning_rate", options.learning_rate,
+                  "--world", workers, "--folder", self.folder]
         processes += [self.start(f"rank{rank}", sys.executable, "-B", __file__, options.build, options.data, *words,
                                  TERN_RANK=str(rank), **environment) for rank in range(workers)]
         self.await_all(processes)
-        self.digests = [dict(re.findall(r"^step (\d+)  .*weights (\w{64})$", self.log(f"rank{rank}").read_text(), re.MULTILINE))
+        self.digests = [dict(re.findall(r"^step (\d+)  .*weights (\w{64})$", self.text(f"rank{rank}"), re.MULTILINE))
                         for rank in range(workers)]
 
     def log(self, name):
         return self.folder / f"{name}.log"
+
+    def text(self, name):
+        return self.log(name).read_text()
 
     def start(self, name, *words, **environment):
         with open(self.log(name), "w") as log:
@@ -115,7 +121,8 @@ def worker(options):
         import tern_train as tern
         net = tern.torch.ddp(model, job=options.job)
     else:
-        dist.init_process_group("gloo", init_method=f"file://{options.folder}/meeting", rank=rank, world_size=options.world)
+        meeting = f"file://{options.folder}/meeting"
+        dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=options.world)
         net = torch.nn.parallel.DistributedDataParallel(model)
     saved = [int(step) for step in options.save.split(",") if step and rank == 0]
 
@@ -128,9 +135,10 @@ def worker(options):
             yield batch
 
     def save(step):
-        torch.save(torch.nn.utils.parameters_to_vector(model.parameters()).detach(), options.folder / f"weights_{step}.pt")
+        weights = torch.nn.utils.parameters_to_vector(model.parameters()).detach()
+        torch.save(weights, options.folder / f"weights_{step}.pt")
 
-    example.train(net, batches(), argparse.Namespace(steps=options.steps, learning_rate=0.02, print_hash_every=options.every))
+    example.train(net, batches(), options)
     if options.steps in saved:
         save(options.steps)
 
@@ -152,7 +160,8 @@ def four(options, folder):
         print(f"4 processes, gloo with ranks {ranks}: " + distances(other, gloo, steps), flush=True)
     for servers in (1, 2):
         tern = Run(options, folder, 4, options.four, "fp32", servers, saved=steps)
-        print(f"4 processes, fp32, {servers} servers: ranks agree: {tern.ranks_agree()}; {distances(tern, gloo, steps)}", flush=True)
+        print(f"4 processes, fp32, {servers} servers: ranks agree: {tern.ranks_agree()}; "
+              f"{distances(tern, gloo, steps)}", flush=True)
 
 
 def distances(run, gloo, steps):
@@ -170,10 +179,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=lambda text: pathlib.Path(text).resolve())
     parser.add_argument("data", type=lambda text: pathlib.Path(text).resolve())
-    for name, default in (("two", 50), ("four", 20), ("codes", 100), ("batch", 8), ("width", 64), ("every", 50)):
+    numbers = {"two": 50, "four": 20, "codes": 100, "batch": 8, "width": 64, "print_hash_every": 50}
+    for name, default in numbers.items():
         parser.add_argument(f"--{name}", type=int, default=default)
-    for name, kind in (("job", str), ("ranks", str), ("save", str), ("folder", pathlib.Path), ("steps", int), ("world", int)):
-        parser.add_argument(f"--{name}", type=kind, help=argparse.SUPPRESS)  # for the processes that train
+    parser.add_argument("--learning_rate", type=float, default=0.02)
+    hidden = {"job": str, "ranks": str, "save": str, "folder": pathlib.Path, "steps": int, "world": int}
+    for name, kind in hidden.items():  # for the processes that train
+        parser.add_argument(f"--{name}", type=kind, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.folder:
         worker(options)
