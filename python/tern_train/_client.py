@@ -29,6 +29,9 @@ class TernError(RuntimeError):
         super().__init__(sentence)
         self.code = code
 
+    def __reduce__(self) -> tuple[type[TernError], tuple[int, str]]:
+        return type(self), (self.code, str(self))  # Ray and multiprocessing pickle what a worker raises.
+
 
 class Ended(TernError):
     """The job has ended for this worker, and not as planned: the sentence says why, and names the rank that caused it."""
