@@ -70,8 +70,8 @@ class LocalSteps:
 
     def _state(self) -> dict[str, Any]:
         trained = {id(parameter) for parameter in self._parameters}
-        named = self._module.state_dict(keep_vars=True)
-        others = {name: value.detach() for name, value in named.items() if id(value) not in trained}
+        named = self._module.state_dict(keep_vars=True)  # with the parameters themselves, which are then known by their ids
+        others = {name: value for name, value in named.items() if id(value) not in trained}
         return {"anchors": self._anchors, "others": others, "outer": self.outer.state_dict()}
 
     @torch.no_grad()
