@@ -22,10 +22,10 @@ The job file, the same for all, says how many workers there are, where the serve
 Start a server, and the script once for each worker, with its rank in ``TERN_RANK`` (or see :func:`rank_of_environment`):
 
     tern_server --job job.yaml --rank 0 &
-    TERN_RANK=0 python train.py &
-    TERN_RANK=1 python train.py
+    TERN_RANK=0 python SCRIPT &
+    TERN_RANK=1 python SCRIPT
 
-or all workers of a machine by ``torchrun --nproc_per_node=2 train.py``. ``ddp`` waits until all workers are here, and
+or all workers of a machine by ``torchrun --nproc_per_node=2 SCRIPT``. ``ddp`` waits until all workers are here, and
 gives rank 0's weights to all. The end of the script waits until all have ended. Scripts to copy from are in the folder
 ``python/examples`` of Tern's source.
 
