@@ -6,8 +6,8 @@ convolutional networks; this package is for everybody else's models.
     import tern_train as tern
     net = tern.torch.ddp(model, job="job.yaml")       # in place of DistributedDataParallel(model)
 
-``tern_train.torch``   for PyTorch: :func:`~tern_train.torch.ddp`, the communication hook alone, and
-                       :func:`~tern_train.torch.describe`. Imported when it is first used.
+``tern_train.torch``   for PyTorch: ``ddp``, the communication hook alone, and ``LocalSteps``. Imported when it is first
+                       used; ``python -m pydoc tern_train.torch`` is its manual.
 ``tern_train.Client``  for everything else: arrays of fp32 numbers go in, their mean over the workers comes out.
 
 The job file says ``train: {compute: client}``; the servers are ordinary ``tern_server`` processes.
@@ -15,12 +15,14 @@ The job file says ``train: {compute: client}``; the servers are ordinary ``tern_
 
 import importlib
 import types
+from typing import TYPE_CHECKING
 
 from tern_train._client import Client, Ended, Event, EventType, Tensor, TernError, abi_version, version
 
-__all__ = ["Client", "Ended", "Event", "EventType", "Tensor", "TernError", "abi_version", "torch", "version"]
+__all__ = ["Client", "Ended", "Event", "EventType", "Tensor", "TernError", "abi_version", "version"]
 
-torch: types.ModuleType
+if TYPE_CHECKING:
+    from tern_train import torch as torch
 
 
 def __getattr__(name: str) -> types.ModuleType:

@@ -29,9 +29,12 @@ class TernError(RuntimeError):
         super().__init__(sentence)
         self.code = code
 
+    def __reduce__(self) -> tuple[type[TernError], tuple[int, str]]:
+        return type(self), (self.code, str(self))  # Ray and multiprocessing pickle what a worker raises.
+
 
 class Ended(TernError):
-    """The job has ended for this worker, and not as planned."""
+    """The job has ended for this worker, and not as planned: the sentence says why, and names the rank that caused it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,10 +46,15 @@ class Tensor:
 
 
 class EventType(enum.IntEnum):
-    """What has happened: NOTHING (the time is up, or a line of the log came), READY (all workers are here; ``step`` steps are
-    done), TENSOR (the mean of ``tensor`` in ``step`` is in place), GIVE_STATE (another worker needs this program's state:
-    call ``give_state``), STATE (another worker's state has come, in ``state``; READY follows), ENDED (the last event; ``code``
-    is 0, or ``text`` says why)."""
+    """What has happened.
+
+    ``NOTHING``     the time is up, or a line of the log came
+    ``READY``       all workers are here; ``step`` steps are done
+    ``TENSOR``      the mean of ``tensor`` in ``step`` is in place
+    ``GIVE_STATE``  another worker needs this program's state: call :meth:`Client.give_state`
+    ``STATE``       another worker's state has come, in ``state``; READY follows
+    ``ENDED``       the last event; ``code`` is 0, or ``text`` says why
+    """
 
     NOTHING = _library.NOTHING
     READY = _library.READY
@@ -81,13 +89,25 @@ def version() -> str:
 class Client:
     """Takes part in a job: pushes gradients, and gets their mean over the workers.
 
+        client = Client("job.yaml", [Tensor("weights", (20, 10))], rank=0)
+        client.push(0, address, address)      # of 200 fp32 numbers, which become their mean over the workers,
+        event = client.poll(1.0)              # again until its type is TENSOR; ENDED: the job has failed
+        client.finish()                       # then poll until ENDED, and close()
+
     One thread calls :meth:`poll` all the time; any thread may call the other methods. After a fork only
     the parent may use the client.
 
-    ``job``: the path of the job file, which has ``train: {compute: client}``. ``tensors``: in the same
-    order, with the same names and shapes, in all workers. ``overrides``: "KEY=VALUE", as after ``--set``.
-    ``has_first_state``: true in one worker, rank 0 by custom: all others begin with its state, for which the event
-    GIVE_STATE asks. False in all: every program begins with what it has.
+    Arguments:
+
+    ``job``        the path of the job file, which has ``train: {compute: client}``
+    ``tensors``    in the same order, with the same names and shapes, in all workers
+    ``rank``       of this worker: 0 to workers.count - 1
+    ``overrides``  keys of the job file that have other values: "KEY=VALUE", as after ``--set``
+    ``has_first_state``    true in one worker, rank 0 by custom: all others begin with its state, for which the event
+                   GIVE_STATE asks. False in all: every program begins with what it has
+
+    Returns at once, and joins the job in the background. Raises :class:`TernError`: 64 or 78 for arguments or a job file
+    that make no sense.
     """
 
     def __init__(
@@ -174,7 +194,7 @@ class Client:
         return int(lib.tern_steps(self._live_handle()))
 
     def stats(self) -> dict[str, Any]:
-        """This worker's counters."""
+        """This worker's counters, by name: steps, bytes, frames, seconds of waiting and others."""
         text = ctypes.create_string_buffer(lib.tern_stats(self._live_handle(), None, 0) + 4096)
         lib.tern_stats(self._live_handle(), text, len(text))
         return dict(json.loads(text.value))

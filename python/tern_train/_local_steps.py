@@ -13,10 +13,7 @@ from tern_train._exchange import Exchange
 class LocalSteps:
     """Local steps between two exchanges: local SGD, and DiLoCo with an outer optimizer.
 
-    The workers train on their own for ``every`` steps of the inner optimizer. Then the change of each weight since
-    the last exchange is exchanged as a gradient is, by the job's codec, and ``outer`` takes its mean
-    from the weights that all had then. ``outer``: an optimizer over the same parameters; None: plain
-    averaging (SGD with rate 1, as in ``psgd``).
+    Stands in place of the optimizer; the module is used as it is, without DistributedDataParallel:
 
         local = LocalSteps(model, inner=AdamW(model.parameters()), outer=SGD(model.parameters(), lr=0.7,
                            momentum=0.9, nesterov=True), every=100, job="job.yaml")
@@ -24,6 +21,24 @@ class LocalSteps:
             loss_fn(model(x), y).backward()
             local.step()
             local.zero_grad()
+
+    The workers train on their own for ``every`` steps of the inner optimizer. Then the change of each weight since
+    the last exchange is exchanged as a gradient is, by the job's codec, and ``outer`` takes its mean
+    from the weights that all had then. After an exchange all workers have the same weights; between two, each its own.
+
+    Arguments:
+
+    ``module``     its trained parameters, with their names and order, must be the same in all workers; all begin with
+                   rank 0's weights and buffers. Later, buffers and the inner optimizer's state stay each worker's own.
+    ``inner``      an optimizer over the module's parameters
+    ``outer``      another one over the same parameters; None: plain averaging (SGD with rate 1, as in ``psgd``)
+    ``every``      steps between two exchanges, the same in all workers
+    ``job``, ``rank``, ``overrides``    as for :class:`Exchange`
+
+    With ``faults.on_worker_loss: wait`` a worker that was lost and starts again gets the weights and the outer optimizer of
+    the last exchange, and goes on after as many steps as ``steps`` says; its inner optimizer begins anew.
+
+    Raises :class:`~tern_train.TernError`, and :class:`~tern_train.Ended` if the job fails.
     """
 
     def __init__(
@@ -43,19 +58,25 @@ class LocalSteps:
         self.inner = inner
         self.outer = outer or torch.optim.SGD(parameters, lr=1.0)
         self.every = every
-        self.steps = 0
+        self._module = module
         self._anchors = [parameter.detach().clone() for parameter in parameters]
         self._parameters = parameters
         # The state between two exchanges is that of the last one, however far this worker has trained on.
         self.exchange = Exchange(
             module, job, rank=rank, overrides=overrides, state_dict=self._state, load_state_dict=self._load_state
         )
+        #: How many local steps are done: more than 0 at the beginning of a worker that was lost and starts again.
+        self.steps = self.exchange.steps * every
 
     def _state(self) -> dict[str, Any]:
-        return {"anchors": self._anchors, "outer": self.outer.state_dict()}
+        trained = {id(parameter) for parameter in self._parameters}
+        named = self._module.state_dict(keep_vars=True)  # with the parameters themselves, which are then known by their ids
+        others = {name: value for name, value in named.items() if id(value) not in trained}
+        return {"anchors": self._anchors, "others": others, "outer": self.outer.state_dict()}
 
     @torch.no_grad()
     def _load_state(self, state: dict[str, Any]) -> None:
+        self._module.load_state_dict(state["others"], strict=False)
         for parameter, anchor, value in zip(self._parameters, self._anchors, state["anchors"]):
             parameter.copy_(value)
             anchor.copy_(value)
@@ -69,11 +90,13 @@ class LocalSteps:
             self.synchronize()
 
     def zero_grad(self, set_to_none: bool = True) -> None:
+        """Clears the gradients, as the inner optimizer does."""
         self.inner.zero_grad(set_to_none)
 
     @torch.no_grad()
     def synchronize(self) -> None:
-        """Exchanges the changes now. All workers must call it after as many steps."""
+        """Exchanges the changes now: at the end, if the number of steps is no multiple of ``every``. All workers
+        must call it after as many steps."""
         parameters = self.exchange.parameters
         changes = [anchor - p for anchor, p in zip(self._anchors, parameters)]
         self.exchange.mean_(changes)
@@ -87,5 +110,7 @@ class LocalSteps:
             p.grad = gradient
 
     def finish(self) -> None:
-        """See :meth:`Exchange.finish`."""
+        """Says that this worker trains no more, and waits until all have finished. The end of the program does the same.
+
+        Raises :class:`~tern_train.Ended` if the job failed."""
         self.exchange.finish()

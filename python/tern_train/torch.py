@@ -1,5 +1,7 @@
 """Tern for PyTorch: gradients travel over a Tern job's servers in place of an all-reduce.
 
+A script with DistributedDataParallel changes by two lines:
+
     import tern_train as tern
 
     net = tern.torch.ddp(model, job="job.yaml")     # in place of DistributedDataParallel(model)
@@ -8,8 +10,39 @@
         optimizer.step()
         optimizer.zero_grad()
 
-Every worker runs the same script, with its rank in ``TERN_RANK`` (or RANK, SLURM_PROCID, ...). The job file
-says how many workers there are, where the servers are and which codec is used.
+The job file, the same for all, says how many workers there are, where the servers are and which codec is used:
+
+    name: first
+    output_dir: out
+    servers: [{address: "127.0.0.1:7500"}]
+    workers: {count: 2}
+    train: {compute: client}
+    exchange: {codec: ternary_ans}
+
+Start a server, and the script once for each worker, with its rank in ``TERN_RANK`` (or see :func:`rank_of_environment`):
+
+    tern_server --job job.yaml --rank 0 &
+    TERN_RANK=0 python SCRIPT &
+    TERN_RANK=1 python SCRIPT
+
+or all workers of a machine by ``torchrun --nproc_per_node=2 SCRIPT``. ``ddp`` waits until all workers are here, and
+gives rank 0's weights to all. The end of the script waits until all have ended. Scripts to copy from are in the folder
+``python/examples`` of Tern's source.
+
+What to use:
+
+``ddp``            for a script with DistributedDataParallel, or with one process so far
+``Exchange``       with ``hook``: for a DistributedDataParallel that the script makes itself; ``mean_``: without one
+``LocalSteps``     for an exchange after every N steps instead of after each: local SGD, DiLoCo
+``describe``       the table of a module's tensors as JSON
+``rank_of_environment``    this worker's rank, by which the script chooses its part of the data
+
+Gradients may have any shape and type. Tern takes and gives fp32 numbers, row-major, and the mean over the workers comes
+back in the parameters' type.
+
+Errors are :class:`tern_train.TernError`, with a sentence and an exit code in ``code``. A job that fails for whatever
+reason raises :class:`tern_train.Ended` in every worker, out of ``backward()``, ``step()`` or ``finish()``. If nobody
+catches it, the script's exit code is Tern's; after a ``with`` statement it is Python's, 1.
 """
 
 import os
@@ -28,7 +61,10 @@ __all__ = ["Exchange", "LocalSteps", "ddp", "describe", "hook", "rank_of_environ
 
 # DistributedDataParallel looks at the annotations, and takes no others.
 def hook(exchange: Exchange, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:  # type: ignore[name-defined]
-    """The communication hook: ``net.register_comm_hook(exchange, tern_train.torch.hook)``.
+    """The communication hook, for a DistributedDataParallel that the script makes itself:
+
+        net = DistributedDataParallel(model)
+        net.register_comm_hook(tern.torch.Exchange(model, job="job.yaml"), tern.torch.hook)
 
     For a DistributedDataParallel whose process group has one process, or is the default group of as many processes
     as the job has workers. In a group of one, with find_unused_parameters or static_graph, also set
@@ -49,9 +85,20 @@ def ddp(
 ) -> DistributedDataParallel:
     """A DistributedDataParallel whose gradients travel over Tern.
 
-    ``job``, ``rank``, ``overrides``, ``state_dict``, ``load_state_dict``: as for :class:`Exchange`, which becomes the attribute ``tern`` of what is
-    returned. ``ddp_arguments``: for DistributedDataParallel. If the program has no process group, one of this
-    process alone is made, so that nothing but Tern travels.
+    Waits until all workers are here. Then all have rank 0's weights and buffers.
+
+    Arguments:
+
+    ``module``     its trained parameters (``requires_grad``), their names and order must be the same in all workers
+    ``job``        the path of the job file; None: that of the environment variable TERN_JOB
+    ``rank``       of this worker, from 0; None: see :func:`rank_of_environment`
+    ``overrides``  keys of the job file that have other values: "KEY=VALUE", as after ``--set``
+    ``state_dict``, ``load_state_dict``    functions that return and install what a worker must have that was lost and starts
+                   again (``faults.on_worker_loss: wait``): the module's state and the optimizer's. None: the module's alone
+    ``ddp_arguments``    for DistributedDataParallel
+
+    Returns the DistributedDataParallel. Its attribute ``tern`` is the :class:`Exchange`. If the program has no process
+    group, one of this process alone is made, so that nothing but Tern travels.
 
     What is as with DistributedDataParallel: first weights from rank 0, no_sync(), gradient clipping, frozen and tied
     parameters, static_graph, gradient_as_bucket_view, loss scaling, torch.compile. What is not:
@@ -60,6 +107,9 @@ def ddp(
     - With find_unused_parameters, parameters that no worker has used have gradients of zeros, not None.
     - A gradient that is not finite ends the job, so a loss scale must not overflow.
     - A worker with less data than others may end; the mean is that of those that go on.
+
+    Raises :class:`tern_train.TernError`: 64 for a module with a SyncBatchNorm, an unknown rank or no job file, 76 if the
+    workers' tables of tensors differ, 78 for a faulty job file.
     """
     refuse_sync_batch_norm(module)  # DistributedDataParallel would say something else.
     if not dist.is_initialized():

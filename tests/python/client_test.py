@@ -96,6 +96,12 @@ class Refusals(unittest.TestCase):
             self.assertEqual(worker.wait(), 0, worker.output)
             self.assertEqual(worker.output.count("refused: "), 4, worker.output)
 
+    def test_an_error_that_is_pickled_for_another_process(self):
+        with job(workers=1) as own:
+            worker = own.start_worker(0, "pickled")
+            self.assertEqual(worker.wait(), 0, worker.output)
+            self.assertIn("Ended 75 gone", worker.output)
+
     def test_use_after_close(self):
         self.refuse(64, "after_close", text="used after close")
 

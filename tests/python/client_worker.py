@@ -5,6 +5,7 @@ A TernError ends a program with its exit code, and with a line that begins with 
 import ctypes
 import math
 import os
+import pickle
 import sys
 import threading
 
@@ -187,6 +188,11 @@ def bad_tables():
             print(f"refused: {error.code} {error}")
         else:
             raise AssertionError(f"{tensors} was taken")
+
+
+def pickled():
+    error = pickle.loads(pickle.dumps(Ended(75, "gone")))
+    print(type(error).__name__, error.code, error)
 
 
 def after_close():

@@ -129,8 +129,7 @@ class Job:
         self.folder = pathlib.Path(self._temporary.name)
         self.path = self.folder / "job.yaml"
         addresses = ", ".join(f'{{address: "127.0.0.1:{port}"}}' for port in free_ports(servers))
-        self.path.write_text(JOB.format(folder=self.folder, servers=addresses, workers=workers,
-                                         codec=codec, bucket_kib=bucket_kib) + more)
+        self.path.write_text(self.text(servers=addresses, workers=workers, codec=codec, bucket_kib=bucket_kib) + more)
         self.servers = [self.start_server(shard) for shard in range(servers)]
         self.workers = []
 
@@ -141,6 +140,10 @@ class Job:
         for process in [*self.workers, *self.servers]:
             process.end()
         self._temporary.cleanup()
+
+    def text(self, **values):
+        """The job file without `more`."""
+        return JOB.format(folder=self.folder, **values)
 
     def start_server(self, shard=0):
         words = [os.environ["TERN_SERVER"], "--job", self.path, "--rank", shard, "--log_dir", self.folder]
@@ -154,11 +157,15 @@ class Job:
 
     def start_worker(self, rank, *words, **environment):
         """Starts a worker's program: `script WORDS...`."""
-        environment = {**os.environ, "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1", "TERN_JOB": str(self.path),
-                       "TERN_RANK": str(rank), **environment}
+        return self.start(f"worker {rank}", self.script, *words, **{"TERN_RANK": str(rank), **environment})
+
+    def start(self, name, *words, **environment):
+        """Starts Python with the words as a worker, or as a program that starts workers."""
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1",
+                       "TERN_JOB": str(self.path), **environment}
         if "TERN_LIBRARY" in os.environ:
             environment["PYTHONPATH"] = str(PYTHON_FOLDER)
-        self.workers.append(Process(f"worker {rank}", [sys.executable, "-B", self.script, *words], environment))
+        self.workers.append(Process(name, [sys.executable, *words], environment))
         return self.workers[-1]
 
     def start_workers(self, *words, **environment):

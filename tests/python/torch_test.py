@@ -115,6 +115,34 @@ class Ways(unittest.TestCase):
                 weights = self.equal_weights(two.run("local_steps", outer))
                 self.assertEqual(weights["local steps"], weights["averaging by hand"])
 
+    def test_local_steps_begin_with_the_weights_and_statistics_of_rank_0(self):
+        with job() as two:
+            outputs = two.run("local_first_weights")
+            self.equal_weights(outputs)
+            for output in outputs:
+                self.assertIn(f"statistics: {[0.0] * 12}", output)
+
+    def paced_local_steps(self, killed_before=None):
+        """The weights of both workers. Worker 1 is killed before the step, and started again."""
+        with job(more="faults: {start_timeout_s: 300, on_worker_loss: wait}\n") as two:
+            held = two.start_workers("local_steps_paced")[1]
+            for step in range(12):
+                held.await_text(f"before step {step}")
+                if step == killed_before:
+                    held.end()
+                    two.workers.remove(held)
+                    held = two.start_worker(1, "local_steps_paced")
+                    for repeated in range(step - step % 3, step + 1):
+                        held.await_text(f"before step {repeated}")
+                        if repeated < step:
+                            held.say("go on")
+                held.say("go on")
+            two.finish()
+            return self.equal_weights([worker.output for worker in two.workers])
+
+    def test_a_lost_worker_goes_on_after_its_last_exchange(self):
+        self.assertEqual(self.paced_local_steps(killed_before=7), self.paced_local_steps())
+
     def test_unequal_amounts_of_data(self):
         with job() as two:
             two.run("uneven")

@@ -205,6 +205,37 @@ def local_steps(outer):
     show("averaging by hand", centre)
 
 
+def local_first_weights():
+    """Workers begin with different weights, some of which are frozen, and different statistics."""
+    module = local_module()
+    torch.manual_seed(RANK)
+    module[0].requires_grad_(False).reset_parameters()
+    module[2].reset_parameters()
+    module.insert(1, torch.nn.BatchNorm1d(12))
+    module[1].running_mean.fill_(RANK)
+    module.eval()  # Otherwise the statistics would part.
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    local = tern.torch.LocalSteps(module, optimizer, every=2)
+    print(f"statistics: {module[1].running_mean.tolist()}")
+    for _, sample in zip(range(4), local_samples(RANK)):
+        local_step(module, local, sample)
+    show("local first weights", module)
+
+
+def local_steps_paced():
+    """Goes on after the steps that are done. Worker 1 says "before step N" and waits for a line of input."""
+    module = local_module()
+    outer = torch.optim.SGD(module.parameters(), lr=0.5, momentum=0.5)
+    local = tern.torch.LocalSteps(module, torch.optim.SGD(module.parameters(), lr=0.1), outer, every=3)
+    for step, sample in list(enumerate(local_samples(RANK)))[local.steps:]:
+        if RANK == 1:
+            print(f"before step {step}", flush=True)
+            sys.stdin.readline()
+        local_step(module, local, sample)
+    local.finish()
+    show("paced local steps", module)
+
+
 @torch.no_grad()
 def average(centre, replicas, outer_optimizer):
     for weights, first, second in zip(centre.parameters(), *(replica.parameters() for replica in replicas)):

@@ -1,0 +1,122 @@
+"""Each of python/examples trains for a few steps with two workers, which end with the same weights.
+
+  examples_test.py [-v] [TEST...]     with TERN_SERVER and TERN_LIBRARY (job.py)
+
+Exits with 77 if this Python has no PyTorch or no NumPy.
+"""
+import importlib.util
+import os
+import pathlib
+import random
+import re
+import sys
+import tempfile
+import unittest
+
+from job import PYTHON_FOLDER, Job
+
+EXAMPLES = PYTHON_FOLDER / "examples"
+ALL = {"resnet18_cifar10.py", "small_gpt.py", "lstm_ctc.py", "fine_tuning.py", "diloco.py"}
+STEPS = ("--steps", 4, "--batch", 4, "--print_hash_every", 2)
+SMALL_GPT = ("--width", 8, "--layers", 1, "--heads", 2, "--context", 8, "--write", 20)
+START = "faults: {start_timeout_s: 300}\n"  # PyTorch starts slowly on a busy machine.
+
+
+class ExampleJob(Job):
+    """A job of the examples' own file, with free ports and a temporary folder."""
+
+    def __init__(self, script, **options):
+        super().__init__(EXAMPLES / script, more=START, **options)
+
+    def text(self, servers, **unused):
+        text = (EXAMPLES / "job.yaml").read_text()
+        for old, new in (('{address: "127.0.0.1:7500"}', servers), ("out/example", str(self.folder / "out"))):
+            assert text.count(old) == 1, f"job.yaml has not one {old}"
+            text = text.replace(old, new)
+        return text
+
+    def train(self, *words):
+        """Runs two workers to the end. Returns what each printed."""
+        return self.run(*words, "--job", self.path)
+
+
+def weights_in(output):
+    """(step, digest of the weights) as the example printed them."""
+    return re.findall(r"^step (\d+)  loss \S+  weights (\w{64})$", output, re.MULTILINE)
+
+
+def write_images(folder):
+    """Files as CIFAR-10's, with images of noise."""
+    generator = random.Random(1)
+    for name, count in (("data_batch_1.bin", 40), ("test_batch.bin", 10)):
+        records = (bytes([generator.randrange(10)]) + generator.randbytes(3072) for _ in range(count))
+        (folder / name).write_bytes(b"".join(records))
+
+
+class Examples(unittest.TestCase):
+    def equal_weights(self, outputs, steps=(2, 4)):
+        """Both workers have printed the same weights after these steps, and other ones after each."""
+        first, second = (weights_in(output) for output in outputs)
+        self.assertEqual(first, second)
+        self.assertEqual([int(step) for step, _ in first], list(steps), outputs[0])
+        self.assertEqual(len({digest for _, digest in first}), len(steps))
+
+    def test_resnet18_then_fine_tuning(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            write_images(folder)
+            words = ("--data", folder, "--width", 4, *STEPS)
+            with ExampleJob("resnet18_cifar10.py") as job:
+                outputs = job.train(*words, "--save", folder / "weights.pt")
+                self.equal_weights(outputs)
+                self.assertIn("accuracy 0.", outputs[0])
+            with ExampleJob("fine_tuning.py") as job:
+                outputs = job.train(*words, "--weights", folder / "weights.pt")
+                self.equal_weights(outputs)
+                self.assertIn("accuracy ", outputs[0])
+
+    def test_small_gpt_over_two_servers(self):
+        with ExampleJob("small_gpt.py", servers=2) as job:
+            self.equal_weights(job.train(*STEPS, *SMALL_GPT))
+
+    def test_lstm_ctc(self):
+        with ExampleJob("lstm_ctc.py") as job:
+            outputs = job.train(*STEPS, "--width", 8)
+            self.equal_weights(outputs)
+            self.assertIn("recognized 0.", outputs[0])
+
+    def test_diloco(self):
+        with ExampleJob("diloco.py") as job:
+            self.equal_weights(job.train("--steps", 9, "--every", 3, "--batch", 4, "--width", 8), steps=(3, 6, 9))
+
+    def test_torchrun(self):
+        with ExampleJob("lstm_ctc.py") as job:
+            # The workers write into one pipe. Unbuffered, a line's end would be a write of its own.
+            run = job.start("torchrun", "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", job.script,
+                            *STEPS, "--width", 8, "--job", job.path, PYTHONUNBUFFERED="")
+            job.finish()
+            seen = weights_in(run.output)
+            self.assertEqual(sorted(int(step) for step, _ in seen), [2, 2, 4, 4], run.output)
+            self.assertEqual(len(set(seen)), 2, seen)
+
+
+class Files(unittest.TestCase):
+    def test_each_has_three_lines_of_tern(self):
+        self.assertEqual({path.name for path in EXAMPLES.glob("*.py")}, ALL)
+        for name in ALL:
+            lines = re.findall(r"^.*\btern(?:\.torch\.|_train\b).*$", (EXAMPLES / name).read_text(), re.MULTILINE)
+            self.assertEqual(len(lines), 3, lines)
+
+    def test_the_manual_names_each(self):
+        text = (EXAMPLES / "README.md").read_text()
+        for name in ALL | {"job.yaml"}:
+            self.assertIn(f"]({name})", text)
+
+
+if __name__ == "__main__":
+    if missing := [name for name in ("torch", "numpy") if importlib.util.find_spec(name) is None]:
+        print(f"skipped: this Python has no {' and no '.join(missing)}")
+        sys.exit(77)
+    for variable in ("TERN_RANK", "RANK"):
+        os.environ.pop(variable, None)
+    unittest.main()
