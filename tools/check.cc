@@ -119,10 +119,11 @@ Result<data::Epochs> EpochsOf(const pb::Job& job, uint64_t num_images) {
   return data::Epochs::Make(options);
 }
 
-// The images of the job, in a line for each split. kBadData if they cannot be read, or do not fit
+// The images of the job, in a line for each split; nothing for a client's job. kBadData if they cannot be read, or do not fit
 // the model; kBadJob if they are fewer than a batch.
 Result<std::string> DescribeData(const setup::Setup& setup) {
   std::string text;
+  if (setup::IsClientJob(setup.job)) return text;  // The program has the data.
   for (const auto& [split, name] :
        {std::pair{data::Split::kTrain, "training"}, std::pair{data::Split::kTest, "test"}}) {
     data::ReadOptions options;

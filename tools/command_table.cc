@@ -281,6 +281,9 @@ Command ForecastCommand() {
         {"workers", "N,...", "1,2,4,8,16", "Numbers of workers, 1 to 127."},
         {"codecs", "NAME,...", "", "Codecs. Default: fp32 and the job's."},
         {"algorithms", "NAME,...", "", "Algorithms. Default: the job's."},
+        {"compute_ms", "X", "0",
+         "How long forward and backward of a step take in a program of yours (train.compute: "
+         "client); other jobs are measured."},
         {"profile", "FILE", "", "Read the times from this file instead of measuring them."},
         {"save_profile", "FILE", "", "Write the times to this file (JSON)."},
         {"csv", "FILE", "", "Write the forecasts to this file (CSV)."},

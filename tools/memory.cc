@@ -27,6 +27,14 @@ std::vector<MemoryItem> WorkerMemory(const setup::Setup& setup) {
   const protocol::RoundBytes round_bytes = protocol::CountRoundBytes(setup.plan);
   std::vector<MemoryItem> items = {{"parameters", model_bytes, "fp32"},
                                    {"gradients", model_bytes, "fp32"}};
+  const auto add_exchange = [&] {
+    items.push_back({"unanswered pushes", round_bytes.push, "at most: one round"});
+    items.push_back(
+        {"sums", 2 * round_bytes.sum, "the round that arrives, and the one held for other workers"});
+    return items;
+  };
+  // The program has the optimizer and the data.
+  if (setup::IsClientJob(job)) return add_exchange();
   // This optimizer has the state arrays of the job's, but without elements: each of the job's has
   // one element per parameter.
   if (auto optimizer = update::MakeOptimizer(job.train().optimizer(), 0); optimizer.ok()) {
@@ -41,10 +49,7 @@ std::vector<MemoryItem> WorkerMemory(const setup::Setup& setup) {
                        "share memory")});
   items.push_back({"activations, evaluation", ActivationBytes(setup, job.evaluation().batch()),
                    Cat("at most: ", job.evaluation().batch(), " samples")});
-  items.push_back({"unanswered pushes", round_bytes.push, "at most: one round"});
-  items.push_back(
-      {"sums", 2 * round_bytes.sum, "the round that arrives, and the one held for other workers"});
-  return items;
+  return add_exchange();
 }
 
 std::vector<MemoryItem> ServerMemory(const setup::Setup& setup, uint32_t shard) {

@@ -23,13 +23,17 @@ class Bucket:
     def __init__(self, tensors: Sequence[torch.Tensor], streams: "Streams"):
         self.tensors = tensors
         self.num_left = len(tensors)
+        #: Of what travels: the tensors themselves, or ``staged`` memory.
         self.addresses: list[int] = []
+        #: A bucket of one number that tells of overflows and ends the step; None: none does.
+        self.overflow: "Bucket | None" = None
         #: What must be done before the gradients are in the memory of ``addresses``; None: nothing.
         self.arrived: torch.cuda.Event | None = None
         self.future: "torch.futures.Future[torch.Tensor] | None" = None
         self.buffer: torch.Tensor | None = None
         self._done = threading.Event()
         self._error: TernError | None = None
+        self._sent: list[torch.Tensor] = []  # in memory of the host
         self._staged: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._stream: torch.cuda.Stream | None = None
         self._means_arrived: torch.cuda.Event | None = None
@@ -53,16 +57,27 @@ class Bucket:
 
     def _address(self, tensor: torch.Tensor) -> int:
         if tensor.device.type == "cpu" and tensor.dtype == torch.float32 and tensor.is_contiguous():
+            self._sent.append(tensor)
             return tensor.data_ptr()
         staged = torch.empty(tensor.shape, dtype=torch.float32, device="cpu", pin_memory=tensor.is_cuda)
         staged.copy_(tensor, non_blocking=True)
         self._staged.append((tensor, staged))
+        self._sent.append(staged)
         return staged.data_ptr()
 
     def _record_arrival(self) -> None:
         if self._stream is not None:
             self.arrived = torch.cuda.Event()
             self.arrived.record(self._stream)
+
+    def is_finite(self) -> bool:
+        """Whether all gradients are. For gradients of a GPU, call it when they have ``arrived``."""
+        return all(bool(torch.isfinite(sent).all()) for sent in self._sent)
+
+    def overflow_everywhere(self) -> None:
+        """Makes what came back infinite, as an all-reduce makes what overflowed on one worker."""
+        for tensor in self.tensors:
+            tensor.fill_(float("inf"))
 
     def wait(self) -> None:
         """Waits for the means. Raises ``Ended`` if they do not come."""

@@ -30,10 +30,16 @@ _RANK_VARIABLES = (
 )
 
 
+def _rank_variables() -> tuple[str, ...]:
+    """RANK is the process's own if torchrun has started it; what Slurm and Kubernetes say is then the node's."""
+    return ("TERN_RANK", "RANK") if "TORCHELASTIC_RUN_ID" in os.environ else _RANK_VARIABLES
+
+
 def rank_of_environment() -> int:
     """This worker's rank, from the first of TERN_RANK, SLURM_PROCID, OMPI_COMM_WORLD_RANK, PMI_RANK,
-    JOB_COMPLETION_INDEX and RANK that is set. ``TernError`` if none is, or it is no number."""
-    for name in _RANK_VARIABLES:
+    JOB_COMPLETION_INDEX and RANK that is set; under torchrun, of TERN_RANK and RANK. ``TernError`` if none is, or it is
+    no number."""
+    for name in _rank_variables():
         text = os.environ.get(name)
         if text is None:
             continue
@@ -53,6 +59,10 @@ def _trained_parameters(module: torch.nn.Module) -> list[tuple[str, torch.nn.Par
 
 def _table(parameters: Iterable[tuple[str, torch.nn.Parameter]]) -> list[Tensor]:
     return [Tensor(name, tuple(parameter.shape)) for name, parameter in parameters]
+
+
+#: The tensor that tells of overflows.
+_OVERFLOW = Tensor("tern.overflow", (1,))
 
 
 def describe(module: torch.nn.Module) -> str:
@@ -80,15 +90,23 @@ def _at_end_of_backward(function: Callable[[], None]) -> None:
 class Exchange:
     """A model's part in a job: takes gradients, and gives their mean over the workers.
 
-    ``module``: its trained parameters (``requires_grad``), with their names and order, must be the same in
-    all workers. The constructor waits until all workers are here, and gives rank 0's state to all. So does a worker
-    that was lost and starts again (``faults.on_worker_loss: wait``): it gets the state of another, and
-    ``steps`` says after how many steps it goes on. ``state_dict`` returns that state, ``load_state_dict`` installs it;
-    None: the module's, which is enough only if the optimizer keeps nothing. ``job``: the path of the job file; None: that of the environment variable TERN_JOB. ``rank``: None: see
-    :func:`rank_of_environment`. ``overrides``: "KEY=VALUE", as after ``--set``.
+    The constructor waits until all workers are here, and gives rank 0's state to all. At the end of the program, or of the
+    ``with`` statement, it waits until all workers have finished. A program that ends with an exception ends the job.
 
-    At the end of the program, or of the ``with`` statement, it waits until all workers have finished. A program
-    that ends with an exception ends the job.
+    Arguments:
+
+    ``module``     its trained parameters (``requires_grad``), with their names and order, must be the same in all workers
+    ``job``        the path of the job file; None: that of the environment variable TERN_JOB
+    ``rank``       of this worker, from 0; None: see :func:`rank_of_environment`
+    ``overrides``  keys of the job file that have other values: "KEY=VALUE", as after ``--set``
+    ``skips_overflow``    a gradient that is not finite does not end the job, but makes all gradients of its step infinite
+                   on all workers, so that their GradScalers skip it alike. A number more travels, and gradients are checked
+    ``state_dict``, ``load_state_dict``    functions that return and install what a worker must have that was lost and
+                   starts again (``faults.on_worker_loss: wait``); ``steps`` then says after how many steps it goes on.
+                   Tensors come on the CPU. None: the module's, which is enough only if the optimizer keeps nothing
+
+    Attributes: ``parameters``, those that are trained, in the order of :meth:`mean_`; ``client``, the
+    :class:`~tern_train.Client`.
     """
 
     def __init__(
@@ -98,6 +116,7 @@ class Exchange:
         *,
         rank: int | None = None,
         overrides: Sequence[str] = (),
+        skips_overflow: bool = False,
         state_dict: Callable[[], Any] | None = None,
         load_state_dict: Callable[[Any], Any] | None = None,
     ):
@@ -125,7 +144,10 @@ class Exchange:
         self._load_state_dict = load_state_dict or module.load_state_dict
         self._is_ready = threading.Event()
         rank = rank_of_environment() if rank is None else rank
-        self.client = Client(job, _table(_trained_parameters(module)), rank, overrides, has_first_state=rank == 0)
+        self._skips_overflow = skips_overflow
+        self._has_overflowed = False  # whether a gradient of this step that was pushed has
+        tensors = _table(_trained_parameters(module)) + ([_OVERFLOW] if skips_overflow else [])
+        self.client = Client(job, tensors, rank, overrides, has_first_state=rank == 0)
         self._thread = threading.Thread(target=self._poll, name="tern_train", daemon=True)
         self._thread.start()
         atexit.register(self._at_exit)
@@ -147,15 +169,14 @@ class Exchange:
             self._buckets = []
             _at_end_of_backward(self._await_means)
         self._buckets.append((bucket.parameters(), pending))
-        self._push(indices, pending)
+        self._push(indices, pending, ends_step=bucket.is_last())
         # In the callback, value() raises what set_exception was given. DistributedDataParallel itself would
         # take the exception for a tensor.
         return pending.future.then(lambda future: future.value())
 
     def _await_means(self) -> None:
         """Waits before DistributedDataParallel does, whose waiting Ctrl-C cannot end and which hides the error."""
-        for _, bucket in self._buckets:
-            bucket.wait()
+        self._wait_for([bucket for _, bucket in self._buckets])
         if dist.get_world_size() == 1:
             _at_end_of_backward(self._give_unused)
 
@@ -175,17 +196,37 @@ class Exchange:
         self._buckets = []
 
     def mean_(self, tensors: Sequence[torch.Tensor]) -> None:
-        """Replaces tensors, one for each of ``parameters``, by their means over the workers. Waits for them."""
-        pending = Bucket(tensors, self._streams)
-        self._push(list(range(len(tensors))), pending)
-        pending.wait()
+        """Replaces tensors, of the shapes of ``parameters``, by their means over the workers. Waits for them.
 
-    def _push(self, indices: Sequence[int], pending: Bucket) -> None:
+        Each call is a step. Raises ``Ended`` if the job ends before.
+        """
+        pending = Bucket(tensors, self._streams)
+        self._push(list(range(len(tensors))), pending, ends_step=True)
+        self._wait_for([pending])
+
+    @torch.no_grad()
+    def _wait_for(self, step: Sequence[Bucket]) -> None:
+        """Waits for all buckets of a step."""
+        for bucket in step:
+            bucket.wait()
+        overflow = step[-1].overflow
+        if overflow is None:
+            return
+        overflow.wait()
+        if overflow.tensors[0].item() > 0:
+            for bucket in step:
+                bucket.overflow_everywhere()
+
+    def _push(self, indices: Sequence[int], pending: Bucket, ends_step: bool) -> None:
+        if ends_step and self._skips_overflow:
+            pending.overflow = Bucket([torch.zeros(1, device="cpu")], self._streams)
         with self._lock:
             if self._failure is not None:
                 raise self._failure
             for t in indices:
                 self._waiting[t] = pending
+            if pending.overflow is not None:
+                self._waiting[len(self.parameters)] = pending.overflow
         if pending.arrived is None:
             self._push_now(indices, pending)
             return
@@ -211,11 +252,21 @@ class Exchange:
             self._fail(TernError(70, f"{type(error).__name__}: {error}"))
 
     def _push_now(self, indices: Sequence[int], pending: Bucket) -> None:
-        for t, address in zip(indices, pending.addresses):
-            try:
-                self.client.push(t, address, address, gives_up=self._has_ended.is_set)
-            except TernError as error:
-                raise (self._failure or error) from None
+        is_sent = not self._skips_overflow or pending.is_finite()
+        self._has_overflowed |= not is_sent
+        try:
+            for t, address in zip(indices, pending.addresses):
+                self.client.push(t, address if is_sent else None, address, gives_up=self._has_ended.is_set)
+            if pending.overflow is not None:
+                self._push_overflow(pending.overflow)
+        except TernError as error:
+            raise (self._failure or error) from None
+
+    def _push_overflow(self, overflow: Bucket) -> None:
+        overflow.tensors[0].fill_(float(self._has_overflowed))
+        self._has_overflowed = False
+        address = overflow.addresses[0]
+        self.client.push(len(self.parameters), address, address, gives_up=self._has_ended.is_set)
 
     # --- What comes back
 

@@ -79,6 +79,7 @@ def ddp(
     *,
     rank: int | None = None,
     overrides: Sequence[str] = (),
+    skips_overflow: bool = False,
     state_dict: Callable[[], Any] | None = None,
     load_state_dict: Callable[[Any], Any] | None = None,
     **ddp_arguments: Any,
@@ -93,6 +94,8 @@ def ddp(
     ``job``        the path of the job file; None: that of the environment variable TERN_JOB
     ``rank``       of this worker, from 0; None: see :func:`rank_of_environment`
     ``overrides``  keys of the job file that have other values: "KEY=VALUE", as after ``--set``
+    ``skips_overflow``    a gradient that is not finite makes all gradients of its step infinite on all workers, whose
+                   GradScalers then skip it alike. A number more travels, and gradients are checked
     ``state_dict``, ``load_state_dict``    functions that return and install what a worker must have that was lost and starts
                    again (``faults.on_worker_loss: wait``): the module's state and the optimizer's. None: the module's alone
     ``ddp_arguments``    for DistributedDataParallel
@@ -105,7 +108,7 @@ def ddp(
 
     - Buffers, such as batch norm's statistics, stay each worker's own after the beginning.
     - With find_unused_parameters, parameters that no worker has used have gradients of zeros, not None.
-    - A gradient that is not finite ends the job, so a loss scale must not overflow.
+    - A gradient that is not finite ends the job, except with ``skips_overflow=True``, for GradScaler.
     - A worker with less data than others may end; the mean is that of those that go on.
 
     Raises :class:`tern_train.TernError`: 64 for a module with a SyncBatchNorm, an unknown rank or no job file, 76 if the
@@ -115,7 +118,13 @@ def ddp(
     if not dist.is_initialized():
         dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)  # type: ignore[attr-defined]
     exchange = Exchange(
-        module, job, rank=rank, overrides=overrides, state_dict=state_dict, load_state_dict=load_state_dict
+        module,
+        job,
+        rank=rank,
+        overrides=overrides,
+        skips_overflow=skips_overflow,
+        state_dict=state_dict,
+        load_state_dict=load_state_dict,
     )
     net = DistributedDataParallel(module, **ddp_arguments)
     exchange.may_be_unused = net.find_unused_parameters or net.static_graph

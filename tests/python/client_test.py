@@ -2,7 +2,12 @@
 
   client_test.py [-v] [TEST...]    with TERN_SERVER and TERN_LIBRARY (job.py)
 """
+import csv
+import json
+import os
+import pathlib
 import signal
+import subprocess
 import time
 import unittest
 
@@ -207,6 +212,40 @@ class Faults(unittest.TestCase):
             self.assertEqual(worker.wait(), -signal.SIGINT, worker.output)
             self.assertIn("KeyboardInterrupt", worker.output)
             self.assertLess(time.monotonic() - begin, 2)
+
+
+class Tables(unittest.TestCase):
+    """What `tern` says of a job of a program that is not there, from its table of tensors."""
+
+    TABLE = {"tensors": [{"name": "weight", "shape": [3, 400]}, {"name": "bias", "shape": [3]}]}
+
+    def tern(self, of, command, *words):
+        table = of.folder / "table.json"
+        table.write_text(json.dumps(self.TABLE))
+        tern = pathlib.Path(os.environ["TERN_SERVER"]).parent / "tern"
+        ended = subprocess.run([tern, command, of.path, "--set", f"train.tensors={table}", *map(str, words)], capture_output=True,
+                               text=True, timeout=120)
+        self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
+        return ended.stdout
+
+    def test_check(self):
+        with job(codec="ternary_ans") as of:
+            text = self.tern(of, "check")
+        self.assertIn("is valid and can run here: ssgd, ternary_ans, workers: 2, servers: 1", text)
+        self.assertRegex(text, r"fp32, each way +4812 ")
+        self.assertNotIn("activations", text)
+
+    def test_forecast(self):
+        with job(codec="ternary_ans") as of:
+            rows_file = of.folder / "rows.csv"
+            self.tern(of, "forecast", "--workers", 2, "--link_mbit", 1, "--compute_ms", 1, "--csv", rows_file)
+            rows = {row["codec"]: row for row in csv.DictReader(rows_file.open())}
+        self.assertEqual(set(rows), {"fp32", "ternary_ans"})
+        for row in rows.values():
+            self.assertEqual((row["workers"], float(row["compute_ms"])), ("2", 1))
+        # 4,812 bytes of fp32 from each of two workers at 1 Mbit/s
+        self.assertGreater(float(rows["fp32"]["step_ms"]), 2 * 4812 * 8 / 1e6 * 1e3)
+        self.assertLess(float(rows["ternary_ans"]["step_ms"]), float(rows["fp32"]["step_ms"]) / 2)
 
 
 if __name__ == "__main__":

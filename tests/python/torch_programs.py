@@ -202,6 +202,11 @@ def scaler(wrap, overflows_in=None):
     return module
 
 
+def overflow(wrap):
+    """A step that both ranks skip, because the gradient of one overflows."""
+    return scaler(wrap, overflows_in=2)
+
+
 def evaluation(wrap):
     """Only rank 0 evaluates, while the other already waits in the next step."""
     module = conv_net()
@@ -225,4 +230,4 @@ def compiled(wrap):
 
 PROGRAMS = {program.__name__: program for program in (
     simple, views, static, accumulation, clipping, unused, unused_zeros, unused_views, static_unused, frozen, tied, channels_last,
-    float64, bfloat16, loader, scaler, evaluation, compiled)}
+    float64, bfloat16, loader, scaler, overflow, evaluation, compiled)}

@@ -12,8 +12,9 @@ import signal
 import sys
 import time
 import unittest
+from unittest import mock
 
-from job import HERE, PATIENCE_S, Job
+from job import HERE, PATIENCE_S, PYTHON_FOLDER, Job
 
 os.environ.setdefault("TERN_RANK", "0")  # torch_programs.py wants one.
 try:
@@ -150,6 +151,15 @@ class Ways(unittest.TestCase):
     def test_a_forked_child_ends(self):
         with job() as two:
             two.run("forked_child")
+
+    def test_the_rank_is_that_of_the_process(self):
+        sys.path.insert(0, str(PYTHON_FOLDER))
+        from tern_train.torch import rank_of_environment
+        slurm = {"SLURM_PROCID": "3", "RANK": "1"}
+        for environment, rank in (({"RANK": "1"}, 1), (slurm, 3), ({**slurm, "TORCHELASTIC_RUN_ID": "x"}, 1),
+                                  ({**slurm, "TORCHELASTIC_RUN_ID": "x", "TERN_RANK": "2"}, 2)):
+            with self.subTest(environment=environment), mock.patch.dict(os.environ, environment, clear=True):
+                self.assertEqual(rank_of_environment(), rank)
 
     def test_the_table_of_tensors(self):
         with job(workers=1) as one:

@@ -58,8 +58,10 @@ Result<const Forecaster::VariantSetup*> Forecaster::VariantSetupOf(const Variant
   std::vector<std::string> variant_overrides = overrides_;
   variant_overrides.push_back("exchange.codec=" + variant.codec);
   variant_overrides.push_back(Cat("workers.count=", workers));
-  variant_overrides.push_back("train.batch_total=" +
-                              Cat(static_cast<uint64_t>(samples_per_worker()) * uint64_t{workers}));
+  if (!setup::IsClientJob(job_setup_->job)) {
+    const auto samples = static_cast<uint64_t>(samples_per_worker());
+    variant_overrides.push_back(Cat("train.batch_total=", samples * uint64_t{workers}));
+  }
   if (variant.codec != own_variant().codec) DropCodecKeys(variant.codec, &variant_overrides);
   if (variant.algorithm != own_variant().algorithm) {
     // Keys whose default depends on the algorithm get the default of the new algorithm.

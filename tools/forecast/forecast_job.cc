@@ -95,7 +95,7 @@ class ForecastRun {
         setups.push_back(*setup);
       }
       auto measured_profile =
-          MeasureProfile(forecaster_.job(), setups, [](const std::string& sentence) {
+          MeasureProfile(forecaster_.job(), setups, options_.compute_s, [](const auto& sentence) {
             std::fprintf(stderr, "tern: warning: %s\n", sentence.c_str());
           });
       if (!measured_profile.ok()) return measured_profile.status();
@@ -109,16 +109,18 @@ class ForecastRun {
   // workers. Strong scaling skips numbers that do not divide the total batch.
   Status AddForecastRows(const Variant& variant, const Network& network) {
     const double samples = forecaster_.samples_per_worker();
-    const double total_batch = forecaster_.job().job.train().batch_total();
     const auto one_worker_weak_step = forecaster_.ForecastStep(variant, 1, samples, network);
     if (!one_worker_weak_step.ok()) return one_worker_weak_step.status();
-    const auto one_worker_strong_step = forecaster_.ForecastStep(variant, 1, total_batch, network);
-    if (!one_worker_strong_step.ok()) return one_worker_strong_step.status();
     for (const uint32_t workers : options_.workers) {
       TERN_RETURN_IF_ERROR(AddRow(variant, network, {false, workers, samples},
                                   samples / one_worker_weak_step->step_s));
       TERN_RETURN_IF_ERROR(AddOdsgdRow(variant, network, workers));
     }
+    // A client's job has no batch that the workers could divide.
+    if (setup::IsClientJob(forecaster_.job().job)) return Ok();
+    const double total_batch = forecaster_.job().job.train().batch_total();
+    const auto one_worker_strong_step = forecaster_.ForecastStep(variant, 1, total_batch, network);
+    if (!one_worker_strong_step.ok()) return one_worker_strong_step.status();
     for (const uint32_t workers : options_.workers) {
       const double samples_per_worker = total_batch / workers;
       if (samples_per_worker == static_cast<double>(static_cast<uint64_t>(samples_per_worker))) {

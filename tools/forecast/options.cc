@@ -136,6 +136,7 @@ Result<ForecastOptions> ParseForecastOptions(const setup::Arguments& arguments) 
   number_flags.StoreList("link_mbit", rate_range, &options.link_mbit);
   number_flags.StoreNumber("worker_link_mbit", {0, kMaxMbit}, 1, &options.network.worker_mbit);
   number_flags.StoreNumber("latency_us", delay_range, 1e-6, &options.network.latency_s);
+  number_flags.StoreNumber("compute_ms", {0, 1e7}, 1e-3, &options.compute_s);
   number_flags.StoreNumber("burst_kib", {0, 1e6}, 1024, &options.network.burst_bytes);
   number_flags.StoreNumber("queue_ms", delay_range, 1e-3, &options.network.queue_s);
   number_flags.StoreNumber("cores_shared", {0, 4096, false, true}, 1, &shared_cores);

@@ -18,6 +18,8 @@ struct ForecastOptions {
   // The network; its server_mbit is replaced by each rate of link_mbit. A negative worker_mbit
   // means that the workers' links have the same rate as the servers' links.
   Network network = {.server_mbit = 0, .worker_mbit = -1, .ack_bytes_per_byte = kAckBytesPerByte};
+  // Forward and backward of a step of a client's job, whose program Tern does not have.
+  double compute_s = 0;
   std::vector<uint32_t> workers;
   std::vector<std::string> codecs;      // Empty: fp32 and the codec of the job.
   std::vector<std::string> algorithms;  // Empty: the algorithm of the job.
