@@ -239,7 +239,8 @@ class Tables(unittest.TestCase):
         with job(codec="ternary_ans") as of:
             rows_file = of.folder / "rows.csv"
             self.tern(of, "forecast", "--workers", 2, "--link_mbit", 1, "--compute_ms", 1, "--csv", rows_file)
-            rows = {row["codec"]: row for row in csv.DictReader(rows_file.open())}
+            with rows_file.open() as file:
+                rows = {row["codec"]: row for row in csv.DictReader(file)}
         self.assertEqual(set(rows), {"fp32", "ternary_ans"})
         for row in rows.values():
             self.assertEqual((row["workers"], float(row["compute_ms"])), ("2", 1))

@@ -238,18 +238,23 @@ class CodecBenchmark {
     return Ok();
   }
 
+  Status Decode(uint64_t round) {
+    return sums_.Decode(round, [this](uint32_t, uint64_t first, std::span<const float> values) {
+      std::copy(values.begin(), values.end(), decoded_sums_.begin() + static_cast<long>(first));
+    });
+  }
+
   Status DecodeAndApply(uint64_t round, client::RoundApplier& applier, CodecSpeed* seconds) {
     decoded_sums_.resize(NumElements());
     {
       ScopedTimer timer(&seconds->decode_s);
-      TERN_RETURN_IF_ERROR(sums_.Decode(round, [this](uint32_t, uint64_t first,
-                                                      std::span<const float> values) {
-        std::copy(values.begin(), values.end(), decoded_sums_.begin() + static_cast<long>(first));
-      }));
+      TERN_RETURN_IF_ERROR(Decode(round));
     }
     {
       ScopedTimer timer(&seconds->apply_s);
-      TERN_RETURN_IF_ERROR(applier.ApplyRound(round));
+      // The worker of a client's job only decodes; the program has the weights.
+      TERN_RETURN_IF_ERROR(setup::IsClientJob(setup_.job) ? Decode(round)
+                                                          : applier.ApplyRound(round));
     }
     sums_.DropRoundsUpTo(round);
     return Ok();
