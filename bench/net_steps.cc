@@ -153,8 +153,7 @@ class GpuTrainer : public Trainer {
     if (!stats.ok()) return stats.status();
     std::vector<kernels::TernaryScale> scales;
     for (size_t t = 0; t < stats->size(); ++t) {
-      const auto clip =
-          static_cast<float>(2.5 * kernels::Sigma((*stats)[t]));
+      const auto clip = static_cast<float>(2.5 * kernels::Sigma((*stats)[t]));
       scales.push_back({std::min(clip, (*stats)[t].max_abs), clip});
     }
     const auto codes = model_->codes().Encode(0, scales, {.round = step});

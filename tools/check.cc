@@ -119,8 +119,8 @@ Result<data::Epochs> EpochsOf(const pb::Job& job, uint64_t num_images) {
   return data::Epochs::Make(options);
 }
 
-// The images of the job, in a line for each split; nothing for a client's job. kBadData if they cannot be read, or do not fit
-// the model; kBadJob if they are fewer than a batch.
+// The images of the job, in a line for each split; nothing for a client's job. kBadData if they
+// cannot be read, or do not fit the model; kBadJob if they are fewer than a batch.
 Result<std::string> DescribeData(const setup::Setup& setup) {
   std::string text;
   if (setup::IsClientJob(setup.job)) return text;  // The program has the data.

@@ -29,8 +29,8 @@ std::vector<MemoryItem> WorkerMemory(const setup::Setup& setup) {
                                    {"gradients", model_bytes, "fp32"}};
   const auto add_exchange = [&] {
     items.push_back({"unanswered pushes", round_bytes.push, "at most: one round"});
-    items.push_back(
-        {"sums", 2 * round_bytes.sum, "the round that arrives, and the one held for other workers"});
+    items.push_back({"sums", 2 * round_bytes.sum,
+                     "the round that arrives, and the one held for other workers"});
     return items;
   };
   // The program has the optimizer and the data.

@@ -180,8 +180,9 @@ class Codec {
   // codes.
   virtual uint64_t Granularity(uint64_t /*column*/) const { return 1; }
   // Computes scaler and clip level of a whole tensor (or of one range of scaler_elements()) from
-  // its statistics and values; `values` is empty if they are on a device. REQUIRES stats.is_finite: the caller refuses gradients that are not
-  // finite. clip.h defines the results for ternary codecs.
+  // its statistics and values; `values` is empty if they are on a device. REQUIRES
+  // stats.is_finite: the caller refuses gradients that are not finite. clip.h defines the results
+  // for ternary codecs.
   virtual EncodeParams Prepare(const kernels::Stats& stats, std::span<const float> values,
                                const kernels::NoiseKey& noise) const = 0;
   // Appends the code of g[0, segment.count). Takes the number of the tensor from segment.tensor,

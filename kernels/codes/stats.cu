@@ -48,16 +48,16 @@ struct ThreadStats {
   float max_abs = 0;
 };
 
-// Adds the numbers of two threads of a warp, whose numbers differ by `distance`, in pairs: the lower
-// thread gets the sums of the first kCount / 2 numbers, the higher thread those of the others.
+// Adds the numbers of two threads of a warp, which are `distance` threads apart, in pairs: the
+// lower thread gets the sums of the first kCount / 2 numbers, the higher one those of the others.
 template <uint32_t kCount>
 __device__ void AddHalves(uint32_t distance, double* numbers) {
   const bool is_higher = (threadIdx.x & distance) != 0;
 #pragma unroll
   for (uint32_t i = 0; i < kCount / 2; ++i) {
     const double low = numbers[i], high = numbers[i + kCount / 2];
-    numbers[i] = (is_higher ? high : low) +
-                 __shfl_xor_sync(kAllLanes, is_higher ? low : high, distance);
+    numbers[i] =
+        (is_higher ? high : low) + __shfl_xor_sync(kAllLanes, is_higher ? low : high, distance);
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include "kernels/codes/ternary.h"
 #include "kernels/codes/ternary_math.h"
+#include "kernels/codes/word_pieces.cuh"
 #include "kernels/device/eight.cuh"
 #include "kernels/device/launch.cuh"
 #include "kernels/device/tiling.h"
@@ -274,33 +275,6 @@ __global__ void __launch_bounds__(kThreads, kResidentBlocks)
     LayOutChunk(tiling, tile.chunk, workspace, sizes);
 }
 
-// A range of up to four bytes of an array of bytes, `row`: bytes [begin, end), which lie in one
-// aligned 32-bit word.
-struct WordPiece {
-  uint8_t* row;
-  uint32_t begin, end;  // byte offsets in the row
-  __device__ bool HasBytes() const { return begin < end; }
-  // Writes the low bytes of `bytes` to the range.
-  __device__ void Store(uint32_t bytes) const {
-    if (end - begin == 4) {
-      *reinterpret_cast<uint32_t*>(row + begin) = bytes;
-      return;
-    }
-#pragma unroll
-    for (uint32_t i = 0; i < 3; ++i) {
-      if (begin + i < end) row[begin + i] = static_cast<uint8_t>(bytes >> 8 * i);
-    }
-  }
-};
-
-// Returns those bytes of [begin, end) of `row` that lie in aligned word number `word`, counted from
-// the word with byte `begin`.
-__device__ WordPiece PieceOf(uint8_t* row, uint32_t begin, uint32_t end, uint32_t word) {
-  const auto offset_in_word = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(row + begin) % 4);
-  const uint32_t unaligned_begin = begin + 4 * word;
-  return {row, word == 0 ? begin : unaligned_begin - offset_in_word,
-          unaligned_begin + 4 - offset_in_word < end ? unaligned_begin + 4 - offset_in_word : end};
-}
 // The words of a tile in an array with kTileMaskBytes bytes for each tile.
 __device__ const uint32_t* WordsOfTile(const uint8_t* tiles, uint32_t tile) {
   return reinterpret_cast<const uint32_t*>(tiles + uint64_t{tile} * kTileMaskBytes);
@@ -362,8 +336,7 @@ __global__ void __launch_bounds__(kThreads)
   const uint32_t tile_number = TileOfWarp(), lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   if (tile_number >= tiling.tile_count) return;
   const uint32_t* mask_words = WordsOfTile(workspace.masks, tile_number);
-  const auto* all_signs =
-      reinterpret_cast<const uint4*>(WordsOfTile(workspace.signs, tile_number));
+  const auto* all_signs = reinterpret_cast<const uint4*>(WordsOfTile(workspace.signs, tile_number));
   const uint4 mask = reinterpret_cast<const uint4*>(mask_words)[lane];
   sign_words[warp][lane] = all_signs[lane];
   const uint32_t ones_before = workspace.sign_offsets[tile_number],

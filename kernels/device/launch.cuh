@@ -23,9 +23,9 @@ int Launch(void (*kernel)(Parameters...), uint32_t blocks, uint32_t threads, cud
   return cudaLaunchKernelEx(&config, kernel, static_cast<Arguments&&>(arguments)...);
 }
 
-// Adds 1 to a counter, and returns its value before. What this thread has stored before, or has seen
-// other threads store, is visible to a thread that reads the new value and then calls
-// SeeOtherBlocks. Both cost less than __threadfence, which orders all accesses of all threads.
+// Adds 1 to a counter, and returns its value before. What this thread has stored, or has seen other
+// threads store, is visible to a thread that reads the new value and then calls SeeOtherBlocks.
+// Both cost less than __threadfence, which also gives all fences one order.
 __device__ inline uint32_t CountUp(uint32_t* counter) {
 #ifdef __CUDA_ARCH__
   uint32_t before;

@@ -14,10 +14,10 @@ struct TwoSums {
   double first = 0, second = 0;
 };
 
-constexpr uint32_t kSumThreads = 256;  // threads per block
-constexpr uint32_t kSumBlocks = 2;     // blocks that run on a multiprocessor at the same time
-constexpr uint32_t kRowsInFloat = 16;  // the most rows that a thread adds in float
-constexpr uint32_t kSharesAtOnce = 16; // how many shares a thread loads before it adds the first
+constexpr uint32_t kSumThreads = 256;   // threads per block
+constexpr uint32_t kSumBlocks = 2;      // blocks that run on a multiprocessor at the same time
+constexpr uint32_t kRowsInFloat = 16;   // the most rows that a thread adds in float
+constexpr uint32_t kSharesAtOnce = 16;  // how many shares a thread loads before it adds the first
 
 // How many rows a thread loads before it adds the first: more if it loads from one or two arrays.
 template <typename RawPack>

@@ -32,7 +32,8 @@ Result<double> MeasureStep(const setup::Setup& setup);
 
 // Measures forward, backward and update of the model of `setup`, a message, and the codecs of all
 // `variants`, which are setups of the same job with other codecs or algorithms. A client's job is
-// taken to compute `client_compute_s` seconds a step, and to update in no time. Calls `warn` with a sentence if the machine was too busy to measure well.
+// taken to compute `client_compute_s` seconds a step, and to update in no time. Calls `warn` with a
+// sentence if the machine was too busy to measure well.
 Result<Profile> MeasureProfile(const setup::Setup& setup,
                                const std::vector<const setup::Setup*>& variants,
                                double client_compute_s,

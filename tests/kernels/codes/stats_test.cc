@@ -137,16 +137,13 @@ TEST(Sigma, IsThePopulationDeviationAboutTheMean) {
   const float x[] = {2, 4, 4, 4, 5, 5, 7, 9};
   EXPECT_DOUBLE_EQ(Sigma(ComputeStats(x, 8)), 2);
   const std::vector<float> gaussian_values = Gaussian(100000, 3, 0.25);
-  EXPECT_NEAR(
-      Sigma(ComputeStats(gaussian_values.data(), gaussian_values.size())),
-      0.25, 0.003);
+  EXPECT_NEAR(Sigma(ComputeStats(gaussian_values.data(), gaussian_values.size())), 0.25, 0.003);
 }
 
 TEST(Sigma, IsZeroForEqualValuesAndForNone) {
   EXPECT_EQ(Sigma(Stats()), 0);
   const std::vector<float> equal_values(1000, 0.1f);
-  EXPECT_NEAR(Sigma(ComputeStats(equal_values.data(), equal_values.size())), 0,
-              1e-8);
+  EXPECT_NEAR(Sigma(ComputeStats(equal_values.data(), equal_values.size())), 0, 1e-8);
   const std::vector<float> zeros(1000, 0.0f);
   EXPECT_EQ(Sigma(ComputeStats(zeros.data(), zeros.size())), 0);
 }

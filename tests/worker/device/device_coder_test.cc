@@ -66,11 +66,10 @@ TEST(CoderOnDevice, NamesTheNonFiniteTensor) {
                          " is not finite at round 3 on worker 1"));
 }
 
-// With the statistics that the host computes, too. A worker on a GPU that clips otherwise than one on
-// a CPU trains worse, although the replicas of both agree.
+// With the statistics that the host computes, too. A worker on a GPU that clips otherwise than one
+// on a CPU trains worse, although the replicas of both agree.
 TEST(CoderOnDevice, PreparesTheScalersAndClipLevelsOfTheHost) {
-  for (const char* setting :
-       {"seed=1", "exchange.clip=official", "exchange.scaler_elements=64"}) {
+  for (const char* setting : {"seed=1", "exchange.clip=official", "exchange.scaler_elements=64"}) {
     SCOPED_TRACE(setting);
     const auto job = client::SmallJob({"exchange.codec=ternary", setting});
     MemoryAsDevice device(job->table.total);

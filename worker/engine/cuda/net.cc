@@ -289,8 +289,8 @@ Status CudaNet::RunForward(const Feed& feed, const Need& need) {
   TERN_RETURN_IF_ERROR(forward_done_->Record(*stream_));
   // So the GPU does not wait for the host between the passes. Gradients in host memory are left
   // alone until the caller asks for them.
-  has_launched_backward_ = options_.is_training && *is_complete && !ScalesLoss() &&
-                           gradients_.host_arena == nullptr;
+  has_launched_backward_ =
+      options_.is_training && *is_complete && !ScalesLoss() && gradients_.host_arena == nullptr;
   if (has_launched_backward_)
     TERN_RETURN_IF_ERROR(program_.LaunchBackward(*stream_, MakeTransfers()));
   return forward_done_->Wait();

@@ -155,23 +155,19 @@ void Program::CutBackward(const std::vector<size_t>& parameter_bytes) {
   if (segment.bytes > 0) backward_segments_.push_back(std::move(segment));
 }
 
-Status Program::ConvertWeightsOf(const device::Stream& stream, const Segment& segment) {
-  if (segment.is_forward) {
-    return device::CheckCuda(kernels::ToKernelsOnDevice(stream.get(), type_, segment.weights),
-                             "conversion of weights");
-  }
-  return device::CheckCuda(
-      kernels::FromKernelsOnDevice(stream.get(), type_, segment.weights, device_step_),
-      "conversion of the gradients of weights");
-}
-
 Status Program::Launch(const device::Stream& stream, const Segment& segment) {
-  if (segment.is_forward) TERN_RETURN_IF_ERROR(ConvertWeightsOf(stream, segment));
+  if (segment.is_forward) {
+    TERN_RETURN_IF_ERROR(device::CheckCuda(
+        kernels::ToKernelsOnDevice(stream.get(), type_, segment.weights), "conversion of weights"));
+  }
   for (size_t i = segment.begin; i < segment.end; ++i) {
     const Step& step = steps_[i];
     if (step.work) TERN_RETURN_IF_ERROR(step.work(stream.get(), step.data));
   }
-  return segment.is_forward ? Ok() : ConvertWeightsOf(stream, segment);
+  if (segment.is_forward) return Ok();
+  return device::CheckCuda(
+      kernels::FromKernelsOnDevice(stream.get(), type_, segment.weights, device_step_),
+      "conversion of the gradients of weights");
 }
 
 // Captures the launches on the second run, because the first run also loads the kernels, and

@@ -134,7 +134,6 @@ class Program {
   // Says in the memory plan how long a segment uses the kernels that it converts.
   void RecordConversions(const Segment& segment);
   Status MakeWeightTable(Segment* segment);
-  Status ConvertWeightsOf(const device::Stream& stream, const Segment& segment);
   Status Run(const device::Stream& stream, Segment* segment);
   Status Launch(const device::Stream& stream, const Segment& segment);
 
