@@ -37,7 +37,7 @@ class Bucket:
         self._staged: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._stream: torch.cuda.Stream | None = None
         self._means_arrived: torch.cuda.Event | None = None
-        with streams.of(tensors[0]) as self._stream:
+        with streams.of(tensors) as self._stream:
             for tensor in tensors:
                 self.addresses.append(self._address(tensor))
             self._record_arrival()
@@ -49,7 +49,7 @@ class Bucket:
             return cls(gradients, streams)
         bucket = cls([buffer], streams)
         begin = bucket.addresses[0]
-        offsets = [gradient.storage_offset() - buffer.storage_offset() for gradient in gradients]
+        offsets = [int(gradient.storage_offset() - buffer.storage_offset()) for gradient in gradients]
         bucket.tensors = gradients
         bucket.num_left = len(gradients)
         bucket.addresses = [begin + FP32_BYTES * offset for offset in offsets]
@@ -60,14 +60,14 @@ class Bucket:
             self._sent.append(tensor)
             return tensor.data_ptr()
         staged = torch.empty(tensor.shape, dtype=torch.float32, device="cpu", pin_memory=tensor.is_cuda)
-        staged.copy_(tensor, non_blocking=True)
+        staged.copy_(tensor, non_blocking=self._stream is not None)
         self._staged.append((tensor, staged))
         self._sent.append(staged)
         return staged.data_ptr()
 
     def _record_arrival(self) -> None:
         if self._stream is not None:
-            self.arrived = torch.cuda.Event()
+            self.arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
             self.arrived.record(self._stream)
 
     def is_finite(self) -> bool:
@@ -92,9 +92,9 @@ class Bucket:
         # The future makes the streams of those who wait for it wait for this thread's current stream.
         with torch.cuda.stream(self._stream):  # None: of no GPU, and does nothing
             for tensor, staged in self._staged:
-                tensor.copy_(staged, non_blocking=True)
+                tensor.copy_(staged, non_blocking=self._stream is not None)
             if self._stream is not None:
-                self._means_arrived = torch.cuda.Event()
+                self._means_arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
                 self._means_arrived.record(self._stream)
             if self.future is not None and self.buffer is not None:
                 self.future.set_result(self.buffer)
@@ -113,13 +113,17 @@ class Streams:
     def __init__(self) -> None:
         self._streams: dict[torch.device, torch.cuda.Stream] = {}
 
-    def of(self, tensor: torch.Tensor) -> "_Copies":
-        """For ``with``: what is launched runs on the stream of the tensor's GPU, after what this thread has launched before."""
-        if not tensor.is_cuda:
+    def of(self, tensors: Sequence[torch.Tensor]) -> "_Copies":
+        """For ``with``: what is launched runs on the stream of the tensors' GPU, after what this thread has launched before.
+
+        None if they are not all on one GPU.
+        """
+        device = tensors[0].device
+        if device.type != "cuda" or any(tensor.device != device for tensor in tensors):
             return _Copies(None)
-        if tensor.device not in self._streams:
-            self._streams[tensor.device] = torch.cuda.Stream(tensor.device)
-        return _Copies(self._streams[tensor.device])
+        if device not in self._streams:
+            self._streams[device] = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        return _Copies(self._streams[device])
 
 
 class _Copies:
@@ -130,7 +134,7 @@ class _Copies:
     def __enter__(self) -> torch.cuda.Stream | None:
         if self._stream is not None:
             self._stream.wait_stream(torch.cuda.current_stream(self._stream.device))
-        self._context.__enter__()
+        self._context.__enter__()  # type: ignore[no-untyped-call]
         return self._stream
 
     def __exit__(self, *error: object) -> None:
