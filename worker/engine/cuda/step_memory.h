@@ -2,8 +2,10 @@
 // the GPU, the losses back. Internal to the engine.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <span>
+#include <utility>
 
 #include "kernels/nn/device_images.h"
 #include "kernels/nn/rows.h"
@@ -50,7 +52,8 @@ class StepMemory {
   Status Upload(device::Stream& stream, const kernels::DeviceStep& step,
                 std::span<const uint32_t> labels) {
     std::memcpy(host_inputs_.get(), &step, sizeof step);
-    std::memcpy(host_inputs_.get() + kLabelsBegin, labels.data(), labels.size_bytes());
+    std::copy(labels.begin(), labels.end(),
+              reinterpret_cast<uint32_t*>(host_inputs_.get() + kLabelsBegin));
     const size_t bytes = labels.empty() ? sizeof step : kLabelsBegin + labels.size_bytes();
     return stream.CopyIn(device_inputs_.get(), host_inputs_.get(), bytes);
   }
