@@ -25,16 +25,16 @@ std::vector<MemoryItem> WorkerMemory(const setup::Setup& setup) {
   const uint64_t model_bytes = setup.table.total * kFloatBytes;
   const pb::Job& job = setup.job;
   const protocol::RoundBytes round_bytes = protocol::CountRoundBytes(setup.plan);
-  std::vector<MemoryItem> items = {{"parameters", model_bytes, "fp32"},
-                                   {"gradients", model_bytes, "fp32"}};
+  std::vector<MemoryItem> items = {{"gradients", model_bytes, "fp32"}};
   const auto add_exchange = [&] {
     items.push_back({"unanswered pushes", round_bytes.push, "at most: one round"});
     items.push_back({"sums", 2 * round_bytes.sum,
                      "the round that arrives, and the one held for other workers"});
     return items;
   };
-  // The program has the optimizer and the data.
+  // The program has the parameters, the optimizer and the data.
   if (setup::IsClientJob(job)) return add_exchange();
+  items.insert(items.begin(), {"parameters", model_bytes, "fp32"});
   // This optimizer has the state arrays of the job's, but without elements: each of the job's has
   // one element per parameter.
   if (auto optimizer = update::MakeOptimizer(job.train().optimizer(), 0); optimizer.ok()) {

@@ -219,12 +219,15 @@ class Tables(unittest.TestCase):
 
     TABLE = {"tensors": [{"name": "weight", "shape": [3, 400]}, {"name": "bias", "shape": [3]}]}
 
+    @staticmethod
+    def start(command, *words):
+        tern = pathlib.Path(os.environ["TERN_SERVER"]).parent / "tern"
+        return subprocess.run([tern, command, *map(str, words)], capture_output=True, text=True, timeout=120)
+
     def tern(self, of, command, *words):
         table = of.folder / "table.json"
         table.write_text(json.dumps(self.TABLE))
-        tern = pathlib.Path(os.environ["TERN_SERVER"]).parent / "tern"
-        ended = subprocess.run([tern, command, of.path, "--set", f"train.tensors={table}", *map(str, words)], capture_output=True,
-                               text=True, timeout=120)
+        ended = self.start(command, of.path, "--set", f"train.tensors={table}", *words)
         self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
         return ended.stdout
 
@@ -233,7 +236,9 @@ class Tables(unittest.TestCase):
             text = self.tern(of, "check")
         self.assertIn("is valid and can run here: ssgd, ternary_ans, workers: 2, servers: 1", text)
         self.assertRegex(text, r"fp32, each way +4812 ")
-        self.assertNotIn("activations", text)
+        self.assertRegex(text, r"gradients +4.8 KB")
+        for not_tern in ("activations", "optimizer", "parameters  "):
+            self.assertNotIn(not_tern, text.split("memory of a worker")[1])
 
     def test_forecast(self):
         with job(codec="ternary_ans") as of:
@@ -247,6 +252,11 @@ class Tables(unittest.TestCase):
         # 4,812 bytes of fp32 from each of two workers at 1 Mbit/s
         self.assertGreater(float(rows["fp32"]["step_ms"]), 2 * 4812 * 8 / 1e6 * 1e3)
         self.assertLess(float(rows["ternary_ans"]["step_ms"]), float(rows["fp32"]["step_ms"]) / 2)
+
+    def test_a_compute_time_that_tern_measures_itself(self):
+        ended = self.start("forecast", HERE.parents[1] / "configs" / "lenet_mnist.yaml", "--compute_ms", 1)
+        self.assertEqual(ended.returncode, 64, ended.stdout + ended.stderr)
+        self.assertIn("--compute_ms: saw it for a job whose forward", ended.stderr)
 
 
 if __name__ == "__main__":
