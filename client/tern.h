@@ -1,6 +1,6 @@
 /* The C interface of Tern: a program of any language and framework takes part in a job as a worker.
  *
- * The job has train.compute: client. In each step the program computes the gradients of its tensors and
+ * In a job with train.compute: client, the program computes in each step the gradients of its tensors and
  * pushes them, Tern codes them and exchanges them with the other workers, and the mean over the workers
  * comes back. What the program does with the mean is its own affair.
  *
@@ -10,6 +10,17 @@
  *   tern_push     once a tensor and step      hand over a gradient
  *   tern_finish                               no more gradients from here; the others may still train
  *   tern_close                                leave, and free everything
+ *
+ * In a job with train.compute: module, Tern has the weights and trains by any of its algorithms, with checkpoints
+ * and all else that a job may have, and the program computes gradients in Tern's memory:
+ *
+ *   tern_open                                 with the first values
+ *   tern_memory                               where values, gradients and statistics are
+ *   tern_poll                                 the log, and the end
+ *   tern_next     by one thread               wait for what is to be done: a step, or an evaluation
+ *   tern_push     once a tensor and step      the gradient is in its place
+ *   tern_score    after an evaluation         its result
+ *   tern_close
  *
  * A library in a foreign process: it starts threads of its own, and otherwise leaves the process alone.
  * It takes no signal, prints nothing, never forks and never ends the process; its log lines come through
@@ -32,7 +43,7 @@ extern "C" {
 
 /* Grows with each change that a program could notice. tern_open refuses a program that was compiled
  * with another one. */
-#define TERN_ABI_VERSION 1
+#define TERN_ABI_VERSION 2
 
 #define TERN_OK 0
 #define TERN_AGAIN (-1) /* nothing was done yet; call again */
@@ -65,6 +76,21 @@ typedef struct tern_options {
   /* Not 0 in one worker, rank 0 by custom: all others begin with its state, for which TERN_GIVE_STATE asks.
    * 0 in all: every program begins with what it has. */
   int has_first_state;
+
+  /* Not 0: the job has train.compute: module. The rest means nothing in other jobs. */
+  int is_module;
+  /* The first values of each tensor, which are copied. The job begins with those of the worker with
+   * has_first_state, or with model.weights. */
+  const float* const* first_values;
+  /* The running means and variances of batch norms, by turns, with names of their own and one dimension each,
+   * and their first values. They are averaged over the workers for evaluations and results. May be null. */
+  const tern_tensor* statistics;
+  size_t num_statistics;
+  const float* const* first_statistics;
+  /* A number that must be the same in all workers: a digest of what else the program computes with, such as frozen
+   * parameters. */
+  uint64_t fixed_digest;
+  int evaluates; /* not 0: the program does TERN_EVALUATE */
 } tern_options;
 
 enum tern_event_type {
@@ -95,6 +121,27 @@ typedef struct tern_event {
 uint32_t tern_abi_version(void);
 const char* tern_version(void);
 
+enum tern_task_type {
+  TERN_NO_TASK = 0, /* the time is up */
+  /* Compute the gradient of `step` and push every tensor once. Gradients are zero before. Values do not change
+   * until the last tensor was pushed. `step` is by one more than before, or less after the job has gone back. */
+  TERN_STEP = 1,
+  /* Evaluate part `part` of `num_parts` nearly equal parts of the test samples, and call tern_score. Values and statistics
+   * are those to be evaluated. */
+  TERN_EVALUATE = 2,
+  /* The job has ended. Values are those of its result: the moving average, if the job has one. */
+  TERN_OVER = 3
+};
+
+typedef struct tern_task {
+  int type;
+  uint32_t part;
+  uint32_t num_parts;
+  uint64_t step; /* counts from 1 */
+} tern_task;
+
+enum tern_memory_kind { TERN_VALUES = 0, TERN_GRADIENT = 1, TERN_STATISTIC = 2 };
+
 /* Reads the job and joins it in the background. The options may be freed afterwards. The client is
  * freed by tern_close. */
 int tern_open(const tern_options* options, tern_client** client, tern_error* error);
@@ -102,7 +149,21 @@ int tern_open(const tern_options* options, tern_client** client, tern_error* err
 /* Waits up to `timeout_s` seconds for the next event. Events must be fetched, or they pile up. */
 void tern_poll(tern_client* client, double timeout_s, tern_event* event);
 
+/* Where the numbers of a tensor, its gradient, or a statistic are, in a module's job, until tern_close. The program
+ * writes gradients, and may write statistics; while it has no task, it reads and writes nothing. Null if `index` is
+ * none. */
+float* tern_memory(tern_client* client, enum tern_memory_kind kind, uint32_t index);
+
+/* Waits up to `timeout_s` seconds for the next task of a module's job. An error if the job has failed, or if a tensor of
+ * the step before was not pushed. */
+int tern_next(tern_client* client, double timeout_s, tern_task* task, tern_error* error);
+
+/* The result of an evaluation, as sums over its samples. `correct`: those whose label has the largest score; `among_five`:
+ * those whose label is among the five largest. */
+void tern_score(tern_client* client, double loss, uint64_t correct, uint64_t among_five, uint64_t samples);
+
 /* Hands over the gradient of a tensor in the current step, which ends when every tensor was pushed once.
+ * In a module's job `gradient` is the tensor's memory of TERN_GRADIENT, and `mean` null.
  * `gradient`: the tensor's numbers; they are copied before the function returns. Null: zeros. `mean`: where the
  * mean over the workers is to be written, may be `gradient`; it must stay valid until TERN_TENSOR or
  * TERN_ENDED. Null: the mean is not wanted. Waits a tenth of a second for the step before to end, or for the
@@ -111,7 +172,7 @@ int tern_push(tern_client* client, uint32_t tensor, const float* gradient, float
               tern_error* error);
 
 /* The mean loss and the number of samples of the step that is being pushed, for the log and the closing
- * table. Not needed. */
+ * table. Not needed. Before the first push of a step; in a module's job the job says how many samples. */
 void tern_report(tern_client* client, double loss, uint32_t num_samples);
 
 /* Gives this program's state (weights, optimizer, ...), in any format of the program's, to the worker that needs
@@ -125,7 +186,7 @@ uint64_t tern_steps(tern_client* client);
  * as fits. */
 size_t tern_stats(tern_client* client, char* json, size_t num_bytes);
 
-/* Says that this worker pushes no more. It takes part in the others' steps without a gradient, until
+/* Says that this worker pushes no more, in a client's job. It takes part in the others' steps without a gradient, until
  * all have finished; then TERN_ENDED comes. */
 void tern_finish(tern_client* client);
 

@@ -11,6 +11,7 @@
 #include "server/server.h"
 #include "server/tensor_wait.h"
 #include "setup/command_line.h"
+#include "setup/first_weights.h"
 #include "setup/security.h"
 #include "setup/version.h"
 
@@ -44,10 +45,12 @@ tern::Status RunServer(int argc, char** argv) {
       return tern::setup::LoadAllowList(job, self);
     };
   }
-  if (tern::setup::IsClientJob((*setup)->job)) {
+  if (tern::setup::HasForeignTable((*setup)->job)) {
     const auto tensors = tern::server::AwaitTensors(**setup, command_line->rank, signals);
     if (!tensors.ok()) return tensors.status();
     TERN_RETURN_IF_ERROR(tern::setup::SetTensors(*tensors, setup->get()));
+    TERN_RETURN_IF_ERROR(tern::setup::ReadGivenWeights(setup->get()));
+    if (!(*setup)->plan.is_central) (*setup)->given_weights.reset();
   }
   auto server = tern::server::Server::Make(**setup, signals, options);
   if (!server.ok()) return server.status();

@@ -72,6 +72,7 @@ class TensorWait {
     if (hello.role() != pb::Hello::worker) return std::nullopt;
     hello.set_model_digest(setup_.hello.model_digest());  // This shard cannot know them yet.
     hello.set_plan_digest(setup_.hello.plan_digest());
+    hello.set_weights_digest(setup_.hello.weights_digest());
     std::string for_log;
     Status status = protocol::CheckHello(hello, setup_.hello, config::SharedKeys(), &for_log);
     pb::TensorTable tensors;

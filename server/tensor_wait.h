@@ -1,5 +1,5 @@
-// The first moments of a shard in a client's job (train.compute: client): it cannot plan the
-// exchange before a client has said which tensors there are.
+// The first moments of a shard in a job whose workers are programs of the user's (train.compute:
+// client or module): it cannot plan the exchange before one has said which tensors there are.
 #pragma once
 
 #include <cstdint>

@@ -91,14 +91,7 @@ Status LoadKeys(const CommandLine& line, const std::string& role, Setup* setup) 
   const net::Principal self{
       role == "server" ? net::Principal::Role::kShard : net::Principal::Role::kWorker, line.rank};
   if (setup->job.security() == pb::Job::curve) ForbidDumps();
-  Result<net::Security> security = LoadSecurity(setup->job, self, line.keys_fd);
-  if (!security.ok()) return security.status();
-  if (security->mechanism != net::Security::Mechanism::kNull)
-    setup->security = std::make_shared<net::Security>(std::move(*security));
-  auto checkpoint_secret = LoadCheckpointSecret(setup->job);
-  if (!checkpoint_secret.ok()) return checkpoint_secret.status();
-  setup->checkpoint_secret = std::move(*checkpoint_secret);
-  return Ok();
+  return SetKeys(self, line.keys_fd, setup);
 }
 
 }  // namespace
@@ -158,7 +151,8 @@ Result<std::unique_ptr<Setup>> StartDaemon(
                   Cat("--rank ", line.rank, ": the job has ", num_ranks, " ", role,
                       num_ranks == 1 ? "" : "s", ", so the rank is at most ", num_ranks - 1));
   }
-  if (line.weights_path.empty()) TERN_RETURN_IF_ERROR(ReadGivenWeights(setup->get()));
+  if (line.weights_path.empty() && !(*setup)->table.parameters.empty())
+    TERN_RETURN_IF_ERROR(ReadGivenWeights(setup->get()));
   if (role == "server" && !(*setup)->plan.is_central) (*setup)->given_weights.reset();
   if (line.check_only) return setup;
   TERN_RETURN_IF_ERROR(CheckOutputFolder(job.output_dir()));

@@ -172,6 +172,17 @@ Result<std::shared_ptr<const net::SecretKey>> LoadCheckpointSecret(const pb::Job
       std::make_shared<net::SecretKey>(std::move(*secret)));
 }
 
+Status SetKeys(const net::Principal& self, int keys_fd, Setup* setup) {
+  Result<net::Security> security = LoadSecurity(setup->job, self, keys_fd);
+  if (!security.ok()) return security.status();
+  if (security->mechanism != net::Security::Mechanism::kNull)
+    setup->security = std::make_shared<net::Security>(std::move(*security));
+  auto checkpoint_secret = LoadCheckpointSecret(setup->job);
+  if (!checkpoint_secret.ok()) return checkpoint_secret.status();
+  setup->checkpoint_secret = std::move(*checkpoint_secret);
+  return Ok();
+}
+
 Result<int> MakeKeysFd(const net::SecretKey& secret, const net::AllowList& peers) {
   std::string text = std::string(net::kKeyTextSize, ' ') + PeersText(peers);
   net::KeyText secret_text = net::ToText(secret);

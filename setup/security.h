@@ -7,6 +7,7 @@
 #include "common/base/status.h"
 #include "common/net/security.h"
 #include "proto/job.pb.h"
+#include "setup/setup.h"
 
 namespace tern::setup {
 
@@ -34,6 +35,9 @@ Result<net::AllowList> LoadAllowList(const pb::Job& job, const net::Principal& s
 
 // The secret of keys.checkpoint, read like a daemon's own secret; null if the job has none.
 Result<std::shared_ptr<const net::SecretKey>> LoadCheckpointSecret(const pb::Job& job);
+
+// Reads the daemon's keys, as LoadSecurity and LoadCheckpointSecret, into `setup`.
+Status SetKeys(const net::Principal& self, int keys_fd, Setup* setup);
 
 // A file in memory, without a name, that gives a daemon its keys: its secret key and the text of a
 // peers file. Nobody can change it later. The descriptor is not inherited, unless its owner says

@@ -138,6 +138,17 @@ std::vector<std::string> FrozenPatterns(const pb::Job& job) {
 
 namespace {
 
+// Derives the plan of a job in which Tern updates the weights. Makes optimizer and schedule only to
+// report their errors before a worker connects. The schedule's errors do not depend on the number of
+// steps, which may not be known yet.
+Status SetPlanAndCheckUpdates(Setup* setup) {
+  auto optimizer = update::MakeOptimizer(setup->job.train().optimizer(), 0);
+  if (!optimizer.ok()) return optimizer.status();
+  TERN_RETURN_IF_ERROR(SetPlan((*optimizer)->StateArrays().size(), setup));
+  setup->plan.num_statistics = setup->table.statistics_total;
+  return update::Schedule::Make(setup->job.train(), 1).status();
+}
+
 // Derives the table from the job's network.
 Status SetNet(Setup* setup) {
   const pb::Model& model = setup->job.model();
@@ -148,17 +159,10 @@ Status SetNet(Setup* setup) {
       models::MakeParameterTable(setup->net, FrozenPatterns(setup->job));
   if (!table.ok()) return table.status();
   setup->table = std::move(*table);
-  auto optimizer = update::MakeOptimizer(setup->job.train().optimizer(), 0);
-  if (!optimizer.ok()) return optimizer.status();
-  TERN_RETURN_IF_ERROR(SetPlan((*optimizer)->StateArrays().size(), setup));
-  setup->plan.num_statistics = setup->table.statistics_total;
+  TERN_RETURN_IF_ERROR(SetPlanAndCheckUpdates(setup));
   const Result<uint64_t> confusion_elements = ConfusionMatrixSize(*setup);
   if (!confusion_elements.ok()) return confusion_elements.status();
   setup->plan.num_confusion_entries = *confusion_elements;
-  // Makes a schedule only to report its errors before a worker connects. The errors do not depend
-  // on the number of steps, which is not known yet.
-  if (auto schedule = update::Schedule::Make(setup->job.train(), 1); !schedule.ok())
-    return schedule.status();
   setup->hello = HelloOf(*setup, models::ModelDigest(setup->net));
   return Ok();
 }
@@ -201,8 +205,12 @@ Status SetTensors(const pb::TensorTable& tensors, Setup* setup) {
   Result<models::ParameterTable> table = models::TableOfTensors(tensors);
   if (!table.ok()) return table.status();
   setup->table = std::move(*table);
-  TERN_RETURN_IF_ERROR(SetPlan(0, setup));
-  TERN_RETURN_IF_ERROR(CheckCodecsOfClient(*setup));
+  if (IsModuleJob(setup->job)) {
+    TERN_RETURN_IF_ERROR(SetPlanAndCheckUpdates(setup));
+  } else {
+    TERN_RETURN_IF_ERROR(SetPlan(0, setup));
+    TERN_RETURN_IF_ERROR(CheckCodecsOfClient(*setup));
+  }
   setup->hello = HelloOf(*setup, models::TensorTableDigest(tensors));
   setup->tensor_table = tensors.SerializeAsString();
   if (setup->tensor_table.size() <= kMaxTensorTableBytes) return Ok();
@@ -218,7 +226,7 @@ Result<std::unique_ptr<Setup>> MakeSetupWithoutTensors(const std::string& path,
   auto setup = std::make_unique<Setup>();
   setup->job = std::move(*job);
   setup->timings = TimingsOf(setup->job.faults());
-  if (IsClientJob(setup->job)) {
+  if (HasForeignTable(setup->job)) {
     setup->hello = HelloOf(*setup, 0);
     return setup;
   }
@@ -229,12 +237,13 @@ Result<std::unique_ptr<Setup>> MakeSetupWithoutTensors(const std::string& path,
 Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
                                          const std::vector<std::string>& overrides) {
   auto setup = MakeSetupWithoutTensors(path, overrides);
-  if (!setup.ok() || !IsClientJob((*setup)->job)) return setup;
+  if (!setup.ok() || !HasForeignTable((*setup)->job)) return setup;
   const pb::Job& job = (*setup)->job;
   if (job.train().tensors().empty()) {
     return Status(Code::kBadJob,
                   Cat(path,
-                      ": train.compute: saw client, so the workers are programs of yours, and "
+                      ": train.compute: saw ", pb::Train::Compute_Name(job.train().compute()),
+                      ", so the workers are programs of yours, and "
                       "this command does not know their tensors; start each shard with "
                       "tern_server, and the workers by your own program; or, to look at the job, "
                       "write the tensors to a file with tern.torch.describe(model) and give "
@@ -248,7 +257,7 @@ size_t MaxPayloadBytes(const Setup& setup, uint32_t lane) {
   const protocol::RoundBytes round_bytes = protocol::CountRoundBytes(setup.plan);
   constexpr size_t kStatePieceBytes = 256 << 10;  // the largest payload of a StatePiece message
   const size_t figures_bytes = setup.plan.workers * (setup.plan.max_figures_bytes() + 8);
-  const size_t table_bytes = IsClientJob(setup.job) ? kMaxTensorTableBytes : 0;
+  const size_t table_bytes = HasForeignTable(setup.job) ? kMaxTensorTableBytes : 0;
   return (lane == 0 ? std::max({kStatePieceBytes, figures_bytes, table_bytes,
                                 static_cast<size_t>(round_bytes.scalers)})
                     : round_bytes.largest_payload) +

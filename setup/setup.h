@@ -1,7 +1,7 @@
 // Derives from a job what every program needs: the network, its table of parameters, the exchange
 // plan (how the model is cut into pieces for the servers) and the first message to other daemons. A
-// job whose workers are clients (train.compute: client) has no network; its table comes from a
-// client.
+// job whose workers are programs of the user's (train.compute: client or module) has no network; its
+// table comes from such a program.
 #pragma once
 
 #include <cstdint>
@@ -41,13 +41,17 @@ struct Setup {
   std::shared_ptr<const net::Security> security;
   // The secret of keys.checkpoint; null if the job has none. Like `security`, set by StartDaemon.
   std::shared_ptr<const net::SecretKey> checkpoint_secret;
-  // With train.compute: client, the table that the client brought along, serialized. Workers send
+  // With train.compute: client or module, the table that the program brought along, serialized. Workers send
   // it with their hellos. Empty: none is known yet, so `table` and `plan` are empty.
   std::string tensor_table;
 };
 
 // Whether the workers are programs that compute gradients and update weights themselves.
 inline bool IsClientJob(const pb::Job& job) { return job.train().compute() == pb::Train::client; }
+// Whether the workers are programs that compute gradients, and Tern has the weights.
+inline bool IsModuleJob(const pb::Job& job) { return job.train().compute() == pb::Train::module; }
+// Whether the table of tensors comes from a program.
+inline bool HasForeignTable(const pb::Job& job) { return IsClientJob(job) || IsModuleJob(job); }
 // The length of a client's job, in steps: nobody knows it before the end.
 inline constexpr uint64_t kUnknownSteps = uint64_t{1} << 62;
 
@@ -57,14 +61,14 @@ config::NameTables KnownNames();
 
 // Reads and validates the job file at `path`, applies `overrides` (KEY=VALUE), and derives the
 // setup, without the weights of model.weights. kBadJob or kBadData if that is not possible; the
-// message says why. The table of a client's job is that of the file train.tensors; kBadJob if the
-// job has no such key.
+// message says why. A table that comes from a program is that of the file train.tensors; kBadJob if
+// the job has no such key.
 Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
                                          const std::vector<std::string>& overrides);
-// The same for those who get the table of a client's job later: a server, or the client itself.
+// The same for those who get the program's table later: a server, or the program itself.
 Result<std::unique_ptr<Setup>> MakeSetupWithoutTensors(const std::string& path,
                                                        const std::vector<std::string>& overrides);
-// Derives the table and the plan of a client's job from `tensors`. kBadData if the table is not
+// Derives the table and the plan of a job from a program's `tensors`. kBadData if the table is not
 // valid.
 inline constexpr size_t kMaxTensorTableBytes = 1 << 20;  // serialized
 Status SetTensors(const pb::TensorTable& tensors, Setup* setup);

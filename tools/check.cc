@@ -123,7 +123,7 @@ Result<data::Epochs> EpochsOf(const pb::Job& job, uint64_t num_images) {
 // cannot be read, or do not fit the model; kBadJob if they are fewer than a batch.
 Result<std::string> DescribeData(const setup::Setup& setup) {
   std::string text;
-  if (setup::IsClientJob(setup.job)) return text;  // The program has the data.
+  if (setup::HasForeignTable(setup.job)) return text;  // The program has the data.
   for (const auto& [split, name] :
        {std::pair{data::Split::kTrain, "training"}, std::pair{data::Split::kTest, "test"}}) {
     data::ReadOptions options;

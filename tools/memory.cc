@@ -42,6 +42,8 @@ std::vector<MemoryItem> WorkerMemory(const setup::Setup& setup) {
       items.push_back({"optimizer: " + state_array.name, model_bytes, "fp32"});
   }
   if (job.evaluation().ema_decay() > 0) items.push_back({"moving average", model_bytes, "fp32"});
+  // The program has the activations and the data.
+  if (setup::IsModuleJob(job)) return add_exchange();
   const uint64_t batch_size = job.train().batch_total() / setup.plan.workers;
   items.push_back({"activations, training", 2 * ActivationBytes(setup, batch_size),
                    Cat("at most: ", batch_size,

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "client/guest/guest.h"
 #include "client/tern.h"
@@ -24,6 +25,7 @@ using tern::Result;
 using tern::Status;
 using tern::client::Guest;
 using tern::client::GuestEvent;
+using tern::client::GuestTask;
 
 constexpr tern::Time kPushPatience = std::chrono::milliseconds(100);
 
@@ -55,17 +57,50 @@ int Guarded(tern_error* error, const Body& body) {
   }
 }
 
-Result<tern::pb::TensorTable> TableOf(const tern_options& options) {
-  tern::pb::TensorTable table;
-  for (size_t t = 0; t < options.num_tensors; ++t) {
-    const tern_tensor& tensor = options.tensors[t];
+using Rows = google::protobuf::RepeatedPtrField<tern::pb::Tensor>;
+
+Status AddRows(const char* what, const tern_tensor* tensors, size_t num_tensors, Rows* rows) {
+  for (size_t t = 0; t < num_tensors; ++t) {
+    const tern_tensor& tensor = tensors[t];
     if (tensor.name == nullptr || (tensor.shape == nullptr && tensor.num_dims > 0))
-      return Status(Code::kUsage, Cat("tensor ", t, ": saw a null pointer as its name or shape"));
-    tern::pb::Tensor* row = table.add_tensors();
+      return Status(Code::kUsage, Cat(what, " ", t, ": saw a null pointer as its name or shape"));
+    tern::pb::Tensor* row = rows->Add();
     row->set_name(tensor.name);
     row->mutable_shape()->Add(tensor.shape, tensor.shape + tensor.num_dims);
   }
-  return table;
+  return tern::Ok();
+}
+
+// Joins the first values of tensors, whose sizes are those of `rows`.
+Status JoinValues(const char* what, const float* const* first, const Rows& rows,
+                  std::vector<float>* values) {
+  for (int t = 0; t < rows.size(); ++t) {
+    if (first == nullptr || first[t] == nullptr)
+      return Status(Code::kUsage, Cat(what, " ", t, ": saw a null pointer as its first values"));
+    uint64_t count = 1;
+    for (const uint32_t size : rows[t].shape()) count = tern::models::BoundedProduct(count, size);
+    if (values->size() + count > tern::models::kMaxElements) {
+      return Status(Code::kBadData, Cat("saw more than ", tern::models::kMaxElements,
+                                        " elements up to ", what, " ", t,
+                                        "; allowed: at most that many together"));
+    }
+    values->insert(values->end(), first[t], first[t] + count);
+  }
+  return tern::Ok();
+}
+
+// The parts of the options that only a module's job has.
+Status ReadModuleOptions(const tern_options& options, Guest::Options* guest_options) {
+  tern::pb::TensorTable& table = guest_options->tensors;
+  TERN_RETURN_IF_ERROR(AddRows("statistic", options.statistics, options.num_statistics,
+                               table.mutable_statistics()));
+  if (options.fixed_digest != 0) table.set_fixed_digest(options.fixed_digest);
+  guest_options->is_module = true;
+  guest_options->evaluates = options.evaluates != 0;
+  TERN_RETURN_IF_ERROR(JoinValues("tensor", options.first_values, table.tensors(),
+                                  &guest_options->first_weights.parameters));
+  return JoinValues("statistic", options.first_statistics, table.statistics(),
+                    &guest_options->first_weights.statistics);
 }
 
 Status Open(const tern_options* options, tern_client** client) {
@@ -77,21 +112,29 @@ Status Open(const tern_options* options, tern_client** client) {
                                     TERN_ABI_VERSION, "; compile it with the library's tern.h"));
   }
   if (options->job_path == nullptr || (options->tensors == nullptr && options->num_tensors > 0) ||
-      (options->overrides == nullptr && options->num_overrides > 0))
-    return Status(Code::kUsage, "tern_open: saw a null pointer as job_path, overrides or tensors");
+      (options->overrides == nullptr && options->num_overrides > 0) ||
+      (options->statistics == nullptr && options->num_statistics > 0)) {
+    return Status(
+        Code::kUsage,
+        "tern_open: saw a null pointer as job_path, overrides, tensors or statistics");
+  }
   Guest::Options guest_options;
   guest_options.job_path = options->job_path;
   for (size_t i = 0; i < options->num_overrides; ++i)
     guest_options.overrides.emplace_back(options->overrides[i]);
   guest_options.rank = options->rank;
-  auto table = TableOf(*options);
-  if (!table.ok()) return table.status();
-  guest_options.tensors = *std::move(table);
+  TERN_RETURN_IF_ERROR(AddRows("tensor", options->tensors, options->num_tensors,
+                               guest_options.tensors.mutable_tensors()));
   guest_options.has_first_state = options->has_first_state != 0;
+  if (options->is_module != 0) TERN_RETURN_IF_ERROR(ReadModuleOptions(*options, &guest_options));
   auto guest = Guest::Open(guest_options);
   if (!guest.ok()) return guest.status();
   *client = new tern_client{std::move(*guest), {}};
   return tern::Ok();
+}
+
+tern::Time TimeOf(double seconds) {
+  return tern::Time(static_cast<int64_t>(std::clamp(seconds, 0.0, 1e6) * 1e9));
 }
 
 void CopyEvent(const GuestEvent& from, tern_event* to) {
@@ -139,9 +182,7 @@ int tern_open(const tern_options* options, tern_client** client, tern_error* err
 }
 
 void tern_poll(tern_client* client, double timeout_s, tern_event* event) {
-  const double seconds = std::clamp(timeout_s, 0.0, 1e6);
-  const GuestEvent guest_event =
-      client->guest->Poll(tern::Time(static_cast<int64_t>(seconds * 1e9)));
+  const GuestEvent guest_event = client->guest->Poll(TimeOf(timeout_s));
   client->state = guest_event.state;
   CopyEvent(guest_event, event);
 }
@@ -156,6 +197,49 @@ int tern_push(tern_client* client, uint32_t tensor, const float* gradient, float
     return pushed.status();
   });
   return code == TERN_OK && !is_taken ? TERN_AGAIN : code;
+}
+
+float* tern_memory(tern_client* client, enum tern_memory_kind kind, uint32_t index) {
+  const tern::models::ParameterTable& table = client->guest->setup().table;
+  tern::client::Replica& replica = client->guest->replica();
+  if (kind == TERN_STATISTIC) {
+    return index < table.statistics.size() ? &replica.statistics()[table.statistics[index].offset]
+                                           : nullptr;
+  }
+  if (index >= table.parameters.size()) return nullptr;
+  return (kind == TERN_GRADIENT ? replica.gradients() : replica.point()) +
+         table.parameters[index].offset;
+}
+
+int tern_next(tern_client* client, double timeout_s, tern_task* task, tern_error* error) {
+  return Guarded(error, [&] {
+    const Result<GuestTask> next = client->guest->NextTask(TimeOf(timeout_s));
+    if (!next.ok()) return next.status();
+    *task = {};
+    task->step = next->step;
+    task->part = next->part;
+    task->num_parts = next->num_parts;
+    switch (next->type) {
+      case GuestTask::Type::kNone:
+        task->type = TERN_NO_TASK;
+        break;
+      case GuestTask::Type::kStep:
+        task->type = TERN_STEP;
+        break;
+      case GuestTask::Type::kEvaluate:
+        task->type = TERN_EVALUATE;
+        break;
+      case GuestTask::Type::kOver:
+        task->type = TERN_OVER;
+        break;
+    }
+    return tern::Ok();
+  });
+}
+
+void tern_score(tern_client* client, double loss, uint64_t correct, uint64_t among_five,
+                uint64_t samples) {
+  client->guest->tasks().SetScore({loss, correct, among_five, samples});
 }
 
 void tern_report(tern_client* client, double loss, uint32_t num_samples) {
@@ -183,7 +267,7 @@ void tern_finish(tern_client* client) { client->guest->handoff().Finish(); }
 void tern_close(tern_client* client, int code, const char* sentence) {
   if (client == nullptr) return;
   if (code != TERN_OK) {
-    client->guest->handoff().End(
+    client->guest->End(
         Status(tern::ParseErrorCode(static_cast<uint32_t>(code)),
                sentence == nullptr ? "the program has left the job" : sentence));
   }

@@ -6,10 +6,14 @@
 #include "client/exchange/host_coder.h"
 #include "client/exchange/net_loop.h"
 #include "client/guest/guest_log.h"
-#include "client/train/replica.h"
+#include "client/guest/module_compute.h"
+#include "client/train/replica_state.h"
 #include "client/train/trainer.h"
+#include "common/algorithm/facts.h"
 #include "common/base/logging.h"
+#include "common/base/output_file.h"
 #include "common/base/text.h"
+#include "setup/first_weights.h"
 #include "setup/none_reminder.h"
 #include "setup/report.h"
 #include "setup/security.h"
@@ -19,28 +23,46 @@ namespace tern::client {
 // How much larger another program's state may be than four times the parameters.
 constexpr uint64_t kMoreStateBytes = uint64_t{64} << 20;
 
+namespace {
+
+Status CheckKind(const Guest::Options& options, const pb::Job& job) {
+  const auto wanted = options.is_module ? pb::Train::module : pb::Train::client;
+  if (job.train().compute() != wanted) {
+    return Status(Code::kBadJob,
+                  Cat(options.job_path, ": train.compute: saw ",
+                      pb::Train::Compute_Name(job.train().compute()), "; this program takes part in jobs with ",
+                      pb::Train::Compute_Name(wanted),
+                      options.is_module ? ", because Tern is to train its module"
+                                        : ", because it updates its weights itself"));
+  }
+  if (options.rank < job.workers().count()) return Ok();
+  return Status(
+      Code::kUsage,
+      Cat("saw rank ", options.rank, "; the job has ", job.workers().count(),
+          " workers (workers.count), so the rank is at most ", job.workers().count() - 1));
+}
+
+// Sets what a module's job begins with: model.weights, or what the program has.
+Status SetFirstWeights(const Guest::Options& options, setup::Setup* setup) {
+  TERN_RETURN_IF_ERROR(CheckOutputFolder(setup->job.output_dir()));
+  if (setup->job.model().has_weights()) return setup::ReadGivenWeights(setup);
+  setup->given_weights = std::make_shared<const models::Weights>(options.first_weights);
+  return Ok();
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Guest>> Guest::Open(const Options& options) {
   auto setup = setup::MakeSetupWithoutTensors(options.job_path, options.overrides);
   if (!setup.ok()) return setup.status();
   const pb::Job& job = (*setup)->job;
-  if (!setup::IsClientJob(job)) {
-    return Status(Code::kBadJob, Cat(options.job_path, ": train.compute: saw ",
-                                     pb::Train::Compute_Name(job.train().compute()),
-                                     "; a program can take part only in a job with client"));
-  }
-  if (options.rank >= job.workers().count()) {
-    return Status(
-        Code::kUsage,
-        Cat("saw rank ", options.rank, "; the job has ", job.workers().count(),
-            " workers (workers.count), so the rank is at most ", job.workers().count() - 1));
-  }
+  TERN_RETURN_IF_ERROR(CheckKind(options, job));
   TERN_RETURN_IF_ERROR(setup::SetTensors(options.tensors, setup->get()));
-  auto security =
-      setup::LoadSecurity(job, {net::Principal::Role::kWorker, options.rank}, /*keys_fd=*/-1);
-  if (!security.ok()) return security.status();
-  if (security->mechanism != net::Security::Mechanism::kNull)
-    (*setup)->security = std::make_shared<net::Security>(std::move(*security));
+  if (options.is_module) TERN_RETURN_IF_ERROR(SetFirstWeights(options, setup->get()));
+  TERN_RETURN_IF_ERROR(
+      setup::SetKeys({net::Principal::Role::kWorker, options.rank}, /*keys_fd=*/-1, setup->get()));
   std::unique_ptr<Guest> guest(new Guest(std::move(*setup), options));
+  TERN_RETURN_IF_ERROR(guest->MakeReplica());
   guest->thread_ = Thread("tern", [guest = guest.get()] { guest->Run(); });
   return guest;
 }
@@ -48,16 +70,38 @@ Result<std::unique_ptr<Guest>> Guest::Open(const Options& options) {
 Guest::Guest(std::unique_ptr<setup::Setup> setup, const Options& options)
     : setup_(std::move(setup)),
       rank_(options.rank),
-      has_first_state_(options.has_first_state),
+      has_first_state_(options.has_first_state && !setup_->job.model().has_weights()),
+      evaluates_(options.evaluates),
       progress_(registry_),
-      handoff_(*setup_, events_, guest_events_) {
+      handoff_(*setup_, events_, guest_events_),
+      tasks_(events_) {
   AddLogReceiver(&guest_events_);
 }
 
 Guest::~Guest() {
-  handoff_.End(Status(Code::kPeerLost, "the program has left the job"));
+  End(Status(Code::kPeerLost, "the program has left the job"));
   thread_.Join();
   RemoveLogReceiver(&guest_events_);
+}
+
+Status Guest::MakeReplica() {
+  auto replica = Replica::Make(*setup_);
+  if (!replica.ok()) return replica.status();
+  replica_ = std::move(*replica);
+  handoff_.SetArena(replica_->gradients());
+  if (setup::IsModuleJob(setup_->job)) return Ok();
+  return replica_->MoveTo(std::make_unique<GuestArenas>(*setup_, handoff_, round_));
+}
+
+void Guest::End(const Status& status) {
+  handoff_.End(status);
+  tasks_.End(status);
+}
+
+Result<GuestTask> Guest::NextTask(Time patience) {
+  if (tasks_.taken().type == GuestTask::Type::kStep)
+    TERN_RETURN_IF_ERROR(handoff_.CheckAllPushed());
+  return tasks_.Next(patience);
 }
 
 GuestEvent Guest::Poll(Time timeout) {
@@ -80,34 +124,46 @@ void Guest::OnCounters(const pb::Counters& counters) {
 void Guest::Run() {
   if (setup_->job.security() == pb::Job::none) LOG(WARNING) << setup::kNoneWarning;
   const Status status = Train();
-  handoff_.End(status);
+  End(status);
   guest_events_.Push({.type = GuestEvent::Type::kEnded, .status = status});
 }
 
-// As Worker::Run, without an engine, data, checkpoints and files.
 Status Guest::Train() {
-  auto replica = Replica::Make(*setup_);
-  if (!replica.ok()) return replica.status();
-  replica_ = std::move(*replica);
-  TERN_RETURN_IF_ERROR(replica_->MoveTo(std::make_unique<GuestArenas>(*setup_, handoff_, round_)));
-  handoff_.SetArena(replica_->gradients());
-  GuestCompute compute(handoff_, round_, setup_->table.parameters.size(), progress_, guest_events_);
+  if (setup::IsClientJob(setup_->job)) {
+    GuestCompute compute(handoff_, round_, progress_, guest_events_);
+    return TrainWith(compute, nullptr);
+  }
+  ModuleCompute compute(*setup_, handoff_, tasks_, *replica_, progress_, guest_events_, evaluates_);
+  Checkpoints checkpoints(*setup_, rank_, setup_->job.output_dir());
+  TERN_RETURN_IF_ERROR(TrainWith(compute, &checkpoints));
+  compute.ShowEvaluatedWeights();
+  return Ok();
+}
 
+// As Worker::Run, without an engine and data.
+Status Guest::TrainWith(Compute& compute, Checkpoints* checkpoints) {
+  const pb::Job& job = setup_->job;
+  const bool is_client = setup::IsClientJob(job);
+  const uint64_t steps = is_client ? setup::kUnknownSteps : job.train().steps();
   Coder* coder_pointer = nullptr;
   NetLoop::Options options;
   options.rank = rank_;
-  options.keeps_own = HasCodecMemory(*setup_);
+  options.keeps_own = algorithm::FactsOf(job).has_own_point || HasCodecMemory(*setup_);
   options.on_scaled = [&](Answer answer) { coder_pointer->ReceiveScalers(std::move(answer)); };
   options.on_counters = [this](const pb::Counters& counters) { OnCounters(counters); };
   options.owns_process = false;
   options.has_first_state = has_first_state_;
-  options.max_state_bytes = 4 * sizeof(float) * setup_->table.total + kMoreStateBytes;
+  options.max_state_bytes = is_client
+                                ? 4 * sizeof(float) * setup_->table.total + kMoreStateBytes
+                                : ReplicaState::MaxBytes(*setup_);
+  if (!is_client) options.steps = steps;
+  if (checkpoints != nullptr) options.saved = checkpoints->FindSavedCheckpoints();
   NetLoop loop(*setup_, signals_, registry_, traffic_, progress_, events_, std::move(options));
   Coder coder(*setup_, std::make_unique<HostCoder>(*setup_, rank_), loop, events_, progress_);
   coder_pointer = &coder;
   loop.Start();
-  auto trainer = Trainer::Make(
-      {*setup_, rank_, setup::kUnknownSteps, compute, *replica_, coder, loop, events_, progress_});
+  auto trainer = Trainer::Make({*setup_, rank_, steps, compute, *replica_, coder, loop, events_,
+                                progress_, checkpoints});
   if (!trainer.ok()) loop.Finish(trainer.status(), {}, 0);
   const Status train_status = trainer.ok() ? (*trainer)->Run() : trainer.status();
   const Status loop_status = loop.Join();

@@ -1,5 +1,7 @@
-// A worker in a foreign process, behind the C interface (client/tern.h): joins a client's job
-// (train.compute: client) and takes part in it on threads of its own, until the job ends.
+// A worker in a foreign process, behind the C interface (client/tern.h): joins a job whose workers
+// are programs of the user's, and takes part in it on threads of its own, until the job ends. With
+// train.compute: client the program has the weights; with train.compute: module it computes
+// gradients, and the guest trains as a tern_worker does.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +12,9 @@
 #include "client/exchange/progress.h"
 #include "client/guest/guest_compute.h"
 #include "client/guest/handoff.h"
+#include "client/guest/tasks.h"
+#include "client/train/checkpoints.h"
+#include "client/train/compute.h"
 #include "client/train/replica.h"
 #include "common/base/clock.h"
 #include "common/base/counters.h"
@@ -18,6 +23,7 @@
 #include "common/base/status.h"
 #include "common/base/threads.h"
 #include "common/net/traffic.h"
+#include "models/graph/weights.h"
 #include "proto/net.pb.h"
 #include "setup/setup.h"
 
@@ -31,8 +37,13 @@ class Guest {
     uint32_t rank = 0;
     pb::TensorTable tensors;
     bool has_first_state = false;  // whether the others begin with the state of this program
+    // Of a module's job.
+    bool is_module = false;
+    bool evaluates = false;         // whether the program does Tasks' kEvaluate
+    models::Weights first_weights;  // in the table's order; model.weights replaces them
   };
-  // Reads the job and its keys, and begins to join it. kBadJob if the job is not a client's.
+  // Reads the job and its keys, and begins to join it. kBadJob if the job is not of the program's
+  // kind.
   static Result<std::unique_ptr<Guest>> Open(const Options& options);
   // Ends the worker, if it has not ended, and waits for its threads.
   ~Guest();
@@ -40,20 +51,32 @@ class Guest {
   // Waits up to `timeout` for the next event.
   GuestEvent Poll(Time timeout);
   Handoff& handoff() { return handoff_; }
+  // In a module's job, as Tasks::Next. kUsage if the step that was taken last is not complete.
+  Result<GuestTask> NextTask(Time patience);
+  Tasks& tasks() { return tasks_; }
+  // The replica's memory, as long as the guest lives. In a module's job the program reads
+  // weights there, writes gradients, and reads and writes statistics, while it has a task.
+  Replica& replica() { return *replica_; }
+  const setup::Setup& setup() const { return *setup_; }
+  // Ends the guest's part in the job; the first call counts.
+  void End(const Status& status);
   uint64_t steps() const { return handoff_.steps_done(); }
   std::string StatsJson() const;
 
  private:
   Guest(std::unique_ptr<setup::Setup> setup, const Options& options);
+  Status MakeReplica();
   // The compute thread: trains to the end of the job.
   void Run();
   Status Train();
+  // Trains with `compute`. `checkpoints`: null: there are none.
+  Status TrainWith(Compute& compute, Checkpoints* checkpoints);
   // Keeps the counters for StatsJson, a few times a second. On the net thread.
   void OnCounters(const pb::Counters& counters);
 
   const std::unique_ptr<setup::Setup> setup_;
   const uint32_t rank_;
-  const bool has_first_state_;
+  const bool has_first_state_, evaluates_;
   Time counted_at_{};  // used on the net thread
   StopSignals signals_{StopSignals::TakesNone()};
   Registry registry_;
@@ -62,8 +85,8 @@ class Guest {
   Events events_;
   GuestEvents guest_events_;
   Handoff handoff_;
-  // Made on thread_. It lives as long as the guest, because the program may be copying a gradient
-  // into it when the job ends.
+  Tasks tasks_;
+  // It lives as long as the guest, because the program may be writing a gradient when the job ends.
   std::unique_ptr<Replica> replica_;
   GuestRound round_;
   mutable Mutex mutex_;

@@ -16,13 +16,7 @@ Result<uint32_t> GuestCompute::FetchSamples() {
 }
 
 void GuestCompute::Backward(const OnGradientReady& on_ready) {
-  for (size_t i = 0; i < num_tensors_; ++i) {
-    progress_.is_waiting = true;
-    const std::optional<uint32_t> tensor = handoff_.AwaitPushed();
-    progress_.is_waiting = false;
-    if (!tensor.has_value()) return;  // status() says why.
-    on_ready(*tensor);
-  }
+  handoff_.TakePushed(progress_, on_ready);
 }
 
 GuestArenas::GuestArenas(const setup::Setup& setup, Handoff& handoff, GuestRound& round)

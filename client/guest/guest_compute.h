@@ -1,4 +1,4 @@
-// What computes and updates in a client's job: the foreign program. GuestCompute takes its
+// What computes and updates in a client's job (train.compute: client): the foreign program. GuestCompute takes its
 // gradients, GuestArenas gives it their means. Threads: the compute thread.
 #pragma once
 
@@ -21,11 +21,10 @@ struct GuestRound {
 class GuestCompute : public Compute {
  public:
   // The arguments outlive this object.
-  GuestCompute(Handoff& handoff, const GuestRound& round, size_t num_tensors, Progress& progress,
+  GuestCompute(Handoff& handoff, const GuestRound& round, Progress& progress,
                GuestEvents& guest_events)
       : handoff_(handoff),
         round_(round),
-        num_tensors_(num_tensors),
         progress_(progress),
         guest_events_(guest_events) {}
 
@@ -47,7 +46,6 @@ class GuestCompute : public Compute {
  private:
   Handoff& handoff_;
   const GuestRound& round_;
-  const size_t num_tensors_;
   Progress& progress_;
   GuestEvents& guest_events_;
   uint64_t step_ = 0;

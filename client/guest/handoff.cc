@@ -33,13 +33,10 @@ Result<bool> Handoff::Push(uint32_t tensor, const float* gradient, float* mean, 
     if (has_finished_) return Status(Code::kUsage, "pushed a gradient after tern_finish");
     if (!is_open_) return false;
     if (is_pushed_[tensor]) {
-      const auto missing = std::find(is_pushed_.begin(), is_pushed_.end(), false);
-      return Status(
-          Code::kUsage,
-          Cat("pushed ", setup_.table.parameters[tensor].name, " twice in step ", step_,
-              ", in which ",
-              setup_.table.parameters[static_cast<size_t>(missing - is_pushed_.begin())].name,
-              " was not pushed; every tensor is pushed once a step"));
+      return Status(Code::kUsage,
+                    Cat("pushed ", setup_.table.parameters[tensor].name, " twice in step ", step_,
+                        ", in which ", MissingTensor(),
+                        " was not pushed; every tensor is pushed once a step"));
     }
     is_pushed_[tensor] = true;
     is_first = num_pushed_ == 0;
@@ -49,7 +46,9 @@ Result<bool> Handoff::Push(uint32_t tensor, const float* gradient, float* mean, 
   if (must_ask) guest_events_.Push({.type = GuestEvent::Type::kGiveState});
   const models::Parameter& parameter = setup_.table.parameters[tensor];
   float* const target = gradients_ + parameter.offset;
-  if (gradient != nullptr) {
+  if (gradient == target) {
+    // The program has written it into the arena (train.compute: module).
+  } else if (gradient != nullptr) {
     std::copy_n(gradient, parameter.count, target);
   } else {
     std::fill_n(target, parameter.count, 0.f);
@@ -62,6 +61,19 @@ Result<bool> Handoff::Push(uint32_t tensor, const float* gradient, float* mean, 
   changed_.NotifyAll();
   if (is_first) wake_.Push(SamplesReady{});
   return true;
+}
+
+Status Handoff::CheckAllPushed() const {
+  const MutexLock lock(mutex_);
+  if (!is_open_) return Ok();
+  return Status(Code::kUsage,
+                Cat("step ", step_, " is not complete: ", MissingTensor(),
+                    " was not pushed; every tensor is pushed once a step"));
+}
+
+const std::string& Handoff::MissingTensor() const {
+  const auto missing = std::find(is_pushed_.begin(), is_pushed_.end(), false);
+  return setup_.table.parameters[static_cast<size_t>(missing - is_pushed_.begin())].name;
 }
 
 void Handoff::Report(double loss, uint32_t num_samples) {
@@ -127,6 +139,22 @@ std::optional<uint32_t> Handoff::AwaitPushed() {
   const uint32_t tensor = pushed_.front();
   pushed_.pop_front();
   return tensor;
+}
+
+void Handoff::TakePushed(Progress& progress,
+                         const std::function<void(uint32_t tensor)>& on_ready) {
+  for (size_t i = 0; i < means_.size(); ++i) {
+    progress.is_waiting = true;
+    const std::optional<uint32_t> tensor = AwaitPushed();
+    progress.is_waiting = false;
+    if (!tensor.has_value()) return;
+    on_ready(*tensor);
+  }
+}
+
+void Handoff::AwaitFirstPush() const {
+  const MutexLock lock(mutex_);
+  while (num_pushed_ == 0 && !has_ended_) changed_.Wait(mutex_);
 }
 
 void Handoff::WriteMean(uint32_t tensor, uint64_t first, std::span<const float> values) {

@@ -10,12 +10,14 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "client/exchange/port.h"
+#include "client/exchange/progress.h"
 #include "common/base/bytes.h"
 #include "common/base/channel.h"
 #include "common/base/clock.h"
@@ -55,6 +57,8 @@ class Handoff {
   void Finish();
   // Answers a GuestEvent kGiveState.
   void GiveState(Bytes state);
+  // kUsage if a step is open in which the program has not pushed every tensor.
+  Status CheckAllPushed() const;
 
   // --- The training thread.
 
@@ -69,6 +73,11 @@ class Handoff {
   double Loss() const;
   // Waits for the next tensor that was pushed in this step; nullopt after the end.
   std::optional<uint32_t> AwaitPushed();
+  // Calls `on_ready` with each tensor of the step, in the order in which the program pushes them.
+  // Returns early after the end; end_status() says why.
+  void TakePushed(Progress& progress, const std::function<void(uint32_t tensor)>& on_ready);
+  // Waits until the program has pushed a tensor in this step, or the end.
+  void AwaitFirstPush() const;
   // Writes elements [first, first + values.size()) of a tensor's mean to where the program wants
   // it.
   void WriteMean(uint32_t tensor, uint64_t first, std::span<const float> values);
@@ -100,7 +109,7 @@ class Handoff {
   std::atomic<uint64_t> steps_done_{0};
 
   mutable Mutex mutex_;
-  Condition changed_;
+  mutable Condition changed_;
   bool is_open_ TERN_GUARDED_BY(mutex_) = false;
   bool has_finished_ TERN_GUARDED_BY(mutex_) = false;
   bool has_ended_ TERN_GUARDED_BY(mutex_) = false;
@@ -110,6 +119,9 @@ class Handoff {
   bool must_ask_for_state_ TERN_GUARDED_BY(mutex_) = false;
   double loss_ TERN_GUARDED_BY(mutex_) = 0;
   uint32_t num_samples_ TERN_GUARDED_BY(mutex_) = 1;
+  // A tensor that the program has not pushed in this step.
+  const std::string& MissingTensor() const TERN_MUST_HOLD(mutex_);
+
   std::vector<bool> is_pushed_ TERN_GUARDED_BY(mutex_);  // by tensor, in this step
   size_t num_pushed_ TERN_GUARDED_BY(mutex_) = 0;
   std::deque<uint32_t> pushed_ TERN_GUARDED_BY(mutex_);  // those that AwaitPushed has not returned

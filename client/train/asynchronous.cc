@@ -4,6 +4,7 @@
 
 #include "client/train/pull.h"
 #include "common/base/logging.h"
+#include "common/base/text.h"
 #include "common/base/trace.h"
 
 namespace tern::client {

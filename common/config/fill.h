@@ -6,6 +6,7 @@
 
 #include "common/config/fields.h"
 #include "common/config/node.h"
+#include "proto/job.pb.h"
 
 namespace tern::config {
 
@@ -15,8 +16,8 @@ struct ParseContext {
   const NameTables& tables;  // the allowed names of models, codecs, ...
   Faults* faults;
   KeyPositions* key_positions;
-  // Whether the job has train.compute: client, so that some required keys have no meaning in it.
-  bool is_client_job = false;
+  // The job's train.compute. With client and module, some keys have no meaning.
+  pb::Train::Compute compute = pb::Train::net;
 };
 
 // Fills `message`, whose key is `key`, from `node`. Reports invalid values.

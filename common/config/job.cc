@@ -97,7 +97,7 @@ Result<pb::Job> ParseJob(const std::string& bytes, const std::string& name,
   pb::Job complete_job = job;
   FillDefaults(&complete_job);
   ParseContext check_context = context;
-  check_context.is_client_job = job.train().compute() == pb::Train::client;
+  check_context.compute = job.train().compute();
   // Checks the job first as written: FillDefaults adds missing sections, whose required keys would
   // then be reported one by one.
   CheckRules(job, "", check_context);

@@ -76,7 +76,8 @@ class RuleChecker {
         CheckItems(message, field, field_key);
       } else if (message.GetReflection()->HasField(message, field)) {
         CheckValue({message, field, 0}, field_key);
-      } else if (RuleOf(field).required() && !IsMeaningless(field)) {
+      } else if (RuleOf(field).required() && !IsMeaningless(field, context_.compute) &&
+                 !IsSpared(field)) {
         Report(field_key, "nothing",
                AllowedField(field, context_.tables) + " (this key is required)");
       }
@@ -84,8 +85,8 @@ class RuleChecker {
   }
 
  private:
-  bool IsMeaningless(const FieldDescriptor* field) const {
-    return context_.is_client_job && RuleOf(field).not_for_client();
+  bool IsSpared(const FieldDescriptor* field) const {
+    return context_.compute == pb::Train::module && RuleOf(field).not_required_for_module();
   }
 
   void CheckItems(const Message& message, const FieldDescriptor* field, const std::string& key) {
@@ -151,6 +152,11 @@ class RuleChecker {
 };
 
 }  // namespace
+
+bool IsMeaningless(const FieldDescriptor* field, pb::Train::Compute compute) {
+  return (compute == pb::Train::client && RuleOf(field).not_for_client()) ||
+         (compute == pb::Train::module && RuleOf(field).not_for_module());
+}
 
 void CheckRules(const Message& message, const std::string& key, const ParseContext& context) {
   RuleChecker(context).CheckMessage(message, key);

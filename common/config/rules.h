@@ -8,6 +8,9 @@
 
 namespace tern::config {
 
+// Whether the key has no meaning in a job with this train.compute.
+bool IsMeaningless(const google::protobuf::FieldDescriptor* field, pb::Train::Compute compute);
+
 // Checks `message`, whose key is `key`, and everything in it. Skips keys that already have a fault.
 void CheckRules(const google::protobuf::Message& message, const std::string& key,
                 const ParseContext& context);

@@ -175,7 +175,7 @@ class JobChecker : private CrossKeyChecker {
 
   void CheckModel() {
     const pb::Model& model = job_.model();
-    if (context_.is_client_job) return;
+    if (context_.compute == pb::Train::client || context_.compute == pb::Train::module) return;
     if (!AreValid({"model.name", "model.net", "model.padding"})) return;
     if (model.has_name() == model.has_net()) {
       Report(model.has_net() ? "model.net" : "model",
@@ -262,8 +262,11 @@ class JobChecker : private CrossKeyChecker {
 
 void CheckJob(const pb::Job& job, const ParseContext& context) {
   JobChecker(job, context).Check();
-  if (context.is_client_job) {
+  if (context.compute == pb::Train::client) {
     CheckClient(job, context);
+  } else if (context.compute == pb::Train::module) {
+    CheckModule(job, context);
+    CheckTrain(job, context);
   } else {
     CheckData(job, context);
     CheckTrain(job, context);

@@ -21,10 +21,11 @@ void CheckJob(const pb::Job& job, const ParseContext& context);
 
 // The parts of CheckJob, each in its own file: data with its augmentation; train with its optimizer
 // and schedule; the algorithm and what it requires of exchange, workers and faults; what a job
-// whose workers are clients must not have.
+// whose workers are programs of the user's must not have.
 void CheckData(const pb::Job& job, const ParseContext& context);
 void CheckTrain(const pb::Job& job, const ParseContext& context);
 void CheckAlgorithm(const pb::Job& job, const ParseContext& context);
 void CheckClient(const pb::Job& job, const ParseContext& context);
+void CheckModule(const pb::Job& job, const ParseContext& context);
 
 }  // namespace tern::config

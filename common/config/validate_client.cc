@@ -1,5 +1,7 @@
 #include "common/algorithm/facts.h"
+#include "common/base/text.h"
 #include "common/config/cross_key_checker.h"
+#include "common/config/rules.h"
 #include "common/config/validate.h"
 
 namespace tern::config {
@@ -9,9 +11,9 @@ class ClientChecker : private CrossKeyChecker {
  public:
   ClientChecker(const pb::Job& job, const ParseContext& context) : CrossKeyChecker(job, context) {}
 
-  void Check() {
-    CheckMeaninglessKeys(pb::Job::descriptor(), "");
-    CheckMeaninglessKeys(pb::Train::descriptor(), "train");
+  void CheckClient() {
+    CheckMeaninglessKeys(pb::Job::descriptor(), "",
+                         "the client's own program has its model, data, optimizer and length");
     const algorithm::Facts facts = algorithm::FactsOf(job_);
     const bool only_exchanges = facts.has_rounds && !facts.has_own_point && facts.period == 1 &&
                                 facts.pushed_quantity == pb::AlgorithmTraits::gradient;
@@ -19,7 +21,8 @@ class ClientChecker : private CrossKeyChecker {
       Report(
           "train.algorithm", Excerpt(job_.train().algorithm()),
           "with compute: client, an algorithm that only takes the mean of the workers' gradients, "
-          "as the default does, because the clients update their weights themselves");
+          "as the default does, because the clients update their weights themselves; with compute: "
+          "module, Tern updates them, by any algorithm");
     }
     if (AreValid({"train.parameters"}) && job_.train().parameters() != pb::Train::localized) {
       Report("train.parameters", "central",
@@ -34,26 +37,51 @@ class ClientChecker : private CrossKeyChecker {
     }
   }
 
- private:
-  // Reports the keys of a section that the job has, but that mean nothing in it.
-  void CheckMeaninglessKeys(const google::protobuf::Descriptor* section, const std::string& name) {
-    for (int i = 0; i < section->field_count(); ++i) {
-      if (!RuleOf(section->field(i)).not_for_client()) continue;
-      const std::string key = Join(name, section->field(i)->name());
-      // An override may give a key of a section, without the section itself.
-      const auto given = context_.key_positions->lower_bound(key);
-      if (given == context_.key_positions->end()) continue;
-      if (given->first != key && given->first.rfind(key + ".", 0) != 0) continue;
-      Report(given->first, "this key with compute: client",
-             "nothing: the client's own program has its model, data, optimizer and length");
+  void CheckModule() {
+    CheckMeaninglessKeys(pb::Job::descriptor(), "",
+                         "the program has the module and the data, and an epoch's length is its "
+                         "affair");
+    if (AreValid({"train.parameters", "train.algorithm", "model.weights"}) &&
+        algorithm::FactsOf(job_).is_central && !job_.model().has_weights()) {
+      Report("model.weights", "nothing",
+             "a file with the first weights, because with this algorithm the servers hold the "
+             "weights; tern.torch.save_weights(module, FILE) writes it, and all daemons read it");
     }
+  }
+
+ private:
+  // Reports the keys that the job has, but that mean nothing in it. `why`: the end of the sentence.
+  void CheckMeaninglessKeys(const google::protobuf::Descriptor* section, const std::string& name,
+                            const std::string& why) {
+    for (int i = 0; i < section->field_count(); ++i) {
+      const google::protobuf::FieldDescriptor* field = section->field(i);
+      const std::string key = Join(name, field->name());
+      if (IsMeaningless(field, context_.compute)) {
+        ReportIfGiven(key, why);
+      } else if (field->message_type() != nullptr && !field->is_repeated()) {
+        CheckMeaninglessKeys(field->message_type(), key, why);
+      }
+    }
+  }
+
+  void ReportIfGiven(const std::string& key, const std::string& why) {
+    // An override may give a key of a section, without the section itself.
+    const auto given = context_.key_positions->lower_bound(key);
+    if (given == context_.key_positions->end()) return;
+    if (given->first != key && given->first.rfind(key + ".", 0) != 0) return;
+    Report(given->first, Cat("this key with compute: ", pb::Train::Compute_Name(context_.compute)),
+           "nothing: " + why);
   }
 };
 
 }  // namespace
 
 void CheckClient(const pb::Job& job, const ParseContext& context) {
-  ClientChecker(job, context).Check();
+  ClientChecker(job, context).CheckClient();
+}
+
+void CheckModule(const pb::Job& job, const ParseContext& context) {
+  ClientChecker(job, context).CheckModule();
 }
 
 }  // namespace tern::config

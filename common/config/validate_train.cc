@@ -15,9 +15,10 @@ class TrainChecker : private CrossKeyChecker {
     CheckBatchGrowth();
     CheckOptimizer();
     CheckSchedule();
-    if (train_.has_tensors() && AreValid({"train.tensors"})) {
+    if (train_.has_tensors() && train_.compute() != pb::Train::module &&
+        AreValid({"train.tensors"})) {
       Report("train.tensors", Excerpt(train_.tensors()),
-             "nothing, because the model's tensors are known; only train.compute: client has it");
+             "nothing, because the model's tensors are known; only train.compute: client and module have it");
     }
   }
 

@@ -42,6 +42,36 @@ Result<Parameter> MakeParameter(const pb::Tensor& tensor, uint32_t number, uint6
                     " dimensions, and at least 1 element"));
 }
 
+// The running statistics of batch norms. Their first values are the program's.
+Status AddStatistics(const pb::TensorTable& tensors, std::set<std::string>* names,
+                     ParameterTable* table) {
+  if (tensors.statistics_size() > kMaxTensors || tensors.statistics_size() % 2 != 0) {
+    return Status(Code::kBadData, Cat("saw ", tensors.statistics_size(),
+                                      " statistics in the program's table; allowed: pairs of a "
+                                      "mean and a variance, at most ",
+                                      kMaxTensors, " in all"));
+  }
+  for (int i = 0; i < tensors.statistics_size(); ++i) {
+    const pb::Tensor& tensor = tensors.statistics(i);
+    TERN_RETURN_IF_ERROR(CheckName(tensor.name(), i, names));
+    Statistic statistic;
+    statistic.name = tensor.name();
+    statistic.offset = table->statistics_total;
+    statistic.count = tensor.shape_size() == 1 ? tensor.shape(0) : 0;
+    table->statistics_total += statistic.count;
+    const bool fits = i % 2 == 0 || table->statistics.back().count == statistic.count;
+    if (statistic.count == 0 || !fits || table->statistics_total > kMaxElements) {
+      return Status(Code::kBadData,
+                    Cat("statistic ", statistic.name,
+                        ": saw another shape than one dimension with as many elements as the mean "
+                        "or variance beside it, at most ",
+                        kMaxElements, " in all"));
+    }
+    table->statistics.push_back(std::move(statistic));
+  }
+  return Ok();
+}
+
 }  // namespace
 
 Result<ParameterTable> TableOfTensors(const pb::TensorTable& tensors) {
@@ -65,6 +95,7 @@ Result<ParameterTable> TableOfTensors(const pb::TensorTable& tensors) {
     }
     table.parameters.push_back(std::move(*parameter));
   }
+  TERN_RETURN_IF_ERROR(AddStatistics(tensors, &names, &table));
   return table;
 }
 
@@ -75,6 +106,9 @@ uint64_t TensorTableDigest(const pb::TensorTable& tensors) {
     for (const uint32_t size : tensor.shape()) text += Cat(",", size);
     text += ";";
   }
+  for (const pb::Tensor& tensor : tensors.statistics())
+    text += Cat(tensor.name().size(), ":", tensor.name(), ";");
+  if (tensors.has_fixed_digest()) text += Hex(tensors.fixed_digest());
   return Digest(text);
 }
 

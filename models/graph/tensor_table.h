@@ -1,5 +1,5 @@
-// The parameters of a model that Tern does not know as a network: the table that a client brings
-// along (train.compute: client).
+// The parameters of a model that Tern does not know as a network: the table that a program brings
+// along (train.compute: client or module).
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,11 @@ inline constexpr int kMaxTensorDims = 16;
 // The table of parameters, in the order of `tensors`. A tensor of one dimension or none counts as a
 // bias; fan_in is the product of all dimensions but the first. kBadData if there are no tensors or
 // more than kMaxTensors, a name is empty, too long, not printable or twice there, a tensor has no
-// element or more than kMaxTensorDims dimensions, or there are more than kMaxElements elements.
+// element or more than kMaxTensorDims dimensions, or there are more than kMaxElements elements, or
+// the statistics are no pairs of a mean and a variance of one size.
 Result<ParameterTable> TableOfTensors(const pb::TensorTable& tensors);
 
-// The digest of names and shapes, in their order.
+// The digest of names and shapes, in their order, and of the table's fixed_digest.
 uint64_t TensorTableDigest(const pb::TensorTable& tensors);
 
 }  // namespace tern::models

@@ -17,9 +17,35 @@ import importlib
 import types
 from typing import TYPE_CHECKING
 
-from tern_train._client import Client, Ended, Event, EventType, Tensor, TernError, abi_version, version
+from tern_train._client import (
+    Client,
+    Ended,
+    Event,
+    EventType,
+    Memory,
+    ModulePart,
+    Task,
+    TaskType,
+    Tensor,
+    TernError,
+    abi_version,
+    version,
+)
 
-__all__ = ["Client", "Ended", "Event", "EventType", "Tensor", "TernError", "abi_version", "version"]
+__all__ = [
+    "Client",
+    "Ended",
+    "Event",
+    "EventType",
+    "Memory",
+    "ModulePart",
+    "Task",
+    "TaskType",
+    "Tensor",
+    "TernError",
+    "abi_version",
+    "version",
+]
 
 if TYPE_CHECKING:
     from tern_train import torch as torch

@@ -76,6 +76,70 @@ class Event:
     state: bytes = b""
 
 
+@dataclasses.dataclass(frozen=True)
+class ModulePart:
+    """What a program brings along in a job with ``train: {compute: module}``, in which Tern has the weights.
+
+    ``first_values``    the address of each tensor's fp32 numbers with which the job begins, if this worker has the first state
+                   and the job no model.weights
+    ``statistics``    running means and variances of batch norms, by turns, each of one dimension
+    ``first_statistics``    the addresses of their numbers
+    ``fixed_digest``    a number of at most 64 bits that must be the same in all workers: a digest of what else the program
+                   computes with
+    ``evaluates``      whether the program does the task EVALUATE
+    """
+
+    first_values: Sequence[int]
+    statistics: Sequence[Tensor] = ()
+    first_statistics: Sequence[int] = ()
+    fixed_digest: int = 0
+    evaluates: bool = False
+
+
+class TaskType(enum.IntEnum):
+    """What is to be done in a module's job.
+
+    ``NOTHING``    nothing yet
+    ``STEP``       compute the gradient of step ``step``, which counts from 1, and push every tensor once
+    ``EVALUATE``   evaluate part ``part`` of ``num_parts`` of the test samples: then call :meth:`Client.score`
+    ``OVER``       the job has ended
+    """
+
+    NOTHING = _library.NO_TASK
+    STEP = _library.STEP
+    EVALUATE = _library.EVALUATE
+    OVER = _library.OVER
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """What :meth:`Client.next_task` returns."""
+
+    type: TaskType
+    step: int = 0
+    part: int = 0
+    num_parts: int = 0
+
+
+class Memory(enum.IntEnum):
+    """What :meth:`Client.memory` gives the address of: a tensor's numbers, its gradient, or a statistic."""
+
+    VALUES = _library.VALUES
+    GRADIENT = _library.GRADIENT
+    STATISTIC = _library.STATISTIC
+
+
+def _table(tensors: Sequence[Tensor]) -> ctypes.Array[_library.CTensor]:
+    shapes = [(ctypes.c_uint32 * len(tensor.shape))(*tensor.shape) for tensor in tensors]
+    return (_library.CTensor * len(tensors))(
+        *(_library.CTensor(tensor.name.encode(), shape, len(shape)) for tensor, shape in zip(tensors, shapes))
+    )
+
+
+def _addresses(addresses: Sequence[int]) -> ctypes.Array[ctypes.c_void_p]:
+    return (ctypes.c_void_p * len(addresses))(*addresses)
+
+
 def abi_version() -> int:
     """The version of the loaded library's C interface."""
     return int(lib.tern_abi_version())
@@ -105,6 +169,7 @@ class Client:
     ``overrides``  keys of the job file that have other values: "KEY=VALUE", as after ``--set``
     ``has_first_state``    true in one worker, rank 0 by custom: all others begin with its state, for which the event
                    GIVE_STATE asks. False in all: every program begins with what it has
+    ``module``     for a job with ``train: {compute: module}``; None: the job has ``client``
 
     Returns at once, and joins the job in the background. Raises :class:`TernError`: 64 or 78 for arguments or a job file
     that make no sense.
@@ -117,14 +182,9 @@ class Client:
         rank: int,
         overrides: Sequence[str] = (),
         has_first_state: bool = False,
+        module: ModulePart | None = None,
     ):
-        shapes = [(ctypes.c_uint32 * len(tensor.shape))(*tensor.shape) for tensor in tensors]
-        table = (_library.CTensor * len(tensors))(
-            *(
-                _library.CTensor(tensor.name.encode(), shape, len(shape))
-                for tensor, shape in zip(tensors, shapes)
-            )
-        )
+        table = _table(tensors)
         texts = (ctypes.c_char_p * len(overrides))(*(text.encode() for text in overrides))
         options = _library.COptions(
             _library.ABI_VERSION,
@@ -136,6 +196,16 @@ class Client:
             len(table),
             has_first_state,
         )
+        if module is not None:
+            if len(module.first_values) != len(tensors) or len(module.first_statistics) != len(module.statistics):
+                raise TernError(64, "module: saw another number of addresses than of tensors or statistics")
+            options.is_module = True
+            options.first_values = _addresses(module.first_values)
+            options.statistics = _table(module.statistics)
+            options.num_statistics = len(module.statistics)
+            options.first_statistics = _addresses(module.first_statistics)
+            options.fixed_digest = module.fixed_digest
+            options.evaluates = module.evaluates
         self._handle = ctypes.c_void_p()
         self._pid = os.getpid()
         self.tensors = tuple(tensors)
@@ -168,7 +238,7 @@ class Client:
 
         ``gradient``: the address of the tensor's fp32 numbers, which are copied; None: zeros. ``mean``: the address
         where their mean over the workers is to be written, valid until the event TENSOR or ENDED, may be
-        ``gradient``; None: it is not wanted. A step ends when every tensor was pushed once. Waits for the step
+        ``gradient``; None: it is not wanted. In a module's job ``gradient`` is the tensor's memory, and ``mean`` None. A step ends when every tensor was pushed once. Waits for the step
         before to end, and for the job to begin, but no longer than ``gives_up`` returns False.
         """
         error = _library.CError()
@@ -179,6 +249,28 @@ class Client:
             code = lib.tern_push(self._live_handle(), tensor, gradient, mean, ctypes.byref(error))
         if code != 0:
             raise TernError(code, error.sentence.decode(errors="replace"))
+
+    def memory(self, kind: Memory, index: int) -> int:
+        """The address of the fp32 numbers of a tensor, its gradient, or a statistic, in a module's job. Valid until
+        :meth:`close`; to be read and written only between a task and the end of that task."""
+        address = lib.tern_memory(self._live_handle(), kind, index)
+        if address is None:
+            raise TernError(64, f"memory: saw index {index}; there are {len(self.tensors)} tensors")
+        return int(address)
+
+    def next_task(self, timeout_s: float) -> Task:
+        """Waits up to ``timeout_s`` seconds for what is to be done next in a module's job.
+
+        Raises :class:`TernError` if the job has failed, or if a tensor of the step before was not pushed."""
+        task, error = _library.CTask(), _library.CError()
+        if lib.tern_next(self._live_handle(), timeout_s, ctypes.byref(task), ctypes.byref(error)) != 0:
+            raise TernError(error.code, error.sentence.decode(errors="replace"))
+        return Task(TaskType(task.type), task.step, task.part, task.num_parts)
+
+    def score(self, loss: float, correct: int, among_five: int, samples: int) -> None:
+        """The result of the task EVALUATE, as sums over its samples. ``correct``: how many have the largest score for
+        their label; ``among_five``: one of the five largest."""
+        lib.tern_score(self._live_handle(), loss, correct, among_five, samples)
 
     def report(self, loss: float, num_samples: int) -> None:
         """The mean loss and the number of samples of the step, for the log and the closing table."""

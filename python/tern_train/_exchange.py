@@ -1,14 +1,11 @@
 """A PyTorch module's part in a job."""
 
-import atexit
 import io
 import json
 import logging
 import os
 import queue
-import sys
 import threading
-import types
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -17,6 +14,7 @@ import torch.distributed as dist
 
 from tern_train._bucket import Bucket, Streams
 from tern_train._client import Client, Ended, Event, EventType, Tensor, TernError
+from tern_train._session import Session
 
 _log = logging.getLogger("tern_train")
 
@@ -52,12 +50,20 @@ def rank_of_environment() -> int:
     )
 
 
-def _trained_parameters(module: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
+def job_of_environment() -> str:
+    """The path of the job file, from TERN_JOB. ``TernError`` if it is not set."""
+    job = os.environ.get("TERN_JOB")
+    if not job:
+        raise TernError(64, "the job file is not known: give job=PATH, or set TERN_JOB")
+    return job
+
+
+def trained_parameters(module: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
     """The parameters that have gradients, each once, in the module's order."""
     return [(name, p) for name, p in module.named_parameters() if p.requires_grad]
 
 
-def _table(parameters: Iterable[tuple[str, torch.nn.Parameter]]) -> list[Tensor]:
+def table_of(parameters: Iterable[tuple[str, torch.nn.Parameter]]) -> list[Tensor]:
     return [Tensor(name, tuple(parameter.shape)) for name, parameter in parameters]
 
 
@@ -67,7 +73,7 @@ _OVERFLOW = Tensor("tern.overflow", (1,))
 
 def describe(module: torch.nn.Module) -> str:
     """The module's table of tensors as JSON, for ``tern check`` and ``tern forecast`` with ``--set train.tensors=FILE``."""
-    rows = [{"name": tensor.name, "shape": list(tensor.shape)} for tensor in _table(_trained_parameters(module))]
+    rows = [{"name": tensor.name, "shape": list(tensor.shape)} for tensor in table_of(trained_parameters(module))]
     return json.dumps({"tensors": rows})
 
 
@@ -87,7 +93,7 @@ def _at_end_of_backward(function: Callable[[], None]) -> None:
     torch.autograd.Variable._execution_engine.queue_callback(function)
 
 
-class Exchange:
+class Exchange(Session):
     """A model's part in a job: takes gradients, and gives their mean over the workers.
 
     The constructor waits until all workers are here, and gives rank 0's state to all. At the end of the program, or of the
@@ -120,14 +126,10 @@ class Exchange:
         state_dict: Callable[[], Any] | None = None,
         load_state_dict: Callable[[Any], Any] | None = None,
     ):
-        if job is None:
-            job = os.environ.get("TERN_JOB")
-            if not job:
-                raise TernError(64, "the job file is not known: give job=PATH, or set TERN_JOB")
+        job = job_of_environment() if job is None else job
         refuse_sync_batch_norm(module)
-        self.parameters = [parameter for _, parameter in _trained_parameters(module)]
+        self.parameters = [parameter for _, parameter in trained_parameters(module)]
         self._index = {id(parameter): t for t, parameter in enumerate(self.parameters)}
-        self._lock = threading.Lock()
         #: Whether backward passes may leave parameters out (``find_unused_parameters`` or ``static_graph``).
         self.may_be_unused = False
         self._streams = Streams()
@@ -136,21 +138,15 @@ class Exchange:
         # Buckets whose gradients come from a GPU, and the thread that waits for them; it is started with the first.
         self._arriving: "queue.SimpleQueue[tuple[Sequence[int], Bucket]]" = queue.SimpleQueue()
         self._pusher: threading.Thread | None = None
-        self._failure: TernError | None = None
-        self._has_ended = threading.Event()
-        self._is_closed = False
-        self._pid = os.getpid()
         self._state_dict = state_dict or module.state_dict
         self._load_state_dict = load_state_dict or module.load_state_dict
         self._is_ready = threading.Event()
         rank = rank_of_environment() if rank is None else rank
         self._skips_overflow = skips_overflow
         self._has_overflowed = False  # whether a gradient of this step that was pushed has
-        tensors = _table(_trained_parameters(module)) + ([_OVERFLOW] if skips_overflow else [])
-        self.client = Client(job, tensors, rank, overrides, has_first_state=rank == 0)
-        self._thread = threading.Thread(target=self._poll, name="tern_train", daemon=True)
-        self._thread.start()
-        atexit.register(self._at_exit)
+        tensors = table_of(trained_parameters(module)) + ([_OVERFLOW] if skips_overflow else [])
+        super().__init__(Client(job, tensors, rank, overrides, has_first_state=rank == 0))
+        self._start()
         while not self._is_ready.wait(0.1):  # Wakes up for Ctrl-C.
             if self._failure is not None:
                 raise self._failure
@@ -270,13 +266,6 @@ class Exchange:
 
     # --- What comes back
 
-    def _poll(self) -> None:
-        try:
-            while not self._has_ended.is_set():
-                self._on_event(self.client.poll(0.5))
-        except Exception as error:  # Of the hooks for the state.
-            self._fail(TernError(70, f"{type(error).__name__}: {error}"))
-
     def _on_event(self, event: Event) -> None:
         if event.type == EventType.TENSOR:
             with self._lock:
@@ -301,14 +290,12 @@ class Exchange:
             self._fail(Ended(event.code, event.text) if event.code != 0 else None)
 
     def _fail(self, failure: TernError | None) -> None:
-        """Ends all waiting; None: the job has ended as planned."""
+        super()._fail(failure)  # From here on, nothing waits any more.
         with self._lock:
-            self._failure = self._failure or failure
             lost = set(self._waiting.values())
             self._waiting.clear()
         for bucket in lost:
             bucket.fail(failure or Ended(70, "the job ended in the middle of a step"))
-        self._has_ended.set()
 
     @property
     def steps(self) -> int:
@@ -317,59 +304,9 @@ class Exchange:
 
     # --- The end
 
-    def finish(self) -> None:
-        """Says that this worker has no more gradients, and waits until all workers have finished.
-
-        Raises ``Ended`` if the job failed."""
-        if self._is_closed:
-            return
+    def _say_finished(self) -> None:
         self.client.finish()
-        while not self._has_ended.wait(0.1):
-            pass
-        self.close()
-        if self._failure is not None:
-            raise self._failure
 
-    def close(self, code: int = 0, sentence: str = "") -> None:
-        """Leaves the job. Before :meth:`finish`, the job fails with ``code`` and ``sentence``."""
-        if self._is_closed:
-            return
-        self._is_closed = True
-        atexit.unregister(self._at_exit)
-        if not self._has_ended.is_set() and code == 0:
-            code, sentence = 75, sentence or "the program has left the job"
-        self._has_ended.set()
-        self._thread.join()
+    def _release(self) -> None:
         if self._pusher is not None:
             self._pusher.join()
-        self.client.close(code, sentence)
-
-    def __enter__(self) -> "Exchange":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: types.TracebackType | None,
-    ) -> None:
-        if error is None:
-            self.finish()
-        else:
-            self.close(70, f"{type(error).__name__}: {error}")
-
-    def _at_exit(self) -> None:
-        if os.getpid() != self._pid:
-            return  # a forked child; the job is its parent's
-        error = getattr(sys, "last_value", None)  # what ends the program
-        if error is not None:
-            self.close(70, f"{type(error).__name__}: {error}")
-        else:
-            try:
-                self.finish()
-            except TernError as failure:
-                print(f"tern_train: {failure}", file=sys.stderr)
-        if self._failure is not None:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(self._failure.code)  # An exception cannot change the exit code any more.

@@ -4,10 +4,12 @@ import ctypes
 import os
 import pathlib
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 TEXT_BYTES = 2048
 AGAIN = -1
 NOTHING, LOG, READY, TENSOR, GIVE_STATE, STATE, ENDED = range(7)
+NO_TASK, STEP, EVALUATE, OVER = range(4)
+VALUES, GRADIENT, STATISTIC = range(3)
 
 
 class CError(ctypes.Structure):
@@ -32,6 +34,22 @@ class COptions(ctypes.Structure):
         ("tensors", ctypes.POINTER(CTensor)),
         ("num_tensors", ctypes.c_size_t),
         ("has_first_state", ctypes.c_int),
+        ("is_module", ctypes.c_int),
+        ("first_values", ctypes.POINTER(ctypes.c_void_p)),
+        ("statistics", ctypes.POINTER(CTensor)),
+        ("num_statistics", ctypes.c_size_t),
+        ("first_statistics", ctypes.POINTER(ctypes.c_void_p)),
+        ("fixed_digest", ctypes.c_uint64),
+        ("evaluates", ctypes.c_int),
+    ]
+
+
+class CTask(ctypes.Structure):
+    _fields_ = [
+        ("type", ctypes.c_int),
+        ("part", ctypes.c_uint32),
+        ("num_parts", ctypes.c_uint32),
+        ("step", ctypes.c_uint64),
     ]
 
 
@@ -74,6 +92,15 @@ def _load() -> ctypes.CDLL:
         "tern_push": (
             [client, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(CError)],
             ctypes.c_int,
+        ),
+        "tern_memory": ([client, ctypes.c_int, ctypes.c_uint32], ctypes.c_void_p),
+        "tern_next": (
+            [client, ctypes.c_double, ctypes.POINTER(CTask), ctypes.POINTER(CError)],
+            ctypes.c_int,
+        ),
+        "tern_score": (
+            [client, ctypes.c_double, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64],
+            None,
         ),
         "tern_report": ([client, ctypes.c_double, ctypes.c_uint32], None),
         "tern_give_state": ([client, ctypes.c_char_p, ctypes.c_size_t], None),

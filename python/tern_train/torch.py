@@ -33,8 +33,10 @@ What to use:
 
 ``ddp``            for a script with DistributedDataParallel, or with one process so far
 ``Exchange``       with ``hook``: for a DistributedDataParallel that the script makes itself; ``mean_``: without one
+``Trainer``        for any of Tern's algorithms: Tern trains, and PyTorch differentiates
 ``LocalSteps``     for an exchange after every N steps instead of after each: local SGD, DiLoCo
 ``describe``       the table of a module's tensors as JSON
+``save_weights``, ``load_weights``    files of weights, as Tern reads and writes them
 ``rank_of_environment``    this worker's rank, by which the script chooses its part of the data
 
 Gradients may have any shape and type. Tern takes and gives fp32 numbers, row-major, and the mean over the workers comes
@@ -55,8 +57,21 @@ from torch.nn.parallel import DistributedDataParallel
 
 from tern_train._exchange import Exchange, describe, rank_of_environment, refuse_sync_batch_norm
 from tern_train._local_steps import LocalSteps
+from tern_train._trainer import Score, Trainer
+from tern_train._weights import load_weights, save_weights
 
-__all__ = ["Exchange", "LocalSteps", "ddp", "describe", "hook", "rank_of_environment"]
+__all__ = [
+    "Exchange",
+    "LocalSteps",
+    "Score",
+    "Trainer",
+    "ddp",
+    "describe",
+    "hook",
+    "load_weights",
+    "rank_of_environment",
+    "save_weights",
+]
 
 
 # DistributedDataParallel looks at the annotations, and takes no others.

@@ -217,10 +217,10 @@ Status ForecastJob(const Arguments& arguments) {
   if (options->wants_paper_model) return ForecastPaper(*options);
   const auto forecaster = Forecaster::Make(options->job, options->overrides);
   if (!forecaster.ok()) return forecaster.status();
-  if (options->compute_s > 0 && !setup::IsClientJob((*forecaster)->job().job)) {
+  if (options->compute_s > 0 && !setup::HasForeignTable((*forecaster)->job().job)) {
     return Status(Code::kUsage,
                   "--compute_ms: saw it for a job whose forward and backward Tern measures itself; "
-                  "only for train.compute: client");
+                  "only for train.compute: client and module");
   }
   return ForecastRun(*options, **forecaster).Run();
 }

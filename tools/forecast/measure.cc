@@ -222,12 +222,12 @@ Result<Profile> MeasureProfile(const setup::Setup& setup,
   profile.model = setup.net.name();
   profile.parameters = setup.table.total;
   profile.machine = HostName();
-  if (setup::IsClientJob(setup.job)) {
+  if (setup::HasForeignTable(setup.job)) {
     AssumeCompute(setup, client_compute_s, &profile);
   } else {
     TERN_RETURN_IF_ERROR(MeasureCompute(setup, warn, &profile));
-    TERN_RETURN_IF_ERROR(MeasureUpdate(setup, &profile));
   }
+  if (!setup::IsClientJob(setup.job)) TERN_RETURN_IF_ERROR(MeasureUpdate(setup, &profile));
   for (const setup::Setup* variant : variants)
     TERN_RETURN_IF_ERROR(MeasureCodecsOf(*variant, &profile));
   const Result<MessageCost> message_cost = MeasureMessages();
