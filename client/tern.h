@@ -160,7 +160,8 @@ int tern_next(tern_client* client, double timeout_s, tern_task* task, tern_error
 
 /* The result of an evaluation, as sums over its samples. `correct`: those whose label has the largest score; `among_five`:
  * those whose label is among the five largest. */
-void tern_score(tern_client* client, double loss, uint64_t correct, uint64_t among_five, uint64_t samples);
+void tern_score(tern_client* client, double loss, uint64_t correct, uint64_t among_five,
+                uint64_t samples);
 
 /* Hands over the gradient of a tensor in the current step, which ends when every tensor was pushed once.
  * In a module's job `gradient` is the tensor's memory of TERN_GRADIENT, and `mean` null.

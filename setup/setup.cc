@@ -139,8 +139,8 @@ std::vector<std::string> FrozenPatterns(const pb::Job& job) {
 namespace {
 
 // Derives the plan of a job in which Tern updates the weights. Makes optimizer and schedule only to
-// report their errors before a worker connects. The schedule's errors do not depend on the number of
-// steps, which may not be known yet.
+// report their errors before a worker connects. The schedule's errors do not depend on the number
+// of steps, which may not be known yet.
 Status SetPlanAndCheckUpdates(Setup* setup) {
   auto optimizer = update::MakeOptimizer(setup->job.train().optimizer(), 0);
   if (!optimizer.ok()) return optimizer.status();
@@ -199,6 +199,21 @@ Status CheckCodecsOfClient(const Setup& setup) {
   return Ok();
 }
 
+// States and checkpoints have Tern's own arrays under these names, beside the module's tensors.
+Status CheckNamesOfModule(const models::ParameterTable& table) {
+  for (const models::Parameter& parameter : table.parameters) {
+    const std::string& name = parameter.name;
+    for (const char* prefix : {"optimizer.", "average.", "local.", "scalers.", "codec.",
+                               "statistics", "mean_statistics", "evaluations"}) {
+      if (name.rfind(prefix, 0) != 0) continue;
+      return Status(Code::kBadData,
+                    Cat("tensor ", name, ": saw a name that begins with '", prefix,
+                        "', as names of Tern's own do; call that part of the module otherwise"));
+    }
+  }
+  return Ok();
+}
+
 }  // namespace
 
 Status SetTensors(const pb::TensorTable& tensors, Setup* setup) {
@@ -206,6 +221,7 @@ Status SetTensors(const pb::TensorTable& tensors, Setup* setup) {
   if (!table.ok()) return table.status();
   setup->table = std::move(*table);
   if (IsModuleJob(setup->job)) {
+    TERN_RETURN_IF_ERROR(CheckNamesOfModule(setup->table));
     TERN_RETURN_IF_ERROR(SetPlanAndCheckUpdates(setup));
   } else {
     TERN_RETURN_IF_ERROR(SetPlan(0, setup));
@@ -241,8 +257,7 @@ Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
   const pb::Job& job = (*setup)->job;
   if (job.train().tensors().empty()) {
     return Status(Code::kBadJob,
-                  Cat(path,
-                      ": train.compute: saw ", pb::Train::Compute_Name(job.train().compute()),
+                  Cat(path, ": train.compute: saw ", pb::Train::Compute_Name(job.train().compute()),
                       ", so the workers are programs of yours, and "
                       "this command does not know their tensors; start each shard with "
                       "tern_server, and the workers by your own program; or, to look at the job, "

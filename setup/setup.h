@@ -1,7 +1,7 @@
 // Derives from a job what every program needs: the network, its table of parameters, the exchange
 // plan (how the model is cut into pieces for the servers) and the first message to other daemons. A
-// job whose workers are programs of the user's (train.compute: client or module) has no network; its
-// table comes from such a program.
+// job whose workers are programs of the user's (train.compute: client or module) has no network;
+// its table comes from such a program.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +41,8 @@ struct Setup {
   std::shared_ptr<const net::Security> security;
   // The secret of keys.checkpoint; null if the job has none. Like `security`, set by StartDaemon.
   std::shared_ptr<const net::SecretKey> checkpoint_secret;
-  // With train.compute: client or module, the table that the program brought along, serialized. Workers send
-  // it with their hellos. Empty: none is known yet, so `table` and `plan` are empty.
+  // With train.compute: client or module, the table that the program brought along, serialized.
+  // Workers send it with their hellos. Empty: none is known yet, so `table` and `plan` are empty.
   std::string tensor_table;
 };
 

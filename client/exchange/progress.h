@@ -54,13 +54,16 @@ struct Progress {
   std::atomic<uint64_t> num_evaluated{0}, num_to_evaluate{0};
   std::atomic<uint64_t> num_advances{0};  // grows whenever the compute thread makes progress
   std::atomic<bool> is_waiting{true};     // whether the compute thread waits for an event
+  // Whether it waits for a foreign program (client/guest/), which may take as long as it wants.
+  std::atomic<bool> is_waiting_for_program{false};
   // Items of work that were given to the coder thread, and those that it has finished.
   std::atomic<uint64_t> num_coder_items{0}, num_coded_items{0};
 
-  // Whether the worker waits for servers or other workers: its compute thread has no event to
-  // handle (`num_events` are queued), and its coder thread has nothing to do.
+  // Whether the worker waits for others: for servers or other workers, if its compute thread has no
+  // event to handle (`num_events` are queued) and its coder thread has nothing to do; or for a
+  // program.
   bool WaitsForOthers(size_t num_events) const {
-    return is_waiting && num_events == 0 && CoderIsIdle();
+    return is_waiting_for_program || (is_waiting && num_events == 0 && CoderIsIdle());
   }
   bool CoderIsIdle() const { return num_coder_items == num_coded_items; }
   // Grows whenever one of the two threads makes progress.

@@ -80,9 +80,9 @@ Status JoinValues(const char* what, const float* const* first, const Rows& rows,
     uint64_t count = 1;
     for (const uint32_t size : rows[t].shape()) count = tern::models::BoundedProduct(count, size);
     if (values->size() + count > tern::models::kMaxElements) {
-      return Status(Code::kBadData, Cat("saw more than ", tern::models::kMaxElements,
-                                        " elements up to ", what, " ", t,
-                                        "; allowed: at most that many together"));
+      return Status(Code::kBadData,
+                    Cat("saw more than ", tern::models::kMaxElements, " elements up to ", what, " ",
+                        t, "; allowed: at most that many together"));
     }
     values->insert(values->end(), first[t], first[t] + count);
   }
@@ -92,8 +92,8 @@ Status JoinValues(const char* what, const float* const* first, const Rows& rows,
 // The parts of the options that only a module's job has.
 Status ReadModuleOptions(const tern_options& options, Guest::Options* guest_options) {
   tern::pb::TensorTable& table = guest_options->tensors;
-  TERN_RETURN_IF_ERROR(AddRows("statistic", options.statistics, options.num_statistics,
-                               table.mutable_statistics()));
+  TERN_RETURN_IF_ERROR(
+      AddRows("statistic", options.statistics, options.num_statistics, table.mutable_statistics()));
   if (options.fixed_digest != 0) table.set_fixed_digest(options.fixed_digest);
   guest_options->is_module = true;
   guest_options->evaluates = options.evaluates != 0;
@@ -114,9 +114,8 @@ Status Open(const tern_options* options, tern_client** client) {
   if (options->job_path == nullptr || (options->tensors == nullptr && options->num_tensors > 0) ||
       (options->overrides == nullptr && options->num_overrides > 0) ||
       (options->statistics == nullptr && options->num_statistics > 0)) {
-    return Status(
-        Code::kUsage,
-        "tern_open: saw a null pointer as job_path, overrides, tensors or statistics");
+    return Status(Code::kUsage,
+                  "tern_open: saw a null pointer as job_path, overrides, tensors or statistics");
   }
   Guest::Options guest_options;
   guest_options.job_path = options->job_path;
@@ -267,9 +266,8 @@ void tern_finish(tern_client* client) { client->guest->handoff().Finish(); }
 void tern_close(tern_client* client, int code, const char* sentence) {
   if (client == nullptr) return;
   if (code != TERN_OK) {
-    client->guest->End(
-        Status(tern::ParseErrorCode(static_cast<uint32_t>(code)),
-               sentence == nullptr ? "the program has left the job" : sentence));
+    client->guest->End(Status(tern::ParseErrorCode(static_cast<uint32_t>(code)),
+                              sentence == nullptr ? "the program has left the job" : sentence));
   }
   delete client;
 }

@@ -28,12 +28,12 @@ namespace {
 Status CheckKind(const Guest::Options& options, const pb::Job& job) {
   const auto wanted = options.is_module ? pb::Train::module : pb::Train::client;
   if (job.train().compute() != wanted) {
-    return Status(Code::kBadJob,
-                  Cat(options.job_path, ": train.compute: saw ",
-                      pb::Train::Compute_Name(job.train().compute()), "; this program takes part in jobs with ",
-                      pb::Train::Compute_Name(wanted),
-                      options.is_module ? ", because Tern is to train its module"
-                                        : ", because it updates its weights itself"));
+    return Status(
+        Code::kBadJob,
+        Cat(options.job_path, ": train.compute: saw ",
+            pb::Train::Compute_Name(job.train().compute()), "; a program that ",
+            options.is_module ? "leaves its weights to Tern" : "updates its weights itself",
+            " can take part only in a job with ", pb::Train::Compute_Name(wanted)));
   }
   if (options.rank < job.workers().count()) return Ok();
   return Status(
@@ -153,17 +153,16 @@ Status Guest::TrainWith(Compute& compute, Checkpoints* checkpoints) {
   options.on_counters = [this](const pb::Counters& counters) { OnCounters(counters); };
   options.owns_process = false;
   options.has_first_state = has_first_state_;
-  options.max_state_bytes = is_client
-                                ? 4 * sizeof(float) * setup_->table.total + kMoreStateBytes
-                                : ReplicaState::MaxBytes(*setup_);
+  options.max_state_bytes = is_client ? 4 * sizeof(float) * setup_->table.total + kMoreStateBytes
+                                      : ReplicaState::MaxBytes(*setup_);
   if (!is_client) options.steps = steps;
   if (checkpoints != nullptr) options.saved = checkpoints->FindSavedCheckpoints();
   NetLoop loop(*setup_, signals_, registry_, traffic_, progress_, events_, std::move(options));
   Coder coder(*setup_, std::make_unique<HostCoder>(*setup_, rank_), loop, events_, progress_);
   coder_pointer = &coder;
   loop.Start();
-  auto trainer = Trainer::Make({*setup_, rank_, steps, compute, *replica_, coder, loop, events_,
-                                progress_, checkpoints});
+  auto trainer = Trainer::Make(
+      {*setup_, rank_, steps, compute, *replica_, coder, loop, events_, progress_, checkpoints});
   if (!trainer.ok()) loop.Finish(trainer.status(), {}, 0);
   const Status train_status = trainer.ok() ? (*trainer)->Run() : trainer.status();
   const Status loop_status = loop.Join();

@@ -1,5 +1,5 @@
-// What computes and updates in a client's job (train.compute: client): the foreign program. GuestCompute takes its
-// gradients, GuestArenas gives it their means. Threads: the compute thread.
+// What computes and updates in a client's job (train.compute: client): the foreign program.
+// GuestCompute takes its gradients, GuestArenas gives it their means. Threads: the compute thread.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +23,7 @@ class GuestCompute : public Compute {
   // The arguments outlive this object.
   GuestCompute(Handoff& handoff, const GuestRound& round, Progress& progress,
                GuestEvents& guest_events)
-      : handoff_(handoff),
-        round_(round),
-        progress_(progress),
-        guest_events_(guest_events) {}
+      : handoff_(handoff), round_(round), progress_(progress), guest_events_(guest_events) {}
 
   uint64_t steps_per_epoch() const override { return 1; }
   void Begin(uint64_t steps_done) override;

@@ -33,10 +33,9 @@ Result<bool> Handoff::Push(uint32_t tensor, const float* gradient, float* mean, 
     if (has_finished_) return Status(Code::kUsage, "pushed a gradient after tern_finish");
     if (!is_open_) return false;
     if (is_pushed_[tensor]) {
-      return Status(Code::kUsage,
-                    Cat("pushed ", setup_.table.parameters[tensor].name, " twice in step ", step_,
-                        ", in which ", MissingTensor(),
-                        " was not pushed; every tensor is pushed once a step"));
+      return Status(Code::kUsage, Cat("pushed ", setup_.table.parameters[tensor].name,
+                                      " twice in step ", step_, ", in which ", MissingTensor(),
+                                      " was not pushed; every tensor is pushed once a step"));
     }
     is_pushed_[tensor] = true;
     is_first = num_pushed_ == 0;
@@ -66,9 +65,8 @@ Result<bool> Handoff::Push(uint32_t tensor, const float* gradient, float* mean, 
 Status Handoff::CheckAllPushed() const {
   const MutexLock lock(mutex_);
   if (!is_open_) return Ok();
-  return Status(Code::kUsage,
-                Cat("step ", step_, " is not complete: ", MissingTensor(),
-                    " was not pushed; every tensor is pushed once a step"));
+  return Status(Code::kUsage, Cat("step ", step_, " is not complete: ", MissingTensor(),
+                                  " was not pushed; every tensor is pushed once a step"));
 }
 
 const std::string& Handoff::MissingTensor() const {
@@ -109,7 +107,7 @@ void Handoff::OpenStep(uint64_t step) {
     const MutexLock lock(mutex_);
     has_done_step_ |= num_pushed_ > 0;
     step_ = step;
-    num_pushed_ = 0;
+    num_pushed_ = num_taken_ = 0;
     std::fill(is_pushed_.begin(), is_pushed_.end(), false);
     std::fill(means_.begin(), means_.end(), nullptr);
     is_open_ = !has_finished_;
@@ -138,23 +136,32 @@ std::optional<uint32_t> Handoff::AwaitPushed() {
   if (has_ended_) return std::nullopt;
   const uint32_t tensor = pushed_.front();
   pushed_.pop_front();
+  ++num_taken_;
   return tensor;
 }
 
-void Handoff::TakePushed(Progress& progress,
-                         const std::function<void(uint32_t tensor)>& on_ready) {
+void Handoff::TakePushed(Progress& progress, const std::function<void(uint32_t tensor)>& on_ready) {
   for (size_t i = 0; i < means_.size(); ++i) {
-    progress.is_waiting = true;
+    progress.is_waiting_for_program = true;
     const std::optional<uint32_t> tensor = AwaitPushed();
-    progress.is_waiting = false;
+    progress.is_waiting_for_program = false;
     if (!tensor.has_value()) return;
     on_ready(*tensor);
   }
 }
 
-void Handoff::AwaitFirstPush() const {
-  const MutexLock lock(mutex_);
-  while (num_pushed_ == 0 && !has_ended_) changed_.Wait(mutex_);
+void Handoff::DropStep(bool is_computing, Progress& progress) {
+  progress.is_waiting_for_program = true;
+  {
+    const MutexLock lock(mutex_);
+    if (!is_computing) is_open_ = false;
+    while ((is_open_ || num_pushed_ > 0) && pushed_.size() + num_taken_ < is_pushed_.size() &&
+           !has_ended_) {
+      changed_.Wait(mutex_);
+    }
+    pushed_.clear();
+  }
+  progress.is_waiting_for_program = false;
 }
 
 void Handoff::WriteMean(uint32_t tensor, uint64_t first, std::span<const float> values) {

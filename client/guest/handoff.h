@@ -76,8 +76,9 @@ class Handoff {
   // Calls `on_ready` with each tensor of the step, in the order in which the program pushes them.
   // Returns early after the end; end_status() says why.
   void TakePushed(Progress& progress, const std::function<void(uint32_t tensor)>& on_ready);
-  // Waits until the program has pushed a tensor in this step, or the end.
-  void AwaitFirstPush() const;
+  // The step, if one is open, no longer counts. If the program is computing it, waits until it has
+  // pushed every tensor.
+  void DropStep(bool is_computing, Progress& progress);
   // Writes elements [first, first + values.size()) of a tensor's mean to where the program wants
   // it.
   void WriteMean(uint32_t tensor, uint64_t first, std::span<const float> values);
@@ -124,6 +125,7 @@ class Handoff {
 
   std::vector<bool> is_pushed_ TERN_GUARDED_BY(mutex_);  // by tensor, in this step
   size_t num_pushed_ TERN_GUARDED_BY(mutex_) = 0;
+  size_t num_taken_ TERN_GUARDED_BY(mutex_) = 0;  // how many of this step AwaitPushed has returned
   std::deque<uint32_t> pushed_ TERN_GUARDED_BY(mutex_);  // those that AwaitPushed has not returned
   // By tensor, where the program wants the mean of this step. Written before the tensor is in
   // pushed_, and read after that, by the training thread.

@@ -7,6 +7,9 @@
 namespace tern::client {
 
 void ModuleCompute::Begin(uint64_t steps_done) {
+  // The job may have gone back, while the program computed a step.
+  handoff_.DropStep(/*is_computing=*/!tasks_.TakeBack(), progress_);
+  await_status_ = Ok();
   step_ = steps_done;
   handoff_.SetStepsDone(steps_done);
   guest_events_.Push({.type = GuestEvent::Type::kReady, .step = steps_done});
@@ -25,9 +28,8 @@ double ModuleCompute::Forward(const BeforeTensorRead& before_read) {
   std::fill_n(replica_.gradients(), setup_.table.total, 0.f);
   handoff_.OpenStep(step_);
   tasks_.Give({.type = GuestTask::Type::kStep, .step = step_});
-  progress_.is_waiting = true;
-  handoff_.AwaitFirstPush();
-  progress_.is_waiting = false;
+  // Meanwhile another worker may need this one's state.
+  await_status_ = await_program_([this] { return handoff_.HasStep(); });
   return handoff_.Loss();
 }
 
@@ -40,10 +42,10 @@ Result<Score> ModuleCompute::Evaluate(uint32_t part, uint32_t num_parts, Confusi
   const std::vector<float> point(replica_.point(), replica_.point() + setup_.table.total);
   const std::vector<float> statistics = replica_.statistics();
   ShowEvaluatedWeights();
-  progress_.is_waiting = true;
-  const std::optional<Score> score = tasks_.Evaluate(
-      {.type = GuestTask::Type::kEvaluate, .part = part, .num_parts = num_parts});
-  progress_.is_waiting = false;
+  progress_.is_waiting_for_program = true;
+  const std::optional<Score> score =
+      tasks_.Evaluate({.type = GuestTask::Type::kEvaluate, .part = part, .num_parts = num_parts});
+  progress_.is_waiting_for_program = false;
   std::copy(point.begin(), point.end(), replica_.point());
   std::copy(statistics.begin(), statistics.end(), replica_.statistics().begin());
   if (score.has_value()) return *score;
@@ -53,8 +55,7 @@ Result<Score> ModuleCompute::Evaluate(uint32_t part, uint32_t num_parts, Confusi
 
 void ModuleCompute::ShowEvaluatedWeights() {
   const float* weights = replica_.evaluated_weights();
-  if (weights != replica_.point())
-    std::copy_n(weights, setup_.table.total, replica_.point());
+  if (weights != replica_.point()) std::copy_n(weights, setup_.table.total, replica_.point());
   std::copy(replica_.mean_statistics().begin(), replica_.mean_statistics().end(),
             replica_.statistics().begin());
 }

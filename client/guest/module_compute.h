@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 #include "client/exchange/progress.h"
 #include "client/guest/handoff.h"
@@ -32,6 +33,7 @@ class ModuleCompute : public Compute {
   uint64_t steps_per_epoch() const override { return 1; }
   void Begin(uint64_t steps_done) override;
   void End() override {}
+  void SetAwaitProgram(AwaitProgram await) override { await_program_ = std::move(await); }
   void OpenStep() override { ++step_; }
   // A program that is ready for a task has samples.
   bool HasSamples() const override { return tasks_.IsWanted(); }
@@ -39,7 +41,9 @@ class ModuleCompute : public Compute {
   // Gives the program the step when all tensors may be read.
   double Forward(const BeforeTensorRead& before_read) override;
   void Backward(const OnGradientReady& on_ready) override;
-  Status status() const override { return handoff_.end_status(); }
+  Status status() const override {
+    return await_status_.ok() ? handoff_.end_status() : await_status_;
+  }
   Result<Score> Evaluate(uint32_t part, uint32_t num_parts, Confusion* confusion) override;
 
   // Writes the weights for evaluation, and the mean statistics, to where the program reads them.
@@ -53,6 +57,8 @@ class ModuleCompute : public Compute {
   Progress& progress_;
   GuestEvents& guest_events_;
   const bool evaluates_;
+  AwaitProgram await_program_;
+  Status await_status_;  // of the newest step: whether the program has computed it
   uint64_t step_ = 0;
 };
 

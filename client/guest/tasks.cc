@@ -51,6 +51,11 @@ void Tasks::Give(const GuestTask& task) {
   changed_.NotifyAll();
 }
 
+bool Tasks::TakeBack() {
+  const MutexLock lock(mutex_);
+  return std::exchange(given_, GuestTask()).type != GuestTask::Type::kNone;
+}
+
 std::optional<Score> Tasks::Evaluate(const GuestTask& task) {
   {
     const MutexLock lock(mutex_);

@@ -42,6 +42,8 @@ class Tasks {
   // Whether the program waits for a task, or the job has ended.
   bool IsWanted() const;
   void Give(const GuestTask& task);
+  // Takes back the task that was given last. Returns false if the program has it.
+  bool TakeBack();
   // Gives the task, and waits for its score; nullopt after the end.
   std::optional<Score> Evaluate(const GuestTask& task);
 

@@ -39,6 +39,11 @@ class Compute {
   virtual void Begin(uint64_t steps_done) = 0;
   // Announces that FetchSamples is not called again before the next Begin.
   virtual void End() = 0;
+  // Gives an object that waits for a foreign program inside of Forward a function that handles
+  // events until `is_done`, or returns the error that ends the worker, or this run of it. `is_done`
+  // is asked again after the event SamplesReady.
+  using AwaitProgram = std::function<Status(const std::function<bool()>& is_done)>;
+  virtual void SetAwaitProgram(AwaitProgram /*await*/) {}
   // Before FetchSamples of each step, where samples come from a foreign program (client/tern.h):
   // lets it begin the step. The trainer then handles events until HasSamples(), so that it does not
   // wait for a program that takes long; SamplesReady announces it.

@@ -80,6 +80,8 @@ Trainer::Trainer(const Dependencies& dependencies, update::Schedule schedule)
       has_rounds_(deps_.setup.plan.has_rounds),
       last_step_(has_rounds_ ? dependencies.steps : std::numeric_limits<uint64_t>::max()),
       state_scalers_(sums_.SaveScalers(0)) {
+  deps_.compute.SetAwaitProgram(
+      [this](const std::function<bool()>& is_done) { return AwaitProgram(is_done); });
   deps_.coder.SetEarlierScalersFunction([this](uint64_t round, uint32_t bucket) {
     return sums_.ScalersOfEarlierRound(round, bucket);
   });
@@ -206,7 +208,11 @@ Status Trainer::TrainSteps() {
     HitFailpoint(FailPlace::kThreadCompute);
     TimeScope time(deps_.progress.train_time);
     const TraceSpan span("step", {.step = steps_done_ + 1});
-    TERN_RETURN_IF_ERROR(AwaitSamples());
+    deps_.compute.OpenStep();
+    {
+      const TimeScope program_time(deps_.progress.compute_time);
+      TERN_RETURN_IF_ERROR(AwaitProgram([this] { return deps_.compute.HasSamples(); }));
+    }
     TERN_RETURN_IF_ERROR(gradient_.FetchSamples());
     TERN_RETURN_IF_ERROR(algorithm_->Step(steps_done_ + 1));
     if (deps_.compute.IsOver()) return Ok();
@@ -279,10 +285,8 @@ Status Trainer::RestartFrom(RestartEvent event) {
   return Status(Code::kPeerLost, "this worker restarts");  // Run does not report this error.
 }
 
-Status Trainer::AwaitSamples() {
-  deps_.compute.OpenStep();
-  const TimeScope time(deps_.progress.compute_time);
-  while (!deps_.compute.HasSamples()) {
+Status Trainer::AwaitProgram(const std::function<bool()>& is_done) {
+  while (!is_done()) {
     std::optional<Event> event = AwaitEvent(deps_.events, deps_.progress);
     if (!event.has_value()) return Status(Code::kInternal, "the net thread is gone");
     TERN_RETURN_IF_ERROR(HandleEvent(std::move(*event)));

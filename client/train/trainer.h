@@ -104,8 +104,8 @@ class Trainer {
   // it. Returns true if the job goes back, so that this worker must restart.
   bool ServeUntilJobEnds();
   Status MakeAlgorithm();
-  // Handles events until the compute has samples for the next step.
-  Status AwaitSamples();
+  // Handles events until `is_done`, as WaitUntil, while a foreign program computes.
+  Status AwaitProgram(const std::function<bool()>& is_done);
   // Handles the events that have arrived, without waiting. A late worker learns from them that
   // rounds have closed.
   Status HandleArrivedEvents();

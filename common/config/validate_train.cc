@@ -18,7 +18,8 @@ class TrainChecker : private CrossKeyChecker {
     if (train_.has_tensors() && train_.compute() != pb::Train::module &&
         AreValid({"train.tensors"})) {
       Report("train.tensors", Excerpt(train_.tensors()),
-             "nothing, because the model's tensors are known; only train.compute: client and module have it");
+             "nothing, because the model's tensors are known; only train.compute: client and "
+             "module have it");
     }
   }
 

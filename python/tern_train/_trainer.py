@@ -129,7 +129,7 @@ class Trainer(Session):
     ``rank``       of this worker, from 0; None: see :func:`rank_of_environment`
     ``overrides``  keys of the job file that have other values: "KEY=VALUE", as after ``--set``
     ``evaluate``   ``evaluate(part, parts)`` evaluates the module on part ``part`` (from 0) of ``parts`` nearly equal parts of
-                   the test samples, and returns a :class:`Score`. It is called between two steps, as the job's ``evaluation``
+                   the test samples, and returns a :class:`Score`, or a tuple as it. It is called between two steps, as the job's ``evaluation``
                    says, and at the end, with the module in evaluation mode and without gradients. None: no evaluation
 
     Raises :class:`~tern_train.TernError`, and :class:`~tern_train.Ended` if the job fails.
@@ -142,7 +142,7 @@ class Trainer(Session):
         *,
         rank: int | None = None,
         overrides: Sequence[str] = (),
-        evaluate: Callable[[int, int], Score] | None = None,
+        evaluate: Callable[[int, int], Score | tuple[float, int] | tuple[float, int, int]] | None = None,
     ):
         job = job_of_environment() if job is None else job
         refuse_sync_batch_norm(module)
@@ -168,7 +168,7 @@ class Trainer(Session):
         self._gradient_addresses = addresses
         self._is_pushed = [False] * len(parameters)
         self._hooks = [
-            parameter.register_post_accumulate_grad_hook(lambda _, t=t: self._on_gradient(t))  # type: ignore[misc]
+            parameter.register_post_accumulate_grad_hook(lambda _, t=t: self._on_gradient(t))  # type: ignore[no-untyped-call]
             for t, parameter in enumerate(parameters)
         ]
         self._start()
@@ -289,7 +289,7 @@ class Trainer(Session):
             shared.fetch()
         was_training = self._module.training
         self._module.eval()
-        score = self._evaluate(task.part, task.num_parts)
+        score = Score(*self._evaluate(task.part, task.num_parts))
         self._module.train(was_training)
         self.client.score(score.loss, score.correct, score.among_five, score.samples)
 

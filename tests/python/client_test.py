@@ -87,7 +87,7 @@ class Refusals(unittest.TestCase):
             other.write_text(text)
             worker = own.start_worker(0, "means", 1, TERN_JOB=str(other))
             self.assertEqual(worker.wait(), 78, worker.output)
-            self.assertIn("a program can take part only in a job with client", worker.output)
+            self.assertIn("a program that updates its weights itself can take part only in a job with client", worker.output)
 
     def test_a_job_file_that_is_missing(self):
         with job(workers=1) as own:

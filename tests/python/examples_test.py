@@ -16,7 +16,7 @@ import unittest
 from job import PYTHON_FOLDER, Job
 
 EXAMPLES = PYTHON_FOLDER / "examples"
-ALL = {"resnet18_cifar10.py", "small_gpt.py", "lstm_ctc.py", "fine_tuning.py", "diloco.py"}
+ALL = {"resnet18_cifar10.py", "small_gpt.py", "lstm_ctc.py", "fine_tuning.py", "diloco.py", "od_sgd.py"}
 STEPS = ("--steps", 4, "--batch", 4, "--print_hash_every", 2)
 SMALL_GPT = ("--width", 8, "--layers", 1, "--heads", 2, "--context", 8, "--write", 20)
 START = "faults: {start_timeout_s: 300}\n"  # PyTorch starts slowly on a busy machine.
@@ -25,13 +25,15 @@ START = "faults: {start_timeout_s: 300}\n"  # PyTorch starts slowly on a busy ma
 class ExampleJob(Job):
     """A job of the examples' own file, with free ports and a temporary folder."""
 
-    def __init__(self, script, **options):
-        super().__init__(EXAMPLES / script, more=START, **options)
+    def __init__(self, script, file="job.yaml", changes=(), more=START, **options):
+        self.file = file
+        self.changes = dict(changes)
+        super().__init__(EXAMPLES / script, more=more, **options)
 
     def text(self, servers, **unused):
-        text = (EXAMPLES / "job.yaml").read_text()
-        for old, new in (('{address: "127.0.0.1:7500"}', servers), ("out/example", str(self.folder / "out"))):
-            assert text.count(old) == 1, f"job.yaml has not one {old}"
+        text = (EXAMPLES / self.file).read_text()
+        for old, new in (('{address: "127.0.0.1:7500"}', servers), ("out/", f"{self.folder}/out/"), *self.changes.items()):
+            assert text.count(old) == 1, f"{self.file} has not one {old}"
             text = text.replace(old, new)
         return text
 
@@ -89,6 +91,17 @@ class Examples(unittest.TestCase):
         with ExampleJob("diloco.py") as job:
             self.equal_weights(job.train("--steps", 9, "--every", 3, "--batch", 4, "--width", 8), steps=(3, 6, 9))
 
+    def test_od_sgd(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            write_images(folder)
+            changes = {"steps: 2000": "steps: 12", "warmup_steps: 200": "warmup_steps: 4", "batch_total: 128": "batch_total: 8",
+                       "{every_steps: 500}\nche": "{every_steps: 6}\nche", "on_worker_loss: wait": "on_worker_loss: wait, start_timeout_s: 300"}
+            with ExampleJob("od_sgd.py", "module_job.yaml", changes, more="") as job:
+                job.train("--data", folder, "--width", 4, "--batch", 4)
+                self.assertIn("of 10 images", job.servers[0].output)
+                self.assertIn("replicas              agree", job.servers[0].output)
+
     def test_torchrun(self):
         with ExampleJob("lstm_ctc.py") as job:
             # The workers write into one pipe. Unbuffered, a line's end would be a write of its own.
@@ -109,7 +122,7 @@ class Files(unittest.TestCase):
 
     def test_the_manual_names_each(self):
         text = (EXAMPLES / "README.md").read_text()
-        for name in ALL | {"job.yaml"}:
+        for name in ALL | {"job.yaml", "module_job.yaml"}:
             self.assertIn(f"]({name})", text)
 
 

@@ -55,7 +55,8 @@ def test_refusals(source, build, folder):
     job = folder / "net.yaml"
     job.write_text((source / "configs/lenet_fashion.yaml").read_text())
     for arguments, code, sentence in (
-        ([job, "0"], 78, "train.compute: saw net; a program can take part only in a job with client"),
+        ([job, "0"], 78, "train.compute: saw net; a program that updates its weights itself can take part only in a job "
+                         "with client"),
         ([source / "client/examples/least_squares.yaml", "2"], 64, "saw rank 2; the job has 2 workers"),
         ([folder / "none.yaml", "0"], 65, "none.yaml"),
     ):

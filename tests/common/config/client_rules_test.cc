@@ -1,4 +1,4 @@
-// Tests of jobs whose workers are programs of the user's (train.compute: client).
+// Tests of jobs whose workers are programs of the user's (train.compute: client and module).
 #include <gmock/gmock.h>
 
 #include <string>
@@ -47,6 +47,47 @@ TEST(ClientRules, TheClientsHoldTheWeights) {
   EXPECT_THAT(FaultsOf(kClientJob, {"faults.on_worker_loss=wait"}), IsEmpty());
   EXPECT_THAT(FaultsOf(kClientJob, {"faults.on_worker_loss=shrink"}),
               ElementsAre(HasSubstr("faults.on_worker_loss: saw shrink; allowed: fail or wait")));
+}
+
+constexpr const char* kModuleJob =
+    "servers:\n"
+    "  - address: 127.0.0.1:7500\n"
+    "workers: {count: 2}\n"
+    "train: {compute: module, batch_total: 64, steps: 100}\n";
+
+TEST(ModuleRules, AJobHasABatchAndALengthAndWhatElseATrainingHas) {
+  EXPECT_THAT(FaultsOf(kModuleJob), IsEmpty());
+  EXPECT_THAT(FaultsOf(kModuleJob, {"train.tensors=tensors.json"}), IsEmpty());
+  EXPECT_THAT(
+      FaultsOf(kModuleJob, {"train.optimizer.name=adam", "checkpoints.every_steps=5",
+                            "evaluation.ema_decay=0.9", "faults.on_worker_loss=shrink",
+                            "evaluation.every_steps=5", "train.stop_when.no_better_evaluations=5"}),
+      IsEmpty());
+  EXPECT_THAT(FaultsOf(kModuleJob, {"train.steps=null"}),
+              ElementsAre(HasSubstr("train: saw neither steps nor epochs")));
+  EXPECT_THAT(FaultsOf(kModuleJob, {"train.batch_total=63"}),
+              ElementsAre(HasSubstr("train.batch_total: saw 63; allowed: a multiple")));
+}
+
+TEST(ModuleRules, KeysThatMeanNothingAreRefusedByName) {
+  for (const char* override :
+       {"model.name=lenet", "model.classes=3", "model.new_tensors=[fc]", "data.dir=/data",
+        "evaluation.batch=5", "evaluation.confusion=true", "train.precision=bf16",
+        "train.freeze=[conv1]", "train.batch_growth=[{at_epoch: 1, batch_total: 128}]",
+        "train.odsgd={warmup_epochs: 1}"}) {
+    EXPECT_THAT(FaultsOf(kModuleJob, {"train.algorithm=odsgd", "exchange.codec=fp32", override}),
+                ElementsAre(HasSubstr("saw this key with compute: module; allowed: nothing")))
+        << override;
+  }
+}
+
+TEST(ModuleRules, ServersThatHoldTheWeightsNeedAFileOfThem) {
+  EXPECT_THAT(FaultsOf(kModuleJob, {"train.algorithm=asgd", "exchange.codec=fp32"}),
+              ElementsAre(HasSubstr("model.weights: saw nothing; allowed: a file with the first "
+                                    "weights, because with this algorithm")));
+  EXPECT_THAT(FaultsOf(kModuleJob, {"train.algorithm=asgd", "exchange.codec=fp32",
+                                    "model.weights=first.safetensors"}),
+              IsEmpty());
 }
 
 TEST(ClientRules, OtherJobsHaveNoTable) {

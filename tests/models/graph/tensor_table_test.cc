@@ -49,6 +49,29 @@ TEST(TensorTable, RefusesWhatIsNoTable) {
   EXPECT_THAT(ErrorOf(TableWith({{"a", {65536, 65536, 65536, 65536}}})), HasSubstr("more than"));
 }
 
+pb::TensorTable TableWithStatistics(
+    const std::vector<std::pair<std::string, std::vector<uint32_t>>>& rows) {
+  pb::TensorTable tensors = TableWith({{"a", {1, 2}}});
+  *tensors.mutable_statistics() = TableWith(rows).tensors();
+  return tensors;
+}
+
+TEST(TensorTable, HasStatisticsInPairs) {
+  const ParameterTable table = *TableOfTensors(TableWithStatistics(
+      {{"bn.mean", {3}}, {"bn.var", {3}}, {"bn2.mean", {5}}, {"bn2.var", {5}}}));
+  EXPECT_EQ(table.statistics_total, 16u);
+  ASSERT_EQ(table.statistics.size(), 4u);
+  EXPECT_EQ(table.statistics[3].offset, 11u);
+  EXPECT_EQ(table.statistics[3].count, 5u);
+  EXPECT_THAT(ErrorOf(TableWithStatistics({{"bn.mean", {3}}})), HasSubstr("saw 1 statistics"));
+  EXPECT_THAT(ErrorOf(TableWithStatistics({{"bn.mean", {3}}, {"bn.var", {4}}})),
+              HasSubstr("statistic bn.var: saw another shape"));
+  EXPECT_THAT(ErrorOf(TableWithStatistics({{"bn.mean", {3, 1}}, {"bn.var", {3}}})),
+              HasSubstr("statistic bn.mean: saw another shape"));
+  EXPECT_THAT(ErrorOf(TableWithStatistics({{"a", {3}}, {"bn.var", {3}}})),
+              HasSubstr("'a' a second time"));
+}
+
 TEST(TensorTable, DigestsDifferByNameShapeAndOrder) {
   const uint64_t digest = TensorTableDigest(TableWith({{"a", {1, 2}}, {"b", {3}}}));
   EXPECT_EQ(digest, TensorTableDigest(TableWith({{"a", {1, 2}}, {"b", {3}}})));
@@ -57,6 +80,11 @@ TEST(TensorTable, DigestsDifferByNameShapeAndOrder) {
   EXPECT_NE(digest, TensorTableDigest(TableWith({{"a", {1, 2}}, {"c", {3}}})));
   EXPECT_NE(TensorTableDigest(TableWith({{"a", {1}}, {"b", {}}})),
             TensorTableDigest(TableWith({{"a,1;1:b", {}}})));
+  pb::TensorTable fixed = TableWith({{"a", {1, 2}}, {"b", {3}}});
+  fixed.set_fixed_digest(7);
+  EXPECT_NE(TensorTableDigest(fixed), digest);
+  EXPECT_NE(TensorTableDigest(TableWithStatistics({})),
+            TensorTableDigest(TableWithStatistics({{"bn.mean", {3}}, {"bn.var", {3}}})));
 }
 
 }  // namespace
