@@ -77,6 +77,10 @@ typedef struct tern_options {
    * 0 in all: every program begins with what it has. */
   int has_first_state;
 
+  /* What tern_save returned in an earlier start of all programs, each with its own; null: nothing. Copied. */
+  const void* saved_state;
+  size_t num_saved_bytes;
+
   /* Not 0: the job has train.compute: module. The rest means nothing in other jobs. */
   int is_module;
   /* The first values of each tensor, which are copied. The job begins with those of the worker with
@@ -179,6 +183,12 @@ void tern_report(tern_client* client, double loss, uint32_t num_samples);
 /* Gives this program's state (weights, optimizer, ...), in any format of the program's, to the worker that needs
  * it. It is copied. */
 void tern_give_state(tern_client* client, const void* state, size_t num_bytes);
+
+/* What Tern keeps of this program in a client's job between two steps, for the program's own checkpoint: what codecs remember
+ * of earlier gradients, and the number of the step, on which drawn codes depend. If all programs start again with
+ * what each saved after the same step, the job goes on as if nothing had happened. `state` is valid until the
+ * next tern_save or tern_close. Waits a tenth of a second for the end of the step, and then returns TERN_AGAIN. */
+int tern_save(tern_client* client, const void** state, size_t* num_bytes, tern_error* error);
 
 /* How many steps are done. */
 uint64_t tern_steps(tern_client* client);

@@ -61,14 +61,15 @@ protocol::Timings TimingsOf(const pb::Faults& faults) {
   return timings;
 }
 
-// Derives the exchange plan from the table. `num_slots`: the arrays of the optimizer's state.
-Status SetPlan(size_t num_slots, Setup* setup) {
+// Derives the exchange plan from the job and the table. `num_slots`: the arrays of the optimizer's
+// state.
+Status SetPlan(const pb::Job& job, size_t num_slots, Setup* setup) {
   std::vector<protocol::TensorInfo> tensors;
   for (const models::Parameter& parameter : setup->table.parameters)
     tensors.push_back(
         {parameter.name, parameter.count, parameter.is_bias ? parameter.count : parameter.fan_in});
   Result<protocol::ExchangePlan> plan =
-      protocol::ExchangePlan::Make(setup->job, tensors, static_cast<uint32_t>(num_slots));
+      protocol::ExchangePlan::Make(job, tensors, static_cast<uint32_t>(num_slots));
   if (!plan.ok()) return plan.status();
   setup->plan = std::move(*plan);
   return Ok();
@@ -144,7 +145,7 @@ namespace {
 Status SetPlanAndCheckUpdates(Setup* setup) {
   auto optimizer = update::MakeOptimizer(setup->job.train().optimizer(), 0);
   if (!optimizer.ok()) return optimizer.status();
-  TERN_RETURN_IF_ERROR(SetPlan((*optimizer)->StateArrays().size(), setup));
+  TERN_RETURN_IF_ERROR(SetPlan(setup->job, (*optimizer)->StateArrays().size(), setup));
   setup->plan.num_statistics = setup->table.statistics_total;
   return update::Schedule::Make(setup->job.train(), 1).status();
 }
@@ -186,6 +187,19 @@ Status ReadTensors(const std::string& path, Setup* setup) {
 
 namespace {
 
+// Numbers that a program exchanges beside its gradients have names that begin with "tern.". They
+// travel as they are, whatever the job's codec.
+pb::Job WithNumbersOfProgramsAsTheyAre(const pb::Job& job) {
+  pb::Job changed = job;
+  auto* rules = changed.mutable_exchange()->mutable_rules();
+  rules->Clear();
+  pb::CodecRule* rule = rules->Add();
+  rule->set_tensors("tern.*");
+  rule->set_codec("fp32");
+  rules->MergeFrom(job.exchange().rules());
+  return changed;
+}
+
 // A client that returns gets the state of another's program, and no codec's memory.
 Status CheckCodecsOfClient(const Setup& setup) {
   if (setup.job.faults().on_worker_loss() == pb::Faults::fail) return Ok();
@@ -224,7 +238,7 @@ Status SetTensors(const pb::TensorTable& tensors, Setup* setup) {
     TERN_RETURN_IF_ERROR(CheckNamesOfModule(setup->table));
     TERN_RETURN_IF_ERROR(SetPlanAndCheckUpdates(setup));
   } else {
-    TERN_RETURN_IF_ERROR(SetPlan(0, setup));
+    TERN_RETURN_IF_ERROR(SetPlan(WithNumbersOfProgramsAsTheyAre(setup->job), 0, setup));
     TERN_RETURN_IF_ERROR(CheckCodecsOfClient(*setup));
   }
   setup->hello = HelloOf(*setup, models::TensorTableDigest(tensors));

@@ -150,7 +150,7 @@ Status Worker::Run() {
   LogStart();
   client::Events events;
   client::Coder* coder_pointer = nullptr;
-  client::Checkpoints checkpoints(setup_, rank_, job_.output_dir());
+  client::DiskCheckpoints checkpoints(setup_, rank_, job_.output_dir());
   client::NetLoop::Options options{
       rank_,
       total_steps_,

@@ -58,12 +58,15 @@ struct StateGiven {
   Bytes state;
   uint64_t applied = 0;
 };
+// The foreign program wants to save what Tern keeps of it (client/guest/client_state.h), between
+// two steps. Not from the net thread.
+struct SaveWanted {};
 // The job is over for this worker, or has failed.
 struct Ended {
   Status status;
 };
 using Event = std::variant<ReadyToTrain, Answer, SnapshotWanted, StateArrived, ResumeWanted,
-                           WentBack, LeaveWanted, SamplesReady, StateGiven, Ended>;
+                           WentBack, LeaveWanted, SamplesReady, StateGiven, SaveWanted, Ended>;
 using Events = Channel<Event>;
 
 // Calls from the training threads. Thread-safe; no call blocks.

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 struct tern_client {
   std::unique_ptr<tern::client::Guest> guest;
   tern::Bytes state;  // of the newest TERN_STATE
+  tern::Bytes saved;  // by the newest tern_save
 };
 
 namespace {
@@ -27,6 +29,7 @@ using tern::client::Guest;
 using tern::client::GuestEvent;
 using tern::client::GuestTask;
 
+// How long tern_push and tern_save wait.
 constexpr tern::Time kPushPatience = std::chrono::milliseconds(100);
 
 // Copies as much as fits, without cutting a character in two.
@@ -125,10 +128,14 @@ Status Open(const tern_options* options, tern_client** client) {
   TERN_RETURN_IF_ERROR(AddRows("tensor", options->tensors, options->num_tensors,
                                guest_options.tensors.mutable_tensors()));
   guest_options.has_first_state = options->has_first_state != 0;
+  if (options->saved_state != nullptr) {
+    guest_options.saved_state.assign(static_cast<const char*>(options->saved_state),
+                                     options->num_saved_bytes);
+  }
   if (options->is_module != 0) TERN_RETURN_IF_ERROR(ReadModuleOptions(*options, &guest_options));
   auto guest = Guest::Open(guest_options);
   if (!guest.ok()) return guest.status();
-  *client = new tern_client{std::move(*guest), {}};
+  *client = new tern_client{std::move(*guest), {}, {}};
   return tern::Ok();
 }
 
@@ -248,6 +255,20 @@ void tern_report(tern_client* client, double loss, uint32_t num_samples) {
 void tern_give_state(tern_client* client, const void* state, size_t num_bytes) {
   client->guest->handoff().GiveState(
       tern::Bytes::Own(std::string(static_cast<const char*>(state), num_bytes)));
+}
+
+int tern_save(tern_client* client, const void** state, size_t* num_bytes, tern_error* error) {
+  bool is_made = false;
+  const int code = Guarded(error, [&] {
+    Result<std::optional<tern::Bytes>> saved = client->guest->Save(kPushPatience);
+    if (!saved.ok()) return saved.status();
+    is_made = saved->has_value();
+    if (is_made) client->saved = **std::move(saved);
+    return tern::Ok();
+  });
+  *state = client->saved.data();
+  *num_bytes = client->saved.size();
+  return code == TERN_OK && !is_made ? TERN_AGAIN : code;
 }
 
 uint64_t tern_steps(tern_client* client) { return client->guest->steps(); }

@@ -63,6 +63,12 @@ Result<std::unique_ptr<Guest>> Guest::Open(const Options& options) {
       setup::SetKeys({net::Principal::Role::kWorker, options.rank}, /*keys_fd=*/-1, setup->get()));
   std::unique_ptr<Guest> guest(new Guest(std::move(*setup), options));
   TERN_RETURN_IF_ERROR(guest->MakeReplica());
+  if (!options.is_module) {
+    auto state =
+        ClientState::Make(*guest->setup_, options.rank, options.saved_state, guest->events_);
+    if (!state.ok()) return state.status();
+    guest->client_state_ = std::move(*state);
+  }
   guest->thread_ = Thread("tern", [guest = guest.get()] { guest->Run(); });
   return guest;
 }
@@ -96,6 +102,18 @@ Status Guest::MakeReplica() {
 void Guest::End(const Status& status) {
   handoff_.End(status);
   tasks_.End(status);
+  if (client_state_ != nullptr) client_state_->End(status);
+}
+
+Result<std::optional<Bytes>> Guest::Save(Time patience) {
+  if (client_state_ == nullptr)
+    return Status(Code::kUsage, "tern_save: a module's job writes checkpoints of its own");
+  if (handoff_.IsInStep()) {
+    return Status(
+        Code::kUsage,
+        "tern_save: saw a step in which some tensors were pushed; save between two steps");
+  }
+  return client_state_->Save(patience);
 }
 
 Result<GuestTask> Guest::NextTask(Time patience) {
@@ -131,17 +149,20 @@ void Guest::Run() {
 Status Guest::Train() {
   if (setup::IsClientJob(setup_->job)) {
     GuestCompute compute(handoff_, round_, progress_, guest_events_);
-    return TrainWith(compute, nullptr);
+    protocol::SavedCheckpoints saved;
+    saved.checkpoints = client_state_->Offers();
+    return TrainWith(compute, *client_state_, std::move(saved));
   }
   ModuleCompute compute(*setup_, handoff_, tasks_, *replica_, progress_, guest_events_, evaluates_);
-  Checkpoints checkpoints(*setup_, rank_, setup_->job.output_dir());
-  TERN_RETURN_IF_ERROR(TrainWith(compute, &checkpoints));
+  DiskCheckpoints checkpoints(*setup_, rank_, setup_->job.output_dir());
+  TERN_RETURN_IF_ERROR(TrainWith(compute, checkpoints, checkpoints.FindSavedCheckpoints()));
   compute.ShowEvaluatedWeights();
   return Ok();
 }
 
 // As Worker::Run, without an engine and data.
-Status Guest::TrainWith(Compute& compute, Checkpoints* checkpoints) {
+Status Guest::TrainWith(Compute& compute, Checkpoints& checkpoints,
+                        protocol::SavedCheckpoints saved) {
   const pb::Job& job = setup_->job;
   const bool is_client = setup::IsClientJob(job);
   const uint64_t steps = is_client ? setup::kUnknownSteps : job.train().steps();
@@ -156,13 +177,14 @@ Status Guest::TrainWith(Compute& compute, Checkpoints* checkpoints) {
   options.max_state_bytes = is_client ? 4 * sizeof(float) * setup_->table.total + kMoreStateBytes
                                       : ReplicaState::MaxBytes(*setup_);
   if (!is_client) options.steps = steps;
-  if (checkpoints != nullptr) options.saved = checkpoints->FindSavedCheckpoints();
+  options.saved = std::move(saved);
   NetLoop loop(*setup_, signals_, registry_, traffic_, progress_, events_, std::move(options));
   Coder coder(*setup_, std::make_unique<HostCoder>(*setup_, rank_), loop, events_, progress_);
   coder_pointer = &coder;
   loop.Start();
   auto trainer = Trainer::Make(
-      {*setup_, rank_, steps, compute, *replica_, coder, loop, events_, progress_, checkpoints});
+      {*setup_, rank_, steps, compute, *replica_, coder, loop, events_, progress_,
+       &checkpoints});
   if (!trainer.ok()) loop.Finish(trainer.status(), {}, 0);
   const Status train_status = trainer.ok() ? (*trainer)->Run() : trainer.status();
   const Status loop_status = loop.Join();

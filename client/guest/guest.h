@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "client/exchange/progress.h"
+#include "client/guest/client_state.h"
 #include "client/guest/guest_compute.h"
 #include "client/guest/handoff.h"
 #include "client/guest/tasks.h"
@@ -37,6 +38,7 @@ class Guest {
     uint32_t rank = 0;
     pb::TensorTable tensors;
     bool has_first_state = false;  // whether the others begin with the state of this program
+    std::string saved_state;       // of a client: what Save has returned in an earlier start
     // Of a module's job.
     bool is_module = false;
     bool evaluates = false;         // whether the program does Tasks' kEvaluate
@@ -51,6 +53,8 @@ class Guest {
   // Waits up to `timeout` for the next event.
   GuestEvent Poll(Time timeout);
   Handoff& handoff() { return handoff_; }
+  // In a client's job, as ClientState::Save. kUsage in the middle of a step.
+  Result<std::optional<Bytes>> Save(Time patience);
   // In a module's job, as Tasks::Next. kUsage if the step that was taken last is not complete.
   Result<GuestTask> NextTask(Time patience);
   Tasks& tasks() { return tasks_; }
@@ -69,8 +73,8 @@ class Guest {
   // The compute thread: trains to the end of the job.
   void Run();
   Status Train();
-  // Trains with `compute`. `checkpoints`: null: there are none.
-  Status TrainWith(Compute& compute, Checkpoints* checkpoints);
+  // Trains with `compute`. `saved`: the checkpoints that can be used.
+  Status TrainWith(Compute& compute, Checkpoints& checkpoints, protocol::SavedCheckpoints saved);
   // Keeps the counters for StatsJson, a few times a second. On the net thread.
   void OnCounters(const pb::Counters& counters);
 
@@ -89,6 +93,7 @@ class Guest {
   // It lives as long as the guest, because the program may be writing a gradient when the job ends.
   std::unique_ptr<Replica> replica_;
   GuestRound round_;
+  std::unique_ptr<ClientState> client_state_;  // null in a module's job
   mutable Mutex mutex_;
   pb::Counters counters_ TERN_GUARDED_BY(mutex_);  // the newest of the net thread, or almost
   Thread thread_;  // The last member, because the thread uses all members above.

@@ -62,6 +62,11 @@ Result<bool> Handoff::Push(uint32_t tensor, const float* gradient, float* mean, 
   return true;
 }
 
+bool Handoff::IsInStep() const {
+  const MutexLock lock(mutex_);
+  return is_open_ && num_pushed_ > 0;
+}
+
 Status Handoff::CheckAllPushed() const {
   const MutexLock lock(mutex_);
   if (!is_open_) return Ok();

@@ -57,6 +57,8 @@ class Handoff {
   void Finish();
   // Answers a GuestEvent kGiveState.
   void GiveState(Bytes state);
+  // Whether the program has pushed some tensors of a step, and not all.
+  bool IsInStep() const;
   // kUsage if a step is open in which the program has not pushed every tensor.
   Status CheckAllPushed() const;
 

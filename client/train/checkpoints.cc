@@ -9,29 +9,29 @@
 
 namespace tern::client {
 
-Checkpoints::Checkpoints(const setup::Setup& setup, uint32_t rank, const std::string& output_dir)
-    : Checkpoints(setup, setup::CheckpointOwner(setup, output_dir, Cat("worker.", rank)), Disk()) {}
+DiskCheckpoints::DiskCheckpoints(const setup::Setup& setup, uint32_t rank, const std::string& output_dir)
+    : DiskCheckpoints(setup, setup::CheckpointOwner(setup, output_dir, Cat("worker.", rank)), Disk()) {}
 
-Checkpoints::Checkpoints(const setup::Setup& setup, checkpoint::Owner owner, Storage& storage)
+DiskCheckpoints::DiskCheckpoints(const setup::Setup& setup, checkpoint::Owner owner, Storage& storage)
     : setup_(setup),
       store_(std::move(owner),
              {.num_of_all = every_steps() == 0 ? 0 : setup.job.checkpoints().keep()}, storage) {
   for (const std::string& warning : store_.Open()) LOG(WARNING) << warning;
 }
 
-std::vector<pb::Checkpoint> Checkpoints::Offers() const {
+std::vector<pb::Checkpoint> DiskCheckpoints::Offers() const {
   if (!has_begun_ && !setup_.job.checkpoints().resume()) return {};
   return setup::OffersOf(store_);
 }
 
-protocol::SavedCheckpoints Checkpoints::FindSavedCheckpoints() const {
+protocol::SavedCheckpoints DiskCheckpoints::FindSavedCheckpoints() const {
   if (setup_.job.checkpoints().resume()) return setup::FindSaved(setup_, store_);
   protocol::SavedCheckpoints saved;
   saved.shard_checkpoints = setup::OffersOf(store_);
   return saved;
 }
 
-std::optional<pb::Checkpoint> Checkpoints::NewestOfRun(uint64_t run) const {
+std::optional<pb::Checkpoint> DiskCheckpoints::NewestOfRun(uint64_t run) const {
   std::optional<pb::Checkpoint> newest;
   for (const pb::Checkpoint& checkpoint : setup::OffersOf(store_)) {  // The steps ascend.
     if (checkpoint.run() == run) newest = checkpoint;
@@ -39,7 +39,7 @@ std::optional<pb::Checkpoint> Checkpoints::NewestOfRun(uint64_t run) const {
   return newest;
 }
 
-Status Checkpoints::Begin(uint64_t run, uint64_t step) {
+Status DiskCheckpoints::Begin(uint64_t run, uint64_t step) {
   const std::string changes = setup::ChangesAtResume(setup_.job, store_, run);
   if (step != 0 && !changes.empty())
     LOG(WARNING) << "the job goes on with other settings: " << changes;
@@ -53,7 +53,7 @@ Status Checkpoints::Begin(uint64_t run, uint64_t step) {
   return move_report.status();
 }
 
-Status Checkpoints::Write(uint64_t step, uint64_t round, std::vector<tensors::TensorView> tensors,
+Status DiskCheckpoints::Write(uint64_t step, uint64_t round, std::vector<tensors::TensorView> tensors,
                           const SavedState& extra, uint64_t weights_hash) {
   tensors::Metadata metadata{{"job", setup_.job.name()}, {"format", "pt"}};
   checkpoint::AddSavedState(extra, &tensors, &metadata);
@@ -67,7 +67,7 @@ Status Checkpoints::Write(uint64_t step, uint64_t round, std::vector<tensors::Te
   return write_status;
 }
 
-Result<tensors::TensorFile> Checkpoints::Read(const pb::Checkpoint& checkpoint) const {
+Result<tensors::TensorFile> DiskCheckpoints::Read(const pb::Checkpoint& checkpoint) const {
   return store_.Read({checkpoint.run(), checkpoint.step(), checkpoint.round()});
 }
 

@@ -26,34 +26,49 @@ namespace tern::client {
 
 class Checkpoints {
  public:
-  // Reads and checks the checkpoints in `output_dir`; logs which are not used, and why. `setup`
-  // and `storage` outlive this object.
-  Checkpoints(const setup::Setup& setup, uint32_t rank, const std::string& output_dir);
-  // The same for a given owner and storage.
-  Checkpoints(const setup::Setup& setup, checkpoint::Owner owner, Storage& storage);
-
-  const std::string& folder() const { return store_.folder(); }
-  // The interval in steps. 0: the job writes no checkpoints.
-  uint64_t every_steps() const { return setup_.job.checkpoints().every_steps(); }
+  virtual ~Checkpoints() = default;
+  // The folder; empty if they are in memory.
+  virtual std::string folder() const = 0;
+  // The interval in steps. 0: the job writes no checkpoints of its own accord.
+  virtual uint64_t every_steps() const = 0;
   // The checkpoints from which this worker can resume. Before Begin, none if checkpoints.resume is
   // false.
-  std::vector<pb::Checkpoint> Offers() const;
+  virtual std::vector<pb::Checkpoint> Offers() const = 0;
+  // The newest checkpoint of `run` (the number of one execution of the job), even if
+  // checkpoints.resume is false.
+  virtual std::optional<pb::Checkpoint> NewestOfRun(uint64_t run) const = 0;
+  // Call when training of `run` begins after `step`. Removes later checkpoints of that run, and
+  // moves the checkpoints of other runs to another folder (Store::Begin, whose error it returns).
+  virtual Status Begin(uint64_t run, uint64_t step) = 0;
+  // Writes a checkpoint with `tensors` (ReplicaState::ViewTensors) and `extra`. If that fails, logs
+  // and returns the error; the older checkpoints are kept. `weights_hash`: Replica::Hash() of W, if
+  // all workers have the same; else 0.
+  virtual Status Write(uint64_t step, uint64_t round, std::vector<tensors::TensorView> tensors,
+                       const SavedState& extra, uint64_t weights_hash) = 0;
+  virtual Result<tensors::TensorFile> Read(const pb::Checkpoint& checkpoint) const = 0;
+};
+
+class DiskCheckpoints : public Checkpoints {
+ public:
+  // Reads and checks the checkpoints in `output_dir`; logs which are not used, and why. `setup`
+  // and `storage` outlive this object.
+  DiskCheckpoints(const setup::Setup& setup, uint32_t rank, const std::string& output_dir);
+  // The same for a given owner and storage.
+  DiskCheckpoints(const setup::Setup& setup, checkpoint::Owner owner, Storage& storage);
+
   // Returns the checkpoints of Offers() and what is known of unusable ones in the folder. If
   // checkpoints.resume is false: only such from which a run under way may continue
   // (SavedCheckpoints::shard_checkpoints). Call before Begin.
   protocol::SavedCheckpoints FindSavedCheckpoints() const;
-  // The newest checkpoint of `run` (the number of one execution of the job), even if
-  // checkpoints.resume is false.
-  std::optional<pb::Checkpoint> NewestOfRun(uint64_t run) const;
-  // Call when training of `run` begins after `step`. Removes later checkpoints of that run, and
-  // moves the checkpoints of other runs to another folder (Store::Begin, whose error it returns).
-  Status Begin(uint64_t run, uint64_t step);
-  // Writes a checkpoint with `tensors` (ReplicaState::ViewTensors) and `extra`. If that fails, logs
-  // and returns the error; the older checkpoints are kept. `weights_hash`: Replica::Hash() of W, if
-  // all workers have the same; else 0.
+
+  std::string folder() const override { return store_.folder(); }
+  uint64_t every_steps() const override { return setup_.job.checkpoints().every_steps(); }
+  std::vector<pb::Checkpoint> Offers() const override;
+  std::optional<pb::Checkpoint> NewestOfRun(uint64_t run) const override;
+  Status Begin(uint64_t run, uint64_t step) override;
   Status Write(uint64_t step, uint64_t round, std::vector<tensors::TensorView> tensors,
-               const SavedState& extra, uint64_t weights_hash);
-  Result<tensors::TensorFile> Read(const pb::Checkpoint& checkpoint) const;
+               const SavedState& extra, uint64_t weights_hash) override;
+  Result<tensors::TensorFile> Read(const pb::Checkpoint& checkpoint) const override;
 
  private:
   const setup::Setup& setup_;

@@ -60,6 +60,8 @@ class Replica {
   void ResetOptimizer();
   // A hash of W.
   uint64_t Hash() const;
+  // False in a client's job, whose programs have the weights.
+  bool holds_weights() const { return !parameters_.empty(); }
   // Whether gradients are computed at other weights than W.
   bool has_point() const { return !point_.empty(); }
 

@@ -26,16 +26,19 @@ ReplicaState::ReplicaState(const setup::Setup& setup, Replica& replica)
 
 std::vector<tensors::TensorView> ReplicaState::ViewTensors(const float* weights,
                                                            const std::vector<const float*>& slots) {
-  std::vector<tensors::TensorView> tensors = models::ViewArena(setup_.table, weights);
+  std::vector<tensors::TensorView> tensors;
   const auto add_arena = [&](const float* arena, const std::string& prefix) {
     for (tensors::TensorView& view : models::ViewArena(setup_.table, arena, prefix))
       tensors.push_back(std::move(view));
   };
-  const std::vector<update::Optimizer::StateArray> state_arrays =
-      replica_.optimizer().StateArrays();
-  for (size_t i = 0; i < slots.size(); ++i)
-    add_arena(slots[i], TensorNamePrefixOf(state_arrays[i]));
-  if (!replica_.average().empty()) add_arena(replica_.average().data(), "average.");
+  if (replica_.holds_weights()) {
+    add_arena(weights, "");
+    const std::vector<update::Optimizer::StateArray> state_arrays =
+        replica_.optimizer().StateArrays();
+    for (size_t i = 0; i < slots.size(); ++i)
+      add_arena(slots[i], TensorNamePrefixOf(state_arrays[i]));
+    if (!replica_.average().empty()) add_arena(replica_.average().data(), "average.");
+  }
   for (const auto* arrays : {&extra_arrays_, &optional_arrays_}) {
     for (const SavedState::Array& array : *arrays)
       tensors.push_back({array.name, {array.values.size()}, array.values});
@@ -111,11 +114,12 @@ Status ReplicaState::LoadTensors(const tensors::TensorFile& file, bool requires_
 }
 
 Status ReplicaState::LoadArrays(const tensors::TensorFile& file, bool requires_slots) {
-  TERN_RETURN_IF_ERROR(models::LoadArena(file, setup_.table, replica_.parameters()));
   for (const SavedState::Array& array : extra_arrays_) TERN_RETURN_IF_ERROR(LoadArray(file, array));
   for (const SavedState::Array& array : optional_arrays_) {
     if (!LoadArray(file, array).ok()) std::fill(array.values.begin(), array.values.end(), 0.f);
   }
+  if (!replica_.holds_weights()) return Ok();
+  TERN_RETURN_IF_ERROR(models::LoadArena(file, setup_.table, replica_.parameters()));
   const std::string& first_parameter = setup_.table.parameters[0].name;
   for (const update::Optimizer::StateArray& slot : replica_.optimizer().StateArrays()) {
     const std::string name = TensorNamePrefixOf(slot) + first_parameter;

@@ -211,7 +211,10 @@ Status Trainer::TrainSteps() {
     deps_.compute.OpenStep();
     {
       const TimeScope program_time(deps_.progress.compute_time);
-      TERN_RETURN_IF_ERROR(AwaitProgram([this] { return deps_.compute.HasSamples(); }));
+      TERN_RETURN_IF_ERROR(AwaitProgram([this] {
+        if (save_is_wanted_ && !deps_.compute.HasSamples()) (void)WriteCheckpoint();
+        return deps_.compute.HasSamples();
+      }));
     }
     TERN_RETURN_IF_ERROR(gradient_.FetchSamples());
     TERN_RETURN_IF_ERROR(algorithm_->Step(steps_done_ + 1));
@@ -326,6 +329,8 @@ Status Trainer::HandleEvent(Event event) {
     } else {
       deps_.port.SendSnapshot(std::move(given->state), given->applied);
     }
+  } else if (std::holds_alternative<SaveWanted>(event)) {
+    save_is_wanted_ = true;
   } else if (std::holds_alternative<SamplesReady>(event)) {
     return deps_.compute.status();  // The program may have left.
   } else {

@@ -146,6 +146,7 @@ class Trainer {
   bool has_figures_answer_ = false;
   std::vector<std::vector<float>> state_scalers_;  // from Sums::SaveScalers; a part of the State
   std::optional<Status> leave_status_;             // set if a signal asked this worker to leave
+  bool save_is_wanted_ = false;                    // since the event SaveWanted
   TracedSteps traced_steps_;
   Status end_checkpoint_status_;  // whether the checkpoint of the last step could be written
 };

@@ -46,6 +46,7 @@ Status Trainer::WriteCheckpointIfDue() {
 Status Trainer::WriteCheckpoint() {
   TimeScope time(deps_.progress.checkpoint_time);
   const TraceSpan span("write checkpoint", {.step = steps_done_});
+  save_is_wanted_ = false;
   TERN_RETURN_IF_ERROR(deps_.replica.CopyToHost());
   TERN_RETURN_IF_ERROR(algorithm_->CopyStateToHost());
   CopyScalers();

@@ -25,8 +25,10 @@ class Bucket:
         self.num_left = len(tensors)
         #: Of what travels: the tensors themselves, or ``staged`` memory.
         self.addresses: list[int] = []
-        #: A bucket of one number that tells of overflows and ends the step; None: none does.
-        self.overflow: "Bucket | None" = None
+        #: Whether it is the last of its step.
+        self.ends_step = False
+        #: A bucket of what ends the step beside the gradients; None: nothing.
+        self.extras: "Bucket | None" = None
         #: What must be done before the gradients are in the memory of ``addresses``; None: nothing.
         self.arrived: torch.cuda.Event | None = None
         self.future: "torch.futures.Future[torch.Tensor] | None" = None

@@ -169,6 +169,7 @@ class Client:
     ``overrides``  keys of the job file that have other values: "KEY=VALUE", as after ``--set``
     ``has_first_state``    true in one worker, rank 0 by custom: all others begin with its state, for which the event
                    GIVE_STATE asks. False in all: every program begins with what it has
+    ``saved_state``    what :meth:`save` returned in an earlier start of all programs, each with its own
     ``module``     for a job with ``train: {compute: module}``; None: the job has ``client``
 
     Returns at once, and joins the job in the background. Raises :class:`TernError`: 64 or 78 for arguments or a job file
@@ -182,6 +183,7 @@ class Client:
         rank: int,
         overrides: Sequence[str] = (),
         has_first_state: bool = False,
+        saved_state: bytes = b"",
         module: ModulePart | None = None,
     ):
         table = _table(tensors)
@@ -195,6 +197,8 @@ class Client:
             table,
             len(table),
             has_first_state,
+            saved_state or None,
+            len(saved_state),
         )
         if module is not None:
             if len(module.first_values) != len(tensors) or len(module.first_statistics) != len(module.statistics):
@@ -279,6 +283,20 @@ class Client:
     def give_state(self, state: bytes) -> None:
         """Gives this program's state between two steps, in any format, to the worker that needs it."""
         lib.tern_give_state(self._live_handle(), state, len(state))
+
+    def save(self, gives_up: Callable[[], bool] = lambda: False) -> bytes:
+        """What Tern keeps of this program in a client's job, between two steps: what codecs remember of earlier gradients, and the
+        number of the step, on which drawn codes depend. If all programs start again with what each saved after the same step,
+        the job goes on as if nothing had happened."""
+        state, size, error = ctypes.c_void_p(), ctypes.c_size_t(), _library.CError()
+        code = _library.AGAIN
+        while code == _library.AGAIN:
+            if gives_up():
+                raise TernError(75, "the program has left the job")
+            code = lib.tern_save(self._live_handle(), ctypes.byref(state), ctypes.byref(size), ctypes.byref(error))
+        if code != 0:
+            raise TernError(code, error.sentence.decode(errors="replace"))
+        return ctypes.string_at(state, size.value)
 
     @property
     def steps(self) -> int:

@@ -6,7 +6,7 @@ import logging
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ import torch.distributed as dist
 
 from tern_train._bucket import Bucket, Streams
 from tern_train._client import Client, Ended, Event, EventType, Tensor, TernError
+from tern_train._extras import Extras
 from tern_train._session import Session
 
 _log = logging.getLogger("tern_train")
@@ -67,10 +68,6 @@ def table_of(parameters: Iterable[tuple[str, torch.nn.Parameter]]) -> list[Tenso
     return [Tensor(name, tuple(parameter.shape)) for name, parameter in parameters]
 
 
-#: The tensor that tells of overflows.
-_OVERFLOW = Tensor("tern.overflow", (1,))
-
-
 def describe(module: torch.nn.Module) -> str:
     """The module's table of tensors as JSON, for ``tern check`` and ``tern forecast`` with ``--set train.tensors=FILE``."""
     rows = [{"name": tensor.name, "shape": list(tensor.shape)} for tensor in table_of(trained_parameters(module))]
@@ -86,6 +83,17 @@ def refuse_sync_batch_norm(module: torch.nn.Module) -> None:
                 f"{name or 'the module'}: saw a SyncBatchNorm, whose statistics need an all-reduce in the forward pass, "
                 "which Tern has not; use BatchNorm, whose statistics stay local",
             )
+
+
+def running_statistics(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
+    """The running means and variances of the module's batch norms, by turns, with their names."""
+    statistics: list[tuple[str, torch.Tensor]] = []
+    for prefix, norm in module.named_modules():
+        if isinstance(norm, torch.nn.modules.batchnorm._BatchNorm) and norm.running_mean is not None:
+            begin = f"{prefix}." if prefix else ""
+            assert norm.running_var is not None
+            statistics += [(begin + "running_mean", norm.running_mean), (begin + "running_var", norm.running_var)]
+    return statistics
 
 
 def _at_end_of_backward(function: Callable[[], None]) -> None:
@@ -107,9 +115,15 @@ class Exchange(Session):
     ``overrides``  keys of the job file that have other values: "KEY=VALUE", as after ``--set``
     ``skips_overflow``    a gradient that is not finite does not end the job, but makes all gradients of its step infinite
                    on all workers, so that their GradScalers skip it alike. A number more travels, and gradients are checked
+    ``average_buffers``    the running means and variances of batch norms become their means over the workers after each step
+    ``compare``    "hash": every ``compare_every`` steps, all workers' weights must be the same bit for bit; "norm": their norms must be
+                   the same but for a thousandth, for hosts that compute differently. If not, the job ends, with 76
     ``state_dict``, ``load_state_dict``    functions that return and install what a worker must have that was lost and
                    starts again (``faults.on_worker_loss: wait``); ``steps`` then says after how many steps it goes on.
                    Tensors come on the CPU. None: the module's, which is enough only if the optimizer keeps nothing
+
+    ``tern_state``    what :meth:`state_dict` returned on this rank, from the program's own checkpoint, if all programs start
+                   again from checkpoints of the same step. The program loads module and optimizer itself, before
 
     Attributes: ``parameters``, those that are trained, in the order of :meth:`mean_`; ``client``, the
     :class:`~tern_train.Client`.
@@ -123,8 +137,12 @@ class Exchange(Session):
         rank: int | None = None,
         overrides: Sequence[str] = (),
         skips_overflow: bool = False,
+        average_buffers: bool = False,
+        compare: str = "off",
+        compare_every: int = 100,
         state_dict: Callable[[], Any] | None = None,
         load_state_dict: Callable[[Any], Any] | None = None,
+        tern_state: Mapping[str, torch.Tensor] | None = None,
     ):
         job = job_of_environment() if job is None else job
         refuse_sync_batch_norm(module)
@@ -142,14 +160,17 @@ class Exchange(Session):
         self._load_state_dict = load_state_dict or module.load_state_dict
         self._is_ready = threading.Event()
         rank = rank_of_environment() if rank is None else rank
-        self._skips_overflow = skips_overflow
-        self._has_overflowed = False  # whether a gradient of this step that was pushed has
-        tensors = table_of(trained_parameters(module)) + ([_OVERFLOW] if skips_overflow else [])
-        super().__init__(Client(job, tensors, rank, overrides, has_first_state=rank == 0))
+        statistics = running_statistics(module) if average_buffers else []
+        self._extras = Extras(skips_overflow, statistics, compare, compare_every, self.parameters)
+        self._step = 0
+        tensors = table_of(trained_parameters(module)) + self._extras.table
+        saved = bytes(tern_state["state"].numpy()) if tern_state is not None else b""
+        super().__init__(Client(job, tensors, rank, overrides, has_first_state=rank == 0, saved_state=saved))
         self._start()
         while not self._is_ready.wait(0.1):  # Wakes up for Ctrl-C.
             if self._failure is not None:
                 raise self._failure
+        self._step = self.client.steps
 
     # --- Gradients
 
@@ -205,24 +226,23 @@ class Exchange(Session):
         """Waits for all buckets of a step."""
         for bucket in step:
             bucket.wait()
-        overflow = step[-1].overflow
-        if overflow is None:
+        self._step += 1
+        extras = step[-1].extras
+        if extras is None:
             return
-        overflow.wait()
-        if overflow.tensors[0].item() > 0:
+        extras.wait()
+        try:
+            has_overflowed = self._extras.check(extras.tensors, self._step - 1)
+        except TernError as error:
+            self.close(error.code, str(error))
+            raise
+        if has_overflowed:
             for bucket in step:
                 bucket.overflow_everywhere()
 
     def _push(self, indices: Sequence[int], pending: Bucket, ends_step: bool) -> None:
-        if ends_step and self._skips_overflow:
-            pending.overflow = Bucket([torch.zeros(1, device="cpu")], self._streams)
-        with self._lock:
-            if self._failure is not None:
-                raise self._failure
-            for t in indices:
-                self._waiting[t] = pending
-            if pending.overflow is not None:
-                self._waiting[len(self.parameters)] = pending.overflow
+        pending.ends_step = ends_step
+        self._await(indices, pending)
         if pending.arrived is None:
             self._push_now(indices, pending)
             return
@@ -247,22 +267,31 @@ class Exchange(Session):
         except Exception as error:  # of the GPU
             self._fail(TernError(70, f"{type(error).__name__}: {error}"))
 
+    def _await(self, indices: Iterable[int], pending: Bucket) -> None:
+        """Says which bucket the means of these tensors belong to."""
+        with self._lock:
+            if self._failure is not None:
+                raise self._failure
+            for t in indices:
+                self._waiting[t] = pending
+
     def _push_now(self, indices: Sequence[int], pending: Bucket) -> None:
-        is_sent = not self._skips_overflow or pending.is_finite()
-        self._has_overflowed |= not is_sent
+        is_sent = not self._extras.skips_overflow or pending.is_finite()
+        self._extras.has_overflowed |= not is_sent
+        extra_indices = range(len(self.parameters), len(self.parameters) + len(self._extras.table))
+        if pending.ends_step and extra_indices:
+            pending.extras = Bucket(self._extras.tensors(self._step), self._streams)
+            self._await(extra_indices, pending.extras)
+            if pending.extras.arrived is not None:
+                pending.extras.arrived.synchronize()
         try:
             for t, address in zip(indices, pending.addresses):
                 self.client.push(t, address if is_sent else None, address, gives_up=self._has_ended.is_set)
-            if pending.overflow is not None:
-                self._push_overflow(pending.overflow)
+            if pending.extras is not None:
+                for t, address in zip(extra_indices, pending.extras.addresses):
+                    self.client.push(t, address, address, gives_up=self._has_ended.is_set)
         except TernError as error:
             raise (self._failure or error) from None
-
-    def _push_overflow(self, overflow: Bucket) -> None:
-        overflow.tensors[0].fill_(float(self._has_overflowed))
-        self._has_overflowed = False
-        address = overflow.addresses[0]
-        self.client.push(len(self.parameters), address, address, gives_up=self._has_ended.is_set)
 
     # --- What comes back
 
@@ -301,6 +330,11 @@ class Exchange(Session):
     def steps(self) -> int:
         """How many steps are done: more than 0 at the beginning of a worker that was lost and starts again."""
         return self.client.steps
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """What Tern keeps of this rank, for the program's own checkpoint beside module and optimizer: what codecs remember of earlier
+        gradients, and the number of the step, on which drawn codes depend. To be called between two steps, on every rank."""
+        return {"state": torch.frombuffer(bytearray(self.client.save(self._has_ended.is_set)), dtype=torch.uint8)}
 
     # --- The end
 

@@ -25,6 +25,7 @@ from tern_train._exchange import (
     job_of_environment,
     rank_of_environment,
     refuse_sync_batch_norm,
+    running_statistics,
     table_of,
     trained_parameters,
 )
@@ -39,17 +40,6 @@ class Score(NamedTuple):
     samples: int
     correct: int = 0
     among_five: int = 0
-
-
-def running_statistics(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
-    """The running means and variances of the module's batch norms, by turns, with their names."""
-    statistics: list[tuple[str, torch.Tensor]] = []
-    for prefix, norm in module.named_modules():
-        if isinstance(norm, torch.nn.modules.batchnorm._BatchNorm) and norm.running_mean is not None:
-            begin = f"{prefix}." if prefix else ""
-            assert norm.running_var is not None
-            statistics += [(begin + "running_mean", norm.running_mean), (begin + "running_var", norm.running_var)]
-    return statistics
 
 
 def _digest_of_frozen(module: torch.nn.Module) -> int:

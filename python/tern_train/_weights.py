@@ -7,8 +7,7 @@ import struct
 import torch
 
 from tern_train._client import TernError
-from tern_train._exchange import trained_parameters
-from tern_train._trainer import running_statistics
+from tern_train._exchange import running_statistics, trained_parameters
 
 
 def _tensors_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:

@@ -48,7 +48,7 @@ catches it, the script's exit code is Tern's; after a ``with`` statement it is P
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -95,8 +95,12 @@ def ddp(
     rank: int | None = None,
     overrides: Sequence[str] = (),
     skips_overflow: bool = False,
+    average_buffers: bool = False,
+    compare: str = "off",
+    compare_every: int = 100,
     state_dict: Callable[[], Any] | None = None,
     load_state_dict: Callable[[Any], Any] | None = None,
+    tern_state: Mapping[str, torch.Tensor] | None = None,
     **ddp_arguments: Any,
 ) -> DistributedDataParallel:
     """A DistributedDataParallel whose gradients travel over Tern.
@@ -111,8 +115,12 @@ def ddp(
     ``overrides``  keys of the job file that have other values: "KEY=VALUE", as after ``--set``
     ``skips_overflow``    a gradient that is not finite makes all gradients of its step infinite on all workers, whose
                    GradScalers then skip it alike. A number more travels, and gradients are checked
+    ``average_buffers``    the running means and variances of batch norms become their means over the workers after each step
+    ``compare``    "hash": every ``compare_every`` steps, all workers' weights must be the same bit for bit; "norm": their norms must be
+                   the same but for a thousandth, for hosts that compute differently. If not, the job ends, with 76
     ``state_dict``, ``load_state_dict``    functions that return and install what a worker must have that was lost and starts
                    again (``faults.on_worker_loss: wait``): the module's state and the optimizer's. None: the module's alone
+    ``tern_state``    what ``net.tern.state_dict()`` returned on this rank, from the program's own checkpoint: see :class:`Exchange`
     ``ddp_arguments``    for DistributedDataParallel
 
     Returns the DistributedDataParallel. Its attribute ``tern`` is the :class:`Exchange`. If the program has no process
@@ -121,7 +129,7 @@ def ddp(
     What is as with DistributedDataParallel: first weights from rank 0, no_sync(), gradient clipping, frozen and tied
     parameters, static_graph, gradient_as_bucket_view, loss scaling, torch.compile. What is not:
 
-    - Buffers, such as batch norm's statistics, stay each worker's own after the beginning.
+    - Buffers, such as batch norm's statistics, stay each worker's own after the beginning, except with ``average_buffers=True``.
     - With find_unused_parameters, parameters that no worker has used have gradients of zeros, not None.
     - A gradient that is not finite ends the job, except with ``skips_overflow=True``, for GradScaler.
     - A worker with less data than others may end; the mean is that of those that go on.
@@ -138,8 +146,12 @@ def ddp(
         rank=rank,
         overrides=overrides,
         skips_overflow=skips_overflow,
+        average_buffers=average_buffers,
+        compare=compare,
+        compare_every=compare_every,
         state_dict=state_dict,
         load_state_dict=load_state_dict,
+        tern_state=tern_state,
     )
     net = DistributedDataParallel(module, **ddp_arguments)
     exchange.may_be_unused = net.find_unused_parameters or net.static_graph

@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import sys
+import tempfile
 import time
 import unittest
 from unittest import mock
@@ -110,6 +111,25 @@ class Ways(unittest.TestCase):
             second.finish()
             self.assertEqual(len(self.equal_weights([worker.output for worker in first.workers])), 2)
 
+    def test_averaged_buffers(self):
+        with job(codec="ternary") as two:
+            outputs = two.run("averaged_buffers")
+        with job(codec="ternary") as two:
+            plain = {weights_in(output)["simple"] for output in two.run("over_tern", f"simple={two.path}")}
+        statistics = {re.search("^statistics: .*$", output, re.MULTILINE)[0] for output in outputs}
+        self.assertEqual(len(statistics), 1, statistics)
+        self.assertEqual({weights_in(output)["averaged_buffers"] for output in outputs}, plain)
+
+    def test_weights_that_part_ways(self):
+        for compare, change in (("hash", 1e-6), ("norm", 100)):
+            with job() as two:
+                first, second = two.start_workers("part_ways", compare, change)
+                for worker in (first, second):
+                    self.assertNotEqual(worker.wait(), 0, worker.output)
+                self.assertIn(f"the replicas differ after step 4: the {compare} of this worker's weights", first.output + second.output)
+        with job() as two:
+            self.assertIn("all steps", two.run("part_ways", "norm", 1e-6)[0])
+
     def test_local_steps(self):
         for outer in ("none", "diloco"):
             with self.subTest(outer=outer), job() as two:
@@ -199,6 +219,23 @@ class Faults(unittest.TestCase):
             worker = one.start_worker(0, program)
             self.assertEqual(worker.wait(), 1, worker.output)
             self.assertRegex(worker.output, text)
+
+    def test_all_killed_go_on_from_the_programs_own_checkpoints(self):
+        for codec in ("onebit", "ternary_ans"):  # one with memories of earlier gradients, one that draws
+            digests = []
+            with tempfile.TemporaryDirectory() as folder:
+                for load, last in ((0, 20), (0, 8), (8, 20)):
+                    with job(codec=codec) as two:
+                        outputs = two.run("resumed", f"{folder}/{len(digests) > 0}", load, last)
+                        digests.append({weights_in(output)["resumed"] for output in outputs})
+                with job(codec=codec) as two:  # The state of another rank.
+                    os.rename(f"{folder}/True.8.1", f"{folder}/True.8.0")
+                    worker = two.start_worker(0, "resumed", f"{folder}/True", 8, 20)
+                    self.assertEqual(worker.wait(), 1, worker.output)
+                    self.assertIn("the saved state of Tern belongs to another job: saw 1 as rank; this worker has 0", worker.output)
+            self.assertEqual([len(each) for each in digests], [1, 1, 1])
+            self.assertEqual(digests[0], digests[2])
+            self.assertNotEqual(digests[0], digests[1])
 
     def test_sync_batch_norm(self):
         self.is_refused("sync_batch_norm", "TernError: 1: saw a SyncBatchNorm")

@@ -90,6 +90,28 @@ def two_models(other_job):
         show(f"model {number}", module)
 
 
+def averaged_buffers():
+    """After each step the running statistics are the means over the workers, and weights and codes as without that."""
+    torch.manual_seed(1)
+    module = programs.conv_net()
+    net = tern.torch.ddp(module, average_buffers=True, compare="hash", compare_every=2, **SMALL)
+    train(net, images())
+    print("statistics:", [round(number, 6) for number in module[1].running_mean.tolist() + module[1].running_var.tolist()])
+    show("averaged_buffers", module)
+
+
+def part_ways(compare, change):
+    """Rank 1 changes a weight by itself, after the third step."""
+    torch.manual_seed(1)
+    module = programs.conv_net()
+    net = tern.torch.ddp(module, compare=compare, compare_every=2)
+    train(net, images(3))
+    if RANK == 1:
+        module[0].weight.detach()[0, 0, 0, 0] += float(change)
+    train(net, images(5))
+    print("all steps")
+
+
 def raise_in_the_loop():
     torch.manual_seed(1)
     def before_step():
@@ -152,6 +174,27 @@ def wait_in_step():
     if RANK == 1:
         sys.stdin.readline()
     train(net, images())
+
+
+def resumed(checkpoint, load, last):
+    """Trains to a step that counts from the beginning, from rank 0's first weights or this rank's checkpoint, and saves one."""
+    torch.manual_seed(1)
+    module = local_module()
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.9)
+    saved = torch.load(f"{checkpoint}.{load}.{RANK}", weights_only=True) if load != "0" else None
+    if saved is not None:
+        module.load_state_dict(saved["module"])
+        optimizer.load_state_dict(saved["optimizer"])
+    net = tern.torch.ddp(module, tern_state=saved and saved["tern"])
+    assert net.tern.steps == int(load), net.tern.steps
+    for step in range(net.tern.steps, int(last)):
+        generator = torch.Generator().manual_seed(100 * step + RANK)
+        net(torch.randn(4, 8, generator=generator)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    state = {"module": module.state_dict(), "optimizer": optimizer.state_dict(), "tern": net.tern.state_dict()}
+    torch.save(state, f"{checkpoint}.{last}.{RANK}")
+    show("resumed", module)
 
 
 def forked_child():

@@ -95,7 +95,7 @@ class ToyWorker {
   void BeginRun(uint64_t run);
   void OfferCheckpoints();
 
-  std::optional<client::Checkpoints> checkpoints_;  // if the job's workers write checkpoints
+  std::optional<client::DiskCheckpoints> checkpoints_;  // if the job's workers write checkpoints
   std::unique_ptr<protocol::Session> session_;
   std::vector<std::vector<uint32_t>> connections_;  // connections_[shard][lane]
   bool is_alive_ = true, was_killed_ = false, holds_messages_ = false, is_frozen_ = false,

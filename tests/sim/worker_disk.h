@@ -18,8 +18,8 @@ namespace tern::sim {
 class WorkerDisk {
  public:
   // Opens the disk for a process of the job. `job` and this disk must outlive the result.
-  client::Checkpoints OpenFor(const setup::Setup& job, const checkpoint::Owner& owner) {
-    return client::Checkpoints(job, owner, storage_);
+  client::DiskCheckpoints OpenFor(const setup::Setup& job, const checkpoint::Owner& owner) {
+    return client::DiskCheckpoints(job, owner, storage_);
   }
   // Must be called after each change of the files by a process. The arguments say what the disk has
   // now.

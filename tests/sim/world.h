@@ -87,7 +87,7 @@ class World : private Network::Host {
   const setup::Setup& job() const { return *job_; }
   WorkerDisk& worker_disk(uint32_t rank) { return worker_disks_[rank]; }
   // Opens the disk of a worker rank for a new process. REQUIRES that workers write checkpoints.
-  client::Checkpoints OpenCheckpoints(uint32_t rank) {
+  client::DiskCheckpoints OpenCheckpoints(uint32_t rank) {
     return worker_disks_[rank].OpenFor(*job_, checkpoint_owner_);
   }
   bool stopped() const { return any_asked_to_stop_; }  // a process was asked to stop

@@ -22,12 +22,13 @@ TEST(ClientRules, AJobNeedsNothingButServersAndWorkers) {
   EXPECT_THAT(FaultsOf(kClientJob), IsEmpty());
   EXPECT_THAT(FaultsOf(std::string(kClientJob) + "exchange: {codec: ternary}\n"), IsEmpty());
   EXPECT_THAT(FaultsOf(kClientJob, {"train.tensors=tensors.json"}), IsEmpty());
+  EXPECT_THAT(FaultsOf(kClientJob, {"checkpoints.every_steps=5"}), IsEmpty());
   EXPECT_THAT(FaultsOf(kClientJob, {"train.ssgd={backup_workers: 1}"}), IsEmpty());
 }
 
 TEST(ClientRules, KeysThatMeanNothingAreRefusedByName) {
   for (const char* override :
-       {"model.name=lenet", "data.dir=/data", "evaluation.every_steps=5", "checkpoints.keep=3",
+       {"model.name=lenet", "data.dir=/data", "evaluation.every_steps=5",
         "train.batch_total=64", "train.steps=5", "train.epochs=5", "train.optimizer.name=sgd",
         "train.schedule.learning_rate=0.1", "train.weight_decay.rate=0.1", "train.clip_norm=1",
         "train.precision=bf16", "train.freeze=[conv1]", "train.stop_when.no_better_evaluations=5",
