@@ -86,6 +86,9 @@ std::string ScalarText(const Message& message, const FieldDescriptor* field, int
 
 class YamlWriter {
  public:
+  // `is_client_job`: leaves out the keys that a job whose workers are clients must not have.
+  explicit YamlWriter(bool is_client_job) : is_client_job_(is_client_job) {}
+
   std::string TakeText() { return std::move(out_); }
 
   // Writes the keys of `message`, one per line, indented by `indent` spaces. Before the first key,
@@ -96,6 +99,7 @@ class YamlWriter {
     for (int i = 0; i < type->field_count(); ++i) {
       const FieldDescriptor* field = type->field(i);
       if (!field->is_repeated() && !message.GetReflection()->HasField(message, field)) continue;
+      if (is_client_job_ && RuleOf(field).not_for_client()) continue;
       out_ += has_keys ? std::string(indent, ' ') : first_indent;
       has_keys = true;
       out_ += field->name() + ":";
@@ -134,6 +138,7 @@ class YamlWriter {
     }
   }
 
+  const bool is_client_job_;
   std::string out_;
 };
 
@@ -142,13 +147,13 @@ class YamlWriter {
 std::string ToYaml(const pb::Job& job) {
   pb::Job complete_job = job;
   FillDefaults(&complete_job);
-  YamlWriter writer;
+  YamlWriter writer(job.train().compute() == pb::Train::client);
   writer.WriteKeys(complete_job, 0, "");
   return writer.TakeText();
 }
 
 std::string ModelToYaml(const pb::Model& model) {
-  YamlWriter writer;
+  YamlWriter writer(false);
   writer.WriteKeys(model, 2, "model:\n  ");
   return writer.TakeText();
 }
