@@ -152,6 +152,32 @@ std::string PickErrorLine(const std::string& text, const std::string& program) {
   return !sentence.empty() ? sentence : !fatal_line.empty() ? fatal_line : last_line;
 }
 
+bool IsProgram(const std::string& path) {
+  std::error_code error;
+  return access(path.c_str(), X_OK) == 0 && std::filesystem::is_regular_file(path, error);
+}
+
+// The folders of the variable PATH, but not those without a leading slash.
+std::vector<std::filesystem::path> FoldersOfPath() {
+  const char* path_variable = getenv("PATH");
+  std::istringstream path_list(path_variable == nullptr ? "" : path_variable);
+  std::vector<std::filesystem::path> folders;
+  for (std::string folder; std::getline(path_list, folder, ':');) {
+    if (folder.starts_with('/')) folders.emplace_back(folder);
+  }
+  return folders;
+}
+
+// The path of the first program of this name in the folders; "" if there is none.
+std::string FirstProgramIn(const std::vector<std::filesystem::path>& folders,
+                           const std::string& name) {
+  for (const std::filesystem::path& folder : folders) {
+    const std::string candidate = (folder / name).string();
+    if (!name.empty() && IsProgram(candidate)) return candidate;
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string Describe(const Exit& exit) {
@@ -262,17 +288,10 @@ Result<std::string> FindProgram(const std::string& name) {
   std::error_code error;
   const std::filesystem::path own_folder =
       std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
-  std::vector<std::filesystem::path> folders = {own_folder};
-  const char* path_variable = getenv("PATH");
-  std::istringstream path_list(path_variable == nullptr ? "" : path_variable);
-  for (std::string path_folder; std::getline(path_list, path_folder, ':');) {
-    if (path_folder.starts_with('/')) folders.emplace_back(path_folder);
-  }
-  for (const std::filesystem::path& folder : folders) {
-    const std::string candidate = (folder / name).string();
-    if (access(candidate.c_str(), X_OK) == 0 && std::filesystem::is_regular_file(candidate, error))
-      return candidate;
-  }
+  std::vector<std::filesystem::path> folders = FoldersOfPath();
+  folders.insert(folders.begin(), own_folder);
+  const std::string path = FirstProgramIn(folders, name);
+  if (!path.empty()) return path;
   return Status(Code::kAddress,
                 Cat("cannot find the program ", name, ": it is neither in ", own_folder.string(),
                     ", beside tern, nor in PATH; install it there"));
@@ -280,30 +299,22 @@ Result<std::string> FindProgram(const std::string& name) {
 
 Result<std::string> FindUsersProgram(const std::string& name) {
   std::error_code error;
-  if (name.find('/') != std::string::npos) {
-    if (access(name.c_str(), X_OK) == 0 && std::filesystem::is_regular_file(name, error))
-      return name;
-    const bool exists = std::filesystem::exists(name, error);
+  const bool has_folder = name.find('/') != std::string::npos;
+  const std::string path =
+      has_folder ? (IsProgram(name) ? name : "") : FirstProgramIn(FoldersOfPath(), name);
+  if (!path.empty()) return path;
+  const bool exists = !name.empty() && std::filesystem::exists(name, error);
+  if (has_folder && exists) {
     return Status(Code::kUsage,
-                  Cat("saw the program ", Printable(name), ", ",
-                      exists ? "which is no file that this user may execute; make it one with "
-                               "`chmod +x`, or name its interpreter, as in: -- python FILE"
-                             : "which does not exist; expected a program and its arguments after "
-                               "--, as in: -- python train.py"));
-  }
-  const char* path_variable = getenv("PATH");
-  std::istringstream path_list(path_variable == nullptr ? "" : path_variable);
-  for (std::string folder; std::getline(path_list, folder, ':');) {
-    const std::string candidate = (std::filesystem::path(folder) / name).string();
-    if (!name.empty() && access(candidate.c_str(), X_OK) == 0 &&
-        std::filesystem::is_regular_file(candidate, error))
-      return candidate;
+                  Cat("saw the program ", Printable(name),
+                      ", which is no file that this user may execute; make it one with `chmod "
+                      "+x`, or name its interpreter, as in: -- python FILE"));
   }
   return Status(Code::kUsage,
-                Cat("saw the program '", Printable(name),
-                    "', which is in no folder of PATH; expected a program and its arguments after "
-                    "--, as in: -- python train.py",
-                    std::filesystem::exists(name, error) ? ", or with its folder: ./" + name : ""));
+                Cat("saw the program '", Printable(name), "', which ",
+                    has_folder ? "does not exist" : "is in no folder of PATH",
+                    "; expected a program and its arguments after --, as in: -- python train.py",
+                    exists ? Cat(", or with its folder: ./", Printable(name)) : ""));
 }
 
 }  // namespace tern::tools

@@ -82,9 +82,9 @@ class Process {
 // the folders of PATH; ignores those without a leading slash, and so never looks in the current
 // folder. Returns kAddress if neither has the program.
 Result<std::string> FindProgram(const std::string& name);
-// Returns the path of a program of the user's, as a shell finds it: `name` itself if it has a
-// slash, else the first file of that name in the folders of PATH. kUsage if there is none, or it
-// may not be executed.
+// Returns the path of a program of the user's: `name` itself if it has a slash, else the first one
+// in the folders of PATH that have a leading slash. kUsage if there is none, or it may not be
+// executed.
 Result<std::string> FindUsersProgram(const std::string& name);
 
 }  // namespace tern::tools

@@ -213,6 +213,37 @@ echo go > $D/go; read word < $D/never)");
   EXPECT_THAT(newest_progress_, HasSubstr("143"));
 }
 
+TEST_F(SupervisorTest, AProgramThatExitsWellBeforeTheJobsEndHasFailed) {
+  options_.max_end_delay = milliseconds(20);
+  AddMember("exec sleep 1000");
+  AddMember("exit 0");
+  options_.members[1].spec.is_users_program = true;
+  RunSupervisor(5, Time(0));
+  EXPECT_EQ(restarts_, 0u);
+  EXPECT_EQ(verdict_.code(), Code::kUsage);
+  EXPECT_THAT(verdict_.message(), HasSubstr("exited with code 0: it ended before the job did"));
+}
+
+TEST_F(SupervisorTest, AProgramMayExitWellShortlyBeforeTheReportOfTheEnd) {
+  AddMember(Cat("read word < $D/go; sleep 0.1; ", kReportSuccessCommand));
+  AddMember("echo go > $D/go");
+  options_.members[1].spec.is_users_program = true;
+  const std::string out = RunSupervisor(0, Time(0));
+  EXPECT_TRUE(verdict_.ok()) << verdict_.message();
+  EXPECT_EQ(out.find("ended before"), std::string::npos) << out;
+}
+
+TEST_F(SupervisorTest, AProgramsCodeAfterAFailedEndIsItsOwn) {
+  AddMember(
+      R"(say '{"event":"ended","code":75,"sentence":"worker 1 (host, pid 1) left"}'; echo go > $D/go)");
+  AddMember("read word < $D/go; exit 75");
+  AddMember("sleep 0.2; exit 1");
+  options_.members[1].spec.is_users_program = options_.members[2].spec.is_users_program = true;
+  RunSupervisor(0, Time(0));
+  EXPECT_EQ(ExitCode(verdict_), 1);
+  EXPECT_THAT(verdict_.message(), HasSubstr("root cause: worker 1 ("));
+}
+
 TEST_F(SupervisorTest, IgnoresGarbageOnTheProgressPipe) {
   AddMember(Cat("say '{\"event\":'; say ''; say '[1]'; say 'x'\n", kReportSuccessCommand));
   RunSupervisor(0, Time(0));
