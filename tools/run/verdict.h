@@ -50,8 +50,8 @@ struct StopSignal {
 // program of the user's, that one's failure goes before others: a program that learns of the job's
 // end may be the first to end. The status has the exit code of the root cause if this code tells a
 // reason, as every code of a program of the user's does (0, too early: kUsage). Otherwise, as after
-// a signal, it has the code of the job, or 75 if shard 0 did not report the end. A forced stop makes
-// processes lose each other; such a loss is not a failure.
+// a signal, it has the code of the job, or 75 if shard 0 did not report the end. A forced stop
+// makes processes lose each other; such a loss is not a failure.
 Status JudgeRun(const std::vector<Failure>& failures,
                 const std::optional<setup::ProgressUpdate>& end_report, StopSignal stop);
 
