@@ -9,14 +9,16 @@
 namespace tern::tools {
 namespace {
 
-// FreePortOverrides replaces the port.
+// FreePortOverrides replaces the port. Programs may prepare their data before they join, and one
+// that fails meanwhile ends the job.
 constexpr const char* kDefaultJob =
     "name: launch\n"
     "output_dir: tern_out\n"
     "servers: [{address: \"127.0.0.1:7500\"}]\n"
     "workers: {count: 1}\n"
     "train: {compute: client}\n"
-    "exchange: {codec: ternary_ans}\n";
+    "exchange: {codec: ternary_ans}\n"
+    "faults: {start_timeout_s: 600}\n";
 
 Result<pb::Job> Read(const LaunchedJobOptions& options, const std::vector<std::string>& overrides) {
   return options.job_file.empty()

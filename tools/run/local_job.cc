@@ -192,6 +192,8 @@ Status RunToItsEnd(const LocalJob& local, std::vector<Supervisor::Member> member
   // heartbeats after the workers.
   options.max_report_delay = 2 * local.setup->timings.heartbeat + std::chrono::milliseconds(700);
   options.program_output = program_output;
+  // Programs need not join at once. PyTorch alone takes seconds to start.
+  if (program_output != nullptr) options.start_notice_after = std::chrono::seconds(15);
   if (const std::string url = setup::PageUrl(local.job()); !url.empty())
     screen->PrintLine("the page of this job is " + url);
   Supervisor supervisor(std::move(options), *stop_signals, *screen);

@@ -55,8 +55,11 @@ void ProgramOutput::Finish(const ProcessSpec& spec) {
 }
 
 void ProgramOutput::Print(Stream* stream, bool is_finished) {
+  // A program may write faster than this, and the supervisor has more to do.
+  constexpr int kMaxReads = 64;
   std::array<char, 65536> buffer;
   ssize_t bytes_read = 0;
+  int num_reads = 0;
   do {
     bytes_read = pread(stream->file->fd(), buffer.data(), buffer.size(), stream->offset);
     if (bytes_read > 0) stream->rest.append(buffer.data(), static_cast<size_t>(bytes_read));
@@ -71,7 +74,7 @@ void ProgramOutput::Print(Stream* stream, bool is_finished) {
       stdout_line_.Erase();
       stdout_line_.Print(lines);
     }
-  } while (bytes_read > 0);
+  } while (bytes_read > 0 && (is_finished || ++num_reads < kMaxReads));
 }
 
 }  // namespace tern::tools

@@ -302,7 +302,8 @@ void Supervisor::ShowWhoIsAwaited(Time now) {
   for (const Child& child : children_) {
     const std::string sentence = child.is_running ? child.process->LastSentence() : "";
     if (!sentence.starts_with(kStillWaiting)) continue;
-    has_worker_spoken |= child.member.is_worker;
+    // A program of the user's does not say whom it awaits.
+    has_worker_spoken |= child.member.is_worker || AnyProgramRuns();
     // Many workers may wait for the same server.
     if (std::count(sentences.begin(), sentences.end(), sentence) > 0) continue;
     sentences.push_back(sentence);

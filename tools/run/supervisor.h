@@ -104,7 +104,8 @@ class Supervisor {
   void AddFailure(Child* child, const Exit& exit, const std::string& sentence);
   void RestartOrEnd(Child* child, const Exit& exit);
   Status OnTimers();
-  // Prints whom the processes wait for, once a worker has said that.
+  // Prints whom the processes wait for, once a worker has said that, or, of programs of the user's,
+  // a server.
   void ShowWhoIsAwaited(Time now);
   // After the report of the job's end, limits the time until the processes end: not that of
   // programs after a job that ended well, which may have more to do.
