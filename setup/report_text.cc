@@ -239,12 +239,11 @@ std::string ProgressLine(const std::string& progress_json, const std::string& pr
   const std::string workers =
       "workers " + current.CountText("present") + "/" + current.CountText("workers");
   const double rounds = current.Number("rounds"), steps = current.Number("steps");
-  // Nobody knows the length of a client's job, and its programs need not report samples.
+  // Nobody knows the length of a client's job.
   const std::string step =
       "step " + current.CountText("rounds") + (steps > 0 ? "/" + current.CountText("steps") : "");
-  const bool has_samples = current.Integer("samples") > 0;
   if (rounds == 0) return "waiting for the first step  " + workers;
-  if (!has_samples && steps > 0)
+  if (current.Integer("samples") == 0)
     return step + "  waiting for the first step from there  " + workers;
   if (current.Integer("evaluated") < current.Integer("to_evaluate")) {
     return step + "  evaluating " + current.GroupedText("evaluated") + " of " +
@@ -267,10 +266,8 @@ std::string ProgressLine(const std::string& progress_json, const std::string& pr
       interval_s > 0 ? GrowthSince(current, previous, "communication_s") / interval_s : 0;
   LineParts parts;
   parts.Add(0, step);
-  if (has_samples) {
-    parts.Add(1, "loss " + current.LossText("loss"));
-    parts.Add(1, Format("%.0f img/s", speed));
-  }
+  parts.Add(1, "loss " + current.LossText("loss"));
+  parts.Add(1, Format("%.0f img/s", speed));
   parts.Add(3, Format("waiting %.0f %%", 100 * share));
   // In the first steps, the bytes of a round are not complete yet.
   if (current.Integer("exchanges") > 0 && current.Integer("down_bytes_per_step") > 0) {

@@ -159,10 +159,10 @@ TEST_F(LaunchTest, AProgramThatExitsInTheJobEndsItAndIsTheRootCause) {
 }
 
 TEST_F(LaunchTest, AProgramThatIsKilledEndsTheJob) {
-  TestProgram& tern = Launch("exec " + kWorkerProgram + " 0 1 40 -11");
+  TestProgram& tern = Launch("exec " + kWorkerProgram + " 0 1 40 -9");
   EXPECT_EQ(tern.Wait(), 75);
   EXPECT_THAT(tern.err(),
-              AllOf(HasSubstr("root cause: worker 1 ("), HasSubstr("was killed by signal 11"),
+              AllOf(HasSubstr("root cause: worker 1 ("), HasSubstr("was killed by signal 9"),
                     HasSubstr("then the job ended with code 75: worker 1 (")));
 }
 

@@ -117,13 +117,15 @@ TEST_F(SupervisorTest, SaysWhomTheProcessesWaitForIfTheJobDoesNotBegin) {
 
 TEST_F(SupervisorTest, SaysWhichProgramsTheServerWaitsFor) {
   options_.start_notice_after = milliseconds(1);
-  AddMember(Cat("echo 'W0727 10:00:00.1 7 a.cc:1] still waiting for worker 0' >&2; "
-                "read word < $D/go\n",
-                kReportSuccessCommand));
+  AddMember(
+      Cat("echo 'W0727 10:00:00.1 7 a.cc:1] still waiting for worker 0' >&2; "
+          "read word < $D/go\n",
+          kReportSuccessCommand));
   AddMember("while ! grep -q 'not begun' /proc/$PPID/fd/1; do sleep 0.01; done; echo go > $D/go");
   options_.members[1].spec.is_users_program = true;
   const std::string out = RunSupervisor(0, seconds(60));
-  EXPECT_THAT(out, HasSubstr("the job has not begun yet\n  server 0: still waiting for worker 0\n"));
+  EXPECT_THAT(out,
+              HasSubstr("the job has not begun yet\n  server 0: still waiting for worker 0\n"));
 }
 
 TEST_F(SupervisorTest, DoesNotRestartAProcessThatExitedBecauseTheJobEnded) {
