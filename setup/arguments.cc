@@ -35,6 +35,11 @@ std::string Wrap(const std::string& text, size_t indent) {
 
 std::string Dashed(const std::string& name) { return "--" + name; }
 
+// As CLI11 takes the names of a flag: "-h,--help".
+std::string NamesOf(const FlagDef& flag) {
+  return *flag.letter == 0 ? Dashed(flag.name) : Cat("-", flag.letter, ",", Dashed(flag.name));
+}
+
 // CLI11's parser of a command.
 class Parser {
  public:
@@ -42,7 +47,8 @@ class Parser {
       : app_(Wrap(Cat(command.name, ": ", command.summary, ". ", command.description), 0) + "\n",
              command.name) {
     app_.get_formatter()->column_width(kHelpColumn);
-    app_.set_help_flag(Cat("-h,", Dashed(kHelpFlag.name)), kHelpFlag.help);
+    app_.set_help_flag(NamesOf(kHelpFlag), kHelpFlag.help);
+    if (command.program != nullptr) program_ = command.program->name;
     app_.allow_extras();  // Arguments::Parse explains them better.
     for (const PositionalDef& positional : command.positionals) {
       const std::string help = Wrap(positional.help, kHelpColumn);
@@ -55,8 +61,8 @@ class Parser {
     for (const FlagDef& flag : command.flags) {
       const std::string help = Wrap(FlagHelp(flag), kHelpColumn);
       flags_.push_back(*flag.value_name == 0
-                           ? app_.add_flag(Dashed(flag.name), help)->disable_flag_override()
-                           : app_.add_option(Dashed(flag.name), help)
+                           ? app_.add_flag(NamesOf(flag), help)->disable_flag_override()
+                           : app_.add_option(NamesOf(flag), help)
                                  ->expected(1)
                                  ->take_all()
                                  ->allow_extra_args(false)
@@ -71,7 +77,12 @@ class Parser {
   }
   std::string Help() {
     for (size_t i = 0; i < positionals_.size(); ++i) positionals_[i]->required(is_required_[i]);
-    return app_.help();
+    std::string help = app_.help();
+    if (!program_.empty()) {
+      const std::string options = "[OPTIONS]";
+      help.insert(help.find(options) + options.size(), Cat(" -- ", program_, " [ARGUMENT...]"));
+    }
+    return help;
   }
   const std::vector<CLI::Option*>& flags() const { return flags_; }
   const std::vector<CLI::Option*>& positionals() const { return positionals_; }
@@ -81,13 +92,15 @@ class Parser {
   CLI::App app_;
   std::vector<CLI::Option*> flags_, positionals_;
   std::vector<bool> is_required_;
+  std::string program_;  // What the help calls the program behind "--"; "": there is none.
 };
 
 bool IsFlag(const std::string& argument) { return argument.size() > 1 && argument[0] == '-'; }
 
 const FlagDef* FindFlag(const CommandDef& command, const std::string& name) {
-  const auto flag = std::find_if(command.flags.begin(), command.flags.end(),
-                                 [&](const FlagDef& f) { return name == f.name; });
+  const auto flag = std::find_if(command.flags.begin(), command.flags.end(), [&](const FlagDef& f) {
+    return name == f.name || (*f.letter != 0 && name == f.letter);
+  });
   return flag == command.flags.end() ? nullptr : &*flag;
 }
 
@@ -136,6 +149,8 @@ Status CheckFlags(const CommandDef& command, const std::vector<std::string>& arg
   }
   for (const std::string& argument : extras) {
     if (argument == "--") break;
+    // A program without "--", which may have flags of its own.
+    if (command.program != nullptr && !IsFlag(argument)) break;
     if (IsFlag(argument)) {
       return UsageError(command, Cat("there is no flag ", Printable(argument),
                                      Suggestion(command, argument, args)));
@@ -150,7 +165,10 @@ Status CheckPositionals(const CommandDef& command, const std::vector<std::string
     if (argument == "--") continue;
     return UsageError(
         command, Cat("saw '", Printable(argument), "', which is one argument too many",
-                     FindFlag(command, "job") == nullptr ? "" : "; the job file goes after --job"));
+                     command.program != nullptr ? "; the program goes after --, as in: -- python "
+                                                  "train.py"
+                     : FindFlag(command, "job") == nullptr ? ""
+                                                           : "; the job file goes after --job"));
   }
   for (size_t i = given; i < command.positionals.size(); ++i) {
     const PositionalDef& positional = command.positionals[i];
@@ -178,8 +196,13 @@ Status UsageError(const CommandDef& command, const std::string& sentence) {
 }
 
 Result<Arguments> Arguments::Parse(const CommandDef& command,
-                                   const std::vector<std::string>& args) {
+                                   const std::vector<std::string>& all_args) {
   Arguments arguments;
+  const auto separator = command.program == nullptr
+                             ? all_args.end()
+                             : std::find(all_args.begin(), all_args.end(), "--");
+  const std::vector<std::string> args(all_args.begin(), separator);
+  if (separator != all_args.end()) arguments.program_.assign(separator + 1, all_args.end());
   Parser parser(command);
   try {
     parser.Parse(args);
@@ -196,6 +219,10 @@ Result<Arguments> Arguments::Parse(const CommandDef& command,
     arguments.positional_.insert(arguments.positional_.end(), values.begin(), values.end());
   }
   TERN_RETURN_IF_ERROR(CheckPositionals(command, parser.extras(), arguments.positional_.size()));
+  if (command.program != nullptr && arguments.program_.empty()) {
+    return UsageError(command,
+                      Cat(command.program->name, " is missing after --: ", command.program->help));
+  }
   for (size_t i = 0; i < command.flags.size(); ++i) {
     const FlagDef& flag = command.flags[i];
     arguments.defaults_[flag.name] = flag.default_value;

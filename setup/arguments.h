@@ -14,7 +14,8 @@ namespace tern::setup {
 class Arguments {
  public:
   // Parses `args`, the words behind the command's name. A value is given as "--name VALUE" or
-  // "--name=VALUE"; after "--" every argument is positional. kUsage if a flag is unknown, a value
+  // "--name=VALUE"; after "--" every argument is positional, or belongs to the command's program.
+  // kUsage if a flag is unknown, a value
   // or a positional argument is missing, or one is too many; the sentence says what the user
   // probably meant.
   static Result<Arguments> Parse(const CommandDef& command, const std::vector<std::string>& args);
@@ -34,11 +35,13 @@ class Arguments {
   // The arguments that are neither flags nor values of flags: as many as the command has, optional
   // ones perhaps left out.
   const std::vector<std::string>& positional() const { return positional_; }
+  // What stands after "--" if the command has a program: that and its arguments. Never empty then.
+  const std::vector<std::string>& program() const { return program_; }
 
  private:
   std::map<std::string, std::vector<std::string>> values_of_flags_;  // By the name of the flag.
   std::map<std::string, std::string> defaults_;                      // By the name of the flag.
-  std::vector<std::string> positional_;
+  std::vector<std::string> positional_, program_;
   std::string help_text_;
 };
 

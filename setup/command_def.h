@@ -16,6 +16,8 @@ struct FlagDef {
   // says which.
   const char* default_value;
   const char* help;  // Sentences; with the unit, if the value has one.
+  // One letter, by which the flag is given with one dash, too; "": none.
+  const char* letter = "";
 };
 
 struct PositionalDef {
@@ -31,6 +33,9 @@ struct CommandDef {
   const char* description;  // Sentences.
   std::vector<PositionalDef> positionals;
   std::vector<FlagDef> flags;  // Besides --help, which all have.
+  // What stands after "--": a program and its arguments, which are taken as they are; null: the
+  // command takes none.
+  const PositionalDef* program = nullptr;
 };
 
 // The text of --help for FlagDef `flag`: its help with its default.
@@ -40,7 +45,7 @@ inline std::string FlagHelp(const FlagDef& flag) {
              : std::string(flag.help) + " Default: " + flag.default_value + ".";
 }
 
-constexpr FlagDef kHelpFlag = {"help", "", "", "Print this help and exit."};
+constexpr FlagDef kHelpFlag = {"help", "", "", "Print this help and exit.", "h"};
 constexpr FlagDef kVersionFlag = {"version", "", "",
                                   "Print the version, the commit and the libraries, and exit."};
 constexpr FlagDef kSetFlag = {

@@ -239,7 +239,9 @@ std::string ProgressLine(const std::string& progress_json, const std::string& pr
   const std::string workers =
       "workers " + current.CountText("present") + "/" + current.CountText("workers");
   const double rounds = current.Number("rounds"), steps = current.Number("steps");
-  const std::string step = "step " + current.CountText("rounds") + "/" + current.CountText("steps");
+  // Nobody knows the length of a client's job.
+  const std::string step =
+      "step " + current.CountText("rounds") + (steps > 0 ? "/" + current.CountText("steps") : "");
   if (rounds == 0) return "waiting for the first step  " + workers;
   if (current.Integer("samples") == 0)
     return step + "  waiting for the first step from there  " + workers;

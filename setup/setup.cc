@@ -270,13 +270,15 @@ Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
   if (!setup.ok() || !HasForeignTable((*setup)->job)) return setup;
   const pb::Job& job = (*setup)->job;
   if (job.train().tensors().empty()) {
-    return Status(Code::kBadJob,
-                  Cat(path, ": train.compute: saw ", pb::Train::Compute_Name(job.train().compute()),
-                      ", so the workers are programs of yours, and "
-                      "this command does not know their tensors; start each shard with "
-                      "tern_server, and the workers by your own program; or, to look at the job, "
-                      "write the tensors to a file with tern.torch.describe(model) and give "
-                      "--set train.tensors=FILE"));
+    return Status(
+        Code::kBadJob,
+        Cat(path, ": train.compute: saw ", pb::Train::Compute_Name(job.train().compute()),
+            ", so the workers are programs of yours, and "
+            "this command does not know their tensors; `tern launch --job ",
+            path,
+            " -- PROGRAM` starts them and the servers on this machine; or, to look at "
+            "the job, write the tensors to a file with tern.torch.describe(model) and give "
+            "--set train.tensors=FILE"));
   }
   TERN_RETURN_IF_ERROR(ReadTensors(job.train().tensors(), setup->get()));
   return setup;

@@ -16,7 +16,9 @@ using Words = std::vector<std::string>;
 // What others call a command: what to say about it.
 const std::map<std::string, std::string> kForeignNames = {
     {"train", "did you mean tern run?"},
-    {"start", "did you mean tern run?"},
+    {"start", "did you mean tern run, or, for programs of yours, tern launch?"},
+    {"torchrun", "did you mean tern launch?"},
+    {"mpirun", "did you mean tern launch?"},
     {"validate", "did you mean tern check?"},
     {"evaluate", "did you mean tern_worker --job JOB --evaluate WEIGHTS?"},
     {"eval", "did you mean tern_worker --job JOB --evaluate WEIGHTS?"}};

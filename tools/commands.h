@@ -14,6 +14,9 @@ using setup::Arguments;
 // Starts a job's servers and workers on this machine and supervises them until they end
 // (run/run.cc).
 Status RunJob(const Arguments& arguments);
+// Starts programs of the user's as a job's workers, and its servers, on this machine
+// (launch/launch.cc).
+Status LaunchPrograms(const Arguments& arguments);
 // Runs a job with every combination of values of some keys (sweep/sweep.cc).
 Status SweepJob(const Arguments& arguments);
 // Trains a job's network for some steps at rising learning rates, and suggests one

@@ -4,6 +4,7 @@
 #include "common/config/fields.h"
 #include "common/config/job.h"
 #include "common/config/model_yaml.h"
+#include "common/config/rules.h"
 #include "proto/job.pb.h"
 
 namespace tern::config {
@@ -86,6 +87,9 @@ std::string ScalarText(const Message& message, const FieldDescriptor* field, int
 
 class YamlWriter {
  public:
+  // Leaves out the keys that a job with this train.compute must not have.
+  explicit YamlWriter(pb::Train::Compute compute) : compute_(compute) {}
+
   std::string TakeText() { return std::move(out_); }
 
   // Writes the keys of `message`, one per line, indented by `indent` spaces. Before the first key,
@@ -96,6 +100,7 @@ class YamlWriter {
     for (int i = 0; i < type->field_count(); ++i) {
       const FieldDescriptor* field = type->field(i);
       if (!field->is_repeated() && !message.GetReflection()->HasField(message, field)) continue;
+      if (IsMeaningless(field, compute_)) continue;
       out_ += has_keys ? std::string(indent, ' ') : first_indent;
       has_keys = true;
       out_ += field->name() + ":";
@@ -134,6 +139,7 @@ class YamlWriter {
     }
   }
 
+  const pb::Train::Compute compute_;
   std::string out_;
 };
 
@@ -142,13 +148,13 @@ class YamlWriter {
 std::string ToYaml(const pb::Job& job) {
   pb::Job complete_job = job;
   FillDefaults(&complete_job);
-  YamlWriter writer;
+  YamlWriter writer(job.train().compute());
   writer.WriteKeys(complete_job, 0, "");
   return writer.TakeText();
 }
 
 std::string ModelToYaml(const pb::Model& model) {
-  YamlWriter writer;
+  YamlWriter writer(false);
   writer.WriteKeys(model, 2, "model:\n  ");
   return writer.TakeText();
 }

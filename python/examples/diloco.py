@@ -6,6 +6,7 @@ The model guesses the next character of a text from the last eight. README.md sa
 """
 import argparse
 import hashlib
+import os
 import pathlib
 
 import torch
@@ -48,7 +49,7 @@ def train(model, optimizer, data, options):
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--job", default="job.yaml", help="the job file")
+    parser.add_argument("--job", default=os.environ.get("TERN_JOB", "job.yaml"), help="the job file; else TERN_JOB")
     parser.add_argument("--text", type=pathlib.Path, default=pathlib.Path(__file__), help="the text that it learns")
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--every", type=int, default=50, metavar="STEPS", help="steps between two exchanges")

@@ -6,6 +6,7 @@
 begins anew; only the gradients of that one travel. README.md says how a job is started.
 """
 import argparse
+import os
 import pathlib
 
 import torch
@@ -42,7 +43,7 @@ def animals_and_vehicles(files):
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--job", default="job.yaml", help="the job file")
+    parser.add_argument("--job", default=os.environ.get("TERN_JOB", "job.yaml"), help="the job file; else TERN_JOB")
     parser.add_argument("--data", type=pathlib.Path, required=True, help="folder of data_batch_1.bin and so on")
     parser.add_argument("--weights", required=True, help="what resnet18_cifar10.py has saved")
     parser.add_argument("--steps", type=int, default=500)

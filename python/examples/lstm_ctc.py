@@ -7,6 +7,7 @@ how a job is started.
 """
 import argparse
 import hashlib
+import os
 
 import torch
 from torch import nn
@@ -74,7 +75,7 @@ def recognized(model, x, frames, spoken):
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--job", default="job.yaml", help="the job file")
+    parser.add_argument("--job", default=os.environ.get("TERN_JOB", "job.yaml"), help="the job file; else TERN_JOB")
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--batch", type=int, default=16, help="utterances of one worker in a step")
     parser.add_argument("--width", type=int, default=64)

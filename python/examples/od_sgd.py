@@ -5,6 +5,7 @@
 The algorithm, the optimizer and the number of steps are in module_job.yaml. README.md says how a job is started.
 """
 import argparse
+import os
 import pathlib
 
 import torch
@@ -41,7 +42,7 @@ def evaluate(model, images, labels):
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--job", default="module_job.yaml", help="the job file")
+    parser.add_argument("--job", default=os.environ.get("TERN_JOB", "module_job.yaml"), help="the job file; else TERN_JOB")
     parser.add_argument("--data", type=pathlib.Path, default="cifar-10-batches-bin", help="CIFAR-10's binary version")
     parser.add_argument("--batch", type=int, default=64, help="images of one worker in a step: train.batch_total / workers.count")
     parser.add_argument("--width", type=int, default=32)

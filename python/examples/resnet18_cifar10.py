@@ -6,6 +6,7 @@
 """
 import argparse
 import hashlib
+import os
 import pathlib
 
 import torch
@@ -87,7 +88,7 @@ def accuracy(model, images, labels):
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--job", default="job.yaml", help="the job file")
+    parser.add_argument("--job", default=os.environ.get("TERN_JOB", "job.yaml"), help="the job file; else TERN_JOB")
     parser.add_argument("--data", type=pathlib.Path, required=True, help="folder of data_batch_1.bin and so on")
     parser.add_argument("--steps", type=int, default=5000)
     parser.add_argument("--batch", type=int, default=64, help="images of one worker in a step")

@@ -6,6 +6,7 @@ Without `--text` it learns this script. README.md says how a job is started.
 """
 import argparse
 import hashlib
+import os
 import pathlib
 
 import torch
@@ -89,7 +90,7 @@ def write(model, alphabet, count):
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--job", default="job.yaml", help="the job file")
+    parser.add_argument("--job", default=os.environ.get("TERN_JOB", "job.yaml"), help="the job file; else TERN_JOB")
     parser.add_argument("--text", type=pathlib.Path, default=pathlib.Path(__file__), help="the text that it learns")
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--batch", type=int, default=16, help="pieces of text of one worker in a step")

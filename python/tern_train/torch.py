@@ -19,7 +19,9 @@ The job file, the same for all, says how many workers there are, where the serve
     train: {compute: client}
     exchange: {codec: ternary_ans}
 
-Start a server, and the script once for each worker, with its rank in ``TERN_RANK`` (or see :func:`rank_of_environment`):
+``tern launch -n 2 --job job.yaml -- python SCRIPT`` starts the server and both workers on one machine, and gives them
+the job's path (``ddp`` without ``job``), their ranks and their number. Or start a server, and the script once for each
+worker, with its rank in ``TERN_RANK`` (or see :func:`rank_of_environment`):
 
     tern_server --job job.yaml --rank 0 &
     TERN_RANK=0 python SCRIPT &
@@ -37,7 +39,8 @@ What to use:
 ``LocalSteps``     for an exchange after every N steps instead of after each: local SGD, DiLoCo
 ``describe``       the table of a module's tensors as JSON
 ``save_weights``, ``load_weights``    files of weights, as Tern reads and writes them
-``rank_of_environment``    this worker's rank, by which the script chooses its part of the data
+``rank_of_environment``, ``world_size_of_environment``    this worker's rank and how many there are, by which the script
+                   chooses its part of the data
 
 Gradients may have any shape and type. Tern takes and gives fp32 numbers, row-major, and the mean over the workers comes
 back in the parameters' type.
@@ -55,7 +58,13 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from tern_train._exchange import Exchange, describe, rank_of_environment, refuse_sync_batch_norm
+from tern_train._exchange import (
+    Exchange,
+    describe,
+    rank_of_environment,
+    refuse_sync_batch_norm,
+    world_size_of_environment,
+)
 from tern_train._local_steps import LocalSteps
 from tern_train._trainer import Score, Trainer
 from tern_train._weights import load_weights, save_weights
@@ -71,6 +80,7 @@ __all__ = [
     "load_weights",
     "rank_of_environment",
     "save_weights",
+    "world_size_of_environment",
 ]
 
 

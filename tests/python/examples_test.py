@@ -13,7 +13,7 @@ import sys
 import tempfile
 import unittest
 
-from job import PYTHON_FOLDER, Job
+from job import PYTHON_FOLDER, Job, Process, environment_of_workers
 
 EXAMPLES = PYTHON_FOLDER / "examples"
 ALL = {"resnet18_cifar10.py", "small_gpt.py", "lstm_ctc.py", "fine_tuning.py", "diloco.py", "od_sgd.py"}
@@ -112,6 +112,24 @@ class Examples(unittest.TestCase):
             self.assertEqual(sorted(int(step) for step, _ in seen), [2, 2, 4, 4], run.output)
             self.assertEqual(len(set(seen)), 2, seen)
 
+    def test_tern_launch(self):
+        with tempfile.TemporaryDirectory() as folder:
+            tern = pathlib.Path(os.environ["TERN_SERVER"]).with_name("tern")
+            run = Process("tern launch", [
+                tern, "launch", "-n", 2, "--set", f"output_dir={folder}/out", "--set", "faults.start_timeout_s=300", "--",
+                sys.executable, EXAMPLES / "lstm_ctc.py", *STEPS, "--width", 8,
+            ], environment_of_workers())
+            try:
+                self.assertEqual(run.wait(), 0, run.output)
+            finally:
+                run.end()
+            # Each worker's lines have its rank in front.
+            self.equal_weights([
+                "".join(line.removeprefix(prefix) for line in run.output.splitlines(True) if line.startswith(prefix))
+                for prefix in ("[0] ", "[1] ")])
+            self.assertIn("[0] recognized 0.", run.output)
+            self.assertIn("servers, workers      1, 2\n", run.output)
+
 
 class Files(unittest.TestCase):
     def test_each_has_three_lines_of_tern(self):
@@ -130,6 +148,6 @@ if __name__ == "__main__":
     if missing := [name for name in ("torch", "numpy") if importlib.util.find_spec(name) is None]:
         print(f"skipped: this Python has no {' and no '.join(missing)}")
         sys.exit(77)
-    for variable in ("TERN_RANK", "RANK"):
+    for variable in ("TERN_RANK", "TERN_JOB", "RANK"):
         os.environ.pop(variable, None)
     unittest.main()

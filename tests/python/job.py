@@ -106,6 +106,14 @@ class Process:
         self._process.stdout.close()
 
 
+def environment_of_workers():
+    """This process's environment, with what a worker's program needs."""
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+    if "TERN_LIBRARY" in os.environ:
+        environment["PYTHONPATH"] = str(PYTHON_FOLDER)
+    return environment
+
+
 def first_to_end(processes):
     """Waits until one of the processes has ended, and returns it."""
     end = time.monotonic() + PATIENCE_S
@@ -161,10 +169,7 @@ class Job:
 
     def start(self, name, *words, **environment):
         """Starts Python with the words as a worker, or as a program that starts workers."""
-        environment = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1",
-                       "TERN_JOB": str(self.path), **environment}
-        if "TERN_LIBRARY" in os.environ:
-            environment["PYTHONPATH"] = str(PYTHON_FOLDER)
+        environment = {**environment_of_workers(), "TERN_JOB": str(self.path), **environment}
         self.workers.append(Process(name, [sys.executable, *words], environment))
         return self.workers[-1]
 

@@ -181,6 +181,20 @@ class Ways(unittest.TestCase):
             with self.subTest(environment=environment), mock.patch.dict(os.environ, environment, clear=True):
                 self.assertEqual(rank_of_environment(), rank)
 
+    def test_the_number_of_workers_is_that_of_the_job(self):
+        sys.path.insert(0, str(PYTHON_FOLDER))
+        from tern_train import TernError
+        from tern_train.torch import world_size_of_environment
+        slurm = {"SLURM_NTASKS": "3", "WORLD_SIZE": "8"}
+        for environment, size in (({"WORLD_SIZE": "8"}, 8), (slurm, 3), ({**slurm, "TORCHELASTIC_RUN_ID": "x"}, 8),
+                                  ({**slurm, "TERN_WORLD_SIZE": "2"}, 2)):
+            with self.subTest(environment=environment), mock.patch.dict(os.environ, environment, clear=True):
+                self.assertEqual(world_size_of_environment(), size)
+        for environment in ({}, {"WORLD_SIZE": "0"}, {"WORLD_SIZE": "many"}):
+            with self.subTest(environment=environment), mock.patch.dict(os.environ, environment, clear=True):
+                with self.assertRaises(TernError):
+                    world_size_of_environment()
+
     def test_the_table_of_tensors(self):
         with job(workers=1) as one:
             worker = one.start_worker(0, "described")

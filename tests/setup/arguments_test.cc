@@ -83,6 +83,40 @@ TEST(Arguments, TwoDashesEndTheFlags) {
   ExpectRefusal({"--", "--set", "b", "--c"}, "saw '--c', which is one argument too many");
 }
 
+TEST(Arguments, AFlagMayHaveALetter) {
+  const CommandDef command = {
+      "tern try", "try a job", "Tries it.", {}, {{"workers", "N", "7", "How many.", "n"}}};
+  for (const std::vector<std::string>& args : std::vector<std::vector<std::string>>{
+           {"-n", "3"}, {"-n3"}, {"--workers", "3"}, {"--workers=3"}}) {
+    const auto arguments = Arguments::Parse(command, args);
+    ASSERT_TRUE(arguments.ok()) << arguments.status().message();
+    EXPECT_EQ(*arguments->NumberValue("workers", 10), 3u) << testing::PrintToString(args);
+  }
+  const auto without_value = Arguments::Parse(command, {"-n"});
+  ASSERT_FALSE(without_value.ok());
+  EXPECT_THAT(without_value.status().message(), HasSubstr("--workers needs a value after it"));
+}
+
+TEST(Arguments, TakesAProgramAsItIs) {
+  const PositionalDef program = {"PROGRAM", "What to run."};
+  const CommandDef command = {"tern try", "try a job", "Tries it.", {}, {kSetFlag}, &program};
+  const auto arguments = Arguments::Parse(
+      command, {"--set", "a=1", "--", "python", "--set", "[1,2]", "--", "--help", "-x=", ""});
+  ASSERT_TRUE(arguments.ok()) << arguments.status().message();
+  EXPECT_THAT(arguments->AllValues("set"), ElementsAre("a=1"));
+  EXPECT_THAT(arguments->program(),
+              ElementsAre("python", "--set", "[1,2]", "--", "--help", "-x=", ""));
+  const auto help = Arguments::Parse(command, {"--help"});
+  ASSERT_TRUE(help.ok());
+  EXPECT_THAT(help->help_text(), HasSubstr("Usage: tern try [OPTIONS] -- PROGRAM [ARGUMENT...]\n"));
+  const auto without_dashes = Arguments::Parse(command, {"python", "-x"});
+  ASSERT_FALSE(without_dashes.ok());
+  EXPECT_THAT(without_dashes.status().message(), HasSubstr("the program goes after --"));
+  const auto without_program = Arguments::Parse(command, {"--set", "a=1", "--"});
+  ASSERT_FALSE(without_program.ok());
+  EXPECT_THAT(without_program.status().message(), HasSubstr("PROGRAM is missing after --"));
+}
+
 TEST(Arguments, RefusesMissingAndUnexpectedValues) {
   ExpectRefusal({"job", "--set"}, "--set needs a value after it");
   ExpectRefusal({"--set=", "job"}, "--set= has no value");

@@ -238,6 +238,12 @@ TEST(Report, SaysWhoWroteTheWeightsIfTheLowestRankCouldNot) {
                         "/a/weights.safetensors: disk full"));
 }
 
+TEST(Report, AJobWithoutALengthShowsNone) {
+  const WorkerStatus worker = WorkerAfter(0, 10);
+  EXPECT_THAT(ProgressLine(ProgressJson(*SmallSetup(), {worker}, PositionOf({worker}, 0))),
+              testing::StartsWith("step 10  loss "));
+}
+
 TEST(Report, AResumedRunCountsStepsOfTheJob) {
   // 10 rounds of 0.1 s in this run, after 150 rounds of an earlier run.
   WorkerStatus worker = WorkerAfter(0, 10);

@@ -68,10 +68,12 @@ std::string BashCase(const CommandDef& command) {
   std::string choices;
   for (const FlagDef& flag : command.flags) {
     flags.push_back(Cat("--", flag.name));
+    const std::string letter = *flag.letter == 0 ? "" : Cat("-", flag.letter);
+    if (!letter.empty()) flags.push_back(letter);
     if (const Words words = Choices(flag); !words.empty()) {
       choices += Cat("        --", flag.name, ") words='", Join(words, " "), "' ;;\n");
     } else if (*flag.value_name != 0) {
-      takers.push_back(Cat("--", flag.name));
+      takers.push_back(Cat("--", flag.name, letter.empty() ? "" : " | " + letter));
     }
   }
   flags.push_back(Cat("--", setup::kHelpFlag.name));
@@ -109,11 +111,14 @@ std::string ZshCase(const CommandDef& command) {
   std::string text = Cat("    '", command.name, "')\n      _arguments \\\n");
   for (const FlagDef& flag : command.flags) {
     const std::string value_name = flag.value_name;
-    text +=
-        Cat("        '*--", flag.name, value_name.empty() ? "" : "=", "[", ZshText(flag.help), "]");
-    if (!value_name.empty())
-      text += Cat(":", ZshText(value_name), ":", ZshAction(value_name, Choices(flag)));
-    text += "' \\\n";
+    std::vector<std::string> names = {Cat("--", flag.name, value_name.empty() ? "" : "=")};
+    if (*flag.letter != 0) names.push_back(Cat("-", flag.letter, value_name.empty() ? "" : "+"));
+    for (const std::string& name : names) {
+      text += Cat("        '*", name, "[", ZshText(flag.help), "]");
+      if (!value_name.empty())
+        text += Cat(":", ZshText(value_name), ":", ZshAction(value_name, Choices(flag)));
+      text += "' \\\n";
+    }
   }
   text += Cat("        '(- *)--", setup::kHelpFlag.name, "[", setup::kHelpFlag.help,
               "]' \\\n        '(- *)-h[", setup::kHelpFlag.help, "]'");
@@ -123,6 +128,7 @@ std::string ZshCase(const CommandDef& command) {
     text += Cat(" \\\n        '", place, positional.is_optional ? "::" : ":", positional.name, ":",
                 ZshAction(positional.name, {}), "'");
   }
+  if (command.program != nullptr) text += " \\\n        '*:::program:_normal'";
   return text + "\n      ;;\n";
 }
 

@@ -35,7 +35,7 @@ std::string Item(const std::string& head, const std::string& text) {
 
 std::string FlagItem(const FlagDef& flag) {
   std::string head = Cat("\\fB\\-\\-", RoffText(flag.name), "\\fR");
-  if (std::string(flag.name) == setup::kHelpFlag.name) head = "\\fB\\-h\\fR, " + head;
+  if (*flag.letter != 0) head = Cat("\\fB\\-", flag.letter, "\\fR, ", head);
   if (*flag.value_name != 0) head += Cat(" \\fI", RoffText(flag.value_name), "\\fR");
   return Item(head, FlagHelp(flag));
 }
@@ -97,9 +97,13 @@ std::string ManPage(const CommandDef& command, const std::string& version) {
         Cat("\\fI", RoffText(positional.name), "\\fR", positional.is_repeated ? "..." : "");
     roff += positional.is_optional ? Cat(" [", name, "]") : " " + name;
   }
+  if (command.program != nullptr)
+    roff += Cat(" \\-\\- \\fI", RoffText(command.program->name), "\\fR [\\fIARGUMENT\\fR...]");
   roff += Cat("\n", Section("DESCRIPTION"), RoffSentences(command.description), "\n");
   for (const PositionalDef& positional : command.positionals)
     roff += Item(Cat("\\fI", RoffText(positional.name), "\\fR"), positional.help);
+  if (command.program != nullptr)
+    roff += Item(Cat("\\fI", RoffText(command.program->name), "\\fR"), command.program->help);
   roff += Section("OPTIONS");
   for (const FlagDef& flag : command.flags) roff += FlagItem(flag);
   return Cat(roff, FlagItem(setup::kHelpFlag), ExitStatus(), Section("SEE ALSO"),

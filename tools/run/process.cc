@@ -52,15 +52,35 @@ std::vector<char*> PointersTo(std::vector<std::string>& strings) {
   return pointers;
 }
 
-// Returns this process's environment, and those `added_entries` KEY=VALUE whose key it lacks.
-std::vector<std::string> ExtendedEnvironment(const std::vector<std::string>& added_entries) {
-  std::vector<std::string> environment;
-  for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
-  for (const std::string& entry : added_entries) {
-    const std::string key = entry.substr(0, entry.find('='));
-    if (getenv(key.c_str()) == nullptr) environment.push_back(entry);
-  }
+// "KEY=" of an entry KEY=VALUE.
+std::string KeyOf(const std::string& entry) { return entry.substr(0, entry.find('=') + 1); }
+
+// Returns the environment of a process: this one's, with what `spec` adds and sets.
+std::vector<std::string> EnvironmentOf(const ProcessSpec& spec) {
+  std::vector<std::string> environment = spec.set_environment;
+  const auto add_entry = [&environment](const std::string& entry) {
+    const std::string key = KeyOf(entry);
+    const bool is_known =
+        std::any_of(environment.begin(), environment.end(),
+                    [&key](const std::string& known) { return known.starts_with(key); });
+    if (!is_known) environment.push_back(entry);
+  };
+  for (char** entry = environ; *entry != nullptr; ++entry) add_entry(*entry);
+  for (const std::string& entry : spec.environment) add_entry(entry);
   return environment;
+}
+
+Status CannotRunError(const ProcessSpec& spec, int error) {
+  if (!spec.is_users_program) {
+    return Status(Code::kAddress, Cat("cannot run ", spec.program, ": ", std::strerror(error),
+                                      "; is the installation of Tern complete?"));
+  }
+  return Status(Code::kUsage,
+                Cat("cannot run ", Printable(spec.program), ": ", std::strerror(error),
+                    error == ENOEXEC || error == ENOENT
+                        ? "; a script must name its interpreter in its first line (#!), and that "
+                          "must exist"
+                        : "; give another program after --"));
 }
 
 Result<OwnedFd> OpenOutput(const std::string& path, bool appends) {
@@ -132,6 +152,32 @@ std::string PickErrorLine(const std::string& text, const std::string& program) {
   return !sentence.empty() ? sentence : !fatal_line.empty() ? fatal_line : last_line;
 }
 
+bool IsProgram(const std::string& path) {
+  std::error_code error;
+  return access(path.c_str(), X_OK) == 0 && std::filesystem::is_regular_file(path, error);
+}
+
+// The folders of the variable PATH, but not those without a leading slash.
+std::vector<std::filesystem::path> FoldersOfPath() {
+  const char* path_variable = getenv("PATH");
+  std::istringstream path_list(path_variable == nullptr ? "" : path_variable);
+  std::vector<std::filesystem::path> folders;
+  for (std::string folder; std::getline(path_list, folder, ':');) {
+    if (folder.starts_with('/')) folders.emplace_back(folder);
+  }
+  return folders;
+}
+
+// The path of the first program of this name in the folders; "" if there is none.
+std::string FirstProgramIn(const std::vector<std::filesystem::path>& folders,
+                           const std::string& name) {
+  for (const std::filesystem::path& folder : folders) {
+    const std::string candidate = (folder / name).string();
+    if (!name.empty() && IsProgram(candidate)) return candidate;
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string Describe(const Exit& exit) {
@@ -153,7 +199,7 @@ Result<std::unique_ptr<Process>> Process::Start(const ProcessSpec& spec) {
 
   std::vector<std::string> command = {spec.program};
   command.insert(command.end(), spec.arguments.begin(), spec.arguments.end());
-  std::vector<std::string> environment = ExtendedEnvironment(spec.environment);
+  std::vector<std::string> environment = EnvironmentOf(spec);
   const std::vector<char*> command_pointers = PointersTo(command),
                            environment_pointers = PointersTo(environment);
   std::array<int, 2> pipe_fds{};
@@ -181,8 +227,7 @@ Result<std::unique_ptr<Process>> Process::Start(const ProcessSpec& spec) {
   // A successful exec closes the writing end. Then nothing can be read.
   if (read(error_reader.get(), &error, sizeof error) > 0) {
     waitpid(pid, nullptr, 0);
-    return Status(Code::kAddress, Cat("cannot run ", spec.program, ": ", std::strerror(error),
-                                      "; is the installation of Tern complete?"));
+    return CannotRunError(spec, error);
   }
   const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
   if (pidfd < 0) {
@@ -196,25 +241,35 @@ Result<std::unique_ptr<Process>> Process::Start(const ProcessSpec& spec) {
 }
 
 Process::~Process() {
-  if (!exit_.has_value()) {
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-  }
+  Signal(SIGKILL);
+  Reap(0);
   close(pidfd_);
 }
 
-std::optional<Exit> Process::TryWait() {
-  int wait_status = 0;
-  if (!exit_.has_value() && waitpid(pid_, &wait_status, WNOHANG) == pid_) {
-    exit_ = WIFSIGNALED(wait_status) ? Exit{0, WTERMSIG(wait_status)}
-                                     : Exit{WEXITSTATUS(wait_status), 0};
+void Process::Reap(int options) {
+  if (exit_.has_value()) return;
+  if (spec_.is_users_program) {
+    // While the process is not reaped, no other group can have its number.
+    siginfo_t info{};
+    if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT | options) != 0 ||
+        info.si_pid != pid_)
+      return;
+    kill(-pid_, SIGKILL);
   }
+  int wait_status = 0;
+  if (waitpid(pid_, &wait_status, options) != pid_) return;
+  exit_ =
+      WIFSIGNALED(wait_status) ? Exit{0, WTERMSIG(wait_status)} : Exit{WEXITSTATUS(wait_status), 0};
+}
+
+std::optional<Exit> Process::TryWait() {
+  Reap(WNOHANG);
   return exit_;
 }
 
 void Process::Signal(int signal) {
   // A process that is not reaped keeps its pid, so the signal cannot reach another process.
-  if (!exit_.has_value()) kill(pid_, signal);
+  if (!exit_.has_value()) kill(spec_.is_users_program ? -pid_ : pid_, signal);
 }
 
 std::string Process::LastSentence() const {
@@ -233,20 +288,33 @@ Result<std::string> FindProgram(const std::string& name) {
   std::error_code error;
   const std::filesystem::path own_folder =
       std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
-  std::vector<std::filesystem::path> folders = {own_folder};
-  const char* path_variable = getenv("PATH");
-  std::istringstream path_list(path_variable == nullptr ? "" : path_variable);
-  for (std::string path_folder; std::getline(path_list, path_folder, ':');) {
-    if (path_folder.starts_with('/')) folders.emplace_back(path_folder);
-  }
-  for (const std::filesystem::path& folder : folders) {
-    const std::string candidate = (folder / name).string();
-    if (access(candidate.c_str(), X_OK) == 0 && std::filesystem::is_regular_file(candidate, error))
-      return candidate;
-  }
+  std::vector<std::filesystem::path> folders = FoldersOfPath();
+  folders.insert(folders.begin(), own_folder);
+  const std::string path = FirstProgramIn(folders, name);
+  if (!path.empty()) return path;
   return Status(Code::kAddress,
                 Cat("cannot find the program ", name, ": it is neither in ", own_folder.string(),
                     ", beside tern, nor in PATH; install it there"));
+}
+
+Result<std::string> FindUsersProgram(const std::string& name) {
+  std::error_code error;
+  const bool has_folder = name.find('/') != std::string::npos;
+  const std::string path =
+      has_folder ? (IsProgram(name) ? name : "") : FirstProgramIn(FoldersOfPath(), name);
+  if (!path.empty()) return path;
+  const bool exists = !name.empty() && std::filesystem::exists(name, error);
+  if (has_folder && exists) {
+    return Status(Code::kUsage,
+                  Cat("saw the program ", Printable(name),
+                      ", which is no file that this user may execute; make it one with `chmod "
+                      "+x`, or name its interpreter, as in: -- python FILE"));
+  }
+  return Status(Code::kUsage,
+                Cat("saw the program '", Printable(name), "', which ",
+                    has_folder ? "does not exist" : "is in no folder of PATH",
+                    "; expected a program and its arguments after --, as in: -- python train.py",
+                    exists ? Cat(", or with its folder: ./", Printable(name)) : ""));
 }
 
 }  // namespace tern::tools

@@ -20,12 +20,17 @@ struct ProcessSpec {
   // Entries KEY=VALUE for the environment. An entry is ignored if the parent's environment has its
   // key.
   std::vector<std::string> environment;
+  // Entries KEY=VALUE in place of those of the parent's environment with the same keys.
+  std::vector<std::string> set_environment;
   std::string stdout_path, stderr_path;  // The files for the process's output.
   // True: the output is appended to these files. False: they are truncated.
   bool appends_output = false;
   // The descriptors that the child inherits, under the same numbers, besides its stdin (/dev/null),
   // stdout and stderr. All others are closed.
   std::vector<int> inherited_fds;
+  // Whether this is a program of the user's, which may be a shell that starts others: signals go to
+  // its whole process group, and what it leaves in there ends with it.
+  bool is_users_program = false;
 };
 
 // How a process ended.
@@ -40,8 +45,8 @@ std::string Describe(const Exit& exit);
 // started it ends.
 class Process {
  public:
-  // Starts a process. Returns kAddress if the program cannot be run, kCannotWrite if an output file
-  // cannot be opened.
+  // Starts a process. Returns kAddress if the program cannot be run (kUsage: a program of the
+  // user's), kCannotWrite if an output file cannot be opened.
   static Result<std::unique_ptr<Process>> Start(const ProcessSpec& spec);
   ~Process();  // Kills the process if it still runs.
 
@@ -52,7 +57,8 @@ class Process {
 
   // Returns how the process ended; empty while it runs. Never waits.
   std::optional<Exit> TryWait();
-  // Sends a signal to the process, but not to its process group. Does nothing once it has ended.
+  // Sends a signal to the process, and to its process group only if it is a program of the user's.
+  // Does nothing once it has ended.
   void Signal(int signal);
   // Returns the last error sentence ("PROGRAM: ...") that the process wrote to stderr, or else the
   // last fatal log line there, or else the last line; empty if the process wrote nothing.
@@ -61,6 +67,9 @@ class Process {
  private:
   Process(ProcessSpec spec, pid_t pid, int pidfd, off_t stderr_begin)
       : spec_(std::move(spec)), pid_(pid), pidfd_(pidfd), stderr_begin_(stderr_begin) {}
+
+  // Reaps the process if it has ended, or else waits for its end if `options` lacks WNOHANG.
+  void Reap(int options);
 
   const ProcessSpec spec_;
   const pid_t pid_;
@@ -73,5 +82,9 @@ class Process {
 // the folders of PATH; ignores those without a leading slash, and so never looks in the current
 // folder. Returns kAddress if neither has the program.
 Result<std::string> FindProgram(const std::string& name);
+// Returns the path of a program of the user's: `name` itself if it has a slash, else the first one
+// in the folders of PATH that have a leading slash. kUsage if there is none, or it may not be
+// executed.
+Result<std::string> FindUsersProgram(const std::string& name);
 
 }  // namespace tern::tools

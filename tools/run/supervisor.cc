@@ -17,6 +17,14 @@ using std::chrono::seconds;
 
 // All processes must end within this time after the end of the job.
 constexpr Time kExitTime = seconds(3);
+// Programs that took part in a job that failed or was stopped: they may save something.
+constexpr Time kProgramExitTime = seconds(10);
+// How often the output of programs is printed.
+constexpr Time kBetweenPrints = std::chrono::milliseconds(100);
+// What is wrong with a program that exits with 0 too early.
+constexpr const char* kLeftEarly =
+    "it ended before the job did; a program joins the job by tern.torch.ddp, tern_train.Client or "
+    "tern_open, and waits until all have finished";
 constexpr Time kBetweenSignals = seconds(2);  // The time from SIGTERM to SIGKILL.
 // Shard 0, the server that reports progress, knows within this time that a process was lost.
 constexpr Time kLossDetectionTime = seconds(5);
@@ -33,6 +41,11 @@ Supervisor::Supervisor(Options options, StopSignals& stop_signals, setup::Screen
 }
 
 Status Supervisor::Run() {
+  if (options_.program_output != nullptr) {
+    auto guard = GroupGuard::Start();
+    if (!guard.ok()) return guard.status();
+    guard_ = std::move(*guard);
+  }
   for (Child& child : children_) TERN_RETURN_IF_ERROR(StartChild(&child, false));
   start_notice_at_ = Now() + options_.start_notice_after;
   while (!HaveAllEnded()) {
@@ -41,8 +54,12 @@ Status Supervisor::Run() {
     OnStopSignals();
     for (Child& child : children_) {
       if (!child.is_running) continue;
-      if (const std::optional<Exit> exit = child.process->TryWait()) OnExit(&child, *exit);
+      const std::optional<Exit> exit = child.process->TryWait();
+      if (!exit.has_value()) continue;
+      if (options_.program_output != nullptr) options_.program_output->Finish(child.member.spec);
+      OnExit(&child, *exit);
     }
+    if (options_.program_output != nullptr) options_.program_output->Print();
     TERN_RETURN_IF_ERROR(OnTimers());
   }
   ReadProgress();
@@ -51,7 +68,7 @@ Status Supervisor::Run() {
 
 bool Supervisor::HaveAllEnded() const {
   return std::none_of(children_.begin(), children_.end(), [](const Child& child) {
-    return child.is_running || child.restart_at.has_value();
+    return child.is_running || child.restart_at.has_value() || child.left_at.has_value();
   });
 }
 
@@ -65,6 +82,9 @@ Status Supervisor::StartChild(Child* child, bool is_restart) {
   if (!process.ok()) return process.status();
   child->process = std::move(*process);
   child->is_running = true;
+  if (guard_ != nullptr && spec.is_users_program) guard_->Watch(child->process->pid());
+  if (spec.is_users_program && options_.program_output != nullptr && !is_restart)
+    TERN_RETURN_IF_ERROR(options_.program_output->Add(spec));
   screen_.PrintLine(Cat(child->member.spec.name, " is process ", child->process->pid()));
   return Ok();
 }
@@ -79,9 +99,11 @@ void Supervisor::WaitForEvent() {
   };
   wake_no_later_than(kill_at_);
   wake_no_later_than(start_notice_at_);
+  if (AnyProgramRuns()) wake_no_later_than(Now() + kBetweenPrints);
   for (const Child& child : children_) {
     if (child.is_running) poll_fds.push_back({child.process->pidfd(), POLLIN, 0});
     wake_no_later_than(child.restart_at);
+    wake_no_later_than(child.left_at);
   }
   int timeout_ms = -1;
   if (wake_time.has_value()) {
@@ -113,7 +135,7 @@ void Supervisor::OnProgressLine(const std::string& line) {
   if (update->has_ended) {
     screen_.AnnounceResume(*update);
     if (!has_given_up_) OnJobEnd(*update);
-    return EndWithin(kExitTime);
+    return EndAfterReport();
   }
   if (!job_has_begun_ && (update->rounds > 0 || (update->num_workers > 0 &&
                                                  update->num_present == update->num_workers))) {
@@ -136,6 +158,7 @@ void Supervisor::OnProgressLine(const std::string& line) {
 
 void Supervisor::OnJobEnd(const setup::ProgressUpdate& update) {
   end_report_ = update;
+  for (Child& child : children_) child.left_at.reset();
   if (update.num_present != update.num_workers) return;
   // All workers were present when the job ended. So a worker that failed did so after the end, even
   // if its exit was seen before shard 0's report.
@@ -153,7 +176,9 @@ void Supervisor::OnStopSignals() {
     CancelRestarts();
     switch (++num_stop_signals_) {
       case 1:
-        if (!children_[0].is_running) {
+        // Without shard 0, or after the job's end, the programs do not learn of the signal.
+        if (!children_[0].is_running || (end_report_.has_value() && AnyProgramRuns())) {
+          user_stop_.ended_programs = AnyProgramRuns();
           EndWithin(Time(0));
           break;
         }
@@ -172,9 +197,14 @@ void Supervisor::OnStopSignals() {
   }
 }
 
-void Supervisor::OnExit(Child* child, const Exit& exit) {
-  child->is_running = false;
-  const bool has_succeeded = exit.signal == 0 && exit.code == 0;
+bool Supervisor::IsFailure(const Child& child, const Exit& exit) const {
+  if ((exit.signal == 0 && exit.code == 0) || child.was_signalled) return false;
+  if (child.member.spec.is_users_program) {
+    // A program says by any code why it ended. After the end of a job that failed it passes on the
+    // job's code, and after a stop signal it ends as it likes.
+    if (user_stop_.signal != 0) return false;
+    return exit.signal != 0 || !end_report_.has_value() || exit.code != end_report_->code;
+  }
   const bool has_crashed = exit.signal != 0 || exit.code == static_cast<int>(Code::kInternal);
   // A stop signal kills a process that has not installed its signal handlers yet. Other processes
   // then exit with the code 128 + signal.
@@ -182,14 +212,28 @@ void Supervisor::OnExit(Child* child, const Exit& exit) {
                                                               exit.code == 128 + user_stop_.signal);
   const bool has_own_reason =
       end_report_.has_value() && HasReasonCode(exit) && exit.code != end_report_->code;
-  if (!has_succeeded && !child->was_signalled && !was_stopped_by_user &&
-      (has_crashed || has_own_reason || !end_report_.has_value())) {
-    newest_loss_at_ = Now();
-    const ProcessSpec& spec = child->member.spec;
-    failures_.push_back({spec.name, child->process->pid(), exit, child->process->LastSentence(),
-                         spec.stderr_path, end_report_.has_value()});
-    RestartOrEnd(child, exit);
+  return !was_stopped_by_user && (has_crashed || has_own_reason || !end_report_.has_value());
+}
+
+void Supervisor::AddFailure(Child* child, const Exit& exit, const std::string& sentence) {
+  newest_loss_at_ = Now();
+  const ProcessSpec& spec = child->member.spec;
+  failures_.push_back({spec.name, child->process->pid(), exit, sentence, spec.stderr_path,
+                       end_report_.has_value(), spec.is_users_program});
+  RestartOrEnd(child, exit);
+}
+
+void Supervisor::OnExit(Child* child, const Exit& exit) {
+  child->is_running = false;
+  if (guard_ != nullptr && child->member.spec.is_users_program)
+    guard_->Forget(child->process->pid());
+  if (IsFailure(*child, exit)) {
+    AddFailure(child, exit, child->process->LastSentence());
+  } else if (child->member.spec.is_users_program && !child->was_signalled &&
+             user_stop_.signal == 0 && !end_report_.has_value()) {
+    child->left_at = Now() + options_.max_end_delay;
   }
+  EndAfterReport();
   // Without shard 0 the other processes do not learn of the stop signal.
   if (user_stop_.signal != 0 && child == &children_[0] && !end_report_.has_value())
     EndWithin(Time(0));
@@ -197,7 +241,7 @@ void Supervisor::OnExit(Child* child, const Exit& exit) {
 
 void Supervisor::RestartOrEnd(Child* child, const Exit& exit) {
   const std::string failure_text = Describe(failures_.back());
-  const bool would_recur = WouldRecur(exit);
+  const bool would_recur = WouldRecur(failures_.back());
   const bool may_restart = child->member.job_waits && !would_recur && user_stop_.signal == 0 &&
                            !terminate_at_.has_value() && !end_report_.has_value();
   if (may_restart && num_restarts_ < options_.max_restarts) {
@@ -217,6 +261,18 @@ void Supervisor::RestartOrEnd(Child* child, const Exit& exit) {
   EndWithin(job_has_begun_ ? last_grace_ : options_.max_report_delay);
 }
 
+void Supervisor::EndAfterReport() {
+  if (!end_report_.has_value()) return;
+  if (!AnyProgramRuns()) return EndWithin(kExitTime);
+  if (end_report_->code != 0) EndWithin(job_has_begun_ ? kProgramExitTime : kExitTime);
+}
+
+bool Supervisor::AnyProgramRuns() const {
+  return std::any_of(children_.begin(), children_.end(), [](const Child& child) {
+    return child.is_running && child.member.spec.is_users_program;
+  });
+}
+
 bool Supervisor::AnyWorkerRuns() const {
   return std::any_of(children_.begin(), children_.end(), [](const Child& child) {
     return child.member.is_worker && (child.is_running || child.restart_at.has_value());
@@ -232,6 +288,7 @@ void Supervisor::EndWithin(Time grace) {
 
 void Supervisor::CancelRestarts() {
   for (Child& child : children_) {
+    child.left_at.reset();
     if (child.restart_at.has_value()) --num_restarts_;
     child.restart_at.reset();
   }
@@ -245,7 +302,8 @@ void Supervisor::ShowWhoIsAwaited(Time now) {
   for (const Child& child : children_) {
     const std::string sentence = child.is_running ? child.process->LastSentence() : "";
     if (!sentence.starts_with(kStillWaiting)) continue;
-    has_worker_spoken |= child.member.is_worker;
+    // A program of the user's does not say whom it awaits.
+    has_worker_spoken |= child.member.is_worker || AnyProgramRuns();
     // Many workers may wait for the same server.
     if (std::count(sentences.begin(), sentences.end(), sentence) > 0) continue;
     sentences.push_back(sentence);
@@ -262,6 +320,10 @@ Status Supervisor::OnTimers() {
   const Time now = Now();
   if (start_notice_at_.has_value() && now >= *start_notice_at_) ShowWhoIsAwaited(now);
   for (Child& child : children_) {
+    if (child.left_at.has_value() && now >= *child.left_at) {
+      child.left_at.reset();
+      AddFailure(&child, Exit{}, kLeftEarly);
+    }
     if (!child.restart_at.has_value() || now < *child.restart_at) continue;
     child.restart_at.reset();
     newest_loss_at_ = now;

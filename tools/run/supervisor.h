@@ -8,7 +8,9 @@
 //             its `grace_if_irreplaceable`, or `max_report_delay` if the job had not begun; at once
 //             after a stop signal without shard 0
 //
-// While the state is "ending", processes exit by themselves.
+// While the state is "ending", processes exit by themselves. The deadline after the job's end is
+// another for programs of the user's: 10 s if the job had begun and failed or was stopped; none if
+// it ended well, until all programs have ended.
 //
 // Shard 0 is the server that coordinates the job and reports its progress. A member is a process of
 // the job.
@@ -31,7 +33,9 @@
 #include "common/base/status.h"
 #include "setup/report.h"
 #include "setup/screen.h"
+#include "tools/run/group_guard.h"
 #include "tools/run/process.h"
+#include "tools/run/program_output.h"
 #include "tools/run/verdict.h"
 
 namespace tern::tools {
@@ -40,7 +44,7 @@ class Supervisor {
  public:
   struct Member {
     ProcessSpec spec;
-    bool is_worker = false;
+    bool is_worker = false;  // A tern_worker, or a program of the user's that takes part as one.
     bool job_waits = false;  // The job continues when this process is started again.
     // How long the other processes may take to end after they lost this one: if a new process could
     // replace it, and if none can.
@@ -57,6 +61,11 @@ class Supervisor {
     // If the job has not begun after this time, the screen shows whom the processes wait for. By
     // then a daemon that cannot reach another one has said so.
     Time start_notice_after = std::chrono::seconds(5);
+    // Prints what the user's programs write; null: there are none. Must outlive the supervisor.
+    ProgramOutput* program_output = nullptr;
+    // How long the end of a job may be unknown after a program has exited with 0. A program that
+    // took part to the end exits after it.
+    Time max_end_delay = std::chrono::seconds(3);
   };
   // `stop_signals` also reports the signals after the first. `stop_signals` and `screen` must
   // outlive this object.
@@ -79,6 +88,8 @@ class Supervisor {
     bool is_running = false;
     bool was_signalled = false;      // The supervisor told it to end, so its exit is no failure.
     std::optional<Time> restart_at;  // When it will be started again; empty: it will not be.
+    // When a program that has exited with 0 counts as failed, unless the job ends before.
+    std::optional<Time> left_at;
   };
 
   Status StartChild(Child* child, bool is_restart);
@@ -88,10 +99,19 @@ class Supervisor {
   void OnJobEnd(const setup::ProgressUpdate& update);
   void OnStopSignals();
   void OnExit(Child* child, const Exit& exit);
+  // Whether the exit, before or after the job's end, is a failure of the process itself.
+  bool IsFailure(const Child& child, const Exit& exit) const;
+  void AddFailure(Child* child, const Exit& exit, const std::string& sentence);
   void RestartOrEnd(Child* child, const Exit& exit);
   Status OnTimers();
-  // Prints whom the processes wait for, once a worker has said that.
+  // Prints whom the processes wait for, once a worker has said that, or, of programs of the user's,
+  // a server.
   void ShowWhoIsAwaited(Time now);
+  // After the report of the job's end, limits the time until the processes end: not that of
+  // programs after a job that ended well, which may have more to do.
+  void EndAfterReport();
+  // Returns whether a program of the user's runs.
+  bool AnyProgramRuns() const;
   // Returns whether a worker runs or will be restarted.
   bool AnyWorkerRuns() const;
   void EndWithin(Time grace);
@@ -102,7 +122,8 @@ class Supervisor {
   const Options options_;
   StopSignals& stop_signals_;
   setup::Screen& screen_;
-  std::vector<Child> children_;
+  std::unique_ptr<GroupGuard> guard_;  // Null if no member is a program of the user's.
+  std::vector<Child> children_;        // They end before the guard.
   std::string progress_buffer_, newest_progress_;
   std::vector<Failure> failures_;                    // The failures since the job last recovered.
   std::optional<setup::ProgressUpdate> end_report_;  // Shard 0's report that the job ended.

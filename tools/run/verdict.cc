@@ -25,6 +25,14 @@ bool IsOrderlyEnd(int code) {
   return is_code(Code::kOk) || is_code(Code::kInterrupted) || is_code(Code::kTerminated);
 }
 
+// The exit code that tells why the process failed; empty if it has none.
+std::optional<Code> ReasonOf(const Failure& failure) {
+  const Exit& exit = failure.exit;
+  if (failure.is_users_program && exit.signal == 0)
+    return exit.code == 0 ? Code::kUsage : static_cast<Code>(exit.code);
+  return HasReasonCode(exit) ? std::optional(static_cast<Code>(exit.code)) : std::nullopt;
+}
+
 std::string RootCauseText(const Failure& failure) {
   return Cat("root cause: ", Describe(failure), "\n  its output: ", failure.stderr_path);
 }
@@ -37,7 +45,9 @@ bool HasReasonCode(const Exit& exit) {
          });
 }
 
-bool WouldRecur(const Exit& exit) {
+bool WouldRecur(const Failure& failure) {
+  const Exit& exit = failure.exit;
+  if (failure.is_users_program && exit.signal == 0 && exit.code == 0) return true;
   return HasReasonCode(exit) && IsLasting(static_cast<Code>(exit.code));
 }
 
@@ -52,16 +62,28 @@ std::string Describe(const Failure& failure) {
 Status JudgeRun(const std::vector<Failure>& failures,
                 const std::optional<setup::ProgressUpdate>& end_report, StopSignal stop) {
   const bool ended_in_order = end_report.has_value() && IsOrderlyEnd(end_report->code);
-  const auto root_failure =
-      std::find_if(failures.begin(), failures.end(), [&](const Failure& failure) {
-        // A job that ended in order recovered from all failures that came before its end.
-        return !IsConsequence(failure, end_report) && (!ended_in_order || failure.job_was_over);
-      });
+  const auto may_be_root = [&](const Failure& failure) {
+    // A job that ended in order recovered from all failures that came before its end.
+    return !IsConsequence(failure, end_report) && (!ended_in_order || failure.job_was_over);
+  };
+  auto root_failure = std::find_if(failures.begin(), failures.end(), [&](const Failure& failure) {
+    return failure.is_users_program && may_be_root(failure) && end_report.has_value() &&
+           end_report->sentence.starts_with(failure.process_name + " ");
+  });
+  if (root_failure == failures.end())
+    root_failure = std::find_if(failures.begin(), failures.end(), may_be_root);
   if (root_failure != failures.end() && ended_in_order) {
-    const bool has_reason = HasReasonCode(root_failure->exit);
-    return Status(has_reason ? static_cast<Code>(root_failure->exit.code) : Code::kInternal,
+    const std::optional<Code> code = ReasonOf(*root_failure);
+    const bool has_reason = code.has_value();
+    return Status(code.value_or(Code::kInternal),
                   Cat("the job ended in order, but afterwards a process ",
                       has_reason ? "failed" : "crashed", "\n  ", RootCauseText(*root_failure)));
+  }
+  if (ended_in_order && end_report->code == 0 && stop.ended_programs) {
+    return Status(static_cast<Code>(128 + stop.signal),
+                  Cat("stopped by signal ", stop.signal,
+                      " after the job's end, by which programs "
+                      "that still ran were ended"));
   }
   if (ended_in_order) return Status(static_cast<Code>(end_report->code), end_report->sentence);
   if (root_failure != failures.end()) {
@@ -71,8 +93,7 @@ Status JudgeRun(const std::vector<Failure>& failures,
         end_report.has_value()
             ? Cat("\n  then the job ended with code ", end_report->code, ": ", end_report->sentence)
             : "";
-    return Status(static_cast<Code>(HasReasonCode(root_failure->exit) ? root_failure->exit.code
-                                                                      : code_without_reason),
+    return Status(ReasonOf(*root_failure).value_or(static_cast<Code>(code_without_reason)),
                   "the job failed\n  " + RootCauseText(*root_failure) + job_end_text);
   }
   const bool lost_by_forced_stop = stop.was_forced && end_report.has_value() &&

@@ -22,19 +22,23 @@ struct Failure {
   std::string sentence;       // The error sentence of the process on stderr.
   std::string stderr_path;    // The path of the file with its stderr.
   bool job_was_over = false;  // The process failed after the job ended.
+  // Whether it is a program of the user's, whose codes Tern does not know. With the code 0, it left
+  // the job too early.
+  bool is_users_program = false;
 };
-// Returns whether the exit code tells why the process failed.
+// Returns whether the exit code of one of Tern's programs tells why it failed.
 bool HasReasonCode(const Exit& exit);
 // Returns whether a restarted process would fail the same way.
-bool WouldRecur(const Exit& exit);
+bool WouldRecur(const Failure& failure);
 // Returns a text such as "worker 1 (process 4711) was killed by signal 9 (Killed)", followed by the
 // error sentence of the process.
 std::string Describe(const Failure& failure);
 
 // The stop signals that a user sent.
 struct StopSignal {
-  int signal = 0;           // The first stop signal; 0: none.
-  bool was_forced = false;  // A second stop signal went to all processes before the job ended.
+  int signal = 0;               // The first stop signal; 0: none.
+  bool was_forced = false;      // A second stop signal went to all processes before the job ended.
+  bool ended_programs = false;  // The first one ended programs that still ran after the job's end.
 };
 
 // Returns the status of the run; its message names the root cause. `failures` are in the order in
@@ -42,10 +46,12 @@ struct StopSignal {
 //
 // The root cause is the first failure that is not the consequence of another failure. If the job
 // ended in order, only failures after its end count. A process that exits with 75 (a peer was
-// lost), or with the exit code of the job, only reports a consequence. The status has the exit code
-// of the root cause if this code tells a reason. Otherwise, as after a signal, it has the code of
-// the job, or 75 if shard 0 did not report the end. A forced stop makes processes lose each other;
-// such a loss is not a failure.
+// lost), or with the exit code of the job, only reports a consequence. If the job's end names a
+// program of the user's, that one's failure goes before others: a program that learns of the job's
+// end may be the first to end. The status has the exit code of the root cause if this code tells a
+// reason, as every code of a program of the user's does (0, too early: kUsage). Otherwise, as after
+// a signal, it has the code of the job, or 75 if shard 0 did not report the end. A forced stop
+// makes processes lose each other; such a loss is not a failure.
 Status JudgeRun(const std::vector<Failure>& failures,
                 const std::optional<setup::ProgressUpdate>& end_report, StopSignal stop);
 

@@ -117,6 +117,16 @@ TEST(ToYaml, CanBeReadBack) {
   }
 }
 
+TEST(ToYaml, LeavesOutWhatAClientsJobMustNotHave) {
+  const auto job = Parse(
+      "output_dir: out\nservers: [{address: \"127.0.0.1:7500\"}]\nworkers: {count: 2}\n"
+      "train: {compute: client}\n");
+  ASSERT_TRUE(job.ok()) << job.status().message();
+  const auto parsed_again = Parse(ToYaml(*job));
+  ASSERT_TRUE(parsed_again.ok()) << parsed_again.status().message();
+  EXPECT_TRUE(MessageDifferencer::Equals(*job, *parsed_again));
+}
+
 TEST(ToYaml, KeepsNumbersExactly) {
   auto job = Parse(SmallJob());
   ASSERT_TRUE(job.ok());

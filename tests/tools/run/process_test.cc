@@ -233,6 +233,46 @@ TEST_F(ProcessTest, FindsProgramsInPath) {
               HasSubstr("cannot find the program tern_no_such_program"));
 }
 
+TEST_F(ProcessTest, FindsAUsersProgram) {
+  EXPECT_EQ(*FindUsersProgram("/bin/sh"), "/bin/sh");
+  EXPECT_THAT(*FindUsersProgram("sh"), testing::EndsWith("/sh"));
+  for (const std::string name : {"tern_no_such_program", "/tern_no_such_program", "", "/bin"}) {
+    const auto missing_program = FindUsersProgram(name);
+    ASSERT_FALSE(missing_program.ok()) << name;
+    EXPECT_EQ(missing_program.status().code(), Code::kUsage);
+    EXPECT_THAT(missing_program.status().message(), HasSubstr("saw the program "));
+  }
+}
+
+TEST_F(ProcessTest, SetsVariablesOfTheEnvironment) {
+  ProcessSpec spec = ShellSpec("echo $HOME $TERN_TEST_NEW");
+  spec.set_environment = {"HOME=/elsewhere", "TERN_TEST_NEW=first"};
+  spec.environment = {"TERN_TEST_NEW=second"};
+  const auto process = StartProcess(spec);
+  ASSERT_NE(process, nullptr);
+  EXPECT_EQ(WaitForExit(*process).code, 0);
+  EXPECT_EQ(ReadFile(spec.stdout_path), "/elsewhere first\n");
+}
+
+TEST_F(ProcessTest, SignalsReachWhatAUsersProgramHasStarted) {
+  for (const bool is_signalled : {true, false}) {
+    ProcessSpec spec = ShellSpec(Cat("sleep 1000 & echo $!; ", is_signalled ? "wait" : "exit 3"));
+    spec.is_users_program = true;
+    const auto process = StartProcess(spec);
+    ASSERT_NE(process, nullptr);
+    ASSERT_TRUE(e2e::WaitUntil([&] { return ReadFile(spec.stdout_path).ends_with('\n'); }));
+    if (is_signalled) process->Signal(SIGTERM);
+    const Exit exit = WaitForExit(*process);
+    EXPECT_EQ(exit.signal, is_signalled ? SIGTERM : 0);
+    EXPECT_EQ(exit.code, is_signalled ? 0 : 3);
+    const std::string stat_path = Cat("/proc/", atoi(ReadFile(spec.stdout_path).c_str()), "/stat");
+    EXPECT_TRUE(e2e::WaitUntil([&] {
+      const std::string stat = ReadFile(stat_path);
+      return stat.empty() || stat.find(") Z ") != std::string::npos;
+    }));
+  }
+}
+
 // An empty element of PATH means the current folder, to which others may be able to write.
 TEST_F(ProcessTest, FindsNoProgramInTheCurrentFolder) {
   const std::string program = folder_ + "/tern_planted";

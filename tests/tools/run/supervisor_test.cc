@@ -115,6 +115,19 @@ TEST_F(SupervisorTest, SaysWhomTheProcessesWaitForIfTheJobDoesNotBegin) {
   EXPECT_EQ(out.find(sentence), out.rfind(sentence)) << "of two workers, once:\n" << out;
 }
 
+TEST_F(SupervisorTest, SaysWhichProgramsTheServerWaitsFor) {
+  options_.start_notice_after = milliseconds(1);
+  AddMember(
+      Cat("echo 'W0727 10:00:00.1 7 a.cc:1] still waiting for worker 0' >&2; "
+          "read word < $D/go\n",
+          kReportSuccessCommand));
+  AddMember("while ! grep -q 'not begun' /proc/$PPID/fd/1; do sleep 0.01; done; echo go > $D/go");
+  options_.members[1].spec.is_users_program = true;
+  const std::string out = RunSupervisor(0, seconds(60));
+  EXPECT_THAT(out,
+              HasSubstr("the job has not begun yet\n  server 0: still waiting for worker 0\n"));
+}
+
 TEST_F(SupervisorTest, DoesNotRestartAProcessThatExitedBecauseTheJobEnded) {
   // The worker may exit before shard 0 reports that the job was aborted.
   AddMember(
@@ -211,6 +224,37 @@ echo go > $D/go; read word < $D/never)");
   RunSupervisor(0, Time(0));
   EXPECT_EQ(verdict_.code(), Code::kBadData);
   EXPECT_THAT(newest_progress_, HasSubstr("143"));
+}
+
+TEST_F(SupervisorTest, AProgramThatExitsWellBeforeTheJobsEndHasFailed) {
+  options_.max_end_delay = milliseconds(20);
+  AddMember("exec sleep 1000");
+  AddMember("exit 0");
+  options_.members[1].spec.is_users_program = true;
+  RunSupervisor(5, Time(0));
+  EXPECT_EQ(restarts_, 0u);
+  EXPECT_EQ(verdict_.code(), Code::kUsage);
+  EXPECT_THAT(verdict_.message(), HasSubstr("exited with code 0: it ended before the job did"));
+}
+
+TEST_F(SupervisorTest, AProgramMayExitWellShortlyBeforeTheReportOfTheEnd) {
+  AddMember(Cat("read word < $D/go; sleep 0.1; ", kReportSuccessCommand));
+  AddMember("echo go > $D/go");
+  options_.members[1].spec.is_users_program = true;
+  const std::string out = RunSupervisor(0, Time(0));
+  EXPECT_TRUE(verdict_.ok()) << verdict_.message();
+  EXPECT_EQ(out.find("ended before"), std::string::npos) << out;
+}
+
+TEST_F(SupervisorTest, AProgramsCodeAfterAFailedEndIsItsOwn) {
+  AddMember(
+      R"(say '{"event":"ended","code":75,"sentence":"worker 1 (host, pid 1) left"}'; echo go > $D/go)");
+  AddMember("read word < $D/go; exit 75");
+  AddMember("sleep 0.2; exit 1");
+  options_.members[1].spec.is_users_program = options_.members[2].spec.is_users_program = true;
+  RunSupervisor(0, Time(0));
+  EXPECT_EQ(ExitCode(verdict_), 1);
+  EXPECT_THAT(verdict_.message(), HasSubstr("root cause: worker 1 ("));
 }
 
 TEST_F(SupervisorTest, IgnoresGarbageOnTheProgressPipe) {

@@ -33,6 +33,21 @@ TEST(Verdict, ASuccessfulJobIsOk) {
       << "it was restarted, and the job recovered";
 }
 
+TEST(Verdict, TheProgramThatTheJobsEndNamesIsTheRootCause) {
+  std::vector<Failure> failures = {ExitedFailure("worker 0", 1), ExitedFailure("worker 1", 2)};
+  for (Failure& failure : failures) failure.is_users_program = true;
+  const Status first = JudgeRun(failures, std::nullopt, {});
+  EXPECT_EQ(ExitCodeOf(first), 1);
+  EXPECT_THAT(first.message(), HasSubstr("root cause: worker 0 "));
+  const Status named = JudgeRun(failures, EndedUpdate(75, "worker 1 (host, pid 7) left"), {});
+  EXPECT_EQ(ExitCodeOf(named), 2);
+  EXPECT_THAT(named.message(), HasSubstr("root cause: worker 1 "));
+}
+
+TEST(Verdict, AStopOfProgramsAfterTheJobsEndIsAStop) {
+  EXPECT_EQ(ExitCodeOf(JudgeRun({}, EndedUpdate(0), {.signal = 2, .ended_programs = true})), 130);
+}
+
 TEST(Verdict, AnOrderlyStopIsNoFailure) {
   EXPECT_EQ(ExitCodeOf(JudgeRun({}, EndedUpdate(143, "stopped"), {15})), 143);
   // The server itself got SIGINT (code 130). A worker may exit before the server does.

@@ -1,0 +1,204 @@
+#include "tools/run/local_job.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "common/base/output_file.h"
+#include "common/base/storage.h"
+#include "common/base/text.h"
+#include "setup/command_line.h"
+#include "setup/metrics_routes.h"
+#include "setup/report.h"
+#include "tools/job_arguments.h"
+#include "tools/run/ephemeral_keys.h"
+
+namespace tern::tools {
+namespace {
+
+constexpr Time kForever = std::chrono::hours(24 * 365 * 10);
+
+// A non-blocking pipe for progress. Shard 0 gets the writing end, and must never wait for this
+// process to read.
+class ProgressPipe {
+ public:
+  ProgressPipe() {
+    if (pipe2(pipe_fds_.data(), O_CLOEXEC | O_NONBLOCK) != 0) return;
+    // A pipe of this size holds minutes of progress while this process is stopped (Ctrl-Z).
+    fcntl(pipe_fds_[1], F_SETPIPE_SZ, 1 << 20);
+  }
+  ~ProgressPipe() {
+    for (const int fd : pipe_fds_) {
+      if (fd >= 0) close(fd);
+    }
+  }
+  ProgressPipe(const ProgressPipe&) = delete;
+  ProgressPipe& operator=(const ProgressPipe&) = delete;
+  int reader() const { return pipe_fds_[0]; }
+  int writer() const { return pipe_fds_[1]; }
+
+ private:
+  std::array<int, 2> pipe_fds_ = {-1, -1};
+};
+
+// Gives each member its own keys of `keys`: the members are the servers, then the workers.
+void GiveKeys(const EphemeralKeys& keys, std::vector<Supervisor::Member>* members) {
+  for (size_t i = 0; i < keys.fds().size(); ++i) {
+    ProcessSpec& spec = (*members)[i].spec;
+    spec.inherited_fds.push_back(keys.fds()[i]);
+    spec.arguments.insert(spec.arguments.end(), {"--keys_fd", Cat(keys.fds()[i])});
+  }
+}
+
+// If the loss of a process ends the job, the other processes end within this time.
+Time ExitTime(const LocalJob& local) {
+  return local.setup->timings.dead_after + std::chrono::seconds(2);
+}
+
+Status ReportResult(const LocalJob& local, const Supervisor& supervisor,
+                    const RunResult& run_result, Time run_begin, setup::Screen* screen) {
+  const Status verdict = supervisor.verdict();
+  const std::string summary = setup::RunSummaryJson(
+      supervisor.newest_progress(),
+      {ExitCode(verdict), verdict.message(), supervisor.restarts(), Seconds(Now() - run_begin)});
+  const RunResult::WrittenSummary written_summary =
+      run_result.WriteSummary(summary, ExitCode(verdict));
+  const std::string summary_table =
+      supervisor.newest_progress().empty() ? "" : setup::SummaryTable(summary);
+  screen->PrintLine(Cat(summary_table, "logs are in ", local.log_dir, ", the summary is in ",
+                        written_summary.path));
+  if (verdict.ok() && written_summary.status.ok() && !local.what_next.empty())
+    screen->PrintLine(local.what_next);
+  if (written_summary.kept_earlier_result)
+    screen->PrintLine(Cat("summary.json ",
+                          setup::IsClientJob(local.job()) ? "in that folder is still that"
+                                                          : "and weights.safetensors in that "
+                                                            "folder are still those",
+                          " of an earlier run"));
+  if (!written_summary.status.ok() && !verdict.ok())
+    std::fprintf(stderr, "tern: cannot write the summary: %s\n",
+                 written_summary.status.message().c_str());
+  return setup::FinalStatus(verdict, written_summary.status);
+}
+
+}  // namespace
+
+Status CheckJobFile(const std::string& job_file) {
+  if (!JobPath(job_file).starts_with("/dev/")) return Ok();
+  return Status(Code::kUsage, Cat("the job cannot come from ", Printable(job_file),
+                                  ", because the daemons read it, too; write it to a file"));
+}
+
+Status PrepareFolders(const pb::Job& job, const std::string& log_dir) {
+  TERN_RETURN_IF_ERROR(CheckOutputFolder(job.output_dir()));
+  for (const std::string& folder : {job.output_dir(), log_dir}) {
+    if (const std::error_code error = Disk().CreateFolders(folder)) {
+      return Status(Code::kCannotWrite,
+                    Cat("cannot create the folder ", folder, ": ", error.message(),
+                        "; give one that this user may write to"));
+    }
+  }
+  if (const std::string warning = WarningOfOpenFolder(job.output_dir()); !warning.empty())
+    std::fprintf(stderr, "tern: %s\n", warning.c_str());
+  return Ok();
+}
+
+Result<FolderLock> LockFolder(const pb::Job& job) {
+  Result<FolderLock> lock = FolderLock::TryLock(job.output_dir(), "run.lock", job.name());
+  if (!lock.ok()) return lock;
+  TERN_RETURN_IF_ERROR(FolderLock::CheckFree(job.output_dir(), setup::kServerLock));
+  if (!lock->is_held()) std::fprintf(stderr, "tern: %s\n", lock->warning().c_str());
+  return lock;
+}
+
+ProcessSpec SpecOf(const LocalJob& local, const std::string& role, uint32_t rank) {
+  ProcessSpec spec;
+  spec.name = Cat(role, " ", rank);
+  // OpenMP threads that spin while they wait would slow down the job's other processes.
+  spec.environment = {"OMP_WAIT_POLICY=passive"};
+  spec.stdout_path = Cat(local.log_dir, "/", role, ".", rank, ".stdout");
+  spec.stderr_path = Cat(local.log_dir, "/", role, ".", rank, ".stderr");
+  return spec;
+}
+
+Result<ProcessSpec> DaemonSpec(const LocalJob& local, const std::string& role, uint32_t rank) {
+  Result<std::string> program = FindProgram("tern_" + role);
+  if (!program.ok()) return program.status();
+  ProcessSpec spec = SpecOf(local, role, rank);
+  spec.program = *std::move(program);
+  spec.arguments = {"--job", local.job_file, "--rank", Cat(rank), "--log_dir", local.log_dir};
+  for (const std::string& key_value : local.overrides)
+    spec.arguments.insert(spec.arguments.end(), {"--set", key_value});
+  return spec;
+}
+
+Supervisor::Member WorkerMember(const LocalJob& local, ProcessSpec spec) {
+  const auto on_loss = local.job().faults().on_worker_loss();
+  // After the loss of a worker, the job waits for it to come back (job_waits), or continues without
+  // that worker (job_shrinks), or fails.
+  const bool job_waits = on_loss == pb::Faults::wait, job_shrinks = on_loss == pb::Faults::shrink;
+  const Time exit_time = ExitTime(local);
+  Supervisor::Member member;
+  member.spec = std::move(spec);
+  member.is_worker = true;
+  member.job_waits = job_waits || job_shrinks;
+  // If the job shrinks, the other workers continue without this one until the end of the job.
+  member.grace = job_shrinks ? kForever
+                 : job_waits ? exit_time + local.setup->timings.wait_timeout
+                             : exit_time;
+  member.grace_if_irreplaceable = job_shrinks ? kForever : exit_time;
+  return member;
+}
+
+Result<std::vector<Supervisor::Member>> ServerMembers(const LocalJob& local) {
+  const Time exit_time = ExitTime(local);
+  std::vector<Supervisor::Member> members;
+  for (int shard = 0; shard < local.job().servers_size(); ++shard) {
+    Result<ProcessSpec> spec = DaemonSpec(local, "server", static_cast<uint32_t>(shard));
+    if (!spec.ok()) return spec.status();
+    // No server that a user starts can replace shard 0, the server that reports progress: a user's
+    // server lacks the pipe for progress.
+    members.push_back(
+        {*std::move(spec), false, true,
+         shard == 0 ? exit_time : exit_time + local.setup->timings.server_return_timeout,
+         exit_time});
+  }
+  return members;
+}
+
+Status RunToItsEnd(const LocalJob& local, std::vector<Supervisor::Member> members,
+                   const RunResult& result, Time run_begin, ProgramOutput* program_output,
+                   StopSignals* stop_signals, setup::Screen* screen) {
+  const ProgressPipe progress_pipe;
+  if (progress_pipe.reader() < 0)
+    return Status(Code::kInternal, Cat("cannot create a pipe: ", std::strerror(errno)));
+  ProcessSpec& shard0 = members.front().spec;
+  shard0.inherited_fds = {progress_pipe.writer()};
+  shard0.arguments.insert(shard0.arguments.end(), {"--progress_fd", Cat(progress_pipe.writer())});
+  const auto keys = EphemeralKeys::MakeFor(local.job());
+  if (!keys.ok()) return keys.status();
+  GiveKeys(**keys, &members);
+  Supervisor::Options options;
+  options.members = std::move(members);
+  options.max_restarts = local.max_restarts;
+  options.progress_fd = progress_pipe.reader();
+  // Shard 0 reports progress twice a second. If shard 0 aborts the job, shard 0 may end up to two
+  // heartbeats after the workers.
+  options.max_report_delay = 2 * local.setup->timings.heartbeat + std::chrono::milliseconds(700);
+  options.program_output = program_output;
+  // Programs need not join at once. PyTorch alone takes seconds to start.
+  if (program_output != nullptr) options.start_notice_after = std::chrono::seconds(15);
+  if (const std::string url = setup::PageUrl(local.job()); !url.empty())
+    screen->PrintLine("the page of this job is " + url);
+  Supervisor supervisor(std::move(options), *stop_signals, *screen);
+  TERN_RETURN_IF_ERROR(supervisor.Run());
+  return ReportResult(local, supervisor, result, run_begin, screen);
+}
+
+}  // namespace tern::tools

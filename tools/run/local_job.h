@@ -1,0 +1,64 @@
+// A job whose processes all run on this machine, from its folders to its closing table: what
+// `tern run` and `tern launch` have in common.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/folder_lock.h"
+#include "common/base/signals.h"
+#include "common/base/status.h"
+#include "setup/screen.h"
+#include "setup/setup.h"
+#include "tools/run/process.h"
+#include "tools/run/program_output.h"
+#include "tools/run/run_result.h"
+#include "tools/run/supervisor.h"
+
+namespace tern::tools {
+
+// What the command line says about the job.
+struct LocalJob {
+  const pb::Job& job() const { return setup->job; }
+
+  std::string job_file;                // that daemons read
+  std::vector<std::string> overrides;  // of the keys in that file
+  std::unique_ptr<setup::Setup> setup;
+  std::string log_dir;
+  uint32_t max_restarts = 0;
+  std::string what_next;  // Printed after a job that has ended well; "": nothing.
+};
+
+// Refuses a job file that only this process can read, such as stdin. kUsage.
+Status CheckJobFile(const std::string& job_file);
+
+// Makes the job's folders.
+Status PrepareFolders(const pb::Job& job, const std::string& log_dir);
+
+// Locks the job's folder. Without the lock, a second `tern run` would truncate the logs of the
+// first one before the second one's server finds the folder in use. Fails if another `tern run`, or
+// a server that was started by hand, uses the folder.
+Result<FolderLock> LockFolder(const pb::Job& job);
+
+// A process of the job with its output in log_dir: "server" or "worker".
+ProcessSpec SpecOf(const LocalJob& local, const std::string& role, uint32_t rank);
+// A server's or worker's daemon, bin/tern_ROLE.
+Result<ProcessSpec> DaemonSpec(const LocalJob& local, const std::string& role, uint32_t rank);
+
+// The member that is worker `rank`: how long the others may do without it, by the job's faults.
+Supervisor::Member WorkerMember(const LocalJob& local, ProcessSpec spec);
+// The members that are servers; the workers follow them.
+Result<std::vector<Supervisor::Member>> ServerMembers(const LocalJob& local);
+
+// Starts the members, of which the first is server 0, supervises them until they end, prints the
+// table, and writes summary.json. `screen`: of stdout; `run_begin`: when the command began;
+// `result`: made before the job's folder has changed; `program_output`: null if no member is a
+// program of the user's.
+Status RunToItsEnd(const LocalJob& local, std::vector<Supervisor::Member> members,
+                   const RunResult& result, Time run_begin, ProgramOutput* program_output,
+                   StopSignals* stop_signals, setup::Screen* screen);
+
+}  // namespace tern::tools
