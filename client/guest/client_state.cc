@@ -41,10 +41,10 @@ Result<std::unique_ptr<ClientState>> ClientState::Make(const setup::Setup& setup
   }
   for (const auto& [name, value] : state->OwnerOfState()) {
     if (file->metadata[name] == value) continue;
-    return Status(Code::kMismatch, Cat("the saved state of Tern belongs to another job: saw ",
-                                       Printable(file->metadata[name], 80), " as ", name,
-                                       "; this worker has ", value,
-                                       "; give none to begin without earlier gradients"));
+    return Status(Code::kMismatch,
+                  Cat("the saved state of Tern belongs to another job: saw ",
+                      Printable(file->metadata[name], 80), " as ", name, "; this worker has ",
+                      value, "; give none to begin without earlier gradients"));
   }
   state->given_point_.set_run(*run);
   state->given_point_.set_step(*step);

@@ -183,8 +183,7 @@ Status Guest::TrainWith(Compute& compute, Checkpoints& checkpoints,
   coder_pointer = &coder;
   loop.Start();
   auto trainer = Trainer::Make(
-      {*setup_, rank_, steps, compute, *replica_, coder, loop, events_, progress_,
-       &checkpoints});
+      {*setup_, rank_, steps, compute, *replica_, coder, loop, events_, progress_, &checkpoints});
   if (!trainer.ok()) loop.Finish(trainer.status(), {}, 0);
   const Status train_status = trainer.ok() ? (*trainer)->Run() : trainer.status();
   const Status loop_status = loop.Join();

@@ -9,10 +9,13 @@
 
 namespace tern::client {
 
-DiskCheckpoints::DiskCheckpoints(const setup::Setup& setup, uint32_t rank, const std::string& output_dir)
-    : DiskCheckpoints(setup, setup::CheckpointOwner(setup, output_dir, Cat("worker.", rank)), Disk()) {}
+DiskCheckpoints::DiskCheckpoints(const setup::Setup& setup, uint32_t rank,
+                                 const std::string& output_dir)
+    : DiskCheckpoints(setup, setup::CheckpointOwner(setup, output_dir, Cat("worker.", rank)),
+                      Disk()) {}
 
-DiskCheckpoints::DiskCheckpoints(const setup::Setup& setup, checkpoint::Owner owner, Storage& storage)
+DiskCheckpoints::DiskCheckpoints(const setup::Setup& setup, checkpoint::Owner owner,
+                                 Storage& storage)
     : setup_(setup),
       store_(std::move(owner),
              {.num_of_all = every_steps() == 0 ? 0 : setup.job.checkpoints().keep()}, storage) {
@@ -53,8 +56,9 @@ Status DiskCheckpoints::Begin(uint64_t run, uint64_t step) {
   return move_report.status();
 }
 
-Status DiskCheckpoints::Write(uint64_t step, uint64_t round, std::vector<tensors::TensorView> tensors,
-                          const SavedState& extra, uint64_t weights_hash) {
+Status DiskCheckpoints::Write(uint64_t step, uint64_t round,
+                              std::vector<tensors::TensorView> tensors, const SavedState& extra,
+                              uint64_t weights_hash) {
   tensors::Metadata metadata{{"job", setup_.job.name()}, {"format", "pt"}};
   checkpoint::AddSavedState(extra, &tensors, &metadata);
   Status write_status =

@@ -154,7 +154,7 @@ std::string ToYaml(const pb::Job& job) {
 }
 
 std::string ModelToYaml(const pb::Model& model) {
-  YamlWriter writer(false);
+  YamlWriter writer(pb::Train::net);
   writer.WriteKeys(model, 2, "model:\n  ");
   return writer.TakeText();
 }

@@ -43,8 +43,8 @@ class ExampleJob(Job):
 
 
 def weights_in(output):
-    """(step, digest of the weights) as the example printed them."""
-    return re.findall(r"^step (\d+)  loss \S+  weights (\w{64})$", output, re.MULTILINE)
+    """(step, digest of the weights) as the example printed them. Lines of two workers that write to one pipe may run together."""
+    return re.findall(r"step (\d+)  loss \S+  weights ([0-9a-f]{64})", output)
 
 
 def write_images(folder):
@@ -104,9 +104,8 @@ class Examples(unittest.TestCase):
 
     def test_torchrun(self):
         with ExampleJob("lstm_ctc.py") as job:
-            # The workers write into one pipe. Unbuffered, a line's end would be a write of its own.
             run = job.start("torchrun", "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", job.script,
-                            *STEPS, "--width", 8, "--job", job.path, PYTHONUNBUFFERED="")
+                            *STEPS, "--width", 8, "--job", job.path)
             job.finish()
             seen = weights_in(run.output)
             self.assertEqual(sorted(int(step) for step, _ in seen), [2, 2, 4, 4], run.output)

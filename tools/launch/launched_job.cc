@@ -32,8 +32,8 @@ Status Check(const pb::Job& job, const std::string& job_file) {
     return Status(
         Code::kBadJob,
         Cat(job_file, ": train.compute: saw ", pb::Train::Compute_Name(job.train().compute()),
-            ", so the workers are no programs of yours; expected client or module; `tern run ", job_file,
-            "` starts this job"));
+            ", so the workers are no programs of yours; expected client or module; `tern run ",
+            job_file, "` starts this job"));
   }
   if (job.security() == pb::Job::curve && !setup::HasKeys(job)) {
     return Status(Code::kBadJob,

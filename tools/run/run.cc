@@ -35,12 +35,11 @@ struct RunPlan {
 Result<std::unique_ptr<setup::Setup>> SetupOf(const LocalJob& local) {
   auto setup = setup::MakeSetupWithoutTensors(local.job_file, local.overrides);
   if (!setup.ok() || !setup::HasForeignTable((*setup)->job)) return setup;
-  return Status(Code::kBadJob,
-                Cat(local.job_file, ": train.compute: saw ",
-                    pb::Train::Compute_Name((*setup)->job.train().compute()),
-                    ", so the workers are programs of yours, which "
-                    "`tern run` does not know; use `tern launch --job ",
-                    local.job_file, " -- PROGRAM`"));
+  return Status(Code::kBadJob, Cat(local.job_file, ": train.compute: saw ",
+                                   pb::Train::Compute_Name((*setup)->job.train().compute()),
+                                   ", so the workers are programs of yours, which "
+                                   "`tern run` does not know; use `tern launch --job ",
+                                   local.job_file, " -- PROGRAM`"));
 }
 
 // What one can do with the result of a job that has ended well.

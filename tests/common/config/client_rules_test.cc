@@ -28,8 +28,8 @@ TEST(ClientRules, AJobNeedsNothingButServersAndWorkers) {
 
 TEST(ClientRules, KeysThatMeanNothingAreRefusedByName) {
   for (const char* override :
-       {"model.name=lenet", "data.dir=/data", "evaluation.every_steps=5",
-        "train.batch_total=64", "train.steps=5", "train.epochs=5", "train.optimizer.name=sgd",
+       {"model.name=lenet", "data.dir=/data", "evaluation.every_steps=5", "train.batch_total=64",
+        "train.steps=5", "train.epochs=5", "train.optimizer.name=sgd",
         "train.schedule.learning_rate=0.1", "train.weight_decay.rate=0.1", "train.clip_norm=1",
         "train.precision=bf16", "train.freeze=[conv1]", "train.stop_when.no_better_evaluations=5",
         "train.max_staleness=3"}) {
