@@ -10,7 +10,6 @@ import os
 import re
 import signal
 import sys
-import tempfile
 import time
 import unittest
 from unittest import mock
@@ -30,8 +29,11 @@ SCRIPT = HERE / "torch_worker.py"
 OTHER_SUMS = ("float64", "bfloat16")
 
 
+START = "faults: {start_timeout_s: 300}\n"
+
+
 def job(**options):
-    return Job(SCRIPT, **{"more": "faults: {start_timeout_s: 300}\n", **options})
+    return Job(SCRIPT, **{"more": START, **options})
 
 
 def weights_in(output):
@@ -235,21 +237,32 @@ class Faults(unittest.TestCase):
             self.assertRegex(worker.output, text)
 
     def test_all_killed_go_on_from_the_programs_own_checkpoints(self):
-        for codec in ("onebit", "ternary_ans"):  # one with memories of earlier gradients, one that draws
-            digests = []
-            with tempfile.TemporaryDirectory() as folder:
-                for load, last in ((0, 20), (0, 8), (8, 20)):
-                    with job(codec=codec) as two:
-                        outputs = two.run("resumed", f"{folder}/{len(digests) > 0}", load, last)
-                        digests.append({weights_in(output)["resumed"] for output in outputs})
-                with job(codec=codec) as two:  # The state of another rank.
-                    os.rename(f"{folder}/True.8.1", f"{folder}/True.8.0")
-                    worker = two.start_worker(0, "resumed", f"{folder}/True", 8, 20)
-                    self.assertEqual(worker.wait(), 1, worker.output)
-                    self.assertIn("the saved state of Tern belongs to another job: saw 1 as rank; this worker has 0", worker.output)
-            self.assertEqual([len(each) for each in digests], [1, 1, 1])
-            self.assertEqual(digests[0], digests[2])
-            self.assertNotEqual(digests[0], digests[1])
+        # Codecs with memories of earlier gradients, on the servers too, and one that draws.
+        for codec, more in (("onebit", "checkpoints: {every_steps: 4, keep: 9}\n"), ("ternary_ans", "")):
+            with job(codec=codec) as two:
+                undisturbed = self.digest(two.run("resumed", two.folder / "saved", 0, 20))
+            with job(codec=codec, more=START + more) as two:
+                first_part = self.digest(two.run("resumed", two.folder / "saved", 0, 8))
+                self.start_again(two)
+                self.assertEqual(self.digest(two.run("resumed", two.folder / "saved", 8, 20)), undisturbed)
+                self.assertNotEqual(first_part, undisturbed)
+                self.start_again(two)
+                (two.folder / "saved.8.1").rename(two.folder / "saved.8.0")  # the state of another rank
+                worker = two.start_worker(0, "resumed", two.folder / "saved", 8, 20)
+                self.assertEqual(worker.wait(), 1, worker.output)
+                self.assertIn("the saved state of Tern belongs to another job: saw 1 as rank; this worker has 0", worker.output)
+
+    def digest(self, outputs):
+        digests = {weights_in(output)["resumed"] for output in outputs}
+        self.assertEqual(len(digests), 1, digests)
+        return digests.pop()
+
+    def start_again(self, two):
+        """All processes of the job have ended: starts the server again."""
+        for process in [*two.workers, *two.servers]:
+            process.end()
+        two.workers.clear()
+        two.servers[:] = [two.start_server()]
 
     def test_sync_batch_norm(self):
         self.is_refused("sync_batch_norm", "TernError: 1: saw a SyncBatchNorm")
