@@ -148,7 +148,7 @@ void Guest::Run() {
 
 Status Guest::Train() {
   if (setup::IsClientJob(setup_->job)) {
-    GuestCompute compute(handoff_, round_, progress_, guest_events_);
+    GuestCompute compute(handoff_, round_, guest_events_);
     protocol::SavedCheckpoints saved;
     saved.checkpoints = client_state_->Offers();
     return TrainWith(compute, *client_state_, std::move(saved));

@@ -5,6 +5,7 @@
 namespace tern::client {
 
 void GuestCompute::Begin(uint64_t steps_done) {
+  await_status_ = Ok();
   step_ = steps_done;
   handoff_.SetStepsDone(steps_done);
   guest_events_.Push({.type = GuestEvent::Type::kReady, .step = steps_done});
@@ -16,7 +17,7 @@ Result<uint32_t> GuestCompute::FetchSamples() {
 }
 
 void GuestCompute::Backward(const OnGradientReady& on_ready) {
-  handoff_.TakePushed(progress_, on_ready);
+  await_status_ = handoff_.TakePushed(on_ready, await_program_);
 }
 
 GuestArenas::GuestArenas(const setup::Setup& setup, Handoff& handoff, GuestRound& round)

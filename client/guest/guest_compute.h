@@ -3,9 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
-#include "client/exchange/progress.h"
 #include "client/guest/handoff.h"
 #include "client/train/arenas.h"
 #include "client/train/compute.h"
@@ -21,13 +21,13 @@ struct GuestRound {
 class GuestCompute : public Compute {
  public:
   // The arguments outlive this object.
-  GuestCompute(Handoff& handoff, const GuestRound& round, Progress& progress,
-               GuestEvents& guest_events)
-      : handoff_(handoff), round_(round), progress_(progress), guest_events_(guest_events) {}
+  GuestCompute(Handoff& handoff, const GuestRound& round, GuestEvents& guest_events)
+      : handoff_(handoff), round_(round), guest_events_(guest_events) {}
 
   uint64_t steps_per_epoch() const override { return 1; }
   void Begin(uint64_t steps_done) override;
   void End() override {}
+  void SetAwaitProgram(AwaitProgram await) override { await_program_ = std::move(await); }
   void OpenStep() override { handoff_.OpenStep(++step_); }
   bool HasSamples() const override { return handoff_.HasStep(); }
   bool IsOver() const override { return !round_.has_values; }
@@ -35,7 +35,9 @@ class GuestCompute : public Compute {
   double Forward(const BeforeTensorRead&) override { return handoff_.Loss(); }
   // Calls `on_ready` in the order in which the program pushes its tensors.
   void Backward(const OnGradientReady& on_ready) override;
-  Status status() const override { return handoff_.end_status(); }
+  Status status() const override {
+    return await_status_.ok() ? handoff_.end_status() : await_status_;
+  }
   void AskForState() override { handoff_.AskForState(); }
   void LoadState(const Bytes& state) override { handoff_.LoadState(state); }
   Result<Score> Evaluate(uint32_t, uint32_t, Confusion*) override { return Score(); }
@@ -43,8 +45,9 @@ class GuestCompute : public Compute {
  private:
   Handoff& handoff_;
   const GuestRound& round_;
-  Progress& progress_;
   GuestEvents& guest_events_;
+  AwaitProgram await_program_;
+  Status await_status_;  // of the newest step: whether the program has pushed all of it
   uint64_t step_ = 0;
 };
 

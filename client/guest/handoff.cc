@@ -19,7 +19,7 @@ Result<bool> Handoff::Push(uint32_t tensor, const float* gradient, float* mean, 
     return Status(Code::kUsage, Cat("pushed tensor ", tensor, "; the table has the tensors 0 to ",
                                     means_.size() - 1));
   }
-  bool is_first = false, must_ask = false;
+  bool must_ask = false;
   {
     const std::chrono::steady_clock::time_point until{Now() + patience};
     const MutexLock lock(mutex_);
@@ -38,7 +38,6 @@ Result<bool> Handoff::Push(uint32_t tensor, const float* gradient, float* mean, 
                                       " was not pushed; every tensor is pushed once a step"));
     }
     is_pushed_[tensor] = true;
-    is_first = num_pushed_ == 0;
     if (++num_pushed_ == is_pushed_.size()) is_open_ = false;
     must_ask = std::exchange(must_ask_for_state_, false);
   }
@@ -58,7 +57,7 @@ Result<bool> Handoff::Push(uint32_t tensor, const float* gradient, float* mean, 
     pushed_.push_back(tensor);
   }
   changed_.NotifyAll();
-  if (is_first) wake_.Push(SamplesReady{});
+  wake_.Push(SamplesReady{});
   return true;
 }
 
@@ -135,24 +134,29 @@ double Handoff::Loss() const {
   return loss_;
 }
 
-std::optional<uint32_t> Handoff::AwaitPushed() {
+std::optional<uint32_t> Handoff::NextPushed() {
   const MutexLock lock(mutex_);
-  while (pushed_.empty() && !has_ended_) changed_.Wait(mutex_);
-  if (has_ended_) return std::nullopt;
+  if (pushed_.empty()) return std::nullopt;
   const uint32_t tensor = pushed_.front();
   pushed_.pop_front();
   ++num_taken_;
   return tensor;
 }
 
-void Handoff::TakePushed(Progress& progress, const std::function<void(uint32_t tensor)>& on_ready) {
+Status Handoff::TakePushed(const std::function<void(uint32_t tensor)>& on_ready,
+                           const Compute::AwaitProgram& await) {
+  std::optional<uint32_t> tensor;
+  const auto is_done = [&] {
+    if (!tensor.has_value()) tensor = NextPushed();
+    return tensor.has_value() || has_ended();
+  };
   for (size_t i = 0; i < means_.size(); ++i) {
-    progress.is_waiting_for_program = true;
-    const std::optional<uint32_t> tensor = AwaitPushed();
-    progress.is_waiting_for_program = false;
-    if (!tensor.has_value()) return;
+    TERN_RETURN_IF_ERROR(await(is_done));
+    if (!tensor.has_value()) return end_status();
     on_ready(*tensor);
+    tensor.reset();
   }
+  return Ok();
 }
 
 void Handoff::DropStep(bool is_computing, Progress& progress) {
@@ -231,6 +235,11 @@ void Handoff::End(const Status& status) {
   }
   changed_.NotifyAll();
   wake_.Push(SamplesReady{});
+}
+
+bool Handoff::has_ended() const {
+  const MutexLock lock(mutex_);
+  return has_ended_;
 }
 
 Status Handoff::end_status() const {

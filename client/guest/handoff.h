@@ -18,6 +18,7 @@
 
 #include "client/exchange/port.h"
 #include "client/exchange/progress.h"
+#include "client/train/compute.h"
 #include "common/base/bytes.h"
 #include "common/base/channel.h"
 #include "common/base/clock.h"
@@ -43,7 +44,7 @@ using GuestEvents = Channel<GuestEvent>;
 
 class Handoff {
  public:
-  // The arguments outlive this object. `wake`: gets SamplesReady when a step, or the end, has come.
+  // The arguments outlive this object. `wake`: gets SamplesReady when a tensor, or the end, has come.
   Handoff(const setup::Setup& setup, Events& wake, GuestEvents& guest_events);
 
   // --- The program's threads.
@@ -73,11 +74,12 @@ class Handoff {
   // The samples of the step; 0: the program has finished. 1 if it did not say how many.
   uint32_t NumSamples() const;
   double Loss() const;
-  // Waits for the next tensor that was pushed in this step; nullopt after the end.
-  std::optional<uint32_t> AwaitPushed();
-  // Calls `on_ready` with each tensor of the step, in the order in which the program pushes them.
-  // Returns early after the end; end_status() says why.
-  void TakePushed(Progress& progress, const std::function<void(uint32_t tensor)>& on_ready);
+  // The next tensor that was pushed in this step and not yet returned; nullopt if there is none.
+  std::optional<uint32_t> NextPushed();
+  // Calls `on_ready` with each tensor of the step, in the order in which the program pushes them,
+  // and `await` to wait for the next. Returns the error of `await`, or end_status() after the end.
+  Status TakePushed(const std::function<void(uint32_t tensor)>& on_ready,
+                    const Compute::AwaitProgram& await);
   // The step, if one is open, no longer counts. If the program is computing it, waits until it has
   // pushed every tensor.
   void DropStep(bool is_computing, Progress& progress);
@@ -102,6 +104,7 @@ class Handoff {
   uint64_t steps_done() const { return steps_done_; }
   // Ends all waiting; the first call counts.
   void End(const Status& status);
+  bool has_ended() const;
   Status end_status() const;
 
  private:
@@ -127,8 +130,8 @@ class Handoff {
 
   std::vector<bool> is_pushed_ TERN_GUARDED_BY(mutex_);  // by tensor, in this step
   size_t num_pushed_ TERN_GUARDED_BY(mutex_) = 0;
-  size_t num_taken_ TERN_GUARDED_BY(mutex_) = 0;  // how many of this step AwaitPushed has returned
-  std::deque<uint32_t> pushed_ TERN_GUARDED_BY(mutex_);  // those that AwaitPushed has not returned
+  size_t num_taken_ TERN_GUARDED_BY(mutex_) = 0;  // how many of this step NextPushed has returned
+  std::deque<uint32_t> pushed_ TERN_GUARDED_BY(mutex_);  // those that NextPushed has not returned
   // By tensor, where the program wants the mean of this step. Written before the tensor is in
   // pushed_, and read after that, by the training thread.
   std::vector<float*> means_;

@@ -34,7 +34,7 @@ double ModuleCompute::Forward(const BeforeTensorRead& before_read) {
 }
 
 void ModuleCompute::Backward(const OnGradientReady& on_ready) {
-  handoff_.TakePushed(progress_, on_ready);
+  await_status_ = handoff_.TakePushed(on_ready, await_program_);
 }
 
 Result<Score> ModuleCompute::Evaluate(uint32_t part, uint32_t num_parts, Confusion*) {

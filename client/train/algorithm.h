@@ -66,6 +66,9 @@ class Algorithm {
   }
   // Called once per step, in order, from first_step(); steps count from 1.
   virtual Status Step(uint64_t step) = 0;
+  // Called when answers of a round have arrived and are in the sums, while a step or the trainer
+  // waits.
+  virtual Status OnAnswers() { return Ok(); }
   // Waits for open exchanges. Then replica.parameters() are the newest weights on which workers
   // agree.
   virtual Status Drain() { return Ok(); }

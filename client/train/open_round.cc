@@ -28,7 +28,7 @@ bool OpenRound::HasArrived(uint32_t bucket) const {
 }
 
 std::optional<uint32_t> OpenRound::NextToApply(uint32_t preferred) const {
-  if (HasArrived(preferred)) return preferred;
+  if (!is_applied_[preferred] && HasArrived(preferred)) return preferred;
   for (uint32_t b = 0; b < is_applied_.size(); ++b) {
     if (!is_applied_[b] && HasArrived(b)) return b;
   }
@@ -37,12 +37,28 @@ std::optional<uint32_t> OpenRound::NextToApply(uint32_t preferred) const {
 
 Status OpenRound::AwaitBucket(uint32_t bucket) {
   while (round_.has_value() && !is_applied_[bucket]) {
-    TERN_RETURN_IF_ERROR(wait_([&] { return NextToApply(bucket).has_value(); }));
-    TimeScope decode_scope(progress_.decode_time);
-    const uint32_t bucket_to_apply = *NextToApply(bucket);
-    TERN_RETURN_IF_ERROR(applier_.ApplyBucket(*round_, bucket_to_apply));
-    is_applied_[bucket_to_apply] = true;
-    if (--buckets_left_ == 0) on_applied_(*std::exchange(round_, std::nullopt));
+    // ApplyArrived may be called while this waits.
+    const auto is_done = [&] {
+      return !round_.has_value() || is_applied_[bucket] || NextToApply(bucket).has_value();
+    };
+    TERN_RETURN_IF_ERROR(wait_(is_done));
+    if (round_.has_value() && !is_applied_[bucket])
+      TERN_RETURN_IF_ERROR(ApplyBucket(*NextToApply(bucket)));
+  }
+  return Ok();
+}
+
+Status OpenRound::ApplyBucket(uint32_t bucket) {
+  TimeScope decode_scope(progress_.decode_time);
+  TERN_RETURN_IF_ERROR(applier_.ApplyBucket(*round_, bucket));
+  is_applied_[bucket] = true;
+  if (--buckets_left_ == 0) on_applied_(*std::exchange(round_, std::nullopt));
+  return Ok();
+}
+
+Status OpenRound::ApplyArrived() {
+  for (uint32_t b = 0; round_.has_value() && b < is_applied_.size(); ++b) {
+    if (!is_applied_[b] && HasArrived(b)) TERN_RETURN_IF_ERROR(ApplyBucket(b));
   }
   return Ok();
 }

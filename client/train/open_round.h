@@ -29,8 +29,8 @@ class OpenRound {
   OpenRound(const setup::Setup& setup, Replica& replica, Sums& sums, Progress& progress,
             WaitFunction wait, std::function<void(uint64_t round)> on_applied);
 
-  // Opens `round`. REQUIRES that this worker has made all its contributions to it, and that no
-  // round is open.
+  // Opens `round`. REQUIRES that no round is open, and that this worker has made all its
+  // contributions to it, or makes them without waiting for the round.
   void Open(uint64_t round);
   // The open round, if there is one.
   std::optional<uint64_t> round() const { return round_; }
@@ -41,12 +41,15 @@ class OpenRound {
   // Waits until the open round has been applied to the tensor. Returns at once if no round is open.
   // REQUIRES applies_by_bucket().
   Status AwaitTensor(uint32_t tensor);
+  // Applies the buckets whose answers have arrived. REQUIRES applies_by_bucket().
+  Status ApplyArrived();
   // Waits until the open round has been applied to all tensors. Works without applies_by_bucket(),
   // too.
   Status Finish();
 
  private:
   Status AwaitBucket(uint32_t bucket);
+  Status ApplyBucket(uint32_t bucket);
   bool HasArrived(uint32_t bucket) const;
   // Returns `preferred` if its answers have arrived; else another bucket whose answers have arrived
   // and are not yet applied, if there is one.

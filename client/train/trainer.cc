@@ -356,7 +356,7 @@ Status Trainer::OnAnswer(const Answer& answer) {
   sums_.Store(answer);
   if (answer.cell.kind == protocol::Kind::kPush)
     StopAfter(protocol::LastExchangeOf(answer.outcome));
-  return Ok();
+  return algorithm_->OnAnswers();
 }
 
 void Trainer::StopAsRecorded(bool was_evaluated) {

@@ -23,7 +23,8 @@ class Ssgd : public Algorithm {
   explicit Ssgd(const Context& context)
       : Algorithm(context),
         open_round_(MakeOpenRound()),
-        applies_in_forward_(facts_.applies_in_forward) {}
+        applies_in_forward_(facts_.applies_in_forward),
+        applies_in_backward_(!context_.replica.holds_weights() && open_round_.applies_by_bucket()) {}
 
   Status Step(uint64_t step) override {
     // A late worker, or one that has just joined, applies the rounds that closed without it. A
@@ -32,22 +33,29 @@ class Ssgd : public Algorithm {
       TERN_RETURN_IF_ERROR(open_round_.Finish());
       if (!context_.sums.HasAnswers(step)) context_.coder.SkipRound(step);
     } else {
+      if (applies_in_backward_) open_round_.Open(step);
       TERN_RETURN_IF_ERROR(context_.gradient.ForwardBackward(
           [this](uint32_t tensor) { return open_round_.AwaitTensor(tensor); },
           [&](uint32_t bucket) {
             context_.coder.Push(step, bucket, context_.replica.gradients());
           }));
     }
-    open_round_.Open(step);
+    if (open_round_.round() != step && applied_ < step) open_round_.Open(step);
     return applies_in_forward_ ? Ok() : open_round_.Finish();
   }
 
+  Status OnAnswers() override {
+    return applies_in_backward_ ? open_round_.ApplyArrived() : Ok();
+  }
   Status Drain() override { return open_round_.Finish(); }
   uint64_t last_pushed_round() const override { return open_round_.round().value_or(applied_); }
 
  private:
   OpenRound open_round_;
   const bool applies_in_forward_;
+  // In a client's job, whose programs have the weights: means go to the program while later layers'
+  // gradients are still computed.
+  const bool applies_in_backward_;
 };
 
 }  // namespace

@@ -53,8 +53,8 @@ TEST_F(HandoffTest, CopiesGradientsAndWritesMeans) {
   EXPECT_TRUE(handoff_->HasStep());
   EXPECT_TRUE(std::holds_alternative<SamplesReady>(*wake_.TryPop()));
   EXPECT_TRUE(*handoff_->Push(0, nullptr, nullptr, milliseconds(0)));
-  EXPECT_EQ(handoff_->AwaitPushed(), 1u);
-  EXPECT_EQ(handoff_->AwaitPushed(), 0u);
+  EXPECT_EQ(handoff_->NextPushed(), 1u);
+  EXPECT_EQ(handoff_->NextPushed(), 0u);
   EXPECT_THAT(arena_, testing::ElementsAre(0, 0, 0, 0, 0, 0, 1, 2, 3, 4));
   EXPECT_FALSE(*Push(1, {1, 2, 3, 4}));  // All tensors were pushed: this is the next step's.
   handoff_->WriteMean(1, 2, std::vector<float>{7, 8});
@@ -87,8 +87,8 @@ TEST_F(HandoffTest, FinishCompletesAStepWithZeros) {
   handoff_->Finish();
   EXPECT_EQ(handoff_->NumSamples(), 32u);
   EXPECT_EQ(handoff_->Loss(), 0.5);
-  EXPECT_EQ(handoff_->AwaitPushed(), 1u);
-  EXPECT_EQ(handoff_->AwaitPushed(), 0u);
+  EXPECT_EQ(handoff_->NextPushed(), 1u);
+  EXPECT_EQ(handoff_->NextPushed(), 0u);
   EXPECT_THAT(arena_, testing::ElementsAre(0, 0, 0, 0, 0, 0, 1, 2, 3, 4));
   handoff_->OpenStep(2);
   EXPECT_TRUE(handoff_->HasStep());
@@ -98,11 +98,18 @@ TEST_F(HandoffTest, FinishCompletesAStepWithZeros) {
 TEST_F(HandoffTest, TheEndWakesAll) {
   handoff_->OpenStep(1);
   EXPECT_TRUE(*Push(1, {1, 2, 3, 4}));
-  EXPECT_EQ(handoff_->AwaitPushed(), 1u);
-  std::thread waiting([&] { EXPECT_EQ(handoff_->AwaitPushed(), std::nullopt); });
+  EXPECT_EQ(handoff_->NextPushed(), 1u);
+  Status taken;
+  std::thread waiting([&] {
+    taken = handoff_->TakePushed([](uint32_t) {}, [&](const std::function<bool()>& is_done) {
+      while (!is_done()) wake_.Pop();
+      return Ok();
+    });
+  });
   handoff_->End(Status(Code::kPeerLost, "worker 1 was lost"));
   handoff_->End(Ok());
   waiting.join();
+  EXPECT_EQ(taken.message(), "worker 1 was lost");
   EXPECT_EQ(handoff_->end_status().message(), "worker 1 was lost");
   EXPECT_THAT(ErrorOf(Push(0, {})), HasSubstr("worker 1 was lost"));
 }
@@ -113,7 +120,8 @@ TEST_F(HandoffTest, APushWaitsForItsStep) {
     EXPECT_TRUE(*handoff_->Push(0, gradient.data(), nullptr, seconds(60)));
   });
   handoff_->OpenStep(1);
-  EXPECT_EQ(handoff_->AwaitPushed(), 0u);
+  EXPECT_TRUE(std::holds_alternative<SamplesReady>(*wake_.Pop()));
+  EXPECT_EQ(handoff_->NextPushed(), 0u);
   pushing.join();
 }
 

@@ -104,7 +104,7 @@ class DroppedStep : public testing::Test {
 TEST_F(DroppedStep, WaitsForAProgramThatComputesIt) {
   handoff_->OpenStep(1);
   Push(0);
-  EXPECT_EQ(handoff_->AwaitPushed(), 0u);
+  EXPECT_EQ(handoff_->NextPushed(), 0u);
   EXPECT_THAT(handoff_->CheckAllPushed().message(),
               testing::HasSubstr("step 1 is not complete: b was not pushed"));
   std::thread program([&] { Push(1); });
@@ -113,7 +113,7 @@ TEST_F(DroppedStep, WaitsForAProgramThatComputesIt) {
   EXPECT_TRUE(handoff_->CheckAllPushed().ok());
   handoff_->OpenStep(1);
   Push(1);
-  EXPECT_EQ(handoff_->AwaitPushed(), 1u) << "of the new step";
+  EXPECT_EQ(handoff_->NextPushed(), 1u) << "of the new step";
 }
 
 TEST_F(DroppedStep, IsClosedIfNobodyComputesIt) {
@@ -124,8 +124,8 @@ TEST_F(DroppedStep, IsClosedIfNobodyComputesIt) {
   handoff_->OpenStep(1);
   Push(0);
   Push(1);
-  EXPECT_EQ(handoff_->AwaitPushed(), 0u);
-  EXPECT_EQ(handoff_->AwaitPushed(), 1u);
+  EXPECT_EQ(handoff_->NextPushed(), 0u);
+  EXPECT_EQ(handoff_->NextPushed(), 1u);
   handoff_->DropStep(true, progress_);  // Nothing of it is missing.
 }
 
