@@ -117,8 +117,11 @@ Result<std::optional<Bytes>> Guest::Save(Time patience) {
 }
 
 Result<GuestTask> Guest::NextTask(Time patience) {
-  if (tasks_.taken().type == GuestTask::Type::kStep)
+  if (tasks_.taken().type == GuestTask::Type::kStep) {
     TERN_RETURN_IF_ERROR(handoff_.CheckAllPushed());
+    // The next call, if this one returns no task, must not find the next step open and not taken.
+    tasks_.FinishTaken();
+  }
   return tasks_.Next(patience);
 }
 

@@ -30,6 +30,11 @@ GuestTask Tasks::taken() const {
   return taken_;
 }
 
+void Tasks::FinishTaken() {
+  const MutexLock lock(mutex_);
+  taken_ = GuestTask();
+}
+
 void Tasks::SetScore(const Score& score) {
   {
     const MutexLock lock(mutex_);

@@ -33,8 +33,10 @@ class Tasks {
   // Waits up to `patience` for the next task; kNone: there is none yet. kOver after the job's end,
   // or its error.
   Result<GuestTask> Next(Time patience);
-  // The task that Next returned last.
+  // The task that Next returned last and that is not finished; kNone: there is none.
   GuestTask taken() const;
+  // The program has done what it took.
+  void FinishTaken();
   void SetScore(const Score& score);
 
   // --- The training thread.

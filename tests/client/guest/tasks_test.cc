@@ -29,6 +29,9 @@ TEST(Tasks, AProgramThatWantsATaskGetsIt) {
   EXPECT_EQ(tasks.Next(seconds(60))->step, 7u);
   EXPECT_FALSE(tasks.IsWanted());
   EXPECT_EQ(tasks.taken().type, Type::kStep);
+  tasks.FinishTaken();
+  EXPECT_EQ(tasks.Next(milliseconds(0))->type, Type::kNone);
+  EXPECT_EQ(tasks.taken().type, Type::kNone) << "what was done is not asked about again";
 }
 
 TEST(Tasks, AnEvaluationWaitsForItsScore) {
