@@ -44,7 +44,8 @@ using GuestEvents = Channel<GuestEvent>;
 
 class Handoff {
  public:
-  // The arguments outlive this object. `wake`: gets SamplesReady when a tensor, or the end, has come.
+  // The arguments outlive this object. `wake`: gets SamplesReady when a tensor, or the end, has
+  // come.
   Handoff(const setup::Setup& setup, Events& wake, GuestEvents& guest_events);
 
   // --- The program's threads.

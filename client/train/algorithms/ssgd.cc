@@ -24,7 +24,8 @@ class Ssgd : public Algorithm {
       : Algorithm(context),
         open_round_(MakeOpenRound()),
         applies_in_forward_(facts_.applies_in_forward),
-        applies_in_backward_(!context_.replica.holds_weights() && open_round_.applies_by_bucket()) {}
+        applies_in_backward_(!context_.replica.holds_weights() && open_round_.applies_by_bucket()) {
+  }
 
   Status Step(uint64_t step) override {
     // A late worker, or one that has just joined, applies the rounds that closed without it. A
@@ -44,9 +45,7 @@ class Ssgd : public Algorithm {
     return applies_in_forward_ ? Ok() : open_round_.Finish();
   }
 
-  Status OnAnswers() override {
-    return applies_in_backward_ ? open_round_.ApplyArrived() : Ok();
-  }
+  Status OnAnswers() override { return applies_in_backward_ ? open_round_.ApplyArrived() : Ok(); }
   Status Drain() override { return open_round_.Finish(); }
   uint64_t last_pushed_round() const override { return open_round_.round().value_or(applied_); }
 

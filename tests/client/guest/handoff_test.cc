@@ -101,10 +101,11 @@ TEST_F(HandoffTest, TheEndWakesAll) {
   EXPECT_EQ(handoff_->NextPushed(), 1u);
   Status taken;
   std::thread waiting([&] {
-    taken = handoff_->TakePushed([](uint32_t) {}, [&](const std::function<bool()>& is_done) {
-      while (!is_done()) wake_.Pop();
-      return Ok();
-    });
+    taken = handoff_->TakePushed([](uint32_t) {},
+                                 [&](const std::function<bool()>& is_done) {
+                                   while (!is_done()) wake_.Pop();
+                                   return Ok();
+                                 });
   });
   handoff_->End(Status(Code::kPeerLost, "worker 1 was lost"));
   handoff_->End(Ok());
