@@ -67,7 +67,7 @@ class Extras:
             return [float(torch.tensor(math.sqrt(squares), dtype=torch.float32))] * _NUM_HASH_PARTS
         digest = hashlib.sha256()
         for p in self._parameters:
-            digest.update(p.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+            digest.update(p.detach().cpu().flatten().view(torch.uint8).numpy().tobytes())
         return [float(int.from_bytes(digest.digest()[2 * i : 2 * i + 2], "little")) for i in range(_NUM_HASH_PARTS)]
 
     def _tolerance(self, mean: float) -> float:

@@ -50,7 +50,7 @@ def _digest_of_frozen(module: torch.nn.Module) -> int:
             continue
         count += 1
         digest.update(name.encode())
-        digest.update(parameter.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+        digest.update(parameter.detach().cpu().flatten().view(torch.uint8).numpy().tobytes())
     return int.from_bytes(digest.digest()[:8], "little") if count else 0
 
 

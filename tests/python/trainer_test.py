@@ -94,6 +94,13 @@ class Faults(unittest.TestCase):
         self.assertEqual(len(digests), 1)
         return digests.pop()
 
+    def kill_in_step_8(self, job, worker):
+        worker.await_text("step 8")
+        worker.signal(9)
+        worker.wait()
+        job.workers.remove(worker)
+        worker.end()
+
     def undisturbed(self):
         with ModuleJob(codec="ternary_ans") as job:
             job.start_workers("train")
@@ -102,11 +109,7 @@ class Faults(unittest.TestCase):
     def test_a_killed_worker_and_a_killed_server_change_nothing(self):
         with ModuleJob(codec="ternary_ans", faults=", on_worker_loss: wait, dead_after_s: 5") as job:
             first, second = job.start_worker(0, "train"), job.start_worker(1, "train", "train", "8")
-            second.await_text("step 8")
-            second.signal(9)
-            second.wait()
-            job.workers.remove(second)
-            second.end()
+            self.kill_in_step_8(job, second)
             job.start_worker(1, "train", "train", "15").await_text("step 15")
             job.restart_server()
             job.workers[-1].say("")
@@ -135,11 +138,7 @@ class Faults(unittest.TestCase):
     def test_under_shrink_the_others_go_on(self):
         with ModuleJob(codec="ternary_ans", faults=", on_worker_loss: shrink, dead_after_s: 2") as job:
             first, second = job.start_worker(0, "train"), job.start_worker(1, "train", "train", "8")
-            second.await_text("step 8")
-            second.signal(9)
-            second.wait()
-            job.workers.remove(second)
-            second.end()
+            self.kill_in_step_8(job, second)
             job.finish()
             self.assertIn("all steps", first.output)
 

@@ -121,8 +121,20 @@ def evaluate(net, part, parts):
     return tern.torch.Score(F.cross_entropy(scores, y, reduction="sum").item(), len(y), int((scores.argmax(1) == y).sum()))
 
 
+class Scale(torch.nn.Module):
+    """Parameters without a dimension, one of them frozen."""
+
+    def __init__(self):
+        super().__init__()
+        self.factor = torch.nn.Parameter(torch.tensor(1.5))
+        self.shift = torch.nn.Parameter(torch.tensor(0.5), requires_grad=False)
+
+    def forward(self, x):
+        return self.factor * x + self.shift
+
+
 def frozen():
-    net = small()
+    net = small().append(Scale())
     net[0].weight.requires_grad = False
     return net
 
