@@ -11,6 +11,9 @@
  *   tern_finish                               no more gradients from here; the others may still train
  *   tern_close                                leave, and free everything
  *
+ * A program that asks tern_next before each step (takes_tasks) can go back: Tern keeps its checkpoints, in output_dir,
+ * and gives it one of them when another worker, or a server, has lost what it remembers of earlier gradients.
+ *
  * In a job with train.compute: module, Tern has the weights and trains by any of its algorithms, with checkpoints
  * and all else that a job may have, and the program computes gradients in Tern's memory:
  *
@@ -43,7 +46,7 @@ extern "C" {
 
 /* Grows with each change that a program could notice. tern_open refuses a program that was compiled
  * with another one. */
-#define TERN_ABI_VERSION 2
+#define TERN_ABI_VERSION 3
 
 #define TERN_OK 0
 #define TERN_AGAIN (-1) /* nothing was done yet; call again */
@@ -80,6 +83,10 @@ typedef struct tern_options {
   /* What tern_save returned in an earlier start of all programs, each with its own; null: nothing. Copied. */
   const void* saved_state;
   size_t num_saved_bytes;
+
+  /* Not 0, in a client's job: the program calls tern_next before each step. The same in all workers. saved_state is
+   * then not needed, because Tern writes checkpoints of the program every checkpoints.every_steps steps. */
+  int takes_tasks;
 
   /* Not 0: the job has train.compute: module. The rest means nothing in other jobs. */
   int is_module;
@@ -127,21 +134,28 @@ const char* tern_version(void);
 
 enum tern_task_type {
   TERN_NO_TASK = 0, /* the time is up */
-  /* Compute the gradient of `step` and push every tensor once. Gradients are zero before. Values do not change
-   * until the last tensor was pushed. `step` is by one more than before, or less after the job has gone back. */
+  /* Compute the gradient of `step` and push every tensor once. In a module's job gradients are zero before, and values do
+   * not change until the last tensor was pushed. `step` is by one more than before, or less after the job has gone back. */
   TERN_STEP = 1,
   /* Evaluate part `part` of `num_parts` nearly equal parts of the test samples, and call tern_score. Values and statistics
    * are those to be evaluated. */
   TERN_EVALUATE = 2,
-  /* The job has ended. Values are those of its result: the moving average, if the job has one. */
-  TERN_OVER = 3
+  /* The job has ended. A module's values are those of its result: the moving average, if the job has one. */
+  TERN_OVER = 3,
+  /* In a client's job: call tern_keep with the program's state as it is now, for a checkpoint. */
+  TERN_SAVE = 4,
+  /* In a client's job: go on from this state, which this program or that of another worker has given. The step before, if
+   * the job went back in it, ended with means of zeros. */
+  TERN_LOAD = 5
 };
 
 typedef struct tern_task {
   int type;
   uint32_t part;
   uint32_t num_parts;
-  uint64_t step; /* counts from 1 */
+  uint64_t step;     /* counts from 1 */
+  const void* state; /* TERN_LOAD; valid until the next tern_next */
+  size_t num_state_bytes;
 } tern_task;
 
 enum tern_memory_kind { TERN_VALUES = 0, TERN_GRADIENT = 1, TERN_STATISTIC = 2 };
@@ -158,8 +172,8 @@ void tern_poll(tern_client* client, double timeout_s, tern_event* event);
  * none. */
 float* tern_memory(tern_client* client, enum tern_memory_kind kind, uint32_t index);
 
-/* Waits up to `timeout_s` seconds for the next task of a module's job. An error if the job has failed, or if a tensor of
- * the step before was not pushed. */
+/* Waits up to `timeout_s` seconds for the next task. An error if the job has failed, or if the task before was not
+ * done. A client that has called tern_finish goes on asking until TERN_OVER, and may push again after TERN_LOAD. */
 int tern_next(tern_client* client, double timeout_s, tern_task* task, tern_error* error);
 
 /* The result of an evaluation, as sums over its samples. `correct`: those whose label has the largest score; `among_five`:
@@ -183,6 +197,9 @@ void tern_report(tern_client* client, double loss, uint32_t num_samples);
 /* Gives this program's state (weights, optimizer, ...), in any format of the program's, to the worker that needs
  * it. It is copied. */
 void tern_give_state(tern_client* client, const void* state, size_t num_bytes);
+
+/* The answer to TERN_SAVE: this program's state, in any format of the program's. It is copied. */
+void tern_keep(tern_client* client, const void* state, size_t num_bytes);
 
 /* What Tern keeps of this program in a client's job between two steps, for the program's own checkpoint: what codecs remember
  * of earlier gradients, and the number of the step, on which drawn codes depend. If all programs start again with

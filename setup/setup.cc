@@ -200,15 +200,17 @@ pb::Job WithNumbersOfProgramsAsTheyAre(const pb::Job& job) {
   return changed;
 }
 
-// A client that returns gets the state of another's program, and no codec's memory.
+// A client that returns gets the state of another's program, and no codec's memory: all go back.
 Status CheckCodecsOfClient(const Setup& setup) {
-  if (setup.job.faults().on_worker_loss() == pb::Faults::fail) return Ok();
+  if (setup.job.faults().on_worker_loss() != pb::Faults::wait) return Ok();
+  if (setup.job.checkpoints().every_steps() != 0) return Ok();
   for (size_t t = 0; t < setup.plan.codec_of.size(); ++t) {
     if (setup.plan.codec_of[t]->NewMemory(1) == nullptr) continue;
     return Status(Code::kBadJob,
                   Cat("faults.on_worker_loss: saw wait, and for ", setup.table.parameters[t].name,
                       " a codec with a memory of earlier gradients, which is lost with a client; "
-                      "choose a codec without one, or fail"));
+                      "choose a codec without one, checkpoints to go back to "
+                      "(checkpoints.every_steps), or fail"));
   }
   return Ok();
 }

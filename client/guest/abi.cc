@@ -15,8 +15,9 @@
 
 struct tern_client {
   std::unique_ptr<tern::client::Guest> guest;
-  tern::Bytes state;  // of the newest TERN_STATE
-  tern::Bytes saved;  // by the newest tern_save
+  tern::Bytes state;   // of the newest TERN_STATE
+  tern::Bytes saved;   // by the newest tern_save
+  tern::Bytes loaded;  // of the newest TERN_LOAD
 };
 
 namespace {
@@ -132,11 +133,16 @@ Status Open(const tern_options* options, tern_client** client) {
     guest_options.saved_state.assign(static_cast<const char*>(options->saved_state),
                                      options->num_saved_bytes);
   }
+  guest_options.takes_tasks = options->takes_tasks != 0;
   if (options->is_module != 0) TERN_RETURN_IF_ERROR(ReadModuleOptions(*options, &guest_options));
   auto guest = Guest::Open(guest_options);
   if (!guest.ok()) return guest.status();
-  *client = new tern_client{std::move(*guest), {}, {}};
+  *client = new tern_client{std::move(*guest), {}, {}, {}};
   return tern::Ok();
+}
+
+tern::Bytes OwnBytes(const void* data, size_t size) {
+  return tern::Bytes::Own(std::string(static_cast<const char*>(data), size));
 }
 
 tern::Time TimeOf(double seconds) {
@@ -197,8 +203,7 @@ int tern_push(tern_client* client, uint32_t tensor, const float* gradient, float
               tern_error* error) {
   bool is_taken = false;
   const int code = Guarded(error, [&] {
-    const Result<bool> pushed =
-        client->guest->handoff().Push(tensor, gradient, mean, kPushPatience);
+    const Result<bool> pushed = client->guest->Push(tensor, gradient, mean, kPushPatience);
     if (pushed.ok()) is_taken = *pushed;
     return pushed.status();
   });
@@ -225,6 +230,9 @@ int tern_next(tern_client* client, double timeout_s, tern_task* task, tern_error
     task->step = next->step;
     task->part = next->part;
     task->num_parts = next->num_parts;
+    client->loaded = next->state;
+    task->state = client->loaded.data();
+    task->num_state_bytes = client->loaded.size();
     switch (next->type) {
       case GuestTask::Type::kNone:
         task->type = TERN_NO_TASK;
@@ -234,6 +242,12 @@ int tern_next(tern_client* client, double timeout_s, tern_task* task, tern_error
         break;
       case GuestTask::Type::kEvaluate:
         task->type = TERN_EVALUATE;
+        break;
+      case GuestTask::Type::kSave:
+        task->type = TERN_SAVE;
+        break;
+      case GuestTask::Type::kLoad:
+        task->type = TERN_LOAD;
         break;
       case GuestTask::Type::kOver:
         task->type = TERN_OVER;
@@ -253,8 +267,11 @@ void tern_report(tern_client* client, double loss, uint32_t num_samples) {
 }
 
 void tern_give_state(tern_client* client, const void* state, size_t num_bytes) {
-  client->guest->handoff().GiveState(
-      tern::Bytes::Own(std::string(static_cast<const char*>(state), num_bytes)));
+  client->guest->handoff().GiveState(OwnBytes(state, num_bytes));
+}
+
+void tern_keep(tern_client* client, const void* state, size_t num_bytes) {
+  client->guest->tasks().SetState(OwnBytes(state, num_bytes));
 }
 
 int tern_save(tern_client* client, const void** state, size_t* num_bytes, tern_error* error) {

@@ -7,6 +7,7 @@
 #include "client/exchange/net_loop.h"
 #include "client/guest/guest_log.h"
 #include "client/guest/module_compute.h"
+#include "client/guest/program_checkpoints.h"
 #include "client/train/replica_state.h"
 #include "client/train/trainer.h"
 #include "common/algorithm/facts.h"
@@ -42,6 +43,19 @@ Status CheckKind(const Guest::Options& options, const pb::Job& job) {
           " workers (workers.count), so the rank is at most ", job.workers().count() - 1));
 }
 
+// A worker that is lost, or a server that remembers earlier gradients, makes all programs go back.
+Status CheckGoesBack(const Guest::Options& options, const setup::Setup& setup) {
+  const bool must_go_back =
+      setup.job.faults().on_worker_loss() == pb::Faults::wait && HasCodecMemory(setup);
+  if (!must_go_back || options.is_module || options.takes_tasks) return Ok();
+  return Status(Code::kBadJob,
+                Cat(options.job_path,
+                    ": faults.on_worker_loss: saw wait, and a codec with a memory of earlier "
+                    "gradients, which is lost with a client, so that all must go back to a "
+                    "checkpoint; this program cannot (tern_train: goes_back=True); choose a codec "
+                    "without a memory, or fail"));
+}
+
 // Sets what a module's job begins with: model.weights, or what the program has.
 Status SetFirstWeights(const Guest::Options& options, setup::Setup* setup) {
   TERN_RETURN_IF_ERROR(CheckOutputFolder(setup->job.output_dir()));
@@ -58,12 +72,14 @@ Result<std::unique_ptr<Guest>> Guest::Open(const Options& options) {
   const pb::Job& job = (*setup)->job;
   TERN_RETURN_IF_ERROR(CheckKind(options, job));
   TERN_RETURN_IF_ERROR(setup::SetTensors(options.tensors, setup->get()));
+  TERN_RETURN_IF_ERROR(CheckGoesBack(options, **setup));
+  if (options.takes_tasks) TERN_RETURN_IF_ERROR(CheckOutputFolder(job.output_dir()));
   if (options.is_module) TERN_RETURN_IF_ERROR(SetFirstWeights(options, setup->get()));
   TERN_RETURN_IF_ERROR(
       setup::SetKeys({net::Principal::Role::kWorker, options.rank}, /*keys_fd=*/-1, setup->get()));
   std::unique_ptr<Guest> guest(new Guest(std::move(*setup), options));
   TERN_RETURN_IF_ERROR(guest->MakeReplica());
-  if (!options.is_module) {
+  if (!guest->takes_tasks_) {
     auto state =
         ClientState::Make(*guest->setup_, options.rank, options.saved_state, guest->events_);
     if (!state.ok()) return state.status();
@@ -78,6 +94,7 @@ Guest::Guest(std::unique_ptr<setup::Setup> setup, const Options& options)
       rank_(options.rank),
       has_first_state_(options.has_first_state && !setup_->job.model().has_weights()),
       evaluates_(options.evaluates),
+      takes_tasks_(options.takes_tasks || options.is_module),
       progress_(registry_),
       handoff_(*setup_, events_, guest_events_),
       tasks_(events_) {
@@ -107,7 +124,7 @@ void Guest::End(const Status& status) {
 
 Result<std::optional<Bytes>> Guest::Save(Time patience) {
   if (client_state_ == nullptr)
-    return Status(Code::kUsage, "tern_save: a module's job writes checkpoints of its own");
+    return Status(Code::kUsage, "tern_save: Tern writes this program's checkpoints by itself");
   if (handoff_.IsInStep()) {
     return Status(
         Code::kUsage,
@@ -117,12 +134,31 @@ Result<std::optional<Bytes>> Guest::Save(Time patience) {
 }
 
 Result<GuestTask> Guest::NextTask(Time patience) {
-  if (tasks_.taken().type == GuestTask::Type::kStep) {
-    TERN_RETURN_IF_ERROR(handoff_.CheckAllPushed());
-    // The next call, if this one returns no task, must not find the next step open and not taken.
-    tasks_.FinishTaken();
+  if (!takes_tasks_)
+    return Status(Code::kUsage, "tern_next: the options of tern_open did not say takes_tasks");
+  const GuestTask taken = tasks_.taken();
+  switch (taken.type) {
+    case GuestTask::Type::kStep:
+      TERN_RETURN_IF_ERROR(handoff_.CheckAllPushed(taken.step));
+      // The next call, if this one returns no task, must not find the next step open and not taken.
+      tasks_.FinishTaken();
+      break;
+    case GuestTask::Type::kSave:
+      return Status(Code::kUsage, "tern_next: saw no tern_keep after TERN_SAVE");
+    case GuestTask::Type::kEvaluate:
+      return Status(Code::kUsage, "tern_next: saw no tern_score after TERN_EVALUATE");
+    default:
+      break;
   }
   return tasks_.Next(patience);
+}
+
+Result<bool> Guest::Push(uint32_t tensor, const float* gradient, float* mean, Time patience) {
+  const bool has_step = !takes_tasks_ || tasks_.taken().type == GuestTask::Type::kStep;
+  if (has_step || handoff_.has_ended()) return handoff_.Push(tensor, gradient, mean, patience);
+  return Status(Code::kUsage,
+                "tern_push: saw no TERN_STEP of tern_next, by which a program that takes tasks "
+                "begins each step (tern_train: the loop is `for step in exchange.loop(steps)`)");
 }
 
 GuestEvent Guest::Poll(Time timeout) {
@@ -150,17 +186,25 @@ void Guest::Run() {
 }
 
 Status Guest::Train() {
-  if (setup::IsClientJob(setup_->job)) {
-    GuestCompute compute(handoff_, round_, guest_events_);
-    protocol::SavedCheckpoints saved;
-    saved.checkpoints = client_state_->Offers();
-    return TrainWith(compute, *client_state_, std::move(saved));
-  }
+  if (setup::IsClientJob(setup_->job)) return TrainClient();
   ModuleCompute compute(*setup_, handoff_, tasks_, *replica_, progress_, guest_events_, evaluates_);
   DiskCheckpoints checkpoints(*setup_, rank_, setup_->job.output_dir());
   TERN_RETURN_IF_ERROR(TrainWith(compute, checkpoints, checkpoints.FindSavedCheckpoints()));
   compute.ShowEvaluatedWeights();
   return Ok();
+}
+
+Status Guest::TrainClient() {
+  GuestCompute compute(handoff_, round_, guest_events_, takes_tasks_ ? &tasks_ : nullptr,
+                       progress_);
+  if (takes_tasks_) {
+    ProgramCheckpoints checkpoints(*setup_, rank_, tasks_, progress_,
+                                   [&](const Bytes& state) { compute.LoadState(state); });
+    return TrainWith(compute, checkpoints, checkpoints.FindSavedCheckpoints());
+  }
+  protocol::SavedCheckpoints saved;
+  saved.checkpoints = client_state_->Offers();
+  return TrainWith(compute, *client_state_, std::move(saved));
 }
 
 // As Worker::Run, without an engine and data.
@@ -172,7 +216,9 @@ Status Guest::TrainWith(Compute& compute, Checkpoints& checkpoints,
   Coder* coder_pointer = nullptr;
   NetLoop::Options options;
   options.rank = rank_;
-  options.keeps_own = algorithm::FactsOf(job).has_own_point || HasCodecMemory(*setup_);
+  // What a program of its own keeps, such as the state of its random numbers, no other has.
+  options.keeps_own = algorithm::FactsOf(job).has_own_point || HasCodecMemory(*setup_) ||
+                      (is_client && checkpoints.every_steps() != 0);
   options.on_scaled = [&](Answer answer) { coder_pointer->ReceiveScalers(std::move(answer)); };
   options.on_counters = [this](const pb::Counters& counters) { OnCounters(counters); };
   options.owns_process = false;

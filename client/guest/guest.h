@@ -39,6 +39,7 @@ class Guest {
     pb::TensorTable tensors;
     bool has_first_state = false;  // whether the others begin with the state of this program
     std::string saved_state;       // of a client: what Save has returned in an earlier start
+    bool takes_tasks = false;  // of a client: whether the program calls NextTask before each step
     // Of a module's job.
     bool is_module = false;
     bool evaluates = false;         // whether the program does Tasks' kEvaluate
@@ -55,8 +56,10 @@ class Guest {
   Handoff& handoff() { return handoff_; }
   // In a client's job, as ClientState::Save. kUsage in the middle of a step.
   Result<std::optional<Bytes>> Save(Time patience);
-  // In a module's job, as Tasks::Next. kUsage if the step that was taken last is not complete.
+  // As Tasks::Next. kUsage if what was taken last was not done, or the program takes no tasks.
   Result<GuestTask> NextTask(Time patience);
+  // As Handoff::Push. kUsage if a client that takes tasks has not taken the step.
+  Result<bool> Push(uint32_t tensor, const float* gradient, float* mean, Time patience);
   Tasks& tasks() { return tasks_; }
   // The replica's memory, as long as the guest lives. In a module's job the program reads
   // weights there, writes gradients, and reads and writes statistics, while it has a task.
@@ -73,6 +76,7 @@ class Guest {
   // The compute thread: trains to the end of the job.
   void Run();
   Status Train();
+  Status TrainClient();
   // Trains with `compute`. `saved`: the checkpoints that can be used.
   Status TrainWith(Compute& compute, Checkpoints& checkpoints, protocol::SavedCheckpoints saved);
   // Keeps the counters for StatsJson, a few times a second. On the net thread.
@@ -80,7 +84,7 @@ class Guest {
 
   const std::unique_ptr<setup::Setup> setup_;
   const uint32_t rank_;
-  const bool has_first_state_, evaluates_;
+  const bool has_first_state_, evaluates_, takes_tasks_;
   Time counted_at_{};  // used on the net thread
   StopSignals signals_{StopSignals::TakesNone()};
   Registry registry_;
@@ -93,7 +97,7 @@ class Guest {
   // It lives as long as the guest, because the program may be writing a gradient when the job ends.
   std::unique_ptr<Replica> replica_;
   GuestRound round_;
-  std::unique_ptr<ClientState> client_state_;  // null in a module's job
+  std::unique_ptr<ClientState> client_state_;  // null if the program takes tasks
   mutable Mutex mutex_;
   pb::Counters counters_ TERN_GUARDED_BY(mutex_);  // the newest of the net thread, or almost
   Thread thread_;  // The last member, because the thread uses all members above.

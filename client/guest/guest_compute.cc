@@ -5,10 +5,36 @@
 namespace tern::client {
 
 void GuestCompute::Begin(uint64_t steps_done) {
+  if (tasks_ != nullptr && has_begun_) GoBack();
   await_status_ = Ok();
+  round_ = {};
   step_ = steps_done;
+  has_begun_ = true;
   handoff_.SetStepsDone(steps_done);
   guest_events_.Push({.type = GuestEvent::Type::kReady, .step = steps_done});
+}
+
+void GuestCompute::GoBack() {
+  handoff_.DropStep(/*is_computing=*/!tasks_->TakeBack(), progress_);
+  handoff_.EndDroppedStep();
+  if (!state_to_load_.has_value()) return;
+  progress_.is_waiting_for_program = true;
+  tasks_->Load(*std::exchange(state_to_load_, std::nullopt));
+  progress_.is_waiting_for_program = false;
+}
+
+void GuestCompute::LoadState(const Bytes& state) {
+  if (tasks_ != nullptr && has_begun_) {
+    state_to_load_ = state;
+  } else {
+    handoff_.LoadState(state);
+  }
+}
+
+void GuestCompute::OpenStep() {
+  handoff_.OpenStep(++step_);
+  if (tasks_ != nullptr && !handoff_.has_finished())
+    tasks_->Give({.type = GuestTask::Type::kStep, .step = step_});
 }
 
 Result<uint32_t> GuestCompute::FetchSamples() {
@@ -27,9 +53,8 @@ GuestArenas::GuestArenas(const setup::Setup& setup, Handoff& handoff, GuestRound
 }
 
 Status GuestArenas::ApplyBucket(const Sums& sums, uint64_t round, uint32_t bucket) {
-  if (round != newest_round_) {
-    newest_round_ = round;
-    round_.has_values = false;
+  if (round != round_.number) {
+    round_ = {.number = round, .has_values = false};
     buckets_left_ = buckets_of_tensor_;
     tensors_left_ = buckets_left_.size();
   }

@@ -1,34 +1,47 @@
 // What computes and updates in a client's job (train.compute: client): the foreign program.
 // GuestCompute takes its gradients, GuestArenas gives it their means. Threads: the compute thread.
+//
+// A program that takes tasks can go back: it is given an earlier state of its own, between two steps.
+// If the job goes back in the middle of a step, that step ends for the program with means of zeros,
+// and what they change is undone by the state that follows.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "client/exchange/progress.h"
 #include "client/guest/handoff.h"
+#include "client/guest/tasks.h"
 #include "client/train/arenas.h"
 #include "client/train/compute.h"
 #include "setup/setup.h"
 
 namespace tern::client {
 
-// Whether the newest round had no contributor: then all programs have finished.
+// The newest round of which a bucket was applied; 0: none since training began or went back.
 struct GuestRound {
-  bool has_values = true;
+  uint64_t number = 0;
+  bool has_values = true;  // false: it had no contributor, so all programs have finished
 };
 
 class GuestCompute : public Compute {
  public:
-  // The arguments outlive this object.
-  GuestCompute(Handoff& handoff, const GuestRound& round, GuestEvents& guest_events)
-      : handoff_(handoff), round_(round), guest_events_(guest_events) {}
+  // The arguments outlive this object. `tasks`: null if the program takes none.
+  GuestCompute(Handoff& handoff, GuestRound& round, GuestEvents& guest_events, Tasks* tasks,
+               Progress& progress)
+      : handoff_(handoff),
+        round_(round),
+        guest_events_(guest_events),
+        tasks_(tasks),
+        progress_(progress) {}
 
   uint64_t steps_per_epoch() const override { return 1; }
   void Begin(uint64_t steps_done) override;
   void End() override {}
   void SetAwaitProgram(AwaitProgram await) override { await_program_ = std::move(await); }
-  void OpenStep() override { handoff_.OpenStep(++step_); }
+  void OpenStep() override;
   bool HasSamples() const override { return handoff_.HasStep(); }
   bool IsOver() const override { return !round_.has_values; }
   Result<uint32_t> FetchSamples() override;
@@ -39,13 +52,21 @@ class GuestCompute : public Compute {
     return await_status_.ok() ? handoff_.end_status() : await_status_;
   }
   void AskForState() override { handoff_.AskForState(); }
-  void LoadState(const Bytes& state) override { handoff_.LoadState(state); }
+  // At once, while the program waits for the job to begin; after that as a task, by Begin.
+  void LoadState(const Bytes& state) override;
   Result<Score> Evaluate(uint32_t, uint32_t, Confusion*) override { return Score(); }
 
  private:
+  // Ends what the program does, and gives it the state from which it goes on.
+  void GoBack();
+
   Handoff& handoff_;
-  const GuestRound& round_;
+  GuestRound& round_;
   GuestEvents& guest_events_;
+  Tasks* const tasks_;
+  Progress& progress_;
+  bool has_begun_ = false;
+  std::optional<Bytes> state_to_load_;
   AwaitProgram await_program_;
   Status await_status_;  // of the newest step: whether the program has pushed all of it
   uint64_t step_ = 0;
@@ -86,7 +107,6 @@ class GuestArenas : public Arenas {
   std::vector<uint32_t> buckets_of_tensor_;  // by tensor: how many buckets it lies in
   std::vector<uint32_t> buckets_left_;       // by tensor: how many of them the round still lacks
   size_t tensors_left_ = 0;                  // how many tensors the round still lacks
-  uint64_t newest_round_ = 0;
 };
 
 }  // namespace tern::client

@@ -40,6 +40,10 @@ Result<bool> Handoff::Push(uint32_t tensor, const float* gradient, float* mean, 
     is_pushed_[tensor] = true;
     if (++num_pushed_ == is_pushed_.size()) is_open_ = false;
     must_ask = std::exchange(must_ask_for_state_, false);
+    if (must_ask) {
+      awaits_state_ = true;
+      asked_after_step_ = step_ - 1;
+    }
   }
   if (must_ask) guest_events_.Push({.type = GuestEvent::Type::kGiveState});
   const models::Parameter& parameter = setup_.table.parameters[tensor];
@@ -66,9 +70,9 @@ bool Handoff::IsInStep() const {
   return is_open_ && num_pushed_ > 0;
 }
 
-Status Handoff::CheckAllPushed() const {
+Status Handoff::CheckAllPushed(uint64_t step) const {
   const MutexLock lock(mutex_);
-  if (!is_open_) return Ok();
+  if (!is_open_ || step != step_) return Ok();
   return Status(Code::kUsage, Cat("step ", step_, " is not complete: ", MissingTensor(),
                                   " was not pushed; every tensor is pushed once a step"));
 }
@@ -112,6 +116,7 @@ void Handoff::OpenStep(uint64_t step) {
     has_done_step_ |= num_pushed_ > 0;
     step_ = step;
     num_pushed_ = num_taken_ = 0;
+    awaits_state_ = false;
     std::fill(is_pushed_.begin(), is_pushed_.end(), false);
     std::fill(means_.begin(), means_.end(), nullptr);
     is_open_ = !has_finished_;
@@ -121,7 +126,7 @@ void Handoff::OpenStep(uint64_t step) {
 
 bool Handoff::HasStep() const {
   const MutexLock lock(mutex_);
-  return num_pushed_ > 0 || has_finished_ || has_ended_;
+  return (num_pushed_ > 0 && !awaits_state_) || has_finished_ || has_ended_;
 }
 
 uint32_t Handoff::NumSamples() const {
@@ -173,6 +178,17 @@ void Handoff::DropStep(bool is_computing, Progress& progress) {
   progress.is_waiting_for_program = false;
 }
 
+void Handoff::EndDroppedStep() {
+  for (uint32_t t = 0; t < means_.size(); ++t) {
+    if (means_[t] == nullptr) continue;
+    std::fill_n(means_[t], setup_.table.parameters[t].count, 0.f);
+    CompleteMean(t);
+  }
+  const MutexLock lock(mutex_);
+  has_finished_ = false;
+  num_pushed_ = num_taken_ = 0;
+}
+
 void Handoff::WriteMean(uint32_t tensor, uint64_t first, std::span<const float> values) {
   if (means_[tensor] != nullptr) std::copy(values.begin(), values.end(), means_[tensor] + first);
 }
@@ -184,6 +200,7 @@ void Handoff::CompleteMean(uint32_t tensor) {
     const MutexLock lock(mutex_);
     event.step = step_;
   }
+  means_[tensor] = nullptr;
   guest_events_.Push(std::move(event));
 }
 
@@ -193,6 +210,8 @@ void Handoff::AskForState() {
     must_ask_for_state_ = has_done_step_ && num_pushed_ == 0 && !has_finished_;
     if (must_ask_for_state_) return;  // Push asks.
     if (!has_finished_) {
+      asked_after_step_ = step_ == 0 ? 0 : step_ - 1;
+      awaits_state_ = is_open_ && num_pushed_ == 0;
       guest_events_.Push({.type = GuestEvent::Type::kGiveState});
       return;
     }
@@ -205,9 +224,10 @@ void Handoff::GiveState(Bytes state) {
   uint64_t step = 0;
   {
     const MutexLock lock(mutex_);
-    step = step_;
+    step = asked_after_step_;
+    awaits_state_ = false;
   }
-  wake_.Push(StateGiven{std::move(state), step == 0 ? 0 : step - 1});
+  wake_.Push(StateGiven{std::move(state), step});
 }
 
 void Handoff::LoadState(const Bytes& state) {
@@ -235,6 +255,11 @@ void Handoff::End(const Status& status) {
   }
   changed_.NotifyAll();
   wake_.Push(SamplesReady{});
+}
+
+bool Handoff::has_finished() const {
+  const MutexLock lock(mutex_);
+  return has_finished_;
 }
 
 bool Handoff::has_ended() const {

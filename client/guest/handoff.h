@@ -61,8 +61,8 @@ class Handoff {
   void GiveState(Bytes state);
   // Whether the program has pushed some tensors of a step, and not all.
   bool IsInStep() const;
-  // kUsage if a step is open in which the program has not pushed every tensor.
-  Status CheckAllPushed() const;
+  // kUsage if `step` is open, because the program has not pushed every tensor.
+  Status CheckAllPushed(uint64_t step) const;
 
   // --- The training thread.
 
@@ -70,7 +70,8 @@ class Handoff {
   void SetArena(float* gradients) { gradients_ = gradients; }
   // Lets the program push; `step` counts from 1.
   void OpenStep(uint64_t step);
-  // Whether the program has begun to push, or has finished, or the job has ended.
+  // Whether the program has begun to push and has given a state that it was asked for, or has
+  // finished, or the job has ended.
   bool HasStep() const;
   // The samples of the step; 0: the program has finished. 1 if it did not say how many.
   uint32_t NumSamples() const;
@@ -84,6 +85,9 @@ class Handoff {
   // The step, if one is open, no longer counts. If the program is computing it, waits until it has
   // pushed every tensor.
   void DropStep(bool is_computing, Progress& progress);
+  // Tells the program that the means of a dropped step are in place, which are zeros. A program that
+  // has finished may push again.
+  void EndDroppedStep();
   // Writes elements [first, first + values.size()) of a tensor's mean to where the program wants
   // it.
   void WriteMean(uint32_t tensor, uint64_t first, std::span<const float> values);
@@ -93,8 +97,8 @@ class Handoff {
   void SetStepsDone(uint64_t steps) { steps_done_ = steps; }
   // Asks the program for its state, by kGiveState, as soon as it is the state between two steps:
   // once the program has begun to push the next step, so that it has used the means of the step
-  // before. The event StateGiven brings it. A program that has finished has no newer state: the job
-  // ends.
+  // before; until it has given the state, HasStep is false. The event StateGiven brings it. A
+  // program that has finished has no newer state: the job ends.
   void AskForState();
   // Gives the program another worker's state, with which it begins. After its first step, the
   // program cannot go on from another one: the job ends for it.
@@ -105,6 +109,7 @@ class Handoff {
   uint64_t steps_done() const { return steps_done_; }
   // Ends all waiting; the first call counts.
   void End(const Status& status);
+  bool has_finished() const;
   bool has_ended() const;
   Status end_status() const;
 
@@ -124,6 +129,8 @@ class Handoff {
   uint64_t step_ TERN_GUARDED_BY(mutex_) = 0;
   bool has_done_step_ TERN_GUARDED_BY(mutex_) = false;
   bool must_ask_for_state_ TERN_GUARDED_BY(mutex_) = false;
+  bool awaits_state_ TERN_GUARDED_BY(mutex_) = false;      // before the step's gradients are used
+  uint64_t asked_after_step_ TERN_GUARDED_BY(mutex_) = 0;  // whose state the program was asked for
   double loss_ TERN_GUARDED_BY(mutex_) = 0;
   uint32_t num_samples_ TERN_GUARDED_BY(mutex_) = 1;
   // A tensor that the program has not pushed in this step.
@@ -133,8 +140,8 @@ class Handoff {
   size_t num_pushed_ TERN_GUARDED_BY(mutex_) = 0;
   size_t num_taken_ TERN_GUARDED_BY(mutex_) = 0;  // how many of this step NextPushed has returned
   std::deque<uint32_t> pushed_ TERN_GUARDED_BY(mutex_);  // those that NextPushed has not returned
-  // By tensor, where the program wants the mean of this step. Written before the tensor is in
-  // pushed_, and read after that, by the training thread.
+  // By tensor, where the program wants the mean of this step; null once it is complete. Written
+  // before the tensor is in pushed_, and used after that, by the training thread.
   std::vector<float*> means_;
 };
 

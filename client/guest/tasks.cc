@@ -9,7 +9,12 @@ Result<GuestTask> Tasks::Next(Time patience) {
   {
     const MutexLock lock(mutex_);
     is_news = !std::exchange(is_wanted_, true);
+    if (taken_.type == GuestTask::Type::kLoad) {
+      taken_ = GuestTask();
+      is_done_ = true;
+    }
   }
+  changed_.NotifyAll();
   if (is_news) wake_.Push(SamplesReady{});
   const std::chrono::steady_clock::time_point until{Now() + patience};
   const MutexLock lock(mutex_);
@@ -39,6 +44,19 @@ void Tasks::SetScore(const Score& score) {
   {
     const MutexLock lock(mutex_);
     score_ = score;
+    taken_ = GuestTask();
+    is_done_ = true;
+  }
+  changed_.NotifyAll();
+}
+
+void Tasks::SetState(Bytes state) {
+  {
+    const MutexLock lock(mutex_);
+    if (taken_.type != GuestTask::Type::kSave) return;
+    state_ = std::move(state);
+    taken_ = GuestTask();
+    is_done_ = true;
   }
   changed_.NotifyAll();
 }
@@ -61,15 +79,31 @@ bool Tasks::TakeBack() {
   return std::exchange(given_, GuestTask()).type != GuestTask::Type::kNone;
 }
 
-std::optional<Score> Tasks::Evaluate(const GuestTask& task) {
+bool Tasks::Perform(const GuestTask& task) {
   {
     const MutexLock lock(mutex_);
-    score_.reset();
+    is_done_ = false;
   }
   Give(task);
   const MutexLock lock(mutex_);
-  while (!score_.has_value() && !end_status_.has_value()) changed_.Wait(mutex_);
-  return end_status_.has_value() ? std::nullopt : score_;
+  while (!is_done_ && !end_status_.has_value()) changed_.Wait(mutex_);
+  return !end_status_.has_value();
+}
+
+std::optional<Score> Tasks::Evaluate(const GuestTask& task) {
+  if (!Perform(task)) return std::nullopt;
+  const MutexLock lock(mutex_);
+  return score_;
+}
+
+std::optional<Bytes> Tasks::Save() {
+  if (!Perform({.type = GuestTask::Type::kSave})) return std::nullopt;
+  const MutexLock lock(mutex_);
+  return std::exchange(state_, Bytes());
+}
+
+bool Tasks::Load(Bytes state) {
+  return Perform({.type = GuestTask::Type::kLoad, .state = std::move(state)});
 }
 
 void Tasks::End(const Status& status) {

@@ -16,15 +16,17 @@ OpenRound::OpenRound(const setup::Setup& setup, Replica& replica, Sums& sums, Pr
       applier_(setup, replica, sums),
       buckets_of_tensor_(setup.plan.BucketsOfTensors()) {}
 
-void OpenRound::Open(uint64_t round) {
+void OpenRound::Open(uint64_t round, bool permits_all) {
   CHECK(!round_.has_value());
   round_ = round;
+  is_permitted_.assign(setup_.plan.buckets.size(), permits_all);
   is_applied_.assign(setup_.plan.buckets.size(), false);
   buckets_left_ = is_applied_.size();
 }
 
 bool OpenRound::HasArrived(uint32_t bucket) const {
-  return sums_.HasAnswers(*round_, bucket) && sums_.has_learning_rate(*round_);
+  return is_permitted_[bucket] && sums_.HasAnswers(*round_, bucket) &&
+         sums_.has_learning_rate(*round_);
 }
 
 std::optional<uint32_t> OpenRound::NextToApply(uint32_t preferred) const {

@@ -30,8 +30,12 @@ class OpenRound {
             WaitFunction wait, std::function<void(uint64_t round)> on_applied);
 
   // Opens `round`. REQUIRES that no round is open, and that this worker has made all its
-  // contributions to it, or makes them without waiting for the round.
-  void Open(uint64_t round);
+  // contributions to it.
+  void Open(uint64_t round) { Open(round, true); }
+  // The same while this worker still makes its contributions: a bucket is applied only after
+  // Permit, even if the round has closed without this worker.
+  void OpenEarly(uint64_t round) { Open(round, false); }
+  void Permit(uint32_t bucket) { is_permitted_[bucket] = true; }
   // The open round, if there is one.
   std::optional<uint64_t> round() const { return round_; }
   // Whether buckets are applied one by one, so that AwaitTensor waits only for the buckets that
@@ -48,6 +52,7 @@ class OpenRound {
   Status Finish();
 
  private:
+  void Open(uint64_t round, bool permits_all);
   Status AwaitBucket(uint32_t bucket);
   Status ApplyBucket(uint32_t bucket);
   bool HasArrived(uint32_t bucket) const;
@@ -64,8 +69,9 @@ class OpenRound {
   // By tensor: the buckets that have its elements.
   std::vector<std::vector<uint32_t>> buckets_of_tensor_;
   std::optional<uint64_t> round_;
-  std::vector<bool> is_applied_;  // by bucket: whether the open round has been applied to it
-  size_t buckets_left_ = 0;       // how many buckets are not yet applied
+  std::vector<bool> is_permitted_;  // by bucket: whether the open round may be applied to it
+  std::vector<bool> is_applied_;    // by bucket: whether the open round has been applied to it
+  size_t buckets_left_ = 0;         // how many buckets are not yet applied
 };
 
 }  // namespace tern::client

@@ -28,13 +28,6 @@ class ClientChecker : private CrossKeyChecker {
       Report("train.parameters", "central",
              "localized with compute: client, because the clients hold the weights");
     }
-    if (AreValid({"faults.on_worker_loss"}) &&
-        job_.faults().on_worker_loss() == pb::Faults::shrink) {
-      Report(
-          "faults.on_worker_loss", "shrink",
-          "fail or wait with compute: client, because a client that joins cannot make up for the "
-          "steps that it has missed");
-    }
   }
 
   void CheckModule() {

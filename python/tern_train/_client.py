@@ -97,17 +97,21 @@ class ModulePart:
 
 
 class TaskType(enum.IntEnum):
-    """What is to be done in a module's job.
+    """What is to be done next, where the program asks for it: in a module's job, and with ``takes_tasks``.
 
     ``NOTHING``    nothing yet
     ``STEP``       compute the gradient of step ``step``, which counts from 1, and push every tensor once
     ``EVALUATE``   evaluate part ``part`` of ``num_parts`` of the test samples: then call :meth:`Client.score`
+    ``SAVE``       call :meth:`Client.keep` with the program's state as it is now, for a checkpoint; not in a module's job
+    ``LOAD``       go on from ``state``; not in a module's job
     ``OVER``       the job has ended
     """
 
     NOTHING = _library.NO_TASK
     STEP = _library.STEP
     EVALUATE = _library.EVALUATE
+    SAVE = _library.SAVE
+    LOAD = _library.LOAD
     OVER = _library.OVER
 
 
@@ -119,6 +123,7 @@ class Task:
     step: int = 0
     part: int = 0
     num_parts: int = 0
+    state: bytes = b""
 
 
 class Memory(enum.IntEnum):
@@ -170,6 +175,8 @@ class Client:
     ``has_first_state``    true in one worker, rank 0 by custom: all others begin with its state, for which the event
                    GIVE_STATE asks. False in all: every program begins with what it has
     ``saved_state``    what :meth:`save` returned in an earlier start of all programs, each with its own
+    ``takes_tasks``    the program calls :meth:`next_task` before each step; Tern then keeps its checkpoints, and can give it one
+                   of them to go back to. The same in all workers
     ``module``     for a job with ``train: {compute: module}``; None: the job has ``client``
 
     Returns at once, and joins the job in the background. Raises :class:`TernError`: 64 or 78 for arguments or a job file
@@ -184,6 +191,7 @@ class Client:
         overrides: Sequence[str] = (),
         has_first_state: bool = False,
         saved_state: bytes = b"",
+        takes_tasks: bool = False,
         module: ModulePart | None = None,
     ):
         table = _table(tensors)
@@ -199,6 +207,7 @@ class Client:
             has_first_state,
             saved_state or None,
             len(saved_state),
+            takes_tasks,
         )
         if module is not None:
             if len(module.first_values) != len(tensors) or len(module.first_statistics) != len(module.statistics):
@@ -263,13 +272,14 @@ class Client:
         return int(address)
 
     def next_task(self, timeout_s: float) -> Task:
-        """Waits up to ``timeout_s`` seconds for what is to be done next in a module's job.
+        """Waits up to ``timeout_s`` seconds for what is to be done next.
 
-        Raises :class:`TernError` if the job has failed, or if a tensor of the step before was not pushed."""
+        Raises :class:`TernError` if the job has failed, or if the task before was not done."""
         task, error = _library.CTask(), _library.CError()
         if lib.tern_next(self._live_handle(), timeout_s, ctypes.byref(task), ctypes.byref(error)) != 0:
             raise TernError(error.code, error.sentence.decode(errors="replace"))
-        return Task(TaskType(task.type), task.step, task.part, task.num_parts)
+        state = ctypes.string_at(task.state, task.num_state_bytes) if task.type == _library.LOAD else b""
+        return Task(TaskType(task.type), task.step, task.part, task.num_parts, state)
 
     def score(self, loss: float, correct: int, among_five: int, samples: int) -> None:
         """The result of the task EVALUATE, as sums over its samples. ``correct``: how many have the largest score for
@@ -283,6 +293,10 @@ class Client:
     def give_state(self, state: bytes) -> None:
         """Gives this program's state between two steps, in any format, to the worker that needs it."""
         lib.tern_give_state(self._live_handle(), state, len(state))
+
+    def keep(self, state: bytes) -> None:
+        """Gives this program's state, in any format, to Tern for a checkpoint: the answer to SAVE."""
+        lib.tern_keep(self._live_handle(), state, len(state))
 
     def save(self, gives_up: Callable[[], bool] = lambda: False) -> bytes:
         """What Tern keeps of this program in a client's job, between two steps: what codecs remember of earlier gradients, and the

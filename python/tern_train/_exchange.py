@@ -6,14 +6,14 @@ import logging
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
 from tern_train._bucket import Bucket, Streams
-from tern_train._client import Client, Ended, Event, EventType, Tensor, TernError
+from tern_train._client import Client, Ended, Event, EventType, TaskType, Tensor, TernError
 from tern_train._extras import Extras
 from tern_train._session import Session
 
@@ -132,7 +132,9 @@ class Exchange(Session):
     ``state_dict``, ``load_state_dict``    functions that return and install what a worker must have that was lost and
                    starts again (``faults.on_worker_loss: wait``); ``steps`` then says after how many steps it goes on.
                    Tensors come on the CPU. None: the module's, which is enough only if the optimizer keeps nothing
-
+    ``goes_back``  the training loop is that of :meth:`loop`. The job's ``checkpoints`` are then of the whole program, with what
+                   ``state_dict`` returns: the job resumes from them, and goes back to them when a worker or a server has
+                   lost what its codec remembers of earlier gradients. The same in all workers
     ``tern_state``    what :meth:`state_dict` returned on this rank, from the program's own checkpoint, if all programs start
                    again from checkpoints of the same step. The program loads module and optimizer itself, before
 
@@ -153,6 +155,7 @@ class Exchange(Session):
         compare_every: int = 100,
         state_dict: Callable[[], Any] | None = None,
         load_state_dict: Callable[[Any], Any] | None = None,
+        goes_back: bool = False,
         tern_state: Mapping[str, torch.Tensor] | None = None,
     ):
         job = job_of_environment() if job is None else job
@@ -169,6 +172,8 @@ class Exchange(Session):
         self._pusher: threading.Thread | None = None
         self._state_dict = state_dict or module.state_dict
         self._load_state_dict = load_state_dict or module.load_state_dict
+        self._goes_back = goes_back
+        self._is_over = False  # whether the tasks have ended
         self._is_ready = threading.Event()
         rank = rank_of_environment() if rank is None else rank
         statistics = running_statistics(module) if average_buffers else []
@@ -176,7 +181,7 @@ class Exchange(Session):
         self._step = 0
         tensors = table_of(trained_parameters(module)) + self._extras.table
         saved = bytes(tern_state["state"].numpy()) if tern_state is not None else b""
-        super().__init__(Client(job, tensors, rank, overrides, has_first_state=rank == 0, saved_state=saved))
+        super().__init__(Client(job, tensors, rank, overrides, rank == 0, saved, takes_tasks=goes_back))
         self._start()
         while not self._is_ready.wait(0.1):  # Wakes up for Ctrl-C.
             if self._failure is not None:
@@ -314,20 +319,29 @@ class Exchange(Session):
             if bucket.num_left == 0:
                 bucket.complete()
         elif event.type == EventType.STATE:
-            # The program's hooks put the values where they belong, which may be another GPU than the giver's.
-            self._load_state_dict(torch.load(io.BytesIO(event.state), map_location="cpu", weights_only=True))
-            for device in {p.device for p in self.parameters if p.is_cuda}:
-                torch.cuda.synchronize(device)
+            self._load_state(event.state)
         elif event.type == EventType.GIVE_STATE:
-            for device in {p.device for p in self.parameters if p.is_cuda}:
-                torch.cuda.synchronize(device)  # This thread's copies do not wait for the program's streams.
-            stream = io.BytesIO()
-            torch.save(self._state_dict(), stream)
-            self.client.give_state(stream.getvalue())
+            self.client.give_state(self._program_state())
         elif event.type == EventType.READY:
             self._is_ready.set()
         elif event.type == EventType.ENDED:
             self._fail(Ended(event.code, event.text) if event.code != 0 else None)
+
+    def _synchronize(self) -> None:
+        """A thread's copies do not wait for the streams of other threads."""
+        for device in {p.device for p in self.parameters if p.is_cuda}:
+            torch.cuda.synchronize(device)
+
+    def _program_state(self) -> bytes:
+        self._synchronize()
+        stream = io.BytesIO()
+        torch.save(self._state_dict(), stream)
+        return stream.getvalue()
+
+    def _load_state(self, state: bytes) -> None:
+        # The program's hooks put the values where they belong, which may be another GPU than the giver's.
+        self._load_state_dict(torch.load(io.BytesIO(state), map_location="cpu", weights_only=True))
+        self._synchronize()
 
     def _fail(self, failure: TernError | None) -> None:
         super()._fail(failure)  # From here on, nothing waits any more.
@@ -347,10 +361,56 @@ class Exchange(Session):
         gradients, and the number of the step, on which drawn codes depend. To be called between two steps, on every rank."""
         return {"state": torch.frombuffer(bytearray(self.client.save(self._has_ended.is_set)), dtype=torch.uint8)}
 
+    # --- A loop that can go back
+
+    def loop(self, steps: int) -> Iterator[int]:
+        """The numbers of the steps up to ``steps``, from 0, as they are to be computed::
+
+            for step in net.tern.loop(1000):
+                x, y = batch_of(step, rank)
+                loss_fn(net(x), y).backward()
+                ...
+
+        A program that starts again begins with a later one. With ``goes_back``, a job that goes back repeats some, so the
+        batch is a function of the number and the rank. The step in which that happens ends with means of zeros, and
+        ``load_state_dict`` undoes it before the next. After the last step the loop waits until all workers have finished.
+
+        Raises ``Ended`` if the job failed."""
+        if not self._goes_back:
+            yield from range(self.steps, steps)
+            return
+        for number in self._steps_to_compute(steps):
+            self._step = number
+            yield number
+
+    def _steps_to_compute(self, steps: int) -> Iterator[int]:
+        while (task := self._next_task()).type != TaskType.OVER:
+            if task.type == TaskType.SAVE:
+                self.client.keep(self._program_state())
+            elif task.type == TaskType.LOAD:
+                self._load_state(task.state)
+            elif task.step > steps:
+                self.client.finish()
+            else:
+                yield task.step - 1
+        self._is_over = True
+
     # --- The end
 
     def _say_finished(self) -> None:
         self.client.finish()
+        if not self._goes_back or self._is_over:
+            return
+        # The program has left its loop early, or is about to fail.
+        last = self._step
+        try:
+            for _ in self._steps_to_compute(last):
+                sentence = f"the job goes back to a step before {last}, but this program has left its loop"
+                self._fail(TernError(75, sentence))
+                self.close(75, sentence)
+                return
+        except TernError as error:
+            self._fail(error)
 
     def _release(self) -> None:
         if self._pusher is not None:

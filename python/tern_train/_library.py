@@ -4,11 +4,11 @@ import ctypes
 import os
 import pathlib
 
-ABI_VERSION = 2
+ABI_VERSION = 3
 TEXT_BYTES = 2048
 AGAIN = -1
 NOTHING, LOG, READY, TENSOR, GIVE_STATE, STATE, ENDED = range(7)
-NO_TASK, STEP, EVALUATE, OVER = range(4)
+NO_TASK, STEP, EVALUATE, OVER, SAVE, LOAD = range(6)
 VALUES, GRADIENT, STATISTIC = range(3)
 
 
@@ -36,6 +36,7 @@ class COptions(ctypes.Structure):
         ("has_first_state", ctypes.c_int),
         ("saved_state", ctypes.c_char_p),
         ("num_saved_bytes", ctypes.c_size_t),
+        ("takes_tasks", ctypes.c_int),
         ("is_module", ctypes.c_int),
         ("first_values", ctypes.POINTER(ctypes.c_void_p)),
         ("statistics", ctypes.POINTER(CTensor)),
@@ -52,6 +53,8 @@ class CTask(ctypes.Structure):
         ("part", ctypes.c_uint32),
         ("num_parts", ctypes.c_uint32),
         ("step", ctypes.c_uint64),
+        ("state", ctypes.c_void_p),
+        ("num_state_bytes", ctypes.c_size_t),
     ]
 
 
@@ -82,6 +85,11 @@ def _library_path() -> str:
 def _load() -> ctypes.CDLL:
     # Deep binding: the library keeps its own protobuf, whatever else this process has loaded.
     library = ctypes.CDLL(_library_path(), mode=os.RTLD_LOCAL | os.RTLD_NOW | os.RTLD_DEEPBIND)
+    if library.tern_abi_version() != ABI_VERSION:
+        raise ImportError(
+            f"libtern.so has version {library.tern_abi_version()} of the C interface, and this package needs "
+            f"version {ABI_VERSION}; install both from the same wheel"
+        )
     client = ctypes.c_void_p
     signatures = {
         "tern_abi_version": ([], ctypes.c_uint32),
@@ -106,6 +114,7 @@ def _load() -> ctypes.CDLL:
         ),
         "tern_report": ([client, ctypes.c_double, ctypes.c_uint32], None),
         "tern_give_state": ([client, ctypes.c_char_p, ctypes.c_size_t], None),
+        "tern_keep": ([client, ctypes.c_char_p, ctypes.c_size_t], None),
         "tern_save": (
             [client, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(CError)],
             ctypes.c_int,
@@ -122,8 +131,3 @@ def _load() -> ctypes.CDLL:
 
 
 lib = _load()
-if lib.tern_abi_version() != ABI_VERSION:
-    raise ImportError(
-        f"libtern.so has version {lib.tern_abi_version()} of the C interface, and this package needs "
-        f"version {ABI_VERSION}; install both from the same wheel"
-    )

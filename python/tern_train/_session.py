@@ -7,7 +7,7 @@ import threading
 import types
 from typing import TypeVar
 
-from tern_train._client import Client, Event, TernError
+from tern_train._client import Client, Event, Task, TaskType, TernError
 
 Self = TypeVar("Self", bound="Session")
 
@@ -46,6 +46,23 @@ class Session:
         with self._lock:
             self._failure = self._failure or failure
         self._has_ended.set()
+
+    def _next_task(self) -> Task:
+        """Waits for the next task. Raises what has ended the job."""
+        while True:
+            try:
+                task = self.client.next_task(0.1)  # Wakes up for Ctrl-C.
+            except TernError as error:
+                raise self._reason(error) from None
+            if task.type != TaskType.NOTHING:
+                return task
+            if self._failure is not None:
+                raise self._failure
+
+    def _reason(self, error: TernError) -> TernError:
+        """Why the job has ended, if it has, in place of the error that came of it."""
+        self._has_ended.wait(1)
+        return self._failure or error
 
     def _say_finished(self) -> None:
         """Says that this program does no more, if the job has not ended."""

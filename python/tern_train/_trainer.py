@@ -205,22 +205,6 @@ class Trainer(Session):
                 if self._step is not None:
                     raise TernError(64, f"step {self._step} has no gradient: call backward(loss) once in each step")
 
-    def _next_task(self) -> Task:
-        while True:
-            try:
-                task = self.client.next_task(0.1)  # Wakes up for Ctrl-C.
-            except TernError as error:
-                raise self._reason(error) from None
-            if task.type != TaskType.NOTHING:
-                return task
-            if self._failure is not None:
-                raise self._failure
-
-    def _reason(self, error: TernError) -> TernError:
-        """Why the job has ended, if it has, in place of the error that came of it."""
-        self._has_ended.wait(1)
-        return self._failure or error
-
     @torch.no_grad()
     def _begin_step(self) -> None:
         self._loss = 0.0

@@ -110,6 +110,7 @@ def ddp(
     compare_every: int = 100,
     state_dict: Callable[[], Any] | None = None,
     load_state_dict: Callable[[Any], Any] | None = None,
+    goes_back: bool = False,
     tern_state: Mapping[str, torch.Tensor] | None = None,
     **ddp_arguments: Any,
 ) -> DistributedDataParallel:
@@ -130,6 +131,8 @@ def ddp(
                    the same but for a thousandth, for hosts that compute differently. If not, the job ends, with 76
     ``state_dict``, ``load_state_dict``    functions that return and install what a worker must have that was lost and starts
                    again (``faults.on_worker_loss: wait``): the module's state and the optimizer's. None: the module's alone
+    ``goes_back``  the training loop is ``for step in net.tern.loop(steps)``. Tern then keeps checkpoints of the program, resumes from
+                   them, and goes back to them by itself: see :class:`Exchange`
     ``tern_state``    what ``net.tern.state_dict()`` returned on this rank, from the program's own checkpoint: see :class:`Exchange`
     ``ddp_arguments``    for DistributedDataParallel
 
@@ -161,6 +164,7 @@ def ddp(
         compare_every=compare_every,
         state_dict=state_dict,
         load_state_dict=load_state_dict,
+        goes_back=goes_back,
         tern_state=tern_state,
     )
     net = DistributedDataParallel(module, **ddp_arguments)

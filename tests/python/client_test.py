@@ -110,6 +110,17 @@ class Refusals(unittest.TestCase):
     def test_use_after_close(self):
         self.refuse(64, "after_close", text="used after close")
 
+    def test_a_client_whose_codec_remembers_must_be_able_to_go_back(self):
+        more = "faults: {on_worker_loss: wait}\n"
+        self.refuse(78, "keep", 1, codec="onebit", more=more + "checkpoints: {every_steps: 2}\n", text="goes_back=True")
+        self.refuse(78, "keep_and_go_back", 1, codec="onebit", more=more, text="checkpoints.every_steps")
+
+    def test_tasks_that_were_not_done(self):
+        checkpoints = "checkpoints: {every_steps: 1}\n"
+        self.refuse(64, "no_task", more=checkpoints, text="saw no TERN_STEP of tern_next")
+        self.refuse(64, "no_keep", more=checkpoints, text="saw no tern_keep after TERN_SAVE")
+        self.refuse(64, "no_tasks", text="did not say takes_tasks")
+
     def one_is_refused(self, program, text):
         """Of two workers that differ, the one that the server sees second is refused, and says why."""
         with job() as two:
@@ -181,6 +192,66 @@ class Faults(unittest.TestCase):
         self.assertEqual(float(undisturbed), 100 + sum((12 + 24) / 2 + 24 * step for step in range(6)))
         for killed in (0, 1):
             self.assertEqual(self.number_of(6, killed), undisturbed)
+
+    def shrunk(self, returns):
+        """Of three workers under shrink, worker 1 is killed before step 3, and perhaps started again before step 5. It begins when
+        worker 0, which is held, or worker 2 gives it the state, in one of the steps that follow."""
+        steps = 400 if returns else 8
+        with job(workers=3, more="faults: {on_worker_loss: shrink, dead_after_s: 2}\n") as three:
+            workers = three.start_workers("keep", steps, 0)
+            for step in range(steps):
+                workers[0].await_text(f"before step {step}")
+                if step == 3:
+                    lost = workers.pop(1)
+                    lost.end()
+                    three.workers.remove(lost)
+                if step == 5 and returns:
+                    workers.append(three.start_worker(1, "keep", steps, 0))
+                if step >= 5 and returns and "has begun" not in workers[-1].output:
+                    self.assertFalse(workers[-1].has_ended_within(0.1), workers[-1].output)
+                workers[0].say("go on")
+            three.finish()
+            numbers = {worker.output.split("the number is ")[1].strip() for worker in workers}
+            self.assertEqual(len(numbers), 1, numbers)
+            self.assertTrue(all("has begun" in worker.output for worker in workers))
+
+    def test_under_shrink_the_others_go_on(self):
+        self.shrunk(returns=False)
+
+    def test_under_shrink_a_worker_joins_again(self):
+        self.shrunk(returns=True)
+
+    def gone_back(self, disturb=None, codec="fp32"):
+        """The number at the end of `keep_and_go_back`, of a job that `disturb` gets before step 5."""
+        with job(codec=codec, more="faults: {on_worker_loss: wait}\ncheckpoints: {every_steps: 2}\n") as two:
+            two.start_workers("keep_and_go_back", 8)
+            two.workers[1].await_text("before step 0")
+            for _ in range(5):
+                two.workers[1].say("go on")
+            two.workers[1].await_text("before step 5")
+            if disturb is not None:
+                disturb(two)
+            for _ in range(8):
+                two.workers[1].say("go on")
+            two.finish()
+            numbers = {worker.output.split("the number is ")[1].strip() for worker in two.workers}
+            self.assertEqual(len(numbers), 1, numbers)
+            return numbers.pop()
+
+    def test_all_go_back_to_a_checkpoint_of_the_programs(self):
+        def kill_worker(two):
+            two.workers.pop().end()
+            two.start_worker(1, "keep_and_go_back", 8)
+            two.workers[0].await_text("went back")
+
+        def kill_server(two):  # What an onebit server remembers is lost with it.
+            two.restart_server()
+            two.workers[1].say("go on")
+            two.workers[1].await_text("went back")
+
+        for codec, disturb in (("fp32", kill_worker), ("onebit", kill_worker), ("onebit", kill_server)):
+            with self.subTest(codec=codec, fault=disturb.__name__):
+                self.assertEqual(self.gone_back(disturb, codec), self.gone_back(codec=codec))
 
     def killed_server(self, count, shard, from_step):
         with job(servers=count, bucket_kib=1) as two:

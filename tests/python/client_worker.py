@@ -10,7 +10,7 @@ import sys
 import threading
 
 import tern_train
-from tern_train import Client, Ended, EventType, Tensor, TernError
+from tern_train import Client, Ended, EventType, TaskType, Tensor, TernError
 
 TENSORS = (Tensor("conv.weight", (20, 5, 5)), Tensor("fc.weight", (10, 84)), Tensor("fc.bias", (10,)), Tensor("scale", ()))
 RANK = int(os.environ["TERN_RANK"])
@@ -59,9 +59,9 @@ class Worker:
 class Keeper(Worker):
     """A worker whose state is a number, to which each step adds a mean. All begin with that of rank 0."""
 
-    def __init__(self):
+    def __init__(self, **options):
         self.number = 100.0 * (RANK + 1)
-        super().__init__(has_first_state=RANK == 0)
+        super().__init__(has_first_state=RANK == 0, **options)
         self.await_event(EventType.READY)
 
     def await_event(self, kind):
@@ -114,16 +114,56 @@ def paced(steps, held_rank, workers):
     worker.finish()
 
 
-def keep(steps):
-    """Trains a Keeper from where the job is to step `steps`. Worker 1 says "before step N" and waits for a line of input."""
+def keep(steps, held_rank=1):
+    """Trains a Keeper from where the job is to step `steps`. One worker says "before step N" and waits for a line of input."""
     keeper = Keeper()
+    print("has begun", flush=True)
     for step in range(keeper.client.steps, int(steps)):
-        if RANK == 1:
+        if RANK == int(held_rank):
             print(f"before step {step}", flush=True)
             sys.stdin.readline()
         keeper.step(step)
     print("the number is", keeper.number)
     keeper.finish()
+
+
+def keep_and_go_back(steps):
+    """Trains a Keeper whose checkpoints Tern keeps. Worker 1 says "before step N" and waits for a line of input."""
+    keeper = Keeper(takes_tasks=True)
+    while (task := keeper.client.next_task(CALM_S)).type != TaskType.OVER:
+        if task.type == TaskType.SAVE:
+            keeper.client.keep(str(keeper.number).encode())
+        elif task.type == TaskType.LOAD:
+            keeper.number = float(task.state)
+            print("went back", flush=True)
+        elif task.step > int(steps):
+            keeper.client.finish()
+        else:
+            if RANK == 1:
+                print(f"before step {task.step - 1}", flush=True)
+                sys.stdin.readline()
+            keeper.step(task.step - 1)
+    print("the number is", keeper.number)
+    keeper.finish()
+
+
+def no_task():
+    """Pushes without having asked for a step."""
+    keeper = Keeper(takes_tasks=True)
+    keeper.push(0)
+
+
+def no_keep():
+    """Does not answer a request for its state."""
+    keeper = Keeper(takes_tasks=True)
+    while keeper.client.next_task(CALM_S).type != TaskType.SAVE:
+        keeper.step(0)
+    keeper.client.next_task(CALM_S)
+
+
+def no_tasks():
+    """Asks for tasks without having said so."""
+    Keeper().client.next_task(CALM_S)
 
 
 def interrupted():

@@ -264,6 +264,44 @@ class Faults(unittest.TestCase):
         two.workers.clear()
         two.servers[:] = [two.start_server()]
 
+    def going_back(self, codec, disturb=None, **options):
+        """The weights of a job with checkpoints of 4, 8, ... steps. `disturb` gets the job when worker 1 is held before step 10."""
+        more = "faults: {start_timeout_s: 300, on_worker_loss: wait}\ncheckpoints: {every_steps: 4}\n"
+        with job(codec=codec, more=more, **options) as two:
+            two.start_workers("going_back", 20, 10)
+            for _ in range(1 if disturb is None else 2):
+                two.workers[1].await_text("before step 10")
+                if disturb is not None:
+                    disturb(two)
+                    disturb = None
+                else:
+                    two.workers[1].say("go on")
+            two.finish()
+            digests = {weights_in(worker.output)["going_back"] for worker in two.workers}
+            self.assertEqual(len(digests), 1, digests)
+            return digests.pop()
+
+    def test_going_back(self):
+        def kill_worker(two):
+            two.workers[1].end()
+            two.workers[1] = two.start_worker(1, "going_back", 20, 10)
+            two.workers.pop()
+
+        def kill_server(two):
+            two.restart_server()
+            two.workers[1].say("go on")
+
+        def kill_all(two):
+            self.start_again(two)
+            two.start_workers("going_back", 20, 10)
+
+        # Codecs with memories of earlier gradients, on the servers too, and one that draws.
+        for codec, faults in (("onebit", (kill_worker, kill_server, kill_all)), ("ternary_ans", (kill_worker,))):
+            undisturbed = self.going_back(codec)
+            for disturb in faults:
+                with self.subTest(codec=codec, fault=disturb.__name__):
+                    self.assertEqual(self.going_back(codec, disturb), undisturbed)
+
     def test_sync_batch_norm(self):
         self.is_refused("sync_batch_norm", "TernError: 1: saw a SyncBatchNorm")
 

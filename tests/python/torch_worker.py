@@ -197,6 +197,34 @@ def resumed(checkpoint, load, last):
     show("resumed", module)
 
 
+def going_back(last, held_before):
+    """Trains in a loop that can go back, with dropout. Worker 1 waits for a line of input before one step."""
+    torch.manual_seed(1)
+    module = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Dropout(0.2), torch.nn.Linear(16, 4))
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.9)
+
+    def state():
+        return {"module": module.state_dict(), "optimizer": optimizer.state_dict(), "random": torch.get_rng_state()}
+
+    def load(state):
+        module.load_state_dict(state["module"])
+        optimizer.load_state_dict(state["optimizer"])
+        torch.set_rng_state(state["random"])
+
+    net = tern.torch.ddp(module, state_dict=state, load_state_dict=load, goes_back=True)
+    if net.tern.steps == 0:
+        torch.manual_seed(10 + RANK)  # From here on each worker has random numbers of its own.
+    for step in net.tern.loop(int(last)):
+        if RANK == 1 and step == int(held_before):
+            print(f"before step {step}", flush=True)
+            sys.stdin.readline()
+        generator = torch.Generator().manual_seed(100 * step + RANK)
+        net(torch.randn(4, 8, generator=generator)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    show("going_back", module)
+
+
 def forked_child():
     """A child that ends as Python programs do leaves the parent's job alone."""
     torch.manual_seed(1)

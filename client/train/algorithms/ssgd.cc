@@ -24,21 +24,23 @@ class Ssgd : public Algorithm {
       : Algorithm(context),
         open_round_(MakeOpenRound()),
         applies_in_forward_(facts_.applies_in_forward),
-        applies_in_backward_(!context_.replica.holds_weights() && open_round_.applies_by_bucket()) {
-  }
+        holds_weights_(context_.replica.holds_weights()),
+        applies_in_backward_(!holds_weights_ && open_round_.applies_by_bucket()) {}
 
   Status Step(uint64_t step) override {
-    // A late worker, or one that has just joined, applies the rounds that closed without it. A
-    // worker without samples skips the round.
-    if (context_.sums.HasAnswers(step) || !context_.gradient.has_samples()) {
+    // A late worker, or one that has just joined, applies the rounds that closed without it. The
+    // program of a client's job computes all steps. A worker without samples skips the round.
+    const bool is_late = holds_weights_ && context_.sums.HasAnswers(step);
+    if (is_late || !context_.gradient.has_samples()) {
       TERN_RETURN_IF_ERROR(open_round_.Finish());
       if (!context_.sums.HasAnswers(step)) context_.coder.SkipRound(step);
     } else {
-      if (applies_in_backward_) open_round_.Open(step);
+      if (applies_in_backward_) open_round_.OpenEarly(step);
       TERN_RETURN_IF_ERROR(context_.gradient.ForwardBackward(
           [this](uint32_t tensor) { return open_round_.AwaitTensor(tensor); },
           [&](uint32_t bucket) {
             context_.coder.Push(step, bucket, context_.replica.gradients());
+            if (applies_in_backward_) open_round_.Permit(bucket);
           }));
     }
     if (open_round_.round() != step && applied_ < step) open_round_.Open(step);
@@ -52,9 +54,9 @@ class Ssgd : public Algorithm {
  private:
   OpenRound open_round_;
   const bool applies_in_forward_;
-  // In a client's job, whose programs have the weights: means go to the program while later layers'
-  // gradients are still computed.
-  const bool applies_in_backward_;
+  // False in a client's job, whose programs have the weights. Means then go to the program while
+  // later layers' gradients are still computed.
+  const bool holds_weights_, applies_in_backward_;
 };
 
 }  // namespace

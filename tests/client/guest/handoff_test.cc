@@ -147,8 +147,17 @@ TEST_F(HandoffTest, AsksForTheStateBetweenTwoSteps) {
   EXPECT_FALSE(is_asked());  // The program may still be using the means of step 5.
   EXPECT_TRUE(*Push(0, std::vector<float>(6)));
   EXPECT_TRUE(is_asked());
+  EXPECT_FALSE(handoff_->HasStep());  // A round that closes meanwhile would change the state.
+  handoff_->GiveState(Bytes::Own(std::string("state")));
+  EXPECT_TRUE(handoff_->HasStep());
   handoff_->AskForState();
   EXPECT_TRUE(is_asked());
+  EXPECT_TRUE(*Push(1, std::vector<float>(4)));
+  handoff_->OpenStep(7);  // The round has closed before the answer.
+  while (wake_.TryPop().has_value()) {
+  }
+  handoff_->GiveState(Bytes::Own(std::string("state")));
+  EXPECT_EQ(std::get<StateGiven>(*wake_.TryPop()).applied, 5u) << "that for which it was asked";
 }
 
 TEST_F(HandoffTest, AProgramThatHasFinishedHasNoState) {

@@ -50,6 +50,23 @@ TEST(Tasks, AnEvaluationWaitsForItsScore) {
   EXPECT_EQ(score->samples, 3u);
 }
 
+TEST(Tasks, AStateIsSavedAndLoaded) {
+  Events wake;
+  Tasks tasks(wake);
+  tasks.SetState(Bytes::Own(std::string("nobody has asked")));
+  std::thread program([&] {
+    EXPECT_EQ(tasks.Next(seconds(60))->type, Type::kSave);
+    tasks.SetState(Bytes::Own(std::string("state")));
+    const Result<GuestTask> load = tasks.Next(seconds(60));
+    EXPECT_EQ(load->type, Type::kLoad);
+    EXPECT_EQ(load->state.size(), 3u);
+    EXPECT_EQ(tasks.Next(milliseconds(0))->type, Type::kNone) << "which says that it was loaded";
+  });
+  EXPECT_EQ(tasks.Save()->size(), 5u);
+  EXPECT_TRUE(tasks.Load(Bytes::Own(std::string("old"))));
+  program.join();
+}
+
 TEST(Tasks, TheEndEndsAllWaiting) {
   Events wake;
   Tasks tasks(wake);
@@ -108,15 +125,35 @@ TEST_F(DroppedStep, WaitsForAProgramThatComputesIt) {
   handoff_->OpenStep(1);
   Push(0);
   EXPECT_EQ(handoff_->NextPushed(), 0u);
-  EXPECT_THAT(handoff_->CheckAllPushed().message(),
+  EXPECT_THAT(handoff_->CheckAllPushed(1).message(),
               testing::HasSubstr("step 1 is not complete: b was not pushed"));
   std::thread program([&] { Push(1); });
   handoff_->DropStep(/*is_computing=*/true, progress_);
   program.join();
-  EXPECT_TRUE(handoff_->CheckAllPushed().ok());
+  EXPECT_TRUE(handoff_->CheckAllPushed(1).ok());
   handoff_->OpenStep(1);
   Push(1);
   EXPECT_EQ(handoff_->NextPushed(), 1u) << "of the new step";
+  EXPECT_TRUE(handoff_->CheckAllPushed(7).ok()) << "another step is open than the program's";
+}
+
+TEST_F(DroppedStep, EndsForAClientWithMeansOfZeros) {
+  handoff_->OpenStep(1);
+  float means[2] = {5, 5};
+  EXPECT_TRUE(*handoff_->Push(0, &arena_[0], &means[0], seconds(60)));
+  EXPECT_TRUE(*handoff_->Push(1, &arena_[1], &means[1], seconds(60)));
+  handoff_->WriteMean(0, 0, std::vector<float>{7});
+  handoff_->CompleteMean(0);
+  handoff_->Finish();
+  handoff_->DropStep(true, progress_);
+  handoff_->EndDroppedStep();
+  EXPECT_THAT(means, testing::ElementsAre(7, 0));
+  EXPECT_EQ(guest_events_.TryPop()->tensor, 0u);
+  EXPECT_EQ(guest_events_.TryPop()->tensor, 1u);
+  EXPECT_FALSE(guest_events_.TryPop().has_value());
+  EXPECT_FALSE(handoff_->has_finished()) << "the program computes steps again";
+  handoff_->OpenStep(1);
+  Push(0);
 }
 
 TEST_F(DroppedStep, IsClosedIfNobodyComputesIt) {

@@ -122,6 +122,21 @@ TEST_F(OpenRoundTest, FinishAppliesTheRemainingBuckets) {
   EXPECT_THAT(applied_rounds_, ElementsAre(kRound));
 }
 
+// A round may close without a late worker, whose program still computes its step.
+TEST_F(OpenRoundTest, AppliesNoBucketBeforeItIsPermitted) {
+  open_round_->OpenEarly(kRound);
+  PutAnswer(0);
+  PutAnswer(1);
+  ASSERT_TRUE(open_round_->ApplyArrived().ok());
+  EXPECT_TRUE(ChangedBuckets().empty());
+  open_round_->Permit(1);
+  ASSERT_TRUE(open_round_->ApplyArrived().ok());
+  EXPECT_THAT(ChangedBuckets(), ElementsAre(1));
+  open_round_->Permit(0);
+  ASSERT_TRUE(open_round_->Finish().ok());
+  EXPECT_THAT(applied_rounds_, ElementsAre(kRound));
+}
+
 TEST_F(OpenRoundTest, ReturnsTheErrorOfTheWait) {
   open_round_->Open(kRound);
   arriving_buckets_ = {0};
