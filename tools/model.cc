@@ -71,9 +71,9 @@ void PrintLayers(const pb::NetDef& net, const models::ParameterTable& table) {
   std::printf(
       "\n%s: %s parameters, %s statistics of batch norms; %s million multiplications and additions "
       "forward, for one image of %u x %u x %u\n",
-      net.name().c_str(), Cat(table.total).c_str(), Cat(table.statistics_total).c_str(),
-      InMillions(total_operations).c_str(), net.input().channels(), net.input().height(),
-      net.input().width());
+      net.name().empty() ? "this network" : net.name().c_str(), Cat(table.total).c_str(),
+      Cat(table.statistics_total).c_str(), InMillions(total_operations).c_str(),
+      net.input().channels(), net.input().height(), net.input().width());
 }
 
 void PrintDef(const pb::NetDef& net, bool as_json) {

@@ -2,8 +2,8 @@
 # Finds or builds the programs. To be sourced from the root of the tree.
 set -euo pipefail
 
-# use_programs: installs missing packages, builds tern, tern_server and tern_worker in build/cpu, and sets `bin` to
-# their folder. If TERN_BUILD_DIR is set, it uses the programs of that build and builds nothing.
+# use_programs: installs missing packages, builds tern, tern_server, tern_worker and libtern.so in build/cpu, and sets
+# `bin` to the folder of the programs. If TERN_BUILD_DIR is set, it uses the programs of that build and builds nothing.
 use_programs() {
   local program
   if [ -n "${TERN_BUILD_DIR:-}" ]; then
@@ -15,7 +15,7 @@ use_programs() {
     scripts/build_libzmq.sh --try
     echo '== configure and build the programs in build/cpu'
     cmake --preset cpu --log-level=WARNING
-    cmake --build --preset cpu -j "$(nproc)" --target tern tern_server tern_worker
+    cmake --build --preset cpu -j "$(nproc)" --target tern tern_server tern_worker tern_abi
   fi
   for program in tern tern_server tern_worker; do
     if [ ! -x "$bin/$program" ]; then

@@ -84,6 +84,17 @@ TEST(Model, ShowsTheNetworkOfAJob) {
   EXPECT_THAT(changed.err(), HasSubstr("--classes applies to the name of a known network only"));
 }
 
+TEST(Model, SaysThisNetworkOfOneWithoutAName) {
+  TestJob job;
+  const std::string path = job.folder() + "/net.json";
+  std::ofstream(path) << R"({"input": {"channels": 1, "height": 4, "width": 4}, "classes": 2,
+      "layers": [{"name": "fc", "inputs": ["data"], "dense": {"outputs": 2}},
+                 {"name": "loss", "inputs": ["fc", "label"], "softmax_loss": {}}]})";
+  TestProgram& tern = job.StartTern({"model", path});
+  ASSERT_EQ(tern.Wait(), 0) << tern.err();
+  EXPECT_THAT(tern.out(), HasSubstr("\nthis network: 34 parameters, "));
+}
+
 TEST(Model, ListsTheKnownNetworks) {
   TestJob job;
   TestProgram& no_name_run = job.StartTern({"model"});

@@ -32,9 +32,9 @@ double OdsgdRow::bounded_s() const {
 std::string ProfileText(const Profile& profile, double samples) {
   const double compute_s = profile.compute_fixed_s + samples * profile.compute_sample_s;
   std::string text = Cat(
-      "profile of ", profile.machine, ": ", profile.model, ", ", profile.parameters,
-      " parameters\n  forward and backward of ", samples, " samples: ", InMilliseconds(compute_s),
-      " ms", profile.waits ? " (a wait)" : "", "; update ",
+      "profile of ", profile.machine, ": ", profile.model, profile.model.empty() ? "" : ", ",
+      profile.parameters, " parameters\n  forward and backward of ", samples,
+      " samples: ", InMilliseconds(compute_s), " ms", profile.waits ? " (a wait)" : "", "; update ",
       InMilliseconds(profile.update_s * static_cast<double>(profile.parameters)),
       " ms\n  a message ", FormatFixed(1e6 * profile.message_s, 0), " us, ",
       FormatFixed(1e6 * profile.message_cpu_s, 0), " us of it CPU time on each side, and ",

@@ -10,6 +10,7 @@
 #include "common/base/text.h"
 #include "tests/e2e/job_fixture.h"
 #include "tests/limited_memory.h"
+#include "tools/forecast/report.h"
 
 namespace tern::tools {
 namespace {
@@ -40,6 +41,13 @@ TEST(Profile, SurvivesWritingAndReading) {
   EXPECT_EQ(reparsed_profile->ready_shares, profile.ready_shares);
   EXPECT_EQ(reparsed_profile->codecs.at("fp32").apply_s, 6e-10);
   EXPECT_FALSE(reparsed_profile->waits);
+}
+
+TEST(Profile, IsPrintedWithItsModelIfThatHasAName) {
+  Profile profile = LeNetProfile();
+  EXPECT_THAT(ProfileText(profile, 8), testing::StartsWith("profile of here: lenet, 431080 "));
+  profile.model = "";
+  EXPECT_THAT(ProfileText(profile, 8), testing::StartsWith("profile of here: 431080 parameters"));
 }
 
 std::string ReplaceText(std::string json, const std::string& old_text,
