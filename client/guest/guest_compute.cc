@@ -16,7 +16,6 @@ void GuestCompute::Begin(uint64_t steps_done) {
 
 void GuestCompute::GoBack() {
   handoff_.DropStep(/*is_computing=*/!tasks_->TakeBack(), progress_);
-  handoff_.EndDroppedStep();
   if (!state_to_load_.has_value()) return;
   progress_.is_waiting_for_program = true;
   tasks_->Load(*std::exchange(state_to_load_, std::nullopt));
@@ -32,8 +31,7 @@ void GuestCompute::LoadState(const Bytes& state) {
 }
 
 void GuestCompute::OpenStep() {
-  handoff_.OpenStep(++step_);
-  if (tasks_ != nullptr && !handoff_.has_finished())
+  if (handoff_.OpenStep(++step_) && tasks_ != nullptr)
     tasks_->Give({.type = GuestTask::Type::kStep, .step = step_});
 }
 

@@ -1,9 +1,9 @@
 // What computes and updates in a client's job (train.compute: client): the foreign program.
 // GuestCompute takes its gradients, GuestArenas gives it their means. Threads: the compute thread.
 //
-// A program that takes tasks can go back: it is given an earlier state of its own, between two steps.
-// If the job goes back in the middle of a step, that step ends for the program with means of zeros,
-// and what they change is undone by the state that follows.
+// A program that takes tasks can go back: it is given an earlier state of its own, between two
+// steps. If the job goes back in the middle of a step, that step ends for the program with means of
+// zeros, and what they change is undone by the state that follows.
 #pragma once
 
 #include <cstdint>

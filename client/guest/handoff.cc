@@ -110,7 +110,8 @@ void Handoff::Finish() {
   wake_.Push(SamplesReady{});
 }
 
-void Handoff::OpenStep(uint64_t step) {
+bool Handoff::OpenStep(uint64_t step) {
+  bool is_open = false;
   {
     const MutexLock lock(mutex_);
     has_done_step_ |= num_pushed_ > 0;
@@ -119,9 +120,10 @@ void Handoff::OpenStep(uint64_t step) {
     awaits_state_ = false;
     std::fill(is_pushed_.begin(), is_pushed_.end(), false);
     std::fill(means_.begin(), means_.end(), nullptr);
-    is_open_ = !has_finished_;
+    is_open = is_open_ = !has_finished_;
   }
   changed_.NotifyAll();
+  return is_open;
 }
 
 bool Handoff::HasStep() const {
@@ -176,9 +178,6 @@ void Handoff::DropStep(bool is_computing, Progress& progress) {
     pushed_.clear();
   }
   progress.is_waiting_for_program = false;
-}
-
-void Handoff::EndDroppedStep() {
   for (uint32_t t = 0; t < means_.size(); ++t) {
     if (means_[t] == nullptr) continue;
     std::fill_n(means_[t], setup_.table.parameters[t].count, 0.f);
@@ -186,6 +185,7 @@ void Handoff::EndDroppedStep() {
   }
   const MutexLock lock(mutex_);
   has_finished_ = false;
+  has_done_step_ |= num_pushed_ > 0;
   num_pushed_ = num_taken_ = 0;
 }
 
@@ -255,11 +255,6 @@ void Handoff::End(const Status& status) {
   }
   changed_.NotifyAll();
   wake_.Push(SamplesReady{});
-}
-
-bool Handoff::has_finished() const {
-  const MutexLock lock(mutex_);
-  return has_finished_;
 }
 
 bool Handoff::has_ended() const {

@@ -68,8 +68,8 @@ class Handoff {
 
   // `gradients`: the arena, as long as the model. Call it before the first step.
   void SetArena(float* gradients) { gradients_ = gradients; }
-  // Lets the program push; `step` counts from 1.
-  void OpenStep(uint64_t step);
+  // Lets the program push; `step` counts from 1. Returns false if the program has finished.
+  bool OpenStep(uint64_t step);
   // Whether the program has begun to push and has given a state that it was asked for, or has
   // finished, or the job has ended.
   bool HasStep() const;
@@ -83,11 +83,9 @@ class Handoff {
   Status TakePushed(const std::function<void(uint32_t tensor)>& on_ready,
                     const Compute::AwaitProgram& await);
   // The step, if one is open, no longer counts. If the program is computing it, waits until it has
-  // pushed every tensor.
+  // pushed every tensor. Tells it that the means are in place, which are zeros. A program that has
+  // finished may push again.
   void DropStep(bool is_computing, Progress& progress);
-  // Tells the program that the means of a dropped step are in place, which are zeros. A program that
-  // has finished may push again.
-  void EndDroppedStep();
   // Writes elements [first, first + values.size()) of a tensor's mean to where the program wants
   // it.
   void WriteMean(uint32_t tensor, uint64_t first, std::span<const float> values);
@@ -109,7 +107,6 @@ class Handoff {
   uint64_t steps_done() const { return steps_done_; }
   // Ends all waiting; the first call counts.
   void End(const Status& status);
-  bool has_finished() const;
   bool has_ended() const;
   Status end_status() const;
 

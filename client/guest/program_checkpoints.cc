@@ -10,8 +10,8 @@
 namespace tern::client {
 namespace {
 
-// The program's bytes as the values of a tensor, the last one filled up with zeros, and how many they
-// are. Nobody computes with these values.
+// The program's bytes as the values of a tensor, the last one filled up with zeros, and how many
+// they are. Nobody computes with these values.
 constexpr const char *kStateTensor = "program", *kNumStateBytes = "program.bytes";
 
 std::vector<float> ValuesOf(const Bytes& bytes) {

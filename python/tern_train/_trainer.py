@@ -21,9 +21,8 @@ from tern_train._client import (
     Tensor,
     TernError,
 )
+from tern_train._environment import job_of_environment, rank_of_environment
 from tern_train._exchange import (
-    job_of_environment,
-    rank_of_environment,
     refuse_sync_batch_norm,
     running_statistics,
     table_of,
