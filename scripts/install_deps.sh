@@ -41,6 +41,7 @@ packages=(
   clang-format           # the formatter that lint requires
   python3                # lint, and scripts that start processes
   python3-onnx           # checks files of `tern convert onnx`
+  espeak-ng              # speaks the sentences of python/examples/make_speech.py
   iproute2               # ip and tc: benchmarks over links with a limited rate
   dataset-fashion-mnist  # the data of the quickstart and of tests
 )

@@ -69,5 +69,6 @@ wheel, library = importlib.metadata.version("tern_train"), tern_train.version()
 assert wheel == library, f"the wheel has version {wheel}, its library {library}; change python/pyproject.toml"'
 for program in "${programs[@]}"; do try "$program" --version >/dev/null; done
 try "$work/try/bin/python" -B tests/python/client_test.py Means.test_of_two_workers Means.test_of_two_servers
+try "$work/try/bin/python" -B tests/python/load_test.py
 
 echo "wheel: $wheel, $(du -h "$wheel" | cut -f1), $(unzip -l "$wheel" | grep -c 'tern_train.libs/.') libraries, works in a fresh environment"

@@ -4,6 +4,8 @@ import logging
 import os
 from collections.abc import Sequence
 
+import torch.distributed as dist
+
 from tern_train._client import TernError
 
 _log = logging.getLogger("tern_train")
@@ -35,17 +37,27 @@ def _number_of_environment(names: Sequence[str], what: str, least: int, remedy: 
     raise TernError(64, f"{what} is not known: {remedy} one of {', '.join(names)}")
 
 
+def _has_group_of_workers() -> bool:
+    """Whether PyTorch's default process group has several processes, which are then the workers, as with Ray or Lightning."""
+    return dist.is_initialized() and dist.get_world_size() > 1
+
+
 def rank_of_environment() -> int:
-    """This worker's rank, from the first of TERN_RANK, SLURM_PROCID, OMPI_COMM_WORLD_RANK, PMI_RANK,
-    JOB_COMPLETION_INDEX and RANK that is set; under torchrun, of TERN_RANK and RANK. ``TernError`` if none is, or it is
-    no number."""
+    """This worker's rank. If TERN_RANK is set, from there. If PyTorch's default process group has several processes, the
+    rank in it. Else from the first of SLURM_PROCID, OMPI_COMM_WORLD_RANK, PMI_RANK, JOB_COMPLETION_INDEX and RANK that
+    is set; under torchrun, from RANK. ``TernError`` if none is, or it is no number."""
+    if _has_group_of_workers() and "TERN_RANK" not in os.environ:
+        return dist.get_rank()
     return _number_of_environment(_RANK_VARIABLES, "this worker's rank", 0, "give rank=N, or set")
 
 
 def world_size_of_environment() -> int:
-    """How many workers there are, from the first of TERN_WORLD_SIZE, SLURM_NTASKS, OMPI_COMM_WORLD_SIZE, PMI_SIZE and
-    WORLD_SIZE that is set; under torchrun, of TERN_WORLD_SIZE and WORLD_SIZE. ``TernError`` if none is, or it is no
-    number. The job's ``workers.count`` must be the same."""
+    """How many workers there are. If TERN_WORLD_SIZE is set, from there. If PyTorch's default process group has several
+    processes, their number. Else from the first of SLURM_NTASKS, OMPI_COMM_WORLD_SIZE, PMI_SIZE and WORLD_SIZE that is
+    set; under torchrun, from WORLD_SIZE. ``TernError`` if none is, or it is no number. The job's ``workers.count`` must be
+    the same."""
+    if _has_group_of_workers() and "TERN_WORLD_SIZE" not in os.environ:
+        return dist.get_world_size()
     return _number_of_environment(_SIZE_VARIABLES, "the number of workers", 1, "set")
 
 

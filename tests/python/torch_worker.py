@@ -60,8 +60,10 @@ def join_group(meeting_file, world):
 
 
 def own_group(meeting_file, world):
-    """The script has made a process group of all workers, and uses it for other things."""
+    """The script has made a process group of all workers, which says the ranks, and uses it for other things."""
     join_group(meeting_file, world)
+    del os.environ["TERN_RANK"]
+    assert tern.torch.rank_of_environment() == RANK and tern.torch.world_size_of_environment() == int(world)
     run("unused", tern.torch.ddp)
     sum_of_ranks = torch.tensor(RANK)
     dist.all_reduce(sum_of_ranks)
