@@ -47,6 +47,7 @@ def rank_of_environment() -> int:
     rank in it. Else from the first of SLURM_PROCID, OMPI_COMM_WORLD_RANK, PMI_RANK, JOB_COMPLETION_INDEX and RANK that
     is set; under torchrun, from RANK. ``TernError`` if none is, or it is no number."""
     if _has_group_of_workers() and "TERN_RANK" not in os.environ:
+        _log.info("this worker's rank is %s, from the process group", dist.get_rank())
         return dist.get_rank()
     return _number_of_environment(_RANK_VARIABLES, "this worker's rank", 0, "give rank=N, or set")
 
