@@ -183,8 +183,8 @@ void tern_score(tern_client* client, double loss, uint64_t correct, uint64_t amo
 
 /* Hands over the gradient of a tensor in the current step, which ends when every tensor was pushed once.
  * In a module's job `gradient` is the tensor's memory of TERN_GRADIENT, and `mean` null.
- * `gradient`: the tensor's numbers; they are copied before the function returns. Null: zeros. `mean`: where the
- * mean over the workers is to be written, may be `gradient`; it must stay valid until TERN_TENSOR or
+ * `gradient`: the tensor's numbers; they are copied before the function returns, unless `mean` is the same place. Null:
+ * zeros. `mean`: where the mean over the workers is to be written; it must stay valid, and as it is, until TERN_TENSOR or
  * TERN_ENDED. Null: the mean is not wanted. Waits a tenth of a second for the step before to end, or for the
  * job to begin, and then returns TERN_AGAIN. */
 int tern_push(tern_client* client, uint32_t tensor, const float* gradient, float* mean,

@@ -9,8 +9,10 @@
 
 namespace tern::client {
 
-HostCoder::HostCoder(const setup::Setup& setup, uint32_t rank)
+HostCoder::HostCoder(const setup::Setup& setup, uint32_t rank,
+                     const std::vector<const float*>* sources)
     : GradientCoder(setup, rank),
+      sources_(sources),
       compensated_values_(HasCodecMemory(setup) ? setup.plan.parameters() : 0) {
   for (size_t t = 0; t < setup.plan.codec_of.size(); ++t)
     memories_.push_back(setup.plan.codec_of[t]->NewMemory(setup.plan.tensor_count[t]));
@@ -18,8 +20,11 @@ HostCoder::HostCoder(const setup::Setup& setup, uint32_t rank)
 
 std::span<const float> HostCoder::ValuesToEncode(const float* arena,
                                                  const protocol::Part& part) const {
-  const float* source = memories_[part.tensor] == nullptr ? arena : compensated_values_.data();
-  return {source + setup_.plan.tensor_begin[part.tensor] + part.begin, part.count};
+  const float* tensor_values =
+      memories_[part.tensor] == nullptr
+          ? PushedValues(arena, part.tensor)
+          : compensated_values_.data() + setup_.plan.tensor_begin[part.tensor];
+  return {tensor_values + part.begin, part.count};
 }
 
 Result<GradientCoder::BucketParams> HostCoder::Prepare(const BucketValues& values) {
@@ -53,7 +58,8 @@ Status HostCoder::PrepareMemoryCodecs(const BucketValues& values, BucketParams* 
     codec::Memory* memory = memories_[part.tensor].get();
     if (memory == nullptr) continue;
     const uint64_t begin = setup_.plan.tensor_begin[part.tensor] + part.begin;
-    memory->Compensate(part.begin, {values.arena + begin, part.count},
+    memory->Compensate(part.begin,
+                       {PushedValues(values.arena, part.tensor) + part.begin, part.count},
                        {&compensated_values_[begin], part.count});
     TERN_RETURN_IF_ERROR(PreparePart(values, part, &(*params)[i]));
   }
@@ -129,8 +135,14 @@ void HostCoder::EncodeSegment(const BucketValues& values, const codec::Segment& 
 
 Result<std::vector<float>> HostCoder::CopyToHost(const BucketValues& values) {
   const protocol::Bucket& bucket = setup_.plan.buckets[values.bucket];
-  const float* begin = values.arena + bucket.begin;
-  return std::vector<float>(begin, begin + bucket.count);
+  std::vector<float> copy;
+  copy.reserve(bucket.count);
+  for (uint32_t i = bucket.first_part; i < bucket.first_part + bucket.parts; ++i) {
+    const protocol::Part& part = setup_.plan.parts[i];
+    const float* begin = PushedValues(values.arena, part.tensor) + part.begin;
+    copy.insert(copy.end(), begin, begin + part.count);
+  }
+  return copy;
 }
 
 Status HostCoder::ClearMemories() {

@@ -12,7 +12,11 @@ namespace tern::client {
 
 class HostCoder : public GradientCoder {
  public:
-  HostCoder(const setup::Setup& setup, uint32_t rank);
+  // `sources`: where the values of each tensor are, in place of the arena of BucketValues; null: in
+  // the arena. It outlives this object, and the values of a bucket must not change from its push
+  // until it is encoded.
+  HostCoder(const setup::Setup& setup, uint32_t rank,
+            const std::vector<const float*>* sources = nullptr);
 
   Result<BucketParams> Prepare(const BucketValues& values) override;
   Status PrepareMemoryCodecs(const BucketValues& values, BucketParams* params) override;
@@ -25,8 +29,11 @@ class HostCoder : public GradientCoder {
   Status VisitMemories(const std::function<void(SavedState)>& use) override;
 
  private:
-  // Returns the values to encode for a part: the values in `arena` (an array as long as the model),
-  // or their sum with the codec's memory.
+  // The first value of a tensor that is pushed.
+  const float* PushedValues(const float* arena, uint32_t tensor) const {
+    return sources_ != nullptr ? (*sources_)[tensor] : arena + setup_.plan.tensor_begin[tensor];
+  }
+  // Returns the values to encode for a part: those pushed, or their sum with the codec's memory.
   std::span<const float> ValuesToEncode(const float* arena, const protocol::Part& part) const;
   Status PreparePart(const BucketValues& values, const protocol::Part& part,
                      codec::EncodeParams* params);
@@ -36,6 +43,7 @@ class HostCoder : public GradientCoder {
   void EncodeSegment(const BucketValues& values, const codec::Segment& segment,
                      const codec::EncodeParams& params, std::vector<uint8_t>* codes);
 
+  const std::vector<const float*>* const sources_;
   std::vector<std::unique_ptr<codec::Memory>> memories_;  // by tensor; null if its codec has none
   // An array as long as the model: the values plus the memories. Empty without memories.
   Floats compensated_values_;

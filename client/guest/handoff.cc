@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/algorithm/elasticity.h"
 #include "common/base/text.h"
 
 namespace tern::client {
@@ -11,8 +12,17 @@ Handoff::Handoff(const setup::Setup& setup, Events& wake, GuestEvents& guest_eve
     : setup_(setup),
       wake_(wake),
       guest_events_(guest_events),
+      may_stay_in_place_(
+          !algorithm::Elasticity::FromJob(setup.job).has_unsolicited_outcomes()),
       is_pushed_(setup.table.parameters.size()),
-      means_(setup.table.parameters.size()) {}
+      means_(setup.table.parameters.size()),
+      sources_(setup.table.parameters.size()) {}
+
+void Handoff::SetArena(float* gradients) {
+  gradients_ = gradients;
+  for (size_t t = 0; t < sources_.size(); ++t)
+    sources_[t] = gradients + setup_.table.parameters[t].offset;
+}
 
 Result<bool> Handoff::Push(uint32_t tensor, const float* gradient, float* mean, Time patience) {
   if (tensor >= means_.size()) {
@@ -48,8 +58,11 @@ Result<bool> Handoff::Push(uint32_t tensor, const float* gradient, float* mean, 
   if (must_ask) guest_events_.Push({.type = GuestEvent::Type::kGiveState});
   const models::Parameter& parameter = setup_.table.parameters[tensor];
   float* const target = gradients_ + parameter.offset;
+  sources_[tensor] = target;
   if (gradient == target) {
     // The program has written it into the arena (train.compute: module).
+  } else if (gradient != nullptr && gradient == mean && may_stay_in_place_) {
+    sources_[tensor] = gradient;
   } else if (gradient != nullptr) {
     std::copy_n(gradient, parameter.count, target);
   } else {
@@ -102,6 +115,7 @@ void Handoff::Finish() {
     const models::Parameter& parameter = setup_.table.parameters[t];
     std::fill_n(gradients_ + parameter.offset, parameter.count, 0.f);
     means_[t] = nullptr;
+    sources_[t] = gradients_ + parameter.offset;
     const MutexLock lock(mutex_);
     ++num_pushed_;
     pushed_.push_back(t);

@@ -50,9 +50,10 @@ class Handoff {
 
   // --- The program's threads.
 
-  // Copies a gradient into the arena `gradients`. Returns false if the step is not open within
-  // `patience`. kUsage for an unknown tensor, one that was pushed in this step before, or a push
-  // after Finish; after the end, its status, or kUsage if that is ok. `mean` may be null.
+  // Copies a gradient into the arena, unless its mean replaces it in the same place. Returns false
+  // if the step is not open within `patience`. kUsage for an unknown tensor, one that was pushed in
+  // this step before, or a push after Finish; after the end, its status, or kUsage if that is ok.
+  // `mean` may be null.
   Result<bool> Push(uint32_t tensor, const float* gradient, float* mean, Time patience);
   // The loss and samples of the step.
   void Report(double loss, uint32_t num_samples);
@@ -67,7 +68,9 @@ class Handoff {
   // --- The training thread.
 
   // `gradients`: the arena, as long as the model. Call it before the first step.
-  void SetArena(float* gradients) { gradients_ = gradients; }
+  void SetArena(float* gradients);
+  // By tensor: where the gradient is that was pushed in this step.
+  const std::vector<const float*>& sources() const { return sources_; }
   // Lets the program push; `step` counts from 1. Returns false if the program has finished.
   bool OpenStep(uint64_t step);
   // Whether the program has begun to push and has given a state that it was asked for, or has
@@ -114,6 +117,8 @@ class Handoff {
   const setup::Setup& setup_;
   Events& wake_;
   GuestEvents& guest_events_;
+  // Whether the mean of a step comes only when its gradient is encoded, and may overwrite it.
+  const bool may_stay_in_place_;
   float* gradients_ = nullptr;
   std::atomic<uint64_t> steps_done_{0};
 
@@ -140,6 +145,7 @@ class Handoff {
   // By tensor, where the program wants the mean of this step; null once it is complete. Written
   // before the tensor is in pushed_, and used after that, by the training thread.
   std::vector<float*> means_;
+  std::vector<const float*> sources_;  // written and used as means_
 };
 
 }  // namespace tern::client

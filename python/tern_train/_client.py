@@ -249,10 +249,11 @@ class Client:
     ) -> None:
         """Hands over the gradient of a tensor in the current step.
 
-        ``gradient``: the address of the tensor's fp32 numbers, which are copied; None: zeros. ``mean``: the address
-        where their mean over the workers is to be written, valid until the event TENSOR or ENDED, may be
-        ``gradient``; None: it is not wanted. In a module's job ``gradient`` is the tensor's memory, and ``mean`` None. A step ends when every tensor was pushed once. Waits for the step
-        before to end, and for the job to begin, but no longer than ``gives_up`` returns False.
+        ``gradient``: the address of the tensor's fp32 numbers, which are copied unless ``mean`` is the same; None: zeros.
+        ``mean``: the address where their mean over the workers is to be written, valid, and left as it is, until the event
+        TENSOR or ENDED; None: it is not wanted. In a module's job ``gradient`` is the tensor's memory, and ``mean`` None. A
+        step ends when every tensor was pushed once. Waits for the step before to end, and for the job to begin, but no
+        longer than ``gives_up`` returns False.
         """
         error = _library.CError()
         code = _library.AGAIN

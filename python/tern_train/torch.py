@@ -129,7 +129,8 @@ def ddp(
     ``goes_back``  the training loop is ``for step in net.tern.loop(steps)``. Tern then keeps checkpoints of the program, resumes from
                    them, and goes back to them by itself: see :class:`Exchange`
     ``tern_state``    what ``net.tern.state_dict()`` returned on this rank, from the program's own checkpoint: see :class:`Exchange`
-    ``ddp_arguments``    for DistributedDataParallel
+    ``ddp_arguments``    for DistributedDataParallel. ``gradient_as_bucket_view`` is True if it is not given, which saves a copy
+                   of all gradients
 
     Returns the DistributedDataParallel. Its attribute ``tern`` is the :class:`Exchange`. If the program has no process
     group, one of this process alone is made, so that nothing but Tern travels.
@@ -162,7 +163,7 @@ def ddp(
         goes_back=goes_back,
         tern_state=tern_state,
     )
-    net = DistributedDataParallel(module, **ddp_arguments)
+    net = DistributedDataParallel(module, **{"gradient_as_bucket_view": True, **ddp_arguments})
     exchange.may_be_unused = net.find_unused_parameters or net.static_graph
     net.register_comm_hook(exchange, hook)
     net.tern = exchange  # type: ignore[assignment]
