@@ -1,6 +1,7 @@
 #include "setup/report.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "common/algorithm/facts.h"
@@ -34,6 +35,11 @@ void AddStepFigures(const std::vector<WorkerStatus>& workers, json* fields) {
   (*fields)["mean_staleness"] = figures.mean_staleness;
 }
 
+// The program of a client's or module's job need not say its loss (Handoff::Loss).
+bool KnowsLoss(const Setup& setup, double loss) {
+  return !HasForeignTable(setup.job) || std::isfinite(loss);
+}
+
 json JobToJson(const Setup& setup, const std::vector<WorkerStatus>& workers,
                const JobPosition& position, uint64_t failed_shard_checkpoints) {
   const Totals totals = TotalsOf(workers);
@@ -54,7 +60,7 @@ json JobToJson(const Setup& setup, const std::vector<WorkerStatus>& workers,
   fields["beginning"] = position.beginning() == 0 ? "" : Hex(position.beginning());
   fields["samples"] = totals.samples;
   fields["samples_per_s"] = totals.samples_per_s;
-  fields["loss"] = totals.loss;
+  if (KnowsLoss(setup, totals.loss)) fields["loss"] = totals.loss;
   fields["train_s"] = totals.train_s;
   fields["compute_s"] = totals.compute_s;
   fields["encode_s"] = totals.encode_s;
@@ -137,7 +143,8 @@ std::string SummaryJson(const Setup& setup, const std::vector<WorkerStatus>& wor
       fields["stopped_early"] = true;
   }
   if (figures.train_samples() > 0) {
-    fields["train_loss"] = figures.train_loss() / static_cast<double>(figures.train_samples());
+    const double loss = figures.train_loss() / static_cast<double>(figures.train_samples());
+    if (KnowsLoss(setup, loss)) fields["train_loss"] = loss;
   }
   if (figures.has_weights_error() && figures.has_weights_path()) {
     fields["weights_path"] = figures.weights_path();

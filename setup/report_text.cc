@@ -266,7 +266,7 @@ std::string ProgressLine(const std::string& progress_json, const std::string& pr
       interval_s > 0 ? GrowthSince(current, previous, "communication_s") / interval_s : 0;
   LineParts parts;
   parts.Add(0, step);
-  parts.Add(1, "loss " + current.LossText("loss"));
+  if (current.Has("loss")) parts.Add(1, "loss " + current.LossText("loss"));
   parts.Add(1, Format("%.0f img/s", speed));
   parts.Add(3, Format("waiting %.0f %%", 100 * share));
   // In the first steps, the bytes of a round are not complete yet.

@@ -228,9 +228,10 @@ Status Guest::TrainWith(Compute& compute, Checkpoints& checkpoints,
   if (!is_client) options.steps = steps;
   options.saved = std::move(saved);
   NetLoop loop(*setup_, signals_, registry_, traffic_, progress_, events_, std::move(options));
-  Coder coder(*setup_,
-              std::make_unique<HostCoder>(*setup_, rank_, is_client ? &handoff_.sources() : nullptr),
-              loop, events_, progress_);
+  Coder coder(
+      *setup_,
+      std::make_unique<HostCoder>(*setup_, rank_, is_client ? &handoff_.sources() : nullptr), loop,
+      events_, progress_);
   coder_pointer = &coder;
   loop.Start();
   auto trainer = Trainer::Make(

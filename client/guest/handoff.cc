@@ -12,8 +12,7 @@ Handoff::Handoff(const setup::Setup& setup, Events& wake, GuestEvents& guest_eve
     : setup_(setup),
       wake_(wake),
       guest_events_(guest_events),
-      may_stay_in_place_(
-          !algorithm::Elasticity::FromJob(setup.job).has_unsolicited_outcomes()),
+      may_stay_in_place_(!algorithm::Elasticity::FromJob(setup.job).has_unsolicited_outcomes()),
       is_pushed_(setup.table.parameters.size()),
       means_(setup.table.parameters.size()),
       sources_(setup.table.parameters.size()) {}

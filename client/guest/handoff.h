@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -78,6 +79,7 @@ class Handoff {
   bool HasStep() const;
   // The samples of the step; 0: the program has finished. 1 if it did not say how many.
   uint32_t NumSamples() const;
+  // Not a number if the program did not say.
   double Loss() const;
   // The next tensor that was pushed in this step and not yet returned; nullopt if there is none.
   std::optional<uint32_t> NextPushed();
@@ -133,7 +135,7 @@ class Handoff {
   bool must_ask_for_state_ TERN_GUARDED_BY(mutex_) = false;
   bool awaits_state_ TERN_GUARDED_BY(mutex_) = false;      // before the step's gradients are used
   uint64_t asked_after_step_ TERN_GUARDED_BY(mutex_) = 0;  // whose state the program was asked for
-  double loss_ TERN_GUARDED_BY(mutex_) = 0;
+  double loss_ TERN_GUARDED_BY(mutex_) = std::numeric_limits<double>::quiet_NaN();
   uint32_t num_samples_ TERN_GUARDED_BY(mutex_) = 1;
   // A tensor that the program has not pushed in this step.
   const std::string& MissingTensor() const TERN_MUST_HOLD(mutex_);

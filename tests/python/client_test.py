@@ -324,6 +324,15 @@ class Tables(unittest.TestCase):
         self.assertGreater(float(rows["fp32"]["step_ms"]), 2 * 4812 * 8 / 1e6 * 1e3)
         self.assertLess(float(rows["ternary_ans"]["step_ms"]), float(rows["fp32"]["step_ms"]) / 2)
 
+    def test_doctor(self):
+        with job(codec="ternary_ans") as of:
+            of.servers[0].end()  # Its port is then free, and what doctor says does not depend on it.
+            table = of.folder / "table.json"
+            table.write_text(json.dumps(self.TABLE))
+            ended = self.start("doctor", of.path, "--set", f"train.tensors={table}")
+        self.assertRegex(ended.stdout, "good  output_dir: ")
+        self.assertNotIn("  step: ", ended.stdout)
+
     def test_a_compute_time_that_tern_measures_itself(self):
         ended = self.start("forecast", HERE.parents[1] / "configs" / "lenet_mnist.yaml", "--compute_ms", 1)
         self.assertEqual(ended.returncode, 64, ended.stdout + ended.stderr)

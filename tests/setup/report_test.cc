@@ -127,6 +127,22 @@ TEST(Report, RoundsAreThoseOfTheFarthestWorker) {
   EXPECT_NEAR(j["up_ratio"], 4.0 * 431080 / 1100, 1e-9);
 }
 
+TEST(Report, ALossThatAProgramDidNotSayIsLeftOut) {
+  WorkerStatus worker = WorkerAfter(0, 10);
+  worker.counters.set_loss(std::nan(""));
+  worker.figures = MakeFigures(0xabc);
+  worker.figures.set_train_loss(std::nan(""));
+  const auto net = SmallSetup(), client = SmallSetup();
+  client->job.mutable_train()->set_compute(pb::Train::client);
+  const auto summary_of = [&](const setup::Setup& setup) {
+    return json::parse(SummaryJson(setup, {worker}, PositionOf({worker}, 10), Ok()));
+  };
+  EXPECT_TRUE(summary_of(*net)["train_loss"].is_null()) << "not finite";
+  EXPECT_TRUE(summary_of(*net).contains("loss"));
+  EXPECT_FALSE(summary_of(*client).contains("train_loss"));
+  EXPECT_FALSE(summary_of(*client).contains("loss"));
+}
+
 TEST(Report, SummaryHasAccuracyAndComparesReplicas) {
   WorkerStatus worker0 = WorkerAfter(0, 10), worker1 = WorkerAfter(1, 10);
   worker0.figures = worker1.figures = MakeFigures(0xabc);

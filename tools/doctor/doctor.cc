@@ -29,8 +29,9 @@ void PrintAndKeep(const Findings& findings, Findings* all) {
 }
 
 // Measures a step and adds a finding. Nullopt if worker 0, whose settings are measured, computes on
-// a GPU, or the step cannot be measured.
+// a GPU, a program of the user's computes, or the step cannot be measured.
 std::optional<double> TimeStep(const setup::Setup& setup, Findings* findings) {
+  if (setup::HasForeignTable(setup.job)) return std::nullopt;
   if (config::JobForRank(setup.job, 0).workers().device() != pb::Workers::cpu) return std::nullopt;
   const Result<double> step_s = MeasureStep(setup);
   if (!step_s.ok()) {
