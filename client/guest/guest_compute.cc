@@ -37,7 +37,7 @@ void GuestCompute::OpenStep() {
 
 Result<uint32_t> GuestCompute::FetchSamples() {
   if (const Status status = handoff_.end_status(); !status.ok()) return status;
-  return handoff_.NumSamples();
+  return handoff_.report().num_samples;
 }
 
 void GuestCompute::Backward(const OnGradientReady& on_ready) {

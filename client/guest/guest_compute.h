@@ -45,7 +45,7 @@ class GuestCompute : public Compute {
   bool HasSamples() const override { return handoff_.HasStep(); }
   bool IsOver() const override { return !round_.has_values; }
   Result<uint32_t> FetchSamples() override;
-  double Forward(const BeforeTensorRead&) override { return handoff_.Loss(); }
+  double Forward(const BeforeTensorRead&) override { return handoff_.report().loss; }
   // Calls `on_ready` in the order in which the program pushes its tensors.
   void Backward(const OnGradientReady& on_ready) override;
   Status status() const override {

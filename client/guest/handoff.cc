@@ -144,14 +144,9 @@ bool Handoff::HasStep() const {
   return (num_pushed_ > 0 && !awaits_state_) || has_finished_ || has_ended_;
 }
 
-uint32_t Handoff::NumSamples() const {
+StepReport Handoff::report() const {
   const MutexLock lock(mutex_);
-  return num_pushed_ > 0 ? num_samples_ : 0;
-}
-
-double Handoff::Loss() const {
-  const MutexLock lock(mutex_);
-  return loss_;
+  return {num_pushed_ > 0 ? num_samples_ : 0, loss_};
 }
 
 std::optional<uint32_t> Handoff::NextPushed() {

@@ -43,6 +43,12 @@ struct GuestEvent {
 };
 using GuestEvents = Channel<GuestEvent>;
 
+// What the program says of its step.
+struct StepReport {
+  uint32_t num_samples = 0;  // 0: it has finished; 1 if it did not say
+  double loss = 0;           // not a number if it did not say
+};
+
 class Handoff {
  public:
   // The arguments outlive this object. `wake`: gets SamplesReady when a tensor, or the end, has
@@ -77,10 +83,7 @@ class Handoff {
   // Whether the program has begun to push and has given a state that it was asked for, or has
   // finished, or the job has ended.
   bool HasStep() const;
-  // The samples of the step; 0: the program has finished. 1 if it did not say how many.
-  uint32_t NumSamples() const;
-  // Not a number if the program did not say.
-  double Loss() const;
+  StepReport report() const;
   // The next tensor that was pushed in this step and not yet returned; nullopt if there is none.
   std::optional<uint32_t> NextPushed();
   // Calls `on_ready` with each tensor of the step, in the order in which the program pushes them,

@@ -30,7 +30,7 @@ double ModuleCompute::Forward(const BeforeTensorRead& before_read) {
   tasks_.Give({.type = GuestTask::Type::kStep, .step = step_});
   // Meanwhile another worker may need this one's state.
   await_status_ = await_program_([this] { return handoff_.HasStep(); });
-  return handoff_.Loss();
+  return handoff_.report().loss;
 }
 
 void ModuleCompute::Backward(const OnGradientReady& on_ready) {

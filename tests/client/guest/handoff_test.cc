@@ -85,14 +85,14 @@ TEST_F(HandoffTest, FinishCompletesAStepWithZeros) {
   EXPECT_TRUE(*Push(1, {1, 2, 3, 4}));
   handoff_->Report(0.5, 32);
   handoff_->Finish();
-  EXPECT_EQ(handoff_->NumSamples(), 32u);
-  EXPECT_EQ(handoff_->Loss(), 0.5);
+  EXPECT_EQ(handoff_->report().num_samples, 32u);
+  EXPECT_EQ(handoff_->report().loss, 0.5);
   EXPECT_EQ(handoff_->NextPushed(), 1u);
   EXPECT_EQ(handoff_->NextPushed(), 0u);
   EXPECT_THAT(arena_, testing::ElementsAre(0, 0, 0, 0, 0, 0, 1, 2, 3, 4));
   handoff_->OpenStep(2);
   EXPECT_TRUE(handoff_->HasStep());
-  EXPECT_EQ(handoff_->NumSamples(), 0u);
+  EXPECT_EQ(handoff_->report().num_samples, 0u);
 }
 
 TEST_F(HandoffTest, TheEndWakesAll) {
