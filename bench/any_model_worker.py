@@ -53,7 +53,8 @@ def wrapped(method, rank, master, job):
                             timeout=datetime.timedelta(seconds=600))
     # PowerSGD in one bucket: with several, gloo's threads call its callbacks in another order on each process, and then the
     # collectives do not fit together.
-    net = DistributedDataParallel(module, bucket_cap_mb=1000) if method == "powersgd" else DistributedDataParallel(module)
+    more = {"bucket_cap_mb": 1000} if method == "powersgd" else {}
+    net = DistributedDataParallel(module, gradient_as_bucket_view=True, **more)  # as tern_train's ddp does
     if method == "gloo_fp16":
         net.register_comm_hook(None, default_hooks.fp16_compress_hook)
     if method == "powersgd":
