@@ -5,7 +5,7 @@ trained over PyTorch's own DistributedDataParallel on gloo. All processes run on
   any_model_equal.py BUILD_FOLDER CIFAR_FOLDER [--two 50] [--four 20] [--codes 100] [--batch 8] [--width 64]
     [--learning_rate 0.02]
 
-BUILD_FOLDER has bin/tern_server and lib/libtern.so; CIFAR_FOLDER has CIFAR-10's binary files. The Python that runs this
+BUILD_FOLDER has bin/tern_server and lib/libtern.so; `installed`: the wheel that this Python has. CIFAR_FOLDER has CIFAR-10's binary files. The Python that runs this
 needs PyTorch and NumPy. Three parts, each for the steps that its flag says; 0 leaves it out:
 
   two    2 processes, codec fp32, 1 and 2 servers: the digests of the weights against gloo's
@@ -52,6 +52,14 @@ faults: {{start_timeout_s: 300}}
     return path
 
 
+def is_installed(options):
+    return str(options.build) == "installed"
+
+
+def server_program(options):
+    return pathlib.Path(sys.executable).parent / "tern_server" if is_installed(options) else options.build / "bin/tern_server"
+
+
 class Run:
     """A training. digests: for each rank, the digest by step. vector(step): rank 0's weights after the step, if saved."""
 
@@ -63,10 +71,11 @@ class Run:
         if codec:
             job = job_file(self.folder, codec, workers, servers)
             words += ["--job", job]
-            processes += [self.start(f"server{shard}", options.build / "bin/tern_server", "--job", job, "--rank", shard)
+            processes += [self.start(f"server{shard}", server_program(options), "--job", job, "--rank", shard)
                           for shard in range(servers)]
-        environment = {"TERN_LIBRARY": str(options.build / "lib/libtern.so"), "OMP_NUM_THREADS": "1",
-                       "PYTHONPATH": f"{PYTHON}:{PYTHON / 'examples'}"}
+        environment = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(PYTHON / "examples")}
+        if not is_installed(options):
+            environment |= {"TERN_LIBRARY": str(options.build / "lib/libtern.so"), "PYTHONPATH": f"{PYTHON}:{PYTHON / 'examples'}"}
         words += ["--batch", options.batch, "--width", options.width, "--learning_rate", options.learning_rate,
                   "--world", workers, "--folder", self.folder]
         processes += [self.start(f"rank{rank}", sys.executable, "-B", __file__, options.build, options.data, *words,
@@ -177,7 +186,7 @@ def codes(options, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("build", type=lambda text: pathlib.Path(text).resolve())
+    parser.add_argument("build", type=lambda text: pathlib.Path(text) if text == "installed" else pathlib.Path(text).resolve())
     parser.add_argument("data", type=lambda text: pathlib.Path(text).resolve())
     numbers = {"two": 50, "four": 20, "codes": 100, "batch": 8, "width": 64, "print_hash_every": 50}
     for name, default in numbers.items():

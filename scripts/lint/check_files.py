@@ -9,7 +9,7 @@ SOURCES = (".cc", ".h", ".cu", ".cuh", ".proto", ".py", ".sh", ".cmake", "CMakeL
 NAME = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)+|CMakeLists\.txt|Tern\w+\.cmake|__init__\.py")
 
 # Markers of unfinished work, and paths of one machine. Written so that they do not match this file.
-LEFT_OVER = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX|DISABLED" r"_\w+)\b")
+LEFT_OVER = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX|DISABLED" r"_\w+)\b|^(<{7}|>{7}) ")
 PRIVATE_PATH = re.compile(r"(?<![\w.:/}*~-])/(home|root|work|workspace|Users|mnt|media)/\w")
 
 CONTAINER = re.compile(r"\s*(?:template\s*<.*>\s*)?(?:inline\s+)?(?:namespace|class|struct|enum|union|extern)\b", re.DOTALL)

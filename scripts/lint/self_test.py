@@ -35,6 +35,7 @@ FAULTS = [
     ("files", "server/e.cc", "namespace tern {\nclass A {\n " + LONG_BODY + "};\n}\n", "e.cc:3: a function of 62 lines"),
     ("files", "server/f.cc", "const char* k = \"/ho" "me/me/data\";\n", "a path of one machine"),
     ("files", "scripts/a.sh", "# TO" "DO: more\n", "work left over"),
+    ("files", "docs/a.md", "text\n" + 7 * "<" + " HEAD\n", "work left over"),
     ("names", "server/g.cc", "struct lower_case {};\n", "lower_case: types are CamelCase"),
     ("names", "server/h.cc", "enum class A { kGood, BAD };\n", "BAD: values are kCamelCase"),
     ("names", "server/i.cc", "constexpr int limit = 3;\n", "limit: constants are kCamelCase"),
