@@ -60,16 +60,16 @@ std::vector<std::string> Lines(const json& status, const ViewOptions& options = 
 
 TEST(StatusView, FitsInto80Characters) {
   const std::vector<std::string> lines = Lines(Job({Worker(0), Worker(1)}));
-  ASSERT_EQ(lines.size(), 8u);
+  ASSERT_EQ(lines.size(), 9u);
   EXPECT_EQ(lines[0], "lenet  running  step 120 of 1000 (12%)  1m 20s left");
-  EXPECT_EQ(lines[1],
-            "loss 0.5  accuracy 91.20 % at step 100  400 samples/s  fp32 / 26.9 up 10.7 down");
-  EXPECT_EQ(lines[2], "lenet, ssgd, ternary  checkpoint of step 100, 12.0 s ago");
-  EXPECT_EQ(lines[3],
-            "rank host       state    silent    step sampl/s comp code wait  up/step     down");
+  EXPECT_EQ(lines[1], "loss 0.5  accuracy 91.20 % at step 100  400 samples/s");
+  EXPECT_EQ(lines[2], "lenet, ssgd, ternary  26.9x less up, 10.7x less down");
+  EXPECT_EQ(lines[3], "checkpoint of step 100, 12.0 s ago");
   EXPECT_EQ(lines[4],
+            "rank host       state    silent    step sampl/s comp code wait  up/step     down");
+  EXPECT_EQ(lines[5],
             "   0 node0      training  0.2 s     120     100  50%  12%  25%  64.9 KB 160.0 KB");
-  EXPECT_EQ(lines[6], "newer");
+  EXPECT_EQ(lines[7], "newer");
   for (const std::string& line : lines) EXPECT_LE(line.size(), 80u);
 }
 
