@@ -137,7 +137,7 @@ TEST(Shrink, WorksForOdsgdToo) {
   EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
 }
 
-// It takes 9 s, because the first seconds of a worker do not count.
+// It takes about ten seconds, because the first seconds of a worker do not count.
 TEST(BackupWorkers, RoundsCloseWithoutALateWorkerWhichIsCountedAndNamed) {
   TestJob job({.workers = 3, .steps = 300, .batch_total = 12});
   const std::vector<std::string> arguments = {"--set", "train.compute=wait",

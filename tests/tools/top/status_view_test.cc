@@ -73,23 +73,31 @@ TEST(StatusView, FitsInto80Characters) {
   for (const std::string& line : lines) EXPECT_LE(line.size(), 80u);
 }
 
+TEST(StatusView, SaysNothingOfCheckpointsThatThereAreNot) {
+  json status = Job({Worker(0)});
+  status["checkpoints"] = {{"failed", 0}};
+  EXPECT_THAT(Lines(status)[3], StartsWith("rank"));
+  status["checkpoints"] = {{"failed", 2}};
+  EXPECT_EQ(Lines(status)[3], "2 checkpoints failed");
+}
+
 TEST(StatusView, AWiderTerminalShowsMore) {
-  EXPECT_THAT(Lines(Job({Worker(0)}))[3], Not(HasSubstr("trip")));
-  EXPECT_THAT(Lines(Job({Worker(0)}), {.columns = 120})[3], HasSubstr("trip  behind     loss"));
+  EXPECT_THAT(Lines(Job({Worker(0)}))[4], Not(HasSubstr("trip")));
+  EXPECT_THAT(Lines(Job({Worker(0)}), {.columns = 120})[4], HasSubstr("trip  behind     loss"));
 }
 
 TEST(StatusView, NamesWhoIsMissing) {
   const auto lines = ViewStatus(Job({Worker(0), Worker(1, "silent")}).dump(), {});
   ASSERT_TRUE(lines.ok());
-  EXPECT_EQ((*lines)[3].text, "worker 1 is silent, not heard for 0.2 s");
-  EXPECT_EQ((*lines)[3].kind, LineKind::kAlarm);
-  EXPECT_EQ((*lines)[6].kind, LineKind::kBadRow);
+  EXPECT_EQ((*lines)[4].text, "worker 1 is silent, not heard for 0.2 s");
+  EXPECT_EQ((*lines)[4].kind, LineKind::kAlarm);
+  EXPECT_EQ((*lines)[7].kind, LineKind::kBadRow);
   json status = Job({Worker(0)});
   status["servers"].push_back({{"shard", 1}, {"state", "silent"}});
-  EXPECT_EQ(Lines(status)[3], "server shard 1 is silent");
+  EXPECT_EQ(Lines(status)[4], "server shard 1 is silent");
   json gathering = Job({Worker(0, "absent")});
   gathering["state"] = "gathering";
-  EXPECT_THAT(Lines(gathering)[3], StartsWith("rank")) << "that is no alarm while the job starts";
+  EXPECT_THAT(Lines(gathering)[4], StartsWith("rank")) << "that is no alarm while the job starts";
 }
 
 TEST(StatusView, Sorts) {
@@ -111,8 +119,8 @@ TEST(StatusView, SaysHowManyWorkersDoNotFit) {
   for (int rank = 0; rank < 100; ++rank) workers.push_back(Worker(rank));
   const std::vector<std::string> lines = Lines(Job(workers), {.rows = 22});
   ASSERT_EQ(lines.size(), 22u);
-  EXPECT_EQ(lines.back(), "... and 83 more workers");
-  EXPECT_EQ(Lines(Job(workers)).size(), 4 + 100 + 2u) << "without a bound all are shown";
+  EXPECT_EQ(lines.back(), "... and 84 more workers");
+  EXPECT_EQ(Lines(Job(workers)).size(), 5 + 100 + 2u) << "without a bound all are shown";
 }
 
 TEST(StatusView, HostileTextIsPrintable) {
