@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "common/base/logging.h"
+#include "common/base/storage.h"
 #include "common/base/terminal_line.h"
 #include "common/base/text.h"
 #include "setup/command_line.h"
@@ -11,7 +12,11 @@
 namespace tern::server {
 
 JobReport::JobReport(const setup::Setup& setup, uint32_t shard, int progress_fd)
-    : setup_(setup), shard_(shard), progress_fd_(progress_fd), figure_log_(setup.job) {
+    : setup_(setup),
+      shard_(shard),
+      progress_fd_(progress_fd),
+      result_(setup.job.output_dir(), Cat("server.", shard)),
+      figure_log_(setup.job) {
   if (shard == 0 && progress_fd < 0 && StderrLine().is_in_place()) screen_.emplace(StderrLine());
 }
 
@@ -29,9 +34,14 @@ void JobReport::ShowProgress(const std::vector<setup::WorkerStatus>& workers,
 
 Status JobReport::ShowSummary(const Status& status,
                               const std::function<std::string(const Status&)>& make_summary) {
-  const std::string path = Cat(setup_.job.output_dir(), "/server.", shard_, ".json");
-  const Status final_status =
-      setup::FinalStatus(status, setup::WriteSummaryFile(path, make_summary(status)));
+  (void)Disk().CreateFolders(setup_.job.output_dir());  // If that fails, the write fails, too.
+  const setup::RunResult::WrittenSummary written =
+      result_.WriteSummary(make_summary(status), ExitCode(status));
+  LOG_IF(ERROR, !written.status.ok()) << written.status.message();
+  LOG_IF(WARNING, written.kept_earlier_result)
+      << "the summary is in " << written.path << ", because " << setup_.job.output_dir()
+      << " has the result of an earlier run";
+  const Status final_status = setup::FinalStatus(status, written.status);
   const std::string summary = make_summary(final_status);
   LOG(INFO) << summary;
   WriteToFd(summary);

@@ -78,7 +78,7 @@ Status Server::Open() {
 Status Server::StartHttp() {
   const pb::Metrics& metrics = setup_.job.metrics();
   if (metrics.port() == 0) return Ok();
-  net::HttpRoutes routes = setup::MetricsRoutes(setup_, registry_);
+  net::HttpRoutes routes = setup::MetricsRoutes(setup_, options_.shard, registry_);
   if (options_.shard == 0) {
     status_board_.emplace(setup_);
     status_metrics_.emplace(registry_, setup_.plan.workers);
@@ -337,7 +337,8 @@ std::vector<setup::WorkerStatus> Server::WorkerStatuses() const {
     using Presence = protocol::Coordinator::Worker::Presence;
     const bool is_present =
         worker.presence == Presence::kPresent || worker.presence == Presence::kDone;
-    workers.push_back({rank, worker.counters, worker.figures, is_present, worker.joining});
+    workers.push_back(
+        {rank, worker.counters, worker.figures, is_present, worker.joining, worker.hello.pid()});
   }
   return workers;
 }

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <sstream>
 
 #include "common/base/text.h"
@@ -120,12 +121,25 @@ std::string ValueOf(const std::string& argument, const std::vector<std::string>&
   return flag[1];
 }
 
+// The key of the job that other programs call `name`; "": none.
+std::string KeyOfFlag(std::string name) {
+  std::replace(name.begin(), name.end(), '-', '_');
+  static const std::map<std::string, std::string> kKeys = {
+      {"batch", "train.batch_total"},
+      {"batch_size", "train.batch_total"},
+      {"lr", "train.schedule.learning_rate"},
+      {"out", "output_dir"},
+      {"output", "output_dir"},
+      {"momentum", "train.optimizer.momentum"}};
+  const auto found = kKeys.find(name);
+  return found != kKeys.end() ? found->second : config::FindValueKey(name);
+}
+
 // What the user of the unknown flag `argument` of `args` probably meant.
 std::string Suggestion(const CommandDef& command, const std::string& argument,
                        const std::vector<std::string>& args) {
   const std::string name = NameOf(argument);
-  const std::string key =
-      FindFlag(command, kSetFlag.name) == nullptr ? "" : config::FindValueKey(name);
+  const std::string key = FindFlag(command, kSetFlag.name) == nullptr ? "" : KeyOfFlag(name);
   if (!key.empty()) {
     return Cat("; that is a key of the job: say --set ", key, "=",
                Printable(ValueOf(argument, args)));

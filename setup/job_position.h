@@ -19,6 +19,7 @@ struct WorkerStatus {
   bool is_present =
       true;  // the worker takes part or has finished; false: it is lost or not connected yet
   bool is_joining = false;  // the worker has not yet received the state from which it continues
+  uint32_t pid = 0;         // of its process, on its host; 0: unknown
 };
 
 class JobPosition {

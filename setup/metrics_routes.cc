@@ -10,19 +10,22 @@
 
 namespace tern::setup {
 
-net::HttpRoutes MetricsRoutes(const Setup& setup, Registry& registry) {
+net::HttpRoutes MetricsRoutes(const Setup& setup, uint32_t rank, Registry& registry) {
   const pb::Job& job = setup.job;
   registry
       .GetGauge("tern_build_info", "Always 1; the labels say what runs",
                 {{"version", TERN_VERSION}, {"commit", setup.commit}})
       .Set(1);
-  // The job's name is not in a label `job`, because Prometheus sets that label itself.
+  // The job's name is not in a label `job`, because Prometheus sets that label itself; and the role
+  // in none, because the list of targets says it (deploy/prometheus).
   registry
-      .GetGauge("tern_job_info", "Always 1; the labels say what is trained",
+      .GetGauge("tern_job_info", "Always 1; the labels say what is trained, and who this is",
                 {{"name", job.name()},
                  {"model", job.model().name().empty() ? "net" : job.model().name()},
                  {"codec", job.exchange().codec()},
-                 {"algorithm", job.train().algorithm()}})
+                 {"algorithm", job.train().algorithm()},
+                 {"rank", std::to_string(rank)},
+                 {"host", Printable(setup.hello.host())}})
       .Set(1);
   const auto process_metrics = std::make_shared<ProcessMetrics>(registry);
   return {{"/metrics", [process_metrics, &registry] {

@@ -1,6 +1,7 @@
 // What every daemon serves on its metrics port, and where the page of the whole job is.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "common/base/counters.h"
@@ -12,7 +13,8 @@ namespace tern::setup {
 
 // The route /metrics: all of `registry`, with the metrics of this process (ProcessMetrics), and
 // tern_build_info and tern_job_info, which this function registers. `registry` outlives the routes.
-net::HttpRoutes MetricsRoutes(const Setup& setup, Registry& registry);
+// `rank`: of the daemon.
+net::HttpRoutes MetricsRoutes(const Setup& setup, uint32_t rank, Registry& registry);
 
 // The route / of a daemon that does not serve the page of the job: says where that page is. `name`:
 // the daemon, for example "worker 3".

@@ -40,6 +40,13 @@ bool KnowsLoss(const Setup& setup, double loss) {
   return !HasForeignTable(setup.job) || std::isfinite(loss);
 }
 
+json ProcessToJson(const WorkerStatus& worker) {
+  const bool trains =
+      worker.is_present && !worker.is_joining && worker.pid != 0 && worker.counters.job_step() > 0;
+  if (!trains) return nullptr;
+  return {{"pid", worker.pid}, {"step", worker.counters.job_step()}};
+}
+
 json JobToJson(const Setup& setup, const std::vector<WorkerStatus>& workers,
                const JobPosition& position, uint64_t failed_shard_checkpoints) {
   const Totals totals = TotalsOf(workers);
@@ -54,6 +61,8 @@ json JobToJson(const Setup& setup, const std::vector<WorkerStatus>& workers,
   for (const WorkerStatus& worker : workers) {
     if (!worker.is_present) fields["lost"].push_back(worker.rank);
   }
+  fields["processes"] = json::array();
+  for (const WorkerStatus& worker : workers) fields["processes"].push_back(ProcessToJson(worker));
   fields["rounds"] = position.steps_done();
   fields["steps"] = position.steps();
   fields["from_step"] = position.resumed_from();
@@ -86,6 +95,13 @@ json JobToJson(const Setup& setup, const std::vector<WorkerStatus>& workers,
   fields["failed_checkpoints"] = totals.failed_checkpoints + failed_shard_checkpoints;
   AddStepFigures(workers, &fields);
   return fields;
+}
+
+// 0 if `object` is no object, or has no such number.
+uint64_t NumberOf(const json& object, const char* key) {
+  if (!object.is_object()) return 0;
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number_unsigned() ? found->get<uint64_t>() : 0;
 }
 
 // Returns the JSON text. Bytes that are not UTF-8 are replaced; a number that is not finite becomes
@@ -163,10 +179,7 @@ std::string SummaryJson(const Setup& setup, const std::vector<WorkerStatus>& wor
 std::optional<ProgressUpdate> ParseProgressUpdate(const std::string& json_line) {
   const json fields = json::parse(json_line, nullptr, false);
   if (!fields.is_object() || !fields.contains("event")) return std::nullopt;
-  const auto get_number = [&fields](const char* key) {
-    const auto found = fields.find(key);
-    return found != fields.end() && found->is_number_unsigned() ? found->get<uint64_t>() : 0;
-  };
+  const auto get_number = [&fields](const char* key) { return NumberOf(fields, key); };
   const auto get_text = [&fields](const char* key) {
     const auto found = fields.find(key);
     return found != fields.end() && found->is_string() ? found->get<std::string>() : "";
@@ -177,12 +190,17 @@ std::optional<ProgressUpdate> ParseProgressUpdate(const std::string& json_line) 
   update.code = static_cast<int>(get_number("code"));
   update.sentence = get_text("sentence");
   update.rounds = get_number("rounds");
+  update.steps = get_number("steps");
   update.from_step = get_number("from_step");
   update.samples = get_number("samples");
   update.failed_checkpoints = get_number("failed_checkpoints");
   update.beginning = get_text("beginning");
   update.num_workers = static_cast<uint32_t>(get_number("workers"));
   update.num_present = static_cast<uint32_t>(get_number("present"));
+  if (const auto found = fields.find("processes"); found != fields.end() && found->is_array()) {
+    for (const json& process : *found)
+      update.processes.push_back({NumberOf(process, "pid"), NumberOf(process, "step")});
+  }
   return update;
 }
 

@@ -6,6 +6,8 @@
 //
 //   job, parameters, workers, servers  the job's name; the numbers of parameters, workers, servers
 //   present, lost     how many workers are connected or have finished; the ranks of the others
+//   processes         by rank {pid, step}: the worker's process, and the steps of the job that its
+//                     weights include; null for a worker that is lost or has not trained yet
 //   rounds, steps     the steps done so far, resumes included; the job's length, 0: not known yet
 //   from_step         the step of the checkpoint from which this run continued; 0: none
 //   beginning         changes whenever all daemons return to, or continue from, a checkpoint
@@ -67,10 +69,14 @@ struct ProgressUpdate {
   bool has_ended = false;
   int code = 0;          // the exit code, from a SummaryJson
   std::string sentence;  // the reason of the end, from a SummaryJson
-  uint64_t rounds = 0, from_step = 0, samples = 0, failed_checkpoints = 0;
+  uint64_t rounds = 0, steps = 0, from_step = 0, samples = 0, failed_checkpoints = 0;
   std::string beginning;
   uint32_t num_workers = 0;  // of the job
   uint32_t num_present = 0;  // how many of them are connected or have finished
+  struct WorkerProcess {
+    uint64_t pid = 0, step = 0;  // pid 0: the worker is lost or has not trained yet
+  };
+  std::vector<WorkerProcess> processes;  // by rank
 };
 // Returns nullopt if the line is neither a ProgressJson nor a SummaryJson.
 std::optional<ProgressUpdate> ParseProgressUpdate(const std::string& json_line);

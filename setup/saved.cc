@@ -13,6 +13,11 @@ namespace {
 
 constexpr size_t kMaxNamedKeys = 3;
 
+// Where the servers are does not matter to a resume.
+void ClearAddresses(pb::Job* job) {
+  for (pb::Server& server : *job->mutable_servers()) server.clear_address();
+}
+
 // The keys that differ between the job in `text` and `job`, and whose difference prevents a resume;
 // empty if there are none, or if `text` is not readable.
 std::string DifferencesOf(const std::string& text, const pb::Job& job) {
@@ -24,9 +29,8 @@ std::string DifferencesOf(const std::string& text, const pb::Job& job) {
     pb::Job old_servers, new_servers;
     *old_servers.mutable_servers() = config::WithoutLocalKeys(*old_job).servers();
     *new_servers.mutable_servers() = config::WithoutLocalKeys(job).servers();
-    for (pb::Job* job_with_servers : {&old_servers, &new_servers}) {
-      for (pb::Server& server : *job_with_servers->mutable_servers()) server.clear_address();
-    }
+    ClearAddresses(&old_servers);
+    ClearAddresses(&new_servers);
     differences = config::Differences(old_servers, new_servers);
   }
   const size_t num_named = std::min(differences.size(), kMaxNamedKeys),
@@ -34,6 +38,17 @@ std::string DifferencesOf(const std::string& text, const pb::Job& job) {
   differences.resize(num_named);
   return Join(differences, "; ") +
          (num_more == 0 ? "" : Cat("; and ", num_more, num_more == 1 ? " key" : " keys", " more"));
+}
+
+// The keys, without addresses, that differ between the job in `text` and `job`; empty if `text` is
+// not readable.
+std::string ChangesSince(const std::string& text, const pb::Job& job) {
+  const Result<pb::Job> old_job = config::ReadJobText(text);
+  if (text.empty() || !old_job.ok()) return "";
+  pb::Job before = config::WithoutLocalKeys(*old_job), now = config::WithoutLocalKeys(job);
+  ClearAddresses(&before);
+  ClearAddresses(&now);
+  return Join(config::Differences(before, now), "; ");
 }
 
 }  // namespace
@@ -52,11 +67,13 @@ std::vector<pb::Checkpoint> OffersOf(const checkpoint::Store& store, checkpoint:
 }
 
 std::string ChangesAtResume(const pb::Job& job, const checkpoint::Store& store, uint64_t run) {
-  const std::string text = store.JobTextOf(run);
-  const Result<pb::Job> old_job = config::ReadJobText(text);
-  if (text.empty() || !old_job.ok()) return "";
-  return Join(
-      config::Differences(config::WithoutLocalKeys(*old_job), config::WithoutLocalKeys(job)), "; ");
+  return ChangesSince(store.JobTextOf(run), job);
+}
+
+std::string ChangesSinceLastRun(const Setup& setup) {
+  checkpoint::Store store(CheckpointOwner(setup, setup.job.output_dir(), "worker.0"), {});
+  store.ReadRecord();
+  return ChangesSince(store.JobTextOf(std::nullopt), setup.job);
 }
 
 protocol::SavedCheckpoints FindSaved(const Setup& setup, const checkpoint::Store& store) {

@@ -13,9 +13,13 @@ namespace tern::setup {
 // daemon. All daemons write checkpoints of Kind::kOfAll, only shards write those of Kind::kShard.
 std::vector<pb::Checkpoint> OffersOf(const checkpoint::Store& store,
                                      checkpoint::Kind kind = checkpoint::Kind::kOfAll);
-// The keys whose values differ between the job that has executed `run` so far and `job`, as
-// Differences tells them; empty if there are none, or if run.json of `store` is of another run.
+// The keys, without addresses of servers, whose values differ between the job that has executed
+// `run` so far and `job`, as Differences tells them; empty if there are none, or if run.json of
+// `store` is of another run.
 std::string ChangesAtResume(const pb::Job& job, const checkpoint::Store& store, uint64_t run);
+// The same for the run in run.json in worker 0's folder of output_dir, for a process that uses no
+// checkpoints. Call before the job starts.
+std::string ChangesSinceLastRun(const Setup& setup);
 // The usable checkpoints of both kinds. If there are checkpoints of Kind::kOfAll that cannot be
 // used, also a sentence that says why; if they belong to another job, the sentence names up to
 // three keys that differ. REQUIRES that store.Open() was called.

@@ -1,5 +1,7 @@
 #include "setup/screen.h"
 
+#include <utility>
+
 #include "common/base/text.h"
 
 namespace tern::setup {
@@ -40,12 +42,23 @@ void Screen::AnnounceResume(const ProgressUpdate& update) {
   if (may_announce_resume_ && (update.from_step > 0 || went_back)) {
     PrintLine(update.from_step < newest_rounds_
                   ? Cat("goes back from step ", newest_rounds_, " to step ", update.from_step)
-                  : Cat("goes on from step ", update.from_step));
+                  : ResumeText(update));
     may_announce_resume_ = false;
   } else if (update.rounds > newest_rounds_) {
     may_announce_resume_ = false;  // The job began at step 0, so there is nothing to announce.
   }
   if (update.rounds > 0) newest_rounds_ = update.rounds;
+}
+
+std::string Screen::ResumeText(const ProgressUpdate& update) {
+  std::string text = Cat("goes on from step ", update.from_step);
+  if (!changes_.empty()) text += " with other settings: " + std::exchange(changes_, "");
+  if (update.steps > 0 && update.from_step >= update.steps) {
+    text += Cat("\nnothing to train: the job has ", update.steps,
+                update.steps == 1 ? " step, and it is done" : " steps, and they are done",
+                "; its weights are evaluated and written again");
+  }
+  return text;
 }
 
 void Screen::AnnounceFailedCheckpoints(const ProgressUpdate& update) {

@@ -17,6 +17,9 @@ class Screen {
   explicit Screen(TerminalLine& line) : line_(line) {}
   ~Screen() { line_.End(); }
 
+  // The keys that have changed since the job last ran, as setup/saved.h tells them: if the job goes
+  // on from a checkpoint, the line that says so names them.
+  void SetChanges(const std::string& changes) { changes_ = changes; }
   // Prints one or more permanent lines.
   void PrintLine(const std::string& line) { line_.Print(line); }
   // Shows `progress_json`, the line in which shard 0 (the server that coordinates the job) reports
@@ -28,6 +31,7 @@ class Screen {
   void AnnounceResume(const ProgressUpdate& update);
 
  private:
+  std::string ResumeText(const ProgressUpdate& update);
   void AnnounceFailedCheckpoints(const ProgressUpdate& update);
 
   // The least time between two progress lines, where lines are not redrawn in place.
@@ -39,6 +43,7 @@ class Screen {
 
   TerminalLine& line_;
   bool has_shown_progress_ = false;     // A progress line was printed.
+  std::string changes_;                 // of SetChanges; empty after the first resume
   uint64_t newest_rounds_ = 0;          // The steps done, by the newest progress line.
   std::string beginning_id_;            // Identifies the job's latest start or restart.
   bool may_announce_resume_ = false;    // beginning_id_ is new, and its first step is not known.

@@ -21,20 +21,13 @@ constexpr uint64_t kMaxNamesBytes = 64 << 20;
 
 // The names of the classes, by number: those beside the weights, or else those of the test set.
 std::vector<std::string> ReadClassNames(const pb::Job& job, const std::string& weights_path) {
-  std::vector<std::string> names;
-  const std::filesystem::path folder = std::filesystem::path(weights_path).parent_path();
-  const auto text = tern::ReadWholeFile((folder / "classes.txt").string(), kMaxNamesBytes);
-  if (text.ok()) {
-    std::istringstream lines(*text);
-    for (std::string name; std::getline(lines, name);) names.push_back(name);
-    return names;
-  }
+  if (auto names = ClassNamesBeside(weights_path); names.has_value()) return *std::move(names);
   pb::Data data = job.data();
   data.set_test_limit(1);
   data::ReadOptions options;
   options.warn = [](const std::string&) {};  // Only the names matter here.
   const auto dataset = data::ReadDataset(data, data::Split::kTest, options);
-  return dataset.ok() ? (*dataset)->class_names : names;
+  return dataset.ok() ? (*dataset)->class_names : std::vector<std::string>();
 }
 
 std::vector<double> Softmax(const std::vector<float>& scores) {
@@ -50,6 +43,16 @@ std::vector<double> Softmax(const std::vector<float>& scores) {
 }
 
 }  // namespace
+
+std::optional<std::vector<std::string>> ClassNamesBeside(const std::string& weights_path) {
+  const std::filesystem::path folder = std::filesystem::path(weights_path).parent_path();
+  const auto text = tern::ReadWholeFile((folder / "classes.txt").string(), kMaxNamesBytes);
+  if (!text.ok()) return std::nullopt;
+  std::vector<std::string> names;
+  std::istringstream lines(*text);
+  for (std::string name; std::getline(lines, name);) names.push_back(name);
+  return names;
+}
 
 Result<std::unique_ptr<Classifier>> Classifier::Make(const setup::Setup& setup,
                                                      const std::string& weights_path) {

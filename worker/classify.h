@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,10 @@
 #include "worker/weights_file.h"
 
 namespace tern::worker {
+
+// The names of the classes, by number, in classes.txt beside the weights; nullopt without that
+// file.
+std::optional<std::vector<std::string>> ClassNamesBeside(const std::string& weights_path);
 
 // One thread at a time, the one that called Make, may use an object.
 class Classifier {

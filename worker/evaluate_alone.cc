@@ -14,6 +14,11 @@
 #include "worker/weights_file.h"
 
 namespace tern::worker {
+
+namespace {
+constexpr const char* kConfusionFile = "evaluated_confusion.csv";
+}  // namespace
+
 Status EvaluateAlone(const setup::Setup& setup, uint32_t rank, const std::string& weights_path) {
   const pb::Job job = config::JobForRank(setup.job, rank);
   TERN_RETURN_IF_ERROR(SetComputeThreads(job, rank));
@@ -41,7 +46,7 @@ Status EvaluateAlone(const setup::Setup& setup, uint32_t rank, const std::string
               static_cast<double>(score->among_five) / num_samples, score->loss / num_samples,
               static_cast<unsigned long long>(score->samples));
   if (!wants_confusion) return Ok();
-  return client::WriteConfusion(job.output_dir(), confusion, setup.net.classes(),
+  return client::WriteConfusion(job.output_dir(), kConfusionFile, confusion, setup.net.classes(),
                                 (*evaluator)->class_names());
 }
 

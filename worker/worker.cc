@@ -80,7 +80,7 @@ Status Worker::Initialize() {
   if (!evaluator.ok()) return evaluator.status();
   evaluator_ = std::move(*evaluator);
   if (job_.metrics().port() == 0) return Ok();
-  net::HttpRoutes routes = setup::MetricsRoutes(setup_, registry_);
+  net::HttpRoutes routes = setup::MetricsRoutes(setup_, rank_, registry_);
   routes["/"] = setup::SignpostRoute(setup_.job, Cat("worker ", rank_));
   auto http_server = net::HttpServer::Start(
       job_.metrics().host(), static_cast<uint16_t>(job_.metrics().port() + 100 + rank_),

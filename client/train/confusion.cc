@@ -19,8 +19,8 @@ std::string Cell(const std::string& text) {
 
 }  // namespace
 
-Status WriteConfusion(const std::string& folder, const Confusion& counts, uint32_t classes,
-                      const std::vector<std::string>& names) {
+Status WriteConfusion(const std::string& folder, const std::string& name, const Confusion& counts,
+                      uint32_t classes, const std::vector<std::string>& names) {
   const auto name_of = [&](uint32_t c) { return c < names.size() ? Cell(names[c]) : Cat(c); };
   std::ostringstream file;
   file << "true";
@@ -32,7 +32,7 @@ Status WriteConfusion(const std::string& folder, const Confusion& counts, uint32
     file << "\n";
   }
   (void)Disk().CreateFolders(folder);  // If that fails, the write below fails, too.
-  return WriteFileAtomically(folder + "/confusion.csv", file.str());
+  return WriteFileAtomically(folder + "/" + name, file.str());
 }
 
 Status WriteClasses(const std::string& folder, const std::vector<std::string>& names) {

@@ -13,12 +13,12 @@ namespace tern::client {
 // counted.
 using Confusion = std::vector<uint64_t>;
 
-// Writes FOLDER/confusion.csv: one row per true class, one column per predicted class, with the
+// Writes FOLDER/NAME: one row per true class, one column per predicted class, with the
 // classes' names in the first column and row. `names`: by class; a class without a name has its
 // number. Creates the folder. REQUIRES counts.size() = classes^2. kCannotWrite if the system
 // refuses.
-Status WriteConfusion(const std::string& folder, const Confusion& counts, uint32_t classes,
-                      const std::vector<std::string>& names);
+Status WriteConfusion(const std::string& folder, const std::string& name, const Confusion& counts,
+                      uint32_t classes, const std::vector<std::string>& names);
 
 // Writes FOLDER/classes.txt: the name of class n in line n, counted from 0, so that whoever uses
 // the weights knows which output is which class. Does nothing without names. Otherwise as

@@ -196,7 +196,7 @@ Status FiguresExchange::WriteClasses() const {
   if (setup_.plan.num_confusion_entries == 0 ||
       confusion_.size() != setup_.plan.num_confusion_entries)
     return Ok();
-  return client::WriteConfusion(folder, confusion_, setup_.net.classes(), names);
+  return client::WriteConfusion(folder, "confusion.csv", confusion_, setup_.net.classes(), names);
 }
 
 }  // namespace tern::client

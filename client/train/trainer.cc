@@ -104,9 +104,10 @@ Status Trainer::Run() {
     const Status status = Train();
     if (pending_restart_.has_value()) continue;
     if (!status.ok()) evaluation_files_.OnFailed(figures_);
-    // This call is needed even if the job has ended without this worker, because the net thread
-    // waits for it.
-    deps_.port.Finish(status, figures_.newest_evaluation(), has_rounds_ ? steps_done_ : 0);
+    // It is needed even if the job has ended without this worker: the net thread waits for it.
+    const bool has_figures = status.ok() || has_last_evaluation_;
+    deps_.port.Finish(status, has_figures ? figures_.newest_evaluation() : pb::Figures(),
+                      has_rounds_ ? steps_done_ : 0);
     if (!status.ok() || !ServeUntilJobEnds()) return status;
   }
 }
@@ -121,6 +122,7 @@ Status Trainer::Train() {
   StopAsRecorded(/*was_evaluated=*/false);
   TERN_RETURN_IF_ERROR(TrainSteps());
   TERN_RETURN_IF_ERROR(EndTogether());
+  has_last_evaluation_ = true;
   if (setup::IsClientJob(deps_.setup.job)) return Ok();  // The weights are the program's.
   TERN_RETURN_IF_ERROR(WriteResults(deps_.setup.job.output_dir(), steps_done_, &figures_, &state_,
                                     [this](uint32_t purpose, const pb::Figures& figures) {
@@ -132,6 +134,7 @@ Status Trainer::Train() {
 Status Trainer::Restart() {
   const RestartEvent event = *std::exchange(pending_restart_, std::nullopt);
   deps_.progress.job_step = deps_.progress.from_step = 0;
+  has_last_evaluation_ = false;
   const auto* resume = std::get_if<ResumeWanted>(&event);
   deps_.coder.DropPushesAndMemories();
   LOG_IF(WARNING, deps_.coder.has_memories() && (resume == nullptr || !has_rounds_))

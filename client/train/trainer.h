@@ -144,6 +144,8 @@ class Trainer {
   uint64_t checkpoint_step_ = 0;  // the number of steps when a checkpoint was last due
   uint64_t compared_round_ = 0;   // the newest applied round when figures were last exchanged
   bool has_figures_answer_ = false;
+  // Whether the last weights were evaluated, which counts even if they cannot be written.
+  bool has_last_evaluation_ = false;
   std::vector<std::vector<float>> state_scalers_;  // from Sums::SaveScalers; a part of the State
   std::optional<Status> leave_status_;             // set if a signal asked this worker to leave
   bool save_is_wanted_ = false;                    // since the event SaveWanted

@@ -175,8 +175,9 @@ Status Store::WriteRecord(uint64_t run) {
   return Ok();
 }
 
-std::string Store::JobTextOf(uint64_t run) const {
-  return run != 0 && run == record_run_ ? job_text_ : std::string();
+std::string Store::JobTextOf(std::optional<uint64_t> run) const {
+  const bool is_meant = !run.has_value() || (*run != 0 && *run == record_run_);
+  return is_meant ? job_text_ : std::string();
 }
 
 std::vector<std::string> Store::Open() {

@@ -27,6 +27,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -109,8 +110,10 @@ class Store {
   // The run that run.json names, if run.json belongs to this owner; else 0.
   uint64_t own_recorded_run() const { return own_recorded_run_; }
   // The text of the job (Owner::job_text) that `run` executes, if run.json is about that run; else
-  // empty. run.json may belong to another owner.
-  std::string JobTextOf(uint64_t run) const;
+  // empty. nullopt: of any run. run.json may belong to another owner.
+  std::string JobTextOf(std::optional<uint64_t> run) const;
+  // Reads run.json, the record of the run, as Open does. For a process that uses no checkpoints.
+  void ReadRecord();
   const std::string& folder() const { return owner_.folder; }
 
   // Prepares the folder for checkpoints of `run`. If `starts_anew` is false, the run continues, and
@@ -144,8 +147,6 @@ class Store {
   Status CheckOwner(const pb::Manifest& manifest) const;
   // Reads a manifest and checks everything in it but its owner.
   Result<pb::Manifest> ReadManifest(uint64_t step) const;
-  // Reads run.json, the record of the run.
-  void ReadRecord();
   Status WriteRecord(uint64_t run);
   // Reads the .safetensors file and checks its size, its digest and the manifest's tag.
   Result<std::string> ReadState(const pb::Manifest& manifest) const;

@@ -28,7 +28,8 @@ struct WorkerRow {
   std::optional<double> computing, coding, waiting;
   // Frames of training rounds.
   std::optional<double> up_bytes_per_step, down_bytes_per_step;
-  std::optional<double> round_trip_s;  // from a heartbeat to its echo
+  uint64_t up_bytes = 0, down_bytes = 0;  // all frames of its process so far
+  std::optional<double> round_trip_s;     // from a heartbeat to its echo
 };
 
 struct ShardRow {

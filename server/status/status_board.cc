@@ -46,6 +46,9 @@ WorkerRow RowOf(uint32_t rank, const WorkerObservation& worker, const WorkRates&
   row.waiting = rates.waiting;
   row.up_bytes_per_step = rates.up_bytes_per_step;
   row.down_bytes_per_step = rates.down_bytes_per_step;
+  const setup::WorkerTraffic traffic = setup::TrafficOf(worker.counters);
+  row.up_bytes = traffic.all_up_bytes;
+  row.down_bytes = traffic.all_down_bytes;
   row.round_trip_s = rates.round_trip_s;
   return row;
 }

@@ -10,6 +10,17 @@ Gauge& OfRank(Registry& registry, const std::string& name, const std::string& he
   return registry.GetGauge(name, help, {{"rank", std::to_string(rank)}});
 }
 
+Counter& BytesOf(Registry& registry, const std::string& direction, uint32_t rank) {
+  return registry.GetCounter("tern_job_worker_bytes_total",
+                             "Bytes of all messages that the worker sent (up) and received (down)",
+                             {{"rank", std::to_string(rank)}, {"direction", direction}});
+}
+
+void AddNewBytes(uint64_t bytes, uint64_t* reported_bytes, Counter* counter) {
+  counter->Add(bytes < *reported_bytes ? bytes : bytes - *reported_bytes);
+  *reported_bytes = bytes;
+}
+
 bool TakesPart(const WorkerRow& row) {
   return row.state != "absent" && row.state != "lost" && row.state != "left" &&
          row.state != "stuck";
@@ -33,7 +44,8 @@ StatusMetrics::StatusMetrics(Registry& registry, uint32_t workers)
          OfRank(registry, "tern_job_worker_silent_seconds",
                 "Time since the newest message of the worker", rank),
          OfRank(registry, "tern_job_worker_samples_per_second",
-                "Training samples of the worker, over the last ten seconds", rank)});
+                "Training samples of the worker, over the last ten seconds", rank),
+         BytesOf(registry, "up", rank), BytesOf(registry, "down", rank)});
   }
 }
 
@@ -45,9 +57,12 @@ void StatusMetrics::Update(const JobStatus& status) {
   for (size_t rank = 0; rank < status.workers.size() && rank < of_workers_.size(); ++rank) {
     const WorkerRow& row = status.workers[rank];
     if (TakesPart(row)) ++num_present;
-    of_workers_[rank].lag_steps.Set(static_cast<double>(row.lag_steps));
-    of_workers_[rank].silent_s.Set(row.silent_s.value_or(0));
-    of_workers_[rank].samples_per_s.Set(row.samples_per_s);
+    OfWorker& of_worker = of_workers_[rank];
+    of_worker.lag_steps.Set(static_cast<double>(row.lag_steps));
+    of_worker.silent_s.Set(row.silent_s.value_or(0));
+    of_worker.samples_per_s.Set(row.samples_per_s);
+    AddNewBytes(row.up_bytes, &of_worker.reported_up_bytes, &of_worker.up);
+    AddNewBytes(row.down_bytes, &of_worker.reported_down_bytes, &of_worker.down);
   }
   workers_present_.Set(num_present);
   if (!status.tests.empty()) {

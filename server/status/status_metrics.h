@@ -19,6 +19,10 @@ class StatusMetrics {
  private:
   struct OfWorker {
     Gauge &lag_steps, &silent_s, &samples_per_s;
+    // The counters grow by what a worker has sent and received since its newest report. A new
+    // process of the worker begins with 0.
+    Counter &up, &down;
+    uint64_t reported_up_bytes = 0, reported_down_bytes = 0;
   };
   Registry& registry_;
   Gauge &workers_present_, &steps_, &target_steps_, &loss_;

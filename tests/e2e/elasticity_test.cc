@@ -137,10 +137,11 @@ TEST(Shrink, WorksForOdsgdToo) {
   EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
 }
 
+// It takes about ten seconds, because the first seconds of a worker do not count.
 TEST(BackupWorkers, RoundsCloseWithoutALateWorkerWhichIsCountedAndNamed) {
   TestJob job({.workers = 3, .steps = 300, .batch_total = 12});
   const std::vector<std::string> arguments = {"--set", "train.compute=wait",
-                                              "--set", "train.compute_wait_ms=4",
+                                              "--set", "train.compute_wait_ms=30",
                                               "--set", "train.ssgd.backup_workers=1"};
   std::vector<std::string> slow_arguments = arguments;
   slow_arguments.insert(slow_arguments.end(), {"--set", "train.compute_slow_factor=10"});

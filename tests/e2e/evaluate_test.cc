@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -69,11 +70,12 @@ TEST(Evaluate, AloneGivesTheWorkersCommonScore) {
   char accuracy[32];
   std::snprintf(accuracy, sizeof accuracy, "top-1 %.4f,", correct / 61.0);
 
-  std::remove((job.output_dir() + "/confusion.csv").c_str());
+  std::ofstream(job.output_dir() + "/confusion.csv") << "the training's";
   TestProgram& evaluation = StartEvaluation(&job, job.output_dir() + "/weights.safetensors");
   ASSERT_EQ(evaluation.Wait(), 0) << evaluation.err();
   EXPECT_THAT(evaluation.out(), AllOf(HasSubstr(accuracy), HasSubstr(" on 61 test images\n")));
-  EXPECT_EQ(job.OutputBytes("confusion.csv"), confusion_of_job);
+  EXPECT_EQ(job.OutputBytes("evaluated_confusion.csv"), confusion_of_job);
+  EXPECT_EQ(job.OutputBytes("confusion.csv"), "the training's");
   // The job's log and the separate evaluation have the same loss, up to rounding: both use the mean
   // of the workers' batch norm statistics, but their batches differ.
   const std::string log = job.Log("worker", 0);
@@ -90,6 +92,7 @@ TEST(Evaluate, WithoutTheKeyWritesNoConfusionMatrix) {
   ASSERT_EQ(evaluation.Wait(), 0) << evaluation.err();
   EXPECT_THAT(evaluation.out(), HasSubstr("top-5 "));
   EXPECT_EQ(job.OutputBytes("confusion.csv"), "");
+  EXPECT_EQ(job.OutputBytes("evaluated_confusion.csv"), "");
 }
 
 TEST(Evaluate, RefusesWeightsThatAreNotTheModels) {

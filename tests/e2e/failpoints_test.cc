@@ -115,6 +115,19 @@ TEST(RunWithFailpoints, RefusesThoseThatTheJobDoesNotHave) {
   }
 }
 
+// Nobody can write the weights, but they were evaluated.
+TEST(FullDisksOfAllWorkers, EndTheJobWith74AndTheAccuracyIsReported) {
+  TestJob job;
+  TestProgram& tern = job.StartTern({"run", job.job_file(), "--fail", "worker.0:disk.write=full",
+                                     "--fail", "worker.1:disk.write=full"});
+  EXPECT_EQ(tern.Wait(), 74) << tern.err();
+  EXPECT_THAT(tern.out(), HasSubstr("test accuracy "));
+  for (const char* name : {"server.0.json", "summary.json"}) {
+    EXPECT_TRUE(job.Output(name).contains("accuracy")) << name;
+    EXPECT_EQ(job.Output(name)["code"], 74) << name;
+  }
+}
+
 // All that the disk of worker 0 has to take is refused, from the first checkpoint to the weights.
 TEST(FullDiskOfTheLowestRank, EndsTheJobWith74AndAnotherWorkerWritesTheWeights) {
   TestJob job(OptionsWithCheckpoints());

@@ -18,14 +18,15 @@ TEST(MetricsRoutes, SayWhatRunsAndWhatIsTrained) {
   setup->commit = "abc123";
   Registry registry;
   registry.GetCounter("tern_x_total", "X.").Add(5);
-  const net::HttpRoutes routes = MetricsRoutes(*setup, registry);
+  setup->hello.set_host("node3");
+  const net::HttpRoutes routes = MetricsRoutes(*setup, 2, registry);
   const net::HttpAnswer answer = routes.at("/metrics")();
   EXPECT_EQ(answer.content_type, "text/plain; version=0.0.4; charset=utf-8");
   EXPECT_THAT(
       answer.body,
       AllOf(HasSubstr("\ntern_x_total 5\n"),
             HasSubstr("\ntern_job_info{name=\"small\",model=\"lenet\",codec=\"ternary\",algorithm="
-                      "\"ssgd\"} 1\n"),
+                      "\"ssgd\",rank=\"2\",host=\"node3\"} 1\n"),
             ContainsRegex("tern_build_info.version=\"[0-9.]+\",commit=\"abc123\". 1"),
             HasSubstr("\nprocess_cpu_seconds_total "), HasSubstr("\nprocess_open_fds ")));
 }

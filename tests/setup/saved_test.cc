@@ -68,6 +68,18 @@ TEST_F(FindSavedTest, OffersCheckpointsOfTheSameJob) {
   EXPECT_FALSE(saved.unfit.has_sentence());
 }
 
+TEST_F(FindSavedTest, NamesTheKeysThatChangedSinceTheLastRun) {
+  const auto changes_for = [&](const std::vector<std::string>& overrides) {
+    auto setup = SmallSetup(overrides);
+    setup->job.set_output_dir(dir_);
+    return ChangesSinceLastRun(*setup);
+  };
+  EXPECT_EQ(changes_for({}), "") << "there was none";
+  WriteCheckpoints({"train.schedule.learning_rate=0.25"}, {10});
+  EXPECT_EQ(changes_for({"train.schedule.learning_rate=0.5", "servers.0.address=127.0.0.1:7777"}),
+            "train.schedule.learning_rate was 0.25, is now 0.5");
+}
+
 TEST_F(FindSavedTest, NamesTheKeyThatDiffersInAnotherJob) {
   WriteCheckpoints({"train.clip_norm=1"}, {10, 20});
   const protocol::SavedCheckpoints saved = FindForJob({"train.clip_norm=2"});

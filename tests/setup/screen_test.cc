@@ -86,18 +86,20 @@ TEST(Screen, IgnoresOtherLines) {
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
 }
 
-std::string ResumeLinesOf(const std::vector<std::string>& progress_lines) {
+std::string ResumeLinesOf(const std::vector<std::string>& progress_lines,
+                          const std::string& changes = "") {
   testing::internal::CaptureStdout();
   {
     TerminalLine line(STDOUT_FILENO);
     Screen screen(line);
+    screen.SetChanges(changes);
     for (const std::string& progress_line : progress_lines)
       screen.ShowProgress(progress_line, seconds(1));
   }
   std::string resume_lines;
   std::istringstream lines(testing::internal::GetCapturedStdout());
   for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("goes ")) resume_lines += line + "\n";
+    if (line.starts_with("goes ") || line.starts_with("nothing ")) resume_lines += line + "\n";
   }
   return resume_lines;
 }
@@ -111,6 +113,22 @@ TEST(Screen, AnnouncesAResumeOnce) {
   EXPECT_EQ(ResumeLinesOf({ResumedProgressLine("b", 150, 153, 24)}), "goes on from step 150\n");
   EXPECT_EQ(ResumeLinesOf({ResumedProgressLine("b", 0, 0, 0), ResumedProgressLine("b", 0, 5, 40)}),
             "");
+}
+
+TEST(Screen, NamesChangedKeysAtTheFirstResumeOnly) {
+  EXPECT_EQ(ResumeLinesOf(
+                {ResumedProgressLine("b", 150, 153, 24), ResumedProgressLine("b", 150, 200, 400),
+                 ResumedProgressLine("c", 160, 161, 408)},
+                "seed was 1, is now 2"),
+            "goes on from step 150 with other settings: seed was 1, is now 2\n"
+            "goes back from step 200 to step 160\n");
+}
+
+TEST(Screen, SaysThatThereIsNothingToTrain) {
+  EXPECT_EQ(ResumeLinesOf({ResumedProgressLine("b", 250, 250, 0)}, "seed was 1, is now 2"),
+            "goes on from step 250 with other settings: seed was 1, is now 2\n"
+            "nothing to train: the job has 250 steps, and they are done; its weights are "
+            "evaluated and written again\n");
 }
 
 TEST(Screen, AnnouncesThatAJobGoesBack) {

@@ -88,6 +88,10 @@ TEST_F(MistakesTest, InTheCommandLine) {
        "there is no flag --workers; that is a key of the "
        "job: say --set workers.count=4"},
       {{"run", "JOB", "--steps", "10"}, 64, "say --set train.steps=10"},
+      {{"run", "JOB", "--batch", "64"}, 64, "say --set train.batch_total=64"},
+      {{"run", "JOB", "--batch-size=64"}, 64, "say --set train.batch_total=64"},
+      {{"run", "JOB", "--lr", "0.1"}, 64, "say --set train.schedule.learning_rate=0.1"},
+      {{"run", "JOB", "--output", "out"}, 64, "say --set output_dir=out"},
       {{"run", "JOB", "--freeports"}, 64, "did you mean --free_ports?"},
       {{"run", "JOB", "--restarts", "many"}, 64, "--restarts: saw 'many'; allowed: a whole"},
       {{"run", "JOB", "--set"}, 64, "--set needs a value after it"},

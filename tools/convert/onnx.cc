@@ -10,6 +10,7 @@
 #include "tools/commands.h"
 #include "tools/convert/onnx_graph.h"
 #include "tools/net_arguments.h"
+#include "worker/classify.h"
 
 namespace tern::tools {
 namespace {
@@ -31,7 +32,10 @@ Status ConvertOnnx(const Arguments& arguments) {
   if (!net.ok()) return net.status();
   const auto weights = tensors::ReadSafetensors(weights_path);
   if (!weights.ok()) return weights.status();
-  const auto model = MakeOnnx(*net, *weights);
+  std::vector<std::string> class_names =
+      worker::ClassNamesBeside(weights_path).value_or(std::vector<std::string>());
+  if (class_names.size() > net->classes()) class_names.resize(net->classes());
+  const auto model = MakeOnnx(*net, *weights, class_names);
   if (!model.ok()) return model.status().Within(weights_path);
   if (model->ByteSizeLong() > std::numeric_limits<int>::max()) {
     return Status(Code::kBadData, Cat(out_path, " would have ", HumanBytes(model->ByteSizeLong()),

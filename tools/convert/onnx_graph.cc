@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <utility>
@@ -272,7 +273,8 @@ class GraphWriter {
 
 }  // namespace
 
-Result<pb::onnx::Model> MakeOnnx(const pb::NetDef& net, const tensors::TensorFile& weights) {
+Result<pb::onnx::Model> MakeOnnx(const pb::NetDef& net, const tensors::TensorFile& weights,
+                                 const std::vector<std::string>& class_names) {
   const auto shapes = models::InferShapes(net);
   if (!shapes.ok()) return shapes.status();
   const auto table = models::MakeParameterTable(net);
@@ -294,6 +296,12 @@ Result<pb::onnx::Model> MakeOnnx(const pb::NetDef& net, const tensors::TensorFil
   for (const models::Statistic& s : table->statistics) {
     writer.AddWeights(s.name, {static_cast<int64_t>(s.count)}, statistics.data() + s.offset,
                       s.count);
+  }
+  if (!class_names.empty()) {
+    using nlohmann::json;
+    pb::onnx::Entry* entry = model.add_metadata_props();
+    entry->set_key("class_names");
+    entry->set_value(json(class_names).dump(-1, ' ', false, json::error_handler_t::replace));
   }
   return model;
 }

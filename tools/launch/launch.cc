@@ -121,7 +121,7 @@ Status LaunchPrograms(const Arguments& arguments) {
   const Result<FolderLock> lock = LockFolder(*job);
   if (!lock.ok()) return lock.status();
   TERN_RETURN_IF_ERROR(WriteJob(*job, &local));
-  const RunResult run_result(job->output_dir());
+  const setup::RunResult run_result(job->output_dir());
   signal(SIGPIPE, SIG_IGN);  // The job continues if the reader of this output ends.
   StopSignals stop_signals(StopSignals::SecondSignal::kReport);
   TerminalLine stdout_line(STDOUT_FILENO);

@@ -16,6 +16,7 @@
 #include "setup/command_line.h"
 #include "setup/metrics_routes.h"
 #include "setup/report.h"
+#include "setup/saved.h"
 #include "tools/job_arguments.h"
 #include "tools/run/ephemeral_keys.h"
 
@@ -62,12 +63,12 @@ Time ExitTime(const LocalJob& local) {
 }
 
 Status ReportResult(const LocalJob& local, const Supervisor& supervisor,
-                    const RunResult& run_result, Time run_begin, setup::Screen* screen) {
+                    const setup::RunResult& run_result, Time run_begin, setup::Screen* screen) {
   const Status verdict = supervisor.verdict();
   const std::string summary = setup::RunSummaryJson(
       supervisor.newest_progress(),
       {ExitCode(verdict), verdict.message(), supervisor.restarts(), Seconds(Now() - run_begin)});
-  const RunResult::WrittenSummary written_summary =
+  const setup::RunResult::WrittenSummary written_summary =
       run_result.WriteSummary(summary, ExitCode(verdict));
   const std::string summary_table =
       supervisor.newest_progress().empty() ? "" : setup::SummaryTable(summary);
@@ -173,7 +174,7 @@ Result<std::vector<Supervisor::Member>> ServerMembers(const LocalJob& local) {
 }
 
 Status RunToItsEnd(const LocalJob& local, std::vector<Supervisor::Member> members,
-                   const RunResult& result, Time run_begin, ProgramOutput* program_output,
+                   const setup::RunResult& result, Time run_begin, ProgramOutput* program_output,
                    StopSignals* stop_signals, setup::Screen* screen) {
   const ProgressPipe progress_pipe;
   if (progress_pipe.reader() < 0)
@@ -196,6 +197,7 @@ Status RunToItsEnd(const LocalJob& local, std::vector<Supervisor::Member> member
   if (program_output != nullptr) options.start_notice_after = std::chrono::seconds(15);
   if (const std::string url = setup::PageUrl(local.job()); !url.empty())
     screen->PrintLine("the page of this job is " + url);
+  screen->SetChanges(setup::ChangesSinceLastRun(*local.setup));
   Supervisor supervisor(std::move(options), *stop_signals, *screen);
   TERN_RETURN_IF_ERROR(supervisor.Run());
   return ReportResult(local, supervisor, result, run_begin, screen);

@@ -11,11 +11,11 @@
 #include "common/base/folder_lock.h"
 #include "common/base/signals.h"
 #include "common/base/status.h"
+#include "setup/run_result.h"
 #include "setup/screen.h"
 #include "setup/setup.h"
 #include "tools/run/process.h"
 #include "tools/run/program_output.h"
-#include "tools/run/run_result.h"
 #include "tools/run/supervisor.h"
 
 namespace tern::tools {
@@ -58,7 +58,7 @@ Result<std::vector<Supervisor::Member>> ServerMembers(const LocalJob& local);
 // `result`: made before the job's folder has changed; `program_output`: null if no member is a
 // program of the user's.
 Status RunToItsEnd(const LocalJob& local, std::vector<Supervisor::Member> members,
-                   const RunResult& result, Time run_begin, ProgramOutput* program_output,
+                   const setup::RunResult& result, Time run_begin, ProgramOutput* program_output,
                    StopSignals* stop_signals, setup::Screen* screen);
 
 }  // namespace tern::tools

@@ -45,10 +45,10 @@ Result<std::unique_ptr<setup::Setup>> SetupOf(const LocalJob& local) {
 // What one can do with the result of a job that has ended well.
 std::string WhatNext(const LocalJob& local, bool has_overrides) {
   const std::string weights = local.job().output_dir() + "/weights.safetensors";
-  return Cat("what next: tern_worker --job ", local.job_file, " --evaluate ", weights,
-             " evaluates the weights", has_overrides ? " (with the same --set)" : "",
-             ", tern classify ", local.job_file, " IMAGE --weights ", weights,
-             " names an image's class, and PyTorch opens the file, too (docs/NETWORKS.md)");
+  return Cat("what next", has_overrides ? " (with the same --set)" : "",
+             ":\n  evaluate the weights:       tern_worker --job ", local.job_file, " --evaluate ",
+             weights, "\n  name the class of an image: tern classify ", local.job_file,
+             " IMAGE --weights ", weights, "\n  open them in PyTorch:       docs/NETWORKS.md");
 }
 
 Result<RunPlan> MakeRunPlan(const Arguments& arguments) {
@@ -122,7 +122,7 @@ Status RunJob(const Arguments& arguments) {
   TERN_RETURN_IF_ERROR(PrepareFolders(job, plan->local.log_dir));
   const Result<FolderLock> lock = LockFolder(job);
   if (!lock.ok()) return lock.status();
-  const RunResult run_result(job.output_dir());
+  const setup::RunResult run_result(job.output_dir());
   const JobTrace trace(job.output_dir(), static_cast<uint32_t>(job.servers_size()),
                        job.workers().count());
   if (plan->trace_steps != 0) trace.RemoveOldFiles();

@@ -82,6 +82,7 @@ Status Supervisor::StartChild(Child* child, bool is_restart) {
   if (!process.ok()) return process.status();
   child->process = std::move(*process);
   child->is_running = true;
+  child->is_expected_back = is_restart && child->member.is_worker;
   if (guard_ != nullptr && spec.is_users_program) guard_->Watch(child->process->pid());
   if (spec.is_users_program && options_.program_output != nullptr && !is_restart)
     TERN_RETURN_IF_ERROR(options_.program_output->Add(spec));
@@ -132,6 +133,7 @@ void Supervisor::OnProgressLine(const std::string& line) {
   const std::optional<setup::ProgressUpdate> update = setup::ParseProgressUpdate(line);
   if (!update.has_value()) return;
   newest_progress_ = line;
+  AnnounceReturns(*update);
   if (update->has_ended) {
     screen_.AnnounceResume(*update);
     if (!has_given_up_) OnJobEnd(*update);
@@ -154,6 +156,22 @@ void Supervisor::OnProgressLine(const std::string& line) {
   }
   newest_rounds_ = update->rounds;
   screen_.ShowProgress(line, Now());
+}
+
+void Supervisor::AnnounceReturns(const setup::ProgressUpdate& update) {
+  size_t rank = 0;
+  for (Child& child : children_) {
+    if (!child.member.is_worker) continue;
+    if (rank >= update.processes.size()) return;
+    const setup::ProgressUpdate::WorkerProcess& seen = update.processes[rank++];
+    // Shard 0 may still report the process before.
+    if (!child.is_expected_back || seen.step == 0 ||
+        seen.pid != static_cast<uint64_t>(child.process->pid()))
+      continue;
+    child.is_expected_back = false;
+    screen_.PrintLine(
+        Cat(child.member.spec.name, " is back and trains on: it has done step ", seen.step));
+  }
 }
 
 void Supervisor::OnJobEnd(const setup::ProgressUpdate& update) {

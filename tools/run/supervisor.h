@@ -86,6 +86,7 @@ class Supervisor {
     Member member;
     std::unique_ptr<Process> process;
     bool is_running = false;
+    bool is_expected_back = false;   // It was started again, and has not trained since.
     bool was_signalled = false;      // The supervisor told it to end, so its exit is no failure.
     std::optional<Time> restart_at;  // When it will be started again; empty: it will not be.
     // When a program that has exited with 0 counts as failed, unless the job ends before.
@@ -97,6 +98,8 @@ class Supervisor {
   void ReadProgress();
   void OnProgressLine(const std::string& line);
   void OnJobEnd(const setup::ProgressUpdate& update);
+  // Prints which workers, of those that were started again, train again.
+  void AnnounceReturns(const setup::ProgressUpdate& update);
   void OnStopSignals();
   void OnExit(Child* child, const Exit& exit);
   // Whether the exit, before or after the job's end, is a failure of the process itself.

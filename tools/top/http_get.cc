@@ -55,6 +55,12 @@ std::optional<Url> ParseUrl(const std::string& text) {
   return url;
 }
 
+// What a server says of an error, in one line.
+std::string LineOf(std::string body) {
+  while (!body.empty() && (body.back() == '\n' || body.back() == '\r')) body.pop_back();
+  return Printable(body, 200);
+}
+
 // One request: each step starts the next one, and an error ends it.
 class Request {
  public:
@@ -128,8 +134,11 @@ class HttpGet::Impl {
       return Status(Code::kAddress, Cat(where, ": no answer within ", HumanTime(timeout)));
     const http::response<http::string_body>& answer = request.answer();
     if (answer.result() == http::status::ok) return answer.body();
-    return Status(Code::kAddress, Cat(where, ": HTTP status ", answer.result_int(), ": ",
-                                      Printable(answer.body(), 200)));
+    std::string sentence = Cat(where, ": HTTP status ", answer.result_int());
+    if (const std::string said = LineOf(answer.body()); !said.empty()) sentence += ": " + said;
+    if (answer.result() == http::status::not_found)
+      sentence += "; the status of a job is on the page of its server shard 0 alone";
+    return Status(Code::kAddress, sentence);
   }
 
   void Cancel() {

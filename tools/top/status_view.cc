@@ -158,26 +158,35 @@ std::string TitleOf(const json& status) {
   return title;
 }
 
+// "": there are none.
+std::string CheckpointsText(const json& saved) {
+  std::vector<std::string> texts;
+  if (const auto step = Number(saved, "step")) {
+    const auto age = Number(saved, "age_s");
+    texts.push_back(Cat("checkpoint of step ", CountText(step),
+                        age ? ", " + SecondsText(age) + " ago" : std::string()));
+  }
+  if (const auto failed = Number(saved, "failed"); failed && *failed > 0)
+    texts.push_back(CountText(failed) + " checkpoints failed");
+  return Join(texts, "  ");
+}
+
 std::vector<std::string> FiguresOf(const json& status) {
   std::string first = Cat("loss ", LossText(Number(status, "loss")));
   if (const auto accuracy = Number(status, "accuracy"))
     first += Cat("  accuracy ", Format("%.2f %%", 100 * *accuracy), " at step ",
                  CountText(Number(status, "tested_step")));
   first += Cat("  ", SpeedText(Number(status, "samples_per_s")), " samples/s");
-  if (const auto up = Number(status, "up_ratio"))
-    first += Cat("  fp32 / ", Format("%.3g", *up), " up ",
-                 Format("%.3g", Number(status, "down_ratio").value_or(0)), " down");
   const json& job = Member(status, "job");
-  const json& saved = Member(status, "checkpoints");
   std::string second =
       Cat(Text(job, "model"), ", ", Text(job, "algorithm"), ", ", Text(job, "codec"));
-  if (const auto step = Number(saved, "step")) {
-    second += Cat("  checkpoint of step ", CountText(step));
-    if (const auto age = Number(saved, "age_s")) second += Cat(", ", SecondsText(age), " ago");
-  }
-  if (const auto failed = Number(saved, "failed"); failed && *failed > 0)
-    second += Cat("  ", CountText(failed), " checkpoints failed");
-  return {first, second};
+  if (const auto up = Number(status, "up_ratio"))
+    second += Cat("  ", Format("%.1fx less up, ", *up),
+                  Format("%.1fx less down", Number(status, "down_ratio").value_or(0)));
+  std::vector<std::string> lines = {first, second};
+  if (std::string saved = CheckpointsText(Member(status, "checkpoints")); !saved.empty())
+    lines.push_back(std::move(saved));
+  return lines;
 }
 
 std::vector<std::string> AlarmsOf(const json& status) {

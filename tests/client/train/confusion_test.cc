@@ -13,7 +13,7 @@ namespace {
 TEST(Confusion, CarriesTheNamesOfTheClasses) {
   const std::string folder = testing::TempDir() + "tern_confusion_" + std::to_string(std::rand());
   const std::vector<std::string> names = {"cat", "dog, \"big\""};
-  ASSERT_TRUE(WriteConfusion(folder, {5, 1, 0, 2, 6, 0, 0, 0, 7}, 3, names).ok());
+  ASSERT_TRUE(WriteConfusion(folder, "confusion.csv", {5, 1, 0, 2, 6, 0, 0, 0, 7}, 3, names).ok());
   EXPECT_EQ(*ReadWholeFile(folder + "/confusion.csv"),
             "true,cat,\"dog, \"\"big\"\"\",2\n"
             "cat,5,1,0\n"

@@ -238,6 +238,22 @@ TEST_F(StatusBoardTest, ServesThePageTheStatusAndProbes) {
   EXPECT_THAT(routes["/healthz"]().body, HasSubstr("control thread has not turned for 20"));
 }
 
+// A new process of a worker counts its bytes from 0.
+TEST_F(StatusBoardTest, BytesOfAWorkerOnlyGrow) {
+  Registry registry;
+  StatusMetrics metrics(registry, 1);
+  JobStatus status;
+  status.workers.resize(1);
+  for (const auto& [up, down] : {std::pair{100, 900}, {150, 900}, {20, 30}}) {
+    status.workers[0].up_bytes = up;
+    status.workers[0].down_bytes = down;
+    metrics.Update(status);
+  }
+  const std::string series = "\ntern_job_worker_bytes_total{rank=\"0\",direction=";
+  EXPECT_THAT(registry.PrometheusText(),
+              AllOf(HasSubstr(series + "\"up\"} 170\n"), HasSubstr(series + "\"down\"} 930\n")));
+}
+
 TEST_F(StatusBoardTest, MetricsAppearWhenTheyAreKnown) {
   Registry registry;
   StatusMetrics metrics(registry, 2);

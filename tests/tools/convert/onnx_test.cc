@@ -94,6 +94,19 @@ TEST(Onnx, ReshapesAFlatInputOfALayerThatNeedsAnImage) {
               ElementsAre("Flatten", "Gemm", "Relu", "Unsqueeze", "Conv", "Flatten"));
 }
 
+TEST(Onnx, HasTheNamesOfTheClassesInItsMetadata) {
+  const pb::NetDef net = MakeNet(
+      "layers { name: 'a' dense { outputs: 4 } } "
+      "layers { name: 'f' softmax_loss {} }",
+      1, 2);
+  EXPECT_EQ(MakeOnnx(net, InitialWeightsOf(net))->metadata_props_size(), 0);
+  const auto model = MakeOnnx(net, InitialWeightsOf(net), {"cat", "big \"dog\""});
+  ASSERT_TRUE(model.ok());
+  ASSERT_EQ(model->metadata_props_size(), 1);
+  EXPECT_EQ(model->metadata_props(0).key(), "class_names");
+  EXPECT_EQ(model->metadata_props(0).value(), R"(["cat","big \"dog\""])");
+}
+
 TEST(Onnx, RefusesTheWeightsOfAnotherNet) {
   const pb::NetDef net = MakeNet(
       "layers { name: 'a' dense { outputs: 4 } } "

@@ -57,7 +57,8 @@ TEST(RunAgain, AResumedRunCountsStepsOfTheJob) {
   TestProgram& second_run = job.StartTern({"run", job.job_file()});
   ASSERT_EQ(second_run.Wait(), 0) << second_run.err();
   EXPECT_THAT(second_run.out(),
-              AllOf(HasSubstr("goes on from step 30\n"),
+              AllOf(HasSubstr("goes on from step 30 with other settings: train.steps was 30, is "
+                              "now 90\n"),
                     HasSubstr("rounds                90 (this run went on from step 30)\n")));
   for (const uint64_t step : StepsShown(second_run.out())) EXPECT_GT(step, 30u);
   const nlohmann::json summary = job.Output("summary.json");
@@ -65,6 +66,21 @@ TEST(RunAgain, AResumedRunCountsStepsOfTheJob) {
   EXPECT_EQ(summary["steps"], 90);
   EXPECT_EQ(summary["from_step"], 30);
   EXPECT_EQ(summary["samples"], 60 * 8) << "of this run";
+}
+
+TEST(RunAgain, ARunOfADoneJobNamesChangedKeysAndSaysThatThereIsNothingToTrain) {
+  JobOptions options;
+  options.steps = 20;
+  options.yaml = "checkpoints: {every_steps: 10}\n";
+  TestJob job(options);
+  ASSERT_EQ(job.StartTern({"run", job.job_file()}).Wait(), 0);
+  TestProgram& second_run = job.StartTern(
+      {"run", job.job_file(), "--free_ports", "--set", "train.schedule.learning_rate=0.125"});
+  ASSERT_EQ(second_run.Wait(), 0) << second_run.err();
+  EXPECT_THAT(second_run.out(),
+              testing::ContainsRegex("goes on from step 20 with other settings: "
+                                     "train.schedule.learning_rate was [0-9.]+, is now 0.125\n"
+                                     "nothing to train: the job has 20 steps, and they are done"));
 }
 
 TEST(RunAgain, AJobThatLostAWorkerStillReportsItsResult) {
@@ -157,12 +173,15 @@ TEST(RunAgain, AFailedRunKeepsSummaryAndWeightsOfAnEarlierSuccess) {
   TestProgram& successful_run = job.StartTern({"run", job.job_file()});
   ASSERT_EQ(successful_run.Wait(), 0) << successful_run.err();
   const std::string summary = job.OutputBytes("summary.json"), weights = job.Weights();
+  const std::string of_server = job.OutputBytes("server.0.json");
   TestProgram& failed_run =
       job.StartTern({"run", job.job_file(), "--set", "data.dir=" + job.folder() + "/nothing"});
   EXPECT_EQ(failed_run.Wait(20), 65) << failed_run.err();
   EXPECT_EQ(job.OutputBytes("summary.json"), summary);
+  EXPECT_EQ(job.OutputBytes("server.0.json"), of_server);
   EXPECT_TRUE(job.Weights() == weights);
   EXPECT_EQ(job.Output("summary.failed.json")["code"], 65);
+  EXPECT_NE(job.Output("server.0.failed.json")["code"], 0);
   EXPECT_THAT(failed_run.out(),
               AllOf(HasSubstr("the summary is in " + job.output_dir() + "/summary.failed.json"),
                     HasSubstr("still those of an earlier run"), Not(HasSubstr("rounds  ")),
@@ -172,7 +191,9 @@ TEST(RunAgain, AFailedRunKeepsSummaryAndWeightsOfAnEarlierSuccess) {
   ASSERT_EQ(later_run.Wait(), 0) << later_run.err();
   EXPECT_NE(job.OutputBytes("summary.json"), summary);
   EXPECT_FALSE(job.Weights() == weights);
-  EXPECT_FALSE(std::filesystem::exists(job.output_dir() + "/summary.failed.json"));
+  EXPECT_NE(job.OutputBytes("server.0.json"), of_server);
+  for (const char* name : {"/summary.failed.json", "/server.0.failed.json"})
+    EXPECT_FALSE(std::filesystem::exists(job.output_dir() + name));
 }
 
 }  // namespace

@@ -106,10 +106,12 @@ TEST(Terminal, TheClosingTableBeginsOnANewLineAndIsTheLastOutput) {
   EXPECT_TRUE(rows[table_row - 1].starts_with("step ") ||
               rows[table_row - 1].starts_with("waiting"))
       << "the progress stays above the table: '" << rows[table_row - 1] << "'";
-  ASSERT_GE(rows.size(), 3u);
+  ASSERT_GE(rows.size(), 6u);
   EXPECT_EQ(rows.back(), "") << "it ends with the end of a line";
-  EXPECT_THAT(rows[rows.size() - 3], HasSubstr("summary.json"));
-  EXPECT_THAT(rows[rows.size() - 2], HasSubstr("what next: "));
+  EXPECT_THAT(rows[rows.size() - 6], HasSubstr("summary.json"));
+  EXPECT_EQ(rows[rows.size() - 5], "what next:");
+  EXPECT_THAT(rows[rows.size() - 4], HasSubstr("  evaluate the weights:       tern_worker --job "));
+  EXPECT_THAT(rows[rows.size() - 3], HasSubstr("  name the class of an image: tern classify "));
   for (size_t row = 0; row + 1 < rows.size(); ++row)
     EXPECT_NE(rows[row], "") << "row " << row << " is empty:\n" << bytes;
 }

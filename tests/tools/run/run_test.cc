@@ -178,6 +178,7 @@ TEST(Run, ALostWorkerIsRestartedIfTheJobWaits) {
   EXPECT_THAT(
       tern.out(),
       AllOf(HasSubstr("was killed by signal 9 (Killed)"), HasSubstr("it is started again (1 of 1)"),
+            testing::ContainsRegex("worker 1 is back and trains on: it has done step [1-9]"),
             HasSubstr("rounds                400\n"), HasSubstr("replicas              agree")));
   EXPECT_NE(TestJob::PidOf(tern, "worker 1"), worker_pid);
   EXPECT_EQ(job.Output("summary.json")["restarts"], 1);

@@ -19,6 +19,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::HasSubstr;
+using testing::Not;
 
 class SupervisorTest : public testing::Test {
  protected:
@@ -96,6 +97,22 @@ TEST_F(SupervisorTest, RestartsAProcessThatExitedWhileTheJobRuns) {
   EXPECT_TRUE(verdict_.ok()) << verdict_.message();
   EXPECT_EQ(restarts_, 1u);
   EXPECT_THAT(out, HasSubstr("exited with code 75\n  it is started again (1 of 1)"));
+}
+
+TEST_F(SupervisorTest, SaysOnceThatARestartedWorkerTrainsAgain) {
+  AddMember(Cat("read pid < $D/go\nsay \"$(cat $D/old)\"\n",
+                R"(for step in 0 7 8; do
+                   say '{"event":"progress","processes":[{"pid":'$pid',"step":'$step'}]}'; done
+                )",
+                kReportSuccessCommand));
+  AddMember(R"(line='{"event":"progress","processes":[{"pid":'$$',"step":5}]}'
+               if [ -e $D/old ]; then echo $$ > $D/go; else echo "$line" > $D/old; exit 75; fi)");
+  const std::string out = RunSupervisor(1, milliseconds(20));
+  EXPECT_TRUE(verdict_.ok()) << verdict_.message();
+  const std::string sentence = "worker 0 is back and trains on: it has done step 7\n";
+  EXPECT_THAT(out, HasSubstr(sentence));
+  EXPECT_THAT(out, Not(HasSubstr("step 5"))) << "which the process before had done";
+  EXPECT_THAT(out, Not(HasSubstr("step 8")));
 }
 
 TEST_F(SupervisorTest, SaysWhomTheProcessesWaitForIfTheJobDoesNotBegin) {

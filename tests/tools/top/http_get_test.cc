@@ -33,7 +33,10 @@ TEST(HttpGet, ReadsADocument) {
   }
   const Result<std::string> missing = http.Read(UrlOf((*server)->port(), "/b"));
   EXPECT_EQ(missing.status().code(), Code::kAddress);
-  EXPECT_THAT(missing.status().message(), HasSubstr("HTTP status 404"));
+  EXPECT_THAT(
+      missing.status().message(),
+      HasSubstr("/b: HTTP status 404: There is no such path; known: /a; the status of a job "
+                "is on the page of its server shard 0 alone"));
 }
 
 TEST(HttpGet, SaysThatNobodyAnswers) {

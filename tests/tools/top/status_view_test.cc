@@ -60,36 +60,44 @@ std::vector<std::string> Lines(const json& status, const ViewOptions& options = 
 
 TEST(StatusView, FitsInto80Characters) {
   const std::vector<std::string> lines = Lines(Job({Worker(0), Worker(1)}));
-  ASSERT_EQ(lines.size(), 8u);
+  ASSERT_EQ(lines.size(), 9u);
   EXPECT_EQ(lines[0], "lenet  running  step 120 of 1000 (12%)  1m 20s left");
-  EXPECT_EQ(lines[1],
-            "loss 0.5  accuracy 91.20 % at step 100  400 samples/s  fp32 / 26.9 up 10.7 down");
-  EXPECT_EQ(lines[2], "lenet, ssgd, ternary  checkpoint of step 100, 12.0 s ago");
-  EXPECT_EQ(lines[3],
-            "rank host       state    silent    step sampl/s comp code wait  up/step     down");
+  EXPECT_EQ(lines[1], "loss 0.5  accuracy 91.20 % at step 100  400 samples/s");
+  EXPECT_EQ(lines[2], "lenet, ssgd, ternary  26.9x less up, 10.7x less down");
+  EXPECT_EQ(lines[3], "checkpoint of step 100, 12.0 s ago");
   EXPECT_EQ(lines[4],
+            "rank host       state    silent    step sampl/s comp code wait  up/step     down");
+  EXPECT_EQ(lines[5],
             "   0 node0      training  0.2 s     120     100  50%  12%  25%  64.9 KB 160.0 KB");
-  EXPECT_EQ(lines[6], "newer");
+  EXPECT_EQ(lines[7], "newer");
   for (const std::string& line : lines) EXPECT_LE(line.size(), 80u);
 }
 
+TEST(StatusView, SaysNothingOfCheckpointsThatThereAreNot) {
+  json status = Job({Worker(0)});
+  status["checkpoints"] = {{"failed", 0}};
+  EXPECT_THAT(Lines(status)[3], StartsWith("rank"));
+  status["checkpoints"] = {{"failed", 2}};
+  EXPECT_EQ(Lines(status)[3], "2 checkpoints failed");
+}
+
 TEST(StatusView, AWiderTerminalShowsMore) {
-  EXPECT_THAT(Lines(Job({Worker(0)}))[3], Not(HasSubstr("trip")));
-  EXPECT_THAT(Lines(Job({Worker(0)}), {.columns = 120})[3], HasSubstr("trip  behind     loss"));
+  EXPECT_THAT(Lines(Job({Worker(0)}))[4], Not(HasSubstr("trip")));
+  EXPECT_THAT(Lines(Job({Worker(0)}), {.columns = 120})[4], HasSubstr("trip  behind     loss"));
 }
 
 TEST(StatusView, NamesWhoIsMissing) {
   const auto lines = ViewStatus(Job({Worker(0), Worker(1, "silent")}).dump(), {});
   ASSERT_TRUE(lines.ok());
-  EXPECT_EQ((*lines)[3].text, "worker 1 is silent, not heard for 0.2 s");
-  EXPECT_EQ((*lines)[3].kind, LineKind::kAlarm);
-  EXPECT_EQ((*lines)[6].kind, LineKind::kBadRow);
+  EXPECT_EQ((*lines)[4].text, "worker 1 is silent, not heard for 0.2 s");
+  EXPECT_EQ((*lines)[4].kind, LineKind::kAlarm);
+  EXPECT_EQ((*lines)[7].kind, LineKind::kBadRow);
   json status = Job({Worker(0)});
   status["servers"].push_back({{"shard", 1}, {"state", "silent"}});
-  EXPECT_EQ(Lines(status)[3], "server shard 1 is silent");
+  EXPECT_EQ(Lines(status)[4], "server shard 1 is silent");
   json gathering = Job({Worker(0, "absent")});
   gathering["state"] = "gathering";
-  EXPECT_THAT(Lines(gathering)[3], StartsWith("rank")) << "that is no alarm while the job starts";
+  EXPECT_THAT(Lines(gathering)[4], StartsWith("rank")) << "that is no alarm while the job starts";
 }
 
 TEST(StatusView, Sorts) {
@@ -111,8 +119,8 @@ TEST(StatusView, SaysHowManyWorkersDoNotFit) {
   for (int rank = 0; rank < 100; ++rank) workers.push_back(Worker(rank));
   const std::vector<std::string> lines = Lines(Job(workers), {.rows = 22});
   ASSERT_EQ(lines.size(), 22u);
-  EXPECT_EQ(lines.back(), "... and 83 more workers");
-  EXPECT_EQ(Lines(Job(workers)).size(), 4 + 100 + 2u) << "without a bound all are shown";
+  EXPECT_EQ(lines.back(), "... and 84 more workers");
+  EXPECT_EQ(Lines(Job(workers)).size(), 5 + 100 + 2u) << "without a bound all are shown";
 }
 
 TEST(StatusView, HostileTextIsPrintable) {

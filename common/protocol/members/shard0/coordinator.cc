@@ -217,6 +217,7 @@ void Coordinator::OnFailedWorker(Peer from, const pb::Bye& bye, Time now, Contro
   const bool is_lost = member->presence == Presence::kLost;
   if (is_lost && !member->may_return) return;  // The Bye is repeated, or the others continue.
   member->counters = bye.counters();
+  member->figures = bye.figures();  // if it failed after the job's last evaluation
   const bool others_continue =
       job_.options.elasticity.shrinks_on_loss() && error.code() == Code::kBadData && job_.running();
   if (IsLasting(error.code()) && !others_continue) {

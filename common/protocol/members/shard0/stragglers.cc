@@ -9,6 +9,7 @@ namespace tern::protocol {
 namespace {
 
 constexpr uint64_t kMinSteps = 5;
+constexpr Time kMinTime = std::chrono::seconds(2), kWarmUp = std::chrono::seconds(3);
 constexpr double kSlowFactor = 1.5, kNotSlowFactor = 1.3;
 constexpr Time kLeastBetweenLogs = std::chrono::minutes(1);
 
@@ -24,12 +25,16 @@ std::string Stragglers::OnCounters(uint32_t rank, const pb::Counters& counters, 
   Worker& worker = workers_[rank];
   if (!std::isfinite(counters.compute_s()) || counters.compute_s() < 0) return "";
   const uint64_t num_steps = counters.has_steps() ? counters.steps() : counters.rounds();
+  if (num_steps > 0 && !worker.first_heard_at.has_value()) worker.first_heard_at = now;
+  if (!worker.first_heard_at.has_value() || now - *worker.first_heard_at < kWarmUp) return "";
   if (!worker.samples.empty() && num_steps <= worker.samples.back().steps) return "";
-  worker.samples.push_back({num_steps, counters.compute_s()});
-  while (worker.samples.size() > 2 && worker.samples[1].steps + kMinSteps <= num_steps)
-    worker.samples.pop_front();
+  worker.samples.push_back({num_steps, counters.compute_s(), now});
+  const auto is_long_enough = [&](const Sample& first) {
+    return first.steps + kMinSteps <= num_steps && first.at + kMinTime <= now;
+  };
+  while (worker.samples.size() > 2 && is_long_enough(worker.samples[1])) worker.samples.pop_front();
   const Sample& first_sample = worker.samples.front();
-  if (first_sample.steps + kMinSteps > num_steps) return "";
+  if (!is_long_enough(first_sample)) return "";
   worker.step_s = (counters.compute_s() - first_sample.compute_s) /
                   static_cast<double>(num_steps - first_sample.steps);
   const double others_s = MedianOfOthers(rank);

@@ -12,8 +12,10 @@ namespace {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::MatchesRegex;
 
-constexpr Time kNow = milliseconds(1000);
+// The times of a process's first steps are left out.
+constexpr Time kBegin = std::chrono::seconds(1), kWarm = kBegin + std::chrono::seconds(3);
 
 // The counters of a worker after `steps` steps of `step_s` seconds each.
 pb::Counters CountersAfter(uint64_t steps, double step_s) {
@@ -26,11 +28,15 @@ pb::Counters CountersAfter(uint64_t steps, double step_s) {
 TEST(Stragglers, NamesASlowWorkerWithinTenOfItsStepsAndTwentyOfTheOthersWhereItIsHeardOften) {
   for (uint64_t interval : {1, 3, 8, 10}) {
     Stragglers stragglers(4);
+    for (uint32_t rank = 0; rank < 4; ++rank)
+      EXPECT_THAT(stragglers.OnCounters(rank, CountersAfter(1, 1), kBegin), IsEmpty());
     uint64_t named_after_steps = 0;
     for (uint64_t steps = 0; steps <= 40 && named_after_steps == 0; steps += interval) {
+      const Time now = kWarm + steps * std::chrono::milliseconds(500);
       for (uint32_t rank = 0; rank < 3; ++rank)
-        EXPECT_THAT(stragglers.OnCounters(rank, CountersAfter(3 * steps, 0.01), kNow), IsEmpty());
-      const std::string message = stragglers.OnCounters(3, CountersAfter(steps, 0.03), kNow);
+        EXPECT_THAT(stragglers.OnCounters(rank, CountersAfter(1 + 3 * steps, 0.01), now),
+                    IsEmpty());
+      const std::string message = stragglers.OnCounters(3, CountersAfter(1 + steps, 0.03), now);
       if (message.empty()) continue;
       named_after_steps = steps;
       EXPECT_EQ(message, " is slow: 30 ms a step, the others 10 ms");
@@ -43,6 +49,26 @@ TEST(Stragglers, NamesASlowWorkerWithinTenOfItsStepsAndTwentyOfTheOthersWhereItI
   }
 }
 
+// Caches fill, and other processes start: the first steps of a worker are longer than later ones,
+// and short steps that are seen for a moment say little.
+TEST(Stragglers, SayNothingOfAWorkersFirstSecondsOrOfAMoment) {
+  Stragglers stragglers(2);
+  uint64_t steps = 0;
+  double compute_s = 0;
+  for (Time now = kBegin; now < kBegin + std::chrono::seconds(20);
+       now += std::chrono::milliseconds(250)) {
+    const bool is_first = now < kWarm;
+    const bool is_moment =
+        now > kWarm + std::chrono::seconds(6) && now <= kWarm + std::chrono::milliseconds(6250);
+    steps += 20;
+    compute_s += is_first || is_moment ? 20 * 0.015 : 20 * 0.005;
+    pb::Counters counters = CountersAfter(steps, 0);
+    counters.set_compute_s(compute_s);
+    EXPECT_THAT(stragglers.OnCounters(0, CountersAfter(steps, 0.005), now), IsEmpty());
+    EXPECT_THAT(stragglers.OnCounters(1, counters, now), IsEmpty());
+  }
+}
+
 // On busy cores, short steps take three times as long one moment and not the next.
 TEST(Stragglers, LogAWorkerAtMostOnceAMinute) {
   Stragglers stragglers(2);
@@ -50,7 +76,7 @@ TEST(Stragglers, LogAWorkerAtMostOnceAMinute) {
   double compute_s = 0;
   for (uint64_t steps = 1; steps <= 3000; ++steps) {  // five minutes
     const Time now = steps * std::chrono::milliseconds(100);
-    compute_s += steps / 10 % 2 == 0 ? 0.003 : 0.012;
+    compute_s += steps / 100 % 2 == 0 ? 0.003 : 0.012;
     pb::Counters counters = CountersAfter(steps, 0);
     counters.set_compute_s(compute_s);
     stragglers.OnCounters(0, CountersAfter(steps, 0.003), now);
@@ -93,14 +119,18 @@ TEST(Stragglers, SaysItOnceAndWhenItIsOver) {
 
 TEST(Stragglers, ForgetThePreviousProcessOfARank) {
   Stragglers stragglers(2);
+  Time now{};
   for (uint64_t steps = 0; steps <= 20; ++steps) {
-    stragglers.OnCounters(0, CountersAfter(steps, 0.01), kNow);
-    stragglers.OnCounters(1, CountersAfter(steps, 0.01), kNow);
+    now += std::chrono::seconds(1);
+    stragglers.OnCounters(0, CountersAfter(steps, 0.01), now);
+    stragglers.OnCounters(1, CountersAfter(steps, 0.01), now);
   }
   stragglers.Forget(1);
-  EXPECT_THAT(stragglers.OnCounters(1, CountersAfter(1, 5), kNow), IsEmpty());
-  EXPECT_THAT(stragglers.OnCounters(1, CountersAfter(5, 5), kNow), IsEmpty());
-  EXPECT_EQ(stragglers.OnCounters(1, CountersAfter(6, 5), kNow),
+  for (const uint64_t steps : {1, 3, 5, 7, 9}) {  // Of these, 5 is the first that counts.
+    EXPECT_THAT(stragglers.OnCounters(1, CountersAfter(steps, 5), now), IsEmpty()) << steps;
+    now += std::chrono::seconds(2);
+  }
+  EXPECT_EQ(stragglers.OnCounters(1, CountersAfter(10, 5), now),
             " is slow: 5000 ms a step, the other 10 ms");
 }
 
@@ -108,16 +138,20 @@ TEST(Stragglers, IgnoreImpossibleCounters) {
   Stragglers stragglers(2);
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const double infinity = std::numeric_limits<double>::infinity();
+  Time now{};
   for (uint64_t steps = 0; steps <= 40; ++steps)
-    stragglers.OnCounters(0, CountersAfter(steps, 0.01), kNow);
+    stragglers.OnCounters(0, CountersAfter(steps, 0.01), now += std::chrono::seconds(1));
   for (double seconds : {nan, infinity, -infinity, -1.0}) {
     stragglers.Forget(1);
+    for (const uint64_t steps : {1, 2, 3}) {
+      stragglers.OnCounters(1, CountersAfter(steps, 0.01), now);
+      now += std::chrono::seconds(2);
+    }
     pb::Counters counters;
-    stragglers.OnCounters(1, counters, kNow);
     counters.set_steps(~uint64_t{0});
     counters.set_compute_s(seconds);
-    EXPECT_THAT(stragglers.OnCounters(1, counters, kNow), IsEmpty()) << seconds;
-    EXPECT_THAT(stragglers.OnCounters(0, CountersAfter(1'000'000, 0.01), kNow), IsEmpty())
+    EXPECT_THAT(stragglers.OnCounters(1, counters, now), IsEmpty()) << seconds;
+    EXPECT_THAT(stragglers.OnCounters(0, CountersAfter(1'000'000, 0.01), now), IsEmpty())
         << seconds;
   }
 }
@@ -141,7 +175,7 @@ TEST_P(StragglersOfAJob, AreNamedInTheLog) {
   std::string log;
   // Heartbeats come every 250 ms; the slow worker needs 30 ms a step. If the quorum is 0, the other
   // workers wait for the slow one in every round.
-  for (int interval = 0; interval <= 3; ++interval) {
+  for (int interval = 0; interval <= 30; ++interval) {
     const auto slow_steps = static_cast<uint64_t>(interval * 250 / 30);
     for (uint32_t rank = 0; rank < 3; ++rank) {
       Message message = HeartbeatMessage(rank, 10 + rank, 0, static_cast<uint64_t>(interval));
@@ -154,11 +188,12 @@ TEST_P(StragglersOfAJob, AreNamedInTheLog) {
         if (action.type == ControlAction::Type::kLog) log += action.text + "\n";
       }
     }
-    if (slow_steps < 5) {
-      EXPECT_THAT(log, IsEmpty());
+    if (interval < 20) {
+      EXPECT_THAT(log, IsEmpty()) << interval;
     }
   }
-  EXPECT_EQ(log, "worker 2 (node2, pid 0) is slow: 30 ms a step, the others 10 ms\n");
+  EXPECT_THAT(log, MatchesRegex("worker 2 \\(node2, pid 0\\) is slow: 30 ms a step, the others "
+                                "10(\\.0)? ms\n"));
 }
 
 INSTANTIATE_TEST_SUITE_P(WithAndWithoutBackups, StragglersOfAJob, testing::Values(0, 2));

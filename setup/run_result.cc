@@ -1,4 +1,4 @@
-#include "tools/run/run_result.h"
+#include "setup/run_result.h"
 
 #include <unistd.h>
 
@@ -8,12 +8,9 @@
 #include "common/base/atomic_file.h"
 #include "common/base/json_depth.h"
 
-namespace tern::tools {
+namespace tern::setup {
 namespace {
 
-constexpr const char* kSummary = "summary.json";
-constexpr const char* kFailedSummary = "summary.failed.json";
-constexpr const char* kWeights = "weights.safetensors";
 constexpr uint64_t kMaxSummaryBytes = 16 << 20;
 constexpr size_t kMaxSummaryDepth = 16;
 
@@ -42,26 +39,28 @@ std::optional<int> ReadExitCode(const std::string& path) {
 
 }  // namespace
 
-RunResult::RunResult(std::string folder)
-    : folder_(std::move(folder)), earlier_weights_(StatFile(PathOf(kWeights))) {
-  const std::optional<int> code = ReadExitCode(PathOf(kSummary));
+RunResult::RunResult(std::string folder, std::string name)
+    : folder_(std::move(folder)),
+      name_(std::move(name)),
+      earlier_weights_(StatFile(weights_path())) {
+  const std::optional<int> code = ReadExitCode(summary_path());
   const bool was_stopped =
       code == static_cast<int>(Code::kInterrupted) || code == static_cast<int>(Code::kTerminated);
   is_worth_keeping_ = code == 0 || (was_stopped && earlier_weights_.has_value());
 }
 
 RunResult::WrittenSummary RunResult::WriteSummary(const std::string& summary, int code) const {
-  const std::optional<struct stat> new_weights = StatFile(PathOf(kWeights));
+  const std::optional<struct stat> new_weights = StatFile(weights_path());
   const bool wrote_weights =
       new_weights.has_value() &&
       (!earlier_weights_.has_value() || !IsSameFile(*new_weights, *earlier_weights_));
   WrittenSummary written_summary;
   written_summary.kept_earlier_result = code != 0 && is_worth_keeping_ && !wrote_weights;
-  written_summary.path = PathOf(written_summary.kept_earlier_result ? kFailedSummary : kSummary);
+  written_summary.path = written_summary.kept_earlier_result ? failed_path() : summary_path();
   written_summary.status = WriteFileAtomically(written_summary.path, summary + "\n");
   if (written_summary.status.ok() && !written_summary.kept_earlier_result)
-    unlink(PathOf(kFailedSummary).c_str());
+    unlink(failed_path().c_str());
   return written_summary;
 }
 
-}  // namespace tern::tools
+}  // namespace tern::setup

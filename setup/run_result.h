@@ -1,5 +1,5 @@
-// The result of `tern run` in the job's folder: summary.json, which describes the weights in the
-// same folder.
+// The result of a run in the job's folder: the summary of `tern run` (summary.json) or of a shard
+// (server.0.json), which describes the weights in the same folder.
 #pragma once
 
 #include <sys/stat.h>
@@ -9,32 +9,35 @@
 
 #include "common/base/status.h"
 
-namespace tern::tools {
+namespace tern::setup {
 
 class RunResult {
  public:
   // Reads the result of an earlier run in `folder`; must be called before this run writes there.
+  // `name`: of the summary, "summary" or "server.0".
   // The earlier result is worth keeping if that run succeeded, or was stopped by a signal and left
   // weights.
-  explicit RunResult(std::string folder);
+  explicit RunResult(std::string folder, std::string name = "summary");
 
   struct WrittenSummary {
     std::string path;  // The path of the summary.
-    // Whether summary.json and the weights are still those of the earlier run.
+    // Whether NAME.json and the weights are still those of the earlier run.
     bool kept_earlier_result = false;
     Status status;  // kCannotWrite if the summary could not be written.
   };
   // Writes the summary of a run that ended with the exit code `code`, atomically. The file is
-  // summary.failed.json if `code` is not 0, this run wrote no weights, and an earlier result is
-  // worth keeping. Otherwise it is summary.json, and an old summary.failed.json is removed.
+  // NAME.failed.json if `code` is not 0, this run wrote no weights, and an earlier result is worth
+  // keeping. Otherwise it is NAME.json, and an old NAME.failed.json is removed.
   WrittenSummary WriteSummary(const std::string& summary, int code) const;
 
  private:
-  std::string PathOf(const char* name) const { return folder_ + "/" + name; }
+  std::string summary_path() const { return folder_ + "/" + name_ + ".json"; }
+  std::string failed_path() const { return folder_ + "/" + name_ + ".failed.json"; }
+  std::string weights_path() const { return folder_ + "/weights.safetensors"; }
 
-  const std::string folder_;
+  const std::string folder_, name_;
   std::optional<struct stat> earlier_weights_;  // The weights file of the earlier run.
   bool is_worth_keeping_ = false;               // Whether the earlier result is worth keeping.
 };
 
-}  // namespace tern::tools
+}  // namespace tern::setup

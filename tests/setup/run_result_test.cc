@@ -1,4 +1,4 @@
-#include "tools/run/run_result.h"
+#include "setup/run_result.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "common/base/text.h"
 #include "tests/limited_memory.h"
 
-namespace tern::tools {
+namespace tern::setup {
 namespace {
 
 namespace fs = std::filesystem;
@@ -87,6 +87,17 @@ TEST_F(RunResultTest, WithoutAnEarlierResultAFailureBecomesTheSummary) {
   }
 }
 
+TEST_F(RunResultTest, AShardKeepsItsOwnEarlierSummary) {
+  SimulateRun(0, "good");
+  for (const int code : {0, 65}) {
+    const RunResult result(folder_, "server.0");
+    EXPECT_EQ(result.WriteSummary(SummaryJson(code), code).kept_earlier_result, code != 0);
+  }
+  EXPECT_EQ(ReadText("server.0.json"), SummaryJson(0) + "\n");
+  EXPECT_EQ(ReadText("server.0.failed.json"), SummaryJson(65) + "\n");
+  EXPECT_FALSE(fs::exists(Path("summary.failed.json")));
+}
+
 // The output folder may be from elsewhere.
 TEST_F(RunResultTest, IgnoresADeepSummaryWithLittleMemory) {
   std::ofstream(Path("summary.json")) << std::string(4 << 20, '[');
@@ -103,4 +114,4 @@ TEST_F(RunResultTest, ReportsASummaryThatCannotBeWritten) {
 }
 
 }  // namespace
-}  // namespace tern::tools
+}  // namespace tern::setup
