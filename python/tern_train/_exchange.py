@@ -86,8 +86,8 @@ class Exchange(Session):
     ``tern_state``    what :meth:`state_dict` returned on this rank, from the program's own checkpoint, if all programs start
                    again from checkpoints of the same step. The program loads module and optimizer itself, before
 
-    Attributes: ``parameters``, those that are trained, in the order of :meth:`mean_`; ``client``, the
-    :class:`~tern_train.Client`.
+    Attributes: ``overflowed_steps``, how many steps ``skips_overflow`` has made infinite; ``parameters``, those that are
+    trained, in the order of :meth:`mean_`; ``client``, the :class:`~tern_train.Client`.
     """
 
     def __init__(
@@ -127,6 +127,8 @@ class Exchange(Session):
         statistics = running_statistics(module) if average_buffers else []
         self._extras = Extras(skips_overflow, statistics, compare, compare_every, self.parameters)
         self._step = 0
+        #: How many steps ``skips_overflow`` has made infinite.
+        self.overflowed_steps = 0
         tensors = table_of(trained_parameters(module)) + self._extras.table
         saved = bytes(tern_state["state"].numpy()) if tern_state is not None else b""
         super().__init__(Client(job, tensors, rank, overrides, rank == 0, saved, takes_tasks=goes_back))
@@ -201,6 +203,7 @@ class Exchange(Session):
             self.close(error.code, str(error))
             raise
         if has_overflowed:
+            self.overflowed_steps += 1
             for bucket in step:
                 bucket.overflow_everywhere()
 

@@ -200,6 +200,8 @@ def scaler(wrap, overflows_in=None):
         scale.scale(loss * (float("inf") if step == overflows_in and RANK == 1 else 1.0)).backward()
         scale.step(optimizer)
         scale.update()
+    if hasattr(net, "tern"):
+        assert net.tern.overflowed_steps == (overflows_in is not None), net.tern.overflowed_steps
     return module
 
 
