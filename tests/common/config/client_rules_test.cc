@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "common/base/text.h"
 #include "tests/common/config/job_text.h"
 
 namespace tern::config {
@@ -45,9 +46,8 @@ TEST(ClientRules, TheClientsHoldTheWeights) {
                                     "algorithm that only takes the mean")));
   EXPECT_THAT(FaultsOf(kClientJob, {"train.parameters=central", "exchange.codec=fp32"}),
               ElementsAre(HasSubstr("train.parameters: saw central; allowed: localized")));
-  EXPECT_THAT(FaultsOf(kClientJob, {"faults.on_worker_loss=wait"}), IsEmpty());
-  EXPECT_THAT(FaultsOf(kClientJob, {"faults.on_worker_loss=shrink"}),
-              ElementsAre(HasSubstr("faults.on_worker_loss: saw shrink; allowed: fail or wait")));
+  for (const char* answer : {"fail", "wait", "shrink"})
+    EXPECT_THAT(FaultsOf(kClientJob, {Cat("faults.on_worker_loss=", answer)}), IsEmpty());
 }
 
 constexpr const char* kModuleJob =
