@@ -6,6 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/lib/phases.sh
+source scripts/lib/run_tests.sh
 
 what=${1:-}
 [ $# -eq 0 ] || shift
@@ -36,8 +37,9 @@ phase "$what: configure" cmake --preset "$preset"
 phase "$what: build" cmake --build --preset "$preset" -j "$(nproc)" --target "${targets[@]}"
 # Disables address randomization if possible: the ThreadSanitizer of g++ 12 does not support the memory layout of newer
 # kernels.
-fixed=()
-if setarch "$(uname -m)" -R true 2>/dev/null; then fixed=(setarch "$(uname -m)" -R); fi
-phase "$what: test" "${fixed[@]}" \
-  ctest --preset "$preset" -j "$(nproc)" --no-tests=error --output-log "build/$preset/ctest${what#"$preset"}.log" "${tests[@]}" "$@"
+ctest=$(command -v ctest)
+if setarch "$(uname -m)" -R true 2>/dev/null; then
+  ctest() { setarch "$(uname -m)" -R "$ctest" "$@"; }
+fi
+phase "$what: test" run_tests "$preset" "ctest${what#"$preset"}.log" --no-tests=error "${tests[@]}" "$@"
 echo "$what, all of it: $SECONDS s"

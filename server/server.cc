@@ -13,7 +13,6 @@
 #include "common/protocol/members/follower.h"
 #include "common/protocol/rounds/cells.h"
 #include "server/control_options.h"
-#include "server/status/observation.h"
 #include "server/status/status_routes.h"
 #include "setup/command_line.h"
 #include "setup/metrics_routes.h"
@@ -87,6 +86,7 @@ Status Server::StartHttp() {
   } else {
     routes["/"] = setup::SignpostRoute(setup_.job, Cat("server shard ", options_.shard));
   }
+  health_.AddRoutes(&routes);
   auto http_server = net::HttpServer::Start(
       metrics.host(), static_cast<uint16_t>(metrics.port() + options_.shard), std::move(routes));
   if (!http_server.ok()) return http_server.status();
@@ -201,6 +201,7 @@ Status Server::Run() {
     Execute(std::move(new_actions));
     control_counters_.Export(control_->lane());
     ReportProgress();
+    health_.OnTurn(Now(), WaitingFor());
     if (none_reminder_.IsDue(clock_.Now())) LOG(WARNING) << setup::kNoneWarning;
   }
   watchdog.reset();
@@ -327,49 +328,6 @@ void Server::Execute(protocol::ControlActions actions) {
         break;
     }
   }
-}
-
-std::vector<setup::WorkerStatus> Server::WorkerStatuses() const {
-  std::vector<setup::WorkerStatus> workers;
-  for (uint32_t rank = 0; coordinator_ != nullptr && rank < coordinator_->workers().size();
-       ++rank) {
-    const protocol::Coordinator::Worker& worker = coordinator_->workers()[rank];
-    using Presence = protocol::Coordinator::Worker::Presence;
-    const bool is_present =
-        worker.presence == Presence::kPresent || worker.presence == Presence::kDone;
-    workers.push_back(
-        {rank, worker.counters, worker.figures, is_present, worker.joining, worker.hello.pid()});
-  }
-  return workers;
-}
-
-std::vector<setup::WorkerStatus> Server::UpdatePosition() {
-  std::vector<setup::WorkerStatus> workers = WorkerStatuses();
-  if (coordinator_ != nullptr)
-    job_position_.Update(coordinator_->job().roster.steps, coordinator_->job().beginning, workers);
-  return workers;
-}
-
-uint64_t Server::FailedShardCheckpoints() const {
-  return coordinator_ == nullptr ? Saved().num_failed : coordinator_->FailedShardCheckpoints();
-}
-
-void Server::ReportProgress() {
-  if (coordinator_ == nullptr || Now() - last_progress_at_ < std::chrono::milliseconds(500)) return;
-  last_progress_at_ = Now();
-  const std::vector<setup::WorkerStatus> workers = UpdatePosition();
-  if (status_board_.has_value()) {
-    status_board_->Update(Observe(*coordinator_, clock_.Now()), job_position_, Now());
-    status_metrics_->Update(*status_board_->status());
-  }
-  report_.ShowProgress(workers, job_position_, FailedShardCheckpoints(), clock_.Now());
-}
-
-void Server::WriteSummary() {
-  final_status_ = report_.ShowSummary(final_status_, [this](const Status& status) {
-    return setup::SummaryJson(setup_, UpdatePosition(), job_position_, status,
-                              FailedShardCheckpoints());
-  });
 }
 
 }  // namespace tern::server

@@ -29,6 +29,7 @@
 #include "server/lane_trace.h"
 #include "server/status/status_board.h"
 #include "server/status/status_metrics.h"
+#include "setup/health.h"
 #include "setup/none_reminder.h"
 #include "setup/report.h"
 #include "setup/setup.h"
@@ -86,6 +87,7 @@ class Server {
   uint64_t FailedShardCheckpoints() const;
   void ReportProgress();
   void WriteSummary();
+  std::string WaitingFor() const;  // setup::Health::OnTurn
   std::vector<setup::WorkerStatus> WorkerStatuses() const;
   // Updates job_position_, and returns the status of each worker.
   std::vector<setup::WorkerStatus> UpdatePosition();
@@ -111,6 +113,7 @@ class Server {
   const protocol::Coordinator* coordinator_ = nullptr;  // points to control_ on shard 0; else null
   std::optional<StatusBoard> status_board_;             // on shard 0, with metrics.port
   std::optional<StatusMetrics> status_metrics_;         // the same
+  setup::Health health_{"control thread"};
   std::unique_ptr<net::HttpServer> http_server_;
   LaneCounters control_counters_;  // of lane 0, the state machine behind the control socket
   Door door_;                      // of the control socket

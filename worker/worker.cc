@@ -82,6 +82,7 @@ Status Worker::Initialize() {
   if (job_.metrics().port() == 0) return Ok();
   net::HttpRoutes routes = setup::MetricsRoutes(setup_, rank_, registry_);
   routes["/"] = setup::SignpostRoute(setup_.job, Cat("worker ", rank_));
+  health_.AddRoutes(&routes);
   auto http_server = net::HttpServer::Start(
       job_.metrics().host(), static_cast<uint16_t>(job_.metrics().port() + 100 + rank_),
       std::move(routes));
@@ -159,6 +160,7 @@ Status Worker::Run() {
       algorithm::FactsOf(job_).has_own_point || client::HasCodecMemory(setup_),
       [&coder_pointer](client::Answer answer) { coder_pointer->ReceiveScalers(std::move(answer)); },
       [&coder_pointer] { return coder_pointer->Stack(); }};
+  options.health = &health_;
   client::NetLoop loop(setup_, signals_, registry_, traffic_, progress_, events,
                        std::move(options));
   const auto summary_writer = SummaryWriter::Make(setup_, rank_, progress_, traffic_);

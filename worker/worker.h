@@ -14,6 +14,7 @@
 #include "common/base/status.h"
 #include "common/net/http_server.h"
 #include "common/net/traffic.h"
+#include "setup/health.h"
 #include "setup/setup.h"
 #include "worker/batch_compute.h"
 #include "worker/data/batches.h"
@@ -55,6 +56,7 @@ class Worker {
   std::unique_ptr<client::Replica> replica_;
   std::unique_ptr<BatchCompute> compute_;
   std::unique_ptr<Evaluator> evaluator_;
+  setup::Health health_{"net thread"};
   std::unique_ptr<net::HttpServer> http_server_;
 };
 

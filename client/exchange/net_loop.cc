@@ -126,6 +126,7 @@ void NetLoop::Run() {
     WatchTraining(protocol::ProgressTimeout(setup_.timings, counters));
     figure_log_.LogIfDue(counters, options_.steps, clock_.Now());
     if (options_.on_counters) options_.on_counters(counters);
+    if (options_.health != nullptr) options_.health->OnTurn(Now(), session_.WaitingFor());
     if (none_reminder_.IsDue(clock_.Now())) LOG(WARNING) << setup::kNoneWarning;
     session_.OnTimer(clock_.Now(), &message_actions);
     ExecuteActions(std::move(message_actions));

@@ -28,6 +28,7 @@
 #include "common/net/socket.h"
 #include "common/protocol/members/session/session.h"
 #include "setup/figure_log.h"
+#include "setup/health.h"
 #include "setup/none_reminder.h"
 #include "setup/setup.h"
 
@@ -51,7 +52,8 @@ class NetLoop : public client::Port {
     // Receives the counters at every turn of the net thread, which calls it. Null: nobody wants
     // them.
     std::function<void(const pb::Counters&)> on_counters = nullptr;
-    bool has_first_state = false;  // whether the others fetch their first state from this worker
+    setup::Health* health = nullptr;  // hears of every turn of the net thread; null: nobody asks
+    bool has_first_state = false;     // whether the others fetch their first state from this worker
   };
   // All references outlive the loop. The thread that calls this is the compute thread.
   NetLoop(const setup::Setup& setup, StopSignals& signals, Registry& registry,

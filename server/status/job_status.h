@@ -78,4 +78,7 @@ struct JobStatus {
   std::deque<JobEvent> events;  // the newest last
 };
 
+// For whom the job waits, for example "worker 1, server shard 2"; empty if it runs or ends.
+std::string WaitingFor(const JobStatus& status);
+
 }  // namespace tern::server

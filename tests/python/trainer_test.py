@@ -36,15 +36,27 @@ def weights_in(output):
 
 
 class Training(unittest.TestCase):
-    def test_lenet_is_a_loop_with_the_same_equation_byte_for_byte(self):
+    def of_both_levels(self, update):
+        """Trains LeNet by Tern and by a loop of its own, on two workers; returns the digests and differences they print."""
         module = ModuleJob(codec="ternary", steps=20, rate=0.1)
         client = Job(SCRIPT, codec="ternary", more="faults: {start_timeout_s: 300}\n")
         with module, client:
-            module.start_workers("lenet_of_both_levels", module.path, client.path, 20, 0.1)
+            module.start_workers("lenet_of_both_levels", module.path, client.path, 20, 0.1, update)
             module.finish()
-            outputs = [weights_in(worker.output) for worker in module.workers]
-            self.assertEqual(outputs[0]["module"], outputs[1]["module"])
-            self.assertEqual(outputs[0]["module"], outputs[0]["client"])
+            digests = [weights_in(worker.output) for worker in module.workers]
+            differences = [float(re.search("^difference (.+)$", worker.output, re.MULTILINE)[1]) for worker in module.workers]
+            self.assertEqual(digests[0], digests[1])
+            return digests[0], differences
+
+    def test_lenet_is_a_loop_with_the_same_equation_byte_for_byte(self):
+        digests, differences = self.of_both_levels("equation")
+        self.assertEqual(digests["module"], digests["client"])
+        self.assertEqual(differences, [0, 0])
+
+    def test_lenet_is_nearly_a_loop_with_pytorch_s_sgd(self):
+        _, differences = self.of_both_levels("SGD")
+        print(f"difference to torch.optim.SGD: {differences[0]}")
+        self.assertLess(max(differences), 1e-5)
 
     def test_algorithms_follow_their_equations_in_double_precision(self):
         with contextlib.ExitStack() as stack:

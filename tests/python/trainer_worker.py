@@ -41,25 +41,32 @@ def small(seed=1):
     return torch.nn.Sequential(torch.nn.Linear(6, 12), torch.nn.BatchNorm1d(12), torch.nn.Tanh(), torch.nn.Linear(12, 3))
 
 
-def lenet_of_both_levels(module_job, client_job, steps, rate):
-    """The same training by Tern, and by a loop of one's own with Tern's equation."""
+def lenet_of_both_levels(module_job, client_job, steps, rate, update):
+    """The same training by Tern, and by a loop of one's own: with Tern's equation ("equation"), or PyTorch's optimizer ("SGD")."""
     net = lenet()
     with tern.torch.Trainer(net, module_job) as trainer:
         for step in trainer.steps():
             x, y = batch(step, RANK, (1, 28, 28), 10)
             trainer.backward(F.cross_entropy(net(x), y))
     show("module", net)
+    trained = torch.cat([parameter.detach().flatten().clone() for parameter in net.parameters()])
 
     net = lenet()
     wrapped = tern.torch.ddp(net, client_job)
+    optimizer = torch.optim.SGD(net.parameters(), lr=float(rate))
     for step in range(int(steps)):
         x, y = batch(step, RANK, (1, 28, 28), 10)
         F.cross_entropy(wrapped(x), y).backward()
-        with torch.no_grad():
-            for parameter in net.parameters():
-                parameter.sub_(parameter.grad.mul(float(rate)))  # Not torch.optim.SGD, which contracts the two.
+        if update == "SGD":
+            optimizer.step()  # It contracts the multiplication and the subtraction.
+        else:
+            with torch.no_grad():
+                for parameter in net.parameters():
+                    parameter.sub_(parameter.grad.mul(float(rate)))
         wrapped.zero_grad()
     show("client", net)
+    own = torch.cat([parameter.detach().flatten() for parameter in net.parameters()])
+    print(f"difference {((trained - own).norm() / trained.norm()).item():.3g}")
     wrapped.tern.finish()
 
 

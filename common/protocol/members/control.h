@@ -118,6 +118,8 @@ class Control {
   // Whether this connection belongs to a worker or shard of the job, as far as this shard knows.
   virtual bool IsPeerOfJob(Peer peer) const = 0;
   virtual const RoundLane& lane() const = 0;
+  // Followers only: for whom this shard waits before it takes part; empty if for nobody.
+  virtual std::string WaitingFor() const { return ""; }
 };
 
 // The largest round, step count or epoch in a message. It is so low that additions to these numbers

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/invariants.h"
+#include "common/base/text.h"
 
 namespace tern::protocol {
 
@@ -20,6 +21,12 @@ Message MakeAbort(const Status& error) {
   message.head.mutable_abort()->set_code(static_cast<uint32_t>(ExitCode(error)));
   message.head.mutable_abort()->set_sentence(error.message());
   return message;
+}
+
+void SendShard0(Message message, ControlActions* out) {
+  ControlAction& action = out->emplace_back();
+  action.type = ControlAction::Type::kSendShard0;
+  action.send.message = std::move(message);
 }
 
 }  // namespace
@@ -52,12 +59,6 @@ void Follower::ConnectToShard0(Time now, ControlActions* out) {
   Become(State::kGreeting);
   out->emplace_back().type = ControlAction::Type::kConnectShard0;
   SendHello(now, out);
-}
-
-void Follower::SendShard0(Message message, ControlActions* out) {
-  ControlAction& action = out->emplace_back();
-  action.type = ControlAction::Type::kSendShard0;
-  action.send.message = std::move(message);
 }
 
 void Follower::End(Status status, uint64_t last_step, ControlActions* out) {
@@ -161,6 +162,18 @@ void Follower::OnMessage(Peer from, const Message& message, Time, ControlActions
 bool Follower::IsPeerOfJob(Peer peer) const {
   return std::any_of(peers_.begin(), peers_.end(),
                      [peer](const auto& item) { return item.second == peer; });
+}
+
+std::string Follower::WaitingFor() const {
+  if (ended()) return "";
+  if (!following()) return "server shard 0";
+  if (members_.run() == 0) return "the start of the job";
+  std::vector<std::string> missing;
+  for (int rank = 0; rank < members_.incarnations_size(); ++rank) {
+    if (members_.incarnations(rank) != 0 && !peers_.contains(static_cast<uint32_t>(rank)))
+      missing.push_back(Cat("worker ", rank));
+  }
+  return Join(missing);
 }
 
 void Follower::OnHello(Peer from, const pb::Hello& hello, ControlActions* out) {

@@ -42,6 +42,7 @@ class Follower : public Control {
   void OnFailure(const Status& status, Time now, ControlActions* out) override;
   bool IsPeerOfJob(Peer peer) const override;
   const RoundLane& lane() const override { return lane_; }
+  std::string WaitingFor() const override;
   // Checks what holds after every event: a following shard has received a Welcome, and peers_ has
   // only ranks below `workers`.
   Status Check() const;
@@ -61,7 +62,6 @@ class Follower : public Control {
   void OnHeartbeat(Peer from, const pb::Heartbeat& beat, ControlActions* out);
   void ConnectToShard0(Time now, ControlActions* out);
   void SendHello(Time now, ControlActions* out);
-  void SendShard0(Message message, ControlActions* out);
   // Confirms to shard 0 that this shard ends, as shard 0 asked, and ends. `last_step`: see
   // ControlAction::last_step.
   void End(Status status, uint64_t last_step, ControlActions* out);

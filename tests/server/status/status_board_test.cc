@@ -214,7 +214,7 @@ TEST_F(StatusBoardTest, HostileNamesStayText) {
               HasSubstr("<script>alert(1)</script>\"},"));
 }
 
-TEST_F(StatusBoardTest, ServesThePageTheStatusAndProbes) {
+TEST_F(StatusBoardTest, ServesThePageTheStatusAndWhoIsMissing) {
   net::HttpRoutes routes;
   AddStatusRoutes(*setup_, board_, &routes);
   EXPECT_THAT(routes["/"]().body, AllOf(HasSubstr("<!DOCTYPE html>"), HasSubstr("page.js")));
@@ -228,14 +228,9 @@ TEST_F(StatusBoardTest, ServesThePageTheStatusAndProbes) {
   WorkerObservation waiting = Training(0);
   waiting.state = "waiting";
   Update({waiting}, Now(), "gathering");
-  EXPECT_EQ(routes["/healthz"]().status, 200u);
-  EXPECT_EQ(routes["/readyz"]().status, 503u);
-  EXPECT_EQ(routes["/readyz"]().body, "waiting for worker 1\n");
+  EXPECT_EQ(WaitingFor(*board_.status()), "worker 1");
   Update({Training(1), Training(1)}, Now());
-  EXPECT_EQ(routes["/readyz"]().status, 200u);
-  Update({Training(1), Training(1)}, Now() - 2 * kHealthyAge);
-  EXPECT_EQ(routes["/healthz"]().status, 503u);
-  EXPECT_THAT(routes["/healthz"]().body, HasSubstr("control thread has not turned for 20"));
+  EXPECT_EQ(WaitingFor(*board_.status()), "");
 }
 
 // A new process of a worker counts its bytes from 0.

@@ -136,6 +136,15 @@ bool Links::AllUp() const {
   });
 }
 
+std::string Links::NamesOfThoseNotUp() const {
+  std::vector<std::string> names;
+  for (uint32_t s = 0; s < num_shards(); ++s) {
+    const auto is_down = [](const Link& lane_link) { return lane_link.state != State::kUp; };
+    if (std::any_of(links_[s].begin(), links_[s].end(), is_down)) names.push_back(NameOf(s));
+  }
+  return Join(names);
+}
+
 std::string Links::NameOf(uint32_t shard) const {
   return "server shard " + std::to_string(shard) + " (" + server_addresses_[shard] + ")";
 }

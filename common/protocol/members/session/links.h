@@ -90,6 +90,7 @@ class Links {
   const Link& link(LaneRef lane) const { return links_[lane.shard][lane.lane]; }
   bool IsUp(LaneRef lane) const { return link(lane).state == State::kUp; }
   bool AllUp() const;
+  std::string NamesOfThoseNotUp() const;     // the shards with a link that is not up
   std::string NameOf(uint32_t shard) const;  // for example "server shard 0 (127.0.0.1:7500)"
   // These invariants hold after every event: if a shard has sent no Welcome, its data links are
   // down; a link that is up is also up for the exchange.

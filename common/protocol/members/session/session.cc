@@ -221,6 +221,21 @@ void Session::Stop(const Status& status, Time now, SessionActions* out) {
   if (!state_.ended()) leaving_.Stop(status, now, out);
 }
 
+std::string Session::WaitingFor() const {
+  switch (state_.phase()) {
+    case Phase::kJoining:
+      return state_.links.AllUp() ? "the other daemons" : state_.links.NamesOfThoseNotUp();
+    case Phase::kFetching:
+    case Phase::kInstalling:
+      return "the state of the job";
+    case Phase::kRunning:
+    case Phase::kLeaving:
+    case Phase::kEnded:
+      break;
+  }
+  return "";
+}
+
 void Session::RoundTrips::Add(Time trip, Time longest_valid) {
   // A negative or too long trip shows that this worker did not send the time in the echo.
   if (trip < Time(0) || trip > longest_valid) return;

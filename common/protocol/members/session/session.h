@@ -94,6 +94,9 @@ class Session {
   void Stop(const Status& status, Time now, SessionActions* out);
 
   Phase phase() const { return state_.phase(); }
+  // What keeps this worker from taking part, for example "server shard 0 (127.0.0.1:7500)"; empty
+  // if nothing does.
+  std::string WaitingFor() const;
   // Times from a heartbeat to its echo.
   struct RoundTrips {
     uint64_t count = 0;

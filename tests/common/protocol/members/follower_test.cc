@@ -98,6 +98,16 @@ TEST_F(FollowerTest, GreetsShard0UntilItIsWelcome) {
   EXPECT_EQ(CountHellos(AdvanceTime(milliseconds(100))), 0);
 }
 
+TEST_F(FollowerTest, SaysForWhomItWaits) {
+  EXPECT_EQ(follower_->WaitingFor(), "server shard 0");
+  BecomeFollowing();
+  EXPECT_EQ(follower_->WaitingFor(), "worker 0, worker 1");
+  Deliver(101, HelloMessage(TestHello(1, 11)));
+  EXPECT_EQ(follower_->WaitingFor(), "worker 0");
+  Deliver(100, HelloMessage(TestHello(0, 10)));
+  EXPECT_EQ(follower_->WaitingFor(), "");
+}
+
 TEST_F(FollowerTest, WelcomesWorkersThatAreMembers) {
   const auto refusal_to = [](Peer peer, const ControlActions& out) {
     return FirstMessageTo(peer, pb::Envelope::kRefuse, SendsOf(out)).head.refuse();

@@ -11,6 +11,7 @@
 namespace tern::protocol::test {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 using Type = SessionAction::Type;
@@ -74,6 +75,19 @@ TEST_F(SessionTest, FetchesStateAfterGreetingEveryLane) {
   EXPECT_EQ(out[0].applied, 5u);
   EXPECT_EQ(out[0].stop_after, 8u);
   EXPECT_EQ(SentMessages(pb::Envelope::kHeartbeat, out)[0].message.head.heartbeat().applied(), 5u);
+}
+
+TEST_F(SessionTest, SaysForWhomItWaits) {
+  EXPECT_THAT(session_->WaitingFor(),
+              AllOf(HasSubstr("server shard 0 ("), HasSubstr("server shard 1 (")));
+  DeliverWelcome({0, 0}, 70);
+  DeliverWelcome({0, 1}, 70);
+  EXPECT_THAT(session_->WaitingFor(), testing::StartsWith("server shard 1 ("));
+  DeliverWelcome({1, 0}, 71);
+  DeliverWelcome({1, 1}, 71);
+  DeliverWelcome({1, 2}, 71);
+  EXPECT_EQ(session_->phase(), Phase::kRunning);
+  EXPECT_EQ(session_->WaitingFor(), "");
 }
 
 TEST_F(SessionTest, CountsHowLongItsHeartbeatsTakeThereAndBack) {
