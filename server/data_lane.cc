@@ -45,6 +45,9 @@ DataLane::Options DataLane::OptionsOf(const setup::Setup& setup, uint32_t shard,
   options.quorum = elasticity.quorum;
   options.shrink = elasticity.shrinks_on_loss();
   options.decides_last_round = shard == 0 && lane == 1;
+  options.is_checkpoint_due = [&setup](uint64_t first_round, uint64_t last_round) {
+    return IsCheckpointDueWithin(setup, first_round, last_round);
+  };
   return options;
 }
 
@@ -57,6 +60,9 @@ Result<std::unique_ptr<DataLane>> DataLane::Make(const setup::Setup& setup, uint
   };
   // Rounds count from 1, the schedule's steps from 0.
   if (shard == 0) options.learning_rate = [rate](uint64_t round) { return rate(round - 1); };
+  options.on_checkpoint_round = [this_lane = data_lane.get()](uint64_t round) {
+    if (this_lane->checkpoints_ != nullptr) this_lane->checkpoints_->WantAfter(round);
+  };
   data_lane->checkpoints_ = std::make_unique<LaneCheckpoints>(setup, shard, lane, storage);
   if (!setup.plan.is_central) {
     data_lane->localized_lane_ =

@@ -48,6 +48,8 @@ class DataLane {
   // Call when a stop was requested: ends the job at the next point where all workers can end
   // together.
   void Stop(protocol::Sends* sends);
+  // Call when a checkpoint was asked for: all daemons write one soon. With rounds only.
+  void RequestCheckpoint() { state_machine().OnCheckpointRequest(); }
   // Call after a batch of messages and their answers. Without rounds, writes a checkpoint if one is
   // due. (With rounds a checkpoint is written before the answers are sent.)
   void AfterMessages();

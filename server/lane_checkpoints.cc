@@ -31,6 +31,12 @@ bool ContainsMultiple(uint64_t every, uint64_t from, uint64_t to) {
 
 }  // namespace
 
+bool IsCheckpointDueWithin(const setup::Setup& setup, uint64_t first_round, uint64_t last_round) {
+  const algorithm::Facts facts = algorithm::FactsOf(setup.job);
+  return ContainsMultiple(setup.job.checkpoints().every_steps(), facts.StepOfRound(first_round - 1),
+                          facts.StepOfRound(last_round));
+}
+
 LaneCheckpoints::LaneCheckpoints(const setup::Setup& setup, uint32_t shard, uint32_t lane,
                                  Storage& storage)
     : setup_(setup),
@@ -65,6 +71,7 @@ uint64_t LaneCheckpoints::StepOf(uint64_t round) const { return facts_.StepOfRou
 std::optional<Kind> LaneCheckpoints::KindDueAfter(uint64_t round) const {
   const uint64_t step_before = StepOf(round - 1), step_after = StepOf(round);
   if (ContainsMultiple(every_steps_, step_before, step_after)) return Kind::kOfAll;
+  if (every_steps_ != 0 && round == requested_round_) return Kind::kOfAll;
   if (ContainsMultiple(shard_every_steps_, step_before, step_after)) return Kind::kShard;
   return std::nullopt;
 }
@@ -80,7 +87,7 @@ Status LaneCheckpoints::RestartRun() { return run_ == 0 ? Ok() : PrepareFolder(r
 Status LaneCheckpoints::PrepareFolder(uint64_t run, bool is_restart) {
   incomplete_snapshot_by_round_.clear();
   closed_round_by_cell_.clear();
-  newest_step_ = 0;
+  newest_step_ = requested_round_ = 0;
   const Result<std::string> move_sentence = store_.Begin(run, is_restart);
   if (!move_sentence.ok()) {
     const MutexLock lock(mutex_);
@@ -166,6 +173,7 @@ Status LaneCheckpoints::LoadPoint(const checkpoint::Point& point) {
   TERN_RETURN_IF_ERROR(checkpoint::RestoreState(*checkpoint_file, state_of_cells));
   run_ = point.run;
   newest_step_ = point.step;
+  requested_round_ = 0;
   incomplete_snapshot_by_round_.clear();
   closed_round_by_cell_.clear();
   const Result<std::string> move_sentence = store_.RemoveAfter(point);

@@ -42,6 +42,9 @@
 
 namespace tern::server {
 
+// With rounds: whether a regular checkpoint of all daemons is due after one of these rounds.
+bool IsCheckpointDueWithin(const setup::Setup& setup, uint64_t first_round, uint64_t last_round);
+
 class LaneCheckpoints {
  public:
   // A function that adds a cell's state to a SavedState.
@@ -67,6 +70,8 @@ class LaneCheckpoints {
   // With rounds: call when `cell` has closed `round`. Writes a checkpoint if one is due after this
   // round and all other cells have closed the round.
   void OnRoundClosed(const protocol::Cell& cell, uint64_t round);
+  // With rounds: a checkpoint of all daemons was asked for, after `round`, which is not over.
+  void WantAfter(uint64_t round) { requested_round_ = round; }
   // Without rounds: call when all cells have reached `step`. Writes a checkpoint if one is due.
   void WriteIfDue(uint64_t step);
   // With rounds: call when the process ends. Writes the current state if the job writes checkpoints
@@ -127,8 +132,9 @@ class LaneCheckpoints {
   std::map<protocol::Cell, uint64_t> closed_round_by_cell_;
   // The snapshots of rounds that not all cells have closed yet.
   std::map<uint64_t, Snapshot> incomplete_snapshot_by_round_;
-  uint64_t num_failed_ = 0;   // how many checkpoints could not be written
-  uint64_t newest_step_ = 0;  // without rounds: the step of the newest checkpoint
+  uint64_t requested_round_ = 0;  // the newest after which a checkpoint was asked for; 0: none
+  uint64_t num_failed_ = 0;       // how many checkpoints could not be written
+  uint64_t newest_step_ = 0;      // without rounds: the step of the newest checkpoint
   mutable Mutex mutex_;
   protocol::SavedCheckpoints saved_ TERN_GUARDED_BY(mutex_);
   Status failure_ TERN_GUARDED_BY(mutex_);

@@ -114,6 +114,8 @@ void LaneLoop::OnCommand(const LaneCommand& command, protocol::Sends* sends) {
     data_lane_->OnMembers(*members, sends);
   } else if (const auto* last = std::get_if<LastCheckpoint>(&command)) {
     last_checkpoint_step_ = last->step;
+  } else if (std::holds_alternative<CheckpointSoon>(command)) {
+    data_lane_->RequestCheckpoint();
   } else {
     data_lane_->Stop(sends);
   }

@@ -31,12 +31,14 @@ namespace tern::server {
 
 // The request to stop the job (DataLane::Stop).
 struct StopAfterThisRound {};
+// The request for a checkpoint of all daemons (Lane::OnCheckpointRequest).
+struct CheckpointSoon {};
 // The step of the lane's last checkpoint (DataLane::Finish). It is the last command to a lane.
 struct LastCheckpoint {
   uint64_t step = 0;
 };
-// A command of the control thread to a lane: a new membership, a stop, or the end.
-using LaneCommand = std::variant<pb::Members, StopAfterThisRound, LastCheckpoint>;
+// A command of the control thread to a lane: a new membership, a request, or the end.
+using LaneCommand = std::variant<pb::Members, StopAfterThisRound, CheckpointSoon, LastCheckpoint>;
 
 class LaneLoop {
  public:

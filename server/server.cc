@@ -16,6 +16,7 @@
 #include "server/status/status_routes.h"
 #include "setup/command_line.h"
 #include "setup/metrics_routes.h"
+#include "setup/saved.h"
 
 namespace tern::server {
 
@@ -193,6 +194,8 @@ Status Server::Run() {
     protocol::ControlActions new_actions;
     if (signals_.TakeSignal() != 0)
       control_->OnStop(signals_.status().code(), clock_.Now(), &new_actions);
+    if (signals_.TakeCheckpoint() && setup::CanCheckpointOnRequest(setup_))
+      control_->OnCheckpointRequest(&new_actions);
     if (signals_.TakeReread()) RereadAllowList(&new_actions);
     Receive(&new_actions);
     ReportUnreachable();
@@ -312,6 +315,9 @@ void Server::Execute(protocol::ControlActions actions) {
         break;
       case Type::kStop:
         for (auto& lane_loop : lane_loops_) lane_loop->SendCommand(StopAfterThisRound{});
+        break;
+      case Type::kCheckpoint:
+        for (auto& lane_loop : lane_loops_) lane_loop->SendCommand(CheckpointSoon{});
         break;
       case Type::kEnded:
         for (auto& lane_loop : lane_loops_)

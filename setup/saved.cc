@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "common/base/logging.h"
 #include "common/base/text.h"
 #include "common/config/canonical.h"
 #include "common/config/differences.h"
@@ -105,6 +106,21 @@ protocol::SavedCheckpoints FindSaved(const Setup& setup, const checkpoint::Store
                                                           : ": ",
                                reason));
   return saved;
+}
+
+bool CanCheckpointOnRequest(const Setup& setup) {
+  if (setup.job.checkpoints().every_steps() == 0) {
+    LOG(WARNING) << "SIGUSR1: no checkpoint is written, because the job has none; set "
+                    "checkpoints.every_steps";
+    return false;
+  }
+  if (!setup.plan.has_rounds) {
+    LOG(WARNING) << "SIGUSR1: no checkpoint is written, because " << setup.job.train().algorithm()
+                 << " has no rounds; its servers write one every checkpoints.every_steps steps ("
+                 << setup.job.checkpoints().every_steps() << ")";
+    return false;
+  }
+  return true;
 }
 
 }  // namespace tern::setup

@@ -25,4 +25,8 @@ std::string ChangesSinceLastRun(const Setup& setup);
 // three keys that differ. REQUIRES that store.Open() was called.
 protocol::SavedCheckpoints FindSaved(const Setup& setup, const checkpoint::Store& store);
 
+// Whether all daemons of the job can write a checkpoint when one is asked for (SIGUSR1): it has
+// checkpoints, and rounds after which to write them. Logs why not.
+bool CanCheckpointOnRequest(const Setup& setup);
+
 }  // namespace tern::setup

@@ -19,6 +19,7 @@
 #include "common/net/address.h"
 #include "common/protocol/rounds/cells.h"
 #include "setup/machine.h"
+#include "setup/saved.h"
 
 namespace tern::client {
 
@@ -114,6 +115,8 @@ void NetLoop::Run() {
     HitFailpoint(FailPlace::kThreadNet);
     protocol::SessionActions command_actions;
     if (signals_.TakeSignal() != 0) OnSignal(&command_actions);
+    if (signals_.TakeCheckpoint() && setup::CanCheckpointOnRequest(setup_))
+      session_.RequestCheckpoint();
     if (signals_.TakeReread()) LOG(WARNING) << "SIGUSR2: a worker has no files to read again";
     while (auto command = commands_.TryPop()) OnCommand(std::move(*command), &command_actions);
     ExecuteActions(std::move(command_actions));
@@ -249,7 +252,8 @@ void NetLoop::ExecuteActions(protocol::SessionActions actions) {
       case Type::kReady:
         LogInfo(Cat("worker ", options_.rank, " takes part in the job ", setup_.job.name()),
                 Print::kYes);
-        events_.Push(client::ReadyToTrain{action.applied, action.stop_after, action.run});
+        events_.Push(client::ReadyToTrain{action.applied, action.stop_after,
+                                          action.checkpoint_after, action.run});
         break;
       case Type::kDeliver:
         DeliverAnswer(std::move(action.delivery));

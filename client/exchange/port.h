@@ -21,8 +21,9 @@ namespace tern::client {
 // Training may begin, or continue, with the round after `applied`.
 struct ReadyToTrain {
   uint64_t applied = 0;
-  uint64_t stop_after = 0;  // the job's last round if that is already decided, else 0
-  uint64_t run = 0;         // the number that identifies this run of the job
+  uint64_t stop_after = 0;        // the job's last round if that is already decided, else 0
+  uint64_t checkpoint_after = 0;  // the newest round of a checkpoint on request; 0: none
+  uint64_t run = 0;               // the number that identifies this run of the job
 };
 // A server's answer: scalers (codecs' scale factors), a sum, weights, or figures (workers'
 // metrics).

@@ -118,7 +118,7 @@ Status Trainer::Train() {
   TERN_RETURN_IF_ERROR(RestoreLocalCheckpoint());
   TERN_RETURN_IF_ERROR(algorithm_->Begin(*ready_round_));
   TERN_RETURN_IF_ERROR(RestorePrivateState());
-  StopAfter(stop_after_);
+  StopOrSaveAfter(stop_after_, save_after_);
   StopAsRecorded(/*was_evaluated=*/false);
   TERN_RETURN_IF_ERROR(TrainSteps());
   TERN_RETURN_IF_ERROR(EndTogether());
@@ -141,7 +141,7 @@ Status Trainer::Restart() {
       << "the codecs' memories of earlier gradients are cleared";
   sums_.Clear();
   TERN_RETURN_IF_ERROR(MakeAlgorithm());
-  stop_after_ = 0;
+  stop_after_ = save_after_ = requested_step_ = 0;
   last_step_ = deps_.steps;
   compared_round_ = 0;
   end_checkpoint_status_ = Ok();
@@ -312,10 +312,10 @@ Status Trainer::HandleEvent(Event event) {
   if (const auto* ready = std::get_if<ReadyToTrain>(&event)) {
     ready_round_ = ready->applied;
     stop_after_ = ready->stop_after;
+    save_after_ = ready->checkpoint_after;
     run_ = ready->run;
   } else if (std::holds_alternative<SnapshotWanted>(event)) {
-    // This thread is waiting, or between two steps, so the parameters are those after a whole
-    // round.
+    // This thread waits, or is between two steps: the parameters are those after a whole round.
     return SendState();
   } else if (auto* arrived = std::get_if<StateArrived>(&event)) {
     return RestartFrom(std::move(*arrived));
@@ -357,8 +357,10 @@ Status Trainer::OnAnswer(const Answer& answer) {
     return Ok();
   }
   sums_.Store(answer);
-  if (answer.cell.kind == protocol::Kind::kPush)
-    StopAfter(protocol::LastExchangeOf(answer.outcome));
+  if (answer.cell.kind != protocol::Kind::kPush) return algorithm_->OnAnswers();
+  StopOrSaveAfter(protocol::LastExchangeOf(answer.outcome),
+                  protocol::CheckpointRoundOf(answer.outcome));
+  if (answer.outcome.has_of_round()) global_batch_.OnOutcome(answer.outcome.of_round());
   return algorithm_->OnAnswers();
 }
 
@@ -374,16 +376,6 @@ void Trainer::StopAsRecorded(bool was_evaluated) {
   LOG(INFO) << "train.stop_when: " << record.Get().not_better()
             << " evaluations were not better than that with accuracy "
             << record.Get().bar_accuracy() << ", so the job ends after step " << last_step_;
-}
-
-void Trainer::StopAfter(uint64_t round) {
-  if (round == 0) return;
-  // Without rounds, `round` is the number of this worker's exchange, and the step in progress is
-  // the last.
-  const uint64_t step = has_rounds_ ? algorithm_->StepOfRound(round) : steps_done_ + 1;
-  if (step >= last_step_) return;
-  last_step_ = step;
-  if (step < deps_.steps) LOG(INFO) << "the job ends for this worker after step " << last_step_;
 }
 
 Status Trainer::ExchangeFigures(uint32_t purpose, const Result<pb::Figures>& own_figures) {

@@ -38,6 +38,7 @@
 #include "client/train/compute.h"
 #include "client/train/evaluation_files.h"
 #include "client/train/figures.h"
+#include "client/train/global_batch.h"
 #include "client/train/gradient.h"
 #include "client/train/replica.h"
 #include "client/train/replica_state.h"
@@ -116,8 +117,9 @@ class Trainer {
   // Ends the training where the record of evaluations says so (train.stop_when). Call it when
   // training begins, because a State or a checkpoint has a record, and after an evaluation.
   void StopAsRecorded(bool was_evaluated);
-  // Ends the training after `round` (without rounds: after the current step); 0 changes nothing.
-  void StopAfter(uint64_t round);
+  // Ends the training after `stop_round` (without rounds: after the current step), and writes a
+  // checkpoint, which was asked for, after `save_round`. 0 changes nothing.
+  void StopOrSaveAfter(uint64_t stop_round, uint64_t save_round);
   // Sends this worker's figures and waits for the answer. Returns the error of `own_figures`, if it
   // is one. `purpose`: protocol::FiguresPurpose.
   Status ExchangeFigures(uint32_t purpose, const Result<pb::Figures>& own_figures);
@@ -137,13 +139,16 @@ class Trainer {
   std::optional<tensors::TensorFile> loaded_checkpoint_;
   // The round after which training continues, once the event ReadyToTrain has come.
   std::optional<uint64_t> ready_round_;
-  uint64_t stop_after_ = 0;  // the job's last round, if ReadyToTrain said so; else 0
+  uint64_t stop_after_ = 0;      // the job's last round, if ReadyToTrain said so; else 0
+  uint64_t save_after_ = 0;      // ReadyToTrain::checkpoint_after
+  uint64_t requested_step_ = 0;  // the step after which a checkpoint was last asked for; 0: none
   uint64_t last_step_;
   uint64_t run_ = 0;  // the random number that identifies this run of the job
   uint64_t steps_done_ = 0;
   uint64_t checkpoint_step_ = 0;  // the number of steps when a checkpoint was last due
   uint64_t compared_round_ = 0;   // the newest applied round when figures were last exchanged
   bool has_figures_answer_ = false;
+  GlobalBatch global_batch_{deps_.setup.job};
   // Whether the last weights were evaluated, which counts even if they cannot be written.
   bool has_last_evaluation_ = false;
   std::vector<std::vector<float>> state_scalers_;  // from Sums::SaveScalers; a part of the State

@@ -1,4 +1,4 @@
-// The trainer's checkpoints: when it writes one, and how it resumes from one.
+// The trainer's checkpoints: when it writes one or stops, and how it resumes from one.
 #include <algorithm>
 #include <bit>
 
@@ -29,8 +29,9 @@ Status Trainer::WriteCheckpointIfDue() {
   if (deps_.checkpoints == nullptr || steps_done_ <= checkpoint_step_) return Ok();
   const uint64_t every_steps = deps_.checkpoints->every_steps();
   if (every_steps == 0) return Ok();
-  if (steps_done_ / every_steps == checkpoint_step_ / every_steps && steps_done_ < last_step_)
-    return Ok();
+  const bool is_regular = steps_done_ / every_steps != checkpoint_step_ / every_steps;
+  const bool is_requested = steps_done_ >= requested_step_ && checkpoint_step_ < requested_step_;
+  if (!is_regular && !is_requested && steps_done_ < last_step_) return Ok();
   if (has_rounds_) {
     TERN_RETURN_IF_ERROR(algorithm_->Quiesce());
     if (!algorithm_->WorkersAgreeAfter(steps_done_))
@@ -38,6 +39,21 @@ Status Trainer::WriteCheckpointIfDue() {
   }
   checkpoint_step_ = steps_done_;
   return WriteCheckpoint();
+}
+
+void Trainer::StopOrSaveAfter(uint64_t stop_round, uint64_t save_round) {
+  if (save_round != 0 && algorithm_->StepOfRound(save_round) > requested_step_) {
+    requested_step_ = algorithm_->StepOfRound(save_round);
+    LogInfo(Cat("a checkpoint was asked for: it will be that of step ", requested_step_),
+            Print::kYes);
+  }
+  if (stop_round == 0) return;
+  // Without rounds, `stop_round` counts this worker's exchanges, and the step in progress is the
+  // last.
+  const uint64_t step = has_rounds_ ? algorithm_->StepOfRound(stop_round) : steps_done_ + 1;
+  if (step >= last_step_) return;
+  last_step_ = step;
+  if (step < deps_.steps) LOG(INFO) << "the job ends for this worker after step " << last_step_;
 }
 
 // If a checkpoint cannot be written, the job goes on, because the older checkpoints still exist.

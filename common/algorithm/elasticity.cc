@@ -20,7 +20,8 @@ Elasticity Elasticity::FromJob(const pb::Job& job) {
       elasticity.on_loss = OnLoss::kShrink;
       break;
   }
-  elasticity.min_workers = job.faults().min_workers();
+  elasticity.begins_with_min = job.workers().has_min();
+  if (job.workers().has_min()) elasticity.min_workers = job.workers().min();
   return elasticity;
 }
 

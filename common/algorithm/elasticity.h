@@ -18,6 +18,8 @@ struct Elasticity {
   uint32_t quorum = 0;  // how many workers' contributions close a round; 0: all workers'
   OnLoss on_loss = OnLoss::kFail;
   uint32_t min_workers = 1;  // with kShrink: the job ends if fewer are left
+  // With kShrink: whether a new job may begin with min_workers, if no more come in time.
+  bool begins_with_min = false;
 
   bool shrinks_on_loss() const { return on_loss == OnLoss::kShrink; }
   // Whether a worker may get an unsolicited outcome: the answer of a round to which it did not

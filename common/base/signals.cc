@@ -14,6 +14,7 @@ sigset_t SignalSet(bool with_sighup) {
   sigemptyset(&signal_set);
   sigaddset(&signal_set, SIGTERM);
   sigaddset(&signal_set, SIGINT);
+  sigaddset(&signal_set, SIGUSR1);
   sigaddset(&signal_set, SIGUSR2);
   if (with_sighup) sigaddset(&signal_set, SIGHUP);
   return signal_set;
@@ -52,8 +53,8 @@ void StopSignals::Run() {
     siginfo_t info{};
     const int received_signal = sigwaitinfo(&signals, &info);
     if (must_quit_) return;
-    if (received_signal == SIGUSR2) {
-      must_reread_ = true;
+    if (received_signal == SIGUSR1 || received_signal == SIGUSR2) {
+      (received_signal == SIGUSR1 ? must_write_checkpoint_ : must_reread_) = true;
       event_.Raise();
     }
     // sigwaitinfo fails with EINTR if another signal interrupts it.

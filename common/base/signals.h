@@ -1,4 +1,4 @@
-// Delivers SIGTERM, SIGINT, SIGHUP and SIGUSR2 as an event for poll().
+// Delivers SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGUSR2 as an event for poll().
 #pragma once
 
 #include <signal.h>
@@ -32,9 +32,9 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  // A descriptor that is readable while TakeSignal() has a signal to return, and after SIGUSR2
-  // until the next call of TakeSignal(). Poll it, never read it. -1 if the process is out of file
-  // descriptors.
+  // A descriptor that is readable while TakeSignal() has a signal to return, and after SIGUSR1 and
+  // SIGUSR2 until the next call of TakeSignal(). Poll it, never read it. -1 if the process is out
+  // of file descriptors.
   int fd() const { return event_.fd(); }
   // Returns the next received signal that TakeSignal() has not returned yet: SIGTERM or SIGINT, 0
   // if none.
@@ -42,6 +42,9 @@ class StopSignals {
   // Whether SIGUSR2 was received since the last call: the program is to read again the files that
   // may change while it runs. Raises fd(), too.
   bool TakeReread() { return must_reread_.exchange(false); }
+  // Whether SIGUSR1 was received since the last call: the job is to write a checkpoint and go on.
+  // Raises fd(), too.
+  bool TakeCheckpoint() { return must_write_checkpoint_.exchange(false); }
   // The first signal that was received: SIGTERM or SIGINT, 0 if none yet.
   int signal() const { return first_signal_; }
   // The status with which a program ends in an orderly way after the first signal: kTerminated or
@@ -62,7 +65,7 @@ class StopSignals {
   std::atomic<bool> must_quit_{false};
   std::atomic<int> first_signal_{0};
   std::atomic<bool> first_was_sighup_{false};
-  std::atomic<bool> must_reread_{false};
+  std::atomic<bool> must_reread_{false}, must_write_checkpoint_{false};
   bool parent_has_signaled_ = false, others_have_signaled_ = false;
   std::atomic<int> num_pending_sigterms_{0}, num_pending_sigints_{0};
   Thread thread_;

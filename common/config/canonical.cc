@@ -148,6 +148,7 @@ pb::Job WithoutResumableKeys(const pb::Job& job) {
   pb::Job job_without_resumable_keys = job;
   job_without_resumable_keys.clear_servers();
   job_without_resumable_keys.clear_faults();
+  job_without_resumable_keys.mutable_workers()->clear_min();
   job_without_resumable_keys.clear_metrics();
   job_without_resumable_keys.clear_checkpoints();
   job_without_resumable_keys.mutable_train()->clear_steps();

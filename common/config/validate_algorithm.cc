@@ -262,11 +262,15 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
   }
 
   void CheckMinWorkers() {
-    const pb::Faults& faults = job_.faults();
-    if (AreValid({"faults.min_workers", "workers.count"}) &&
-        faults.min_workers() > job_.workers().count()) {
-      Report("faults.min_workers", std::to_string(faults.min_workers()),
-             "at most " + WorkerCount());
+    if (!job_.workers().has_min() || !AreValid({"workers.min", "workers.count"})) return;
+    const std::string min = std::to_string(job_.workers().min());
+    if (job_.workers().min() > job_.workers().count()) {
+      Report("workers.min", min, "at most " + WorkerCount());
+    } else if (AreValid({"faults.on_worker_loss"}) &&
+               job_.faults().on_worker_loss() != pb::Faults::shrink) {
+      Report("workers.min", min,
+             "not with this faults.on_worker_loss; with shrink a job trains with fewer than "
+             "workers.count");
     }
   }
 

@@ -98,6 +98,45 @@ INSTANTIATE_TEST_SUITE_P(
                   "{name: lenet}", 2)),
     NameOf);
 
+// The regular checkpoints are 1000 steps apart. With this codec servers remember, so all lanes of
+// both shards must write theirs after the same round as the workers.
+TEST(Checkpoints, AreWrittenWhenOneIsAskedFor) {
+  JobOptions options = OptionsFor("", 300);
+  options.servers = 2;
+  const std::vector<std::string> arguments =
+      SetArguments({"checkpoints.every_steps=1000", "exchange.codec=onebit"});
+  const std::string weights = UndisturbedWeights(options, arguments);
+  TestJob job(options);
+  job.StartAll(arguments);
+  TestProgram* const asked[] = {&job.worker(1), &job.server(1), &job.server(0)};
+  uint64_t step = 0;
+  for (TestProgram* program : asked) {
+    ASSERT_TRUE(WaitUntil(
+        [&] { return job.Log("worker", 1).find("takes part in the job") != std::string::npos; }));
+    program->Signal(SIGUSR1);
+    for (const char* owner : {"worker.0", "worker.1", "shard.0.lane.1", "shard.1.lane.1"})
+      ASSERT_TRUE(WaitUntil([&] { return NewestStepOf(job, owner) > step; })) << owner;
+    step = NewestStepOf(job, "worker.0");
+  }
+  KillAll(job, options.servers, options.workers);
+  ASSERT_LT(step, options.steps) << "the machine was too slow to ask before the end";
+  job.StartAll(arguments);
+  job.ExpectAllEnd(0);
+  EXPECT_TRUE(job.Weights() == weights);
+  EXPECT_NE(job.Log("worker", 0).find("a checkpoint was asked for"), std::string::npos);
+  EXPECT_GE(job.Output("server.0.json")["from_step"], step);
+}
+
+TEST(Checkpoints, AreNotWrittenOnRequestByAJobThatHasNone) {
+  TestJob job({.steps = 60});
+  job.StartAll();
+  ASSERT_TRUE(
+      WaitUntil([&] { return job.Log("server", 0).find("worker 1") != std::string::npos; }));
+  job.server(0).Signal(SIGUSR1);
+  job.ExpectAllEnd(0);
+  EXPECT_NE(job.Log("server", 0).find("SIGUSR1: no checkpoint is written"), std::string::npos);
+}
+
 // Without rounds, two runs end with different weights. So this tests only that the job continues
 // from its checkpoints and completes its steps.
 class KilledWithoutRounds : public testing::TestWithParam<JobCase> {};

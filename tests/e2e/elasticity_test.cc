@@ -19,9 +19,10 @@ constexpr uint64_t kEndlessSteps = 100000000;
 JobOptions ShrinkOptions(uint64_t steps, const std::string& train = "") {
   return {.servers = 2,
           .workers = 3,
+          .min_workers = 2,
           .steps = steps,
           .batch_total = 12,
-          .yaml = Cat("faults: {on_worker_loss: shrink, min_workers: 2, heartbeat_ms: 50, "
+          .yaml = Cat("faults: {on_worker_loss: shrink, heartbeat_ms: 50, "
                       "suspect_after_s: 0.5, dead_after_s: 1}\n",
                       train)};
 }
@@ -81,6 +82,45 @@ TEST(Shrink, WithoutTheLowestRankItStillEndsWithAllResults) {
   ExpectResultsWithout(job, 0);
 }
 
+TEST(Shrink, BeginsWithFewAndLetsManyComeAndGo) {
+  TestJob job({.servers = 2,
+               .workers = 8,
+               .min_workers = 3,
+               .steps = kEndlessSteps,
+               .batch_total = 16,
+               .yaml = "faults: {on_worker_loss: shrink, start_timeout_s: 4, heartbeat_ms: 50, "
+                       "suspect_after_s: 0.5, dead_after_s: 1}\n"});
+  const auto train_on = [&job] {
+    const uint64_t rounds_before = job.Progress()["rounds"];
+    ASSERT_TRUE(job.WaitForRound(rounds_before + 10));
+  };
+  const auto join = [&job](const std::vector<uint32_t>& ranks) {
+    for (const uint32_t rank : ranks) job.StartWorker(rank);
+    for (const uint32_t rank : ranks)
+      ASSERT_TRUE(job.worker(rank).WaitForErr("installed the state after round")) << rank;
+  };
+  for (const uint32_t shard : {0u, 1u}) job.StartServer(shard);
+  for (const uint32_t rank : {1u, 2u, 5u, 6u}) job.StartWorker(rank);
+  ASSERT_TRUE(job.server(0).WaitForErr("going on with 4 of 8 workers"));
+  train_on();
+  join({0, 7});
+  train_on();
+  for (const uint32_t rank : {0u, 1u, 2u}) KillAndWait(job.worker(rank));
+  ASSERT_TRUE(job.server(0).WaitForErr("going on with 3 of 8 workers"));
+  train_on();
+  join({0, 1, 2, 3, 4});
+  train_on();
+  ExpectOrderlyStop(job);
+  const nlohmann::json summary = job.Output("server.0.json");
+  EXPECT_EQ(summary["replicas_agree"], true);
+  EXPECT_EQ(summary["present"], 8);
+  for (const int num_workers : {4, 6, 3, 8}) {
+    EXPECT_THAT(job.Log("worker", 6),
+                HasSubstr(Cat(num_workers, " of 8 workers contribute: the global batch is ",
+                              2 * num_workers)));
+  }
+}
+
 TEST(Shrink, LetsAWorkerJoinLater) {
   TestJob job(ShrinkOptions(kEndlessSteps));
   job.StartAll();
@@ -117,7 +157,7 @@ TEST(Shrink, EndsTheJobBelowMinWorkers) {
   ASSERT_TRUE(job.server(0).WaitForErr("going on with 2 of 3 workers"));
   KillAndWait(job.worker(2));
   EXPECT_EQ(job.server(0).Wait(), 75);
-  EXPECT_THAT(job.server(0).err(), ContainsRegex("min_workers"));
+  EXPECT_THAT(job.server(0).err(), HasSubstr("workers.min is 2"));
   EXPECT_EQ(job.worker(0).Wait(), 75);
 }
 

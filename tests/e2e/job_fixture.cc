@@ -248,9 +248,11 @@ void TestJob::WriteJob() const {
       Cat("name: test\nseed: ", options_.seed, "\noutput_dir: ", output_dir(), "\nservers:\n");
   for (const uint16_t port : ports_)
     text += Cat("  - address: \"", options_.host, ":", port, "\"\n");
-  text += Cat("workers:\n  count: ", options_.workers, "\nmodel: ", options_.model,
-              "\ndata:\n  dir: ", data_dir(), "\ntrain:\n  batch_total: ", options_.batch_total,
-              "\n  steps: ", options_.steps, "\n", options_.yaml);
+  text += Cat("workers:\n  count: ", options_.workers, "\n");
+  if (options_.min_workers != 0) text += Cat("  min: ", options_.min_workers, "\n");
+  text += Cat("model: ", options_.model, "\ndata:\n  dir: ", data_dir(),
+              "\ntrain:\n  batch_total: ", options_.batch_total, "\n  steps: ", options_.steps,
+              "\n", options_.yaml);
   WriteFile(job_file(), text);
 }
 

@@ -90,7 +90,7 @@ class TestProgram {
 
 struct JobOptions {
   uint32_t servers = 1;
-  uint32_t workers = 2;
+  uint32_t workers = 2, min_workers = 0;  // min_workers 0: the job does not set workers.min
   uint64_t steps = 20;
   uint32_t batch_total = 8;
   uint64_t seed = 1;

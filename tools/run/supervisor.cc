@@ -189,6 +189,8 @@ void Supervisor::OnJobEnd(const setup::ProgressUpdate& update) {
 }
 
 void Supervisor::OnStopSignals() {
+  if (stop_signals_.TakeCheckpoint() && children_[0].is_running)
+    children_[0].process->Signal(SIGUSR1);
   for (int signal = stop_signals_.TakeSignal(); signal != 0; signal = stop_signals_.TakeSignal()) {
     if (user_stop_.signal == 0) user_stop_.signal = signal;
     CancelRestarts();

@@ -20,6 +20,7 @@
 // restart is immediate; otherwise it happens after `max_report_delay`, when it is clear that the
 // process did not exit because the job ended. The first stop signal is passed to shard 0, which
 // stops the job in order; the second one to all processes; a third one kills them.
+// SIGUSR1, which asks for a checkpoint, is passed to shard 0, too.
 #pragma once
 
 #include <cstdint>

@@ -31,6 +31,7 @@ struct ControlAction {
     kSendShard0,     // followers only: send `send.message` on that connection
     kMembers,        // pass `members` to every data lane of this shard
     kStop,           // call OnStop() of every data lane of this shard
+    kCheckpoint,     // shard 0 only: call OnCheckpointRequest() of every data lane of this shard
     kEnded,          // the job has ended for this shard with `status`; no further action follows
     kLog,            // log `text`
   };
@@ -100,6 +101,8 @@ class Control {
   // The process received a stop signal: asks for the orderly end of the job. `code`: kInterrupted
   // (130) or kTerminated (143).
   virtual void OnStop(Code code, Time now, ControlActions* out) = 0;
+  // The process was asked for a checkpoint (SIGUSR1): asks shard 0 for one of all daemons.
+  virtual void OnCheckpointRequest(ControlActions* out) = 0;
   // Shard 0 only: a message to this peer could not be sent, because its connection is closed.
   virtual void OnUnreachable(Peer, Time) {}
   // Shard 0 only: this peer's key is not allowed any more. Its messages do not arrive any more.

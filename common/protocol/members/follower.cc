@@ -29,6 +29,10 @@ void SendShard0(Message message, ControlActions* out) {
   action.send.message = std::move(message);
 }
 
+void SendToAll(const std::map<uint32_t, Peer>& peers, const Message& message, ControlActions* out) {
+  for (const auto& [rank, peer] : peers) EmitSend(peer, message, out);
+}
+
 }  // namespace
 
 Follower::Follower(ControlOptions options, std::vector<CellSpec> cells)
@@ -109,7 +113,7 @@ void Follower::OnMessageFromShard0(const Message& message, Time now, ControlActi
     case pb::Envelope::kAbort: {
       const Status error =
           ErrorFromPeer(message.head.abort().code(), message.head.abort().sentence());
-      SendToWorkers(MakeAbort(error), out);
+      SendToAll(peers_, MakeAbort(error), out);
       return End(error, message.head.abort().last_step(), out);
     }
     case pb::Envelope::kRefuse:
@@ -245,8 +249,9 @@ void Follower::SendPulses(Time now, ControlActions* out) {
   pulse->set_incarnation(options_.incarnation);
   pulse->set_epoch(members_.epoch());
   pulse->set_floor(lane_.floor());
-  SendToWorkers(message, out);
+  SendToAll(peers_, message, out);
   if (stop_code_ != Code::kOk) pulse->set_stop(static_cast<uint32_t>(stop_code_));
+  if (checkpoint_requests_ != 0) pulse->set_checkpoint_requests(checkpoint_requests_);
   pulse->set_failed_checkpoints(options_.NumFailedCheckpoints());
   if (following()) SendShard0(std::move(message), out);
   if (failure_.ok() || !following()) return;
@@ -275,10 +280,6 @@ void Follower::OnStop(Code code, Time now, ControlActions* out) {
 void Follower::EndWithoutShard0(ControlActions* out) {
   Become(State::kEnded);
   EmitEnded(Status(stop_code_, "stopped by a signal while server shard 0 was not there"), 0, out);
-}
-
-void Follower::SendToWorkers(const Message& message, ControlActions* out) {
-  for (const auto& [rank, peer] : peers_) EmitSend(peer, message, out);
 }
 
 }  // namespace tern::protocol

@@ -38,6 +38,7 @@ class Follower : public Control {
   // has not sent a Welcome yet, this shard ends at once; the other daemons then end when their
   // deadlines pass.
   void OnStop(Code code, Time now, ControlActions* out) override;
+  void OnCheckpointRequest(ControlActions*) override { ++checkpoint_requests_; }
   // This shard cannot go on. Sends Abort to shard 0 with every pulse from now on.
   void OnFailure(const Status& status, Time now, ControlActions* out) override;
   bool IsPeerOfJob(Peer peer) const override;
@@ -67,7 +68,6 @@ class Follower : public Control {
   void End(Status status, uint64_t last_step, ControlActions* out);
   void SendPulses(Time now, ControlActions* out);
   void EndWithoutShard0(ControlActions* out);
-  void SendToWorkers(const Message& message, ControlActions* out);
 
   ControlOptions options_;
   RoundLane lane_;
@@ -77,9 +77,10 @@ class Follower : public Control {
   bool is_disconnected_ = false;
   std::string refusal_;  // why shard 0 refuses this shard; empty: it does not
   bool is_refusal_logged_ = false;
-  bool was_shard0_heard_ = false;  // whether any process of shard 0 has sent a message
-  Code stop_code_ = Code::kOk;     // kInterrupted or kTerminated once asked to stop
-  Status failure_;                 // why this shard cannot take part any more
+  bool was_shard0_heard_ = false;     // whether any process of shard 0 has sent a message
+  Code stop_code_ = Code::kOk;        // kInterrupted or kTerminated once asked to stop
+  uint64_t checkpoint_requests_ = 0;  // Pulse.checkpoint_requests
+  Status failure_;                    // why this shard cannot take part any more
   uint64_t shard0_incarnation_ = 0;
   // The incarnation of shard 0 that sent members_. Two incarnations of shard 0 may use equal
   // epochs.

@@ -53,6 +53,7 @@ struct SetForm {
     in_round->set_round(form.round);
     in_round->set_applied(applied);
     if (form.digest != 0) in_round->set_digest(form.digest);
+    if (form.checkpoint) in_round->set_checkpoint(true);
   }
   void operator()(const Skip& form) const {
     contribution->mutable_skip()->set_round(form.round);

@@ -97,6 +97,10 @@ uint64_t LastExchangeOf(const pb::Outcome& outcome) {
   return 0;
 }
 
+uint64_t CheckpointRoundOf(const pb::Outcome& outcome) {
+  return outcome.of_round().checkpoint_after();
+}
+
 const pb::Outcome::Weights* WeightsOf(const pb::Outcome& outcome) {
   if (outcome.at_clock().has_weights()) return &outcome.at_clock().weights();
   if (outcome.pulled().has_weights()) return &outcome.pulled().weights();

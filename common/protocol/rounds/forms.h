@@ -21,6 +21,7 @@ struct InRound {
   Bytes payload;
   // Hash of the shared scale factors that coded the payload; 0: none were used.
   uint64_t digest = 0;
+  bool checkpoint = false;  // whether all daemons write a checkpoint after the round
 };
 struct Skip {  // This worker does not contribute to the round.
   uint64_t round = 0;
@@ -61,6 +62,8 @@ std::string DescribeFormFault(const pb::Contribution& c, const Bytes& payload);
 // Returns the job's last round, or the worker's last clock, if the outcome says which it is; else
 // 0.
 uint64_t LastExchangeOf(const pb::Outcome& outcome);
+// Returns the round after which all daemons write a checkpoint, if the outcome names one; else 0.
+uint64_t CheckpointRoundOf(const pb::Outcome& outcome);
 // Returns the outcome's description of the weights in its payload; null if the outcome has none.
 const pb::Outcome::Weights* WeightsOf(const pb::Outcome& outcome);
 // Whether the outcome says that its payload is fp32 values, not coded by the job's pull codec.

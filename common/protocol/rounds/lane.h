@@ -74,6 +74,8 @@ class Lane {
   virtual void OnApplied(uint32_t rank, uint64_t incarnation, uint64_t applied) = 0;
   // Handles a stop request: the job ends soon.
   virtual void OnStop() = 0;
+  // Handles a request for a checkpoint of all daemons soon.
+  virtual void OnCheckpointRequest() {}
 
   // Whether every member has said hello, so that the lane handles contributions.
   virtual bool open() const = 0;

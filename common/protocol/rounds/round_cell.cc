@@ -55,6 +55,22 @@ std::optional<uint64_t> MostFrequentOf(
   return most_frequent;
 }
 
+// Whether a checkpoint of all daemons was asked for, and the outcome of `round` must name the round
+// after which they write it: lane->checkpoint_round, which is set here. As for the last round, no
+// worker can be beyond that round, so each marks its push of it, from which the other lanes learn
+// it in time. If a regular checkpoint is due within a few rounds, that one serves: checkpoints
+// closer than a window could push each other out before all daemons have one in common.
+bool DecidesCheckpoint(uint64_t round, RoundLaneState* lane) {
+  if (!lane->checkpoint_requested || round <= lane->checkpoint_round) return false;
+  lane->checkpoint_requested = false;
+  if (lane->last_round != 0) return false;  // the last checkpoint serves
+  const uint64_t window = lane->options.window;
+  const auto& is_due = lane->options.is_checkpoint_due;
+  if (is_due && is_due(round + 1, round + 2 * window)) return false;
+  lane->checkpoint_round = round + window;
+  return true;
+}
+
 }  // namespace
 
 RoundLaneState::RoundLaneState(RoundLaneOptions given_options)
@@ -248,7 +264,10 @@ bool RoundCell::AddToSlot(Peer from, RoundSlot* slot, const pb::Contribution& c,
                           const Bytes& payload, Sends* out) {
   if (!AcceptsScalersOf(slot, c)) return false;
   const uint64_t round = c.in_round().round();
-  const uint64_t digest = spec_.cell.kind == Kind::kPush ? c.in_round().digest() : 0;
+  const bool is_push = spec_.cell.kind == Kind::kPush;
+  const uint64_t digest = is_push ? c.in_round().digest() : 0;
+  if (is_push && c.in_round().checkpoint() && lane_->options.on_checkpoint_round)
+    lane_->options.on_checkpoint_round(round);
   const Status add_status = slot->Add(c.rank(), c.incarnation(), digest, payload);
   if (!add_status.ok()) {
     ++lane_->counters.bad;
@@ -323,6 +342,8 @@ void RoundCell::CloseSlot(uint64_t round, RoundSlot* slot, Sends* out) {
   outcome.set_chunk(spec_.cell.chunk);
   if (lane_->options.learning_rate) outcome.set_learning_rate(lane_->options.learning_rate(round));
   if (lane_->last_round != 0) outcome.mutable_of_round()->set_stop_after(lane_->last_round);
+  if (decides_last_round_ && DecidesCheckpoint(round, lane_))
+    outcome.mutable_of_round()->set_checkpoint_after(lane_->checkpoint_round);
   CheckAgreement(round, *slot);
   for (const LaneMember& member : lane_->members) {
     if (member.peer != 0) SendOutcome(*slot, member.peer, out);

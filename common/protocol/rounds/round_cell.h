@@ -44,6 +44,11 @@ struct RoundLaneOptions {
   std::function<double(uint64_t round)> learning_rate;
   // Whether this lane has the cell that decides the job's last round after a stop request.
   bool decides_last_round = false;
+  // Whether a regular checkpoint is due after one of the rounds `first` to `last`. Null: never. Set
+  // where decides_last_round is.
+  std::function<bool(uint64_t first, uint64_t last)> is_checkpoint_due;
+  // Called before the first push with InRound.checkpoint is added to its round. Null: nobody asks.
+  std::function<void(uint64_t round)> on_checkpoint_round;
   Safeguards safeguards;
 };
 
@@ -68,6 +73,8 @@ struct RoundLaneState {
   uint64_t newest_held_round = 0;
   bool stop_requested = false;
   uint64_t last_round = 0;  // of the job; 0: not decided
+  bool checkpoint_requested = false;
+  uint64_t checkpoint_round = 0;  // the newest after which all daemons write one on request
   // By rank: whether the lane has refused contributions for lack of room, or because they belong to
   // a newer membership than the lane knows, or has dropped them with their slot. The lane tells the
   // rank when it may send them again.

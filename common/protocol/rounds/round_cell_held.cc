@@ -1,10 +1,12 @@
 // How a RoundCell takes outcomes (answers to rounds) that workers hand back after a restart of the
 // server.
+#include <algorithm>
 #include <string>
 #include <utility>
 
 #include "common/base/invariants.h"
 #include "common/base/text.h"
+#include "common/protocol/rounds/forms.h"
 #include "common/protocol/rounds/round_cell.h"
 
 namespace tern::protocol {
@@ -22,6 +24,7 @@ bool DiffersFrom(const RoundSlot& slot, const pb::Outcome::OfRound& held, const 
   return slot.state() == RoundSlot::State::kRestored &&
          (slot.contributors() != held.contributors() ||
           slot.outcome().of_round().stop_after() != held.stop_after() ||
+          slot.outcome().of_round().checkpoint_after() != held.checkpoint_after() ||
           slot.payload().view() != payload.view());
 }
 
@@ -73,6 +76,7 @@ void RoundCell::RestoreFromOutcome(Peer from, const pb::Outcome& held, const Byt
   if (lane_->options.learning_rate)
     slot.outcome().set_learning_rate(lane_->options.learning_rate(round));
   if (held.of_round().stop_after() != 0) lane_->last_round = held.of_round().stop_after();
+  lane_->checkpoint_round = std::max(lane_->checkpoint_round, CheckpointRoundOf(held));
   ++lane_->counters.restored;
   ConfirmHeldOutcome(from, kind, held, out);
   for (const LaneMember& member : lane_->members) {

@@ -34,6 +34,13 @@ std::optional<uint64_t> AppliedBy(const pb::Contribution& c) {
   }
 }
 
+void SendWelcome(const RoundLaneState& state, Peer to, Sends* out) {
+  const RoundLaneOptions& options = state.options;
+  if (!options.answers_hellos) return;
+  out->push_back(
+      {to, MakeLaneWelcome(options.incarnation, state.members.epoch(), options.data_ports)});
+}
+
 }  // namespace
 
 RoundLane::RoundLane(Options options, std::vector<CellSpec> cells) : state_(std::move(options)) {
@@ -74,7 +81,7 @@ void RoundLane::OnHello(Peer from, const pb::Hello& hello, Sends* out) {
     return OpenIfComplete(out);
   }
   AdvanceFloor();
-  SendWelcome(from, out);
+  SendWelcome(state_, from, out);
   OnFloorMoved(out);
   if (!state_.IsElastic() || !member->is_applied_known) return;
   for (const auto& [cell_name, cell] : cells_) cell.ResendMissedOutcomes(*member, out);
@@ -95,7 +102,7 @@ void RoundLane::OpenIfComplete(Sends* out) {
         std::min(state_.newest_held_round, state_.floor + state_.MaxSlots() + kMaxRoundsAhead);
   }
   for (const LaneMember& member : state_.members) {
-    if (member.present()) SendWelcome(member.peer, out);
+    if (member.present()) SendWelcome(state_, member.peer, out);
   }
 }
 
@@ -106,17 +113,10 @@ void RoundLane::GoBack(uint64_t round) {
   state_.is_open = false;
   state_.floor = round;
   state_.newest_held_round = round + 1;
-  state_.last_round = 0;
+  state_.last_round = state_.checkpoint_round = 0;
   state_.refused_for_now.assign(state_.options.workers, false);
   state_.agreement = {Ok(), std::min(state_.agreement.newest_round, round)};
   floor_moved_ = false;
-}
-
-void RoundLane::SendWelcome(Peer to, Sends* out) const {
-  const Options& options = state_.options;
-  if (!options.answers_hellos) return;
-  out->push_back(
-      {to, MakeLaneWelcome(options.incarnation, state_.members.epoch(), options.data_ports)});
 }
 
 void RoundLane::OnApplied(uint32_t rank, uint64_t incarnation, uint64_t applied) {

@@ -53,6 +53,9 @@ class RoundLane : public Lane {
   // Ends the job soon. If Options::decides_last_round is true: when the next round r closes in the
   // lane's first cell, r + Options::window becomes the job's last round.
   void OnStop() override { state_.stop_requested = true; }
+  // If Options::decides_last_round is true: when the next round r closes in the deciding cell, that
+  // cell decides that all daemons write a checkpoint after round r + window.
+  void OnCheckpointRequest() override { state_.checkpoint_requested = true; }
   // The job goes back to its state after `round`. Drops all slots and forgets all members, which
   // say hello again. The next round closes only when all members have contributed, so that all of
   // them pull the same state first.
@@ -93,7 +96,6 @@ class RoundLane : public Lane {
   void OnHeldOutcome(Peer from, Kind kind, const pb::Outcome& outcome, const Bytes& payload,
                      Sends* out);
   void OpenIfComplete(Sends* out);
-  void SendWelcome(Peer to, Sends* out) const;
   // The minimum over the members of what each has applied; nullopt while a member has not reported
   // it.
   std::optional<uint64_t> LeastApplied() const;

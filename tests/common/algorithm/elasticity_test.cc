@@ -27,11 +27,12 @@ TEST(Elasticity, FollowsTheJob) {
   job.mutable_faults()->set_on_worker_loss(pb::Faults::fail);
   EXPECT_EQ(Elasticity::FromJob(job).on_loss, OnLoss::kFail);
   job.mutable_faults()->set_on_worker_loss(pb::Faults::shrink);
-  job.mutable_faults()->set_min_workers(2);
+  job.mutable_workers()->set_min(2);
   elasticity = Elasticity::FromJob(job);
   EXPECT_TRUE(elasticity.shrinks_on_loss());
   EXPECT_TRUE(elasticity.has_unsolicited_outcomes());
   EXPECT_EQ(elasticity.min_workers, 2u);
+  EXPECT_TRUE(elasticity.begins_with_min);
 }
 
 }  // namespace

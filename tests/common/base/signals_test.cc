@@ -117,6 +117,21 @@ TEST_F(StopSignalsDeathTest, Sigusr2AsksToReadFilesAgain) {
   EXPECT_EXIT(AUserSignalAsksToReread(), ExitedWithCode(0), "");
 }
 
+[[noreturn]] void AUserSignalAsksForACheckpoint() {
+  alarm(20);
+  StopSignals stop_signals;
+  kill(getpid(), SIGUSR1);
+  REQUIRE(WaitUntilReadable(stop_signals.fd()));
+  REQUIRE(stop_signals.TakeSignal() == 0 && stop_signals.signal() == 0);
+  REQUIRE(stop_signals.TakeCheckpoint() && !stop_signals.TakeCheckpoint());
+  REQUIRE(!stop_signals.TakeReread());
+  _exit(0);
+}
+
+TEST_F(StopSignalsDeathTest, Sigusr1AsksForACheckpoint) {
+  EXPECT_EXIT(AUserSignalAsksForACheckpoint(), ExitedWithCode(0), "");
+}
+
 [[noreturn]] void SecondSignalEnds(int first, int second) {
   alarm(20);
   StopSignals stop_signals;

@@ -202,11 +202,8 @@ INSTANTIATE_TEST_SUITE_P(
                  "because backup workers need a fixed number of workers; or set "
                  "train.ssgd.backup_workers: 0"},
         RuleCase{"ssgd: {backup_workers: 1}", "faults: {on_worker_loss: wait}\n", ""},
-        RuleCase{"", "faults: {on_worker_loss: shrink, min_workers: 2}\n", ""},
         RuleCase{"algorithm: asgd", "exchange: {codec: fp32}\nfaults: {on_worker_loss: shrink}\n",
                  ""},
-        RuleCase{"", "faults: {on_worker_loss: shrink, min_workers: 3}\n",
-                 "faults.min_workers: saw 3; allowed: at most workers.count (2)"},
         RuleCase{"algorithm: softsync\nsoftsync: {n: 2}", kFp32, ""},
         RuleCase{"algorithm: softsync\nsoftsync: {n: 3}", kFp32,
                  "train.softsync.n: saw 3; allowed: at most workers.count (2)"},
@@ -355,6 +352,19 @@ INSTANTIATE_TEST_SUITE_P(
 
 // A job that sets only the algorithm must be valid, so defaults that the algorithm cannot use are
 // replaced.
+TEST(TrainRules, LimitWorkersMin) {
+  const auto faults_with = [](int min, const std::string& on_worker_loss) {
+    return FaultsOf(SmallJobWith("  count: 2\n", "  count: 2\n  min: " + std::to_string(min) + "\n",
+                                 "faults: {on_worker_loss: " + on_worker_loss + "}\n"));
+  };
+  EXPECT_THAT(faults_with(2, "shrink"), ElementsAre());
+  EXPECT_THAT(faults_with(3, "shrink"),
+              ElementsAre(HasSubstr("workers.min: saw 3; allowed: at most workers.count (2)")));
+  EXPECT_THAT(faults_with(1, "wait"),
+              ElementsAre(HasSubstr("workers.min: saw 1; allowed: not with this "
+                                    "faults.on_worker_loss; with shrink a job trains with fewer")));
+}
+
 TEST(TrainRules, FillInDefaultsThatSuitTheAlgorithm) {
   const auto exchange_of = [](const std::string& lines) {
     return Parse(SmallJob() + lines)->exchange();

@@ -85,9 +85,10 @@ TEST(RunAgain, ARunOfADoneJobNamesChangedKeysAndSaysThatThereIsNothingToTrain) {
 
 TEST(RunAgain, AJobThatLostAWorkerStillReportsItsResult) {
   JobOptions options = EndlessJobOptions(
-      "faults: {on_worker_loss: shrink, min_workers: 2, heartbeat_ms: 50, suspect_after_s: 0.3, "
+      "faults: {on_worker_loss: shrink, heartbeat_ms: 50, suspect_after_s: 0.3, "
       "dead_after_s: 0.6}\n");
   options.workers = 3;
+  options.min_workers = 2;
   options.batch_total = 12;
   TestJob job(options);
   TestProgram& tern = job.StartTern({"run", job.job_file()});

@@ -47,6 +47,7 @@ void Fetching::EmitReady(SessionActions* out) {
   out->push_back(MakeAction(SessionAction::Type::kReady));
   out->back().applied = state_.exchange.applied();
   out->back().stop_after = state_.stop_after;
+  out->back().checkpoint_after = state_.checkpoint_after;
   out->back().run = state_.run;
 }
 
@@ -80,6 +81,7 @@ void Fetching::OnStatePiece(const pb::StatePiece& piece, const Bytes& payload, T
       break;
   }
   state_.stop_after = taker_.stop_after();
+  state_.checkpoint_after = taker_.checkpoint_after();
   StartInstalling(SessionAction::Type::kInstall, taker_.applied(), out)->state = taker_.TakeState();
 }
 
@@ -97,7 +99,7 @@ void Fetching::OnInstalled(uint64_t applied, Time now, SessionActions* out) {
 
 void Fetching::DropState() {
   if (state_.has_state()) state_.state_held = SessionState::StateHeld::kNothing;
-  state_.stop_after = 0;
+  state_.stop_after = state_.checkpoint_after = 0;
   state_.exchange.Restart(state_.exchange.applied());
   giver_ = StateGiver(state_.incarnation, state_.options.piece_bytes);
 }
@@ -113,7 +115,8 @@ void Fetching::OnStateWant(const pb::StateWant& want, SessionActions* out) {
 
 void Fetching::OnSnapshot(const Bytes& state, uint64_t applied, SessionActions* out) {
   if (!state_.has_state()) return;  // The state was discarded after the request.
-  for (Message& piece : giver_.OnSnapshot(state, applied, state_.stop_after))
+  for (Message& piece :
+       giver_.OnSnapshot(state, applied, state_.stop_after, state_.checkpoint_after))
     out->push_back(MakeSend({0, 0}, std::move(piece)));
 }
 

@@ -31,9 +31,11 @@ void Heartbeats::Send(Time now, SessionActions* out) {
       must_stop && (state_.phase() == SessionPhase::kJoining ||
                     now - state_.stop_at > state_.options.timings.dead_after);
   for (uint32_t s = state_.links.num_shards(); s-- > 0;) {
-    if (s == 0) {  // Only shard 0 uses counters, pulse marks and stop requests.
+    if (s == 0) {  // Only shard 0 uses counters, pulse marks and requests.
       beat->set_pulse_mark(state_.pulse_mark);
       *beat->mutable_counters() = counters_;
+      if (state_.checkpoint_requests != 0)
+        beat->set_checkpoint_requests(state_.checkpoint_requests);
       if (must_stop) beat->set_stop(static_cast<uint32_t>(ExitCode(state_.stop_status)));
     }
     if (state_.links.IsUp({s, 0}) || (s == 0 && sends_even_if_down))

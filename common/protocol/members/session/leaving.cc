@@ -52,6 +52,13 @@ void Leaving::OnTimer(Time now, SessionActions* out) {
     EndWith(state_.leave_status, out);
 }
 
+void Leaving::OnEnd(const pb::End& end, SessionActions* out) {
+  Status status = StatusOf(end);
+  if (status.ok() && !state_.leaving())
+    status = Status(Code::kPeerLost, "shard 0 ended the job before this worker had finished");
+  OnFarewell(status, out);
+}
+
 void Leaving::OnFarewell(const Status& status, SessionActions* out) {
   Message answer;
   answer.head.mutable_end();

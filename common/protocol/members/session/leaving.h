@@ -28,6 +28,8 @@ class Leaving {
   void SendBye(Time now, SessionActions* out);
   // Shard 0 has sent End or Abort: answers shard 0, and ends the session.
   void OnFarewell(const Status& status, SessionActions* out);
+  // Shard 0 has ended the job.
+  void OnEnd(const pb::End& end, SessionActions* out);
   // Ends the session with this worker's own error, and tells shard 0 once; the message may be lost.
   void LeaveWith(const Status& status, SessionActions* out);
 

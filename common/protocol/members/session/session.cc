@@ -42,17 +42,10 @@ void Session::OnMessage(LaneRef lane, const Message& message, Time now, SessionA
     case pb::Envelope::kAbort:
       return leaving_.OnFarewell(ErrorFromPeer(head.abort().code(), head.abort().sentence()), out);
     case pb::Envelope::kEnd:
-      return OnEnd(head.end(), out);
+      return leaving_.OnEnd(head.end(), out);
     default:
       return OnRoundMessage(lane, message, now, out);
   }
-}
-
-void Session::OnEnd(const pb::End& end, SessionActions* out) {
-  Status status = StatusOf(end);
-  if (status.ok() && !state_.leaving())
-    status = Status(Code::kPeerLost, "shard 0 ended the job before this worker had finished");
-  leaving_.OnFarewell(status, out);
 }
 
 void Session::OnRoundMessage(LaneRef lane, const Message& message, Time now, SessionActions* out) {
@@ -70,6 +63,8 @@ void Session::OnRoundMessage(LaneRef lane, const Message& message, Time now, Ses
   for (auto& delivery :
        state_.exchange.OnOutcome(lane, kind, *outcome, message.payload, now, &outgoing)) {
     if (const uint64_t last = LastExchangeOf(*outcome); last != 0) state_.stop_after = last;
+    if (const uint64_t round = CheckpointRoundOf(delivery.outcome); round != 0)
+      state_.checkpoint_after = round;
     out->push_back(MakeAction(SessionAction::Type::kDeliver, lane));
     out->back().delivery = std::move(delivery);
   }
@@ -188,6 +183,8 @@ void Session::Contribute(const Cell& cell, LaneRef lane, Contribution contributi
   const CheckInvariantsAtScopeEnd checked(*this);
   if (!state_.has_state() && !(phase() == SessionPhase::kInstalling && IsPull(contribution)))
     return;
+  if (auto* in_round = std::get_if<InRound>(&contribution); in_round != nullptr)
+    in_round->checkpoint = in_round->round == state_.checkpoint_after;
   std::vector<Exchange::Outgoing> outgoing;
   state_.exchange.Contribute(cell, lane, std::move(contribution), now, &outgoing);
   EmitOutgoing(std::move(outgoing), out);

@@ -93,6 +93,10 @@ class Session {
   // with the code of `status`.
   void Stop(const Status& status, Time now, SessionActions* out);
 
+  // The process was asked for a checkpoint (SIGUSR1). The heartbeats ask shard 0 for one of all
+  // daemons.
+  void RequestCheckpoint() { ++state_.checkpoint_requests; }
+
   Phase phase() const { return state_.phase(); }
   // What keeps this worker from taking part, for example "server shard 0 (127.0.0.1:7500)"; empty
   // if nothing does.
@@ -119,7 +123,6 @@ class Session {
   void OnWelcomeOfShard0(const pb::Welcome& welcome, Time now, SessionActions* out);
   void OnRefuse(LaneRef lane, const pb::Refuse& refuse, Time now, SessionActions* out);
   void OnRoundMessage(LaneRef lane, const Message& message, Time now, SessionActions* out);
-  void OnEnd(const pb::End& end, SessionActions* out);
 
   SessionState state_;
   Heartbeats heartbeats_{&state_};

@@ -39,7 +39,8 @@ struct SessionAction {
   Bytes state;
   uint64_t applied = 0;
   uint64_t stop_after = 0;
-  uint64_t run = 0;  // kReady: identifies the job's run in checkpoints
+  uint64_t checkpoint_after = 0;  // kReady: the newest OfRound.checkpoint_after; 0: none
+  uint64_t run = 0;               // kReady: identifies the job's run in checkpoints
   pb::Checkpoint checkpoint;
   Status status;
   std::string text;

@@ -107,8 +107,10 @@ struct SessionState {
   uint64_t run = 0;       // the number of the job's run (execution); 0: not known
   uint64_t progress = 0;  // grows whenever a thread that trains advances; see Heartbeat.progress
   Time joining_since{};
-  uint64_t stop_after = 0;  // the job's last round; 0: not decided, or not known yet
-  uint64_t pulse_mark = 0;  // Pulse.mark of shard 0's newest pulse; 0: none yet
+  uint64_t stop_after = 0;           // the job's last round; 0: not decided, or not known yet
+  uint64_t checkpoint_after = 0;     // the newest OfRound.checkpoint_after; 0: none
+  uint64_t checkpoint_requests = 0;  // how often this process was asked for a checkpoint
+  uint64_t pulse_mark = 0;           // Pulse.mark of shard 0's newest pulse; 0: none yet
   // Ranks without which the job continues, from shard 0's heartbeats.
   std::vector<uint32_t> absent_ranks;
   Status stop_status;   // names the stop signal that this process received; ok: none

@@ -22,7 +22,7 @@ bool StateGiver::OnWant(const pb::StateWant& want, std::optional<Message>* piece
 }
 
 std::vector<Message> StateGiver::OnSnapshot(const Bytes& state, uint64_t applied,
-                                            uint64_t stop_after) {
+                                            uint64_t stop_after, uint64_t checkpoint_after) {
   std::vector<Message> pieces;
   for (auto& [rank, snapshot] : snapshots_) {
     if (snapshot.is_taken) continue;
@@ -30,6 +30,7 @@ std::vector<Message> StateGiver::OnSnapshot(const Bytes& state, uint64_t applied
     snapshot.state = state;
     snapshot.applied = applied;
     snapshot.stop_after = stop_after;
+    snapshot.checkpoint_after = checkpoint_after > applied ? checkpoint_after : 0;
     if (auto piece = Piece(rank, snapshot)) pieces.push_back(std::move(*piece));
   }
   return pieces;
@@ -55,6 +56,7 @@ std::optional<Message> StateGiver::Piece(uint32_t rank, const Snapshot& snapshot
   piece->set_applied(snapshot.applied);
   piece->set_transfer(snapshot.transfer);
   if (snapshot.stop_after != 0) piece->set_stop_after(snapshot.stop_after);
+  if (snapshot.checkpoint_after != 0) piece->set_checkpoint_after(snapshot.checkpoint_after);
   const uint64_t begin = uint64_t{snapshot.asked_piece} * piece_bytes_;
   message.payload =
       snapshot.state.Slice(begin, std::min<uint64_t>(piece_bytes_, state_bytes - begin));
@@ -78,6 +80,7 @@ StateTaker::Progress StateTaker::OnPiece(const pb::StatePiece& piece, const Byte
     num_pieces_ = piece.pieces();
     applied_ = piece.applied();
     stop_after_ = piece.stop_after();
+    checkpoint_after_ = piece.checkpoint_after();
     if (piece.piece() != 0) return Progress::kNext;
   }
   if (piece.piece() != next_piece_ || next_piece_ >= num_pieces_)

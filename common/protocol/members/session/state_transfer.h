@@ -24,8 +24,10 @@ class StateGiver {
   // snapshot exists and has that piece.
   bool OnWant(const pb::StateWant& want, std::optional<Message>* piece);
   // Receives the snapshot that OnWant requested. Returns the pieces for which takers wait.
-  // `stop_after`: the job's last round, or 0 if it is not known.
-  std::vector<Message> OnSnapshot(const Bytes& state, uint64_t applied, uint64_t stop_after);
+  // `stop_after`: the job's last round, or 0 if it is not known. `checkpoint_after`: the newest
+  // round after which all daemons write a checkpoint on request; 0: none.
+  std::vector<Message> OnSnapshot(const Bytes& state, uint64_t applied, uint64_t stop_after,
+                                  uint64_t checkpoint_after);
   // Drops the snapshots whose round is below `floor`: their takers have installed them.
   void OnFloor(uint64_t floor);
 
@@ -33,12 +35,13 @@ class StateGiver {
 
  private:
   struct Snapshot {
-    uint64_t incarnation = 0;  // of the taker
-    uint64_t transfer = 0;     // the number of this transfer, in each of its pieces
-    uint32_t asked_piece = 0;  // the piece requested last
-    bool is_taken = false;     // whether the snapshot has been taken
-    uint64_t applied = 0;      // the round after which it was taken
-    uint64_t stop_after = 0;   // the job's last round; 0: not known
+    uint64_t incarnation = 0;       // of the taker
+    uint64_t transfer = 0;          // the number of this transfer, in each of its pieces
+    uint32_t asked_piece = 0;       // the piece requested last
+    bool is_taken = false;          // whether the snapshot has been taken
+    uint64_t applied = 0;           // the round after which it was taken
+    uint64_t stop_after = 0;        // the job's last round; 0: not known
+    uint64_t checkpoint_after = 0;  // if it is newer than `applied`
     Bytes state;
   };
   std::optional<Message> Piece(uint32_t rank, const Snapshot& snapshot) const;
@@ -61,6 +64,7 @@ class StateTaker {
   Progress OnPiece(const pb::StatePiece& piece, const Bytes& payload);
   uint64_t applied() const { return applied_; }
   uint64_t stop_after() const { return stop_after_; }
+  uint64_t checkpoint_after() const { return checkpoint_after_; }
   // Returns the state. REQUIRES that OnPiece has returned kComplete.
   Bytes TakeState() { return Bytes::Own(std::move(state_)); }
 
@@ -68,7 +72,7 @@ class StateTaker {
   uint64_t max_bytes_;
   uint64_t transfer_ = 0;
   uint32_t next_piece_ = 0, num_pieces_ = 0;
-  uint64_t applied_ = 0, stop_after_ = 0;
+  uint64_t applied_ = 0, stop_after_ = 0, checkpoint_after_ = 0;
   std::string state_;
 };
 

@@ -59,7 +59,11 @@ void Watch::OnTimer(Time now, SessionActions* out) {
         now - state_.links.shard(s).heard_at > state_.options.timings.suspect_after)
       state_.joining_since = now;
   }
-  const Time start_timeout = state_.options.timings.start_timeout;
+  Time start_timeout = state_.options.timings.start_timeout;
+  // Such a job may begin with fewer workers when shard 0's time is over, which began later perhaps.
+  const bool hears_shard0 = HasBegunWith(0) || now - state_.links.shard(0).heard_at <=
+                                                   state_.options.timings.suspect_after;
+  if (state_.options.shrink && hears_shard0) start_timeout *= 2;
   if (state_.phase() == SessionPhase::kJoining && now - state_.joining_since > start_timeout) {
     for (uint32_t s = 0; s < state_.links.num_shards(); ++s) {
       if (LeaveIfRefused(s, start_timeout, out)) return;

@@ -8,6 +8,15 @@
 
 namespace tern::protocol {
 
+namespace {
+
+// Whether a daemon, asked for a checkpoint `requests` times so far, was asked since the last call.
+bool IsNew(uint64_t requests, uint64_t* known_requests) {
+  return requests > std::exchange(*known_requests, requests);
+}
+
+}  // namespace
+
 using Presence = Roster::Worker::Presence;
 
 Coordinator::Coordinator(ControlOptions options, std::vector<CellSpec> cells)
@@ -61,6 +70,10 @@ void Coordinator::OnTimer(Time now, ControlActions* out) {
 void Coordinator::OnStop(Code code, Time now, ControlActions* out) {
   const CheckInvariantsAtScopeEnd checked(*this);
   ending_.OnStop(code, now, out);
+}
+
+void Coordinator::OnCheckpointRequest(ControlActions* out) {
+  if (job_.running()) out->emplace_back().type = ControlAction::Type::kCheckpoint;
 }
 
 bool Coordinator::IsPeerOfJob(Peer peer) const {
@@ -122,6 +135,8 @@ void Coordinator::OnShardPulse(Peer from, const pb::Pulse& pulse, Time now, Cont
     follower.failed_checkpoints = pulse.failed_checkpoints();
     liveness_.LogIfCheckpointsFail(Cat("server shard ", shard), pulse.failed_checkpoints(),
                                    &follower.logged_failed_checkpoints, out);
+    if (job_.running() && IsNew(pulse.checkpoint_requests(), &follower.checkpoint_requests))
+      OnCheckpointRequest(out);
     if (pulse.stop() != 0) ending_.OnStopFrom(Cat("server shard ", shard), pulse.stop(), now, out);
   }
   const bool is_epoch = pulse.epoch() > job_.roster.epoch && pulse.epoch() <= kMaxCount;
@@ -140,6 +155,8 @@ void Coordinator::OnHeartbeat(Peer from, const pb::Heartbeat& beat, Time now, Co
     return EmitSend(from, membership_.AnswerToRemovedWorker(member->incarnation), out);
   EmitEcho(from, beat, out);
   liveness_.OnHeartbeat(member, beat, now, out);
+  if (job_.running() && IsNew(beat.checkpoint_requests(), &member->checkpoint_requests))
+    OnCheckpointRequest(out);
   if (beat.stop() != 0) ending_.OnStopFrom(job_.roster.Name(beat.rank()), beat.stop(), now, out);
 }
 

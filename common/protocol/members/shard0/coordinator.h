@@ -48,6 +48,7 @@ class Coordinator : public Control {
   void OnMessage(Peer from, const Message& message, Time now, ControlActions* out) override;
   void OnTimer(Time now, ControlActions* out) override;
   void OnStop(Code code, Time now, ControlActions* out) override;
+  void OnCheckpointRequest(ControlActions* out) override;
   void OnUnreachable(Peer peer, Time now) override;
   void OnRevoked(Peer peer, Time now, ControlActions* out) override;
   void OnFailure(const Status& status, Time now, ControlActions* out) override;

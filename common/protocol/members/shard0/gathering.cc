@@ -66,10 +66,10 @@ bool Gathering::HasGathered(Time now) const {
   const bool anyone_has_state = std::any_of(
       roster.workers.begin(), roster.workers.end(),
       [](const Roster::Worker& worker) { return worker.live() && !worker.hello.fresh(); });
-  if (!elasticity.shrinks_on_loss() || roster.NumLive() < elasticity.min_workers ||
-      !anyone_has_state)
-    return false;
-  return now - job_.gathering_since > job_.options.timings.start_timeout || OnlyRemovedAreMissing();
+  if (!elasticity.shrinks_on_loss() || roster.NumLive() < elasticity.min_workers) return false;
+  if (!anyone_has_state && !elasticity.begins_with_min) return false;
+  return now - job_.gathering_since > job_.options.timings.start_timeout ||
+         (anyone_has_state && OnlyRemovedAreMissing());
 }
 
 bool Gathering::OnlyRemovedAreMissing() const {

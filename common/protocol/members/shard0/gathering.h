@@ -2,6 +2,9 @@
 // decides where the job begins: from initial weights, from the state that some workers hold, or
 // from a checkpoint (recovery.h).
 //
+// A new job waits for all workers. If faults.on_worker_loss is `shrink`, workers.min is set, and
+// that many have come when the start timeout is over, it begins with these; others join later.
+//
 // After a restart of shard 0, the workers' hellos tell shard 0 again what it must know. If
 // faults.on_worker_loss is `shrink`, shard 0 then does not wait for ranks that the other workers
 // report as removed, and after the start timeout it does not wait for any missing rank.

@@ -280,8 +280,7 @@ void Liveness::ContinueWithout(const std::string& what, Code code, Time now, Con
     return going_back_.OnStateLost(what, code, now, out);
   if (has_too_few) {
     return ending_.Abort(
-        code,
-        Cat(what, "; ", roster.LiveText(), " are left, and faults.min_workers is ", min_workers),
+        code, Cat(what, "; ", roster.LiveText(), " are left, and workers.min is ", min_workers),
         now, out);
   }
   EmitLog(Cat(what, "; going on with ", roster.LiveText()), out);

@@ -18,7 +18,7 @@
 //   wait    the other workers wait. The worker comes back with its state, or a new process takes
 //           its rank and gets State (all that a worker needs to continue) from another worker
 //   shrink  the rank stops being a member. The other workers continue if there are at least
-//           `min_workers` of them. A new process that takes the rank gets State from another
+//           `workers.min` of them. A new process that takes the rank gets State from another
 //           worker. The job ends when all members are done
 //
 // A worker whose compute thread hangs is lost as well, and so is a worker that leaves with an

@@ -59,7 +59,8 @@ struct Roster {
     uint64_t progress = 0;    // a counter in its heartbeats, which its training threads increment
     uint64_t applied = 0;     // the newest round that it has applied
     uint64_t steps_done = 0;  // how many steps its weights include, from its last message, Bye
-    bool is_waiting = true;   // whether its compute thread waits for other daemons
+    uint64_t checkpoint_requests = 0;  // those in its heartbeats, as far as shard 0 has met them
+    bool is_waiting = true;            // whether its compute thread waits for other daemons
     // Another incarnation that asks for this rank.
     struct Rival {
       uint64_t incarnation = 0;  // 0: there is none
@@ -94,6 +95,7 @@ struct Roster {
     // Another incarnation that asks for this shard's place; 0: none.
     uint64_t rival_incarnation = 0;
     Time rival_since{};
+    uint64_t checkpoint_requests = 0;        // those in its pulses, as far as shard 0 has met them
     uint64_t failed_checkpoints = 0;         // how many checkpoints this process could not write
     uint64_t logged_failed_checkpoints = 0;  // failed_checkpoints when it was last logged
   };

@@ -19,7 +19,7 @@ TEST(StateTransfer, CarriesAStatePieceByPiece) {
   EXPECT_FALSE(piece.has_value());
   // This is the same request again.
   EXPECT_FALSE(giver.OnWant(taker.Want(2, 22).head.state_want(), &piece));
-  std::vector<Message> pieces = giver.OnSnapshot(Text("abcdefghij"), 5, 9);
+  std::vector<Message> pieces = giver.OnSnapshot(Text("abcdefghij"), 5, 9, 7);
   ASSERT_EQ(pieces.size(), 1u);
   EXPECT_EQ(pieces[0].head.state_piece().pieces(), 3u);
   EXPECT_EQ(taker.OnPiece(pieces[0].head.state_piece(), pieces[0].payload), Progress::kNext);
@@ -41,7 +41,7 @@ TEST(StateTransfer, SendsAnEmptyStateAsOnePiece) {
   StateTaker taker(0);
   std::optional<Message> piece;
   giver.OnWant(taker.Want(0, 1).head.state_want(), &piece);
-  const std::vector<Message> pieces = giver.OnSnapshot({}, 1, 0);
+  const std::vector<Message> pieces = giver.OnSnapshot({}, 1, 0, 1);
   ASSERT_EQ(pieces.size(), 1u);
   EXPECT_EQ(taker.OnPiece(pieces[0].head.state_piece(), pieces[0].payload), Progress::kComplete);
 }
@@ -73,7 +73,7 @@ TEST(StateTransfer, KeepsASnapshotForEachTakerUntilTheFloorPassesIt) {
   std::optional<Message> piece;
   EXPECT_TRUE(giver.OnWant(StateTaker(9).Want(1, 11).head.state_want(), &piece));
   EXPECT_TRUE(giver.OnWant(StateTaker(9).Want(2, 22).head.state_want(), &piece));
-  EXPECT_EQ(giver.OnSnapshot(Text("s"), 5, 0).size(), 2u);
+  EXPECT_EQ(giver.OnSnapshot(Text("s"), 5, 0, 0).size(), 2u);
   EXPECT_EQ(giver.num_snapshots(), 2u);
   EXPECT_TRUE(giver.OnWant(StateTaker(9).Want(2, 23).head.state_want(),
                            &piece));  // This is a new process of rank 2.
