@@ -104,7 +104,8 @@ TEST(Checkpoints, AreWrittenWhenOneIsAskedFor) {
   JobOptions options = OptionsFor("", 300);
   options.servers = 2;
   const std::vector<std::string> arguments =
-      SetArguments({"checkpoints.every_steps=1000", "exchange.codec=onebit"});
+      SetArguments(
+      {"checkpoints.every_steps=1000", "exchange.codec=onebit", "exchange.bucket_kib=256"});
   const std::string weights = UndisturbedWeights(options, arguments);
   TestJob job(options);
   job.StartAll(arguments);
@@ -125,6 +126,17 @@ TEST(Checkpoints, AreWrittenWhenOneIsAskedFor) {
   EXPECT_TRUE(job.Weights() == weights);
   EXPECT_NE(job.Log("worker", 0).find("a checkpoint was asked for"), std::string::npos);
   EXPECT_GE(job.Output("server.0.json")["from_step"], step);
+}
+
+TEST(Checkpoints, MayBeAskedForThroughTernRun) {
+  TestJob job(EndlessJobOptions("checkpoints: {every_steps: 1000000}\n"));
+  TestProgram& tern = job.StartTern({"run", job.job_file()});
+  ASSERT_TRUE(job.WaitForTraining());
+  tern.Signal(SIGUSR1);
+  for (const char* owner : {"worker.0", "worker.1"})
+    EXPECT_TRUE(WaitUntil([&] { return NewestStepOf(job, owner) > 0; })) << owner;
+  tern.Signal(SIGTERM);
+  EXPECT_EQ(tern.Wait(), 143);
 }
 
 TEST(Checkpoints, AreNotWrittenOnRequestByAJobThatHasNone) {

@@ -171,7 +171,7 @@ bool Follower::IsPeerOfJob(Peer peer) const {
 std::string Follower::WaitingFor() const {
   if (ended()) return "";
   if (!following()) return "server shard 0";
-  if (members_.run() == 0) return "the start of the job";
+  if (members_.incarnations_size() == 0) return "the start of the job";
   std::vector<std::string> missing;
   for (int rank = 0; rank < members_.incarnations_size(); ++rank) {
     if (members_.incarnations(rank) != 0 && !peers_.contains(static_cast<uint32_t>(rank)))
