@@ -68,6 +68,11 @@ void RoundWorker::OnReady(uint64_t stop_after) {
   ApplyAndStep();
 }
 
+bool RoundWorker::IsCheckpointDue(uint64_t round) const {
+  const uint64_t checkpoint_every = world_->schedule().checkpoint_every;
+  return checkpoint_every != 0 && (round % checkpoint_every == 0 || round == save_after_);
+}
+
 uint64_t RoundWorker::last_step_round() const {
   const Schedule& schedule = world_->schedule();
   const uint64_t steps_end = schedule.exchanges_parts ? schedule.rounds - 1 : schedule.rounds;
@@ -103,10 +108,7 @@ void RoundWorker::ApplyAndStep() {
                                      newest_begun_round_ >= last_step_round())
     return;
   // A step after which a checkpoint is due must be applied before the next step begins.
-  const uint64_t checkpoint_every = schedule.checkpoint_every;
-  if (checkpoint_every != 0 && newest_begun_round_ > applied_ &&
-      newest_begun_round_ % checkpoint_every == 0)
-    return;
+  if (newest_begun_round_ > applied_ && IsCheckpointDue(newest_begun_round_)) return;
   is_computing_ = true;
   PostTask(Task::kStep, world_->rng().Ms(1, world_->rng().Chance(0.1) ? 100 : 15));
 }
@@ -155,6 +157,7 @@ void RoundWorker::OnAnswer(const protocol::Exchange::Delivery& answer) {
   const pb::Outcome::OfRound& outcome = answer.outcome.of_round();
   CheckAnswer(answer);
   if (outcome.stop_after() != 0) stop_after_ = outcome.stop_after();
+  save_after_ = std::max(save_after_, outcome.checkpoint_after());
   Round& round = rounds_[outcome.round()];
   switch (answer.cell.kind) {
     case Kind::kScale:
@@ -215,8 +218,8 @@ bool RoundWorker::ApplyNextRound() {
   if (!HasRightState())
     ReportViolation("has a wrong state after round " + std::to_string(applied_));
   world_->OnReached(rank_, Fault::Point::kApplied, applied_);
-  const uint64_t checkpoint_every = schedule.checkpoint_every;
-  if (checkpoint_every != 0 && applied_ % checkpoint_every == 0) WriteCheckpoint(replica_);
+  if (IsCheckpointDue(applied_)) WriteCheckpoint(replica_);
+  if (rank_ == 0 && applied_ % 2 == 0) RequestCheckpoint();
   ContributeFigures();
   return true;
 }

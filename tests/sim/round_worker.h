@@ -55,6 +55,8 @@ class RoundWorker : public ToyWorker {
   void CheckFigures(const Bytes& figures);
   void FinishIfDone();
   // The number of the round of the job's last step.
+  // Whether a checkpoint is due after this round, a regular one or one that was asked for.
+  bool IsCheckpointDue(uint64_t round) const;
   uint64_t last_step_round() const;
   bool IsDone() const;
   // The state at which the gradient of `round` is computed.
@@ -69,6 +71,7 @@ class RoundWorker : public ToyWorker {
   Replica replica_;
   uint64_t newest_begun_round_ =
       0;                     // the newest round for which this worker has begun to contribute
+  uint64_t save_after_ = 0;  // the newest round after which a checkpoint was asked for; 0: none
   uint64_t stop_after_ = 0;  // the round after which shard 0 wants the job to stop; 0: none
   std::map<uint64_t, Round> rounds_;  // the rounds that are not applied yet, by number
 };

@@ -73,6 +73,9 @@ void ToyServer::MakeLane(uint32_t lane, uint64_t incarnation) {
   options.shrink = schedule.shrinks();
   options.incarnation = incarnation;
   options.decides_last_round = shard_ == 0 && lane == 1;
+  options.is_checkpoint_due = [every = schedule.checkpoint_every](uint64_t first, uint64_t last) {
+    return every == 0 || last / every > (first - 1) / every;
+  };
   options.safeguards = world_->safeguards();
   if (schedule.servers_hold_state()) {
     lanes_.push_back(std::make_unique<PlayedLane>(world_, lane_ref, std::move(options)));
@@ -282,6 +285,9 @@ void ToyServer::PerformActions(ControlActions actions) {
         break;
       case ControlAction::Type::kStop:
         StopLanes();
+        break;
+      case ControlAction::Type::kCheckpoint:
+        for (auto& lane : round_lanes_) lane->OnCheckpointRequest();
         break;
       case ControlAction::Type::kEnded:
         is_alive_ = false;

@@ -72,6 +72,8 @@ class ToyWorker {
 
   void Contribute(const protocol::Cell& cell, protocol::Contribution contribution);
   void SetApplied(uint64_t applied);
+  // Asks for a checkpoint of all daemons, as SIGUSR1 does.
+  void RequestCheckpoint() { session_->RequestCheckpoint(); }
   // Posts the task that ends this worker in order, a random time from now.
   void Finish();
   // Posts a task to run a time `after` from now.
