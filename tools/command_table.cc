@@ -321,7 +321,7 @@ Command ForecastCommand() {
          "Cores that servers and workers share, if they are on one machine; 0: each process has "
          "its "
          "own."},
-        {"workers", "N,...", "1,2,4,8,16", "Numbers of workers, 1 to 127."},
+        {"workers", "N,...", "1,2,4,8,16", "Numbers of workers, 1 to 1024."},
         {"codecs", "NAME,...", "", "Codecs. Default: fp32 and the job's."},
         {"algorithms", "NAME,...", "", "Algorithms. Default: the job's."},
         {"compute_ms", "X", "0",

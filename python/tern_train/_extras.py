@@ -68,10 +68,10 @@ class Extras:
         digest = hashlib.sha256()
         for p in self._parameters:
             digest.update(p.detach().cpu().flatten().view(torch.uint8).numpy().tobytes())
-        return [float(int.from_bytes(digest.digest()[2 * i : 2 * i + 2], "little")) for i in range(_NUM_HASH_PARTS)]
+        return [float(int.from_bytes(digest.digest()[2 * i : 2 * i + 2], "little") & 0x3FFF) for i in range(_NUM_HASH_PARTS)]
 
     def _tolerance(self, mean: float) -> float:
-        # Parts of a hash are whole numbers, and their mean over up to 127 workers is exact but for its rounding.
+        # Parts of a hash are whole numbers of 14 bits, so their sum over up to 1,024 workers is exact in fp32.
         return _NORM_TOLERANCE * abs(mean) if self._compare == "norm" else 0.25
 
     def check(self, means: Sequence[torch.Tensor], step: int) -> bool:

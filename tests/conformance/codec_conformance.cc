@@ -231,7 +231,8 @@ TEST_P(CodecConformance, SizesEqualMaxEncodedSizeAndMaxSumSize) {
     ExpectSize(Sum(*codec_, round).size(), codec_->MaxSumSize({0, 0, n}, 3), GetParam());
   }
   const Round round = SomeRound(*codec_, 70, 127);
-  const auto sum = codec_->NewAccumulator({0, 0, 70}, 127);
+  const Round largest_round = SomeRound(*codec_, 70, 1024);
+  ExpectSize(Sum(*codec_, largest_round).size(), codec_->MaxSumSize({0, 0, 70}, 1024), GetParam());
   EXPECT_EQ(codec_->MaxSumSize({0, 0, 0}, 1), 0u);
   for (int contributors = 1; contributors <= 127; ++contributors) {
     Round round_of_first_workers;

@@ -42,7 +42,7 @@ std::string Ledger::CheckOutcome(const protocol::Exchange::Delivery& answer, boo
   const std::string& contributor_bits = outcome.contributor_bits();
   std::vector<const Words*> words_of_contributors;
   for (uint32_t rank = 0; rank < workers_; ++rank) {
-    if (contributor_bits.size() != 1 || (contributor_bits[0] >> rank & 1) == 0) continue;
+    if (!protocol::HasContributed(contributor_bits, rank)) continue;
     words_of_contributors.push_back(WordsContributedBy(answer.cell, outcome.round(), rank));
     if (words_of_contributors.back() == nullptr)
       return "rank " + std::to_string(rank) + " is in it, but gave nothing";

@@ -2,13 +2,14 @@
 // 48,000 schedules of jobs with rounds, 23,000 of jobs without, 23,000 in which all processes or
 // all workers are killed at once (fewer with a sanitizer), 3,000 in which a bit of a worker's
 // weights flips, 3,000 in which messages arrive damaged, 500 in which a stranger sends messages in
-// the members' names, and 40 in which hosts sleep for an hour. Also switches each safeguard of the
+// the members' names, 40 in which hosts sleep for an hour, and 20 of 256 workers. Also switches each safeguard of the
 // protocol off (a mutant) and expects that the simulator finds a violation. Shard 0 is the server
 // that leads the job.
 //
 // TERN_SIM_SEED=n plays only the schedule of seed n and logs every event (choose the test with
 // --gtest_filter); TERN_SIM_FROM=n plays the schedules from seed n on; TERN_SIM_TIMES=n plays n
-// times as many schedules (scripts/release_check.sh).
+// times as many schedules (scripts/release_check.sh); TERN_SIM_WORKERS=n plays the jobs of many
+// workers with n of them.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -22,10 +23,10 @@ namespace {
 
 #ifdef __SANITIZE_ADDRESS__  // 20 times as slow
 constexpr uint64_t kNumSchedules = 1'200, kNumClockSchedules = 600, kNumDamageSchedules = 300;
-constexpr uint64_t kNumFewSchedules = 200, kNumSleepSchedules = 4;
+constexpr uint64_t kNumFewSchedules = 200, kNumSleepSchedules = 4, kNumManySchedules = 1;
 #else
 constexpr uint64_t kNumSchedules = 48'000, kNumClockSchedules = 23'000, kNumDamageSchedules = 3'000;
-constexpr uint64_t kNumFewSchedules = 1'000, kNumSleepSchedules = 40;
+constexpr uint64_t kNumFewSchedules = 1'000, kNumSleepSchedules = 40, kNumManySchedules = 20;
 #endif
 constexpr uint64_t kNumMutantSchedules = 1'000;
 
@@ -54,12 +55,41 @@ Schedule MakeLostScalers(uint64_t seed) {
   return schedule;
 }
 
-// Returns the number in an environment variable; 1 if it is not set.
-uint64_t NumberFromEnvironment(const char* name) {
+// Returns the number in an environment variable; `otherwise` if it is not set.
+uint64_t NumberFromEnvironment(const char* name, uint64_t otherwise = 1) {
   const char* value = std::getenv(name);
-  return value == nullptr ? 1 : std::strtoull(value, nullptr, 10);
+  return value == nullptr ? otherwise : std::strtoull(value, nullptr, 10);
 }
 uint64_t FirstSeed() { return NumberFromEnvironment("TERN_SIM_FROM"); }
+
+// Makes a job of TERN_SIM_WORKERS workers, 256 if that is not set, of which one is killed and comes
+// back, and perhaps a server, too.
+Schedule MakeWithManyWorkers(uint64_t seed) {
+  Rng rng(seed);
+  Schedule schedule;
+  schedule.seed = seed;
+  schedule.timings = Schedule::Make(seed).timings;
+  schedule.workers = static_cast<uint32_t>(NumberFromEnvironment("TERN_SIM_WORKERS", 256));
+  schedule.data_lanes.assign(1 + rng.Below(2), 1);
+  schedule.window = 1 + static_cast<uint32_t>(rng.Below(2));
+  schedule.longest_delay = rng.Ms(10, 100);
+  schedule.reorder = rng.Chance(0.5) ? 0.05 : 0;
+  const auto on_loss = rng.Chance(0.5) ? algorithm::OnLoss::kWait : algorithm::OnLoss::kShrink;
+  schedule.elasticity = {0, on_loss, 1};
+  Fault fault;
+  fault.kind = Fault::Kind::kKillWorker;
+  fault.target = fault.witness = static_cast<uint32_t>(rng.Below(schedule.workers));
+  fault.point = Fault::Point::kPush;
+  fault.round = 1 + rng.Below(schedule.rounds);
+  fault.down_time = rng.Ms(20, 300);
+  schedule.faults = {fault};
+  if (rng.Chance(0.5)) {
+    fault.kind = Fault::Kind::kKillServer;
+    fault.target = static_cast<uint32_t>(rng.Below(schedule.shards()));
+    schedule.faults.push_back(fault);
+  }
+  return schedule;
+}
 
 void ExpectAllEndWell(MakeSchedule make_schedule, uint64_t count) {
   if (const char* seed = std::getenv("TERN_SIM_SEED"); seed != nullptr) {
@@ -125,6 +155,10 @@ TEST(Simulator, AWorkerWhoseHostSleptForTooLongEndsSoonAfterItWakes) {
   EXPECT_EQ(world.StatusOfWorker(1).code(), Code::kPeerLost);
   EXPECT_NE(world.StatusOfWorker(1).message(), "");
   EXPECT_LT(world.now(), std::chrono::minutes(62));
+}
+
+TEST(Simulator, EveryScheduleOfManyWorkersEndsAsIfNothingHadFailed) {
+  ExpectAllEndWell(MakeWithManyWorkers, kNumManySchedules);
 }
 
 TEST(Simulator, EveryScheduleWithAStrangerEndsAsIfThereWereNone) {

@@ -167,7 +167,7 @@ TEST_F(MistakesTest, InKeysAndValues) {
       {{"train.optimizer=adam"}, 78, "train.optimizer: saw adam; allowed: a map of the keys name"},
       {{"exchange.error_feedback=yes"}, 78, "saw yes; allowed: true or false"},
       {{"data.dir="}, 78, "data.dir: saw nothing; allowed: a text"},
-      {{"workers.count=0"}, 78, "workers.count: saw 0; allowed: a whole number, 1 to 127"},
+      {{"workers.count=0"}, 78, "workers.count: saw 0; allowed: a whole number, 1 to 1024"},
       {{"workers.count=3"},
        78,
        "train.batch_total: saw 8; allowed: a multiple of workers.count "

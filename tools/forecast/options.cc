@@ -16,7 +16,7 @@ namespace tern::tools {
 namespace {
 
 constexpr double kMaxMbit = 1e7;
-constexpr double kMaxWorkers = 127;  // The limit of the job's key workers.count.
+constexpr double kMaxWorkers = 1024;  // The limit of the job's key workers.count.
 
 std::vector<std::string> SplitAtCommas(const std::string& list) {
   std::vector<std::string> entries;

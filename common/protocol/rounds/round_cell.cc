@@ -55,6 +55,19 @@ std::optional<uint64_t> MostFrequentOf(
   return most_frequent;
 }
 
+// Whether a required rank has not arrived at the slot. The search begins at the rank found last, so
+// that all searches of a round together take time in proportion to the number of workers.
+bool AwaitsARank(const RoundLaneState& lane, const RoundSlot& slot) {
+  const auto num_workers = static_cast<uint32_t>(lane.members.size());
+  for (uint32_t i = 0; i < num_workers; ++i) {
+    const uint32_t rank = (slot.awaited_rank + i) % num_workers;
+    if (slot.arrived_incarnation(rank) != 0 || !lane.IsRequired(lane.members[rank])) continue;
+    slot.awaited_rank = rank;
+    return true;
+  }
+  return false;
+}
+
 // Whether a checkpoint of all daemons was asked for, and the outcome of `round` must name the round
 // after which they write it: lane->checkpoint_round, which is set here. As for the last round, no
 // worker can be beyond that round, so each marks its push of it, from which the other lanes learn
@@ -301,19 +314,19 @@ void RoundCell::DropUpTo(uint64_t floor) {
 }
 
 bool RoundCell::IsReadyToClose(uint64_t round, const RoundSlot& slot) const {
-  uint32_t num_required = 0, num_arrived = 0;
-  bool all_required_arrived = true;
-  for (uint32_t rank = 0; rank < lane_->members.size(); ++rank) {
-    num_arrived += slot.arrived_incarnation(rank) != 0;
-    if (!lane_->IsRequired(lane_->members[rank])) continue;
-    ++num_required;
-    all_required_arrived &= slot.arrived_incarnation(rank) != 0;
+  if (!AwaitsARank(*lane_, slot)) {
+    for (uint32_t rank = 0; rank < lane_->members.size(); ++rank)
+      if (slot.arrived_incarnation(rank) != 0) return true;
+    return false;  // nobody has arrived, and nobody is required
   }
-  if (num_arrived == 0) return false;
-  if (all_required_arrived) return true;
   const uint32_t quorum = lane_->options.quorum;
   if (quorum == 0 || spec_.waits_for_all || round <= lane_->newest_held_round) return false;
-  return num_arrived >= std::min(quorum, num_required);
+  uint32_t num_required = 0, num_arrived = 0;
+  for (uint32_t rank = 0; rank < lane_->members.size(); ++rank) {
+    num_arrived += slot.arrived_incarnation(rank) != 0;
+    num_required += lane_->IsRequired(lane_->members[rank]);
+  }
+  return num_arrived != 0 && num_arrived >= std::min(quorum, num_required);
 }
 
 void RoundCell::CloseReadySlots(Sends* out) {

@@ -138,7 +138,17 @@ std::optional<uint64_t> RoundLane::LeastApplied() const {
   return least_applied;
 }
 
+// The search for a member at the floor begins at the one found last. So all searches of a round take
+// time in proportion to the number of workers.
 void RoundLane::AdvanceFloor() {
+  const auto num_workers = static_cast<uint32_t>(state_.members.size());
+  for (uint32_t i = 0; i < num_workers; ++i) {
+    const uint32_t rank = (laggard_ + i) % num_workers;
+    const LaneMember& member = state_.members[rank];
+    if (!member.present() || (member.is_applied_known && member.applied > state_.floor)) continue;
+    laggard_ = rank;
+    return;
+  }
   const uint64_t least_applied = LeastApplied().value_or(0);
   if (least_applied <= state_.floor) return;
   state_.floor = least_applied;

@@ -109,6 +109,7 @@ class RoundLane : public Lane {
   RoundLaneState state_;
   std::map<Cell, RoundCell> cells_;
   bool floor_moved_ = false;
+  uint32_t laggard_ = 0;  // the rank that was last found to keep the floor from moving
 };
 
 }  // namespace tern::protocol

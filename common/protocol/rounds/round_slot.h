@@ -60,6 +60,9 @@ class RoundSlot {
   // Only tests need this, to show that a closed slot must keep its payload.
   void DropPayload() { payload_ = Bytes(); }
 
+  // The rank for which the slot was last found to wait: where the next search for one begins.
+  mutable uint32_t awaited_rank = 0;
+
   State state() const { return state_; }
   bool closed() const { return state_ == State::kClosed || state_ == State::kRestored; }
   // The incarnation with which the rank arrived; 1 if only a restored outcome says that the rank

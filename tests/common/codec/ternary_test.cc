@@ -166,7 +166,7 @@ TEST(Ternary, NoiseDependsOnTensorRoundAndRank) {
 
 TEST(Ternary, SumIsTheIntegerSumOfCodes) {
   const auto codec = MakeTernaryCodec();
-  for (int workers : {1, 2, 3, 4, 7, 8, 16, 127}) {
+  for (int workers : {1, 2, 3, 4, 7, 8, 16, 127, 128, 1024}) {
     std::vector<std::vector<float>> gradients;
     for (int rank = 0; rank < workers; ++rank) gradients.push_back(SomeGradient(67, rank));
     const Round round = MakeRound(*codec, gradients);

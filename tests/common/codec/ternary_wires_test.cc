@@ -138,7 +138,7 @@ TEST(TernaryWires, MeansEqualTernaryBitForBit) {
 
 TEST(TernaryWires, SumsOfManyWorkersEqualTernaryBitForBit) {
   const auto reference = MakeCodecByName("ternary");
-  for (const int workers : {63, 64, 127, 128, 200}) {
+  for (const int workers : {63, 64, 127, 128, 200, 1024}) {
     const Round expected = MakeRound(*reference, MakeGradients(5000, workers));
     for (const char* name : kWireNames) {
       SCOPED_TRACE(testing::Message() << name << " " << workers);

@@ -225,7 +225,7 @@ TEST_P(MistypedValue, IsRefusedWithTheAllowedValues) {
 }
 INSTANTIATE_TEST_SUITE_P(
     YamlJob, MistypedValue,
-    ::testing::Values(MistypedCase{"workers.count", "010", "a whole number, 1 to 127"},
+    ::testing::Values(MistypedCase{"workers.count", "010", "a whole number, 1 to 1024"},
                       MistypedCase{"workers.count", "0x2", "a whole"},
                       MistypedCase{"workers.count", "0o2", "a whole"},
                       MistypedCase{"workers.count", "2.0", "a whole"},
