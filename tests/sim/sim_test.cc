@@ -74,8 +74,6 @@ Schedule MakeWithManyWorkers(uint64_t seed) {
   schedule.window = 1 + static_cast<uint32_t>(rng.Below(2));
   schedule.longest_delay = rng.Ms(10, 100);
   schedule.reorder = rng.Chance(0.5) ? 0.05 : 0;
-  const auto on_loss = rng.Chance(0.5) ? algorithm::OnLoss::kWait : algorithm::OnLoss::kShrink;
-  schedule.elasticity = {0, on_loss, 1};
   Fault fault;
   fault.kind = Fault::Kind::kKillWorker;
   fault.target = fault.witness = static_cast<uint32_t>(rng.Below(schedule.workers));
