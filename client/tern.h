@@ -46,7 +46,7 @@ extern "C" {
 
 /* Grows with each change that a program could notice. tern_open refuses a program that was compiled
  * with another one. */
-#define TERN_ABI_VERSION 3
+#define TERN_ABI_VERSION 4
 
 #define TERN_OK 0
 #define TERN_AGAIN (-1) /* nothing was done yet; call again */
@@ -71,7 +71,7 @@ typedef struct tern_tensor {
 typedef struct tern_options {
   uint32_t abi_version;         /* TERN_ABI_VERSION */
   uint32_t rank;                /* of this worker: 0 to workers.count - 1 */
-  const char* job_path;         /* the job file */
+  const char* job_path;         /* the job file; null: that of the environment variable TERN_JOB */
   const char* const* overrides; /* "KEY=VALUE", as after --set; may be null */
   size_t num_overrides;
   const tern_tensor* tensors;
@@ -159,6 +159,18 @@ typedef struct tern_task {
 } tern_task;
 
 enum tern_memory_kind { TERN_VALUES = 0, TERN_GRADIENT = 1, TERN_STATISTIC = 2 };
+
+enum tern_place {
+  TERN_RANK = 0,      /* this process among the workers, from 0 */
+  TERN_WORLD_SIZE = 1 /* how many workers there are */
+};
+
+/* What the environment says of this process's place, as a launcher (srun, mpirun, torchrun, tern launch, ...) has set it, and
+ * the name of the variable that says so. TERN_RANK comes from the first that is set of TERN_RANK, SLURM_PROCID,
+ * OMPI_COMM_WORLD_RANK, PMI_RANK, JOB_COMPLETION_INDEX and RANK; TERN_WORLD_SIZE from TERN_WORLD_SIZE, SLURM_NTASKS,
+ * OMPI_COMM_WORLD_SIZE, PMI_SIZE or WORLD_SIZE. An error if none is set, or it has no number. */
+int tern_environment(enum tern_place place, uint32_t* number, const char** variable,
+                     tern_error* error);
 
 /* Reads the job and joins it in the background. The options may be freed afterwards. The client is
  * freed by tern_close. */

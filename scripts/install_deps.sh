@@ -55,6 +55,8 @@ case "${1:-}" in
       clang-tidy      # names
       prometheus      # asks every query of the dashboard, and checks the alerts
       chromium-headless-shell # shows the page of a job
+      libnss-wrapper  # names that come late and vanish
+      openmpi-bin     # starts a job
       tmux            # a terminal for `tern top`
       python3-venv    # a place for PyTorch and ONNX Runtime
       lintian         # judges the Debian package

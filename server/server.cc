@@ -12,6 +12,7 @@
 #include "common/net/address.h"
 #include "common/protocol/members/follower.h"
 #include "common/protocol/rounds/cells.h"
+#include "server/bind_address.h"
 #include "server/control_options.h"
 #include "server/status/status_routes.h"
 #include "setup/command_line.h"
@@ -43,9 +44,8 @@ Server::Server(const setup::Setup& setup, StopSignals& signals, const Options& o
 
 Status Server::Open() {
   const pb::Server& server_keys = setup_.job.servers(static_cast<int>(options_.shard));
-  Result<net::Address> address = net::ParseAddress(server_keys.address());
+  const Result<net::Address> address = AwaitBindAddress(setup_, options_.shard, signals_);
   if (!address.ok()) return address.status();
-  const std::string host = server_keys.has_bind_host() ? server_keys.bind_host() : address->host;
   auto zap_handler =
       net::ZapHandler::Start(context_, {setup_.security.get(), MaxConnectionsPerAddress(setup_.job),
                                         AllowedNetworks(setup_.job), &registry_});
@@ -56,7 +56,7 @@ Status Server::Open() {
   for (uint32_t lane = 1; lane <= server_keys.data_sockets(); ++lane) {
     const uint32_t port =
         server_keys.data_ports_size() > 0 ? server_keys.data_ports(static_cast<int>(lane) - 1) : 0;
-    auto lane_loop = LaneLoop::Start(setup_, options_.shard, lane, incarnation_, host,
+    auto lane_loop = LaneLoop::Start(setup_, options_.shard, lane, incarnation_, address->host,
                                      static_cast<uint16_t>(port), context_, CommonSocketOptions(),
                                      &registry_, initial);
     if (!lane_loop.ok()) return lane_loop.status();
@@ -65,7 +65,7 @@ Status Server::Open() {
   net::SocketOptions options = CommonSocketOptions();
   options.max_payload_bytes = setup::MaxPayloadBytes(setup_, 0);
   options.max_waiting = 16;  // Strangers are heard here first, and members say little.
-  auto socket = net::RouterSocket::Bind(context_, host, address->port, options);
+  auto socket = net::RouterSocket::Bind(context_, address->host, address->port, options);
   if (!socket.ok()) return socket.status().Within("control socket");
   control_socket_ = std::move(*socket);
   poller_.Add(control_socket_.get());
@@ -264,7 +264,9 @@ void Server::ReceiveFromShard0(protocol::ControlActions* new_actions) {
     }
   }
   if (shard0_socket_->link() == net::DealerSocket::Link::kLost) control_->OnShard0Disconnected();
-  control_->SetRefusalOfShard0(shard0_socket_->refusal());
+  control_->SetObstacleToShard0(shard0_socket_->obstacle());
+  if (const std::string path = shard0_socket_->TakePath(); !path.empty())
+    LOG(INFO) << "the connection to server shard 0 is from " << path;
 }
 
 void Server::EndWith(Status status) {

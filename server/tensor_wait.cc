@@ -8,12 +8,12 @@
 #include "common/base/logging.h"
 #include "common/base/text.h"
 #include "common/config/key_digests.h"
-#include "common/net/address.h"
 #include "common/net/poller.h"
 #include "common/net/socket.h"
 #include "common/net/zap_handler.h"
 #include "common/protocol/members/control.h"
 #include "models/graph/tensor_table.h"
+#include "server/bind_address.h"
 #include "server/control_options.h"
 #include "server/door.h"
 
@@ -24,9 +24,8 @@ class TensorWait {
  public:
   explicit TensorWait(const setup::Setup& setup) : setup_(setup), door_(registry_, 0) {}
 
-  Status Bind(uint32_t shard) {
-    const pb::Server& keys = setup_.job.servers(static_cast<int>(shard));
-    const Result<net::Address> address = net::ParseAddress(keys.address());
+  Status Bind(uint32_t shard, StopSignals& signals) {
+    const Result<net::Address> address = AwaitBindAddress(setup_, shard, signals);
     if (!address.ok()) return address.status();
     auto zap_handler = net::ZapHandler::Start(
         context_, {setup_.security.get(), MaxConnectionsPerAddress(setup_.job),
@@ -38,8 +37,7 @@ class TensorWait {
     options.max_waiting = 16;
     options.security = setup_.security.get();
     options.zap_handler = zap_handler_.get();
-    auto socket = net::RouterSocket::Bind(
-        context_, keys.has_bind_host() ? keys.bind_host() : address->host, address->port, options);
+    auto socket = net::RouterSocket::Bind(context_, address->host, address->port, options);
     if (!socket.ok()) return socket.status().Within("control socket");
     socket_ = std::move(*socket);
     return Ok();
@@ -101,7 +99,7 @@ class TensorWait {
 Result<pb::TensorTable> AwaitTensors(const setup::Setup& setup, uint32_t shard,
                                      StopSignals& signals) {
   TensorWait wait(setup);
-  TERN_RETURN_IF_ERROR(wait.Bind(shard));
+  TERN_RETURN_IF_ERROR(wait.Bind(shard, signals));
   LogInfo("waits for the first client, which says what tensors the job has", Print::kYes);
   return wait.Await(signals);
 }

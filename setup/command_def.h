@@ -34,7 +34,7 @@ struct CommandDef {
   std::vector<PositionalDef> positionals;
   std::vector<FlagDef> flags;  // Besides --help, which all have.
   // What stands after "--": a program and its arguments, which are taken as they are; null: the
-  // command takes none.
+  // command takes none. It may be optional.
   const PositionalDef* program = nullptr;
 };
 

@@ -22,6 +22,7 @@
 #include "common/base/trace.h"
 #include "setup/arguments.h"
 #include "setup/daemon_def.h"
+#include "setup/environment.h"
 #include "setup/first_weights.h"
 #include "setup/json_log.h"
 #include "setup/key_files.h"
@@ -58,12 +59,25 @@ Status SetLogFlags(const Arguments& arguments) {
   return Status(Code::kUsage, Cat("--v: saw '", Printable(value), "'; allowed: a whole number"));
 }
 
-// Reads --rank, or 0 if it is missing and weights are only evaluated.
-Result<uint32_t> ReadRank(const Arguments& arguments, const CommandDef& def,
-                          const std::string& role) {
-  if (arguments.HasFlag("rank")) return arguments.NumberValue("rank", kMaxNumber);
-  if (arguments.HasFlag("evaluate")) return 0;
-  return UsageError(def, "--rank N is missing: the number of this " + role + " in the job, from 0");
+// Reads --rank, or the environment's, or 0 if weights are only evaluated.
+Status ReadRank(const Arguments& arguments, const CommandDef& def, const std::string& role,
+                CommandLine* line) {
+  if (arguments.HasFlag("rank") || arguments.HasFlag("evaluate")) {
+    const Result<uint32_t> rank =
+        arguments.HasFlag("rank") ? arguments.NumberValue("rank", kMaxNumber) : 0;
+    if (rank.ok()) line->rank = *rank;
+    return rank.status();
+  }
+  const Environment environment = ProcessEnvironment();
+  const auto rank = RankOf(environment);
+  if (!rank.ok()) return rank.status();
+  if (!rank->has_value()) {
+    return UsageError(def, Cat("--rank N is missing: the number of this ", role,
+                               " in the job, from 0; or set ", RankVariables(environment)));
+  }
+  line->rank = (*rank)->value;
+  line->rank_source = (*rank)->variable;
+  return Ok();
 }
 
 // Reads a flag with the number of an open file descriptor. -1 if it is missing.
@@ -112,11 +126,11 @@ Result<CommandLine> ParseCommandLine(int argc, char** argv, const std::string& r
   }
   CommandLine line;
   TERN_RETURN_IF_ERROR(AddFailpoints(*arguments, role, &line));
-  line.job_path = arguments->LastValue("job");
-  if (line.job_path.empty()) return UsageError(def, "--job FILE is missing");
-  const Result<uint32_t> rank = ReadRank(*arguments, def, role);
-  if (!rank.ok()) return rank.status();
-  line.rank = *rank;
+  line.job_path =
+      arguments->HasFlag("job") ? arguments->LastValue("job") : JobFileOf(ProcessEnvironment());
+  if (line.job_path.empty())
+    return UsageError(def, "--job FILE is missing, and TERN_JOB is not set");
+  TERN_RETURN_IF_ERROR(ReadRank(*arguments, def, role, &line));
   const Result<int> progress_fd = ReadDescriptor(*arguments, "progress_fd");
   if (!progress_fd.ok()) return progress_fd.status();
   line.progress_fd = *progress_fd;
@@ -144,11 +158,12 @@ Result<std::unique_ptr<Setup>> StartDaemon(
                                 : MakeSetup(line.job_path, line.overrides);
   if (!setup.ok()) return setup;
   const pb::Job& job = (*setup)->job;
+  (*setup)->rank = line.rank;
   const uint32_t num_ranks =
       role == "server" ? static_cast<uint32_t>(job.servers_size()) : job.workers().count();
   if (line.rank >= num_ranks) {
     return Status(Code::kBadJob,
-                  Cat("--rank ", line.rank, ": the job has ", num_ranks, " ", role,
+                  Cat(line.rank_source, " ", line.rank, ": the job has ", num_ranks, " ", role,
                       num_ranks == 1 ? "" : "s", ", so the rank is at most ", num_ranks - 1));
   }
   if (line.weights_path.empty() && !(*setup)->table.parameters.empty())
@@ -162,6 +177,8 @@ Result<std::unique_ptr<Setup>> StartDaemon(
   log_options.log_dir = line.log_dir.empty() ? job.output_dir() + "/logs" : line.log_dir;
   if (job.metrics().log_format() == pb::Metrics::json) log_options.format = JsonLogLine;
   TERN_RETURN_IF_ERROR(InitLogging(log_options));
+  LOG(INFO) << "rank " << line.rank << " from " << line.rank_source;
+  for (const std::string& place_line : (*setup)->place_lines) LOG(INFO) << place_line;
   LOG(INFO) << "the job as this " << role << " understands it:\n" << config::ToYaml(job);
   if (const std::string warning = WarningOfOpenFolder(job.output_dir()); !warning.empty())
     LOG(WARNING) << warning;

@@ -16,6 +16,7 @@ namespace tern::setup {
 struct CommandLine {
   std::string job_path;
   uint32_t rank = 0;
+  std::string rank_source = "--rank";  // the flag or environment variable that has the rank
   std::vector<std::string> overrides;
   bool check_only = false;   // only read and check the job, print it, and exit
   std::string weights_path;  // --evaluate: the weights to evaluate, without training; empty: train

@@ -5,7 +5,8 @@ namespace {
 
 constexpr FlagDef kJobFlag = {
     "job", "JOB", "",
-    "The file of the job: YAML, or protobuf text (.textproto, .pbtxt, .prototxt). Required."};
+    "The file of the job: YAML, or protobuf text (.textproto, .pbtxt, .prototxt). Default: that of "
+    "the environment variable TERN_JOB."};
 constexpr FlagDef kCheckFlag = {"check", "", "",
                                 "Read and check the job, print it with all defaults, and exit."};
 constexpr FlagDef kLogDirFlag = {"log_dir", "DIR", "",
@@ -33,7 +34,10 @@ CommandDef MakeServerDef() {
       "SIGTERM, SIGINT or SIGHUP stop the job in order; a second one ends the process at once.",
       {},
       {kJobFlag,
-       {"rank", "N", "", "The number of this shard in the job's list `servers`, from 0. Required."},
+       {"rank", "N", "",
+        "The number of this shard in the job's list `servers`, from 0. Default: that of the "
+        "environment, from the first that is set of TERN_RANK, SLURM_PROCID, OMPI_COMM_WORLD_RANK, "
+        "PMI_RANK, JOB_COMPLETION_INDEX and RANK."},
        kSetFlag,
        kCheckFlag,
        kLogDirFlag,
@@ -54,8 +58,9 @@ CommandDef MakeWorkerDef() {
       {},
       {kJobFlag,
        {"rank", "N", "",
-        "The number of this worker, 0 to workers.count - 1. Required, but for --evaluate, where it "
-        "is 0."},
+        "The number of this worker, 0 to workers.count - 1. Default: that of the environment, from "
+        "the first that is set of TERN_RANK, SLURM_PROCID, OMPI_COMM_WORLD_RANK, PMI_RANK, "
+        "JOB_COMPLETION_INDEX and RANK; with --evaluate 0."},
        kSetFlag,
        kCheckFlag,
        {"evaluate", "FILE", "",

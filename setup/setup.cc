@@ -25,6 +25,7 @@
 #include "common/update/schedule.h"
 #include "models/graph/tensor_table.h"
 #include "models/models.h"
+#include "setup/environment.h"
 
 namespace tern::setup {
 
@@ -251,12 +252,17 @@ Status SetTensors(const pb::TensorTable& tensors, Setup* setup) {
                     " bytes; allowed: ", kMaxTensorTableBytes, "; give the tensors shorter names"));
 }
 
+Result<pb::Job> LoadJob(const std::string& path, const std::vector<std::string>& overrides) {
+  return config::LoadJob(path, overrides, KnownNames(), PlaceOf(ProcessEnvironment()));
+}
+
 Result<std::unique_ptr<Setup>> MakeSetupWithoutTensors(const std::string& path,
                                                        const std::vector<std::string>& overrides) {
-  Result<pb::Job> job = config::LoadJob(path, overrides, KnownNames());
+  Result<pb::Job> job = LoadJob(path, overrides);
   if (!job.ok()) return job.status();
   auto setup = std::make_unique<Setup>();
   setup->job = std::move(*job);
+  setup->place_lines = DescribePlace(PlaceOf(ProcessEnvironment()), setup->job);
   setup->timings = TimingsOf(setup->job.faults());
   if (HasForeignTable(setup->job)) {
     setup->hello = HelloOf(*setup, 0);

@@ -24,6 +24,10 @@ namespace tern::setup {
 
 struct Setup {
   pb::Job job;
+  // Of this daemon among those of its role; set by StartDaemon and the client.
+  uint32_t rank = 0;
+  // What the environment says of the job's place (setup/environment.h), a line each, for the log.
+  std::vector<std::string> place_lines;
   pb::NetDef net;
   models::ParameterTable table;
   protocol::ExchangePlan plan;
@@ -59,10 +63,12 @@ inline constexpr uint64_t kUnknownSteps = uint64_t{1} << 62;
 // (common/config/name_tables.h).
 config::NameTables KnownNames();
 
-// Reads and validates the job file at `path`, applies `overrides` (KEY=VALUE), and derives the
-// setup, without the weights of model.weights. kBadJob or kBadData if that is not possible; the
-// message says why. A table that comes from a program is that of the file train.tensors; kBadJob if
-// the job has no such key.
+// Reads and validates the job file at `path`, as the environment (setup/environment.h) and then
+// `overrides` (KEY=VALUE) change it. kBadJob or kBadData; the message says why.
+Result<pb::Job> LoadJob(const std::string& path, const std::vector<std::string>& overrides);
+// LoadJob, and derives the setup without the weights of model.weights. kBadJob or kBadData if that
+// is not possible; the message says why. A table that comes from a program is that of the file
+// train.tensors; kBadJob if the job has no such key.
 Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
                                          const std::vector<std::string>& overrides);
 // The same for those who get the program's table later: a server, or the program itself.

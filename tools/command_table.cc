@@ -106,6 +106,34 @@ Command LaunchCommand() {
       &LaunchPrograms};
 }
 
+constexpr PositionalDef kMemberJob = {
+    "JOB",
+    "The file of the job, which every host has under this path. Default: that of the environment "
+    "variable TERN_JOB.",
+    true};
+constexpr PositionalDef kMemberProgram = {
+    "PROGRAM",
+    "The program that each worker runs, with its arguments, if the job's workers are programs of "
+    "yours (train.compute: client or module).",
+    true};
+
+Command MemberCommand() {
+  return {
+      {"tern member",
+       "become the server or the worker that this task of a launcher is",
+       "For srun, mpirun and others that start one command many times: srun tern member job.yaml. "
+       "The first tasks are the job's servers, the others its workers, so there are as many tasks "
+       "as servers and workers. The number of the task is the first that is set of TERN_RANK, "
+       "SLURM_PROCID, OMPI_COMM_WORLD_RANK, PMI_RANK, JOB_COMPLETION_INDEX and RANK. The process "
+       "becomes tern_server or tern_worker, whose exit code it has; or, with a program, each "
+       "worker becomes that, with its rank in TERN_RANK, their number in TERN_WORLD_SIZE and the "
+       "job file in TERN_JOB.",
+       {kMemberJob},
+       {kSetFlag, kLogDirFlag},
+       &kMemberProgram},
+      &BecomeMember};
+}
+
 Command InitCommand() {
   return {{"tern init",
            "write a first job file for your images",
@@ -354,10 +382,10 @@ Command DocsCommand() {
 
 const std::vector<Command>& Commands() {
   static const std::vector<Command> commands = {
-      RunCommand(),      LaunchCommand(), InitCommand(),   SweepCommand(), FindLrCommand(),
-      ClassifyCommand(), TopCommand(),    StatusCommand(), CheckCommand(), DoctorCommand(),
-      ConfigCommand(),   KeysCommand(),   ModelCommand(),  PackCommand(),  OnnxCommand(),
-      ForecastCommand(), DocsCommand()};
+      RunCommand(),    LaunchCommand(),   MemberCommand(), InitCommand(),   SweepCommand(),
+      FindLrCommand(), ClassifyCommand(), TopCommand(),    StatusCommand(), CheckCommand(),
+      DoctorCommand(), ConfigCommand(),   KeysCommand(),   ModelCommand(),  PackCommand(),
+      OnnxCommand(),   ForecastCommand(), DocsCommand()};
   return commands;
 }
 

@@ -17,6 +17,9 @@ Status RunJob(const Arguments& arguments);
 // Starts programs of the user's as a job's workers, and its servers, on this machine
 // (launch/launch.cc).
 Status LaunchPrograms(const Arguments& arguments);
+// Becomes the server or worker that this task of a launcher is (launch/member.cc). Returns only an
+// error.
+Status BecomeMember(const Arguments& arguments);
 // Runs a job with every combination of values of some keys (sweep/sweep.cc).
 Status SweepJob(const Arguments& arguments);
 // Trains a job's network for some steps at rising learning rates, and suggests one

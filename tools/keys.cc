@@ -112,7 +112,7 @@ Status MakeKeys(const Arguments& arguments) {
   if (!arguments.HasFlag("job"))
     return setup::UsageError(CommandCalled("tern keys make").def, "--job JOB is missing");
   const Result<pb::Job> job =
-      config::LoadJob(arguments.LastValue("job"), arguments.AllValues("set"), setup::KnownNames());
+      setup::LoadJob(arguments.LastValue("job"), arguments.AllValues("set"));
   if (!job.ok()) return job.status();
   return WriteKeys(arguments.positional()[0], *job);
 }

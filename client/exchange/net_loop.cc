@@ -217,7 +217,10 @@ void NetLoop::ReceiveMessages(protocol::SessionActions* out) {
                          clock_.Now(), out);
     }
     if (socket->link() == net::DealerSocket::Link::kLost) lost_lanes.push_back(lane);
-    if (lane.lane == 0) session_.SetRefusal(lane.shard, socket->refusal());
+    if (lane.lane != 0) continue;
+    session_.SetObstacle(lane.shard, socket->obstacle());
+    if (const std::string path = socket->TakePath(); !path.empty())
+      LOG(INFO) << "the connection to server shard " << lane.shard << " is from " << path;
   }
   for (const protocol::LaneRef& lane : lost_lanes) session_.OnDisconnected(lane, clock_.Now(), out);
   for (const auto& [lane, why] : damaged_lanes) session_.OnDamaged(lane, why, clock_.Now(), out);

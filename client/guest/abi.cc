@@ -12,6 +12,7 @@
 #include "client/guest/guest.h"
 #include "client/tern.h"
 #include "common/base/text.h"
+#include "setup/environment.h"
 
 struct tern_client {
   std::unique_ptr<tern::client::Guest> guest;
@@ -115,14 +116,18 @@ Status Open(const tern_options* options, tern_client** client) {
                                     " of Tern's C interface, and this library has version ",
                                     TERN_ABI_VERSION, "; compile it with the library's tern.h"));
   }
-  if (options->job_path == nullptr || (options->tensors == nullptr && options->num_tensors > 0) ||
+  if ((options->tensors == nullptr && options->num_tensors > 0) ||
       (options->overrides == nullptr && options->num_overrides > 0) ||
       (options->statistics == nullptr && options->num_statistics > 0)) {
     return Status(Code::kUsage,
-                  "tern_open: saw a null pointer as job_path, overrides, tensors or statistics");
+                  "tern_open: saw a null pointer as overrides, tensors or statistics");
   }
   Guest::Options guest_options;
-  guest_options.job_path = options->job_path;
+  guest_options.job_path = options->job_path != nullptr
+                               ? options->job_path
+                               : tern::setup::JobFileOf(tern::setup::ProcessEnvironment());
+  if (guest_options.job_path.empty())
+    return Status(Code::kUsage, "the job file is not known: give its path, or set TERN_JOB");
   for (size_t i = 0; i < options->num_overrides; ++i)
     guest_options.overrides.emplace_back(options->overrides[i]);
   guest_options.rank = options->rank;
@@ -138,6 +143,23 @@ Status Open(const tern_options* options, tern_client** client) {
   auto guest = Guest::Open(guest_options);
   if (!guest.ok()) return guest.status();
   *client = new tern_client{std::move(*guest), {}, {}, {}};
+  return tern::Ok();
+}
+
+Status ReadPlace(enum tern_place place, uint32_t* number, const char** variable) {
+  const tern::setup::Environment environment = tern::setup::ProcessEnvironment();
+  const bool is_rank = place == TERN_RANK;
+  const auto found =
+      is_rank ? tern::setup::RankOf(environment) : tern::setup::WorldSizeOf(environment);
+  if (!found.ok()) return found.status();
+  if (!found->has_value()) {
+    return Status(Code::kUsage, is_rank ? Cat("this worker's rank is not known: give it, or set ",
+                                              tern::setup::RankVariables(environment))
+                                        : Cat("the number of workers is not known: set ",
+                                              tern::setup::WorldSizeVariables(environment)));
+  }
+  *number = (*found)->value;
+  *variable = (*found)->variable;
   return tern::Ok();
 }
 
@@ -187,6 +209,11 @@ void CopyEvent(const GuestEvent& from, tern_event* to) {
 
 uint32_t tern_abi_version(void) { return TERN_ABI_VERSION; }
 const char* tern_version(void) { return TERN_VERSION; }
+
+int tern_environment(enum tern_place place, uint32_t* number, const char** variable,
+                     tern_error* error) {
+  return Guarded(error, [&] { return ReadPlace(place, number, variable); });
+}
 
 int tern_open(const tern_options* options, tern_client** client, tern_error* error) {
   if (client != nullptr) *client = nullptr;

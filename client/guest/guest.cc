@@ -70,6 +70,7 @@ Result<std::unique_ptr<Guest>> Guest::Open(const Options& options) {
   auto setup = setup::MakeSetupWithoutTensors(options.job_path, options.overrides);
   if (!setup.ok()) return setup.status();
   const pb::Job& job = (*setup)->job;
+  (*setup)->rank = options.rank;
   TERN_RETURN_IF_ERROR(CheckKind(options, job));
   TERN_RETURN_IF_ERROR(setup::SetTensors(options.tensors, setup->get()));
   TERN_RETURN_IF_ERROR(CheckGoesBack(options, **setup));
@@ -179,6 +180,7 @@ void Guest::OnCounters(const pb::Counters& counters) {
 }
 
 void Guest::Run() {
+  for (const std::string& line : setup_->place_lines) LOG(INFO) << line;
   if (setup_->job.security() == pb::Job::none) LOG(WARNING) << setup::kNoneWarning;
   const Status status = Train();
   End(status);

@@ -36,7 +36,7 @@ void Faults::Add(const Position& position, const std::string& key, const std::st
                  const std::string& allowed, const std::string& suggestion) {
   std::string position_text;
   if (position.override_index >= 0) {
-    position_text = "--set " + Excerpt(overrides_[static_cast<size_t>(position.override_index)]);
+    position_text = override_names_[static_cast<size_t>(position.override_index)];
   } else {
     position_text =
         file_name_ + ":" + std::to_string(position.line) + ":" + std::to_string(position.column);

@@ -1,5 +1,5 @@
-// Collects all faults of a job, one line per fault: in the order of the file, then those of --set
-// options.
+// Collects all faults of a job, one line per fault: in the order of the file, then those of the
+// environment, then those of --set options.
 //
 //   job.yaml:12:16: train.batch_total: saw 0; allowed: a whole number, at least 1
 //   --set sede=5: sede: saw an unknown key; did you mean seed? Allowed: one of name, ...
@@ -18,15 +18,16 @@ namespace tern::config {
 struct Position {
   int line = 0;
   int column = 0;
-  // The index of the --set override that has the value; -1: the value is in the job file.
+  // The index of the override that has the value; -1: the value is in the job file.
   int override_index = -1;
 };
 
 class Faults {
  public:
-  // `name`: what messages call the job file. `overrides`: the texts of all --set options.
-  Faults(std::string name, const std::vector<std::string>& overrides)
-      : file_name_(std::move(name)), overrides_(overrides) {}
+  // `name`: what messages call the job file. `override_names`: what they call each override, such
+  // as "--set seed=5".
+  Faults(std::string name, std::vector<std::string> override_names)
+      : file_name_(std::move(name)), override_names_(std::move(override_names)) {}
 
   // Adds a fault of `key` at `position`: the value seen and the values allowed, in words.
   // `suggestion`, if not empty, is a name that the user may have misspelt.
@@ -47,7 +48,7 @@ class Faults {
     std::string text;
   };
   const std::string file_name_;
-  const std::vector<std::string> overrides_;
+  const std::vector<std::string> override_names_;
   std::vector<Fault> faults_;
   std::set<std::string, std::less<>> muted_keys_;  // Keys with a fault, and keys given to Mute.
 };

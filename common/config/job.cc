@@ -60,6 +60,20 @@ std::vector<std::string> RequiredSections() {
   return names;
 }
 
+// First those of `place`, then those of --set, which win.
+std::vector<Override> OverridesOf(const Place& place, const std::vector<std::string>& set_options) {
+  std::vector<Override> overrides = PlaceOverrides(place);
+  for (const std::string& option : set_options)
+    overrides.push_back({option, "--set " + Excerpt(option)});
+  return overrides;
+}
+
+std::vector<std::string> NamesOf(const std::vector<Override>& overrides) {
+  std::vector<std::string> names;
+  for (const Override& override_ : overrides) names.push_back(override_.name);
+  return names;
+}
+
 // Some editors write a byte order mark before UTF-8.
 std::string WithoutByteOrderMark(const std::string& text) {
   return text.compare(0, 3, "\xef\xbb\xbf") == 0 ? text.substr(3) : text;
@@ -68,9 +82,11 @@ std::string WithoutByteOrderMark(const std::string& text) {
 }  // namespace
 
 Result<pb::Job> ParseJob(const std::string& bytes, const std::string& name,
-                         const std::vector<std::string>& overrides, const NameTables& tables) {
+                         const std::vector<std::string>& overrides, const NameTables& tables,
+                         const Place& place) {
   if (bytes.size() > kMaxTextBytes) return TooLargeError(name);
-  Faults faults(name, overrides);
+  const std::vector<Override> all_overrides = OverridesOf(place, overrides);
+  Faults faults(name, NamesOf(all_overrides));
   const std::string text = WithoutByteOrderMark(bytes);
   if (!CheckText(text, &faults)) return faults.ToStatus();
   const Node root =
@@ -87,13 +103,14 @@ Result<pb::Job> ParseJob(const std::string& bytes, const std::string& name,
                "a map with the keys of a job");
     return faults.ToStatus();
   }
-  if (root.items.empty() && overrides.empty()) {
+  if (root.items.empty() && all_overrides.empty()) {
     faults.Add(root.position, "", "an empty job",
                "a job with " + tern::Join(RequiredSections()) +
                    "; begin with a copy of configs/lenet_fashion.yaml");
     return faults.ToStatus();
   }
-  ApplyOverrides(overrides, &job, context);
+  SetNumServers(place, &job);
+  ApplyOverrides(all_overrides, &job, context);
   pb::Job complete_job = job;
   FillDefaults(&complete_job);
   ParseContext check_context = context;
@@ -108,10 +125,10 @@ Result<pb::Job> ParseJob(const std::string& bytes, const std::string& name,
 }
 
 Result<pb::Job> LoadJob(const std::string& path, const std::vector<std::string>& overrides,
-                        const NameTables& tables) {
+                        const NameTables& tables, const Place& place) {
   const Result<std::string> text = ReadAtMost(path, kMaxTextBytes + 1, kReadTimeout);
   if (!text.ok()) return text.status().Within("the job file");
-  return ParseJob(*text, path, overrides, tables);
+  return ParseJob(*text, path, overrides, tables, place);
 }
 
 }  // namespace tern::config

@@ -10,6 +10,7 @@
 
 #include "common/base/status.h"
 #include "common/config/name_tables.h"
+#include "common/config/place.h"
 #include "proto/job.pb.h"
 
 namespace tern::config {
@@ -20,15 +21,18 @@ namespace tern::config {
 //
 //   FILE:LINE:COLUMN: KEY: saw X; did you mean Z? Allowed: Y
 //
-// with "--set KEY=VALUE" in place of FILE:LINE:COLUMN if an override is at fault. An override is
+// with "--set KEY=VALUE" in place of FILE:LINE:COLUMN if an override is at fault, or the name of
+// the environment variable that has the value. An override is
 // "train.batch_total=64" or "servers.0.address=127.0.0.1:7501"; its value is YAML; `null` removes
 // the key; the last of several overrides of a key wins.
+// `place`: replaces keys of the file, before the overrides do.
 Result<pb::Job> LoadJob(const std::string& path, const std::vector<std::string>& overrides,
-                        const NameTables& tables);
+                        const NameTables& tables, const Place& place = {});
 // Like LoadJob, for the text of a job file. `name`: the file's name in messages; its ending selects
 // the syntax.
 Result<pb::Job> ParseJob(const std::string& text, const std::string& name,
-                         const std::vector<std::string>& overrides, const NameTables& tables);
+                         const std::vector<std::string>& overrides, const NameTables& tables,
+                         const Place& place = {});
 
 // The digest of the job without local keys (keys that may differ between hosts): equal in all
 // processes of a job.

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string_view>
 
+#include "common/base/text.h"
 #include "common/config/yaml.h"
 
 namespace tern::config {
@@ -44,10 +45,10 @@ void ErasePositions(const std::string& key, KeyPositions* key_positions) {
   }
 }
 
-// One --set KEY=VALUE.
-class Override {
+// One override.
+class Application {
  public:
-  Override(int number, const std::string& text, const ParseContext& context)
+  Application(int number, const std::string& text, const ParseContext& context)
       : position_{1, 1, number}, override_text_(text), context_(context) {}
 
   void Apply(pb::Job* job) {
@@ -141,11 +142,33 @@ class Override {
 
 }  // namespace
 
-void ApplyOverrides(const std::vector<std::string>& overrides, pb::Job* job,
+void ApplyOverrides(const std::vector<Override>& overrides, pb::Job* job,
                     const ParseContext& context) {
   for (size_t i = 0; i < overrides.size(); ++i) {
-    Override(static_cast<int>(i), overrides[i], context).Apply(job);
+    Application(static_cast<int>(i), overrides[i].text, context).Apply(job);
   }
+}
+
+void SetNumServers(const Place& place, pb::Job* job) {
+  const auto num_servers = static_cast<int>(place.servers.size());
+  if (num_servers == 0) return;
+  auto* servers = job->mutable_servers();
+  const pb::Server last = servers->empty() ? pb::Server() : *servers->rbegin();
+  while (servers->size() < num_servers) *servers->Add() = last;
+  while (servers->size() > num_servers) servers->RemoveLast();
+}
+
+std::vector<Override> PlaceOverrides(const Place& place) {
+  std::vector<Override> overrides;
+  for (size_t s = 0; s < place.servers.size(); ++s) {
+    overrides.push_back(
+        {tern::Cat("servers.", s, ".address=", place.servers[s]), kServersVariable});
+  }
+  if (!place.workers.empty())
+    overrides.push_back({"workers.count=" + place.workers, kWorkersVariable});
+  if (!place.output_dir.empty())
+    overrides.push_back({"output_dir=" + place.output_dir, kOutputVariable});
+  return overrides;
 }
 
 }  // namespace tern::config

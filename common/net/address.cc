@@ -44,6 +44,14 @@ int LookUpHost(const std::string& host, int flags, AddressList* list) {
   return error;
 }
 
+// The address as a number; "" if that is not possible.
+std::string NumberText(const addrinfo& address) {
+  std::array<char, NI_MAXHOST> text{};
+  const int error = getnameinfo(address.ai_addr, address.ai_addrlen, text.data(), text.size(),
+                                nullptr, 0, NI_NUMERICHOST);
+  return error == 0 ? text.data() : "";
+}
+
 bool IsLoopbackAddress(const sockaddr* address) {
   if (address->sa_family == AF_INET) {
     sockaddr_in v4;
@@ -111,17 +119,20 @@ Result<std::vector<std::string>> Resolve(const std::string& host) {
   }
   std::vector<std::string> addresses;
   for (const addrinfo* a = list.get(); a != nullptr; a = a->ai_next) {
-    std::array<char, NI_MAXHOST> number_text;
-    if (getnameinfo(a->ai_addr, a->ai_addrlen, number_text.data(), number_text.size(), nullptr, 0,
-                    NI_NUMERICHOST) == 0 &&
-        std::find(addresses.begin(), addresses.end(), number_text.data()) == addresses.end()) {
-      addresses.emplace_back(number_text.data());
-    }
+    const std::string number = NumberText(*a);
+    if (!number.empty() && std::find(addresses.begin(), addresses.end(), number) == addresses.end())
+      addresses.push_back(number);
   }
   if (addresses.empty()) {
     return Status(Code::kAddress, Cat("the host \"", Printable(host), "\" has no address"));
   }
   return addresses;
+}
+
+std::optional<std::string> NumericAddress(const std::string& host) {
+  AddressList list(nullptr, &freeaddrinfo);
+  if (LookUpHost(WithoutBrackets(host), AI_NUMERICHOST, &list) != 0) return std::nullopt;
+  return NumberText(*list);
 }
 
 bool IsLoopback(const std::string& host) {

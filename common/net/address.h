@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,9 @@ std::string ToString(const Address& address);
 // Resolves `host` (brackets allowed) to numeric addresses, at least one, in the system's order of
 // preference. May query name servers and take seconds. kAddress: `host` does not resolve.
 Result<std::vector<std::string>> Resolve(const std::string& host);
+
+// `host` (brackets allowed) as the text of a number, if it is one; never asks a name server.
+std::optional<std::string> NumericAddress(const std::string& host);
 
 // Whether all addresses of `host` are loopback addresses (127.0.0.0/8, ::1). Resolves names. False
 // for "*" and for a name that does not resolve.

@@ -3,6 +3,7 @@
 
 #include "common/base/text.h"
 #include "common/net/address.h"
+#include "common/net/path.h"
 #include "common/net/socket.h"
 #include "common/net/socket_impl.h"
 
@@ -11,6 +12,7 @@ namespace {
 
 constexpr Time kFirstRetryWait = std::chrono::milliseconds(100);
 constexpr Time kLongestRetryWait = std::chrono::seconds(2);
+constexpr Time kLookupPollInterval = std::chrono::milliseconds(20);
 
 // A failed try to connect. libzmq reports most failures as CONNECT_RETRIED, but reports a peer that
 // does not complete the handshake only as a failed handshake.
@@ -44,33 +46,43 @@ Result<std::unique_ptr<DealerSocket>> DealerSocket::Connect(Context& context,
     return Status(Code::kAddress, Cat("cannot connect to ", address_text,
                                       ": port 0 is invalid; give the port that the server binds"));
   }
-  const auto addresses = Resolve(host);
-  if (!addresses.ok()) return addresses.status();
-  std::vector<std::string> endpoints;
-  for (const std::string& address : *addresses) endpoints.push_back(Endpoint(address, port));
   auto impl = SocketImpl::Open(context, ZMQ_DEALER, options);
   if (!impl.ok()) return impl.status();
   // Monitors the socket before it connects, so that no event is missed.
   TERN_RETURN_IF_ERROR((*impl)->StartMonitor(context, kMonitoredEvents));
+  // Asks anew, because a server that was started again may have another address. If a question of
+  // the replaced socket is still open, its answer counts.
+  const bool has_lookup = replaced != nullptr && replaced->lookup_->host() == host;
+  auto lookup = has_lookup ? replaced->lookup_ : std::make_shared<Lookup>(host, options.resolver);
+  lookup->Forget();
   std::unique_ptr<DealerSocket> socket(
-      new DealerSocket(std::move(*impl), std::move(endpoints), NumKeys(options), attempt));
+      new DealerSocket(std::move(*impl), std::move(lookup), port, NumKeys(options), attempt));
   if (replaced != nullptr) socket->TakeOver(*replaced);
   if (socket->retry_at_.has_value()) return socket;
-  if (const Status status = socket->TryConnect(); !status.ok()) {
+  if (const Status status = socket->Begin(); !status.ok()) {
     return status.Within("cannot connect to " + address_text);
   }
   return socket;
 }
 
-DealerSocket::DealerSocket(std::unique_ptr<SocketImpl> impl, std::vector<std::string> endpoints,
-                           size_t num_keys, unsigned attempt)
+DealerSocket::DealerSocket(std::unique_ptr<SocketImpl> impl, std::shared_ptr<Lookup> lookup,
+                           uint16_t port, size_t num_keys, unsigned attempt)
     : impl_(std::move(impl)),
-      endpoints_(std::move(endpoints)),
+      lookup_(std::move(lookup)),
+      port_(port),
       num_keys_(num_keys),
       try_number_(attempt),
       retry_wait_(kFirstRetryWait) {}
 
 DealerSocket::~DealerSocket() = default;
+
+Status DealerSocket::Begin() {
+  for (const std::string& address : lookup_->Poll(Now()))
+    endpoints_.push_back(Endpoint(address, port_));
+  if (!endpoints_.empty()) return TryConnect();
+  retry_at_ = Now() + kLookupPollInterval;
+  return Ok();
+}
 
 Status DealerSocket::TryConnect() {
   TERN_RETURN_IF_ERROR(impl_->PinServerKey(try_number_ / endpoints_.size()));
@@ -80,9 +92,12 @@ Status DealerSocket::TryConnect() {
 
 void DealerSocket::TryAgain() {
   retry_at_.reset();
-  zmq_disconnect(impl_->handle(), endpoint().c_str());
-  ++try_number_;
-  if (!TryConnect().ok()) retry_at_ = Now() + kLongestRetryWait;
+  const bool is_first = endpoints_.empty();
+  if (!is_first) {
+    zmq_disconnect(impl_->handle(), endpoint().c_str());
+    ++try_number_;
+  }
+  if (!(is_first ? Begin() : TryConnect()).ok()) retry_at_ = Now() + kLongestRetryWait;
 }
 
 void DealerSocket::TakeOver(const DealerSocket& replaced) {
@@ -98,8 +113,10 @@ void DealerSocket::TakeOver(const DealerSocket& replaced) {
 void DealerSocket::OnMonitorEvent(const MonitorEvent& event) {
   if (event.event == ZMQ_EVENT_CONNECTED) {
     is_in_handshake_ = true;
+    connected_fd_ = event.value;
   } else if (event.event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
     link_ = Link::kUp;
+    path_ = DescribePath(connected_fd_);
     is_in_handshake_ = handshake_failed_ = false;
     ForgetFailures();
     retry_at_.reset();
@@ -153,6 +170,12 @@ std::string DealerSocket::refusal() const {
   }
   return "ends every handshake; it lets in only daemons with keys (security: curve), or is no "
          "server of Tern";
+}
+
+Status DealerSocket::obstacle() const {
+  if (std::string why = refusal(); !why.empty()) return Status(Code::kNotAllowed, std::move(why));
+  if (lookup_->failure().empty()) return Ok();
+  return Status(Code::kAddress, "has no address yet: " + lookup_->failure());
 }
 
 DealerSocket::Link DealerSocket::link() {

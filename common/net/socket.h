@@ -8,12 +8,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/bytes.h"
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/net/frame.h"
+#include "common/net/lookup.h"
 #include "common/net/security.h"
 #include "common/net/traffic.h"
 
@@ -56,6 +58,7 @@ struct SocketOptions {
   ZapHandler* zap_handler = nullptr;
   // Of a DealerSocket with kCurve: connects only to a server that has a key of this shard.
   uint32_t shard = 0;
+  Resolver resolver{};  // of a DealerSocket: how it looks the server's host up; empty: Resolve
 };
 
 // Identifies a peer of a RouterSocket. Constant until the peer closes its socket or RouterSocket
@@ -147,12 +150,13 @@ class RouterSocket {
 class DealerSocket {
  public:
   // Starts to connect to host:port. Retries every 100 ms to 2 s, driven by calls of link(), Send,
-  // Receive or a Poller. A name is resolved once; its addresses are tried in turn, beginning with
-  // number `attempt` modulo their count; with kCurve, each address with each key of the shard.
+  // Receive or a Poller. A name is looked up meanwhile, again and again until it resolves (see
+  // obstacle()); its addresses are tried in turn, beginning with number `attempt` modulo their
+  // count; with kCurve, each address with each key of the shard.
   // `replaced`, if set: the socket that the new one replaces. If the server refuses this daemon or,
   // with kCurve, its newest handshake failed, the new socket waits as long as the old one would
-  // have waited, so that such a server is not asked all the time. kAddress: the host does not
-  // resolve. kBadJob: the shard's keys are not known.
+  // have waited, so that such a server is not asked all the time. kAddress: the port is 0.
+  // kBadJob: the shard's keys are not known.
   static Result<std::unique_ptr<DealerSocket>> Connect(Context& context, const std::string& host,
                                                        uint16_t port, const SocketOptions& options,
                                                        unsigned attempt = 0,
@@ -173,6 +177,11 @@ class DealerSocket {
   // denied is enough; of those that it did not complete it takes several, because a single one may
   // have met a server that was ending.
   std::string refusal() const;
+  // Why there is no connection, if that is known; the message is the rest of a sentence that begins
+  // with the server's name. kNotAllowed: refusal(). kAddress: its host does not resolve. Else Ok.
+  Status obstacle() const;
+  // When the connection is up: which way it took (path.h), once; else empty.
+  std::string TakePath() { return std::exchange(path_, ""); }
 
   // Never waits. kUnreachable before the connection is up and after its loss.
   SendResult Send(const pb::Envelope& envelope, const Bytes& payload = {});
@@ -181,8 +190,10 @@ class DealerSocket {
 
  private:
   friend class Poller;
-  DealerSocket(std::unique_ptr<SocketImpl> impl, std::vector<std::string> endpoints,
+  DealerSocket(std::unique_ptr<SocketImpl> impl, std::shared_ptr<Lookup> lookup, uint16_t port,
                size_t num_keys, unsigned attempt);
+  // Connects as soon as the host's addresses are known.
+  Status Begin();
   const std::string& endpoint() const { return endpoints_[try_number_ % endpoints_.size()]; }
   Status TryConnect();
   void TryAgain();
@@ -193,15 +204,20 @@ class DealerSocket {
   void TakeOver(const DealerSocket& replaced);
 
   const std::unique_ptr<SocketImpl> impl_;
-  const std::vector<std::string> endpoints_;  // one per address of the host; tried in turn
-  const size_t num_keys_;                     // of the server shard; 1 without keys
-  size_t try_number_;  // which endpoint and which key the newest try uses: see endpoint()
+  const std::shared_ptr<Lookup> lookup_;  // of the server's host; passed on to the next socket
+  const uint16_t port_;
+  std::vector<std::string>
+      endpoints_;          // one per address of the host; tried in turn. Empty: unknown
+  const size_t num_keys_;  // of the server shard; 1 without keys
+  size_t try_number_;      // which endpoint and which key the newest try uses: see endpoint()
   bool handshake_failed_ = false;
   bool is_in_handshake_ = false;  // there is a TCP connection, and no result of the handshake yet
   size_t num_failed_handshakes_ = 0;  // since the server was last known not to refuse this daemon
   bool is_denied_ = false;  // the server answered one of them that it does not let this daemon in
   Link link_ = Link::kConnecting;
-  std::optional<Time> retry_at_;  // set after a failed attempt: when to try again
+  int connected_fd_ = -1;         // of the TCP connection
+  std::string path_;              // see TakePath()
+  std::optional<Time> retry_at_;  // when to try again: after a failed attempt, or without addresses
   Time retry_wait_;               // how long to wait after the next failed attempt
 };
 

@@ -168,7 +168,7 @@ class Client:
 
     Arguments:
 
-    ``job``        the path of the job file, which has ``train: {compute: client}``
+    ``job``        the path of the job file, which has ``train: {compute: client}``; None: that of the environment variable TERN_JOB
     ``tensors``    in the same order, with the same names and shapes, in all workers
     ``rank``       of this worker: 0 to workers.count - 1
     ``overrides``  keys of the job file that have other values: "KEY=VALUE", as after ``--set``
@@ -185,7 +185,7 @@ class Client:
 
     def __init__(
         self,
-        job: str | os.PathLike[str],
+        job: str | os.PathLike[str] | None,
         tensors: Sequence[Tensor],
         rank: int,
         overrides: Sequence[str] = (),
@@ -199,7 +199,7 @@ class Client:
         options = _library.COptions(
             _library.ABI_VERSION,
             rank,
-            os.fsencode(job),
+            None if job is None else os.fsencode(job),
             texts,
             len(texts),
             table,

@@ -13,7 +13,7 @@ import torch.distributed as dist
 
 from tern_train._bucket import Bucket, Streams
 from tern_train._client import Client, Ended, Event, EventType, TaskType, Tensor, TernError
-from tern_train._environment import job_of_environment, rank_of_environment
+from tern_train._environment import rank_of_environment
 from tern_train._extras import Extras
 from tern_train._session import Session
 
@@ -106,7 +106,6 @@ class Exchange(Session):
         goes_back: bool = False,
         tern_state: Mapping[str, torch.Tensor] | None = None,
     ):
-        job = job_of_environment() if job is None else job
         refuse_sync_batch_norm(module)
         self.parameters = [parameter for _, parameter in trained_parameters(module)]
         self._index = {id(parameter): t for t, parameter in enumerate(self.parameters)}

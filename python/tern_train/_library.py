@@ -4,12 +4,13 @@ import ctypes
 import os
 import pathlib
 
-ABI_VERSION = 3
+ABI_VERSION = 4
 TEXT_BYTES = 2048
 AGAIN = -1
 NOTHING, LOG, READY, TENSOR, GIVE_STATE, STATE, ENDED = range(7)
 NO_TASK, STEP, EVALUATE, OVER, SAVE, LOAD = range(6)
 VALUES, GRADIENT, STATISTIC = range(3)
+RANK, WORLD_SIZE = range(2)
 
 
 class CError(ctypes.Structure):
@@ -94,6 +95,15 @@ def _load() -> ctypes.CDLL:
     signatures = {
         "tern_abi_version": ([], ctypes.c_uint32),
         "tern_version": ([], ctypes.c_char_p),
+        "tern_environment": (
+            [
+                ctypes.c_int,
+                ctypes.POINTER(ctypes.c_uint32),
+                ctypes.POINTER(ctypes.c_char_p),
+                ctypes.POINTER(CError),
+            ],
+            ctypes.c_int,
+        ),
         "tern_open": (
             [ctypes.POINTER(COptions), ctypes.POINTER(client), ctypes.POINTER(CError)],
             ctypes.c_int,

@@ -21,7 +21,7 @@ from tern_train._client import (
     Tensor,
     TernError,
 )
-from tern_train._environment import job_of_environment, rank_of_environment
+from tern_train._environment import rank_of_environment
 from tern_train._exchange import (
     refuse_sync_batch_norm,
     running_statistics,
@@ -133,7 +133,6 @@ class Trainer(Session):
         overrides: Sequence[str] = (),
         evaluate: Callable[[int, int], Score | tuple[float, int] | tuple[float, int, int]] | None = None,
     ):
-        job = job_of_environment() if job is None else job
         refuse_sync_batch_norm(module)
         rank = rank_of_environment() if rank is None else rank
         self._module = module
@@ -162,7 +161,7 @@ class Trainer(Session):
         ]
         self._start()
 
-    def _open(self, job: str | os.PathLike[str], rank: int, overrides: Sequence[str]) -> Client:
+    def _open(self, job: str | os.PathLike[str] | None, rank: int, overrides: Sequence[str]) -> Client:
         parameters = trained_parameters(self._module)
         statistics = running_statistics(self._module)
         first = [p.detach().to("cpu", torch.float32).contiguous() for _, p in parameters]

@@ -212,7 +212,9 @@ TEST(Address, AFolderInUseIsNamedAndItsOwnerContinues) {
 TEST(Address, OneThatDoesNotResolveIsNamed) {
   TestJob job;
   const std::vector<std::string> unknown_host_flags = {
-      "--set", "servers.0.address=nowhere.invalid:7500", "--set", "security=none"};
+      "--set", "servers.0.address=nowhere.invalid:7500",
+      "--set", "security=none",
+      "--set", "faults.start_timeout_s=2"};
   for (TestProgram* daemon :
        {&job.StartServer(0, unknown_host_flags), &job.StartWorker(0, unknown_host_flags)}) {
     EXPECT_EQ(daemon->Wait(), 69);

@@ -117,6 +117,24 @@ TEST(Arguments, TakesAProgramAsItIs) {
   EXPECT_THAT(without_program.status().message(), HasSubstr("PROGRAM is missing after --"));
 }
 
+TEST(Arguments, AProgramMayBeOptional) {
+  const PositionalDef program = {"PROGRAM", "What to run.", true};
+  const PositionalDef job = {"JOB", "The job.", true};
+  const CommandDef command = {"tern try", "try a job", "Tries it.", {job}, {kSetFlag}, &program};
+  const auto without = Arguments::Parse(command, {"a.yaml"});
+  ASSERT_TRUE(without.ok()) << without.status().message();
+  EXPECT_THAT(without->program(), ElementsAre());
+  EXPECT_THAT(without->positional(), ElementsAre("a.yaml"));
+  const auto with = Arguments::Parse(command, {"--", "python", "-x"});
+  ASSERT_TRUE(with.ok()) << with.status().message();
+  EXPECT_THAT(with->program(), ElementsAre("python", "-x"));
+  const auto empty = Arguments::Parse(command, {"a.yaml", "--"});
+  ASSERT_FALSE(empty.ok());
+  EXPECT_THAT(empty.status().message(), HasSubstr("PROGRAM is missing after --"));
+  EXPECT_THAT(Arguments::Parse(command, {"--help"})->help_text(),
+              HasSubstr("Usage: tern try [OPTIONS] [JOB] [-- PROGRAM [ARGUMENT...]]\n"));
+}
+
 TEST(Arguments, RefusesMissingAndUnexpectedValues) {
   ExpectRefusal({"job", "--set"}, "--set needs a value after it");
   ExpectRefusal({"--set=", "job"}, "--set= has no value");

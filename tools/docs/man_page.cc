@@ -97,8 +97,11 @@ std::string ManPage(const CommandDef& command, const std::string& version) {
         Cat("\\fI", RoffText(positional.name), "\\fR", positional.is_repeated ? "..." : "");
     roff += positional.is_optional ? Cat(" [", name, "]") : " " + name;
   }
-  if (command.program != nullptr)
-    roff += Cat(" \\-\\- \\fI", RoffText(command.program->name), "\\fR [\\fIARGUMENT\\fR...]");
+  if (command.program != nullptr) {
+    const std::string words =
+        Cat("\\-\\- \\fI", RoffText(command.program->name), "\\fR [\\fIARGUMENT\\fR...]");
+    roff += command.program->is_optional ? Cat(" [", words, "]") : " " + words;
+  }
   roff += Cat("\n", Section("DESCRIPTION"), RoffSentences(command.description), "\n");
   for (const PositionalDef& positional : command.positionals)
     roff += Item(Cat("\\fI", RoffText(positional.name), "\\fR"), positional.help);

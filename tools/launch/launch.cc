@@ -12,6 +12,7 @@
 #include "common/base/cpus.h"
 #include "common/base/text.h"
 #include "common/config/job.h"
+#include "setup/environment.h"
 #include "tools/commands.h"
 #include "tools/launch/launched_job.h"
 #include "tools/run/local_job.h"
@@ -133,6 +134,11 @@ Status LaunchPrograms(const Arguments& arguments) {
   const size_t num_threads = ThreadsOf(num_workers);
   for (uint32_t rank = 0; rank < num_workers; ++rank)
     members->push_back(ProgramMember(local, *options, rank, num_threads));
+  // The job file that they read has all keys, with ports that may be others than in TERN_SERVERS.
+  for (Supervisor::Member& member : *members) {
+    for (std::string& unset : setup::WithoutPlace())
+      member.spec.set_environment.push_back(std::move(unset));
+  }
   PrintWhatIsAssumed(*options, local, num_threads, &screen);
   return RunToItsEnd(local, *std::move(members), run_result, run_begin, &program_output,
                      &stop_signals, &screen);

@@ -2,6 +2,7 @@
 
 #include "common/base/text.h"
 #include "common/config/job.h"
+#include "setup/environment.h"
 #include "setup/security.h"
 #include "setup/setup.h"
 #include "tools/run/free_ports.h"
@@ -23,8 +24,8 @@ constexpr const char* kDefaultJob =
 Result<pb::Job> Read(const LaunchedJobOptions& options, const std::vector<std::string>& overrides) {
   return options.job_file.empty()
              ? config::ParseJob(kDefaultJob, "the job of tern launch", overrides,
-                                setup::KnownNames())
-             : config::LoadJob(options.job_file, overrides, setup::KnownNames());
+                                setup::KnownNames(), setup::PlaceOf(setup::ProcessEnvironment()))
+             : setup::LoadJob(options.job_file, overrides);
 }
 
 Status Check(const pb::Job& job, const std::string& job_file) {

@@ -14,7 +14,7 @@ namespace {
 
 Result<std::string> PageUrlOf(const std::string& job_path,
                               const std::vector<std::string>& overrides) {
-  const Result<pb::Job> job = config::LoadJob(job_path, overrides, setup::KnownNames());
+  const Result<pb::Job> job = setup::LoadJob(job_path, overrides);
   if (!job.ok()) return job.status();
   const std::string url = setup::PageUrl(*job);
   if (!url.empty()) return url;

@@ -111,13 +111,16 @@ Message MakeGoBack(uint64_t incarnation, std::string why) {
   return message;
 }
 
-Status Refusal(const std::string& server, const std::string& why, Time waited) {
-  return Status(Code::kNotAllowed,
-                Cat(server, " ", why, " (no handshake succeeded in ", SecondsText(waited), ")"));
+Status ObstacleError(const std::string& server, const Status& obstacle, Time waited) {
+  const bool is_refusal = obstacle.code() == Code::kNotAllowed;
+  return Status(obstacle.code(),
+                Cat(server, " ", obstacle.message(),
+                    is_refusal ? " (no handshake succeeded in " : " (it was waited for, for ",
+                    SecondsText(waited), ")"));
 }
 
-std::string RefusalForLog(const std::string& server, const std::string& why) {
-  return Cat(server, " ", why, "; trying again");
+std::string ObstacleForLog(const std::string& server, const Status& obstacle) {
+  return Cat(server, " ", obstacle.message(), "; trying again");
 }
 
 void EmitSend(Peer to, Message message, ControlActions* out) {

@@ -117,7 +117,7 @@ class Control {
   virtual void OnShard0Disconnected() {}
   // Followers only: why the socket of shard 0 seems to refuse this shard, as the rest of a sentence
   // that begins with "server shard 0"; empty if it does not.
-  virtual void SetRefusalOfShard0(std::string) {}
+  virtual void SetObstacleToShard0(Status) {}
   // Whether this connection belongs to a worker or shard of the job, as far as this shard knows.
   virtual bool IsPeerOfJob(Peer peer) const = 0;
   virtual const RoundLane& lane() const = 0;
@@ -155,10 +155,11 @@ void EmitMembers(const pb::Members& members, ControlActions* out);
 // `last_step`: see ControlAction::last_step.
 void EmitEnded(Status status, uint64_t last_step, ControlActions* out);
 std::string SecondsText(Time time);  // for example "3.0 s"
-// Why a daemon ends that `server` refuses; `why` is the rest of a sentence that begins with the
-// server's name.
-Status Refusal(const std::string& server, const std::string& why, Time waited);
-// What such a daemon logs as soon as it knows that it is refused.
-std::string RefusalForLog(const std::string& server, const std::string& why);
+// With which error a daemon ends that gets no connection to `server` because of `obstacle`, whose
+// message is the rest of a sentence that begins with the server's name: the server refuses this
+// daemon (kNotAllowed), or its host does not resolve (kAddress).
+Status ObstacleError(const std::string& server, const Status& obstacle, Time waited);
+// What such a daemon logs as soon as it knows of the obstacle.
+std::string ObstacleForLog(const std::string& server, const Status& obstacle);
 
 }  // namespace tern::protocol

@@ -222,14 +222,15 @@ void Follower::OnTimer(Time now, ControlActions* out) {
   }
   if (now - pulse_at_ >= options_.timings.heartbeat) SendPulses(now, out);
   if (!following() && now - hello_at_ >= options_.timings.hello_retry) SendHello(now, out);
-  if (!refusal_.empty() && !is_refusal_logged_)
-    EmitLog(RefusalForLog("server shard 0", refusal_), out);
-  is_refusal_logged_ = !refusal_.empty();
+  if (!obstacle_.ok() && !is_obstacle_logged_)
+    EmitLog(ObstacleForLog("server shard 0", obstacle_), out);
+  is_obstacle_logged_ = !obstacle_.ok();
   const Time silence = now - heard_at_;
   if (silence > (was_shard0_heard_ ? options_.timings.server_return_timeout
                                    : options_.timings.start_timeout)) {
     Become(State::kEnded);
-    if (!refusal_.empty()) return EmitEnded(Refusal("server shard 0", refusal_, silence), 0, out);
+    if (!obstacle_.ok())
+      return EmitEnded(ObstacleError("server shard 0", obstacle_, silence), 0, out);
     return EmitEnded(
         Status(Code::kPeerLost, "server shard 0 was lost: silent for " + SecondsText(silence)), 0,
         out);

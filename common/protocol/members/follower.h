@@ -33,7 +33,7 @@ class Follower : public Control {
   void OnMessageFromShard0(const Message& message, Time now, ControlActions* out) override;
   void OnTimer(Time now, ControlActions* out) override;
   void OnShard0Disconnected() override { is_disconnected_ = true; }
-  void SetRefusalOfShard0(std::string why) override { refusal_ = std::move(why); }
+  void SetObstacleToShard0(Status obstacle) override { obstacle_ = std::move(obstacle); }
   // Asks shard 0, in every pulse until the end, to stop the job in order. If shard 0 is silent or
   // has not sent a Welcome yet, this shard ends at once; the other daemons then end when their
   // deadlines pass.
@@ -75,12 +75,12 @@ class Follower : public Control {
   std::map<uint32_t, Peer> peers_;  // workers' connections, by rank
   State state_ = State::kGreeting;
   bool is_disconnected_ = false;
-  std::string refusal_;  // why shard 0 refuses this shard; empty: it does not
-  bool is_refusal_logged_ = false;
-  bool was_shard0_heard_ = false;     // whether any process of shard 0 has sent a message
-  Code stop_code_ = Code::kOk;        // kInterrupted or kTerminated once asked to stop
+  Status obstacle_;  // why there is no connection to shard 0 (ObstacleError); Ok: nothing is known
+  bool is_obstacle_logged_ = false;
+  bool was_shard0_heard_ = false;  // whether any process of shard 0 has sent a message
+  Code stop_code_ = Code::kOk;     // kInterrupted or kTerminated once asked to stop
   uint64_t checkpoint_requests_ = 0;  // Pulse.checkpoint_requests
-  Status failure_;                    // why this shard cannot take part any more
+  Status failure_;                 // why this shard cannot take part any more
   uint64_t shard0_incarnation_ = 0;
   // The incarnation of shard 0 that sent members_. Two incarnations of shard 0 may use equal
   // epochs.

@@ -339,11 +339,9 @@ TEST(Socket, ReportsAHostOfAnotherMachine) {
 TEST(Socket, ReportsAHostThatDoesNotResolve) {
   Context context;
   const std::string host = std::string(70, 'x') + ".invalid";
-  for (const Status& status : {RouterSocket::Bind(context, host, 0, {}).status(),
-                               DealerSocket::Connect(context, host, 7000, {}).status()}) {
-    EXPECT_EQ(status.code(), Code::kAddress);
-    EXPECT_THAT(status.message(), HasSubstr("does not resolve"));
-  }
+  const Status status = RouterSocket::Bind(context, host, 0, {}).status();
+  EXPECT_EQ(status.code(), Code::kAddress);
+  EXPECT_THAT(status.message(), HasSubstr("does not resolve"));
   EXPECT_EQ(DealerSocket::Connect(context, "127.0.0.1", 0, {}).status().code(), Code::kAddress);
 }
 

@@ -43,10 +43,10 @@ class Links {
     // The incarnation of the server process that sent the newest Welcome; 0: no Welcome yet.
     uint64_t incarnation = 0;
     std::vector<uint32_t> data_ports;
-    Time heard_at{};      // when the newest message came on the control link
-    Time echoed_at{};     // when the newest echo of a heartbeat came, or the control link came up
-    std::string refusal;  // why it refuses this worker (Session::SetRefusal)
-    bool is_refusal_logged = false;  // since its control link was last up
+    Time heard_at{};   // when the newest message came on the control link
+    Time echoed_at{};  // when the newest echo of a heartbeat came, or the control link came up
+    Status obstacle;   // why there is no connection to it (Session::SetObstacle)
+    bool is_obstacle_logged = false;  // since its control link was last up
   };
   // `data_lanes`: by shard, the number of its data lanes. `servers`: addresses by shard, for log
   // lines and errors. `hello` makes the hello of a lane. `exchange` outlives the links, which

@@ -48,11 +48,11 @@ class Session {
   // A message on `lane` is malformed, and `why` says how: it arrived damaged. Replaces the
   // connection.
   void OnDamaged(LaneRef lane, const std::string& why, Time now, SessionActions* out);
-  // Why the shard's socket seems to refuse this worker, as the rest of a sentence that begins with
-  // the shard's name; empty if it does not. The session logs it at once, and goes on trying: keys
-  // may be replaced. When the time to start or to come back is over, it ends with kNotAllowed.
-  void SetRefusal(uint32_t shard, std::string why) {
-    state_.links.shard(shard).refusal = std::move(why);
+  // Why this worker gets no connection to the shard (ObstacleError); Ok: nothing is known. The
+  // session logs it at once, and goes on trying: keys may be replaced, and names may come. When the
+  // time to start or to come back is over, it ends with this error.
+  void SetObstacle(uint32_t shard, Status obstacle) {
+    state_.links.shard(shard).obstacle = std::move(obstacle);
   }
   // Call at least every `Timings::hello_retry` / 2.
   void OnTimer(Time now, SessionActions* out);

@@ -66,7 +66,7 @@ void Watch::OnTimer(Time now, SessionActions* out) {
   if (state_.options.shrink && hears_shard0) start_timeout *= 2;
   if (state_.phase() == SessionPhase::kJoining && now - state_.joining_since > start_timeout) {
     for (uint32_t s = 0; s < state_.links.num_shards(); ++s) {
-      if (LeaveIfRefused(s, start_timeout, out)) return;
+      if (LeaveIfHindered(s, start_timeout, out)) return;
     }
     return leaving_.LeaveWith(
         Status(Code::kPeerLost, Cat("the job did not start within ", SecondsText(start_timeout),
@@ -74,7 +74,7 @@ void Watch::OnTimer(Time now, SessionActions* out) {
         out);
   }
   for (uint32_t s = 0; s < state_.links.num_shards(); ++s) {
-    LogRefusal(s, out);
+    LogObstacle(s, out);
     if (LeaveIfLost(s, now, out)) return;
     ReplaceIfSilent(s, now, out);
   }
@@ -102,7 +102,7 @@ bool Watch::LeaveIfLost(uint32_t s, Time now, SessionActions* out) {
   if (!HasBegunWith(s) || state_.leaving() ||
       silence <= state_.options.timings.server_return_timeout)
     return false;
-  if (LeaveIfRefused(s, silence, out)) return true;
+  if (LeaveIfHindered(s, silence, out)) return true;
   leaving_.LeaveWith(Status(Code::kPeerLost, Cat(state_.links.NameOf(s), " was lost at round ",
                                                  state_.exchange.applied() + 1, ": silent for ",
                                                  SecondsText(silence))),
@@ -110,19 +110,19 @@ bool Watch::LeaveIfLost(uint32_t s, Time now, SessionActions* out) {
   return true;
 }
 
-bool Watch::LeaveIfRefused(uint32_t s, Time waited, SessionActions* out) {
-  const std::string& why = state_.links.shard(s).refusal;
-  if (state_.links.IsUp({s, 0}) || why.empty()) return false;
-  leaving_.LeaveWith(Refusal(state_.links.NameOf(s), why, waited), out);
+bool Watch::LeaveIfHindered(uint32_t s, Time waited, SessionActions* out) {
+  const Status& obstacle = state_.links.shard(s).obstacle;
+  if (state_.links.IsUp({s, 0}) || obstacle.ok()) return false;
+  leaving_.LeaveWith(ObstacleError(state_.links.NameOf(s), obstacle, waited), out);
   return true;
 }
 
-void Watch::LogRefusal(uint32_t s, SessionActions* out) {
+void Watch::LogObstacle(uint32_t s, SessionActions* out) {
   Links::Shard& shard = state_.links.shard(s);
   const bool is_up = state_.links.IsUp({s, 0});
-  if (!is_up && !shard.refusal.empty() && !shard.is_refusal_logged)
-    Log(RefusalForLog(state_.links.NameOf(s), shard.refusal), out);
-  shard.is_refusal_logged = !is_up && (shard.is_refusal_logged || !shard.refusal.empty());
+  if (!is_up && !shard.obstacle.ok() && !shard.is_obstacle_logged)
+    Log(ObstacleForLog(state_.links.NameOf(s), shard.obstacle), out);
+  shard.is_obstacle_logged = !is_up && (shard.is_obstacle_logged || !shard.obstacle.ok());
 }
 
 // Replaces a shard's connection on which nothing has come for some time, or on which the shard has

@@ -38,10 +38,10 @@ class Watch {
   bool HasBegunWith(uint32_t shard) const;
   // If the shard was silent for too long: ends the session and returns true.
   bool LeaveIfLost(uint32_t shard, Time now, SessionActions* out);
-  // If the shard refuses this worker: logs that once.
-  void LogRefusal(uint32_t shard, SessionActions* out);
-  // If the shard refuses this worker: ends the session and returns true.
-  bool LeaveIfRefused(uint32_t shard, Time waited, SessionActions* out);
+  // If an obstacle keeps this worker from the shard: logs that once.
+  void LogObstacle(uint32_t shard, SessionActions* out);
+  // If an obstacle keeps this worker from the shard: ends the session and returns true.
+  bool LeaveIfHindered(uint32_t shard, Time waited, SessionActions* out);
   void ReplaceIfSilent(uint32_t shard, Time now, SessionActions* out);
   // Logs from time to time for whom this worker waits, if it joins or a shard is not connected.
   void LogWhoIsMissing(Time now, SessionActions* out);

@@ -81,7 +81,7 @@ class FollowerTest : public testing::Test {
 };
 
 TEST_F(FollowerTest, SaysAtOnceThatShard0RefusesItAndEndsWithAnotherCode) {
-  follower_->SetRefusalOfShard0("does not know the key");
+  follower_->SetObstacleToShard0(Status(Code::kNotAllowed, "does not know the key"));
   EXPECT_EQ(Count(AdvanceTime(milliseconds(1)), Type::kLog), 1);
   EXPECT_EQ(Count(AdvanceTime(milliseconds(1)), Type::kLog), 0);
   const ControlActions out = AdvanceTime(TestTimings().start_timeout);

@@ -140,7 +140,7 @@ std::string LogText(const SessionActions& actions) {
 }
 
 TEST_F(SessionTest, SaysAtOnceThatAShardRefusesItAndEndsWithAnotherCode) {
-  session_->SetRefusal(1, "does not know the key");
+  session_->SetObstacle(1, Status(Code::kNotAllowed, "does not know the key"));
   const SessionActions out = AdvanceTime(milliseconds(100));
   EXPECT_THAT(LogText(out), HasSubstr("server shard 1 (beta:2) does not know the key"));
   // The log says it once.
@@ -154,7 +154,7 @@ TEST_F(SessionTest, SaysAtOnceThatAShardRefusesItAndEndsWithAnotherCode) {
 TEST_F(SessionTest, EndsWithAnotherCodeIfARestartedShardRefusesItsKeys) {
   JoinJob();
   AdvanceTime(milliseconds(2000));  // The session replaces the silent connections.
-  session_->SetRefusal(0, "does not hold the pinned key");
+  session_->SetObstacle(0, Status(Code::kNotAllowed, "does not hold the pinned key"));
   const Status status = EndStatusOf(AdvanceTime(TestTimings().server_return_timeout));
   EXPECT_EQ(status.code(), Code::kNotAllowed);
   EXPECT_THAT(status.message(), HasSubstr("server shard 0 (alpha:1) does not hold"));
