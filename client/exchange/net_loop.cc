@@ -64,6 +64,8 @@ NetLoop::NetLoop(const setup::Setup& setup, StopSignals& signals, Registry& regi
       exchange_counters_(setup.plan, registry),
       options_(std::move(options)),
       clock_(setup.timings.heartbeat),
+      service_manager_(options_.owns_process ? ServiceManager::FromEnvironment()
+                                             : ServiceManager()),
       session_(SessionOptions(setup, options_)),
       figure_log_(setup.job),
       none_reminder_(setup.job) {
@@ -125,6 +127,7 @@ void NetLoop::Run() {
                          counters);
     WatchTraining(protocol::ProgressTimeout(setup_.timings, counters));
     figure_log_.LogIfDue(counters, options_.steps, clock_.Now());
+    service_manager_.ShowStatus(setup::StepText(counters.job_step(), options_.steps), Now());
     if (options_.on_counters) options_.on_counters(counters);
     if (none_reminder_.IsDue(clock_.Now())) LOG(WARNING) << setup::kNoneWarning;
     session_.OnTimer(clock_.Now(), &message_actions);
@@ -133,6 +136,7 @@ void NetLoop::Run() {
   watchdog.reset();
   for (auto& [lane, socket] : sockets_) socket->CloseAfterFlush();
   AwaitJoin();
+  service_manager_.Stopping();
 }
 
 void NetLoop::AwaitJoin() {
@@ -151,6 +155,7 @@ Time NetLoop::WatchTraining(Time timeout) {
   const Time now = clock_.Now();
   const bool is_waiting = progress_.WaitsForOthers(events_.size());
   const Time stands_still = training_watch_.Observe(progress_.NumAdvances(), is_waiting, now);
+  if (stands_still <= timeout) service_manager_.Alive(Now());
   if (!training_watch_.MustLog(timeout, now)) return stands_still;
   if (!options_.owns_process) {
     LOG(ERROR) << "training has not moved for " << protocol::SecondsText(stands_still);
@@ -248,6 +253,7 @@ void NetLoop::ExecuteActions(protocol::SessionActions actions) {
       case Type::kReady:
         LogInfo(Cat("worker ", options_.rank, " takes part in the job ", setup_.job.name()),
                 Print::kYes);
+        service_manager_.Ready();
         events_.Push(client::ReadyToTrain{action.applied, action.stop_after, action.run});
         break;
       case Type::kDeliver:
