@@ -64,6 +64,9 @@ case "${1:-}" in
       buildah         # makes the OCI image
       umoci           # unpacks it
       runc            # runs it
+      slurm-wlm       # a Slurm of two nodes
+      munge           # who is who in it
+      systemd-container # boots a systemd in a container
     ) ;;
   *) echo "install_deps: unknown argument '$1'; known: --check, --release" >&2; exit 64 ;;
 esac

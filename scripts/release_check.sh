@@ -66,7 +66,21 @@ watching() {
   ! grep -E 'skipped' build/cpu/ctest_page.log
 }
 
-checks=(each_file thorough clang names cuda removals asan_programs torch watching deb image)
+# Runs the test of a cluster's manager, which may not be skipped.
+manager() {
+  TERN_RELEASE_CHECK=1 ctest --preset cpu -R "^e2e_$1\$" -V --no-tests=error --output-log "build/cpu/ctest_$1.log" || return
+  ! grep -E 'Skipped|skipped' "build/cpu/ctest_$1.log"
+}
+
+# Disturbs jobs under a whole Slurm of two nodes.
+slurm() { programs && manager slurm; }
+
+# Boots a systemd that runs the units.
+systemd() {
+  programs && python3 -B tests/e2e/systemd_test.py . build/cpu --make_debian && manager systemd
+}
+
+checks=(each_file thorough clang names cuda removals asan_programs torch watching deb image slurm systemd)
 chosen=("$@")
 [ ${#chosen[@]} -gt 0 ] || chosen=("${checks[@]}")
 for check in "${chosen[@]}"; do

@@ -69,12 +69,12 @@ Status LaneLoop::CheckThread(Time timeout, Time patience, Time now) {
     const MutexLock lock(mutex_);
     TERN_RETURN_IF_ERROR(serve_status_);
   }
-  const Time stands_still = watch_.Observe(num_turns_, false, now);
+  stands_still_ = watch_.Observe(num_turns_, false, now);
   const std::string sentence = Cat("the thread of lane ", lane_number_, " has not moved for ",
-                                   protocol::SecondsText(stands_still));
+                                   protocol::SecondsText(stands_still_));
   if (watch_.MustLog(timeout, now))
     LOG(ERROR) << sentence << ": " << StackOfThread(thread_.handle());
-  hangs_ = stands_still > timeout + patience;
+  hangs_ = stands_still_ > timeout + patience;
   return hangs_ ? Status(Code::kPeerLost, sentence) : Ok();
 }
 

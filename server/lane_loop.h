@@ -64,6 +64,8 @@ class LaneLoop {
   Status CheckThread(Time timeout, Time patience, Time now);
   // Whether CheckThread() has found that the thread hangs. The destructor would wait for it.
   bool hangs() const { return hangs_; }
+  // How long the thread has stood still, as of the newest CheckThread().
+  Time stands_still() const { return stands_still_; }
   uint16_t port() const { return socket_->port(); }
   // See DataLane. Any thread may call it.
   uint64_t last_step() const { return data_lane_->last_step(); }
@@ -101,6 +103,7 @@ class LaneLoop {
   std::atomic<uint64_t> num_turns_{0};  // grows while the thread serves its socket
   HangWatch watch_;
   bool hangs_ = false;
+  Time stands_still_{};
   Mutex mutex_;
   Status serve_status_ TERN_GUARDED_BY(mutex_);  // what Serve() returned
   Thread thread_;  // The last member, because the thread uses all others.

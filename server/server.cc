@@ -139,11 +139,14 @@ void Server::CheckThreads(protocol::ControlActions* new_actions) {
   if (const Status failure = zap_handler_->failure(); !failure.ok())
     return control_->OnFailure(failure, now, new_actions);
   const Time timeout = protocol::ProgressTimeout(setup_.timings, pb::Counters());
+  bool all_move = true;
   for (const auto& lane_loop : lane_loops_) {
     const Status failure =
         lane_loop->CheckThread(timeout, setup_.timings.server_return_timeout, now);
     if (!failure.ok()) return control_->OnFailure(failure, now, new_actions);
+    all_move &= lane_loop->stands_still() <= service_manager_.watchdog_interval();
   }
+  if (all_move) service_manager_.Alive(Now());
 }
 
 void Server::RereadAllowList(protocol::ControlActions* new_actions) {
@@ -181,6 +184,7 @@ Status Server::ConnectShard0() {
 Status Server::Run() {
   const TraceThread trace_thread("control");
   SetTracing(true);
+  service_manager_.Ready();
   protocol::ControlActions actions;
   control_->Start(clock_.Now(), &actions);
   Execute(std::move(actions));
@@ -208,6 +212,7 @@ Status Server::Run() {
     if (none_reminder_.IsDue(clock_.Now())) LOG(WARNING) << setup::kNoneWarning;
   }
   watchdog.reset();
+  service_manager_.Stopping();
   WriteSummary();
   control_socket_->CloseAfterFlush();
   EndProcessIfALaneHangs();

@@ -13,6 +13,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/counters.h"
+#include "common/base/service_manager.h"
 #include "common/base/signals.h"
 #include "common/base/status.h"
 #include "common/net/http_server.h"
@@ -68,7 +69,7 @@ class Server {
   // The step that the lanes of this shard have reached (ControlOptions::find_last_step).
   uint64_t LastStep() const;
   // Tells the control plane of the first lane that has failed or whose thread hangs, if any, and if
-  // the ZapHandler has failed.
+  // the ZapHandler has failed; and the service manager that this shard is alive, if all lanes move.
   void CheckThreads(protocol::ControlActions* new_actions);
   void EndProcessIfALaneHangs() const;
   // Takes over the list of who may connect, read again after SIGUSR2, and tells the control plane
@@ -97,6 +98,7 @@ class Server {
   const Options options_;
   const uint64_t incarnation_;
   LoopClock clock_;
+  ServiceManager service_manager_ = ServiceManager::FromEnvironment();
   Registry registry_;
   net::Traffic traffic_;
   net::Context context_;

@@ -38,6 +38,7 @@ void Server::ReportProgress() {
     status_board_->Update(Observe(*coordinator_, clock_.Now()), job_position_, Now());
     status_metrics_->Update(*status_board_->status());
   }
+  service_manager_.ShowStatus(setup::StatusText(job_position_, workers), last_progress_at_);
   report_.ShowProgress(workers, job_position_, FailedShardCheckpoints(), clock_.Now());
 }
 

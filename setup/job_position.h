@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "proto/wire.pb.h"
@@ -40,5 +41,10 @@ class JobPosition {
   uint64_t steps_ = 0, beginning_ = 0, steps_done_ = 0, resumed_from_ = 0;
   uint64_t most_steps_ = 0;  // the most steps that a worker has reported since beginning_ changed
 };
+
+// "step 1200 of 5000" or, while the job's length `steps` is not known (0), "step 1200".
+std::string StepText(uint64_t step, uint64_t steps);
+// "step 1200 of 5000, 4 of 4 workers": what a service manager shows of the job.
+std::string StatusText(const JobPosition& position, const std::vector<WorkerStatus>& workers);
 
 }  // namespace tern::setup

@@ -65,6 +65,8 @@ NetLoop::NetLoop(const setup::Setup& setup, StopSignals& signals, Registry& regi
       exchange_counters_(setup.plan, registry),
       options_(std::move(options)),
       clock_(setup.timings.heartbeat),
+      service_manager_(options_.owns_process ? ServiceManager::FromEnvironment()
+                                             : ServiceManager()),
       session_(SessionOptions(setup, options_)),
       figure_log_(setup.job),
       none_reminder_(setup.job) {
@@ -128,6 +130,7 @@ void NetLoop::Run() {
                          counters);
     WatchTraining(protocol::ProgressTimeout(setup_.timings, counters));
     figure_log_.LogIfDue(counters, options_.steps, clock_.Now());
+    service_manager_.ShowStatus(setup::StepText(counters.job_step(), options_.steps), Now());
     if (options_.on_counters) options_.on_counters(counters);
     if (options_.health != nullptr) options_.health->OnTurn(Now(), session_.WaitingFor());
     if (none_reminder_.IsDue(clock_.Now())) LOG(WARNING) << setup::kNoneWarning;
@@ -137,6 +140,7 @@ void NetLoop::Run() {
   watchdog.reset();
   for (auto& [lane, socket] : sockets_) socket->CloseAfterFlush();
   AwaitJoin();
+  service_manager_.Stopping();
 }
 
 void NetLoop::AwaitJoin() {
@@ -155,6 +159,7 @@ Time NetLoop::WatchTraining(Time timeout) {
   const Time now = clock_.Now();
   const bool is_waiting = progress_.WaitsForOthers(events_.size());
   const Time stands_still = training_watch_.Observe(progress_.NumAdvances(), is_waiting, now);
+  if (stands_still <= timeout) service_manager_.Alive(Now());
   if (!training_watch_.MustLog(timeout, now)) return stands_still;
   if (!options_.owns_process) {
     LOG(ERROR) << "training has not moved for " << protocol::SecondsText(stands_still);
@@ -255,6 +260,7 @@ void NetLoop::ExecuteActions(protocol::SessionActions actions) {
       case Type::kReady:
         LogInfo(Cat("worker ", options_.rank, " takes part in the job ", setup_.job.name()),
                 Print::kYes);
+        service_manager_.Ready();
         events_.Push(client::ReadyToTrain{action.applied, action.stop_after,
                                           action.checkpoint_after, action.run});
         break;

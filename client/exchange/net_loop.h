@@ -22,6 +22,7 @@
 #include "common/base/channel.h"
 #include "common/base/clock.h"
 #include "common/base/hang_watch.h"
+#include "common/base/service_manager.h"
 #include "common/base/signals.h"
 #include "common/base/threads.h"
 #include "common/net/poller.h"
@@ -46,8 +47,9 @@ class NetLoop : public client::Port {
     std::function<void(client::Answer)> on_scaled;
     // Returns the stack of the coder thread, for the log. Called on the net thread.
     std::function<std::string()> coder_stack;
-    // Whether the process is Tern's, which may then be ended and its threads' stacks be looked at.
-    // In a foreign process, the net thread waits however long training hangs.
+    // Whether the process is Tern's, which may then be ended and its threads' stacks be looked at,
+    // and whose service manager hears how it is. In a foreign process, the net thread waits however
+    // long training hangs.
     bool owns_process = true;
     // Receives the counters at every turn of the net thread, which calls it. Null: nobody wants
     // them.
@@ -105,7 +107,8 @@ class NetLoop : public client::Port {
                                InstalledCommand, FinishCommand>;
 
   void Run();
-  // Returns how long the training threads have hung; logs their stacks after `timeout`.
+  // Returns how long the training threads have hung; logs their stacks after `timeout`. Until then,
+  // the service manager hears that this process is alive.
   Time WatchTraining(Time timeout);
   // Waits for a call of Join(), and for the coder thread. If the training threads hang, ends the
   // process.
@@ -127,6 +130,7 @@ class NetLoop : public client::Port {
   WireTrace wire_trace_;
   const Options options_;
   LoopClock clock_;
+  ServiceManager service_manager_;  // used on the net thread
   net::Context context_;
   protocol::Session session_;
   Channel<Command> commands_;

@@ -55,6 +55,10 @@ std::vector<char*> PointersTo(std::vector<std::string>& strings) {
 // "KEY=" of an entry KEY=VALUE.
 std::string KeyOf(const std::string& entry) { return entry.substr(0, entry.find('=') + 1); }
 
+// Variables by which a service manager knows this process, which its children are not.
+constexpr std::array<std::string_view, 3> kOfThisProcess = {
+    "NOTIFY_SOCKET=", "WATCHDOG_PID=", "WATCHDOG_USEC="};
+
 // Returns the environment of a process: this one's, with what `spec` adds and sets.
 std::vector<std::string> EnvironmentOf(const ProcessSpec& spec) {
   std::vector<std::string> environment = spec.set_environment;
@@ -65,7 +69,10 @@ std::vector<std::string> EnvironmentOf(const ProcessSpec& spec) {
                     [&key](const std::string& known) { return known.starts_with(key); });
     if (!is_known) environment.push_back(entry);
   };
-  for (char** entry = environ; *entry != nullptr; ++entry) add_entry(*entry);
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const auto is_key = [key = KeyOf(*entry)](std::string_view known) { return key == known; };
+    if (std::none_of(kOfThisProcess.begin(), kOfThisProcess.end(), is_key)) add_entry(*entry);
+  }
   for (const std::string& entry : spec.environment) add_entry(entry);
   return environment;
 }
