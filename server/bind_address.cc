@@ -38,6 +38,7 @@ Result<net::Address> AwaitBindAddress(const setup::Setup& setup, uint32_t shard,
     if (signals.TakeSignal() != 0) return signals.status();
   }
   if (is_logged) LOG(INFO) << "the host " << address->host << " resolves now";
+  address->host = lookup.Poll(Now()).front();  // libzmq binds to no names
   return address;
 }
 

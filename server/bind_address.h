@@ -10,9 +10,9 @@
 
 namespace tern::server {
 
-// The shard's bind_host, or else the host of its address, with the control socket's port. If the
-// host is a name, waits until it resolves: where machines start together, a name server may know
-// this one later. kAddress if it does not resolve within faults.start_timeout_s, with what the
+// The shard's bind_host, or else the host of its address, with the control socket's port. A name
+// becomes its first IP address, and is waited for: where machines start together, a name server may
+// know it later. kAddress if it does not resolve within faults.start_timeout_s, with what the
 // resolver said; the status of `signals` if one of them comes.
 Result<net::Address> AwaitBindAddress(const setup::Setup& setup, uint32_t shard,
                                       StopSignals& signals);

@@ -61,8 +61,8 @@ Result<std::optional<EnvironmentNumber>> FirstNumber(const std::vector<const cha
   return std::optional<EnvironmentNumber>();
 }
 
-// Whether this is a batch script of Slurm, or a shell of salloc, and not a task of srun. Slurm gives
-// these no step, or one of the numbers that it keeps for them, the largest ones of 32 bits.
+// Whether this is a batch script of Slurm, or a shell of salloc, and not a task of srun. Slurm
+// gives these no step, or one of the numbers that it keeps for them, the largest ones of 32 bits.
 bool IsOutsideSrun(const Environment& environment) {
   if (!IsSet(environment, "SLURM_JOB_ID")) return false;
   const std::string step = ValueOf(environment, "SLURM_STEP_ID");

@@ -103,8 +103,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(Checkpoints, AreWrittenWhenOneIsAskedFor) {
   JobOptions options = OptionsFor("", 300);
   options.servers = 2;
-  const std::vector<std::string> arguments =
-      SetArguments(
+  const std::vector<std::string> arguments = SetArguments(
       {"checkpoints.every_steps=1000", "exchange.codec=onebit", "exchange.bucket_kib=256"});
   const std::string weights = UndisturbedWeights(options, arguments);
   TestJob job(options);

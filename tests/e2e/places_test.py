@@ -127,7 +127,7 @@ class Place:
         return (self.folder / "out/weights.safetensors").read_bytes()
 
     def logs(self):
-        return "".join(path.read_text(errors="replace") for path in (self.folder / "out/logs").glob("*INFO*"))
+        return "".join(path.read_text(errors="replace") for path in (self.folder / "out/logs").glob("*.log"))
 
 
 class Ranks(unittest.TestCase):

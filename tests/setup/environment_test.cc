@@ -139,7 +139,7 @@ TEST(Environment, AFaultNamesItsVariable) {
         std::tuple("TERN_WORKERS", "many", "workers.count: saw many"),
         std::tuple("TERN_SERVERS", "node7", "servers[0].address: saw node7"),
         std::tuple("TERN_SERVERS", "127.0.0.1:1,", "servers[1].address: saw ")}) {
-    const SetVariables variables({{name, value}});
+    const SetVariables variables(Variables{{name, value}});
     const auto setup = MakeSetup(file.path(), {});
     ASSERT_FALSE(setup.ok()) << name << "=" << value;
     EXPECT_EQ(setup.status().code(), Code::kBadJob);

@@ -77,10 +77,10 @@ class Follower : public Control {
   bool is_disconnected_ = false;
   Status obstacle_;  // why there is no connection to shard 0 (ObstacleError); Ok: nothing is known
   bool is_obstacle_logged_ = false;
-  bool was_shard0_heard_ = false;  // whether any process of shard 0 has sent a message
-  Code stop_code_ = Code::kOk;     // kInterrupted or kTerminated once asked to stop
+  bool was_shard0_heard_ = false;     // whether any process of shard 0 has sent a message
+  Code stop_code_ = Code::kOk;        // kInterrupted or kTerminated once asked to stop
   uint64_t checkpoint_requests_ = 0;  // Pulse.checkpoint_requests
-  Status failure_;                 // why this shard cannot take part any more
+  Status failure_;                    // why this shard cannot take part any more
   uint64_t shard0_incarnation_ = 0;
   // The incarnation of shard 0 that sent members_. Two incarnations of shard 0 may use equal
   // epochs.

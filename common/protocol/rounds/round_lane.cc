@@ -138,8 +138,8 @@ std::optional<uint64_t> RoundLane::LeastApplied() const {
   return least_applied;
 }
 
-// The search for a member at the floor begins at the one found last. So all searches of a round take
-// time in proportion to the number of workers.
+// The search for a member at the floor begins at the one found last. So all searches of a round
+// take time in proportion to the number of workers.
 void RoundLane::AdvanceFloor() {
   const auto num_workers = static_cast<uint32_t>(state_.members.size());
   for (uint32_t i = 0; i < num_workers; ++i) {

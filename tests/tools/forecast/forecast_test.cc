@@ -59,7 +59,8 @@ TEST(ForecastOptions, RefusesInvalidFlags) {
               HasSubstr("--link_mbit: saw '-3'; allowed: a number above 0"));
   EXPECT_THAT(error_message_of({"j", "--link_mbit", "100,,10"}), HasSubstr("saw ''"));
   EXPECT_THAT(error_message_of({"j", "--link_mbit", "nan"}), HasSubstr("saw 'nan'"));
-  EXPECT_THAT(error_message_of({"j", "--workers", "0"}), HasSubstr("a whole number from 1 to 1024"));
+  EXPECT_THAT(error_message_of({"j", "--workers", "0"}),
+              HasSubstr("a whole number from 1 to 1024"));
   EXPECT_THAT(error_message_of({"j", "--workers", "2.5"}), HasSubstr("a whole number"));
   EXPECT_THAT(error_message_of({"j", "--latency_us", "-1"}), HasSubstr("--latency_us"));
   EXPECT_THAT(error_message_of({"j", "--codecs", "fp32,qsgx"}),
