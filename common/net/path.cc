@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdlib>
 #include <memory>
+#include <string_view>
 
 #include "common/base/text.h"
 #include "common/net/address.h"
@@ -22,7 +23,12 @@ Address EndOf(const sockaddr* address, socklen_t length) {
   if (getnameinfo(address, length, host.data(), host.size(), port.data(), port.size(),
                   NI_NUMERICHOST | NI_NUMERICSERV) != 0)
     return {};
-  return {host.data(), static_cast<uint16_t>(std::strtoul(port.data(), nullptr, 10))};
+  // An IPv4 address of a socket that also takes IPv6 addresses.
+  constexpr std::string_view kMapped = "::ffff:";
+  std::string_view number = host.data();
+  if (number.starts_with(kMapped) && number.find('.') != number.npos)
+    number.remove_prefix(kMapped.size());
+  return {std::string(number), static_cast<uint16_t>(std::strtoul(port.data(), nullptr, 10))};
 }
 
 Address EndOf(int fd, int (*get_name)(int, sockaddr*, socklen_t*)) {

@@ -2,7 +2,8 @@
 
   places_test.py ROOT BUILD [-v] [TEST...]
 
-Names are those of a hosts file, which libnss-wrapper puts in the place of name servers. Tests whose programs are not
+Names are those of a hosts file, which libnss-wrapper puts in the place of name servers. They stand for ::1, because that library
+finds no IPv4 address where one for an IPv6 socket is asked for. Tests whose programs are not
 installed are skipped.
 """
 import ctypes
@@ -44,6 +45,15 @@ def has_nss_wrapper():
     except OSError:
         return False
     return True
+
+
+def has_ipv6():
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+        return True
+    except OSError:
+        return False
 
 
 def free_port():
@@ -192,7 +202,7 @@ class Members(unittest.TestCase):
             self.assertIn("task 2, from OMPI_COMM_WORLD_RANK, is worker 1", place.processes[0].output())
 
 
-@unittest.skipUnless(has_nss_wrapper(), "libnss-wrapper is not installed")
+@unittest.skipUnless(has_nss_wrapper() and has_ipv6(), "libnss-wrapper is not installed, or this machine has no IPv6")
 class Names(unittest.TestCase):
     def test_a_name_that_comes_late_is_waited_for(self):
         with Place() as place:
@@ -201,7 +211,7 @@ class Names(unittest.TestCase):
             daemons[0].await_text('cannot bind yet: the host "shard.tern.test" does not resolve')
             for worker in daemons[1:]:
                 worker.await_text('has no address yet: the host "shard.tern.test" does not resolve')
-            place.set_hosts("127.0.0.1 shard.tern.test\n")
+            place.set_hosts("::1 shard.tern.test\n")
             place.expect_end(daemons)
             self.assertEqual(place.weights(), UNDISTURBED)
             self.assertIn("the host shard.tern.test resolves now", place.logs())
@@ -220,8 +230,8 @@ class Names(unittest.TestCase):
     def test_a_name_that_vanishes_while_the_server_starts_again(self):
         with Place() as place:
             place.use_names("shard.tern.test")
-            place.set_hosts("127.0.0.1 shard.tern.test\n")
-            bind = ("--rank", "0", "--set", "servers.0.bind_host=127.0.0.1")
+            place.set_hosts("::1 shard.tern.test\n")
+            bind = ("--rank", "0", "--set", "servers.0.bind_host=::1")
             server = place.start("server", "tern_server", *bind)
             workers = place.start_workers("--fail", "thread.compute=delay:0.03")
             for worker in workers:
@@ -232,7 +242,7 @@ class Names(unittest.TestCase):
             for worker in workers:
                 worker.await_text('has no address yet: the host "shard.tern.test" does not resolve')
             again = place.start("server_again", "tern_server", *bind)
-            place.set_hosts("127.0.0.1 shard.tern.test\n")
+            place.set_hosts("::1 shard.tern.test\n")
             place.expect_end([again, *workers])
             self.assertEqual(place.weights(), UNDISTURBED)
 

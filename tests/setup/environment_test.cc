@@ -119,16 +119,16 @@ TEST(Environment, ReplacesKeysOfTheJobFileAndSetWinsOverIt) {
                                 {"TERN_WORKERS", "4"},
                                 {"TERN_OUTPUT_DIR", "/tmp/x"}});
   const SmallJobFile file;
-  const auto setup = MakeSetup(file.path(), {"workers.count=3"});
+  const auto setup = MakeSetup(file.path(), {"workers.count=8"});
   ASSERT_TRUE(setup.ok()) << setup.status().message();
   const pb::Job& job = (*setup)->job;
   ASSERT_EQ(job.servers_size(), 2);
   EXPECT_EQ(job.servers(1).address(), "127.0.0.1:7602");
-  EXPECT_EQ(job.workers().count(), 3u);
+  EXPECT_EQ(job.workers().count(), 8u);
   EXPECT_EQ(job.output_dir(), "/tmp/x");
   EXPECT_THAT((*setup)->place_lines,
               ElementsAre("servers 127.0.0.1:7601, 127.0.0.1:7602 from TERN_SERVERS",
-                          "3 workers from --set, which wins over TERN_WORKERS",
+                          "8 workers from --set, which wins over TERN_WORKERS",
                           "output_dir /tmp/x from TERN_OUTPUT_DIR"));
 }
 
