@@ -129,9 +129,10 @@ Result<pb::Job> ReadJobText(const std::string& text) {
   TextFormat::Parser parser;
   parser.RecordErrorsTo(&errors);
   parser.SetRecursionLimit(static_cast<int>(kMaxDepth));
+  parser.AllowUnknownField(true);
   pb::Job job;
   if (text.empty() || !parser.ParseFromString(text, &job))
-    return Status(Code::kBadData, "the text is not a job of this version");
+    return Status(Code::kBadData, "the text is not a job");
   return job;
 }
 

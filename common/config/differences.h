@@ -12,8 +12,8 @@ namespace tern::config {
 // Returns the job as protobuf text, without the keys that may differ between hosts. Checkpoints
 // store this text.
 std::string JobText(const pb::Job& job);
-// Parses a text that JobText has returned. kBadData: `text` is not a job, or has keys that this
-// version does not know.
+// Parses a text that JobText has returned, perhaps of another version of Tern: keys that this one
+// does not know are left out. kBadData: `text` is not a job.
 Result<pb::Job> ReadJobText(const std::string& text);
 
 // Returns a sentence for each key that differs, in the order of job.proto:
