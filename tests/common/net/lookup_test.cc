@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <map>
 
 #include "common/base/mutex.h"
@@ -58,7 +59,10 @@ class Names {
 };
 
 // A thread of a Lookup may live longer than a test, so the names do, too.
-Names& NewNames() { return *new Names; }
+Names& NewNames() {
+  static auto* const all_names = new std::deque<Names>;
+  return all_names->emplace_back();
+}
 
 template <typename Condition>
 bool Await(const Condition& condition) {

@@ -167,6 +167,10 @@ TEST_F(WithoutKeys, ConnectionsOfAllSocketsCountTogether) {
 }
 
 TEST_F(WithoutKeys, ConnectionsThatCannotBeAcceptedAreLoggedOnce) {
+#ifdef __SANITIZE_ADDRESS__
+  // libubsan looks at memory through a pipe, and takes an object for another's if it gets none.
+  GTEST_SKIP() << "the sanitizer needs files, which this test denies to the process";
+#endif
   constexpr int kClients = 20;  // more than there are unused numbers of files below theirs
   std::vector<int> clients;
   for (int i = 0; i < kClients; ++i) clients.push_back(socket(AF_INET, SOCK_STREAM, 0));
