@@ -221,36 +221,6 @@ class Faults(unittest.TestCase):
     def test_under_shrink_a_worker_joins_again(self):
         self.shrunk(returns=True)
 
-    def stopped(self, program, returns):
-        """Of three workers under shrink, worker 2 is stopped before step 3, and goes on once the others are past step 4."""
-        steps = 400
-        more = "faults: {on_worker_loss: shrink, dead_after_s: 2}\ncheckpoints: {every_steps: 50}\n"
-        with job(workers=3, more=more) as three:
-            held = three.start_workers(program, steps)[1]
-            for step in range(steps):
-                held.await_text(f"before step {step}")
-                if step == 3:
-                    three.workers[2].signal(signal.SIGSTOP)
-                if step == 5:
-                    three.workers[2].signal(signal.SIGCONT)
-                    returns(self, three)
-                held.say("go on")
-            three.finish()
-            numbers = {worker.output.split("the number is ")[1].strip() for worker in three.workers}
-            self.assertEqual(len(numbers), 1, numbers)
-
-    def test_under_shrink_a_stopped_worker_that_takes_tasks_begins_again_in_its_process(self):
-        self.stopped("keep_and_go_back", lambda test, three: three.workers[2].await_text("went back"))
-
-    def test_under_shrink_a_stopped_worker_that_takes_no_tasks_leaves_with_a_sentence(self):
-        def leaves(test, three):
-            stopped = three.workers.pop()
-            test.assertEqual(stopped.wait(), 75, stopped.output)
-            test.assertRegex(stopped.output, "error: Ended: ")
-            print(stopped.output)
-            stopped.end()
-        self.stopped("keep", leaves)
-
     def gone_back(self, disturb=None, codec="fp32"):
         """The number at the end of `keep_and_go_back`, of a job that `disturb` gets before step 5."""
         with job(codec=codec, more="faults: {on_worker_loss: wait}\ncheckpoints: {every_steps: 2}\n") as two:
