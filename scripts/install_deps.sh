@@ -62,6 +62,8 @@ case "${1:-}" in
       buildah         # makes the OCI image
       umoci           # unpacks it
       runc            # runs it
+      openssh-server  # the hosts of tests/e2e/launch_ssh_test.py
+      openssh-client  # reaches them
     ) ;;
   *) echo "install_deps: unknown argument '$1'; known: --check, --release" >&2; exit 64 ;;
 esac

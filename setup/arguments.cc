@@ -49,7 +49,10 @@ class Parser {
              command.name) {
     app_.get_formatter()->column_width(kHelpColumn);
     app_.set_help_flag(NamesOf(kHelpFlag), kHelpFlag.help);
-    if (command.program != nullptr) program_ = command.program->name;
+    if (command.program != nullptr) {
+      program_ = Cat(" -- ", command.program->name, " [ARGUMENT...]");
+      if (command.program->is_optional) program_ = Cat(" [", program_.substr(1), "]");
+    }
     app_.allow_extras();  // Arguments::Parse explains them better.
     for (const PositionalDef& positional : command.positionals) {
       const std::string help = Wrap(positional.help, kHelpColumn);
@@ -81,7 +84,8 @@ class Parser {
     std::string help = app_.help();
     if (!program_.empty()) {
       const std::string options = "[OPTIONS]";
-      help.insert(help.find(options) + options.size(), Cat(" -- ", program_, " [ARGUMENT...]"));
+      // Behind the positional arguments, which the first line has.
+      help.insert(help.find('\n', help.find(options)), program_);
     }
     return help;
   }
@@ -93,7 +97,7 @@ class Parser {
   CLI::App app_;
   std::vector<CLI::Option*> flags_, positionals_;
   std::vector<bool> is_required_;
-  std::string program_;  // What the help calls the program behind "--"; "": there is none.
+  std::string program_;  // What the usage says of the program behind "--"; "": there is none.
 };
 
 bool IsFlag(const std::string& argument) { return argument.size() > 1 && argument[0] == '-'; }
@@ -233,7 +237,7 @@ Result<Arguments> Arguments::Parse(const CommandDef& command,
     arguments.positional_.insert(arguments.positional_.end(), values.begin(), values.end());
   }
   TERN_RETURN_IF_ERROR(CheckPositionals(command, parser.extras(), arguments.positional_.size()));
-  if (command.program != nullptr && arguments.program_.empty()) {
+  if (command.program != nullptr && !command.program->is_optional && arguments.program_.empty()) {
     return UsageError(command,
                       Cat(command.program->name, " is missing after --: ", command.program->help));
   }

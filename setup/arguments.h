@@ -35,7 +35,8 @@ class Arguments {
   // The arguments that are neither flags nor values of flags: as many as the command has, optional
   // ones perhaps left out.
   const std::vector<std::string>& positional() const { return positional_; }
-  // What stands after "--" if the command has a program: that and its arguments. Never empty then.
+  // What stands after "--" if the command has a program: that and its arguments. Empty only if the
+  // program is optional.
   const std::vector<std::string>& program() const { return program_; }
 
  private:

@@ -98,7 +98,9 @@ std::string ManPage(const CommandDef& command, const std::string& version) {
     roff += positional.is_optional ? Cat(" [", name, "]") : " " + name;
   }
   if (command.program != nullptr)
-    roff += Cat(" \\-\\- \\fI", RoffText(command.program->name), "\\fR [\\fIARGUMENT\\fR...]");
+    roff += Cat(command.program->is_optional ? " [" : " ", "\\-\\- \\fI",
+                RoffText(command.program->name), "\\fR [\\fIARGUMENT\\fR...]",
+                command.program->is_optional ? "]" : "");
   roff += Cat("\n", Section("DESCRIPTION"), RoffSentences(command.description), "\n");
   for (const PositionalDef& positional : command.positionals)
     roff += Item(Cat("\\fI", RoffText(positional.name), "\\fR"), positional.help);
