@@ -67,6 +67,8 @@ case "${1:-}" in
       slurm-wlm       # a Slurm of two nodes
       munge           # who is who in it
       systemd-container # boots a systemd in a container
+      openssh-server  # the hosts of tests/e2e/launch_ssh_test.py
+      openssh-client  # reaches them
     ) ;;
   *) echo "install_deps: unknown argument '$1'; known: --check, --release" >&2; exit 64 ;;
 esac

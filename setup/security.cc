@@ -23,6 +23,8 @@ namespace {
 
 using net::Principal;
 
+// A file of MakeKeysFd begins with the texts of two secrets, the second of which may be blank.
+constexpr size_t kSecretsSize = 2 * net::kKeyTextSize;
 constexpr size_t kMaxKeysFdBytes = 128 << 10;
 
 std::string Replaced(std::string text, const std::string& from, const std::string& to) {
@@ -52,7 +54,7 @@ Result<OwnKeys> ReadKeysFd(int keys_fd) {
   const std::string name = Cat("--keys_fd ", keys_fd);
   struct stat info {};
   if (fstat(keys_fd, &info) != 0 || !S_ISREG(info.st_mode) ||
-      info.st_size <= static_cast<off_t>(net::kKeyTextSize) ||
+      info.st_size <= static_cast<off_t>(kSecretsSize) ||
       info.st_size > static_cast<off_t>(kMaxKeysFdBytes)) {
     return Status(Code::kUsage,
                   Cat(name, ": saw no file in memory with keys, as `tern run` makes it"));
@@ -61,12 +63,23 @@ Result<OwnKeys> ReadKeysFd(int keys_fd) {
   const ssize_t num_read = pread(keys_fd, text.data(), text.size(), 0);
   Result<net::SecretKey> secret =
       net::ParseSecretKey(std::string_view(text).substr(0, net::kKeyTextSize));
-  net::Wipe(text.data(), net::kKeyTextSize);
+  net::Wipe(text.data(), std::min(kSecretsSize, text.size()));
   if (num_read != info.st_size || !secret.ok())
     return Status(Code::kUsage, Cat(name, ": saw no keys, as `tern run` makes them"));
-  Result<net::AllowList> peers = ParsePeers(std::string_view(text).substr(net::kKeyTextSize), name);
+  Result<net::AllowList> peers = ParsePeers(std::string_view(text).substr(kSecretsSize), name);
   if (!peers.ok()) return peers.status();
   return OwnKeys{std::move(*secret), std::move(*peers), name, name};
+}
+
+// The second secret of a file of MakeKeysFd. Leaves the file open.
+Result<net::SecretKey> ReadCheckpointSecretOf(int keys_fd) {
+  net::KeyText text{};
+  const ssize_t num_read = pread(keys_fd, text.data(), text.size(), net::kKeyTextSize);
+  Result<net::SecretKey> secret = net::ParseSecretKey({text.data(), text.size()});
+  net::Wipe(text.data(), text.size());
+  if (num_read == static_cast<ssize_t>(text.size()) && secret.ok()) return secret;
+  return Status(Code::kUsage, Cat("--keys_fd ", keys_fd,
+                                  ": saw no secret for keys.checkpoint, which the job has"));
 }
 
 // Checks that the peers file gives the daemon the key whose secret it has.
@@ -134,15 +147,13 @@ Result<net::Security> LoadSecurity(const pb::Job& job, const Principal& self, in
     if (keys_fd < 0) return security;
     return Status(Code::kUsage, "--keys_fd is only for a job with security: curve");
   }
-  if (HasKeys(job) && keys_fd >= 0)
-    return Status(Code::kUsage, "--keys_fd is only for a job without the section keys");
   if (!HasKeys(job) && keys_fd < 0) {
     return Status(
         Code::kBadJob,
         "security: curve needs keys: make them with `tern keys make DIR --job JOB`, and set "
-        "keys.dir: DIR in the job; only `tern run` makes keys by itself");
+        "keys.dir: DIR in the job; only `tern run` and `tern launch` make keys by themselves");
   }
-  Result<OwnKeys> keys = HasKeys(job) ? ReadFiles(job.keys(), self) : ReadKeysFd(keys_fd);
+  Result<OwnKeys> keys = keys_fd < 0 ? ReadFiles(job.keys(), self) : ReadKeysFd(keys_fd);
   if (!keys.ok()) return keys.status();
   security.mechanism = net::Security::Mechanism::kCurve;
   security.own_public = net::PublicHalf(keys->secret);
@@ -173,27 +184,38 @@ Result<std::shared_ptr<const net::SecretKey>> LoadCheckpointSecret(const pb::Job
 }
 
 Status SetKeys(const net::Principal& self, int keys_fd, Setup* setup) {
+  if (keys_fd >= 0 && !setup->job.keys().checkpoint().empty()) {
+    Result<net::SecretKey> secret = ReadCheckpointSecretOf(keys_fd);
+    if (!secret.ok()) return secret.status();
+    setup->checkpoint_secret = std::make_shared<net::SecretKey>(std::move(*secret));
+  }
   Result<net::Security> security = LoadSecurity(setup->job, self, keys_fd);
   if (!security.ok()) return security.status();
   if (security->mechanism != net::Security::Mechanism::kNull)
     setup->security = std::make_shared<net::Security>(std::move(*security));
+  if (setup->checkpoint_secret != nullptr) return Ok();
   auto checkpoint_secret = LoadCheckpointSecret(setup->job);
   if (!checkpoint_secret.ok()) return checkpoint_secret.status();
   setup->checkpoint_secret = std::move(*checkpoint_secret);
   return Ok();
 }
 
-Result<int> MakeKeysFd(const net::SecretKey& secret, const net::AllowList& peers) {
-  std::string text = std::string(net::kKeyTextSize, ' ') + PeersText(peers);
-  net::KeyText secret_text = net::ToText(secret);
-  std::copy(secret_text.begin(), secret_text.end(), text.begin());
-  net::Wipe(secret_text.data(), secret_text.size());
+Result<int> MakeKeysFd(const net::SecretKey& secret, const net::SecretKey* checkpoint_secret,
+                       const net::AllowList& peers) {
+  std::string text = std::string(kSecretsSize, ' ') + PeersText(peers);
+  const auto write_secret = [&text](const net::SecretKey& key, size_t at) {
+    net::KeyText key_text = net::ToText(key);
+    std::copy(key_text.begin(), key_text.end(), text.begin() + static_cast<ptrdiff_t>(at));
+    net::Wipe(key_text.data(), key_text.size());
+  };
+  write_secret(secret, 0);
+  if (checkpoint_secret != nullptr) write_secret(*checkpoint_secret, net::kKeyTextSize);
   const int fd = memfd_create("tern_keys", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   const bool is_written =
       fd >= 0 && write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
       fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) == 0;
   const int error = errno;
-  net::Wipe(text.data(), net::kKeyTextSize);
+  net::Wipe(text.data(), kSecretsSize);
   if (is_written) return fd;
   if (fd >= 0) close(fd);
   return Status(Code::kInternal,

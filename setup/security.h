@@ -25,8 +25,8 @@ bool HasKeys(const pb::Job& job);
 // a key of every shard, and the daemon's own key. A program of ours calls ForbidDumps() before
 // this; a library in a foreign process leaves the process as it is.
 //
-// `keys_fd`: a descriptor from MakeKeysFd, for a job without the section `keys`, or -1. It is read
-// and closed.
+// `keys_fd`: a descriptor from MakeKeysFd, which is read in place of the files of keys.own and
+// keys.peers, and closed; or -1.
 Result<net::Security> LoadSecurity(const pb::Job& job, const net::Principal& self, int keys_fd);
 
 // Reads the peers file again for the server shard `self`: who may connect to it now. The errors are
@@ -39,9 +39,11 @@ Result<std::shared_ptr<const net::SecretKey>> LoadCheckpointSecret(const pb::Job
 // Reads the daemon's keys, as LoadSecurity and LoadCheckpointSecret, into `setup`.
 Status SetKeys(const net::Principal& self, int keys_fd, Setup* setup);
 
-// A file in memory, without a name, that gives a daemon its keys: its secret key and the text of a
-// peers file. Nobody can change it later. The descriptor is not inherited, unless its owner says
-// so. kInternal if the system has no such files.
-Result<int> MakeKeysFd(const net::SecretKey& secret, const net::AllowList& peers);
+// A file in memory, without a name, that gives a daemon its keys: its secret key, the secret of
+// keys.checkpoint if the job has one (else null), and the text of a peers file. Nobody can change
+// it later. The descriptor is not inherited, unless its owner says so. kInternal if the system has
+// no such files.
+Result<int> MakeKeysFd(const net::SecretKey& secret, const net::SecretKey* checkpoint_secret,
+                       const net::AllowList& peers);
 
 }  // namespace tern::setup

@@ -4,6 +4,7 @@
 
 #include "common/base/logging.h"
 #include "tools/commands.h"
+#include "tools/run_flags.h"
 
 namespace tern::tools {
 namespace {
@@ -38,16 +39,6 @@ constexpr FlagDef kBatchNormFlag = {
     "batch_norm", "", "",
     "For alexnet, vgg_a, vgg16, vgg19: a batch norm after every convolution."};
 
-constexpr FlagDef kRestartsFlag = {
-    "restarts", "N", "0",
-    "How often in all a process that is lost is started again, if the job's "
-    "faults.on_worker_loss allows it."};
-constexpr FlagDef kLogDirFlag = {"log_dir", "DIR", "",
-                                 "The folder of the logs. Default: logs in the job's output_dir."};
-constexpr FlagDef kFreePortsFlag = {
-    "free_ports", "", "",
-    "Use free ports of this machine instead of the job's, so that several jobs can run."};
-
 Command RunCommand() {
   return {
       {"tern run",
@@ -68,70 +59,6 @@ Command RunCommand() {
          "Let a process fail on purpose, for drills: worker.1:disk.write=full. May be repeated; "
          "`tern_worker --fail list` describes the failpoints."}}},
       &RunJob};
-}
-
-constexpr PositionalDef kProgram = {"PROGRAM",
-                                    "The program that each worker runs, with its arguments. A name "
-                                    "without a slash is looked for in "
-                                    "the folders of PATH."};
-
-Command LaunchCommand() {
-  return {
-      {"tern launch",
-       "start a program of yours N times on this machine, with the servers of their job",
-       "The program joins the job (train.compute: client) as a worker, over tern_train or "
-       "client/tern.h. Each copy has its rank in TERN_RANK, their number in TERN_WORLD_SIZE, and "
-       "in "
-       "TERN_JOB the path of the job file with all keys as they are used, launched_job.yaml in the "
-       "job's output_dir. Each line of its output has its rank in front; the whole output is in "
-       "the "
-       "folder of the logs. Where OMP_NUM_THREADS is not set, it becomes this machine's cores "
-       "divided by N. If a program fails, the others end, the last sentence names the first that "
-       "failed, and the exit code is that program's. SIGINT, SIGTERM or SIGHUP stop the job in "
-       "order. When a program has ended, what it left running in its process group is killed.",
-       {},
-       {{"workers", "N", "",
-         "How many copies of the program to start; workers.count of the job becomes N. Default: "
-         "the job's workers.count.",
-         "n"},
-        {"job", "JOB", "",
-         "The file of the job. Default: that of the environment variable TERN_JOB, or else a job "
-         "with one server on a free port of this machine, codec ternary_ans, and output_dir "
-         "tern_out."},
-        kSetFlag,
-        kRestartsFlag,
-        kLogDirFlag,
-        kFreePortsFlag},
-       &kProgram},
-      &LaunchPrograms};
-}
-
-constexpr PositionalDef kMemberJob = {
-    "JOB",
-    "The file of the job, which every host has under this path. Default: that of the environment "
-    "variable TERN_JOB.",
-    true};
-constexpr PositionalDef kMemberProgram = {
-    "PROGRAM",
-    "The program that each worker runs, with its arguments, if the job's workers are programs of "
-    "yours (train.compute: client or module).",
-    true};
-
-Command MemberCommand() {
-  return {
-      {"tern member",
-       "become the server or the worker that this task of a launcher is",
-       "For srun, mpirun and others that start one command many times: srun tern member job.yaml. "
-       "The first tasks are the job's servers, the others its workers, so there are as many tasks "
-       "as servers and workers. The number of the task is the first that is set of TERN_RANK, "
-       "SLURM_PROCID, OMPI_COMM_WORLD_RANK, PMI_RANK, JOB_COMPLETION_INDEX and RANK. The process "
-       "becomes tern_server or tern_worker, whose exit code it has; or, with a program, each "
-       "worker becomes that, with its rank in TERN_RANK, their number in TERN_WORLD_SIZE and the "
-       "job file in TERN_JOB.",
-       {kMemberJob},
-       {kSetFlag, kLogDirFlag},
-       &kMemberProgram},
-      &BecomeMember};
 }
 
 Command InitCommand() {
@@ -382,10 +309,10 @@ Command DocsCommand() {
 
 const std::vector<Command>& Commands() {
   static const std::vector<Command> commands = {
-      RunCommand(),    LaunchCommand(),   MemberCommand(), InitCommand(),   SweepCommand(),
-      FindLrCommand(), ClassifyCommand(), TopCommand(),    StatusCommand(), CheckCommand(),
-      DoctorCommand(), ConfigCommand(),   KeysCommand(),   ModelCommand(),  PackCommand(),
-      OnnxCommand(),   ForecastCommand(), DocsCommand()};
+      RunCommand(),    LaunchCommand(),   MemberCommand(), InitCommand(),      SweepCommand(),
+      FindLrCommand(), ClassifyCommand(), TopCommand(),    StatusCommand(),    CheckCommand(),
+      DoctorCommand(), ConfigCommand(),   KeysCommand(),   ModelCommand(),     PackCommand(),
+      OnnxCommand(),   ForecastCommand(), DocsCommand(),   LaunchHostCommand()};
   return commands;
 }
 

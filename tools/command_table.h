@@ -21,6 +21,11 @@ struct Command {
   std::string words() const { return std::string(def.name).substr(sizeof "tern"); }
 };
 
+// The definitions of launch_commands.cc.
+Command LaunchCommand();
+Command MemberCommand();
+Command LaunchHostCommand();
+
 // In the order in which help lists them.
 const std::vector<Command>& Commands();
 // The command with this def.name. REQUIRES that there is one.

@@ -14,12 +14,14 @@ using setup::Arguments;
 // Starts a job's servers and workers on this machine and supervises them until they end
 // (run/run.cc).
 Status RunJob(const Arguments& arguments);
-// Starts programs of the user's as a job's workers, and its servers, on this machine
-// (launch/launch.cc).
+// Starts programs of the user's as a job's workers, and its servers, on this machine, or any job on
+// several hosts (launch/launch.cc).
 Status LaunchPrograms(const Arguments& arguments);
 // Becomes the server or worker that this task of a launcher is (launch/member.cc). Returns only an
 // error.
 Status BecomeMember(const Arguments& arguments);
+// What LaunchPrograms starts on each of several hosts (launch/launch_host.cc).
+Status RunLaunchHost(const Arguments& arguments);
 // Runs a job with every combination of values of some keys (sweep/sweep.cc).
 Status SweepJob(const Arguments& arguments);
 // Trains a job's network for some steps at rising learning rates, and suggests one

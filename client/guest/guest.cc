@@ -1,5 +1,9 @@
 #include "client/guest/guest.h"
 
+#include <fcntl.h>
+
+#include <charconv>
+#include <cstdlib>
 #include <utility>
 
 #include "client/exchange/coder.h"
@@ -64,6 +68,24 @@ Status SetFirstWeights(const Guest::Options& options, setup::Setup* setup) {
   return Ok();
 }
 
+// A copy of the descriptor that TERN_KEYS_FD names, by which `tern launch` gives a program its
+// keys; -1 without that variable. A program may open several clients, and each closes its copy.
+Result<int> KeysFdOfEnvironment() {
+  const char* const text = std::getenv("TERN_KEYS_FD");
+  if (text == nullptr) return -1;
+  const std::string number = text;
+  int keys_fd = -1;
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), keys_fd);
+  const bool is_number = error == std::errc() && end == number.data() + number.size();
+  const int copy = is_number ? fcntl(keys_fd, F_DUPFD_CLOEXEC, 0) : -1;
+  if (copy >= 0) return copy;
+  return Status(Code::kUsage,
+                Cat("TERN_KEYS_FD: saw '", Printable(number),
+                    "', expected the number of an open descriptor with this worker's keys; `tern "
+                    "launch` sets it, and a program between it and this one has to pass on the "
+                    "descriptor (subprocess.Popen: pass_fds)"));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Guest>> Guest::Open(const Options& options) {
@@ -76,8 +98,11 @@ Result<std::unique_ptr<Guest>> Guest::Open(const Options& options) {
   TERN_RETURN_IF_ERROR(CheckGoesBack(options, **setup));
   if (options.takes_tasks) TERN_RETURN_IF_ERROR(CheckOutputFolder(job.output_dir()));
   if (options.is_module) TERN_RETURN_IF_ERROR(SetFirstWeights(options, setup->get()));
+  const Result<int> keys_fd =
+      job.security() == pb::Job::curve ? KeysFdOfEnvironment() : Result<int>(-1);
+  if (!keys_fd.ok()) return keys_fd.status();
   TERN_RETURN_IF_ERROR(
-      setup::SetKeys({net::Principal::Role::kWorker, options.rank}, /*keys_fd=*/-1, setup->get()));
+      setup::SetKeys({net::Principal::Role::kWorker, options.rank}, *keys_fd, setup->get()));
   std::unique_ptr<Guest> guest(new Guest(std::move(*setup), options));
   TERN_RETURN_IF_ERROR(guest->MakeReplica());
   if (!guest->takes_tasks_) {

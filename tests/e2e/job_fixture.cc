@@ -181,7 +181,7 @@ void TestProgram::Signal(int signal) {
 
 int TestProgram::Wait(double seconds) {
   if (!started()) return -1;
-  pollfd exit_poll{process_->pidfd(), POLLIN, 0};
+  pollfd exit_poll{process_->event_fd(), POLLIN, 0};
   const Time deadline = DeadlineIn(seconds);
   while (running()) {
     if (Now() >= deadline) {
@@ -208,7 +208,7 @@ bool TestProgram::WaitFor(const std::string& path, const std::string& text, doub
                     << text << "' to " << path;
       return false;
     }
-    pollfd exit_poll{process_->pidfd(), POLLIN, 0};
+    pollfd exit_poll{process_->event_fd(), POLLIN, 0};
     poll(&exit_poll, 1, 10);
   }
 }

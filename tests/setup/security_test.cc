@@ -169,7 +169,7 @@ TEST_F(SecurityTest, ComesFromADescriptorWhichIsThenClosed) {
   net::KeyPair pair = net::MakeKeyPair();
   Remove(kWorker0);
   peers_[pair.public_key] = kWorker0;
-  const auto fd = MakeKeysFd(pair.secret_key, peers_);
+  const auto fd = MakeKeysFd(pair.secret_key, nullptr, peers_);
   ASSERT_TRUE(fd.ok()) << fd.status().message();
   EXPECT_NE(fcntl(*fd, F_GETFD) & FD_CLOEXEC, 0);
   EXPECT_EQ(fcntl(*fd, F_GET_SEALS), F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);

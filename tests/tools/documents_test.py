@@ -37,7 +37,7 @@ def commands_of_tern():
 def flags_of_help(words):
     text = output(*words, "--help")
     expect(f"Usage: {pathlib.Path(words[0]).name}" in text, f"{words}: no usage in --help")
-    return set(re.findall(r"^  (?:-[a-z],)?--([a-z_]+)", text, re.MULTILINE))
+    return set(re.findall(r"^  (?:-[a-zA-Z],)?--([a-z_]+)", text, re.MULTILINE))
 
 
 def flags_of_page(name):
@@ -46,7 +46,7 @@ def flags_of_page(name):
         faults.append(f"there is no page {path}")
         return set()
     options = path.read_text().split(".SH OPTIONS")[1].split(".SH ")[0]
-    return set(re.findall(r"^(?:\\fB\\-[a-z]\\fR, )?\\fB\\-\\-([a-z_]+)\\fR", options, re.MULTILINE))
+    return set(re.findall(r"^(?:\\fB\\-[a-zA-Z]\\fR, )?\\fB\\-\\-([a-z_]+)\\fR", options, re.MULTILINE))
 
 
 def bash_completes(line):

@@ -3,91 +3,25 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cstdlib>
-#include <filesystem>
 #include <utility>
 
-#include "common/base/atomic_file.h"
-#include "common/base/cpus.h"
 #include "common/base/text.h"
-#include "common/config/job.h"
 #include "setup/environment.h"
 #include "tools/commands.h"
+#include "tools/launch/launch_hosts.h"
+#include "tools/launch/launch_options.h"
 #include "tools/launch/launched_job.h"
+#include "tools/launch/users_program.h"
 #include "tools/run/local_job.h"
 
 namespace tern::tools {
 namespace {
 
-constexpr uint32_t kMaxWorkers =
-    1'000'000;  // The job's own limit is lower, and its message better.
-
-// What was given on the command line and in the environment.
-struct LaunchOptions {
-  LaunchedJobOptions job;
-  uint32_t max_restarts = 0;
-  std::string program;                 // A path.
-  std::vector<std::string> arguments;  // Of the program.
-};
-
-Result<LaunchOptions> ReadOptions(const Arguments& arguments) {
-  LaunchOptions options;
-  if (arguments.HasFlag("workers")) {
-    const Result<uint32_t> num_workers = arguments.NumberValue("workers", kMaxWorkers);
-    if (!num_workers.ok()) return num_workers.status();
-    if (*num_workers == 0)
-      return Status(Code::kUsage, "--workers: saw 0; allowed: the number of programs, from 1");
-    options.job.num_workers = *num_workers;
-  }
-  const Result<uint32_t> max_restarts = arguments.NumberValue("restarts", 1'000'000);
-  if (!max_restarts.ok()) return max_restarts.status();
-  options.max_restarts = *max_restarts;
-  const char* const job_variable = std::getenv("TERN_JOB");
-  options.job.job_file = arguments.HasFlag("job")  ? arguments.LastValue("job")
-                         : job_variable != nullptr ? job_variable
-                                                   : "";
-  options.job.overrides = arguments.AllValues("set");
-  options.job.uses_free_ports = arguments.HasFlag("free_ports");
-  Result<std::string> program = FindUsersProgram(arguments.program().front());
-  if (!program.ok()) return program.status();
-  options.program = *std::move(program);
-  options.arguments.assign(arguments.program().begin() + 1, arguments.program().end());
-  return options;
-}
-
-// Writes the job where the servers and the programs read it, and makes their setup of that file.
-Status WriteJob(const pb::Job& job, LocalJob* local) {
-  std::error_code error;
-  local->job_file = std::filesystem::absolute(LaunchedJobFile(job), error).string();
-  TERN_RETURN_IF_ERROR(WriteFileAtomically(
-      local->job_file, "# Written by tern launch: the job as its servers and programs use it.\n" +
-                           config::ToYaml(job)));
-  auto setup = setup::MakeSetupWithoutTensors(local->job_file, {});
-  if (!setup.ok()) return setup.status();
-  local->setup = std::move(*setup);
-  return Ok();
-}
-
-// How many threads each program's OpenMP gets; 0: the user says it in OMP_NUM_THREADS.
-size_t ThreadsOf(uint32_t num_workers) {
-  if (std::getenv("OMP_NUM_THREADS") != nullptr) return 0;
-  const auto cpus = CpusOfThisThread();
-  return std::max<size_t>(1, cpus.ok() ? cpus->size() / num_workers : 1);
-}
-
 Supervisor::Member ProgramMember(const LocalJob& local, const LaunchOptions& options, uint32_t rank,
                                  size_t num_threads) {
-  ProcessSpec spec = SpecOf(local, "worker", rank);
-  spec.is_users_program = true;
-  spec.program = options.program;
+  ProcessSpec spec = SpecOf(local.log_dir, "worker", rank);
   spec.arguments = options.arguments;
-  spec.set_environment = {Cat("TERN_RANK=", rank),
-                          Cat("TERN_WORLD_SIZE=", local.job().workers().count()),
-                          "TERN_JOB=" + local.job_file};
-  // Python would keep the lines of a program whose output is no terminal until its end.
-  spec.environment.emplace_back("PYTHONUNBUFFERED=1");
-  if (num_threads != 0) spec.environment.push_back(Cat("OMP_NUM_THREADS=", num_threads));
+  SetUsersProgram(options.program, local.job(), local.job_file, rank, num_threads, &spec);
   return WorkerMember(local, std::move(spec));
 }
 
@@ -105,12 +39,34 @@ void PrintWhatIsAssumed(const LaunchOptions& options, const LocalJob& local, siz
   }
 }
 
+// Flags and calls that need hosts.
+Status CheckIsForOneMachine(const Arguments& arguments) {
+  if (arguments.program().empty()) {
+    return Status(Code::kUsage,
+                  "PROGRAM is missing after --, as in: -- python train.py; a job of Tern's own "
+                  "workers is started by `tern run JOB`, or on several hosts with -H a:2,b");
+  }
+  for (const char* flag : {"servers", "ssh", "tern", "workdir"}) {
+    if (arguments.HasFlag(flag))
+      return Status(Code::kUsage,
+                    Cat("--", flag, " is only for several hosts; name them: -H a:2,b"));
+  }
+  return Ok();
+}
+
 }  // namespace
 
 Status LaunchPrograms(const Arguments& arguments) {
+  for (const char* flag : {"hosts", "hostfile", "slurm"}) {
+    if (arguments.HasFlag(flag)) return LaunchOnHosts(arguments);
+  }
   const Time run_begin = Now();
-  const Result<LaunchOptions> options = ReadOptions(arguments);
+  Result<LaunchOptions> options = ReadLaunchOptions(arguments);
   if (!options.ok()) return options.status();
+  TERN_RETURN_IF_ERROR(CheckIsForOneMachine(arguments));
+  Result<std::string> program = FindUsersProgram(options->program);
+  if (!program.ok()) return program.status();
+  options->program = *std::move(program);
   if (!options->job.job_file.empty()) TERN_RETURN_IF_ERROR(CheckJobFile(options->job.job_file));
   const Result<pb::Job> job = ReadLaunchedJob(options->job);
   if (!job.ok()) return job.status();
@@ -127,11 +83,15 @@ Status LaunchPrograms(const Arguments& arguments) {
   StopSignals stop_signals(StopSignals::SecondSignal::kReport);
   TerminalLine stdout_line(STDOUT_FILENO);
   setup::Screen screen(stdout_line);
-  ProgramOutput program_output(stdout_line);
+  ProgramOutput program_output(
+      [&stdout_line](const ProcessSpec& spec, bool is_stderr, std::string lines) {
+        const std::string rank = spec.name.substr(spec.name.rfind(' ') + 1);
+        PrintLines(Cat("[", rank, "] "), is_stderr, std::move(lines), &stdout_line);
+      });
   auto members = ServerMembers(local);
   if (!members.ok()) return members.status();
   const uint32_t num_workers = job->workers().count();
-  const size_t num_threads = ThreadsOf(num_workers);
+  const size_t num_threads = ThreadsOfPrograms(num_workers);
   for (uint32_t rank = 0; rank < num_workers; ++rank)
     members->push_back(ProgramMember(local, *options, rank, num_threads));
   // The job file that they read has all keys, with ports that may be others than in TERN_SERVERS.

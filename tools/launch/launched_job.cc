@@ -3,7 +3,6 @@
 #include "common/base/text.h"
 #include "common/config/job.h"
 #include "setup/environment.h"
-#include "setup/security.h"
 #include "setup/setup.h"
 #include "tools/run/free_ports.h"
 
@@ -28,40 +27,58 @@ Result<pb::Job> Read(const LaunchedJobOptions& options, const std::vector<std::s
              : setup::LoadJob(options.job_file, overrides);
 }
 
-Status Check(const pb::Job& job, const std::string& job_file) {
-  if (!setup::HasForeignTable(job)) {
+Status Check(const pb::Job& job, const std::string& job_file, bool has_programs) {
+  if (!has_programs && setup::HasForeignTable(job)) {
+    return Status(
+        Code::kBadJob,
+        Cat(job_file, ": train.compute: saw ", pb::Train::Compute_Name(job.train().compute()),
+            ", so the workers are programs of yours; add them: -- PROGRAM [ARGUMENT...]"));
+  }
+  if (has_programs && !setup::HasForeignTable(job)) {
     return Status(
         Code::kBadJob,
         Cat(job_file, ": train.compute: saw ", pb::Train::Compute_Name(job.train().compute()),
             ", so the workers are no programs of yours; expected client or module; `tern run ",
-            job_file, "` starts this job"));
-  }
-  if (job.security() == pb::Job::curve && !setup::HasKeys(job)) {
-    return Status(Code::kBadJob,
-                  "security: saw curve and no keys, which a program reads from a file; make them "
-                  "with `tern keys make DIR --job JOB`, and set keys.dir: DIR in the job");
+            job_file, "` starts this job, and `tern launch -H HOSTS ", job_file,
+            "` on several hosts"));
   }
   return Ok();
 }
 
 }  // namespace
 
-Result<pb::Job> ReadLaunchedJob(const LaunchedJobOptions& options) {
+namespace {
+
+std::vector<std::string> OverridesOf(const LaunchedJobOptions& options) {
+  std::vector<std::string> overrides = options.overrides;
+  if (options.num_workers.has_value())
+    overrides.push_back(Cat("workers.count=", *options.num_workers));
+  return overrides;
+}
+
+}  // namespace
+
+Result<pb::Job> ReadJob(const LaunchedJobOptions& options) {
   const bool has_file = !options.job_file.empty();
+  if (!has_file && !options.has_programs)
+    return Status(Code::kUsage, "there is no job file; name it: tern launch -H HOSTS JOB");
   if (!has_file && !options.num_workers.has_value()) {
     return Status(Code::kUsage,
                   "there is no job file, so the number of workers is not known; give -n N, or "
                   "--job JOB");
   }
-  std::vector<std::string> overrides = options.overrides;
-  if (options.num_workers.has_value())
-    overrides.push_back(Cat("workers.count=", *options.num_workers));
-  Result<pb::Job> job = Read(options, overrides);
+  Result<pb::Job> job = Read(options, OverridesOf(options));
   if (!job.ok()) return job;
-  TERN_RETURN_IF_ERROR(Check(*job, has_file ? options.job_file : "--set"));
-  if (has_file && !options.uses_free_ports) return job;
+  TERN_RETURN_IF_ERROR(Check(*job, has_file ? options.job_file : "--set", options.has_programs));
+  return job;
+}
+
+Result<pb::Job> ReadLaunchedJob(const LaunchedJobOptions& options) {
+  Result<pb::Job> job = ReadJob(options);
+  if (!job.ok() || (!options.job_file.empty() && !options.uses_free_ports)) return job;
   const Result<std::vector<std::string>> port_overrides = FreePortOverrides(*job);
   if (!port_overrides.ok()) return port_overrides.status();
+  std::vector<std::string> overrides = OverridesOf(options);
   overrides.insert(overrides.end(), port_overrides->begin(), port_overrides->end());
   return Read(options, overrides);
 }

@@ -28,7 +28,7 @@ Result<std::unique_ptr<EphemeralKeys>> EphemeralKeys::MakeFor(const pb::Job& job
     }
   }
   for (const net::SecretKey& secret : secrets) {
-    const Result<int> fd = setup::MakeKeysFd(secret, peers);
+    const Result<int> fd = setup::MakeKeysFd(secret, nullptr, peers);
     if (!fd.ok()) return fd.status();
     keys->fds_.push_back(*fd);
   }

@@ -1,5 +1,5 @@
-// Keys that `tern run` makes for a job with `security: curve` and without the section `keys`. They
-// end with the run.
+// Keys that `tern run` and `tern launch` make, on one machine, for a job with `security: curve` and
+// without the section `keys`. They end with the run.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@ class EphemeralKeys {
   EphemeralKeys(const EphemeralKeys&) = delete;
   EphemeralKeys& operator=(const EphemeralKeys&) = delete;
 
-  // Descriptors for --keys_fd (setup::MakeKeysFd), with a daemon's secret key and all public keys:
+  // Descriptors for GiveKeysFd (setup::MakeKeysFd), with a daemon's secret key and all public keys:
   // those of the servers, then those of the workers. A daemon that starts again gets the same.
   const std::vector<int>& fds() const { return fds_; }
 

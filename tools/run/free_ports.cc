@@ -4,9 +4,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <random>
-#include <set>
 
 #include "common/base/text.h"
 #include "common/net/address.h"
@@ -30,9 +30,22 @@ bool CanBind(const std::string& host, uint16_t port) {
 
 }  // namespace
 
-Result<std::vector<std::string>> FreePortOverrides(const pb::Job& job) {
-  constexpr uint16_t kFirstPort = 20000, kPortCount = 12000;
+Result<uint16_t> FindFreePort(const std::string& host, uint32_t searcher, uint32_t num_searchers,
+                              std::set<uint16_t>* taken) {
+  constexpr uint32_t kFirstPort = 20000, kPortCount = 12000;
   std::random_device random;
+  for (uint32_t attempt = 0; attempt < kPortCount; ++attempt) {
+    const uint32_t block = random() % std::max(1u, kPortCount / num_searchers);
+    const auto port = static_cast<uint16_t>(kFirstPort + block * num_searchers + searcher);
+    if (taken->contains(port) || !CanBind(host, port)) continue;
+    taken->insert(port);
+    return port;
+  }
+  return Status(Code::kAddress, Cat("found no free port from ", kFirstPort, " to ",
+                                    kFirstPort + kPortCount - 1, " on ", host));
+}
+
+Result<std::vector<std::string>> FreePortOverrides(const pb::Job& job) {
   std::vector<std::string> overrides;
   std::set<uint16_t> taken_ports;
   for (int server = 0; server < job.servers_size(); ++server) {
@@ -41,19 +54,10 @@ Result<std::vector<std::string>> FreePortOverrides(const pb::Job& job) {
     if (!net::IsLoopback(address->host)) continue;
     const Result<std::vector<std::string>> hosts = net::Resolve(address->host);
     if (!hosts.ok()) return hosts.status();
-    uint16_t port = 0;
-    for (int attempt = 0; port == 0 && attempt < kPortCount; ++attempt) {
-      const auto candidate_port = static_cast<uint16_t>(kFirstPort + random() % kPortCount);
-      if (!taken_ports.contains(candidate_port) && CanBind(hosts->front(), candidate_port))
-        port = candidate_port;
-    }
-    if (port == 0) {
-      return Status(Code::kAddress,
-                    Cat("--free_ports: found no free port from ", kFirstPort, " to ",
-                        kFirstPort + kPortCount - 1, " on ", address->host));
-    }
-    taken_ports.insert(port);
-    overrides.push_back(Cat("servers.", server, ".address=", net::ToString({address->host, port})));
+    const Result<uint16_t> port = FindFreePort(hosts->front(), 0, 1, &taken_ports);
+    if (!port.ok()) return port.status().Within("--free_ports");
+    overrides.push_back(
+        Cat("servers.", server, ".address=", net::ToString({address->host, *port})));
     if (job.servers(server).data_ports_size() > 0)
       overrides.push_back(Cat("servers.", server, ".data_ports=[]"));
   }

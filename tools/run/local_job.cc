@@ -1,13 +1,6 @@
 #include "tools/run/local_job.h"
 
-#include <fcntl.h>
-#include <signal.h>
-#include <unistd.h>
-
-#include <array>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <utility>
 
 #include "common/base/output_file.h"
@@ -19,41 +12,18 @@
 #include "setup/saved.h"
 #include "tools/job_arguments.h"
 #include "tools/run/ephemeral_keys.h"
+#include "tools/run/progress_pipe.h"
 
 namespace tern::tools {
 namespace {
 
 constexpr Time kForever = std::chrono::hours(24 * 365 * 10);
 
-// A non-blocking pipe for progress. Shard 0 gets the writing end, and must never wait for this
-// process to read.
-class ProgressPipe {
- public:
-  ProgressPipe() {
-    if (pipe2(pipe_fds_.data(), O_CLOEXEC | O_NONBLOCK) != 0) return;
-    // A pipe of this size holds minutes of progress while this process is stopped (Ctrl-Z).
-    fcntl(pipe_fds_[1], F_SETPIPE_SZ, 1 << 20);
-  }
-  ~ProgressPipe() {
-    for (const int fd : pipe_fds_) {
-      if (fd >= 0) close(fd);
-    }
-  }
-  ProgressPipe(const ProgressPipe&) = delete;
-  ProgressPipe& operator=(const ProgressPipe&) = delete;
-  int reader() const { return pipe_fds_[0]; }
-  int writer() const { return pipe_fds_[1]; }
-
- private:
-  std::array<int, 2> pipe_fds_ = {-1, -1};
-};
-
 // Gives each member its own keys of `keys`: the members are the servers, then the workers.
 void GiveKeys(const EphemeralKeys& keys, std::vector<Supervisor::Member>* members) {
   for (size_t i = 0; i < keys.fds().size(); ++i) {
     ProcessSpec& spec = (*members)[i].spec;
-    spec.inherited_fds.push_back(keys.fds()[i]);
-    spec.arguments.insert(spec.arguments.end(), {"--keys_fd", Cat(keys.fds()[i])});
+    GiveKeysFd(keys.fds()[i], &spec);
   }
 }
 
@@ -118,25 +88,34 @@ Result<FolderLock> LockFolder(const pb::Job& job) {
   return lock;
 }
 
-ProcessSpec SpecOf(const LocalJob& local, const std::string& role, uint32_t rank) {
+ProcessSpec SpecOf(const std::string& log_dir, const std::string& role, uint32_t rank) {
   ProcessSpec spec;
   spec.name = Cat(role, " ", rank);
   // OpenMP threads that spin while they wait would slow down the job's other processes.
   spec.environment = {"OMP_WAIT_POLICY=passive"};
-  spec.stdout_path = Cat(local.log_dir, "/", role, ".", rank, ".stdout");
-  spec.stderr_path = Cat(local.log_dir, "/", role, ".", rank, ".stderr");
+  spec.stdout_path = Cat(log_dir, "/", role, ".", rank, ".stdout");
+  spec.stderr_path = Cat(log_dir, "/", role, ".", rank, ".stderr");
   return spec;
 }
 
 Result<ProcessSpec> DaemonSpec(const LocalJob& local, const std::string& role, uint32_t rank) {
   Result<std::string> program = FindProgram("tern_" + role);
   if (!program.ok()) return program.status();
-  ProcessSpec spec = SpecOf(local, role, rank);
+  ProcessSpec spec = SpecOf(local.log_dir, role, rank);
   spec.program = *std::move(program);
   spec.arguments = {"--job", local.job_file, "--rank", Cat(rank), "--log_dir", local.log_dir};
   for (const std::string& key_value : local.overrides)
     spec.arguments.insert(spec.arguments.end(), {"--set", key_value});
   return spec;
+}
+
+void GiveKeysFd(int keys_fd, ProcessSpec* spec) {
+  spec->inherited_fds.push_back(keys_fd);
+  if (spec->is_users_program) {
+    spec->set_environment.push_back(Cat("TERN_KEYS_FD=", keys_fd));
+  } else {
+    spec->arguments.insert(spec->arguments.end(), {"--keys_fd", Cat(keys_fd)});
+  }
 }
 
 Supervisor::Member WorkerMember(const LocalJob& local, ProcessSpec spec) {
@@ -157,18 +136,21 @@ Supervisor::Member WorkerMember(const LocalJob& local, ProcessSpec spec) {
   return member;
 }
 
-Result<std::vector<Supervisor::Member>> ServerMembers(const LocalJob& local) {
+Supervisor::Member ServerMember(const LocalJob& local, uint32_t shard, ProcessSpec spec) {
   const Time exit_time = ExitTime(local);
+  // No server that a user starts can replace shard 0, the server that reports progress: a user's
+  // server lacks the pipe for progress.
+  return {std::move(spec), false, true,
+          shard == 0 ? exit_time : exit_time + local.setup->timings.server_return_timeout,
+          exit_time};
+}
+
+Result<std::vector<Supervisor::Member>> ServerMembers(const LocalJob& local) {
   std::vector<Supervisor::Member> members;
-  for (int shard = 0; shard < local.job().servers_size(); ++shard) {
-    Result<ProcessSpec> spec = DaemonSpec(local, "server", static_cast<uint32_t>(shard));
+  for (uint32_t shard = 0; shard < static_cast<uint32_t>(local.job().servers_size()); ++shard) {
+    Result<ProcessSpec> spec = DaemonSpec(local, "server", shard);
     if (!spec.ok()) return spec.status();
-    // No server that a user starts can replace shard 0, the server that reports progress: a user's
-    // server lacks the pipe for progress.
-    members.push_back(
-        {*std::move(spec), false, true,
-         shard == 0 ? exit_time : exit_time + local.setup->timings.server_return_timeout,
-         exit_time});
+    members.push_back(ServerMember(local, shard, *std::move(spec)));
   }
   return members;
 }
@@ -177,8 +159,7 @@ Status RunToItsEnd(const LocalJob& local, std::vector<Supervisor::Member> member
                    const setup::RunResult& result, Time run_begin, ProgramOutput* program_output,
                    StopSignals* stop_signals, setup::Screen* screen) {
   const ProgressPipe progress_pipe;
-  if (progress_pipe.reader() < 0)
-    return Status(Code::kInternal, Cat("cannot create a pipe: ", std::strerror(errno)));
+  TERN_RETURN_IF_ERROR(progress_pipe.status());
   ProcessSpec& shard0 = members.front().spec;
   shard0.inherited_fds = {progress_pipe.writer()};
   shard0.arguments.insert(shard0.arguments.end(), {"--progress_fd", Cat(progress_pipe.writer())});
@@ -187,16 +168,24 @@ Status RunToItsEnd(const LocalJob& local, std::vector<Supervisor::Member> member
   GiveKeys(**keys, &members);
   Supervisor::Options options;
   options.members = std::move(members);
-  options.max_restarts = local.max_restarts;
   options.progress_fd = progress_pipe.reader();
+  options.program_output = program_output;
+  return SuperviseToTheEnd(local, std::move(options), result, run_begin, stop_signals, screen);
+}
+
+Status SuperviseToTheEnd(const LocalJob& local, Supervisor::Options options,
+                         const setup::RunResult& result, Time run_begin, StopSignals* stop_signals,
+                         setup::Screen* screen) {
+  options.max_restarts = local.max_restarts;
   // Shard 0 reports progress twice a second. If shard 0 aborts the job, shard 0 may end up to two
   // heartbeats after the workers.
   options.max_report_delay = 2 * local.setup->timings.heartbeat + std::chrono::milliseconds(700);
-  options.program_output = program_output;
   // Programs need not join at once. PyTorch alone takes seconds to start.
-  if (program_output != nullptr) options.start_notice_after = std::chrono::seconds(15);
+  const bool has_programs = options.members.back().spec.is_users_program;
+  if (has_programs) options.start_notice_after = std::chrono::seconds(15);
+  const std::string& where = options.members.front().spec.host;
   if (const std::string url = setup::PageUrl(local.job()); !url.empty())
-    screen->PrintLine("the page of this job is " + url);
+    screen->PrintLine(Cat("the page of this job is ", url, where.empty() ? "" : ", on " + where));
   screen->SetChanges(setup::ChangesSinceLastRun(*local.setup));
   Supervisor supervisor(std::move(options), *stop_signals, *screen);
   TERN_RETURN_IF_ERROR(supervisor.Run());

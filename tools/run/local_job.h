@@ -1,5 +1,5 @@
-// A job whose processes all run on this machine, from its folders to its closing table: what
-// `tern run` and `tern launch` have in common.
+// A job that a command supervises, from its folders to its closing table: what `tern run` and
+// `tern launch` have in common. Its processes run on this machine, unless it says otherwise.
 #pragma once
 
 #include <cstdint>
@@ -43,13 +43,19 @@ Status PrepareFolders(const pb::Job& job, const std::string& log_dir);
 // a server that was started by hand, uses the folder.
 Result<FolderLock> LockFolder(const pb::Job& job);
 
-// A process of the job with its output in log_dir: "server" or "worker".
-ProcessSpec SpecOf(const LocalJob& local, const std::string& role, uint32_t rank);
+// A process of the job, "server" or "worker", with its output in `log_dir`.
+ProcessSpec SpecOf(const std::string& log_dir, const std::string& role, uint32_t rank);
 // A server's or worker's daemon, bin/tern_ROLE.
 Result<ProcessSpec> DaemonSpec(const LocalJob& local, const std::string& role, uint32_t rank);
 
+// Gives the process its keys by a descriptor of setup::MakeKeysFd: a daemon by --keys_fd, a program
+// of the user's by TERN_KEYS_FD.
+void GiveKeysFd(int keys_fd, ProcessSpec* spec);
+
 // The member that is worker `rank`: how long the others may do without it, by the job's faults.
 Supervisor::Member WorkerMember(const LocalJob& local, ProcessSpec spec);
+// The same for a server.
+Supervisor::Member ServerMember(const LocalJob& local, uint32_t shard, ProcessSpec spec);
 // The members that are servers; the workers follow them.
 Result<std::vector<Supervisor::Member>> ServerMembers(const LocalJob& local);
 
@@ -60,5 +66,11 @@ Result<std::vector<Supervisor::Member>> ServerMembers(const LocalJob& local);
 Status RunToItsEnd(const LocalJob& local, std::vector<Supervisor::Member> members,
                    const setup::RunResult& result, Time run_begin, ProgramOutput* program_output,
                    StopSignals* stop_signals, setup::Screen* screen);
+
+// The same for members that may run elsewhere: `options` has all but the number of restarts and the
+// waiting times, which are those of `local`.
+Status SuperviseToTheEnd(const LocalJob& local, Supervisor::Options options,
+                         const setup::RunResult& result, Time run_begin, StopSignals* stop_signals,
+                         setup::Screen* screen);
 
 }  // namespace tern::tools

@@ -188,12 +188,14 @@ std::string FirstProgramIn(const std::vector<std::filesystem::path>& folders,
 }  // namespace
 
 std::string Describe(const Exit& exit) {
+  if (exit.was_lost) return "was lost with the connection to its host";
   if (exit.signal == 0) return Cat("exited with code ", exit.code);
   return Cat("was killed by signal ", exit.signal, " (", strsignal(exit.signal), ")");
 }
 
 Result<std::unique_ptr<Process>> Process::Start(const ProcessSpec& spec) {
-  Result<OwnedFd> out_file = OpenOutput(spec.stdout_path, spec.appends_output);
+  Result<OwnedFd> out_file =
+      spec.stdout_fd < 0 ? OpenOutput(spec.stdout_path, spec.appends_output) : OwnedFd();
   if (!out_file.ok()) return out_file.status();
   Result<OwnedFd> err_file = OpenOutput(spec.stderr_path, spec.appends_output);
   if (!err_file.ok()) return err_file.status();
@@ -215,8 +217,8 @@ Result<std::unique_ptr<Process>> Process::Start(const ProcessSpec& spec) {
   OwnedFd error_reader(pipe_fds[0]), error_writer(pipe_fds[1]);
   const Child child{command_pointers.data(),
                     environment_pointers.data(),
-                    null_file.get(),
-                    out_file->get(),
+                    spec.stdin_fd < 0 ? null_file.get() : spec.stdin_fd,
+                    spec.stdout_fd < 0 ? out_file->get() : spec.stdout_fd,
                     err_file->get(),
                     error_writer.get(),
                     spec.inherited_fds.data(),
@@ -288,7 +290,17 @@ std::string Process::LastSentence() const {
   std::string text(static_cast<size_t>(std::max<off_t>(0, file_size - begin)), '\0');
   const ssize_t bytes_read = pread(fd.get(), text.data(), text.size(), begin);
   text.resize(static_cast<size_t>(std::max<ssize_t>(0, bytes_read)));
-  return PrintableSentence(PickErrorLine(text, std::filesystem::path(spec_.program).filename()));
+  return LastSentenceIn(text, std::filesystem::path(spec_.program).filename());
+}
+
+Result<std::unique_ptr<MemberProcess>> LocalStarter::Start(const ProcessSpec& spec) {
+  auto process = Process::Start(spec);
+  if (!process.ok()) return process.status();
+  return std::unique_ptr<MemberProcess>(std::move(*process));
+}
+
+std::string LastSentenceIn(const std::string& stderr_text, const std::string& program) {
+  return PrintableSentence(PickErrorLine(stderr_text, program));
 }
 
 Result<std::string> FindProgram(const std::string& name) {

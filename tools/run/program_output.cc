@@ -32,29 +32,36 @@ std::string TakeLines(const std::string& prefix, std::string* text) {
   return lines;
 }
 
-Status ProgramOutput::Add(const ProcessSpec& spec) {
-  const std::string rank = spec.name.substr(spec.name.rfind(' ') + 1);
+void PrintLines(const std::string& prefix, bool is_stderr, std::string lines,
+                TerminalLine* stdout_line) {
+  const std::string text = TakeLines(prefix, &lines);
+  stdout_line->Erase();
+  (is_stderr ? StderrLine() : *stdout_line).Print(text);
+}
+
+Status ProgramOutput::Add(const ProcessSpec& spec, uint64_t stdout_size, uint64_t stderr_size) {
   for (const bool is_stderr : {false, true}) {
     const std::string& path = is_stderr ? spec.stderr_path : spec.stdout_path;
     auto file = std::make_unique<File>(open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (file->fd() < 0)
       return Status(Code::kCannotWrite, Cat("cannot read ", path, ": ", std::strerror(errno)));
-    streams_.push_back({spec.name, Cat("[", rank, "] "), is_stderr, std::move(file), 0, {}});
+    const auto begin = static_cast<off_t>(is_stderr ? stderr_size : stdout_size);
+    streams_.push_back({spec, is_stderr, std::move(file), begin, {}});
   }
   return Ok();
 }
 
-void ProgramOutput::Print() {
-  for (Stream& stream : streams_) Print(&stream, false);
+void ProgramOutput::PrintNew() {
+  for (Stream& stream : streams_) PrintNew(&stream, false);
 }
 
 void ProgramOutput::Finish(const ProcessSpec& spec) {
   for (Stream& stream : streams_) {
-    if (stream.name == spec.name) Print(&stream, true);
+    if (stream.spec.name == spec.name) PrintNew(&stream, true);
   }
 }
 
-void ProgramOutput::Print(Stream* stream, bool is_finished) {
+void ProgramOutput::PrintNew(Stream* stream, bool is_finished) {
   // A program may write faster than this, and the supervisor has more to do.
   constexpr int kMaxReads = 64;
   std::array<char, 65536> buffer;
@@ -65,15 +72,8 @@ void ProgramOutput::Print(Stream* stream, bool is_finished) {
     if (bytes_read > 0) stream->rest.append(buffer.data(), static_cast<size_t>(bytes_read));
     stream->offset += std::max<ssize_t>(0, bytes_read);
     if (bytes_read <= 0 && is_finished && !stream->rest.empty()) stream->rest += '\n';
-    const std::string lines = TakeLines(stream->prefix, &stream->rest);
-    if (lines.empty()) continue;
-    if (stream->is_stderr) {
-      stdout_line_.Erase();
-      StderrLine().Print(lines);
-    } else {
-      stdout_line_.Erase();
-      stdout_line_.Print(lines);
-    }
+    std::string lines = TakeLines("", &stream->rest);
+    if (!lines.empty()) print_(stream->spec, stream->is_stderr, std::move(lines));
   } while (bytes_read > 0 && (is_finished || ++num_reads < kMaxReads));
 }
 

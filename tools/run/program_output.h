@@ -1,10 +1,12 @@
-// The output of programs that take part in a job (`tern launch`): each line with the program's rank
-// in front, "[0] step 100", as soon as it is whole.
+// The output of processes that take part in a job (`tern launch`), line by line, each as soon as it
+// is whole.
 //
 // The programs write to files, which this class reads as they grow. So a program never waits for
 // whoever reads this output, and its files stay.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,33 +20,38 @@ namespace tern::tools {
 
 class ProgramOutput {
  public:
-  // Lines that programs have written to stdout are printed through `stdout_line`, which must
-  // outlive this object; those from stderr go to stderr.
-  explicit ProgramOutput(TerminalLine& stdout_line) : stdout_line_(stdout_line) {}
+  // Gets whole lines of a process.
+  using Print = std::function<void(const ProcessSpec& spec, bool is_stderr, std::string lines)>;
+  explicit ProgramOutput(Print print) : print_(std::move(print)) {}
 
-  // Begins to read the output of a program that was started. What it writes when it is started
-  // again is appended to the same files. kCannotWrite if the files cannot be opened.
-  Status Add(const ProcessSpec& spec);
+  // Begins to read the output of a process that was started. What it writes when it is started
+  // again is appended to the same files. `stdout_size`, `stderr_size`: what the files had before,
+  // in bytes. kCannotWrite if the files cannot be opened.
+  Status Add(const ProcessSpec& spec, uint64_t stdout_size = 0, uint64_t stderr_size = 0);
   // Prints the whole lines that have been written since the last call.
-  void Print();
-  // The same for one program, which has ended: its last line is whole, too.
+  void PrintNew();
+  // The same for one process, which has ended: its last line is whole, too.
   void Finish(const ProcessSpec& spec);
 
  private:
   // A file that grows.
   struct Stream {
-    std::string name;    // Of its program: "worker 1".
-    std::string prefix;  // "[1] "
+    ProcessSpec spec;
     bool is_stderr = false;
     std::unique_ptr<File> file;
     off_t offset = 0;
     std::string rest;  // What was read and is no whole line yet.
   };
-  void Print(Stream* stream, bool is_finished);
+  void PrintNew(Stream* stream, bool is_finished);
 
-  TerminalLine& stdout_line_;
+  const Print print_;
   std::vector<Stream> streams_;
 };
+
+// Prints lines of a process, each with `prefix` in front: those from stdout through `stdout_line`,
+// those from stderr to stderr.
+void PrintLines(const std::string& prefix, bool is_stderr, std::string lines,
+                TerminalLine* stdout_line);
 
 // Removes all whole lines from *text, and returns them with `prefix` in front of each. Of a line
 // that was overwritten in place, such as a progress bar's, only what one would see at its end is

@@ -21,7 +21,7 @@ Result<Exit> RunToEnd(const std::string& job_file, const std::string& folder,
   if (!process.ok()) return process.status();
   while (true) {
     if (const std::optional<Exit> exit = (*process)->TryWait(); exit.has_value()) return *exit;
-    std::array<pollfd, 2> fds = {pollfd{(*process)->pidfd(), POLLIN, 0},
+    std::array<pollfd, 2> fds = {pollfd{(*process)->event_fd(), POLLIN, 0},
                                  pollfd{stop_signals->fd(), POLLIN, 0}};
     poll(fds.data(), fds.size(), -1);
     if (const int signal = stop_signals->TakeSignal(); signal != 0) (*process)->Signal(signal);

@@ -36,7 +36,10 @@ constexpr const char* kStillWaiting = "still waiting for ";
 }  // namespace
 
 Supervisor::Supervisor(Options options, StopSignals& stop_signals, setup::Screen& screen)
-    : options_(std::move(options)), stop_signals_(stop_signals), screen_(screen) {
+    : options_(std::move(options)),
+      starter_(options_.starter == nullptr ? local_starter_ : *options_.starter),
+      stop_signals_(stop_signals),
+      screen_(screen) {
   for (const Member& member : options_.members) children_.emplace_back().member = member;
 }
 
@@ -50,6 +53,7 @@ Status Supervisor::Run() {
   start_notice_at_ = Now() + options_.start_notice_after;
   while (!HaveAllEnded()) {
     WaitForEvent();
+    starter_.Receive();
     ReadProgress();  // Before the exits are handled: shard 0 reports the job's end, then exits.
     OnStopSignals();
     for (Child& child : children_) {
@@ -59,7 +63,7 @@ Status Supervisor::Run() {
       if (options_.program_output != nullptr) options_.program_output->Finish(child.member.spec);
       OnExit(&child, *exit);
     }
-    if (options_.program_output != nullptr) options_.program_output->Print();
+    if (options_.program_output != nullptr) options_.program_output->PrintNew();
     TERN_RETURN_IF_ERROR(OnTimers());
   }
   ReadProgress();
@@ -78,7 +82,7 @@ Status Supervisor::StartChild(Child* child, bool is_restart) {
   const std::vector<std::string>& first_arguments = child->member.first_arguments;
   if (!is_restart)
     spec.arguments.insert(spec.arguments.end(), first_arguments.begin(), first_arguments.end());
-  auto process = Process::Start(spec);
+  auto process = starter_.Start(spec);
   if (!process.ok()) return process.status();
   child->process = std::move(*process);
   child->is_running = true;
@@ -86,7 +90,8 @@ Status Supervisor::StartChild(Child* child, bool is_restart) {
   if (guard_ != nullptr && spec.is_users_program) guard_->Watch(child->process->pid());
   if (spec.is_users_program && options_.program_output != nullptr && !is_restart)
     TERN_RETURN_IF_ERROR(options_.program_output->Add(spec));
-  screen_.PrintLine(Cat(child->member.spec.name, " is process ", child->process->pid()));
+  if (const pid_t pid = child->process->pid(); pid != 0)  // Else the starter says it.
+    screen_.PrintLine(Cat(spec.name, " is process ", pid));
   return Ok();
 }
 
@@ -102,7 +107,7 @@ void Supervisor::WaitForEvent() {
   wake_no_later_than(start_notice_at_);
   if (AnyProgramRuns()) wake_no_later_than(Now() + kBetweenPrints);
   for (const Child& child : children_) {
-    if (child.is_running) poll_fds.push_back({child.process->pidfd(), POLLIN, 0});
+    if (child.is_running) poll_fds.push_back({child.process->event_fd(), POLLIN, 0});
     wake_no_later_than(child.restart_at);
     wake_no_later_than(child.left_at);
   }
@@ -238,8 +243,8 @@ bool Supervisor::IsFailure(const Child& child, const Exit& exit) const {
 void Supervisor::AddFailure(Child* child, const Exit& exit, const std::string& sentence) {
   newest_loss_at_ = Now();
   const ProcessSpec& spec = child->member.spec;
-  failures_.push_back({spec.name, child->process->pid(), exit, sentence, spec.stderr_path,
-                       end_report_.has_value(), spec.is_users_program});
+  failures_.push_back({spec.name, spec.host, child->process->pid(), exit, sentence,
+                       spec.stderr_path, end_report_.has_value(), spec.is_users_program});
   RestartOrEnd(child, exit);
 }
 
@@ -266,7 +271,8 @@ void Supervisor::RestartOrEnd(Child* child, const Exit& exit) {
                            !terminate_at_.has_value() && !end_report_.has_value();
   if (may_restart && num_restarts_ < options_.max_restarts) {
     ++num_restarts_;
-    child->restart_at = Now() + (exit.signal != 0 ? Time(0) : options_.max_report_delay);
+    child->restart_at =
+        Now() + (exit.signal != 0 && !exit.was_lost ? Time(0) : options_.max_report_delay);
     return screen_.PrintLine(Cat(failure_text, "\n  it is started again (", num_restarts_, " of ",
                                  options_.max_restarts, ")"));
   }

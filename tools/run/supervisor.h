@@ -1,4 +1,4 @@
-// Supervises the processes of a job on this machine from start to end.
+// Supervises the processes of a job, on this machine or on several, from start to end.
 //
 //   running --1--> ending --deadline--> SIGTERM to all --2 s--> SIGKILL to all
 //
@@ -18,9 +18,9 @@
 // A failed process is restarted if restarts are left, the job waits for the process, and its
 // failure would not recur (as that of a full disk or bad data would). After a kill by a signal the
 // restart is immediate; otherwise it happens after `max_report_delay`, when it is clear that the
-// process did not exit because the job ended. The first stop signal is passed to shard 0, which
-// stops the job in order; the second one to all processes; a third one kills them.
-// SIGUSR1, which asks for a checkpoint, is passed to shard 0, too.
+// process did not exit because the job ended, or its host may be back. The first stop signal is
+// passed to shard 0, which stops the job in order; the second one to all processes; a third one
+// kills them. SIGUSR1, which asks for a checkpoint, is passed to shard 0, too.
 #pragma once
 
 #include <cstdint>
@@ -67,6 +67,8 @@ class Supervisor {
     // How long the end of a job may be unknown after a program has exited with 0. A program that
     // took part to the end exits after it.
     Time max_end_delay = std::chrono::seconds(3);
+    // Starts the members; null: on this machine. Must outlive the supervisor.
+    ProcessStarter* starter = nullptr;
   };
   // `stop_signals` also reports the signals after the first. `stop_signals` and `screen` must
   // outlive this object.
@@ -85,7 +87,7 @@ class Supervisor {
  private:
   struct Child {
     Member member;
-    std::unique_ptr<Process> process;
+    std::unique_ptr<MemberProcess> process;
     bool is_running = false;
     bool is_expected_back = false;   // It was started again, and has not trained since.
     bool was_signalled = false;      // The supervisor told it to end, so its exit is no failure.
@@ -124,6 +126,8 @@ class Supervisor {
   bool HaveAllEnded() const;
 
   const Options options_;
+  LocalStarter local_starter_;
+  ProcessStarter& starter_;
   StopSignals& stop_signals_;
   setup::Screen& screen_;
   std::unique_ptr<GroupGuard> guard_;  // Null if no member is a program of the user's.

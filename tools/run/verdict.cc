@@ -34,7 +34,9 @@ std::optional<Code> ReasonOf(const Failure& failure) {
 }
 
 std::string RootCauseText(const Failure& failure) {
-  return Cat("root cause: ", Describe(failure), "\n  its output: ", failure.stderr_path);
+  return Cat("root cause: ", Describe(failure),
+             "\n  its output: ", failure.host.empty() ? "" : failure.host + ":",
+             failure.stderr_path);
 }
 
 }  // namespace
@@ -52,10 +54,11 @@ bool WouldRecur(const Failure& failure) {
 }
 
 std::string Describe(const Failure& failure) {
-  return Cat(failure.process_name, " (process ", failure.pid, ") ", Describe(failure.exit),
-             failure.sentence.empty()   ? ""
-             : failure.exit.signal == 0 ? ": "
-                                        : "; its last output: ",
+  return Cat(failure.process_name, failure.host.empty() ? "" : " on " + failure.host,
+             failure.pid == 0 ? " " : Cat(" (process ", failure.pid, ") "), Describe(failure.exit),
+             failure.sentence.empty()                            ? ""
+             : failure.exit.signal == 0 || failure.exit.was_lost ? ": "
+                                                                 : "; its last output: ",
              failure.sentence);
 }
 

@@ -17,6 +17,7 @@ namespace tern::tools {
 // any time.
 struct Failure {
   std::string process_name;  // Such as "worker 1".
+  std::string host;          // On which it ran; "": this one.
   pid_t pid = 0;
   Exit exit;
   std::string sentence;       // The error sentence of the process on stderr.

@@ -288,9 +288,14 @@ TEST_F(LaunchTest, EachJobHasItsCommand) {
   EXPECT_EQ(launch.Wait(), 78);
   EXPECT_THAT(launch.err(), AllOf(HasSubstr("own.yaml: train.compute: saw "),
                                   HasSubstr("`tern run own.yaml` starts this job")));
-  TestProgram& keyless = StartTern({"launch", "-n", "2", "--set", "security=curve", "--", "true"});
-  EXPECT_EQ(keyless.Wait(), 78);
-  EXPECT_THAT(keyless.err(), HasSubstr("`tern keys make DIR --job JOB`"));
+}
+
+TEST_F(LaunchTest, ProgramsOfAJobWithKeysGetADescriptor) {
+  const std::string has_keys = "test -s /proc/self/fd/$TERN_KEYS_FD && echo it has keys";
+  TestProgram& tern =
+      StartTern({"launch", "-n", "1", "--set", "security=curve", "--", "/bin/sh", "-c", has_keys});
+  tern.Wait();
+  EXPECT_THAT(tern.out(), HasSubstr("[0] it has keys"));
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ class ProcessTest : public testing::Test {
     return process.ok() ? std::move(*process) : nullptr;
   }
   static Exit WaitForExit(Process& process) {
-    pollfd exit_poll{process.pidfd(), POLLIN, 0};
+    pollfd exit_poll{process.event_fd(), POLLIN, 0};
     EXPECT_EQ(poll(&exit_poll, 1, 60'000), 1) << "it still runs";
     return process.TryWait().value_or(Exit{-1, 0});
   }

@@ -11,10 +11,10 @@ using testing::HasSubstr;
 using testing::Not;
 
 Failure ExitedFailure(const std::string& process, int code, const std::string& sentence = "") {
-  return {process, 7, {code, 0}, sentence, "logs/" + process, false};
+  return {process, "", 7, {code, 0}, sentence, "logs/" + process, false};
 }
 Failure KilledFailure(const std::string& process, int signal) {
-  return {process, 7, {0, signal}, "", "logs/" + process, false};
+  return {process, "", 7, {0, signal}, "", "logs/" + process, false};
 }
 
 setup::ProgressUpdate EndedUpdate(int code, const std::string& sentence = "") {

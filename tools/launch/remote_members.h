@@ -1,0 +1,75 @@
+// Starts the members of a job on several hosts, for the supervisor of `tern launch`.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/signals.h"
+#include "common/base/status.h"
+#include "common/base/terminal_line.h"
+#include "proto/launch.pb.h"
+#include "tools/launch/host_connection.h"
+#include "tools/launch/member_keys.h"
+#include "tools/run/member_process.h"
+
+namespace tern::tools {
+
+class RemoteProcess;
+
+// Belongs to the main thread. The destructor closes all connections, by which all members end.
+class RemoteMembers final : public ProcessStarter {
+ public:
+  // `begins`: one for each host. `progress_fd`: a non-blocking pipe for what shard 0 reports.
+  // Prints the output of members through `line`, which must outlive this object.
+  RemoteMembers(Ssh ssh, std::vector<pb::ToHost::Begin> begins, int progress_fd,
+                TerminalLine* line);
+  ~RemoteMembers() override;
+
+  // Reaches all hosts. Returns what each has answered. The error is that of the first host that
+  // cannot be reached or take part; kAddress if one does not answer before the deadline; that of
+  // StopSignals after a signal.
+  Result<std::vector<pb::FromHost::Ready>> Connect(Time deadline, StopSignals* stop_signals);
+  // Sends the job to all hosts. Call it after Connect, before Start.
+  void SetJob(const pb::ToHost::SetJob& job, MemberKeys keys);
+  // Says how `start`, without secrets, starts the member with this name in messages.
+  void AddMember(const std::string& name, size_t host, pb::ToHost::Start start);
+
+  // Starts spec.name, a member. The process's end is reported later if it cannot be started.
+  // Connects to its host again if the connection was lost.
+  Result<std::unique_ptr<MemberProcess>> Start(const ProcessSpec& spec) override;
+  void Receive() override;
+
+ private:
+  friend RemoteProcess;
+  struct HostState {
+    pb::ToHost::Begin begin;
+    std::unique_ptr<HostConnection> connection;
+    std::optional<pb::FromHost::Ready> ready;
+  };
+  struct MemberState {
+    size_t host = 0;
+    pb::ToHost::Start start;
+    RemoteProcess* process = nullptr;  // The newest one; null: none.
+  };
+
+  Status Connect(HostState* host, bool appends_log);
+  void Handle(const pb::FromHost& message, HostState* host);
+  void OnLoss(size_t host);
+  void Print(const MemberState& member, bool is_stderr, const std::string& lines);
+  MemberState* MemberOf(const pb::Member& member);
+
+  const Ssh ssh_;
+  const int progress_fd_;
+  TerminalLine& line_;
+  std::vector<HostState> hosts_;
+  pb::ToHost job_;
+  MemberKeys keys_;
+  std::map<std::string, MemberState> members_;  // By their names in messages.
+};
+
+}  // namespace tern::tools
