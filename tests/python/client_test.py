@@ -221,6 +221,42 @@ class Faults(unittest.TestCase):
     def test_under_shrink_a_worker_joins_again(self):
         self.shrunk(returns=True)
 
+    def stopped(self, program, settles):
+        """Of three workers under shrink, worker 2 is stopped once all have begun, and goes on two steps later, when the others have
+        gone on without it. Worker 0, which is held, makes a step each 0.1 s until settles(worker 2)."""
+        steps = 400
+        more = "faults: {on_worker_loss: shrink, dead_after_s: 2}\ncheckpoints: {every_steps: 50}\n"
+        with job(workers=3, more=more) as three:
+            held, _, victim = three.start_workers(program, steps, 0)
+            stop_step = has_settled = None
+            for step in range(steps):
+                held.await_text(f"before step {step}")
+                if stop_step is None:
+                    if all("has begun" in worker.output for worker in three.workers):
+                        victim.signal(signal.SIGSTOP)
+                        stop_step = step
+                elif step == stop_step + 2:
+                    self.assertFalse(settles(victim), victim.output)
+                    victim.signal(signal.SIGCONT)
+                has_settled = has_settled or settles(victim)
+                if not has_settled and (stop_step is None or step >= stop_step + 2):
+                    victim.has_ended_within(0.1)
+                held.say("go on")
+            self.assertTrue(has_settled, victim.output)
+            if victim.has_ended_within(0):
+                self.assertEqual(victim.wait(), 75, victim.output)
+                three.workers.remove(victim)
+                victim.end()
+            three.finish()
+            numbers = {worker.output.split("the number is ")[1].strip() for worker in three.workers}
+            self.assertEqual(len(numbers), 1, numbers)
+
+    def test_under_shrink_a_stopped_worker_that_takes_tasks_begins_again_in_its_process(self):
+        self.stopped("keep_and_go_back", lambda worker: "went back" in worker.output)
+
+    def test_under_shrink_a_stopped_worker_that_takes_no_tasks_ends_with_a_sentence(self):
+        self.stopped("keep", lambda worker: "error: Ended: " in worker.output)
+
     def gone_back(self, disturb=None, codec="fp32"):
         """The number at the end of `keep_and_go_back`, of a job that `disturb` gets before step 5."""
         with job(codec=codec, more="faults: {on_worker_loss: wait}\ncheckpoints: {every_steps: 2}\n") as two:

@@ -127,9 +127,10 @@ def keep(steps, held_rank=1):
     keeper.finish()
 
 
-def keep_and_go_back(steps):
-    """Trains a Keeper whose checkpoints Tern keeps. Worker 1 says "before step N" and waits for a line of input."""
+def keep_and_go_back(steps, held_rank=1):
+    """Trains a Keeper whose checkpoints Tern keeps. One worker says "before step N" and waits for a line of input."""
     keeper = Keeper(takes_tasks=True)
+    print("has begun", flush=True)
     while (task := keeper.client.next_task(CALM_S)).type != TaskType.OVER:
         if task.type == TaskType.SAVE:
             keeper.client.keep(str(keeper.number).encode())
@@ -139,7 +140,7 @@ def keep_and_go_back(steps):
         elif task.step > int(steps):
             keeper.client.finish()
         else:
-            if RANK == 1:
+            if RANK == int(held_rank):
                 print(f"before step {task.step - 1}", flush=True)
                 sys.stdin.readline()
             keeper.step(task.step - 1)
