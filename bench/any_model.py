@@ -48,7 +48,7 @@ def run(place, options, method, steps):
                            PYTHONPATH=str(HERE.parent / "python"))
         first = 1 if codec else 0  # A Tern job's workers have links of their own; one of gloo's processes has the slow one.
         workers = [subprocess.Popen([*place.prefix(first + rank), sys.executable, "-B", HERE / "any_model_worker.py", name,
-                                     str(rank), place.server, str(steps), *job], stdout=subprocess.PIPE, text=True,
+                                     str(rank), place.server, str(steps), "2", "alexnet", *job], stdout=subprocess.PIPE, text=True,
                                     env=environment) for rank in range(2)]
         outputs = [worker.communicate()[0] for worker in workers]
         errors = server.communicate()[1] if server else ""

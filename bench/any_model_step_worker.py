@@ -133,7 +133,7 @@ def resnet18():
 
 
 def large():
-    net = wrapped(any_model_worker.Filled(RANK))
+    net = wrapped(any_model_worker.Filled(RANK, any_model_worker.ALEXNET))
     return {"seconds": timed_steps(net, 4, lambda: net().backward())}
 
 

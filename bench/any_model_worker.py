@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""One process of any_model.py: a DistributedDataParallel whose backward pass only fills gradients, of AlexNet's shapes. Rank
-0 prints the seconds of each step after the first two.
+"""One process of any_model.py or shards.py: a DistributedDataParallel whose backward pass only fills gradients. Rank 0 prints the
+seconds of each step after the first two.
 
-  any_model_worker.py METHOD RANK MASTER_ADDRESS STEPS [JOB]
+  any_model_worker.py METHOD RANK MASTER_ADDRESS STEPS WORKERS SHAPES [JOB]
       METHOD: tern (with JOB), gloo, gloo_fp16, powersgd        GLOO_SOCKET_IFNAME selects gloo's interface
+      SHAPES: alexnet, lenet, 20m
 """
 import datetime
 import sys
@@ -14,8 +15,13 @@ import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from torch.nn.parallel import DistributedDataParallel
 
-SHAPES = ((64, 1, 5, 5), (64,), (192, 64, 5, 5), (192,), (384, 192, 3, 3), (384,), (256, 384, 3, 3), (256,),
+ALEXNET = ((64, 1, 5, 5), (64,), (192, 64, 5, 5), (192,), (384, 192, 3, 3), (384,), (256, 384, 3, 3), (256,),
           (256, 256, 3, 3), (256,), (4096, 9216), (4096,), (4096, 4096), (4096,), (1000, 4096), (1000,))
+SHAPES = {
+    "alexnet": ALEXNET,
+    "lenet": ((20, 1, 5, 5), (20,), (50, 20, 5, 5), (50,), (500, 800), (500,), (10, 500), (10,)),
+    "20m": 20 * ((1000, 1000), (1000,)),
+}
 WARMING_UP = 2  # DistributedDataParallel cuts its buckets anew after the first step, and PowerSGD starts in the second.
 
 
@@ -33,23 +39,22 @@ class Fill(torch.autograd.Function):
 
 
 class Filled(torch.nn.Module):
-    def __init__(self, rank):
+    def __init__(self, rank, shapes):
         super().__init__()
-        self.weights = torch.nn.ParameterList(torch.nn.Parameter(torch.zeros(shape)) for shape in SHAPES)
+        self.weights = torch.nn.ParameterList(torch.nn.Parameter(torch.zeros(shape)) for shape in shapes)
         generator = torch.Generator().manual_seed(rank)
-        self.gradients = [1e-3 * torch.randn(shape, generator=generator) for shape in SHAPES]
+        self.gradients = [1e-3 * torch.randn(shape, generator=generator) for shape in shapes]
 
     def forward(self):
         return Fill.apply(self.gradients, *self.weights)
 
 
-def wrapped(method, rank, master, job):
-    module = Filled(rank)
+def wrapped(module, method, rank, workers, master, job):
     if method == "tern":
         import tern_train.torch
 
         return tern_train.torch.ddp(module, job, rank=rank)
-    dist.init_process_group("gloo", init_method=f"tcp://{master}:29556", rank=rank, world_size=2,
+    dist.init_process_group("gloo", init_method=f"tcp://{master}:29556", rank=rank, world_size=workers,
                             timeout=datetime.timedelta(seconds=600))
     # PowerSGD in one bucket: with several, gloo's threads call its callbacks in another order on each process, and then the
     # collectives do not fit together.
@@ -64,9 +69,9 @@ def wrapped(method, rank, master, job):
 
 
 def main():
-    method, rank, master, steps, *job = sys.argv[1:]
+    method, rank, master, steps, workers, shapes, *job = sys.argv[1:]
     torch.set_num_threads(1)
-    net = wrapped(method, int(rank), master, *(job or [None]))
+    net = wrapped(Filled(int(rank), SHAPES[shapes]), method, int(rank), int(workers), master, *(job or [None]))
     seconds = []
     for _ in range(int(steps) + WARMING_UP):
         begin = time.monotonic()

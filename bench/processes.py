@@ -27,24 +27,25 @@ def call(*words):
 
 
 class Namespaces:
-    """A bridge with one namespace for the server and one per worker. The server's link has `rate_mbit` in each direction."""
+    """A bridge with one namespace for the server and one per worker. The server's link has `rate_mbit` in each direction; with
+    `limits_all`, so have all links."""
 
     numbers = itertools.count()
 
-    def __init__(self, workers, rate_mbit):
+    def __init__(self, workers, rate_mbit, limits_all=False):
         if os.geteuid() != 0 or not shutil.which("ip") or not shutil.which("tc"):
             raise Unavailable("network namespaces need root, ip and tc (Debian: iproute2)")
         # Use new names: the kernel frees the devices of a namespace only some time after its deletion.
         self.tag = f"tb{os.getpid() % 10000}x{next(self.numbers)}"
         self.names = [f"{self.tag}s", *(f"{self.tag}w{rank}" for rank in range(workers))]
-        self.server = "10.77.0.1"
+        self.server = self.address(0)
         try:
-            self._make(rate_mbit)
+            self._make(rate_mbit, limits_all)
         except Unavailable:
             self.close()
             raise
 
-    def _make(self, rate_mbit):
+    def _make(self, rate_mbit, limits_all):
         call("ip", "link", "add", f"{self.tag}br", "type", "bridge")
         call("ip", "link", "set", f"{self.tag}br", "up")
         for number, name in enumerate(self.names):
@@ -52,15 +53,19 @@ class Namespaces:
             call("ip", "netns", "add", name)
             call("ip", "link", "add", outside, "type", "veth", "peer", "name", "eth0", "netns", name)
             call("ip", "link", "set", outside, "master", f"{self.tag}br", "up")
-            call("ip", "-n", name, "addr", "add", f"10.77.0.{number + 1}/24", "dev", "eth0")
+            call("ip", "-n", name, "addr", "add", f"{self.address(number)}/24", "dev", "eth0")
             call("ip", "-n", name, "link", "set", "lo", "up")
             call("ip", "-n", name, "link", "set", "eth0", "up")
         shape = ("root", "tbf", "rate", f"{rate_mbit}mbit", "burst", "64kb" if rate_mbit < 1000 else "256kb", "latency", "50ms")
-        call("tc", "qdisc", "add", "dev", f"{self.names[0]}o", *shape)  # towards the server
-        call("ip", "netns", "exec", self.names[0], "tc", "qdisc", "add", "dev", "eth0", *shape)  # from the server
+        for name in self.names if limits_all else self.names[:1]:
+            call("tc", "qdisc", "add", "dev", f"{name}o", *shape)  # towards it
+            call("ip", "netns", "exec", name, "tc", "qdisc", "add", "dev", "eth0", *shape)  # from it
 
     def congestion_control(self):
         return call(*self.prefix(0), "cat", "/proc/sys/net/ipv4/tcp_congestion_control")
+
+    def address(self, number):
+        return f"10.77.0.{number + 1}"
 
     def prefix(self, number):
         """Returns the words to put before a command; 0 is the server, 1 and up are the workers."""

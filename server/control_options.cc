@@ -6,6 +6,7 @@
 
 #include "common/algorithm/elasticity.h"
 #include "common/algorithm/facts.h"
+#include "common/algorithm/ranks.h"
 #include "common/config/key_digests.h"
 #include "common/protocol/rounds/cells.h"
 
@@ -15,7 +16,7 @@ size_t MaxConnectionsPerAddress(const pb::Job& job) {
   uint32_t sockets = 1;
   for (const pb::Server& server : job.servers())
     sockets = std::max(sockets, 1 + server.data_sockets());
-  const size_t daemons = job.workers().count() + static_cast<size_t>(job.servers_size());
+  const size_t daemons = algorithm::NumRanks(job) + static_cast<size_t>(job.servers_size());
   return std::max<size_t>(64, 2 * sockets * daemons);
 }
 

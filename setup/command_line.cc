@@ -13,6 +13,7 @@
 #include <memory>
 #include <utility>
 
+#include "common/algorithm/ranks.h"
 #include "common/base/armed_failpoints.h"
 #include "common/base/atomic_file.h"
 #include "common/base/daemon_log.h"
@@ -160,7 +161,7 @@ Result<std::unique_ptr<Setup>> StartDaemon(
   const pb::Job& job = (*setup)->job;
   (*setup)->rank = line.rank;
   const uint32_t num_ranks =
-      role == "server" ? static_cast<uint32_t>(job.servers_size()) : job.workers().count();
+      role == "server" ? static_cast<uint32_t>(job.servers_size()) : algorithm::NumRanks(job);
   if (line.rank >= num_ranks) {
     return Status(Code::kBadJob,
                   Cat(line.rank_source, " ", line.rank, ": the job has ", num_ranks, " ", role,

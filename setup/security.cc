@@ -11,6 +11,7 @@
 #include <memory>
 #include <utility>
 
+#include "common/algorithm/ranks.h"
 #include "common/base/file.h"
 #include "common/base/hash.h"
 #include "common/base/text.h"
@@ -102,7 +103,7 @@ net::AllowList AllowedAt(const net::AllowList& peers, const pb::Job& job, const 
   net::AllowList allowed;
   for (const auto& [key, principal] : peers) {
     const bool is_allowed = principal.role == Principal::Role::kWorker
-                                ? principal.number < job.workers().count()
+                                ? principal.number < algorithm::NumRanks(job)
                                 : self.number == 0 && principal.number != 0 &&
                                       principal.number < static_cast<uint32_t>(job.servers_size());
     if (is_allowed) allowed.emplace(key, principal);

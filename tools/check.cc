@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "common/algorithm/ranks.h"
 #include "common/base/text.h"
 #include "setup/first_weights.h"
 #include "setup/setup.h"
@@ -107,18 +108,6 @@ Status CheckShape(const setup::Setup& setup, const data::Samples& samples,
           input.height(), " x ", input.width(), " and ", setup.net.classes()));
 }
 
-// The epochs of worker 0.
-Result<data::Epochs> EpochsOf(const pb::Job& job, uint64_t num_images) {
-  data::Epochs::Options options;
-  options.workers = job.workers().count();
-  options.batch_total = job.train().batch_total();
-  options.partition = job.data().partition();
-  options.epoch_end = job.data().epoch_end();
-  options.batch_growth.assign(job.train().batch_growth().begin(), job.train().batch_growth().end());
-  options.num_images = num_images;
-  return data::Epochs::Make(options);
-}
-
 // The images of the job, in a line for each split; nothing for a client's job. kBadData if they
 // cannot be read, or do not fit the model; kBadJob if they are fewer than a batch.
 Result<std::string> DescribeData(const setup::Setup& setup) {
@@ -137,7 +126,9 @@ Result<std::string> DescribeData(const setup::Setup& setup) {
                 samples.dataset().classes, " classes");
     TERN_RETURN_IF_ERROR(CheckShape(setup, samples, name));
     if (split == data::Split::kTrain) {
-      const Result<data::Epochs> epochs = EpochsOf(setup.job, samples.count());
+      data::Epochs::Options epoch_options = data::Epochs::OptionsOf(setup.job);
+      epoch_options.num_images = samples.count();
+      const Result<data::Epochs> epochs = data::Epochs::Make(epoch_options);
       if (!epochs.ok()) return epochs.status();
       text += Cat(", ", epochs->steps_per_epoch(), " steps an epoch");
     }
@@ -148,7 +139,7 @@ Result<std::string> DescribeData(const setup::Setup& setup) {
 
 // Whether this program can compute as the job wants.
 Status CheckMachine(const pb::Job& job) {
-  for (uint32_t rank = 0; rank < job.workers().count(); ++rank) {
+  for (uint32_t rank = 0; rank < algorithm::NumRanks(job); ++rank) {
     TERN_RETURN_IF_ERROR(
         worker::CheckDeviceOf(config::JobForRank(job, rank)).Within(Cat("worker ", rank)));
   }

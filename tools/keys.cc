@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "common/algorithm/ranks.h"
 #include "common/base/file.h"
 #include "common/base/text.h"
 #include "common/config/job.h"
@@ -77,11 +78,11 @@ void PrintWhatToCopy(const pb::Job& job, const std::string& folder) {
       "  security: curve\n  keys: {dir: %s}\n\n"
       "Each host needs the file peers and the secrets of its own daemons, in a folder of this "
       "name:\n\n",
-      folder.c_str(), job.servers_size(), job.workers().count(), folder.c_str());
+      folder.c_str(), job.servers_size(), algorithm::NumRanks(job), folder.c_str());
   for (int shard = 0; shard < job.servers_size(); ++shard)
     std::printf("  shard.%d.secret    the host of server %d, %s\n", shard, shard,
                 job.servers(shard).address().c_str());
-  std::printf("  worker.N.secret   the host of worker N, 0 to %u\n", job.workers().count() - 1);
+  std::printf("  worker.N.secret   the host of worker N, 0 to %u\n", algorithm::NumRanks(job) - 1);
   std::printf(
       "  %s all hosts, if the job has keys.checkpoint: %s/%s\n\n"
       "Copy them over a channel that you trust, with mode 0600 (scp -p), and keep no other "
@@ -98,7 +99,7 @@ Status WriteKeys(const std::string& folder, const pb::Job& job) {
   using Role = net::Principal::Role;
   TERN_RETURN_IF_ERROR(
       WriteSecrets(keys, Role::kShard, static_cast<uint32_t>(job.servers_size()), &peers));
-  TERN_RETURN_IF_ERROR(WriteSecrets(keys, Role::kWorker, job.workers().count(), &peers));
+  TERN_RETURN_IF_ERROR(WriteSecrets(keys, Role::kWorker, algorithm::NumRanks(job), &peers));
   TERN_RETURN_IF_ERROR(
       setup::WriteSecretFile(Cat(folder, "/", kCheckpointFile), net::MakeKeyPair().secret_key));
   TERN_RETURN_IF_ERROR(WritePeers(Cat(folder, "/peers"), peers));

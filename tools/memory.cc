@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/algorithm/ranks.h"
 #include "common/base/text.h"
 #include "common/update/optimizer.h"
 
@@ -44,7 +45,7 @@ std::vector<MemoryItem> WorkerMemory(const setup::Setup& setup) {
   if (job.evaluation().ema_decay() > 0) items.push_back({"moving average", model_bytes, "fp32"});
   // The program has the activations and the data.
   if (setup::IsModuleJob(job)) return add_exchange();
-  const uint64_t batch_size = job.train().batch_total() / setup.plan.workers;
+  const uint64_t batch_size = algorithm::BatchOfWorker(job);
   items.push_back({"activations, training", 2 * ActivationBytes(setup, batch_size),
                    Cat("at most: ", batch_size,
                        " samples and their gradients; tensors that are not live at the same time "

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/algorithm/ranks.h"
 #include "common/base/cpus.h"
 #include "common/base/text.h"
 #include "common/config/job.h"
@@ -25,7 +26,7 @@ std::string WarningOfThreads(const pb::Job& job) {
 
 std::vector<std::string> WarningsOfThreads(const pb::Job& job) {
   std::vector<std::string> warnings;
-  for (uint32_t rank = 0; rank < job.workers().count(); ++rank) {
+  for (uint32_t rank = 0; rank < algorithm::NumRanks(job); ++rank) {
     const std::string warning = WarningOfThreads(config::JobForRank(job, rank));
     if (!warning.empty() && std::find(warnings.begin(), warnings.end(), warning) == warnings.end())
       warnings.push_back(warning);

@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "common/algorithm/ranks.h"
 #include "common/config/job.h"
 
 namespace tern::worker {
@@ -115,7 +116,7 @@ Result<std::unique_ptr<BatchCompute>> MakeNetCompute(
     const setup::Setup& setup, uint32_t rank, const engine::Net::Arenas& arenas,
     const std::optional<kernels::PixelRule>& pixels) {
   auto compute = std::make_unique<NetCompute>(setup, rank, arenas, pixels);
-  TERN_RETURN_IF_ERROR(compute->ChooseNet(setup.job.train().batch_total() / setup.plan.workers));
+  TERN_RETURN_IF_ERROR(compute->ChooseNet(algorithm::BatchOfWorker(setup.job)));
   return std::unique_ptr<BatchCompute>(std::move(compute));
 }
 

@@ -56,16 +56,9 @@ Status Worker::Initialize() {
   TERN_RETURN_IF_ERROR(SetComputeThreads(job_, rank_));
   if (const std::string warning = WarningOfThreads(job_); !warning.empty()) LOG(WARNING) << warning;
   TERN_RETURN_IF_ERROR(ReadData());
-  data::Batches::Options options;
-  options.seed = job_.seed();
+  data::Epochs::Options options = data::Epochs::OptionsOf(job_);
   options.rank = rank_;
-  options.workers = setup_.plan.workers;
-  options.batch_total = job_.train().batch_total();
-  options.partition = job_.data().partition();
-  options.epoch_end = job_.data().epoch_end();
-  options.batch_growth.assign(job_.train().batch_growth().begin(),
-                              job_.train().batch_growth().end());
-  Result<data::Batches> batches = data::Batches::Make(*train_samples_, options);
+  Result<data::Batches> batches = data::Batches::Make(*train_samples_, options, job_.seed());
   if (!batches.ok()) return batches.status();
   batches_.emplace(std::move(*batches));
   total_steps_ = job_.train().has_steps() ? job_.train().steps()

@@ -15,6 +15,7 @@
 #include "client/train/replica_state.h"
 #include "client/train/trainer.h"
 #include "common/algorithm/facts.h"
+#include "common/algorithm/ranks.h"
 #include "common/base/logging.h"
 #include "common/base/output_file.h"
 #include "common/base/text.h"
@@ -40,11 +41,10 @@ Status CheckKind(const Guest::Options& options, const pb::Job& job) {
             options.is_module ? "leaves its weights to Tern" : "updates its weights itself",
             " can take part only in a job with ", pb::Train::Compute_Name(wanted)));
   }
-  if (options.rank < job.workers().count()) return Ok();
-  return Status(
-      Code::kUsage,
-      Cat("saw rank ", options.rank, "; the job has ", job.workers().count(),
-          " workers (workers.count), so the rank is at most ", job.workers().count() - 1));
+  if (options.rank < algorithm::NumRanks(job)) return Ok();
+  return Status(Code::kUsage,
+                Cat("saw rank ", options.rank, "; the job has ", algorithm::NumRanks(job),
+                    " workers, so the rank is at most ", algorithm::NumRanks(job) - 1));
 }
 
 // A worker that is lost, or a server that remembers earlier gradients, makes all programs go back.

@@ -4,6 +4,8 @@
 #include <optional>
 #include <vector>
 
+#include "common/algorithm/ranks.h"
+
 namespace tern::client {
 
 void ModuleCompute::Begin(uint64_t steps_done) {
@@ -18,7 +20,7 @@ void ModuleCompute::Begin(uint64_t steps_done) {
 Result<uint32_t> ModuleCompute::FetchSamples() {
   handoff_.SetStepsDone(step_ - 1);
   if (const Status status = handoff_.end_status(); !status.ok()) return status;
-  return setup_.job.train().batch_total() / setup_.plan.workers;
+  return algorithm::BatchOfWorker(setup_.job);
 }
 
 double ModuleCompute::Forward(const BeforeTensorRead& before_read) {

@@ -2,6 +2,7 @@
 
 #include "client/train/host_arenas.h"
 #include "common/algorithm/facts.h"
+#include "common/algorithm/ranks.h"
 #include "common/base/logging.h"
 
 namespace tern::client {
@@ -16,7 +17,7 @@ const pb::LocalUpdater& LocalUpdaterSettings(const pb::Job& job) {
 
 std::unique_ptr<update::LocalUpdater> MakeUpdater(const pb::Job& job, size_t elements) {
   auto updater =
-      update::MakeLocalUpdater(LocalUpdaterSettings(job), elements, job.workers().count());
+      update::MakeLocalUpdater(LocalUpdaterSettings(job), elements, algorithm::NumRanks(job));
   // The setup has checked that the updater can be made.
   CHECK(updater.ok()) << updater.status().message();
   return std::move(*updater);

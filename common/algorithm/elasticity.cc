@@ -22,6 +22,7 @@ Elasticity Elasticity::FromJob(const pb::Job& job) {
   }
   elasticity.begins_with_min = job.workers().has_min();
   if (job.workers().has_min()) elasticity.min_workers = job.workers().min();
+  if (job.workers().max() > job.workers().count()) elasticity.begin_workers = job.workers().count();
   return elasticity;
 }
 

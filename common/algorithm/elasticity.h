@@ -20,6 +20,8 @@ struct Elasticity {
   uint32_t min_workers = 1;  // with kShrink: the job ends if fewer are left
   // With kShrink: whether a new job may begin with min_workers, if no more come in time.
   bool begins_with_min = false;
+  // With kShrink: a new job begins as soon as this many workers are here; 0: as soon as all are.
+  uint32_t begin_workers = 0;
 
   bool shrinks_on_loss() const { return on_loss == OnLoss::kShrink; }
   // Whether a worker may get an unsolicited outcome: the answer of a round to which it did not

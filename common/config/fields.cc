@@ -101,7 +101,9 @@ std::string AllowedValue(const FieldDescriptor* field, const NameTables& tables)
 
 std::string AllowedField(const FieldDescriptor* field, const NameTables& tables) {
   const std::string value = AllowedValue(field, tables);
-  return field->is_repeated() ? "a list, each item " + value : value;
+  const std::string list = "a list, each item " + value;
+  if (!field->is_repeated()) return value;
+  return RuleOf(field).has_auto_item() ? "auto, or " + list : list;
 }
 
 std::string FindKey(const std::function<bool(const FieldDescriptor&)>& matches) {

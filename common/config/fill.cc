@@ -105,6 +105,17 @@ bool ConflictsInOneof(const Node& node, const std::string& key, const FieldDescr
   return true;
 }
 
+// `auto` in place of a list of messages: one item, of which the rule says the first key.
+bool IsAuto(const Node& node, const FieldDescriptor* field) {
+  return RuleOf(field).has_auto_item() && node.kind == Node::Kind::kScalar && node.text == "auto";
+}
+
+void AddAutoItem(const FieldDescriptor* field, Message* message) {
+  Message* item = message->GetReflection()->AddMessage(message, field);
+  item->GetReflection()->SetString(item, field->message_type()->field(0),
+                                   RuleOf(field).auto_item());
+}
+
 }  // namespace
 
 void ReportUnknownKey(const Position& position, const std::string& parent, const std::string& name,
@@ -159,6 +170,8 @@ void FillField(const Node& node, const std::string& key, const FieldDescriptor* 
     for (size_t i = 0; i < node.items.size(); ++i) {
       FillValue(node.items[i], Join(key, num_items_before + i), field, message, context);
     }
+  } else if (IsAuto(node, field)) {
+    AddAutoItem(field, message);
   } else if (node.is_text_format) {
     FillValue(node, Join(key, num_items_before), field, message, context);
   } else if (node.kind != Node::Kind::kNull) {

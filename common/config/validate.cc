@@ -3,6 +3,7 @@
 #include <set>
 #include <utility>
 
+#include "common/algorithm/ranks.h"
 #include "common/base/cpus.h"
 #include "common/base/ip_network.h"
 #include "common/config/address.h"
@@ -157,9 +158,9 @@ class JobChecker : private CrossKeyChecker {
       const std::string key = Join(override_key, "rank");
       if (!AreValid({key, "workers.count"})) continue;
       const uint32_t rank = job_.workers().overrides(i).rank();
-      if (rank >= job_.workers().count()) {
+      if (rank >= algorithm::NumRanks(job_)) {
         Report(key, std::to_string(rank),
-               "ranks 0 to " + std::to_string(job_.workers().count() - 1));
+               "ranks 0 to " + std::to_string(algorithm::NumRanks(job_) - 1));
       } else if (!ranks.insert(rank).second) {
         Report(key, std::to_string(rank) + " a second time", "each rank once");
       }

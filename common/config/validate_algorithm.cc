@@ -33,7 +33,7 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
     CheckPull();
     CheckStaleness();
     CheckLars();
-    CheckMinWorkers();
+    CheckElasticity();
     CheckBackupWorkers();
     CheckLocalUpdater();
     CheckStopWhen();
@@ -261,16 +261,23 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
         "parts of them; or train.parameters: localized, if the algorithm supports it");
   }
 
-  void CheckMinWorkers() {
-    if (!job_.workers().has_min() || !AreValid({"workers.min", "workers.count"})) return;
-    const std::string min = std::to_string(job_.workers().min());
-    if (job_.workers().min() > job_.workers().count()) {
-      Report("workers.min", min, "at most " + WorkerCount());
-    } else if (AreValid({"faults.on_worker_loss"}) &&
-               job_.faults().on_worker_loss() != pb::Faults::shrink) {
-      Report("workers.min", min,
-             "not with this faults.on_worker_loss; with shrink a job trains with fewer than "
-             "workers.count");
+  void CheckElasticity() {
+    const pb::Workers& workers = job_.workers();
+    if (workers.has_min() && workers.min() > workers.count() &&
+        AreValid({"workers.min", "workers.count"}))
+      Report("workers.min", std::to_string(workers.min()), "at most " + WorkerCount());
+    if (workers.has_max() && workers.max() < workers.count() &&
+        AreValid({"workers.max", "workers.count"}))
+      Report("workers.max", std::to_string(workers.max()), "at least " + WorkerCount());
+    if (!AreValid({"faults.on_worker_loss"}) ||
+        job_.faults().on_worker_loss() == pb::Faults::shrink)
+      return;
+    for (const auto& [key, number] :
+         {std::pair{"workers.min", workers.min()}, std::pair{"workers.max", workers.max()}}) {
+      if (number == 0 || !AreValid({key})) continue;
+      Report(key, std::to_string(number),
+             "not with this faults.on_worker_loss; with shrink a job trains with fewer or more "
+             "than workers.count");
     }
   }
 

@@ -28,7 +28,7 @@ LAYERS = {
     "models": ["proto", "common/base", "common/tensors", "kernels/codes/philox.h"],
     # What every program derives from a job first.
     "setup": COMMON + LEAVES + ["models"],
-    "worker/data": LEAVES + ["models"],
+    "worker/data": LEAVES + ["common/algorithm", "models"],
     "client": COMMON + LEAVES + ["models", "setup"],
     # Implements client's interfaces for values in GPU memory.
     "worker/device": COMMON + LEAVES + ["client", "setup"],

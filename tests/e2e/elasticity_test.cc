@@ -121,6 +121,47 @@ TEST(Shrink, BeginsWithFewAndLetsManyComeAndGo) {
   }
 }
 
+TEST(Shrink, GrowsBeyondItsCountUpToMax) {
+  TestJob job({.servers = 2,
+               .workers = 2,
+               .max_workers = 4,
+               .steps = kEndlessSteps,
+               .batch_total = 8,
+               .yaml = "faults: {on_worker_loss: shrink, server_return_timeout_s: 60, "
+                       "heartbeat_ms: 50, suspect_after_s: 0.5, dead_after_s: 1}\n"});
+  const auto train_on = [&job] {
+    const uint64_t rounds_before = job.Progress()["rounds"];
+    ASSERT_TRUE(job.WaitForRound(rounds_before + 10));
+  };
+  for (const uint32_t shard : {0u, 1u}) job.StartServer(shard);
+  for (const uint32_t rank : {1u, 3u}) job.StartWorker(rank);
+  ASSERT_TRUE(job.server(0).WaitForErr("going on with 2 of 4 workers"));
+  train_on();
+  for (const uint32_t rank : {0u, 2u}) {
+    job.StartWorker(rank);
+    ASSERT_TRUE(job.worker(rank).WaitForErr("installed the state after round")) << rank;
+    train_on();
+  }
+  KillAndWait(job.worker(3));
+  ASSERT_TRUE(job.server(0).WaitForErr("going on with 3 of 4 workers"));
+  train_on();
+  KillAndWait(job.server(0));
+  job.StartServer(0);
+  ASSERT_TRUE(job.server(0).WaitForErr("going on with 3 of 4 workers"));
+  train_on();
+  job.StartWorker(3);
+  ASSERT_TRUE(job.worker(3).WaitForErr("installed the state after round"));
+  ExpectOrderlyStop(job);
+  const nlohmann::json summary = job.Output("server.0.json");
+  EXPECT_EQ(summary["replicas_agree"], true);
+  EXPECT_EQ(summary["present"], 4);
+  for (const int num_workers : {3, 4}) {
+    EXPECT_THAT(job.Log("worker", 1),
+                HasSubstr(Cat(num_workers, " of 4 workers contribute: the global batch is ",
+                              4 * num_workers)));
+  }
+}
+
 TEST(Shrink, LetsAWorkerJoinLater) {
   TestJob job(ShrinkOptions(kEndlessSteps));
   job.StartAll();

@@ -250,6 +250,7 @@ void TestJob::WriteJob() const {
     text += Cat("  - address: \"", options_.host, ":", port, "\"\n");
   text += Cat("workers:\n  count: ", options_.workers, "\n");
   if (options_.min_workers != 0) text += Cat("  min: ", options_.min_workers, "\n");
+  if (options_.max_workers != 0) text += Cat("  max: ", options_.max_workers, "\n");
   text += Cat("model: ", options_.model, "\ndata:\n  dir: ", data_dir(),
               "\ntrain:\n  batch_total: ", options_.batch_total, "\n  steps: ", options_.steps,
               "\n", options_.yaml);

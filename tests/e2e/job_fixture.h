@@ -90,7 +90,8 @@ class TestProgram {
 
 struct JobOptions {
   uint32_t servers = 1;
-  uint32_t workers = 2, min_workers = 0;  // min_workers 0: the job does not set workers.min
+  // The keys of `workers`; the job does not set min or max that is 0 here.
+  uint32_t workers = 2, min_workers = 0, max_workers = 0;
   uint64_t steps = 20;
   uint32_t batch_total = 8;
   uint64_t seed = 1;

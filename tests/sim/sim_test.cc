@@ -23,10 +23,12 @@ namespace {
 
 #ifdef __SANITIZE_ADDRESS__  // 20 times as slow
 constexpr uint64_t kNumSchedules = 1'200, kNumClockSchedules = 600, kNumDamageSchedules = 300;
-constexpr uint64_t kNumFewSchedules = 200, kNumSleepSchedules = 4, kNumManySchedules = 1;
+constexpr uint64_t kNumFewSchedules = 200, kNumSleepSchedules = 4, kNumManySchedules = 1,
+                   kNumSiteSchedules = 2;
 #else
 constexpr uint64_t kNumSchedules = 48'000, kNumClockSchedules = 23'000, kNumDamageSchedules = 3'000;
-constexpr uint64_t kNumFewSchedules = 1'000, kNumSleepSchedules = 40, kNumManySchedules = 20;
+constexpr uint64_t kNumFewSchedules = 1'000, kNumSleepSchedules = 40, kNumManySchedules = 20,
+                   kNumSiteSchedules = 10;
 #endif
 constexpr uint64_t kNumMutantSchedules = 1'000;
 
@@ -84,6 +86,40 @@ Schedule MakeWithManyWorkers(uint64_t seed) {
   if (rng.Chance(0.5)) {
     fault.kind = Fault::Kind::kKillServer;
     fault.target = static_cast<uint32_t>(rng.Below(schedule.shards()));
+    schedule.faults.push_back(fault);
+  }
+  return schedule;
+}
+
+// A job on two sites. The second one, the upper half of the ranks, is away for an hour, and comes
+// back as it went: its hosts sleep, or their processes are killed and started again. If seed is
+// even, the job waits for them; else the others go on without, in a job that is not over by then.
+Schedule MakeWithAbsentSite(uint64_t seed) {
+  Rng rng(seed);
+  Schedule schedule = Schedule::MakeWithSleep(2);
+  schedule.seed = seed;
+  schedule.workers = 4 + static_cast<uint32_t>(rng.Below(5));
+  schedule.data_lanes.assign(1 + rng.Below(2), 1);
+  schedule.window = 1 + static_cast<uint32_t>(rng.Below(2));
+  schedule.is_central = schedule.exchanges_parts = schedule.has_skips = false;
+  schedule.algorithm.clear();
+  const bool waits = seed % 2 == 0;
+  schedule.elasticity.on_loss = waits ? algorithm::OnLoss::kWait : algorithm::OnLoss::kShrink;
+  schedule.rounds = waits ? 3 : 1'000;
+  if (!waits) schedule.delay = 0.5;  // A round of seconds, so that an hour is not too many.
+  schedule.longest_delay = std::chrono::milliseconds(waits ? 100 : 1800);
+  schedule.reorder = 0.01;
+  schedule.timings.wait_timeout = std::chrono::hours(2);
+  Fault fault = schedule.faults[0];
+  fault.all_others = false;
+  fault.point = Fault::Point::kPush;
+  fault.round = 2;
+  const bool are_killed = rng.Chance(0.5);
+  fault.kind = are_killed ? Fault::Kind::kKillWorker : Fault::Kind::kSleep;
+  schedule.faults.clear();
+  for (uint32_t rank = schedule.workers / 2; rank < schedule.workers; ++rank) {
+    fault.witness = rank;
+    fault.target = are_killed ? rank : schedule.shards() + rank;
     schedule.faults.push_back(fault);
   }
   return schedule;
@@ -153,6 +189,10 @@ TEST(Simulator, AWorkerWhoseHostSleptForTooLongEndsSoonAfterItWakes) {
   EXPECT_EQ(world.StatusOfWorker(1).code(), Code::kPeerLost);
   EXPECT_NE(world.StatusOfWorker(1).message(), "");
   EXPECT_LT(world.now(), std::chrono::minutes(62));
+}
+
+TEST(Simulator, EveryScheduleWhoseSecondSiteIsAwayForAnHourEndsAsIfItHadNotGone) {
+  ExpectAllEndWell(MakeWithAbsentSite, kNumSiteSchedules);
 }
 
 TEST(Simulator, EveryScheduleOfManyWorkersEndsAsIfNothingHadFailed) {

@@ -20,7 +20,7 @@ namespace {
 constexpr Time kDeadline = milliseconds(50'000);
 // The same for jobs whose processes may all be killed and started again, up to twice.
 constexpr Time kDeadlineOfDisasters = milliseconds(90'000);
-// The same for jobs in which hosts sleep for an hour.
+// The same for jobs in which hosts or processes are away for an hour.
 constexpr Time kDeadlineOfSleepers = std::chrono::hours(4);
 constexpr Time kStrangerInterval = milliseconds(5);
 
@@ -139,9 +139,12 @@ std::string World::Run() {
     queue_.Post(rng_.Ms(0, 30), Event::Type::kStartWorker, r);
   }
   if (schedule_.has_stranger) queue_.Post(kStrangerInterval, Event::Type::kStrangerTick, 0);
-  const Time deadline = schedule_.HasFaultOfKind(Fault::Kind::kSleep) ? kDeadlineOfSleepers
-                        : schedule_.checkpoint_every != 0             ? kDeadlineOfDisasters
-                                                                      : kDeadline;
+  const bool is_long =
+      std::any_of(schedule_.faults.begin(), schedule_.faults.end(),
+                  [](const Fault& fault) { return fault.down_time >= std::chrono::hours(1); });
+  const Time deadline = is_long                           ? kDeadlineOfSleepers
+                        : schedule_.checkpoint_every != 0 ? kDeadlineOfDisasters
+                                                          : kDeadline;
   while (!queue_.empty() && violation_.empty()) {
     const Event event = queue_.Pop();
     if (event.time > deadline) {

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <optional>
 
+#include "common/algorithm/ranks.h"
 #include "common/base/host_name.h"
 #include "common/base/text.h"
 #include "common/config/job.h"
@@ -38,9 +39,9 @@ std::optional<double> TimeStep(const setup::Setup& setup, Findings* findings) {
     findings->push_back(Bad(step_s.status().code(), "step", step_s.status().message()));
     return std::nullopt;
   }
-  findings->push_back(Good(
-      "step", Cat("forward and backward of ", setup.job.train().batch_total() / setup.plan.workers,
-                  " images take ", SecondsText(*step_s), " here, in one worker alone")));
+  findings->push_back(
+      Good("step", Cat("forward and backward of ", algorithm::BatchOfWorker(setup.job),
+                       " images take ", SecondsText(*step_s), " here, in one worker alone")));
   return *step_s;
 }
 

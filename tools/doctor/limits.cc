@@ -7,6 +7,7 @@
 #include <sstream>
 #include <vector>
 
+#include "common/algorithm/ranks.h"
 #include "common/base/text.h"
 #include "tools/memory.h"
 
@@ -64,7 +65,7 @@ uint64_t NeededFiles(const pb::Job& job, const Members& members) {
   if (!members.workers.empty()) needed = connections_of_worker;
   for (const uint32_t s : members.servers) {
     const uint64_t sockets = 1 + job.servers(static_cast<int>(s)).data_sockets();
-    needed = std::max(needed, job.workers().count() * sockets + num_servers);
+    needed = std::max(needed, algorithm::NumRanks(job) * sockets + num_servers);
   }
   return needed + kFilesOfDaemon;
 }

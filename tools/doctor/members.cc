@@ -10,6 +10,7 @@
 #include <numeric>
 #include <set>
 
+#include "common/algorithm/ranks.h"
 #include "common/base/cpus.h"
 #include "common/base/text.h"
 #include "common/net/address.h"
@@ -59,10 +60,10 @@ Result<Members> FindMembers(const pb::Job& job, const std::string& ranks) {
   }
   if (!ranks.empty()) {
     const auto workers = ParseCpus(ranks);  // Ranks are written as CPUs are.
-    if (!workers || workers->back() >= job.workers().count()) {
+    if (!workers || workers->back() >= algorithm::NumRanks(job)) {
       return Status(Code::kUsage,
                     Cat("--workers: saw '", Printable(ranks), "', expected ranks from ", "0 to ",
-                        job.workers().count() - 1, ", as 0-3,8"));
+                        algorithm::NumRanks(job) - 1, ", as 0-3,8"));
     }
     members.workers = *workers;
     return members;

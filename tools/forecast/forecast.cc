@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/algorithm/algorithms.h"
+#include "common/algorithm/ranks.h"
 #include "common/base/text.h"
 #include "common/codec/codec.h"
 #include "common/codec/codecs.h"
@@ -21,7 +22,7 @@ Result<std::unique_ptr<Forecaster>> Forecaster::Make(const std::string& job_file
 }
 
 double Forecaster::samples_per_worker() const {
-  return std::max(1u, job_setup_->job.train().batch_total() / job_setup_->plan.workers);
+  return std::max(1u, algorithm::BatchOfWorker(job_setup_->job));
 }
 
 Result<const setup::Setup*> Forecaster::SetupOf(const Variant& variant, uint32_t workers) {

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <memory>
 
+#include "common/algorithm/ranks.h"
 #include "common/base/clock.h"
 #include "common/base/host_name.h"
 #include "common/base/text.h"
@@ -135,7 +136,7 @@ Status MakeMeasuredNet(const setup::Setup& setup, MeasuredNet* net) {
 }
 
 uint32_t BatchOfWorker(const setup::Setup& setup) {
-  return std::max(1u, setup.job.train().batch_total() / setup.plan.workers);
+  return std::max(1u, algorithm::BatchOfWorker(setup.job));
 }
 
 Status MeasureCompute(const setup::Setup& setup,

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/algorithm/ranks.h"
 #include "common/net/keys.h"
 #include "setup/key_files.h"
 #include "setup/security.h"
@@ -16,7 +17,7 @@ std::vector<Principal> MembersOf(const pb::Job& job) {
   std::vector<Principal> members;
   for (uint32_t shard = 0; shard < static_cast<uint32_t>(job.servers_size()); ++shard)
     members.push_back({Principal::Role::kShard, shard});
-  for (uint32_t rank = 0; rank < job.workers().count(); ++rank)
+  for (uint32_t rank = 0; rank < algorithm::NumRanks(job); ++rank)
     members.push_back({Principal::Role::kWorker, rank});
   return members;
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "common/algorithm/ranks.h"
 #include "common/net/keys.h"
 #include "setup/key_files.h"
 #include "setup/security.h"
@@ -20,7 +21,7 @@ Result<std::unique_ptr<EphemeralKeys>> EphemeralKeys::MakeFor(const pb::Job& job
   using Role = net::Principal::Role;
   for (const auto& [role, count] :
        {std::pair{Role::kShard, static_cast<uint32_t>(job.servers_size())},
-        std::pair{Role::kWorker, job.workers().count()}}) {
+        std::pair{Role::kWorker, algorithm::NumRanks(job)}}) {
     for (uint32_t number = 0; number < count; ++number) {
       net::KeyPair pair = net::MakeKeyPair();
       peers[pair.public_key] = {role, number};

@@ -23,16 +23,15 @@ std::vector<uint32_t> ImagesOwnedByClass(const std::vector<uint32_t>& labels, ui
 
 }  // namespace
 
-Result<Batches> Batches::Make(const Samples& samples, const Options& options) {
-  Result<Epochs> epochs =
-      Epochs::Make({options.rank, options.workers, options.batch_total, options.partition,
-                    options.epoch_end, options.batch_growth, samples.count()});
+Result<Batches> Batches::Make(const Samples& samples, Epochs::Options options, uint64_t seed) {
+  options.num_images = samples.count();
+  Result<Epochs> epochs = Epochs::Make(options);
   if (!epochs.ok()) return epochs.status();
-  return Batches(samples, options, std::move(*epochs));
+  return Batches(samples, std::move(options), seed, std::move(*epochs));
 }
 
-Batches::Batches(const Samples& samples, const Options& options, Epochs epochs)
-    : samples_(&samples), options_(options), epochs_(std::move(epochs)) {
+Batches::Batches(const Samples& samples, Epochs::Options options, uint64_t seed, Epochs epochs)
+    : samples_(&samples), options_(std::move(options)), seed_(seed), epochs_(std::move(epochs)) {
   if (options_.partition == pb::Data::by_class)
     owned_images_ = ImagesOwnedByClass(samples.dataset().labels, options_.rank, options_.workers);
 }
@@ -65,9 +64,8 @@ std::vector<Augmenter::SampleId> Batches::SamplesAt(uint64_t step) {
 const std::vector<uint32_t>& Batches::EpochOrder(uint64_t epoch) {
   if (epoch != cached_epoch_) {
     const bool is_shared = options_.partition == pb::Data::shared;
-    cached_order_ =
-        EpochPermutation(options_.seed, static_cast<uint16_t>(is_shared ? 0 : options_.rank), epoch,
-                         static_cast<uint32_t>(epochs_.epoch_length()));
+    cached_order_ = EpochPermutation(seed_, static_cast<uint16_t>(is_shared ? 0 : options_.rank),
+                                     epoch, static_cast<uint32_t>(epochs_.epoch_length()));
     cached_epoch_ = epoch;
   }
   return cached_order_;

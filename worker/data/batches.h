@@ -27,15 +27,9 @@ namespace tern::data {
 
 class Batches {
  public:
-  struct Options {
-    uint64_t seed = 1;
-    uint32_t rank = 0, workers = 1, batch_total = 0;
-    pb::Data::Partition partition = pb::Data::shared;
-    pb::Data::EpochEnd epoch_end = pb::Data::wrap;
-    std::vector<pb::BatchGrowth> batch_growth = {};
-  };
-  // `samples` must outlive this object. Returns the errors of Epochs::Make.
-  static Result<Batches> Make(const Samples& samples, const Options& options);
+  // `samples` must outlive this object, and gives the number of images. `seed` is that of the
+  // epochs' orders. Returns the errors of Epochs::Make.
+  static Result<Batches> Make(const Samples& samples, Epochs::Options options, uint64_t seed = 1);
 
   // Returns this rank's samples of a step. Only one thread at a time may call this, because it
   // caches the order of the current epoch.
@@ -44,12 +38,13 @@ class Batches {
   const Samples& samples() const { return *samples_; }
 
  private:
-  Batches(const Samples& samples, const Options& options, Epochs epochs);
+  Batches(const Samples& samples, Epochs::Options options, uint64_t seed, Epochs epochs);
   // Returns the shuffled order of an epoch, as indices into the images that this rank draws from.
   const std::vector<uint32_t>& EpochOrder(uint64_t epoch);
 
   const Samples* samples_;
-  Options options_;
+  Epochs::Options options_;
+  uint64_t seed_;
   Epochs epochs_;
   std::vector<uint32_t>
       owned_images_;  // With by_class, the images that this rank owns; otherwise empty.

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <string>
 
+#include "common/algorithm/ranks.h"
+
 namespace tern::data {
 
 namespace {
@@ -24,6 +26,18 @@ Status CheckBatchSize(const std::string& key, uint32_t batch, const Epochs::Opti
 }
 
 }  // namespace
+
+Epochs::Options Epochs::OptionsOf(const pb::Job& job) {
+  Options options;
+  options.workers = algorithm::NumRanks(job);
+  options.batch_total = algorithm::BatchOfWorker(job) * options.workers;
+  options.partition = job.data().partition();
+  options.epoch_end = job.data().epoch_end();
+  options.batch_growth.assign(job.train().batch_growth().begin(), job.train().batch_growth().end());
+  for (pb::BatchGrowth& growth : options.batch_growth)
+    growth.set_batch_total(algorithm::BatchOfWorker(job, growth.batch_total()) * options.workers);
+  return options;
+}
 
 Result<Epochs> Epochs::Make(const Options& options) {
   if (options.rank >= options.workers) {

@@ -34,6 +34,10 @@ class Epochs {
     std::vector<pb::BatchGrowth> batch_growth = {};
     uint64_t num_images = 0;  // The number of images in the training set.
   };
+  // What the job says, for rank 0, without the number of images. Of a job with workers.max,
+  // `workers` and the batches are those of all ranks, so that late joiners draw samples that no
+  // other worker has.
+  static Options OptionsOf(const pb::Job& job);
   // kBadJob if `rank` is not below `workers`, or if a batch size is 0, not a multiple of `workers`,
   // or larger than the training set.
   static Result<Epochs> Make(const Options& options);

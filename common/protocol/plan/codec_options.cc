@@ -4,6 +4,7 @@
 #include <string>
 
 #include "common/algorithm/facts.h"
+#include "common/algorithm/ranks.h"
 #include "common/codec/codecs.h"
 
 namespace tern::protocol {
@@ -44,7 +45,7 @@ codec::Options::Qsgd QsgdOf(const pb::Job& job) {
                                       Qsgd::Levels::kSqrtMPN};
   options.levels = kLevels[settings.levels()];
   options.s = settings.s();
-  options.samples = job.train().batch_total() / std::max(1u, job.workers().count());
+  options.samples = algorithm::BatchOfWorker(job);
   options.local_steps = StepsPerPush(job);
   return options;
 }

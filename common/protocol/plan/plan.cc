@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/algorithm/facts.h"
+#include "common/algorithm/ranks.h"
 #include "common/base/hash.h"
 #include "common/base/text.h"
 #include "common/codec/codecs.h"
@@ -298,7 +299,7 @@ uint64_t DigestOf(const ExchangePlan& plan) {
 Result<ExchangePlan> ExchangePlan::Make(const pb::Job& job, const std::vector<TensorInfo>& tensors,
                                         uint32_t num_slots) {
   ExchangePlan plan;
-  plan.workers = job.workers().count();
+  plan.workers = algorithm::NumRanks(job);
   plan.seed = job.seed();
   for (const pb::Server& server : job.servers()) plan.data_lanes.push_back(server.data_sockets());
   uint64_t begin = 0;

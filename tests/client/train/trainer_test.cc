@@ -126,7 +126,7 @@ class TrainerTest : public testing::Test {
   }
 
   worker::JobCompute MakeCompute() {
-    data::Batches::Options options;
+    data::Epochs::Options options;
     options.batch_total = 4;
     return {*data::Batches::Make(*train_samples_, options), 1, *compute_, *evaluator_};
   }

@@ -33,6 +33,11 @@ TEST(Elasticity, FollowsTheJob) {
   EXPECT_TRUE(elasticity.has_unsolicited_outcomes());
   EXPECT_EQ(elasticity.min_workers, 2u);
   EXPECT_TRUE(elasticity.begins_with_min);
+  EXPECT_EQ(elasticity.begin_workers, 0u);
+  job.mutable_workers()->set_max(job.workers().count());
+  EXPECT_EQ(Elasticity::FromJob(job).begin_workers, 0u);
+  job.mutable_workers()->set_max(job.workers().count() + 1);
+  EXPECT_EQ(Elasticity::FromJob(job).begin_workers, job.workers().count());
 }
 
 }  // namespace

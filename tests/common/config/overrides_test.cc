@@ -58,6 +58,23 @@ TEST(Override, TheLastOverrideOfAKeyWins) {
   EXPECT_EQ(job->train().steps(), 6u);
 }
 
+TEST(Override, AutoStandsForOneServer) {
+  const std::string small_job =
+      SmallJobWith("servers:\n  - address: 127.0.0.1:7500\n", "servers: auto\n");
+  for (const auto& job : {Parse(small_job), Parse(SmallJob(), {"servers=auto"})}) {
+    ASSERT_TRUE(job.ok()) << job.status().message();
+    ASSERT_EQ(job->servers_size(), 1);
+    EXPECT_EQ(job->servers(0).address(), "127.0.0.1:7500");
+  }
+  EXPECT_EQ(Parse(small_job, {"servers.0.address=127.0.0.1:9"})->servers(0).address(),
+            "127.0.0.1:9");
+  EXPECT_THAT(
+      FaultsOf(SmallJob(), {"servers=many"}),
+      ElementsAre(StartsWith("--set servers=many: servers: saw many; allowed: auto, or a list")));
+  EXPECT_THAT(FaultsOf(SmallJob(), {"workers.overrides=auto"}),
+              ElementsAre(HasSubstr("workers.overrides: saw auto; allowed: a list")));
+}
+
 TEST(Override, IsQuotedInItsFaults) {
   EXPECT_THAT(
       FaultsOf(SmallJob(),

@@ -365,6 +365,21 @@ TEST(TrainRules, LimitWorkersMin) {
                                     "faults.on_worker_loss; with shrink a job trains with fewer")));
 }
 
+TEST(TrainRules, LimitWorkersMax) {
+  const auto faults_with = [](int max, const std::string& on_worker_loss) {
+    return FaultsOf(SmallJobWith("  count: 2\n", "  count: 2\n  max: " + std::to_string(max) + "\n",
+                                 "faults: {on_worker_loss: " + on_worker_loss + "}\n"));
+  };
+  EXPECT_THAT(faults_with(2, "shrink"), ElementsAre());
+  EXPECT_THAT(faults_with(1024, "shrink"), ElementsAre());
+  EXPECT_THAT(faults_with(1, "shrink"),
+              ElementsAre(HasSubstr("workers.max: saw 1; allowed: at least workers.count (2)")));
+  EXPECT_THAT(faults_with(3, "fail"),
+              ElementsAre(HasSubstr("workers.max: saw 3; allowed: not with this "
+                                    "faults.on_worker_loss; with shrink a job trains with fewer or "
+                                    "more than workers.count")));
+}
+
 TEST(TrainRules, FillInDefaultsThatSuitTheAlgorithm) {
   const auto exchange_of = [](const std::string& lines) {
     return Parse(SmallJob() + lines)->exchange();

@@ -16,8 +16,8 @@ using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-Batches MakeBatches(const Samples& samples, const Batches::Options& options) {
-  auto batches = Batches::Make(samples, options);
+Batches MakeBatches(const Samples& samples, const Epochs::Options& options, uint64_t seed = 1) {
+  auto batches = Batches::Make(samples, options, seed);
   EXPECT_TRUE(batches.ok()) << batches.status().message();
   return std::move(*batches);
 }
@@ -37,10 +37,11 @@ std::vector<uint64_t> SamplesOfStep(std::vector<Batches>& batches_by_rank, uint6
   return indices;
 }
 
-std::vector<Batches> MakeBatchesByRank(const Samples& samples, Batches::Options options) {
+std::vector<Batches> MakeBatchesByRank(const Samples& samples, Epochs::Options options,
+                                       uint64_t seed = 1) {
   std::vector<Batches> batches_by_rank;
   for (options.rank = 0; options.rank < options.workers; ++options.rank) {
-    batches_by_rank.push_back(MakeBatches(samples, options));
+    batches_by_rank.push_back(MakeBatches(samples, options, seed));
   }
   return batches_by_rank;
 }
@@ -86,10 +87,9 @@ TEST(EpochPermutation, IsUniform) {
 TEST(Batches, SharedSamplesDoNotDependOnWorkers) {
   const auto samples = SmallSamples(50);  // 12 does not divide 50: batches straddle epochs
   std::vector<Batches> batches_of_single_rank =
-      MakeBatchesByRank(*samples, {.seed = 3, .workers = 1, .batch_total = 12});
+      MakeBatchesByRank(*samples, {.workers = 1, .batch_total = 12}, 3);
   for (const uint32_t workers : {2u, 3u, 4u}) {
-    auto batches_by_rank =
-        MakeBatchesByRank(*samples, {.seed = 3, .workers = workers, .batch_total = 12});
+    auto batches_by_rank = MakeBatchesByRank(*samples, {.workers = workers, .batch_total = 12}, 3);
     for (uint64_t step = 0; step < 30; ++step) {
       EXPECT_EQ(SamplesOfStep(batches_by_rank, step), SamplesOfStep(batches_of_single_rank, step))
           << workers << " workers, step " << step;
@@ -99,7 +99,7 @@ TEST(Batches, SharedSamplesDoNotDependOnWorkers) {
 
 TEST(Batches, SharedUsesEverySampleOncePerEpochAndReshuffles) {
   const auto samples = SmallSamples(50);
-  auto batches_by_rank = MakeBatchesByRank(*samples, {.seed = 3, .workers = 2, .batch_total = 10});
+  auto batches_by_rank = MakeBatchesByRank(*samples, {.workers = 2, .batch_total = 10}, 3);
   std::vector<std::vector<uint64_t>> epochs(4);
   for (uint64_t step = 0; step < 20; ++step) {
     for (const uint64_t index : SamplesOfStep(batches_by_rank, step))
@@ -143,7 +143,7 @@ TEST(Batches, BySampleUsesOnlyAWorkersOwnImages) {
 TEST(Batches, DoNotDependOnTheOrderOfSteps) {
   const auto samples = SmallSamples(50);
   for (const auto partition : {pb::Data::shared, pb::Data::by_sample}) {
-    const Batches::Options options = {
+    const Epochs::Options options = {
         .rank = 1, .workers = 2, .batch_total = 12, .partition = partition};
     Batches batches_in_order = MakeBatches(*samples, options);
     std::vector<std::vector<uint64_t>> expected_indices;

@@ -110,6 +110,33 @@ TEST(Epochs, BatchesGrowWithoutLosingOrRepeatingASample) {
   for (const auto& [sample, times] : uses_by_sample) EXPECT_EQ(times, 1);
 }
 
+TEST(Epochs, OfAJobWithLateJoinersAreThoseOfAllRanks) {
+  pb::Job job;
+  job.mutable_workers()->set_count(2);
+  job.mutable_workers()->set_max(3);
+  job.mutable_train()->set_batch_total(8);
+  pb::BatchGrowth& growth = *job.mutable_train()->add_batch_growth();
+  growth.set_at_epoch(1);
+  growth.set_batch_total(16);
+  Epochs::Options options = Epochs::OptionsOf(job);
+  options.num_images = 24;
+  std::map<uint64_t, int> uses_by_sample;
+  for (options.rank = 0; options.rank < 3; ++options.rank) {
+    const auto epochs = Epochs::Make(options);
+    ASSERT_TRUE(epochs.ok()) << epochs.status().message();
+    EXPECT_EQ(epochs->steps_per_epoch(), 2u);
+    EXPECT_EQ(epochs->SliceAt(2).count, 8u);  // Of the second epoch, in which batches have grown.
+    for (uint64_t step = 0; step < 2; ++step) {
+      const EpochSlice slice = epochs->SliceAt(step);
+      EXPECT_EQ(slice.epoch, 0u);
+      EXPECT_EQ(slice.count, 4u);
+      for (uint64_t i = 0; i < slice.count; ++i) ++uses_by_sample[slice.begin + i];
+    }
+  }
+  EXPECT_EQ(uses_by_sample.size(), 24u);
+  for (const auto& [sample, times] : uses_by_sample) EXPECT_EQ(times, 1) << sample;
+}
+
 TEST(Epochs, RefusesAGrownBatchThatDoesNotDivide) {
   pb::BatchGrowth growth_at_epoch_1;
   growth_at_epoch_1.set_at_epoch(1);

@@ -3,7 +3,8 @@
 // from a checkpoint (recovery.h).
 //
 // A new job waits for all workers. If faults.on_worker_loss is `shrink`, workers.min is set, and
-// that many have come when the start timeout is over, it begins with these; others join later.
+// that many have come when the start timeout is over, it begins with these; others join later. With
+// workers.max, it begins as soon as workers.count are here.
 //
 // After a restart of shard 0, the workers' hellos tell shard 0 again what it must know. If
 // faults.on_worker_loss is `shrink`, shard 0 then does not wait for ranks that the other workers
