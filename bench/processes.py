@@ -55,6 +55,9 @@ class Namespaces:
             call("ip", "-n", name, "addr", "add", f"10.77.0.{number + 1}/24", "dev", "eth0")
             call("ip", "-n", name, "link", "set", "lo", "up")
             call("ip", "-n", name, "link", "set", "eth0", "up")
+        self._limit(rate_mbit)
+
+    def _limit(self, rate_mbit):
         shape = ("root", "tbf", "rate", f"{rate_mbit}mbit", "burst", "64kb" if rate_mbit < 1000 else "256kb", "latency", "50ms")
         call("tc", "qdisc", "add", "dev", f"{self.names[0]}o", *shape)  # towards the server
         call("ip", "netns", "exec", self.names[0], "tc", "qdisc", "add", "dev", "eth0", *shape)  # from the server
