@@ -56,6 +56,9 @@ class Namespaces:
             call("ip", "-n", name, "addr", "add", f"{self.address(number)}/24", "dev", "eth0")
             call("ip", "-n", name, "link", "set", "lo", "up")
             call("ip", "-n", name, "link", "set", "eth0", "up")
+        self._limit(rate_mbit)
+
+    def _limit(self, rate_mbit):
         shape = ("root", "tbf", "rate", f"{rate_mbit}mbit", "burst", "64kb" if rate_mbit < 1000 else "256kb", "latency", "50ms")
         for name in self.names if limits_all else self.names[:1]:
             call("tc", "qdisc", "add", "dev", f"{name}o", *shape)  # towards it
