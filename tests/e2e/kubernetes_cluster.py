@@ -100,7 +100,7 @@ class RunningPod:
         names = self.cluster.namespaces
         self.address = f"10.78.0.{names.hosts[self.pod.name] + 1 + 50 * self.times}"
         for words in (["flush", "dev", "eth0"], ["add", f"{self.address}/24", "dev", "eth0"]):
-            hosts.call("ip", "-n", names._inside(self.pod.name), "address", *words)
+            hosts.call(*names.prefix(self.pod.name), "ip", "address", *words)
         if self.pod.address_name:
             self.cluster.name_server.addresses[f"{self.pod.address_name}.{DOMAIN}"] = self.address
         root = self.root()
