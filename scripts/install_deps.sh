@@ -58,7 +58,7 @@ case "${1:-}" in
       libnss-wrapper  # names that come late and vanish
       openmpi-bin     # starts a job
       tmux            # a terminal for `tern top`
-      python3-venv    # a place for PyTorch and ONNX Runtime
+      python3-venv    # a place for PyTorch, ONNX Runtime and the schemas of Kubernetes
       lintian         # judges the Debian package
       mmdebstrap      # a bare root of Debian to install it in
       buildah         # makes the OCI image

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The slow checks before a release that the gate (.ci/run) omits. Installs what it needs (packages, and PyTorch and ONNX
-# Runtime in build/release_python), takes hours, and continues after a failure.
+# The slow checks before a release that the gate (.ci/run) omits. Installs what it needs (packages, and those of Python in
+# build/release_python and build/kubernetes_python), takes hours, and continues after a failure.
 #   scripts/release_check.sh            all checks
 #   scripts/release_check.sh CHECK...   those alone; see `checks` below
 # Writes a table to out/release_check/DATE.md, and a log of each check.
@@ -80,7 +80,15 @@ systemd() {
   programs && python3 -B tests/e2e/systemd_test.py . build/cpu --make_debian && manager systemd
 }
 
-checks=(each_file thorough clang names cuda removals asan_programs torch watching deb image slurm systemd)
+# Holds the objects of Kubernetes against their schemas, and runs their pods in network namespaces.
+kubernetes() {
+  local python=build/kubernetes_python
+  [ -x "$python/bin/python3" ] || python3 -m venv "$python"
+  "$python/bin/pip" install --quiet kubernetes-validate kubeflow-trainer-api cloudcoil-models-prometheus-operator || return
+  programs && PATH="$PWD/$python/bin:$PATH" manager kubernetes
+}
+
+checks=(each_file thorough clang names cuda removals asan_programs torch watching deb image slurm systemd kubernetes)
 chosen=("$@")
 [ ${#chosen[@]} -gt 0 ] || chosen=("${checks[@]}")
 for check in "${chosen[@]}"; do

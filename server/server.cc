@@ -89,7 +89,7 @@ Status Server::StartHttp() {
   }
   health_.AddRoutes(&routes);
   auto http_server = net::HttpServer::Start(
-      metrics.host(), static_cast<uint16_t>(metrics.port() + options_.shard), std::move(routes));
+      metrics.host(), setup::ServerMetricsPort(metrics, options_.shard), std::move(routes));
   if (!http_server.ok()) return http_server.status();
   http_server_ = std::move(*http_server);
   return Ok();

@@ -22,7 +22,8 @@ namespace tern::setup {
 void ForbidDumps();
 
 // Refused are links, files that are not regular, files of another user, files that the group or
-// others may read or write, and any other content than one secret and a newline.
+// others may read or write, and any other content than one secret and a newline. A file of root
+// that its group may read, and nobody else, is accepted: root has chosen who is in that group.
 Result<net::SecretKey> ReadSecretFile(const std::string& path);
 // Writes a new file that only its user may read and write. Never replaces a file: kCannotWrite if
 // there is one.

@@ -35,6 +35,16 @@ net::HttpRoutes MetricsRoutes(const Setup& setup, uint32_t rank, Registry& regis
            }}};
 }
 
+uint16_t ServerMetricsPort(const pb::Metrics& metrics, uint32_t shard) {
+  const bool is_shared = metrics.port() == 0 || metrics.same_port();
+  return static_cast<uint16_t>(metrics.port() + (is_shared ? 0 : shard));
+}
+
+uint16_t WorkerMetricsPort(const pb::Metrics& metrics, uint32_t rank) {
+  const bool is_shared = metrics.port() == 0 || metrics.same_port();
+  return static_cast<uint16_t>(metrics.port() + (is_shared ? 0 : 100 + rank));
+}
+
 net::HttpRoutes::mapped_type SignpostRoute(const pb::Job& job, const std::string& name) {
   return [text = Cat(name, " of the job ", job.name(), "\n/metrics: for Prometheus\n", PageUrl(job),
                      ": the page of the whole job, from server shard 0\n")] {

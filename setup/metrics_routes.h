@@ -16,6 +16,10 @@ namespace tern::setup {
 // `rank`: of the daemon.
 net::HttpRoutes MetricsRoutes(const Setup& setup, uint32_t rank, Registry& registry);
 
+// The port at which server shard `shard`, or worker `rank`, serves its metrics. 0: it does not.
+uint16_t ServerMetricsPort(const pb::Metrics& metrics, uint32_t shard);
+uint16_t WorkerMetricsPort(const pb::Metrics& metrics, uint32_t rank);
+
 // The route / of a daemon that does not serve the page of the job: says where that page is. `name`:
 // the daemon, for example "worker 3".
 net::HttpRoutes::mapped_type SignpostRoute(const pb::Job& job, const std::string& name);

@@ -77,8 +77,7 @@ Status Worker::Initialize() {
   routes["/"] = setup::SignpostRoute(setup_.job, Cat("worker ", rank_));
   health_.AddRoutes(&routes);
   auto http_server = net::HttpServer::Start(
-      job_.metrics().host(), static_cast<uint16_t>(job_.metrics().port() + 100 + rank_),
-      std::move(routes));
+      job_.metrics().host(), setup::WorkerMetricsPort(job_.metrics(), rank_), std::move(routes));
   if (!http_server.ok()) return http_server.status();
   http_server_ = std::move(*http_server);
   return Ok();

@@ -171,7 +171,7 @@ class Slurm:
 class BatchJob:
     """A job of two workers and a shard in a folder of its own, submitted with deploy/slurm/NAME."""
 
-    def __init__(self, name, delay_s, *options, more=""):
+    def __init__(self, name, delay_s, *options, more="", settings=()):
         self.folder = pathlib.Path(tempfile.mkdtemp(dir=SLURM.folder, prefix="job."))
         self.job_file = self.folder / "job.yaml"
         self.job_file.write_text(JOB.format(folder=self.folder, data=SLURM.folder, steps=STEPS))
@@ -183,9 +183,12 @@ class BatchJob:
         tools.mkdir()
         (tools / "tern_worker").write_text(SLOW_WORKER.format(program=BUILD / "bin/tern_worker"))
         (tools / "tern_worker").chmod(0o755)
+        shutil.copy(BUILD / "bin/tern", tools)  # `tern member` starts the programs beside it
+        (tools / "tern_server").symlink_to(BUILD / "bin/tern_server")
         environment = {**os.environ, "PATH": f"{tools}:{BUILD}/bin:{os.environ['PATH']}", "TERN_TEST_DELAY_S": str(delay_s)}
+        settings = [f"--set={each}" for each in (f"keys.dir={self.folder}/keys", *settings)]
         done = subprocess.run(["sbatch", "--parsable", "--output=batch.out", *options, ROOT / "deploy/slurm" / name, self.job_file,
-                               "--set", f"keys.dir={self.folder}/keys"], cwd=self.folder, env=environment, capture_output=True, text=True)
+                               *settings], cwd=self.folder, env=environment, capture_output=True, text=True)
         if done.returncode != 0:
             raise AssertionError(done.stderr)
         self.number = done.stdout.strip()
@@ -267,6 +270,24 @@ class Batch(unittest.TestCase):
     def test_a_worker_that_cannot_start_ends_the_job(self):
         job = BatchJob("tern.sbatch", "no number")
         self.assertEqual(job.wait_for_end(), ("FAILED", "64:0"), job.output())
+
+    def test_one_step_has_the_servers_and_workers(self):
+        job = BatchJob("tern_member.sbatch", 0.01)
+        self.expect_undisturbed_result(job)
+        self.assertRegex(job.output(), "task 2, from SLURM_PROCID, is worker 1")
+
+    def test_one_step_goes_back_into_the_queue_at_its_time_limit(self):
+        job = BatchJob("tern_member.sbatch", 0.3, "--time=1", "--signal=B:USR1@10")
+        self.expect_undisturbed_result(job)
+        self.assertEqual(job.fact("Restarts"), "1")
+        self.assertIn("ended with 143; the job goes back into the queue", job.output())
+
+    def test_one_step_with_a_killed_task_goes_back_into_the_queue(self):
+        job = BatchJob("tern_member.sbatch", 0.05, settings=["faults.on_worker_loss=fail"])
+        job.wait_for_step(20)
+        job.kill("tern_worker", "--rank", "1")
+        self.expect_undisturbed_result(job)
+        self.assertEqual(job.fact("Restarts"), "1")
 
 
 def undisturbed_weights(folder):

@@ -81,6 +81,24 @@ TEST(SecretFile, OfAnotherUserIsRefused) {
   EXPECT_THAT(Refusal(path), HasSubstr("saw a file of user 4711, expected one of user 0"));
 }
 
+TEST(SecretFile, OfRootThatNobodyButTheGroupMayReadIsAccepted) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  const KeyFolder folder;
+  const std::string line = SecretText(net::MakeKeyPair().secret_key) + "\n";
+  ASSERT_EQ(chmod(folder.path().c_str(), 0711), 0);
+  const auto is_accepted = [&](unsigned mode) {
+    const std::string path = folder.Write("s", line, mode);
+    EXPECT_EQ(chown(path.c_str(), 0, 4711), 0);
+    EXPECT_TRUE(setegid(4711) == 0 && seteuid(4712) == 0);
+    const bool is_read = ReadSecretFile(path).ok();
+    EXPECT_TRUE(seteuid(0) == 0 && setegid(0) == 0);
+    return is_read;
+  };
+  EXPECT_TRUE(is_accepted(0440));
+  EXPECT_TRUE(is_accepted(0640));
+  for (const unsigned mode : {0400u, 0460u, 0444u, 0450u, 0644u}) EXPECT_FALSE(is_accepted(mode));
+}
+
 TEST(SecretFile, ThatIsNoRegularFileIsRefusedAtOnce) {
   const KeyFolder folder;
   EXPECT_THAT(Refusal(folder / "missing"),

@@ -31,6 +31,17 @@ TEST(MetricsRoutes, SayWhatRunsAndWhatIsTrained) {
             HasSubstr("\nprocess_cpu_seconds_total "), HasSubstr("\nprocess_open_fds ")));
 }
 
+TEST(MetricsRoutes, EachDaemonHasAPortOfItsOwnOrAllHaveOne) {
+  const auto ports = [](const std::vector<std::string>& overrides) {
+    const auto setup = SmallSetup(overrides);
+    const pb::Metrics& metrics = setup->job.metrics();
+    return std::pair<int, int>(ServerMetricsPort(metrics, 2), WorkerMetricsPort(metrics, 3));
+  };
+  EXPECT_EQ(ports({"metrics.port=7600"}), std::pair(7602, 7703));
+  EXPECT_EQ(ports({"metrics.port=7600", "metrics.same_port=true"}), std::pair(7600, 7600));
+  EXPECT_EQ(ports({}), std::pair(0, 0));
+}
+
 TEST(MetricsRoutes, TheSignpostNamesThePage) {
   const auto setup = SmallSetup({"metrics.port=7600"});
   EXPECT_THAT(SignpostRoute(setup->job, "worker 3")().body,

@@ -10,6 +10,7 @@
 #include "common/base/text.h"
 #include "common/net/address.h"
 #include "common/net/tcp_listener.h"
+#include "setup/metrics_routes.h"
 
 namespace tern::tools {
 namespace {
@@ -85,10 +86,9 @@ Finding CheckPort(const std::string& subject, const std::string& host, uint16_t 
 Findings CheckPorts(const pb::Job& job, const Members& members) {
   Findings findings;
   const pb::Metrics& metrics = job.metrics();
-  const auto check_metrics = [&](const std::string& daemon, uint32_t port) {
-    if (metrics.port() == 0) return;
-    findings.push_back(
-        CheckPort(Cat("metrics port of ", daemon), metrics.host(), static_cast<uint16_t>(port)));
+  const auto check_metrics = [&](const std::string& daemon, uint16_t port) {
+    if (port != 0)
+      findings.push_back(CheckPort(Cat("metrics port of ", daemon), metrics.host(), port));
   };
   for (const uint32_t s : members.servers) {
     const pb::Server& server = job.servers(static_cast<int>(s));
@@ -99,10 +99,10 @@ Findings CheckPorts(const pb::Job& job, const Members& members) {
     for (const uint32_t port : server.data_ports())
       findings.push_back(
           CheckPort(Cat("data port of server ", s), host, static_cast<uint16_t>(port)));
-    check_metrics(Cat("server ", s), metrics.port() + s);
+    check_metrics(Cat("server ", s), setup::ServerMetricsPort(metrics, s));
   }
   for (const uint32_t rank : members.workers)
-    check_metrics(Cat("worker ", rank), metrics.port() + 100 + rank);
+    check_metrics(Cat("worker ", rank), setup::WorkerMetricsPort(metrics, rank));
   return findings;
 }
 
