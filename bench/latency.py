@@ -55,7 +55,7 @@ class FarSites(processes.Namespaces):
         self.options, self.link = options, None
         super().__init__(WORKERS, options.rate_mbit)
 
-    def _limit(self, rate_mbit):
+    def _limit(self, rate_mbit, _):
         near, far = f"{self.tag}n", f"{self.tag}f"
         processes.call("ip", "link", "set", f"{self.names[0]}o", "nomaster")
         processes.call("ip", "link", "add", near, "type", "veth", "peer", "name", far)

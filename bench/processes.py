@@ -40,12 +40,13 @@ class Namespaces:
         self.names = [f"{self.tag}s", *(f"{self.tag}w{rank}" for rank in range(workers))]
         self.server = self.address(0)
         try:
-            self._make(rate_mbit, limits_all)
+            self._make()
+            self._limit(rate_mbit, self.names if limits_all else self.names[:1])
         except Unavailable:
             self.close()
             raise
 
-    def _make(self, rate_mbit, limits_all):
+    def _make(self):
         call("ip", "link", "add", f"{self.tag}br", "type", "bridge")
         call("ip", "link", "set", f"{self.tag}br", "up")
         for number, name in enumerate(self.names):
@@ -56,11 +57,10 @@ class Namespaces:
             call("ip", "-n", name, "addr", "add", f"{self.address(number)}/24", "dev", "eth0")
             call("ip", "-n", name, "link", "set", "lo", "up")
             call("ip", "-n", name, "link", "set", "eth0", "up")
-        self._limit(rate_mbit)
 
-    def _limit(self, rate_mbit):
+    def _limit(self, rate_mbit, names):
         shape = ("root", "tbf", "rate", f"{rate_mbit}mbit", "burst", "64kb" if rate_mbit < 1000 else "256kb", "latency", "50ms")
-        for name in self.names if limits_all else self.names[:1]:
+        for name in names:
             call("tc", "qdisc", "add", "dev", f"{name}o", *shape)  # towards it
             call("ip", "netns", "exec", name, "tc", "qdisc", "add", "dev", "eth0", *shape)  # from it
 

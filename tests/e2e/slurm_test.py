@@ -78,6 +78,10 @@ checkpoints: {{every_steps: 20}}
 faults: {{on_worker_loss: wait, start_timeout_s: 200, server_return_timeout_s: 200, wait_timeout_s: 200}}
 security: curve
 """
+LAUNCH = """#!/bin/sh
+#SBATCH --nodes=2 --ntasks-per-node=1
+exec tern launch --slurm --servers 1 --restarts 1 "$@"
+"""
 # In place of the program on PATH: lets the first start of a job take longer, so that it can be disturbed.
 SLOW_WORKER = """#!/bin/sh
 [ -n "$SLURM_RESTART_COUNT" ] || set -- "$@" --fail "thread.compute=delay:$TERN_TEST_DELAY_S"
@@ -169,7 +173,7 @@ class Slurm:
 
 
 class BatchJob:
-    """A job of two workers and a shard in a folder of its own, submitted with deploy/slurm/NAME."""
+    """A job of two workers and a shard in a folder of its own, submitted with deploy/slurm/NAME, or with the script at a path."""
 
     def __init__(self, name, delay_s, *options, more="", settings=()):
         self.folder = pathlib.Path(tempfile.mkdtemp(dir=SLURM.folder, prefix="job."))
@@ -202,10 +206,11 @@ class BatchJob:
 
     def processes(self, *words):
         """The processes of this job in whose command line all of these words are."""
+        files = {str(self.job_file), f"{self.folder}/out/launched_job.yaml"}
         for folder in pathlib.Path("/proc").glob("[0-9]*"):
             try:
                 command = (folder / "cmdline").read_bytes().decode().split("\0")
-                if all(word in command or command[0].endswith(f"/{word}") for word in words) and str(self.job_file) in command:
+                if all(word in command or command[0].endswith(f"/{word}") for word in words) and files & set(command):
                     yield int(folder.name)
             except (FileNotFoundError, ProcessLookupError, UnicodeDecodeError):
                 pass
@@ -288,6 +293,15 @@ class Batch(unittest.TestCase):
         job.kill("tern_worker", "--rank", "1")
         self.expect_undisturbed_result(job)
         self.assertEqual(job.fact("Restarts"), "1")
+
+    def test_tern_launch_starts_a_lost_worker_again_inside_an_allocation(self):
+        script = SLURM.folder / "launch.sbatch"
+        script.write_text(LAUNCH)
+        job = BatchJob(script, 0.05)
+        job.wait_for_step(20)
+        job.kill("tern_worker", "--rank", "1")
+        self.expect_undisturbed_result(job)
+        self.assertRegex(job.output(), "worker 0 on n0 is process .*(?s:.*)worker 1 on n1 is process ")
 
 
 def undisturbed_weights(folder):

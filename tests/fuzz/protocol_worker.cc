@@ -118,7 +118,7 @@ class Worker {
       if (has_ended_) return;
       HandleOne(action);
     }
-    if (session_->exchange().num_held() > 200) Fail("a worker holds too many outcomes");
+    if (session_->exchange().held().size() > 200) Fail("a worker holds too many outcomes");
   }
   void HandleOne(const SessionAction& action) {
     SessionActions out;

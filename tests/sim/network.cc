@@ -9,6 +9,16 @@ using protocol::Message;
 using protocol::Peer;
 using std::chrono::milliseconds;
 
+namespace {
+
+Time TransferTime(const Message& message, uint64_t bytes_per_s) {
+  if (bytes_per_s == 0) return Time(0);
+  const uint64_t num_bytes = message.head.ByteSizeLong() + message.payload.size();
+  return Time(1'000'000'000 * num_bytes / bytes_per_s);
+}
+
+}  // namespace
+
 uint32_t Network::OpenConnection(bool is_worker, uint32_t client, protocol::LaneRef lane,
                                  uint32_t port, Time now) {
   const auto index = static_cast<uint32_t>(connections_.size());
@@ -27,6 +37,7 @@ uint32_t Network::OpenConnection(bool is_worker, uint32_t client, protocol::Lane
 void Network::SendToServer(uint32_t index, Message message, Time now) {
   Connection& connection = connections_[index];
   if (!connection.is_open || connection.is_broken || connection.server == kNobody) return;
+  if (message.head.has_push()) ++num_pushes_;
   Send(Event::Type::kToServer, index, std::move(message), &connection.last_arrival_at_server, now);
 }
 
@@ -46,12 +57,13 @@ void Network::Send(Event::Type type, uint32_t connection, Message message, Time*
                    Time now) {
   ++num_messages_;
   if (rng_.Chance(schedule_.loss)) return;
-  Time arrival = now + std::chrono::microseconds(300 + rng_.Below(3000));
+  Time arrival = now + schedule_.trip + std::chrono::microseconds(300 + rng_.Below(3000));
   if (rng_.Chance(schedule_.delay)) arrival += Time(rng_.Below(schedule_.longest_delay.count()));
   if (rng_.Chance(schedule_.reorder)) {
     arrival += rng_.Ms(0, 20);  // later messages may overtake this message
   } else {
-    *last_arrival = arrival = std::max(arrival, *last_arrival);
+    arrival = std::max(arrival, *last_arrival) + TransferTime(message, schedule_.bytes_per_s);
+    *last_arrival = arrival;
   }
   if (rng_.Chance(schedule_.duplicate))
     PostMessage(type, connection, message, arrival + rng_.Ms(0, 200));

@@ -78,6 +78,7 @@ class Network {
   }
 
   uint64_t num_messages() const { return num_messages_; }
+  uint64_t num_pushes() const { return num_pushes_; }  // how many pushes were sent, repeated or not
 
  private:
   void Send(Event::Type type, uint32_t connection, protocol::Message message, Time* last_arrival,
@@ -104,7 +105,7 @@ class Network {
   std::vector<protocol::Message> messages_in_flight_;
   std::vector<uint32_t> free_slots_;  // indexes of messages_in_flight_ that hold no message
   std::map<uint32_t, Cut> cuts_;      // the newest cut of each server process
-  uint64_t num_messages_ = 0;
+  uint64_t num_messages_ = 0, num_pushes_ = 0;
 };
 
 }  // namespace tern::sim

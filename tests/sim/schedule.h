@@ -124,6 +124,10 @@ struct Schedule {
   bool ignores_damage = false;
   bool has_stranger = false;  // a process that is no member sends messages in the members' names
   Time longest_delay{};
+  // Between sites far apart: how long every message travels, and how many bytes a second each
+  // connection carries in each direction; 0: any number.
+  Time trip{};
+  uint64_t bytes_per_s = 0;
   std::vector<Fault> faults;
   // In a job whose servers hold the weights: the disk of `shard` refuses changes number `from` to
   // from + changes - 1 because it is full. With changes = 0 it refuses none.

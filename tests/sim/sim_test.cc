@@ -2,9 +2,10 @@
 // 48,000 schedules of jobs with rounds, 23,000 of jobs without, 23,000 in which all processes or
 // all workers are killed at once (fewer with a sanitizer), 3,000 in which a bit of a worker's
 // weights flips, 3,000 in which messages arrive damaged, 500 in which a stranger sends messages in
-// the members' names, 40 in which hosts sleep for an hour, and 20 of 256 workers. Also switches
-// each safeguard of the protocol off (a mutant) and expects that the simulator finds a violation.
-// Shard 0 is the server that leads the job.
+// the members' names, 40 in which hosts sleep for an hour, 10 in which a site does, 20 of 256
+// workers, and 1,000 between sites far apart whose network loses messages. Also switches each
+// safeguard of the protocol off (a mutant) and expects that the simulator finds a violation. Shard
+// 0 is the server that leads the job.
 //
 // TERN_SIM_SEED=n plays only the schedule of seed n and logs every event (choose the test with
 // --gtest_filter); TERN_SIM_FROM=n plays the schedules from seed n on; TERN_SIM_TIMES=n plays n
@@ -189,6 +190,39 @@ TEST(Simulator, AWorkerWhoseHostSleptForTooLongEndsSoonAfterItWakes) {
   EXPECT_EQ(world.StatusOfWorker(1).code(), Code::kPeerLost);
   EXPECT_NE(world.StatusOfWorker(1).message(), "");
   EXPECT_LT(world.now(), std::chrono::minutes(62));
+}
+
+// A job between sites so far apart that an answer takes longer than a worker waits before it asks
+// what became of its pushes, over links that carry a push in some milliseconds.
+Schedule MakeWithFarSites(uint64_t seed) {
+  Schedule schedule;
+  schedule.seed = seed;
+  schedule.timings = Schedule::Make(seed).timings;
+  schedule.workers = 2 + seed % 3;
+  schedule.data_lanes = {1, 1};
+  schedule.trip = std::chrono::milliseconds(400);
+  schedule.bytes_per_s = 4'000;
+  return schedule;
+}
+
+TEST(Simulator, FarSitesSendNoPushTwice) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    const Schedule schedule = MakeWithFarSites(seed);
+    World world(schedule, {}, nullptr);
+    EXPECT_EQ(world.Run(), "");
+    EXPECT_EQ(world.num_pushes(), schedule.workers * schedule.rounds * kNumBuckets * kNumChunks);
+  }
+}
+
+// The same, where the network also loses messages.
+Schedule MakeWithFarSitesAndLoss(uint64_t seed) {
+  Schedule schedule = MakeWithFarSites(seed);
+  schedule.loss = 0.03;
+  return schedule;
+}
+
+TEST(Simulator, EveryScheduleOfFarSitesThatLosesMessagesEndsAsIfNoneWereLost) {
+  ExpectAllEndWell(MakeWithFarSitesAndLoss, kNumFewSchedules);
 }
 
 TEST(Simulator, EveryScheduleWhoseSecondSiteIsAwayForAnHourEndsAsIfItHadNotGone) {

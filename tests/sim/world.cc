@@ -332,7 +332,7 @@ void World::CheckMemoryBounds() {
     // are one more.
     const uint32_t window = schedule_.lane_window();
     const size_t max_rounds = schedule_.is_deterministic() ? window + 1 : 16 + 2 * window;
-    if (worker->session().exchange().num_held() > 7 * max_rounds + 1)
+    if (worker->session().exchange().held().size() > 7 * max_rounds + 1)
       ReportViolation("a worker holds more than it may");
   }
 }

@@ -46,6 +46,7 @@ class World : private Network::Host {
   const Status& StatusOfWorker(uint32_t rank) const;
   uint64_t num_events() const { return num_events_handled_; }
   uint64_t num_messages() const { return network_.num_messages(); }
+  uint64_t num_pushes() const { return network_.num_pushes(); }
 
   // The rest of the public interface is for the simulated processes.
   Time now() const { return now_; }

@@ -17,6 +17,7 @@
 #include "tools/doctor/load.h"
 #include "tools/doctor/members.h"
 #include "tools/doctor/ports.h"
+#include "tools/doctor/tcp.h"
 #include "tools/forecast/measure.h"
 #include "tools/job_arguments.h"
 
@@ -70,6 +71,7 @@ Status RunDoctor(const Arguments& arguments) {
   PrintAndKeep(CheckDisk(setup, *members, step_s), &all);
   PrintAndKeep(CheckPorts(setup.job, *members), &all);
   PrintAndKeep(CheckLinks(setup, *members, step_s), &all);
+  PrintAndKeep(CheckTcp(setup.job), &all);
   return StatusOf(all);
 }
 

@@ -30,6 +30,16 @@ std::string WhatIsWrong(const pb::Contribution& c, const Bytes& payload) {
   return clock == 0 ? " is of no clock: they count from 1" : "";
 }
 
+// Lists in the answer the pushes of the sender whose answers are delayed.
+void AnswerProbe(const pb::Hello& hello, const std::map<Cell, CountedCell>& cells,
+                 pb::Welcome* welcome) {
+  welcome->set_probe(hello.probe());
+  for (const auto& [name, cell] : cells) {
+    if (cell.waiting(hello.rank()))
+      AddCounted(name, cell.clocks().counted_clocks[hello.rank()], welcome);
+  }
+}
+
 }  // namespace
 
 ClockLane::ClockLane(Options options, std::vector<ClockCellSpec> cells)
@@ -73,6 +83,7 @@ void ClockLane::OnHello(Peer from, const pb::Hello& hello, Sends* out) {
   if (state_.members.OnHello(from, hello, out) == nullptr) return;
   if (!state_.is_open) return OpenIfComplete(out);
   out->push_back({from, MakeLaneWelcome(state_.options.incarnation, state_.members.epoch(), {})});
+  if (hello.has_probe()) AnswerProbe(hello, cells_, out->back().message.head.mutable_welcome());
   SendUnblockedAnswers(out);
 }
 

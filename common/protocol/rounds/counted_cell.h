@@ -94,6 +94,8 @@ class CountedCell {
 
   const CellClocks& clocks() const { return clocks_; }
   void RestoreClocks(CellClocks clocks);
+  // Whether the answer to the rank's newest push is delayed.
+  bool waiting(uint32_t rank) const { return ranks_[rank].state == RankState::kWaiting; }
   bool parted(uint32_t rank) const { return ranks_[rank].state == RankState::kParted; }
   size_t num_waiting() const;  // the number of delayed answers
   // Checks the invariants of a cell that ClockLane::Check lists.

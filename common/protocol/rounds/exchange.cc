@@ -229,7 +229,8 @@ void Exchange::OnTimer(Time now, std::vector<Outgoing>* out) {
                           [&](LaneRef lane_ref, Time sent_at) {
                             const LaneState& lane = lanes_[lane_ref];
                             const Time last_news = std::max(sent_at, lane.last_outcome_at);
-                            return lane.is_up && now - last_news >= options_.resend_after;
+                            return lane_ref.lane == 0 && lane.is_up &&
+                                   now - last_news >= options_.resend_after;
                           }),
        out);
   Send(held_.OfferOverdueAgain(now,
@@ -238,6 +239,27 @@ void Exchange::OnTimer(Time now, std::vector<Outgoing>* out) {
                                }),
        out);
   num_resent_ += out->size() - size_before;
+}
+
+std::vector<LaneRef> Exchange::TakeSilentLanes(Time now) {
+  std::vector<LaneRef> silent;
+  for (auto& [lane_ref, lane] : lanes_) {
+    if (lane_ref.lane == 0 || !lane.is_up) continue;
+    const std::optional<Time> sent_at = queue_.OldestSentAt(lane_ref);
+    if (!sent_at.has_value()) continue;
+    if (now - std::max({*sent_at, lane.last_outcome_at, lane.asked_at}) < options_.resend_after)
+      continue;
+    lane.asked_at = now;
+    silent.push_back(lane_ref);
+  }
+  return silent;
+}
+
+void Exchange::OnProbeAnswered(LaneRef lane, Time asked_at, const std::set<ExchangeKey>& counted,
+                               Time now, std::vector<Outgoing>* out) {
+  const CheckInvariantsAtScopeEnd checked(*this);
+  num_resent_ += queue_.MarkLost(lane, asked_at, counted);
+  SendWhatCreditAllows(lane, now, out);
 }
 
 void Exchange::SetApplied(uint64_t applied) {

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -36,8 +37,8 @@ class Exchange {
     uint32_t rank = 0;
     uint64_t incarnation = 0;
     uint64_t credit_bytes = 16 << 20;  // the credit of a lane (send_queue.h)
-    // A contribution is sent again if, for this long, it had no answer and no outcome arrived on
-    // its lane.
+    // If a contribution had no answer for this long, and no outcome arrived on its lane: on a
+    // control lane it is sent again, on a data lane the worker asks what came (TakeSilentLanes).
     Time resend_after{};
     // Whether rounds may close without this worker's contribution.
     bool is_elastic = false;
@@ -83,6 +84,14 @@ class Exchange {
   // kept any more.
   void OnFloor(uint64_t floor) { held_.OnFloor(floor); }
   void OnTimer(Time now, std::vector<Outgoing>* out);
+  // Returns the data lanes that are up and on which, for `resend_after`, contributions waited and
+  // no outcome came, nor was the lane returned here. The caller probes them (links.h).
+  std::vector<LaneRef> TakeSilentLanes(Time now);
+  // The lane answers a probe that was sent at `asked_at`: it has `counted` these contributions.
+  // Others that were sent before are lost, because a connection keeps the order of messages; sends
+  // them again.
+  void OnProbeAnswered(LaneRef lane, Time asked_at, const std::set<ExchangeKey>& counted, Time now,
+                       std::vector<Outgoing>* out);
   // This worker has applied all rounds up to `applied`. With `is_elastic`, drops the unanswered
   // contributions to those rounds. Without `is_elastic`, REQUIRES that every answer of those rounds
   // was delivered, because a worker that gets this worker's state does not contribute to those
@@ -97,12 +106,10 @@ class Exchange {
 
   bool IsUp(LaneRef lane) const;
   uint64_t applied() const { return applied_; }
-  uint64_t floor() const { return held_.floor(); }
-  bool idle() const { return queue_.empty(); }
-  size_t num_held() const { return held_.size(); }
-  // The newest round of which this worker keeps an outcome of this lane; 0: none.
-  uint64_t newest_held(LaneRef lane) const { return held_.newest_round(lane); }
-  uint64_t num_resent() const { return num_resent_; }  // how many messages OnTimer sent again
+  const SendQueue& queue() const { return queue_; }
+  const HeldOutcomes& held() const { return held_; }
+  // How many messages were sent again, other than on a connection that came up.
+  uint64_t num_resent() const { return num_resent_; }
   // How many rounds closed before this worker's push arrived.
   uint64_t num_late_rounds() const { return late_rounds_.num_rounds; }
 
@@ -120,6 +127,7 @@ class Exchange {
     uint64_t greeted_incarnation = 0;
     // When the newest outcome came. While outcomes come, the link is slow but not lost.
     Time last_outcome_at{};
+    Time asked_at{};  // when TakeSilentLanes last returned the lane
   };
 
   // Rounds that closed before this worker's push arrived.

@@ -81,4 +81,13 @@ Message MakeLaneWelcome(uint64_t incarnation, uint64_t epoch,
   return message;
 }
 
+void AddCounted(const Cell& cell, uint64_t exchange, pb::Welcome* welcome) {
+  constexpr int kMaxCounted = 2000;  // of at most 28 bytes
+  if (welcome->counted_size() == kMaxCounted) return;
+  pb::Counted* counted = welcome->add_counted();
+  counted->set_bucket(cell.bucket);
+  counted->set_chunk(cell.chunk);
+  counted->set_exchange(exchange);
+}
+
 }  // namespace tern::protocol

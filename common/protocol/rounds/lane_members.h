@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/protocol/rounds/cells.h"
 #include "common/protocol/rounds/lane.h"
 #include "common/protocol/rounds/message.h"
 
@@ -68,5 +69,8 @@ void RefuseAllMembers(const LaneMembers& members, const std::string& sentence, S
 // Makes a lane's answer to a member's hello. `incarnation`: that of the server process.
 Message MakeLaneWelcome(uint64_t incarnation, uint64_t epoch,
                         const std::vector<uint32_t>& data_ports);
+// Adds to the answer to a probe that the lane has counted a contribution of the sender; but no more
+// of them than fit into a header. The sender repeats the others, which does no harm.
+void AddCounted(const Cell& cell, uint64_t exchange, pb::Welcome* welcome);
 
 }  // namespace tern::protocol

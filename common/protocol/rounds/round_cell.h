@@ -115,7 +115,7 @@ class RoundCell {
   void ResendMissedOutcomes(const LaneMember& member, Sends* out) const;
 
   bool can_be_pulled() const { return spec_.pull != nullptr; }
-  size_t num_slots() const { return slots_.size(); }
+  const std::map<uint64_t, RoundSlot>& slots() const { return slots_; }  // by round
   // Returns the oldest open slot and sets *round to its round; null if no slot is open.
   const RoundSlot* OldestOpenSlot(uint64_t* round) const;
   // Checks the invariants of a cell that RoundLane::Check lists. `floor_moved`: whether the floor

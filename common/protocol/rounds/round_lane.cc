@@ -34,6 +34,15 @@ std::optional<uint64_t> AppliedBy(const pb::Contribution& c) {
   }
 }
 
+// Lists the contributions of this rank that the open slots have.
+void AddCounted(const std::map<Cell, RoundCell>& cells, uint32_t rank, pb::Welcome* welcome) {
+  for (const auto& [name, cell] : cells) {
+    for (const auto& [round, slot] : cell.slots()) {
+      if (!slot.closed() && slot.arrived_incarnation(rank) != 0) AddCounted(name, round, welcome);
+    }
+  }
+}
+
 void SendWelcome(const RoundLaneState& state, Peer to, Sends* out) {
   const RoundLaneOptions& options = state.options;
   if (!options.answers_hellos) return;
@@ -82,6 +91,11 @@ void RoundLane::OnHello(Peer from, const pb::Hello& hello, Sends* out) {
   }
   AdvanceFloor();
   SendWelcome(state_, from, out);
+  if (hello.has_probe() && state_.options.answers_hellos) {
+    pb::Welcome* welcome = out->back().message.head.mutable_welcome();
+    welcome->set_probe(hello.probe());
+    AddCounted(cells_, hello.rank(), welcome);
+  }
   OnFloorMoved(out);
   if (!state_.IsElastic() || !member->is_applied_known) return;
   for (const auto& [cell_name, cell] : cells_) cell.ResendMissedOutcomes(*member, out);
@@ -251,7 +265,7 @@ void RoundLane::OnHeldOutcome(Peer from, Kind kind, const pb::Outcome& held, con
 
 size_t RoundLane::LargestNumSlots() const {
   size_t max_slots = 0;
-  for (const auto& [cell_name, cell] : cells_) max_slots = std::max(max_slots, cell.num_slots());
+  for (const auto& [cell_name, cell] : cells_) max_slots = std::max(max_slots, cell.slots().size());
   return max_slots;
 }
 
@@ -282,8 +296,8 @@ Status RoundLane::Check() const {
                " away, and has neither a quorum nor shrinks");
   }
   for (const auto& [cell_name, cell] : cells_) {
-    TERN_HOLDS(state_.is_open || cell.num_slots() == 0, ToString(cell_name, state_.floor),
-               ": keeps ", cell.num_slots(), " rounds, and the lane is not open");
+    TERN_HOLDS(state_.is_open || cell.slots().size() == 0, ToString(cell_name, state_.floor),
+               ": keeps ", cell.slots().size(), " rounds, and the lane is not open");
     TERN_RETURN_IF_ERROR(cell.Check(/*floor_moved=*/floor_moved_));
   }
   return Ok();

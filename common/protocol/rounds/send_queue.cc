@@ -115,6 +115,32 @@ void SendQueue::MarkUnsent(LaneRef lane) {
   }
 }
 
+size_t SendQueue::MarkLost(LaneRef lane, Time asked_at, const std::set<ExchangeKey>& counted) {
+  size_t num_lost = 0;
+  for (Item& item : entries_) {
+    const auto& [key, entry] = item;
+    if (entry.lane != lane || entry.state != State::kSent || entry.sent_at >= asked_at) continue;
+    if (counted.contains(key)) continue;
+    Become(&item, State::kWaiting);
+    ++num_lost;
+  }
+  return num_lost;
+}
+
+std::optional<Time> SendQueue::OldestSentAt(LaneRef lane) const {
+  std::optional<Time> oldest;
+  for (const auto& [key, entry] : entries_) {
+    if (entry.lane == lane && entry.state == State::kSent)
+      oldest = std::min(oldest.value_or(entry.sent_at), entry.sent_at);
+  }
+  return oldest;
+}
+
+uint64_t SendQueue::SentBytes(LaneRef lane) const {
+  const auto found = unanswered_bytes_.find(lane);
+  return found == unanswered_bytes_.end() ? 0 : found->second;
+}
+
 Status SendQueue::CheckEntry(const Item& item, uint64_t applied) const {
   const auto& [key, entry] = item;
   const bool is_pull = IsPull(entry.contribution);

@@ -3,8 +3,13 @@
 // (its own count of exchanges). The states of a contribution:
 //
 //   Enqueue --> kWaiting --credit, lane up--> kSent --outcome--> (dropped)
-//                  ^                          |   ^ |
-//                  +--lane up, room at server-+   +-+ its lane has been silent: sent again
+//                  ^                          | |   ^ |
+//                  +--lane up, room at server-+ |   +-+ control lane silent: sent again
+//                  +--a probe's answer: lost----+
+//
+// A data lane carries much, and its link may be slow, so silence does not show that contributions
+// were lost. The worker then asks (a probe, links.h) which ones the server has counted, and sends
+// only the others again.
 //
 // Credit: the unanswered pushes that were sent on a lane have at most `credit_bytes` bytes, except
 // that the lane's first unanswered push may always be sent. The first push is that of the oldest
@@ -21,6 +26,8 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
+#include <set>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -76,6 +83,13 @@ class SendQueue {
                                        const std::function<bool(LaneRef, Time sent_at)>& is_due);
   // Marks everything that was sent on the lane as waiting.
   void MarkUnsent(LaneRef lane);
+  // Marks what was sent on the lane before `asked_at` as waiting, except what the server has
+  // `counted`. Returns how many contributions that are.
+  size_t MarkLost(LaneRef lane, Time asked_at, const std::set<ExchangeKey>& counted);
+  // When the lane's oldest unanswered contribution was sent; nullopt: none is sent.
+  std::optional<Time> OldestSentAt(LaneRef lane) const;
+  // The bytes of the lane's pushes that are sent and not answered.
+  uint64_t SentBytes(LaneRef lane) const;
 
   // These invariants hold after every event: the unanswered bytes of a lane are the bytes of its
   // sent pushes; pulls have numbers, and no other contribution has; the first push of a lane is

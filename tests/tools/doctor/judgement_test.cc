@@ -8,6 +8,7 @@
 #include "tools/doctor/limits.h"
 #include "tools/doctor/links.h"
 #include "tools/doctor/load.h"
+#include "tools/doctor/tcp.h"
 
 namespace tern::tools {
 namespace {
@@ -35,6 +36,21 @@ TEST(Judgement, OfOpenFiles) {
   EXPECT_EQ(finding.grade, Grade::kBad);
   EXPECT_THAT(finding.sentence,
               AllOf(HasSubstr("a limit of 256, expected at least 300"), HasSubstr("ulimit -Hn")));
+}
+
+TEST(Judgement, OfTcp) {
+  EXPECT_EQ(JudgeTcp({false, 4 << 20, 6 << 20}).grade, Grade::kGood);
+  EXPECT_EQ(JudgeTcp({false, 0, 0}).grade, Grade::kGood) << "the kernel does not say";
+  const Finding slow_start = JudgeTcp({true, 4 << 20, 6 << 20});
+  EXPECT_EQ(slow_start.grade, Grade::kWarning);
+  EXPECT_THAT(slow_start.sentence,
+              AllOf(HasSubstr("saw net.ipv4.tcp_slow_start_after_idle = 1, expected 0"),
+                    HasSubstr("sysctl -w net.ipv4.tcp_slow_start_after_idle=0 on all hosts"),
+                    testing::Not(HasSubstr("wmem"))));
+  EXPECT_THAT(JudgeTcp({false, 1 << 20, 6 << 20}).sentence,
+              AllOf(HasSubstr("net.ipv4.tcp_wmem = ... 1048576"),
+                    HasSubstr("sysctl -w net.ipv4.tcp_wmem='4096 131072 4194304'")));
+  EXPECT_THAT(JudgeTcp({false, 4 << 20, 1 << 20}).sentence, HasSubstr("tcp_rmem = ... 1048576"));
 }
 
 TEST(Judgement, OfMemory) {

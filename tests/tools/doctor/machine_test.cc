@@ -17,6 +17,7 @@
 #include "tools/doctor/links.h"
 #include "tools/doctor/members.h"
 #include "tools/doctor/ports.h"
+#include "tools/doctor/tcp.h"
 
 namespace tern::tools {
 namespace {
@@ -45,6 +46,24 @@ class FakeRoot {
  private:
   std::string path_;
 };
+
+TEST(Tcp, IsReadFromTheKernelsSettings) {
+  const FakeRoot root;
+  root.Write("/proc/sys/net/ipv4/tcp_slow_start_after_idle", "1\n");
+  root.Write("/proc/sys/net/ipv4/tcp_wmem", "4096\t16384\t4194304\n");
+  const TcpSettings settings = ReadTcpSettings(root.path());
+  EXPECT_TRUE(settings.slow_start_after_idle);
+  EXPECT_EQ(settings.send_bytes, 4194304u);
+  EXPECT_EQ(settings.receive_bytes, 0u) << "there is no such file";
+}
+
+TEST(Tcp, IsJudgedIfAServerIsNotOnLoopback) {
+  pb::Job job;
+  job.add_servers()->set_address("127.0.0.1:7500");
+  EXPECT_TRUE(CheckTcp(job).empty());
+  job.add_servers()->set_address("192.0.2.1:7500");
+  EXPECT_EQ(CheckTcp(job).size(), 1u);
+}
 
 TEST(GroupLimits, AreTheSmallestUpToTheRoot) {
   const FakeRoot root;

@@ -82,20 +82,26 @@ void Links::Hear(LaneRef lane, Time now) {
 }
 
 void Links::Probe(LaneRef lane, Time now, SessionActions* out) {
-  if (lane.lane == 0 || !IsUp(lane) || link(lane).is_probed()) return;
+  if (lane.lane == 0 || !IsUp(lane)) return;
+  Link& probed = links_[lane.shard][lane.lane];
+  if (!probed.is_probed()) probed.probed_at = now;
   Greet(lane, now, out);
-  links_[lane.shard][lane.lane].probed_at = now;
+  out->back().message.head.mutable_hello()->set_probe(static_cast<uint64_t>(now.count()));
 }
 
 void Links::ReplaceUnanswered(Time now, SessionActions* out) {
   constexpr Time kLongestPatience = std::chrono::minutes(10);
+  constexpr Time kTimeOfByte = std::chrono::microseconds(1);  // on a link of 8 Mbit/s
   for (uint32_t s = 0; s < num_shards(); ++s) {
     for (uint32_t l = 1; l < links_[s].size(); ++l) {
       Link& data_link = links_[s][l];
       const bool must_answer = data_link.state == State::kGreeting ||
                                (data_link.state == State::kUp && data_link.is_probed());
       const Time since = std::max(data_link.heard_at, data_link.probed_at);
-      if (!must_answer || now - since <= data_link.patience) continue;
+      Time patience = data_link.patience;
+      if (data_link.state == State::kUp)
+        patience += kTimeOfByte * exchange_->queue().SentBytes({s, l});
+      if (!must_answer || now - since <= patience) continue;
       data_link.patience = std::min(2 * data_link.patience, kLongestPatience);
       Reconnect({s, l}, "answers nothing", now, out);
     }

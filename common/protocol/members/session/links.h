@@ -9,7 +9,9 @@
 //     +--its server is replaced-+-----------------------+
 //
 // A shard that lives answers every hello on a data lane. If a lane that is up delivers no outcomes
-// although contributions wait for theirs, the worker probes it: it says hello once more. A data
+// although contributions wait for theirs, the worker probes it: it says hello once more, and the
+// Welcome lists the contributions that the lane has counted. Only the others are sent again
+// (Exchange::OnProbeAnswered), so a link that is merely slow carries nothing twice. A data
 // connection on which nothing comes is replaced: bytes that were damaged on their way may have made
 // the other end wait for the rest of a message that never comes.
 #pragma once
@@ -35,7 +37,7 @@ class Links {
     Time connected_at{};  // when the newest connection began
     Time hello_at{};      // when the newest hello was sent
     Time heard_at{};      // when the newest message came
-    Time probed_at{};     // when the newest probe was sent
+    Time probed_at{};     // when the oldest probe after heard_at was sent
     Time patience{};      // how long nothing may come before the connection is replaced
     bool is_probed() const { return probed_at > heard_at; }  // Whether a probe has no answer yet.
   };
@@ -69,9 +71,10 @@ class Links {
   void GreetAgain(Time retry, Time now, SessionActions* out);
   // A message came on the lane.
   void Hear(LaneRef lane, Time now);
-  // Probes a data lane that is up, unless an earlier probe has no answer yet.
+  // Probes a data lane that is up. The number of the probe is its time, in nanoseconds.
   void Probe(LaneRef lane, Time now, SessionActions* out);
-  // Replaces the data connections on which nothing came for longer than their patience.
+  // Replaces the data connections on which nothing came for longer than their patience. A probe is
+  // behind all that was sent before, so what a slow link needs for that is added.
   void ReplaceUnanswered(Time now, SessionActions* out);
   // Replaces the connection of a lane that is not down; `why` goes to the log unless it is empty.
   void Reconnect(LaneRef lane, const std::string& why, Time now, SessionActions* out);

@@ -1,12 +1,30 @@
 #include "common/protocol/members/session/session.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "common/base/invariants.h"
 #include "common/base/text.h"
 
 namespace tern::protocol {
+
+namespace {
+
+// A Welcome has come on a lane that is up: the answer to a probe, or a repeated one.
+void OnProbeAnswered(LaneRef lane, const pb::Welcome& welcome, Time now, Exchange* exchange,
+                     SessionActions* out) {
+  if (!welcome.has_probe() || lane.lane == 0) return;
+  std::set<ExchangeKey> counted;
+  for (const pb::Counted& one : welcome.counted())
+    counted.insert({one.exchange(), {Kind::kPush, one.bucket(), one.chunk()}});
+  std::vector<Exchange::Outgoing> outgoing;
+  exchange->OnProbeAnswered(lane, Time(static_cast<int64_t>(welcome.probe())), counted, now,
+                            &outgoing);
+  EmitOutgoing(std::move(outgoing), out);
+}
+
+}  // namespace
 
 void Session::Start(Time now, SessionActions* out) {
   const CheckInvariantsAtScopeEnd checked(*this);
@@ -76,7 +94,7 @@ void Session::OnWelcome(LaneRef lane, const pb::Welcome& welcome, Time now, Sess
   Links& links = state_.links;
   const uint64_t server_incarnation = links.shard(lane.shard).incarnation;
   if (links.IsUp(lane) && server_incarnation == welcome.incarnation())
-    return;  // The Welcome is repeated.
+    return OnProbeAnswered(lane, welcome, now, &state_.exchange, out);
   if (lane.lane == 0) {
     if (!OnControlWelcome(lane.shard, welcome, now, out)) return;
   } else if (links.link(lane).state != Links::State::kGreeting ||
@@ -170,8 +188,8 @@ void Session::OnTimer(Time now, SessionActions* out) {
   state_.links.GreetAgain(state_.options.timings.hello_retry, now, out);
   std::vector<Exchange::Outgoing> outgoing;
   state_.exchange.OnTimer(now, &outgoing);
-  for (const Exchange::Outgoing& sent_again : outgoing)
-    state_.links.Probe(sent_again.lane, now, out);
+  for (const LaneRef silent : state_.exchange.TakeSilentLanes(now))
+    state_.links.Probe(silent, now, out);
   EmitOutgoing(std::move(outgoing), out);
   fetching_.OnTimer(now, out);
   leaving_.OnTimer(now, out);

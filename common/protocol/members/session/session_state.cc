@@ -61,8 +61,8 @@ Message SessionState::MakeHello(LaneRef lane) const {
   hello->set_fresh(!has_state());
   hello->set_progress(progress);
   hello->set_epoch(epoch);
-  hello->set_floor(exchange.floor());
-  hello->set_newest_held(exchange.newest_held(lane));
+  hello->set_floor(exchange.held().floor());
+  hello->set_newest_held(exchange.held().newest_round(lane));
   if (stop_after != 0) hello->set_stop_after(stop_after);
   hello->set_done(leaving() && leave_status.ok());
   if (run != 0) hello->set_run(run);

@@ -44,6 +44,10 @@ class ExchangeTest : public testing::Test {
     return out;
   }
 
+  std::vector<LaneRef> SilentLanes(Time after_start) {
+    return exchange_.TakeSilentLanes(kStart + after_start);
+  }
+
   Exchange exchange_;
 };
 
@@ -106,21 +110,35 @@ TEST_F(ExchangeTest, CreditDoesNotLimitTheControlLane) {
   }
 }
 
-TEST_F(ExchangeTest, RepeatsWhatIsNotAnswered) {
-  BringLaneUp(7);
-  Push(0, "abc");
+TEST_F(ExchangeTest, RepeatsWhatIsNotAnsweredOnAControlLane) {
+  BringLaneUp(7, kControl);
+  Messages out;
+  exchange_.Contribute({Kind::kScale, 0, 0}, kControl, InRound{1, Text("s")}, kStart, &out);
   EXPECT_TRUE(FireTimer(kStart + milliseconds(299)).empty());
   EXPECT_EQ(FireTimer(kStart + milliseconds(300)).size(), 1u);
   EXPECT_TRUE(FireTimer(kStart + milliseconds(301)).empty());
   EXPECT_EQ(exchange_.num_resent(), 1u);
-  exchange_.OnLaneDown(kLane);
+  exchange_.OnLaneDown(kControl);
   EXPECT_TRUE(FireTimer(kStart + milliseconds(900)).empty());
-  EXPECT_EQ(BringLaneUp(7).size(), 1u);
+  EXPECT_EQ(BringLaneUp(7, kControl).size(), 1u);
   EXPECT_EQ(exchange_.num_resent(), 1u);
 }
 
-// While a slow link still brings answers, unanswered pushes are not lost and must not be repeated.
-TEST_F(ExchangeTest, RepeatsNothingWhileItsLaneGoesOnAnswering) {
+TEST_F(ExchangeTest, AsksAboutASilentDataLaneInsteadOfRepeating) {
+  BringLaneUp(7);
+  EXPECT_TRUE(SilentLanes(milliseconds(900)).empty());  // nothing waits for an answer
+  Push(0, "abc");
+  EXPECT_TRUE(SilentLanes(milliseconds(299)).empty());
+  EXPECT_EQ(SilentLanes(milliseconds(300)), std::vector{kLane});
+  EXPECT_TRUE(SilentLanes(milliseconds(599)).empty());  // it has asked
+  EXPECT_EQ(SilentLanes(milliseconds(600)), std::vector{kLane});
+  EXPECT_TRUE(FireTimer(kStart + milliseconds(900)).empty());
+  exchange_.OnLaneDown(kLane);
+  EXPECT_TRUE(SilentLanes(milliseconds(1200)).empty());
+  EXPECT_EQ(BringLaneUp(7).size(), 1u);
+}
+
+TEST_F(ExchangeTest, IsNotSilentWhileItsLaneGoesOnAnswering) {
   BringLaneUp(7);
   Push(0, "a");
   Push(1, "b");
@@ -128,8 +146,27 @@ TEST_F(ExchangeTest, RepeatsNothingWhileItsLaneGoesOnAnswering) {
   outcome.mutable_of_round()->set_round(1);
   Messages out;
   exchange_.OnOutcome(kLane, Kind::kPush, outcome, Text("sum"), kStart + milliseconds(200), &out);
-  EXPECT_TRUE(FireTimer(kStart + milliseconds(450)).empty());
-  EXPECT_EQ(FireTimer(kStart + milliseconds(500)).size(), 1u);
+  EXPECT_TRUE(SilentLanes(milliseconds(450)).empty());
+  EXPECT_EQ(SilentLanes(milliseconds(500)), std::vector{kLane});
+}
+
+TEST_F(ExchangeTest, RepeatsWhatWasSentBeforeTheQuestionAndIsNotCounted) {
+  BringLaneUp(7);
+  for (uint32_t bucket = 0; bucket < 4; ++bucket) Push(bucket, "abc");
+  EXPECT_EQ(exchange_.queue().SentBytes(kLane), 12u);
+  Messages late;
+  exchange_.Contribute({Kind::kPush, 4, 0}, kLane, InRound{1, Text("d")},
+                       kStart + milliseconds(300), &late);
+  EXPECT_EQ(late.size(), 1u);
+  Messages out;
+  exchange_.OnProbeAnswered(kLane, kStart + milliseconds(300),
+                            {{1, {Kind::kPush, 0, 0}}, {1, {Kind::kPush, 2, 0}}},
+                            kStart + milliseconds(500), &out);
+  std::vector<uint32_t> buckets;
+  for (const Exchange::Outgoing& sent : out) buckets.push_back(sent.message.head.push().bucket());
+  EXPECT_THAT(buckets, testing::ElementsAre(3, 1));
+  EXPECT_EQ(exchange_.num_resent(), 2u);
+  EXPECT_EQ(exchange_.queue().SentBytes(kLane), 13u);
 }
 
 TEST_F(ExchangeTest, DeliversAnAnswerOnceAndOnlyFromItsLane) {
@@ -144,7 +181,7 @@ TEST_F(ExchangeTest, DeliversAnAnswerOnceAndOnlyFromItsLane) {
   ASSERT_EQ(deliveries.size(), 1u);
   EXPECT_EQ(View(deliveries[0].payload), "sum");
   EXPECT_TRUE(DeliverSum(0, 1, 0, &out).empty());
-  EXPECT_TRUE(exchange_.idle());
+  EXPECT_TRUE(exchange_.queue().empty());
 }
 
 TEST_F(ExchangeTest, HoldsAnAnswerUntilTheFloorReachesIt) {
@@ -152,12 +189,12 @@ TEST_F(ExchangeTest, HoldsAnAnswerUntilTheFloorReachesIt) {
   Push(0, "abc");
   Messages out;
   DeliverSum(0, 1, 0, &out);
-  EXPECT_EQ(exchange_.num_held(), 1u);
+  EXPECT_EQ(exchange_.held().size(), 1u);
   exchange_.OnFloor(1);
-  EXPECT_EQ(exchange_.num_held(), 0u);
-  EXPECT_EQ(exchange_.floor(), 1u);
+  EXPECT_EQ(exchange_.held().size(), 0u);
+  EXPECT_EQ(exchange_.held().floor(), 1u);
   exchange_.OnFloor(0);
-  EXPECT_EQ(exchange_.floor(), 1u);
+  EXPECT_EQ(exchange_.held().floor(), 1u);
 }
 
 TEST_F(ExchangeTest, ReturnsHeldOutcomesToARestartedServerUntilConfirmed) {
@@ -180,7 +217,7 @@ TEST_F(ExchangeTest, ForgetsOlderRoundsWhenItGetsState) {
   BringLaneUp(7);
   Push(0, std::string(20, 'a'));
   exchange_.Restart(4);
-  EXPECT_TRUE(exchange_.idle());
+  EXPECT_TRUE(exchange_.queue().empty());
   EXPECT_EQ(exchange_.applied(), 4u);
   EXPECT_EQ(Push(0, std::string(20, 'a'), 5).size(), 1u);  // The credit was returned.
 }
@@ -259,7 +296,7 @@ TEST_F(ClockExchangeTest, HoldsItsNewestAnsweredClockForARestartedServer) {
     EXPECT_EQ(DeliverOutcome(ClockOutcome(clock, clock)).size(), 1u);
     EXPECT_TRUE(DeliverOutcome(ClockOutcome(clock, clock)).empty());
   }
-  EXPECT_EQ(exchange_.num_held(), 1u);
+  EXPECT_EQ(exchange_.held().size(), 1u);
   const Messages sent = BringLaneUp(8);
   ASSERT_EQ(sent.size(), 1u);
   EXPECT_EQ(sent[0].message.head.held_sum().at_clock().clock(), 2u);
@@ -331,7 +368,7 @@ TEST_F(UnsolicitedTest, DeliversWhatItHasNotContributedToOnce) {
   outcome.set_bucket(1);
   outcome.mutable_of_round()->set_round(1'000);
   EXPECT_TRUE(DeliverOutcome(outcome).empty());  // no server can be so far ahead
-  EXPECT_EQ(exchange_.num_held(), 1u);
+  EXPECT_EQ(exchange_.held().size(), 1u);
 }
 
 TEST_F(UnsolicitedTest, CountsARoundOnceInWhichItIsLateAndTellsTheServer) {
@@ -341,7 +378,7 @@ TEST_F(UnsolicitedTest, CountsARoundOnceInWhichItIsLateAndTellsTheServer) {
   EXPECT_EQ(out[0].message.head.push().late().round(), 1u);
   EXPECT_TRUE(out[0].message.payload.empty());
   EXPECT_EQ(exchange_.num_late_rounds(), 1u);
-  EXPECT_TRUE(exchange_.idle());
+  EXPECT_TRUE(exchange_.queue().empty());
   Push(1, "abc");
   Messages more_messages;
   pb::Outcome outcome = RoundOutcome(1, "\x07");  // These are the bits of ranks 0 to 2.
@@ -371,7 +408,7 @@ TEST_F(UnsolicitedTest, DropsContributionsToRoundsThatItHasApplied) {
   Push(0, std::string(20, 'a'));
   EXPECT_TRUE(Push(1, "b").empty());  // This push exceeds the credit.
   exchange_.SetApplied(1);
-  EXPECT_TRUE(exchange_.idle());
+  EXPECT_TRUE(exchange_.queue().empty());
   EXPECT_EQ(Push(0, std::string(20, 'a'), 2).size(), 1u);  // The credit was returned.
   EXPECT_TRUE(Push(0, "late", 1).at(0).message.head.push().has_late());
 }

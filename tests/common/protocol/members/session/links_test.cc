@@ -65,6 +65,28 @@ TEST_F(SessionTest, ReplacesADataConnectionThatDoesNotAnswerAProbe) {
   EXPECT_TRUE(is_replaced_within(milliseconds(300)));
 }
 
+TEST_F(SessionTest, RepeatsOnlyWhatTheAnswerToAProbeDoesNotCount) {
+  JoinJob();
+  SessionActions out;
+  for (uint32_t chunk = 0; chunk < 2; ++chunk) {
+    session_->Contribute({Kind::kPush, 0, chunk}, {1, 2}, InRound{1, Text("x")}, now_, &out);
+  }
+  const SessionActions timer = AdvanceTime(milliseconds(300));
+  EXPECT_TRUE(SentMessages(pb::Envelope::kPush, timer).empty());
+  const auto probes = SentMessages(pb::Envelope::kHello, timer);
+  ASSERT_EQ(probes.size(), 1u);
+  Message answer;
+  pb::Welcome* welcome = answer.head.mutable_welcome();
+  welcome->set_incarnation(71);
+  EXPECT_TRUE(Deliver({1, 2}, answer).empty()) << "a Welcome that answers no probe is repeated";
+  welcome->set_probe(probes[0].message.head.hello().probe());
+  welcome->add_counted()->set_exchange(1);
+  welcome->mutable_counted(0)->set_chunk(1);
+  const auto pushes = SentMessages(pb::Envelope::kPush, Deliver({1, 2}, answer));
+  ASSERT_EQ(pushes.size(), 1u);
+  EXPECT_EQ(pushes[0].message.head.push().chunk(), 0u);
+}
+
 TEST_F(SessionTest, ConnectsNoDataLaneAgainThatWasProbedBeforeItRejoined) {
   JoinJob();
   SessionActions out;
