@@ -3,7 +3,8 @@
 rate, over Tern with one server (on a host of its own), over Tern with a shard on every worker's host, and over PyTorch's
 DistributedDataParallel on gloo. Each step's backward pass only fills gradients; samples/s are those of 64 samples a worker.
 
-  shards.py BUILD_FOLDER [--hosts 4] [--rate_mbit 100] [--steps 5] [--repeats 2] [--shapes lenet,20m]
+  shards.py BUILD_FOLDER [--hosts 4] [--rate_mbit 100] [--steps 5] [--repeats 2] [--shapes lenet,20m] [--fp32_chunk_kib 256]
+      [--methods "gloo;fp32, one server;..."]
 
 BUILD_FOLDER has bin/tern_server and lib/libtern.so. The Python that runs this needs PyTorch.
 """
@@ -24,7 +25,7 @@ METHODS = ("gloo", *(f"{codec}, {where}" for where in ("one server", "a shard a 
 
 
 def job_text(place, options, folder, codec, server_hosts):
-    chunk, credit = {"fp32": (256, 4096)}.get(codec, (1024, 2048))
+    chunk, credit = {"fp32": (options.fp32_chunk_kib, 4096)}.get(codec, (1024, 2048))
     servers = ", ".join(f'{{address: "{place.address(host)}:7655"}}' for host in server_hosts)
     return (f"name: shards\noutput_dir: {folder}\nsecurity: none\nservers: [{servers}]\n"
             f"workers: {{count: {options.hosts}}}\ntrain: {{compute: client}}\n"
@@ -61,9 +62,9 @@ def run(place, options, method, shapes, steps):
 
 
 def table(place, options, shapes):
-    seconds = {method: [] for method in METHODS}
+    seconds = {method: [] for method in options.methods}
     for _ in range(options.repeats):
-        for method in METHODS:
+        for method in options.methods:
             is_slow = shapes == "20m" and method.startswith(("gloo", "fp32"))
             seconds[method] += run(place, options, method, shapes, 1 if is_slow else options.steps)
     median = {method: statistics.median(times) for method, times in seconds.items()}
@@ -82,6 +83,8 @@ def main():
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--shapes", default="lenet,20m")
+    parser.add_argument("--fp32_chunk_kib", type=int, default=256)
+    parser.add_argument("--methods", type=lambda text: text.split(";"), default=METHODS)
     options = parser.parse_args()
     options.build = options.build.resolve()
     try:
