@@ -82,6 +82,12 @@ TEST(Shrink, WithoutTheLowestRankItStillEndsWithAllResults) {
   ExpectResultsWithout(job, 0);
 }
 
+// Waits for ten more rounds.
+void TrainOn(TestJob* job) {
+  const uint64_t rounds_before = job->Progress()["rounds"];
+  ASSERT_TRUE(job->WaitForRound(rounds_before + 10));
+}
+
 TEST(Shrink, BeginsWithFewAndLetsManyComeAndGo) {
   TestJob job({.servers = 2,
                .workers = 8,
@@ -90,10 +96,6 @@ TEST(Shrink, BeginsWithFewAndLetsManyComeAndGo) {
                .batch_total = 16,
                .yaml = "faults: {on_worker_loss: shrink, start_timeout_s: 4, heartbeat_ms: 50, "
                        "suspect_after_s: 0.5, dead_after_s: 1}\n"});
-  const auto train_on = [&job] {
-    const uint64_t rounds_before = job.Progress()["rounds"];
-    ASSERT_TRUE(job.WaitForRound(rounds_before + 10));
-  };
   const auto join = [&job](const std::vector<uint32_t>& ranks) {
     for (const uint32_t rank : ranks) job.StartWorker(rank);
     for (const uint32_t rank : ranks)
@@ -102,14 +104,14 @@ TEST(Shrink, BeginsWithFewAndLetsManyComeAndGo) {
   for (const uint32_t shard : {0u, 1u}) job.StartServer(shard);
   for (const uint32_t rank : {1u, 2u, 5u, 6u}) job.StartWorker(rank);
   ASSERT_TRUE(job.server(0).WaitForErr("going on with 4 of 8 workers"));
-  train_on();
+  TrainOn(&job);
   join({0, 7});
-  train_on();
+  TrainOn(&job);
   for (const uint32_t rank : {0u, 1u, 2u}) KillAndWait(job.worker(rank));
   ASSERT_TRUE(job.server(0).WaitForErr("going on with 3 of 8 workers"));
-  train_on();
+  TrainOn(&job);
   join({0, 1, 2, 3, 4});
-  train_on();
+  TrainOn(&job);
   ExpectOrderlyStop(job);
   const nlohmann::json summary = job.Output("server.0.json");
   EXPECT_EQ(summary["replicas_agree"], true);
@@ -129,26 +131,22 @@ TEST(Shrink, GrowsBeyondItsCountUpToMax) {
                .batch_total = 8,
                .yaml = "faults: {on_worker_loss: shrink, server_return_timeout_s: 60, "
                        "heartbeat_ms: 50, suspect_after_s: 0.5, dead_after_s: 1}\n"});
-  const auto train_on = [&job] {
-    const uint64_t rounds_before = job.Progress()["rounds"];
-    ASSERT_TRUE(job.WaitForRound(rounds_before + 10));
-  };
   for (const uint32_t shard : {0u, 1u}) job.StartServer(shard);
   for (const uint32_t rank : {1u, 3u}) job.StartWorker(rank);
   ASSERT_TRUE(job.server(0).WaitForErr("going on with 2 of 4 workers"));
-  train_on();
+  TrainOn(&job);
   for (const uint32_t rank : {0u, 2u}) {
     job.StartWorker(rank);
     ASSERT_TRUE(job.worker(rank).WaitForErr("installed the state after round")) << rank;
-    train_on();
+    TrainOn(&job);
   }
   KillAndWait(job.worker(3));
   ASSERT_TRUE(job.server(0).WaitForErr("going on with 3 of 4 workers"));
-  train_on();
+  TrainOn(&job);
   KillAndWait(job.server(0));
   job.StartServer(0);
   ASSERT_TRUE(job.server(0).WaitForErr("going on with 3 of 4 workers"));
-  train_on();
+  TrainOn(&job);
   job.StartWorker(3);
   ASSERT_TRUE(job.worker(3).WaitForErr("installed the state after round"));
   ExpectOrderlyStop(job);
