@@ -72,12 +72,6 @@ class FarSites(processes.Namespaces):
         for number in range(len(self.names)):
             processes.call(*self.prefix(number), "sh", "-c", f"echo {value} > /proc/sys/net/ipv4/{name}")
 
-    def set_congestion(self, name):
-        # By the route: the kernel refuses the setting to namespaces, except for some names.
-        for namespace in self.names:
-            processes.call("ip", "-n", namespace, "route", "replace", "10.77.0.0/24", "dev", "eth0", "scope", "link",
-                           "congctl", name)
-
     def close(self):
         if self.link:
             print("far_link:", self.link.communicate("")[0].replace("\n", "; "))

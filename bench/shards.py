@@ -3,7 +3,7 @@
 rate, over Tern with one server (on a host of its own), over Tern with a shard on every worker's host, and over PyTorch's
 DistributedDataParallel on gloo. Each step's backward pass only fills gradients; samples/s are those of 64 samples a worker.
 
-  shards.py BUILD_FOLDER [--hosts 4] [--rate_mbit 100] [--steps 5] [--repeats 2] [--shapes lenet,20m] [--fp32_chunk_kib 256]
+  shards.py BUILD_FOLDER [--hosts 4] [--rate_mbit 100] [--steps 5] [--repeats 2] [--shapes lenet,20m] [--congestion cubic]
       [--methods "gloo;fp32, one server;..."]
 
 BUILD_FOLDER has bin/tern_server and lib/libtern.so. The Python that runs this needs PyTorch.
@@ -25,11 +25,10 @@ METHODS = ("gloo", *(f"{codec}, {where}" for where in ("one server", "a shard a 
 
 
 def job_text(place, options, folder, codec, server_hosts):
-    chunk, credit = {"fp32": (options.fp32_chunk_kib, 4096)}.get(codec, (1024, 2048))
     servers = ", ".join(f'{{address: "{place.address(host)}:7655"}}' for host in server_hosts)
     return (f"name: shards\noutput_dir: {folder}\nsecurity: none\nservers: [{servers}]\n"
             f"workers: {{count: {options.hosts}}}\ntrain: {{compute: client}}\n"
-            f"exchange: {{codec: {codec}, chunk_kib: {chunk}, bucket_kib: {chunk}, credit_kib: {credit}}}\n")
+            f"exchange: {{codec: {codec}}}\n")
 
 
 def run(place, options, method, shapes, steps):
@@ -83,7 +82,7 @@ def main():
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--shapes", default="lenet,20m")
-    parser.add_argument("--fp32_chunk_kib", type=int, default=256)
+    parser.add_argument("--congestion", default="", help="cubic, bbr, ...; empty: as installed")
     parser.add_argument("--methods", type=lambda text: text.split(";"), default=METHODS)
     options = parser.parse_args()
     options.build = options.build.resolve()
@@ -92,6 +91,9 @@ def main():
     except processes.Unavailable as why:
         return print(f"skipped: {why}")
     try:
+        if options.congestion:
+            place.set_congestion(options.congestion)
+        print(f"congestion control: {options.congestion or place.congestion_control()}")
         for shapes in options.shapes.split(","):
             table(place, options, shapes)
     finally:

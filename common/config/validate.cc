@@ -234,6 +234,18 @@ class JobChecker : private CrossKeyChecker {
   void CheckMetrics() {
     CheckHistograms();
     CheckOpenMetrics();
+    CheckMetricsPorts();
+  }
+
+  // Without same_port, the worker of the highest rank serves at the highest port.
+  void CheckMetricsPorts() {
+    const pb::Metrics& metrics = job_.metrics();
+    if (!AreValid({"metrics.port", "workers.count", "workers.max"}) || metrics.port() == 0) return;
+    const uint32_t highest = 100 + algorithm::NumRanks(job_) - 1;
+    if (metrics.same_port() || metrics.port() + highest <= 65535) return;
+    Report("metrics.port", std::to_string(metrics.port()),
+           "at most " + std::to_string(65535 - highest) +
+               ", because worker r serves at port + 100 + r; or set metrics.same_port to true");
   }
 
   void CheckOpenMetrics() {

@@ -29,8 +29,8 @@ TEST(Check, PrintsItsVerdictAndThePlan) {
                                 Not(HasSubstr("bucket_kib"))));
   EXPECT_THAT(tern.out(), AllOf(HasSubstr("parameters: 431080 in 8 tensors"),
                                 ContainsRegex("conv2.weight +50 x 20 x 5 x 5 +25000 +ternary"),
-                                HasSubstr("exchange: 5 buckets, 5 chunks"),
-                                ContainsRegex("fc3.weight +400000 +1 +1 +0\n")));
+                                HasSubstr("exchange: 5 buckets, 8 chunks"),
+                                ContainsRegex("fc3.weight +400000 +1 +4 +0\n")));
   EXPECT_THAT(tern.out(),
               AllOf(ContainsRegex("fp32, each way +1724320 +1.7 MB +1.00"),
                     HasSubstr("memory of a worker"), HasSubstr("optimizer: momentum"),

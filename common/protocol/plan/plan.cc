@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "common/algorithm/facts.h"
@@ -12,6 +13,7 @@
 #include "common/base/text.h"
 #include "common/codec/codecs.h"
 #include "common/protocol/plan/codec_options.h"
+#include "common/protocol/plan/spread.h"
 
 namespace tern::protocol {
 
@@ -235,33 +237,60 @@ uint64_t LargestPayload(const ExchangePlan& plan, const std::vector<Chunk>& chun
   return largest;
 }
 
-// Cuts buckets into chunks of about `limit` elements; fewer where a payload could otherwise be
+// Cuts a bucket into chunks of about `limit` elements; fewer where a payload could otherwise be
 // larger than `max_payload` bytes, unless that is because of elements that are coded together.
-// Assigns the chunks to the server shards round-robin, and the chunks of a shard to its data lanes
-// (sockets) round-robin.
-void CutChunks(uint64_t limit, uint64_t max_payload, ExchangePlan* plan) {
-  uint64_t num_assigned_chunks = 0;
-  const uint64_t num_shards = plan->data_lanes.size();
+std::vector<Chunk> ChunksWithin(uint64_t max_payload, uint64_t limit, const ExchangePlan& plan,
+                                const Bucket& bucket) {
+  std::vector<Chunk> chunks = ChunksOf(plan, bucket, limit);
+  uint64_t largest_payload = LargestPayload(plan, chunks);
+  for (uint64_t half = limit / 2; largest_payload > max_payload && half > 0; half /= 2) {
+    std::vector<Chunk> smaller_chunks = ChunksOf(plan, bucket, half);
+    const uint64_t smaller_payload = LargestPayload(plan, smaller_chunks);
+    if (smaller_payload == largest_payload && half < bucket.count) break;
+    chunks = std::move(smaller_chunks);
+    largest_payload = smaller_payload;
+  }
+  return chunks;
+}
+
+uint64_t MaxPushBytes(const ExchangePlan& plan) {
+  uint64_t bytes = 0;
+  for (uint32_t t = 0; t < plan.tensor_count.size(); ++t)
+    bytes += plan.codec_of[t]->MaxEncodedSize({t, 0, plan.tensor_count[t], plan.column[t]});
+  return bytes;
+}
+
+// The size of chunks, in elements.
+uint64_t ChunkLimit(const pb::Job& job, const ExchangePlan& plan) {
+  const uint64_t limit = uint64_t{job.exchange().chunk_kib()} * 256;  // 256 fp32 values take a KiB.
+  // Servers apply lars to whole tensors.
+  if (plan.is_central && job.train().optimizer().name() == "lars") return limit;
+  const auto num_lanes =
+      std::accumulate(plan.data_lanes.begin(), plan.data_lanes.end(), uint64_t{0});
+  const uint64_t num_parts = std::max<uint64_t>(1, algorithm::FactsOf(job).num_parts);
+  return SpreadLimit(
+      limit, plan.parameters() / num_parts / num_lanes,
+      static_cast<double>(MaxPushBytes(plan)) / static_cast<double>(plan.parameters()));
+}
+
+// Cuts all buckets into chunks, and gives these to data lanes.
+Status CutChunks(const pb::Job& job, ExchangePlan* plan) {
+  const uint64_t limit = ChunkLimit(job, *plan);
+  TERN_RETURN_IF_ERROR(CheckNumChunks(*plan, limit));
+  const uint64_t max_payload = job.security() == pb::Job::curve ? kMaxEncryptedPayload : UINT64_MAX;
+  Dealer dealer(plan->data_lanes);
   for (size_t b = 0; b < plan->buckets.size(); ++b) {
     Bucket& bucket = plan->buckets[b];
-    bucket.chunks = ChunksOf(*plan, bucket, limit);
-    uint64_t largest_payload = LargestPayload(*plan, bucket.chunks);
-    for (uint64_t half = limit / 2; largest_payload > max_payload && half > 0; half /= 2) {
-      std::vector<Chunk> smaller_chunks = ChunksOf(*plan, bucket, half);
-      const uint64_t smaller_payload = LargestPayload(*plan, smaller_chunks);
-      if (smaller_payload == largest_payload && half < bucket.count) break;
-      bucket.chunks = std::move(smaller_chunks);
-      largest_payload = smaller_payload;
-    }
+    bucket.chunks = ChunksWithin(max_payload, limit, *plan, bucket);
     for (Chunk& chunk : bucket.chunks) {
       chunk.bucket = static_cast<uint32_t>(b);
-      chunk.shard = static_cast<uint32_t>(num_assigned_chunks % num_shards);
-      chunk.lane = 1 + static_cast<uint32_t>(num_assigned_chunks / num_shards %
-                                             plan->data_lanes[chunk.shard]);
-      ++num_assigned_chunks;
+      const DataLane lane = dealer.Deal(chunk.max_push_bytes + chunk.max_sum_bytes);
+      chunk.shard = lane.shard;
+      chunk.lane = lane.lane;
     }
     bucket.home_shard = bucket.chunks.front().shard;
   }
+  return Ok();
 }
 
 uint64_t DigestOf(const ExchangePlan& plan) {
@@ -334,10 +363,7 @@ Result<ExchangePlan> ExchangePlan::Make(const pb::Job& job, const std::vector<Te
   }
   if (facts.averages_state) RepeatBuckets(num_slots, &plan);
   SetPartsAndSharedScalers(&plan);
-  const uint64_t chunk_limit = uint64_t{job.exchange().chunk_kib()} * 256;
-  TERN_RETURN_IF_ERROR(CheckNumChunks(plan, chunk_limit));
-  CutChunks(chunk_limit, job.security() == pb::Job::curve ? kMaxEncryptedPayload : UINT64_MAX,
-            &plan);
+  TERN_RETURN_IF_ERROR(CutChunks(job, &plan));
   plan.digest = DigestOf(plan);
   return plan;
 }

@@ -240,6 +240,12 @@ INSTANTIATE_TEST_SUITE_P(
                  "faults.heartbeat_ms: saw 5; allowed: a number, 10 to 10000"},
         RuleCase{"", "", "metrics: {port: 65001}\n",
                  "metrics.port: saw 65001; allowed: a whole number, at most 65000"},
+        RuleCase{"count: 2", "count: 2\n  max: 600",
+                 "metrics: {port: 65000}\nfaults: {on_worker_loss: shrink}\n",
+                 "metrics.port: saw 65000; allowed: at most 64836, because worker r serves"},
+        RuleCase{"count: 2", "count: 2\n  max: 600",
+                 "metrics: {port: 65000, same_port: true}\nfaults: {on_worker_loss: shrink}\n", ""},
+        RuleCase{"", "", "metrics: {port: 65000}\n", ""},
         RuleCase{"", "", "metrics: {histograms_every_steps: 10}\n",
                  "metrics.histograms_every_steps: saw 10 with tensorboard: false; "
                  "allowed: 0, because histograms are written to TensorBoard's event files; or set "

@@ -22,20 +22,20 @@ RoundTotals TotalsFor(const std::vector<std::string>& overrides, uint32_t worker
   return TotalsOf(*sizes);
 }
 
-// One bucket, one chunk: four bytes per element and one header in each direction.
-TEST(Sizes, FloatsTakeFourBytesAndAHeader) {
+// Seven chunks (kNumParameters / 64 Ki): four bytes per element and seven headers in each direction.
+TEST(Sizes, FloatsTakeFourBytesAndHeaders) {
   const RoundTotals totals = TotalsFor({"exchange.codec=fp32"});
-  EXPECT_GT(totals.up, 4 * kNumParameters + 20);
-  EXPECT_LT(totals.up, 4 * kNumParameters + 80);
-  EXPECT_GT(totals.down, 4 * kNumParameters + 20);
-  EXPECT_LT(totals.down, 4 * kNumParameters + 80);
+  EXPECT_GT(totals.up, 4 * kNumParameters + 7 * 20);
+  EXPECT_LT(totals.up, 4 * kNumParameters + 7 * 80);
+  EXPECT_GT(totals.down, 4 * kNumParameters + 7 * 20);
+  EXPECT_LT(totals.down, 4 * kNumParameters + 7 * 80);
 }
 
 TEST(Sizes, EveryChunkHasAHeader) {
-  const RoundTotals one_chunk_totals = TotalsFor({"exchange.codec=fp32"});
+  const RoundTotals few_chunk_totals = TotalsFor({"exchange.codec=fp32"});
   const RoundTotals many_chunk_totals = TotalsFor({"exchange.codec=fp32", "exchange.chunk_kib=64"});
-  EXPECT_GT(many_chunk_totals.up, one_chunk_totals.up + 25 * 20);
-  EXPECT_LT(many_chunk_totals.up, one_chunk_totals.up + 35 * 80);
+  EXPECT_GT(many_chunk_totals.up, few_chunk_totals.up + 20 * 20);
+  EXPECT_LT(many_chunk_totals.up, few_chunk_totals.up + 20 * 80);
 }
 
 // docs/ALGORITHMS.md, section 5: 31.8 % of the codes of a Gaussian clipped at 2.5 sigma are not
@@ -96,7 +96,7 @@ TEST(Sizes, CentralParametersTravelDownInThePullCodec) {
   const RoundTotals totals = TotalsFor({"exchange.codec=ternary", "train.parameters=central",
                                         "exchange.pull_codec=fp16", "exchange.scaler=per_worker"});
   EXPECT_LT(totals.up, kNumParameters / 5);
-  EXPECT_NEAR(totals.down, 2 * kNumParameters, 100);
+  EXPECT_NEAR(totals.down, 2 * kNumParameters, 400);  // with a header for each of a few chunks
 }
 
 // The server's answer is one code of the changes, and not a sum of the workers' codes. No value
@@ -142,7 +142,10 @@ TEST(Forecaster, FindsTheBreakEvenRate) {
   ASSERT_TRUE(break_even.ok()) << break_even.status().message();
   ASSERT_TRUE(break_even->mbit.has_value());
   // Two workers save 2 bytes per element in both directions: 8 * kNumParameters bytes in a second.
-  EXPECT_NEAR(*break_even->mbit, 8 * kNumParameters * 8 / 1e6 / kPayloadShare, 0.5);
+  // While the server sends the sum of a chunk, it receives the next, so the two directions overlap.
+  const double mbit_of_all_bytes = 8 * kNumParameters * 8 / 1e6 / kPayloadShare;
+  EXPECT_LT(*break_even->mbit, 0.95 * mbit_of_all_bytes);
+  EXPECT_GT(*break_even->mbit, 0.5 * mbit_of_all_bytes);
   const auto no_break_even =
       (*forecaster)->FindBreakEven({"ssgd", "fp32"}, {"ssgd", "fp16"}, 2, 8, {});
   ASSERT_TRUE(no_break_even.ok());

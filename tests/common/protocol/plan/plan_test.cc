@@ -5,6 +5,8 @@
 
 #include <gmock/gmock.h>
 
+#include <map>
+
 #include "common/base/hash.h"
 
 namespace tern::protocol {
@@ -59,7 +61,7 @@ TEST(Plan, CutsABucketIntoEqualChunksThatCoverIt) {
   EXPECT_EQ(bucket.chunks[3].count, 248u);
 }
 
-// The bytes of the largest payload of a job with these keys and one tensor of 4 Mi elements.
+// The bytes of the largest payload of a job with these keys and one tensor of 256 Mi elements.
 uint64_t LargestPayloadOf(const std::string& codec, pb::Job::Security security,
                           pb::Train::Parameters parameters = pb::Train::localized) {
   pb::Job job = JobOf(3, {1}, 65536, 65536);
@@ -68,7 +70,7 @@ uint64_t LargestPayloadOf(const std::string& codec, pb::Job::Security security,
   job.mutable_train()->set_parameters(parameters);
   if (parameters == pb::Train::central)
     job.mutable_exchange()->set_scaler(pb::Exchange::per_worker);
-  const auto plan = ExchangePlan::Make(job, {{"ip.weight", 4 << 20, 4096}});
+  const auto plan = ExchangePlan::Make(job, {{"ip.weight", 256 << 20, 4096}});
   EXPECT_TRUE(plan.ok()) << plan.status().message();
   uint64_t num_elements = 0;
   for (const Chunk& chunk : plan->buckets[0].chunks) num_elements += chunk.count;
@@ -141,6 +143,58 @@ TEST(Plan, DealsChunksToShardsAndTheirLanesInTurn) {
   EXPECT_THAT(shard_lanes,
               ElementsAre(ShardLane{0, 1}, ShardLane{1, 1}, ShardLane{0, 2}, ShardLane{1, 1},
                           ShardLane{0, 1}, ShardLane{1, 1}, ShardLane{0, 2}));
+}
+
+// The elements that each shard gets. `job`: one with buckets and chunks of up to 4 MiB.
+std::vector<uint64_t> ElementsOfShards(const pb::Job& job, const std::vector<TensorInfo>& tensors) {
+  const auto plan = ExchangePlan::Make(job, tensors);
+  EXPECT_TRUE(plan.ok()) << plan.status().message();
+  std::vector<uint64_t> elements(job.servers_size());
+  for (const Bucket& bucket : plan->buckets) {
+    for (const Chunk& chunk : bucket.chunks) elements[chunk.shard] += chunk.count;
+  }
+  return elements;
+}
+
+const std::vector<TensorInfo> kLenet = {
+    {"conv1.weight", 500},  {"conv1.bias", 20}, {"conv2.weight", 25000}, {"conv2.bias", 50},
+    {"ip1.weight", 400000}, {"ip1.bias", 500},  {"ip2.weight", 5000},    {"ip2.bias", 10}};
+
+TEST(Plan, CutsASmallModelSoThatEachLaneHasFourChunks) {
+  for (const std::vector<uint32_t>& lanes : std::vector<std::vector<uint32_t>>{{1}, {2}, {1, 1}}) {
+    const auto plan = ExchangePlan::Make(JobOf(2, lanes, 4096, 4096), kLenet);
+    ASSERT_TRUE(plan.ok());
+    ASSERT_EQ(plan->buckets.size(), 1u);
+    std::map<std::pair<uint32_t, uint32_t>, int> num_chunks;
+    for (const Chunk& chunk : plan->buckets[0].chunks) ++num_chunks[{chunk.shard, chunk.lane}];
+    EXPECT_EQ(num_chunks.size(), lanes.size() * lanes[0]);
+    for (const auto& [lane, count] : num_chunks) EXPECT_EQ(count, 4);
+  }
+}
+
+TEST(Plan, GivesAllShardsAboutAsMuch) {
+  EXPECT_THAT(ElementsOfShards(JobOf(4, {1, 1, 1, 1}, 4096, 4096), kLenet),
+              testing::Each(testing::AllOf(testing::Ge(106000u), testing::Le(110000u))));
+  // Tensors of very different sizes: in turn, shard 0 would get all that are large.
+  std::vector<TensorInfo> tensors;
+  for (int i = 0; i < 10; ++i) {
+    tensors.push_back({"large" + std::to_string(i), 900000});
+    tensors.push_back({"small" + std::to_string(i), 200000});
+  }
+  EXPECT_THAT(ElementsOfShards(JobOf(2, {1, 1}, 4096, 4096), tensors),
+              testing::Each(testing::AllOf(testing::Ge(5400000u), testing::Le(5600000u))));
+}
+
+TEST(Plan, LeavesATinyModelToOneShard) {
+  EXPECT_THAT(ElementsOfShards(JobOf(2, {1, 1, 1}, 4096, 4096), kTensors), ElementsAre(1318, 0, 0));
+}
+
+TEST(Plan, CutsNoTensorThatAServerUpdatesWhole) {
+  pb::Job job = JobOf(2, {1, 1}, 4096, 4096);
+  job.mutable_train()->set_parameters(pb::Train::central);
+  job.mutable_train()->mutable_optimizer()->set_name("lars");
+  job.mutable_exchange()->set_scaler(pb::Exchange::per_worker);
+  EXPECT_THAT(ElementsOfShards(job, kLenet), ElementsAre(431080, 0));
 }
 
 TEST(Plan, ChoosesACodecByTheFirstRuleThatMatches) {
