@@ -110,13 +110,14 @@ TEST_P(OtherShards, EndWithTheBytesOfTheUndisturbedRun) {
   EXPECT_TRUE(job.Weights() == weights);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Each, OtherShards,
-    testing::Values(Settings{},
-                    Settings{"exchange.codec=topk", "exchange.topk.momentum=0.9",
-                             "train.optimizer.name=sgd"},
-                    Settings{"train.algorithm=odsgd", "train.odsgd.warmup_steps=5",
-                             "train.odsgd.local.momentum=0.9"}));
+INSTANTIATE_TEST_SUITE_P(Each, OtherShards,
+                         testing::Values(Settings{}, Settings{"exchange.codec=topk",
+                                                              "exchange.topk.momentum=0.9",
+                                                              "train.optimizer.name=sgd"}));
+INSTANTIATE_TEST_SUITE_P(Thorough, OtherShards,
+                         testing::Values(Settings{"train.algorithm=odsgd",
+                                                  "train.odsgd.warmup_steps=5",
+                                                  "train.odsgd.local.momentum=0.9"}));
 
 TEST(OtherShards, DropWhatServersRememberAloud) {
   const Settings onebit = {"exchange.codec=onebit"};
@@ -211,6 +212,26 @@ TEST(OtherWorkers, MayBeOthersWhereServersHoldTheWeights) {
   RunTo(job, {.workers = 3}, 40, central);
   ExpectWentOn(job, 3, 20, 40);
   EXPECT_THAT(job.Log("server", 0), HasSubstr("the job goes on with 3 workers (2 before)"));
+}
+
+// Under `shrink` a rank below workers.max may have been empty. It joins as a late worker does.
+TEST(OtherWorkers, MayBeMoreRanksOfAnElasticJob) {
+  const Settings shrink = {"faults.on_worker_loss=shrink", "workers.max=4"},
+                 larger = {"faults.on_worker_loss=shrink", "workers.max=5"};
+  TestJob job(SmallJobOptions());
+  RunTo(job, {.workers = 2}, 20, shrink);
+  const Settings arguments = ArgumentsFor(job, {.workers = 3}, 100'000'000, larger);
+  std::vector<TestProgram*> programs = {&job.StartServer(0, arguments)};
+  for (uint32_t rank = 0; rank < 3; ++rank) programs.push_back(&job.StartWorker(rank, arguments));
+  ASSERT_TRUE(job.worker(2).WaitForErr("installed the state after round"));
+  job.server(0).Signal(SIGTERM);
+  for (TestProgram* program : programs) EXPECT_EQ(program->Wait(), 143) << program->err();
+  EXPECT_EQ(job.Output("server.0.json")["from_step"], 20);
+  EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
+  EXPECT_THAT(job.Log("server", 0), HasSubstr("the job goes on with 5 workers (4 before)"));
+  EXPECT_THAT(job.Log("worker", 2), HasSubstr("this rank is new"));
+  EXPECT_THAT(job.Log("worker", 1),
+              HasSubstr("epochs are counted as if every step had had 20 samples (24 before)"));
 }
 
 // Expects that a start as `size` is refused, because `what` differs, and changes nothing.
