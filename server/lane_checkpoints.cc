@@ -24,6 +24,15 @@ SavedState StateOfCell(const protocol::Cell& cell, const LaneCheckpoints::StateA
   return saved;
 }
 
+// A lane keeps the state of its own chunks, and no other division of the model has these.
+checkpoint::Owner OwnerOf(const setup::Setup& setup, uint32_t shard, uint32_t lane) {
+  checkpoint::Owner owner =
+      setup::CheckpointOwner(setup, setup.job.output_dir(), Cat("shard.", shard, ".lane.", lane));
+  if (owner.other_layout == checkpoint::OtherLayout::kTaken)
+    owner.other_layout = checkpoint::OtherLayout::kLeftOver;
+  return owner;
+}
+
 // Whether (from, to] contains a multiple of `every`; false if `every` is 0.
 bool ContainsMultiple(uint64_t every, uint64_t from, uint64_t to) {
   return every != 0 && to / every > from / every;
@@ -43,9 +52,7 @@ LaneCheckpoints::LaneCheckpoints(const setup::Setup& setup, uint32_t shard, uint
       facts_(algorithm::FactsOf(setup.job)),
       every_steps_(setup.job.checkpoints().every_steps()),
       shard_every_steps_(setup.plan.is_central ? setup.job.checkpoints().shard_every_steps() : 0),
-      store_(setup::CheckpointOwner(setup, setup.job.output_dir(),
-                                    Cat("shard.", shard, ".lane.", lane)),
-             NumbersToKeep(), storage) {
+      store_(OwnerOf(setup, shard, lane), NumbersToKeep(), storage) {
   for (const std::string& sentence : store_.Open()) LOG(WARNING) << sentence;
   UpdateSaved();
 }
@@ -183,8 +190,23 @@ Status LaneCheckpoints::LoadPoint(const checkpoint::Point& point) {
   return Ok();
 }
 
+Status LaneCheckpoints::BeginWithoutState() {
+  for (const auto& [cell, add_state] : state_adder_by_cell_) {
+    const SavedState state = StateOfCell(cell, add_state);
+    for (const SavedState::Array& array : state.arrays)
+      std::fill(array.values.begin(), array.values.end(), 0.f);
+    for (const SavedState::Number& number : state.numbers) *number.value = 0;
+  }
+  return RestartRun();
+}
+
 Status LaneCheckpoints::Load(const pb::Checkpoint& from) {
   if (state_adder_by_cell_.empty()) return Ok();
+  if (from.has_shards()) {
+    LOG(WARNING) << "the model was divided over the server shards otherwise before; dropped: "
+                 << protocol::kServersCodecState;
+    return BeginWithoutState();
+  }
   if (const Status load_status = LoadPoint({from.run(), from.step(), from.round()});
       !load_status.ok()) {
     const MutexLock lock(mutex_);

@@ -82,8 +82,11 @@ class LaneCheckpoints {
   // checkpoints and has none of that step. Removes later checkpoints, which this lane has if others
   // have lost pushes: they are not common to all lanes.
   void FinishAt(uint64_t step);
-  // Restores the cells from the checkpoint `from`, and removes newer files. kBadData: the
-  // checkpoint is damaged; nothing has changed, and failure() then returns the same error.
+  // Restores the cells from the checkpoint `from`, and removes newer files. If the model was
+  // divided otherwise then (Checkpoint.shards), the cells begin without state, and all files are
+  // moved.
+  // kBadData: the checkpoint is damaged; nothing has changed, and failure() then returns the same
+  // error.
   Status Load(const pb::Checkpoint& from);
   // Restores the cells from the newest undamaged checkpoint of this run, of either kind. Returns
   // its step; nullopt if there is none.
@@ -119,6 +122,8 @@ class LaneCheckpoints {
   // Prepares the folder for `run`. `is_restart`: the run starts again from the initial state.
   Status PrepareFolder(uint64_t run, bool is_restart);
   Status LoadPoint(const checkpoint::Point& point);
+  // Clears the cells' state, and moves all files to another folder.
+  Status BeginWithoutState();
   // Updates saved_ from the files on disk and num_failed_.
   void UpdateSaved();
 

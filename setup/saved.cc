@@ -7,6 +7,7 @@
 #include "common/base/text.h"
 #include "common/config/canonical.h"
 #include "common/config/differences.h"
+#include "setup/own_state.h"
 
 namespace tern::setup {
 
@@ -19,6 +20,16 @@ void ClearAddresses(pb::Job* job) {
   for (pb::Server& server : *job->mutable_servers()) server.clear_address();
 }
 
+// Only the keys of the job that say how many servers and workers it has.
+pb::Job SizeOf(const pb::Job& job) {
+  pb::Job size;
+  *size.mutable_servers() = config::WithoutLocalKeys(job).servers();
+  ClearAddresses(&size);
+  size.mutable_workers()->set_count(job.workers().count());
+  if (job.workers().has_max()) size.mutable_workers()->set_max(job.workers().max());
+  return size;
+}
+
 // The keys that differ between the job in `text` and `job`, and whose difference prevents a resume;
 // empty if there are none, or if `text` is not readable.
 std::string DifferencesOf(const std::string& text, const pb::Job& job) {
@@ -27,12 +38,7 @@ std::string DifferencesOf(const std::string& text, const pb::Job& job) {
   std::vector<std::string> differences = config::DifferencesAtResume(*old_job, job);
   if (differences.empty()) {
     // The list of servers decides which shard saves which part of the model.
-    pb::Job old_servers, new_servers;
-    *old_servers.mutable_servers() = config::WithoutLocalKeys(*old_job).servers();
-    *new_servers.mutable_servers() = config::WithoutLocalKeys(job).servers();
-    ClearAddresses(&old_servers);
-    ClearAddresses(&new_servers);
-    differences = config::Differences(old_servers, new_servers);
+    differences = config::Differences(SizeOf(*old_job), SizeOf(job));
   }
   const size_t num_named = std::min(differences.size(), kMaxNamedKeys),
                num_more = differences.size() - num_named;
@@ -41,15 +47,18 @@ std::string DifferencesOf(const std::string& text, const pb::Job& job) {
          (num_more == 0 ? "" : Cat("; and ", num_more, num_more == 1 ? " key" : " keys", " more"));
 }
 
-// The keys, without addresses, that differ between the job in `text` and `job`; empty if `text` is
-// not readable.
-std::string ChangesSince(const std::string& text, const pb::Job& job) {
+// The keys, without addresses, that differ between the job in `text` and that of `setup`, and what
+// it loses by that; empty if `text` is not readable.
+std::string ChangesSince(const std::string& text, const Setup& setup) {
   const Result<pb::Job> old_job = config::ReadJobText(text);
   if (text.empty() || !old_job.ok()) return "";
-  pb::Job before = config::WithoutLocalKeys(*old_job), now = config::WithoutLocalKeys(job);
+  pb::Job before = config::WithoutLocalKeys(*old_job), now = config::WithoutLocalKeys(setup.job);
   ClearAddresses(&before);
   ClearAddresses(&now);
-  return Join(config::Differences(before, now), "; ");
+  std::vector<std::string> sentences = config::Differences(before, now);
+  for (std::string& sentence : WhatIsDropped(*old_job, setup))
+    sentences.push_back(std::move(sentence));
+  return Join(sentences, "; ");
 }
 
 }  // namespace
@@ -63,18 +72,20 @@ std::vector<pb::Checkpoint> OffersOf(const checkpoint::Store& store, checkpoint:
     offer.set_step(point.step);
     offer.set_round(point.round);
     if (point.weights_hash != 0) offer.set_weights_hash(point.weights_hash);
+    if (point.other_workers != 0) offer.set_workers(point.other_workers);
+    if (point.shards_of_other_layout.has_value()) offer.set_shards(*point.shards_of_other_layout);
   }
   return offers;
 }
 
-std::string ChangesAtResume(const pb::Job& job, const checkpoint::Store& store, uint64_t run) {
-  return ChangesSince(store.JobTextOf(run), job);
+std::string ChangesAtResume(const Setup& setup, const checkpoint::Store& store, uint64_t run) {
+  return ChangesSince(store.JobTextOf(run), setup);
 }
 
 std::string ChangesSinceLastRun(const Setup& setup) {
   checkpoint::Store store(CheckpointOwner(setup, setup.job.output_dir(), "worker.0"), {});
   store.ReadRecord();
-  return ChangesSince(store.JobTextOf(std::nullopt), setup.job);
+  return ChangesSince(store.JobTextOf(std::nullopt), setup);
 }
 
 protocol::SavedCheckpoints FindSaved(const Setup& setup, const checkpoint::Store& store) {
@@ -100,11 +111,10 @@ protocol::SavedCheckpoints FindSaved(const Setup& setup, const checkpoint::Store
   if (reason.empty()) reason = newest_refused.reason;
   saved.unfit.set_other_job(is_other);
   const std::string up_to_step = Cat(" has checkpoints up to step ", newest_refused.step);
-  saved.unfit.set_sentence(Cat(store.folder(),
-                               is_other                   ? up_to_step + " of another job: "
-                               : newest_refused.step != 0 ? up_to_step + ", which are damaged: "
-                                                          : ": ",
-                               reason));
+  std::string what = newest_refused.step != 0 ? up_to_step + ", which are damaged: " : ": ";
+  if (newest_refused.is_left_over) what = up_to_step + ", of other servers: ";
+  if (is_other) what = up_to_step + " of another job: ";
+  saved.unfit.set_sentence(Cat(store.folder(), what, reason));
   return saved;
 }
 

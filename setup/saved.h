@@ -14,9 +14,9 @@ namespace tern::setup {
 std::vector<pb::Checkpoint> OffersOf(const checkpoint::Store& store,
                                      checkpoint::Kind kind = checkpoint::Kind::kOfAll);
 // The keys, without addresses of servers, whose values differ between the job that has executed
-// `run` so far and `job`, as Differences tells them; empty if there are none, or if run.json of
-// `store` is of another run.
-std::string ChangesAtResume(const pb::Job& job, const checkpoint::Store& store, uint64_t run);
+// `run` so far and that of `setup`, as Differences tells them, and what the job loses by that
+// (WhatIsDropped); empty if there are none, or if run.json of `store` is of another run.
+std::string ChangesAtResume(const Setup& setup, const checkpoint::Store& store, uint64_t run);
 // The same for the run in run.json in worker 0's folder of output_dir, for a process that uses no
 // checkpoints. Call before the job starts.
 std::string ChangesSinceLastRun(const Setup& setup);

@@ -17,8 +17,10 @@
 #include "common/base/text.h"
 #include "common/codec/codec.h"
 #include "common/codec/codecs.h"
+#include "common/config/canonical.h"
 #include "common/config/differences.h"
 #include "common/config/key_digests.h"
+#include "common/protocol/plan/layout.h"
 #include "common/protocol/rounds/cells.h"
 #include "common/update/local_updater.h"
 #include "common/update/optimizer.h"
@@ -332,14 +334,32 @@ checkpoint::Owner CheckpointOwner(const Setup& setup, const std::string& output_
   // Checkpoints do not contain frozen parameters, so they belong to the file that does.
   uint64_t model_digest = setup.hello.model_digest();
   if (setup.frozen_digest != 0) model_digest = Digest(Hex(model_digest) + Hex(setup.frozen_digest));
-  const auto is_same_job = [job = setup.job](const std::string& text) {
-    // The defaults of keys that an earlier version did not have are filled in.
-    const Result<pb::Job> old_job = config::ReadJobText(text);
-    return old_job.ok() && config::DifferencesAtResume(*old_job, job).empty();
+  const auto is_same_as = [](const pb::Job& job) {
+    return [job](const std::string& text) {
+      // The defaults of keys that an earlier version did not have are filled in.
+      const Result<pb::Job> old_job = config::ReadJobText(text);
+      return old_job.ok() && config::DifferencesAtResume(*old_job, job).empty();
+    };
   };
-  return {output_dir + "/checkpoints/" + name, name,         setup.plan.workers,
-          config::StateDigest(setup.job),      model_digest, setup.hello.plan_digest(),
-          config::JobText(setup.job),          is_same_job,  TagOf(setup.checkpoint_secret)};
+  pb::Job strict_job = setup.job;
+  strict_job.mutable_checkpoints()->clear_accept();
+  return {
+      .folder = output_dir + "/checkpoints/" + name,
+      .name = name,
+      .workers = setup.plan.workers,
+      .job_digest = config::StateDigest(setup.job),
+      .model_digest = model_digest,
+      .plan_digest = setup.hello.plan_digest(),
+      .job_text = config::JobText(setup.job),
+      .is_same_job = is_same_as(setup.job),
+      .tag_of = TagOf(setup.checkpoint_secret),
+      .layout_digest = protocol::LayoutDigest(setup.plan),
+      .shards = static_cast<uint32_t>(setup.job.servers_size()),
+      .takes_other_workers = config::MayChangeWorkers(setup.job),
+      .other_layout = setup.plan.is_central ? checkpoint::OtherLayout::kForeign
+                                            : checkpoint::OtherLayout::kTaken,
+      .is_same_job_of_other_size = is_same_as(strict_job),
+  };
 }
 
 uint64_t RandomIncarnation() {

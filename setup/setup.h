@@ -87,7 +87,8 @@ std::vector<std::string> FrozenPatterns(const pb::Job& job);
 size_t MaxPayloadBytes(const Setup& setup, uint32_t lane);
 
 // Describes a daemon's checkpoints, which are in OUTPUT_DIR/checkpoints/NAME, and what they belong
-// to. With a checkpoint secret, they have tags: BLAKE2b-256 with the secret as its key.
+// to. With a checkpoint secret, they have tags: BLAKE2b-256 with the secret as its key. If workers
+// hold the weights, those of another layout are taken.
 checkpoint::Owner CheckpointOwner(const Setup& setup, const std::string& output_dir,
                                   const std::string& name);
 

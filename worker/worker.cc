@@ -7,13 +7,13 @@
 #include "client/exchange/coder.h"
 #include "client/exchange/host_coder.h"
 #include "client/train/trainer.h"
-#include "common/algorithm/facts.h"
 #include "common/base/hash.h"
 #include "common/base/logging.h"
 #include "common/base/text.h"
 #include "common/protocol/plan/plan.h"
 #include "setup/command_line.h"
 #include "setup/metrics_routes.h"
+#include "setup/own_state.h"
 #include "setup/report.h"
 #include "worker/compute_threads.h"
 #include "worker/device/device_arenas.h"
@@ -149,7 +149,7 @@ Status Worker::Run() {
       total_steps_,
       client::ReplicaState::MaxBytes(setup_),
       checkpoints.FindSavedCheckpoints(),
-      algorithm::FactsOf(job_).has_own_point || client::HasCodecMemory(setup_),
+      setup::WorkersKeepOwnState(setup_),
       [&coder_pointer](client::Answer answer) { coder_pointer->ReceiveScalers(std::move(answer)); },
       [&coder_pointer] { return coder_pointer->Stack(); }};
   options.health = &health_;

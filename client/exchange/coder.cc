@@ -7,6 +7,7 @@
 #include "common/base/hash.h"
 #include "common/base/trace.h"
 #include "common/protocol/rounds/cells.h"
+#include "setup/own_state.h"
 
 namespace tern::client {
 namespace {
@@ -29,7 +30,7 @@ Coder::Coder(const setup::Setup& setup, std::unique_ptr<GradientCoder> gradient_
       port_(port),
       events_(events),
       progress_(progress),
-      has_memories_(HasCodecMemory(setup)) {
+      has_memories_(setup::HasCodecMemory(setup)) {
   thread_ = Thread("coder", [this] { Run(); });
 }
 

@@ -1,7 +1,5 @@
 #include "client/exchange/gradient_coder.h"
 
-#include <algorithm>
-
 #include "common/algorithm/facts.h"
 #include "common/base/text.h"
 
@@ -36,12 +34,6 @@ Status GradientCoder::CheckFinite(const kernels::Stats& stats, uint32_t tensor,
   return Status(Code::kDiverged, Cat(WhatIsPushed(setup_.job), setup_.table.parameters[tensor].name,
                                      " is not finite at round ", round, " on worker ", rank_,
                                      "; lower the learning rate"));
-}
-
-bool HasCodecMemory(const setup::Setup& setup) {
-  const auto& codecs = setup.plan.codec_of;
-  return std::any_of(codecs.begin(), codecs.end(),
-                     [](const auto& codec) { return codec->NewMemory(1) != nullptr; });
 }
 
 }  // namespace tern::client

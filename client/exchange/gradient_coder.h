@@ -72,7 +72,4 @@ class GradientCoder {
   const uint32_t rank_;
 };
 
-// Whether any codec of the job has a memory.
-bool HasCodecMemory(const setup::Setup& setup);
-
 }  // namespace tern::client

@@ -6,6 +6,7 @@
 
 #include "common/base/logging.h"
 #include "common/base/text.h"
+#include "setup/own_state.h"
 
 namespace tern::client {
 
@@ -13,7 +14,7 @@ HostCoder::HostCoder(const setup::Setup& setup, uint32_t rank,
                      const std::vector<const float*>* sources)
     : GradientCoder(setup, rank),
       sources_(sources),
-      compensated_values_(HasCodecMemory(setup) ? setup.plan.parameters() : 0) {
+      compensated_values_(setup::HasCodecMemory(setup) ? setup.plan.parameters() : 0) {
   for (size_t t = 0; t < setup.plan.codec_of.size(); ++t)
     memories_.push_back(setup.plan.codec_of[t]->NewMemory(setup.plan.tensor_count[t]));
 }

@@ -271,13 +271,14 @@ void NetLoop::ExecuteActions(protocol::SessionActions actions) {
         events_.Push(client::SnapshotWanted{});
         break;
       case Type::kInstall:
-        events_.Push(client::StateArrived{std::move(action.state), action.applied});
+        events_.Push(client::StateArrived{std::move(action.state), action.applied,
+                                          std::move(action.others_resume)});
         break;
       case Type::kResume:
         events_.Push(client::ResumeWanted{std::move(action.checkpoint)});
         break;
       case Type::kGoBack:
-        events_.Push(client::WentBack{action.applied});
+        events_.Push(client::WentBack{action.applied, std::move(action.others_resume)});
         break;
       case Type::kEnded:
         EndWith(action.status);

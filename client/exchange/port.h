@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -35,6 +36,9 @@ struct SnapshotWanted {};
 struct StateArrived {
   Bytes state;
   uint64_t applied = 0;
+  // If set: what this worker has of the run is of an earlier time, because the job now goes on from
+  // this checkpoint, which was written when the job did not have this rank.
+  std::optional<pb::Checkpoint> others_resume = std::nullopt;
 };
 // Load this checkpoint, then call Port::ReportInstalled.
 struct ResumeWanted {
@@ -44,6 +48,7 @@ struct ResumeWanted {
 // servers' weights, then call Port::ReportInstalled.
 struct WentBack {
   uint64_t applied = 0;
+  std::optional<pb::Checkpoint> others_resume = std::nullopt;  // as in StateArrived
 };
 // A signal asked this worker to leave (faults.worker_signal: leave): finish the current step, then
 // end with `status`.

@@ -95,7 +95,7 @@ std::vector<pb::Checkpoint> ClientState::Offers() const {
   return {given_point_};
 }
 
-Status ClientState::Begin(uint64_t run, uint64_t) {
+Status ClientState::Begin(uint64_t run, uint64_t, bool) {
   run_ = run;
   has_begun_ = true;
   given_.reset();

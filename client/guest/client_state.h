@@ -40,7 +40,7 @@ class ClientState : public Checkpoints {
   // What was given, until the job begins: a program cannot go back to it later.
   std::vector<pb::Checkpoint> Offers() const override;
   std::optional<pb::Checkpoint> NewestOfRun(uint64_t) const override { return std::nullopt; }
-  Status Begin(uint64_t run, uint64_t step) override;
+  Status Begin(uint64_t run, uint64_t step, bool has_past) override;
   Status Write(uint64_t step, uint64_t round, std::vector<tensors::TensorView> tensors,
                const SavedState& extra, uint64_t weights_hash) override;
   Result<tensors::TensorFile> Read(const pb::Checkpoint& checkpoint) const override;

@@ -14,13 +14,13 @@
 #include "client/guest/program_checkpoints.h"
 #include "client/train/replica_state.h"
 #include "client/train/trainer.h"
-#include "common/algorithm/facts.h"
 #include "common/algorithm/ranks.h"
 #include "common/base/logging.h"
 #include "common/base/output_file.h"
 #include "common/base/text.h"
 #include "setup/first_weights.h"
 #include "setup/none_reminder.h"
+#include "setup/own_state.h"
 #include "setup/report.h"
 #include "setup/security.h"
 
@@ -50,7 +50,7 @@ Status CheckKind(const Guest::Options& options, const pb::Job& job) {
 // A worker that is lost, or a server that remembers earlier gradients, makes all programs go back.
 Status CheckGoesBack(const Guest::Options& options, const setup::Setup& setup) {
   const bool must_go_back =
-      setup.job.faults().on_worker_loss() == pb::Faults::wait && HasCodecMemory(setup);
+      setup.job.faults().on_worker_loss() == pb::Faults::wait && setup::HasCodecMemory(setup);
   if (!must_go_back || options.is_module || options.takes_tasks) return Ok();
   return Status(Code::kBadJob,
                 Cat(options.job_path,
@@ -244,8 +244,8 @@ Status Guest::TrainWith(Compute& compute, Checkpoints& checkpoints,
   NetLoop::Options options;
   options.rank = rank_;
   // What a program of its own keeps, such as the state of its random numbers, no other has.
-  options.keeps_own = algorithm::FactsOf(job).has_own_point || HasCodecMemory(*setup_) ||
-                      (is_client && checkpoints.every_steps() != 0);
+  options.keeps_own =
+      setup::WorkersKeepOwnState(*setup_) || (is_client && checkpoints.every_steps() != 0);
   options.on_scaled = [&](Answer answer) { coder_pointer->ReceiveScalers(std::move(answer)); };
   options.on_counters = [this](const pb::Counters& counters) { OnCounters(counters); };
   options.owns_process = false;

@@ -37,7 +37,9 @@ class ProgramCheckpoints : public Checkpoints {
   std::optional<pb::Checkpoint> NewestOfRun(uint64_t run) const override {
     return disk_.NewestOfRun(run);
   }
-  Status Begin(uint64_t run, uint64_t step) override { return disk_.Begin(run, step); }
+  Status Begin(uint64_t run, uint64_t step, bool has_past) override {
+    return disk_.Begin(run, step, has_past);
+  }
   // Waits for the program. kPeerLost if it leaves.
   Status Write(uint64_t step, uint64_t round, std::vector<tensors::TensorView> tensors,
                const SavedState& extra, uint64_t weights_hash) override;

@@ -42,11 +42,11 @@ std::optional<pb::Checkpoint> DiskCheckpoints::NewestOfRun(uint64_t run) const {
   return newest;
 }
 
-Status DiskCheckpoints::Begin(uint64_t run, uint64_t step) {
-  const std::string changes = setup::ChangesAtResume(setup_.job, store_, run);
-  if (step != 0 && !changes.empty())
+Status DiskCheckpoints::Begin(uint64_t run, uint64_t step, bool has_past) {
+  const std::string changes = setup::ChangesAtResume(setup_, store_, run);
+  if (step != 0 && has_past && !changes.empty())
     LOG(WARNING) << "the job goes on with other settings: " << changes;
-  Result<std::string> move_report = store_.Begin(run, step == 0);
+  Result<std::string> move_report = store_.Begin(run, step == 0 || !has_past);
   if (!move_report.ok()) return move_report.status();
   if (!move_report->empty()) LOG(WARNING) << *move_report;
   run_ = run;

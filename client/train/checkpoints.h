@@ -39,7 +39,9 @@ class Checkpoints {
   virtual std::optional<pb::Checkpoint> NewestOfRun(uint64_t run) const = 0;
   // Call when training of `run` begins after `step`. Removes later checkpoints of that run, and
   // moves the checkpoints of other runs to another folder (Store::Begin, whose error it returns).
-  virtual Status Begin(uint64_t run, uint64_t step) = 0;
+  // Moves those of `run` as well if they are not of the job's past (`has_past` is false): the job
+  // went on without this rank after they were written.
+  virtual Status Begin(uint64_t run, uint64_t step, bool has_past) = 0;
   // Writes a checkpoint with `tensors` (ReplicaState::ViewTensors) and `extra`. If that fails, logs
   // and returns the error; the older checkpoints are kept. `weights_hash`: Replica::Hash() of W, if
   // all workers have the same; else 0.
@@ -65,7 +67,7 @@ class DiskCheckpoints : public Checkpoints {
   uint64_t every_steps() const override { return setup_.job.checkpoints().every_steps(); }
   std::vector<pb::Checkpoint> Offers() const override;
   std::optional<pb::Checkpoint> NewestOfRun(uint64_t run) const override;
-  Status Begin(uint64_t run, uint64_t step) override;
+  Status Begin(uint64_t run, uint64_t step, bool has_past) override;
   Status Write(uint64_t step, uint64_t round, std::vector<tensors::TensorView> tensors,
                const SavedState& extra, uint64_t weights_hash) override;
   Result<tensors::TensorFile> Read(const pb::Checkpoint& checkpoint) const override;

@@ -5,7 +5,6 @@
 #include <limits>
 #include <utility>
 
-#include "client/train/pull.h"
 #include "client/train/results.h"
 #include "common/algorithm/facts.h"
 #include "common/base/failpoint.h"
@@ -131,59 +130,12 @@ Status Trainer::Train() {
   return end_checkpoint_status_;
 }
 
-Status Trainer::Restart() {
-  const RestartEvent event = *std::exchange(pending_restart_, std::nullopt);
-  deps_.progress.job_step = deps_.progress.from_step = 0;
-  has_last_evaluation_ = false;
-  const auto* resume = std::get_if<ResumeWanted>(&event);
-  deps_.coder.DropPushesAndMemories();
-  LOG_IF(WARNING, deps_.coder.has_memories() && (resume == nullptr || !has_rounds_))
-      << "the codecs' memories of earlier gradients are cleared";
-  sums_.Clear();
-  TERN_RETURN_IF_ERROR(MakeAlgorithm());
-  stop_after_ = save_after_ = requested_step_ = 0;
-  last_step_ = deps_.steps;
-  compared_round_ = 0;
-  end_checkpoint_status_ = Ok();
-  loaded_checkpoint_.reset();
-  if (resume != nullptr) return LoadCheckpoint(resume->checkpoint);
-  if (const auto* arrived = std::get_if<StateArrived>(&event)) {
-    if (setup::IsClientJob(deps_.setup.job)) {
-      deps_.compute.LoadState(arrived->state);
-      deps_.port.ReportInstalled(arrived->applied);
-      return Ok();
-    }
-    TERN_RETURN_IF_ERROR(state_.Load(arrived->state));
-    sums_.RestoreScalers(arrived->applied, state_scalers_);
-    LOG(WARNING) << "installed the state after round " << arrived->applied << " from another worker"
-                 << (algorithm::FactsOf(deps_.setup.job).has_own_point
-                         ? "; this worker's own state (local weights, local updater) begins anew"
-                         : "");
-    deps_.port.ReportInstalled(arrived->applied);
-    return Ok();
-  }
-  const uint64_t applied = std::get<WentBack>(event).applied;
-  deps_.replica.ResetOptimizer();
-  figures_.record().ForgetLastStep();
-  TERN_RETURN_IF_ERROR(Pull(context_, deps_.replica.parameters(), false));
-  if (!deps_.replica.average().empty())
-    TERN_RETURN_IF_ERROR(Pull(context_, deps_.replica.average().data(), true));
-  TERN_RETURN_IF_ERROR(deps_.replica.CopyFromHost());
-  LOG(WARNING)
-      << "went back to round " << applied
-      << ": the parameters are the servers'; this worker's own state (local steps, local updater, "
-         "momentum) is reset";
-  if (applied != 0) deps_.progress.from_step = algorithm_->StepOfRound(applied);
-  deps_.port.ReportInstalled(applied);
-  return Ok();
-}
-
 Status Trainer::TrainSteps() {
   steps_done_ = checkpoint_step_ = algorithm_->first_step() - 1;
   deps_.progress.job_step = steps_done_;
   evaluation_files_.Begin(steps_done_);
   if (deps_.checkpoints != nullptr) {
-    TERN_RETURN_IF_ERROR(deps_.checkpoints->Begin(run_, steps_done_));
+    TERN_RETURN_IF_ERROR(deps_.checkpoints->Begin(run_, steps_done_, has_past_));
     deps_.port.OfferCheckpoints(deps_.checkpoints->Offers());
   }
   deps_.compute.Begin(steps_done_);

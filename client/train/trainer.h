@@ -137,6 +137,7 @@ class Trainer {
   std::optional<RestartEvent> pending_restart_;  // set while this worker must restart
   // The checkpoint from which this worker resumes, until all state is restored from it.
   std::optional<tensors::TensorFile> loaded_checkpoint_;
+  bool has_past_ = true;  // see Checkpoints::Begin
   // The round after which training continues, once the event ReadyToTrain has come.
   std::optional<uint64_t> ready_round_;
   uint64_t stop_after_ = 0;      // the job's last round, if ReadyToTrain said so; else 0

@@ -2,11 +2,15 @@
 #include <algorithm>
 #include <bit>
 
+#include "client/train/pull.h"
 #include "client/train/trainer.h"
+#include "common/algorithm/facts.h"
 #include "common/base/logging.h"
 #include "common/base/text.h"
 #include "common/base/trace.h"
 #include "common/checkpoint/saved.h"
+#include "common/protocol/members/recovery.h"
+#include "setup/own_state.h"
 
 namespace tern::client {
 
@@ -22,6 +26,26 @@ struct SavedLosses {
     state->numbers.push_back({"losses.samples", &samples});
   }
 };
+
+// `event`: a Trainer::RestartEvent.
+template <typename RestartEvent>
+std::optional<pb::Checkpoint> OthersResumeOf(const RestartEvent& event) {
+  if (const auto* arrived = std::get_if<StateArrived>(&event)) return arrived->others_resume;
+  if (const auto* went_back = std::get_if<WentBack>(&event)) return went_back->others_resume;
+  return std::nullopt;
+}
+
+std::string OtherSizeText(const pb::Checkpoint& checkpoint, const setup::Setup& setup) {
+  return protocol::OtherSizeText(checkpoint, setup.plan.workers,
+                                 static_cast<uint32_t>(setup.plan.data_lanes.size()));
+}
+
+void LogOtherWorkers(const pb::Checkpoint& checkpoint, const setup::Setup& setup) {
+  LOG(WARNING) << "the job goes on with " << OtherSizeText(checkpoint, setup)
+               << (setup::WorkersKeepOwnState(setup)
+                       ? Cat("; dropped: ", protocol::kWorkersOwnState)
+                       : "; nothing is dropped");
+}
 
 }  // namespace
 
@@ -87,6 +111,61 @@ Status Trainer::WriteCheckpoint() {
   return Ok();
 }
 
+Status Trainer::Restart() {
+  const RestartEvent event = *std::exchange(pending_restart_, std::nullopt);
+  deps_.progress.job_step = deps_.progress.from_step = 0;
+  has_last_evaluation_ = false;
+  const auto* resume = std::get_if<ResumeWanted>(&event);
+  deps_.coder.DropPushesAndMemories();
+  LOG_IF(WARNING, deps_.coder.has_memories() && (resume == nullptr || !has_rounds_))
+      << "the codecs' memories of earlier gradients are cleared";
+  sums_.Clear();
+  TERN_RETURN_IF_ERROR(MakeAlgorithm());
+  stop_after_ = save_after_ = requested_step_ = 0;
+  last_step_ = deps_.steps;
+  compared_round_ = 0;
+  end_checkpoint_status_ = Ok();
+  loaded_checkpoint_.reset();
+  const std::optional<pb::Checkpoint> others_resume = OthersResumeOf(event);
+  has_past_ = !others_resume.has_value();
+  if (!has_past_) {
+    deps_.progress.from_step = others_resume->step();
+    LOG(WARNING) << "the job goes on from step " << others_resume->step() << " with "
+                 << OtherSizeText(*others_resume, deps_.setup)
+                 << ", and this rank is new: it gets the state of the job from the others";
+  }
+  if (resume != nullptr) return LoadCheckpoint(resume->checkpoint);
+  if (const auto* arrived = std::get_if<StateArrived>(&event)) {
+    if (setup::IsClientJob(deps_.setup.job)) {
+      deps_.compute.LoadState(arrived->state);
+      deps_.port.ReportInstalled(arrived->applied);
+      return Ok();
+    }
+    TERN_RETURN_IF_ERROR(state_.Load(arrived->state));
+    sums_.RestoreScalers(arrived->applied, state_scalers_);
+    LOG(WARNING) << "installed the state after round " << arrived->applied << " from another worker"
+                 << (algorithm::FactsOf(deps_.setup.job).has_own_point
+                         ? "; this worker's own state (local weights, local updater) begins anew"
+                         : "");
+    deps_.port.ReportInstalled(arrived->applied);
+    return Ok();
+  }
+  const uint64_t applied = std::get<WentBack>(event).applied;
+  deps_.replica.ResetOptimizer();
+  figures_.record().ForgetLastStep();
+  TERN_RETURN_IF_ERROR(Pull(context_, deps_.replica.parameters(), false));
+  if (!deps_.replica.average().empty())
+    TERN_RETURN_IF_ERROR(Pull(context_, deps_.replica.average().data(), true));
+  TERN_RETURN_IF_ERROR(deps_.replica.CopyFromHost());
+  LOG(WARNING)
+      << "went back to round " << applied
+      << ": the parameters are the servers'; this worker's own state (local steps, local updater, "
+         "momentum) is reset";
+  if (applied != 0) deps_.progress.from_step = algorithm_->StepOfRound(applied);
+  deps_.port.ReportInstalled(applied);
+  return Ok();
+}
+
 Status Trainer::LoadCheckpoint(const pb::Checkpoint& checkpoint) {
   if (deps_.checkpoints == nullptr) return Status(Code::kInternal, "this job has no checkpoints");
   deps_.progress.from_step = checkpoint.step();
@@ -103,8 +182,18 @@ Status Trainer::LoadCheckpoint(const pb::Checkpoint& checkpoint) {
   sums_.RestoreScalers(checkpoint.round(), state_scalers_);
   // If servers hold the weights, other workers may go back without a checkpoint of theirs.
   if (deps_.setup.plan.is_central) figures_.record().ForgetLastStep();
-  loaded_checkpoint_ = std::move(*file);
   LogInfo("goes on from " + name, Print::kYes);
+  if (checkpoint.has_workers()) {
+    // This worker goes on as if it had got its own State, which has what all workers have in
+    // common. So none has more than the ranks that are new.
+    TERN_RETURN_IF_ERROR(algorithm_->Begin(checkpoint.round()));
+    const Bytes common_state = algorithm_->SaveState();
+    TERN_RETURN_IF_ERROR(MakeAlgorithm());
+    TERN_RETURN_IF_ERROR(state_.Load(common_state));
+    LogOtherWorkers(checkpoint, deps_.setup);
+  } else {
+    loaded_checkpoint_ = std::move(*file);
+  }
   if (checkpoint.step() >= deps_.steps) {
     LOG(WARNING)
         << "the job has only " << deps_.steps

@@ -3,10 +3,8 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
-#include <charconv>
 #include <ctime>
 #include <filesystem>
-#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -40,19 +38,6 @@ std::string ToJson(const pb::Manifest& manifest) {
   return json;
 }
 
-std::optional<uint64_t> ParseHex(const std::string& text) {
-  uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-Status MismatchError(const std::string& what, const std::string& seen,
-                     const std::string& expected) {
-  return Status(Code::kBadData,
-                Cat("its ", what, " is ", Printable(seen), ", expected ", expected));
-}
-
 }  // namespace
 
 Store::Store(Owner owner, NumKept num_kept, Storage& storage)
@@ -63,37 +48,9 @@ std::string Store::PathOf(uint64_t step, const char* suffix) const {
 }
 
 pb::Manifest Store::ExpectedManifest() const {
-  pb::Manifest manifest;
+  pb::Manifest manifest = ManifestOf(owner_);
   manifest.set_format(kFormatVersion);
-  manifest.set_job(Hex(owner_.job_digest));
-  manifest.set_model(Hex(owner_.model_digest));
-  manifest.set_plan(Hex(owner_.plan_digest));
-  manifest.set_owner(owner_.name);
-  manifest.set_workers(owner_.workers);
   return manifest;
-}
-
-Status Store::CheckOwner(const pb::Manifest& manifest) const {
-  const pb::Manifest expected = ExpectedManifest();
-  if (manifest.owner() != expected.owner())
-    return MismatchError("owner", manifest.owner(), expected.owner());
-  if (manifest.model() != expected.model())
-    return MismatchError("model digest", manifest.model(), expected.model());
-  if (manifest.workers() != expected.workers())
-    return MismatchError("number of workers", Cat(manifest.workers()), Cat(expected.workers()));
-  const bool is_of_same_run =
-      ParseHex(manifest.run()) == record_run_ && same_jobs_.contains(manifest.job());
-  if (manifest.job() != expected.job() && !is_of_same_run) {
-    return Status(Code::kBadData,
-                  Cat("it is of a job with other settings (digest ", Printable(manifest.job()),
-                      ", expected ", expected.job(),
-                      "): only the length of a job, its schedule, servers, faults, evaluation, "
-                      "metrics and checkpoints may change when it resumes from a checkpoint, and "
-                      "what checkpoints.accept names"));
-  }
-  if (manifest.plan() != expected.plan())
-    return MismatchError("plan digest", manifest.plan(), expected.plan());
-  return Ok();
 }
 
 std::vector<uint64_t> Store::StepsInFolder() const {
@@ -136,22 +93,21 @@ Result<std::string> Store::ReadState(const pb::Manifest& manifest) const {
 }
 
 void Store::ReadRecord() {
-  own_recorded_run_ = record_run_ = 0;
-  job_text_.clear();
-  same_jobs_.clear();
+  own_recorded_run_ = 0;
+  record_ = {};
   const Result<std::string> json = storage_.Read(RecordPath(owner_.folder), kMaxRecordBytes);
   pb::Manifest record;
   if (!json.ok() || !google::protobuf::util::JsonStringToMessage(*json, &record).ok()) return;
   if (record.format() != kFormatVersion || record.checksum() != ChecksumOf(record)) return;
   if (!CheckTag(owner_.tag_of, record, "").ok()) return;
-  record_run_ = ParseHex(record.run()).value_or(0);
-  job_text_ = record.job_text();
+  record_.run = ParseHex(record.run()).value_or(0);
+  record_.job_text = record.job_text();
   const bool is_own_job = record.job() == Hex(owner_.job_digest);
-  if (is_own_job || (owner_.is_same_job && owner_.is_same_job(job_text_))) {
-    same_jobs_.insert(record.earlier_jobs().begin(), record.earlier_jobs().end());
-    same_jobs_.insert(record.job());
+  if (is_own_job || (owner_.is_same_job && owner_.is_same_job(record_.job_text))) {
+    record_.same_jobs.insert(record.earlier_jobs().begin(), record.earlier_jobs().end());
+    record_.same_jobs.insert(record.job());
   }
-  if (CheckOwner(record).ok()) own_recorded_run_ = record_run_;
+  if (CheckOwner(owner_, record_, record).ok()) own_recorded_run_ = record_.run;
 }
 
 Status Store::WriteRecord(uint64_t run) {
@@ -160,8 +116,8 @@ Status Store::WriteRecord(uint64_t run) {
                   Cat("cannot create the folder ", owner_.folder, ": ", error.message()));
   }
   pb::Manifest record = ExpectedManifest();
-  if (run != record_run_) same_jobs_.clear();
-  for (const std::string& job : same_jobs_) {
+  if (run != record_.run) record_.same_jobs.clear();
+  for (const std::string& job : record_.same_jobs) {
     if (job != record.job()) record.add_earlier_jobs(job);
   }
   record.set_run(Hex(run));
@@ -169,15 +125,44 @@ Status Store::WriteRecord(uint64_t run) {
   SetTag(owner_.tag_of, "", &record);
   record.set_checksum(ChecksumOf(record));
   TERN_RETURN_IF_ERROR(WriteFileAtomically(RecordPath(owner_.folder), ToJson(record), storage_));
-  own_recorded_run_ = record_run_ = run;
-  job_text_ = owner_.job_text;
-  same_jobs_.insert(record.job());
+  own_recorded_run_ = record_.run = run;
+  record_.job_text = owner_.job_text;
+  record_.same_jobs.insert(record.job());
   return Ok();
 }
 
 std::string Store::JobTextOf(std::optional<uint64_t> run) const {
-  const bool is_meant = !run.has_value() || (*run != 0 && *run == record_run_);
-  return is_meant ? job_text_ : std::string();
+  const bool is_meant = !run.has_value() || (*run != 0 && *run == record_.run);
+  return is_meant ? record_.job_text : std::string();
+}
+
+void Store::OpenCheckpoint(uint64_t step) {
+  const auto refuse = [&](const Status& why) -> RefusedCheckpoint& {
+    return refused_checkpoints_.emplace_back(
+        RefusedCheckpoint{step, false, 0, Kind::kOfAll, why.message()});
+  };
+  const Result<pb::Manifest> manifest = ReadManifest(step);
+  if (!manifest.ok()) {
+    refuse(manifest.status());
+    return;
+  }
+  const uint64_t run = *ParseHex(manifest->run());
+  const Kind kind = manifest->shard_only() ? Kind::kShard : Kind::kOfAll;
+  if (const Status owner_check = CheckOwner(owner_, record_, *manifest); !owner_check.ok()) {
+    RefusedCheckpoint& refused = refuse(owner_check);
+    refused.kind = kind;
+    refused.is_left_over = IsLeftOver(owner_, record_, *manifest);
+    refused.is_foreign = !refused.is_left_over;
+    if (refused.is_foreign) refused.run = run;
+    return;
+  }
+  if (const Result<std::string> state = ReadState(*manifest); !state.ok()) {
+    refuse(state.status()).kind = kind;
+    return;
+  }
+  points_.push_back({run, step, manifest->round(), ParseHex(manifest->weights()).value_or(0),
+                     OtherWorkers(owner_, *manifest), ShardsOfOtherLayout(owner_, *manifest)});
+  if (kind == Kind::kShard) shard_only_.insert(step);
 }
 
 std::vector<std::string> Store::Open() {
@@ -199,23 +184,7 @@ std::vector<std::string> Store::Open() {
     refused_checkpoints_.push_back(
         {0, false, 0, Kind::kOfAll, "the folder cannot be read: " + error.message()});
   ReadRecord();
-  for (const uint64_t step : StepsInFolder()) {
-    const Result<pb::Manifest> manifest = ReadManifest(step);
-    if (!manifest.ok()) {
-      refused_checkpoints_.push_back({step, false, 0, Kind::kOfAll, manifest.status().message()});
-      continue;
-    }
-    const uint64_t run = *ParseHex(manifest->run());
-    const Kind kind = manifest->shard_only() ? Kind::kShard : Kind::kOfAll;
-    if (const Status owner_check = CheckOwner(*manifest); !owner_check.ok()) {
-      refused_checkpoints_.push_back({step, true, run, kind, owner_check.message()});
-    } else if (const Result<std::string> state = ReadState(*manifest); !state.ok()) {
-      refused_checkpoints_.push_back({step, false, 0, kind, state.status().message()});
-    } else {
-      points_.push_back({run, step, manifest->round(), ParseHex(manifest->weights()).value_or(0)});
-      if (kind == Kind::kShard) shard_only_.insert(step);
-    }
-  }
+  for (const uint64_t step : StepsInFolder()) OpenCheckpoint(step);
   std::vector<std::string> warnings;
   for (const RefusedCheckpoint& refused_checkpoint : refused_checkpoints_) {
     warnings.push_back(refused_checkpoint.step == 0
@@ -264,7 +233,7 @@ Result<std::string> Store::MoveAway(const std::vector<uint64_t>& steps,
   const std::string new_folder = UnusedFolderName(owner_.folder, now, storage_);
   const bool moves_all = steps.size() == StepsInFolder().size();
   TERN_RETURN_IF_ERROR(MoveCheckpoints(new_folder, steps));
-  if (moves_all) own_recorded_run_ = record_run_ = 0;  // run.json was moved too.
+  if (moves_all) own_recorded_run_ = record_.run = 0;  // run.json was moved too.
   for (const uint64_t step : steps) {
     std::erase_if(points_, [step](const Point& point) { return point.step == step; });
     shard_only_.erase(step);
@@ -275,7 +244,7 @@ Result<std::string> Store::MoveAway(const std::vector<uint64_t>& steps,
 
 void Store::RecordRun(uint64_t run) {
   if (num_kept_.num_of_all == 0 && num_kept_.num_of_shard == 0) return;
-  if (record_run_ != run || own_recorded_run_ != run || job_text_ != owner_.job_text)
+  if (record_.run != run || own_recorded_run_ != run || record_.job_text != owner_.job_text)
     (void)WriteRecord(run);
 }
 
@@ -347,7 +316,7 @@ Result<tensors::TensorFile> Store::Read(const Point& point) const {
   const std::string path = PathOf(point.step, kStateSuffix);
   const Result<pb::Manifest> manifest = ReadManifest(point.step);
   if (!manifest.ok()) return manifest.status().Within(path);
-  TERN_RETURN_IF_ERROR(CheckOwner(*manifest).Within(path));
+  TERN_RETURN_IF_ERROR(CheckOwner(owner_, record_, *manifest).Within(path));
   if (manifest->run() != Hex(point.run))
     return MismatchError("run", manifest->run(), Hex(point.run)).Within(path);
   if (manifest->round() != point.round)

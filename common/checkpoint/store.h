@@ -26,7 +26,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -35,7 +34,7 @@
 
 #include "common/base/status.h"
 #include "common/base/storage.h"
-#include "common/checkpoint/tag.h"
+#include "common/checkpoint/owner.h"
 #include "common/tensors/safetensors.h"
 #include "proto/checkpoint.pb.h"
 
@@ -48,6 +47,9 @@ struct Point {
   uint64_t round = 0;  // the newest round (exchange) whose result the state includes
   // The hash of the weights that all workers have in common; 0: unknown, or there are none.
   uint64_t weights_hash = 0;
+  // What OtherWorkers and ShardsOfOtherLayout (owner.h) say of it.
+  uint32_t other_workers = 0;
+  std::optional<uint32_t> shards_of_other_layout = std::nullopt;
   // Whether the points name the same checkpoint. Its weights are not a part of its name.
   friend bool operator==(const Point& a, const Point& b) {
     return a.run == b.run && a.step == b.step && a.round == b.round;
@@ -65,29 +67,14 @@ struct NumKept {
   uint32_t num_of_shard = 0;
 };
 
-// The daemon and job to which a checkpoint must belong to be used.
-struct Owner {
-  std::string folder;
-  std::string name;         // the daemon's name, for example "worker.0"
-  uint32_t workers = 0;     // how many workers the job has
-  uint64_t job_digest = 0;  // of the job's keys that must not change on resume: config::StateDigest
-  uint64_t model_digest = 0;
-  uint64_t plan_digest = 0;  // of the exchange plan: how messages divide the model
-  std::string job_text;      // the job as text: config::JobText
-  // Whether the job may resume from checkpoints of the job with this text, although their digests
-  // differ. nullptr: from none of them.
-  std::function<bool(const std::string& job_text)> is_same_job = nullptr;
-  // With a function, checkpoints and records without the right tag are not used.
-  TagFunction tag_of = nullptr;
-};
-
 // A checkpoint that cannot be used.
 struct RefusedCheckpoint {
   uint64_t step = 0;        // 0: unknown, because the folder cannot be read
   bool is_foreign = false;  // it belongs to another owner, job, model, plan or number of workers
   uint64_t run = 0;         // the run that wrote it; set only if `is_foreign`
   Kind kind = Kind::kOfAll;
-  std::string reason;  // for example "its digest is A, expected B"
+  std::string reason;         // for example "its digest is A, expected B"
+  bool is_left_over = false;  // OtherLayout::kLeftOver
 };
 
 class Store {
@@ -141,10 +128,10 @@ class Store {
 
  private:
   std::string PathOf(uint64_t step, const char* suffix) const;
-  // A manifest with this owner's name, digests and number of workers.
+  // ManifestOf(owner_), with the format's version.
   pb::Manifest ExpectedManifest() const;
-  // kBadData if a manifest's owner, job, model, exchange plan or number of workers is another's.
-  Status CheckOwner(const pb::Manifest& manifest) const;
+  // Adds the checkpoint of this step to points_ or to refused_checkpoints_.
+  void OpenCheckpoint(uint64_t step);
   // Reads a manifest and checks everything in it but its owner.
   Result<pb::Manifest> ReadManifest(uint64_t step) const;
   Status WriteRecord(uint64_t run);
@@ -172,11 +159,7 @@ class Store {
   std::vector<RefusedCheckpoint> refused_checkpoints_;
   // The run in run.json if run.json belongs to this owner; else 0.
   uint64_t own_recorded_run_ = 0;
-  uint64_t record_run_ = 0;  // the run in run.json, whichever owner it belongs to
-  std::string job_text_;     // the text of the job in run.json
-  // Digests of the jobs that have executed record_run_, if this owner's job may resume from their
-  // checkpoints.
-  std::set<std::string> same_jobs_;
+  RunRecord record_;  // run.json, whichever owner it belongs to
 };
 
 }  // namespace tern::checkpoint

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "common/algorithm/algorithms.h"
+#include "common/algorithm/facts.h"
 #include "common/base/hash.h"
 #include "common/config/fields.h"
 #include "common/config/uses_codec.h"
@@ -144,11 +145,19 @@ pb::Job WithoutLocalKeys(const pb::Job& job) {
   return job_without_local_keys;
 }
 
+bool MayChangeWorkers(const pb::Job& job) {
+  return algorithm::FactsOf(job).has_rounds && job.train().compute() != pb::Train::client;
+}
+
 pb::Job WithoutResumableKeys(const pb::Job& job) {
   pb::Job job_without_resumable_keys = job;
   job_without_resumable_keys.clear_servers();
   job_without_resumable_keys.clear_faults();
   job_without_resumable_keys.mutable_workers()->clear_min();
+  if (MayChangeWorkers(job)) {
+    job_without_resumable_keys.mutable_workers()->clear_count();
+    job_without_resumable_keys.mutable_workers()->clear_max();
+  }
   job_without_resumable_keys.clear_metrics();
   job_without_resumable_keys.clear_checkpoints();
   job_without_resumable_keys.mutable_train()->clear_steps();

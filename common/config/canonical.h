@@ -17,6 +17,10 @@ void FillDefaults(google::protobuf::Message* message);
 // Returns the job with all defaults and without local keys (keys that may differ between hosts).
 // JobDigest is the digest of the result.
 pb::Job WithoutLocalKeys(const pb::Job& job);
+// Whether the job's number of workers may change when it resumes from a checkpoint. It may not
+// without rounds, where servers count each worker's pushes, nor where a worker's checkpoint has the
+// state of a program of the user's.
+bool MayChangeWorkers(const pb::Job& job);
 // Like WithoutLocalKeys, and also without the keys that may change when a job resumes from a
 // checkpoint. StateDigest is the digest of the result.
 pb::Job WithoutResumableKeys(const pb::Job& job);

@@ -39,7 +39,7 @@ Result<pb::Job> ParseJob(const std::string& text, const std::string& name,
 uint64_t JobDigest(const pb::Job& job);
 // The digest of the keys that must not change between a checkpoint and a job that resumes from it.
 // Excludes local keys, the job's length, servers, faults, evaluation (except the moving average),
-// metrics and checkpoints.
+// metrics and checkpoints, and the number of workers if it may change (MayChangeWorkers).
 uint64_t StateDigest(const pb::Job& job);
 
 // Returns the job as YAML, with defaults filled in. LoadJob can read the text.

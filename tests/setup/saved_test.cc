@@ -115,8 +115,7 @@ TEST_F(FindSavedTest, UsesWhatAJobWroteBeforeAndAfterItsKeysChanged) {
   {
     const auto store = MakeStore(*setup);
     store->Open();
-    EXPECT_THAT(ChangesAtResume(setup->job, *store, 7),
-                HasSubstr("train.clip_norm was 1, is now 2"));
+    EXPECT_THAT(ChangesAtResume(*setup, *store, 7), HasSubstr("train.clip_norm was 1, is now 2"));
     ASSERT_TRUE(store->Begin(7, false).ok());
   }
   ASSERT_THAT(FindForJob({"train.clip_norm=2"}).checkpoints, SizeIs(2))
@@ -152,18 +151,68 @@ TEST_F(FindSavedTest, OffersAShardsOwnCheckpointsSeparately) {
 TEST_F(FindSavedTest, NamesThreeKeysOfAnotherJobAndCountsTheRest) {
   WriteCheckpoints({}, {10});
   const std::string sentence =
-      FindForJob({"seed=2", "workers.count=4", "train.batch_total=32", "exchange.codec=fp32"})
+      FindForJob({"seed=2", "train.clip_norm=2", "train.batch_total=32", "exchange.codec=fp32"})
           .unfit.sentence();
-  EXPECT_THAT(sentence, HasSubstr(": seed was 1, is now 2; workers.count was 2, is now 4; "
-                                  "train.batch_total was 64, is now 32; and 1 key more"));
+  EXPECT_THAT(sentence, HasSubstr(": seed was 1, is now 2; train.batch_total was 64, is now "
+                                  "32; train.clip_norm was 0, is now 2; and 1 key more"));
 }
 
-TEST_F(FindSavedTest, NamesTheServersIfNothingElseDiffers) {
+const std::string kListOfTwoServers =
+    "servers=[{address: '127.0.0.1:7500'}, {address: '127.0.0.1:7501'}]";
+
+TEST_F(FindSavedTest, OffersCheckpointsOfAJobOfAnotherSize) {
   WriteCheckpoints({}, {10});
-  const protocol::SavedCheckpoints saved =
-      FindForJob({"servers=[{address: '127.0.0.1:7500'}, {address: '127.0.0.1:7501'}]"});
+  const protocol::SavedCheckpoints with_workers = FindForJob({"workers.count=4"}),
+                                   with_both = FindForJob({"workers.count=4", kListOfTwoServers});
+  ASSERT_THAT(with_workers.checkpoints, SizeIs(1));
+  EXPECT_EQ(with_workers.checkpoints[0].workers(), 2u);
+  EXPECT_FALSE(with_workers.checkpoints[0].has_shards());
+  EXPECT_EQ(with_workers.prepared_run, 7u);
+  ASSERT_THAT(with_both.checkpoints, SizeIs(1));
+  EXPECT_EQ(with_both.checkpoints[0].workers(), 2u);
+  EXPECT_EQ(with_both.checkpoints[0].shards(), 1u);
+  EXPECT_THAT(FindForJob({"workers.count=4", "seed=2"}).unfit.sentence(),
+              HasSubstr("of another job: seed was 1, is now 2"));
+}
+
+TEST_F(FindSavedTest, NamesTheSizeWhereItMustNotChange) {
+  const std::string central = "train.parameters=central", asgd = "train.algorithm=asgd";
+  WriteCheckpoints({central}, {10});
+  const protocol::SavedCheckpoints saved = FindForJob({central, kListOfTwoServers});
   EXPECT_TRUE(saved.unfit.other_job());
   EXPECT_THAT(saved.unfit.sentence(), HasSubstr("servers was a list of 1, is now a list of 2"));
+  EXPECT_THAT(FindForJob({central, "workers.count=4"}).checkpoints, SizeIs(1));
+  fs::remove_all(FolderPath());
+  WriteCheckpoints({asgd}, {10});
+  EXPECT_THAT(FindForJob({asgd, "workers.count=4"}).unfit.sentence(),
+              HasSubstr("of another job: workers.count was 2, is now 4"));
+}
+
+// What is dropped if a job goes on with these changes.
+TEST_F(FindSavedTest, SaysWhatAnotherSizeDrops) {
+  const auto changes_from = [&](std::vector<std::string> settings,
+                                const std::vector<std::string>& changed) {
+    fs::remove_all(FolderPath());
+    WriteCheckpoints(settings, {10});
+    settings.insert(settings.end(), changed.begin(), changed.end());
+    auto setup = SmallSetup(settings);
+    setup->job.set_output_dir(dir_);
+    return ChangesSinceLastRun(*setup);
+  };
+  EXPECT_EQ(changes_from({}, {"workers.count=4"}), "workers.count was 2, is now 4");
+  EXPECT_EQ(
+      changes_from({"exchange.codec=topk"}, {"workers.count=4"}),
+      "workers.count was 2, is now 4; dropped: what each worker had of its own (local weights "
+      "and optimizer, codecs' memories)");
+  EXPECT_THAT(changes_from({"exchange.codec=onebit"}, {kListOfTwoServers}),
+              HasSubstr("; dropped: what the servers' codecs lost of earlier sums"));
+  EXPECT_THAT(changes_from({"exchange.codec=topk"}, {kListOfTwoServers}),
+              Not(HasSubstr("dropped")));
+  EXPECT_THAT(changes_from({"data.partition=by_sample"}, {"workers.count=4"}),
+              HasSubstr("; each worker draws from other images than before: of the epoch in "
+                        "progress some images may be drawn twice, others not at all"));
+  EXPECT_THAT(changes_from({"faults.on_worker_loss=shrink", "workers.max=4"}, {"workers.max=8"}),
+              HasSubstr("epochs are counted as if every step had had 256 samples (128 before)"));
 }
 
 TEST_F(FindSavedTest, NamesTheDigestIfTheOtherJobIsUnknown) {

@@ -265,7 +265,7 @@ void ToyWorker::ResumeFromCheckpoint(const protocol::SessionAction& action) {
 
 void ToyWorker::BeginRun(uint64_t run) {
   if (!checkpoints_.has_value()) return;
-  const Status status = checkpoints_->Begin(run, applied_);
+  const Status status = checkpoints_->Begin(run, applied_, /*has_past=*/true);
   if (!status.ok()) ReportViolation("cannot prepare its disk: " + status.message());
   run_ = run;
   world_->worker_disk(rank_).ResetStruck();

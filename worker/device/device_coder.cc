@@ -7,6 +7,7 @@
 
 #include "common/base/text.h"
 #include "kernels/codes/ternary.h"
+#include "setup/own_state.h"
 
 namespace tern::device {
 namespace {
@@ -97,7 +98,7 @@ Status DeviceCoder::NonFiniteError(const BucketValues& values) {
 }
 
 Status DeviceCoder::ClearMemories() {
-  return client::HasCodecMemory(setup_) ? codes_.ResetMemory() : Ok();
+  return setup::HasCodecMemory(setup_) ? codes_.ResetMemory() : Ok();
 }
 
 Status DeviceCoder::VisitMemories(const std::function<void(SavedState)>& use) {

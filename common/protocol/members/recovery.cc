@@ -33,14 +33,6 @@ std::string SentenceOf(const pb::Hello& hello) {
   return Printable(hello.unfit().sentence(), kMaxSentenceBytes);
 }
 
-// The checkpoint with the key of `checkpoint` that the hello offers; nullptr if there is none.
-const pb::Checkpoint* FindIn(const pb::Hello& hello, const pb::Checkpoint& checkpoint) {
-  for (const pb::Checkpoint& own : hello.checkpoints()) {
-    if (KeyOf(own) == KeyOf(checkpoint)) return &own;
-  }
-  return nullptr;
-}
-
 bool HasAnyCheckpoint(const Offer& offer) {
   return offer.hello->checkpoints_size() != 0 || offer.hello->has_unfit();
 }
@@ -179,12 +171,46 @@ SavedCheckpoints CommonCheckpoints(const std::vector<SavedCheckpoints>& lanes) {
   return common;
 }
 
+bool Offer::Needs(const pb::Checkpoint& checkpoint) const {
+  if (!is_required) return false;
+  if (hello->role() == pb::Hello::shard) return !checkpoint.has_shards();
+  if (!checkpoint.has_workers() || hello->unfit().other_job()) return true;
+  const bool joins_later = may_join_later && !HasAnyCheckpoint(*this);
+  return hello->rank() < checkpoint.workers() && !joins_later;
+}
+
+const pb::Checkpoint* Offer::Find(const pb::Checkpoint& checkpoint) const {
+  const auto& own = hello->checkpoints();
+  const auto found = std::find_if(own.begin(), own.end(), [&](const pb::Checkpoint& candidate) {
+    return BelongTogether(candidate, checkpoint);
+  });
+  return found == own.end() ? nullptr : &*found;
+}
+
+std::string OtherSizeText(const pb::Checkpoint& checkpoint, uint32_t workers, uint32_t shards) {
+  std::vector<std::string> sizes;
+  if (checkpoint.has_workers())
+    sizes.push_back(
+        Cat(workers, workers == 1 ? " worker (" : " workers (", checkpoint.workers(), " before)"));
+  if (checkpoint.has_shards()) {
+    const bool is_other_number = checkpoint.shards() != 0 && checkpoint.shards() != shards;
+    sizes.push_back(Cat(
+        shards, shards == 1 ? " server shard (" : " server shards (",
+        is_other_number ? Cat(checkpoint.shards(), " before") : "which divide it otherwise", ")"));
+  }
+  return Join(sizes, " and ");
+}
+
 BeginPoint ChooseBeginPoint(const std::vector<Offer>& offers, std::optional<uint64_t> run,
                             uint64_t max_round) {
+  std::vector<Offer> required;
   std::vector<const google::protobuf::RepeatedPtrField<pb::Checkpoint>*> required_lists;
   std::vector<std::vector<pb::Checkpoint>> run_checkpoints;
   for (const Offer& offer : offers) {
-    if (offer.is_required) required_lists.push_back(&offer.hello->checkpoints());
+    if (offer.is_required) {
+      required.push_back(offer);
+      required_lists.push_back(&offer.hello->checkpoints());
+    }
     if (!run.has_value() || offer.hello->role() != pb::Hello::shard) continue;
     std::vector<pb::Checkpoint>& shard_checkpoints = run_checkpoints.emplace_back();
     for (const auto* checkpoints :
@@ -193,7 +219,10 @@ BeginPoint ChooseBeginPoint(const std::vector<Offer>& offers, std::optional<uint
                    [&](const pb::Checkpoint& checkpoint) { return checkpoint.run() == *run; });
     }
   }
-  const BeginPoint common_begin{NewestCommonCheckpoint(required_lists, max_round), true};
+  const auto needs = [&](size_t index, const pb::Checkpoint& checkpoint) {
+    return required[index].Needs(checkpoint);
+  };
+  const BeginPoint common_begin{NewestCommonCheckpoint(required_lists, max_round, needs), true};
   std::vector<const std::vector<pb::Checkpoint>*> shard_lists;
   for (const auto& checkpoints : run_checkpoints) shard_lists.push_back(&checkpoints);
   const BeginPoint shards_begin{NewestCommonCheckpoint(shard_lists, max_round), false};
@@ -230,20 +259,19 @@ std::string WhereWeightsDiffer(const std::vector<Offer>& offers, uint64_t after_
   for (const pb::Checkpoint& checkpoint : first->hello->checkpoints()) {  // The steps ascend.
     if (checkpoint.step() <= after_step || checkpoint.weights_hash() == 0) continue;
     const bool all_have_it = std::all_of(first, offers.end(), [&](const Offer& offer) {
-      return !offer.is_required || FindIn(*offer.hello, checkpoint) != nullptr;
+      return !offer.Needs(checkpoint) || offer.Find(checkpoint) != nullptr;
     });
     if (!all_have_it) continue;
     const auto other = std::find_if(first, offers.end(), [&](const Offer& offer) {
-      const pb::Checkpoint* const own = FindIn(*offer.hello, checkpoint);
-      return offer.is_required && own->weights_hash() != 0 &&
+      const pb::Checkpoint* const own = offer.Find(checkpoint);
+      return own != nullptr && offer.Needs(checkpoint) && own->weights_hash() != 0 &&
              own->weights_hash() != checkpoint.weights_hash();
     });
-    difference =
-        other == offers.end()
-            ? ""
-            : Cat("the weights in the checkpoint of step ", checkpoint.step(),
-                  " differ: ", first->who, " has hash ", Hex(checkpoint.weights_hash()), ", ",
-                  other->who, " has ", Hex(FindIn(*other->hello, checkpoint)->weights_hash()));
+    difference = other == offers.end()
+                     ? ""
+                     : Cat("the weights in the checkpoint of step ", checkpoint.step(),
+                           " differ: ", first->who, " has hash ", Hex(checkpoint.weights_hash()),
+                           ", ", other->who, " has ", Hex(other->Find(checkpoint)->weights_hash()));
   }
   return difference;
 }

@@ -41,6 +41,15 @@
 // workers had made s steps each, on average. A worker continues at the clock that the shards have
 // counted, with its own private state (client/train/trainer.h).
 //
+// A job may go on from a checkpoint with another number of workers, or with other server shards,
+// than it had when it wrote the checkpoint (Checkpoint.workers, Checkpoint.shards). Ranks that the
+// job did not have then need no such checkpoint: they get the state as a worker does that returns
+// without a disk. With other shards, the lanes need none: nobody holds what they remembered of
+// earlier sums. With another number of workers, all workers discard their private state. A rank
+// that comes back to a job that went on without it may have checkpoints of the same steps of the
+// same run. They are other checkpoints, because they name another number of workers, or have other
+// weights; the rank moves them away before its first step (Welcome.others_resume).
+//
 // The run keeps its number. No worker takes a step before all daemons know the checkpoint. A daemon
 // removes checkpoints newer than the chosen one, so files of two histories never mix. Going back
 // reads nothing but checkpoints, and every daemon keeps a common checkpoint until all daemons have
@@ -51,6 +60,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
@@ -66,27 +76,41 @@ inline std::tuple<uint64_t, uint64_t, uint64_t> KeyOf(const pb::Checkpoint& chec
   return {checkpoint.step(), checkpoint.round(), checkpoint.run()};
 }
 
+// Whether two daemons' checkpoints are parts of one state of the job.
+inline bool BelongTogether(const pb::Checkpoint& a, const pb::Checkpoint& b) {
+  return KeyOf(a) == KeyOf(b) && a.workers() == b.workers() && a.has_shards() == b.has_shards();
+}
+
 inline constexpr uint64_t kAnyRound = std::numeric_limits<uint64_t>::max();
 
 // Returns the newest checkpoint, of a round up to `max_round`, that is in every list, with the same
-// weights wherever their hash is known; nullopt if there is none.
+// weights wherever their hash is known; nullopt if there is none. With `needs`, a list may lack the
+// checkpoint if needs(index of the list, checkpoint) is false.
 template <typename CheckpointList>
 std::optional<pb::Checkpoint> NewestCommonCheckpoint(
-    const std::vector<const CheckpointList*>& lists, uint64_t max_round = kAnyRound) {
+    const std::vector<const CheckpointList*>& lists, uint64_t max_round = kAnyRound,
+    const std::function<bool(size_t, const pb::Checkpoint&)>& needs = nullptr) {
   std::optional<pb::Checkpoint> newest;
-  if (lists.empty()) return newest;
-  for (const pb::Checkpoint& candidate : *lists.front()) {
-    if (candidate.round() > max_round) continue;
+  const auto is_common = [&](const pb::Checkpoint& candidate) {
     uint64_t hash = 0;
-    const bool is_common = std::all_of(lists.begin(), lists.end(), [&](const CheckpointList* list) {
+    size_t index = 0;
+    return std::all_of(lists.begin(), lists.end(), [&](const CheckpointList* list) {
+      if (const size_t i = index++; needs != nullptr && !needs(i, candidate)) return true;
       const auto other = std::find_if(list->begin(), list->end(), [&](const auto& checkpoint) {
-        return KeyOf(checkpoint) == KeyOf(candidate);
+        return BelongTogether(checkpoint, candidate);
       });
       if (other == list->end()) return false;
       if (hash == 0) hash = other->weights_hash();
       return other->weights_hash() == 0 || other->weights_hash() == hash;
     });
-    if (is_common && (!newest.has_value() || KeyOf(*newest) < KeyOf(candidate))) newest = candidate;
+  };
+  for (const CheckpointList* list : lists) {
+    for (const pb::Checkpoint& candidate : *list) {
+      if (candidate.round() > max_round) continue;
+      if (newest.has_value() && KeyOf(candidate) <= KeyOf(*newest)) continue;
+      if (is_common(candidate)) newest = candidate;
+    }
+    if (needs == nullptr) break;  // What is not in the first list is not common.
   }
   return newest;
 }
@@ -121,7 +145,25 @@ struct Offer {
   std::string who;  // for example "worker 0 (node1)"
   const pb::Hello* hello = nullptr;
   bool is_required = true;  // whether this daemon must have the checkpoint that is chosen
+  // Whether the job lets workers join later: it may not have had this worker, but its rank.
+  bool may_join_later = false;
+
+  // Whether this daemon must have the checkpoint if that is chosen. Not if the job that wrote it
+  // had other shards, or had another number of workers and not this one, unless what the daemon has
+  // is of another job.
+  bool Needs(const pb::Checkpoint& checkpoint) const;
+  // The daemon's checkpoint that belongs together with `checkpoint`; nullptr if it has none.
+  const pb::Checkpoint* Find(const pb::Checkpoint& checkpoint) const;
 };
+
+// What may be dropped when a job goes on with another size, for sentences.
+inline constexpr const char* kWorkersOwnState =
+    "what each worker had of its own (local weights and optimizer, codecs' memories)";
+inline constexpr const char* kServersCodecState = "what the servers' codecs lost of earlier sums";
+
+// Says how the job's size differs from that of the job that wrote the checkpoint, for example "6
+// workers (4 before) and 2 server shards (1 before)"; empty if it does not differ.
+std::string OtherSizeText(const pb::Checkpoint& checkpoint, uint32_t workers, uint32_t shards);
 
 // The point from which a job starts or continues.
 struct BeginPoint {

@@ -33,12 +33,21 @@ TEST(Differences, NameTheKeyAndBothValues) {
   EXPECT_THAT(DifferencesBetween(old_job, MakeJob({"train.clip_norm=2"})),
               ElementsAre("train.clip_norm was 1, is now 2"));
   EXPECT_THAT(DifferencesBetween(old_job, old_job), IsEmpty());
-  EXPECT_THAT(
-      DifferencesBetween(old_job, MakeJob({"train.clip_norm=1", "seed=2", "model.name=cifarnet",
-                                           "workers.count=4", "exchange.codec=fp32"})),
-      ElementsAre("seed was 1, is now 2", "workers.count was 2, is now 4",
-                  "model.name was \"lenet\", is now \"cifarnet\"",
-                  "exchange.codec was \"ternary\", is now \"fp32\""));
+  EXPECT_THAT(DifferencesBetween(old_job, MakeJob({"train.clip_norm=1", "seed=2",
+                                                   "model.name=cifarnet", "exchange.codec=fp32"})),
+              ElementsAre("seed was 1, is now 2", "model.name was \"lenet\", is now \"cifarnet\"",
+                          "exchange.codec was \"ternary\", is now \"fp32\""));
+}
+
+TEST(Differences, InTheNumberOfWorkersCountWhereItMustNotChange) {
+  const auto differences = [](const std::vector<std::string>& settings) {
+    std::vector<std::string> changed = settings;
+    changed.insert(changed.end(), {"workers.count=4"});
+    return DifferencesBetween(MakeJob(settings), MakeJob(changed));
+  };
+  EXPECT_THAT(differences({}), IsEmpty());
+  EXPECT_EQ(StateDigest(MakeJob()), StateDigest(MakeJob({"workers.count=4"})));
+  EXPECT_THAT(differences({"train.algorithm=asgd"}), ElementsAre("workers.count was 2, is now 4"));
 }
 
 TEST(Differences, ReportKeysOfOneJobOnly) {

@@ -39,6 +39,8 @@ SessionAction* Fetching::StartInstalling(SessionAction::Type type, uint64_t appl
   state_.exchange.Restart(applied);
   out->push_back(MakeAction(type));
   out->back().applied = applied;
+  if (state_.origin->others_resume.has_value())
+    out->back().others_resume = state_.origin->others_resume;
   return &out->back();
 }
 

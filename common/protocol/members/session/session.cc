@@ -142,6 +142,7 @@ void Session::OnWelcomeOfShard0(const pb::Welcome& welcome, Time now, SessionAct
     SessionState::Origin& origin = state_.origin.emplace();
     if (welcome.has_begin()) origin.begin = welcome.begin();
     if (welcome.has_resume()) origin.resume = welcome.resume();
+    if (welcome.has_others_resume()) origin.others_resume = welcome.others_resume();
   }
   if (state_.leaving()) leaving_.SendBye(now, out);
 }

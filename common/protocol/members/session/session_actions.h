@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,6 +43,7 @@ struct SessionAction {
   uint64_t checkpoint_after = 0;  // kReady: the newest OfRound.checkpoint_after; 0: none
   uint64_t run = 0;               // kReady: identifies the job's run in checkpoints
   pb::Checkpoint checkpoint;
+  std::optional<pb::Checkpoint> others_resume;  // kInstall, kGoBack: Welcome.others_resume
   Status status;
   std::string text;
   bool is_normal = false;  // kLog: `text` tells of a normal event, which is no reason for a warning

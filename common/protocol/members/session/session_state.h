@@ -69,11 +69,13 @@ struct SessionState {
   // went back to a checkpoint; until it has state again, an ok Finish() is ignored. kState: the
   // worker holds the state after round exchange.applied().
   enum class StateHeld : uint8_t { kNothing, kVoid, kState };
-  // From where a worker without state gets the state, as shard 0's Welcome says. If neither member
-  // is set: from another worker.
+  // From where a worker without state gets the state, as shard 0's Welcome says. If neither
+  // `begin` nor `resume` is set: from another worker.
   struct Origin {
     std::optional<uint64_t> begin;         // from the servers: the parameters after this round
     std::optional<pb::Checkpoint> resume;  // from the worker's own disk: this checkpoint
+    // Not an origin: Welcome.others_resume.
+    std::optional<pb::Checkpoint> others_resume;
   };
 
   explicit SessionState(SessionOptions given);

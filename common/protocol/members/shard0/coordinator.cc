@@ -188,8 +188,9 @@ void Coordinator::OnStateWant(Peer from, const Message& message, Time now, Contr
     if (donor == nullptr || donor_quality(worker) > donor_quality(*donor)) donor = &worker;
   }
   if (donor != nullptr) return EmitSend(donor->peer, message, out);
-  // The receiver will ask again. The state is lost unless a worker with state may still come back.
-  if (!job_.roster.MayHoldStateBeside(receiver))
+  // The receiver will ask again. The state is lost unless a worker with state may still come back,
+  // or is about to have it.
+  if (!job_.roster.MayHoldStateBeside(receiver) && !job_.roster.SomeWorkerLoadsState())
     going_back_.OnStateLost("", Code::kPeerLost, now, out);
 }
 

@@ -226,6 +226,14 @@ bool Gathering::ShardsHaveOffered(Time now, ControlActions* out) {
   return all_offered;
 }
 
+bool Gathering::LacksCheckpoint(const pb::Hello& hello) const {
+  const BeginPoint& begin = job_.begin;
+  if (!begin.checkpoint.has_value() || !begin.workers_load_checkpoint) return false;
+  const Offer offer = OfferOf(hello);
+  return offer.is_required && !offer.Needs(*begin.checkpoint) &&
+         offer.Find(*begin.checkpoint) == nullptr;
+}
+
 void Gathering::AdmitGathered(Time now) {
   Roster& roster = job_.roster;
   roster.epoch = std::max(roster.epoch, roster.NewestEpoch());
@@ -246,7 +254,9 @@ void Gathering::AdmitGathered(Time now) {
     if (!worker.live()) continue;
     worker.epoch = roster.epoch;
     worker.advanced_at = now;
-    worker.joins_from_begin = goes_back;
+    worker.lacks_checkpoint = LacksCheckpoint(worker.hello);
+    worker.joins_from_begin =
+        goes_back && (!worker.lacks_checkpoint || job_.options.begins_from_shards);
     const bool is_first = first_giver == nullptr || first_giver == &worker;
     const bool lacks_state = worker.hello.fresh() && (anyone_has_state || !is_first);
     worker.joining = goes_back || (job_.options.workers_hold_state && lacks_state);

@@ -71,6 +71,8 @@ class Gathering {
   // Lets daemons that were started with checkpoints.resume: false offer what they have of the run
   // under way. Not needed where the servers hold the parameters: their checkpoints are enough.
   void OfferCheckpointsOfRun();
+  // The offer of the worker with this hello, which must outlive the result.
+  Offer OfferOf(const pb::Hello& hello) const;
   // Returns the checkpoint offers of all daemons that have said hello, and of this shard. Writes
   // this shard's offer to *own_hello, which must outlive the result.
   std::vector<Offer> CollectOffers(pb::Hello* own_hello) const;
@@ -87,6 +89,10 @@ class Gathering {
   // not for their offers.
   bool ShardsHaveOffered(Time now, ControlActions* out);
   void LogBegin(ControlActions* out) const;  // logs from which state the job continues
+  // Logs with what size the job continues if that is another than before, and what is dropped.
+  void LogOtherSize(ControlActions* out) const;
+  // Whether workers load a checkpoint that the sender of this hello neither has nor needs.
+  bool LacksCheckpoint(const pb::Hello& hello) const;
   void AdmitGathered(Time now);
   std::string WhoIsMissing() const;
 

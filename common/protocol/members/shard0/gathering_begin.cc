@@ -20,27 +20,37 @@ void Gathering::OfferCheckpointsOfRun() {
     protocol::OfferCheckpointsOfRun(job_.roster.run, &follower.hello);
 }
 
+namespace {
+
+std::string DescribeDaemon(const char* role, uint32_t rank, const std::string& host) {
+  return Cat(role, rank, " (", Printable(host), ")");
+}
+
+}  // namespace
+
+Offer Gathering::OfferOf(const pb::Hello& hello) const {
+  const ControlOptions& options = job_.options;
+  return {DescribeDaemon("worker ", hello.rank(), hello.host()), &hello, options.workers_hold_state,
+          options.elasticity.shrinks_on_loss()};
+}
+
 std::vector<Offer> Gathering::CollectOffers(pb::Hello* own_hello) const {
-  const auto describe = [](const char* role, uint32_t rank, const std::string& host) {
-    return Cat(role, rank, " (", Printable(host), ")");
-  };
   const ControlOptions& options = job_.options;
   std::vector<Offer> offers;
   for (const Roster::Worker& worker : job_.roster.workers) {
-    if (!worker.live()) continue;
-    const pb::Hello& hello = worker.hello;
-    offers.push_back(
-        {describe("worker ", hello.rank(), hello.host()), &hello, options.workers_hold_state});
+    if (worker.live()) offers.push_back(OfferOf(worker.hello));
   }
   if (options.ShardKeepsState(0)) {
     *own_hello = OwnHello();
     if (job_.going_back() && !options.begins_from_shards)
       protocol::OfferCheckpointsOfRun(job_.roster.run, own_hello);
-    offers.push_back({describe("server shard ", 0, options.expected_hello.host()), own_hello});
+    offers.push_back(
+        {DescribeDaemon("server shard ", 0, options.expected_hello.host()), own_hello});
   }
   for (const auto& [shard, follower] : job_.roster.shards) {
     if (options.ShardKeepsState(shard))
-      offers.push_back({describe("server shard ", shard, follower.hello.host()), &follower.hello});
+      offers.push_back(
+          {DescribeDaemon("server shard ", shard, follower.hello.host()), &follower.hello});
   }
   return offers;
 }
@@ -89,6 +99,7 @@ void Gathering::LogBegin(ControlActions* out) const {
   EmitNormalLog(Cat("all go on from the ", begin_point.workers_load_checkpoint ? "" : "servers' ",
                     "checkpoint of step ", begin_point.checkpoint->step(), repeated_text),
                 out);
+  LogOtherSize(out);
   if (job_.options.workers_hold_state) return;
   // Without rounds, a worker can continue without its own checkpoint.
   for (uint32_t rank = 0; rank < job_.roster.workers.size(); ++rank) {
@@ -103,6 +114,34 @@ void Gathering::LogBegin(ControlActions* out) const {
                 "its own begins anew",
             out);
   }
+}
+
+void Gathering::LogOtherSize(ControlActions* out) const {
+  const pb::Checkpoint& checkpoint = *job_.begin.checkpoint;
+  const ControlOptions& options = job_.options;
+  const std::vector<Roster::Worker>& workers = job_.roster.workers;
+  const std::string size = OtherSizeText(checkpoint, options.workers, options.shards);
+  for (uint32_t rank = 0; rank < workers.size(); ++rank) {
+    if (workers[rank].live() && LacksCheckpoint(workers[rank].hello))
+      EmitLog(job_.roster.Name(rank) + " has no such checkpoint: it gets the state from the others",
+              out);
+  }
+  if (size.empty()) return;
+  const bool workers_drop =
+      checkpoint.has_workers() &&
+      std::any_of(workers.begin(), workers.end(), [](const Roster::Worker& worker) {
+        return worker.live() && worker.hello.keeps_own();
+      });
+  const std::vector<bool>& keeps_state = options.shard_keeps_state;
+  const bool shards_drop =
+      checkpoint.has_shards() &&
+      std::find(keeps_state.begin(), keeps_state.end(), true) != keeps_state.end();
+  std::vector<std::string> dropped;
+  if (workers_drop) dropped.emplace_back(kWorkersOwnState);
+  if (shards_drop) dropped.emplace_back(kServersCodecState);
+  EmitLog(Cat("the job goes on with ", size,
+              dropped.empty() ? "; nothing is dropped" : "; dropped: " + Join(dropped, ", and ")),
+          out);
 }
 
 std::string Gathering::WhyNotRepair() const {

@@ -84,8 +84,10 @@ void Membership::SendWelcome(const Roster::Worker& worker, ControlActions* out) 
   welcome->set_epoch(worker.epoch);
   welcome->set_needs_state(worker.joining);
   welcome->set_run(job_.roster.run);
+  const bool is_new_rank = worker.joining && worker.lacks_checkpoint;
+  if (is_new_rank) *welcome->mutable_others_resume() = *job_.begin.checkpoint;
   if (worker.joins_from_begin && job_.begin.workers_load_checkpoint &&
-      job_.begin.checkpoint.has_value()) {
+      job_.begin.checkpoint.has_value() && !is_new_rank) {
     *welcome->mutable_resume() = *job_.begin.checkpoint;
   } else if (worker.joins_from_begin) {
     welcome->set_begin(job_.begin.round());

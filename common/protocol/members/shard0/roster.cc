@@ -88,6 +88,12 @@ bool Roster::MayHoldStateBeside(const Worker* except) const {
   });
 }
 
+bool Roster::SomeWorkerLoadsState() const {
+  return std::any_of(workers.begin(), workers.end(), [](const Worker& worker) {
+    return worker.live() && worker.joining && worker.joins_from_begin;
+  });
+}
+
 bool Roster::NobodyHoldsState() const {
   return std::none_of(workers.begin(), workers.end(), [](const Worker& worker) {
     return worker.live() && (!worker.hello.fresh() || worker.hello.done());

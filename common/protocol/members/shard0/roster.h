@@ -45,6 +45,8 @@ struct Roster {
     // Whether it is `joining`, and gets the state from the servers or from its checkpoint, as all
     // workers do when the job goes back.
     bool joins_from_begin = false;
+    // Whether the others load a checkpoint of a job that did not have this rank, and it is joining.
+    bool lacks_checkpoint = false;
     uint64_t incarnation = 0;
     uint64_t epoch = 0;  // the membership epoch in which this incarnation was admitted
     // The membership epoch in which its process was first admitted, as any incarnation.
@@ -117,6 +119,8 @@ struct Roster {
   std::string Name(uint32_t rank) const;  // for example "worker 1 (node3, pid 4711)"
   // Whether a worker other than `except` holds the state of the running job or may return with it.
   bool MayHoldStateBeside(const Worker* except) const;
+  // Whether a live worker gets the state from its checkpoint, or from the servers.
+  bool SomeWorkerLoadsState() const;
   // Whether no live worker holds the state of the job, as the workers' hellos say. For use before
   // the job runs.
   bool NobodyHoldsState() const;
