@@ -22,7 +22,7 @@ RoundTotals TotalsFor(const std::vector<std::string>& overrides, uint32_t worker
   return TotalsOf(*sizes);
 }
 
-// Seven chunks (kNumParameters / 64 Ki): four bytes per element and seven headers in each direction.
+// Seven chunks (of 64 Ki elements): four bytes per element and seven headers in each direction.
 TEST(Sizes, FloatsTakeFourBytesAndHeaders) {
   const RoundTotals totals = TotalsFor({"exchange.codec=fp32"});
   EXPECT_GT(totals.up, 4 * kNumParameters + 7 * 20);
