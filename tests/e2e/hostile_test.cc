@@ -385,7 +385,8 @@ TEST(Member, WhatItSaysIsCheckedBeforeItIsUsed) {
   const auto push_field = &pb::Envelope::mutable_push;
   EXPECT_THAT(fake_member.RefusalOf(data, push_field, std::string(100, '\xff')),
               HasSubstr("rank 1"));
-  EXPECT_THAT(fake_member.RefusalOf(data, push_field, std::string(431080 / 4 + 1000, '\0')),
+  const size_t max_push_bytes = (*setup)->plan.chunk(0, 0).max_push_bytes;
+  EXPECT_THAT(fake_member.RefusalOf(data, push_field, std::string(max_push_bytes + 1000, '\0')),
               HasSubstr("rank 1"));
   // fake_member sends nothing more, and the real worker 1 takes its rank.
   job.StartWorker(1);
