@@ -120,8 +120,7 @@ def lenet(place, options, idle, figures):
 
 
 def large(place, options, idle, figures):
-    chunk = ["exchange.chunk_kib=512", "exchange.bucket_kib=2048"]
-    one = rounds(place, options, HERE / "jobs/far.yaml", "fp32", options.large_rounds, chunk)
+    one = rounds(place, options, HERE / "jobs/far.yaml", "fp32", options.large_rounds)
     needed = 4 * FAR * WORKERS
     asked = arithmetic(options, one, 1)
     goodput = 8e-6 * needed / one["seconds"] / options.rate_mbit

@@ -70,7 +70,7 @@ class Namespaces:
     def set_congestion(self, name):
         # By the route: the kernel refuses the setting to namespaces, except for some names.
         for namespace in self.names:
-            processes.call("ip", "-n", namespace, "route", "replace", "10.77.0.0/24", "dev", "eth0", "scope", "link",
+            call("ip", "-n", namespace, "route", "replace", "10.77.0.0/24", "dev", "eth0", "scope", "link",
                            "congctl", name)
 
     def address(self, number):
