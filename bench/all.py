@@ -32,12 +32,13 @@ def parts(build, quick):
     bench, programs = build / "bench", build / "bin"
     fewer = {"link": ["--repeats", "1", "--rounds", "4", "--codecs", "fp32,fp16,ternary,ternary_ans"],
              "keys": ["--repeats", "1", "--rounds", "4"], "server_cpu": ["--repeats", "2"], "odsgd": ["--repeats", "1"],
-             "networks": ["--rounds", "1"], "attacks": ["--securities", "loopback", "--seconds", "5"]} if quick else {}
+             "networks": ["--rounds", "1"], "latency": ["--only", "lenet", "--rounds", "10"], "attacks": ["--securities", "loopback", "--seconds", "5"]} if quick else {}
     whole = [("kernels", [sys.executable, "-B", HERE / "kernels.py", bench]),
              ("bytes", [sys.executable, "-B", HERE / "bytes.py", programs]),
              ("server_cpu", [sys.executable, "-B", HERE / "server_cpu.py", programs, bench / "echo"]),
              ("link", [sys.executable, "-B", HERE / "link.py", programs]),
              ("keys", [sys.executable, "-B", HERE / "keys.py", programs]),
+             ("latency", [sys.executable, "-B", HERE / "latency.py", programs, bench / "far_link", "--congestion", "cubic", "--idle", "0"]),
              ("odsgd", [sys.executable, "-B", HERE / "odsgd_overlap.py", programs]),
              ("stragglers", [sys.executable, "-B", HERE / "stragglers.py", programs]),
              ("networks", [sys.executable, "-B", HERE / "networks.py", programs, bench]),
