@@ -353,7 +353,7 @@ checkpoint::Owner CheckpointOwner(const Setup& setup, const std::string& output_
       .job_text = config::JobText(setup.job),
       .is_same_job = is_same_as(setup.job),
       .tag_of = TagOf(setup.checkpoint_secret),
-      .layout_digest = protocol::LayoutDigest(setup.plan),
+      .layout_digest = protocol::LayoutDigest(setup.plan.data_lanes, setup.plan.buckets),
       .shards = static_cast<uint32_t>(setup.job.servers_size()),
       .takes_other_workers = config::MayChangeWorkers(setup.job),
       .other_layout = setup.plan.is_central ? checkpoint::OtherLayout::kForeign

@@ -13,6 +13,7 @@
 #include "common/base/text.h"
 #include "common/codec/codecs.h"
 #include "common/protocol/plan/codec_options.h"
+#include "common/protocol/plan/layout.h"
 #include "common/protocol/plan/spread.h"
 
 namespace tern::protocol {
@@ -310,17 +311,7 @@ uint64_t DigestOf(const ExchangePlan& plan) {
     text += " scalers " + std::to_string(plan.scaler_margin);
     append(plan.scaler_age_rounds);
   }
-  for (uint32_t num_lanes : plan.data_lanes) append(num_lanes);
-  for (const Bucket& bucket : plan.buckets) {
-    append(bucket.begin);
-    for (const Chunk& chunk : bucket.chunks) {
-      append(chunk.begin);
-      append(chunk.count);
-      append(chunk.shard);
-      append(chunk.lane);
-    }
-  }
-  return Digest(text);
+  return Digest(text + LayoutText(plan.data_lanes, plan.buckets));
 }
 
 }  // namespace
