@@ -38,7 +38,7 @@ def parts(build, quick):
              ("server_cpu", [sys.executable, "-B", HERE / "server_cpu.py", programs, bench / "echo"]),
              ("link", [sys.executable, "-B", HERE / "link.py", programs]),
              ("keys", [sys.executable, "-B", HERE / "keys.py", programs]),
-             ("latency", [sys.executable, "-B", HERE / "latency.py", programs, bench / "far_link", "--congestion", "cubic", "--idle", "0"]),
+             ("latency", [sys.executable, "-B", HERE / "latency.py", programs, bench / "far_link", "--congestion", "cubic", "--idle", "1"]),
              ("odsgd", [sys.executable, "-B", HERE / "odsgd_overlap.py", programs]),
              ("stragglers", [sys.executable, "-B", HERE / "stragglers.py", programs]),
              ("networks", [sys.executable, "-B", HERE / "networks.py", programs, bench]),

@@ -115,23 +115,23 @@ def lenet(place, options, idle, figures):
         print(f"| LeNet, {name} | {idle} | {one['seconds']:.3f} | {trips} | {asked:.3f} | {ratio:.2f} | "
               f"{one['up'] / 1e6:.2f} | {one['control_ms']:.0f} | {len(one['alarms'])} |", flush=True)
         print(*one["alarms"][:4], sep="\n", end="\n" if one["alarms"] else "")
-        if idle == 0 and name == "ternary_ans":
+        if idle == 1 and name == "ternary_ans":
             figures.add("far_round", ratio, note=f"{one['seconds']:.3f} s, arithmetic {asked:.3f} s")
 
 
 def large(place, options, idle, figures):
-    one = rounds(place, options, HERE / "jobs/far.yaml", "fp32", options.large_rounds)
-    needed = 4 * FAR * WORKERS
-    asked = arithmetic(options, one, 1)
-    goodput = 8e-6 * needed / one["seconds"] / options.rate_mbit
-    print(f"| 20 M parameters, fp32 | {idle} | {one['seconds']:.3f} | 1 | {asked:.3f} | {one['seconds'] / asked:.2f} | "
-          f"{one['up'] / 1e6:.1f} | {one['control_ms']:.0f} | {len(one['alarms'])} |", flush=True)
-    print(*one["alarms"][:4], sep="\n", end="\n" if one["alarms"] else "")
-    print(f"\n20 M parameters: {needed / 1e6:.1f} MB needed a round, {one['up'] / 1e6:.1f} MB travelled; goodput {goodput:.2f} of "
-          f"the link\n", flush=True)
-    if idle == 0:
-        figures.add("far_goodput", goodput, note=f"{one['seconds']:.2f} s a round")
-        figures.add("far_bytes", one["up"] / needed, note=f"{one['up'] / 1e6:.1f} MB a round")
+    limits = (f"servers.0.send_mbit={options.rate_mbit}", f"workers.send_mbit={options.rate_mbit / WORKERS}")
+    for name, more in (("fp32", ()), ("fp32, send_mbit", limits)):
+        one = rounds(place, options, HERE / "jobs/far.yaml", "fp32", options.large_rounds, more)
+        needed = 4 * FAR * WORKERS
+        asked = arithmetic(options, one, 1)
+        goodput = 8e-6 * needed / one["seconds"] / options.rate_mbit
+        print(f"| 20 M parameters, {name} | {idle} | {one['seconds']:.3f} | 1 | {asked:.3f} | {one['seconds'] / asked:.2f} | "
+              f"{one['up'] / 1e6:.1f} | {one['control_ms']:.0f} | {len(one['alarms'])} | goodput {goodput:.2f} of the link", flush=True)
+        print(*one["alarms"][:4], sep="\n", end="\n" if one["alarms"] else "")
+        if idle == 1 and more:
+            figures.add("far_goodput", goodput, note=f"{one['seconds']:.2f} s a round")
+            figures.add("far_bytes", one["up"] / needed, note=f"{one['up'] / 1e6:.1f} MB a round")
 
 
 def main():

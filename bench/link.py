@@ -69,7 +69,7 @@ def rounds(place, options, codec, count, more=()):
     down = sum(one["traffic"]["sum"]["bytes_in"] for one in counters) / count
     return {"seconds": seconds, "in": 8e-6 * up / seconds, "out": 8e-6 * down / seconds,
             "control_ms": 1000 * max(one["control_round_trip_max_s"] for one in counters),
-            "cpu_s": [word["cpu_s"] for word in (server, *counters)],
+            "cpu_s": [word["cpu_s"] for word in (server, *counters)], "rounds": count,
             "shares": [{key: round(one[key] / count, 3) for key in ("encode_s", "decode_s", "wait_s", "exchange_s")}
                        for one in counters]}
 
@@ -98,18 +98,24 @@ def at_rate(rate, options, figures):
         place.close()
 
 
+def cpu_text(runs):
+    server, *workers = [statistics.median(one["cpu_s"][i] / one["rounds"] for one in runs) for i in range(1 + WORKERS)]
+    return f"{server:.3f}; {' '.join(f'{worker:.3f}' for worker in workers)}"
+
+
 def print_results(rate, options, figures, free, results, ring):
     median = {codec: statistics.median(one["seconds"] for one in runs) for codec, runs in results.items()}
-    print("\n| wire | a round, s | (all) | own fp32 / it | gloo fp32 / it | in Mbit/s | out Mbit/s | control ms |")
-    print("|---|---|---|---|---|---|---|---|")
+    print("\n| wire | a round, s | (all) | own fp32 / it | gloo fp32 / it | in Mbit/s | out Mbit/s | control ms "
+          "| CPU s a round: server; workers |")
+    print("|---|---|---|---|---|---|---|---|---|")
     for codec, runs in results.items():
         every = " ".join(f"{one['seconds']:.3f}" for one in runs)
         against = f"{ring['float32'] / median[codec]:.2f}" if ring else ""
         print(f"| {codec} | {median[codec]:.3f} | {every} | {median['fp32'] / median[codec]:.2f} | {against} | "
               f"{statistics.median(one['in'] for one in runs):.1f} | {statistics.median(one['out'] for one in runs):.1f} | "
-              f"{max(one['control_ms'] for one in runs):.1f} |")
+              f"{max(one['control_ms'] for one in runs):.1f} | {cpu_text(runs)} |")
     for dtype, seconds in ring.items():
-        print(f"| gloo all-reduce, {dtype} | {seconds:.3f} | | {median['fp32'] / seconds:.2f} | | | | |")
+        print(f"| gloo all-reduce, {dtype} | {seconds:.3f} | | {median['fp32'] / seconds:.2f} | | | | | |")
     best = min((codec for codec in results if codec not in FLOATS), key=median.get)
     note = f"{best}: {median[best]:.3f} s"
     figures.add(f"round_{rate}", median["fp32"] / median[best], [one["seconds"] for one in results[best]], note)

@@ -46,9 +46,12 @@ Status Server::Open() {
   const pb::Server& server_keys = setup_.job.servers(static_cast<int>(options_.shard));
   const Result<net::Address> address = AwaitBindAddress(setup_, options_.shard, signals_);
   if (!address.ok()) return address.status();
-  auto zap_handler =
-      net::ZapHandler::Start(context_, {setup_.security.get(), MaxConnectionsPerAddress(setup_.job),
-                                        AllowedNetworks(setup_.job), &registry_});
+  auto zap_handler = net::ZapHandler::Start(
+      context_, {.security = setup_.security.get(),
+                 .max_connections_per_address = MaxConnectionsPerAddress(setup_.job),
+                 .networks = AllowedNetworks(setup_.job),
+                 .registry = &registry_,
+                 .pacing = setup::ServerPacing(setup_, options_.shard)});
   if (!zap_handler.ok()) return zap_handler.status();
   zap_handler_ = std::move(*zap_handler);
   std::vector<float> initial;

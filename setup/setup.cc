@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <string_view>
 #include <utility>
 
@@ -292,6 +293,32 @@ Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
   }
   TERN_RETURN_IF_ERROR(ReadTensors(job.train().tensors(), setup->get()));
   return setup;
+}
+
+namespace {
+
+uint32_t NumDataLanes(const Setup& setup) {
+  const std::vector<uint32_t>& lanes = setup.plan.data_lanes;
+  return std::accumulate(lanes.begin(), lanes.end(), uint32_t{0});
+}
+
+// `round_bytes`: what one worker sends to all shards in a round, or what all shards send to it.
+bool SendsMuchAtOnce(const Setup& setup, uint64_t round_bytes) {
+  constexpr uint64_t kLargeBurst = 512 << 10;  // more than the queues of many links hold
+  return round_bytes / NumDataLanes(setup) >= kLargeBurst;
+}
+
+}  // namespace
+
+net::Pacing ServerPacing(const Setup& setup, uint32_t shard) {
+  const uint32_t num_connections = setup.plan.workers * setup.plan.data_lanes[shard];
+  return {setup.job.servers(static_cast<int>(shard)).send_mbit() / num_connections,
+          SendsMuchAtOnce(setup, protocol::CountRoundBytes(setup.plan).sum)};
+}
+
+net::Pacing WorkerPacing(const Setup& setup) {
+  return {setup.job.workers().send_mbit() / NumDataLanes(setup),
+          SendsMuchAtOnce(setup, protocol::CountRoundBytes(setup.plan).push)};
 }
 
 size_t MaxPayloadBytes(const Setup& setup, uint32_t lane) {

@@ -314,6 +314,7 @@ void NetLoop::ConnectLane(protocol::LaneRef lane, uint32_t port) {
   options.traffic = &traffic_;
   options.security = setup_.security.get();
   options.shard = lane.shard;
+  options.pacing = setup::WorkerPacing(setup_);
   auto socket = address.ok() ? net::DealerSocket::Connect(
                                    context_, address->host,
                                    static_cast<uint16_t>(port != 0 ? port : address->port), options,

@@ -8,6 +8,7 @@
 #include "common/base/logging.h"
 #include "common/base/text.h"
 #include "common/net/origin.h"
+#include "common/net/pacing.h"
 
 namespace tern::net {
 namespace {
@@ -27,9 +28,11 @@ Counter& HandshakeCounter(Registry& registry, const char* result) {
 
 }  // namespace
 
-Connections::Connections(Registry& registry, bool has_keys, size_t max_per_origin)
+Connections::Connections(Registry& registry, bool has_keys, size_t max_per_origin,
+                         const Pacing& pacing)
     : has_keys_(has_keys),
       max_per_origin_(max_per_origin),
+      pacing_(pacing),
       num_ok_(HandshakeCounter(registry, "ok")),
       num_denied_(HandshakeCounter(registry, "denied")),
       num_failed_(HandshakeCounter(registry, "failed")),
@@ -101,6 +104,7 @@ void Connections::OnAccepted(void* monitor, int fd, Time now) {
   if (origin.empty()) return;  // It is closed already.
   if (const auto old = connections_.find(fd); old != connections_.end()) Drop(old);
   connections_[fd] = Connection{monitor, origin, now};
+  Pace(fd, pacing_);
   // libzmq asks about a connection at the end of its handshake, and each has memory before that. It
   // closes its end when it finds the other one closed.
   if (++num_by_origin_[origin] > max_per_origin_) shutdown(fd, SHUT_RDWR);

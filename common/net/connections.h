@@ -16,6 +16,7 @@
 #include "common/base/clock.h"
 #include "common/base/counters.h"
 #include "common/base/rate_limit.h"
+#include "common/net/pacing.h"
 #include "common/net/socket_impl.h"
 
 namespace tern::net {
@@ -30,8 +31,8 @@ class Connections {
       ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
 
   // `has_keys`: whether the sockets use CURVE. Closes connections that are accepted beyond
-  // `max_per_origin`.
-  Connections(Registry& registry, bool has_keys, size_t max_per_origin);
+  // `max_per_origin`. `pacing`: of each connection.
+  Connections(Registry& registry, bool has_keys, size_t max_per_origin, const Pacing& pacing);
   ~Connections();
   Connections(const Connections&) = delete;
   Connections& operator=(const Connections&) = delete;
@@ -60,6 +61,7 @@ class Connections {
 
   const bool has_keys_;
   const size_t max_per_origin_;
+  const Pacing pacing_;
   std::vector<void*> monitors_;
   std::unordered_map<int, Connection> connections_;  // by file descriptor
   std::unordered_map<std::string, size_t> num_by_origin_;

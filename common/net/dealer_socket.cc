@@ -3,6 +3,7 @@
 
 #include "common/base/text.h"
 #include "common/net/address.h"
+#include "common/net/pacing.h"
 #include "common/net/path.h"
 #include "common/net/socket.h"
 #include "common/net/socket_impl.h"
@@ -114,6 +115,7 @@ void DealerSocket::OnMonitorEvent(const MonitorEvent& event) {
   if (event.event == ZMQ_EVENT_CONNECTED) {
     is_in_handshake_ = true;
     connected_fd_ = event.value;
+    Pace(connected_fd_, impl_->pacing());
   } else if (event.event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
     link_ = Link::kUp;
     path_ = DescribePath(connected_fd_);

@@ -16,6 +16,7 @@
 #include "common/base/status.h"
 #include "common/net/frame.h"
 #include "common/net/lookup.h"
+#include "common/net/pacing.h"
 #include "common/net/security.h"
 #include "common/net/traffic.h"
 
@@ -58,6 +59,7 @@ struct SocketOptions {
   ZapHandler* zap_handler = nullptr;
   // Of a DealerSocket with kCurve: connects only to a server that has a key of this shard.
   uint32_t shard = 0;
+  Pacing pacing{};      // of a DealerSocket; that of a RouterSocket is in ZapHandler::Options
   Resolver resolver{};  // of a DealerSocket: how it looks the server's host up; empty: Resolve
 };
 

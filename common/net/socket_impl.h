@@ -73,6 +73,7 @@ class SocketImpl {
 
   void* handle() const { return handle_; }  // null after Close()
   bool has_keys() const { return HasKeys(options_.security); }
+  const Pacing& pacing() const { return options_.pacing; }
   void* monitor() const { return monitor_; }  // null if not monitored
 
   // Starts to monitor the socket's connections. `events`: the ZMQ_EVENT_... bits to report. Call

@@ -105,7 +105,7 @@ ZapHandler::ZapHandler(void* socket, const Options& options)
       networks_(options.networks),
       connections_(std::make_unique<Connections>(
           *options.registry, has_keys_,
-          max_connections_per_address_ + options.max_surplus_per_address)) {
+          max_connections_per_address_ + options.max_surplus_per_address, options.pacing)) {
   options.registry
       ->GetGauge("tern_security", "1 for the mechanism by which daemons know each other.",
                  {{"mechanism", has_keys_ ? "curve" : "null"}})

@@ -25,6 +25,7 @@
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/base/threads.h"
+#include "common/net/pacing.h"
 #include "common/net/security.h"
 
 namespace tern::net {
@@ -47,6 +48,7 @@ class ZapHandler {
     // have not ended their handshakes. More are closed when they are accepted: a silent one takes
     // 4 KB for the 3 s until libzmq closes it, one that is denied 27 KB.
     size_t max_surplus_per_address = 250;
+    Pacing pacing{};  // of each connection that is accepted
   };
   // Starts the thread. Call before the first RouterSocket of the context is bound, at most once for
   // a context. kInternal: libzmq cannot open or bind the socket on which it asks.
