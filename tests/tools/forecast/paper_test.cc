@@ -75,7 +75,8 @@ TEST(Figure5, DisagreesWithTheTextForThePublishedTime) {
       testing::AllOf(
           testing::HasSubstr("AlexNet takes 23.2 ms for 16 images (github.com/jcjohnson/"
                              "cnn-benchmarks, GTX 1080, cuDNN 5),\n  so at most 185.4 ms for 128"),
-          testing::HasSubstr("gives 7.07x on 8 GPUs:\n  the paper's model and its 3.04x disagree")));
+          testing::HasSubstr(
+              "gives 7.07x on 8 GPUs:\n  the paper's model and its 3.04x disagree")));
 }
 
 // The paper's text also says, without numbers, which speedups are larger than which others.
