@@ -51,7 +51,8 @@ pb::NetDef ResNet50(const BuildRequest& request);
 pb::NetDef ResNet152(const BuildRequest& request);
 pb::NetDef ResNet18V2(const BuildRequest& request);
 // GoogLeNet of arXiv 1409.4842, as in Caffe, without the auxiliary classifiers: 6,998,552
-// parameters.
+// parameters. With batch norm, as TernGrad (section 4) trains it, a batch norm follows each
+// convolution, and there is no local response normalization: 7,013,112 parameters.
 pb::NetDef GoogLeNet(const BuildRequest& request);
 // The Inception network with batch norm of arXiv 1502.03167, appendix: 11,295,240 parameters.
 pb::NetDef InceptionBn(const BuildRequest& request);

@@ -30,7 +30,7 @@ constexpr Builder kBuilders[] = {
     {"vgg_a", &VggA, kBatchNorm | kDropout, {3, 224, 1000}},
     {"vgg16", &Vgg16, kBatchNorm | kDropout, {3, 224, 1000}},
     {"vgg19", &Vgg19, kBatchNorm | kDropout, {3, 224, 1000}},
-    {"googlenet", &GoogLeNet, kDropout, {3, 224, 1000}},
+    {"googlenet", &GoogLeNet, kBatchNorm | kDropout, {3, 224, 1000}},
     {"inception_bn", &InceptionBn, kNoArguments, {3, 224, 1000}},
     {"resnet18_v2", &ResNet18V2, kNoArguments, {3, 32, 10}},
     {"resnet20", &ResNet20, kNoArguments, {3, 32, 10}},

@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "common/algorithm/algorithms.h"
 #include "common/algorithm/ranks.h"
 #include "common/base/text.h"
+#include "common/update/optimizer.h"
 #include "setup/first_weights.h"
 #include "setup/setup.h"
 #include "tools/commands.h"
@@ -160,6 +162,10 @@ Status PrintVerdict(const setup::Setup& setup) {
   }
   std::printf("%s, %s, workers: %u, servers: %d\n", job.train().algorithm().c_str(),
               job.exchange().codec().c_str(), job.workers().count(), job.servers_size());
+  if (!setup::IsClientJob(job)) {
+    std::printf("algorithm: %s, optimizer: %s\n", algorithm::DescribeAlgorithm(job.train()).c_str(),
+                update::DescribeOptimizer(job.train().optimizer()).c_str());
+  }
   for (const std::string& warning : worker::WarningsOfThreads(job))
     std::printf("warning: %s\n", warning.c_str());
   if (data.ok()) std::printf("%s", data->c_str());

@@ -7,10 +7,12 @@
 #include "client/exchange/coder.h"
 #include "client/exchange/host_coder.h"
 #include "client/train/trainer.h"
+#include "common/algorithm/algorithms.h"
 #include "common/base/hash.h"
 #include "common/base/logging.h"
 #include "common/base/text.h"
 #include "common/protocol/plan/plan.h"
+#include "common/update/optimizer.h"
 #include "setup/command_line.h"
 #include "setup/metrics_routes.h"
 #include "setup/own_state.h"
@@ -137,6 +139,8 @@ void Worker::LogStart() const {
             << "; a round takes at most " << HumanBytes(round_bytes.push + round_bytes.scalers)
             << " up and " << HumanBytes(round_bytes.sum + round_bytes.scalers)
             << " down, fp32 would take " << HumanBytes(4 * setup_.table.total) << " each way";
+  LOG(INFO) << "algorithm " << algorithm::DescribeAlgorithm(job_.train()) << ", optimizer "
+            << update::DescribeOptimizer(job_.train().optimizer());
 }
 
 Status Worker::Run() {

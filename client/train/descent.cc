@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "client/train/host_arenas.h"
 #include "common/base/trace.h"
+#include "kernels/update/optimizer.h"
 
 namespace tern::client {
 
@@ -11,15 +11,18 @@ Descent::Descent(const setup::Setup& setup, Replica& replica, const update::Sche
     : setup_(setup),
       replica_(replica),
       schedule_(schedule),
-      decays_(DecaysOf(setup, pb::WeightDecay::local)) {}
+      decays_(setup::UpdateDecaysOf(setup.job, setup.table,
+                                    replica.optimizer().needs_loss_gradient())) {}
 
 void Descent::MovePoint(uint64_t step) {
   const TraceSpan span("update");
   const update::Step update_step{schedule_.Rate(step - 1), step};
-  for (uint32_t t = 0; t < decays_.size(); ++t) {
-    const uint64_t begin = setup_.plan.tensor_begin[t];
-    replica_.optimizer().Update(replica_.point() + begin, replica_.gradients() + begin, begin,
-                                setup_.plan.tensor_count[t], update_step, decays_[t]);
+  for (uint32_t t = 0; t < setup_.plan.tensor_begin.size(); ++t) {
+    const uint64_t begin = setup_.plan.tensor_begin[t], count = setup_.plan.tensor_count[t];
+    float* const w = replica_.point() + begin;
+    float* const g = replica_.gradients() + begin;
+    if (decays_.removed[t] != 0) kernels::AddDecay(g, w, count, -decays_.removed[t], g);
+    replica_.optimizer().Update(w, g, begin, count, update_step, decays_.added[t]);
   }
 }
 

@@ -2,11 +2,10 @@
 // the gradient and U the update of the job's optimizer with its learning-rate schedule.
 #pragma once
 
-#include <vector>
-
 #include "client/train/replica.h"
 #include "common/update/schedule.h"
 #include "setup/setup.h"
+#include "setup/weight_decay.h"
 
 namespace tern::client {
 
@@ -15,7 +14,8 @@ class Descent {
   // The arguments outlive this object.
   Descent(const setup::Setup& setup, Replica& replica, const update::Schedule& schedule);
 
-  // Uses the gradient in replica.gradients(); `step` counts from 1.
+  // Uses the gradient in replica.gradients(), and may take its weight decay out of it. Steps count
+  // from 1.
   void MovePoint(uint64_t step);
   void ResetOptimizer();
 
@@ -23,8 +23,7 @@ class Descent {
   const setup::Setup& setup_;
   Replica& replica_;
   const update::Schedule& schedule_;
-  // By tensor: the weight decay that U applies; 0 if the gradient has the weight decay.
-  std::vector<float> decays_;
+  const setup::UpdateDecays decays_;
 };
 
 }  // namespace tern::client

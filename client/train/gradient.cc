@@ -2,29 +2,18 @@
 
 #include <utility>
 
-#include "client/train/host_arenas.h"
 #include "common/base/trace.h"
+#include "setup/weight_decay.h"
 
 namespace tern::client {
 
 namespace {
 
-// Whether gradients are computed. With train.compute: wait, they are the same noise in every step,
-// which decay and clipping would change in place: a worker that was started again would then push
-// other values than before.
-bool ComputesGradients(const setup::Setup& setup) {
-  return setup.job.train().compute() != pb::Train::wait;
-}
-
-// Weight decay in the gradient, by tensor.
-std::vector<float> DecaysInGradient(const setup::Setup& setup) {
-  std::vector<float> decays = DecaysOf(setup, pb::WeightDecay::in_gradient);
-  if (!ComputesGradients(setup)) decays.assign(decays.size(), 0);
-  return decays;
-}
-
+// 0, that is, no clipping, with train.compute: wait, whose gradients are the same noise in every
+// step, as in setup::DecaysOf.
 double MaxNormOf(const setup::Setup& setup) {
-  return ComputesGradients(setup) ? setup.job.train().clip_norm() : 0;
+  const pb::Train& train = setup.job.train();
+  return train.compute() == pb::Train::wait ? 0 : train.clip_norm();
 }
 
 }  // namespace
@@ -35,7 +24,7 @@ Gradient::Gradient(const setup::Setup& setup, Compute& compute, Replica& replica
       compute_(compute),
       replica_(replica),
       progress_(progress),
-      decays_(DecaysInGradient(setup)),
+      decays_(setup::DecaysOf(setup.job, setup.table, pb::WeightDecay::in_gradient)),
       max_norm_(MaxNormOf(setup)),
       buckets_of_tensor_(setup.plan.BucketsOfTensors()),
       reports_in_backward_(setup.job.exchange().overlap() && max_norm_ == 0) {}

@@ -7,9 +7,18 @@
 #include "kernels/update/optimizer.h"
 
 namespace tern::client {
+namespace {
+
+// `optimizer`: null in a client's job, whose programs have the weights.
+setup::UpdateDecays UpdateDecaysFor(const setup::Setup& setup, const update::Optimizer* optimizer) {
+  return setup::UpdateDecaysOf(setup.job, setup.table,
+                               optimizer != nullptr && optimizer->needs_loss_gradient());
+}
+
+}  // namespace
 
 HostArenas::HostArenas(const setup::Setup& setup, const HostValues& values)
-    : setup_(setup), values_(values), decays_(DecaysOf(setup, pb::WeightDecay::local)) {}
+    : setup_(setup), values_(values), decays_(UpdateDecaysFor(setup, values.optimizer)) {}
 
 Status HostArenas::AddDecay(uint32_t t, float decay) {
   const uint64_t begin = setup_.plan.tensor_begin[t];
@@ -26,7 +35,7 @@ Status HostArenas::ClipGradients(double max_norm) {
 void HostArenas::Update(uint32_t t, uint64_t first, std::span<const float> mean,
                         const update::Step& step) {
   values_.optimizer->Update(values_.weights + first, mean.data(), first, mean.size(), step,
-                            decays_[t]);
+                            decays_.added[t]);
   UpdateAverage(setup_, values_.weights, first, mean.size(), step.number, values_.average);
 }
 
@@ -50,8 +59,11 @@ Status HostArenas::ApplyTensors(const Sums& sums, uint64_t round, uint32_t bucke
       }));
   for (uint32_t t = planned_bucket.first_tensor;
        t < planned_bucket.first_tensor + planned_bucket.tensors; ++t) {
-    const uint64_t begin = setup_.plan.tensor_begin[t];
-    Update(t, begin, {means + begin, setup_.plan.tensor_count[t]}, step);
+    const uint64_t begin = setup_.plan.tensor_begin[t], count = setup_.plan.tensor_count[t];
+    if (decays_.removed[t] != 0)
+      kernels::AddDecay(means + begin, values_.weights + begin, count, -decays_.removed[t],
+                        means + begin);
+    Update(t, begin, {means + begin, count}, step);
   }
   return Ok();
 }
@@ -98,16 +110,6 @@ void UpdateAverage(const setup::Setup& setup, const float* weights, uint64_t fir
 
 float OneMinusDecay(const setup::Setup& setup, uint64_t update) {
   return static_cast<float>(1 - update::EmaDecay(setup.job.evaluation().ema_decay(), update - 1));
-}
-
-std::vector<float> DecaysOf(const setup::Setup& setup, pb::WeightDecay::Where where) {
-  const pb::WeightDecay& decay = setup.job.train().weight_decay();
-  std::vector<float> decays;
-  for (const models::Parameter& parameter : setup.table.parameters) {
-    const bool has_decay = decay.where() == where && (!parameter.is_bias || decay.biases());
-    decays.push_back(has_decay ? static_cast<float>(decay.rate()) : 0);
-  }
-  return decays;
 }
 
 }  // namespace tern::client

@@ -7,6 +7,7 @@
 #include "client/train/arenas.h"
 #include "common/base/floats.h"
 #include "setup/setup.h"
+#include "setup/weight_decay.h"
 
 namespace tern::client {
 
@@ -37,8 +38,7 @@ class HostArenas : public Arenas {
 
   const setup::Setup& setup_;
   const HostValues values_;
-  // By tensor: the weight decay that the optimizer applies; 0 if the gradient has the weight decay.
-  const std::vector<float> decays_;
+  const setup::UpdateDecays decays_;
   Floats means_;  // mean gradients, for ApplyTensors
 };
 
@@ -48,9 +48,5 @@ void UpdateAverage(const setup::Setup& setup, const float* weights, uint64_t fir
                    uint64_t update, float* average);
 // Returns 1 minus the decay factor of the moving average at update number `update`, from 1.
 float OneMinusDecay(const setup::Setup& setup, uint64_t update);
-
-// Returns the weight decay of each tensor if the job's weight_decay.where is `where` (in the
-// gradient, or in the update of the weights); else zeros.
-std::vector<float> DecaysOf(const setup::Setup& setup, pb::WeightDecay::Where where);
 
 }  // namespace tern::client

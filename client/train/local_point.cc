@@ -1,9 +1,9 @@
 #include "client/train/local_point.h"
 
-#include "client/train/host_arenas.h"
 #include "common/algorithm/facts.h"
 #include "common/algorithm/ranks.h"
 #include "common/base/logging.h"
+#include "setup/weight_decay.h"
 
 namespace tern::client {
 namespace {
@@ -33,7 +33,7 @@ LocalValues::LocalValues(const pb::Job& job, size_t elements)
 LocalPoint::LocalPoint(const setup::Setup& setup, Replica& replica)
     : arenas_(replica.arenas()),
       local_values_(setup.job, setup.table.total),
-      decays_(DecaysOf(setup, pb::WeightDecay::local)) {}
+      decays_(setup::DecaysOf(setup.job, setup.table, pb::WeightDecay::local)) {}
 
 Status LocalPoint::Begin() {
   TERN_RETURN_IF_ERROR(CopyFromHost());  // a device may still have the state of a previous start

@@ -149,6 +149,9 @@ Status Trainer::TrainSteps() {
     TERN_RETURN_IF_ERROR(WriteCheckpointIfDue());
     if (deps_.observer != nullptr) deps_.observer->OnSteps(steps_done_);
     if (steps_done_ >= last_step_) return Ok();
+    // The steps whose losses the job's end reports are the same with and without rounds.
+    if (!has_rounds_ && steps_done_ < deps_.steps && figures_.IsDue(steps_done_))
+      gradient_.TakeLosses();
     const bool has_new_push = algorithm_->last_pushed_round() > compared_round_;
     if (has_rounds_ && has_new_push && figures_.IsDue(steps_done_)) {
       const TraceSpan span("compare, evaluate", {.step = steps_done_});

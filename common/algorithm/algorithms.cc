@@ -1,5 +1,7 @@
 #include "common/algorithm/algorithms.h"
 
+#include <google/protobuf/text_format.h>
+
 namespace tern::algorithm {
 
 namespace {
@@ -40,6 +42,17 @@ const FieldDescriptor* SectionOf(const pb::Train& train) {
 const pb::AlgorithmTraits* TraitsOf(const pb::Train& train) {
   const FieldDescriptor* section = SectionOf(train);
   return section == nullptr ? nullptr : &section->options().GetExtension(pb::traits);
+}
+
+std::string DescribeAlgorithm(const pb::Train& train) {
+  const FieldDescriptor* section = SectionOf(train);
+  if (section == nullptr) return train.algorithm();
+  google::protobuf::TextFormat::Printer printer;
+  printer.SetSingleLineMode(true);
+  std::string keys;
+  printer.PrintToString(train.GetReflection()->GetMessage(train, section), &keys);
+  if (!keys.empty() && keys.back() == ' ') keys.pop_back();
+  return keys.empty() ? train.algorithm() : train.algorithm() + " (" + keys + ")";
 }
 
 std::vector<std::string> SectionsOfOtherAlgorithms(const pb::Train& train) {

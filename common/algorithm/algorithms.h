@@ -18,6 +18,10 @@ const std::vector<std::string>& AlgorithmNames();
 const google::protobuf::FieldDescriptor* SectionOf(const pb::Train& train);
 const pb::AlgorithmTraits* TraitsOf(const pb::Train& train);
 
+// The algorithm and the values of its keys, for people: "dcasgd_a (lambda: 2 rho: 0.95 ...)".
+// REQUIRES that all defaults of the job are filled in.
+std::string DescribeAlgorithm(const pb::Train& train);
+
 // The names of the sections that are set in `train` and belong to other algorithms.
 std::vector<std::string> SectionsOfOtherAlgorithms(const pb::Train& train);
 

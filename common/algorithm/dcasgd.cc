@@ -1,3 +1,5 @@
+#include "common/algorithm/dcasgd.h"
+
 #include "common/algorithm/facts.h"
 #include "common/algorithm/rules.h"
 
@@ -42,7 +44,21 @@ void CheckOneMeanSquare(const pb::Job& job, RuleReporter* reporter) {
   }
 }
 
+void FillLambda(const std::string& name, pb::Dcasgd* dcasgd) {
+  if (!dcasgd->has_lambda()) dcasgd->set_lambda(*DefaultLambda(name));
+}
+
 }  // namespace
+
+std::optional<double> DefaultLambda(const std::string& name) {
+  if (name == "dcasgd_c") return 0.04;
+  if (name == "dcasgd_a") return 2;
+  return std::nullopt;
+}
+
+void FillDcasgdC(pb::Job* job) { FillLambda("dcasgd_c", job->mutable_train()->mutable_dcasgd_c()); }
+
+void FillDcasgdA(pb::Job* job) { FillLambda("dcasgd_a", job->mutable_train()->mutable_dcasgd_a()); }
 
 void CheckDcasgdA(const pb::Job& job, RuleReporter* reporter) {
   CheckCompensation(job.train().dcasgd_a(), "train.dcasgd_a.", reporter);

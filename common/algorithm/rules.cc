@@ -1,5 +1,5 @@
-// The table of algorithms with rules of their own. Every function is in the file named after its
-// algorithm; dcasgd.cc has two.
+// The table of algorithms with rules or defaults of their own. Every function is in the file named
+// after its algorithm; dcasgd.cc has those of two.
 #include "common/algorithm/rules.h"
 
 namespace tern::algorithm {
@@ -9,20 +9,33 @@ void CheckDcasgdC(const pb::Job& job, RuleReporter* reporter);
 void CheckDcasgdA(const pb::Job& job, RuleReporter* reporter);
 void CheckSoftsync(const pb::Job& job, RuleReporter* reporter);
 void CheckEasgd(const pb::Job& job, RuleReporter* reporter);
+void FillOdsgd(pb::Job* job);
+void FillDcasgdC(pb::Job* job);
+void FillDcasgdA(pb::Job* job);
 
 namespace {
 
 struct AlgorithmRules {
   const char* algorithm;
   void (*check)(const pb::Job& job, RuleReporter* reporter);
+  void (*fill)(pb::Job* job) = nullptr;  // null: no defaults of its own
 };
 
 const AlgorithmRules kRules[] = {
-    {"odsgd", CheckOdsgd},       {"dcasgd_c", CheckDcasgdC}, {"dcasgd_a", CheckDcasgdA},
-    {"softsync", CheckSoftsync}, {"easgd", CheckEasgd},
+    {"odsgd", CheckOdsgd, FillOdsgd},
+    {"dcasgd_c", CheckDcasgdC, FillDcasgdC},
+    {"dcasgd_a", CheckDcasgdA, FillDcasgdA},
+    {"softsync", CheckSoftsync},
+    {"easgd", CheckEasgd},
 };
 
 }  // namespace
+
+void FillOwnDefaults(pb::Job* job) {
+  for (const AlgorithmRules& rules : kRules) {
+    if (job->train().algorithm() == rules.algorithm && rules.fill != nullptr) rules.fill(job);
+  }
+}
 
 void CheckOwnRules(const pb::Job& job, RuleReporter* reporter) {
   for (const AlgorithmRules& rules : kRules) {

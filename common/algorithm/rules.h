@@ -1,6 +1,6 @@
-// Rules that validate a job's configuration. Each rule concerns the keys of a single algorithm, and
-// can be expressed neither by the options of a key in job.proto nor by the algorithm's traits. A
-// rule is in the file of its algorithm; rules.cc has the table.
+// Rules that validate a job's configuration, and defaults. Each concerns the keys of a single
+// algorithm, and can be expressed neither by the options of a key in job.proto nor by the
+// algorithm's traits. It is in the file of its algorithm; rules.cc has the table.
 #pragma once
 
 #include <initializer_list>
@@ -31,6 +31,8 @@ class RuleReporter {
   virtual std::string CodecsSendingValues() const = 0;
 };
 
+// Sets the missing keys of the job's algorithm that have a default of their own.
+void FillOwnDefaults(pb::Job* job);
 // Checks the rules of the job's algorithm. REQUIRES that all defaults of the job are filled in.
 void CheckOwnRules(const pb::Job& job, RuleReporter* reporter);
 

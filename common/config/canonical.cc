@@ -7,6 +7,7 @@
 
 #include "common/algorithm/algorithms.h"
 #include "common/algorithm/facts.h"
+#include "common/algorithm/rules.h"
 #include "common/base/hash.h"
 #include "common/config/fields.h"
 #include "common/config/uses_codec.h"
@@ -92,6 +93,23 @@ bool IsUnusedSection(const FieldDescriptor* field, const Message& message) {
          field->name() != static_cast<const pb::Train&>(message).algorithm();
 }
 
+// Without rounds, gradients that come late act as a momentum of their own, so that of the optimizer
+// has to be asked for.
+void FillOptimizerDefault(const pb::AlgorithmTraits& traits, pb::Train* train) {
+  if (traits.closes() != pb::AlgorithmTraits::every_push ||
+      traits.pushes() != pb::AlgorithmTraits::gradient || train->optimizer().has_name() ||
+      train->optimizer().has_momentum())
+    return;
+  train->mutable_optimizer()->set_name("sgd");
+}
+
+// sqrt(n) / 2 and the like are numbers of levels of the 2-norm (PQASGD, section 3.3).
+void FillNormDefault(pb::Qsgd* qsgd) {
+  const bool has_root_levels =
+      qsgd->levels() != pb::Qsgd::by_bits && qsgd->levels() != pb::Qsgd::given;
+  if (has_root_levels && !qsgd->has_norm()) qsgd->set_norm(pb::Qsgd::two);
+}
+
 // Sets the missing keys whose default depends on the algorithm. Runs before the other defaults are
 // set.
 void FillAlgorithmDefaults(pb::Job* job) {
@@ -107,6 +125,8 @@ void FillAlgorithmDefaults(pb::Job* job) {
                                  job->train().parameters() == pb::Train::central ||
                                  exchange->clip() == pb::Exchange::grace;
   if (!exchange->has_scaler() && needs_own_scalers) exchange->set_scaler(pb::Exchange::per_worker);
+  FillOptimizerDefault(*traits, job->mutable_train());
+  algorithm::FillOwnDefaults(job);
 }
 
 uint64_t DigestOf(const pb::Job& job) {
@@ -126,6 +146,7 @@ void FillDefaults(Message* message) {
   const Reflection* reflection = message->GetReflection();
   const auto* type = message->GetDescriptor();
   if (type == pb::Job::descriptor()) FillAlgorithmDefaults(static_cast<pb::Job*>(message));
+  if (type == pb::Qsgd::descriptor()) FillNormDefault(static_cast<pb::Qsgd*>(message));
   for (int i = 0; i < type->field_count(); ++i) {
     const FieldDescriptor* field = type->field(i);
     const bool is_section = field->message_type() != nullptr && IsJobSection(field->message_type());

@@ -25,6 +25,7 @@ class JobChecker : private CrossKeyChecker {
     CheckWorkers();
     CheckModel();
     CheckExchange();
+    CheckQsgd();
     CheckFaults();
     CheckCheckpoints();
     CheckMetrics();
@@ -206,6 +207,20 @@ class JobChecker : private CrossKeyChecker {
              "at least exchange.chunk_kib (" + std::to_string(exchange.chunk_kib()) +
                  "): a chunk that is larger than the credit could never be sent");
     }
+  }
+
+  void CheckQsgd() {
+    const pb::Qsgd& qsgd = job_.exchange().qsgd();
+    const bool has_root_levels =
+        qsgd.levels() != pb::Qsgd::by_bits && qsgd.levels() != pb::Qsgd::given;
+    if (!has_root_levels || qsgd.norm() == pb::Qsgd::two ||
+        !AreValid({"exchange.qsgd", "exchange.qsgd.norm", "exchange.qsgd.levels"}))
+      return;
+    const std::string levels = "levels: " + pb::Qsgd::Levels_Name(qsgd.levels());
+    Report("exchange.qsgd.norm", "max with " + levels,
+           "two, because " + levels +
+               " is a number of levels of the 2-norm, too many by the ratio of the norms for max; "
+               "or levels: by_bits or given");
   }
 
   void CheckFaults() {

@@ -14,6 +14,7 @@ class TrainChecker : private CrossKeyChecker {
     CheckLength();
     CheckBatchGrowth();
     CheckOptimizer();
+    CheckDecayOfLars();
     CheckSchedule();
     if (train_.has_tensors() && train_.compute() != pb::Train::module &&
         AreValid({"train.tensors"})) {
@@ -65,16 +66,35 @@ class TrainChecker : private CrossKeyChecker {
 
   void CheckOptimizer() {
     const pb::Optimizer& optimizer = train_.optimizer();
-    if (!AreValid({"train.optimizer.name"}) || optimizer.name() != "adam") return;
-    const auto check_beta = [this](const std::string& key, double beta) {
-      if (AreValid({key}) && beta >= 1) Report(key, NumberText(beta), "less than 1 with adam");
+    const std::string& name = optimizer.name();
+    if (!AreValid({"train.optimizer.name"}) || (name != "adam" && name != "rmsprop")) return;
+    const auto check_decay = [&](const std::string& key, double decay) {
+      if (AreValid({key}) && decay >= 1) Report(key, NumberText(decay), "less than 1 with " + name);
     };
-    check_beta("train.optimizer.beta1", optimizer.beta1());
-    check_beta("train.optimizer.beta2", optimizer.beta2());
+    if (name == "adam") {
+      check_decay("train.optimizer.beta1", optimizer.beta1());
+      check_decay("train.optimizer.beta2", optimizer.beta2());
+    } else {
+      check_decay("train.optimizer.rho", optimizer.rho());
+    }
     // Epsilon must not become 0 when rounded to float, or a zero gradient would give 0 / 0.
     if (AreValid({"train.optimizer.epsilon"}) && static_cast<float>(optimizer.epsilon()) == 0)
       Report("train.optimizer.epsilon", NumberText(optimizer.epsilon()),
-             "more than 0 with adam, e.g. 1e-08");
+             "more than 0 with " + name + ", e.g. 1e-08");
+  }
+
+  void CheckDecayOfLars() {
+    const pb::WeightDecay& decay = train_.weight_decay();
+    if (train_.optimizer().name() != "lars" || train_.clip_norm() == 0 ||
+        decay.where() != pb::WeightDecay::in_gradient ||
+        (decay.rate() == 0 && decay.rules().empty()) ||
+        !AreValid({"train.optimizer.name", "train.clip_norm", "train.weight_decay"}))
+      return;
+    Report(
+        "train.clip_norm",
+        NumberText(train_.clip_norm()) + " with optimizer lars and weight_decay in_gradient",
+        "0, because lars takes the decay out of the gradient again, and clipping has scaled both "
+        "together; or set train.weight_decay.where: local");
   }
 
   void CheckSchedule() {

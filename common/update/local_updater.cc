@@ -48,8 +48,8 @@ Result<std::unique_ptr<LocalUpdater>> MakeLocalUpdater(const pb::LocalUpdater& k
     if (keys.name() != entry.name) continue;
     std::unique_ptr<LocalUpdater> updater(new LocalUpdater());
     updater->changes_weights_ = keys.name() != "none";
-    if (keys.has_learning_rate())
-      updater->learning_rate_ = static_cast<float>(keys.learning_rate());
+    if (keys.has_learning_rate()) updater->fixed_rate_ = static_cast<float>(keys.learning_rate());
+    if (keys.has_learning_rate_times()) updater->rate_times_ = keys.learning_rate_times();
     if (keys.grad_scale() == pb::LocalUpdater::global_mean)
       updater->gradient_factor_ = static_cast<float>(1.0 / workers);
     updater->compensation_ = entry.make_compensation(keys, num_parameters);
@@ -71,13 +71,17 @@ std::vector<Optimizer::StateArray> LocalUpdater::StateArrays() {
   return arrays;
 }
 
+float LocalUpdater::RateOf(float schedule_rate) const {
+  return fixed_rate_.value_or(static_cast<float>(rate_times_ * schedule_rate));
+}
+
 kernels::LocalStep LocalUpdater::CoefficientsOf(float learning_rate) const {
   kernels::LocalStep step;
   step.moves = changes_weights_;
   step.scale = gradient_factor_;
   if (compensation_.has_value()) compensation_->CopyCoefficientsTo(&step);
   step.has_momentum = !velocity_.empty();
-  step.lr = learning_rate_.value_or(learning_rate);
+  step.lr = RateOf(learning_rate);
   step.momentum = momentum_;
   return step;
 }
@@ -85,7 +89,7 @@ kernels::LocalStep LocalUpdater::CoefficientsOf(float learning_rate) const {
 void LocalUpdater::ComputeLocalWeights(const float* w_global, const float* g,
                                        const float* reference, float learning_rate, float* w_next,
                                        size_t n, size_t first, float decay) {
-  const float rate = learning_rate_.value_or(learning_rate);
+  const float rate = RateOf(learning_rate);
   constexpr size_t kBlockElements = 4096;  // fits in the L1 cache
   std::array<float, kBlockElements> scaled_gradient, compensated_gradient;
   for (size_t block_begin = 0; block_begin < n; block_begin += kBlockElements) {

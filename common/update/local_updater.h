@@ -1,7 +1,8 @@
 // U_local of OD-SGD (Algorithm 2): computes the weights w' = W + U_local(g), at which a worker
 // continues while the exchange of its gradient g is in progress. W is the global weights. Every
 // call starts from W, so local updates do not accumulate; only momentum and mean square are kept.
-// For each element, in this order, with the momentum factor m and the learning rate lr:
+// For each element, in this order, with the momentum factor m and the learning rate lr (the
+// schedule's rate, a multiple of it, or a fixed rate of the updater's own):
 //
 //   d  = g                      if grad_scale is worker_mean
 //   d  = g / workers            if grad_scale is global_mean
@@ -37,8 +38,8 @@ class LocalUpdater {
   // Writes w' of elements [first, first + n) of the model to w_next[0, n); all pointers point at
   // element `first`. `reference`: the weights at which the compensation assumes that g was taken
   // (the worker's local weights, or the global weights of the step before). `learning_rate`: the
-  // schedule's; the updater's own rate, if set, replaces it. `decay`: weight decay that g does not
-  // have. w_next may alias only `reference`. REQUIRES exactly one call per element and step.
+  // schedule's, from which RateOf makes the updater's. `decay`: weight decay that g does not have.
+  // w_next may alias only `reference`. REQUIRES exactly one call per element and step.
   void ComputeLocalWeights(const float* w_global, const float* g, const float* reference,
                            float learning_rate, float* w_next, size_t n, size_t first = 0,
                            float decay = 0);
@@ -49,10 +50,13 @@ class LocalUpdater {
   friend Result<std::unique_ptr<LocalUpdater>> MakeLocalUpdater(const pb::LocalUpdater&, size_t,
                                                                 uint32_t);
   LocalUpdater() = default;
+  // The updater's rate in a step in which the schedule's is `schedule_rate`.
+  float RateOf(float schedule_rate) const;
 
-  bool changes_weights_ = true;  // false for the updater `none`
-  std::optional<float> learning_rate_;
-  float gradient_factor_ = 1;  // multiplies the gradient
+  bool changes_weights_ = true;      // false for the updater `none`
+  std::optional<float> fixed_rate_;  // replaces the schedule's rate
+  double rate_times_ = 1;            // otherwise multiplies it
+  float gradient_factor_ = 1;        // multiplies the gradient
   std::optional<DelayCompensation> compensation_;
   float momentum_ = 0;
   Floats velocity_;  // empty without momentum

@@ -82,6 +82,7 @@ class Lars : public VelocityOptimizer {
       : VelocityOptimizer(keys, num_parameters), trust_coefficient_(keys.trust_coefficient()) {}
 
   bool needs_whole_tensors() const override { return true; }
+  bool needs_loss_gradient() const override { return true; }
   void Update(float* w, const float* g, size_t first, size_t n, const Step& step,
               float decay) override {
     const float ratio = LarsRatioOf(kernels::ComputeStats(w, n).sum_squares,
@@ -150,6 +151,40 @@ class Adam : public Optimizer {
   Floats first_moment_, second_moment_;
 };
 
+class Rmsprop : public VelocityOptimizer {
+ public:
+  Rmsprop(const pb::Optimizer& keys, size_t num_parameters)
+      : VelocityOptimizer(keys, num_parameters),
+        rho_(keys.rho()),
+        epsilon_(keys.epsilon()),
+        mean_square_(num_parameters) {}
+
+  std::vector<StateArray> StateArrays() override {
+    return {{"momentum", velocity_}, {"mean_square", mean_square_}};
+  }
+  void Update(float* w, const float* g, size_t first, size_t n, const Step& step,
+              float decay) override {
+    kernels::RmspropUpdate(w, velocity_.data() + first, mean_square_.data() + first, g, n,
+                           RmspropStepOf(step), decay);
+  }
+  kernels::UpdateStep CoefficientsOf(const Step& step) const override {
+    return kernels::UpdateStep{.rule = kernels::UpdateRule::kRmsprop,
+                               .rmsprop = RmspropStepOf(step)};
+  }
+
+ private:
+  kernels::RmspropStep RmspropStepOf(const Step& step) const {
+    return {.lr = static_cast<float>(step.learning_rate),
+            .momentum = momentum_,
+            .rho = static_cast<float>(rho_),
+            .one_minus_rho = static_cast<float>(1 - rho_),
+            .epsilon = static_cast<float>(epsilon_)};
+  }
+
+  const double rho_, epsilon_;
+  Floats mean_square_;
+};
+
 template <typename T, typename... Args>
 OptimizerResult MakeOptimizerOf(const Args&... args) {
   return std::unique_ptr<Optimizer>(std::make_unique<T>(args...));
@@ -170,28 +205,42 @@ OptimizerResult MakeLars(const pb::Optimizer& keys, size_t num_parameters) {
   return MakeOptimizerOf<Lars>(keys, num_parameters);
 }
 
+// With epsilon 0, a gradient of zeros would give 0 / 0.
+Status CheckEpsilon(const pb::Optimizer& keys) {
+  if (static_cast<float>(keys.epsilon()) > 0 && std::isfinite(keys.epsilon())) return Ok();
+  return BadValue("epsilon", keys.epsilon(), "a finite number above 0");
+}
+
 OptimizerResult MakeAdam(const pb::Optimizer& keys, size_t num_parameters) {
   if (!(keys.beta1() >= 0 && keys.beta1() < 1))
     return BadValue("beta1", keys.beta1(), "a number of at least 0, below 1");
   if (!(keys.beta2() >= 0 && keys.beta2() < 1))
     return BadValue("beta2", keys.beta2(), "a number of at least 0, below 1");
-  // With epsilon 0, a gradient of zeros would give 0 / 0.
-  if (!(static_cast<float>(keys.epsilon()) > 0 && std::isfinite(keys.epsilon())))
-    return BadValue("epsilon", keys.epsilon(), "a finite number above 0");
+  TERN_RETURN_IF_ERROR(CheckEpsilon(keys));
   return MakeOptimizerOf<Adam>(keys, num_parameters);
+}
+
+OptimizerResult MakeRmsprop(const pb::Optimizer& keys, size_t num_parameters) {
+  TERN_RETURN_IF_ERROR(CheckMomentum(keys));
+  if (!(keys.rho() >= 0 && keys.rho() < 1))
+    return BadValue("rho", keys.rho(), "a number of at least 0, below 1");
+  TERN_RETURN_IF_ERROR(CheckEpsilon(keys));
+  return MakeOptimizerOf<Rmsprop>(keys, num_parameters);
 }
 
 struct OptimizerEntry {
   const char* name;
   OptimizerResult (*make)(const pb::Optimizer& keys, size_t num_parameters);
+  bool has_momentum;  // whether the key `momentum` applies
 };
 
 const OptimizerEntry kOptimizers[] = {
-    {"sgd", MakeSgd},
-    {"momentum", MakeVelocityOptimizer<Momentum>},
-    {"nesterov", MakeVelocityOptimizer<Nesterov>},
-    {"adam", MakeAdam},
-    {"lars", MakeLars},
+    {"sgd", MakeSgd, false},
+    {"momentum", MakeVelocityOptimizer<Momentum>, true},
+    {"nesterov", MakeVelocityOptimizer<Nesterov>, true},
+    {"adam", MakeAdam, false},
+    {"lars", MakeLars, true},
+    {"rmsprop", MakeRmsprop, true},
 };
 
 }  // namespace
@@ -203,6 +252,14 @@ const std::vector<std::string>& OptimizerNames() {
     return names_in_table;
   }();
   return names;
+}
+
+std::string DescribeOptimizer(const pb::Optimizer& keys) {
+  for (const OptimizerEntry& entry : kOptimizers) {
+    if (keys.name() != entry.name || !entry.has_momentum) continue;
+    return Cat(keys.name(), keys.name() == "momentum" ? " " : " with momentum ", keys.momentum());
+  }
+  return keys.name();
 }
 
 Result<std::unique_ptr<Optimizer>> MakeOptimizer(const pb::Optimizer& keys, size_t num_parameters) {

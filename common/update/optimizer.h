@@ -13,11 +13,20 @@
 //   lars      r = trust |w| / (|g| + decay |w|)    of each tensor; 1 if |w| or |g| is 0
 //             v  = m v + r g
 //             w -= lr v
+//   rmsprop   s  = rho s + (1 - rho) g g
+//             v  = m v + lr g / sqrt(s + epsilon)
+//             w -= v
 //
-// lr is the learning rate; m (except in adam), b1, b2, epsilon and trust are keys of the job; t is
-// the number of the update, from 1. g is the mean gradient, plus decay * w if the optimizer adds
-// the weight decay; |g| in lars' r is without decay * w. |x| is the 2-norm. Because r is 1 if |w|
-// is 0, a tensor that starts at zero can change (docs/ALGORITHMS.md, section 13).
+// rmsprop is that of Tieleman and Hinton (2012) in the form of TensorFlow's RMSPropOptimizer, with
+// which TensorFlow's Inception programs train: with momentum, and epsilon inside the root. One
+// thing differs: s starts at 0, and at 1 there. PyTorch's form has epsilon outside the root and lr
+// outside the momentum.
+//
+// lr is the learning rate; m (except in adam), b1, b2, rho, epsilon and trust are keys of the job;
+// t is the number of the update, from 1. g is the mean gradient, plus decay * w if the optimizer
+// adds the weight decay; |g| in lars' r is that of the loss, without decay * w. |x| is the 2-norm.
+// Because r is 1 if |w| is 0, a tensor that starts at zero can change (docs/ALGORITHMS.md, section
+// 13).
 //
 // All state is in StateArrays(). The number t is in Step, so a caller that resumes before update t
 // passes t. After a reset of the state to zero, the caller counts from 1 again.
@@ -48,6 +57,9 @@ class Optimizer {
   // Whether each range given to Update must be exactly one tensor (lars). Other optimizers give the
   // same bits however the model is cut into ranges.
   virtual bool needs_whole_tensors() const { return false; }
+  // Whether Update must get the gradient of the loss alone (lars, which has its norm): the caller
+  // takes out the weight decay that the gradient has, and passes it as `decay`.
+  virtual bool needs_loss_gradient() const { return false; }
   // An array of state: one number per element of the model, zero at the start. Checkpoints contain
   // these arrays, and a worker that joins a running job gets them. The spans are valid as long as
   // the optimizer.
@@ -75,5 +87,7 @@ class Optimizer {
 // invalid value.
 Result<std::unique_ptr<Optimizer>> MakeOptimizer(const pb::Optimizer& keys, size_t num_parameters);
 const std::vector<std::string>& OptimizerNames();
+// The optimizer and its momentum, for people: "sgd", "momentum 0.9", "lars with momentum 0.9".
+std::string DescribeOptimizer(const pb::Optimizer& keys);
 
 }  // namespace tern::update

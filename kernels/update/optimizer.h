@@ -46,6 +46,21 @@ struct AdamStep {
 void AdamUpdate(float* w, float* m, float* v, const float* g, size_t n, const AdamStep& step,
                 float decay);
 
+// The coefficients of RMSProp.
+struct RmspropStep {
+  float lr, momentum;
+  float rho, one_minus_rho;
+  float epsilon;
+};
+// One step of RMSProp (Tieleman and Hinton 2012) in the form of TensorFlow's RMSPropOptimizer:
+// epsilon is inside the root, and the momentum v has the learning rate in it.
+//   d  = g + decay * w
+//   s  = rho s + one_minus_rho (d d)
+//   v  = m v + lr (d / sqrt(s + epsilon))
+//   w -= v
+void RmspropUpdate(float* w, float* v, float* s, const float* g, size_t n, const RmspropStep& step,
+                   float decay);
+
 // average = decay * average + (1 - decay) * w, computed as TensorFlow does:
 //   average -= (1 - decay) * (average - w)
 void EmaUpdate(float* average, const float* w, size_t n, float one_minus_decay);

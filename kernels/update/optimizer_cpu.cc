@@ -72,6 +72,17 @@ void AdamUpdate(float* HWY_RESTRICT w, float* HWY_RESTRICT m, float* HWY_RESTRIC
   }
 }
 
+void RmspropUpdate(float* HWY_RESTRICT w, float* HWY_RESTRICT v, float* HWY_RESTRICT s,
+                   const float* HWY_RESTRICT g, size_t n, const RmspropStep& step, float decay) {
+  const RmspropStep c = step;
+  for (size_t i = 0; i < n; ++i) {
+    const float d = g[i] + decay * w[i];
+    s[i] = c.rho * s[i] + c.one_minus_rho * (d * d);
+    v[i] = c.momentum * v[i] + c.lr * (d / std::sqrt(s[i] + c.epsilon));
+    w[i] -= v[i];
+  }
+}
+
 void EmaUpdate(float* average, const float* w, size_t n, float one_minus_decay) {
   for (size_t i = 0; i < n; ++i) average[i] -= one_minus_decay * (average[i] - w[i]);
 }
@@ -89,6 +100,7 @@ HWY_EXPORT(MomentumUpdate);
 HWY_EXPORT(NesterovUpdate);
 HWY_EXPORT(LarsUpdate);
 HWY_EXPORT(AdamUpdate);
+HWY_EXPORT(RmspropUpdate);
 HWY_EXPORT(EmaUpdate);
 
 void Scale(float* x, size_t n, float factor) { HWY_DYNAMIC_DISPATCH(Scale)(x, n, factor); }
@@ -117,6 +129,11 @@ void LarsUpdate(float* w, float* v, const float* g, size_t n, float lr, float lo
 void AdamUpdate(float* w, float* m, float* v, const float* g, size_t n, const AdamStep& step,
                 float decay) {
   HWY_DYNAMIC_DISPATCH(AdamUpdate)(w, m, v, g, n, step, decay);
+}
+
+void RmspropUpdate(float* w, float* v, float* s, const float* g, size_t n, const RmspropStep& step,
+                   float decay) {
+  HWY_DYNAMIC_DISPATCH(RmspropUpdate)(w, v, s, g, n, step, decay);
 }
 
 void EmaUpdate(float* average, const float* w, size_t n, float one_minus_decay) {

@@ -8,13 +8,14 @@
 
 namespace tern::kernels {
 
-enum class UpdateRule { kSgd, kMomentum, kNesterov, kLars, kAdam };
+enum class UpdateRule { kSgd, kMomentum, kNesterov, kLars, kAdam, kRmsprop };
 
 // The coefficients of one step. `rule` determines which of them are used.
 struct UpdateStep {
   UpdateRule rule = UpdateRule::kSgd;
   float lr = 0, momentum = 0;
   AdamStep adam{};
+  RmspropStep rmsprop{};
 };
 
 // The coefficients that differ from tensor to tensor.
@@ -23,8 +24,14 @@ struct TensorRates {
   float local_rate = 0;  // only for LARS
 };
 
+// Whether a rule has the momentum or first moment *m, and the second moment or mean square *v.
+constexpr bool HasFirstMoment(UpdateRule rule) { return rule != UpdateRule::kSgd; }
+constexpr bool HasSecondMoment(UpdateRule rule) {
+  return rule == UpdateRule::kAdam || rule == UpdateRule::kRmsprop;
+}
+
 // Updates a weight *w with its gradient g. *m is the momentum or the first moment, *v the second
-// moment; rules without this state do not use the pointer.
+// moment or the mean square; rules without this state do not use the pointer.
 template <UpdateRule kRule>
 TERN_HOST_DEVICE void UpdateElement(const UpdateStep& s, const TensorRates& rates, float g,
                                     float* w, float* m, float* v) {
@@ -40,6 +47,10 @@ TERN_HOST_DEVICE void UpdateElement(const UpdateStep& s, const TensorRates& rate
   } else if constexpr (kRule == UpdateRule::kLars) {
     *m = s.momentum * *m + rates.local_rate * d;
     *w -= s.lr * *m;
+  } else if constexpr (kRule == UpdateRule::kRmsprop) {
+    *v = s.rmsprop.rho * *v + s.rmsprop.one_minus_rho * (d * d);
+    *m = s.rmsprop.momentum * *m + s.rmsprop.lr * (d / sqrtf(*v + s.rmsprop.epsilon));
+    *w -= *m;
   } else {
     *m = s.adam.beta1 * *m + s.adam.one_minus_beta1 * d;
     *v = s.adam.beta2 * *v + s.adam.one_minus_beta2 * (d * d);

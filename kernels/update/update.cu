@@ -89,15 +89,15 @@ template <UpdateRule kRule, typename Means>
 __device__ void UpdateEight(const UpdateStep& step, const TensorRates& rate, uint64_t at,
                             uint32_t count, const ModelArenas& model, const Means& means) {
   EightFloats w = Load(model.weights + at, count), m{}, v{};
-  if constexpr (kRule != UpdateRule::kSgd) m = Load(model.first_moment + at, count);
-  if constexpr (kRule == UpdateRule::kAdam) v = Load(model.second_moment + at, count);
+  if constexpr (HasFirstMoment(kRule)) m = Load(model.first_moment + at, count);
+  if constexpr (HasSecondMoment(kRule)) v = Load(model.second_moment + at, count);
   const EightFloats g = means();
 #pragma unroll
   for (uint32_t i = 0; i < kEight; ++i)
     UpdateElement<kRule>(step, rate, g.x[i], &w.x[i], &m.x[i], &v.x[i]);
   Store(w, model.weights + at, count);
-  if constexpr (kRule != UpdateRule::kSgd) Store(m, model.first_moment + at, count);
-  if constexpr (kRule == UpdateRule::kAdam) Store(v, model.second_moment + at, count);
+  if constexpr (HasFirstMoment(kRule)) Store(m, model.first_moment + at, count);
+  if constexpr (HasSecondMoment(kRule)) Store(v, model.second_moment + at, count);
 }
 
 // All sums that a launch decodes, and how they are coded.
@@ -175,6 +175,8 @@ auto DispatchRule(UpdateRule rule, const GetKernel& get_kernel) {
       return get_kernel.template operator()<UpdateRule::kLars>();
     case UpdateRule::kAdam:
       return get_kernel.template operator()<UpdateRule::kAdam>();
+    case UpdateRule::kRmsprop:
+      return get_kernel.template operator()<UpdateRule::kRmsprop>();
     case UpdateRule::kSgd:
       break;
   }

@@ -21,7 +21,7 @@ struct SumLocation {
 struct ModelArenas {
   float* weights = nullptr;
   float* first_moment = nullptr;   // the momentum, or Adam's m
-  float* second_moment = nullptr;  // Adam's v
+  float* second_moment = nullptr;  // Adam's v, or RMSProp's mean square
 };
 
 // Decodes the means of the codes of `contributors` workers from `sums`, and applies the update step

@@ -54,7 +54,7 @@ def job_of(file, settings):
         at[key] = yaml.safe_load(value)
     sections = {**{name: job[name] for name in ("model", "data", "train")},
                 "augmentation": job["data"].get("augmentation", {}), "optimizer": job["train"]["optimizer"],
-                "schedule": job["train"]["schedule"], "weight_decay": job["train"].get("weight_decay", {})}
+                "schedule": job["train"]["schedule"], "weight_decay": job["train"].get("weight_decay") or {}}
     for name, section in sections.items():
         unknown = set(section) - KNOWN[name]
         if unknown:
@@ -154,7 +154,7 @@ def initialize(net, net_def):
 
 
 def optimizer_of(net, train):
-    rate = train.get("weight_decay", {}).get("rate", 0)
+    rate = (train.get("weight_decay") or {}).get("rate", 0)
     weights = [parameter for parameter in net.parameters() if parameter.dim() > 1]
     others = [parameter for parameter in net.parameters() if parameter.dim() == 1]
     groups = [{"params": weights, "weight_decay": rate}, {"params": others, "weight_decay": 0}]

@@ -4,19 +4,11 @@
 #include "common/codec/float_sum.h"
 #include "common/update/average.h"
 #include "setup/first_weights.h"
+#include "setup/weight_decay.h"
 
 namespace tern::server {
 
 namespace {
-
-// The rate of the weight decay that the server adds to the gradient of tensor `t`; 0 if the workers
-// add the decay, or if the tensor has none.
-float DecayRateOnServer(const setup::Setup& setup, uint32_t t) {
-  const pb::WeightDecay& decay = setup.job.train().weight_decay();
-  if (decay.where() != pb::WeightDecay::local) return 0;
-  if (setup.table.parameters[t].is_bias && !decay.biases()) return 0;
-  return static_cast<float>(decay.rate());
-}
 
 Status CheckSegment(const setup::Setup& setup, const codec::Segment& segment,
                     bool needs_whole_tensors) {
@@ -51,10 +43,12 @@ Result<std::unique_ptr<CentralChunk>> CentralChunk::Make(const setup::Setup& set
   auto optimizer = update::MakeOptimizer(setup.job.train().optimizer(), chunk.count);
   if (!optimizer.ok()) return optimizer.status();
   central_chunk->optimizer_ = std::move(*optimizer);
+  const std::vector<float> tensor_decays =
+      setup::DecaysOf(setup.job, setup.table, pb::WeightDecay::local);
   for (const codec::Segment& segment : chunk.segments) {
     TERN_RETURN_IF_ERROR(
         CheckSegment(setup, segment, central_chunk->optimizer_->needs_whole_tensors()));
-    central_chunk->segment_decays_.push_back(DecayRateOnServer(setup, segment.tensor));
+    central_chunk->segment_decays_.push_back(tensor_decays[segment.tensor]);
   }
   const std::span<const float> chunk_weights = initial.subspan(chunk.begin, chunk.count);
   central_chunk->weights_.assign(chunk_weights.begin(), chunk_weights.end());

@@ -114,6 +114,8 @@ TEST(Counted, EveryPushHasAStalenessWithinTheBoundOfSsp) {
   for (const auto& pushes_of_staleness : summary["staleness"])
     num_pushes += pushes_of_staleness.get<uint64_t>();
   EXPECT_EQ(num_pushes, summary["exchanges"]);
+  EXPECT_THAT(job.Log("worker", 0),
+              HasSubstr("algorithm ssp (staleness: 1 push_weight: one), optimizer sgd"));
   EXPECT_THAT(num_pushes, AllOf(Ge(60u), Le(66u)));
   // Between a worker's pull and its push, each of the two other workers makes at most 4 pushes: the
   // staleness is at most 8.

@@ -80,6 +80,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         MakeCase("MovingAverage", {"evaluation.ema_decay=0.9"}),
         MakeCase("Adam", {"train.optimizer.name=adam", "exchange.codec=fp32"}),
+        MakeCase("Rmsprop", {"train.optimizer.name=rmsprop", "exchange.codec=fp32"}),
         MakeCase("ScalersOfBefore", {"exchange.scaler=previous"}),
         MakeCase("Threshold", {"exchange.codec=threshold"}),
         MakeCase("AdaComp", {"exchange.codec=adacomp"}),
@@ -177,7 +178,8 @@ TEST_P(KilledWithoutRounds, ContinuesFromTheServersCheckpoints) {
 
 INSTANTIATE_TEST_SUITE_P(
     Each, KilledWithoutRounds,
-    testing::Values(MakeCase("Asgd", {"train.algorithm=asgd", "exchange.scaler=per_worker"}),
+    testing::Values(MakeCase("Asgd", {"train.algorithm=asgd", "train.optimizer.name=momentum",
+                                      "exchange.scaler=per_worker"}),
                     WithModel(MakeCase("SspOverTwoShards",
                                        {"train.algorithm=ssp", "exchange.codec=fp32",
                                         "exchange.chunk_kib=32"}),

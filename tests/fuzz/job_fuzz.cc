@@ -36,7 +36,7 @@ void CheckParse(const std::string& text, const std::string& name,
       {"sharing_codecs", {"ternary"}},
       {"algorithms", tern::algorithm::AlgorithmNames()},
       {"local_updaters", {"none", "sgd", "dcasgd_c", "dcasgd_a"}},
-      {"optimizers", {"sgd", "momentum", "nesterov", "adam", "lars"}},
+      {"optimizers", {"sgd", "momentum", "nesterov", "adam", "lars", "rmsprop"}},
       {"schedules", {"fixed", "step", "multistep", "poly", "exponential", "cosine", "one_cycle"}}};
   const auto job = ParseJob(text, name, overrides, tables);
   if (!job.ok()) {

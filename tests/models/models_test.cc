@@ -112,6 +112,14 @@ INSTANTIATE_TEST_SUITE_P(
             "name: 'vgg16' batch_norm: true", 3, 32, 10, 14'728'266, "features.43", {512, 1, 1}},
         PublishedModel{
             "name: 'googlenet'", 3, 224, 1000, 6'998'552, "inception_5b/output", {1024, 7, 7}},
+        // Two numbers more for each of the 7,280 outputs of its 57 convolutions.
+        PublishedModel{"name: 'googlenet' batch_norm: true",
+                       3,
+                       224,
+                       1000,
+                       7'013'112,
+                       "inception_5b/output",
+                       {1024, 7, 7}},
         PublishedModel{
             "name: 'inception_bn'", 3, 224, 1000, 11'295'240, "inception_5b_output", {1024, 7, 7}},
         PublishedModel{"name: 'resnet18_v2'", 3, 32, 10, 11'172'170, "relu", {512, 4, 4}},
@@ -125,6 +133,26 @@ INSTANTIATE_TEST_SUITE_P(
             "name: 'mobilenet'", 3, 224, 1000, 4'231'976, "pointwise13_relu", {1024, 7, 7}},
         PublishedModel{
             "name: 'mobilenet'", 1, 28, 10, 3'216'650, "pointwise13_relu", {1024, 1, 1}}));
+
+// With batch norm, every convolution of GoogLeNet is followed by a batch norm, and that by a ReLU.
+TEST(Models, GoogLeNetHasBatchNormsOnConvolutionsIfAsked) {
+  pb::Model model;
+  model.set_name("googlenet");
+  model.set_batch_norm(true);
+  const auto net = BuildNet(model, MakeImageShape(3, 64, 64), 10);
+  ASSERT_TRUE(net.ok()) << net.status().message();
+  int num_convs = 0;
+  for (int i = 0; i < net->layers_size(); ++i) {
+    EXPECT_FALSE(net->layers(i).has_lrn());
+    if (!net->layers(i).has_conv()) continue;
+    ++num_convs;
+    EXPECT_TRUE(net->layers(i + 1).has_batch_norm()) << net->layers(i).name();
+    EXPECT_THAT(net->layers(i + 1).inputs(), ElementsAre(net->layers(i).output()));
+    EXPECT_TRUE(net->layers(i + 2).has_relu());
+    EXPECT_THAT(net->layers(i + 2).inputs(), ElementsAre(net->layers(i + 1).output()));
+  }
+  EXPECT_EQ(num_convs, 57);
+}
 
 TEST(Models, RefusesArgumentsThatTheModelDoesNotTake) {
   pb::Model model = LeNetModel(pb::Model::valid);

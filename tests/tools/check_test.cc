@@ -33,10 +33,19 @@ TEST(Check, PrintsItsVerdictAndThePlan) {
                                 ContainsRegex("fc3.weight +400000 +1 +4 +0\n")));
   EXPECT_THAT(tern.out(),
               AllOf(ContainsRegex("fp32, each way +1724320 +1.7 MB +1.00"),
-                    HasSubstr("memory of a worker"), HasSubstr("optimizer: momentum"),
+                    HasSubstr("algorithm: ssgd (backup_workers: 0), optimizer: momentum 0.9\n"),
+                    HasSubstr("memory of a worker"), ContainsRegex("optimizer: momentum +1.7 MB"),
                     HasSubstr("memory of server 0"), HasSubstr("parked float sums"),
                     HasSubstr("training images: 240 of 1 x 28 x 28, 10 classes, 30 steps an epoch"),
                     HasSubstr("test images: 60")));
+}
+
+TEST(Check, SaysWhatAnAsynchronousAlgorithmHasByDefault) {
+  TestJob job;
+  TestProgram& tern = job.StartTern({"check", job.job_file(), "--set", "train.algorithm=dcasgd_a"});
+  ASSERT_EQ(tern.Wait(), 0) << tern.err();
+  EXPECT_THAT(tern.out(), HasSubstr("algorithm: dcasgd_a (lambda: 2 rho: 0.95 mean_square_scope: "
+                                    "worker), optimizer: sgd\n"));
 }
 
 TEST(Check, PrintsTheJobIfAskedTo) {

@@ -71,25 +71,49 @@ const std::vector<Panel>& Panels() {
       {"a",
        {"1 Gbps Ethernet, 4 GTX 1080 and a PCI switch a machine", 12 * kGiga, 12 * kGiga,
         1 * kGiga / 8, 50e-6, 4},
-       {"AlexNet", 4, 2, 3.04}},
+       {"AlexNet", 4, 2, 3.04},
+       Published{"github.com/jcjohnson/cnn-benchmarks, GTX 1080, cuDNN 5", 23.18e-3, 16}},
       {"b",
        {"100 Gbps InfiniBand, 4 P100 with NVLink a machine", 40 * kGiga, 12 * kGiga,
         100 * kGiga / 8, 2e-6, 4},
-       {"VggNet-A", 4, 128, 2.0}}};
+       {"VggNet-A", 4, 128, 2.0},
+       std::nullopt}};
   return panels;
 }
 
-Workload WorkloadOf(const Panel& panel, const Net& net, double compression) {
+namespace {
+
+const Net& AnchorNetOf(const Panel& panel) {
   const Net* anchor_net = &Nets()[0];
   for (const Net& candidate : Nets()) {
     if (std::strcmp(candidate.name, panel.anchor.net) == 0) anchor_net = &candidate;
   }
+  return *anchor_net;
+}
+
+// The published time for a batch of the figure. REQUIRES a published time.
+double PublishedSeconds(const Panel& panel) {
+  return panel.published->seconds * AnchorNetOf(panel).batch / panel.published->images;
+}
+
+}  // namespace
+
+Workload WorkloadOf(const Panel& panel, const Net& net, double compression) {
+  const Net& anchor_net = AnchorNetOf(panel);
   const double anchor_s =
-      ComputeFromSpeedup(panel.cluster, 4 * anchor_net->parameters, kTernaryCompression,
+      ComputeFromSpeedup(panel.cluster, 4 * anchor_net.parameters, kTernaryCompression,
                          panel.anchor.speedup, panel.anchor.i, panel.anchor.j);
   const double work_ratio =
-      net.batch * net.multiply_adds / (anchor_net->batch * anchor_net->multiply_adds);
+      net.batch * net.multiply_adds / (anchor_net.batch * anchor_net.multiply_adds);
   return {4 * net.parameters / compression, static_cast<double>(net.batch), anchor_s * work_ratio};
+}
+
+double SpeedupWithPublishedTime(const Panel& panel, uint32_t i, uint32_t j) {
+  const double fp32_bytes = 4 * AnchorNetOf(panel).parameters;
+  const auto seconds = [&](double gradient_bytes) {
+    return WeakSeconds(panel.cluster, {gradient_bytes, 0, PublishedSeconds(panel)}, i, j);
+  };
+  return seconds(fp32_bytes) / seconds(fp32_bytes / kTernaryCompression);
 }
 
 std::vector<Point> Figure5() {
@@ -109,12 +133,34 @@ std::vector<Point> Figure5() {
             {panel.name, net.name, gpus, j, WeakThroughput(panel.cluster, fp32_workload, i, j),
              WeakThroughput(panel.cluster, ternary_workload, i, j),
              StrongThroughput(panel.cluster, scale_to_strong_batch(fp32_workload), i, j),
-             StrongThroughput(panel.cluster, scale_to_strong_batch(ternary_workload), i, j)});
+             StrongThroughput(panel.cluster, scale_to_strong_batch(ternary_workload), i, j),
+             std::nullopt});
+        if (panel.published.has_value() && &net == &AnchorNetOf(panel))
+          points.back().published_speedup = SpeedupWithPublishedTime(panel, i, j);
       }
     }
   }
   return points;
 }
+
+namespace {
+
+// What the published time gives beside the time that follows from the paper's speed-up; empty
+// without a published time.
+std::string DescribePublished(const Panel& panel) {
+  if (!panel.published.has_value()) return "";
+  const Anchor& anchor = panel.anchor;
+  return Cat("  published elsewhere: ", anchor.net, " takes ",
+             FormatFixed(1e3 * panel.published->seconds, 1), " ms for ", panel.published->images,
+             " images (", panel.published->source, "),\n  so at most ",
+             FormatFixed(1e3 * PublishedSeconds(panel), 1), " ms for ", AnchorNetOf(panel).batch,
+             "; with that time equation 17 gives ",
+             FormatFixed(SpeedupWithPublishedTime(panel, anchor.i, anchor.j), 2), "x on ",
+             anchor.i * anchor.j, " GPUs:\n  the paper's model and its ",
+             FormatFixed(anchor.speedup, 2), "x disagree\n");
+}
+
+}  // namespace
 
 std::string FormatTables(const std::vector<Point>& points) {
   std::string text =
@@ -132,14 +178,19 @@ std::string FormatTables(const std::vector<Point>& points) {
       text += Cat("  ", net.name, ": ", FormatFixed(1e3 * workload.compute_s, 1), " ms for ",
                   net.batch, " images on one GPU\n");
     }
+    text += DescribePublished(panel);
     std::vector<TableRow> rows = {{"net", "GPUs", "machines", "fp32 images/s", "TernGrad images/s",
                                    "speed-up", "strong: fp32", "TernGrad", "speed-up"}};
+    if (panel.published.has_value()) rows[0].push_back("speed-up, published time");
     for (const Point& p : points) {
       if (p.panel != panel.name) continue;
       rows.push_back({p.net, Cat(p.gpus), Cat(p.machines), FormatFixed(p.fp32_weak, 0),
                       FormatFixed(p.ternary_weak, 0), FormatFixed(p.ternary_weak / p.fp32_weak, 2),
                       FormatFixed(p.fp32_strong, 0), FormatFixed(p.ternary_strong, 0),
                       FormatFixed(p.ternary_strong / p.fp32_strong, 2)});
+      if (panel.published.has_value())
+        rows.back().push_back(p.published_speedup.has_value() ? FormatFixed(*p.published_speedup, 2)
+                                                              : "");
     }
     text += FormatTable(rows);
   }

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -55,7 +56,10 @@ double ComputeFromSpeedup(const Cluster& cluster, double gradient_bytes, double 
 //   |g|                                        4 bytes per parameter of the published nets; for
 //                                              TernGrad 1/16 of that (2 bits per parameter)
 //   T(1,1,K,|g|)                               for one net per cluster from the printed speed-up;
-//                                              for the other nets in proportion to multiply-adds
+//                                              for the other nets in proportion to multiply-adds.
+//                                              Beside it, for the net of panel a, a time that was
+//                                              published elsewhere, with which the same equations
+//                                              give another speed-up (struct Published)
 struct Net {
   const char* name;
   double parameters;
@@ -70,11 +74,19 @@ struct Anchor {
   uint32_t i, j;
   double speedup;
 };
+// A measurement of others: forward and backward pass of the anchor's net on one GPU of the panel's
+// kind. More images at once take at most proportionally longer.
+struct Published {
+  const char* source;
+  double seconds;
+  uint32_t images;
+};
 // One of the two plots of the figure.
 struct Panel {
   const char* name;
   Cluster cluster;
   Anchor anchor;
+  std::optional<Published> published;
 };
 const std::vector<Net>& Nets();
 const std::vector<Panel>& Panels();
@@ -83,6 +95,9 @@ inline constexpr double kTernaryCompression = 16;  // 32 bits of fp32 become 2 b
 // Returns the workload of a net in a panel, with gradients `compression` times smaller than in
 // fp32.
 Workload WorkloadOf(const Panel& panel, const Net& net, double compression);
+// Returns the speed-up of TernGrad over fp32 by equation 17 for the anchor's net on i GPUs of each
+// of j machines, with the published time of computing. REQUIRES a published time.
+double SpeedupWithPublishedTime(const Panel& panel, uint32_t i, uint32_t j);
 
 // The values of the figure for one net on one number of GPUs.
 struct Point {
@@ -91,6 +106,8 @@ struct Point {
   // Images per second by equation 18, and by equation 16 with K = 512 times the batch of one GPU.
   double fp32_weak = 0, ternary_weak = 0;
   double fp32_strong = 0, ternary_strong = 0;
+  // The speed-up by equation 18 with the published time of computing, if the net has one.
+  std::optional<double> published_speedup;
 };
 // Returns all points of the figure: for 1, 2 and 4 GPUs of one machine, then for 4 GPUs on each of
 // 2, 4, ... 128 machines.

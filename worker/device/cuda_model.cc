@@ -42,7 +42,8 @@ class Model : public CudaModel {
                 std::span<const kernels::TensorRates> rates) override;
   Status ClearMeans(uint32_t bucket) override;
   Status DecodeMeans(uint32_t chunk, const Sums& sums) override;
-  Result<std::vector<SquareSums>> SquareSumsOf(uint32_t bucket) override;
+  Result<std::vector<SquareSums>> SquareSumsOf(uint32_t bucket,
+                                               std::span<const float> removed_decay) override;
   Status UpdateBucket(uint32_t bucket, const kernels::UpdateStep& step,
                       std::span<const kernels::TensorRates> rates) override;
   Status UpdateAverage(uint64_t begin, uint64_t count, float one_minus_decay) override;
@@ -210,7 +211,17 @@ Status Model::DecodeMeans(uint32_t chunk, const Sums& sums) {
   return codes_->codec().DecodeMeans(chunk, sums, means_.get(), bad_sum_count_.get());
 }
 
-Result<std::vector<DeviceModel::SquareSums>> Model::SquareSumsOf(uint32_t bucket) {
+Result<std::vector<DeviceModel::SquareSums>> Model::SquareSumsOf(
+    uint32_t bucket, std::span<const float> removed_decay) {
+  for (size_t i = 0; i < removed_decay.size(); ++i) {
+    if (removed_decay[i] == 0) continue;
+    const kernels::Part& part = memory_.buckets[bucket].part(i);
+    float* means = means_.get() + part.begin;
+    TERN_RETURN_IF_ERROR(CheckCuda(
+        kernels::AddDecayOnDevice(stream_->get(), means, memory_.weights.get() + part.begin,
+                                  part.count, -removed_decay[i], means),
+        "the gradient without weight decay"));
+  }
   const auto weight_stats =
       stats_.Compute(memory_.weights.get(), memory_.buckets[bucket], stream_.get());
   if (!weight_stats.ok()) return weight_stats.status();

@@ -21,7 +21,8 @@ DeviceArenas::DeviceArenas(const setup::Setup& setup, const client::HostValues& 
     : setup_(setup),
       host_(host),
       model_(model),
-      decay_of_tensor_(client::DecaysOf(setup, pb::WeightDecay::local)) {}
+      decays_(
+          setup::UpdateDecaysOf(setup.job, setup.table, host.optimizer->needs_loss_gradient())) {}
 
 DeviceModel::HostCopies DeviceArenas::HostArrays() const {
   DeviceModel::HostCopies host;
@@ -72,7 +73,7 @@ Status DeviceArenas::ApplyChunks(const client::Sums& sums, uint64_t round, uint3
       [&](const protocol::Chunk& chunk, const client::Sums::EncodedSum& encoded_sum) {
         std::vector<kernels::TensorRates> rates;
         for (const codec::Segment& segment : chunk.segments)
-          rates.push_back({.decay = decay_of_tensor_[segment.tensor]});
+          rates.push_back({.decay = decays_.added[segment.tensor]});
         TERN_RETURN_IF_ERROR(MutableModel().Update(setup_.plan.ChunkIndex(chunk),
                                                    DeviceSumsOf(encoded_sum), coefficients, rates));
         return UpdateAverage(chunk.begin, chunk.count, step.number);
@@ -87,13 +88,18 @@ Status DeviceArenas::ApplyTensors(const client::Sums& sums, uint64_t round, uint
       [&](const protocol::Chunk& chunk, const client::Sums::EncodedSum& encoded_sum) {
         return model_.DecodeMeans(setup_.plan.ChunkIndex(chunk), DeviceSumsOf(encoded_sum));
       }));
-  const auto squares = model_.SquareSumsOf(bucket);
-  if (!squares.ok()) return squares.status();
   const protocol::Bucket& planned_bucket = setup_.plan.buckets[bucket];
+  std::vector<float> added_decay, removed_decay;
+  for (uint32_t p = planned_bucket.first_part; p < planned_bucket.first_part + planned_bucket.parts;
+       ++p) {
+    added_decay.push_back(decays_.added[setup_.plan.parts[p].tensor]);
+    removed_decay.push_back(decays_.removed[setup_.plan.parts[p].tensor]);
+  }
+  const auto squares = model_.SquareSumsOf(bucket, removed_decay);
+  if (!squares.ok()) return squares.status();
   std::vector<kernels::TensorRates> rates;
   for (const DeviceModel::SquareSums& part_squares : *squares) {
-    const float decay =
-        decay_of_tensor_[setup_.plan.parts[planned_bucket.first_part + rates.size()].tensor];
+    const float decay = added_decay[rates.size()];
     rates.push_back(
         {decay, host_.optimizer->LarsRatioOf(part_squares.weights, part_squares.means, decay)});
   }

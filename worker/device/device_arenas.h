@@ -6,6 +6,7 @@
 
 #include "client/train/arenas.h"
 #include "setup/setup.h"
+#include "setup/weight_decay.h"
 #include "worker/device/device_model.h"
 
 namespace tern::device {
@@ -60,8 +61,7 @@ class DeviceArenas : public client::Arenas {
   const setup::Setup& setup_;
   const client::HostValues host_;
   DeviceModel& model_;
-  // For each tensor, the weight decay that ApplyBucket adds.
-  const std::vector<float> decay_of_tensor_;
+  const setup::UpdateDecays decays_;
   bool device_is_newer_ = false;  // Whether the device's weights are newer than the host's copy.
 };
 

@@ -110,16 +110,18 @@ class DeviceModel {
   virtual Status Update(uint32_t chunk, const Sums& sums, const kernels::UpdateStep& step,
                         std::span<const kernels::TensorRates> rates) = 0;
   // The stages of Update, for optimizers that need whole tensors. ClearMeans sets the bucket's mean
-  // gradients to 0. DecodeMeans decodes the mean gradients of a chunk. SquareSumsOf waits, and
-  // returns the sums of the squares of the weights and of the mean gradients, one element per part
-  // of the bucket. UpdateBucket updates the weights by an optimizer step with the mean gradients;
-  // `rates`: one per part of the bucket.
+  // gradients to 0. DecodeMeans decodes the mean gradients of a chunk. SquareSumsOf subtracts
+  // `removed_decay` times the weights from the mean gradients, waits, and returns the sums of the
+  // squares of the weights and of the mean gradients. UpdateBucket updates the weights by an
+  // optimizer step with the mean gradients. `removed_decay`, the result and `rates` have one
+  // element per part of the bucket.
   virtual Status ClearMeans(uint32_t bucket) = 0;
   virtual Status DecodeMeans(uint32_t chunk, const Sums& sums) = 0;
   struct SquareSums {
     double weights = 0, means = 0;
   };
-  virtual Result<std::vector<SquareSums>> SquareSumsOf(uint32_t bucket) = 0;
+  virtual Result<std::vector<SquareSums>> SquareSumsOf(uint32_t bucket,
+                                                       std::span<const float> removed_decay) = 0;
   virtual Status UpdateBucket(uint32_t bucket, const kernels::UpdateStep& step,
                               std::span<const kernels::TensorRates> rates) = 0;
   // Updates the moving average of elements [begin, begin + count) with the weights:

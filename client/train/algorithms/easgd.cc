@@ -7,9 +7,9 @@
 //   x^i_{t+1} = x^i_t - eta g(x^i_t)                          else
 //   c_{t+1}   = c_t + alpha sum_i (x^i_t - c_t)               if tau divides t
 //
-// The servers hold the centre; W is the centre as the workers last received it. With momentum or
-// nesterov as the optimizer, this is EAMSGD. At t = 0 all weights are still equal, so nothing is
-// exchanged.
+// The servers hold the centre; W is the centre as the workers last received it. With nesterov as
+// the optimizer, this is EAMSGD in PyTorch's form of the momentum. At t = 0 all weights are still
+// equal, so nothing is exchanged.
 #include "client/train/algorithms.h"
 #include "client/train/apply.h"
 #include "client/train/local_steps.h"

@@ -6,7 +6,7 @@
 //   c       = c + alpha (x_t - c)                     on the server
 //   x_{t+1} = x_t - eta g(x_t) - alpha (x_t - c)      on the worker, with the old c
 //
-// With momentum or nesterov as the optimizer, this is EAMSGD.
+// With nesterov as the optimizer, this is EAMSGD in PyTorch's form of the momentum.
 #include "client/train/algorithms.h"
 #include "client/train/asynchronous.h"
 #include "client/train/descent.h"

@@ -5,9 +5,10 @@
 //   x_{j+1,i} = x_{j,i} - gamma g(x_{j,i})
 //   x_{j+1,i} = 1/n sum_k x_{j+1,k}           if p divides j + 1
 //
-// The job's key psgd.at_sync says what then happens to the optimizer's state, whose arrays are
-// called slots: with `keep` each worker keeps its own state, `reset` sets the state to zero,
-// `average` averages it over the workers like the parameters.
+// The paper has p dividing j; section 10 says why Tern has not. The job's key psgd.at_sync says
+// what then happens to the optimizer's state, whose arrays are called slots: with `keep` each
+// worker keeps its own state, `reset` sets the state to zero, `average` averages it over the
+// workers like the parameters.
 #include "client/train/algorithms.h"
 #include "client/train/local_steps.h"
 #include "common/base/trace.h"

@@ -214,6 +214,24 @@ TEST(EasgdAsync, MovesWorkerAndCentreByTheDifferenceBeforeTheStep) {
     EXPECT_LT(RelativeDistance(trace.final_weights, centre), kTolerance);
 }
 
+// The loss at the end is that of the steps after the last comparison before the end, whether or not
+// there are rounds.
+TEST(Losses, AreOfTheSameLastStepsWithAndWithoutRounds) {
+  for (const char* algorithm : {"ssgd", "asgd", "ssp", "softsync", "easgd_async"}) {
+    for (const uint64_t every_steps : {5, 7, 14, 100}) {
+      SCOPED_TRACE(std::string(algorithm) + " " + std::to_string(every_steps));
+      const auto job =
+          MakeJob(algorithm, {"faults.compare_every_steps=" + std::to_string(every_steps)});
+      std::vector<uint32_t> push_order;
+      for (const Trace& trace : RunCluster(*job, {kSteps, 7}, &push_order)) {
+        const uint64_t steps = trace.points.size();  // about kSteps without rounds
+        const uint64_t last_due = (std::min(steps, kSteps) - 1) / every_steps * every_steps;
+        EXPECT_EQ(trace.num_loss_samples, 2 * (steps - last_due));
+      }
+    }
+  }
+}
+
 TEST(Asgd, AppliesGradientsLocallyBetweenPushesAndPulls) {
   std::vector<uint32_t> push_order;
   const auto job = MakeJob("asgd", {"train.asgd.push_every=2", "train.asgd.pull_every=2"});

@@ -249,6 +249,11 @@ class ClusterPort : public Port {
       : rank_(rank), job_(job), member_(member), servers_(servers) {}
 
   void Contribute(protocol::Cell cell, protocol::Contribution contribution) override {
+    if (cell.kind == protocol::Kind::kFigures && cell.chunk == protocol::kCompare) {
+      pb::Figures figures;
+      EXPECT_TRUE(figures.ParseFromString(std::string(protocol::PayloadOf(contribution).view())));
+      member_.trace.num_loss_samples = figures.train_samples();
+    }
     if (protocol::IsPull(contribution)) ++member_.trace.num_pulls;
     servers_.Contribute(rank_, cell, std::move(contribution));
   }

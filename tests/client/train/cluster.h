@@ -33,8 +33,9 @@ struct Trace {
   std::map<uint64_t, std::vector<float>> weights_after_round;
   std::vector<float> final_weights;
   Floats average_weights;  // The moving average of the weights at the end, if the job asks for one.
-  uint64_t num_pulls = 0;  // How many chunks the worker pulled without a push.
-  Status status;           // What Trainer::Run returned.
+  uint64_t num_loss_samples = 0;  // Of how many samples the worker reported the loss at the end.
+  uint64_t num_pulls = 0;         // How many chunks the worker pulled without a push.
+  Status status;                  // What Trainer::Run returned.
 };
 
 struct ClusterOptions {

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 
 #include "client/train/replica.h"
 #include "tests/client/train/cluster.h"
@@ -97,12 +99,127 @@ TEST(Ssgd, IsMomentumOnTheMeanGradient) {
   }
 }
 
+// Makes one step of an optimizer with the gradient g of the loss, weights *w and momentum *v.
+using OptimizerStep = std::function<void(const Vector& g, Vector* v, Vector* w)>;
+
+// Compares the traces of ssgd with the reference.
+void CheckSsgd(const setup::Setup& job, const OptimizerStep& make_step) {
+  const auto traces = RunCluster(job, {kSteps});
+  Vector w = InitialWeights(job), v(w.size());
+  for (uint64_t t = 1; t <= kSteps; ++t) {
+    std::vector<Vector> g;
+    for (uint32_t i = 0; i < kWorkers; ++i) g.push_back(GradientAt(i, t, w));
+    make_step(MeanOf(g), &v, &w);
+    ExpectWeights(traces, t, w);
+  }
+}
+
+// Compares the traces of psgd, in which every worker has an optimizer of its own, with the
+// reference.
+void CheckPsgd(const setup::Setup& job, uint64_t p, const OptimizerStep& make_step) {
+  const auto traces = RunCluster(job, {kSteps});
+  std::vector<Vector> x(kWorkers, InitialWeights(job)), v(kWorkers, Vector(x[0].size()));
+  for (uint64_t s = 1; s <= kSteps; ++s) {
+    for (uint32_t i = 0; i < kWorkers; ++i) make_step(GradientAt(i, s, x[i]), &v[i], &x[i]);
+    if (s % p != 0 && s != kSteps) continue;
+    const Vector mean = MeanOf(x);
+    std::fill(x.begin(), x.end(), mean);
+    ExpectWeights(traces, (s + p - 1) / p, mean);
+  }
+}
+
+// The first rule that matches decides, for biases too. scores.weight has no rule, so it has the
+// rate; scores.bias has none.
+const std::vector<std::string> kDecayOverrides = {
+    "train.weight_decay.rate=0.05",
+    "train.weight_decay.rules=[{tensors: hidden.w*, rate: 0.3}, {tensors: hidden.*, rate: 0.1}]"};
+const std::vector<double> kDecayOfTensor = {0.3, 0.1, 0.05, 0};
+
+// Calls `visit` with the range of elements, and the weight decay, of each tensor of the job.
+void ForEachTensor(const setup::Setup& job,
+                   const std::function<void(uint64_t begin, uint64_t end, double decay)>& visit) {
+  ASSERT_EQ(job.table.parameters.size(), kDecayOfTensor.size());
+  for (size_t t = 0; t < kDecayOfTensor.size(); ++t) {
+    const models::Parameter& parameter = job.table.parameters[t];
+    visit(parameter.offset, parameter.offset + parameter.count, kDecayOfTensor[t]);
+  }
+}
+
+TEST(WeightDecay, RulesChooseTheRateOfEachTensor) {
+  for (const std::string where : {"in_gradient", "local"}) {
+    SCOPED_TRACE(where);
+    auto overrides = kDecayOverrides;
+    overrides.push_back("train.weight_decay.where=" + where);
+    const auto job = MakeJob("ssgd", overrides);
+    const OptimizerStep make_step = [&](const Vector& g, Vector* v, Vector* w) {
+      Vector decayed = g;
+      ForEachTensor(*job, [&](uint64_t begin, uint64_t end, double decay) {
+        for (uint64_t k = begin; k < end; ++k) decayed[k] += decay * (*w)[k];
+      });
+      MomentumStep(decayed, kRate, kMomentum, v, w);
+    };
+    CheckSsgd(*job, make_step);
+    overrides.push_back("train.psgd.p=4");
+    CheckPsgd(*MakeJob("psgd", overrides), 4, make_step);
+  }
+}
+
+TEST(Rmsprop, FollowsTensorFlowsForm) {
+  constexpr double kRho = 0.8, kEpsilon = 0.01;
+  const std::vector<std::string> overrides = {
+      "train.optimizer.name=rmsprop", "train.optimizer.rho=0.8", "train.optimizer.epsilon=0.01"};
+  const auto job = MakeJob("ssgd", overrides);
+  Vector square(job->table.total);
+  CheckSsgd(*job, [&](const Vector& g, Vector* v, Vector* w) {
+    for (size_t k = 0; k < g.size(); ++k) {
+      square[k] = kRho * square[k] + (1 - kRho) * g[k] * g[k];
+      (*v)[k] = kMomentum * (*v)[k] + kRate * g[k] / std::sqrt(square[k] + kEpsilon);
+      (*w)[k] -= (*v)[k];
+    }
+  });
+}
+
+// The rate of a tensor has the norm of the gradient of the loss, wherever the decay is added.
+TEST(Lars, FollowsItsEquationWhereverWeightsDecay) {
+  constexpr double kTrust = 0.02;
+  for (const std::string where : {"in_gradient", "local"}) {
+    SCOPED_TRACE(where);
+    auto overrides = kDecayOverrides;
+    overrides.insert(overrides.end(),
+                     {"train.weight_decay.where=" + where, "train.optimizer.name=lars",
+                      "train.optimizer.trust_coefficient=0.02"});
+    const auto job = MakeJob("ssgd", overrides);
+    const OptimizerStep make_step = [&](const Vector& g, Vector* v, Vector* w) {
+      ForEachTensor(*job, [&](uint64_t begin, uint64_t end, double decay) {
+        double squares_g = 0, squares_w = 0;
+        for (uint64_t k = begin; k < end; ++k) {
+          squares_g += g[k] * g[k];
+          squares_w += (*w)[k] * (*w)[k];
+        }
+        const double norm_g = std::sqrt(squares_g), norm_w = std::sqrt(squares_w);
+        const double ratio =
+            norm_w > 0 && norm_g > 0 ? kTrust * norm_w / (norm_g + decay * norm_w) : 1;
+        for (uint64_t k = begin; k < end; ++k) {
+          (*v)[k] = kMomentum * (*v)[k] + ratio * (g[k] + decay * (*w)[k]);
+          (*w)[k] -= kRate * (*v)[k];
+        }
+      });
+    };
+    CheckSsgd(*job, make_step);
+    overrides.push_back("train.psgd.p=4");
+    CheckPsgd(*MakeJob("psgd", overrides), 4, make_step);
+  }
+}
+
 // The settings of OD-SGD, algorithm 2 of its paper, for CheckOdsgd.
 struct OdsgdReference {
   uint64_t warmup_steps = 5;
-  // The local updater makes steps of SGD with momentum, at local_rate. Its gradient is scale * g,
-  // where g is the worker's own gradient, with delay compensation of strength lambda.
-  double local_rate = 0.03, lambda = 0, local_momentum = 0, scale = 1;
+  // The learning rate of step s on the servers, and the local updater's.
+  std::function<double(uint64_t s)> rate = [](uint64_t) { return kRate; };
+  std::function<double(uint64_t s)> local_rate = [](uint64_t) { return 0.03; };
+  // The local updater makes steps of SGD with momentum. Its gradient is scale * g, where g is the
+  // worker's own gradient, with delay compensation of strength lambda.
+  double lambda = 0, local_momentum = 0, scale = 1;
   // Whether the compensation uses the previous global weights instead of the local ones.
   bool uses_previous_global = false;
 };
@@ -121,7 +238,7 @@ void CheckOdsgd(const setup::Setup& job, const OdsgdReference& ref) {
       g.push_back(GradientAt(i, s, local[i]));
     }
     Vector next_weights = W.back();
-    MomentumStep(MeanOf(g), kRate, kMomentum, &v, &next_weights);
+    MomentumStep(MeanOf(g), ref.rate(s), kMomentum, &v, &next_weights);
     W.push_back(next_weights);
     ExpectWeights(traces, s, W[s]);
     for (uint32_t i = 0; i < kWorkers; ++i) {
@@ -140,7 +257,7 @@ void CheckOdsgd(const setup::Setup& job, const OdsgdReference& ref) {
                                                         (global_weights[k] - reference[k]);
       }
       Vector next_local = global_weights;
-      MomentumStep(compensated_gradient, ref.local_rate, ref.local_momentum, &local_v[i],
+      MomentumStep(compensated_gradient, ref.local_rate(s), ref.local_momentum, &local_v[i],
                    &next_local);
       local[i] = next_local;
     }
@@ -154,6 +271,24 @@ TEST(Odsgd, FollowsAlgorithm2ThroughBothBoundariesOfItsWarmUp) {
                                   "train.odsgd.local.learning_rate=0.03"}),
                {.warmup_steps = warmup_steps});
   }
+}
+
+// With a falling schedule a fixed local rate becomes a larger and larger multiple of the global
+// one, and learning_rate_times stays the same multiple.
+TEST(Odsgd, LocalRateIsFixedOrAMultipleOfTheFallingSchedule) {
+  const std::vector<std::string> falling_schedule = {
+      "train.schedule.name=multistep", "train.schedule.milestones=[10,20]",
+      "train.schedule.gamma=0.2", "train.odsgd.warmup_steps=3"};
+  const auto rate = [](uint64_t s) { return kRate * (s > 20 ? 0.04 : s > 10 ? 0.2 : 1); };
+  auto overrides_with_times = falling_schedule;
+  overrides_with_times.push_back("train.odsgd.local.learning_rate_times=1.25");
+  CheckOdsgd(
+      *MakeJob("odsgd", overrides_with_times),
+      {.warmup_steps = 3, .rate = rate, .local_rate = [&](uint64_t s) { return 1.25 * rate(s); }});
+  auto overrides_with_rate = falling_schedule;
+  overrides_with_rate.push_back("train.odsgd.local.learning_rate=0.0625");
+  CheckOdsgd(*MakeJob("odsgd", overrides_with_rate),
+             {.warmup_steps = 3, .rate = rate, .local_rate = [](uint64_t) { return 0.0625; }});
 }
 
 TEST(Odsgd, CompensatesAgainstThePointOfTheGradient) {

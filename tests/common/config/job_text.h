@@ -26,7 +26,7 @@ inline const NameTables& TestTables() {
       {"sharing_codecs", {"ternary"}},
       {"algorithms", algorithm::AlgorithmNames()},
       {"local_updaters", {"none", "sgd", "dcasgd_c", "dcasgd_a"}},
-      {"optimizers", {"sgd", "momentum", "nesterov", "adam", "lars"}},
+      {"optimizers", {"sgd", "momentum", "nesterov", "adam", "lars", "rmsprop"}},
       {"schedules", {"fixed", "step", "multistep", "poly", "exponential", "cosine", "one_cycle"}}};
   return tables;
 }

@@ -148,11 +148,12 @@ TEST(ReferenceYaml, ShowsValidSections) {
     const auto* reflection = train.GetReflection();
     reflection->MutableMessage(&train, section)
         ->CopyFrom(reflection->GetMessage(reference.job.train(), section));
-    // As the comments of section odsgd say, some of its keys are for local.name dcasgd_a, and
-    // warmup_epochs excludes warmup_steps.
+    // As the comments of section odsgd say, some of its keys are for local.name dcasgd_a,
+    // warmup_epochs excludes warmup_steps, and learning_rate_times learning_rate.
     if (train.has_odsgd()) {
       train.mutable_odsgd()->mutable_local()->set_name("dcasgd_a");
       train.mutable_odsgd()->clear_warmup_epochs();
+      train.mutable_odsgd()->mutable_local()->clear_learning_rate_times();
     }
     job.mutable_exchange()->set_codec("fp32");
     job.mutable_exchange()->clear_rules();

@@ -146,6 +146,14 @@ INSTANTIATE_TEST_SUITE_P(
             "exchange: {codec: fp32, pull: changes, pull_codec: onebit, onebit: {bucket_elements: "
             "64}}\n",
             ""},
+        RuleCase{"algorithm: ssgd", "exchange: {codec: qsgd, qsgd: {levels: sqrt_n}}\n", ""},
+        RuleCase{"algorithm: ssgd", "exchange: {codec: qsgd, qsgd: {levels: sqrt_n, norm: two}}\n",
+                 ""},
+        RuleCase{"algorithm: ssgd",
+                 "exchange: {codec: qsgd, qsgd: {levels: sqrt_mpn, norm: max}}\n",
+                 "exchange.qsgd.norm: saw max with levels: sqrt_mpn; allowed: two, because levels: "
+                 "sqrt_mpn is a number of levels of the 2-norm, too many by the ratio of the norms "
+                 "for max; or levels: by_bits or given"},
         RuleCase{"algorithm: ssgd", "exchange: {codec: qsgd, qsgd: {bits: 1}}\n",
                  "exchange.qsgd.bits: saw 1"},
         RuleCase{"optimizer: {name: sgd}", "exchange: {codec: topk, topk: {momentum: 0.9}}\n", ""},
@@ -213,6 +221,23 @@ INSTANTIATE_TEST_SUITE_P(
         RuleCase{"algorithm: easgd_async\neasgd_async: {alpha: 0.5}", kFp32, ""}));
 
 INSTANTIATE_TEST_SUITE_P(
+    WeightDecay, TrainRule,
+    ::testing::Values(
+        RuleCase{"weight_decay: {rules: [{tensors: \"local?.weight\", rate: 0.004}]}", "", ""},
+        RuleCase{"weight_decay: {rules: [{tensors: \"*\"}]}", "",
+                 "train.weight_decay.rules[0].rate: saw nothing; allowed: a number, at least 0"},
+        RuleCase{"weight_decay: {rules: [{rate: -1}]}", "",
+                 "train.weight_decay.rules[0].rate: saw -1; allowed: a number, at least 0"},
+        RuleCase{
+            "optimizer: {name: lars}\nweight_decay: {rules: [{rate: 1}]}\nclip_norm: 5", "",
+            "train.clip_norm: saw 5 with optimizer lars and weight_decay in_gradient; allowed: "
+            "0, because lars takes the decay out of the gradient again, and clipping has scaled "
+            "both together; or set train.weight_decay.where: local"},
+        RuleCase{"optimizer: {name: lars}\nweight_decay: {rate: 1, where: local}\nclip_norm: 5", "",
+                 ""},
+        RuleCase{"optimizer: {name: lars}\nclip_norm: 5", "", ""}));
+
+INSTANTIATE_TEST_SUITE_P(
     Odsgd, TrainRule,
     ::testing::Values(
         RuleCase{"algorithm: odsgd\nodsgd: {warmup_epochs: 1}", "", ""},
@@ -220,6 +245,14 @@ INSTANTIATE_TEST_SUITE_P(
             "algorithm: odsgd\nodsgd: {warmup_steps: 100, warmup_epochs: 1}", "",
             "train.odsgd.warmup_epochs: saw both warmup_steps and warmup_epochs; allowed: at most "
             "one"},
+        RuleCase{"algorithm: odsgd\nodsgd: {local: {learning_rate_times: 1.25}}", "", ""},
+        RuleCase{"algorithm: odsgd\nodsgd: {local: {learning_rate_times: 0}}", "",
+                 "train.odsgd.local.learning_rate_times: saw 0; allowed: a number, more than 0"},
+        RuleCase{
+            "algorithm: odsgd\nodsgd: {local: {learning_rate: 1, learning_rate_times: 2}}", "",
+            "train.odsgd.local.learning_rate_times: saw both learning_rate and "
+            "learning_rate_times; allowed: at most one of the two: learning_rate is fixed, and "
+            "learning_rate_times multiplies the schedule's rate at each step"},
         RuleCase{
             "algorithm: odsgd\nodsgd: {local: {lambda: 0.04}}", "",
             "train.odsgd.local.lambda: saw a key that does not apply to the local updater sgd; "
@@ -311,6 +344,11 @@ INSTANTIATE_TEST_SUITE_P(
         RuleCase{"optimizer: {name: adam, beta1: 1}", "",
                  "train.optimizer.beta1: saw 1; allowed: less than 1 with adam"},
         RuleCase{"optimizer: {name: adam, beta2: 1}", "", "train.optimizer.beta2: saw 1"},
+        RuleCase{"optimizer: {name: rmsprop}\nparameters: central", "", ""},
+        RuleCase{"optimizer: {name: rmsprop, rho: 1}", "",
+                 "train.optimizer.rho: saw 1; allowed: less than 1 with rmsprop"},
+        RuleCase{"optimizer: {name: rmsprop, epsilon: 0}", "",
+                 "train.optimizer.epsilon: saw 0; allowed: more than 0 with rmsprop"},
         RuleCase{"optimizer: {name: adam, epsilon: 0}", "",
                  "train.optimizer.epsilon: saw 0; allowed: more than 0 with adam"},
         RuleCase{"optimizer: {name: adam, epsilon: 1e-60}", "",
@@ -404,6 +442,55 @@ TEST(TrainRules, FillInWhereTheAlgorithmHoldsParameters) {
   EXPECT_EQ(asgd_job->train().asgd().push_every(), 1u);
 }
 
+TEST(TrainRules, FillInTheNormOfRootLevels) {
+  const auto norm_with = [](const std::string& levels) {
+    const auto job =
+        Parse(SmallJob() + "exchange: {codec: qsgd, qsgd: {levels: " + levels + "}}\n");
+    EXPECT_TRUE(job.ok()) << job.status().message();
+    return job->exchange().qsgd().norm();
+  };
+  for (const char* levels : {"sqrt_n", "sqrt_mn", "sqrt_mpn"})
+    EXPECT_EQ(norm_with(levels), pb::Qsgd::two) << levels;
+  EXPECT_EQ(norm_with("by_bits"), pb::Qsgd::max);
+}
+
+// The optimizer of a job whose section train has these keys.
+std::string OptimizerWith(const std::string& keys) {
+  const auto job = Parse(SmallJob() + "  " + keys + "\n" + kFp32);
+  EXPECT_TRUE(job.ok()) << job.status().message();
+  return job->train().optimizer().name() + " " +
+         std::to_string(job->train().optimizer().momentum());
+}
+
+// Without rounds, staleness acts as a momentum, so a job has to ask for one of the optimizer. With
+// easgd_async, each worker's own steps are not stale.
+TEST(TrainRules, FillInMomentumOnlyForAlgorithmsWithRounds) {
+  for (const char* name : {"asgd", "dcasgd_c", "dcasgd_a", "ssp", "softsync"}) {
+    const std::string algorithm = std::string("algorithm: ") + name;
+    EXPECT_THAT(OptimizerWith(algorithm), HasSubstr("sgd ")) << name;
+    EXPECT_EQ(OptimizerWith(algorithm + "\n  optimizer: {momentum: 0.5}"), "momentum 0.500000");
+    EXPECT_EQ(OptimizerWith(algorithm + "\n  optimizer: {name: nesterov}"), "nesterov 0.900000");
+  }
+  for (const char* name : {"ssgd", "odsgd", "psgd", "rsgd", "pqasgd", "easgd", "easgd_async"})
+    EXPECT_EQ(OptimizerWith(std::string("algorithm: ") + name), "momentum 0.900000") << name;
+}
+
+TEST(TrainRules, FillInTheFactorOfDelayCompensation) {
+  const auto train_with = [](const std::string& keys) {
+    const auto job = Parse(SmallJob() + "  " + keys + "\n" + kFp32);
+    EXPECT_TRUE(job.ok()) << job.status().message();
+    return job->train();
+  };
+  EXPECT_EQ(train_with("algorithm: dcasgd_c").dcasgd_c().lambda(), 0.04);
+  EXPECT_EQ(train_with("algorithm: dcasgd_a").dcasgd_a().lambda(), 2);
+  EXPECT_EQ(train_with("algorithm: dcasgd_a\n  dcasgd_a: {lambda: 0.5}").dcasgd_a().lambda(), 0.5);
+  const std::string odsgd = "algorithm: odsgd\n  odsgd: {local: {name: ";
+  EXPECT_EQ(train_with(odsgd + "dcasgd_c}}").odsgd().local().lambda(), 0.04);
+  EXPECT_EQ(train_with(odsgd + "dcasgd_a}}").odsgd().local().lambda(), 2);
+  EXPECT_EQ(train_with(odsgd + "dcasgd_a, lambda: 0}}").odsgd().local().lambda(), 0);
+  EXPECT_FALSE(train_with(odsgd + "sgd}}").odsgd().local().has_lambda());
+}
+
 // The printed job must be valid again, so keys that do not apply are not filled in.
 TEST(TrainRules, AcceptThePrintedJob) {
   for (const char* local : {"none", "sgd", "dcasgd_c", "dcasgd_a"}) {
@@ -414,7 +501,6 @@ TEST(TrainRules, AcceptThePrintedJob) {
     ASSERT_TRUE(parsed_again.ok()) << parsed_again.status().message();
     EXPECT_EQ(ToYaml(*parsed_again), ToYaml(*job));
     EXPECT_EQ(JobDigest(*parsed_again), JobDigest(*job));
-    EXPECT_EQ(job->train().odsgd().local().lambda(), 0.04);
   }
 }
 

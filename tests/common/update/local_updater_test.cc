@@ -150,16 +150,26 @@ TEST(LocalUpdater, CompensatesAsEquations4To6) {
   }
 }
 
-TEST(LocalUpdater, OwnRateReplacesTheSchedules) {
-  pb::LocalUpdater config_with_rate = MakeConfig("sgd");
-  config_with_rate.set_learning_rate(0.25);
+// w' of a step with the schedule's rate `schedule_rate`.
+std::vector<float> LocalPoint(const pb::LocalUpdater& config, float schedule_rate) {
   const std::vector<float> w = GlobalWeights(1), g = RandomValues(kNumElements, 1);
-  std::vector<float> a(kNumElements), b(kNumElements);
-  (*MakeLocalUpdater(config_with_rate, kNumElements, 1))
-      ->ComputeLocalWeights(w.data(), g.data(), w.data(), 7, a.data(), kNumElements);
-  (*MakeLocalUpdater(MakeConfig("sgd"), kNumElements, 1))
-      ->ComputeLocalWeights(w.data(), g.data(), w.data(), 0.25f, b.data(), kNumElements);
-  EXPECT_EQ(a, b);
+  std::vector<float> point(kNumElements);
+  auto updater = std::move(*MakeLocalUpdater(config, kNumElements, 1));
+  updater->ComputeLocalWeights(w.data(), g.data(), w.data(), schedule_rate, point.data(),
+                               kNumElements);
+  EXPECT_EQ(updater->CoefficientsOf(schedule_rate).lr,
+            config.has_learning_rate()         ? config.learning_rate()
+            : config.has_learning_rate_times() ? config.learning_rate_times() * schedule_rate
+                                               : schedule_rate);
+  return point;
+}
+
+TEST(LocalUpdater, OwnRateReplacesOrMultipliesTheSchedules) {
+  pb::LocalUpdater config_with_rate = MakeConfig("sgd"), config_with_times = config_with_rate;
+  config_with_rate.set_learning_rate(0.25);
+  config_with_times.set_learning_rate_times(1.25);
+  EXPECT_EQ(LocalPoint(config_with_rate, 7), LocalPoint(MakeConfig("sgd"), 0.25f));
+  EXPECT_EQ(LocalPoint(config_with_times, 0.5f), LocalPoint(MakeConfig("sgd"), 0.625f));
 }
 
 // With one worker, OD-SGD equals SSGD exactly: the local update is the global one.
@@ -184,6 +194,7 @@ TEST(LocalUpdater, EqualsTheOptimizersBitForBit) {
 
 TEST(LocalUpdater, RangesGiveTheSameBitsAsTheWhole) {
   pb::LocalUpdater config = MakeConfig("dcasgd_a", 0.9);
+  config.set_lambda(2);
   auto whole_updater = std::move(*MakeLocalUpdater(config, kNumElements, 2));
   auto range_updater = std::move(*MakeLocalUpdater(config, kNumElements, 2));
   for (int step = 0; step < 3; ++step) {
@@ -208,7 +219,8 @@ TEST(LocalUpdater, StateArraysContainTheWholeState) {
   const std::vector<std::vector<std::string>> expected_names = {
       {}, {"local_momentum"}, {"local_momentum"}, {"local_momentum", "local_mean_square"}};
   for (size_t k = 0; k < LocalUpdaterNames().size(); ++k) {
-    const pb::LocalUpdater config = MakeConfig(LocalUpdaterNames()[k], 0.9);
+    pb::LocalUpdater config = MakeConfig(LocalUpdaterNames()[k], 0.9);
+    config.set_lambda(2);
     auto original = std::move(*MakeLocalUpdater(config, kNumElements, 2));
     auto restored_updater = std::move(*MakeLocalUpdater(config, kNumElements, 2));
     EXPECT_EQ(original->compensates(), k >= 2);

@@ -195,6 +195,38 @@ TEST(Optimizer, AdamDoesNotMoveWithoutGradientAndStaysFinite) {
   EXPECT_TRUE(std::isfinite(w[0]) && w[0] < 1 && w[1] > 2);
 }
 
+// RMSProp in TensorFlow's form. Each Fault is a mistake that the test must detect.
+struct RmspropRule {
+  enum Fault { kNone, kEpsilonOutside, kRateOutside, kSquareUpdatedLate } fault = kNone;
+  State v = Zeros(), square = Zeros();
+
+  void operator()(size_t tensor, std::vector<double>& w, const std::vector<double>& gradient, int,
+                  double rate) {
+    constexpr double kRho = 0.8, kEpsilon = 0.1, kM = 0.9;
+    for (size_t i = 0; i < w.size(); ++i) {
+      const double g = gradient[i] + kDecay * w[i];
+      const double old_square = square[tensor][i];
+      square[tensor][i] = kRho * old_square + (1 - kRho) * g * g;
+      const double used = fault == kSquareUpdatedLate ? old_square : square[tensor][i];
+      const double direction =
+          g / (fault == kEpsilonOutside ? std::sqrt(used) + kEpsilon : std::sqrt(used + kEpsilon));
+      v[tensor][i] = kM * v[tensor][i] + (fault == kRateOutside ? direction : rate * direction);
+      w[i] -= fault == kRateOutside ? rate * v[tensor][i] : v[tensor][i];
+    }
+  }
+};
+
+TEST(Optimizer, RmspropFollowsTensorFlowsForm) {
+  pb::Optimizer config = MakeConfig("rmsprop");
+  config.set_rho(0.8);
+  config.set_epsilon(0.1);
+  const std::vector<float> w = Train(config, kDecay);
+  EXPECT_LT(RelativeDistance(w, TrainWithRule(RmspropRule{})), kMaxRoundingDistance);
+  for (const auto fault :
+       {RmspropRule::kEpsilonOutside, RmspropRule::kRateOutside, RmspropRule::kSquareUpdatedLate})
+    EXPECT_GT(RelativeDistance(w, TrainWithRule(RmspropRule{fault})), kMinFaultDistance) << fault;
+}
+
 // LARS: the local rate lambda = eta |w| / (|g| + beta |w|) multiplies the gradient before momentum;
 // beta is the weight decay, gamma the learning rate. Each Fault is a mistake that the test must
 // detect.
@@ -265,7 +297,9 @@ TEST(Optimizer, NoMomentumIsSgd) {
 
 TEST(Optimizer, StateArraysContainTheWholeState) {
   const std::vector<std::vector<std::string>> expected_names = {
-      {}, {"momentum"}, {"momentum"}, {"first_moment", "second_moment"}, {"momentum"}};
+      {},           {"momentum"},
+      {"momentum"}, {"first_moment", "second_moment"},
+      {"momentum"}, {"momentum", "mean_square"}};
   for (size_t k = 0; k < OptimizerNames().size(); ++k) {
     const pb::Optimizer config = MakeConfig(OptimizerNames()[k]);
     const auto original = std::move(*MakeOptimizer(config, 9));
@@ -296,10 +330,17 @@ TEST(Optimizer, UnknownNamesListTheKnownOnes) {
   const auto optimizer = MakeOptimizer(MakeConfig("adamw"), 9);
   ASSERT_FALSE(optimizer.ok());
   EXPECT_EQ(optimizer.status().code(), Code::kBadJob);
-  EXPECT_NE(optimizer.status().message().find("sgd, momentum, nesterov, adam, lars"),
+  EXPECT_NE(optimizer.status().message().find("sgd, momentum, nesterov, adam, lars, rmsprop"),
             std::string::npos);
   EXPECT_EQ(OptimizerNames(),
-            (std::vector<std::string>{"sgd", "momentum", "nesterov", "adam", "lars"}));
+            (std::vector<std::string>{"sgd", "momentum", "nesterov", "adam", "lars", "rmsprop"}));
+}
+
+TEST(Optimizer, IsDescribedWithItsMomentum) {
+  EXPECT_EQ(DescribeOptimizer(MakeConfig("sgd")), "sgd");
+  EXPECT_EQ(DescribeOptimizer(MakeConfig("adam")), "adam");
+  EXPECT_EQ(DescribeOptimizer(MakeConfig("momentum")), "momentum 0.9");
+  EXPECT_EQ(DescribeOptimizer(MakeConfig("lars", 0.5)), "lars with momentum 0.5");
 }
 
 TEST(Optimizer, InvalidArgumentsAreNamed) {
@@ -309,7 +350,7 @@ TEST(Optimizer, InvalidArgumentsAreNamed) {
     return optimizer.status().message();
   };
   for (const double bad : {-0.1, 1.1, std::nan("")}) {
-    for (const char* name : {"momentum", "nesterov", "lars"})
+    for (const char* name : {"momentum", "nesterov", "lars", "rmsprop"})
       EXPECT_NE(refusal_message(MakeConfig(name, bad)).find("train.optimizer.momentum"),
                 std::string::npos);
     pb::Optimizer config = MakeConfig("adam");
@@ -320,10 +361,15 @@ TEST(Optimizer, InvalidArgumentsAreNamed) {
   config.set_beta2(1);
   EXPECT_NE(refusal_message(config).find("train.optimizer.beta2"), std::string::npos);
   for (const double bad : {0.0, 1e-60, -1.0, std::nan("")}) {
-    config = MakeConfig("adam");
-    config.set_epsilon(bad);
-    EXPECT_NE(refusal_message(config).find("train.optimizer.epsilon"), std::string::npos);
+    for (const char* name : {"adam", "rmsprop"}) {
+      config = MakeConfig(name);
+      config.set_epsilon(bad);
+      EXPECT_NE(refusal_message(config).find("train.optimizer.epsilon"), std::string::npos);
+    }
   }
+  config = MakeConfig("rmsprop");
+  config.set_rho(1);
+  EXPECT_NE(refusal_message(config).find("train.optimizer.rho"), std::string::npos);
   config = MakeConfig("lars");
   config.set_trust_coefficient(0);
   EXPECT_NE(refusal_message(config).find("train.optimizer.trust_coefficient"), std::string::npos);

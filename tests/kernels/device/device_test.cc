@@ -215,6 +215,8 @@ void UpdateOnCpu(const UpdateStep& step, const TensorRates& rates, const float* 
       return LarsUpdate(w, m, g, n, step.lr, rates.local_rate, step.momentum, rates.decay);
     case UpdateRule::kAdam:
       return AdamUpdate(w, m, v, g, n, step.adam, rates.decay);
+    case UpdateRule::kRmsprop:
+      return RmspropUpdate(w, m, v, g, n, step.rmsprop, rates.decay);
   }
 }
 
@@ -233,7 +235,11 @@ class DeviceUpdates : public DeviceKernels,
 TEST_P(DeviceUpdates, MatchCpu) {
   const auto [rule, workers] = GetParam();
   const auto parts = MakeParts({1, 7, 4096, 4097, 12345, 9, 20000});
-  UpdateStep step{rule, 0.1f, 0.9f, {0.001f, 1.02f, 0.9f, 0.1f, 0.999f, 0.001f, 1e-8f}};
+  UpdateStep step{rule,
+                  0.1f,
+                  0.9f,
+                  {0.001f, 1.02f, 0.9f, 0.1f, 0.999f, 0.001f, 1e-8f},
+                  {0.01f, 0.9f, 0.8f, 0.2f, 1e-3f}};
   std::mt19937_64 random(6);
   std::vector<uint8_t> sums;
   std::vector<SumLocation> locations;
@@ -282,7 +288,7 @@ TEST_P(DeviceUpdates, MatchCpu) {
 INSTANTIATE_TEST_SUITE_P(Each, DeviceUpdates,
                          testing::Combine(testing::Values(UpdateRule::kSgd, UpdateRule::kMomentum,
                                                           UpdateRule::kNesterov, UpdateRule::kLars,
-                                                          UpdateRule::kAdam),
+                                                          UpdateRule::kAdam, UpdateRule::kRmsprop),
                                           testing::Values(1, 2, 7, 12, 100, 2047)));
 
 // Sums of three workers have three bits, and -4 is an invalid sum. Only element 616 has this sum.

@@ -30,6 +30,7 @@ class DeviceLocalSteps : public DeviceCodes, public testing::WithParamInterface<
 TEST_P(DeviceLocalSteps, MatchCpu) {
   pb::LocalUpdater updater_def;
   updater_def.set_name(GetParam().updater);
+  updater_def.set_lambda(0.04);
   updater_def.set_momentum(GetParam().momentum);
   if (GetParam().scales_to_mean) updater_def.set_grad_scale(pb::LocalUpdater::global_mean);
   const auto parts = MakeParts({1, 700, 4096, 4097, 9});

@@ -159,6 +159,30 @@ TEST_P(OptimizerOnTarget, AdamFollowsTheRuleBitForBit) {
   }
 }
 
+TEST_P(OptimizerOnTarget, RmspropFollowsTheRuleBitForBit) {
+  const RmspropStep step = {kRate, kMomentum, 0.8f, 0.2f, 0.01f};
+  for (const size_t n : Lengths()) {
+    const std::vector<float> g = Gaussian(n, n);
+    std::vector<float> w = Gaussian(n, n + 1), v = Gaussian(n, n + 2), s = Gaussian(n, n + 3);
+    for (float& x : s) x *= x;
+    std::vector<float> expected_w(n), expected_v(n), expected_s(n);
+    for (size_t i = 0; i < n; ++i) {
+      const float gradient_with_decay = Add(g[i], Multiply(kDecay, w[i]));
+      expected_s[i] =
+          Add(Multiply(step.rho, s[i]),
+              Multiply(step.one_minus_rho, Multiply(gradient_with_decay, gradient_with_decay)));
+      const float root = SquareRoot(Add(expected_s[i], step.epsilon));
+      expected_v[i] =
+          Add(Multiply(step.momentum, v[i]), Multiply(step.lr, Divide(gradient_with_decay, root)));
+      expected_w[i] = Add(w[i], -expected_v[i]);
+    }
+    RmspropUpdate(w.data(), v.data(), s.data(), g.data(), n, step, kDecay);
+    ExpectSameBits(s, expected_s);
+    ExpectSameBits(v, expected_v);
+    ExpectSameBits(w, expected_w);
+  }
+}
+
 TEST_P(OptimizerOnTarget, CompensatesByAConstantBitForBitAndInPlace) {
   for (const size_t n : Lengths()) {
     const std::vector<float> g = Gaussian(n, n), w = Gaussian(n, n + 1), old_w = Gaussian(n, n + 2);

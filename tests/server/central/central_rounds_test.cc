@@ -40,7 +40,9 @@ TEST(CentralRounds, FollowSynchronousSgdWithMomentumAndDecay) {
   const auto job =
       MakeCentralJob({"train.algorithm=ssgd", "train.optimizer.name=momentum",
                       "train.optimizer.momentum=0.9", "train.weight_decay.rate=0.02",
-                      "train.weight_decay.where=local", "train.weight_decay.biases=true"});
+                      "train.weight_decay.where=local", "train.weight_decay.biases=true",
+                      "train.weight_decay.rules=[{tensors: hidden.weight, rate: 0.3}]"});
+  const uint64_t hidden_weights = job->table.parameters[0].count;
   RoundDrill drill(*job);
   Values w = ToDoubles(InitialWeights(*job)), v(w.size());
   const std::vector<uint32_t> ranks = {2, 0, 3, 1};
@@ -49,12 +51,32 @@ TEST(CentralRounds, FollowSynchronousSgdWithMomentumAndDecay) {
     const Values g = MeanOf(GradientsOf(ranks, round, w));
     const double rate = 0.1 * std::pow(0.8, (round - 1) / 5);
     for (size_t k = 0; k < w.size(); ++k) {
-      v[k] = 0.9 * v[k] + (g[k] + 0.02 * w[k]);
+      v[k] = 0.9 * v[k] + (g[k] + (k < hidden_weights ? 0.3 : 0.02) * w[k]);
       w[k] -= rate * v[k];
     }
     ASSERT_LT(RelativeDistance(drill.weights(), w), 1e-5) << "round " << round;
   }
   EXPECT_EQ(drill.rounds_of_chunks()[0]->round(), 40u);
+}
+
+TEST(CentralRounds, FollowRmsprop) {
+  const auto job = MakeCentralJob({"train.algorithm=ssgd", "train.optimizer.name=rmsprop",
+                                   "train.optimizer.momentum=0.5", "train.optimizer.rho=0.8",
+                                   "train.optimizer.epsilon=0.1"});
+  RoundDrill drill(*job);
+  Values w = ToDoubles(InitialWeights(*job)), v(w.size()), square(w.size());
+  const std::vector<uint32_t> ranks = {0, 1, 2, 3};
+  for (uint64_t round = 1; round <= 30; ++round) {
+    drill.MakeRound(GradientsOf(ranks, round, drill.weights()), ranks);
+    const Values g = MeanOf(GradientsOf(ranks, round, w));
+    const double rate = 0.1 * std::pow(0.8, (round - 1) / 5);
+    for (size_t k = 0; k < w.size(); ++k) {
+      square[k] = 0.8 * square[k] + 0.2 * g[k] * g[k];
+      v[k] = 0.5 * v[k] + rate * g[k] / std::sqrt(square[k] + 0.1);
+      w[k] -= v[k];
+    }
+    ASSERT_LT(RelativeDistance(drill.weights(), w), 1e-5) << "round " << round;
+  }
 }
 
 TEST(CentralRounds, DivideByTheNumberOfContributors) {

@@ -120,6 +120,7 @@ TEST_P(LocalMove, MatchesCpu) {
   const bool is_relative_to_previous_w = GetParam();
   pb::LocalUpdater updater_def;
   updater_def.set_name("dcasgd_a");
+  updater_def.set_lambda(2);
   updater_def.set_momentum(0.9);
   const size_t elements = problem_.table.total;
   const auto updater = std::move(*update::MakeLocalUpdater(updater_def, elements, 2));

@@ -50,7 +50,7 @@ class MemoryAsDevice : public DeviceModel, public DeviceCodes {
   }
   Status ClearMeans(uint32_t) override { return Ok(); }
   Status DecodeMeans(uint32_t, const Sums&) override { return Ok(); }
-  Result<std::vector<SquareSums>> SquareSumsOf(uint32_t) override {
+  Result<std::vector<SquareSums>> SquareSumsOf(uint32_t, std::span<const float>) override {
     return std::vector<SquareSums>();
   }
   Status UpdateBucket(uint32_t, const kernels::UpdateStep&,

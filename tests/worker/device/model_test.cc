@@ -459,10 +459,10 @@ TEST_P(DeviceUpdate, MatchesCpu) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Rules, DeviceUpdate,
-                         testing::Values("sgd", "momentum", "nesterov", "adam"));
+                         testing::Values("sgd", "momentum", "nesterov", "adam", "rmsprop"));
 
-// LARS needs norms of whole tensors. No worker has sent anything for the last chunk of the second
-// tensor.
+// LARS needs norms of whole tensors, without the weight decay that gradients have. No worker has
+// sent anything for the last chunk of the second tensor.
 TEST_F(DeviceModelTest, WholeTensorOptimizersMatchCpu) {
   MakeModel("lars");
   std::vector<float> expected = weights_, means(kElements);
@@ -479,16 +479,19 @@ TEST_F(DeviceModelTest, WholeTensorOptimizersMatchCpu) {
       ASSERT_TRUE(model_->DecodeMeans(c, {sums, kWorkerCount, scalers}).ok());
     }
     for (uint32_t b = 0; b < 2; ++b) {
-      const auto squares = model_->SquareSumsOf(b);
+      const kernels::Part& part = layout_.buckets[b][0];
+      std::vector<float> loss_gradient(part.count);
+      kernels::AddDecay(means.data() + part.begin, expected.data() + part.begin, part.count,
+                        -kDecayRate, loss_gradient.data());
+      const auto squares = model_->SquareSumsOf(b, {&kDecayRate, 1});
       ASSERT_TRUE(squares.ok());
       const kernels::TensorRates rates{
           kDecayRate,
           optimizer_->LarsRatioOf(squares->front().weights, squares->front().means, kDecayRate)};
       ASSERT_TRUE(
           model_->UpdateBucket(b, optimizer_->CoefficientsOf(kUpdateStep), {&rates, 1}).ok());
-      const kernels::Part& part = layout_.buckets[b][0];
-      optimizer_->Update(expected.data() + part.begin, means.data() + part.begin, part.begin,
-                         part.count, kUpdateStep, kDecayRate);
+      optimizer_->Update(expected.data() + part.begin, loss_gradient.data(), part.begin, part.count,
+                         kUpdateStep, kDecayRate);
     }
   }
   ExpectStateOnDevice(expected);
