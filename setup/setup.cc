@@ -118,6 +118,8 @@ std::vector<std::string> CodecsWithProperty(bool (*has_property)(const codec::Co
 config::NameTables KnownNames() {
   codec::Options with_feedback;
   with_feedback.error_feedback = true;
+  codec::Options with_own_scalers;
+  with_own_scalers.scaler_per_worker = true;
   return {
       {"models", models::ModelNames()},
       {"codecs", codec::CodecNames()},
@@ -130,6 +132,9 @@ config::NameTables KnownNames() {
        CodecsWithProperty([](const codec::Codec& c) { return !c.NewMemory(1); })},
       {"sharing_codecs",
        CodecsWithProperty([](const codec::Codec& c) { return c.shares_scaler(); })},
+      {"only_sharing_codecs",
+       CodecsWithProperty([](const codec::Codec& c) { return c.shares_scaler(); },
+                          with_own_scalers)},
       {"algorithms", algorithm::AlgorithmNames()},
       {"local_updaters", update::LocalUpdaterNames()},
       {"optimizers", update::OptimizerNames()},

@@ -10,7 +10,7 @@
 #include "common/codec/ans_row.h"
 #include "common/codec/float_sum.h"
 #include "common/codec/mask_signs.h"
-#include "common/codec/ternary_wire.h"
+#include "common/codec/integer_wire.h"
 #include "kernels/codes/ans_symbols.h"
 #include "kernels/codes/planes.h"
 #include "kernels/codes/ternary.h"
@@ -88,7 +88,7 @@ Result<AnsRow> ParseRow(std::span<const uint8_t> bytes, uint64_t count, size_t b
                                      std::to_string(max_stored) + " of the stored form");
 }
 
-class Ans : public TernaryWire {
+class Ans : public IntegerWire {
  public:
   std::string_view name() const override { return "ternary_ans"; }
 
@@ -139,11 +139,11 @@ class Ans : public TernaryWire {
                            planes, out);
     }
     out->push_back(kStored);
-    TernaryWire::AppendSum(planes, count, contributors, out);
+    IntegerWire::AppendSum(planes, count, contributors, out);
   }
 
   size_t MaxSumSize(uint64_t count, int contributors) const override {
-    return count == 0 ? 0 : 1 + TernaryWire::MaxSumSize(count, contributors);
+    return count == 0 ? 0 : 1 + IntegerWire::MaxSumSize(count, contributors);
   }
 
   Result<size_t> SumSize(std::span<const uint8_t> bytes, uint64_t count,
@@ -151,7 +151,7 @@ class Ans : public TernaryWire {
     if (count == 0) return size_t{0};
     if (bytes.empty() || bytes[0] > kEntropyCoded) return BadFormatError(bytes, count);
     if (bytes[0] == kStored) {
-      Result<size_t> planes_size = TernaryWire::SumSize(bytes.subspan(1), count, contributors);
+      Result<size_t> planes_size = IntegerWire::SumSize(bytes.subspan(1), count, contributors);
       if (!planes_size.ok()) return planes_size;
       return 1 + *planes_size;
     }
@@ -163,7 +163,7 @@ class Ans : public TernaryWire {
   Status Decode(std::span<const uint8_t> sum, uint64_t count, int contributors, float scaler,
                 uint64_t first, uint64_t n, float* mean) const override {
     if (IsStored(sum, count)) {
-      return TernaryWire::Decode(WithoutFormatByte(sum), count, contributors, scaler, first, n,
+      return IntegerWire::Decode(WithoutFormatByte(sum), count, contributors, scaler, first, n,
                                  mean);
     }
     const auto copy = [&](uint64_t at, std::span<const float> means) {
@@ -174,7 +174,7 @@ class Ans : public TernaryWire {
   Status DecodeInBlocks(std::span<const uint8_t> sum, uint64_t count, int contributors,
                         float scaler, const Codec::BlockVisitor& use) const override {
     if (IsStored(sum, count)) {
-      return TernaryWire::DecodeInBlocks(WithoutFormatByte(sum), count, contributors, scaler, use);
+      return IntegerWire::DecodeInBlocks(WithoutFormatByte(sum), count, contributors, scaler, use);
     }
     return DecodeSumRow(sum, count, contributors, scaler, 0, count, use);
   }
@@ -251,7 +251,7 @@ class Ans : public TernaryWire {
 
 }  // namespace
 
-const TernaryWire& AnsWire() {
+const IntegerWire& AnsWire() {
   static const Ans wire;
   return wire;
 }

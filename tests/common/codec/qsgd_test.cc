@@ -108,6 +108,18 @@ CodecCase WithFloatSums(CodecCase c, const Qsgd& qsgd, const char* sum) {
   return c;
 }
 
+// A codec whose server sends the mean as floats.
+CodecCase WithExactSums(CodecCase c, Qsgd qsgd, const char* sum) {
+  qsgd.exact_sums = true;
+  c = WithFloatSums(std::move(c), qsgd, sum);
+  c.name = "ExactSums";
+  c.make = [qsgd] { return MakeQsgdCodec(qsgd); };
+  return c;
+}
+
+constexpr const char kMeanOfFourBits[] =
+    "b76ddb3d6edb36bf4992a43e2549123e284912bd0000003fdbb62dbfb86ddb3c2549123e254992be0000303f";
+
 const CodecCase kFourBits =
     CaseOfBits("FourBits", WithBits(4, 7), 1.0 / 7, "0000803f0000603ff3207db1c007",
                "0000c03f0000003fa903036f9407", "6edb363f0000303ff123500fa207");
@@ -116,10 +128,8 @@ INSTANTIATE_TEST_SUITE_P(
     Qsgd, CodecConformance,
     testing::Values(
         kFourBits,
-        WithFloatSums(
-            kFourBits, WithBits(4, 7),
-            "b76ddb3d6edb36bf4992a43e2549123e284912bd0000003fdbb62dbfb86ddb3c2549123e254992be"
-            "0000303f"),
+        WithFloatSums(kFourBits, WithBits(4, 7), kMeanOfFourBits),
+        WithExactSums(kFourBits, WithBits(4, 7), kMeanOfFourBits),
         CaseOfBits("TwoBitsTwoNorm", WithBits(2, 16, Norm::kTwo), 4, "58cf004040c000",
                    "e313fb3f007100", "6e5edb3f403000"),
         CaseOfBits("Intervals", WithBits(3, 16, Norm::kMax, Layout::kIntervals), 2.0 / 7,
@@ -434,6 +444,31 @@ TEST(Qsgd, SumIsTheCodeOfTheMeanOfDecodedValues) {
     EXPECT_EQ(RecodedSum(*codec, round, 9), expected);
     EXPECT_NE(RecodedSum(*codec, round, 10), expected);
   }
+}
+
+// Algorithm 2 of PQASGD adds the mean of the codes without coding it again: the mean of N equal
+// codes is what one of them decodes to.
+TEST(Qsgd, ExactSumsAreTheMeansOfTheCodes) {
+  Qsgd qsgd = WithBits(3, 50);
+  const auto coded = MakeQsgdCodec(qsgd);
+  qsgd.exact_sums = true;
+  const auto exact = MakeQsgdCodec(qsgd);
+  EXPECT_EQ(coded->name(), "qsgd");
+  EXPECT_EQ(exact->name(), "qsgd_exact") << "another format must have another name";
+  EXPECT_FALSE(exact->SingleCodeIsSum());
+  Round round = MakeRound(*exact, {SomeGradient(300, 1), SomeGradient(300, 2)});
+  EXPECT_EQ(round.payloads, MakeRound(*coded, round.gradients).payloads);
+  const std::vector<float> first = DecodeSingleCode(*exact, round.payloads[0], 300),
+                           second = DecodeSingleCode(*exact, round.payloads[1], 300);
+  const std::vector<float> mean = Mean(*exact, round), coded_mean = Mean(*coded, round);
+  double coded_error = 0;
+  for (size_t i = 0; i < 300; ++i) {
+    EXPECT_EQ(mean[i], (first[i] + second[i]) / 2) << i;
+    coded_error += std::abs(double{coded_mean[i]} - double{mean[i]});
+  }
+  EXPECT_GT(coded_error, 10) << "coding the mean again must lose something";
+  round.payloads[1] = round.payloads[0];
+  EXPECT_EQ(Mean(*exact, round), first);
 }
 
 TEST(Qsgd, SingleWorkersCodeIsPassedOn) {

@@ -98,7 +98,7 @@ TEST_P(AnsSymbolsOnTarget, SumsMatchReference) {
         Bytes sign_plane(PlaneBytes(n));
         SpreadSigns(code.mask.data(), n, code.signs, sign_plane.data());
         const WorkerCodes codes_of_worker{code.mask.data(), sign_plane.data()};
-        AddCodes({&codes_of_worker, 1}, n, PlaneBytes(n), SumBits(workers), SumBits(workers),
+        AddCodes({&codes_of_worker, 1}, 2, n, PlaneBytes(n), SumBits(workers), SumBits(workers),
                  planes.data());
       }
       for (const size_t first : {size_t{0}, n / 2 / 64 * 64}) {
