@@ -7,8 +7,8 @@
 
 #include "common/base/text.h"
 #include "common/codec/error_feedback.h"
-#include "common/codec/makers.h"
 #include "common/codec/integer_wire.h"
+#include "common/codec/makers.h"
 
 namespace tern::codec {
 namespace {
@@ -33,9 +33,9 @@ CodecResult MakeAnyTernary(const IntegerWire& wire, const Options& options) {
                                    : MakeIntegerCodec(options, wire);
 }
 
-CodecResult MakeCheckedQsgdShared(const Options& options) {
+CodecResult MakeAnyQsgdShared(const Options& options, bool entropy_coded) {
   TERN_RETURN_IF_ERROR(CheckClipSigma(options));
-  return MakeQsgdShared(options);
+  return MakeQsgdShared(options, entropy_coded);
 }
 
 // What a worker can compute on its GPU for a codec (worker/device/codecs.h): nothing, the codes of
@@ -63,7 +63,8 @@ const CodecEntry kTable[] = {
     {"threshold", MakeThreshold},
     {"adaptive", MakeAdaptive},
     {"adacomp", MakeAdaComp},
-    {"qsgd_shared", MakeCheckedQsgdShared},
+    {"qsgd_shared", [](const Options& options) { return MakeAnyQsgdShared(options, false); }},
+    {"qsgd_shared_ans", [](const Options& options) { return MakeAnyQsgdShared(options, true); }},
 };
 
 }  // namespace

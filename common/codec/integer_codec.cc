@@ -62,8 +62,8 @@ class IntegerSum : public Accumulator {
   void AddWaiting() {
     if (num_waiting_ == 0) return;
     if (planes_ == nullptr) {
-      planes_ = std::make_unique_for_overwrite<CacheLine[]>(kernels::SumBits(wire_.MaxSum(workers_)) *
-                                                            plane_stride_ / sizeof(CacheLine));
+      planes_ = std::make_unique_for_overwrite<CacheLine[]>(
+          kernels::SumBits(wire_.MaxSum(workers_)) * plane_stride_ / sizeof(CacheLine));
     }
     const int num_planes = kernels::SumBits(wire_.MaxSum(contributors_));
     kernels::AddCodes(std::span(waiting_codes_).first(num_waiting_), wire_.code_bits(), count_,

@@ -22,8 +22,8 @@ Status CheckPlanes(std::string_view name, std::span<const uint8_t> sum, uint64_t
       CheckSumAndRange(name, sum, kernels::SumBits(max_sum) * plane_bytes, count, first, n));
   for (size_t at = 0; at < sum.size(); at += plane_bytes) {
     if (UnusedBitsAreZero(sum.subspan(at, plane_bytes), count)) continue;
-    return Status(Code::kMismatch, Cat(name, " sum of ", count,
-                                       " elements has a bit set beyond the last of them"));
+    return Status(Code::kMismatch,
+                  Cat(name, " sum of ", count, " elements has a bit set beyond the last of them"));
   }
   return Ok();
 }
@@ -48,9 +48,9 @@ Result<size_t> IntegerWire::SumSize(std::span<const uint8_t> bytes, uint64_t cou
                                     int contributors) const {
   const size_t size = IntegerWire::MaxSumSize(count, contributors);
   if (bytes.size() >= size) return size;
-  return Status(Code::kMismatch, Cat(name(), " sum of ", bytes.size(),
-                                     " bytes, expected planes of ", size, " for ", count,
-                                     " elements"));
+  return Status(Code::kMismatch,
+                Cat(name(), " sum of ", bytes.size(), " bytes, expected planes of ", size, " for ",
+                    count, " elements"));
 }
 
 Status IntegerWire::Decode(std::span<const uint8_t> sum, uint64_t count, int contributors,

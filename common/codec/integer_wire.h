@@ -1,9 +1,9 @@
 // The byte formats of the codecs whose codes are integers with one scaler for all workers, so that
-// sums of codes are integers: a code of b bits lies in [-s, s], with s = 2^(b - 1) - 1, and s stands
-// for the scaler. The ternary codecs (TernGrad, Wen et al. 2017) are the case b = 2; they differ
-// only in their bytes: codes (-1, 0, +1), random numbers, scalers and sums are the same, so that
-// decoded means are the same bit for bit. An IntegerWire has no state and may be used by any number
-// of threads.
+// sums of codes are integers: a code of b bits lies in [-s, s], with s = 2^(b - 1) - 1, and s
+// stands for the scaler. The ternary codecs (TernGrad, Wen et al. 2017) are the case b = 2; they
+// differ only in their bytes: codes (-1, 0, +1), random numbers, scalers and sums are the same, so
+// that decoded means are the same bit for bit. An IntegerWire has no state and may be used by any
+// number of threads.
 #pragma once
 
 #include <cstdint>
@@ -38,9 +38,9 @@ class IntegerWire {
                                    Scratch* scratch) const = 0;
 
   // The bytes from servers to workers: the sum of the codes of `contributors` workers. AppendSum
-  // gets the sum in SumBits(MaxSum(contributors)) bit planes (kernels/codes/planes.h). By default the
-  // planes are also the bytes that are sent; sums_are_planes() says so, and callers need not call
-  // AppendSum.
+  // gets the sum in SumBits(MaxSum(contributors)) bit planes (kernels/codes/planes.h). By default
+  // the planes are also the bytes that are sent; sums_are_planes() says so, and callers need not
+  // call AppendSum.
   virtual bool sums_are_planes() const { return true; }
   virtual void AppendSum(std::span<const uint8_t> planes, uint64_t count, int contributors,
                          std::vector<uint8_t>* out) const;
@@ -61,7 +61,5 @@ const IntegerWire& MaskSignsWire();
 const IntegerWire& TwoBitWire();
 const IntegerWire& Trit5Wire();
 const IntegerWire& AnsWire();
-// The wire formats of qsgd_shared. REQUIRES 2 to 8 bits.
-const IntegerWire& LevelPlanesWire(int bits);
 
 }  // namespace tern::codec

@@ -51,8 +51,10 @@ std::unique_ptr<Codec> MakeTernaryPerWorker(const Options& options, const Intege
 // adds as integers. Up: the codes in two's complement, one plane per bit (kernels/codes/levels.h).
 // Down: the sum of the codes in SumBits(N s) bit planes, where s is the largest code. With 2 bits
 // the codes and sums are those of ternary without a clip. Options::scaler_per_worker has no effect.
-// kBadJob for options outside their ranges.
-Result<std::unique_ptr<Codec>> MakeQsgdShared(const Options& options);
+// kBadJob for options outside their ranges. `entropy_coded`: "qsgd_shared_ans", a byte that names
+// one of two formats as in ternary_ans, then the bytes of qsgd_shared or the codes + s, or the sums
+// + N s, entropy-coded. Sums beyond 127 are not entropy-coded.
+Result<std::unique_ptr<Codec>> MakeQsgdShared(const Options& options, bool entropy_coded);
 
 // QSGD (Alistarh et al. 2017): norms, and a randomly rounded level per element (qsgd_form.h), up
 // and down. The server decodes the codes and encodes their mean again; it sends the code of a

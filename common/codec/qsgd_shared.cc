@@ -1,12 +1,14 @@
 // qsgd_shared: QSGD (Alistarh et al. 2017) with a norm that all workers share, as TernGrad (Wen et
 // al. 2017) shares its scalers, so that codes are integers with one unit and their sums are exact
 // (docs/ALGORITHMS.md, section 14). With 2 bits its codes are TernGrad's without a clip.
+// qsgd_shared_ans: the same codes, entropy-coded where that is smaller (entropy_wire.h).
 #include <array>
+#include <utility>
 
 #include "common/base/text.h"
-#include "common/codec/integer_wire.h"
+#include "common/codec/entropy_wire.h"
 #include "common/codec/makers.h"
-#include "common/codec/mask_signs.h"
+#include "kernels/codes/ans_symbols.h"
 #include "kernels/codes/levels.h"
 #include "kernels/codes/ternary.h"
 
@@ -16,56 +18,112 @@ namespace {
 // Codes of `bits` bits in two's complement, as planes: plane p has bit p of each code. Every row of
 // bits is valid, because the adder takes the smallest number, which is not a code, as 0
 // (kernels/codes/planes.h).
-class LevelPlanes : public IntegerWire {
- public:
-  explicit LevelPlanes(int bits) : bits_(bits) {}
+struct LevelPlanes {
+  int bits;
 
-  std::string_view name() const override { return "qsgd_shared"; }
-  int code_bits() const override { return bits_; }
-  void Encode(const float* g, const Segment& segment, const EncodeParams& prepared,
-              const kernels::NoiseKey& noise, std::vector<uint8_t>* out) const override {
-    if (segment.count == 0) return;
-    kernels::NoiseKey key = noise;
-    key.tensor = segment.tensor;
+  size_t Size(uint64_t count) const {
+    return static_cast<size_t>(bits) * kernels::PlaneBytes(count);
+  }
+  void Append(const float* g, const Segment& segment, const EncodeParams& prepared,
+              kernels::NoiseKey noise, std::vector<uint8_t>* out) const {
+    noise.tensor = segment.tensor;
     const size_t begin = out->size();
-    out->resize(begin + MaxCodeSize(segment.count));
-    kernels::EncodeLevels(g, segment.count, {bits_, prepared.scaler, prepared.clip}, key,
+    out->resize(begin + Size(segment.count));
+    kernels::EncodeLevels(g, segment.count, {bits, prepared.scaler, prepared.clip}, noise,
                           segment.begin, out->data() + begin);
   }
-  size_t MaxCodeSize(uint64_t count) const override {
-    return static_cast<size_t>(bits_) * kernels::PlaneBytes(count);
+  // Splits the planes into the lower bits and the signs.
+  ParsedCode Split(std::span<const uint8_t> planes, uint64_t count) const {
+    const size_t plane_bytes = kernels::PlaneBytes(count), low_bytes = Size(count) - plane_bytes;
+    return {planes.first(low_bytes), planes.subspan(low_bytes, plane_bytes), Size(count)};
   }
-  Result<ParsedCode> Parse(std::span<const uint8_t> bytes, uint64_t count,
-                           Scratch*) const override {
-    const size_t plane_bytes = kernels::PlaneBytes(count), code_size = MaxCodeSize(count);
-    if (bytes.size() < code_size) {
+  Result<ParsedCode> Parse(std::string_view name, std::span<const uint8_t> bytes,
+                           uint64_t count) const {
+    const size_t plane_bytes = kernels::PlaneBytes(count);
+    if (bytes.size() < Size(count)) {
       return Status(Code::kMismatch,
-                    Cat("qsgd_shared code cut short: ", bytes.size(), " bytes, expected ", bits_,
+                    Cat(name, " code cut short: ", bytes.size(), " bytes, expected ", bits,
                         " planes of ", plane_bytes, " for ", count, " elements"));
     }
-    for (size_t at = 0; at < code_size; at += plane_bytes) {
+    for (size_t at = 0; at < Size(count); at += plane_bytes) {
       if (UnusedBitsAreZero(bytes.subspan(at, plane_bytes), count)) continue;
-      return Status(Code::kMismatch, Cat("qsgd_shared planes of ", count,
+      return Status(Code::kMismatch, Cat(name, " planes of ", count,
                                          " elements have a bit set beyond the last of them"));
     }
-    const size_t low_bytes = code_size - plane_bytes;
-    return ParsedCode{bytes.first(low_bytes), bytes.subspan(low_bytes, plane_bytes), code_size};
+    return Split(bytes, count);
+  }
+};
+
+class LevelWire : public IntegerWire {
+ public:
+  explicit LevelWire(int bits) : planes_{bits} {}
+
+  std::string_view name() const override { return "qsgd_shared"; }
+  int code_bits() const override { return planes_.bits; }
+  void Encode(const float* g, const Segment& segment, const EncodeParams& prepared,
+              const kernels::NoiseKey& noise, std::vector<uint8_t>* out) const override {
+    planes_.Append(g, segment, prepared, noise, out);
+  }
+  size_t MaxCodeSize(uint64_t count) const override { return planes_.Size(count); }
+  Result<ParsedCode> Parse(std::span<const uint8_t> bytes, uint64_t count,
+                           Scratch*) const override {
+    return planes_.Parse(name(), bytes, count);
   }
 
  private:
-  const int bits_;
+  const LevelPlanes planes_;
 };
 
-}  // namespace
+class LevelAns : public EntropyWire {
+ public:
+  explicit LevelAns(int bits) : planes_{bits} {}
 
-const IntegerWire& LevelPlanesWire(int bits) {
-  static const std::array<LevelPlanes, kernels::kMaxLevelBits - kernels::kMinLevelBits + 1> wires =
-      {LevelPlanes(2), LevelPlanes(3), LevelPlanes(4), LevelPlanes(5),
-       LevelPlanes(6), LevelPlanes(7), LevelPlanes(8)};
+  std::string_view name() const override { return "qsgd_shared_ans"; }
+  int code_bits() const override { return planes_.bits; }
+  void Encode(const float* g, const Segment& segment, const EncodeParams& prepared,
+              const kernels::NoiseKey& noise, std::vector<uint8_t>* out) const override {
+    if (segment.count == 0) return;
+    std::vector<uint8_t> stored;
+    planes_.Append(g, segment, prepared, noise, &stored);
+    const auto make_symbols = [&](uint64_t first, size_t n, uint8_t* to) {
+      kernels::SymbolsOfSum(stored.data(), segment.count, MaxSum(1), first, n, to);
+    };
+    AppendCode(segment.count, CountsOfPlanes(stored, segment.count, MaxSum(1)), make_symbols,
+               stored, out);
+  }
+
+ protected:
+  size_t MaxStoredSize(uint64_t count) const override { return planes_.Size(count); }
+  Result<ParsedCode> ParseStored(std::span<const uint8_t> bytes, uint64_t count,
+                                 Scratch*) const override {
+    return planes_.Parse(name(), bytes, count);
+  }
+  Result<ParsedCode> DecodeCodeRow(const AnsRow& row, uint64_t count,
+                                   Scratch* scratch) const override {
+    const std::span<uint8_t> planes = scratch->GetBuffer(planes_.Size(count));
+    TERN_RETURN_IF_ERROR(
+        VisitSymbols(row, count, [&](uint64_t first, std::span<const uint8_t> symbols) {
+          kernels::PlanesOfSymbols(symbols.data(), symbols.size(), MaxSum(1),
+                                   kernels::PlaneBytes(count), planes.data() + first / 8);
+        }));
+    return planes_.Split(planes, count);
+  }
+
+ private:
+  const LevelPlanes planes_;
+};
+
+// The wires of 2 to 8 bits.
+template <class Wire>
+const IntegerWire& WireOfBits(int bits) {
+  static const std::array<Wire, kernels::kMaxLevelBits - kernels::kMinLevelBits + 1> wires = {
+      Wire(2), Wire(3), Wire(4), Wire(5), Wire(6), Wire(7), Wire(8)};
   return wires[static_cast<size_t>(bits - kernels::kMinLevelBits)];
 }
 
-Result<std::unique_ptr<Codec>> MakeQsgdShared(const Options& options) {
+}  // namespace
+
+Result<std::unique_ptr<Codec>> MakeQsgdShared(const Options& options, bool entropy_coded) {
   const uint32_t bits = options.keys.qsgd_shared().bits();
   if (bits < kernels::kMinLevelBits || bits > kernels::kMaxLevelBits)
     return Status(Code::kBadJob, Cat("exchange.qsgd_shared.bits is ", bits, ", expected ",
@@ -74,7 +132,9 @@ Result<std::unique_ptr<Codec>> MakeQsgdShared(const Options& options) {
     return Status(Code::kBadJob,
                   "exchange.clip is grace, which is defined for scalers per worker only, and the "
                   "workers share the norms of qsgd_shared: set exchange.clip to none");
-  return MakeIntegerCodec(options, LevelPlanesWire(static_cast<int>(bits)));
+  const auto code_bits = static_cast<int>(bits);
+  return MakeIntegerCodec(
+      options, entropy_coded ? WireOfBits<LevelAns>(code_bits) : WireOfBits<LevelWire>(code_bits));
 }
 
 }  // namespace tern::codec

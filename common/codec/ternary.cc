@@ -1,5 +1,5 @@
-// The wire format ternary: TernGrad's codes (Wen et al. 2017, Algorithm 1 and section 3.3) as a mask
-// and the signs of the codes that are not 0.
+// The wire format ternary: TernGrad's codes (Wen et al. 2017, Algorithm 1 and section 3.3) as a
+// mask and the signs of the codes that are not 0.
 #include "kernels/codes/ternary.h"
 
 #include "common/codec/integer_wire.h"

@@ -2,8 +2,8 @@
 // per element): the mask, 1 where the code is not 0, and the signs, 1 where the code is negative.
 #include <string>
 
-#include "common/codec/mask_signs.h"
 #include "common/codec/integer_wire.h"
+#include "common/codec/mask_signs.h"
 #include "kernels/codes/planes.h"
 #include "kernels/codes/ternary.h"
 

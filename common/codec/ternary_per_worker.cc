@@ -6,9 +6,9 @@
 
 #include "common/codec/clip.h"
 #include "common/codec/float_sum.h"
+#include "common/codec/integer_wire.h"
 #include "common/codec/makers.h"
 #include "common/codec/mask_signs.h"
-#include "common/codec/integer_wire.h"
 
 namespace tern::codec {
 namespace {

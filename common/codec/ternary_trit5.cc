@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string>
 
-#include "common/codec/mask_signs.h"
 #include "common/codec/integer_wire.h"
+#include "common/codec/mask_signs.h"
 #include "kernels/codes/planes.h"
 #include "kernels/codes/ternary.h"
 #include "kernels/codes/trits.h"

@@ -21,9 +21,7 @@ class CodecChecker : private CrossKeyChecker {
   }
 
  private:
-  bool UsesCodec(const std::string& name) const {
-    return config::UsesCodec(job_.exchange(), name);
-  }
+  bool UsesCodec(const std::string& name) const { return config::UsesCodec(job_.exchange(), name); }
 
   // Reports sections of codecs that the job does not use.
   void CheckSections() {
@@ -57,9 +55,10 @@ class CodecChecker : private CrossKeyChecker {
         job_.train().parameters() != pb::Train::central)
       return;
     if (!AreValid({"exchange.qsgd.sums", "train.parameters"})) return;
-    Report("exchange.qsgd.sums", "exact with parameters: central",
-           "coded, because servers that hold the parameters apply the mean of the codes themselves, "
-           "without coding it again; remove the key");
+    Report(
+        "exchange.qsgd.sums", "exact with parameters: central",
+        "coded, because servers that hold the parameters apply the mean of the codes themselves, "
+        "without coding it again; remove the key");
   }
 
   // Reports codecs that need a scaler of all workers where each worker must have its own.
@@ -75,13 +74,13 @@ class CodecChecker : private CrossKeyChecker {
       if (facts.has_rounds && !facts.is_central)
         return Report(key, codec + " with scaler: per_worker",
                       "qsgd, whose norms are each worker's own; or set exchange.scaler: shared");
-      Report(key,
-             codec + " with " +
-                 (facts.has_rounds ? "parameters: central"
-                                   : "algorithm: " + job_.train().algorithm()),
-             "a codec whose codes a server can decode alone, e.g. qsgd, because all workers of a "
-             "round share the norms of " +
-                 codec);
+      Report(
+          key,
+          codec + " with " +
+              (facts.has_rounds ? "parameters: central" : "algorithm: " + job_.train().algorithm()),
+          "a codec whose codes a server can decode alone, e.g. qsgd, because all workers of a "
+          "round share the norms of " +
+              codec);
     });
   }
 };

@@ -6,8 +6,8 @@
 //   code = sign(g) * (l + 1) with probability x - l, else sign(g) * l;  0 if the norm is 0
 //
 // min / norm is a float, by IEEE division; x is computed in double. The event happens if draw32 <
-// floor((x - l) * 2^32), where draw32 is a random number of 32 bits (philox.h). With b = 2 these are
-// the codes of ternary.h.
+// floor((x - l) * 2^32), where draw32 is a random number of 32 bits (philox.h). With b = 2 these
+// are the codes of ternary.h.
 //
 // A code is stored as the planes of its bits in two's complement: plane p has bit p of each code,
 // bit i % 8 of byte i / 8 for element i. Unused bits are zero. Functions named ...Ref give the same

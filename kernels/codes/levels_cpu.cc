@@ -38,8 +38,8 @@ struct QuickLevels {
   float limit, rate, error;
 };
 
-// Writes the codes of a vector of elements, with the upper random halves `draw16`. Returns a bit for
-// each element whose code is not certain.
+// Writes the codes of a vector of elements, with the upper random halves `draw16`. Returns a bit
+// for each element whose code is not certain.
 HWY_INLINE uint64_t CodesOfLanes(const QuickLevels& quick, const float* g, hn::Vec<DI> draw16,
                                  int8_t* codes) {
   const DF d;
@@ -50,8 +50,7 @@ HWY_INLINE uint64_t CodesOfLanes(const QuickLevels& quick, const float* g, hn::V
   const VF error = hn::Set(d, quick.error);
   const VF min_u = hn::Mul(hn::ConvertTo(d, draw16), hn::Set(d, 0x1p-16f));
   const VF max_u = hn::Add(min_u, hn::Set(d, 0x1p-16f));
-  const VF level =
-      hn::Add(hn::Floor(hn::Sub(hn::Sub(y, max_u), error)), hn::Set(d, 1.0f));
+  const VF level = hn::Add(hn::Floor(hn::Sub(hn::Sub(y, max_u), error)), hn::Set(d, 1.0f));
   const auto is_certain = hn::Lt(hn::Add(hn::Sub(y, min_u), error), level);
   const auto magnitude = hn::ConvertTo(di, level);
   const auto is_negative = hn::RebindMask(di, hn::Lt(v, hn::Zero(d)));
@@ -75,8 +74,8 @@ HWY_INLINE void CodesOfBlocks(const QuickLevels& quick, const LevelScale& scale,
   const auto encode = [&](size_t i, V16 draw16) HWY_ATTR {
     uint64_t uncertain =
         CodesOfLanes(quick, g + i, hn::PromoteTo(di, hn::LowerHalf(d16h, draw16)), codes + i);
-    uncertain |= CodesOfLanes(quick, g + i + lanes,
-                              hn::PromoteTo(di, hn::UpperHalf(d16h, draw16)), codes + i + lanes)
+    uncertain |= CodesOfLanes(quick, g + i + lanes, hn::PromoteTo(di, hn::UpperHalf(d16h, draw16)),
+                              codes + i + lanes)
                  << lanes;
     for (; HWY_UNLIKELY(uncertain != 0); uncertain &= uncertain - 1) {
       const size_t k = i + static_cast<size_t>(__builtin_ctzll(uncertain));
@@ -121,8 +120,7 @@ void EncodeLevels(const float* g, size_t n, const LevelScale& scale, const Noise
   size_t num_coded = 0;  // the elements of the block at the front of `codes`
   // The elements of the first block of random numbers, if that begins before the row.
   for (; num_coded < n && (first + num_coded) % 8 != 0; ++num_coded)
-    codes[num_coded] =
-        static_cast<int8_t>(LevelOf(g[num_coded], scale, key, first + num_coded));
+    codes[num_coded] = static_cast<int8_t>(LevelOf(g[num_coded], scale, key, first + num_coded));
   for (size_t at = 0; at < n; at += kBlock) {
     const size_t count = std::min(kBlock, n - at);
     while (num_coded < count) {

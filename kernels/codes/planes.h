@@ -52,9 +52,9 @@ constexpr size_t kMaxCodes = 4;  // the most workers per call of AddCodes
 // power of 2, so that the planes do not compete for the same cache sets.
 inline size_t PlaneStride(size_t n) { return (PlaneBytes(n) + 63) / 64 * 64 + 13 * 64; }
 
-// The means of sums: Of(k) = float(double(scaler) * k / max_sum) for a sum k in [-max_sum, max_sum],
-// where the scaler is the value that the largest code, s, stands for. Has a table of them if sums
-// have few bits.
+// The means of sums: Of(k) = float(double(scaler) * k / max_sum) for a sum k in [-max_sum,
+// max_sum], where the scaler is the value that the largest code, s, stands for. Has a table of them
+// if sums have few bits.
 class MeanTable {
  public:
   static constexpr int kMaxBits = 8;  // the most bits of sums that have a table
@@ -65,8 +65,8 @@ class MeanTable {
   float Of(int64_t k) const {
     return static_cast<float>(static_cast<double>(scaler_) * static_cast<double>(k) / max_sum_);
   }
-  // The table: means()[k + max_sum] = Of(k). It has 2^bits() entries (at least 64), with zeros after
-  // the means. REQUIRES bits() <= kMaxBits.
+  // The table: means()[k + max_sum] = Of(k). It has 2^bits() entries (at least 64), with zeros
+  // after the means. REQUIRES bits() <= kMaxBits.
   const float* means() const { return means_; }
 
  private:

@@ -1,6 +1,6 @@
 // Tests of jobs of real processes with every codec, three workers and two servers, where either the
-// workers or the servers hold the parameters; a job with several codecs; and a job with onebit whose
-// server is killed.
+// workers or the servers hold the parameters; a job with several codecs; and a job with onebit
+// whose server is killed.
 #include "common/codec/codecs.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ std::vector<std::string> SettingsOf(const std::string& codec) {
   if (codec == "threshold") return {"exchange.threshold.value=0.01"};
   if (codec == "adaptive") return {"exchange.adaptive.share=0.1"};
   if (codec == "adacomp") return {"exchange.adacomp.bin_elements=50"};
-  if (codec == "qsgd_shared") return {"exchange.scaler_elements=512"};
+  if (codec == "qsgd_shared" || codec == "qsgd_shared_ans") return {"exchange.scaler_elements=512"};
   return {};
 }
 

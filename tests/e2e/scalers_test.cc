@@ -1,8 +1,7 @@
 // Ternary codes, and those of qsgd_shared, with scalers of the previous round, and with one scaler
-// for every 5000 elements, in jobs of real processes. (A ternary code -1, 0 or 1 stands for the code
-// times the scaler.)
-// Replicas stay equal, and a worker that is killed and comes back encodes with the same scalers as
-// the other workers.
+// for every 5000 elements, in jobs of real processes. (A ternary code -1, 0 or 1 stands for the
+// code times the scaler.) Replicas stay equal, and a worker that is killed and comes back encodes
+// with the same scalers as the other workers.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -21,8 +20,8 @@ std::vector<std::string> ArgumentsFor(const PreviousCase& c) {
   std::vector<std::string> arguments;
   for (const std::string& setting :
        {"train.algorithm=" + c.algorithm, "exchange.codec=" + c.codec,
-        std::string("exchange.scaler=previous"),
-        std::string("exchange.scaler_elements=5000"), std::string("exchange.chunk_kib=256")})
+        std::string("exchange.scaler=previous"), std::string("exchange.scaler_elements=5000"),
+        std::string("exchange.chunk_kib=256")})
     arguments.insert(arguments.end(), {"--set", setting});
   if (c.algorithm == "odsgd")
     arguments.insert(arguments.end(), {"--set", "train.odsgd.warmup_steps=2"});

@@ -1,7 +1,7 @@
-// Tests of algorithms with rounds whose gradients, or changes of weights, are quantized. A reference
-// quantizes in double precision what each worker pushes, with the random numbers of the job, and
-// adds the means of the quantized values, as the papers' algorithms say. The weights of the workers
-// must be close to those of the reference.
+// Tests of algorithms with rounds whose gradients, or changes of weights, are quantized. A
+// reference quantizes in double precision what each worker pushes, with the random numbers of the
+// job, and adds the means of the quantized values, as the papers' algorithms say. The weights of
+// the workers must be close to those of the reference.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -57,9 +57,8 @@ struct Quantizer {
       const kernels::NoiseKey key{job.job.seed(), kernels::NoiseStream::kCodes,
                                   static_cast<uint16_t>(rank), round, t};
       for (uint64_t i = first; i < first + n; ++i)
-        (*quantized)[rank][begin + i] =
-            Quantize(pushed[rank][begin + i], shares_norms ? largest_norm : norms[rank], levels,
-                     key, i);
+        (*quantized)[rank][begin + i] = Quantize(
+            pushed[rank][begin + i], shares_norms ? largest_norm : norms[rank], levels, key, i);
     }
   }
 };

@@ -1,10 +1,12 @@
-// Tests of the codec qsgd_shared, whose codes are levels of a norm that all workers share:
-// conformance, its law, exact sums, ternary codes as the case of 2 bits, and refused inputs.
+// Tests of the codec qsgd_shared, whose codes are levels of a norm that all workers share, and of
+// qsgd_shared_ans, which entropy-codes them: conformance, the law, exact sums, ternary codes as the
+// case of 2 bits, sizes, and refused inputs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <tuple>
 
 #include "common/codec/codecs.h"
 #include "kernels/codes/levels.h"
@@ -23,6 +25,10 @@ Options OptionsOf(uint32_t bits, Clip clip = Clip::kNone) {
 
 std::unique_ptr<Codec> MakeShared(uint32_t bits, Clip clip = Clip::kNone) {
   return std::move(*MakeCodec("qsgd_shared", OptionsOf(bits, clip)));
+}
+
+std::unique_ptr<Codec> MakeSharedAns(uint32_t bits) {
+  return std::move(*MakeCodec("qsgd_shared_ans", OptionsOf(bits)));
 }
 
 int LargestCode(uint32_t bits) { return kernels::LargestLevel(static_cast<int>(bits)); }
@@ -50,6 +56,23 @@ CodecCase MakeCase(const char* name, uint32_t bits, Clip clip, const char* first
   return c;
 }
 
+CodecCase MakeAnsCase(const char* name, uint32_t bits, const char* first, const char* second,
+                      const char* sum) {
+  CodecCase c = MakeCase(name, bits, Clip::kNone, first, second, sum);
+  c.make = [=] { return MakeSharedAns(bits); };
+  c.sizes_vary = true;
+  // Short codes are stored. The first byte is 0 (bits 1 to 7 are unused); then follow the planes.
+  c.unused_bits = [unused_bits_of_planes = c.unused_bits](std::span<const uint8_t> payload,
+                                                          uint64_t count) {
+    EXPECT_EQ(payload[0], 0);
+    std::vector<size_t> unused_bits = unused_bits_of_planes(payload, count);
+    for (size_t& bit : unused_bits) bit += 8;
+    for (size_t i = 1; i < 8; ++i) unused_bits.push_back(i);
+    return unused_bits;
+  };
+  return c;
+}
+
 INSTANTIATE_TEST_SUITE_P(
     QsgdShared, CodecConformance,
     testing::Values(MakeCase("TwoBits", 2, Clip::kNone, "8a008200", "d0004000", "5a0042004200"),
@@ -59,7 +82,12 @@ INSTANTIATE_TEST_SUITE_P(
                              "47010c06200642024202"),
                     MakeCase("EightBits", 8, Clip::kNone, "12014b062803430428028300b0069202",
                              "55033706060135060603950603024302",
-                             "47026c013d0474012d071404300652025202")),
+                             "47026c013d0474012d071404300652025202"),
+                    MakeAnsCase("FourBitsAns", 4, "0012008b02b0069202", "005501970403004300",
+                                "0047010c06200642024202"),
+                    MakeAnsCase("EightBitsAns", 8, "0012014b062803430428028300b0069202",
+                                "0055033706060135060603950603024302",
+                                "0047026c013d0474012d071404300652025202")),
     CaseName);
 
 // The means of the codes of each worker by itself, with the round's norm.
@@ -123,7 +151,8 @@ TEST(QsgdShared, MeansOfManyRoundsFollowTheLaw) {
         const double x = std::abs(double{g[i]}) / unit, p = x - std::floor(x + 1e-7);
         variance += unit * unit * p * (1 - p) / 4;
       }
-      EXPECT_NEAR(sum[i] / kDraws, 0, 4.5 * std::sqrt(variance / kDraws) + 1e-6) << bits << ' ' << i;
+      EXPECT_NEAR(sum[i] / kDraws, 0, 4.5 * std::sqrt(variance / kDraws) + 1e-6)
+          << bits << ' ' << i;
       EXPECT_NEAR(squares[i] / kDraws, variance, 0.06 * variance + 1e-9) << bits << ' ' << i;
     }
   }
@@ -214,11 +243,59 @@ TEST(QsgdShared, HugeAndTinyGradientsStayFinite) {
   }
 }
 
+// The entropy of codes and sums of Gaussian values is below their bits. Sums beyond 127 are stored.
+TEST(QsgdSharedAns, IsSmallerAndHasTheSameMeans) {
+  constexpr size_t kN = 40000;
+  for (const auto& [bits, workers, sum_bits] : {std::tuple{2u, 8, 3.1},
+                                                {3u, 8, 4.0},
+                                                {4u, 1, 2.9},
+                                                {4u, 8, 4.7},
+                                                {4u, 18, 5.4},
+                                                {4u, 19, 9.1},
+                                                {8u, 1, 6.9},
+                                                {8u, 2, 9.1}}) {
+    SCOPED_TRACE(testing::Message() << bits << " bits, " << workers << " workers");
+    std::vector<std::vector<float>> gradients;
+    for (int rank = 0; rank < workers; ++rank)
+      gradients.push_back(SomeGradient(kN, static_cast<uint64_t>(rank) + 1));
+    const auto plain = MakeShared(bits), coded = MakeSharedAns(bits);
+    const Round plain_round = MakeRound(*plain, gradients), round = MakeRound(*coded, gradients);
+    for (const auto& payload : round.payloads) {
+      EXPECT_EQ(payload[0], 1) << "not entropy-coded";
+      EXPECT_LT(payload.size(), plain_round.payloads[0].size() * 19 / 20);
+    }
+    const std::vector<uint8_t> sum = Sum(*coded, round);
+    EXPECT_EQ(sum[0], workers * LargestCode(bits) <= 127 ? 1 : 0);
+    EXPECT_LT(8.0 * static_cast<double>(sum.size()) / kN, sum_bits);
+    EXPECT_EQ(Mean(*coded, round), Mean(*plain, plain_round));
+  }
+}
+
+TEST(QsgdSharedAns, RefusesWhatItsEncoderDoesNotWrite) {
+  const auto codec = MakeSharedAns(4);
+  const Round round = MakeRound(*codec, {SomeGradient(5000, 1)});
+  const auto sum = codec->NewAccumulator({0, 0, 5000}, 1);
+  std::vector<uint8_t> code = round.payloads[0];
+  ASSERT_EQ(code[0], 1);
+  for (const size_t size : {size_t{0}, size_t{1}, size_t{20}, code.size() - 1})
+    EXPECT_EQ(sum->Add(0, std::span(code).first(size)).status().code(), Code::kMismatch) << size;
+  code[0] = 2;
+  EXPECT_EQ(sum->Add(0, code).status().code(), Code::kMismatch);
+  code[0] = 1;
+  code[2] = 15;  // The highest symbol: 15 would be the code 8, which 4 bits do not have.
+  EXPECT_EQ(sum->Add(0, code).status().code(), Code::kMismatch);
+  ASSERT_TRUE(sum->Add(0, round.payloads[0]).ok());
+  std::vector<uint8_t> bytes;
+  sum->EncodeSum(&bytes);
+  EXPECT_EQ(bytes, Sum(*codec, round));
+}
+
 TEST(QsgdShared, SharesItsNormsWhateverTheScaler) {
   Options options = OptionsOf(4);
   options.scaler_elements = 4096;
   for (const bool per_worker : {false, true}) {
     options.scaler_per_worker = per_worker;
+    EXPECT_TRUE((*MakeCodec("qsgd_shared_ans", options))->shares_scaler());
     const auto codec = std::move(*MakeCodec("qsgd_shared", options));
     EXPECT_TRUE(codec->shares_scaler());
     EXPECT_TRUE(codec->is_stochastic());

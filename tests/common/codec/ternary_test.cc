@@ -246,10 +246,10 @@ TEST(TernaryPerWorker, KeepsEachWorkersOwnScaler) {
 }
 
 TEST(MakeCodec, MakesEveryListedCodec) {
-  EXPECT_EQ(CodecNames(),
-            (std::vector<std::string>{"fp32", "fp16", "bf16", "ternary", "ternary_2bit",
-                                      "ternary_trit5", "ternary_ans", "qsgd", "onebit", "topk",
-                                      "threshold", "adaptive", "adacomp", "qsgd_shared"}));
+  EXPECT_EQ(CodecNames(), (std::vector<std::string>{
+                              "fp32", "fp16", "bf16", "ternary", "ternary_2bit", "ternary_trit5",
+                              "ternary_ans", "qsgd", "onebit", "topk", "threshold", "adaptive",
+                              "adacomp", "qsgd_shared", "qsgd_shared_ans"}));
   for (const std::string& name : CodecNames()) {
     const auto codec = MakeCodec(name, {});
     ASSERT_TRUE(codec.ok()) << codec.status().message();

@@ -115,6 +115,27 @@ TEST_P(AnsSymbolsOnTarget, SumsMatchReference) {
   }
 }
 
+TEST_P(AnsSymbolsOnTarget, PlanesBecomeTheSameSymbolsAgain) {
+  for (const int max_sum : {1, 3, 7, 31, 56, 127}) {
+    for (const size_t n : Lengths()) {
+      SCOPED_TRACE(testing::Message() << max_sum << ", n " << n);
+      std::mt19937 random(static_cast<unsigned>(n));
+      Bytes symbols(n);
+      for (uint8_t& symbol : symbols)
+        symbol = static_cast<uint8_t>(random() % static_cast<unsigned>(2 * max_sum + 1));
+      const size_t stride = PlaneBytes(n) + n % 3;
+      Bytes actual(static_cast<size_t>(SumBits(max_sum)) * stride + 1, 77), reference = actual;
+      PlanesOfSymbols(symbols.data(), n, max_sum, stride, actual.data());
+      PlanesOfSymbolsRef(symbols.data(), n, max_sum, stride, reference.data());
+      ASSERT_EQ(actual, reference);
+      if (n % 3 != 0) continue;
+      Bytes symbols_again(n);
+      SymbolsOfSum(actual.data(), n, max_sum, 0, n, symbols_again.data());
+      ASSERT_EQ(symbols_again, symbols);
+    }
+  }
+}
+
 TEST_P(AnsSymbolsOnTarget, MeansMatchThoseOfPlanes) {
   for (const int workers : {1, 2, 3, 4, 5, 8, 16, 40, 127}) {
     for (const size_t n : {0, 1, 7, 16, 17, 1000}) {

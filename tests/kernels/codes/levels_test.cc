@@ -123,7 +123,8 @@ TEST(Levels, AreUnbiased) {
       for (int draw = 0; draw < kDraws; ++draw)
         sum += LevelOf(g, {bits, 1, kNoClip}, SomeKey(), static_cast<uint64_t>(draw));
       const double x = s * double{g}, p = std::abs(x) - std::floor(std::abs(x));
-      EXPECT_NEAR(sum / kDraws, x, 4.5 * std::sqrt(p * (1 - p) / kDraws) + 1e-6) << bits << ' ' << g;
+      EXPECT_NEAR(sum / kDraws, x, 4.5 * std::sqrt(p * (1 - p) / kDraws) + 1e-6)
+          << bits << ' ' << g;
     }
   }
 }

@@ -129,8 +129,7 @@ TEST_P(PlanesOnTarget, SumsOfCodesOfSeveralBitsEqualSumsOfIntegers) {
       for (size_t i = 0; i < n; ++i) {
         int sum = 0;
         for (int p = 0; p < old_bits; ++p) {
-          const int bit =
-              actual[1 + static_cast<size_t>(p) * stride + i / 8] >> (i % 8) & 1;
+          const int bit = actual[1 + static_cast<size_t>(p) * stride + i / 8] >> (i % 8) & 1;
           sum += p + 1 == old_bits ? -(bit << p) : bit << p;
         }
         ASSERT_EQ(sum, sums[i]) << i;
@@ -225,7 +224,8 @@ TEST_P(PlanesOnTarget, AddingSeveralAtOnceEqualsTheReferenceAtEveryLength) {
       const int old_num_planes = workers == 0 ? 0 : SumBits(workers);
       workers += static_cast<int>(num_added);
       AddCodes(worker_codes, 2, n, stride, old_num_planes, SumBits(workers), actual.data() + 1);
-      AddCodesRef(worker_codes, 2, n, stride, old_num_planes, SumBits(workers), reference.data() + 1);
+      AddCodesRef(worker_codes, 2, n, stride, old_num_planes, SumBits(workers),
+                  reference.data() + 1);
       ASSERT_EQ(actual, reference);  // Also compares the unused bytes between planes.
     }
   }
