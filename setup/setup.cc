@@ -118,8 +118,6 @@ std::vector<std::string> CodecsWithProperty(bool (*has_property)(const codec::Co
 config::NameTables KnownNames() {
   codec::Options with_feedback;
   with_feedback.error_feedback = true;
-  codec::Options with_own_scalers;
-  with_own_scalers.scaler_per_worker = true;
   return {
       {"models", models::ModelNames()},
       {"codecs", codec::CodecNames()},
@@ -133,8 +131,7 @@ config::NameTables KnownNames() {
       {"sharing_codecs",
        CodecsWithProperty([](const codec::Codec& c) { return c.shares_scaler(); })},
       {"only_sharing_codecs",
-       CodecsWithProperty([](const codec::Codec& c) { return c.shares_scaler(); },
-                          with_own_scalers)},
+       CodecsWithProperty([](const codec::Codec& c) { return !codec::CanDecodeAlone(c.name()); })},
       {"algorithms", algorithm::AlgorithmNames()},
       {"local_updaters", update::LocalUpdaterNames()},
       {"optimizers", update::OptimizerNames()},

@@ -78,6 +78,13 @@ const std::vector<std::string>& CodecNames() {
   return names;
 }
 
+bool CanDecodeAlone(std::string_view name) {
+  Options options;
+  options.scaler_per_worker = true;
+  const CodecResult codec = MakeCodec(name, options);
+  return codec.ok() && !(*codec)->shares_scaler();
+}
+
 bool CanEncodeOnDevice(const Codec& codec) {
   const DeviceSupport needed_support =
       codec.NewMemory(1) != nullptr ? DeviceSupport::kCodesAndMemory : DeviceSupport::kCodes;

@@ -258,6 +258,12 @@ TEST(MakeCodec, MakesEveryListedCodec) {
   EXPECT_EQ(MakeTernaryCodec(Clip::kPaper, true)->name(), "ternary_per_worker");
 }
 
+TEST(MakeCodec, KnowsWhichCodesCanBeDecodedAlone) {
+  for (const std::string& name : CodecNames())
+    EXPECT_EQ(CanDecodeAlone(name), name != "qsgd_shared" && name != "qsgd_shared_ans") << name;
+  EXPECT_FALSE(CanDecodeAlone("ternay"));
+}
+
 TEST(MakeCodec, ListsKnownNamesForAnUnknownOne) {
   for (const char* name : {"ternay", "", "ternary_per_worker"}) {
     const auto codec = MakeCodec(name, {});

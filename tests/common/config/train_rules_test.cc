@@ -126,7 +126,7 @@ INSTANTIATE_TEST_SUITE_P(
         RuleCase{
             "algorithm: pqasgd", "exchange: {codec: onebit}\n",
             "exchange.codec: saw onebit with algorithm: pqasgd; allowed: one of fp32, fp16, bf16, "
-            "ternary, qsgd, qsgd_shared, because pqasgd needs unbiased codes"},
+            "ternary, qsgd, qsgd_shared, qsgd_shared_ans, because pqasgd needs unbiased codes"},
         RuleCase{"algorithm: psgd", "exchange: {codec: topk}\n",
                  "exchange.codec: saw topk with algorithm: psgd; allowed: one of fp32, fp16, bf16"},
         RuleCase{"algorithm: pqasgd", kFp32, ""}));
@@ -172,6 +172,12 @@ INSTANTIATE_TEST_SUITE_P(
                  "exchange: {codec: qsgd_shared, scaler: previous, scaler_elements: 4096, clip: "
                  "paper, qsgd_shared: {bits: 8}}\n",
                  ""},
+        RuleCase{"algorithm: ssgd", "exchange: {codec: qsgd_shared_ans, qsgd_shared: {bits: 8}}\n",
+                 ""},
+        RuleCase{"algorithm: ssgd", "exchange: {qsgd_shared: {bits: 8}}\n",
+                 "exchange.qsgd_shared: saw a section of qsgd_shared, which the job does not use"},
+        RuleCase{"parameters: central", "exchange: {codec: qsgd_shared_ans}\n",
+                 "exchange.codec: saw qsgd_shared_ans with parameters: central"},
         RuleCase{"algorithm: ssgd", "exchange: {codec: qsgd_shared, qsgd_shared: {bits: 9}}\n",
                  "exchange.qsgd_shared.bits: saw 9; allowed: a whole number, 2 to 8"},
         RuleCase{"algorithm: ssgd", "exchange: {codec: qsgd_shared, scaler: per_worker}\n",
