@@ -79,7 +79,7 @@ void BenchAddCodes(benchmark::State& state) {
   std::vector<uint8_t> planes(static_cast<size_t>(num_planes) * PlaneBytes(n));
   const WorkerCodes worker_codes{codes.mask.data(), codes.signs.data()};
   for (auto _ : state) {  // The sums overflow, which does not affect the time.
-    AddCodes({&worker_codes, 1}, n, PlaneBytes(n), num_planes, num_planes, planes.data());
+    AddCodes({&worker_codes, 1}, 2, n, PlaneBytes(n), num_planes, num_planes, planes.data());
     benchmark::ClobberMemory();
   }
   SetRates(state, 4);
@@ -92,7 +92,7 @@ void BenchDecodeMean(benchmark::State& state) {
   const TernaryCodes codes(n);
   std::vector<uint8_t> planes(static_cast<size_t>(num_planes) * PlaneBytes(n));
   const WorkerCodes worker_codes{codes.mask.data(), codes.signs.data()};
-  AddCodes({&worker_codes, 1}, n, PlaneBytes(n), num_planes, num_planes, planes.data());
+  AddCodes({&worker_codes, 1}, 2, n, PlaneBytes(n), num_planes, num_planes, planes.data());
   std::vector<float> mean(n);
   for (auto _ : state) {
     benchmark::DoNotOptimize(DecodeMean(planes.data(), n, workers, 1.0f, 0, n, mean.data()));

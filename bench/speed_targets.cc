@@ -155,8 +155,10 @@ void MeasureTernarizing(const Setting& setting, const Floats& g) {
   rounds.PrintSeconds("ternarize_seconds", "tern", std::to_string(n) + " elements");
 }
 
-std::unique_ptr<codec::Codec> MakeCodecOrExit(const std::string& name) {
-  Result<std::unique_ptr<codec::Codec>> codec = codec::MakeCodec(name, codec::Options());
+std::unique_ptr<codec::Codec> MakeCodecOrExit(const std::string& name, uint32_t shared_bits = 4) {
+  codec::Options options;
+  options.keys.mutable_qsgd_shared()->set_bits(shared_bits);
+  Result<std::unique_ptr<codec::Codec>> codec = codec::MakeCodec(name, options);
   if (!codec.ok()) std::exit(1);
   return std::move(*codec);
 }
@@ -165,7 +167,9 @@ std::unique_ptr<codec::Codec> MakeCodecOrExit(const std::string& name) {
 class Server {
  public:
   static constexpr int kWorkers = 8;
-  Server(const std::string& name, const Floats& g) : codec_(MakeCodecOrExit(name)) {
+  // `shared_bits`: the bits per element of the codec qsgd_shared.
+  Server(const std::string& name, const Floats& g, uint32_t shared_bits = 4)
+      : codec_(MakeCodecOrExit(name, shared_bits)) {
     const auto clip = static_cast<float>(kClipSigma);
     for (uint64_t begin = 0; begin < g.size(); begin += kChunkElements) {
       segments_.push_back({0, begin, std::min<uint64_t>(kChunkElements, g.size() - begin)});
@@ -259,6 +263,26 @@ void MeasureSumming(const Setting& setting, const Floats& g) {
   }
 }
 
+// Target: a server's sum of the pushes of eight workers with codes of several bits.
+void MeasureSummingLevels(const Setting& setting, const Floats& g) {
+  const size_t eighth_elements = setting.elements / Server::kWorkers;
+  Floats sums(eighth_elements, 1.f);
+  const float* arrays[Server::kWorkers];
+  for (size_t k = 0; k < Server::kWorkers; ++k) arrays[k] = g.data() + k * eighth_elements;
+  for (const uint32_t bits : {2u, 4u, 8u}) {
+    const Server server("qsgd_shared", g, bits);
+    const std::string name = "qsgd_shared_" + std::to_string(bits);
+    RoundTimer rounds;
+    rounds.AddFunction(name, [&] { server.SumPushes(); });
+    rounds.AddFunction("fp32_eighth",
+                       [&] { AddEightArrays(arrays, eighth_elements, sums.data()); });
+    rounds.RunRounds(setting.repetitions);
+    rounds.PrintRatios("sum_" + name + "_vs_fp32", "fp32_eighth", name, Server::kWorkers,
+                       "N = 8: accumulators over chunks of 4 MiB of fp32; peer: one pass over "
+                       "eight float arrays, of an eighth of the elements");
+  }
+}
+
 // Target: decoding the sum of the gradients and updating the weights with it.
 void MeasureApplying(const Setting& setting, Floats* weights) {
   constexpr int kWorkers = 4;
@@ -273,7 +297,7 @@ void MeasureApplying(const Setting& setting, Floats* weights) {
   for (; noise_key.rank < kWorkers; ++noise_key.rank) {
     kernels::Ternarize(weights->data(), n, 2.5f, 2.5f, noise_key, 0, mask.data(), signs.data());
     const kernels::WorkerCodes worker_codes{mask.data(), signs.data()};
-    kernels::AddCodes({&worker_codes, 1}, n, plane_bytes, num_planes, num_planes, planes.data());
+    kernels::AddCodes({&worker_codes, 1}, 2, n, plane_bytes, num_planes, num_planes, planes.data());
   }
   pb::Optimizer optimizer_def;
   optimizer_def.set_name("momentum");
@@ -319,6 +343,7 @@ int Main(int argc, char** argv) {
   Floats g = RandomGradient(setting.elements);
   MeasureTernarizing(setting, g);
   MeasureSumming(setting, g);
+  MeasureSummingLevels(setting, g);
   MeasureApplying(setting, &g);
   std::printf("\n]\n");
   return 0;

@@ -1,7 +1,7 @@
-// Measures the speed of the ternary wire formats on one core, in elements per second, and their
-// sizes. Each of N workers encodes one segment of 10^6 independent Gaussian values, clipped at 2.5
-// sigma. The counter bytes_an_element includes the codec's headers; fp32_ratio is how many times
-// smaller the codes are than fp32.
+// Measures the speed of the byte formats of integer codes on one core, in elements per second, and
+// their sizes. Each of N workers encodes one segment of 10^6 independent Gaussian values, clipped
+// at 2.5 sigma. The counter bytes_an_element includes the codec's headers; fp32_ratio is how many
+// times smaller the codes are than fp32.
 //   wires_bench --benchmark_filter='ternary_ans'
 #include <benchmark/benchmark.h>
 
@@ -137,7 +137,8 @@ void BenchDecodeSum(benchmark::State& state, const std::string& wire) {
 }
 
 void RegisterAll() {
-  for (const std::string wire : {"ternary", "ternary_2bit", "ternary_trit5", "ternary_ans"}) {
+  for (const std::string wire : {"ternary", "ternary_2bit", "ternary_trit5", "ternary_ans",
+                                 "qsgd_shared", "qsgd_shared_ans"}) {
     const auto register_benchmark = [&](const char* operation, auto* function) {
       const std::string full_name = wire + "/" + operation;
       return benchmark::RegisterBenchmark(full_name.c_str(), function, wire);

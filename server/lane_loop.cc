@@ -7,6 +7,7 @@
 #include "common/base/logging.h"
 #include "common/base/stack_trace.h"
 #include "common/base/text.h"
+#include "setup/socket_limits.h"
 
 namespace tern::server {
 

@@ -18,6 +18,7 @@
 #include "setup/command_line.h"
 #include "setup/metrics_routes.h"
 #include "setup/saved.h"
+#include "setup/socket_limits.h"
 
 namespace tern::server {
 

@@ -16,6 +16,7 @@
 #include "server/bind_address.h"
 #include "server/control_options.h"
 #include "server/door.h"
+#include "setup/socket_limits.h"
 
 namespace tern::server {
 namespace {

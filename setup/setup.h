@@ -12,7 +12,6 @@
 #include "common/base/status.h"
 #include "common/checkpoint/store.h"
 #include "common/config/job.h"
-#include "common/net/pacing.h"
 #include "common/net/security.h"
 #include "common/protocol/members/control.h"
 #include "common/protocol/plan/plan.h"
@@ -82,15 +81,6 @@ Status SetTensors(const pb::TensorTable& tensors, Setup* setup);
 
 // The job's train.freeze, as MakeParameterTable and the engine take it.
 std::vector<std::string> FrozenPatterns(const pb::Job& job);
-
-// The largest payload of a message, in bytes, on a server's socket: the control socket (lane 0) or
-// a data socket (lanes 1, 2, ...).
-size_t MaxPayloadBytes(const Setup& setup, uint32_t lane);
-
-// How a connection of a shard, or of a worker, sends: at most an equal share of servers[].send_mbit
-// or workers.send_mbit, and evenly over far links if it sends much in a round.
-net::Pacing ServerPacing(const Setup& setup, uint32_t shard);
-net::Pacing WorkerPacing(const Setup& setup);
 
 // Describes a daemon's checkpoints, which are in OUTPUT_DIR/checkpoints/NAME, and what they belong
 // to. With a checkpoint secret, they have tags: BLAKE2b-256 with the secret as its key. If workers

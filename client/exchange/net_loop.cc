@@ -20,6 +20,7 @@
 #include "common/protocol/rounds/cells.h"
 #include "setup/machine.h"
 #include "setup/saved.h"
+#include "setup/socket_limits.h"
 
 namespace tern::client {
 

@@ -7,7 +7,7 @@
 
 namespace tern::codec {
 
-EncodeParams PrepareTernary(const kernels::Stats& stats, const Options& options) {
+EncodeParams PrepareScaler(const kernels::Stats& stats, const Options& options) {
   const EncodeParams unclipped{stats.max_abs, std::numeric_limits<float>::infinity()};
   const double largest_float = std::numeric_limits<float>::max();
   const auto sigma_limit =  // k of clip.h

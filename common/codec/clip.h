@@ -19,6 +19,6 @@ namespace tern::codec {
 // If k is 0 (one element, or all elements equal), every variant acts like kNone, because clipping
 // at 0 would always delete the tensor's gradient. An all-zero gradient has scaler 0. REQUIRES
 // stats.is_finite.
-EncodeParams PrepareTernary(const kernels::Stats& stats, const Options& options);
+EncodeParams PrepareScaler(const kernels::Stats& stats, const Options& options);
 
 }  // namespace tern::codec

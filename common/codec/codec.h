@@ -48,7 +48,8 @@ struct Options {
   Clip clip = Clip::kPaper;
   double clip_sigma = 2.5;         // clip level in standard deviations (c of eq. 9)
   bool scaler_per_worker = false;  // each code carries its worker's scaler; the server adds floats
-  uint64_t scaler_elements = 0;    // ternary: elements per scaler; 0: one scaler per tensor
+  uint64_t scaler_elements = 0;    // elements per scaler, for ternary codecs and qsgd_shared;
+                                   // 0: one scaler per tensor
   bool error_feedback = false;     // adds a memory to a deterministic codec that has none
   // For codecs that encode the sum again. True: the server sends the sum to workers as a code.
   // False: EncodeSum writes floats, because the server itself applies the sum to its parameters.
@@ -72,6 +73,8 @@ struct Options {
     double s = 0;              // the number of levels, if levels is kGiven
     uint64_t samples = 1;      // m: samples that a worker processes per step
     uint64_t local_steps = 1;  // p: steps between two exchanges
+    // Whether the server sends the mean of the codes as floats, instead of encoding it again.
+    bool exact_sums = false;
   } qsgd;
 
   // Deep gradient compression (Lin et al. 2018). dgc_memory.h defines momentum, nesterov, masking
@@ -182,7 +185,7 @@ class Codec {
   // Computes scaler and clip level of a whole tensor (or of one range of scaler_elements()) from
   // its statistics and values; `values` is empty if they are on a device. REQUIRES
   // stats.is_finite: the caller refuses gradients that are not finite. clip.h defines the results
-  // for ternary codecs.
+  // for ternary codecs and qsgd_shared.
   virtual EncodeParams Prepare(const kernels::Stats& stats, std::span<const float> values,
                                const kernels::NoiseKey& noise) const = 0;
   // Appends the code of g[0, segment.count). Takes the number of the tensor from segment.tensor,

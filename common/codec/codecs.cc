@@ -7,19 +7,22 @@
 
 #include "common/base/text.h"
 #include "common/codec/error_feedback.h"
+#include "common/codec/integer_wire.h"
 #include "common/codec/makers.h"
-#include "common/codec/ternary_wire.h"
 
 namespace tern::codec {
 namespace {
 
 using CodecResult = Result<std::unique_ptr<Codec>>;
 
-CodecResult MakeAnyTernary(const TernaryWire& wire, const Options& options) {
-  if (!(options.clip_sigma > 0) || !std::isfinite(options.clip_sigma)) {
-    return Status(Code::kBadJob, "exchange.clip_sigma is " + std::to_string(options.clip_sigma) +
-                                     ", expected a finite number above 0 (the paper uses 2.5)");
-  }
+Status CheckClipSigma(const Options& options) {
+  if (options.clip_sigma > 0 && std::isfinite(options.clip_sigma)) return Ok();
+  return Status(Code::kBadJob, "exchange.clip_sigma is " + std::to_string(options.clip_sigma) +
+                                   ", expected a finite number above 0 (the paper uses 2.5)");
+}
+
+CodecResult MakeAnyTernary(const IntegerWire& wire, const Options& options) {
+  TERN_RETURN_IF_ERROR(CheckClipSigma(options));
   if (options.clip == Clip::kGrace && !options.scaler_per_worker) {
     return Status(Code::kBadJob,
                   "exchange.clip is grace, which is defined for scalers per worker only: set "
@@ -27,7 +30,12 @@ CodecResult MakeAnyTernary(const TernaryWire& wire, const Options& options) {
                   "per_worker, or exchange.clip to paper");
   }
   return options.scaler_per_worker ? MakeTernaryPerWorker(options, wire)
-                                   : MakeTernary(options, wire);
+                                   : MakeIntegerCodec(options, wire);
+}
+
+CodecResult MakeAnyQsgdShared(const Options& options, bool entropy_coded) {
+  TERN_RETURN_IF_ERROR(CheckClipSigma(options));
+  return MakeQsgdShared(options, entropy_coded);
 }
 
 // What a worker can compute on its GPU for a codec (worker/device/codecs.h): nothing, the codes of
@@ -55,6 +63,8 @@ const CodecEntry kTable[] = {
     {"threshold", MakeThreshold},
     {"adaptive", MakeAdaptive},
     {"adacomp", MakeAdaComp},
+    {"qsgd_shared", [](const Options& options) { return MakeAnyQsgdShared(options, false); }},
+    {"qsgd_shared_ans", [](const Options& options) { return MakeAnyQsgdShared(options, true); }},
 };
 
 }  // namespace
@@ -66,6 +76,13 @@ const std::vector<std::string>& CodecNames() {
     return table_names;
   }();
   return names;
+}
+
+bool CanDecodeAlone(std::string_view name) {
+  Options options;
+  options.scaler_per_worker = true;
+  const CodecResult codec = MakeCodec(name, options);
+  return codec.ok() && !(*codec)->shares_scaler();
 }
 
 bool CanEncodeOnDevice(const Codec& codec) {

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "common/codec/codec.h"
-#include "common/codec/ternary_wire.h"
+#include "common/codec/integer_wire.h"
 
 namespace tern::codec {
 
@@ -40,17 +40,26 @@ std::unique_ptr<Codec> MakeBf16();
 //                        (ans_row.h)
 //                  down  a byte, then the sum. 0: the bytes of ternary. 1: the sums + N,
 //                        entropy-coded in blocks of 4096
-std::unique_ptr<Codec> MakeTernary(const Options& options,
-                                   const TernaryWire& wire = MaskSignsWire());
+std::unique_ptr<Codec> MakeIntegerCodec(const Options& options, const IntegerWire& wire);
 
 // TernGrad with the byte format `wire` for codes, but with a scaler per worker. Up: the scaler
 // (IEEE single, little-endian), then the code. Down: the mean as floats, in the format of fp32,
 // because sums of codes with N different scalers have too many possible values for a short code.
-std::unique_ptr<Codec> MakeTernaryPerWorker(const Options& options, const TernaryWire& wire);
+std::unique_ptr<Codec> MakeTernaryPerWorker(const Options& options, const IntegerWire& wire);
+
+// "qsgd_shared", QSGD with a norm that all workers share: codes of 2 to 8 bits, which the server
+// adds as integers. Up: the codes in two's complement, one plane per bit (kernels/codes/levels.h).
+// Down: the sum of the codes in SumBits(N s) bit planes, where s is the largest code. With 2 bits
+// the codes and sums are those of ternary without a clip. Options::scaler_per_worker has no effect.
+// kBadJob for options outside their ranges. `entropy_coded`: "qsgd_shared_ans", a byte that names
+// one of two formats as in ternary_ans, then the bytes of qsgd_shared or the codes + s, or the sums
+// + N s, entropy-coded. Sums beyond 127 are not entropy-coded.
+Result<std::unique_ptr<Codec>> MakeQsgdShared(const Options& options, bool entropy_coded);
 
 // QSGD (Alistarh et al. 2017): norms, and a randomly rounded level per element (qsgd_form.h), up
 // and down. The server decodes the codes and encodes their mean again; it sends the code of a
-// single worker unchanged. kBadJob for options outside their ranges.
+// single worker unchanged. With Options::Qsgd::exact_sums the codec is "qsgd_exact", whose server
+// sends the mean in the bytes of fp32. kBadJob for options outside their ranges.
 Result<std::unique_ptr<Codec>> MakeQsgd(const Options& options);
 
 // 1bitSGD (Seide et al. 2014): for each column or bucket the mean of its negative elements and the

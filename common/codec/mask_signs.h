@@ -31,11 +31,12 @@ class Scratch {
   size_t size_ = 0;
 };
 
-// One worker's codes as two planes of one bit per element. The planes refer to the parsed bytes and
-// to the scratch buffer.
+// One worker's codes as planes of one bit per element (kernels::WorkerCodes). The planes refer to
+// the parsed bytes and to the scratch buffer.
 struct ParsedCode {
-  std::span<const uint8_t> mask;        // Bit i is 1 if the code of element i is not 0.
-  std::span<const uint8_t> sign_plane;  // Bit i is 1 if the code of element i is -1.
+  // The lower bits. For ternary codes the mask: bit i is 1 if the code of element i is not 0.
+  std::span<const uint8_t> low_planes;
+  std::span<const uint8_t> sign_plane;  // Bit i is 1 if the code of element i is negative.
   size_t size = 0;                      // the size of the code in bytes, as received
 };
 

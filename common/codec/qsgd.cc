@@ -1,6 +1,6 @@
 // QSGD (Alistarh et al. 2017), with the options of Options::Qsgd (docs/ALGORITHMS.md, section 14).
 // Elements are rounded at random to levels, which are sent. The server decodes the levels, adds
-// them as floats, and encodes the mean with QSGD again.
+// them as floats, and encodes the mean with QSGD again, or sends it as floats (qsgd_exact).
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -101,9 +101,12 @@ class RecodedSum : public Accumulator {
 class Qsgd : public Codec {
  public:
   explicit Qsgd(const Options& options)
-      : format_(options.qsgd), bucket_size_(options.qsgd.bucket), coded_sums_(options.coded_sums) {}
+      : format_(options.qsgd),
+        bucket_size_(options.qsgd.bucket),
+        name_(options.qsgd.exact_sums ? "qsgd_exact" : "qsgd"),
+        coded_sums_(options.coded_sums && !options.qsgd.exact_sums) {}
 
-  std::string_view name() const override { return "qsgd"; }
+  std::string_view name() const override { return name_; }
   bool is_stochastic() const override { return true; }
   uint64_t Granularity(uint64_t) const override {
     return bucket_size_ == 0 ? std::numeric_limits<uint64_t>::max() : bucket_size_;
@@ -153,7 +156,8 @@ class Qsgd : public Codec {
  private:
   QsgdForm format_;
   uint64_t bucket_size_;
-  bool coded_sums_;
+  std::string_view name_;
+  bool coded_sums_;  // Whether the bytes of a sum are a code; if not, they are floats.
 };
 
 }  // namespace

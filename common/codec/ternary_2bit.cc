@@ -2,15 +2,15 @@
 // per element): the mask, 1 where the code is not 0, and the signs, 1 where the code is negative.
 #include <string>
 
+#include "common/codec/integer_wire.h"
 #include "common/codec/mask_signs.h"
-#include "common/codec/ternary_wire.h"
 #include "kernels/codes/planes.h"
 #include "kernels/codes/ternary.h"
 
 namespace tern::codec {
 namespace {
 
-class TwoBit : public TernaryWire {
+class TwoBit : public IntegerWire {
  public:
   std::string_view name() const override { return "ternary_2bit"; }
   void Encode(const float* g, const Segment& segment, const EncodeParams& prepared,
@@ -45,7 +45,7 @@ class TwoBit : public TernaryWire {
 
 }  // namespace
 
-const TernaryWire& TwoBitWire() {
+const IntegerWire& TwoBitWire() {
   static const TwoBit wire;
   return wire;
 }

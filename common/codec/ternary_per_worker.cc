@@ -6,9 +6,9 @@
 
 #include "common/codec/clip.h"
 #include "common/codec/float_sum.h"
+#include "common/codec/integer_wire.h"
 #include "common/codec/makers.h"
 #include "common/codec/mask_signs.h"
-#include "common/codec/ternary_wire.h"
 
 namespace tern::codec {
 namespace {
@@ -21,14 +21,14 @@ float ReadScaler(std::span<const uint8_t> bytes) {
   return scaler;
 }
 
-// A code as received: the scaler, then the code in the byte format of a TernaryWire.
+// A code as received: the scaler, then the code in the byte format of a IntegerWire.
 struct ScaledCode {
   float scaler;
   ParsedCode code;
   size_t size;  // the size in bytes of scaler and code together
 };
 
-Result<ScaledCode> ParseScaledCode(const TernaryWire& wire, std::span<const uint8_t> bytes,
+Result<ScaledCode> ParseScaledCode(const IntegerWire& wire, std::span<const uint8_t> bytes,
                                    uint64_t count, Scratch* scratch) {
   if (bytes.size() < kScalerBytes) {
     return Status(Code::kMismatch, "ternary code cut short: " + std::to_string(bytes.size()) +
@@ -48,7 +48,7 @@ Result<ScaledCode> ParseScaledCode(const TernaryWire& wire, std::span<const uint
 // Adds each element's code (-1, 0 or +1), times the scaler, to the element of `sum`. Branch-free,
 // because the processor cannot predict codes.
 void AddScaled(const ScaledCode& scaled_code, uint64_t count, float* sum) {
-  const std::span<const uint8_t> mask = scaled_code.code.mask;
+  const std::span<const uint8_t> mask = scaled_code.code.low_planes;
   const std::span<const uint8_t> sign_plane = scaled_code.code.sign_plane;
   for (size_t byte = 0; byte < mask.size(); ++byte) {
     const size_t n = std::min<size_t>(8, count - 8 * byte);
@@ -62,7 +62,7 @@ void AddScaled(const ScaledCode& scaled_code, uint64_t count, float* sum) {
 // Adds the codes of the workers as floats, each times the scaler of its worker.
 class ScaledSum : public RankOrderedSum {
  public:
-  ScaledSum(const TernaryWire& wire, uint64_t count, int workers)
+  ScaledSum(const IntegerWire& wire, uint64_t count, int workers)
       : RankOrderedSum(count, workers), wire_(wire) {}
 
  protected:
@@ -78,12 +78,12 @@ class ScaledSum : public RankOrderedSum {
   }
 
  private:
-  const TernaryWire& wire_;
+  const IntegerWire& wire_;
 };
 
 class TernaryPerWorker : public Codec {
  public:
-  TernaryPerWorker(const TernaryWire& wire, const Options& options)
+  TernaryPerWorker(const IntegerWire& wire, const Options& options)
       : wire_(wire), name_(std::string(wire.name()) + "_per_worker"), options_(options) {}
 
   std::string_view name() const override { return name_; }
@@ -91,7 +91,7 @@ class TernaryPerWorker : public Codec {
   uint64_t scaler_elements() const override { return options_.scaler_elements; }
   EncodeParams Prepare(const kernels::Stats& stats, std::span<const float>,
                        const kernels::NoiseKey&) const override {
-    return PrepareTernary(stats, options_);
+    return PrepareScaler(stats, options_);
   }
   void Encode(const float* g, const Segment& segment, const EncodeParams& prepared,
               const kernels::NoiseKey& noise, std::vector<uint8_t>* out) const override {
@@ -121,14 +121,14 @@ class TernaryPerWorker : public Codec {
   }
 
  private:
-  const TernaryWire& wire_;
+  const IntegerWire& wire_;
   std::string name_;
   Options options_;
 };
 
 }  // namespace
 
-std::unique_ptr<Codec> MakeTernaryPerWorker(const Options& options, const TernaryWire& wire) {
+std::unique_ptr<Codec> MakeTernaryPerWorker(const Options& options, const IntegerWire& wire) {
   return std::make_unique<TernaryPerWorker>(wire, options);
 }
 

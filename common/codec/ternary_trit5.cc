@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "common/codec/integer_wire.h"
 #include "common/codec/mask_signs.h"
-#include "common/codec/ternary_wire.h"
 #include "kernels/codes/planes.h"
 #include "kernels/codes/ternary.h"
 #include "kernels/codes/trits.h"
@@ -39,7 +39,7 @@ Status CheckTrits(std::span<const uint8_t> bytes, uint64_t count) {
   return Ok();
 }
 
-class Trit5 : public TernaryWire {
+class Trit5 : public IntegerWire {
  public:
   std::string_view name() const override { return "ternary_trit5"; }
   void Encode(const float* g, const Segment& segment, const EncodeParams& prepared,
@@ -76,7 +76,7 @@ class Trit5 : public TernaryWire {
 
 }  // namespace
 
-const TernaryWire& Trit5Wire() {
+const IntegerWire& Trit5Wire() {
   static const Trit5 wire;
   return wire;
 }

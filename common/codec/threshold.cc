@@ -122,7 +122,8 @@ Result<std::unique_ptr<Codec>> MakeThreshold(const Options& options) {
     return Status(Code::kBadJob, "exchange.threshold.value is " + std::to_string(keys.value()) +
                                      ", expected a finite number above 0");
   }
-  return std::unique_ptr<Codec>(std::make_unique<Threshold>(fixed_threshold, MakeTernary(options)));
+  return std::unique_ptr<Codec>(
+      std::make_unique<Threshold>(fixed_threshold, MakeIntegerCodec(options, MaskSignsWire())));
 }
 
 }  // namespace tern::codec

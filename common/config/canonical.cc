@@ -119,7 +119,8 @@ void FillAlgorithmDefaults(pb::Job* job) {
   pb::Exchange* exchange = job->mutable_exchange();
   if (!exchange->has_codec() && traits->pushes() == pb::AlgorithmTraits::parameters)
     exchange->set_codec("fp32");
-  if (!exchange->has_clip() && traits->pushes() == pb::AlgorithmTraits::change)
+  if (!exchange->has_clip() && (traits->pushes() == pb::AlgorithmTraits::change ||
+                                SectionOfCodec(exchange->codec()) == "qsgd_shared"))
     exchange->set_clip(pb::Exchange::none);
   const bool needs_own_scalers = traits->closes() == pb::AlgorithmTraits::every_push ||
                                  job->train().parameters() == pb::Train::central ||

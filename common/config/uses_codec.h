@@ -1,18 +1,37 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <string>
 
+#include "common/config/node.h"
 #include "proto/job.pb.h"
 
 namespace tern::config {
 
-// Whether a job uses the codec `name` for any push (from workers to servers) or for the pull (from
-// servers to workers).
+// The name of the section of `exchange` with the keys of a codec, if the codec has keys: its own
+// name, or that of the codec whose codes it entropy-codes.
+inline std::string SectionOfCodec(const std::string& codec) {
+  return codec == "qsgd_shared_ans" ? "qsgd_shared" : codec;
+}
+
+// Whether a job uses the codec `name`, or one with the same section, for any push (from workers to
+// servers) or for the pull (from servers to workers).
 inline bool UsesCodec(const pb::Exchange& exchange, const std::string& name) {
-  return exchange.codec() == name || exchange.pull_codec() == name ||
-         std::any_of(exchange.rules().begin(), exchange.rules().end(),
-                     [&](const pb::CodecRule& rule) { return rule.codec() == name; });
+  return SectionOfCodec(exchange.codec()) == name ||
+         SectionOfCodec(exchange.pull_codec()) == name ||
+         std::any_of(
+             exchange.rules().begin(), exchange.rules().end(),
+             [&](const pb::CodecRule& rule) { return SectionOfCodec(rule.codec()) == name; });
+}
+
+// Calls `visit` with the key and the name of each codec for pushes.
+inline void ForEachPushCodec(
+    const pb::Exchange& exchange,
+    const std::function<void(const std::string& key, const std::string& codec)>& visit) {
+  visit("exchange.codec", exchange.codec());
+  for (int i = 0; i < exchange.rules_size(); ++i)
+    visit(Join(Join("exchange.rules", static_cast<size_t>(i)), "codec"), exchange.rules(i).codec());
 }
 
 }  // namespace tern::config

@@ -299,6 +299,7 @@ void CheckJob(const pb::Job& job, const ParseContext& context) {
     CheckData(job, context);
     CheckTrain(job, context);
   }
+  CheckCodecs(job, context);
   CheckAlgorithm(job, context);
 }
 

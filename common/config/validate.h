@@ -8,6 +8,7 @@
 //   exact_codecs     have the property of float_codecs even if error_feedback is true
 //   unbiased_codecs  do not carry the error of a code over to the next round
 //   sharing_codecs   workers share a tensor's scalers, if exchange.scaler is not per_worker
+//   only_sharing_codecs  workers share a tensor's scalers in any case
 #pragma once
 
 #include "common/config/fill.h"
@@ -20,10 +21,11 @@ namespace tern::config {
 void CheckJob(const pb::Job& job, const ParseContext& context);
 
 // The parts of CheckJob, each in its own file: data with its augmentation; train with its optimizer
-// and schedule; the algorithm and what it requires of exchange, workers and faults; what a job
-// whose workers are programs of the user's must not have.
+// and schedule; the sections of codecs; the algorithm and what it requires of exchange, workers and
+// faults; what a job whose workers are programs of the user's must not have.
 void CheckData(const pb::Job& job, const ParseContext& context);
 void CheckTrain(const pb::Job& job, const ParseContext& context);
+void CheckCodecs(const pb::Job& job, const ParseContext& context);
 void CheckAlgorithm(const pb::Job& job, const ParseContext& context);
 void CheckClient(const pb::Job& job, const ParseContext& context);
 void CheckModule(const pb::Job& job, const ParseContext& context);

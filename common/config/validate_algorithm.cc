@@ -26,8 +26,6 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
     // An unknown algorithm (traits_ is null) has been reported before.
     if (!AreValid({"train.algorithm"}) || traits_ == nullptr) return;
     CheckSections();
-    CheckCodecSections();
-    CheckMomentumOfTopK();
     CheckParameters();
     CheckPush();
     CheckPull();
@@ -76,33 +74,6 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
     }
   }
 
-  // Reports sections of codecs that the job does not use.
-  void CheckCodecSections() {
-    const pb::Exchange& exchange = job_.exchange();
-    std::vector<const google::protobuf::FieldDescriptor*> fields_in_job;
-    exchange.GetReflection()->ListFields(exchange, &fields_in_job);
-    for (const auto* field : fields_in_job) {
-      if (field->message_type() == nullptr || field->is_repeated()) continue;
-      const std::string key = Join("exchange", field->name());
-      if (UsesCodec(exchange, field->name()) || !AreValid({key})) continue;
-      Report(key, "a section of " + field->name() + ", which the job does not use",
-             "sections of the codecs in use; remove this one, or set exchange.codec: " +
-                 field->name());
-    }
-  }
-
-  // Deep gradient compression applies momentum before it selects elements, so the optimizer must
-  // not apply it again.
-  void CheckMomentumOfTopK() {
-    const pb::TopK& topk = job_.exchange().topk();
-    const std::string& optimizer = train_.optimizer().name();
-    if (!UsesCodec(job_.exchange(), "topk") || topk.momentum() == 0 || optimizer == "sgd") return;
-    if (!AreValid({"exchange.topk.momentum", "train.optimizer.name"})) return;
-    Report("exchange.topk.momentum",
-           NumberText(topk.momentum()) + " with train.optimizer.name: " + optimizer,
-           "0, because momentum would apply twice; or set train.optimizer.name: sgd");
-  }
-
   void CheckParameters() {
     if (!AreValid({"train.parameters"})) return;
     std::vector<std::string> supported_places;
@@ -116,20 +87,11 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
            OneOf(supported_places) + " (" + name() + " supports no other place for them)");
   }
 
-  // Calls `visit` with the key and the name of each codec for pushes.
-  void ForEachCodec(
-      const std::function<void(const std::string& key, const std::string& codec)>& visit) const {
-    visit("exchange.codec", job_.exchange().codec());
-    for (int i = 0; i < job_.exchange().rules_size(); ++i) {
-      visit(Join(Join("exchange.rules", static_cast<size_t>(i)), "codec"),
-            job_.exchange().rules(i).codec());
-    }
-  }
   // Returns the first codec for pushes that the table lists (if `listed`) or does not list
   // (otherwise); empty if there is no such codec or no such table.
   std::string FirstCodec(const std::string& table, bool listed) const {
     std::string first_codec;
-    ForEachCodec([&](const std::string& key, const std::string& codec) {
+    ForEachPushCodec(job_.exchange(), [&](const std::string& key, const std::string& codec) {
       if (AreValid({key}) && first_codec.empty() && IsInTable(table, codec) == listed)
         first_codec = codec;
     });
@@ -139,7 +101,7 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
   void CheckPush() {
     const pb::Exchange& exchange = job_.exchange();
     if (traits_->pushes() == Traits::parameters) {
-      ForEachCodec([this](const std::string& key, const std::string& codec) {
+      ForEachPushCodec(job_.exchange(), [this](const std::string& key, const std::string& codec) {
         if (!AreValid({key}) || NamesInTable("float_codecs").empty() ||
             IsInTable("float_codecs", codec))
           return;
@@ -193,13 +155,13 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
     }
     if (exchange.scaler_elements() != 0 && FirstCodec("sharing_codecs", true).empty()) {
       Report("exchange.scaler_elements", std::to_string(exchange.scaler_elements()),
-             "0, because no tensor has a ternary codec");
+             "0, because no tensor has a codec with scalers: a ternary one, or qsgd_shared");
     }
   }
 
   void CheckCodecsAreUnbiased() {
     if (traits_->pushes() != Traits::change) return;
-    ForEachCodec([this](const std::string& key, const std::string& codec) {
+    ForEachPushCodec(job_.exchange(), [this](const std::string& key, const std::string& codec) {
       if (!AreValid({key}) || NamesInTable("unbiased_codecs").empty() ||
           IsInTable("unbiased_codecs", codec))
         return;

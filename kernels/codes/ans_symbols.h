@@ -1,6 +1,6 @@
-// Converts ternary codes and sums of ternary codes to and from symbols of the entropy coder
-// (ans.h), one byte per element. The symbol of an integer k in [-N, N] is k + N, with N = 1 for
-// codes, and N = the number of workers for sums. A row of elements is converted range by range, so
+// Converts codes and sums of codes to and from symbols of the entropy coder (ans.h), one byte per
+// element. The symbol of an integer k in [-N, N] is k + N. N is the largest code for codes (1 for
+// ternary ones), and the largest sum for sums. A row of elements is converted range by range, so
 // that the symbols stay in a cache; each range begins at a multiple of 64 elements. Functions named
 // ...Ref give the same results with scalar code.
 #pragma once
@@ -29,18 +29,24 @@ size_t CodeOfSymbols(const uint8_t* symbols, size_t n, size_t sign_bit, uint8_t*
 size_t CodeOfSymbolsRef(const uint8_t* symbols, size_t n, size_t sign_bit, uint8_t* mask,
                         uint8_t* signs);
 
-// Writes symbols[0, count), those of elements [first, first + count) of a row of n sums. Each sum
-// is that of `workers` codes, stored in SumBits(workers) planes: plane p has bit p of every sum
-// (planes.h). REQUIRES workers <= 127, and that no sum is beyond [-workers, workers].
-void SymbolsOfSum(const uint8_t* planes, size_t n, int workers, size_t first, size_t count,
+// Writes symbols[0, count), those of elements [first, first + count) of a row of n sums, or of
+// codes of several bits (levels.h). They are stored in SumBits(max_sum) planes: plane p has bit p
+// of every sum (planes.h). REQUIRES max_sum <= 127, and that no sum is beyond [-max_sum, max_sum].
+void SymbolsOfSum(const uint8_t* planes, size_t n, int max_sum, size_t first, size_t count,
                   uint8_t* symbols);
-void SymbolsOfSumRef(const uint8_t* planes, size_t n, int workers, size_t first, size_t count,
+void SymbolsOfSumRef(const uint8_t* planes, size_t n, int max_sum, size_t first, size_t count,
                      uint8_t* symbols);
 
-// Sets mean[i] to float(double(s) * (symbols[i] - workers) / workers), the mean that DecodeMean
-// (planes.h) computes; s is the scaler (scale factor). REQUIRES symbols of at most 2 * workers, and
-// workers <= 127.
-void MeansOfSymbols(const uint8_t* symbols, size_t n, int workers, float s, float* mean);
-void MeansOfSymbolsRef(const uint8_t* symbols, size_t n, int workers, float s, float* mean);
+// Converts the n symbols of a range back to SumBits(max_sum) planes; plane p of the range begins at
+// byte p * stride of `planes`. REQUIRES symbols of at most 2 * max_sum, and max_sum <= 127.
+void PlanesOfSymbols(const uint8_t* symbols, size_t n, int max_sum, size_t stride, uint8_t* planes);
+void PlanesOfSymbolsRef(const uint8_t* symbols, size_t n, int max_sum, size_t stride,
+                        uint8_t* planes);
+
+// Sets mean[i] to float(double(s) * (symbols[i] - max_sum) / max_sum), the mean that DecodeMean
+// (planes.h) computes; s is the scaler (scale factor). REQUIRES symbols of at most 2 * max_sum, and
+// max_sum <= 127.
+void MeansOfSymbols(const uint8_t* symbols, size_t n, int max_sum, float s, float* mean);
+void MeansOfSymbolsRef(const uint8_t* symbols, size_t n, int max_sum, float s, float* mean);
 
 }  // namespace tern::kernels

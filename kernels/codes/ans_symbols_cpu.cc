@@ -27,12 +27,16 @@ size_t CodeOfSymbols(const uint8_t* symbols, size_t n, size_t sign_bit, uint8_t*
                      uint8_t* signs) {
   return CodeOfSymbolsRef(symbols, n, sign_bit, mask, signs);
 }
-void SymbolsOfSum(const uint8_t* planes, size_t n, int workers, size_t first, size_t count,
+void SymbolsOfSum(const uint8_t* planes, size_t n, int max_sum, size_t first, size_t count,
                   uint8_t* symbols) {
-  SymbolsOfSumRef(planes, n, workers, first, count, symbols);
+  SymbolsOfSumRef(planes, n, max_sum, first, count, symbols);
 }
-void MeansOfSymbols(const uint8_t* symbols, size_t n, int workers, float s, float* mean) {
-  MeansOfSymbolsRef(symbols, n, workers, s, mean);
+void PlanesOfSymbols(const uint8_t* symbols, size_t n, int max_sum, size_t stride,
+                     uint8_t* planes) {
+  PlanesOfSymbolsRef(symbols, n, max_sum, stride, planes);
+}
+void MeansOfSymbols(const uint8_t* symbols, size_t n, int max_sum, float s, float* mean) {
+  MeansOfSymbolsRef(symbols, n, max_sum, s, mean);
 }
 
 #else
@@ -101,12 +105,12 @@ size_t CodeOfSymbols(const uint8_t* symbols, size_t n, size_t sign_bit, uint8_t*
 
 // Converts 64 sums to symbols. Bit j of words[p] is bit p of sum j.
 template <size_t... p>
-HWY_INLINE void SymbolsOfWords(const uint64_t* words, int workers, uint8_t* symbols,
+HWY_INLINE void SymbolsOfWords(const uint64_t* words, int max_sum, uint8_t* symbols,
                                std::index_sequence<p...>) {
   const D d;
   const auto modulo_mask = hn::Set(d, static_cast<uint8_t>((1 << sizeof...(p)) - 1));
   for (size_t j = 0; j < 64; j += hn::Lanes(d)) {
-    auto k = hn::Set(d, static_cast<uint8_t>(workers));
+    auto k = hn::Set(d, static_cast<uint8_t>(max_sum));
     ((k = hn::Add(k, hn::IfThenElseZero(LanesOf(words[p], j), hn::Set(d, uint8_t{1 << p})))), ...);
     hn::StoreU(hn::And(k, modulo_mask), d, symbols + j);
   }
@@ -114,7 +118,7 @@ HWY_INLINE void SymbolsOfWords(const uint64_t* words, int workers, uint8_t* symb
 
 // SymbolsOfSum for sums of kBits planes.
 template <size_t kBits>
-void SymbolsOfSumBits(const uint8_t* planes, size_t n, int workers, size_t first, size_t count,
+void SymbolsOfSumBits(const uint8_t* planes, size_t n, int max_sum, size_t first, size_t count,
                       uint8_t* symbols) {
   const size_t plane_bytes = PlaneBytes(n);
   for (size_t i = 0; i < count; i += 64) {
@@ -126,17 +130,41 @@ void SymbolsOfSumBits(const uint8_t* planes, size_t n, int workers, size_t first
     }
     uint8_t last_symbols[64];
     uint8_t* const target = count - i < 64 ? last_symbols : symbols + i;
-    SymbolsOfWords(words, workers, target, std::make_index_sequence<kBits>());
+    SymbolsOfWords(words, max_sum, target, std::make_index_sequence<kBits>());
     if (target == last_symbols) std::memcpy(symbols + i, last_symbols, count - i);
   }
 }
 
-void SymbolsOfSum(const uint8_t* planes, size_t n, int workers, size_t first, size_t count,
+void SymbolsOfSum(const uint8_t* planes, size_t n, int max_sum, size_t first, size_t count,
                   uint8_t* symbols) {
   constexpr decltype(&SymbolsOfSumRef) kFunctions[] = {
       SymbolsOfSumBits<2>, SymbolsOfSumBits<3>, SymbolsOfSumBits<4>, SymbolsOfSumBits<5>,
       SymbolsOfSumBits<6>, SymbolsOfSumBits<7>, SymbolsOfSumBits<8>};
-  kFunctions[SumBits(workers) - 2](planes, n, workers, first, count, symbols);
+  kFunctions[SumBits(max_sum) - 2](planes, n, max_sum, first, count, symbols);
+}
+
+void PlanesOfSymbols(const uint8_t* symbols, size_t n, int max_sum, size_t stride,
+                     uint8_t* planes) {
+  const D d;
+  const int bits = SumBits(max_sum);
+  const auto offset = hn::Set(d, static_cast<uint8_t>(max_sum));
+  for (size_t i = 0; i < n; i += 64) {
+    uint8_t last_symbols[64];
+    const uint8_t* source = symbols + i;
+    if (n - i < 64) {
+      std::memset(last_symbols, max_sum, sizeof last_symbols);  // The symbol of 0.
+      std::memcpy(last_symbols, source, n - i);
+      source = last_symbols;
+    }
+    const size_t num_bytes = LoadableBytes(PlaneBytes(n), i / 8);
+    for (int p = 0; p < bits; ++p) {
+      const auto bit = hn::Set(d, static_cast<uint8_t>(1 << p));
+      uint64_t word = 0;
+      for (size_t j = 0; j < 64; j += hn::Lanes(d))
+        word |= BitsOf(hn::TestBit(hn::Sub(hn::LoadU(d, source + j), offset), bit)) << j;
+      std::memcpy(planes + static_cast<size_t>(p) * stride + i / 8, &word, num_bytes);
+    }
+  }
 }
 
 // Returns table[index] for each lane. The table has `size` entries, padded to whole vectors. Small
@@ -157,16 +185,16 @@ HWY_INLINE hn::Vec<DF> Lookup(DF d, const float* table, size_t size, V index) {
   return value;
 }
 
-void MeansOfSymbols(const uint8_t* symbols, size_t n, int workers, float s, float* mean) {
+void MeansOfSymbols(const uint8_t* symbols, size_t n, int max_sum, float s, float* mean) {
   const hn::CappedTag<float, 16> d;
   const hn::RebindToSigned<decltype(d)> di;
   const hn::Rebind<uint8_t, decltype(d)> d8;
   const size_t num_lanes = hn::Lanes(d);
-  const size_t num_entries = 2 * static_cast<size_t>(workers) + 1;
+  const size_t num_entries = 2 * static_cast<size_t>(max_sum) + 1;
   alignas(64) float table[256 + 16] = {};
   for (size_t k = 0; k < num_entries; ++k) {
     const auto symbol = static_cast<uint8_t>(k);
-    MeansOfSymbolsRef(&symbol, 1, workers, s, table + k);
+    MeansOfSymbolsRef(&symbol, 1, max_sum, s, table + k);
   }
   size_t i = 0;
   for (; i + num_lanes <= n; i += num_lanes) {
@@ -187,6 +215,7 @@ namespace tern::kernels {
 HWY_EXPORT(SymbolsOfCode);
 HWY_EXPORT(CodeOfSymbols);
 HWY_EXPORT(SymbolsOfSum);
+HWY_EXPORT(PlanesOfSymbols);
 HWY_EXPORT(MeansOfSymbols);
 
 size_t SymbolsOfCode(const uint8_t* mask, size_t n, const uint8_t* signs, size_t sign_bytes,
@@ -199,13 +228,18 @@ size_t CodeOfSymbols(const uint8_t* symbols, size_t n, size_t sign_bit, uint8_t*
   return HWY_DYNAMIC_DISPATCH(CodeOfSymbols)(symbols, n, sign_bit, mask, signs);
 }
 
-void SymbolsOfSum(const uint8_t* planes, size_t n, int workers, size_t first, size_t count,
+void SymbolsOfSum(const uint8_t* planes, size_t n, int max_sum, size_t first, size_t count,
                   uint8_t* symbols) {
-  HWY_DYNAMIC_DISPATCH(SymbolsOfSum)(planes, n, workers, first, count, symbols);
+  HWY_DYNAMIC_DISPATCH(SymbolsOfSum)(planes, n, max_sum, first, count, symbols);
 }
 
-void MeansOfSymbols(const uint8_t* symbols, size_t n, int workers, float s, float* mean) {
-  HWY_DYNAMIC_DISPATCH(MeansOfSymbols)(symbols, n, workers, s, mean);
+void PlanesOfSymbols(const uint8_t* symbols, size_t n, int max_sum, size_t stride,
+                     uint8_t* planes) {
+  HWY_DYNAMIC_DISPATCH(PlanesOfSymbols)(symbols, n, max_sum, stride, planes);
+}
+
+void MeansOfSymbols(const uint8_t* symbols, size_t n, int max_sum, float s, float* mean) {
+  HWY_DYNAMIC_DISPATCH(MeansOfSymbols)(symbols, n, max_sum, s, mean);
 }
 
 }  // namespace tern::kernels

@@ -18,9 +18,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 #if HWY_TARGET == HWY_SCALAR  // Vector code with one lane is no faster than the scalar code.
 
-void AddCodes(std::span<const WorkerCodes> codes, size_t n, size_t stride, int old_bits,
-              int new_bits, uint8_t* planes) {
-  AddCodesRef(codes, n, stride, old_bits, new_bits, planes);
+void AddCodes(std::span<const WorkerCodes> codes, int code_bits, size_t n, size_t stride,
+              int old_bits, int new_bits, uint8_t* planes) {
+  AddCodesRef(codes, code_bits, n, stride, old_bits, new_bits, planes);
 }
 
 size_t SpreadSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs, uint8_t* plane) {
@@ -29,7 +29,7 @@ size_t SpreadSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs
 
 bool DecodeMean(const uint8_t* planes, size_t n, const MeanTable& table, size_t first, size_t count,
                 float* mean) {
-  return DecodeMeanRef(planes, n, table.workers(), table.scaler(), first, count, mean);
+  return DecodeMeanRef(planes, n, table.max_sum(), table.scaler(), first, count, mean);
 }
 
 #else
@@ -41,8 +41,9 @@ constexpr size_t kPrefetchBytes = 512;
 // The arguments of AddCodes.
 struct CodeBatch {
   WorkerCodes codes[kMaxCodes];
+  int code_bits;
   uint8_t* planes;
-  size_t plane_bytes, stride;  // bytes of a plane, and bytes from one plane to the next
+  size_t plane_bytes, stride;  // bytes of a plane, and bytes from one plane of the sum to the next
   int old_bits, new_bits;      // number of planes of the sum before and after the addition
 };
 
@@ -56,56 +57,51 @@ HWY_INLINE V FullAdd(D, V a, V b, V* carry) {
   return sum;
 }
 
-// The sums of up to 4 codes in two's complement: one bit per element in each of d0 to d3. All
-// higher bits of the sums equal d3.
-template <class V>
-struct SumDigits {
-  V d0, d1, d2, d3;
+// Computes the sums of kCodes codes in two's complement bit by bit, the lowest first, for the
+// elements of one vector from byte i of the planes on. kBits is the number of bits of a code, or 0
+// if that is not known at compile time.
+template <int kBits, size_t kCodes, class D, class V = hn::Vec<D>>
+class DigitsOfSum {
+ public:
+  HWY_INLINE DigitsOfSum(D d, const CodeBatch& batch, size_t i)
+      : carry_(hn::Zero(d)), carry_of_rest_(hn::Zero(d)), carry_of_halves_(hn::Zero(d)) {
+    for (size_t c = 0; c < kCodes; ++c) {
+      low_[c] = batch.codes[c].low + i;
+      signs_[c] = batch.codes[c].signs + i;
+      is_nonzero_[c] = hn::Zero(d);
+    }
+  }
+
+  // Returns bit p of the sums. REQUIRES calls with p = 0, 1, 2 ...
+  HWY_INLINE V Next(D d, const CodeBatch& batch, int p) {
+    const int code_bits = kBits == 0 ? batch.code_bits : kBits;
+    for (size_t c = 0; c < kCodes; ++c) {
+      if (p + 1 < code_bits) {
+        bit_[c] = hn::LoadU(d, low_[c] + static_cast<size_t>(p) * batch.plane_bytes);
+        is_nonzero_[c] = hn::Or(is_nonzero_[c], bit_[c]);
+      } else if (p + 1 == code_bits) {
+        bit_[c] = hn::And(is_nonzero_[c], hn::LoadU(d, signs_[c]));
+      }
+    }
+    if constexpr (kCodes == 1) return bit_[0];
+    const V two = FullAdd(d, bit_[0], bit_[1], &carry_);
+    if constexpr (kCodes == 2) return two;
+    const V rest = kCodes == 3 ? bit_[2] : FullAdd(d, bit_[2], bit_[3], &carry_of_rest_);
+    return FullAdd(d, two, rest, &carry_of_halves_);
+  }
+
+ private:
+  const uint8_t* low_[kCodes];
+  const uint8_t* signs_[kCodes];
+  V is_nonzero_[4];  // whether a bit so far was 1
+  V bit_[4];         // the present bit of each code
+  V carry_, carry_of_rest_, carry_of_halves_;
 };
 
-// The sums of codes c and c + 1 of the batch, for the elements of one vector from byte i on.
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE SumDigits<V> SumOfTwo(D d, const CodeBatch& batch, size_t c, size_t i) {
-  const V mask_a = hn::LoadU(d, batch.codes[c].mask + i);
-  const V mask_b = hn::LoadU(d, batch.codes[c + 1].mask + i);
-  const V sign_a = hn::And(mask_a, hn::LoadU(d, batch.codes[c].signs + i));
-  const V sign_b = hn::And(mask_b, hn::LoadU(d, batch.codes[c + 1].signs + i));
-  SumDigits<V> sum;
-  V carry = hn::And(mask_a, mask_b);
-  sum.d0 = hn::Xor(mask_a, mask_b);
-  sum.d1 = FullAdd(d, sign_a, sign_b, &carry);
-  sum.d2 = sum.d3 = FullAdd(d, sign_a, sign_b, &carry);
-  return sum;
-}
-
-// Code c of the batch alone, for the elements of one vector from byte i on.
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE SumDigits<V> DigitsOfCode(D d, const CodeBatch& batch, size_t c, size_t i) {
-  const V mask = hn::LoadU(d, batch.codes[c].mask + i);
-  const V sign = hn::And(mask, hn::LoadU(d, batch.codes[c].signs + i));
-  return {mask, sign, sign, sign};
-}
-
-// The sums of the first kCodes codes of the batch, for the elements of one vector from byte i on.
-template <size_t kCodes, class D, class V = hn::Vec<D>>
-HWY_INLINE SumDigits<V> SumOfCodes(D d, const CodeBatch& batch, size_t i) {
-  if constexpr (kCodes == 1) return DigitsOfCode(d, batch, 0, i);
-  const SumDigits<V> a = SumOfTwo(d, batch, 0, i);
-  if constexpr (kCodes == 2) return a;
-  const SumDigits<V> b = kCodes == 3 ? DigitsOfCode(d, batch, 2, i) : SumOfTwo(d, batch, 2, i);
-  SumDigits<V> sum;
-  V carry = hn::And(a.d0, b.d0);
-  sum.d0 = hn::Xor(a.d0, b.d0);
-  sum.d1 = FullAdd(d, a.d1, b.d1, &carry);
-  sum.d2 = FullAdd(d, a.d2, b.d2, &carry);
-  sum.d3 = FullAdd(d, a.d2, b.d2, &carry);
-  return sum;
-}
-
 // Adds the codes to the sum, for the elements of one vector from byte i of the planes on.
-template <size_t kCodes, class D, class V = hn::Vec<D>>
+template <int kBits, size_t kCodes, class D, class V = hn::Vec<D>>
 HWY_INLINE void AddCodesToVector(D d, const CodeBatch& batch, size_t i) {
-  const SumDigits<V> digits = SumOfCodes<kCodes>(d, batch, i);
+  DigitsOfSum<kBits, kCodes, D> digits(d, batch, i);
   uint8_t* plane_byte = batch.planes + i;
   V carry = hn::Zero(d);
   V plane = hn::Zero(d);  // For p >= batch.old_bits: the sign, the sum's last plane.
@@ -116,36 +112,51 @@ HWY_INLINE void AddCodesToVector(D d, const CodeBatch& batch, size_t i) {
     ++p;
     plane_byte += batch.stride;
   };
-  add(digits.d0);
-  add(digits.d1);
-  if constexpr (kCodes > 1) add(digits.d2);
-  while (p < batch.new_bits) add(digits.d3);
+  // The sum has at least so many planes.
+  const int first_bits = (kBits == 0 ? batch.code_bits : kBits) + (kCodes > 1 ? 1 : 0);
+  V digit = hn::Zero(d);
+  for (int q = 0; q < first_bits; ++q) {
+    digit = digits.Next(d, batch, q);
+    add(digit);
+  }
+  // The sum of three or four codes has one more bit before its bits are all the same.
+  if constexpr (kCodes > 2) digit = digits.Next(d, batch, first_bits);
+  while (p < batch.new_bits) add(digit);
 }
 
 // Adds the first kCodes codes of the batch to the sum.
-template <size_t kCodes>
+template <int kBits, size_t kCodes>
 HWY_INLINE void AddBatch(const CodeBatch& batch) {
   const hn::CappedTag<uint8_t, 64> d;
+  const int low_bits = (kBits == 0 ? batch.code_bits : kBits) - 1;
   size_t i = 0;
   for (; i + hn::Lanes(d) <= batch.plane_bytes; i += hn::Lanes(d)) {
     for (size_t c = 0; c < kCodes; ++c) {
-      hwy::Prefetch(batch.codes[c].mask + i + kPrefetchBytes);
+      for (int p = 0; p < low_bits; ++p)
+        hwy::Prefetch(batch.codes[c].low + static_cast<size_t>(p) * batch.plane_bytes + i +
+                      kPrefetchBytes);
       hwy::Prefetch(batch.codes[c].signs + i + kPrefetchBytes);
     }
-    AddCodesToVector<kCodes>(d, batch, i);
+    AddCodesToVector<kBits, kCodes>(d, batch, i);
   }
   for (; i < batch.plane_bytes; ++i)
-    AddCodesToVector<kCodes>(hn::CappedTag<uint8_t, 1>(), batch, i);
+    AddCodesToVector<kBits, kCodes>(hn::CappedTag<uint8_t, 1>(), batch, i);
 }
 
-void AddCodes(std::span<const WorkerCodes> codes, size_t n, size_t stride, int old_bits,
-              int new_bits, uint8_t* planes) {
-  CodeBatch batch{{}, planes, PlaneBytes(n), stride, old_bits, new_bits};
+template <int kBits>
+HWY_INLINE void AddBatchOf(size_t num_codes, const CodeBatch& batch) {
+  if (num_codes == 1) return AddBatch<kBits, 1>(batch);
+  if (num_codes == 2) return AddBatch<kBits, 2>(batch);
+  if (num_codes == 3) return AddBatch<kBits, 3>(batch);
+  AddBatch<kBits, 4>(batch);
+}
+
+void AddCodes(std::span<const WorkerCodes> codes, int code_bits, size_t n, size_t stride,
+              int old_bits, int new_bits, uint8_t* planes) {
+  CodeBatch batch{{}, code_bits, planes, PlaneBytes(n), stride, old_bits, new_bits};
   for (size_t c = 0; c < codes.size(); ++c) batch.codes[c] = codes[c];
-  if (codes.size() == 1) return AddBatch<1>(batch);
-  if (codes.size() == 2) return AddBatch<2>(batch);
-  if (codes.size() == 3) return AddBatch<3>(batch);
-  AddBatch<4>(batch);
+  if (code_bits == 2) return AddBatchOf<2>(codes.size(), batch);
+  AddBatchOf<0>(codes.size(), batch);
 }
 
 size_t SpreadSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs, uint8_t* plane) {
@@ -172,13 +183,13 @@ using DF = hn::CappedTag<float, 16>;
 using DI = hn::RebindToSigned<DF>;
 using DI8 = hn::Rebind<uint8_t, DF>;
 
-// Converts 64 sums k to indices k + workers of a MeanTable. Bit j of words[p] is bit p of sum j.
-// Raises *largest to the largest index of each lane; an index above 2 * workers comes from an
+// Converts 64 sums k to indices k + max_sum of a MeanTable. Bit j of words[p] is bit p of sum j.
+// Raises *largest to the largest index of each lane; an index above 2 * max_sum comes from an
 // invalid sum. REQUIRES bits <= 8.
-HWY_INLINE void IndicesOfSums(const uint64_t* words, int bits, int workers, uint8_t* indices,
+HWY_INLINE void IndicesOfSums(const uint64_t* words, int bits, int max_sum, uint8_t* indices,
                               hn::Vec<D8>* largest) {
   const D8 d;
-  const auto offset = hn::Set(d, static_cast<uint8_t>(workers));
+  const auto offset = hn::Set(d, static_cast<uint8_t>(max_sum));
   const auto index_mask = hn::Set(d, static_cast<uint8_t>((1 << bits) - 1));
   for (size_t i = 0; i < 64; i += hn::Lanes(d)) {
     auto k = hn::Zero(d);
@@ -197,7 +208,7 @@ HWY_INLINE void IndicesOfSums(const uint64_t* words, int bits, int workers, uint
 
 // Returns the indices that IndicesOfSums computes, but only for one vector of elements from element
 // i on, and for any number of bits.
-HWY_INLINE hn::Vec<DI> IndicesOfVector(DI di, const uint64_t* words, int bits, int workers,
+HWY_INLINE hn::Vec<DI> IndicesOfVector(DI di, const uint64_t* words, int bits, int max_sum,
                                        size_t i) {
   auto k = hn::Zero(di);
   for (int p = 0; p < bits; ++p) {
@@ -206,7 +217,21 @@ HWY_INLINE hn::Vec<DI> IndicesOfVector(DI di, const uint64_t* words, int bits, i
     std::memcpy(lanes, &word, 8);
     k = hn::Or(k, hn::IfThenElseZero(hn::LoadMaskBits(di, lanes), hn::Set(di, 1 << p)));
   }
-  return hn::And(hn::Add(k, hn::Set(di, workers)), hn::Set(di, (1 << bits) - 1));
+  return hn::And(hn::Add(k, hn::Set(di, max_sum)), hn::Set(di, (1 << bits) - 1));
+}
+
+// Returns the mean of each sum, index - max_sum, by the arithmetic of MeanTable::Of.
+HWY_INLINE hn::Vec<DF> ComputeMeans(DF d, const MeanTable& table, hn::Vec<DI> index) {
+  const hn::Half<DI> dih;
+  const hn::Half<DF> dfh;
+  const hn::Rebind<double, hn::Half<DF>> dd;
+  const auto scaler = hn::Set(dd, static_cast<double>(table.scaler()));
+  const auto max_sum = hn::Set(dd, static_cast<double>(table.max_sum()));
+  const auto sum = hn::Sub(index, hn::Set(DI(), table.max_sum()));
+  const auto mean_of = [&](hn::Vec<hn::Half<DI>> half) HWY_ATTR {
+    return hn::DemoteTo(dfh, hn::Div(hn::Mul(scaler, hn::PromoteTo(dd, half)), max_sum));
+  };
+  return hn::Combine(d, mean_of(hn::UpperHalf(dih, sum)), mean_of(hn::LowerHalf(dih, sum)));
 }
 
 // Returns table[index] for each lane. The table has `size` entries, a power of 2. Small tables are
@@ -236,8 +261,7 @@ struct DecodeArgs {
   const MeanTable& table;
 };
 
-// The largest indices of the table so far, per lane. An index above 2 * workers reveals an invalid
-// sum.
+// The largest indices so far, per lane. An index above 2 * max_sum reveals an invalid sum.
 struct MaxIndices {
   hn::Vec<D8> byte_indices;  // for sums of at most 8 bits
   hn::Vec<DI> word_indices;  // for longer sums
@@ -249,15 +273,20 @@ template <int kBits>
 HWY_INLINE void MeansOfWords(const uint64_t* words, const MeanTable& table, float* mean,
                              MaxIndices* largest) {
   const int bits = kBits == 0 ? table.bits() : kBits;
-  const size_t table_size = size_t{1} << bits;
   const DF d;
+  if (bits > MeanTable::kMaxBits) {
+    for (size_t i = 0; i < 64; i += hn::Lanes(d)) {
+      const auto index = IndicesOfVector(DI(), words, bits, table.max_sum(), i);
+      largest->word_indices = hn::Max(largest->word_indices, index);
+      hn::StoreU(ComputeMeans(d, table, index), d, mean + i);
+    }
+    return;
+  }
   alignas(64) uint8_t indices[64];
-  if (bits <= 8) IndicesOfSums(words, bits, table.workers(), indices, &largest->byte_indices);
+  IndicesOfSums(words, bits, table.max_sum(), indices, &largest->byte_indices);
   for (size_t i = 0; i < 64; i += hn::Lanes(d)) {
-    const auto index = bits <= 8 ? hn::PromoteTo(DI(), hn::Load(DI8(), indices + i))
-                                 : IndicesOfVector(DI(), words, bits, table.workers(), i);
-    if (bits > 8) largest->word_indices = hn::Max(largest->word_indices, index);
-    hn::StoreU(Lookup(d, table.means(), table_size, index), d, mean + i);
+    const auto index = hn::PromoteTo(DI(), hn::Load(DI8(), indices + i));
+    hn::StoreU(Lookup(d, table.means(), size_t{1} << bits, index), d, mean + i);
   }
 }
 
@@ -267,7 +296,7 @@ template <int kBits>
 bool DecodeRange(const DecodeArgs& args, float* mean) {
   const int bits = kBits == 0 ? args.table.bits() : kBits;
   MaxIndices largest{hn::Zero(D8()), hn::Zero(DI())};
-  uint64_t words[MeanTable::kMaxBits];
+  uint64_t words[kMaxSumBits];
   size_t j = 0;
   if (args.first % 8 == 0) {
     for (; j + 64 <= args.count; j += 64) {
@@ -286,8 +315,9 @@ bool DecodeRange(const DecodeArgs& args, float* mean) {
     MeansOfWords<kBits>(words, args.table, means, &largest);
     std::memcpy(mean + j, means, n * sizeof(float));
   }
-  const int max_index = 2 * args.table.workers();
-  if (bits > 8) return hn::AllFalse(DI(), hn::Gt(largest.word_indices, hn::Set(DI(), max_index)));
+  const int max_index = 2 * args.table.max_sum();
+  if (bits > MeanTable::kMaxBits)
+    return hn::AllFalse(DI(), hn::Gt(largest.word_indices, hn::Set(DI(), max_index)));
   const auto max_index8 = hn::Set(D8(), static_cast<uint8_t>(max_index));
   return hn::AllFalse(D8(), hn::Gt(largest.byte_indices, max_index8));
 }
@@ -295,7 +325,7 @@ bool DecodeRange(const DecodeArgs& args, float* mean) {
 bool DecodeMean(const uint8_t* planes, size_t n, const MeanTable& table, size_t first, size_t count,
                 float* mean) {
   if (table.means() == nullptr) {
-    return DecodeMeanRef(planes, n, table.workers(), table.scaler(), first, count, mean);
+    return DecodeMeanRef(planes, n, table.max_sum(), table.scaler(), first, count, mean);
   }
   const DecodeArgs args{planes, PlaneBytes(n), first, count, table};
   switch (table.bits()) {
@@ -324,9 +354,9 @@ HWY_EXPORT(AddCodes);
 HWY_EXPORT(SpreadSigns);
 HWY_EXPORT(DecodeMean);
 
-void AddCodes(std::span<const WorkerCodes> codes, size_t n, size_t stride, int old_bits,
-              int new_bits, uint8_t* planes) {
-  HWY_DYNAMIC_DISPATCH(AddCodes)(codes, n, stride, old_bits, new_bits, planes);
+void AddCodes(std::span<const WorkerCodes> codes, int code_bits, size_t n, size_t stride,
+              int old_bits, int new_bits, uint8_t* planes) {
+  HWY_DYNAMIC_DISPATCH(AddCodes)(codes, code_bits, n, stride, old_bits, new_bits, planes);
 }
 
 size_t SpreadSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs, uint8_t* plane) {

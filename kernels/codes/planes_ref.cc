@@ -8,36 +8,46 @@ namespace {
 
 unsigned GetBit(const uint8_t* plane, size_t i) { return plane[i / 8] >> (i % 8) & 1; }
 
-// The code of element i: -1, 0 or 1.
-int CodeOf(const WorkerCodes& codes, size_t i) {
-  if (GetBit(codes.mask, i) == 0) return 0;
-  return GetBit(codes.signs, i) == 0 ? 1 : -1;
+// The number in two's complement whose bit p is bit i of plane p; plane p begins at byte p * stride
+// of `planes`.
+int64_t NumberAt(const uint8_t* planes, size_t stride, int bits, size_t i) {
+  int64_t number = 0;
+  for (int p = 0; p < bits; ++p) {
+    const int64_t bit = GetBit(planes + static_cast<size_t>(p) * stride, i);
+    // The highest bit of two's complement is negative.
+    number += p + 1 == bits ? -(bit << p) : bit << p;
+  }
+  return number;
+}
+
+// The code of element i of n.
+int64_t CodeOf(const WorkerCodes& codes, int code_bits, size_t n, size_t i) {
+  int64_t low = 0;
+  for (int p = 0; p + 1 < code_bits; ++p)
+    low |= int64_t{GetBit(codes.low + static_cast<size_t>(p) * PlaneBytes(n), i)} << p;
+  if (low == 0 || GetBit(codes.signs, i) == 0) return low;
+  return low - (int64_t{1} << (code_bits - 1));
 }
 
 }  // namespace
 
-int SumBits(int workers) {
+int SumBits(int max_sum) {
   int bits = 1;
-  while ((int64_t{1} << bits) < 2 * int64_t{workers} + 1) ++bits;
+  while ((int64_t{1} << bits) < 2 * int64_t{max_sum} + 1) ++bits;
   return bits;
 }
 
-void AddCodesRef(std::span<const WorkerCodes> codes, size_t n, size_t stride, int old_bits,
-                 int new_bits, uint8_t* planes) {
+void AddCodesRef(std::span<const WorkerCodes> codes, int code_bits, size_t n, size_t stride,
+                 int old_bits, int new_bits, uint8_t* planes) {
   for (size_t p = static_cast<size_t>(old_bits); p < static_cast<size_t>(new_bits); ++p) {
     std::fill_n(planes + p * stride, PlaneBytes(n), uint8_t{0});
   }
   for (size_t i = 0; i < n; ++i) {
-    int k = 0;
-    for (int p = 0; p < old_bits; ++p) {
-      const int bit = static_cast<int>(GetBit(planes + static_cast<size_t>(p) * stride, i));
-      k += p + 1 == old_bits ? -(bit << p)
-                             : bit << p;  // The highest bit of two's complement is negative.
-    }
-    for (size_t c = 0; c < codes.size(); ++c) k += CodeOf(codes[c], i);
+    int64_t sum = NumberAt(planes, stride, old_bits, i);
+    for (const WorkerCodes& each : codes) sum += CodeOf(each, code_bits, n, i);
     for (int p = 0; p < new_bits; ++p) {
       uint8_t& byte = planes[static_cast<size_t>(p) * stride + i / 8];
-      byte = static_cast<uint8_t>((byte & ~(1 << (i % 8))) | (k >> p & 1) << (i % 8));
+      byte = static_cast<uint8_t>((byte & ~(1 << (i % 8))) | (sum >> p & 1) << (i % 8));
     }
   }
 }
@@ -55,30 +65,21 @@ size_t SpreadSignsRef(const uint8_t* mask, size_t n, std::span<const uint8_t> si
   return num_signs;
 }
 
-MeanTable::MeanTable(int workers, float s)
-    : workers_(workers), bits_(SumBits(workers)), scaler_(s) {
+MeanTable::MeanTable(int max_sum, float scaler)
+    : max_sum_(max_sum), bits_(SumBits(max_sum)), scaler_(scaler) {
   if (bits_ > kMaxBits) return;
-  const size_t num_entries = 2 * static_cast<size_t>(workers) + 1;
-  for (size_t k = 0; k < num_entries; ++k) {
-    const double sum = static_cast<double>(k) - workers;
-    means_[k] = static_cast<float>(static_cast<double>(s) * sum / workers);
-  }
-  for (size_t k = num_entries; k < size_t{1} << bits_ || k < 64; ++k) means_[k] = 0;
+  const size_t num_means = 2 * static_cast<size_t>(max_sum) + 1;
+  for (size_t k = 0; k < num_means; ++k) means_[k] = Of(static_cast<int64_t>(k) - max_sum);
+  for (size_t k = num_means; k < size_t{1} << bits_ || k < 64; ++k) means_[k] = 0;
 }
 
-bool DecodeMeanRef(const uint8_t* planes, size_t n, int workers, float s, size_t first,
+bool DecodeMeanRef(const uint8_t* planes, size_t n, int max_sum, float scaler, size_t first,
                    size_t count, float* mean) {
-  const int bits = SumBits(workers);
+  const int bits = SumBits(max_sum);
   for (size_t j = 0; j < count; ++j) {
-    int64_t k = 0;
-    for (int p = 0; p < bits; ++p) {
-      const int64_t weight = int64_t{1} << p;
-      const bool is_one = GetBit(planes + static_cast<size_t>(p) * PlaneBytes(n), first + j) != 0;
-      if (is_one)
-        k += p + 1 == bits ? -weight : weight;  // The highest bit of two's complement is negative.
-    }
-    if (k < -workers || k > workers) return false;
-    mean[j] = static_cast<float>(static_cast<double>(s) * static_cast<double>(k) / workers);
+    const int64_t k = NumberAt(planes, PlaneBytes(n), bits, first + j);
+    if (k < -max_sum || k > max_sum) return false;
+    mean[j] = static_cast<float>(static_cast<double>(scaler) * static_cast<double>(k) / max_sum);
   }
   return true;
 }

@@ -1,5 +1,6 @@
 // Tests of jobs of real processes with every codec, three workers and two servers, where either the
-// workers or the servers hold the parameters; and a job with onebit whose server is killed.
+// workers or the servers hold the parameters; a job with several codecs; and a job with onebit
+// whose server is killed.
 #include "common/codec/codecs.h"
 
 #include <gtest/gtest.h>
@@ -19,6 +20,7 @@ std::vector<std::string> SettingsOf(const std::string& codec) {
   if (codec == "threshold") return {"exchange.threshold.value=0.01"};
   if (codec == "adaptive") return {"exchange.adaptive.share=0.1"};
   if (codec == "adacomp") return {"exchange.adacomp.bin_elements=50"};
+  if (codec == "qsgd_shared" || codec == "qsgd_shared_ans") return {"exchange.scaler_elements=512"};
   return {};
 }
 
@@ -46,7 +48,17 @@ TEST_P(EveryCodec, TrainsReplicasThatStayEqual) {
   ExpectHasLearned(job);
 }
 
-TEST_P(EveryCodec, TrainsCentralParameters) {
+// The codecs whose codes a server can decode alone.
+std::vector<std::string> CodecsForCentralParameters() {
+  std::vector<std::string> names;
+  for (const std::string& name : codec::CodecNames())
+    if (codec::CanDecodeAlone(name)) names.push_back(name);
+  return names;
+}
+
+class EveryCentralCodec : public testing::TestWithParam<std::string> {};
+
+TEST_P(EveryCentralCodec, TrainsCentralParameters) {
   TestJob job({.servers = 2, .workers = 3, .steps = 30, .batch_total = 12});
   // With `pull: changes`, the servers send with the same codec, or with onebit if that codec is
   // stochastic, which is not allowed there.
@@ -60,6 +72,19 @@ TEST_P(EveryCodec, TrainsCentralParameters) {
 
 INSTANTIATE_TEST_SUITE_P(Of, EveryCodec, testing::ValuesIn(codec::CodecNames()),
                          [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Of, EveryCentralCodec, testing::ValuesIn(CodecsForCentralParameters()),
+                         [](const auto& info) { return info.param; });
+
+// Codecs with shared scalers, with exact sums and with floats, in one model.
+TEST(SeveralCodecs, TrainReplicasThatStayEqual) {
+  TestJob job({.servers = 2, .workers = 3, .steps = 30, .batch_total = 12});
+  job.StartAll({"--set",
+                "exchange.rules=[{tensors: \"*.bias\", codec: fp32}, {tensors: \"conv1*\", codec: "
+                "ternary}, {tensors: \"conv2*\", codec: qsgd}]",
+                "--set", "exchange.codec=qsgd_shared", "--set", "exchange.qsgd_shared.bits=8",
+                "--set", "exchange.scaler_elements=512", "--set", "exchange.qsgd.sums=exact"});
+  ExpectHasLearned(job);
+}
 
 // A killed server loses the rounding errors that its codec had kept for later rounds, but the
 // replicas stay equal.

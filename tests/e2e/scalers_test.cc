@@ -1,7 +1,7 @@
-// Ternary codes with scalers of the previous round, and with one scaler for every 5000 elements, in
-// jobs of real processes. (A ternary code -1, 0 or 1 stands for the code times the scaler.)
-// Replicas stay equal, and a worker that is killed and comes back encodes with the same scalers as
-// the other workers.
+// Ternary codes, and those of qsgd_shared, with scalers of the previous round, and with one scaler
+// for every 5000 elements, in jobs of real processes. (A ternary code -1, 0 or 1 stands for the
+// code times the scaler.) Replicas stay equal, and a worker that is killed and comes back encodes
+// with the same scalers as the other workers.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -12,13 +12,18 @@
 namespace tern::e2e {
 namespace {
 
-std::vector<std::string> ArgumentsFor(const std::string& algorithm) {
+struct PreviousCase {
+  std::string algorithm, codec;
+};
+
+std::vector<std::string> ArgumentsFor(const PreviousCase& c) {
   std::vector<std::string> arguments;
   for (const std::string& setting :
-       {"train.algorithm=" + algorithm, std::string("exchange.scaler=previous"),
-        std::string("exchange.scaler_elements=5000"), std::string("exchange.chunk_kib=256")})
+       {"train.algorithm=" + c.algorithm, "exchange.codec=" + c.codec,
+        std::string("exchange.scaler=previous"), std::string("exchange.scaler_elements=5000"),
+        std::string("exchange.chunk_kib=256")})
     arguments.insert(arguments.end(), {"--set", setting});
-  if (algorithm == "odsgd")
+  if (c.algorithm == "odsgd")
     arguments.insert(arguments.end(), {"--set", "train.odsgd.warmup_steps=2"});
   return arguments;
 }
@@ -34,7 +39,7 @@ JobOptions WaitingJobOptions() {
               "dead_after_s: 1}\n"};
 }
 
-class PreviousScalers : public testing::TestWithParam<std::string> {};
+class PreviousScalers : public testing::TestWithParam<PreviousCase> {};
 
 TEST_P(PreviousScalers, ComeToAReturningWorkerFromTheOthers) {
   TestJob undisturbed_job(WaitingJobOptions());
@@ -55,22 +60,27 @@ TEST_P(PreviousScalers, ComeToAReturningWorkerFromTheOthers) {
   EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
   // With odsgd the new worker starts with local weights equal to the global ones, so its gradients
   // differ from those of an undisturbed run.
-  if (GetParam() == "ssgd") {
+  if (GetParam().algorithm == "ssgd") {
     EXPECT_TRUE(job.Weights() == undisturbed_job.Weights())
         << "other weights than without the fault";
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Under, PreviousScalers, testing::Values("ssgd", "odsgd"),
-                         [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Under, PreviousScalers,
+                         testing::Values(PreviousCase{"ssgd", "ternary"},
+                                         PreviousCase{"odsgd", "ternary"},
+                                         PreviousCase{"ssgd", "qsgd_shared"}),
+                         [](const auto& info) {
+                           return info.param.algorithm + "_" + info.param.codec;
+                         });
 
 TEST(KilledServer, KeepsTheScalersThatCameWithSums) {
   TestJob job(WaitingJobOptions());
-  job.StartAll(ArgumentsFor("ssgd"));
+  job.StartAll(ArgumentsFor({"ssgd", "ternary"}));
   ASSERT_TRUE(job.WaitForRound(5));
   job.server(1).Signal(SIGKILL);
   job.server(1).Wait();
-  job.StartServer(1, ArgumentsFor("ssgd"));
+  job.StartServer(1, ArgumentsFor({"ssgd", "ternary"}));
   job.ExpectAllEnd(0);
   EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
 }

@@ -9,6 +9,7 @@
 #include "common/base/text.h"
 #include "common/codec/codec.h"
 #include "common/codec/codecs.h"
+#include "common/config/uses_codec.h"
 
 namespace tern::tools {
 
@@ -43,9 +44,9 @@ void Forecaster::DropCodecKeys(const std::string& codec,
                                std::vector<std::string>* overrides) const {
   overrides->push_back("exchange.error_feedback=null");
   for (const std::string& name : codec::CodecNames()) {
-    bool is_used = name == codec;
+    bool is_used = name == config::SectionOfCodec(codec);
     for (const pb::CodecRule& rule : job_setup_->job.exchange().rules())
-      is_used |= rule.codec() == name;
+      is_used |= config::SectionOfCodec(rule.codec()) == name;
     if (!is_used && pb::Exchange::descriptor()->FindFieldByName(name) != nullptr)
       overrides->push_back("exchange." + name + "=null");
   }

@@ -47,6 +47,7 @@ codec::Options::Qsgd QsgdOf(const pb::Job& job) {
   options.s = settings.s();
   options.samples = algorithm::BatchOfWorker(job);
   options.local_steps = StepsPerPush(job);
+  options.exact_sums = settings.sums() == pb::Qsgd::exact;
   return options;
 }
 

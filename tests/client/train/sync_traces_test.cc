@@ -9,64 +9,10 @@
 #include <cmath>
 #include <functional>
 
-#include "client/train/replica.h"
-#include "tests/client/train/cluster.h"
-#include "tests/client/train/train_job.h"
+#include "tests/client/train/reference.h"
 
 namespace tern::client {
 namespace {
-
-constexpr uint32_t kWorkers = 3;
-constexpr uint64_t kSteps = 33;
-constexpr double kRate = 0.05, kMomentum = 0.9;
-constexpr double kTolerance = 1e-5;
-
-using Vector = std::vector<double>;
-
-std::unique_ptr<setup::Setup> MakeJob(const std::string& algorithm,
-                                      std::vector<std::string> extra_overrides,
-                                      uint32_t workers = kWorkers) {
-  std::vector<std::string> overrides = {
-      "workers.count=" + std::to_string(workers),
-      "train.batch_total=" + std::to_string(2 * workers),
-      "train.algorithm=" + algorithm,
-      "exchange.codec=fp32",
-      "exchange.chunk_kib=1",
-      "exchange.bucket_kib=2",
-      "train.schedule.learning_rate=0.05",
-      "faults.compare_every_steps=10",
-      "output_dir=" + testing::TempDir() + "tern_traces_" + algorithm};
-  overrides.insert(overrides.end(), extra_overrides.begin(), extra_overrides.end());
-  return SmallJob(overrides);
-}
-
-Vector InitialWeights(const setup::Setup& job) {
-  auto replica = std::move(*Replica::Make(job));
-  return {replica->parameters(), replica->parameters() + job.table.total};
-}
-
-Vector GradientAt(uint32_t rank, uint64_t step, const Vector& w) {
-  Vector g(w.size());
-  AnalyticGradient(rank, step, w.data(), w.size(), g.data());
-  return g;
-}
-
-Vector MeanOf(const std::vector<Vector>& vectors) {
-  Vector mean(vectors[0].size());
-  for (const Vector& each : vectors)
-    for (size_t k = 0; k < mean.size(); ++k)
-      mean[k] += each[k] / static_cast<double>(vectors.size());
-  return mean;
-}
-
-// Makes one step of SGD with momentum m: v = m v + g; w -= rate v.
-void MomentumStep(const Vector& g, double rate, double m, Vector* v, Vector* w) {
-  v->resize(w->size());
-  for (size_t k = 0; k < w->size(); ++k) {
-    (*v)[k] = m * (*v)[k] + g[k];
-    (*w)[k] -= rate * (*v)[k];
-  }
-}
 
 // Expects that the worker computed its gradient of `step` at the weights `expected`.
 void ExpectPoint(const Trace& trace, uint64_t step, const Vector& expected) {

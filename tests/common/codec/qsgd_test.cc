@@ -1,4 +1,5 @@
 // Tests of the codec QSGD: conformance, the distribution of codes, limit cases, refused inputs.
+// qsgd_sums_test.cc tests its sums.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,45 +10,13 @@
 #include "common/codec/codecs.h"
 #include "common/codec/qsgd_levels.h"
 #include "kernels/codes/stats.h"
-#include "tests/conformance/codec_conformance.h"
+#include "tests/common/codec/qsgd_cases.h"
 
 namespace tern::codec {
 namespace {
 
-using Qsgd = Options::Qsgd;
-using Levels = Qsgd::Levels;
-using Layout = Qsgd::Layout;
-using Norm = Qsgd::Norm;
-
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kLargestFloat = std::numeric_limits<float>::max();
-
-std::unique_ptr<Codec> MakeQsgdCodec(const Qsgd& qsgd, bool coded_sums = true) {
-  Options options;
-  options.coded_sums = coded_sums;
-  options.qsgd = qsgd;
-  return std::move(*MakeCodec("qsgd", options));
-}
-
-// Options with a fixed number of bits per element.
-Qsgd WithBits(int bits, uint64_t bucket, Norm norm = Norm::kMax, Layout layout = Layout::kSign) {
-  Qsgd qsgd;
-  qsgd.bits = bits;
-  qsgd.bucket = bucket;
-  qsgd.norm = norm;
-  qsgd.layout = layout;
-  return qsgd;
-}
-
-// Options whose number of levels is set by the rule `levels`. If that is kGiven, the number is s.
-Qsgd WithLevels(Levels levels, uint64_t bucket, Norm norm = Norm::kTwo, double s = 0) {
-  Qsgd qsgd;
-  qsgd.levels = levels;
-  qsgd.bucket = bucket;
-  qsgd.norm = norm;
-  qsgd.s = s;
-  return qsgd;
-}
 
 // The indices of all bits of the payload from bit `first` on.
 std::vector<size_t> BitIndicesFrom(size_t first, std::span<const uint8_t> payload) {
@@ -108,56 +77,50 @@ CodecCase WithFloatSums(CodecCase c, const Qsgd& qsgd, const char* sum) {
   return c;
 }
 
+// A codec whose server sends the mean as floats.
+CodecCase WithExactSums(CodecCase c, Qsgd qsgd, const char* sum) {
+  qsgd.exact_sums = true;
+  c = WithFloatSums(std::move(c), qsgd, sum);
+  c.name = "ExactSums";
+  c.make = [qsgd] { return MakeQsgdCodec(qsgd); };
+  return c;
+}
+
+constexpr const char kMeanOfFourBits[] =
+    "b76ddb3d6edb36bf4992a43e2549123e284912bd0000003fdbb62dbfb86ddb3c2549123e254992be0000303f";
+
 const CodecCase kFourBits =
     CaseOfBits("FourBits", WithBits(4, 7), 1.0 / 7, "0000803f0000603ff3207db1c007",
                "0000c03f0000003fa903036f9407", "6edb363f0000303ff123500fa207");
 
 INSTANTIATE_TEST_SUITE_P(
     Qsgd, CodecConformance,
-    testing::Values(
-        kFourBits,
-        WithFloatSums(
-            kFourBits, WithBits(4, 7),
-            "b76ddb3d6edb36bf4992a43e2549123e284912bd0000003fdbb62dbfb86ddb3c2549123e254992be"
-            "0000303f"),
-        CaseOfBits("TwoBitsTwoNorm", WithBits(2, 16, Norm::kTwo), 4, "58cf004040c000",
-                   "e313fb3f007100", "6e5edb3f403000"),
-        CaseOfBits("Intervals", WithBits(3, 16, Norm::kMax, Layout::kIntervals), 2.0 / 7,
-                   "0000803fc58a739301", "0000c03f53d7a11c01", "2449523f44a9869401"),
-        CaseOfBits("SixteenBits", WithBits(16, 8192), 1.0 / 32767,
-                   "0000803fff3fffff00000020ffdfff7f001000b00008ffbfff6f",
-                   "0000c03f5595aaaaff3f0000ab2aaa0affff002055155585aa2a",
-                   "80ff3f3f5515ffffff3f56155495ff5f55f50000aa1affaf5575"),
-        CaseOfLevels("SqrtN", WithLevels(Levels::kSqrtN, 5), 2,
-                     "6f45af3f0000983f0000603f02020216000000000000004cc400",
-                     "b6c3873fa346c93f0000003f0203021b0000000000000010a10100",
-                     "8c378c3ffadb653f0000000002020014000000000000005c3400"),
-        CaseOfLevels("TenLevels", WithLevels(Levels::kGiven, 9, Norm::kMax, 10), 0.1,
-                     "0000803f0000603f0505370000000000000045837155a0c02a",
-                     "0000c03f0000003f05053700000000000000721640821e222a",
-                     "9a99393f0000303f050537000000000000004217019006822a")),
+    testing::Values(kFourBits, WithFloatSums(kFourBits, WithBits(4, 7), kMeanOfFourBits),
+                    WithExactSums(kFourBits, WithBits(4, 7), kMeanOfFourBits),
+                    CaseOfBits("TwoBitsTwoNorm", WithBits(2, 16, Norm::kTwo), 4, "58cf004040c000",
+                               "e313fb3f007100", "6e5edb3f403000"),
+                    CaseOfBits("Intervals", WithBits(3, 16, Norm::kMax, Layout::kIntervals),
+                               2.0 / 7, "0000803fc58a739301", "0000c03f53d7a11c01",
+                               "2449523f44a9869401"),
+                    CaseOfBits("SixteenBits", WithBits(16, 8192), 1.0 / 32767,
+                               "0000803fff3fffff00000020ffdfff7f001000b00008ffbfff6f",
+                               "0000c03f5595aaaaff3f0000ab2aaa0affff002055155585aa2a",
+                               "80ff3f3f5515ffffff3f56155495ff5f55f50000aa1affaf5575"),
+                    CaseOfLevels("SqrtN", WithLevels(Levels::kSqrtN, 5), 2,
+                                 "6f45af3f0000983f0000603f02020216000000000000004cc400",
+                                 "b6c3873fa346c93f0000003f0203021b0000000000000010a10100",
+                                 "8c378c3ffadb653f0000000002020014000000000000005c3400"),
+                    CaseOfLevels("TenLevels", WithLevels(Levels::kGiven, 9, Norm::kMax, 10), 0.1,
+                                 "0000803f0000603f0505370000000000000045837155a0c02a",
+                                 "0000c03f0000003f05053700000000000000721640821e222a",
+                                 "9a99393f0000303f050537000000000000004217019006822a")),
     CaseName);
-
-kernels::NoiseKey NoiseOfRound(uint64_t round) {
-  kernels::NoiseKey noise;
-  noise.seed = 7;
-  noise.round = round;
-  return noise;
-}
 
 std::vector<uint8_t> CodeOf(const Codec& codec, std::span<const float> g, uint64_t round = 0,
                             uint64_t begin = 0) {
   std::vector<uint8_t> code;
   codec.Encode(g.data(), {0, begin, g.size()}, {}, NoiseOfRound(round), &code);
   return code;
-}
-
-std::vector<float> DecodeSingleCode(const Codec& codec, std::span<const uint8_t> code,
-                                    uint64_t count) {
-  std::vector<float> values(count);
-  const Result<size_t> code_bytes = codec.DecodeSingleCode(code, {0, 0, count}, values.data());
-  EXPECT_TRUE(code_bytes.ok()) << code_bytes.status().message();
-  return values;
 }
 
 // The status code of adding `code`, the code of one worker, to a sum.
@@ -403,68 +366,6 @@ TEST(Qsgd, NoiseDependsOnTensorRoundAndRank) {
   EXPECT_NE(encode(1, 1, 1), encode(2, 1, 1));
   EXPECT_NE(encode(1, 1, 1), encode(1, 2, 1));
   EXPECT_NE(encode(1, 1, 1), encode(1, 1, 2));
-}
-
-// The code of a round's mean, as a server encodes it with the random numbers of `noise_round`.
-std::vector<uint8_t> RecodedSum(const Codec& codec, const Round& round, uint64_t noise_round) {
-  const auto sum = codec.NewAccumulator({2, 0, round.count()}, round.workers(),
-                                        {NoiseOfRound(noise_round), nullptr});
-  for (int rank = round.workers() - 1; rank >= 0; --rank)
-    EXPECT_TRUE(sum->Add(rank, round.payloads[rank]).ok());
-  std::vector<uint8_t> bytes;
-  sum->EncodeSum(&bytes);
-  return bytes;
-}
-
-TEST(Qsgd, SumIsTheCodeOfTheMeanOfDecodedValues) {
-  for (const Qsgd& qsgd : {WithBits(4, 50), WithLevels(Levels::kSqrtN, 50),
-                           WithBits(3, 50, Norm::kTwo, Layout::kIntervals)}) {
-    const auto codec = MakeQsgdCodec(qsgd);
-    const Round round =
-        MakeRound(*codec, {SomeGradient(300, 1), SomeGradient(300, 2), SomeGradient(300, 3)});
-    std::vector<float> mean(300);
-    for (const auto& payload : round.payloads) {
-      const std::vector<float> sent = DecodeSingleCode(*codec, payload, 300);
-      for (size_t i = 0; i < 300; ++i) mean[i] += sent[i];
-    }
-    for (float& v : mean) v /= 3.0f;
-    EXPECT_EQ(Mean(*MakeQsgdCodec(qsgd, false), round), mean);
-    std::vector<uint8_t> expected;
-    codec->Encode(mean.data(), {2, 0, 300}, {}, NoiseOfRound(9), &expected);
-    EXPECT_EQ(RecodedSum(*codec, round, 9), expected);
-    EXPECT_NE(RecodedSum(*codec, round, 10), expected);
-  }
-}
-
-TEST(Qsgd, SingleWorkersCodeIsPassedOn) {
-  const auto codec = MakeQsgdCodec(WithBits(2, 50, Norm::kTwo));
-  const Round round = MakeRound(*codec, {SomeGradient(300, 1)});
-  EXPECT_TRUE(codec->SingleCodeIsSum());
-  EXPECT_FALSE(MakeQsgdCodec(WithBits(2, 50), false)->SingleCodeIsSum());
-  EXPECT_EQ(RecodedSum(*codec, round, 9), round.payloads[0]);
-  // The sum of a single worker's code is that code, whatever the rank and the number of workers.
-  const auto sum = codec->NewAccumulator({2, 0, 300}, 5, {NoiseOfRound(9), nullptr});
-  ASSERT_TRUE(sum->Add(3, round.payloads[0]).ok());
-  std::vector<uint8_t> bytes;
-  sum->EncodeSum(&bytes);
-  EXPECT_EQ(bytes, round.payloads[0]);
-}
-
-TEST(Qsgd, RecodedSumsAreUnbiased) {
-  constexpr int kDraws = 100000;
-  const auto codec = MakeQsgdCodec(WithBits(2, 8));
-  const std::vector<std::vector<float>> gradients = {{0.5, -1, 0.25, 0}, {0.1f, 0.3f, 1, -0.5}};
-  const Round round = MakeRound(*codec, gradients);
-  const std::vector<float> mean = Mean(*MakeQsgdCodec(WithBits(2, 8), false), round);
-  double largest = 0;
-  for (float v : mean) largest = std::max(largest, std::abs(double{v}));
-  std::vector<double> sum(4);
-  for (int draw = 0; draw < kDraws; ++draw) {
-    const std::vector<float> values = DecodeSingleCode(*codec, RecodedSum(*codec, round, draw), 4);
-    for (size_t i = 0; i < 4; ++i) sum[i] += values[i];
-  }
-  for (size_t i = 0; i < 4; ++i)
-    EXPECT_NEAR(sum[i] / kDraws, mean[i], 4.5 * largest / 2 / std::sqrt(kDraws)) << i;
 }
 
 TEST(Qsgd, HugeAndTinyGradientsStayFinite) {

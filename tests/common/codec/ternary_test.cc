@@ -246,16 +246,22 @@ TEST(TernaryPerWorker, KeepsEachWorkersOwnScaler) {
 }
 
 TEST(MakeCodec, MakesEveryListedCodec) {
-  EXPECT_EQ(CodecNames(),
-            (std::vector<std::string>{"fp32", "fp16", "bf16", "ternary", "ternary_2bit",
-                                      "ternary_trit5", "ternary_ans", "qsgd", "onebit", "topk",
-                                      "threshold", "adaptive", "adacomp"}));
+  EXPECT_EQ(CodecNames(), (std::vector<std::string>{
+                              "fp32", "fp16", "bf16", "ternary", "ternary_2bit", "ternary_trit5",
+                              "ternary_ans", "qsgd", "onebit", "topk", "threshold", "adaptive",
+                              "adacomp", "qsgd_shared", "qsgd_shared_ans"}));
   for (const std::string& name : CodecNames()) {
     const auto codec = MakeCodec(name, {});
     ASSERT_TRUE(codec.ok()) << codec.status().message();
     EXPECT_EQ((*codec)->name(), name);
   }
   EXPECT_EQ(MakeTernaryCodec(Clip::kPaper, true)->name(), "ternary_per_worker");
+}
+
+TEST(MakeCodec, KnowsWhichCodesCanBeDecodedAlone) {
+  for (const std::string& name : CodecNames())
+    EXPECT_EQ(CanDecodeAlone(name), name != "qsgd_shared" && name != "qsgd_shared_ans") << name;
+  EXPECT_FALSE(CanDecodeAlone("ternay"));
 }
 
 TEST(MakeCodec, ListsKnownNamesForAnUnknownOne) {

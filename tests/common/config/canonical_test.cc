@@ -146,6 +146,19 @@ TEST(ToYaml, WritesEveryDefault) {
   EXPECT_THAT(ToYaml(*job), HasSubstr("  overrides: []\n"));
 }
 
+// Codes of several levels are unbiased unless the job asks for a clip.
+TEST(Defaults, OfTheClipDependOnTheCodec) {
+  const auto clip_of = [](const std::string& exchange) {
+    const Result<pb::Job> job = Parse(SmallJob() + "exchange: {" + exchange + "}\n");
+    EXPECT_TRUE(job.ok()) << job.status().message();
+    return job->exchange().clip();
+  };
+  EXPECT_EQ(clip_of("codec: ternary"), pb::Exchange::paper);
+  EXPECT_EQ(clip_of("codec: qsgd_shared"), pb::Exchange::none);
+  EXPECT_EQ(clip_of("codec: qsgd_shared_ans"), pb::Exchange::none);
+  EXPECT_EQ(clip_of("codec: qsgd_shared, clip: paper"), pb::Exchange::paper);
+}
+
 TEST(Keys, AreKeysAndSectionsOfAJob) {
   for (const char* key : {"seed", "train", "train.optimizer.momentum", "servers", "model.net"})
     EXPECT_TRUE(IsKey(key)) << key;

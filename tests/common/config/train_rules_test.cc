@@ -106,8 +106,8 @@ INSTANTIATE_TEST_SUITE_P(
             "exchange.scaler_margin: saw 2; allowed: nothing, because only scaler: previous has a "
             "margin"},
         RuleCase{"algorithm: ssgd", "exchange: {codec: fp32, scaler_elements: 4096}\n",
-                 "exchange.scaler_elements: saw 4096; allowed: 0, because no tensor has a ternary "
-                 "codec"},
+                 "exchange.scaler_elements: saw 4096; allowed: 0, because no tensor has a codec "
+                 "with scalers: a ternary one, or qsgd_shared"},
         RuleCase{"algorithm: psgd", "", ""},
         RuleCase{
             "algorithm: psgd", "exchange: {codec: ternary}\n",
@@ -126,7 +126,7 @@ INSTANTIATE_TEST_SUITE_P(
         RuleCase{
             "algorithm: pqasgd", "exchange: {codec: onebit}\n",
             "exchange.codec: saw onebit with algorithm: pqasgd; allowed: one of fp32, fp16, bf16, "
-            "ternary, qsgd, because pqasgd needs unbiased codes"},
+            "ternary, qsgd, qsgd_shared, qsgd_shared_ans, because pqasgd needs unbiased codes"},
         RuleCase{"algorithm: psgd", "exchange: {codec: topk}\n",
                  "exchange.codec: saw topk with algorithm: psgd; allowed: one of fp32, fp16, bf16"},
         RuleCase{"algorithm: pqasgd", kFp32, ""}));
@@ -156,12 +156,63 @@ INSTANTIATE_TEST_SUITE_P(
                  "for max; or levels: by_bits or given"},
         RuleCase{"algorithm: ssgd", "exchange: {codec: qsgd, qsgd: {bits: 1}}\n",
                  "exchange.qsgd.bits: saw 1"},
+        RuleCase{"algorithm: pqasgd", "exchange: {codec: qsgd, qsgd: {sums: exact}}\n", ""},
+        RuleCase{"parameters: central", "exchange: {codec: qsgd, qsgd: {sums: coded}}\n", ""},
+        RuleCase{"parameters: central", "exchange: {codec: qsgd, qsgd: {sums: exact}}\n",
+                 "13:38: exchange.qsgd.sums: saw exact with parameters: central; allowed: coded, "
+                 "because servers that hold the parameters apply the mean of the codes themselves, "
+                 "without coding it again; remove the key"},
         RuleCase{"optimizer: {name: sgd}", "exchange: {codec: topk, topk: {momentum: 0.9}}\n", ""},
         RuleCase{"optimizer: {name: momentum}", "exchange: {codec: topk, topk: {momentum: 0.9}}\n",
                  "exchange.topk.momentum: saw 0.9 with train.optimizer.name: momentum; allowed: 0, "
                  "because momentum would apply twice; or set train.optimizer.name: sgd"},
         RuleCase{"algorithm: ssgd", "exchange: {codec: topk, topk: {ratio: 0}}\n",
                  "exchange.topk.ratio: saw 0"}));
+
+constexpr const char* kSharedNorms = "exchange: {codec: qsgd_shared}\n";
+
+INSTANTIATE_TEST_SUITE_P(
+    SharedNorms, TrainRule,
+    ::testing::Values(
+        RuleCase{"algorithm: ssgd", kSharedNorms, ""},
+        RuleCase{"algorithm: pqasgd", kSharedNorms, ""},
+        RuleCase{"algorithm: odsgd",
+                 "exchange: {codec: qsgd_shared, scaler: previous, scaler_elements: 4096, clip: "
+                 "paper, qsgd_shared: {bits: 8}}\n",
+                 ""},
+        RuleCase{"algorithm: ssgd", "exchange: {codec: qsgd_shared_ans, qsgd_shared: {bits: 8}}\n",
+                 ""},
+        RuleCase{"algorithm: ssgd", "exchange: {qsgd_shared: {bits: 8}}\n",
+                 "exchange.qsgd_shared: saw a section of qsgd_shared, which the job does not use"},
+        RuleCase{"parameters: central", "exchange: {codec: qsgd_shared_ans}\n",
+                 "exchange.codec: saw qsgd_shared_ans with parameters: central"},
+        RuleCase{"algorithm: ssgd", "exchange: {codec: qsgd_shared, qsgd_shared: {bits: 9}}\n",
+                 "exchange.qsgd_shared.bits: saw 9; allowed: a whole number, 2 to 8"},
+        RuleCase{"algorithm: ssgd", "exchange: {codec: qsgd_shared, scaler: per_worker}\n",
+                 "13:19: exchange.codec: saw qsgd_shared with scaler: per_worker; allowed: qsgd, "
+                 "whose norms are each worker's own; or set exchange.scaler: shared"},
+        RuleCase{"algorithm: ssgd",
+                 "exchange: {scaler: per_worker, rules: [{codec: qsgd_shared}]}\n",
+                 "exchange.rules[0].codec: saw qsgd_shared with scaler: per_worker"},
+        RuleCase{"algorithm: ssgd", "exchange: {codec: qsgd_shared, clip: grace}\n",
+                 "exchange.codec: saw qsgd_shared with scaler: per_worker"},
+        RuleCase{"parameters: central", kSharedNorms,
+                 "exchange.codec: saw qsgd_shared with parameters: central; allowed: a codec whose "
+                 "codes a server can decode alone, e.g. qsgd, because all workers of a round share "
+                 "the norms of qsgd_shared"},
+        RuleCase{"parameters: central", "exchange: {codec: qsgd_shared, scaler: shared}\n",
+                 "exchange.codec: saw qsgd_shared with parameters: central"},
+        RuleCase{"algorithm: asgd", kSharedNorms,
+                 "exchange.codec: saw qsgd_shared with algorithm: asgd; allowed: a codec whose"},
+        RuleCase{"algorithm: pqasgd", "exchange: {codec: qsgd_shared, clip: official}\n",
+                 "exchange.clip: saw official with algorithm: pqasgd and codec qsgd_shared"},
+        RuleCase{"algorithm: psgd", kSharedNorms,
+                 "exchange.codec: saw qsgd_shared with algorithm: psgd; allowed: one of fp32"},
+        RuleCase{"parameters: central", "exchange: {codec: fp32, pull_codec: qsgd_shared}\n",
+                 "exchange.pull_codec: saw qsgd_shared with pull: weights"},
+        RuleCase{"parameters: central",
+                 "exchange: {codec: fp32, pull: changes, pull_codec: qsgd_shared}\n",
+                 "exchange.pull_codec: saw qsgd_shared with pull: changes"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Pull, TrainRule,

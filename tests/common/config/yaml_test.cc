@@ -277,7 +277,8 @@ TEST(YamlJob, SuggestsTheNearestName) {
           "job.yaml:6:9: model.name: saw letnet; did you mean lenet? Allowed: one of lenet, "
           "cifarnet, resnet20",
           "job.yaml:12:19: exchange.codec: saw ternery; did you mean ternary? Allowed: one "
-          "of fp32, fp16, bf16, ternary, qsgd, onebit, topk, threshold, adaptive, adacomp",
+          "of fp32, fp16, bf16, ternary, qsgd, onebit, topk, threshold, adaptive, adacomp, "
+          "qsgd_shared, qsgd_shared_ans",
           "job.yaml:12:34: exchange.clip: saw papr; did you mean paper? Allowed: one of "
           "paper, official, grace, none"));
 }

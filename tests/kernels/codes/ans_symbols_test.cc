@@ -98,7 +98,7 @@ TEST_P(AnsSymbolsOnTarget, SumsMatchReference) {
         Bytes sign_plane(PlaneBytes(n));
         SpreadSigns(code.mask.data(), n, code.signs, sign_plane.data());
         const WorkerCodes codes_of_worker{code.mask.data(), sign_plane.data()};
-        AddCodes({&codes_of_worker, 1}, n, PlaneBytes(n), SumBits(workers), SumBits(workers),
+        AddCodes({&codes_of_worker, 1}, 2, n, PlaneBytes(n), SumBits(workers), SumBits(workers),
                  planes.data());
       }
       for (const size_t first : {size_t{0}, n / 2 / 64 * 64}) {
@@ -111,6 +111,27 @@ TEST_P(AnsSymbolsOnTarget, SumsMatchReference) {
           ASSERT_EQ(actual, reference);
         }
       }
+    }
+  }
+}
+
+TEST_P(AnsSymbolsOnTarget, PlanesBecomeTheSameSymbolsAgain) {
+  for (const int max_sum : {1, 3, 7, 31, 56, 127}) {
+    for (const size_t n : Lengths()) {
+      SCOPED_TRACE(testing::Message() << max_sum << ", n " << n);
+      std::mt19937 random(static_cast<unsigned>(n));
+      Bytes symbols(n);
+      for (uint8_t& symbol : symbols)
+        symbol = static_cast<uint8_t>(random() % static_cast<unsigned>(2 * max_sum + 1));
+      const size_t stride = PlaneBytes(n) + n % 3;
+      Bytes actual(static_cast<size_t>(SumBits(max_sum)) * stride + 1, 77), reference = actual;
+      PlanesOfSymbols(symbols.data(), n, max_sum, stride, actual.data());
+      PlanesOfSymbolsRef(symbols.data(), n, max_sum, stride, reference.data());
+      ASSERT_EQ(actual, reference);
+      if (n % 3 != 0) continue;
+      Bytes symbols_again(n);
+      SymbolsOfSum(actual.data(), n, max_sum, 0, n, symbols_again.data());
+      ASSERT_EQ(symbols_again, symbols);
     }
   }
 }

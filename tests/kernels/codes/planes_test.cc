@@ -1,6 +1,6 @@
-// Tests of sums of ternary codes {-1, 0, 1} over workers. A sum of n elements is stored as bit
-// planes: plane p has bit p of every element, in two's complement. SumBits(workers) is the number
-// of planes.
+// Tests of sums of integer codes over workers, most of them of ternary codes {-1, 0, 1}. A sum of n
+// elements is stored as bit planes: plane p has bit p of every element, in two's complement.
+// SumBits(workers) is the number of planes of a sum of ternary codes.
 #include "kernels/codes/planes.h"
 
 #include <algorithm>
@@ -53,7 +53,7 @@ std::vector<uint8_t> SignPlaneOf(const Codes& codes) {
 void AddWorker(const Codes& codes, size_t n, int num_planes, uint8_t* planes) {
   const std::vector<uint8_t> sign_plane = SignPlaneOf(codes);
   const WorkerCodes worker_codes{codes.mask.data(), sign_plane.data()};
-  AddCodes({&worker_codes, 1}, n, PlaneBytes(n), num_planes, num_planes, planes);
+  AddCodes({&worker_codes, 1}, 2, n, PlaneBytes(n), num_planes, num_planes, planes);
 }
 
 // Returns the sum of element i.
@@ -83,6 +83,60 @@ TEST(SumBits, HoldsAllSums) {
   EXPECT_EQ(SumBits(64), 8);
   EXPECT_EQ(SumBits(127), 8);
   EXPECT_EQ(SumBits(128), 9);
+  EXPECT_EQ(SumBits(8 * 7), 7) << "8 workers of 4 bits";
+  EXPECT_EQ(SumBits(1024 * 127), 18) << "1,024 workers of 8 bits";
+}
+
+// Returns random planes of codes of `bits` bits, the last of them the signs.
+std::vector<uint8_t> RandomPlanes(size_t n, int bits, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<uint8_t> planes(static_cast<size_t>(bits) * PlaneBytes(n));
+  for (uint8_t& byte : planes) byte = static_cast<uint8_t>(random() >> 32);
+  for (size_t end = PlaneBytes(n); end <= planes.size() && n % 8 != 0; end += PlaneBytes(n))
+    planes[end - 1] &= static_cast<uint8_t>((1 << (n % 8)) - 1);  // Unused bits are zero.
+  return planes;
+}
+
+// Adds the codes of 1 to 4 workers at once, up to the 10th worker. The smallest number of a code's
+// bits is no code; it counts as 0.
+TEST_P(PlanesOnTarget, SumsOfCodesOfSeveralBitsEqualSumsOfIntegers) {
+  for (int bits = 2; bits <= 8; ++bits) {
+    const int largest_code = (1 << (bits - 1)) - 1;
+    for (const size_t n : {1, 63, 517, 4100}) {
+      SCOPED_TRACE(testing::Message() << bits << " bits, n " << n);
+      const size_t plane_bytes = PlaneBytes(n), stride = plane_bytes + n % 3;
+      std::vector<uint8_t> actual(12 * stride + 1, 0x5A), reference = actual;
+      std::vector<int> sums(n);
+      int workers = 0, old_bits = 0;
+      for (const size_t num_added : {1, 2, 4, 3}) {
+        std::vector<std::vector<uint8_t>> planes;
+        std::vector<WorkerCodes> codes;
+        for (size_t c = 0; c < num_added; ++c) planes.push_back(RandomPlanes(n, bits, 10 * n + c));
+        for (const std::vector<uint8_t>& each : planes) {
+          const size_t sign_begin = static_cast<size_t>(bits - 1) * plane_bytes;
+          codes.push_back({each.data(), each.data() + sign_begin});
+          for (size_t i = 0; i < n; ++i) {
+            const int code = SumAt(each, n, bits, i);
+            sums[i] += code < -largest_code ? 0 : code;
+          }
+        }
+        workers += static_cast<int>(num_added);
+        const int new_bits = SumBits(workers * largest_code);
+        AddCodes(codes, bits, n, stride, old_bits, new_bits, actual.data() + 1);
+        AddCodesRef(codes, bits, n, stride, old_bits, new_bits, reference.data() + 1);
+        old_bits = new_bits;
+      }
+      for (size_t i = 0; i < n; ++i) {
+        int sum = 0;
+        for (int p = 0; p < old_bits; ++p) {
+          const int bit = actual[1 + static_cast<size_t>(p) * stride + i / 8] >> (i % 8) & 1;
+          sum += p + 1 == old_bits ? -(bit << p) : bit << p;
+        }
+        ASSERT_EQ(sum, sums[i]) << i;
+      }
+      ASSERT_EQ(actual, reference);  // Also compares the unused bytes between planes.
+    }
+  }
 }
 
 TEST_P(PlanesOnTarget, SumsEqualSumsOfIntegers) {
@@ -119,7 +173,7 @@ TEST_P(PlanesOnTarget, HoldTheLargestSumsOfBothSigns) {
       std::vector<uint8_t> planes(static_cast<size_t>(num_planes) * PlaneBytes(kN));
       for (int i = 0; i < workers; ++i) {
         const WorkerCodes worker_codes{full_mask.data(), signs.data()};
-        AddCodes({&worker_codes, 1}, kN, PlaneBytes(kN), num_planes, num_planes, planes.data());
+        AddCodes({&worker_codes, 1}, 2, kN, PlaneBytes(kN), num_planes, num_planes, planes.data());
       }
       for (size_t i = 0; i < kN; ++i) {
         ASSERT_EQ(SumAt(planes, kN, num_planes, i), is_negative ? -workers : workers);
@@ -139,7 +193,7 @@ TEST_P(PlanesOnTarget, AddingEqualsTheReferenceAtEveryLength) {
       AddWorker(codes, n, 4, actual.data() + 1);
       const std::vector<uint8_t> sign_plane = SignPlaneOf(codes);
       const WorkerCodes worker_codes{codes.mask.data(), sign_plane.data()};
-      AddCodesRef({&worker_codes, 1}, n, PlaneBytes(n), 4, 4, reference.data());
+      AddCodesRef({&worker_codes, 1}, 2, n, PlaneBytes(n), 4, 4, reference.data());
     }
     EXPECT_EQ(actual[0], 0);
     EXPECT_TRUE(std::equal(reference.begin(), reference.end(), actual.begin() + 1));
@@ -169,8 +223,9 @@ TEST_P(PlanesOnTarget, AddingSeveralAtOnceEqualsTheReferenceAtEveryLength) {
         worker_codes.push_back({codes[c].mask.data(), sign_planes[c].data()});
       const int old_num_planes = workers == 0 ? 0 : SumBits(workers);
       workers += static_cast<int>(num_added);
-      AddCodes(worker_codes, n, stride, old_num_planes, SumBits(workers), actual.data() + 1);
-      AddCodesRef(worker_codes, n, stride, old_num_planes, SumBits(workers), reference.data() + 1);
+      AddCodes(worker_codes, 2, n, stride, old_num_planes, SumBits(workers), actual.data() + 1);
+      AddCodesRef(worker_codes, 2, n, stride, old_num_planes, SumBits(workers),
+                  reference.data() + 1);
       ASSERT_EQ(actual, reference);  // Also compares the unused bytes between planes.
     }
   }
@@ -210,7 +265,7 @@ TEST_P(PlanesOnTarget, ReadsNoBytesBeyondTheLastSign) {
 
 TEST_P(PlanesOnTarget, DecodesAnyRangeLikeReference) {
   constexpr size_t kN = 2000;
-  for (const int workers : {1, 2, 3, 5, 8, 16, 40, 127, 1000, 5000}) {
+  for (const int workers : {1, 2, 3, 5, 8, 16, 40, 127, 1000, 5000, 130048}) {
     const int num_planes = SumBits(workers);
     std::mt19937 random(static_cast<unsigned>(workers));
     std::vector<uint8_t> planes(static_cast<size_t>(num_planes) * PlaneBytes(kN));

@@ -56,6 +56,31 @@ TEST(Sizes, EntropyCodesComeNearTheEntropy) {
   EXPECT_NEAR(four_worker_totals.down * 8 / kNumParameters, 2.219, 0.1);
 }
 
+// docs/ALGORITHMS.md, section 14: the sums of N workers' codes of 4 bits have 2 * 7 N + 1 values.
+// Entropy-coded they take less, though the norm is that of the whole tensor.
+TEST(Sizes, CodesWithSharedNormsTakeTheirBits) {
+  for (const auto& [workers, sum_bits] : {std::pair{2u, 5.0}, {4u, 6.0}, {8u, 7.0}}) {
+    const RoundTotals totals = TotalsFor({"exchange.codec=qsgd_shared"}, workers);
+    EXPECT_NEAR(totals.up * 8 / kNumParameters, 4, 0.02) << workers;
+    EXPECT_NEAR(totals.down * 8 / kNumParameters, sum_bits, 0.02) << workers;
+  }
+  const RoundTotals coded_totals = TotalsFor({"exchange.codec=qsgd_shared_ans"}, 4);
+  EXPECT_LT(coded_totals.up * 8 / kNumParameters, 3);
+  EXPECT_LT(coded_totals.down * 8 / kNumParameters, 4);
+  const RoundTotals two_bit_totals =
+      TotalsFor({"exchange.codec=qsgd_shared", "exchange.qsgd_shared.bits=2"});
+  EXPECT_NEAR(two_bit_totals.up * 8 / kNumParameters, 2, 0.02);
+}
+
+// Means of QSGD's codes come back as codes of the same bits, or as floats.
+TEST(Sizes, ExactSumsOfQsgdAreFloats) {
+  const RoundTotals coded_totals = TotalsFor({"exchange.codec=qsgd"});
+  const RoundTotals exact_totals = TotalsFor({"exchange.codec=qsgd", "exchange.qsgd.sums=exact"});
+  EXPECT_EQ(coded_totals.up, exact_totals.up);
+  EXPECT_NEAR(coded_totals.down * 8 / kNumParameters, 4 + 32.0 / 512, 0.05);
+  EXPECT_NEAR(exact_totals.down * 8 / kNumParameters, 32, 0.02);
+}
+
 // Of a long segment only a sample is coded, and the size of the sample's code is extrapolated. The
 // same elements in many shorter segments have another size because of headers and tables, but by
 // less than 2 %.
@@ -107,6 +132,17 @@ TEST(Sizes, ChangesHaveTheSizeOfOneCode) {
   EXPECT_NEAR(totals.down * 8 / kNumParameters, 1, 0.01);
 }
 
+// qsgd_shared_ans has its keys in the section of qsgd_shared.
+TEST(Forecaster, KeepsTheKeysOfTheEntropyCodedForm) {
+  e2e::TestJob job({.yaml = "exchange: {codec: qsgd_shared, qsgd_shared: {bits: 6}}\n"});
+  auto forecaster = Forecaster::Make(job.job_file(), {});
+  ASSERT_TRUE(forecaster.ok()) << forecaster.status().message();
+  const auto coded_setup = (*forecaster)->SetupOf({"ssgd", "qsgd_shared_ans"}, 2);
+  ASSERT_TRUE(coded_setup.ok()) << coded_setup.status().message();
+  EXPECT_EQ((*coded_setup)->job.exchange().qsgd_shared().bits(), 6u);
+  EXPECT_EQ((*coded_setup)->job.exchange().clip(), pb::Exchange::none);
+}
+
 TEST(Forecaster, MakesOtherVariantsOfTheJob) {
   e2e::TestJob job({.yaml = "exchange: {codec: qsgd, qsgd: {bits: 8}}\n"});
   auto forecaster = Forecaster::Make(job.job_file(), {});
@@ -118,6 +154,8 @@ TEST(Forecaster, MakesOtherVariantsOfTheJob) {
   const auto fp32_setup = (*forecaster)->SetupOf({"ssgd", "fp32"}, 2);
   EXPECT_TRUE(fp32_setup.ok()) << "keys of qsgd must not stop another codec: "
                                << fp32_setup.status().message();
+  const auto shared_setup = (*forecaster)->SetupOf({"ssgd", "qsgd_shared_ans"}, 2);
+  EXPECT_TRUE(shared_setup.ok()) << shared_setup.status().message();
   const auto asgd_setup = (*forecaster)->SetupOf({"asgd", "ternary"}, 2);
   ASSERT_TRUE(asgd_setup.ok()) << asgd_setup.status().message();
   EXPECT_TRUE((*asgd_setup)->plan.is_central);

@@ -30,6 +30,9 @@ TEST(StaysOnDevice, ForCodecsWithADeviceForm) {
   for (const char* codec : {"ternary", "qsgd", "onebit", "topk", "fp32", "fp16", "bf16"})
     EXPECT_TRUE(SmallJobStaysOnGpu({std::string("exchange.codec=") + codec})) << codec;
   EXPECT_FALSE(SmallJobStaysOnGpu({"exchange.codec=ternary_ans"})) << "its sums are coded";
+  EXPECT_FALSE(SmallJobStaysOnGpu({"exchange.codec=qsgd_shared"})) << "it has no kernels";
+  EXPECT_FALSE(SmallJobStaysOnGpu({"exchange.codec=qsgd", "exchange.qsgd.sums=exact"}))
+      << "its sums are floats";
   EXPECT_FALSE(SmallJobStaysOnGpu({"exchange.codec=fp16", "exchange.error_feedback=true"}));
   EXPECT_TRUE(SmallJobStaysOnGpu({"exchange.scaler=previous", "metrics.tensorboard=true"}));
   EXPECT_FALSE(SmallJobStaysOnGpu({"exchange.scaler=per_worker"})) << "its sums are floats";

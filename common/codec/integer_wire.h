@@ -1,7 +1,9 @@
-// The byte formats of the ternary codecs (TernGrad, Wen et al. 2017). Only the bytes differ: the
-// codes (-1, 0, +1), random numbers, scalers and sums are the same in all formats, so that decoded
-// means are the same bit for bit. A TernaryWire has no state and may be used by any number of
-// threads.
+// The byte formats of the codecs whose codes are integers with one scaler for all workers, so that
+// sums of codes are integers: a code of b bits lies in [-s, s], with s = 2^(b - 1) - 1, and s
+// stands for the scaler. The ternary codecs (TernGrad, Wen et al. 2017) are the case b = 2; they
+// differ only in their bytes: codes (-1, 0, +1), random numbers, scalers and sums are the same, so
+// that decoded means are the same bit for bit. An IntegerWire has no state and may be used by any
+// number of threads.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +17,15 @@
 
 namespace tern::codec {
 
-class TernaryWire {
+class IntegerWire {
  public:
-  virtual ~TernaryWire() = default;
+  virtual ~IntegerWire() = default;
   // The name of the codec that uses this wire format with shared scalers.
   virtual std::string_view name() const = 0;
+  // The bits of a code, b.
+  virtual int code_bits() const { return 2; }
+  // The largest sum of the codes of `contributors` workers, and with one of them the largest code.
+  int MaxSum(int contributors) const { return contributors * ((1 << (code_bits() - 1)) - 1); }
 
   // The bytes from workers to servers. Encode encodes g[0, segment.count) and appends the code, at
   // most MaxCodeSize(segment.count) bytes.
@@ -32,9 +38,9 @@ class TernaryWire {
                                    Scratch* scratch) const = 0;
 
   // The bytes from servers to workers: the sum of the codes of `contributors` workers. AppendSum
-  // gets the sum in SumBits(contributors) bit planes (kernels/codes/planes.h). By default the
-  // planes are also the bytes that are sent; sums_are_planes() says so, and callers need not call
-  // AppendSum.
+  // gets the sum in SumBits(MaxSum(contributors)) bit planes (kernels/codes/planes.h). By default
+  // the planes are also the bytes that are sent; sums_are_planes() says so, and callers need not
+  // call AppendSum.
   virtual bool sums_are_planes() const { return true; }
   virtual void AppendSum(std::span<const uint8_t> planes, uint64_t count, int contributors,
                          std::vector<uint8_t>* out) const;
@@ -51,9 +57,9 @@ class TernaryWire {
 
 // The wire formats of ternary, ternary_2bit, ternary_trit5 and ternary_ans. makers.h defines their
 // bytes.
-const TernaryWire& MaskSignsWire();
-const TernaryWire& TwoBitWire();
-const TernaryWire& Trit5Wire();
-const TernaryWire& AnsWire();
+const IntegerWire& MaskSignsWire();
+const IntegerWire& TwoBitWire();
+const IntegerWire& Trit5Wire();
+const IntegerWire& AnsWire();
 
 }  // namespace tern::codec

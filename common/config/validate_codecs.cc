@@ -1,0 +1,94 @@
+// The rules about the sections of codecs in `exchange`: which sections a job may have, and which of
+// their keys go with the algorithm, the optimizer, the scalers and the place of the parameters.
+#include "common/algorithm/algorithms.h"
+#include "common/algorithm/facts.h"
+#include "common/config/cross_key_checker.h"
+#include "common/config/uses_codec.h"
+#include "common/config/validate.h"
+
+namespace tern::config {
+namespace {
+
+class CodecChecker : private CrossKeyChecker {
+ public:
+  CodecChecker(const pb::Job& job, const ParseContext& context) : CrossKeyChecker(job, context) {}
+
+  void Check() {
+    CheckSections();
+    CheckMomentumOfTopK();
+    CheckSumsOfQsgd();
+    CheckSharedNorms();
+  }
+
+ private:
+  bool UsesCodec(const std::string& name) const { return config::UsesCodec(job_.exchange(), name); }
+
+  // Reports sections of codecs that the job does not use.
+  void CheckSections() {
+    const pb::Exchange& exchange = job_.exchange();
+    std::vector<const google::protobuf::FieldDescriptor*> fields_in_job;
+    exchange.GetReflection()->ListFields(exchange, &fields_in_job);
+    for (const auto* field : fields_in_job) {
+      if (field->message_type() == nullptr || field->is_repeated()) continue;
+      const std::string key = Join("exchange", field->name());
+      if (UsesCodec(field->name()) || !AreValid({key})) continue;
+      Report(key, "a section of " + field->name() + ", which the job does not use",
+             "sections of the codecs in use; remove this one, or set exchange.codec: " +
+                 field->name());
+    }
+  }
+
+  // Deep gradient compression applies momentum before it selects elements, so the optimizer must
+  // not apply it again.
+  void CheckMomentumOfTopK() {
+    const pb::TopK& topk = job_.exchange().topk();
+    const std::string& optimizer = job_.train().optimizer().name();
+    if (!UsesCodec("topk") || topk.momentum() == 0 || optimizer == "sgd") return;
+    if (!AreValid({"exchange.topk.momentum", "train.optimizer.name"})) return;
+    Report("exchange.topk.momentum",
+           NumberText(topk.momentum()) + " with train.optimizer.name: " + optimizer,
+           "0, because momentum would apply twice; or set train.optimizer.name: sgd");
+  }
+
+  void CheckSumsOfQsgd() {
+    if (!UsesCodec("qsgd") || job_.exchange().qsgd().sums() == pb::Qsgd::coded ||
+        job_.train().parameters() != pb::Train::central)
+      return;
+    if (!AreValid({"exchange.qsgd.sums", "train.parameters"})) return;
+    Report(
+        "exchange.qsgd.sums", "exact with parameters: central",
+        "coded, because servers that hold the parameters apply the mean of the codes themselves, "
+        "without coding it again; remove the key");
+  }
+
+  // Reports codecs that need a scaler of all workers where each worker must have its own.
+  void CheckSharedNorms() {
+    if (!AreValid({"train.algorithm", "train.parameters", "exchange.scaler"}) ||
+        algorithm::TraitsOf(job_.train()) == nullptr)
+      return;
+    const algorithm::Facts facts = algorithm::FactsOf(job_);
+    const bool has_own_scalers = job_.exchange().scaler() == pb::Exchange::per_worker;
+    if (facts.has_rounds && !facts.is_central && !has_own_scalers) return;
+    ForEachPushCodec(job_.exchange(), [&](const std::string& key, const std::string& codec) {
+      if (!AreValid({key}) || !IsInTable("only_sharing_codecs", codec)) return;
+      if (facts.has_rounds && !facts.is_central)
+        return Report(key, codec + " with scaler: per_worker",
+                      "qsgd, whose norms are each worker's own; or set exchange.scaler: shared");
+      Report(
+          key,
+          codec + " with " +
+              (facts.has_rounds ? "parameters: central" : "algorithm: " + job_.train().algorithm()),
+          "a codec whose codes a server can decode alone, e.g. qsgd, because all workers of a "
+          "round share the norms of " +
+              codec);
+    });
+  }
+};
+
+}  // namespace
+
+void CheckCodecs(const pb::Job& job, const ParseContext& context) {
+  CodecChecker(job, context).Check();
+}
+
+}  // namespace tern::config
