@@ -32,6 +32,8 @@ void FillJob(const Schedule& schedule, pb::Job* job) {
   train->set_max_staleness(static_cast<uint32_t>(schedule.clocks.max_staleness));
   if (schedule.clocks.bound.has_value())
     train->mutable_ssp()->set_staleness(static_cast<uint32_t>(*schedule.clocks.bound));
+  train->mutable_dcasgd_c()->set_lambda(0.04);
+  train->mutable_dcasgd_a()->set_lambda(0.04);
   train->mutable_softsync()->set_n(std::max(1u, schedule.workers / 2));
   train->mutable_easgd()->set_tau(1);
   train->mutable_easgd()->set_alpha(kElastic);
