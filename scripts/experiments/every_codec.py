@@ -19,8 +19,6 @@ CASES = {
     ("ssgd/4_512", "qsgd"): "exchange.qsgd.bits=4 exchange.qsgd.bucket_elements=512",
     ("ssgd/8_512", "qsgd"): "exchange.qsgd.bits=8 exchange.qsgd.bucket_elements=512",
     ("ssgd/16_8192", "qsgd"): "exchange.qsgd.bits=16 exchange.qsgd.bucket_elements=8192",
-    ("ssgd/4_512_exact", "qsgd"): "exchange.qsgd.bits=4 exchange.qsgd.bucket_elements=512 exchange.qsgd.sums=exact",
-    ("ssgd/4_512", "qsgd_shared"): "exchange.qsgd_shared.bits=4 exchange.scaler_elements=512",
     ("ssgd", "onebit"): "exchange.onebit.bucket_elements=64",
     ("ssgd", "topk"): "exchange.topk.ratio=0.01 exchange.topk.momentum=0.9 train.optimizer.name=sgd "
                       "exchange.topk.warmup_rounds=500",
