@@ -89,14 +89,14 @@ def copy_tree(source, tree):
         shutil.copytree(source / folder, tree / folder)
     if not has_ipv6():
         print("no IPv6 here: ::1 becomes 127.0.0.1")
-        for path in (tree / "configs").iterdir():
+        for path in (tree / "configs").rglob("*.yaml"):
             path.write_text(path.read_text().replace("[::1]", "127.0.0.1"))
     make_images(tree / "images")
 
 
 def move_ports(tree, pages):
     """Replaces the ports in all configs, and returns the texts of the pages with replaced ports."""
-    configs = {path: path.read_text() for path in (tree / "configs").iterdir()}
+    configs = {path: path.read_text() for path in (tree / "configs").rglob("*.yaml")}
     shift = shift_of_ports([*pages.values(), *configs.values()])
 
     def moved(text):
