@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <utility>
 
 #include "common/algorithm/facts.h"
 #include "common/base/logging.h"
 #include "common/base/text.h"
+#include "worker/tensorboard/code_figures.h"
 #include "worker/tensorboard/histogram.h"
 
 namespace tern::worker {
@@ -15,7 +17,7 @@ namespace {
 
 constexpr Time kRateInterval = std::chrono::seconds(1);
 
-void AddScalar(const char* tag, double value, pb::Event* event) {
+void AddScalar(const std::string& tag, double value, pb::Event* event) {
   pb::Summary::Value* scalar = event->mutable_summary()->add_value();
   scalar->set_tag(tag);
   scalar->set_simple_value(static_cast<float>(value));
@@ -25,6 +27,21 @@ void AddHistogram(const std::string& tag, std::span<const float> values, pb::Eve
   pb::Summary::Value* histogram = event->mutable_summary()->add_value();
   histogram->set_tag(tag);
   *histogram->mutable_histo() = tensorboard::HistogramOf(values);
+}
+
+// Adds by how much the code of a tensor differs from its values. `clamped`: the values after the
+// codec clamped them; empty if it does not clamp.
+void AddFigures(const std::string& name, std::span<const float> values,
+                std::span<const float> decoded, std::span<const float> clamped, pb::Event* event) {
+  if (std::all_of(values.begin(), values.end(), [](float value) { return value == 0; })) return;
+  const tensorboard::CodeFigures code = tensorboard::CodeFiguresOf(values, decoded);
+  AddScalar("zeros/" + name, code.zero_share, event);
+  AddScalar("q/" + name, code.q, event);
+  AddScalar("angle/" + name, code.angle_degrees, event);
+  if (clamped.empty()) return;
+  const tensorboard::ClipFigures clip = tensorboard::ClipFiguresOf(values, clamped);
+  AddScalar("clamped/" + name, clip.share, event);
+  AddScalar("bias/" + name, clip.bias, event);
 }
 
 // Decodes one worker's code of one segment to `values`. `code` begins with that code. Returns the
@@ -147,7 +164,7 @@ pb::Event SummaryWriter::NewEvent(uint64_t step) const {
 
 void SummaryWriter::MakeHistograms(const PushedBucket& pushed, pb::Event* event) const {
   *event = NewEvent(pushed.step);
-  const std::vector<float> decoded_values = DecodePushed(pushed);
+  const std::vector<float> decoded_values = DecodePushed(pushed), clamped = ClampPushed(pushed);
   const protocol::Bucket& bucket = setup_.plan.buckets[pushed.bucket];
   for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t) {
     // A bucket may contain only a range of a tensor.
@@ -157,10 +174,33 @@ void SummaryWriter::MakeHistograms(const PushedBucket& pushed, pb::Event* event)
         std::min(tensor_begin + setup_.plan.tensor_count[t], bucket.begin + bucket.count) -
         bucket.begin;
     const std::string& name = setup_.table.parameters[t].name;
-    AddHistogram(Cat(gradient_tag_, "/", name),
-                 std::span(pushed.values).subspan(begin, end - begin), event);
-    AddHistogram(Cat("coded/", name), std::span(decoded_values).subspan(begin, end - begin), event);
+    const auto of_tensor = [&](const std::vector<float>& values) {
+      return std::span(values).subspan(begin, end - begin);
+    };
+    AddHistogram(Cat(gradient_tag_, "/", name), of_tensor(pushed.values), event);
+    AddHistogram("coded/" + name, of_tensor(decoded_values), event);
+    // Either all parts of a tensor are clamped, or none.
+    const uint32_t part = std::max(setup_.plan.first_part[t], bucket.first_part);
+    const bool is_clamped = std::isfinite(pushed.limits[part - bucket.first_part]);
+    if (is_clamped) AddHistogram("clipped/" + name, of_tensor(clamped), event);
+    AddFigures(name, of_tensor(pushed.values), of_tensor(decoded_values),
+               is_clamped ? of_tensor(clamped) : std::span<const float>(), event);
   }
+}
+
+std::vector<float> SummaryWriter::ClampPushed(const PushedBucket& pushed) const {
+  const protocol::Bucket& bucket = setup_.plan.buckets[pushed.bucket];
+  std::vector<float> clamped(pushed.values);
+  for (uint32_t i = 0; i < bucket.parts; ++i) {
+    const protocol::Part& part = setup_.plan.parts[bucket.first_part + i];
+    const uint64_t part_begin = setup_.plan.tensor_begin[part.tensor] + part.begin;
+    // A bucket may contain only a range of a part.
+    const uint64_t begin = std::max(part_begin, bucket.begin),
+                   end = std::min(part_begin + part.count, bucket.begin + bucket.count);
+    for (uint64_t at = begin - bucket.begin; at < end - bucket.begin; ++at)
+      clamped[at] = std::clamp(clamped[at], -pushed.limits[i], pushed.limits[i]);
+  }
+  return clamped;
 }
 
 std::vector<float> SummaryWriter::DecodePushed(const PushedBucket& pushed) const {

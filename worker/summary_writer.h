@@ -9,6 +9,9 @@
 //   gradient/TENSOR, coded/TENSOR             histograms of what this worker pushes, before it is
 //                                             encoded and after its code is decoded (TernGrad,
 //                                             figure 2); every metrics.histograms_every_steps
+//   clipped/TENSOR                            a histogram of the clamped values, if the codec clamps
+//   zeros/TENSOR, q/TENSOR, angle/TENSOR      how the code differs from the values; clamped/ and
+//   clamped/TENSOR, bias/TENSOR               bias/ if the codec clamps (code_figures.h)
 //
 // For algorithms that push parameters or changes of parameters instead of gradients, `gradient` is
 // named `parameters` or `change`. The writer's own thread makes the histograms, from copies of the
@@ -59,6 +62,8 @@ class SummaryWriter : public client::Observer {
   void AddRates();
   pb::Event NewEvent(uint64_t step) const;
   void MakeHistograms(const PushedBucket& pushed, pb::Event* event) const;
+  // The values of a bucket after the codec clamped them.
+  std::vector<float> ClampPushed(const PushedBucket& pushed) const;
   // Decodes what this worker pushed of a bucket (a range of the model), without the codes of other
   // workers.
   std::vector<float> DecodePushed(const PushedBucket& pushed) const;

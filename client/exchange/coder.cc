@@ -1,6 +1,7 @@
 #include "client/exchange/coder.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "common/base/failpoint.h"
@@ -19,6 +20,13 @@ void SetScalers(const protocol::Bucket& bucket, const std::vector<float>& scaler
                 GradientCoder::BucketParams* params) {
   for (size_t i = 0; i < bucket.shared_parts.size(); ++i)
     (*params)[bucket.shared_parts[i] - bucket.first_part].scaler = scalers[i];
+}
+
+// The magnitude at which a codec clamps the values of a part; infinity if it does not. The largest
+// code of codecs with shared scalers stands for the scaler.
+float LimitOf(const codec::Codec& codec, const codec::EncodeParams& params) {
+  if (codec.shares_scaler()) return std::min(params.clip, params.scaler);
+  return params.clip > 0 ? params.clip : std::numeric_limits<float>::infinity();
 }
 
 }  // namespace
@@ -231,13 +239,14 @@ Status Coder::EncodeAndPush(WaitingBucket waiting_bucket, uint64_t digest) {
                        {.round = values.round, .bucket = static_cast<int32_t>(values.bucket)});
   TERN_RETURN_IF_ERROR(gradient_coder_->PrepareMemoryCodecs(values, &waiting_bucket.params));
   Observer::PushedBucket pushed_bucket{
-      waiting_bucket.ready_bucket.observed_step, values.bucket, {}, {}, {}};
+      waiting_bucket.ready_bucket.observed_step, values.bucket, {}, {}, {}, {}};
   if (pushed_bucket.step != 0) {
     Result<std::vector<float>> values_copy = gradient_coder_->CopyToHost(values);
     if (!values_copy.ok()) return values_copy.status();
     pushed_bucket.values = std::move(*values_copy);
   }
-  for (const protocol::Chunk& chunk : setup_.plan.buckets[values.bucket].chunks) {
+  const protocol::Bucket& bucket = setup_.plan.buckets[values.bucket];
+  for (const protocol::Chunk& chunk : bucket.chunks) {
     const std::span<const float> leading_scalers =
         chunk.num_scalers == 0 ? std::span<const float>() : waiting_bucket.own_scalers;
     const Result<Bytes> payload =
@@ -249,8 +258,12 @@ Status Coder::EncodeAndPush(WaitingBucket waiting_bucket, uint64_t digest) {
                      MakeContribution(waiting_bucket.ready_bucket, digest, *payload));
   }
   if (pushed_bucket.step == 0) return Ok();
-  for (const codec::EncodeParams& params : waiting_bucket.params)
-    pushed_bucket.scalers.push_back(params.scaler);
+  for (size_t i = 0; i < waiting_bucket.params.size(); ++i) {
+    const protocol::Part& part = setup_.plan.parts[bucket.first_part + i];
+    pushed_bucket.scalers.push_back(waiting_bucket.params[i].scaler);
+    pushed_bucket.limits.push_back(
+        LimitOf(*setup_.plan.codec_of[part.tensor], waiting_bucket.params[i]));
+  }
   observer_->OnPushedBucket(std::move(pushed_bucket));
   return Ok();
 }

@@ -142,6 +142,30 @@ void ExpectNear(const pb::HistogramProto& a, const pb::HistogramProto& b) {
   EXPECT_NEAR(a.sum_squares(), b.sum_squares(), 1e-4);
 }
 
+// The figures of step 2 for a tensor of the gradient.
+void ExpectFigures(const tensorboard::ValuesByTag& events, const std::string& name,
+                   const std::string& codec) {
+  const double q = events.at("q/" + name).at(2).simple_value(),
+               angle = events.at("angle/" + name).at(2).simple_value(),
+               zeros = events.at("zeros/" + name).at(2).simple_value();
+  if (codec == "fp32") {
+    EXPECT_EQ(q, 0);
+    EXPECT_NEAR(angle, 0, 1e-3);
+  } else {
+    EXPECT_GE(q, 0);
+    EXPECT_LE(angle, 120);
+  }
+  EXPECT_GE(zeros, 0);
+  EXPECT_LE(zeros, 1);
+  // Only codecs with a clip, which is that of ternary codecs by default, clamp.
+  const bool clamps = codec.starts_with("ternary") || codec.starts_with("qsgd_shared");
+  EXPECT_EQ(events.count("clipped/" + name), clamps ? 1u : 0u);
+  EXPECT_EQ(events.count("bias/" + name), clamps ? 1u : 0u);
+  if (!clamps) return;
+  EXPECT_LT(events.at("bias/" + name).at(2).simple_value(), 0.2);
+  EXPECT_LT(events.at("clamped/" + name).at(2).simple_value(), 0.2);
+}
+
 // After a step from weights of 0, the weights are -kLearningRate times the decoded gradients.
 TEST_P(SummaryWriterTest, HistogramsShowDecodedPushes) {
   std::vector<std::string> settings = {"exchange.codec=" + GetParam(), "exchange.chunk_kib=1",
@@ -173,6 +197,7 @@ TEST_P(SummaryWriterTest, HistogramsShowDecodedPushes) {
     EXPECT_EQ(events_by_tag.at("gradient/" + name).at(2).histo().SerializeAsString(),
               gradient_histogram.SerializeAsString());
     ExpectNear(events_by_tag.at("coded/" + name).at(2).histo(), decoded_histograms[name]);
+    ExpectFigures(events_by_tag, name, GetParam());
   }
 }
 

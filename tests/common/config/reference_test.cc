@@ -178,13 +178,13 @@ TEST(ReferenceYaml, ExplainsEveryKey) {
 
 TEST(Configs, AreAllValid) {
   int num_jobs = 0;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator("configs")) {
-    if (!entry.is_regular_file()) continue;
+  for (const auto& entry : std::filesystem::directory_iterator("configs")) {
+    if (entry.is_directory()) continue;  // tests/setup/papers_test.cc has those of papers/
     const auto job = LoadJob(entry.path(), {}, TestTables());
     EXPECT_TRUE(job.ok()) << job.status().message();
     ++num_jobs;
   }
-  EXPECT_GE(num_jobs, 20);
+  EXPECT_GE(num_jobs, 2);
 }
 
 TEST(Corpus, HasAValidJobForTheFuzzer) {
