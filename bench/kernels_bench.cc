@@ -9,6 +9,7 @@
 
 #include "kernels/codes/half.h"
 #include "kernels/codes/planes.h"
+#include "kernels/codes/rotate.h"
 #include "kernels/codes/stats.h"
 #include "kernels/codes/ternary.h"
 #include "kernels/update/optimizer.h"
@@ -53,6 +54,35 @@ void BenchTernarize(benchmark::State& state) {
         Ternarize(g.data(), n, 2.5f, 2.5f, noise_key, 0, codes.mask.data(), codes.signs.data()));
   }
   SetRates(state, 4);
+}
+
+// Statistics and codes, as a worker computes them: of the values, or (block > 0) of rotated values.
+void BenchPrepareAndTernarize(benchmark::State& state) {
+  const std::vector<float> g = RandomGradient(NumElements(state));
+  const auto block = static_cast<uint64_t>(state.range(1));
+  std::vector<float> rotated(g.size());
+  TernaryCodes codes(g.size());
+  NoiseKey noise_key;
+  for (auto _ : state) {
+    ++noise_key.round;
+    if (block > 0) Rotate(g.data(), 0, g.size(), {.seed = 1, .block = block}, rotated.data());
+    const float* values = block > 0 ? rotated.data() : g.data();
+    const auto clip = static_cast<float>(2.5 * Sigma(ComputeStats(values, g.size())));
+    benchmark::DoNotOptimize(Ternarize(values, g.size(), clip, clip, noise_key, 0,
+                                       codes.mask.data(), codes.signs.data()));
+  }
+  SetRates(state, 4);
+}
+
+void BenchRotate(benchmark::State& state) {
+  const std::vector<float> g = RandomGradient(NumElements(state));
+  const Rotation rotation{.seed = 1, .block = static_cast<uint64_t>(state.range(1))};
+  std::vector<float> rotated(g.size());
+  for (auto _ : state) {
+    Rotate(g.data(), 0, g.size(), rotation, rotated.data());
+    benchmark::ClobberMemory();
+  }
+  SetRates(state, 8);
 }
 
 void BenchTernarizeRef(benchmark::State& state) {
@@ -128,6 +158,9 @@ constexpr int64_t kElementsInCache = 1 << 16;
 constexpr int64_t kElementsInMemory = 1 << 24;
 
 BENCHMARK(BenchTernarize)->Arg(kElementsInCache)->Arg(kElementsInMemory);
+BENCHMARK(BenchPrepareAndTernarize)
+    ->ArgsProduct({{kElementsInCache, kElementsInMemory}, {0, 64, 4096, 65536}});
+BENCHMARK(BenchRotate)->ArgsProduct({{kElementsInCache, kElementsInMemory}, {64, 4096, 65536}});
 BENCHMARK(BenchTernarizeRef)->Arg(kElementsInCache);
 BENCHMARK(BenchStats)->Arg(kElementsInCache)->Arg(kElementsInMemory);
 BENCHMARK(BenchAddCodes)->ArgsProduct({{kElementsInCache}, {2, 8, 64}});

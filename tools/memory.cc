@@ -28,6 +28,9 @@ std::vector<MemoryItem> WorkerMemory(const setup::Setup& setup) {
   const protocol::RoundBytes round_bytes = protocol::CountRoundBytes(setup.plan);
   std::vector<MemoryItem> items = {{"gradients", model_bytes, "fp32"}};
   const auto add_exchange = [&] {
+    if (std::any_of(setup.plan.codecs.begin(), setup.plan.codecs.end(),
+                    [](const auto& codec) { return codec->rotates(); }))
+      items.push_back({"rotated gradients", model_bytes, "fp32"});
     items.push_back({"unanswered pushes", round_bytes.push, "at most: one round"});
     items.push_back({"sums", 2 * round_bytes.sum,
                      "the round that arrives, and the one held for other workers"});

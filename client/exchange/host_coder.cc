@@ -9,28 +9,58 @@
 #include "setup/own_state.h"
 
 namespace tern::client {
+namespace {
+
+bool AnyCodecRotates(const protocol::ExchangePlan& plan) {
+  return std::any_of(plan.codecs.begin(), plan.codecs.end(),
+                     [](const auto& codec) { return codec->rotates(); });
+}
+
+}  // namespace
 
 HostCoder::HostCoder(const setup::Setup& setup, uint32_t rank,
                      const std::vector<const float*>* sources)
     : GradientCoder(setup, rank),
       sources_(sources),
-      compensated_values_(setup::HasCodecMemory(setup) ? setup.plan.parameters() : 0) {
+      compensated_values_(setup::HasCodecMemory(setup) ? setup.plan.parameters() : 0),
+      rotated_values_(AnyCodecRotates(setup.plan) ? setup.plan.parameters() : 0),
+      rotated_round_(setup.plan.buckets.size()) {
   for (size_t t = 0; t < setup.plan.codec_of.size(); ++t)
     memories_.push_back(setup.plan.codec_of[t]->NewMemory(setup.plan.tensor_count[t]));
 }
 
-std::span<const float> HostCoder::ValuesToEncode(const float* arena,
+std::span<const float> HostCoder::ValuesToEncode(const BucketValues& values,
                                                  const protocol::Part& part) const {
-  const float* tensor_values =
-      memories_[part.tensor] == nullptr
-          ? PushedValues(arena, part.tensor)
-          : compensated_values_.data() + setup_.plan.tensor_begin[part.tensor];
+  const uint64_t tensor_begin = setup_.plan.tensor_begin[part.tensor];
+  const float* tensor_values = PushedValues(values.arena, part.tensor);
+  if (memories_[part.tensor] != nullptr) tensor_values = compensated_values_.data() + tensor_begin;
+  if (setup_.plan.codec_of[part.tensor]->rotates())
+    tensor_values = rotated_values_.data() + tensor_begin;
   return {tensor_values + part.begin, part.count};
+}
+
+void HostCoder::RotateBucket(const BucketValues& values) {
+  if (rotated_values_.empty()) return;
+  const protocol::Bucket& bucket = setup_.plan.buckets[values.bucket];
+  for (uint32_t p = bucket.first_part; p < bucket.first_part + bucket.parts; ++p) {
+    const protocol::Part& part = setup_.plan.parts[p];
+    const codec::Codec& codec = *setup_.plan.codec_of[part.tensor];
+    if (!codec.rotates()) continue;
+    codec.Rotate(part.tensor, part.begin,
+                 {PushedValues(values.arena, part.tensor) + part.begin, part.count},
+                 &rotated_values_[setup_.plan.tensor_begin[part.tensor] + part.begin]);
+  }
+  rotated_round_[values.bucket] = values.round;
+}
+
+void HostCoder::EnsureRotated(const BucketValues& values) {
+  if (rotated_round_[values.bucket] != values.round) RotateBucket(values);
 }
 
 Result<GradientCoder::BucketParams> HostCoder::Prepare(const BucketValues& values) {
   const protocol::Bucket& bucket = setup_.plan.buckets[values.bucket];
   BucketParams params(bucket.parts);
+  RotateBucket(values);
   for (uint32_t i = 0; i < bucket.parts; ++i) {
     const protocol::Part& part = setup_.plan.parts[bucket.first_part + i];
     if (memories_[part.tensor] == nullptr)
@@ -43,7 +73,7 @@ Status HostCoder::PreparePart(const BucketValues& values, const protocol::Part& 
                               codec::EncodeParams* params) {
   kernels::NoiseKey noise = NoiseKeyOf(values.round);
   noise.tensor = part.tensor;
-  const std::span<const float> values_to_encode = ValuesToEncode(values.arena, part);
+  const std::span<const float> values_to_encode = ValuesToEncode(values, part);
   const kernels::Stats stats =
       kernels::ComputeStats(values_to_encode.data(), values_to_encode.size());
   TERN_RETURN_IF_ERROR(CheckFinite(stats, part.tensor, values.round));
@@ -79,7 +109,7 @@ void HostCoder::PrepareTogether(const BucketValues& values, BucketParams* params
     if (!plan.codec_of[part.tensor]->prepares_tensors_together()) continue;
     if (codec == nullptr) codec = plan.codec_of[part.tensor];
     part_indices.push_back(i);
-    const auto values_to_encode = ValuesToEncode(values.arena, part);
+    const auto values_to_encode = ValuesToEncode(values, part);
     joint_values_.insert(joint_values_.end(), values_to_encode.begin(), values_to_encode.end());
   }
   if (codec == nullptr) return;
@@ -92,12 +122,12 @@ void HostCoder::PrepareTogether(const BucketValues& values, BucketParams* params
 Result<uint64_t> HostCoder::CountClamped(const BucketValues& values, const BucketParams& params,
                                          std::span<const float> own_scalers) {
   const protocol::Bucket& bucket = setup_.plan.buckets[values.bucket];
+  EnsureRotated(values);
   int64_t num_clamped = 0;
   for (size_t i = 0; i < bucket.shared_parts.size(); ++i) {
     const codec::EncodeParams& shared_params = params[bucket.shared_parts[i] - bucket.first_part];
     if (own_scalers[i] <= shared_params.scaler) continue;
-    const auto values_to_encode =
-        ValuesToEncode(values.arena, setup_.plan.parts[bucket.shared_parts[i]]);
+    const auto values_to_encode = ValuesToEncode(values, setup_.plan.parts[bucket.shared_parts[i]]);
     num_clamped += std::count_if(values_to_encode.begin(), values_to_encode.end(), [&](float v) {
       return std::min(std::abs(v), shared_params.clip) > shared_params.scaler;
     });
@@ -108,6 +138,7 @@ Result<uint64_t> HostCoder::CountClamped(const BucketValues& values, const Bucke
 Result<Bytes> HostCoder::Encode(const BucketValues& values, const protocol::Chunk& chunk,
                                 const BucketParams& params,
                                 std::span<const float> leading_scalers) {
+  EnsureRotated(values);
   std::vector<uint8_t> codes;
   codes.reserve(chunk.max_push_bytes);
   const auto* scaler_bytes = reinterpret_cast<const uint8_t*>(leading_scalers.data());
@@ -122,7 +153,7 @@ void HostCoder::EncodeSegment(const BucketValues& values, const codec::Segment& 
                               const codec::EncodeParams& params, std::vector<uint8_t>* codes) {
   const codec::Codec& codec = *setup_.plan.codec_of[segment.tensor];
   const std::span<const float> values_to_encode = ValuesToEncode(
-      values.arena, {.tensor = segment.tensor, .begin = segment.begin, .count = segment.count});
+      values, {.tensor = segment.tensor, .begin = segment.begin, .count = segment.count});
   const size_t size_before = codes->size();
   codec.Encode(values_to_encode.data(), segment, params, NoiseKeyOf(values.round), codes);
   codec::Memory* memory = memories_[segment.tensor].get();

@@ -33,8 +33,15 @@ class HostCoder : public GradientCoder {
   const float* PushedValues(const float* arena, uint32_t tensor) const {
     return sources_ != nullptr ? (*sources_)[tensor] : arena + setup_.plan.tensor_begin[tensor];
   }
-  // Returns the values to encode for a part: those pushed, or their sum with the codec's memory.
-  std::span<const float> ValuesToEncode(const float* arena, const protocol::Part& part) const;
+  // Returns the values to encode for a part: those pushed, their sum with the codec's memory, or
+  // the pushed values rotated, if the part's codec rotates. REQUIRES, in the last case, that the
+  // bucket of `values` is the last one that RotateBucket was called for with this bucket index.
+  std::span<const float> ValuesToEncode(const BucketValues& values,
+                                        const protocol::Part& part) const;
+  // Rotates the pushed values of those parts whose codec rotates.
+  void RotateBucket(const BucketValues& values);
+  // Rotates again, if the bucket has been rotated for another round since.
+  void EnsureRotated(const BucketValues& values);
   Status PreparePart(const BucketValues& values, const protocol::Part& part,
                      codec::EncodeParams* params);
   // Prepares the tensors whose codec prepares all its tensors together
@@ -47,6 +54,11 @@ class HostCoder : public GradientCoder {
   std::vector<std::unique_ptr<codec::Memory>> memories_;  // by tensor; null if its codec has none
   // An array as long as the model: the values plus the memories. Empty without memories.
   Floats compensated_values_;
+  // An array as long as the model: the rotated values. Empty if no codec rotates.
+  Floats rotated_values_;
+  // By bucket: the round whose values are in rotated_values_. With two rounds in progress, the next
+  // round's values may replace those of a bucket that still waits for its scalers.
+  std::vector<uint64_t> rotated_round_;
   Floats decoded_values_;  // what the codes of one segment (range of a tensor) decode to
   Floats joint_values_;    // the values of all tensors that are prepared together
 };

@@ -4,7 +4,8 @@
 // tensor and starting at a byte boundary. A codec's name stands for its byte format: a codec with
 // another format must get another name.
 //
-//   worker:  Prepare (whole tensor: computes scaler and clip level from statistics)
+//   worker:  Rotate (whole tensor, if the codec rotates)
+//            Prepare (whole tensor: computes scaler and clip level from statistics)
 //            all workers take the largest scaler of any worker, if the codec shares scalers
 //            Encode (segment)
 //   server:  NewAccumulator, Add (any subset of the ranks, once each, any order), EncodeSum
@@ -50,7 +51,11 @@ struct Options {
   bool scaler_per_worker = false;  // each code carries its worker's scaler; the server adds floats
   uint64_t scaler_elements = 0;    // elements per scaler, for ternary codecs and qsgd_shared;
                                    // 0: one scaler per tensor
-  bool error_feedback = false;     // adds a memory to a deterministic codec that has none
+  // Codecs whose codes are random rotate blocks of this many elements (kernels/codes/rotate.h). 0:
+  // they do not. `seed` is the job's, which gives the rotation its signs.
+  uint64_t rotate = 0;
+  uint64_t seed = 0;
+  bool error_feedback = false;  // adds a memory to a deterministic codec that has none
   // For codecs that encode the sum again. True: the server sends the sum to workers as a code.
   // False: EncodeSum writes floats, because the server itself applies the sum to its parameters.
   bool coded_sums = true;
@@ -178,6 +183,13 @@ class Codec {
   // Whether a code stands for the gradient itself, exact or rounded: it is not random, and contains
   // nothing of earlier gradients.
   bool SendsValues() const { return !is_stochastic() && NewMemory(1) == nullptr; }
+  // Whether Prepare and Encode get values that Rotate has rotated. Decode and its relatives rotate
+  // back, so that their values are gradients with any codec.
+  virtual bool rotates() const { return false; }
+  // Sets y[0, g.size()) to the rotated values of g, elements [begin, begin + g.size()) of a tensor.
+  // y may be the array of g. REQUIRES rotates(), and a range that begins and ends where chunks may.
+  virtual void Rotate(uint32_t /*tensor*/, uint64_t /*begin*/, std::span<const float> /*g*/,
+                      float* /*y*/) const {}
   // How many neighbouring elements are coded together, counted from the tensor's first element.
   // Chunks begin and end only between such groups, so that the size of chunks does not change
   // codes.

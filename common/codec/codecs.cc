@@ -97,6 +97,8 @@ Result<std::unique_ptr<Codec>> MakeCodec(std::string_view name, const Options& o
   for (const CodecEntry& entry : kTable) {
     if (entry.name != name) continue;
     CodecResult codec = entry.make(options);
+    if (codec.ok() && options.rotate != 0 && (*codec)->is_stochastic())
+      codec = WithRotation(options, std::move(*codec));
     if (!codec.ok() || !options.error_feedback || name == "fp32") return codec;
     return WithErrorFeedback(std::move(*codec));
   }

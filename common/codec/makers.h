@@ -89,4 +89,9 @@ Result<std::unique_ptr<Codec>> MakeAdaptive(const Options& options);
 // adaptive. kBadJob for options outside their ranges.
 Result<std::unique_ptr<Codec>> MakeAdaComp(const Options& options);
 
+// Rotates the values that `inner` encodes, and rotates back what it decodes; the bytes are those of
+// `inner`, whose name gets the suffix "_rotated". Every block of options.rotate elements is coded
+// together. kBadJob for options outside their ranges. REQUIRES an inner codec without memory.
+Result<std::unique_ptr<Codec>> WithRotation(const Options& options, std::unique_ptr<Codec> inner);
+
 }  // namespace tern::codec

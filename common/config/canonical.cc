@@ -164,6 +164,8 @@ pb::Job WithoutLocalKeys(const pb::Job& job) {
   pb::Job job_without_local_keys = job;
   FillDefaults(&job_without_local_keys);
   ClearLocalKeys(&job_without_local_keys);
+  pb::Exchange* exchange = job_without_local_keys.mutable_exchange();
+  if (exchange->rotate() == 0) exchange->clear_rotate();  // no rotation, with or without the key
   return job_without_local_keys;
 }
 

@@ -18,6 +18,7 @@ class CodecChecker : private CrossKeyChecker {
     CheckMomentumOfTopK();
     CheckSumsOfQsgd();
     CheckSharedNorms();
+    CheckRotation();
   }
 
  private:
@@ -82,6 +83,36 @@ class CodecChecker : private CrossKeyChecker {
           "round share the norms of " +
               codec);
     });
+  }
+
+  // Checks the size of rotated blocks, and that a codec rotates them and that workers decode them.
+  void CheckRotation() {
+    const pb::Exchange& exchange = job_.exchange();
+    const uint64_t block = exchange.rotate();
+    const std::string block_text = std::to_string(block);
+    if (block == 0 || !AreValid({"exchange.rotate"})) return;
+    if (block < 64 || (block & (block - 1)) != 0)
+      return Report("exchange.rotate", block_text, "0, or a power of two from 64 to 65536");
+    CheckWhoRotates(block_text);
+    if (AreValid({"exchange.scaler_elements"}) && exchange.scaler_elements() % block != 0)
+      Report("exchange.scaler_elements", std::to_string(exchange.scaler_elements()),
+             "0, or a multiple of exchange.rotate (" + block_text +
+                 "), because elements that are rotated together have one scaler");
+  }
+  void CheckWhoRotates(const std::string& block_text) {
+    bool any_is_drawn = false, all_are_known = true;
+    ForEachPushCodec(job_.exchange(), [&](const std::string& key, const std::string& codec) {
+      all_are_known = all_are_known && AreValid({key});
+      any_is_drawn = any_is_drawn || !IsInTable("rounding_codecs", codec);
+    });
+    if (all_are_known && !any_is_drawn)
+      return Report("exchange.rotate", block_text,
+                    "0, because no tensor has a codec with random codes: a ternary one, qsgd or "
+                    "qsgd_shared");
+    if (AreValid({"train.parameters"}) && job_.train().parameters() == pb::Train::central)
+      Report("exchange.rotate", block_text + " with parameters: central",
+             "0, because only workers rotate back what they decode, and here servers decode; or "
+             "set train.parameters: localized, if the algorithm supports it");
   }
 };
 

@@ -28,6 +28,7 @@ enum class NoiseStream : uint8_t {
   kOrder = 4,         // the order of the training data (round is the number of the epoch)
   kAugmentation = 5,  // augmentation of an image (keyed by the sample, not by its index in a batch)
   kDropout = 6,
+  kRotation = 7,  // signs of elements (rotate.h, which has its own layout of the draws)
 };
 
 // The inputs of the generator, except element and level.

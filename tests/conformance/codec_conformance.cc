@@ -209,11 +209,12 @@ TEST_P(CodecConformance, SegmentsDecodeAsPartsOfTheTensor) {
     Round segment_round;
     segment_round.gradients = {std::vector<float>(g.begin() + begin, g.begin() + end)};
     segment_round.scaler = round.scaler;
+    segment_round.begin = begin;
     kernels::NoiseKey noise;
     noise.seed = 2017;
     noise.round = 3;
-    codec_->Encode(g.data() + begin, {2, begin, end - begin}, round.encode_params[0], noise,
-                   &segment_round.payloads.emplace_back());
+    codec_->Encode(round.values[0].data() + begin, {2, begin, end - begin}, round.encode_params[0],
+                   noise, &segment_round.payloads.emplace_back());
     ASSERT_EQ(Mean(*codec_, segment_round),
               std::vector<float>(all_means.begin() + begin, all_means.begin() + end));
   }
@@ -308,8 +309,7 @@ TEST_P(CodecConformance, AppendsToTheBuffer) {
   kernels::NoiseKey noise;
   noise.seed = 2017;
   noise.round = 3;
-  codec_->Encode(round.gradients[0].data(), {2, 70 % 13, 70}, round.encode_params[0], noise,
-                 &bytes);
+  codec_->Encode(round.values[0].data(), {2, 70 % 13, 70}, round.encode_params[0], noise, &bytes);
   const auto sum = codec_->NewAccumulator({0, 0, 70}, 1);
   // The code is valid at any address, here one that is not a multiple of 4.
   ASSERT_TRUE(sum->Add(0, std::span(bytes).subspan(3)).ok());

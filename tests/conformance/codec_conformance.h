@@ -58,6 +58,8 @@ std::string ToHex(std::span<const uint8_t> bytes);
 // One tensor's exchange among `gradients.size()` workers.
 struct Round {
   std::vector<std::vector<float>> gradients;  // by rank, all of one length
+  std::vector<std::vector<float>> values;     // the gradients, rotated if the codec rotates
+  uint64_t begin = 0;                         // the place in the tensor with which sums are decoded
   // By rank: the scaler and other inputs of the encoder. If the codec shares scalers, these are
   // equal for all ranks.
   std::vector<EncodeParams> encode_params;
@@ -71,7 +73,7 @@ struct Round {
 // Returns n normally distributed values, of which some are exactly 0. They depend only on `seed`.
 std::vector<float> SomeGradient(size_t n, uint64_t seed);
 // Encodes the gradients as the elements [begin, begin + length) of tensor 2 in round 3, with random
-// numbers of seed 2017.
+// numbers of seed 2017. If the codec rotates, the rotation is that of elements from 0 of tensor 0.
 Round MakeRound(const Codec& codec, std::vector<std::vector<float>> gradients, uint64_t begin = 0);
 // The fixed example of the golden bytes: two workers, elements 5 to 15 of a tensor.
 Round GoldenRound(const Codec& codec);

@@ -52,7 +52,9 @@ static kernels::NoiseKey NoiseOf(int rank) {
 Round MakeRound(const Codec& codec, std::vector<std::vector<float>> gradients, uint64_t begin) {
   Round round;
   round.gradients = std::move(gradients);
-  for (const std::vector<float>& g : round.gradients) {
+  round.values = round.gradients;
+  for (std::vector<float>& g : round.values) {
+    if (codec.rotates()) codec.Rotate(0, 0, g, g.data());
     round.encode_params.push_back(
         codec.Prepare(kernels::ComputeStats(g.data(), g.size()), g,
                       NoiseOf(static_cast<int>(round.encode_params.size()))));
@@ -60,7 +62,7 @@ Round MakeRound(const Codec& codec, std::vector<std::vector<float>> gradients, u
   }
   for (int rank = 0; rank < round.workers(); ++rank) {
     if (codec.shares_scaler()) round.encode_params[rank].scaler = round.scaler;
-    codec.Encode(round.gradients[rank].data(), {2, begin, round.count()}, round.encode_params[rank],
+    codec.Encode(round.values[rank].data(), {2, begin, round.count()}, round.encode_params[rank],
                  NoiseOf(rank), &round.payloads.emplace_back());
   }
   return round;
@@ -94,8 +96,8 @@ std::vector<uint8_t> Sum(const Codec& codec, const Round& round) {
 std::vector<float> Mean(const Codec& codec, const Round& round) {
   std::vector<float> mean(round.count());
   const Status decode_status =
-      codec.Decode(Sum(codec, round), {0, 0, round.count()}, round.workers(), round.scaler, 0,
-                   round.count(), mean.data());
+      codec.Decode(Sum(codec, round), {0, round.begin, round.count()}, round.workers(),
+                   round.scaler, 0, round.count(), mean.data());
   EXPECT_TRUE(decode_status.ok()) << decode_status.message();
   return mean;
 }

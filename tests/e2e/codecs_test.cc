@@ -86,6 +86,32 @@ TEST(SeveralCodecs, TrainReplicasThatStayEqual) {
   ExpectHasLearned(job);
 }
 
+// Random codes of rotated gradients, in algorithms of which one has two rounds in progress, and in
+// one model with codecs that are not rotated.
+class Rotated : public testing::TestWithParam<std::vector<std::string>> {};
+
+TEST_P(Rotated, TrainsReplicasThatStayEqual) {
+  TestJob job({.servers = 2, .workers = 2, .steps = 30, .batch_total = 12});
+  std::vector<std::string> arguments;
+  for (const std::string& setting : GetParam())
+    arguments.insert(arguments.end(), {"--set", setting});
+  for (const char* setting : {"exchange.rotate=4096", "exchange.chunk_kib=256"})
+    arguments.insert(arguments.end(), {"--set", setting});
+  job.StartAll(arguments);
+  ExpectHasLearned(job);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Of, Rotated,
+    testing::Values(std::vector<std::string>{"exchange.codec=ternary"},
+                    std::vector<std::string>{"train.algorithm=odsgd", "exchange.scaler=previous",
+                                             "train.odsgd.warmup_steps=2"},
+                    std::vector<std::string>{
+                        "exchange.rules=[{tensors: \"*.bias\", codec: fp32}, {tensors: "
+                        "\"conv1*\", codec: topk}, {tensors: \"conv2*\", codec: qsgd}]",
+                        "exchange.codec=qsgd_shared", "exchange.qsgd_shared.bits=8",
+                        "exchange.topk.ratio=0.1", "exchange.scaler_elements=8192"}));
+
 // A killed server loses the rounding errors that its codec had kept for later rounds, but the
 // replicas stay equal.
 TEST(KilledServer, LeavesReplicasOfOneBitCodesEqual) {

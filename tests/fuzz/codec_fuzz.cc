@@ -1,6 +1,7 @@
 // Fuzzes every gradient codec: decodes arbitrary bytes as a worker's code and as a sum of codes.
-// The first five bytes of the input choose the codec with its options, the number of workers, the
-// number of elements (two bytes) and the scaler, by which decoded codes are multiplied.
+// The first five bytes of the input choose the codec with its options, the number of workers and
+// whether random codes are of rotated values, the number of elements (two bytes) and the scaler, by
+// which decoded codes are multiplied.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -147,6 +148,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr float kScalers[] = {1, 0, 1e-30f, 3e38f, -1, INFINITY, NAN};
   tern::codec::Options options;
   options.scaler_per_worker = (data[0] & 0x80) != 0;
+  options.rotate = (data[1] & 0x80) != 0 ? 64 : 0;
   const std::vector<std::string>& names = tern::codec::CodecNames();
   auto codec = MakeCodec(names[(data[0] & 0x7f) % names.size()], options);
   if (!codec.ok()) std::abort();

@@ -69,6 +69,7 @@ class WorkerCodec {
     for (size_t t = 0; t < plan.codec_of.size(); ++t) {
       error_memories_.push_back(plan.codec_of[t]->NewMemory(plan.tensor_count[t]));
       if (error_memories_.back() != nullptr) compensated_values_.resize(values_.size());
+      if (plan.codec_of[t]->rotates()) rotated_values_.resize(values_.size());
     }
   }
 
@@ -83,6 +84,9 @@ class WorkerCodec {
         error_memories_[t]->Compensate(part.begin, {&values_[begin], part.count},
                                        {&compensated_values_[begin], part.count});
       }
+      if (plan_.codec_of[t]->rotates())
+        plan_.codec_of[t]->Rotate(t, part.begin, {&values_[begin], part.count},
+                                  &rotated_values_[begin]);
       const std::span<const float> values{ValuesToCode(t) + part.begin, part.count};
       const kernels::Stats stats = kernels::ComputeStats(values.data(), values.size());
       params_of_part_[p] = plan_.codec_of[t]->Prepare(stats, values, NoiseOf(round, t));
@@ -118,8 +122,9 @@ class WorkerCodec {
 
  private:
   // Returns the values of a tensor to encode. If the codec keeps the errors of earlier rounds,
-  // these errors are added to the values.
+  // these errors are added to the values; if it rotates, the values are rotated.
   const float* ValuesToCode(uint32_t t) const {
+    if (plan_.codec_of[t]->rotates()) return rotated_values_.data() + plan_.tensor_begin[t];
     return (error_memories_[t] == nullptr ? values_ : compensated_values_).data() +
            plan_.tensor_begin[t];
   }

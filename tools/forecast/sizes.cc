@@ -102,7 +102,8 @@ class SegmentCoder {
 
  private:
   // Returns the values of a rank that a codec encodes, with error compensation if the codec has a
-  // memory of earlier errors.
+  // memory of earlier errors. They are the same for a codec that rotates, because Gaussian values
+  // that are rotated are Gaussian values.
   std::vector<float> ValuesToCode(const codec::Codec& codec, uint16_t rank, uint64_t count) {
     std::vector<float> values = GaussianValues(rank, count);
     if (const auto memory = codec.NewMemory(count)) memory->Compensate(0, values, values);

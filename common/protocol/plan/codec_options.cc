@@ -74,6 +74,8 @@ codec::Options CodecOptions(const pb::Job& job) {
   options.clip_sigma = exchange.clip_sigma();
   options.scaler_per_worker = exchange.scaler() == pb::Exchange::per_worker;
   options.scaler_elements = exchange.scaler_elements();
+  options.rotate = exchange.rotate();
+  options.seed = job.seed();
   options.error_feedback = exchange.error_feedback();
   // Servers that hold the parameters use the sums themselves and send no coded sum.
   options.coded_sums = job.train().parameters() != pb::Train::central;

@@ -55,6 +55,7 @@ Status ChoosePullCodec(const pb::Job& job, ExchangePlan* plan) {
   options.scaler_per_worker = true;  // A server has its own scalers, which it shares with no one.
   options.clip = codec::Clip::kNone;
   options.coded_sums = true;
+  options.rotate = 0;
   options.error_feedback = false;  // The server's DownLink keeps the errors of what it sends.
   Result<std::unique_ptr<codec::Codec>> pull_codec =
       codec::MakeCodec(job.exchange().pull_codec(), options);

@@ -219,6 +219,28 @@ TEST(Coder, ScalersOfRunsOfElementsDoNotDependOnThePlan) {
   }
 }
 
+// Chunks contain whole blocks, so that their size has no effect.
+TEST(Coder, RotatedCodesDoNotDependOnThePlan) {
+  for (const std::string setting :
+       {"exchange.scaler=shared", "exchange.scaler=per_worker", "exchange.scaler=previous",
+        "exchange.scaler_elements=128", "exchange.codec=ternary_ans", "exchange.codec=qsgd",
+        "exchange.codec=qsgd_shared", "exchange.rules=[{tensors: \"*.bias\", codec: topk}]"}) {
+    std::vector<uint64_t> hashes;
+    for (const std::string chunk_kib : {"1", "4096"}) {
+      const auto job = SmallJob({"exchange.codec=ternary", setting, "exchange.rotate=64",
+                                 "exchange.chunk_kib=" + chunk_kib});
+      Cluster cluster(*job);
+      for (uint64_t round = 1; round <= 4; ++round) {
+        SetGradients(*job, round, &cluster);
+        RunRound(*job, round, &cluster);
+        EXPECT_EQ(cluster.workers[0]->replica->Hash(), cluster.workers[1]->replica->Hash());
+      }
+      hashes.push_back(cluster.workers[0]->replica->Hash());
+    }
+    EXPECT_EQ(hashes[0], hashes[1]) << setting;
+  }
+}
+
 // With plain SGD, a weight changes by -rate * scaler * k / N, where k is the sum of the ternary
 // codes {-1, 0, 1} of the N = 2 workers. From the second round on, the scaler is scaler_margin
 // times the largest gradient magnitude of the previous round.

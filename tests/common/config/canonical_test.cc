@@ -68,6 +68,18 @@ TEST(JobDigest, ChangesWithEveryKeyExceptLocalOnes) {
   EXPECT_GE(num_shared_keys, 60);
 }
 
+// Jobs from before exchange.rotate have their old digests.
+TEST(JobDigest, TreatsNoRotationAsAMissingKey) {
+  const auto job = Parse(SmallJob()), job_without = Parse(SmallJob(), {"exchange.rotate=0"}),
+             job_with = Parse(SmallJob(), {"exchange.rotate=64"});
+  ASSERT_TRUE(job.ok() && job_without.ok() && job_with.ok());
+  EXPECT_FALSE(WithoutLocalKeys(*job).exchange().has_rotate());
+  EXPECT_EQ(JobDigest(*job), JobDigest(*job_without));
+  EXPECT_EQ(StateDigest(*job), StateDigest(*job_without));
+  EXPECT_NE(JobDigest(*job), JobDigest(*job_with));
+  EXPECT_NE(StateDigest(*job), StateDigest(*job_with));
+}
+
 TEST(JobDigest, TreatsMissingKeysAsDefaults) {
   const auto job_without_defaults = Parse(SmallJob());
   const auto job_with_defaults = Parse(SmallJob() + "seed: 1\nexchange: {codec: ternary}\n");

@@ -235,6 +235,33 @@ TEST(Plan, CutsTensorsIntoPartsOfScalerElements) {
   EXPECT_NE(plan->digest, ExchangePlan::Make(JobOf(2, {1}, 2, 1), kTensors)->digest);
 }
 
+// conv.weight has 2 blocks and a rest, ip.weight 7 and a rest; the biases are smaller than a block.
+TEST(Plan, CutsChunksBetweenRotatedBlocks) {
+  pb::Job job = JobOf(2, {1}, 2, 1);
+  job.mutable_exchange()->set_rotate(128);
+  const auto plan = ExchangePlan::Make(job, kTensors);
+  ASSERT_TRUE(plan.ok());
+  size_t num_chunks = 0;
+  for (const Bucket& bucket : plan->buckets) {
+    for (const Chunk& chunk : bucket.chunks) {
+      ++num_chunks;
+      for (const codec::Segment& segment : chunk.segments) {
+        const uint64_t end = segment.begin + segment.count;
+        EXPECT_EQ(segment.begin % 128, 0u) << segment.tensor;
+        EXPECT_TRUE(end % 128 == 0 || end == plan->tensor_count[segment.tensor]) << end;
+      }
+    }
+  }
+  EXPECT_GT(num_chunks, plan->buckets.size());
+  EXPECT_NE(plan->digest, ExchangePlan::Make(JobOf(2, {1}, 2, 1), kTensors)->digest);
+  job.mutable_exchange()->set_rotate(0);
+  EXPECT_EQ(ExchangePlan::Make(job, kTensors)->digest,
+            ExchangePlan::Make(JobOf(2, {1}, 2, 1), kTensors)->digest);
+  job.mutable_exchange()->set_rotate(100);
+  EXPECT_THAT(ExchangePlan::Make(job, kTensors).status().message(),
+              HasSubstr("exchange.rotate is 100, expected 0 or a power of two from 64 to 65536"));
+}
+
 TEST(Plan, ReservesBytesForScalersThatTravelWithPushes) {
   pb::Job job = JobOf(2, {1}, 2, 1);
   const auto plan_with_shared_scalers = ExchangePlan::Make(job, kTensors);
