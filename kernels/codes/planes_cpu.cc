@@ -1,4 +1,5 @@
 // Vectorized functions of planes.h, compiled once for each instruction set by Highway.
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -42,6 +43,7 @@ constexpr size_t kPrefetchBytes = 512;
 struct CodeBatch {
   WorkerCodes codes[kMaxCodes];
   int code_bits;
+  size_t code_stride;  // bytes from one plane of a code to the next
   uint8_t* planes;
   size_t plane_bytes, stride;  // bytes of a plane, and bytes from one plane of the sum to the next
   int old_bits, new_bits;      // number of planes of the sum before and after the addition
@@ -77,7 +79,7 @@ class DigitsOfSum {
     const int code_bits = kBits == 0 ? batch.code_bits : kBits;
     for (size_t c = 0; c < kCodes; ++c) {
       if (p + 1 < code_bits) {
-        bit_[c] = hn::LoadU(d, low_[c] + static_cast<size_t>(p) * batch.plane_bytes);
+        bit_[c] = hn::LoadU(d, low_[c] + static_cast<size_t>(p) * batch.code_stride);
         is_nonzero_[c] = hn::Or(is_nonzero_[c], bit_[c]);
       } else if (p + 1 == code_bits) {
         bit_[c] = hn::And(is_nonzero_[c], hn::LoadU(d, signs_[c]));
@@ -131,9 +133,9 @@ HWY_INLINE void AddBatch(const CodeBatch& batch) {
   const int low_bits = (kBits == 0 ? batch.code_bits : kBits) - 1;
   size_t i = 0;
   for (; i + hn::Lanes(d) <= batch.plane_bytes; i += hn::Lanes(d)) {
-    for (size_t c = 0; c < kCodes; ++c) {
+    for (size_t c = 0; c < kCodes && (kBits == 2 || i % 64 == 0); ++c) {
       for (int p = 0; p < low_bits; ++p)
-        hwy::Prefetch(batch.codes[c].low + static_cast<size_t>(p) * batch.plane_bytes + i +
+        hwy::Prefetch(batch.codes[c].low + static_cast<size_t>(p) * batch.code_stride + i +
                       kPrefetchBytes);
       hwy::Prefetch(batch.codes[c].signs + i + kPrefetchBytes);
     }
@@ -151,12 +153,33 @@ HWY_INLINE void AddBatchOf(size_t num_codes, const CodeBatch& batch) {
   AddBatch<kBits, 4>(batch);
 }
 
+// Adds codes of more than two bits, block by block. The planes of a code are often a large power of
+// 2 apart, so that they compete for the same cache sets: this reads at most 8 planes at a time, and
+// the block of the sum stays in the cache.
+void AddInBlocks(size_t num_codes, const CodeBatch& batch) {
+  constexpr size_t kBlockBytes = 2048;
+  const size_t group = batch.code_bits <= 4 ? 2 : 1;  // codes that are added together
+  for (size_t at = 0; at < batch.plane_bytes; at += kBlockBytes) {
+    CodeBatch block = batch;
+    block.planes = batch.planes + at;
+    block.plane_bytes = std::min(kBlockBytes, batch.plane_bytes - at);
+    for (size_t c = 0; c < num_codes; c += group) {
+      const size_t size = std::min(group, num_codes - c);
+      for (size_t k = 0; k < size; ++k)
+        block.codes[k] = {batch.codes[c + k].low + at, batch.codes[c + k].signs + at};
+      AddBatchOf<0>(size, block);
+      block.old_bits = batch.new_bits;
+    }
+  }
+}
+
 void AddCodes(std::span<const WorkerCodes> codes, int code_bits, size_t n, size_t stride,
               int old_bits, int new_bits, uint8_t* planes) {
-  CodeBatch batch{{}, code_bits, planes, PlaneBytes(n), stride, old_bits, new_bits};
+  const size_t plane_bytes = PlaneBytes(n);
+  CodeBatch batch{{}, code_bits, plane_bytes, planes, plane_bytes, stride, old_bits, new_bits};
   for (size_t c = 0; c < codes.size(); ++c) batch.codes[c] = codes[c];
   if (code_bits == 2) return AddBatchOf<2>(codes.size(), batch);
-  AddBatchOf<0>(codes.size(), batch);
+  AddInBlocks(codes.size(), batch);
 }
 
 size_t SpreadSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs, uint8_t* plane) {

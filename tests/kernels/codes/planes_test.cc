@@ -102,7 +102,7 @@ std::vector<uint8_t> RandomPlanes(size_t n, int bits, uint64_t seed) {
 TEST_P(PlanesOnTarget, SumsOfCodesOfSeveralBitsEqualSumsOfIntegers) {
   for (int bits = 2; bits <= 8; ++bits) {
     const int largest_code = (1 << (bits - 1)) - 1;
-    for (const size_t n : {1, 63, 517, 4100}) {
+    for (const size_t n : {1, 63, 517, 4100, 40000}) {
       SCOPED_TRACE(testing::Message() << bits << " bits, n " << n);
       const size_t plane_bytes = PlaneBytes(n), stride = plane_bytes + n % 3;
       std::vector<uint8_t> actual(12 * stride + 1, 0x5A), reference = actual;
