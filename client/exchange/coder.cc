@@ -25,8 +25,10 @@ void SetScalers(const protocol::Bucket& bucket, const std::vector<float>& scaler
 // The magnitude at which a codec clamps the values of a part; infinity if it does not. The largest
 // code of codecs with shared scalers stands for the scaler.
 float LimitOf(const codec::Codec& codec, const codec::EncodeParams& params) {
+  constexpr float kNone = std::numeric_limits<float>::infinity();
+  if (codec.rotates()) return kNone;  // it clamps rotated values
   if (codec.shares_scaler()) return std::min(params.clip, params.scaler);
-  return params.clip > 0 ? params.clip : std::numeric_limits<float>::infinity();
+  return params.clip > 0 ? params.clip : kNone;
 }
 
 }  // namespace
