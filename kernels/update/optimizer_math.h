@@ -25,8 +25,8 @@ struct TensorRates {
 };
 
 // Whether a rule has the momentum or first moment *m, and the second moment or mean square *v.
-constexpr bool HasFirstMoment(UpdateRule rule) { return rule != UpdateRule::kSgd; }
-constexpr bool HasSecondMoment(UpdateRule rule) {
+TERN_HOST_DEVICE constexpr bool HasFirstMoment(UpdateRule rule) { return rule != UpdateRule::kSgd; }
+TERN_HOST_DEVICE constexpr bool HasSecondMoment(UpdateRule rule) {
   return rule == UpdateRule::kAdam || rule == UpdateRule::kRmsprop;
 }
 
