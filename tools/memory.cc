@@ -1,5 +1,6 @@
 #include "tools/memory.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/algorithm/ranks.h"

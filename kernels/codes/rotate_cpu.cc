@@ -28,24 +28,25 @@ constexpr size_t kMaxLanes = 8;
 // How many vectors the first stages have in registers.
 constexpr size_t kVectors = 8;
 
-// Returns v with the signs of elements [i, i + Lanes) of the block. REQUIRES `i` to be a multiple
+// Returns v times the signs of elements [i, i + Lanes) of the block. REQUIRES `i` to be a multiple
 // of the number of lanes.
 HWY_INLINE VF TimesSigns(VF v, const uint32_t* signs, size_t i) {
   const DU du;
-  const auto bits = hn::Set(du, signs[i / 32] >> i % 32);
-  const auto lane = hn::Iota(du, 0);
-  const auto first_bits = hn::Shl(bits, hn::Sub(hn::Set(du, 31), lane));
+  const auto word = hn::Set(du, signs[i / 32]);
+  const auto last_bit = hn::Set(du, static_cast<uint32_t>(31 - i % 32));
+  const auto first_bits = hn::Shl(word, hn::Sub(last_bit, hn::Iota(du, 0)));
   return hn::Xor(v, hn::BitCast(DF(), hn::And(first_bits, hn::Set(du, 0x80000000))));
 }
 
 // Returns a + b in the lanes whose number has not the bit `distance`, and a - b in the others, for
 // the elements a and b of v whose lane numbers differ in this bit. `partners` is v with a and b
-// exchanged. -b + a has the bits of a - b.
+// exchanged. -b + a has the bits of a - b, and so has the fused -1 * b + a, whose product is exact.
 HWY_INLINE VF Butterfly(VF v, VF partners, uint32_t distance) {
+  const DF d;
   const DU du;
   const auto has_bit = hn::And(hn::Iota(du, 0), hn::Set(du, distance));
-  const auto sign = hn::IfThenZeroElse(hn::Eq(has_bit, hn::Zero(du)), hn::Set(du, 0x80000000));
-  return hn::Add(hn::Xor(v, hn::BitCast(DF(), sign)), partners);
+  const auto is_sum = hn::RebindMask(d, hn::Eq(has_bit, hn::Zero(du)));
+  return hn::MulAdd(v, hn::IfThenElse(is_sum, hn::Set(d, 1.f), hn::Set(d, -1.f)), partners);
 }
 
 // The stages whose distances are less than the number of lanes.
@@ -60,7 +61,9 @@ HWY_INLINE VF StagesWithinVector(D d, VF v) {
 // The stages with distances of 1, 2, ... num / 2 vectors, of `num` vectors.
 template <size_t num>
 HWY_INLINE void StagesOfVectors(VF* v) {
+#pragma GCC unroll 3
   for (size_t distance = 1; distance < num; distance *= 2) {
+#pragma GCC unroll 8
     for (size_t i = 0; i < num; ++i) {
       if ((i & distance) != 0) continue;
       const VF a = v[i], b = v[i + distance];
@@ -78,13 +81,14 @@ void FirstStages(const float* x, size_t n, const uint32_t* signs, float factor, 
   const size_t num_lanes = hn::Lanes(d);
   for (size_t at = 0; at < n; at += kVectors * num_lanes) {
     VF v[kVectors];
+#pragma GCC unroll 8
     for (size_t k = 0; k < kVectors; ++k) {
-      const size_t i = at + k * num_lanes;
-      v[k] = hn::LoadU(d, x + i);
-      if constexpr (with_signs) v[k] = TimesSigns(v[k], signs, i);
+      v[k] = hn::LoadU(d, x + at + k * num_lanes);
+      if constexpr (with_signs) v[k] = TimesSigns(v[k], signs + at / 32, k * num_lanes);
       v[k] = StagesWithinVector(d, hn::Mul(v[k], hn::Set(d, factor)));
     }
     StagesOfVectors<kVectors>(v);
+#pragma GCC unroll 8
     for (size_t k = 0; k < kVectors; ++k) hn::StoreU(v[k], d, y + at + k * num_lanes);
   }
 }
@@ -98,8 +102,10 @@ void NextStages(size_t n, size_t stride, const uint32_t* signs, float* y) {
   for (size_t begin = 0; begin < n; begin += num * stride) {
     for (size_t i = begin; i < begin + stride; i += num_lanes) {
       VF v[num];
+#pragma GCC unroll 8
       for (size_t k = 0; k < num; ++k) v[k] = hn::LoadU(d, y + i + k * stride);
       StagesOfVectors<num>(v);
+#pragma GCC unroll 8
       for (size_t k = 0; k < num; ++k) {
         const size_t at = i + k * stride;
         if constexpr (with_signs) v[k] = TimesSigns(v[k], signs, at);
