@@ -134,7 +134,7 @@ class WorkerCodec {
 
   const protocol::ExchangePlan& plan_;
   const uint16_t rank_;
-  std::vector<float> values_, compensated_values_, decoded_code_;
+  std::vector<float> values_, compensated_values_, rotated_values_, decoded_code_;
   std::vector<codec::EncodeParams> params_of_part_;
   std::vector<std::unique_ptr<codec::Memory>> error_memories_;
 };
