@@ -9,7 +9,7 @@
 //   gradient/TENSOR, coded/TENSOR             histograms of what this worker pushes, before it is
 //                                             encoded and after its code is decoded (TernGrad,
 //                                             figure 2); every metrics.histograms_every_steps
-//   clipped/TENSOR                            a histogram of the clamped values, if the codec clamps
+//   clipped/TENSOR                            the clamped values, a histogram, if the codec clamps
 //   zeros/TENSOR, q/TENSOR, angle/TENSOR      how the code differs from the values; clamped/ and
 //   clamped/TENSOR, bias/TENSOR               bias/ if the codec clamps (code_figures.h)
 //

@@ -19,7 +19,8 @@ class Observer {
     std::vector<float> values;   // the bucket's values before encoding
     std::vector<Bytes> codes;    // the payload of each chunk of the bucket, in order
     std::vector<float> scalers;  // one scale factor per part (range of elements) of the bucket
-    // By part: values are clamped to [-limit, limit] before they are encoded; infinity: they are not.
+    // By part: values are clamped to [-limit, limit] before they are encoded; infinity: they are
+    // not.
     std::vector<float> limits;
   };
 
