@@ -44,8 +44,9 @@ void AppendSmaller(uint64_t count, size_t block_size, const kernels::AnsCounts& 
 bool IsStored(std::span<const uint8_t> sum, uint64_t count) {
   return count == 0 || (!sum.empty() && sum[0] == kStored);
 }
-std::span<const uint8_t> WithoutFormatByte(std::span<const uint8_t> sum) {
-  return sum.subspan(sum.empty() ? 0 : 1);
+// The planes of a sum for which IsStored is true. A sum of no elements has no byte at all.
+std::span<const uint8_t> PlanesOf(std::span<const uint8_t> sum, uint64_t count) {
+  return sum.subspan(count == 0 ? 0 : 1);
 }
 
 }  // namespace
@@ -125,7 +126,7 @@ Result<size_t> EntropyWire::SumSize(std::span<const uint8_t> bytes, uint64_t cou
 Status EntropyWire::Decode(std::span<const uint8_t> sum, uint64_t count, int contributors,
                            float scaler, uint64_t first, uint64_t n, float* mean) const {
   if (IsStored(sum, count)) {
-    return IntegerWire::Decode(WithoutFormatByte(sum), count, contributors, scaler, first, n, mean);
+    return IntegerWire::Decode(PlanesOf(sum, count), count, contributors, scaler, first, n, mean);
   }
   const auto copy = [&](uint64_t at, std::span<const float> means) {
     std::copy(means.begin(), means.end(), mean + (at - first));
@@ -136,7 +137,7 @@ Status EntropyWire::Decode(std::span<const uint8_t> sum, uint64_t count, int con
 Status EntropyWire::DecodeInBlocks(std::span<const uint8_t> sum, uint64_t count, int contributors,
                                    float scaler, const Codec::BlockVisitor& use) const {
   if (IsStored(sum, count)) {
-    return IntegerWire::DecodeInBlocks(WithoutFormatByte(sum), count, contributors, scaler, use);
+    return IntegerWire::DecodeInBlocks(PlanesOf(sum, count), count, contributors, scaler, use);
   }
   return DecodeSumRow(sum, count, contributors, scaler, 0, count, use);
 }
