@@ -1,4 +1,4 @@
-"""Confidence intervals for means of few numbers: Student's t distribution in closed form for integer degrees of freedom."""
+"""Student's t for means of few numbers, in closed form for integer degrees of freedom: intervals, tests, and Holm's correction."""
 import math
 import statistics
 
@@ -36,3 +36,37 @@ def interval(values):
     mean, error = statistics.fmean(values), statistics.stdev(values) / math.sqrt(len(values))
     half = quantile(0.975, len(values) - 1) * error
     return mean - half, mean + half, mean + quantile(0.95, len(values) - 1) * error
+
+
+def p_below(values, bound):
+    """Returns the p-value of the one-sided test whether the mean is below `bound`: the probability of such values if it is not."""
+    if len(values) < 2:
+        return 1.0
+    distance, error = bound - statistics.fmean(values), statistics.stdev(values) / math.sqrt(len(values))
+    if error == 0:
+        return 0.0 if distance > 0 else 1.0
+    t = distance / error
+    return (1 - math.copysign(within(abs(t), len(values) - 1), t)) / 2
+
+
+def p_above(values, bound):
+    return p_below([-value for value in values], -bound)
+
+
+def p_different(values, bound=0.0):
+    """Returns the p-value of the two-sided test whether the mean differs from `bound`."""
+    return min(1.0, 2 * min(p_below(values, bound), p_above(values, bound)))
+
+
+def p_equivalent(values, margin):
+    """Returns the p-value of two one-sided tests (TOST) whether the mean lies within -margin and +margin."""
+    return max(p_below(values, margin), p_above(values, -margin))
+
+
+def holm(values):
+    """Returns the p-values of a family of tests, each adjusted by Holm's method, in the order given."""
+    adjusted, largest = [0.0] * len(values), 0.0
+    for place, index in enumerate(sorted(range(len(values)), key=lambda i: values[i])):
+        largest = max(largest, min(1.0, values[index] * (len(values) - place)))
+        adjusted[index] = largest
+    return adjusted

@@ -4,6 +4,7 @@ set -euo pipefail
 
 # use_programs: installs missing packages, builds tern, tern_server, tern_worker and libtern.so in build/cpu, and sets
 # `bin` to the folder of the programs. If TERN_BUILD_DIR is set, it uses the programs of that build and builds nothing.
+# Builds the targets in `more_targets`, too.
 use_programs() {
   local program
   if [ -n "${TERN_BUILD_DIR:-}" ]; then
@@ -15,7 +16,7 @@ use_programs() {
     scripts/build_libzmq.sh --try
     echo '== configure and build the programs in build/cpu'
     cmake --preset cpu --log-level=WARNING
-    cmake --build --preset cpu -j "$(nproc)" --target tern tern_server tern_worker tern_abi
+    cmake --build --preset cpu -j "$(nproc)" --target tern tern_server tern_worker tern_abi ${more_targets:-}
   fi
   for program in tern tern_server tern_worker; do
     if [ ! -x "$bin/$program" ]; then

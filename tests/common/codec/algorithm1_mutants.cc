@@ -1,72 +1,15 @@
 #include "tests/common/codec/algorithm1_mutants.h"
 
-#include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "common/codec/wrapper.h"
 #include "kernels/codes/stats.h"
-#include "kernels/codes/ternary.h"
+#include "tests/common/codec/faulty_codecs.h"
 
 namespace tern::codec {
 namespace {
 
 // Each of these classes wraps a correct ternary codec, and plants one fault in it.
-
-class ServerIgnoresLastWorker : public CodecWrapper {
- public:
-  using CodecWrapper::CodecWrapper;
-  std::unique_ptr<Accumulator> NewAccumulator(const Segment& segment, int workers,
-                                              const RecodeInputs& recode_inputs) const override {
-    return std::make_unique<SumWithoutLastWorker>(
-        inner_->NewAccumulator(segment, workers, recode_inputs), segment.count, workers);
-  }
-
- private:
-  class SumWithoutLastWorker : public Accumulator {
-   public:
-    SumWithoutLastWorker(std::unique_ptr<Accumulator> inner, uint64_t count, int workers)
-        : inner_(std::move(inner)),
-          ignored_rank_(workers - 1),
-          zero_codes_(kernels::PlaneBytes(count)) {}
-    Result<size_t> Add(int rank, std::span<const uint8_t> bytes) override {
-      if (rank != ignored_rank_) return inner_->Add(rank, bytes);
-      TERN_RETURN_IF_ERROR(inner_->Add(rank, zero_codes_).status());
-      return bytes.size();
-    }
-    void EncodeSum(std::vector<uint8_t>* out) override { inner_->EncodeSum(out); }
-
-   private:
-    std::unique_ptr<Accumulator> inner_;
-    int ignored_rank_;
-    std::vector<uint8_t> zero_codes_;  // the payload of codes that are all 0
-  };
-};
-
-class TruncatedNoise : public CodecWrapper {
- public:
-  using CodecWrapper::CodecWrapper;
-  void Encode(const float* g, const Segment& segment, const EncodeParams& encode_params,
-              const kernels::NoiseKey& noise, std::vector<uint8_t>* out) const override {
-    kernels::NoiseKey key = noise;
-    key.tensor = segment.tensor;
-    std::vector<uint8_t> mask(kernels::PlaneBytes(segment.count));
-    std::vector<uint8_t> signs(mask.size());
-    size_t num_nonzeros = 0;
-    for (uint64_t i = 0; i < segment.count; ++i) {
-      const float magnitude = std::min(std::abs(g[i]), encode_params.clip);
-      const unsigned random_bits = kernels::Draw16(key, segment.begin + i, 0) >> 12;
-      if (!(magnitude > 0) ||
-          !(static_cast<float>(random_bits) / 16 < magnitude / encode_params.scaler))
-        continue;
-      mask[i / 8] |= static_cast<uint8_t>(1 << (i % 8));
-      if (g[i] < 0) signs[num_nonzeros / 8] |= static_cast<uint8_t>(1 << (num_nonzeros % 8));
-      ++num_nonzeros;
-    }
-    out->insert(out->end(), mask.begin(), mask.end());
-    out->insert(out->end(), signs.begin(), signs.begin() + kernels::PlaneBytes(num_nonzeros));
-  }
-};
 
 class NoClipping : public CodecWrapper {
  public:
@@ -130,9 +73,9 @@ class RepeatedNoise : public CodecWrapper {
 std::unique_ptr<Codec> WithFault(std::unique_ptr<Codec> codec, Mutant mutant) {
   switch (mutant) {
     case Mutant::kServerIgnoresAWorker:
-      return std::make_unique<ServerIgnoresLastWorker>(std::move(codec));
+      return WithIgnoredWorker(std::move(codec));
     case Mutant::kTruncatedNoise:
-      return std::make_unique<TruncatedNoise>(std::move(codec));
+      return WithTruncatedNoise(std::move(codec));
     case Mutant::kNoClipping:
       return std::make_unique<NoClipping>(std::move(codec));
     case Mutant::kScalerNotShared:
@@ -194,10 +137,6 @@ Components FaultyComponents(const Problem& problem, Mutant mutant) {
   if (mutant == Mutant::kWeightDecayMissing) components.problem.weight_decay = 0;
   if (mutant == Mutant::kMomentumMissing) components.optimizer = "sgd";
   return components;
-}
-
-std::unique_ptr<Codec> WithTruncatedNoise(std::unique_ptr<Codec> inner) {
-  return WithFault(std::move(inner), Mutant::kTruncatedNoise);
 }
 
 std::unique_ptr<Codec> WithNoiseOfOneRank(std::unique_ptr<Codec> inner) {

@@ -9,7 +9,7 @@
 namespace tern::codec {
 
 enum class Mutant {
-  kServerIgnoresAWorker,  // The server adds zeros in place of the last worker's codes.
+  kServerIgnoresAWorker,  // Zeros are added in place of worker 0's gradients.
   kTruncatedNoise,        // Only 4 bits of each random number decide on a code.
   kNoClipping,            // Gradients are encoded without clipping.
   kScalerNotShared,       // Each worker encodes with its own scaler.
@@ -27,8 +27,6 @@ std::string NameOf(Mutant mutant);
 // The components of a correct pipeline, except for the fault `mutant`.
 Components FaultyComponents(const Problem& problem, Mutant mutant);
 
-// Wraps `inner` in a codec that uses only 4 bits of each random number.
-std::unique_ptr<Codec> WithTruncatedNoise(std::unique_ptr<Codec> inner);
 // Wraps `inner` in a codec that uses the random numbers of rank 0 on every worker.
 std::unique_ptr<Codec> WithNoiseOfOneRank(std::unique_ptr<Codec> inner);
 

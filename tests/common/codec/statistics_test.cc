@@ -12,6 +12,7 @@
 #include "kernels/codes/stats.h"
 #include "kernels/codes/ternary.h"
 #include "tests/common/codec/algorithm1_mutants.h"
+#include "tests/common/codec/faulty_codecs.h"
 
 namespace tern::codec {
 namespace {

@@ -1,0 +1,202 @@
+"""Experiments that may contradict a paper: rows of runs over paired seeds, of which two have a planted fault.
+
+A module of this folder describes one experiment as a Claim and calls main(). Margins and seeds stand there before the first run.
+The record keeps the figures of finished runs, so an experiment may be run in pieces, and on several machines.
+"""
+import argparse
+import collections
+import csv
+import dataclasses
+import datetime
+import hashlib
+import json
+import os
+import pathlib
+import signal
+import statistics
+import sys
+import time
+
+import paired
+import report
+import runs
+import student
+
+HOLDS, CONTRADICTED, UNDECIDED, NO_POWER = "the paper holds", "the paper is contradicted", "undecided", "the table has no power"
+LEVEL = 0.05  # of the tests of one table together
+PATIENT = ("faults.suspect_after_s=20", "faults.dead_after_s=60", "faults.start_timeout_s=300")  # on a busy machine, too
+# The folders of tests/mutants beside bin, and what is wrong there.
+FAULTS = {"mutant_ignored_worker": "worker 0 ignored", "mutant_truncated_noise": "4 bits of noise"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """The runs with these settings, one a seed. Those of a mutant have other programs and must differ from row `fault_in`."""
+    name: str
+    settings: tuple  # of key=value
+    seeds: tuple
+    programs: str = "bin"
+    fault_in: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """An experiment. `rows` takes the figures found so far, {row name: {seed: figures}}, so that later rows may depend on earlier
+    ones. `judge` takes them, too, and returns one of the verdicts above and the results as Markdown."""
+    name: str
+    title: str
+    job: pathlib.Path
+    rows: collections.abc.Callable
+    judge: collections.abc.Callable
+
+
+def mutants(of):
+    """Returns `of` once with each fault."""
+    return [dataclasses.replace(of, name=f"{of.name}, {what}", programs=folder, fault_in=of.name) for folder, what in FAULTS.items()]
+
+
+def figures_of(summary, folder):
+    """Returns what is kept of a run: its figures, and [step, test loss] of every evaluation."""
+    kept = {key: summary.get(key) for key in ("accuracy", "test_loss", "train_loss", "samples", "up_bytes", "down_bytes",
+                                              "mean_staleness", "parameters_hash")}
+    with open(folder / "curve.csv") as file:
+        points = [(int(row["step"]), float(row["test_loss"])) for row in csv.DictReader(file) if row["test_loss"]]
+    return kept | {"curve": [[step, round(loss, 5)] for step, loss in points]}
+
+
+class Experiment:
+    def __init__(self, claim, options):
+        self.claim, self.options = claim, options
+        self.folder = pathlib.Path(options.out or f"out/experiments/{claim.name}")
+        self.record_path = pathlib.Path(options.record or self.folder / "record.json")
+        self.record = json.loads(self.record_path.read_text()) if self.record_path.exists() else {}
+
+    def run_of(self, row, seed):
+        name = row.name.replace(" ", "_").replace(",", "").replace("/", "_")
+        return runs.Run(row.name, seed, "", self.claim.job, (*row.settings, *PATIENT, *self.options.set, f"seed={seed}"),
+                        self.folder / name / f"seed_{seed}")
+
+    def key(self, row, seed):
+        """Names a run by all that it depends on but the programs."""
+        identity = json.dumps([self.run_of(row, seed).identity(), row.programs])
+        return f"{row.name} | {seed} | {hashlib.sha256(identity.encode()).hexdigest()[:16]}"
+
+    def found(self):
+        """Returns {row name: {seed: figures}} of finished runs, and the runs to do, the first seeds first."""
+        found, rows = {}, []
+        while (more := self.claim.rows(found)) != rows:  # until no further row depends on what is found
+            rows = more
+            found = {row.name: {seed: self.record[self.key(row, seed)] for seed in row.seeds if self.key(row, seed) in self.record}
+                     for row in rows}
+        todo = [(row, seed) for row in rows for seed in row.seeds if seed not in found[row.name]]
+        return rows, found, sorted(todo, key=lambda run: run[1])
+
+    def keep(self, row, seed, figures):
+        self.record[self.key(row, seed)] = figures
+        self.record_path.parent.mkdir(parents=True, exist_ok=True)
+        lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in sorted(self.record.items()))
+        temporary = self.record_path.with_suffix(".new")
+        temporary.write_text("{\n" + lines + "\n}\n")
+        temporary.replace(self.record_path)
+
+    def run_pieces(self):
+        """Runs what is missing until the time is over. Returns the messages of failed runs."""
+        end = time.monotonic() + 60 * self.options.minutes
+        failures = []
+        while not failures and time.monotonic() < end:
+            _, _, todo = self.found()
+            todo = todo[:self.options.jobs]
+            if not todo:
+                break
+            begin = time.monotonic()
+            rows = {self.run_of(row, seed): (row, seed) for row, seed in todo}
+            by_programs = collections.defaultdict(list)
+            for run, (row, _) in rows.items():
+                by_programs[row.programs].append(run)
+            for programs, some in by_programs.items():
+                def kept(run, summary, _):
+                    if summary is not None:
+                        self.keep(*rows[run], figures_of(summary, run.folder))
+                failures += runs.run_all(some, self.options.build / programs / "tern", self.options.jobs, kept)
+            for run in rows:
+                print(f"{run.name}: {time.monotonic() - begin:.0f} s, {len(self.found()[2])} runs left", flush=True)
+        return failures
+
+    def text(self):
+        """Returns the results file. Its first line has the verdict."""
+        rows, found, todo = self.found()
+        total = sum(len(row.seeds) for row in rows)
+        self.check_faults(rows, found)
+        verdict, body = self.claim.judge(found)
+        if todo:
+            verdict = f"{total - len(todo)} of {total} runs, no verdict"
+        return f"# {self.claim.title}: {verdict}\n\n{body}\n"
+
+    @staticmethod
+    def check_faults(rows, found):
+        for row in rows:
+            for seed, figures in found[row.name].items() if row.fault_in else ():
+                other = found.get(row.fault_in, {}).get(seed)
+                if other and other["parameters_hash"] == figures["parameters_hash"]:
+                    sys.exit(f"{row.name} seed {seed} ends with the weights of {row.fault_in}, expected other ones: its programs have "
+                             "no fault; build the target mutants")
+
+
+def paired_values(found, name, base, value):
+    """Returns value(figures of row `name`) - value(figures of row `base`), seed by seed."""
+    mine, other = found.get(name, {}), found.get(base, {})
+    return [value(mine[seed]) - value(other[seed]) for seed in sorted(set(mine) & set(other))]
+
+
+def interval_text(values, digits):
+    bounds = student.interval(values)
+    return f"{bounds[0]:+.{digits}f} to {bounds[1]:+.{digits}f}" if bounds else "-"
+
+
+def mean_text(values, digits):
+    return f"{statistics.fmean(values):+.{digits}f}" if values else "-"
+
+
+def judge_mutants(found, base, value, digits):
+    """Returns whether each fault in row `base` is told apart from it by value(figures), and the table that shows it."""
+    names = [f"{base}, {what}" for what in FAULTS.values()]
+    values = [paired_values(found, name, base, value) for name in names]
+    adjusted = student.holm([student.p_different(each) for each in values])
+    told = [p < LEVEL for p in adjusted]
+    cells = [(name, len(each), mean_text(each, digits), interval_text(each, digits), f"{p:.2g}", "told apart" if is_told else "NOT told apart")
+             for name, each, p, is_told in zip(names, values, adjusted, told)]
+    return all(told), report.table(("planted fault", "seeds", f"against {base}", "95 % interval", "p (Holm)", ""), cells)
+
+
+def parse(claim, argv):
+    parser = paired.UsageParser(prog=os.environ.get("TERN_EXPERIMENT", claim.name), allow_abbrev=False,
+                                description=f"{claim.title}. Finished runs are not repeated.")
+    parser.add_argument("--build", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--data", help=argparse.SUPPRESS)
+    parser.add_argument("--minutes", type=float, default=120, help="starts no run after this time (120)")
+    parser.add_argument("--jobs", type=int, default=1, help="number of simultaneous runs (1)")
+    parser.add_argument("--out", help="the folder of the runs and the table")
+    parser.add_argument("--record", help="the file with the figures of finished runs (record.json in that folder)")
+    parser.add_argument("--set", action="append", default=[], help="one more setting of all runs, key=value")
+    parser.add_argument("--dry_run", "--dry-run", action="store_true", help="list the runs to do, and exit")
+    parser.add_argument("--table_only", "--table-only", action="store_true", help="print the table, and exit")
+    return parser.parse_args(argv)
+
+
+def main(claim):
+    """Runs the experiment. Returns the exit code of the script."""
+    experiment = Experiment(claim, parse(claim, sys.argv[1:]))
+    if experiment.options.dry_run:
+        for row, seed in experiment.found()[2]:
+            print(f"{row.name} seed {seed}: {' '.join(row.settings)}")
+        return 0
+    signal.signal(signal.SIGINT, runs.stop)
+    signal.signal(signal.SIGTERM, runs.stop)
+    failures = [] if experiment.options.table_only else experiment.run_pieces()
+    text = experiment.text()
+    experiment.folder.mkdir(parents=True, exist_ok=True)
+    (experiment.folder / "table.md").write_text(text)
+    print(f"\n{text}\nwritten: {experiment.folder}/table.md, {datetime.date.today()}")
+    for failure in failures:
+        print(f"FAILED: {failure}", file=sys.stderr)
+    return 1 if failures else 0
