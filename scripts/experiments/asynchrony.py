@@ -1,4 +1,4 @@
-"""Whether delay compensation helps when asynchronous workers have tuned rates (OD-SGD, section 2.3, after DC-ASGD): 16 workers, so that
+"""Whether delay compensation (DC-ASGD, which OD-SGD builds on) helps when asynchronous workers have tuned rates: 16 workers, so that
 gradients are about 15 updates old."""
 import pathlib
 import statistics
@@ -90,6 +90,7 @@ def verdict_of(told, compensated):
     return claims.CONTRADICTED if above and all(p < claims.LEVEL for p in above) else claims.UNDECIDED
 
 
+CLAIM = claims.Claim("asynchrony", "Delay compensation with tuned rates", pathlib.Path("configs/lenet_fashion.yaml"), rows, judge)
+
 if __name__ == "__main__":
-    sys.exit(claims.main(claims.Claim("asynchrony", "Delay compensation with tuned rates", pathlib.Path("configs/lenet_fashion.yaml"), rows,
-                                      judge)))
+    sys.exit(claims.main(CLAIM))

@@ -49,5 +49,7 @@ def judge(found):
         "the paper's:", "\n".join(lines), "Planted faults, by the training loss:", mutants])
 
 
+CLAIM = claims.Claim("clip", "Is TernGrad's clip good?", pathlib.Path("configs/lenet_fashion.yaml"), rows, judge)
+
 if __name__ == "__main__":
-    sys.exit(claims.main(claims.Claim("clip", "Is TernGrad's clip good?", pathlib.Path("configs/lenet_fashion.yaml"), rows, judge)))
+    sys.exit(claims.main(CLAIM))

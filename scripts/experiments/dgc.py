@@ -49,6 +49,7 @@ def judge(found):
         table, "Planted faults, by the training loss:", mutants])
 
 
+CLAIM = claims.Claim("dgc", "Deep gradient compression at a ratio of 0.001", pathlib.Path("configs/lenet_fashion.yaml"), rows, judge)
+
 if __name__ == "__main__":
-    sys.exit(claims.main(claims.Claim("dgc", "Deep gradient compression at a ratio of 0.001", pathlib.Path("configs/lenet_fashion.yaml"),
-                                      rows, judge)))
+    sys.exit(claims.main(CLAIM))

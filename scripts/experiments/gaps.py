@@ -21,12 +21,14 @@ def verdict_of(gaps, losses, margin, adjusted):
     worse, equal = adjusted
     if len(gaps) < 2:
         return "-"
-    word = "worse" if worse < claims.LEVEL else f"equal within {margin}" if equal < claims.LEVEL else claims.UNDECIDED
-    return word + (", higher loss" if student.p_above(losses, 0) < claims.LEVEL else "")
+    words = ["worse"] if worse < claims.LEVEL else []
+    words += [f"within {margin}"] if equal < claims.LEVEL else []
+    words = words or [claims.UNDECIDED]
+    return ", ".join(words + (["higher loss"] if student.p_above(losses, 0) < claims.LEVEL else []))
 
 
 def table(found, base, names, margin):
-    """Returns the table as Markdown, and {name: (accuracy gaps, loss gaps, p worse, p equal within `margin` points)}. The p-values are
+    """Returns the table as Markdown, and {name: (accuracy gaps, loss gaps, p worse, p within `margin` points)}. The p-values are
     adjusted by Holm's method over the rows."""
     gaps = {name: (accuracy_gaps(found, name, base), loss_gaps(found, name, base)) for name in names if found.get(name)}
     worse = student.holm([student.p_above(each, 0) for each, _ in gaps.values()])
@@ -49,5 +51,5 @@ def table(found, base, names, margin):
 
 
 EXPLAINED = """Accuracy of all test images, in %; gap: by how many points a row is below {base}, seed by seed; training loss: mean of the last
-{span} steps, and by how much it is above that of {base}. Intervals are two-sided, 95 %, Student's t. Worse: a gap above 0 (one-sided); equal:
-within {margin} points (two one-sided tests); both with Holm's correction over the rows. Bytes are a sample's."""
+{span} steps, and by how much it is above that of {base}. Intervals are two-sided, 95 %, Student's t. Worse: a gap above 0 (one-sided test); within
+{margin}: a gap of less than {margin} points either way (two one-sided tests); both with Holm's correction over the rows. Bytes are a sample's."""

@@ -116,6 +116,8 @@ def judge_mutants(found):
     return claims.judge_mutants(merged, "ternary", lambda figures: figures["value"], 3)
 
 
+CLAIM = claims.Claim("linear_speedup", "Linear speed-up with the number of workers",
+                     pathlib.Path("configs/lenet_fashion.yaml"), rows, judge)
+
 if __name__ == "__main__":
-    sys.exit(claims.main(claims.Claim("linear_speedup", "Linear speed-up with the number of workers",
-                                      pathlib.Path("configs/lenet_fashion.yaml"), rows, judge)))
+    sys.exit(claims.main(CLAIM))

@@ -65,6 +65,7 @@ def judge(found):
     return verdict, "\n\n".join(parts)
 
 
+CLAIM = claims.Claim("local_steps", "Local steps with quantized changes", pathlib.Path("configs/lenet_fashion.yaml"), rows, judge)
+
 if __name__ == "__main__":
-    sys.exit(claims.main(claims.Claim("local_steps", "Local steps with quantized changes", pathlib.Path("configs/lenet_fashion.yaml"), rows,
-                                      judge)))
+    sys.exit(claims.main(CLAIM))

@@ -2,43 +2,36 @@
 
   claims_test.py SOURCE_DIR
 """
+import argparse
+import contextlib
+import dataclasses
+import io
 import json
+import math
 import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 SOURCE = pathlib.Path(sys.argv.pop(1)).resolve()
 sys.path.insert(0, str(SOURCE / "scripts/experiments"))
-import linear_speedup  # noqa: E402: found by the line above
+import asynchrony  # noqa: E402: found by the line above
+import claims  # noqa: E402
+import dgc  # noqa: E402
+import linear_speedup  # noqa: E402
 import student  # noqa: E402
 
-# Writes the figures that a server would write. Codec fp32 has a training loss of about 0.2; other codecs have LOSS more, and programs
-# with a fault FAULT more.
-PROGRAM = """#!/usr/bin/env python3
-import json, os, pathlib, sys
-words = sys.argv[1:]
-settings = dict(words[i + 1].split("=", 1) for i, word in enumerate(words) if word == "--set")
-folder = pathlib.Path(settings["output_dir"])
-programs = pathlib.Path(sys.argv[0]).parent.name
-with open(os.environ["CALLS"], "a") as calls:
-    calls.write(programs + " " + " ".join(words) + "\\n")
-fault, ternary = programs != "bin", settings["exchange.codec"] != "fp32"
-seed, workers = int(settings["seed"]), int(settings.get("workers.count", 2))
-loss = 0.2 + seed / 1000 + ternary * float(os.environ.get("LOSS", "0")) * (1 + seed / 10)
-loss += fault * float(os.environ.get("FAULT", "0.1")) * (1 + seed / 10)
-figures = {"samples": 1000, "up_bytes": 1000, "down_bytes": 4000, "code": 0, "accuracy": 1.1 - loss, "train_loss": loss, "test_loss": loss,
-           "mean_staleness": 3.5, "parameters_hash": programs if os.environ.get("FAULT") != "0" else "same"}
-(folder / "server.0.json").write_text(json.dumps(figures))
-steps = int(settings.get("train.steps", 3000))
-every = int(settings.get("evaluation.every_steps", steps))
-# The loss falls from 2.3 to 1 in 1600 / N steps, and to 0.43 in twice as many.
-rate = 0.833 / 1600 * workers * (1 - fault * float(os.environ.get("FAULT", "0.1"))) * (1 + seed * (1 + workers % 3) / 1000)
-rows = [f"{step},,{2.3 * 2.718281828 ** (-rate * step)},0.5," for step in range(every, steps + 1, every)]
-(folder / "curve.csv").write_text("step,training_loss,test_loss,accuracy,top5_accuracy\\n" + "\\n".join(rows) + "\\n")
+# Writes the figures and the curve that a run would write.
+PROGRAM = """#!/bin/sh
+echo "$(basename $(dirname $0)) $*" >> "$CALLS"
+for word in "$@"; do case $word in output_dir=*) cd ${word#output_dir=};; esac; done
+printf '{"samples": 1000, "up_bytes": 1000, "down_bytes": 4000, "code": 0, "accuracy": 0.9, "train_loss": 0.2, "test_loss": 0.3}' > server.0.json
+printf 'step,training_loss,test_loss,accuracy,top5_accuracy\\n100,,0.3,0.9,\\n' > curve.csv
 """
+PROGRAMS = ("bin", "mutant_ignored_worker", "mutant_truncated_noise")
 
 
 class Claims(unittest.TestCase):
@@ -46,7 +39,7 @@ class Claims(unittest.TestCase):
         kept = tempfile.TemporaryDirectory(prefix="tern_claims.")
         self.addCleanup(kept.cleanup)
         self.folder = pathlib.Path(kept.name)
-        for programs in ("bin", "mutant_ignored_worker", "mutant_truncated_noise"):
+        for programs in PROGRAMS:
             (self.folder / programs).mkdir()
             for name in ("tern", "tern_server", "tern_worker"):
                 (self.folder / programs / name).write_text(PROGRAM)
@@ -67,41 +60,75 @@ class Claims(unittest.TestCase):
         return (self.folder / out / "table.md").read_text().splitlines()[0]
 
     def test_runs_everything_once_and_goes_on_elsewhere_from_the_record(self):
-        record = ("--record", self.folder / "kept.json")
-        self.run_claim("dgc", "--minutes", "0.02", "--jobs", "2", *record)
-        self.assertRegex(self.verdict(), r"^# Deep .*: \d+ of 120 runs, no verdict$")
-        self.run_claim("dgc", "--jobs", "8", *record, out="elsewhere")
-        self.assertEqual(len(self.calls()), 120)
-        self.assertEqual(len(set(self.calls())), 120)
-        self.assertEqual(sum(call.startswith("mutant") for call in self.calls()), 10)
-        self.assertRegex(self.verdict("elsewhere"), "the paper holds$")
-        self.run_claim("dgc", *record)
-        self.assertEqual(len(self.calls()), 120)
-        self.assertEqual(len(json.loads((self.folder / "kept.json").read_text())), 120)
+        words = ("dgc", "--jobs", "4", "--set", "train.steps=100", "--record", self.folder / "kept.json")
+        self.run_claim(*words, "--minutes", "0.001")
+        self.assertEqual(self.verdict(), "# Deep gradient compression at a ratio of 0.001: 4 of 120 runs, no verdict")
+        self.run_claim(*words, "--minutes", "0.001", out="elsewhere")
+        self.assertEqual(self.verdict("elsewhere"), "# Deep gradient compression at a ratio of 0.001: 8 of 120 runs, no verdict")
+        self.assertEqual(len(set(self.calls())), 8)
+        self.assertEqual(len(json.loads((self.folder / "kept.json").read_text())), 8)
 
-    def test_a_loss_of_accuracy_contradicts(self):
-        out = self.run_claim("dgc", "--jobs", "8", LOSS="0.01")
-        self.assertRegex(self.verdict(), "the paper is contradicted$")
-        self.assertRegex(out, r"topk 0.001, correction, masking, clip .*\| worse")
+    def test_runs_planted_faults_by_their_programs(self):
+        claim = dataclasses.replace(dgc.CLAIM, rows=lambda _: [row for row in dgc.CLAIM.rows({}) if row.name.startswith("ternary")])
+        experiment = claims.Experiment(claim, self.options())
+        with mock.patch.dict(os.environ, CALLS=str(self.folder / "calls")):
+            with contextlib.redirect_stdout(io.StringIO()):
+                self.assertEqual(experiment.run_pieces(), [])
+        programs = [call.split()[0] for call in self.calls()]
+        self.assertEqual({name: programs.count(name) for name in programs}, dict.fromkeys(PROGRAMS, 5))
+        for figures in experiment.record.values():
+            figures["parameters_hash"] = "the same"
+        with self.assertRaisesRegex(SystemExit, "have no fault"):
+            experiment.text()
 
-    def test_a_table_that_does_not_notice_a_fault_has_no_power(self):
-        self.run_claim("dgc", "--jobs", "8", FAULT="0.00000001")
-        self.run_claim("dgc", "--table_only")
-        self.assertRegex(self.verdict(), "the paper holds$")  # the fault is small, but the same with every seed
-        out = self.run_claim("dgc", "--jobs", "8", out="none", code=1, FAULT="0")
-        self.assertIn("its programs have no fault", out)
+    def options(self):
+        return argparse.Namespace(out=str(self.folder / "out"), record=None, set=[], jobs=8, minutes=2, build=self.folder)
+
+    def judge(self, claim, figures):
+        """Fills the record with figures(row, seed) and returns the results file, and the number of runs."""
+        experiment = claims.Experiment(claim, self.options())
+        while todo := experiment.found()[2]:
+            for row, seed in todo:
+                experiment.record[experiment.key(row, seed)] = {
+                    "samples": 1000, "up_bytes": 1000, "down_bytes": 4000, "mean_staleness": 3.5, "parameters_hash": row.programs,
+                    "curve": [], **figures(row, seed)}
+        return experiment.text(), len(experiment.record)
+
+    def test_judges_accuracy_against_the_margin(self):
+        def figures(worse, fault=0.1):
+            def of(row, seed):
+                loss = 0.2 + seed / 1000 + (1 + seed / 10) * (fault * bool(row.fault_in) + worse * row.name.startswith("topk"))
+                return {"train_loss": loss, "test_loss": loss, "accuracy": 1.1 - loss}
+            return of
+        self.assertRegex(self.judge(dgc.CLAIM, figures(-0.0001))[0], "^# .*: the paper holds\n")
+        text, _ = self.judge(dgc.CLAIM, figures(0.01))
+        self.assertRegex(text, "^# .*: the paper is contradicted\n")
+        self.assertRegex(text, r"topk 0.001, correction, masking, clip .*\| worse")
+        self.assertRegex(self.judge(dgc.CLAIM, figures(-0.0001, fault=0))[0], "^# .*: the table has no power\n")
 
     def test_linear_speedup_finds_the_slope(self):
-        self.run_claim("linear_speedup", "--jobs", "8")
-        self.assertRegex(self.verdict(), "the paper holds$")
-        table = (self.folder / "out" / "table.md").read_text()
-        self.assertRegex(table, r"\| fp32 +\| N +\| 5 .* -1\.00\d +\|")
+        def figures(power):
+            def of(row, seed):
+                settings = dict(word.split("=", 1) for word in row.settings)
+                workers, every = int(settings["workers.count"]), int(settings["evaluation.every_steps"])
+                rate = 0.001 * workers ** power * (1 - 0.2 * bool(row.fault_in)) * (1 + seed * (1 + workers % 3) / 1000)
+                return {"curve": [[step, 2.3 * math.exp(-rate * step)] for step in range(every, 5000, every)]}
+            return of
+        text, runs = self.judge(linear_speedup.CLAIM, figures(1))
+        self.assertEqual(runs, 265)
+        self.assertRegex(text, "^# .*: the paper holds\n")
+        self.assertRegex(text, r"\| fp32 +\| N +\| 5 .* -1\.00\d +\|")
+        self.assertRegex(self.judge(linear_speedup.CLAIM, figures(0.6))[0], "^# .*: the paper is contradicted\n")
 
     def test_asynchrony_tunes_the_rate_before_it_compares(self):
-        out = self.run_claim("asynchrony", "--dry_run")
-        self.assertEqual(len(out.splitlines()), 11 * 5 * 2)
-        self.run_claim("asynchrony", "--jobs", "8")
-        self.assertEqual(len(self.calls()), 11 * (5 * 2 + 3) + 3 * 5)
+        def figures(row, seed):
+            rate = float(dict(word.split("=", 1) for word in row.settings)["train.schedule.learning_rate"])
+            loss = abs(rate - 0.05) + 0.2 + seed / 1000 + (1 + seed / 10) * (0.1 * bool(row.fault_in) + 0.01 * row.name.startswith("dc"))
+            return {"train_loss": loss, "test_loss": loss, "accuracy": 1.1 - loss}
+        text, runs = self.judge(asynchrony.CLAIM, figures)
+        self.assertEqual(runs, 11 * (5 * 2 + 3) + 3 * 5)
+        self.assertRegex(text, "^# .*: the paper is contradicted\n")
+        self.assertIn("dcasgd_a, 2, rate 0.05", text)
 
     def test_every_claim_lists_its_runs(self):
         for name, runs in (("clip", (1 + 36 + 2) * 5), ("local_steps", (3 + 90 + 2) * 5), ("dgc", 120), ("linear_speedup", 53 * 5)):
@@ -109,7 +136,7 @@ class Claims(unittest.TestCase):
         self.assertIn("expected one of", self.run_claim("clap", code=64))
 
     def test_steps_to_a_loss_lie_between_evaluations(self):
-        steps = linear_speedup.steps_to_loss({"curve": [[100, 2.0], [200, 0.5]]})
+        steps = linear_speedup.steps_to_loss({"curve": [[100, 2 * linear_speedup.LOSS], [200, linear_speedup.LOSS / 2]]})
         self.assertAlmostEqual(steps, 150)  # the loss falls by the same factor in each step
         self.assertIsNone(linear_speedup.steps_to_loss({"curve": [[100, 2.0], [200, 1.5]]}))
 
