@@ -1,10 +1,13 @@
 // The error of the mean gradient of eight workers over the bytes that it takes, for qsgd with its
-// mean coded again, qsgd with the exact mean, and qsgd_shared. The gradients are Gaussian, with a
-// given correlation between any two workers. Prints a JSON list of
-//   {"codec", "bits", "correlation", "error", "up", "down"}
-// `error` is |mean of the codes - mean of the gradients| / |mean of the gradients| in the 2-norm;
-// `up` and `down` are bytes per element and worker, norms included.
-//   sum_errors [--elements 1048576]
+// mean coded again, qsgd with the exact mean, and qsgd_shared, plain and entropy-coded. The
+// gradients are Gaussian, with a given correlation between any two workers, or are read from a
+// file: eight gradients of as many floats, one after the other (real_gradients.py). Prints a JSON
+// list of
+//   {"codec", "bits", "gradients", "error", "up", "down"}
+// `gradients` is a correlation or "real", `error` is
+// |mean of the codes - mean of the gradients| / |mean of the gradients| in the 2-norm; `up` and
+// `down` are bytes per element and worker, norms included.
+//   sum_errors [FILE]
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -14,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/atomic_file.h"
 #include "common/codec/codec.h"
 #include "common/codec/codecs.h"
 #include "kernels/codes/stats.h"
@@ -22,7 +26,10 @@ namespace tern::bench {
 namespace {
 
 constexpr int kWorkers = 8;
-constexpr uint64_t kGroup = 512;  // elements that share a norm
+constexpr size_t kElements = size_t{1} << 20;  // of each Gaussian gradient
+constexpr uint64_t kGroup = 512;               // elements that share a norm
+// The same for entropy codes, whose table of frequencies would cost more than short groups save.
+constexpr uint64_t kGroupOfEntropyCodes = 4096;
 
 using Gradients = std::vector<std::vector<float>>;
 
@@ -42,11 +49,12 @@ struct Figures {
   double error = 0, up = 0, down = 0;
 };
 
-// Exchanges the gradients as one tensor. A codec that shares norms gets one range of kGroup
+// Exchanges the gradients as one tensor. A codec that shares norms gets one group of
 // elements after another, as parts of the tensor.
 Figures Exchange(const codec::Codec& codec, const Gradients& gradients) {
   const size_t n = gradients[0].size();
-  const uint64_t part_elements = codec.shares_scaler() ? kGroup : n;
+  const uint64_t group = codec.name() == "qsgd_shared_ans" ? kGroupOfEntropyCodes : kGroup;
+  const uint64_t part_elements = codec.shares_scaler() ? group : n;
   std::vector<float> mean(n);
   size_t up = 0, down = 0;
   for (uint64_t begin = 0; begin < n; begin += part_elements) {
@@ -96,40 +104,55 @@ std::unique_ptr<codec::Codec> MakeCodecOrExit(const std::string& name,
   return std::move(*codec);
 }
 
+// Exits if the file does not have kWorkers gradients.
+Gradients ReadGradients(const char* path) {
+  const auto bytes = ReadWholeFile(path, uint64_t{1} << 30);
+  if (!bytes.ok() || bytes->empty() || bytes->size() % (kWorkers * sizeof(float)) != 0) {
+    std::fprintf(stderr, "sum_errors: %s has not %d gradients of as many floats\n", path, kWorkers);
+    std::exit(65);
+  }
+  const size_t n = bytes->size() / sizeof(float) / kWorkers;
+  Gradients gradients(kWorkers, std::vector<float>(n));
+  for (size_t rank = 0; rank < kWorkers; ++rank)
+    std::memcpy(gradients[rank].data(), bytes->data() + rank * n * sizeof(float),
+                n * sizeof(float));
+  return gradients;
+}
+
+void PrintRows(const std::string& name, const Gradients& gradients, const char** separator) {
+  for (int bits = 2; bits <= 8; ++bits) {
+    codec::Options options;
+    options.clip = codec::Clip::kNone;
+    options.qsgd.bits = bits;
+    options.qsgd.bucket = kGroup;
+    options.keys.mutable_qsgd_shared()->set_bits(static_cast<uint32_t>(bits));
+    const auto print = [&](const std::string& codec_name) {
+      const auto codec = MakeCodecOrExit(codec_name, options);
+      const Figures figures = Exchange(*codec, gradients);
+      std::printf(
+          "%s{\"codec\": \"%s\", \"bits\": %d, \"gradients\": \"%s\", \"error\": %.5g, "
+          "\"up\": %.5g, \"down\": %.5g}",
+          *separator, std::string(codec->name()).c_str(), bits, name.c_str(), figures.error,
+          figures.up, figures.down);
+      *separator = ",\n ";
+    };
+    print("qsgd");
+    options.qsgd.exact_sums = true;
+    print("qsgd");
+    print("qsgd_shared");
+    print("qsgd_shared_ans");
+  }
+}
+
 int Main(int argc, char** argv) {
-  size_t elements = size_t{1} << 20;
-  if (argc == 3 && std::strcmp(argv[1], "--elements") == 0)
-    elements = static_cast<size_t>(std::atoll(argv[2]));
-  if ((argc != 1 && argc != 3) || elements < kGroup) {
-    std::fprintf(stderr, "sum_errors [--elements N >= %llu]\n",
-                 static_cast<unsigned long long>(kGroup));
+  if (argc > 2) {
+    std::fprintf(stderr, "sum_errors [FILE]\n");
     return 64;
   }
   const char* separator = "[";
-  for (const double correlation : {0.0, 0.5, 0.9}) {
-    const Gradients gradients = CorrelatedGradients(elements, correlation);
-    for (const int bits : {2, 4, 8}) {
-      codec::Options options;
-      options.clip = codec::Clip::kNone;
-      options.qsgd.bits = bits;
-      options.qsgd.bucket = kGroup;
-      options.keys.mutable_qsgd_shared()->set_bits(static_cast<uint32_t>(bits));
-      const auto print = [&](const std::string& name) {
-        const auto codec = MakeCodecOrExit(name, options);
-        const Figures figures = Exchange(*codec, gradients);
-        std::printf(
-            "%s{\"codec\": \"%s\", \"bits\": %d, \"correlation\": %.1f, \"error\": %.5g, "
-            "\"up\": %.5g, \"down\": %.5g}",
-            separator, std::string(codec->name()).c_str(), bits, correlation, figures.error,
-            figures.up, figures.down);
-        separator = ",\n ";
-      };
-      print("qsgd");
-      options.qsgd.exact_sums = true;
-      print("qsgd");
-      print("qsgd_shared");
-    }
-  }
+  for (const char* correlation : {"0.0", "0.5", "0.9"})
+    PrintRows(correlation, CorrelatedGradients(kElements, std::atof(correlation)), &separator);
+  if (argc == 2) PrintRows("real", ReadGradients(argv[1]), &separator);
   std::printf("]\n");
   return 0;
 }
