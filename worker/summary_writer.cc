@@ -122,6 +122,17 @@ uint64_t SummaryWriter::StepToObserve() {
   return step_ == last_histogram_step_ ? step_ : 0;
 }
 
+void SummaryWriter::OnMean(uint64_t step, uint32_t bucket, std::vector<float> mean) {
+  if (setup_.plan.buckets[bucket].arena_index != 0) return;
+  writer_.AddLater([this, step, bucket, mean = std::move(mean)](pb::Event* event) {
+    *event = NewEvent(step);
+    VisitTensors(bucket, [&](uint32_t t, uint64_t begin, uint64_t end) {
+      AddHistogram("averaged/" + setup_.table.parameters[t].name,
+                   std::span(mean).subspan(begin, end - begin), event);
+    });
+  });
+}
+
 void SummaryWriter::OnPushedBucket(PushedBucket pushed) {
   // Arena 0 has the parameters, the other arenas the optimizer's state, which has no histograms.
   if (setup_.plan.buckets[pushed.bucket].arena_index != 0) return;
@@ -162,17 +173,21 @@ pb::Event SummaryWriter::NewEvent(uint64_t step) const {
   return event;
 }
 
+void SummaryWriter::VisitTensors(
+    uint32_t bucket_index, const std::function<void(uint32_t, uint64_t, uint64_t)>& use) const {
+  const protocol::Bucket& bucket = setup_.plan.buckets[bucket_index];
+  for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t) {
+    const uint64_t tensor_begin = setup_.plan.tensor_begin[t];
+    const uint64_t tensor_end = tensor_begin + setup_.plan.tensor_count[t];
+    use(t, std::max(tensor_begin, bucket.begin) - bucket.begin,
+        std::min(tensor_end, bucket.begin + bucket.count) - bucket.begin);
+  }
+}
+
 void SummaryWriter::MakeHistograms(const PushedBucket& pushed, pb::Event* event) const {
   *event = NewEvent(pushed.step);
   const std::vector<float> decoded_values = DecodePushed(pushed), clamped = ClampPushed(pushed);
-  const protocol::Bucket& bucket = setup_.plan.buckets[pushed.bucket];
-  for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t) {
-    // A bucket may contain only a range of a tensor.
-    const uint64_t tensor_begin = setup_.plan.tensor_begin[t];
-    const uint64_t begin = std::max(tensor_begin, bucket.begin) - bucket.begin;
-    const uint64_t end =
-        std::min(tensor_begin + setup_.plan.tensor_count[t], bucket.begin + bucket.count) -
-        bucket.begin;
+  VisitTensors(pushed.bucket, [&](uint32_t t, uint64_t begin, uint64_t end) {
     const std::string& name = setup_.table.parameters[t].name;
     const auto of_tensor = [&](const std::vector<float>& values) {
       return std::span(values).subspan(begin, end - begin);
@@ -180,12 +195,13 @@ void SummaryWriter::MakeHistograms(const PushedBucket& pushed, pb::Event* event)
     AddHistogram(Cat(gradient_tag_, "/", name), of_tensor(pushed.values), event);
     AddHistogram("coded/" + name, of_tensor(decoded_values), event);
     // Either all parts of a tensor are clamped, or none.
-    const uint32_t part = std::max(setup_.plan.first_part[t], bucket.first_part);
-    const bool is_clamped = std::isfinite(pushed.limits[part - bucket.first_part]);
+    const uint32_t first_part = setup_.plan.buckets[pushed.bucket].first_part;
+    const uint32_t part = std::max(setup_.plan.first_part[t], first_part);
+    const bool is_clamped = std::isfinite(pushed.limits[part - first_part]);
     if (is_clamped) AddHistogram("clipped/" + name, of_tensor(clamped), event);
     AddFigures(name, of_tensor(pushed.values), of_tensor(decoded_values),
                is_clamped ? of_tensor(clamped) : std::span<const float>(), event);
-  }
+  });
 }
 
 std::vector<float> SummaryWriter::ClampPushed(const PushedBucket& pushed) const {

@@ -9,6 +9,8 @@
 //   gradient/TENSOR, coded/TENSOR             histograms of what this worker pushes, before it is
 //                                             encoded and after its code is decoded (TernGrad,
 //                                             figure 2); every metrics.histograms_every_steps
+//   averaged/TENSOR                           the mean over the workers of their decoded codes, a
+//                                             histogram; not if the servers hold the parameters
 //   clipped/TENSOR                            the clamped values, a histogram, if the codec clamps
 //   zeros/TENSOR, q/TENSOR, angle/TENSOR      how the code differs from the values; clamped/ and
 //   clamped/TENSOR, bias/TENSOR               bias/ if the codec clamps (code_figures.h)
@@ -20,6 +22,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -47,6 +50,7 @@ class SummaryWriter : public client::Observer {
   void OnSteps(uint64_t steps) override;
   void OnEvaluation(uint64_t steps, const pb::Figures& figures) override;
   uint64_t StepToObserve() override;
+  void OnMean(uint64_t step, uint32_t bucket, std::vector<float> mean) override;
   void OnPushedBucket(PushedBucket pushed) override;
 
  private:
@@ -61,6 +65,10 @@ class SummaryWriter : public client::Observer {
   // Adds the rates since the last call: samples per second, and bytes per step.
   void AddRates();
   pb::Event NewEvent(uint64_t step) const;
+  // Calls use(tensor, begin, end) for each tensor of which the bucket has a range: its elements
+  // [begin, end).
+  void VisitTensors(uint32_t bucket,
+                    const std::function<void(uint32_t, uint64_t, uint64_t)>& use) const;
   void MakeHistograms(const PushedBucket& pushed, pb::Event* event) const;
   // The values of a bucket after the codec clamped them.
   std::vector<float> ClampPushed(const PushedBucket& pushed) const;

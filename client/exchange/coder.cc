@@ -6,6 +6,7 @@
 
 #include "common/base/failpoint.h"
 #include "common/base/hash.h"
+#include "common/base/logging.h"
 #include "common/base/trace.h"
 #include "common/protocol/rounds/cells.h"
 #include "setup/own_state.h"
@@ -56,7 +57,26 @@ void Coder::Push(uint64_t round, uint32_t bucket, const float* arena, bool wants
   if (has_shared_scalers && !setup_.plan.shares_before(round))
     ready_bucket.scalers = get_earlier_scalers_(round, bucket);
   if (observer_ != nullptr) ready_bucket.observed_step = observer_->StepToObserve();
+  if (ready_bucket.observed_step != 0 && setup_.plan.has_rounds && !setup_.plan.is_central)
+    observed_steps_[round] = ready_bucket.observed_step;
   Submit(std::move(ready_bucket));
+}
+
+void Coder::ShowMeans(uint64_t round, const Sums& sums) {
+  const auto observed = observed_steps_.extract(round);
+  if (observed.empty()) return;
+  for (uint32_t b = 0; b < setup_.plan.buckets.size(); ++b) {
+    if (!sums.HasAnswers(round, b)) continue;
+    const protocol::Bucket& bucket = setup_.plan.buckets[b];
+    std::vector<float> mean(bucket.count);
+    const Status status =
+        sums.Decode(round, b, [&](uint32_t, uint64_t first, std::span<const float> values) {
+          std::copy(values.begin(), values.end(), mean.begin() + (first - bucket.begin));
+        });
+    // Cannot fail, because the same answers have been applied.
+    CHECK(status.ok()) << status.message();
+    observer_->OnMean(observed.mapped(), b, std::move(mean));
+  }
 }
 
 void Coder::SkipRound(uint64_t round) {
@@ -78,6 +98,7 @@ void Coder::AnnounceParting(uint64_t clock) {
 }
 
 void Coder::DropPushesAndMemories() {
+  observed_steps_.clear();
   std::promise<void> completion;
   Submit(DropRequest{&completion});
   completion.get_future().wait();

@@ -28,6 +28,7 @@
 #include "client/exchange/observer.h"
 #include "client/exchange/port.h"
 #include "client/exchange/progress.h"
+#include "client/exchange/sums.h"
 #include "common/base/channel.h"
 #include "common/base/saved_state.h"
 #include "common/base/stack_trace.h"
@@ -58,6 +59,9 @@ class Coder {
   // Shows `observer` (null: none) the pushes of the steps that it asks for. The observer outlives
   // the coder. Call before the first Push.
   void SetObserver(Observer* observer) { observer_ = observer; }
+  // Shows the observer the means over the workers of the pushes of `round`, if it was shown this
+  // worker's. Call when the round has been applied. Called on the compute thread.
+  void ShowMeans(uint64_t round, const Sums& sums);
   // Waits until all pushes are encoded, except those that wait for scalers. If rounds may close
   // without this worker, call this before overwriting pushed values. Called on the compute thread.
   void AwaitEncoding();
@@ -132,6 +136,8 @@ class Coder {
   Progress& progress_;
   EarlierScalersFunction get_earlier_scalers_;
   Observer* observer_ = nullptr;
+  // The steps whose means the observer waits for, by round. Used by the compute thread.
+  std::map<uint64_t, uint64_t> observed_steps_;
   // Both maps have the key (round, bucket). waiting_buckets_: the buckets that wait for their
   // scalers. early_scalers_: answers with shared scalers that arrived before this worker sent its
   // own scalers, as may happen if a round does not wait for all workers.

@@ -33,8 +33,12 @@ class Observer {
   // Called after an evaluation, with the number of completed steps. `figures`: its results, as sums
   // over all workers.
   virtual void OnEvaluation(uint64_t steps, const pb::Figures& figures) = 0;
-  // Returns the number of the current step if OnPushedBucket is to get that step's pushes, else 0.
+  // Returns the number of the current step if OnPushedBucket and OnMean are to get that step's
+  // pushes, else 0.
   virtual uint64_t StepToObserve() = 0;
+  // Called for each bucket of such a step, when the round has been applied: `mean` is the mean over
+  // the workers of what they pushed. Not called if the servers hold the parameters. May block.
+  virtual void OnMean(uint64_t step, uint32_t bucket, std::vector<float> mean) = 0;
 
   // --- Called on the coder thread, which encodes and pushes buckets.
 

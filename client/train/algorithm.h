@@ -124,6 +124,7 @@ class Algorithm {
     // The pushed values must not change until they are encoded.
     if (may_close_without_worker_) context_.coder.AwaitEncoding();
     applied_ = round;
+    context_.coder.ShowMeans(round, context_.sums);
     context_.sums.DropRoundsUpTo(round);
     context_.port.ReportApplied(round);
   }

@@ -85,6 +85,7 @@ class OnlyWorker {
         sums_.Store(MakeAnswer({protocol::Kind::kPush, b, c}, step));
     }
     ASSERT_TRUE(applier_.ApplyRound(step).ok());
+    coder.ShowMeans(step, sums_);
     progress.rounds.Add();
     progress.loss.Set(1 / static_cast<double>(step));
     summary_writer->OnSteps(step);
@@ -194,6 +195,8 @@ TEST_P(SummaryWriterTest, HistogramsShowDecodedPushes) {
     SCOPED_TRACE(name);
     ASSERT_EQ(events_by_tag.count("gradient/" + name) + events_by_tag.count("coded/" + name), 2u);
     EXPECT_THAT(events_by_tag.at("coded/" + name), ElementsAre(Key(2)));
+    EXPECT_THAT(events_by_tag.at("averaged/" + name), ElementsAre(Key(2)));
+    ExpectNear(events_by_tag.at("averaged/" + name).at(2).histo(), decoded_histograms[name]);
     EXPECT_EQ(events_by_tag.at("gradient/" + name).at(2).histo().SerializeAsString(),
               gradient_histogram.SerializeAsString());
     ExpectNear(events_by_tag.at("coded/" + name).at(2).histo(), decoded_histograms[name]);
