@@ -1,21 +1,22 @@
 // What ternary codes lose of gradients with and without a rotation before them, for clips at 2.5
 // sigma and none, and for Gaussian values and values of Student's t distribution with 3 degrees of
 // freedom, whose tails are as heavy as those of real gradients. Prints a JSON list of
-//   {"values", "clip", "rotate", "bias", "error", "error8", "up", "up_ans"}
+//   {"values", "clip", "rotate", "scaler_elements", "bias", "error", "error8", "up", "up_ans"}
 // `bias` is |E[decoded] - g|^2 / |g|^2 (a code's expected value is the value, clamped), `error` is
 // |decoded - g|^2 / |g|^2 of one code, `error8` that of the mean of eight codes of one gradient.
 // `up` and `up_ans` are the bits per element of ternary and ternary_ans.
-//   rotated_errors [--elements 1048576]
+// With FILE also for the first worker's gradient in it (real_gradients.py).
+//   rotated_errors [FILE]
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "bench/gradients.h"
 #include "common/codec/codec.h"
 #include "common/codec/codecs.h"
 #include "kernels/codes/stats.h"
@@ -24,6 +25,8 @@ namespace tern::bench {
 namespace {
 
 constexpr uint64_t kBlock = 4096;
+constexpr size_t kElements = size_t{1} << 20;
+constexpr size_t kGradientsInFile = 8;
 
 std::unique_ptr<codec::Codec> MakeCodecOrExit(const std::string& name, codec::Clip clip,
                                               uint64_t block) {
@@ -83,47 +86,70 @@ class Exchange {
   codec::EncodeParams params_;
 };
 
+// Squared norms, and bits, of a gradient's parts.
+struct Sums {
+  double norm = 0, bias = 0, error = 0, error8 = 0, up_bits = 0, up_ans_bits = 0;
+};
+
+// Adds a part of a gradient, which has a scaler of its own.
+void AddPart(const codec::Codec& codec, const codec::Codec& ans, const std::vector<float>& g,
+             Sums* sums) {
+  const Exchange exchange(codec, g);
+  double up = 0, up_ans = 0;
+  sums->norm += SquaredDistance(g, std::vector<float>(g.size()));
+  sums->bias += exchange.SquaredBias();
+  sums->error += SquaredDistance(exchange.Mean(1, &up), g);
+  sums->error8 += SquaredDistance(exchange.Mean(8, &up), g);
+  Exchange(ans, g).Mean(1, &up_ans);
+  sums->up_bits += up * static_cast<double>(g.size());
+  sums->up_ans_bits += up_ans * static_cast<double>(g.size());
+}
+
+// `part`: the elements that share a scaler; 0: all.
 void PrintRow(const char* separator, const char* values, const std::vector<float>& g,
-              codec::Clip clip, uint64_t block) {
-  const double norm = SquaredDistance(g, std::vector<float>(g.size()));
+              codec::Clip clip, uint64_t block, uint64_t part) {
   const auto codec = MakeCodecOrExit("ternary", clip, block);
   const auto ans = MakeCodecOrExit("ternary_ans", clip, block);
-  const Exchange exchange(*codec, g);
-  double up = 0, up_ans = 0;
-  const double error = SquaredDistance(exchange.Mean(1, &up), g) / norm;
-  const double error8 = SquaredDistance(exchange.Mean(8, &up), g) / norm;
-  Exchange(*ans, g).Mean(1, &up_ans);
+  Sums sums;
+  const size_t step = part == 0 ? g.size() : part;
+  for (size_t begin = 0; begin < g.size(); begin += step)
+    AddPart(*codec, *ans, {&g[begin], &g[begin] + std::min(step, g.size() - begin)}, &sums);
+  const auto elements = static_cast<double>(g.size());
   std::printf(
-      "%s{\"values\": \"%s\", \"clip\": \"%s\", \"rotate\": %llu, \"bias\": %.5g, "
-      "\"error\": %.5g, \"error8\": %.5g, \"up\": %.4g, \"up_ans\": %.4g}",
+      "%s{\"values\": \"%s\", \"clip\": \"%s\", \"rotate\": %llu, \"scaler_elements\": %llu, "
+      "\"bias\": %.5g, \"error\": %.5g, \"error8\": %.5g, \"up\": %.4g, \"up_ans\": %.4g}",
       separator, values, clip == codec::Clip::kNone ? "none" : "paper",
-      static_cast<unsigned long long>(block), exchange.SquaredBias() / norm, error, error8, up,
-      up_ans);
+      static_cast<unsigned long long>(block), static_cast<unsigned long long>(part),
+      sums.bias / sums.norm, sums.error / sums.norm, sums.error8 / sums.norm,
+      sums.up_bits / elements, sums.up_ans_bits / elements);
+}
+
+void PrintRows(const char* separator, const char* values, const std::vector<float>& g) {
+  for (const codec::Clip clip : {codec::Clip::kPaper, codec::Clip::kNone}) {
+    for (const uint64_t part : {uint64_t{0}, kBlock}) {
+      for (const uint64_t block : {uint64_t{0}, kBlock}) {
+        PrintRow(separator, values, g, clip, block, part);
+        separator = ",\n ";
+      }
+    }
+  }
 }
 
 int Main(int argc, char** argv) {
-  size_t elements = size_t{1} << 20;
-  if (argc == 3 && std::strcmp(argv[1], "--elements") == 0)
-    elements = static_cast<size_t>(std::atoll(argv[2]));
-  if ((argc != 1 && argc != 3) || elements < kBlock) {
-    std::fprintf(stderr, "rotated_errors [--elements N >= %llu]\n",
-                 static_cast<unsigned long long>(kBlock));
+  if (argc > 2) {
+    std::fprintf(stderr, "rotated_errors [FILE]\n");
     return 64;
   }
   std::mt19937_64 random(2017);
   std::normal_distribution<double> normal;
   std::student_t_distribution<double> student(3);
-  std::vector<float> gaussian_values(elements), student_values(elements);
+  std::vector<float> gaussian_values(kElements), student_values(kElements), real_values;
   for (float& v : gaussian_values) v = static_cast<float>(normal(random));
   for (float& v : student_values) v = static_cast<float>(student(random));
-  const char* separator = "[";
-  for (const codec::Clip clip : {codec::Clip::kPaper, codec::Clip::kNone}) {
-    for (const uint64_t block : {uint64_t{0}, kBlock}) {
-      PrintRow(separator, "gaussian", gaussian_values, clip, block);
-      separator = ",\n ";
-      PrintRow(separator, "student_t3", student_values, clip, block);
-    }
-  }
+  if (argc == 2) real_values = ReadGradientsOrExit(argv[1], kGradientsInFile).front();
+  PrintRows("[", "gaussian", gaussian_values);
+  PrintRows(",\n ", "student_t3", student_values);
+  if (argc == 2) PrintRows(",\n ", "real", real_values);
   std::printf("]\n");
   return 0;
 }

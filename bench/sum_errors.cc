@@ -11,13 +11,12 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "common/base/atomic_file.h"
+#include "bench/gradients.h"
 #include "common/codec/codec.h"
 #include "common/codec/codecs.h"
 #include "kernels/codes/stats.h"
@@ -30,8 +29,6 @@ constexpr size_t kElements = size_t{1} << 20;  // of each Gaussian gradient
 constexpr uint64_t kGroup = 512;               // elements that share a norm
 // The same for entropy codes, whose table of frequencies would cost more than short groups save.
 constexpr uint64_t kGroupOfEntropyCodes = 4096;
-
-using Gradients = std::vector<std::vector<float>>;
 
 Gradients CorrelatedGradients(size_t n, double correlation) {
   std::mt19937_64 random(2017);
@@ -104,21 +101,6 @@ std::unique_ptr<codec::Codec> MakeCodecOrExit(const std::string& name,
   return std::move(*codec);
 }
 
-// Exits if the file does not have kWorkers gradients.
-Gradients ReadGradients(const char* path) {
-  const auto bytes = ReadWholeFile(path, uint64_t{1} << 30);
-  if (!bytes.ok() || bytes->empty() || bytes->size() % (kWorkers * sizeof(float)) != 0) {
-    std::fprintf(stderr, "sum_errors: %s has not %d gradients of as many floats\n", path, kWorkers);
-    std::exit(65);
-  }
-  const size_t n = bytes->size() / sizeof(float) / kWorkers;
-  Gradients gradients(kWorkers, std::vector<float>(n));
-  for (size_t rank = 0; rank < kWorkers; ++rank)
-    std::memcpy(gradients[rank].data(), bytes->data() + rank * n * sizeof(float),
-                n * sizeof(float));
-  return gradients;
-}
-
 void PrintRows(const std::string& name, const Gradients& gradients, const char** separator) {
   for (int bits = 2; bits <= 8; ++bits) {
     codec::Options options;
@@ -152,7 +134,7 @@ int Main(int argc, char** argv) {
   const char* separator = "[";
   for (const char* correlation : {"0.0", "0.5", "0.9"})
     PrintRows(correlation, CorrelatedGradients(kElements, std::atof(correlation)), &separator);
-  if (argc == 2) PrintRows("real", ReadGradients(argv[1]), &separator);
+  if (argc == 2) PrintRows("real", ReadGradientsOrExit(argv[1], kWorkers), &separator);
   std::printf("]\n");
   return 0;
 }
