@@ -136,6 +136,7 @@ config::NameTables KnownNames() {
       {"algorithms", algorithm::AlgorithmNames()},
       {"local_updaters", update::LocalUpdaterNames()},
       {"optimizers", update::OptimizerNames()},
+      {"outer_optimizers", update::OuterOptimizerNames()},
       {"schedules", update::ScheduleNames()}};
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/algorithm/facts.h"
 #include "common/algorithm/ranks.h"
 #include "common/base/text.h"
 #include "common/update/optimizer.h"
@@ -45,6 +46,12 @@ std::vector<MemoryItem> WorkerMemory(const setup::Setup& setup) {
   if (auto optimizer = update::MakeOptimizer(job.train().optimizer(), 0); optimizer.ok()) {
     for (const update::Optimizer::StateArray& state_array : (*optimizer)->StateArrays())
       items.push_back({"optimizer: " + state_array.name, model_bytes, "fp32"});
+  }
+  if (const auto facts = algorithm::FactsOf(job); facts.outer_optimizer != nullptr) {
+    if (auto outer = update::MakeOuterOptimizer(*facts.outer_optimizer, 0); outer.ok()) {
+      for (const update::Optimizer::StateArray& state_array : (*outer)->StateArrays())
+        items.push_back({"outer optimizer: " + state_array.name, model_bytes, "fp32"});
+    }
   }
   if (job.evaluation().ema_decay() > 0) items.push_back({"moving average", model_bytes, "fp32"});
   // The program has the activations and the data.

@@ -16,6 +16,12 @@ Result<std::unique_ptr<Replica>> Replica::Make(const setup::Setup& setup) {
       update::MakeOptimizer(setup.job.train().optimizer(), replica->parameters_.size());
   if (!optimizer.ok()) return optimizer.status();
   replica->optimizer_ = std::move(*optimizer);
+  const algorithm::Facts facts = algorithm::FactsOf(setup.job);
+  if (facts.outer_optimizer != nullptr) {
+    auto outer = update::MakeOuterOptimizer(*facts.outer_optimizer, replica->parameters_.size());
+    if (!outer.ok()) return outer.status();
+    replica->outer_optimizer_ = std::move(*outer);
+  }
   replica->arenas_ = std::make_unique<HostArenas>(setup, replica->host_values());
   return replica;
 }

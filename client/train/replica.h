@@ -42,6 +42,9 @@ class Replica {
   // The moving average; empty if the job has none.
   Floats& average() { return average_; }
   update::Optimizer& optimizer() { return *optimizer_; }
+  // The outer optimizer (outer_step.h), whose state is bit-identical on all workers after every
+  // round, as W is; null if the job has none.
+  update::Optimizer* outer_optimizer() { return outer_optimizer_.get(); }
   // The object with a step's operations on the arrays. At first it uses the arrays of this object.
   Arenas& arenas() { return *arenas_; }
   // Uses the operations of `arenas` from then on, and copies weights and optimizer state to its
@@ -56,7 +59,7 @@ class Replica {
   // `update` of W. Updates count from 1.
   void UpdateMovingAverage(size_t first, size_t count, uint64_t update);
 
-  // Sets the arrays of the optimizer's state to zero.
+  // Sets the arrays of the optimizer's state to zero, but not the outer optimizer's.
   void ResetOptimizer();
   // A hash of W.
   uint64_t Hash() const;
@@ -70,7 +73,7 @@ class Replica {
   const setup::Setup& setup_;
   Floats parameters_, point_, gradients_, average_;
   std::vector<float> frozen_, statistics_, mean_statistics_;
-  std::unique_ptr<update::Optimizer> optimizer_;
+  std::unique_ptr<update::Optimizer> optimizer_, outer_optimizer_;
   std::unique_ptr<Arenas> arenas_;  // The last member, because it uses the arrays above.
 };
 

@@ -14,6 +14,15 @@ namespace {
 std::string TensorNamePrefixOf(const update::Optimizer::StateArray& slot) {
   return "optimizer." + slot.name + ".";
 }
+std::string OuterTensorNamePrefixOf(const update::Optimizer::StateArray& slot) {
+  return "optimizer.outer." + slot.name + ".";
+}
+
+// The arrays of the outer optimizer's state; none if the job has no outer optimizer.
+std::vector<update::Optimizer::StateArray> OuterStateArraysOf(Replica& replica) {
+  if (replica.outer_optimizer() == nullptr) return {};
+  return replica.outer_optimizer()->StateArrays();
+}
 
 }  // namespace
 
@@ -37,6 +46,8 @@ std::vector<tensors::TensorView> ReplicaState::ViewTensors(const float* weights,
         replica_.optimizer().StateArrays();
     for (size_t i = 0; i < slots.size(); ++i)
       add_arena(slots[i], TensorNamePrefixOf(state_arrays[i]));
+    for (const update::Optimizer::StateArray& slot : OuterStateArraysOf(replica_))
+      add_arena(slot.values.data(), OuterTensorNamePrefixOf(slot));
     if (!replica_.average().empty()) add_arena(replica_.average().data(), "average.");
   }
   for (const auto* arrays : {&extra_arrays_, &optional_arrays_}) {
@@ -133,13 +144,17 @@ Status ReplicaState::LoadArrays(const tensors::TensorFile& file, bool requires_s
     TERN_RETURN_IF_ERROR(
         models::LoadArena(file, setup_.table, slot.values.data(), TensorNamePrefixOf(slot)));
   }
+  for (const update::Optimizer::StateArray& slot : OuterStateArraysOf(replica_))
+    TERN_RETURN_IF_ERROR(
+        models::LoadArena(file, setup_.table, slot.values.data(), OuterTensorNamePrefixOf(slot)));
   if (replica_.average().empty()) return Ok();
   return models::LoadArena(file, setup_.table, replica_.average().data(), "average.");
 }
 
 uint64_t ReplicaState::MaxBytes(const setup::Setup& setup) {
-  // The parameters, at most two arrays of an optimizer's state, and the moving average.
-  constexpr uint64_t kArrays = 4;
+  // The parameters, at most two arrays of an optimizer's state, one of an outer optimizer's, and
+  // the moving average.
+  constexpr uint64_t kArrays = 5;
   return kArrays * setup.table.total * sizeof(float) +
          setup.plan.scaler_age_rounds * setup.plan.parts.size() * sizeof(float) +
          2 * setup.table.statistics_total * sizeof(float) +

@@ -38,7 +38,8 @@ class ReplicaState {
   Bytes Save(uint64_t applied);
   Bytes Save(uint64_t applied, const std::vector<std::vector<float>>& slots);
   // Returns the State without the optimizer's state, for algorithms in which each worker has its
-  // own. `weights`: the weights to save; null: W.
+  // own. The outer optimizer's state, which all share, is in every State. `weights`: the weights to
+  // save; null: W.
   Bytes SaveWeights(uint64_t applied, const float* weights = nullptr);
   // Loads a State. Resets the slots that the State does not have, and logs that. kBadData if
   // anything else is missing.

@@ -28,6 +28,7 @@ class Section {
   uint32_t GetUInt32(const std::string& key, uint32_t default_value) const {
     return key.empty() ? default_value : reflection_.GetUInt32(message_, FieldOf(key));
   }
+  bool GetBool(const std::string& key) const { return reflection_.GetBool(message_, FieldOf(key)); }
   double GetDouble(const std::string& key) const {
     return reflection_.GetDouble(message_, FieldOf(key));
   }
@@ -48,6 +49,8 @@ class Section {
     }
     return nullptr;
   }
+  // Whether the job has the section `key`, the result of FindKeyOfType.
+  bool HasMessage(const FieldDescriptor* key) const { return reflection_.HasField(message_, key); }
   const Message& MessageOf(const FieldDescriptor* key) const {
     return reflection_.GetMessage(message_, key);
   }
@@ -82,6 +85,19 @@ void SetLocalUpdater(const Section& section, Facts* facts) {
   if (key == nullptr) return;
   facts->local_updater = static_cast<const pb::LocalUpdater*>(&section.MessageOf(key));
   facts->local_updater_key = section.FullName(key->name());
+}
+
+void SetOuterOptimizer(const Section& section, Facts* facts) {
+  const FieldDescriptor* key = section.FindKeyOfType(pb::OuterOptimizer::descriptor());
+  if (key == nullptr || !section.HasMessage(key)) return;
+  facts->outer_optimizer = static_cast<const pb::OuterOptimizer*>(&section.MessageOf(key));
+  facts->outer_optimizer_key = section.FullName(key->name());
+}
+
+void SetFeedback(const pb::AlgorithmTraits& traits, const Section& section, Facts* facts) {
+  if (!traits.has_feedback_key()) return;
+  facts->allows_feedback = section.GetBool(traits.feedback_key());
+  facts->feedback_key = section.FullName(traits.feedback_key());
 }
 
 }  // namespace
@@ -124,6 +140,8 @@ Facts FactsOf(const pb::Job& job) {
   const Section section(train, field);
   SetRounds(traits, section, &facts);
   SetLocalUpdater(section, &facts);
+  SetOuterOptimizer(section, &facts);
+  SetFeedback(traits, section, &facts);
   facts.pushed_quantity = traits.pushes();
   facts.averages_state =
       traits.has_state_key() && section.GetEnumName(traits.state_key()) == "average";

@@ -55,6 +55,9 @@ struct Facts {
   // synchronization.
   Pushes pushed_quantity = pb::AlgorithmTraits::gradient;
   bool averages_state = false;  // whether workers average the optimizer's state, too
+  // Whether codecs may add to a push what the codes of earlier pushes left out.
+  bool allows_feedback = true;
+  std::string feedback_key;  // the key of `allows_feedback`: "train.ALGORITHM.KEY"; empty: none
   // In each step, workers exchange one of this many parts of the model; 0: all of it.
   uint32_t num_parts = 0;
   std::string parts_key;  // the key of `num_parts`: "train.ALGORITHM.KEY"
@@ -67,6 +70,9 @@ struct Facts {
   std::optional<double> elastic_rate;
   const pb::LocalUpdater* local_updater = nullptr;  // settings of the local update; null: none
   std::string local_updater_key;  // the key of `local_updater`: "train.ALGORITHM.KEY"
+  // Settings of the optimizer that changes W at a synchronization; null: the job has none.
+  const pb::OuterOptimizer* outer_optimizer = nullptr;
+  std::string outer_optimizer_key;  // the key of `outer_optimizer`: "train.ALGORITHM.KEY"
   // Whether a worker may apply answers as they arrive, one bucket (range of the model) at a time.
   // Between two buckets the parameters are not the weights W of any round, so no worker may join
   // meanwhile and ask for W, as it may if on_worker_loss is wait or shrink.
@@ -84,7 +90,7 @@ struct Facts {
 };
 
 // REQUIRES a job that validation has accepted. `job` must outlive the result: `local_updater`
-// points into it.
+// and `outer_optimizer` point into it.
 Facts FactsOf(const pb::Job& job);
 Facts FactsOf(pb::Job&& job) = delete;
 

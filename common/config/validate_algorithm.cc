@@ -33,7 +33,7 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
     CheckLars();
     CheckElasticity();
     CheckBackupWorkers();
-    CheckLocalUpdater();
+    CheckKeysOfUpdaters();
     CheckStopWhen();
     algorithm::CheckOwnRules(job_, this);
   }
@@ -160,15 +160,22 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
   }
 
   void CheckCodecsAreUnbiased() {
-    if (traits_->pushes() != Traits::change) return;
-    ForEachPushCodec(job_.exchange(), [this](const std::string& key, const std::string& codec) {
-      if (!AreValid({key}) || NamesInTable("unbiased_codecs").empty() ||
-          IsInTable("unbiased_codecs", codec))
-        return;
-      Report(
-          key, codec + with_algorithm_text_,
-          OneOf(NamesInTable("unbiased_codecs")) + ", because " + name() + " needs unbiased codes");
+    if (facts_.feedback_key.empty() || NamesInTable("unbiased_codecs").empty()) return;
+    bool any_has_feedback = job_.exchange().error_feedback(), all_are_known = true;
+    ForEachPushCodec(job_.exchange(), [&](const std::string& key, const std::string& codec) {
+      all_are_known = all_are_known && AreValid({key});
+      if (!AreValid({key}) || IsInTable("unbiased_codecs", codec)) return;
+      any_has_feedback = true;
+      if (facts_.allows_feedback) return;
+      Report(key, codec + with_algorithm_text_,
+             OneOf(NamesInTable("unbiased_codecs")) + ", because " + name() +
+                 " needs unbiased codes; or set " + facts_.feedback_key + ": true");
     });
+    if (facts_.allows_feedback && all_are_known && !any_has_feedback &&
+        AreValid({facts_.feedback_key, "exchange.error_feedback"}))
+      Report(facts_.feedback_key, "true",
+             "false, because no tensor has a codec with feedback, e.g. onebit or topk, and "
+             "exchange.error_feedback is false");
   }
 
   void CheckPull() {
@@ -258,20 +265,28 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
     }
   }
 
-  void CheckLocalUpdater() {
-    if (facts_.local_updater == nullptr || !AreValid({Join(facts_.local_updater_key, "name")}))
-      return;
-    const std::string& updater = facts_.local_updater->name();
+  void CheckKeysOfUpdaters() {
+    if (facts_.local_updater != nullptr)
+      CheckKeysApply(*facts_.local_updater, facts_.local_updater_key, "local updater");
+    if (facts_.outer_optimizer != nullptr)
+      CheckKeysApply(*facts_.outer_optimizer, facts_.outer_optimizer_key, "outer optimizer");
+  }
+  // Reports the keys of `section` that do not apply to its `name`. `key`: the section's own key.
+  // `what`: what the section describes, for people.
+  template <typename SectionWithName>
+  void CheckKeysApply(const SectionWithName& section, const std::string& key,
+                      const std::string& what) {
+    const std::string name_key = Join(key, "name");
+    if (!AreValid({name_key})) return;
     std::vector<const google::protobuf::FieldDescriptor*> fields_in_job;
-    facts_.local_updater->GetReflection()->ListFields(*facts_.local_updater, &fields_in_job);
+    section.GetReflection()->ListFields(section, &fields_in_job);
     for (const auto* field : fields_in_job) {
-      const std::string key = Join(facts_.local_updater_key, field->name());
-      if (IsApplicable(field, *facts_.local_updater) || !AreValid({key})) continue;
+      const std::string field_key = Join(key, field->name());
+      if (IsApplicable(field, section) || !AreValid({field_key})) continue;
       const auto& names = RuleOf(field).only_for();
-      Report(key, "a key that does not apply to the local updater " + updater,
-             "nothing, because " + updater + " does not use it; remove the key, or set " +
-                 Join(facts_.local_updater_key, "name") + ": " +
-                 tern::Join({names.begin(), names.end()}, " or "));
+      Report(field_key, "a key that does not apply to the " + what + " " + section.name(),
+             "nothing, because " + section.name() + " does not use it; remove the key, or set " +
+                 name_key + ": " + tern::Join({names.begin(), names.end()}, " or "));
     }
   }
 

@@ -44,8 +44,16 @@ class CodecChecker : private CrossKeyChecker {
   void CheckMomentumOfTopK() {
     const pb::TopK& topk = job_.exchange().topk();
     const std::string& optimizer = job_.train().optimizer().name();
-    if (!UsesCodec("topk") || topk.momentum() == 0 || optimizer == "sgd") return;
-    if (!AreValid({"exchange.topk.momentum", "train.optimizer.name"})) return;
+    if (!UsesCodec("topk") || topk.momentum() == 0) return;
+    const pb::AlgorithmTraits* traits = algorithm::TraitsOf(job_.train());
+    if (traits != nullptr && traits->pushes() == pb::AlgorithmTraits::change &&
+        AreValid({"exchange.topk.momentum", "train.algorithm"}))
+      return Report(
+          "exchange.topk.momentum",
+          NumberText(topk.momentum()) + " with algorithm: " + job_.train().algorithm(),
+          "0, because it is a momentum of gradients, and workers push changes of weights; "
+          "the outer optimizer has one");
+    if (optimizer == "sgd" || !AreValid({"exchange.topk.momentum", "train.optimizer.name"})) return;
     Report("exchange.topk.momentum",
            NumberText(topk.momentum()) + " with train.optimizer.name: " + optimizer,
            "0, because momentum would apply twice; or set train.optimizer.name: sgd");

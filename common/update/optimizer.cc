@@ -1,5 +1,6 @@
 #include "common/update/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "common/base/floats.h"
@@ -232,25 +233,35 @@ struct OptimizerEntry {
   const char* name;
   OptimizerResult (*make)(const pb::Optimizer& keys, size_t num_parameters);
   bool has_momentum;  // whether the key `momentum` applies
+  bool may_be_outer;  // whether it may be the outer optimizer of local steps
 };
 
 const OptimizerEntry kOptimizers[] = {
-    {"sgd", MakeSgd, false},
-    {"momentum", MakeVelocityOptimizer<Momentum>, true},
-    {"nesterov", MakeVelocityOptimizer<Nesterov>, true},
-    {"adam", MakeAdam, false},
-    {"lars", MakeLars, true},
-    {"rmsprop", MakeRmsprop, true},
+    {"sgd", MakeSgd, false, true},
+    {"momentum", MakeVelocityOptimizer<Momentum>, true, true},
+    {"nesterov", MakeVelocityOptimizer<Nesterov>, true, true},
+    {"adam", MakeAdam, false, false},
+    {"lars", MakeLars, true, false},
+    {"rmsprop", MakeRmsprop, true, false},
 };
+
+std::vector<std::string> NamesOf(bool outer_only) {
+  std::vector<std::string> names;
+  for (const OptimizerEntry& entry : kOptimizers) {
+    if (entry.may_be_outer || !outer_only) names.emplace_back(entry.name);
+  }
+  return names;
+}
 
 }  // namespace
 
 const std::vector<std::string>& OptimizerNames() {
-  static const std::vector<std::string> names = [] {
-    std::vector<std::string> names_in_table;
-    for (const OptimizerEntry& entry : kOptimizers) names_in_table.emplace_back(entry.name);
-    return names_in_table;
-  }();
+  static const std::vector<std::string> names = NamesOf(false);
+  return names;
+}
+
+const std::vector<std::string>& OuterOptimizerNames() {
+  static const std::vector<std::string> names = NamesOf(true);
   return names;
 }
 
@@ -268,6 +279,18 @@ Result<std::unique_ptr<Optimizer>> MakeOptimizer(const pb::Optimizer& keys, size
   }
   return Status(Code::kBadJob, "train.optimizer.name is '" + keys.name() + "', expected one of " +
                                    Join(OptimizerNames()));
+}
+
+Result<std::unique_ptr<Optimizer>> MakeOuterOptimizer(const pb::OuterOptimizer& keys,
+                                                      size_t num_parameters) {
+  const std::vector<std::string>& names = OuterOptimizerNames();
+  if (std::find(names.begin(), names.end(), keys.name()) == names.end())
+    return Status(Code::kBadJob,
+                  Cat("the outer optimizer is '", keys.name(), "', expected one of ", Join(names)));
+  pb::Optimizer optimizer_keys;
+  optimizer_keys.set_name(keys.name());
+  optimizer_keys.set_momentum(keys.momentum());
+  return MakeOptimizer(optimizer_keys, num_parameters);
 }
 
 }  // namespace tern::update

@@ -87,6 +87,11 @@ class Optimizer {
 // invalid value.
 Result<std::unique_ptr<Optimizer>> MakeOptimizer(const pb::Optimizer& keys, size_t num_parameters);
 const std::vector<std::string>& OptimizerNames();
+// The same for the outer optimizer of algorithms with local steps, which client/train/outer_step.h
+// uses. Its names are those of the optimizers whose steps DiLoCo compares: sgd, momentum, nesterov.
+Result<std::unique_ptr<Optimizer>> MakeOuterOptimizer(const pb::OuterOptimizer& keys,
+                                                      size_t num_parameters);
+const std::vector<std::string>& OuterOptimizerNames();
 // The optimizer and its momentum, for people: "sgd", "momentum 0.9", "lars with momentum 0.9".
 std::string DescribeOptimizer(const pb::Optimizer& keys);
 

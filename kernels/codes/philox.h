@@ -29,6 +29,7 @@ enum class NoiseStream : uint8_t {
   kAugmentation = 5,  // augmentation of an image (keyed by the sample, not by its index in a batch)
   kDropout = 6,
   kRotation = 7,  // signs of elements (rotate.h, which has its own layout of the draws)
+  kParts = 8,     // the parts of the model that rsgd averages (round is the step)
 };
 
 // The inputs of the generator, except element and level.

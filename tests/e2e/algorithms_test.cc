@@ -50,7 +50,7 @@ std::vector<AlgorithmCase> CasesOfEveryAlgorithm() {
   return cases;
 }
 
-std::vector<AlgorithmCase> CasesWithTernaryCodes() {
+std::vector<AlgorithmCase> CasesWithCodes() {
   const std::string ternary_codec = "exchange.codec=ternary",
                     own_scalers = "exchange.scaler=per_worker";
   return {
@@ -72,6 +72,11 @@ std::vector<AlgorithmCase> CasesWithTernaryCodes() {
       {"ssp", {"train.algorithm=ssp", ternary_codec, own_scalers}},
       {"softsync", {"train.algorithm=softsync", ternary_codec, own_scalers}},
       {"pqasgd", {"train.algorithm=pqasgd", ternary_codec, "exchange.clip=none"}},
+      {"pqasgd_outer",
+       {"train.algorithm=pqasgd", "train.pqasgd.outer.name=momentum",
+        "train.pqasgd.outer.learning_rate=0.5", ternary_codec}},
+      {"pqasgd_feedback",
+       {"train.algorithm=pqasgd", "train.pqasgd.feedback=true", "exchange.codec=onebit"}},
   };
 }
 
@@ -90,9 +95,15 @@ TEST_P(Algorithms, TrainToTheEnd) {
   EXPECT_FALSE(job.Weights().empty());
 }
 
+std::vector<AlgorithmCase> CasesOfOtherKeys() {
+  return {{"psgd_outer", {"train.algorithm=psgd", "train.psgd.outer.name=nesterov"}},
+          {"rsgd_random", {"train.algorithm=rsgd", "train.rsgd.order=random"}}};
+}
+
 std::string NameOf(const testing::TestParamInfo<AlgorithmCase>& info) { return info.param.name; }
 INSTANTIATE_TEST_SUITE_P(Fp32, Algorithms, testing::ValuesIn(CasesOfEveryAlgorithm()), NameOf);
-INSTANTIATE_TEST_SUITE_P(Ternary, Algorithms, testing::ValuesIn(CasesWithTernaryCodes()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Codes, Algorithms, testing::ValuesIn(CasesWithCodes()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Keys, Algorithms, testing::ValuesIn(CasesOfOtherKeys()), NameOf);
 
 TEST(Counted, LocalStepsAreThoseWithoutAnExchange) {
   TestJob job({.workers = 2, .steps = 24});

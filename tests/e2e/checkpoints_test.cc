@@ -56,6 +56,11 @@ JobCase WithModel(JobCase base, const std::string& model, uint32_t servers = 1) 
   return base;
 }
 
+// Local steps, quantized changes and an outer optimizer, whose momentum must come back, too.
+const std::vector<std::string> kOuterOverTernary = {"train.algorithm=pqasgd", "train.pqasgd.p=4",
+                                                    "train.pqasgd.outer.name=nesterov",
+                                                    "exchange.codec=ternary"};
+
 std::string NameOf(const testing::TestParamInfo<JobCase>& info) { return info.param.name; }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -72,6 +77,7 @@ INSTANTIATE_TEST_SUITE_P(
                   "train.odsgd.local.name=dcasgd_a", "train.odsgd.local.reference=prev_global"}),
         MakeCase("PsgdAverage",
                  {"train.algorithm=psgd", "train.psgd.p=4", "train.psgd.at_sync=average"}),
+        MakeCase("PqasgdOuter", kOuterOverTernary),
         WithModel(MakeCase("OneBit", {"exchange.codec=onebit"}), "{name: lenet}", 2),
         WithModel(MakeCase("Central", {"train.parameters=central"}), "{name: lenet}", 2)),
     NameOf);
@@ -89,8 +95,14 @@ INSTANTIATE_TEST_SUITE_P(
         MakeCase("Odsgd", {"train.algorithm=odsgd", "train.odsgd.warmup_steps=5",
                            "train.odsgd.local.momentum=0.9"}),
         MakeCase("Psgd", {"train.algorithm=psgd", "train.psgd.p=4"}),
+        MakeCase("PsgdOuter",
+                 {"train.algorithm=psgd", "train.psgd.p=4", "train.psgd.outer.name=momentum"}),
         MakeCase("Rsgd", {"train.algorithm=rsgd", "train.rsgd.p=4", "evaluation.every_steps=20"}),
+        MakeCase("RsgdRandom", {"train.algorithm=rsgd", "train.rsgd.p=4", "train.rsgd.order=random",
+                                "evaluation.ema_decay=0.9"}),
         MakeCase("Pqasgd", {"train.algorithm=pqasgd", "train.pqasgd.p=4", "exchange.codec=qsgd"}),
+        MakeCase("PqasgdFeedback", {"train.algorithm=pqasgd", "train.pqasgd.p=4",
+                                    "train.pqasgd.feedback=true", "exchange.codec=onebit"}),
         MakeCase("CentralQsgd", {"train.parameters=central", "exchange.codec=qsgd",
                                  "exchange.pull=changes", "evaluation.ema_decay=0.9"}),
         MakeCase("CentralOdsgd", {"train.parameters=central", "train.algorithm=odsgd",
@@ -250,7 +262,8 @@ TEST_P(KilledAlone, WithShard0TakesAllBackToTheSameBytes) { ExpectTheSameBytes(t
 INSTANTIATE_TEST_SUITE_P(Each, KilledAlone,
                          testing::Values(MakeCase("Odsgd", {"train.algorithm=odsgd",
                                                             "train.odsgd.warmup_steps=5",
-                                                            "train.odsgd.local.momentum=0.9"})),
+                                                            "train.odsgd.local.momentum=0.9"}),
+                                         MakeCase("PqasgdOuter", kOuterOverTernary)),
                          NameOf);
 INSTANTIATE_TEST_SUITE_P(
     Thorough, KilledAlone,

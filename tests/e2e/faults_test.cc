@@ -69,6 +69,22 @@ TEST(KilledWorker, ComesBackLongAfterItWasLost) {
   ExpectEndsUndisturbed(job);
 }
 
+// Without checkpoints a worker's local weights are lost, but not the outer optimizer's state, which
+// is in the State. Without it, the workers' weights would differ after the next synchronization.
+TEST(KilledWorker, GetsTheOuterOptimizerWithTheState) {
+  TestJob job(WaitOptions());
+  const std::vector<std::string> arguments = {
+      "--set", "train.algorithm=pqasgd",           "--set", "train.pqasgd.p=4",
+      "--set", "train.pqasgd.outer.name=nesterov", "--set", "faults.compare_every_steps=8"};
+  job.StartAll(arguments);
+  ASSERT_TRUE(job.WaitForRound(20));
+  KillAndWait(job.worker(1));
+  job.StartWorker(1, arguments);
+  job.ExpectAllEnd(0);
+  EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
+  EXPECT_NE(job.worker(1).err().find("installed the state after round"), std::string::npos);
+}
+
 TEST(KilledWorker, IsKilledAgainWhileItFetchesTheState) {
   // With this timeout the suspended worker does not yet count as lost when the new worker asks it
   // for the training state.

@@ -38,6 +38,7 @@ void CheckParse(const std::string& text, const std::string& name,
       {"algorithms", tern::algorithm::AlgorithmNames()},
       {"local_updaters", {"none", "sgd", "dcasgd_c", "dcasgd_a"}},
       {"optimizers", {"sgd", "momentum", "nesterov", "adam", "lars", "rmsprop"}},
+      {"outer_optimizers", {"sgd", "momentum", "nesterov"}},
       {"schedules", {"fixed", "step", "multistep", "poly", "exponential", "cosine", "one_cycle"}}};
   const auto job = ParseJob(text, name, overrides, tables);
   if (!job.ok()) {

@@ -28,6 +28,7 @@ TEST(KnownNames, GroupTheCodecsAsTheRulesNeed) {
   EXPECT_THAT(names.at("sharing_codecs"), Contains("ternary"));
   EXPECT_THAT(names.at("sharing_codecs"), Not(Contains("qsgd")));
   EXPECT_THAT(names.at("only_sharing_codecs"), ElementsAre("qsgd_shared", "qsgd_shared_ans"));
+  EXPECT_THAT(names.at("outer_optimizers"), ElementsAre("sgd", "momentum", "nesterov"));
   EXPECT_THAT(names.at("local_updaters"), ElementsAre("none", "sgd", "dcasgd_c", "dcasgd_a"));
 }
 

@@ -150,6 +150,15 @@ TEST(Memory, CountsTheArraysOfTheJob) {
       << "codes are added as they arrive";
 }
 
+TEST(Memory, CountsTheArraysOfAnOuterOptimizer) {
+  TestJob job;
+  const auto setup = setup::MakeSetup(
+      job.job_file(),
+      {"train.algorithm=psgd", "exchange.codec=fp32", "train.psgd.outer.name=nesterov"});
+  ASSERT_TRUE(setup.ok()) << setup.status().message();
+  EXPECT_EQ(BytesOfItem(tools::WorkerMemory(**setup), "outer optimizer: momentum"), 4u * 431080);
+}
+
 // This model has 1.6 billion parameters.
 TEST(Memory, IsCountedWithoutBeingAllocated) {
   TestJob job;

@@ -30,10 +30,14 @@ constexpr double kLargeShare = 0.05;
 
 uint64_t NumOptimizerArrays(const pb::Job& job) {
   const auto optimizer = update::MakeOptimizer(job.train().optimizer(), 0);
-  return optimizer.ok() ? (*optimizer)->StateArrays().size() : 0;
+  const uint64_t num_arrays = optimizer.ok() ? (*optimizer)->StateArrays().size() : 0;
+  const algorithm::Facts facts = algorithm::FactsOf(job);
+  if (facts.outer_optimizer == nullptr) return num_arrays;
+  const auto outer = update::MakeOuterOptimizer(*facts.outer_optimizer, 0);
+  return num_arrays + (outer.ok() ? (*outer)->StateArrays().size() : 0);
 }
 
-// Weights, the optimizer's state and the moving average, a float each an element.
+// Weights, the optimizers' state and the moving average, a float each an element.
 uint64_t ArraysOfModel(const setup::Setup& setup) {
   return 1 + NumOptimizerArrays(setup.job) + (setup.job.evaluation().ema_decay() > 0 ? 1 : 0);
 }

@@ -8,8 +8,11 @@
 //   G_i       = x_{j+1,i} - x_{j+1-p}
 //   Delta_i   = Q(G_i)
 //   x_{j+1}   = x_{j+1-p} + 1/n sum_k Delta_k
+//
+// With the job's key pqasgd.outer, the last line is a step of an outer optimizer (outer_step.h).
 #include "client/train/algorithms.h"
 #include "client/train/local_steps.h"
+#include "client/train/outer_step.h"
 #include "common/base/trace.h"
 
 namespace tern::client {
@@ -21,6 +24,7 @@ class Pqasgd : public LocalSteps {
   explicit Pqasgd(const Context& context)
       : LocalSteps(context),
         at_sync_(context_.setup.job.train().pqasgd().at_sync()),
+        outer_step_(context_.setup, context_.replica),
         changes_(num_parameters_) {}
 
   Status Step(uint64_t step) override {
@@ -50,8 +54,7 @@ class Pqasgd : public LocalSteps {
     const TraceSpan span("decode, update", {.round = round});
     TERN_RETURN_IF_ERROR(
         context_.sums.Decode(round, [&](uint32_t, uint64_t first, std::span<const float> mean) {
-          float* x = context_.replica.parameters() + first;
-          for (size_t i = 0; i < mean.size(); ++i) x[i] += mean[i];
+          outer_step_.AddChange(round, first, mean);
           context_.replica.UpdateMovingAverage(first, mean.size(), round);
         }));
     std::copy_n(context_.replica.parameters(), num_parameters_, context_.replica.point());
@@ -61,6 +64,7 @@ class Pqasgd : public LocalSteps {
   }
 
   const pb::OptimizerState::AtSync at_sync_;
+  OuterStep outer_step_;
   // G_i, the change of this worker's weights since the last synchronization.
   std::vector<float> changes_;
 };

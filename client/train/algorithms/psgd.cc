@@ -8,9 +8,12 @@
 // The paper has p dividing j; section 10 says why Tern has not. The job's key psgd.at_sync says
 // what then happens to the optimizer's state, whose arrays are called slots: with `keep` each
 // worker keeps its own state, `reset` sets the state to zero, `average` averages it over the
-// workers like the parameters.
+// workers like the parameters. With the key psgd.outer, the mean is not what the weights become: an
+// outer optimizer makes a step towards it from the weights of the last synchronization
+// (outer_step.h).
 #include "client/train/algorithms.h"
 #include "client/train/local_steps.h"
+#include "client/train/outer_step.h"
 #include "common/base/trace.h"
 
 namespace tern::client {
@@ -20,7 +23,9 @@ namespace {
 class Psgd : public LocalSteps {
  public:
   explicit Psgd(const Context& context)
-      : LocalSteps(context), at_sync_(context_.setup.job.train().psgd().at_sync()) {
+      : LocalSteps(context),
+        at_sync_(context_.setup.job.train().psgd().at_sync()),
+        outer_step_(context_.setup, context_.replica) {
     if (at_sync_ != pb::OptimizerState::average) return;
     for (const update::Optimizer::StateArray& slot : context_.replica.optimizer().StateArrays())
       slots_.push_back(slot.values);
@@ -63,11 +68,13 @@ class Psgd : public LocalSteps {
     TimeScope decode_scope(context_.progress.decode_time);
     const TraceSpan span("decode, update", {.round = round});
     for (uint32_t b = 0; b < context_.setup.plan.buckets.size(); ++b) {
-      float* arena = context_.setup.plan.buckets[b].arena_index == 0 ? context_.replica.parameters()
-                                                                     : ArenaOf(b);
+      const bool has_weights = context_.setup.plan.buckets[b].arena_index == 0;
       TERN_RETURN_IF_ERROR(context_.sums.Decode(
           round, b, [&](uint32_t, uint64_t first, std::span<const float> mean) {
-            std::copy(mean.begin(), mean.end(), arena + first);
+            if (has_weights)
+              outer_step_.MoveToMean(round, first, mean);
+            else
+              std::copy(mean.begin(), mean.end(), ArenaOf(b) + first);
           }));
     }
     context_.replica.UpdateMovingAverage(0, num_parameters_, round);
@@ -86,6 +93,7 @@ class Psgd : public LocalSteps {
   }
 
   const pb::OptimizerState::AtSync at_sync_;
+  OuterStep outer_step_;
   // slots_: the arrays of the optimizer's state, if workers average them; else empty.
   // agreed_slots_: copies of slots_ as they were after the last synchronization.
   std::vector<std::span<float>> slots_;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "kernels/codes/philox.h"
 #include "tests/client/train/reference.h"
@@ -94,9 +95,14 @@ double DistanceOfSsgd(const setup::Setup& job, const Quantizer& quantizer) {
   return distance;
 }
 
+// What the codes of the workers' changes, by rank, add up to in a round: their mean.
+using MeanOfCodes =
+    std::function<Vector(uint64_t round, const std::vector<std::vector<float>>& changes)>;
+
 // Runs a job of pqasgd with plain SGD and p = 5: Algorithm 2 of PQASGD, whose lines 8 and 9 add the
-// mean of the workers' quantized changes.
-double DistanceOfPqasgd(const setup::Setup& job, const Quantizer& quantizer) {
+// mean of the workers' quantized changes. `outer`: the optimizer that adds it.
+double DistanceOfPqasgd(const setup::Setup& job, const MeanOfCodes& mean_of_codes,
+                        OuterReference outer = {}) {
   constexpr uint64_t kPeriod = 5;
   const auto traces = RunCluster(job, {kSteps});
   Vector w = InitialWeights(job);
@@ -117,12 +123,21 @@ double DistanceOfPqasgd(const setup::Setup& job, const Quantizer& quantizer) {
     for (auto& each : x)
       for (size_t k = 0; k < each.size(); ++k) each[k] -= common_weights[k];
     const uint64_t round = (s + kPeriod - 1) / kPeriod;
-    const Vector mean = MeanOf(quantizer.Apply(job, round, x));
-    for (size_t k = 0; k < w.size(); ++k) w[k] += mean[k];
+    outer.AddChange(mean_of_codes(round, x), &w);
     distance = std::max(distance, LargestDistance(traces, round, w));
     common_weights = traces[0].weights_after_round.at(round);
   }
   return distance;
+}
+
+double DistanceOfPqasgd(const setup::Setup& job, const Quantizer& quantizer,
+                        const OuterReference& outer = {}) {
+  return DistanceOfPqasgd(
+      job,
+      [&](uint64_t round, const auto& changes) {
+        return MeanOf(quantizer.Apply(job, round, changes));
+      },
+      outer);
 }
 
 std::vector<std::string> WithQsgd(const std::string& sums) {
@@ -164,6 +179,116 @@ TEST(PqasgdWithSharedNorms, AddsTheExactMeanOfTheCodes) {
     const auto job = MakeJob("pqasgd", WithPlainSgd(WithSharedNorms(bits)));
     EXPECT_LT(DistanceOfPqasgd(*job, {.levels = levels, .shares_norms = true}), kTolerance) << bits;
   }
+}
+
+TEST(PqasgdWithSharedNorms, AddsTheExactMeanWithAnOuterOptimizer) {
+  for (const OuterCase& c : OuterCases("pqasgd")) {
+    auto overrides = WithPlainSgd(WithSharedNorms("3"));
+    overrides.insert(overrides.end(), c.settings.begin(), c.settings.end());
+    const auto job = MakeJob("pqasgd", overrides);
+    const Quantizer quantizer{.levels = 3, .shares_norms = true};
+    EXPECT_LT(DistanceOfPqasgd(*job, quantizer, c.reference), kTolerance) << c.name;
+    EXPECT_GT(DistanceOfPqasgd(*job, quantizer), 1000 * kTolerance) << c.name;
+  }
+}
+
+// Codes v = x + r, x the values and r what the code of the last v left out, which it then keeps.
+Vector CodeWithFeedback(const Vector& x, const std::function<Vector(const Vector&)>& code,
+                        Vector* r) {
+  r->resize(x.size());
+  Vector v = x;
+  for (size_t k = 0; k < v.size(); ++k) v[k] += (*r)[k];
+  Vector sent = code(v);
+  for (size_t k = 0; k < v.size(); ++k) (*r)[k] = v[k] - sent[k];
+  return sent;
+}
+
+// Calls `visit` with each tensor's range of elements.
+void ForEachTensor(const setup::Setup& job,
+                   const std::function<void(uint64_t begin, uint64_t end)>& visit) {
+  for (uint32_t t = 0; t < job.plan.tensor_count.size(); ++t)
+    visit(job.plan.tensor_begin[t], job.plan.tensor_begin[t] + job.plan.tensor_count[t]);
+}
+
+// The elements that topk sends: the `share` of each tensor with the largest magnitudes.
+Vector LargestOf(const setup::Setup& job, double share, const Vector& v) {
+  Vector sent(v.size());
+  ForEachTensor(job, [&](uint64_t begin, uint64_t end) {
+    Vector magnitudes;
+    for (uint64_t k = begin; k < end; ++k) magnitudes.push_back(std::abs(v[k]));
+    std::sort(magnitudes.rbegin(), magnitudes.rend());
+    const auto num_sent =
+        static_cast<size_t>(std::ceil(share * static_cast<double>(magnitudes.size())));
+    for (uint64_t k = begin; k < end; ++k)
+      if (std::abs(v[k]) >= magnitudes[num_sent - 1]) sent[k] = v[k];
+  });
+  return sent;
+}
+
+// The code of onebit: in each group, the mean of the negative elements, and that of the others.
+Vector MeansBySign(const setup::Setup& job, const Vector& v) {
+  Vector sent(v.size());
+  ForEachTensor(job, [&](uint64_t tensor_begin, uint64_t tensor_end) {
+    for (uint64_t begin = tensor_begin; begin < tensor_end; begin += kGroup) {
+      const uint64_t end = std::min(begin + kGroup, tensor_end);
+      double sums[2] = {}, counts[2] = {};
+      for (uint64_t k = begin; k < end; ++k) sums[v[k] < 0] += v[k], counts[v[k] < 0] += 1;
+      for (uint64_t k = begin; k < end; ++k) sent[k] = sums[v[k] < 0] / counts[v[k] < 0];
+    }
+  });
+  return sent;
+}
+
+std::vector<std::string> WithFeedback(std::vector<std::string> overrides) {
+  overrides.insert(overrides.end(), {"train.pqasgd.feedback=true", "train.pqasgd.outer.name=sgd",
+                                     "train.pqasgd.outer.learning_rate=0.8"});
+  return WithPlainSgd(overrides);
+}
+const OuterReference kOuterOfFeedback = {.rate = 0.8};
+
+TEST(PqasgdWithFeedback, SendsLaterWhatTopKLeftOut) {
+  constexpr double kShare = 0.25;
+  const auto job = MakeJob(
+      "pqasgd", WithFeedback({"exchange.codec=topk", "exchange.topk.ratio=0.25",
+                              "exchange.topk.sample_ratio=1", "exchange.topk.warmup_rounds=0"}));
+  const auto distance_with = [&](bool keeps_memory) {
+    std::vector<Vector> memories(kWorkers);
+    return DistanceOfPqasgd(
+        *job,
+        [&](uint64_t, const std::vector<std::vector<float>>& changes) {
+          std::vector<Vector> sent;
+          for (uint32_t i = 0; i < kWorkers; ++i) {
+            if (!keeps_memory) memories[i].clear();
+            sent.push_back(CodeWithFeedback(
+                {changes[i].begin(), changes[i].end()},
+                [&](const Vector& v) { return LargestOf(*job, kShare, v); }, &memories[i]));
+          }
+          return MeanOf(sent);
+        },
+        kOuterOfFeedback);
+  };
+  EXPECT_LT(distance_with(true), kTolerance);
+  EXPECT_GT(distance_with(false), 100 * kTolerance);
+}
+
+// The server codes the mean again, and has a memory of its own.
+TEST(PqasgdWithFeedback, SendsLaterWhatOneBitLeftOutBothWays) {
+  const auto job =
+      MakeJob("pqasgd", WithFeedback({"exchange.codec=onebit", "exchange.onebit.bucket_elements=" +
+                                                                   std::to_string(kGroup)}));
+  const auto code = [&](const Vector& v) { return MeansBySign(*job, v); };
+  std::vector<Vector> memories(kWorkers + 1);
+  const double distance = DistanceOfPqasgd(
+      *job,
+      [&](uint64_t, const std::vector<std::vector<float>>& changes) {
+        std::vector<Vector> sent;
+        for (uint32_t i = 0; i < kWorkers; ++i)
+          sent.push_back(
+              CodeWithFeedback({changes[i].begin(), changes[i].end()}, code, &memories[i]));
+        return CodeWithFeedback(MeanOf(sent), code, &memories[kWorkers]);
+      },
+      kOuterOfFeedback);
+  EXPECT_LT(distance, kTolerance);
 }
 
 }  // namespace

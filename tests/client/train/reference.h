@@ -66,4 +66,37 @@ inline void MomentumStep(const Vector& g, double rate, double m, Vector* v, Vect
   }
 }
 
+// The step of the common weights W at a synchronization, with the mean change D (client/train/
+// outer_step.h). The gradient of the outer optimizer is -D, and `v` its momentum. With the defaults
+// it is W = W + D.
+struct OuterReference {
+  bool is_nesterov = false;
+  double rate = 1, m = 0;
+  Vector v = {};
+
+  void AddChange(const Vector& mean_change, Vector* w) {
+    v.resize(w->size());
+    for (size_t k = 0; k < w->size(); ++k) {
+      const double g = -mean_change[k];
+      v[k] = m * v[k] + g;
+      (*w)[k] -= rate * (is_nesterov ? g + m * v[k] : v[k]);
+    }
+  }
+};
+
+// An outer optimizer of `algorithm`: the job's settings, and the reference.
+struct OuterCase {
+  std::string name;
+  std::vector<std::string> settings;
+  OuterReference reference;
+};
+inline std::vector<OuterCase> OuterCases(const std::string& algorithm) {
+  const std::string key = "train." + algorithm + ".outer.";
+  return {{"sgd", {key + "name=sgd", key + "learning_rate=0.6"}, {.rate = 0.6}},
+          {"momentum",
+           {key + "name=momentum", key + "learning_rate=0.3", key + "momentum=0.8"},
+           {.rate = 0.3, .m = 0.8}},
+          {"nesterov", {key + "name=nesterov"}, {.is_nesterov = true, .rate = 0.7, .m = 0.9}}};
+}
+
 }  // namespace tern::client

@@ -49,10 +49,54 @@ TEST(Replica, ContinuesFromAStateBitForBit) {
   EXPECT_EQ(ReplicaState(*job, *original).Save(5), ReplicaState(*job, *restored).Save(5));
 }
 
+const std::vector<std::string> kWithOuterMomentum = {
+    "train.algorithm=psgd", "train.psgd.at_sync=average", "train.psgd.outer.name=momentum",
+    "train.optimizer.name=adam", "evaluation.ema_decay=0.99"};
+
 TEST(Replica, StateIsAtMostMaxBytes) {
-  const auto job = SmallJob({"evaluation.ema_decay=0.99"});
+  for (const auto& job : {SmallJob({"evaluation.ema_decay=0.99"}), SmallJob(kWithOuterMomentum)}) {
+    auto replica = std::move(*Replica::Make(*job));
+    EXPECT_LE(ReplicaState(*job, *replica).Save(1).size(), ReplicaState::MaxBytes(*job));
+  }
+}
+
+// Returns the state of the outer optimizer, which has one array.
+std::span<float> OuterState(Replica* replica) {
+  return replica->outer_optimizer()->StateArrays()[0].values;
+}
+
+TEST(Replica, HasAnOuterOptimizerOnlyIfTheJobHas) {
+  EXPECT_EQ((*Replica::Make(*SmallJob({"train.algorithm=psgd"})))->outer_optimizer(), nullptr);
+  const auto job = SmallJob(kWithOuterMomentum);
+  EXPECT_NE((*Replica::Make(*job))->outer_optimizer(), nullptr);
+}
+
+// The workers have their own optimizers' state, but the same state of the outer optimizer.
+TEST(Replica, EveryStateHasTheOuterOptimizers) {
+  const auto job = SmallJob(kWithOuterMomentum);
+  auto original = std::move(*Replica::Make(*job));
+  for (size_t i = 0; i < job->table.total; ++i)
+    OuterState(original.get())[i] = static_cast<float>(i);
+  original->ResetOptimizer();  // at_sync: reset
+  ReplicaState saved(*job, *original);
+  for (const Bytes& state : {saved.Save(3), saved.SaveWeights(3)}) {
+    auto restored = std::move(*Replica::Make(*job));
+    ASSERT_TRUE(ReplicaState(*job, *restored).Load(state).ok());
+    const std::span<float> values = OuterState(restored.get());
+    EXPECT_TRUE(std::equal(values.begin(), values.end(), OuterState(original.get()).begin()));
+  }
+}
+
+TEST(Replica, RefusesAStateWithoutTheOuterOptimizers) {
+  const auto job = SmallJob(kWithOuterMomentum);
+  const auto job_without = SmallJob({"train.algorithm=psgd", "evaluation.ema_decay=0.99"});
   auto replica = std::move(*Replica::Make(*job));
-  EXPECT_LE(ReplicaState(*job, *replica).Save(1).size(), ReplicaState::MaxBytes(*job));
+  auto replica_without = std::move(*Replica::Make(*job_without));
+  const Status status = ReplicaState(*job, *replica)
+                            .Load(ReplicaState(*job_without, *replica_without).SaveWeights(3));
+  EXPECT_EQ(status.code(), Code::kBadData);
+  EXPECT_NE(status.message().find("optimizer.outer.momentum."), std::string::npos)
+      << status.message();
 }
 
 TEST(Replica, RefusesStateOfAnotherModel) {

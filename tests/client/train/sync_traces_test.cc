@@ -6,9 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 
+#include "kernels/codes/philox.h"
 #include "tests/client/train/reference.h"
 
 namespace tern::client {
@@ -325,22 +327,23 @@ TEST(Psgd, IsSsgdIfWorkersAverageAfterEveryStep) {
   }
 }
 
-TEST(Rsgd, AveragesOneOfPPartsEachStep) {
-  const uint64_t p = 4;
+// Compares the traces of rsgd with the reference. part(s): the part that step s averages, of 4.
+void CheckRsgd(const setup::Setup& job, const std::function<uint64_t(uint64_t s)>& part_of) {
+  constexpr uint64_t p = 4;
   const double decay = 0.5;
-  const auto job = MakeJob("rsgd", {"train.rsgd.p=4", "evaluation.ema_decay=0.5"});
-  const auto traces = RunCluster(*job, {kSteps});
-  const uint64_t n = job->table.total;
-  Vector average_weights = InitialWeights(*job);
-  std::vector<Vector> x(kWorkers, InitialWeights(*job)), v(kWorkers);
+  const auto traces = RunCluster(job, {kSteps});
+  const uint64_t n = job.table.total;
+  Vector average_weights = InitialWeights(job);
+  std::vector<Vector> x(kWorkers, InitialWeights(job)), v(kWorkers);
+  double num_averages[p] = {};  // by part: how often it was averaged before
   for (uint64_t s = 1; s <= kSteps; ++s) {
     for (uint32_t i = 0; i < kWorkers; ++i) {
       ExpectPoint(traces[i], s, x[i]);
       MomentumStep(GradientAt(i, s, x[i]), kRate, kMomentum, &v[i], &x[i]);
     }
-    const uint64_t part = (s - 1) % p;
+    const uint64_t part = part_of(s);
     const Vector mean = MeanOf(x);
-    const double t = static_cast<double>((s - 1) / p);  // How often this part was averaged before.
+    const double t = num_averages[part]++;
     const double ema_decay = std::min(decay, (1 + t) / (10 + t));
     for (uint64_t k = part * n / p; k < (part + 1) * n / p; ++k) {
       for (Vector& each : x) each[k] = mean[k];
@@ -350,6 +353,28 @@ TEST(Rsgd, AveragesOneOfPPartsEachStep) {
   for (const Trace& trace : traces) {
     EXPECT_LT(RelativeDistance(trace.final_weights, MeanOf(x)), kTolerance);
     EXPECT_LT(RelativeDistance(trace.average_weights, average_weights), kTolerance);
+  }
+}
+
+TEST(Rsgd, AveragesOneOfPPartsEachStep) {
+  CheckRsgd(*MakeJob("rsgd", {"train.rsgd.p=4", "evaluation.ema_decay=0.5"}),
+            [](uint64_t s) { return (s - 1) % 4; });
+}
+
+TEST(Rsgd, AveragesPartsThatAreDrawnFromSeedAndStep) {
+  for (const uint64_t seed : {1, 7}) {
+    SCOPED_TRACE(seed);
+    std::array<uint64_t, 4> num_steps = {};
+    CheckRsgd(*MakeJob("rsgd", {"train.rsgd.p=4", "train.rsgd.order=random",
+                                "evaluation.ema_decay=0.5", "seed=" + std::to_string(seed)}),
+              [&](uint64_t s) {
+                const kernels::NoiseKey key{
+                    .seed = seed, .stream = kernels::NoiseStream::kParts, .round = s};
+                const uint64_t part = uint64_t{kernels::Draw32(key, 0)} * 4 >> 32;
+                ++num_steps[part];
+                return part;
+              });
+    for (const uint64_t count : num_steps) EXPECT_GE(count, 1u);
   }
 }
 

@@ -208,6 +208,13 @@ TEST(Facts, ReadTheKeysThatTheTraitsName) {
   job = MakeJob("easgd");
   job.mutable_train()->mutable_easgd()->set_alpha(0.25);
   EXPECT_EQ(FactsOf(job).elastic_rate, 0.25);
+  job = MakeJob("pqasgd");
+  EXPECT_FALSE(FactsOf(job).allows_feedback);
+  EXPECT_EQ(FactsOf(job).feedback_key, "train.pqasgd.feedback");
+  job.mutable_train()->mutable_pqasgd()->set_feedback(true);
+  EXPECT_TRUE(FactsOf(job).allows_feedback);
+  job = MakeJob("easgd");
+  job.mutable_train()->mutable_easgd()->set_alpha(0.25);
   // A key in the section of another algorithm has no effect.
   job.mutable_train()->mutable_ssgd()->set_backup_workers(2);
   EXPECT_EQ(FactsOf(job).num_backup_workers, 0u);
@@ -220,6 +227,22 @@ TEST(Facts, SayWhetherTheOptimizersStateIsExchanged) {
   EXPECT_FALSE(FactsOf(job).averages_state);
   job.mutable_train()->mutable_psgd()->set_at_sync(pb::OptimizerState::average);
   EXPECT_TRUE(FactsOf(job).averages_state);
+}
+
+TEST(Facts, HaveAnOuterOptimizerOnlyIfTheJobHasItsSection) {
+  for (const std::string name : {"psgd", "pqasgd"}) {
+    pb::Job job = MakeJob(name);
+    EXPECT_EQ(FactsOf(job).outer_optimizer, nullptr);
+    auto* section = MutableSection(&job);
+    section->GetReflection()->MutableMessage(section,
+                                             section->GetDescriptor()->FindFieldByName("outer"));
+    const Facts facts = FactsOf(job);
+    ASSERT_NE(facts.outer_optimizer, nullptr);
+    EXPECT_EQ(facts.outer_optimizer->name(), "nesterov");
+    EXPECT_EQ(facts.outer_optimizer->learning_rate(), 0.7);
+    EXPECT_EQ(facts.outer_optimizer->momentum(), 0.9);
+    EXPECT_EQ(facts.outer_optimizer_key, "train." + name + ".outer");
+  }
 }
 
 // The term is the delay compensation that DC-ASGD adds to a gradient. By default the servers
@@ -291,6 +314,7 @@ TEST(Traits, NameExistingKeysOfTheExpectedTypes) {
     };
     expect_key(traits.period_key(), FieldDescriptor::CPPTYPE_UINT32);
     expect_key(traits.parts_key(), FieldDescriptor::CPPTYPE_UINT32);
+    expect_key(traits.feedback_key(), FieldDescriptor::CPPTYPE_BOOL);
     expect_key(traits.backup_key(), FieldDescriptor::CPPTYPE_UINT32);
     expect_key(traits.bound_key(), FieldDescriptor::CPPTYPE_UINT32);
     expect_key(traits.elastic_key(), FieldDescriptor::CPPTYPE_DOUBLE);

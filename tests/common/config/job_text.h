@@ -29,6 +29,7 @@ inline const NameTables& TestTables() {
       {"algorithms", algorithm::AlgorithmNames()},
       {"local_updaters", {"none", "sgd", "dcasgd_c", "dcasgd_a"}},
       {"optimizers", {"sgd", "momentum", "nesterov", "adam", "lars", "rmsprop"}},
+      {"outer_optimizers", {"sgd", "momentum", "nesterov"}},
       {"schedules", {"fixed", "step", "multistep", "poly", "exponential", "cosine", "one_cycle"}}};
   return tables;
 }

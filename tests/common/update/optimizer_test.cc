@@ -336,6 +336,31 @@ TEST(Optimizer, UnknownNamesListTheKnownOnes) {
             (std::vector<std::string>{"sgd", "momentum", "nesterov", "adam", "lars", "rmsprop"}));
 }
 
+pb::OuterOptimizer MakeOuterConfig(const std::string& name) {
+  pb::OuterOptimizer config;
+  config.set_name(name);
+  return config;
+}
+
+// The momentum is the default one, 0.9, as in MakeConfig.
+TEST(OuterOptimizer, IsTheOptimizerOfItsName) {
+  for (const std::string& name : OuterOptimizerNames()) {
+    const auto outer = MakeOuterOptimizer(MakeOuterConfig(name), kNumElements);
+    ASSERT_TRUE(outer.ok()) << outer.status().message();
+    EXPECT_EQ(Train(outer->get(), {kNumElements}, 0), Train(MakeConfig(name), 0)) << name;
+    EXPECT_EQ((*outer)->StateArrays().size(), name == "sgd" ? 0u : 1u);
+  }
+}
+
+TEST(OuterOptimizer, IsOneOfThree) {
+  EXPECT_EQ(OuterOptimizerNames(), (std::vector<std::string>{"sgd", "momentum", "nesterov"}));
+  const auto outer = MakeOuterOptimizer(MakeOuterConfig("adam"), 9);
+  ASSERT_EQ(outer.status().code(), Code::kBadJob);
+  EXPECT_NE(outer.status().message().find(
+                "the outer optimizer is 'adam', expected one of sgd, momentum, nesterov"),
+            std::string::npos);
+}
+
 TEST(Optimizer, IsDescribedWithItsMomentum) {
   EXPECT_EQ(DescribeOptimizer(MakeConfig("sgd")), "sgd");
   EXPECT_EQ(DescribeOptimizer(MakeConfig("adam")), "adam");
