@@ -3,14 +3,15 @@
 #   linear_speedup  do the steps to a loss fall as 1 / N?       clip  is TernGrad's clip good?
 #   local_steps     PQASGD: periods, levels, whose data         dgc   deep gradient compression at a ratio of 0.001
 #   asynchrony      does delay compensation help tuned rates?
-# on LeNet and Fashion-MNIST. It stops after two hours, or at any time, and continues later.
+#   outer           p = 32 with an outer optimizer; on MNIST, whose folder is --data
+# on LeNet, and but for the last on Fashion-MNIST. It stops after two hours, or at any time, and continues later.
 #   scripts/experiments/claim.sh NAME [OPTIONS]     --help lists them
 # TERN_BUILD_DIR=FOLDER uses the programs of that build, of the target mutants, instead of building them.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 source scripts/lib/programs.sh
 
-names='linear_speedup clip local_steps dgc asynchrony'
+names='linear_speedup clip local_steps dgc asynchrony outer'
 name=${1:-}
 case " $names " in
   *" $name "*) shift ;;

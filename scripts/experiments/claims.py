@@ -69,16 +69,19 @@ class Experiment:
         self.claim, self.options = claim, options
         self.folder = pathlib.Path(options.out or f"out/experiments/{claim.name}")
         self.record_path = pathlib.Path(options.record or self.folder / "record.json")
+        self.data = (f"data.dir={pathlib.Path(options.data).resolve()}",) if options.data else ()
         self.record = json.loads(self.record_path.read_text()) if self.record_path.exists() else {}
 
     def run_of(self, row, seed):
         name = row.name.replace(" ", "_").replace(",", "").replace("/", "_")
-        return runs.Run(row.name, seed, "", self.claim.job, (*row.settings, *PATIENT, *self.options.set, f"seed={seed}"),
+        return runs.Run(row.name, seed, "", self.claim.job, (*row.settings, *PATIENT, *self.data, *self.options.set, f"seed={seed}"),
                         self.folder / name / f"seed_{seed}")
 
     def key(self, row, seed):
-        """Names a run by all that it depends on but the programs."""
-        identity = json.dumps([self.run_of(row, seed).identity(), row.programs])
+        """Names a run by all that it depends on but the programs' version and the place of the data."""
+        run = self.run_of(row, seed)
+        run = dataclasses.replace(run, settings=tuple(word for word in run.settings if not word.startswith("data.dir=")))
+        identity = json.dumps([run.identity(), row.programs])
         return f"{row.name} | {seed} | {hashlib.sha256(identity.encode()).hexdigest()[:16]}"
 
     def found(self):
@@ -172,7 +175,7 @@ def parse(claim, argv):
     parser = paired.UsageParser(prog=os.environ.get("TERN_EXPERIMENT", claim.name), allow_abbrev=False,
                                 description=f"{claim.title}. Finished runs are not repeated.")
     parser.add_argument("--build", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
-    parser.add_argument("--data", help=argparse.SUPPRESS)
+    parser.add_argument("--data", help="the folder of the data (that of the job)")
     parser.add_argument("--minutes", type=float, default=120, help="starts no run after this time (120)")
     parser.add_argument("--jobs", type=int, default=1, help="number of simultaneous runs (1)")
     parser.add_argument("--out", help="the folder of the runs and the table")

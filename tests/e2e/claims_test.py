@@ -82,7 +82,7 @@ class Claims(unittest.TestCase):
             experiment.text()
 
     def options(self):
-        return argparse.Namespace(out=str(self.folder / "out"), record=None, set=[], jobs=8, minutes=2, build=self.folder)
+        return argparse.Namespace(out=str(self.folder / "out"), record=None, set=[], data=None, jobs=8, minutes=2, build=self.folder)
 
     def judge(self, claim, figures):
         """Fills the record with figures(row, seed) and returns the results file, and the number of runs."""
@@ -131,7 +131,7 @@ class Claims(unittest.TestCase):
         self.assertIn("dcasgd_a, 2, rate 0.05", text)
 
     def test_every_claim_lists_its_runs(self):
-        for name, runs in (("clip", (1 + 36 + 2) * 5), ("local_steps", (3 + 90 + 2) * 5), ("dgc", 120), ("linear_speedup", 53 * 5)):
+        for name, runs in (("clip", (1 + 36 + 2) * 5), ("local_steps", (3 + 90 + 2) * 5), ("dgc", 120), ("linear_speedup", 53 * 5), ("outer", 10 * 5)):
             self.assertEqual(len(self.run_claim(name, "--dry_run").splitlines()), runs, name)
         self.assertIn("expected one of", self.run_claim("clap", code=64))
 
