@@ -3,6 +3,8 @@
 // becomes the mean of the group's negative elements, each other element the mean of the group's
 // other elements. Workers use error feedback for the gradients, and the server for the mean
 // (docs/ALGORITHMS.md, section 15).
+#include "kernels/codes/onebit.h"
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -16,7 +18,6 @@
 #include "common/codec/float_sum.h"
 #include "common/codec/makers.h"
 #include "common/codec/mask_signs.h"
-#include "kernels/codes/onebit.h"
 #include "kernels/codes/onebit_math.h"
 #include "kernels/codes/ternary.h"
 
@@ -74,8 +75,9 @@ void OneBitFormat::Append(const float* g, std::vector<uint8_t>* out) const {
   for (uint64_t first = 0; first < count_; first += group_size_) {
     const uint64_t n = std::min(group_size_, count_ - first);
     const kernels::OneBitSums sums = kernels::SumOneBit(g + first, n);
-    const std::array<float, 2> mean_pair = {kernels::OneBitMean(sums.lower, sums.num_negatives),
-                                            kernels::OneBitMean(sums.upper, n - sums.num_negatives)};
+    const std::array<float, 2> mean_pair = {
+        kernels::OneBitMean(sums.lower, sums.num_negatives),
+        kernels::OneBitMean(sums.upper, n - sums.num_negatives)};
     std::memcpy(means, mean_pair.data(), kernels::kOneBitMeansBytes);
     means += kernels::kOneBitMeansBytes;
   }

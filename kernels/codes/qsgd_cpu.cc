@@ -104,8 +104,8 @@ class Encoder {
     const auto upper = LevelsOf(UpperDoubles(ratio), UpperDoubles(draw16), &upper_bits);
     VI code = hn::Combine(di, upper, lower);
     if constexpr (!kIntervals) {
-      const auto is_signed = hn::And(hn::RebindMask(di, hn::Lt(x, hn::Zero(df))),
-                                     hn::Gt(code, hn::Zero(di)));
+      const auto is_signed =
+          hn::And(hn::RebindMask(di, hn::Lt(x, hn::Zero(df))), hn::Gt(code, hn::Zero(di)));
       code = hn::Or(code, hn::IfThenElseZero(is_signed, hn::Set(di, sign_bit_)));
     }
     hn::StoreU(code, di, reinterpret_cast<int32_t*>(codes));
@@ -207,7 +207,8 @@ bool DecodeQsgd(const uint32_t* codes, size_t n, bool uses_intervals, const Qsgd
   VI is_invalid = hn::Zero(di);  // all bits of a lane are set once it saw an invalid code
   ForEachVector(codes, n, values, [&](VI code) HWY_ATTR {
     const VI level = hn::AndNot(sign_bit, code);
-    is_invalid = hn::Or(is_invalid, hn::VecFromMask(di, hn::Or(hn::Eq(code, sign_bit), hn::Gt(level, max_level))));
+    is_invalid = hn::Or(
+        is_invalid, hn::VecFromMask(di, hn::Or(hn::Eq(code, sign_bit), hn::Gt(level, max_level))));
     const auto is_negative = hn::TestBit(code, sign_bit);
     return ValuesOf(hn::IfThenElse(is_negative, hn::Neg(level), level), unit);
   });
