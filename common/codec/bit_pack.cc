@@ -1,5 +1,5 @@
 // Packs and unpacks numbers of at most 24 bits, the levels of QSGD codes. The writer collects bits
-// in a 64-bit integer and writes 32 bits at a time.
+// in a 64-bit integer and writes it when it is full.
 #include "common/codec/bit_pack.h"
 
 #include <algorithm>
@@ -10,17 +10,32 @@ namespace tern::codec {
 
 static_assert(std::endian::native == std::endian::little, "words are copied in native byte order");
 
-void BitWriter::AppendValues(std::span<const uint32_t> values, int width) {
-  for (const uint32_t value : values) {
-    pending_ |= uint64_t{value} << pending_bits_;
-    pending_bits_ += width;
-    if (pending_bits_ < 32) continue;
-    const auto word = static_cast<uint32_t>(pending_);
-    std::memcpy(out_, &word, sizeof word);
-    out_ += sizeof word;
-    pending_ >>= 32;
-    pending_bits_ -= 32;
+void BitWriter::AppendBits(uint64_t bits, int num_bits) {
+  pending_ |= bits << pending_bits_;
+  pending_bits_ += num_bits;
+  if (pending_bits_ < 64) return;
+  std::memcpy(out_, &pending_, sizeof pending_);
+  out_ += sizeof pending_;
+  pending_bits_ -= 64;
+  pending_ = pending_bits_ == 0 ? 0 : bits >> (num_bits - pending_bits_);
+}
+
+// Appends kTogether values at a time, which have at most 64 bits together.
+template <size_t kTogether>
+void BitWriter::AppendGroups(std::span<const uint32_t> values, int width) {
+  size_t i = 0;
+  for (; values.size() - i >= kTogether; i += kTogether) {
+    uint64_t bits = 0;
+    for (size_t k = kTogether; k-- > 0;) bits = bits << width | values[i + k];
+    AppendBits(bits, static_cast<int>(kTogether) * width);
   }
+  for (; i < values.size(); ++i) AppendBits(values[i], width);
+}
+
+void BitWriter::AppendValues(std::span<const uint32_t> values, int width) {
+  if (width <= 8) return AppendGroups<8>(values, width);
+  if (width <= 16) return AppendGroups<4>(values, width);
+  AppendGroups<2>(values, width);
 }
 
 void BitWriter::Finish() {
@@ -28,24 +43,50 @@ void BitWriter::Finish() {
     *out_++ = static_cast<uint8_t>(pending_);
 }
 
+namespace {
+
+// Unpacks kTogether values from each 64 bits that it loads, as long as 64 bits are left. REQUIRES
+// that so many values have at most 57 bits, because they may begin at any bit of the first byte.
+// Returns the number of unpacked values.
+template <size_t kTogether>
+size_t UnpackGroups(std::span<const uint8_t> bytes, uint64_t first_bit, int width,
+                    std::span<uint32_t> values) {
+  const uint64_t mask = (uint64_t{1} << width) - 1;
+  size_t i = 0;
+  for (; values.size() - i >= kTogether && first_bit / 8 + sizeof(uint64_t) <= bytes.size();
+       i += kTogether, first_bit += kTogether * static_cast<uint64_t>(width)) {
+    uint64_t bits = 0;
+    std::memcpy(&bits, bytes.data() + first_bit / 8, sizeof bits);
+    bits >>= first_bit % 8;
+    for (size_t k = 0; k < kTogether; ++k, bits >>= width)
+      values[i + k] = static_cast<uint32_t>(bits & mask);
+  }
+  return i;
+}
+
+size_t UnpackMost(std::span<const uint8_t> bytes, uint64_t first_bit, int width,
+                  std::span<uint32_t> values) {
+  if (width <= 7) return UnpackGroups<8>(bytes, first_bit, width, values);
+  if (width <= 14) return UnpackGroups<4>(bytes, first_bit, width, values);
+  return UnpackGroups<2>(bytes, first_bit, width, values);
+}
+
+}  // namespace
+
 void UnpackBits(std::span<const uint8_t> bytes, uint64_t first_bit, int width,
                 std::span<uint32_t> values) {
   if (width == 0) {
     std::fill(values.begin(), values.end(), 0);
     return;
   }
-  const uint32_t mask = (uint32_t{1} << width) - 1;
-  for (uint32_t& value : values) {
-    const uint8_t* first_byte = bytes.data() + first_bit / 8;
-    const uint64_t num_bytes_left = bytes.size() - first_bit / 8;
-    uint32_t word = 0;
-    // A number of 24 bits or fewer lies in four bytes wherever it starts.
-    if (num_bytes_left >= sizeof word) {
-      std::memcpy(&word, first_byte, sizeof word);
-    } else {
-      std::memcpy(&word, first_byte, num_bytes_left);
-    }
-    value = word >> (first_bit % 8) & mask;
+  const size_t num_unpacked = UnpackMost(bytes, first_bit, width, values);
+  first_bit += num_unpacked * static_cast<uint64_t>(width);
+  const uint64_t mask = (uint64_t{1} << width) - 1;
+  for (uint32_t& value : values.subspan(num_unpacked)) {
+    const std::span<const uint8_t> left = bytes.subspan(first_bit / 8);
+    uint64_t bits = 0;
+    std::memcpy(&bits, left.data(), std::min(left.size(), sizeof bits));
+    value = static_cast<uint32_t>(bits >> (first_bit % 8) & mask);
     first_bit += static_cast<uint64_t>(width);
   }
 }

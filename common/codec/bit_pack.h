@@ -3,6 +3,7 @@
 // k / 8.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -24,8 +25,13 @@ class BitWriter {
   void Finish();
 
  private:
+  // Appends `num_bits` bits, 0 to 64. REQUIRES that the other bits of `bits` are zero.
+  void AppendBits(uint64_t bits, int num_bits);
+  template <size_t kTogether>
+  void AppendGroups(std::span<const uint32_t> values, int width);
+
   uint8_t* out_;
-  uint64_t pending_ = 0;  // the bits that are not written yet, fewer than 32
+  uint64_t pending_ = 0;  // the bits that are not written yet, fewer than 64
   int pending_bits_ = 0;  // the number of bits in pending_
 };
 

@@ -2,6 +2,8 @@
 // et al. 2018). kernels/codes/dgc_math.h has the arithmetic of one element, for CPU and GPU.
 #include "common/codec/dgc_memory.h"
 
+#include <algorithm>
+
 #include "kernels/codes/dgc_math.h"
 #include "kernels/codes/stats.h"
 
@@ -18,21 +20,26 @@ void DgcMemory::Compensate(uint64_t begin, std::span<const float> g, std::span<f
   const kernels::DgcStep step{static_cast<float>(options_.momentum), options_.nesterov,
                               options_.clip_norm};
   float* accumulated = accumulated_.data() + begin;
-  float* momentum = momentum_.empty() ? nullptr : momentum_.data() + begin;
-  for (size_t i = 0; i < g.size(); ++i) {
-    if (momentum == nullptr) {
+  if (momentum_.empty()) {
+    for (size_t i = 0; i < g.size(); ++i)
       kernels::AddToDgcElement<false>(step, scale, g[i], nullptr, accumulated + i);
-    } else {
+  } else {
+    float* momentum = momentum_.data() + begin;
+    for (size_t i = 0; i < g.size(); ++i)
       kernels::AddToDgcElement<true>(step, scale, g[i], momentum + i, accumulated + i);
-    }
-    v[i] = accumulated[i];
   }
+  std::copy_n(accumulated, g.size(), v.data());
 }
 
+// The loops are branch-free, so that compilers vectorize them.
 void DgcMemory::Update(uint64_t begin, std::span<const float> v, std::span<const float> sent) {
+  float* accumulated = accumulated_.data() + begin;
+  for (size_t i = 0; i < v.size(); ++i) accumulated[i] = v[i] - sent[i];
+  if (!options_.masking || momentum_.empty()) return;
+  float* momentum = momentum_.data() + begin;
   for (size_t i = 0; i < v.size(); ++i) {
-    accumulated_[begin + i] = v[i] - sent[i];
-    if (options_.masking && !momentum_.empty() && sent[i] != 0) momentum_[begin + i] = 0;
+    const float kept = momentum[i];
+    momentum[i] = sent[i] != 0 ? 0 : kept;
   }
 }
 

@@ -3,9 +3,11 @@
 // becomes the mean of the group's negative elements, each other element the mean of the group's
 // other elements. Workers use error feedback for the gradients, and the server for the mean
 // (docs/ALGORITHMS.md, section 15).
+#include "kernels/codes/onebit.h"
+
 #include <algorithm>
 #include <array>
-#include <cmath>
+#include <cstring>
 #include <limits>
 #include <string>
 #include <utility>
@@ -17,7 +19,6 @@
 #include "common/codec/makers.h"
 #include "common/codec/mask_signs.h"
 #include "kernels/codes/onebit_math.h"
-#include "kernels/codes/stats.h"
 #include "kernels/codes/ternary.h"
 
 namespace tern::codec {
@@ -67,41 +68,20 @@ class OneBitFormat {
   uint64_t group_size_;  // elements of a group, except the last group
 };
 
-// Computes the means of one group. Each of the two sums runs over all of v, with 0 in place of the
-// elements that it leaves out. Each block is added in the order that kernels/codes/stats.h defines,
-// and the sums of the blocks are added one after the other.
-GroupMeans MeansOf(std::span<const float> v) {
-  std::array<float, kBlockSize> kept_values;
-  double sums[2] = {0, 0};
-  uint64_t counts[2] = {0, 0};
-  for (size_t first = 0; first < v.size(); first += kBlockSize) {
-    const std::span<const float> block = v.subspan(first, std::min(kBlockSize, v.size() - first));
-    for (const int is_negative : {0, 1}) {
-      for (size_t i = 0; i < block.size(); ++i) {
-        const bool is_kept = (block[i] < 0) == (is_negative == 1);
-        kept_values[i] = is_kept ? block[i] : 0.0f;
-        counts[is_negative] += is_kept ? 1 : 0;
-      }
-      sums[is_negative] += kernels::ComputeStats(kept_values.data(), block.size()).sum;
-    }
-  }
-  return {kernels::OneBitMean(sums[1], counts[1]), kernels::OneBitMean(sums[0], counts[0])};
-}
-
 void OneBitFormat::Append(const float* g, std::vector<uint8_t>* out) const {
+  const size_t begin = out->size();
+  out->resize(begin + size());
+  uint8_t* means = out->data() + begin;
   for (uint64_t first = 0; first < count_; first += group_size_) {
-    const GroupMeans means = MeansOf({g + first, std::min(group_size_, count_ - first)});
-    const std::array<float, 2> mean_pair = {means.negative, means.non_negative};
-    AppendFloats(mean_pair, out);
+    const uint64_t n = std::min(group_size_, count_ - first);
+    const kernels::OneBitSums sums = kernels::SumOneBit(g + first, n);
+    const std::array<float, 2> mean_pair = {
+        kernels::OneBitMean(sums.lower, sums.num_negatives),
+        kernels::OneBitMean(sums.upper, n - sums.num_negatives)};
+    std::memcpy(means, mean_pair.data(), kernels::kOneBitMeansBytes);
+    means += kernels::kOneBitMeansBytes;
   }
-  const size_t signs_begin = out->size();
-  out->resize(signs_begin + kernels::PlaneBytes(count_));
-  for (uint64_t first = 0; first < count_; first += 8) {
-    unsigned byte = 0;
-    const uint64_t n = std::min<uint64_t>(8, count_ - first);
-    for (uint64_t i = 0; i < n; ++i) byte |= unsigned{g[first + i] < 0} << i;
-    (*out)[signs_begin + first / 8] = static_cast<uint8_t>(byte);
-  }
+  kernels::PackOneBitSigns(g, count_, means);
 }
 
 Status OneBitFormat::MeansAt(std::span<const uint8_t> code, uint64_t group,
@@ -132,8 +112,8 @@ Result<size_t> OneBitFormat::Check(std::span<const uint8_t> bytes) const {
     GroupMeans means;
     TERN_RETURN_IF_ERROR(MeansAt(bytes, first / group_size_, &means));
     const uint64_t n = std::min(group_size_, count_ - first);
-    uint64_t num_negatives = 0;
-    for (uint64_t i = first; i < first + n; ++i) num_negatives += sign_bits[i / 8] >> (i % 8) & 1;
+    const uint64_t num_negatives =
+        kernels::CountOneBitSigns({sign_bits.data(), sign_bits.size(), first, n});
     if ((num_negatives > 0) == (means.negative < 0) &&
         (num_negatives < n || means.non_negative == 0))
       continue;
@@ -146,15 +126,17 @@ Result<size_t> OneBitFormat::Check(std::span<const uint8_t> bytes) const {
 
 Status OneBitFormat::Read(std::span<const uint8_t> code, uint64_t first, uint64_t n,
                           float* values) const {
-  const uint8_t* sign_bits = code.data() + means_bytes();
+  const std::span<const uint8_t> sign_bits = code.subspan(means_bytes());
   for (const uint64_t end = first + n; first < end;) {
     const uint64_t group = first / group_size_;
     GroupMeans means;
     TERN_RETURN_IF_ERROR(MeansAt(code, group, &means));
     const uint64_t group_end = std::min(end, (group + 1) * group_size_);
-    const std::array<float, 2> mean_by_sign = {means.non_negative, means.negative};
-    for (; first < group_end; ++first)
-      *values++ = mean_by_sign[sign_bits[first / 8] >> (first % 8) & 1];
+    const uint64_t length = group_end - first;
+    kernels::ExpandOneBitSigns({sign_bits.data(), sign_bits.size(), first, length}, means.negative,
+                               means.non_negative, values);
+    values += length;
+    first = group_end;
   }
   return Ok();
 }

@@ -1,13 +1,12 @@
 // Rounds values to the levels of QSGD (Alistarh et al. 2017) at random, and decodes levels.
 #include "common/codec/qsgd_levels.h"
 
-#include <algorithm>
-#include <array>
 #include <cmath>
 #include <string>
 
 #include "common/base/text.h"
 #include "common/codec/bit_pack.h"
+#include "kernels/codes/qsgd.h"
 #include "kernels/codes/stats.h"
 
 namespace tern::codec {
@@ -18,28 +17,6 @@ using Qsgd = Options::Qsgd;
 using kernels::kQsgdMostLevels;
 static_assert(kernels::kQsgdMaxBits == kMaxPackedBits);
 constexpr uint64_t kMaxBucketElements = uint64_t{1} << 31;
-
-// The upper 16 bits of each element's 32 random bits (kernels/codes/philox.h). One block of the
-// random number generator serves 8 neighbouring elements, so BitsOf is fastest if the elements
-// ascend.
-class RandomBits {
- public:
-  explicit RandomBits(const kernels::NoiseKey& key) : key_(key) {}
-
-  // Returns the 16 bits of an element.
-  uint32_t BitsOf(uint64_t element) {
-    if (const uint64_t block = element / 8; block != block_) {
-      block_ = block;
-      words_ = kernels::NoiseBlock(key_, static_cast<uint32_t>(block), 0);
-    }
-    return words_[element % 8 / 2] >> (16 * (element % 2)) & 0xFFFF;
-  }
-
- private:
-  kernels::NoiseKey key_;
-  uint64_t block_ = ~uint64_t{0};
-  std::array<uint32_t, 4> words_{};
-};
 
 kernels::QsgdRule RuleOf(const Qsgd& options) {
   const bool has_signs = options.layout == Qsgd::Layout::kSign;
@@ -71,6 +48,8 @@ kernels::QsgdRule RuleOf(const Qsgd& options) {
 QsgdLevels::QsgdLevels(const Qsgd& options) : rule_(RuleOf(options)) {}
 
 QsgdLevels::Bucket QsgdLevels::Measure(std::span<const float> v) const {
+  if (!rule_.uses_two_norm)
+    return kernels::MeasuredQsgdBucket(rule_, kernels::MaxAbs(v.data(), v.size()), 0, v.size());
   const kernels::Stats stats = kernels::ComputeStats(v.data(), v.size());
   return kernels::MeasuredQsgdBucket(rule_, stats.max_abs, stats.sum_squares, v.size());
 }
@@ -88,50 +67,13 @@ Status QsgdLevels::Check(float norm, int width, uint64_t n) const {
 void QsgdLevels::Encode(std::span<const float> v, const Bucket& bucket,
                         const kernels::NoiseKey& noise, uint64_t first,
                         std::span<uint32_t> codes) const {
-  if (!(bucket.norm > 0)) {
-    std::fill(codes.begin(), codes.end(), 0);
-    return;
-  }
-  RandomBits random_bits(noise);
-  const auto round_to_level = [&](bool intervals, size_t i) {
-    const uint64_t element = first + i;
-    return kernels::QsgdLevel(intervals, v[i], bucket, random_bits.BitsOf(element),
-                              [&] { return kernels::Draw16(noise, element, 1); });
-  };
-  if (rule_.uses_intervals) {
-    for (size_t i = 0; i < v.size(); ++i) codes[i] = round_to_level(true, i);
-    return;
-  }
-  const uint32_t sign_bit = uint32_t{1} << (bucket.width - 1);
-  for (size_t i = 0; i < v.size(); ++i) {
-    const uint32_t level = round_to_level(false, i);
-    // Branch-free, because the processor cannot predict signs.
-    codes[i] = level | sign_bit * (uint32_t{v[i] < 0} & uint32_t{level > 0});
-  }
+  kernels::EncodeQsgd(v.data(), v.size(), rule_.uses_intervals, bucket, noise, first, codes.data());
 }
 
 bool QsgdLevels::Decode(std::span<const uint32_t> codes, const Bucket& bucket,
                         std::span<float> values) const {
-  const double unit = double{bucket.norm} / bucket.s;
-  if (!(bucket.norm > 0)) {
-    uint32_t union_of_codes = 0;
-    for (const uint32_t code : codes) union_of_codes |= code;
-    std::fill(values.begin(), values.end(), 0.0f);
-    return union_of_codes == 0;
-  }
-  if (rule_.uses_intervals) {
-    const int32_t intervals = (int32_t{1} << rule_.bits) - 1;
-    for (size_t i = 0; i < codes.size(); ++i)
-      values[i] = kernels::QsgdValue(2 * static_cast<int32_t>(codes[i]) - intervals, unit);
-    return true;
-  }
-  const uint32_t sign_bit = uint32_t{1} << (bucket.width - 1);
-  const auto max_level = static_cast<uint32_t>(std::ceil(bucket.s));
-  bool is_valid = true;
-  for (size_t i = 0; i < codes.size(); ++i)
-    values[i] = kernels::QsgdValue(
-        kernels::SignedQsgdLevel(codes[i], sign_bit, max_level, &is_valid), unit);
-  return is_valid;
+  return kernels::DecodeQsgd(codes.data(), codes.size(), rule_.uses_intervals, bucket,
+                             values.data());
 }
 
 Status CheckQsgd(const Qsgd& options) {

@@ -1,6 +1,5 @@
 // Writes, checks and reads the wire format of the sparse codecs (sparse.h): a directory, and for
-// each block positions, as a bitmap or by Elias-Fano coding (Elias 1974), and values. Also
-// implements the base class of these codecs.
+// each block positions, as a bitmap or by Elias-Fano coding (Elias 1974), and values.
 #include "common/codec/sparse.h"
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <string>
 
 #include "common/codec/float_sum.h"
+#include "kernels/codes/sparse.h"
 #include "kernels/codes/sparse_math.h"
 
 namespace tern::codec {
@@ -73,13 +73,15 @@ void PutPositions(std::span<const uint16_t> positions, size_t length, uint8_t* r
 // *ones. Returns the number of these bits, or k + 1 as soon as there are more than k.
 size_t FindOnes(std::span<const uint8_t> row, size_t at, size_t k, Positions* ones) {
   size_t num_found = 0;
-  for (size_t byte = at / 8; byte < row.size(); ++byte) {
-    unsigned bits = row[byte];
-    if (byte == at / 8) bits &= 0xFFu << (at % 8);
-    for (; bits != 0; bits &= bits - 1) {
+  uint64_t bits_to_use = ~uint64_t{0} << (at % 8);
+  for (size_t byte = at / 8; byte < row.size(); byte += sizeof(uint64_t)) {
+    uint64_t bits = 0;
+    std::memcpy(&bits, row.data() + byte, std::min(sizeof bits, row.size() - byte));
+    for (bits &= bits_to_use; bits != 0; bits &= bits - 1) {
       if (num_found == k) return k + 1;
       (*ones)[num_found++] = static_cast<uint16_t>(8 * byte + std::countr_zero(bits) - at);
     }
+    bits_to_use = ~uint64_t{0};
   }
   return num_found;
 }
@@ -105,12 +107,10 @@ bool GetPositions(std::span<const uint8_t> row, size_t k, size_t length, Positio
 
 // Appends the body of the block of elements x. Returns the block's directory entry.
 size_t AppendBlock(SparseValues values, std::span<const float> x, std::vector<uint8_t>* out) {
+  std::array<uint8_t, kSparseBlock / 8> is_sent;  // bit i: whether element i is sent
+  kernels::PackNonZeros(x.data(), x.size(), is_sent.data());
   Positions positions;
-  size_t k = 0;
-  for (size_t i = 0; i < x.size(); ++i) {
-    positions[k] = static_cast<uint16_t>(i);
-    k += static_cast<size_t>(x[i] != 0);
-  }
+  const size_t k = FindOnes(std::span(is_sent).first(ByteCount(x.size())), 0, x.size(), &positions);
   const bool sends_floats = values == SparseValues::kFloats;
   if (k == 0) return 0;
   const size_t begin = out->size();
@@ -165,36 +165,6 @@ Status CheckPair(const SparsePair& pair) {
 Status InvalidBlockError(uint64_t block, const std::string& problem) {
   return Status(Code::kMismatch, "sparse block " + std::to_string(block) + " " + problem);
 }
-
-// Decodes the workers' codes, and adds the decoded values as floats.
-class SparseSum : public RankOrderedSum {
- public:
-  SparseSum(SparseValues values, uint64_t count, int workers)
-      : RankOrderedSum(count, workers), values_(values) {}
-  void EncodeSum(std::vector<uint8_t>* out) override {
-    AppendSparse(
-        count(), [this](uint64_t first, std::span<float> x) { ComputeMeanOfRange(first, x); }, out);
-  }
-
- protected:
-  Result<size_t> Check(std::span<const uint8_t> bytes) const override {
-    Result<SparseCode> code = SparseCode::Parse(values_, bytes, count());
-    if (!code.ok()) return code.status();
-    const Status blocks_status = code->ForEachBlock([](uint64_t, std::span<const float>) {});
-    if (!blocks_status.ok()) return blocks_status;
-    return code->size();
-  }
-  void AddTo(std::span<const uint8_t> code, float* sum) const override {
-    const Status decode_status = SparseCode::Parse(values_, code, count())
-                                     ->ForEachBlock([&](uint64_t first, std::span<const float> x) {
-                                       for (size_t i = 0; i < x.size(); ++i) sum[first + i] += x[i];
-                                     });
-    static_cast<void>(decode_status);  // Always ok, because Check has accepted all blocks.
-  }
-
- private:
-  SparseValues values_;
-};
 
 }  // namespace
 
@@ -271,44 +241,71 @@ size_t SparseCode::BlockBodySize(uint64_t block) const {
   return BodySizeOf(values_, NumSent(block), BlockLength(block));
 }
 
-Status SparseCode::DecodeBlock(uint64_t block, std::span<const uint8_t> body, float* x) const {
+// What a block sends: `num_values` values, and their positions unless the block is dense.
+struct SparseCode::SentValues {
+  size_t num_values = 0;
+  bool is_dense = false;
+  Positions positions;
+  Block values;
+};
+
+Status SparseCode::ReadDenseBlock(uint64_t block, std::span<const uint8_t> body,
+                                  SentValues* sent) const {
+  const size_t length = sent->num_values;
+  const std::span<float> x = std::span(sent->values).first(length);
+  sent->is_dense = true;
+  ReadFloats(body, x);
+  TERN_RETURN_IF_ERROR(CheckFinite(x, block * kSparseBlock).Within("sparse code"));
+  const auto is_minus_zero = [](float v) { return v == 0 && std::signbit(v); };
+  if (std::any_of(x.begin(), x.end(), is_minus_zero)) return InvalidBlockError(block, "has a -0");
+  const auto num_nonzeros = length - static_cast<size_t>(std::count(x.begin(), x.end(), 0.0f));
+  return IsDenseBlock(num_nonzeros, length)
+             ? Ok()
+             : InvalidBlockError(block, "is dense, but has too few non-zeros for that");
+}
+
+Status SparseCode::ReadBlock(uint64_t block, std::span<const uint8_t> body,
+                             SentValues* sent) const {
   const size_t k = NumSent(block), length = BlockLength(block);
   const bool sends_floats = values_ == SparseValues::kFloats;
-  if (sends_floats && k == length) {
-    ReadFloats(body, {x, length});
-    TERN_RETURN_IF_ERROR(CheckFinite({x, length}, block * kSparseBlock).Within("sparse code"));
-    const auto is_minus_zero = [](float v) { return v == 0 && std::signbit(v); };
-    if (std::any_of(x, x + length, is_minus_zero)) return InvalidBlockError(block, "has a -0");
-    const auto num_nonzeros = length - static_cast<size_t>(std::count(x, x + length, 0.0f));
-    return IsDenseBlock(num_nonzeros, length)
-               ? Ok()
-               : InvalidBlockError(block, "is dense, but has too few non-zeros for that");
-  }
-  std::fill_n(x, length, 0.0f);
+  sent->num_values = k;
+  sent->is_dense = false;
   if (k == 0) return Ok();
+  if (sends_floats && k == length) return ReadDenseBlock(block, body, sent);
   if (sends_floats && IsDenseBlock(k, length))
     return InvalidBlockError(block, "lists positions, but has too many non-zeros for that");
   const size_t position_bytes = SparseFormOf(k, length).bytes;
-  Positions positions;
-  if (!GetPositions(body.first(position_bytes), k, length, &positions))
+  if (!GetPositions(body.first(position_bytes), k, length, &sent->positions))
     return InvalidBlockError(block, "does not have " + std::to_string(k) + " ascending positions");
   const std::span<const uint8_t> coded_values = body.subspan(position_bytes);
   if (!sends_floats && k % 8 != 0 && coded_values.back() >> (k % 8) != 0)
     return InvalidBlockError(block, "has a bit set beyond the last of its values");
-  for (size_t i = 0; i < k; ++i) {
-    float value = 0;
-    if (sends_floats) {
-      std::memcpy(&value, coded_values.data() + 4 * i, sizeof value);
-    } else {
-      value = (coded_values[i / 8] >> (i % 8) & 1) != 0 ? pair_.high : pair_.low;
-    }
-    if (!std::isfinite(value) || value == 0) {
-      return InvalidBlockError(block, "sends " + std::to_string(value) + " for element " +
-                                          std::to_string(block * kSparseBlock + positions[i]) +
-                                          ", expected a finite number that is not 0");
-    }
-    x[positions[i]] = value;
+  const std::span<float> values = std::span(sent->values).first(k);
+  if (sends_floats) {
+    ReadFloats(coded_values, values);
+  } else {
+    for (size_t i = 0; i < k; ++i)
+      values[i] = (coded_values[i / 8] >> (i % 8) & 1) != 0 ? pair_.high : pair_.low;
   }
+  const auto bad_value = std::find_if(values.begin(), values.end(),
+                                      [](float v) { return !std::isfinite(v) || v == 0; });
+  if (bad_value == values.end()) return Ok();
+  const uint64_t element =
+      block * kSparseBlock + sent->positions[static_cast<size_t>(bad_value - values.begin())];
+  return InvalidBlockError(block, "sends " + std::to_string(*bad_value) + " for element " +
+                                      std::to_string(element) +
+                                      ", expected a finite number that is not 0");
+}
+
+Status SparseCode::DecodeBlock(uint64_t block, std::span<const uint8_t> body, float* x) const {
+  SentValues sent;
+  TERN_RETURN_IF_ERROR(ReadBlock(block, body, &sent));
+  if (sent.is_dense) {
+    std::copy_n(sent.values.data(), sent.num_values, x);
+    return Ok();
+  }
+  std::fill_n(x, BlockLength(block), 0.0f);
+  for (size_t i = 0; i < sent.num_values; ++i) x[sent.positions[i]] = sent.values[i];
   return Ok();
 }
 
@@ -317,60 +314,45 @@ Status SparseCode::Decode(uint64_t first, uint64_t n, float* x) const {
   size_t body_at = 0;
   uint64_t block = 0;
   for (; block < first / kSparseBlock; ++block) body_at += BlockBodySize(block);
-  Block decoded_block;
   for (const uint64_t end = first + n; block * kSparseBlock < end;
        body_at += BlockBodySize(block++)) {
-    const uint64_t begin = block * kSparseBlock;
-    TERN_RETURN_IF_ERROR(
-        DecodeBlock(block, bodies_.subspan(body_at, BlockBodySize(block)), decoded_block.data()));
-    const uint64_t from = std::max(first, begin);
-    const uint64_t to = std::min<uint64_t>(end, begin + BlockLength(block));
+    const std::span<const uint8_t> body = bodies_.subspan(body_at, BlockBodySize(block));
+    const uint64_t begin = block * kSparseBlock, block_end = begin + BlockLength(block);
+    if (first <= begin && block_end <= end) {
+      TERN_RETURN_IF_ERROR(DecodeBlock(block, body, x + (begin - first)));
+      continue;
+    }
+    Block decoded_block;
+    TERN_RETURN_IF_ERROR(DecodeBlock(block, body, decoded_block.data()));
+    const uint64_t from = std::max(first, begin), to = std::min(end, block_end);
     std::copy(decoded_block.data() + (from - begin), decoded_block.data() + (to - begin),
               x + (from - first));
   }
   return Ok();
 }
 
-Status SparseCode::ForEachBlock(const BlockVisitor& visit) const {
-  Block decoded_block;
+// Reads all blocks that send something, and calls use(index of the first element, what is sent).
+template <typename Use>
+Status SparseCode::ForEachBlock(Use use) const {
+  SentValues sent;
   size_t body_at = 0;
   for (uint64_t block = 0; block < NumBlocks(count_); body_at += BlockBodySize(block++)) {
     if (NumSent(block) == 0) continue;
-    TERN_RETURN_IF_ERROR(
-        DecodeBlock(block, bodies_.subspan(body_at, BlockBodySize(block)), decoded_block.data()));
-    visit(block * kSparseBlock, std::span<const float>(decoded_block).first(BlockLength(block)));
+    TERN_RETURN_IF_ERROR(ReadBlock(block, bodies_.subspan(body_at, BlockBodySize(block)), &sent));
+    use(block * kSparseBlock, sent);
   }
   return Ok();
 }
 
-std::unique_ptr<Accumulator> SparseCodec::NewAccumulator(const Segment& segment, int workers,
-                                                         const RecodeInputs&) const {
-  return std::make_unique<SparseSum>(values_, segment.count, workers);
+Status SparseCode::Check() const {
+  return ForEachBlock([](uint64_t, const SentValues&) {});
 }
 
-Result<size_t> SparseCodec::SumSize(std::span<const uint8_t> bytes, const Segment& segment,
-                                    int) const {
-  Result<SparseCode> sum = SparseCode::Parse(SparseValues::kFloats, bytes, segment.count);
-  if (!sum.ok()) return sum.status().Within(std::string(name()) + " sum");
-  return sum->size();
-}
-
-Result<size_t> SparseCodec::DecodeSingleCode(std::span<const uint8_t> bytes, const Segment& segment,
-                                             float* values) const {
-  Result<SparseCode> code = SparseCode::Parse(values_, bytes, segment.count);
-  if (!code.ok()) return code.status().Within(std::string(name()) + " code");
-  TERN_RETURN_IF_ERROR(
-      code->Decode(0, segment.count, values).Within(std::string(name()) + " code"));
-  return code->size();
-}
-
-Status SparseCodec::Decode(std::span<const uint8_t> sum, const Segment& segment, int contributors,
-                           float, uint64_t first, uint64_t n, float* mean) const {
-  Result<size_t> sum_size = SumSize(sum, segment, contributors);
-  if (!sum_size.ok()) return sum_size.status();
-  TERN_RETURN_IF_ERROR(CheckSumAndRange(name(), sum, *sum_size, segment.count, first, n));
-  Result<SparseCode> code = SparseCode::Parse(SparseValues::kFloats, sum, segment.count);
-  return code->Decode(first, n, mean).Within(std::string(name()) + " sum");
+Status SparseCode::AddTo(float* sum) const {
+  return ForEachBlock([sum](uint64_t first, const SentValues& sent) {
+    for (size_t i = 0; i < sent.num_values; ++i)
+      sum[first + (sent.is_dense ? i : sent.positions[i])] += sent.values[i];
+  });
 }
 
 }  // namespace tern::codec

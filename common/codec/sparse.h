@@ -82,10 +82,11 @@ class SparseCode {
   // kMismatch if one is invalid. The time is that of scanning the directory and decoding the blocks
   // with these elements. REQUIRES first + n <= count.
   Status Decode(uint64_t first, uint64_t n, float* x) const;
-  // Decodes the blocks with at least one sent element in order, and calls `visit` for each, with
-  // the index of its first element and all its elements. kMismatch if a block is invalid.
-  using BlockVisitor = std::function<void(uint64_t first, std::span<const float> x)>;
-  Status ForEachBlock(const BlockVisitor& visit) const;
+  // kMismatch if a block is invalid.
+  Status Check() const;
+  // Adds the values to sum[0, count). kMismatch if a block is invalid; the sum then has those of
+  // earlier blocks.
+  Status AddTo(float* sum) const;
 
  private:
   // NumSent and BlockLength are k and L of the comment at the top of this file. BlockBodySize: the
@@ -93,7 +94,14 @@ class SparseCode {
   size_t NumSent(uint64_t block) const;
   size_t BlockLength(uint64_t block) const;
   size_t BlockBodySize(uint64_t block) const;
-  // Decodes a block into x[0, BlockLength(block)). `body`: the block's positions and values.
+  struct SentValues;
+  // Reads and checks what a block sends. `body`: the block's positions and values.
+  Status ReadBlock(uint64_t block, std::span<const uint8_t> body, SentValues* sent) const;
+  // Reads the values of a dense block. REQUIRES their number in sent->num_values.
+  Status ReadDenseBlock(uint64_t block, std::span<const uint8_t> body, SentValues* sent) const;
+  template <typename Use>
+  Status ForEachBlock(Use use) const;
+  // Decodes a block into x[0, BlockLength(block)).
   Status DecodeBlock(uint64_t block, std::span<const uint8_t> body, float* x) const;
 
   SparseValues values_ = SparseValues::kFloats;

@@ -1,8 +1,9 @@
-// The codec QSGD (Alistarh et al. 2017) on a GPU. Writes and reads the same bytes as
-// common/codec/qsgd_form.h, which defines them: for each bucket (a run of neighbouring elements) a
-// norm and, if the rule gives no fixed width (bits per element), a width; then a level per element.
+// The codec QSGD (Alistarh et al. 2017): the levels of a bucket (a run of neighbouring elements with
+// one norm) on a CPU, and whole codes on a GPU.
 //
-// A part is a run of elements of one tensor in an arena (one array with all tensors) that has a
+// On a GPU the functions write and read the same bytes as common/codec/qsgd_form.h, which defines
+// them: for each bucket a norm and, if the rule gives no fixed width (bits per element), a width;
+// then a level per element. A part is a run of elements of one tensor in an arena (one array with all tensors) that has a
 // code of its own; a tile is a range of at most 4096 elements of a part; a chunk is neighbouring
 // parts whose codes are sent together (kernels/device/tiling.h). The groups of tiling.h are the
 // buckets here. All buckets have the same size, or each part is one bucket. Buffers of codes begin
@@ -10,6 +11,7 @@
 // kernels read and write whole 32-bit words.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/codes/philox.h"
@@ -17,6 +19,22 @@
 #include "kernels/device/tiling.h"
 
 namespace tern::kernels {
+
+// Sets codes[i], for i < n, to the code of v[i]: a sign and a level, or the number of an end of an
+// interval (common/codec/qsgd_levels.h). v[i] is a finite value of the bucket and element first + i
+// of the tensor key.tensor, which gives its 32 random bits (philox.h). Functions named ...Ref give
+// the same results with scalar code.
+void EncodeQsgd(const float* v, size_t n, bool uses_intervals, const QsgdBucket& bucket,
+                const NoiseKey& key, uint64_t first, uint32_t* codes);
+void EncodeQsgdRef(const float* v, size_t n, bool uses_intervals, const QsgdBucket& bucket,
+                   const NoiseKey& key, uint64_t first, uint32_t* codes);
+
+// Sets values[i], for i < n, to the value of codes[i], a number of bucket.width bits. Returns false
+// if a code is invalid; the values are then unspecified.
+bool DecodeQsgd(const uint32_t* codes, size_t n, bool uses_intervals, const QsgdBucket& bucket,
+                float* values);
+bool DecodeQsgdRef(const uint32_t* codes, size_t n, bool uses_intervals, const QsgdBucket& bucket,
+                   float* values);
 
 // What the norm of a bucket is computed from.
 struct QsgdSums {

@@ -1,5 +1,6 @@
-// Sparse codes with float values on a GPU. Writes and reads the same bytes as
-// common/codec/sparse.h, which defines them: for each block of 4096 elements a directory entry, and
+// Sparse codes with float values on a GPU, and their search for elements to send on a CPU. On a GPU
+// the functions write and read the same bytes as common/codec/sparse.h, which defines them: for
+// each block of 4096 elements a directory entry, and
 // a body, which has the positions and values of the elements that are sent.
 //
 // A part is a run of elements of one tensor in an arena (one array with all tensors) that has a
@@ -9,11 +10,17 @@
 // read and write whole 32-bit words.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/device/tiling.h"
 
 namespace tern::kernels {
+
+// Writes a row of n bits to `bits`, (n + 7) / 8 bytes: bit i is 1 if x[i] is not 0. Unused bits are
+// zero. PackNonZerosRef gives the same result with scalar code.
+void PackNonZeros(const float* x, size_t n, uint8_t* bits);
+void PackNonZerosRef(const float* x, size_t n, uint8_t* bits);
 
 // The arenas of a codec's memory: what was not sent yet, and its momentum, with the same indices as
 // the arena that is encoded. Elements that are sent become 0 in both arenas, which is what

@@ -25,6 +25,10 @@ struct Stats {
 Stats ComputeStats(const float* x, size_t n);
 Stats ComputeStatsRef(const float* x, size_t n);
 
+// The largest magnitude of x[0, n), which are finite; 0 if n is 0.
+float MaxAbs(const float* x, size_t n);
+float MaxAbsRef(const float* x, size_t n);
+
 // The population standard deviation of the elements with these statistics; 0 if there are none.
 double Sigma(const Stats& stats);
 

@@ -1,4 +1,5 @@
 // The statistics of stats.h, vectorized, compiled once for each instruction set by Highway.
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -17,6 +18,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 #if HWY_TARGET == HWY_SCALAR  // Vector code with one lane is no faster than the scalar code.
 
 Stats ComputeStats(const float* x, size_t n) { return ComputeStatsRef(x, n); }
+float MaxAbs(const float* x, size_t n) { return MaxAbsRef(x, n); }
 
 #else
 
@@ -120,6 +122,19 @@ Stats ComputeStats(const float* x, size_t n) {
   return stats;
 }
 
+float MaxAbs(const float* x, size_t n) {
+  const hn::CappedTag<float, 16> d;
+  const size_t lanes = hn::Lanes(d);
+  auto max0 = hn::Zero(d), max1 = max0;
+  size_t i = 0;
+  for (; n - i >= 2 * lanes; i += 2 * lanes) {
+    max0 = hn::Max(max0, hn::Abs(hn::LoadU(d, x + i)));
+    max1 = hn::Max(max1, hn::Abs(hn::LoadU(d, x + i + lanes)));
+  }
+  const float max_abs = hn::GetLane(hn::MaxOfLanes(d, hn::Max(max0, max1)));
+  return std::max(max_abs, MaxAbsRef(x + i, n - i));
+}
+
 #endif
 
 }  // namespace tern::kernels::HWY_NAMESPACE
@@ -130,6 +145,8 @@ namespace tern::kernels {
 
 HWY_EXPORT(ComputeStats);
 Stats ComputeStats(const float* x, size_t n) { return HWY_DYNAMIC_DISPATCH(ComputeStats)(x, n); }
+HWY_EXPORT(MaxAbs);
+float MaxAbs(const float* x, size_t n) { return HWY_DYNAMIC_DISPATCH(MaxAbs)(x, n); }
 
 }  // namespace tern::kernels
 #endif

@@ -46,6 +46,12 @@ Stats ComputeStatsRef(const float* x, size_t n) {
   return stats;
 }
 
+float MaxAbsRef(const float* x, size_t n) {
+  float max_abs = 0;
+  for (size_t i = 0; i < n; ++i) max_abs = std::max(max_abs, std::abs(x[i]));
+  return max_abs;
+}
+
 double Sigma(const Stats& stats) {
   if (stats.count == 0) return 0;
   const auto n = static_cast<double>(stats.count);

@@ -1,0 +1,67 @@
+// Tests of what 1bitSGD and the sparse codecs do on a CPU (onebit.h, sparse.h): the vector code gives
+// the bits of the scalar code.
+#include <cmath>
+
+#include "kernels/codes/onebit.h"
+#include "kernels/codes/sparse.h"
+#include "tests/kernels/device/on_target.h"
+
+namespace tern::kernels {
+namespace {
+
+class GroupsOnTarget : public OnTarget {};
+TERN_ON_EVERY_TARGET(GroupsOnTarget);
+
+// Values of very different sizes, so that sums depend on their order; some are zeros.
+std::vector<float> SomeValues(size_t n) {
+  std::vector<float> values = Gaussian(n, n + 1);
+  for (size_t i = 0; i < n; ++i) values[i] *= std::exp2(static_cast<float>(i * 37 % 60));
+  for (size_t i = 0; i < n; i += 5) values[i] = i % 2 == 0 ? 0.0f : -0.0f;
+  return values;
+}
+
+TEST_P(GroupsOnTarget, SumsHaveTheReferencesBits) {
+  for (const size_t n : Lengths()) {
+    const std::vector<float> v = SomeValues(n);
+    const OneBitSums sums = SumOneBit(v.data(), n), reference = SumOneBitRef(v.data(), n);
+    ASSERT_EQ(sums.lower, reference.lower) << n;
+    ASSERT_EQ(sums.upper, reference.upper) << n;
+    ASSERT_EQ(sums.num_negatives, reference.num_negatives) << n;
+    ASSERT_FALSE(std::signbit(sums.upper)) << n;
+  }
+}
+
+TEST_P(GroupsOnTarget, RowsOfBitsEqualTheReferences) {
+  for (const size_t n : Lengths()) {
+    const std::vector<float> v = SomeValues(n);
+    std::vector<uint8_t> bits(n / 8 + 2, 0x5A), reference = bits;
+    PackOneBitSigns(v.data(), n, bits.data());
+    PackOneBitSignsRef(v.data(), n, reference.data());
+    ASSERT_EQ(bits, reference) << n;
+    PackNonZeros(v.data(), n, bits.data());
+    PackNonZerosRef(v.data(), n, reference.data());
+    ASSERT_EQ(bits, reference) << n;
+  }
+}
+
+TEST_P(GroupsOnTarget, RangesOfSignsAreCountedAndExpandedAsByTheReference) {
+  std::vector<uint8_t> bytes(600);
+  std::mt19937 random(3);
+  for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random());
+  for (const uint64_t first : {0, 1, 7, 8, 64, 77, 3001}) {
+    for (uint64_t count = 0; first + count <= 8 * bytes.size(); count += count < 140 ? 1 : 311) {
+      // The row ends with the range, so that reading beyond it is an error.
+      const std::vector<uint8_t> row(bytes.begin(),
+                                     bytes.begin() + static_cast<int64_t>(first + count + 7) / 8);
+      const OneBitSigns signs{row.data(), row.size(), first, count};
+      ASSERT_EQ(CountOneBitSigns(signs), CountOneBitSignsRef(signs)) << first << ' ' << count;
+      std::vector<float> values(count + 1, 7), reference = values;
+      ExpandOneBitSigns(signs, -1.5f, 2.5f, values.data());
+      ExpandOneBitSignsRef(signs, -1.5f, 2.5f, reference.data());
+      ASSERT_EQ(values, reference) << first << ' ' << count;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tern::kernels
