@@ -38,22 +38,27 @@ def row(case, rate, seeds):
 
 
 def best_rate(found, case):
-    """Returns the rate with the lowest test loss over GRID_SEEDS; None until the grid is whole."""
+    """Returns the rate with the lowest test loss over GRID_SEEDS, of those that did not diverge; None if there is none."""
     losses = {}
     for rate in RATES:
         mine = found.get(row(case, rate, ()).name, {})
-        if any(seed not in mine for seed in GRID_SEEDS):
-            return None
-        losses[rate] = statistics.fmean(mine[seed]["test_loss"] for seed in GRID_SEEDS)
-    return min(losses, key=losses.get)
+        if all("test_loss" in mine.get(seed, {}) for seed in GRID_SEEDS):
+            losses[rate] = statistics.fmean(mine[seed]["test_loss"] for seed in GRID_SEEDS)
+    return min(losses, key=losses.get) if losses else None
 
 
-def rows(found):
+def tuned_rate(ended, case):
+    """Returns best_rate once the grid is whole, else None."""
+    whole = all(seed in ended.get(row(case, rate, ()).name, {}) for rate in RATES for seed in GRID_SEEDS)
+    return best_rate(ended, case) if whole else None
+
+
+def rows(ended):
     made = []
     for case in CASES:
-        best = best_rate(found, case)
+        best = tuned_rate(ended, case)
         made += [row(case, rate, SEEDS if rate == best else GRID_SEEDS) for rate in RATES]
-    if (best := best_rate(found, BASE)) is not None:
+    if (best := tuned_rate(ended, BASE)) is not None:
         ternary = claims.Row(FAULTY, (*row(BASE, best, SEEDS).settings, "exchange.codec=ternary", "exchange.scaler=per_worker"), SEEDS)
         made += [ternary, *claims.mutants(ternary)]
     return made

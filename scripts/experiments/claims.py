@@ -41,8 +41,9 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Claim:
-    """An experiment. `rows` takes the figures found so far, {row name: {seed: figures}}, so that later rows may depend on earlier
-    ones. `judge` takes them, too, and returns one of the verdicts above and the results as Markdown."""
+    """An experiment. `rows` takes the figures of the runs that have ended, {row name: {seed: figures}}, so that later rows may depend
+    on earlier ones; of a run that diverged they are {"diverged": True}. `judge` takes those of the others, and returns one of the
+    verdicts above and the results as Markdown."""
     name: str
     title: str
     job: pathlib.Path
@@ -55,11 +56,17 @@ def mutants(of):
     return [dataclasses.replace(of, name=f"{of.name}, {what}", programs=folder, fault_in=of.name) for folder, what in FAULTS.items()]
 
 
-def figures_of(summary, folder):
-    """Returns what is kept of a run: its figures, and [step, test loss] of every evaluation."""
+def figures_of(run, summary):
+    """Returns what is kept of a run: its figures, and [step, test loss] of every evaluation; of one that diverged only that; None of
+    one that failed (`summary` is None)."""
+    if summary is None:
+        try:
+            return {"diverged": True} if run.read_summary()["code"] == runs.DIVERGED else None
+        except (OSError, ValueError, KeyError):
+            return None
     kept = {key: summary.get(key) for key in ("accuracy", "test_loss", "train_loss", "samples", "up_bytes", "down_bytes",
                                               "mean_staleness", "parameters_hash")}
-    with open(folder / "curve.csv") as file:
+    with open(run.folder / "curve.csv") as file:
         points = [(int(row["step"]), float(row["test_loss"])) for row in csv.DictReader(file) if row["test_loss"]]
     return kept | {"curve": [[step, round(loss, 5)] for step, loss in points]}
 
@@ -85,16 +92,19 @@ class Experiment:
         return f"{row.name} | {seed} | {hashlib.sha256(identity.encode()).hexdigest()[:16]}"
 
     def found(self):
-        """Returns {row name: {seed: figures}} of finished runs, and the runs to do, the first seeds first."""
-        found, rows = {}, []
-        while (more := self.claim.rows(found)) != rows:  # until no further row depends on what is found
+        """Returns the rows, {row name: {seed: figures}} of finished runs that did not diverge, and the runs to do, the first seeds first."""
+        ended, rows = {}, []
+        while (more := self.claim.rows(ended)) != rows:  # until no further row depends on how others ended
             rows = more
-            found = {row.name: {seed: self.record[self.key(row, seed)] for seed in row.seeds if self.key(row, seed) in self.record}
+            ended = {row.name: {seed: self.record[self.key(row, seed)] for seed in row.seeds if self.key(row, seed) in self.record}
                      for row in rows}
-        todo = [(row, seed) for row in rows for seed in row.seeds if seed not in found[row.name]]
+        todo = [(row, seed) for row in rows for seed in row.seeds if seed not in ended[row.name]]
+        found = {name: {seed: figures for seed, figures in of_seed.items() if "diverged" not in figures} for name, of_seed in ended.items()}
         return rows, found, sorted(todo, key=lambda run: run[1])
 
     def keep(self, row, seed, figures):
+        if figures is None:
+            return
         self.record[self.key(row, seed)] = figures
         self.record_path.parent.mkdir(parents=True, exist_ok=True)
         lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in sorted(self.record.items()))
@@ -117,10 +127,9 @@ class Experiment:
             for run, (row, _) in rows.items():
                 by_programs[row.programs].append(run)
             for programs, some in by_programs.items():
-                def kept(run, summary, _):
-                    if summary is not None:
-                        self.keep(*rows[run], figures_of(summary, run.folder))
-                failures += runs.run_all(some, self.options.build / programs / "tern", self.options.jobs, kept)
+                failed = runs.run_all(some, self.options.build / programs / "tern", self.options.jobs,
+                                      lambda run, summary, _: self.keep(*rows[run], figures_of(run, summary)))
+                failures += [message for message in failed if f"exit code {runs.DIVERGED}" not in message]
             for run in rows:
                 print(f"{run.name}: {time.monotonic() - begin:.0f} s, {len(self.found()[2])} runs left", flush=True)
         return failures
@@ -133,6 +142,9 @@ class Experiment:
         verdict, body = self.claim.judge(found)
         if todo:
             verdict = f"{total - len(todo)} of {total} runs, no verdict"
+        diverged = [f"{row.name} ({count} of {len(row.seeds)})" for row in rows
+                    if (count := sum("diverged" in self.record.get(self.key(row, seed), {}) for seed in row.seeds))]
+        body += "\n\nDiverged, and not in the tables: " + "; ".join(diverged) if diverged else ""
         return f"# {self.claim.title}: {verdict}\n\n{body}\n"
 
     @staticmethod

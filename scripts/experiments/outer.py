@@ -15,10 +15,10 @@ STEPS, SPAN = 3072, 512  # steps, and those whose training loss is compared; mul
 MARGIN = 0.3  # points, for shared data
 SHARE = 0.3  # percent of the bytes of ssgd with fp32
 DATA = ("shared", "by_class")
-LOCAL = "train.algorithm=pqasgd train.pqasgd.p=32 exchange.codec=ternary"
-OUTER = f"{LOCAL} train.pqasgd.outer.name=nesterov train.pqasgd.outer.learning_rate=0.7 train.pqasgd.outer.momentum=0.9"
-CASES = {"ssgd, fp32": "exchange.codec=fp32", "p = 32": LOCAL, "p = 32, nesterov": OUTER,
-         "p = 32, nesterov, local steps without momentum": f"{OUTER} train.optimizer.name=sgd"}
+LOCAL = "train.algorithm=pqasgd train.pqasgd.p=32 exchange.codec=ternary exchange.rotate=4096 exchange.scaler_elements=4096"
+# One run with another seed chose the rate: with DiLoCo's 0.7, ternary changes diverge, rotated or not, if local steps have a momentum.
+OUTER = f"{LOCAL} train.pqasgd.outer.name=nesterov train.pqasgd.outer.learning_rate=0.3 train.pqasgd.outer.momentum=0.9"
+CASES = {"ssgd, fp32": "exchange.codec=fp32", "p = 32": LOCAL, "p = 32, nesterov": OUTER}
 COMMON = ("workers.count=4", f"train.steps={STEPS}", f"faults.compare_every_steps={SPAN}")
 
 
@@ -58,7 +58,7 @@ def judge(found):
               f"Bytes a sample, both ways, in percent of ssgd with fp32: {max(shares):.3f} (asked: at most {SHARE})" if shares else "",
               "Planted faults, by the training loss:", mutants]
     gap = judged.get(name_of("shared", "p = 32, nesterov"), ([], [], 1, 1))[0]
-    met = bool(gap and statistics.fmean(gap) <= MARGIN and shares and max(shares) <= SHARE)
+    met = bool(len(gap) == len(SEEDS) and statistics.fmean(gap) <= MARGIN and shares and max(shares) <= SHARE)
     lower = gaps.loss_gaps(found, name_of("shared", "p = 32, nesterov"), name_of("shared", "p = 32"))
     verdict = (claims.NO_POWER if not told else claims.CONTRADICTED if not met or student.p_above(lower, 0) < claims.LEVEL
                else claims.HOLDS if student.p_below(lower, 0) < claims.LEVEL else claims.UNDECIDED)

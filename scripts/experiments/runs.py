@@ -14,6 +14,7 @@ import time
 PERMANENT_ERRORS = {64, 65, 78}
 # Exit codes of errors that a second attempt may avoid: a port in use, a lost peer.
 TRANSIENT_ERRORS = {69, 75}
+DIVERGED = 79  # the exit code of training whose numbers are no longer finite
 
 
 class Failed(Exception):

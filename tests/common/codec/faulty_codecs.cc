@@ -10,9 +10,20 @@
 namespace tern::codec {
 namespace {
 
-class IgnoredWorker : public CodecWrapper {
+// A codec of which only Encode is faulty; also with a rotation before it.
+class FaultyEncoder : public CodecWrapper {
  public:
   using CodecWrapper::CodecWrapper;
+  uint64_t scaler_elements() const override { return inner_->scaler_elements(); }
+  bool rotates() const override { return inner_->rotates(); }
+  void Rotate(uint32_t tensor, uint64_t begin, std::span<const float> g, float* y) const override {
+    inner_->Rotate(tensor, begin, g, y);
+  }
+};
+
+class IgnoredWorker : public FaultyEncoder {
+ public:
+  using FaultyEncoder::FaultyEncoder;
   void Encode(const float* g, const Segment& segment, const EncodeParams& encode_params,
               const kernels::NoiseKey& noise, std::vector<uint8_t>* out) const override {
     const std::vector<float> zeros(segment.count);
@@ -20,9 +31,9 @@ class IgnoredWorker : public CodecWrapper {
   }
 };
 
-class TruncatedNoise : public CodecWrapper {
+class TruncatedNoise : public FaultyEncoder {
  public:
-  using CodecWrapper::CodecWrapper;
+  using FaultyEncoder::FaultyEncoder;
   void Encode(const float* g, const Segment& segment, const EncodeParams& encode_params,
               const kernels::NoiseKey& noise, std::vector<uint8_t>* out) const override {
     kernels::NoiseKey key = noise;

@@ -1,5 +1,5 @@
-// Tests of what 1bitSGD and the sparse codecs do on a CPU (onebit.h, sparse.h): the vector code gives
-// the bits of the scalar code.
+// Tests of what 1bitSGD and the sparse codecs do on a CPU (onebit.h, sparse.h): the vector code
+// gives the bits of the scalar code.
 #include <cmath>
 
 #include "kernels/codes/onebit.h"
