@@ -58,7 +58,7 @@ JobCase WithModel(JobCase base, const std::string& model, uint32_t servers = 1) 
 
 // Local steps, quantized changes and an outer optimizer, whose momentum must come back, too.
 const std::vector<std::string> kOuterOverTernary = {"train.algorithm=pqasgd", "train.pqasgd.p=4",
-                                                    "train.pqasgd.outer.name=nesterov",
+                                                    "train.pqasgd.outer.learning_rate=0.1",
                                                     "exchange.codec=ternary"};
 
 std::string NameOf(const testing::TestParamInfo<JobCase>& info) { return info.param.name; }
@@ -96,7 +96,8 @@ INSTANTIATE_TEST_SUITE_P(
                            "train.odsgd.local.momentum=0.9"}),
         MakeCase("Psgd", {"train.algorithm=psgd", "train.psgd.p=4"}),
         MakeCase("PsgdOuter",
-                 {"train.algorithm=psgd", "train.psgd.p=4", "train.psgd.outer.name=momentum"}),
+                 {"train.algorithm=psgd", "train.psgd.p=4",
+                  "train.psgd.outer.learning_rate=0.1"}),
         MakeCase("Rsgd", {"train.algorithm=rsgd", "train.rsgd.p=4", "evaluation.every_steps=20"}),
         MakeCase("RsgdRandom", {"train.algorithm=rsgd", "train.rsgd.p=4", "train.rsgd.order=random",
                                 "evaluation.ema_decay=0.9"}),

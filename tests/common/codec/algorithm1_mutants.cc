@@ -4,12 +4,43 @@
 
 #include "common/codec/wrapper.h"
 #include "kernels/codes/stats.h"
+#include "kernels/codes/ternary.h"
 #include "tests/common/codec/faulty_codecs.h"
 
 namespace tern::codec {
 namespace {
 
 // Each of these classes wraps a correct ternary codec, and plants one fault in it.
+
+class ServerIgnoresLastWorker : public CodecWrapper {
+ public:
+  using CodecWrapper::CodecWrapper;
+  std::unique_ptr<Accumulator> NewAccumulator(const Segment& segment, int workers,
+                                              const RecodeInputs& recode_inputs) const override {
+    return std::make_unique<SumWithoutLastWorker>(
+        inner_->NewAccumulator(segment, workers, recode_inputs), segment.count, workers);
+  }
+
+ private:
+  class SumWithoutLastWorker : public Accumulator {
+   public:
+    SumWithoutLastWorker(std::unique_ptr<Accumulator> inner, uint64_t count, int workers)
+        : inner_(std::move(inner)),
+          ignored_rank_(workers - 1),
+          zero_codes_(kernels::PlaneBytes(count)) {}
+    Result<size_t> Add(int rank, std::span<const uint8_t> bytes) override {
+      if (rank != ignored_rank_) return inner_->Add(rank, bytes);
+      TERN_RETURN_IF_ERROR(inner_->Add(rank, zero_codes_).status());
+      return bytes.size();
+    }
+    void EncodeSum(std::vector<uint8_t>* out) override { inner_->EncodeSum(out); }
+
+   private:
+    std::unique_ptr<Accumulator> inner_;
+    int ignored_rank_;
+    std::vector<uint8_t> zero_codes_;  // the payload of codes that are all 0
+  };
+};
 
 class NoClipping : public CodecWrapper {
  public:
@@ -73,7 +104,7 @@ class RepeatedNoise : public CodecWrapper {
 std::unique_ptr<Codec> WithFault(std::unique_ptr<Codec> codec, Mutant mutant) {
   switch (mutant) {
     case Mutant::kServerIgnoresAWorker:
-      return WithIgnoredWorker(std::move(codec));
+      return std::make_unique<ServerIgnoresLastWorker>(std::move(codec));
     case Mutant::kTruncatedNoise:
       return WithTruncatedNoise(std::move(codec));
     case Mutant::kNoClipping:

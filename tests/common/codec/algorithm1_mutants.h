@@ -9,7 +9,7 @@
 namespace tern::codec {
 
 enum class Mutant {
-  kServerIgnoresAWorker,  // Zeros are added in place of worker 0's gradients.
+  kServerIgnoresAWorker,  // The server adds zeros in place of the last worker's codes.
   kTruncatedNoise,        // Only 4 bits of each random number decide on a code.
   kNoClipping,            // Gradients are encoded without clipping.
   kScalerNotShared,       // Each worker encodes with its own scaler.

@@ -1,5 +1,5 @@
-// Codec ternary with one planted fault. Tests must notice these faults (algorithm1_mutants.h), and
-// experiments have them as rows, to show what they can tell apart (tests/mutants).
+// Codec ternary with one planted fault in what a worker encodes; `inner` is correct. Experiments
+// have these faults as rows, to show what they can tell apart (tests/mutants).
 #pragma once
 
 #include <memory>
@@ -8,9 +8,9 @@
 
 namespace tern::codec {
 
-// Zeros are added in place of worker 0's gradients. `inner` is codec ternary.
+// Worker 0 encodes zeros, as if the server ignored its gradients.
 std::unique_ptr<Codec> WithIgnoredWorker(std::unique_ptr<Codec> inner);
-// Only 4 bits of each random number decide on a code. `inner` is codec ternary.
+// Only 4 bits of each random number decide on a code.
 std::unique_ptr<Codec> WithTruncatedNoise(std::unique_ptr<Codec> inner);
 
 }  // namespace tern::codec
