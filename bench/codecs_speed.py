@@ -46,7 +46,7 @@ def main():
     parser.add_argument("--only", action="append", help="only the rows of these codecs")
     options = parser.parse_args()
     wanted = options.only or JUDGED
-    keys = [BASE, *(key for key in every_codec.CASES if key[0] != "pqasgd" and key[1] in wanted and key != BASE)]
+    keys = [BASE, *(key for key in every_codec.CASES if key[0].startswith("ssgd") and key[1] in wanted and key != BASE)]
     folders = [folder for folder in (options.other, options.programs) if folder]
     results = {(key, folder): [] for key in keys for folder in folders}
     for _ in range(options.rounds):

@@ -32,7 +32,41 @@ void BitWriter::AppendGroups(std::span<const uint32_t> values, int width) {
   for (; i < values.size(); ++i) AppendBits(values[i], width);
 }
 
+namespace {
+
+// The loops over whole bytes below are simple enough for compilers to vectorize. kWidth is 2, 4
+// or 8.
+template <size_t kWidth>
+void PackBytes(const uint32_t* values, size_t num_bytes, uint8_t* out) {
+  constexpr size_t kPerByte = 8 / kWidth;
+  for (size_t i = 0; i < num_bytes; ++i) {
+    uint32_t byte = 0;
+    for (size_t k = 0; k < kPerByte; ++k) byte |= values[i * kPerByte + k] << (kWidth * k);
+    out[i] = static_cast<uint8_t>(byte);
+  }
+}
+
+template <size_t kWidth>
+void UnpackBytes(const uint8_t* bytes, size_t num_bytes, uint32_t* values) {
+  constexpr size_t kPerByte = 8 / kWidth;
+  constexpr uint32_t kMask = (1u << kWidth) - 1;
+  for (size_t i = 0; i < num_bytes; ++i) {
+    for (size_t k = 0; k < kPerByte; ++k)
+      values[i * kPerByte + k] = bytes[i] >> (kWidth * k) & kMask;
+  }
+}
+
+}  // namespace
+
 void BitWriter::AppendValues(std::span<const uint32_t> values, int width) {
+  if (pending_bits_ == 0 && (width == 2 || width == 4 || width == 8)) {
+    const size_t per_byte = 8 / static_cast<size_t>(width), num_bytes = values.size() / per_byte;
+    if (width == 2) PackBytes<2>(values.data(), num_bytes, out_);
+    if (width == 4) PackBytes<4>(values.data(), num_bytes, out_);
+    if (width == 8) PackBytes<8>(values.data(), num_bytes, out_);
+    out_ += num_bytes;
+    values = values.subspan(num_bytes * per_byte);
+  }
   if (width <= 8) return AppendGroups<8>(values, width);
   if (width <= 16) return AppendGroups<4>(values, width);
   AppendGroups<2>(values, width);
@@ -66,6 +100,14 @@ size_t UnpackGroups(std::span<const uint8_t> bytes, uint64_t first_bit, int widt
 
 size_t UnpackMost(std::span<const uint8_t> bytes, uint64_t first_bit, int width,
                   std::span<uint32_t> values) {
+  if (first_bit % 8 == 0 && (width == 2 || width == 4 || width == 8)) {
+    const size_t per_byte = 8 / static_cast<size_t>(width), num_bytes = values.size() / per_byte;
+    const uint8_t* first_byte = bytes.data() + first_bit / 8;
+    if (width == 2) UnpackBytes<2>(first_byte, num_bytes, values.data());
+    if (width == 4) UnpackBytes<4>(first_byte, num_bytes, values.data());
+    if (width == 8) UnpackBytes<8>(first_byte, num_bytes, values.data());
+    return num_bytes * per_byte;
+  }
   if (width <= 7) return UnpackGroups<8>(bytes, first_bit, width, values);
   if (width <= 14) return UnpackGroups<4>(bytes, first_bit, width, values);
   return UnpackGroups<2>(bytes, first_bit, width, values);

@@ -34,7 +34,7 @@ class DecodedSum : public RankOrderedSum {
   Result<size_t> Check(std::span<const uint8_t> bytes) const override {
     Result<size_t> size = format_.CodeSize(bytes, count());
     if (!size.ok()) return size;
-    TERN_RETURN_IF_ERROR(ForEachBlock(bytes.first(*size), [](uint64_t, std::span<const float>) {}));
+    TERN_RETURN_IF_ERROR(format_.CheckLevels(bytes.first(*size), count()));
     return size;
   }
   void AddTo(std::span<const uint8_t> code, float* sum) const override {

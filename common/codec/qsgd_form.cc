@@ -165,8 +165,9 @@ Status QsgdForm::ReadBucket(const Sections& sections, uint64_t bucket, uint64_t 
                     ", expected ", stored_end, has_stored_end ? "" : " at most"));
 }
 
-Status QsgdForm::DecodeRange(std::span<const uint8_t> code, uint64_t count, uint64_t first,
-                             uint64_t n, float* values) const {
+template <typename UseLevels>
+Status QsgdForm::VisitLevels(std::span<const uint8_t> code, uint64_t count, uint64_t first,
+                             uint64_t n, const UseLevels& use) const {
   if (n == 0) return Ok();
   const Sections sections = SplitIntoSections(code, count);
   uint64_t bucket = first / sections.bucket_size;
@@ -192,15 +193,31 @@ Status QsgdForm::DecodeRange(std::span<const uint8_t> code, uint64_t count, uint
       const std::span<uint32_t> block = std::span(codes).first(block_length);
       UnpackBits(sections.levels, bit + (first - begin) * static_cast<uint64_t>(header.width),
                  header.width, block);
-      if (!levels_.Decode(block, header, {values, block_length})) {
+      if (!use(std::span<const uint32_t>(block), header))
         return Status(Code::kMismatch, Cat("qsgd bucket ", bucket, " has an invalid level"));
-      }
-      values += block_length;
       first += block_length;
     }
     bit = end_bit;
   }
   return Ok();
+}
+
+Status QsgdForm::CheckLevels(std::span<const uint8_t> code, uint64_t count) const {
+  return VisitLevels(code, count, 0, count,
+                     [this](std::span<const uint32_t> codes, const QsgdLevels::Bucket& bucket) {
+                       return levels_.AreValid(codes, bucket);
+                     });
+}
+
+Status QsgdForm::DecodeRange(std::span<const uint8_t> code, uint64_t count, uint64_t first,
+                             uint64_t n, float* values) const {
+  return VisitLevels(
+      code, count, first, n,
+      [&](std::span<const uint32_t> codes, const QsgdLevels::Bucket& bucket) {
+        const bool is_valid = levels_.Decode(codes, bucket, {values, codes.size()});
+        values += codes.size();
+        return is_valid;
+      });
 }
 
 }  // namespace tern::codec

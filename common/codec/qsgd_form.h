@@ -42,9 +42,16 @@ class QsgdForm {
   // code.size() is what CodeSize returned, and first + n <= count.
   Status DecodeRange(std::span<const uint8_t> code, uint64_t count, uint64_t first, uint64_t n,
                      float* values) const;
+  // Checks all buckets of a code as DecodeRange does, without decoding them.
+  Status CheckLevels(std::span<const uint8_t> code, uint64_t count) const;
 
  private:
   struct Sections;  // the four parts of a code: norms, widths, ends and levels
+  // Calls use(codes, bucket) for the codes of elements [first, first + n), some of one bucket at a
+  // time. kMismatch if a bucket is invalid, or if `use` returns false.
+  template <typename UseLevels>
+  Status VisitLevels(std::span<const uint8_t> code, uint64_t count, uint64_t first, uint64_t n,
+                     const UseLevels& use) const;
   Sections SplitIntoSections(std::span<const uint8_t> code, uint64_t count) const;
   Status ReadBucket(const Sections& sections, uint64_t bucket, uint64_t begin_bit,
                     QsgdLevels::Bucket* header, uint64_t* end_bit) const;

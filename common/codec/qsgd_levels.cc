@@ -76,6 +76,24 @@ bool QsgdLevels::Decode(std::span<const uint32_t> codes, const Bucket& bucket,
                              values.data());
 }
 
+// The loops are branch-free, so that compilers vectorize them.
+bool QsgdLevels::AreValid(std::span<const uint32_t> codes, const Bucket& bucket) const {
+  uint32_t invalid = 0;
+  if (!(bucket.norm > 0)) {
+    for (const uint32_t code : codes) invalid |= code;
+    return invalid == 0;
+  }
+  if (rule_.uses_intervals) return true;
+  const auto sign_bit = static_cast<int32_t>(uint32_t{1} << (bucket.width - 1));
+  const auto max_level = static_cast<int32_t>(std::ceil(bucket.s));
+  for (const uint32_t number : codes) {
+    const auto code = static_cast<int32_t>(number);
+    invalid |= static_cast<uint32_t>(code == sign_bit) |
+               static_cast<uint32_t>((code & ~sign_bit) > max_level);
+  }
+  return invalid == 0;
+}
+
 Status CheckQsgd(const Qsgd& options) {
   const auto bad_job_error = [](const std::string& message) {
     return Status(Code::kBadJob, "exchange.qsgd." + message);

@@ -59,6 +59,8 @@ class QsgdLevels {
               uint64_t first, std::span<uint32_t> codes) const;
   // Sets values[i] to the value, always finite, of codes[i]. Returns false if a code is invalid.
   bool Decode(std::span<const uint32_t> codes, const Bucket& bucket, std::span<float> values) const;
+  // Whether Decode would accept the codes.
+  bool AreValid(std::span<const uint32_t> codes, const Bucket& bucket) const;
 
  private:
   kernels::QsgdRule rule_;

@@ -73,9 +73,10 @@ TEST(KilledWorker, ComesBackLongAfterItWasLost) {
 // is in the State. Without it, the workers' weights would differ after the next synchronization.
 TEST(KilledWorker, GetsTheOuterOptimizerWithTheState) {
   TestJob job(WaitOptions());
-  const std::vector<std::string> arguments = {
-      "--set", "train.algorithm=pqasgd",           "--set", "train.pqasgd.p=4",
-      "--set", "train.pqasgd.outer.learning_rate=0.1", "--set", "faults.compare_every_steps=8"};
+  const std::vector<std::string> arguments = {"--set", "train.algorithm=pqasgd",
+                                              "--set", "train.pqasgd.p=4",
+                                              "--set", "train.pqasgd.outer.learning_rate=0.1",
+                                              "--set", "faults.compare_every_steps=8"};
   job.StartAll(arguments);
   ASSERT_TRUE(job.WaitForRound(20));
   KillAndWait(job.worker(1));
