@@ -211,13 +211,12 @@ Status QsgdForm::CheckLevels(std::span<const uint8_t> code, uint64_t count) cons
 
 Status QsgdForm::DecodeRange(std::span<const uint8_t> code, uint64_t count, uint64_t first,
                              uint64_t n, float* values) const {
-  return VisitLevels(
-      code, count, first, n,
-      [&](std::span<const uint32_t> codes, const QsgdLevels::Bucket& bucket) {
-        const bool is_valid = levels_.Decode(codes, bucket, {values, codes.size()});
-        values += codes.size();
-        return is_valid;
-      });
+  return VisitLevels(code, count, first, n,
+                     [&](std::span<const uint32_t> codes, const QsgdLevels::Bucket& bucket) {
+                       const bool is_valid = levels_.Decode(codes, bucket, {values, codes.size()});
+                       values += codes.size();
+                       return is_valid;
+                     });
 }
 
 }  // namespace tern::codec
