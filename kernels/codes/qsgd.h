@@ -6,9 +6,9 @@
 // then a level per element. A part is a run of elements of one tensor in an arena (one array with
 // all tensors) that has a code of its own; a tile is a range of at most 4096 elements of a part; a
 // chunk is neighbouring parts whose codes are sent together (kernels/device/tiling.h). The groups
-// of tiling.h are the buckets here. All buckets have the same size, or each part is one bucket. Buffers of codes begin
-// at a multiple of 4 bytes, and their length is rounded up to a multiple of 4 bytes, because the
-// kernels read and write whole 32-bit words.
+// of tiling.h are the buckets here. All buckets have the same size, or each part is one bucket.
+// Buffers of codes begin at a multiple of 4 bytes, and their length is rounded up to a multiple of
+// 4 bytes, because the kernels read and write whole 32-bit words.
 #pragma once
 
 #include <cstddef>
