@@ -3,10 +3,10 @@
 // On a GPU the functions write and read the same bytes as common/codec/onebit.cc, which defines
 // them. A part is a run of elements of one tensor in an arena (one array with all tensors) that has
 // a code of its own; a tile is a range of at most 4096 elements of a part
-// (kernels/device/tiling.h). A group is a run of elements of a part that have common means: the weights of one output of a
-// layer, or a bucket of fixed size. The code of a part has OneBitSize bytes (onebit_math.h).
-// Buffers of codes begin at a multiple of 4 bytes, and their length is rounded up to a multiple of
-// 4 bytes, because the kernels read and write whole 32-bit words.
+// (kernels/device/tiling.h). A group is a run of elements of a part that have common means: the
+// weights of one output of a layer, or a bucket of fixed size. The code of a part has OneBitSize
+// bytes (onebit_math.h). Buffers of codes begin at a multiple of 4 bytes, and their length is
+// rounded up to a multiple of 4 bytes, because the kernels read and write whole 32-bit words.
 #pragma once
 
 #include <cstddef>

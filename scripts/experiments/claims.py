@@ -145,6 +145,8 @@ class Experiment:
         diverged = [f"{row.name} ({count} of {len(row.seeds)})" for row in rows
                     if (count := sum("diverged" in self.record.get(self.key(row, seed), {}) for seed in row.seeds))]
         body += "\n\nDiverged, and not in the tables: " + "; ".join(diverged) if diverged else ""
+        body += (f"\n\n{datetime.date.today()}. Nothing is timed. `scripts/experiments/claim.sh {self.claim.name} "
+                 f"--record bench/results/{self.claim.name}.json` has every run's figures in that file, and goes on with the runs that it lacks.")
         return f"# {self.claim.title}: {verdict}\n\n{body}\n"
 
     @staticmethod
@@ -211,7 +213,7 @@ def main(claim):
     text = experiment.text()
     experiment.folder.mkdir(parents=True, exist_ok=True)
     (experiment.folder / "table.md").write_text(text)
-    print(f"\n{text}\nwritten: {experiment.folder}/table.md, {datetime.date.today()}")
+    print(f"\n{text}\nwritten: {experiment.folder}/table.md")
     for failure in failures:
         print(f"FAILED: {failure}", file=sys.stderr)
     return 1 if failures else 0
