@@ -17,6 +17,7 @@ import unittest
 from unittest import mock
 
 SOURCE = pathlib.Path(sys.argv.pop(1)).resolve()
+os.chdir(SOURCE)  # as claim.sh does
 sys.path.insert(0, str(SOURCE / "scripts/experiments"))
 import asynchrony  # noqa: E402: found by the line above
 import claims  # noqa: E402
