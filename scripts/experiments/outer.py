@@ -9,14 +9,16 @@ import gaps
 import report
 import student
 
-# All of this was fixed before the first run.
+# Single runs with seed 101, and one with seed 1, chose the rate and the rotation (TRIED). All else was fixed before the first run.
 SEEDS = (1, 2, 3, 4, 5)
 STEPS, SPAN = 3072, 512  # steps, and those whose training loss is compared; multiples of p
 MARGIN = 0.3  # points, for shared data
 SHARE = 0.3  # percent of the bytes of ssgd with fp32
 DATA = ("shared", "by_class")
 LOCAL = "train.algorithm=pqasgd train.pqasgd.p=32 exchange.codec=ternary exchange.rotate=4096 exchange.scaler_elements=4096"
-# One run with another seed chose the rate: with DiLoCo's 0.7, ternary changes diverge, rotated or not, if local steps have a momentum.
+TRIED = """Single runs chose the rate and the rotation: with DiLoCo's rate of 0.7 ternary changes diverged with one scaler a tensor, with
+scalers of 4,096 elements, and rotated; with 0.3, scalers of 4,096 and no rotation the accuracy was 98.86 % and the loss 0.0256, rotated
+99.17 % and 0.0148."""
 OUTER = f"{LOCAL} train.pqasgd.outer.name=nesterov train.pqasgd.outer.learning_rate=0.3 train.pqasgd.outer.momentum=0.9"
 CASES = {"ssgd, fp32": "exchange.codec=fp32", "p = 32": LOCAL, "p = 32, nesterov": OUTER}
 COMMON = ("workers.count=4", f"train.steps={STEPS}", f"faults.compare_every_steps={SPAN}")
@@ -41,7 +43,7 @@ def bytes_percent(found, data, case):
 
 
 def judge(found):
-    parts = [__doc__, f"LeNet on MNIST, 4 workers, {STEPS} steps of 64 samples. "
+    parts = [__doc__, TRIED, f"LeNet on MNIST, 4 workers, {STEPS} steps of 64 samples. "
              + gaps.EXPLAINED.format(base="ssgd, fp32", span=SPAN, margin=MARGIN)]
     judged, lines = {}, []
     for data in DATA:
