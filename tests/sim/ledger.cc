@@ -27,25 +27,21 @@ bool CanAddUpTo(Kind kind, const std::vector<const std::vector<uint64_t>*>& word
 
 void Ledger::RecordContribution(const protocol::Cell& cell, uint64_t round, uint32_t rank,
                                 uint64_t word) {
-  Words& words = contributed_words_[{round, cell, rank}];
+  Words& words = contributed_words_.try_emplace({round, cell}, nothing_).first->second[rank];
   if (std::find(words.begin(), words.end(), word) == words.end()) words.push_back(word);
-}
-
-const Ledger::Words* Ledger::WordsContributedBy(const protocol::Cell& cell, uint64_t round,
-                                                uint32_t rank) const {
-  const auto entry = contributed_words_.find({round, cell, rank});
-  return entry == contributed_words_.end() ? nullptr : &entry->second;
 }
 
 std::string Ledger::CheckOutcome(const protocol::Exchange::Delivery& answer, bool is_sum) const {
   const pb::Outcome::OfRound& outcome = answer.outcome.of_round();
   const std::string& contributor_bits = outcome.contributor_bits();
+  const auto slot = contributed_words_.find({outcome.round(), answer.cell});
+  const WordsOfRanks& words_of_ranks = slot == contributed_words_.end() ? nothing_ : slot->second;
   std::vector<const Words*> words_of_contributors;
-  for (uint32_t rank = 0; rank < workers_; ++rank) {
+  for (uint32_t rank = 0; rank < words_of_ranks.size(); ++rank) {
     if (!protocol::HasContributed(contributor_bits, rank)) continue;
-    words_of_contributors.push_back(WordsContributedBy(answer.cell, outcome.round(), rank));
-    if (words_of_contributors.back() == nullptr)
+    if (words_of_ranks[rank].empty())
       return "rank " + std::to_string(rank) + " is in it, but gave nothing";
+    words_of_contributors.push_back(&words_of_ranks[rank]);
   }
   if (words_of_contributors.size() != outcome.contributors())
     return "another number of contributors";

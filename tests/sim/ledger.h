@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "common/protocol/rounds/exchange.h"
@@ -15,7 +15,7 @@ namespace tern::sim {
 
 class Ledger {
  public:
-  explicit Ledger(uint32_t workers) : workers_(workers) {}
+  explicit Ledger(uint32_t workers) : nothing_(workers) {}
 
   // Records a contribution. A rank may contribute several values to a slot: if rounds can close
   // without some workers, successive processes of a rank may reach the round in different states.
@@ -27,12 +27,11 @@ class Ledger {
 
  private:
   using Words = std::vector<uint64_t>;
-  // Returns all values that a rank contributed to a slot, or null.
-  const Words* WordsContributedBy(const protocol::Cell& cell, uint64_t round, uint32_t rank) const;
+  using WordsOfRanks = std::vector<Words>;  // what each rank contributed to one slot
 
-  uint32_t workers_;
-  // The contributed values, by (round, cell, rank).
-  std::map<std::tuple<uint64_t, protocol::Cell, uint32_t>, Words> contributed_words_;
+  const WordsOfRanks nothing_;
+  // By slot. Each has an entry for every rank.
+  std::map<std::pair<uint64_t, protocol::Cell>, WordsOfRanks> contributed_words_;
 };
 
 }  // namespace tern::sim
