@@ -10,8 +10,8 @@ import subprocess
 HERE = pathlib.Path(__file__).resolve().parent
 TREE = HERE.parent
 
-# The libraries that programs for a GPU load, at the start or later.
-LIBRARIES = ("libcudart.so.13", "libcublas.so.13", "libcublasLt.so.13", "libcudnn.so.9", "libnvrtc.so.13")
+# The libraries that programs for a GPU open while they run.
+LIBRARIES = ("libcublas.so.13", "libcublasLt.so.13", "libcudnn.so.9", "libnvrtc.so.13")
 
 
 @dataclasses.dataclass

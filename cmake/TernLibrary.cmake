@@ -52,7 +52,7 @@ endfunction()
 # because CMake would leave an empty element, the current folder, if it changed the path at installation.
 function(tern_installed folder)
   set_target_properties(${ARGN} PROPERTIES BUILD_WITH_INSTALL_RPATH ON
-                                           INSTALL_RPATH "$ORIGIN/${folder};${TERN_CUDA_LIBRARY_FOLDER}")
+                                           INSTALL_RPATH "$ORIGIN/${folder}")
   foreach(target ${ARGN})
     target_link_options(${target} PRIVATE -Wl,--disable-new-dtags)
   endforeach()

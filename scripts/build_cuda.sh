@@ -20,5 +20,9 @@ fi
 phase install scripts/install_deps.sh
 phase 'cuda: configure' cmake --preset "$preset" --log-level=WARNING
 phase 'cuda: build' cmake --build --preset "$preset" -j "$(nproc)" --target gpu_programs
+
+# Programs must start where NVIDIA's libraries are missing.
+needs_no_vendor_library() { ! ldd "$1" | grep -E 'lib(cuda|cudart|cublas|cudnn|nvrtc)'; }
+phase 'cuda: libraries' needs_no_vendor_library "build/$preset/tests/worker/engine/gpu_engine_test"
 phase 'cuda: test' ctest --test-dir "build/$preset" -L gpu --output-on-failure
 echo "cuda, all of it: $SECONDS s"

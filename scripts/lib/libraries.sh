@@ -2,9 +2,8 @@
 # What shared libraries a file needs, and whose they are. To be sourced.
 set -euo pipefail
 
-# Libraries of the target machine: the C library, and those of a GPU's driver and toolkit.
+# Libraries of the target machine: the C library. Programs open those of a GPU while they run.
 node_has='^(linux-vdso|ld-linux-x86-64|libc|libm|libdl|librt|libpthread|libresolv|libanl|libutil)\.so'
-node_has+='|^lib(cuda|cudart|cublas|cublasLt|cudnn[a-z_]*|nvrtc|nvJitLink)\.so'
 
 # Prints the libraries that a file needs, as "NAME PATH".
 needed() { ldd "$@" | awk '$2 == "=>" {print $1, $3}' | sort -u; }

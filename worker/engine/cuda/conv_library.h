@@ -55,9 +55,11 @@ class ConvLibrary {
 // Makes the library that uses the simple kernels of this project.
 std::unique_ptr<ConvLibrary> MakeConvLoops();
 // Makes the fastest library in this build. `stream` is the net's stream. Each net has its own
-// library, and destroys it when the net is planned, so that other processes can then plan.
+// library, and destroys it when the net is planned, so that other processes can then plan. kBadJob
+// if the libraries of the vendor are not on this machine.
 Result<std::unique_ptr<ConvLibrary>> MakeConvLibrary(kernels::DeviceStream stream);
-// The name and version of that library: "cuDNN 91000", or "without cuDNN".
+// The name and version of that library: "cuDNN 91000", "cuDNN that is not on this machine", or
+// "without cuDNN".
 std::string ConvLibraryName();
 
 }  // namespace tern::engine::cuda

@@ -1,7 +1,5 @@
 #include "worker/engine/cuda/cudnn/candidates.h"
 
-#include <cudnn.h>
-
 #include <algorithm>
 #include <array>
 #include <map>
@@ -16,12 +14,13 @@ namespace {
 // cuDNN does not report the engine.
 Descriptor DescribeEngine(const Descriptor& candidate) {
   cudnnBackendDescriptor_t raw_engine = nullptr;
-  if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &raw_engine) != 0)
+  if (TheCudnn().BackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &raw_engine) != 0)
     return nullptr;
   Descriptor engine(raw_engine);
   int64_t num_values = 0;
-  if (cudnnBackendGetAttribute(candidate.get(), CUDNN_ATTR_ENGINECFG_ENGINE,
-                               CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &num_values, &raw_engine) != 0)
+  if (TheCudnn().BackendGetAttribute(candidate.get(), CUDNN_ATTR_ENGINECFG_ENGINE,
+                                     CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &num_values,
+                                     &raw_engine) != 0)
     return nullptr;
   return engine;
 }
@@ -32,9 +31,9 @@ bool IsSuitable(const Descriptor& candidate, const ConvShape& shape) {
   if (engine == nullptr) return false;
   int64_t num_notes = 0;
   std::array<cudnnBackendNumericalNote_t, CUDNN_NUMERICAL_NOTE_TYPE_COUNT> notes;
-  if (cudnnBackendGetAttribute(engine.get(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
-                               CUDNN_TYPE_NUMERICAL_NOTE, notes.size(), &num_notes,
-                               notes.data()) != 0)
+  if (TheCudnn().BackendGetAttribute(engine.get(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
+                                     CUDNN_TYPE_NUMERICAL_NOTE, notes.size(), &num_notes,
+                                     notes.data()) != 0)
     return false;
   const bool must_be_exact = shape.type == kernels::DeviceType::kFloat && !shape.allows_tf32;
   return std::none_of(notes.begin(), notes.begin() + num_notes, [must_be_exact](auto note) {
@@ -59,20 +58,20 @@ std::vector<Descriptor> QueryHeuristic(const Target& target, const Descriptor& g
   if (target.handle == nullptr) builder.Set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, target.properties);
   const Result<Descriptor> heuristic = builder.Finish();
   int64_t num_configurations = 0;
-  if (!heuristic.ok() ||
-      cudnnBackendGetAttribute(heuristic->get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                               CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &num_configurations, nullptr) != 0)
+  if (!heuristic.ok() || TheCudnn().BackendGetAttribute(
+                             heuristic->get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                             CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &num_configurations, nullptr) != 0)
     return {};
   std::vector<Descriptor> configurations;
   std::vector<cudnnBackendDescriptor_t> raw_configurations(static_cast<size_t>(num_configurations));
   for (cudnnBackendDescriptor_t& descriptor : raw_configurations) {
-    if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &descriptor) != 0)
+    if (TheCudnn().BackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &descriptor) != 0)
       return {};
     configurations.emplace_back(descriptor);
   }
-  if (cudnnBackendGetAttribute(heuristic->get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                               CUDNN_TYPE_BACKEND_DESCRIPTOR, num_configurations,
-                               &num_configurations, raw_configurations.data()) != 0)
+  if (TheCudnn().BackendGetAttribute(heuristic->get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                     CUDNN_TYPE_BACKEND_DESCRIPTOR, num_configurations,
+                                     &num_configurations, raw_configurations.data()) != 0)
     return {};
   configurations.resize(static_cast<size_t>(num_configurations));
   return configurations;
@@ -83,8 +82,9 @@ std::vector<Descriptor> QueryHeuristic(const Target& target, const Descriptor& g
 int64_t EngineNumberOf(const Descriptor& candidate) {
   const Descriptor engine = DescribeEngine(candidate);
   int64_t index = -1, num_values = 0;
-  if (engine == nullptr || cudnnBackendGetAttribute(engine.get(), CUDNN_ATTR_ENGINE_GLOBAL_INDEX,
-                                                    CUDNN_TYPE_INT64, 1, &num_values, &index) != 0)
+  if (engine == nullptr ||
+      TheCudnn().BackendGetAttribute(engine.get(), CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64,
+                                     1, &num_values, &index) != 0)
     return -1;
   return index;
 }

@@ -2,14 +2,13 @@
 // Leaves other shapes, and dense layers that cuBLASLt cannot compute, to another library.
 #include "worker/engine/cuda/cudnn/cublas.h"
 
-#include <cublasLt.h>
-
 #include <utility>
 
 #include "common/base/logging.h"
 #include "common/base/text.h"
 #include "kernels/device/tiling.h"
 #include "worker/device/device.h"
+#include "worker/engine/cuda/cudnn/vendor.h"
 
 namespace tern::engine::cuda {
 namespace {
@@ -18,13 +17,18 @@ constexpr size_t kMaxWorkspaceBytes = size_t{32} << 20;
 
 Status CheckBlas(cublasStatus_t status, const std::string& call) {
   if (status == CUBLAS_STATUS_SUCCESS) return Ok();
-  return Status(Code::kPeerLost, Cat(call, ": ", cublasLtGetStatusString(status)));
+  return Status(Code::kPeerLost, Cat(call, ": ", TheCublasLt().GetStatusString(status)));
 }
 
 using Handle = std::shared_ptr<cublasLtContext>;
-using Matmul = std::unique_ptr<cublasLtMatmulDescOpaque_t, decltype(&cublasLtMatmulDescDestroy)>;
-using Layout =
-    std::unique_ptr<cublasLtMatrixLayoutOpaque_t, decltype(&cublasLtMatrixLayoutDestroy)>;
+struct Destroy {
+  void operator()(cublasLtMatmulDesc_t matmul) const { TheCublasLt().MatmulDescDestroy(matmul); }
+  void operator()(cublasLtMatrixLayout_t layout) const {
+    TheCublasLt().MatrixLayoutDestroy(layout);
+  }
+};
+using Matmul = std::unique_ptr<cublasLtMatmulDescOpaque_t, Destroy>;
+using Layout = std::unique_ptr<cublasLtMatrixLayoutOpaque_t, Destroy>;
 
 cudaDataType_t DataTypeOf(kernels::DeviceType type) {
   switch (type) {
@@ -83,17 +87,16 @@ class DensePlan : public ConvPlan {
   Status FindAlgorithm();
   template <typename T>
   Status SetAttribute(cublasLtMatmulDescAttributes_t attribute, const T& value) {
-    return CheckBlas(cublasLtMatmulDescSetAttribute(matmul_.get(), attribute, &value, sizeof value),
-                     "cublasLtMatmulDescSetAttribute");
+    return CheckBlas(
+        TheCublasLt().MatmulDescSetAttribute(matmul_.get(), attribute, &value, sizeof value),
+        "cublasLtMatmulDescSetAttribute");
   }
 
   const Handle handle_;
   const ConvShape shape_;
   const ConvPass pass_;
-  Matmul matmul_{nullptr, &cublasLtMatmulDescDestroy};
-  Layout a_{nullptr, &cublasLtMatrixLayoutDestroy},
-      b_ = {nullptr, &cublasLtMatrixLayoutDestroy},
-      result_ = {nullptr, &cublasLtMatrixLayoutDestroy};
+  Matmul matmul_;
+  Layout a_, b_, result_;
   cublasLtMatmulHeuristicResult_t algorithm_ = {};  // The chosen algorithm, and its workspace.
 };
 
@@ -110,7 +113,7 @@ Status DensePlan::Make() {
 Status DensePlan::MakeMatmul(const Product& product) {
   cublasLtMatmulDesc_t new_matmul = nullptr;
   TERN_RETURN_IF_ERROR(CheckBlas(
-      cublasLtMatmulDescCreate(
+      TheCublasLt().MatmulDescCreate(
           &new_matmul, shape_.allows_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
           CUDA_R_32F),
       "cublasLtMatmulDescCreate"));
@@ -135,8 +138,8 @@ Status DensePlan::SetEpilogue() {
 Status DensePlan::MakeLayout(const uint64_t (&dims)[2], Layout* layout) {
   cublasLtMatrixLayout_t new_layout = nullptr;
   TERN_RETURN_IF_ERROR(
-      CheckBlas(cublasLtMatrixLayoutCreate(&new_layout, DataTypeOf(shape_.type), dims[0], dims[1],
-                                           static_cast<int64_t>(dims[0])),
+      CheckBlas(TheCublasLt().MatrixLayoutCreate(&new_layout, DataTypeOf(shape_.type), dims[0],
+                                                 dims[1], static_cast<int64_t>(dims[0])),
                 "cublasLtMatrixLayoutCreate"));
   layout->reset(new_layout);
   return Ok();
@@ -144,20 +147,20 @@ Status DensePlan::MakeLayout(const uint64_t (&dims)[2], Layout* layout) {
 
 Status DensePlan::FindAlgorithm() {
   cublasLtMatmulPreference_t preference = nullptr;
-  TERN_RETURN_IF_ERROR(
-      CheckBlas(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate"));
-  Status search_status = CheckBlas(
-      cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                           &kMaxWorkspaceBytes, sizeof kMaxWorkspaceBytes),
-      "cublasLtMatmulPreferenceSetAttribute");
+  TERN_RETURN_IF_ERROR(CheckBlas(TheCublasLt().MatmulPreferenceCreate(&preference),
+                                 "cublasLtMatmulPreferenceCreate"));
+  Status search_status = CheckBlas(TheCublasLt().MatmulPreferenceSetAttribute(
+                                       preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                       &kMaxWorkspaceBytes, sizeof kMaxWorkspaceBytes),
+                                   "cublasLtMatmulPreferenceSetAttribute");
   int num_algorithms = 0;
   if (search_status.ok()) {
-    search_status = CheckBlas(cublasLtMatmulAlgoGetHeuristic(
+    search_status = CheckBlas(TheCublasLt().MatmulAlgoGetHeuristic(
                                   handle_.get(), matmul_.get(), a_.get(), b_.get(), result_.get(),
                                   result_.get(), preference, 1, &algorithm_, &num_algorithms),
                               "cublasLtMatmulAlgoGetHeuristic");
   }
-  cublasLtMatmulPreferenceDestroy(preference);
+  TheCublasLt().MatmulPreferenceDestroy(preference);
   if (search_status.ok() && num_algorithms == 0)
     return Status(Code::kPeerLost, "cuBLASLt has no algorithm for it");
   return search_status;
@@ -172,9 +175,9 @@ Status DensePlan::Run(kernels::DeviceStream stream, const ConvData& data) {
   if (pass_ == ConvPass::kBackwardWeights) a = data.x, b = data.y, result = data.kernel;
   const float one = 1, zero = 0;
   return CheckBlas(
-      cublasLtMatmul(handle_.get(), matmul_.get(), &one, a, a_.get(), b, b_.get(), &zero, result,
-                     result_.get(), result, result_.get(), &algorithm_.algo, data.workspace,
-                     algorithm_.workspaceSize, stream),
+      TheCublasLt().Matmul(handle_.get(), matmul_.get(), &one, a, a_.get(), b, b_.get(), &zero,
+                           result, result_.get(), result, result_.get(), &algorithm_.algo,
+                           data.workspace, algorithm_.workspaceSize, stream),
       "cublasLtMatmul");
 }
 
@@ -206,9 +209,9 @@ class Cublas : public ConvLibrary {
 
 Result<std::unique_ptr<ConvLibrary>> MakeCublas(std::unique_ptr<ConvLibrary> other_library) {
   cublasLtHandle_t handle = nullptr;
-  TERN_RETURN_IF_ERROR(CheckBlas(cublasLtCreate(&handle), "cublasLtCreate"));
+  TERN_RETURN_IF_ERROR(CheckBlas(TheCublasLt().Create(&handle), "cublasLtCreate"));
   return std::unique_ptr<ConvLibrary>(
-      std::make_unique<Cublas>(Handle(handle, &cublasLtDestroy), std::move(other_library)));
+      std::make_unique<Cublas>(Handle(handle, TheCublasLt().Destroy), std::move(other_library)));
 }
 
 }  // namespace tern::engine::cuda

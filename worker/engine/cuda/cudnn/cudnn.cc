@@ -2,7 +2,6 @@
 // recommends on this GPU, and stores the fastest plan in a file, so that later runs need not
 // measure again.
 #include <cuda_runtime.h>
-#include <cudnn.h>
 
 #include <map>
 #include <utility>
@@ -18,6 +17,7 @@
 #include "worker/engine/cuda/cudnn/graph.h"
 #include "worker/engine/cuda/cudnn/plan_store.h"
 #include "worker/engine/cuda/cudnn/trial.h"
+#include "worker/engine/cuda/cudnn/vendor.h"
 
 namespace tern::engine::cuda {
 namespace {
@@ -43,7 +43,7 @@ class CudnnPlan : public ConvPlan {
       last_data_ = data;
     }
     const Status run_status = cudnn::CheckCudnn(
-        cudnnBackendExecute(handle_.get(), plan_->descriptor.get(), variant_pack_.get()),
+        TheCudnn().BackendExecute(handle_.get(), plan_->descriptor.get(), variant_pack_.get()),
         "cudnnBackendExecute");
     // Clears CUDA's last error, so that the next call of CUDA does not report it.
     if (!run_status.ok()) cudaGetLastError();
@@ -56,7 +56,7 @@ class CudnnPlan : public ConvPlan {
            data.bias == last_data_.bias && data.workspace == last_data_.workspace;
   }
 
-  const SharedHandle handle_;  // Shared, because a CudnnPlan may outlive the Cudnn that made it.
+  const SharedHandle handle_;  // Shared, because a CudnnPlan may outlive the library that made it.
   const SharedPlan plan_;
   const ConvShape shape_;
   const ConvPass pass_;
@@ -64,10 +64,10 @@ class CudnnPlan : public ConvPlan {
   ConvData last_data_;
 };
 
-class Cudnn : public ConvLibrary {
+class CudnnLibrary : public ConvLibrary {
  public:
-  Cudnn() : store_(PlanStore::DefaultPath()) {}
-  ~Cudnn() override {
+  CudnnLibrary() : store_(PlanStore::DefaultPath()) {}
+  ~CudnnLibrary() override {
     const Status close_status = store_.Close();
     LOG_IF(WARNING, !close_status.ok()) << close_status.message();
   }
@@ -88,11 +88,11 @@ class Cudnn : public ConvLibrary {
   std::map<std::string, SharedPlan> plans_;
 };
 
-Status Cudnn::Initialize(kernels::DeviceStream stream) {
+Status CudnnLibrary::Initialize(kernels::DeviceStream stream) {
   cudnnHandle_t handle = nullptr;
-  TERN_RETURN_IF_ERROR(cudnn::CheckCudnn(cudnnCreate(&handle), "cudnnCreate"));
-  handle_.reset(handle, &cudnnDestroy);
-  TERN_RETURN_IF_ERROR(cudnn::CheckCudnn(cudnnSetStream(handle, stream), "cudnnSetStream"));
+  TERN_RETURN_IF_ERROR(cudnn::CheckCudnn(TheCudnn().Create(&handle), "cudnnCreate"));
+  handle_.reset(handle, TheCudnn().Destroy);
+  TERN_RETURN_IF_ERROR(cudnn::CheckCudnn(TheCudnn().SetStream(handle, stream), "cudnnSetStream"));
   target_.handle = handle;
   stream_ = stream;
   cudaDeviceProp properties;
@@ -105,11 +105,11 @@ Status Cudnn::Initialize(kernels::DeviceStream stream) {
   TERN_RETURN_IF_ERROR(
       device::CheckCuda(cudaDriverGetVersion(&driver_version), "cudaDriverGetVersion"));
   device_text_ = Cat(properties.name, " of ", processor_count, " SMs, driver ", driver_version,
-                     ", cuDNN ", cudnnGetVersion());
+                     ", cuDNN ", TheCudnn().GetVersion());
   return Ok();
 }
 
-std::string Cudnn::KeyOf(const ConvShape& shape, ConvPass pass) const {
+std::string CudnnLibrary::KeyOf(const ConvShape& shape, ConvPass pass) const {
   const auto& [in, out, window] = shape.slide;
   const auto axis_text = [](const kernels::DeviceAxis& a) {
     return Cat(a.kernel, "/", a.stride, "/", a.dilation, "/", a.pad);
@@ -125,7 +125,7 @@ std::string Cudnn::KeyOf(const ConvShape& shape, ConvPass pass) const {
              is_forward && shape.has_relu ? ", relu" : "");
 }
 
-std::unique_ptr<ConvPlan> Cudnn::Plan(const ConvShape& shape, ConvPass pass) {
+std::unique_ptr<ConvPlan> CudnnLibrary::Plan(const ConvShape& shape, ConvPass pass) {
   const std::string key = KeyOf(shape, pass);
   const auto [found, is_new] = plans_.try_emplace(key);
   if (is_new) {
@@ -144,7 +144,8 @@ std::unique_ptr<ConvPlan> Cudnn::Plan(const ConvShape& shape, ConvPass pass) {
 // Returns the plan that is stored in the file if a trial run of it succeeds, else chooses a new
 // plan and stores it. Without the trial run, a stored plan that fails would end every training run
 // that uses it.
-Result<SharedPlan> Cudnn::FindPlan(const std::string& key, const ConvShape& shape, ConvPass pass) {
+Result<SharedPlan> CudnnLibrary::FindPlan(const std::string& key, const ConvShape& shape,
+                                          ConvPass pass) {
   const auto trial = cudnn::Trial::Make(stream_, shape, pass);
   if (!trial.ok()) return trial.status();
   if (const auto stored_json = store_.Find(key)) {
@@ -165,7 +166,8 @@ Result<SharedPlan> Cudnn::FindPlan(const std::string& key, const ConvShape& shap
   return chosen_plan;
 }
 
-Result<SharedPlan> Cudnn::ChoosePlan(const ConvShape& shape, ConvPass pass, cudnn::Trial* trial) {
+Result<SharedPlan> CudnnLibrary::ChoosePlan(const ConvShape& shape, ConvPass pass,
+                                            cudnn::Trial* trial) {
   auto graph = cudnn::MakeGraph(target_, shape, pass);
   if (!graph.ok()) return graph.status();
   SharedPlan best_plan;
@@ -192,11 +194,15 @@ Result<SharedPlan> Cudnn::ChoosePlan(const ConvShape& shape, ConvPass pass, cudn
 }  // namespace
 
 Result<std::unique_ptr<ConvLibrary>> MakeConvLibrary(kernels::DeviceStream stream) {
-  auto library = std::make_unique<Cudnn>();
+  TERN_RETURN_IF_ERROR(OpenVendorLibraries());
+  auto library = std::make_unique<CudnnLibrary>();
   TERN_RETURN_IF_ERROR(library->Initialize(stream));
   return MakeCublas(std::move(library));
 }
 
-std::string ConvLibraryName() { return Cat("cuDNN ", cudnnGetVersion()); }
+std::string ConvLibraryName() {
+  return OpenVendorLibraries().ok() ? Cat("cuDNN ", TheCudnn().GetVersion())
+                                    : "cuDNN that is not on this machine";
+}
 
 }  // namespace tern::engine::cuda

@@ -2,14 +2,13 @@
 // only by graph.cc and candidates.cc.
 #pragma once
 
-#include <cudnn.h>
-
 #include <span>
 #include <string>
 #include <utility>
 
 #include "common/base/text.h"
 #include "worker/engine/cuda/cudnn/descriptor.h"
+#include "worker/engine/cuda/cudnn/vendor.h"
 
 namespace tern::engine::cuda::cudnn {
 
@@ -32,7 +31,7 @@ class DescriptorBuilder {
   // `what` names the descriptor in error messages.
   DescriptorBuilder(cudnnBackendDescriptorType_t type, const char* what) : name_(what) {
     cudnnBackendDescriptor_t raw_descriptor = nullptr;
-    status_ = CheckCudnn(cudnnBackendCreateDescriptor(type, &raw_descriptor),
+    status_ = CheckCudnn(TheCudnn().BackendCreateDescriptor(type, &raw_descriptor),
                          "cudnnBackendCreateDescriptor");
     descriptor_.reset(raw_descriptor);
   }
@@ -54,7 +53,7 @@ class DescriptorBuilder {
   }
   Result<Descriptor> Finish() {
     if (status_.ok())
-      status_ = CheckCudnn(cudnnBackendFinalize(descriptor_.get()),
+      status_ = CheckCudnn(TheCudnn().BackendFinalize(descriptor_.get()),
                            Cat("cudnnBackendFinalize of ", name_));
     if (!status_.ok()) return status_;
     return std::move(descriptor_);
@@ -64,8 +63,8 @@ class DescriptorBuilder {
   DescriptorBuilder& SetRaw(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
                             size_t count, const void* values) {
     if (!status_.ok()) return *this;
-    status_ = CheckCudnn(cudnnBackendSetAttribute(descriptor_.get(), name, type,
-                                                  static_cast<int64_t>(count), values),
+    status_ = CheckCudnn(TheCudnn().BackendSetAttribute(descriptor_.get(), name, type,
+                                                        static_cast<int64_t>(count), values),
                          Cat("cudnnBackendSetAttribute of ", name_));
     return *this;
   }

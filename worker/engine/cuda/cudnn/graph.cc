@@ -1,7 +1,5 @@
 #include "worker/engine/cuda/cudnn/graph.h"
 
-#include <cudnn.h>
-
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -214,19 +212,21 @@ void SetTarget(const Target& target, DescriptorBuilder* plan) {
 Result<Plan> PlanFromDescriptor(Descriptor descriptor) {
   Plan plan{std::move(descriptor), 0, {}};
   int64_t workspace_bytes = 0, count = 0;
-  TERN_RETURN_IF_ERROR(CheckCudnn(
-      cudnnBackendGetAttribute(plan.descriptor.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
-                               CUDNN_TYPE_INT64, 1, &count, &workspace_bytes),
-      "a plan's workspace"));
+  TERN_RETURN_IF_ERROR(
+      CheckCudnn(TheCudnn().BackendGetAttribute(plan.descriptor.get(),
+                                                CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+                                                CUDNN_TYPE_INT64, 1, &count, &workspace_bytes),
+                 "a plan's workspace"));
   plan.workspace_bytes = static_cast<size_t>(workspace_bytes);
   constexpr auto kJson = CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION;
-  TERN_RETURN_IF_ERROR(CheckCudnn(
-      cudnnBackendGetAttribute(plan.descriptor.get(), kJson, CUDNN_TYPE_CHAR, 0, &count, nullptr),
-      "a plan's JSON"));
+  TERN_RETURN_IF_ERROR(
+      CheckCudnn(TheCudnn().BackendGetAttribute(plan.descriptor.get(), kJson, CUDNN_TYPE_CHAR, 0,
+                                                &count, nullptr),
+                 "a plan's JSON"));
   plan.json.resize(static_cast<size_t>(count));
   TERN_RETURN_IF_ERROR(
-      CheckCudnn(cudnnBackendGetAttribute(plan.descriptor.get(), kJson, CUDNN_TYPE_CHAR, count,
-                                          &count, plan.json.data()),
+      CheckCudnn(TheCudnn().BackendGetAttribute(plan.descriptor.get(), kJson, CUDNN_TYPE_CHAR,
+                                                count, &count, plan.json.data()),
                  "a plan's JSON"));
   while (!plan.json.empty() && plan.json.back() == '\0') plan.json.pop_back();
   return plan;
