@@ -104,6 +104,14 @@ Result<std::optional<EnvironmentNumber>> RankOf(const Environment& environment) 
                     "with srun, which starts it once for each task, or give --rank"));
 }
 
+Result<std::optional<EnvironmentNumber>> LocalRankOf(const Environment& environment) {
+  return FirstNumber(
+      WithoutOuterLaunchers({"TERN_LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK",
+                             "MPI_LOCALRANKID", "LOCAL_RANK"},
+                            environment),
+      0, environment);
+}
+
 Result<std::optional<EnvironmentNumber>> WorldSizeOf(const Environment& environment) {
   return FirstNumber(WorldSizeNames(environment), 1, environment);
 }

@@ -33,6 +33,9 @@ struct EnvironmentNumber {
 // not, because the others are then those of the node's launcher. nullopt: none is set. kUsage: the
 // variable has no number; or it is SLURM_PROCID in a batch script of several tasks, outside srun.
 Result<std::optional<EnvironmentNumber>> RankOf(const Environment& environment);
+// The number of this process among those on its host: TERN_LOCAL_RANK, SLURM_LOCALID,
+// OMPI_COMM_WORLD_LOCAL_RANK, MPI_LOCALRANKID or LOCAL_RANK, by the same rules.
+Result<std::optional<EnvironmentNumber>> LocalRankOf(const Environment& environment);
 // How many processes the launcher has started: TERN_WORLD_SIZE, SLURM_NTASKS, OMPI_COMM_WORLD_SIZE,
 // PMI_SIZE or WORLD_SIZE, by the same rules.
 Result<std::optional<EnvironmentNumber>> WorldSizeOf(const Environment& environment);

@@ -34,9 +34,9 @@ Command LaunchCommand() {
       {"tern launch",
        "start a program of yours N times, or a job on several hosts, with the servers",
        "The program joins the job (train.compute: client) as a worker, over tern_train or "
-       "client/tern.h. Each copy has its rank in TERN_RANK, their number in TERN_WORLD_SIZE, and "
-       "in "
-       "TERN_JOB the path of the job file with all keys as they are used, launched_job.yaml in the "
+       "client/tern.h. Each copy has its rank in TERN_RANK, its number on its host in "
+       "TERN_LOCAL_RANK, their number in TERN_WORLD_SIZE, and in TERN_JOB the path of the job file "
+       "with all keys as they are used, launched_job.yaml in the "
        "job's output_dir. Each line of its output has its rank in front; the whole output is in "
        "the "
        "folder of the logs. Where OMP_NUM_THREADS is not set, it becomes this machine's cores "

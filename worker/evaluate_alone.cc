@@ -9,6 +9,7 @@
 #include "common/config/job.h"
 #include "worker/compute_threads.h"
 #include "worker/evaluate.h"
+#include "worker/gpu_choice.h"
 #include "worker/net_compute.h"
 #include "worker/read_samples.h"
 #include "worker/weights_file.h"
@@ -21,6 +22,7 @@ constexpr const char* kConfusionFile = "evaluated_confusion.csv";
 
 Status EvaluateAlone(const setup::Setup& setup, uint32_t rank, const std::string& weights_path) {
   const pb::Job job = config::JobForRank(setup.job, rank);
+  TERN_RETURN_IF_ERROR(TakeGpu(job, rank));
   TERN_RETURN_IF_ERROR(SetComputeThreads(job, rank));
   const auto table = models::MakeParameterTable(setup.net);
   if (!table.ok()) return table.status();

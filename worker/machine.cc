@@ -7,11 +7,17 @@
 #include "common/base/text.h"
 #include "common/config/job.h"
 #include "worker/device/device.h"
+#include "worker/gpu_choice.h"
 
 namespace tern::worker {
 
 Status CheckDeviceOf(const pb::Job& job) {
-  return job.workers().device() == pb::Workers::cuda ? device::CheckDevice() : Ok();
+  if (job.workers().device() != pb::Workers::cuda) return Ok();
+  if (job.workers().has_gpu()) {
+    const auto gpu = ChooseGpu(GpusOf(setup::ProcessEnvironment()), job.workers().gpu(), 0);
+    if (!gpu.ok()) return gpu.status();
+  }
+  return device::CheckDevice();
 }
 
 std::string WarningOfThreads(const pb::Job& job) {

@@ -21,6 +21,7 @@
 #include "worker/device/device_arenas.h"
 #include "worker/device/device_coder.h"
 #include "worker/device/layout.h"
+#include "worker/gpu_choice.h"
 #include "worker/job_compute.h"
 #include "worker/machine.h"
 #include "worker/net_compute.h"
@@ -55,6 +56,7 @@ Worker::Worker(const setup::Setup& setup, StopSignals& signals, uint32_t rank)
       progress_(registry_) {}
 
 Status Worker::Initialize() {
+  TERN_RETURN_IF_ERROR(TakeGpu(job_, rank_));
   TERN_RETURN_IF_ERROR(SetComputeThreads(job_, rank_));
   if (const std::string warning = WarningOfThreads(job_); !warning.empty()) LOG(WARNING) << warning;
   TERN_RETURN_IF_ERROR(ReadData());

@@ -235,6 +235,7 @@ pb::Job JobForRank(const pb::Job& job, uint32_t rank) {
     if (override.rank() != rank) continue;
     if (override.has_threads()) job_of_rank.mutable_workers()->set_threads(override.threads());
     if (override.has_device()) job_of_rank.mutable_workers()->set_device(override.device());
+    if (override.has_gpu()) job_of_rank.mutable_workers()->set_gpu(override.gpu());
     if (override.has_cpus()) job_of_rank.mutable_workers()->set_cpus(override.cpus());
     if (override.has_data_dir()) job_of_rank.mutable_data()->set_dir(override.data_dir());
   }

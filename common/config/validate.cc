@@ -151,11 +151,17 @@ class JobChecker : private CrossKeyChecker {
 
   void CheckWorkers() {
     if (job_.workers().has_cpus()) CheckCpus("workers.cpus", job_.workers().cpus());
+    if (job_.workers().has_gpu()) CheckGpu("workers.gpu", job_.workers().device());
     std::set<uint32_t> ranks;
     for (int i = 0; i < job_.workers().overrides_size(); ++i) {
       const std::string override_key = Join("workers.overrides", static_cast<size_t>(i));
       if (job_.workers().overrides(i).has_cpus())
         CheckCpus(Join(override_key, "cpus"), job_.workers().overrides(i).cpus());
+      if (job_.workers().overrides(i).has_gpu()) {
+        CheckGpu(Join(override_key, "gpu"), job_.workers().overrides(i).has_device()
+                                                ? job_.workers().overrides(i).device()
+                                                : job_.workers().device());
+      }
       const std::string key = Join(override_key, "rank");
       if (!AreValid({key, "workers.count"})) continue;
       const uint32_t rank = job_.workers().overrides(i).rank();
@@ -173,6 +179,13 @@ class JobChecker : private CrossKeyChecker {
     if (!AreValid({key}) || ParseCpus(cpus)) return;
     Report(key, Excerpt(cpus),
            "CPU numbers and ranges, 0 to " + std::to_string(kMaxCpu) + ", e.g. \"0-3,8\"");
+  }
+
+  // `device`: that of the workers to which the key belongs.
+  void CheckGpu(const std::string& key, pb::Workers::Device device) {
+    if (!AreValid({key}) || device == pb::Workers::cuda) return;
+    Report(key, "the number of a GPU, with device: " + pb::Workers::Device_Name(device),
+           "device: cuda beside it, or no such key");
   }
 
   void CheckModel() {

@@ -51,6 +51,21 @@ TEST(Environment, TakesTheRankFromTheFirstVariableThatIsSet) {
   EXPECT_EQ(RankText({{"TERN_RANK", ""}}), "none");
 }
 
+TEST(Environment, HasTheNumberOnTheHost) {
+  const auto text = [](const Variables& variables) {
+    const auto rank = LocalRankOf(Of(variables));
+    return rank->has_value() ? Cat((*rank)->value, " from ", (*rank)->variable) : "none";
+  };
+  EXPECT_EQ(text({{"SLURM_LOCALID", "1"}}), "1 from SLURM_LOCALID");
+  EXPECT_EQ(text({{"SLURM_LOCALID", "1"}, {"TERN_LOCAL_RANK", "0"}}), "0 from TERN_LOCAL_RANK");
+  EXPECT_EQ(text({{"SLURM_LOCALID", "0"},
+                  {"OMPI_COMM_WORLD_RANK", "5"},
+                  {"OMPI_COMM_WORLD_LOCAL_RANK", "2"}}),
+            "2 from OMPI_COMM_WORLD_LOCAL_RANK");
+  EXPECT_EQ(text({{"LOCAL_RANK", "3"}}), "3 from LOCAL_RANK");
+  EXPECT_EQ(text({{"SLURM_PROCID", "3"}}), "none");
+}
+
 TEST(Environment, ALauncherInsideAnotherCounts) {
   EXPECT_EQ(RankText({{"SLURM_PROCID", "3"}, {"RANK", "1"}, {"TORCHELASTIC_RUN_ID", "x"}}),
             "1 from RANK");

@@ -181,7 +181,7 @@ Status HostMembers::SetJob(const pb::ToHost::SetJob& set_job) {
   return WriteFileAtomically(job_file_, set_job.yaml());
 }
 
-Result<ProcessSpec> HostMembers::SpecOf(const pb::ToHost::Start& start) const {
+Result<ProcessSpec> HostMembers::SpecOf(const pb::ToHost::Start& start, uint32_t place) const {
   const std::string role = start.member().is_server() ? "server" : "worker";
   ProcessSpec spec = tools::SpecOf(log_dir_, role, start.member().rank());
   spec.arguments.assign(start.arguments().begin(), start.arguments().end());
@@ -199,13 +199,14 @@ Result<ProcessSpec> HostMembers::SpecOf(const pb::ToHost::Start& start) const {
     SetUsersProgram(*program, *job_, job_file_, start.member().rank(),
                     ThreadsOfPrograms(start.num_programs()), &spec);
   }
+  if (!start.member().is_server()) spec.set_environment.push_back(Cat("TERN_LOCAL_RANK=", place));
   // The job file has all keys.
   for (std::string& unset : setup::WithoutPlace()) spec.set_environment.push_back(std::move(unset));
   return spec;
 }
 
 Status HostMembers::TryStart(pb::ToHost::Start* start, Child* child) {
-  Result<ProcessSpec> spec = SpecOf(*start);
+  Result<ProcessSpec> spec = SpecOf(*start, child->place);
   if (!spec.ok()) return spec.status();
   child->spec = *spec;  // Without the descriptors below, which end with this function.
   if (start->member().is_server() && start->member().rank() == 0) {
@@ -240,8 +241,10 @@ Status HostMembers::TryStart(pb::ToHost::Start* start, Child* child) {
 
 Status HostMembers::Start(pb::ToHost::Start* start) {
   const pb::Member& member = start->member();
-  Child& child = children_[{member.is_server(), member.rank()}];
+  const auto [entry, is_new] = children_.try_emplace({member.is_server(), member.rank()});
+  Child& child = entry->second;
   child.member = member;
+  if (is_new && !member.is_server()) child.place = num_workers_++;
   const Status status = TryStart(start, &child);
   for (std::string* secret : {start->mutable_secret(), start->mutable_checkpoint_secret()})
     net::Wipe(secret->data(), secret->size());

@@ -45,6 +45,7 @@ class HostMembers {
     ProcessSpec spec;
     std::unique_ptr<Process> process;  // Null: it has ended.
     bool has_output = false;           // output_ reads its files.
+    uint32_t place = 0;                // a worker's number among those of this host
   };
 
   explicit HostMembers(std::unique_ptr<GroupGuard> guard);
@@ -55,7 +56,7 @@ class HostMembers {
   // Starts a member, and reports whether it runs.
   Status Start(pb::ToHost::Start* start);
   Status TryStart(pb::ToHost::Start* start, Child* child);
-  Result<ProcessSpec> SpecOf(const pb::ToHost::Start& start) const;
+  Result<ProcessSpec> SpecOf(const pb::ToHost::Start& start, uint32_t place) const;
   Status ReportProgress();
   static Status Send(const pb::FromHost& message);
 
@@ -67,6 +68,7 @@ class HostMembers {
   std::string job_file_, log_dir_;
   net::AllowList peers_;
   std::map<Key, Child> children_;
+  uint32_t num_workers_ = 0;  // in children_
   ProgramOutput output_;
   Status send_status_;  // The first error of output_'s frames.
 };

@@ -22,6 +22,7 @@ Supervisor::Member ProgramMember(const LocalJob& local, const LaunchOptions& opt
   ProcessSpec spec = SpecOf(local.log_dir, "worker", rank);
   spec.arguments = options.arguments;
   SetUsersProgram(options.program, local.job(), local.job_file, rank, num_threads, &spec);
+  spec.set_environment.push_back(Cat("TERN_LOCAL_RANK=", rank));  // All are on this host.
   return WorkerMember(local, std::move(spec));
 }
 

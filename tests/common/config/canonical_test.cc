@@ -198,11 +198,12 @@ TEST(JobForRank, AppliesOnlyTheOverridesOfThatRank) {
   const auto job = Parse(SmallJobWith(
       "count: 2",
       "count: 2\n  threads: 3\n  cpus: 0-3\n  overrides:\n    - {rank: 1, threads: 7, cpus: 4}\n"
-      "    - {rank: 0, data_dir: /own, device: cpu}"));
+      "    - {rank: 0, data_dir: /own, device: cuda, gpu: 3}"));
   ASSERT_TRUE(job.ok()) << job.status().message();
   EXPECT_EQ(JobForRank(*job, 0).workers().threads(), 3u);
   EXPECT_EQ(JobForRank(*job, 0).data().dir(), "/own");
   EXPECT_EQ(JobForRank(*job, 0).workers().cpus(), "0-3");
+  EXPECT_EQ(JobForRank(*job, 0).workers().gpu(), 3u);
   EXPECT_EQ(JobForRank(*job, 1).workers().threads(), 7u);
   EXPECT_EQ(JobForRank(*job, 1).workers().cpus(), "4");
   EXPECT_EQ(JobForRank(*job, 1).data().dir(), "/data");

@@ -256,6 +256,19 @@ INSTANTIATE_TEST_SUITE_P(
         RuleCase{"", "", "checkpoints: {accept: [train.optimizer, seed]}\n", ""}));
 
 INSTANTIATE_TEST_SUITE_P(
+    Gpus, RuleBetweenKeys,
+    ::testing::Values(
+        RuleCase{"count: 2", "count: 2\n  device: cuda\n  gpu: 1", "", ""},
+        RuleCase{"count: 2", "count: 2\n  overrides: [{rank: 1, device: cuda, gpu: 3}]", "", ""},
+        RuleCase{"count: 2", "count: 2\n  device: cuda\n  overrides: [{rank: 1, gpu: 3}]", "", ""},
+        RuleCase{"count: 2", "count: 2\n  gpu: 1", "",
+                 "5:8: workers.gpu: saw the number of a GPU, with device: cpu; allowed: device: "
+                 "cuda beside it, or no such key"},
+        RuleCase{"count: 2",
+                 "count: 2\n  device: cuda\n  overrides: [{rank: 1, device: cpu, gpu: 0}]", "",
+                 "workers.overrides[0].gpu: saw the number of a GPU, with device: cpu"}));
+
+INSTANTIATE_TEST_SUITE_P(
     Cpus, RuleBetweenKeys,
     ::testing::Values(
         RuleCase{"count: 2", "count: 2\n  cpus: \"0-3,8\"", "", ""},

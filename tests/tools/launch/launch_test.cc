@@ -128,9 +128,9 @@ TEST_F(LaunchTest, GivesTheProgramsTheirEnvironmentAndNoticesThatTheyDoNotJoin) 
   const std::string job = std::filesystem::canonical(folder_).string() + "/out/launched_job.yaml";
   EXPECT_THAT(tern.out(),
               AllOf(HasSubstr("[0] TERN_RANK=0\n"), HasSubstr("[1] TERN_RANK=1\n"),
-                    HasSubstr("[1] TERN_WORLD_SIZE=2\n"), HasSubstr("[1] TERN_JOB=" + job + "\n"),
-                    HasSubstr("[0] OMP_NUM_THREADS=5\n"), Not(HasSubstr("TERN_RANK=7")),
-                    Not(HasSubstr("OMP_NUM_THREADS is not set"))));
+                    HasSubstr("[1] TERN_LOCAL_RANK=1\n"), HasSubstr("[1] TERN_WORLD_SIZE=2\n"),
+                    HasSubstr("[1] TERN_JOB=" + job + "\n"), HasSubstr("[0] OMP_NUM_THREADS=5\n"),
+                    Not(HasSubstr("TERN_RANK=7")), Not(HasSubstr("OMP_NUM_THREADS is not set"))));
   EXPECT_THAT(tern.err(),
               AllOf(HasSubstr("root cause: worker "),
                     HasSubstr("exited with code 0: it ended before the job did; a program joins "
