@@ -14,19 +14,24 @@ double BytesPerSecond(double rate_mbit) {
   return rate_mbit <= 0 ? kInfinity : rate_mbit * 1e6 / 8 * kPayloadShare;
 }
 
+LinkRates RatesOf(double link_mbit, double send_mbit) {
+  const double rate = BytesPerSecond(link_mbit);
+  return {rate, std::min(rate, BytesPerSecond(send_mbit))};
+}
+
 }  // namespace
 
 Cluster::Cluster(EventLoop& loop, const std::vector<uint32_t>& lane_counts, const Profile& profile,
                  uint32_t num_workers, const Network& network)
     : loop_(loop), profile_(profile), network_(network) {
   for (const uint32_t lane_count : lane_counts) {
-    servers_.push_back(std::make_unique<SimulatedServer>(loop_, AssignMachine(),
-                                                         BytesPerSecond(network.server_mbit),
-                                                         network.burst_bytes, lane_count));
+    servers_.push_back(std::make_unique<SimulatedServer>(
+        loop_, AssignMachine(), RatesOf(network.server_mbit, network.server_send_mbit),
+        network.burst_bytes, lane_count));
   }
   for (uint32_t w = 0; w < num_workers; ++w) {
-    workers_.push_back(std::make_unique<SimulatedWorker>(loop_, AssignMachine(),
-                                                         BytesPerSecond(network.worker_mbit), w));
+    workers_.push_back(std::make_unique<SimulatedWorker>(
+        loop_, AssignMachine(), RatesOf(network.worker_mbit, network.worker_send_mbit), w));
     ConnectToServers(workers_.back().get());
   }
 }

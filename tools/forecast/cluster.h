@@ -20,11 +20,16 @@
 
 namespace tern::tools {
 
+// What a process receives and sends at most, in bytes per second.
+struct LinkRates {
+  double in, out;
+};
+
 // A process: the two directions of its network link, and the threads that handle its messages.
 struct Node {
-  Node(EventLoop& loop, SharedResource& cores, double bytes_per_s, double burst)
-      : inbound_link(loop, bytes_per_s, bytes_per_s, burst),
-        outbound_link(loop, bytes_per_s, bytes_per_s, burst),
+  Node(EventLoop& loop, SharedResource& cores, const LinkRates& rates, double burst)
+      : inbound_link(loop, rates.in, rates.in, burst),
+        outbound_link(loop, rates.out, rates.out, burst),
         io_thread(cores),
         net_thread(cores) {}
   SharedResource inbound_link, outbound_link;
@@ -49,9 +54,10 @@ struct Connection {
 };
 
 struct SimulatedWorker {
-  SimulatedWorker(EventLoop& loop, SharedResource& cores, double bytes_per_s, uint32_t worker_rank)
+  SimulatedWorker(EventLoop& loop, SharedResource& cores, const LinkRates& rates,
+                  uint32_t worker_rank)
       : rank(worker_rank),
-        node(loop, cores, bytes_per_s, 0),
+        node(loop, cores, rates, 0),
         compute_thread(cores),
         coder_thread(cores) {}
   const uint32_t rank;
@@ -90,9 +96,9 @@ struct SimulatedWorker {
 };
 
 struct SimulatedServer {
-  SimulatedServer(EventLoop& loop, SharedResource& cores, double bytes_per_s, double burst,
+  SimulatedServer(EventLoop& loop, SharedResource& cores, const LinkRates& rates, double burst,
                   uint32_t lane_count)
-      : node(loop, cores, bytes_per_s, burst) {
+      : node(loop, cores, rates, burst) {
     for (uint32_t i = 0; i < lane_count; ++i) lane_threads.emplace_back(cores);
   }
   Node node;

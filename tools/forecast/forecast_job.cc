@@ -50,6 +50,14 @@ class ForecastRun {
     Network network = options_.network;
     network.server_mbit = mbit;
     if (network.worker_mbit < 0) network.worker_mbit = mbit;
+    const pb::Job& job = forecaster_.job().job;
+    network.worker_send_mbit = job.workers().send_mbit();
+    for (const pb::Server& server : job.servers()) {
+      if (!server.has_send_mbit()) continue;
+      network.server_send_mbit = network.server_send_mbit == 0
+                                     ? server.send_mbit()
+                                     : std::min(network.server_send_mbit, server.send_mbit());
+    }
     return network;
   }
 

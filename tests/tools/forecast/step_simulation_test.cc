@@ -57,6 +57,14 @@ TEST(StepSimulation, AWorkersOwnLinkIsALimit) {
   EXPECT_NEAR(StepSecondsOf(CostsOfOneChunk(4, 2, 1), 4, network), 3 + 4 + 2, 1e-9);
 }
 
+TEST(StepSimulation, WhatADaemonSendsAtMostIsALimit) {
+  Network network = NetworkWithServerLink(4);
+  network.worker_send_mbit = network.server_mbit / 8;  // 2 MB/s together, of pushes alone
+  EXPECT_NEAR(StepSecondsOf(CostsOfOneChunk(4, 2, 1), 4, network), 3 + 4 + 1, 1e-9);
+  network.server_send_mbit = network.server_mbit / 4;  // 1 MB/s of sums
+  EXPECT_NEAR(StepSecondsOf(CostsOfOneChunk(4, 2, 1), 4, network), 3 + 4 + 4, 1e-9);
+}
+
 TEST(StepSimulation, AddsUpEveryKindOfWork) {
   StepCosts costs = CostsOfOneChunk(2, 2, 1);
   BucketCost& bucket = costs.buckets[0];
