@@ -286,7 +286,9 @@ INSTANTIATE_TEST_SUITE_P(Each, KilledAlone,
                          testing::Values(MakeCase("Odsgd", {"train.algorithm=odsgd",
                                                             "train.odsgd.warmup_steps=5",
                                                             "train.odsgd.local.momentum=0.9"}),
-                                         MakeCase("PqasgdOuter", kOuterOverTernary)),
+                                         MakeCase("PqasgdOuter", kOuterOverTernary),
+                                         WithModel(MakeCase("PqasgdFragments", kFragmentsWithOuter),
+                                                   "{name: lenet}", 2)),
                          NameOf);
 INSTANTIATE_TEST_SUITE_P(
     Thorough, KilledAlone,
