@@ -106,6 +106,26 @@ TEST(KilledWorker, GetsTheCommonWeightsOfAllFragments) {
   EXPECT_NE(job.worker(1).err().find("this worker's own state (local weights"), std::string::npos);
 }
 
+// Step 25 is the last, and no fragment's turn. After it the worker pushes all fragments, and waits.
+TEST(KilledWorker, IsKilledInTheLastExchangeOfAllFragments) {
+  for (const std::string failpoint : {"thread.coder=die@step:25", "thread.wait=die@step:25"}) {
+    SCOPED_TRACE(failpoint);
+    JobOptions options = WaitOptions();
+    options.steps = 25;
+    TestJob job(options);
+    std::vector<std::string> arguments = kWithFragments;
+    arguments.insert(arguments.end(), {"--fail", failpoint});
+    job.StartServer(0, kWithFragments);
+    job.StartWorker(0, kWithFragments);
+    ASSERT_EQ(job.StartWorker(1, arguments).Wait(), 128 + SIGKILL);
+    job.StartWorker(1, kWithFragments);
+    job.ExpectAllEnd(0);
+    EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
+    EXPECT_EQ(job.Output("server.0.json")["rounds"], 25);
+    EXPECT_NE(job.worker(1).err().find("installed the state after round"), std::string::npos);
+  }
+}
+
 TEST(KilledWorker, IsKilledAgainWhileItFetchesTheState) {
   // With this timeout the suspended worker does not yet count as lost when the new worker asks it
   // for the training state.
