@@ -90,8 +90,9 @@ json JobToJson(const Setup& setup, const std::vector<WorkerStatus>& workers,
   fields["evaluated"] = totals.evaluated;
   fields["to_evaluate"] = totals.to_evaluate;
   const algorithm::Facts facts = algorithm::FactsOf(setup.job);
-  fields["overlaps_exchanges"] = facts.rounds_ahead > 0;
-  fields["has_local_steps"] = facts.period > 1;
+  const bool pushes_change = facts.pushed_quantity == pb::AlgorithmTraits::change;
+  fields["overlaps_exchanges"] = facts.exchanges_ahead > 0 && !pushes_change;
+  fields["has_local_steps"] = facts.period > 1 || (pushes_change && facts.num_parts > 1);
   fields["failed_checkpoints"] = totals.failed_checkpoints + failed_shard_checkpoints;
   AddStepFigures(workers, &fields);
   return fields;

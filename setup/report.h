@@ -26,8 +26,8 @@
 //   up_ratio, down_ratio              RatioToFp32 of the bytes
 //   refusals          received messages that were malformed
 //   evaluated, to_evaluate            test samples of the newest evaluation: done, and all
-//   overlaps_exchanges, has_local_steps    whether steps are computed while an exchange is open;
-//                     whether workers exchange only after several steps
+//   overlaps_exchanges, has_local_steps    whether each step is computed while the gradient of the
+//                     step before is exchanged; whether workers exchange only after several steps
 //   failed_checkpoints                checkpoints that workers and servers could not write
 //   t_cop_s, t_com_s, exchange_busy_s, step_s, step_s_equation_2, step_s_bounded, gradients,
 //   exchanges, local_steps, late, dropped     see step_figures.h

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "common/algorithm/algorithms.h"
+#include "common/algorithm/facts.h"
 #include "common/algorithm/ranks.h"
 #include "common/base/text.h"
 #include "common/update/optimizer.h"
@@ -65,17 +66,20 @@ void PrintBuckets(const setup::Setup& setup) {
 
 void PrintRound(const setup::Setup& setup) {
   const protocol::RoundBytes round_bytes = protocol::CountRoundBytes(setup.plan);
-  const uint64_t fp32_bytes = 4 * setup.table.total;
+  // In the mean over the parts, if rounds exchange one part of the model each.
+  const uint64_t num_parts = std::max(1u, algorithm::FactsOf(setup.job).num_parts);
+  const uint64_t fp32_bytes = 4 * setup.table.total / num_parts;
   const auto make_row = [&](const std::string& name, uint64_t payload_bytes) {
     char ratio_text[32];
     std::snprintf(ratio_text, sizeof ratio_text, "%.2f",
                   static_cast<double>(fp32_bytes) / static_cast<double>(payload_bytes));
     return TableRow{name, Cat(payload_bytes), HumanBytes(payload_bytes), ratio_text};
   };
-  std::printf("\npayload of one worker in a round, without headers\n");
+  std::printf("\npayload of one worker in a round%s, without headers\n",
+              num_parts == 1 ? "" : Cat(" of one of ", num_parts, " parts").c_str());
   PrintTable({{"", "bytes", "", "fp32 / this"},
-              make_row("up, at most", round_bytes.push + round_bytes.scalers),
-              make_row("down", round_bytes.sum + round_bytes.scalers),
+              make_row("up, at most", (round_bytes.push + round_bytes.scalers) / num_parts),
+              make_row("down", (round_bytes.sum + round_bytes.scalers) / num_parts),
               make_row("fp32, each way", fp32_bytes)});
 }
 

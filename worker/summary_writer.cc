@@ -209,11 +209,8 @@ std::vector<float> SummaryWriter::ClampPushed(const PushedBucket& pushed) const 
   std::vector<float> clamped(pushed.values);
   for (uint32_t i = 0; i < bucket.parts; ++i) {
     const protocol::Part& part = setup_.plan.parts[bucket.first_part + i];
-    const uint64_t part_begin = setup_.plan.tensor_begin[part.tensor] + part.begin;
-    // A bucket may contain only a range of a part.
-    const uint64_t begin = std::max(part_begin, bucket.begin),
-                   end = std::min(part_begin + part.count, bucket.begin + bucket.count);
-    for (uint64_t at = begin - bucket.begin; at < end - bucket.begin; ++at)
+    const uint64_t begin = setup_.plan.tensor_begin[part.tensor] + part.begin - bucket.begin;
+    for (uint64_t at = begin; at < begin + part.count; ++at)
       clamped[at] = std::clamp(clamped[at], -pushed.limits[i], pushed.limits[i]);
   }
   return clamped;

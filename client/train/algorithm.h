@@ -74,6 +74,9 @@ class Algorithm {
   virtual Status Drain() { return Ok(); }
   // Waits for open exchanges like Drain, but starts no new exchange.
   virtual Status Quiesce() { return Drain(); }
+  // Called in place of Drain after the last step. May start an exchange, so that W has all that the
+  // workers have trained.
+  virtual Status DrainAtEnd(uint64_t /*last_step*/) { return Drain(); }
   // Whether the workers agree on W after `step`, so that training can resume from that step. False
   // after a round that is short because the job ended: a longer job could not resume there.
   // REQUIRES that Quiesce was called.
@@ -102,6 +105,8 @@ class Algorithm {
 
   // The step at whose end a worker has W(round) (Facts::StepOfRound), in this job.
   uint64_t StepOfRound(uint64_t round) const { return facts_.StepOfRound(round, context_.steps); }
+  // The step that ends the round to which `step` belongs.
+  uint64_t EndOfRoundAt(uint64_t step) const { return StepOfRound(facts_.RoundOfStep(step)); }
   virtual uint64_t first_step() const { return StepOfRound(applied_) + 1; }
   uint64_t applied() const { return applied_; }
 

@@ -26,6 +26,4 @@ void Descent::MovePoint(uint64_t step) {
   }
 }
 
-void Descent::ResetOptimizer() { replica_.ResetOptimizer(); }
-
 }  // namespace tern::client

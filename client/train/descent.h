@@ -17,7 +17,6 @@ class Descent {
   // Uses the gradient in replica.gradients(), and may take its weight decay out of it. Steps count
   // from 1.
   void MovePoint(uint64_t step);
-  void ResetOptimizer();
 
  private:
   const setup::Setup& setup_;

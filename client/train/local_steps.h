@@ -24,7 +24,9 @@ class LocalSteps : public Algorithm {
   Status Descend(uint64_t step);
   // Updates the point with the gradient that was computed last.
   void MovePoint(uint64_t step);
-  void ResetOptimizer() { descent_.ResetOptimizer(); }
+  // Sets the state of the optimizer to zero, of the whole model or of elements [first, first + n).
+  void ResetOptimizer() { context_.replica.ResetOptimizer(); }
+  void ResetOptimizer(uint64_t first, uint64_t n) { context_.replica.ResetOptimizer(first, n); }
   bool EndsRound(uint64_t step) const { return facts_.EndsRound(step, context_.steps); }
   // The round that `step` belongs to.
   uint64_t RoundOf(uint64_t step) const { return facts_.RoundOfStep(step); }

@@ -58,6 +58,11 @@ void Replica::ResetOptimizer() {
     std::fill(slot.values.begin(), slot.values.end(), 0.f);
 }
 
+void Replica::ResetOptimizer(uint64_t first, uint64_t n) {
+  for (const update::Optimizer::StateArray& slot : optimizer_->StateArrays())
+    std::fill_n(slot.values.begin() + static_cast<ptrdiff_t>(first), n, 0.f);
+}
+
 uint64_t Replica::Hash() const {
   return Digest(std::span(reinterpret_cast<const uint8_t*>(parameters_.data()),
                           parameters_.size() * sizeof(float)));

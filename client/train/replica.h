@@ -59,8 +59,10 @@ class Replica {
   // `update` of W. Updates count from 1.
   void UpdateMovingAverage(size_t first, size_t count, uint64_t update);
 
-  // Sets the arrays of the optimizer's state to zero, but not the outer optimizer's.
+  // Sets the arrays of the optimizer's state to zero, but not the outer optimizer's: all elements,
+  // or elements [first, first + n).
   void ResetOptimizer();
+  void ResetOptimizer(uint64_t first, uint64_t n);
   // A hash of W.
   uint64_t Hash() const;
   // False in a client's job, whose programs have the weights.

@@ -155,7 +155,7 @@ Status Trainer::TrainSteps() {
     const bool has_new_push = algorithm_->last_pushed_round() > compared_round_;
     if (has_rounds_ && has_new_push && figures_.IsDue(steps_done_)) {
       const TraceSpan span("compare, evaluate", {.step = steps_done_});
-      TERN_RETURN_IF_ERROR(Drain());
+      TERN_RETURN_IF_ERROR(Drain(/*is_at_end=*/false));
       TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kCompare, figures_.MakeComparisonFigures()));
       if (figures_.EvaluationIsDue(steps_done_))
         TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kEvaluate, figures_.Evaluate(false)));
@@ -184,15 +184,15 @@ Status Trainer::TrainSteps() {
   }
 }
 
-Status Trainer::Drain() {
+Status Trainer::Drain(bool is_at_end) {
   TimeScope time(deps_.progress.train_time);
-  return algorithm_->Drain();
+  return is_at_end ? algorithm_->DrainAtEnd(steps_done_) : algorithm_->Drain();
 }
 
 Status Trainer::EndTogether() {
   // With rounds, the workers exchange figures (metrics) about the last weights. Without rounds,
   // they do so after all workers have sent their last pushes.
-  TERN_RETURN_IF_ERROR(has_rounds_ ? Drain() : algorithm_->Leave());
+  TERN_RETURN_IF_ERROR(has_rounds_ ? Drain(/*is_at_end=*/true) : algorithm_->Leave());
   TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kCompare, figures_.MakeComparisonFigures()));
   if (!has_rounds_) TERN_RETURN_IF_ERROR(algorithm_->Drain());
   TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kEvaluate, figures_.Evaluate(true)));
@@ -324,8 +324,7 @@ void Trainer::StopAsRecorded(bool was_evaluated) {
   // The limits of a job that resumes may be wider than before.
   if (!record.StopsJob()) return record.ForgetLastStep();
   // The next round is the last, as after a signal.
-  if (has_rounds_ && was_evaluated)
-    record.SetLastStep(algorithm_->StepOfRound(algorithm_->applied() + 1));
+  if (has_rounds_ && was_evaluated) record.SetLastStep(algorithm_->EndOfRoundAt(steps_done_ + 1));
   if (record.last_step() == 0 || record.last_step() >= last_step_) return;
   last_step_ = std::max(record.last_step(), algorithm_->first_step() - 1);
   LOG(INFO) << "train.stop_when: " << record.Get().not_better()

@@ -97,8 +97,8 @@ class Trainer {
   Status TrainSteps();
   // Waits for open exchanges, and exchanges the last figures (metrics) with all workers.
   Status EndTogether();
-  // Calls Algorithm::Drain, whose time counts as training time.
-  Status Drain();
+  // Calls Algorithm::Drain, or DrainAtEnd after the last step. Its time counts as training time.
+  Status Drain(bool is_at_end);
   // Handles events until `is_done` returns true, or returns the error that ends the worker.
   Status WaitUntil(const std::function<bool()>& is_done);
   // The phase `serving`: sends State, because a worker that was lost near the end may still need

@@ -28,7 +28,9 @@ class Section {
   uint32_t GetUInt32(const std::string& key, uint32_t default_value) const {
     return key.empty() ? default_value : reflection_.GetUInt32(message_, FieldOf(key));
   }
-  bool GetBool(const std::string& key) const { return reflection_.GetBool(message_, FieldOf(key)); }
+  bool GetBool(const std::string& key, bool default_value = false) const {
+    return IsWritten(key) ? reflection_.GetBool(message_, FieldOf(key)) : default_value;
+  }
   double GetDouble(const std::string& key) const {
     return reflection_.GetDouble(message_, FieldOf(key));
   }
@@ -74,10 +76,28 @@ void SetRounds(const pb::AlgorithmTraits& traits, const Section& section, Facts*
   facts->exchanges_in_next_step = traits.exchanges() == pb::AlgorithmTraits::in_next_step;
   facts->may_cut_period_short =
       facts->has_rounds && traits.has_period_key() && !facts->exchanges_in_next_step;
-  facts->rounds_a_step = traits.rounds_a_step();
-  facts->rounds_ahead = traits.ahead();
+  facts->rounds_a_period = traits.rounds_a_period();
+  facts->exchanges_ahead = traits.ahead();
   facts->num_backup_workers = section.GetUInt32(traits.backup_key(), 0);
   if (traits.has_bound_key()) facts->max_steps_ahead = section.GetUInt32(traits.bound_key(), 0);
+}
+
+// `facts` has the period without parts. With parts that take turns within it, the exchanges of
+// parts have even rounds; the odd round after the last of them exchanges what workers still have.
+void SetParts(const pb::AlgorithmTraits& traits, const Section& section, Facts* facts) {
+  if (!traits.has_parts_key()) return;
+  facts->num_parts = section.GetUInt32(traits.parts_key(), 0);
+  facts->parts_key = section.FullName(traits.parts_key());
+  if (!traits.has_period_key()) return;
+  if (facts->num_parts <= 1) {
+    facts->num_parts = 0;
+    return;
+  }
+  facts->period = std::max<uint64_t>(1, facts->period / facts->num_parts);
+  facts->may_cut_period_short = false;
+  facts->rounds_a_period = facts->window = 2;
+  if (traits.has_overlap_key())
+    facts->exchanges_ahead = section.GetBool(traits.overlap_key(), true) ? 1 : 0;
 }
 
 void SetLocalUpdater(const Section& section, Facts* facts) {
@@ -104,7 +124,7 @@ void SetFeedback(const pb::AlgorithmTraits& traits, const Section& section, Fact
 
 uint64_t Facts::StepOfRound(uint64_t round) const {
   if (round == 0) return 0;
-  return round * period / rounds_a_step + (has_rounds && exchanges_in_next_step ? 1 : 0);
+  return round / rounds_a_period * period + (has_rounds && exchanges_in_next_step ? 1 : 0);
 }
 
 uint64_t Facts::StepOfRound(uint64_t round, uint64_t steps) const {
@@ -115,7 +135,7 @@ uint64_t Facts::StepOfRound(uint64_t round, uint64_t steps) const {
 uint64_t Facts::RoundOfStep(uint64_t step) const {
   const uint64_t steps_exchanged =
       has_rounds && exchanges_in_next_step ? std::max<uint64_t>(step, 2) - 1 : step;
-  return (steps_exchanged * rounds_a_step + period - 1) / period;
+  return (steps_exchanged + period - 1) / period * rounds_a_period;
 }
 
 bool Facts::EndsRound(uint64_t step, uint64_t steps) const {
@@ -145,8 +165,7 @@ Facts FactsOf(const pb::Job& job) {
   facts.pushed_quantity = traits.pushes();
   facts.averages_state =
       traits.has_state_key() && section.GetEnumName(traits.state_key()) == "average";
-  facts.num_parts = section.GetUInt32(traits.parts_key(), 0);
-  if (traits.has_parts_key()) facts.parts_key = section.FullName(traits.parts_key());
+  SetParts(traits, section, &facts);
   facts.has_own_point = traits.own_point();
   if (traits.has_elastic_key()) facts.elastic_rate = section.GetDouble(traits.elastic_key());
   facts.applies_by_bucket = facts.pushed_quantity == pb::AlgorithmTraits::gradient &&

@@ -3,6 +3,7 @@
 // these facts.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -25,12 +26,17 @@ struct Facts {
   bool exchanges_in_next_step = false;  // the exchange takes place in the step after the period
   // Whether the job may end in the middle of a period, whose round then closes early.
   bool may_cut_period_short = false;
-  uint32_t rounds_a_step = 1;  // rounds per step; if above 1, period is 1
-  // The step of round r waits for the answers of round r - rounds_ahead.
-  uint32_t rounds_ahead = 0;
+  // Rounds per period. If 2, even rounds exchange one part of the model at the end of a period, and
+  // odd rounds several parts after such an exchange, if at all.
+  uint32_t rounds_a_period = 1;
+  // A worker's exchange waits for the answers of the exchange this many exchanges before.
+  uint32_t exchanges_ahead = 0;
   uint32_t num_backup_workers = 0;  // a round closes when all but this many workers have pushed
   // By how many steps a worker may be ahead of the slowest worker (ssp). Unset: without limit.
   std::optional<uint64_t> max_steps_ahead;
+
+  // How many steps a pushed quantity is about: those since the last exchange of the same elements.
+  uint64_t steps_a_push() const { return period * std::max(1u, num_parts); }
 
   // The step at whose end a worker holds W(round), the weights after that round. Without rounds:
   // the steps that a worker has done when it sends push number `round`. StepOfRound(0) is 0.
@@ -58,7 +64,7 @@ struct Facts {
   // Whether codecs may add to a push what the codes of earlier pushes left out.
   bool allows_feedback = true;
   std::string feedback_key;  // the key of `allows_feedback`: "train.ALGORITHM.KEY"; empty: none
-  // In each step, workers exchange one of this many parts of the model; 0: all of it.
+  // At the end of each period, workers exchange one of this many parts of the model; 0: all of it.
   uint32_t num_parts = 0;
   std::string parts_key;  // the key of `num_parts`: "train.ALGORITHM.KEY"
 

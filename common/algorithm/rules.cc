@@ -9,6 +9,7 @@ void CheckDcasgdC(const pb::Job& job, RuleReporter* reporter);
 void CheckDcasgdA(const pb::Job& job, RuleReporter* reporter);
 void CheckSoftsync(const pb::Job& job, RuleReporter* reporter);
 void CheckEasgd(const pb::Job& job, RuleReporter* reporter);
+void CheckPqasgd(const pb::Job& job, RuleReporter* reporter);
 void FillOdsgd(pb::Job* job);
 void FillDcasgdC(pb::Job* job);
 void FillDcasgdA(pb::Job* job);
@@ -27,6 +28,7 @@ const AlgorithmRules kRules[] = {
     {"dcasgd_a", CheckDcasgdA, FillDcasgdA},
     {"softsync", CheckSoftsync},
     {"easgd", CheckEasgd},
+    {"pqasgd", CheckPqasgd},
 };
 
 }  // namespace

@@ -83,7 +83,8 @@ bool IsJobSection(const google::protobuf::Descriptor* message) {
          message->file() == pb::Optimizer::descriptor()->file() ||
          message->file() == pb::Evaluation::descriptor()->file() ||
          message->file() == pb::Exchange::descriptor()->file() ||
-         message->file() == pb::Faults::descriptor()->file() || IsCodecSection(message);
+         message->file() == pb::Faults::descriptor()->file() ||
+         message->file() == pb::Metrics::descriptor()->file() || IsCodecSection(message);
 }
 
 // Whether `field` of `message` is the section of an algorithm or codec that the job does not use.

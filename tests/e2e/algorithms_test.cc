@@ -75,6 +75,9 @@ std::vector<AlgorithmCase> CasesWithCodes() {
       {"pqasgd_outer",
        {"train.algorithm=pqasgd", "train.pqasgd.outer.name=momentum",
         "train.pqasgd.outer.learning_rate=0.5", ternary_codec}},
+      {"pqasgd_fragments",
+       {"train.algorithm=pqasgd", "train.pqasgd.fragments=4", "train.pqasgd.outer.name=momentum",
+        "train.pqasgd.outer.learning_rate=0.5", ternary_codec}},
       {"pqasgd_feedback",
        {"train.algorithm=pqasgd", "train.pqasgd.feedback=true", "exchange.codec=onebit"}},
   };
@@ -97,6 +100,8 @@ TEST_P(Algorithms, TrainToTheEnd) {
 
 std::vector<AlgorithmCase> CasesOfOtherKeys() {
   return {{"psgd_outer", {"train.algorithm=psgd", "train.psgd.outer.name=nesterov"}},
+          {"pqasgd_fragments",
+           {"train.algorithm=pqasgd", "train.pqasgd.fragments=2", "train.pqasgd.overlap=false"}},
           {"rsgd_random", {"train.algorithm=rsgd", "train.rsgd.order=random"}}};
 }
 

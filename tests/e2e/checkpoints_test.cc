@@ -61,6 +61,11 @@ const std::vector<std::string> kOuterOverTernary = {"train.algorithm=pqasgd", "t
                                                     "train.pqasgd.outer.learning_rate=0.1",
                                                     "exchange.codec=ternary"};
 
+// Fragments, whose exchange is in progress while a worker goes on from its own weights.
+const std::vector<std::string> kFragmentsWithOuter = {
+    "train.algorithm=pqasgd", "train.pqasgd.p=4", "train.pqasgd.fragments=2",
+    "train.pqasgd.outer.learning_rate=0.1", "exchange.codec=ternary"};
+
 std::string NameOf(const testing::TestParamInfo<JobCase>& info) { return info.param.name; }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -78,6 +83,7 @@ INSTANTIATE_TEST_SUITE_P(
         MakeCase("PsgdAverage",
                  {"train.algorithm=psgd", "train.psgd.p=4", "train.psgd.at_sync=average"}),
         MakeCase("PqasgdOuter", kOuterOverTernary),
+        WithModel(MakeCase("PqasgdFragments", kFragmentsWithOuter), "{name: lenet}", 2),
         WithModel(MakeCase("OneBit", {"exchange.codec=onebit"}), "{name: lenet}", 2),
         WithModel(MakeCase("Central", {"train.parameters=central"}), "{name: lenet}", 2)),
     NameOf);
@@ -110,6 +116,23 @@ INSTANTIATE_TEST_SUITE_P(
         WithModel(MakeCase("Easgd", {"train.algorithm=easgd", "train.easgd.tau=4"}),
                   "{name: lenet}", 2)),
     NameOf);
+
+// The exchange of all fragments after the last step comes after the checkpoint of that step.
+TEST(Checkpoints, OfALastStepAreAsIfTheJobWithFragmentsHadNotEnded) {
+  const JobOptions options = OptionsFor("", 40);
+  const std::vector<std::string> arguments = SetArguments(kFragmentsWithOuter);
+  const std::string weights = UndisturbedWeights(options, arguments);
+  std::vector<std::string> half = arguments;
+  half.insert(half.end(), {"--set", "train.steps=20"});
+  TestJob job(options);
+  job.StartAll(half);
+  job.ExpectAllEnd(0);
+  EXPECT_FALSE(job.Weights() == weights);
+  job.StartAll(arguments);
+  job.ExpectAllEnd(0);
+  EXPECT_EQ(job.Output("server.0.json")["from_step"], 20);
+  EXPECT_TRUE(job.Weights() == weights) << "other weights than without the stop";
+}
 
 // The regular checkpoints are 1000 steps apart. With this codec servers remember, so all lanes of
 // both shards must write theirs after the same round as the workers.
@@ -263,7 +286,9 @@ INSTANTIATE_TEST_SUITE_P(Each, KilledAlone,
                          testing::Values(MakeCase("Odsgd", {"train.algorithm=odsgd",
                                                             "train.odsgd.warmup_steps=5",
                                                             "train.odsgd.local.momentum=0.9"}),
-                                         MakeCase("PqasgdOuter", kOuterOverTernary)),
+                                         MakeCase("PqasgdOuter", kOuterOverTernary),
+                                         WithModel(MakeCase("PqasgdFragments", kFragmentsWithOuter),
+                                                   "{name: lenet}", 2)),
                          NameOf);
 INSTANTIATE_TEST_SUITE_P(
     Thorough, KilledAlone,

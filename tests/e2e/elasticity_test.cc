@@ -200,10 +200,9 @@ TEST(Shrink, EndsTheJobBelowMinWorkers) {
   EXPECT_EQ(job.worker(0).Wait(), 75);
 }
 
-TEST(Shrink, WorksForOdsgdToo) {
+// Kills a worker of a job with these arguments, and starts it again.
+void KillAndReturnWith(const std::vector<std::string>& arguments) {
   TestJob job(ShrinkOptions(kEndlessSteps));
-  const std::vector<std::string> arguments = {"--set", "train.algorithm=odsgd", "--set",
-                                              "train.odsgd.warmup_steps=3"};
   job.StartAll(arguments);
   ASSERT_TRUE(job.WaitForRound(5));
   KillAndWait(job.worker(2));
@@ -214,6 +213,14 @@ TEST(Shrink, WorksForOdsgdToo) {
   ASSERT_TRUE(job.WaitForRound(rounds_before + 20));
   ExpectOrderlyStop(job);
   EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
+}
+
+TEST(Shrink, WorksForOdsgdToo) {
+  KillAndReturnWith({"--set", "train.algorithm=odsgd", "--set", "train.odsgd.warmup_steps=3"});
+}
+
+TEST(Shrink, WorksForFragmentsToo) {
+  KillAndReturnWith({"--set", "train.algorithm=pqasgd", "--set", "train.pqasgd.fragments=4"});
 }
 
 // It takes about ten seconds, because the first seconds of a worker do not count.

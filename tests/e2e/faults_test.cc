@@ -86,6 +86,46 @@ TEST(KilledWorker, GetsTheOuterOptimizerWithTheState) {
   EXPECT_NE(job.worker(1).err().find("installed the state after round"), std::string::npos);
 }
 
+const std::vector<std::string> kWithFragments = {
+    "--set", "train.algorithm=pqasgd",   "--set", "train.pqasgd.p=4",
+    "--set", "train.pqasgd.fragments=2", "--set", "train.pqasgd.outer.learning_rate=0.1",
+    "--set", "exchange.chunk_kib=64",    "--set", "faults.compare_every_steps=8"};
+
+// The workers agree on the fragments' common weights, not on where each of them goes on from these.
+TEST(KilledWorker, GetsTheCommonWeightsOfAllFragments) {
+  JobOptions options = WaitOptions();
+  options.servers = 2;
+  TestJob job(options);
+  job.StartAll(kWithFragments);
+  ASSERT_TRUE(job.WaitForRound(20));
+  KillAndWait(job.worker(1));
+  job.StartWorker(1, kWithFragments);
+  job.ExpectAllEnd(0);
+  EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
+  EXPECT_NE(job.worker(1).err().find("installed the state after round"), std::string::npos);
+  EXPECT_NE(job.worker(1).err().find("this worker's own state (local weights"), std::string::npos);
+}
+
+// Step 25 is the last, and no fragment's turn. After it the worker pushes all fragments, and waits.
+TEST(KilledWorker, IsKilledInTheLastExchangeOfAllFragments) {
+  for (const std::string failpoint : {"thread.coder=die@step:25", "thread.wait=die@step:25"}) {
+    SCOPED_TRACE(failpoint);
+    JobOptions options = WaitOptions();
+    options.steps = 25;
+    TestJob job(options);
+    std::vector<std::string> arguments = kWithFragments;
+    arguments.insert(arguments.end(), {"--fail", failpoint});
+    job.StartServer(0, kWithFragments);
+    job.StartWorker(0, kWithFragments);
+    ASSERT_EQ(job.StartWorker(1, arguments).Wait(), 128 + SIGKILL);
+    job.StartWorker(1, kWithFragments);
+    job.ExpectAllEnd(0);
+    EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
+    EXPECT_EQ(job.Output("server.0.json")["rounds"], 25);
+    EXPECT_NE(job.worker(1).err().find("installed the state after round"), std::string::npos);
+  }
+}
+
 TEST(KilledWorker, IsKilledAgainWhileItFetchesTheState) {
   // With this timeout the suspended worker does not yet count as lost when the new worker asks it
   // for the training state.
@@ -162,6 +202,25 @@ TEST(KilledServer, EachOfTwoShardsComesBack) {
   KillAndWait(job.server(0));
   job.StartServer(0);
   ExpectEndsUndisturbed(job);
+}
+
+TEST(KilledServer, ComesBackWhileAFragmentIsExchanged) {
+  JobOptions options = WaitOptions();
+  options.servers = 2;
+  TestJob undisturbed_job(options);
+  undisturbed_job.StartAll(kWithFragments);
+  undisturbed_job.ExpectAllEnd(0);
+  TestJob job(options);
+  job.StartAll(kWithFragments);
+  ASSERT_TRUE(job.WaitForRound(20));
+  for (const uint32_t shard : {1, 0}) {
+    KillAndWait(job.server(shard));
+    job.StartServer(shard, kWithFragments);
+    ASSERT_TRUE(job.WaitForRound(job.Progress().value("rounds", uint64_t{0}) + 10));
+  }
+  job.ExpectAllEnd(0);
+  EXPECT_TRUE(job.Weights() == undisturbed_job.Weights()) << "other weights than without the fault";
+  EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
 }
 
 TEST(StoppedWorker, RejoinsByItselfAfterItWasLost) {

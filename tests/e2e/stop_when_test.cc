@@ -45,7 +45,8 @@ TEST(StopWhen, AllWorkersEndAfterTheSameRound) {
                         {{"train.parameters=central", "exchange.scaler=per_worker"}, 17},
                         {{"train.algorithm=odsgd", "train.odsgd.warmup_steps=2"}, 17},
                         {{"train.algorithm=psgd", "train.psgd.p=2"}, 18},
-                        {{"train.algorithm=rsgd", "train.rsgd.p=2"}, 17}}) {
+                        {{"train.algorithm=rsgd", "train.rsgd.p=2"}, 17},
+                        {{"train.algorithm=pqasgd", "train.pqasgd.fragments=2"}, 20}}) {
     SCOPED_TRACE(testing::PrintToString(c.settings));
     TestJob job({.workers = 3, .steps = 100'000, .batch_total = 9});
     job.StartAll(SetArguments(Plus(kNeverBetter, c.settings)));

@@ -48,6 +48,16 @@ TEST(Check, SaysWhatAnAsynchronousAlgorithmHasByDefault) {
                                     "worker), optimizer: sgd\n"));
 }
 
+TEST(Check, CountsTheBytesOfOneFragment) {
+  TestJob job;
+  TestProgram& tern = job.StartTern({"check", job.job_file(), "--set", "train.algorithm=pqasgd",
+                                     "--set", "train.pqasgd.fragments=4"});
+  ASSERT_EQ(tern.Wait(), 0) << tern.err();
+  EXPECT_THAT(tern.out(), AllOf(HasSubstr("exchange: 4 buckets"),
+                                HasSubstr("payload of one worker in a round of one of 4 parts"),
+                                ContainsRegex("fp32, each way +431080 +431.1 KB +1.00")));
+}
+
 TEST(Check, PrintsTheJobIfAskedTo) {
   TestJob job;
   TestProgram& tern = job.StartTern({"check", job.job_file(), "--verbose"});

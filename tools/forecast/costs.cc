@@ -46,8 +46,9 @@ StepPattern StepPatternOf(const setup::Setup& setup, const Profile& profile) {
     pattern.push_time = StepPattern::PushTime::kAfterCompute;
   }
   pattern.sends_one_bucket = facts.num_parts != 0;
-  pattern.lag = facts.rounds_ahead;
-  if (pattern.lag > 0) pattern.local_s = update_s;
+  pattern.lag = facts.exchanges_ahead;
+  pattern.updates_after_answers = pattern.lag > 0 && !updates_locally;
+  if (pattern.updates_after_answers) pattern.local_s = update_s;
   pattern.applies_by_bucket = facts.applies_by_bucket;
   pattern.waits_in_forward = facts.applies_in_forward;
   return pattern;
@@ -126,7 +127,8 @@ Result<StepCosts> CostsOf(const setup::Setup& setup, const Profile& profile,
     bucket_cost.home_shard = bucket.home_shard;
     bucket_cost.need_s = NeedShareOf(bucket, profile) * step_costs.compute_s;
     bucket_cost.ready_s = ReadyShareOf(bucket, profile) * step_costs.compute_s;
-    if (step_costs.pattern.lag > 0)  // The next backward pass overwrites the gradients.
+    if (step_costs.pattern
+            .updates_after_answers)  // The next backward pass overwrites the gradients.
       bucket_cost.copy_s = static_cast<double>(bucket.count) * profile.copy_s;
     for (const protocol::Chunk& chunk : bucket.chunks) {
       ChunkCost& chunk_cost = bucket_cost.chunks.emplace_back();

@@ -48,9 +48,10 @@ struct StepPattern {
   bool has_rounds = true;         // False: a server answers each push alone, without other workers.
   bool sends_one_bucket = false;  // Each exchange carries one bucket; the buckets take turns.
   uint32_t quorum = 0;            // A server closes a round after this many pushes.
-  // Seconds of the local update of each step on the compute thread. It follows the compute if `lag`
-  // is 0, or else the answers.
+  // Seconds of the local update of each step on the compute thread. It follows the compute or, with
+  // `updates_after_answers` (OD-SGD), the answers that the step waits for.
   double local_s = 0;
+  bool updates_after_answers = false;
 };
 
 struct StepCosts {

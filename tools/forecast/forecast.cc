@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/algorithm/algorithms.h"
+#include "common/algorithm/facts.h"
 #include "common/algorithm/ranks.h"
 #include "common/base/text.h"
 #include "common/codec/codec.h"
@@ -35,7 +36,11 @@ Result<const setup::Setup*> Forecaster::SetupOf(const Variant& variant, uint32_t
 Result<RoundTotals> Forecaster::BytesOf(const Variant& variant, uint32_t workers) {
   const Result<const VariantSetup*> variant_setup = VariantSetupOf(variant, workers);
   if (!variant_setup.ok()) return variant_setup.status();
-  return TotalsOf((*variant_setup)->sizes);
+  RoundTotals totals = TotalsOf((*variant_setup)->sizes);
+  const auto num_parts = std::max(1u, algorithm::FactsOf((*variant_setup)->setup->job).num_parts);
+  totals.up /= num_parts;
+  totals.down /= num_parts;
+  return totals;
 }
 
 // Adds overrides that remove the settings that would make the job invalid with the codec `codec`:

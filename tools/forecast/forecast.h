@@ -40,7 +40,8 @@ class Forecaster {
   // Returns the setup of a variant with `workers` workers, each with samples_per_worker() samples.
   // Returns kBadJob if such a job is invalid.
   Result<const setup::Setup*> SetupOf(const Variant& variant, uint32_t workers);
-  // Returns the bytes that one worker sends and receives in a round.
+  // Returns the bytes that one worker sends and receives in a round; if rounds exchange one part of
+  // the model each, their mean over the parts.
   Result<RoundTotals> BytesOf(const Variant& variant, uint32_t workers);
 
   // Must be called before the functions below. `profile` must outlive this object.

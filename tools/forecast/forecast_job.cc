@@ -170,10 +170,11 @@ class ForecastRun {
   Status AddOdsgdRow(const Variant& variant, const Network& network, uint32_t workers) {
     auto costs = forecaster_.ComputeCosts(variant, workers, forecaster_.samples_per_worker());
     if (!costs.ok()) return costs.status();
-    if (costs->pattern.lag == 0) return Ok();
+    if (!costs->pattern.updates_after_answers) return Ok();
     const auto odsgd_step = SimulateStep(*costs, profile_, workers, network);
     if (!odsgd_step.ok()) return odsgd_step.status();
     costs->pattern.lag = 0;
+    costs->pattern.updates_after_answers = false;
     costs->pattern.local_s = 0;
     costs->pattern.push_time = StepPattern::PushTime::kAfterCompute;
     const auto ssgd_step = SimulateStep(*costs, profile_, workers, network);

@@ -52,7 +52,7 @@ class StepSimulation {
  private:
   // Returns the number of steps after which the pattern of pushes repeats.
   uint64_t StepsPerCycle() const {
-    return pattern_.sends_one_bucket ? costs_.buckets.size() : pattern_.period;
+    return pattern_.period * (pattern_.sends_one_bucket ? costs_.buckets.size() : 1);
   }
   uint64_t RoundOf(uint64_t step) const { return step / pattern_.period; }
   bool HasExchange(uint64_t step) const { return step % pattern_.period == 0; }
@@ -130,18 +130,19 @@ class StepSimulation {
   void OnComputeEnd(SimulatedWorker* worker) {
     worker->compute_s += loop_.now() - worker->compute_begin - worker->blocked_s;
     ++worker->num_computed_steps;
-    worker->compute_thread.AddTask(pattern_.lag == 0 ? pattern_.local_s : 0, [this, worker] {
-      const uint64_t step = worker->step;
-      if (!HasExchange(step)) return BeginStep(worker);
-      if (pattern_.push_time == StepPattern::PushTime::kAfterCompute)
-        exchange_.PushRound(worker, RoundOf(step));
-      if (pattern_.waits_in_forward) {
-        worker->open_round = RoundOf(step);
-        return BeginStep(worker);
-      }
-      worker->awaits_answers = true;
-      FinishStep(worker);
-    });
+    worker->compute_thread.AddTask(pattern_.updates_after_answers ? 0 : pattern_.local_s,
+                                   [this, worker] {
+                                     const uint64_t step = worker->step;
+                                     if (!HasExchange(step)) return BeginStep(worker);
+                                     if (pattern_.push_time == StepPattern::PushTime::kAfterCompute)
+                                       exchange_.PushRound(worker, RoundOf(step));
+                                     if (pattern_.waits_in_forward) {
+                                       worker->open_round = RoundOf(step);
+                                       return BeginStep(worker);
+                                     }
+                                     worker->awaits_answers = true;
+                                     FinishStep(worker);
+                                   });
   }
 
   void OnAnswer(SimulatedWorker* worker) {
@@ -154,7 +155,7 @@ class StepSimulation {
     if (!worker->awaits_answers) return;
     const uint64_t own_round = RoundOf(worker->step);
     const uint64_t round = own_round - std::min(own_round, pattern_.lag);
-    double update_s = pattern_.lag == 0 ? 0 : pattern_.local_s;
+    double update_s = pattern_.updates_after_answers ? pattern_.local_s : 0;
     if (round > 0 && !ApplyAnswers(worker, round, &update_s)) return;
     worker->awaits_answers = false;
     ForgetAnswers(worker, round);

@@ -1,4 +1,5 @@
-// Buckets and their chunks, which are parts of an ExchangePlan. plan.h says what they are.
+// Buckets, their chunks and their parts, of which an ExchangePlan consists. plan.h says what they
+// are.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +9,12 @@
 #include "common/codec/codec.h"
 
 namespace tern::protocol {
+
+// Elements [begin, begin + count) of the tensor with the index `tensor`.
+struct Part {
+  uint32_t tensor = 0;
+  uint64_t begin = 0, count = 0;
+};
 
 struct Chunk {
   uint32_t bucket = 0, index = 0;  // its bucket, and its index among the bucket's chunks
@@ -29,8 +36,8 @@ struct Chunk {
 
 struct Bucket {
   uint64_t begin = 0, count = 0;
-  // Tensors [first_tensor, first_tensor + tensors) have elements in the bucket. Their parts are
-  // [first_part, first_part + parts).
+  // Tensors [first_tensor, first_tensor + tensors) have elements in the bucket. The bucket consists
+  // of the parts [first_part, first_part + parts).
   uint32_t first_tensor = 0, tensors = 0;
   uint32_t first_part = 0, parts = 0;
   // The bucket's parts whose scalers the workers share: ascending indices in ExchangePlan::parts.

@@ -28,7 +28,7 @@ codec::Clip ClipOf(pb::Exchange::Clip clip) {
 // The number of a worker's steps that one of its pushes contains.
 uint64_t StepsPerPush(const pb::Job& job) {
   const algorithm::Facts facts = algorithm::FactsOf(job);
-  return facts.pushed_quantity == pb::AlgorithmTraits::change ? facts.period : 1;
+  return facts.pushed_quantity == pb::AlgorithmTraits::change ? facts.steps_a_push() : 1;
 }
 
 codec::Options::Qsgd QsgdOf(const pb::Job& job) {

@@ -13,6 +13,7 @@
 #include "common/base/text.h"
 #include "common/codec/codecs.h"
 #include "common/protocol/plan/codec_options.h"
+#include "common/protocol/plan/cuts.h"
 #include "common/protocol/plan/layout.h"
 #include "common/protocol/plan/spread.h"
 
@@ -89,52 +90,8 @@ Status CheckNumChunks(const ExchangePlan& plan, uint64_t limit) {
                     " chunks, expected at most ", kMaxChunks, "; give a larger number"));
 }
 
-// Cuts each tensor into parts, which are the ranges that have one scaler each.
-void CutParts(ExchangePlan* plan) {
-  for (uint32_t t = 0; t < plan->tensor_count.size(); ++t) {
-    plan->first_part.push_back(static_cast<uint32_t>(plan->parts.size()));
-    const uint64_t scaler_elements = plan->codec_of[t]->scaler_elements();
-    const uint64_t part_elements = scaler_elements == 0 ? plan->tensor_count[t] : scaler_elements;
-    for (uint64_t at = 0; at < plan->tensor_count[t]; at += part_elements)
-      plan->parts.push_back({t, at, std::min(part_elements, plan->tensor_count[t] - at)});
-  }
-  plan->first_part.push_back(static_cast<uint32_t>(plan->parts.size()));
-}
-
-// Fills buckets with whole tensors, from the last to the first. Starts a new bucket if the next
-// tensor would make the present bucket larger than `limit` elements.
-void CutBuckets(uint64_t limit, ExchangePlan* plan) {
-  for (size_t t = plan->tensor_count.size(); t-- > 0;) {
-    if (plan->buckets.empty() || plan->buckets.back().count + plan->tensor_count[t] > limit)
-      plan->buckets.emplace_back();
-    Bucket& bucket = plan->buckets.back();
-    bucket.begin = plan->tensor_begin[t];
-    bucket.count += plan->tensor_count[t];
-    bucket.first_tensor = static_cast<uint32_t>(t);
-    ++bucket.tensors;
-  }
-}
-
-// Makes `num_parts` buckets: ranges of the arena (all parameters, one tensor after the other) whose
-// sizes differ by at most one element. `key`: the job's key that sets `num_parts`, for the error
-// message.
-Status CutRanges(uint64_t num_parts, const std::string& key, ExchangePlan* plan) {
-  const uint64_t num_parameters = plan->parameters();
-  if (num_parts > num_parameters) {
-    return Status(Code::kBadJob, key + " is " + std::to_string(num_parts) + ", expected at most " +
-                                     std::to_string(num_parameters) + ", the number of parameters");
-  }
-  for (uint64_t i = 0; i < num_parts; ++i) {
-    Bucket& bucket = plan->buckets.emplace_back();
-    bucket.begin = i * num_parameters / num_parts;
-    bucket.count = (i + 1) * num_parameters / num_parts - bucket.begin;
-    for (uint32_t t = 0; t < plan->tensor_count.size(); ++t) {
-      const uint64_t end = plan->tensor_begin[t] + plan->tensor_count[t];
-      if (end <= bucket.begin || plan->tensor_begin[t] >= bucket.begin + bucket.count) continue;
-      if (bucket.tensors++ == 0) bucket.first_tensor = t;
-    }
-  }
-  return Ok();
+TensorsOfArena TensorsOf(const ExchangePlan& plan) {
+  return {plan.tensor_begin, plan.tensor_count, plan.column, plan.codec_of};
 }
 
 // Appends a copy of all buckets for each of the optimizer's state arrays.
@@ -150,8 +107,14 @@ void RepeatBuckets(uint32_t num_slots, ExchangePlan* plan) {
 
 void SetPartsAndSharedScalers(ExchangePlan* plan) {
   for (Bucket& bucket : plan->buckets) {
-    bucket.first_part = plan->first_part[bucket.first_tensor];
-    bucket.parts = plan->first_part[bucket.first_tensor + bucket.tensors] - bucket.first_part;
+    const auto first_at = [&](uint64_t at) {
+      return std::partition_point(plan->parts.begin(), plan->parts.end(), [&](const Part& part) {
+        return plan->tensor_begin[part.tensor] + part.begin < at;
+      });
+    };
+    const auto first = first_at(bucket.begin), end = first_at(bucket.begin + bucket.count);
+    bucket.first_part = static_cast<uint32_t>(first - plan->parts.begin());
+    bucket.parts = static_cast<uint32_t>(end - first);
     for (uint32_t p = bucket.first_part; p < bucket.first_part + bucket.parts; ++p) {
       if (plan->codec_of[plan->parts[p].tensor]->shares_scaler()) bucket.shared_parts.push_back(p);
     }
@@ -187,17 +150,6 @@ Chunk MakeChunk(const ExchangePlan& plan, const Bucket& bucket, uint64_t begin, 
   return chunk;
 }
 
-// Returns the largest position, at most `at`, that is not inside a group of elements that the
-// tensor's codec must code together.
-uint64_t CutBefore(const ExchangePlan& plan, const Bucket& bucket, uint64_t at) {
-  for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t) {
-    if (at <= plan.tensor_begin[t] || at >= plan.tensor_begin[t] + plan.tensor_count[t]) continue;
-    const uint64_t offset = at - plan.tensor_begin[t];
-    return at - offset % plan.codec_of[t]->Granularity(plan.column[t]);
-  }
-  return at;
-}
-
 // Returns the end of the group of elements coded together that begins at `begin`.
 uint64_t EndOfGroup(const ExchangePlan& plan, const Bucket& bucket, uint64_t begin) {
   uint32_t t = bucket.first_tensor;
@@ -212,7 +164,7 @@ std::vector<Chunk> ChunksOf(const ExchangePlan& plan, const Bucket& bucket, uint
   const uint64_t num_chunks = std::max<uint64_t>(1, (bucket.count + limit - 1) / limit);
   const uint64_t chunk_elements = (bucket.count + num_chunks - 1) / num_chunks;
   for (uint64_t begin = bucket.begin, end = bucket.begin + bucket.count; begin < end;) {
-    uint64_t chunk_end = CutBefore(plan, bucket, std::min(begin + chunk_elements, end));
+    uint64_t chunk_end = CutBefore(TensorsOf(plan), std::min(begin + chunk_elements, end));
     // A group of elements that are coded together may be larger than `limit`.
     if (chunk_end <= begin) chunk_end = std::min(end, EndOfGroup(plan, bucket, begin));
     Chunk chunk = MakeChunk(plan, bucket, begin, chunk_end - begin);
@@ -335,7 +287,6 @@ Result<ExchangePlan> ExchangePlan::Make(const pb::Job& job, const std::vector<Te
   if (tensors.empty()) return Status(Code::kBadJob, "model: there are no parameters to train");
   TERN_RETURN_IF_ERROR(ChooseCodecs(job, tensors, &plan));
   TERN_RETURN_IF_ERROR(CheckNumParts(plan));
-  CutParts(&plan);
   const algorithm::Facts facts = algorithm::FactsOf(job);
   plan.has_rounds = facts.has_rounds;
   if (job.exchange().scaler() == pb::Exchange::previous) plan.scaler_age_rounds = facts.window;
@@ -344,15 +295,22 @@ Result<ExchangePlan> ExchangePlan::Make(const pb::Job& job, const std::vector<Te
   if (job.train().parameters() == pb::Train::central)
     TERN_RETURN_IF_ERROR(ChoosePullCodec(job, &plan));
   if (facts.num_parts != 0) {
-    TERN_RETURN_IF_ERROR(CutRanges(facts.num_parts, facts.parts_key, &plan));
+    Result<std::vector<Bucket>> ranges =
+        CutRanges(TensorsOf(plan), facts.num_parts, facts.parts_key);
+    if (!ranges.ok()) return ranges.status();
+    plan.buckets = std::move(*ranges);
   } else {
     const bool needs_one_bucket =
         std::any_of(plan.codec_of.begin(), plan.codec_of.end(),
                     [](const auto& codec) { return codec->prepares_tensors_together(); });
     const uint64_t bucket_kib = job.exchange().bucket_kib();
     // 256 fp32 values take a KiB.
-    CutBuckets(needs_one_bucket ? plan.parameters() : bucket_kib * 256, &plan);
+    plan.buckets =
+        CutBuckets(TensorsOf(plan), needs_one_bucket ? plan.parameters() : bucket_kib * 256);
   }
+  PartsOfTensors parts = CutParts(TensorsOf(plan), plan.buckets);
+  plan.parts = std::move(parts.parts);
+  plan.first_part = std::move(parts.first_part);
   if (facts.averages_state) RepeatBuckets(num_slots, &plan);
   SetPartsAndSharedScalers(&plan);
   TERN_RETURN_IF_ERROR(CutChunks(job, &plan));

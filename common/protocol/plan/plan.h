@@ -30,12 +30,6 @@ struct TensorInfo {
   uint64_t column = 1;  // how many consecutive elements belong to one output of the tensor's layer
 };
 
-// Elements [begin, begin + count) of the tensor with the index `tensor`.
-struct Part {
-  uint32_t tensor = 0;
-  uint64_t begin = 0, count = 0;
-};
-
 // With `security: curve`, no chunk has a larger payload, in bytes, except where a codec codes more
 // elements together: libzmq encrypts 0.66 to 0.75 GB/s in messages of 64 to 256 KiB, and 0.48 GB/s
 // in messages of 1 MiB.

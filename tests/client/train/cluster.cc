@@ -10,6 +10,7 @@
 #include "client/exchange/host_coder.h"
 #include "client/train/trainer.h"
 #include "common/algorithm/algorithms.h"
+#include "common/algorithm/facts.h"
 #include "common/protocol/rounds/cells.h"
 #include "common/protocol/rounds/exchange.h"
 #include "server/central_lane.h"
@@ -142,7 +143,7 @@ class Servers {
   void InitLane() {
     protocol::RoundLane::Options options;
     options.workers = static_cast<uint32_t>(members_.size());
-    options.window = algorithm::TraitsOf(job_.job.train())->window();
+    options.window = algorithm::FactsOf(job_.job).window;
     options.incarnation = 7;
     options.answers_hellos = false;
     options.learning_rate = [this](uint64_t round) { return schedule_->Rate(round - 1); };

@@ -74,9 +74,11 @@ struct OuterReference {
   double rate = 1, m = 0;
   Vector v = {};
 
-  void AddChange(const Vector& mean_change, Vector* w) {
+  void AddChange(const Vector& mean_change, Vector* w) { AddChange(mean_change, 0, w->size(), w); }
+  // The same for the elements from `begin` to `end`.
+  void AddChange(const Vector& mean_change, size_t begin, size_t end, Vector* w) {
     v.resize(w->size());
-    for (size_t k = 0; k < w->size(); ++k) {
+    for (size_t k = begin; k < end; ++k) {
       const double g = -mean_change[k];
       v[k] = m * v[k] + g;
       (*w)[k] -= rate * (is_nesterov ? g + m * v[k] : v[k]);

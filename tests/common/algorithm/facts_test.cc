@@ -97,13 +97,57 @@ TEST(Facts, DescribeTheRoundsOfEachAlgorithm) {
   EXPECT_THAT(names, UnorderedElementsAreArray(AlgorithmNames()));
 }
 
+// With p = 4 and two fragments, an interval has two steps. Interval j ends with round 2 j; the odd
+// rounds are for the job's end.
+TEST(Facts, DescribeTheRoundsOfFragments) {
+  pb::Job job = MakeJobWithPeriod("pqasgd", 4);
+  job.mutable_train()->mutable_pqasgd()->set_fragments(2);
+  const Facts facts = FactsOf(job);
+  EXPECT_EQ(facts.period, 2u);
+  EXPECT_EQ(facts.steps_a_push(), 4u);
+  EXPECT_EQ(facts.num_parts, 2u);
+  EXPECT_EQ(facts.window, 2u);
+  EXPECT_FALSE(facts.may_cut_period_short);
+  std::vector<uint64_t> steps, rounds, last_steps;
+  for (uint64_t round = 1; round <= 7; ++round) steps.push_back(facts.StepOfRound(round, 5));
+  for (uint64_t step = 1; step <= 5; ++step) {
+    rounds.push_back(facts.RoundOfStep(step));
+    if (facts.EndsRound(step, 5)) last_steps.push_back(step);
+  }
+  EXPECT_THAT(steps, ElementsAreArray({0, 2, 2, 4, 4, 6, 6}));
+  EXPECT_THAT(rounds, ElementsAreArray({2, 2, 4, 4, 6}));
+  EXPECT_THAT(last_steps, ElementsAreArray({2, 4}));
+}
+
+TEST(Facts, OfOneFragmentAreThoseOfTheWholeModel) {
+  pb::Job job = MakeJobWithPeriod("pqasgd", 4);
+  const Facts without_key = FactsOf(job);
+  job.mutable_train()->mutable_pqasgd()->set_fragments(1);
+  const Facts facts = FactsOf(job);
+  EXPECT_EQ(facts.num_parts, 0u);
+  EXPECT_EQ(facts.period, without_key.period);
+  EXPECT_EQ(facts.window, without_key.window);
+  EXPECT_EQ(facts.rounds_a_period, without_key.rounds_a_period);
+  EXPECT_EQ(facts.exchanges_ahead, 0u);
+  EXPECT_TRUE(facts.may_cut_period_short);
+}
+
+TEST(Facts, SayWhetherFragmentsTravelDuringLocalSteps) {
+  pb::Job job = MakeJobWithPeriod("pqasgd", 4);
+  pb::Pqasgd* pqasgd = job.mutable_train()->mutable_pqasgd();
+  pqasgd->set_fragments(4);
+  EXPECT_EQ(FactsOf(job).exchanges_ahead, 1u);
+  pqasgd->set_overlap(false);
+  EXPECT_EQ(FactsOf(job).exchanges_ahead, 0u);
+}
+
 // A text with the facts that DescribeEachAlgorithmWithItsDefaults compares.
 std::string Describe(const Facts& facts) {
   std::ostringstream out;
   out << (facts.has_rounds ? "rounds" : "pushes") << " of "
       << pb::AlgorithmTraits::Pushes_Name(facts.pushed_quantity)
       << (facts.is_central ? ", central" : ", localized") << ", window " << facts.window;
-  if (facts.rounds_ahead != 0) out << ", ahead " << facts.rounds_ahead;
+  if (facts.exchanges_ahead != 0) out << ", ahead " << facts.exchanges_ahead;
   if (facts.max_steps_ahead.has_value()) out << ", bound " << *facts.max_steps_ahead;
   if (facts.num_parts != 0) out << ", parts " << facts.num_parts << " by " << facts.parts_key;
   if (facts.elastic_rate.has_value()) out << ", elastic " << *facts.elastic_rate;
@@ -164,7 +208,7 @@ TEST_P(RoundLaws, HoldAtEveryStep) {
       EXPECT_LE(facts.StepOfRound(round - 1), step);
       if (step == 0) continue;
       EXPECT_LE(facts.RoundOfStep(step), round);
-      if (facts.rounds_a_step == 1) {
+      if (facts.rounds_a_period == 1) {
         EXPECT_EQ(facts.RoundOfStep(step), round);
       }
     }
@@ -315,6 +359,7 @@ TEST(Traits, NameExistingKeysOfTheExpectedTypes) {
     expect_key(traits.period_key(), FieldDescriptor::CPPTYPE_UINT32);
     expect_key(traits.parts_key(), FieldDescriptor::CPPTYPE_UINT32);
     expect_key(traits.feedback_key(), FieldDescriptor::CPPTYPE_BOOL);
+    expect_key(traits.overlap_key(), FieldDescriptor::CPPTYPE_BOOL);
     expect_key(traits.backup_key(), FieldDescriptor::CPPTYPE_UINT32);
     expect_key(traits.bound_key(), FieldDescriptor::CPPTYPE_UINT32);
     expect_key(traits.elastic_key(), FieldDescriptor::CPPTYPE_DOUBLE);
@@ -331,11 +376,10 @@ TEST(Traits, NameExistingKeysOfTheExpectedTypes) {
       EXPECT_NE(term_values->FindValueByName("on_server"), nullptr) << name;
       EXPECT_NE(term_values->FindValueByName("on_worker"), nullptr) << name;
     }
-    EXPECT_GE(traits.rounds_a_step(), 1u) << name;
+    EXPECT_GE(traits.rounds_a_period(), 1u) << name;
     EXPECT_GE(traits.window(), 1u) << name;
     EXPECT_GE(traits.holding_size(), 1) << name;
-    // The computations of Facts assume what the next two lines check.
-    EXPECT_TRUE(traits.rounds_a_step() == 1 || !traits.has_period_key()) << name;
+    // The computations of Facts assume what the next line checks.
     EXPECT_LT(traits.ahead(), traits.window()) << name;
   }
 }

@@ -1,5 +1,5 @@
 // Tests of the rules about keys of algorithms with local steps: outer optimizers, codecs with
-// feedback, and the order of parts.
+// feedback, fragments, and the order of parts.
 #include <gmock/gmock.h>
 
 #include <string>
@@ -46,6 +46,9 @@ TEST(OuterOptimizer, IsNoneWithoutItsSection) {
     EXPECT_FALSE(train.psgd().has_outer());
     EXPECT_FALSE(train.pqasgd().has_outer());
     EXPECT_FALSE(train.pqasgd().has_feedback());
+    EXPECT_FALSE(train.pqasgd().has_fragments());
+    EXPECT_FALSE(train.pqasgd().has_overlap());
+    EXPECT_FALSE(train.pqasgd().has_mixing());
     EXPECT_FALSE(train.rsgd().has_order());
   }
 }
@@ -109,6 +112,49 @@ TEST(Feedback, OfChangesHasNoMomentumOfTopK) {
       FaultsWith("pqasgd", {"exchange.codec=topk", "exchange.topk.momentum=0.9",
                             "train.optimizer.name=sgd", "train.pqasgd.feedback=true"}),
       ElementsAre(HasSubstr("exchange.topk.momentum: saw 0.9 with algorithm: pqasgd; allowed: 0")));
+}
+
+TEST(Fragments, DivideThePeriod) {
+  for (const std::string fragments : {"1", "2", "4", "8"})
+    EXPECT_THAT(FaultsWith("pqasgd", {"train.pqasgd.fragments=" + fragments}), IsEmpty());
+  EXPECT_THAT(FaultsWith("pqasgd", {"train.pqasgd.p=32", "train.pqasgd.fragments=5"}),
+              ElementsAre(HasSubstr("train.pqasgd.fragments: saw 5; allowed: a number that divides "
+                                    "train.pqasgd.p (32), because a fragment is synchronized every "
+                                    "p / fragments steps")));
+  EXPECT_THAT(FaultsWith("pqasgd", {"train.pqasgd.fragments=0"}),
+              ElementsAre(HasSubstr("train.pqasgd.fragments: saw 0")));
+  EXPECT_THAT(FaultsWith("psgd", {"train.psgd.fragments=2"}),
+              ElementsAre(HasSubstr("train.psgd.fragments: saw an unknown key")));
+}
+
+TEST(Fragments, AreNeededForOverlapAndMixing) {
+  EXPECT_THAT(FaultsWith("pqasgd", {"train.pqasgd.fragments=2", "train.pqasgd.overlap=true",
+                                    "train.pqasgd.mixing=0.25"}),
+              IsEmpty());
+  EXPECT_THAT(FaultsWith("pqasgd", {"train.pqasgd.fragments=2", "train.pqasgd.overlap=false"}),
+              IsEmpty());
+  for (const std::string setting : {"overlap=true", "mixing=0.25"})
+    EXPECT_THAT(FaultsWith("pqasgd", {"train.pqasgd." + setting}),
+                ElementsAre(HasSubstr("saw a key that has no effect in this job; allowed: nothing, "
+                                      "because it is for fragments, and train.pqasgd.fragments is "
+                                      "1")))
+        << setting;
+  EXPECT_THAT(FaultsWith("pqasgd", {"train.pqasgd.fragments=2", "train.pqasgd.overlap=false",
+                                    "train.pqasgd.mixing=0.25"}),
+              ElementsAre(HasSubstr("train.pqasgd.mixing: saw a key that has no effect in this "
+                                    "job; allowed: nothing, because without overlap a worker takes "
+                                    "the common weights as they are")));
+  EXPECT_THAT(FaultsWith("pqasgd", {"train.pqasgd.fragments=2", "train.pqasgd.mixing=1.5"}),
+              ElementsAre(HasSubstr("train.pqasgd.mixing: saw 1.5; allowed: a number, 0 to 1")));
+}
+
+TEST(Fragments, HaveCodecsWithoutFeedback) {
+  EXPECT_THAT(
+      FaultsWith("pqasgd",
+                 {"exchange.codec=topk", "train.pqasgd.feedback=true", "train.pqasgd.fragments=2"}),
+      ElementsAre(HasSubstr("train.pqasgd.feedback: saw true with train.pqasgd.fragments: 2; "
+                            "allowed: false, because codecs with feedback need rounds of the whole "
+                            "model; or set train.pqasgd.fragments: 1")));
 }
 
 TEST(Order, OfTheModelsPartsIsOneOfTwo) {

@@ -162,6 +162,21 @@ TEST(Forecaster, MakesOtherVariantsOfTheJob) {
   EXPECT_FALSE((*forecaster)->SetupOf({"psgd", "ternary"}, 2).ok());
 }
 
+TEST(Forecaster, CountsTheBytesOfOneFragment) {
+  const auto totals_with = [](const std::string& fragments) {
+    e2e::TestJob job;
+    auto forecaster = Forecaster::Make(
+        job.job_file(), {"train.algorithm=pqasgd", "train.pqasgd.fragments=" + fragments});
+    EXPECT_TRUE(forecaster.ok()) << forecaster.status().message();
+    const auto totals = (*forecaster)->BytesOf((*forecaster)->own_variant(), 2);
+    EXPECT_TRUE(totals.ok()) << totals.status().message();
+    return *totals;
+  };
+  const RoundTotals whole = totals_with("1"), fragment = totals_with("4");
+  EXPECT_NEAR(fragment.up / whole.up, 0.25, 0.01);
+  EXPECT_NEAR(fragment.down / whole.down, 0.25, 0.01);
+}
+
 TEST(Forecaster, FindsTheBreakEvenRate) {
   e2e::TestJob job;
   auto forecaster = Forecaster::Make(job.job_file(), {});

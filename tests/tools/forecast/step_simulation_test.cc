@@ -203,6 +203,20 @@ TEST(StepSimulation, LocalStepsShareOneExchange) {
   EXPECT_NEAR(StepSecondsOf(costs, 1, NetworkWithServerLink(1)), 3 + 0.5 + 3.0 / 4, 1e-9);
 }
 
+// Fragments of pqasgd: two buckets take turns, one every second step. With `lag`, an exchange of
+// 2 + 1 s travels during the two steps of 3 + 0.5 s that follow.
+TEST(StepSimulation, FragmentsTravelDuringLocalSteps) {
+  StepCosts costs = CostsOfOneChunk(1, 2, 1);
+  costs.buckets.push_back(costs.buckets[0]);
+  costs.pattern.push_time = StepPattern::PushTime::kAfterCompute;
+  costs.pattern.sends_one_bucket = true;
+  costs.pattern.period = 2;
+  costs.pattern.local_s = 0.5;
+  EXPECT_NEAR(StepSecondsOf(costs, 1, NetworkWithServerLink(1)), 3 + 0.5 + 3.0 / 2, 1e-9);
+  costs.pattern.lag = 1;
+  EXPECT_NEAR(StepSecondsOf(costs, 1, NetworkWithServerLink(1)), 3 + 0.5, 1e-9);
+}
+
 TEST(StepSimulation, ElasticPushesTravelDuringTheCompute) {
   StepCosts costs = CostsOfOneChunk(1, 2, 2);
   costs.pattern.push_time = StepPattern::PushTime::kBeforeCompute;

@@ -215,6 +215,49 @@ TEST(Plan, ChoosesACodecByTheFirstRuleThatMatches) {
   EXPECT_THAT(plan->buckets[0].shared_parts, ElementsAre(2));
 }
 
+// A job of pqasgd that exchanges the model in fragments.
+pb::Job JobWithFragments(uint32_t fragments, const std::string& codec) {
+  pb::Job job = JobOf(2, {1}, 2, 1);
+  job.mutable_train()->set_algorithm("pqasgd");
+  job.mutable_train()->mutable_pqasgd()->set_fragments(fragments);
+  job.mutable_exchange()->set_codec(codec);
+  return job;
+}
+
+// What a fragment has of a tensor has a scaler of its own, because it is exchanged by itself.
+TEST(Plan, CutsFragmentsOfEqualSizeAndTensorsIntoTheirParts) {
+  const auto plan = ExchangePlan::Make(JobWithFragments(4, "ternary"), kTensors);
+  ASSERT_TRUE(plan.ok());
+  ASSERT_EQ(plan->buckets.size(), 4u);
+  std::vector<uint64_t> begins, counts, part_begins;
+  std::vector<std::vector<uint32_t>> shared_parts;
+  for (const Bucket& bucket : plan->buckets) {
+    begins.push_back(bucket.begin);
+    counts.push_back(bucket.count);
+    shared_parts.push_back(bucket.shared_parts);
+  }
+  for (const Part& part : plan->parts) part_begins.push_back(part.begin);
+  EXPECT_THAT(begins, ElementsAre(0, 329, 659, 988));
+  EXPECT_THAT(counts, ElementsAre(329, 330, 329, 330));
+  EXPECT_THAT(plan->first_part, ElementsAre(0, 1, 2, 6, 7));
+  EXPECT_THAT(part_begins, ElementsAre(0, 0, 0, 22, 352, 681, 0));
+  EXPECT_THAT(shared_parts,
+              ElementsAre(ElementsAre(0, 1, 2), ElementsAre(3), ElementsAre(4), ElementsAre(5, 6)));
+  EXPECT_THAT(plan->buckets[1].chunks[0].part_of_segment, ElementsAre(3));
+}
+
+TEST(Plan, CutsFragmentsBetweenElementsThatAreCodedTogether) {
+  const auto plan = ExchangePlan::Make(JobWithFragments(2, "qsgd"), kTensors);
+  ASSERT_TRUE(plan.ok());
+  // Half of the model is inside the first 512 elements of ip.weight, which have one norm.
+  EXPECT_EQ(plan->buckets[1].begin, 307u);
+  EXPECT_EQ(plan->parts.size(), 4u);
+  EXPECT_THAT(
+      ExchangePlan::Make(JobWithFragments(4, "qsgd"), kTensors).status().message(),
+      HasSubstr("train.pqasgd.fragments is 4, expected less: part 1 would be empty, because "
+                "its elements are coded together with others"));
+}
+
 TEST(Plan, CutsTensorsIntoPartsOfScalerElements) {
   pb::Job job = JobOf(2, {1}, 2, 1);
   job.mutable_exchange()->set_scaler_elements(400);
