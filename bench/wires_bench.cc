@@ -145,8 +145,8 @@ void RegisterAll() {
     };
     register_benchmark("encode", BenchEncode);
     register_benchmark("add", BenchAdd)->Arg(2)->Arg(4)->Arg(8);
-    register_benchmark("sum_encode", BenchEncodeSum)->Arg(2)->Arg(4)->Arg(8);
-    register_benchmark("sum_decode", BenchDecodeSum)->ArgsProduct({{2, 4, 8}, {4096, 16384}});
+    register_benchmark("sum_encode", BenchEncodeSum)->Arg(2)->Arg(4)->Arg(8)->Arg(32);
+    register_benchmark("sum_decode", BenchDecodeSum)->ArgsProduct({{2, 4, 8, 32}, {4096, 16384}});
   }
 }
 

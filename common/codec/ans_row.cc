@@ -9,6 +9,8 @@
 #include <memory>
 #include <string>
 
+#include "kernels/codes/ans_symbols.h"
+
 namespace tern::codec {
 namespace {
 
@@ -67,6 +69,19 @@ Result<size_t> ParseTable(std::span<const uint8_t> bytes, size_t symbol_end,
 }
 
 }  // namespace
+
+kernels::AnsCounts CountsOfPlanes(std::span<const uint8_t> planes, uint64_t count, int bits,
+                                  int zero) {
+  std::array<uint8_t, 32768> symbols;
+  kernels::AnsCounts counts{};
+  for (uint64_t at = 0; at < count; at += symbols.size()) {
+    const size_t n = std::min<uint64_t>(symbols.size(), count - at);
+    kernels::SymbolsOfPlanes(planes.data(), count, bits, zero, at, n, symbols.data());
+    const kernels::AnsCounts range_counts = kernels::CountSymbols(symbols.data(), n);
+    for (size_t s = 0; s < size_t{1} << bits; ++s) counts[s] += range_counts[s];
+  }
+  return counts;
+}
 
 void AppendAnsRow(uint64_t count, size_t block_size, const kernels::AnsCounts& counts,
                   const AnsSource& source, std::vector<uint8_t>* out) {

@@ -25,6 +25,11 @@ namespace tern::codec {
 // the row; a range is a few blocks, so that the symbols stay in a cache.
 using AnsSource = std::function<void(uint64_t first, size_t n, uint8_t* symbols)>;
 
+// Counts the symbols of `count` integers of `bits` bits in planes; `zero` is the symbol of 0
+// (kernels/codes/ans_symbols.h). Counts range by range, so that the symbols stay in a cache.
+kernels::AnsCounts CountsOfPlanes(std::span<const uint8_t> planes, uint64_t count, int bits,
+                                  int zero);
+
 // Appends a row of `count` symbols in blocks of `block_size` symbols; counts[s] says how often
 // symbol s occurs. REQUIRES 1 <= count < 2^30.
 void AppendAnsRow(uint64_t count, size_t block_size, const kernels::AnsCounts& counts,

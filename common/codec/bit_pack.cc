@@ -56,6 +56,21 @@ void UnpackBytes(const uint8_t* bytes, size_t num_bytes, uint32_t* values) {
   }
 }
 
+void PackPairsOfBytes(std::span<const uint32_t> values, uint8_t* out) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    const auto value = static_cast<uint16_t>(values[i]);
+    std::memcpy(out + sizeof value * i, &value, sizeof value);
+  }
+}
+
+void UnpackPairsOfBytes(const uint8_t* bytes, std::span<uint32_t> values) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    uint16_t value = 0;
+    std::memcpy(&value, bytes + sizeof value * i, sizeof value);
+    values[i] = value;
+  }
+}
+
 }  // namespace
 
 void BitWriter::AppendValues(std::span<const uint32_t> values, int width) {
@@ -66,6 +81,11 @@ void BitWriter::AppendValues(std::span<const uint32_t> values, int width) {
     if (width == 8) PackBytes<8>(values.data(), num_bytes, out_);
     out_ += num_bytes;
     values = values.subspan(num_bytes * per_byte);
+  }
+  if (pending_bits_ == 0 && width == 16) {
+    PackPairsOfBytes(values, out_);
+    out_ += 2 * values.size();
+    return;
   }
   if (width <= 8) return AppendGroups<8>(values, width);
   if (width <= 16) return AppendGroups<4>(values, width);
@@ -107,6 +127,10 @@ size_t UnpackMost(std::span<const uint8_t> bytes, uint64_t first_bit, int width,
     if (width == 4) UnpackBytes<4>(first_byte, num_bytes, values.data());
     if (width == 8) UnpackBytes<8>(first_byte, num_bytes, values.data());
     return num_bytes * per_byte;
+  }
+  if (first_bit % 8 == 0 && width == 16) {
+    UnpackPairsOfBytes(bytes.data() + first_bit / 8, values);
+    return values.size();
   }
   if (width <= 7) return UnpackGroups<8>(bytes, first_bit, width, values);
   if (width <= 14) return UnpackGroups<4>(bytes, first_bit, width, values);

@@ -18,23 +18,27 @@ constexpr uint8_t kStored = 0;
 // A row of symbols (ans_row.h) follows. The symbol of an integer k in [-m, m] is k + m, where m is
 // the largest code, or the largest sum of the contributors' codes.
 constexpr uint8_t kEntropyCoded = 1;
+// A row of split integers (split_row.h) follows.
+constexpr uint8_t kSplit = 2;
+constexpr std::string_view kStoredOrCoded = "0 (stored) or 1 (entropy-coded)";
 
 // Symbols per block; each block adds about 30 bytes. Codes have large blocks, because they are
 // always read whole; sums have small ones, because they are read in ranges.
 constexpr size_t kCodeBlock = 16384;
 constexpr size_t kSumBlock = 4096;
-// Larger sums are always stored, because every symbol, at most twice the largest sum, must fit in a
-// byte.
-constexpr int kMaxCodedSum = 127;
+// Larger sums are split, because every symbol, at most twice the largest sum, must fit in a byte.
+constexpr int kMaxUnsplitSum = 127;
+// A sum is decoded so many elements at a time.
+constexpr size_t kRange = kernels::kAnsMaxBlocks * kSumBlock;
 
-// Appends the smaller of the entropy-coded row of symbols and the bytes `stored`, after the byte
+// Appends the smaller of the row that append_row() appends and the bytes `stored`, after the byte
 // that names the format.
-void AppendSmaller(uint64_t count, size_t block_size, const kernels::AnsCounts& counts,
-                   const AnsSource& source, std::span<const uint8_t> stored,
+template <class AppendRow>
+void AppendSmaller(uint8_t row_format, const AppendRow& append_row, std::span<const uint8_t> stored,
                    std::vector<uint8_t>* out) {
   const size_t begin = out->size();
-  out->push_back(kEntropyCoded);
-  AppendAnsRow(count, block_size, counts, source, out);
+  out->push_back(row_format);
+  append_row();
   if (out->size() - begin <= stored.size()) return;
   out->resize(begin);
   out->push_back(kStored);
@@ -49,25 +53,58 @@ std::span<const uint8_t> PlanesOf(std::span<const uint8_t> sum, uint64_t count) 
   return sum.subspan(count == 0 ? 0 : 1);
 }
 
-}  // namespace
+// Some blocks of a row, and the elements of them to use.
+struct BlockRange {
+  uint64_t block;  // the first of them
+  size_t num_blocks;
+  uint64_t begin;  // the first element of the blocks
+  size_t size;     // elements of the blocks
+  size_t skipped;  // the elements before the first to use
+  size_t num_used;
+};
 
-kernels::AnsCounts EntropyWire::CountsOfPlanes(std::span<const uint8_t> planes, uint64_t count,
-                                               int max_sum) {
-  std::array<uint8_t, kernels::kAnsMaxBlocks * kSumBlock> symbols;
-  kernels::AnsCounts counts{};
-  for (uint64_t at = 0; at < count; at += symbols.size()) {
-    const size_t n = std::min<uint64_t>(symbols.size(), count - at);
-    kernels::SymbolsOfSum(planes.data(), count, max_sum, at, n, symbols.data());
-    const kernels::AnsCounts range_counts = kernels::CountSymbols(symbols.data(), n);
-    for (int s = 0; s <= 2 * max_sum; ++s) counts[s] += range_counts[s];
+// Calls visit(BlockRange) for elements [first, first + n) of a row of `count` elements, in order,
+// until it returns an error.
+template <class Visit>
+Status ForBlockRanges(uint64_t count, uint64_t first, uint64_t n, const Visit& visit) {
+  for (uint64_t at = first, end = first + n; at < end;) {
+    BlockRange range{};
+    range.block = at / kSumBlock;
+    range.num_blocks =
+        std::min<uint64_t>((end + kSumBlock - 1) / kSumBlock - range.block, kernels::kAnsMaxBlocks);
+    range.begin = range.block * kSumBlock;
+    range.size = std::min<uint64_t>(range.num_blocks * kSumBlock, count - range.begin);
+    range.skipped = at - range.begin;
+    range.num_used = std::min(end, range.begin + range.size) - at;
+    TERN_RETURN_IF_ERROR(visit(range));
+    at += range.num_used;
   }
-  return counts;
+  return Ok();
 }
+
+}  // namespace
 
 void EntropyWire::AppendCode(uint64_t count, const kernels::AnsCounts& counts,
                              const AnsSource& source, std::span<const uint8_t> stored,
                              std::vector<uint8_t>* out) {
-  AppendSmaller(count, kCodeBlock, counts, source, stored, out);
+  const auto append_row = [&] { AppendAnsRow(count, kCodeBlock, counts, source, out); };
+  AppendSmaller(kEntropyCoded, append_row, stored, out);
+}
+
+void EntropyWire::AppendCodeOfPlanes(std::span<const uint8_t> planes, uint64_t count,
+                                     std::vector<uint8_t>* out) const {
+  const SplitCounts chosen = ChooseSplit(planes, count, code_bits());
+  if (chosen.split.low_bits > 0) {
+    const auto append_row = [&] { AppendSplitRow(planes, count, chosen, kCodeBlock, out); };
+    return AppendSmaller(kSplit, append_row, planes, out);
+  }
+  const auto make_symbols = [&](uint64_t first, size_t n, uint8_t* symbols) {
+    kernels::SymbolsOfPlanes(planes.data(), count, code_bits(), MaxSum(1), first, n, symbols);
+  };
+  // Symbols begin at the smallest code, which is the smallest number of so many bits plus 1.
+  kernels::AnsCounts counts{};
+  std::copy(chosen.counts.begin() + 1, chosen.counts.end(), counts.begin());
+  AppendCode(count, counts, make_symbols, planes, out);
 }
 
 size_t EntropyWire::MaxCodeSize(uint64_t count) const {
@@ -77,32 +114,68 @@ size_t EntropyWire::MaxCodeSize(uint64_t count) const {
 Result<ParsedCode> EntropyWire::Parse(std::span<const uint8_t> bytes, uint64_t count,
                                       Scratch* scratch) const {
   if (count == 0) return ParsedCode{};
-  if (bytes.empty() || bytes[0] > kEntropyCoded) return BadFormatError(bytes, count);
+  // Codes of 2 bits are never split, because they have no more than three symbols.
+  const bool may_be_split = code_bits() > 2;
+  if (bytes.empty() || bytes[0] > (may_be_split ? kSplit : kEntropyCoded)) {
+    return BadFormatError(
+        bytes, count, may_be_split ? "0 (stored), 1 (entropy-coded) or 2 (split)" : kStoredOrCoded);
+  }
   if (bytes[0] == kStored) {
     Result<ParsedCode> code = ParseStored(bytes.subspan(1), count, scratch);
     if (code.ok()) ++code->size;
     return code;
   }
+  if (bytes[0] == kSplit) return ParseSplitCode(bytes, count, scratch);
   const size_t symbol_end = 2 * static_cast<size_t>(MaxSum(1)) + 1;
-  const Result<AnsRow> row = ParseRow(bytes, count, kCodeBlock, symbol_end, MaxStoredSize(count));
+  const Result<AnsRow> row = AnsRow::Parse(bytes.subspan(1), count, kCodeBlock, symbol_end);
   if (!row.ok()) return row.status();
+  TERN_RETURN_IF_ERROR(CheckRowSize(row->size(), MaxStoredSize(count)));
   Result<ParsedCode> code = DecodeCodeRow(*row, count, scratch);
   if (code.ok()) code->size = 1 + row->size();
   return code;
 }
 
+Result<ParsedCode> EntropyWire::ParseSplitCode(std::span<const uint8_t> bytes, uint64_t count,
+                                               Scratch* scratch) const {
+  const Result<SplitRow> row = SplitRow::Parse(bytes.subspan(1), count, kCodeBlock, code_bits());
+  if (!row.ok()) return row.status();
+  TERN_RETURN_IF_ERROR(CheckRowSize(row->size(), MaxStoredSize(count)));
+  const kernels::AnsTable table(row->frequencies());
+  const size_t plane_bytes = kernels::PlaneBytes(count);
+  const size_t low_bytes = static_cast<size_t>(code_bits() - 1) * plane_bytes;
+  const std::span<uint8_t> planes = scratch->GetBuffer(low_bytes + plane_bytes);
+  const uint64_t num_blocks = (count + kCodeBlock - 1) / kCodeBlock;
+  const size_t blocks_per_call = std::min<uint64_t>(kernels::kAnsMaxBlocks, num_blocks);
+  const auto symbols = std::make_unique_for_overwrite<uint8_t[]>(blocks_per_call * kCodeBlock);
+  for (uint64_t block = 0; block < num_blocks; block += blocks_per_call) {
+    TERN_RETURN_IF_ERROR(
+        row->Decode(table, block, std::min<uint64_t>(blocks_per_call, num_blocks - block),
+                    plane_bytes, symbols.get(), planes.data() + block * kCodeBlock / 8));
+  }
+  return ParsedCode{planes.first(low_bytes), planes.subspan(low_bytes), 1 + row->size()};
+}
+
 void EntropyWire::AppendSum(std::span<const uint8_t> planes, uint64_t count, int contributors,
                             std::vector<uint8_t>* out) const {
   if (count == 0) return;
-  if (const int max_sum = MaxSum(contributors); max_sum <= kMaxCodedSum) {
-    const auto make_symbols = [&](uint64_t first, size_t n, uint8_t* to) {
-      kernels::SymbolsOfSum(planes.data(), count, max_sum, first, n, to);
+  const int max_sum = MaxSum(contributors), bits = kernels::SumBits(max_sum);
+  if (SplitsSums(contributors)) {
+    const auto append_row = [&] {
+      AppendSplitRow(planes, count, ChooseSplit(planes, count, bits), kSumBlock, out);
     };
-    return AppendSmaller(count, kSumBlock, CountsOfPlanes(planes, count, max_sum), make_symbols,
-                         planes, out);
+    return AppendSmaller(kSplit, append_row, planes, out);
   }
-  out->push_back(kStored);
-  IntegerWire::AppendSum(planes, count, contributors, out);
+  const auto make_symbols = [&](uint64_t first, size_t n, uint8_t* to) {
+    kernels::SymbolsOfPlanes(planes.data(), count, bits, max_sum, first, n, to);
+  };
+  const auto append_row = [&] {
+    AppendAnsRow(count, kSumBlock, CountsOfPlanes(planes, count, bits, max_sum), make_symbols, out);
+  };
+  AppendSmaller(kEntropyCoded, append_row, planes, out);
+}
+
+bool EntropyWire::SplitsSums(int contributors) const {
+  return MaxSum(contributors) > kMaxUnsplitSum;
 }
 
 size_t EntropyWire::MaxSumSize(uint64_t count, int contributors) const {
@@ -112,15 +185,17 @@ size_t EntropyWire::MaxSumSize(uint64_t count, int contributors) const {
 Result<size_t> EntropyWire::SumSize(std::span<const uint8_t> bytes, uint64_t count,
                                     int contributors) const {
   if (count == 0) return size_t{0};
-  if (bytes.empty() || bytes[0] > kEntropyCoded) return BadFormatError(bytes, count);
-  if (bytes[0] == kStored) {
+  if (!bytes.empty() && bytes[0] == kStored) {
     Result<size_t> planes_size = IntegerWire::SumSize(bytes.subspan(1), count, contributors);
     if (!planes_size.ok()) return planes_size;
     return 1 + *planes_size;
   }
-  Result<AnsRow> row = ParseSumRow(bytes, count, contributors);
-  if (!row.ok()) return row.status();
-  return 1 + row->size();
+  const auto size_of = [](const auto& row) -> Result<size_t> {
+    if (!row.ok()) return row.status();
+    return 1 + row->size();
+  };
+  return SplitsSums(contributors) ? size_of(ParseSplitSum(bytes, count, contributors))
+                                  : size_of(ParseSumRow(bytes, count, contributors));
 }
 
 Status EntropyWire::Decode(std::span<const uint8_t> sum, uint64_t count, int contributors,
@@ -131,7 +206,7 @@ Status EntropyWire::Decode(std::span<const uint8_t> sum, uint64_t count, int con
   const auto copy = [&](uint64_t at, std::span<const float> means) {
     std::copy(means.begin(), means.end(), mean + (at - first));
   };
-  return DecodeSumRow(sum, count, contributors, scaler, first, n, copy);
+  return DecodeCodedSum(sum, count, contributors, scaler, first, n, copy);
 }
 
 Status EntropyWire::DecodeInBlocks(std::span<const uint8_t> sum, uint64_t count, int contributors,
@@ -139,7 +214,7 @@ Status EntropyWire::DecodeInBlocks(std::span<const uint8_t> sum, uint64_t count,
   if (IsStored(sum, count)) {
     return IntegerWire::DecodeInBlocks(PlanesOf(sum, count), count, contributors, scaler, use);
   }
-  return DecodeSumRow(sum, count, contributors, scaler, 0, count, use);
+  return DecodeCodedSum(sum, count, contributors, scaler, 0, count, use);
 }
 
 Status EntropyWire::VisitSymbols(const AnsRow& row, uint64_t count, const SymbolVisitor& use) {
@@ -156,60 +231,90 @@ Status EntropyWire::VisitSymbols(const AnsRow& row, uint64_t count, const Symbol
   return Ok();
 }
 
-Status EntropyWire::BadFormatError(std::span<const uint8_t> bytes, uint64_t count) const {
+Status EntropyWire::BadFormatError(std::span<const uint8_t> bytes, uint64_t count,
+                                   std::string_view expected) const {
   if (bytes.empty()) {
     return Status(Code::kMismatch,
                   Cat(name(), " code is empty, expected the code of ", count, " elements"));
   }
-  return Status(Code::kMismatch, Cat(name(), " form is ", int{bytes[0]},
-                                     ", expected 0 (stored) or 1 (entropy-coded)"));
+  return Status(Code::kMismatch, Cat(name(), " form is ", int{bytes[0]}, ", expected ", expected));
 }
 
-Result<AnsRow> EntropyWire::ParseRow(std::span<const uint8_t> bytes, uint64_t count,
-                                     size_t block_size, size_t symbol_end,
-                                     size_t max_stored) const {
-  Result<AnsRow> row = AnsRow::Parse(bytes.subspan(1), count, block_size, symbol_end);
-  if (!row.ok() || 1 + row->size() <= max_stored) return row;
-  return Status(Code::kMismatch,
-                Cat(name(), " row of ", row->size(), " bytes, expected less than the ", max_stored,
-                    " of the stored form"));
+Status EntropyWire::CheckRowSize(size_t size, size_t max_stored) const {
+  if (1 + size <= max_stored) return Ok();
+  return Status(Code::kMismatch, Cat(name(), " row of ", size, " bytes, expected less than the ",
+                                     max_stored, " of the stored form"));
 }
 
 Result<AnsRow> EntropyWire::ParseSumRow(std::span<const uint8_t> sum, uint64_t count,
                                         int contributors) const {
-  const int max_sum = MaxSum(contributors);
-  if (max_sum > kMaxCodedSum) {
-    return Status(Code::kMismatch, Cat(name(), " sum of ", contributors,
-                                       " contributors is entropy-coded, expected it stored as "
-                                       "planes"));
-  }
-  const size_t symbol_end = 2 * static_cast<size_t>(max_sum) + 1;
-  return ParseRow(sum, count, kSumBlock, symbol_end, IntegerWire::MaxSumSize(count, contributors));
+  if (sum.empty() || sum[0] != kEntropyCoded) return BadFormatError(sum, count, kStoredOrCoded);
+  const size_t symbol_end = 2 * static_cast<size_t>(MaxSum(contributors)) + 1;
+  Result<AnsRow> row = AnsRow::Parse(sum.subspan(1), count, kSumBlock, symbol_end);
+  if (!row.ok()) return row;
+  TERN_RETURN_IF_ERROR(CheckRowSize(row->size(), IntegerWire::MaxSumSize(count, contributors)));
+  return row;
+}
+
+Result<SplitRow> EntropyWire::ParseSplitSum(std::span<const uint8_t> sum, uint64_t count,
+                                            int contributors) const {
+  if (sum.empty() || sum[0] != kSplit) return BadFormatError(sum, count, "0 (stored) or 2 (split)");
+  Result<SplitRow> row =
+      SplitRow::Parse(sum.subspan(1), count, kSumBlock, kernels::SumBits(MaxSum(contributors)));
+  if (!row.ok()) return row;
+  TERN_RETURN_IF_ERROR(CheckRowSize(row->size(), IntegerWire::MaxSumSize(count, contributors)));
+  return row;
+}
+
+Status EntropyWire::DecodeCodedSum(std::span<const uint8_t> sum, uint64_t count, int contributors,
+                                   float scaler, uint64_t first, uint64_t n,
+                                   const Codec::BlockVisitor& use) const {
+  return SplitsSums(contributors) ? DecodeSplitSum(sum, count, contributors, scaler, first, n, use)
+                                  : DecodeSumRow(sum, count, contributors, scaler, first, n, use);
 }
 
 Status EntropyWire::DecodeSumRow(std::span<const uint8_t> sum, uint64_t count, int contributors,
                                  float scaler, uint64_t first, uint64_t n,
                                  const Codec::BlockVisitor& use) const {
-  if (sum.empty() || sum[0] != kEntropyCoded) return BadFormatError(sum, count);
   Result<AnsRow> row = ParseSumRow(sum, count, contributors);
   if (!row.ok()) return row.status();
   TERN_RETURN_IF_ERROR(CheckSumAndRange(name(), sum, 1 + row->size(), count, first, n));
   const kernels::AnsTable table(row->frequencies());
-  std::array<uint8_t, kernels::kAnsMaxBlocks * kSumBlock> symbols;
-  std::array<float, kernels::kAnsMaxBlocks * kSumBlock> means;
-  const uint64_t end = first + n;
-  for (uint64_t at = first; at < end;) {
-    const uint64_t block = at / kSumBlock;
-    const uint64_t num_blocks =
-        std::min<uint64_t>((end + kSumBlock - 1) / kSumBlock - block, kernels::kAnsMaxBlocks);
-    TERN_RETURN_IF_ERROR(row->Decode(table, block, num_blocks, symbols.data()));
-    const uint64_t num_decoded = std::min(end, (block + num_blocks) * kSumBlock) - at;
-    kernels::MeansOfSymbols(symbols.data() + at % kSumBlock, num_decoded, MaxSum(contributors),
+  std::array<uint8_t, kRange> symbols;
+  std::array<float, kRange> means;
+  return ForBlockRanges(count, first, n, [&](const BlockRange& range) {
+    TERN_RETURN_IF_ERROR(row->Decode(table, range.block, range.num_blocks, symbols.data()));
+    kernels::MeansOfSymbols(symbols.data() + range.skipped, range.num_used, MaxSum(contributors),
                             scaler, means.data());
-    use(at, std::span(means).first(num_decoded));
-    at += num_decoded;
-  }
-  return Ok();
+    use(range.begin + range.skipped, std::span(means).first(range.num_used));
+    return Ok();
+  });
+}
+
+Status EntropyWire::DecodeSplitSum(std::span<const uint8_t> sum, uint64_t count, int contributors,
+                                   float scaler, uint64_t first, uint64_t n,
+                                   const Codec::BlockVisitor& use) const {
+  Result<SplitRow> row = ParseSplitSum(sum, count, contributors);
+  if (!row.ok()) return row.status();
+  TERN_RETURN_IF_ERROR(CheckSumAndRange(name(), sum, 1 + row->size(), count, first, n));
+  const kernels::AnsTable table(row->frequencies());
+  const kernels::MeanTable means(MaxSum(contributors), scaler);
+  std::array<uint8_t, kRange> symbols;
+  std::array<uint8_t, kernels::kMaxSumBits * kRange / 8> planes;
+  // Small parts, so that the processor runs `use` of one part while it loads the next part.
+  std::array<float, 256> part;
+  return ForBlockRanges(count, first, n, [&](const BlockRange& range) {
+    TERN_RETURN_IF_ERROR(row->Decode(table, range.block, range.num_blocks,
+                                     kernels::PlaneBytes(range.size), symbols.data(),
+                                     planes.data()));
+    for (size_t at = range.skipped, end = at + range.num_used; at < end; at += part.size()) {
+      const size_t part_size = std::min(part.size(), end - at);
+      if (!kernels::DecodeMean(planes.data(), range.size, means, at, part_size, part.data()))
+        return SumTooLargeError(name(), contributors);
+      use(range.begin + at, std::span(part).first(part_size));
+    }
+    return Ok();
+  });
 }
 
 }  // namespace tern::codec

@@ -1,13 +1,15 @@
 // The byte format of entropy-coded integer codes (integer_wire.h), of ternary_ans and
 // qsgd_shared_ans. Each code and each sum is in the smaller of two formats: stored (the bytes of
-// the codec without entropy coder), or entropy-coded by rANS (Duda 2013; ans_row.h). Sums beyond
-// [-127, 127] are always stored. docs/ALGORITHMS.md, section 5, has the sizes.
+// the codec without entropy coder), or entropy-coded by rANS (Duda 2013; ans_row.h). Sums that may
+// be beyond [-127, 127], and codes where that is smaller, are entropy-coded without their low bits
+// (split_row.h). docs/ALGORITHMS.md, section 5, has the sizes.
 #pragma once
 
 #include <vector>
 
 #include "common/codec/ans_row.h"
 #include "common/codec/integer_wire.h"
+#include "common/codec/split_row.h"
 
 namespace tern::codec {
 
@@ -32,10 +34,9 @@ class EntropyWire : public IntegerWire {
   // the code's symbols (kernels/codes/ans_symbols.h).
   static void AppendCode(uint64_t count, const kernels::AnsCounts& counts, const AnsSource& source,
                          std::span<const uint8_t> stored, std::vector<uint8_t>* out);
-  // Counts the symbols of codes or sums in planes, range by range, so that the symbols stay in the
-  // processor's cache.
-  static kernels::AnsCounts CountsOfPlanes(std::span<const uint8_t> planes, uint64_t count,
-                                           int max_sum);
+  // The same for a code whose stored format is its planes, and which may be split.
+  void AppendCodeOfPlanes(std::span<const uint8_t> planes, uint64_t count,
+                          std::vector<uint8_t>* out) const;
   // The most bytes of a code in the stored format.
   virtual size_t MaxStoredSize(uint64_t count) const = 0;
   // Parses a code in the stored format.
@@ -50,15 +51,28 @@ class EntropyWire : public IntegerWire {
   static Status VisitSymbols(const AnsRow& row, uint64_t count, const SymbolVisitor& use);
 
  private:
-  Status BadFormatError(std::span<const uint8_t> bytes, uint64_t count) const;
-  // Parses the row after the first byte. Refuses a row of at least `max_stored` bytes, the most
-  // bytes of the stored format, because such a row is never written.
-  Result<AnsRow> ParseRow(std::span<const uint8_t> bytes, uint64_t count, size_t block_size,
-                          size_t symbol_end, size_t max_stored) const;
+  Result<ParsedCode> ParseSplitCode(std::span<const uint8_t> bytes, uint64_t count,
+                                    Scratch* scratch) const;
+  // Whether sums of so many contributors are split, if they are entropy-coded.
+  bool SplitsSums(int contributors) const;
+  Status BadFormatError(std::span<const uint8_t> bytes, uint64_t count,
+                        std::string_view expected) const;
+  // Refuses a row of at least `max_stored` bytes, the most bytes of the stored format, because such
+  // a row is never written.
+  Status CheckRowSize(size_t size, size_t max_stored) const;
+  // Parse the row after the first byte of a sum.
   Result<AnsRow> ParseSumRow(std::span<const uint8_t> sum, uint64_t count, int contributors) const;
-  // Decodes elements [first, first + n) of an entropy-coded sum, and calls `use` with their means.
+  Result<SplitRow> ParseSplitSum(std::span<const uint8_t> sum, uint64_t count,
+                                 int contributors) const;
+  // Decode elements [first, first + n) of an entropy-coded sum, and call `use` with their means.
+  Status DecodeCodedSum(std::span<const uint8_t> sum, uint64_t count, int contributors,
+                        float scaler, uint64_t first, uint64_t n,
+                        const Codec::BlockVisitor& use) const;
   Status DecodeSumRow(std::span<const uint8_t> sum, uint64_t count, int contributors, float scaler,
                       uint64_t first, uint64_t n, const Codec::BlockVisitor& use) const;
+  Status DecodeSplitSum(std::span<const uint8_t> sum, uint64_t count, int contributors,
+                        float scaler, uint64_t first, uint64_t n,
+                        const Codec::BlockVisitor& use) const;
 };
 
 }  // namespace tern::codec

@@ -28,12 +28,12 @@ Status CheckPlanes(std::string_view name, std::span<const uint8_t> sum, uint64_t
   return Ok();
 }
 
+}  // namespace
+
 Status SumTooLargeError(std::string_view name, int contributors) {
   return Status(Code::kMismatch, Cat(name, " sum has an element beyond what ", contributors,
                                      " workers can add up to"));
 }
-
-}  // namespace
 
 void IntegerWire::AppendSum(std::span<const uint8_t> planes, uint64_t, int,
                             std::vector<uint8_t>* out) const {

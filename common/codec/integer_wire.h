@@ -55,6 +55,9 @@ class IntegerWire {
                                 float scaler, const Codec::BlockVisitor& use) const;
 };
 
+// kMismatch: a sum has an element that `contributors` workers cannot add up to.
+Status SumTooLargeError(std::string_view name, int contributors);
+
 // The wire formats of ternary, ternary_2bit, ternary_trit5 and ternary_ans. makers.h defines their
 // bytes.
 const IntegerWire& MaskSignsWire();

@@ -39,7 +39,8 @@ std::unique_ptr<Codec> MakeBf16();
 //                        the bytes of ternary. 1: the codes + 1, entropy-coded in blocks of 16384
 //                        (ans_row.h)
 //                  down  a byte, then the sum. 0: the bytes of ternary. 1: the sums + N,
-//                        entropy-coded in blocks of 4096
+//                        entropy-coded in blocks of 4096; 2, in its place if N > 127: the sums,
+//                        entropy-coded without their low bits (split_row.h)
 std::unique_ptr<Codec> MakeIntegerCodec(const Options& options, const IntegerWire& wire);
 
 // TernGrad with the byte format `wire` for codes, but with a scaler per worker. Up: the scaler
@@ -52,8 +53,9 @@ std::unique_ptr<Codec> MakeTernaryPerWorker(const Options& options, const Intege
 // Down: the sum of the codes in SumBits(N s) bit planes, where s is the largest code. With 2 bits
 // the codes and sums are those of ternary without a clip. Options::scaler_per_worker has no effect.
 // kBadJob for options outside their ranges. `entropy_coded`: "qsgd_shared_ans", a byte that names
-// one of two formats as in ternary_ans, then the bytes of qsgd_shared or the codes + s, or the sums
-// + N s, entropy-coded. Sums beyond 127 are not entropy-coded.
+// one of three formats, then the bytes: 0: those of qsgd_shared. 1: the codes + s, or the sums
+// + N s, entropy-coded as in ternary_ans. 2: the codes, where that is smaller, or the sums, if
+// N s > 127, entropy-coded without their low bits (split_row.h).
 Result<std::unique_ptr<Codec>> MakeQsgdShared(const Options& options, bool entropy_coded);
 
 // QSGD (Alistarh et al. 2017): norms, and a randomly rounded level per element (qsgd_form.h), up

@@ -86,6 +86,11 @@ bool QsgdLevels::AreValid(std::span<const uint32_t> codes, const Bucket& bucket)
   if (rule_.uses_intervals) return true;
   const auto sign_bit = static_cast<int32_t>(uint32_t{1} << (bucket.width - 1));
   const auto max_level = static_cast<int32_t>(std::ceil(bucket.s));
+  if (max_level >= sign_bit - 1) {  // Every magnitude is a level.
+    for (const uint32_t number : codes)
+      invalid |= static_cast<int32_t>(number) == sign_bit ? ~uint32_t{0} : 0;
+    return invalid == 0;
+  }
   for (const uint32_t number : codes) {
     const auto code = static_cast<int32_t>(number);
     invalid |= static_cast<uint32_t>(code == sign_bit) |

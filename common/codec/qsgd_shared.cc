@@ -85,11 +85,7 @@ class LevelAns : public EntropyWire {
     if (segment.count == 0) return;
     std::vector<uint8_t> stored;
     planes_.Append(g, segment, prepared, noise, &stored);
-    const auto make_symbols = [&](uint64_t first, size_t n, uint8_t* to) {
-      kernels::SymbolsOfSum(stored.data(), segment.count, MaxSum(1), first, n, to);
-    };
-    AppendCode(segment.count, CountsOfPlanes(stored, segment.count, MaxSum(1)), make_symbols,
-               stored, out);
+    AppendCodeOfPlanes(stored, segment.count, out);
   }
 
  protected:
@@ -103,7 +99,7 @@ class LevelAns : public EntropyWire {
     const std::span<uint8_t> planes = scratch->GetBuffer(planes_.Size(count));
     TERN_RETURN_IF_ERROR(
         VisitSymbols(row, count, [&](uint64_t first, std::span<const uint8_t> symbols) {
-          kernels::PlanesOfSymbols(symbols.data(), symbols.size(), MaxSum(1),
+          kernels::PlanesOfSymbols(symbols.data(), symbols.size(), code_bits(), MaxSum(1),
                                    kernels::PlaneBytes(count), planes.data() + first / 8);
         }));
     return planes_.Split(planes, count);

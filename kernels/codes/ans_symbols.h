@@ -1,8 +1,8 @@
 // Converts codes and sums of codes to and from symbols of the entropy coder (ans.h), one byte per
-// element. The symbol of an integer k in [-N, N] is k + N. N is the largest code for codes (1 for
-// ternary ones), and the largest sum for sums. A row of elements is converted range by range, so
-// that the symbols stay in a cache; each range begins at a multiple of 64 elements. Functions named
-// ...Ref give the same results with scalar code.
+// element. The symbol of an integer k is k + zero, where `zero` is the symbol of 0: for integers in
+// [-N, N] it is N, the largest code (1 for ternary ones) or the largest sum. A row of elements is
+// converted range by range, so that the symbols stay in a cache; each range begins at a multiple of
+// 64 elements. Functions named ...Ref give the same results with scalar code.
 #pragma once
 
 #include <cstddef>
@@ -30,17 +30,19 @@ size_t CodeOfSymbolsRef(const uint8_t* symbols, size_t n, size_t sign_bit, uint8
                         uint8_t* signs);
 
 // Writes symbols[0, count), those of elements [first, first + count) of a row of n sums, or of
-// codes of several bits (levels.h). They are stored in SumBits(max_sum) planes: plane p has bit p
-// of every sum (planes.h). REQUIRES max_sum <= 127, and that no sum is beyond [-max_sum, max_sum].
-void SymbolsOfSum(const uint8_t* planes, size_t n, int max_sum, size_t first, size_t count,
-                  uint8_t* symbols);
-void SymbolsOfSumRef(const uint8_t* planes, size_t n, int max_sum, size_t first, size_t count,
-                     uint8_t* symbols);
+// codes of several bits (levels.h). They are integers in two's complement in `bits` planes: plane p
+// has bit p of every integer (planes.h). REQUIRES 2 <= bits <= 8, and symbols from 0 to
+// 2^bits - 1.
+void SymbolsOfPlanes(const uint8_t* planes, size_t n, int bits, int zero, size_t first,
+                     size_t count, uint8_t* symbols);
+void SymbolsOfPlanesRef(const uint8_t* planes, size_t n, int bits, int zero, size_t first,
+                        size_t count, uint8_t* symbols);
 
-// Converts the n symbols of a range back to SumBits(max_sum) planes; plane p of the range begins at
-// byte p * stride of `planes`. REQUIRES symbols of at most 2 * max_sum, and max_sum <= 127.
-void PlanesOfSymbols(const uint8_t* symbols, size_t n, int max_sum, size_t stride, uint8_t* planes);
-void PlanesOfSymbolsRef(const uint8_t* symbols, size_t n, int max_sum, size_t stride,
+// Converts the n symbols of a range back to `bits` planes; plane p of the range begins at byte
+// p * stride of `planes`. REQUIRES 2 <= bits <= 8, and symbols below 2^bits.
+void PlanesOfSymbols(const uint8_t* symbols, size_t n, int bits, int zero, size_t stride,
+                     uint8_t* planes);
+void PlanesOfSymbolsRef(const uint8_t* symbols, size_t n, int bits, int zero, size_t stride,
                         uint8_t* planes);
 
 // Sets mean[i] to float(double(s) * (symbols[i] - max_sum) / max_sum), the mean that DecodeMean

@@ -27,13 +27,13 @@ size_t CodeOfSymbols(const uint8_t* symbols, size_t n, size_t sign_bit, uint8_t*
                      uint8_t* signs) {
   return CodeOfSymbolsRef(symbols, n, sign_bit, mask, signs);
 }
-void SymbolsOfSum(const uint8_t* planes, size_t n, int max_sum, size_t first, size_t count,
-                  uint8_t* symbols) {
-  SymbolsOfSumRef(planes, n, max_sum, first, count, symbols);
+void SymbolsOfPlanes(const uint8_t* planes, size_t n, int bits, int zero, size_t first,
+                     size_t count, uint8_t* symbols) {
+  SymbolsOfPlanesRef(planes, n, bits, zero, first, count, symbols);
 }
-void PlanesOfSymbols(const uint8_t* symbols, size_t n, int max_sum, size_t stride,
+void PlanesOfSymbols(const uint8_t* symbols, size_t n, int bits, int zero, size_t stride,
                      uint8_t* planes) {
-  PlanesOfSymbolsRef(symbols, n, max_sum, stride, planes);
+  PlanesOfSymbolsRef(symbols, n, bits, zero, stride, planes);
 }
 void MeansOfSymbols(const uint8_t* symbols, size_t n, int max_sum, float s, float* mean) {
   MeansOfSymbolsRef(symbols, n, max_sum, s, mean);
@@ -103,23 +103,23 @@ size_t CodeOfSymbols(const uint8_t* symbols, size_t n, size_t sign_bit, uint8_t*
   return writer.Finish();
 }
 
-// Converts 64 sums to symbols. Bit j of words[p] is bit p of sum j.
+// Converts 64 integers to symbols. Bit j of words[p] is bit p of integer j.
 template <size_t... p>
-HWY_INLINE void SymbolsOfWords(const uint64_t* words, int max_sum, uint8_t* symbols,
+HWY_INLINE void SymbolsOfWords(const uint64_t* words, int zero, uint8_t* symbols,
                                std::index_sequence<p...>) {
   const D d;
   const auto modulo_mask = hn::Set(d, static_cast<uint8_t>((1 << sizeof...(p)) - 1));
   for (size_t j = 0; j < 64; j += hn::Lanes(d)) {
-    auto k = hn::Set(d, static_cast<uint8_t>(max_sum));
+    auto k = hn::Set(d, static_cast<uint8_t>(zero));
     ((k = hn::Add(k, hn::IfThenElseZero(LanesOf(words[p], j), hn::Set(d, uint8_t{1 << p})))), ...);
     hn::StoreU(hn::And(k, modulo_mask), d, symbols + j);
   }
 }
 
-// SymbolsOfSum for sums of kBits planes.
+// SymbolsOfPlanes for integers of kBits bits.
 template <size_t kBits>
-void SymbolsOfSumBits(const uint8_t* planes, size_t n, int max_sum, size_t first, size_t count,
-                      uint8_t* symbols) {
+void SymbolsOfBits(const uint8_t* planes, size_t n, int zero, size_t first, size_t count,
+                   uint8_t* symbols) {
   const size_t plane_bytes = PlaneBytes(n);
   for (size_t i = 0; i < count; i += 64) {
     const size_t byte = (first + i) / 8, num_bytes = LoadableBytes(plane_bytes, byte);
@@ -130,29 +130,28 @@ void SymbolsOfSumBits(const uint8_t* planes, size_t n, int max_sum, size_t first
     }
     uint8_t last_symbols[64];
     uint8_t* const target = count - i < 64 ? last_symbols : symbols + i;
-    SymbolsOfWords(words, max_sum, target, std::make_index_sequence<kBits>());
+    SymbolsOfWords(words, zero, target, std::make_index_sequence<kBits>());
     if (target == last_symbols) std::memcpy(symbols + i, last_symbols, count - i);
   }
 }
 
-void SymbolsOfSum(const uint8_t* planes, size_t n, int max_sum, size_t first, size_t count,
-                  uint8_t* symbols) {
-  constexpr decltype(&SymbolsOfSumRef) kFunctions[] = {
-      SymbolsOfSumBits<2>, SymbolsOfSumBits<3>, SymbolsOfSumBits<4>, SymbolsOfSumBits<5>,
-      SymbolsOfSumBits<6>, SymbolsOfSumBits<7>, SymbolsOfSumBits<8>};
-  kFunctions[SumBits(max_sum) - 2](planes, n, max_sum, first, count, symbols);
+void SymbolsOfPlanes(const uint8_t* planes, size_t n, int bits, int zero, size_t first,
+                     size_t count, uint8_t* symbols) {
+  constexpr decltype(&SymbolsOfBits<2>) kFunctions[] = {
+      SymbolsOfBits<2>, SymbolsOfBits<3>, SymbolsOfBits<4>, SymbolsOfBits<5>,
+      SymbolsOfBits<6>, SymbolsOfBits<7>, SymbolsOfBits<8>};
+  kFunctions[bits - 2](planes, n, zero, first, count, symbols);
 }
 
-void PlanesOfSymbols(const uint8_t* symbols, size_t n, int max_sum, size_t stride,
+void PlanesOfSymbols(const uint8_t* symbols, size_t n, int bits, int zero, size_t stride,
                      uint8_t* planes) {
   const D d;
-  const int bits = SumBits(max_sum);
-  const auto offset = hn::Set(d, static_cast<uint8_t>(max_sum));
+  const auto offset = hn::Set(d, static_cast<uint8_t>(zero));
   for (size_t i = 0; i < n; i += 64) {
     uint8_t last_symbols[64];
     const uint8_t* source = symbols + i;
     if (n - i < 64) {
-      std::memset(last_symbols, max_sum, sizeof last_symbols);  // The symbol of 0.
+      std::memset(last_symbols, zero, sizeof last_symbols);
       std::memcpy(last_symbols, source, n - i);
       source = last_symbols;
     }
@@ -214,7 +213,7 @@ namespace tern::kernels {
 
 HWY_EXPORT(SymbolsOfCode);
 HWY_EXPORT(CodeOfSymbols);
-HWY_EXPORT(SymbolsOfSum);
+HWY_EXPORT(SymbolsOfPlanes);
 HWY_EXPORT(PlanesOfSymbols);
 HWY_EXPORT(MeansOfSymbols);
 
@@ -228,14 +227,14 @@ size_t CodeOfSymbols(const uint8_t* symbols, size_t n, size_t sign_bit, uint8_t*
   return HWY_DYNAMIC_DISPATCH(CodeOfSymbols)(symbols, n, sign_bit, mask, signs);
 }
 
-void SymbolsOfSum(const uint8_t* planes, size_t n, int max_sum, size_t first, size_t count,
-                  uint8_t* symbols) {
-  HWY_DYNAMIC_DISPATCH(SymbolsOfSum)(planes, n, max_sum, first, count, symbols);
+void SymbolsOfPlanes(const uint8_t* planes, size_t n, int bits, int zero, size_t first,
+                     size_t count, uint8_t* symbols) {
+  HWY_DYNAMIC_DISPATCH(SymbolsOfPlanes)(planes, n, bits, zero, first, count, symbols);
 }
 
-void PlanesOfSymbols(const uint8_t* symbols, size_t n, int max_sum, size_t stride,
+void PlanesOfSymbols(const uint8_t* symbols, size_t n, int bits, int zero, size_t stride,
                      uint8_t* planes) {
-  HWY_DYNAMIC_DISPATCH(PlanesOfSymbols)(symbols, n, max_sum, stride, planes);
+  HWY_DYNAMIC_DISPATCH(PlanesOfSymbols)(symbols, n, bits, zero, stride, planes);
 }
 
 void MeansOfSymbols(const uint8_t* symbols, size_t n, int max_sum, float s, float* mean) {

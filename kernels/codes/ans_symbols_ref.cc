@@ -36,26 +36,24 @@ size_t CodeOfSymbolsRef(const uint8_t* symbols, size_t n, size_t sign_bit, uint8
   return sign_bit;
 }
 
-void SymbolsOfSumRef(const uint8_t* planes, size_t n, int max_sum, size_t first, size_t count,
-                     uint8_t* symbols) {
-  const int bits = SumBits(max_sum);
+void SymbolsOfPlanesRef(const uint8_t* planes, size_t n, int bits, int zero, size_t first,
+                        size_t count, uint8_t* symbols) {
   for (size_t i = 0; i < count; ++i) {
-    unsigned k = 0;  // the sum, modulo 2^bits
+    unsigned k = 0;  // the integer, modulo 2^bits
     for (int p = 0; p < bits; ++p) {
       k |= GetBit(planes + static_cast<size_t>(p) * PlaneBytes(n), first + i) << p;
     }
-    symbols[i] = static_cast<uint8_t>((k + static_cast<unsigned>(max_sum)) & ((1u << bits) - 1));
+    symbols[i] = static_cast<uint8_t>((k + static_cast<unsigned>(zero)) & ((1u << bits) - 1));
   }
 }
 
-void PlanesOfSymbolsRef(const uint8_t* symbols, size_t n, int max_sum, size_t stride,
+void PlanesOfSymbolsRef(const uint8_t* symbols, size_t n, int bits, int zero, size_t stride,
                         uint8_t* planes) {
-  const int bits = SumBits(max_sum);
   for (int p = 0; p < bits; ++p) {
     uint8_t* const plane = planes + static_cast<size_t>(p) * stride;
     std::fill_n(plane, PlaneBytes(n), uint8_t{0});
     for (size_t i = 0; i < n; ++i) {
-      if (((symbols[i] - max_sum) >> p & 1) != 0) SetBit(plane, i);
+      if (((symbols[i] - zero) >> p & 1) != 0) SetBit(plane, i);
     }
   }
 }

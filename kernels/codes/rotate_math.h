@@ -13,15 +13,20 @@ namespace tern::kernels {
 // How many elements have their signs in one Philox block.
 constexpr uint64_t kSignsOfPhilox = 128;
 
+// The key of the signs' random numbers.
+inline NoiseKey SignKey(const Rotation& rotation) {
+  return {.seed = rotation.seed,
+          .stream = NoiseStream::kRotation,
+          .rank = 0,
+          .round = 0,
+          .tensor = rotation.tensor};
+}
+
 // Writes the signs of the elements [begin, begin + n) of the tensor: bit i % 32 of signs[i / 32] is
 // 1 if the sign of element begin + i is -1. REQUIRES `begin` to be a multiple of n, and n a power
 // of two.
 inline void FillSigns(const Rotation& rotation, uint64_t begin, size_t n, uint32_t* signs) {
-  const NoiseKey key{.seed = rotation.seed,
-                     .stream = NoiseStream::kRotation,
-                     .rank = 0,
-                     .round = 0,
-                     .tensor = rotation.tensor};
+  const NoiseKey key = SignKey(rotation);
   const auto first = static_cast<uint32_t>(begin / kSignsOfPhilox);
   if (n < kSignsOfPhilox) {
     const PhiloxWords words = NoiseWords(key, first, 0);

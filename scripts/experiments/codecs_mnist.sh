@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Compares every codec with synchronous SGD, and PQASGD with the levels of its paper, with fp32 in one table: LeNet on
-# MNIST, 4 workers, total batch 64, 3,000 steps, five paired seeds. About an hour and a half on two cores; stop it at
+# MNIST, 4 workers, total batch 64, 3,000 steps, five paired seeds. About two hours on two cores; stop it at
 # any time: it continues later.
 #   scripts/experiments/codecs_mnist.sh MNIST_DIR [OPTIONS]     --help lists them
 # TERN_BUILD_DIR=FOLDER uses the programs of that build instead of building them.

@@ -243,7 +243,8 @@ TEST(QsgdShared, HugeAndTinyGradientsStayFinite) {
   }
 }
 
-// The entropy of codes and sums of Gaussian values is below their bits. Sums beyond 127 are stored.
+// The entropy of codes and sums of Gaussian values is below their bits. Sums beyond 127 are split,
+// and so are codes of many bits.
 TEST(QsgdSharedAns, IsSmallerAndHasTheSameMeans) {
   constexpr size_t kN = 40000;
   for (const auto& [bits, workers, sum_bits] : {std::tuple{2u, 8, 3.1},
@@ -251,9 +252,11 @@ TEST(QsgdSharedAns, IsSmallerAndHasTheSameMeans) {
                                                 {4u, 1, 2.9},
                                                 {4u, 8, 4.7},
                                                 {4u, 18, 5.4},
-                                                {4u, 19, 9.1},
+                                                {4u, 19, 5.4},
+                                                {6u, 8, 6.8},
                                                 {8u, 1, 6.9},
-                                                {8u, 2, 9.1}}) {
+                                                {8u, 2, 7.5},
+                                                {8u, 8, 8.7}}) {
     SCOPED_TRACE(testing::Message() << bits << " bits, " << workers << " workers");
     std::vector<std::vector<float>> gradients;
     for (int rank = 0; rank < workers; ++rank)
@@ -261,14 +264,61 @@ TEST(QsgdSharedAns, IsSmallerAndHasTheSameMeans) {
     const auto plain = MakeShared(bits), coded = MakeSharedAns(bits);
     const Round plain_round = MakeRound(*plain, gradients), round = MakeRound(*coded, gradients);
     for (const auto& payload : round.payloads) {
-      EXPECT_EQ(payload[0], 1) << "not entropy-coded";
+      EXPECT_EQ(payload[0], bits < 8 ? 1 : 2);
       EXPECT_LT(payload.size(), plain_round.payloads[0].size() * 19 / 20);
     }
     const std::vector<uint8_t> sum = Sum(*coded, round);
-    EXPECT_EQ(sum[0], workers * LargestCode(bits) <= 127 ? 1 : 0);
+    EXPECT_EQ(sum[0], workers * LargestCode(bits) <= 127 ? 1 : 2);
     EXPECT_LT(8.0 * static_cast<double>(sum.size()) / kN, sum_bits);
     EXPECT_EQ(Mean(*coded, round), Mean(*plain, plain_round));
   }
+}
+
+TEST(QsgdSharedAns, AnyRangeOfASplitSumDecodesAsPartOfTheWhole) {
+  constexpr size_t kN = 13000;
+  const auto codec = MakeSharedAns(8);
+  const Round round = MakeRound(*codec, {SomeGradient(kN, 1), SomeGradient(kN, 2)});
+  const std::vector<uint8_t> sum = Sum(*codec, round);
+  ASSERT_EQ(sum[0], 2);
+  const std::vector<float> all_means = Mean(*codec, round);
+  for (const size_t first : {0, 1, 4095, 4096, 5000, 8192, 12288, 12999, 13000}) {
+    for (const size_t n : {0, 1, 100, 4096, 4097, 9000}) {
+      if (n > kN - first) continue;
+      std::vector<float> decoded(n + 1, 77);
+      ASSERT_TRUE(codec->Decode(sum, {0, 0, kN}, 2, round.scaler, first, n, decoded.data()).ok());
+      EXPECT_EQ(decoded.back(), 77);
+      decoded.pop_back();
+      EXPECT_TRUE(std::equal(decoded.begin(), decoded.end(),
+                             all_means.begin() + static_cast<ptrdiff_t>(first)));
+    }
+  }
+}
+
+// What a server may not send: a split sum where sums are not split, the other way round, and sums
+// that so many workers cannot add up to.
+TEST(QsgdSharedAns, RefusesSumsThatServersDoNotSend) {
+  constexpr size_t kN = 5000;
+  const auto codec = MakeSharedAns(8);
+  const Round round = MakeRound(*codec, {SomeGradient(kN, 1), SomeGradient(kN, 2)});
+  const auto code_of = [&](const std::vector<uint8_t>& sum, int workers) {
+    std::vector<float> mean(kN);
+    return codec->Decode(sum, {0, 0, kN}, workers, 1, 0, kN, mean.data()).code();
+  };
+  std::vector<uint8_t> split = Sum(*codec, round);
+  ASSERT_EQ(split[0], 2);
+  EXPECT_EQ(code_of(split, 2), Code::kOk);
+  EXPECT_EQ(code_of(split, 1), Code::kMismatch) << "the sum of one worker is not split";
+  split[0] = 1;
+  EXPECT_EQ(code_of(split, 2), Code::kMismatch);
+  // The sums of 258 workers of 4 bits may be 1806, the largest number of 12 bits 2047.
+  const auto four_bits = MakeSharedAns(4);
+  std::vector<uint8_t> too_large = {2, 4};
+  too_large.insert(too_large.end(), 4, 0);  // the low planes of 1 element
+  // The symbol 127 + 128, one block of 32 bytes, and in it 8 states of 2^16.
+  too_large.insert(too_large.end(), {0xFF, 0xFF, 32, 0, 0, 0});
+  for (int state = 0; state < 8; ++state) too_large.insert(too_large.end(), {0, 0, 1, 0});
+  float mean = 0;
+  EXPECT_EQ(four_bits->Decode(too_large, {0, 0, 1}, 258, 1, 0, 1, &mean).code(), Code::kMismatch);
 }
 
 TEST(QsgdSharedAns, RefusesWhatItsEncoderDoesNotWrite) {
@@ -279,8 +329,10 @@ TEST(QsgdSharedAns, RefusesWhatItsEncoderDoesNotWrite) {
   ASSERT_EQ(code[0], 1);
   for (const size_t size : {size_t{0}, size_t{1}, size_t{20}, code.size() - 1})
     EXPECT_EQ(sum->Add(0, std::span(code).first(size)).status().code(), Code::kMismatch) << size;
-  code[0] = 2;
-  EXPECT_EQ(sum->Add(0, code).status().code(), Code::kMismatch);
+  for (const uint8_t format : {2, 3, 255}) {
+    code[0] = format;
+    EXPECT_EQ(sum->Add(0, code).status().code(), Code::kMismatch) << int{format};
+  }
   code[0] = 1;
   code[2] = 15;  // The highest symbol: 15 would be the code 8, which 4 bits do not have.
   EXPECT_EQ(sum->Add(0, code).status().code(), Code::kMismatch);

@@ -6,7 +6,9 @@
 #include "kernels/codes/ans_symbols.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include <utility>
 
 #include "kernels/codes/planes.h"
 #include "kernels/codes/ternary.h"
@@ -104,8 +106,9 @@ TEST_P(AnsSymbolsOnTarget, SumsMatchReference) {
       for (const size_t first : {size_t{0}, n / 2 / 64 * 64}) {
         for (const size_t count : {n - first, (n - first) / 2}) {
           Bytes actual(count + 1, 77), reference(count);
-          SymbolsOfSum(planes.data(), n, workers, first, count, actual.data());
-          SymbolsOfSumRef(planes.data(), n, workers, first, count, reference.data());
+          const int bits = SumBits(workers);
+          SymbolsOfPlanes(planes.data(), n, bits, workers, first, count, actual.data());
+          SymbolsOfPlanesRef(planes.data(), n, bits, workers, first, count, reference.data());
           EXPECT_EQ(actual.back(), 77);
           actual.pop_back();
           ASSERT_EQ(actual, reference);
@@ -116,21 +119,24 @@ TEST_P(AnsSymbolsOnTarget, SumsMatchReference) {
 }
 
 TEST_P(AnsSymbolsOnTarget, PlanesBecomeTheSameSymbolsAgain) {
-  for (const int max_sum : {1, 3, 7, 31, 56, 127}) {
+  // The last symbol, and that of 0: of sums in [-N, N], and of all integers of so many bits.
+  const std::pair<unsigned, int> cases[] = {{2, 1},     {6, 3}, {14, 7},  {62, 31},  {112, 56},
+                                            {254, 127}, {3, 2}, {31, 16}, {255, 128}};
+  for (const auto& [last_symbol, zero] : cases) {
+    const int bits = std::bit_width(last_symbol);
     for (const size_t n : Lengths()) {
-      SCOPED_TRACE(testing::Message() << max_sum << ", n " << n);
+      SCOPED_TRACE(testing::Message() << last_symbol << ", n " << n);
       std::mt19937 random(static_cast<unsigned>(n));
       Bytes symbols(n);
-      for (uint8_t& symbol : symbols)
-        symbol = static_cast<uint8_t>(random() % static_cast<unsigned>(2 * max_sum + 1));
+      for (uint8_t& symbol : symbols) symbol = static_cast<uint8_t>(random() % (last_symbol + 1));
       const size_t stride = PlaneBytes(n) + n % 3;
-      Bytes actual(static_cast<size_t>(SumBits(max_sum)) * stride + 1, 77), reference = actual;
-      PlanesOfSymbols(symbols.data(), n, max_sum, stride, actual.data());
-      PlanesOfSymbolsRef(symbols.data(), n, max_sum, stride, reference.data());
+      Bytes actual(static_cast<size_t>(bits) * stride + 1, 77), reference = actual;
+      PlanesOfSymbols(symbols.data(), n, bits, zero, stride, actual.data());
+      PlanesOfSymbolsRef(symbols.data(), n, bits, zero, stride, reference.data());
       ASSERT_EQ(actual, reference);
       if (n % 3 != 0) continue;
       Bytes symbols_again(n);
-      SymbolsOfSum(actual.data(), n, max_sum, 0, n, symbols_again.data());
+      SymbolsOfPlanes(actual.data(), n, bits, zero, 0, n, symbols_again.data());
       ASSERT_EQ(symbols_again, symbols);
     }
   }
