@@ -26,8 +26,11 @@ constexpr std::string_view kStoredOrCoded = "0 (stored) or 1 (entropy-coded)";
 // always read whole; sums have small ones, because they are read in ranges.
 constexpr size_t kCodeBlock = 16384;
 constexpr size_t kSumBlock = 4096;
-// Larger sums are split, because every symbol, at most twice the largest sum, must fit in a byte.
+// Larger sums must be split, because every symbol, at most twice the largest sum, must fit in a
+// byte.
 constexpr int kMaxUnsplitSum = 127;
+// Codes of so many bits, and sums of them, are never split, because they have few symbols.
+constexpr int kUnsplitCodeBits = 2;
 // A sum is decoded so many elements at a time.
 constexpr size_t kRange = kernels::kAnsMaxBlocks * kSumBlock;
 
@@ -114,8 +117,7 @@ size_t EntropyWire::MaxCodeSize(uint64_t count) const {
 Result<ParsedCode> EntropyWire::Parse(std::span<const uint8_t> bytes, uint64_t count,
                                       Scratch* scratch) const {
   if (count == 0) return ParsedCode{};
-  // Codes of 2 bits are never split, because they have no more than three symbols.
-  const bool may_be_split = code_bits() > 2;
+  const bool may_be_split = code_bits() > kUnsplitCodeBits;
   if (bytes.empty() || bytes[0] > (may_be_split ? kSplit : kEntropyCoded)) {
     return BadFormatError(
         bytes, count, may_be_split ? "0 (stored), 1 (entropy-coded) or 2 (split)" : kStoredOrCoded);
@@ -175,7 +177,7 @@ void EntropyWire::AppendSum(std::span<const uint8_t> planes, uint64_t count, int
 }
 
 bool EntropyWire::SplitsSums(int contributors) const {
-  return MaxSum(contributors) > kMaxUnsplitSum;
+  return code_bits() > kUnsplitCodeBits || MaxSum(contributors) > kMaxUnsplitSum;
 }
 
 size_t EntropyWire::MaxSumSize(uint64_t count, int contributors) const {

@@ -1,8 +1,8 @@
 // The byte format of entropy-coded integer codes (integer_wire.h), of ternary_ans and
 // qsgd_shared_ans. Each code and each sum is in the smaller of two formats: stored (the bytes of
-// the codec without entropy coder), or entropy-coded by rANS (Duda 2013; ans_row.h). Sums that may
-// be beyond [-127, 127], and codes where that is smaller, are entropy-coded without their low bits
-// (split_row.h). docs/ALGORITHMS.md, section 5, has the sizes.
+// the codec without entropy coder), or entropy-coded by rANS (Duda 2013; ans_row.h). Sums of codes
+// of more than 2 bits, sums that may be beyond [-127, 127], and codes where that is smaller are
+// entropy-coded without their low bits (split_row.h). docs/ALGORITHMS.md, section 5, has the sizes.
 #pragma once
 
 #include <vector>

@@ -53,9 +53,9 @@ std::unique_ptr<Codec> MakeTernaryPerWorker(const Options& options, const Intege
 // Down: the sum of the codes in SumBits(N s) bit planes, where s is the largest code. With 2 bits
 // the codes and sums are those of ternary without a clip. Options::scaler_per_worker has no effect.
 // kBadJob for options outside their ranges. `entropy_coded`: "qsgd_shared_ans", a byte that names
-// one of three formats, then the bytes: 0: those of qsgd_shared. 1: the codes + s, or the sums
-// + N s, entropy-coded as in ternary_ans. 2: the codes, where that is smaller, or the sums, if
-// N s > 127, entropy-coded without their low bits (split_row.h).
+// one of three formats, then the bytes: 0: those of qsgd_shared. 1: the codes + s, or with 2 bits
+// the sums + N s if that is at most 127, entropy-coded as in ternary_ans. 2: the codes, where that
+// is smaller, or all other sums, entropy-coded without their low bits (split_row.h).
 Result<std::unique_ptr<Codec>> MakeQsgdShared(const Options& options, bool entropy_coded);
 
 // QSGD (Alistarh et al. 2017): norms, and a randomly rounded level per element (qsgd_form.h), up
