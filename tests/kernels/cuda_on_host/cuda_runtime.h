@@ -5,8 +5,8 @@
 // streams.h (work runs as late as possible, in an order that a seed chooses), grid.h (the blocks of
 // a launch run in any order), block.h (a shuffle is no fence, and masks must be right) and
 // device_math.h (functions that differ from the host's in the last place). Fresh memory is full of
-// NaNs. Calls that CUDA refuses while a stream captures are refused. The emulation is slow and meant
-// for small tests.
+// NaNs. Calls that CUDA refuses while a stream captures are refused. The emulation is slow, and
+// meant for small tests.
 #pragma once
 
 #include <atomic>
@@ -216,7 +216,8 @@ inline Work CopyOf(cudaStream_t stream, void* to, const void* from, size_t bytes
 
 namespace cuda_on_host {
 
-// Whether CUDA allows the launch. Grids of one dimension without dynamic shared memory are emulated.
+// Whether CUDA allows the launch. Only grids of one dimension without dynamic shared memory are
+// emulated.
 inline bool IsAllowed(const cudaLaunchConfig_t& config) {
   const dim3 &grid = config.gridDim, &threads = config.blockDim;
   return grid.x >= 1 && grid.x <= kMaxBlocks && threads.x >= 1 && threads.x <= kMaxThreads &&

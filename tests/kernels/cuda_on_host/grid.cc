@@ -3,6 +3,7 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <numeric>
@@ -43,12 +44,17 @@ class Helper {
     static auto* helper = new Helper;
     return *helper;
   }
-  // Begins to run the blocks. Await waits for them.
+  // Returns when the helper is about to run the blocks: what this thread does from then until Await
+  // is not ordered with them. Await waits until it has run them.
   void Start(const Grid& grid, std::span<const uint32_t> numbers) {
-    const std::lock_guard lock(mutex_);
-    grid_ = &grid;
-    numbers_ = numbers;
-    changed_.notify_all();
+    has_begun_ = false;
+    {
+      const std::lock_guard lock(mutex_);
+      grid_ = &grid;
+      numbers_ = numbers;
+      changed_.notify_all();
+    }
+    has_begun_.wait(false);
   }
   void Await() {
     std::unique_lock lock(mutex_);
@@ -65,6 +71,8 @@ class Helper {
     while (true) {
       changed_.wait(lock, [this] { return grid_ != nullptr; });
       lock.unlock();
+      has_begun_ = true;
+      has_begun_.notify_all();
       RunBlocks(*grid_, numbers_, &fibers);
       lock.lock();
       grid_ = nullptr;
@@ -76,6 +84,7 @@ class Helper {
   std::condition_variable changed_;
   const Grid* grid_ = nullptr;
   std::span<const uint32_t> numbers_;
+  std::atomic<bool> has_begun_ = false;  // Apart from the lock, which also orders the end.
 };
 
 }  // namespace

@@ -12,6 +12,9 @@
 #include <set>
 #include <vector>
 
+#include "kernels/nn/device_images.h"
+#include "kernels/nn/rows.h"
+
 namespace cuda_on_host {
 namespace {
 
@@ -316,6 +319,33 @@ TEST_F(Kernels, FunctionsDependOnTheSeed) {
   EXPECT_EQ(results.size(), 3u);
   EXPECT_EQ(tern::kernels::log(1.0), 0);
   EXPECT_TRUE(std::isinf(tern::kernels::exp(1e6)));
+}
+
+// The loss of one sample on the device.
+double LossOfSample(std::vector<float> scores) {
+  using tern::kernels::DeviceLoss, tern::kernels::DeviceStep, tern::kernels::DeviceType;
+  const uint32_t label = 1;
+  DeviceStep step;
+  step.used = 1;
+  Shared<DeviceLoss> loss(1);
+  EXPECT_EQ(tern::kernels::SoftmaxLossOnDevice(nullptr, DeviceType::kFloat, scores.data(), &label,
+                                               1, static_cast<uint32_t>(scores.size()), 0, &step,
+                                               loss.data(), nullptr),
+            cudaSuccess);
+  return loss.Read()[0].loss;
+}
+
+TEST_F(Kernels, TernsKernelsUseTheseFunctions) {
+  const std::vector<float> scores = {0.3f, -1, 2, 0.7f};
+  double sum = 0;
+  for (const float score : scores) sum += std::exp(double{score} - 2);
+  std::set<double> losses;
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    Device::Get().SetSeed(seed);
+    losses.insert(LossOfSample(scores));
+    EXPECT_NEAR(*losses.rbegin(), std::log(sum) + 3, 1e-14);
+  }
+  EXPECT_GT(losses.size(), 2u);
 }
 
 }  // namespace
