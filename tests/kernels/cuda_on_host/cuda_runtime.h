@@ -26,11 +26,11 @@
 #define __global__
 #define __device__
 #define __host__
-// Each host thread that runs blocks (grid.h) has its own shared memory.
+// Shared memory has no constructors. Each host thread that runs blocks (grid.h) has its own.
 #ifdef __SANITIZE_THREAD__
-#define __shared__ static thread_local
+#define __shared__ constinit static thread_local
 #else
-#define __shared__ static
+#define __shared__ constinit static
 #endif
 #define __launch_bounds__(...)
 #define __noinline__

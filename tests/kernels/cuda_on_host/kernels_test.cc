@@ -345,7 +345,7 @@ TEST_F(Kernels, TernsKernelsUseTheseFunctions) {
     losses.insert(LossOfSample(scores));
     EXPECT_NEAR(*losses.rbegin(), std::log(sum) + 3, 1e-14);
   }
-  EXPECT_GT(losses.size(), 2u);
+  EXPECT_GT(losses.size(), 1u);
 }
 
 }  // namespace

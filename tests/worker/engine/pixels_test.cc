@@ -79,6 +79,7 @@ void ExpectSameSteps(Precision precision, const kernels::PixelRule& rule) {
     for (Problem* problem : {&float_problem, &byte_problem})
       for (float& w : problem->parameters) w *= 0.9f;
   }
+  byte_net->Unstage();
 }
 
 TEST(Pixels, TrainLikeTheirFloats) {
