@@ -9,6 +9,8 @@
 // are sent together (kernels/device/tiling.h). An element "fires" if its code is not 0.
 #include <cuda_runtime.h>
 
+#include <cstddef>
+
 #include "kernels/codes/ternary.h"
 #include "kernels/codes/ternary_math.h"
 #include "kernels/codes/word_pieces.cuh"
@@ -73,14 +75,21 @@ struct Elements {
   }
 };
 
+// What FiresExactly needs of a part.
+struct ExactRule {
+  TernaryScale scale;
+  NoiseKey key;
+};
+
 // Shared memory of a warp.
 struct WarpMemory {
   uint32_t signs[kTileWords];  // the tile's packed signs
   // One bit per element of a section: whether it does not fire, and whether it is negative.
   uint32_t not_firing[32], negative[32];
-  // What only DecideExactly needs. In registers it would take room from what all sections need.
-  TernaryScale scale;
-  NoiseKey key;
+  // An ExactRule, which only DecideExactly needs. In registers it would take room from what all
+  // sections need. As bytes, because shared memory cannot have constructors.
+  alignas(ExactRule) std::byte rule[sizeof(ExactRule)];
+  __device__ ExactRule& exact_rule() { return *reinterpret_cast<ExactRule*>(rule); }
 };
 __device__ uint8_t& ByteOf(uint32_t* words, uint32_t byte) {
   return reinterpret_cast<uint8_t*>(words)[byte];
@@ -88,8 +97,8 @@ __device__ uint8_t& ByteOf(uint32_t* words, uint32_t byte) {
 
 // Whether an element fires, by the exact and slow function Fires. Not inlined, so that it does not
 // take registers from the rest.
-__device__ __noinline__ bool FiresExactly(float g, uint64_t element, const WarpMemory& memory) {
-  return Fires(g, memory.scale.scaler, memory.scale.clip, memory.key, element);
+__device__ __noinline__ bool FiresExactly(float g, uint64_t element, const ExactRule& rule) {
+  return Fires(g, rule.scale.scaler, rule.scale.clip, rule.key, element);
 }
 
 // Decides with FiresExactly. The warp decides the four runs of each of the
@@ -102,7 +111,8 @@ __device__ void DecideExactly(const Elements& elements, uint32_t section, uint32
     const uint32_t run = lane / kEight * 32 + thread;
     const uint32_t i = section + run * kEight + lane % kEight;
     const bool fires =
-        i < elements.count && FiresExactly(elements.values[i], elements.tensor_begin + i, *memory);
+        i < elements.count &&
+        FiresExactly(elements.values[i], elements.tensor_begin + i, memory->exact_rule());
     const uint32_t not_firing = ~__ballot_sync(kAllLanes, fires);
     if (lane % kEight == 0)
       ByteOf(memory->not_firing, run) = static_cast<uint8_t>(not_firing >> lane);
@@ -183,10 +193,7 @@ __device__ uint32_t EncodeTile(const Elements& elements, const TernaryScale& sca
   const uint32_t lane = threadIdx.x % 32;
   const QuickScale quick_scale = QuickScaleOf(scale.scaler, scale.clip);
   for (uint32_t word = lane; word < kTileWords; word += 32) memory->signs[word] = 0;
-  if (lane == 0) {
-    memory->scale = scale;
-    memory->key = key;
-  }
+  if (lane == 0) memory->exact_rule() = {scale, key};
   __syncwarp();
   uint32_t num_signs = 0, section = 0;
 #pragma unroll 1

@@ -5,6 +5,7 @@
 - Units (a .h and its .cc) that include each other, directly or indirectly, form a knot. KNOTS lists the accepted ones, each with a
   reason. A knot that is not listed or has grown is a fault; so is an entry that is no longer needed.
 - A class has at most MAX_METHODS methods. CLASSES lists larger ones with their number, which may only decrease.
+- A kernel of a GPU is launched with as many threads as its __launch_bounds__ say, in the same words.
 """
 import collections
 import pathlib
@@ -23,6 +24,8 @@ CLASSES = {}
 ASKS_FOR_DEVICE = re.compile(r"\b\w*device\w*(?:\(\))?\s*[!=]=\s*nullptr|\bif \(!?\w*(?:on_)?device\w*\(?\)|\bkCuda\b|\bDeviceModel\b")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+BOUNDS = re.compile(r"__launch_bounds__\((\w+)[^()]*\)\s+(\w+)\(")
+LAUNCH = re.compile(r"(?<!int )\bLaunch\(")
 CLASS = re.compile(r"\b(?:class|struct)\s+(?:TERN_\w+\s+)?(\w+)(?:\s+final)?\s*(?::[^;{]*)?\{")
 
 
@@ -134,6 +137,33 @@ def methods_of(body):
     return names
 
 
+def arguments_of(code, start):
+    """Returns the arguments of a call, as texts without white space. `start` is after the opening parenthesis."""
+    depth, arguments = 1, [""]
+    for char in code[start:]:
+        depth += (char in "([{") - (char in ")]}")
+        if depth == 0:
+            break
+        if char == "," and depth == 1 and arguments[-1].count("<") <= arguments[-1].count(">"):
+            arguments.append("")
+        elif not char.isspace():
+            arguments[-1] += char
+    return arguments
+
+
+def check_launches():
+    for path in filter(is_product, sources.cpp_files()):
+        code = sources.code(path)
+        bounds = {match.group(2): match.group(1) for match in BOUNDS.finditer(code)}
+        for match in LAUNCH.finditer(code) if bounds else ():
+            arguments = arguments_of(code, match.end())
+            named = set(re.findall(r"\w+", arguments[0])) & set(bounds)
+            for kernel in sorted(named or bounds):  # all, if the kernel is a variable
+                if arguments[2] != bounds[kernel]:
+                    yield (f"{path}:{sources.line_of(code, match.start())}: {arguments[2]} threads; the bound of {kernel} is "
+                           f"{bounds[kernel]}")
+
+
 def check_classes():
     seen = {}
     for path in filter(is_product, sources.cpp_files()):
@@ -163,4 +193,4 @@ def check_wall():
 
 
 if __name__ == "__main__":
-    sources.finish([*check_folders(), *check_units(), *check_classes(), *check_wall()])
+    sources.finish([*check_folders(), *check_units(), *check_classes(), *check_launches(), *check_wall()])

@@ -14,6 +14,8 @@ SECTIONS = """optional Psgd psgd = 1 [(traits) = {window: 1}];
 optional Ssp ssp = 2
     [(traits) = {window: 1}];
 """
+KERNELS = ("__global__ void __launch_bounds__(kSome, 2)\n    A(int n) {}\n"
+           "__global__ void __launch_bounds__(kMore) B(int n) {}\n")
 LONG_BODY = "void F() {\n" + "  G();\n" * 60 + "}\n"
 
 # check, file, its text, the message that the check must print (None: no fault)
@@ -60,6 +62,11 @@ FAULTS = [
     ("structure", "models/a.h", HEAD + '#include "kernels/a.h"\n', "in a circle of folders: kernels, models"),
     ("structure", "kernels/a.h", HEAD, None),
     ("structure", "kernels/b.cc", '#include "models/a.h"\n', "in a circle of folders: kernels, models"),
+    ("structure", "kernels/a.cu", KERNELS + "int F() { return Launch(A<1, 2>, 4, kMore, stream); }\n",
+     "a.cu:4: kMore threads; the bound of A is kSome"),
+    ("structure", "kernels/b.cu", KERNELS + "int F() { return Launch(x ? A<1> : B, 4, kSome, stream); }\n",
+     "b.cu:4: kSome threads; the bound of B is kMore"),
+    ("structure", "kernels/c.cu", KERNELS + "int F() { return Launch(B, G(4, 5), kMore, stream, x); }\n", None),
     ("structure", "client/a.cc", "void F() { if (device_ != nullptr) G(); }\n", "a step asks where values lie"),
     ("structure", "tools/c.h", HEAD + "class A {\n" + "".join(f"  void F{i}();\n" for i in range(26)) + "};\n",
      "class A has 26 methods; at most 25"),

@@ -49,7 +49,7 @@ Status CheckDevice() {
 
 void FreeDevice::operator()(void* memory) const { cudaFree(memory); }
 
-Result<DeviceMemory> AllocateDevice(size_t bytes) {
+Result<DeviceMemory> AllocateDeviceUninitialized(size_t bytes) {
   void* memory = nullptr;
   const Status malloc_status = CheckCuda(cudaMalloc(&memory, bytes == 0 ? 1 : bytes), "cudaMalloc");
   if (!malloc_status.ok()) {
@@ -57,15 +57,23 @@ Result<DeviceMemory> AllocateDevice(size_t bytes) {
                                      " of free memory (", malloc_status.message(),
                                      "); take a smaller batch per worker or a smaller net"));
   }
-  DeviceMemory owned(memory);
+  return DeviceMemory(memory);
+}
+
+Status ZeroDevice(void* memory, size_t bytes) {
   TERN_RETURN_IF_ERROR(CheckCuda(cudaMemset(memory, 0, bytes), "cudaMemset"));
   // cudaMemset may return before the memory is set, and other streams do not wait for it.
-  TERN_RETURN_IF_ERROR(CheckCuda(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize"));
-  return owned;
+  return CheckCuda(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
+}
+
+Result<DeviceMemory> AllocateDevice(size_t bytes) {
+  auto memory = AllocateDeviceUninitialized(bytes);
+  if (memory.ok()) TERN_RETURN_IF_ERROR(ZeroDevice(memory->get(), bytes));
+  return memory;
 }
 
 Result<DeviceMemory> AllocateDevice(const void* host, size_t bytes) {
-  auto memory = AllocateDevice(bytes);
+  auto memory = AllocateDeviceUninitialized(bytes);
   if (!memory.ok() || bytes == 0) return memory;
   TERN_RETURN_IF_ERROR(
       CheckCuda(cudaMemcpy(memory->get(), host, bytes, cudaMemcpyHostToDevice), "cudaMemcpy"));

@@ -33,7 +33,11 @@ struct FreeDevice {
   void operator()(void* memory) const;
 };
 using DeviceMemory = std::unique_ptr<void, FreeDevice>;
-// Allocates zeroed device memory. kBadJob if there is not enough.
+// Allocates device memory with unspecified contents. kBadJob if there is not enough.
+Result<DeviceMemory> AllocateDeviceUninitialized(size_t bytes);
+// Sets device memory to zero, and waits until that is done.
+Status ZeroDevice(void* memory, size_t bytes);
+// Allocates zeroed device memory.
 Result<DeviceMemory> AllocateDevice(size_t bytes);
 // Allocates device memory, and copies `bytes` bytes of host memory to it.
 Result<DeviceMemory> AllocateDevice(const void* host, size_t bytes);

@@ -1,48 +1,70 @@
-// Emulates on the CPU the part of CUDA that Tern's kernels use. A test that is compiled with this
-// header instead of the toolkit's runs the same kernel sources without a GPU. The blocks of a
-// launch run one after the other; fibers.h runs the threads of a block. The emulation is slow and
+// Emulates on the CPU the part of CUDA that Tern's kernels and its GPU backend use. A test that is
+// compiled with this header instead of the toolkit's runs the same sources without a GPU.
+//
+// Where CUDA leaves something open, the emulation does what a careless program does not expect:
+// streams.h (work runs as late as possible, in an order that a seed chooses), grid.h (the blocks of
+// a launch run in any order), block.h (a shuffle is no fence, and masks must be right) and
+// device_math.h (functions that differ from the host's in the last place). Fresh memory is full of
+// NaNs. Calls that CUDA refuses while a stream captures are refused. The emulation is slow, and
 // meant for small tests.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <cmath>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <memory>
-#include <mutex>
+#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "tests/kernels/cuda_on_host/fibers.h"
+#include "tests/kernels/cuda_on_host/block.h"
+#include "tests/kernels/cuda_on_host/device_math.h"
+#include "tests/kernels/cuda_on_host/grid.h"
+#include "tests/kernels/cuda_on_host/streams.h"
 
 #define __global__
 #define __device__
 #define __host__
-#define __shared__ static
+// Shared memory has no constructors. Each host thread that runs blocks (grid.h) has its own.
+#ifdef __SANITIZE_THREAD__
+#define __shared__ constinit static thread_local
+#else
+#define __shared__ constinit static
+#endif
 #define __launch_bounds__(...)
 #define __noinline__
 
-struct CUstream_st;
-using cudaStream_t = CUstream_st*;
-enum cudaError_t { cudaSuccess = 0, cudaErrorMemoryAllocation = 2, cudaErrorLaunchFailure = 719 };
-enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
-enum cudaDeviceAttr {
-  cudaDevAttrComputeCapabilityMajor,
-  cudaDevAttrComputeCapabilityMinor,
-  cudaDevAttrMultiProcessorCount,
-  cudaDevAttrL2CacheSize,
-  cudaDevAttrClockRate,
-  cudaDevAttrMemoryClockRate
+enum cudaError_t {
+  cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorInvalidConfiguration = 9,
+  cudaErrorNotReady = 600,
+  cudaErrorHostMemoryAlreadyRegistered = 712,
+  cudaErrorLaunchFailure = 719,
+  cudaErrorStreamCaptureUnsupported = 900,
+  cudaErrorStreamCaptureInvalidated = 901
 };
+enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
+enum cudaDeviceAttr { cudaDevAttrComputeCapabilityMajor, cudaDevAttrComputeCapabilityMinor };
+struct CUstream_st {
+  std::shared_ptr<cuda_on_host::Stream> stream;
+};
+using cudaStream_t = CUstream_st*;
 struct CUevent_st {
-  std::chrono::steady_clock::time_point time;
+  std::shared_ptr<cuda_on_host::Event> event;
 };
 using cudaEvent_t = CUevent_st*;
+struct CUgraph_st {
+  cuda_on_host::WorkList work;
+};
+using cudaGraph_t = CUgraph_st*;
+struct CUgraphExec_st {
+  cuda_on_host::WorkList work;
+};
+using cudaGraphExec_t = CUgraphExec_st*;
+enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal };
 constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2;
 constexpr unsigned cudaHostRegisterDefault = 0;
 
@@ -61,125 +83,34 @@ struct cudaLaunchConfig_t {
   size_t dynamicSmemBytes = 0;
   cudaStream_t stream = nullptr;
 };
-
-namespace cuda_on_host {
-
-constexpr uint32_t kWarpSize = 32;
-
-// The barriers of a block's threads.
-struct Block {
-  explicit Block(uint32_t num_threads) : barrier(num_threads) {
-    for (uint32_t begin = 0; begin < num_threads; begin += kWarpSize)
-      warps.push_back(std::make_unique<Warp>(std::min(kWarpSize, num_threads - begin)));
-  }
-  struct Warp {
-    explicit Warp(uint32_t num_threads) : barrier(num_threads) {}
-    // Publishes the word of this lane (a thread of the warp), waits for all lanes, and returns the
-    // words of all lanes. Calls use two arrays alternately, so that each call needs only one
-    // barrier.
-    const uint64_t* Exchange(uint32_t lane, uint64_t word);
-    Barrier barrier;
-    uint64_t words[2][kWarpSize] = {};
-    uint32_t num_exchanges[kWarpSize] = {};  // How often each lane has called Exchange.
-  };
-  Barrier barrier;
-  std::vector<std::unique_ptr<Warp>> warps;
-};
-
-// The block of the thread that runs now.
-inline thread_local Block* block;
-
-// Tests set these to provoke errors: how many launches succeed before all later ones fail, and the
-// largest allocation in bytes that succeeds.
-inline uint64_t launches_left = ~uint64_t{0}, max_allocation_bytes = ~uint64_t{0};
-inline thread_local cudaError_t last_error = cudaSuccess;
-inline cudaError_t RecordError(cudaError_t error) { return last_error = error; }
-
-// The priorities of the streams that this thread has created, in order.
-inline thread_local std::vector<int> stream_priorities;
-
-// Host threads may launch kernels at the same time, but kernels run one after the other.
-inline std::mutex launch_mutex;
-
-// Atomic, because all threads of a block share one ThreadIndex on the host; each thread sets it
-// whenever the thread begins or continues to run.
-struct ThreadIndex {
-  std::atomic<uint32_t> x = 0;
-};
-
-}  // namespace cuda_on_host
-
-inline thread_local cuda_on_host::ThreadIndex threadIdx;
 inline thread_local dim3 blockIdx(0, 0, 0), blockDim, gridDim;
 
-namespace cuda_on_host {
-
-// Waits at the barrier for the other threads, which overwrite threadIdx meanwhile.
-inline void Wait(Barrier& barrier) {
-  const uint32_t thread = threadIdx.x;
-  barrier.ArriveAndWait();
-  threadIdx.x = thread;
-}
-
-inline const uint64_t* Block::Warp::Exchange(uint32_t lane, uint64_t word) {
-  uint64_t* words_of_lanes = words[num_exchanges[lane]++ % 2];
-  words_of_lanes[lane] = word;
-  Wait(barrier);
-  return words_of_lanes;
-}
-
-}  // namespace cuda_on_host
-
-inline void __syncthreads() { cuda_on_host::Wait(cuda_on_host::block->barrier); }
-inline void __threadfence() {}  // Does nothing, because blocks do not run at the same time.
-
-namespace cuda_on_host {
-
-inline uint32_t MyLane() { return threadIdx.x % kWarpSize; }
-
-inline Block::Warp& MyWarp() { return *block->warps[threadIdx.x / kWarpSize]; }
-
-// Returns the value that the thread `lane` of this warp passes. All threads of the warp call it at
-// the same time. The lane must exist.
+inline void __syncthreads() { cuda_on_host::block->barrier.ArriveAndWait(); }
 template <typename T>
-T ReadFromLane(T value, uint32_t lane) {
-  static_assert(sizeof(T) <= sizeof(uint64_t));
-  uint64_t word = 0;
-  std::memcpy(&word, &value, sizeof value);
-  word = MyWarp().Exchange(MyLane(), word)[lane];
-  std::memcpy(&value, &word, sizeof value);
-  return value;
-}
-
-}  // namespace cuda_on_host
-
-template <typename T>
-T __shfl_sync(uint32_t /*all*/, T value, uint32_t lane) {
-  return cuda_on_host::ReadFromLane(value, lane);
+T __shfl_sync(uint32_t mask, T value, uint32_t lane) {
+  return cuda_on_host::ReadFromLane(mask, value, lane);
 }
 template <typename T>
-T __shfl_up_sync(uint32_t /*all*/, T value, uint32_t delta) {
+T __shfl_up_sync(uint32_t mask, T value, uint32_t delta) {
   const uint32_t lane = cuda_on_host::MyLane();
-  return cuda_on_host::ReadFromLane(value, lane >= delta ? lane - delta : lane);
+  return cuda_on_host::ReadFromLane(mask, value, lane >= delta ? lane - delta : lane);
 }
 template <typename T>
-T __shfl_down_sync(uint32_t /*all*/, T value, uint32_t delta) {
+T __shfl_down_sync(uint32_t mask, T value, uint32_t delta) {
   const uint32_t lane = cuda_on_host::MyLane();
-  return cuda_on_host::ReadFromLane(value,
+  return cuda_on_host::ReadFromLane(mask, value,
                                     lane + delta < cuda_on_host::kWarpSize ? lane + delta : lane);
 }
 template <typename T>
-T __shfl_xor_sync(uint32_t /*all*/, T value, uint32_t mask) {
-  return cuda_on_host::ReadFromLane(value, cuda_on_host::MyLane() ^ mask);
+T __shfl_xor_sync(uint32_t mask, T value, uint32_t lane_mask) {
+  return cuda_on_host::ReadFromLane(mask, value, cuda_on_host::MyLane() ^ lane_mask);
 }
-inline void __syncwarp() { cuda_on_host::Wait(cuda_on_host::MyWarp().barrier); }
-inline uint32_t __ballot_sync(uint32_t /*all*/, bool predicate) {
-  const uint64_t* words =
-      cuda_on_host::MyWarp().Exchange(cuda_on_host::MyLane(), predicate ? 1 : 0);
-  uint32_t ones = 0;
-  for (uint32_t lane = 0; lane < cuda_on_host::kWarpSize; ++lane)
-    ones |= static_cast<uint32_t>(words[lane]) << lane;
-  return ones;
+inline void __syncwarp(uint32_t mask = 0xFFFFFFFF) {
+  cuda_on_host::Meet<cuda_on_host::WarpCall::kSync>(mask, 0, 0);
+}
+inline uint32_t __ballot_sync(uint32_t mask, bool predicate) {
+  return static_cast<uint32_t>(
+      cuda_on_host::Meet<cuda_on_host::WarpCall::kBallot>(mask, predicate ? 1 : 0, 0));
 }
 template <typename T>
 T __ldcs(const T* from) {
@@ -197,37 +128,262 @@ inline uint32_t atomicOr(uint32_t* to, uint32_t value) {
 
 namespace cuda_on_host {
 
-// The work that a stream records while a graph is captured.
-using CapturedWork = std::vector<std::function<cudaError_t()>>;
-inline thread_local CapturedWork* captured_work = nullptr;
-inline uint64_t graphs_launched = 0;
+// Tests set these to provoke errors: how many launches succeed before all later ones fail, and the
+// largest allocation in bytes that succeeds.
+inline std::atomic<uint64_t> launches_left = ~uint64_t{0}, max_allocation_bytes = ~uint64_t{0};
+inline std::atomic<uint64_t> graphs_launched = 0;
+// The priorities of the streams that this thread has created, in order.
+inline thread_local std::vector<int> stream_priorities;
 
-inline cudaError_t RunOrCapture(std::function<cudaError_t()> work) {
-  if (captured_work == nullptr) return work();
-  captured_work->push_back(std::move(work));
+inline thread_local cudaError_t last_error = cudaSuccess;
+inline cudaError_t RecordError(cudaError_t error) { return last_error = error; }
+
+// The stream on which this thread captures a graph, or null.
+inline thread_local Stream* capturing = nullptr;
+
+// Makes the capture on the stream void because of a call that is not allowed. Returns its error.
+inline cudaError_t VoidCapture(Stream& stream) {
+  stream.capture->is_void = true;
+  return RecordError(cudaErrorStreamCaptureUnsupported);
+}
+
+// The stream of a handle.
+inline Stream& StreamOf(cudaStream_t stream) {
+  return stream == nullptr ? Device::Get().legacy() : *stream->stream;
+}
+
+// Whether a call on the stream that is no work is refused, because the stream captures, or because
+// the stream is the legacy one and this thread captures. If so, makes the capture void.
+inline bool IsRefused(Stream& stream) {
+  if (stream.capture == nullptr && (capturing == nullptr || &stream != &Device::Get().legacy()))
+    return false;
+  VoidCapture(stream.capture != nullptr ? stream : *capturing);
+  return true;
+}
+// Whether a call is refused that CUDA does not allow a thread that captures.
+inline bool IsRefused() {
+  if (capturing != nullptr) VoidCapture(*capturing);
+  return capturing != nullptr;
+}
+
+inline bool TakeLaunches(uint64_t count) {
+  uint64_t left = launches_left;
+  while (left >= count && !launches_left.compare_exchange_weak(left, left - count)) {
+  }
+  if (left < count) launches_left = 0;
+  return left >= count;
+}
+
+// Gives work to a stream, which records it if it captures.
+inline cudaError_t Give(cudaStream_t handle, const WorkList& list) {
+  Stream& stream = StreamOf(handle);
+  if (stream.capture != nullptr) {
+    if (stream.capture->is_void) return RecordError(cudaErrorStreamCaptureInvalidated);
+    stream.capture->work.insert(stream.capture->work.end(), list.begin(), list.end());
+    return cudaSuccess;
+  }
+  if (IsRefused(stream)) return cudaErrorStreamCaptureUnsupported;
+  uint64_t num_kernels = 0;
+  for (const auto& work : list) num_kernels += work->is_kernel;
+  if (!TakeLaunches(num_kernels)) return RecordError(cudaErrorLaunchFailure);
+  Device::Get().Give(stream, list);
   return cudaSuccess;
+}
+inline cudaError_t Give(cudaStream_t handle, Work work) {
+  return Give(handle, {std::make_shared<const Work>(std::move(work))});
+}
+
+// A copy as work. Memory of the host that is not page-locked is read now, except in a capture.
+inline Work CopyOf(cudaStream_t stream, void* to, const void* from, size_t bytes,
+                   cudaMemcpyKind kind) {
+  const auto* source = static_cast<const std::byte*>(from);
+  auto* target = static_cast<std::byte*>(to);
+  if (kind == cudaMemcpyHostToDevice && StreamOf(stream).capture == nullptr &&
+      !Device::Get().IsLocked(from, bytes)) {
+    return {[to, staged = std::vector<std::byte>(source, source + bytes)] {
+      std::memcpy(to, staged.data(), staged.size());
+    }};
+  }
+  Work copy{[=] { std::memcpy(to, from, bytes); }};
+  if (kind == cudaMemcpyHostToDevice) copy.source = {source, bytes};
+  if (kind == cudaMemcpyDeviceToHost) copy.target = {target, bytes};
+  return copy;
 }
 
 }  // namespace cuda_on_host
 
-using cudaGraph_t = cuda_on_host::CapturedWork*;
-struct CUgraphExec_st {
-  cuda_on_host::CapturedWork work;
-};
-using cudaGraphExec_t = CUgraphExec_st*;
-enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal };
-inline cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
-  cuda_on_host::captured_work = new cuda_on_host::CapturedWork;
+// Launches.
+
+namespace cuda_on_host {
+
+// Whether CUDA allows the launch. Only grids of one dimension without dynamic shared memory are
+// emulated.
+inline bool IsAllowed(const cudaLaunchConfig_t& config) {
+  const dim3 &grid = config.gridDim, &threads = config.blockDim;
+  return grid.x >= 1 && grid.x <= kMaxBlocks && threads.x >= 1 && threads.x <= kMaxThreads &&
+         grid.y * grid.z * threads.y * threads.z == 1 && config.dynamicSmemBytes == 0;
+}
+
+}  // namespace cuda_on_host
+
+template <typename... Parameters, typename... Arguments>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
+                               Arguments&&... arguments) {
+  using namespace cuda_on_host;
+  static_assert(ParameterBytes<Parameters...>() <= kMaxParameterBytes);
+  if (!IsAllowed(*config)) return RecordError(cudaErrorInvalidConfiguration);
+  std::tuple<std::decay_t<Parameters>...> copies(static_cast<Arguments&&>(arguments)...);
+  const auto thread = [kernel, copies = std::move(copies)] { std::apply(kernel, copies); };
+  return Give(config->stream, Work{[blocks = config->gridDim.x, threads = config->blockDim.x,
+                                    thread] { RunGrid(blocks, threads, thread); },
+                                   /*is_kernel=*/true});
+}
+
+// Memory.
+
+inline cudaError_t cudaMalloc(void** to, size_t bytes) {
+  if (cuda_on_host::IsRefused()) return cudaErrorStreamCaptureUnsupported;
+  if (bytes > cuda_on_host::max_allocation_bytes)
+    return cuda_on_host::RecordError(cudaErrorMemoryAllocation);
+  *to = std::malloc(bytes);
+  if (*to == nullptr) return cudaErrorMemoryAllocation;
+  std::memset(*to, 0xFF, bytes);  // NaNs of all types
   return cudaSuccess;
 }
-inline cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t* graph) {
-  *graph = std::exchange(cuda_on_host::captured_work, nullptr);
+// As on a GPU, waits for all streams.
+inline cudaError_t cudaFree(void* memory) {
+  if (cuda_on_host::IsRefused()) return cudaErrorStreamCaptureUnsupported;
+  if (memory != nullptr) cuda_on_host::Device::Get().FinishAll();
+  std::free(memory);
+  return cudaSuccess;
+}
+inline cudaError_t cudaMallocHost(void** to, size_t bytes) {
+  const cudaError_t error = cudaMalloc(to, bytes);
+  if (error == cudaSuccess) cuda_on_host::Device::Get().Lock(*to, bytes);
+  return error;
+}
+// CUDA does not promise that this waits, and it does not wait here.
+inline cudaError_t cudaFreeHost(void* memory) {
+  if (cuda_on_host::IsRefused()) return cudaErrorStreamCaptureUnsupported;
+  if (memory != nullptr) cuda_on_host::Device::Get().Unlock(memory);
+  std::free(memory);
+  return cudaSuccess;
+}
+inline cudaError_t cudaHostRegister(void* memory, size_t bytes, unsigned) {
+  if (cuda_on_host::IsRefused()) return cudaErrorStreamCaptureUnsupported;
+  if (cuda_on_host::Device::Get().Lock(memory, bytes)) return cudaSuccess;
+  return cuda_on_host::RecordError(cudaErrorHostMemoryAlreadyRegistered);
+}
+inline cudaError_t cudaHostUnregister(void* memory) {
+  if (cuda_on_host::IsRefused()) return cudaErrorStreamCaptureUnsupported;
+  cuda_on_host::Device::Get().Unlock(memory);
+  return cudaSuccess;
+}
+
+// Copies. None but cudaMemcpy waits, also not those to memory of the host that is not page-locked.
+
+inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                                   cudaStream_t stream) {
+  if (bytes == 0) return cudaSuccess;
+  return cuda_on_host::Give(stream, cuda_on_host::CopyOf(stream, to, from, bytes, kind));
+}
+inline cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t stream) {
+  return cuda_on_host::Give(stream, cuda_on_host::Work{[=] { std::memset(memory, value, bytes); }});
+}
+inline cudaError_t cudaMemset(void* memory, int value, size_t bytes) {
+  return cudaMemsetAsync(memory, value, bytes, nullptr);
+}
+// On the legacy stream. May return before a copy on the device, or from memory of the host that is
+// not page-locked.
+inline cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+  const cudaError_t error = cudaMemcpyAsync(to, from, bytes, kind, nullptr);
+  cuda_on_host::Device& device = cuda_on_host::Device::Get();
+  const bool waits = kind == cudaMemcpyDeviceToHost ||
+                     (kind == cudaMemcpyHostToDevice && device.IsLocked(from, bytes));
+  if (error == cudaSuccess && waits) device.Finish(device.legacy());
+  return error;
+}
+
+// Streams and events.
+
+inline cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0;
+  *greatest = -5;
+  return cudaSuccess;
+}
+// Only streams that do not wait for the legacy stream are emulated.
+inline cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags,
+                                                int priority) {
+  if (flags != cudaStreamNonBlocking) return cuda_on_host::RecordError(cudaErrorInvalidValue);
+  *stream = new CUstream_st{cuda_on_host::Device::Get().NewStream()};
+  cuda_on_host::stream_priorities.push_back(priority);
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  delete stream;
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (cuda_on_host::IsRefused() || cuda_on_host::IsRefused(cuda_on_host::StreamOf(stream)))
+    return cudaErrorStreamCaptureUnsupported;
+  cuda_on_host::Device::Get().Finish(cuda_on_host::StreamOf(stream));
+  return cudaSuccess;
+}
+inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  *event = new CUevent_st{std::make_shared<cuda_on_host::Event>()};
+  return cudaSuccess;
+}
+inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return cudaSuccess;
+}
+// Graphs over several streams are not emulated: events may not be used on a stream that captures.
+inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  cuda_on_host::Stream& recorded = cuda_on_host::StreamOf(stream);
+  if (cuda_on_host::IsRefused(recorded)) return cudaErrorStreamCaptureUnsupported;
+  cuda_on_host::Device::Get().Mark(recorded, event->event);
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  cuda_on_host::Stream& waiting = cuda_on_host::StreamOf(stream);
+  if (cuda_on_host::IsRefused(waiting)) return cudaErrorStreamCaptureUnsupported;
+  cuda_on_host::Device::Get().WaitFor(waiting, event->event);
+  return cudaSuccess;
+}
+inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (cuda_on_host::IsRefused()) return cudaErrorStreamCaptureUnsupported;
+  cuda_on_host::Device::Get().Finish(*event->event);
+  return cudaSuccess;
+}
+inline cudaError_t cudaEventQuery(cudaEvent_t event) {
+  if (cuda_on_host::IsRefused()) return cudaErrorStreamCaptureUnsupported;
+  return cuda_on_host::Device::Get().IsReached(*event->event) ? cudaSuccess : cudaErrorNotReady;
+}
+
+// Graphs.
+
+inline cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  if (stream == nullptr || stream->stream->capture != nullptr)
+    return cuda_on_host::RecordError(cudaErrorStreamCaptureUnsupported);
+  stream->stream->capture = new cuda_on_host::Capture;
+  cuda_on_host::capturing = stream->stream.get();
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  *graph = nullptr;
+  if (cuda_on_host::capturing == nullptr || cuda_on_host::capturing != stream->stream.get())
+    return cuda_on_host::RecordError(cudaErrorInvalidValue);
+  const std::unique_ptr<cuda_on_host::Capture> capture(
+      std::exchange(cuda_on_host::capturing->capture, nullptr));
+  cuda_on_host::capturing = nullptr;
+  if (capture->is_void) return cuda_on_host::RecordError(cudaErrorStreamCaptureInvalidated);
+  *graph = new CUgraph_st{std::move(capture->work)};
   return cudaSuccess;
 }
 inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned) {
   if (cuda_on_host::max_allocation_bytes == 0)
     return cuda_on_host::RecordError(cudaErrorMemoryAllocation);
-  *exec = new CUgraphExec_st{*graph};
+  *exec = new CUgraphExec_st{graph->work};
   return cudaSuccess;
 }
 inline cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
@@ -238,78 +394,13 @@ inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
   delete exec;
   return cudaSuccess;
 }
-inline cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t) {
+inline cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   ++cuda_on_host::graphs_launched;
-  for (const auto& work : exec->work) {
-    if (const cudaError_t error = work(); error != cudaSuccess) return error;
-  }
-  return cudaSuccess;
+  return cuda_on_host::Give(stream, exec->work);
 }
 
-template <typename... Parameters, typename... Arguments>
-cudaError_t cudaLaunchKernelNow(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
-                                const Arguments&... arguments) {
-  const std::lock_guard one_at_a_time(cuda_on_host::launch_mutex);
-  if (cuda_on_host::launches_left == 0) return cuda_on_host::RecordError(cudaErrorLaunchFailure);
-  --cuda_on_host::launches_left;
-  const uint32_t num_threads = config->blockDim.x, num_blocks = config->gridDim.x;
-  blockDim = config->blockDim;
-  gridDim = config->gridDim;
-  cuda_on_host::Block block(num_threads);
-  cuda_on_host::block = &block;
-  for (uint32_t b = 0; b < num_blocks; ++b) {
-    blockIdx = dim3(b, 0, 0);
-    cuda_on_host::Fibers::Get().Run(num_threads, [&](uint32_t thread) {
-      threadIdx.x = thread;
-      kernel(arguments...);
-    });
-  }
-  return cudaSuccess;
-}
+// The device and its errors.
 
-template <typename... Parameters, typename... Arguments>
-cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
-                               Arguments&&... arguments) {
-  return cuda_on_host::RunOrCapture([config = *config, kernel, ... copies = arguments] {
-    return cudaLaunchKernelNow(&config, kernel, copies...);
-  });
-}
-
-// Fills the memory with 0xA5, because device memory is not initialized either.
-inline cudaError_t cudaMalloc(void** to, size_t bytes) {
-  if (bytes > cuda_on_host::max_allocation_bytes)
-    return cuda_on_host::RecordError(cudaErrorMemoryAllocation);
-  *to = std::malloc(bytes);
-  if (*to == nullptr) return cudaErrorMemoryAllocation;
-  std::memset(*to, 0xA5, bytes);
-  return cudaSuccess;
-}
-inline cudaError_t cudaFree(void* memory) {
-  std::free(memory);
-  return cudaSuccess;
-}
-inline cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) {
-  if (bytes != 0) std::memcpy(to, from, bytes);
-  return cudaSuccess;
-}
-inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
-                                   cudaStream_t) {
-  return cuda_on_host::RunOrCapture([=] { return cudaMemcpy(to, from, bytes, kind); });
-}
-inline cudaError_t cudaMemset(void* memory, int value, size_t bytes) {
-  std::memset(memory, value, bytes);
-  return cudaSuccess;
-}
-inline cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t) {
-  return cudaMemset(memory, value, bytes);
-}
-inline cudaError_t cudaMallocHost(void** to, size_t bytes) { return cudaMalloc(to, bytes); }
-inline cudaError_t cudaFreeHost(void* memory) { return cudaFree(memory); }
-inline cudaError_t cudaHostRegister(void*, size_t, unsigned) { return cudaSuccess; }
-inline cudaError_t cudaHostUnregister(void*) { return cudaSuccess; }
-
-// There is one device. All work is finished when its call returns, so streams and events have
-// nothing to wait for.
 inline cudaError_t cudaGetDeviceCount(int* count) {
   *count = 1;
   return cudaSuccess;
@@ -322,57 +413,22 @@ inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, 
   *value = attribute == cudaDevAttrComputeCapabilityMajor ? 9 : 0;
   return cudaSuccess;
 }
-struct cudaDeviceProp {
-  char name[256];
-};
-inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
-  *properties = {"a CPU in place of a GPU"};
-  return cudaSuccess;
-}
-inline cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
-  *free_bytes = *total_bytes = cuda_on_host::max_allocation_bytes;
-  return cudaSuccess;
-}
-inline cudaError_t cudaDriverGetVersion(int* version) {
-  *version = 0;
-  return cudaSuccess;
-}
 inline const char* cudaGetErrorString(cudaError_t error) {
-  return error == cudaErrorLaunchFailure ? "launch failure" : "out of memory";
+  switch (error) {
+    case cudaErrorMemoryAllocation:
+      return "out of memory";
+    case cudaErrorLaunchFailure:
+      return "launch failure";
+    case cudaErrorInvalidConfiguration:
+      return "invalid configuration argument";
+    case cudaErrorStreamCaptureUnsupported:
+      return "operation not permitted when stream is capturing";
+    case cudaErrorStreamCaptureInvalidated:
+      return "operation failed due to a previous error during capture";
+    default:
+      return "another error";
+  }
 }
 inline cudaError_t cudaGetLastError() {
   return std::exchange(cuda_on_host::last_error, cudaSuccess);
-}
-inline cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
-  *least = 0;
-  *greatest = -5;
-  return cudaSuccess;
-}
-inline cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int priority) {
-  *stream = nullptr;
-  cuda_on_host::stream_priorities.push_back(priority);
-  return cudaSuccess;
-}
-inline cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
-inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
-inline cudaError_t cudaEventCreate(cudaEvent_t* event) {
-  *event = new CUevent_st;
-  return cudaSuccess;
-}
-inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  return cudaEventCreate(event);
-}
-inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  delete event;
-  return cudaSuccess;
-}
-inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
-  event->time = std::chrono::steady_clock::now();
-  return cudaSuccess;
-}
-inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
-inline cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
-inline cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t begin, cudaEvent_t end) {
-  *ms = std::chrono::duration<float, std::milli>(end->time - begin->time).count();
-  return cudaSuccess;
 }

@@ -2,8 +2,8 @@
 // separate stack). When the thread waits for other threads of the block, another fiber continues.
 // To switch between fibers takes nanoseconds; to switch between host threads would take
 // microseconds. The sanitizers learn of each switch. The thread sanitizer takes each fiber for a
-// thread. For this sanitizer, only Barrier orders what two fibers do, so the sanitizer finds the
-// races that a GPU would have.
+// thread. For this sanitizer, only barriers (block.h) order what two fibers of a block do, so the
+// sanitizer finds the races that a GPU would have.
 #pragma once
 
 #include <atomic>
@@ -76,18 +76,18 @@ class Stack {
   void* tsan_fiber_ = nullptr;
 };
 
-// Runs the threads of one block at a time. Only one host thread may use this object at a time.
+// Runs the threads of one block at a time. Only one host thread may use an object at a time. The
+// fibers are kept from block to block, and never freed.
 class Fibers {
  public:
-  // Returns the only object. Its fibers are kept from block to block, and never freed.
-  static Fibers& Get() {
-    static auto* fibers = new Fibers;
-    return *fibers;
-  }
+  Fibers() = default;
+  // The fibers that run on this host thread.
+  static Fibers& Current() { return *current_fibers; }
 
   // Runs thread(0), ... thread(num_threads - 1). When a thread calls Yield, other threads go on.
   // Returns when all threads have returned. Aborts if all remaining threads wait for ever.
   void Run(uint32_t num_threads, const std::function<void(uint32_t)>& thread) {
+    current_fibers = this;
     host_.SetTsanThread();
     thread_ = &thread;
     num_threads_ = num_threads;
@@ -133,8 +133,7 @@ class Fibers {
     std::atomic<bool> is_in_thread = false;
   };
   static constexpr size_t kStackBytes = size_t{256} << 10;
-
-  Fibers() = default;
+  static inline thread_local Fibers* current_fibers = nullptr;
 
   bool HasNextThread() const {
     return next_thread_.load(std::memory_order_relaxed) <
@@ -180,28 +179,6 @@ class Fibers {
   std::atomic<Fiber*> current_ = nullptr;
   std::vector<std::unique_ptr<Fiber>> fibers_;
   Stack host_;
-};
-
-// A barrier for threads of a block that Fibers runs.
-class Barrier {
- public:
-  explicit Barrier(uint32_t num_threads) : num_threads_(num_threads) {}
-  void ArriveAndWait() {
-    const uint32_t phase = phase_.load(std::memory_order_relaxed);
-    if (num_arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == num_threads_) {
-      num_arrived_.store(0, std::memory_order_relaxed);
-      phase_.store(phase + 1, std::memory_order_release);
-    } else {
-      while (phase_.load(std::memory_order_acquire) == phase) Fibers::Get().Yield();
-    }
-    Fibers::Get().NoteProgress();
-  }
-
- private:
-  const uint32_t num_threads_;
-  std::atomic<uint32_t> num_arrived_ = 0;
-  // How often all threads have arrived.
-  std::atomic<uint32_t> phase_ = 0;
 };
 
 }  // namespace cuda_on_host

@@ -65,6 +65,9 @@ void ExpectSameSteps(Precision precision, const kernels::PixelRule& rule) {
   Problem float_problem = MakeProblem(), byte_problem = MakeProblem();
   const auto float_net = float_problem.MakeNet(true, precision);
   const auto byte_net = byte_problem.MakeNet(true, precision, rule);
+  std::vector<std::shared_ptr<void>> page_locks;
+  for (const PixelBatch& batch : batches)
+    page_locks.push_back(byte_net->Pin(batch.bytes.data(), batch.bytes.size()));
   for (size_t i = 0; i < batches.size(); ++i) {
     // Stages the next batch, except that at i = 3 it stages another batch, and at i = 5 none.
     const PixelBatch* next_batch =
@@ -76,6 +79,7 @@ void ExpectSameSteps(Precision precision, const kernels::PixelRule& rule) {
     for (Problem* problem : {&float_problem, &byte_problem})
       for (float& w : problem->parameters) w *= 0.9f;
   }
+  byte_net->Unstage();
 }
 
 TEST(Pixels, TrainLikeTheirFloats) {
@@ -98,10 +102,11 @@ TEST(Pixels, UnstagedBatchCanBeReplaced) {
   Problem float_problem = MakeProblem(), byte_problem = MakeProblem();
   const auto float_net = float_problem.MakeNet(),
              byte_net = byte_problem.MakeNet(true, Precision::kFp32, pixel_rule);
+  const auto page_lock = byte_net->Pin(changed_batch.bytes.data(), changed_batch.bytes.size());
   RunStep(float_net.get(), first_batch.AsFloats());
   RunStep(byte_net.get(), first_batch.AsBytes(), &changed_batch);
   byte_net->Unstage();
-  changed_batch.bytes = other_batch.bytes;
+  std::copy(other_batch.bytes.begin(), other_batch.bytes.end(), changed_batch.bytes.begin());
   changed_batch.images = other_batch.images;
   EXPECT_EQ(RunStep(byte_net.get(), changed_batch.AsBytes()),
             RunStep(float_net.get(), changed_batch.AsFloats()));

@@ -24,7 +24,7 @@ Value Program::NewArray(size_t bytes) { return {{}, plan_.AddBuffer(bytes)}; }
 
 Value Program::NewLastingArray(size_t bytes) {
   const Value array = NewArray(bytes);
-  lasting_buffers_.push_back(array.buffer);
+  lasting_arrays_.push_back({array.buffer, bytes});
   return array;
 }
 
@@ -64,18 +64,21 @@ Status Program::Bind(const std::vector<size_t>& parameter_bytes, const kernels::
   CutBackward(parameter_bytes);
   for (const auto* segments : {&forward_segments_, &backward_segments_})
     for (const Segment& segment : *segments) RecordConversions(segment);
-  for (const int buffer : lasting_buffers_) {
-    plan_.RecordUse(buffer, 0);
-    plan_.RecordUse(buffer, static_cast<int>(steps_.size()));
+  for (const LastingArray& array : lasting_arrays_) {
+    plan_.RecordUse(array.buffer, 0);
+    plan_.RecordUse(array.buffer, static_cast<int>(steps_.size()));
   }
-  auto arena = device::AllocateDevice(plan_.AssignOffsets());  // All bytes are zero.
+  auto arena = device::AllocateDeviceUninitialized(plan_.AssignOffsets());
   if (!arena.ok()) return arena.status();
   arena_ = std::move(*arena);
+  const auto address_of = [this](int buffer) {
+    return static_cast<std::byte*>(arena_.get()) + plan_.OffsetOf(buffer);
+  };
+  for (const LastingArray& array : lasting_arrays_)
+    TERN_RETURN_IF_ERROR(device::ZeroDevice(address_of(array.buffer), array.bytes));
   for (Step& bound_step : steps_) {
-    for (const Value& value : bound_step.values) {
-      bound_step.data.push_back(static_cast<std::byte*>(arena_.get()) +
-                                plan_.OffsetOf(value.buffer));
-    }
+    for (const Value& value : bound_step.values)
+      bound_step.data.push_back(address_of(value.buffer));
   }
   for (auto* segments : {&forward_segments_, &backward_segments_})
     for (Segment& segment : *segments) TERN_RETURN_IF_ERROR(MakeWeightTable(&segment));

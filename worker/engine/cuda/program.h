@@ -63,6 +63,7 @@ class Program {
 
   uint32_t batch() const { return batch_; }
   kernels::DeviceType type() const { return type_; }  // The type of stored images.
+  // The contents of new values and arrays are unspecified.
   Value NewValue(const models::ImageDims& image);
   Value NewArray(size_t bytes);
   // Returns a new array that no other buffer overlaps, so that its contents stay intact from one
@@ -141,7 +142,11 @@ class Program {
   const kernels::DeviceType type_;
   std::string where_ = "the net";
   MemoryPlan plan_;
-  std::vector<int> lasting_buffers_;  // The numbers of the buffers of lasting arrays.
+  struct LastingArray {
+    int buffer = -1;
+    size_t bytes = 0;
+  };
+  std::vector<LastingArray> lasting_arrays_;
   std::vector<Step> steps_;
   size_t backward_begin_ = 0;  // The number of the first step of the backward pass.
   std::vector<Segment> forward_segments_, backward_segments_;

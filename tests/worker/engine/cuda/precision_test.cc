@@ -67,6 +67,18 @@ TEST(DevicePrecision, OverflowingStepIsRepeated) {
       << "they have followed one step";
 }
 
+// How many kernels a step launches.
+uint64_t LaunchesOfStep(Precision precision) {
+  const uint64_t left_before = cuda_on_host::launches_left;
+  RunStep(precision);
+  return left_before - cuda_on_host::launches_left;
+}
+
+TEST(DevicePrecision, StepWithoutOverflowIsNotRepeated) {
+  EXPECT_EQ(LaunchesOfStep(Precision::kFp16), LaunchesOfStep(Precision::kBf16) + 1)
+      << "the search for an overflow";
+}
+
 TEST(DevicePrecision, NonFiniteGradientsAreReported) {
   Problem problem(MakeChain("dense { outputs: 10 }", MakeImageShape(1, 4, 4), 10), 2);
   problem.parameters[0] = std::numeric_limits<float>::infinity();
