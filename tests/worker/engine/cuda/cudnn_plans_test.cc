@@ -1,5 +1,6 @@
 // cuDNN's plans for the convolutions of our networks, on devices that need not be present. Every
 // convolution must have a plan; otherwise our own slow loops would run.
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 
 #include <map>
@@ -199,6 +200,32 @@ TEST(CudnnPlan, CandidatesCoverSeveralEngines) {
   }
   EXPECT_GT(num_candidates_of_engine.size(), 1u);
   EXPECT_TRUE(is_late) << "no engine had more candidates than its limit";
+}
+
+// Without a driver cuDNN leaves out the engines that it compiles. The driver's stub shows them.
+TEST(CudnnPlan, CandidatesThatAreCompiledAtRunTimeAreFewAndLast) {
+  auto target = cudnn::TargetOf(PropertiesOfDevice(900));
+  ASSERT_TRUE(target.ok());
+  const kernels::DeviceAxis axis{.kernel = 3, .pad = 1};
+  const ConvShape shape{.slide = {{32, 28, 28, 128}, {32, 28, 28, 128}, {axis, axis}},
+                        .groups = 128,
+                        .type = DeviceType::kBfloat};
+  size_t num_compiled = 0;
+  for (const ConvPass pass :
+       {ConvPass::kForward, ConvPass::kBackwardData, ConvPass::kBackwardWeights}) {
+    auto graph = cudnn::MakeGraph(*target, shape, pass);
+    ASSERT_TRUE(graph.ok()) << graph.status().message();
+    size_t num_compiled_of_pass = 0;
+    for (const auto& candidate :
+         cudnn::FindCandidates(*target, *graph, shape, Heuristic::kFast, 40)) {
+      const bool is_compiled = cudnn::IsCompiledAtRunTime(candidate);
+      EXPECT_TRUE(is_compiled || num_compiled_of_pass == 0);
+      num_compiled_of_pass += is_compiled;
+    }
+    EXPECT_LE(num_compiled_of_pass, cudnn::kMaxCompiled);
+    num_compiled += num_compiled_of_pass;
+  }
+  EXPECT_EQ(num_compiled > 0, dlopen("libcuda.so.1", RTLD_NOW) != nullptr);
 }
 
 TEST(CudnnPlan, InvalidDeviceGivesAnError) {

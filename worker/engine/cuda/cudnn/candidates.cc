@@ -89,21 +89,40 @@ int64_t EngineNumberOf(const Descriptor& candidate) {
   return index;
 }
 
+bool IsCompiledAtRunTime(const Descriptor& candidate) {
+  const Descriptor engine = DescribeEngine(candidate);
+  int64_t num_notes = 0;
+  std::array<cudnnBackendBehaviorNote_t, CUDNN_BEHAVIOR_NOTE_TYPE_COUNT> notes;
+  if (engine == nullptr ||
+      TheCudnn().BackendGetAttribute(engine.get(), CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE,
+                                     CUDNN_TYPE_BEHAVIOR_NOTE, notes.size(), &num_notes,
+                                     notes.data()) != 0)
+    return false;
+  return std::find(notes.begin(), notes.begin() + num_notes,
+                   CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) != notes.begin() + num_notes;
+}
+
 std::vector<Descriptor> FindCandidates(const Target& target, const Descriptor& graph,
                                        const ConvShape& shape, Heuristic heuristic,
                                        size_t max_candidates) {
   const bool is_fast = heuristic == Heuristic::kFast;
   std::map<int64_t, int> num_suitable;  // How many suitable candidates were found, by engine.
-  std::vector<Descriptor> candidates, others;
+  std::vector<Descriptor> candidates, others, compiled;
   for (Descriptor& candidate :
        QueryHeuristic(target, graph, is_fast ? CUDNN_HEUR_MODE_A : CUDNN_HEUR_MODE_FALLBACK)) {
     if (candidates.size() == max_candidates) break;
     if (!IsSuitable(candidate, shape)) continue;
+    if (IsCompiledAtRunTime(candidate)) {
+      if (compiled.size() < kMaxCompiled) compiled.push_back(std::move(candidate));
+      continue;
+    }
     const bool is_early = num_suitable[EngineNumberOf(candidate)]++ < kMaxPerEngine;
     (is_early ? candidates : others).push_back(std::move(candidate));
   }
-  for (Descriptor& candidate : others)
-    if (candidates.size() < max_candidates) candidates.push_back(std::move(candidate));
+  for (auto* later : {&others, &compiled}) {
+    for (Descriptor& candidate : *later)
+      if (candidates.size() < max_candidates) candidates.push_back(std::move(candidate));
+  }
   return candidates;
 }
 
