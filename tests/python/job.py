@@ -18,6 +18,9 @@ PYTHON_FOLDER = HERE.parents[1] / "python"
 # For a busy machine; a test that goes well takes a few seconds.
 PATIENCE_S = float(os.environ.get("TERN_TEST_PATIENCE_S", "90"))
 
+# A shell starts background processes with SIGINT ignored, which programs inherit. With a handler here, they do not.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 JOB = """name: python
 output_dir: {folder}/out
 servers: [{servers}]
