@@ -297,6 +297,19 @@ TEST(Gradient, OneThatIsNotFiniteEndsTheJobNamingTensorWorkerAndRound) {
   }
 }
 
+// The worker that a server refuses leaves at once, and nobody waits for it.
+TEST(Scaler, OneThatIsTooLargeEndsAllAtOnce) {
+  TestJob job({.servers = 2, .steps = kEndlessSteps});
+  job.StartAll({"--set", "exchange.max_scaler=1e-9", "--set", "faults.dead_after_s=600"});
+  for (const uint32_t rank : {0, 1}) EXPECT_EQ(job.worker(rank).Wait(), 79);
+  for (const uint32_t shard : {0, 1}) {
+    EXPECT_EQ(job.server(shard).Wait(), 79);
+    EXPECT_THAT(job.server(shard).err(),
+                ContainsRegex("worker [01] \\(.*\\) ended the job: refused by server shard "
+                              "[01]: .*more than exchange.max_scaler, 1e-09"));
+  }
+}
+
 // ---- counters
 
 TEST(Metrics, BothDaemonsServeThemDuringARun) {

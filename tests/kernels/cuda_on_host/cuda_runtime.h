@@ -10,6 +10,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -47,7 +48,14 @@ enum cudaError_t {
   cudaErrorStreamCaptureInvalidated = 901
 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
-enum cudaDeviceAttr { cudaDevAttrComputeCapabilityMajor, cudaDevAttrComputeCapabilityMinor };
+enum cudaDeviceAttr {
+  cudaDevAttrComputeCapabilityMajor,
+  cudaDevAttrComputeCapabilityMinor,
+  cudaDevAttrMultiProcessorCount,
+  cudaDevAttrL2CacheSize,
+  cudaDevAttrClockRate,
+  cudaDevAttrMemoryClockRate
+};
 struct CUstream_st {
   std::shared_ptr<cuda_on_host::Stream> stream;
 };
@@ -333,6 +341,9 @@ inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   *event = new CUevent_st{std::make_shared<cuda_on_host::Event>()};
   return cudaSuccess;
 }
+inline cudaError_t cudaEventCreate(cudaEvent_t* event) {
+  return cudaEventCreateWithFlags(event, 0);
+}
 inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
   delete event;
   return cudaSuccess;
@@ -358,6 +369,13 @@ inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 inline cudaError_t cudaEventQuery(cudaEvent_t event) {
   if (cuda_on_host::IsRefused()) return cudaErrorStreamCaptureUnsupported;
   return cuda_on_host::Device::Get().IsReached(*event->event) ? cudaSuccess : cudaErrorNotReady;
+}
+// REQUIRES that both events are reached.
+inline cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  *milliseconds =
+      std::chrono::duration<float, std::milli>(end->event->reached_at - begin->event->reached_at)
+          .count();
+  return cudaSuccess;
 }
 
 // Graphs.
@@ -411,6 +429,21 @@ inline cudaError_t cudaRuntimeGetVersion(int* version) {
 }
 inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   *value = attribute == cudaDevAttrComputeCapabilityMajor ? 9 : 0;
+  return cudaSuccess;
+}
+struct cudaDeviceProp {
+  char name[256];
+};
+inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+  *properties = {"a CPU in place of a GPU"};
+  return cudaSuccess;
+}
+inline cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
+  *free_bytes = *total_bytes = cuda_on_host::max_allocation_bytes;
+  return cudaSuccess;
+}
+inline cudaError_t cudaDriverGetVersion(int* version) {
+  *version = 0;
   return cudaSuccess;
 }
 inline const char* cudaGetErrorString(cudaError_t error) {

@@ -86,6 +86,7 @@ void Device::WaitFor(Stream& stream, const std::shared_ptr<Event>& event) {
 void Device::Run(const Stream::Task& task) {
   if (task.work == nullptr) {
     task.event->num_reached = std::max(task.event->num_reached, task.mark);
+    task.event->reached_at = std::chrono::steady_clock::now();
     return;
   }
   if (ChecksumOf(task.work->source) != task.source_sum)

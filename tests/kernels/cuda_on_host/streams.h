@@ -5,6 +5,7 @@
 // TERN_CUDA_ON_HOST_SEED sets the seed.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -43,6 +44,7 @@ struct Capture {
 // num_reached is at least n.
 struct Event {
   uint64_t num_marked = 0, num_reached = 0;
+  std::chrono::steady_clock::time_point reached_at;  // when a mark was reached last
 };
 
 class Stream {

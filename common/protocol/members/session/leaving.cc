@@ -59,10 +59,14 @@ void Leaving::OnEnd(const pb::End& end, SessionActions* out) {
   OnFarewell(status, out);
 }
 
-void Leaving::OnFarewell(const Status& status, SessionActions* out) {
+void Leaving::AnswerFarewell(SessionActions* out) const {
   Message answer;
   answer.head.mutable_end();
   out->push_back(MakeSend({0, 0}, std::move(answer)));
+}
+
+void Leaving::OnFarewell(const Status& status, SessionActions* out) {
+  AnswerFarewell(out);
   EndWith(state_.leave_status.ok() ? status : state_.leave_status, out);
 }
 
@@ -74,6 +78,7 @@ void Leaving::LeaveWith(const Status& status, SessionActions* out) {
   bye->set_code(static_cast<uint32_t>(ExitCode(status)));
   bye->set_sentence(status.message());
   out->push_back(MakeSend({0, 0}, std::move(message)));
+  AnswerFarewell(out);
   EndWith(status, out);
 }
 

@@ -31,9 +31,12 @@ class Leaving {
   // Shard 0 has ended the job.
   void OnEnd(const pb::End& end, SessionActions* out);
   // Ends the session with this worker's own error, and tells shard 0 once; the message may be lost.
+  // If shard 0 ends the job for that, it need not wait for this worker, which answers beforehand.
   void LeaveWith(const Status& status, SessionActions* out);
 
  private:
+  // Tells shard 0 that its last message, End or Abort, need not be repeated.
+  void AnswerFarewell(SessionActions* out) const;
   void EndWith(Status status, SessionActions* out);
 
   SessionState& state_;

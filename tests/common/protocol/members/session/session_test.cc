@@ -128,6 +128,8 @@ TEST_F(SessionTest, LeavesWhereItIsRefused) {
   const auto byes = SentMessages(pb::Envelope::kBye, out);
   ASSERT_EQ(byes.size(), 1u) << "so that shard 0 need not wait for a timeout";
   EXPECT_EQ(byes[0].message.head.bye().code(), 77u);
+  EXPECT_EQ(SentMessages(pb::Envelope::kEnd, out).size(), 1u)
+      << "so that shard 0 does not wait for an answer if it ends the job";
   EXPECT_TRUE(AdvanceTime(milliseconds(1000)).empty());
 }
 
