@@ -73,7 +73,7 @@ class Flooder {
 
 TEST(Floods, CostTheServerLittleAndTheJobNothing) {
   JobOptions options;
-  options.steps = 400;
+  options.steps = 1500;  // more than the floods last
   options.batch_total = 32;
   options.yaml = "faults: {on_worker_loss: wait}\n";
   TestJob undisturbed_job(options), job(options);
