@@ -176,7 +176,7 @@ TEST_F(FineTuning, AResumeGoesBeforeTheWeights) {
 }
 
 TEST_F(FineTuning, AReturningWorkerHasTheFrozenTensors) {
-  JobOptions options = {.steps = 400, .model = kNetWithBatchNorm};
+  JobOptions options = {.steps = 8000, .model = kNetWithBatchNorm};
   options.yaml = "faults: {on_worker_loss: wait}\n";
   const std::vector<std::string> arguments = SetArguments(
       {"model.weights=" + FirstWeightsFile(), "train.freeze=[\"conv.*\"]", "exchange.codec=fp32"});
