@@ -53,7 +53,8 @@ Status TakeGpu(const pb::Job& job, uint32_t rank) {
   const auto gpu = ChooseGpu(gpus, workers.has_gpu() ? std::optional(workers.gpu()) : std::nullopt,
                              local_rank->has_value() ? (*local_rank)->value : rank);
   if (!gpu.ok() || gpu->empty()) return gpu.status();
-  setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", /*overwrite=*/0);  // the order of the device files
+  // Numbers of device files are in this order; those that the user lists may be in another.
+  if (environment(kVisible) == nullptr) setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", /*overwrite=*/0);
   setenv(kVisible, gpu->c_str(), /*overwrite=*/1);
   LOG(INFO) << "this worker computes on GPU " << *gpu << " of " << gpus.size() << ", by "
             << (workers.has_gpu()         ? "workers.gpu"

@@ -54,6 +54,7 @@ TEST(ChooseGpu, TakesTheOneThatIsWanted) {
 
 TEST(TakeGpu, LeavesOneGpuToCuda) {
   setenv("CUDA_VISIBLE_DEVICES", "5,7", 1);
+  unsetenv("CUDA_DEVICE_ORDER");
   pb::Job job;
   ASSERT_TRUE(TakeGpu(job, 1).ok());  // computes on a CPU
   EXPECT_STREQ(std::getenv("CUDA_VISIBLE_DEVICES"), "5,7");
@@ -61,6 +62,7 @@ TEST(TakeGpu, LeavesOneGpuToCuda) {
   setenv("TERN_LOCAL_RANK", "1", 1);
   ASSERT_TRUE(TakeGpu(job, 4).ok());
   EXPECT_STREQ(std::getenv("CUDA_VISIBLE_DEVICES"), "7");
+  EXPECT_EQ(std::getenv("CUDA_DEVICE_ORDER"), nullptr) << "the user's numbers keep their meaning";
   unsetenv("TERN_LOCAL_RANK");
   unsetenv("CUDA_VISIBLE_DEVICES");
 }
