@@ -23,6 +23,7 @@ HostCoder::HostCoder(const setup::Setup& setup, uint32_t rank,
     : GradientCoder(setup, rank),
       sources_(sources),
       compensated_values_(setup::HasCodecMemory(setup) ? setup.plan.parameters() : 0),
+      values_of_memory_(setup.plan.codec_of.size()),
       rotated_values_(AnyCodecRotates(setup.plan) ? setup.plan.parameters() : 0),
       rotated_round_(setup.plan.buckets.size()) {
   for (size_t t = 0; t < setup.plan.codec_of.size(); ++t)
@@ -33,7 +34,7 @@ std::span<const float> HostCoder::ValuesToEncode(const BucketValues& values,
                                                  const protocol::Part& part) const {
   const uint64_t tensor_begin = setup_.plan.tensor_begin[part.tensor];
   const float* tensor_values = PushedValues(values.arena, part.tensor);
-  if (memories_[part.tensor] != nullptr) tensor_values = compensated_values_.data() + tensor_begin;
+  if (memories_[part.tensor] != nullptr) tensor_values = values_of_memory_[part.tensor];
   if (setup_.plan.codec_of[part.tensor]->rotates())
     tensor_values = rotated_values_.data() + tensor_begin;
   return {tensor_values + part.begin, part.count};
@@ -89,9 +90,10 @@ Status HostCoder::PrepareMemoryCodecs(const BucketValues& values, BucketParams* 
     codec::Memory* memory = memories_[part.tensor].get();
     if (memory == nullptr) continue;
     const uint64_t begin = setup_.plan.tensor_begin[part.tensor] + part.begin;
-    memory->Compensate(part.begin,
-                       {PushedValues(values.arena, part.tensor) + part.begin, part.count},
-                       {&compensated_values_[begin], part.count});
+    const std::span<const float> values_to_encode = memory->Compensate(
+        part.begin, {PushedValues(values.arena, part.tensor) + part.begin, part.count},
+        {&compensated_values_[begin], part.count});
+    values_of_memory_[part.tensor] = values_to_encode.data() - part.begin;
     TERN_RETURN_IF_ERROR(PreparePart(values, part, &(*params)[i]));
   }
   PrepareTogether(values, params);
@@ -158,11 +160,9 @@ void HostCoder::EncodeSegment(const BucketValues& values, const codec::Segment& 
   codec.Encode(values_to_encode.data(), segment, params, NoiseKeyOf(values.round), codes);
   codec::Memory* memory = memories_[segment.tensor].get();
   if (memory == nullptr) return;
-  decoded_values_.resize(segment.count);
-  const Result<size_t> used_bytes = codec.DecodeSingleCode(std::span(*codes).subspan(size_before),
-                                                           segment, decoded_values_.data());
-  CHECK(used_bytes.ok()) << used_bytes.status().message();  // The codec has just made these codes.
-  memory->Update(segment.begin, values_to_encode, decoded_values_);
+  const Status updated = codec.UpdateMemory(std::span(*codes).subspan(size_before), segment,
+                                            values_to_encode, memory, &decoded_values_);
+  CHECK(updated.ok()) << updated.message();  // The codec has just made these codes.
 }
 
 Result<std::vector<float>> HostCoder::CopyToHost(const BucketValues& values) {

@@ -54,6 +54,8 @@ class HostCoder : public GradientCoder {
   std::vector<std::unique_ptr<codec::Memory>> memories_;  // by tensor; null if its codec has none
   // An array as long as the model: the values plus the memories. Empty without memories.
   Floats compensated_values_;
+  // By tensor: the values that its memory gave to encode, in compensated_values_ or in the memory.
+  std::vector<const float*> values_of_memory_;
   // An array as long as the model: the rotated values. Empty if no codec rotates.
   Floats rotated_values_;
   // By bucket: the round whose values are in rotated_values_. With two rounds in progress, the next

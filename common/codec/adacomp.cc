@@ -76,7 +76,8 @@ class Residue : public Memory {
 
   // Sets v to the codes of residue + g. REQUIRES that g is the whole tensor, because s depends on
   // all bins.
-  void Compensate(uint64_t begin, std::span<const float> g, std::span<float> v) override {
+  std::span<const float> Compensate(uint64_t begin, std::span<const float> g,
+                                    std::span<float> v) override {
     const std::span<float> sum = std::span(g_).subspan(begin, g.size());
     for (size_t i = 0; i < g.size(); ++i) sum[i] += g[i];
     if (kernels::ComputeStats(sum.data(), sum.size()).is_finite) {
@@ -84,6 +85,7 @@ class Residue : public Memory {
     } else {
       std::copy(sum.begin(), sum.end(), v.begin());  // The caller reports non-finite values.
     }
+    return v;
   }
   void Update(uint64_t begin, std::span<const float> v, std::span<const float> sent) override {
     for (size_t i = 0; i < v.size(); ++i) g_[begin + i] -= sent[i];

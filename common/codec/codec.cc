@@ -6,6 +6,23 @@
 
 namespace tern::codec {
 
+void Memory::UpdateSparse(uint64_t begin, std::span<const float> v,
+                          std::span<const uint32_t> positions) {
+  std::vector<float> sent(v.size());
+  for (const uint32_t i : positions) sent[i] = v[i];
+  Update(begin, v, sent);
+}
+
+Status Codec::UpdateMemory(std::span<const uint8_t> code, const Segment& segment,
+                           std::span<const float> v, Memory* memory,
+                           Floats* decoded_values) const {
+  decoded_values->resize(segment.count);
+  const Result<size_t> used_bytes = DecodeSingleCode(code, segment, decoded_values->data());
+  if (!used_bytes.ok()) return used_bytes.status();
+  memory->Update(segment.begin, v, *decoded_values);
+  return Ok();
+}
+
 Result<size_t> Codec::DecodeSingleCode(std::span<const uint8_t> code, const Segment& segment,
                                        float* values) const {
   size_t code_size = 0;

@@ -34,6 +34,7 @@
 #include <vector>
 
 #include "common/base/bytes.h"
+#include "common/base/floats.h"
 #include "common/base/saved_state.h"
 #include "common/base/status.h"
 #include "kernels/codes/philox.h"
@@ -122,12 +123,17 @@ struct Segment {
 class Memory {
  public:
   virtual ~Memory() = default;
-  // Sets v to the values to encode in place of g, for elements [begin, begin + g.size()) of the
-  // tensor or segment. v may be the same array as g.
-  virtual void Compensate(uint64_t begin, std::span<const float> g, std::span<float> v) = 0;
-  // Keeps the difference between v and `sent`, the values that receivers decode from the code of v,
-  // for the elements from `begin` on.
+  // Returns the values to encode in place of g, for elements [begin, begin + g.size()) of the
+  // tensor or segment: v, which it has set and which may be the array of g, or an array of its own
+  // with these elements, which does not change before Update. The choice is the same in all calls.
+  virtual std::span<const float> Compensate(uint64_t begin, std::span<const float> g,
+                                            std::span<float> v) = 0;
+  // Keeps the difference between v, what Compensate returned, and `sent`, the values that receivers
+  // decode from the code of v, for the elements from `begin` on.
   virtual void Update(uint64_t begin, std::span<const float> v, std::span<const float> sent) = 0;
+  // The same if the values of v at `positions`, none of them 0, are sent exactly, and no others.
+  virtual void UpdateSparse(uint64_t begin, std::span<const float> v,
+                            std::span<const uint32_t> positions);
   // Adds references to all arrays of this memory to `state`, so that a checkpoint can save and
   // restore them.
   virtual void AddState(SavedState* state) = 0;
@@ -226,6 +232,11 @@ class Codec {
   // the code. kMismatch if the code is invalid. REQUIRES a codec that does not share scalers.
   virtual Result<size_t> DecodeSingleCode(std::span<const uint8_t> code, const Segment& segment,
                                           float* values) const;
+  // Updates `memory` after this codec has encoded v, the values of the segment, as `code`.
+  // `decoded_values` is memory for intermediate results. REQUIRES what DecodeSingleCode does.
+  virtual Status UpdateMemory(std::span<const uint8_t> code, const Segment& segment,
+                              std::span<const float> v, Memory* memory,
+                              Floats* decoded_values) const;
   // Decodes one code as DecodeSingleCode does, but passes the values to `use` in order, block by
   // block. After an error, `use` may have been called for some of the blocks. If a server sends a
   // code of weights or changes, the server and the workers decode the code with this function, so

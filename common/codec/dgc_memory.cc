@@ -2,8 +2,6 @@
 // et al. 2018). kernels/codes/dgc_math.h has the arithmetic of one element, for CPU and GPU.
 #include "common/codec/dgc_memory.h"
 
-#include <algorithm>
-
 #include "kernels/codes/dgc_math.h"
 #include "kernels/codes/stats.h"
 
@@ -12,7 +10,8 @@ namespace tern::codec {
 DgcMemory::DgcMemory(uint64_t count, const Options::TopK& options)
     : options_(options), momentum_(options.momentum > 0 ? count : 0), accumulated_(count) {}
 
-void DgcMemory::Compensate(uint64_t begin, std::span<const float> g, std::span<float> v) {
+std::span<const float> DgcMemory::Compensate(uint64_t begin, std::span<const float> g,
+                                             std::span<float> /*v*/) {
   float scale = 1;
   if (options_.clip_norm > 0)
     scale = kernels::DgcScale(options_.clip_norm,
@@ -28,7 +27,7 @@ void DgcMemory::Compensate(uint64_t begin, std::span<const float> g, std::span<f
     for (size_t i = 0; i < g.size(); ++i)
       kernels::AddToDgcElement<true>(step, scale, g[i], momentum + i, accumulated + i);
   }
-  std::copy_n(accumulated, g.size(), v.data());
+  return {accumulated, g.size()};
 }
 
 // The loops are branch-free, so that compilers vectorize them.
@@ -41,6 +40,13 @@ void DgcMemory::Update(uint64_t begin, std::span<const float> v, std::span<const
     const float kept = momentum[i];
     momentum[i] = sent[i] != 0 ? 0 : kept;
   }
+}
+
+void DgcMemory::UpdateSparse(uint64_t begin, std::span<const float> /*v*/,
+                             std::span<const uint32_t> positions) {
+  for (const uint32_t i : positions) accumulated_[begin + i] = 0;
+  if (!options_.masking || momentum_.empty()) return;
+  for (const uint32_t i : positions) momentum_[begin + i] = 0;
 }
 
 void DgcMemory::AddState(SavedState* state) {

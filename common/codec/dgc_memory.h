@@ -17,8 +17,9 @@
 // and without clipping, V is error feedback (error_feedback.h).
 #pragma once
 
-#include <vector>
+#include <span>
 
+#include "common/base/floats.h"
 #include "common/codec/codec.h"
 
 namespace tern::codec {
@@ -28,15 +29,19 @@ class DgcMemory : public Memory {
   DgcMemory(uint64_t count, const Options::TopK& options);
 
   // With clipping, REQUIRES the whole tensor: ||g|| is the tensor's norm.
-  void Compensate(uint64_t begin, std::span<const float> g, std::span<float> v) override;
+  // Returns V itself.
+  std::span<const float> Compensate(uint64_t begin, std::span<const float> g,
+                                    std::span<float> v) override;
   void Update(uint64_t begin, std::span<const float> v, std::span<const float> sent) override;
+  void UpdateSparse(uint64_t begin, std::span<const float> v,
+                    std::span<const uint32_t> positions) override;
   void AddState(SavedState* state) override;
   void Reset() override;
 
  private:
   const Options::TopK options_;
-  std::vector<float> momentum_;     // U; empty if m is 0
-  std::vector<float> accumulated_;  // V, what the codec encodes
+  Floats momentum_;     // U; empty if m is 0
+  Floats accumulated_;  // V, what the codec encodes
 };
 
 }  // namespace tern::codec

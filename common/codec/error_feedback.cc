@@ -2,6 +2,7 @@
 // residual. Then r becomes the difference between v and the decoded code of v.
 #include "common/codec/error_feedback.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -22,12 +23,20 @@ class ErrorFeedbackCodec : public CodecWrapper {
 
 }  // namespace
 
-void ErrorFeedback::Compensate(uint64_t begin, std::span<const float> g, std::span<float> v) {
+std::span<const float> ErrorFeedback::Compensate(uint64_t begin, std::span<const float> g,
+                                                 std::span<float> v) {
   for (size_t i = 0; i < g.size(); ++i) v[i] = g[i] + residual_[begin + i];
+  return v;
 }
 
 void ErrorFeedback::Update(uint64_t begin, std::span<const float> v, std::span<const float> sent) {
   for (size_t i = 0; i < v.size(); ++i) residual_[begin + i] = v[i] - sent[i];
+}
+
+void ErrorFeedback::UpdateSparse(uint64_t begin, std::span<const float> v,
+                                 std::span<const uint32_t> positions) {
+  std::copy(v.begin(), v.end(), residual_.data() + begin);
+  for (const uint32_t i : positions) residual_[begin + i] = 0;
 }
 
 Result<std::unique_ptr<Codec>> WithErrorFeedback(std::unique_ptr<Codec> inner) {

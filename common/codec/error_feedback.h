@@ -22,8 +22,11 @@ class ErrorFeedback : public Memory {
  public:
   explicit ErrorFeedback(uint64_t count) : residual_(count) {}
 
-  void Compensate(uint64_t begin, std::span<const float> g, std::span<float> v) override;
+  std::span<const float> Compensate(uint64_t begin, std::span<const float> g,
+                                    std::span<float> v) override;
   void Update(uint64_t begin, std::span<const float> v, std::span<const float> sent) override;
+  void UpdateSparse(uint64_t begin, std::span<const float> v,
+                    std::span<const uint32_t> positions) override;
   void AddState(SavedState* state) override { state->arrays.push_back({"residual", residual_}); }
   void Reset() override { residual_.assign(residual_.size(), 0); }
 

@@ -50,4 +50,15 @@ inline float KthLargestMagnitude(std::span<const float> values, uint64_t k) {
   return KthLargest(values, k, [](float v) { return std::abs(v); });
 }
 
+// The same if more than k of the values have at least the magnitude `least`.
+inline float KthLargestMagnitudeFrom(std::span<const float> values, uint64_t k, float least) {
+  std::vector<float> candidates(values.size());
+  size_t num_candidates = 0;
+  for (float v : values) {  // Branch-free, because a processor cannot predict which values are large.
+    candidates[num_candidates] = v;
+    num_candidates += static_cast<size_t>(std::abs(v) >= least);
+  }
+  return KthLargestMagnitude(std::span(candidates).first(num_candidates), k);
+}
+
 }  // namespace tern::codec

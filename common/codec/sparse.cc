@@ -37,35 +37,56 @@ size_t BodySizeOf(SparseValues values, uint32_t k, uint32_t length) {
   return k == 0 ? 0 : SparseFormOf(k, length).bytes + ByteCount(k);
 }
 
-// Writes `value` at bit `at` of `row`, an array of bits. REQUIRES that the bits written to are
-// zero, and value < 2^16.
-void PutBits(uint8_t* row, size_t at, uint32_t value) {
+// Sets bit `at` of `row`, an array of bits.
+void SetBit(uint8_t* row, size_t at) {
+  row[at / 8] = static_cast<uint8_t>(row[at / 8] | 1u << (at % 8));
+}
+
+// The four bytes of `row` from `byte` on as a number. REQUIRES that the row has them.
+uint32_t WordAt(const uint8_t* row, size_t byte) {
+  uint32_t word = 0;
+  std::memcpy(&word, row + byte, sizeof word);
+  return word;
+}
+
+// Writes `value` at bit `at` of `row`. REQUIRES that the bits written to are zero, and value < 2^16.
+void PutBits(std::span<uint8_t> row, size_t at, uint32_t value) {
+  const size_t byte = at / 8;
   uint32_t shifted = value << (at % 8);
-  for (size_t byte = at / 8; shifted != 0; ++byte, shifted >>= 8)
-    row[byte] |= static_cast<uint8_t>(shifted);
+  if (byte + sizeof shifted <= row.size()) {
+    shifted |= WordAt(row.data(), byte);
+    std::memcpy(&row[byte], &shifted, sizeof shifted);
+    return;
+  }
+  for (size_t i = byte; shifted != 0; ++i, shifted >>= 8) row[i] |= static_cast<uint8_t>(shifted);
 }
 
 // Reads `bits` bits, at most 16, at bit `at` of `row`.
 uint32_t GetBits(std::span<const uint8_t> row, size_t at, int bits) {
-  uint32_t word = 0;
   const size_t byte = at / 8;
-  for (size_t i = 0; i < 3 && byte + i < row.size(); ++i) word |= uint32_t{row[byte + i]} << 8 * i;
+  uint32_t word = 0;
+  if (byte + sizeof word <= row.size()) {
+    word = WordAt(row.data(), byte);
+  } else {
+    for (size_t i = byte; i < row.size(); ++i) word |= uint32_t{row[i]} << 8 * (i - byte);
+  }
   return word >> (at % 8) & ((1u << bits) - 1);
 }
 
-// Writes the ascending positions of a block of `length` elements to `row`. REQUIRES that all bits
-// of the row are zero.
-void PutPositions(std::span<const uint16_t> positions, size_t length, uint8_t* row) {
+// Writes the ascending positions of a block of `length` elements to `row`. `is_sent` has the same as
+// a bitmap. REQUIRES that all bits of the row are zero.
+void PutPositions(std::span<const uint16_t> positions, std::span<const uint8_t> is_sent,
+                  size_t length, std::span<uint8_t> row) {
   const SparseForm form = SparseFormOf(positions.size(), length);
+  if (form.is_bitmap) {
+    std::copy(is_sent.begin(), is_sent.end(), row.begin());
+    return;
+  }
   const size_t high_bits_at = positions.size() * form.low_bits;
   const uint32_t low_mask = (1u << form.low_bits) - 1;
   for (size_t i = 0; i < positions.size(); ++i) {
-    if (form.is_bitmap) {
-      PutBits(row, positions[i], 1);
-    } else {
-      PutBits(row, i * form.low_bits, positions[i] & low_mask);
-      PutBits(row, high_bits_at + (positions[i] >> form.low_bits) + i, 1);
-    }
+    PutBits(row, i * form.low_bits, positions[i] & low_mask);
+    SetBit(row.data(), high_bits_at + (positions[i] >> form.low_bits) + i);
   }
 }
 
@@ -107,10 +128,11 @@ bool GetPositions(std::span<const uint8_t> row, size_t k, size_t length, Positio
 
 // Appends the body of the block of elements x. Returns the block's directory entry.
 size_t AppendBlock(SparseValues values, std::span<const float> x, std::vector<uint8_t>* out) {
-  std::array<uint8_t, kSparseBlock / 8> is_sent;  // bit i: whether element i is sent
-  kernels::PackNonZeros(x.data(), x.size(), is_sent.data());
+  std::array<uint8_t, kSparseBlock / 8> bits;
+  kernels::PackNonZeros(x.data(), x.size(), bits.data());
+  const std::span<const uint8_t> is_sent = std::span(bits).first(ByteCount(x.size()));
   Positions positions;
-  const size_t k = FindOnes(std::span(is_sent).first(ByteCount(x.size())), 0, x.size(), &positions);
+  const size_t k = FindOnes(is_sent, 0, x.size(), &positions);
   const bool sends_floats = values == SparseValues::kFloats;
   if (k == 0) return 0;
   const size_t begin = out->size();
@@ -121,15 +143,16 @@ size_t AppendBlock(SparseValues values, std::span<const float> x, std::vector<ui
     return x.size();
   }
   out->resize(begin + BodySizeOf(values, k, x.size()));
-  uint8_t* body = out->data() + begin;
-  PutPositions(std::span(positions).first(k), x.size(), body);
-  body += SparseFormOf(k, x.size()).bytes;
+  const size_t position_bytes = SparseFormOf(k, x.size()).bytes;
+  PutPositions(std::span(positions).first(k), is_sent, x.size(),
+               std::span(*out).subspan(begin, position_bytes));
+  uint8_t* const coded_values = out->data() + begin + position_bytes;
   for (size_t i = 0; i < k; ++i) {
     const float value = x[positions[i]];
     if (sends_floats) {
-      std::memcpy(body + 4 * i, &value, sizeof value);
+      std::memcpy(coded_values + 4 * i, &value, sizeof value);
     } else if (value > 0) {
-      PutBits(body, i, 1);
+      SetBit(coded_values, i);
     }
   }
   return k;
@@ -287,9 +310,11 @@ Status SparseCode::ReadBlock(uint64_t block, std::span<const uint8_t> body,
     for (size_t i = 0; i < k; ++i)
       values[i] = (coded_values[i / 8] >> (i % 8) & 1) != 0 ? pair_.high : pair_.low;
   }
-  const auto bad_value = std::find_if(values.begin(), values.end(),
-                                      [](float v) { return !std::isfinite(v) || v == 0; });
-  if (bad_value == values.end()) return Ok();
+  const auto is_bad = [](float v) { return !std::isfinite(v) || v == 0; };
+  bool has_bad_value = false;
+  for (float v : values) has_bad_value |= is_bad(v);  // a loop that compilers vectorize
+  if (!has_bad_value) return Ok();
+  const auto bad_value = std::find_if(values.begin(), values.end(), is_bad);
   const uint64_t element =
       block * kSparseBlock + sent->positions[static_cast<size_t>(bad_value - values.begin())];
   return InvalidBlockError(block, "sends " + std::to_string(*bad_value) + " for element " +
@@ -346,6 +371,16 @@ Status SparseCode::ForEachBlock(Use use) const {
 
 Status SparseCode::Check() const {
   return ForEachBlock([](uint64_t, const SentValues&) {});
+}
+
+Status SparseCode::AppendPositions(std::vector<uint32_t>* positions) const {
+  return ForEachBlock([positions](uint64_t first, const SentValues& sent) {
+    const auto begin = static_cast<uint32_t>(first);
+    for (uint32_t i = 0; i < sent.num_values; ++i) {
+      if (!sent.is_dense) positions->push_back(begin + sent.positions[i]);
+      if (sent.is_dense && sent.values[i] != 0) positions->push_back(begin + i);
+    }
+  });
 }
 
 Status SparseCode::AddTo(float* sum) const {

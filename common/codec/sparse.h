@@ -84,6 +84,8 @@ class SparseCode {
   Status Decode(uint64_t first, uint64_t n, float* x) const;
   // kMismatch if a block is invalid.
   Status Check() const;
+  // Appends the positions of the elements that are not 0, in ascending order.
+  Status AppendPositions(std::vector<uint32_t>* positions) const;
   // Adds the values to sum[0, count). kMismatch if a block is invalid; the sum then has those of
   // earlier blocks.
   Status AddTo(float* sum) const;
@@ -131,6 +133,11 @@ class SparseCodec : public Codec {
   bool SingleCodeIsSum() const override { return values_ == SparseValues::kFloats; }
   Result<size_t> DecodeSingleCode(std::span<const uint8_t> code, const Segment& segment,
                                   float* values) const override;
+  // With floats, takes the positions from the code without decoding the rest. REQUIRES that the
+  // codec sends elements of v as they are.
+  Status UpdateMemory(std::span<const uint8_t> code, const Segment& segment,
+                      std::span<const float> v, Memory* memory,
+                      Floats* decoded_values) const override;
   Status Decode(std::span<const uint8_t> sum, const Segment& segment, int contributors,
                 float scaler, uint64_t first, uint64_t n, float* mean) const override;
 

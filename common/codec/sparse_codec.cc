@@ -56,6 +56,19 @@ Result<size_t> SparseCodec::DecodeSingleCode(std::span<const uint8_t> bytes, con
   return code->size();
 }
 
+Status SparseCodec::UpdateMemory(std::span<const uint8_t> bytes, const Segment& segment,
+                                 std::span<const float> v, Memory* memory,
+                                 Floats* decoded_values) const {
+  if (values_ == SparseValues::kPair)
+    return Codec::UpdateMemory(bytes, segment, v, memory, decoded_values);
+  Result<SparseCode> code = SparseCode::Parse(values_, bytes, segment.count);
+  if (!code.ok()) return code.status().Within(std::string(name()) + " code");
+  std::vector<uint32_t> positions;
+  TERN_RETURN_IF_ERROR(code->AppendPositions(&positions).Within(std::string(name()) + " code"));
+  memory->UpdateSparse(segment.begin, v, positions);
+  return Ok();
+}
+
 Status SparseCodec::Decode(std::span<const uint8_t> sum, const Segment& segment, int contributors,
                            float, uint64_t first, uint64_t n, float* mean) const {
   Result<size_t> sum_size = SumSize(sum, segment, contributors);

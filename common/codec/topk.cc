@@ -58,7 +58,7 @@ class TopK : public SparseCodec {
     for (int i = 0; i < TopKThreshold::kMaxAdaptations && !plan.is_exact; ++i) {
       const auto next_step = threshold_.Adapt(plan, CountAtLeast(values, threshold), &threshold);
       if (next_step == TopKThreshold::NextStep::kExact)
-        return KthLargestMagnitude(values, plan.num_wanted);
+        return KthLargestMagnitudeFrom(values, plan.num_wanted, threshold);
       if (next_step == TopKThreshold::NextStep::kDone) break;
     }
     return threshold;

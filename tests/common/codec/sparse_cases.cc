@@ -42,8 +42,9 @@ std::vector<size_t> UnusedBitsOfPairs(std::span<const uint8_t> payload, uint64_t
 
 std::vector<float> Sender::Send(const std::vector<float>& g, uint64_t round,
                                 uint64_t segment_elements) {
-  compensated_ = g;
-  memory_->Compensate(0, compensated_, compensated_);
+  std::vector<float> room(g.size());
+  const std::span<const float> v = memory_->Compensate(0, g, room);
+  compensated_.assign(v.begin(), v.end());
   const kernels::Stats stats = kernels::ComputeStats(compensated_.data(), g.size());
   std::vector<float> sent(g.size());
   if (!stats.is_finite) return sent;
@@ -59,7 +60,11 @@ std::vector<float> Sender::Send(const std::vector<float>& g, uint64_t round,
     const auto consumed_bytes =
         codec_.DecodeSingleCode(std::span(code_).subspan(code_begin), segment, decoded.data());
     EXPECT_TRUE(consumed_bytes.ok()) << consumed_bytes.status().message();
-    memory_->Update(begin, std::span(compensated_).subspan(begin, segment.count), decoded);
+    Floats decoded_values;
+    const Status updated =
+        codec_.UpdateMemory(std::span(code_).subspan(code_begin), segment,
+                            v.subspan(begin, segment.count), memory_.get(), &decoded_values);
+    EXPECT_TRUE(updated.ok()) << updated.message();
   }
   return sent;
 }

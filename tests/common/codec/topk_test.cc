@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <random>
 
@@ -289,6 +290,59 @@ TEST_P(DgcMemoryEquations, FollowTheAlgorithm) {
     ASSERT_LE(CountSent(sent), 65u);
   }
 }
+
+// Whether the arrays of both memories have the same bits.
+bool HaveEqualBits(Memory& a, Memory& b) {
+  SavedState state_of_a, state_of_b;
+  a.AddState(&state_of_a);
+  b.AddState(&state_of_b);
+  bool are_equal = state_of_a.arrays.size() == state_of_b.arrays.size();
+  for (size_t i = 0; are_equal && i < state_of_a.arrays.size(); ++i) {
+    const auto x = state_of_a.arrays[i].values, y = state_of_b.arrays[i].values;
+    are_equal = x.size() == y.size() && std::memcmp(x.data(), y.data(), 4 * x.size()) == 0;
+  }
+  return are_equal;
+}
+
+// A codec whose codes send floats, and what its memory is made of.
+struct PositionsCase {
+  const char* codec;
+  double momentum;
+  bool masking;
+};
+class PositionsAreEnough : public testing::TestWithParam<PositionsCase> {};
+
+// UpdateMemory takes the positions from the code; Update gets all decoded values.
+TEST_P(PositionsAreEnough, ForTheMemory) {
+  Options options = OptionsWithRatio(0.3);  // with 50 elements a block may be dense
+  options.topk.momentum = GetParam().momentum;
+  options.topk.masking = GetParam().masking;
+  options.keys.mutable_threshold()->set_ratio(0.3);
+  options.error_feedback = true;
+  const auto codec = MakeValidCodec(GetParam().codec, options);
+  for (const uint64_t count : {50, 3 * 4096 + 100}) {
+    const auto memory = codec->NewMemory(count), reference = codec->NewMemory(count);
+    std::vector<float> room(count), other_room(count), sent(count);
+    const Segment segment{0, 0, count};
+    for (uint64_t round = 0; round < 20; ++round) {
+      std::vector<float> g = DistinctMagnitudes(count, round);
+      for (uint64_t i = 0; i < count; i += 7) g[i] = i % 2 == 0 ? -0.f : 0;
+      const std::span<const float> v = memory->Compensate(0, g, room);
+      std::vector<uint8_t> code;
+      codec->Encode(v.data(), segment, codec->Prepare(kernels::ComputeStats(v.data(), count), v, {}),
+                    {}, &code);
+      ASSERT_TRUE(codec->DecodeSingleCode(code, segment, sent.data()).ok());
+      reference->Update(0, reference->Compensate(0, g, other_room), sent);
+      Floats decoded_values;
+      ASSERT_TRUE(codec->UpdateMemory(code, segment, v, memory.get(), &decoded_values).ok());
+      ASSERT_TRUE(HaveEqualBits(*memory, *reference)) << "round " << round;
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(All, PositionsAreEnough,
+                         testing::Values(PositionsCase{"topk", 0, true}, PositionsCase{"topk", 0.9, true},
+                                         PositionsCase{"topk", 0.9, false},
+                                         PositionsCase{"threshold", 0, false}));
 
 TEST(DgcMemory, RestoredMemoryContinuesBitForBit) {
   Options options = OptionsWithRatio(0.01);
