@@ -14,8 +14,7 @@ void Memory::UpdateSparse(uint64_t begin, std::span<const float> v,
 }
 
 Status Codec::UpdateMemory(std::span<const uint8_t> code, const Segment& segment,
-                           std::span<const float> v, Memory* memory,
-                           Floats* decoded_values) const {
+                           std::span<const float> v, Memory* memory, Floats* decoded_values) const {
   decoded_values->resize(segment.count);
   const Result<size_t> used_bytes = DecodeSingleCode(code, segment, decoded_values->data());
   if (!used_bytes.ok()) return used_bytes.status();

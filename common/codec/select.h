@@ -10,6 +10,8 @@
 #include <span>
 #include <vector>
 
+#include "kernels/codes/sparse.h"
+
 namespace tern::codec {
 
 // Returns min(n, ceil(share * n)), which is at least 1 if n > 0. REQUIRES share > 0.
@@ -52,12 +54,9 @@ inline float KthLargestMagnitude(std::span<const float> values, uint64_t k) {
 
 // The same if more than k of the values have at least the magnitude `least`.
 inline float KthLargestMagnitudeFrom(std::span<const float> values, uint64_t k, float least) {
-  std::vector<float> candidates(values.size());
-  size_t num_candidates = 0;
-  for (float v : values) {  // Branch-free, because a processor cannot predict which values are large.
-    candidates[num_candidates] = v;
-    num_candidates += static_cast<size_t>(std::abs(v) >= least);
-  }
+  std::vector<float> candidates(values.size() + kernels::kListRoom);
+  const size_t num_candidates =
+      kernels::CollectAtLeast(values.data(), values.size(), least, candidates.data());
   return KthLargestMagnitude(std::span(candidates).first(num_candidates), k);
 }
 

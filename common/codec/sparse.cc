@@ -24,7 +24,7 @@ static_assert(kSparseBlock == kernels::kSparseBlock);
 constexpr size_t kPairBytes = 2 * sizeof(float);
 
 using Block = std::array<float, kSparseBlock>;
-using Positions = std::array<uint16_t, kSparseBlock>;
+using Positions = std::array<uint16_t, kSparseBlock + kernels::kListRoom>;
 
 uint64_t NumBlocks(uint64_t count) { return (count + kSparseBlock - 1) / kSparseBlock; }
 size_t PairSize(SparseValues values) { return values == SparseValues::kPair ? kPairBytes : 0; }
@@ -90,30 +90,14 @@ void PutPositions(std::span<const uint16_t> positions, std::span<const uint8_t> 
   }
 }
 
-// Finds the bits of value 1 in a row from bit `at` on, and writes their distances from `at` to
-// *ones. Returns the number of these bits, or k + 1 as soon as there are more than k.
-size_t FindOnes(std::span<const uint8_t> row, size_t at, size_t k, Positions* ones) {
-  size_t num_found = 0;
-  uint64_t bits_to_use = ~uint64_t{0} << (at % 8);
-  for (size_t byte = at / 8; byte < row.size(); byte += sizeof(uint64_t)) {
-    uint64_t bits = 0;
-    std::memcpy(&bits, row.data() + byte, std::min(sizeof bits, row.size() - byte));
-    for (bits &= bits_to_use; bits != 0; bits &= bits - 1) {
-      if (num_found == k) return k + 1;
-      (*ones)[num_found++] = static_cast<uint16_t>(8 * byte + std::countr_zero(bits) - at);
-    }
-    bits_to_use = ~uint64_t{0};
-  }
-  return num_found;
-}
-
 // Reads positions[0, k) of a block of `length` elements from a row of SparseFormOf(k, length).bytes
 // bytes. Returns false if the row is invalid.
 bool GetPositions(std::span<const uint8_t> row, size_t k, size_t length, Positions* positions) {
   const SparseForm form = SparseFormOf(k, length);
   const size_t high_bits_at = form.is_bitmap ? 0 : k * form.low_bits;
   if (form.bits % 8 != 0 && row.back() >> (form.bits % 8) != 0) return false;
-  if (FindOnes(row, high_bits_at, k, positions) != k) return false;
+  // No form has more bits than a block has elements, so that there is room for all ones.
+  if (kernels::ListOnes(row.data(), high_bits_at, form.bits, positions->data()) != k) return false;
   if (form.is_bitmap) return true;
   int previous_position = -1;
   for (size_t i = 0; i < k; ++i) {
@@ -126,22 +110,30 @@ bool GetPositions(std::span<const uint8_t> row, size_t k, size_t length, Positio
   return true;
 }
 
-// Appends the body of the block of elements x. Returns the block's directory entry.
-size_t AppendBlock(SparseValues values, std::span<const float> x, std::vector<uint8_t>* out) {
+// Appends a dense block: all elements of x, 0 in place of those that are not sent.
+void AppendDenseBlock(std::span<const float> x, std::span<const uint8_t> is_sent,
+                      std::vector<uint8_t>* out) {
+  Block values;
+  for (size_t i = 0; i < x.size(); ++i) values[i] = (is_sent[i / 8] >> (i % 8) & 1) != 0 ? x[i] : 0;
+  AppendFloats(std::span(values).first(x.size()), out);
+}
+
+// Appends the body of the block of elements x, of which it sends those that are not 0 and have at
+// least the magnitude `threshold`. Returns the block's directory entry.
+size_t AppendBlock(SparseValues values, std::span<const float> x, float threshold,
+                   std::vector<uint8_t>* out) {
   std::array<uint8_t, kSparseBlock / 8> bits;
-  kernels::PackNonZeros(x.data(), x.size(), bits.data());
+  kernels::PackAtLeast(x.data(), x.size(), threshold, bits.data());
   const std::span<const uint8_t> is_sent = std::span(bits).first(ByteCount(x.size()));
   Positions positions;
-  const size_t k = FindOnes(is_sent, 0, x.size(), &positions);
+  const size_t k = kernels::ListOnes(is_sent.data(), 0, x.size(), positions.data());
   const bool sends_floats = values == SparseValues::kFloats;
   if (k == 0) return 0;
-  const size_t begin = out->size();
   if (sends_floats && IsDenseBlock(k, x.size())) {
-    Block x_without_minus_zero;
-    for (size_t i = 0; i < x.size(); ++i) x_without_minus_zero[i] = x[i] + 0.0f;  // -0 + 0 is 0
-    AppendFloats(std::span(x_without_minus_zero).first(x.size()), out);
+    AppendDenseBlock(x, is_sent, out);
     return x.size();
   }
+  const size_t begin = out->size();
   out->resize(begin + BodySizeOf(values, k, x.size()));
   const size_t position_bytes = SparseFormOf(k, x.size()).bytes;
   PutPositions(std::span(positions).first(k), is_sent, x.size(),
@@ -158,21 +150,34 @@ size_t AppendBlock(SparseValues values, std::span<const float> x, std::vector<ui
   return k;
 }
 
-// Appends directory and blocks of `count` elements, whose values `fill` sets.
-void AppendBlocks(SparseValues values, uint64_t count, const FillSparse& fill,
+// Appends directory and blocks of `count` elements. `block_of(first, n)` returns the values of
+// elements [first, first + n); those that are not 0 and have at least the magnitude `threshold` are
+// sent.
+template <typename BlockOf>
+void AppendBlocks(SparseValues values, uint64_t count, float threshold, BlockOf block_of,
                   std::vector<uint8_t>* out) {
   const size_t directory_begin = out->size();
   out->resize(directory_begin + kEntryBytes * NumBlocks(count));
-  Block block;
   for (uint64_t b = 0; b < NumBlocks(count); ++b) {
     const uint64_t first = b * kSparseBlock;
-    const std::span<float> x =
-        std::span(block).first(std::min<uint64_t>(kSparseBlock, count - first));
-    fill(first, x);
-    const size_t num_sent = AppendBlock(values, x, out);
+    const std::span<const float> x =
+        block_of(first, std::min<uint64_t>(kSparseBlock, count - first));
+    const size_t num_sent = AppendBlock(values, x, threshold, out);
     (*out)[directory_begin + kEntryBytes * b] = static_cast<uint8_t>(num_sent);
     (*out)[directory_begin + kEntryBytes * b + 1] = static_cast<uint8_t>(num_sent >> 8);
   }
+}
+
+// The same for the values that `fill` sets: sends all that are not 0.
+void AppendFilledBlocks(SparseValues values, uint64_t count, const FillSparse& fill,
+                        std::vector<uint8_t>* out) {
+  Block block;
+  const auto block_of = [&](uint64_t first, uint64_t n) {
+    const std::span<float> x = std::span(block).first(n);
+    fill(first, x);
+    return x;
+  };
+  AppendBlocks(values, count, 0, block_of, out);
 }
 
 Status CheckPair(const SparsePair& pair) {
@@ -192,22 +197,19 @@ Status InvalidBlockError(uint64_t block, const std::string& problem) {
 }  // namespace
 
 void AppendSparse(uint64_t count, const FillSparse& fill, std::vector<uint8_t>* out) {
-  AppendBlocks(SparseValues::kFloats, count, fill, out);
+  AppendFilledBlocks(SparseValues::kFloats, count, fill, out);
 }
 
 void AppendSparse(const SparsePair& pair, uint64_t count, const FillSparse& fill,
                   std::vector<uint8_t>* out) {
   AppendFloats(std::array{pair.low, pair.high}, out);
-  AppendBlocks(SparseValues::kPair, count, fill, out);
+  AppendFilledBlocks(SparseValues::kPair, count, fill, out);
 }
 
 void AppendSparseAtLeast(const float* g, uint64_t count, float threshold,
                          std::vector<uint8_t>* out) {
-  const auto fill = [&](uint64_t first, std::span<float> x) {
-    for (size_t i = 0; i < x.size(); ++i)
-      x[i] = std::abs(g[first + i]) >= threshold ? g[first + i] : 0;
-  };
-  AppendSparse(count, fill, out);
+  const auto block_of = [&](uint64_t first, uint64_t n) { return std::span(g + first, n); };
+  AppendBlocks(SparseValues::kFloats, count, threshold, block_of, out);
 }
 
 size_t MaxSparseSize(SparseValues values, uint64_t count) {

@@ -10,23 +10,10 @@
 #include "common/codec/select.h"
 #include "common/codec/sparse.h"
 #include "common/codec/topk_threshold.h"
+#include "kernels/codes/sparse.h"
 
 namespace tern::codec {
 namespace {
-
-// Counts the values whose magnitude is at least `threshold`. The counter of a block has as many
-// bits as a float, so that compilers vectorize the loop.
-uint64_t CountAtLeast(std::span<const float> values, float threshold) {
-  constexpr size_t kBlock = 4096;  // elements
-  uint64_t count = 0;
-  for (size_t first = 0; first < values.size(); first += kBlock) {
-    uint32_t count_of_block = 0;
-    for (float v : values.subspan(first, std::min(kBlock, values.size() - first)))
-      count_of_block += static_cast<uint32_t>(std::abs(v) >= threshold);
-    count += count_of_block;
-  }
-  return count;
-}
 
 class TopK : public SparseCodec {
  public:
@@ -56,7 +43,8 @@ class TopK : public SparseCodec {
     for (uint64_t i = plan.first; i < values.size(); i += plan.stride) sample.push_back(values[i]);
     float threshold = KthLargestMagnitude(sample, plan.k);
     for (int i = 0; i < TopKThreshold::kMaxAdaptations && !plan.is_exact; ++i) {
-      const auto next_step = threshold_.Adapt(plan, CountAtLeast(values, threshold), &threshold);
+      const auto next_step = threshold_.Adapt(
+          plan, kernels::CountAtLeast(values.data(), values.size(), threshold), &threshold);
       if (next_step == TopKThreshold::NextStep::kExact)
         return KthLargestMagnitudeFrom(values, plan.num_wanted, threshold);
       if (next_step == TopKThreshold::NextStep::kDone) break;

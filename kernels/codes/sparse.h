@@ -17,10 +17,27 @@
 
 namespace tern::kernels {
 
-// Writes a row of n bits to `bits`, (n + 7) / 8 bytes: bit i is 1 if x[i] is not 0. Unused bits are
-// zero. PackNonZerosRef gives the same result with scalar code.
-void PackNonZeros(const float* x, size_t n, uint8_t* bits);
-void PackNonZerosRef(const float* x, size_t n, uint8_t* bits);
+// The functions of this file that end in Ref give the same results with scalar code.
+
+// Writes a row of n bits to `bits`, (n + 7) / 8 bytes: bit i is 1 if x[i] is not 0 and its magnitude
+// is at least `threshold`. Unused bits are zero.
+void PackAtLeast(const float* x, size_t n, float threshold, uint8_t* bits);
+void PackAtLeastRef(const float* x, size_t n, float threshold, uint8_t* bits);
+// Returns how many of x[0, n) have at least the magnitude `threshold`.
+size_t CountAtLeast(const float* x, size_t n, float threshold);
+size_t CountAtLeastRef(const float* x, size_t n, float threshold);
+
+// ListOnes and CollectAtLeast may write so many numbers more than they return.
+constexpr size_t kListRoom = 16;
+// Writes those of x[0, n) that have at least the magnitude `threshold` to `out`, in order, and
+// returns their number. `out` has room for n + kListRoom numbers.
+size_t CollectAtLeast(const float* x, size_t n, float threshold, float* out);
+size_t CollectAtLeastRef(const float* x, size_t n, float threshold, float* out);
+// Writes the positions of the ones among bits [begin, end) of a row, relative to `begin`, to
+// `positions`, in ascending order, and returns their number. `positions` has room for kListRoom
+// numbers more. REQUIRES end - begin <= 2^16.
+size_t ListOnes(const uint8_t* row, size_t begin, size_t end, uint16_t* positions);
+size_t ListOnesRef(const uint8_t* row, size_t begin, size_t end, uint16_t* positions);
 
 // The arenas of a codec's memory: what was not sent yet, and its momentum, with the same indices as
 // the arena that is encoded. Elements that are sent become 0 in both arenas, which is what

@@ -1,5 +1,6 @@
-// The search for elements that are not zero (sparse.h), vectorized, compiled once for each
-// instruction set by Highway.
+// The search for elements to send (sparse.h), vectorized, compiled once for each instruction set by
+// Highway.
+#include <bit>
 #include <cstdint>
 #include <cstring>
 
@@ -16,25 +17,107 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 #if HWY_TARGET == HWY_SCALAR  // Vector code with one lane is no faster than the scalar code.
 
-void PackNonZeros(const float* x, size_t n, uint8_t* bits) { PackNonZerosRef(x, n, bits); }
+void PackAtLeast(const float* x, size_t n, float threshold, uint8_t* bits) {
+  PackAtLeastRef(x, n, threshold, bits);
+}
+size_t CountAtLeast(const float* x, size_t n, float threshold) {
+  return CountAtLeastRef(x, n, threshold);
+}
+size_t CollectAtLeast(const float* x, size_t n, float threshold, float* out) {
+  return CollectAtLeastRef(x, n, threshold, out);
+}
+size_t ListOnes(const uint8_t* row, size_t begin, size_t end, uint16_t* positions) {
+  return ListOnesRef(row, begin, end, positions);
+}
 
 #else
 
-void PackNonZeros(const float* x, size_t n, uint8_t* bits) {
-  const hn::CappedTag<float, 16> d;
+using DF = hn::CappedTag<float, 16>;
+using DU = hn::Rebind<uint32_t, DF>;
+
+HWY_INLINE hn::Mask<DF> IsAtLeast(hn::Vec<DF> x, float threshold) {
+  return hn::Ge(hn::Abs(x), hn::Set(DF(), threshold));
+}
+
+void PackAtLeast(const float* x, size_t n, float threshold, uint8_t* bits) {
+  const DF d;
   const size_t num_whole = n - n % 64;
   for (size_t i = 0; i < num_whole; i += 64) {
     uint64_t word = 0;
     for (size_t k = 0; k < 64; k += hn::Lanes(d)) {
       uint64_t lane_bits = 0;
       uint8_t bytes[8] = {};
-      hn::StoreMaskBits(d, hn::Ne(hn::LoadU(d, x + i + k), hn::Zero(d)), bytes);
+      const auto v = hn::LoadU(d, x + i + k);
+      hn::StoreMaskBits(d, hn::And(IsAtLeast(v, threshold), hn::Ne(v, hn::Zero(d))), bytes);
       std::memcpy(&lane_bits, bytes, sizeof lane_bits);
       word |= lane_bits << k;
     }
     std::memcpy(bits + i / 8, &word, sizeof word);
   }
-  PackNonZerosRef(x + num_whole, n - num_whole, bits + num_whole / 8);
+  PackAtLeastRef(x + num_whole, n - num_whole, threshold, bits + num_whole / 8);
+}
+
+size_t CountAtLeast(const float* x, size_t n, float threshold) {
+  const DF d;
+  const size_t num_whole = n - n % hn::Lanes(d);
+  size_t count = CountAtLeastRef(x + num_whole, n - num_whole, threshold);
+  for (size_t i = 0; i < num_whole; i += hn::Lanes(d))
+    count += hn::CountTrue(d, IsAtLeast(hn::LoadU(d, x + i), threshold));
+  return count;
+}
+
+size_t CollectAtLeast(const float* x, size_t n, float threshold, float* out) {
+  const DF d;
+  const size_t num_whole = n - n % hn::Lanes(d);
+  size_t count = 0;
+  for (size_t i = 0; i < num_whole; i += hn::Lanes(d)) {
+    const auto v = hn::LoadU(d, x + i);
+    const auto is_large = IsAtLeast(v, threshold);
+    hn::StoreU(hn::Compress(v, is_large), d, out + count);
+    count += hn::CountTrue(d, is_large);
+  }
+  return count + CollectAtLeastRef(x + num_whole, n - num_whole, threshold, out + count);
+}
+
+// Writes the positions of the ones of `word`, plus `base`, to `positions`, and returns their number.
+// May write up to kListRoom numbers too many.
+HWY_INLINE size_t ListOnesOfWord(uint64_t word, uint32_t base, uint16_t* positions) {
+  constexpr int kFew = 10;  // so few ones are found faster one by one
+  size_t count = 0;
+  if (std::popcount(word) <= kFew) {
+    for (; word != 0; word &= word - 1)
+      positions[count++] =
+          static_cast<uint16_t>(base + static_cast<uint32_t>(std::countr_zero(word)));
+    return count;
+  }
+  const DU d;
+  const hn::Rebind<uint16_t, DU> d16;
+  for (size_t k = 0; k < 64; k += hn::Lanes(d)) {
+    const uint64_t lane_bits = word >> k;
+    uint8_t bytes[8];
+    std::memcpy(bytes, &lane_bits, sizeof bytes);
+    const auto is_one = hn::LoadMaskBits(d, bytes);
+    const auto numbers = hn::Iota(d, base + static_cast<uint32_t>(k));
+    // The numbers wrap to 16 bits before they are narrowed, which saturates.
+    const auto wrapped = hn::And(numbers, hn::Set(d, 0xFFFFu));
+    const auto ones = hn::BitCast(hn::RebindToSigned<DU>(), hn::Compress(wrapped, is_one));
+    hn::StoreU(hn::DemoteTo(d16, ones), d16, positions + count);
+    count += hn::CountTrue(d, is_one);
+  }
+  return count;
+}
+
+size_t ListOnes(const uint8_t* row, size_t begin, size_t end, uint16_t* positions) {
+  size_t count = 0;
+  for (size_t first = begin / 8 * 8; first < end; first += 64) {
+    uint64_t word = 0;
+    const size_t num_bits = end - first < 64 ? end - first : 64;
+    std::memcpy(&word, row + first / 8, (num_bits + 7) / 8);
+    if (num_bits < 64) word &= (uint64_t{1} << num_bits) - 1;
+    if (first < begin) word &= ~uint64_t{0} << (begin - first);
+    count += ListOnesOfWord(word, static_cast<uint32_t>(first - begin), positions + count);
+  }
+  return count;
 }
 
 #endif
@@ -45,9 +128,21 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tern::kernels {
 
-HWY_EXPORT(PackNonZeros);
-void PackNonZeros(const float* x, size_t n, uint8_t* bits) {
-  HWY_DYNAMIC_DISPATCH(PackNonZeros)(x, n, bits);
+HWY_EXPORT(PackAtLeast);
+HWY_EXPORT(CountAtLeast);
+HWY_EXPORT(CollectAtLeast);
+HWY_EXPORT(ListOnes);
+void PackAtLeast(const float* x, size_t n, float threshold, uint8_t* bits) {
+  HWY_DYNAMIC_DISPATCH(PackAtLeast)(x, n, threshold, bits);
+}
+size_t CountAtLeast(const float* x, size_t n, float threshold) {
+  return HWY_DYNAMIC_DISPATCH(CountAtLeast)(x, n, threshold);
+}
+size_t CollectAtLeast(const float* x, size_t n, float threshold, float* out) {
+  return HWY_DYNAMIC_DISPATCH(CollectAtLeast)(x, n, threshold, out);
+}
+size_t ListOnes(const uint8_t* row, size_t begin, size_t end, uint16_t* positions) {
+  return HWY_DYNAMIC_DISPATCH(ListOnes)(row, begin, end, positions);
 }
 
 }  // namespace tern::kernels

@@ -329,8 +329,8 @@ TEST_P(PositionsAreEnough, ForTheMemory) {
       for (uint64_t i = 0; i < count; i += 7) g[i] = i % 2 == 0 ? -0.f : 0;
       const std::span<const float> v = memory->Compensate(0, g, room);
       std::vector<uint8_t> code;
-      codec->Encode(v.data(), segment, codec->Prepare(kernels::ComputeStats(v.data(), count), v, {}),
-                    {}, &code);
+      codec->Encode(v.data(), segment,
+                    codec->Prepare(kernels::ComputeStats(v.data(), count), v, {}), {}, &code);
       ASSERT_TRUE(codec->DecodeSingleCode(code, segment, sent.data()).ok());
       reference->Update(0, reference->Compensate(0, g, other_room), sent);
       Floats decoded_values;
@@ -340,7 +340,8 @@ TEST_P(PositionsAreEnough, ForTheMemory) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(All, PositionsAreEnough,
-                         testing::Values(PositionsCase{"topk", 0, true}, PositionsCase{"topk", 0.9, true},
+                         testing::Values(PositionsCase{"topk", 0, true},
+                                         PositionsCase{"topk", 0.9, true},
                                          PositionsCase{"topk", 0.9, false},
                                          PositionsCase{"threshold", 0, false}));
 

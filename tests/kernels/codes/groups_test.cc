@@ -38,9 +38,49 @@ TEST_P(GroupsOnTarget, RowsOfBitsEqualTheReferences) {
     PackOneBitSigns(v.data(), n, bits.data());
     PackOneBitSignsRef(v.data(), n, reference.data());
     ASSERT_EQ(bits, reference) << n;
-    PackNonZeros(v.data(), n, bits.data());
-    PackNonZerosRef(v.data(), n, reference.data());
-    ASSERT_EQ(bits, reference) << n;
+    for (const float threshold : {0.f, 1.f, 1e9f, 1e30f}) {
+      PackAtLeast(v.data(), n, threshold, bits.data());
+      PackAtLeastRef(v.data(), n, threshold, reference.data());
+      ASSERT_EQ(bits, reference) << n << ' ' << threshold;
+    }
+  }
+}
+
+TEST_P(GroupsOnTarget, LargeElementsAreCountedAndCollectedAsByTheReference) {
+  for (const size_t n : Lengths()) {
+    const std::vector<float> v = SomeValues(n);
+    for (const float threshold : {0.f, 1.f, 1e9f, 1e30f}) {
+      const size_t count = CountAtLeastRef(v.data(), n, threshold);
+      ASSERT_EQ(CountAtLeast(v.data(), n, threshold), count) << n << ' ' << threshold;
+      std::vector<float> large(n + kListRoom), reference = large;
+      ASSERT_EQ(CollectAtLeast(v.data(), n, threshold, large.data()), count);
+      ASSERT_EQ(CollectAtLeastRef(v.data(), n, threshold, reference.data()), count);
+      large.resize(count), reference.resize(count);
+      ASSERT_EQ(large, reference) << n << ' ' << threshold;
+    }
+  }
+}
+
+TEST_P(GroupsOnTarget, OnesAreListedAsByTheReference) {
+  std::mt19937 random(4);
+  for (const uint32_t one_in : {1, 2, 3, 8, 50}) {
+    std::vector<uint8_t> bytes(8192);
+    for (size_t i = 0; i < 8 * bytes.size(); ++i) {
+      if (random() % one_in == 0) bytes[i / 8] = static_cast<uint8_t>(bytes[i / 8] | 1u << (i % 8));
+    }
+    for (const size_t begin : {0, 1, 7, 8, 13, 64, 3001}) {
+      for (size_t end = begin; end <= 8 * bytes.size(); end += end < begin + 140 ? 1 : 7411) {
+        // The row ends with the range, so that reading beyond it is an error.
+        const std::vector<uint8_t> row(bytes.begin(),
+                                       bytes.begin() + static_cast<int64_t>(end + 7) / 8);
+        std::vector<uint16_t> reference(end - begin);
+        reference.resize(ListOnesRef(row.data(), begin, end, reference.data()));
+        std::vector<uint16_t> positions(reference.size() + kListRoom);
+        ASSERT_EQ(ListOnes(row.data(), begin, end, positions.data()), reference.size());
+        positions.resize(reference.size());
+        ASSERT_EQ(positions, reference) << begin << ' ' << end;
+      }
+    }
   }
 }
 
