@@ -73,8 +73,8 @@ uint32_t GetBits(std::span<const uint8_t> row, size_t at, int bits) {
   return word >> (at % 8) & ((1u << bits) - 1);
 }
 
-// Writes the ascending positions of a block of `length` elements to `row`. `is_sent` has the same as
-// a bitmap. REQUIRES that all bits of the row are zero.
+// Writes the ascending positions of a block of `length` elements to `row`. `is_sent` has the same
+// positions as a bitmap. REQUIRES that all bits of the row are zero.
 void PutPositions(std::span<const uint16_t> positions, std::span<const uint8_t> is_sent,
                   size_t length, std::span<uint8_t> row) {
   const SparseForm form = SparseFormOf(positions.size(), length);

@@ -19,8 +19,8 @@ namespace tern::kernels {
 
 // The functions of this file that end in Ref give the same results with scalar code.
 
-// Writes a row of n bits to `bits`, (n + 7) / 8 bytes: bit i is 1 if x[i] is not 0 and its magnitude
-// is at least `threshold`. Unused bits are zero.
+// Writes a row of n bits to `bits`, (n + 7) / 8 bytes: bit i is 1 if x[i] is not 0 and its
+// magnitude is at least `threshold`. Unused bits are zero.
 void PackAtLeast(const float* x, size_t n, float threshold, uint8_t* bits);
 void PackAtLeastRef(const float* x, size_t n, float threshold, uint8_t* bits);
 // Returns how many of x[0, n) have at least the magnitude `threshold`.

@@ -79,8 +79,8 @@ size_t CollectAtLeast(const float* x, size_t n, float threshold, float* out) {
   return count + CollectAtLeastRef(x + num_whole, n - num_whole, threshold, out + count);
 }
 
-// Writes the positions of the ones of `word`, plus `base`, to `positions`, and returns their number.
-// May write up to kListRoom numbers too many.
+// Writes the positions of the ones of `word`, plus `base`, to `positions`, and returns their
+// number. May write up to kListRoom numbers too many.
 HWY_INLINE size_t ListOnesOfWord(uint64_t word, uint32_t base, uint16_t* positions) {
   constexpr int kFew = 10;  // so few ones are found faster one by one
   size_t count = 0;
