@@ -49,7 +49,8 @@ uint32_t WordAt(const uint8_t* row, size_t byte) {
   return word;
 }
 
-// Writes `value` at bit `at` of `row`. REQUIRES that the bits written to are zero, and value < 2^16.
+// Writes `value` at bit `at` of `row`. REQUIRES that the bits written to are zero, and
+// value < 2^16.
 void PutBits(std::span<uint8_t> row, size_t at, uint32_t value) {
   const size_t byte = at / 8;
   uint32_t shifted = value << (at % 8);
