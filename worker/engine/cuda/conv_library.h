@@ -54,6 +54,9 @@ class ConvLibrary {
 
 // Makes the library that uses the simple kernels of this project.
 std::unique_ptr<ConvLibrary> MakeConvLoops();
+// Makes a library that computes depthwise convolutions (kernels/nn/depthwise.h) itself, and leaves
+// all other shapes to `other_library`.
+std::unique_ptr<ConvLibrary> WithDepthwise(std::unique_ptr<ConvLibrary> other_library);
 // Makes the fastest library in this build. `stream` is the net's stream. Each net has its own
 // library, and destroys it when the net is planned, so that other processes can then plan. kBadJob
 // if the libraries of the vendor are not on this machine.

@@ -5,7 +5,7 @@
 namespace tern::engine::cuda {
 
 Result<std::unique_ptr<ConvLibrary>> MakeConvLibrary(kernels::DeviceStream) {
-  return MakeConvLoops();
+  return WithDepthwise(MakeConvLoops());
 }
 
 std::string ConvLibraryName() { return "without cuDNN"; }

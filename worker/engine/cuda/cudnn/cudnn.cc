@@ -197,7 +197,7 @@ Result<std::unique_ptr<ConvLibrary>> MakeConvLibrary(kernels::DeviceStream strea
   TERN_RETURN_IF_ERROR(OpenVendorLibraries());
   auto library = std::make_unique<CudnnLibrary>();
   TERN_RETURN_IF_ERROR(library->Initialize(stream));
-  return MakeCublas(std::move(library));
+  return MakeCublas(WithDepthwise(std::move(library)));
 }
 
 std::string ConvLibraryName() {
