@@ -126,8 +126,8 @@ class Memory {
   // Returns the values to encode in place of g, for elements [begin, begin + g.size()) of the
   // tensor or segment: v, which it has set and which may be the array of g, or an array of its own
   // with these elements, which does not change before Update. The choice is the same in all calls.
-  virtual std::span<const float> Compensate(uint64_t begin, std::span<const float> g,
-                                            std::span<float> v) = 0;
+  [[nodiscard]] virtual std::span<const float> Compensate(uint64_t begin, std::span<const float> g,
+                                                          std::span<float> v) = 0;
   // Keeps the difference between v, what Compensate returned, and `sent`, the values that receivers
   // decode from the code of v, for the elements from `begin` on.
   virtual void Update(uint64_t begin, std::span<const float> v, std::span<const float> sent) = 0;

@@ -180,7 +180,10 @@ class RecodedSum : public Accumulator {
   void EncodeSum(std::vector<uint8_t>* out) override {
     std::vector<float> v(format_.count());
     sum_.ComputeMean(v);
-    if (memory_ != nullptr) memory_->Compensate(0, v, v);
+    if (memory_ != nullptr) {
+      const std::span<const float> compensated = memory_->Compensate(0, v, v);
+      CHECK_EQ(compensated.data(), v.data());  // Error feedback sets v.
+    }
     // A sum of finite numbers may overflow; the largest finite number is encoded instead.
     for (float& x : v) x = std::clamp(x, -kLargestFloat, kLargestFloat);
     const size_t begin = out->size();

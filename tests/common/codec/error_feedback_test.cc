@@ -24,7 +24,7 @@ std::unique_ptr<Codec> MakeFp16WithFeedback() {
 // worker adds the residual in `memory` to g; afterwards it stores the new residual there.
 std::vector<float> Send(const Codec& codec, const std::vector<float>& g, Memory* memory) {
   std::vector<float> v(g.size()), sent(g.size());
-  memory->Compensate(0, g, v);
+  EXPECT_EQ(memory->Compensate(0, g, v).data(), v.data());
   std::vector<uint8_t> code;
   const Segment segment{0, 0, g.size()};
   codec.Encode(v.data(), segment, codec.Prepare(kernels::ComputeStats(v.data(), v.size()), v, {}),

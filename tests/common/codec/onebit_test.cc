@@ -182,7 +182,7 @@ TEST(OneBit, WorkerErrorIsAddedToTheNextGradient) {
     std::vector<float> residual(130), v(130);
     for (int round = 0; round < 20; ++round) {
       const std::vector<float> g = SomeGradient(130, round);
-      memory->Compensate(0, g, v);
+      ASSERT_EQ(memory->Compensate(0, g, v).data(), v.data());
       for (size_t i = 0; i < 130; ++i) ASSERT_EQ(v[i], g[i] + residual[i]);
       std::vector<uint8_t> code;
       codec->Encode(v.data(), segment, {}, {}, &code);

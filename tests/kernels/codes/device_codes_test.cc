@@ -105,7 +105,10 @@ void ExpectOneBitMatchesCpu(const std::vector<std::vector<float>>& gradients_by_
       std::vector<float> part_values(
           g.begin() + static_cast<std::ptrdiff_t>(part.begin),
           g.begin() + static_cast<std::ptrdiff_t>(part.begin + part.count));
-      if (has_feedback) memories[p]->Compensate(0, part_values, part_values);
+      if (has_feedback) {
+        const std::span<const float> v = memories[p]->Compensate(0, part_values, part_values);
+        ASSERT_EQ(v.data(), part_values.data());
+      }
       std::vector<uint8_t> code;
       codec->Encode(part_values.data(), SegmentOf(part, kColumnSizes[p]), {}, {}, &code);
       expected_chunks[part.chunk].insert(expected_chunks[part.chunk].end(), code.begin(),

@@ -75,7 +75,11 @@ class CpuCoder {
     for (uint32_t t = 0; t < memories_.size(); ++t) {
       const kernels::Part& part = layout_.buckets[t][0];
       const std::span<float> tensor_values{compensated_gradients.data() + part.begin, part.count};
-      if (memories_[t] != nullptr) memories_[t]->Compensate(0, tensor_values, tensor_values);
+      if (memories_[t] != nullptr) {
+        const std::span<const float> v =
+            memories_[t]->Compensate(0, tensor_values, tensor_values);
+        std::copy(v.begin(), v.end(), tensor_values.begin());
+      }
       noise.tensor = t;
       params_of_tensor_[t] = layout_.codec->Prepare(
           kernels::ComputeStats(tensor_values.data(), tensor_values.size()), tensor_values, noise);
