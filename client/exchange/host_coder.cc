@@ -160,8 +160,8 @@ void HostCoder::EncodeSegment(const BucketValues& values, const codec::Segment& 
   codec.Encode(values_to_encode.data(), segment, params, NoiseKeyOf(values.round), codes);
   codec::Memory* memory = memories_[segment.tensor].get();
   if (memory == nullptr) return;
-  const Status updated = codec.UpdateMemory(std::span(*codes).subspan(size_before), segment,
-                                            values_to_encode, memory, &decoded_values_);
+  const Status updated =
+      codec.UpdateMemory(std::span(*codes).subspan(size_before), segment, values_to_encode, memory);
   CHECK(updated.ok()) << updated.message();  // The codec has just made these codes.
 }
 

@@ -61,8 +61,7 @@ class HostCoder : public GradientCoder {
   // By bucket: the round whose values are in rotated_values_. With two rounds in progress, the next
   // round's values may replace those of a bucket that still waits for its scalers.
   std::vector<uint64_t> rotated_round_;
-  Floats decoded_values_;  // what the codes of one segment (range of a tensor) decode to
-  Floats joint_values_;    // the values of all tensors that are prepared together
+  Floats joint_values_;  // the values of all tensors that are prepared together
 };
 
 }  // namespace tern::client

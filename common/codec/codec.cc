@@ -14,12 +14,11 @@ void Memory::UpdateSparse(uint64_t begin, std::span<const float> v,
 }
 
 Status Codec::UpdateMemory(std::span<const uint8_t> code, const Segment& segment,
-                           std::span<const float> v, Memory* memory, Floats* decoded_values) const {
-  decoded_values->resize(segment.count);
-  const Result<size_t> used_bytes = DecodeSingleCode(code, segment, decoded_values->data());
-  if (!used_bytes.ok()) return used_bytes.status();
-  memory->Update(segment.begin, v, *decoded_values);
-  return Ok();
+                           std::span<const float> v, Memory* memory) const {
+  const auto update = [&](uint64_t first, std::span<const float> sent) {
+    memory->Update(segment.begin + first, v.subspan(first, sent.size()), sent);
+  };
+  return DecodeSingleCodeInBlocks(code, segment, update).status();
 }
 
 Result<size_t> Codec::DecodeSingleCode(std::span<const uint8_t> code, const Segment& segment,

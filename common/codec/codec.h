@@ -34,7 +34,6 @@
 #include <vector>
 
 #include "common/base/bytes.h"
-#include "common/base/floats.h"
 #include "common/base/saved_state.h"
 #include "common/base/status.h"
 #include "kernels/codes/philox.h"
@@ -232,11 +231,10 @@ class Codec {
   // the code. kMismatch if the code is invalid. REQUIRES a codec that does not share scalers.
   virtual Result<size_t> DecodeSingleCode(std::span<const uint8_t> code, const Segment& segment,
                                           float* values) const;
-  // Updates `memory` after this codec has encoded v, the values of the segment, as `code`.
-  // `decoded_values` is memory for intermediate results. REQUIRES what DecodeSingleCode does.
+  // Updates `memory` after this codec has encoded v, the values of the segment, as `code`. REQUIRES
+  // what DecodeSingleCode does.
   virtual Status UpdateMemory(std::span<const uint8_t> code, const Segment& segment,
-                              std::span<const float> v, Memory* memory,
-                              Floats* decoded_values) const;
+                              std::span<const float> v, Memory* memory) const;
   // Decodes one code as DecodeSingleCode does, but passes the values to `use` in order, block by
   // block. After an error, `use` may have been called for some of the blocks. If a server sends a
   // code of weights or changes, the server and the workers decode the code with this function, so

@@ -136,8 +136,7 @@ class SparseCodec : public Codec {
   // With floats, takes the positions from the code without decoding the rest. REQUIRES that the
   // codec sends elements of v as they are.
   Status UpdateMemory(std::span<const uint8_t> code, const Segment& segment,
-                      std::span<const float> v, Memory* memory,
-                      Floats* decoded_values) const override;
+                      std::span<const float> v, Memory* memory) const override;
   Status Decode(std::span<const uint8_t> sum, const Segment& segment, int contributors,
                 float scaler, uint64_t first, uint64_t n, float* mean) const override;
 

@@ -57,10 +57,8 @@ Result<size_t> SparseCodec::DecodeSingleCode(std::span<const uint8_t> bytes, con
 }
 
 Status SparseCodec::UpdateMemory(std::span<const uint8_t> bytes, const Segment& segment,
-                                 std::span<const float> v, Memory* memory,
-                                 Floats* decoded_values) const {
-  if (values_ == SparseValues::kPair)
-    return Codec::UpdateMemory(bytes, segment, v, memory, decoded_values);
+                                 std::span<const float> v, Memory* memory) const {
+  if (values_ == SparseValues::kPair) return Codec::UpdateMemory(bytes, segment, v, memory);
   Result<SparseCode> code = SparseCode::Parse(values_, bytes, segment.count);
   if (!code.ok()) return code.status().Within(std::string(name()) + " code");
   std::vector<uint32_t> positions;

@@ -53,9 +53,8 @@ class CodecWrapper : public Codec {
     return inner_->DecodeSingleCode(code, segment, values);
   }
   Status UpdateMemory(std::span<const uint8_t> code, const Segment& segment,
-                      std::span<const float> v, Memory* memory,
-                      Floats* decoded_values) const override {
-    return inner_->UpdateMemory(code, segment, v, memory, decoded_values);
+                      std::span<const float> v, Memory* memory) const override {
+    return inner_->UpdateMemory(code, segment, v, memory);
   }
   Status Decode(std::span<const uint8_t> sum, const Segment& segment, int contributors,
                 float scaler, uint64_t first, uint64_t n, float* mean) const override {

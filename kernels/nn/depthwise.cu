@@ -216,9 +216,8 @@ __device__ void AddRowToTaps(const DeviceSlide& slide, uint32_t n, uint32_t h, u
           column - columns.pad >= slide.in.w)
         continue;
       float v[kCount];
-      Load<kCount>(image + (uint64_t{row - rows.pad} * slide.in.w + column - columns.pad) *
-                               slide.in.c,
-                   v);
+      Load<kCount>(
+          image + (uint64_t{row - rows.pad} * slide.in.w + column - columns.pad) * slide.in.c, v);
       AddProducts<kCount>(v, g, sums[tap]);
     }
   }
@@ -306,15 +305,16 @@ int DepthwiseBackwardDataOnDevice(DeviceStream stream, DeviceType type, const De
 }
 
 size_t DepthwiseWorkspaceBytes(DeviceType type, const DeviceSlide& slide) {
-  return DispatchTypeAndPack(type, slide.out.c, [&]<typename T, uint32_t kCount>() {
-           return static_cast<int>(WeightSharesOf<kCount>(slide.out).shares);
-         }) *
+  return DispatchTypeAndPack(type, slide.out.c,
+                             [&]<typename T, uint32_t kCount>() {
+                               return static_cast<int>(WeightSharesOf<kCount>(slide.out).shares);
+                             }) *
          size_t{slide.out.c} * kTaps * sizeof(double);
 }
 
-int DepthwiseBackwardWeightsOnDevice(DeviceStream stream, DeviceType type,
-                                     const DeviceSlide& slide, const void* x, const void* dy,
-                                     void* workspace, void* weight_gradient) {
+int DepthwiseBackwardWeightsOnDevice(DeviceStream stream, DeviceType type, const DeviceSlide& slide,
+                                     const void* x, const void* dy, void* workspace,
+                                     void* weight_gradient) {
   return DispatchTypeAndPack(type, slide.out.c, [&]<typename T, uint32_t kCount>() {
     const WeightShares work = WeightSharesOf<kCount>(slide.out);
     auto* const partial_sums = static_cast<double*>(workspace);

@@ -60,10 +60,8 @@ std::vector<float> Sender::Send(const std::vector<float>& g, uint64_t round,
     const auto consumed_bytes =
         codec_.DecodeSingleCode(std::span(code_).subspan(code_begin), segment, decoded.data());
     EXPECT_TRUE(consumed_bytes.ok()) << consumed_bytes.status().message();
-    Floats decoded_values;
-    const Status updated =
-        codec_.UpdateMemory(std::span(code_).subspan(code_begin), segment,
-                            v.subspan(begin, segment.count), memory_.get(), &decoded_values);
+    const Status updated = codec_.UpdateMemory(std::span(code_).subspan(code_begin), segment,
+                                               v.subspan(begin, segment.count), memory_.get());
     EXPECT_TRUE(updated.ok()) << updated.message();
   }
   return sent;

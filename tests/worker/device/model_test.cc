@@ -76,8 +76,7 @@ class CpuCoder {
       const kernels::Part& part = layout_.buckets[t][0];
       const std::span<float> tensor_values{compensated_gradients.data() + part.begin, part.count};
       if (memories_[t] != nullptr) {
-        const std::span<const float> v =
-            memories_[t]->Compensate(0, tensor_values, tensor_values);
+        const std::span<const float> v = memories_[t]->Compensate(0, tensor_values, tensor_values);
         std::copy(v.begin(), v.end(), tensor_values.begin());
       }
       noise.tensor = t;

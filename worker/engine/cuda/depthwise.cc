@@ -1,9 +1,10 @@
 // Computes depthwise convolutions with a window of 3 x 3 by our own kernels
 // (kernels/nn/depthwise.h). cuDNN's are slower than the memory, and it compiles most of them when a
 // plan is made.
+#include "kernels/nn/depthwise.h"
+
 #include <utility>
 
-#include "kernels/nn/depthwise.h"
 #include "worker/device/device.h"
 #include "worker/engine/cuda/conv_library.h"
 
@@ -29,14 +30,14 @@ class DepthwisePlan : public ConvPlan {
         return kernels::DepthwiseBackwardDataOnDevice(stream, shape_.type, shape_.slide, data.y,
                                                       data.kernel, data.x);
       case ConvPass::kBackwardWeights:
-        return kernels::DepthwiseBackwardWeightsOnDevice(
-            stream, shape_.type, shape_.slide, data.x, data.y, data.workspace, data.kernel);
+        return kernels::DepthwiseBackwardWeightsOnDevice(stream, shape_.type, shape_.slide, data.x,
+                                                         data.y, data.workspace, data.kernel);
       case ConvPass::kForward:
         break;
     }
     return kernels::DepthwiseForwardOnDevice(stream, shape_.type, shape_.slide, data.x, data.kernel,
-                                             shape_.has_bias ? data.bias : nullptr,
-                                             shape_.has_relu, data.y);
+                                             shape_.has_bias ? data.bias : nullptr, shape_.has_relu,
+                                             data.y);
   }
 
   const ConvShape shape_;
