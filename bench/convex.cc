@@ -1,10 +1,10 @@
 // Theorem 1 of TernGrad (Wen et al. 2017) on a convex problem: stochastic gradient descent with
 // ternary gradients converges almost surely if the sum of the learning rates is infinite and that
-// of their squares is not. Worker i draws samples x = m[i] + r, and its loss is
-// 1/2 E |w - m[i] - r|^2, so that its gradient in a step is w - m[i] - r, and the minimum of the mean
-// loss is the mean of all m[i]. The components of r are independent, with mean 0 and variance 1:
-// symmetric (Laplace) or skewed (exponential, less 1). The rate of step t is 1 / (t + 10).
-// Prints a JSON list of
+// of their squares is not. Worker i draws samples x = m[i] + r, and its loss is the mean of
+// 1/2 |w - x|^2. So its gradient in a step is w - m[i] - r, and the minimum of the mean loss is the
+// mean of all m[i]. The components of r are independent, with mean 0 and variance 1: symmetric
+// (Laplace) or skewed (exponential, less 1). The rate of step t is 1 / (t + 10). Prints a JSON list
+// of
 //   {"row", "tails", "seed", "errors": [[t, |w - minimum|^2], ...]}
 // with steps t from a tenth of the last one to the last.
 //   convex [SEEDS [STEPS]]
