@@ -22,6 +22,25 @@ struct ReluBackward {
   __device__ float operator()(float y, float dy) const { return y > 0 && y < upper ? dy : 0; }
 };
 
+// P(X <= x) for a normal X.
+__device__ float NormalBelow(float x) { return 0.5f * (1 + erff(x * 0.70710678f)); }
+
+struct Gelu {
+  __device__ float operator()(float x) const { return x * NormalBelow(x); }
+};
+
+struct GeluBackward {
+  __device__ float operator()(float x, float dy) const {
+    constexpr float kInverseSqrtOf2Pi = 0.39894228f;
+    return dy * (NormalBelow(x) + x * kInverseSqrtOf2Pi * expf(-0.5f * x * x));
+  }
+};
+
+struct Multiply {
+  float factor;
+  __device__ float operator()(float x) const { return factor * x; }
+};
+
 struct SumWithOptionalRelu {
   bool relu;
   __device__ float operator()(float a, float b) const { return relu && a + b <= 0 ? 0 : a + b; }
@@ -113,6 +132,27 @@ int ReluBackwardOnDevice(DeviceStream stream, DeviceType type, const void* y, co
   return DispatchType(type, [&]<typename T>() {
     return LaunchMap<T>(stream, n, ReluBackward{upper}, static_cast<T*>(dx),
                         static_cast<const T*>(y), static_cast<const T*>(dy));
+  });
+}
+
+int GeluForwardOnDevice(DeviceStream stream, DeviceType type, const void* x, uint64_t n, void* y) {
+  return DispatchType(type, [&]<typename T>() {
+    return LaunchMap(stream, n, Gelu(), static_cast<T*>(y), static_cast<const T*>(x));
+  });
+}
+
+int GeluBackwardOnDevice(DeviceStream stream, DeviceType type, const void* x, const void* dy,
+                         uint64_t n, void* dx) {
+  return DispatchType(type, [&]<typename T>() {
+    return LaunchMap(stream, n, GeluBackward(), static_cast<T*>(dx), static_cast<const T*>(x),
+                     static_cast<const T*>(dy));
+  });
+}
+
+int ScaleOnDevice(DeviceStream stream, DeviceType type, const void* x, uint64_t n, float factor,
+                  void* y) {
+  return DispatchType(type, [&]<typename T>() {
+    return LaunchMap(stream, n, Multiply{factor}, static_cast<T*>(y), static_cast<const T*>(x));
   });
 }
 

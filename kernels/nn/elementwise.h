@@ -15,6 +15,15 @@ namespace tern::kernels {
 // Computes dx = dy where 0 < y < upper, and 0 elsewhere. dx may be dy.
 [[nodiscard]] int ReluBackwardOnDevice(DeviceStream stream, DeviceType type, const void* y,
                                        const void* dy, uint64_t n, float upper, void* dx);
+// Computes y = x P(X <= x) for a normal X. y may be x.
+[[nodiscard]] int GeluForwardOnDevice(DeviceStream stream, DeviceType type, const void* x,
+                                      uint64_t n, void* y);
+// Computes dx = dy d(x P(X <= x)) / dx. dx may be dy.
+[[nodiscard]] int GeluBackwardOnDevice(DeviceStream stream, DeviceType type, const void* x,
+                                       const void* dy, uint64_t n, void* dx);
+// Computes y = factor x. y may be x.
+[[nodiscard]] int ScaleOnDevice(DeviceStream stream, DeviceType type, const void* x, uint64_t n,
+                                float factor, void* y);
 // Computes y = a + b or, if `relu`, y = max(0, a + b). y may be a or b.
 [[nodiscard]] int AddOnDevice(DeviceStream stream, DeviceType type, const void* a, const void* b,
                               uint64_t n, bool relu, void* y);

@@ -31,6 +31,19 @@ void ForEachUniform(const kernels::NoiseKey& key, uint64_t count, const Put& put
   }
 }
 
+// Sets the first outputs to copies of the inputs (DiracDef). `values` are weights [outputs, inputs,
+// kernel rows, kernel columns] or [outputs, inputs].
+void CopyInputs(const Parameter& parameter, float* values) {
+  const uint64_t inputs = parameter.shape[1], kernel = parameter.fan_in / inputs;
+  const uint64_t rows = parameter.shape.size() > 2 ? parameter.shape[2] : 1;
+  const uint64_t columns = kernel / rows, middle = rows / 2 * columns + columns / 2;
+  for (uint64_t output = 0; output < std::min<uint64_t>(parameter.shape[0], inputs); ++output) {
+    float* const weights = values + output * parameter.fan_in;
+    std::fill_n(weights, parameter.fan_in, 0.f);
+    weights[output * kernel + middle] = 1;
+  }
+}
+
 void InitParameter(const Parameter& parameter, const kernels::NoiseKey& key, float* values) {
   const pb::Init& init = parameter.init;
   const auto set_all = [&](const auto& value_of) {
@@ -53,6 +66,11 @@ void InitParameter(const Parameter& parameter, const kernels::NoiseKey& key, flo
       const uint64_t fan = init.he().fan_out() ? parameter.fan_out : parameter.fan_in;
       const double std_deviation = std::sqrt(2.0 / static_cast<double>(fan));
       return set_all([&](double u) { return std_deviation * NormalQuantile(u); });
+    }
+    case pb::Init::kDirac: {
+      const double bound = 1 / std::sqrt(static_cast<double>(parameter.fan_in));
+      set_all([&](double u) { return bound * (2 * u - 1); });
+      return CopyInputs(parameter, values);
     }
     case pb::Init::kXavier:
     case pb::Init::KIND_NOT_SET: {

@@ -1,4 +1,4 @@
-// The rules of element-wise layers (ReLU, dropout), and of the softmax loss.
+// The rules of element-wise layers (ReLU, GELU, scale, dropout), and of the softmax loss.
 #include "models/graph/layer_rules.h"
 
 namespace tern::models {
@@ -8,6 +8,13 @@ namespace {
 Status CompleteRelu(pb::LayerDef* layer) {
   const pb::ReluDef& relu = layer->relu();
   return relu.has_max() ? CheckNumber("max", relu.max(), 1e-6f, 1e6f) : Ok();
+}
+
+Status CompleteGelu(pb::LayerDef*) { return Ok(); }
+
+Status CompleteScale(pb::LayerDef* layer) {
+  if (!layer->scale().has_factor()) return BadLayer("factor is missing");
+  return CheckNumber("factor", layer->scale().factor(), -1e6f, 1e6f);
 }
 
 Status CompleteDropout(pb::LayerDef* layer) {
@@ -30,6 +37,10 @@ Result<ImageDims> ScalarOutput(const pb::LayerDef&, const InputShapes&) {
 
 constinit const LayerRules kReluRules = {pb::LayerDef::kRelu, "relu",     1,       1,
                                          &CompleteRelu,       &SameShape, &NoState};
+constinit const LayerRules kGeluRules = {pb::LayerDef::kGelu, "gelu",     1,       1,
+                                         &CompleteGelu,       &SameShape, &NoState};
+constinit const LayerRules kScaleRules = {pb::LayerDef::kScale, "scale",    1,       1,
+                                          &CompleteScale,       &SameShape, &NoState};
 constinit const LayerRules kDropoutRules = {pb::LayerDef::kDropout, "dropout",  1,       1,
                                             &CompleteDropout,       &SameShape, &NoState};
 // The number of inputs counts only the scores, not the second input, "label".

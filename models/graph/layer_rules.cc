@@ -14,6 +14,7 @@ constexpr const LayerRules* kRules[] = {
     &kConvRules,   &kMaxPoolRules,   &kAvgPoolRules,     &kDenseRules,
     &kReluRules,   &kBatchNormRules, &kLrnRules,         &kDropoutRules,
     &kConcatRules, &kAddRules,       &kStandardizeRules, &kSoftmaxLossRules,
+    &kGeluRules,   &kScaleRules,
 };
 
 Status CheckInit(const std::string& key, const pb::Init& init) {
@@ -63,11 +64,14 @@ Status CheckNumber(const std::string& key, float value, float min, float max) {
 Status CompleteInit(const std::string& key, float constant, pb::Init* init) {
   if (init->kind_case() == pb::Init::KIND_NOT_SET) init->set_constant(constant);
   if (init->has_he()) init->mutable_he()->set_fan_out(init->he().fan_out());
+  if (init->has_dirac())
+    return BadLayer(key + " is dirac; it must be another one here, because dirac is for weights of conv and dense");
   return CheckInit(key, *init);
 }
 
 Status CompleteWeightInit(pb::Init* init) {
   if (init->kind_case() == pb::Init::KIND_NOT_SET) init->mutable_xavier();
+  if (init->has_dirac()) return Ok();
   return CompleteInit("weight_init", 0, init);
 }
 

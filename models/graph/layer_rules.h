@@ -41,8 +41,8 @@ std::string KindNames();
 
 // The rules of each kind, which the files layer_*.cc define.
 extern const LayerRules kConvRules, kMaxPoolRules, kAvgPoolRules, kDenseRules, kReluRules,
-    kBatchNormRules, kLrnRules, kDropoutRules, kConcatRules, kAddRules, kStandardizeRules,
-    kSoftmaxLossRules;
+    kGeluRules, kScaleRules, kBatchNormRules, kLrnRules, kDropoutRules, kConcatRules, kAddRules,
+    kStandardizeRules, kSoftmaxLossRules;
 
 // Helpers that several kinds of layers use.
 Status BadLayer(const std::string& message);  // an error with code kBadJob

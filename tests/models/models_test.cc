@@ -294,6 +294,11 @@ INSTANTIATE_TEST_SUITE_P(
         BadNet{
             "layers { name: 'd' batch_norm { epsilon: 0 } } layers { name: 'l' softmax_loss {} }",
             "epsilon is 0; it must be"},
+        BadNet{"layers { name: 'd' scale {} } layers { name: 'l' softmax_loss {} }",
+               "factor is missing"},
+        BadNet{"layers { name: 'd' batch_norm { weight_init { dirac {} } } } layers { name: 'l' "
+               "softmax_loss {} }",
+               "weight_init is dirac; it must be another one here"},
         BadNet{"layers { name: 'd' relu { max: -1 } } layers { name: 'l' softmax_loss {} }",
                "max is -1; it must be"},
         BadNet{"layers { name: 'd' inputs: 'data' add {} } layers { name: 'l' softmax_loss {} }",

@@ -39,7 +39,7 @@ def reads(*inputs, **layer):
 
 GLOBAL_MAX = {"maxPool": {"global": True}}
 GLOBAL_AVERAGE = {"avgPool": {"global": True}}
-RELU, RELU6, SAME = {"relu": {}}, {"relu": {"max": 6}}, {"padding": "same"}
+RELU, RELU6, GELU, SAME = {"relu": {}}, {"relu": {"max": 6}}, {"gelu": {}}, {"padding": "same"}
 ADD, CONCAT, STANDARDIZE = {"add": {}}, {"concat": {}}, {"standardize": {}}
 
 
@@ -149,6 +149,8 @@ def simple_layers():
     yield "relu", net(4, 5, [RELU])
     yield "relu6", net(4, 5, [conv(6, 3), norm(), RELU6, conv(5, 1)])
     yield "relu_max_1", net(4, 5, [conv(6, 3), norm(), {"relu": {"max": 1}}])
+    yield "gelu", net(4, 5, [conv(6, 3), norm(), GELU, conv(16, 1), GELU])
+    yield "scale", net(3, 4, [dense(9), {"scale": {"factor": -0.5}}])
     yield "lrn", net(7, 5, [lrn(5, 0.5, 0.75, 1)])
     yield "lrn_cifarnet", net(16, 5, [RELU, lrn(9, 0.001, 0.75, 1)])
     yield "lrn_of_three", net(16, 4, [conv(16, 1), lrn(3, 0.8, 0.6, 2)])

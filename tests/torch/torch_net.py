@@ -48,6 +48,15 @@ def window_of(kind, size):
     return 0, (*columns, *rows)
 
 
+class Scale(nn.Module):
+    def __init__(self, factor):
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, x):
+        return x * self.factor
+
+
 class Lrn(nn.Module):
     def __init__(self, kind):
         super().__init__()
@@ -108,6 +117,10 @@ class TorchNet(nn.Module):
             most = layer["relu"].get("max")
             alone = self.read[layer["inputs"][0]] == 1  # in place only if no other layer reads the input
             return (nn.ReLU(inplace=alone) if most is None else nn.Hardtanh(0, most, inplace=alone)), inputs[0]
+        if "gelu" in layer:
+            return nn.GELU(), inputs[0]
+        if "scale" in layer:
+            return Scale(layer["scale"]["factor"]), inputs[0]
         if "batchNorm" in layer:
             kind = layer["batchNorm"]
             return nn.BatchNorm2d(channels, kind["epsilon"], kind["momentum"]), inputs[0]

@@ -134,6 +134,13 @@ class GraphWriter {
         return WriteDense(layer, output_name);
       case pb::LayerDef::kRelu:
         return WriteRelu(layer, output_name);
+      case pb::LayerDef::kGelu:
+        return WriteGelu(layer, output_name);
+      case pb::LayerDef::kScale: {
+        const std::string input = PrepareElementwiseInput(layer);
+        AddNode("Mul", {input, AddConstant(layer, "factor", layer.scale().factor())}, output_name);
+        return;
+      }
       case pb::LayerDef::kBatchNorm:
         SetFloatAttribute("epsilon", layer.batch_norm().epsilon(),
                           AddNode("BatchNormalization",
@@ -227,6 +234,18 @@ class GraphWriter {
     AddNode("Clip",
             {input, AddConstant(layer, "least", 0), AddConstant(layer, "most", layer.relu().max())},
             output_name);
+  }
+
+  // Writes x (1 + erf(x / sqrt(2))) / 2 with elementary ONNX operators.
+  void WriteGelu(const pb::LayerDef& layer, const std::string& output_name) {
+    const std::string input = PrepareElementwiseInput(layer), scaled = TensorName(layer, "scaled"),
+                      erf = TensorName(layer, "erf"), twice = TensorName(layer, "twice_below"),
+                      half = TensorName(layer, "half_x");
+    AddNode("Div", {input, AddConstant(layer, "sqrt2", std::sqrt(2.f))}, scaled);
+    AddNode("Erf", {scaled}, erf);
+    AddNode("Add", {erf, AddConstant(layer, "one", 1)}, twice);
+    AddNode("Mul", {input, AddConstant(layer, "half", 0.5f)}, half);
+    AddNode("Mul", {half, twice}, output_name);
   }
 
   void WriteLrn(const pb::LayerDef& layer, const std::string& output_name) {

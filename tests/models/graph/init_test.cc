@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 #include "kernels/codes/philox.h"
 #include "models/graph/normal.h"
@@ -110,6 +111,28 @@ TEST(InitParameters, ConstantIsConstant) {
   pb::Init init;
   init.set_constant(0.1f);
   for (float v : InitialValues(TableOf({MakeParameter(9, 1, init)}), 5)) EXPECT_EQ(v, 0.1f);
+}
+
+TEST(InitParameters, DiracCopiesInputsAndDrawsTheRest) {
+  pb::Init init;
+  init.mutable_dirac();
+  Parameter parameter = MakeParameter(5 * 3 * 3 * 2, 3 * 3 * 2, init);
+  parameter.shape = {5, 3, 3, 2};  // 5 outputs, 3 inputs, a kernel of 3 x 2 with its middle at 1, 1
+  const std::vector<float> values = InitialValues(TableOf({parameter}), 5);
+  for (size_t i = 0; i < 3 * 18; ++i) {
+    const size_t output = i / 18, input = i % 18 / 6;
+    EXPECT_EQ(values[i], output == input && i % 6 == 3 ? 1 : 0) << i;
+  }
+  std::set<float> drawn;
+  for (size_t i = 3 * 18; i < 5 * 18; ++i) {
+    EXPECT_LE(std::fabs(values[i]), 1 / std::sqrt(18.f)) << i;
+    drawn.insert(values[i]);
+  }
+  EXPECT_EQ(drawn.size(), 2 * 18);
+  parameter.shape = {4, 9};  // a dense layer with fewer outputs than inputs
+  parameter.count = 36, parameter.fan_in = 9;
+  const std::vector<float> dense = InitialValues(TableOf({parameter}), 5);
+  for (size_t i = 0; i < 36; ++i) EXPECT_EQ(dense[i], i / 9 == i % 9 ? 1 : 0) << i;
 }
 
 // The expected values were computed by an independent implementation, in another language, of the

@@ -80,6 +80,35 @@ class Relu : public Elementwise {
   const double max_output_;
 };
 
+class Gelu : public Elementwise {
+ public:
+  using Elementwise::Elementwise;
+
+  void Forward(const std::vector<const Tensor*>& inputs, Tensor* y) override {
+    const std::vector<double>& x = inputs[0]->values;
+    slopes_.clear();
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double below = std::erfc(-x[i] / std::sqrt(2.0)) / 2;  // P(X <= x)
+      slopes_.push_back(below + x[i] * std::exp(-x[i] * x[i] / 2) / std::sqrt(2 * std::acos(-1.0)));
+      y->values[i] = x[i] * below;
+    }
+  }
+};
+
+class Scale : public Elementwise {
+ public:
+  Scale(const pb::LayerDef& def, ReferenceState* state)
+      : Elementwise(state), factor_(def.scale().factor()) {}
+
+  void Forward(const std::vector<const Tensor*>& inputs, Tensor* y) override {
+    slopes_.assign(y->values.size(), factor_);
+    MultiplyBySlopes(*inputs[0], y);
+  }
+
+ private:
+  const double factor_;
+};
+
 class Dropout : public Elementwise {
  public:
   Dropout(const pb::LayerDef& def, ReferenceState* state)
@@ -327,6 +356,10 @@ std::unique_ptr<ReferenceLayer> MakeReferenceLayer(const pb::LayerDef& def, Refe
       return std::make_unique<Dense>(state);
     case pb::LayerDef::kRelu:
       return std::make_unique<Relu>(def, state);
+    case pb::LayerDef::kGelu:
+      return std::make_unique<Gelu>(state);
+    case pb::LayerDef::kScale:
+      return std::make_unique<Scale>(def, state);
     case pb::LayerDef::kBatchNorm:
       return std::make_unique<BatchNorm>(def, state);
     case pb::LayerDef::kLrn:

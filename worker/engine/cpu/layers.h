@@ -15,9 +15,11 @@ std::unique_ptr<Layer> MakeConcat(const LayerSpec& spec);
 std::unique_ptr<Layer> MakeConv(const LayerSpec& spec);
 std::unique_ptr<Layer> MakeDense(const LayerSpec& spec);
 std::unique_ptr<Layer> MakeDropout(const LayerSpec& spec);
+std::unique_ptr<Layer> MakeGelu(const LayerSpec& spec);
 std::unique_ptr<Layer> MakeLrn(const LayerSpec& spec);
 std::unique_ptr<Layer> MakePool(const LayerSpec& spec);
 std::unique_ptr<Layer> MakeRelu(const LayerSpec& spec);
+std::unique_ptr<Layer> MakeScale(const LayerSpec& spec);
 std::unique_ptr<Layer> MakeSoftmaxLoss(const LayerSpec& spec);
 std::unique_ptr<Layer> MakeStandardize(const LayerSpec& spec);
 
@@ -37,6 +39,8 @@ inline constexpr LayerKind kLayerKinds[] = {
     {pb::LayerDef::kMaxPool, MakePool},
     {pb::LayerDef::kAvgPool, MakePool},
     {pb::LayerDef::kRelu, MakeRelu},
+    {pb::LayerDef::kGelu, MakeGelu},
+    {pb::LayerDef::kScale, MakeScale},
     {pb::LayerDef::kBatchNorm, MakeBatchNorm},
     {pb::LayerDef::kLrn, MakeLrn},
     {pb::LayerDef::kDropout, MakeDropout},

@@ -15,9 +15,11 @@ std::unique_ptr<Layer> MakeConcat(const LayerSpec& spec, const Inputs& inputs);
 std::unique_ptr<Layer> MakeConv(const LayerSpec& spec, const Inputs& inputs);
 std::unique_ptr<Layer> MakeDense(const LayerSpec& spec, const Inputs& inputs);
 std::unique_ptr<Layer> MakeDropout(const LayerSpec& spec, const Inputs& inputs);
+std::unique_ptr<Layer> MakeGelu(const LayerSpec& spec, const Inputs& inputs);
 std::unique_ptr<Layer> MakeLrn(const LayerSpec& spec, const Inputs& inputs);
 std::unique_ptr<Layer> MakePool(const LayerSpec& spec, const Inputs& inputs);
 std::unique_ptr<Layer> MakeRelu(const LayerSpec& spec, const Inputs& inputs);
+std::unique_ptr<Layer> MakeScale(const LayerSpec& spec, const Inputs& inputs);
 std::unique_ptr<Layer> MakeSoftmaxLoss(const LayerSpec& spec, const Inputs& inputs);
 std::unique_ptr<Layer> MakeStandardize(const LayerSpec& spec, const Inputs& inputs);
 
@@ -32,6 +34,8 @@ inline constexpr LayerKind kLayerKinds[] = {
     {pb::LayerDef::kMaxPool, MakePool},
     {pb::LayerDef::kAvgPool, MakePool},
     {pb::LayerDef::kRelu, MakeRelu},
+    {pb::LayerDef::kGelu, MakeGelu},
+    {pb::LayerDef::kScale, MakeScale},
     {pb::LayerDef::kBatchNorm, MakeBatchNorm},
     {pb::LayerDef::kLrn, MakeLrn},
     {pb::LayerDef::kDropout, MakeDropout},
