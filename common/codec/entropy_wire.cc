@@ -219,6 +219,43 @@ Status EntropyWire::DecodeInBlocks(std::span<const uint8_t> sum, uint64_t count,
   return DecodeCodedSum(sum, count, contributors, scaler, 0, count, use);
 }
 
+Result<std::span<const uint8_t>> EntropyWire::PlanesOfSum(std::span<const uint8_t> sum,
+                                                          uint64_t count, int contributors,
+                                                          Scratch* scratch) const {
+  if (IsStored(sum, count)) return PlanesOf(sum, count);
+  const int max_sum = MaxSum(contributors), bits = kernels::SumBits(max_sum);
+  const size_t plane_bytes = kernels::PlaneBytes(count);
+  const std::span<uint8_t> planes =
+      scratch->GetBuffer(static_cast<size_t>(bits) * plane_bytes);
+  std::array<uint8_t, kRange> symbols;
+  const auto decode_all = [&](const kernels::AnsFrequencies& frequencies, const auto& decode) {
+    const kernels::AnsTable table(frequencies);
+    return ForBlockRanges(count, 0, count, [&](const BlockRange& range) {
+      return decode(table, range, planes.data() + range.begin / 8);
+    });
+  };
+  if (SplitsSums(contributors)) {
+    const Result<SplitRow> row = ParseSplitSum(sum, count, contributors);
+    if (!row.ok()) return row.status();
+    TERN_RETURN_IF_ERROR(decode_all(
+        row->frequencies(),
+        [&](const kernels::AnsTable& table, const BlockRange& range, uint8_t* to) {
+          return row->Decode(table, range.block, range.num_blocks, plane_bytes, symbols.data(), to);
+        }));
+    return std::span<const uint8_t>(planes);
+  }
+  const Result<AnsRow> row = ParseSumRow(sum, count, contributors);
+  if (!row.ok()) return row.status();
+  TERN_RETURN_IF_ERROR(decode_all(
+      row->frequencies(),
+      [&](const kernels::AnsTable& table, const BlockRange& range, uint8_t* to) -> Status {
+        TERN_RETURN_IF_ERROR(row->Decode(table, range.block, range.num_blocks, symbols.data()));
+        kernels::PlanesOfSymbols(symbols.data(), range.size, bits, max_sum, plane_bytes, to);
+        return Ok();
+      }));
+  return std::span<const uint8_t>(planes);
+}
+
 Status EntropyWire::VisitSymbols(const AnsRow& row, uint64_t count, const SymbolVisitor& use) {
   const kernels::AnsTable table(row.frequencies());
   const uint64_t num_blocks = (count + kCodeBlock - 1) / kCodeBlock;

@@ -49,6 +49,8 @@ class EntropyWire : public IntegerWire {
   // at a multiple of 64 elements.
   using SymbolVisitor = std::function<void(uint64_t first, std::span<const uint8_t> symbols)>;
   static Status VisitSymbols(const AnsRow& row, uint64_t count, const SymbolVisitor& use);
+  Result<std::span<const uint8_t>> PlanesOfSum(std::span<const uint8_t> sum, uint64_t count,
+                                               int contributors, Scratch* scratch) const override;
 
  private:
   Result<ParsedCode> ParseSplitCode(std::span<const uint8_t> bytes, uint64_t count,

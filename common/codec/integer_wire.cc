@@ -53,6 +53,24 @@ Result<size_t> IntegerWire::SumSize(std::span<const uint8_t> bytes, uint64_t cou
                     count, " elements"));
 }
 
+Result<ParsedCode> IntegerWire::ParseSum(std::span<const uint8_t> bytes, uint64_t count,
+                                         int contributors, Scratch* scratch) const {
+  const Result<size_t> size = SumSize(bytes, count, contributors);
+  if (!size.ok()) return size.status();
+  const auto planes = PlanesOfSum(bytes.first(*size), count, contributors, scratch);
+  if (!planes.ok()) return planes.status();
+  // Decodes the sum, because that finds an element beyond the largest sum.
+  TERN_RETURN_IF_ERROR(IntegerWire::DecodeInBlocks(*planes, count, contributors, 0,
+                                                   [](uint64_t, std::span<const float>) {}));
+  const size_t low_bytes = planes->size() - kernels::PlaneBytes(count);
+  return ParsedCode{planes->first(low_bytes), planes->subspan(low_bytes), *size};
+}
+
+Result<std::span<const uint8_t>> IntegerWire::PlanesOfSum(std::span<const uint8_t> sum, uint64_t,
+                                                          int, Scratch*) const {
+  return sum;
+}
+
 Status IntegerWire::Decode(std::span<const uint8_t> sum, uint64_t count, int contributors,
                            float scaler, uint64_t first, uint64_t n, float* mean) const {
   TERN_RETURN_IF_ERROR(CheckPlanes(name(), sum, count, MaxSum(contributors), first, n));

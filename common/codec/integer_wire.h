@@ -47,12 +47,22 @@ class IntegerWire {
   virtual size_t MaxSumSize(uint64_t count, int contributors) const;
   virtual Result<size_t> SumSize(std::span<const uint8_t> bytes, uint64_t count,
                                  int contributors) const;
+  // Parses the sum of `count` elements at the front of `bytes`, to add it to another sum, as Parse
+  // parses a code. kMismatch if it is invalid, or an element is beyond what `contributors` workers
+  // can add up to.
+  Result<ParsedCode> ParseSum(std::span<const uint8_t> bytes, uint64_t count, int contributors,
+                              Scratch* scratch) const;
   // Decode and DecodeInBlocks do what the methods of Codec with these names do. REQUIRES a scaler
   // that is finite and not negative.
   virtual Status Decode(std::span<const uint8_t> sum, uint64_t count, int contributors,
                         float scaler, uint64_t first, uint64_t n, float* mean) const;
   virtual Status DecodeInBlocks(std::span<const uint8_t> sum, uint64_t count, int contributors,
                                 float scaler, const Codec::BlockVisitor& use) const;
+
+ protected:
+  // The bit planes of a sum, which is all of `sum`. The result refers to `sum` or `scratch`.
+  virtual Result<std::span<const uint8_t>> PlanesOfSum(std::span<const uint8_t> sum, uint64_t count,
+                                                       int contributors, Scratch* scratch) const;
 };
 
 // kMismatch: a sum has an element that `contributors` workers cannot add up to.

@@ -195,6 +195,7 @@ void ToyWorker::PerformAction(SessionAction& action) {
                                                     world_->now());
       return;
     }
+    case SessionAction::Type::kTellLeader:
     case SessionAction::Type::kSend:
       return world_->network().SendToServer(connections_[action.lane.shard][action.lane.lane],
                                             std::move(action.message), world_->now());

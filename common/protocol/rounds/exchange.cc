@@ -120,11 +120,14 @@ bool Exchange::IsUp(LaneRef lane) const {
   return found != lanes_.end() && found->second.is_up;
 }
 
-void Exchange::Send(const std::vector<const SendQueue::Item*>& items,
-                    std::vector<Outgoing>* out) const {
+void Exchange::Send(const std::vector<const SendQueue::Item*>& items, std::vector<Outgoing>* out) {
   for (const SendQueue::Item* item : items) {
     const auto& [key, entry] = *item;
-    Outgoing outgoing{entry.lane, MakeContribution(key.cell, options_)};
+    if (entry.left_host) {
+      ++num_left_host_;
+      if (has_leader_) TellLeaderNotToAdd(key, entry.lane, out);
+    }
+    Outgoing outgoing{entry.lane, MakeContribution(key.cell, options_), entry.way == SendQueue::Way::kHost};
     SetForm set_form{applied_, entry.pull_number, std::nullopt,
                      MutableContribution(key.cell.kind, &outgoing.message.head)};
     const auto version = versions_.find(key.cell);
@@ -144,6 +147,31 @@ void Exchange::Send(const std::vector<const HeldOutcomes::Item*>& items,
     outgoing.message.payload = held.payload;
     out->push_back(std::move(outgoing));
   }
+}
+
+void Exchange::TellLeaderNotToAdd(const Key& key, LaneRef lane, std::vector<Outgoing>* out) const {
+  Outgoing outgoing{lane, MakeContribution(key.cell, options_), /*to_leader=*/true};
+  pb::Contribution* c = MutableContribution(key.cell.kind, &outgoing.message.head);
+  c->mutable_skip()->set_round(key.exchange);
+  c->mutable_skip()->set_applied(applied_);
+  out->push_back(std::move(outgoing));
+}
+
+void Exchange::SetHasLeader(bool has_leader, Time now, std::vector<Outgoing>* out) {
+  const CheckInvariantsAtScopeEnd checked(*this);
+  if (std::exchange(has_leader_, has_leader) == has_leader) return;
+  queue_.set_has_leader(has_leader);
+  if (!has_leader) OnLeaderRefused(now, out);
+}
+
+void Exchange::OnLeaderRefused(Time now, std::vector<Outgoing>* out) {
+  const CheckInvariantsAtScopeEnd checked(*this);
+  for (const LaneRef lane : queue_.MarkLostOnHost()) SendWhatCreditAllows(lane, now, out);
+}
+
+void Exchange::SignHostSum(pb::Contribution* contribution) const {
+  contribution->set_rank(options_.rank);
+  contribution->set_incarnation(options_.incarnation);
 }
 
 void Exchange::SendWhatCreditAllows(LaneRef lane, Time now, std::vector<Outgoing>* out) {

@@ -50,6 +50,7 @@ class Exchange {
   struct Outgoing {
     LaneRef lane;
     Message message;
+    bool to_leader = false;  // goes to the leader of this worker's host, not to the lane
   };
   // An outcome for the caller. Each outcome is delivered once.
   struct Delivery {
@@ -83,6 +84,13 @@ class Exchange {
   // All members have applied the rounds up to `floor`; the outcomes of these rounds need not be
   // kept any more.
   void OnFloor(uint64_t floor) { held_.OnFloor(floor); }
+  // With exchange.host_sum: this worker's host has a leader, or has none any more. While it has one,
+  // pushes go to it; when it is lost, what it had goes to the lanes.
+  void SetHasLeader(bool has_leader, Time now, std::vector<Outgoing>* out);
+  // The leader cannot bring to the lanes what it has of this worker.
+  void OnLeaderRefused(Time now, std::vector<Outgoing>* out);
+  // Completes a message of this host's leader, which is this worker, for the lanes.
+  void SignHostSum(pb::Contribution* contribution) const;
   void OnTimer(Time now, std::vector<Outgoing>* out);
   // Returns the data lanes that are up and on which, for `resend_after`, contributions waited and
   // no outcome came, nor was the lane returned here. The caller probes them (links.h).
@@ -110,6 +118,8 @@ class Exchange {
   const HeldOutcomes& held() const { return held_; }
   // How many messages were sent again, other than on a connection that came up.
   uint64_t num_resent() const { return num_resent_; }
+  // How many pushes were sent to the leader of the host first, and then to their lanes.
+  uint64_t num_left_host() const { return num_left_host_; }
   // How many rounds closed before this worker's push arrived.
   uint64_t num_late_rounds() const { return late_rounds_.num_rounds; }
 
@@ -137,8 +147,11 @@ class Exchange {
     void CountRound(const Key& key);
   };
 
-  void Send(const std::vector<const SendQueue::Item*>& items, std::vector<Outgoing>* out) const;
+  void Send(const std::vector<const SendQueue::Item*>& items, std::vector<Outgoing>* out);
   static void Send(const std::vector<const HeldOutcomes::Item*>& items, std::vector<Outgoing>* out);
+  // Tells the leader that this push goes to its lane, so that the leader does not add it or wait for
+  // it.
+  void TellLeaderNotToAdd(const Key& key, LaneRef lane, std::vector<Outgoing>* out) const;
   void SendWhatCreditAllows(LaneRef lane, Time now, std::vector<Outgoing>* out);
   void CountAndReportLate(const Key& key, LaneRef lane, std::vector<Outgoing>* out);
   // Whether to deliver an outcome that answers no contribution.
@@ -147,6 +160,8 @@ class Exchange {
   Options options_;
   uint64_t applied_ = 0;
   uint64_t num_resent_ = 0;
+  bool has_leader_ = false;
+  uint64_t num_left_host_ = 0;
   LateRounds late_rounds_;
   SendQueue queue_;
   HeldOutcomes held_;

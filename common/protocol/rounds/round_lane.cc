@@ -34,6 +34,16 @@ std::optional<uint64_t> AppliedBy(const pb::Contribution& c) {
   }
 }
 
+bool AreRanksInOrder(const pb::Contribution& c, size_t num_ranks) {
+  const std::vector<Contributor> contributors = ContributorsOf(c);
+  const auto are_not_ascending = [](const Contributor& a, const Contributor& b) {
+    return a.rank >= b.rank;
+  };
+  return contributors.back().rank < num_ranks &&
+         std::adjacent_find(contributors.begin(), contributors.end(), are_not_ascending) ==
+             contributors.end();
+}
+
 // Lists the contributions of this rank that the open slots have.
 void AddCounted(const std::map<Cell, RoundCell>& cells, uint32_t rank, pb::Welcome* welcome) {
   for (const auto& [name, cell] : cells) {
@@ -231,11 +241,26 @@ void RoundLane::OnContribution(Peer from, Kind kind, const pb::Contribution& c,
     out->push_back(MakeRefusal(from, kMismatch, ToString(cell_name, c) + fault, pb::Refuse::leave));
     return;
   }
+  if (IsPartialSum(c)) return OnPartialSum(from, c, payload, cell, out);
   if (c.has_pull()) return cell->AnswerPull(from, c, out);
   if (c.has_late()) cell->CountLate(c);  // before AdvanceFloor drops the slot
   LaneMembers::SetApplied(member, *AppliedBy(c));
   AdvanceFloor();
   if (!c.has_late()) cell->Contribute(from, c, payload, out);
+}
+
+void RoundLane::OnPartialSum(Peer from, const pb::Contribution& c, const Bytes& payload,
+                             RoundCell* cell, Sends* out) {
+  bool are_members = true;
+  for (const Contributor& each : ContributorsOf(c)) {
+    LaneMember* member = state_.members.FindMember(each.rank, each.incarnation, true);
+    are_members = are_members && member != nullptr;
+    if (member != nullptr) LaneMembers::SetApplied(member, c.in_round().applied());
+  }
+  AdvanceFloor();
+  if (are_members) return cell->Contribute(from, c, payload, out);
+  ++state_.counters.split;
+  cell->AskMissing(c, out);
 }
 
 std::string RoundLane::WhatIsWrong(const RoundCell* cell, const pb::Contribution& c,
@@ -248,6 +273,10 @@ std::string RoundLane::WhatIsWrong(const RoundCell* cell, const pb::Contribution
   if (!applied.has_value()) return " is of no round, and this lane has rounds";
   const uint64_t round = ExchangeOf(c);
   const bool in_window = *applied < round && round - *applied <= state_.options.window;
+  if (in_window && IsPartialSum(c) && !cell->adds_partial_sums())
+    return " is a sum of a host, and the job has exchange.host_sum: false";
+  if (in_window && IsPartialSum(c) && !AreRanksInOrder(c, state_.members.size()))
+    return " is a sum of a host, and its ranks are not in order, or not of this job";
   if (in_window || c.has_late()) return "";
   return " (applied " + std::to_string(*applied) + ")" + not_planned;
 }

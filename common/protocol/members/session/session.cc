@@ -209,6 +209,27 @@ void Session::Contribute(const Cell& cell, LaneRef lane, Contribution contributi
   EmitOutgoing(std::move(outgoing), out);
 }
 
+void Session::SetHasLeader(bool has_leader, Time now, SessionActions* out) {
+  const CheckInvariantsAtScopeEnd checked(*this);
+  std::vector<Exchange::Outgoing> outgoing;
+  state_.exchange.SetHasLeader(has_leader, now, &outgoing);
+  EmitOutgoing(std::move(outgoing), out);
+}
+
+void Session::OnLeaderRefused(Time now, SessionActions* out) {
+  const CheckInvariantsAtScopeEnd checked(*this);
+  std::vector<Exchange::Outgoing> outgoing;
+  state_.exchange.OnLeaderRefused(now, &outgoing);
+  EmitOutgoing(std::move(outgoing), out);
+}
+
+bool Session::SendHostSum(LaneRef lane, Message sum, SessionActions* out) {
+  if (state_.ended() || !state_.links.IsUp(lane)) return false;
+  state_.exchange.SignHostSum(sum.head.mutable_push());
+  out->push_back(MakeSend(lane, std::move(sum)));
+  return true;
+}
+
 void Session::SetApplied(uint64_t applied) {
   const CheckInvariantsAtScopeEnd checked(*this);
   if (state_.has_state()) state_.exchange.SetApplied(applied);

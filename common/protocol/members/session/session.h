@@ -63,6 +63,13 @@ class Session {
   // that gets the state.
   void Contribute(const Cell& cell, LaneRef lane, Contribution contribution, Time now,
                   SessionActions* out);
+  // With exchange.host_sum. This worker's host has a leader (which may be this worker), or has none
+  // any more. At first it has none. While it has one, pushes go to it (kTellLeader).
+  void SetHasLeader(bool has_leader, Time now, SessionActions* out);
+  // The leader cannot bring to the servers what it has of this worker.
+  void OnLeaderRefused(Time now, SessionActions* out);
+  // This worker is the leader, and sends a sum of pushes. Returns false if the lane is not up.
+  bool SendHostSum(LaneRef lane, Message sum, SessionActions* out);
   // This worker has applied all rounds up to `applied`. REQUIRES that every answer of those rounds
   // was delivered, also the answers to figures (the workers' metrics).
   void SetApplied(uint64_t applied);

@@ -21,6 +21,8 @@ struct SessionAction {
     kConnect,   // close the connection of `lane` and open a new one: to `port` of the shard's host,
                 // or to the shard's configured address if `port` is 0
     kSend,      // send `message` on `lane`'s connection; the message may be lost
+    kTellLeader,  // send `message`, a push for `lane` or a word about one, to this host's leader; if
+                  // that is not possible, call SetHasLeader(false)
     kReady,     // begin the first step after round `applied`. `run`: the number of the job's run;
                 // `stop_after`: the job's last round, or 0 if it is not decided
     kDeliver,   // take `delivery`: the answer to a contribution
