@@ -123,11 +123,13 @@ bool Exchange::IsUp(LaneRef lane) const {
 void Exchange::Send(const std::vector<const SendQueue::Item*>& items, std::vector<Outgoing>* out) {
   for (const SendQueue::Item* item : items) {
     const auto& [key, entry] = *item;
-    if (entry.left_host) {
-      ++num_left_host_;
-      if (has_leader_) TellLeaderNotToAdd(key, entry.lane, out);
-    }
-    Outgoing outgoing{entry.lane, MakeContribution(key.cell, options_), entry.way == SendQueue::Way::kHost};
+    if (entry.left_host) ++num_left_host_;
+    const bool is_skipped =
+        key.cell.kind == Kind::kPush && std::holds_alternative<Skip>(entry.contribution);
+    if (has_leader_ && (entry.left_host || is_skipped))
+      TellLeaderNotToAdd(key, entry.lane, out);
+    Outgoing outgoing{entry.lane, MakeContribution(key.cell, options_),
+                      /*to_leader=*/entry.way == SendQueue::Way::kHost};
     SetForm set_form{applied_, entry.pull_number, std::nullopt,
                      MutableContribution(key.cell.kind, &outgoing.message.head)};
     const auto version = versions_.find(key.cell);
