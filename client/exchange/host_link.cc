@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "client/exchange/host_folder.h"
@@ -16,6 +17,9 @@ namespace {
 
 constexpr Time kPatience = std::chrono::seconds(2);        // for the pushes of others
 constexpr Time kConnectTimeout = std::chrono::seconds(1);  // to the leader of the host
+constexpr Time kRetry = std::chrono::milliseconds(100);
+// A leader that hangs is left for so long.
+constexpr Time kFirstPause = std::chrono::seconds(2), kLongestPause = std::chrono::seconds(60);
 constexpr int kMaxMessagesATurn = 256;
 constexpr const char* kLockName = "leader.lock";
 constexpr const char* kSocketName = "leader.socket";
@@ -48,6 +52,7 @@ HostLink::HostLink(const setup::Setup& setup, uint32_t rank, net::Context& conte
       poller_(poller),
       session_(session),
       leader_(LeaderOptions(setup, rank)),
+      pause_(kFirstPause),
       sums_(registry.GetCounter("tern_worker_host_sums_total",
                                 "Sums of pushes of this host's workers that this worker sent")),
       summed_(registry.GetCounter("tern_worker_host_summed_total", "Pushes in those sums")),
@@ -93,11 +98,14 @@ void HostLink::Seek(Time now) {
     poller_.Remove(leader_socket_.get());
     leader_socket_.reset();
   }
+  if (now < next_try_) return;
+  next_try_ = now + kRetry;
   Result<FolderLock> lock = FolderLock::TryLock(folder_, kLockName, setup_.job.name());
   if (lock.ok() && lock->is_held()) {
     lock_ = std::move(*lock);
     return Lead();
   }
+  if (now < avoids_leader_until_) return;
   connecting_since_ = now;
   auto socket =
       net::DealerSocket::ConnectLocal(context_, Cat(folder_, "/", kSocketName), LocalOptions());
@@ -149,9 +157,21 @@ void HostLink::ReceiveAsMember(Time now, protocol::SessionActions* out) {
     const pb::Outcome& sum = message.head.sum();
     const protocol::Cell cell{protocol::Kind::kPush, sum.bucket(), sum.chunk()};
     if (!message.head.has_sum() || !LeaderOptions(setup_, rank_).has_cell(cell)) continue;
+    pause_ = kFirstPause;
     session_.OnMessage(protocol::LaneOf(setup_.plan, cell), message, now, out);
   }
-  if (leader_socket_->link() == net::DealerSocket::Link::kLost) LoseLeader(now, out);
+  if (leader_socket_->link() == net::DealerSocket::Link::kLost) return LoseLeader(now, out);
+  LeaveLeaderThatHangs(now, out);
+}
+
+void HostLink::LeaveLeaderThatHangs(Time now, protocol::SessionActions* out) {
+  const uint64_t num_lost = session_.exchange().num_lost_by_leader();
+  if (std::exchange(num_lost_by_leader_, num_lost) == num_lost) return;
+  LOG(WARNING) << "the leader of this host hangs; this worker pushes to the servers itself for "
+               << std::chrono::duration_cast<std::chrono::seconds>(pause_).count() << " s";
+  avoids_leader_until_ = now + pause_;
+  pause_ = std::min(2 * pause_, kLongestPause);
+  LoseLeader(now, out);
 }
 
 void HostLink::ReceiveAsLeader(Time now, protocol::SessionActions* out) {

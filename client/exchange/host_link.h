@@ -8,8 +8,9 @@
 //                   +------- connected to the leader -----> kMember
 //
 // When the leader's process ends, however it ends, the system frees the lock, and another worker
-// takes it. Meanwhile all push to the servers themselves. A worker that cannot use the folder logs
-// why and stays kOff: it pushes to the servers itself.
+// takes it. Meanwhile all push to the servers themselves. A worker does so, too, while the leader
+// hangs: if a probe shows that pushes did not get to the servers, it leaves the leader for a while,
+// which doubles each time. A worker that cannot use the folder logs why and stays kOff.
 //
 // Belongs to the net thread.
 #pragma once
@@ -62,6 +63,8 @@ class HostLink {
   void Lead();
   net::SocketOptions LocalOptions() const;
   void LoseLeader(Time now, protocol::SessionActions* out);
+  // Leaves the leader if it has not brought pushes of this worker to the servers.
+  void LeaveLeaderThatHangs(Time now, protocol::SessionActions* out);
   void ReceiveAsMember(Time now, protocol::SessionActions* out);
   void ReceiveAsLeader(Time now, protocol::SessionActions* out);
   void Execute(protocol::HostLeader::Actions actions, Time now, protocol::SessionActions* out);
@@ -80,7 +83,9 @@ class HostLink {
   std::unique_ptr<net::DealerSocket> leader_socket_;   // another's
   protocol::HostLeader leader_;
   std::map<uint32_t, net::PeerId> peers_;  // the leader's: by rank
-  Time connecting_since_{};
+  Time connecting_since_{}, next_try_{};
+  Time avoids_leader_until_{}, pause_;
+  uint64_t num_lost_by_leader_ = 0;  // of the exchange, at the last look
   Counter &sums_, &summed_, &alone_, &released_, &left_host_;
 };
 

@@ -289,7 +289,9 @@ void Exchange::OnProbeAnswered(LaneRef lane, Time asked_at, const std::set<Excha
                                Time now, std::vector<Outgoing>* out) {
   const CheckInvariantsAtScopeEnd checked(*this);
   num_resent_ += queue_.MarkLost(lane, asked_at, counted);
+  const uint64_t num_left_before = num_left_host_;
   SendWhatCreditAllows(lane, now, out);
+  num_lost_by_leader_ += num_left_host_ - num_left_before;
 }
 
 void Exchange::SetApplied(uint64_t applied) {

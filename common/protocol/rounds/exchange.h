@@ -120,6 +120,8 @@ class Exchange {
   uint64_t num_resent() const { return num_resent_; }
   // How many pushes were sent to the leader of the host first, and then to their lanes.
   uint64_t num_left_host() const { return num_left_host_; }
+  // How many of them because a probe showed that the leader had not brought them to the server.
+  uint64_t num_lost_by_leader() const { return num_lost_by_leader_; }
   // How many rounds closed before this worker's push arrived.
   uint64_t num_late_rounds() const { return late_rounds_.num_rounds; }
 
@@ -161,7 +163,7 @@ class Exchange {
   uint64_t applied_ = 0;
   uint64_t num_resent_ = 0;
   bool has_leader_ = false;
-  uint64_t num_left_host_ = 0;
+  uint64_t num_left_host_ = 0, num_lost_by_leader_ = 0;
   LateRounds late_rounds_;
   SendQueue queue_;
   HeldOutcomes held_;
