@@ -3,7 +3,9 @@
 with and without it. Counts the bytes of each host's link, with all headers, as its network device does, and compares the
 hashes of the final weights.
 
-  host_sum.py BIN_FOLDER [--codecs fp32,ternary,ternary_ans] [--rounds 40] [--json FILE]
+  host_sum.py BIN_FOLDER [--codecs fp32,ternary,...] [--compute wait|net] [--rounds 100]
+
+wait: Gaussian gradients (of LeNet's size); net: LeNet on Fashion-MNIST.
 """
 import argparse
 import pathlib
@@ -11,9 +13,10 @@ import re
 import sys
 
 import processes
-import targets
 
 WORKERS, HOSTS = 4, 2
+# By codec: which share of the bytes that a host sends without host_sum it may send with it, with Gaussian gradients.
+EXPECTED = {"fp32": 0.52, "ternary": 1.3, "ternary_ans": 0.75, "qsgd_shared": 0.7, "qsgd_shared_ans": 0.75}
 
 
 class Hosts(processes.Namespaces):
@@ -33,17 +36,15 @@ class Hosts(processes.Namespaces):
 
 
 def measure(options, codec, host_sum):
-    """Returns the bytes a round that a host receives and sends, the hash of the weights, and the workers' counters."""
+    """Returns the bytes a round that a host receives and sends, and the hash of the weights."""
     place = Hosts()
     try:
-        settings = [f"exchange.codec={codec}", f"exchange.host_sum={str(host_sum).lower()}", "train.compute=net",
+        settings = [f"exchange.codec={codec}", f"exchange.host_sum={str(host_sum).lower()}", f"train.compute={options.compute}", "train.compute_wait_ms=5",
                     f"train.steps={options.rounds}", "workers.threads=1", "train.optimizer.name=sgd"]
-        counters, logs, _ = processes.run_job(place, options.bin, WORKERS, settings)
+        _, logs, _ = processes.run_job(place, options.bin, WORKERS, settings)
         links = place.link_bytes()
     finally:
         place.close()
-    if options.verbose:
-        print(logs)
     received, sent = (max(one[i] for one in links) / options.rounds for i in range(2))
     return received, sent, re.search(r"replicas agree on hash (\w+)", logs).group(1)
 
@@ -51,20 +52,26 @@ def measure(options, codec, host_sum):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("bin", type=pathlib.Path)
-    parser.add_argument("--codecs", default="fp32,ternary,ternary_ans")
-    parser.add_argument("--rounds", type=int, default=40)
-    parser.add_argument("--json", default="")
-    parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("--codecs", default=",".join(EXPECTED))
+    parser.add_argument("--compute", choices=("wait", "net"), default="wait")
+    parser.add_argument("--rounds", type=int, default=100)
     options = parser.parse_args()
-    figures = targets.Figures()
-    print("| codec | received, bytes a round | with host_sum | ratio | sent, bytes a round | with host_sum | ratio |")
-    print("|---|---|---|---|---|---|---|")
+    print("| codec | a host receives, bytes a round | with host_sum | ratio | sends | with host_sum | ratio | same weights |")
+    print("|---|---|---|---|---|---|---|---|")
+    missed = []
     for codec in options.codecs.split(","):
         plain, summed = (measure(options, codec, host_sum) for host_sum in (False, True))
         ratios = [summed[i] / plain[i] for i in range(2)]
-        print(f"| {codec} | {plain[0]:.0f} | {summed[0]:.0f} | {ratios[0]:.3f} | {plain[1]:.0f} | {summed[1]:.0f} | {ratios[1]:.3f} |")
-        print(plain[2], summed[2])
-    return 0
+        same = plain[2] == summed[2]
+        print(f"| {codec} | {plain[0]:.0f} | {summed[0]:.0f} | {ratios[0]:.3f} | {plain[1]:.0f} | {summed[1]:.0f} | "
+              f"{ratios[1]:.3f} | {'yes' if same else 'no'} |", flush=True)
+        sends_too_much = options.compute == "wait" and ratios[1] > EXPECTED[codec]
+        if ratios[0] > 0.52 or sends_too_much or (codec != "fp32" and not same):
+            missed.append(codec)
+    if missed:
+        print(f"missed: {', '.join(missed)}; expected of bytes received at most 0.52, of bytes sent {EXPECTED}, and the same "
+              "weights except with fp32")
+    return 1 if missed else 0
 
 
 if __name__ == "__main__":

@@ -36,19 +36,16 @@ class IntegerSum : public Accumulator {
   Result<size_t> AddPartial(std::span<const int> ranks, std::span<const uint8_t> bytes) override {
     const auto contributors = static_cast<int>(ranks.size());
     AddWaiting();
-    const Result<ParsedCode> sum = wire_.ParseSum(bytes, count_, contributors, &scratch_[0]);
+    const Result<ParsedCode> sum = wire_.ParsePartial(bytes, count_, contributors, &scratch_[0]);
     if (!sum.ok()) return sum.status();
     const kernels::WorkerCodes codes = {sum->low_planes.data(), sum->sign_plane.data()};
     AddToPlanes(std::span(&codes, 1), kernels::SumBits(wire_.MaxSum(contributors)), contributors);
     return sum->size;
   }
-  void EncodeSum(std::vector<uint8_t>* out) override {
-    AddWaiting();
-    if (wire_.sums_are_planes()) return AppendPlanes(out);
-    std::vector<uint8_t> planes;
-    AppendPlanes(&planes);
-    wire_.AppendSum(planes, count_, contributors_, out);
+  void EncodePartial(std::vector<uint8_t>* out) override {
+    Encode(&IntegerWire::AppendPartial, out);
   }
+  void EncodeSum(std::vector<uint8_t>* out) override { Encode(&IntegerWire::AppendSum, out); }
 
  private:
   struct alignas(64) CacheLine {
@@ -85,6 +82,15 @@ class IntegerSum : public Accumulator {
     kernels::AddCodes(codes, bits, count_, plane_stride_, planes_in_use_, num_planes,
                       planes_[0].bytes);
     planes_in_use_ = num_planes;
+  }
+  void Encode(void (IntegerWire::*append)(std::span<const uint8_t>, uint64_t, int,
+                                          std::vector<uint8_t>*) const,
+              std::vector<uint8_t>* out) {
+    AddWaiting();
+    if (wire_.sums_are_planes()) return AppendPlanes(out);
+    std::vector<uint8_t> planes;
+    AppendPlanes(&planes);
+    (wire_.*append)(planes, count_, contributors_, out);
   }
   // Appends the planes of the sum.
   void AppendPlanes(std::vector<uint8_t>* out) const {
