@@ -15,6 +15,8 @@ namespace tern::client {
 
 namespace {
 
+using Leader = protocol::Exchange::Leader;
+
 constexpr Time kPatience = std::chrono::seconds(2);        // for the pushes of others
 constexpr Time kConnectTimeout = std::chrono::seconds(1);  // to the leader of the host
 constexpr Time kRetry = std::chrono::milliseconds(100);
@@ -69,8 +71,6 @@ HostLink::~HostLink() {
   if (members_socket_ != nullptr) poller_.Remove(members_socket_.get());
   if (leader_socket_ != nullptr) poller_.Remove(leader_socket_.get());
 }
-
-void HostLink::Become(State next) { state_ = next; }
 
 void HostLink::Open(uint64_t run) {
   if (state_ != State::kOff || !folder_.empty()) return;
@@ -133,7 +133,7 @@ void HostLink::Turn(Time now, protocol::SessionActions* out) {
   if (state_ == State::kSeeking) Seek(now);
   if (state_ == State::kMember) ReceiveAsMember(now, out);
   if (state_ == State::kLeader) ReceiveAsLeader(now, out);
-  session_.SetHasLeader(state_ == State::kMember || state_ == State::kLeader, now, out);
+  session_.OnLeader(has_leader() ? Leader::kPresent : Leader::kNone, now, out);
   ExportCounters();
 }
 
@@ -141,7 +141,7 @@ void HostLink::LoseLeader(Time now, protocol::SessionActions* out) {
   poller_.Remove(leader_socket_.get());
   leader_socket_.reset();
   Become(State::kSeeking);
-  session_.SetHasLeader(false, now, out);
+  session_.OnLeader(Leader::kNone, now, out);
 }
 
 void HostLink::ReceiveAsMember(Time now, protocol::SessionActions* out) {
@@ -151,7 +151,7 @@ void HostLink::ReceiveAsMember(Time now, protocol::SessionActions* out) {
     if (received->error.has_value()) continue;
     protocol::Message message{std::move(received->envelope), std::move(received->payload)};
     if (message.head.has_refuse()) {
-      session_.OnLeaderRefused(now, out);
+      session_.OnLeader(Leader::kRefuses, now, out);
       continue;
     }
     const pb::Outcome& sum = message.head.sum();
@@ -165,7 +165,7 @@ void HostLink::ReceiveAsMember(Time now, protocol::SessionActions* out) {
 }
 
 void HostLink::LeaveLeaderThatHangs(Time now, protocol::SessionActions* out) {
-  const uint64_t num_lost = session_.exchange().num_lost_by_leader();
+  const uint64_t num_lost = session_.exchange().counts().lost_by_leader;
   if (std::exchange(num_lost_by_leader_, num_lost) == num_lost) return;
   LOG(WARNING) << "the leader of this host hangs; this worker pushes to the servers itself for "
                << std::chrono::duration_cast<std::chrono::seconds>(pause_).count() << " s";
@@ -198,7 +198,7 @@ void HostLink::TellLeader(const protocol::Message& push, Time now, protocol::Ses
     return Execute(std::move(actions), now, out);
   }
   if (state_ == State::kMember && leader_socket_->Send(push.head, push.payload).ok()) return;
-  session_.SetHasLeader(false, now, out);
+  session_.OnLeader(Leader::kNone, now, out);
 }
 
 void HostLink::OnMessage(const protocol::Message& message, Time now,
@@ -218,8 +218,6 @@ void HostLink::OnLaneLost(protocol::LaneRef lane, Time now, protocol::SessionAct
   Execute(std::move(actions), now, out);
 }
 
-void HostLink::SetApplied(uint64_t applied) { leader_.SetApplied(applied); }
-
 protocol::LaneRef HostLink::LaneOf(const pb::Contribution& push) const {
   return protocol::LaneOf(setup_.plan, {protocol::Kind::kPush, push.bucket(), push.chunk()});
 }
@@ -232,7 +230,11 @@ void HostLink::Execute(protocol::HostLeader::Actions actions, Time now,
     switch (action.type) {
       case Type::kSend: {
         const protocol::LaneRef lane = LaneOf(action.message.head.push());
-        if (!session_.SendHostSum(lane, std::move(action.message), out)) OnLaneLost(lane, now, out);
+        if (session_.exchange().IsUp(lane)) {
+          out->push_back(protocol::MakeSend(lane, std::move(action.message)));
+        } else {
+          OnLaneLost(lane, now, out);
+        }
         break;
       }
       case Type::kForward:
@@ -242,7 +244,7 @@ void HostLink::Execute(protocol::HostLeader::Actions actions, Time now,
         break;
       case Type::kRelease:
         if (action.rank == rank_) {
-          session_.OnLeaderRefused(now, out);
+          session_.OnLeader(Leader::kRefuses, now, out);
         } else if (peer != peers_.end()) {
           (void)members_socket_->Send(
               peer->second,
@@ -259,7 +261,7 @@ void HostLink::ExportCounters() {
   RaiseTo(summed_, counters.summed);
   RaiseTo(alone_, counters.alone);
   RaiseTo(released_, counters.released);
-  RaiseTo(left_host_, session_.exchange().num_left_host());
+  RaiseTo(left_host_, session_.exchange().counts().left_host);
 }
 
 void HostLink::RemoveFolder() {

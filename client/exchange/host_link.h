@@ -52,13 +52,16 @@ class HostLink {
   void OnMessage(const protocol::Message& message, Time now, protocol::SessionActions* out);
   // The connection of the lane is replaced.
   void OnLaneLost(protocol::LaneRef lane, Time now, protocol::SessionActions* out);
-  // This worker has applied, or installed the state after, this round.
-  void SetApplied(uint64_t applied);
+  // This worker has applied this round.
+  void SetApplied(uint64_t applied) { leader_.SetApplied(applied); }
+  // This worker has installed the state after this round.
+  void Restart(uint64_t applied) { leader_.Restart(applied); }
   // The job is done: removes the folder if this worker leads.
   void RemoveFolder();
 
  private:
-  void Become(State next);
+  void Become(State next) { state_ = next; }
+  bool has_leader() const { return state_ == State::kMember || state_ == State::kLeader; }
   void Seek(Time now);
   void Lead();
   net::SocketOptions LocalOptions() const;

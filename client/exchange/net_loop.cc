@@ -205,7 +205,7 @@ void NetLoop::OnCommand(Command command, protocol::SessionActions* out) {
     exchange_counters_.DropOpenExchanges();
     wire_trace_.DropUnanswered();
     session_.OnInstalled(installed->applied, now, out);
-    if (host_link_.has_value()) host_link_->SetApplied(installed->applied);
+    if (host_link_.has_value()) host_link_->Restart(installed->applied);
   } else {
     const auto& finish = std::get<FinishCommand>(command);
     session_.Finish(finish.status, finish.figures, Counters(), finish.steps, now, out);
@@ -252,7 +252,8 @@ void NetLoop::ExecuteActions(protocol::SessionActions actions) {
     switch (action.type) {
       case Type::kConnect:
         ConnectLane(action.lane, action.port);
-        if (host_link_.has_value()) host_link_->OnLaneLost(action.lane, clock_.Now(), &more_actions);
+        if (host_link_.has_value())
+          host_link_->OnLaneLost(action.lane, clock_.Now(), &more_actions);
         break;
       case Type::kSend:
         SendOnLane(action);
@@ -378,7 +379,7 @@ pb::Counters NetLoop::Counters() const {
   counters.set_from_step(progress_.from_step);
   counters.set_failed_checkpoints(progress_.checkpoint_failures.value());
   counters.set_checkpoint_step(progress_.checkpoint_step);
-  counters.set_late(session_.exchange().num_late_rounds());
+  counters.set_late(session_.exchange().counts().late_rounds);
   exchange_counters_.AddTo(&counters);
   return counters;
 }

@@ -85,6 +85,45 @@ Status ForBlockRanges(uint64_t count, uint64_t first, uint64_t n, const Visit& v
   return Ok();
 }
 
+// Decodes all of a split row of `bits` bits with the blocks of a code. Returns its planes, which
+// refer to `scratch`.
+Result<std::span<uint8_t>> DecodePlanes(const SplitRow& row, uint64_t count, int bits,
+                                        Scratch* scratch) {
+  const kernels::AnsTable table(row.frequencies());
+  const size_t plane_bytes = kernels::PlaneBytes(count);
+  const std::span<uint8_t> planes = scratch->GetBuffer(static_cast<size_t>(bits) * plane_bytes);
+  const uint64_t num_blocks = (count + kCodeBlock - 1) / kCodeBlock;
+  const size_t blocks_per_call = std::min<uint64_t>(kernels::kAnsMaxBlocks, num_blocks);
+  const auto symbols = std::make_unique_for_overwrite<uint8_t[]>(blocks_per_call * kCodeBlock);
+  for (uint64_t block = 0; block < num_blocks; block += blocks_per_call) {
+    TERN_RETURN_IF_ERROR(
+        row.Decode(table, block, std::min<uint64_t>(blocks_per_call, num_blocks - block),
+                   plane_bytes, symbols.get(), planes.data() + block * kCodeBlock / 8));
+  }
+  return planes;
+}
+
+// Appends a sum up to `max_sum`, split or not, with blocks of `block_size` elements.
+void AppendSumRow(std::span<const uint8_t> planes, uint64_t count, int max_sum, bool is_split,
+                  size_t block_size, std::vector<uint8_t>* out) {
+  if (count == 0) return;
+  const int bits = kernels::SumBits(max_sum);
+  if (is_split) {
+    const auto append_row = [&] {
+      AppendSplitRow(planes, count, ChooseSplit(planes, count, bits), block_size, out);
+    };
+    return AppendSmaller(kSplit, append_row, planes, out);
+  }
+  const auto make_symbols = [&](uint64_t first, size_t n, uint8_t* to) {
+    kernels::SymbolsOfPlanes(planes.data(), count, bits, max_sum, first, n, to);
+  };
+  const auto append_row = [&] {
+    AppendAnsRow(count, block_size, CountsOfPlanes(planes, count, bits, max_sum), make_symbols,
+                 out);
+  };
+  AppendSmaller(kEntropyCoded, append_row, planes, out);
+}
+
 }  // namespace
 
 void EntropyWire::AppendCode(uint64_t count, const kernels::AnsCounts& counts,
@@ -148,51 +187,14 @@ Result<ParsedCode> EntropyWire::ParseSplitCode(std::span<const uint8_t> bytes, u
   return ParsedCode{planes->first(low_bytes), planes->subspan(low_bytes), 1 + row->size()};
 }
 
-Result<std::span<uint8_t>> EntropyWire::DecodePlanes(const SplitRow& row, uint64_t count, int bits,
-                                                     Scratch* scratch) {
-  const kernels::AnsTable table(row.frequencies());
-  const size_t plane_bytes = kernels::PlaneBytes(count);
-  const std::span<uint8_t> planes =
-      scratch->GetBuffer(static_cast<size_t>(bits) * plane_bytes);
-  const uint64_t num_blocks = (count + kCodeBlock - 1) / kCodeBlock;
-  const size_t blocks_per_call = std::min<uint64_t>(kernels::kAnsMaxBlocks, num_blocks);
-  const auto symbols = std::make_unique_for_overwrite<uint8_t[]>(blocks_per_call * kCodeBlock);
-  for (uint64_t block = 0; block < num_blocks; block += blocks_per_call) {
-    TERN_RETURN_IF_ERROR(
-        row.Decode(table, block, std::min<uint64_t>(blocks_per_call, num_blocks - block),
-                   plane_bytes, symbols.get(), planes.data() + block * kCodeBlock / 8));
-  }
-  return planes;
-}
-
 void EntropyWire::AppendSum(std::span<const uint8_t> planes, uint64_t count, int contributors,
                             std::vector<uint8_t>* out) const {
-  AppendSumRow(planes, count, contributors, kSumBlock, out);
+  AppendSumRow(planes, count, MaxSum(contributors), SplitsSums(contributors), kSumBlock, out);
 }
 
 void EntropyWire::AppendPartial(std::span<const uint8_t> planes, uint64_t count, int contributors,
                                 std::vector<uint8_t>* out) const {
-  AppendSumRow(planes, count, contributors, kCodeBlock, out);
-}
-
-void EntropyWire::AppendSumRow(std::span<const uint8_t> planes, uint64_t count, int contributors,
-                               size_t block_size, std::vector<uint8_t>* out) const {
-  if (count == 0) return;
-  const int max_sum = MaxSum(contributors), bits = kernels::SumBits(max_sum);
-  if (SplitsSums(contributors)) {
-    const auto append_row = [&] {
-      AppendSplitRow(planes, count, ChooseSplit(planes, count, bits), block_size, out);
-    };
-    return AppendSmaller(kSplit, append_row, planes, out);
-  }
-  const auto make_symbols = [&](uint64_t first, size_t n, uint8_t* to) {
-    kernels::SymbolsOfPlanes(planes.data(), count, bits, max_sum, first, n, to);
-  };
-  const auto append_row = [&] {
-    AppendAnsRow(count, block_size, CountsOfPlanes(planes, count, bits, max_sum), make_symbols,
-                 out);
-  };
-  AppendSmaller(kEntropyCoded, append_row, planes, out);
+  AppendSumRow(planes, count, MaxSum(contributors), SplitsSums(contributors), kCodeBlock, out);
 }
 
 bool EntropyWire::SplitsSums(int contributors) const {

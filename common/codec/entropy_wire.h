@@ -58,12 +58,6 @@ class EntropyWire : public IntegerWire {
  private:
   Result<ParsedCode> ParseSplitCode(std::span<const uint8_t> bytes, uint64_t count,
                                     Scratch* scratch) const;
-  // Decodes all of a split row of `bits` bits with the blocks of a code. Returns its planes, which
-  // refer to `scratch`.
-  static Result<std::span<uint8_t>> DecodePlanes(const SplitRow& row, uint64_t count, int bits,
-                                                 Scratch* scratch);
-  void AppendSumRow(std::span<const uint8_t> planes, uint64_t count, int contributors,
-                    size_t block_size, std::vector<uint8_t>* out) const;
   // Whether sums of so many contributors are split, if they are entropy-coded.
   bool SplitsSums(int contributors) const;
   Status BadFormatError(std::span<const uint8_t> bytes, uint64_t count,

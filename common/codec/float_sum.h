@@ -66,8 +66,8 @@ class RankOrderedSum : public Accumulator {
   void AddWaitingCodes(bool skip_missing);
 
   std::vector<float> sum_;
-  // waiting_codes_[rank]: a copy of the rank's code, while a lower rank has not been added; empty if
-  // a partial sum has it already.
+  // waiting_codes_[rank]: a copy of the rank's code, while a lower rank has not been added; empty
+  // if a partial sum has it already.
   std::vector<std::optional<std::vector<uint8_t>>> waiting_codes_;
   size_t next_rank_ = 0;  // the lowest rank whose code is not yet in sum_
   int contributors_ = 0;

@@ -139,16 +139,16 @@ class CodecChecker : private CrossKeyChecker {
                     "false, because servers that hold the parameters decode every push by itself; "
                     "or set train.parameters: localized, if the algorithm supports it");
     if (facts.num_backup_workers != 0)
-      return Report(key, "true with " + std::to_string(facts.num_backup_workers) +
-                             " backup workers",
+      return Report(key,
+                    "true with " + std::to_string(facts.num_backup_workers) + " backup workers",
                     "false, because a sum of a host waits for all its workers; or set "
                     "backup_workers: 0");
     ForEachPushCodec(job_.exchange(), [&](const std::string& codec_key, const std::string& codec) {
       if (!AreValid({codec_key}) || NamesInTable("adding_codecs").empty()) return;
       if (!IsInTable("adding_codecs", codec))
-        return Report(codec_key, codec + " with host_sum: true",
-                      OneOf(NamesInTable("adding_codecs")) + ", whose codes can be added up" +
-                          no_host_sum);
+        return Report(
+            codec_key, codec + " with host_sum: true",
+            OneOf(NamesInTable("adding_codecs")) + ", whose codes can be added up" + no_host_sum);
       if (job_.exchange().scaler() == pb::Exchange::per_worker &&
           IsInTable("sharing_codecs", codec) && AreValid({"exchange.scaler"}))
         Report("exchange.scaler", "per_worker with host_sum: true and codec " + codec,

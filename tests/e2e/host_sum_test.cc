@@ -56,8 +56,7 @@ class HostJob : public TestJob {
     return Leads(0) ? 0 : 1;
   }
   uint64_t BytesOf(uint32_t rank, const std::string& message, const std::string& way) const {
-    const nlohmann::json traffic =
-        Output("worker." + std::to_string(rank) + ".json")["traffic"];
+    const nlohmann::json traffic = Output("worker." + std::to_string(rank) + ".json")["traffic"];
     return traffic.contains(message) ? traffic[message].value("bytes_" + way, uint64_t{0}) : 0;
   }
 };

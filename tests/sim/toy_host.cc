@@ -12,6 +12,7 @@ using protocol::Kind;
 using protocol::LaneRef;
 using protocol::Message;
 using protocol::SessionActions;
+using Leader = protocol::Exchange::Leader;
 
 namespace {
 
@@ -62,13 +63,13 @@ ToyHost::ToyHost(World* world, uint32_t process, uint32_t rank, protocol::Sessio
 
 void ToyHost::OnTick(Time now, SessionActions* out) {
   const uint32_t leader = world_.hosts().LeaderOf(host_);
-  if (leader != leader_process_) session_.SetHasLeader(false, now, out);
+  if (leader != leader_process_) session_.OnLeader(Leader::kNone, now, out);
   leader_process_ = leader;
   if (leader == kNobody) {
     world_.hosts().Lock(host_, leader_process_ = process_);
     world_.Trace([&] { return "worker " + std::to_string(rank_) + " leads its host"; });
   }
-  session_.SetHasLeader(true, now, out);
+  session_.OnLeader(Leader::kPresent, now, out);
   HostLeader::Actions actions;
   leader_.OnTimer(now, &actions);
   Execute(std::move(actions), now, out);
@@ -88,7 +89,7 @@ void ToyHost::OnMessage(uint32_t from, const Message& message, Time now, Session
     leader_.OnPush(message, now, &actions);
     return Execute(std::move(actions), now, out);
   }
-  if (message.head.has_refuse()) return session_.OnLeaderRefused(now, out);
+  if (message.head.has_refuse()) return session_.OnLeader(Leader::kRefuses, now, out);
   if (!message.head.has_sum()) return;
   const pb::Outcome& sum = message.head.sum();
   session_.OnMessage(world_.layout().LaneOf({Kind::kPush, sum.bucket(), sum.chunk()}), message, now,
@@ -116,16 +117,20 @@ void ToyHost::Execute(HostLeader::Actions actions, Time now, SessionActions* out
       const pb::Contribution& push = action.message.head.push();
       const LaneRef lane = world_.layout().LaneOf({Kind::kPush, push.bucket(), push.chunk()});
       world_.CountHostSum(static_cast<size_t>(push.in_round().of_size()));
-      if (!session_.SendHostSum(lane, std::move(action.message), out)) OnLaneLost(lane, now, out);
+      if (session_.exchange().IsUp(lane)) {
+        out->push_back(protocol::MakeSend(lane, std::move(action.message)));
+      } else {
+        OnLaneLost(lane, now, out);
+      }
       continue;
     }
     const bool is_answer = action.type == HostLeader::Action::Type::kForward;
     if (action.rank == rank_ && !is_answer) {
-      session_.OnLeaderRefused(now, out);
+      session_.OnLeader(Leader::kRefuses, now, out);
     } else if (const auto process = processes_.find(action.rank); process != processes_.end()) {
-      world_.hosts().Send(process_, process->second,
-                          is_answer ? std::move(action.message)
-                                    : protocol::MakeRefuse(0, "", pb::Refuse::again));
+      world_.hosts().Send(
+          process_, process->second,
+          is_answer ? std::move(action.message) : protocol::MakeRefuse(0, "", pb::Refuse::again));
     }
   }
 }

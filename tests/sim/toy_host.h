@@ -52,6 +52,7 @@ class ToyHost {
                        protocol::SessionActions* out);
   void OnLaneLost(protocol::LaneRef lane, protocol::Time now, protocol::SessionActions* out);
   void SetApplied(uint64_t applied) { leader_.SetApplied(applied); }
+  void Restart(uint64_t applied) { leader_.Restart(applied); }
 
  private:
   bool leads() const { return leader_process_ == process_; }

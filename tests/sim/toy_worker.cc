@@ -259,7 +259,7 @@ void ToyWorker::InstallState(const SessionAction& action) {
   CancelTasks();
   world_->worker_disk(rank_).gap = 2;
   applied_ = action.applied;
-  if (host_.has_value()) host_->SetApplied(applied_);
+  if (host_.has_value()) host_->Restart(applied_);
   OnInstall(action.state);
   PostTask(Task::kInstalled, world_->rng().Ms(0, 150));
 }
@@ -283,7 +283,7 @@ void ToyWorker::ResumeFromCheckpoint(const protocol::SessionAction& action) {
   world_->worker_disk(rank_).gap = 0;
   is_leaving_ = false;
   applied_ = action.applied;
-  if (host_.has_value()) host_->SetApplied(applied_);
+  if (host_.has_value()) host_->Restart(applied_);
   world_->OnResumed(applied_);
   OnInstall(EncodeReplicaOfFloats(file->tensors[0].values));
   PostTask(Task::kInstalled, world_->rng().Ms(0, 150));

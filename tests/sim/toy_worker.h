@@ -102,7 +102,7 @@ class ToyWorker {
 
   std::optional<client::DiskCheckpoints> checkpoints_;  // if the job's workers write checkpoints
   std::unique_ptr<protocol::Session> session_;
-  std::optional<ToyHost> host_;  // if the schedule has hosts
+  std::optional<ToyHost> host_;                     // if the schedule has hosts
   std::vector<std::vector<uint32_t>> connections_;  // connections_[shard][lane]
   bool is_alive_ = true, was_killed_ = false, holds_messages_ = false, is_frozen_ = false,
        is_ready_ = false;

@@ -41,9 +41,9 @@ class ForecastRun {
     }
     TERN_RETURN_IF_ERROR(FindBreakEvens());
     TERN_RETURN_IF_ERROR(AddHostRows());
-    std::printf("%s%s%s%s%s", ForecastText(rows_, false).c_str(),
-                ForecastText(rows_, true).c_str(), OdsgdText(odsgd_rows_).c_str(),
-                BreakEvenText(break_evens_).c_str(), HostText(host_rows_).c_str());
+    std::printf("%s%s%s%s%s", ForecastText(rows_, false).c_str(), ForecastText(rows_, true).c_str(),
+                OdsgdText(odsgd_rows_).c_str(), BreakEvenText(break_evens_).c_str(),
+                HostText(host_rows_).c_str());
     return WriteText(options_.csv_path, ForecastCsv(rows_));
   }
 

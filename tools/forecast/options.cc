@@ -104,9 +104,9 @@ Status CheckFlags(const setup::Arguments& arguments, const ForecastOptions& opti
     return usage_error(Cat("saw ", num_jobs, " job files, expected one"));
   if (!options.wants_paper_model) return Ok();
   // The performance model of the paper uses only its own constants.
-  for (const char* flag :
-       {"set", "link_mbit", "worker_link_mbit", "latency_us", "burst_kib", "queue_ms",
-        "cores_shared", "workers", "workers_a_host", "codecs", "algorithms", "profile", "save_profile"}) {
+  for (const char* flag : {"set", "link_mbit", "worker_link_mbit", "latency_us", "burst_kib",
+                           "queue_ms", "cores_shared", "workers", "workers_a_host", "codecs",
+                           "algorithms", "profile", "save_profile"}) {
     if (arguments.HasFlag(flag)) return usage_error(Cat("--paper takes no --", flag));
   }
   return num_jobs == 0 ? Ok() : usage_error("--paper takes no job");

@@ -109,9 +109,8 @@ std::string HostText(const std::vector<HostRow>& rows) {
     for (double RoundTotals::*way : {&RoundTotals::up, &RoundTotals::down}) {
       cells.push_back(BytesText(bytes.without.*way));
       cells.push_back(bytes.with.has_value() ? BytesText(*bytes.with.*way) : "-");
-      cells.push_back(bytes.with.has_value()
-                          ? FormatFixed(*bytes.with.*way / bytes.without.*way, 2)
-                          : "-");
+      cells.push_back(bytes.with.has_value() ? FormatFixed(*bytes.with.*way / bytes.without.*way, 2)
+                                             : "-");
     }
     cells.push_back(row.Pays());
     table.push_back(cells);

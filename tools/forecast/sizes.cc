@@ -57,8 +57,8 @@ pb::Envelope ContributionHeader(const protocol::ExchangePlan& plan, protocol::Ce
 }
 
 // Returns the header of the message in which the leader of a host sends a sum.
-pb::Envelope HostSumHeader(const protocol::ExchangePlan& plan, protocol::Cell cell,
-                           bool has_digest, uint32_t workers_a_host) {
+pb::Envelope HostSumHeader(const protocol::ExchangePlan& plan, protocol::Cell cell, bool has_digest,
+                           uint32_t workers_a_host) {
   pb::Envelope envelope = ContributionHeader(plan, cell, has_digest);
   pb::Contribution* contribution = protocol::MutableContribution(cell.kind, &envelope);
   for (uint32_t rank = 0; rank < workers_a_host; ++rank) {

@@ -40,6 +40,17 @@ Message MakeContribution(const Cell& cell, const Exchange::Options& sender) {
   return message;
 }
 
+// Tells the leader of the host that this push goes to its lane, or is none, so that the leader does
+// not add it, nor wait for it.
+Exchange::Outgoing MakeWordThatNoPushComes(const ExchangeKey& key, LaneRef lane,
+                                           const Exchange::Options& sender, uint64_t applied) {
+  Exchange::Outgoing outgoing{lane, MakeContribution(key.cell, sender), /*to_leader=*/true};
+  pb::Contribution* c = MutableContribution(key.cell.kind, &outgoing.message.head);
+  c->mutable_skip()->set_round(key.exchange);
+  c->mutable_skip()->set_applied(applied);
+  return outgoing;
+}
+
 // Visitor of a contribution (forms.h): sets the form of the message `contribution`, and the fields
 // of that form. The payload is set elsewhere.
 struct SetForm {
@@ -127,7 +138,7 @@ void Exchange::Send(const std::vector<const SendQueue::Item*>& items, std::vecto
     const bool is_skipped =
         key.cell.kind == Kind::kPush && std::holds_alternative<Skip>(entry.contribution);
     if (has_leader_ && (entry.left_host || is_skipped))
-      TellLeaderNotToAdd(key, entry.lane, out);
+      out->push_back(MakeWordThatNoPushComes(key, entry.lane, options_, applied_));
     Outgoing outgoing{entry.lane, MakeContribution(key.cell, options_),
                       /*to_leader=*/entry.way == SendQueue::Way::kHost};
     SetForm set_form{applied_, entry.pull_number, std::nullopt,
@@ -151,29 +162,12 @@ void Exchange::Send(const std::vector<const HeldOutcomes::Item*>& items,
   }
 }
 
-void Exchange::TellLeaderNotToAdd(const Key& key, LaneRef lane, std::vector<Outgoing>* out) const {
-  Outgoing outgoing{lane, MakeContribution(key.cell, options_), /*to_leader=*/true};
-  pb::Contribution* c = MutableContribution(key.cell.kind, &outgoing.message.head);
-  c->mutable_skip()->set_round(key.exchange);
-  c->mutable_skip()->set_applied(applied_);
-  out->push_back(std::move(outgoing));
-}
-
-void Exchange::SetHasLeader(bool has_leader, Time now, std::vector<Outgoing>* out) {
+void Exchange::OnLeader(Leader leader, Time now, std::vector<Outgoing>* out) {
   const CheckInvariantsAtScopeEnd checked(*this);
-  if (std::exchange(has_leader_, has_leader) == has_leader) return;
-  queue_.set_has_leader(has_leader);
-  if (!has_leader) OnLeaderRefused(now, out);
-}
-
-void Exchange::OnLeaderRefused(Time now, std::vector<Outgoing>* out) {
-  const CheckInvariantsAtScopeEnd checked(*this);
+  has_leader_ = leader != Leader::kNone;
+  queue_.set_has_leader(has_leader_);
+  if (leader == Leader::kPresent) return;
   for (const LaneRef lane : queue_.MarkLostOnHost()) SendWhatCreditAllows(lane, now, out);
-}
-
-void Exchange::SignHostSum(pb::Contribution* contribution) const {
-  contribution->set_rank(options_.rank);
-  contribution->set_incarnation(options_.incarnation);
 }
 
 void Exchange::SendWhatCreditAllows(LaneRef lane, Time now, std::vector<Outgoing>* out) {

@@ -72,6 +72,8 @@ void HostLeader::OnPush(const Message& push, Time now, Actions* out) {
   // A push of a round that the leader has applied comes too late for any sum.
   if (!key.has_value()) return c.has_in_round() ? Release({c.rank()}, out) : void();
   AdoptIncarnation(c.rank(), c.incarnation());
+  if (!workers_.contains(options_.rank))
+    return c.has_in_round() ? Release({c.rank()}, out) : void();
   Sum& sum = sums_[*key];
   if (c.has_skip()) {
     sum.gone.insert(c.rank());
@@ -140,6 +142,8 @@ void HostLeader::SendTogether(const Key& key, std::map<uint32_t, Message> pushes
     action.message = std::move(pushes.begin()->second);
   } else {
     action.message = MakeSumOf(pushes);
+    action.message.head.mutable_push()->set_rank(options_.rank);
+    action.message.head.mutable_push()->set_incarnation(workers_[options_.rank].incarnation);
     action.message.payload = std::move(payload);
   }
   ++(pushes.size() == 1 ? counters_.alone : counters_.sums);
@@ -169,11 +173,11 @@ void HostLeader::Release(const std::set<uint32_t>& ranks, Actions* out) {
 void HostLeader::OnAnswer(const Message& answer, Actions* out) {
   const CheckInvariantsAtScopeEnd checked(*this);
   const pb::Outcome& outcome = answer.head.sum();
-  const auto found = sums_.find({ExchangeOf(outcome), {Kind::kPush, outcome.bucket(), outcome.chunk()}});
+  const auto found =
+      sums_.find({ExchangeOf(outcome), {Kind::kPush, outcome.bucket(), outcome.chunk()}});
   if (found == sums_.end()) return;
   Sum& sum = found->second;
-  for (const uint32_t rank : sum.unanswered)
-    out->push_back({Action::Type::kForward, rank, answer});
+  for (const uint32_t rank : sum.unanswered) out->push_back({Action::Type::kForward, rank, answer});
   sum.unanswered.clear();
   if (sum.state == State::kSent) Become(&sum, State::kAnswered);
 }
@@ -199,6 +203,13 @@ void HostLeader::SetApplied(uint64_t applied) {
   const CheckInvariantsAtScopeEnd checked(*this);
   applied_ = applied;
   sums_.erase(sums_.begin(), sums_.lower_bound({applied + 1, Cell{Kind::kScale, 0, 0}}));
+}
+
+void HostLeader::Restart(uint64_t applied) {
+  const CheckInvariantsAtScopeEnd checked(*this);
+  applied_ = applied;
+  sums_.clear();
+  workers_.clear();
 }
 
 void HostLeader::OnTimer(Time now, Actions* out) {

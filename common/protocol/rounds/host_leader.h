@@ -52,11 +52,10 @@ class HostLeader {
   };
   struct Action {
     enum class Type {
-      kSend,     // send `message`, a push for the cell's lane; if the lane is not up, call
-                 // OnLaneLost() with it
+      kSend,     // send `message`, a push, on the cell's lane; if that is not up, call OnLaneLost()
       kForward,  // send `message`, an answer, to the worker `rank` of this host
       kRelease,  // tell the worker `rank` of this host to push to the servers itself what it has
-                 // pushed to the leader (Exchange::OnLeaderRefused)
+                 // pushed to the leader (Exchange::Leader)
     };
     Type type = Type::kSend;
     uint32_t rank = 0;
@@ -84,6 +83,9 @@ class HostLeader {
   void OnLaneLost(const std::function<bool(const Cell&)>& is_of_lane, Actions* out);
   // The leader has applied all rounds up to this one.
   void SetApplied(uint64_t applied);
+  // The leader has installed the state after this round, perhaps as a new incarnation. Forgets all.
+  // Until the leader itself pushes, other workers are released.
+  void Restart(uint64_t applied);
   // Call at least every `patience` / 4.
   void OnTimer(Time now, Actions* out);
 
@@ -96,7 +98,7 @@ class HostLeader {
   Status Check() const;
 
  private:
-  friend class HostLeaderPeer;  // for tests
+  friend class HostLeaderPeer;            // for tests
   using Key = std::pair<uint64_t, Cell>;  // the round and the cell
   struct Sum {
     State state = State::kSent;

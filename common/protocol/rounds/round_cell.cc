@@ -10,6 +10,7 @@
 #include "common/base/invariants.h"
 #include "common/base/text.h"
 #include "common/protocol/rounds/forms.h"
+#include "common/protocol/rounds/host_sums.h"
 
 namespace tern::protocol {
 
@@ -83,7 +84,7 @@ RoundCell::RoundCell(CellSpec spec, bool decides_last_round, RoundLaneState* lan
     : spec_(std::move(spec)), decides_last_round_(decides_last_round), lane_(lane) {}
 
 void RoundCell::AnswerPull(Peer from, const pb::Contribution& c, Sends* out) const {
-  TERN_REQUIRES(can_be_pulled(), ToString(spec_.cell, c), ": cannot be pulled");
+  TERN_REQUIRES(spec_.pull != nullptr, ToString(spec_.cell, c), ": cannot be pulled");
   Send send{from, {}};
   pb::Outcome* outcome = MutableOutcome(spec_.cell.kind, &send.message.head);
   outcome->set_bucket(c.bucket());
@@ -106,7 +107,8 @@ void RoundCell::Contribute(Peer from, const pb::Contribution& c, const Bytes& pa
   if (slot == nullptr) return;
   if (slot->closed()) {
     CountLateOrRepeated(slot, c);
-    if (lane_->options.safeguards.keep_until_applied) AnswerContributors(*slot, from, c, out);
+    if (!lane_->options.safeguards.keep_until_applied) return;
+    for (const Peer peer : PeersToAnswer(lane_->members, from, c)) SendOutcome(*slot, peer, out);
     return;
   }
   const std::vector<Contributor> contributors = ContributorsOf(c);
@@ -117,7 +119,7 @@ void RoundCell::Contribute(Peer from, const pb::Contribution& c, const Bytes& pa
       return;
     }
     ++lane_->counters.split;
-    return AskMissing(c, out);
+    return AskToRepeat(lane_->members, slot, c, out);
   }
   if (c.has_skip()) {
     ++lane_->counters.skipped;
@@ -208,8 +210,7 @@ bool RoundCell::AddToSlot(Peer from, RoundSlot* slot, const pb::Contribution& c,
   if (is_push && c.in_round().checkpoint() && lane_->options.on_checkpoint_round)
     lane_->options.on_checkpoint_round(round);
   const std::vector<Contributor> contributors = ContributorsOf(c);
-  const Status add_status =
-      slot->Add(contributors, {c.rank(), c.incarnation()}, digest, payload);
+  const Status add_status = slot->Add(contributors, {c.rank(), c.incarnation()}, digest, payload);
   if (!add_status.ok()) {
     ++lane_->counters.bad;
     // A part of the payload may be in the sum already, so the slot is dropped. The other workers
@@ -289,7 +290,7 @@ void RoundCell::CloseSlot(uint64_t round, RoundSlot* slot, Sends* out) {
   CheckAgreement(round, *slot);
   for (uint32_t rank = 0; rank < lane_->members.size(); ++rank) {
     const Peer peer = lane_->members[rank].peer;
-    if (peer != 0 && !HearsFromItsHost(*slot, rank)) SendOutcome(*slot, peer, out);
+    if (peer != 0 && !HearsFromItsHost(lane_->members, *slot, rank)) SendOutcome(*slot, peer, out);
   }
   if (!lane_->options.safeguards.keep_until_applied) slot->DropPayload();
 }

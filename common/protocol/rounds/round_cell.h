@@ -94,12 +94,9 @@ class RoundCell {
   // contributes a sum for several members: it is added if none of them has counted. If all have, it
   // is a repetition. Else the others are asked to repeat their contributions themselves.
   void Contribute(Peer from, const pb::Contribution& c, const Bytes& payload, Sends* out);
-  // Asks those contributors to a host's sum that are members and have not counted in its round to
-  // repeat their contributions themselves.
-  void AskMissing(const pb::Contribution& c, Sends* out);
   // Counts a member's report that its contribution to a round came too late. REQUIRES c.has_late().
   void CountLate(const pb::Contribution& c);
-  // A member asks for the weights. REQUIRES can_be_pulled().
+  // A member asks for the weights. REQUIRES a cell that can be pulled.
   void AnswerPull(Peer from, const pb::Contribution& c, Sends* out) const;
   // A member hands back an outcome of a previous server process. Ignores an outcome of a round of
   // which no member had one when the lane opened. REQUIRES held.has_of_round().
@@ -119,8 +116,7 @@ class RoundCell {
   // missed them.
   void ResendMissedOutcomes(const LaneMember& member, Sends* out) const;
 
-  bool can_be_pulled() const { return spec_.pull != nullptr; }
-  bool adds_partial_sums() const { return spec_.adds_partial_sums; }
+  const CellSpec& spec() const { return spec_; }
   const std::map<uint64_t, RoundSlot>& slots() const { return slots_; }  // by round
   // Returns the oldest open slot and sets *round to its round; null if no slot is open.
   const RoundSlot* OldestOpenSlot(uint64_t* round) const;
@@ -137,13 +133,6 @@ class RoundCell {
   // if they are open and of later rounds: their contributors repeat their contributions. So workers
   // that run ahead cannot keep the others from contributing.
   bool MakeRoomFor(uint64_t round);
-  // How many of the contributors have counted in the slot.
-  static size_t NumCounted(const RoundSlot& slot, const std::vector<Contributor>& contributors);
-  // Whether the leader of its host hands the slot's answer on to this rank.
-  bool HearsFromItsHost(const RoundSlot& slot, uint32_t rank) const;
-  // Sends the outcome to a contributor, and to the others of its host's sum.
-  void AnswerContributors(const RoundSlot& slot, Peer from, const pb::Contribution& c,
-                          Sends* out) const;
   // Counts a contribution to a closed slot as late or repeated.
   void CountLateOrRepeated(RoundSlot* slot, const pb::Contribution& c);
   // Returns true if the slot is empty, or if its contributions were coded with the same scalers

@@ -1,5 +1,5 @@
-// How a RoundCell sees to it that all contributions to a sum were coded with the same scalers (scale
-// factors).
+// How a RoundCell sees to it that all contributions to a sum were coded with the same scalers
+// (scale factors).
 #include <map>
 #include <optional>
 #include <string>
@@ -21,7 +21,8 @@ Send MakeRefusal(Peer to, int code, std::string sentence, pb::Refuse::Then then)
 // Whether all contributors to the slot were removed or replaced.
 bool AllContributorsRemoved(const RoundSlot& slot, const LaneMembers& members) {
   for (uint32_t rank = 0; rank < members.size(); ++rank) {
-    if (slot.added(rank) && members[rank].incarnation == slot.arrived_incarnation(rank)) return false;
+    if (slot.added(rank) && members[rank].incarnation == slot.arrived_incarnation(rank))
+      return false;
   }
   return true;
 }
@@ -95,7 +96,8 @@ void RoundCell::SettleScalers(uint64_t round, RoundSlot* slot, Sends* out) {
     for (const uint32_t rank : ranks) {
       const Peer peer = lane_->members[rank].peer;
       if (digest != *right_digest && !is_by_former_process[rank]) {
-        out->push_back(MakeRefusal(peer, static_cast<int>(Code::kMismatch), sentence, pb::Refuse::leave));
+        out->push_back(
+            MakeRefusal(peer, static_cast<int>(Code::kMismatch), sentence, pb::Refuse::leave));
       } else if (restarts) {
         out->push_back(MakeRefusal(peer, 0, "the sum starts again", pb::Refuse::again));
       }

@@ -7,6 +7,7 @@
 
 #include "common/base/invariants.h"
 #include "common/protocol/rounds/forms.h"
+#include "common/protocol/rounds/host_sums.h"
 
 namespace tern::protocol {
 
@@ -34,14 +35,19 @@ std::optional<uint64_t> AppliedBy(const pb::Contribution& c) {
   }
 }
 
-bool AreRanksInOrder(const pb::Contribution& c, size_t num_ranks) {
-  const std::vector<Contributor> contributors = ContributorsOf(c);
-  const auto are_not_ascending = [](const Contributor& a, const Contributor& b) {
-    return a.rank >= b.rank;
-  };
-  return contributors.back().rank < num_ranks &&
-         std::adjacent_find(contributors.begin(), contributors.end(), are_not_ascending) ==
-             contributors.end();
+// Those who contribute have applied what the message says. `sender` sends it. Returns whether all
+// of them are members.
+bool SetAppliedOfContributors(const pb::Contribution& c, LaneMember* sender, LaneMembers* members) {
+  const uint64_t applied = *AppliedBy(c);
+  if (!IsPartialSum(c)) LaneMembers::SetApplied(sender, applied);
+  if (!IsPartialSum(c)) return true;
+  bool are_members = true;
+  for (const Contributor& each : ContributorsOf(c)) {
+    LaneMember* member = members->FindMember(each.rank, each.incarnation, true);
+    are_members = are_members && member != nullptr;
+    if (member != nullptr) LaneMembers::SetApplied(member, applied);
+  }
+  return are_members;
 }
 
 // Lists the contributions of this rank that the open slots have.
@@ -241,26 +247,15 @@ void RoundLane::OnContribution(Peer from, Kind kind, const pb::Contribution& c,
     out->push_back(MakeRefusal(from, kMismatch, ToString(cell_name, c) + fault, pb::Refuse::leave));
     return;
   }
-  if (IsPartialSum(c)) return OnPartialSum(from, c, payload, cell, out);
   if (c.has_pull()) return cell->AnswerPull(from, c, out);
   if (c.has_late()) cell->CountLate(c);  // before AdvanceFloor drops the slot
-  LaneMembers::SetApplied(member, *AppliedBy(c));
+  const bool are_members = SetAppliedOfContributors(c, member, &state_.members);
   AdvanceFloor();
-  if (!c.has_late()) cell->Contribute(from, c, payload, out);
-}
-
-void RoundLane::OnPartialSum(Peer from, const pb::Contribution& c, const Bytes& payload,
-                             RoundCell* cell, Sends* out) {
-  bool are_members = true;
-  for (const Contributor& each : ContributorsOf(c)) {
-    LaneMember* member = state_.members.FindMember(each.rank, each.incarnation, true);
-    are_members = are_members && member != nullptr;
-    if (member != nullptr) LaneMembers::SetApplied(member, c.in_round().applied());
-  }
-  AdvanceFloor();
+  if (c.has_late()) return;
   if (are_members) return cell->Contribute(from, c, payload, out);
   ++state_.counters.split;
-  cell->AskMissing(c, out);
+  const auto slot = cell->slots().find(ExchangeOf(c));
+  AskToRepeat(state_.members, slot == cell->slots().end() ? nullptr : &slot->second, c, out);
 }
 
 std::string RoundLane::WhatIsWrong(const RoundCell* cell, const pb::Contribution& c,
@@ -268,12 +263,12 @@ std::string RoundLane::WhatIsWrong(const RoundCell* cell, const pb::Contribution
   if (std::string fault = DescribeFormFault(c, payload); !fault.empty()) return fault;
   const std::string not_planned = " is not in this lane's plan";
   if (cell == nullptr) return not_planned;
-  if (c.has_pull()) return cell->can_be_pulled() ? "" : not_planned;
+  if (c.has_pull()) return cell->spec().pull ? "" : not_planned;
   const std::optional<uint64_t> applied = AppliedBy(c);
   if (!applied.has_value()) return " is of no round, and this lane has rounds";
   const uint64_t round = ExchangeOf(c);
   const bool in_window = *applied < round && round - *applied <= state_.options.window;
-  if (in_window && IsPartialSum(c) && !cell->adds_partial_sums())
+  if (in_window && IsPartialSum(c) && !cell->spec().adds_partial_sums)
     return " is a sum of a host, and the job has exchange.host_sum: false";
   if (in_window && IsPartialSum(c) && !AreRanksInOrder(c, state_.members.size()))
     return " is a sum of a host, and its ranks are not in order, or not of this job";

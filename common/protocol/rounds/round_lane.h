@@ -88,9 +88,6 @@ class RoundLane : public Lane {
 
   void OnContribution(Peer from, Kind kind, const pb::Contribution& c, const Bytes& payload,
                       Sends* out);
-  // The leader of a host sends a sum of the contributions of several members.
-  void OnPartialSum(Peer from, const pb::Contribution& c, const Bytes& payload, RoundCell* cell,
-                    Sends* out);
   // Returns what is wrong with the contribution, as text to append to the contribution's
   // description; empty if the contribution is valid. `cell`: null if the lane does not have the
   // contribution's cell.

@@ -56,8 +56,7 @@ void RoundSlot::NoteOtherScalers(uint32_t rank, uint64_t incarnation, uint64_t d
 Status RoundSlot::Add(const std::vector<Contributor>& contributors, Contributor sender,
                       uint64_t digest, const Bytes& payload) {
   const uint32_t first = contributors.front().rank;
-  TERN_REQUIRES(state_ == State::kOpen, "rank ", first, " adds to a slot that is ",
-                NameOf(state_));
+  TERN_REQUIRES(state_ == State::kOpen, "rank ", first, " adds to a slot that is ", NameOf(state_));
   TERN_REQUIRES(num_contributors_ == 0 || digest == digest_, "rank ", first, " used scalers ",
                 digest, ", others ", digest_);
   std::vector<uint32_t> ranks;

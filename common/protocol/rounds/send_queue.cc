@@ -86,8 +86,8 @@ std::vector<const SendQueue::Item*> SendQueue::TakeSendable(LaneRef lane, Time n
 
 void SendQueue::ChooseWay(Item* item) const {
   auto& [key, entry] = *item;
-  const bool may_be_added = key.cell.kind == Kind::kPush &&
-                            std::holds_alternative<InRound>(entry.contribution);
+  const bool may_be_added =
+      key.cell.kind == Kind::kPush && std::holds_alternative<InRound>(entry.contribution);
   if (has_leader_ && may_be_added && entry.way == Way::kNone) {
     entry.way = Way::kHost;
     return;

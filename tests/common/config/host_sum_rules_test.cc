@@ -26,8 +26,8 @@ TEST(HostSum, IsForCodecsWhoseCodesCanBeAddedUp) {
   EXPECT_THAT(FaultsOfHostSum({"exchange.codec=fp32"}), IsEmpty());
   EXPECT_THAT(FaultsOfHostSum({"exchange.codec=qsgd_shared"}), IsEmpty());
   EXPECT_THAT(FaultsOfHostSum({"exchange.codec=qsgd_shared_ans"}), IsEmpty());
-  for (const std::string codec : {"fp16", "bf16", "qsgd", "onebit", "topk", "threshold", "adaptive",
-                                  "adacomp"}) {
+  for (const std::string codec :
+       {"fp16", "bf16", "qsgd", "onebit", "topk", "threshold", "adaptive", "adacomp"}) {
     EXPECT_THAT(FaultsOfHostSum({"exchange.codec=" + codec}),
                 ElementsAre(HasSubstr("exchange.codec: saw " + codec +
                                       " with host_sum: true; allowed: one of fp32, ternary, "

@@ -44,9 +44,9 @@ class HostLeaderTest : public testing::Test {
   Actions Push(uint32_t rank, uint64_t round, const Cell& cell = kCell, uint64_t digest = 9,
                const std::string& payload = "x", Time now = Time(0)) {
     Actions out;
-    leader_.OnPush(ContributionOf({cell, round, rank, incarnations_[rank], round - 1, digest,
-                                   payload, rank}),
-                   now, &out);
+    leader_.OnPush(
+        ContributionOf({cell, round, rank, incarnations_[rank], round - 1, digest, payload, rank}),
+        now, &out);
     return out;
   }
   Actions Skip(uint32_t rank, uint64_t round) {
@@ -68,7 +68,7 @@ class HostLeaderTest : public testing::Test {
   }
   // Ranks 0, 1 and 2 push in round 1, so that they are expected from round 2 on.
   void LearnAll() {
-    for (const uint32_t rank : {0, 1, 2}) Push(rank, 1);
+    for (const uint32_t rank : {1, 0, 2}) Push(rank, 1);
     leader_.SetApplied(1);
   }
   // "send 0,2: xx", "forward 2", "release 0".
@@ -94,8 +94,11 @@ class HostLeaderTest : public testing::Test {
 };
 
 TEST_F(HostLeaderTest, SendsTheFirstPushOfEveryWorkerAlone) {
-  EXPECT_THAT(Words(Push(0, 1)), ElementsAre("send 0: x"));
   EXPECT_THAT(Words(Push(1, 1)), ElementsAre("send own: x"));
+  const Actions out = Push(0, 1);
+  ASSERT_THAT(Words(out), ElementsAre("send 0: x"));
+  EXPECT_EQ(out[0].message.head.push().rank(), 1u);
+  EXPECT_EQ(out[0].message.head.push().incarnation(), 11u);
   EXPECT_THAT(Words(Push(2, 1)), ElementsAre("send 2: x"));
   EXPECT_THAT(Words(Answer(1)), ElementsAre("forward 0", "forward 2"));
   EXPECT_EQ(leader_.counters().alone, 3u);
@@ -204,6 +207,15 @@ TEST_F(HostLeaderTest, ForgetsWhatAnEarlierProcessHasPushed) {
   const Actions out = Push(2, 2);
   ASSERT_THAT(Words(out), ElementsAre("send 0,1,2: xxx"));
   EXPECT_EQ(out[0].message.head.push().in_round().of(0).incarnation(), 20u);
+}
+
+// Before that it does not know with which incarnation it sends.
+TEST_F(HostLeaderTest, ReleasesOthersUntilItPushesItself) {
+  EXPECT_THAT(Words(Push(0, 1)), ElementsAre("release 0"));
+  LearnAll();
+  leader_.Restart(1);
+  EXPECT_THAT(Words(Push(0, 2)), ElementsAre("release 0"));
+  EXPECT_EQ(leader_.num_sums(), 0u);
 }
 
 TEST_F(HostLeaderTest, IgnoresWhatIsNotInThePlan) {

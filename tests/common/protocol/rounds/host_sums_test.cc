@@ -36,9 +36,8 @@ class HostSumsTest : public testing::Test {
   // The pushes of these ranks, in one sum that rank 1 sends.
   Sends PushSum(const std::vector<uint32_t>& ranks, uint64_t round = 1, uint64_t digest = 0,
                 const std::string& payload = "") {
-    Message message =
-        ContributionOf({kSummedCell, round, 1, 11, round - 1, digest,
-                        payload.empty() ? std::string(ranks.size(), 'x') : payload});
+    Message message = ContributionOf({kSummedCell, round, 1, 11, round - 1, digest,
+                                      payload.empty() ? std::string(ranks.size(), 'x') : payload});
     for (const uint32_t rank : ranks) {
       auto* each = message.head.mutable_push()->mutable_in_round()->add_of();
       each->set_rank(rank);
@@ -51,7 +50,8 @@ class HostSumsTest : public testing::Test {
   Sends Push(uint32_t rank, uint64_t round = 1, uint64_t digest = 0) {
     Sends out;
     lane_->OnMessage(100 + rank,
-                     ContributionOf({kSummedCell, round, rank, 10 + rank, round - 1, digest, "x"}), &out);
+                     ContributionOf({kSummedCell, round, rank, 10 + rank, round - 1, digest, "x"}),
+                     &out);
     return out;
   }
   // Who gets what: "101 sum xxxx", "102 again".
@@ -77,7 +77,8 @@ TEST_F(HostSumsTest, ASumCountsForAllItsRanksAndOnlyItsSenderIsAnswered) {
   EXPECT_EQ(lane_->counters().host_sums, 1u);
   // Who asks is answered.
   EXPECT_THAT(Words(Push(2)), ElementsAre("102 sum xxxx"));
-  EXPECT_THAT(Words(PushSum({0, 1, 2})), ElementsAre("100 sum xxxx", "101 sum xxxx", "102 sum xxxx"));
+  EXPECT_THAT(Words(PushSum({0, 1, 2})),
+              ElementsAre("100 sum xxxx", "101 sum xxxx", "102 sum xxxx"));
 }
 
 TEST_F(HostSumsTest, TheOutcomeNamesTheRanksAndTheFloorFollowsThem) {
@@ -159,8 +160,8 @@ TEST_F(HostSumsTest, ASumOfOtherScalersIsOneOfEachOfItsRanks) {
   EXPECT_THAT(Words(sends), ElementsAre("103 leave"));
   MakeLane({});
   Push(3, 1, 6);
-  EXPECT_THAT(Words(PushSum({0, 1, 2}, 1, 5)), ElementsAre("100 again", "101 again", "102 again",
-                                                           "103 leave"));
+  EXPECT_THAT(Words(PushSum({0, 1, 2}, 1, 5)),
+              ElementsAre("100 again", "101 again", "102 again", "103 leave"));
 }
 
 // A worker of rank 3 that has pushed, or pushes, in round 1 on one lane.
@@ -173,13 +174,14 @@ class HostExchangeTest : public testing::Test {
   using Messages = std::vector<Exchange::Outgoing>;
   Messages SetHasLeader(bool has_leader) {
     Messages out;
-    exchange_.SetHasLeader(has_leader, Time(0), &out);
+    exchange_.OnLeader(has_leader ? Exchange::Leader::kPresent : Exchange::Leader::kNone, Time(0),
+                       &out);
     return out;
   }
   Messages Contribute(const Cell& cell, uint64_t round = 1) {
     Messages out;
-    exchange_.Contribute(cell, {0, cell.kind == Kind::kPush ? 1u : 0u}, InRound{round, Text("x"), 9},
-                         Time(0), &out);
+    exchange_.Contribute(cell, {0, cell.kind == Kind::kPush ? 1u : 0u},
+                         InRound{round, Text("x"), 9}, Time(0), &out);
     return out;
   }
   // "leader push 0", "leader skip 0", "lane push 0", by chunk.
@@ -200,7 +202,7 @@ TEST_F(HostExchangeTest, PushesGoToTheLeaderWhileThereIsOne) {
   EXPECT_THAT(SetHasLeader(true), IsEmpty());
   EXPECT_THAT(Words(Contribute({Kind::kPush, 0, 1})), ElementsAre("leader push 1"));
   EXPECT_THAT(Words(SetHasLeader(false)), ElementsAre("lane push 1"));
-  EXPECT_EQ(exchange_.num_left_host(), 1u);
+  EXPECT_EQ(exchange_.counts().left_host, 1u);
   EXPECT_THAT(SetHasLeader(false), IsEmpty());
   EXPECT_THAT(Words(Contribute({Kind::kPush, 0, 2})), ElementsAre("lane push 2"));
 }
@@ -228,7 +230,7 @@ TEST_F(HostExchangeTest, WhatIsSentAgainGoesToTheLaneAndTheLeaderHearsOfIt) {
   out.clear();
   exchange_.OnRoomAgain(kPushLane, Time(0), &out);
   EXPECT_THAT(Words(out), ElementsAre("lane push 0"));
-  EXPECT_EQ(exchange_.num_left_host(), 1u);
+  EXPECT_EQ(exchange_.counts().left_host, 1u);
 }
 
 TEST_F(HostExchangeTest, WhatAProbeFindsLostGoesToTheLane) {
@@ -237,8 +239,8 @@ TEST_F(HostExchangeTest, WhatAProbeFindsLostGoesToTheLane) {
   Contribute({Kind::kPush, 0, 1});
   Messages out;
   EXPECT_THAT(exchange_.TakeSilentLanes(milliseconds(300)), ElementsAre(kPushLane));
-  exchange_.OnProbeAnswered(kPushLane, milliseconds(300), {{1, {Kind::kPush, 0, 0}}}, milliseconds(310),
-                            &out);
+  exchange_.OnProbeAnswered(kPushLane, milliseconds(300), {{1, {Kind::kPush, 0, 0}}},
+                            milliseconds(310), &out);
   EXPECT_THAT(Words(out), ElementsAre("leader skip 1", "lane push 1"));
 }
 
@@ -246,7 +248,7 @@ TEST_F(HostExchangeTest, WhatTheLeaderRefusesGoesToTheLane) {
   SetHasLeader(true);
   Contribute({Kind::kPush, 0, 0});
   Messages out;
-  exchange_.OnLeaderRefused(Time(0), &out);
+  exchange_.OnLeader(Exchange::Leader::kRefuses, Time(0), &out);
   EXPECT_THAT(Words(out), ElementsAre("leader skip 0", "lane push 0"));
   EXPECT_THAT(Words(Contribute({Kind::kPush, 0, 0}, 2)), ElementsAre("leader push 0"));
 }
