@@ -22,6 +22,9 @@ class ObservedSum : public protocol::CellSum {
       : sum_(std::move(sum)), on_closed_(std::move(on_closed)) {}
 
   Status Add(uint32_t rank, const Bytes& payload) override { return sum_->Add(rank, payload); }
+  Status AddPartial(const std::vector<uint32_t>& ranks, const Bytes& payload) override {
+    return sum_->AddPartial(ranks, payload);
+  }
   Bytes Close() override {
     Bytes answer = sum_->Close();
     on_closed_();

@@ -44,6 +44,13 @@ LaneCounters::LaneCounters(Registry& registry, uint32_t lane)
       skipped_contributions_(
           GetLaneCounter(registry, "tern_server_skipped_total",
                          "Contributions of workers that take no part in the round", lane)),
+      host_sums_(GetLaneCounter(registry, "tern_server_host_sums_total",
+                                "Sums of several workers of one host that were added", lane)),
+      split_host_sums_(GetLaneCounter(
+          registry, "tern_server_split_host_sums_total",
+          "Sums of a host that were not added, because some of its workers had counted, or were "
+          "members no more",
+          lane)),
       floor_round_(registry.GetGauge("tern_server_floor_round",
                                      "Newest round that every worker has applied",
                                      {{"lane", std::to_string(lane)}})) {}
@@ -60,6 +67,8 @@ void LaneCounters::Export(const protocol::Lane& lane) {
   RaiseTo(restored_outcomes_, counts.restored);
   RaiseTo(late_contributions_, counts.late);
   RaiseTo(skipped_contributions_, counts.skipped);
+  RaiseTo(host_sums_, counts.host_sums);
+  RaiseTo(split_host_sums_, counts.split);
   floor_round_.Set(static_cast<double>(lane.floor()));
   if (counts.staleness.empty()) return;
   if (staleness_ == nullptr) {

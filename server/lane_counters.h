@@ -24,7 +24,7 @@ class LaneCounters {
   const uint32_t lane_;
   Counter &counted_contributions_, &closed_cells_, &repeated_contributions_, &refused_stale_,
       &refused_early_, &refused_not_member_, &refused_bad_, &restored_outcomes_,
-      &late_contributions_, &skipped_contributions_;
+      &late_contributions_, &skipped_contributions_, &host_sums_, &split_host_sums_;
   Gauge& floor_round_;                        // the newest round that every worker has applied
   Histogram* staleness_ = nullptr;            // of pushes; null in jobs with rounds
   std::vector<uint64_t> exported_staleness_;  // by bin: how many pushes were added to staleness_

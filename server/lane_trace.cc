@@ -17,6 +17,9 @@ class TracedSum : public protocol::CellSum {
       : sum_(std::move(sum)), args_(args) {}
 
   Status Add(uint32_t rank, const Bytes& payload) override { return sum_->Add(rank, payload); }
+  Status AddPartial(const std::vector<uint32_t>& ranks, const Bytes& payload) override {
+    return sum_->AddPartial(ranks, payload);
+  }
   Bytes Close() override {
     const TraceSpan span("close of round", args_);
     return sum_->Close();

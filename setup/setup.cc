@@ -131,6 +131,8 @@ config::NameTables KnownNames() {
        CodecsWithProperty([](const codec::Codec& c) { return !c.NewMemory(1); })},
       {"sharing_codecs",
        CodecsWithProperty([](const codec::Codec& c) { return c.shares_scaler(); })},
+      {"adding_codecs",
+       CodecsWithProperty([](const codec::Codec& c) { return c.adds_partial_sums(); })},
       {"only_sharing_codecs",
        CodecsWithProperty([](const codec::Codec& c) { return !codec::CanDecodeAlone(c.name()); })},
       {"algorithms", algorithm::AlgorithmNames()},

@@ -81,6 +81,10 @@ void PrintRound(const setup::Setup& setup) {
               make_row("up, at most", (round_bytes.push + round_bytes.scalers) / num_parts),
               make_row("down", (round_bytes.sum + round_bytes.scalers) / num_parts),
               make_row("fp32, each way", fp32_bytes)});
+  if (setup.job.exchange().host_sum())
+    std::printf(
+        "exchange.host_sum: a host sends one push, and gets one answer, for all its workers; tern "
+        "forecast --workers_a_host N says how many bytes that saves\n");
 }
 
 void PrintMemory(const std::string& title, const std::vector<MemoryItem>& items) {

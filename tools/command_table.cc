@@ -277,6 +277,9 @@ Command ForecastCommand() {
          "its "
          "own."},
         {"workers", "N,...", "1,2,4,8,16", "Numbers of workers, 1 to 1024."},
+        {"workers_a_host", "N", "1",
+         "How many workers a host has. They share its link; with exchange.host_sum it carries one "
+         "push for all of them."},
         {"codecs", "NAME,...", "", "Codecs. Default: fp32 and the job's."},
         {"algorithms", "NAME,...", "", "Algorithms. Default: the job's."},
         {"compute_ms", "X", "0",

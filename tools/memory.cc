@@ -36,6 +36,10 @@ std::vector<MemoryItem> WorkerMemory(const setup::Setup& setup) {
     items.push_back({"unanswered pushes", round_bytes.push, "at most: one round"});
     items.push_back({"sums", 2 * round_bytes.sum,
                      "the round that arrives, and the one held for other workers"});
+    if (setup.plan.sums_on_hosts)
+      items.push_back({"pushes of its host", setup.plan.workers * round_bytes.push,
+                       Cat("at most, if it leads its host: one round of each of ",
+                           setup.plan.workers, " workers")});
     return items;
   };
   // The program has the parameters, the optimizer and the data.

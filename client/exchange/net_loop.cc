@@ -71,6 +71,8 @@ NetLoop::NetLoop(const setup::Setup& setup, StopSignals& signals, Registry& regi
       session_(SessionOptions(setup, options_)),
       figure_log_(setup.job),
       none_reminder_(setup.job) {
+  if (setup.job.exchange().host_sum())
+    host_link_.emplace(setup, options_.rank, context_, poller_, session_, registry);
   setup::SetMachineFigures(config::JobForRank(setup.job, options_.rank), &machine_figures_);
 }
 
@@ -125,6 +127,7 @@ void NetLoop::Run() {
     ExecuteActions(std::move(command_actions));
     protocol::SessionActions message_actions;
     ReceiveMessages(&message_actions);
+    if (host_link_.has_value()) host_link_->Turn(clock_.Now(), &message_actions);
     exchange_counters_.OnRoundTrips(session_.round_trips());
     const pb::Counters counters = Counters();
     session_.SetProgress(progress_.NumAdvances(), progress_.WaitsForOthers(events_.size()),
@@ -139,6 +142,7 @@ void NetLoop::Run() {
     ExecuteActions(std::move(message_actions));
   }
   watchdog.reset();
+  if (host_link_.has_value() && end_status_.ok()) host_link_->RemoveFolder();
   for (auto& [lane, socket] : sockets_) socket->CloseAfterFlush();
   AwaitJoin();
   service_manager_.Stopping();
@@ -192,6 +196,7 @@ void NetLoop::OnCommand(Command command, protocol::SessionActions* out) {
                         std::move(contribute->contribution), now, out);
   } else if (const auto* applied = std::get_if<AppliedCommand>(&command)) {
     session_.SetApplied(applied->round);
+    if (host_link_.has_value()) host_link_->SetApplied(applied->round);
   } else if (auto* snapshot = std::get_if<SnapshotCommand>(&command)) {
     session_.OnSnapshot(std::move(snapshot->state), snapshot->applied, now, out);
   } else if (auto* offer = std::get_if<OfferCommand>(&command)) {
@@ -200,6 +205,7 @@ void NetLoop::OnCommand(Command command, protocol::SessionActions* out) {
     exchange_counters_.DropOpenExchanges();
     wire_trace_.DropUnanswered();
     session_.OnInstalled(installed->applied, now, out);
+    if (host_link_.has_value()) host_link_->Restart(installed->applied);
   } else {
     const auto& finish = std::get<FinishCommand>(command);
     session_.Finish(finish.status, finish.figures, Counters(), finish.steps, now, out);
@@ -219,8 +225,9 @@ void NetLoop::ReceiveMessages(protocol::SessionActions* out) {
         damaged_lanes.emplace_back(lane, received->error->status.message());
         break;
       }
-      session_.OnMessage(lane, {std::move(received->envelope), std::move(received->payload)},
-                         clock_.Now(), out);
+      const protocol::Message message{std::move(received->envelope), std::move(received->payload)};
+      session_.OnMessage(lane, message, clock_.Now(), out);
+      if (host_link_.has_value()) host_link_->OnMessage(message, clock_.Now(), out);
     }
     if (socket->link() == net::DealerSocket::Link::kLost) lost_lanes.push_back(lane);
     if (lane.lane != 0) continue;
@@ -240,25 +247,23 @@ void NetLoop::EndWith(Status status) {
 
 void NetLoop::ExecuteActions(protocol::SessionActions actions) {
   using Type = protocol::SessionAction::Type;
+  protocol::SessionActions more_actions;
   for (protocol::SessionAction& action : actions) {
     switch (action.type) {
       case Type::kConnect:
         ConnectLane(action.lane, action.port);
+        if (host_link_.has_value())
+          host_link_->OnLaneLost(action.lane, clock_.Now(), &more_actions);
         break;
-      case Type::kSend: {
-        const auto socket = sockets_.find(action.lane);
+      case Type::kSend:
+        SendOnLane(action);
+        break;
+      case Type::kTellLeader:
         wire_trace_.OnSend(action.message.head);
-        // A message that cannot be sent now may be dropped: a timer repeats hellos and heartbeats,
-        // and unanswered contributions are sent again when the lane (socket of the server) is
-        // connected.
-        if (socket == sockets_.end() ||
-            !socket->second->Send(action.message.head, action.message.payload).ok()) {
-          VLOG(1) << "not connected to server shard " << action.lane.shard << ", lane "
-                  << action.lane.lane;
-        }
+        host_link_->TellLeader(action.message, clock_.Now(), &more_actions);
         break;
-      }
       case Type::kReady:
+        if (host_link_.has_value()) host_link_->Open(action.run);
         LogInfo(Cat("worker ", options_.rank, " takes part in the job ", setup_.job.name()),
                 Print::kYes);
         service_manager_.Ready();
@@ -292,6 +297,17 @@ void NetLoop::ExecuteActions(protocol::SessionActions actions) {
         }
         break;
     }
+  }
+  if (!more_actions.empty()) ExecuteActions(std::move(more_actions));
+}
+
+void NetLoop::SendOnLane(const protocol::SessionAction& action) {
+  const auto socket = sockets_.find(action.lane);
+  wire_trace_.OnSend(action.message.head);
+  if (socket == sockets_.end() ||
+      !socket->second->Send(action.message.head, action.message.payload).ok()) {
+    VLOG(1) << "not connected to server shard " << action.lane.shard << ", lane "
+            << action.lane.lane;
   }
 }
 
@@ -363,7 +379,7 @@ pb::Counters NetLoop::Counters() const {
   counters.set_from_step(progress_.from_step);
   counters.set_failed_checkpoints(progress_.checkpoint_failures.value());
   counters.set_checkpoint_step(progress_.checkpoint_step);
-  counters.set_late(session_.exchange().num_late_rounds());
+  counters.set_late(session_.exchange().counts().late_rounds);
   exchange_counters_.AddTo(&counters);
   return counters;
 }

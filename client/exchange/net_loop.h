@@ -11,11 +11,13 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "client/exchange/exchange_counters.h"
+#include "client/exchange/host_link.h"
 #include "client/exchange/port.h"
 #include "client/exchange/progress.h"
 #include "client/exchange/wire_trace.h"
@@ -118,6 +120,10 @@ class NetLoop : public client::Port {
   void ReceiveMessages(protocol::SessionActions* out);
   void EndWith(Status status);
   void ExecuteActions(protocol::SessionActions actions);
+  // Executes kSend. A message that cannot be sent now may be dropped: a timer repeats hellos and
+  // heartbeats, and unanswered contributions are sent again when the lane (socket of the server) is
+  // connected.
+  void SendOnLane(const protocol::SessionAction& action);
   void ConnectLane(protocol::LaneRef lane, uint32_t port);
   void DeliverAnswer(client::Answer answer);
 
@@ -135,6 +141,7 @@ class NetLoop : public client::Port {
   protocol::Session session_;
   Channel<Command> commands_;
   net::Poller poller_;
+  std::optional<HostLink> host_link_;  // with exchange.host_sum
   std::map<protocol::LaneRef, std::unique_ptr<net::DealerSocket>> sockets_;
   unsigned num_connects_ = 0;
   const pthread_t compute_thread_ = pthread_self();

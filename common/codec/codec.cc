@@ -68,6 +68,10 @@ Status Codec::DecodeInBlocks(std::span<const uint8_t> sum, const Segment& segmen
   return Ok();
 }
 
+Result<size_t> Accumulator::AddPartial(std::span<const int>, std::span<const uint8_t>) {
+  return Status(Code::kInternal, "a partial sum was added with a codec that has none");
+}
+
 Result<size_t> Codec::SumSize(std::span<const uint8_t> bytes, const Segment& segment,
                               int contributors) const {
   const size_t size = MaxSumSize(segment, contributors);

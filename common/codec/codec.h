@@ -8,7 +8,10 @@
 //            Prepare (whole tensor: computes scaler and clip level from statistics)
 //            all workers take the largest scaler of any worker, if the codec shares scalers
 //            Encode (segment)
-//   server:  NewAccumulator, Add (any subset of the ranks, once each, any order), EncodeSum
+//   host:    NewAccumulator, Add (ranks of this host, once each, any order), EncodePartial; only if
+//            adds_partial_sums
+//   server:  NewAccumulator, Add (any subset of the ranks, once each, any order) or AddPartial
+//            (several ranks at once), EncodeSum
 //   worker:  Decode (any range of the segment, as often as wanted)
 //
 // The ranks that were added to a sum are its contributors. The server sends their number with the
@@ -162,6 +165,16 @@ class Accumulator {
   virtual Result<size_t> AddRetained(int rank, const Bytes& bytes) {
     return Add(rank, bytes.span());
   }
+  // Adds a partial sum of this segment at the front of `bytes`: what EncodePartial of another
+  // accumulator appended after it had added `ranks`, and nothing else. Returns its size. Checks all
+  // of it first, as Add does; k ranks cannot add up to more than k codes. REQUIRES a codec that
+  // adds_partial_sums(), and ascending ranks, each at most once, below the number of workers.
+  // Codecs that add floats add it where its lowest rank stands.
+  virtual Result<size_t> AddPartial(std::span<const int> ranks, std::span<const uint8_t> bytes);
+  // Appends the sum of the codes for AddPartial: at most MaxSumSize(segment, contributors) bytes.
+  // REQUIRES a codec that adds_partial_sums(), and at least one contributor. Add must not be called
+  // afterwards.
+  virtual void EncodePartial(std::vector<uint8_t>* out) { EncodeSum(out); }
   // Appends the code of the sum, which the server sends to the workers: at most MaxSumSize(segment,
   // contributors) bytes, where contributors is the number of ranks added. A second call appends the
   // same bytes, unless there is a memory. REQUIRES at least one contributor. Add must not be called
@@ -220,6 +233,9 @@ class Codec {
   // default is for codecs whose sums always have MaxSumSize bytes.
   virtual Result<size_t> SumSize(std::span<const uint8_t> bytes, const Segment& segment,
                                  int contributors) const;
+  // Whether workers of one host may add up their codes before the server adds the rest: whether the
+  // sum of the codes is known without decoding, and is not coded again.
+  virtual bool adds_partial_sums() const { return false; }
   // Returns a memory for a tensor of `count` elements on a worker; null if the codec has none.
   virtual std::unique_ptr<Memory> NewMemory(uint64_t /*count*/) const { return nullptr; }
   // Returns a memory for a segment on a server; null if the codec has none.

@@ -85,6 +85,45 @@ Status ForBlockRanges(uint64_t count, uint64_t first, uint64_t n, const Visit& v
   return Ok();
 }
 
+// Decodes all of a split row of `bits` bits with the blocks of a code. Returns its planes, which
+// refer to `scratch`.
+Result<std::span<uint8_t>> DecodePlanes(const SplitRow& row, uint64_t count, int bits,
+                                        Scratch* scratch) {
+  const kernels::AnsTable table(row.frequencies());
+  const size_t plane_bytes = kernels::PlaneBytes(count);
+  const std::span<uint8_t> planes = scratch->GetBuffer(static_cast<size_t>(bits) * plane_bytes);
+  const uint64_t num_blocks = (count + kCodeBlock - 1) / kCodeBlock;
+  const size_t blocks_per_call = std::min<uint64_t>(kernels::kAnsMaxBlocks, num_blocks);
+  const auto symbols = std::make_unique_for_overwrite<uint8_t[]>(blocks_per_call * kCodeBlock);
+  for (uint64_t block = 0; block < num_blocks; block += blocks_per_call) {
+    TERN_RETURN_IF_ERROR(
+        row.Decode(table, block, std::min<uint64_t>(blocks_per_call, num_blocks - block),
+                   plane_bytes, symbols.get(), planes.data() + block * kCodeBlock / 8));
+  }
+  return planes;
+}
+
+// Appends a sum up to `max_sum`, split or not, with blocks of `block_size` elements.
+void AppendSumRow(std::span<const uint8_t> planes, uint64_t count, int max_sum, bool is_split,
+                  size_t block_size, std::vector<uint8_t>* out) {
+  if (count == 0) return;
+  const int bits = kernels::SumBits(max_sum);
+  if (is_split) {
+    const auto append_row = [&] {
+      AppendSplitRow(planes, count, ChooseSplit(planes, count, bits), block_size, out);
+    };
+    return AppendSmaller(kSplit, append_row, planes, out);
+  }
+  const auto make_symbols = [&](uint64_t first, size_t n, uint8_t* to) {
+    kernels::SymbolsOfPlanes(planes.data(), count, bits, max_sum, first, n, to);
+  };
+  const auto append_row = [&] {
+    AppendAnsRow(count, block_size, CountsOfPlanes(planes, count, bits, max_sum), make_symbols,
+                 out);
+  };
+  AppendSmaller(kEntropyCoded, append_row, planes, out);
+}
+
 }  // namespace
 
 void EntropyWire::AppendCode(uint64_t count, const kernels::AnsCounts& counts,
@@ -142,38 +181,20 @@ Result<ParsedCode> EntropyWire::ParseSplitCode(std::span<const uint8_t> bytes, u
   const Result<SplitRow> row = SplitRow::Parse(bytes.subspan(1), count, kCodeBlock, code_bits());
   if (!row.ok()) return row.status();
   TERN_RETURN_IF_ERROR(CheckRowSize(row->size(), MaxStoredSize(count)));
-  const kernels::AnsTable table(row->frequencies());
-  const size_t plane_bytes = kernels::PlaneBytes(count);
-  const size_t low_bytes = static_cast<size_t>(code_bits() - 1) * plane_bytes;
-  const std::span<uint8_t> planes = scratch->GetBuffer(low_bytes + plane_bytes);
-  const uint64_t num_blocks = (count + kCodeBlock - 1) / kCodeBlock;
-  const size_t blocks_per_call = std::min<uint64_t>(kernels::kAnsMaxBlocks, num_blocks);
-  const auto symbols = std::make_unique_for_overwrite<uint8_t[]>(blocks_per_call * kCodeBlock);
-  for (uint64_t block = 0; block < num_blocks; block += blocks_per_call) {
-    TERN_RETURN_IF_ERROR(
-        row->Decode(table, block, std::min<uint64_t>(blocks_per_call, num_blocks - block),
-                    plane_bytes, symbols.get(), planes.data() + block * kCodeBlock / 8));
-  }
-  return ParsedCode{planes.first(low_bytes), planes.subspan(low_bytes), 1 + row->size()};
+  const Result<std::span<uint8_t>> planes = DecodePlanes(*row, count, code_bits(), scratch);
+  if (!planes.ok()) return planes.status();
+  const size_t low_bytes = planes->size() - kernels::PlaneBytes(count);
+  return ParsedCode{planes->first(low_bytes), planes->subspan(low_bytes), 1 + row->size()};
 }
 
 void EntropyWire::AppendSum(std::span<const uint8_t> planes, uint64_t count, int contributors,
                             std::vector<uint8_t>* out) const {
-  if (count == 0) return;
-  const int max_sum = MaxSum(contributors), bits = kernels::SumBits(max_sum);
-  if (SplitsSums(contributors)) {
-    const auto append_row = [&] {
-      AppendSplitRow(planes, count, ChooseSplit(planes, count, bits), kSumBlock, out);
-    };
-    return AppendSmaller(kSplit, append_row, planes, out);
-  }
-  const auto make_symbols = [&](uint64_t first, size_t n, uint8_t* to) {
-    kernels::SymbolsOfPlanes(planes.data(), count, bits, max_sum, first, n, to);
-  };
-  const auto append_row = [&] {
-    AppendAnsRow(count, kSumBlock, CountsOfPlanes(planes, count, bits, max_sum), make_symbols, out);
-  };
-  AppendSmaller(kEntropyCoded, append_row, planes, out);
+  AppendSumRow(planes, count, MaxSum(contributors), SplitsSums(contributors), kSumBlock, out);
+}
+
+void EntropyWire::AppendPartial(std::span<const uint8_t> planes, uint64_t count, int contributors,
+                                std::vector<uint8_t>* out) const {
+  AppendSumRow(planes, count, MaxSum(contributors), SplitsSums(contributors), kCodeBlock, out);
 }
 
 bool EntropyWire::SplitsSums(int contributors) const {
@@ -196,8 +217,8 @@ Result<size_t> EntropyWire::SumSize(std::span<const uint8_t> bytes, uint64_t cou
     if (!row.ok()) return row.status();
     return 1 + row->size();
   };
-  return SplitsSums(contributors) ? size_of(ParseSplitSum(bytes, count, contributors))
-                                  : size_of(ParseSumRow(bytes, count, contributors));
+  return SplitsSums(contributors) ? size_of(ParseSplitSum(bytes, count, contributors, kSumBlock))
+                                  : size_of(ParseSumRow(bytes, count, contributors, kSumBlock));
 }
 
 Status EntropyWire::Decode(std::span<const uint8_t> sum, uint64_t count, int contributors,
@@ -217,6 +238,35 @@ Status EntropyWire::DecodeInBlocks(std::span<const uint8_t> sum, uint64_t count,
     return IntegerWire::DecodeInBlocks(PlanesOf(sum, count), count, contributors, scaler, use);
   }
   return DecodeCodedSum(sum, count, contributors, scaler, 0, count, use);
+}
+
+Result<IntegerWire::PlanesOfPartial> EntropyWire::DecodePartial(std::span<const uint8_t> bytes,
+                                                                uint64_t count, int contributors,
+                                                                Scratch* scratch) const {
+  if (IsStored(bytes, count)) {
+    Result<PlanesOfPartial> stored =
+        IntegerWire::DecodePartial(PlanesOf(bytes, count), count, contributors, scratch);
+    if (stored.ok() && count != 0) ++stored->size;
+    return stored;
+  }
+  const int max_sum = MaxSum(contributors), bits = kernels::SumBits(max_sum);
+  if (SplitsSums(contributors)) {
+    const Result<SplitRow> row = ParseSplitSum(bytes, count, contributors, kCodeBlock);
+    if (!row.ok()) return row.status();
+    const Result<std::span<uint8_t>> planes = DecodePlanes(*row, count, bits, scratch);
+    if (!planes.ok()) return planes.status();
+    return PlanesOfPartial{*planes, 1 + row->size()};
+  }
+  const Result<AnsRow> row = ParseSumRow(bytes, count, contributors, kCodeBlock);
+  if (!row.ok()) return row.status();
+  const size_t plane_bytes = kernels::PlaneBytes(count);
+  const std::span<uint8_t> planes = scratch->GetBuffer(static_cast<size_t>(bits) * plane_bytes);
+  TERN_RETURN_IF_ERROR(
+      VisitSymbols(*row, count, [&](uint64_t first, std::span<const uint8_t> symbols) {
+        kernels::PlanesOfSymbols(symbols.data(), symbols.size(), bits, max_sum, plane_bytes,
+                                 planes.data() + first / 8);
+      }));
+  return PlanesOfPartial{planes, 1 + row->size()};
 }
 
 Status EntropyWire::VisitSymbols(const AnsRow& row, uint64_t count, const SymbolVisitor& use) {
@@ -249,20 +299,20 @@ Status EntropyWire::CheckRowSize(size_t size, size_t max_stored) const {
 }
 
 Result<AnsRow> EntropyWire::ParseSumRow(std::span<const uint8_t> sum, uint64_t count,
-                                        int contributors) const {
+                                        int contributors, size_t block_size) const {
   if (sum.empty() || sum[0] != kEntropyCoded) return BadFormatError(sum, count, kStoredOrCoded);
   const size_t symbol_end = 2 * static_cast<size_t>(MaxSum(contributors)) + 1;
-  Result<AnsRow> row = AnsRow::Parse(sum.subspan(1), count, kSumBlock, symbol_end);
+  Result<AnsRow> row = AnsRow::Parse(sum.subspan(1), count, block_size, symbol_end);
   if (!row.ok()) return row;
   TERN_RETURN_IF_ERROR(CheckRowSize(row->size(), IntegerWire::MaxSumSize(count, contributors)));
   return row;
 }
 
 Result<SplitRow> EntropyWire::ParseSplitSum(std::span<const uint8_t> sum, uint64_t count,
-                                            int contributors) const {
+                                            int contributors, size_t block_size) const {
   if (sum.empty() || sum[0] != kSplit) return BadFormatError(sum, count, "0 (stored) or 2 (split)");
   Result<SplitRow> row =
-      SplitRow::Parse(sum.subspan(1), count, kSumBlock, kernels::SumBits(MaxSum(contributors)));
+      SplitRow::Parse(sum.subspan(1), count, block_size, kernels::SumBits(MaxSum(contributors)));
   if (!row.ok()) return row;
   TERN_RETURN_IF_ERROR(CheckRowSize(row->size(), IntegerWire::MaxSumSize(count, contributors)));
   return row;
@@ -278,7 +328,7 @@ Status EntropyWire::DecodeCodedSum(std::span<const uint8_t> sum, uint64_t count,
 Status EntropyWire::DecodeSumRow(std::span<const uint8_t> sum, uint64_t count, int contributors,
                                  float scaler, uint64_t first, uint64_t n,
                                  const Codec::BlockVisitor& use) const {
-  Result<AnsRow> row = ParseSumRow(sum, count, contributors);
+  Result<AnsRow> row = ParseSumRow(sum, count, contributors, kSumBlock);
   if (!row.ok()) return row.status();
   TERN_RETURN_IF_ERROR(CheckSumAndRange(name(), sum, 1 + row->size(), count, first, n));
   const kernels::AnsTable table(row->frequencies());
@@ -296,7 +346,7 @@ Status EntropyWire::DecodeSumRow(std::span<const uint8_t> sum, uint64_t count, i
 Status EntropyWire::DecodeSplitSum(std::span<const uint8_t> sum, uint64_t count, int contributors,
                                    float scaler, uint64_t first, uint64_t n,
                                    const Codec::BlockVisitor& use) const {
-  Result<SplitRow> row = ParseSplitSum(sum, count, contributors);
+  Result<SplitRow> row = ParseSplitSum(sum, count, contributors, kSumBlock);
   if (!row.ok()) return row.status();
   TERN_RETURN_IF_ERROR(CheckSumAndRange(name(), sum, 1 + row->size(), count, first, n));
   const kernels::AnsTable table(row->frequencies());

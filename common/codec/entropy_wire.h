@@ -21,6 +21,9 @@ class EntropyWire : public IntegerWire {
   bool sums_are_planes() const override { return false; }
   void AppendSum(std::span<const uint8_t> planes, uint64_t count, int contributors,
                  std::vector<uint8_t>* out) const override;
+  // A partial sum has the blocks of a code, because it is read whole.
+  void AppendPartial(std::span<const uint8_t> planes, uint64_t count, int contributors,
+                     std::vector<uint8_t>* out) const override;
   size_t MaxSumSize(uint64_t count, int contributors) const override;
   Result<size_t> SumSize(std::span<const uint8_t> bytes, uint64_t count,
                          int contributors) const override;
@@ -49,6 +52,8 @@ class EntropyWire : public IntegerWire {
   // at a multiple of 64 elements.
   using SymbolVisitor = std::function<void(uint64_t first, std::span<const uint8_t> symbols)>;
   static Status VisitSymbols(const AnsRow& row, uint64_t count, const SymbolVisitor& use);
+  Result<PlanesOfPartial> DecodePartial(std::span<const uint8_t> bytes, uint64_t count,
+                                        int contributors, Scratch* scratch) const override;
 
  private:
   Result<ParsedCode> ParseSplitCode(std::span<const uint8_t> bytes, uint64_t count,
@@ -60,10 +65,11 @@ class EntropyWire : public IntegerWire {
   // Refuses a row of at least `max_stored` bytes, the most bytes of the stored format, because such
   // a row is never written.
   Status CheckRowSize(size_t size, size_t max_stored) const;
-  // Parse the row after the first byte of a sum.
-  Result<AnsRow> ParseSumRow(std::span<const uint8_t> sum, uint64_t count, int contributors) const;
-  Result<SplitRow> ParseSplitSum(std::span<const uint8_t> sum, uint64_t count,
-                                 int contributors) const;
+  // Parse the row after the first byte of a sum with blocks of `block_size` elements.
+  Result<AnsRow> ParseSumRow(std::span<const uint8_t> sum, uint64_t count, int contributors,
+                             size_t block_size) const;
+  Result<SplitRow> ParseSplitSum(std::span<const uint8_t> sum, uint64_t count, int contributors,
+                                 size_t block_size) const;
   // Decode elements [first, first + n) of an entropy-coded sum, and call `use` with their means.
   Status DecodeCodedSum(std::span<const uint8_t> sum, uint64_t count, int contributors,
                         float scaler, uint64_t first, uint64_t n,

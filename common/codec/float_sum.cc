@@ -63,9 +63,14 @@ RankOrderedSum::RankOrderedSum(uint64_t count, int workers)
     : sum_(count), waiting_codes_(workers) {}
 
 Result<size_t> RankOrderedSum::Add(int rank, std::span<const uint8_t> bytes) {
-  const auto index = static_cast<size_t>(rank);
-  if (rank < 0 || index >= waiting_codes_.size() || index < next_rank_ ||
-      waiting_codes_[index].has_value()) {
+  return AddPartial(std::span(&rank, 1), bytes);
+}
+
+Result<size_t> RankOrderedSum::AddPartial(std::span<const int> ranks,
+                                          std::span<const uint8_t> bytes) {
+  for (const int rank : ranks) {
+    const auto index = static_cast<size_t>(rank);
+    if (rank >= 0 && index < waiting_codes_.size() && !IsAdded(index)) continue;
     return Status(Code::kInternal, "rank " + std::to_string(rank) + " added to a sum of " +
                                        std::to_string(waiting_codes_.size()) +
                                        " workers, expected each rank below that number once");
@@ -73,9 +78,11 @@ Result<size_t> RankOrderedSum::Add(int rank, std::span<const uint8_t> bytes) {
   Result<size_t> code_size = Check(bytes);
   if (!code_size.ok()) return code_size;
   const std::span<const uint8_t> code = bytes.first(*code_size);
-  ++contributors_;
-  if (index != next_rank_) {
-    waiting_codes_[index].emplace(code.begin(), code.end());
+  contributors_ += static_cast<int>(ranks.size());
+  const auto lowest = static_cast<size_t>(ranks.front());
+  for (const int rank : ranks.subspan(1)) waiting_codes_[static_cast<size_t>(rank)].emplace();
+  if (lowest != next_rank_) {
+    waiting_codes_[lowest].emplace(code.begin(), code.end());
     return code_size;
   }
   AddTo(code, sum_.data());
@@ -89,7 +96,7 @@ void RankOrderedSum::AddWaitingCodes(bool skip_missing) {
          (skip_missing || waiting_codes_[next_rank_].has_value());
        ++next_rank_) {
     if (!waiting_codes_[next_rank_].has_value()) continue;
-    AddTo(*waiting_codes_[next_rank_], sum_.data());
+    if (!waiting_codes_[next_rank_]->empty()) AddTo(*waiting_codes_[next_rank_], sum_.data());
     waiting_codes_[next_rank_].reset();
   }
 }
@@ -98,6 +105,11 @@ void RankOrderedSum::ComputeMeanOfRange(uint64_t first, std::span<float> mean) {
   AddWaitingCodes(true);
   const auto contributors = static_cast<float>(contributors_);
   for (size_t i = 0; i < mean.size(); ++i) mean[i] = sum_[first + i] / contributors;
+}
+
+void RankOrderedSum::EncodePartial(std::vector<uint8_t>* out) {
+  AddWaitingCodes(true);
+  AppendFloats(sum_, out);
 }
 
 void RankOrderedSum::EncodeSum(std::vector<uint8_t>* out) {

@@ -38,6 +38,10 @@ class RankOrderedSum : public Accumulator {
 
   // kInternal for a rank outside [0, workers) or one that was already added.
   Result<size_t> Add(int rank, std::span<const uint8_t> bytes) final;
+  // Takes a partial sum for a code of its lowest rank. Only for codecs whose codes are floats. The
+  // errors of Add.
+  Result<size_t> AddPartial(std::span<const int> ranks, std::span<const uint8_t> bytes) final;
+  void EncodePartial(std::vector<uint8_t>* out) final;
   // Appends the mean as floats; codecs with another format override this method.
   void EncodeSum(std::vector<uint8_t>* out) override;
 
@@ -54,12 +58,16 @@ class RankOrderedSum : public Accumulator {
   void ComputeMeanOfRange(uint64_t first, std::span<float> mean);
 
  private:
+  bool IsAdded(size_t rank) const {
+    return rank < next_rank_ || (rank < waiting_codes_.size() && waiting_codes_[rank].has_value());
+  }
   // Adds the waiting codes from rank next_rank_ on: with skip_missing all of them, otherwise those
   // before the first rank whose code has not arrived.
   void AddWaitingCodes(bool skip_missing);
 
   std::vector<float> sum_;
-  // waiting_codes_[rank]: a copy of the rank's code, while a lower rank has not been added.
+  // waiting_codes_[rank]: a copy of the rank's code, while a lower rank has not been added; empty
+  // if a partial sum has it already.
   std::vector<std::optional<std::vector<uint8_t>>> waiting_codes_;
   size_t next_rank_ = 0;  // the lowest rank whose code is not yet in sum_
   int contributors_ = 0;

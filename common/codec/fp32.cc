@@ -64,6 +64,7 @@ class Fp32 : public Codec {
                                               const RecodeInputs&) const override {
     return std::make_unique<Fp32Sum>(segment.count, workers);
   }
+  bool adds_partial_sums() const override { return true; }
   bool SingleCodeIsSum() const override { return true; }
   size_t MaxSumSize(const Segment& segment, int) const override { return 4 * segment.count; }
   Status Decode(std::span<const uint8_t> sum, const Segment& segment, int, float, uint64_t first,

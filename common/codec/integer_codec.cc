@@ -33,13 +33,19 @@ class IntegerSum : public Accumulator {
   Result<size_t> AddRetained(int, const Bytes& bytes) override {
     return AddToWaiting(bytes.span(), bytes);
   }
-  void EncodeSum(std::vector<uint8_t>* out) override {
+  Result<size_t> AddPartial(std::span<const int> ranks, std::span<const uint8_t> bytes) override {
+    const auto contributors = static_cast<int>(ranks.size());
     AddWaiting();
-    if (wire_.sums_are_planes()) return AppendPlanes(out);
-    std::vector<uint8_t> planes;
-    AppendPlanes(&planes);
-    wire_.AppendSum(planes, count_, contributors_, out);
+    const Result<ParsedCode> sum = wire_.ParsePartial(bytes, count_, contributors, &scratch_[0]);
+    if (!sum.ok()) return sum.status();
+    const kernels::WorkerCodes codes = {sum->low_planes.data(), sum->sign_plane.data()};
+    AddToPlanes(std::span(&codes, 1), kernels::SumBits(wire_.MaxSum(contributors)), contributors);
+    return sum->size;
   }
+  void EncodePartial(std::vector<uint8_t>* out) override {
+    Encode(&IntegerWire::AppendPartial, out);
+  }
+  void EncodeSum(std::vector<uint8_t>* out) override { Encode(&IntegerWire::AppendSum, out); }
 
  private:
   struct alignas(64) CacheLine {
@@ -55,22 +61,36 @@ class IntegerSum : public Accumulator {
     waiting_owners_[num_waiting_] = owner;
     waiting_codes_[num_waiting_] = {code->low_planes.data(), code->sign_plane.data()};
     ++num_waiting_;
-    ++contributors_;
     return code->size;
   }
   // Adds all waiting codes to the sum.
   void AddWaiting() {
     if (num_waiting_ == 0) return;
+    AddToPlanes(std::span(waiting_codes_).first(num_waiting_), wire_.code_bits(),
+                static_cast<int>(num_waiting_));
+    std::fill_n(waiting_owners_.begin(), num_waiting_, Bytes());
+    num_waiting_ = 0;
+  }
+  // Adds codes, or a sum of codes, of `bits` bits, of so many workers.
+  void AddToPlanes(std::span<const kernels::WorkerCodes> codes, int bits, int workers) {
     if (planes_ == nullptr) {
       planes_ = std::make_unique_for_overwrite<CacheLine[]>(
           kernels::SumBits(wire_.MaxSum(workers_)) * plane_stride_ / sizeof(CacheLine));
     }
+    contributors_ += workers;
     const int num_planes = kernels::SumBits(wire_.MaxSum(contributors_));
-    kernels::AddCodes(std::span(waiting_codes_).first(num_waiting_), wire_.code_bits(), count_,
-                      plane_stride_, planes_in_use_, num_planes, planes_[0].bytes);
+    kernels::AddCodes(codes, bits, count_, plane_stride_, planes_in_use_, num_planes,
+                      planes_[0].bytes);
     planes_in_use_ = num_planes;
-    std::fill_n(waiting_owners_.begin(), num_waiting_, Bytes());
-    num_waiting_ = 0;
+  }
+  void Encode(void (IntegerWire::*append)(std::span<const uint8_t>, uint64_t, int,
+                                          std::vector<uint8_t>*) const,
+              std::vector<uint8_t>* out) {
+    AddWaiting();
+    if (wire_.sums_are_planes()) return AppendPlanes(out);
+    std::vector<uint8_t> planes;
+    AppendPlanes(&planes);
+    (wire_.*append)(planes, count_, contributors_, out);
   }
   // Appends the planes of the sum.
   void AppendPlanes(std::vector<uint8_t>* out) const {
@@ -84,7 +104,7 @@ class IntegerSum : public Accumulator {
   uint64_t count_;       // elements of the segment
   size_t plane_stride_;  // bytes from one plane to the next in planes_
   int workers_;
-  int contributors_ = 0;  // workers whose codes were added or are waiting
+  int contributors_ = 0;  // workers whose codes were added, and do not wait
   // The waiting codes: the first num_waiting_ entries of three arrays. waiting_codes_ refers to the
   // bytes in waiting_owners_ and scratch_.
   size_t num_waiting_ = 0;
@@ -109,6 +129,7 @@ class IntegerCodec : public Codec {
   bool is_stochastic() const override { return true; }
   uint64_t scaler_elements() const override { return options_.scaler_elements; }
   bool shares_scaler() const override { return true; }
+  bool adds_partial_sums() const override { return true; }
   EncodeParams Prepare(const kernels::Stats& stats, std::span<const float>,
                        const kernels::NoiseKey&) const override {
     return PrepareScaler(stats, options_);

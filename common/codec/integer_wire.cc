@@ -53,6 +53,26 @@ Result<size_t> IntegerWire::SumSize(std::span<const uint8_t> bytes, uint64_t cou
                     count, " elements"));
 }
 
+Result<ParsedCode> IntegerWire::ParsePartial(std::span<const uint8_t> bytes, uint64_t count,
+                                             int contributors, Scratch* scratch) const {
+  const Result<PlanesOfPartial> partial = DecodePartial(bytes, count, contributors, scratch);
+  if (!partial.ok()) return partial.status();
+  const std::span<const uint8_t> planes = partial->planes;
+  // Decodes the sum, because that finds an element beyond the largest sum.
+  TERN_RETURN_IF_ERROR(IntegerWire::DecodeInBlocks(planes, count, contributors, 0,
+                                                   [](uint64_t, std::span<const float>) {}));
+  const size_t low_bytes = planes.size() - kernels::PlaneBytes(count);
+  return ParsedCode{planes.first(low_bytes), planes.subspan(low_bytes), partial->size};
+}
+
+Result<IntegerWire::PlanesOfPartial> IntegerWire::DecodePartial(std::span<const uint8_t> bytes,
+                                                                uint64_t count, int contributors,
+                                                                Scratch*) const {
+  const Result<size_t> size = IntegerWire::SumSize(bytes, count, contributors);
+  if (!size.ok()) return size.status();
+  return PlanesOfPartial{bytes.first(*size), *size};
+}
+
 Status IntegerWire::Decode(std::span<const uint8_t> sum, uint64_t count, int contributors,
                            float scaler, uint64_t first, uint64_t n, float* mean) const {
   TERN_RETURN_IF_ERROR(CheckPlanes(name(), sum, count, MaxSum(contributors), first, n));

@@ -47,12 +47,32 @@ class IntegerWire {
   virtual size_t MaxSumSize(uint64_t count, int contributors) const;
   virtual Result<size_t> SumSize(std::span<const uint8_t> bytes, uint64_t count,
                                  int contributors) const;
+  // The bytes from hosts to servers: the partial sum of the codes of `contributors` workers. By
+  // default they are those of a sum. ParsePartial parses them at the front of `bytes` as Parse
+  // parses a code. kMismatch if they are invalid, or an element is beyond what `contributors`
+  // workers can add up to.
+  virtual void AppendPartial(std::span<const uint8_t> planes, uint64_t count, int contributors,
+                             std::vector<uint8_t>* out) const {
+    AppendSum(planes, count, contributors, out);
+  }
+  Result<ParsedCode> ParsePartial(std::span<const uint8_t> bytes, uint64_t count, int contributors,
+                                  Scratch* scratch) const;
   // Decode and DecodeInBlocks do what the methods of Codec with these names do. REQUIRES a scaler
   // that is finite and not negative.
   virtual Status Decode(std::span<const uint8_t> sum, uint64_t count, int contributors,
                         float scaler, uint64_t first, uint64_t n, float* mean) const;
   virtual Status DecodeInBlocks(std::span<const uint8_t> sum, uint64_t count, int contributors,
                                 float scaler, const Codec::BlockVisitor& use) const;
+
+ protected:
+  // The bit planes of a partial sum at the front of `bytes`, which they refer to, or to `scratch`,
+  // and its size in bytes.
+  struct PlanesOfPartial {
+    std::span<const uint8_t> planes;
+    size_t size = 0;
+  };
+  virtual Result<PlanesOfPartial> DecodePartial(std::span<const uint8_t> bytes, uint64_t count,
+                                                int contributors, Scratch* scratch) const;
 };
 
 // kMismatch: a sum has an element that `contributors` workers cannot add up to.

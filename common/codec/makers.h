@@ -41,6 +41,8 @@ std::unique_ptr<Codec> MakeBf16();
 //                  down  a byte, then the sum. 0: the bytes of ternary. 1: the sums + N,
 //                        entropy-coded in blocks of 4096; 2, in its place if N > 127: the sums,
 //                        entropy-coded without their low bits (split_row.h)
+//
+// Partial sums, of N workers of a host, have the bytes of sums, but blocks of 16384.
 std::unique_ptr<Codec> MakeIntegerCodec(const Options& options, const IntegerWire& wire);
 
 // TernGrad with the byte format `wire` for codes, but with a scaler per worker. Up: the scaler

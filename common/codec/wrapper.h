@@ -47,6 +47,7 @@ class CodecWrapper : public Codec {
   std::unique_ptr<Memory> NewSumMemory(const Segment& segment) const override {
     return inner_->NewSumMemory(segment);
   }
+  bool adds_partial_sums() const override { return inner_->adds_partial_sums(); }
   bool SingleCodeIsSum() const override { return inner_->SingleCodeIsSum(); }
   Result<size_t> DecodeSingleCode(std::span<const uint8_t> code, const Segment& segment,
                                   float* values) const override {

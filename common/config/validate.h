@@ -8,6 +8,7 @@
 //   exact_codecs     have the property of float_codecs even if error_feedback is true
 //   unbiased_codecs  do not carry the error of a code over to the next round
 //   sharing_codecs   workers share a tensor's scalers, if exchange.scaler is not per_worker
+//   adding_codecs    their codes can be added up in steps, on hosts and then on servers
 //   only_sharing_codecs  workers share a tensor's scalers in any case
 #pragma once
 

@@ -19,6 +19,7 @@ class CodecChecker : private CrossKeyChecker {
     CheckSumsOfQsgd();
     CheckSharedNorms();
     CheckRotation();
+    CheckHostSum();
   }
 
  private:
@@ -121,6 +122,39 @@ class CodecChecker : private CrossKeyChecker {
       Report("exchange.rotate", block_text + " with parameters: central",
              "0, because only workers rotate back what they decode, and here servers decode; or "
              "set train.parameters: localized, if the algorithm supports it");
+  }
+
+  // Checks that hosts can add up the pushes of their workers.
+  void CheckHostSum() {
+    const std::string key = "exchange.host_sum", no_host_sum = "; or set exchange.host_sum: false";
+    if (!job_.exchange().host_sum() || !AreValid({key, "train.algorithm", "train.parameters"}) ||
+        algorithm::TraitsOf(job_.train()) == nullptr)
+      return;
+    const algorithm::Facts facts = algorithm::FactsOf(job_);
+    if (!facts.has_rounds)
+      return Report(key, "true with algorithm: " + job_.train().algorithm(),
+                    "false, because only pushes of one round can be added up");
+    if (facts.is_central)
+      return Report(key, "true with parameters: central",
+                    "false, because servers that hold the parameters decode every push by itself; "
+                    "or set train.parameters: localized, if the algorithm supports it");
+    if (facts.num_backup_workers != 0)
+      return Report(key,
+                    "true with " + std::to_string(facts.num_backup_workers) + " backup workers",
+                    "false, because a sum of a host waits for all its workers; or set "
+                    "backup_workers: 0");
+    ForEachPushCodec(job_.exchange(), [&](const std::string& codec_key, const std::string& codec) {
+      if (!AreValid({codec_key}) || NamesInTable("adding_codecs").empty()) return;
+      if (!IsInTable("adding_codecs", codec))
+        return Report(
+            codec_key, codec + " with host_sum: true",
+            OneOf(NamesInTable("adding_codecs")) + ", whose codes can be added up" + no_host_sum);
+      if (job_.exchange().scaler() == pb::Exchange::per_worker &&
+          IsInTable("sharing_codecs", codec) && AreValid({"exchange.scaler"}))
+        Report("exchange.scaler", "per_worker with host_sum: true and codec " + codec,
+               "shared or previous, because codes with different scalers cannot be added up" +
+                   no_host_sum);
+    });
   }
 };
 

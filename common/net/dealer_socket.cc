@@ -66,6 +66,20 @@ Result<std::unique_ptr<DealerSocket>> DealerSocket::Connect(Context& context,
   return socket;
 }
 
+Result<std::unique_ptr<DealerSocket>> DealerSocket::ConnectLocal(Context& context,
+                                                                 const std::string& path,
+                                                                 const SocketOptions& options) {
+  auto impl = SocketImpl::Open(context, ZMQ_DEALER, options);
+  if (!impl.ok()) return impl.status();
+  TERN_RETURN_IF_ERROR((*impl)->StartMonitor(context, kMonitoredEvents));
+  std::unique_ptr<DealerSocket> socket(
+      new DealerSocket(std::move(*impl), nullptr, 0, NumKeys(options), 0));
+  socket->endpoints_.push_back("ipc://" + path);
+  if (const Status status = socket->TryConnect(); !status.ok())
+    return status.Within("cannot connect to " + path);
+  return socket;
+}
+
 DealerSocket::DealerSocket(std::unique_ptr<SocketImpl> impl, std::shared_ptr<Lookup> lookup,
                            uint16_t port, size_t num_keys, unsigned attempt)
     : impl_(std::move(impl)),
@@ -176,7 +190,7 @@ std::string DealerSocket::refusal() const {
 
 Status DealerSocket::obstacle() const {
   if (std::string why = refusal(); !why.empty()) return Status(Code::kNotAllowed, std::move(why));
-  if (lookup_->failure().empty()) return Ok();
+  if (lookup_ == nullptr || lookup_->failure().empty()) return Ok();
   return Status(Code::kAddress, "has no address yet: " + lookup_->failure());
 }
 

@@ -100,6 +100,16 @@ Result<std::unique_ptr<RouterSocket>> RouterSocket::Bind(Context& context, const
       new RouterSocket(std::move(*impl), checks_keys, *bound_port));
 }
 
+Result<std::unique_ptr<RouterSocket>> RouterSocket::BindLocal(Context& context,
+                                                              const std::string& path,
+                                                              const SocketOptions& options) {
+  auto impl = SocketImpl::Open(context, ZMQ_ROUTER, options);
+  if (!impl.ok()) return impl.status();
+  if (zmq_bind((*impl)->handle(), ("ipc://" + path).c_str()) != 0)
+    return Status(Code::kAddress, Cat("cannot bind to ", path, ": ", ZmqError()));
+  return std::unique_ptr<RouterSocket>(new RouterSocket(std::move(*impl), nullptr, 0));
+}
+
 RouterSocket::RouterSocket(std::unique_ptr<SocketImpl> impl, const ZapHandler* checks_keys,
                            uint16_t port)
     : impl_(std::move(impl)),

@@ -111,10 +111,14 @@ class RouterSocket {
   // which Bind tries out; kInternal without a ZapHandler.
   static Result<std::unique_ptr<RouterSocket>> Bind(Context& context, const std::string& host,
                                                     uint16_t port, const SocketOptions& options);
+  // Binds to a Unix socket, the file `path`, in place of one that an ended process has left there.
+  // Who may connect is decided by the permissions of its folder. kAddress if that is not possible.
+  static Result<std::unique_ptr<RouterSocket>> BindLocal(Context& context, const std::string& path,
+                                                         const SocketOptions& options);
   // If CloseAfterFlush was not called, drops unsent messages.
   ~RouterSocket();
 
-  uint16_t port() const;
+  uint16_t port() const;  // 0 if it is bound to a Unix socket
 
   // Never waits. The bytes of `payload` must not change while any copy of that Bytes object exists.
   // A peer whose key the ZapHandler does not allow any more is reached only by a Refuse; for all
@@ -163,6 +167,10 @@ class DealerSocket {
                                                        uint16_t port, const SocketOptions& options,
                                                        unsigned attempt = 0,
                                                        const DealerSocket* replaced = nullptr);
+  // The same to the Unix socket at `path` (RouterSocket::BindLocal).
+  static Result<std::unique_ptr<DealerSocket>> ConnectLocal(Context& context,
+                                                            const std::string& path,
+                                                            const SocketOptions& options);
   ~DealerSocket();
 
   // libzmq's view of the connection. A closed connection is seen at once. But a peer that is
@@ -206,7 +214,8 @@ class DealerSocket {
   void TakeOver(const DealerSocket& replaced);
 
   const std::unique_ptr<SocketImpl> impl_;
-  const std::shared_ptr<Lookup> lookup_;  // of the server's host; passed on to the next socket
+  // Of the server's host; passed on to the next socket. Null for a Unix socket.
+  const std::shared_ptr<Lookup> lookup_;
   const uint16_t port_;
   std::vector<std::string>
       endpoints_;          // one per address of the host; tried in turn. Empty: unknown

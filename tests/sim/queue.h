@@ -26,6 +26,7 @@ struct Event {
     kStartWorker,    // a process of rank `who` starts
     kStartServer,    // a process of shard `who` starts
     kStrangerTick,   // the stranger sends a message
+    kOnHost,         // message `index` between processes of a host arrives at worker process `who`
   };
   protocol::Time time{};
   uint64_t order = 0;  // the number of this event in the order of posting

@@ -307,6 +307,21 @@ Schedule Schedule::MakeWithSleep(uint64_t seed) {
   return schedule;
 }
 
+Schedule Schedule::MakeWithHosts(uint64_t seed) {
+  Rng rng(seed ^ 0x4057);
+  // Workers add up pushes only where they hold the parameters, and where rounds wait for all.
+  Schedule schedule;
+  for (uint64_t candidate = seed * 100; schedule.workers_a_host == 0; ++candidate) {
+    schedule = seed % 4 == 0 ? MakeWithCheckpoints(candidate) : Make(candidate);
+    if (!schedule.is_central && schedule.elasticity.quorum == 0)
+      schedule.workers_a_host = 2 + static_cast<uint32_t>(rng.Below(3));
+  }
+  // More workers, so that a host has several and there are several hosts.
+  schedule.workers += static_cast<uint32_t>(rng.Below(4));
+  schedule.seed = seed;
+  return schedule;
+}
+
 Schedule Schedule::MakeWithStranger(uint64_t seed) {
   Schedule schedule = seed % 2 == 0 ? Make(seed) : MakeWithoutRounds(seed);
   schedule.has_stranger = true;
@@ -365,6 +380,7 @@ std::string ToString(const Schedule& schedule) {
        << schedule.damage << (schedule.damage_stays ? " from then on" : "")
        << (schedule.ignores_damage ? ", which is ignored" : "")
        << (schedule.has_stranger ? ", a stranger" : "");
+  if (schedule.workers_a_host != 0) text << ", " << schedule.workers_a_host << " workers a host";
   if (!schedule.has_rounds()) text << ToString(schedule.clocks);
   if (schedule.checkpoint_every != 0) text << ", a checkpoint every " << schedule.checkpoint_every;
   if (schedule.keeps_own_state) text << ", workers keep state of their own";

@@ -95,6 +95,9 @@ struct Clocks {
 struct Schedule {
   uint64_t seed = 0;
   uint32_t workers = 2;
+  // How many workers each host has, by rank; they add up their pushes. 0: every worker pushes by
+  // itself.
+  uint32_t workers_a_host = 0;
   std::vector<uint32_t> data_lanes;  // number of data lanes of each shard
   uint64_t rounds = 3;
   uint32_t window = 1;  // how many rounds a worker may have open at the same time
@@ -168,6 +171,8 @@ struct Schedule {
   // Makes a job, with or without rounds, in which some hosts sleep for an hour. The job's timeouts
   // are longer or shorter than that.
   static Schedule MakeWithSleep(uint64_t seed);
+  // Makes a job like Make or MakeWithCheckpoints whose workers add up their pushes on their hosts.
+  static Schedule MakeWithHosts(uint64_t seed);
   // Makes a job, with or without rounds, on whose servers a stranger calls. It has no faults: the
   // stranger may take the rank of a worker that is lost.
   static Schedule MakeWithStranger(uint64_t seed);

@@ -1,11 +1,11 @@
 // Simulates the protocol under faults. A schedule is a job with its faults, made from a seed. Plays
 // 48,000 schedules of jobs with rounds, 23,000 of jobs without, 23,000 in which all processes or
-// all workers are killed at once (fewer with a sanitizer), 3,000 in which a bit of a worker's
-// weights flips, 3,000 in which messages arrive damaged, 500 in which a stranger sends messages in
-// the members' names, 40 in which hosts sleep for an hour, 10 in which a site does, 20 of 256
-// workers, and 1,000 between sites far apart whose network loses messages. Also switches each
-// safeguard of the protocol off (a mutant) and expects that the simulator finds a violation. Shard
-// 0 is the server that leads the job.
+// all workers are killed at once (fewer with a sanitizer), 6,000 in which hosts add up the pushes
+// of their workers, 3,000 in which a bit of a worker's weights flips, 3,000 in which messages
+// arrive damaged, 500 in which a stranger sends messages in the members' names, 40 in which hosts
+// sleep for an hour, 10 in which a site does, 20 of 256 workers, and 1,000 between sites far apart
+// whose network loses messages. Also switches each safeguard of the protocol off (a mutant) and
+// expects that the simulator finds a violation. Shard 0 is the server that leads the job.
 //
 // TERN_SIM_SEED=n plays only the schedule of seed n and logs every event (choose the test with
 // --gtest_filter); TERN_SIM_FROM=n plays the schedules from seed n on; TERN_SIM_TIMES=n plays n
@@ -24,10 +24,12 @@ namespace {
 
 #ifdef __SANITIZE_ADDRESS__  // 20 times as slow
 constexpr uint64_t kNumSchedules = 1'200, kNumClockSchedules = 600, kNumDamageSchedules = 300;
+constexpr uint64_t kNumHostSchedules = 300;
 constexpr uint64_t kNumFewSchedules = 200, kNumSleepSchedules = 4, kNumManySchedules = 1,
                    kNumSiteSchedules = 2;
 #else
 constexpr uint64_t kNumSchedules = 48'000, kNumClockSchedules = 23'000, kNumDamageSchedules = 3'000;
+constexpr uint64_t kNumHostSchedules = 6'000;
 constexpr uint64_t kNumFewSchedules = 1'000, kNumSleepSchedules = 40, kNumManySchedules = 20,
                    kNumSiteSchedules = 10;
 #endif
@@ -144,6 +146,32 @@ TEST(Simulator, EveryScheduleEndsAsIfNothingHadFailed) {
 
 TEST(Simulator, EveryScheduleThatLosesScalersEndsAsIfNothingHadFailed) {
   ExpectAllEndWell(MakeLostScalers, kNumFewSchedules);
+}
+
+TEST(Simulator, EveryScheduleWhoseHostsAddUpPushesEndsAsIfNothingHadFailed) {
+  ExpectAllEndWell(Schedule::MakeWithHosts, kNumHostSchedules);
+}
+
+// Six workers on three hosts, without noise and faults.
+TEST(Simulator, HostsSendOnePushForAllTheirWorkers) {
+  uint64_t num_pushes[2];
+  for (const bool has_hosts : {false, true}) {
+    Schedule schedule;
+    schedule.timings = Schedule::Make(1).timings;
+    schedule.workers = 6;
+    schedule.workers_a_host = has_hosts ? 2 : 0;
+    schedule.data_lanes = {2, 1};
+    schedule.rounds = 40;
+    schedule.longest_delay = std::chrono::milliseconds(10);
+    World world(schedule, {}, nullptr);
+    EXPECT_EQ(world.Run(), "");
+    num_pushes[has_hosts] = world.num_pushes();
+    EXPECT_EQ(world.num_host_sums() > 3 * 4 * 35, has_hosts) << world.num_host_sums();
+  }
+  // Without hosts, six workers push four chunks in each round. With hosts, the rounds before all
+  // workers have found their leader are as without.
+  EXPECT_EQ(num_pushes[0], 6u * 4 * 40);
+  EXPECT_LT(num_pushes[1], 6u * 4 * 40 * 55 / 100);
 }
 
 TEST(Simulator, EveryScheduleThatDamagesMessagesEndsAsIfNothingHadFailed) {

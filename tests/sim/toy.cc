@@ -86,6 +86,17 @@ class ToySum : public protocol::CellSum {
     return Ok();
   }
 
+  Status AddPartial(const std::vector<uint32_t>& ranks, const Bytes& payload) override {
+    for (const uint32_t rank : ranks) {
+      if (has_contributed_[rank])
+        (*report_)("rank " + std::to_string(rank) + " is counted twice in a slot");
+      has_contributed_[rank] = true;
+    }
+    if (payload.size() != sizeof(uint64_t)) return Status(Code::kMismatch, "not a toy sum");
+    word_ += DecodeWord(payload);
+    return Ok();
+  }
+
   Bytes Close() override {
     if (kind_ != Kind::kFigures) return EncodeWord(word_);
     std::sort(figures_.begin(), figures_.end());
@@ -114,6 +125,7 @@ CellSpec MakeCellSpec(const Cell& cell, const Schedule& schedule, const Report* 
                ? Ok()
                : Status(Code::kMismatch, "not a toy outcome");
   };
+  spec.adds_partial_sums = cell.kind == Kind::kPush && schedule.workers_a_host != 0;
   if (cell.kind != Kind::kFigures) return spec;
   spec.waits_for_all = spec.is_for_members_only = true;
   if (!schedule.has_rounds()) return spec;  // workers may hold different weights

@@ -67,6 +67,7 @@ ToyWorker::ToyWorker(World* world, uint32_t process, uint32_t rank, uint64_t inc
     return world->layout().LaneOf(cell) == lane;
   };
   session_ = std::make_unique<protocol::Session>(std::move(options));
+  if (schedule.workers_a_host != 0) host_.emplace(world, process, rank, session_.get());
   for (uint32_t num_lanes : schedule.data_lanes) connections_.emplace_back(num_lanes + 1, kNobody);
 }
 
@@ -84,6 +85,18 @@ void ToyWorker::OnMessage(LaneRef lane, const Message& message) {
   }
   SessionActions actions;
   session_->OnMessage(lane, message, Now(), &actions);
+  if (host_.has_value()) host_->OnServerMessage(message, Now(), &actions);
+  PerformActions(std::move(actions));
+}
+
+void ToyWorker::OnHostMessage(uint32_t from, const Message& message) {
+  if (!is_alive_) return;
+  if (is_frozen_) {
+    host_inbox_.emplace_back(from, message);
+    return;
+  }
+  SessionActions actions;
+  host_->OnMessage(from, message, Now(), &actions);
   PerformActions(std::move(actions));
 }
 
@@ -114,6 +127,7 @@ void ToyWorker::OnTick() {
   if (!is_alive_ || is_frozen_) return;
   SessionActions actions;
   session_->OnTimer(Now(), &actions);
+  if (host_.has_value() && is_ready_) host_->OnTick(Now(), &actions);
   PerformActions(std::move(actions));
 }
 
@@ -156,6 +170,7 @@ void ToyWorker::Kill(bool holds_messages) {
   is_alive_ = false;
   was_killed_ = true;
   holds_messages_ = holds_messages;
+  host_.reset();
   session_.reset();
 }
 
@@ -175,6 +190,7 @@ void ToyWorker::Thaw() {
   OnTick();
   for (LaneRef lane : std::exchange(lanes_broken_while_frozen_, {})) OnDisconnected(lane);
   for (auto& [lane, message] : std::exchange(inbox_, {})) OnMessage(lane, message);
+  for (auto& [from, message] : std::exchange(host_inbox_, {})) OnHostMessage(from, message);
   for (uint32_t task : std::exchange(tasks_due_while_frozen_, {})) OnTask(task);
 }
 
@@ -193,7 +209,15 @@ void ToyWorker::PerformAction(SessionAction& action) {
       if (connection != kNobody) world_->network().CloseConnection(connection);
       connection = world_->network().OpenConnection(true, process_number_, action.lane, action.port,
                                                     world_->now());
-      return;
+      if (!host_.has_value()) return;
+      SessionActions actions;
+      host_->OnLaneLost(action.lane, Now(), &actions);
+      return PerformActions(std::move(actions));
+    }
+    case SessionAction::Type::kTellLeader: {
+      SessionActions actions;
+      host_->TellLeader(std::move(action.message), Now(), &actions);
+      return PerformActions(std::move(actions));
     }
     case SessionAction::Type::kSend:
       return world_->network().SendToServer(connections_[action.lane.shard][action.lane.lane],
@@ -235,6 +259,7 @@ void ToyWorker::InstallState(const SessionAction& action) {
   CancelTasks();
   world_->worker_disk(rank_).gap = 2;
   applied_ = action.applied;
+  if (host_.has_value()) host_->Restart(applied_);
   OnInstall(action.state);
   PostTask(Task::kInstalled, world_->rng().Ms(0, 150));
 }
@@ -258,6 +283,7 @@ void ToyWorker::ResumeFromCheckpoint(const protocol::SessionAction& action) {
   world_->worker_disk(rank_).gap = 0;
   is_leaving_ = false;
   applied_ = action.applied;
+  if (host_.has_value()) host_->Restart(applied_);
   world_->OnResumed(applied_);
   OnInstall(EncodeReplicaOfFloats(file->tensors[0].values));
   PostTask(Task::kInstalled, world_->rng().Ms(0, 150));
@@ -299,6 +325,7 @@ void ToyWorker::Contribute(const Cell& cell, protocol::Contribution contribution
 void ToyWorker::SetApplied(uint64_t applied) {
   applied_ = applied;
   session_->SetApplied(applied);
+  if (host_.has_value()) host_->SetApplied(applied);
 }
 
 void ToyWorker::Finish() { PostTask(Task::kFinish, world_->rng().Ms(0, 20)); }

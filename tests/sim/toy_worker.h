@@ -12,6 +12,7 @@
 #include "common/protocol/members/session/session.h"
 #include "tests/sim/network.h"
 #include "tests/sim/toy.h"
+#include "tests/sim/toy_host.h"
 
 namespace tern::sim {
 
@@ -24,6 +25,8 @@ class ToyWorker {
 
   void Start();
   void OnMessage(protocol::LaneRef lane, const protocol::Message& message);
+  // A process of this worker's host has sent a message.
+  void OnHostMessage(uint32_t from, const protocol::Message& message);
   void OnDamaged(protocol::LaneRef lane);  // a message of this lane has arrived damaged
   void OnDisconnected(protocol::LaneRef lane);
   void OnTick();
@@ -99,6 +102,7 @@ class ToyWorker {
 
   std::optional<client::DiskCheckpoints> checkpoints_;  // if the job's workers write checkpoints
   std::unique_ptr<protocol::Session> session_;
+  std::optional<ToyHost> host_;                     // if the schedule has hosts
   std::vector<std::vector<uint32_t>> connections_;  // connections_[shard][lane]
   bool is_alive_ = true, was_killed_ = false, holds_messages_ = false, is_frozen_ = false,
        is_ready_ = false;
@@ -108,6 +112,8 @@ class ToyWorker {
   uint32_t generation_ = 0;           // tasks of an older generation are cancelled
   std::vector<std::pair<protocol::LaneRef, protocol::Message>>
       inbox_;  // messages that arrived while frozen
+  // The same from processes of its host.
+  std::vector<std::pair<uint32_t, protocol::Message>> host_inbox_;
   // Lanes whose connection broke while this process was frozen.
   std::vector<protocol::LaneRef> lanes_broken_while_frozen_;
   std::vector<uint32_t> tasks_due_while_frozen_;  // tasks that became due while frozen

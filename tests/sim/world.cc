@@ -203,6 +203,10 @@ void World::HandleEvent(const Event& event) {
       return StartWorker(event.who);
     case Event::Type::kStartServer:
       return StartServer(event.who);
+    case Event::Type::kOnHost: {
+      auto [from, message] = hosts_.Take(event.index);
+      return workers_[event.who]->OnHostMessage(from, message);
+    }
     case Event::Type::kStrangerTick:
       queue_.Post(now_ + kStrangerInterval, event.type, event.who);
       return stranger_.OnTick();

@@ -27,6 +27,7 @@
 #include "tests/sim/schedule.h"
 #include "tests/sim/stranger.h"
 #include "tests/sim/toy.h"
+#include "tests/sim/toy_host.h"
 #include "tests/sim/toy_server.h"
 #include "tests/sim/toy_worker.h"
 #include "tests/sim/worker_disk.h"
@@ -47,11 +48,16 @@ class World : private Network::Host {
   uint64_t num_events() const { return num_events_handled_; }
   uint64_t num_messages() const { return network_.num_messages(); }
   uint64_t num_pushes() const { return network_.num_pushes(); }
+  uint64_t num_host_sums() const { return num_host_sums_; }
 
   // The rest of the public interface is for the simulated processes.
   Time now() const { return now_; }
   Rng& rng() { return rng_; }
   Network& network() { return network_; }
+  Hosts& hosts() { return hosts_; }
+  bool IsWorkerAlive(uint32_t process) const { return workers_[process]->alive(); }
+  // Records that the leader of a host sends the pushes of so many workers in one message.
+  void CountHostSum(size_t num_ranks) { num_host_sums_ += num_ranks > 1; }
   const Schedule& schedule() const { return schedule_; }
   const protocol::Safeguards& safeguards() const { return safeguards_; }
   const Layout& layout() const { return layout_; }
@@ -193,6 +199,8 @@ class World : private Network::Host {
   Rng rng_;
   Queue queue_;
   Network network_;
+  Hosts hosts_{this};
+  uint64_t num_host_sums_ = 0;
   Layout layout_;
   std::vector<State> fault_free_states_;
   std::vector<std::optional<State>>

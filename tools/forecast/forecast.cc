@@ -43,6 +43,44 @@ Result<RoundTotals> Forecaster::BytesOf(const Variant& variant, uint32_t workers
   return totals;
 }
 
+Result<Forecaster::HostBytes> Forecaster::BytesOfHost(const Variant& variant, uint32_t workers,
+                                                      uint32_t workers_a_host) {
+  const Result<const setup::Setup*> setup = SetupOf(variant, workers);
+  if (!setup.ok()) return setup.status();
+  const auto sizes = SizesOf((*setup)->plan, workers_a_host);
+  if (!sizes.ok()) return sizes.status();
+  HostBytes bytes{TotalsOfHost(*sizes, workers_a_host, false), std::nullopt};
+  if (sizes->front().host_push_bytes.empty()) return bytes;
+  bytes.with = TotalsOfHost(*sizes, workers_a_host, true);
+  return bytes;
+}
+
+Result<StepForecast> Forecaster::Simulate(const StepCosts& costs, const Variant& variant,
+                                          uint32_t workers, const Network& network) {
+  const uint32_t workers_a_host = std::min(network.workers_a_host, workers);
+  if (workers_a_host <= 1) return SimulateStep(costs, *profile_, workers, network);
+  const Result<const setup::Setup*> setup = SetupOf(variant, workers);
+  if (!setup.ok()) return setup.status();
+  if (!(*setup)->job.exchange().host_sum()) {
+    Network shared_network = network;
+    shared_network.worker_mbit /= workers_a_host;
+    return SimulateStep(costs, *profile_, workers, shared_network);
+  }
+  const auto sizes = SizesOf((*setup)->plan, workers_a_host);
+  if (!sizes.ok()) return sizes.status();
+  StepCosts host_costs = costs;
+  const uint32_t num_hosts = (workers + workers_a_host - 1) / workers_a_host;
+  host_costs.pattern.quorum = num_hosts;
+  for (size_t b = 0; b < host_costs.buckets.size(); ++b) {
+    std::vector<ChunkCost>& chunks = host_costs.buckets[b].chunks;
+    for (size_t c = 0; c < chunks.size(); ++c) {
+      chunks[c].push_bytes = (*sizes)[b].host_push_bytes[c];
+      chunks[c].encode_s += workers_a_host * chunks[c].add_s + chunks[c].close_s;
+    }
+  }
+  return SimulateStep(host_costs, *profile_, num_hosts, network);
+}
+
 // Adds overrides that remove the settings that would make the job invalid with the codec `codec`:
 // exchange.error_feedback, and the settings of codecs that no tensor would use.
 void Forecaster::DropCodecKeys(const std::string& codec,
@@ -99,7 +137,7 @@ Result<StepForecast> Forecaster::ForecastStep(const Variant& variant, uint32_t w
                                               double samples, const Network& network) {
   const Result<StepCosts> costs = ComputeCosts(variant, workers, samples);
   if (!costs.ok()) return costs.status();
-  return SimulateStep(*costs, *profile_, workers, network);
+  return Simulate(*costs, variant, workers, network);
 }
 
 Result<Forecaster::BreakEven> Forecaster::FindBreakEven(const Variant& variant,
@@ -115,8 +153,8 @@ Result<Forecaster::BreakEven> Forecaster::FindBreakEven(const Variant& variant,
     if (changed_network.worker_mbit > 0)
       changed_network.worker_mbit *= mbit / changed_network.server_mbit;
     changed_network.server_mbit = mbit;
-    const auto own_step = SimulateStep(*costs, *profile_, workers, changed_network);
-    const auto other_step = SimulateStep(*other_costs, *profile_, workers, changed_network);
+    const auto own_step = Simulate(*costs, variant, workers, changed_network);
+    const auto other_step = Simulate(*other_costs, other, workers, changed_network);
     for (const auto& forecast : {own_step, other_step})
       if (!forecast.ok()) simulation_error = forecast.status();
     return simulation_error.ok() && own_step->step_s < other_step->step_s;

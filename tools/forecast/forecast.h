@@ -43,10 +43,22 @@ class Forecaster {
   // Returns the bytes that one worker sends and receives in a round; if rounds exchange one part of
   // the model each, their mean over the parts.
   Result<RoundTotals> BytesOf(const Variant& variant, uint32_t workers);
+  // What the link of a host with so many workers carries in a round: without exchange.host_sum, and
+  // with it if the job could have it.
+  struct HostBytes {
+    RoundTotals without;
+    std::optional<RoundTotals> with;
+  };
+  Result<HostBytes> BytesOfHost(const Variant& variant, uint32_t workers, uint32_t workers_a_host);
 
   // Must be called before the functions below. `profile` must outlive this object.
   void UseProfile(const Profile& profile) { profile_ = &profile; }
   Result<StepCosts> ComputeCosts(const Variant& variant, uint32_t workers, double samples);
+  // Simulates a step of these costs of the variant on `network`. Workers of one host share its link
+  // evenly. With exchange.host_sum, a host is simulated as one worker that sends the sums; what its
+  // leader needs to add them up counts as encoding.
+  Result<StepForecast> Simulate(const StepCosts& costs, const Variant& variant, uint32_t workers,
+                                const Network& network);
   // Simulates a step on `network`.
   Result<StepForecast> ForecastStep(const Variant& variant, uint32_t workers, double samples,
                                     const Network& network);

@@ -40,8 +40,10 @@ class ForecastRun {
         TERN_RETURN_IF_ERROR(AddForecastRows(variant, NetworkOf(mbit)));
     }
     TERN_RETURN_IF_ERROR(FindBreakEvens());
-    std::printf("%s%s%s%s", ForecastText(rows_, false).c_str(), ForecastText(rows_, true).c_str(),
-                OdsgdText(odsgd_rows_).c_str(), BreakEvenText(break_evens_).c_str());
+    TERN_RETURN_IF_ERROR(AddHostRows());
+    std::printf("%s%s%s%s%s", ForecastText(rows_, false).c_str(), ForecastText(rows_, true).c_str(),
+                OdsgdText(odsgd_rows_).c_str(), BreakEvenText(break_evens_).c_str(),
+                HostText(host_rows_).c_str());
     return WriteText(options_.csv_path, ForecastCsv(rows_));
   }
 
@@ -171,15 +173,29 @@ class ForecastRun {
     auto costs = forecaster_.ComputeCosts(variant, workers, forecaster_.samples_per_worker());
     if (!costs.ok()) return costs.status();
     if (!costs->pattern.updates_after_answers) return Ok();
-    const auto odsgd_step = SimulateStep(*costs, profile_, workers, network);
+    const auto odsgd_step = forecaster_.Simulate(*costs, variant, workers, network);
     if (!odsgd_step.ok()) return odsgd_step.status();
     costs->pattern.lag = 0;
     costs->pattern.updates_after_answers = false;
     costs->pattern.local_s = 0;
     costs->pattern.push_time = StepPattern::PushTime::kAfterCompute;
-    const auto ssgd_step = SimulateStep(*costs, profile_, workers, network);
+    const auto ssgd_step = forecaster_.Simulate(*costs, variant, workers, network);
     if (!ssgd_step.ok()) return ssgd_step.status();
     odsgd_rows_.push_back({variant, network.server_mbit, workers, *odsgd_step, *ssgd_step});
+    return Ok();
+  }
+
+  // Adds a row for every variant and number of workers that makes hosts of several workers.
+  Status AddHostRows() {
+    const uint32_t workers_a_host = options_.network.workers_a_host;
+    for (const Variant& variant : variants_) {
+      for (const uint32_t workers : options_.workers) {
+        if (workers_a_host <= 1 || workers < workers_a_host) continue;
+        const auto bytes = forecaster_.BytesOfHost(variant, workers, workers_a_host);
+        if (!bytes.ok()) return bytes.status();
+        host_rows_.push_back({variant, workers, workers_a_host, *bytes});
+      }
+    }
     return Ok();
   }
 
@@ -210,6 +226,7 @@ class ForecastRun {
   std::vector<ForecastRow> rows_;
   std::vector<OdsgdRow> odsgd_rows_;
   std::vector<BreakEvenRow> break_evens_;
+  std::vector<HostRow> host_rows_;
 };
 
 Status ForecastPaper(const ForecastOptions& options) {

@@ -22,6 +22,9 @@ struct Network {
   double burst_bytes = 0;         // Size of the token bucket that limits a server's link; 0: none.
   double queue_s = 0;             // How long a control message waits for a link that is busy.
   double ack_bytes_per_byte = 0;  // Bytes of TCP acknowledgements per byte of payload.
+  // How many workers a host has; they share its link. A job with exchange.host_sum adds up their
+  // pushes.
+  uint32_t workers_a_host = 1;
   // If all processes share one machine: the number of its cores. 0: each process has its own
   // machine with enough cores.
   uint32_t cores_shared = 0;

@@ -104,9 +104,9 @@ Status CheckFlags(const setup::Arguments& arguments, const ForecastOptions& opti
     return usage_error(Cat("saw ", num_jobs, " job files, expected one"));
   if (!options.wants_paper_model) return Ok();
   // The performance model of the paper uses only its own constants.
-  for (const char* flag :
-       {"set", "link_mbit", "worker_link_mbit", "latency_us", "burst_kib", "queue_ms",
-        "cores_shared", "workers", "codecs", "algorithms", "profile", "save_profile"}) {
+  for (const char* flag : {"set", "link_mbit", "worker_link_mbit", "latency_us", "burst_kib",
+                           "queue_ms", "cores_shared", "workers", "workers_a_host", "codecs",
+                           "algorithms", "profile", "save_profile"}) {
     if (arguments.HasFlag(flag)) return usage_error(Cat("--paper takes no --", flag));
   }
   return num_jobs == 0 ? Ok() : usage_error("--paper takes no job");
@@ -131,7 +131,7 @@ Result<ForecastOptions> ParseForecastOptions(const setup::Arguments& arguments) 
   if (!algorithms.ok()) return algorithms.status();
   options.algorithms = std::move(*algorithms);
   NumberFlags number_flags(arguments);
-  double shared_cores = 0;
+  double shared_cores = 0, workers_a_host = 1;
   const Range rate_range{0, kMaxMbit, true}, delay_range{0, 1e6};
   number_flags.StoreList("link_mbit", rate_range, &options.link_mbit);
   number_flags.StoreNumber("worker_link_mbit", {0, kMaxMbit}, 1, &options.network.worker_mbit);
@@ -140,8 +140,10 @@ Result<ForecastOptions> ParseForecastOptions(const setup::Arguments& arguments) 
   number_flags.StoreNumber("burst_kib", {0, 1e6}, 1024, &options.network.burst_bytes);
   number_flags.StoreNumber("queue_ms", delay_range, 1e-3, &options.network.queue_s);
   number_flags.StoreNumber("cores_shared", {0, 4096, false, true}, 1, &shared_cores);
+  number_flags.StoreNumber("workers_a_host", {1, kMaxWorkers, false, true}, 1, &workers_a_host);
   number_flags.StoreList("workers", {1, kMaxWorkers, false, true}, &options.workers);
   options.network.cores_shared = static_cast<uint32_t>(shared_cores);
+  options.network.workers_a_host = static_cast<uint32_t>(workers_a_host);
   if (!number_flags.status().ok()) return number_flags.status();
   return options;
 }

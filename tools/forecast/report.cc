@@ -89,6 +89,36 @@ std::string BreakEvenText(const std::vector<BreakEvenRow>& rows) {
          FormatTable(table);
 }
 
+std::string HostRow::Pays() const {
+  if (!bytes.with.has_value()) return "no: these codes cannot be added up on hosts";
+  const bool saves_up = bytes.with->up < bytes.without.up,
+             saves_down = bytes.with->down < bytes.without.down;
+  if (saves_up && saves_down) return "yes, both ways";
+  if (saves_down) return "down; up, a host sends more than without";
+  return "no";
+}
+
+std::string HostText(const std::vector<HostRow>& rows) {
+  if (rows.empty()) return "";
+  std::vector<TableRow> table = {{"algorithm", "codec", "workers", "a host", "up", "with host_sum",
+                                  "ratio", "down", "with host_sum", "ratio", "pays"}};
+  for (const HostRow& row : rows) {
+    const Forecaster::HostBytes& bytes = row.bytes;
+    TableRow cells = {row.variant.algorithm, row.variant.codec, Cat(row.workers),
+                      Cat(row.workers_a_host)};
+    for (double RoundTotals::*way : {&RoundTotals::up, &RoundTotals::down}) {
+      cells.push_back(BytesText(bytes.without.*way));
+      cells.push_back(bytes.with.has_value() ? BytesText(*bytes.with.*way) : "-");
+      cells.push_back(bytes.with.has_value() ? FormatFixed(*bytes.with.*way / bytes.without.*way, 2)
+                                             : "-");
+    }
+    cells.push_back(row.Pays());
+    table.push_back(cells);
+  }
+  return "\nwhat a host's link carries in a round, without exchange.host_sum and with it\n" +
+         FormatTable(table);
+}
+
 std::string OdsgdText(const std::vector<OdsgdRow>& rows) {
   if (rows.empty()) return "";
   std::vector<TableRow> table = {{"Mbit/s", "codec", "workers", "T_cop ms", "T_com ms",

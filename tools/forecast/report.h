@@ -33,6 +33,16 @@ struct BreakEvenRow {
   Forecaster::BreakEven break_even;
 };
 
+// What the link of a host with several workers carries in a round.
+struct HostRow {
+  Variant variant;
+  uint32_t workers = 0, workers_a_host = 0;
+  Forecaster::HostBytes bytes;
+
+  // Where exchange.host_sum saves bytes.
+  std::string Pays() const;
+};
+
 // The duration of an OD-SGD step: simulated, by the equations 1 and 2 of the OD-SGD paper, and by
 // equation 2 with the link as a further lower bound. The paper's equations use T_cop, the seconds
 // of computing one gradient, and T_com, the seconds of one exchange of the whole model.
@@ -55,6 +65,7 @@ struct OdsgdRow {
 std::string ProfileText(const Profile& profile, double samples);
 std::string ForecastText(const std::vector<ForecastRow>& rows, bool is_strong);
 std::string BreakEvenText(const std::vector<BreakEvenRow>& rows);
+std::string HostText(const std::vector<HostRow>& rows);
 std::string OdsgdText(const std::vector<OdsgdRow>& rows);
 std::string ForecastCsv(const std::vector<ForecastRow>& rows);
 

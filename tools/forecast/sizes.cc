@@ -18,9 +18,9 @@ namespace {
 
 constexpr uint64_t kLateRound = 100000;  // In this round the warm-up of every codec is over.
 
-// Bytes that a worker sends, and that it receives.
+// Bytes that a worker sends, that it receives, and that the leader of a host sends.
 struct ByteCounts {
-  double up = 0, down = 0;
+  double up = 0, down = 0, of_host = 0;
 };
 
 // Returns the bytes of a message with this header and a payload of `payload_bytes` bytes.
@@ -56,6 +56,26 @@ pb::Envelope ContributionHeader(const protocol::ExchangePlan& plan, protocol::Ce
   return envelope;
 }
 
+// Returns the header of the message in which the leader of a host sends a sum.
+pb::Envelope HostSumHeader(const protocol::ExchangePlan& plan, protocol::Cell cell, bool has_digest,
+                           uint32_t workers_a_host) {
+  pb::Envelope envelope = ContributionHeader(plan, cell, has_digest);
+  pb::Contribution* contribution = protocol::MutableContribution(cell.kind, &envelope);
+  for (uint32_t rank = 0; rank < workers_a_host; ++rank) {
+    pb::Contribution::Contributor* each = contribution->mutable_in_round()->add_of();
+    each->set_rank(rank);
+    each->set_incarnation(1);
+  }
+  return envelope;
+}
+
+// Whether hosts could add up pushes of this plan, if the job had exchange.host_sum.
+bool CanSumOnHosts(const protocol::ExchangePlan& plan) {
+  return plan.has_rounds && !plan.is_central &&
+         std::all_of(plan.codec_of.begin(), plan.codec_of.end(),
+                     [](const codec::Codec* codec) { return codec->adds_partial_sums(); });
+}
+
 // Returns the header of a server's answer for a cell.
 pb::Envelope AnswerHeader(const protocol::ExchangePlan& plan, protocol::Cell cell) {
   pb::Envelope envelope;
@@ -83,7 +103,8 @@ pb::Envelope AnswerHeader(const protocol::ExchangePlan& plan, protocol::Cell cel
 // a server does, and returns the sizes of a worker's code and of the encoded sum.
 class SegmentCoder {
  public:
-  explicit SegmentCoder(uint32_t workers) : num_workers_(workers) {}
+  SegmentCoder(uint32_t workers, uint32_t workers_a_host)
+      : num_workers_(workers), workers_a_host_(workers_a_host) {}
 
   Result<ByteCounts> SizesOfCode(const codec::Codec& codec, uint64_t count, uint64_t column) {
     const std::tuple key{&codec, count, column};
@@ -97,6 +118,7 @@ class SegmentCoder {
     const double extrapolation = static_cast<double>(count) / static_cast<double>(sample_count);
     sizes->up *= extrapolation;
     sizes->down *= extrapolation;
+    sizes->of_host *= extrapolation;
     return known_sizes_[key] = *sizes;
   }
 
@@ -127,6 +149,8 @@ class SegmentCoder {
     recode_inputs.noise.stream = kernels::NoiseStream::kServerCodes;
     const auto accumulator =
         codec.NewAccumulator(segment, static_cast<int>(num_workers_), recode_inputs);
+    const auto host_accumulator =
+        codec.NewAccumulator(segment, static_cast<int>(num_workers_), recode_inputs);
     ByteCounts sizes;
     for (uint32_t rank = 0; rank < num_workers_; ++rank) {
       if (codec.shares_scaler()) params_of_rank[rank].scaler = scaler;
@@ -136,6 +160,13 @@ class SegmentCoder {
       sizes.up += static_cast<double>(code.size()) / num_workers_;
       const Result<size_t> added_bytes = accumulator->Add(static_cast<int>(rank), code);
       if (!added_bytes.ok()) return added_bytes.status();
+      if (rank < workers_a_host_ && codec.adds_partial_sums())
+        TERN_RETURN_IF_ERROR(host_accumulator->Add(static_cast<int>(rank), code).status());
+    }
+    if (codec.adds_partial_sums()) {
+      std::vector<uint8_t> host_sum;
+      host_accumulator->EncodePartial(&host_sum);
+      sizes.of_host = static_cast<double>(host_sum.size());
     }
     std::vector<uint8_t> encoded_sum;
     accumulator->EncodeSum(&encoded_sum);
@@ -143,7 +174,7 @@ class SegmentCoder {
     return sizes;
   }
 
-  const uint32_t num_workers_;
+  const uint32_t num_workers_, workers_a_host_;
   std::map<std::tuple<const codec::Codec*, uint64_t, uint64_t>, ByteCounts> known_sizes_;
 };
 
@@ -161,8 +192,10 @@ std::vector<float> GaussianValues(uint16_t rank, uint64_t count) {
   return values;
 }
 
-Result<std::vector<BucketBytes>> SizesOf(const protocol::ExchangePlan& plan) {
-  SegmentCoder push_coder(plan.workers), pull_coder(1);
+Result<std::vector<BucketBytes>> SizesOf(const protocol::ExchangePlan& plan,
+                                         uint32_t workers_a_host) {
+  const bool sums_on_hosts = workers_a_host > 1 && CanSumOnHosts(plan);
+  SegmentCoder push_coder(plan.workers, workers_a_host), pull_coder(1, 1);
   std::vector<BucketBytes> sizes_of_buckets;
   for (uint32_t b = 0; b < plan.buckets.size(); ++b) {
     const protocol::Bucket& bucket = plan.buckets[b];
@@ -178,12 +211,13 @@ Result<std::vector<BucketBytes>> SizesOf(const protocol::ExchangePlan& plan) {
     for (const protocol::Chunk& chunk : bucket.chunks) {
       // With the job setting `scaler: previous` the scalers travel with the codes.
       const auto scaler_bytes = static_cast<double>(chunk.num_scalers * sizeof(float));
-      ByteCounts chunk_sizes{scaler_bytes, scaler_bytes};
+      ByteCounts chunk_sizes{scaler_bytes, scaler_bytes, scaler_bytes};
       for (const codec::Segment& segment : chunk.segments) {
         const Result<ByteCounts> code_sizes =
             push_coder.SizesOfCode(*plan.codec_of[segment.tensor], segment.count, segment.column);
         if (!code_sizes.ok()) return code_sizes.status();
         chunk_sizes.up += code_sizes->up;
+        chunk_sizes.of_host += code_sizes->of_host;
         if (plan.is_central) {  // The answer codes weights (or their changes), not a sum.
           const Result<ByteCounts> answer_sizes =
               pull_coder.SizesOfCode(*plan.pull_codec, segment.count, segment.column);
@@ -197,6 +231,10 @@ Result<std::vector<BucketBytes>> SizesOf(const protocol::ExchangePlan& plan) {
       const bool has_digest = !bucket.shared_parts.empty();
       bucket_bytes.push_bytes.push_back(
           WireBytes(ContributionHeader(plan, cell, has_digest), chunk_sizes.up));
+      if (sums_on_hosts) {
+        bucket_bytes.host_push_bytes.push_back(
+            WireBytes(HostSumHeader(plan, cell, has_digest, workers_a_host), chunk_sizes.of_host));
+      }
       bucket_bytes.sum_bytes.push_back(WireBytes(AnswerHeader(plan, cell), chunk_sizes.down));
     }
   }
@@ -210,6 +248,19 @@ RoundTotals TotalsOf(const std::vector<BucketBytes>& sizes) {
     totals.down += bucket.scaled_bytes;
     for (const double bytes : bucket.push_bytes) totals.up += bytes;
     for (const double bytes : bucket.sum_bytes) totals.down += bytes;
+  }
+  return totals;
+}
+
+RoundTotals TotalsOfHost(const std::vector<BucketBytes>& sizes, uint32_t workers_a_host,
+                         bool host_sum) {
+  const RoundTotals of_worker = TotalsOf(sizes);
+  RoundTotals totals{workers_a_host * of_worker.up, workers_a_host * of_worker.down};
+  for (const BucketBytes& bucket : sizes) {
+    for (size_t c = 0; host_sum && c < bucket.push_bytes.size(); ++c) {
+      totals.up += bucket.host_push_bytes[c] - workers_a_host * bucket.push_bytes[c];
+      totals.down -= (workers_a_host - 1) * bucket.sum_bytes[c];
+    }
   }
   return totals;
 }

@@ -289,6 +289,7 @@ Result<ExchangePlan> ExchangePlan::Make(const pb::Job& job, const std::vector<Te
   TERN_RETURN_IF_ERROR(CheckNumParts(plan));
   const algorithm::Facts facts = algorithm::FactsOf(job);
   plan.has_rounds = facts.has_rounds;
+  plan.sums_on_hosts = job.exchange().host_sum();
   if (job.exchange().scaler() == pb::Exchange::previous) plan.scaler_age_rounds = facts.window;
   plan.scaler_margin = static_cast<float>(job.exchange().scaler_margin());
   plan.max_scaler = static_cast<float>(job.exchange().max_scaler());

@@ -51,9 +51,10 @@ struct ExchangePlan {
   // scalers within the round before they push (Kind::kScale).
   uint32_t scaler_age_rounds = 0;
   float scaler_margin = 1;
-  float max_scaler = 1e6f;  // a greater scaler is invalid
-  bool is_central = false;  // servers hold the parameters
-  bool has_rounds = true;   // false: each push counts by itself, on arrival (ClockLane)
+  float max_scaler = 1e6f;     // a greater scaler is invalid
+  bool sums_on_hosts = false;  // exchange.host_sum: workers of one host may add up their pushes
+  bool is_central = false;     // servers hold the parameters
+  bool has_rounds = true;      // false: each push counts by itself, on arrival (ClockLane)
   // If servers hold the parameters: the codec of the weights, or changes of weights, that servers
   // send to workers. It codes the values of one sender, not a sum over workers.
   const codec::Codec* pull_codec = nullptr;

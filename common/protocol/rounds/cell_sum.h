@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "common/base/bytes.h"
 #include "common/base/saved_state.h"
@@ -21,6 +22,12 @@ class CellSum {
   // Adds one contribution. Returns an error if the payload is not a valid contribution; the sum
   // must then not be used any more. REQUIRES that the rank was not added before.
   virtual Status Add(uint32_t rank, const Bytes& payload) = 0;
+  // Adds what ClosePartial of another sum of this cell returned after it had added `ranks`, in
+  // ascending order, and nothing else. Otherwise as Add.
+  virtual Status AddPartial(const std::vector<uint32_t>& ranks, const Bytes& payload);
+  // Returns the sum for AddPartial. REQUIRES a cell of which hosts may add up pushes
+  // (CellSpec::adds_partial_sums), and at least one rank.
+  virtual Bytes ClosePartial() { return Close(); }
   // Returns the payload of the answer: the sum over the ranks that were added. REQUIRES at least
   // one such rank, or a cell with CellSpec::closes_every_round; without ranks the payload may be
   // empty.
@@ -35,6 +42,8 @@ struct CellSpec {
   // Checks that the bytes can be an outcome (answer) of this cell, summed over `contributors`
   // workers (at least 1). Used for outcomes that workers hand back to a restarted server.
   std::function<Status(const Bytes&, uint32_t contributors)> check_outcome;
+  // Whether hosts may add up the contributions of their workers, and send one for all of them.
+  bool adds_partial_sums = false;
   // Whether a slot closes only when all members have contributed, even if the job has a smaller
   // quorum.
   bool waits_for_all = false;

@@ -13,6 +13,10 @@
 
 namespace tern::protocol {
 
+Status CellSum::AddPartial(const std::vector<uint32_t>&, const Bytes&) {
+  return Status(Code::kMismatch, "hosts do not add up contributions to this cell");
+}
+
 static_assert(std::endian::native == std::endian::little,
               "scalers travel as little-endian float32");
 
@@ -129,6 +133,24 @@ class ChunkSum : public CellSum {
   }
 
   Status Add(uint32_t rank, const Bytes& payload) override {
+    return AddEach(payload, [rank](codec::Accumulator& sum, const Bytes& codes) {
+      return sum.AddRetained(static_cast<int>(rank), codes);
+    });
+  }
+  Status AddPartial(const std::vector<uint32_t>& ranks, const Bytes& payload) override {
+    const std::vector<int> signed_ranks(ranks.begin(), ranks.end());
+    return AddEach(payload, [&signed_ranks](codec::Accumulator& sum, const Bytes& codes) {
+      return sum.AddPartial(signed_ranks, codes.span());
+    });
+  }
+  Bytes Close() override { return CloseEach(&codec::Accumulator::EncodeSum); }
+  Bytes ClosePartial() override { return CloseEach(&codec::Accumulator::EncodePartial); }
+
+ private:
+  // Reads the scalers, and has each segment's sum add its part of the codes with add(sum, bytes),
+  // which returns how many of the bytes it used.
+  template <typename AddCodes>
+  Status AddEach(const Bytes& payload, const AddCodes& add) {
     std::span<const uint8_t> unread_bytes = payload.span();
     const Result<std::vector<float>> scalers =
         ParseLeadingScalers(unread_bytes, max_scalers_.size(), max_scaler_);
@@ -136,7 +158,7 @@ class ChunkSum : public CellSum {
     unread_bytes = unread_bytes.subspan(max_scalers_.size() * sizeof(float));
     for (size_t i = 0; i < sums_.size(); ++i) {
       const Bytes codes = payload.Slice(payload.size() - unread_bytes.size(), unread_bytes.size());
-      Result<size_t> used_bytes = sums_[i]->AddRetained(static_cast<int>(rank), codes);
+      const Result<size_t> used_bytes = add(*sums_[i], codes);
       if (!used_bytes.ok())
         return used_bytes.status().Within("tensor " + std::to_string(chunk_.segments[i].tensor));
       unread_bytes = unread_bytes.subspan(*used_bytes);
@@ -147,16 +169,15 @@ class ChunkSum : public CellSum {
     TakeMax(*scalers, &max_scalers_);
     return Ok();
   }
-  Bytes Close() override {
+  Bytes CloseEach(void (codec::Accumulator::*encode)(std::vector<uint8_t>*)) {
     std::vector<uint8_t> out;
     out.reserve(chunk_.max_sum_bytes);
     const auto* scaler_bytes = reinterpret_cast<const uint8_t*>(max_scalers_.data());
     out.insert(out.end(), scaler_bytes, scaler_bytes + max_scalers_.size() * sizeof(float));
-    for (auto& sum : sums_) sum->EncodeSum(&out);
+    for (auto& sum : sums_) (sum.get()->*encode)(&out);
     return Bytes::Own(std::move(out));
   }
 
- private:
   const Chunk& chunk_;
   const float max_scaler_;          // a greater scaler is invalid
   std::vector<float> max_scalers_;  // of each scaler that pushes carry: the maximum over the pushes
@@ -250,6 +271,7 @@ CellSpec MakePushCell(const ExchangePlan& plan, const Chunk& chunk) {
   spec.check_outcome = [&plan, &chunk](const Bytes& payload, uint32_t contributors) {
     return CheckSums(plan, chunk, payload, contributors);
   };
+  spec.adds_partial_sums = plan.sums_on_hosts;
   if (std::any_of(memories->begin(), memories->end(),
                   [](const auto& memory) { return memory != nullptr; }))
     spec.append_state = [memories](SavedState* state) { AddStateOfMemories(*memories, state); };

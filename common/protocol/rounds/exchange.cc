@@ -40,6 +40,17 @@ Message MakeContribution(const Cell& cell, const Exchange::Options& sender) {
   return message;
 }
 
+// Tells the leader of the host that this push goes to its lane, or is none, so that the leader does
+// not add it, nor wait for it.
+Exchange::Outgoing MakeWordThatNoPushComes(const ExchangeKey& key, LaneRef lane,
+                                           const Exchange::Options& sender, uint64_t applied) {
+  Exchange::Outgoing outgoing{lane, MakeContribution(key.cell, sender), /*to_leader=*/true};
+  pb::Contribution* c = MutableContribution(key.cell.kind, &outgoing.message.head);
+  c->mutable_skip()->set_round(key.exchange);
+  c->mutable_skip()->set_applied(applied);
+  return outgoing;
+}
+
 // Visitor of a contribution (forms.h): sets the form of the message `contribution`, and the fields
 // of that form. The payload is set elsewhere.
 struct SetForm {
@@ -120,11 +131,16 @@ bool Exchange::IsUp(LaneRef lane) const {
   return found != lanes_.end() && found->second.is_up;
 }
 
-void Exchange::Send(const std::vector<const SendQueue::Item*>& items,
-                    std::vector<Outgoing>* out) const {
+void Exchange::Send(const std::vector<const SendQueue::Item*>& items, std::vector<Outgoing>* out) {
   for (const SendQueue::Item* item : items) {
     const auto& [key, entry] = *item;
-    Outgoing outgoing{entry.lane, MakeContribution(key.cell, options_)};
+    if (entry.left_host) ++num_left_host_;
+    const bool is_skipped =
+        key.cell.kind == Kind::kPush && std::holds_alternative<Skip>(entry.contribution);
+    if (has_leader_ && (entry.left_host || is_skipped))
+      out->push_back(MakeWordThatNoPushComes(key, entry.lane, options_, applied_));
+    Outgoing outgoing{entry.lane, MakeContribution(key.cell, options_),
+                      /*to_leader=*/entry.way == SendQueue::Way::kHost};
     SetForm set_form{applied_, entry.pull_number, std::nullopt,
                      MutableContribution(key.cell.kind, &outgoing.message.head)};
     const auto version = versions_.find(key.cell);
@@ -144,6 +160,14 @@ void Exchange::Send(const std::vector<const HeldOutcomes::Item*>& items,
     outgoing.message.payload = held.payload;
     out->push_back(std::move(outgoing));
   }
+}
+
+void Exchange::OnLeader(Leader leader, Time now, std::vector<Outgoing>* out) {
+  const CheckInvariantsAtScopeEnd checked(*this);
+  has_leader_ = leader != Leader::kNone;
+  queue_.set_has_leader(has_leader_);
+  if (leader == Leader::kPresent) return;
+  for (const LaneRef lane : queue_.MarkLostOnHost()) SendWhatCreditAllows(lane, now, out);
 }
 
 void Exchange::SendWhatCreditAllows(LaneRef lane, Time now, std::vector<Outgoing>* out) {
@@ -259,7 +283,9 @@ void Exchange::OnProbeAnswered(LaneRef lane, Time asked_at, const std::set<Excha
                                Time now, std::vector<Outgoing>* out) {
   const CheckInvariantsAtScopeEnd checked(*this);
   num_resent_ += queue_.MarkLost(lane, asked_at, counted);
+  const uint64_t num_left_before = num_left_host_;
   SendWhatCreditAllows(lane, now, out);
+  num_lost_by_leader_ += num_left_host_ - num_left_before;
 }
 
 void Exchange::SetApplied(uint64_t applied) {

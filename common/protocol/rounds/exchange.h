@@ -50,6 +50,7 @@ class Exchange {
   struct Outgoing {
     LaneRef lane;
     Message message;
+    bool to_leader = false;  // goes to the leader of this worker's host, not to the lane
   };
   // An outcome for the caller. Each outcome is delivered once.
   struct Delivery {
@@ -83,6 +84,14 @@ class Exchange {
   // All members have applied the rounds up to `floor`; the outcomes of these rounds need not be
   // kept any more.
   void OnFloor(uint64_t floor) { held_.OnFloor(floor); }
+  // With exchange.host_sum: what this worker knows of the leader of its host. At first it knows
+  // none. While there is one, pushes go to it.
+  enum class Leader {
+    kNone,     // There is none: what the leader had of this worker goes to the lanes.
+    kPresent,  // There is one, which may be this worker.
+    kRefuses,  // There is one, but it cannot bring to the lanes what it has of this worker.
+  };
+  void OnLeader(Leader leader, Time now, std::vector<Outgoing>* out);
   void OnTimer(Time now, std::vector<Outgoing>* out);
   // Returns the data lanes that are up and on which, for `resend_after`, contributions waited and
   // no outcome came, nor was the lane returned here. The caller probes them (links.h).
@@ -108,10 +117,15 @@ class Exchange {
   uint64_t applied() const { return applied_; }
   const SendQueue& queue() const { return queue_; }
   const HeldOutcomes& held() const { return held_; }
-  // How many messages were sent again, other than on a connection that came up.
-  uint64_t num_resent() const { return num_resent_; }
-  // How many rounds closed before this worker's push arrived.
-  uint64_t num_late_rounds() const { return late_rounds_.num_rounds; }
+  struct Counts {
+    uint64_t resent = 0;       // messages sent again, other than on a connection that came up
+    uint64_t late_rounds = 0;  // rounds that closed before this worker's push arrived
+    uint64_t left_host = 0;    // pushes sent to the leader of the host first, and then to the lanes
+    uint64_t lost_by_leader = 0;  // of these: because a probe showed that the leader was no help
+  };
+  Counts counts() const {
+    return {num_resent_, late_rounds_.num_rounds, num_left_host_, num_lost_by_leader_};
+  }
 
   // These invariants hold after every event: SendQueue::Check(), HeldOutcomes::Check(), and the
   // number of late rounds is at most the number of the newest late round.
@@ -137,7 +151,7 @@ class Exchange {
     void CountRound(const Key& key);
   };
 
-  void Send(const std::vector<const SendQueue::Item*>& items, std::vector<Outgoing>* out) const;
+  void Send(const std::vector<const SendQueue::Item*>& items, std::vector<Outgoing>* out);
   static void Send(const std::vector<const HeldOutcomes::Item*>& items, std::vector<Outgoing>* out);
   void SendWhatCreditAllows(LaneRef lane, Time now, std::vector<Outgoing>* out);
   void CountAndReportLate(const Key& key, LaneRef lane, std::vector<Outgoing>* out);
@@ -147,6 +161,8 @@ class Exchange {
   Options options_;
   uint64_t applied_ = 0;
   uint64_t num_resent_ = 0;
+  bool has_leader_ = false;
+  uint64_t num_left_host_ = 0, num_lost_by_leader_ = 0;
   LateRounds late_rounds_;
   SendQueue queue_;
   HeldOutcomes held_;

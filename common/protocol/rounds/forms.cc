@@ -58,6 +58,16 @@ uint64_t ExchangeOf(const pb::Outcome& outcome) {
   return 0;
 }
 
+bool IsPartialSum(const pb::Contribution& c) { return c.in_round().of_size() != 0; }
+
+std::vector<Contributor> ContributorsOf(const pb::Contribution& c) {
+  if (!IsPartialSum(c)) return {{c.rank(), c.incarnation()}};
+  std::vector<Contributor> contributors;
+  for (const pb::Contribution::Contributor& each : c.in_round().of())
+    contributors.push_back({each.rank(), each.incarnation()});
+  return contributors;
+}
+
 std::string ToString(const Cell& cell, const pb::Contribution& c) {
   switch (c.form_case()) {
     case pb::Contribution::kPull:

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "common/base/bytes.h"
 #include "common/protocol/rounds/message.h"
@@ -51,6 +52,16 @@ const Bytes& PayloadOf(const Contribution& c);  // empty if the contribution has
 uint64_t ExchangeOf(const Contribution& c);
 uint64_t ExchangeOf(const pb::Contribution& c);
 uint64_t ExchangeOf(const pb::Outcome& outcome);
+
+// A rank, and the incarnation with which it contributes.
+struct Contributor {
+  uint32_t rank = 0;
+  uint64_t incarnation = 0;
+};
+// Whose contributions the message has: its sender's, or those that a host leader added up.
+std::vector<Contributor> ContributorsOf(const pb::Contribution& c);
+// Whether the message has a sum that a host leader made.
+bool IsPartialSum(const pb::Contribution& c);
 
 // Returns a text for log lines and errors, for example "push of bucket 0, chunk 3, clock 17".
 std::string ToString(const Cell& cell, const pb::Contribution& c);

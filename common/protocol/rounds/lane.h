@@ -54,10 +54,13 @@ class Lane {
     uint64_t fenced = 0;  // refused contributions, not from the rank's current incarnation
     uint64_t bad = 0;     // refused messages that are invalid
     uint64_t closed = 0;  // slots that closed
-    uint64_t restored = 0;  // outcomes that workers handed back to this server after its restart
-    uint64_t late = 0;      // contributions to rounds that had closed without them
-    uint64_t skipped = 0;   // messages with which a worker declines to contribute
-    uint64_t dropped = 0;   // pushes that were staler than the job allows
+    uint64_t restored = 0;   // outcomes that workers handed back to this server after its restart
+    uint64_t late = 0;       // contributions to rounds that had closed without them
+    uint64_t host_sums = 0;  // sums of several workers of a host that were added
+    uint64_t split =
+        0;  // sums of a host that were refused, because some of their ranks had counted
+    uint64_t skipped = 0;  // messages with which a worker declines to contribute
+    uint64_t dropped = 0;  // pushes that were staler than the job allows
     // Histogram of the staleness of pushes: bin i counts those of staleness i; the last bin also
     // counts all staler ones.
     std::vector<uint64_t> staleness;

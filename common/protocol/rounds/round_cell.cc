@@ -10,6 +10,7 @@
 #include "common/base/invariants.h"
 #include "common/base/text.h"
 #include "common/protocol/rounds/forms.h"
+#include "common/protocol/rounds/host_sums.h"
 
 namespace tern::protocol {
 
@@ -27,32 +28,11 @@ bool IsPresentContributor(uint32_t rank, const RoundSlot& slot, const LaneMember
   return slot.added(rank) && members[rank].incarnation == slot.arrived_incarnation(rank);
 }
 
-// Whether all contributors to the slot were removed or replaced.
-bool AllContributorsRemoved(const RoundSlot& slot, const LaneMembers& members) {
-  for (uint32_t rank = 0; rank < members.size(); ++rank) {
-    if (IsPresentContributor(rank, slot, members)) return false;
-  }
-  return true;
-}
-
 bool AnyContributorRemoved(const RoundSlot& slot, const LaneMembers& members) {
   for (uint32_t rank = 0; rank < members.size(); ++rank) {
     if (slot.added(rank) && !IsPresentContributor(rank, slot, members)) return true;
   }
   return false;
-}
-
-// Returns the digest that the most ranks have; nullopt if two digests have equally many.
-std::optional<uint64_t> MostFrequentOf(
-    const std::map<uint64_t, std::vector<uint32_t>>& ranks_by_digest) {
-  size_t most = 0;
-  std::optional<uint64_t> most_frequent;
-  for (const auto& [digest, ranks] : ranks_by_digest) {
-    if (ranks.size() < most) continue;
-    most_frequent = ranks.size() == most ? std::nullopt : std::optional(digest);
-    most = ranks.size();
-  }
-  return most_frequent;
 }
 
 // Whether a required rank has not arrived at the slot. The search begins at the rank found last, so
@@ -104,7 +84,7 @@ RoundCell::RoundCell(CellSpec spec, bool decides_last_round, RoundLaneState* lan
     : spec_(std::move(spec)), decides_last_round_(decides_last_round), lane_(lane) {}
 
 void RoundCell::AnswerPull(Peer from, const pb::Contribution& c, Sends* out) const {
-  TERN_REQUIRES(can_be_pulled(), ToString(spec_.cell, c), ": cannot be pulled");
+  TERN_REQUIRES(spec_.pull != nullptr, ToString(spec_.cell, c), ": cannot be pulled");
   Send send{from, {}};
   pb::Outcome* outcome = MutableOutcome(spec_.cell.kind, &send.message.head);
   outcome->set_bucket(c.bucket());
@@ -127,12 +107,19 @@ void RoundCell::Contribute(Peer from, const pb::Contribution& c, const Bytes& pa
   if (slot == nullptr) return;
   if (slot->closed()) {
     CountLateOrRepeated(slot, c);
-    if (lane_->options.safeguards.keep_until_applied) SendOutcome(*slot, from, out);
+    if (!lane_->options.safeguards.keep_until_applied) return;
+    for (const Peer peer : PeersToAnswer(lane_->members, from, c)) SendOutcome(*slot, peer, out);
     return;
   }
-  if (slot->arrived_incarnation(c.rank()) != 0 && lane_->options.safeguards.count_once) {
-    ++lane_->counters.repeated;
-    return;
+  const std::vector<Contributor> contributors = ContributorsOf(c);
+  const size_t num_counted = NumCounted(*slot, contributors);
+  if (num_counted != 0 && lane_->options.safeguards.count_once) {
+    if (num_counted == contributors.size()) {
+      ++lane_->counters.repeated;
+      return;
+    }
+    ++lane_->counters.split;
+    return AskToRepeat(lane_->members, slot, c, out);
   }
   if (c.has_skip()) {
     ++lane_->counters.skipped;
@@ -162,7 +149,7 @@ RoundSlot* RoundCell::FindOrOpenSlot(Peer from, const pb::Contribution& c, Sends
   if (!MakeRoomFor(round)) {
     ++lane_->counters.early;
     if (lane_->IsElastic()) {
-      lane_->refused_for_now[c.rank()] = true;
+      for (const Contributor& each : ContributorsOf(c)) lane_->refused_for_now[each.rank] = true;
     } else {
       out->push_back(MakeRefusal(from, static_cast<int>(Code::kNotAllowed),
                                  ToString(spec_.cell, round) + " is early", pb::Refuse::ignore));
@@ -203,73 +190,14 @@ void RoundCell::CountLate(const pb::Contribution& c) {
 }
 
 void RoundCell::CountLateOrRepeated(RoundSlot* slot, const pb::Contribution& c) {
-  if (slot->arrived_incarnation(c.rank()) != 0 || c.has_skip()) {
-    ++lane_->counters.repeated;
-    return;
-  }
-  slot->MarkArrived(c.rank(), c.incarnation());
-  ++lane_->counters.late;
-  ++lane_->late_by_rank[c.rank()];
-}
-
-bool RoundCell::AcceptsScalersOf(RoundSlot* slot, const pb::Contribution& c) {
-  const uint64_t round = c.in_round().round(), digest = c.in_round().digest();
-  // Only pushes are coded with scalers.
-  if (spec_.cell.kind != Kind::kPush) return true;
-  if (slot->contributors() == 0 || slot->digest() == digest) return true;
-  const bool is_elastic = lane_->IsElastic();
-  const bool heeds_epochs = lane_->options.safeguards.heed_epochs;
-  if (is_elastic && heeds_epochs && c.epoch() > lane_->members.epoch()) {
-    // The earlier contributors may have been removed or replaced. This lane learns that from the
-    // newer membership.
-    ++lane_->counters.early;
-    lane_->refused_for_now[c.rank()] = true;
-    return false;
-  }
-  if (!is_elastic || !AllContributorsRemoved(*slot, lane_->members)) {
-    ++lane_->counters.bad;
-    slot->NoteOtherScalers(c.rank(), c.incarnation(), digest);
-    return false;
-  }
-  // No present member has the scalers of the slot: their server restarted and lost them, and all
-  // workers that had received them are gone. So the slot starts again with the new scalers.
-  slot->Open(spec_.open(round));
-  return true;
-}
-
-void RoundCell::SettleScalers(uint64_t round, RoundSlot* slot, Sends* out) {
-  if (slot->other_scalers().empty()) return;
-  std::map<uint64_t, std::vector<uint32_t>> ranks_by_digest;
-  std::vector<std::string> who_used_what;
-  std::vector<bool> is_by_former_process(lane_->members.size());
-  for (uint32_t rank = 0; rank < lane_->members.size(); ++rank) {
-    const LaneMember& member = lane_->members[rank];
-    const auto other = slot->other_scalers().find(rank);
-    const bool used_others =
-        other != slot->other_scalers().end() && other->second.incarnation == member.incarnation;
-    if (!used_others && slot->arrived_incarnation(rank) == 0 && lane_->IsRequired(member)) return;
-    if (!used_others && !slot->added(rank)) continue;
-    is_by_former_process[rank] =
-        !used_others && slot->arrived_incarnation(rank) != member.incarnation;
-    const uint64_t digest = used_others ? other->second.digest : slot->digest();
-    ranks_by_digest[digest].push_back(rank);
-    who_used_what.push_back(Cat("rank ", rank, " ", Hex(digest)));
-  }
-  const std::string sentence = Cat("the workers coded ", ToString(spec_.cell, round),
-                                   " with different scalers: ", Join(who_used_what));
-  const std::optional<uint64_t> right_digest = MostFrequentOf(ranks_by_digest);
-  if (!right_digest.has_value()) return RefuseAllMembers(lane_->members, sentence, out);
-  const bool restarts = *right_digest != slot->digest();
-  if (restarts) slot->Open(spec_.open(round));
-  for (const auto& [digest, ranks] : ranks_by_digest) {
-    for (const uint32_t rank : ranks) {
-      const Peer peer = lane_->members[rank].peer;
-      if (digest != *right_digest && !is_by_former_process[rank]) {
-        out->push_back(MakeRefusal(peer, kMismatch, sentence, pb::Refuse::leave));
-      } else if (restarts) {
-        out->push_back(MakeRefusal(peer, 0, "the sum starts again", pb::Refuse::again));
-      }
+  for (const Contributor& each : ContributorsOf(c)) {
+    if (slot->arrived_incarnation(each.rank) != 0 || c.has_skip()) {
+      ++lane_->counters.repeated;
+      continue;
     }
+    slot->MarkArrived(each.rank, each.incarnation);
+    ++lane_->counters.late;
+    ++lane_->late_by_rank[each.rank];
   }
 }
 
@@ -281,7 +209,8 @@ bool RoundCell::AddToSlot(Peer from, RoundSlot* slot, const pb::Contribution& c,
   const uint64_t digest = is_push ? c.in_round().digest() : 0;
   if (is_push && c.in_round().checkpoint() && lane_->options.on_checkpoint_round)
     lane_->options.on_checkpoint_round(round);
-  const Status add_status = slot->Add(c.rank(), c.incarnation(), digest, payload);
+  const std::vector<Contributor> contributors = ContributorsOf(c);
+  const Status add_status = slot->Add(contributors, {c.rank(), c.incarnation()}, digest, payload);
   if (!add_status.ok()) {
     ++lane_->counters.bad;
     // A part of the payload may be in the sum already, so the slot is dropped. The other workers
@@ -293,7 +222,8 @@ bool RoundCell::AddToSlot(Peer from, RoundSlot* slot, const pb::Contribution& c,
                                pb::Refuse::leave));
     return false;
   }
-  ++lane_->counters.counted;
+  lane_->counters.counted += contributors.size();
+  lane_->counters.host_sums += contributors.size() > 1;
   return true;
 }
 
@@ -358,8 +288,9 @@ void RoundCell::CloseSlot(uint64_t round, RoundSlot* slot, Sends* out) {
   if (decides_last_round_ && DecidesCheckpoint(round, lane_))
     outcome.mutable_of_round()->set_checkpoint_after(lane_->checkpoint_round);
   CheckAgreement(round, *slot);
-  for (const LaneMember& member : lane_->members) {
-    if (member.peer != 0) SendOutcome(*slot, member.peer, out);
+  for (uint32_t rank = 0; rank < lane_->members.size(); ++rank) {
+    const Peer peer = lane_->members[rank].peer;
+    if (peer != 0 && !HearsFromItsHost(lane_->members, *slot, rank)) SendOutcome(*slot, peer, out);
   }
   if (!lane_->options.safeguards.keep_until_applied) slot->DropPayload();
 }

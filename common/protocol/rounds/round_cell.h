@@ -90,11 +90,13 @@ class RoundCell {
   // job's last round. The lane's state outlives the cell.
   RoundCell(CellSpec spec, bool decides_last_round, RoundLaneState* lane);
 
-  // A member contributes to a round, or skips it (InRound, Skip).
+  // A member contributes to a round, or skips it (InRound, Skip). Or the leader of a host
+  // contributes a sum for several members: it is added if none of them has counted. If all have, it
+  // is a repetition. Else the others are asked to repeat their contributions themselves.
   void Contribute(Peer from, const pb::Contribution& c, const Bytes& payload, Sends* out);
   // Counts a member's report that its contribution to a round came too late. REQUIRES c.has_late().
   void CountLate(const pb::Contribution& c);
-  // A member asks for the weights. REQUIRES can_be_pulled().
+  // A member asks for the weights. REQUIRES a cell that can be pulled.
   void AnswerPull(Peer from, const pb::Contribution& c, Sends* out) const;
   // A member hands back an outcome of a previous server process. Ignores an outcome of a round of
   // which no member had one when the lane opened. REQUIRES held.has_of_round().
@@ -114,7 +116,7 @@ class RoundCell {
   // missed them.
   void ResendMissedOutcomes(const LaneMember& member, Sends* out) const;
 
-  bool can_be_pulled() const { return spec_.pull != nullptr; }
+  const CellSpec& spec() const { return spec_; }
   const std::map<uint64_t, RoundSlot>& slots() const { return slots_; }  // by round
   // Returns the oldest open slot and sets *round to its round; null if no slot is open.
   const RoundSlot* OldestOpenSlot(uint64_t* round) const;

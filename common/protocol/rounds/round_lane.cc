@@ -7,6 +7,7 @@
 
 #include "common/base/invariants.h"
 #include "common/protocol/rounds/forms.h"
+#include "common/protocol/rounds/host_sums.h"
 
 namespace tern::protocol {
 
@@ -32,6 +33,21 @@ std::optional<uint64_t> AppliedBy(const pb::Contribution& c) {
     default:
       return std::nullopt;
   }
+}
+
+// Those who contribute have applied what the message says. `sender` sends it. Returns whether all
+// of them are members.
+bool SetAppliedOfContributors(const pb::Contribution& c, LaneMember* sender, LaneMembers* members) {
+  const uint64_t applied = *AppliedBy(c);
+  if (!IsPartialSum(c)) LaneMembers::SetApplied(sender, applied);
+  if (!IsPartialSum(c)) return true;
+  bool are_members = true;
+  for (const Contributor& each : ContributorsOf(c)) {
+    LaneMember* member = members->FindMember(each.rank, each.incarnation, true);
+    are_members = are_members && member != nullptr;
+    if (member != nullptr) LaneMembers::SetApplied(member, applied);
+  }
+  return are_members;
 }
 
 // Lists the contributions of this rank that the open slots have.
@@ -233,9 +249,13 @@ void RoundLane::OnContribution(Peer from, Kind kind, const pb::Contribution& c,
   }
   if (c.has_pull()) return cell->AnswerPull(from, c, out);
   if (c.has_late()) cell->CountLate(c);  // before AdvanceFloor drops the slot
-  LaneMembers::SetApplied(member, *AppliedBy(c));
+  const bool are_members = SetAppliedOfContributors(c, member, &state_.members);
   AdvanceFloor();
-  if (!c.has_late()) cell->Contribute(from, c, payload, out);
+  if (c.has_late()) return;
+  if (are_members) return cell->Contribute(from, c, payload, out);
+  ++state_.counters.split;
+  const auto slot = cell->slots().find(ExchangeOf(c));
+  AskToRepeat(state_.members, slot == cell->slots().end() ? nullptr : &slot->second, c, out);
 }
 
 std::string RoundLane::WhatIsWrong(const RoundCell* cell, const pb::Contribution& c,
@@ -243,11 +263,15 @@ std::string RoundLane::WhatIsWrong(const RoundCell* cell, const pb::Contribution
   if (std::string fault = DescribeFormFault(c, payload); !fault.empty()) return fault;
   const std::string not_planned = " is not in this lane's plan";
   if (cell == nullptr) return not_planned;
-  if (c.has_pull()) return cell->can_be_pulled() ? "" : not_planned;
+  if (c.has_pull()) return cell->spec().pull ? "" : not_planned;
   const std::optional<uint64_t> applied = AppliedBy(c);
   if (!applied.has_value()) return " is of no round, and this lane has rounds";
   const uint64_t round = ExchangeOf(c);
   const bool in_window = *applied < round && round - *applied <= state_.options.window;
+  if (in_window && IsPartialSum(c) && !cell->spec().adds_partial_sums)
+    return " is a sum of a host, and the job has exchange.host_sum: false";
+  if (in_window && IsPartialSum(c) && !AreRanksInOrder(c, state_.members.size()))
+    return " is a sum of a host, and its ranks are not in order, or not of this job";
   if (in_window || c.has_late()) return "";
   return " (applied " + std::to_string(*applied) + ")" + not_planned;
 }

@@ -41,6 +41,7 @@ void RoundSlot::Open(std::unique_ptr<CellSum> sum) {
   sum_ = std::move(sum);
   arrived_incarnations_.assign(arrived_incarnations_.size(), 0);
   is_added_.assign(is_added_.size(), false);
+  senders_.assign(senders_.size(), {});
   num_contributors_ = 0;
   digest_ = 0;
   other_scalers_.clear();
@@ -52,16 +53,26 @@ void RoundSlot::NoteOtherScalers(uint32_t rank, uint64_t incarnation, uint64_t d
   other_scalers_[rank] = {incarnation, digest};
 }
 
-Status RoundSlot::Add(uint32_t rank, uint64_t incarnation, uint64_t digest, const Bytes& payload) {
-  TERN_REQUIRES(state_ == State::kOpen, "rank ", rank, " adds to a slot that is ", NameOf(state_));
-  TERN_REQUIRES(!is_added_[rank], "rank ", rank, " is added twice");
-  TERN_REQUIRES(num_contributors_ == 0 || digest == digest_, "rank ", rank, " used scalers ",
+Status RoundSlot::Add(const std::vector<Contributor>& contributors, Contributor sender,
+                      uint64_t digest, const Bytes& payload) {
+  const uint32_t first = contributors.front().rank;
+  TERN_REQUIRES(state_ == State::kOpen, "rank ", first, " adds to a slot that is ", NameOf(state_));
+  TERN_REQUIRES(num_contributors_ == 0 || digest == digest_, "rank ", first, " used scalers ",
                 digest, ", others ", digest_);
-  TERN_RETURN_IF_ERROR(sum_->Add(rank, payload));
+  std::vector<uint32_t> ranks;
+  for (const Contributor& each : contributors) {
+    TERN_REQUIRES(!is_added_[each.rank], "rank ", each.rank, " is added twice");
+    ranks.push_back(each.rank);
+  }
+  TERN_RETURN_IF_ERROR(ranks.size() == 1 ? sum_->Add(first, payload)
+                                         : sum_->AddPartial(ranks, payload));
   digest_ = digest;
-  is_added_[rank] = true;
-  arrived_incarnations_[rank] = incarnation;
-  ++num_contributors_;
+  for (const Contributor& each : contributors) {
+    is_added_[each.rank] = true;
+    arrived_incarnations_[each.rank] = each.incarnation;
+    senders_[each.rank] = sender;
+  }
+  num_contributors_ += static_cast<uint32_t>(ranks.size());
   return Ok();
 }
 
@@ -84,6 +95,7 @@ void RoundSlot::Restore(const pb::Outcome& held, Bytes payload) {
   for (uint32_t rank = 0; rank < is_added_.size(); ++rank) {
     is_added_[rank] = HasContributed(held.of_round().contributor_bits(), rank);
     arrived_incarnations_[rank] = is_added_[rank] ? 1 : 0;
+    senders_[rank] = {};
   }
   num_contributors_ = held.of_round().contributors();
   digest_ = 0;

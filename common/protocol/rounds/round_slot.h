@@ -26,6 +26,7 @@
 #include "common/base/bytes.h"
 #include "common/base/status.h"
 #include "common/protocol/rounds/cell_sum.h"
+#include "common/protocol/rounds/forms.h"
 
 namespace tern::protocol {
 
@@ -34,17 +35,19 @@ class RoundSlot {
   enum class State : uint8_t { kNew, kOpen, kClosed, kRestored };
 
   explicit RoundSlot(size_t num_workers)
-      : arrived_incarnations_(num_workers), is_added_(num_workers) {}
+      : arrived_incarnations_(num_workers), is_added_(num_workers), senders_(num_workers) {}
 
   // Starts with the empty sum `sum`, and forgets earlier contributions. REQUIRES a slot that is not
   // closed.
   void Open(std::unique_ptr<CellSum> sum);
-  // Adds a contribution to the sum. `digest`: the digest of the scalers (scale factors) with which
-  // the contribution was coded. Returns an error if the payload is invalid; the slot must then be
+  // Adds a contribution, or the sum of several, to the sum. `sender`: who sent it, and gets the
+  // answer for all of them. `digest`: the digest of the scalers (scale factors) with which the
+  // contribution was coded. Returns an error if the payload is invalid; the slot must then be
   // dropped.
-  // REQUIRES an open slot, a rank that is not in the sum, and the same digest as that of the
-  // contributions in the sum.
-  Status Add(uint32_t rank, uint64_t incarnation, uint64_t digest, const Bytes& payload);
+  // REQUIRES an open slot, at least one contributor, none of which is in the sum, and the same
+  // digest as that of the contributions in the sum.
+  Status Add(const std::vector<Contributor>& contributors, Contributor sender, uint64_t digest,
+             const Bytes& payload);
   // Notes that the rank's contribution is not in the sum, because it was coded with other scalers,
   // of this digest. REQUIRES an open slot.
   void NoteOtherScalers(uint32_t rank, uint64_t incarnation, uint64_t digest);
@@ -69,6 +72,9 @@ class RoundSlot {
   // arrived; 0 if it has not arrived.
   uint64_t arrived_incarnation(uint32_t rank) const { return arrived_incarnations_[rank]; }
   bool added(uint32_t rank) const { return is_added_[rank]; }
+  // Who sent the contribution of this rank, which is in the sum of this process: the rank itself,
+  // or its host's leader. Incarnation 0: the rank is not in it.
+  Contributor sender_of(uint32_t rank) const { return senders_[rank]; }
   uint32_t contributors() const { return num_contributors_; }
   uint64_t digest() const { return digest_; }
   struct OtherScalers {
@@ -96,6 +102,7 @@ class RoundSlot {
   std::unique_ptr<CellSum> sum_;                // null unless the slot is open
   std::vector<uint64_t> arrived_incarnations_;  // by rank: see arrived_incarnation()
   std::vector<bool> is_added_;                  // by rank: whether its contribution is in the sum
+  std::vector<Contributor> senders_;            // by rank: see sender_of()
   uint32_t num_contributors_ = 0;               // how many ranks are in the sum
   uint64_t digest_ = 0;  // of the scalers with which the contributions in the sum were coded
   std::map<uint32_t, OtherScalers> other_scalers_;

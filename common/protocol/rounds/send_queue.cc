@@ -68,6 +68,7 @@ std::vector<const SendQueue::Item*> SendQueue::TakeSendable(LaneRef lane, Time n
   const auto mark_sent = [&](Item* item) {
     Become(item, State::kSent);
     item->second.sent_at = now;
+    ChooseWay(item);
     sendable.push_back(item);
   };
   if (const Item* first_push = FirstPush(lane);
@@ -81,6 +82,28 @@ std::vector<const SendQueue::Item*> SendQueue::TakeSendable(LaneRef lane, Time n
     mark_sent(&item);
   }
   return sendable;
+}
+
+void SendQueue::ChooseWay(Item* item) const {
+  auto& [key, entry] = *item;
+  const bool may_be_added =
+      key.cell.kind == Kind::kPush && std::holds_alternative<InRound>(entry.contribution);
+  if (has_leader_ && may_be_added && entry.way == Way::kNone) {
+    entry.way = Way::kHost;
+    return;
+  }
+  entry.left_host = entry.way == Way::kHost;
+  entry.way = Way::kLane;
+}
+
+std::set<LaneRef> SendQueue::MarkLostOnHost() {
+  std::set<LaneRef> lanes;
+  for (Item& item : entries_) {
+    if (item.second.state != State::kSent || item.second.way != Way::kHost) continue;
+    Become(&item, State::kWaiting);
+    lanes.insert(item.second.lane);
+  }
+  return lanes;
 }
 
 const SendQueue::Item* SendQueue::FirstPush(LaneRef lane) const {

@@ -52,12 +52,18 @@ struct ExchangeKey {
 class SendQueue {
  public:
   enum class State : uint8_t { kWaiting, kSent };
+  // Where a contribution was last sent: to its lane, or to the leader of this worker's host, which
+  // adds it to those of other workers (exchange.host_sum). Only the first sending may go to the
+  // leader, so that what it does not bring to the server gets there all the same.
+  enum class Way : uint8_t { kNone, kLane, kHost };
   struct Entry {
     LaneRef lane;
     Contribution contribution;
     uint64_t pull_number = 0;  // the number of a pull; 0 for any other contribution
     State state = State::kWaiting;
     Time sent_at{};
+    Way way = Way::kNone;
+    bool left_host = false;  // it was sent to the leader before, and then to its lane
   };
   using Item = std::pair<const ExchangeKey, Entry>;
 
@@ -75,6 +81,11 @@ class SendQueue {
   void Clear();
   bool empty() const { return entries_.empty(); }
 
+  // Whether pushes that were not sent yet may go to the leader of the host. At first they may not.
+  void set_has_leader(bool has_leader) { has_leader_ = has_leader; }
+  // Marks everything that was sent to the leader of the host, and is not answered, as waiting.
+  // Returns the lanes of it.
+  std::set<LaneRef> MarkLostOnHost();
   // Returns the contributions to send now on a lane that is up, in the order of sending, and marks
   // them as sent. The pointers are valid until the next call of a member function.
   std::vector<const Item*> TakeSendable(LaneRef lane, Time now);
@@ -100,12 +111,15 @@ class SendQueue {
   friend class ExchangePeer;  // for tests
   // Changes an entry's state and, if the entry is a push, the unanswered bytes of its lane.
   void Become(Item* item, State next);
+  // Chooses the way of a contribution that is sent now.
+  void ChooseWay(Item* item) const;
   // The lane's first unanswered push (see Credit above), or null.
   const Item* FirstPush(LaneRef lane) const;
   Status CheckEntry(const Item& item, uint64_t applied) const;
   Status CheckLane(LaneRef lane, uint64_t counted_bytes, bool is_up) const;
 
   uint64_t credit_bytes_;
+  bool has_leader_ = false;
   std::map<ExchangeKey, Entry> entries_;
   std::map<LaneRef, uint64_t> unanswered_bytes_;  // by lane: the bytes of its sent pushes
 };

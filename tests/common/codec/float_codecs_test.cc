@@ -133,6 +133,25 @@ TEST(Fp32, AddsInRankOrderAndDividesOnce) {
   EXPECT_TRUE(order_matters) << "this data cannot tell one order from another";
 }
 
+// Hosts add in rank order, the server adds their sums in the order of their lowest ranks.
+TEST(Fp32, AddsTheSumsOfHostsInTheOrderOfTheirLowestRanks) {
+  const auto codec = MakeFloatCodec("fp32");
+  const Round round = MakeRound(*codec, {{0x1p24f}, {1.0f}, {1.0f}, {-0x1p24f}});
+  EXPECT_EQ(Mean(*codec, round), std::vector<float>{0.0f});
+  const auto sum = codec->NewAccumulator({0, 0, 1}, 4);
+  for (const std::vector<int>& ranks : {std::vector{1, 2}, std::vector{0, 3}}) {
+    const auto host = codec->NewAccumulator({0, 0, 1}, 4);
+    for (const int rank : ranks) ASSERT_TRUE(host->Add(rank, round.payloads[rank]).ok());
+    std::vector<uint8_t> partial;
+    host->EncodePartial(&partial);
+    EXPECT_EQ(ToHex(partial), ranks[0] == 0 ? "00000000" : "00000040");
+    ASSERT_TRUE(sum->AddPartial(ranks, partial).ok());
+  }
+  std::vector<uint8_t> bytes;
+  sum->EncodeSum(&bytes);
+  EXPECT_EQ(ToHex(bytes), "0000003f");  // (0 + 2) / 4
+}
+
 // The sum is in single precision. It is divided by the number of workers and only then rounded to
 // half precision.
 TEST(Fp16, RoundsOnceOnTheWayDown) {

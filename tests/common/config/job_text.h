@@ -25,6 +25,7 @@ inline const NameTables& TestTables() {
       {"unbiased_codecs",
        {"fp32", "fp16", "bf16", "ternary", "qsgd", "qsgd_shared", "qsgd_shared_ans"}},
       {"sharing_codecs", {"ternary", "qsgd_shared", "qsgd_shared_ans"}},
+      {"adding_codecs", {"fp32", "ternary", "qsgd_shared", "qsgd_shared_ans"}},
       {"only_sharing_codecs", {"qsgd_shared", "qsgd_shared_ans"}},
       {"algorithms", algorithm::AlgorithmNames()},
       {"local_updaters", {"none", "sgd", "dcasgd_c", "dcasgd_a"}},

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <vector>
 
@@ -38,6 +40,46 @@ void ExpectRoundTrip(const std::string& host) {
   ASSERT_TRUE(message_at_dealer.has_value());
   EXPECT_EQ(message_at_dealer->envelope.push().in_round().round(), 4u);
   EXPECT_TRUE(message_at_dealer->payload.empty());
+}
+
+// A folder that is removed with its files.
+class ScopedFolder {
+ public:
+  ScopedFolder() { EXPECT_NE(mkdtemp(path_.data()), nullptr); }
+  ~ScopedFolder() { std::filesystem::remove_all(path_); }
+  std::string file(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_ = testing::TempDir() + "tern_socket_XXXXXX";
+};
+
+TEST(Socket, RoundTripOverAUnixSocket) {
+  const ScopedFolder folder;
+  Context context;
+  auto router = Value(RouterSocket::BindLocal(context, folder.file("socket"), {}));
+  EXPECT_EQ(router->port(), 0);
+  auto dealer = Value(DealerSocket::ConnectLocal(context, folder.file("socket"), {}));
+  ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
+  ASSERT_TRUE(dealer->Send(NumberedEnvelope(3), Text("up")).ok());
+  const auto message = AwaitMessage(*router);
+  ASSERT_TRUE(message.has_value() && !message->error.has_value());
+  EXPECT_EQ(message->payload.view(), "up");
+  ASSERT_TRUE(router->Send(message->peer, NumberedEnvelope(4)).ok());
+  EXPECT_TRUE(AwaitMessage(*dealer).has_value());
+  router.reset();
+  EXPECT_TRUE(AwaitLink(*dealer, Link::kLost));
+}
+
+TEST(Socket, AUnixSocketTakesThePlaceOfOneThatIsLeft) {
+  const ScopedFolder folder;
+  std::ofstream(folder.file("socket")) << "left behind";
+  Context context;
+  auto router = Value(RouterSocket::BindLocal(context, folder.file("socket"), {}));
+  auto dealer = Value(DealerSocket::ConnectLocal(context, folder.file("socket"), {}));
+  EXPECT_TRUE(AwaitLink(*dealer, Link::kUp));
+  const auto nowhere = RouterSocket::BindLocal(context, folder.file("nowhere/socket"), {});
+  EXPECT_EQ(nowhere.status().code(), Code::kAddress);
+  EXPECT_THAT(nowhere.status().message(), HasSubstr("nowhere/socket"));
 }
 
 TEST(Socket, RoundTripOverIpv4) { ExpectRoundTrip("127.0.0.1"); }

@@ -150,6 +150,33 @@ TEST(Forecast, SameProfileGivesTheSameForecast) {
   EXPECT_THAT(first_forecast.out(), HasSubstr("odsgd by the equations of its paper"));
 }
 
+// Two workers of a host share its link. If they add up their pushes, a step is shorter.
+TEST(Forecast, SaysWhereSumsOnHostsPay) {
+  TestJob job;
+  const auto forecast = [&](const std::string& host_sum) -> TestProgram& {
+    return job.StartTern({"forecast", job.job_file(), "--set", "train.compute=wait", "--set",
+                          "exchange.host_sum=" + host_sum, "--workers", "4", "--workers_a_host",
+                          "2", "--codecs", "fp32,ternary,ternary_ans", "--link_mbit", "10", "--csv",
+                          job.folder() + "/" + host_sum + ".csv"});
+  };
+  TestProgram& without = forecast("false");
+  ASSERT_EQ(without.Wait(), 0) << without.err();
+  EXPECT_THAT(without.out(),
+              AllOf(ContainsRegex("ssgd +fp32 +4 +2 .* 0.50 .* 0.50 .*yes, both ways"),
+                    ContainsRegex("ssgd +ternary +4 +2 .* 1.1. .* 0.50 .*up, a host sends more"),
+                    ContainsRegex("ssgd +ternary_ans +4 +2 .* 0.7. .* 0.50 .*yes, both ways")));
+  TestProgram& with = forecast("true");
+  ASSERT_EQ(with.Wait(), 0) << with.err();
+  const auto first_step_ms = [&](const std::string& name) {
+    const std::string csv = ReadFile(job.folder() + "/" + name + ".csv");
+    const size_t row = csv.find("10,ssgd,fp32,weak,4");
+    size_t at = row;
+    for (int comma = 0; comma < 8; ++comma) at = csv.find(',', at) + 1;
+    return row == std::string::npos ? 0 : std::stod(csv.substr(at));
+  };
+  EXPECT_LT(first_step_ms("true"), 0.7 * first_step_ms("false"));
+}
+
 TEST(Forecast, ForecastsEveryAlgorithm) {
   TestJob job;
   TestProgram& tern = job.StartTern(

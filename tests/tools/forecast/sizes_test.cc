@@ -48,6 +48,26 @@ TEST(Sizes, TernaryCodesHaveTheSizeForGaussians) {
   EXPECT_NEAR(TotalsFor({"exchange.codec=ternary"}, 8).down * 8 / kNumParameters, 5, 0.01);
 }
 
+// A sum of two workers' ternary codes has 3 bits an element, and the codes 1.318 each.
+// Entropy-coded, the sum has 1.72 bits, and the codes 1.219 each. Floats stay floats.
+TEST(Sizes, AHostSendsOneSumAndReceivesOne) {
+  const auto ratios_of = [](const std::string& codec) {
+    e2e::TestJob job({.workers = 4});
+    const auto setup = setup::MakeSetup(job.job_file(), {"exchange.codec=" + codec});
+    const auto sizes = SizesOf((*setup)->plan, 2);
+    const RoundTotals without = TotalsOfHost(*sizes, 2, false),
+                      with = TotalsOfHost(*sizes, 2, true);
+    EXPECT_NEAR(with.down / without.down, 0.5, 0.01) << codec;
+    return with.up / without.up;
+  };
+  EXPECT_NEAR(ratios_of("fp32"), 0.5, 0.01);
+  EXPECT_NEAR(ratios_of("ternary"), 3 / (2 * 1.318), 0.02);
+  EXPECT_NEAR(ratios_of("ternary_ans"), 1.72 / (2 * 1.219), 0.03);
+  e2e::TestJob job({.workers = 4});
+  const auto setup = setup::MakeSetup(job.job_file(), {"exchange.codec=qsgd"});
+  EXPECT_TRUE((*SizesOf((*setup)->plan, 2))[0].host_push_bytes.empty());
+}
+
 // An element's code has an entropy of 1.219 bits, and the sum of 4 workers' codes 2.219 bits; an
 // entropy coder comes close.
 TEST(Sizes, EntropyCodesComeNearTheEntropy) {

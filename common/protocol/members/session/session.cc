@@ -24,6 +24,32 @@ void OnProbeAnswered(LaneRef lane, const pb::Welcome& welcome, Time now, Exchang
   EmitOutgoing(std::move(outgoing), out);
 }
 
+// A message that is not about the membership: of a cell, or one that workers do not get.
+void OnRoundMessage(LaneRef lane, const Message& message, Time now, SessionState* state,
+                    SessionActions* out) {
+  Kind kind;
+  if (const pb::Outcome* confirmed = AsHeldOutcome(message.head, &kind))
+    return state->exchange.OnHeldConfirmed(lane, kind, *confirmed);
+  const pb::Outcome* outcome = AsOutcome(message.head, &kind);
+  if (outcome == nullptr || outcome->form_case() == pb::Outcome::FORM_NOT_SET)
+    return Log("dropped a message that servers do not send to workers", out);
+  // A worker without state cannot use outcomes (the servers' answers to contributions). Once it has
+  // state, the lanes (server sockets) send again the outcomes that it needs.
+  if (!state->has_state() &&
+      !(state->phase() == SessionPhase::kInstalling && outcome->has_pulled()))
+    return;
+  std::vector<Exchange::Outgoing> outgoing;
+  for (auto& delivery :
+       state->exchange.OnOutcome(lane, kind, *outcome, message.payload, now, &outgoing)) {
+    if (const uint64_t last = LastExchangeOf(*outcome); last != 0) state->stop_after = last;
+    if (const uint64_t round = CheckpointRoundOf(delivery.outcome); round != 0)
+      state->checkpoint_after = round;
+    out->push_back(MakeAction(SessionAction::Type::kDeliver, lane));
+    out->back().delivery = std::move(delivery);
+  }
+  EmitOutgoing(std::move(outgoing), out);
+}
+
 }  // namespace
 
 void Session::Start(Time now, SessionActions* out) {
@@ -62,31 +88,8 @@ void Session::OnMessage(LaneRef lane, const Message& message, Time now, SessionA
     case pb::Envelope::kEnd:
       return leaving_.OnEnd(head.end(), out);
     default:
-      return OnRoundMessage(lane, message, now, out);
+      return OnRoundMessage(lane, message, now, &state_, out);
   }
-}
-
-void Session::OnRoundMessage(LaneRef lane, const Message& message, Time now, SessionActions* out) {
-  Kind kind;
-  if (const pb::Outcome* confirmed = AsHeldOutcome(message.head, &kind))
-    return state_.exchange.OnHeldConfirmed(lane, kind, *confirmed);
-  const pb::Outcome* outcome = AsOutcome(message.head, &kind);
-  if (outcome == nullptr || outcome->form_case() == pb::Outcome::FORM_NOT_SET)
-    return Log("dropped a message that servers do not send to workers", out);
-  // A worker without state cannot use outcomes (the servers' answers to contributions). Once it has
-  // state, the lanes (server sockets) send again the outcomes that it needs.
-  if (!state_.has_state() && !(phase() == SessionPhase::kInstalling && outcome->has_pulled()))
-    return;
-  std::vector<Exchange::Outgoing> outgoing;
-  for (auto& delivery :
-       state_.exchange.OnOutcome(lane, kind, *outcome, message.payload, now, &outgoing)) {
-    if (const uint64_t last = LastExchangeOf(*outcome); last != 0) state_.stop_after = last;
-    if (const uint64_t round = CheckpointRoundOf(delivery.outcome); round != 0)
-      state_.checkpoint_after = round;
-    out->push_back(MakeAction(SessionAction::Type::kDeliver, lane));
-    out->back().delivery = std::move(delivery);
-  }
-  EmitOutgoing(std::move(outgoing), out);
 }
 
 void Session::OnWelcome(LaneRef lane, const pb::Welcome& welcome, Time now, SessionActions* out) {
@@ -206,6 +209,13 @@ void Session::Contribute(const Cell& cell, LaneRef lane, Contribution contributi
     in_round->checkpoint = in_round->round == state_.checkpoint_after;
   std::vector<Exchange::Outgoing> outgoing;
   state_.exchange.Contribute(cell, lane, std::move(contribution), now, &outgoing);
+  EmitOutgoing(std::move(outgoing), out);
+}
+
+void Session::OnLeader(Exchange::Leader leader, Time now, SessionActions* out) {
+  const CheckInvariantsAtScopeEnd checked(*this);
+  std::vector<Exchange::Outgoing> outgoing;
+  state_.exchange.OnLeader(leader, now, &outgoing);
   EmitOutgoing(std::move(outgoing), out);
 }
 

@@ -63,6 +63,8 @@ class Session {
   // that gets the state.
   void Contribute(const Cell& cell, LaneRef lane, Contribution contribution, Time now,
                   SessionActions* out);
+  // With exchange.host_sum: what this worker knows of its host's leader (Exchange::OnLeader).
+  void OnLeader(Exchange::Leader leader, Time now, SessionActions* out);
   // This worker has applied all rounds up to `applied`. REQUIRES that every answer of those rounds
   // was delivered, also the answers to figures (the workers' metrics).
   void SetApplied(uint64_t applied);
@@ -122,7 +124,6 @@ class Session {
   bool OnControlWelcome(uint32_t shard, const pb::Welcome& welcome, Time now, SessionActions* out);
   void OnWelcomeOfShard0(const pb::Welcome& welcome, Time now, SessionActions* out);
   void OnRefuse(LaneRef lane, const pb::Refuse& refuse, Time now, SessionActions* out);
-  void OnRoundMessage(LaneRef lane, const Message& message, Time now, SessionActions* out);
 
   SessionState state_;
   Heartbeats heartbeats_{&state_};

@@ -18,19 +18,21 @@ namespace tern::protocol {
 
 struct SessionAction {
   enum class Type {
-    kConnect,   // close the connection of `lane` and open a new one: to `port` of the shard's host,
-                // or to the shard's configured address if `port` is 0
-    kSend,      // send `message` on `lane`'s connection; the message may be lost
-    kReady,     // begin the first step after round `applied`. `run`: the number of the job's run;
-                // `stop_after`: the job's last round, or 0 if it is not decided
-    kDeliver,   // take `delivery`: the answer to a contribution
-    kSnapshot,  // call OnSnapshot() with a copy of the state, made between two rounds
-    kInstall,   // install `state`, the state after round `applied`, then call OnInstalled()
-    kResume,    // load `checkpoint` from this worker's disk, then call OnInstalled()
-    kGoBack,    // discard everything after round `applied`, pull the parameters of that round with
-                // Contribute(Pull), then call OnInstalled()
-    kEnded,     // the session has ended with `status`; no further action follows
-    kLog,       // log `text`
+    kConnect,  // close the connection of `lane` and open a new one: to `port` of the shard's host,
+               // or to the shard's configured address if `port` is 0
+    kSend,     // send `message` on `lane`'s connection; the message may be lost
+    kTellLeader,  // send `message`, a push for `lane` or a word about one, to this host's leader; if
+                  // that is not possible, call OnLeader(kNone)
+    kReady,       // begin the first step after round `applied`. `run`: the number of the job's run;
+                  // `stop_after`: the job's last round, or 0 if it is not decided
+    kDeliver,     // take `delivery`: the answer to a contribution
+    kSnapshot,    // call OnSnapshot() with a copy of the state, made between two rounds
+    kInstall,     // install `state`, the state after round `applied`, then call OnInstalled()
+    kResume,      // load `checkpoint` from this worker's disk, then call OnInstalled()
+    kGoBack,  // discard everything after round `applied`, pull the parameters of that round with
+              // Contribute(Pull), then call OnInstalled()
+    kEnded,   // the session has ended with `status`; no further action follows
+    kLog,     // log `text`
   };
   Type type = Type::kLog;
   LaneRef lane;

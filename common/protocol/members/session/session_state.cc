@@ -95,8 +95,10 @@ Status SessionState::Check() const {
 }
 
 void EmitOutgoing(std::vector<Exchange::Outgoing> outgoing, SessionActions* out) {
-  for (Exchange::Outgoing& next : outgoing)
+  for (Exchange::Outgoing& next : outgoing) {
     out->push_back(MakeSend(next.lane, std::move(next.message)));
+    if (next.to_leader) out->back().type = SessionAction::Type::kTellLeader;
+  }
 }
 
 }  // namespace tern::protocol

@@ -214,6 +214,12 @@ class LetterSum : public CellSum {
     sum_ += "x";
     return Ok();
   }
+  Status AddPartial(const std::vector<uint32_t>& ranks, const Bytes& payload) override {
+    if (View(payload) != std::string(ranks.size(), 'x'))
+      return Status(Code::kMismatch, "not an x of each");
+    sum_ += View(payload);
+    return Ok();
+  }
   Bytes Close() override { return Text(sum_); }
 
  private:

@@ -117,11 +117,11 @@ TEST_F(ExchangeTest, RepeatsWhatIsNotAnsweredOnAControlLane) {
   EXPECT_TRUE(FireTimer(kStart + milliseconds(299)).empty());
   EXPECT_EQ(FireTimer(kStart + milliseconds(300)).size(), 1u);
   EXPECT_TRUE(FireTimer(kStart + milliseconds(301)).empty());
-  EXPECT_EQ(exchange_.num_resent(), 1u);
+  EXPECT_EQ(exchange_.counts().resent, 1u);
   exchange_.OnLaneDown(kControl);
   EXPECT_TRUE(FireTimer(kStart + milliseconds(900)).empty());
   EXPECT_EQ(BringLaneUp(7, kControl).size(), 1u);
-  EXPECT_EQ(exchange_.num_resent(), 1u);
+  EXPECT_EQ(exchange_.counts().resent, 1u);
 }
 
 TEST_F(ExchangeTest, AsksAboutASilentDataLaneInsteadOfRepeating) {
@@ -165,7 +165,7 @@ TEST_F(ExchangeTest, RepeatsWhatWasSentBeforeTheQuestionAndIsNotCounted) {
   std::vector<uint32_t> buckets;
   for (const Exchange::Outgoing& sent : out) buckets.push_back(sent.message.head.push().bucket());
   EXPECT_THAT(buckets, testing::ElementsAre(3, 1));
-  EXPECT_EQ(exchange_.num_resent(), 2u);
+  EXPECT_EQ(exchange_.counts().resent, 2u);
   EXPECT_EQ(exchange_.queue().SentBytes(kLane), 13u);
 }
 
@@ -377,7 +377,7 @@ TEST_F(UnsolicitedTest, CountsARoundOnceInWhichItIsLateAndTellsTheServer) {
   ASSERT_EQ(out.size(), 1u);
   EXPECT_EQ(out[0].message.head.push().late().round(), 1u);
   EXPECT_TRUE(out[0].message.payload.empty());
-  EXPECT_EQ(exchange_.num_late_rounds(), 1u);
+  EXPECT_EQ(exchange_.counts().late_rounds, 1u);
   EXPECT_TRUE(exchange_.queue().empty());
   Push(1, "abc");
   Messages more_messages;
@@ -386,10 +386,10 @@ TEST_F(UnsolicitedTest, CountsARoundOnceInWhichItIsLateAndTellsTheServer) {
   EXPECT_EQ(
       exchange_.OnOutcome(kLane, Kind::kPush, outcome, Text("sum"), kStart, &more_messages).size(),
       1u);
-  EXPECT_EQ(exchange_.num_late_rounds(), 1u);
+  EXPECT_EQ(exchange_.counts().late_rounds, 1u);
   Push(0, "abc", 2);
   DeliverOutcome(RoundOutcome(2, "\x08"));  // Bit 3 is this worker's, which was in time.
-  EXPECT_EQ(exchange_.num_late_rounds(), 1u);
+  EXPECT_EQ(exchange_.counts().late_rounds, 1u);
 }
 
 TEST_F(UnsolicitedTest, DeliversFiguresOnlyAfterContributingSome) {
@@ -420,7 +420,7 @@ TEST_F(UnsolicitedTest, PullsAndPushesWithoutRoundsAreNeverLate) {
   PushAt(1);
   EXPECT_EQ(DeliverOutcome(ClockOutcome(1, 4)).size(), 1u);
   EXPECT_TRUE(DeliverOutcome(ClockOutcome(1, 4)).empty());  // the same answer again
-  EXPECT_EQ(exchange_.num_late_rounds(), 0u);
+  EXPECT_EQ(exchange_.counts().late_rounds, 0u);
 }
 
 }  // namespace

@@ -200,10 +200,14 @@ TEST(RoundSlot, RefusesImpossibleTransitions) {
 TEST(RoundSlot, ChecksTheArgumentsOfItsCallers) {
   RoundSlot slot(2);
   slot.Open(std::make_unique<LetterSum>());
-  ASSERT_TRUE(slot.Add(0, 10, 5, Text("x")).ok());
-  EXPECT_EQ(InvariantBrokenBy([&] { (void)slot.Add(0, 10, 5, Text("x")); }),
+  ASSERT_TRUE(slot.Add({{0, 10}}, {0, 10}, 5, Text("x")).ok());
+  EXPECT_EQ(InvariantBrokenBy([&] {
+              (void)slot.Add({{0, 10}}, {0, 10}, 5, Text("x"));
+            }),
             "rank 0 is added twice");
-  EXPECT_EQ(InvariantBrokenBy([&] { (void)slot.Add(1, 11, 6, Text("x")); }),
+  EXPECT_EQ(InvariantBrokenBy([&] {
+              (void)slot.Add({{1, 11}}, {1, 11}, 6, Text("x"));
+            }),
             "rank 1 used scalers 6, others 5");
   EXPECT_THAT(InvariantBrokenBy([&] { slot.MarkArrived(0, 10); }), HasSubstr("rank 0 comes again"));
 }
