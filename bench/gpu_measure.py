@@ -190,7 +190,7 @@ def describe_planning(figures):
     """Says what a step's time may come from: launches that no graph replays, own loops in place of cuDNN's engines."""
     planning = figures["planning"]
     loops = planning["own_loops"]
-    return (f"{planning['graphs']} of {planning['segments']} graphs; {planning['plans_loaded']} plans loaded, "
+    return (f"{planning['graphs']} of {planning['segments']} graphs, {planning['graph_nodes']} nodes; {planning['plans_loaded']} plans loaded, "
             f"{planning['plans_chosen']} chosen in {planning['plan_seconds']:.3g} s; "
             + (f"OWN LOOPS for {len(loops)} passes: {'; '.join(loops[:3])}" if loops else "no own loops"))
 

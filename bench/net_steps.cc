@@ -222,6 +222,7 @@ std::string PlanningJson(const Planning& planning) {
   for (const std::string& pass : planning.own_loops)
     loops += Cat(loops.empty() ? "" : ", ", "\"", pass, "\"");
   return Cat("{\"segments\": ", planning.segments, ", \"graphs\": ", planning.graphs,
+             ", \"graph_nodes\": ", planning.graph_nodes,
              ", \"plans_loaded\": ", planning.plans_loaded,
              ", \"plans_chosen\": ", planning.plans_chosen,
              ", \"plan_seconds\": ", planning.plan_seconds, ", \"own_loops\": [", loops, "]}");

@@ -16,8 +16,9 @@ struct Planning {
   // or is not in this build: "forward fp32 2x28x28x1 to 24x24x20 by ...".
   std::set<std::string> own_loops;
   // The passes are divided into segments; a graph replays all launches of a segment, from its
-  // second run on. Launches of a segment without a graph run one by one.
-  uint32_t segments = 0, graphs = 0;
+  // second run on. Launches of a segment without a graph run one by one. graph_nodes: the launches,
+  // copies and the like in all graphs.
+  uint32_t segments = 0, graphs = 0, graph_nodes = 0;
 };
 
 }  // namespace tern::engine

@@ -188,7 +188,9 @@ void Program::CountGraphs(Planning* planning) const {
   for (const auto* segments : {&forward_segments_, &backward_segments_}) {
     for (const Segment& segment : *segments) {
       ++planning->segments;
-      if (segment.graph != nullptr) ++planning->graphs;
+      if (segment.graph == nullptr) continue;
+      ++planning->graphs;
+      planning->graph_nodes += static_cast<uint32_t>(segment.graph->num_nodes());
     }
   }
 }

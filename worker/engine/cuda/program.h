@@ -98,7 +98,7 @@ class Program {
   Result<bool> LaunchForward(const device::Stream& stream, const Transfers& transfers,
                              const Need& need);
   Status LaunchBackward(const device::Stream& stream, const Transfers& transfers);
-  // Sets the numbers of segments and of those that have a captured graph by now.
+  // Adds the numbers of segments, of those that have a captured graph by now, and of their nodes.
   void CountGraphs(Planning* planning) const;
   // After LaunchBackward: calls `ready(p)`, if set, for each parameter p when the gradient of p is
   // final and, if gradients are in host memory, has been copied there.
