@@ -2,7 +2,13 @@
 """Checks Tern on this machine's GPU within a time limit: runs its tests, trains with server and workers on the one GPU,
 measures the limits of the device, and compares every target with PyTorch. Writes a table as Markdown and JSON.
 
-  gpu_check.py [--data FOLDER] [--out FOLDER] [--seconds 460] [--only STEP,...] [--quick] [--list]
+  gpu_check.py [--part 1..4] [--earlier FOLDER] [--data FOLDER] [--out FOLDER] [--seconds S] [--only STEP,...] [--quick] [--list]
+
+The steps have four parts, for a GPU that is there for a few minutes at a time: 1: is it right, and what needs a quiet
+machine; 2: trainings and jobs of a CPU and a GPU; 3: the tests under compute-sanitizer; 4: PyTorch beside it. --part runs
+one of them, in at most 540 s unless --seconds says otherwise; without it all run, in at most four times as long. A part keeps
+the rows of the others that --earlier has (the --out of another part; without it, this --out), and the plans of cuDNN that
+were chosen there.
 
 If a step fails, lacks something or has no time left, its row says so and the other steps continue. --data is a folder
 with fashion-mnist or mnist, and cifar-10-batches-bin. Exits with 1 if a target is missed or a step fails, with 78 if
@@ -11,10 +17,8 @@ there is no GPU. scripts/gpu_check.sh runs this script.
 import argparse
 import concurrent.futures
 import dataclasses
-import datetime
 import functools
 import glob
-import json
 import os
 import pathlib
 import platform
@@ -27,13 +31,13 @@ import threading
 import gpu_budget
 import gpu_measure
 import gpu_place
+import gpu_report
 import gpu_targets
 import gpu_train
 import processes
-import targets
 
 NO_GPU, USAGE = 78, 64
-MAX_S = 460
+PART_S = 540
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,13 +52,17 @@ def tests(name):
     return Step(name, (name,), functools.partial(gpu_train.unit_tests, f"gpu_{name.removeprefix('tests_')}_test", key=name))
 
 
-def sanitized(name, filter_):
-    return Step(f"sanitizer_{name}", (f"sanitizer_{name}",),
-                lambda check: gpu_train.sanitizer(check, f"sanitizer_{name}", f"gpu_{name}_test", filter_))
+def sanitized(tool, name, filter_=None):
+    key = f"{tool}_{name}"
+    return Step(key, (key,), functools.partial(gpu_train.sanitizer, key, tool, f"gpu_{name}_test", filter_))
 
 
 def mixed(name):
     return Step(f"mixed_{name}", (f"mixed_{name}",), functools.partial(gpu_train.mixed, name))
+
+
+def own(model):
+    return Step(f"own_{model}", tuple(gpu_measure.own_keys(model)), functools.partial(gpu_measure.own, model), 20)
 
 
 def eager(model):
@@ -70,34 +78,35 @@ BENCH = ("copy", "to_device", "from_device", "launch", "ternarize", "codes", "te
 TORCH = ("product_bf16", "product_tf32", "ternarize_vs_eager", "ternarize_vs_compiled", "resnet50_vs_eager", "decode_vs_torch")
 
 
+FIRST_MODELS, MORE_MODELS = ("resnet20", "lenet", "resnet50"), ("alexnet", "vgg16", "mobilenet", "googlenet")
+
+
 def in_pairs(steps):
     return [steps[i:i + 2] for i in range(0, len(steps), 2)]
 
 
-def stages(quick):
-    """Yields lists of steps in order. The steps of a list run in parallel; such lists measure no times that matter. What
-    must be quiet comes first, because a step that hangs or fails then costs it nothing."""
-    yield [tests("tests_kernels")]
-    yield [Step("bench", BENCH, gpu_measure.bench)]
-    for model in ("resnet20", "lenet"):
-        yield [eager(model)]
-    yield [tests("tests_engine")]
-    yield [eager("resnet50")]
-    yield [Step("torch", TORCH, gpu_measure.torch_device, 20)]
-    yield [Step("train_lenet", ("train_lenet",), gpu_train.lenet)]
-    yield from in_pairs([mixed(name) for name in gpu_train.MIXED])
+def parts(quick):
+    """Returns the four parts. A part is a list of stages, a stage a list of steps that run in parallel; a stage of several
+    measures no times that matter. What must be quiet and what is most wanted come first, because a step that hangs or fails
+    then costs them nothing."""
+    more = () if quick else MORE_MODELS
+    right = [[tests("tests_kernels")], [Step("bench", BENCH, gpu_measure.bench)], *([own(model)] for model in FIRST_MODELS),
+             [tests("tests_engine")], *([own(model)] for model in more)]
+    training = [[Step("train_resnet20", ("train_resnet20",), gpu_train.resnet20, 20)],
+                *in_pairs([mixed(name) for name in gpu_train.MIXED]),
+                [Step("train_lenet", ("train_lenet",), gpu_train.lenet)]]
     # compute-sanitizer slows programs down ten times and more, so of the nets' tests only those of each kind of layer
     # run.
-    yield [Step("train_resnet20", ("train_resnet20",), gpu_train.resnet20, 20), sanitized("kernels", None),
-           sanitized("engine", "Net.*:Nets/Reference.LossAndGradientsAgree/*")]
-    if quick:
-        return
-    yield [compiled("resnet20")]
-    yield [compiled("resnet50")]
-    for model in ("alexnet", "vgg16", "mobilenet", "googlenet"):
-        yield [eager(model)]
-    for model in ("lenet", "alexnet", "mobilenet", "vgg16", "googlenet"):
-        yield [compiled(model)]
+    sanitizers = [[sanitized("memcheck", "kernels"), sanitized("memcheck", "engine", "Net.*:Nets/Reference.LossAndGradientsAgree/*")],
+                  [sanitized("racecheck", "kernels"), sanitized("synccheck", "kernels")]]
+    beside = [[Step("torch", TORCH, gpu_measure.torch_device, 20)], *([eager(model)] for model in (*FIRST_MODELS, *more))]
+    if not quick:
+        beside += [[compiled(model)] for model in (*FIRST_MODELS, *more)]
+    return [right, training, sanitizers, beside]
+
+
+def part_of_keys(quick):
+    return {key: number for number, part in enumerate(parts(quick), 1) for stage in part for step in stage for key in step.keys}
 
 
 class Check:
@@ -105,16 +114,23 @@ class Check:
         self.options, self.folder = options, folder
         self.place = gpu_place.find_place()
         self.environment = gpu_place.environment_of_programs()
-        # Later steps, and later runs of the check, reuse the cuDNN plans that a step has timed.
-        self.environment["XDG_CACHE_HOME"] = str(options.out.resolve() / "cache")
-        self.budget = gpu_budget.Budget(options.seconds, options.out / "gpu_check.log")
-        self.figures = targets.Figures(gpu_targets.GPU_TARGETS)
+        # Later steps, and later parts, reuse the cuDNN plans that a step has timed.
+        self.environment["XDG_CACHE_HOME"] = str((options.out / gpu_report.PLANS).resolve().parents[1])
+        self.budget = gpu_budget.Budget(options.seconds, options.out / f"gpu_check{options.part or ''}.log")
+        self.report = gpu_report.Report(options.out, options.part)
         self.cores = os.cpu_count() or 1
-        self.begun = datetime.datetime.now(datetime.timezone.utc)
-        self.about = {"host": platform.machine(), "cores": self.cores, "kernel": platform.release()}
-        self.bench, self.steps = {}, {}
+        self.about.update({"host": platform.machine(), "cores": self.cores, "kernel": platform.release()})
+        self.steps = {}
         self.python, self.torch_version = None, ""
         self.lock = threading.Lock()
+
+    @property
+    def figures(self):
+        return self.report.figures
+
+    @property
+    def about(self):
+        return self.report.about
 
     def tern_run(self, words, limit_s):
         return self.budget.run(words, limit_s, self.environment)
@@ -157,8 +173,14 @@ class Check:
             self.figures.add_outcome("device", False, ended.error or "gpu_bench does not describe the device")
         else:
             self.about.update({key: value for key, value in device.items() if key != "name"})
+            self.figures.add_outcome("device", True, str(device.get("device")))
+        self.about["tern"] = self.version()
         self.about["nvidia_smi_before"] = self.nvidia_smi()
         return 0, ""
+
+    def version(self):
+        ended = self.tern_run([self.place.tern, "--version"], 20)
+        return ended.error or ended.out.partition("\n")[0]
 
     def nvidia_smi(self):
         if shutil.which("nvidia-smi") is None:
@@ -186,26 +208,8 @@ class Check:
             for key in step.keys:
                 if key not in self.figures.rows:
                     self.figures.add_missing(key, why)
+            self.report.write()
             print(f"{step.name}: {begin - self.budget.seconds_left():.0f} s, {self.budget.seconds_left():.0f} s left", flush=True)
-            self.write()
-
-    def ordered_figures(self):
-        ordered = targets.Figures(gpu_targets.GPU_TARGETS)
-        ordered.rows = {key: self.figures.rows[key] for key in gpu_targets.GPU_TARGETS if key in self.figures.rows}
-        return ordered
-
-    def report(self):
-        lines = [f"Measured {self.begun:%Y-%m-%d %H:%M} UTC by `scripts/gpu_check.sh`.", ""]
-        lines += [f"- {key}: {value}" for key, value in self.about.items()]
-        return "\n".join(lines) + "\n\n" + self.ordered_figures().table() + "\n"
-
-    def write(self):
-        """Writes the table after every step, so that it is complete so far if this process is killed."""
-        rows = self.ordered_figures().rows
-        text = json.dumps({"begun": self.begun.isoformat(), "about": self.about, "targets": rows,
-                           "gpu_bench": self.bench}, indent=1, default=str)
-        (self.options.out / "gpu_check.json").write_text(text + "\n")
-        (self.options.out / "gpu_check.md").write_text(self.report())
 
 
 def run_stages(check, chosen):
@@ -216,23 +220,40 @@ def run_stages(check, chosen):
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--part", type=int, choices=(1, 2, 3, 4), help="only this part")
+    parser.add_argument("--earlier", type=pathlib.Path, help="the --out of an earlier part, whose rows and plans stay")
     parser.add_argument("--data", type=pathlib.Path)
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("out/gpu_check"))
-    parser.add_argument("--seconds", type=float, default=MAX_S, help=f"time limit of the whole check ({MAX_S})")
+    parser.add_argument("--seconds", type=float, help=f"time limit of the whole check ({PART_S} for each part)")
     parser.add_argument("--only", default="", help="names of steps, separated by commas")
     parser.add_argument("--quick", action="store_true", help="fewer repetitions, shorter trainings, no torch.compile")
     parser.add_argument("--list", action="store_true", help="print the names of all steps, and exit")
     options = parser.parse_args()
-    whole = list(stages(options.quick))
-    names = [step.name for stage in whole for step in stage]
+    whole = parts(options.quick)
+    stages = whole[options.part - 1] if options.part else [stage for part in whole for stage in part]
+    if options.seconds is None:
+        options.seconds = PART_S * (1 if options.part else len(whole))
+    names = [step.name for stage in stages for step in stage]
     wanted = [name for name in options.only.split(",") if name] or names
     if set(wanted) - set(names):
         parser.exit(USAGE, f"gpu_check: unknown step {', '.join(sorted(set(wanted) - set(names)))}; known:  "
                            f"{', '.join(names)}\n")
+    if options.earlier and not (options.earlier / gpu_report.TABLE).exists():
+        parser.exit(USAGE, f"gpu_check: there is no {options.earlier / gpu_report.TABLE}: --earlier is the --out of an earlier part\n")
     if options.list:
         parser.exit(0, "\n".join(names) + "\n")
-    chosen = [[step for step in stage if step.name in wanted] for stage in whole]
+    chosen = [[step for step in stage if step.name in wanted] for stage in stages]
     return options, [stage for stage in chosen if stage]
+
+
+def add_rows_of_other_parts(check):
+    """Says of each target without a row why it has none."""
+    options, part_of = check.options, part_of_keys(check.options.quick)
+    for key in gpu_targets.GPU_TARGETS if not options.only else ():
+        if key not in check.figures.rows:
+            part = part_of.get(key)
+            other = f"part {part} measures it" if part else "not with --quick"
+            check.figures.add_missing(key, gpu_targets.NOT_MEASURED.get(key, other))
 
 
 def main():
@@ -240,6 +261,8 @@ def main():
     options.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="tern_gpu.", ignore_cleanup_errors=True) as folder:
         check = Check(options, pathlib.Path(folder))
+        if options.part or options.earlier:
+            check.report.take_over(options.earlier or options.out)
         for ends in (signal.SIGTERM, signal.SIGINT):  # the table then has the results so far
             signal.signal(ends, lambda *_: check.budget.end())
         code, sentence = check.find_device()
@@ -249,14 +272,11 @@ def main():
         print(f"{check.about.get('device', 'a GPU')}; at most {options.seconds:.0f} s\n", flush=True)
         run_stages(check, chosen)
         check.about["nvidia_smi_after"] = check.nvidia_smi() if check.budget.seconds_left() > 1 else "no time was left"
-    if "device" not in check.figures.rows:
-        check.figures.add_outcome("device", True, str(check.about.get("device")))
-    for key in set(gpu_targets.GPU_TARGETS) - set(check.figures.rows) if not options.only else ():
-        check.figures.add_missing(key, gpu_targets.NOT_MEASURED.get(key, "not with --quick"))
+    add_rows_of_other_parts(check)
     check.about["seconds"] = round(options.seconds - check.budget.seconds_left())
-    check.write()
-    print("\n" + check.report() + f"\nwritten to {options.out}/gpu_check.md, .json, .log")
-    return 1 if check.figures.missed() else 0
+    check.report.write()
+    print("\n" + check.report.text() + f"\nwritten to {options.out}/gpu_check.md and .json, the log and the plans beside it")
+    return 1 if check.report.missed() else 0
 
 
 if __name__ == "__main__":

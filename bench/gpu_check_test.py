@@ -6,6 +6,7 @@ gpu_bench is the build that runs on the CPU.
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,7 +26,10 @@ import json, os, pathlib, subprocess, sys, time
 name, words = pathlib.Path(sys.argv[0]).name, sys.argv[1:]
 if name in os.environ.get("HANG", "").split(","):
     print("hangs", flush=True)
-    time.sleep(100)
+    check = os.getppid()
+    while os.getppid() == check:
+        time.sleep(0.1)
+    sys.exit()
 if name in os.environ.get("FAIL", "").split(","):
     sys.exit(f"{name}: out of memory")
 if name == "gpu_bench":
@@ -44,7 +48,16 @@ elif name.endswith("_test"):
 elif name == "net_steps":
     if words[4] in ("bf16", "tf32"):
         sys.exit(f"net_steps: no {words[4]}")
-    print(json.dumps({"seconds": [0.02, 0.01, 0.03], "cpu_seconds": 5e-5, "steps": 3}))
+    plans = pathlib.Path(os.environ["XDG_CACHE_HOME"], "tern/plans.json")
+    known = json.loads(plans.read_text()) if plans.exists() else []
+    plans.parent.mkdir(parents=True, exist_ok=True)
+    plans.write_text(json.dumps(sorted({*known, words[0]})))
+    loaded = int(words[0] in known)
+    planning = {"segments": 2, "graphs": 2 - (words[0] == os.environ.get("NO_GRAPHS")), "graph_nodes": 99,
+                "plans_loaded": loaded, "plans_chosen": 1 - loaded, "plan_seconds": 1.5, "own_loops": ["forward of 3x3"] if words[0] == "lenet" else []}
+    print(json.dumps({"seconds": [0.02, 0.01, 0.03], "cpu_seconds": 5e-5, "steps": 3, "planning": planning}))
+elif words[0] == "--version":
+    print("tern version 0.1.0, commit abc\\nlibraries")
 elif words[0] == "model":
     print("{}")
 else:
@@ -76,11 +89,15 @@ class GpuCheck(unittest.TestCase):
         for name in gpu_place.IDX:
             (self.data / "mnist" / name).touch()
 
-    def check(self, *options, code=0, data=None, **environment):
-        done = subprocess.run([SOURCE / "scripts/gpu_check.sh", "--out", self.folder / "out", "--data", data or self.data, *options],
-                              text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=200,
-                              env={**os.environ, "TERN_BUILD_DIR": str(self.folder / "build"), "ON_HOST": str(ON_HOST),
-                                   **environment})
+    def words(self, *options):
+        return [SOURCE / "scripts/gpu_check.sh", "--out", self.folder / "out", "--data", self.data, *options]
+
+    def environment(self, **more):
+        return {**os.environ, "TERN_BUILD_DIR": str(self.folder / "build"), "ON_HOST": str(ON_HOST), **more}
+
+    def check(self, *options, code=0, **environment):
+        done = subprocess.run(self.words(*options), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=200,
+                              env=self.environment(**environment))
         self.assertEqual(done.returncode, code, done.stdout)
         return done.stdout
 
@@ -88,7 +105,9 @@ class GpuCheck(unittest.TestCase):
         return json.loads((self.folder / "out/gpu_check.json").read_text())["targets"]
 
     def test_reports_that_there_is_no_gpu(self):
-        self.assertEqual(self.check(code=78, NO_GPU="1"), "gpu_check: there is no GPU here: nothing to check\n")
+        for part in ([], ["--part", "1"]):
+            self.assertEqual(self.check(*part, code=78, NO_GPU="1"), "gpu_check: there is no GPU here: nothing to check\n")
+        self.assertFalse((self.folder / "out/gpu_check.json").exists())
 
     def test_adds_a_row_for_every_target(self):
         out = self.check("--quick", code=1)  # the CPU misses speed targets, and the fake job says that replicas differ with Adam
@@ -105,11 +124,69 @@ class GpuCheck(unittest.TestCase):
         self.assertAlmostEqual(rows["cpu_us"]["value"], 50)
         self.assertAlmostEqual(rows["rate_resnet50"]["value"], 256 / 0.02)
         self.assertIn("fp32, 20 ms", rows["rate_resnet50"]["note"])
+        self.assertAlmostEqual(rows["own_resnet20"]["value"], 20)
+        self.assertIn("2 of 2 graphs, 99 nodes; 0 plans loaded, 1 chosen in 1.5 s; no own loops", rows["own_resnet20"]["note"])
+        self.assertIn("OWN LOOPS for 1 passes: forward of 3x3", rows["own_lenet"]["note"])
         self.assertIn("PyTorch", rows["step_resnet20"]["note"])  # PyTorch, if installed, finds no GPU here
         self.assertIn("no data here", rows["train_resnet20"]["note"])
         self.assertIn("not by this check", rows["cifar10_94"]["note"])
         self.assertIn("| ternarizing AlexNet's tensors", out)
         self.assertEqual((self.folder / "out/gpu_check.md").read_text().count("\n| "), len(rows) + 1)
+
+    def test_a_part_keeps_the_rows_and_plans_of_another(self):
+        self.check("--part", "1", "--quick", code=1)
+        first = self.rows()
+        self.assertEqual(first["tests_kernels"]["verdict"], "passed")
+        self.assertEqual(first["mixed_adam"]["note"], "part 2 measures it")
+        self.assertIn("0 plans loaded, 1 chosen", first["own_resnet20"]["note"])
+        kept = (self.folder / "out").rename(self.folder / "first")
+        self.assertTrue((kept / "cache/tern/plans.json").exists())
+        self.check("--part", "2", "--quick", "--earlier", kept, code=1)
+        second = self.rows()
+        self.assertEqual({key: second[key] for key in ("own_resnet20", "copy")}, {key: first[key] for key in ("own_resnet20", "copy")})
+        self.assertEqual(second["mixed_adam"]["verdict"], "FAILED")
+        self.assertEqual([second[key]["run"] for key in ("copy", "mixed_adam")], [0, 1])
+        self.check("--part", "4", "--quick", "--only", "step_resnet20", code=0)  # in the same folder, without --earlier
+        last = self.rows()
+        self.assertIn("1 plans loaded, 0 chosen", last["step_resnet20"]["note"])
+        self.assertEqual([last[key]["run"] for key in ("copy", "mixed_adam", "device")], [0, 1, 2])
+        self.assertEqual([run["part"] for run in json.loads((self.folder / "out/gpu_check.json").read_text())["runs"]], [1, 2, 4])
+
+    def test_what_a_part_cannot_measure_again_stays(self):
+        self.check("--part", "1", "--only", "tests_kernels,own_lenet", code=0)
+        before = self.rows()["own_lenet"]
+        self.check("--part", "1", "--only", "own_lenet", code=0, FAIL="net_steps")
+        self.assertEqual(self.rows()["own_lenet"], before)
+
+    def test_a_step_without_graphs_fails(self):
+        self.check("--part", "1", "--only", "own_resnet20,own_lenet", code=1, NO_GRAPHS="resnet20")
+        rows = self.rows()
+        self.assertEqual([rows[key]["verdict"] for key in ("own_resnet20", "cpu_us", "own_lenet")], ["FAILED", "FAILED", "measured"])
+        self.assertIn("launches run one by one: fp32", rows["own_resnet20"]["note"])
+        self.assertIn("1 of 2 graphs", rows["own_resnet20"]["note"])
+
+    def test_a_stop_loses_nothing(self):
+        for how, ends in ((signal.SIGKILL, -signal.SIGKILL), (signal.SIGTERM, 1)):  # 1: cpu_us misses its bar
+            with subprocess.Popen(self.words("--part", "1", "--only", "own_resnet20,tests_engine,own_alexnet"), text=True,
+                                  stdout=subprocess.PIPE, env=self.environment(HANG="gpu_engine_test")) as running:
+                next(line for line in running.stdout if line.startswith("own_resnet20: "))
+                running.send_signal(how)
+                running.stdout.read()
+            self.assertEqual(running.returncode, ends)
+            rows = self.rows()
+            self.assertAlmostEqual(rows["own_resnet20"]["value"], 20)
+            self.assertTrue((self.folder / "out/cache/tern/plans.json").exists())
+        self.assertRegex(rows["tests_engine"]["note"], "time limit of the whole check|no time was left")
+        self.assertEqual(rows["own_alexnet"]["note"], "no time was left")
+
+    def test_parts_have_a_limit_of_their_own(self):
+        self.assertIn("at most 540 s", self.check("--part", "1", "--only", "tests_kernels"))
+        self.assertIn("at most 2160 s", self.check("--only", "tests_kernels"))
+        self.assertIn("at most 30 s", self.check("--part", "1", "--only", "tests_kernels", "--seconds", "30"))
+
+    def test_refuses_a_folder_without_a_table(self):
+        self.assertIn("--earlier is the --out of an earlier part", self.check("--part", "2", "--earlier", self.folder, code=64))
+        self.assertIn("unknown step bench", self.check("--part", "2", "--only", "bench", code=64))
 
     def test_trains_for_epochs_with_a_cpu_result(self):
         (self.data / "cifar10").mkdir()
@@ -120,13 +197,13 @@ class GpuCheck(unittest.TestCase):
         self.assertIn("CIFAR-10 (cifar10), 10 epochs", row["note"])
 
     def test_continues_when_programs_fail(self):
-        self.check("--only", "tests_kernels,tests_engine,bench,step_resnet20", code=1, FAIL="gpu_kernels_test,net_steps",
+        self.check("--only", "tests_kernels,tests_engine,bench,own_resnet20", code=1, FAIL="gpu_kernels_test,net_steps",
                    ON_HOST="/does/not/exist")
         rows = self.rows()
         self.assertEqual(rows["tests_kernels"]["verdict"], "FAILED")
         self.assertIn("out of memory", rows["tests_kernels"]["note"])
         self.assertEqual(rows["tests_engine"]["verdict"], "passed")
-        self.assertEqual(rows["step_resnet20"]["verdict"], "not measured")
+        self.assertEqual(rows["own_resnet20"]["verdict"], "not measured")
         self.assertIn("fp32: exit code 1: net_steps: out of memory", rows["cpu_us"]["note"])
         self.assertEqual(rows["device"]["verdict"], "FAILED")
         self.assertEqual(rows["copy"]["verdict"], "not measured")
@@ -146,7 +223,7 @@ class GpuCheck(unittest.TestCase):
         self.assertIn("unknown step foo", self.check("--only", "bench,foo", code=64))
 
     def test_every_row_belongs_to_one_step(self):
-        keys = [key for stage in gpu_check.stages(False) for step in stage for key in step.keys]
+        keys = [key for part in gpu_check.parts(False) for stage in part for step in stage for key in step.keys]
         self.assertEqual(sorted([*keys, "device", *gpu_targets.NOT_MEASURED]), sorted(gpu_targets.GPU_TARGETS))
 
 

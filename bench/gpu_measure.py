@@ -34,27 +34,27 @@ def bench(check):
     """Runs gpu_bench: limits of the device, codes and updates."""
     quick = ["--regions", "3"] if check.options.quick else []
     ended = check.tern_run([check.place.program("gpu_bench"), *quick], 75)
-    check.bench = parse_json_lines(ended.out)
-    rate = functools.partial(rate_of, check.bench)
+    figures = check.report.bench = parse_json_lines(ended.out)
+    rate = functools.partial(rate_of, figures)
     put = functools.partial(add_figure, check, ended.error or "gpu_bench does not print it")
     put("copy", lambda: rate("copy") / 1e12, "copy")
     put("to_device", lambda: rate("to_device") / 1e9, "to_device")
     put("from_device", lambda: rate("from_device") / 1e9, "from_device")
-    put("launch", lambda: check.bench["launch"]["seconds"] * 1e6, "launch",
-        lambda: f"with a wait after each: {check.bench['launch_and_wait']['seconds'] * 1e6:.3g} us")
+    put("launch", lambda: figures["launch"]["seconds"] * 1e6, "launch",
+        lambda: f"with a wait after each: {figures['launch_and_wait']['seconds'] * 1e6:.3g} us")
 
     def add_share_of_copy(key, name):
-        put(key, lambda: rate(name) / rate("copy"), name, lambda: describe(check.bench[name]))
+        put(key, lambda: rate(name) / rate("copy"), name, lambda: describe(figures[name]))
 
     add_share_of_copy("ternarize", "alexnet_statistics_and_codes")
     add_share_of_copy("codes", "alexnet_codes")
     add_share_of_copy("ternarize_one", "one_tensor_statistics_and_codes")
-    put("resnet50_us", lambda: check.bench["resnet50_statistics_and_codes"]["seconds"] * 1e6,
-        "resnet50_statistics_and_codes", lambda: describe(check.bench["resnet50_statistics_and_codes"])
-        + f"; codes alone {check.bench['resnet50_codes']['seconds'] * 1e6:.3g} us")
-    put("resnet50_launches", lambda: check.bench["resnet50_statistics_and_codes"]["launches"],
+    put("resnet50_us", lambda: figures["resnet50_statistics_and_codes"]["seconds"] * 1e6,
+        "resnet50_statistics_and_codes", lambda: describe(figures["resnet50_statistics_and_codes"])
+        + f"; codes alone {figures['resnet50_codes']['seconds'] * 1e6:.3g} us")
+    put("resnet50_launches", lambda: figures["resnet50_statistics_and_codes"]["launches"],
         "resnet50_statistics_and_codes",
-        lambda: f"of the codes alone {check.bench['resnet50_codes']['launches']}")
+        lambda: f"of the codes alone {figures['resnet50_codes']['launches']}")
     for rule in ("momentum", "adam"):
         names = [f"alexnet_decode_{rule}_{workers}" for workers in (2, 4, 8)]
         try:
@@ -62,7 +62,7 @@ def bench(check):
         except KeyError:
             check.figures.add_missing(f"decode_{rule}", ended.error or "gpu_bench does not print it")
         else:
-            check.figures.add(f"decode_{rule}", min(shares), shares, describe(check.bench[names[1]]))
+            check.figures.add(f"decode_{rule}", min(shares), shares, describe(figures[names[1]]))
 
 
 def rate_of(figures, name):
@@ -76,7 +76,8 @@ def describe(figure):
 
 def add_figure(check, otherwise, key, value, name, note=None):
     try:
-        check.figures.add(key, value(), check.bench[name]["samples"], note() if note else check.bench[name]["note"])
+        figure = check.report.bench[name]
+        check.figures.add(key, value(), figure["samples"], note() if note else figure["note"])
     except KeyError:
         check.figures.add_missing(key, otherwise)
 
@@ -112,7 +113,7 @@ def torch_device(check):
              "resnet50_vs_eager": ("resnet50_eager", "resnet50_statistics_and_codes"),
              "decode_vs_torch": ("alexnet_momentum", "alexnet_decode_momentum_4")}
     for key, (theirs, ours) in pairs.items():
-        add_or_explain(check, key, lambda: (peer(theirs) / check.bench[ours]["seconds"],
+        add_or_explain(check, key, lambda: (peer(theirs) / check.report.bench[ours]["seconds"],
                                      f"PyTorch {check.torch_version}: {peer(theirs) * 1e6:.4g} us"))
 
 
@@ -181,46 +182,89 @@ def compare_steps(model, own, theirs, peer):
     other, _ = theirs
     batch = BATCHES[model]
     return other / seconds, (f"Tern {precision} {seconds * 1e3:.4g} ms, {batch / seconds:.4g} images/s, CPU "
-                             f"{figures['cpu_seconds'] * 1e6:.4g} us a step; {peer} {other * 1e3:.4g} ms, {batch / other:.4g} images/s")
+                             f"{figures['cpu_seconds'] * 1e6:.4g} us a step; {peer} {other * 1e3:.4g} ms, {batch / other:.4g} images/s; "
+                             f"{describe_planning(figures)}")
+
+
+def describe_planning(figures):
+    """Says what a step's time may come from: launches that no graph replays, own loops in place of cuDNN's engines."""
+    planning = figures["planning"]
+    loops = planning["own_loops"]
+    return (f"{planning['graphs']} of {planning['segments']} graphs, {planning['graph_nodes']} nodes; {planning['plans_loaded']} plans loaded, "
+            f"{planning['plans_chosen']} chosen in {planning['plan_seconds']:.3g} s; "
+            + (f"OWN LOOPS for {len(loops)} passes: {'; '.join(loops[:3])}" if loops else "no own loops"))
+
+
+def add_step(check, key, own, value, note):
+    """Adds a row of Tern's step, `own`. The row fails if launches of the step are not replayed as graphs: its time is then
+    not that of the program."""
+    planning = own[2]["planning"]
+    if planning["graphs"] < planning["segments"]:
+        check.figures.add_outcome(key, False, f"launches run one by one: {note}")
+    else:
+        check.figures.add(key, value, note=note)
+
+
+def own(model, check):
+    """Measures the steps of one network alone."""
+    try:
+        own = best_steps(check, model)
+    except NotMeasured as why:
+        for each in own_keys(model):
+            check.figures.add_missing(each, str(why))
+        return
+    precision, seconds, figures = own
+    rate = BATCHES[model] / seconds
+    note = f"{precision}, {rate:.4g} images/s, CPU {figures['cpu_seconds'] * 1e6:.4g} us a step; {describe_planning(figures)}"
+    add_step(check, f"own_{model}", own, seconds * 1e3, note)
+    if model == "resnet20":
+        add_step(check, "cpu_us", own, figures["cpu_seconds"] * 1e6, f"{precision}, over {figures['steps']} steps")
+    if model == "resnet50":
+        add_step(check, "rate_resnet50", own, rate, f"{precision}, {seconds * 1e3:.4g} ms a step")
+        try:
+            tf32 = ("tf32", *tern_steps(check, model, "tf32"))
+        except NotMeasured as why:
+            check.figures.add_missing("own_tf32_resnet50", str(why))
+        else:
+            add_step(check, "own_tf32_resnet50", tf32, tf32[1] * 1e3, describe_planning(tf32[2]))
+
+
+def own_keys(model):
+    more = {"resnet20": ["cpu_us"], "resnet50": ["rate_resnet50", "own_tf32_resnet50"]}
+    return [f"own_{model}", *more.get(model, [])]
 
 
 def eager(model, check):
     """Compares the steps of one network with eager PyTorch."""
-    key = f"step_{model}"
-    try:
-        own = best_steps(check, model)
-    except NotMeasured as why:
-        for each in step_keys(model):
-            check.figures.add_missing(each, f"Tern's step: {why}")
-        return
-    if model == "resnet20":
-        check.figures.add("cpu_us", own[2]["cpu_seconds"] * 1e6, note=f"{own[0]}, over {own[2]['steps']} steps")
+    compare(check, f"step_{model}", model, lambda: best_steps(check, model), lambda: torch_steps(check, model, "bf16"))
     if model == "resnet50":
-        check.figures.add("rate_resnet50", BATCHES[model] / own[1], note=f"{own[0]}, {own[1] * 1e3:.4g} ms a step")
-    alone = f"Tern {own[0]} {own[1] * 1e3:.4g} ms a step, {BATCHES[model] / own[1]:.4g} images/s; PyTorch: "
-    peer = f"PyTorch {check.torch_version}"
-    add_comparison(check, key, alone, lambda: compare_steps(model, own, torch_steps(check, model, "bf16"), peer))
-    if model == "resnet50":
-        add_comparison(check, "tf32_resnet50", alone, lambda: compare_steps(
-            model, ("tf32", *tern_steps(check, model, "tf32")), torch_steps(check, model, "tf32"), peer))
+        compare(check, "tf32_resnet50", model, lambda: ("tf32", *tern_steps(check, model, "tf32")),
+                lambda: torch_steps(check, model, "tf32"))
 
 
 def step_keys(model):
-    more = {"resnet20": ["cpu_us"], "resnet50": ["rate_resnet50", "tf32_resnet50"]}
-    return [f"step_{model}", *more.get(model, [])]
-
-
-def add_comparison(check, key, alone, measure):
-    """Adds a comparison; without one, the row gives at least the time of Tern's step."""
-    try:
-        value, note = measure()
-        check.figures.add(key, value, note=note)
-    except NotMeasured as why:
-        check.figures.add_missing(key, alone + str(why))
+    return [f"step_{model}", *(["tf32_resnet50"] if model == "resnet50" else [])]
 
 
 def compiled(model, check):
-    """The same with torch.compile, which takes a minute or more to compile."""
-    add_or_explain(check, f"compile_{model}", lambda: compare_steps(
-        model, best_steps(check, model), torch_steps(check, model, "bf16", "--compile", limit_s=150),
-        f"torch.compile of PyTorch {check.torch_version}"))
+    """The same with torch.compile, which takes minutes to compile a large network."""
+    compare(check, f"compile_{model}", model, lambda: best_steps(check, model),
+            lambda: torch_steps(check, model, "bf16", "--compile", limit_s=300 if model == "resnet50" else 150), "torch.compile of ")
+
+
+def compare(check, key, model, ours, theirs, way=""):
+    """Adds a row that compares Tern's steps, ours(), with PyTorch's, theirs(). Without these it gives at least the time of
+    Tern's step."""
+    try:
+        own = ours()
+    except NotMeasured as why:
+        check.figures.add_missing(key, f"Tern's step: {why}")
+        return
+    try:
+        value, note = compare_steps(model, own, theirs(), f"{way}PyTorch {check.torch_version}")
+    except NotMeasured as why:
+        precision, seconds, figures = own
+        check.figures.add_missing(key, f"Tern {precision} {seconds * 1e3:.4g} ms a step, {BATCHES[model] / seconds:.4g} images/s; "
+                                       f"{describe_planning(figures)}; PyTorch: {why}")
+    else:
+        add_step(check, key, own, value, note)

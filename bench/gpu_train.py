@@ -48,13 +48,14 @@ def unit_tests(name, check, tool=(), filter_=None, limit_s=240, key=None):
         check.figures.add_outcome(key or name, not why, note if not why else f"{why}; {', '.join(sorted(set(failed))[:6])}")
 
 
-def sanitizer(check, key, name, filter_):
-    tool = shutil.which("compute-sanitizer")
-    if tool is None:
+def sanitizer(key, tool, name, filter_, check):
+    """Runs a GoogleTest program under a tool of compute-sanitizer."""
+    program = shutil.which("compute-sanitizer")
+    if program is None:
         raise NotMeasured("compute-sanitizer is not on PATH")
     # CUDA may refuse a call, such as page-locking memory twice; the programs go on then.
-    words = (tool, "--tool", "memcheck", "--report-api-errors", "no", "--error-exitcode", "9")
-    unit_tests(name, check, words, filter_, 100, key)
+    reports = ("--report-api-errors", "no") if tool == "memcheck" else ()
+    unit_tests(name, check, (program, "--tool", tool, *reports, "--error-exitcode", "9"), filter_, 250, key)
 
 
 def run_job(check, job, name, settings, limit_s):

@@ -5,7 +5,8 @@
 //
 // Prints one line of JSON: {"seconds": [the seconds of a step, for each region], "cpu_seconds": the
 // CPU time of a step over all threads, "steps": the number of measured steps}. A region is a series
-// of steps that are timed together.
+// of steps that are timed together. On a GPU also "planning": what the net was planned with
+// (worker/engine/planning.h), which says why steps are slow if they are.
 //
 //   net_steps MODEL BATCH THREADS REGIONS fp32|tf32|bf16|fp16 [cpu|cuda [SECONDS]]
 //
@@ -75,6 +76,7 @@ class Trainer {
     return Seconds(Now() - begin);
   }
   const Status& status() const { return status_; }
+  virtual Planning planning() const = 0;
 
  protected:
   virtual Status RunStep(uint64_t step) = 0;
@@ -91,6 +93,7 @@ class CpuTrainer : public Trainer {
  public:
   CpuTrainer(Problem& problem, std::unique_ptr<Net> net)
       : problem_(problem), net_(std::move(net)), velocities_(problem.table.total) {}
+  Planning planning() const override { return net_->planning(); }
 
  protected:
   Status RunStep(uint64_t step) override {
@@ -142,6 +145,7 @@ class GpuTrainer : public Trainer {
     trainer->PinBatches();
     return std::unique_ptr<Trainer>(std::move(trainer));
   }
+  Planning planning() const override { return net_->planning(); }
 
  protected:
   Status RunStep(uint64_t step) override {
@@ -213,6 +217,17 @@ Result<std::unique_ptr<Trainer>> MakeTrainer(const Setting& setting, Problem& pr
   return std::unique_ptr<Trainer>(std::make_unique<CpuTrainer>(problem, std::move(*net)));
 }
 
+std::string PlanningJson(const Planning& planning) {
+  std::string loops;
+  for (const std::string& pass : planning.own_loops)
+    loops += Cat(loops.empty() ? "" : ", ", "\"", pass, "\"");
+  return Cat("{\"segments\": ", planning.segments, ", \"graphs\": ", planning.graphs,
+             ", \"graph_nodes\": ", planning.graph_nodes,
+             ", \"plans_loaded\": ", planning.plans_loaded,
+             ", \"plans_chosen\": ", planning.plans_chosen,
+             ", \"plan_seconds\": ", planning.plan_seconds, ", \"own_loops\": [", loops, "]}");
+}
+
 void MeasureAndPrint(const Setting& setting, Trainer* trainer) {
   const Time begin = Now();
   const auto elapsed_s = [begin] { return Seconds(Now() - begin); };
@@ -235,8 +250,11 @@ void MeasureAndPrint(const Setting& setting, Trainer* trainer) {
     seconds_json += text;
     measured_steps += steps_per_region;
   }
-  std::printf("{\"seconds\": [%s], \"cpu_seconds\": %.6g, \"steps\": %d}\n", seconds_json.c_str(),
-              (CpuSeconds() - cpu_begin_s) / measured_steps, measured_steps);
+  const std::string planning_json = setting.device == Device::kCuda
+                                        ? Cat(", \"planning\": ", PlanningJson(trainer->planning()))
+                                        : "";
+  std::printf("{\"seconds\": [%s], \"cpu_seconds\": %.6g, \"steps\": %d%s}\n", seconds_json.c_str(),
+              (CpuSeconds() - cpu_begin_s) / measured_steps, measured_steps, planning_json.c_str());
 }
 
 int PrintError(const Status& status) {

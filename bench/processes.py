@@ -1,5 +1,6 @@
 """Runs the daemons of a job for benchmarks, either on loopback or each in its own network namespace behind a link whose
 rate tc limits."""
+import contextlib
 import functools
 import itertools
 import json
@@ -13,6 +14,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 JOB = ROOT / "configs/lenet_fashion.yaml"
+IMPORT_S = 90  # of a module such as PyTorch, from a cold disk
 
 
 class Unavailable(Exception):
@@ -133,10 +135,12 @@ def run_job(place, bin_folder, workers, settings, own_settings=None, timeout_s=3
 
 @functools.cache
 def python_with(*modules):
-    """Returns a Python that has these modules, this one or Debian's; None if there is none."""
+    """Returns a Python that imports these modules within IMPORT_S, this one or Debian's; None if there is none."""
     for python in (sys.executable, "/usr/bin/python3"):
-        if shutil.which(python) and subprocess.run([python, "-c", f"import {', '.join(modules)}"], capture_output=True).returncode == 0:
-            return python
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            if shutil.which(python) and subprocess.run([python, "-c", f"import {', '.join(modules)}"], capture_output=True,
+                                                       timeout=IMPORT_S).returncode == 0:
+                return python
     return None
 
 

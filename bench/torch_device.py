@@ -106,15 +106,16 @@ def momentum(bench, counts):
     return work
 
 
-def of_net(bench, path):
+def of_net(bench, path, compiles):
     net = torch_net.TorchNet(json.loads(path.read_text()))
     counts = [math.prod(parameter.shape) for parameter in net.parameters()]
     note = f"{len(counts)} tensors of {sum(counts)} elements"
     name = path.stem
+    if compiles:
+        bench.figure(f"{name}_compiled", lambda: ternarizing(bench, counts, torch.compile(ternarize, dynamic=True)), note=note)
+        return
     bench.figure(f"{name}_eager", lambda: ternarizing(bench, counts, ternarize), note=note)
     bench.figure(f"{name}_momentum", lambda: momentum(bench, counts), note=note)
-    if bench.options.compile:
-        bench.figure(f"{name}_compiled", lambda: ternarizing(bench, counts, torch.compile(ternarize, dynamic=True)), note=note)
 
 
 def main():
@@ -126,8 +127,10 @@ def main():
         torch.backends.cuda.matmul.allow_tf32 = tf32
         bench.figure(name, lambda: bench.product(dtype), operations=operations,
                      note=f"{options.side} x {options.side} matrices of random numbers")
-    for path in filter(None, options.nets.split(",")):
-        of_net(bench, pathlib.Path(path))
+    # What compiles comes last: it may take all the time that is left.
+    for compiles in (False, True) if options.compile else (False,):
+        for path in filter(None, options.nets.split(",")):
+            of_net(bench, pathlib.Path(path), compiles)
 
 
 if __name__ == "__main__":

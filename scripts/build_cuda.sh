@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds everything for GPUs, with warnings as errors, and runs the tests, which skip without a GPU. Also builds the
-# benchmarks of gpu_check.sh. Without a CUDA toolkit it prints that and builds nothing.
+# benchmarks of gpu_check.sh, and counts registers, instructions and launches (bench/gpu_counts.py). Without a CUDA toolkit it
+# prints that and builds nothing.
 #   scripts/build_cuda.sh         for all architectures, in build/cuda
 #   scripts/build_cuda.sh --one   for Hopper alone, in build/cuda_gate: a third of the time
 set -euo pipefail
@@ -19,7 +20,9 @@ if [ ! -x "$nvcc" ]; then
 fi
 phase install scripts/install_deps.sh
 phase 'cuda: configure' cmake --preset "$preset" --log-level=WARNING
-phase 'cuda: build' cmake --build --preset "$preset" -j "$(nproc)" --target gpu_programs
+phase 'cuda: build' cmake --build --preset "$preset" -j "$(nproc)" --target gpu_programs gpu_bench_on_host net_steps_on_host
+# What it counts is the same for all architectures.
+phase 'cuda: counts' python3 -B bench/gpu_counts.py --build "build/$preset"
 
 # Programs must start where NVIDIA's libraries are missing.
 needs_no_vendor_library() { ! ldd "$1" | grep -E 'lib(cuda|cudart|cublas|cudnn|nvrtc)'; }

@@ -28,10 +28,13 @@ clang() {
 
 names() { scripts/lint.sh --tidy; }
 
-# Builds for all GPU architectures; the gate builds one.
+# Builds for all GPU architectures, and counts the instructions of kernels; the gate builds one.
 cuda() {
   [ -x "$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)" ] || { echo 'no CUDA toolkit here'; return 77; }
-  scripts/build_cuda.sh
+  local python=build/release_python
+  [ -x "$python/bin/python3" ] || python3 -m venv "$python"
+  "$python/bin/pip" install --quiet 'nvidia-cuda-nvdisasm<14' || return
+  PATH="$PWD/$python/bin:$PATH" scripts/build_cuda.sh
 }
 
 # Builds the programs without one codec, layer, algorithm and message; the gate only counts the files that this takes.
@@ -55,6 +58,12 @@ programs() { cmake --preset cpu && cmake --build --preset cpu -j "$(nproc)" --ta
 
 # Installs the Debian package into a bare root, trains, and purges it.
 deb() { programs && tests/e2e/deb_check.sh build/cpu; }
+
+# Runs the one file of a build, and of one for a GPU if there is one, in a bare root.
+pack() {
+  programs && tests/e2e/pack_check.sh build/cpu || return
+  [ ! -x build/cuda_gate/bench/gpu_bench ] || tests/e2e/pack_check.sh build/cuda_gate
+}
 
 # Trains in a container of the OCI image.
 image() { programs && tests/e2e/image_check.sh build/cpu; }
@@ -88,7 +97,7 @@ kubernetes() {
   programs && PATH="$PWD/$python/bin:$PATH" manager kubernetes
 }
 
-checks=(each_file thorough clang names cuda removals asan_programs torch watching deb image slurm systemd kubernetes)
+checks=(each_file thorough clang names cuda removals asan_programs torch watching deb pack image slurm systemd kubernetes)
 chosen=("$@")
 [ ${#chosen[@]} -gt 0 ] || chosen=("${checks[@]}")
 for check in "${chosen[@]}"; do
@@ -117,7 +126,7 @@ for check in "${chosen[@]}"; do
     77) result=skipped ;;
     *) result="fails ($code)"; failed=$((failed + 1)) ;;
   esac
-  words=$(grep -E 'tests passed|lint: |removals: |all of it|no CUDA|^(deb|image)_check: ' "$out/$check.log" | tail -n 1 || true)
+  words=$(grep -E 'tests passed|lint: |removals: |all of it|no CUDA|^(deb|pack|image)_check: ' "$out/$check.log" | tail -n 1 || true)
   printf '| %s | %s | %d | %s |\n' "$check" "$result" $((SECONDS - begin)) "${words//|/ }" >>"$out.md"
 done
 cat "$out.md"

@@ -267,8 +267,6 @@ __global__ void __launch_bounds__(kThreads, kResidentBlocks)
   key.tensor = part.tensor;
   const Elements elements{arena + tile.begin, tile.count,
                           part.first + uint64_t{tile.index} * kTile};
-  const TiledChunk chunk = tiling.chunks[tile.chunk];
-  const uint32_t chunk_tiles = chunk.tile_end - chunk.tile_begin;
   auto* mask = reinterpret_cast<uint32_t*>(workspace.masks) + uint64_t{tile_number} * kTileWords;
   auto* signs = reinterpret_cast<uint32_t*>(workspace.signs) + uint64_t{tile_number} * kTileWords;
   const uint32_t num_signs = elements.AreAligned()
@@ -278,6 +276,8 @@ __global__ void __launch_bounds__(kThreads, kResidentBlocks)
   for (uint32_t word = lane; word < kTileWords && word * 32 < num_signs + 32; word += 32)
     signs[word] = memory->signs[word];
   if (lane == 0) workspace.num_ones[tile_number] = num_signs;
+  const TiledChunk chunk = tiling.chunks[tile.chunk];
+  const uint32_t chunk_tiles = chunk.tile_end - chunk.tile_begin;
   if (IsLastWarpOf(workspace.num_finished + tile.chunk, chunk_tiles))
     LayOutChunk(tiling, tile.chunk, workspace, sizes);
 }

@@ -191,8 +191,11 @@ Result<std::unique_ptr<Graph>> Graph::Capture(kernels::DeviceStream stream,
     return launch_status.ok() ? end_status : launch_status;
   }
   std::unique_ptr<Graph> graph(new Graph);
-  const Status instantiate_status =
-      CheckCuda(cudaGraphInstantiate(&graph->graph_, captured_graph, 0), "cudaGraphInstantiate");
+  Status instantiate_status = CheckCuda(
+      cudaGraphGetNodes(captured_graph, nullptr, &graph->num_nodes_), "cudaGraphGetNodes");
+  if (instantiate_status.ok())
+    instantiate_status =
+        CheckCuda(cudaGraphInstantiate(&graph->graph_, captured_graph, 0), "cudaGraphInstantiate");
   cudaGraphDestroy(captured_graph);
   if (!instantiate_status.ok()) return instantiate_status;
   return graph;

@@ -126,11 +126,13 @@ class Graph {
   static Result<std::unique_ptr<Graph>> Capture(kernels::DeviceStream stream,
                                                 const std::function<Status()>& launch);
   ~Graph();
-  Status Launch(kernels::DeviceStream stream);  // Replays the captured launches on the stream.
+  Status Launch(kernels::DeviceStream stream);     // Replays the captured launches on the stream.
+  size_t num_nodes() const { return num_nodes_; }  // How many launches, copies and the like it has.
 
  private:
   Graph() = default;
   CUgraphExec_st* graph_ = nullptr;
+  size_t num_nodes_ = 0;
 };
 
 }  // namespace tern::device

@@ -26,6 +26,7 @@
 #include "kernels/nn/pixels.h"
 #include "models/graph/shapes.h"
 #include "proto/net.pb.h"
+#include "worker/engine/planning.h"
 
 namespace tern::device {
 class DeviceModel;
@@ -129,6 +130,8 @@ class Net {
   virtual std::shared_ptr<void> Pin(const void* /*begin*/, size_t /*bytes*/) const {
     return nullptr;
   }
+  // What the net was planned with, and which launches graphs replay by now. Empty on a CPU.
+  virtual Planning planning() const { return {}; }
   // The first error of the device, or Ok. After an error, the results of Forward are unspecified,
   // and Backward does nothing.
   virtual Status status() const { return Ok(); }

@@ -64,6 +64,9 @@ TEST_F(Captures, AreReplayedWithAllTheirWork) {
   cudaGraph_t graph = nullptr;
   ASSERT_EQ(cudaStreamEndCapture(stream_, &graph), cudaSuccess);
   EXPECT_EQ(FirstByte(), kNotWritten) << "a capture runs nothing";
+  size_t num_nodes = 0;
+  ASSERT_EQ(cudaGraphGetNodes(graph, nullptr, &num_nodes), cudaSuccess);
+  EXPECT_EQ(num_nodes, 5u);
   cudaGraphExec_t exec = nullptr;
   ASSERT_EQ(cudaGraphInstantiate(&exec, graph, 0), cudaSuccess);
   ASSERT_EQ(cudaGraphDestroy(graph), cudaSuccess);

@@ -398,6 +398,11 @@ inline cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph)
   *graph = new CUgraph_st{std::move(capture->work)};
   return cudaSuccess;
 }
+// Counts the nodes; does not list them.
+inline cudaError_t cudaGraphGetNodes(cudaGraph_t graph, std::nullptr_t, size_t* count) {
+  *count = graph->work.size();
+  return cudaSuccess;
+}
 inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned) {
   if (cuda_on_host::max_allocation_bytes == 0)
     return cuda_on_host::RecordError(cudaErrorMemoryAllocation);

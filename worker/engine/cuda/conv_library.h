@@ -11,6 +11,7 @@
 #include "kernels/device/tiling.h"
 #include "kernels/nn/batch_norm.h"
 #include "kernels/nn/device_images.h"
+#include "worker/engine/planning.h"
 
 namespace tern::engine::cuda {
 
@@ -37,6 +38,9 @@ struct ConvData {
   void* workspace = nullptr;  // Has ConvPlan::workspace_bytes() bytes.
 };
 
+// A text that names a pass and its shape: "forward bf16 64x28x28x1 to 24x24x20 by ...".
+std::string DescribePass(const ConvShape& shape, ConvPass pass);
+
 class ConvPlan {
  public:
   virtual ~ConvPlan() = default;
@@ -52,15 +56,18 @@ class ConvLibrary {
   virtual std::unique_ptr<ConvPlan> Plan(const ConvShape& shape, ConvPass pass) = 0;
 };
 
-// Makes the library that uses the simple kernels of this project.
-std::unique_ptr<ConvLibrary> MakeConvLoops();
+// Makes the library that uses the simple kernels of this project, and adds the passes that it plans
+// to planning->own_loops. `planning` must outlive the library.
+std::unique_ptr<ConvLibrary> MakeConvLoops(Planning* planning);
 // Makes a library that computes depthwise convolutions (kernels/nn/depthwise.h) itself, and leaves
 // all other shapes to `other_library`.
 std::unique_ptr<ConvLibrary> WithDepthwise(std::unique_ptr<ConvLibrary> other_library);
-// Makes the fastest library in this build. `stream` is the net's stream. Each net has its own
-// library, and destroys it when the net is planned, so that other processes can then plan. kBadJob
-// if the libraries of the vendor are not on this machine.
-Result<std::unique_ptr<ConvLibrary>> MakeConvLibrary(kernels::DeviceStream stream);
+// Makes the fastest library in this build. `stream` is the net's stream. Records in `planning`,
+// which must outlive the library, where plans come from. Each net has its own library, and destroys
+// it when the net is planned, so that other processes can then plan. kBadJob if the libraries of
+// the vendor are not on this machine.
+Result<std::unique_ptr<ConvLibrary>> MakeConvLibrary(kernels::DeviceStream stream,
+                                                     Planning* planning);
 // The name and version of that library: "cuDNN 91000", "cuDNN that is not on this machine", or
 // "without cuDNN".
 std::string ConvLibraryName();

@@ -1,4 +1,5 @@
 // The convolution library that uses the simple kernels of this project (kernels/nn/conv.h).
+#include "common/base/text.h"
 #include "kernels/device/tiling.h"
 #include "kernels/nn/conv.h"
 #include "worker/device/device.h"
@@ -38,13 +39,36 @@ class LoopPlan : public ConvPlan {
 
 class LoopLibrary : public ConvLibrary {
  public:
+  explicit LoopLibrary(Planning* planning) : planning_(planning) {}
   std::unique_ptr<ConvPlan> Plan(const ConvShape& shape, ConvPass pass) override {
+    planning_->own_loops.insert(DescribePass(shape, pass));
     return std::make_unique<LoopPlan>(shape, pass);
   }
+
+ private:
+  Planning* const planning_;
 };
 
 }  // namespace
 
-std::unique_ptr<ConvLibrary> MakeConvLoops() { return std::make_unique<LoopLibrary>(); }
+std::unique_ptr<ConvLibrary> MakeConvLoops(Planning* planning) {
+  return std::make_unique<LoopLibrary>(planning);
+}
+
+std::string DescribePass(const ConvShape& shape, ConvPass pass) {
+  const auto& [in, out, window] = shape.slide;
+  const auto axis_text = [](const kernels::DeviceAxis& a) {
+    return Cat(a.kernel, "/", a.stride, "/", a.dilation, "/", a.pad);
+  };
+  constexpr const char* kPasses[] = {"forward", "data", "weights"};
+  constexpr const char* kTypes[] = {"fp32", "bf16", "fp16"};
+  const bool is_forward = pass == ConvPass::kForward;
+  return Cat(kPasses[static_cast<int>(pass)], " ",
+             shape.allows_tf32 ? "tf32" : kTypes[static_cast<int>(shape.type)], " ", in.n, "x",
+             in.h, "x", in.w, "x", in.c, " to ", out.h, "x", out.w, "x", out.c, " by ",
+             axis_text(window.rows), " ", axis_text(window.columns), " in ", shape.groups,
+             is_forward && shape.has_bias ? ", bias" : "",
+             is_forward && shape.has_relu ? ", relu" : "");
+}
 
 }  // namespace tern::engine::cuda

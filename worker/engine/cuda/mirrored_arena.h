@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <utility>
 
 #include "worker/device/device.h"
 
@@ -34,6 +35,28 @@ struct MirroredArena {
     device_data = device_arena;
     num_elements = elements;
   }
+};
+
+// The frozen parameters, which stay on the device, and room for the gradients of those that are in
+// a layer with trained ones.
+class FrozenArena {
+ public:
+  Status Make(const float* frozen, size_t elements, bool is_training) {
+    const size_t bytes = elements * sizeof(float);
+    if (bytes == 0) return Ok();
+    auto values = device::AllocateDevice(frozen, bytes);
+    if (!values.ok()) return values.status();
+    values_ = std::move(*values);
+    auto gradients = device::AllocateDevice(is_training ? bytes : 0);
+    if (!gradients.ok()) return gradients.status();
+    gradients_ = std::move(*gradients);
+    return Ok();
+  }
+  const float* values() const { return static_cast<const float*>(values_.get()); }
+  float* gradients() const { return static_cast<float*>(gradients_.get()); }
+
+ private:
+  device::DeviceMemory values_, gradients_;
 };
 
 }  // namespace tern::engine::cuda

@@ -50,11 +50,11 @@ class CudaNet : public Net {
   std::shared_ptr<void> Pin(const void* begin, size_t bytes) const override {
     return std::make_shared<device::PinnedRange>(begin, bytes);
   }
+  Planning planning() const override;
   Status status() const override { return status_; }
 
  private:
   Status AllocateMemory(const Arenas& arenas);
-  Status MakeFrozen(const float* frozen);
   Value PlanInput();
   void PlanScores(const Value& scores);
   Program::Transfers MakeTransfers();
@@ -79,8 +79,7 @@ class CudaNet : public Net {
   models::ParameterTable parameter_table_;
   std::shared_ptr<device::Stream> stream_;
   MirroredArena parameters_, gradients_, statistics_;
-  // The frozen parameters, and, of layers that also have trained ones, their gradients.
-  device::DeviceMemory frozen_, frozen_gradients_;
+  FrozenArena frozen_;
   device::DeviceMemory images_, scores_, overflow_flag_;
   StepMemory step_memory_;
   std::unique_ptr<device::Event> forward_done_;  // Recorded after the forward pass and its copies.
@@ -98,6 +97,7 @@ class CudaNet : public Net {
   uint64_t image_elements_ = 0;  // The number of elements of one input image.
   Program program_;
   std::vector<PlannedLayer> layers_;
+  Planning planning_;  // Of segments and graphs, `program_` knows.
   Status status_;
 };
 
@@ -117,7 +117,8 @@ Status CudaNet::AllocateMemory(const Arenas& arenas) {
         gradients_.Make(arenas.gradients, options_.is_training ? parameter_table_.total : 0));
   }
   TERN_RETURN_IF_ERROR(statistics_.Make(arenas.statistics, parameter_table_.statistics_total));
-  TERN_RETURN_IF_ERROR(MakeFrozen(arenas.frozen));
+  TERN_RETURN_IF_ERROR(
+      frozen_.Make(arenas.frozen, parameter_table_.frozen_total, options_.is_training));
   const size_t batch = options_.batch;
   for (const auto& [memory, bytes] :
        {std::pair{&images_, pixel_input_ != nullptr ? 0 : batch * image_elements_ * sizeof(float)},
@@ -136,19 +137,6 @@ Status CudaNet::AllocateMemory(const Arenas& arenas) {
     if (!event.ok()) return event.status();
     gradients_arrived_.push_back(std::move(*event));
   }
-  return Ok();
-}
-
-// Copies the frozen parameters to the device, where they stay.
-Status CudaNet::MakeFrozen(const float* frozen) {
-  const size_t bytes = parameter_table_.frozen_total * sizeof(float);
-  if (bytes == 0) return Ok();
-  auto values = device::AllocateDevice(frozen, bytes);
-  if (!values.ok()) return values.status();
-  frozen_ = std::move(*values);
-  auto gradients = device::AllocateDevice(options_.is_training ? bytes : 0);
-  if (!gradients.ok()) return gradients.status();
-  frozen_gradients_ = std::move(*gradients);
   return Ok();
 }
 
@@ -199,12 +187,12 @@ Status CudaNet::Plan(const Arenas& arenas) {
   }
   TERN_RETURN_IF_ERROR(AllocateMemory(arenas));
   const Arenas device_arenas{parameters_.device(), gradients_.device(), statistics_.device(),
-                             /*model=*/nullptr, static_cast<const float*>(frozen_.get())};
-  auto layers = PlanLayers(def_, options_, parameter_table_, device_arenas,
-                           static_cast<float*>(frozen_gradients_.get()), HasCudaLayer);
+                             /*model=*/nullptr, frozen_.values()};
+  auto layers = PlanLayers(def_, options_, parameter_table_, device_arenas, frozen_.gradients(),
+                           HasCudaLayer);
   if (!layers.ok()) return layers.status();
   layers_ = std::move(*layers);
-  auto convolutions = MakeConvLibrary(stream_->get());
+  auto convolutions = MakeConvLibrary(stream_->get(), &planning_);
   if (!convolutions.ok()) return convolutions.status();
   const Inputs inputs{step_memory_.step(), step_memory_.labels(), step_memory_.losses(),
                       convolutions->get()};
@@ -222,6 +210,12 @@ Status CudaNet::Plan(const Arenas& arenas) {
   for (const models::Parameter& parameter : parameter_table_.parameters)
     parameter_bytes.push_back(parameter.count * sizeof(float));
   return program_.Bind(parameter_bytes, inputs.step);
+}
+
+Planning CudaNet::planning() const {
+  Planning planning = planning_;
+  program_.CountGraphs(&planning);
+  return planning;
 }
 
 Program::Transfers CudaNet::MakeTransfers() {

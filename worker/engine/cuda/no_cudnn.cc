@@ -4,8 +4,8 @@
 
 namespace tern::engine::cuda {
 
-Result<std::unique_ptr<ConvLibrary>> MakeConvLibrary(kernels::DeviceStream) {
-  return WithDepthwise(MakeConvLoops());
+Result<std::unique_ptr<ConvLibrary>> MakeConvLibrary(kernels::DeviceStream, Planning* planning) {
+  return WithDepthwise(MakeConvLoops(planning));
 }
 
 std::string ConvLibraryName() { return "without cuDNN"; }

@@ -60,8 +60,7 @@ void Program::AddMark(int64_t Step::*mark, uint32_t p) { steps_.emplace_back().*
 
 Status Program::Bind(const std::vector<size_t>& parameter_bytes, const kernels::DeviceStep* step) {
   device_step_ = step;
-  CutForward(parameter_bytes);
-  CutBackward(parameter_bytes);
+  CutPasses(parameter_bytes);
   for (const auto* segments : {&forward_segments_, &backward_segments_})
     for (const Segment& segment : *segments) RecordConversions(segment);
   for (const LastingArray& array : lasting_arrays_) {
@@ -123,39 +122,38 @@ void Program::Segment::AddParameter(uint32_t p, size_t num_bytes) {
   bytes += num_bytes;
 }
 
-// Divides the forward pass into segments. All but the first begin at a mark of a read parameter,
-// because the mark comes before the launches that read the parameter.
-void Program::CutForward(const std::vector<size_t>& parameter_bytes) {
-  Segment segment;
+// All forward segments but the first begin at a mark of a read parameter, because the mark comes
+// before the launches that read the parameter. A backward segment ends with a mark of a ready
+// gradient, because the mark comes after the launches that compute the gradient.
+void Program::CutPasses(const std::vector<size_t>& parameter_bytes) {
+  Segment forward;
+  forward.is_forward = true;
   for (size_t i = 0; i < backward_begin_; ++i) {
-    if (steps_[i].read_parameter >= 0 && segment.bytes >= kMinSegmentBytes) {
-      segment.end = i;
-      forward_segments_.push_back(std::exchange(segment, Segment()));
-      segment.begin = i;
+    if (steps_[i].read_parameter < 0) continue;
+    if (forward.bytes >= kMinSegmentBytes) {
+      forward.end = i;
+      forward_segments_.push_back(std::exchange(forward, Segment()));
+      forward.is_forward = true;
+      forward.begin = i;
     }
     const auto p = static_cast<uint32_t>(steps_[i].read_parameter);
-    if (steps_[i].read_parameter >= 0) segment.AddParameter(p, parameter_bytes[p]);
+    forward.AddParameter(p, parameter_bytes[p]);
   }
-  segment.end = backward_begin_;
-  forward_segments_.push_back(std::move(segment));
-  for (Segment& forward_segment : forward_segments_) forward_segment.is_forward = true;
-}
+  forward.end = backward_begin_;
+  forward_segments_.push_back(std::move(forward));
 
-// Divides the backward pass into segments. A segment ends with a mark of a ready gradient, because
-// the mark comes after the launches that compute the gradient.
-void Program::CutBackward(const std::vector<size_t>& parameter_bytes) {
-  Segment segment;
-  segment.begin = backward_begin_;
+  Segment backward;
+  backward.begin = backward_begin_;
   for (size_t i = backward_begin_; i < steps_.size(); ++i) {
     if (steps_[i].ready_parameter < 0) continue;
     const auto p = static_cast<uint32_t>(steps_[i].ready_parameter);
-    segment.AddParameter(p, parameter_bytes[p]);
-    segment.end = i + 1;
-    if (segment.bytes < kMinSegmentBytes) continue;
-    backward_segments_.push_back(std::exchange(segment, Segment()));
-    segment.begin = i + 1;
+    backward.AddParameter(p, parameter_bytes[p]);
+    backward.end = i + 1;
+    if (backward.bytes < kMinSegmentBytes) continue;
+    backward_segments_.push_back(std::exchange(backward, Segment()));
+    backward.begin = i + 1;
   }
-  if (segment.bytes > 0) backward_segments_.push_back(std::move(segment));
+  if (backward.bytes > 0) backward_segments_.push_back(std::move(backward));
 }
 
 Status Program::Launch(const device::Stream& stream, const Segment& segment) {
@@ -184,6 +182,17 @@ Status Program::Run(const device::Stream& stream, Segment* segment) {
   }
   return segment->graph != nullptr ? segment->graph->Launch(stream.get())
                                    : Launch(stream, *segment);
+}
+
+void Program::CountGraphs(Planning* planning) const {
+  for (const auto* segments : {&forward_segments_, &backward_segments_}) {
+    for (const Segment& segment : *segments) {
+      ++planning->segments;
+      if (segment.graph == nullptr) continue;
+      ++planning->graphs;
+      planning->graph_nodes += static_cast<uint32_t>(segment.graph->num_nodes());
+    }
+  }
 }
 
 Result<bool> Program::LaunchForward(const device::Stream& stream, const Transfers& transfers,

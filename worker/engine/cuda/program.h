@@ -98,6 +98,8 @@ class Program {
   Result<bool> LaunchForward(const device::Stream& stream, const Transfers& transfers,
                              const Need& need);
   Status LaunchBackward(const device::Stream& stream, const Transfers& transfers);
+  // Adds the numbers of segments, of those that have a captured graph by now, and of their nodes.
+  void CountGraphs(Planning* planning) const;
   // After LaunchBackward: calls `ready(p)`, if set, for each parameter p when the gradient of p is
   // final and, if gradients are in host memory, has been copied there.
   Status AwaitBackward(const Transfers& transfers, const std::function<void(uint32_t p)>& ready);
@@ -129,9 +131,8 @@ class Program {
   };
   void AddMark(int64_t Step::*mark, uint32_t p);
   void Append(const std::vector<Value>& values, Operation work);
-  // CutForward and CutBackward divide the steps of the forward and the backward pass into segments.
-  void CutForward(const std::vector<size_t>& parameter_bytes);
-  void CutBackward(const std::vector<size_t>& parameter_bytes);
+  // Divides the steps of both passes into segments.
+  void CutPasses(const std::vector<size_t>& parameter_bytes);
   // Says in the memory plan how long a segment uses the kernels that it converts.
   void RecordConversions(const Segment& segment);
   Status MakeWeightTable(Segment* segment);

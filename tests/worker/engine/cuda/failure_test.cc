@@ -58,6 +58,8 @@ TEST_F(DeviceFailure, WithoutGraphsLaunchesRunSingly) {
   const uint64_t graphs_before = cuda_on_host::graphs_launched;
   EXPECT_FALSE(std::isnan(Forward())) << net_->status().message();
   EXPECT_EQ(cuda_on_host::graphs_launched, graphs_before);
+  EXPECT_EQ(net_->planning().graphs, 0u);
+  EXPECT_EQ(net_->planning().segments, 2u);
 }
 
 TEST_F(DeviceFailure, OutOfMemoryIsReported) {

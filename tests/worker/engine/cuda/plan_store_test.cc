@@ -37,6 +37,15 @@ TEST_F(PlanStoreTest, WaitsForAProcessThatPlans) {
   EXPECT_EQ(second_plan.get(), "1");
 }
 
+TEST_F(PlanStoreTest, AProcessThatIsKilledWhileItPlansKeepsItsPlans) {
+  PlanStore store(path_, PlanStore::kMaxWait, /*save_interval=*/Time(0));
+  store.PutPlan("a", "1");
+  store.PutPlan("b", "2");
+  const PlanStore beside(path_, /*max_wait=*/Time(0));  // The first store still has the lock.
+  EXPECT_EQ(beside.Find("a"), "1");
+  EXPECT_EQ(beside.Find("b"), "2");
+}
+
 TEST_F(PlanStoreTest, WithoutTheLockKeepsThePlansThatOthersWroteMeanwhile) {
   PlanStore store(path_), store_without_lock(path_, /*max_wait=*/Time(0));
   store_without_lock.PutPlan("mine", "1");

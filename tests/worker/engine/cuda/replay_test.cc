@@ -40,6 +40,9 @@ TEST_F(ReplayTest, EqualsFreshLaunches) {
   }
   EXPECT_EQ(cuda_on_host::graphs_launched - graphs_before, 6u)
       << "forward and backward from the second";
+  EXPECT_EQ(net->planning().segments, 2u);
+  EXPECT_EQ(net->planning().graphs, 2u);
+  EXPECT_GT(net->planning().graph_nodes, 2u * 5);
 }
 
 // The weights of this net are so large that each pass has several segments. The launches of a
@@ -63,6 +66,19 @@ TEST_F(ReplayTest, LargeNetsRunInSegments) {
     EXPECT_THAT(ready_order, testing::ElementsAre(5, 4, 3, 2, 1, 0));
   }
   EXPECT_EQ(cuda_on_host::graphs_launched - graphs_before, 2u * (3 + 2));
+  EXPECT_EQ(net->planning().segments, 3u + 2u);
+  EXPECT_EQ(net->planning().graphs, 3u + 2u);
+}
+
+// Without cuDNN, all passes are loops of our own. The gradient of the images is not computed.
+TEST_F(ReplayTest, NamesThePassesOfOurOwnLoops) {
+  Problem problem(MakeChain(kReplayedLayers, MakeImageShape(1, 8, 8), 10), 3);
+  EXPECT_THAT(problem.MakeNet()->planning().own_loops,
+              testing::ElementsAre("data fp32 3x1x1x144 to 1x1x10 by 1/1/1/0 1/1/1/0 in 1",
+                                   "forward fp32 3x1x1x144 to 1x1x10 by 1/1/1/0 1/1/1/0 in 1, bias",
+                                   "forward fp32 3x8x8x1 to 6x6x4 by 3/1/1/0 3/1/1/0 in 1, bias",
+                                   "weights fp32 3x1x1x144 to 1x1x10 by 1/1/1/0 1/1/1/0 in 1",
+                                   "weights fp32 3x8x8x1 to 6x6x4 by 3/1/1/0 3/1/1/0 in 1"));
 }
 
 TEST_F(ReplayTest, EndedPassStops) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "common/base/clock.h"
 #include "common/base/logging.h"
 #include "common/base/text.h"
 #include "kernels/device/tiling.h"
@@ -66,7 +67,8 @@ class CudnnPlan : public ConvPlan {
 
 class CudnnLibrary : public ConvLibrary {
  public:
-  CudnnLibrary() : store_(PlanStore::DefaultPath()) {}
+  explicit CudnnLibrary(Planning* planning)
+      : planning_(planning), store_(PlanStore::DefaultPath()) {}
   ~CudnnLibrary() override {
     const Status close_status = store_.Close();
     LOG_IF(WARNING, !close_status.ok()) << close_status.message();
@@ -75,10 +77,10 @@ class CudnnLibrary : public ConvLibrary {
   std::unique_ptr<ConvPlan> Plan(const ConvShape& shape, ConvPass pass) override;
 
  private:
-  // The key of a plan in the file: a text with the device, the versions, the pass and the shape.
-  std::string KeyOf(const ConvShape& shape, ConvPass pass) const;
+  // `key` is the key of the plan in the file: the device, the versions, the pass and the shape.
   Result<SharedPlan> FindPlan(const std::string& key, const ConvShape& shape, ConvPass pass);
   Result<SharedPlan> ChoosePlan(const ConvShape& shape, ConvPass pass, cudnn::Trial* trial);
+  Planning* const planning_;
   SharedHandle handle_;
   cudnn::Target target_;
   kernels::DeviceStream stream_ = nullptr;
@@ -109,27 +111,13 @@ Status CudnnLibrary::Initialize(kernels::DeviceStream stream) {
   return Ok();
 }
 
-std::string CudnnLibrary::KeyOf(const ConvShape& shape, ConvPass pass) const {
-  const auto& [in, out, window] = shape.slide;
-  const auto axis_text = [](const kernels::DeviceAxis& a) {
-    return Cat(a.kernel, "/", a.stride, "/", a.dilation, "/", a.pad);
-  };
-  constexpr const char* kPasses[] = {"forward", "data", "weights"};
-  constexpr const char* kTypes[] = {"fp32", "bf16", "fp16"};
-  const bool is_forward = pass == ConvPass::kForward;
-  return Cat(device_text_, ", ", kPasses[static_cast<int>(pass)], " ",
-             shape.allows_tf32 ? "tf32" : kTypes[static_cast<int>(shape.type)], " ", in.n, "x",
-             in.h, "x", in.w, "x", in.c, " to ", out.h, "x", out.w, "x", out.c, " by ",
-             axis_text(window.rows), " ", axis_text(window.columns), " in ", shape.groups,
-             is_forward && shape.has_bias ? ", bias" : "",
-             is_forward && shape.has_relu ? ", relu" : "");
-}
-
 std::unique_ptr<ConvPlan> CudnnLibrary::Plan(const ConvShape& shape, ConvPass pass) {
-  const std::string key = KeyOf(shape, pass);
+  const std::string key = Cat(device_text_, ", ", DescribePass(shape, pass));
   const auto [found, is_new] = plans_.try_emplace(key);
   if (is_new) {
+    const Time begin = Now();
     auto plan = FindPlan(key, shape, pass);
+    planning_->plan_seconds += Seconds(Now() - begin);
     if (plan.ok()) {
       found->second = std::move(*plan);
     } else {
@@ -137,7 +125,7 @@ std::unique_ptr<ConvPlan> CudnnLibrary::Plan(const ConvShape& shape, ConvPass pa
                    << "); slow loops of our own replace it";
     }
   }
-  if (found->second == nullptr) return MakeConvLoops()->Plan(shape, pass);
+  if (found->second == nullptr) return MakeConvLoops(planning_)->Plan(shape, pass);
   return std::make_unique<CudnnPlan>(handle_, found->second, shape, pass);
 }
 
@@ -155,13 +143,17 @@ Result<SharedPlan> CudnnLibrary::FindPlan(const std::string& key, const ConvShap
       auto plan = std::make_shared<const cudnn::Plan>(std::move(*loaded_plan));
       CudnnPlan trial_plan(handle_, plan, shape, pass);
       trial_status = (*trial)->Run(&trial_plan);
-      if (trial_status.ok()) return SharedPlan(std::move(plan));
+      if (trial_status.ok()) {
+        ++planning_->plans_loaded;
+        return SharedPlan(std::move(plan));
+      }
     }
     LOG(WARNING) << "the stored plan for " << key << " does not run (" << trial_status.message()
                  << "); another plan is chosen";
   }
   auto chosen_plan = ChoosePlan(shape, pass, trial->get());
   if (!chosen_plan.ok()) return chosen_plan;
+  ++planning_->plans_chosen;
   store_.PutPlan(key, (*chosen_plan)->json);
   return chosen_plan;
 }
@@ -193,9 +185,10 @@ Result<SharedPlan> CudnnLibrary::ChoosePlan(const ConvShape& shape, ConvPass pas
 
 }  // namespace
 
-Result<std::unique_ptr<ConvLibrary>> MakeConvLibrary(kernels::DeviceStream stream) {
+Result<std::unique_ptr<ConvLibrary>> MakeConvLibrary(kernels::DeviceStream stream,
+                                                     Planning* planning) {
   TERN_RETURN_IF_ERROR(OpenVendorLibraries());
-  auto library = std::make_unique<CudnnLibrary>();
+  auto library = std::make_unique<CudnnLibrary>(planning);
   TERN_RETURN_IF_ERROR(library->Initialize(stream));
   return MakeCublas(WithDepthwise(std::move(library)));
 }

@@ -43,8 +43,11 @@ std::optional<FolderLock> LockFolderOf(const std::string& path, Time max_wait) {
 
 }  // namespace
 
-PlanStore::PlanStore(std::string path, Time max_wait)
-    : path_(std::move(path)), lock_(LockFolderOf(path_, max_wait)), plans_(ReadPlans(path_)) {}
+PlanStore::PlanStore(std::string path, Time max_wait, Time save_interval)
+    : path_(std::move(path)),
+      save_interval_(save_interval),
+      lock_(LockFolderOf(path_, max_wait)),
+      plans_(ReadPlans(path_)) {}
 
 std::string PlanStore::DefaultPath() {
   const char* cache_folder = std::getenv("XDG_CACHE_HOME");
@@ -64,19 +67,28 @@ std::optional<std::string> PlanStore::Find(const std::string& key) const {
 
 void PlanStore::PutPlan(const std::string& key, const std::string& plan) {
   plans_[key] = unsaved_plans_[key] = plan;
+  // If it cannot be written, Close says so.
+  if (Now() - last_save_ >= save_interval_) (void)Save();
 }
 
 Status PlanStore::Close() {
   const std::optional<FolderLock> lock = std::move(lock_);  // Unlocks at the end.
   lock_.reset();
+  return Save();
+}
+
+Status PlanStore::Save() {
+  last_save_ = Now();
   if (unsaved_plans_.empty() || path_.empty()) return Ok();
   // Reads the file again, because a store without a lock may have written it.
   std::map<std::string, std::string> all_plans = ReadPlans(path_);
   all_plans.insert(unsaved_plans_.begin(), unsaved_plans_.end());
-  unsaved_plans_.clear();
   // If the folder cannot be created, the write below fails, too.
   (void)Disk().CreateFolders(std::filesystem::path(path_).parent_path().string());
-  if (WriteFileAtomically(path_, nlohmann::json(all_plans).dump(1) + '\n').ok()) return Ok();
+  if (WriteFileAtomically(path_, nlohmann::json(all_plans).dump(1) + '\n').ok()) {
+    unsaved_plans_.clear();
+    return Ok();
+  }
   return Status(Code::kCannotWrite,
                 Cat("cannot write ", path_, ": plans will be chosen again in the next run"));
 }

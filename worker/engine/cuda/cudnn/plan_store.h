@@ -21,11 +21,15 @@ class PlanStore {
  public:
   // How long a store waits for the lock.
   static constexpr Time kMaxWait = std::chrono::minutes(2);
+  // PutPlan writes the file if the last time is longer ago, so that a process that is killed while
+  // it plans has not measured in vain.
+  static constexpr Time kSaveInterval = std::chrono::seconds(5);
 
   // Locks and reads the file. The store is empty if the file does not exist or is not in this
   // format. If another store does not release the lock within `max_wait`, or the folder cannot be
   // locked, goes on without the lock.
-  explicit PlanStore(std::string path, Time max_wait = kMaxWait);
+  explicit PlanStore(std::string path, Time max_wait = kMaxWait,
+                     Time save_interval = kSaveInterval);
   // Returns $XDG_CACHE_HOME/tern/plans.json or, if that variable is not an absolute path,
   // ~/.cache/tern/plans.json. Returns "" if there is no home folder either; a store with the path
   // "" is never written.
@@ -33,14 +37,19 @@ class PlanStore {
 
   // Returns the plan with this key, if there is one.
   std::optional<std::string> Find(const std::string& key) const;
-  // Sets the plan of a key. Close writes it to the file.
+  // Sets the plan of a key. Close writes it to the file, if nothing has done so before.
   void PutPlan(const std::string& key, const std::string& plan);
   // Adds the new plans to the file, and unlocks it. kCannotWrite if the file cannot be written.
   // REQUIRES that PutPlan is not called afterwards.
   Status Close();
 
  private:
+  // Adds the new plans to the file.
+  Status Save();
+
   const std::string path_;
+  const Time save_interval_;
+  Time last_save_ = Now();
   std::optional<FolderLock> lock_;
   std::map<std::string, std::string> plans_, unsaved_plans_;
 };
